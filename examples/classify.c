@@ -1,0 +1,262 @@
+/* classify.c - says what is in a photo.
+ *
+ *     classify cat.jpg                    with the bundled model
+ *     classify -m vit_base.vit -k 3 *.jpg
+ *
+ * Demonstrates the usual way to use vit.h: one model, one thread pool and one session, set up
+ * once and used for every photo, so that after the set-up nothing but a photo's own pixels is
+ * allocated. hello.c does the same in ten lines; evaluate.c for many photos at once.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../tools/cli.h"
+#include "../tools/json.h"
+#include "../vit.h"
+#include "image_file.h"
+
+#define PROGRAM "classify"
+
+/* ------------------------------------------------------------------------- */
+/* What is set up once                                                       */
+/* ------------------------------------------------------------------------- */
+
+typedef struct classifier {
+    vit_model model;        /* the weights; read-only                                     */
+    vit_threads *threads;   /* the pool that the session computes on                      */
+    vit_session session;    /* everything else a forward pass needs ...                   */
+    void *workspace;        /* ... in this memory                                         */
+    void *scratch;          /* memory for vit_preprocess: of the largest photo so far     */
+    size_t scratch_size;
+    float *input;           /* [in_chans, img_height, img_width]                          */
+    float *logits;          /* [num_classes]                                              */
+    float *probs;           /* [num_classes]                                              */
+    vit_prediction *top;    /* the k best                                                 */
+} classifier;
+
+/* Everything zeroed may be closed, also what was opened only halfway. */
+static void classifier_close(classifier *c) {
+    free(c->top);
+    free(c->probs);
+    free(c->logits);
+    free(c->input);
+    free(c->scratch);
+    free(c->workspace);
+    vit_threads_destroy(c->threads);
+    vit_model_close(&c->model);
+}
+
+/* The session and its buffers, for one photo at a time. */
+static vit_result classifier_allocate(classifier *c, const vit_params *params, int k) {
+    const vit_config *config = &c->model.config;
+    size_t pixels = (size_t)config->img_height * (size_t)config->img_width;
+    size_t classes = (size_t)config->num_classes;
+    size_t size = vit_workspace_size(&c->model, params);
+
+    c->workspace = malloc(size);
+    c->input = malloc((size_t)config->in_chans * pixels * sizeof(float));
+    c->logits = malloc(classes * sizeof(float));
+    c->probs = malloc(classes * sizeof(float));
+    c->top = malloc((size_t)k * sizeof(vit_prediction));
+    if (!c->workspace || !c->input || !c->logits || !c->probs || !c->top) return VIT_ERROR_MEMORY;
+    return vit_session_init(&c->session, &c->model, params, c->workspace, size);
+}
+
+/* On failure the reason is on stderr. Close it either way. */
+static bool classifier_open(classifier *c, const char *path, int num_threads, int k) {
+    vit_params params = { 0 };
+    vit_result result;
+
+    if (vit_model_open(path, 0, &c->model) != VIT_OK) {
+        cli_error(PROGRAM, path, "%s", c->model.detail);
+        return false;
+    }
+    if (c->model.config.num_classes == 0) {
+        cli_error(PROGRAM, path, "names no classes; for its embeddings use vit-run");
+        return false;
+    }
+    result = vit_threads_create(num_threads, &c->threads, &params.executor);
+    if (result == VIT_OK) result = classifier_allocate(c, &params, k);
+    if (result != VIT_OK) cli_error(PROGRAM, path, "%s", vit_result_string(result));
+    return result == VIT_OK;
+}
+
+/* ------------------------------------------------------------------------- */
+/* One photo                                                                 */
+/* ------------------------------------------------------------------------- */
+
+typedef struct timings {
+    double load, preprocess, forward; /* ms */
+} timings;
+
+/* Decoded pixels to the network's input. Photos differ in size, and so does the memory that
+ * preprocessing wants; it is kept for the next one. */
+static vit_result preprocess(classifier *c, const image_file *file) {
+    vit_image image = { file->pixels, file->width, file->height, 0, VIT_PIXEL_RGB8 };
+    size_t size = vit_preprocess_size(&c->model, &image);
+    if (size > c->scratch_size) {
+        void *larger = realloc(c->scratch, size);
+        if (!larger) return VIT_ERROR_MEMORY;
+        c->scratch = larger;
+        c->scratch_size = size;
+    }
+    return vit_preprocess(&c->model, &image, c->input, c->scratch, c->scratch_size);
+}
+
+/* The network's input to logits and probabilities. */
+static vit_result forward(classifier *c) {
+    vit_outputs outputs = { 0 };
+    vit_result result;
+    size_t classes = (size_t)c->model.config.num_classes;
+    outputs.logits = c->logits;
+    result = vit_forward(&c->session, c->input, 1, &outputs);
+    if (result != VIT_OK) return result;
+    memcpy(c->probs, c->logits, classes * sizeof(float));
+    vit_softmax(c->probs, c->model.config.num_classes);
+    return VIT_OK;
+}
+
+/* On failure the reason is on stderr. */
+static bool look_at(classifier *c, const char *path, unsigned flags, timings *ms) {
+    image_file file;
+    char error[IMAGE_FILE_ERROR_SIZE];
+    vit_result result;
+    double start = cli_now_ms(), loaded, prepared;
+
+    if (!image_file_load(path, flags, &file, error, sizeof error)) {
+        cli_error(PROGRAM, path, "%s", error);
+        return false;
+    }
+    loaded = cli_now_ms();
+    result = preprocess(c, &file);
+    image_file_free(&file);
+    prepared = cli_now_ms();
+    if (result == VIT_OK) result = forward(c);
+
+    ms->load = loaded - start;
+    ms->preprocess = prepared - loaded;
+    ms->forward = cli_now_ms() - prepared;
+    if (result != VIT_OK) cli_error(PROGRAM, path, "%s", vit_result_string(result));
+    return result == VIT_OK;
+}
+
+/* ------------------------------------------------------------------------- */
+/* Its answer                                                                */
+/* ------------------------------------------------------------------------- */
+
+static void print_text(const classifier *c, int count) {
+    for (int i = 0; i < count; i++) {
+        int index = c->top[i].index;
+        const char *label = vit_label(&c->model, index);
+        printf("%5.1f %%  ", 100.0 * (double)c->probs[index]);
+        if (label) puts(label);
+        else printf("class %d\n", index);
+    }
+}
+
+static void print_json(const classifier *c, const char *path, int count, const timings *ms) {
+    printf("{\"image\": ");
+    json_write_string(stdout, path);
+    printf(", \"top\": [");
+    for (int i = 0; i < count; i++) {
+        int index = c->top[i].index;
+        const char *label = vit_label(&c->model, index);
+        printf("%s{\"index\": %d, \"label\": ", i ? ", " : "", index);
+        if (label) json_write_string(stdout, label);
+        else printf("null");
+        printf(", \"prob\": ");
+        cli_put_number(stdout, (double)c->probs[index], 9);
+        printf(", \"logit\": ");
+        cli_put_number(stdout, (double)c->logits[index], 9);
+        printf("}");
+    }
+    printf("], \"ms\": {\"load\": %.3f, \"preprocess\": %.3f, \"forward\": %.3f}}\n", ms->load,
+           ms->preprocess, ms->forward);
+}
+
+/* ------------------------------------------------------------------------- */
+/* All of them                                                               */
+/* ------------------------------------------------------------------------- */
+
+/* The command line. */
+typedef struct choices {
+    const char *model;
+    int k;
+    int num_threads;
+    bool json, no_exif;
+} choices;
+
+static const char description[] =
+    "Prints the most likely classes of each IMAGE: JPEG, PNG, BMP, GIF (its first frame), TGA,\n"
+    "PGM or PPM; '-' is standard input. Grey, palette and alpha images become RGB, and the EXIF\n"
+    "orientation of a JPEG is honoured.\n";
+
+static const char notes[] =
+    "timm and Pillow do not turn images by EXIF; with --no-exif results equal theirs.\n"
+    "Exit status: 0, or 1 if an image could not be read, or 2 for a wrong command line.\n";
+
+/* Sets the choices from the command line; false as cli_parse. */
+static bool choose(int argc, char **argv, choices *c, cli_list *images, int *status) {
+    const cli_option options[] = {
+        { 'm', "model", "MODEL.vit", "the model (default: the bundled cifar10-vit.vit)", CLI_TEXT,
+          &c->model, 0, 0 },
+        { 'k', "top", "N", "how many classes to print (default 5)", CLI_INT, &c->k, 1, 1048576 },
+        { 't', "threads", "N", "threads to compute with (default 0: one per core)", CLI_INT,
+          &c->num_threads, 0, 256 },
+        { 0, "json", NULL, "one JSON object a line for each image", CLI_FLAG, &c->json, 0, 0 },
+        { 0, "no-exif", NULL, "ignore the EXIF orientation", CLI_FLAG, &c->no_exif, 0, 0 },
+        CLI_END
+    };
+    const cli_program program = { PROGRAM, "[options] IMAGE...", description, options, notes, 1,
+                                  CLI_MANY, "IMAGE" };
+    return cli_parse(&program, argc, argv, images, status);
+}
+
+/* Every image is tried; one that fails is reported and counts for the exit status. */
+static int classify_all(classifier *c, const choices *chosen, const cli_list *images) {
+    unsigned flags = chosen->no_exif ? IMAGE_FILE_NO_EXIF : 0;
+    int status = CLI_OK;
+    for (int i = 0; i < images->count; i++) {
+        const char *path = images->items[i];
+        timings ms;
+        int count;
+        if (!look_at(c, path, flags, &ms)) {
+            status = CLI_FAILED;
+            continue;
+        }
+        count = vit_top_k(c->logits, c->model.config.num_classes, chosen->k, c->top);
+        if (chosen->json) {
+            print_json(c, path, count, &ms);
+        } else {
+            if (images->count > 1) printf("%s\n", path);
+            print_text(c, count);
+        }
+        fflush(stdout);
+    }
+    return status;
+}
+
+int main(int argc, char **argv) {
+    choices chosen = { NULL, 5, 0, false, false };
+    classifier c;
+    cli_list images;
+    char *bundled = NULL;
+    int status;
+
+    if (!choose(argc, argv, &chosen, &images, &status)) return status;
+    memset(&c, 0, sizeof c);
+    if (!chosen.model) bundled = cli_find_model("cifar10-vit.vit");
+    if (!chosen.model) chosen.model = bundled;
+
+    status = CLI_FAILED;
+    if (!chosen.model) {
+        cli_error(PROGRAM, NULL, "the bundled model was not found; give one with -m MODEL.vit");
+    } else if (classifier_open(&c, chosen.model, chosen.num_threads, chosen.k)) {
+        status = classify_all(&c, &chosen, &images);
+    }
+    classifier_close(&c);
+    cli_list_free(&images);
+    free(bundled);
+    return cli_finish(PROGRAM, status);
+}

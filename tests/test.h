@@ -1,0 +1,52 @@
+/* test.h - the whole test framework: count checks, say which failed, print the sum at the end.
+ *
+ *     CHECK(x == 3);                              names the expression when it is false
+ *     CHECK_MSG(x == 3, "case %s: x = %d", s, x)  and says more
+ *     return test_summary();                      last line "N passed, N failed"; 0 if none failed
+ *
+ * One thread at a time.
+ */
+#ifndef TEST_H
+#define TEST_H
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#define CHECK(condition) ((void)test_check((condition) != 0, __FILE__, __LINE__, #condition))
+#define CHECK_MSG(condition, ...) \
+    (test_check((condition) != 0, __FILE__, __LINE__, #condition) ? (void)0 \
+                                                                  : test_say(__VA_ARGS__))
+
+static long test_passed, test_failed;
+
+static inline int test_check(int ok, const char *file, int line, const char *condition) {
+    if (ok) {
+        test_passed++;
+    } else if (test_failed++ < 200) {
+        printf("%s:%d: FAILED %s\n", file, line, condition);
+    }
+    return ok;
+}
+
+#if defined(__GNUC__)
+__attribute__((format(printf, 1, 2)))
+#endif
+static inline void
+test_say(const char *format, ...) {
+    va_list list;
+    if (test_failed > 200) {
+        return;
+    }
+    va_start(list, format);
+    printf("    ");
+    vprintf(format, list);
+    printf("\n");
+    va_end(list);
+}
+
+static inline int test_summary(void) {
+    printf("%ld passed, %ld failed\n", test_passed, test_failed);
+    return test_failed ? 1 : 0;
+}
+
+#endif

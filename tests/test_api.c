@@ -1,0 +1,1024 @@
+/* test_api.c - every public function: what it promises, what it refuses, what it never touches.
+ *
+ * Models are built in memory by tiny_model.h; test_load.c opens damaged ones. Allocation goes
+ * through the counters below, so that each allocation can be made to fail in turn.
+ */
+#include <stddef.h>
+
+static void *counting_malloc(size_t size);
+static void counting_free(void *block);
+#define VIT_MALLOC(size) counting_malloc(size)
+#define VIT_FREE(ptr) counting_free(ptr)
+
+#define VIT_IMPLEMENTATION
+#include "../vit.h"
+
+#include "test.h"
+#include "tiny_model.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+
+static long blocks_live, blocks_made, blocks_until_failure = -1;
+
+static void *counting_malloc(size_t size) {
+    if (blocks_until_failure >= 0 && blocks_until_failure-- == 0) {
+        return NULL;
+    }
+    blocks_live++;
+    blocks_made++;
+    return malloc(size);
+}
+
+static void counting_free(void *block) {
+    if (block) {
+        blocks_live--;
+    }
+    free(block);
+}
+
+/* --- helpers -------------------------------------------------------------- */
+
+/* An open tiny model with what is needed to run it. */
+typedef struct bench {
+    tiny_file file;
+    vit_model model;
+    size_t pixels, logits, tokens, embedding, attention;
+    float *input; /* of 4 images */
+} bench;
+
+static bench bench_open(const tiny_options *o) {
+    bench b;
+    uint32_t state = 99;
+    memset(&b, 0, sizeof b);
+    b.file = tiny_build(o);
+    vit_result result = vit_model_open_memory(b.file.data, b.file.size, 0, &b.model);
+    if (result != VIT_OK) {
+        printf("bench_open: %s\n", b.model.detail);
+        exit(2);
+    }
+    const vit_config *c = &b.model.config;
+    b.pixels = (size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width;
+    b.logits = (size_t)c->num_classes;
+    b.tokens = (size_t)c->num_tokens * (size_t)c->embed_dim;
+    b.embedding = (size_t)vit_embedding_dim(&b.model);
+    b.attention = (size_t)c->num_heads * (size_t)c->num_tokens * (size_t)c->num_tokens;
+    b.input = tiny_allocate(4 * b.pixels * sizeof(float));
+    for (size_t i = 0; i < 4 * b.pixels; i++) {
+        b.input[i] = tiny_random(&state);
+    }
+    return b;
+}
+
+static bench bench_default(void) {
+    tiny_options o = tiny_defaults();
+    return bench_open(&o);
+}
+
+static void bench_close(bench *b) {
+    vit_model_close(&b->model);
+    tiny_free(&b->file);
+    free(b->input);
+}
+
+static vit_params no_params(void) {
+    vit_params params;
+    memset(&params, 0, sizeof params);
+    return params;
+}
+
+static vit_outputs no_outputs(void) {
+    vit_outputs outputs;
+    memset(&outputs, 0, sizeof outputs);
+    return outputs;
+}
+
+/* --- results, names, hash ------------------------------------------------- */
+
+static void test_strings(void) {
+#define STRING(name, value, text)                                                                  \
+    CHECK(name == (value));                                                                        \
+    CHECK(strcmp(vit_result_string(name), text) == 0);
+    VIT_RESULT_LIST(STRING)
+#undef STRING
+    CHECK(vit_result_string((vit_result)-100) != NULL);
+    CHECK(vit_result_string((vit_result)100) != NULL);
+    CHECK(vit_detect_isa() >= VIT_ISA_SCALAR && vit_detect_isa() <= VIT_ISA_AVX512);
+    for (int isa = 0; isa <= 3; isa++) {
+        CHECK(vit_isa_name((vit_isa)isa) != NULL && vit_isa_name((vit_isa)isa)[0] != 0);
+    }
+    CHECK(vit_isa_name((vit_isa)99) != NULL);
+    CHECK(VIT_VERSION == VIT_VERSION_MAJOR * 10000 + VIT_VERSION_MINOR * 100 + VIT_VERSION_PATCH);
+}
+
+static uint64_t hash_pieces(const unsigned char *data, size_t size, size_t piece) {
+    vit_hash hash;
+    vit_hash_init(&hash);
+    for (size_t at = 0; at < size; at += piece) {
+        vit_hash_update(&hash, data + at, size - at < piece ? size - at : piece);
+    }
+    return vit_hash_final(&hash);
+}
+
+/* From libxxhash 0.8.1; the bytes are the high ones of the LCG that starts at 12345. */
+static void test_hash(void) {
+    static const struct {
+        const char *text;
+        uint64_t hash;
+    } known[] = {
+        {"", 0xef46db3751d8e999u},
+        {"a", 0xd24ec4f1a98c6e5bu},
+        {"abc", 0x44bc2cf5ad770999u},
+        {"message digest", 0x066ed728fceeb3beu},
+        {"abcdefghijklmnopqrstuvwxyz", 0xcfe1f278fa89835cu},
+        {"12345678901234567890123456789012345678901234567890123456789012345678901234567890",
+         0xe04a477f19ee145du},
+    };
+    unsigned char bytes[1000];
+    uint32_t r = 12345;
+    uint64_t sum = 0;
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        r = r * 1664525u + 1013904223u;
+        bytes[i] = (unsigned char)(r >> 24);
+    }
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        CHECK(tiny_hash(known[i].text, strlen(known[i].text)) == known[i].hash);
+    }
+    CHECK(tiny_hash(bytes, 1000) == 0xb84fc3f707f27751u);
+    for (size_t n = 0; n <= 256; n++) {
+        sum = sum * 31 + tiny_hash(bytes, n);
+    }
+    CHECK(sum == 0xc3a4a20c9d6ca38bu);
+    for (size_t piece = 1; piece <= 70; piece++) {
+        CHECK(hash_pieces(bytes, 1000, piece) == 0xb84fc3f707f27751u);
+    }
+    vit_hash hash;
+    vit_hash_init(&hash);
+    vit_hash_update(&hash, bytes, 0);
+    vit_hash_update(&hash, "abc", 3);
+    CHECK(vit_hash_final(&hash) == 0x44bc2cf5ad770999u);
+    CHECK(vit_hash_final(&hash) == 0x44bc2cf5ad770999u); /* final leaves the state alone */
+}
+
+/* --- configuration -------------------------------------------------------- */
+
+static void config_refused(const vit_config *config, const char *name) {
+    char detail[VIT_MAX_DETAIL] = "";
+    vit_config c = *config, d = *config;
+    vit_result result = vit_config_check(&c, detail);
+    CHECK_MSG(result != VIT_OK, "%s accepted", name);
+    CHECK_MSG(strstr(detail, name), "detail lacks %s: %s", name, detail);
+    CHECK(vit_config_check(&d, NULL) == result);
+}
+
+static void set_int(void *field, double value) {
+    int x = (int)value;
+    memcpy(field, &x, sizeof x);
+}
+
+static void set_float(void *field, double value) {
+    float x = (float)value;
+    memcpy(field, &x, sizeof x);
+}
+
+static void test_config_ranges(void) {
+    tiny_options o = tiny_defaults();
+#define RANGE(type, name, required, smallest, largest)                                             \
+    if ((double)(largest) < 2147483647.0) {                                                        \
+        vit_config c = o.config;                                                                   \
+        set_##type(&c.name, (double)(largest) * 1.5 + 1.0);                                        \
+        config_refused(&c, #name);                                                                 \
+    }                                                                                              \
+    {                                                                                              \
+        vit_config c = o.config;                                                                   \
+        set_##type(&c.name, (double)(smallest) * 1.5 - 1.0);                                       \
+        config_refused(&c, #name);                                                                 \
+    }
+    VIT_FIELD_LIST(RANGE)
+#undef RANGE
+    o.config.norm_eps = (float)NAN;
+    config_refused(&o.config, "norm_eps");
+    o = tiny_defaults();
+    o.config.attn_scale = (float)INFINITY;
+    config_refused(&o.config, "attn_scale");
+}
+
+static void test_config_derived(void) {
+    tiny_options o = tiny_defaults();
+    vit_config *c = &o.config;
+    c->img_height = 30;
+    c->img_width = 17;
+    c->patch_size = 7;
+    c->has_dist_token = 1;
+    CHECK(vit_config_check(c, NULL) == VIT_OK);
+    CHECK(c->grid_height == 4 && c->grid_width == 2 && c->num_patches == 8);
+    CHECK(c->num_prefix_tokens == 2 && c->num_tokens == 10);
+    c->patch_size = 18; /* wider than the image */
+    CHECK(vit_config_check(c, NULL) != VIT_OK);
+    c->patch_size = 1;
+    c->img_height = c->img_width = 16384; /* 2^28 tokens */
+    CHECK(vit_config_check(c, NULL) != VIT_OK);
+    CHECK(vit_config_check(NULL, NULL) == VIT_ERROR_ARGUMENT);
+}
+
+static void test_architecture(void) {
+    tiny_options o = tiny_defaults();
+    vit_tensor t;
+    int n = 0;
+    vit_config_check(&o.config, NULL);
+    while (vit_architecture_tensor(&o.config, VIT_BF16, n, &t)) {
+        CHECK(t.data == NULL && t.ndim >= 1 && t.ndim <= 4 && strlen(t.name) < sizeof t.name);
+        CHECK(t.layout == VIT_LAYOUT_PANELS || t.dtype == VIT_F32);
+        n++;
+    }
+    CHECK(n >= 2 + 3 + 2 * 12 + 4);
+    CHECK(vit_architecture_tensor(&o.config, VIT_F32, n, &t) == 0);
+    CHECK(vit_architecture_tensor(&o.config, VIT_F32, n + 1000, &t) == 0);
+    CHECK(vit_architecture_tensor(&o.config, VIT_F32, 0x7fffffff, &t) == 0);
+    CHECK(vit_architecture_tensor(&o.config, VIT_F32, -1, &t) == 0);
+    bench b = bench_default();
+    CHECK(vit_model_tensor(&b.model, n, &t) == 0);
+    CHECK(vit_model_tensor(&b.model, -1, &t) == 0);
+    CHECK(vit_model_tensor(&b.model, n - 1, &t) != 0);
+    bench_close(&b);
+}
+
+/* --- packing -------------------------------------------------------------- */
+
+/* The number that a panel holds for (row, k), read as >>format says. */
+static float panel_number(vit_dtype dtype, const unsigned char *panel, int row, int k) {
+    size_t at = (size_t)(16 * k + row);
+    uint32_t bits;
+    float x;
+    if (dtype == VIT_BF16) {
+        at = (size_t)((k / 2 * 16 + row) * 2 + k % 2);
+        bits = (uint32_t)tiny_get(panel + 2 * at, 2) << 16;
+    } else if (dtype == VIT_F16) {
+        uint32_t h = (uint32_t)tiny_get(panel + 2 * at, 2);
+        double value = h >> 10 & 31 ? ldexp(1024 + (h & 1023), (int)(h >> 10 & 31) - 25)
+                                    : ldexp(h & 1023, -24);
+        return (float)(h >> 15 ? -value : value);
+    } else {
+        bits = (uint32_t)tiny_get(panel + 4 * at, 4);
+    }
+    memcpy(&x, &bits, 4);
+    return x;
+}
+
+static void test_one_panel(vit_dtype dtype, int rows, int depth) {
+    float values[16 * 9], row[9];
+    unsigned char panel[16 * 10 * 4];
+    uint32_t state = 5;
+    size_t size = vit_pack_panel(dtype, values, rows, depth, NULL);
+    int padded = dtype == VIT_BF16 ? (depth + 1) / 2 * 2 : depth;
+    double tolerance = dtype == VIT_F32 ? 0 : dtype == VIT_F16 ? 1.0 / 2048 : 1.0 / 256;
+    CHECK(size == (size_t)(16 * padded) * (dtype == VIT_F32 ? 4 : 2));
+    for (int i = 0; i < rows * depth; i++) {
+        values[i] = tiny_random(&state);
+    }
+    memset(panel, 0xaa, sizeof panel);
+    CHECK(vit_pack_panel(dtype, values, rows, depth, panel) == size);
+    CHECK(size == sizeof panel || panel[size] == 0xaa);
+    vit_tensor t;
+    memset(&t, 0, sizeof t);
+    t.dtype = dtype;
+    t.layout = VIT_LAYOUT_PANELS;
+    t.ndim = 2;
+    t.dims[0] = rows;
+    t.dims[1] = depth;
+    t.data = panel;
+    for (int r = 0; r < 16; r++) {
+        for (int k = 0; k < padded; k++) {
+            double wanted = r < rows && k < depth ? (double)values[r * depth + k] : 0;
+            double got = (double)panel_number(dtype, panel, r, k);
+            CHECK(fabs(got - wanted) <= tolerance * fabs(wanted));
+        }
+    }
+    for (int r = 0; r < rows; r++) {
+        vit_unpack_row(&t, r, row);
+        for (int k = 0; k < depth; k++) {
+            float wanted = panel_number(dtype, panel, r, k);
+            CHECK(memcmp(&row[k], &wanted, 4) == 0);
+        }
+    }
+}
+
+static void test_packing(void) {
+    for (int dtype = VIT_F32; dtype <= VIT_BF16; dtype++) {
+        for (int rows = 1; rows <= 16; rows += 5) {
+            for (int depth = 1; depth <= 9; depth++) {
+                test_one_panel((vit_dtype)dtype, rows, depth);
+            }
+        }
+    }
+}
+
+/* Plain tensors: a row is everything behind the first dimension. */
+static void test_unpack_plain(void) {
+    float data[2 * 3 * 4], row[12];
+    vit_tensor t;
+    memset(&t, 0, sizeof t);
+    for (int i = 0; i < 24; i++) {
+        data[i] = (float)i;
+    }
+    t.dtype = VIT_F32;
+    t.layout = VIT_LAYOUT_PLAIN;
+    t.ndim = 3;
+    t.dims[0] = 2;
+    t.dims[1] = 3;
+    t.dims[2] = 4;
+    t.data = data;
+    vit_unpack_row(&t, 1, row);
+    CHECK(memcmp(row, data + 12, sizeof row) == 0);
+}
+
+/* --- workspace ------------------------------------------------------------ */
+
+enum { CANARY = 128 };
+
+/* Exactly the size asked for, at an odd place, between canaries. */
+static void run_in_workspace(bench *b, const vit_params *params, size_t shift, int batch,
+                             float *logits) {
+    size_t size = vit_workspace_size(&b->model, params);
+    unsigned char *block = tiny_aligned(size + 2 * CANARY + 64);
+    unsigned char *workspace = block + CANARY + shift;
+    vit_session session;
+    vit_outputs outputs = no_outputs();
+    memset(block, 0xc5, size + 2 * CANARY + 64);
+    outputs.logits = logits;
+    CHECK(size > 0);
+    CHECK(vit_session_init(&session, &b->model, params, workspace, size - 1) == VIT_ERROR_MEMORY);
+    CHECK(vit_session_init(&session, &b->model, params, workspace, 0) == VIT_ERROR_MEMORY);
+    CHECK(vit_session_init(&session, &b->model, params, workspace, size) == VIT_OK);
+    CHECK(vit_forward(&session, b->input, batch, &outputs) == VIT_OK);
+    int touched = 0;
+    for (size_t i = 0; i < CANARY + shift; i++) {
+        touched += block[i] != 0xc5;
+    }
+    for (size_t i = CANARY + shift + size; i < size + 2 * CANARY + 64; i++) {
+        touched += block[i] != 0xc5;
+    }
+    CHECK_MSG(touched == 0, "%d canaries", touched);
+    free(block);
+}
+
+static void test_workspace(void) {
+    bench b = bench_default();
+    float base[4 * 5], logits[4 * 5];
+    vit_params params = no_params();
+    run_in_workspace(&b, NULL, 0, 4, base);
+    for (int isa = VIT_ISA_SCALAR; isa <= (int)vit_detect_isa(); isa++) {
+        for (size_t shift = 0; shift < 64; shift += shift < 8 ? 1 : 7) {
+            for (int max_batch = 1; max_batch <= 4; max_batch++) {
+                params.isa = (vit_isa)isa;
+                params.max_batch = max_batch;
+                memset(logits, 0xff, sizeof logits);
+                run_in_workspace(&b, &params, shift, 4, logits);
+                CHECK(memcmp(base, logits, sizeof base) == 0);
+            }
+        }
+    }
+    bench_close(&b);
+}
+
+/* In a block of its own, so that ASan sees both ends, with a pool and every output. */
+static void test_workspace_threads(void) {
+    bench b = bench_default();
+    for (int n = 1; n <= 4; n++) {
+        vit_threads *pool;
+        vit_params params = no_params();
+        vit_session session;
+        vit_outputs outputs = no_outputs();
+        float logits[4 * 5];
+        CHECK(vit_threads_create(n, &pool, &params.executor) == VIT_OK);
+        params.max_batch = 3;
+        size_t size = vit_workspace_size(&b.model, &params);
+        void *workspace = tiny_allocate(size);
+        outputs.logits = logits;
+        outputs.tokens = tiny_allocate(4 * b.tokens * sizeof(float));
+        outputs.attention = tiny_allocate(4 * b.attention * sizeof(float));
+        outputs.embedding = tiny_allocate(4 * b.embedding * sizeof(float));
+        CHECK(vit_session_init(&session, &b.model, &params, workspace, size) == VIT_OK);
+        for (int batch = 1; batch <= 4; batch++) {
+            CHECK(vit_forward(&session, b.input, batch, &outputs) == VIT_OK);
+        }
+        free(outputs.tokens);
+        free(outputs.attention);
+        free(outputs.embedding);
+        free(workspace);
+        vit_threads_destroy(pool);
+    }
+    bench_close(&b);
+}
+
+static void test_params(void) {
+    bench b = bench_default();
+    vit_session session;
+    char workspace[16];
+    vit_params params = no_params();
+    CHECK(vit_workspace_size(&b.model, NULL) == vit_workspace_size(&b.model, &params));
+    params.max_batch = 1;
+    CHECK(vit_workspace_size(&b.model, NULL) == vit_workspace_size(&b.model, &params));
+    params.max_batch = -1;
+    CHECK(vit_workspace_size(&b.model, &params) == 0);
+    CHECK(vit_session_init(&session, &b.model, &params, workspace, 16) == VIT_ERROR_ARGUMENT);
+    params.max_batch = 0x7fffffff; /* terabytes, or more than there are addresses for */
+    CHECK(vit_session_init(&session, &b.model, &params, workspace, 16) != VIT_OK);
+    params = no_params();
+    params.isa = (vit_isa)99;
+    CHECK(vit_workspace_size(&b.model, &params) == 0);
+    CHECK(vit_session_init(&session, &b.model, &params, workspace, 16) != VIT_OK);
+    params.isa = (vit_isa)-1;
+    CHECK(vit_workspace_size(&b.model, &params) == 0);
+    for (int isa = (int)vit_detect_isa() + 1; isa <= VIT_ISA_AVX512; isa++) {
+        params.isa = (vit_isa)isa;
+        CHECK(vit_workspace_size(&b.model, &params) == 0);
+    }
+    CHECK(vit_workspace_size(NULL, NULL) == 0);
+    size_t size = vit_workspace_size(&b.model, NULL);
+    void *room = tiny_allocate(size);
+    CHECK(vit_session_init(NULL, &b.model, NULL, room, size) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_session_init(&session, NULL, NULL, room, size) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_session_init(&session, &b.model, NULL, NULL, size) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_session_init(&session, &b.model, NULL, room, size) == VIT_OK);
+    CHECK(session.isa == vit_detect_isa() && session.model == &b.model);
+    free(room);
+    bench_close(&b);
+}
+
+/* --- forward -------------------------------------------------------------- */
+
+typedef struct runner {
+    vit_session session;
+    void *workspace;
+} runner;
+
+static runner runner_make(const vit_model *model, const vit_params *params) {
+    runner r;
+    size_t size = vit_workspace_size(model, params);
+    r.workspace = tiny_allocate(size);
+    CHECK(vit_session_init(&r.session, model, params, r.workspace, size) == VIT_OK);
+    return r;
+}
+
+static void test_forward_arguments(void) {
+    bench b = bench_default();
+    runner r = runner_make(&b.model, NULL);
+    float *attention = tiny_allocate(b.attention * sizeof(float));
+    float logits[5];
+    vit_outputs outputs = no_outputs();
+    outputs.logits = logits;
+    outputs.attention = attention;
+    CHECK(vit_forward(NULL, b.input, 1, &outputs) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_forward(&r.session, NULL, 1, &outputs) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_forward(&r.session, b.input, 0, &outputs) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_forward(&r.session, b.input, -1, &outputs) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_forward(&r.session, b.input, 1, NULL) == VIT_ERROR_ARGUMENT);
+    outputs.attention_block = 3;
+    CHECK(vit_forward(&r.session, b.input, 1, &outputs) == VIT_ERROR_ARGUMENT);
+    outputs.attention_block = -1;
+    CHECK(vit_forward(&r.session, b.input, 1, &outputs) == VIT_ERROR_ARGUMENT);
+    outputs.attention_block = 2;
+    CHECK(vit_forward(&r.session, b.input, 1, &outputs) == VIT_OK);
+    outputs = no_outputs(); /* nothing asked for, nothing done */
+    CHECK(vit_forward(&r.session, b.input, 1, &outputs) == VIT_OK);
+    free(attention);
+    free(r.workspace);
+    bench_close(&b);
+}
+
+static void test_headless(void) {
+    tiny_options o = tiny_defaults();
+    o.config.num_classes = 0;
+    bench b = bench_open(&o);
+    runner r = runner_make(&b.model, NULL);
+    float embedding[16];
+    vit_outputs outputs = no_outputs();
+    vit_prediction top[2];
+    uint8_t pixel[3] = {1, 2, 3};
+    vit_image image = {pixel, 1, 1, 0, VIT_PIXEL_RGB8};
+    outputs.logits = embedding;
+    CHECK(vit_forward(&r.session, b.input, 1, &outputs) == VIT_ERROR_ARGUMENT);
+    outputs.logits = NULL;
+    outputs.embedding = embedding;
+    CHECK(vit_forward(&r.session, b.input, 1, &outputs) == VIT_OK);
+    CHECK(vit_classify(&b.model, &image, 2, top) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_label(&b.model, 0) == NULL);
+    free(r.workspace);
+    bench_close(&b);
+}
+
+/* A model without blocks has no attention to give. */
+static void test_depth_0(void) {
+    tiny_options o = tiny_defaults();
+    o.config.depth = 0;
+    bench b = bench_open(&o);
+    runner r = runner_make(&b.model, NULL);
+    float logits[5], *attention = tiny_allocate(b.attention * sizeof(float));
+    vit_outputs outputs = no_outputs();
+    outputs.logits = logits;
+    CHECK(vit_forward(&r.session, b.input, 1, &outputs) == VIT_OK);
+    outputs.attention = attention;
+    CHECK(vit_forward(&r.session, b.input, 1, &outputs) == VIT_ERROR_ARGUMENT);
+    free(attention);
+    free(r.workspace);
+    bench_close(&b);
+}
+
+/* Each token's attention sums to one, and no output is written beyond its size. */
+static void test_output_sizes(void) {
+    bench b = bench_default();
+    vit_params params = no_params();
+    params.max_batch = 2;
+    runner r = runner_make(&b.model, &params);
+    vit_outputs outputs = no_outputs();
+    size_t sizes[4] = {3 * b.logits, 3 * b.embedding, 3 * b.tokens, 3 * b.attention};
+    float *data[4];
+    for (int i = 0; i < 4; i++) {
+        data[i] = tiny_allocate(sizes[i] * sizeof(float)); /* exact: ASan watches the ends */
+        for (size_t k = 0; k < sizes[i]; k++) {
+            data[i][k] = (float)NAN;
+        }
+    }
+    outputs.logits = data[0];
+    outputs.embedding = data[1];
+    outputs.tokens = data[2];
+    outputs.attention = data[3];
+    CHECK(vit_forward(&r.session, b.input, 3, &outputs) == VIT_OK);
+    for (int i = 0; i < 4; i++) {
+        int unwritten = 0;
+        for (size_t k = 0; k < sizes[i]; k++) {
+            unwritten += data[i][k] != data[i][k];
+        }
+        CHECK_MSG(unwritten == 0, "output %d: %d numbers not written", i, unwritten);
+    }
+    size_t n = (size_t)b.model.config.num_tokens;
+    for (size_t row = 0; row < sizes[3] / n; row++) {
+        double sum = 0;
+        for (size_t k = 0; k < n; k++) {
+            sum += (double)data[3][row * n + k];
+        }
+        CHECK(fabs(sum - 1) < 1e-6);
+    }
+    for (int i = 0; i < 4; i++) {
+        free(data[i]);
+    }
+    free(r.workspace);
+    bench_close(&b);
+}
+
+/* A NaN or infinity in one image stays in that image, and none is lost on the way. */
+static void test_nonfinite_input(void) {
+    static const float bad[] = {(float)NAN, (float)INFINITY, -(float)INFINITY};
+    bench b = bench_default();
+    for (int isa = VIT_ISA_SCALAR; isa <= (int)vit_detect_isa(); isa++) {
+        for (int i = 0; i < 3; i++) {
+            float good[3 * 5], logits[3 * 5];
+            vit_params params = no_params();
+            vit_outputs outputs = no_outputs();
+            params.max_batch = 3;
+            params.isa = (vit_isa)isa;
+            runner r = runner_make(&b.model, &params);
+            outputs.logits = good;
+            CHECK(vit_forward(&r.session, b.input, 3, &outputs) == VIT_OK);
+            float before = b.input[b.pixels + 17];
+            b.input[b.pixels + 17] = bad[i];
+            outputs.logits = logits;
+            CHECK(vit_forward(&r.session, b.input, 3, &outputs) == VIT_OK);
+            b.input[b.pixels + 17] = before;
+            CHECK(memcmp(good, logits, 5 * sizeof(float)) == 0);
+            CHECK(memcmp(good + 10, logits + 10, 5 * sizeof(float)) == 0);
+            CHECK(logits[5] != logits[5]);
+            free(r.workspace);
+        }
+    }
+    bench_close(&b);
+}
+
+static void test_no_allocation(void) {
+    bench b = bench_default();
+    vit_threads *pool;
+    vit_params params = no_params();
+    vit_outputs outputs = no_outputs();
+    float logits[4 * 5];
+    CHECK(vit_threads_create(2, &pool, &params.executor) == VIT_OK);
+    long before = blocks_made;
+    runner r = runner_make(&b.model, &params);
+    outputs.logits = logits;
+    for (int i = 0; i < 10; i++) {
+        CHECK(vit_forward(&r.session, b.input, 4, &outputs) == VIT_OK);
+    }
+    CHECK(blocks_made == before);
+    free(r.workspace);
+    vit_threads_destroy(pool);
+    bench_close(&b);
+    CHECK(blocks_live == 0);
+}
+
+/* --- selftest ------------------------------------------------------------- */
+
+static void test_selftest(void) {
+    for (int headless = 0; headless <= 1; headless++) {
+        tiny_options o = tiny_defaults();
+        if (headless) {
+            o.config.num_classes = 0;
+        }
+        bench b = bench_open(&o);
+        for (int isa = VIT_ISA_SCALAR; isa <= (int)vit_detect_isa(); isa++) {
+            vit_params params = no_params();
+            float *input = tiny_allocate(b.pixels * sizeof(float)), output[16], error = -1;
+            params.isa = (vit_isa)isa;
+            runner r = runner_make(&b.model, &params);
+            CHECK(vit_selftest(&r.session, input, output, &error) == VIT_OK);
+            CHECK_MSG(error == 0, "error %g", (double)error);
+            CHECK(vit_selftest(&r.session, input, output, NULL) == VIT_OK);
+            CHECK(vit_selftest(NULL, input, output, NULL) == VIT_ERROR_ARGUMENT);
+            CHECK(vit_selftest(&r.session, NULL, output, NULL) == VIT_ERROR_ARGUMENT);
+            CHECK(vit_selftest(&r.session, input, NULL, NULL) == VIT_ERROR_ARGUMENT);
+            free(r.workspace);
+            free(input);
+        }
+        bench_close(&b);
+    }
+}
+
+static void test_selftest_fails(void) {
+    static const float wrong[16] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
+    tiny_options o = tiny_defaults();
+    o.selftest = wrong;
+    bench b = bench_open(&o);
+    runner r = runner_make(&b.model, NULL);
+    float *input = tiny_allocate(b.pixels * sizeof(float)), output[5], error = -1;
+    CHECK(vit_selftest(&r.session, input, output, &error) == VIT_ERROR_SELFTEST);
+    CHECK(error > 1e-3f);
+    free(input);
+    free(r.workspace);
+    bench_close(&b);
+}
+
+/* splitmix64 by hand: the first numbers for seed 7, and the range. */
+static void test_selftest_input(void) {
+    tiny_options o = tiny_defaults();
+    float input[3 * 8 * 8], again[3 * 8 * 8];
+    double sum = 0;
+    vit_config_check(&o.config, NULL);
+    vit_selftest_input(&o.config, input);
+    vit_selftest_input(&o.config, again);
+    CHECK(memcmp(input, again, sizeof input) == 0);
+    for (size_t i = 0; i < sizeof input / sizeof input[0]; i++) {
+        CHECK(input[i] >= -1.0f && input[i] < 1.0f);
+        sum += (double)input[i];
+    }
+    CHECK(fabs(sum) < 40);
+    o.config.selftest_seed = 8;
+    vit_selftest_input(&o.config, again);
+    CHECK(memcmp(input, again, sizeof input) != 0);
+}
+
+/* --- top-k and softmax ---------------------------------------------------- */
+
+static void test_top_k(void) {
+    static const float ties[] = {1, 3, 2, 3, 1, 3};
+    const float nan = (float)NAN, inf = (float)INFINITY;
+    const float odd[] = {nan, 1, nan, -inf, inf, -nan};
+    vit_prediction top[8];
+    CHECK(vit_top_k(ties, 6, 6, top) == 6);
+    static const int order[] = {1, 3, 5, 2, 0, 4};
+    for (int i = 0; i < 6; i++) {
+        CHECK(top[i].index == order[i] && top[i].score == ties[order[i]]);
+    }
+    memset(top, 0, sizeof top);
+    top[2].index = 77;
+    CHECK(vit_top_k(ties, 6, 2, top) == 2);
+    CHECK(top[0].index == 1 && top[1].index == 3 && top[2].index == 77);
+    CHECK(vit_top_k(ties, 6, 8, top) == 6);
+    CHECK(vit_top_k(ties, 6, 0, top) == 0);
+    CHECK(vit_top_k(ties, 6, -3, top) == 0);
+    CHECK(vit_top_k(ties, 0, 3, top) == 0);
+    CHECK(vit_top_k(ties, -1, 3, top) == 0);
+    CHECK(vit_top_k(odd, 6, 6, top) == 6);
+    CHECK(top[0].index == 4 && top[1].index == 1 && top[2].index == 3);
+    CHECK(top[3].index == 0 && top[4].index == 2 && top[5].index == 5);
+    CHECK(top[3].score != top[3].score);
+    CHECK(vit_top_k(odd, 1, 1, top) == 1 && top[0].index == 0);
+}
+
+/* Against a stable selection, on many random lists with ties and NaN. */
+static void test_top_k_random(void) {
+    uint32_t state = 3;
+    for (int round = 0; round < 300; round++) {
+        float scores[40];
+        bool taken[40] = {false};
+        vit_prediction top[40];
+        int n = 1 + (int)(((double)tiny_random(&state) + 1) * 19.9);
+        int k = 1 + (int)(((double)tiny_random(&state) + 1) * 19.9);
+        for (int i = 0; i < n; i++) {
+            float x = tiny_random(&state);
+            scores[i] = x > 0.9f ? (float)NAN : (float)(int)(x * 5);
+        }
+        int written = vit_top_k(scores, n, k, top);
+        CHECK(written == (k < n ? k : n));
+        for (int i = 0; i < written; i++) {
+            int best = -1;
+            for (int j = 0; j < n; j++) {
+                bool better = best < 0 || scores[j] > scores[best] ||
+                              (scores[best] != scores[best] && scores[j] == scores[j]);
+                best = !taken[j] && better ? j : best;
+            }
+            taken[best] = true;
+            CHECK(top[i].index == best && memcmp(&top[i].score, &scores[best], 4) == 0);
+        }
+    }
+}
+
+static void test_softmax(void) {
+    uint32_t state = 11;
+    for (int n = 1; n <= 70; n++) {
+        float x[70];
+        double sum = 0, total = 0, top = -1e9, wanted[70];
+        for (int i = 0; i < n; i++) {
+            x[i] = 20 * tiny_random(&state);
+            top = fmax(top, (double)x[i]);
+        }
+        for (int i = 0; i < n; i++) {
+            sum += wanted[i] = exp((double)x[i] - top);
+        }
+        vit_softmax(x, n);
+        for (int i = 0; i < n; i++) {
+            CHECK(fabs((double)x[i] - wanted[i] / sum) <= 4e-7 * wanted[i] / sum + 1e-37);
+            total += (double)x[i];
+        }
+        CHECK(fabs(total - 1) < 1e-6);
+    }
+}
+
+static void test_softmax_extremes(void) {
+    const float inf = (float)INFINITY, nan = (float)NAN;
+    float equal[3] = {3e38f, 3e38f, 3e38f}, far[3] = {-3e38f, 3e38f, 0}, one[1] = {-5};
+    float low[2] = {-inf, 0}, bad[3] = {1, nan, 2}, guard[2] = {7, 7};
+    vit_softmax(equal, 3);
+    CHECK(fabs((double)equal[0] - 1.0 / 3) < 1e-7 && equal[0] == equal[2]);
+    vit_softmax(far, 3);
+    CHECK(far[0] == 0 && far[1] == 1 && far[2] == 0);
+    vit_softmax(one, 1);
+    CHECK(one[0] == 1);
+    vit_softmax(low, 2);
+    CHECK(low[0] == 0 && low[1] == 1);
+    vit_softmax(bad, 3);
+    CHECK(bad[0] != bad[0] && bad[1] != bad[1] && bad[2] != bad[2]);
+    vit_softmax(guard, 0);
+    vit_softmax(guard, -1);
+    CHECK(guard[0] == 7 && guard[1] == 7);
+}
+
+/* --- classify ------------------------------------------------------------- */
+
+static uint8_t photo[20 * 30 * 3];
+
+static vit_image make_photo(void) {
+    vit_image image = {photo, 30, 20, 0, VIT_PIXEL_RGB8};
+    uint32_t state = 1;
+    for (size_t i = 0; i < sizeof photo; i++) {
+        photo[i] = (uint8_t)((tiny_random(&state) + 1.0f) * 127.0f);
+    }
+    return image;
+}
+
+static void test_classify(void) {
+    bench b = bench_default();
+    vit_image image = make_photo();
+    vit_prediction top[7], wanted[5];
+    runner r = runner_make(&b.model, NULL);
+    float *input = tiny_allocate(b.pixels * sizeof(float)), logits[5];
+    vit_outputs outputs = no_outputs();
+    outputs.logits = logits;
+    CHECK(vit_preprocess(&b.model, &image, input, NULL, 0) == VIT_OK);
+    CHECK(vit_forward(&r.session, input, 1, &outputs) == VIT_OK);
+    vit_softmax(logits, 5);
+    CHECK(vit_top_k(logits, 5, 5, wanted) == 5);
+    CHECK(vit_classify(&b.model, &image, 7, top) == VIT_OK);
+    for (int i = 0; i < 5; i++) {
+        CHECK(top[i].index == wanted[i].index && top[i].score == wanted[i].score);
+    }
+    CHECK(top[5].index == -1 && top[6].index == -1);
+    CHECK(vit_classify(&b.model, &image, 1, top) == VIT_OK && top[0].index == wanted[0].index);
+    CHECK(vit_classify(NULL, &image, 1, top) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_classify(&b.model, NULL, 1, top) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_classify(&b.model, &image, 1, NULL) == VIT_ERROR_ARGUMENT);
+    image.width = 0;
+    CHECK(vit_classify(&b.model, &image, 1, top) == VIT_ERROR_ARGUMENT);
+    free(input);
+    free(r.workspace);
+    bench_close(&b);
+    CHECK(blocks_live == 0);
+}
+
+/* --- allocation failures -------------------------------------------------- */
+
+typedef vit_result failing_call(bench *b);
+
+static vit_result call_classify(bench *b) {
+    vit_image image = make_photo();
+    vit_prediction top[3];
+    return vit_classify(&b->model, &image, 3, top);
+}
+
+static vit_result call_preprocess(bench *b) {
+    vit_image image = make_photo();
+    float input[3 * 8 * 8];
+    return vit_preprocess(&b->model, &image, input, NULL, 0);
+}
+
+static vit_result call_threads(bench *b) {
+    vit_threads *pool = NULL;
+    vit_executor executor;
+    vit_result result = vit_threads_create(3, &pool, &executor);
+    (void)b;
+    if (result == VIT_OK) {
+        vit_threads_destroy(pool);
+    }
+    return result;
+}
+
+/* Each allocation in turn fails: a clean error, nothing leaked. */
+static void test_allocation_failures(void) {
+    static failing_call *const calls[] = {call_classify, call_preprocess, call_threads};
+    bench b = bench_default();
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        int failures = 0;
+        for (long n = 0; n < 100; n++) {
+            blocks_until_failure = n;
+            vit_result result = calls[i](&b);
+            bool reached = blocks_until_failure < 0;
+            blocks_until_failure = -1;
+            CHECK_MSG(blocks_live == 0, "call %d leaks %ld blocks", (int)i, blocks_live);
+            CHECK_MSG(result == (reached ? VIT_ERROR_MEMORY : VIT_OK), "call %d, block %ld: %s",
+                      (int)i, n, vit_result_string(result));
+            failures += reached;
+            if (!reached) {
+                break;
+            }
+        }
+        CHECK(failures > 0);
+    }
+    bench_close(&b);
+}
+
+/* --- threads -------------------------------------------------------------- */
+
+typedef struct counters {
+    int count[1000];
+} counters;
+
+static void count_task(void *arg, int index) {
+    ((counters *)arg)->count[index]++;
+}
+
+static void test_pool(void) {
+    static const int counts[] = {0, 1, 2, 3, 7, 16, 1000};
+    for (int n = 0; n <= 5; n++) {
+        vit_threads *pool = NULL;
+        vit_executor executor;
+        memset(&executor, 0, sizeof executor);
+        CHECK(vit_threads_create(n, &pool, &executor) == VIT_OK);
+        CHECK(pool && executor.parallel_for && executor.num_threads >= 1);
+        CHECK(n == 0 || executor.num_threads == n);
+        for (int round = 0; round < 50; round++) {
+            for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+                counters c;
+                int wrong = 0;
+                memset(&c, 0, sizeof c);
+                executor.parallel_for(executor.user, counts[i], count_task, &c);
+                for (int k = 0; k < 1000; k++) {
+                    wrong += c.count[k] != (k < counts[i]);
+                }
+                CHECK_MSG(wrong == 0, "%d threads, %d tasks: %d wrong", n, counts[i], wrong);
+            }
+        }
+        vit_threads_destroy(pool);
+    }
+    CHECK(blocks_live == 0);
+}
+
+static void test_pool_arguments(void) {
+    vit_threads *pool = NULL;
+    vit_executor executor;
+    CHECK(vit_threads_create(-1, &pool, &executor) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_threads_create(2, NULL, &executor) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_threads_create(2, &pool, NULL) == VIT_ERROR_ARGUMENT);
+    vit_threads_destroy(NULL);
+    CHECK(blocks_live == 0);
+}
+
+/* Created, used (or not) and destroyed, quickly. */
+static void test_pool_stress(void) {
+    for (int i = 0; i < 100; i++) {
+        vit_threads *pool = NULL;
+        vit_executor executor;
+        CHECK(vit_threads_create(1 + i % 4, &pool, &executor) == VIT_OK);
+        if (i % 3) {
+            counters c;
+            memset(&c, 0, sizeof c);
+            executor.parallel_for(executor.user, 20, count_task, &c);
+            CHECK(c.count[0] == 1 && c.count[19] == 1 && c.count[20] == 0);
+        }
+        vit_threads_destroy(pool);
+    }
+    CHECK(blocks_live == 0);
+}
+
+typedef struct worker {
+    pthread_t thread;
+    const bench *b;
+    vit_executor executor;
+    bool has_pool;
+    int isa;
+    float logits[4 * 5];
+    vit_result result;
+} worker;
+
+/* Everything of one thread: no CHECK in here, which counts for one thread at a time. */
+static void *worker_main(void *user) {
+    worker *w = user;
+    vit_params params = no_params();
+    vit_session session;
+    vit_outputs outputs = no_outputs();
+    params.max_batch = 2;
+    params.isa = (vit_isa)w->isa;
+    if (w->has_pool) {
+        params.executor = w->executor;
+    }
+    size_t size = vit_workspace_size(&w->b->model, &params);
+    void *workspace = tiny_allocate(size);
+    outputs.logits = w->logits;
+    w->result = vit_session_init(&session, &w->b->model, &params, workspace, size);
+    for (int i = 0; i < 20 && w->result == VIT_OK; i++) {
+        w->result = vit_forward(&session, w->b->input, 4, &outputs);
+    }
+    free(workspace);
+    return NULL;
+}
+
+/* Four threads share a model, and in the second round a pool too. */
+static void test_shared(void) {
+    enum { WORKERS = 4 };
+    bench b = bench_default();
+    vit_threads *pool;
+    vit_executor executor;
+    worker alone, workers[WORKERS];
+    CHECK(vit_threads_create(3, &pool, &executor) == VIT_OK);
+    memset(&alone, 0, sizeof alone);
+    alone.b = &b;
+    worker_main(&alone);
+    CHECK(alone.result == VIT_OK);
+    for (int shared_pool = 0; shared_pool <= 1; shared_pool++) {
+        memset(workers, 0, sizeof workers);
+        for (int i = 0; i < WORKERS; i++) {
+            workers[i].b = &b;
+            workers[i].executor = executor;
+            workers[i].has_pool = shared_pool != 0;
+            workers[i].isa = i % ((int)vit_detect_isa() + 1);
+            CHECK(pthread_create(&workers[i].thread, NULL, worker_main, &workers[i]) == 0);
+        }
+        for (int i = 0; i < WORKERS; i++) {
+            pthread_join(workers[i].thread, NULL);
+            CHECK(workers[i].result == VIT_OK);
+            CHECK(memcmp(workers[i].logits, alone.logits, sizeof alone.logits) == 0);
+        }
+    }
+    vit_threads_destroy(pool);
+    bench_close(&b);
+}
+
+int main(void) {
+    test_strings();
+    test_hash();
+    test_config_ranges();
+    test_config_derived();
+    test_architecture();
+    test_packing();
+    test_unpack_plain();
+    test_workspace();
+    test_workspace_threads();
+    test_params();
+    test_forward_arguments();
+    test_headless();
+    test_depth_0();
+    test_output_sizes();
+    test_nonfinite_input();
+    test_no_allocation();
+    test_selftest();
+    test_selftest_fails();
+    test_selftest_input();
+    test_top_k();
+    test_top_k_random();
+    test_softmax();
+    test_softmax_extremes();
+    test_classify();
+    test_allocation_failures();
+    test_pool();
+    test_pool_arguments();
+    test_pool_stress();
+    test_shared();
+    return test_summary();
+}

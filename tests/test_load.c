@@ -1,0 +1,798 @@
+/* test_load.c - opening models: good ones, and every way of being bad that we could think of.
+ *
+ *     test_load [WORK-FOLDER]        the folder takes a few small files; default build
+ *
+ * Files are built in memory by tiny_model.h, in blocks that end where the file ends.
+ */
+#define VIT_IMPLEMENTATION
+#include "../vit.h"
+
+#include "test.h"
+#include "tiny_model.h"
+
+#include <stdbool.h>
+
+static const char *folder = "build";
+
+/* --- helpers -------------------------------------------------------------- */
+
+static vit_result open_only(const tiny_file *f, unsigned flags, char detail[VIT_MAX_DETAIL]) {
+    vit_model model;
+    vit_result result;
+    memset(&model, 0x5a, sizeof model); /* open must not rely on what was there */
+    result = vit_model_open_memory(f->data, f->size, flags, &model);
+    memcpy(detail, model.detail, VIT_MAX_DETAIL);
+    if (result == VIT_OK) {
+        vit_model_close(&model);
+    }
+    return result;
+}
+
+/* Refused with that result and a detail that contains each of the (up to three) words. */
+static void refused(const char *what, const tiny_file *f, vit_result expected, const char *a,
+                    const char *b, const char *c) {
+    char detail[VIT_MAX_DETAIL];
+    vit_result result = open_only(f, 0, detail);
+    CHECK_MSG(result == expected, "%s: %s, not %s; detail: %s", what, vit_result_string(result),
+              vit_result_string(expected), detail);
+    CHECK_MSG(memchr(detail, 0, sizeof detail) != NULL, "%s: detail is not a string", what);
+    CHECK_MSG(!a || strstr(detail, a), "%s: detail lacks '%s': %s", what, a, detail);
+    CHECK_MSG(!b || strstr(detail, b), "%s: detail lacks '%s': %s", what, b, detail);
+    CHECK_MSG(!c || strstr(detail, c), "%s: detail lacks '%s': %s", what, c, detail);
+    CHECK_MSG(detail[0] != 0, "%s: no detail", what);
+}
+
+/* Refused with a message; the test does not mind which result. */
+static void refused_somehow(const char *what, const tiny_file *f, const char *word) {
+    char detail[VIT_MAX_DETAIL];
+    vit_result result = open_only(f, 0, detail);
+    CHECK_MSG(result != VIT_OK, "%s: accepted", what);
+    CHECK_MSG(result == VIT_OK || detail[0] != 0, "%s: no detail", what);
+    CHECK_MSG(result == VIT_OK || !word || strstr(detail, word), "%s: detail lacks '%s': %s", what,
+              word, detail);
+}
+
+static void accepted(const char *what, const tiny_file *f) {
+    char detail[VIT_MAX_DETAIL];
+    vit_result result = open_only(f, VIT_OPEN_VERIFY, detail);
+    CHECK_MSG(result == VIT_OK, "%s: %s: %s", what, vit_result_string(result), detail);
+}
+
+static tiny_file build_small(void) {
+    tiny_options o = tiny_defaults();
+    o.config.depth = 1;
+    o.labels = o.synsets = 1;
+    return tiny_build(&o);
+}
+
+static size_t meta_size(const tiny_file *f) {
+    return (size_t)tiny_get(f->data + VIT_HEADER_META_SIZE, 8);
+}
+
+/* Runs what was accepted, so that sanitizers see whether the model can do harm. */
+static void exercise(const vit_model *model) {
+    vit_params params;
+    vit_session session;
+    vit_outputs outputs;
+    const vit_config *c = &model->config;
+    size_t pixels = (size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width;
+    memset(&params, 0, sizeof params);
+    memset(&outputs, 0, sizeof outputs);
+    size_t size = vit_workspace_size(model, &params);
+    if (size == 0 || size > 1u << 24 || pixels > 1u << 20 || c->num_classes > 4096) {
+        return;
+    }
+    float *input = tiny_allocate(pixels * sizeof(float));
+    float *output = tiny_allocate((size_t)(c->num_classes + 1) * sizeof(float));
+    void *workspace = tiny_allocate(size);
+    outputs.logits = c->num_classes ? output : NULL;
+    if (vit_session_init(&session, model, &params, workspace, size) == VIT_OK) {
+        CHECK(vit_forward(&session, input, 1, &outputs) == VIT_OK);
+    }
+    for (int i = -1; i <= c->num_classes; i++) {
+        const char *label = vit_label(model, i), *synset = vit_synset(model, i);
+        output[0] += (float)(label ? strlen(label) : 0) + (float)(synset ? strlen(synset) : 0);
+    }
+    output[0] += (float)strlen(vit_source(model));
+    free(workspace);
+    free(output);
+    free(input);
+}
+
+/* --- good files ----------------------------------------------------------- */
+
+static void test_good(void) {
+    tiny_options o = tiny_defaults();
+    vit_model model;
+    o.labels = o.synsets = 1;
+    tiny_file f = tiny_build(&o);
+    CHECK(vit_model_open_memory(f.data, f.size, VIT_OPEN_VERIFY, &model) == VIT_OK);
+    vit_config expected = o.config;
+    CHECK(vit_config_check(&expected, NULL) == VIT_OK);
+#define SAME(type, name, required, smallest, largest)                                              \
+    CHECK(memcmp(&expected.name, &model.config.name, sizeof expected.name) == 0);
+    VIT_FIELD_LIST(SAME)
+#undef SAME
+    CHECK(memcmp(expected.mean, model.config.mean, 3 * sizeof(float)) == 0);
+    CHECK(memcmp(expected.std, model.config.std, 3 * sizeof(float)) == 0);
+    CHECK(model.config.grid_height == 2 && model.config.grid_width == 2);
+    CHECK(model.config.num_patches == 4 && model.config.num_prefix_tokens == 1);
+    CHECK(model.config.num_tokens == 5);
+    CHECK(vit_embedding_dim(&model) == 16);
+    CHECK(vit_model_verify(&model) == VIT_OK);
+    CHECK(strcmp(vit_label(&model, 0), "class 0") == 0);
+    CHECK(strcmp(vit_label(&model, 4), "class 4") == 0);
+    CHECK(vit_label(&model, -1) == NULL && vit_label(&model, 5) == NULL);
+    CHECK(strcmp(vit_synset(&model, 3), "n00000003") == 0);
+    CHECK(vit_synset(&model, -1) == NULL && vit_synset(&model, 5) == NULL);
+    CHECK(strcmp(vit_source(&model), o.source) == 0);
+    vit_model_close(&model);
+    tiny_free(&f);
+}
+
+static void test_without_optional_sections(void) {
+    tiny_options o = tiny_defaults();
+    vit_model model;
+    o.source = NULL;
+    tiny_file f = tiny_build(&o);
+    CHECK(vit_model_open_memory(f.data, f.size, 0, &model) == VIT_OK);
+    CHECK(vit_label(&model, 0) == NULL && vit_synset(&model, 0) == NULL);
+    CHECK(vit_source(&model) != NULL && vit_source(&model)[0] == 0);
+    vit_model_close(&model);
+    tiny_free(&f);
+}
+
+/* A model points into the bytes; the struct may be copied. */
+static void test_zero_copy(void) {
+    tiny_file f = build_small();
+    vit_model model, copy;
+    vit_tensor t;
+    CHECK(vit_model_open_memory(f.data, f.size, 0, &model) == VIT_OK);
+    copy = model;
+    memset(&model, 0, sizeof model);
+    for (int i = 0; vit_model_tensor(&copy, i, &t); i++) {
+        CHECK((const unsigned char *)t.data == f.data + t.offset);
+        CHECK(t.offset % VIT_ALIGN == 0 && t.offset + t.size <= f.size);
+        CHECK(t.checksum == tiny_hash(t.data, (size_t)t.size));
+    }
+    exercise(&copy);
+    vit_model_close(&copy);
+    tiny_free(&f);
+}
+
+static void test_options(void) {
+    for (int i = 0; i < 64; i++) {
+        char what[64];
+        tiny_options o = tiny_defaults();
+        vit_config *c = &o.config;
+        vit_model model;
+        c->has_cls_token = 1;
+        c->has_dist_token = i & 1;
+        c->representation_dim = i & 2 ? 11 : 0;
+        c->num_classes = i & 4 ? 3 : 0;
+        c->has_patch_norm = i >> 3 & 1;
+        c->has_qkv_bias = i >> 4 & 1;
+        c->depth = i >> 5 & 1;
+        snprintf(what, sizeof what, "option set %d", i);
+        if (vit_config_check(c, NULL) != VIT_OK) {
+            CHECK_MSG(c->has_dist_token, "%s refused", what);
+            continue;
+        }
+        tiny_file f = tiny_build(&o);
+        vit_result result = vit_model_open_memory(f.data, f.size, VIT_OPEN_VERIFY, &model);
+        CHECK_MSG(result == VIT_OK, "%s: %s", what, model.detail);
+        if (result == VIT_OK) {
+            exercise(&model);
+            vit_model_close(&model);
+        }
+        tiny_free(&f);
+    }
+}
+
+/* --- files on disk -------------------------------------------------------- */
+
+static void write_file(char *path, size_t path_size, const char *name, const void *data,
+                       size_t size) {
+    snprintf(path, path_size, "%s/test_load_%s", folder, name);
+    FILE *file = fopen(path, "wb");
+    if (!file || fwrite(data, 1, size, file) != size || fclose(file) != 0) {
+        printf("cannot write %s\n", path);
+        exit(2);
+    }
+}
+
+static void test_disk(void) {
+    static const unsigned flags[] = {0, VIT_OPEN_VERIFY, VIT_OPEN_COPY,
+                                     VIT_OPEN_COPY | VIT_OPEN_VERIFY};
+    char path[512];
+    tiny_file f = build_small();
+    write_file(path, sizeof path, "good.vit", f.data, f.size);
+    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
+        vit_model model;
+        vit_result result = vit_model_open(path, flags[i], &model);
+        CHECK_MSG(result == VIT_OK, "flags %u: %s", flags[i], model.detail);
+        if (result == VIT_OK) {
+            exercise(&model);
+            CHECK(vit_model_verify(&model) == VIT_OK);
+            vit_model_close(&model);
+        }
+    }
+    remove(path);
+    tiny_free(&f);
+}
+
+static void disk_refused(const char *path, vit_result expected) {
+    for (unsigned flags = 0; flags <= 3; flags++) {
+        vit_model model;
+        vit_result result = vit_model_open(path, flags, &model);
+        CHECK_MSG(result == expected, "%s: flags %u: %s: %s", path, flags,
+                  vit_result_string(result), model.detail);
+        CHECK_MSG(model.detail[0] != 0, "%s: no detail", path);
+    }
+}
+
+static void test_bad_disk(void) {
+    char path[512];
+    tiny_file f = build_small();
+    disk_refused("build/no such file.vit", VIT_ERROR_IO);
+    disk_refused("", VIT_ERROR_IO);
+    disk_refused("/", VIT_ERROR_IO);
+    write_file(path, sizeof path, "empty.vit", "", 0);
+    disk_refused(path, VIT_ERROR_TRUNCATED);
+    write_file(path, sizeof path, "short.vit", f.data, 7);
+    disk_refused(path, VIT_ERROR_TRUNCATED);
+    write_file(path, sizeof path, "text.vit", "{\"hello\": 1, \"world\": \"a file of JSON, say\"}  "
+               "                                            ", 90);
+    disk_refused(path, VIT_ERROR_MAGIC);
+    write_file(path, sizeof path, "cut.vit", f.data, f.size - 1);
+    disk_refused(path, VIT_ERROR_TRUNCATED);
+    remove(path);
+    tiny_free(&f);
+    static const char *const names[] = {"empty.vit", "short.vit", "text.vit"};
+    for (int i = 0; i < 3; i++) {
+        snprintf(path, sizeof path, "%s/test_load_%s", folder, names[i]);
+        remove(path);
+    }
+}
+
+/* --- damage --------------------------------------------------------------- */
+
+static void test_truncation(void) {
+    tiny_file f = build_small();
+    char detail[VIT_MAX_DETAIL];
+    int accepted_count = 0, silent = 0, other = 0;
+    for (size_t size = 0; size < f.size; size++) {
+        tiny_file cut;
+        cut.size = size;
+        cut.data = tiny_aligned(size);
+        memcpy(cut.data, f.data, size);
+        vit_result result = open_only(&cut, 0, detail);
+        accepted_count += result == VIT_OK;
+        silent += detail[0] == 0;
+        other += result != VIT_ERROR_TRUNCATED;
+        tiny_free(&cut);
+    }
+    CHECK_MSG(accepted_count == 0, "%d truncated files accepted", accepted_count);
+    CHECK_MSG(silent == 0, "%d truncated files refused without detail", silent);
+    CHECK_MSG(other == 0, "%d truncated files not called truncated", other);
+    tiny_free(&f);
+}
+
+static void test_trailing_byte(void) {
+    tiny_file f = build_small(), longer;
+    longer.size = f.size + 1;
+    longer.data = tiny_aligned(longer.size);
+    memcpy(longer.data, f.data, f.size);
+    refused_somehow("a byte too many", &longer, NULL);
+    tiny_free(&longer);
+    tiny_free(&f);
+}
+
+static void test_header_flips(void) {
+    tiny_file f = build_small();
+    char detail[VIT_MAX_DETAIL];
+    int accepted_count = 0;
+    for (size_t bit = 0; bit < 8 * meta_size(&f); bit++) {
+        f.data[bit / 8] = (unsigned char)(f.data[bit / 8] ^ 1u << bit % 8);
+        vit_result result = open_only(&f, 0, detail);
+        f.data[bit / 8] = (unsigned char)(f.data[bit / 8] ^ 1u << bit % 8);
+        CHECK_MSG(result == VIT_OK || detail[0], "bit %lu: no detail", (unsigned long)bit);
+        accepted_count += result == VIT_OK;
+    }
+    CHECK_MSG(accepted_count == 0, "%d flipped bits accepted", accepted_count);
+    accepted("flipped back", &f);
+    tiny_free(&f);
+}
+
+/* One bit in each byte of the data and of the gaps between. */
+static void test_data_flips(void) {
+    tiny_file f = build_small();
+    char detail[VIT_MAX_DETAIL];
+    int missed = 0, refused_unverified = 0;
+    for (size_t i = meta_size(&f); i < f.size; i++) {
+        f.data[i] = (unsigned char)(f.data[i] ^ 1u << i % 8);
+        missed += open_only(&f, VIT_OPEN_VERIFY, detail) == VIT_OK;
+        refused_unverified += open_only(&f, 0, detail) != VIT_OK;
+        f.data[i] = (unsigned char)(f.data[i] ^ 1u << i % 8);
+    }
+    CHECK_MSG(missed == 0, "%d flipped data bits missed", missed);
+    /* mean and std are read by open, so a few of their bits may be refused without verifying */
+    CHECK_MSG(refused_unverified <= 64, "%d flips refused by a plain open", refused_unverified);
+    tiny_free(&f);
+}
+
+static void test_verify_names_tensor(void) {
+    tiny_file f = build_small();
+    vit_model model;
+    unsigned char *record = tiny_find(&f, "tensors", VIT_TENSOR_SIZE, "blocks.0.mlp.fc1.weight");
+    CHECK(record != NULL);
+    if (record) {
+        f.data[tiny_get(record + VIT_TENSOR_OFFSET, 8) + 5] ^= 4;
+        CHECK(vit_model_open_memory(f.data, f.size, 0, &model) == VIT_OK);
+        CHECK(vit_model_verify(&model) == VIT_ERROR_CORRUPT);
+        CHECK_MSG(strstr(model.detail, "blocks.0.mlp.fc1.weight"), "%s", model.detail);
+        vit_model_close(&model);
+        CHECK(vit_model_open_memory(f.data, f.size, VIT_OPEN_VERIFY, &model) == VIT_ERROR_CORRUPT);
+        CHECK_MSG(strstr(model.detail, "blocks.0.mlp.fc1.weight"), "%s", model.detail);
+    }
+    tiny_free(&f);
+}
+
+/* Every byte of the metadata set to other values with the checksum made right again: whatever is
+   accepted must be harmless. */
+static void test_byte_values(void) {
+    tiny_file f = build_small();
+    for (size_t i = 0; i < meta_size(&f); i++) {
+        unsigned char before = f.data[i];
+        for (int k = 0; k < 10; k++) {
+            static const unsigned char add[] = {1, 2, 15, 64, 127, 128, 129, 192, 254, 255};
+            vit_model model;
+            tiny_file changed = f;
+            if (i >= VIT_HEADER_META_SIZE && i < VIT_HEADER_META_SIZE + 16) {
+                continue; /* the rehash itself depends on these; test_header_flips has them */
+            }
+            f.data[i] = (unsigned char)(before + add[k]);
+            tiny_rehash(&changed);
+            if (vit_model_open_memory(f.data, f.size, 0, &model) == VIT_OK) {
+                exercise(&model);
+                vit_model_close(&model);
+            }
+        }
+        f.data[i] = before;
+    }
+    tiny_rehash(&f);
+    accepted("bytes restored", &f);
+    tiny_free(&f);
+}
+
+/* --- header --------------------------------------------------------------- */
+
+static void test_magic_and_version(void) {
+    tiny_file f = build_small();
+    for (int i = 0; i < 8; i++) {
+        f.data[i] ^= 0x20;
+        tiny_rehash(&f);
+        refused("magic", &f, VIT_ERROR_MAGIC, NULL, NULL, NULL);
+        f.data[i] ^= 0x20;
+    }
+    tiny_put(f.data + VIT_HEADER_VERSION, 2, 4);
+    tiny_rehash(&f);
+    refused("version 2", &f, VIT_ERROR_VERSION, "2", NULL, NULL);
+    tiny_put(f.data + VIT_HEADER_VERSION, 0, 4);
+    tiny_rehash(&f);
+    refused("version 0", &f, VIT_ERROR_VERSION, NULL, NULL, NULL);
+    tiny_free(&f);
+}
+
+static void header_refused(const char *what, int offset, uint64_t value, int bytes) {
+    tiny_file f = build_small();
+    tiny_put(f.data + offset, value, bytes);
+    if (offset != VIT_HEADER_META_SIZE) {
+        tiny_rehash(&f);
+    }
+    refused_somehow(what, &f, NULL);
+    tiny_free(&f);
+}
+
+static void test_header_fields(void) {
+    static const uint64_t sizes[] = {0, 1, 63, 64, 1000, 1u << 31, (uint64_t)1 << 32,
+                                     (uint64_t)1 << 63, UINT64_MAX, UINT64_MAX - 63};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        header_refused("file_size", VIT_HEADER_FILE_SIZE, sizes[i], 8);
+        header_refused("meta_size", VIT_HEADER_META_SIZE, sizes[i], 8);
+        if (sizes[i] <= UINT32_MAX && sizes[i] != 6) {
+            header_refused("num_sections", VIT_HEADER_NUM_SECTIONS, sizes[i], 4);
+        }
+    }
+    header_refused("num_sections", VIT_HEADER_NUM_SECTIONS, UINT32_MAX, 4);
+    header_refused("reserved", 40, 1, 8);
+    header_refused("reserved", 56, (uint64_t)1 << 63, 8);
+}
+
+static void test_alignment(void) {
+    tiny_file f = build_small();
+    unsigned char *block = tiny_aligned(f.size + 64);
+    for (size_t shift = 0; shift < 64; shift++) {
+        vit_model model;
+        memcpy(block + shift, f.data, f.size);
+        vit_result result = vit_model_open_memory(block + shift, f.size, 0, &model);
+        vit_result expected = shift % 16 ? VIT_ERROR_ALIGNMENT : VIT_OK;
+        CHECK_MSG(result == expected, "shift %lu: %s", (unsigned long)shift,
+                  vit_result_string(result));
+        CHECK(result == VIT_OK || model.detail[0]);
+        if (result == VIT_OK) {
+            exercise(&model);
+            vit_model_close(&model);
+        }
+    }
+    free(block);
+    tiny_free(&f);
+}
+
+/* --- sections ------------------------------------------------------------- */
+
+static void section_refused(const char *tag, int offset, uint64_t value, int bytes) {
+    char what[96];
+    tiny_file f = build_small();
+    unsigned char *entry = tiny_find_section(&f, tag);
+    CHECK(entry != NULL);
+    if (entry) {
+        snprintf(what, sizeof what, "section %s, byte %d = %llx", tag, offset,
+                 (unsigned long long)value);
+        tiny_put(entry + offset, value, bytes);
+        tiny_rehash(&f);
+        refused_somehow(what, &f, NULL);
+    }
+    tiny_free(&f);
+}
+
+static void test_section_table(void) {
+    static const char *const tags[] = {"fields", "tensors", "labels", "synsets", "source", "data"};
+    static const uint64_t places[] = {4, 1u << 20, (uint64_t)1 << 62, UINT64_MAX - 7, UINT64_MAX};
+    for (size_t i = 0; i < sizeof tags / sizeof tags[0]; i++) {
+        for (size_t k = 0; k < sizeof places / sizeof places[0]; k++) {
+            section_refused(tags[i], VIT_SECTION_OFFSET, places[k], 8);
+            if (places[k] > 8) {
+                section_refused(tags[i], VIT_SECTION_BYTES, places[k], 8);
+            }
+        }
+        if (i < 4) {
+            section_refused(tags[i], VIT_SECTION_COUNT, 0x7fffffff, 4);
+            section_refused(tags[i], VIT_SECTION_COUNT, 0xffffffff, 4);
+            section_refused(tags[i], VIT_SECTION_COUNT, 0x40000001, 4);
+            section_refused(tags[i], VIT_SECTION_COUNT, 1, 4);
+            section_refused(tags[i], VIT_SECTION_COUNT, 0, 4);
+            section_refused(tags[i], VIT_SECTION_BYTES, 0, 8);
+        }
+    }
+    section_refused("data", VIT_SECTION_BYTES, 64, 8);
+    section_refused("data", VIT_SECTION_OFFSET, 0, 8);
+    section_refused("labels", VIT_SECTION_REQUIRED, 2, 4);
+}
+
+/* A section that must be there, renamed. */
+static void test_missing_sections(void) {
+    static const char *const tags[] = {"fields", "tensors", "data"};
+    for (int i = 0; i < 3; i++) {
+        tiny_file f = build_small();
+        unsigned char *entry = tiny_find_section(&f, tags[i]);
+        entry[0] = 'X';
+        tiny_put(entry + VIT_SECTION_REQUIRED, 0, 4);
+        tiny_rehash(&f);
+        refused_somehow("missing section", &f, tags[i]);
+        tiny_free(&f);
+    }
+}
+
+static void test_duplicate_section(void) {
+    tiny_file f = build_small();
+    unsigned char *labels = tiny_find_section(&f, "labels");
+    unsigned char *synsets = tiny_find_section(&f, "synsets");
+    memcpy(synsets, labels, VIT_SECTION_SIZE);
+    tiny_rehash(&f);
+    refused_somehow("two sections of labels", &f, "labels");
+    tiny_free(&f);
+}
+
+static void test_unknown_sections(void) {
+    tiny_options o = tiny_defaults();
+    o.extra_section = "rope";
+    tiny_file f = tiny_build(&o);
+    accepted("optional unknown section", &f);
+    tiny_free(&f);
+    o.extra_section_required = 1;
+    f = tiny_build(&o);
+    refused("required unknown section", &f, VIT_ERROR_UNSUPPORTED, "rope", NULL, NULL);
+    tiny_free(&f);
+    o.extra_section = "eightchr"; /* fills the tag: no terminator in the file */
+    f = tiny_build(&o);
+    refused("required unknown section", &f, VIT_ERROR_UNSUPPORTED, "eightchr", NULL, NULL);
+    tiny_free(&f);
+}
+
+/* Text that escapes from its section, in labels and synsets. */
+static void test_strings(void) {
+    static const char *const tags[] = {"labels", "synsets"};
+    static const uint32_t offsets[] = {0xffffffff, 0x7fffffff, 100000, 60000};
+    for (int t = 0; t < 2; t++) {
+        for (int i = 0; i < 5; i++) {
+            for (size_t k = 0; k < sizeof offsets / sizeof offsets[0]; k++) {
+                tiny_file f = build_small();
+                tiny_put(tiny_section_data(&f, tags[t]) + 4 * i, offsets[k], 4);
+                tiny_rehash(&f);
+                refused_somehow("string outside its section", &f, tags[t]);
+                tiny_free(&f);
+            }
+        }
+        tiny_file f = build_small();
+        unsigned char *entry = tiny_find_section(&f, tags[t]);
+        size_t bytes = (size_t)tiny_get(entry + VIT_SECTION_BYTES, 8);
+        unsigned char *end = tiny_section_data(&f, tags[t]) + bytes;
+        end[-1] = 'x';
+        tiny_rehash(&f);
+        refused_somehow("strings without an end", &f, tags[t]);
+        tiny_free(&f);
+    }
+    tiny_file f = build_small();
+    unsigned char *entry = tiny_find_section(&f, "source");
+    tiny_section_data(&f, "source")[tiny_get(entry + VIT_SECTION_BYTES, 8) - 1] = 'x';
+    tiny_rehash(&f);
+    refused_somehow("source without an end", &f, "source");
+    tiny_free(&f);
+}
+
+/* --- fields --------------------------------------------------------------- */
+
+static void test_unknown_fields(void) {
+    for (int type = 0; type <= 1; type++) {
+        tiny_options o = tiny_defaults();
+        o.extra_field = "rope_theta";
+        o.extra_type = type;
+        tiny_file f = tiny_build(&o);
+        accepted("optional unknown field", &f);
+        tiny_free(&f);
+        o.extra_required = 1;
+        f = tiny_build(&o);
+        refused("required unknown field", &f, VIT_ERROR_UNSUPPORTED, "rope_theta", NULL, NULL);
+        tiny_free(&f);
+        o.extra_field = "a_name_of_24_characters_"; /* fills the record: no terminator */
+        f = tiny_build(&o);
+        refused("required unknown field", &f, VIT_ERROR_UNSUPPORTED, "a_name_of_24_characters_",
+                NULL, NULL);
+        tiny_free(&f);
+    }
+}
+
+static void one_missing_field(const char *name, int required) {
+    tiny_options o = tiny_defaults();
+    o.skip_field = name;
+    o.selftest = NULL;
+    tiny_file f = tiny_build(&o);
+    if (required) {
+        refused_somehow(name, &f, name);
+    } else {
+        char detail[VIT_MAX_DETAIL];
+        vit_result result = open_only(&f, 0, detail);
+        CHECK_MSG(result == VIT_OK, "without %s: %s", name, detail);
+    }
+    tiny_free(&f);
+}
+
+static void test_missing_fields(void) {
+#define MISSING(type, name, required, smallest, largest) one_missing_field(#name, required);
+    VIT_FIELD_LIST(MISSING)
+#undef MISSING
+}
+
+static void field_refused(const char *name, uint32_t bits) {
+    char what[96];
+    tiny_file f = build_small();
+    snprintf(what, sizeof what, "%s = 0x%x", name, (unsigned)bits);
+    tiny_set_field(&f, name, bits);
+    refused_somehow(what, &f, name);
+    tiny_free(&f);
+}
+
+static void one_field_range(const char *name, bool is_float, double smallest, double largest) {
+    if (is_float) {
+        field_refused(name, tiny_bits_float(largest * 2 + 1));
+        field_refused(name, tiny_bits_float(smallest * 2 - 1));
+        field_refused(name, 0x7fc00000);
+        field_refused(name, 0x7f800000);
+        field_refused(name, 0xff800000);
+        field_refused(name, 0xffffffff);
+    } else {
+        if (largest < 2147483647.0) {
+            field_refused(name, tiny_bits_int(largest + 1));
+            field_refused(name, 0x7fffffff);
+        }
+        field_refused(name, tiny_bits_int(smallest - 1));
+        field_refused(name, 0x80000000);
+        field_refused(name, 0xffffffff);
+    }
+}
+
+static void test_field_ranges(void) {
+    enum { is_int = 0, is_float = 1 };
+#define RANGE(type, name, required, smallest, largest)                                             \
+    one_field_range(#name, is_##type, (double)(smallest), (double)(largest));
+    VIT_FIELD_LIST(RANGE)
+#undef RANGE
+}
+
+static void test_field_records(void) {
+    tiny_file f = build_small();
+    unsigned char *record = tiny_find(&f, "fields", VIT_FIELD_SIZE, "embed_dim");
+    record[VIT_FIELD_TYPE] = 1;
+    tiny_rehash(&f);
+    refused_somehow("embed_dim as float", &f, "embed_dim");
+    record[VIT_FIELD_TYPE] = 9;
+    tiny_rehash(&f);
+    refused_somehow("embed_dim of type 9", &f, "embed_dim");
+    record[VIT_FIELD_TYPE] = 0;
+    memcpy(record, "depth\0\0\0\0\0", 10);
+    tiny_rehash(&f);
+    refused_somehow("depth twice, embed_dim never", &f, NULL);
+    tiny_free(&f);
+}
+
+/* --- tensors -------------------------------------------------------------- */
+
+/* A field that the tensors contradict: the message names the tensor and both shapes. */
+static void test_contradictions(void) {
+    static const struct {
+        const char *field;
+        uint32_t value;
+        const char *tensor, *found, *expected;
+    } cases[] = {
+        {"num_classes", 6, "head.weight", "[5, 16]", "[6, 16]"},
+        {"mlp_dim", 25, "blocks.0.mlp.fc1.weight", "[24, 16]", "[25, 16]"},
+        {"embed_dim", 17, NULL, "16", "17"},
+        {"patch_size", 2, NULL, NULL, NULL},
+        {"in_chans", 4, NULL, NULL, NULL},
+        {"img_height", 16, "pos_embed", "5", "9"},
+        {"num_heads", 3, "blocks.0.attn.qkv.weight", "[48, 16]", "[72, 16]"},
+        {"head_dim", 7, "blocks.0.attn.qkv.weight", "[48, 16]", "[42, 16]"},
+        {"depth", 2, NULL, NULL, NULL},
+        {"depth", 0, NULL, NULL, NULL},
+        {"has_qkv_bias", 0, NULL, NULL, NULL},
+        {"has_patch_norm", 1, NULL, NULL, NULL},
+        {"has_dist_token", 1, NULL, NULL, NULL},
+        {"representation_dim", 4, NULL, NULL, NULL},
+        {"num_classes", 0, NULL, NULL, NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        tiny_options o = tiny_defaults();
+        o.config.depth = 1;
+        tiny_file f = tiny_build(&o);
+        tiny_set_field(&f, cases[i].field, cases[i].value);
+        refused(cases[i].field, &f, VIT_ERROR_CORRUPT, cases[i].tensor, cases[i].found,
+                cases[i].expected);
+        tiny_free(&f);
+    }
+}
+
+static void tensor_refused(const char *what, int offset, uint64_t value, int bytes) {
+    tiny_file f = build_small();
+    unsigned char *record = tiny_find(&f, "tensors", VIT_TENSOR_SIZE, "blocks.0.attn.proj.weight");
+    CHECK(record != NULL);
+    if (record) {
+        tiny_put(record + offset, value, bytes);
+        tiny_rehash(&f);
+        refused_somehow(what, &f, offset == 0 ? "proj" : "blocks.0.attn.proj.weight");
+    }
+    tiny_free(&f);
+}
+
+static void test_tensor_records(void) {
+    static const uint64_t offsets[] = {0, 32, 63, 64, (uint64_t)1 << 40, UINT64_MAX - 63,
+                                       UINT64_MAX};
+    for (size_t i = 0; i < sizeof offsets / sizeof offsets[0]; i++) {
+        tensor_refused("offset", VIT_TENSOR_OFFSET, offsets[i], 8);
+        tensor_refused("size", VIT_TENSOR_BYTES, offsets[i], 8);
+    }
+    tensor_refused("dtype", VIT_TENSOR_DTYPE, 3, 4);
+    tensor_refused("dtype", VIT_TENSOR_DTYPE, 0xffffffff, 4);
+    tensor_refused("dtype f16 of f32 size", VIT_TENSOR_DTYPE, VIT_F16, 4);
+    tensor_refused("layout", VIT_TENSOR_LAYOUT, VIT_LAYOUT_PLAIN, 4);
+    tensor_refused("layout", VIT_TENSOR_LAYOUT, 2, 4);
+    tensor_refused("ndim", VIT_TENSOR_NDIM, 0, 4);
+    tensor_refused("ndim", VIT_TENSOR_NDIM, 1, 4);
+    tensor_refused("ndim", VIT_TENSOR_NDIM, 5, 4);
+    tensor_refused("ndim", VIT_TENSOR_NDIM, 0xffffffff, 4);
+    tensor_refused("dims", VIT_TENSOR_DIMS, 17, 4);
+    tensor_refused("dims", VIT_TENSOR_DIMS + 4, 0, 4);
+    tensor_refused("dims", VIT_TENSOR_DIMS + 4, 0xffffffff, 4);
+    tensor_refused("name", 0, 'c', 1);
+    tensor_refused("name without an end", 24, UINT64_MAX / 255 * 'a', 8);
+}
+
+/* Names that fill all 64 bytes must not be read beyond. */
+static void test_unterminated_name(void) {
+    tiny_file f = build_small();
+    unsigned char *record = tiny_section_data(&f, "tensors");
+    memset(record, 'z', 64);
+    tiny_rehash(&f);
+    refused_somehow("name of 64 characters", &f, "zzz");
+    tiny_free(&f);
+}
+
+/* Two tensors that share bytes: data must lie in the order of the records. */
+static void test_overlap(void) {
+    tiny_file f = build_small();
+    unsigned char *a = tiny_find(&f, "tensors", VIT_TENSOR_SIZE, "blocks.0.norm1.weight");
+    unsigned char *b = tiny_find(&f, "tensors", VIT_TENSOR_SIZE, "blocks.0.norm1.bias");
+    CHECK(a && b);
+    if (a && b) {
+        tiny_put(b + VIT_TENSOR_OFFSET, tiny_get(a + VIT_TENSOR_OFFSET, 8), 8);
+        tiny_rehash(&f);
+        refused_somehow("overlapping tensors", &f, "blocks.0.norm1.bias");
+    }
+    tiny_free(&f);
+}
+
+/* Normalisation constants that divide by zero or are no numbers. */
+static void test_mean_std(void) {
+    static const float bad[] = {0.0f, -0.25f, (float)NAN, (float)INFINITY};
+    for (int i = 0; i < 4; i++) {
+        char detail[VIT_MAX_DETAIL];
+        tiny_options o = tiny_defaults();
+        o.config.std[1] = bad[i];
+        o.unchecked = 1;
+        tiny_file f = tiny_build(&o);
+        CHECK_MSG(open_only(&f, 0, detail) != VIT_OK, "std %g accepted", (double)bad[i]);
+        tiny_free(&f);
+    }
+}
+
+/* --- arguments ------------------------------------------------------------ */
+
+static void test_arguments(void) {
+    tiny_file f = build_small();
+    vit_model model;
+    memset(&model, 0, sizeof model);
+    CHECK(vit_model_open_memory(NULL, f.size, 0, &model) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_model_open_memory(f.data, f.size, 0, NULL) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_model_open(NULL, 0, &model) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_model_open("build/x.vit", 0, NULL) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_model_open_memory(f.data, 0, 0, &model) == VIT_ERROR_TRUNCATED);
+    vit_model_close(&model); /* harmless after a failed open */
+    tiny_free(&f);
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1) {
+        folder = argv[1];
+    }
+    test_good();
+    test_without_optional_sections();
+    test_zero_copy();
+    test_options();
+    test_disk();
+    test_bad_disk();
+    test_truncation();
+    test_trailing_byte();
+    test_header_flips();
+    test_data_flips();
+    test_verify_names_tensor();
+    test_byte_values();
+    test_magic_and_version();
+    test_header_fields();
+    test_alignment();
+    test_section_table();
+    test_missing_sections();
+    test_duplicate_section();
+    test_unknown_sections();
+    test_strings();
+    test_unknown_fields();
+    test_missing_fields();
+    test_field_ranges();
+    test_field_records();
+    test_contradictions();
+    test_tensor_records();
+    test_unterminated_name();
+    test_overlap();
+    test_mean_std();
+    test_arguments();
+    return test_summary();
+}

@@ -1,0 +1,684 @@
+/* test_parity.c - every traced tensor of every fixture against PyTorch, on every kernel tier.
+ *
+ *     test_parity FIXTURES MODEL.vit...
+ *
+ * A model is named CASE.FORM.DTYPE.vit ("dist.legacy.f32.vit"); FIXTURES/CASE/expected.safetensors
+ * holds what PyTorch computed. tests/test_parity.sh converts the fixtures and calls this.
+ *
+ * What is shown, for each model:
+ *   f32        each tensor within 1e-5 of PyTorch's, relative to its own maximum
+ *   f16, bf16  logits (or embedding) within 1 % / 2 %, the same best class nearly always
+ *   all        the same bits for every tier, 1, 2 and 3 threads, every batch and max_batch,
+ *              whatever outputs are asked for, traced or not, and whatever executor runs the tasks
+ */
+#define VIT_IMPLEMENTATION
+#include "../vit.h"
+
+#include "../tools/checkpoint.h"
+#include "test.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { IMAGES = 5, MAX_TENSORS = 128, MAX_NAME = 64, MAX_THREADS = 3 };
+
+/* --- what a run produced -------------------------------------------------- */
+
+typedef struct traced_tensor {
+    char name[MAX_NAME];
+    size_t size;  /* floats of one image                                      */
+    int images;   /* how many have been seen                                  */
+    float *data;  /* [IMAGES, size]                                           */
+} traced_tensor;
+
+typedef struct run_result {
+    traced_tensor tensors[MAX_TENSORS];
+    int num_tensors;
+    bool overflow;
+    float *logits, *embedding, *tokens, *attention;
+} run_result;
+
+typedef struct run_options {
+    vit_isa isa;
+    vit_executor executor;
+    int batch, max_batch;
+    bool trace;
+    bool logits, embedding, tokens, attention;
+    int attention_block;
+} run_options;
+
+typedef struct fixture {
+    const char *name, *case_name;
+    vit_model model;
+    checkpoint *expected;
+    float *images;
+    size_t image_size, logits_size, embedding_size, tokens_size, attention_size;
+    run_result base;     /* scalar, one thread, one image at a time, all outputs      */
+    double worst;
+    char worst_name[MAX_NAME];
+} fixture;
+
+static void *allocate(size_t count, size_t size) {
+    void *p = calloc(count ? count : 1, size);
+    if (!p) {
+        printf("out of memory\n");
+        exit(2);
+    }
+    return p;
+}
+
+static void free_result(run_result *r) {
+    for (int i = 0; i < r->num_tensors; i++) {
+        free(r->tensors[i].data);
+    }
+    free(r->logits);
+    free(r->embedding);
+    free(r->tokens);
+    free(r->attention);
+    memset(r, 0, sizeof *r);
+}
+
+static traced_tensor *find_traced(run_result *r, const char *name) {
+    for (int i = 0; i < r->num_tensors; i++) {
+        if (strcmp(r->tensors[i].name, name) == 0) {
+            return &r->tensors[i];
+        }
+    }
+    return NULL;
+}
+
+static traced_tensor *add_traced(run_result *r, const char *name, size_t size) {
+    if (r->num_tensors == MAX_TENSORS || strlen(name) >= MAX_NAME) {
+        r->overflow = true;
+        return NULL;
+    }
+    traced_tensor *t = &r->tensors[r->num_tensors++];
+    strcpy(t->name, name);
+    t->size = size;
+    t->images = 0;
+    t->data = allocate(IMAGES * size, sizeof(float));
+    return t;
+}
+
+/* A batch above max_batch comes in several pieces: each appends its images. */
+static void record(void *user, const char *name, const float *data, const int shape[4]) {
+    run_result *r = user;
+    size_t size = 1;
+    for (int i = 1; i < 4 && shape[i] != 0; i++) {
+        size *= (size_t)shape[i];
+    }
+    traced_tensor *t = find_traced(r, name);
+    if (!t) {
+        t = add_traced(r, name, size);
+    }
+    if (!t || t->size != size || shape[0] < 1 || t->images + shape[0] > IMAGES) {
+        r->overflow = true;
+        return;
+    }
+    memcpy(t->data + (size_t)t->images * size, data, (size_t)shape[0] * size * sizeof(float));
+    t->images += shape[0];
+}
+
+/* --- running -------------------------------------------------------------- */
+
+/* 32-bit LCG, one sequence for each image; tests/make_fixtures.py does the same. */
+static void fixture_image(int index, float *image, size_t count) {
+    uint32_t r = (uint32_t)(index + 1) * 2654435761u;
+    for (size_t i = 0; i < count; i++) {
+        r = r * 1664525u + 1013904223u;
+        image[i] = (float)(r >> 8) / 8388608.0f - 1.0f;
+    }
+}
+
+/* Images first .. first + batch - 1 of the fixture. */
+static void run(const fixture *f, const run_options *o, int first, run_result *out) {
+    vit_params params;
+    vit_session session;
+    vit_outputs outputs;
+    size_t batch = (size_t)o->batch;
+    memset(&params, 0, sizeof params);
+    memset(&outputs, 0, sizeof outputs);
+    memset(out, 0, sizeof *out);
+    params.max_batch = o->max_batch;
+    params.isa = o->isa;
+    params.executor = o->executor;
+    params.trace = o->trace ? record : NULL;
+    params.trace_user = out;
+    outputs.attention_block = o->attention_block;
+    if (o->logits && f->logits_size) {
+        outputs.logits = out->logits = allocate(batch * f->logits_size, sizeof(float));
+    }
+    if (o->embedding) {
+        outputs.embedding = out->embedding = allocate(batch * f->embedding_size, sizeof(float));
+    }
+    if (o->tokens) {
+        outputs.tokens = out->tokens = allocate(batch * f->tokens_size, sizeof(float));
+    }
+    if (o->attention) {
+        outputs.attention = out->attention = allocate(batch * f->attention_size, sizeof(float));
+    }
+    size_t size = vit_workspace_size(&f->model, &params);
+    void *workspace = allocate(size, 1);
+    vit_result result = vit_session_init(&session, &f->model, &params, workspace, size);
+    CHECK_MSG(result == VIT_OK, "%s: vit_session_init: %s", f->name, vit_result_string(result));
+    if (result == VIT_OK) {
+        result = vit_forward(&session, f->images + (size_t)first * f->image_size, o->batch,
+                             &outputs);
+        CHECK_MSG(result == VIT_OK, "%s: vit_forward: %s", f->name, vit_result_string(result));
+    }
+    CHECK_MSG(!out->overflow, "%s: trace of unexpected shape or length", f->name);
+    free(workspace);
+}
+
+static run_options everything(const fixture *f) {
+    run_options o;
+    memset(&o, 0, sizeof o);
+    o.isa = VIT_ISA_SCALAR;
+    o.batch = 1;
+    o.max_batch = 1;
+    o.trace = true;
+    o.logits = f->logits_size != 0;
+    o.embedding = o.tokens = true;
+    return o;
+}
+
+/* --- comparing bits ------------------------------------------------------- */
+
+static bool same(const float *a, const float *b, size_t count) {
+    return !a || !b || memcmp(a, b, count * sizeof(float)) == 0;
+}
+
+static size_t first_difference(const float *a, const float *b, size_t count) {
+    size_t i = 0;
+    while (i < count && memcmp(a + i, b + i, sizeof(float)) == 0) {
+        i++;
+    }
+    return i;
+}
+
+static void same_output(const fixture *f, const char *what, const char *name, const float *got,
+                        const float *base, size_t count) {
+    bool ok = same(got, base, count);
+    CHECK_MSG(ok, "%s: %s: %s differs from the base run at %lu of %lu", f->name, what, name,
+              (unsigned long)(ok ? 0 : first_difference(got, base, count)), (unsigned long)count);
+}
+
+/* The run of images first .. first + batch - 1 has the bits of the base run. */
+static void same_bits(const fixture *f, const char *what, const run_result *r, int first,
+                      int batch) {
+    const run_result *base = &f->base;
+    size_t at = (size_t)first, n = (size_t)batch;
+    same_output(f, what, "logits", r->logits, base->logits + at * f->logits_size,
+                n * f->logits_size);
+    same_output(f, what, "embedding", r->embedding, base->embedding + at * f->embedding_size,
+                n * f->embedding_size);
+    same_output(f, what, "tokens", r->tokens, base->tokens + at * f->tokens_size,
+                n * f->tokens_size);
+    if (r->num_tensors == 0) {
+        return;
+    }
+    CHECK_MSG(r->num_tensors == base->num_tensors, "%s: %s: %d tensors traced, %d in the base run",
+              f->name, what, r->num_tensors, base->num_tensors);
+    for (int i = 0; i < r->num_tensors && i < base->num_tensors; i++) {
+        const traced_tensor *a = &r->tensors[i], *b = &base->tensors[i];
+        CHECK_MSG(strcmp(a->name, b->name) == 0, "%s: %s: %s traced in place of %s", f->name, what,
+                  a->name, b->name);
+        CHECK_MSG(a->images == batch, "%s: %s: %s traced for %d of %d images", f->name, what,
+                  a->name, a->images, batch);
+        if (a->size == b->size && a->images == batch) {
+            same_output(f, what, a->name, a->data, b->data + at * b->size, n * b->size);
+        }
+    }
+}
+
+/* --- comparing with PyTorch ----------------------------------------------- */
+
+/* max|a - b| / max|b|; a NaN counts as the largest error of all. */
+static double relative_error(const float *a, const float *b, size_t count) {
+    double top = 0, error = 0;
+    for (size_t i = 0; i < count; i++) {
+        double difference = fabs((double)a[i] - (double)b[i]);
+        if (!(difference <= 1e30)) {
+            return 1e30;
+        }
+        error = fmax(error, difference);
+        top = fmax(top, fabs((double)b[i]));
+    }
+    return top > 0 ? error / top : error;
+}
+
+static float *read_expected(const fixture *f, const char *name, size_t *count) {
+    char error[CHECKPOINT_ERROR_SIZE];
+    const checkpoint_tensor_info *info = checkpoint_find(f->expected, name);
+    if (!info) {
+        return NULL;
+    }
+    float *data = allocate((size_t)info->count, sizeof(float));
+    bool ok = checkpoint_read(f->expected, info, 0, info->count, data, error, sizeof error);
+    CHECK_MSG(ok, "%s: %s", f->name, error);
+    *count = (size_t)info->count;
+    return data;
+}
+
+static double compare(fixture *f, const char *name, const float *got, size_t available,
+                      double tolerance) {
+    size_t count = 0;
+    float *expected = read_expected(f, name, &count);
+    double error = 0;
+    if (!expected) {
+        return -1;
+    }
+    CHECK_MSG(count <= available && count > 0, "%s: %s has %lu numbers, %lu expected", f->name,
+              name, (unsigned long)available, (unsigned long)count);
+    if (count <= available) {
+        error = relative_error(got, expected, count);
+        CHECK_MSG(error <= tolerance, "%s: %s: relative error %.2e", f->name, name, error);
+        if (error >= f->worst) {
+            f->worst = error;
+            snprintf(f->worst_name, sizeof f->worst_name, "%s", name);
+        }
+    }
+    free(expected);
+    return error;
+}
+
+/* A headless model's expected file has no logits, a model's without representation layer no
+   pre_logits, and tokens197 keeps only some tensors to stay small; the rest must be there. */
+static void compare_traced(fixture *f, double tolerance) {
+    bool partial = strcmp(f->case_name, "tokens197") == 0;
+    int compared = 0;
+    for (int i = 0; i < f->base.num_tensors; i++) {
+        traced_tensor *t = &f->base.tensors[i];
+        double error = compare(f, t->name, t->data, IMAGES * t->size, tolerance);
+        CHECK_MSG(partial || error >= 0, "%s: %s traced, not expected", f->name, t->name);
+        compared += error >= 0;
+    }
+    for (size_t i = 0; i < checkpoint_count(f->expected); i++) {
+        const char *name = checkpoint_tensor(f->expected, i)->name;
+        bool is_output = strcmp(name, "logits") == 0 || strcmp(name, "embedding") == 0 ||
+                         strncmp(name, "attention.", 10) == 0;
+        CHECK_MSG(is_output || find_traced(&f->base, name), "%s: %s never traced", f->name, name);
+    }
+    CHECK(compared >= 5);
+}
+
+static void compare_attention(fixture *f, double tolerance) {
+    for (int block = 1; block <= f->model.config.depth; block++) {
+        char name[MAX_NAME];
+        run_result r;
+        run_options o = everything(f);
+        o.batch = IMAGES;
+        o.max_batch = 2;
+        o.isa = VIT_ISA_AUTO;
+        o.attention = true;
+        o.attention_block = block;
+        run(f, &o, 0, &r);
+        snprintf(name, sizeof name, "attention.%d", block);
+        compare(f, name, r.attention, IMAGES * f->attention_size, tolerance);
+        same_bits(f, name, &r, 0, IMAGES);
+        free_result(&r);
+    }
+}
+
+/* --- the order of the trace ----------------------------------------------- */
+
+static int expect_name(const fixture *f, int at, const char *format, int block) {
+    char name[MAX_NAME];
+    const char *got = at < f->base.num_tensors ? f->base.tensors[at].name : "(nothing)";
+    /* format is one of the literals below */
+    snprintf(name, sizeof name, "%s", format);
+    if (format[0] == '.' || format[0] == 0) {
+        snprintf(name, sizeof name, "blocks.%d%s", block, format);
+    }
+    CHECK_MSG(strcmp(name, got) == 0, "%s: tensor %d of the trace is %s, not %s", f->name, at, got,
+              name);
+    return at + 1;
+}
+
+static void check_trace_order(const fixture *f) {
+    static const char *const in_block[] = {".norm1",     ".attn.qkv", ".attn.context", ".attn.proj",
+                                           ".attn",      ".norm2",    ".mlp.fc1",      ".mlp.act",
+                                           ".mlp.fc2",   ""};
+    const vit_config *c = &f->model.config;
+    int at = expect_name(f, 0, "patch_embed", 0);
+    at = expect_name(f, at, "pos_embed", 0);
+    for (int block = 0; block < c->depth; block++) {
+        for (size_t i = 0; i < sizeof in_block / sizeof in_block[0]; i++) {
+            at = expect_name(f, at, in_block[i], block);
+        }
+    }
+    at = expect_name(f, at, "norm", 0);
+    at = c->representation_dim ? expect_name(f, at, "pre_logits", 0) : at;
+    at = c->num_classes ? expect_name(f, at, "head", 0) : at;
+    at = c->num_classes && c->has_dist_token ? expect_name(f, at, "head_dist", 0) : at;
+    CHECK_MSG(at == f->base.num_tensors, "%s: %d tensors traced, %d expected", f->name,
+              f->base.num_tensors, at);
+}
+
+/* --- executors ------------------------------------------------------------ */
+
+static void run_backwards(void *user, int count, vit_task *task, void *arg) {
+    (void)user;
+    for (int i = count - 1; i >= 0; i--) {
+        task(arg, i);
+    }
+}
+
+static int common_divisor(int a, int b) {
+    return b == 0 ? a : common_divisor(b, a % b);
+}
+
+/* Index 7 i + count / 2, or with 8, 9, ... in place of 7 until each index comes once. */
+static void run_shuffled(void *user, int count, vit_task *task, void *arg) {
+    int stride = 7;
+    (void)user;
+    while (common_divisor(stride, count) > 1) {
+        stride++;
+    }
+    for (int i = 0; i < count; i++) {
+        task(arg, (int)(((long)i * stride + count / 2) % count));
+    }
+}
+
+typedef struct foreign_thread {
+    pthread_t thread;
+    vit_task *task;
+    void *arg;
+    int index, count, stride;
+} foreign_thread;
+
+static void *foreign_main(void *user) {
+    foreign_thread *t = user;
+    for (int i = t->count - 1 - t->index; i >= 0; i -= t->stride) {
+        t->task(t->arg, i);
+    }
+    return NULL;
+}
+
+/* Nothing runs on the calling thread, and every call makes new threads. */
+static void run_foreign(void *user, int count, vit_task *task, void *arg) {
+    foreign_thread threads[MAX_THREADS];
+    int n = *(const int *)user;
+    for (int i = 0; i < n; i++) {
+        threads[i].task = task;
+        threads[i].arg = arg;
+        threads[i].index = i;
+        threads[i].count = count;
+        threads[i].stride = n;
+        if (pthread_create(&threads[i].thread, NULL, foreign_main, &threads[i]) != 0) {
+            printf("pthread_create failed\n");
+            exit(2);
+        }
+    }
+    for (int i = 0; i < n; i++) {
+        pthread_join(threads[i].thread, NULL);
+    }
+}
+
+/* --- the variations ------------------------------------------------------- */
+
+static vit_threads *pools[MAX_THREADS + 1];
+static vit_executor executors[MAX_THREADS + 1]; /* [1] is the calling thread alone */
+
+static void vary_batches(const fixture *f, vit_isa isa, int threads) {
+    static const int shapes[][3] = {{1, 1, 0}, {1, 1, 3}, {1, 4, 1}, {2, 2, 0},
+                                    {2, 2, 3}, {5, 5, 0}, {5, 2, 0}, {5, 3, 0}};
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        char what[96];
+        run_result r;
+        run_options o = everything(f);
+        o.isa = isa;
+        o.batch = shapes[i][0];
+        o.max_batch = shapes[i][1];
+        o.executor = executors[threads];
+        snprintf(what, sizeof what, "%s, %d threads, batch %d, max_batch %d", vit_isa_name(isa),
+                 threads, o.batch, o.max_batch);
+        run(f, &o, shapes[i][2], &r);
+        same_bits(f, what, &r, shapes[i][2], o.batch);
+        free_result(&r);
+    }
+}
+
+/* Outputs alone and together, without the trace: nothing that is left out changes a bit. */
+static void vary_outputs(const fixture *f, vit_isa isa) {
+    for (unsigned mask = 1; mask < 16; mask++) {
+        char what[96];
+        run_result r;
+        run_options o = everything(f);
+        o.isa = isa;
+        o.trace = false;
+        o.batch = 3;
+        o.max_batch = 2;
+        o.executor = executors[mask % 2 ? 1 : 2];
+        o.logits = (mask & 1) != 0 && f->logits_size != 0;
+        o.embedding = (mask & 2) != 0;
+        o.tokens = (mask & 4) != 0;
+        o.attention = (mask & 8) != 0;
+        snprintf(what, sizeof what, "%s, untraced, outputs %u", vit_isa_name(isa), mask);
+        run(f, &o, 2, &r);
+        same_bits(f, what, &r, 2, 3);
+        free_result(&r);
+    }
+}
+
+/* Attention of each block has the same bits, traced or not; 0 means the last block. */
+static void vary_attention(const fixture *f, vit_isa isa) {
+    for (int block = 0; block <= f->model.config.depth; block++) {
+        run_result base, r;
+        run_options o = everything(f);
+        size_t count = 2 * f->attention_size;
+        o.batch = o.max_batch = 2;
+        o.isa = VIT_ISA_SCALAR;
+        o.attention = true;
+        o.attention_block = block ? block : f->model.config.depth;
+        run(f, &o, 1, &base);
+        o.isa = isa;
+        o.trace = false;
+        o.logits = o.embedding = o.tokens = false;
+        o.max_batch = 1;
+        o.attention_block = block;
+        o.executor = executors[3];
+        run(f, &o, 1, &r);
+        same_output(f, vit_isa_name(isa), "attention", r.attention, base.attention, count);
+        free_result(&base);
+        free_result(&r);
+    }
+}
+
+static void vary_executors(const fixture *f, vit_isa isa) {
+    static int counts[MAX_THREADS + 1] = {0, 1, 2, 3};
+    for (int n = 1; n <= MAX_THREADS; n++) {
+        for (int kind = 0; kind < 3; kind++) {
+            static const char *const names[] = {"backwards", "shuffled", "foreign threads"};
+            char what[96];
+            run_result r;
+            run_options o = everything(f);
+            o.isa = isa;
+            o.batch = o.max_batch = 2;
+            o.trace = kind != 1;
+            o.executor.parallel_for = kind == 0 ? run_backwards
+                                                : kind == 1 ? run_shuffled : run_foreign;
+            o.executor.user = &counts[n];
+            o.executor.num_threads = n;
+            snprintf(what, sizeof what, "%s, %s, %d", vit_isa_name(isa), names[kind], n);
+            run(f, &o, 0, &r);
+            same_bits(f, what, &r, 0, 2);
+            free_result(&r);
+        }
+    }
+}
+
+static void vary_everything(const fixture *f) {
+    bool large = f->model.config.num_tokens > 100;
+    for (int isa = VIT_ISA_SCALAR; isa <= (int)vit_detect_isa(); isa++) {
+        for (int threads = 1; threads <= MAX_THREADS; threads++) {
+            vary_batches(f, (vit_isa)isa, threads);
+        }
+        if (!large || isa != VIT_ISA_SCALAR) {
+            vary_outputs(f, (vit_isa)isa);
+            vary_attention(f, (vit_isa)isa);
+            vary_executors(f, (vit_isa)isa);
+        }
+    }
+}
+
+/* --- one model ------------------------------------------------------------ */
+
+static void place(float *to, const float *from, size_t count, int image) {
+    if (to && from) {
+        memcpy(to + (size_t)image * count, from, count * sizeof(float));
+    }
+}
+
+/* Five runs of one image each, joined. */
+static void make_base(fixture *f) {
+    run_result *base = &f->base;
+    run_options o = everything(f);
+    base->logits = allocate(IMAGES * f->logits_size, sizeof(float));
+    base->embedding = allocate(IMAGES * f->embedding_size, sizeof(float));
+    base->tokens = allocate(IMAGES * f->tokens_size, sizeof(float));
+    for (int image = 0; image < IMAGES; image++) {
+        run_result r;
+        run(f, &o, image, &r);
+        place(base->logits, r.logits, f->logits_size, image);
+        place(base->embedding, r.embedding, f->embedding_size, image);
+        place(base->tokens, r.tokens, f->tokens_size, image);
+        for (int i = 0; i < r.num_tensors; i++) {
+            traced_tensor *t = find_traced(base, r.tensors[i].name);
+            t = t ? t : add_traced(base, r.tensors[i].name, r.tensors[i].size);
+            if (t && t->size == r.tensors[i].size) {
+                place(t->data, r.tensors[i].data, t->size, image);
+            }
+        }
+        free_result(&r);
+    }
+}
+
+static void check_tokens_are_norm(fixture *f) {
+    traced_tensor *norm = find_traced(&f->base, "norm");
+    CHECK(norm != NULL);
+    if (norm) {
+        same_output(f, "base", "tokens (against norm)", f->base.tokens, norm->data,
+                    IMAGES * f->tokens_size);
+    }
+}
+
+static void set_sizes(fixture *f) {
+    const vit_config *c = &f->model.config;
+    size_t tokens = (size_t)c->num_tokens;
+    f->image_size = (size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width;
+    f->logits_size = (size_t)c->num_classes;
+    f->embedding_size = (size_t)vit_embedding_dim(&f->model);
+    f->tokens_size = tokens * (size_t)c->embed_dim;
+    f->attention_size = (size_t)c->num_heads * tokens * tokens;
+    f->images = allocate(IMAGES * f->image_size, sizeof(float));
+    for (int image = 0; image < IMAGES; image++) {
+        fixture_image(image, f->images + (size_t)image * f->image_size, f->image_size);
+    }
+}
+
+/* Matching best classes of the half-precision models, over all cases. */
+static int top1_same, top1_all;
+
+static void count_top1(const fixture *f) {
+    size_t count = 0;
+    float *expected = read_expected(f, "logits", &count);
+    for (int image = 0; expected && image < IMAGES; image++) {
+        vit_prediction a, b;
+        size_t at = (size_t)image * f->logits_size;
+        vit_top_k(expected + at, (int)f->logits_size, 1, &a);
+        vit_top_k(f->base.logits + at, (int)f->logits_size, 1, &b);
+        top1_all++;
+        top1_same += a.index == b.index;
+    }
+    free(expected);
+}
+
+static void compare_with_pytorch(fixture *f, const char *dtype) {
+    bool exact = strcmp(dtype, "f32") == 0 ||
+                 (strcmp(dtype, "f16") == 0 && strcmp(f->case_name, "headdim72") == 0) ||
+                 (strcmp(dtype, "bf16") == 0 && strcmp(f->case_name, "headdim80") == 0);
+    double tolerance = exact ? 1e-5 : strcmp(dtype, "f16") == 0 ? 0.01 : 0.02;
+    if (f->logits_size) {
+        compare(f, "logits", f->base.logits, IMAGES * f->logits_size, tolerance);
+    }
+    if (f->logits_size && !exact) {
+        count_top1(f);
+    }
+    if (exact || !f->logits_size) {
+        compare(f, "embedding", f->base.embedding, IMAGES * f->embedding_size, tolerance);
+    }
+    if (exact) {
+        compare_traced(f, tolerance);
+        compare_attention(f, tolerance);
+    }
+}
+
+static bool open_fixture(fixture *f, const char *folder, const char *path) {
+    char expected[1024], error[CHECKPOINT_ERROR_SIZE];
+    vit_result result = vit_model_open(path, VIT_OPEN_VERIFY, &f->model);
+    CHECK_MSG(result == VIT_OK, "%s: %s: %s", path, vit_result_string(result), f->model.detail);
+    if (result != VIT_OK) {
+        return false;
+    }
+    snprintf(expected, sizeof expected, "%s/%s/expected.safetensors", folder, f->case_name);
+    bool ok = checkpoint_open(expected, &f->expected, error, sizeof error);
+    CHECK_MSG(ok, "%s", error);
+    if (!ok) {
+        vit_model_close(&f->model);
+    }
+    return ok;
+}
+
+static void test_model(const char *folder, const char *path) {
+    fixture f;
+    char case_name[64];
+    const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+    const char *end = strstr(name, ".vit"), *dtype = end;
+    memset(&f, 0, sizeof f);
+    snprintf(case_name, sizeof case_name, "%.*s", (int)strcspn(name, "."), name);
+    f.name = name;
+    f.case_name = case_name;
+    while (dtype && dtype > name && dtype[-1] != '.') {
+        dtype--;
+    }
+    CHECK_MSG(dtype != NULL, "%s: not named CASE.FORM.DTYPE.vit", path);
+    if (!dtype || !open_fixture(&f, folder, path)) {
+        return;
+    }
+    char type[8];
+    snprintf(type, sizeof type, "%.*s", (int)(end - dtype), dtype);
+    set_sizes(&f);
+    make_base(&f);
+    check_trace_order(&f);
+    check_tokens_are_norm(&f);
+    compare_with_pytorch(&f, type);
+    vary_everything(&f);
+    printf("%-32s largest relative error %.1e  %s\n", name, f.worst, f.worst_name);
+    free_result(&f.base);
+    free(f.images);
+    checkpoint_close(f.expected);
+    vit_model_close(&f.model);
+}
+
+int main(int argc, char **argv) {
+    if (argc < 3) {
+        printf("usage: test_parity FIXTURES MODEL.vit...\n");
+        return 2;
+    }
+    for (int n = 2; n <= MAX_THREADS; n++) {
+        CHECK(vit_threads_create(n, &pools[n], &executors[n]) == VIT_OK);
+    }
+    for (int i = 2; i < argc; i++) {
+        test_model(argv[1], argv[i]);
+    }
+    for (int n = 2; n <= MAX_THREADS; n++) {
+        vit_threads_destroy(pools[n]);
+    }
+    printf("best class with half-precision weights: %d of %d as in f32\n", top1_same, top1_all);
+    CHECK(top1_same * 10 >= top1_all * 9);
+    return test_summary();
+}

@@ -1,0 +1,361 @@
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CONFIG_MAX_FILE = 64 * 1024 * 1024 };
+
+/* === Tables === */
+
+typedef enum key_action {
+    TO_SETTING,       /* a number or flag for `setting`; null leaves it alone */
+    TO_SIZE,          /* n or [height, width] */
+    TO_PATCH,         /* n or [n, n] */
+    TO_INPUT_SIZE,    /* [channels, height, width] */
+    TO_WORD,          /* a word for `setting` */
+    TO_MEAN,
+    TO_STD,
+    ONLY              /* one of `allowed` is what vit.h does, all else is refused */
+} key_action;
+
+typedef struct key_rule {
+    const char *key;
+    key_action action;
+    setting_key setting;
+    const char *allowed;      /* of ONLY: JSON texts between '|' */
+} key_rule;
+
+static const key_rule model_args[] = {
+    { "img_size", TO_SIZE, SETTING_COUNT, NULL },
+    { "patch_size", TO_PATCH, SETTING_PATCH_SIZE, NULL },
+    { "in_chans", TO_SETTING, SETTING_IN_CHANS, NULL },
+    { "num_classes", TO_SETTING, SETTING_NUM_CLASSES, NULL },
+    { "embed_dim", TO_SETTING, SETTING_EMBED_DIM, NULL },
+    { "depth", TO_SETTING, SETTING_DEPTH, NULL },
+    { "num_heads", TO_SETTING, SETTING_NUM_HEADS, NULL },
+    { "mlp_ratio", TO_SETTING, SETTING_MLP_RATIO, NULL },
+    { "qkv_bias", TO_SETTING, SETTING_QKV_BIAS, NULL },
+    { "qk_scale", TO_SETTING, SETTING_ATTN_SCALE, NULL },
+    { "norm_eps", TO_SETTING, SETTING_NORM_EPS, NULL },
+    { "representation_size", TO_SETTING, SETTING_REPRESENTATION_DIM, NULL },
+    { "distilled", TO_SETTING, SETTING_DIST_TOKEN, NULL },
+    { "global_pool", ONLY, SETTING_COUNT, "token" },
+    { "class_token", ONLY, SETTING_COUNT, "true" },
+    { "reg_tokens", ONLY, SETTING_COUNT, "0|null" },
+    { "no_embed_class", ONLY, SETTING_COUNT, "false|null" },
+    { "pos_embed", ONLY, SETTING_COUNT, "learn" },
+    { "pre_norm", ONLY, SETTING_COUNT, "false|null" },
+    { "final_norm", ONLY, SETTING_COUNT, "true" },
+    { "fc_norm", ONLY, SETTING_COUNT, "false|null" },
+    { "init_values", ONLY, SETTING_COUNT, "null|false|0" },
+    { "qk_norm", ONLY, SETTING_COUNT, "false|null" },
+    { "proj_bias", ONLY, SETTING_COUNT, "true" },
+    { "scale_attn_norm", ONLY, SETTING_COUNT, "false|null" },
+    { "scale_mlp_norm", ONLY, SETTING_COUNT, "false|null" },
+    { "pool_include_prefix", ONLY, SETTING_COUNT, "false|null" },
+    { "dynamic_img_pad", ONLY, SETTING_COUNT, "false|null" },
+    { "act_layer", ONLY, SETTING_COUNT, "gelu|null" },
+    { "norm_layer", ONLY, SETTING_COUNT, "layernorm|null" },
+    { "embed_norm_layer", ONLY, SETTING_COUNT, "layernorm|null" },
+    { "block_fn", ONLY, SETTING_COUNT, "block|null" },
+    { "mlp_layer", ONLY, SETTING_COUNT, "mlp|null" },
+    { "attn_layer", ONLY, SETTING_COUNT, "attn|null" },
+    { "backbone", ONLY, SETTING_COUNT, "null" }
+};
+
+static const key_rule pretrained_cfg[] = {
+    { "input_size", TO_INPUT_SIZE, SETTING_COUNT, NULL },
+    { "crop_pct", TO_SETTING, SETTING_CROP_PCT, NULL },
+    { "crop_mode", TO_WORD, SETTING_CROP_MODE, NULL },
+    { "interpolation", TO_WORD, SETTING_INTERPOLATION, NULL },
+    { "mean", TO_MEAN, SETTING_COUNT, NULL },
+    { "std", TO_STD, SETTING_COUNT, NULL },
+    { "num_classes", TO_SETTING, SETTING_NUM_CLASSES, NULL }
+};
+
+static const key_rule top[] = {
+    { "num_classes", TO_SETTING, SETTING_NUM_CLASSES, NULL },
+    { "global_pool", ONLY, SETTING_COUNT, "token" }
+};
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* === Values === */
+
+static void describe(const json_value *value, char *text, size_t size)
+{
+    switch ((json_kind)value->kind) {
+    case JSON_NULL: snprintf(text, size, "null"); break;
+    case JSON_FALSE: snprintf(text, size, "false"); break;
+    case JSON_TRUE: snprintf(text, size, "true"); break;
+    case JSON_NUMBER: snprintf(text, size, "%.9g", json_number(value, 0)); break;
+    case JSON_STRING: snprintf(text, size, "%.60s", json_string(value, "")); break;
+    case JSON_ARRAY: snprintf(text, size, "a list of %u", (unsigned)value->count); break;
+    case JSON_OBJECT: snprintf(text, size, "an object"); break;
+    }
+}
+
+static bool wrong(const char *where, const char *key, const char *expected,
+                  const json_value *value, report *r)
+{
+    char found[80];
+    describe(value, found, sizeof found);
+    return report_fail(r, "%s%s: expected %s, found %s", where, key, expected, found);
+}
+
+static bool is_count(const json_value *value)
+{
+    return value && value->kind == JSON_NUMBER && value->integral &&
+           json_integer(value, -1) >= 0 && json_integer(value, -1) <= 0x7fffffff;
+}
+
+static bool put_setting(settings *s, const key_rule *rule, const char *where,
+                        const json_value *value, report *r)
+{
+    setting_kind kind = setting_kind_of(rule->setting);
+    bool truth = value->kind == JSON_TRUE || value->kind == JSON_FALSE;
+    /* timm writes representation_size false where it means none */
+    if (kind == SETTING_FLAG || (rule->setting == SETTING_REPRESENTATION_DIM && truth)) {
+        if (!truth || (value->kind == JSON_TRUE && kind != SETTING_FLAG))
+            return wrong(where, rule->key, "true or false", value, r);
+        settings_put(s, rule->setting, value->kind == JSON_TRUE);
+        return true;
+    }
+    if (kind == SETTING_INTEGER && !is_count(value))
+        return wrong(where, rule->key, "a whole number", value, r);
+    if (value->kind != JSON_NUMBER) return wrong(where, rule->key, "a number", value, r);
+    settings_put(s, rule->setting, json_number(value, 0));
+    return true;
+}
+
+/* n, or a list of two */
+static bool pair(const json_value *value, double *first, double *second)
+{
+    const json_value *a = value, *b = value;
+    if (value->kind == JSON_ARRAY) {
+        if (value->count != 2) return false;
+        a = json_first(value);
+        b = a->next;
+    }
+    if (!is_count(a) || !is_count(b)) return false;
+    *first = json_number(a, 0);
+    *second = json_number(b, 0);
+    return true;
+}
+
+static bool put_size(settings *s, const key_rule *rule, const char *where,
+                     const json_value *value, report *r)
+{
+    double height, width;
+    if (!pair(value, &height, &width) || height < 1 || width < 1)
+        return wrong(where, rule->key, "n or [height, width]", value, r);
+    settings_put(s, SETTING_IMG_HEIGHT, height);
+    settings_put(s, SETTING_IMG_WIDTH, width);
+    return true;
+}
+
+static bool put_patch(settings *s, const key_rule *rule, const char *where,
+                      const json_value *value, report *r)
+{
+    double height, width;
+    if (!pair(value, &height, &width) || height < 1 || height != width)
+        return wrong(where, rule->key, "one number (patches are square)", value, r);
+    settings_put(s, rule->setting, height);
+    return true;
+}
+
+static bool put_input_size(settings *s, const key_rule *rule, const char *where,
+                           const json_value *value, report *r)
+{
+    const json_value *chans = value->kind == JSON_ARRAY ? json_first(value) : NULL;
+    if (!chans || value->count != 3 || !is_count(chans) || !is_count(chans->next) ||
+        !is_count(chans->next->next))
+        return wrong(where, rule->key, "[channels, height, width]", value, r);
+    settings_put(s, SETTING_IMG_HEIGHT, json_number(chans->next, 0));
+    settings_put(s, SETTING_IMG_WIDTH, json_number(chans->next->next, 0));
+    if (s->value[SETTING_IMG_HEIGHT] >= 1 && s->value[SETTING_IMG_WIDTH] >= 1) return true;
+    return wrong(where, rule->key, "sizes above 0", value, r);
+}
+
+static bool put_word(settings *s, const key_rule *rule, const char *where,
+                     const json_value *value, report *r)
+{
+    const char *word = json_string(value, NULL);
+    int place = word ? setting_find_word(rule->setting, word) : -1;
+    if (place < 0) return wrong(where, rule->key, setting_words(rule->setting), value, r);
+    settings_put(s, rule->setting, place);
+    return true;
+}
+
+static bool put_vector(double *out, int *count, const key_rule *rule, const char *where,
+                       const json_value *value, report *r)
+{
+    const json_value *item;
+    *count = 0;
+    if (value->kind != JSON_ARRAY || value->count < 1 || value->count > VIT_MAX_CHANS)
+        return wrong(where, rule->key, "a list of numbers, one for each channel", value, r);
+    for (item = json_first(value); item; item = item->next) {
+        if (item->kind != JSON_NUMBER)
+            return wrong(where, rule->key, "a list of numbers", item, r);
+        out[(*count)++] = json_number(item, 0);
+    }
+    return true;
+}
+
+/* Layer names come as "gelu", "GELU" or "nn.GELU". */
+static bool is_allowed(const char *allowed, const char *text)
+{
+    char folded[80];
+    size_t i, length;
+    if (!strncmp(text, "nn.", 3)) text += 3;
+    for (i = 0; text[i] && i + 1 < sizeof folded; i++)
+        folded[i] = (char)(text[i] >= 'A' && text[i] <= 'Z' ? text[i] + 32 : text[i]);
+    folded[i] = '\0';
+    for (;;) {
+        length = strcspn(allowed, "|");
+        if (length == i && !strncmp(allowed, folded, length)) return true;
+        if (!allowed[length]) return false;
+        allowed += length + 1;
+    }
+}
+
+static bool check_only(const key_rule *rule, const char *where, const json_value *value, report *r)
+{
+    char text[80];
+    describe(value, text, sizeof text);
+    if (is_allowed(rule->allowed, text)) return true;
+    return report_fail(r, "%s%s %s: this version of vit.h runs %.*s only", where, rule->key, text,
+                       (int)strcspn(rule->allowed, "|"), rule->allowed);
+}
+
+static bool apply_rule(settings *s, const key_rule *rule, const char *where,
+                       const json_value *value, report *r)
+{
+    if (rule->action == ONLY) return check_only(rule, where, value, r);
+    if (value->kind == JSON_NULL) return true;
+    switch (rule->action) {
+    case TO_SETTING: return put_setting(s, rule, where, value, r);
+    case TO_SIZE: return put_size(s, rule, where, value, r);
+    case TO_PATCH: return put_patch(s, rule, where, value, r);
+    case TO_INPUT_SIZE: return put_input_size(s, rule, where, value, r);
+    case TO_WORD: return put_word(s, rule, where, value, r);
+    case TO_MEAN: return put_vector(s->mean, &s->mean_count, rule, where, value, r);
+    case TO_STD: return put_vector(s->std, &s->std_count, rule, where, value, r);
+    case ONLY: break;
+    }
+    return true;
+}
+
+static bool apply_rules(settings *s, const key_rule *rules, size_t count, const char *where,
+                        const json_value *object, report *r)
+{
+    size_t i;
+    for (i = 0; i < count; i++) {
+        const json_value *value = json_get(object, rules[i].key);
+        if (value && !apply_rule(s, &rules[i], where, value, r)) return false;
+    }
+    return true;
+}
+
+/* === The file === */
+
+static const json_value *get_object(const json_value *root, const char *key, report *r)
+{
+    const json_value *value = json_get(root, key);
+    if (!value || value->kind == JSON_NULL) return NULL;
+    if (value->kind != JSON_OBJECT) {
+        wrong("", key, "an object", value, r);
+        return NULL;
+    }
+    return value;
+}
+
+/* timm's own name is "architecture" and the tag stands apart. */
+static bool get_architecture(config_file *config, const json_value *root,
+                             const json_value *pretrained, report *r)
+{
+    const json_value *value = json_get(root, "architecture");
+    const char *tag = json_string(json_get(pretrained, "tag"), NULL);
+    if (!value && pretrained) value = json_get(pretrained, "architecture");
+    if (!value || value->kind == JSON_NULL) return true;
+    if (!json_string(value, NULL)) return wrong("", "architecture", "a name", value, r);
+    config->architecture = json_string(value, NULL);
+    if (!tag || !*tag || strchr(config->architecture, '.')) return true;
+    snprintf(config->full_name, sizeof config->full_name, "%.120s.%.120s", config->architecture,
+             tag);
+    config->architecture = config->full_name;
+    return true;
+}
+
+/* What stands later wins: pretrained_cfg describes the weights, the top and model_args what was
+ * made of them. */
+static bool apply_all(config_file *config, settings *s, const json_value *root, report *r)
+{
+    const json_value *pretrained = get_object(root, "pretrained_cfg", r);
+    const json_value *arguments = get_object(root, "model_args", r);
+    if (r->failed) return false;
+    if (!apply_rules(s, pretrained_cfg, COUNT(pretrained_cfg), "", root, r)) return false;
+    if (pretrained && !apply_rules(s, pretrained_cfg, COUNT(pretrained_cfg), "pretrained_cfg.",
+                                   pretrained, r))
+        return false;
+    if (!apply_rules(s, top, COUNT(top), "", root, r)) return false;
+    if (arguments && !apply_rules(s, model_args, COUNT(model_args), "model_args.", arguments, r))
+        return false;
+    config->label_names = json_get(root, "label_names");
+    config->label_descriptions = json_get(root, "label_descriptions");
+    if (!config->label_names && pretrained) {
+        config->label_names = json_get(pretrained, "label_names");
+        config->label_descriptions = json_get(pretrained, "label_descriptions");
+    }
+    return get_architecture(config, root, pretrained, r);
+}
+
+static bool read_text(config_file *config, const char *path, size_t *size, report *r)
+{
+    source file;
+    bool good;
+    if (!source_open_file(&file, path, r)) return false;
+    if (file.size > CONFIG_MAX_FILE) {
+        source_close(&file);
+        return report_fail(r, "too large for a configuration");
+    }
+    *size = (size_t)file.size;
+    config->text = malloc(*size + 1);
+    good = config->text ? source_read(&file, 0, config->text, *size, r) : report_no_memory(r);
+    source_close(&file);
+    return good;
+}
+
+static bool config_parse(config_file *config, settings *s, const char *path, bool *foreign,
+                         report *r)
+{
+    const json_value *root;
+    size_t size = 0;
+    if (!read_text(config, path, &size, r)) return false;
+    if (!json_parse(&config->document, config->text, size, false, 0, r)) return false;
+    root = config->document.root;
+    if (root->kind != JSON_OBJECT) return report_fail(r, "expected a JSON object");
+    if (json_get(root, "model_type") && !json_get(root, "architecture")) {
+        if (foreign) return *foreign = true;
+        return report_fail(r, "expected timm's form (\"architecture\", \"pretrained_cfg\"), found "
+                           "that of transformers (\"model_type\")");
+    }
+    return apply_all(config, s, root, r);
+}
+
+bool config_read(config_file *config, settings *s, const char *path, bool *foreign, report *r)
+{
+    memset(config, 0, sizeof *config);
+    if (foreign) *foreign = false;
+    if (config_parse(config, s, path, foreign, r)) return true;
+    config_free(config);
+    return false;
+}
+
+void config_free(config_file *config)
+{
+    json_free(&config->document);
+    free(config->text);
+    memset(config, 0, sizeof *config);
+}

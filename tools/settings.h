@@ -1,0 +1,105 @@
+/* settings.h - what is known about a model, and from where: the options of its architecture and
+ * its preprocessing, gathered from the tensors, timm's name, config.json and the command line,
+ * then put together into a vit_config.
+ */
+#ifndef SETTINGS_H
+#define SETTINGS_H
+
+#include "../vit.h"
+#include "base.h"
+
+typedef enum setting_kind {
+    SETTING_INTEGER,
+    SETTING_NUMBER,
+    SETTING_FLAG,     /* 0 or 1, also true and false */
+    SETTING_WORD      /* one of the words that `words` lists; the value is its place */
+} setting_kind;
+
+/* X(key, name, kind, words, "what it is") */
+#define SETTING_LIST(X)                                                                          \
+    X(IN_CHANS, "in_chans", INTEGER, NULL, "channels of the input")                              \
+    X(IMG_HEIGHT, "img_height", INTEGER, NULL, "input height in pixels")                         \
+    X(IMG_WIDTH, "img_width", INTEGER, NULL, "input width in pixels")                            \
+    X(PATCH_SIZE, "patch_size", INTEGER, NULL, "side of a patch in pixels")                      \
+    X(EMBED_DIM, "embed_dim", INTEGER, NULL, "width of a token")                                 \
+    X(DEPTH, "depth", INTEGER, NULL, "number of blocks")                                         \
+    X(NUM_HEADS, "num_heads", INTEGER, NULL, "attention heads")                                  \
+    X(HEAD_DIM, "head_dim", INTEGER, NULL, "width of one head")                                  \
+    X(MLP_DIM, "mlp_dim", INTEGER, NULL, "width of the hidden MLP layer")                        \
+    X(MLP_RATIO, "mlp_ratio", NUMBER, NULL, "mlp_dim / embed_dim")                               \
+    X(NUM_CLASSES, "num_classes", INTEGER, NULL, "classes; 0 drops the head")                    \
+    X(REPRESENTATION_DIM, "representation_dim", INTEGER, NULL, "width of pre_logits; 0 drops it") \
+    X(DIST_TOKEN, "has_dist_token", FLAG, NULL, "distillation token and second head")            \
+    X(PATCH_NORM, "has_patch_norm", FLAG, NULL, "norm after the patch embedding")                \
+    X(QKV_BIAS, "has_qkv_bias", FLAG, NULL, "bias of the qkv projection")                        \
+    X(NORM_EPS, "norm_eps", NUMBER, NULL, "epsilon of the norms")                                \
+    X(ATTN_SCALE, "attn_scale", NUMBER, NULL, "factor on q k^T")                                 \
+    X(CROP_PCT, "crop_pct", NUMBER, NULL, "input size / size before the crop")                   \
+    X(CROP_MODE, "crop_mode", WORD, "center squash border", "center, squash or border")          \
+    X(INTERPOLATION, "interpolation", WORD, "bilinear bicubic", "bilinear or bicubic")           \
+    X(RESIZE_HEIGHT, "resize_height", INTEGER, NULL, "height before the crop")                   \
+    X(RESIZE_WIDTH, "resize_width", INTEGER, NULL, "width before the crop")                      \
+    X(SELFTEST_SEED, "selftest_seed", INTEGER, NULL, "seed of the self-test input")              \
+    X(SELFTEST_TOLERANCE, "selftest_tolerance", NUMBER, NULL, "accepted self-test error")        \
+    X(ALLOW_NONFINITE, "allow_nonfinite", FLAG, NULL, "1 accepts weights that are NaN or inf")
+
+typedef enum setting_key {
+#define X(key, name, kind, words, what) SETTING_##key,
+    SETTING_LIST(X)
+#undef X
+    SETTING_COUNT
+} setting_key;
+
+/* One source's word on the model. Integers and places of words are exact in a double. */
+typedef struct settings {
+    const char *origin;            /* for messages: "config.json", "--set" */
+    bool given[SETTING_COUNT];
+    double value[SETTING_COUNT];
+    int mean_count, std_count;     /* 0: not given; 1: for every channel */
+    double mean[VIT_MAX_CHANS], std[VIT_MAX_CHANS];
+} settings;
+
+/* In rising order of precedence. */
+enum { FROM_TENSORS, FROM_NAME, FROM_CONFIG, FROM_OPTIONS, FROM_COUNT };
+
+const char *setting_name(setting_key key);
+setting_kind setting_kind_of(setting_key key);
+const char *setting_words(setting_key key);
+const char *setting_help(setting_key key);
+
+void settings_start(settings *s, const char *origin);
+void settings_put(settings *s, setting_key key, double value);
+
+/* "num_heads=3", "img_size=384x256", "mean=0.5,0.5,0.5" */
+bool settings_parse(settings *s, const char *assignment, report *r);
+/* "384" or "384x256": height, then width. */
+bool settings_parse_size(settings *s, const char *text, report *r);
+/* The place of a word in setting_words, or -1. */
+int setting_find_word(setting_key key, const char *word);
+
+/* True with the value of the highest origin that gives one. */
+bool settings_get(const settings all[FROM_COUNT], setting_key key, double *value);
+/* That origin, or -1. */
+int settings_origin(const settings all[FROM_COUNT], setting_key key);
+
+/* Things the report should mention. */
+typedef struct settings_notes {
+    bool heads_by_width;      /* num_heads follows timm's naming of embed_dim */
+    bool preprocess_assumed;  /* nothing says how images are to be prepared */
+    bool positions_resampled;
+} settings_notes;
+
+/* What the tensors show beyond single settings. */
+typedef struct settings_facts {
+    int patches;              /* rows of pos_embed without the prefix tokens */
+    int grid_height;          /* out: the grid that these rows form */
+    int grid_width;
+    int64_t qkv_rows;         /* of attn.qkv.weight; 0 without blocks */
+    int64_t patch_depth;      /* of a patch_embed.proj.weight in the old 2-D form, else 0 */
+} settings_facts;
+
+/* Puts all of it together; refuses what contradicts the tensors. */
+bool settings_resolve(settings all[FROM_COUNT], settings_facts *facts, vit_config *config,
+                      settings_notes *notes, report *r);
+
+#endif

@@ -1,0 +1,487 @@
+/* vit-info.c - says what is inside a .vit file, and with --check whether it is sound.
+ *
+ *     vit-info model.vit
+ *     vit-info --check --json model.vit
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../vit.h"
+#include "cli.h"
+#include "json.h"
+
+#define PROGRAM "vit-info"
+
+typedef struct choices {
+    bool check, json, tensors, labels;
+    int num_threads;
+} choices;
+
+/* ------------------------------------------------------------------------- */
+/* Facts                                                                     */
+/* ------------------------------------------------------------------------- */
+
+enum { MAX_PARTS = 64, NUM_DTYPES = 3 };
+
+static const char *const dtype_names[NUM_DTYPES] = { "f32", "f16", "bf16" };
+static const char *const layout_names[2] = { "plain", "panels" };
+static const char *const crop_names[3] = { "center", "squash", "border" };
+static const char *const interpolation_names[2] = { "bilinear", "bicubic" };
+
+/* Parameters of one part of the network: "patch_embed", "blocks", "head". */
+typedef struct part {
+    char name[64];
+    uint64_t parameters;
+} part;
+
+typedef struct totals {
+    part parts[MAX_PARTS];              /* in the order of the file                       */
+    int num_parts;
+    int num_tensors;
+    uint64_t parameters;
+    uint64_t bytes[NUM_DTYPES];         /* of tensors, by type                            */
+} totals;
+
+/* Preprocessing constants and the self-test's outputs lie in the file as tensors too. */
+static bool is_parameter(const char *name) {
+    return strcmp(name, "mean") != 0 && strcmp(name, "std") != 0 &&
+           strncmp(name, "selftest", 8) != 0;
+}
+
+static uint64_t element_count(const vit_tensor *tensor) {
+    uint64_t count = 1;
+    for (int i = 0; i < tensor->ndim; i++) count *= (uint64_t)tensor->dims[i];
+    return count;
+}
+
+/* The part with the name's first word, made if there is none yet; the last one if full. */
+static part *find_part(totals *sum, const char *name) {
+    size_t length = strcspn(name, ".");
+    part *p;
+    for (int i = 0; i < sum->num_parts; i++) {
+        p = &sum->parts[i];
+        if (strncmp(p->name, name, length) == 0 && p->name[length] == '\0') return p;
+    }
+    if (sum->num_parts == MAX_PARTS) return &sum->parts[MAX_PARTS - 1];
+    p = &sum->parts[sum->num_parts++];
+    snprintf(p->name, sizeof p->name, "%.*s", (int)length, name);
+    return p;
+}
+
+static void add_up(const vit_model *model, totals *sum) {
+    vit_tensor tensor;
+    memset(sum, 0, sizeof *sum);
+    for (int i = 0; vit_model_tensor(model, i, &tensor); i++) {
+        sum->num_tensors++;
+        sum->bytes[tensor.dtype] += tensor.size;
+        if (!is_parameter(tensor.name)) continue;
+        sum->parameters += element_count(&tensor);
+        find_part(sum, tensor.name)->parameters += element_count(&tensor);
+    }
+}
+
+/* vit_label, but how many there are: names may stop anywhere. */
+static int count_labels(const vit_model *model) {
+    int count = 0;
+    for (int i = 0; i < model->config.num_classes; i++) count += vit_label(model, i) != NULL;
+    return count;
+}
+
+static int count_synsets(const vit_model *model) {
+    int count = 0;
+    for (int i = 0; i < model->config.num_classes; i++) count += vit_synset(model, i) != NULL;
+    return count;
+}
+
+/* ------------------------------------------------------------------------- */
+/* The check                                                                 */
+/* ------------------------------------------------------------------------- */
+
+typedef struct check {
+    char checksums[VIT_MAX_DETAIL];     /* "" where all are right, else what is wrong     */
+    vit_result selftest;
+    float error;                        /* max|difference| / max|expected|                */
+    vit_isa isa;
+} check;
+
+/* Runs the self-test on `executor`; input and output are malloc'ed for it. */
+static vit_result run_selftest(const vit_model *model, const vit_executor *executor,
+                               check *result) {
+    const vit_config *config = &model->config;
+    vit_params params = { 0 };
+    vit_session session;
+    vit_result status = VIT_ERROR_MEMORY;
+    size_t pixels = (size_t)config->img_height * (size_t)config->img_width, size;
+    int width = config->num_classes > 0 ? config->num_classes : vit_embedding_dim(model);
+    void *workspace;
+    float *input, *output;
+    params.executor = *executor;
+    size = vit_workspace_size(model, &params);
+    workspace = malloc(size ? size : 1);
+    input = malloc((size_t)config->in_chans * pixels * sizeof(float));
+    output = malloc((size_t)width * sizeof(float));
+    if (workspace && input && output) {
+        status = vit_session_init(&session, model, &params, workspace, size);
+        result->isa = status == VIT_OK ? session.isa : VIT_ISA_AUTO;
+        if (status == VIT_OK) status = vit_selftest(&session, input, output, &result->error);
+    }
+    free(output);
+    free(input);
+    free(workspace);
+    return status;
+}
+
+/* True if the file is sound and this machine computes with it what it should. */
+static bool run_check(vit_model *model, int num_threads, check *result) {
+    vit_threads *threads = NULL;
+    vit_executor executor;
+    memset(result, 0, sizeof *result);
+    if (vit_model_verify(model) != VIT_OK) {
+        snprintf(result->checksums, sizeof result->checksums, "%s", model->detail);
+    }
+    result->selftest = vit_threads_create(num_threads, &threads, &executor);
+    if (result->selftest == VIT_OK) result->selftest = run_selftest(model, &executor, result);
+    vit_threads_destroy(threads);
+    return result->checksums[0] == '\0' && result->selftest == VIT_OK;
+}
+
+/* ------------------------------------------------------------------------- */
+/* As text                                                                   */
+/* ------------------------------------------------------------------------- */
+
+/* "5,717,416", right-aligned in `width` columns. */
+static void print_grouped(uint64_t value, int width) {
+    char digits[32], text[48];
+    int count = snprintf(digits, sizeof digits, "%llu", (unsigned long long)value), length = 0;
+    for (int i = 0; i < count; i++) {
+        if (i > 0 && (count - i) % 3 == 0) text[length++] = ',';
+        text[length++] = digits[i];
+    }
+    text[length] = '\0';
+    printf("%*s", width, text);
+}
+
+/* "22.9 MB", with decimal prefixes as disks have them. */
+static void print_bytes(uint64_t bytes) {
+    if (bytes >= 1000000000) printf("%.2f GB", (double)bytes / 1e9);
+    else if (bytes >= 1000000) printf("%.1f MB", (double)bytes / 1e6);
+    else printf("%.1f KB", (double)bytes / 1e3);
+}
+
+static void print_architecture(const vit_config *c) {
+    printf("architecture\n");
+    printf("  input           %d x %d x %d (channels, height, width)\n", c->in_chans,
+           c->img_height, c->img_width);
+    printf("  tokens          %d: %d x %d patches of %d x %d%s%s\n", c->num_tokens,
+           c->grid_height, c->grid_width, c->patch_size, c->patch_size,
+           c->has_cls_token ? ", cls_token" : "", c->has_dist_token ? ", dist_token" : "");
+    printf("  blocks          %d of width %d: %d heads of %d, MLP of %d\n", c->depth, c->embed_dim,
+           c->num_heads, c->head_dim, c->mlp_dim);
+    if (c->representation_dim) printf("  pre_logits      %d, tanh\n", c->representation_dim);
+    if (c->num_classes) printf("  classes         %d\n", c->num_classes);
+    else printf("  classes         none: gives embeddings\n");
+    printf("  options         %sqkv bias%s%s\n", c->has_qkv_bias ? "" : "no ",
+           c->has_patch_norm ? ", norm after the patch embedding" : "",
+           c->has_dist_token && c->num_classes ? ", logits are the mean of two heads" : "");
+    printf("  norm_eps        %g\n", (double)c->norm_eps);
+    printf("  attn_scale      %.9g\n\n", (double)c->attn_scale);
+}
+
+static void print_constants(const char *name, const float *values, int count) {
+    printf("  %-16s", name);
+    for (int i = 0; i < count; i++) printf("%s%.6g", i ? ", " : "", (double)values[i]);
+    printf("\n");
+}
+
+static void print_preprocessing(const vit_config *c) {
+    static const char *const how[3] = { "the shorter side, then the centre", "both sides",
+                                        "the longer side, the rest filled with the mean" };
+    printf("preprocessing\n  resize          to %d x %d, %s: %s\n", c->resize_height,
+           c->resize_width, interpolation_names[c->interpolation], how[c->crop_mode]);
+    printf("  crop            %s, %d x %d\n", crop_names[c->crop_mode], c->img_height,
+           c->img_width);
+    print_constants("mean", c->mean, c->in_chans);
+    print_constants("std", c->std, c->in_chans);
+    printf("\n");
+}
+
+static void print_parameters(const totals *sum) {
+    printf("parameters\n");
+    for (int i = 0; i < sum->num_parts; i++) {
+        printf("  %-16s", sum->parts[i].name);
+        print_grouped(sum->parts[i].parameters, 14);
+        printf("\n");
+    }
+    printf("  %-16s", "total");
+    print_grouped(sum->parameters, 14);
+    printf("\n\n");
+}
+
+static void print_sizes(const vit_model *model, const totals *sum) {
+    printf("sizes\n  file            ");
+    print_bytes(model->size);
+    for (int i = 0; i < NUM_DTYPES; i++) {
+        if (!sum->bytes[i]) continue;
+        printf("\n  tensors in %-5s", dtype_names[i]);
+        print_bytes(sum->bytes[i]);
+    }
+    printf("\n  session         ");
+    print_bytes(vit_workspace_size(model, NULL));
+    printf(" for one image at a time\n\n");
+}
+
+static void print_label_summary(const vit_model *model) {
+    int labels = count_labels(model), synsets = count_synsets(model);
+    int last = model->config.num_classes - 1;
+    printf("labels            ");
+    if (!labels) printf("none");
+    else printf("%d", labels);
+    if (labels && vit_label(model, 0) && vit_label(model, last)) {
+        printf(": \"%s\" ... \"%s\"", vit_label(model, 0), vit_label(model, last));
+    }
+    printf("\nsynsets           ");
+    if (synsets) printf("%d\n", synsets);
+    else printf("none\n");
+}
+
+static void print_tensors(const vit_model *model) {
+    vit_tensor t;
+    printf("\ntensors\n  %-34s %-5s %-7s %12s  %s\n", "name", "type", "layout", "bytes", "shape");
+    for (int i = 0; vit_model_tensor(model, i, &t); i++) {
+        printf("  %-34s %-5s %-7s %12llu  [", t.name, dtype_names[t.dtype],
+               layout_names[t.layout], (unsigned long long)t.size);
+        for (int d = 0; d < t.ndim; d++) printf("%s%d", d ? ", " : "", t.dims[d]);
+        printf("]\n");
+    }
+}
+
+static void print_labels(const vit_model *model) {
+    printf("\n");
+    for (int i = 0; i < model->config.num_classes; i++) {
+        const char *label = vit_label(model, i), *synset = vit_synset(model, i);
+        printf("  %5d  %s%s%s\n", i, synset ? synset : "", synset ? "  " : "",
+               label ? label : "");
+    }
+}
+
+/* Lines of "key: value", indented. */
+static void print_provenance(const char *lines) {
+    if (!*lines) return;
+    printf("\nprovenance\n  ");
+    for (; *lines; lines++) {
+        if (*lines == '\n' && lines[1]) printf("\n  ");
+        else if (*lines != '\n') putchar(*lines);
+    }
+    printf("\n");
+}
+
+static void print_check(const vit_model *model, const totals *sum, const check *result) {
+    printf("\ncheck\n  checksums       ");
+    if (result->checksums[0]) printf("WRONG: %s\n", result->checksums);
+    else printf("ok, %d tensors\n", sum->num_tensors);
+    printf("  self-test       ");
+    if (result->selftest == VIT_OK || result->selftest == VIT_ERROR_SELFTEST) {
+        printf("%s on %s: error %.2g, tolerance %.2g\n",
+               result->selftest == VIT_OK ? "ok" : "FAILED", vit_isa_name(result->isa),
+               (double)result->error, (double)model->config.selftest_tolerance);
+    } else {
+        printf("not possible: %s\n", vit_result_string(result->selftest));
+    }
+}
+
+static void print_text(const vit_model *model, const char *path, const choices *chosen,
+                       const totals *sum, const check *result) {
+    printf("%s\n\n", path);
+    print_architecture(&model->config);
+    print_preprocessing(&model->config);
+    print_parameters(sum);
+    print_sizes(model, sum);
+    print_label_summary(model);
+    if (chosen->labels) print_labels(model);
+    if (chosen->tensors) print_tensors(model);
+    print_provenance(vit_source(model));
+    if (result) print_check(model, sum, result);
+}
+
+/* ------------------------------------------------------------------------- */
+/* As JSON                                                                   */
+/* ------------------------------------------------------------------------- */
+
+static void json_text(const char *text) {
+    if (text) json_write_string(stdout, text);
+    else printf("null");
+}
+
+static void json_floats(const char *name, const float *values, int count) {
+    printf(", \"%s\": [", name);
+    for (int i = 0; i < count; i++) {
+        if (i) printf(", ");
+        cli_put_number(stdout, (double)values[i], 9);
+    }
+    printf("]");
+}
+
+/* Every field that the file stores, under its own name, and the derived counts. */
+static void json_config(const vit_config *c) {
+    bool more = false;
+    printf(", \"config\": {");
+#define PRINT_int(name) printf("%s\"" #name "\": %d", more ? ", " : "", (int)c->name)
+#define PRINT_float(name)                                                      \
+    printf("%s\"" #name "\": ", more ? ", " : "");                             \
+    cli_put_number(stdout, (double)c->name, 9)
+#define PRINT(type, name, required, smallest, largest)                         \
+    PRINT_##type(name);                                                        \
+    more = true;
+    VIT_FIELD_LIST(PRINT)
+#undef PRINT
+#undef PRINT_float
+#undef PRINT_int
+    printf(", \"num_patches\": %d, \"num_tokens\": %d}", c->num_patches, c->num_tokens);
+}
+
+static void json_preprocessing(const vit_config *c) {
+    printf(", \"preprocessing\": {\"resize\": [%d, %d], \"crop\": [%d, %d], \"crop_mode\": \"%s\", "
+           "\"interpolation\": \"%s\"", c->resize_height, c->resize_width, c->img_height,
+           c->img_width, crop_names[c->crop_mode], interpolation_names[c->interpolation]);
+    json_floats("mean", c->mean, c->in_chans);
+    json_floats("std", c->std, c->in_chans);
+    printf("}");
+}
+
+static void json_totals(const vit_model *model, const totals *sum) {
+    printf(", \"parameters\": {\"total\": %llu, \"parts\": {", (unsigned long long)sum->parameters);
+    for (int i = 0; i < sum->num_parts; i++) {
+        if (i) printf(", ");
+        json_text(sum->parts[i].name);
+        printf(": %llu", (unsigned long long)sum->parts[i].parameters);
+    }
+    printf("}}, \"bytes\": {\"file\": %llu", (unsigned long long)model->size);
+    for (int i = 0; i < NUM_DTYPES; i++) {
+        if (!sum->bytes[i]) continue;
+        printf(", \"%s\": %llu", dtype_names[i], (unsigned long long)sum->bytes[i]);
+    }
+    printf(", \"session\": %llu}", (unsigned long long)vit_workspace_size(model, NULL));
+}
+
+static void json_tensors(const vit_model *model) {
+    vit_tensor t;
+    printf(", \"tensors\": [");
+    for (int i = 0; vit_model_tensor(model, i, &t); i++) {
+        printf("%s{\"name\": ", i ? ", " : "");
+        json_text(t.name);
+        printf(", \"dtype\": \"%s\", \"layout\": \"%s\", \"shape\": [", dtype_names[t.dtype],
+               layout_names[t.layout]);
+        for (int d = 0; d < t.ndim; d++) printf("%s%d", d ? ", " : "", t.dims[d]);
+        printf("], \"offset\": %llu, \"bytes\": %llu, \"checksum\": \"%016llx\"}",
+               (unsigned long long)t.offset, (unsigned long long)t.size,
+               (unsigned long long)t.checksum);
+    }
+    printf("]");
+}
+
+static void json_labels(const vit_model *model) {
+    printf(", \"labels\": [");
+    for (int i = 0; i < model->config.num_classes; i++) {
+        if (i) printf(", ");
+        json_text(vit_label(model, i));
+    }
+    printf("], \"synsets\": [");
+    for (int i = 0; i < model->config.num_classes; i++) {
+        if (i) printf(", ");
+        json_text(vit_synset(model, i));
+    }
+    printf("]");
+}
+
+static void json_check(const check *result) {
+    bool ran = result->selftest == VIT_OK || result->selftest == VIT_ERROR_SELFTEST;
+    printf(", \"check\": {\"checksums\": ");
+    json_text(result->checksums[0] ? result->checksums : "ok");
+    printf(", \"selftest\": ");
+    json_text(vit_result_string(result->selftest));
+    printf(", \"error\": ");
+    if (ran) cli_put_number(stdout, (double)result->error, 9);
+    else printf("null");
+    printf(", \"isa\": \"%s\"}", vit_isa_name(result->isa));
+}
+
+static void print_json(const vit_model *model, const char *path, const choices *chosen,
+                       const totals *sum, const check *result) {
+    printf("{\"file\": ");
+    json_text(path);
+    json_config(&model->config);
+    json_preprocessing(&model->config);
+    json_totals(model, sum);
+    printf(", \"num_tensors\": %d, \"num_labels\": %d, \"num_synsets\": %d", sum->num_tensors,
+           count_labels(model), count_synsets(model));
+    if (chosen->labels) json_labels(model);
+    if (chosen->tensors) json_tensors(model);
+    printf(", \"source\": ");
+    json_text(vit_source(model));
+    if (result) json_check(result);
+    printf("}\n");
+}
+
+/* ------------------------------------------------------------------------- */
+/* The command line                                                          */
+/* ------------------------------------------------------------------------- */
+
+static const char description[] =
+    "Prints what is inside MODEL.vit: architecture, preprocessing, parameters, sizes, labels and\n"
+    "where it came from.\n";
+
+static const char notes[] =
+    "--check compares every tensor with its checksum and runs the self-test that the file\n"
+    "carries: it shows that the file is whole and that this machine computes correctly with it.\n"
+    "Exit status: 0, or 1 if a file is unreadable or fails the check, or 2 for a wrong command\n"
+    "line.\n";
+
+/* Opens, checks, prints one file. Failures are on stderr. */
+static bool inform(const char *path, const choices *chosen) {
+    vit_model model;
+    totals *sum = malloc(sizeof *sum);
+    check result;
+    bool sound = true;
+    if (!sum) {
+        cli_error(PROGRAM, path, "out of memory");
+        return false;
+    }
+    if (vit_model_open(path, 0, &model) != VIT_OK) {
+        cli_error(PROGRAM, path, "%s", model.detail);
+        free(sum);
+        return false;
+    }
+    add_up(&model, sum);
+    if (chosen->check) sound = run_check(&model, chosen->num_threads, &result);
+    if (chosen->json) print_json(&model, path, chosen, sum, chosen->check ? &result : NULL);
+    else print_text(&model, path, chosen, sum, chosen->check ? &result : NULL);
+    if (!sound) cli_error(PROGRAM, path, "the check failed");
+    vit_model_close(&model);
+    free(sum);
+    return sound;
+}
+
+int main(int argc, char **argv) {
+    choices chosen = { false, false, false, false, 0 };
+    const cli_option options[] = {
+        { 0, "check", NULL, "verify all checksums and run the self-test", CLI_FLAG, &chosen.check,
+          0, 0 },
+        { 0, "tensors", NULL, "list all tensors", CLI_FLAG, &chosen.tensors, 0, 0 },
+        { 0, "labels", NULL, "list all labels", CLI_FLAG, &chosen.labels, 0, 0 },
+        { 0, "json", NULL, "one JSON object a line for each file", CLI_FLAG, &chosen.json, 0, 0 },
+        { 't', "threads", "N", "threads for --check (default 0: one per core)", CLI_INT,
+          &chosen.num_threads, 0, 256 },
+        CLI_END
+    };
+    const cli_program program = { PROGRAM, "[options] MODEL.vit...", description, options, notes,
+                                  1, CLI_MANY, "MODEL.vit" };
+    cli_list files;
+    int status;
+    if (!cli_parse(&program, argc, argv, &files, &status)) return status;
+    for (int i = 0; i < files.count; i++) {
+        if (i > 0 && !chosen.json) printf("\n");
+        if (!inform(files.items[i], &chosen)) status = CLI_FAILED;
+    }
+    cli_list_free(&files);
+    return cli_finish(PROGRAM, status);
+}

@@ -1,0 +1,589 @@
+/* vit-run.c - runs a model on images or on a tensor and writes its outputs as .npy files.
+ *
+ *     vit-run -m deit.vit --image cat.jpg                          prints the five best classes
+ *     vit-run -m deit.vit --input x.npy --logits y.npy             [B, C, H, W] -> [B, classes]
+ *     vit-run -m deit.vit --image cat.jpg --trace steps            every intermediate tensor
+ *
+ * For comparing any tensor with PyTorch's: numpy.load() reads what this writes.
+ */
+#define _POSIX_C_SOURCE 200809L
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "../examples/image_file.h"
+#include "../vit.h"
+#include "cli.h"
+#include "json.h"
+#include "npy.h"
+
+#define PROGRAM "vit-run"
+
+/* ------------------------------------------------------------------------- */
+/* What is asked for                                                         */
+/* ------------------------------------------------------------------------- */
+
+enum { LOGITS, EMBEDDING, TOKENS, ATTENTION, NUM_OUTPUTS };
+
+static const char *const output_names[NUM_OUTPUTS] = { "logits", "embedding", "tokens",
+                                                       "attention" };
+
+typedef struct choices {
+    const char *model, *input, *dump, *trace, *isa;
+    const char *outputs[NUM_OUTPUTS];    /* paths                                         */
+    cli_list images;
+    int block;                           /* 0-based; -1: the last                         */
+    int num_threads, max_batch, k;
+    bool json, no_exif;
+    bool wants_file, wants_forward;      /* derived                                       */
+} choices;
+
+/* Everything that lives until the end. Zeroed, then filled step by step; run_free takes any of
+ * these states. */
+typedef struct run {
+    const choices *chosen;
+    vit_model model;
+    vit_threads *threads;
+    vit_executor executor;
+    vit_session session;
+    void *workspace;
+    float *input;                        /* [batch, in_chans, img_height, img_width]      */
+    size_t image_size;                   /* floats of one image in it                     */
+    int batch;
+    float *outputs[NUM_OUTPUTS];
+    const char **sources;                /* files that were read: never to be overwritten */
+    int num_sources;
+    bool trace_failed;
+    double open_ms, input_ms, forward_ms;
+    int num_written;                     /* of the JSON list                              */
+} run;
+
+static void run_free(run *r) {
+    for (int i = 0; i < NUM_OUTPUTS; i++) free(r->outputs[i]);
+    free(r->input);
+    free(r->workspace);
+    free(r->sources);
+    vit_threads_destroy(r->threads);
+    vit_model_close(&r->model);
+}
+
+static bool out_of_memory(void) {
+    cli_error(PROGRAM, NULL, "out of memory");
+    return false;
+}
+
+/* malloc for `count` times `each` floats; NULL also where that is beyond the address space. */
+static float *allocate(size_t count, size_t each) {
+    if (each != 0 && count > SIZE_MAX / sizeof(float) / each) return NULL;
+    return malloc(count * each * sizeof(float) + 1);
+}
+
+/* ------------------------------------------------------------------------- */
+/* Input                                                                     */
+/* ------------------------------------------------------------------------- */
+
+/* Image number i of the batch, preprocessed. The reason of a failure is on stderr. */
+static bool read_image(run *r, int i) {
+    const char *path = r->chosen->images.items[i];
+    char error[CLI_ERROR_SIZE];
+    image_file file;
+    vit_image image;
+    vit_result result;
+    if (!image_file_load(path, r->chosen->no_exif ? IMAGE_FILE_NO_EXIF : 0, &file, error,
+                         sizeof error)) {
+        cli_error(PROGRAM, path, "%s", error);
+        return false;
+    }
+    image = (vit_image){ file.pixels, file.width, file.height, 0, VIT_PIXEL_RGB8 };
+    result = vit_preprocess(&r->model, &image, r->input + (size_t)i * r->image_size, NULL, 0);
+    image_file_free(&file);
+    if (result != VIT_OK) cli_error(PROGRAM, path, "%s", vit_result_string(result));
+    return result == VIT_OK;
+}
+
+static bool read_images(run *r) {
+    r->batch = r->chosen->images.count;
+    r->input = allocate((size_t)r->batch, r->image_size);
+    if (!r->input) return out_of_memory();
+    for (int i = 0; i < r->batch; i++) {
+        if (!read_image(r, i)) return false;
+    }
+    return true;
+}
+
+/* "[2, 3, 224, 224]" */
+static const char *shape_text(char *text, size_t size, const int64_t *dims, int ndim) {
+    size_t length = (size_t)snprintf(text, size, "[");
+    for (int i = 0; i < ndim && length < size; i++) {
+        length += (size_t)snprintf(text + length, size - length, "%s%lld", i ? ", " : "",
+                                   (long long)dims[i]);
+    }
+    if (length < size) snprintf(text + length, size - length, "]");
+    return text;
+}
+
+/* True for [B, C, H, W] or [C, H, W] as the model takes it; batch receives B or 1. */
+static bool input_fits(const vit_config *config, const npy_array *array, int *batch) {
+    const int64_t *dims = array->dims;
+    int64_t count = 1;
+    if (array->ndim == 4) count = *dims++;
+    else if (array->ndim != 3) return false;
+    if (count < 1 || count > 1000000) return false;
+    *batch = (int)count;
+    return dims[0] == config->in_chans && dims[1] == config->img_height &&
+           dims[2] == config->img_width;
+}
+
+static bool read_tensor(run *r) {
+    const vit_config *config = &r->model.config;
+    const char *path = r->chosen->input;
+    char error[CLI_ERROR_SIZE], found[256];
+    npy_array array;
+    if (!npy_read(path, &array, error, sizeof error)) {
+        cli_error(PROGRAM, path, "%s", error);
+        return false;
+    }
+    if (!input_fits(config, &array, &r->batch)) {
+        cli_error(PROGRAM, path, "expected shape [B, %d, %d, %d] or [%d, %d, %d], found %s",
+                  config->in_chans, config->img_height, config->img_width, config->in_chans,
+                  config->img_height, config->img_width,
+                  shape_text(found, sizeof found, array.dims, array.ndim));
+        npy_free(&array);
+        return false;
+    }
+    r->input = array.data;
+    return true;
+}
+
+static bool read_input(run *r) {
+    const vit_config *config = &r->model.config;
+    double start = cli_now_ms();
+    bool good;
+    r->image_size = (size_t)config->in_chans * (size_t)config->img_height *
+                    (size_t)config->img_width;
+    good = r->chosen->input ? read_tensor(r) : read_images(r);
+    r->input_ms = cli_now_ms() - start;
+    return good;
+}
+
+/* ------------------------------------------------------------------------- */
+/* Output                                                                    */
+/* ------------------------------------------------------------------------- */
+
+/* One entry of "written". */
+static void print_written(run *r, const char *tensor, const char *path, const int64_t *dims,
+                          int ndim) {
+    char shape[128];
+    if (!r->chosen->json) return;
+    printf("%s\n    {\"tensor\": \"%s\", \"file\": ", r->num_written++ ? "," : "", tensor);
+    json_write_string(stdout, path);
+    printf(", \"shape\": %s}", shape_text(shape, sizeof shape, dims, ndim));
+}
+
+/* The reason of a failure is on stderr. */
+static bool write_npy(run *r, const char *tensor, const char *path, const float *data,
+                      const int64_t *dims, int ndim) {
+    char error[CLI_ERROR_SIZE];
+    cli_output output;
+    if (!cli_output_open(&output, path, r->sources, r->num_sources, error, sizeof error)) {
+        cli_error(PROGRAM, path, "%s", error);
+        return false;
+    }
+    npy_write(output.file, data, dims, ndim);   /* a failure stays in the stream */
+    if (!cli_output_commit(&output, error, sizeof error)) {
+        cli_error(PROGRAM, path, "%s", error);
+        return false;
+    }
+    print_written(r, tensor, path, dims, ndim);
+    return true;
+}
+
+/* vit_trace: DIR/NAME.npy. After a failure the rest is skipped. */
+static void trace(void *user, const char *name, const float *data, const int shape[4]) {
+    run *r = user;
+    size_t size = strlen(r->chosen->trace) + strlen(name) + 8;
+    char *path;
+    int64_t dims[4];
+    int ndim = 0;
+    if (r->trace_failed) return;
+    for (; ndim < 4 && shape[ndim] > 0; ndim++) dims[ndim] = shape[ndim];
+    path = malloc(size);
+    if (path) {
+        snprintf(path, size, "%s/%s.npy", r->chosen->trace, name);
+        r->trace_failed = !write_npy(r, name, path, data, dims, ndim);
+    } else {
+        r->trace_failed = !out_of_memory();
+    }
+    free(path);
+}
+
+/* Shape of output `which`; returns its number of dimensions. */
+static int output_shape(const run *r, int which, int64_t dims[4]) {
+    const vit_config *config = &r->model.config;
+    dims[0] = r->batch;
+    dims[1] = which == LOGITS      ? config->num_classes
+              : which == EMBEDDING ? vit_embedding_dim(&r->model)
+              : which == TOKENS    ? config->num_tokens
+                                   : config->num_heads;
+    dims[2] = which == TOKENS ? config->embed_dim : config->num_tokens;
+    dims[3] = config->num_tokens;
+    return which == TOKENS ? 3 : which == ATTENTION ? 4 : 2;
+}
+
+/* Room for what is asked for; the logits also where the best classes are to be printed. */
+static bool allocate_outputs(run *r) {
+    for (int i = 0; i < NUM_OUTPUTS; i++) {
+        int64_t dims[4];
+        int ndim = output_shape(r, i, dims);
+        size_t each = 1;
+        if (!r->chosen->outputs[i] && (i != LOGITS || r->chosen->wants_file)) continue;
+        for (int d = 1; d < ndim; d++) each *= (size_t)dims[d];
+        r->outputs[i] = allocate((size_t)r->batch, each);
+        if (!r->outputs[i]) return out_of_memory();
+    }
+    return true;
+}
+
+static bool write_outputs(run *r) {
+    for (int i = 0; i < NUM_OUTPUTS; i++) {
+        int64_t dims[4];
+        int ndim = output_shape(r, i, dims);
+        if (r->chosen->outputs[i] && !write_npy(r, output_names[i], r->chosen->outputs[i],
+                                                r->outputs[i], dims, ndim)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool write_input(run *r) {
+    const vit_config *config = &r->model.config;
+    const int64_t dims[4] = { r->batch, config->in_chans, config->img_height, config->img_width };
+    return !r->chosen->dump || write_npy(r, "input", r->chosen->dump, r->input, dims, 4);
+}
+
+/* ------------------------------------------------------------------------- */
+/* The best classes                                                          */
+/* ------------------------------------------------------------------------- */
+
+static void print_best_text(const run *r, const float *probs, const vit_prediction *top,
+                            int count) {
+    for (int i = 0; i < count; i++) {
+        const char *label = vit_label(&r->model, top[i].index);
+        printf("%5.1f %%  ", 100.0 * (double)probs[top[i].index]);
+        if (label) puts(label);
+        else printf("class %d\n", top[i].index);
+    }
+}
+
+static void print_best_json(const run *r, const float *probs, const vit_prediction *top,
+                            int count) {
+    printf("\n    [");
+    for (int i = 0; i < count; i++) {
+        const char *label = vit_label(&r->model, top[i].index);
+        printf("%s{\"index\": %d, \"label\": ", i ? ", " : "", top[i].index);
+        if (label) json_write_string(stdout, label);
+        else printf("null");
+        printf(", \"prob\": ");
+        cli_put_number(stdout, (double)probs[top[i].index], 9);
+        printf(", \"logit\": ");
+        cli_put_number(stdout, (double)top[i].score, 9);
+        putchar('}');
+    }
+    putchar(']');
+}
+
+/* For each image of the batch. probs and top are scratch, [num_classes] and [k]. */
+static void print_all_best(const run *r, float *probs, vit_prediction *top) {
+    int classes = r->model.config.num_classes;
+    if (r->chosen->json) printf(",\n  \"top\": [");
+    for (int b = 0; b < r->batch; b++) {
+        const float *logits = r->outputs[LOGITS] + (size_t)b * (size_t)classes;
+        int count = vit_top_k(logits, classes, r->chosen->k, top);
+        memcpy(probs, logits, (size_t)classes * sizeof *probs);
+        vit_softmax(probs, classes);
+        if (r->chosen->json) {
+            if (b > 0) putchar(',');
+            print_best_json(r, probs, top, count);
+        } else {
+            if (r->batch > 1 && r->chosen->input) printf("%s [%d]\n", r->chosen->input, b);
+            else if (r->batch > 1) printf("%s\n", r->chosen->images.items[b]);
+            print_best_text(r, probs, top, count);
+        }
+    }
+    if (r->chosen->json) printf("]");
+}
+
+static bool print_best(const run *r) {
+    float *probs = allocate((size_t)r->model.config.num_classes, 1);
+    vit_prediction *top = malloc((size_t)r->chosen->k * sizeof *top);
+    bool good = probs && top;
+    if (good) print_all_best(r, probs, top);
+    free(probs);
+    free(top);
+    return good || out_of_memory();
+}
+
+/* ------------------------------------------------------------------------- */
+/* The forward pass                                                          */
+/* ------------------------------------------------------------------------- */
+
+/* "auto" and whatever vit_isa_name knows; -1 for anything else. */
+static int find_isa(const char *name) {
+    if (strcmp(name, "auto") == 0) return VIT_ISA_AUTO;
+    for (int isa = VIT_ISA_SCALAR; isa <= VIT_ISA_AVX512; isa++) {
+        if (strcmp(name, vit_isa_name((vit_isa)isa)) == 0) return isa;
+    }
+    return -1;
+}
+
+/* A batch of 8 keeps the cores busy; a trace shows each tensor once, so all images together. */
+static int best_batch(const run *r) {
+    int wanted = r->chosen->max_batch ? r->chosen->max_batch : 8;
+    return r->chosen->trace || wanted > r->batch ? r->batch : wanted;
+}
+
+static bool start_session(run *r) {
+    vit_params params = { 0 };
+    vit_result result;
+    size_t size;
+    params.max_batch = best_batch(r);
+    params.isa = (vit_isa)find_isa(r->chosen->isa);
+    params.executor = r->executor;
+    params.trace = r->chosen->trace ? trace : NULL;
+    params.trace_user = r;
+    size = vit_workspace_size(&r->model, &params);
+    if (size == 0) {
+        cli_error(PROGRAM, NULL, "this machine cannot run it: isa %s (the best here is %s), batch "
+                  "of %d", r->chosen->isa, vit_isa_name(vit_detect_isa()), params.max_batch);
+        return false;
+    }
+    r->workspace = malloc(size);
+    if (!r->workspace) return out_of_memory();
+    result = vit_session_init(&r->session, &r->model, &params, r->workspace, size);
+    if (result != VIT_OK) cli_error(PROGRAM, NULL, "%s", vit_result_string(result));
+    return result == VIT_OK;
+}
+
+static bool run_forward(run *r) {
+    vit_outputs outputs = { 0 };
+    vit_result result;
+    double start = cli_now_ms();
+    outputs.logits = r->outputs[LOGITS];
+    outputs.embedding = r->outputs[EMBEDDING];
+    outputs.tokens = r->outputs[TOKENS];
+    outputs.attention = r->outputs[ATTENTION];
+    outputs.attention_block = r->chosen->block + 1;   /* there 1-based, 0 for the last */
+    result = vit_forward(&r->session, r->input, r->batch, &outputs);
+    r->forward_ms = cli_now_ms() - start;
+    if (result != VIT_OK) cli_error(PROGRAM, NULL, "%s", vit_result_string(result));
+    return result == VIT_OK && !r->trace_failed;
+}
+
+/* With nothing but a trace asked for, the network must still be computed to its end. */
+static bool allocate_for_trace(run *r) {
+    int which = r->model.config.num_classes > 0 ? LOGITS : EMBEDDING;
+    int64_t dims[4];
+    if (!r->chosen->trace || r->outputs[which]) return true;
+    output_shape(r, which, dims);
+    r->outputs[which] = allocate((size_t)r->batch, (size_t)dims[1]);
+    return r->outputs[which] || out_of_memory();
+}
+
+/* ------------------------------------------------------------------------- */
+/* From end to end                                                           */
+/* ------------------------------------------------------------------------- */
+
+/* What the command line says must fit the model. */
+static bool check_choices(const run *r) {
+    const vit_config *config = &r->model.config;
+    bool needs_head = r->chosen->outputs[LOGITS] || !r->chosen->wants_file;
+    if (needs_head && config->num_classes == 0) {
+        cli_error(PROGRAM, r->chosen->model, "names no classes; ask for --embedding or --tokens");
+        return false;
+    }
+    if (r->chosen->block >= config->depth) {
+        cli_error(PROGRAM, r->chosen->model, "has blocks 0 to %d; there is no --block %d",
+                  config->depth - 1, r->chosen->block);
+        return false;
+    }
+    if (r->chosen->outputs[ATTENTION] && config->depth == 0) {
+        cli_error(PROGRAM, r->chosen->model, "has no blocks, hence no attention");
+        return false;
+    }
+    return true;
+}
+
+static bool open_all(run *r) {
+    double start = cli_now_ms();
+    vit_result result;
+    if (vit_model_open(r->chosen->model, 0, &r->model) != VIT_OK) {
+        cli_error(PROGRAM, r->chosen->model, "%s", r->model.detail);
+        return false;
+    }
+    r->open_ms = cli_now_ms() - start;
+    if (!check_choices(r)) return false;
+    result = vit_threads_create(r->chosen->num_threads, &r->threads, &r->executor);
+    if (result != VIT_OK) cli_error(PROGRAM, NULL, "%s", vit_result_string(result));
+    return result == VIT_OK;
+}
+
+/* The files that are read; cli_output_open refuses to overwrite any of them. */
+static bool list_sources(run *r) {
+    const choices *c = r->chosen;
+    r->sources = malloc(((size_t)c->images.count + 2) * sizeof *r->sources);
+    if (!r->sources) return out_of_memory();
+    r->sources[r->num_sources++] = c->model;
+    if (c->input) r->sources[r->num_sources++] = c->input;
+    for (int i = 0; i < c->images.count; i++) r->sources[r->num_sources++] = c->images.items[i];
+    return true;
+}
+
+static bool make_trace_folder(const char *path) {
+    struct stat status;
+    if (!path || mkdir(path, 0777) == 0) return true;
+    if (errno == EEXIST && stat(path, &status) == 0 && S_ISDIR(status.st_mode)) return true;
+    cli_error(PROGRAM, path, "cannot be created: %s", strerror(errno));
+    return false;
+}
+
+static void print_json_head(const run *r) {
+    if (!r->chosen->json) return;
+    printf("{\n  \"model\": ");
+    json_write_string(stdout, r->chosen->model);
+    printf(",\n  \"batch\": %d,\n  \"threads\": %d,\n  \"written\": [", r->batch,
+           r->executor.num_threads);
+}
+
+static void print_json_tail(const run *r) {
+    if (!r->chosen->json) return;
+    if (r->chosen->wants_forward) printf(",\n  \"isa\": \"%s\"", vit_isa_name(r->session.isa));
+    printf(",\n  \"ms\": {\"open\": %.3f, \"input\": %.3f, \"forward\": %.3f}\n}\n", r->open_ms,
+           r->input_ms, r->forward_ms);
+}
+
+static bool forward_and_write(run *r) {
+    return make_trace_folder(r->chosen->trace) && start_session(r) && allocate_outputs(r) &&
+           allocate_for_trace(r) && run_forward(r) && write_outputs(r);
+}
+
+/* Reasons of failures are on stderr. The JSON object is closed in any case, with what was
+ * written until then. */
+static bool run_all(run *r) {
+    bool good;
+    if (!list_sources(r) || !open_all(r) || !read_input(r)) return false;
+    print_json_head(r);
+    good = write_input(r) && (!r->chosen->wants_forward || forward_and_write(r));
+    if (r->chosen->json) printf("%s]", r->num_written ? "\n  " : "");
+    if (good && !r->chosen->wants_file) good = print_best(r);
+    print_json_tail(r);
+    return good;
+}
+
+/* ------------------------------------------------------------------------- */
+/* The command line                                                          */
+/* ------------------------------------------------------------------------- */
+
+static const char description[] =
+    "Runs a model on images, or on a tensor that was preprocessed elsewhere, and writes what is\n"
+    "asked for as .npy files of float32. Without any of these it prints the best classes.\n";
+
+static const char notes[] =
+    "Shapes: logits [B, classes], embedding [B, dim], tokens [B, N, dim] after the final norm,\n"
+    "attention [B, heads, N, N]. Blocks count from 0, as in timm: blocks.0.\n"
+    "timm and Pillow do not turn images by EXIF; with --no-exif results equal theirs.\n"
+    "Exit status: 0, or 1 if something failed, or 2 for a wrong command line.\n";
+
+static bool complain(const char *text) {
+    cli_error(PROGRAM, NULL, "%s (try '" PROGRAM " --help')", text);
+    return false;
+}
+
+/* Two outputs of one name would leave only the second. */
+static bool outputs_differ(const choices *c) {
+    const char *paths[NUM_OUTPUTS + 1];
+    for (int i = 0; i < NUM_OUTPUTS; i++) paths[i] = c->outputs[i];
+    paths[NUM_OUTPUTS] = c->dump;
+    for (int i = 0; i <= NUM_OUTPUTS; i++) {
+        for (int j = 0; j < i; j++) {
+            if (paths[i] && paths[j] && strcmp(paths[i], paths[j]) == 0) return false;
+        }
+    }
+    return true;
+}
+
+/* What the option table cannot say; also fills the derived fields. */
+static bool check_command(choices *c) {
+    bool tensor = false;
+    for (int i = 0; i < NUM_OUTPUTS; i++) tensor = tensor || c->outputs[i];
+    c->wants_file = tensor || c->trace || c->dump;
+    c->wants_forward = tensor || c->trace || !c->dump;
+    if (!c->model) return complain("missing -m MODEL.vit");
+    if (!c->input && c->images.count == 0) return complain("missing --image FILE or --input X.npy");
+    if (c->input && c->images.count > 0) return complain("either --image or --input, not both");
+    if (c->block >= 0 && !c->outputs[ATTENTION]) return complain("--block needs --attention A.npy");
+    if (find_isa(c->isa) < 0) return complain("--isa: expected auto, scalar, avx2 or avx512");
+    if (!outputs_differ(c)) return complain("two outputs have the same file name");
+    return true;
+}
+
+static bool choose(int argc, char **argv, choices *c, int *status) {
+    const cli_option options[] = {
+        { 'm', "model", "MODEL.vit", "the model", CLI_TEXT, &c->model, 0, 0 },
+        { 'i', "image", "FILE", "an image; several make a batch", CLI_LIST, &c->images, 0, 0 },
+        { 0, "input", "X.npy", "a preprocessed batch [B, C, H, W], or one image [C, H, W]",
+          CLI_TEXT, &c->input, 0, 0 },
+        { 0, "logits", "L.npy", "write the scores of the classes", CLI_TEXT,
+          &c->outputs[LOGITS], 0, 0 },
+        { 0, "embedding", "E.npy", "write what the head reads", CLI_TEXT,
+          &c->outputs[EMBEDDING], 0, 0 },
+        { 0, "tokens", "T.npy", "write all tokens after the final norm", CLI_TEXT,
+          &c->outputs[TOKENS], 0, 0 },
+        { 0, "attention", "A.npy", "write the attention weights of one block", CLI_TEXT,
+          &c->outputs[ATTENTION], 0, 0 },
+        { 0, "block", "B", "which block, from 0 (default: the last)", CLI_INT, &c->block, 0,
+          1023 },
+        { 0, "trace", "DIR", "write every intermediate tensor as DIR/NAME.npy, all images\n"
+          "in one batch", CLI_TEXT, &c->trace, 0, 0 },
+        { 0, "dump-input", "X.npy", "write what preprocessing produced", CLI_TEXT, &c->dump, 0,
+          0 },
+        { 'k', "top", "N", "how many classes to print (default 5)", CLI_INT, &c->k, 1, 1048576 },
+        { 't', "threads", "N", "threads to compute with (default 0: one per core)", CLI_INT,
+          &c->num_threads, 0, 256 },
+        { 0, "isa", "NAME", "auto, scalar, avx2 or avx512 (default auto)", CLI_TEXT, &c->isa, 0,
+          0 },
+        { 0, "batch", "N", "compute at most N images together (default 8)", CLI_INT,
+          &c->max_batch, 1, 65536 },
+        { 0, "no-exif", NULL, "ignore the EXIF orientation", CLI_FLAG, &c->no_exif, 0, 0 },
+        { 0, "json", NULL, "print what was written, the best classes and timings as JSON",
+          CLI_FLAG, &c->json, 0, 0 },
+        CLI_END
+    };
+    const cli_program program = { PROGRAM, "-m MODEL.vit (--image FILE... | --input X.npy) "
+                                  "[options]", description, options, notes, 0, 0, NULL };
+    if (!cli_parse(&program, argc, argv, NULL, status)) return false;
+    if (check_command(c)) return true;
+    cli_list_free(&c->images);
+    *status = CLI_USAGE;
+    return false;
+}
+
+int main(int argc, char **argv) {
+    choices chosen;
+    run r;
+    int status;
+    memset(&chosen, 0, sizeof chosen);
+    chosen.block = -1;
+    chosen.k = 5;
+    chosen.isa = "auto";
+    if (!choose(argc, argv, &chosen, &status)) return status;
+
+    memset(&r, 0, sizeof r);
+    r.chosen = &chosen;
+    status = run_all(&r) ? CLI_OK : CLI_FAILED;
+    run_free(&r);
+    cli_list_free(&chosen.images);
+    return cli_finish(PROGRAM, status);
+}

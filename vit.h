@@ -1,0 +1,3918 @@
+/* vit.h - v0.1.0 - Vision Transformer inference in a single C99 header
+                    no dependencies, no global state; MIT license at end of file
+
+   DO THIS once, in exactly one .c or .cpp file:
+
+      #define VIT_IMPLEMENTATION
+      #include "vit.h"
+
+   Everywhere else, include it plainly for the declarations.
+
+   QUICK START
+
+      #define VIT_IMPLEMENTATION
+      #include "vit.h"
+      #include <stdio.h>
+
+      int main(void) {
+          static const uint8_t pixels[32 * 32 * 3]; // your photo: rows of r, g, b bytes
+          vit_image photo = { pixels, 32, 32, 0, VIT_PIXEL_RGB8 };
+          vit_prediction top;
+          vit_model model;
+          if (vit_model_open("models/cifar10-vit.vit", 0, &model)) return puts(model.detail), 1;
+          if (vit_classify(&model, &photo, 1, &top)) return 1;
+          printf("%s %.1f%%\n", vit_label(&model, top.index), 100.0 * (double)top.score);
+          vit_model_close(&model);
+      }
+
+   CONTENTS   (each heading carries a tag; search for it, e.g. ">>gemm")
+
+      >>manual      concepts, memory, threads, determinism, configuration macros, limits
+      >>api         results, model, image, session, outputs, helpers, writing models
+      >>format      the .vit file, byte for byte
+
+      >>platform    compiler and CPU facts, allocation
+      >>util        little-endian loads, messages, checksum, half floats
+      >>arch        what tensors an architecture consists of
+      >>load        mapping and validating a model
+      >>threads     the optional built-in pool
+      >>math        exp, erf, tanh, sqrt: fixed sequences of operations
+      >>kernels     one body per operation, compiled once for each instruction set
+      >>scalar      the plain C tier: read this one first
+      >>x86         the same in AVX2 and AVX-512
+      >>dispatch    which kernels run on this machine
+      >>layers      linear, norm, patch_embed, attn, mlp, head
+      >>forward     the workspace and the network, top to bottom
+      >>preprocess  resize as Pillow does it, crop, normalise
+      >>public      bodies of the remaining functions declared under >>api
+*/
+
+/* ------------------------------------------------------------------------- */
+/* >>manual                                                                  */
+/* ------------------------------------------------------------------------- */
+
+/* CONCEPTS
+
+   A *model* is one .vit file, opened: weights, architecture, preprocessing and
+   labels. It is read-only, so any number of threads may share it. A *session*
+   is what one forward pass writes to; each thread that runs the model at the
+   same time as another needs its own. `vit-convert` makes .vit files from
+   PyTorch and safetensors checkpoints.
+
+      vit_model_open        file or flash  ->  vit_model
+      vit_preprocess        photo          ->  input  [in_chans, img_height, img_width]
+      vit_forward           input          ->  logits [num_classes], embedding, tokens, attention
+      vit_softmax, vit_top_k                   probabilities, the best k
+
+   vit_classify does all of it in one call; use a session once speed matters.
+
+   MEMORY
+
+   vit_model_open maps the file; the weights are used where they lie, and
+   processes that open the same file share its pages. vit_workspace_size says
+   exactly how many bytes a session needs, and vit_session_init takes them from
+   the caller. The library allocates in these places only, all avoidable:
+   vit_classify, vit_preprocess without scratch, vit_threads_create, and
+   vit_model_open with VIT_OPEN_COPY or VIT_NO_MMAP. A forward pass never does.
+
+   Changing or truncating a file while it is mapped is the one thing a mapping
+   cannot survive (SIGBUS). Replace model files by renaming a new one over the
+   old name, as vit-convert does, or open with VIT_OPEN_COPY.
+
+   THREADS
+
+   The library starts no threads by itself. vit_threads_create makes a pool and
+   fills in a vit_executor for vit_params; or write your own parallel_for over
+   the threads that your program already has. One pool may serve many sessions.
+   After fork() a child must create its own pool.
+
+   DETERMINISM
+
+   Every sum has one fixed order: a matrix product is one chain of fused
+   multiply-adds over the inner index, other reductions run over 16 fixed lanes
+   and one fixed tree; exp, erf and tanh are fixed sequences of operations. So
+   the outputs have the same bits for any number of threads, any place in a
+   batch, any run, and on every instruction set with fused multiply-add, the
+   plain C tier included (which computes it exactly, slowly, where the CPU has
+   none). Building with VIT_NO_FMA trades that last equality for speed on old
+   CPUs. Never build with -ffast-math. Weights stored as f16 or bf16 are widened
+   exactly and computed in f32.
+
+   CONFIGURATION   (define before the implementation; nothing else is needed)
+
+      VIT_IMPLEMENTATION   expand the implementation in this file
+      VIT_STATIC           all functions static: private to this file
+      VIT_API              linkage of public functions; default extern
+      VIT_NO_STDIO         no vit_model_open, no files at all
+      VIT_NO_MMAP          vit_model_open reads instead of mapping
+      VIT_NO_MALLOC        no allocation; drops vit_classify and all that needs it
+      VIT_NO_THREADS       no built-in pool
+      VIT_NO_SIMD          the plain C tier only
+      VIT_NO_AVX2, VIT_NO_AVX512   leave out one tier (no AVX2 means no AVX-512)
+      VIT_NO_FMA           multiply then add in the plain C tier
+      VIT_NO_PREPROCESS    no vit_preprocess, no vit_classify
+      VIT_BARE_METAL       NO_STDIO + NO_MMAP + NO_MALLOC + NO_THREADS in one word
+      VIT_MALLOC(size), VIT_FREE(ptr)      both or neither; default malloc, free
+      VIT_MAX_THREADS      largest pool; default 256
+
+   LIMITS   (each is checked, and a model beyond one is refused by name)
+
+      in_chans 32, image side 16384, patch_size 1024, embed_dim 16384, depth 1024,
+      num_heads 1024, head_dim 4096, mlp_dim 262144, num_classes 1048576,
+      num_tokens 65536, photo side 1048576. Files above SIZE_MAX are refused.
+
+   PORTABILITY   x86-64 has AVX2 and AVX-512 kernels, chosen at run time; every
+   other CPU runs the plain C tier. gcc and clang are tested; the Windows and
+   MSVC code paths are written but not tested yet. Little-endian CPUs only. */
+
+/* ------------------------------------------------------------------------- */
+/* >>api                                                                     */
+/* ------------------------------------------------------------------------- */
+
+#ifndef VIT_H
+#define VIT_H
+
+#define VIT_VERSION_MAJOR 0
+#define VIT_VERSION_MINOR 1
+#define VIT_VERSION_PATCH 0
+#define VIT_VERSION (VIT_VERSION_MAJOR * 10000 + VIT_VERSION_MINOR * 100 + VIT_VERSION_PATCH)
+
+#include <stddef.h> /* size_t */
+#include <stdint.h> /* uint8_t, uint32_t, uint64_t */
+
+#if defined(VIT_BARE_METAL)
+#    define VIT_NO_STDIO
+#    define VIT_NO_MMAP
+#    define VIT_NO_MALLOC
+#    define VIT_NO_THREADS
+#endif
+
+/* Linkage of every public function. Under VIT_STATIC a program may use only
+   some of them, which is no reason for a warning. */
+#ifndef VIT_API
+#    if !defined(VIT_STATIC)
+#        define VIT_API extern
+#    elif defined(__GNUC__)
+#        define VIT_API __attribute__((unused)) static
+#    else
+#        define VIT_API static
+#    endif
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* --- results -------------------------------------------------------------- */
+
+/* Zero is success, failures are negative. One line per result: the enum here
+   and the strings of vit_result_string() are expanded from this same list. */
+#define VIT_RESULT_LIST(X)                                                     \
+    X(VIT_OK, 0, "ok")                                                         \
+    X(VIT_ERROR_ARGUMENT, -1, "invalid argument")                              \
+    X(VIT_ERROR_IO, -2, "file cannot be opened or read")                       \
+    X(VIT_ERROR_MEMORY, -3, "out of memory, or workspace too small")           \
+    X(VIT_ERROR_ALIGNMENT, -4, "model data is not aligned to 16 bytes")        \
+    X(VIT_ERROR_MAGIC, -5, "not a .vit file")                                  \
+    X(VIT_ERROR_VERSION, -6, "file version is not supported")                  \
+    X(VIT_ERROR_TRUNCATED, -7, "file is shorter than it claims")               \
+    X(VIT_ERROR_CORRUPT, -8, "file contradicts itself")                        \
+    X(VIT_ERROR_UNSUPPORTED, -9, "architecture or data type not supported")    \
+    X(VIT_ERROR_SELFTEST, -10, "outputs differ from the file's self-test")
+
+typedef enum vit_result {
+#define VIT_X(name, value, text) name = value,
+    VIT_RESULT_LIST(VIT_X)
+#undef VIT_X
+} vit_result;
+
+/* A short English description. Never NULL; the string is static. */
+VIT_API const char *vit_result_string(vit_result result);
+
+/* --- model ---------------------------------------------------------------- */
+
+typedef enum vit_crop_mode {
+    VIT_CROP_CENTER = 0, /* shorter side to resize_*, then the centre           */
+    VIT_CROP_SQUASH = 1, /* both sides to resize_*, ignoring the aspect ratio   */
+    VIT_CROP_BORDER = 2  /* longer side to resize_*, the rest filled with mean  */
+} vit_crop_mode;
+
+typedef enum vit_interpolation {
+    VIT_BILINEAR = 0, /* Pillow's BILINEAR, antialiased: support 1              */
+    VIT_BICUBIC = 1   /* Pillow's BICUBIC, antialiased: a = -0.5, support 2     */
+} vit_interpolation;
+
+#define VIT_MAX_CHANS 32
+
+/* The hyperparameters, in the vocabulary of the papers and of timm. Everything
+   is stored in the file; only the last group is derived when it is opened. */
+typedef struct vit_config {
+    int in_chans;           /* C: channels of the input, 3 for RGB               */
+    int img_height;         /* input is [in_chans, img_height, img_width]        */
+    int img_width;
+    int patch_size;         /* P: one token per P x P patch; a remainder at the  */
+                            /*    right or bottom is not looked at               */
+    int embed_dim;          /* D: width of a token                               */
+    int depth;              /* L: number of transformer blocks                   */
+    int num_heads;          /* H: attention heads                                */
+    int head_dim;           /* width of one head, usually D / H                  */
+    int mlp_dim;            /* width of the hidden MLP layer, D * mlp_ratio      */
+    int num_classes;        /* width of the head; 0 for a headless backbone      */
+    int representation_dim; /* pre_logits: width of Linear + tanh; 0 for none    */
+    int has_cls_token;      /* 1: token 0 is the class token                     */
+    int has_dist_token;     /* 1: token 1 is DeiT's distillation token, which    */
+                            /*    has a second head; logits are the mean of both */
+    int has_patch_norm;     /* 1: LayerNorm after the patch embedding            */
+    int has_qkv_bias;       /* 1: the qkv projection has a bias                  */
+    float norm_eps;         /* of every LayerNorm: 1e-6 in timm, 1e-5 in CLIP    */
+    float attn_scale;       /* factor on q k^T, usually 1 / sqrt(head_dim)       */
+
+    int resize_height;      /* preprocessing: size before the crop ...           */
+    int resize_width;
+    int crop_mode;          /* vit_crop_mode                                     */
+    int interpolation;      /* vit_interpolation                                 */
+    float mean[VIT_MAX_CHANS]; /* ... and, for pixels in [0, 1], (x - mean) / std */
+    float std[VIT_MAX_CHANS];
+
+    int selftest_seed;         /* of the input that vit_selftest generates       */
+    float selftest_tolerance;  /* largest accepted |difference| / max|expected|  */
+
+    int grid_height;        /* derived: img_height / patch_size                  */
+    int grid_width;
+    int num_patches;        /* grid_height * grid_width                          */
+    int num_prefix_tokens;  /* tokens before the patches: cls_token, dist_token  */
+    int num_tokens;         /* N: num_prefix_tokens + num_patches                */
+} vit_config;
+
+#define VIT_MAX_DETAIL 224
+
+/* A loaded model. It points into the file's bytes; nothing is copied. The
+   struct itself may be copied or moved; close it once. */
+typedef struct vit_model {
+    vit_config config;           /* read this                                    */
+    char detail[VIT_MAX_DETAIL]; /* after a failed open: what exactly was wrong  */
+
+    /* Private. Do not rely on anything below; it changes without notice. */
+    const unsigned char *data;   /* the whole file                               */
+    size_t size;
+    const unsigned char *tensors; /* the tensor directory                        */
+    const unsigned char *labels, *synsets, *source; /* sections, NULL if absent  */
+    uint32_t num_tensors, num_labels, num_synsets;
+    int ownership;               /* how vit_model_close gives `data` back        */
+} vit_model;
+
+/* Flags of the open functions, or-ed together; 0 is the usual choice. */
+#define VIT_OPEN_VERIFY 1u /* also check the checksum of every tensor: reads all */
+#define VIT_OPEN_COPY 2u   /* read the file into memory instead of mapping it    */
+
+#ifndef VIT_NO_STDIO
+/* Opens a .vit file: maps it (with VIT_NO_MMAP or VIT_OPEN_COPY: reads it) and
+   validates all of its structure. On failure model->detail says what was wrong
+   and nothing is left open. Close with vit_model_close. */
+VIT_API vit_result vit_model_open(const char *path, unsigned flags, vit_model *model);
+#endif
+
+/* Uses a .vit image already in memory, e.g. a const array in flash. Nothing is
+   copied or allocated; data must outlive the model and be aligned to 16 bytes
+   (VIT_ALIGN is fastest). Only VIT_OPEN_VERIFY has a meaning here. */
+VIT_API vit_result vit_model_open_memory(const void *data, size_t size, unsigned flags,
+                                         vit_model *model);
+VIT_API void vit_model_close(vit_model *model);
+
+/* Compares every tensor with its checksum. VIT_ERROR_CORRUPT on the first that
+   differs; detail as in vit_model_open. */
+VIT_API vit_result vit_model_verify(vit_model *model);
+
+/* Name of a class ("tabby, tabby cat"), or NULL when the file carries none. */
+VIT_API const char *vit_label(const vit_model *model, int index);
+
+/* WordNet id of a class ("n02123045"), or NULL when the file carries none. */
+VIT_API const char *vit_synset(const vit_model *model, int index);
+
+/* Where the weights came from: lines of "key: value", never NULL. */
+VIT_API const char *vit_source(const vit_model *model);
+
+/* --- images --------------------------------------------------------------- */
+
+typedef enum vit_pixel {
+    VIT_PIXEL_RGB8 = 0,
+    VIT_PIXEL_RGBA8 = 1, /* alpha is ignored */
+    VIT_PIXEL_GRAY8 = 2
+} vit_pixel;
+
+typedef struct vit_image {
+    const uint8_t *pixels; /* top-left pixel                                     */
+    int width, height;
+    int stride;            /* bytes between rows; 0 = tightly packed             */
+    vit_pixel format;
+} vit_image;
+
+#ifndef VIT_NO_PREPROCESS
+/* Bytes of scratch that vit_preprocess needs for this image; 0 if the image or
+   the model is not fit for it (see there). */
+VIT_API size_t vit_preprocess_size(const vit_model *model, const vit_image *image);
+
+/* Resize, crop and normalise as the model was trained to expect; the pixels are
+   those of Pillow and timm, bit for bit. input receives [in_chans, img_height,
+   img_width]. A grey image feeds three equal channels; a model of one channel
+   gets Pillow's luma ("L"). scratch may be NULL: it is then allocated.
+   VIT_ERROR_ARGUMENT for an empty image or one above 1048576 a side,
+   VIT_ERROR_UNSUPPORTED for a model of neither 1 nor 3 channels. */
+VIT_API vit_result vit_preprocess(const vit_model *model, const vit_image *image, float *input,
+                                  void *scratch, size_t scratch_size);
+#endif
+
+/* --- sessions ------------------------------------------------------------- */
+
+/* Kernel families, slowest first. */
+typedef enum vit_isa {
+    VIT_ISA_AUTO = 0,   /* the best this CPU and this build can do               */
+    VIT_ISA_SCALAR = 1, /* plain C                                               */
+    VIT_ISA_AVX2 = 2,   /* AVX2, FMA, F16C        Haswell 2013, Zen              */
+    VIT_ISA_AVX512 = 3  /* AVX-512 F BW DQ VL     Skylake-SP 2017, Zen 4         */
+} vit_isa;
+
+/* The best tier here; VIT_ISA_SCALAR at least. */
+VIT_API vit_isa vit_detect_isa(void);
+VIT_API const char *vit_isa_name(vit_isa isa);
+
+/* Bring your own threads: call task(arg, i) once for every i in [0, count), in
+   any order, on any threads, and return when all calls have returned. */
+typedef void vit_task(void *arg, int index);
+
+typedef struct vit_executor {
+    void (*parallel_for)(void *user, int count, vit_task *task, void *arg);
+    void *user;
+    int num_threads; /* how many calls may run at once                           */
+} vit_executor;
+
+/* Called with every intermediate tensor, named as in timm ("blocks.3.attn.qkv"),
+   so a port or a test can compare step by step. Names, in order:
+      patch_embed              [batch, num_patches, D]   after patch_embed.norm, if any
+      pos_embed                [batch, N, D]             input of the first block
+      blocks.i.norm1           [batch, N, D]
+      blocks.i.attn.qkv        [batch, N, 3 * H * head_dim]
+      blocks.i.attn.context    [batch, N, H * head_dim]  input of attn.proj
+      blocks.i.attn.proj       [batch, N, D]
+      blocks.i.attn            [batch, N, D]             after the residual add
+      blocks.i.norm2, .mlp.fc1, .mlp.act, .mlp.fc2       likewise
+      blocks.i                 [batch, N, D]             output of the block
+      norm                     [batch, N, D]
+      pre_logits               [batch, representation_dim]
+      head, head_dist          [batch, num_classes]
+   shape ends with zeros. data is valid during the call only. Tracing costs some
+   speed and changes no bit of the outputs. */
+typedef void vit_trace(void *user, const char *name, const float *data, const int shape[4]);
+
+/* Zero-initialise, then set what you need: zero always means the default. */
+typedef struct vit_params {
+    int max_batch;         /* images computed together; default 1                */
+    vit_isa isa;           /* default VIT_ISA_AUTO; force a tier in tests        */
+    vit_executor executor; /* default: everything on the calling thread          */
+    vit_trace *trace;      /* default: none                                      */
+    void *trace_user;
+} vit_params;
+
+/* Everything a forward pass writes to. One session serves one thread at a time. */
+typedef struct vit_session {
+    const vit_model *model; /* read this                                         */
+    vit_isa isa;            /* the tier chosen                                   */
+
+    /* Private. */
+    vit_params params;
+    const void *kernels;
+    float *x;             /* residual stream         [max_batch * N, D]          */
+    float *y;             /* normed tokens, context  [max_batch * N, max(D, H * head_dim)] */
+    float *scratch;       /* shared by the phases: patches, qkv, mlp hidden      */
+    float *attn;          /* per thread: packed K and V of a head, some scores   */
+    size_t attn_stride;   /* floats of `attn` for each thread                    */
+} vit_session;
+
+/* Exact bytes a session needs, at any alignment. params may be NULL for the
+   defaults. Returns 0 if params are invalid, ask for a tier that this machine
+   lacks, or need more than the address space. */
+VIT_API size_t vit_workspace_size(const vit_model *model, const vit_params *params);
+
+/* workspace must outlive the session; nothing needs to be freed. The model must
+   stay where it is while sessions use it. */
+VIT_API vit_result vit_session_init(vit_session *session, const vit_model *model,
+                                    const vit_params *params, void *workspace, size_t size);
+
+/* --- inference ------------------------------------------------------------ */
+
+/* Ask for what you want: every pointer may be NULL, and what nobody asks for is
+   not computed. */
+typedef struct vit_outputs {
+    float *logits;       /* [batch, num_classes]                                 */
+    float *embedding;    /* [batch, vit_embedding_dim], what the head reads      */
+    float *tokens;       /* [batch, num_tokens, embed_dim], after the final norm */
+    float *attention;    /* [batch, num_heads, num_tokens, num_tokens], softmax  */
+    int attention_block; /* 1..depth; 0 = the last block                         */
+} vit_outputs;
+
+/* Width of outputs.embedding: embed_dim, or representation_dim if there is one. */
+VIT_API int vit_embedding_dim(const vit_model *model);
+
+/* Runs the network. input is [batch, in_chans, img_height, img_width], as
+   vit_preprocess writes it; any batch >= 1, max_batch images at a time.
+   VIT_ERROR_ARGUMENT for NULL input, batch < 1, a block that does not exist, or
+   logits of a model without a head. */
+VIT_API vit_result vit_forward(vit_session *session, const float *input, int batch,
+                               const vit_outputs *outputs);
+
+typedef struct vit_prediction {
+    int index;   /* class                                                        */
+    float score; /* of vit_top_k: as given; of vit_classify: probability         */
+} vit_prediction;
+
+/* In place, over n scores: exp(x - max) / sum, as torch.softmax. */
+VIT_API void vit_softmax(float *x, int n);
+
+/* The k best of n scores, best first, ties to the lower index, NaN last.
+   Returns how many were written: min(k, n), at least 0. */
+VIT_API int vit_top_k(const float *scores, int n, int k, vit_prediction *top);
+
+#if !defined(VIT_NO_MALLOC) && !defined(VIT_NO_PREPROCESS)
+/* The whole pipeline in one call: preprocess, forward, softmax, top-k, on the
+   calling thread. top receives k predictions; where k exceeds num_classes the
+   rest get index -1. Allocates its memory and frees it before returning. */
+VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, int k,
+                                vit_prediction *top);
+#endif
+
+/* Proves this build on this CPU: runs the input that the file's seed generates
+   and compares with the outputs that the converter stored. input
+   [in_chans, img_height, img_width] and output [num_classes, or for a headless
+   model vit_embedding_dim] are overwritten. error, if not NULL, receives
+   max|difference| / max|expected|. */
+VIT_API vit_result vit_selftest(vit_session *session, float *input, float *output, float *error);
+
+/* The input of vit_selftest: uniform in [-1, 1), from Steele's splitmix64. */
+VIT_API void vit_selftest_input(const vit_config *config, float *input);
+
+/* --- built-in thread pool ------------------------------------------------- */
+
+#if !defined(VIT_NO_THREADS) && !defined(VIT_NO_MALLOC)
+typedef struct vit_threads vit_threads;
+
+/* num_threads counts the calling thread; 0 means one per core. Fills executor,
+   ready for vit_params. Sessions that share a pool take turns phase by phase. */
+VIT_API vit_result vit_threads_create(int num_threads, vit_threads **threads,
+                                      vit_executor *executor);
+VIT_API void vit_threads_destroy(vit_threads *threads);
+#endif
+
+/* --- tensors: for tools that inspect or write .vit files ------------------- */
+
+typedef enum vit_dtype {
+    VIT_F32 = 0,
+    VIT_F16 = 1, /* IEEE binary16 */
+    VIT_BF16 = 2 /* upper half of an f32 */
+} vit_dtype;
+
+/* How a tensor's numbers lie in the file; see >>format. */
+typedef enum vit_layout {
+    VIT_LAYOUT_PLAIN = 0, /* row-major                                           */
+    VIT_LAYOUT_PANELS = 1 /* a linear layer [N, K]: panels of 16 rows            */
+} vit_layout;
+
+typedef struct vit_tensor {
+    char name[64];      /* as in timm: "blocks.11.mlp.fc2.weight"                */
+    vit_dtype dtype;
+    vit_layout layout;
+    int ndim;
+    int dims[4];        /* as in PyTorch; a panel layout has N = dims[0] and     */
+                        /* K = the product of the others                         */
+    const void *data;   /* into the file; NULL from vit_architecture_tensor      */
+    uint64_t offset;    /* of data in the file                                   */
+    uint64_t size;      /* bytes, padding of panels included                     */
+    uint64_t checksum;  /* vit_hash of those bytes                               */
+} vit_tensor;
+
+/* Fills the derived fields of config and checks all others against LIMITS and
+   each other. On failure detail (may be NULL) says which. */
+VIT_API vit_result vit_config_check(vit_config *config, char detail[VIT_MAX_DETAIL]);
+
+/* The tensors that an architecture consists of, in file order: name, layout,
+   dims of number `index` (dtype is VIT_F32 where only that is allowed, else
+   `dtype`). Returns 0 when index is past the last. */
+VIT_API int vit_architecture_tensor(const vit_config *config, vit_dtype dtype, int index,
+                                    vit_tensor *tensor);
+
+/* The tensors of an open model, 0 when index is past the last. */
+VIT_API int vit_model_tensor(const vit_model *model, int index, vit_tensor *tensor);
+
+/* Packs 16 rows of depth K (fewer at the end: num_rows) as one panel; returns
+   its bytes. panel may be NULL to ask for the size. */
+VIT_API size_t vit_pack_panel(vit_dtype dtype, const float *rows, int num_rows, int depth,
+                              void *panel);
+
+/* Row `row` of a tensor as f32: the inverse of packing. For plain tensors a row
+   is everything behind the first dimension. */
+VIT_API void vit_unpack_row(const vit_tensor *tensor, int row, float *out);
+
+/* XXH64 with seed 0 (Yann Collet, xxHash specification 0.1.1), in pieces. */
+typedef struct vit_hash {
+    uint64_t lane[4];
+    uint64_t total;
+    unsigned char block[32];
+} vit_hash;
+
+VIT_API void vit_hash_init(vit_hash *hash);
+VIT_API void vit_hash_update(vit_hash *hash, const void *data, size_t size);
+VIT_API uint64_t vit_hash_final(const vit_hash *hash);
+
+/* ------------------------------------------------------------------------- */
+/* >>format                                                                  */
+/* ------------------------------------------------------------------------- */
+
+/* All numbers are little-endian, all offsets count from the start of the file,
+   all bytes that nothing below speaks of are zero.
+
+   HEADER, 64 bytes
+      0   u8[8]  magic "\x89VIT\r\n\x1a\n" (as PNG's: catches text-mode transfers)
+      8   u32    version, 1
+      12  u32    num_sections
+      16  u64    file_size, exact
+      24  u64    meta_size: everything but the data section lies below it
+      32  u64    meta_checksum: XXH64 of bytes [0, meta_size) with this field zero
+      40  u64[3] zero
+
+   SECTION TABLE, 32 bytes each, at 64
+      0   u8[8]  tag: "fields" "tensors" "labels" "synsets" "source" "data", zero-padded
+      8   u32    1 if a reader that does not know the tag must refuse the file
+      12  u32    count: of fields, tensors, strings
+      16  u64    offset, a multiple of 8 (of the data: of 64)
+      24  u64    size
+
+   "fields": one 32-byte record for each architecture or preprocessing option.
+   An unknown one is skipped, or, if required, refused by its name.
+      0   u8[24] name as in vit_config ("embed_dim"), zero-padded
+      24  u8     type: 0 = int32, 1 = float32
+      25  u8     1 if required, else 0
+      26  u8[2]  zero
+      28  u32    the value's bits
+
+   "tensors": one 128-byte record for each tensor, exactly those, and in the
+   order, of vit_architecture_tensor; their data in the same order.
+      0   u8[64] name, NUL-terminated
+      64  u32    dtype (vit_dtype)         68  u32  layout (vit_layout)
+      72  u32    ndim                      76  u32[4] dims, unused ones zero
+      92  u32    zero
+      96  u64    offset, a multiple of 64  104 u64  size
+      112 u64    checksum, XXH64           120 u64  zero
+
+   "labels", "synsets": u32 offset[count] from the start of the section, then the
+   NUL-terminated UTF-8 strings; the last byte of the section is zero.
+   "source": UTF-8 lines "key: value\n", a NUL at the end.
+   "data": the tensors. Gaps between them are zero.
+
+   PLAIN tensors are row-major, as in PyTorch. PANELS hold a linear layer
+   y[n] = sum over k of w[n][k] x[k], for the kernels to stream in order: rows
+   in panels of 16, each panel K deep, missing rows zero:
+      f32, f16   [ceil(N / 16)][K][16]
+      bf16       [ceil(N / 16)][ceil(K / 2)][16][2]: pairs of consecutive k, as
+                 dot-product instructions take them; an odd K is padded with zero */
+
+#define VIT_FILE_MAGIC "\x89VIT\r\n\x1a\n"
+#define VIT_FILE_VERSION 1
+#define VIT_ALIGN 64
+
+enum {
+    VIT_HEADER_VERSION = 8,
+    VIT_HEADER_NUM_SECTIONS = 12,
+    VIT_HEADER_FILE_SIZE = 16,
+    VIT_HEADER_META_SIZE = 24,
+    VIT_HEADER_CHECKSUM = 32,
+    VIT_HEADER_SIZE = 64,
+
+    VIT_SECTION_REQUIRED = 8,
+    VIT_SECTION_COUNT = 12,
+    VIT_SECTION_OFFSET = 16,
+    VIT_SECTION_BYTES = 24,
+    VIT_SECTION_SIZE = 32,
+
+    VIT_FIELD_TYPE = 24,
+    VIT_FIELD_REQUIRED = 25,
+    VIT_FIELD_VALUE = 28,
+    VIT_FIELD_SIZE = 32,
+
+    VIT_TENSOR_DTYPE = 64,
+    VIT_TENSOR_LAYOUT = 68,
+    VIT_TENSOR_NDIM = 72,
+    VIT_TENSOR_DIMS = 76,
+    VIT_TENSOR_OFFSET = 96,
+    VIT_TENSOR_BYTES = 104,
+    VIT_TENSOR_CHECKSUM = 112,
+    VIT_TENSOR_SIZE = 128
+};
+
+/* The fields of vit_config that a file stores, for readers and writers alike:
+   X(type, name, required, smallest, largest). mean and std are tensors. */
+#define VIT_FIELD_LIST(X)                                                      \
+    X(int, in_chans, 1, 1, VIT_MAX_CHANS)                                      \
+    X(int, img_height, 1, 1, 16384)                                            \
+    X(int, img_width, 1, 1, 16384)                                             \
+    X(int, patch_size, 1, 1, 1024)                                             \
+    X(int, embed_dim, 1, 1, 16384)                                             \
+    X(int, depth, 1, 0, 1024)                                                  \
+    X(int, num_heads, 1, 1, 1024)                                              \
+    X(int, head_dim, 1, 1, 4096)                                               \
+    X(int, mlp_dim, 1, 1, 262144)                                              \
+    X(int, num_classes, 1, 0, 1048576)                                         \
+    X(int, representation_dim, 1, 0, 16384)                                    \
+    X(int, has_cls_token, 1, 0, 1)                                             \
+    X(int, has_dist_token, 1, 0, 1)                                            \
+    X(int, has_patch_norm, 1, 0, 1)                                            \
+    X(int, has_qkv_bias, 1, 0, 1)                                              \
+    X(float, norm_eps, 1, 0, 1)                                                \
+    X(float, attn_scale, 1, -1e6f, 1e6f)                                       \
+    X(int, resize_height, 0, 1, 32768)                                         \
+    X(int, resize_width, 0, 1, 32768)                                          \
+    X(int, crop_mode, 0, 0, 2)                                                 \
+    X(int, interpolation, 0, 0, 1)                                             \
+    X(int, selftest_seed, 0, 0, 2147483647)                                    \
+    X(float, selftest_tolerance, 0, 0, 1)
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* VIT_H */
+
+/* ========================================================================== */
+/*  The API ends here; the rest is implementation.                            */
+/* ========================================================================== */
+
+#if defined(VIT_IMPLEMENTATION) && !defined(VIT__IMPLEMENTED)
+#define VIT__IMPLEMENTED
+
+/* ------------------------------------------------------------------------- */
+/* >>platform                                                                */
+/*                                                                           */
+/* Everything that depends on the compiler, the CPU family or the operating  */
+/* system is decided here, as macros that are 0 or 1; the sections below ask */
+/* only for those.                                                           */
+/* ------------------------------------------------------------------------- */
+
+#if defined(VIT_MALLOC) != defined(VIT_FREE)
+#    error "vit.h: define both VIT_MALLOC(size) and VIT_FREE(ptr), or neither"
+#endif
+
+/* The three functions that a C compiler calls by itself anyway. Freestanding
+   tool chains may come without the header that declares them. */
+#if defined(VIT_BARE_METAL) && defined(__has_include)
+#    if !__has_include(<string.h>)
+#        define VIT__NO_STRING_H 1
+#    endif
+#endif
+#if defined(VIT__NO_STRING_H)
+#    if defined(__cplusplus)
+extern "C" {
+#    endif
+void *memcpy(void *to, const void *from, size_t size);
+void *memset(void *to, int value, size_t size);
+int memcmp(const void *a, const void *b, size_t size);
+#    if defined(__cplusplus)
+}
+#    endif
+#else
+#    include <string.h>
+#endif
+
+#if !defined(VIT_NO_MALLOC) && !defined(VIT_MALLOC)
+#    include <stdlib.h>
+#    define VIT_MALLOC(size) malloc(size)
+#    define VIT_FREE(ptr) free(ptr)
+#endif
+
+#ifndef VIT_MAX_THREADS
+#    define VIT_MAX_THREADS 256
+#endif
+
+#if defined(_WIN32)
+#    define VIT__WINDOWS 1
+#else
+#    define VIT__WINDOWS 0
+#endif
+
+/* Mapping files needs an operating system that has them. */
+#if !defined(VIT_NO_STDIO) && !defined(VIT_NO_MMAP)
+#    define VIT__MMAP 1
+#else
+#    define VIT__MMAP 0
+#endif
+
+/* The pool allocates itself, so it needs malloc as well. */
+#if !defined(VIT_NO_THREADS) && !defined(VIT_NO_MALLOC)
+#    define VIT__POOL 1
+#else
+#    define VIT__POOL 0
+#endif
+
+/* windows.h is kept out of the declarations and asked to stay small. */
+#if VIT__WINDOWS && (VIT__MMAP || VIT__POOL)
+#    ifndef WIN32_LEAN_AND_MEAN
+#        define WIN32_LEAN_AND_MEAN
+#    endif
+#    ifndef NOMINMAX
+#        define NOMINMAX
+#    endif
+#    include <windows.h>
+#endif
+
+/* These names are visible under strict -std=c99 without feature macros. */
+#if !VIT__WINDOWS && VIT__MMAP
+#    include <fcntl.h>
+#    include <sys/mman.h>
+#    include <sys/stat.h>
+#    include <unistd.h>
+#endif
+#if !VIT__WINDOWS && VIT__POOL
+#    include <pthread.h>
+#    include <unistd.h>
+#endif
+#ifndef VIT_NO_STDIO
+#    include <limits.h>
+#    include <stdio.h>
+#endif
+
+/* Which kernels exist in this build: all tiers of the CPU family are compiled
+   in, whatever the compiler's flags, and one is chosen at run time. */
+#if !defined(VIT_NO_SIMD) && !defined(VIT_NO_AVX2) && defined(__GNUC__) && defined(__x86_64__)
+#    define VIT__AVX2 1
+#else
+#    define VIT__AVX2 0
+#endif
+#if VIT__AVX2 && !defined(VIT_NO_AVX512)
+#    define VIT__AVX512 1
+#else
+#    define VIT__AVX512 0
+#endif
+
+/* g++ 12 warns inside its own avx512 headers (gcc bug 105593). */
+#if VIT__AVX2
+#    if !defined(__clang__)
+#        pragma GCC diagnostic push
+#        pragma GCC diagnostic ignored "-Wuninitialized"
+#        pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#    endif
+#    include <cpuid.h>
+#    include <immintrin.h>
+#    if !defined(__clang__)
+#        pragma GCC diagnostic pop
+#    endif
+#endif
+
+/* A region of functions compiled for a larger instruction set than the rest of
+   the file. Vector types must not cross its border; plain C bodies may. */
+#if VIT__AVX2 && defined(__clang__)
+#    define VIT__AVX2_BEGIN                                                    \
+        _Pragma("clang attribute push(__attribute__((target(\"avx2,fma,f16c\"))), apply_to = function)")
+#    define VIT__AVX512_BEGIN                                                  \
+        _Pragma("clang attribute push(__attribute__((target(\"avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl\"))), apply_to = function)")
+#    define VIT__TARGET_END _Pragma("clang attribute pop")
+#elif VIT__AVX2
+#    define VIT__AVX2_BEGIN                                                    \
+        _Pragma("GCC push_options") _Pragma("GCC target(\"avx2,fma,f16c\")")
+#    define VIT__AVX512_BEGIN                                                  \
+        _Pragma("GCC push_options")                                            \
+        _Pragma("GCC target(\"avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512\")")
+#    define VIT__TARGET_END _Pragma("GCC pop_options")
+#endif
+
+/* Bodies shared by the tiers must be inlined into each tier's wrapper, or they
+   would run with the file's base instruction set. */
+#if defined(__GNUC__)
+#    define VIT__INLINE static inline __attribute__((always_inline))
+#elif defined(_MSC_VER)
+#    define VIT__INLINE static __forceinline
+#else
+#    define VIT__INLINE static inline
+#endif
+
+/* Compilers that define FP_FAST_FMAF, or a CPU whose base instruction set has
+   it, fuse in one instruction; elsewhere the plain C tier does it in software. */
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__aarch64__) || defined(FP_FAST_FMAF)
+#    define VIT__HAS_FMA 1
+#else
+#    define VIT__HAS_FMA 0
+#endif
+
+/* ------------------------------------------------------------------------- */
+/* >>util                                                                    */
+/*                                                                           */
+/* The file is little-endian bytes of unknown origin, so it is read through  */
+/* these loads; messages are put together here because there is no printf.   */
+/* ------------------------------------------------------------------------- */
+
+VIT__INLINE int vit__min(int a, int b) { return a < b ? a : b; }
+VIT__INLINE int vit__max(int a, int b) { return a > b ? a : b; }
+VIT__INLINE int vit__ceil_div(int a, int b) { return (a + b - 1) / b; }
+VIT__INLINE int vit__round_up(int a, int b) { return vit__ceil_div(a, b) * b; }
+
+VIT__INLINE uint32_t vit__u32(const unsigned char *p) {
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+VIT__INLINE uint64_t vit__u64(const unsigned char *p) {
+    return (uint64_t)vit__u32(p) | (uint64_t)vit__u32(p + 4) << 32;
+}
+
+VIT__INLINE uint32_t vit__bits(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, 4);
+    return bits;
+}
+
+VIT__INLINE float vit__float(uint32_t bits) {
+    float x;
+    memcpy(&x, &bits, 4);
+    return x;
+}
+
+/* Works under -ffast-math too, where x != x does not. */
+VIT__INLINE int vit__is_nan(float x) { return (vit__bits(x) & 0x7fffffffu) > 0x7f800000u; }
+VIT__INLINE int vit__is_finite(float x) { return (vit__bits(x) & 0x7f800000u) != 0x7f800000u; }
+
+/* --- messages -------------------------------------------------------------- */
+
+/* Writes into a caller's detail[VIT_MAX_DETAIL], cut off at its end. */
+typedef struct vit__text {
+    char *at, *end;
+} vit__text;
+
+static void vit__put(vit__text *text, const char *string) {
+    while (*string && text->at < text->end) *text->at++ = *string++;
+    if (text->at) *text->at = 0;
+}
+
+static void vit__put_int(vit__text *text, uint64_t value) {
+    char digits[21];
+    int i = 20;
+    digits[i] = 0;
+    do digits[--i] = (char)('0' + (int)(value % 10));
+    while (value /= 10);
+    vit__put(text, digits + i);
+}
+
+/* detail may be NULL: then all of it goes nowhere. */
+static vit__text vit__say(char *detail, const char *first) {
+    vit__text text;
+    text.at = detail;
+    text.end = detail ? detail + VIT_MAX_DETAIL - 1 : detail;
+    vit__put(&text, first);
+    return text;
+}
+
+static vit_result vit__fail(char *detail, vit_result result, const char *message) {
+    vit__say(detail, message);
+    return result;
+}
+
+/* "WHAT: expected A, found B" */
+static vit_result vit__fail_int(char *detail, vit_result result, const char *what,
+                                uint64_t expected, uint64_t found) {
+    vit__text text = vit__say(detail, what);
+    vit__put(&text, ": expected ");
+    vit__put_int(&text, expected);
+    vit__put(&text, ", found ");
+    vit__put_int(&text, found);
+    return result;
+}
+
+static const char *vit__dtype_name(uint32_t dtype) {
+    static const char *const names[3] = { "f32", "f16", "bf16" };
+    return dtype < 3 ? names[dtype] : "an unknown dtype";
+}
+
+/* " f32 [576, 192]" */
+static void vit__put_shape(vit__text *text, const vit_tensor *tensor) {
+    int i;
+    vit__put(text, vit__dtype_name((uint32_t)tensor->dtype));
+    vit__put(text, " [");
+    for (i = 0; i < tensor->ndim; i++) {
+        if (i) vit__put(text, ", ");
+        vit__put_int(text, (uint32_t)tensor->dims[i]);
+    }
+    vit__put(text, tensor->layout == VIT_LAYOUT_PANELS ? "] in panels" : "]");
+}
+
+VIT_API const char *vit_result_string(vit_result result) {
+    switch (result) {
+#define VIT_X(name, value, text)                                               \
+    case name: return text;
+        VIT_RESULT_LIST(VIT_X)
+#undef VIT_X
+    }
+    return "unknown result";
+}
+
+/* --- checksum: XXH64 ------------------------------------------------------- */
+
+#define VIT__PRIME1 0x9E3779B185EBCA87ull
+#define VIT__PRIME2 0xC2B2AE3D27D4EB4Full
+#define VIT__PRIME3 0x165667B19E3779F9ull
+#define VIT__PRIME4 0x85EBCA77C2B2AE63ull
+#define VIT__PRIME5 0x27D4EB2F165667C5ull
+
+VIT__INLINE uint64_t vit__rotate(uint64_t x, int n) { return x << n | x >> (64 - n); }
+
+VIT__INLINE uint64_t vit__hash_round(uint64_t lane, uint64_t word) {
+    return vit__rotate(lane + word * VIT__PRIME2, 31) * VIT__PRIME1;
+}
+
+VIT_API void vit_hash_init(vit_hash *hash) {
+    memset(hash, 0, sizeof *hash);
+    hash->lane[0] = VIT__PRIME1 + VIT__PRIME2;
+    hash->lane[1] = VIT__PRIME2;
+    hash->lane[3] = 0u - VIT__PRIME1;
+}
+
+/* Four independent lanes, each taking every fourth 8-byte word. */
+static void vit__hash_blocks(vit_hash *hash, const unsigned char *p, size_t num_blocks) {
+    uint64_t a = hash->lane[0], b = hash->lane[1], c = hash->lane[2], d = hash->lane[3];
+    for (; num_blocks; num_blocks--, p += 32) {
+        a = vit__hash_round(a, vit__u64(p));
+        b = vit__hash_round(b, vit__u64(p + 8));
+        c = vit__hash_round(c, vit__u64(p + 16));
+        d = vit__hash_round(d, vit__u64(p + 24));
+    }
+    hash->lane[0] = a;
+    hash->lane[1] = b;
+    hash->lane[2] = c;
+    hash->lane[3] = d;
+}
+
+VIT_API void vit_hash_update(vit_hash *hash, const void *data, size_t size) {
+    const unsigned char *p = (const unsigned char *)data;
+    size_t kept = (size_t)(hash->total % 32), take;
+    hash->total += size;
+    if (kept) {
+        take = size < 32 - kept ? size : 32 - kept;
+        memcpy(hash->block + kept, p, take);
+        if (kept + take < 32) return;
+        vit__hash_blocks(hash, hash->block, 1);
+        p += take;
+        size -= take;
+    }
+    vit__hash_blocks(hash, p, size / 32);
+    if (size % 32) memcpy(hash->block, p + size / 32 * 32, size % 32);
+}
+
+VIT_API uint64_t vit_hash_final(const vit_hash *hash) {
+    const unsigned char *p = hash->block;
+    size_t left = (size_t)(hash->total % 32);
+    uint64_t h = VIT__PRIME5;
+    int i;
+    if (hash->total >= 32) {
+        h = vit__rotate(hash->lane[0], 1) + vit__rotate(hash->lane[1], 7) +
+            vit__rotate(hash->lane[2], 12) + vit__rotate(hash->lane[3], 18);
+        for (i = 0; i < 4; i++)
+            h = (h ^ vit__hash_round(0, hash->lane[i])) * VIT__PRIME1 + VIT__PRIME4;
+    }
+    h += hash->total;
+    for (; left >= 8; left -= 8, p += 8)
+        h = vit__rotate(h ^ vit__hash_round(0, vit__u64(p)), 27) * VIT__PRIME1 + VIT__PRIME4;
+    for (; left >= 4; left -= 4, p += 4)
+        h = vit__rotate(h ^ vit__u32(p) * VIT__PRIME1, 23) * VIT__PRIME2 + VIT__PRIME3;
+    for (; left; left--, p++) h = vit__rotate(h ^ *p * VIT__PRIME5, 11) * VIT__PRIME1;
+    h = (h ^ h >> 33) * VIT__PRIME2;
+    h = (h ^ h >> 29) * VIT__PRIME3;
+    return h ^ h >> 32;
+}
+
+/* --- half floats ------------------------------------------------------------ */
+
+/* Exact; the subnormals of binary16 are normal in f32. */
+static float vit__f16_to_f32(uint16_t h) {
+    const uint32_t sign = (uint32_t)(h & 0x8000u) << 16, rest = h & 0x7fffu;
+    if (rest >= 0x7c00u) return vit__float(sign | 0x7f800000u | rest << 13);
+    if (rest >= 0x0400u) return vit__float(sign | ((rest << 13) + 0x38000000u));
+    return vit__float(vit__bits((float)rest * 5.9604644775390625e-8f /* 2^-24 */) | sign);
+}
+
+/* To nearest, ties to even; too large becomes infinity; NaN stays NaN. */
+static uint16_t vit__f32_to_f16(float x) {
+    const uint32_t bits = vit__bits(x), sign = bits >> 16 & 0x8000u, rest = bits & 0x7fffffffu;
+    uint32_t half;
+    if (rest > 0x7f800000u) return (uint16_t)(sign | 0x7e00u | (rest >> 13 & 0x1ffu));
+    if (rest >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u);
+    if (rest < 0x38800000u) { /* adding 0.5 leaves exactly the ten bits of a subnormal */
+        half = vit__bits(vit__float(rest) + 0.5f) - 0x3f000000u;
+        return (uint16_t)(sign | half);
+    }
+    half = rest - 0x38000000u;
+    return (uint16_t)(sign | (half + 0x0fffu + (half >> 13 & 1u)) >> 13);
+}
+
+static uint16_t vit__f32_to_bf16(float x) {
+    const uint32_t bits = vit__bits(x);
+    if (vit__is_nan(x)) return (uint16_t)(bits >> 16 | 0x40u);
+    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+
+VIT__INLINE float vit__bf16_to_f32(uint16_t h) { return vit__float((uint32_t)h << 16); }
+
+/* ------------------------------------------------------------------------- */
+/* >>arch                                                                    */
+/*                                                                           */
+/* One list says what tensors a model consists of. The loader checks a file  */
+/* against it, the converter writes along it, and the forward pass finds its */
+/* weights by the row of the list. Names and shapes are timm's.              */
+/* ------------------------------------------------------------------------- */
+
+/* X(id, name, dims, condition, layout). A letter of dims stands for
+     D embed_dim   A num_heads * head_dim   Q 3 * A   M mlp_dim   N num_tokens
+     C in_chans    P patch_size   R representation_dim   E width the head reads
+     K num_classes   O width of the self-test's output   1 one
+   and of condition for: * always, else the tensor is there only with
+     d dist_token   n patch norm   q qkv bias   r representation layer
+     h head   2 second head   s self-test */
+#define VIT__STEM_LIST(X)                                                      \
+    X(MEAN, "preprocess.mean", "C", '*', PLAIN)                                \
+    X(STD, "preprocess.std", "C", '*', PLAIN)                                  \
+    X(CLS_TOKEN, "cls_token", "11D", '*', PLAIN)                               \
+    X(DIST_TOKEN, "dist_token", "11D", 'd', PLAIN)                             \
+    X(POS_EMBED, "pos_embed", "1ND", '*', PLAIN)                               \
+    X(PATCH_WEIGHT, "patch_embed.proj.weight", "DCPP", '*', PANELS)            \
+    X(PATCH_BIAS, "patch_embed.proj.bias", "D", '*', PLAIN)                    \
+    X(PATCH_NORM_WEIGHT, "patch_embed.norm.weight", "D", 'n', PLAIN)           \
+    X(PATCH_NORM_BIAS, "patch_embed.norm.bias", "D", 'n', PLAIN)
+
+#define VIT__BLOCK_LIST(X)                                                     \
+    X(NORM1_WEIGHT, "norm1.weight", "D", '*', PLAIN)                           \
+    X(NORM1_BIAS, "norm1.bias", "D", '*', PLAIN)                               \
+    X(QKV_WEIGHT, "attn.qkv.weight", "QD", '*', PANELS)                        \
+    X(QKV_BIAS, "attn.qkv.bias", "Q", 'q', PLAIN)                              \
+    X(PROJ_WEIGHT, "attn.proj.weight", "DA", '*', PANELS)                      \
+    X(PROJ_BIAS, "attn.proj.bias", "D", '*', PLAIN)                            \
+    X(NORM2_WEIGHT, "norm2.weight", "D", '*', PLAIN)                           \
+    X(NORM2_BIAS, "norm2.bias", "D", '*', PLAIN)                               \
+    X(FC1_WEIGHT, "mlp.fc1.weight", "MD", '*', PANELS)                         \
+    X(FC1_BIAS, "mlp.fc1.bias", "M", '*', PLAIN)                               \
+    X(FC2_WEIGHT, "mlp.fc2.weight", "DM", '*', PANELS)                         \
+    X(FC2_BIAS, "mlp.fc2.bias", "D", '*', PLAIN)
+
+#define VIT__TAIL_LIST(X)                                                      \
+    X(NORM_WEIGHT, "norm.weight", "D", '*', PLAIN)                             \
+    X(NORM_BIAS, "norm.bias", "D", '*', PLAIN)                                 \
+    X(PRE_LOGITS_WEIGHT, "pre_logits.fc.weight", "RD", 'r', PANELS)            \
+    X(PRE_LOGITS_BIAS, "pre_logits.fc.bias", "R", 'r', PLAIN)                  \
+    X(HEAD_WEIGHT, "head.weight", "KE", 'h', PANELS)                           \
+    X(HEAD_BIAS, "head.bias", "K", 'h', PLAIN)                                 \
+    X(HEAD_DIST_WEIGHT, "head_dist.weight", "KE", '2', PANELS)                 \
+    X(HEAD_DIST_BIAS, "head_dist.bias", "K", '2', PLAIN)                       \
+    X(SELFTEST, "selftest.logits", "O", 's', PLAIN)
+
+typedef struct vit__spec {
+    const char *name, *dims;
+    char condition;
+    vit_layout layout;
+} vit__spec;
+
+#define VIT_X(id, name, dims, condition, layout) { name, dims, condition, VIT_LAYOUT_##layout },
+static const vit__spec vit__stem_specs[] = { VIT__STEM_LIST(VIT_X) };
+static const vit__spec vit__block_specs[] = { VIT__BLOCK_LIST(VIT_X) };
+static const vit__spec vit__tail_specs[] = { VIT__TAIL_LIST(VIT_X) };
+#undef VIT_X
+
+#define VIT_X(id, name, dims, condition, layout) VIT__##id,
+enum { VIT__STEM_LIST(VIT_X) VIT__NUM_STEM };
+enum { VIT__BLOCK_LIST(VIT_X) VIT__NUM_BLOCK };
+enum { VIT__TAIL_LIST(VIT_X) VIT__NUM_TAIL };
+#undef VIT_X
+
+static int vit__embedding_dim(const vit_config *c) {
+    return c->representation_dim ? c->representation_dim : c->embed_dim;
+}
+
+/* Width of what vit_selftest compares: the logits, or the embedding without a head. */
+static int vit__output_dim(const vit_config *c) {
+    return c->num_classes ? c->num_classes : vit__embedding_dim(c);
+}
+
+static int vit__dim(const vit_config *c, char letter) {
+    switch (letter) {
+    case 'D': return c->embed_dim;
+    case 'A': return c->num_heads * c->head_dim;
+    case 'Q': return 3 * c->num_heads * c->head_dim;
+    case 'M': return c->mlp_dim;
+    case 'N': return c->num_tokens;
+    case 'C': return c->in_chans;
+    case 'P': return c->patch_size;
+    case 'R': return c->representation_dim;
+    case 'E': return vit__embedding_dim(c);
+    case 'K': return c->num_classes;
+    case 'O': return vit__output_dim(c);
+    default: return 1;
+    }
+}
+
+static int vit__is_present(const vit_config *c, const vit__spec *spec) {
+    switch (spec->condition) {
+    case 'd': return c->has_dist_token;
+    case 'n': return c->has_patch_norm;
+    case 'q': return c->has_qkv_bias;
+    case 'r': return c->representation_dim != 0;
+    case 'h': return c->num_classes != 0;
+    case '2': return c->num_classes != 0 && c->has_dist_token;
+    case 's': return c->selftest_tolerance > 0;
+    default: return 1;
+    }
+}
+
+/* How many of the first n rows of a list this architecture has. */
+static int vit__count(const vit_config *c, const vit__spec *specs, int n) {
+    int i, count = 0;
+    for (i = 0; i < n; i++) count += vit__is_present(c, &specs[i]);
+    return count;
+}
+
+/* Row number of the index-th tensor that is present; index must be in range. */
+static int vit__nth(const vit_config *c, const vit__spec *specs, int index) {
+    int i = 0;
+    for (;; i++)
+        if (vit__is_present(c, &specs[i]) && index-- == 0) return i;
+}
+
+/* Rows and depth of a linear layer: dims[0] and the product of the others. */
+static int vit__depth_of(const vit_tensor *t) {
+    int i, depth = 1;
+    for (i = 1; i < t->ndim; i++) depth *= t->dims[i];
+    return depth;
+}
+
+static uint64_t vit__panel_bytes(vit_dtype dtype, int depth) {
+    const uint64_t k = (uint64_t)(unsigned)depth;
+    if (dtype == VIT_F32) return k * 16 * 4;
+    if (dtype == VIT_F16) return k * 16 * 2;
+    return (k + 1) / 2 * 2 * 16 * 2;
+}
+
+static uint64_t vit__tensor_bytes(const vit_tensor *t) {
+    const uint64_t panels = (uint64_t)(unsigned)vit__ceil_div(t->dims[0], 16);
+    if (t->layout == VIT_LAYOUT_PANELS)
+        return panels * vit__panel_bytes(t->dtype, vit__depth_of(t));
+    return (uint64_t)(unsigned)t->dims[0] * (uint64_t)(unsigned)vit__depth_of(t) * 4;
+}
+
+static void vit__describe(const vit_config *c, const vit__spec *spec, vit_dtype dtype, int block,
+                          vit_tensor *t) {
+    vit__text text;
+    memset(t, 0, sizeof *t);
+    text.at = t->name;
+    text.end = t->name + sizeof t->name - 1;
+    if (block >= 0) {
+        vit__put(&text, "blocks.");
+        vit__put_int(&text, (uint64_t)(unsigned)block);
+        vit__put(&text, ".");
+    }
+    vit__put(&text, spec->name);
+    t->layout = spec->layout;
+    t->dtype = spec->layout == VIT_LAYOUT_PANELS ? dtype : VIT_F32;
+    for (t->ndim = 0; spec->dims[t->ndim]; t->ndim++)
+        t->dims[t->ndim] = vit__dim(c, spec->dims[t->ndim]);
+    t->size = vit__tensor_bytes(t);
+}
+
+VIT_API int vit_architecture_tensor(const vit_config *config, vit_dtype dtype, int index,
+                                    vit_tensor *tensor) {
+    const int stem = vit__count(config, vit__stem_specs, VIT__NUM_STEM);
+    const int block = vit__count(config, vit__block_specs, VIT__NUM_BLOCK);
+    const int tail = vit__count(config, vit__tail_specs, VIT__NUM_TAIL);
+    const vit__spec *spec;
+    int number = -1;
+    if (index < 0 || index >= stem + block * config->depth + tail) return 0;
+    if (index < stem) {
+        spec = &vit__stem_specs[vit__nth(config, vit__stem_specs, index)];
+    } else if (index < stem + block * config->depth) {
+        number = (index - stem) / block;
+        spec = &vit__block_specs[vit__nth(config, vit__block_specs, (index - stem) % block)];
+    } else {
+        index -= stem + block * config->depth;
+        spec = &vit__tail_specs[vit__nth(config, vit__tail_specs, index)];
+    }
+    vit__describe(config, spec, dtype, number, tensor);
+    return 1;
+}
+
+/* --- configuration ---------------------------------------------------------- */
+
+static vit_result vit__out_of_range(char *detail, const char *name) {
+    vit__text text = vit__say(detail, name);
+    vit__put(&text, " is outside of its limits");
+    return VIT_ERROR_CORRUPT;
+}
+
+/* Every stored field within the bounds of VIT_FIELD_LIST. */
+static vit_result vit__check_ranges(const vit_config *c, char *detail) {
+#define VIT_X(type, name, required, smallest, largest)                         \
+    if (!((float)c->name >= (float)(smallest) && (float)c->name <= (float)(largest)))          \
+        return vit__out_of_range(detail, #name);
+    VIT_FIELD_LIST(VIT_X)
+#undef VIT_X
+    return VIT_OK;
+}
+
+/* Numbers of the widest activation, for each token. */
+static int64_t vit__largest_row(const vit_config *c) {
+    int64_t largest = (int64_t)c->in_chans * c->patch_size * c->patch_size;
+    if (largest < c->embed_dim) largest = c->embed_dim;
+    if (largest < (int64_t)3 * c->num_heads * c->head_dim)
+        largest = (int64_t)3 * c->num_heads * c->head_dim;
+    return largest < c->mlp_dim ? c->mlp_dim : largest;
+}
+
+VIT_API vit_result vit_config_check(vit_config *config, char detail[VIT_MAX_DETAIL]) {
+    vit_config *c = config;
+    vit_result result = vit__check_ranges(c, detail);
+    int i;
+    if (result) return result;
+    c->grid_height = c->img_height / c->patch_size;
+    c->grid_width = c->img_width / c->patch_size;
+    c->num_patches = c->grid_height * c->grid_width;
+    c->num_prefix_tokens = c->has_cls_token + c->has_dist_token;
+    c->num_tokens = c->num_prefix_tokens + c->num_patches;
+    if (c->num_patches == 0)
+        return vit__fail(detail, VIT_ERROR_CORRUPT, "patch_size is larger than the image");
+    if (c->num_tokens > 65536)
+        return vit__fail_int(detail, VIT_ERROR_UNSUPPORTED, "num_tokens, at most", 65536,
+                             (unsigned)c->num_tokens);
+    if (c->num_heads * c->head_dim > 65536)
+        return vit__fail(detail, VIT_ERROR_UNSUPPORTED, "num_heads * head_dim is above 65536");
+    if (c->in_chans * c->patch_size * c->patch_size > 1 << 24)
+        return vit__fail(detail, VIT_ERROR_UNSUPPORTED, "a patch has more than 2^24 numbers");
+    if (c->has_dist_token && c->representation_dim)
+        return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
+                         "has_dist_token and representation_dim exclude each other");
+    if ((int64_t)c->num_tokens * vit__largest_row(c) > 0x7fffffff)
+        return vit__fail(detail, VIT_ERROR_UNSUPPORTED, "an activation has 2^31 numbers or more");
+    if (!c->has_cls_token)
+        return vit__fail(detail, VIT_ERROR_UNSUPPORTED, "has_cls_token = 0 is not supported");
+    for (i = 0; i < c->in_chans; i++)
+        if (!vit__is_finite(c->mean[i]) || !vit__is_finite(c->std[i]) || c->std[i] == 0.0f)
+            return vit__fail(detail, VIT_ERROR_CORRUPT, "mean or std is not finite, or std is 0");
+    return VIT_OK;
+}
+
+/* --- packing ---------------------------------------------------------------- */
+
+/* The place of weight [row, k] in its panel, counted in numbers. */
+VIT__INLINE size_t vit__panel_index(vit_dtype dtype, int row, int k) {
+    if (dtype == VIT_BF16) return (size_t)(k / 2) * 32 + (size_t)(row % 16 * 2 + k % 2);
+    return (size_t)k * 16 + (size_t)(row % 16);
+}
+
+VIT_API size_t vit_pack_panel(vit_dtype dtype, const float *rows, int num_rows, int depth,
+                              void *panel) {
+    const size_t bytes = (size_t)vit__panel_bytes(dtype, depth);
+    int row, k;
+    if (!panel) return bytes;
+    memset(panel, 0, bytes);
+    for (row = 0; row < num_rows; row++) {
+        const float *from = rows + (size_t)row * (size_t)depth;
+        for (k = 0; k < depth; k++) {
+            const size_t i = vit__panel_index(dtype, row, k);
+            if (dtype == VIT_F32) ((float *)panel)[i] = from[k];
+            else if (dtype == VIT_F16) ((uint16_t *)panel)[i] = vit__f32_to_f16(from[k]);
+            else ((uint16_t *)panel)[i] = vit__f32_to_bf16(from[k]);
+        }
+    }
+    return bytes;
+}
+
+VIT_API void vit_unpack_row(const vit_tensor *tensor, int row, float *out) {
+    const unsigned char *data = (const unsigned char *)tensor->data;
+    const int depth = vit__depth_of(tensor);
+    int k;
+    if (tensor->layout == VIT_LAYOUT_PLAIN) {
+        memcpy(out, data + (size_t)row * (size_t)depth * 4, (size_t)depth * 4);
+        return;
+    }
+    data += (size_t)(row / 16) * (size_t)vit__panel_bytes(tensor->dtype, depth);
+    for (k = 0; k < depth; k++) {
+        const size_t i = vit__panel_index(tensor->dtype, row, k);
+        uint16_t half = 0;
+        if (tensor->dtype == VIT_F32) memcpy(&out[k], data + 4 * i, 4);
+        else memcpy(&half, data + 2 * i, 2);
+        if (tensor->dtype == VIT_F16) out[k] = vit__f16_to_f32(half);
+        if (tensor->dtype == VIT_BF16) out[k] = vit__bf16_to_f32(half);
+    }
+}
+
+/* ------------------------------------------------------------------------- */
+/* >>load                                                                    */
+/*                                                                           */
+/* A file is hostile until proven otherwise: everything that later code      */
+/* relies on is checked here, once, in the order of the format; the first    */
+/* contradiction is described in model->detail and ends it.                  */
+/* ------------------------------------------------------------------------- */
+
+typedef struct vit__section {
+    const unsigned char *at;
+    uint64_t offset, size;
+    uint32_t count;
+} vit__section;
+
+/* Indices into a table of the sections that this reader knows. */
+enum { VIT__FIELDS, VIT__TENSORS, VIT__LABELS, VIT__SYNSETS, VIT__SOURCE, VIT__DATA,
+       VIT__NUM_SECTIONS };
+static const char vit__section_tags[VIT__NUM_SECTIONS][9] = { "fields\0\0", "tensors\0",
+                                                              "labels\0\0", "synsets\0",
+                                                              "source\0\0", "data\0\0\0\0" };
+
+/* A name of the file in a message: cut at its field's end, odd bytes shown as '?'. */
+static void vit__put_name(vit__text *text, const unsigned char *name, int size) {
+    char one[2] = { 0, 0 };
+    int i;
+    for (i = 0; i < size && name[i]; i++) {
+        one[0] = name[i] >= 32 && name[i] < 127 ? (char)name[i] : '?';
+        vit__put(text, one);
+    }
+}
+
+static vit_result vit__fail_name(char *detail, vit_result result, const char *before,
+                                 const unsigned char *name, int size, const char *after) {
+    vit__text text = vit__say(detail, before);
+    vit__put_name(&text, name, size);
+    vit__put(&text, after);
+    return result;
+}
+
+/* Magic, version, sizes, and the checksum over everything but the tensors' data. */
+static vit_result vit__check_header(vit_model *model) {
+    /* A copy: the bytes of a mapped file could change between check and use. */
+    unsigned char header[VIT_HEADER_SIZE];
+    static const unsigned char zero[8] = { 0 };
+    uint64_t file_size, meta_size;
+    vit_hash hash;
+    if (model->size < VIT_HEADER_SIZE) {
+        if (model->size >= 8 && memcmp(model->data, VIT_FILE_MAGIC, 8) != 0)
+            return vit__fail(model->detail, VIT_ERROR_MAGIC, "the first 8 bytes are not .vit's");
+        return vit__fail_int(model->detail, VIT_ERROR_TRUNCATED, "file size, at least",
+                             VIT_HEADER_SIZE, model->size);
+    }
+    memcpy(header, model->data, sizeof header);
+    if (memcmp(header, VIT_FILE_MAGIC, 8) != 0)
+        return vit__fail(model->detail, VIT_ERROR_MAGIC, "the first 8 bytes are not .vit's");
+    if (vit__u32(header + VIT_HEADER_VERSION) != VIT_FILE_VERSION)
+        return vit__fail_int(model->detail, VIT_ERROR_VERSION, "file version", VIT_FILE_VERSION,
+                             vit__u32(header + VIT_HEADER_VERSION));
+    file_size = vit__u64(header + VIT_HEADER_FILE_SIZE);
+    if (file_size != model->size)
+        return vit__fail_int(model->detail,
+                             model->size < file_size ? VIT_ERROR_TRUNCATED : VIT_ERROR_CORRUPT,
+                             "file size", file_size, model->size);
+    meta_size = vit__u64(header + VIT_HEADER_META_SIZE);
+    if (meta_size < VIT_HEADER_SIZE || meta_size > file_size ||
+        vit__u32(header + VIT_HEADER_NUM_SECTIONS) > (meta_size - VIT_HEADER_SIZE) / VIT_SECTION_SIZE)
+        return vit__fail(model->detail, VIT_ERROR_CORRUPT, "the section table exceeds meta_size");
+    vit_hash_init(&hash);
+    vit_hash_update(&hash, header, VIT_HEADER_CHECKSUM);
+    vit_hash_update(&hash, zero, sizeof zero);
+    vit_hash_update(&hash, model->data + VIT_HEADER_CHECKSUM + 8,
+                    (size_t)meta_size - VIT_HEADER_CHECKSUM - 8);
+    if (vit_hash_final(&hash) != vit__u64(header + VIT_HEADER_CHECKSUM))
+        return vit__fail(model->detail, VIT_ERROR_CORRUPT, "the checksum of the header differs");
+    return VIT_OK;
+}
+
+static vit_result vit__read_section(vit_model *model, const unsigned char *entry,
+                                    vit__section *sections) {
+    const uint64_t meta_size = vit__u64(model->data + VIT_HEADER_META_SIZE);
+    const uint64_t offset = vit__u64(entry + VIT_SECTION_OFFSET);
+    const uint64_t size = vit__u64(entry + VIT_SECTION_BYTES);
+    const uint32_t required = vit__u32(entry + VIT_SECTION_REQUIRED);
+    uint64_t begin = VIT_HEADER_SIZE, end = meta_size;
+    int i = 0;
+    while (i < VIT__NUM_SECTIONS && memcmp(entry, vit__section_tags[i], 8) != 0) i++;
+    if (i == VIT__NUM_SECTIONS)
+        return required ? vit__fail_name(model->detail, VIT_ERROR_UNSUPPORTED, "section \"", entry,
+                                         8, "\" is required, but not known to this vit.h")
+                        : VIT_OK;
+    if (sections[i].at)
+        return vit__fail_name(model->detail, VIT_ERROR_CORRUPT, "section \"", entry, 8,
+                              "\" is there twice");
+    if (i == VIT__DATA) {
+        begin = meta_size;
+        end = model->size;
+    }
+    if (offset < begin || offset > end || size > end - offset ||
+        offset % (i == VIT__DATA ? VIT_ALIGN : 8) != 0)
+        return vit__fail_name(model->detail, VIT_ERROR_CORRUPT, "section \"", entry, 8,
+                              "\" is out of place");
+    sections[i].at = model->data + offset;
+    sections[i].offset = offset;
+    sections[i].size = size;
+    sections[i].count = vit__u32(entry + VIT_SECTION_COUNT);
+    return VIT_OK;
+}
+
+/* Finds every section and checks that it lies within the file. */
+static vit_result vit__read_sections(vit_model *model, vit__section *sections) {
+    const uint32_t count = vit__u32(model->data + VIT_HEADER_NUM_SECTIONS);
+    static const int required[3] = { VIT__FIELDS, VIT__TENSORS, VIT__DATA };
+    uint32_t i;
+    for (i = 0; i < count; i++) {
+        const vit_result result = vit__read_section(
+            model, model->data + VIT_HEADER_SIZE + (size_t)i * VIT_SECTION_SIZE, sections);
+        if (result) return result;
+    }
+    for (i = 0; i < 3; i++)
+        if (!sections[required[i]].at)
+            return vit__fail_name(model->detail, VIT_ERROR_CORRUPT, "section \"",
+                                  (const unsigned char *)vit__section_tags[required[i]], 8,
+                                  "\" is missing");
+    if (sections[VIT__FIELDS].count > sections[VIT__FIELDS].size / VIT_FIELD_SIZE ||
+        sections[VIT__TENSORS].count > sections[VIT__TENSORS].size / VIT_TENSOR_SIZE)
+        return vit__fail(model->detail, VIT_ERROR_CORRUPT, "a section is too small for its count");
+    return VIT_OK;
+}
+
+/* --- fields ------------------------------------------------------------------ */
+
+enum {
+#define VIT_X(type, name, required, smallest, largest) VIT__FIELD_##name,
+    VIT_FIELD_LIST(VIT_X)
+#undef VIT_X
+    VIT__NUM_FIELDS
+};
+
+typedef struct vit__field {
+    char name[24]; /* zero-padded, as in the file */
+    size_t offset; /* in vit_config */
+    unsigned char is_float, required;
+} vit__field;
+
+#define VIT__IS_FLOAT_int 0
+#define VIT__IS_FLOAT_float 1
+#define VIT_X(type, name, required, smallest, largest)                         \
+    { #name, offsetof(vit_config, name), VIT__IS_FLOAT_##type, required },
+static const vit__field vit__fields[VIT__NUM_FIELDS] = { VIT_FIELD_LIST(VIT_X) };
+#undef VIT_X
+
+static int vit__find_field(const unsigned char *record) {
+    int i;
+    for (i = 0; i < VIT__NUM_FIELDS; i++)
+        if (memcmp(record, vit__fields[i].name, sizeof vit__fields[i].name) == 0) return i;
+    return -1;
+}
+
+/* A field has four bytes in the file and in vit_config. */
+typedef char vit__assert_field_size[sizeof(int) == 4 && sizeof(float) == 4 ? 1 : -1];
+
+static vit_result vit__read_field(vit_model *model, const unsigned char *record, uint64_t *seen) {
+    const int i = vit__find_field(record);
+    const uint32_t bits = vit__u32(record + VIT_FIELD_VALUE);
+    if (i < 0)
+        return record[VIT_FIELD_REQUIRED]
+                   ? vit__fail_name(model->detail, VIT_ERROR_UNSUPPORTED, "option \"", record, 24,
+                                    "\" is required, but not known to this vit.h")
+                   : VIT_OK;
+    if (*seen >> i & 1)
+        return vit__fail_name(model->detail, VIT_ERROR_CORRUPT, "field \"", record, 24,
+                              "\" is there twice");
+    if (record[VIT_FIELD_TYPE] != vit__fields[i].is_float)
+        return vit__fail_name(model->detail, VIT_ERROR_CORRUPT, "field \"", record, 24,
+                              "\" has the wrong type");
+    memcpy((char *)&model->config + vit__fields[i].offset, &bits, 4);
+    *seen |= (uint64_t)1 << i;
+    return VIT_OK;
+}
+
+static vit_result vit__read_fields(vit_model *model, const vit__section *section) {
+    vit_config *c = &model->config;
+    uint64_t seen = 0;
+    uint32_t i;
+    for (i = 0; i < section->count; i++) {
+        const vit_result result =
+            vit__read_field(model, section->at + (size_t)i * VIT_FIELD_SIZE, &seen);
+        if (result) return result;
+    }
+    for (i = 0; i < VIT__NUM_FIELDS; i++)
+        if (vit__fields[i].required && !(seen >> i & 1))
+            return vit__fail_name(model->detail, VIT_ERROR_CORRUPT, "field \"",
+                                  (const unsigned char *)vit__fields[i].name, 24, "\" is missing");
+    if (!(seen >> VIT__FIELD_resize_height & 1)) c->resize_height = c->img_height;
+    if (!(seen >> VIT__FIELD_resize_width & 1)) c->resize_width = c->img_width;
+    for (i = 0; i < VIT_MAX_CHANS; i++) c->std[i] = 1.0f; /* until the tensor is read */
+    return vit_config_check(c, model->detail);
+}
+
+/* --- tensors ----------------------------------------------------------------- */
+
+static void vit__read_tensor(const vit_model *model, const unsigned char *entry, vit_tensor *t) {
+    int i;
+    memcpy(t->name, entry, sizeof t->name);
+    t->name[sizeof t->name - 1] = 0;
+    t->dtype = (vit_dtype)vit__u32(entry + VIT_TENSOR_DTYPE);
+    t->layout = (vit_layout)vit__u32(entry + VIT_TENSOR_LAYOUT);
+    t->ndim = (int)vit__u32(entry + VIT_TENSOR_NDIM);
+    for (i = 0; i < 4; i++) t->dims[i] = (int)vit__u32(entry + VIT_TENSOR_DIMS + 4 * i);
+    t->offset = vit__u64(entry + VIT_TENSOR_OFFSET);
+    t->size = vit__u64(entry + VIT_TENSOR_BYTES);
+    t->checksum = vit__u64(entry + VIT_TENSOR_CHECKSUM);
+    t->data = t->offset <= model->size ? model->data + t->offset : NULL;
+}
+
+static vit_result vit__fail_tensor(vit_model *model, const vit_tensor *expected,
+                                   const vit_tensor *found) {
+    vit__text text = vit__say(model->detail, expected->name);
+    vit__put(&text, ": expected ");
+    vit__put_shape(&text, expected);
+    vit__put(&text, ", found ");
+    if (memcmp(expected->name, found->name, sizeof found->name) != 0) {
+        vit__put_name(&text, (const unsigned char *)found->name, (int)sizeof found->name);
+        vit__put(&text, " ");
+    }
+    if (found->ndim >= 0 && found->ndim <= 4) vit__put_shape(&text, found);
+    return VIT_ERROR_CORRUPT;
+}
+
+/* One entry of the directory against what the architecture wants there. */
+static vit_result vit__check_tensor(vit_model *model, const unsigned char *entry, int index,
+                                    const vit__section *data, uint64_t *end) {
+    vit_tensor expected, found;
+    const uint32_t dtype = vit__u32(entry + VIT_TENSOR_DTYPE);
+    if (dtype > VIT_BF16 || vit__u32(entry + VIT_TENSOR_LAYOUT) > VIT_LAYOUT_PANELS)
+        return vit__fail_name(model->detail, VIT_ERROR_UNSUPPORTED, "", entry, 64,
+                              ": its dtype or layout is not known to this vit.h");
+    vit_architecture_tensor(&model->config, (vit_dtype)dtype, index, &expected);
+    vit__read_tensor(model, entry, &found);
+    if (memcmp(entry, expected.name, sizeof expected.name) != 0 || found.dtype != expected.dtype ||
+        found.layout != expected.layout || found.ndim != expected.ndim ||
+        memcmp(found.dims, expected.dims, sizeof found.dims) != 0)
+        return vit__fail_tensor(model, &expected, &found);
+    if (found.size != expected.size)
+        return vit__fail_int(model->detail, VIT_ERROR_CORRUPT, expected.name, expected.size,
+                             found.size);
+    if (found.offset % VIT_ALIGN != 0 || found.offset < *end ||
+        found.offset - data->offset > data->size ||
+        found.size > data->size - (found.offset - data->offset))
+        return vit__fail_name(model->detail, VIT_ERROR_CORRUPT, "", entry, 64,
+                              ": its data is out of place");
+    *end = found.offset + found.size;
+    return VIT_OK;
+}
+
+static vit_result vit__check_tensors(vit_model *model, const vit__section *directory,
+                                     const vit__section *data) {
+    uint64_t end = data->offset;
+    vit_tensor expected;
+    uint32_t i;
+    for (i = 0; i < directory->count; i++) {
+        const unsigned char *entry = directory->at + (size_t)i * VIT_TENSOR_SIZE;
+        vit_result result;
+        if (!vit_architecture_tensor(&model->config, VIT_F32, (int)i, &expected))
+            return vit__fail_name(model->detail, VIT_ERROR_CORRUPT, "tensor ", entry, 64,
+                                  " is not part of this architecture");
+        result = vit__check_tensor(model, entry, (int)i, data, &end);
+        if (result) return result;
+    }
+    if (vit_architecture_tensor(&model->config, VIT_F32, (int)i, &expected)) {
+        vit__text text = vit__say(model->detail, expected.name);
+        vit__put(&text, ": this tensor is missing, and all behind it");
+        return VIT_ERROR_CORRUPT;
+    }
+    model->tensors = directory->at;
+    model->num_tensors = directory->count;
+    return VIT_OK;
+}
+
+/* mean and std become part of the config, so that nobody needs to look them up. */
+static vit_result vit__read_normalisation(vit_model *model) {
+    const size_t size = (size_t)model->config.in_chans * sizeof(float);
+    vit_tensor t;
+    vit__read_tensor(model, model->tensors + VIT__MEAN * VIT_TENSOR_SIZE, &t);
+    memcpy(model->config.mean, t.data, size);
+    vit__read_tensor(model, model->tensors + VIT__STD * VIT_TENSOR_SIZE, &t);
+    memcpy(model->config.std, t.data, size);
+    return vit_config_check(&model->config, model->detail);
+}
+
+/* --- strings ----------------------------------------------------------------- */
+
+/* Every offset points into a section that ends with a NUL: every string ends. */
+static vit_result vit__check_strings(vit_model *model, const vit__section *section) {
+    uint32_t i;
+    if (!section->at || section->count == 0) return VIT_OK;
+    if (section->size < 4 * (uint64_t)section->count + 1 || section->at[section->size - 1] != 0)
+        return vit__fail(model->detail, VIT_ERROR_CORRUPT, "the labels are cut off");
+    for (i = 0; i < section->count; i++) {
+        const uint32_t offset = vit__u32(section->at + 4 * (size_t)i);
+        if (offset < 4 * (uint64_t)section->count || offset >= section->size)
+            return vit__fail_int(model->detail, VIT_ERROR_CORRUPT,
+                                 "a label's offset, at most", section->size - 1, offset);
+    }
+    return VIT_OK;
+}
+
+static vit_result vit__read_strings(vit_model *model, const vit__section *sections) {
+    const vit__section *source = &sections[VIT__SOURCE];
+    vit_result result = vit__check_strings(model, &sections[VIT__LABELS]);
+    if (!result) result = vit__check_strings(model, &sections[VIT__SYNSETS]);
+    if (result) return result;
+    if (source->at && (source->size == 0 || source->at[source->size - 1] != 0))
+        return vit__fail(model->detail, VIT_ERROR_CORRUPT, "section \"source\" is cut off");
+    model->labels = sections[VIT__LABELS].at;
+    model->num_labels = sections[VIT__LABELS].count;
+    model->synsets = sections[VIT__SYNSETS].at;
+    model->num_synsets = sections[VIT__SYNSETS].count;
+    model->source = source->at;
+    return VIT_OK;
+}
+
+static const char *vit__string(const unsigned char *section, uint32_t count, int index) {
+    if (!section || index < 0 || (uint32_t)index >= count) return NULL;
+    return (const char *)section + vit__u32(section + 4 * (size_t)index);
+}
+
+VIT_API const char *vit_label(const vit_model *model, int index) {
+    return vit__string(model->labels, model->num_labels, index);
+}
+
+VIT_API const char *vit_synset(const vit_model *model, int index) {
+    return vit__string(model->synsets, model->num_synsets, index);
+}
+
+VIT_API const char *vit_source(const vit_model *model) {
+    return model->source ? (const char *)model->source : "";
+}
+
+/* --- opening ----------------------------------------------------------------- */
+
+VIT_API vit_result vit_model_verify(vit_model *model) {
+    vit_tensor t;
+    int i;
+    for (i = 0; vit_model_tensor(model, i, &t); i++) {
+        vit_hash hash;
+        vit_hash_init(&hash);
+        vit_hash_update(&hash, t.data, (size_t)t.size);
+        if (vit_hash_final(&hash) != t.checksum) {
+            vit__text text = vit__say(model->detail, t.name);
+            vit__put(&text, ": its checksum differs");
+            return VIT_ERROR_CORRUPT;
+        }
+    }
+    return VIT_OK;
+}
+
+VIT_API int vit_model_tensor(const vit_model *model, int index, vit_tensor *tensor) {
+    if (index < 0 || (uint32_t)index >= model->num_tensors) return 0;
+    vit__read_tensor(model, model->tensors + (size_t)index * VIT_TENSOR_SIZE, tensor);
+    return 1;
+}
+
+static vit_result vit__load(vit_model *model, unsigned flags) {
+    vit__section sections[VIT__NUM_SECTIONS];
+    vit_result result;
+    memset(sections, 0, sizeof sections);
+    result = vit__check_header(model);
+    if (!result) result = vit__read_sections(model, sections);
+    if (!result) result = vit__read_fields(model, &sections[VIT__FIELDS]);
+    if (!result) result = vit__check_tensors(model, &sections[VIT__TENSORS], &sections[VIT__DATA]);
+    if (!result) result = vit__read_normalisation(model);
+    if (!result) result = vit__read_strings(model, sections);
+    if (!result && (flags & VIT_OPEN_VERIFY)) result = vit_model_verify(model);
+    return result;
+}
+
+VIT_API vit_result vit_model_open_memory(const void *data, size_t size, unsigned flags,
+                                         vit_model *model) {
+    if (!model) return VIT_ERROR_ARGUMENT;
+    memset(model, 0, sizeof *model);
+    if (!data) return vit__fail(model->detail, VIT_ERROR_ARGUMENT, "data is NULL");
+    if ((uintptr_t)data % 16 != 0)
+        return vit__fail_int(model->detail, VIT_ERROR_ALIGNMENT, "data modulo 16", 0,
+                             (uintptr_t)data % 16);
+    model->data = (const unsigned char *)data;
+    model->size = size;
+    return vit__load(model, flags);
+}
+
+#ifndef VIT_NO_STDIO
+
+/* Who gives the bytes back when the model is closed. */
+enum { VIT__BORROWED, VIT__MAPPED, VIT__ALLOCATED };
+
+#    if VIT__MMAP && !VIT__WINDOWS
+static vit_result vit__map(const char *path, vit_model *model) {
+    struct stat status;
+    void *data;
+#        if defined(O_CLOEXEC)
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+#        elif defined(__O_CLOEXEC)
+    const int file = open(path, O_RDONLY | __O_CLOEXEC);
+#        else
+    const int file = open(path, O_RDONLY);
+#        endif
+    if (file < 0) return vit__fail(model->detail, VIT_ERROR_IO, "cannot be opened");
+    if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) {
+        close(file);
+        return vit__fail(model->detail, VIT_ERROR_IO, "is not a regular file");
+    }
+    if (status.st_size <= 0 || (uint64_t)(size_t)status.st_size != (uint64_t)status.st_size) {
+        close(file);
+        return vit__fail(model->detail, status.st_size ? VIT_ERROR_MEMORY : VIT_ERROR_TRUNCATED,
+                         status.st_size ? "is larger than the address space" : "is empty");
+    }
+    data = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_SHARED, file, 0);
+    close(file);
+    if (data == MAP_FAILED) return vit__fail(model->detail, VIT_ERROR_IO, "cannot be mapped");
+    model->data = (const unsigned char *)data;
+    model->size = (size_t)status.st_size;
+    model->ownership = VIT__MAPPED;
+    return VIT_OK;
+}
+#    elif VIT__MMAP
+static vit_result vit__map(const char *path, vit_model *model) {
+    LARGE_INTEGER size;
+    HANDLE mapping = NULL;
+    HANDLE file = CreateFileA(path, GENERIC_READ, FILE_SHARE_READ, NULL, OPEN_EXISTING,
+                              FILE_ATTRIBUTE_NORMAL, NULL);
+    if (file == INVALID_HANDLE_VALUE)
+        return vit__fail(model->detail, VIT_ERROR_IO, "cannot be opened");
+    size.QuadPart = 0;
+    if (GetFileSizeEx(file, &size) && size.QuadPart > 0 && (uint64_t)(size_t)size.QuadPart == (uint64_t)size.QuadPart)
+        mapping = CreateFileMappingA(file, NULL, PAGE_READONLY, 0, 0, NULL);
+    CloseHandle(file);
+    if (!mapping)
+        return vit__fail(model->detail, size.QuadPart ? VIT_ERROR_IO : VIT_ERROR_TRUNCATED,
+                         size.QuadPart ? "cannot be mapped" : "is empty");
+    model->data = (const unsigned char *)MapViewOfFile(mapping, FILE_MAP_READ, 0, 0, 0);
+    CloseHandle(mapping);
+    if (!model->data) return vit__fail(model->detail, VIT_ERROR_IO, "cannot be mapped");
+    model->size = (size_t)size.QuadPart;
+    model->ownership = VIT__MAPPED;
+    return VIT_OK;
+}
+#    endif
+
+#    ifndef VIT_NO_MALLOC
+/* Reads `size` bytes to the first 64-byte boundary of a new block. The block's
+   address is kept in front of the data, where closing finds it. */
+static vit_result vit__read_bytes(FILE *file, size_t size, vit_model *model) {
+    unsigned char *block, *data;
+    if (size > SIZE_MAX - 2 * VIT_ALIGN || (block = (unsigned char *)VIT_MALLOC(size + 2 * VIT_ALIGN)) == NULL)
+        return vit__fail_int(model->detail, VIT_ERROR_MEMORY, "bytes of memory", size, 0);
+    data = block + 2 * VIT_ALIGN - (uintptr_t)block % VIT_ALIGN;
+    memcpy(data - sizeof block, &block, sizeof block);
+    model->data = data;
+    model->ownership = VIT__ALLOCATED;
+    model->size = fread(data, 1, size, file);
+    if (model->size != size)
+        return vit__fail_int(model->detail, VIT_ERROR_IO, "bytes read", size, model->size);
+    return VIT_OK;
+}
+
+static vit_result vit__read(const char *path, vit_model *model) {
+    FILE *file = fopen(path, "rb");
+    vit_result result;
+    long size = -1;
+    if (!file) return vit__fail(model->detail, VIT_ERROR_IO, "cannot be opened");
+    if (fseek(file, 0, SEEK_END) == 0) size = ftell(file);
+    if (size < 0 || size == LONG_MAX || fseek(file, 0, SEEK_SET) != 0)
+        result = vit__fail(model->detail, VIT_ERROR_IO, "is not a regular file");
+    else if (size == 0)
+        result = vit__fail(model->detail, VIT_ERROR_TRUNCATED, "is empty");
+    else
+        result = vit__read_bytes(file, (size_t)size, model);
+    fclose(file);
+    return result;
+}
+#    endif
+
+static vit_result vit__acquire(const char *path, unsigned flags, vit_model *model) {
+#    if VIT__MMAP
+    if (!(flags & VIT_OPEN_COPY)) return vit__map(path, model);
+#    else
+    (void)flags;
+#    endif
+#    ifndef VIT_NO_MALLOC
+    return vit__read(path, model);
+#    else
+    (void)path;
+    return vit__fail(model->detail, VIT_ERROR_MEMORY, "this build has no allocation to read into");
+#    endif
+}
+
+VIT_API vit_result vit_model_open(const char *path, unsigned flags, vit_model *model) {
+    vit_result result;
+    if (!model) return VIT_ERROR_ARGUMENT;
+    memset(model, 0, sizeof *model);
+    if (!path) return vit__fail(model->detail, VIT_ERROR_ARGUMENT, "path is NULL");
+    result = vit__acquire(path, flags, model);
+    if (!result) result = vit__load(model, flags);
+    if (result) {
+        char detail[VIT_MAX_DETAIL];
+        memcpy(detail, model->detail, sizeof detail);
+        vit_model_close(model);
+        memcpy(model->detail, detail, sizeof detail);
+    }
+    return result;
+}
+
+#endif /* VIT_NO_STDIO */
+
+/* Gives back what the open call took, and leaves the struct empty. */
+VIT_API void vit_model_close(vit_model *model) {
+    if (!model) return;
+#ifndef VIT_NO_STDIO
+    if (model->ownership == VIT__MAPPED) {
+#    if VIT__MMAP && VIT__WINDOWS
+        UnmapViewOfFile(model->data);
+#    elif VIT__MMAP
+        void *data; /* munmap takes what mmap gave: not const */
+        memcpy(&data, &model->data, sizeof data);
+        munmap(data, model->size);
+#    endif
+    }
+#    ifndef VIT_NO_MALLOC
+    if (model->ownership == VIT__ALLOCATED) {
+        void *block;
+        memcpy(&block, model->data - sizeof block, sizeof block);
+        VIT_FREE(block);
+    }
+#    endif
+#endif
+    memset(model, 0, sizeof *model);
+}
+
+/* ------------------------------------------------------------------------- */
+/* >>threads                                                                 */
+/*                                                                           */
+/* A pool of workers that wait for a job: spinning for some microseconds,    */
+/* since the next phase of a forward pass follows at once, then asleep. A    */
+/* job is a range of indices; workers and the caller take the next index     */
+/* until none is left, so a thread that the system holds back delays nobody. */
+/* ------------------------------------------------------------------------- */
+
+VIT__INLINE void vit__serial_for(int count, vit_task *task, void *arg) {
+    int i;
+    for (i = 0; i < count; i++) task(arg, i);
+}
+
+#if VIT__POOL
+
+#    if VIT__WINDOWS
+typedef HANDLE vit__thread;
+typedef CRITICAL_SECTION vit__mutex;
+typedef CONDITION_VARIABLE vit__cond;
+#        define vit__mutex_init(m) (InitializeCriticalSection(m), 0)
+#        define vit__mutex_destroy(m) DeleteCriticalSection(m)
+#        define vit__mutex_lock(m) EnterCriticalSection(m)
+#        define vit__mutex_unlock(m) LeaveCriticalSection(m)
+#        define vit__cond_init(c) (InitializeConditionVariable(c), 0)
+#        define vit__cond_destroy(c) (void)(c)
+#        define vit__cond_wait(c, m) SleepConditionVariableCS(c, m, INFINITE)
+#        define vit__cond_broadcast(c) WakeAllConditionVariable(c)
+#    else
+typedef pthread_t vit__thread;
+typedef pthread_mutex_t vit__mutex;
+typedef pthread_cond_t vit__cond;
+#        define vit__mutex_init(m) pthread_mutex_init(m, NULL)
+#        define vit__mutex_destroy(m) pthread_mutex_destroy(m)
+#        define vit__mutex_lock(m) pthread_mutex_lock(m)
+#        define vit__mutex_unlock(m) pthread_mutex_unlock(m)
+#        define vit__cond_init(c) pthread_cond_init(c, NULL)
+#        define vit__cond_destroy(c) pthread_cond_destroy(c)
+#        define vit__cond_wait(c, m) pthread_cond_wait(c, m)
+#        define vit__cond_broadcast(c) pthread_cond_broadcast(c)
+#    endif
+
+/* Sequentially consistent 64-bit atomics; C99 has none of its own. */
+#    if defined(__GNUC__)
+VIT__INLINE uint64_t vit__atomic_load(uint64_t *p) { return __atomic_load_n(p, __ATOMIC_SEQ_CST); }
+VIT__INLINE void vit__atomic_store(uint64_t *p, uint64_t v) {
+    __atomic_store_n(p, v, __ATOMIC_SEQ_CST);
+}
+VIT__INLINE uint64_t vit__atomic_add(uint64_t *p, uint64_t v) {
+    return __atomic_add_fetch(p, v, __ATOMIC_SEQ_CST);
+}
+VIT__INLINE int vit__atomic_swap(uint64_t *p, uint64_t from, uint64_t to) {
+    return __atomic_compare_exchange_n(p, &from, to, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+}
+#    elif defined(_MSC_VER)
+VIT__INLINE uint64_t vit__atomic_add(uint64_t *p, uint64_t v) {
+    return (uint64_t)InterlockedExchangeAdd64((volatile LONG64 *)p, (LONG64)v) + v;
+}
+VIT__INLINE uint64_t vit__atomic_load(uint64_t *p) { return vit__atomic_add(p, 0); }
+VIT__INLINE void vit__atomic_store(uint64_t *p, uint64_t v) {
+    InterlockedExchange64((volatile LONG64 *)p, (LONG64)v);
+}
+VIT__INLINE int vit__atomic_swap(uint64_t *p, uint64_t from, uint64_t to) {
+    return InterlockedCompareExchange64((volatile LONG64 *)p, (LONG64)to, (LONG64)from) ==
+           (LONG64)from;
+}
+#    else
+#        error "vit.h: no atomics known for this compiler; define VIT_NO_THREADS"
+#    endif
+
+VIT__INLINE void vit__pause(void) {
+#    if defined(__GNUC__) && (defined(__x86_64__) || defined(__i386__))
+    __asm__ __volatile__("pause");
+#    elif defined(__GNUC__) && defined(__aarch64__)
+    __asm__ __volatile__("yield");
+#    endif
+}
+
+/* Rounds of vit__pause before a thread goes to sleep: some 50 microseconds. */
+#    define VIT__SPINS 2000
+
+struct vit_threads {
+    /* The job in progress, published by raising `ticket`: job number in the upper
+       32 bits, next index in the lower. The other fields are read before an index
+       is taken and used only if taking it succeeds, which proves that the job is
+       still the same; they are atomics so that a late reader is no data race. */
+    uint64_t ticket;
+    uint64_t count, task, arg;
+    uint64_t finished; /* indices of this job that are done */
+
+    uint64_t sleepers; /* workers waiting for `wake`, and the caller for `done` */
+    uint64_t caller_sleeps;
+    uint64_t stop;
+    vit__mutex mutex;  /* guards going to sleep */
+    vit__mutex owner;  /* held by the session whose job runs */
+    vit__cond wake, done;
+    int num_workers;
+    vit__thread workers[VIT_MAX_THREADS];
+};
+
+/* Takes indices of job `job` until there are none. */
+static void vit__pool_work(vit_threads *pool, uint64_t job) {
+    for (;;) {
+        const uint64_t ticket = vit__atomic_load(&pool->ticket);
+        const uint64_t count = vit__atomic_load(&pool->count);
+        const uint64_t task_bits = vit__atomic_load(&pool->task);
+        const uint64_t arg_bits = vit__atomic_load(&pool->arg);
+        vit_task *task;
+        void *arg;
+        if (ticket >> 32 != job || (ticket & 0xffffffffu) >= count) return;
+        if (!vit__atomic_swap(&pool->ticket, ticket, ticket + 1)) continue;
+        task = (vit_task *)(uintptr_t)task_bits;
+        arg = (void *)(uintptr_t)arg_bits;
+        task(arg, (int)(ticket & 0xffffffffu));
+        if (vit__atomic_add(&pool->finished, 1) == count && vit__atomic_load(&pool->caller_sleeps)) {
+            vit__mutex_lock(&pool->mutex);
+            vit__cond_broadcast(&pool->done);
+            vit__mutex_unlock(&pool->mutex);
+        }
+    }
+}
+
+/* Returns the number of a job other than `last`, or of `last` when asked to stop. */
+static uint64_t vit__pool_wait(vit_threads *pool, uint64_t last) {
+    int spins;
+    for (spins = 0; spins < VIT__SPINS; spins++) {
+        if (vit__atomic_load(&pool->ticket) >> 32 != last || vit__atomic_load(&pool->stop))
+            return vit__atomic_load(&pool->ticket) >> 32;
+        vit__pause();
+    }
+    vit__mutex_lock(&pool->mutex);
+    vit__atomic_add(&pool->sleepers, 1);
+    while (vit__atomic_load(&pool->ticket) >> 32 == last && !vit__atomic_load(&pool->stop))
+        vit__cond_wait(&pool->wake, &pool->mutex);
+    vit__atomic_add(&pool->sleepers, (uint64_t)-1);
+    vit__mutex_unlock(&pool->mutex);
+    return vit__atomic_load(&pool->ticket) >> 32;
+}
+
+#    if VIT__WINDOWS
+static DWORD WINAPI vit__pool_main(void *arg) {
+#    else
+static void *vit__pool_main(void *arg) {
+#    endif
+    vit_threads *pool = (vit_threads *)arg;
+    uint64_t job = 0;
+    while (!vit__atomic_load(&pool->stop)) {
+        job = vit__pool_wait(pool, job);
+        vit__pool_work(pool, job);
+    }
+    return 0;
+}
+
+static void vit__pool_wake(vit_threads *pool) {
+    if (!vit__atomic_load(&pool->sleepers)) return;
+    vit__mutex_lock(&pool->mutex);
+    vit__cond_broadcast(&pool->wake);
+    vit__mutex_unlock(&pool->mutex);
+}
+
+/* Waits until every index of the job is done. */
+static void vit__pool_join(vit_threads *pool, uint64_t count) {
+    int spins;
+    for (spins = 0; spins < VIT__SPINS; spins++) {
+        if (vit__atomic_load(&pool->finished) == count) return;
+        vit__pause();
+    }
+    vit__mutex_lock(&pool->mutex);
+    vit__atomic_store(&pool->caller_sleeps, 1);
+    while (vit__atomic_load(&pool->finished) != count) vit__cond_wait(&pool->done, &pool->mutex);
+    vit__atomic_store(&pool->caller_sleeps, 0);
+    vit__mutex_unlock(&pool->mutex);
+}
+
+static void vit__pool_for(void *user, int count, vit_task *task, void *arg) {
+    vit_threads *pool = (vit_threads *)user;
+    uint64_t job;
+    if (count <= 1 || pool->num_workers == 0) {
+        vit__serial_for(count, task, arg);
+        return;
+    }
+    vit__mutex_lock(&pool->owner);
+    /* An index of 2^31 lies above any count, so between the two stores of the
+       ticket nobody can take one while the fields change. */
+    job = ((vit__atomic_load(&pool->ticket) >> 32) + 1) & 0xffffffffu;
+    vit__atomic_store(&pool->finished, 0);
+    vit__atomic_store(&pool->ticket, job << 32 | 0x80000000u);
+    vit__atomic_store(&pool->count, (uint64_t)(unsigned)count);
+    vit__atomic_store(&pool->task, (uint64_t)(uintptr_t)task);
+    vit__atomic_store(&pool->arg, (uint64_t)(uintptr_t)arg);
+    job = (job + 1) & 0xffffffffu;
+    vit__atomic_store(&pool->ticket, job << 32);
+    vit__pool_wake(pool);
+    vit__pool_work(pool, job);
+    vit__pool_join(pool, (uint64_t)(unsigned)count);
+    vit__mutex_unlock(&pool->owner);
+}
+
+static int vit__num_cores(void) {
+#    if VIT__WINDOWS
+    SYSTEM_INFO info;
+    GetSystemInfo(&info);
+    return (int)info.dwNumberOfProcessors;
+#    else
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    return cores > 0 && cores < VIT_MAX_THREADS ? (int)cores : cores > 0 ? VIT_MAX_THREADS : 1;
+#    endif
+}
+
+static int vit__thread_start(vit__thread *thread, vit_threads *pool) {
+#    if VIT__WINDOWS
+    *thread = CreateThread(NULL, 0, vit__pool_main, pool, 0, NULL);
+    return *thread != NULL;
+#    else
+    return pthread_create(thread, NULL, vit__pool_main, pool) == 0;
+#    endif
+}
+
+static void vit__thread_join(vit__thread thread) {
+#    if VIT__WINDOWS
+    WaitForSingleObject(thread, INFINITE);
+    CloseHandle(thread);
+#    else
+    pthread_join(thread, NULL);
+#    endif
+}
+
+VIT_API void vit_threads_destroy(vit_threads *threads) {
+    int i;
+    if (!threads) return;
+    vit__atomic_store(&threads->stop, 1);
+    vit__pool_wake(threads);
+    for (i = 0; i < threads->num_workers; i++) vit__thread_join(threads->workers[i]);
+    vit__cond_destroy(&threads->done);
+    vit__cond_destroy(&threads->wake);
+    vit__mutex_destroy(&threads->owner);
+    vit__mutex_destroy(&threads->mutex);
+    VIT_FREE(threads);
+}
+
+/* Undoes what succeeded when a later part cannot be had. */
+static int vit__pool_init(vit_threads *pool) {
+    if (vit__mutex_init(&pool->mutex) != 0) return 0;
+    if (vit__mutex_init(&pool->owner) == 0) {
+        if (vit__cond_init(&pool->wake) == 0) {
+            if (vit__cond_init(&pool->done) == 0) return 1;
+            vit__cond_destroy(&pool->wake);
+        }
+        vit__mutex_destroy(&pool->owner);
+    }
+    vit__mutex_destroy(&pool->mutex);
+    return 0;
+}
+
+VIT_API vit_result vit_threads_create(int num_threads, vit_threads **threads,
+                                      vit_executor *executor) {
+    vit_threads *pool;
+    if (!threads || !executor || num_threads < 0 || num_threads > VIT_MAX_THREADS)
+        return VIT_ERROR_ARGUMENT;
+    *threads = NULL;
+    if (num_threads == 0) num_threads = vit__min(vit__num_cores(), VIT_MAX_THREADS);
+    pool = (vit_threads *)VIT_MALLOC(sizeof *pool);
+    if (!pool) return VIT_ERROR_MEMORY;
+    memset(pool, 0, sizeof *pool);
+    if (!vit__pool_init(pool)) {
+        VIT_FREE(pool);
+        return VIT_ERROR_MEMORY;
+    }
+    while (pool->num_workers < num_threads - 1) {
+        if (!vit__thread_start(&pool->workers[pool->num_workers], pool)) {
+            vit_threads_destroy(pool);
+            return VIT_ERROR_MEMORY;
+        }
+        pool->num_workers++;
+    }
+    *threads = pool;
+    executor->parallel_for = vit__pool_for;
+    executor->user = pool;
+    executor->num_threads = num_threads;
+    return VIT_OK;
+}
+
+#endif /* VIT__POOL */
+
+/* ------------------------------------------------------------------------- */
+/* >>math                                                                    */
+/*                                                                           */
+/* Elementary functions as fixed sequences of additions, multiplications and */
+/* fused multiply-adds: the same bits on every CPU, unlike libm's. Each takes */
+/* the tier's fma, so that one text serves all tiers.                        */
+/*                                                                           */
+/* A rule that keeps it so under every compiler: no product is ever added to */
+/* anything by a plain +, because some compilers would fuse the two and some */
+/* not. Where a sum of products is meant, fma says so.                       */
+/* ------------------------------------------------------------------------- */
+
+typedef float vit__fma_fn(float a, float b, float c); /* a * b + c, rounded once */
+
+#if defined(VIT_NO_FMA)
+VIT__INLINE float vit__fma_scalar(float a, float b, float c) { return a * b + c; }
+#elif VIT__HAS_FMA && defined(__GNUC__)
+VIT__INLINE float vit__fma_scalar(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+#else
+/* The product of two floats is exact in double. The sum is rounded to odd (the
+   last bit is set if anything was lost), which makes the second rounding, to
+   float, right: Boldo and Melquiond, "Emulation of FMA and correctly rounded
+   sums", 2008. */
+VIT__INLINE float vit__fma_scalar(float a, float b, float c) {
+    const double product = (double)a * (double)b, addend = (double)c;
+    double sum = product + addend;
+    const double virtual_addend = sum - product; /* Knuth's two-sum: the exact error */
+    const double lost = (product - (sum - virtual_addend)) + (addend - virtual_addend);
+    uint64_t bits;
+    memcpy(&bits, &sum, 8);
+    if ((lost > 0 || lost < 0) && !(bits & 1)) bits += (lost > 0) == (sum > 0) ? 1u : (uint64_t)-1;
+    memcpy(&sum, &bits, 8);
+    return (float)sum;
+}
+#endif
+
+/* Correctly rounded square root, digit by digit: exact, so the same everywhere,
+   and called once a row only. Negative numbers give NaN. */
+static float vit__sqrt(float x) {
+    uint32_t bits = vit__bits(x), rest, root = 0, bit = 1u << 24;
+    int exponent;
+    if (vit__is_nan(x) || x == 0.0f) return x;
+    if (bits >> 31) return vit__float(0x7fc00000u);
+    if (!vit__is_finite(x)) return x;
+    if (bits < 0x00800000u) { /* subnormal: scale by 2^24 */
+        bits = vit__bits(x * 16777216.0f);
+        exponent = (int)(bits >> 23) - 127 - 24;
+    } else {
+        exponent = (int)(bits >> 23) - 127;
+    }
+    rest = (bits & 0x7fffffu) | 0x800000u;
+    rest <<= 1 + (exponent & 1); /* in units of 2^-24: [1, 4) */
+    exponent = (exponent - (exponent & 1)) / 2;
+    for (; bit; bit >>= 1) { /* rest holds what is left of the square, doubled each round */
+        const uint32_t trial = 2 * root + bit;
+        if (rest >= trial) {
+            rest -= trial;
+            root += bit;
+        }
+        rest <<= 1;
+    }
+    root = (root >> 1) + (root & 1); /* 25 bits to 24; a tie is impossible */
+    return vit__float(((uint32_t)(exponent + 127) << 23) + (root - 0x800000u));
+}
+
+/* exp(x) by x = n ln 2 + r, |r| <= ln 2 / 2, and a polynomial for exp(r) (the
+   coefficients are Cephes' expf). Error below 1.0 ulp for -87 <= x <= 88; below
+   -87 the result stays at exp(-87) = 1.6e-38, which any sum with a 1 ignores. */
+VIT__INLINE float vit__exp(vit__fma_fn *fma, float x) {
+    const float magic = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
+    float shifted, n, r, p;
+    x = -87.0f > x ? -87.0f : x; /* in this order NaN passes through */
+    x = 88.0f < x ? 88.0f : x;
+    shifted = fma(x, 1.44269504f, magic);
+    n = shifted - magic;
+    r = fma(n, -0.693359375f, x); /* ln 2 in two parts, the first one exact */
+    r = fma(n, 2.12194440e-4f, r);
+    p = 1.9875691500e-4f;
+    p = fma(p, r, 1.3981999507e-3f);
+    p = fma(p, r, 8.3334519073e-3f);
+    p = fma(p, r, 4.1665795894e-2f);
+    p = fma(p, r, 1.6666665459e-1f);
+    p = fma(p, r, 5.0000001201e-1f);
+    p = fma(p, r, 1.0f);
+    p = fma(p, r, 1.0f);
+    /* times 2^n; the fma with zero keeps this product from meeting a later + */
+    return fma(p, vit__float((vit__bits(shifted) << 23) + 0x3f800000u), 0.0f);
+}
+
+/* torch.nn.GELU, exact form: x / 2 * (1 + erf(x / sqrt 2)). erf(z) = z P(z^2) /
+   Q(z^2) on |z| <= 3.92, beyond which it rounds to 1: a least-maximum fit of our
+   own, relative error 1.9e-8 before rounding. */
+VIT__INLINE float vit__gelu(vit__fma_fn *fma, float x) {
+    float z = x * 0.70710678f, u, p, q;
+    z = -3.92f > z ? -3.92f : z;
+    z = 3.92f < z ? 3.92f : z;
+    u = z * z;
+    p = 2.0500922e-6f;
+    p = fma(p, u, 2.8488340e-4f);
+    p = fma(p, u, 3.7656259e-3f);
+    p = fma(p, u, 5.2748751e-2f);
+    p = fma(p, u, 1.9040661e-1f);
+    p = fma(p, u, 1.1283791f);
+    q = 3.8091803e-5f;
+    q = fma(q, u, 1.1625387e-3f);
+    q = fma(q, u, 1.4969233e-2f);
+    q = fma(q, u, 1.1410918e-1f);
+    q = fma(q, u, 5.0207621e-1f);
+    q = fma(q, u, 1.0f);
+    return x * 0.5f * (1.0f + z * p / q);
+}
+
+/* tanh(x) = (1 - e) / (1 + e) with e = exp(-2 |x|); near zero, where that would
+   cancel, its series, in error by at most x^9 / 50. */
+VIT__INLINE float vit__tanh(vit__fma_fn *fma, float x) {
+    const float size = vit__float(vit__bits(x) & 0x7fffffffu);
+    const float e = vit__exp(fma, -2.0f * size), u = x * x;
+    const float ratio = (1.0f - e) / (1.0f + e);
+    float series = fma(-17.0f / 315.0f, u, 2.0f / 15.0f);
+    series = fma(series, u, -1.0f / 3.0f);
+    series = fma(series, u, 1.0f) * x;
+    if (size < 0.25f) return series;
+    return x < 0 ? -ratio : ratio;
+}
+
+/* ------------------------------------------------------------------------- */
+/* >>kernels                                                                 */
+/*                                                                           */
+/* What the layers are made of. Each body below is plain C over lanes of 16; */
+/* each tier wraps it in two lines, and its compiler region turns the lanes  */
+/* into the registers it has. Only the matrix product's register tile is     */
+/* written by hand, once for each tier.                                      */
+/* ------------------------------------------------------------------------- */
+
+/* What happens to a tile of a matrix product on its way to memory. */
+typedef struct vit__output {
+    float *c;              /* [rows, cols] of the result                         */
+    size_t ldc;
+    const float *bias;     /* [cols], or NULL                                    */
+    int gelu;              /* 1: c = gelu(product + bias)                        */
+    int add;               /* 1: c += product + bias, the residual stream        */
+} vit__output;
+
+/* The largest register tile of any tier. */
+#define VIT__MAX_TILE_ROWS 8
+#define VIT__MAX_TILE_COLS 48
+
+/* tile[rows][tile_cols] = a[rows][depth] times `panels` consecutive panels; each
+   element is one chain of fma over k in order, from zero. */
+typedef void vit__gemm_fn(float *tile, const float *a, size_t lda, int rows, const void *panel,
+                          int depth, int panels);
+
+typedef struct vit__kernels {
+    vit_isa isa;
+    int tile_rows;
+    int tile_panels;       /* tile_cols / 16                                     */
+    vit__gemm_fn *gemm[3]; /* by vit_dtype of the panels                         */
+    void (*output)(const vit__output *out, float *tile, int tile_cols, int rows, int cols);
+    void (*layernorm)(float *y, const float *x, const float *weight, const float *bias, int dim,
+                      float eps);
+    float (*softmax)(float *x, int n, float scale);
+    void (*scale)(float *y, const float *x, int n, float factor);
+    void (*add)(float *y, const float *a, const float *b, int n);
+} vit__kernels;
+
+/* The one tree that ends every reduction. */
+VIT__INLINE float vit__sum16(float *lane) {
+    int width, i;
+    for (width = 8; width; width /= 2)
+        for (i = 0; i < width; i++) lane[i] += lane[i + width];
+    return lane[0];
+}
+
+/* bias, activation, residual, on a tile that is still in the nearest cache. */
+VIT__INLINE void vit__output_body(vit__fma_fn *fma, const vit__output *out, float *tile,
+                                  int tile_cols, int rows, int cols) {
+    int r, i, l;
+    for (r = 0; r < rows; r++) {
+        float *t = tile + r * tile_cols, *c = out->c + (size_t)r * out->ldc;
+        if (out->bias) {
+            for (i = 0; i + 16 <= cols; i += 16)
+                for (l = 0; l < 16; l++) t[i + l] += out->bias[i + l];
+            for (; i < cols; i++) t[i] += out->bias[i];
+        }
+        if (out->gelu)
+            for (i = 0; i < cols; i += 16)
+                for (l = 0; l < 16; l++) t[i + l] = vit__gelu(fma, t[i + l]);
+        if (out->add) {
+            for (i = 0; i + 16 <= cols; i += 16)
+                for (l = 0; l < 16; l++) t[i + l] += c[i + l];
+            for (; i < cols; i++) t[i] += c[i];
+        }
+        memcpy(c, t, (size_t)cols * sizeof(float));
+    }
+}
+
+/* torch.nn.LayerNorm over one row: (x - mean) / sqrt(var + eps) * weight + bias. */
+VIT__INLINE void vit__layernorm_body(vit__fma_fn *fma, float *y, const float *x,
+                                     const float *weight, const float *bias, int dim, float eps) {
+    float lane[16] = { 0 }, mean, factor;
+    const int full = dim / 16 * 16;
+    int i, l;
+    for (i = 0; i < full; i += 16)
+        for (l = 0; l < 16; l++) lane[l] += x[i + l];
+    for (; i < dim; i++) lane[i - full] += x[i];
+    mean = vit__sum16(lane) / (float)dim;
+    memset(lane, 0, sizeof lane);
+    for (i = 0; i < full; i += 16)
+        for (l = 0; l < 16; l++) lane[l] = fma(x[i + l] - mean, x[i + l] - mean, lane[l]);
+    for (; i < dim; i++) lane[i - full] = fma(x[i] - mean, x[i] - mean, lane[i - full]);
+    factor = 1.0f / vit__sqrt(vit__sum16(lane) / (float)dim + eps);
+    for (i = 0; i < full; i += 16)
+        for (l = 0; l < 16; l++)
+            y[i + l] = fma((x[i + l] - mean) * factor, weight[i + l], bias[i + l]);
+    for (; i < dim; i++) y[i] = fma((x[i] - mean) * factor, weight[i], bias[i]);
+}
+
+/* x = exp(scale * x - max); returns 1 / sum, for the caller to multiply by: the
+   attention does it after the product with V, on fewer numbers. */
+VIT__INLINE float vit__softmax_body(vit__fma_fn *fma, float *x, int n, float scale) {
+    float lane[16], sum[16] = { 0 }, max;
+    const int full = n / 16 * 16;
+    int i, l;
+    for (l = 0; l < 16; l++) lane[l] = -3.4028235e38f;
+    for (i = 0; i < full; i += 16)
+        for (l = 0; l < 16; l++) {
+            x[i + l] *= scale;
+            lane[l] = x[i + l] > lane[l] ? x[i + l] : lane[l];
+        }
+    for (; i < n; i++) {
+        x[i] *= scale;
+        lane[i - full] = x[i] > lane[i - full] ? x[i] : lane[i - full];
+    }
+    for (max = lane[0], l = 1; l < 16; l++) max = lane[l] > max ? lane[l] : max;
+    for (i = 0; i < full; i += 16)
+        for (l = 0; l < 16; l++) {
+            x[i + l] = vit__exp(fma, x[i + l] - max);
+            sum[l] += x[i + l];
+        }
+    for (; i < n; i++) {
+        x[i] = vit__exp(fma, x[i] - max);
+        sum[i - full] += x[i];
+    }
+    return 1.0f / vit__sum16(sum);
+}
+
+VIT__INLINE void vit__scale_body(float *y, const float *x, int n, float factor) {
+    int i, l;
+    for (i = 0; i + 16 <= n; i += 16)
+        for (l = 0; l < 16; l++) y[i + l] = x[i + l] * factor;
+    for (; i < n; i++) y[i] = x[i] * factor;
+}
+
+VIT__INLINE void vit__add_body(float *y, const float *a, const float *b, int n) {
+    int i, l;
+    for (i = 0; i + 16 <= n; i += 16)
+        for (l = 0; l < 16; l++) y[i + l] = a[i + l] + b[i + l];
+    for (; i < n; i++) y[i] = a[i] + b[i];
+}
+
+/* ------------------------------------------------------------------------- */
+/* >>scalar                                                                  */
+/*                                                                           */
+/* The plain C tier, which defines what every other tier must compute.       */
+/* ------------------------------------------------------------------------- */
+
+/* Weight [k] of the 16 columns of a panel, as f32. */
+VIT__INLINE void vit__load_weights(float *w, vit_dtype dtype, const void *panel, int k) {
+    const uint16_t *half = (const uint16_t *)panel;
+    int l;
+    if (dtype == VIT_F32) memcpy(w, (const float *)panel + (size_t)k * 16, 64);
+    else if (dtype == VIT_F16)
+        for (l = 0; l < 16; l++) w[l] = vit__f16_to_f32(half[(size_t)k * 16 + (size_t)l]);
+    else
+        for (l = 0; l < 16; l++)
+            w[l] = vit__bf16_to_f32(half[(size_t)(k / 2) * 32 + (size_t)(2 * l + k % 2)]);
+}
+
+VIT__INLINE void vit__gemm_body(vit_dtype dtype, float *tile, const float *a, size_t lda, int rows,
+                                const void *panel, int depth) {
+    float w[16];
+    int r, k, l;
+    for (r = 0; r < rows; r++)
+        for (l = 0; l < 16; l++) tile[16 * r + l] = 0.0f;
+    for (k = 0; k < depth; k++) {
+        vit__load_weights(w, dtype, panel, k);
+        for (r = 0; r < rows; r++) {
+            const float x = a[(size_t)r * lda + (size_t)k];
+            for (l = 0; l < 16; l++) tile[16 * r + l] = vit__fma_scalar(x, w[l], tile[16 * r + l]);
+        }
+    }
+}
+
+static void vit__gemm_f32_4x16_scalar(float *tile, const float *a, size_t lda, int rows,
+                                      const void *panel, int depth, int panels) {
+    (void)panels;
+    vit__gemm_body(VIT_F32, tile, a, lda, rows, panel, depth);
+}
+
+static void vit__gemm_f16_4x16_scalar(float *tile, const float *a, size_t lda, int rows,
+                                      const void *panel, int depth, int panels) {
+    (void)panels;
+    vit__gemm_body(VIT_F16, tile, a, lda, rows, panel, depth);
+}
+
+static void vit__gemm_bf16_4x16_scalar(float *tile, const float *a, size_t lda, int rows,
+                                       const void *panel, int depth, int panels) {
+    (void)panels;
+    vit__gemm_body(VIT_BF16, tile, a, lda, rows, panel, depth);
+}
+
+static void vit__output_scalar(const vit__output *out, float *tile, int tile_cols, int rows,
+                               int cols) {
+    vit__output_body(vit__fma_scalar, out, tile, tile_cols, rows, cols);
+}
+
+static void vit__layernorm_scalar(float *y, const float *x, const float *weight, const float *bias,
+                                  int dim, float eps) {
+    vit__layernorm_body(vit__fma_scalar, y, x, weight, bias, dim, eps);
+}
+
+static float vit__softmax_scalar(float *x, int n, float scale) {
+    return vit__softmax_body(vit__fma_scalar, x, n, scale);
+}
+
+static void vit__scale_scalar(float *y, const float *x, int n, float factor) {
+    vit__scale_body(y, x, n, factor);
+}
+
+static void vit__add_scalar(float *y, const float *a, const float *b, int n) {
+    vit__add_body(y, a, b, n);
+}
+
+static const vit__kernels vit__kernels_scalar = {
+    VIT_ISA_SCALAR,
+    4,
+    1,
+    { vit__gemm_f32_4x16_scalar, vit__gemm_f16_4x16_scalar, vit__gemm_bf16_4x16_scalar },
+    vit__output_scalar,
+    vit__layernorm_scalar,
+    vit__softmax_scalar,
+    vit__scale_scalar,
+    vit__add_scalar,
+};
+
+/* ------------------------------------------------------------------------- */
+/* >>x86                                                                     */
+/*                                                                           */
+/* Register tiles for AVX2 (6 rows x 16 columns: 12 accumulators of 16       */
+/* registers) and AVX-512 (8 x 48: 24 of 32). Every accumulator is a named   */
+/* variable, written out by the macros below: arrays of them are spilled by  */
+/* gcc 12 and clang 14. Rows past the end repeat the last one, so that one   */
+/* kernel serves every height; their results are not stored to c.            */
+/* ------------------------------------------------------------------------- */
+
+#if VIT__AVX2
+
+#    define VIT__REPEAT_1(X) X(0)
+#    define VIT__REPEAT_2(X) X(0) X(1)
+#    define VIT__REPEAT_4(X) X(0) X(1) X(2) X(3)
+#    define VIT__REPEAT_6(X) X(0) X(1) X(2) X(3) X(4) X(5)
+#    define VIT__REPEAT_8(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
+
+/* Row r of the tile: where its a begins. */
+#    define VIT__ROW(r) const float *const a##r = a + (size_t)(r < rows ? r : rows - 1) * lda;
+
+/* The same six wrappers around the shared bodies, for each tier. */
+#    define VIT__WRAP_BODIES(isa)                                                                 \
+        static void vit__output_##isa(const vit__output *out, float *tile, int tile_cols,         \
+                                      int rows, int cols) {                                       \
+            vit__output_body(vit__fma_##isa, out, tile, tile_cols, rows, cols);                   \
+        }                                                                                         \
+        static void vit__layernorm_##isa(float *y, const float *x, const float *weight,           \
+                                         const float *bias, int dim, float eps) {                 \
+            vit__layernorm_body(vit__fma_##isa, y, x, weight, bias, dim, eps);                    \
+        }                                                                                         \
+        static float vit__softmax_##isa(float *x, int n, float scale) {                           \
+            return vit__softmax_body(vit__fma_##isa, x, n, scale);                                \
+        }                                                                                         \
+        static void vit__scale_##isa(float *y, const float *x, int n, float factor) {             \
+            vit__scale_body(y, x, n, factor);                                                     \
+        }                                                                                         \
+        static void vit__add_##isa(float *y, const float *a, const float *b, int n) {             \
+            vit__add_body(y, a, b, n);                                                            \
+        }
+
+/* --- AVX2 + FMA + F16C ------------------------------------------------------ */
+
+VIT__AVX2_BEGIN
+
+VIT__INLINE float vit__fma_avx2(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+VIT__WRAP_BODIES(avx2)
+
+#    define VIT__ZERO_AVX2(r) __m256 c##r##0 = _mm256_setzero_ps(), c##r##1 = _mm256_setzero_ps();
+
+/* c[r][0..15] = fma(a[r][k], w[0..15], c[r][0..15]) */
+#    define VIT__FMA_AVX2(r)                                                                      \
+        {                                                                                         \
+            const __m256 x = _mm256_broadcast_ss(a##r + k);                                       \
+            c##r##0 = _mm256_fmadd_ps(x, w0, c##r##0);                                            \
+            c##r##1 = _mm256_fmadd_ps(x, w1, c##r##1);                                            \
+        }
+#    define VIT__STORE_AVX2(r)                                                                    \
+        _mm256_storeu_ps(tile + 16 * r, c##r##0);                                                 \
+        _mm256_storeu_ps(tile + 16 * r + 8, c##r##1);
+
+/* Weights k of one panel: w0 columns 0..7, w1 columns 8..15. */
+#    define VIT__LOAD_F32_AVX2                                                                    \
+        const __m256 w0 = _mm256_loadu_ps((const float *)panel + 16 * (size_t)k);                 \
+        const __m256 w1 = _mm256_loadu_ps((const float *)panel + 16 * (size_t)k + 8);
+#    define VIT__LOAD_F16_AVX2                                                                    \
+        const __m128i *h = (const __m128i *)panel + 2 * (size_t)k;                                \
+        const __m256 w0 = _mm256_cvtph_ps(_mm_loadu_si128(h));                                    \
+        const __m256 w1 = _mm256_cvtph_ps(_mm_loadu_si128(h + 1));
+/* A pair holds weight k in its lower half and k + 1 in its upper half: shift the
+   one up, or mask the other out. */
+#    define VIT__LOAD_BF16_AVX2                                                                   \
+        const __m256i *h = (const __m256i *)panel + 2 * (size_t)(k / 2);                          \
+        const __m256i up = _mm256_set1_epi32((int)0xffff0000u);                                   \
+        const __m256i p0 = _mm256_loadu_si256(h), p1 = _mm256_loadu_si256(h + 1);                 \
+        const int odd = k & 1;                                                                    \
+        const __m256 w0 = _mm256_castsi256_ps(odd ? _mm256_and_si256(p0, up)                      \
+                                                  : _mm256_slli_epi32(p0, 16));                   \
+        const __m256 w1 = _mm256_castsi256_ps(odd ? _mm256_and_si256(p1, up)                      \
+                                                  : _mm256_slli_epi32(p1, 16));
+
+#    define VIT__GEMM_AVX2(name, ROWS, LOAD)                                                      \
+        static void name(float *tile, const float *a, size_t lda, int rows, const void *panel,    \
+                         int depth, int panels) {                                                 \
+            int k;                                                                                \
+            ROWS(VIT__ROW)                                                                        \
+            ROWS(VIT__ZERO_AVX2)                                                                  \
+            (void)panels;                                                                         \
+            for (k = 0; k < depth; k++) {                                                         \
+                LOAD                                                                              \
+                ROWS(VIT__FMA_AVX2)                                                               \
+            }                                                                                     \
+            ROWS(VIT__STORE_AVX2)                                                                 \
+        }
+
+VIT__GEMM_AVX2(vit__gemm_f32_6x16_avx2, VIT__REPEAT_6, VIT__LOAD_F32_AVX2)
+VIT__GEMM_AVX2(vit__gemm_f16_6x16_avx2, VIT__REPEAT_6, VIT__LOAD_F16_AVX2)
+VIT__GEMM_AVX2(vit__gemm_bf16_6x16_avx2, VIT__REPEAT_6, VIT__LOAD_BF16_AVX2)
+
+static const vit__kernels vit__kernels_avx2 = {
+    VIT_ISA_AVX2,
+    6,
+    1,
+    { vit__gemm_f32_6x16_avx2, vit__gemm_f16_6x16_avx2, vit__gemm_bf16_6x16_avx2 },
+    vit__output_avx2,
+    vit__layernorm_avx2,
+    vit__softmax_avx2,
+    vit__scale_avx2,
+    vit__add_avx2,
+};
+
+VIT__TARGET_END
+
+#endif /* VIT__AVX2 */
+
+/* --- AVX-512 F BW DQ VL ------------------------------------------------------ */
+
+#if VIT__AVX512
+
+VIT__AVX512_BEGIN
+
+VIT__INLINE float vit__fma_avx512(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+VIT__WRAP_BODIES(avx512)
+
+/* Weights k of 16 columns, from the panel at `p`. */
+VIT__INLINE __m512 vit__load_f32_avx512(const unsigned char *p, int k) {
+    return _mm512_loadu_ps((const float *)(const void *)p + 16 * (size_t)k);
+}
+VIT__INLINE __m512 vit__load_f16_avx512(const unsigned char *p, int k) {
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)p + k));
+}
+VIT__INLINE __m512 vit__load_bf16_avx512(const unsigned char *p, int k) {
+    const __m512i pairs = _mm512_loadu_si512((const __m512i *)(const void *)p + k / 2);
+    const __m512i low = _mm512_slli_epi32(pairs, 16);
+    const __m512i high = _mm512_and_si512(pairs, _mm512_set1_epi32((int)0xffff0000u));
+    return _mm512_castsi512_ps(k & 1 ? high : low);
+}
+
+#    define VIT__ZERO_1_AVX512(r) __m512 c##r##0 = _mm512_setzero_ps();
+#    define VIT__ZERO_3_AVX512(r)                                                                 \
+        __m512 c##r##0 = _mm512_setzero_ps(), c##r##1 = c##r##0, c##r##2 = c##r##0;
+
+/* c[r][0..47] = fma(a[r][k], w[0..47], c[r][0..47]) */
+#    define VIT__FMA_1_AVX512(r) c##r##0 = _mm512_fmadd_ps(_mm512_set1_ps(a##r[k]), w0, c##r##0);
+#    define VIT__FMA_3_AVX512(r)                                                                  \
+        {                                                                                         \
+            const __m512 x = _mm512_set1_ps(a##r[k]);                                             \
+            c##r##0 = _mm512_fmadd_ps(x, w0, c##r##0);                                            \
+            c##r##1 = _mm512_fmadd_ps(x, w1, c##r##1);                                            \
+            c##r##2 = _mm512_fmadd_ps(x, w2, c##r##2);                                            \
+        }
+#    define VIT__STORE_1_AVX512(r) _mm512_storeu_ps(tile + 48 * r, c##r##0);
+#    define VIT__STORE_3_AVX512(r)                                                                \
+        _mm512_storeu_ps(tile + 48 * r, c##r##0);                                                 \
+        _mm512_storeu_ps(tile + 48 * r + 16, c##r##1);                                            \
+        _mm512_storeu_ps(tile + 48 * r + 32, c##r##2);
+#    define VIT__LOAD_1_AVX512(LOAD) const __m512 w0 = LOAD(p, k);
+#    define VIT__LOAD_3_AVX512(LOAD)                                                              \
+        const __m512 w0 = LOAD(p, k), w1 = LOAD(p + stride, k), w2 = LOAD(p + 2 * stride, k);
+
+#    define VIT__GEMM_AVX512(name, ROWS, COLS, LOAD)                                              \
+        static void name(float *tile, const float *a, size_t lda, int rows,                       \
+                         const unsigned char *p, size_t stride, int depth) {                      \
+            int k;                                                                                \
+            ROWS(VIT__ROW)                                                                        \
+            ROWS(VIT__ZERO_##COLS##_AVX512)                                                       \
+            (void)stride;                                                                         \
+            for (k = 0; k < depth; k++) {                                                         \
+                VIT__LOAD_##COLS##_AVX512(LOAD) ROWS(VIT__FMA_##COLS##_AVX512)                    \
+            }                                                                                     \
+            ROWS(VIT__STORE_##COLS##_AVX512)                                                      \
+        }
+
+/* One kernel for each weight type: the full tile, a lower one for few rows, and
+   both one panel wide for what three panels leave over. */
+#    define VIT__GEMM_ALL_AVX512(dtype, enumerator)                                               \
+        VIT__GEMM_AVX512(vit__gemm_##dtype##_8x48_avx512, VIT__REPEAT_8, 3,                       \
+                         vit__load_##dtype##_avx512)                                              \
+        VIT__GEMM_AVX512(vit__gemm_##dtype##_8x16_avx512, VIT__REPEAT_8, 1,                       \
+                         vit__load_##dtype##_avx512)                                              \
+        VIT__GEMM_AVX512(vit__gemm_##dtype##_2x48_avx512, VIT__REPEAT_2, 3,                       \
+                         vit__load_##dtype##_avx512)                                              \
+        static void vit__gemm_##dtype##_avx512(float *tile, const float *a, size_t lda, int rows, \
+                                               const void *panel, int depth, int panels) {        \
+            const size_t stride = (size_t)vit__panel_bytes(enumerator, depth);                    \
+            const unsigned char *p = (const unsigned char *)panel;                                \
+            if (panels == 3 && rows > 2)                                                          \
+                vit__gemm_##dtype##_8x48_avx512(tile, a, lda, rows, p, stride, depth);            \
+            else if (panels == 3)                                                                 \
+                vit__gemm_##dtype##_2x48_avx512(tile, a, lda, rows, p, stride, depth);            \
+            else                                                                                  \
+                for (; panels; panels--, p += stride, tile += 16)                                 \
+                    vit__gemm_##dtype##_8x16_avx512(tile, a, lda, rows, p, stride, depth);        \
+        }
+
+VIT__GEMM_ALL_AVX512(f32, VIT_F32)
+VIT__GEMM_ALL_AVX512(f16, VIT_F16)
+VIT__GEMM_ALL_AVX512(bf16, VIT_BF16)
+
+static const vit__kernels vit__kernels_avx512 = {
+    VIT_ISA_AVX512,
+    8,
+    3,
+    { vit__gemm_f32_avx512, vit__gemm_f16_avx512, vit__gemm_bf16_avx512 },
+    vit__output_avx512,
+    vit__layernorm_avx512,
+    vit__softmax_avx512,
+    vit__scale_avx512,
+    vit__add_avx512,
+};
+
+VIT__TARGET_END
+
+#endif /* VIT__AVX512 */
+
+/* ------------------------------------------------------------------------- */
+/* >>dispatch                                                                */
+/*                                                                           */
+/* Which tier runs here: asked of the CPU, and of the operating system, which */
+/* must save the wide registers, once for each session. cpuid by hand: the   */
+/* compiler's own helpers drag in symbols that shared libraries lack.        */
+/* ------------------------------------------------------------------------- */
+
+#if VIT__AVX2
+static uint64_t vit__xgetbv(void) {
+    uint32_t low, high;
+    __asm__ __volatile__(".byte 0x0f, 0x01, 0xd0" : "=a"(low), "=d"(high) : "c"(0));
+    return (uint64_t)high << 32 | low;
+}
+
+static vit_isa vit__detect_x86(void) {
+    unsigned a, b, c, d, b7;
+    const unsigned fma = 1u << 12, osxsave = 1u << 27, f16c = 1u << 29; /* leaf 1, ecx */
+    const unsigned avx2 = 1u << 5;                                      /* leaf 7, ebx */
+    const unsigned avx512 = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31;  /* F DQ BW VL */
+    const unsigned ymm = 0x06, zmm = 0xe6;                              /* xcr0 */
+    uint64_t saved;
+    if (__get_cpuid_max(0, NULL) < 7) return VIT_ISA_SCALAR;
+    __cpuid(1, a, b, c, d);
+    if ((c & (fma | osxsave | f16c)) != (fma | osxsave | f16c)) return VIT_ISA_SCALAR;
+    __cpuid_count(7, 0, a, b7, c, d);
+    saved = vit__xgetbv();
+    if (!(b7 & avx2) || (saved & ymm) != ymm) return VIT_ISA_SCALAR;
+    if ((b7 & avx512) == avx512 && (saved & zmm) == zmm) return VIT_ISA_AVX512;
+    return VIT_ISA_AVX2;
+}
+#endif
+
+VIT_API vit_isa vit_detect_isa(void) {
+#if VIT__AVX512
+    return vit__detect_x86();
+#elif VIT__AVX2
+    return vit__detect_x86() >= VIT_ISA_AVX2 ? VIT_ISA_AVX2 : VIT_ISA_SCALAR;
+#else
+    return VIT_ISA_SCALAR;
+#endif
+}
+
+VIT_API const char *vit_isa_name(vit_isa isa) {
+    switch (isa) {
+    case VIT_ISA_AUTO: return "auto";
+    case VIT_ISA_SCALAR: return "scalar";
+    case VIT_ISA_AVX2: return "avx2";
+    case VIT_ISA_AVX512: return "avx512";
+    }
+    return "unknown";
+}
+
+/* NULL for a tier that this machine or this build lacks. */
+static const vit__kernels *vit__choose_kernels(vit_isa isa) {
+    const vit_isa best = vit_detect_isa();
+    if (isa == VIT_ISA_AUTO) isa = best;
+    if (isa < VIT_ISA_SCALAR || isa > best) return NULL;
+#if VIT__AVX512
+    if (isa == VIT_ISA_AVX512) return &vit__kernels_avx512;
+#endif
+#if VIT__AVX2
+    if (isa == VIT_ISA_AVX2) return &vit__kernels_avx2;
+#endif
+    return &vit__kernels_scalar;
+}
+
+/* ------------------------------------------------------------------------- */
+/* >>layers                                                                  */
+/*                                                                           */
+/* One function for each box of the paper's figure. Each splits its work     */
+/* into tasks for the executor; how it is split changes no result, because   */
+/* every number is computed whole, in one order, by one task.                */
+/* ------------------------------------------------------------------------- */
+
+static void vit__parallel_for(const vit_session *s, int count, vit_task *task, void *arg) {
+    if (count > 1 && s->params.executor.parallel_for)
+        s->params.executor.parallel_for(s->params.executor.user, count, task, arg);
+    else
+        vit__serial_for(count, task, arg);
+}
+
+static const vit__kernels *vit__kernels_of(const vit_session *s) {
+    return (const vit__kernels *)s->kernels;
+}
+
+/* Part `index` of `count` equal shares of n things: [first, return value). */
+static int vit__share(int n, int index, int count, int *first) {
+    *first = (int)((int64_t)n * index / count);
+    return (int)((int64_t)n * (index + 1) / count);
+}
+
+static void vit__call_trace(const vit_session *s, const char *name, const float *data, int d0,
+                            int d1, int d2) {
+    int shape[4] = { 0, 0, 0, 0 };
+    if (!s->params.trace) return;
+    shape[0] = d0;
+    shape[1] = d1;
+    shape[2] = d2;
+    s->params.trace(s->params.trace_user, name, data, shape);
+}
+
+/* The same for tensors of a block: "blocks.<block><name>". */
+static void vit__trace_block(const vit_session *s, int block, const char *name, const float *data,
+                             int batch, int width) {
+    char full[64];
+    vit__text text;
+    if (!s->params.trace) return;
+    text.at = full;
+    text.end = full + sizeof full - 1;
+    vit__put(&text, "blocks.");
+    vit__put_int(&text, (uint64_t)(unsigned)block);
+    vit__put(&text, name);
+    vit__call_trace(s, full, data, batch, s->model->config.num_tokens, width);
+}
+
+/* --- weights ------------------------------------------------------------------ */
+
+/* Directory entry of a tensor by its row in one of the lists of >>arch. */
+static void vit__stem_tensor(const vit_model *m, int row, vit_tensor *t) {
+    vit_model_tensor(m, vit__count(&m->config, vit__stem_specs, row), t);
+}
+
+static void vit__block_tensor(const vit_model *m, int block, int row, vit_tensor *t) {
+    const vit_config *c = &m->config;
+    const int stem = vit__count(c, vit__stem_specs, VIT__NUM_STEM);
+    const int each = vit__count(c, vit__block_specs, VIT__NUM_BLOCK);
+    vit_model_tensor(m, stem + block * each + vit__count(c, vit__block_specs, row), t);
+}
+
+/* The tail begins where block number `depth` would. */
+static void vit__tail_tensor(const vit_model *m, int row, vit_tensor *t) {
+    const vit_config *c = &m->config;
+    const int stem = vit__count(c, vit__stem_specs, VIT__NUM_STEM);
+    const int each = vit__count(c, vit__block_specs, VIT__NUM_BLOCK);
+    vit_model_tensor(m, stem + c->depth * each + vit__count(c, vit__tail_specs, row), t);
+}
+
+VIT__INLINE const float *vit__floats(const vit_tensor *t) { return (const float *)t->data; }
+
+/* --- linear: y = x w^T + b ----------------------------------------------------- */
+
+typedef struct vit__linear {
+    const vit__kernels *kernels;
+    const unsigned char *panels; /* [cols, depth] in panels of 16 columns of the result */
+    vit_dtype dtype;
+    int rows, cols, depth;
+    const float *a;              /* [rows, depth] */
+    size_t lda;
+    vit__output out;             /* [rows, cols] */
+    int num_tasks;
+} vit__linear;
+
+/* Rows [row, row_end) times panels [panel, panel_end). A group of panels stays
+   in the second cache while the rows stream past it. */
+static void vit__gemm(const vit__linear *l, int row, int row_end, int panel, int panel_end) {
+    const vit__kernels *kernels = l->kernels;
+    const size_t stride = (size_t)vit__panel_bytes(l->dtype, l->depth);
+    const int tile_cols = kernels->tile_panels * 16;
+    float tile[VIT__MAX_TILE_ROWS * VIT__MAX_TILE_COLS];
+    for (; panel < panel_end; panel += kernels->tile_panels) {
+        const int panels = vit__min(kernels->tile_panels, panel_end - panel);
+        const int cols = vit__min(panels * 16, l->cols - panel * 16);
+        vit__output out = l->out;
+        int r;
+        if (out.bias) out.bias += panel * 16;
+        for (r = row; r < row_end; r += kernels->tile_rows) {
+            const int rows = vit__min(kernels->tile_rows, row_end - r);
+            kernels->gemm[l->dtype](tile, l->a + (size_t)r * l->lda, l->lda, rows,
+                                    l->panels + (size_t)panel * stride, l->depth, panels);
+            out.c = l->out.c + (size_t)r * out.ldc + panel * 16;
+            kernels->output(&out, tile, tile_cols, rows, cols);
+        }
+    }
+}
+
+/* Tasks own columns, so that each thread streams its own weights once; where
+   there are too few columns to share out evenly, they own rows. */
+static void vit__linear_task(void *arg, int index) {
+    const vit__linear *l = (const vit__linear *)arg;
+    const int panels = vit__ceil_div(l->cols, 16), tile_rows = l->kernels->tile_rows;
+    const int tiles = vit__ceil_div(l->rows, tile_rows);
+    int first, end;
+    if (panels >= 6 * l->num_tasks || panels >= tiles) {
+        end = vit__share(panels, index, l->num_tasks, &first);
+        vit__gemm(l, 0, l->rows, first, end);
+    } else {
+        end = vit__share(tiles, index, l->num_tasks, &first);
+        vit__gemm(l, first * tile_rows, vit__min(end * tile_rows, l->rows), 0, panels);
+    }
+}
+
+/* Fills in what every linear layer needs; the caller may then set gelu and add. */
+static void vit__linear_init(vit__linear *l, const vit_session *s, const vit_tensor *weight,
+                             const float *bias, const float *a, size_t lda, int rows, float *c) {
+    memset(l, 0, sizeof *l);
+    l->kernels = vit__kernels_of(s);
+    l->panels = (const unsigned char *)weight->data;
+    l->dtype = weight->dtype;
+    l->rows = rows;
+    l->cols = weight->dims[0];
+    l->depth = vit__depth_of(weight);
+    l->a = a;
+    l->lda = lda;
+    l->out.c = c;
+    l->out.ldc = (size_t)l->cols;
+    l->out.bias = bias;
+    l->num_tasks = s->params.executor.num_threads;
+}
+
+static void vit__linear_run(const vit_session *s, vit__linear *l) {
+    vit__parallel_for(s, l->num_tasks, vit__linear_task, l);
+}
+
+/* --- row-wise: LayerNorm, additions --------------------------------------------- */
+
+typedef struct vit__rows {
+    const vit_session *session;
+    const float *x, *weight, *bias;
+    float *y;
+    size_t ldx, ldy;
+    int rows, dim, num_tasks;
+} vit__rows;
+
+static void vit__layernorm_task(void *arg, int index) {
+    const vit__rows *job = (const vit__rows *)arg;
+    const vit__kernels *kernels = vit__kernels_of(job->session);
+    int row, end = vit__share(job->rows, index, job->num_tasks, &row);
+    for (; row < end; row++)
+        kernels->layernorm(job->y + (size_t)row * job->ldy, job->x + (size_t)row * job->ldx,
+                           job->weight, job->bias, job->dim, job->session->model->config.norm_eps);
+}
+
+/* rows of x, ldx apart, to consecutive rows of y. */
+static void vit__layernorm(const vit_session *s, const vit_tensor *weight, const vit_tensor *bias,
+                           const float *x, size_t ldx, int rows, float *y) {
+    vit__rows job;
+    memset(&job, 0, sizeof job);
+    job.session = s;
+    job.x = x;
+    job.y = y;
+    job.weight = vit__floats(weight);
+    job.bias = vit__floats(bias);
+    job.dim = weight->dims[0];
+    job.ldx = ldx;
+    job.ldy = (size_t)job.dim;
+    job.rows = rows;
+    job.num_tasks = vit__min(rows, s->params.executor.num_threads);
+    vit__parallel_for(s, job.num_tasks, vit__layernorm_task, &job);
+}
+
+/* --- patch embedding ------------------------------------------------------------- */
+
+/* im2col: patch number `index` of the batch as one row [in_chans, P, P], the
+   order of a convolution's weight. */
+static void vit__gather_patch(const vit_config *c, const float *input, int index, float *row) {
+    const size_t p = (size_t)c->patch_size;
+    const size_t width = (size_t)c->img_width, plane = width * (size_t)c->img_height;
+    const int image = index / c->num_patches, patch = index % c->num_patches;
+    const float *from = input + (size_t)image * (size_t)c->in_chans * plane +
+                        (size_t)(patch / c->grid_width) * p * width +
+                        (size_t)(patch % c->grid_width) * p;
+    int channel;
+    size_t y;
+    for (channel = 0; channel < c->in_chans; channel++, from += plane)
+        for (y = 0; y < p; y++, row += p) memcpy(row, from + y * width, p * sizeof(float));
+}
+
+static void vit__gather_task(void *arg, int index) {
+    const vit__rows *job = (const vit__rows *)arg;
+    int row, end = vit__share(job->rows, index, job->num_tasks, &row);
+    for (; row < end; row++)
+        vit__gather_patch(&job->session->model->config, job->x, row,
+                          job->y + (size_t)row * job->ldy);
+}
+
+/* Patches of the whole batch as rows: conv2d with stride P is then a linear layer. */
+static void vit__im2col(const vit_session *s, const float *input, int batch, float *patches) {
+    const vit_config *c = &s->model->config;
+    vit__rows job;
+    memset(&job, 0, sizeof job);
+    job.session = s;
+    job.x = input;
+    job.y = patches;
+    job.ldy = (size_t)c->in_chans * (size_t)c->patch_size * (size_t)c->patch_size;
+    job.rows = batch * c->num_patches;
+    job.num_tasks = vit__min(job.rows, s->params.executor.num_threads);
+    vit__parallel_for(s, job.num_tasks, vit__gather_task, &job);
+}
+
+/* x = [cls_token, dist_token, patches] + pos_embed, of every image. */
+static void vit__add_positions(const vit_session *s, const float *patches, int batch) {
+    const vit_config *c = &s->model->config;
+    const vit__kernels *kernels = vit__kernels_of(s);
+    const int dim = c->embed_dim, prefix = c->num_prefix_tokens;
+    const int patch_size = c->num_patches * dim;
+    vit_tensor cls, dist, pos;
+    int i;
+    vit__stem_tensor(s->model, VIT__CLS_TOKEN, &cls);
+    vit__stem_tensor(s->model, VIT__DIST_TOKEN, &dist);
+    vit__stem_tensor(s->model, VIT__POS_EMBED, &pos);
+    for (i = 0; i < batch; i++) {
+        float *x = s->x + (size_t)i * (size_t)c->num_tokens * (size_t)dim;
+        kernels->add(x, vit__floats(&cls), vit__floats(&pos), dim);
+        if (c->has_dist_token)
+            kernels->add(x + dim, vit__floats(&dist), vit__floats(&pos) + dim, dim);
+        kernels->add(x + prefix * dim, patches + (size_t)i * (size_t)patch_size,
+                     vit__floats(&pos) + prefix * dim, patch_size);
+    }
+}
+
+static void vit__patch_embed(const vit_session *s, const float *input, int batch) {
+    const vit_config *c = &s->model->config;
+    const int rows = batch * c->num_patches;
+    vit_tensor weight, bias;
+    vit__linear proj;
+    vit__im2col(s, input, batch, s->scratch);
+    vit__stem_tensor(s->model, VIT__PATCH_WEIGHT, &weight);
+    vit__stem_tensor(s->model, VIT__PATCH_BIAS, &bias);
+    vit__linear_init(&proj, s, &weight, vit__floats(&bias), s->scratch,
+                     (size_t)vit__depth_of(&weight), rows, s->y);
+    vit__linear_run(s, &proj);
+    if (c->has_patch_norm) {
+        vit__stem_tensor(s->model, VIT__PATCH_NORM_WEIGHT, &weight);
+        vit__stem_tensor(s->model, VIT__PATCH_NORM_BIAS, &bias);
+        vit__layernorm(s, &weight, &bias, s->y, (size_t)c->embed_dim, rows, s->y);
+    }
+    vit__call_trace(s, "patch_embed", s->y, batch, c->num_patches, c->embed_dim);
+    vit__add_positions(s, s->y, batch);
+    vit__call_trace(s, "pos_embed", s->x, batch, c->num_tokens, c->embed_dim);
+}
+
+/* --- attention: softmax(scale q k^T) v, head by head ------------------------------ */
+
+/* For each head, k and v are packed as the panels of two small linear layers;
+   then a few query rows at a time go through scores, softmax and values while
+   all of it stays in the second cache. The [N, N] matrix is never written out
+   unless the caller asked for it. */
+typedef struct vit__attention {
+    const vit_session *session;
+    const float *qkv;   /* [batch, N, 3, H, head_dim] */
+    float *context;     /* [batch, N, H, head_dim]    */
+    float *maps;        /* [batch, H, N, N] or NULL   */
+    int batch, num_tasks;
+} vit__attention;
+
+/* Floats of scratch that one task needs: panels of k and v, a tile of scores. */
+static uint64_t vit__attention_scratch(const vit_config *c) {
+    const uint64_t tokens = (uint64_t)(unsigned)vit__round_up(c->num_tokens, 16);
+    const uint64_t dim = (uint64_t)(unsigned)vit__round_up(c->head_dim, 16);
+    return tokens * (uint64_t)(unsigned)c->head_dim + dim * (uint64_t)(unsigned)c->num_tokens +
+           VIT__MAX_TILE_ROWS * tokens;
+}
+
+/* k of one head [N, head_dim] as panels: columns of the product are tokens. */
+static void vit__pack_keys(const vit_config *c, const float *k, size_t ldk, float *panels) {
+    int token, d, l;
+    for (token = 0; token < c->num_tokens; token += 16) {
+        const int valid = vit__min(16, c->num_tokens - token);
+        for (d = 0; d < c->head_dim; d++, panels += 16) {
+            for (l = 0; l < valid; l++) panels[l] = k[(size_t)(token + l) * ldk + (size_t)d];
+            for (; l < 16; l++) panels[l] = 0.0f;
+        }
+    }
+}
+
+/* v of one head [N, head_dim] as panels: columns of the product are its numbers. */
+static void vit__pack_values(const vit_config *c, const float *v, size_t ldv, float *panels) {
+    int token, d, l;
+    for (d = 0; d < c->head_dim; d += 16) {
+        const int valid = vit__min(16, c->head_dim - d);
+        for (token = 0; token < c->num_tokens; token++, panels += 16) {
+            for (l = 0; l < valid; l++) panels[l] = v[(size_t)token * ldv + (size_t)(d + l)];
+            for (; l < 16; l++) panels[l] = 0.0f;
+        }
+    }
+}
+
+/* What a task has at hand while it works on one head of one image. */
+typedef struct vit__attn_head {
+    vit__linear scores; /* q k^T */
+    vit__linear values; /* softmax(...) v */
+    float *maps;        /* [N, N] or NULL */
+} vit__attn_head;
+
+static void vit__attention_begin(const vit__attention *job, int number, float *scratch,
+                                 vit__attn_head *head) {
+    const vit_config *c = &job->session->model->config;
+    const int image = number / c->num_heads, h = number % c->num_heads;
+    const size_t width = (size_t)c->num_heads * (size_t)c->head_dim;
+    const size_t tokens = (size_t)vit__round_up(c->num_tokens, 16);
+    const size_t row = (size_t)image * (size_t)c->num_tokens;
+    const float *q = job->qkv + row * 3 * width + (size_t)h * (size_t)c->head_dim;
+    float *keys = scratch, *values = keys + tokens * (size_t)c->head_dim;
+    vit__pack_keys(c, q + width, 3 * width, keys);
+    vit__pack_values(c, q + 2 * width, 3 * width, values);
+    memset(head, 0, sizeof *head);
+    head->scores.kernels = head->values.kernels = vit__kernels_of(job->session);
+    head->scores.panels = (const unsigned char *)(const void *)keys;
+    head->scores.cols = c->num_tokens;
+    head->scores.depth = c->head_dim;
+    head->scores.a = q;
+    head->scores.lda = 3 * width;
+    head->scores.out.c = values + (size_t)vit__round_up(c->head_dim, 16) * (size_t)c->num_tokens;
+    head->scores.out.ldc = tokens;
+    head->values.panels = (const unsigned char *)(const void *)values;
+    head->values.cols = c->head_dim;
+    head->values.depth = c->num_tokens;
+    head->values.a = head->scores.out.c;
+    head->values.lda = tokens;
+    head->values.out.c = job->context + row * width + (size_t)h * (size_t)c->head_dim;
+    head->values.out.ldc = width;
+    if (job->maps)
+        head->maps = job->maps +
+                     (size_t)number * (size_t)c->num_tokens * (size_t)c->num_tokens;
+}
+
+/* Query rows [first, first + rows) of one head. */
+static void vit__attention_rows(const vit_config *c, const vit__attn_head *head, int first, int rows) {
+    const vit__kernels *kernels = head->scores.kernels;
+    vit__linear scores = head->scores, values = head->values;
+    float factor[VIT__MAX_TILE_ROWS];
+    int r;
+    scores.a += (size_t)first * scores.lda;
+    values.out.c += (size_t)first * values.out.ldc;
+    vit__gemm(&scores, 0, rows, 0, vit__ceil_div(c->num_tokens, 16));
+    for (r = 0; r < rows; r++) {
+        float *row = scores.out.c + (size_t)r * scores.out.ldc;
+        factor[r] = kernels->softmax(row, c->num_tokens, c->attn_scale);
+        if (head->maps)
+            kernels->scale(head->maps + (size_t)(first + r) * (size_t)c->num_tokens, row,
+                           c->num_tokens, factor[r]);
+    }
+    vit__gemm(&values, 0, rows, 0, vit__ceil_div(c->head_dim, 16));
+    for (r = 0; r < rows; r++) {
+        float *row = values.out.c + (size_t)r * values.out.ldc;
+        kernels->scale(row, row, c->head_dim, factor[r]);
+    }
+}
+
+/* Tasks share the query rows of all heads of all images, so that three heads
+   keep two threads equally busy; a head's panels are packed by each task that
+   has rows of it. */
+static void vit__attention_task(void *arg, int index) {
+    const vit__attention *job = (const vit__attention *)arg;
+    const vit_config *c = &job->session->model->config;
+    const int tile = vit__kernels_of(job->session)->tile_rows;
+    const int tiles = vit__ceil_div(c->num_tokens, tile); /* of each head */
+    float *scratch = job->session->attn + (size_t)index * job->session->attn_stride;
+    int current = -1, t;
+    const int end = vit__share(job->batch * c->num_heads * tiles, index, job->num_tasks, &t);
+    vit__attn_head head;
+    memset(&head, 0, sizeof head);
+    for (; t < end; t++) {
+        const int first = t % tiles * tile;
+        if (t / tiles != current) vit__attention_begin(job, current = t / tiles, scratch, &head);
+        vit__attention_rows(c, &head, first, vit__min(tile, c->num_tokens - first));
+    }
+}
+
+/* qkv in scratch to context in y. */
+static void vit__attend(const vit_session *s, int batch, float *maps) {
+    vit__attention job;
+    job.session = s;
+    job.qkv = s->scratch;
+    job.context = s->y;
+    job.maps = maps;
+    job.batch = batch;
+    job.num_tasks = s->params.executor.num_threads;
+    vit__parallel_for(s, job.num_tasks, vit__attention_task, &job);
+}
+
+/* --- transformer block ------------------------------------------------------------ */
+
+/* norm, then the branch's first layer: y = norm(x), scratch = linear(y). */
+static void vit__norm_linear(const vit_session *s, int block, int batch, int norm, int weight,
+                             vit__linear *l) {
+    const vit_config *c = &s->model->config;
+    const int rows = batch * c->num_tokens, has_bias = weight != VIT__QKV_WEIGHT || c->has_qkv_bias;
+    vit_tensor w, b;
+    vit__block_tensor(s->model, block, norm, &w);
+    vit__block_tensor(s->model, block, norm + 1, &b);
+    vit__layernorm(s, &w, &b, s->x, (size_t)c->embed_dim, rows, s->y);
+    vit__trace_block(s, block, norm == VIT__NORM1_WEIGHT ? ".norm1" : ".norm2", s->y, batch,
+                     c->embed_dim);
+    vit__block_tensor(s->model, block, weight, &w);
+    vit__block_tensor(s->model, block, weight + 1, &b);
+    vit__linear_init(l, s, &w, has_bias ? vit__floats(&b) : NULL, s->y, (size_t)c->embed_dim, rows,
+                     s->scratch);
+}
+
+/* The branch's last layer, added to the residual stream: x += linear(a). A trace
+   wants to see the summand first; it then goes through `spare`, with the same
+   two additions. */
+static void vit__linear_residual(const vit_session *s, int block, int batch, int weight,
+                                 const char *name, const float *a, float *spare) {
+    const vit_config *c = &s->model->config;
+    const int rows = batch * c->num_tokens, traced = s->params.trace != NULL;
+    vit_tensor w, b;
+    vit__linear l;
+    vit__block_tensor(s->model, block, weight, &w);
+    vit__block_tensor(s->model, block, weight + 1, &b);
+    vit__linear_init(&l, s, &w, vit__floats(&b), a, (size_t)vit__depth_of(&w), rows,
+                     traced ? spare : s->x);
+    l.out.add = !traced;
+    vit__linear_run(s, &l);
+    if (!traced) return;
+    vit__trace_block(s, block, name, spare, batch, c->embed_dim);
+    vit__kernels_of(s)->add(s->x, s->x, spare, rows * c->embed_dim);
+}
+
+/* x += attn.proj(attention(attn.qkv(norm1(x)))) */
+static void vit__attn(const vit_session *s, int block, int batch, float *maps) {
+    const vit_config *c = &s->model->config;
+    const int width = c->num_heads * c->head_dim;
+    vit__linear qkv;
+    vit__norm_linear(s, block, batch, VIT__NORM1_WEIGHT, VIT__QKV_WEIGHT, &qkv);
+    vit__linear_run(s, &qkv);
+    vit__trace_block(s, block, ".attn.qkv", s->scratch, batch, 3 * width);
+    vit__attend(s, batch, maps);
+    vit__trace_block(s, block, ".attn.context", s->y, batch, width);
+    vit__linear_residual(s, block, batch, VIT__PROJ_WEIGHT, ".attn.proj", s->y, s->scratch);
+    vit__trace_block(s, block, ".attn", s->x, batch, c->embed_dim);
+}
+
+/* x += mlp.fc2(gelu(mlp.fc1(norm2(x)))) */
+static void vit__mlp(const vit_session *s, int block, int batch) {
+    const vit_config *c = &s->model->config;
+    vit__linear fc1;
+    vit__norm_linear(s, block, batch, VIT__NORM2_WEIGHT, VIT__FC1_WEIGHT, &fc1);
+    if (s->params.trace) { /* once more, without the activation, to be seen */
+        vit__linear_run(s, &fc1);
+        vit__trace_block(s, block, ".mlp.fc1", s->scratch, batch, c->mlp_dim);
+    }
+    fc1.out.gelu = 1;
+    vit__linear_run(s, &fc1);
+    vit__trace_block(s, block, ".mlp.act", s->scratch, batch, c->mlp_dim);
+    vit__linear_residual(s, block, batch, VIT__FC2_WEIGHT, ".mlp.fc2", s->scratch, s->y);
+    vit__trace_block(s, block, "", s->x, batch, c->embed_dim);
+}
+
+/* --- head --------------------------------------------------------------------------- */
+
+/* Linear over one row an image; rows is [batch, depth], lda apart. */
+static void vit__head_linear(const vit_session *s, int row, const float *a, size_t lda, int batch,
+                             float *out) {
+    vit_tensor w, b;
+    vit__linear l;
+    vit__tail_tensor(s->model, row, &w);
+    vit__tail_tensor(s->model, row + 1, &b);
+    vit__linear_init(&l, s, &w, vit__floats(&b), a, lda, batch, out);
+    vit__linear_run(s, &l);
+}
+
+/* Linear + tanh over the pooled tokens: the representation layer of ImageNet-21k
+   checkpoints. In place of the tokens, from spare. */
+static void vit__pre_logits(const vit_session *s, int batch, float *pooled, float *out) {
+    const vit_config *c = &s->model->config;
+    const int n = batch * c->representation_dim;
+    int i;
+    vit__head_linear(s, VIT__PRE_LOGITS_WEIGHT, pooled, (size_t)c->embed_dim, batch, out);
+    for (i = 0; i < n; i++) out[i] = vit__tanh(vit__fma_scalar, out[i]);
+    vit__call_trace(s, "pre_logits", out, batch, c->representation_dim, 0);
+}
+
+/* The mean of two rows of numbers, as timm takes it: (a + b) / 2. */
+static void vit__mean2(float *out, const float *a, const float *b, int n) {
+    int i;
+    for (i = 0; i < n; i++) out[i] = (a[i] + b[i]) / 2.0f;
+}
+
+/* logits from what the head reads; with a distillation token from both tokens,
+   `dist` being the second. spare has room for batch * num_classes numbers. */
+static void vit__head_logits(const vit_session *s, const float *cls, const float *dist, size_t ld,
+                             int batch, float *logits, float *spare) {
+    const vit_config *c = &s->model->config;
+    vit__head_linear(s, VIT__HEAD_WEIGHT, cls, ld, batch, logits);
+    vit__call_trace(s, "head", logits, batch, c->num_classes, 0);
+    if (!c->has_dist_token) return;
+    vit__head_linear(s, VIT__HEAD_DIST_WEIGHT, dist, ld, batch, spare);
+    vit__call_trace(s, "head_dist", spare, batch, c->num_classes, 0);
+    vit__mean2(logits, logits, spare, batch * c->num_classes);
+}
+
+/* ------------------------------------------------------------------------- */
+/* >>forward                                                                 */
+/*                                                                           */
+/* The network, top to bottom, and the memory it needs. One plan describes   */
+/* the workspace, for the size query and for the session alike.              */
+/* ------------------------------------------------------------------------- */
+
+/* Floats of each buffer of a session. */
+typedef struct vit__plan {
+    uint64_t x, y, scratch, attn_stride, attn;
+    uint64_t bytes; /* of all, and of aligning the first */
+} vit__plan;
+
+VIT__INLINE uint64_t vit__max64(uint64_t a, uint64_t b) { return a > b ? a : b; }
+VIT__INLINE uint64_t vit__round64(uint64_t n) { return (n + 15) / 16 * 16; }
+
+/* Cannot overflow: batch < 2^31, threads <= 2^16, and the factors are limited by
+   vit_config_check to 2^16 tokens and 2^24 numbers a token. */
+static void vit__make_plan(const vit_config *c, int max_batch, int num_threads, vit__plan *plan) {
+    const uint64_t batch = (uint64_t)(unsigned)max_batch;
+    const uint64_t rows = (uint64_t)(unsigned)c->num_tokens;
+    const uint64_t dim = (uint64_t)(unsigned)c->embed_dim;
+    const uint64_t width = (uint64_t)(unsigned)(c->num_heads * c->head_dim);
+    const uint64_t patch = (uint64_t)(unsigned)(c->in_chans * c->patch_size * c->patch_size);
+    uint64_t scratch = (uint64_t)(unsigned)c->num_patches * patch;
+    scratch = vit__max64(scratch, rows * 3 * width);
+    scratch = vit__max64(scratch, rows * (uint64_t)(unsigned)c->mlp_dim);
+    scratch = vit__max64(scratch, rows * dim); /* a traced projection */
+    scratch = vit__max64(scratch, 2 * (uint64_t)(unsigned)c->representation_dim +
+                                      2 * (uint64_t)(unsigned)c->num_classes);
+    plan->x = vit__round64(batch * rows * dim);
+    plan->y = vit__round64(batch * rows * vit__max64(dim, width));
+    plan->scratch = vit__round64(batch * scratch);
+    plan->attn_stride = vit__round64(vit__attention_scratch(c));
+    plan->attn = plan->attn_stride * (uint64_t)(unsigned)num_threads;
+    plan->bytes = (plan->x + plan->y + plan->scratch + plan->attn) * sizeof(float) + VIT_ALIGN;
+}
+
+/* params with its defaults filled in; 0 if they make no sense. A batch whose
+   activations would exceed 2^31 numbers is quietly done in parts. */
+static int vit__complete_params(const vit_config *c, const vit_params *given,
+                                vit_params *params) {
+    const int64_t most = 0x7fffffff / ((int64_t)c->num_tokens * vit__largest_row(c));
+    memset(params, 0, sizeof *params);
+    if (given) *params = *given;
+    if (params->max_batch == 0) params->max_batch = 1;
+    if (params->max_batch > most) params->max_batch = (int)most;
+    if (!params->executor.parallel_for) params->executor.num_threads = 1;
+    if (params->executor.num_threads == 0) params->executor.num_threads = 1;
+    return params->max_batch > 0 &&
+           params->executor.num_threads > 0 && params->executor.num_threads <= 1 << 16 &&
+           vit__choose_kernels(params->isa) != NULL;
+}
+
+VIT_API size_t vit_workspace_size(const vit_model *model, const vit_params *params) {
+    vit_params full;
+    vit__plan plan;
+    if (!model || !model->tensors || !vit__complete_params(&model->config, params, &full)) return 0;
+    vit__make_plan(&model->config, full.max_batch, full.executor.num_threads, &plan);
+    return plan.bytes <= SIZE_MAX ? (size_t)plan.bytes : 0;
+}
+
+VIT_API vit_result vit_session_init(vit_session *session, const vit_model *model,
+                                    const vit_params *params, void *workspace, size_t size) {
+    vit__plan plan;
+    float *at;
+    if (!session) return VIT_ERROR_ARGUMENT;
+    memset(session, 0, sizeof *session);
+    if (!model || !model->tensors || !vit__complete_params(&model->config, params, &session->params))
+        return VIT_ERROR_ARGUMENT;
+    vit__make_plan(&model->config, session->params.max_batch,
+                   session->params.executor.num_threads, &plan);
+    if (!workspace || size < plan.bytes) return VIT_ERROR_MEMORY;
+    at = (float *)(void *)((unsigned char *)workspace + VIT_ALIGN -
+                           (uintptr_t)workspace % VIT_ALIGN);
+    session->model = model;
+    session->kernels = vit__choose_kernels(session->params.isa);
+    session->isa = vit__kernels_of(session)->isa;
+    session->x = at;
+    session->y = session->x + plan.x;
+    session->scratch = session->y + plan.y;
+    session->attn = session->scratch + plan.scratch;
+    session->attn_stride = (size_t)plan.attn_stride;
+    return VIT_OK;
+}
+
+/* The final norm of every token, only if somebody wants to see it. */
+static void vit__final_tokens(const vit_session *s, int batch, float *tokens) {
+    const vit_config *c = &s->model->config;
+    vit_tensor w, b;
+    vit__tail_tensor(s->model, VIT__NORM_WEIGHT, &w);
+    vit__tail_tensor(s->model, VIT__NORM_BIAS, &b);
+    vit__layernorm(s, &w, &b, s->x, (size_t)c->embed_dim, batch * c->num_tokens, tokens);
+    vit__call_trace(s, "norm", tokens, batch, c->num_tokens, c->embed_dim);
+}
+
+/* Norm of the tokens that the head reads, then head and embedding. y receives
+   [batch, D] of class tokens and, behind them, of distillation tokens. */
+static void vit__head(const vit_session *s, int batch, float *logits, float *embedding) {
+    const vit_config *c = &s->model->config;
+    const size_t image = (size_t)c->num_tokens * (size_t)c->embed_dim;
+    const int dim = vit__embedding_dim(c);
+    float *cls = s->y, *dist = s->y + (size_t)batch * (size_t)c->embed_dim;
+    float *spare = s->scratch;
+    vit_tensor w, b;
+    vit__tail_tensor(s->model, VIT__NORM_WEIGHT, &w);
+    vit__tail_tensor(s->model, VIT__NORM_BIAS, &b);
+    vit__layernorm(s, &w, &b, s->x, image, batch, cls);
+    if (c->has_dist_token)
+        vit__layernorm(s, &w, &b, s->x + c->embed_dim, image, batch, dist);
+    if (c->representation_dim) {
+        vit__pre_logits(s, batch, cls, spare);
+        cls = spare;
+        spare += (size_t)batch * (size_t)dim;
+    }
+    if (logits) vit__head_logits(s, cls, dist, (size_t)dim, batch, logits, spare);
+    if (!embedding) return;
+    if (c->has_dist_token) vit__mean2(embedding, cls, dist, batch * dim);
+    else memcpy(embedding, cls, (size_t)batch * (size_t)dim * sizeof(float));
+}
+
+/* At most max_batch images. */
+static void vit__forward_batch(const vit_session *s, const float *input, int batch,
+                               const vit_outputs *out) {
+    const vit_config *c = &s->model->config;
+    const int map_block = (out->attention_block ? out->attention_block : c->depth) - 1;
+    int i;
+    vit__patch_embed(s, input, batch);
+    for (i = 0; i < c->depth; i++) {
+        vit__attn(s, i, batch, i == map_block ? out->attention : NULL);
+        vit__mlp(s, i, batch);
+    }
+    if (out->tokens) vit__final_tokens(s, batch, out->tokens);
+    else if (s->params.trace) vit__final_tokens(s, batch, s->y);
+    if (out->logits || out->embedding) vit__head(s, batch, out->logits, out->embedding);
+}
+
+VIT__INLINE float *vit__advance(float *p, uint64_t n) { return p ? p + (size_t)n : NULL; }
+
+VIT_API vit_result vit_forward(vit_session *session, const float *input, int batch,
+                               const vit_outputs *outputs) {
+    const vit_config *c;
+    vit_outputs out;
+    size_t image;
+    if (!session || !session->model || !input || batch < 1 || !outputs) return VIT_ERROR_ARGUMENT;
+    c = &session->model->config;
+    out = *outputs;
+    if (out.attention_block < 0 || out.attention_block > c->depth ||
+        (out.attention && c->depth == 0) || (out.logits && !c->num_classes))
+        return VIT_ERROR_ARGUMENT;
+    image = (size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width;
+    while (batch > 0) {
+        const int now = vit__min(batch, session->params.max_batch);
+        const uint64_t n = (uint64_t)(unsigned)now, tokens = (uint64_t)(unsigned)c->num_tokens;
+        vit__forward_batch(session, input, now, &out);
+        batch -= now;
+        input += (size_t)now * image;
+        out.logits = vit__advance(out.logits, n * (unsigned)c->num_classes);
+        out.embedding = vit__advance(out.embedding, n * (unsigned)vit__embedding_dim(c));
+        out.tokens = vit__advance(out.tokens, n * tokens * (unsigned)c->embed_dim);
+        out.attention = vit__advance(out.attention, n * tokens * tokens * (unsigned)c->num_heads);
+    }
+    return VIT_OK;
+}
+
+/* ------------------------------------------------------------------------- */
+/* >>preprocess                                                              */
+/*                                                                           */
+/* The evaluation transform of timm on a PIL image, bit for bit: resize as   */
+/* Pillow's Resample.c does it (antialiased, 8-bit, two passes with 22-bit   */
+/* weights), crop or pad, (x / 255 - mean) / std. Only the pixels that the   */
+/* crop shows are computed, and only as many rows kept as one output row     */
+/* needs, so that scratch stays small for large photos.                      */
+/* ------------------------------------------------------------------------- */
+
+#ifndef VIT_NO_PREPROCESS
+
+/* Where the model's input lies in the photo, once resized. */
+typedef struct vit__geometry {
+    int64_t width, height; /* of the whole resized photo                         */
+    int64_t left, top;     /* of the input within it; negative: padding          */
+} vit__geometry;
+
+/* Keeps a product from being fused with what follows, which would change the
+   weights in their last bit on some compilers. */
+static double vit__product(double a, double b) {
+    volatile double product = a * b;
+    return product;
+}
+
+/* Python's round(): halves to even. For x >= 0. */
+static int64_t vit__round_half_even(double x) {
+    const int64_t floor = (int64_t)x;
+    const double rest = x - (double)floor;
+    if (rest > 0.5 || (rest >= 0.5 && (floor & 1))) return floor + 1;
+    return floor;
+}
+
+/* torchvision's CenterCrop along one side: pads (the odd pixel at the end) or crops. */
+static int64_t vit__crop_offset(int64_t resized, int size) {
+    if (size > resized) return -(((int64_t)size - resized) / 2);
+    return vit__round_half_even((double)(resized - size) / 2.0);
+}
+
+/* timm's ResizeKeepRatio: both sides by one factor, so that the image covers the
+   target (center) or fits into it (border). */
+static void vit__keep_ratio(const vit_config *c, const vit_image *image, vit__geometry *g) {
+    const double down_h = (double)image->height / c->resize_height;
+    const double down_w = (double)image->width / c->resize_width;
+    const int smaller = c->crop_mode == VIT_CROP_CENTER;
+    const double ratio = (down_h < down_w) == smaller ? down_h : down_w;
+    g->width = vit__round_half_even(image->width / ratio);
+    g->height = vit__round_half_even(image->height / ratio);
+    if (g->width < 1) g->width = 1;
+    if (g->height < 1) g->height = 1;
+}
+
+static void vit__find_geometry(const vit_config *c, const vit_image *image, vit__geometry *g) {
+    const int64_t w = image->width, h = image->height, size = c->resize_height;
+    g->width = c->resize_width;
+    g->height = c->resize_height;
+    if (c->crop_mode == VIT_CROP_BORDER || (c->crop_mode == VIT_CROP_CENTER && size != g->width))
+        vit__keep_ratio(c, image, g);
+    else if (c->crop_mode == VIT_CROP_CENTER && w <= h) /* torchvision's Resize(int) */
+        g->height = size * h / w;
+    else if (c->crop_mode == VIT_CROP_CENTER)
+        g->width = size * w / h;
+    g->left = vit__crop_offset(g->width, c->img_width);
+    g->top = vit__crop_offset(g->height, c->img_height);
+}
+
+/* --- resampling weights of one side ------------------------------------------------ */
+
+typedef struct vit__axis {
+    double scale, filter_scale, support; /* input pixels for each output pixel   */
+    int in_size, taps;                   /* most weights of one output pixel     */
+    vit_interpolation interpolation;
+} vit__axis;
+
+static void vit__axis_init(vit__axis *axis, vit_interpolation interpolation, int in, int64_t out) {
+    axis->scale = (double)in / (double)out;
+    axis->filter_scale = axis->scale < 1.0 ? 1.0 : axis->scale;
+    axis->support = (interpolation == VIT_BICUBIC ? 2.0 : 1.0) * axis->filter_scale;
+    axis->in_size = in;
+    axis->taps = (int)axis->support + 1; /* at least ceil(support) */
+    axis->taps = 2 * axis->taps + 1;
+    axis->interpolation = interpolation;
+}
+
+/* Bicubic: Keys' kernel with a = -0.5; bilinear: a triangle. */
+static double vit__filter(vit_interpolation interpolation, double x) {
+    const double a = -0.5;
+    if (x < 0.0) x = -x;
+    if (interpolation == VIT_BILINEAR) return x < 1.0 ? 1.0 - x : 0.0;
+    if (x < 1.0)
+        return vit__product(vit__product(vit__product(a + 2.0, x) - (a + 3.0), x), x) + 1.0;
+    if (x < 2.0)
+        return vit__product(vit__product(vit__product(x - 5.0, x) + 8.0, x) - 4.0, a);
+    return 0.0;
+}
+
+/* Weights of output pixel `out`, for input pixels *first onwards; returns how
+   many. They add up to 2^22, but for rounding. `real` holds axis->taps numbers. */
+static int vit__weights(const vit__axis *axis, int64_t out, int *first, int32_t *weights,
+                        double *real) {
+    const double center = vit__product((double)out + 0.5, axis->scale);
+    const double inverse = 1.0 / axis->filter_scale;
+    double sum = 0.0;
+    int begin = (int)(center - axis->support + 0.5), end = (int)(center + axis->support + 0.5);
+    int i;
+    if (begin < 0) begin = 0;
+    if (end > axis->in_size) end = axis->in_size;
+    for (i = 0; i < end - begin; i++) {
+        real[i] = vit__filter(axis->interpolation,
+                              vit__product((double)(i + begin) - center + 0.5, inverse));
+        sum += real[i];
+    }
+    for (i = 0; i < end - begin; i++) {
+        const double weight = vit__product(sum != 0.0 ? real[i] / sum : real[i], 4194304.0);
+        weights[i] = (int32_t)(weight < 0.0 ? weight - 0.5 : weight + 0.5);
+    }
+    *first = begin;
+    return end - begin;
+}
+
+VIT__INLINE uint8_t vit__clip(int32_t sum) {
+    sum = (sum + (1 << 21)) >> 22;
+    return (uint8_t)(sum < 0 ? 0 : sum > 255 ? 255 : sum);
+}
+
+/* --- the two passes ------------------------------------------------------------------ */
+
+/* Everything a resize works with; the pointers lie in the caller's scratch. */
+typedef struct vit__resizer {
+    const vit_image *image;
+    vit__geometry geometry;
+    vit__axis across, down;
+    int channels;              /* resampled: 1 or 3                                  */
+    int luma;                  /* 1: colour to grey first, as Pillow's convert("L")  */
+    int first_x, end_x;        /* columns of the input that show the photo           */
+    int first_y, end_y;        /* rows likewise                                      */
+    int next_row;              /* the photo's next row to pass over horizontally     */
+    size_t row_size;           /* channels * (end_x - first_x)                       */
+    float *table;              /* [in_chans, 256] normalised values                  */
+    double *real;              /* [taps]                                             */
+    int32_t *weights;          /* [columns, across.taps]                             */
+    int32_t *down_weights;     /* [down.taps]                                        */
+    int32_t *sums;             /* [row_size]                                         */
+    int *firsts, *counts;      /* [columns]                                          */
+    uint8_t *ring;             /* [down.taps, row_size]: rows after the first pass   */
+    uint8_t *line;             /* [row_size]                                         */
+    uint8_t *grey;             /* [image width], if luma                             */
+} vit__resizer;
+
+static int vit__pixel_size(const vit_image *image) {
+    return image->format == VIT_PIXEL_GRAY8 ? 1 : image->format == VIT_PIXEL_RGBA8 ? 4 : 3;
+}
+
+static vit_result vit__resizer_init(vit__resizer *r, const vit_config *c, const vit_image *image) {
+    int64_t end;
+    if (!image || !image->pixels || image->width < 1 || image->height < 1 ||
+        image->width > 1 << 20 || image->height > 1 << 20 || image->stride < 0 ||
+        (unsigned)image->format > VIT_PIXEL_GRAY8 ||
+        (image->stride && image->stride < image->width * vit__pixel_size(image)))
+        return VIT_ERROR_ARGUMENT;
+    if (c->in_chans != 1 && c->in_chans != 3) return VIT_ERROR_UNSUPPORTED;
+    memset(r, 0, sizeof *r);
+    r->image = image;
+    r->channels = image->format == VIT_PIXEL_GRAY8 ? 1 : c->in_chans;
+    r->luma = r->channels == 1 && image->format != VIT_PIXEL_GRAY8;
+    vit__find_geometry(c, image, &r->geometry);
+    vit__axis_init(&r->across, (vit_interpolation)c->interpolation, image->width,
+                   r->geometry.width);
+    vit__axis_init(&r->down, (vit_interpolation)c->interpolation, image->height,
+                   r->geometry.height);
+    r->first_x = (int)(r->geometry.left < 0 ? -r->geometry.left : 0);
+    r->first_y = (int)(r->geometry.top < 0 ? -r->geometry.top : 0);
+    end = r->geometry.width - r->geometry.left;
+    r->end_x = end < c->img_width ? (int)end : c->img_width;
+    end = r->geometry.height - r->geometry.top;
+    r->end_y = end < c->img_height ? (int)end : c->img_height;
+    r->row_size = (size_t)(r->end_x - r->first_x) * (size_t)r->channels;
+    return VIT_OK;
+}
+
+/* The next `size` bytes of scratch, 8-byte aligned; only counted if at is NULL. */
+static void *vit__carve(unsigned char *at, uint64_t *used, uint64_t size) {
+    void *place = at ? at + *used : NULL;
+    *used += (size + 7) / 8 * 8;
+    return place;
+}
+
+/* Lays the resizer's arrays out over scratch; returns the bytes they take. */
+static uint64_t vit__resizer_layout(vit__resizer *r, const vit_config *c, unsigned char *scratch) {
+    const uint64_t columns = (uint64_t)(r->end_x - r->first_x), row = r->row_size;
+    const uint64_t across = (uint64_t)r->across.taps, down = (uint64_t)r->down.taps;
+    uint64_t used = 0;
+    r->real = (double *)vit__carve(scratch, &used, vit__max64(across, down) * sizeof(double));
+    r->table = (float *)vit__carve(scratch, &used, (uint64_t)c->in_chans * 256 * sizeof(float));
+    r->weights = (int32_t *)vit__carve(scratch, &used, columns * across * 4);
+    r->down_weights = (int32_t *)vit__carve(scratch, &used, down * 4);
+    r->sums = (int32_t *)vit__carve(scratch, &used, row * 4);
+    r->firsts = (int *)vit__carve(scratch, &used, columns * sizeof(int));
+    r->counts = (int *)vit__carve(scratch, &used, columns * sizeof(int));
+    r->ring = (uint8_t *)vit__carve(scratch, &used, down * row);
+    r->line = (uint8_t *)vit__carve(scratch, &used, row);
+    r->grey = (uint8_t *)vit__carve(scratch, &used, r->luma ? (uint64_t)r->image->width : 0);
+    return used;
+}
+
+/* Row y of the photo, as grey bytes if the model wants one channel (ITU-R 601
+   luma in 16-bit fixed point, as Pillow). */
+static const uint8_t *vit__photo_row(const vit__resizer *r, int y, int *pixel_size) {
+    const vit_image *image = r->image;
+    const int size = vit__pixel_size(image);
+    const size_t stride = image->stride ? (size_t)image->stride
+                                        : (size_t)image->width * (size_t)size;
+    const uint8_t *p = image->pixels + (size_t)y * stride;
+    int x;
+    *pixel_size = r->luma ? 1 : size;
+    if (!r->luma) return p;
+    for (x = 0; x < image->width; x++, p += size)
+        r->grey[x] = (uint8_t)((p[0] * 19595u + p[1] * 38470u + p[2] * 7471u + 0x8000u) >> 16);
+    return r->grey;
+}
+
+/* First pass: one row of the photo, resized across, into its place in the ring. */
+static void vit__resize_across(vit__resizer *r, int y) {
+    int pixel_size, x, i;
+    const uint8_t *row = vit__photo_row(r, y, &pixel_size);
+    uint8_t *to = r->ring + (size_t)(y % r->down.taps) * r->row_size;
+    for (x = 0; x < r->end_x - r->first_x; x++, to += r->channels) {
+        const uint8_t *from = row + (size_t)r->firsts[x] * (size_t)pixel_size;
+        const int32_t *w = r->weights + (size_t)x * (size_t)r->across.taps;
+        int32_t s0 = 0, s1 = 0, s2 = 0;
+        if (r->channels == 1) {
+            for (i = 0; i < r->counts[x]; i++) s0 += from[i] * w[i];
+            to[0] = vit__clip(s0);
+            continue;
+        }
+        for (i = 0; i < r->counts[x]; i++, from += pixel_size) {
+            s0 += from[0] * w[i];
+            s1 += from[1] * w[i];
+            s2 += from[2] * w[i];
+        }
+        to[0] = vit__clip(s0);
+        to[1] = vit__clip(s1);
+        to[2] = vit__clip(s2);
+    }
+}
+
+/* Second pass: row y of the model's input, from the rows in the ring. */
+static void vit__resize_down(vit__resizer *r, int y) {
+    int first, count, i;
+    size_t x;
+    count = vit__weights(&r->down, y + r->geometry.top, &first, r->down_weights, r->real);
+    if (r->next_row < first) r->next_row = first; /* rows above are never needed */
+    for (; r->next_row < first + count; r->next_row++) vit__resize_across(r, r->next_row);
+    memset(r->sums, 0, r->row_size * sizeof *r->sums);
+    for (i = 0; i < count; i++) {
+        const uint8_t *from = r->ring + (size_t)((first + i) % r->down.taps) * r->row_size;
+        const int32_t weight = r->down_weights[i];
+        for (x = 0; x < r->row_size; x++) r->sums[x] += from[x] * weight;
+    }
+    for (x = 0; x < r->row_size; x++) r->line[x] = vit__clip(r->sums[x]);
+}
+
+/* (v / 255 - mean) / std of every byte, in the order and precision of torch. */
+static void vit__fill_table(const vit_config *c, float *table) {
+    int channel, v;
+    for (channel = 0; channel < c->in_chans; channel++)
+        for (v = 0; v < 256; v++)
+            table[256 * channel + v] = ((float)v / 255.0f - c->mean[channel]) / c->std[channel];
+}
+
+/* Row y of one channel of the input: padding, photo, padding. */
+static void vit__write_row(const vit__resizer *r, const vit_config *c, int y, int channel,
+                           float *out) {
+    const float *table = r->table + 256 * channel;
+    const uint8_t *from = r->line + (r->channels == 3 ? channel : 0);
+    const int shows = y >= r->first_y && y < r->end_y;
+    const int pad = c->crop_mode == VIT_CROP_BORDER
+                        ? (int)vit__round_half_even(255.0 * (double)c->mean[channel]) & 255
+                        : 0;
+    int x;
+    for (x = 0; x < c->img_width; x++) {
+        if (shows && x >= r->first_x && x < r->end_x)
+            out[x] = table[from[(x - r->first_x) * r->channels]];
+        else
+            out[x] = table[pad];
+    }
+}
+
+VIT_API size_t vit_preprocess_size(const vit_model *model, const vit_image *image) {
+    vit__resizer r;
+    uint64_t size;
+    if (!model || !model->tensors || vit__resizer_init(&r, &model->config, image)) return 0;
+    size = vit__resizer_layout(&r, &model->config, NULL) + 8; /* 8: to align it */
+    return size <= SIZE_MAX ? (size_t)size : 0;
+}
+
+/* scratch is large enough; see vit_preprocess. */
+static void vit__preprocess(vit__resizer *r, const vit_config *c, float *input, void *scratch) {
+    const size_t width = (size_t)c->img_width, plane = width * (size_t)c->img_height;
+    unsigned char *aligned = (unsigned char *)scratch + 8 - (uintptr_t)scratch % 8;
+    int x, y, channel;
+    vit__resizer_layout(r, c, aligned);
+    vit__fill_table(c, r->table);
+    for (x = 0; x < r->end_x - r->first_x; x++)
+        r->counts[x] = vit__weights(&r->across, x + r->first_x + r->geometry.left, &r->firsts[x],
+                                    r->weights + (size_t)x * (size_t)r->across.taps, r->real);
+    for (y = 0; y < c->img_height; y++) {
+        if (y >= r->first_y && y < r->end_y) vit__resize_down(r, y);
+        for (channel = 0; channel < c->in_chans; channel++)
+            vit__write_row(r, c, y, channel, input + (size_t)channel * plane + (size_t)y * width);
+    }
+}
+
+VIT_API vit_result vit_preprocess(const vit_model *model, const vit_image *image, float *input,
+                                  void *scratch, size_t scratch_size) {
+    const size_t size = vit_preprocess_size(model, image);
+    vit__resizer r;
+    vit_result result;
+    void *own = NULL;
+    if (!model || !model->tensors || !input) return VIT_ERROR_ARGUMENT;
+    result = vit__resizer_init(&r, &model->config, image);
+    if (result) return result;
+    if (size == 0 || (scratch && scratch_size < size)) return VIT_ERROR_MEMORY;
+#    ifndef VIT_NO_MALLOC
+    if (!scratch) scratch = own = VIT_MALLOC(size);
+#    endif
+    if (!scratch) return VIT_ERROR_MEMORY;
+    vit__preprocess(&r, &model->config, input, scratch);
+#    ifndef VIT_NO_MALLOC
+    if (own) VIT_FREE(own);
+#    else
+    (void)own;
+#    endif
+    return VIT_OK;
+}
+
+#endif /* VIT_NO_PREPROCESS */
+
+/* ------------------------------------------------------------------------- */
+/* >>public                                                                  */
+/*                                                                           */
+/* Bodies of what remains of the API.                                        */
+/* ------------------------------------------------------------------------- */
+
+VIT_API int vit_embedding_dim(const vit_model *model) { return vit__embedding_dim(&model->config); }
+
+VIT_API void vit_softmax(float *x, int n) {
+    if (n > 0) {
+        const float factor = vit__softmax_scalar(x, n, 1.0f);
+        vit__scale_scalar(x, x, n, factor);
+    }
+}
+
+/* Whether score a ranks before score b; NaN ranks behind everything. */
+static int vit__ranks_before(float a, float b) {
+    if (vit__is_nan(a)) return 0;
+    return vit__is_nan(b) || a > b;
+}
+
+VIT_API int vit_top_k(const float *scores, int n, int k, vit_prediction *top) {
+    int count = 0, i, at;
+    for (i = 0; i < n; i++) {
+        if (count == k || k <= 0) {
+            if (k <= 0 || !vit__ranks_before(scores[i], top[k - 1].score)) continue;
+            count--;
+        }
+        for (at = count; at > 0 && vit__ranks_before(scores[i], top[at - 1].score); at--)
+            top[at] = top[at - 1];
+        top[at].index = i;
+        top[at].score = scores[i];
+        count++;
+    }
+    return count;
+}
+
+/* Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014. */
+VIT_API void vit_selftest_input(const vit_config *config, float *input) {
+    const size_t n = (size_t)config->in_chans * (size_t)config->img_height *
+                     (size_t)config->img_width;
+    uint64_t state = (uint64_t)(unsigned)config->selftest_seed;
+    size_t i;
+    for (i = 0; i < n; i++) {
+        uint64_t z = state += 0x9e3779b97f4a7c15ull;
+        z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+        z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+        z ^= z >> 31;
+        input[i] = (float)((int32_t)(z >> 40) - (1 << 23)) / 8388608.0f; /* exact */
+    }
+}
+
+VIT_API vit_result vit_selftest(vit_session *session, float *input, float *output, float *error) {
+    const vit_config *c;
+    vit_outputs outputs;
+    vit_tensor expected;
+    vit_result result;
+    float worst = 0.0f, largest = 0.0f;
+    int i;
+    if (!session || !session->model || !input || !output) return VIT_ERROR_ARGUMENT;
+    c = &session->model->config;
+    if (!(c->selftest_tolerance > 0.0f)) return VIT_ERROR_UNSUPPORTED;
+    vit_selftest_input(c, input);
+    memset(&outputs, 0, sizeof outputs);
+    if (c->num_classes) outputs.logits = output;
+    else outputs.embedding = output;
+    result = vit_forward(session, input, 1, &outputs);
+    if (result) return result;
+    vit__tail_tensor(session->model, VIT__SELFTEST, &expected);
+    for (i = 0; i < vit__output_dim(c); i++) {
+        const float want = vit__floats(&expected)[i], difference = output[i] - want;
+        const float size = vit__float(vit__bits(difference) & 0x7fffffffu);
+        const float magnitude = vit__float(vit__bits(want) & 0x7fffffffu);
+        if (!(size <= worst)) worst = size; /* NaN stays: nothing is <= NaN */
+        if (magnitude > largest) largest = magnitude;
+    }
+    if (largest > 0.0f) worst /= largest;
+    if (error) *error = worst;
+    return worst <= c->selftest_tolerance ? VIT_OK : VIT_ERROR_SELFTEST;
+}
+
+#if !defined(VIT_NO_MALLOC) && !defined(VIT_NO_PREPROCESS)
+/* One block holds input, logits and workspace. */
+VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, int k,
+                                vit_prediction *top) {
+    const size_t workspace = vit_workspace_size(model, NULL);
+    vit_session session;
+    vit_outputs outputs;
+    vit_result result;
+    size_t input_size, num_classes;
+    float *block;
+    int count;
+    if (!workspace || !top || k < 0 || model->config.num_classes == 0) return VIT_ERROR_ARGUMENT;
+    num_classes = (size_t)model->config.num_classes;
+    input_size = (size_t)model->config.in_chans * (size_t)model->config.img_height *
+                 (size_t)model->config.img_width;
+    block = (float *)VIT_MALLOC((input_size + num_classes) * sizeof(float) + workspace);
+    if (!block) return VIT_ERROR_MEMORY;
+    memset(&outputs, 0, sizeof outputs);
+    outputs.logits = block + input_size;
+    result = vit_preprocess(model, image, block, NULL, 0);
+    if (!result)
+        result = vit_session_init(&session, model, NULL, outputs.logits + num_classes, workspace);
+    if (!result) result = vit_forward(&session, block, 1, &outputs);
+    if (!result) {
+        vit_softmax(outputs.logits, (int)num_classes);
+        for (count = vit_top_k(outputs.logits, (int)num_classes, k, top); count < k; count++) {
+            top[count].index = -1;
+            top[count].score = 0.0f;
+        }
+    }
+    VIT_FREE(block);
+    return result;
+}
+#endif
+
+#endif /* VIT_IMPLEMENTATION */
+
+/* CHANGE LOG
+
+   v0.1.0  first version: plain ViT and distilled DeiT in f32, f16, bf16; AVX2 and
+           AVX-512; Pillow-exact preprocessing; the .vit format, version 1.
+
+   LICENSE
+
+   MIT License
+
+   Copyright (c) 2026 the vit.h authors
+
+   Permission is hereby granted, free of charge, to any person obtaining a copy
+   of this software and associated documentation files (the "Software"), to deal
+   in the Software without restriction, including without limitation the rights
+   to use, copy, modify, merge, publish, distribute, sublicense, and/or sell
+   copies of the Software, and to permit persons to whom the Software is
+   furnished to do so, subject to the following conditions:
+
+   The above copyright notice and this permission notice shall be included in all
+   copies or substantial portions of the Software.
+
+   THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR
+   IMPLIED, INCLUDING BUT NOT LIMITED TO THE WARRANTIES OF MERCHANTABILITY,
+   FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE
+   AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER
+   LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
+   OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE
+   SOFTWARE.
+*/
