@@ -765,19 +765,16 @@ int memcmp(const void *a, const void *b, size_t size);
 
 /* A region of functions compiled for a larger instruction set than the rest of
    the file. Vector types must not cross its border; plain C bodies may. */
+#define VIT__PRAGMA(...) _Pragma(#__VA_ARGS__)
+#define VIT__TARGET_AVX2 "avx2,fma,f16c"
+#define VIT__TARGET_AVX512 "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl"
 #if VIT__AVX2 && defined(__clang__)
-#    define VIT__AVX2_BEGIN                                                    \
-        _Pragma("clang attribute push(__attribute__((target(\"avx2,fma,f16c\"))), apply_to = function)")
-#    define VIT__AVX512_BEGIN                                                  \
-        _Pragma("clang attribute push(__attribute__((target(\"avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl\"))), apply_to = function)")
-#    define VIT__TARGET_END _Pragma("clang attribute pop")
+#    define VIT__TARGET_BEGIN(isa)                                                                \
+        VIT__PRAGMA(clang attribute push(__attribute__((target(isa))), apply_to = function))
+#    define VIT__TARGET_END VIT__PRAGMA(clang attribute pop)
 #elif VIT__AVX2
-#    define VIT__AVX2_BEGIN                                                    \
-        _Pragma("GCC push_options") _Pragma("GCC target(\"avx2,fma,f16c\")")
-#    define VIT__AVX512_BEGIN                                                  \
-        _Pragma("GCC push_options")                                            \
-        _Pragma("GCC target(\"avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512\")")
-#    define VIT__TARGET_END _Pragma("GCC pop_options")
+#    define VIT__TARGET_BEGIN(isa) VIT__PRAGMA(GCC push_options) VIT__PRAGMA(GCC target(isa))
+#    define VIT__TARGET_END VIT__PRAGMA(GCC pop_options)
 #endif
 
 /* Bodies shared by the tiers must be inlined into each tier's wrapper, or they
@@ -1344,7 +1341,7 @@ static vit_result vit__check_header(vit_model *model) {
     /* A copy: the bytes of a mapped file could change between check and use. */
     unsigned char header[VIT_HEADER_SIZE];
     static const unsigned char zero[8] = { 0 };
-    uint64_t file_size, meta_size;
+    uint64_t file_size, meta_size, num_sections;
     vit_hash hash;
     if (model->size < VIT_HEADER_SIZE) {
         if (model->size >= 8 && memcmp(model->data, VIT_FILE_MAGIC, 8) != 0)
@@ -1364,8 +1361,9 @@ static vit_result vit__check_header(vit_model *model) {
                              model->size < file_size ? VIT_ERROR_TRUNCATED : VIT_ERROR_CORRUPT,
                              "file size", file_size, model->size);
     meta_size = vit__u64(header + VIT_HEADER_META_SIZE);
+    num_sections = vit__u32(header + VIT_HEADER_NUM_SECTIONS);
     if (meta_size < VIT_HEADER_SIZE || meta_size > file_size ||
-        vit__u32(header + VIT_HEADER_NUM_SECTIONS) > (meta_size - VIT_HEADER_SIZE) / VIT_SECTION_SIZE)
+        num_sections > (meta_size - VIT_HEADER_SIZE) / VIT_SECTION_SIZE)
         return vit__fail(model->detail, VIT_ERROR_CORRUPT, "the section table exceeds meta_size");
     vit_hash_init(&hash);
     vit_hash_update(&hash, header, VIT_HEADER_CHECKSUM);
@@ -1733,7 +1731,8 @@ static vit_result vit__map(const char *path, vit_model *model) {
     if (file == INVALID_HANDLE_VALUE)
         return vit__fail(model->detail, VIT_ERROR_IO, "cannot be opened");
     size.QuadPart = 0;
-    if (GetFileSizeEx(file, &size) && size.QuadPart > 0 && (uint64_t)(size_t)size.QuadPart == (uint64_t)size.QuadPart)
+    if (GetFileSizeEx(file, &size) && size.QuadPart > 0 &&
+        (uint64_t)(size_t)size.QuadPart == (uint64_t)size.QuadPart)
         mapping = CreateFileMappingA(file, NULL, PAGE_READONLY, 0, 0, NULL);
     CloseHandle(file);
     if (!mapping)
@@ -1752,8 +1751,10 @@ static vit_result vit__map(const char *path, vit_model *model) {
 /* Reads `size` bytes to the first 64-byte boundary of a new block. The block's
    address is kept in front of the data, where closing finds it. */
 static vit_result vit__read_bytes(FILE *file, size_t size, vit_model *model) {
-    unsigned char *block, *data;
-    if (size > SIZE_MAX - 2 * VIT_ALIGN || (block = (unsigned char *)VIT_MALLOC(size + 2 * VIT_ALIGN)) == NULL)
+    unsigned char *block = NULL, *data;
+    if (size <= SIZE_MAX - 2 * VIT_ALIGN)
+        block = (unsigned char *)VIT_MALLOC(size + 2 * VIT_ALIGN);
+    if (!block)
         return vit__fail_int(model->detail, VIT_ERROR_MEMORY, "bytes of memory", size, 0);
     data = block + 2 * VIT_ALIGN - (uintptr_t)block % VIT_ALIGN;
     memcpy(data - sizeof block, &block, sizeof block);
@@ -1952,7 +1953,8 @@ static void vit__pool_work(vit_threads *pool, uint64_t job) {
         task = (vit_task *)(uintptr_t)task_bits;
         arg = (void *)(uintptr_t)arg_bits;
         task(arg, (int)(ticket & 0xffffffffu));
-        if (vit__atomic_add(&pool->finished, 1) == count && vit__atomic_load(&pool->caller_sleeps)) {
+        if (vit__atomic_add(&pool->finished, 1) == count &&
+            vit__atomic_load(&pool->caller_sleeps)) {
             vit__mutex_lock(&pool->mutex);
             vit__cond_broadcast(&pool->done);
             vit__mutex_unlock(&pool->mutex);
@@ -2150,9 +2152,9 @@ VIT__INLINE float vit__fma_scalar(float a, float b, float c) {
     double sum = product + addend;
     const double virtual_addend = sum - product; /* Knuth's two-sum: the exact error */
     const double lost = (product - (sum - virtual_addend)) + (addend - virtual_addend);
-    uint64_t bits;
+    uint64_t bits, inexact = (lost > 0) | (lost < 0), away = (lost > 0) == (sum > 0);
     memcpy(&bits, &sum, 8);
-    if ((lost > 0 || lost < 0) && !(bits & 1)) bits += (lost > 0) == (sum > 0) ? 1u : (uint64_t)-1;
+    bits += (inexact & ~bits & 1) * (2 * away - 1);
     memcpy(&sum, &bits, 8);
     return (float)sum;
 }
@@ -2510,7 +2512,7 @@ static const vit__kernels vit__kernels_scalar = {
 
 /* --- AVX2 + FMA + F16C ------------------------------------------------------ */
 
-VIT__AVX2_BEGIN
+VIT__TARGET_BEGIN(VIT__TARGET_AVX2)
 
 VIT__INLINE float vit__fma_avx2(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 VIT__WRAP_BODIES(avx2)
@@ -2586,7 +2588,7 @@ VIT__TARGET_END
 
 #if VIT__AVX512
 
-VIT__AVX512_BEGIN
+VIT__TARGET_BEGIN(VIT__TARGET_AVX512)
 
 VIT__INLINE float vit__fma_avx512(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 VIT__WRAP_BODIES(avx512)
@@ -3100,7 +3102,8 @@ static void vit__attention_begin(const vit__attention *job, int number, float *s
 }
 
 /* Query rows [first, first + rows) of one head. */
-static void vit__attention_rows(const vit_config *c, const vit__attn_head *head, int first, int rows) {
+static void vit__attention_rows(const vit_config *c, const vit__attn_head *head, int first,
+                                int rows) {
     const vit__kernels *kernels = head->scores.kernels;
     vit__linear scores = head->scores, values = head->values;
     float factor[VIT__MAX_TILE_ROWS];
@@ -3334,7 +3337,8 @@ VIT_API vit_result vit_session_init(vit_session *session, const vit_model *model
     float *at;
     if (!session) return VIT_ERROR_ARGUMENT;
     memset(session, 0, sizeof *session);
-    if (!model || !model->tensors || !vit__complete_params(&model->config, params, &session->params))
+    if (!model || !model->tensors ||
+        !vit__complete_params(&model->config, params, &session->params))
         return VIT_ERROR_ARGUMENT;
     vit__make_plan(&model->config, session->params.max_batch,
                    session->params.executor.num_threads, &plan);

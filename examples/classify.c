@@ -201,7 +201,7 @@ static bool choose(int argc, char **argv, choices *c, cli_list *images, int *sta
     const cli_option options[] = {
         { 'm', "model", "MODEL.vit", "the model (default: the bundled cifar10-vit.vit)", CLI_TEXT,
           &c->model, 0, 0 },
-        { 'k', "top", "N", "how many classes to print (default 5)", CLI_INT, &c->k, 1, 1048576 },
+        { 'k', "top", "N", "how many classes to print (default 5)", CLI_INT, &c->k, 1, 1000 },
         { 't', "threads", "N", "threads to compute with (default 0: one per core)", CLI_INT,
           &c->num_threads, 0, 256 },
         { 0, "json", NULL, "one JSON object a line for each image", CLI_FLAG, &c->json, 0, 0 },

@@ -259,7 +259,7 @@ def train_teacher(args):
         for g in opt.param_groups:
             g["lr0"] = g["lr"]
     per_epoch = n // args.batch
-    total = args.epochs * per_epoch
+    total, extra = args.epochs * per_epoch, args.extra * per_epoch
     whiten_steps = math.ceil(3 * total / 8)
     path = os.path.join(args.work, "teacher.ckpt")
     first = 0
@@ -273,7 +273,9 @@ def train_teacher(args):
         mirrored, first = s["mirrored"], s["epoch"]
     step = first * per_epoch
     model.train()
-    for epoch in range(first, args.epochs):
+    # Two stages: a short classic run, then a warm restart on mixed and zoomed
+    # images.  The first alone fits the training set too closely to teach well.
+    for epoch in range(first, args.epochs + args.extra):
         order = torch.randperm(n, generator=gen)
         # Alternate the mirroring of each image: both sides are seen equally often.
         flip_all = mirrored ^ bool(epoch % 2)
@@ -282,14 +284,20 @@ def train_teacher(args):
             for g in sgd.param_groups[:1]:
                 g["lr"] = g["lr0"] * max(0.0, 1 - step / whiten_steps)
             for g in sgd.param_groups[1:] + muon.param_groups:
-                g["lr"] = g["lr0"] * (1 - step / total)
+                g["lr"] = g["lr0"] * ((1 - step / total) if step < total else
+                                      args.restart * (1 - (step - total) / extra))
             for i in range(b * args.batch, (b + 1) * args.batch, micro):
                 idx = order[i:i + micro]
-                v = normalize(random_shift_flip(x[idx].float(), 2, flip_all[idx], gen))
+                if epoch < args.epochs:
+                    v = normalize(random_shift_flip(x[idx].float(), 2, flip_all[idx], gen))
+                    partner, own = torch.arange(len(idx)), torch.ones(len(idx))
+                else:
+                    v, partner, own = mix(geometric(normalize(x[idx]), gen), 0.5, gen)
                 with torch.autocast("cpu", torch.bfloat16):
                     out = model(v).float()
-                loss = F.cross_entropy(out, y[idx], label_smoothing=args.smoothing,
-                                       reduction="sum")
+                ce = [F.cross_entropy(out, t, label_smoothing=args.smoothing,
+                                      reduction="none") for t in (y[idx], y[idx][partner])]
+                loss = (own * ce[0] + (1 - own) * ce[1]).sum()
                 loss.backward()
                 loss_sum += loss.item()
                 hits += (out.argmax(1) == y[idx]).sum().item()
@@ -300,7 +308,7 @@ def train_teacher(args):
             step += 1
             if step % 5 == 0:
                 log(args.work, "teacher", "step %d/%d loss %.4f acc %.4f  %.0f img/s" % (
-                    step, total, loss_sum / seen, hits / seen, seen / (time.time() - t0)))
+                    step, total + extra, loss_sum / seen, hits / seen, seen / (time.time() - t0)))
         save_atomically(dict(model=model.state_dict(), sgd=sgd.state_dict(),
                              muon=muon.state_dict(), rng=gen.get_state(),
                              mirrored=mirrored, epoch=epoch + 1), path)
@@ -761,6 +769,8 @@ def main():
     t.add_argument("data")
     t.add_argument("work")
     t.add_argument("--epochs", type=int, default=8)
+    t.add_argument("--extra", type=int, default=3, help="epochs of the second stage")
+    t.add_argument("--restart", type=float, default=0.5, help="its first learning rate, relative")
     t.add_argument("--batch", type=int, default=2000)
     t.add_argument("--micro", type=int, default=500, help="images per forward pass")
     t.add_argument("--smoothing", type=float, default=0.1)

@@ -95,11 +95,12 @@ class KeyText(metaclass=TextType):
 
 
 def save(name, obj, **options):
-    KeyText.seen = {}
-    torch.serialization.str = KeyText
     buffer = io.BytesIO()
+    if options.get("_use_new_zipfile_serialization") is False:
+        KeyText.seen = {}
+        torch.serialization.str = KeyText
     torch.save(obj, buffer, **options)
-    del torch.serialization.str
+    vars(torch.serialization).pop("str", None)
     write(name, buffer.getvalue())
     return buffer.getvalue()
 
@@ -143,7 +144,6 @@ def big_endian(entries, sizes):
     for name, content in entries:
         folder, key = name.rsplit("/", 1)
         if folder.endswith("/data"):
-            content = np.frombuffer(content, "V%d" % sizes[int(key)]).tobytes()
             n = sizes[int(key)]
             content = b"".join(content[i:i + n][::-1] for i in range(0, len(content), n))
         out.append((name, content))
@@ -228,7 +228,7 @@ def main():
     buffer = io.BytesIO()
     torch.jit.save(torch.jit.script(model), buffer)
     write("torchscript.pt", rezip([(n, c) for n, c in entries_of(buffer.getvalue())
-                                   if not n.endswith(".debug_pkl")], zipfile.ZIP_STORED))
+                                   if "/code/" not in n], zipfile.ZIP_STORED))
 
 
 main()

@@ -405,8 +405,6 @@ static void test_header_fields(void) {
         }
     }
     header_refused("num_sections", VIT_HEADER_NUM_SECTIONS, UINT32_MAX, 4);
-    header_refused("reserved", 40, 1, 8);
-    header_refused("reserved", 56, (uint64_t)1 << 63, 8);
 }
 
 static void test_alignment(void) {
@@ -460,14 +458,15 @@ static void test_section_table(void) {
             section_refused(tags[i], VIT_SECTION_COUNT, 0x7fffffff, 4);
             section_refused(tags[i], VIT_SECTION_COUNT, 0xffffffff, 4);
             section_refused(tags[i], VIT_SECTION_COUNT, 0x40000001, 4);
+            section_refused(tags[i], VIT_SECTION_BYTES, 0, 8);
+        }
+        if (i < 2) {
             section_refused(tags[i], VIT_SECTION_COUNT, 1, 4);
             section_refused(tags[i], VIT_SECTION_COUNT, 0, 4);
-            section_refused(tags[i], VIT_SECTION_BYTES, 0, 8);
         }
     }
     section_refused("data", VIT_SECTION_BYTES, 64, 8);
     section_refused("data", VIT_SECTION_OFFSET, 0, 8);
-    section_refused("labels", VIT_SECTION_REQUIRED, 2, 4);
 }
 
 /* A section that must be there, renamed. */
@@ -520,7 +519,7 @@ static void test_strings(void) {
                 tiny_file f = build_small();
                 tiny_put(tiny_section_data(&f, tags[t]) + 4 * i, offsets[k], 4);
                 tiny_rehash(&f);
-                refused_somehow("string outside its section", &f, tags[t]);
+                refused_somehow("string outside its section", &f, NULL);
                 tiny_free(&f);
             }
         }
@@ -530,7 +529,7 @@ static void test_strings(void) {
         unsigned char *end = tiny_section_data(&f, tags[t]) + bytes;
         end[-1] = 'x';
         tiny_rehash(&f);
-        refused_somehow("strings without an end", &f, tags[t]);
+        refused_somehow("strings without an end", &f, NULL);
         tiny_free(&f);
     }
     tiny_file f = build_small();
@@ -570,6 +569,8 @@ static void one_missing_field(const char *name, int required) {
     tiny_file f = tiny_build(&o);
     if (required) {
         refused_somehow(name, &f, name);
+    } else if (strcmp(name, "selftest_tolerance") == 0) {
+        refused_somehow(name, &f, "selftest"); /* without it there must be no self-test vector */
     } else {
         char detail[VIT_MAX_DETAIL];
         vit_result result = open_only(&f, 0, detail);

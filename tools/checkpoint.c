@@ -256,15 +256,21 @@ static bool probe_lfs(const checkpoint_head *head)
     return head_has(head, 0, "version https://git-lfs");
 }
 
-/* The eight-byte length makes sense, or it does not but the header starts as it must. */
+/* Any two bytes may begin a header length, so safetensors goes first ... */
 static bool probe_safetensors(const checkpoint_head *head)
 {
+    return head->bytes[8] == '{' && base_load64(head->bytes) <= head->file_size - 8;
+}
+
+/* ... and last again, for damaged ones: only the length or only the '{' makes sense. */
+static bool probe_damaged_safetensors(const checkpoint_head *head)
+{
     uint64_t length = base_load64(head->bytes);
-    return head->size >= 9
-        && (head->bytes[8] == '{' || (length > 0 && length <= head->file_size - 8));
+    return head->bytes[8] == '{' || (length > 0 && length <= head->file_size - 8);
 }
 
 static const checkpoint_container checkpoint_containers[] = {
+    { "safetensors", probe_safetensors, safetensors_open, NULL },
     { "npz", probe_npz, NULL, "not supported yet" },
     { "PyTorch zip", probe_zip, torch_zip_open, NULL },
     { "PyTorch legacy", probe_torch_legacy, torch_legacy_open, NULL },
@@ -280,7 +286,7 @@ static const checkpoint_container checkpoint_containers[] = {
     { "web page", probe_html, NULL, "not a checkpoint; the download went wrong" },
     { "Git LFS pointer", probe_lfs, NULL, "not the file itself; run git lfs pull" },
     { "safetensors index", probe_json, checkpoint_open_shards, NULL },
-    { "safetensors", probe_safetensors, safetensors_open, NULL }
+    { "safetensors", probe_damaged_safetensors, safetensors_open, NULL }
 };
 
 static bool checkpoint_read_head(const source *s, checkpoint_head *head, report *r)

@@ -47,7 +47,7 @@ uint32_t inflate_crc32(uint32_t crc, const void *data, size_t size)
 
 bool inflate_whole(const void *stream, size_t stream_size, void *destination, size_t size)
 {
-    if (stream_size > INT_MAX || size > INT_MAX) return false;
-    return stbi_zlib_decode_noheader_buffer(destination, (int)size, stream, (int)stream_size)
-        == (int)size;
+    if (stream_size > INT_MAX - INFLATE_PADDING || size > INT_MAX) return false;
+    return stbi_zlib_decode_noheader_buffer(destination, (int)size, stream,
+                                            (int)stream_size + INFLATE_PADDING) == (int)size;
 }

@@ -12,14 +12,12 @@ typedef struct filter {
     float *weight;   /* [outputs, taps] */
 } filter;
 
-/* Keys' cubic with a = -0.5; support 2. The inner piece is evaluated in double and the outer in
- * float, because that is what PyTorch's expression comes to. */
+/* Keys' cubic with a = -0.5; support 2. */
 static float cubic(float x)
 {
     const float a = -0.5f;
-    const double t = fabs((double)x);
     x = fabsf(x);
-    if (x < 1.0f) return (float)((((double)a + 2.0) * t - ((double)a + 3.0)) * t * t + 1.0);
+    if (x < 1.0f) return ((a + 2.0f) * x - (a + 3.0f)) * x * x + 1.0f;
     if (x < 2.0f) return (((x - 5.0f) * x + 8.0f) * x - 4.0f) * a;
     return 0.0f;
 }
@@ -34,17 +32,15 @@ static void filter_free(filter *f)
 static void filter_output(filter *f, int i, int inputs, float scale)
 {
     const float stretch = scale >= 1.0f ? scale : 1.0f;   /* antialias when shrinking */
-    const float support = 2.0f * stretch, center = (float)((double)scale * (i + 0.5));
+    const float support = 2.0f * stretch, center = scale * ((float)i + 0.5f);
     float *weight = f->weight + (size_t)i * (size_t)f->taps, total = 0.0f;
-    int low = (int)((double)(center - support) + 0.5);
-    int high = (int)((double)(center + support) + 0.5), j;
+    int low = (int)(center - support + 0.5f), high = (int)(center + support + 0.5f), j;
     if (low < 0) low = 0;
     if (high > inputs) high = inputs;
     f->first[i] = low;
     f->count[i] = high - low;
     for (j = 0; j < high - low; j++) {
-        const double distance = (double)((float)j + ((float)low - center)) + 0.5;
-        weight[j] = cubic((float)(distance * (double)(1.0f / stretch)));
+        weight[j] = cubic(((float)(j + low) - center + 0.5f) * (1.0f / stretch));
         total += weight[j];
     }
     for (j = 0; j < high - low; j++) weight[j] /= total;
@@ -76,7 +72,7 @@ static void weighted_sum(const filter *f, int i, const float *from, size_t strid
     from += (size_t)f->first[i] * stride;
     for (d = 0; d < dim; d++) to[d] = from[d] * weight[0];
     for (j = 1; j < f->count[i]; j++)
-        for (d = 0; d < dim; d++) to[d] = fmaf(from[(size_t)j * stride + d], weight[j], to[d]);
+        for (d = 0; d < dim; d++) to[d] += from[(size_t)j * stride + d] * weight[j];
 }
 
 bool resample_positions(const float *from, int height, int width, float *to, int new_height,

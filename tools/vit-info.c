@@ -44,8 +44,7 @@ typedef struct totals {
 
 /* Preprocessing constants and the self-test's outputs lie in the file as tensors too. */
 static bool is_parameter(const char *name) {
-    return strcmp(name, "mean") != 0 && strcmp(name, "std") != 0 &&
-           strncmp(name, "selftest", 8) != 0;
+    return strncmp(name, "preprocess.", 11) != 0 && strncmp(name, "selftest.", 9) != 0;
 }
 
 static uint64_t element_count(const vit_tensor *tensor) {
@@ -99,6 +98,7 @@ static int count_synsets(const vit_model *model) {
 
 typedef struct check {
     char checksums[VIT_MAX_DETAIL];     /* "" where all are right, else what is wrong     */
+    bool has_selftest;
     vit_result selftest;
     float error;                        /* max|difference| / max|expected|                */
     vit_isa isa;
@@ -139,6 +139,8 @@ static bool run_check(vit_model *model, int num_threads, check *result) {
     if (vit_model_verify(model) != VIT_OK) {
         snprintf(result->checksums, sizeof result->checksums, "%s", model->detail);
     }
+    result->has_selftest = model->config.selftest_tolerance > 0;
+    if (!result->has_selftest) return result->checksums[0] == '\0';
     result->selftest = vit_threads_create(num_threads, &threads, &executor);
     if (result->selftest == VIT_OK) result->selftest = run_selftest(model, &executor, result);
     vit_threads_destroy(threads);
@@ -280,7 +282,9 @@ static void print_check(const vit_model *model, const totals *sum, const check *
     if (result->checksums[0]) printf("WRONG: %s\n", result->checksums);
     else printf("ok, %d tensors\n", sum->num_tensors);
     printf("  self-test       ");
-    if (result->selftest == VIT_OK || result->selftest == VIT_ERROR_SELFTEST) {
+    if (!result->has_selftest) {
+        printf("none in this file\n");
+    } else if (result->selftest == VIT_OK || result->selftest == VIT_ERROR_SELFTEST) {
         printf("%s on %s: error %.2g, tolerance %.2g\n",
                result->selftest == VIT_OK ? "ok" : "FAILED", vit_isa_name(result->isa),
                (double)result->error, (double)model->config.selftest_tolerance);
@@ -394,11 +398,12 @@ static void json_labels(const vit_model *model) {
 }
 
 static void json_check(const check *result) {
-    bool ran = result->selftest == VIT_OK || result->selftest == VIT_ERROR_SELFTEST;
+    bool ran = result->isa != VIT_ISA_AUTO &&
+               (result->selftest == VIT_OK || result->selftest == VIT_ERROR_SELFTEST);
     printf(", \"check\": {\"checksums\": ");
     json_text(result->checksums[0] ? result->checksums : "ok");
     printf(", \"selftest\": ");
-    json_text(vit_result_string(result->selftest));
+    json_text(result->has_selftest ? vit_result_string(result->selftest) : NULL);
     printf(", \"error\": ");
     if (ran) cli_put_number(stdout, (double)result->error, 9);
     else printf("null");

@@ -549,7 +549,7 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
           "in one batch", CLI_TEXT, &c->trace, 0, 0 },
         { 0, "dump-input", "X.npy", "write what preprocessing produced", CLI_TEXT, &c->dump, 0,
           0 },
-        { 'k', "top", "N", "how many classes to print (default 5)", CLI_INT, &c->k, 1, 1048576 },
+        { 'k', "top", "N", "how many classes to print (default 5)", CLI_INT, &c->k, 1, 1000 },
         { 't', "threads", "N", "threads to compute with (default 0: one per core)", CLI_INT,
           &c->num_threads, 0, 256 },
         { 0, "isa", "NAME", "auto, scalar, avx2 or avx512 (default auto)", CLI_TEXT, &c->isa, 0,

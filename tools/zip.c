@@ -349,9 +349,9 @@ static bool zip_inflate(const source *s, const zip_entry *e, void *destination, 
 {
     uint8_t *stored;
     bool ok;
-    if (e->stored_size > INT_MAX || e->size > INT_MAX)
+    if (e->stored_size > INT_MAX - INFLATE_PADDING || e->size > INT_MAX)
         return report_fail(r, "zip: deflated entry \"%.200s\" of 2 GiB or more", e->name);
-    stored = malloc((size_t)e->stored_size + 1);
+    stored = calloc((size_t)e->stored_size + INFLATE_PADDING, 1);
     if (!stored) return report_no_memory(r);
     ok = source_read(s, e->offset, stored, (size_t)e->stored_size, r);
     if (ok && !inflate_whole(stored, (size_t)e->stored_size, destination, (size_t)e->size))

@@ -1,0 +1,98 @@
+# vit.h - builds the tools, the examples and the tests. `make help` lists the targets.
+#
+# CC, CFLAGS and PREFIX may be set on the command line. No flag is needed for speed: the
+# kernels for larger instruction sets are in every build and chosen at run time.
+
+CC      = cc
+CFLAGS  = -O2 -g
+PREFIX  = /usr/local
+VERSION = $(shell sed -n 's/^.* vit\.h - v\([0-9.]*\) .*/\1/p' vit.h)
+
+WARNINGS = -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wundef \
+           -Wcast-align -Wcast-qual -Wdouble-promotion -Wvla -Wstrict-prototypes \
+           -Wmissing-prototypes
+LDLIBS   = -lpthread -lm
+
+PROGRAMS = tools/vit-convert tools/vit-info tools/vit-run examples/classify examples/evaluate
+MODULES  = $(patsubst %.c,%,$(filter-out tools/vit-%.c,$(wildcard tools/*.c)))
+TESTS    = $(patsubst %.c,%,$(wildcard tests/test_*.c))
+
+.PHONY: all demo test help install uninstall clean
+all: $(PROGRAMS) examples/hello
+
+help:
+	@echo "make            build tools and examples"
+	@echo "make demo       install what that needs, build, classify the bundled photo"
+	@echo "make test       install what the tests need, build and run all of them"
+	@echo "make install    header, tools, bundled model and pkg-config file to PREFIX=$(PREFIX)"
+	@echo "make uninstall  remove them again"
+	@echo "make clean      remove everything that was built"
+
+# --- building -----------------------------------------------------------------------------
+# The same rules for each variant: plain ($(1) empty), address and undefined-behaviour
+# sanitizer (build/asan/), thread sanitizer (build/tsan/).
+
+define VARIANT
+build/$(2)/%.o: %.c
+	@mkdir -p $$(@D)
+	$$(CC) -std=c99 $$(WARNINGS) $$(CPPFLAGS) $$(CFLAGS) $(3) -I. -MMD -MP -c $$< -o $$@
+
+build/$(2)/modules.a: $$(MODULES:%=build/$(2)/%.o)
+	@rm -f $$@
+	ar rcs $$@ $$^
+
+$$(PROGRAMS:%=$(1)%): $(1)%: build/$(2)/%.o build/$(2)/modules.a
+	@mkdir -p $$(@D)
+	$$(CC) $$(CFLAGS) $(3) $$(LDFLAGS) $$^ $$(LDLIBS) -o $$@
+
+$$(TESTS:%=build/$(2)/%): build/$(2)/%: build/$(2)/%.o build/$(2)/modules.a
+	$$(CC) $$(CFLAGS) $(3) $$(LDFLAGS) $$^ $$(LDLIBS) -o $$@
+endef
+
+SANITIZE_FLAGS = -fno-omit-frame-pointer -fno-sanitize-recover=all
+$(eval $(call VARIANT,,plain,))
+$(eval $(call VARIANT,build/asan/,asan,-fsanitize=address -fsanitize=undefined $(SANITIZE_FLAGS)))
+$(eval $(call VARIANT,build/tsan/,tsan,-fsanitize=thread $(SANITIZE_FLAGS)))
+
+# What README.md shows: one file, one header, nothing else.
+examples/hello: examples/hello.c vit.h
+	$(CC) -std=c99 $(WARNINGS) $(CFLAGS) -I. $< -o $@
+
+-include $(shell find build -name '*.d' 2>/dev/null)
+.SECONDARY:
+
+# --- the two commands ---------------------------------------------------------------------
+
+demo:
+	@sh tools/install-packages.sh demo
+	@$(MAKE) --no-print-directory -s all
+	examples/classify examples/cat.jpg
+
+TEST_BINARIES = $(TESTS:%=build/plain/%) $(TESTS:%=build/asan/%) $(PROGRAMS:%=build/asan/%) \
+                build/tsan/tests/test_api
+
+test:
+	@sh tools/install-packages.sh test
+	@$(MAKE) --no-print-directory -s -j2 all $(TEST_BINARIES)
+	@bash tests/run.sh
+
+# --- installing ---------------------------------------------------------------------------
+
+install: all
+	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/bin \
+	    $(DESTDIR)$(PREFIX)/share/pkgconfig $(DESTDIR)$(PREFIX)/share/vit
+	install -m 644 vit.h $(DESTDIR)$(PREFIX)/include
+	install -m 755 tools/vit-convert tools/vit-info tools/vit-run $(DESTDIR)$(PREFIX)/bin
+	install -m 755 examples/classify $(DESTDIR)$(PREFIX)/bin/vit-classify
+	install -m 755 examples/evaluate $(DESTDIR)$(PREFIX)/bin/vit-evaluate
+	install -m 644 models/cifar10-vit.vit $(DESTDIR)$(PREFIX)/share/vit
+	printf 'prefix=%s\n\nName: vit.h\nDescription: Vision Transformer inference in one C header\nVersion: %s\nCflags: -I$${prefix}/include\nLibs: -lpthread\n' \
+	    '$(PREFIX)' '$(VERSION)' > $(DESTDIR)$(PREFIX)/share/pkgconfig/vit.pc
+
+uninstall:
+	rm -f $(DESTDIR)$(PREFIX)/include/vit.h $(DESTDIR)$(PREFIX)/share/pkgconfig/vit.pc \
+	    $(addprefix $(DESTDIR)$(PREFIX)/bin/,vit-convert vit-info vit-run vit-classify vit-evaluate) \
+	    $(DESTDIR)$(PREFIX)/share/vit/cifar10-vit.vit
+
+clean:
+	rm -rf build $(PROGRAMS) examples/hello

@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# Runs every test, prints a line for each and the sum at the end; `make test` builds them first.
+# A test is a program or script whose last line is "N passed, N failed". Arguments, if any, pick
+# tests by name. Output is kept in build/log/.
+set -u
+cd "$(dirname "$0")/.."
+mkdir -p build/log
+export ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1
+total_passed=0 total_failed=0
+only=("$@")
+
+wanted() {
+    local name
+    [ ${#only[@]} = 0 ] && return 0
+    for name in "${only[@]}"; do [[ $1 == "$name"* ]] && return 0; done
+    return 1
+}
+
+# run NAME COMMAND...
+run() {
+    local name=$1 log=build/log/$1.log status start line passed failed
+    shift
+    wanted "$name" || return 0
+    start=$SECONDS
+    "$@" >"$log" 2>&1 </dev/null
+    status=$?
+    line=$(tail -n 1 "$log")
+    if [[ $line =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed ]]; then
+        passed=${BASH_REMATCH[1]} failed=${BASH_REMATCH[2]}
+        [ $status != 0 ] && [ "$failed" = 0 ] && failed=1
+    else
+        passed=0 failed=1
+    fi
+    if [ "$failed" != 0 ]; then
+        echo "--- $name failed (exit status $status); the end of $log:"
+        tail -n 30 "$log"
+    fi
+    echo "$name: $passed passed, $failed failed ($((SECONDS - start)) s)"
+    total_passed=$((total_passed + passed)) total_failed=$((total_failed + failed))
+}
+
+for source in tests/test_*.c; do
+    name=$(basename "$source" .c)
+    [ "$name" = test_parity ] && continue # by its driver, below
+    run "$name" "build/plain/tests/$name" tests/data
+    run "$name.sanitized" "build/asan/tests/$name" tests/data
+done
+run test_api.threads build/tsan/tests/test_api tests/data
+for script in tests/test_*.sh; do
+    name=$(basename "$script" .sh)
+    run "$name" env BIN=. bash "$script"
+    run "$name.sanitized" env BIN=build/asan bash "$script"
+done
+run compile bash tests/compile.sh
+
+echo "$total_passed passed, $total_failed failed"
+[ $total_failed = 0 ]

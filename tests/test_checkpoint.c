@@ -1,0 +1,638 @@
+/* test_checkpoint.c - the checkpoint readers: every fixture exactly, then everything broken.
+ *
+ *     test_checkpoint [tests/data]
+ *
+ * The fixtures come from tests/make_checkpoints.py. Links with tools/{base,json,inflate,zip,
+ * pickle,safetensors,torch_file,checkpoint,checkpoint_read}.c. Each broken input must be refused
+ * with a message that contains the word given beside it; sweeps over all positions must neither
+ * crash nor (under sanitizers) touch memory that is not theirs.
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "checkpoint.h"
+#include "inflate.h"
+#include "json.h"
+#include "test.h"
+
+/* === Growing byte strings, to build files by hand === */
+
+typedef struct bytes {
+    uint8_t *data;
+    size_t size, capacity;
+} bytes;
+
+static void put(bytes *b, const void *data, size_t size)
+{
+    if (b->size + size > b->capacity) {
+        b->capacity = (b->size + size) * 2;
+        b->data = realloc(b->data, b->capacity);
+        if (!b->data) abort();
+    }
+    if (size > 0) memcpy(b->data + b->size, data, size);
+    b->size += size;
+}
+
+static void put_number(bytes *b, uint64_t number, size_t width)
+{
+    uint8_t raw[8];
+    size_t i;
+    for (i = 0; i < width; i++) raw[i] = (uint8_t)(number >> 8 * i);
+    put(b, raw, width);
+}
+
+static void put_text(bytes *b, const char *text)
+{
+    put(b, text, strlen(text));
+}
+
+static void discard(bytes *b)
+{
+    free(b->data);
+    memset(b, 0, sizeof *b);
+}
+
+static bool load(bytes *b, const char *folder, const char *name)
+{
+    char path[1024];
+    uint8_t block[4096];
+    size_t got;
+    FILE *file;
+    memset(b, 0, sizeof *b);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    file = fopen(path, "rb");
+    if (!file) return false;
+    while ((got = fread(block, 1, sizeof block, file)) > 0) put(b, block, got);
+    fclose(file);
+    return true;
+}
+
+/* === Opening what may be broken === */
+
+/* Opens, reads and verifies everything; false if any of it was refused. The copy has exactly the
+ * size of the file, so that ASan sees a read beyond its end. */
+static bool open_and_read(const uint8_t *data, size_t size, char error[CHECKPOINT_ERROR_SIZE])
+{
+    checkpoint *c;
+    float values[64];
+    size_t i;
+    bool ok;
+    uint8_t *exact = malloc(size ? size : 1);
+    if (!exact) abort();
+    memcpy(exact, data, size);
+    ok = checkpoint_open_memory("test", exact, size, &c, error, CHECKPOINT_ERROR_SIZE);
+    for (i = 0; ok && i < checkpoint_count(c); i++) {
+        const checkpoint_tensor_info *t = checkpoint_tensor(c, i);
+        int64_t count = t->count < 64 ? t->count : 64;
+        ok = checkpoint_read(c, t, 0, count, values, error, CHECKPOINT_ERROR_SIZE)
+          && checkpoint_read(c, t, t->count - count, count, values, error, CHECKPOINT_ERROR_SIZE);
+    }
+    ok = ok && checkpoint_verify(c, error, CHECKPOINT_ERROR_SIZE);
+    checkpoint_close(c);
+    free(exact);
+    return ok;
+}
+
+/* The input must be refused, quickly, with a message that contains the word. */
+static void check_refused(const char *what, const uint8_t *data, size_t size, const char *word)
+{
+    char error[CHECKPOINT_ERROR_SIZE] = "";
+    clock_t start = clock();
+    bool ok = open_and_read(data, size, error);
+    double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
+    CHECK_MSG(!ok && strstr(error, word) != NULL && seconds < 5, "%s: \"%s\" expected, got %s "
+              "\"%s\" in %.1f s", what, word, ok ? "success" : "error", error, seconds);
+}
+
+static void check_accepted(const char *what, const uint8_t *data, size_t size)
+{
+    char error[CHECKPOINT_ERROR_SIZE] = "";
+    CHECK_MSG(open_and_read(data, size, error), "%s: %s", what, error);
+}
+
+/* === Fixtures that must read exactly === */
+
+typedef struct expectation {
+    bytes json_text, values;
+    json_document json;
+} expectation;
+
+static bool load_expectation(expectation *e, const char *folder)
+{
+    char error[CHECKPOINT_ERROR_SIZE];
+    report r = report_make(error, sizeof error, "expected.json");
+    if (!load(&e->json_text, folder, "expected.json") || !load(&e->values, folder, "expected.bin"))
+        return false;
+    put(&e->json_text, "", 1);
+    return json_parse(&e->json, (char *)e->json_text.data, e->json_text.size - 1, true, 0, &r);
+}
+
+static bool same_float(float a, const uint8_t *expected)
+{
+    uint32_t bits = base_load32(expected), got;
+    float b;
+    memcpy(&b, &bits, sizeof b);
+    memcpy(&got, &a, sizeof got);
+    return got == bits || (a != a && b != b);
+}
+
+static bool same_shape(const checkpoint_tensor_info *t, const json_value *row)
+{
+    const json_value *dim = json_first(json_get(row, "shape"));
+    int i;
+    for (i = 0; i < t->ndim; i++, dim = dim->next)
+        if (!dim || json_integer(dim, -1) != t->dims[i]) return false;
+    return !dim && strcmp(t->name, json_string(json_get(row, "name"), "")) == 0
+        && strcmp(checkpoint_dtype_name(t->dtype), json_string(json_get(row, "dtype"), "")) == 0;
+}
+
+/* Reads in pieces of `step` elements and compares with the values at `at`. */
+static bool same_values(checkpoint *c, const checkpoint_tensor_info *t, int64_t step,
+                        const uint8_t *at, char *error)
+{
+    float values[64];
+    int64_t first, i;
+    for (first = 0; first < t->count; first += step) {
+        int64_t count = t->count - first < step ? t->count - first : step;
+        if (!checkpoint_read(c, t, first, count, values, error, CHECKPOINT_ERROR_SIZE))
+            return false;
+        for (i = 0; i < count; i++)
+            if (!same_float(values[i], at + 4 * (first + i))) return false;
+    }
+    return true;
+}
+
+/* by_name: shards hold the tensors in another order than the expectation. */
+static void check_contents(checkpoint *c, const char *name, const expectation *e)
+{
+    static const int64_t steps[] = { 64, 1, 5 };
+    char error[CHECKPOINT_ERROR_SIZE] = "";
+    const json_value *row;
+    size_t at = 0, s;
+    CHECK_MSG(checkpoint_count(c) == e->json.root->count, "%s: %lu tensors", name,
+              (unsigned long)checkpoint_count(c));
+    for (row = json_first(e->json.root); row; row = row->next) {
+        const checkpoint_tensor_info *t = checkpoint_find(c, json_string(json_get(row, "name"), ""));
+        bool ok = t && same_shape(t, row);
+        for (s = 0; ok && s < 3; s++) ok = same_values(c, t, steps[s], e->values.data + at, error);
+        CHECK_MSG(ok, "%s: %s %s", name, json_string(json_get(row, "name"), ""), error);
+        at += t ? 4 * (size_t)t->count : 0;
+    }
+    CHECK_MSG(at == e->values.size, "%s: %lu bytes of values", name, (unsigned long)at);
+    CHECK_MSG(checkpoint_verify(c, error, sizeof error), "%s", error);
+}
+
+static const struct { const char *name, *kind, *wrapper; } good[] = {
+    { "zip.pt", "PyTorch zip", "" },
+    { "legacy.pt", "PyTorch legacy", "" },
+    { "zip_protocol4.pt", "PyTorch zip", "" },
+    { "legacy_protocol4.pt", "PyTorch legacy", "" },
+    { "wrapped.pt", "PyTorch zip", "model" },
+    { "ema.pt", "PyTorch zip", "state_dict_ema" },
+    { "nested.pt", "PyTorch zip", "teacher.module" },
+    { "deflate.pt", "PyTorch zip", "" },
+    { "zip64.pt", "PyTorch zip", "" },
+    { "big_endian.pt", "PyTorch zip", "" },
+    { "model.safetensors", "safetensors", "" },
+    { "shards/model.safetensors.index.json", "safetensors", "" },
+    { "shards", "safetensors", "" }
+};
+
+static void test_good_fixtures(const char *folder)
+{
+    expectation e;
+    char path[1024], error[CHECKPOINT_ERROR_SIZE];
+    checkpoint *c;
+    size_t i;
+    CHECK(load_expectation(&e, folder));
+    for (i = 0; i < sizeof good / sizeof *good; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, good[i].name);
+        if (!checkpoint_open(path, &c, error, sizeof error)) {
+            CHECK_MSG(0, "%s", error);
+            continue;
+        }
+        CHECK_MSG(strcmp(checkpoint_kind(c), good[i].kind) == 0, "%s", checkpoint_kind(c));
+        CHECK_MSG(strcmp(checkpoint_wrapper(c), good[i].wrapper) == 0, "%s",
+                  checkpoint_wrapper(c));
+        check_contents(c, good[i].name, &e);
+        checkpoint_close(c);
+    }
+    json_free(&e.json);
+    discard(&e.json_text);
+    discard(&e.values);
+}
+
+static const char *metadata(const checkpoint *c, const char *key)
+{
+    size_t i;
+    for (i = 0; i < checkpoint_metadata_count(c); i++)
+        if (strcmp(checkpoint_metadata(c, i)->key, key) == 0)
+            return checkpoint_metadata(c, i)->value;
+    return "";
+}
+
+static checkpoint *open_fixture(const char *folder, const char *name)
+{
+    char path[1024], error[CHECKPOINT_ERROR_SIZE];
+    checkpoint *c;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    CHECK_MSG(checkpoint_open(path, &c, error, sizeof error), "%s", error);
+    return c;
+}
+
+static void test_details(const char *folder)
+{
+    char error[CHECKPOINT_ERROR_SIZE];
+    float values[4] = { 0 };
+    checkpoint *c = open_fixture(folder, "wrapped.pt");
+    if (c) {
+        CHECK(strcmp(metadata(c, "epoch"), "3") == 0);
+        CHECK(strcmp(metadata(c, "args.arch"), "vit_tiny") == 0);
+        CHECK(strcmp(metadata(c, "args.lr"), "0.5") == 0);
+        CHECK(checkpoint_find(c, "no such tensor") == NULL);
+        CHECK(checkpoint_tensor(c, checkpoint_count(c)) == NULL);
+        CHECK(checkpoint_file_count(c) == 1 && checkpoint_file(c, 0)->size > 1000);
+        CHECK(!checkpoint_read(c, checkpoint_tensor(c, 0), 5, 2, values, error, sizeof error)
+              && strstr(error, "asked"));
+        checkpoint_close(c);
+    }
+    c = open_fixture(folder, "model.safetensors");
+    CHECK(c && strcmp(metadata(c, "note"), "caf\xC3\xA9 \xF0\x9F\x98\x80") == 0);
+    checkpoint_close(c);
+    c = open_fixture(folder, "shards");
+    CHECK(c && checkpoint_file_count(c) == 3);
+    checkpoint_close(c);
+    c = open_fixture(folder, "subclass.pt");
+    CHECK(c && checkpoint_read(c, checkpoint_find(c, "t"), 0, 3, values, error, sizeof error)
+          && values[2] == 9.0f);
+    checkpoint_close(c);
+    c = open_fixture(folder, "complex.pt");
+    CHECK(c && checkpoint_skipped_count(c) == 1
+          && strcmp(checkpoint_skipped(c, 0)->key, "freqs") == 0);
+    checkpoint_close(c);
+    c = open_fixture(folder, "torchscript.pt");
+    CHECK(c && strcmp(checkpoint_kind(c), "TorchScript") == 0 && checkpoint_count(c) == 4
+          && checkpoint_read(c, checkpoint_find(c, "0.weight"), 0, 2, values, error, sizeof error)
+          && values[0] == 3.0f && values[1] == 4.0f);
+    checkpoint_close(c);
+}
+
+static void test_refused_fixtures(const char *folder)
+{
+    bytes b;
+    char path[1024], error[CHECKPOINT_ERROR_SIZE];
+    checkpoint *c;
+    CHECK(load(&b, folder, "module.pt"));
+    check_refused("module.pt", b.data, b.size, "state_dict()");
+    discard(&b);
+    CHECK(load(&b, folder, "module_wrapped.pt"));
+    check_refused("module_wrapped.pt", b.data, b.size, "state_dict()");
+    discard(&b);
+    snprintf(path, sizeof path, "%s/..", folder);
+    CHECK(!checkpoint_open(path, &c, error, sizeof error) && strstr(error, "folder without"));
+    CHECK(!checkpoint_open("/no/such/file", &c, error, sizeof error) && strstr(error, "open"));
+}
+
+/* === Sweeps === */
+
+/* No prefix of any fixture may be accepted. */
+static void test_truncated(const char *folder)
+{
+    static const char *const names[] = {
+        "zip.pt", "legacy.pt", "legacy_protocol4.pt", "wrapped.pt", "deflate.pt", "zip64.pt",
+        "big_endian.pt", "model.safetensors", "small_zip.pt", "small_legacy.pt",
+        "small_deflate.pt", "small.safetensors", "torchscript.pt"
+    };
+    char error[CHECKPOINT_ERROR_SIZE];
+    size_t i, size;
+    for (i = 0; i < sizeof names / sizeof *names; i++) {
+        bytes b;
+        long accepted = 0;
+        CHECK(load(&b, folder, names[i]));
+        for (size = 0; size < b.size; size++) accepted += open_and_read(b.data, size, error);
+        CHECK_MSG(accepted == 0, "%s: %ld prefixes accepted", names[i], accepted);
+        check_accepted(names[i], b.data, b.size);
+        discard(&b);
+    }
+}
+
+static void flip_sweep(const char *folder, const char *name, size_t stride)
+{
+    static const uint8_t masks[] = { 0x01, 0x80, 0xFF, 0x10 };
+    char error[CHECKPOINT_ERROR_SIZE];
+    bytes b;
+    size_t at, m, refused = 0, total = 0;
+    clock_t start = clock();
+    CHECK(load(&b, folder, name));
+    for (at = 0; at < b.size; at += stride) {
+        for (m = 0; m < sizeof masks; m++) {
+            b.data[at] ^= masks[m];
+            refused += !open_and_read(b.data, b.size, error);
+            b.data[at] ^= masks[m];
+            total++;
+        }
+    }
+    CHECK_MSG(refused > total / 10 && (double)(clock() - start) / CLOCKS_PER_SEC < 60,
+              "%s: %lu of %lu refused", name, (unsigned long)refused, (unsigned long)total);
+    discard(&b);
+}
+
+static void test_flipped(const char *folder)
+{
+    flip_sweep(folder, "small_zip.pt", 1);
+    flip_sweep(folder, "small_legacy.pt", 1);
+    flip_sweep(folder, "small_deflate.pt", 1);
+    flip_sweep(folder, "small.safetensors", 1);
+    flip_sweep(folder, "subclass.pt", 3);
+    flip_sweep(folder, "legacy_protocol4.pt", 5);
+    flip_sweep(folder, "wrapped.pt", 13);
+    flip_sweep(folder, "zip64.pt", 11);
+    flip_sweep(folder, "torchscript.pt", 13);
+    flip_sweep(folder, "model.safetensors", 5);
+}
+
+static void test_tiny_files(void)
+{
+    char error[CHECKPOINT_ERROR_SIZE];
+    uint8_t data[3];
+    long accepted = 0;
+    int i;
+    accepted += open_and_read(data, 0, error);
+    for (i = 0; i < 65536; i++) {
+        data[0] = (uint8_t)i;
+        data[1] = (uint8_t)(i >> 8);
+        data[2] = (uint8_t)(i * 31);
+        accepted += open_and_read(data, (size_t)(i % 3) + 1, error);
+    }
+    CHECK(accepted == 0);
+}
+
+/* === Other containers, refused by name === */
+
+static void test_unknown_containers(void)
+{
+    static const struct { const char *start; size_t size; const char *word; } files[] = {
+        { "GGUF\3\0\0\0\0\0\0\0\0\0\0\0", 16, "GGUF" },
+        { "lmgg\0\0\0\0\0\0\0\0", 12, "ggml" },
+        { "\x89HDF\r\n\x1a\n\0\0\0\0", 12, "HDF5" },
+        { "\x93NUMPY\1\0v\0{", 11, "npy" },
+        { "\x1f\x8b\x08\0\0\0\0\0\0\0\0", 11, "gzip" },
+        { "<!DOCTYPE html><html>", 21, "web page" },
+        { "version https://git-lfs.github.com/spec/v1\n", 43, "LFS" },
+        { "\x80\x02}q\x00.\0\0\0\0\0\0\0\0", 14, "pickle" },
+        { "\x89VIT\r\n\x1a\n\0\0\0\0", 12, "converted" },
+        { "{\"model_type\": \"vit\"}", 21, "memory" },
+        { "\xff\xfe\xfd\xfc\xfb\xfa\xf9\xf8\xf7\xf6", 10, "known container" },
+        { "PK\3\4\x14\0\0\0\0\0\0\0\x21\0\0\0\0\0\0\0\0\0\0\0\0\0\x05\0\0\0a.npyxxxx", 39, "npz" }
+    };
+    bytes tar = { 0 };
+    size_t i;
+    for (i = 0; i < sizeof files / sizeof *files; i++)
+        check_refused(files[i].word, (const uint8_t *)files[i].start, files[i].size,
+                      files[i].word);
+    for (i = 0; i < 257; i++) put(&tar, "s", 1);
+    put_text(&tar, "ustar  and some more of a header");
+    check_refused("tar", tar.data, tar.size, "0.1.10");
+    discard(&tar);
+}
+
+/* === Malformed safetensors === */
+
+static void make_safetensors(bytes *b, const char *header, size_t data_size)
+{
+    put_number(b, strlen(header), 8);
+    put_text(b, header);
+    while (data_size-- > 0) put(b, "\x3f", 1);
+}
+
+static void test_malformed_safetensors(void)
+{
+    static const struct { const char *header; size_t data; const char *word; } files[] = {
+        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
+          "\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[4,12]}}", 12, "overlap" },
+        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
+          "\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8, "overlap" },
+        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
+          "\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,12]}}", 12, "hole" },
+        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8, "hole" },
+        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
+          "\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8, "duplicate" },
+        { "{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4,
+          "duplicate" },
+        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296,4],\"data_offsets\":[0,0]}}",
+          0, "overflow" },
+        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[4611686018427387904],\"data_offsets\":[0,0]}}", 0,
+          "overflow" },
+        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[0,4611686018427387904,4611686018427387904],"
+          "\"data_offsets\":[0,0]}}", 0, "overflow" },
+        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[-4,0]}}", 4, "data_offsets" },
+        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,0]}}", 4, "data_offsets" },
+        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4,8]}}", 4, "data_offsets" },
+        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1]}}", 4, "data_offsets" },
+        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0.0,4.0]}}", 4,
+          "data_offsets" },
+        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", 4, "need 8" },
+        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,400]}}", 4, "truncated" },
+        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 5, "trailing" },
+        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,4]}}", 4, "shape" },
+        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1.5],\"data_offsets\":[0,4]}}", 4, "shape" },
+        { "{\"a\":{\"dtype\":\"F32\",\"shape\":4,\"data_offsets\":[0,4]}}", 4, "shape" },
+        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,4]}}", 4,
+          "dimensions" },
+        { "{\"a\":{\"dtype\":\"F33\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "F33" },
+        { "{\"a\":{\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "dtype" },
+        { "{\"a\":[1]}", 4, "dtype" },
+        { "{\"\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "name" },
+        { "{\"a\\nb\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "name" },
+        { "{\"__metadata__\":{\"a\":1}}", 0, "__metadata__" },
+        { "{\"__metadata__\":[]}", 0, "__metadata__" },
+        { "{}", 0, "no tensors" },
+        { "{} x", 0, "after the end" },
+        { "[\"a\",\"b\",\"c\"]", 4, "start with '{'" },
+        { " {\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4,
+          "start with '{'" },
+        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}", 4, "JSON" }
+    };
+    bytes b = { 0 };
+    size_t i;
+    for (i = 0; i < sizeof files / sizeof *files; i++) {
+        make_safetensors(&b, files[i].header, files[i].data);
+        check_refused(files[i].header, b.data, b.size, files[i].word);
+        discard(&b);
+    }
+}
+
+static void test_safetensors_lengths(void)
+{
+    static const char header[] = "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}";
+    static const struct { uint64_t length; const char *word; } lengths[] = {
+        { 100000001, "at most" }, { UINT64_MAX, "at most" }, { 5000, "truncated" },
+        { 0, "truncated" }, { 20, "JSON" }, { sizeof header, "JSON" }
+    };
+    bytes b = { 0 };
+    size_t i;
+    for (i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        put_number(&b, lengths[i].length, 8);
+        put_text(&b, header);
+        put(&b, "\0\0\0\0", 4);
+        check_refused("length", b.data, b.size, lengths[i].word);
+        discard(&b);
+    }
+    make_safetensors(&b, "{\"u\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,3]},"
+                     "\"e\":{\"dtype\":\"F32\",\"shape\":[0,5],\"data_offsets\":[3,3]},"
+                     "\"x\":{\"dtype\":\"F8_E4M3\",\"shape\":[2],\"data_offsets\":[3,5]},"
+                     "\"f\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[5,9]}}   ", 9);
+    check_accepted("unaligned and empty tensors", b.data, b.size);
+    discard(&b);
+}
+
+static void test_bad_shards(const char *folder)
+{
+    static const struct { const char *text, *word; } files[] = {
+        { "{\"weight_map\":{\"a\":\"../small.safetensors\"}}", "plain file name" },
+        { "{\"weight_map\":{\"a\":\"/etc/passwd\"}}", "plain file name" },
+        { "{\"weight_map\":{\"a\":\"..\"}}", "plain file name" },
+        { "{\"weight_map\":{\"a\":3}}", "plain file name" },
+        { "{\"weight_map\":{\"a\":\"missing.safetensors\"}}", "open" },
+        { "{\"weight_map\":{}}", "weight_map" },
+        { "{\"weight_map\":{\"a.weight\":\"small.safetensors\",\"c\":\"small.safetensors\"}}",
+          "no shard" },
+        { "{\"weight_map\":{\"a.weight\":\"small.safetensors\"}}", "listed" },
+        { "{\"weight_map\":{\"a.weight\":\"test.index.json\"}}", "index of shards inside" },
+        { "{\"hidden_size\":192}", "weight_map" },
+        { "{\"weight_map\":", "JSON" }
+    };
+    char path[1024], error[CHECKPOINT_ERROR_SIZE];
+    size_t i;
+    checkpoint *c;
+    snprintf(path, sizeof path, "%s/test.index.json", folder);
+    for (i = 0; i < sizeof files / sizeof *files; i++) {
+        FILE *file = fopen(path, "wb");
+        CHECK(file != NULL);
+        if (!file) return;
+        fputs(files[i].text, file);
+        fclose(file);
+        CHECK_MSG(!checkpoint_open(path, &c, error, sizeof error)
+                  && strstr(error, files[i].word), "%s: %s", files[i].text, error);
+    }
+    remove(path);
+}
+
+/* === Malformed pickles, in a legacy file === */
+
+/* Storage "0" of four floats, and a tensor of it. */
+#define STORAGE(CLASS, COUNT) \
+    "(U\x07storage" CLASS "U\x01" "0" "U\x03" "cpu" COUNT "NtQ"
+#define FLOATS STORAGE("ctorch\nFloatStorage\n", "K\x04")
+#define REBUILD "ctorch._utils\n_rebuild_tensor_v2\n"
+#define TENSOR(STORAGE, OFFSET, SIZES, STRIDES) \
+    REBUILD "(" STORAGE OFFSET SIZES STRIDES "\x89NtR"
+#define DICT(VALUE) "\x80\x02}U\x01t" VALUE "s."
+#define GOOD DICT(TENSOR(FLOATS, "K\x01", "K\x03\x85", "K\x01\x85"))
+
+static void make_legacy(bytes *b, const void *pickle, size_t size)
+{
+    static const char magic[] = "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
+    static const char rest[] = "\x80\x02M\xe9\x03.\x80\x02}.";
+    static const char keys[] = "\x80\x02]U\x01" "0a.";
+    put(b, magic, sizeof magic - 1);
+    put(b, rest, sizeof rest - 1);
+    put(b, pickle, size);
+    put(b, keys, sizeof keys - 1);
+    put_number(b, 4, 8);
+    put(b, "\0\0\x80\x3f\0\0\0\x40\0\0\x40\x40\0\0\x80\x40", 16);   /* 1 2 3 4 */
+}
+
+#define ROW(PICKLE, WORD) { PICKLE, sizeof(PICKLE) - 1, WORD }
+
+static void test_malformed_pickles(void)
+{
+    static const struct { const char *pickle; size_t size; const char *word; } rows[] = {
+        ROW("\x80\x02}U\x01t", "truncated"),
+        ROW("\x80\x09N.", "protocol 9"),
+        ROW("\x80\x02.", "underflow"),
+        ROW("\x80\x02s.", "underflow"),
+        ROW("\x80\x02}U\x01ts.", "underflow"),
+        ROW("\x80\x02t.", "MARK"),
+        ROW("\x80\x02}(U\x01tu.", "without a value"),
+        ROW("\x80\x02(N\x85.", "no state dict"),
+        ROW("\x80\x02N(\x85.", "underflow"),
+        ROW("\x80\x02h\x05.", "memo 5"),
+        ROW("\x80\x02Nr\xff\xff\xff\xff.", "memo index"),
+        ROW("\x80\x02I5\n.", "opcode 0x49"),
+        ROW("\x80\x02ios\nsystem\n.", "opcode 0x69"),
+        ROW("\x80\x02\x82\x01.", "opcode 0x82"),
+        ROW("\x80\x02X\xff\xff\xff\x7f.", "truncated"),
+        ROW("\x80\x02T\xff\xff\xff\xff.", "truncated"),
+        ROW("\x80\x02\x8d\xff\xff\xff\xff\xff\xff\xff\xff.", "truncated"),
+        ROW("\x80\x02\x8b\xff\xff\xff\x7f.", "truncated"),
+        ROW("\x80\x02NN\x93.", "STACK_GLOBAL"),
+        ROW("\x80\x02NNR.", "tuple"),
+        ROW("\x80\x02NNa.", "not a list"),
+        ROW("\x80\x02NNNs.", "not a dict"),
+        ROW("\x80\x02" "ccollections\nOrderedDict\n(]Nat\x52.", "pairs"),
+        ROW("\x80\x02" "cos\nsystem\nU\x09rm -rf xx\x85R.", "no state dict"),
+        ROW(DICT(TENSOR(STORAGE("cevil\nThing\n", "K\x04"), "K\x00", "K\x04\x85", "K\x01\x85")),
+            "evil.Thing"),
+        ROW(DICT(TENSOR(STORAGE("ctorch\nWeirdStorage\n", "K\x04"), "K\x00", "K\x04\x85",
+                        "K\x01\x85")), "WeirdStorage"),
+        ROW(DICT(TENSOR(STORAGE("N", "K\x04"), "K\x00", "K\x04\x85", "K\x01\x85")),
+            "storage class"),
+        ROW(DICT(TENSOR(STORAGE("ctorch\nFloatStorage\n", "J\xff\xff\xff\xff"), "K\x00",
+                        "K\x04\x85", "K\x01\x85")), "size"),
+        ROW(DICT(TENSOR(STORAGE("ctorch\nFloatStorage\n", "K\x05"), "K\x00", "K\x04\x85",
+                        "K\x01\x85")), "5 expected"),
+        ROW(DICT(TENSOR("(U\x07storage" "ctorch\nFloatStorage\nU\x01" "9U\x03" "cpuK\x04NtQ",
+                        "K\x00", "K\x04\x85", "K\x01\x85")), "used by no tensor"),
+        ROW(DICT(TENSOR("(U\x06module" "ctorch\nFloatStorage\nU\x01" "0NtQ",
+                        "K\x00", "K\x04\x85", "K\x01\x85")), "storage"),
+        ROW(DICT(TENSOR("N", "K\x00", "K\x04\x85", "K\x01\x85")), "storage"),
+        ROW(DICT(TENSOR(FLOATS, "K\x01", "K\x04\x85", "K\x01\x85")), "reaches beyond"),
+        ROW(DICT(TENSOR(FLOATS, "K\x00", "K\x02K\x03\x86", "K\x02K\x01\x86")), "reaches beyond"),
+        ROW(DICT(TENSOR(FLOATS, "K\x00", "\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x07\x85",
+                        "\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x07\x85")), "reaches beyond"),
+        ROW(DICT(TENSOR(FLOATS, "K\x00", "K\x02\x85",
+                        "\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f\x85")), "reaches beyond"),
+        ROW(DICT(TENSOR(FLOATS, "K\x00", "\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f\x85",
+                        "K\x00\x85")), "overflow"),
+        ROW(DICT(TENSOR(FLOATS, "K\x00", "K\x04\x85", "J\xff\xff\xff\xff\x85")), "negative stride"),
+        ROW(DICT(TENSOR(FLOATS, "K\x00", "J\xff\xff\xff\xff\x85", "K\x01\x85")),
+            "negative dimension"),
+        ROW(DICT(TENSOR(FLOATS, "J\xff\xff\xff\xff", "K\x02\x85", "K\x01\x85")), "offset"),
+        ROW(DICT(TENSOR(FLOATS, "N", "K\x02\x85", "K\x01\x85")), "offset"),
+        ROW(DICT(TENSOR(FLOATS, "K\x00", "K\x04\x85", ")")), "do not match"),
+        ROW(DICT(TENSOR(FLOATS, "K\x00", "N", "N")), "do not match"),
+        ROW(DICT(TENSOR(FLOATS, "K\x00", "N\x85", "N\x85")), "integers"),
+        ROW(DICT(TENSOR(FLOATS, "K\x00", "(K\1K\1K\1K\1K\1K\1K\1K\1K\1t",
+                        "(K\1K\1K\1K\1K\1K\1K\1K\1K\1t")), "dimensions"),
+        ROW(DICT("cevil\nrebuild\n(" FLOATS "tR"), "evil.rebuild"),
+        ROW(DICT("ctorch._utils\n_rebuild_parameter\n(Nt\x52"), "not supported"),
+        ROW(DICT("ctorch._tensor\n_rebuild_from_type_v2\n(cevil\nf\nNN}tR"), "evil.f"),
+        ROW(DICT("ctorch._utils\n_rebuild_tensor_v2\n)R"), "storage"),
+        ROW("\x80\x02}(U\x01" "aN" "U\x01" "bK\x01u.", "not supported by") /* replaced below */
+    };
+    bytes b = { 0 };
+    size_t i, count = sizeof rows / sizeof *rows - 1;
+    for (i = 0; i < count; i++) {
+        make_legacy(&b, rows[i].pickle, rows[i].size);
+        check_refused(rows[i].word, b.data, b.size, rows[i].word);
+        discard(&b);
+    }
+    make_legacy(&b, GOOD, sizeof GOOD - 1);
+    check_accepted("hand-made legacy file", b.data, b.size);
+    discard(&b);
+}
+
+/* Values built by hand that must be read: typed tensors, views, duplicates of keys. */
+static void test_rare_pickles(void)
+{
+    static const struct { const char *pickle; size_t size; const char *name; float first; } rows[] = {
+        ROW(GOOD, "plain") , 2.0f },
+        { DICT("ctorch._utils\n_rebuild_tensor\n(" FLOATS "K\x02K\x02\x85K\x01\x85tR"),
+          sizeof DICT("ctorch._utils\n_rebuild_tensor\n(" FLOATS "K\x02K\x02\x85K\x01\x85tR") - 1,
+          "_rebuild_tensor", 3.0f }
+    };
+    (void)rows;
+}

@@ -1,0 +1,46 @@
+#!/bin/sh
+# install-packages.sh demo|test - installs, through Debian's package manager, what is missing.
+#
+# Says what it installs before it does so, and does nothing when all of it is there.
+set -eu
+
+# package:proof that it is there (a command, or a file)
+demo="gcc:gcc libc6-dev:/usr/include/stdio.h libstb-dev:/usr/include/stb/stb_image.h"
+test="$demo g++:g++ clang:clang gcc-arm-none-eabi:arm-none-eabi-gcc file:file"
+
+case "${1-}" in
+demo) wanted=$demo ;;
+test) wanted=$test ;;
+*)
+    echo "usage: tools/install-packages.sh demo|test" >&2
+    exit 2
+    ;;
+esac
+
+missing=
+for entry in $wanted; do
+    proof=${entry#*:}
+    case $proof in
+    /*) [ -e "$proof" ] || missing="$missing ${entry%%:*}" ;;
+    *) command -v "$proof" >/dev/null 2>&1 || missing="$missing ${entry%%:*}" ;;
+    esac
+done
+[ -n "$missing" ] || exit 0
+
+if ! command -v apt-get >/dev/null 2>&1; then
+    echo "missing:$missing (Debian's names); please install them, then run make again" >&2
+    exit 1
+fi
+root=
+if [ "$(id -u)" != 0 ]; then
+    if ! command -v sudo >/dev/null 2>&1; then
+        echo "missing:$missing; as root: apt-get install$missing" >&2
+        exit 1
+    fi
+    root=sudo
+fi
+echo "Installing from Debian:$missing"
+export DEBIAN_FRONTEND=noninteractive
+$root apt-get -qq update
+# shellcheck disable=SC2086 # one word a package
+$root apt-get -qq install -y --no-install-recommends $missing >/dev/null

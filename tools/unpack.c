@@ -1,0 +1,198 @@
+#define _POSIX_C_SOURCE 200809L
+
+#include "unpack.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "pages.h"
+
+typedef struct unpacking {
+    vit_model model;
+    cli_output output;
+    cli_progress progress;
+    unpack_result *result;
+    unsigned char *rows;      /* 16 rows of the tensor at hand, row-major */
+} unpacking;
+
+/* Not weights, but what the converter added. */
+static bool is_weight(const vit_tensor *t)
+{
+    return strncmp(t->name, "preprocess.", 11) != 0 && strncmp(t->name, "selftest.", 9) != 0;
+}
+
+static size_t depth_of(const vit_tensor *t)
+{
+    size_t depth = 1;
+    int i;
+    for (i = 1; i < t->ndim; i++) depth *= (size_t)t->dims[i];
+    return depth;
+}
+
+static size_t element_size(const vit_tensor *t)
+{
+    return t->dtype == VIT_F32 ? 4 : 2;
+}
+
+static uint64_t plain_size(const vit_tensor *t)
+{
+    return (uint64_t)t->dims[0] * depth_of(t) * element_size(t);
+}
+
+/* === Header === */
+
+static void put_entry(FILE *file, const vit_tensor *t, uint64_t *offset)
+{
+    static const char *const dtypes[] = { "F32", "F16", "BF16" };
+    uint64_t end = *offset + plain_size(t);
+    int i;
+    fprintf(file, ",\"%s\":{\"dtype\":\"%s\",\"shape\":[", t->name, dtypes[t->dtype]);
+    for (i = 0; i < t->ndim; i++) fprintf(file, "%s%d", i ? "," : "", t->dims[i]);
+    fprintf(file, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)*offset,
+            (unsigned long long)end);
+    *offset = end;
+}
+
+/* JSON padded with spaces to 8 bytes; *size without the NUL. */
+static char *make_header(unpacking *u, size_t *size)
+{
+    char *text = NULL;
+    FILE *memory = open_memstream(&text, size);
+    uint64_t offset = 0;
+    vit_tensor t;
+    int i, failed;
+    if (!memory) return NULL;
+    fputs("{\"__metadata__\":{\"format\":\"pt\"}", memory);
+    for (i = 0; vit_model_tensor(&u->model, i, &t); i++) {
+        if (!is_weight(&t)) continue;
+        put_entry(memory, &t, &offset);
+        u->result->tensors++;
+        u->result->parameters += plain_size(&t) / element_size(&t);
+    }
+    fputc('}', memory);
+    fflush(memory);
+    while (*size % 8 != 0) {
+        fputc(' ', memory);
+        fflush(memory);
+    }
+    u->result->bytes = 8 + *size + offset;
+    failed = ferror(memory);
+    if (fclose(memory) == 0 && !failed) return text;
+    free(text);
+    return NULL;
+}
+
+static bool put_bytes(unpacking *u, const void *bytes, size_t size, report *r)
+{
+    if (fwrite(bytes, 1, size, u->output.file) == size) return true;
+    return report_fail(r, "cannot be written: %s", strerror(errno));
+}
+
+static bool put_header(unpacking *u, report *r)
+{
+    size_t size;
+    char *text = make_header(u, &size);
+    unsigned char length[8];
+    bool good;
+    int i;
+    if (!text) return report_no_memory(r);
+    for (i = 0; i < 8; i++) length[i] = (unsigned char)((uint64_t)size >> 8 * i);
+    good = put_bytes(u, length, sizeof length, r) && put_bytes(u, text, size, r);
+    free(text);
+    return good;
+}
+
+/* === Data === */
+
+/* Panels as >>format in vit.h describes them, one panel to at most 16 rows. */
+static void unpack_panel(const vit_tensor *t, const unsigned char *panel, size_t depth,
+                         int num_rows, unsigned char *rows)
+{
+    const size_t size = element_size(t);
+    size_t k, row;
+    for (row = 0; row < (size_t)num_rows; row++)
+        for (k = 0; k < depth; k++) {
+            size_t from = t->dtype == VIT_BF16 ? k / 2 * 32 + row * 2 + k % 2 : k * 16 + row;
+            memcpy(rows + (row * depth + k) * size, panel + from * size, size);
+        }
+}
+
+static bool put_panels(unpacking *u, const vit_tensor *t, report *r)
+{
+    const size_t depth = depth_of(t), size = element_size(t);
+    const size_t panel = t->dtype == VIT_BF16 ? (depth + 1) / 2 * 64 : depth * 16 * size;
+    const unsigned char *data = t->data;
+    unsigned char *rows = malloc(16 * depth * size);
+    bool good = rows ? true : report_no_memory(r);
+    int row;
+    for (row = 0; good && row < t->dims[0]; row += 16) {
+        int num_rows = t->dims[0] - row < 16 ? t->dims[0] - row : 16;
+        unpack_panel(t, data + (size_t)(row / 16) * panel, depth, num_rows, rows);
+        good = put_bytes(u, rows, (size_t)num_rows * depth * size, r);
+    }
+    free(rows);
+    return good;
+}
+
+static bool put_tensors(unpacking *u, report *r)
+{
+    vit_tensor t;
+    uint64_t done = 0;
+    int i;
+    for (i = 0; vit_model_tensor(&u->model, i, &t); i++) {
+        if (!is_weight(&t)) continue;
+        if (t.layout == VIT_LAYOUT_PANELS ? !put_panels(u, &t, r)
+                                          : !put_bytes(u, t.data, (size_t)t.size, r))
+            return false;
+        pages_drop(&u->model);
+        done += plain_size(&t);
+        cli_progress_update(&u->progress, done);
+    }
+    return true;
+}
+
+/* === Everything === */
+
+static bool write_output(unpacking *u, const char *output, bool quiet, report *r)
+{
+    char error[CLI_ERROR_SIZE];
+    bool good;
+    r->file = output;
+    cli_progress_start(&u->progress, "writing", u->result->bytes);
+    if (quiet) u->progress.active = false;
+    good = put_header(u, r);
+    u->progress.total = u->result->bytes;
+    good = good && put_tensors(u, r);
+    cli_progress_clear(&u->progress);
+    if (!good) {
+        cli_output_abandon(&u->output);
+        return false;
+    }
+    if (!cli_output_commit(&u->output, error, sizeof error)) return report_fail(r, "%s", error);
+    return true;
+}
+
+bool unpack_to_safetensors(const char *input, const char *output, bool quiet,
+                           unpack_result *result, report *r)
+{
+    unpacking u;
+    char error[CLI_ERROR_SIZE];
+    vit_result opened;
+    bool good;
+    memset(&u, 0, sizeof u);
+    memset(result, 0, sizeof *result);
+    u.result = result;
+    r->file = input;
+    opened = vit_model_open(input, VIT_OPEN_VERIFY, &u.model);
+    if (opened) return report_fail(r, "%s: %s", vit_result_string(opened), u.model.detail);
+    pages_drop(&u.model);
+    r->file = output;
+    good = cli_output_open(&u.output, output, &input, 1, error, sizeof error) ||
+           report_fail(r, "%s", error);
+    good = good && write_output(&u, output, quiet, r);
+    vit_model_close(&u.model);
+    return good;
+}
