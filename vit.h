@@ -767,12 +767,14 @@ int memcmp(const void *a, const void *b, size_t size);
    the file. Vector types must not cross its border; plain C bodies may. */
 #define VIT__PRAGMA(...) _Pragma(#__VA_ARGS__)
 #define VIT__TARGET_AVX2 "avx2,fma,f16c"
-#define VIT__TARGET_AVX512 "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl"
 #if VIT__AVX2 && defined(__clang__)
+#    define VIT__TARGET_AVX512 "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl"
 #    define VIT__TARGET_BEGIN(isa)                                                                \
         VIT__PRAGMA(clang attribute push(__attribute__((target(isa))), apply_to = function))
 #    define VIT__TARGET_END VIT__PRAGMA(clang attribute pop)
-#elif VIT__AVX2
+#elif VIT__AVX2 /* gcc must be told to use the registers' full width in plain C */
+#    define VIT__TARGET_AVX512                                                                    \
+        "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512"
 #    define VIT__TARGET_BEGIN(isa) VIT__PRAGMA(GCC push_options) VIT__PRAGMA(GCC target(isa))
 #    define VIT__TARGET_END VIT__PRAGMA(GCC pop_options)
 #endif

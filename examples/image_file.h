@@ -123,7 +123,16 @@ static bool image_file__check_size(const image_file__job *job, int64_t width, in
     return true;
 }
 
-/* stb_image's reasons are for programmers; the common ones in plain words. */
+static bool image_file__begins(const image_file__job *job, const char *magic, size_t size) {
+    return job->size >= size && memcmp(job->data, magic, size) == 0;
+}
+
+static bool image_file__is_jpeg(const image_file__job *job) {
+    return image_file__begins(job, "\xff\xd8", 2);
+}
+
+/* stb_image's reasons are for programmers; the common ones in plain words. Where a header is
+ * damaged, its last guess, that the file is of an unknown kind, hides the truth. */
 static bool image_file__stb_failed(const image_file__job *job) {
     const char *reason = stbi_failure_reason();
     if (!reason) reason = "unknown reason";
@@ -131,6 +140,10 @@ static bool image_file__stb_failed(const image_file__job *job) {
         return image_file__fail(job, "needs too much memory to decode");
     }
     if (strcmp(reason, "unknown image type") == 0) {
+        if (image_file__is_jpeg(job) || image_file__begins(job, "GIF8", 4) ||
+            image_file__begins(job, "BM", 2)) {
+            return image_file__fail(job, "is damaged, or of an unsupported kind");
+        }
         return image_file__fail(job, "is no image that can be read here (JPEG, PNG, BMP, GIF, "
                                      "TGA, PGM, PPM)");
     }
@@ -206,7 +219,7 @@ static uint32_t image_file__big32(const uint8_t *bytes) {
 }
 
 static bool image_file__is_png(const image_file__job *job) {
-    return job->size >= 8 && memcmp(job->data, "\x89PNG\r\n\x1a\n", 8) == 0;
+    return image_file__begins(job, "\x89PNG\r\n\x1a\n", 8);
 }
 
 /* CRC-32 as in the PNG specification, four bits at a time. */
@@ -224,9 +237,18 @@ static uint32_t image_file__crc(const uint8_t *bytes, size_t size) {
     return ~crc;
 }
 
-/* Chunks up to IEND: length, type, data, CRC. Those with a capital first letter are critical. */
+/* Chunks up to IEND: length, type, data, CRC. Those with a capital first letter are critical.
+ * The first is IHDR and begins with width and height. */
 static bool image_file__check_png(const image_file__job *job) {
     static const char critical[] = "IHDRPLTEIDATIEND";
+    if (job->size < 33) return image_file__fail(job, "is truncated");
+    if (memcmp(job->data + 8, "\0\0\0\x0dIHDR", 8) != 0) {
+        return image_file__fail(job, "is damaged: no PNG header");
+    }
+    if (!image_file__check_size(job, image_file__big32(job->data + 16),
+                                image_file__big32(job->data + 20))) {
+        return false;
+    }
     for (size_t at = 8;;) {
         const uint8_t *chunk = job->data + at;
         uint32_t length;
@@ -245,6 +267,63 @@ static bool image_file__check_png(const image_file__job *job) {
         if (memcmp(chunk + 4, "IEND", 4) == 0) return true;
         at += 12 + (size_t)length;
     }
+}
+
+/* ------------------------------------------------------------------------- */
+/* JPEG: what stb_image 2.27 does not check                                  */
+/* ------------------------------------------------------------------------- */
+
+typedef struct image_file__segment {
+    uint8_t marker;
+    const uint8_t *data; /* behind the two bytes of length                                */
+    size_t size;
+} image_file__segment;
+
+/* The next segment at or behind *at: 0xff, marker, length that counts itself, data. Compressed
+ * pixels are stepped over: there 0xff is followed by 0 or a restart marker. False: no more. */
+static bool image_file__next_segment(const image_file__job *job, size_t *at,
+                                     image_file__segment *segment) {
+    size_t length;
+    for (;; ++*at) {
+        while (*at < job->size && job->data[*at] != 0xff) ++*at;
+        while (*at < job->size && job->data[*at] == 0xff) ++*at;
+        if (*at >= job->size) return false;
+        segment->marker = job->data[*at];
+        if (segment->marker != 0 && (segment->marker < 0xd0 || segment->marker > 0xd7)) break;
+    }
+    ++*at;
+    if (segment->marker == 0xd9 || job->size - *at < 2) return false;
+    length = (size_t)job->data[*at] << 8 | job->data[*at + 1];
+    if (length < 2 || length > job->size - *at) return false;
+    segment->data = job->data + *at + 2;
+    segment->size = length - 2;
+    *at += length;
+    return true;
+}
+
+/* Tables in a segment: a byte, 16 counts of codes, the codes. More than 256 would be written
+ * beyond stb_image's table. */
+static bool image_file__huffman_ok(const image_file__segment *segment) {
+    for (size_t at = 0; at < segment->size;) {
+        size_t codes = 0;
+        if (segment->size - at < 17) return false;
+        for (size_t i = 1; i <= 16; i++) codes += segment->data[at + i];
+        at += 17;
+        if (codes > 256 || codes > segment->size - at) return false;
+        at += codes;
+    }
+    return true;
+}
+
+static bool image_file__check_jpeg(const image_file__job *job) {
+    image_file__segment segment;
+    size_t at = 2;
+    while (image_file__next_segment(job, &at, &segment)) {
+        if (segment.marker == 0xc4 && !image_file__huffman_ok(&segment)) {
+            return image_file__fail(job, "is damaged: not a valid Huffman table");
+        }
+    }
+    return true;
 }
 
 /* ------------------------------------------------------------------------- */
@@ -296,6 +375,7 @@ static bool image_file__stb(const image_file__job *job, image_file *image) {
     image_file__stream stream = { job->data, job->size, 0, NULL, false };
     int width = 0, height = 0, channels = 0;
     if (image_file__is_png(job) && !image_file__check_png(job)) return false;
+    if (image_file__is_jpeg(job) && !image_file__check_jpeg(job)) return false;
     if (!stbi_info_from_memory(job->data, (int)job->size, &width, &height, &channels)) {
         return image_file__stb_failed(job);
     }
@@ -350,23 +430,16 @@ static int image_file__tiff_orientation(const uint8_t *data, size_t size) {
     return 1;
 }
 
-/* 1 .. 8, and 1 for whatever says nothing valid. Segments of a JPEG up to the first scan:
- * 0xff, marker, 16-bit length that counts itself. */
-static int image_file__orientation(const uint8_t *data, size_t size) {
+/* 1 .. 8, and 1 for whatever says nothing valid: the first Exif segment before the pixels. */
+static int image_file__orientation(const image_file__job *job) {
+    image_file__segment segment;
     size_t at = 2;
-    if (size < 4 || data[0] != 0xff || data[1] != 0xd8) return 1;
-    while (size - at >= 4 && data[at] == 0xff) {
-        size_t length = (size_t)data[at + 2] << 8 | data[at + 3];
-        uint8_t marker = data[at + 1];
-        if (marker == 0xff) { /* fill byte */
-            at++;
-            continue;
+    if (!image_file__is_jpeg(job)) return 1;
+    while (image_file__next_segment(job, &at, &segment) && segment.marker != 0xda) {
+        if (segment.marker == 0xe1 && segment.size >= 6 &&
+            memcmp(segment.data, "Exif\0\0", 6) == 0) {
+            return image_file__tiff_orientation(segment.data + 6, segment.size - 6);
         }
-        if (marker == 0xda || marker == 0xd9 || length < 2 || length > size - at - 2) return 1;
-        if (marker == 0xe1 && length >= 8 && memcmp(data + at + 4, "Exif\0\0", 6) == 0) {
-            return image_file__tiff_orientation(data + at + 10, length - 8);
-        }
-        at += 2 + length;
     }
     return 1;
 }
@@ -426,7 +499,7 @@ static bool image_file_decode(const void *data, size_t size, unsigned flags, ima
     if (size == 0) return image_file__fail(&job, "is empty");
     if (size > IMAGE_FILE_MAX_BYTES) return image_file__fail(&job, "is too large: above 256 MiB");
     good = image_file__is_pnm(&job) ? image_file__pnm(&job, image) : image_file__stb(&job, image);
-    if (good && !(flags & IMAGE_FILE_NO_EXIF)) orientation = image_file__orientation(data, size);
+    if (good && !(flags & IMAGE_FILE_NO_EXIF)) orientation = image_file__orientation(&job);
     if (good && orientation > 1) good = image_file__turn(&job, orientation, image);
     if (!good) image_file_free(image);
     return good;

@@ -37,11 +37,14 @@ otherwise costs more than the arithmetic in between:
 Only numpy, Pillow and PyTorch (1.13 or later) are needed.
 """
 import argparse
+import copy
 import datetime
 import json
 import math
 import os
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import torch
@@ -136,9 +139,10 @@ class Muon(torch.optim.Optimizer):
                                       weight_decay=weight_decay, unit_norm=unit_norm))
 
     @torch.no_grad()
-    def step(self):
+    def step(self, run=map):
+        """`run` may be a thread pool's map."""
         for group in self.param_groups:
-            lr, momentum = group["lr"], group["momentum"]
+            momentum = group["momentum"]
             by_shape = {}
             for p in group["params"]:
                 if p.grad is None:
@@ -149,17 +153,24 @@ class Muon(torch.optim.Optimizer):
                 buf = state["momentum"].mul_(momentum).add_(p.grad)
                 g = p.grad.add(buf, alpha=momentum)          # Nesterov
                 by_shape.setdefault(p.shape, []).append((p, g))
-            # Equal shapes go through one batched iteration: fewer, larger products.
-            for shape, pairs in by_shape.items():
-                u = orthogonalize(torch.stack([g.reshape(shape[0], -1) for _, g in pairs]))
-                for (p, _), v in zip(pairs, u):
-                    if group["unit_norm"]:
-                        p.mul_(shape[0] ** 0.5 / p.norm())
-                        scale = 1.0
-                    else:
-                        p.mul_(1 - lr * group["weight_decay"])
-                        scale = max(1.0, v.size(0) / v.size(1)) ** 0.5
-                    p.add_(v.reshape(shape), alpha=-lr * scale)
+            # Equal shapes go through one batched iteration, a few at a time.
+            jobs = [pairs[i:i + 3] for pairs in by_shape.values()
+                    for i in range(0, len(pairs), 3)]
+            list(run(lambda job: self.update(group, job), jobs))
+
+    @staticmethod
+    @torch.no_grad()
+    def update(group, pairs):
+        lr = group["lr"]
+        u = orthogonalize(torch.stack([g.reshape(len(g), -1) for _, g in pairs]))
+        for (p, _), v in zip(pairs, u):
+            if group["unit_norm"]:
+                p.mul_(len(p) ** 0.5 / p.norm())
+                scale = 1.0
+            else:
+                p.mul_(1 - lr * group["weight_decay"])
+                scale = max(1.0, v.size(0) / v.size(1)) ** 0.5
+            p.add_(v.reshape(p.shape), alpha=-lr * scale)
 
 
 # ---------------------------------------------------------------- teacher
@@ -576,6 +587,73 @@ class Decay:
         return self.factor * min(1.0, (step + 1) / self.warmup), progress
 
 
+class Crew:
+    """Gradients by single-threaded workers that share the weights.
+
+    Each worker takes the next few images of the batch when it is done with its
+    last ones.  Small pieces stay in the cache, and when other programs take part
+    of a core nobody waits for it, as the threads of one operator would.
+    """
+
+    def __init__(self, workers, teacher, model, guide, taps, args):
+        torch.set_num_threads(1)
+        self.pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads,
+                                       initargs=(1,))
+        self.teacher, self.taps, self.args = teacher, taps, args
+        self.masters = list(model.parameters()) + list(guide.parameters())
+        self.replicas = [(copy.deepcopy(model), copy.deepcopy(guide)) for _ in range(workers)]
+        self.lock = threading.Lock()
+        for r in self.replicas:
+            for p, q in zip(self.masters, [*r[0].parameters(), *r[1].parameters()]):
+                q.data = p.data
+
+    def start(self, batch, guide_weight):
+        """Begin the forward and backward passes of a batch."""
+        micro = [[t[i:i + self.args.micro] for t in batch]
+                 for i in range(0, len(batch[0]), self.args.micro)]
+        todo = iter(micro)
+        return [self.pool.submit(self.work, r, todo, guide_weight, 1 / len(micro))
+                for r in self.replicas]
+
+    def finish(self, futures):
+        """Wait, add up the gradients into the model; returns the summed statistics."""
+        stats = sum(f.result() for f in futures)
+        for p, *copies in zip(self.masters, *[[*r[0].parameters(), *r[1].parameters()]
+                                              for r in self.replicas]):
+            grads = [q.grad for q in copies if q.grad is not None]
+            p.grad = grads[0]
+            for g in grads[1:]:
+                p.grad.add_(g)
+            for q in copies:
+                q.grad = None
+        return stats
+
+    def work(self, replica, todo, guide_weight, share):
+        model, guide = replica
+        args, t, stats = self.args, self.args.temperature, np.zeros(5)
+        while True:
+            with self.lock:
+                job = next(todo, None)
+            if job is None:
+                return stats
+            seen, shown, own, ya, yb = job
+            with torch.autocast("cpu", torch.bfloat16):
+                with torch.no_grad():
+                    soft, map7, map3 = self.teacher(seen, features=True)
+                out, tapped = model(shown, self.taps)
+                g_loss = guide(tapped, map7, map3)
+            out, soft = out.float(), soft.float()
+            hard = (own * F.cross_entropy(out, ya, reduction="none") +
+                    (1 - own) * F.cross_entropy(out, yb, reduction="none")).mean()
+            kl = F.kl_div(F.log_softmax(out / t, 1), F.softmax(soft / t, 1),
+                          reduction="batchmean") * t * t
+            loss = args.alpha * kl + (1 - args.alpha) * hard + guide_weight * g_loss
+            (loss * share).backward()
+            clean = own > 0.999
+            stats += [loss.item() * share, kl.item() * share, g_loss.item() * share,
+                      (out.argmax(1) == ya)[clean].sum().item(), clean.sum().item()]
+
+
 def student_optimizers(model, guide, args):
     matrices = [p for k, p in model.blocks.named_parameters() if p.ndim == 2]
     rest = [p for k, p in model.named_parameters() if not (k.startswith("blocks") and p.ndim == 2)]
@@ -630,7 +708,22 @@ def train_student(args):
     log(args.work, "student", "%d parameters, from step %d: %s" % (
         sum(p.numel() for p in model.parameters()), step, vars(args)))
     model.train()
+    crew = Crew(args.workers, teacher, model, guide, taps, args)
     progress, seconds, last_save = 0.0, 0.0, time.time()
+
+    @torch.no_grad()
+    def next_batch(step):
+        nonlocal order
+        pos = step % per_epoch
+        if pos == 0 and step:
+            order = torch.randperm(n, generator=gen)
+        idx = order[pos * args.batch:(pos + 1) * args.batch]
+        # The last stretch is on whole images, as the test will be.
+        share = args.mix * min(1.0, (1 - progress) / 0.15)
+        v, partner, own = mix(geometric(normalize(x[idx]), gen), share, gen)
+        return v, photometric(v, gen), own, y[idx], y[idx][partner]
+
+    batch = next_batch(step)
     sums, t_log = np.zeros(5), time.time()
     while True:
         t0 = time.time()
@@ -640,31 +733,10 @@ def train_student(args):
         for opt in (muon, adam):
             for g in opt.param_groups:
                 g["lr"] = g["lr0"] * factor
-        pos = step % per_epoch
-        if pos == 0 and step:
-            order = torch.randperm(n, generator=gen)
-        idx = order[pos * args.batch:(pos + 1) * args.batch]
-        with torch.no_grad():
-            v = geometric(normalize(x[idx]), gen)
-            # The last stretch is on whole images, as the test will be.
-            share = args.mix * min(1.0, (1 - progress) / 0.15)
-            v, partner, own = mix(v, share, gen)
-            with torch.autocast("cpu", torch.bfloat16):
-                soft, map7, map3 = teacher(v, features=True)
-            v = photometric(v, gen)
-        with torch.autocast("cpu", torch.bfloat16):
-            out, tapped = model(v, taps)
-            g_loss = guide(tapped, map7, map3)
-        out, soft, t = out.float(), soft.float(), args.temperature
-        ya, yb = y[idx], y[idx][partner]
-        hard = (own * F.cross_entropy(out, ya, reduction="none") +
-                (1 - own) * F.cross_entropy(out, yb, reduction="none")).mean()
-        kl = F.kl_div(F.log_softmax(out / t, 1), F.softmax(soft / t, 1),
-                      reduction="batchmean") * t * t
-        guide_weight = args.guide * (1 - progress)
-        loss = args.alpha * kl + (1 - args.alpha) * hard + guide_weight * g_loss
-        loss.backward()
-        muon.step()
+        crew_at_work = crew.start(batch, args.guide * (1 - progress))
+        batch = next_batch(step + 1)            # meanwhile
+        sums += crew.finish(crew_at_work)
+        muon.step(crew.pool.map)
         adam.step()
         muon.zero_grad(set_to_none=True)
         adam.zero_grad(set_to_none=True)
@@ -673,9 +745,6 @@ def train_student(args):
             d = min(args.ema, (step + 1) / (step + 10))
             for k, p in model.state_dict().items():
                 ema[k].lerp_(p, 1 - d)
-        clean = own > 0.999
-        sums += [loss.item(), kl.item(), g_loss.item(),
-                 (out.argmax(1) == ya)[clean].float().sum().item(), clean.sum().item()]
         seconds = time.time() - t0
         spent += seconds
         if step % 20 == 0:
@@ -787,6 +856,8 @@ def main():
     s.add_argument("--heads", type=int, default=6)
     s.add_argument("--mlp-ratio", type=int, default=2)
     s.add_argument("--batch", type=int, default=256)
+    s.add_argument("--micro", type=int, default=32, help="images per piece of work")
+    s.add_argument("--workers", type=int, default=os.cpu_count())
     s.add_argument("--lr", type=float, default=0.02, help="of Muon (hidden matrices)")
     s.add_argument("--adam-lr", type=float, default=2e-3, help="of AdamW (everything else)")
     s.add_argument("--weight-decay", type=float, default=0.1)
@@ -795,7 +866,7 @@ def main():
     s.add_argument("--alpha", type=float, default=0.75, help="share of the teacher's labels")
     s.add_argument("--temperature", type=float, default=2.0)
     s.add_argument("--guide", type=float, default=1.0, help="weight of the feature targets")
-    s.add_argument("--mix", type=float, default=0.5, help="share of CutMix/mixup images")
+    s.add_argument("--mix", type=float, default=0.3, help="share of CutMix/mixup images")
     s.add_argument("--ema", type=float, default=0.998)
     s.add_argument("--eval-every", type=int, default=4, help="epochs")
     s.add_argument("--seed", type=int, default=1)

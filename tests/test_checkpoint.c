@@ -164,7 +164,7 @@ static bool same_values(checkpoint *c, const checkpoint_tensor_info *t, int64_t 
     return true;
 }
 
-/* by_name: shards hold the tensors in another order than the expectation. */
+/* By name: shards may hold the tensors in another order. */
 static void check_contents(checkpoint *c, const char *name, const expectation *e)
 {
     static const int64_t steps[] = { 64, 1, 5 };
@@ -500,7 +500,7 @@ static void test_bad_shards(const char *folder)
         { "{\"weight_map\":{\"a.weight\":\"small.safetensors\",\"c\":\"small.safetensors\"}}",
           "no shard" },
         { "{\"weight_map\":{\"a.weight\":\"small.safetensors\"}}", "listed" },
-        { "{\"weight_map\":{\"a.weight\":\"test.index.json\"}}", "index of shards inside" },
+        { "{\"weight_map\":{\"a.weight\":\"test.index.json\"}}", "names itself" },
         { "{\"hidden_size\":192}", "weight_map" },
         { "{\"weight_map\":", "JSON" }
     };
@@ -520,7 +520,61 @@ static void test_bad_shards(const char *folder)
     remove(path);
 }
 
-/* === Malformed pickles, in a legacy file === */
+/* === Malformed pickles === */
+
+#define FOUR_FLOATS "\0\0\x80\x3f\0\0\0\x40\0\0\x40\x40\0\0\x80\x40"     /* 1 2 3 4 */
+
+typedef struct zip_spec {
+    const char *name;
+    const void *data;
+    size_t size;
+    unsigned method, flags;
+    uint32_t crc_xor;
+    uint64_t claimed;            /* inflated size in the directory, 0 for the true one */
+    int32_t move;                /* added to the local header's offset in the directory */
+} zip_spec;
+
+static void put_zip_fields(bytes *b, const zip_spec *s, uint32_t crc)
+{
+    put_number(b, 20, 2);
+    put_number(b, s->flags, 2);
+    put_number(b, s->method, 2);
+    put_number(b, 0, 4);
+    put_number(b, crc ^ s->crc_xor, 4);
+    put_number(b, s->size, 4);
+    put_number(b, s->claimed ? s->claimed : s->size, 4);
+    put_number(b, strlen(s->name), 2);
+    put_number(b, 0, 2);
+}
+
+static void make_zip(bytes *b, const zip_spec *specs, size_t count)
+{
+    bytes directory = { 0 };
+    size_t i;
+    for (i = 0; i < count; i++) {
+        uint32_t crc = inflate_crc32(0, specs[i].data, specs[i].size);
+        size_t offset = b->size;
+        put(b, "PK\3\4", 4);
+        put_zip_fields(b, &specs[i], crc);
+        put_text(b, specs[i].name);
+        put(b, specs[i].data, specs[i].size);
+        put(&directory, "PK\1\2\x14\0", 6);
+        put_zip_fields(&directory, &specs[i], crc);
+        put_number(&directory, 0, 6);
+        put_number(&directory, 0, 4);
+        put_number(&directory, offset + (size_t)specs[i].move, 4);
+        put_text(&directory, specs[i].name);
+    }
+    i = b->size;
+    put(b, directory.data, directory.size);
+    put(b, "PK\5\6\0\0\0\0", 8);
+    put_number(b, count, 2);
+    put_number(b, count, 2);
+    put_number(b, directory.size, 4);
+    put_number(b, i, 4);
+    put_number(b, 0, 2);
+    discard(&directory);
+}
 
 /* Storage "0" of four floats, and a tensor of it. */
 #define STORAGE(CLASS, COUNT) \
@@ -532,7 +586,8 @@ static void test_bad_shards(const char *folder)
 #define DICT(VALUE) "\x80\x02}U\x01t" VALUE "s."
 #define GOOD DICT(TENSOR(FLOATS, "K\x01", "K\x03\x85", "K\x01\x85"))
 
-static void make_legacy(bytes *b, const void *pickle, size_t size)
+/* count: of elements, as the file says; the data are always 16 bytes. */
+static void make_legacy(bytes *b, const void *pickle, size_t size, uint64_t count)
 {
     static const char magic[] = "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
     static const char rest[] = "\x80\x02M\xe9\x03.\x80\x02}.";
@@ -541,8 +596,27 @@ static void make_legacy(bytes *b, const void *pickle, size_t size)
     put(b, rest, sizeof rest - 1);
     put(b, pickle, size);
     put(b, keys, sizeof keys - 1);
-    put_number(b, 4, 8);
-    put(b, "\0\0\x80\x3f\0\0\0\x40\0\0\x40\x40\0\0\x80\x40", 16);   /* 1 2 3 4 */
+    put_number(b, count, 8);
+    put(b, FOUR_FLOATS, 16);
+}
+
+/* The same pickle and storage as a zip. */
+static void make_torch_zip(bytes *b, const void *pickle, size_t size)
+{
+    zip_spec specs[2] = { { "a/data.pkl", NULL, 0, 0, 0, 0, 0, 0 },
+                          { "a/data/0", FOUR_FLOATS, 16, 0, 0, 0, 0, 0 } };
+    specs[0].data = pickle;
+    specs[0].size = size;
+    make_zip(b, specs, 2);
+}
+
+static void check_pickle_refused(const char *what, bytes *pickle, const char *word)
+{
+    bytes b = { 0 };
+    make_torch_zip(&b, pickle->data, pickle->size);
+    check_refused(what, b.data, b.size, word);
+    discard(&b);
+    discard(pickle);
 }
 
 #define ROW(PICKLE, WORD) { PICKLE, sizeof(PICKLE) - 1, WORD }
@@ -583,9 +657,9 @@ static void test_malformed_pickles(void)
         ROW(DICT(TENSOR(STORAGE("ctorch\nFloatStorage\n", "J\xff\xff\xff\xff"), "K\x00",
                         "K\x04\x85", "K\x01\x85")), "size"),
         ROW(DICT(TENSOR(STORAGE("ctorch\nFloatStorage\n", "K\x05"), "K\x00", "K\x04\x85",
-                        "K\x01\x85")), "5 expected"),
+                        "K\x01\x85")), "5 elements"),
         ROW(DICT(TENSOR("(U\x07storage" "ctorch\nFloatStorage\nU\x01" "9U\x03" "cpuK\x04NtQ",
-                        "K\x00", "K\x04\x85", "K\x01\x85")), "used by no tensor"),
+                        "K\x00", "K\x04\x85", "K\x01\x85")), "missing"),
         ROW(DICT(TENSOR("(U\x06module" "ctorch\nFloatStorage\nU\x01" "0NtQ",
                         "K\x00", "K\x04\x85", "K\x01\x85")), "storage"),
         ROW(DICT(TENSOR("N", "K\x00", "K\x04\x85", "K\x01\x85")), "storage"),
@@ -611,28 +685,282 @@ static void test_malformed_pickles(void)
         ROW(DICT("ctorch._utils\n_rebuild_parameter\n(Nt\x52"), "not supported"),
         ROW(DICT("ctorch._tensor\n_rebuild_from_type_v2\n(cevil\nf\nNN}tR"), "evil.f"),
         ROW(DICT("ctorch._utils\n_rebuild_tensor_v2\n)R"), "storage"),
-        ROW("\x80\x02}(U\x01" "aN" "U\x01" "bK\x01u.", "not supported by") /* replaced below */
+        ROW("\x80\x02}(U\x01" "aN" "U\x01" "bK\x01u.", "no state dict")
+    };
+    bytes p = { 0 };
+    size_t i;
+    for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+        put(&p, rows[i].pickle, rows[i].size);
+        check_pickle_refused(rows[i].word, &p, rows[i].word);
+    }
+}
+
+#define VIEW(OFFSET, COUNT) \
+    "(U\x07storagectorch\nFloatStorage\nU\x01" "0U\x03" "cpuK\x04(U\x01v" OFFSET COUNT "ttQ"
+#define WHOLE(STORAGE) TENSOR(STORAGE, "K\x00", "K\x02\x85", "K\x01\x85")
+
+/* What only the legacy form can get wrong. */
+static void test_malformed_legacy(void)
+{
+    static const struct { const char *pickle; size_t size; const char *word; } rows[] = {
+        ROW("\x80\x02}.", "used by no tensor"),
+        ROW(DICT(WHOLE(STORAGE("ctorch\nFloatStorage\n", "K\x05"))), "5 expected"),
+        ROW(DICT(WHOLE(STORAGE("ctorch\nDoubleStorage\n", "K\x04"))), "truncated"),
+        ROW(DICT(WHOLE(FLOATS) "sU\x01u" WHOLE(STORAGE("ctorch\nIntStorage\n", "K\x03"))),
+            "two types"),
+        ROW(DICT(WHOLE(VIEW("K\x03", "K\x02"))), "view beyond"),
+        ROW(DICT(WHOLE(VIEW("K\x03", "K\x01"))), "reaches beyond"),
+        ROW(DICT(WHOLE(VIEW("N", "K\x01"))), "view beyond"),
+        ROW(DICT(WHOLE(FLOATS) "sU\x01u" WHOLE("(U\x07storagectorch\nFloatStorage\nU\x01" "9U\x03"
+                                              "cpuK\x04NtQ")), "missing from the list"),
+        ROW("\x80\x02N", "pickle")
     };
     bytes b = { 0 };
-    size_t i, count = sizeof rows / sizeof *rows - 1;
-    for (i = 0; i < count; i++) {
-        make_legacy(&b, rows[i].pickle, rows[i].size);
+    size_t i;
+    for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+        make_legacy(&b, rows[i].pickle, rows[i].size, 4);
         check_refused(rows[i].word, b.data, b.size, rows[i].word);
         discard(&b);
     }
-    make_legacy(&b, GOOD, sizeof GOOD - 1);
-    check_accepted("hand-made legacy file", b.data, b.size);
+}
+
+#define BYTES STORAGE("ctorch.storage\nUntypedStorage\n", "K\x10")
+#define LAST_TWO VIEW("K\x02", "K\x02")
+#define TYPED(DTYPE) "ctorch._utils\n_rebuild_tensor_v3\n(" BYTES \
+    "K\x01K\x01\x85K\x01\x85\x89}ctorch\n" DTYPE "\ntR"
+
+/* Values that PyTorch writes rarely, built by hand; each holds one tensor "t". */
+static void test_rare_pickles(void)
+{
+    static const struct { const char *pickle; size_t size; int count; double first; } rows[] = {
+        { GOOD, sizeof GOOD - 1, 4, 2.0 },
+        { DICT("ctorch._utils\n_rebuild_tensor\n(" FLOATS "K\x02K\x02\x85K\x01\x85tR"),
+          sizeof DICT("ctorch._utils\n_rebuild_tensor\n(" FLOATS "K\x02K\x02\x85K\x01\x85tR") - 1,
+          4, 3.0 },
+        { DICT(TYPED("float32")), sizeof DICT(TYPED("float32")) - 1, 16, 2.0 },
+        { DICT(TYPED("uint8")), sizeof DICT(TYPED("uint8")) - 1, 16, 0.0 },
+        { DICT(TYPED("bfloat16")), sizeof DICT(TYPED("bfloat16")) - 1, 16, 1.0 },
+        { DICT(TENSOR(LAST_TWO, "K\x01", "K\x01\x85", "K\x01\x85")),
+          sizeof DICT(TENSOR(LAST_TWO, "K\x01", "K\x01\x85", "K\x01\x85")) - 1, 4, 4.0 },
+        { "\x80\x02" "ccollections\nOrderedDict\n(]]U\x01ta" TENSOR(FLOATS, "K\x00", ")", ")")
+          "aatR.", sizeof("\x80\x02" "ccollections\nOrderedDict\n(]]U\x01ta"
+          TENSOR(FLOATS, "K\x00", ")", ")") "aatR.") - 1, 4, 1.0 },
+        { "\x80\x02" "cmy\nDict\n)\x81U\x01t" TENSOR(FLOATS, "K\x03", ")", ")") "s}b.",
+          sizeof("\x80\x02" "cmy\nDict\n)\x81U\x01t" TENSOR(FLOATS, "K\x03", ")", ")") "s}b.") - 1,
+          4, 4.0 }
+    };
+    char error[CHECKPOINT_ERROR_SIZE] = "";
+    size_t i;
+    for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+        bytes b = { 0 };
+        checkpoint *c;
+        float value = -1.0f;
+        bool ok;
+        make_legacy(&b, rows[i].pickle, rows[i].size, (uint64_t)rows[i].count);
+        ok = checkpoint_open_memory("rare", b.data, b.size, &c, error, sizeof error);
+        ok = ok && checkpoint_find(c, "t")
+          && checkpoint_read(c, checkpoint_find(c, "t"), 0, 1, &value, error, sizeof error);
+        CHECK_MSG(ok && (double)value == rows[i].first, "row %lu: %g %s", (unsigned long)i,
+                  (double)value, error);
+        checkpoint_close(c);
+        discard(&b);
+    }
+}
+
+#define WRAPS_ITSELF "\x80\x02}q\x01U\x05" "modelh\x01sU\x01t" \
+    TENSOR(FLOATS, "K\x00", ")", ")") "s."
+
+/* Small inputs that would become large or slow if values were copied or recursion were free. */
+static void test_pickle_bombs(void)
+{
+    bytes p = { 0 };
+    int i;
+    put_text(&p, "\x80\x02}");                       /* each level holds the one below twice */
+    for (i = 0; i < 60; i++) put_text(&p, "2\x86" "0}U\x01" "a}sU\x01" "b}s");
+    put_text(&p, ".");
+    check_pickle_refused("pairs", &p, "");
+    put_text(&p, "\x80\x02}q");
+    put(&p, "\0", 1);
+    for (i = 0; i < 50; i++) {                       /* {a: x, b: x} with x memoised */
+        uint8_t name = (uint8_t)i, next = (uint8_t)(i + 1);
+        put_text(&p, "}q");
+        put(&p, &next, 1);
+        put_text(&p, "U\x01" "ah");
+        put(&p, &name, 1);
+        put_text(&p, "sU\x01" "bh");
+        put(&p, &name, 1);
+        put_text(&p, "s");
+    }
+    put_text(&p, ".");
+    check_pickle_refused("memo bomb", &p, "values to visit");
+    put_text(&p, "\x80\x02N");
+    for (i = 0; i < 1000; i++) put_text(&p, "\x85");
+    put_text(&p, ".");
+    check_pickle_refused("deep tuples", &p, "nested deeper");
+    put_text(&p, "\x80\x02");
+    for (i = 0; i < 1000; i++) put_text(&p, "(");
+    put_text(&p, ".");
+    check_pickle_refused("deep marks", &p, "nested deeper");
+    put_text(&p, "\x80\x02}q\x01U\x01" "ah\x01s.");   /* a dict that contains itself */
+    check_pickle_refused("cycle", &p, "nested deeper");
+    put_text(&p, "\x80\x02]q\x01");
+    for (i = 0; i < 100; i++) put_text(&p, "h\x01" "a");
+    put_text(&p, ".");
+    check_pickle_refused("cyclic list", &p, "nested deeper");
+    put(&p, WRAPS_ITSELF, sizeof WRAPS_ITSELF - 1);
+    check_pickle_refused("dict that wraps itself", &p, "nested deeper");
+    put_text(&p, "\x80\x02");
+    for (i = 0; i < 1100000; i++) put_text(&p, ")");
+    put_text(&p, ".");
+    check_pickle_refused("a million values", &p, "values");
+    put_text(&p, "\x80\x02");
+    for (i = 0; i < 300; i++) {                      /* values above 64 KiB are read over */
+        static const char zeros[70000];
+        put_text(&p, "X");
+        put_number(&p, sizeof zeros, 4);
+        put(&p, zeros, sizeof zeros);
+        put_text(&p, "0");
+    }
+    put_text(&p, "N.");
+    check_pickle_refused("long texts", &p, "no state dict");
+}
+
+/* === Malformed zip files === */
+
+#define PICKLE_ENTRY { "a/data.pkl", GOOD, sizeof GOOD - 1, 0, 0, 0, 0, 0 }
+#define DATA_ENTRY { "a/data/0", FOUR_FLOATS, 16, 0, 0, 0, 0, 0 }
+
+static void check_zip_refused(const zip_spec *specs, size_t count, const char *word)
+{
+    bytes b = { 0 };
+    make_zip(&b, specs, count);
+    check_refused(word, b.data, b.size, word);
     discard(&b);
 }
 
-/* Values built by hand that must be read: typed tensors, views, duplicates of keys. */
-static void test_rare_pickles(void)
+static void test_malformed_zips(void)
 {
-    static const struct { const char *pickle; size_t size; const char *name; float first; } rows[] = {
-        ROW(GOOD, "plain") , 2.0f },
-        { DICT("ctorch._utils\n_rebuild_tensor\n(" FLOATS "K\x02K\x02\x85K\x01\x85tR"),
-          sizeof DICT("ctorch._utils\n_rebuild_tensor\n(" FLOATS "K\x02K\x02\x85K\x01\x85tR") - 1,
-          "_rebuild_tensor", 3.0f }
+    static const zip_spec good_zip[] = { PICKLE_ENTRY, DATA_ENTRY };
+    static const struct { zip_spec second; const char *word; } rows[] = {
+        { { "a/data/0", FOUR_FLOATS, 16, 0, 0, 1, 0, 0 }, "CRC" },
+        { { "a/data/0", FOUR_FLOATS, 16, 0, 1, 0, 0, 0 }, "encrypted" },
+        { { "a/data/0", FOUR_FLOATS, 16, 0, 0x40, 0, 0, 0 }, "encrypted" },
+        { { "a/data/0", FOUR_FLOATS, 16, 12, 0, 0, 0, 0 }, "method 12" },
+        { { "a/data/0", FOUR_FLOATS, 16, 0, 0, 0, 99, 0 }, "two sizes" },
+        { { "a/data/0", FOUR_FLOATS, 16, 8, 0, 0, 99999999, 0 }, "inflate" },
+        { { "a/data/0", FOUR_FLOATS, 16, 8, 0, 0, 16, 0 }, "inflate" },
+        { { "a/data/0", FOUR_FLOATS, 15, 0, 0, 0, 0, 0 }, "15 bytes" },
+        { { "a/data/1", FOUR_FLOATS, 16, 0, 0, 0, 0, 0 }, "missing" },
+        { { "a/data.pkl", FOUR_FLOATS, 16, 0, 0, 0, 0, 0 }, "duplicate" },
+        { { "b/data.pkl", FOUR_FLOATS, 16, 0, 0, 0, 0, 0 }, "two entries" },
+        { { "a/data/0", FOUR_FLOATS, 16, 0, 0, 0, 0, 1 }, "local header" },
+        { { "a/data/0", FOUR_FLOATS, 16, 0, 0, 0, 0, 1000000 }, "behind" },
+        { { "a\n", FOUR_FLOATS, 16, 0, 0, 0, 0, 0 }, "bad name" },
+        { { "", FOUR_FLOATS, 16, 0, 0, 0, 0, 0 }, "bad name" },
+        { { "a/byteorder", "middle", 6, 0, 0, 0, 0, 0 }, "byteorder" }
     };
-    (void)rows;
+    bytes b = { 0 };
+    size_t i;
+    make_zip(&b, good_zip, 2);
+    check_accepted("hand-made zip", b.data, b.size);
+    put(&b, "x", 1);
+    check_refused("a byte behind the end", b.data, b.size, "zip");
+    discard(&b);
+    for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+        zip_spec specs[2] = { PICKLE_ENTRY, DATA_ENTRY };
+        specs[1] = rows[i].second;
+        check_zip_refused(specs, 2, rows[i].word);
+    }
+    check_zip_refused(good_zip + 1, 1, "data.pkl");
+    check_zip_refused(good_zip, 0, "data.pkl");
+}
+
+/* Two directory entries for the same bytes, as a zip bomb has them. */
+static void test_overlapping_zip(void)
+{
+    static const zip_spec inner[] = { DATA_ENTRY };
+    zip_spec specs[2] = { PICKLE_ENTRY, DATA_ENTRY };
+    bytes b = { 0 }, nested = { 0 };
+    make_zip(&nested, inner, 1);                     /* a local header inside the first entry */
+    specs[0].data = nested.data;
+    specs[0].size = nested.size;
+    specs[1].move = -(int32_t)nested.size - 0;       /* points to the header inside */
+    specs[1].name = "a/data/0";
+    make_zip(&b, specs, 2);
+    check_refused("overlap", b.data, b.size, "overlap");
+    discard(&b);
+    discard(&nested);
+}
+
+static void put_be_patch(bytes *b, size_t at, uint64_t number, size_t width)
+{
+    size_t i;
+    for (i = 0; i < width; i++) b->data[at + i] = (uint8_t)(number >> 8 * i);
+}
+
+/* Every field of the zip64 records set to nonsense in turn. */
+static void test_zip64_fields(const char *folder)
+{
+    static const struct { size_t from_end, width; uint64_t value; } rows[] = {
+        { 22 + 20 - 4, 4, 1 },             { 22 + 20 - 8, 8, 0 },
+        { 22 + 20 - 8, 8, UINT64_MAX },    { 98, 4, 0 },
+        { 98 - 4, 8, UINT64_MAX },         { 98 - 16, 4, 7 },
+        { 98 - 24, 8, UINT64_MAX },        { 98 - 32, 8, UINT64_MAX },
+        { 98 - 32, 8, 3 },                 { 98 - 40, 8, UINT64_MAX },
+        { 98 - 40, 8, 100 },               { 98 - 48, 8, UINT64_MAX },
+        { 98 - 48, 8, 64 }
+    };
+    bytes b, copy = { 0 };
+    size_t i;
+    CHECK(load(&b, folder, "zip64.pt"));
+    for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+        put(&copy, b.data, b.size);
+        put_be_patch(&copy, b.size - rows[i].from_end, rows[i].value, rows[i].width);
+        check_refused("zip64 field", copy.data, copy.size, "zip");
+        discard(&copy);
+    }
+    discard(&b);
+}
+
+/* A damaged weight of a stored entry opens and reads, but does not verify. */
+static void test_verify(const char *folder)
+{
+    char error[CHECKPOINT_ERROR_SIZE] = "";
+    checkpoint *c;
+    bytes b;
+    size_t i;
+    CHECK(load(&b, folder, "small_zip.pt"));
+    for (i = 0; i + 16 < b.size && memcmp(b.data + i, "\0\0\x80\x3f\0\0\0\x40", 8) != 0; i++) { }
+    b.data[i] ^= 1;
+    CHECK_MSG(checkpoint_open_memory("damaged", b.data, b.size, &c, error, sizeof error), "%s",
+              error);
+    CHECK_MSG(c && !checkpoint_verify(c, error, sizeof error) && strstr(error, "CRC"), "%s",
+              error);
+    checkpoint_close(c);
+    discard(&b);
+}
+
+int main(int count, char **arguments)
+{
+    char folder[512];
+    snprintf(folder, sizeof folder, "%s/checkpoints", count > 1 ? arguments[1] : "tests/data");
+    test_good_fixtures(folder);
+    test_details(folder);
+    test_refused_fixtures(folder);
+    test_unknown_containers();
+    test_malformed_safetensors();
+    test_safetensors_lengths();
+    test_bad_shards(folder);
+    test_malformed_pickles();
+    test_malformed_legacy();
+    test_rare_pickles();
+    test_pickle_bombs();
+    test_malformed_zips();
+    test_overlapping_zip();
+    test_zip64_fields(folder);
+    test_verify(folder);
+    test_tiny_files();
+    test_truncated(folder);
+    test_flipped(folder);
+    return test_summary();
 }

@@ -734,7 +734,7 @@ static void test_overlap(void) {
 
 /* Normalisation constants that divide by zero or are no numbers. */
 static void test_mean_std(void) {
-    static const float bad[] = {0.0f, -0.25f, (float)NAN, (float)INFINITY};
+    static const float bad[] = {0.0f, -0.0f, (float)NAN, (float)INFINITY};
     for (int i = 0; i < 4; i++) {
         char detail[VIT_MAX_DETAIL];
         tiny_options o = tiny_defaults();

@@ -366,6 +366,8 @@ static bool checkpoint_open_shard(checkpoint *c, const char *index_path, const j
                            "the same folder", entry->key);
     path = checkpoint_path_beside(c, index_path, name);
     if (!path) return report_no_memory(r);
+    if (strcmp(path, index_path) == 0)
+        return report_fail(r, "weight_map: the index names itself as a shard");
     if (checkpoint_find_file(c, path) < c->file_count) return true;
     if (c->file_count > CHECKPOINT_MAX_SHARDS)
         return report_fail(r, "weight_map: more than %d shards", CHECKPOINT_MAX_SHARDS);

@@ -349,8 +349,9 @@ bool cli_parse(const cli_program *program, int argc, char **argv, cli_list *oper
     } else {
         while (good && p.next < p.count) good = take_word(&p, &own, &only_operands);
         good = good && check_count(&p, &own);
-        if (good && operands) *operands = own;
-        else free_lists(program, &own);
+        if (!good) free_lists(program, &own);
+        else if (operands) *operands = own;
+        else cli_list_free(&own);
         *status = good ? CLI_OK : CLI_USAGE;
         return good;
     }
@@ -549,9 +550,11 @@ char *cli_find_model(const char *name) {
     ssize_t length = readlink("/proc/self/exe", executable, sizeof executable - 1);
     char *path = NULL;
     if (length > 0) {
+        size_t folder;
         executable[length] = '\0';
-        path = readable(executable, (size_t)(strrchr(executable, '/') - executable), "../models/",
-                        name);
+        folder = (size_t)(strrchr(executable, '/') - executable);
+        path = readable(executable, folder, "../models/", name);
+        if (!path) path = readable(executable, folder, "../share/vit/", name);
     }
     if (!path) path = readable(".", 1, "models/", name);
 #ifdef VIT_MODEL_DIR

@@ -143,8 +143,9 @@ bool cli_output_commit(cli_output *output, char *error, size_t error_size);
 /* Closes, and removes what was written so far. */
 void cli_output_abandon(cli_output *output);
 
-/* The bundled model, wherever the program is run from: beside the executable (../models), in
- * ./models, or in VIT_MODEL_DIR if that was defined. malloc'ed; NULL: not found, or no memory. */
+/* The bundled model, wherever the program is run from: beside the executable (../models, or
+ * ../share/vit where it is installed), in ./models, or in VIT_MODEL_DIR if that was defined.
+ * malloc'ed; NULL: not found, or no memory. */
 char *cli_find_model(const char *name);
 
 #endif

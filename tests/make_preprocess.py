@@ -1,0 +1,175 @@
+#!/usr/bin/python3
+"""Writes tests/preprocess_vectors.h: what Pillow and NumPy make of synthetic photos.
+
+Authoring only. The steps are those of timm's evaluation transform: convert, resize, pad and crop,
+x / 255, (x - mean) / std in float32. Photos are bytes of a 32-bit LCG; tests/test_preprocess.c
+makes the same. Each case keeps the CRC-32 of the resulting float32 tensor.
+"""
+import os
+import sys
+import zlib
+
+import numpy as np
+from PIL import Image
+
+TARGET = os.path.join(os.path.dirname(os.path.abspath(__file__)), "preprocess_vectors.h")
+
+STATS = [  # (mean, std); the tests have the same table, written by this script
+    ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0)),
+    ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),
+    ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+    ((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)),
+]
+CENTER, SQUASH, BORDER = 0, 1, 2
+BILINEAR, BICUBIC = 0, 1
+MODES = {"RGB": (3, 0), "RGBA": (4, 1), "L": (1, 2)}
+
+# COVERAGE's golden values: width, height -> width, height, filter, CRC-32 of the RGB bytes
+GOLDEN = [
+    (37, 23, 16, 16, BICUBIC, 0xe1a8f67f), (500, 375, 330, 248, BICUBIC, 0x10bfd7aa),
+    (375, 500, 248, 330, BICUBIC, 0xc485be07), (640, 480, 298, 224, BICUBIC, 0x8c3e5ac9),
+    (640, 480, 341, 256, BILINEAR, 0xb9199614), (100, 80, 280, 224, BICUBIC, 0xb02489f5),
+    (300, 200, 384, 384, BICUBIC, 0xbd73665e), (33, 33, 257, 129, BILINEAR, 0x8ead4cb3),
+    (224, 300, 224, 224, BICUBIC, 0x86e9c998), (1, 1, 224, 224, BICUBIC, 0x3ed97e97),
+]
+
+
+def lcg(count):
+    r, out = 12345, bytearray(count)
+    for i in range(count):
+        r = (r * 1664525 + 1013904223) & 0xffffffff
+        out[i] = r >> 24
+    return bytes(out)
+
+
+def photo(mode, width, height):
+    return Image.frombytes(mode, (width, height), lcg(width * height * MODES[mode][0]))
+
+
+def keep_ratio(w, h, target_w, target_h, longest):
+    ratios = h / target_h, w / target_w
+    ratio = max(ratios) if longest else min(ratios)
+    return max(1, round(w / ratio)), max(1, round(h / ratio))
+
+
+def resized_size(w, h, rw, rh, crop):
+    if crop == SQUASH:
+        return rw, rh
+    if crop == BORDER or rw != rh:
+        return keep_ratio(w, h, rw, rh, crop == BORDER)
+    return (rw, int(rw * h / w)) if w <= h else (int(rw * w / h), rw)
+
+
+def pad_and_crop(image, width, height, fill):
+    w, h = image.size
+    if width > w or height > h:
+        left, top = max(width - w, 0) // 2, max(height - h, 0) // 2
+        right, bottom = (max(width - w, 0) + 1) // 2, (max(height - h, 0) + 1) // 2
+        canvas = Image.new(image.mode, (w + left + right, h + top + bottom), fill)
+        canvas.paste(image, (left, top))
+        image, (w, h) = canvas, canvas.size
+    left, top = round((w - width) / 2.0), round((h - height) / 2.0)
+    return image.crop((left, top, left + width, top + height))
+
+
+def transform(image, chans, iw, ih, rw, rh, crop, interpolation, stats):
+    mean, std = (np.array(s[:chans], np.float32).reshape(-1, 1, 1) for s in STATS[stats])
+    image = image.convert("L" if chans == 1 else "RGB")
+    size = resized_size(*image.size, rw, rh, crop)
+    if size != image.size:
+        image = image.resize(size, Image.BICUBIC if interpolation == BICUBIC else Image.BILINEAR)
+    fill = tuple(round(255 * v) if crop == BORDER else 0 for v in STATS[stats][0][:chans])
+    image = pad_and_crop(image, iw, ih, fill if chans > 1 else fill[0])
+    pixels = np.asarray(image, np.uint8).reshape(ih, iw, chans).transpose(2, 0, 1)
+    return (pixels.astype(np.float32) / np.float32(255.0) - mean) / std
+
+
+# (mode, w, h, stride padding, chans, input w, input h, resize w, resize h, crop, filter, stats)
+CASES = [
+    ("RGB", 500, 375, 0, 3, 224, 224, 248, 248, CENTER, BICUBIC, 2),
+    ("RGB", 375, 500, 0, 3, 224, 224, 248, 248, CENTER, BICUBIC, 3),
+    ("RGB", 200, 300, 0, 3, 224, 224, 256, 256, CENTER, BILINEAR, 0),
+    ("RGB", 1000, 700, 0, 3, 32, 32, 32, 32, CENTER, BICUBIC, 1),
+    ("RGB", 1000, 700, 7, 3, 30, 40, 44, 33, SQUASH, BILINEAR, 2),
+    ("RGB", 16, 16, 0, 3, 16, 16, 16, 16, CENTER, BICUBIC, 1),
+    ("RGB", 17, 16, 0, 3, 16, 16, 16, 16, CENTER, BICUBIC, 1),
+    ("RGB", 16, 40, 0, 3, 16, 16, 16, 16, CENTER, BICUBIC, 2),
+    ("RGB", 40, 16, 0, 3, 16, 16, 16, 16, CENTER, BILINEAR, 2),
+    ("RGB", 16, 40, 0, 3, 16, 16, 16, 16, SQUASH, BICUBIC, 2),
+    ("RGB", 40, 16, 0, 3, 16, 16, 16, 16, SQUASH, BICUBIC, 2),
+    ("RGB", 9, 9, 0, 3, 16, 16, 10, 10, CENTER, BICUBIC, 2),
+    ("RGB", 40, 10, 0, 3, 16, 16, 11, 11, CENTER, BICUBIC, 2),
+    ("RGB", 10, 40, 0, 3, 16, 16, 11, 11, CENTER, BICUBIC, 3),
+    ("RGB", 9, 9, 0, 3, 16, 16, 11, 13, SQUASH, BICUBIC, 2),
+    ("RGB", 37, 23, 0, 3, 16, 16, 16, 16, BORDER, BICUBIC, 1),
+    ("RGB", 23, 37, 0, 3, 16, 16, 18, 18, BORDER, BICUBIC, 2),
+    ("RGB", 37, 23, 5, 3, 20, 16, 13, 15, BORDER, BILINEAR, 3),
+    ("RGB", 23, 23, 0, 3, 16, 16, 16, 16, BORDER, BICUBIC, 2),
+    ("RGB", 300, 2, 0, 3, 16, 16, 16, 16, BORDER, BICUBIC, 2),
+    ("RGB", 2, 300, 0, 3, 15, 15, 16, 16, BORDER, BICUBIC, 2),
+    ("RGB", 37, 23, 0, 3, 20, 12, 24, 14, CENTER, BICUBIC, 2),
+    ("RGB", 23, 37, 0, 3, 20, 12, 24, 14, CENTER, BICUBIC, 2),
+    ("RGB", 61, 61, 0, 3, 12, 20, 13, 25, CENTER, BILINEAR, 1),
+    ("RGBA", 37, 23, 0, 3, 16, 16, 18, 18, CENTER, BICUBIC, 2),
+    ("RGBA", 37, 23, 9, 1, 16, 16, 18, 18, CENTER, BICUBIC, 2),
+    ("RGBA", 16, 16, 0, 3, 16, 16, 16, 16, CENTER, BICUBIC, 1),
+    ("L", 37, 23, 0, 3, 16, 16, 18, 18, CENTER, BICUBIC, 2),
+    ("L", 37, 23, 3, 3, 16, 16, 18, 18, BORDER, BICUBIC, 3),
+    ("L", 37, 23, 0, 1, 16, 16, 18, 18, CENTER, BICUBIC, 2),
+    ("L", 16, 16, 0, 1, 16, 16, 16, 16, CENTER, BICUBIC, 0),
+    ("RGB", 37, 23, 0, 1, 16, 16, 18, 18, CENTER, BICUBIC, 2),
+    ("RGB", 28, 28, 0, 1, 28, 28, 28, 28, CENTER, BICUBIC, 1),
+    ("RGB", 23, 37, 2, 1, 16, 16, 16, 16, BORDER, BILINEAR, 2),
+    ("RGB", 1, 1, 0, 3, 16, 16, 18, 18, CENTER, BICUBIC, 2),
+    ("RGB", 2, 1, 0, 3, 16, 16, 18, 18, CENTER, BILINEAR, 2),
+    ("RGB", 1, 1, 0, 3, 16, 16, 18, 18, BORDER, BICUBIC, 2),
+    ("RGB", 1, 1, 0, 1, 1, 1, 1, 1, CENTER, BICUBIC, 2),
+    ("RGB", 20000, 1, 0, 3, 16, 16, 18, 18, CENTER, BICUBIC, 2),
+    ("RGB", 1, 20000, 0, 3, 16, 16, 18, 18, CENTER, BICUBIC, 2),
+    ("RGB", 20000, 1, 0, 3, 16, 16, 18, 18, SQUASH, BICUBIC, 2),
+    ("RGB", 1, 20000, 0, 3, 16, 16, 18, 18, SQUASH, BILINEAR, 2),
+    ("RGB", 20000, 1, 0, 3, 16, 16, 16, 16, BORDER, BICUBIC, 2),
+    ("RGB", 1, 20000, 0, 3, 16, 16, 16, 16, BORDER, BICUBIC, 2),
+    ("L", 20000, 3, 0, 1, 16, 16, 18, 18, CENTER, BICUBIC, 2),
+] + [  # every parity of the margins: Python rounds halves to even
+    ("RGB", 29, 31, 0, 3, 16, 16, 16 + d, 16 + d, CENTER, BICUBIC, 1) for d in range(1, 10)
+] + [  # and of the padding
+    ("RGB", 29, 31, 0, 3, 16, 16, 16 - d, 16 - d, CENTER, BILINEAR, 1) for d in range(1, 9)
+]
+
+
+def check_golden():
+    for w, h, ow, oh, interpolation, crc in GOLDEN:
+        kind = Image.BICUBIC if interpolation == BICUBIC else Image.BILINEAR
+        assert zlib.crc32(photo("RGB", w, h).resize((ow, oh), kind).tobytes()) == crc, (w, h)
+
+
+def main():
+    check_golden()
+    lines = ["/* Written by tests/make_preprocess.py; do not edit. */", "",
+             "static const float vector_stats[%d][2][3] = {" % len(STATS)]
+    for mean, std in STATS:
+        lines.append("    {{%s}, {%s}}," % (", ".join("%.8ff" % v for v in mean),
+                                            ", ".join("%.8ff" % v for v in std)))
+    lines += ["};", "",
+              "/* width, height, output width, height, interpolation, CRC-32 of the bytes */",
+              "static const golden_vector golden_vectors[%d] = {" % len(GOLDEN)]
+    lines += ["    {%d, %d, %d, %d, %d, 0x%08xu}," % g for g in GOLDEN]
+    lines += ["};", "",
+              "/* format, width, height, stride padding, in_chans, img_width, img_height,",
+              "   resize_width, resize_height, crop_mode, interpolation, stats, CRC-32 of the floats */",
+              "static const photo_vector photo_vectors[%d] = {" % len(CASES)]
+    for mode, w, h, pad, chans, *rest in CASES:
+        out = transform(photo(mode, w, h), chans, *rest)
+        crc = zlib.crc32(np.ascontiguousarray(out, np.float32).tobytes())
+        numbers = ", ".join(str(v) for v in [MODES[mode][1], w, h, pad, chans] + rest)
+        lines.append("    {%s, 0x%08xu}," % (numbers, crc))
+    lines.append("};")
+    with open(TARGET, "w") as f:
+        f.write("\n".join(lines) + "\n")
+    print(len(GOLDEN), "golden and", len(CASES), "further vectors")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,371 @@
+/* test_image.c - image_file.h: every kind of image against Pillow's pixels, then hostile ones.
+ *
+ *     test_image [tests/data]
+ */
+#include "../examples/image_file.h"
+#include "test.h"
+
+static const char *data_folder = "tests/data";
+
+/* ------------------------------------------------------------------------- */
+/* Files                                                                     */
+/* ------------------------------------------------------------------------- */
+
+typedef struct bytes {
+    unsigned char *data;   /* malloc'ed, exactly size bytes: an overrun is seen */
+    size_t size;
+} bytes;
+
+static bytes copy_bytes(const void *data, size_t size) {
+    bytes b = { malloc(size ? size : 1), size };
+    if (!b.data) {
+        printf("out of memory\n");
+        exit(2);
+    }
+    if (size) memcpy(b.data, data, size);
+    return b;
+}
+
+static void image_path(char *path, size_t size, const char *name) {
+    snprintf(path, size, "%s/images/%s", data_folder, name);
+}
+
+static bytes read_file(const char *name) {
+    static unsigned char buffer[1 << 20];
+    char path[1024];
+    size_t size = 0;
+    FILE *file;
+    image_path(path, sizeof path, name);
+    file = fopen(path, "rb");
+    CHECK_MSG(file != NULL, "%s", path);
+    if (file) {
+        size = fread(buffer, 1, sizeof buffer, file);
+        fclose(file);
+    }
+    return copy_bytes(buffer, size);
+}
+
+/* Decodes a copy that ends where its block of memory ends. True: it was accepted. What is
+ * accepted must have pixels, what is refused must say why. */
+static bool accepted(const void *data, size_t size, unsigned flags) {
+    bytes exact = copy_bytes(data, size);
+    char error[IMAGE_FILE_ERROR_SIZE] = "";
+    image_file image;
+    bool good = image_file_decode(exact.data, size, flags, &image, error, sizeof error);
+    if (good) {
+        unsigned sum = 0;
+        CHECK(image.pixels && image.width > 0 && image.height > 0);
+        for (size_t i = 0; i < (size_t)image.width * (size_t)image.height * 3; i++) {
+            sum += image.pixels[i];
+        }
+        CHECK(sum != 1u || image.pixels);   /* every pixel was read */
+    } else {
+        CHECK(error[0] && !image.pixels && image.width == 0 && image.height == 0);
+    }
+    image_file_free(&image);
+    free(exact.data);
+    return good;
+}
+
+/* Whether it is refused with this text in the message. */
+static bool refused(const void *data, size_t size, const char *text) {
+    bytes exact = copy_bytes(data, size);
+    char error[IMAGE_FILE_ERROR_SIZE] = "";
+    image_file image;
+    bool good = image_file_decode(exact.data, size, 0, &image, error, sizeof error);
+    bool right = !good && strstr(error, text);
+    if (!right) printf("    expected '%s', found '%s'\n", text, good ? "accepted" : error);
+    image_file_free(&image);
+    free(exact.data);
+    return right;
+}
+
+/* ------------------------------------------------------------------------- */
+/* Pixels                                                                    */
+/* ------------------------------------------------------------------------- */
+
+static int orientation_of(const bytes *file) {
+    image_file__job job = { file->data, file->size, NULL, 0 };
+    return image_file__orientation(&job);
+}
+
+static int hex_byte(const char *text) {
+    unsigned value = 0;
+    sscanf(text, "%2x", &value);
+    return (int)value;
+}
+
+/* Largest difference of any byte; 999 where the size differs. */
+static int difference(const image_file *image, int width, int height, const char *hex) {
+    int worst = 0;
+    if (image->width != width || image->height != height) return 999;
+    for (size_t i = 0; i < (size_t)width * (size_t)height * 3; i++) {
+        int d = abs(image->pixels[i] - hex_byte(hex + 2 * i));
+        if (d > worst) worst = d;
+    }
+    return worst;
+}
+
+/* One line of expected.txt. */
+static void check_line(const char *line) {
+    static char hex[16384];
+    char name[64], path[1024], error[IMAGE_FILE_ERROR_SIZE] = "";
+    int width, height, tolerance, d;
+    image_file image;
+    if (sscanf(line, "%63s %d %d %d %16383s", name, &width, &height, &tolerance, hex) != 5) {
+        CHECK_MSG(false, "damaged line in expected.txt");
+        return;
+    }
+    image_path(path, sizeof path, name);
+    if (!image_file_load(path, 0, &image, error, sizeof error)) {
+        CHECK_MSG(false, "%s: %s", name, error);
+        return;
+    }
+    d = difference(&image, width, height, hex);
+    CHECK_MSG(d <= tolerance, "%s: %d x %d, differs by %d, allowed %d", name, image.width,
+              image.height, d, tolerance);
+    image_file_free(&image);
+}
+
+/* Calls check for each name of expected.txt. */
+static int for_each_line(void (*check)(const char *line)) {
+    static char line[32768];
+    char path[1024];
+    int count = 0;
+    FILE *file;
+    image_path(path, sizeof path, "expected.txt");
+    file = fopen(path, "r");
+    CHECK_MSG(file != NULL, "%s", path);
+    while (file && fgets(line, sizeof line, file)) {
+        check(line);
+        count++;
+    }
+    if (file) fclose(file);
+    return count;
+}
+
+/* Only 5 to 8 swap the sides; with IMAGE_FILE_NO_EXIF none does. */
+static void test_exif(void) {
+    for (int orientation = 1; orientation <= 8; orientation++) {
+        char name[32], error[IMAGE_FILE_ERROR_SIZE];
+        image_file image;
+        bytes file;
+        snprintf(name, sizeof name, "exif%d.jpg", orientation);
+        file = read_file(name);
+        CHECK(image_file_decode(file.data, file.size, 0, &image, error, sizeof error));
+        CHECK(image.width == (orientation > 4 ? 16 : 24));
+        image_file_free(&image);
+        CHECK(image_file_decode(file.data, file.size, IMAGE_FILE_NO_EXIF, &image, error,
+                                sizeof error));
+        CHECK(image.width == 24 && image.height == 16);
+        image_file_free(&image);
+        free(file.data);
+    }
+}
+
+/* ------------------------------------------------------------------------- */
+/* Portable maps, written by hand                                            */
+/* ------------------------------------------------------------------------- */
+
+static bool pnm_is(const char *text, size_t size, int width, int height, const char *hex) {
+    char error[IMAGE_FILE_ERROR_SIZE] = "";
+    image_file image;
+    bool good = image_file_decode(text, size, 0, &image, error, sizeof error) &&
+                difference(&image, width, height, hex) == 0;
+    image_file_free(&image);
+    return good;
+}
+
+#define PNM_IS(text, width, height, hex) CHECK(pnm_is(text, sizeof text - 1, width, height, hex))
+#define REFUSED(text, message) CHECK(refused(text, sizeof text - 1, message))
+
+static void test_pnm(void) {
+    PNM_IS("P5 2 1 255\n\x01\xff", 2, 1, "010101ffffff");
+    PNM_IS("P5\n#a\n2#b\n 1\t255\r\x01\xff", 2, 1, "010101ffffff");
+    PNM_IS("P5 2 1 15\n\x01\x0f", 2, 1, "111111ffffff");
+    PNM_IS("P5 2 1 15\n\x01\x7f", 2, 1, "111111ffffff");   /* above its own maximum */
+    PNM_IS("P6 1 1 255\nabc", 1, 1, "616263");
+    PNM_IS("P6 1 1 255\nabcdef", 1, 1, "616263");          /* a second image behind it */
+    PNM_IS("P5 1 1 1023\n\x03\xff", 1, 1, "ffffff");
+    REFUSED("P5 2 1 255\n\x01", "truncated");
+    REFUSED("P5 2 1 65535\n\x01\x02\x03", "truncated");
+    REFUSED("P5 2 1 65536\n\x01\x02\x03\x04", "header");
+    REFUSED("P5 2 1 0\n\x01\x02", "header");
+    REFUSED("P5 2 1", "header");
+    REFUSED("P5 2 -1 255\n\x01\x02", "header");
+    REFUSED("P5 0 5 255\n\x01", "no pixels: found 0 x 5");
+    REFUSED("P5 99999999999999999999 1 255\n\x01", "header");
+    REFUSED("P6 65536 65536 255\n\x01", "too large: found 65536 x 65536, limit");
+    REFUSED("P6 2000000 1 255\n\x01", "too large: found 2000000 x 1, limit");
+    REFUSED("P5 # no end of comment", "header");
+    REFUSED("P5", "header");
+    REFUSED("P7", "no image");
+    REFUSED("P", "no image");
+}
+
+/* ------------------------------------------------------------------------- */
+/* Hostile files                                                             */
+/* ------------------------------------------------------------------------- */
+
+static uint32_t random_state = 1;
+
+static uint32_t next_random(void) {
+    random_state = random_state * 1664525u + 1013904223u;
+    return random_state >> 8;
+}
+
+/* No prefix of a file is an image. Exceptions: what follows the first frame of an animation;
+ * and TGA files end with a footer of 26 bytes, by Pillow, that says nothing. */
+static void check_truncated(const char *line) {
+    char name[64] = "";
+    bytes file;
+    size_t enough;
+    int wrong = 0;
+    sscanf(line, "%63s", name);
+    file = read_file(name);
+    enough = file.size;
+    if (strcmp(name + strlen(name) - 4, ".tga") == 0) enough -= 26;
+    if (strcmp(name, "animated.gif") == 0) enough = 300;
+    if (strcmp(name + strlen(name) - 4, ".gif") == 0) enough -= 2;   /* end mark, and 0 before */
+    for (size_t size = 0; size < file.size; size++) {
+        if (accepted(file.data, size, 0) && size < enough) {
+            if (wrong++ == 0) printf("    %s accepted at %zu of %zu\n", name, size, file.size);
+        }
+    }
+    CHECK_MSG(wrong == 0, "%s: %d truncations accepted", name, wrong);
+    free(file.data);
+}
+
+/* Changes of one to four bytes: accepted or refused, but never a wild access. */
+static void check_mutated(const char *line) {
+    char name[64] = "";
+    bytes file;
+    sscanf(line, "%63s", name);
+    file = read_file(name);
+    for (int round = 0; round < 300; round++) {
+        bytes changed = copy_bytes(file.data, file.size);
+        int changes = 1 + (int)(next_random() % 4);
+        for (int i = 0; i < changes; i++) {
+            changed.data[next_random() % changed.size] = (unsigned char)next_random();
+        }
+        accepted(changed.data, changed.size, 0);
+        free(changed.data);
+    }
+    free(file.data);
+}
+
+static void put32(unsigned char *at, uint32_t value) {
+    for (int i = 0; i < 4; i++) at[i] = (unsigned char)(value >> (24 - 8 * i));
+}
+
+/* A PNG whose header announces this size, its checksum made right. */
+static bool png_refused(uint32_t width, uint32_t height, const char *message) {
+    bytes file = read_file("rgb.png");
+    bool right;
+    put32(file.data + 16, width);
+    put32(file.data + 20, height);
+    put32(file.data + 29, image_file__crc(file.data + 12, 17));
+    right = refused(file.data, file.size, message);
+    free(file.data);
+    return right;
+}
+
+static void test_sizes(void) {
+    static const unsigned char bmp[54] = { 'B', 'M', 54, 0, 0, 0, 0, 0, 0, 0, 54, 0, 0, 0, 40, 0,
+                                           0, 0, 0xff, 0xff, 0xff, 0x7f, 0, 0, 0, 0x80, 1, 0, 24 };
+    CHECK(png_refused(0, 0, "no pixels: found 0 x 0"));
+    CHECK(png_refused(0, 7, "no pixels: found 0 x 7"));
+    CHECK(png_refused(20000, 20000, "too large: found 20000 x 20000, limit"));
+    CHECK(png_refused(0x7fffffff, 1, "too large: found 2147483647 x 1,"));
+    CHECK(png_refused(0xffffffff, 0xffffffff, "too large: found 4294967295 x 4294967295,"));
+    CHECK(png_refused(11, 5000, "damaged"));          /* fewer rows than announced */
+    CHECK(refused(bmp, sizeof bmp, "too large: found 2147483647 x 2147483648"));
+}
+
+static void test_png_damage(void) {
+    bytes file = read_file("rgb.png");
+    file.data[24] ^= 1;
+    CHECK(refused(file.data, file.size, "checksum"));
+    file.data[24] ^= 1;
+    memcpy(file.data + 37, "IDAX", 4);
+    CHECK(refused(file.data, file.size, "unknown PNG chunk"));
+    put32(file.data + 33, 0xffffffffu);
+    CHECK(refused(file.data, file.size, "truncated"));
+    free(file.data);
+}
+
+static void test_no_image(void) {
+    unsigned char noise[256];
+    REFUSED("", "empty");
+    REFUSED("\n", "no image");
+    REFUSED("<html>not an image, though its name ends in .jpg</html>", "no image");
+    for (int round = 0; round < 2000; round++) {
+        size_t size = next_random() % sizeof noise;
+        for (size_t i = 0; i < size; i++) noise[i] = (unsigned char)next_random();
+        accepted(noise, size, 0);
+    }
+    for (int a = 0; a < 256; a++) {   /* every file of one byte, some of two and three */
+        unsigned char small[3] = { (unsigned char)a, 0xd8, 0xff };
+        for (size_t size = 1; size <= 3; size++) CHECK(!accepted(small, size, 0));
+    }
+}
+
+/* The Exif block of exif6.jpg, with its numbers replaced: damage means "upright", no more. */
+static void test_exif_damage(void) {
+    bytes file = read_file("exif6.jpg");
+    size_t tiff = 0;
+    for (size_t i = 0; i + 6 < file.size; i++) {
+        if (memcmp(file.data + i, "Exif\0\0", 6) == 0) tiff = i + 6;
+    }
+    CHECK(tiff > 0 && orientation_of(&file) == 6);
+    for (size_t at = tiff; at + 1 < tiff + 40; at++) {
+        for (int value = 0; value < 256; value++) {
+            bytes changed = copy_bytes(file.data, file.size);
+            int found;
+            changed.data[at] = (unsigned char)value;
+            found = orientation_of(&changed);
+            CHECK(found >= 1 && found <= 8);
+            changed.data[at + 1] = 255;
+            found = orientation_of(&changed);
+            CHECK(found >= 1 && found <= 8);
+            free(changed.data);
+        }
+    }
+    for (size_t size = 0; size < tiff + 40; size++) {
+        bytes cut = copy_bytes(file.data, size);
+        int found = orientation_of(&cut);
+        CHECK(found == 1 || found == 6);
+        free(cut.data);
+    }
+    put32(file.data + tiff + 4, 0x00000000);   /* the directory is the header itself */
+    CHECK(orientation_of(&file) == 1);
+    put32(file.data + tiff + 4, 0xffffffff);   /* and far outside */
+    CHECK(orientation_of(&file) == 1);
+    free(file.data);
+}
+
+static void test_paths(void) {
+    char error[IMAGE_FILE_ERROR_SIZE] = "";
+    image_file image;
+    CHECK(!image_file_load("no/such/file.png", 0, &image, error, sizeof error));
+    CHECK(strstr(error, "cannot be opened: "));
+    CHECK(!image_file_load(data_folder, 0, &image, error, sizeof error));
+    CHECK(strstr(error, "cannot be read: "));
+    CHECK(!image_file_load("/dev/null", 0, &image, error, sizeof error));
+    CHECK(strcmp(error, "is empty") == 0);
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1) data_folder = argv[1];
+    CHECK(for_each_line(check_line) >= 40);
+    test_exif();
+    test_pnm();
+    test_sizes();
+    test_png_damage();
+    test_no_image();
+    test_exif_damage();
+    test_paths();
+    for_each_line(check_truncated);
+    for_each_line(check_mutated);
+    return test_summary();
+}

@@ -1,0 +1,172 @@
+/* test_json.c - tools/json.c and tools/sha256.c: what they accept, refuse and write.
+ *
+ * Links with tools/{base,json,sha256}.c.
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "json.h"
+#include "sha256.h"
+#include "test.h"
+
+/* Parses a copy; the caller frees *text and the document if it was accepted. */
+static bool parse(json_document *document, const char *json, char **text, char error[256])
+{
+    size_t size = strlen(json);
+    report r = report_make(error, 256, NULL);
+    *text = malloc(size + 1);
+    if (!*text) abort();
+    memcpy(*text, json, size);
+    return json_parse(document, *text, size, true, 0, &r);
+}
+
+static void test_refused(void)
+{
+    static const struct { const char *text, *word; } rows[] = {
+        { "", "ends" }, { "  ", "ends" }, { "nul", "value" }, { "True", "value" },
+        { "[1,]", "value" }, { "[1 2]", "',' or ']'" }, { "{\"a\":1,}", "'\"'" },
+        { "{a:1}", "'\"'" }, { "{\"a\" 1}", "':'" }, { "{\"a\":1 \"b\":2}", "',' or '}'" },
+        { "01", "after the end" }, { "-", "digit" }, { "1.", "digit" }, { ".5", "value" },
+        { "1e", "exponent" }, { "1e+", "exponent" }, { "+1", "value" }, { "0x10", "after the end" },
+        { "NaN", "value" }, { "Infinity", "value" }, { "\"a", "inside a string" },
+        { "\"\\x\"", "escape" }, { "\"\\u12g4\"", "hexadecimal" }, { "\"\\u12", "hexadecimal" },
+        { "\"\\u0000\"", "u0000" }, { "\"\\ud800\"", "high surrogate" },
+        { "\"\\ud800\\u0041\"", "high surrogate" }, { "\"\\udc00\"", "low surrogate" },
+        { "\"a\nb\"", "control" }, { "\"\xff\"", "UTF-8" }, { "\"\xc0\x80\"", "UTF-8" },
+        { "\"\xed\xa0\x80\"", "UTF-8" }, { "\"\xf4\x90\x80\x80\"", "UTF-8" },
+        { "\"\xe2\x82\"", "UTF-8" }, { "{\"a\":1,\"b\":2,\"a\":3}", "duplicate" },
+        { "{\"a\":1,\"\\u0061\":3}", "duplicate" }, { "[] []", "after the end" }, { "[", "ends" },
+        { "{\"a\":", "ends" }, { "/* */ 1", "value" }, { "'a'", "value" }
+    };
+    size_t i;
+    for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+        json_document document;
+        char *text, error[256] = "";
+        bool ok = parse(&document, rows[i].text, &text, error);
+        CHECK_MSG(!ok && strstr(error, rows[i].word), "%s: %s", rows[i].text, error);
+        if (ok) json_free(&document);
+        free(text);
+    }
+}
+
+static void test_access(void)
+{
+    static const char json[] =
+        " {\"name\" : \"vit\", \"n\": [1, -2.5e1, 9223372036854775807, 9223372036854775808, -0],"
+        "\"min\": -9223372036854775808, \"yes\": true, \"no\": false, \"none\": null,"
+        "\"text\": \"\\\"\\\\\\/\\b\\f\\n\\r\\t\\u00e9\\u20AC\\ud83d\\ude00\", \"empty\": {} } ";
+    json_document d;
+    char *text, error[256] = "";
+    const json_value *n;
+    CHECK_MSG(parse(&d, json, &text, error), "%s", error);
+    n = json_get(d.root, "n");
+    CHECK(d.root->count == 8 && n && n->count == 5);
+    CHECK(strcmp(json_string(json_get(d.root, "name"), ""), "vit") == 0);
+    CHECK(json_integer(json_at(n, 0), 0) == 1 && json_number(json_at(n, 0), 0) == 1.0);
+    CHECK(json_number(json_at(n, 1), 0) == -25.0 && json_integer(json_at(n, 1), 7) == 7);
+    CHECK(json_integer(json_at(n, 2), 0) == INT64_MAX);
+    CHECK(!json_at(n, 3)->integral && json_number(json_at(n, 3), 0) == 9223372036854775808.0);
+    CHECK(json_integer(json_at(n, 4), 1) == 0 && json_at(n, 5) == NULL);
+    CHECK(json_integer(json_get(d.root, "min"), 0) == INT64_MIN);
+    CHECK(json_bool(json_get(d.root, "yes"), false) && !json_bool(json_get(d.root, "no"), true));
+    CHECK(json_bool(json_get(d.root, "none"), true) && json_get(d.root, "none")->kind == JSON_NULL);
+    CHECK(strcmp(json_string(json_get(d.root, "text"), ""),
+                 "\"\\/\b\f\n\r\t\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80") == 0);
+    CHECK(json_first(json_get(d.root, "empty")) == NULL);
+    CHECK(json_get(d.root, "missing") == NULL && json_get(NULL, "a") == NULL);
+    CHECK(json_get(json_get(d.root, "name"), "a") == NULL);
+    CHECK(json_string(NULL, NULL) == NULL && json_number(NULL, 3) == 3.0);
+    json_free(&d);
+    free(text);
+}
+
+static void check_nesting(int depth, bool accepted)
+{
+    json_document d;
+    char json[300], *text, error[256];
+    bool ok;
+    memset(json, '[', (size_t)depth);
+    memset(json + depth, ']', (size_t)depth);
+    json[2 * depth] = '\0';
+    ok = parse(&d, json, &text, error);
+    CHECK_MSG(ok == accepted, "depth %d", depth);
+    if (ok) json_free(&d);
+    free(text);
+}
+
+static void test_limits(void)
+{
+    size_t size = 2200001, i;
+    char *text = malloc(size + 1), error[256] = "";
+    report r = report_make(error, sizeof error, NULL);
+    json_document d;
+    check_nesting(64, true);
+    check_nesting(65, false);
+    if (!text) abort();
+    text[0] = '[';
+    for (i = 1; i < size; i += 2) memcpy(text + i, i + 2 < size ? "1," : "1]", 2);
+    CHECK(!json_parse(&d, text, size, true, 0, &r) && strstr(error, "1000000"));
+    memset(text, '1', 500);
+    r = report_make(error, sizeof error, NULL);
+    CHECK(!json_parse(&d, text, 500, true, 0, &r) && strstr(error, "400"));
+    free(text);
+}
+
+static void test_writer(void)
+{
+    static const char expected[] =
+        "\"a\\\"\\\\\\n\\u0001\\u007f\xC3\xA9\xEF\xBF\xBDz\xEF\xBF\xBD\xEF\xBF\xBD\"";
+    char got[100] = "";
+    FILE *file = tmpfile();
+    CHECK(file != NULL);
+    if (!file) return;
+    json_write_string(file, "a\"\\\n\x01\x7f\xC3\xA9\xFFz\xC3\xE2");
+    rewind(file);
+    got[fread(got, 1, sizeof got - 1, file)] = '\0';
+    fclose(file);
+    CHECK_MSG(strcmp(got, expected) == 0, "%s", got);
+}
+
+static void check_digest(const char *data, size_t size, size_t repeat, size_t piece,
+                         const char *expected)
+{
+    sha256 s;
+    uint8_t digest[32];
+    char text[65];
+    size_t i, at;
+    sha256_init(&s);
+    for (i = 0; i < repeat; i++)
+        for (at = 0; at < size; at += piece)
+            sha256_update(&s, data + at, size - at < piece ? size - at : piece);
+    sha256_final(&s, digest);
+    sha256_hex(digest, text);
+    CHECK_MSG(strcmp(text, expected) == 0, "%s", text);
+}
+
+/* The vectors of FIPS 180-4's examples. */
+static void test_sha256(void)
+{
+    static const char two_blocks[] = "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq";
+    check_digest("", 0, 1, 1, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+    check_digest("abc", 3, 1, 3,
+                 "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    check_digest(two_blocks, 56, 1, 56,
+                 "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
+    check_digest(two_blocks, 56, 1, 3,
+                 "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
+    check_digest("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 64, 15625, 64,
+                 "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+    check_digest("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 64, 15625, 37,
+                 "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+}
+
+int main(void)
+{
+    test_refused();
+    test_access();
+    test_limits();
+    test_writer();
+    test_sha256();
+    return test_summary();
+}

@@ -1,0 +1,477 @@
+/* test_math.c - the arithmetic under everything: exp, gelu, tanh, sqrt, fma, half floats, and the
+ * kernels of each tier, which must agree to the last bit.
+ *
+ *     test_math [all]      with `all`, square roots and half-float roundings over all 2^32 floats
+ */
+#define VIT_IMPLEMENTATION
+#include "../vit.h"
+
+#include "test.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint32_t seed = 1;
+
+static uint32_t random_bits(void) {
+    seed ^= seed << 13;
+    seed ^= seed >> 17;
+    seed ^= seed << 5;
+    return seed;
+}
+
+/* Uniform in [-1, 1). */
+static float random_float(void) {
+    return (float)(random_bits() >> 8) / 8388608.0f - 1.0f;
+}
+
+static float from_bits(uint32_t bits) {
+    float x;
+    memcpy(&x, &bits, 4);
+    return x;
+}
+
+static uint32_t to_bits(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, 4);
+    return bits;
+}
+
+static bool same_float(float a, float b) {
+    return to_bits(a) == to_bits(b) || (a != a && b != b);
+}
+
+/* Distance from got to wanted in units of wanted's last place. */
+static double ulps(float got, double wanted) {
+    int exponent;
+    frexp(wanted, &exponent);
+    if (exponent < -125) {
+        exponent = -125;
+    }
+    return fabs((double)got - wanted) / ldexp(1, exponent - 24);
+}
+
+/* --- functions ------------------------------------------------------------ */
+
+static void test_exp(void) {
+    double worst = 0;
+    for (int i = -87 * 20000; i <= 88 * 20000; i++) {
+        float x = (float)i / 20000.0f;
+        worst = fmax(worst, ulps(vit__exp(vit__fma_scalar, x), exp((double)x)));
+    }
+    printf("exp    %.3f ulp\n", worst);
+    CHECK(worst < 1.0);
+    CHECK(vit__exp(vit__fma_scalar, 0) == 1);
+    CHECK(vit__exp(vit__fma_scalar, -0.0f) == 1);
+    for (float x = -87.5f; x > -3e38f; x *= 1.7f) {
+        float y = vit__exp(vit__fma_scalar, x);
+        CHECK(y >= 0 && y < 2e-38f);
+    }
+    CHECK(vit__exp(vit__fma_scalar, -(float)INFINITY) < 2e-38f);
+    CHECK(isnan((double)vit__exp(vit__fma_scalar, (float)NAN)));
+}
+
+/* Against x / 2 (1 + erf(x / sqrt 2)) in double; the absolute error is set against |x|, as the sum
+   1 + erf loses the relative one for negative x in torch as well. */
+static void test_gelu(void) {
+    double worst = 0, tail = 0;
+    for (int i = -400000; i <= 400000; i++) {
+        float x = (float)i / 40000.0f;
+        double wanted = 0.5 * (double)x * erfc(-(double)x * 0.70710678118654752440);
+        double error = fabs((double)vit__gelu(vit__fma_scalar, x) - wanted);
+        if (x != 0) {
+            worst = fmax(worst, error / fabs((double)x));
+        }
+    }
+    for (float x = 4; x < 1e38f; x *= 1.01f) {
+        tail = fmax(tail, fabs((double)vit__gelu(vit__fma_scalar, -x)) / (double)x);
+        CHECK(ulps(vit__gelu(vit__fma_scalar, x), (double)x * 0.5 * erfc(-(double)x * 0.7071)) < 2);
+    }
+    printf("gelu   %.1e |x|, %.1e |x| below -4\n", worst, tail);
+    CHECK(worst < 1.5e-7);
+    CHECK(tail < 4e-5); /* |gelu(-4)| / 4 = 3.2e-5; see test_gelu_far for the rest */
+    CHECK(vit__gelu(vit__fma_scalar, 0) == 0);
+    CHECK(isnan((double)vit__gelu(vit__fma_scalar, (float)NAN)));
+    CHECK(vit__gelu(vit__fma_scalar, (float)INFINITY) == (float)INFINITY);
+}
+
+/* erf is 1 to float precision here, so nothing of a large negative x may be left. */
+static void test_gelu_far(void) {
+    double worst = 0;
+    for (float x = 5.6f; x < 3e38f; x *= 1.003f) {
+        worst = fmax(worst, fabs((double)vit__gelu(vit__fma_scalar, -x)));
+    }
+    CHECK_MSG(worst < 1e-6, "gelu(x << 0) reaches %g", worst);
+}
+
+static void test_tanh(void) {
+    double worst = 0, odd = 0;
+    for (int i = -400000; i <= 400000; i++) {
+        float x = (float)i / 40000.0f;
+        float y = vit__tanh(vit__fma_scalar, x);
+        worst = fmax(worst, ulps(y, tanh((double)x)));
+        odd += vit__tanh(vit__fma_scalar, -x) != -y;
+    }
+    printf("tanh   %.3f ulp\n", worst);
+    CHECK(worst < 8);
+    CHECK(odd == 0);
+    for (float x = 10; x < 3e38f; x *= 2) {
+        CHECK(vit__tanh(vit__fma_scalar, x) == 1 && vit__tanh(vit__fma_scalar, -x) == -1);
+    }
+    for (float x = 0.2f; x > 1e-38f; x /= 1.7f) {
+        CHECK(ulps(vit__tanh(vit__fma_scalar, x), tanh((double)x)) < 4);
+    }
+    CHECK(vit__tanh(vit__fma_scalar, (float)INFINITY) == 1);
+    CHECK(isnan((double)vit__tanh(vit__fma_scalar, (float)NAN)));
+}
+
+static void test_sqrt(bool all) {
+    long wrong = 0;
+    uint32_t step = all ? 1 : 9973;
+    for (uint64_t bits = 0; bits <= 0x7f800000u; bits += step) {
+        float x = from_bits((uint32_t)bits);
+        wrong += !same_float(vit__sqrt(x), sqrtf(x));
+    }
+    for (int i = -2000; i <= 2000; i++) { /* around squares and powers of two */
+        for (int exponent = -149; exponent <= 127; exponent++) {
+            float x = from_bits(to_bits((float)ldexp(1, exponent)) + (uint32_t)i);
+            wrong += x >= 0 && !same_float(vit__sqrt(x), sqrtf(x));
+        }
+        float square = (float)i * (float)i;
+        wrong += vit__sqrt(square) != fabsf((float)i);
+    }
+    CHECK_MSG(wrong == 0, "%ld square roots differ", wrong);
+    CHECK(same_float(vit__sqrt(-1), (float)NAN) && same_float(vit__sqrt((float)NAN), (float)NAN));
+    CHECK(vit__sqrt((float)INFINITY) == (float)INFINITY);
+    CHECK(to_bits(vit__sqrt(-0.0f)) == 0x80000000u && to_bits(vit__sqrt(0.0f)) == 0);
+}
+
+/* --- fused multiply-add ----------------------------------------------------- */
+
+#if !defined(VIT_NO_FMA)
+static long wrong_fmas;
+
+static void one_fma(float a, float b, float c) {
+    float got = vit__fma_scalar(a, b, c), wanted = fmaf(a, b, c);
+    if (!same_float(got, wanted)) {
+        if (wrong_fmas++ < 20) {
+            printf("fma(%a, %a, %a) = %a, not %a\n", (double)a, (double)b, (double)c, (double)got,
+                   (double)wanted);
+        }
+    }
+}
+
+static void test_fma_random(void) {
+    for (int i = 0; i < 3000000; i++) { /* any bits at all: NaN, infinities, subnormals */
+        one_fma(from_bits(random_bits()), from_bits(random_bits()), from_bits(random_bits()));
+    }
+    for (int i = 0; i < 3000000; i++) { /* near cancellation, where double rounding would show */
+        float a = random_float(), b = random_float(), product = a * b;
+        one_fma(a, b, -product);
+        one_fma(a, b, from_bits(to_bits(-product) + random_bits() % 5 - 2));
+        one_fma(a, b, (float)ldexp((double)random_float(), (int)(random_bits() % 80) - 60));
+    }
+    for (int i = 0; i < 1000000; i++) { /* results below the smallest normal number */
+        float a = (float)ldexp((double)random_float(), -(int)(random_bits() % 80));
+        float b = (float)ldexp((double)random_float(), -(int)(random_bits() % 80));
+        one_fma(a, b, (float)ldexp((double)random_float(), -100 - (int)(random_bits() % 50)));
+    }
+}
+
+/* Ties of the rounding to float, with a tail that double cannot hold. */
+static void test_fma_ties(void) {
+    for (int i = 0; i < 200000; i++) {
+        uint32_t odd = random_bits() & 0xfffffe;
+        float a = 1 + (float)(random_bits() % 4096 + 1) / 8388608.0f;
+        float b = 1 + (float)(random_bits() % 4096 + 1) / 8388608.0f;
+        int exponent = (int)(random_bits() % 100);
+        one_fma(a, b, (float)ldexp((double)(odd | 1), exponent));
+        one_fma(a, -b, (float)ldexp((double)(odd | 1), exponent));
+        one_fma((float)ldexp(1, 60), (float)ldexp(1, exponent - 50), a);
+        one_fma((float)ldexp((double)(odd | 1), 3), (float)ldexp(1, exponent), b);
+    }
+}
+
+static void test_fma_edges(void) {
+    static const uint32_t edges[] = {
+        0x00000000, 0x80000000, 0x00000001, 0x80000001, 0x007fffff, 0x00800000, 0x00800001,
+        0x3f7fffff, 0x3f800000, 0xbf800000, 0x3f800001, 0x7f7fffff, 0xff7fffff, 0x7f000000,
+        0x7f800000, 0xff800000, 0x7fc00000, 0x4b000000, 0x4b7fffff, 0x33800000, 0x33800001,
+        0x0c000000, 0x1a000000, 0x20000000, 0x5f800000, 0x5f7fffff, 0x34000000, 0x40490fdb};
+    enum { COUNT = sizeof edges / sizeof edges[0] };
+    for (int i = 0; i < COUNT; i++) {
+        for (int j = 0; j < COUNT; j++) {
+            for (int k = 0; k < COUNT; k++) {
+                one_fma(from_bits(edges[i]), from_bits(edges[j]), from_bits(edges[k]));
+            }
+        }
+    }
+}
+
+static void test_fma(void) {
+    test_fma_edges();
+    test_fma_ties();
+    test_fma_random();
+    CHECK_MSG(wrong_fmas == 0, "%ld fused multiply-adds differ", wrong_fmas);
+}
+#endif
+
+/* --- half floats ------------------------------------------------------------ */
+
+static double half_value(uint32_t h) {
+    double sign = h >> 15 ? -1 : 1;
+    int exponent = (int)(h >> 10 & 31);
+    double fraction = (double)(h & 1023);
+    if (exponent == 31) {
+        return fraction > 0 ? (double)NAN : sign * (double)INFINITY;
+    }
+    return sign * (exponent ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24));
+}
+
+static void test_f16_all(void) {
+    long wrong = 0, back = 0;
+    for (uint32_t h = 0; h < 65536; h++) {
+        double wanted = half_value(h);
+        float got = vit__f16_to_f32((uint16_t)h);
+        bool nan = wanted != wanted;
+        wrong += nan ? got == got : (double)got != wanted || to_bits(got) >> 31 != h >> 15;
+        uint16_t again = vit__f32_to_f16(got);
+        back += nan ? (again & 0x7c00) != 0x7c00 || (again & 0x3ff) == 0 : again != h;
+    }
+    CHECK_MSG(wrong == 0, "%ld halves widen wrongly", wrong);
+    CHECK_MSG(back == 0, "%ld halves do not come back", back);
+}
+
+/* Between two neighbouring halves: the tie goes to the even one, all else to the nearer. */
+static void test_f16_rounding(void) {
+    long wrong = 0;
+    for (uint32_t h = 0; h < 0x7c00; h++) {
+        double low = half_value(h), high = h + 1 < 0x7c00 ? half_value(h + 1) : 65536;
+        float tie = (float)((low + high) / 2);
+        uint32_t even = h & 1 ? h + 1 : h;
+        for (uint32_t sign = 0; sign <= 0x80000000u; sign += 0x80000000u) {
+            uint32_t s = sign >> 16, bits = to_bits(tie);
+            wrong += vit__f32_to_f16(from_bits(sign | bits)) != (s | even);
+            wrong += vit__f32_to_f16(from_bits(sign | (bits + 1))) != (s | (h + 1));
+            wrong += vit__f32_to_f16(from_bits(sign | (bits - 1))) != (s | h);
+        }
+    }
+    CHECK_MSG(wrong == 0, "%ld roundings to f16 are wrong", wrong);
+    CHECK(vit__f32_to_f16(65520) == 0x7c00 && vit__f32_to_f16(65519.996f) == 0x7bff);
+    CHECK(vit__f32_to_f16(3e38f) == 0x7c00 && vit__f32_to_f16(-(float)INFINITY) == 0xfc00);
+    CHECK((vit__f32_to_f16(from_bits(0x7f800001)) & 0x7fff) > 0x7c00);
+    CHECK((vit__f32_to_f16(from_bits(0xffffffff)) & 0x7fff) > 0x7c00);
+    CHECK(vit__f32_to_f16(from_bits(1)) == 0 && vit__f32_to_f16(from_bits(0x80000001)) == 0x8000);
+}
+
+static void test_bf16(void) {
+    long wrong = 0;
+    for (uint32_t h = 0; h < 65536; h++) {
+        float x = vit__bf16_to_f32((uint16_t)h);
+        bool nan = (h & 0x7fff) > 0x7f80;
+        wrong += to_bits(x) != h << 16;
+        wrong += nan ? (vit__f32_to_bf16(x) & 0x7fff) <= 0x7f80 : vit__f32_to_bf16(x) != h;
+        if ((h & 0x7fff) < 0x7f80) { /* finite: the tie goes to even */
+            wrong += vit__f32_to_bf16(from_bits(h << 16 | 0x8000)) != (h & 1 ? h + 1 : h);
+            wrong += vit__f32_to_bf16(from_bits(h << 16 | 0x8001)) != h + 1;
+            wrong += vit__f32_to_bf16(from_bits(h << 16 | 0x7fff)) != h;
+        }
+    }
+    CHECK_MSG(wrong == 0, "%ld conversions of bf16 are wrong", wrong);
+    CHECK((vit__f32_to_bf16(from_bits(0x7f800001)) & 0x7fff) > 0x7f80);
+    CHECK((vit__f32_to_bf16(from_bits(0x7fffffff)) & 0x7fff) > 0x7f80);
+}
+
+/* --- kernels: every tier against the scalar one --------------------------------- */
+
+enum { MAX_N = 65, PAD = 16 };
+
+/* Lively numbers, and at times one that is not finite. */
+static void fill(float *x, int n, float scale, int special) {
+    static const uint32_t specials[] = {0x7fc00000, 0x7f800000, 0xff800000, 0x00000001, 0x80000000};
+    for (int i = 0; i < n; i++) {
+        x[i] = scale * random_float();
+    }
+    if (special >= 0 && n > 0) {
+        x[random_bits() % (uint32_t)n] = from_bits(specials[special]);
+    }
+}
+
+/* NaN in the same places, all other bits the same. */
+static bool same_floats(const float *a, const float *b, int n) {
+    for (int i = 0; i < n; i++) {
+        if (!same_float(a[i], b[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void kernel_layernorm(const vit__kernels *k, int n, int special) {
+    float x[MAX_N], weight[MAX_N], bias[MAX_N], a[MAX_N + PAD] = {0}, b[MAX_N + PAD] = {0};
+    fill(x, n, 3, special);
+    fill(weight, n, 1, -1);
+    fill(bias, n, 1, -1);
+    vit__kernels_scalar.layernorm(a, x, weight, bias, n, 1e-6f);
+    k->layernorm(b, x, weight, bias, n, 1e-6f);
+    CHECK_MSG(same_floats(a, b, n + PAD), "layernorm of %d, %s", n, vit_isa_name(k->isa));
+    for (int i = n; i < n + PAD; i++) {
+        CHECK(b[i] == 0);
+    }
+}
+
+static void kernel_softmax(const vit__kernels *k, int n, int special) {
+    float a[MAX_N + PAD], b[MAX_N + PAD];
+    double sum = 0;
+    fill(a, n, 10, special);
+    memset(a + n, 0, PAD * sizeof(float));
+    memcpy(b, a, sizeof a);
+    float x = vit__kernels_scalar.softmax(a, n, 0.35f), y = k->softmax(b, n, 0.35f);
+    CHECK_MSG(same_floats(a, b, n + PAD) && same_float(x, y), "softmax of %d, %s", n,
+              vit_isa_name(k->isa));
+    for (int i = 0; i < n; i++) {
+        sum += (double)b[i] * (double)y;
+    }
+    if (special < 0) {
+        CHECK(fabs(sum - 1) < 1e-6);
+    } else if (special == 0) {
+        CHECK(sum != sum);
+    }
+}
+
+static void kernel_scale_add(const vit__kernels *k, int n, int special) {
+    float x[MAX_N], y[MAX_N], a[MAX_N + PAD] = {0}, b[MAX_N + PAD] = {0};
+    fill(x, n, 3, special);
+    fill(y, n, 3, special);
+    vit__kernels_scalar.scale(a, x, n, 0.7f);
+    k->scale(b, x, n, 0.7f);
+    CHECK_MSG(same_floats(a, b, n + PAD), "scale of %d, %s", n, vit_isa_name(k->isa));
+    vit__kernels_scalar.add(a, x, y, n);
+    k->add(b, x, y, n);
+    CHECK_MSG(same_floats(a, b, n + PAD), "add of %d, %s", n, vit_isa_name(k->isa));
+}
+
+static void test_row_kernels(const vit__kernels *k) {
+    for (int n = 0; n <= MAX_N; n++) {
+        for (int special = -1; special < 5; special++) {
+            kernel_scale_add(k, n, special);
+            if (n > 0) {
+                kernel_layernorm(k, n, special);
+                kernel_softmax(k, n, special);
+            }
+        }
+    }
+}
+
+/* --- matrix product ------------------------------------------------------------- */
+
+enum { GEMM_ROWS = 19, GEMM_COLS = 67, GEMM_DEPTH = 41 };
+
+typedef struct gemm_case {
+    float a[GEMM_ROWS * GEMM_DEPTH], w[GEMM_COLS * GEMM_DEPTH], bias[GEMM_COLS];
+    unsigned char panels[(GEMM_COLS + 15) / 16 * 16 * (GEMM_DEPTH + 1) * 4];
+    float wide[GEMM_COLS * GEMM_DEPTH]; /* the weights as the panels hold them */
+} gemm_case;
+
+static void gemm_prepare(gemm_case *g, vit_dtype dtype, int cols, int depth, int rows,
+                         int special) {
+    size_t stride = vit_pack_panel(dtype, g->w, 1, depth, NULL);
+    vit_tensor t;
+    fill(g->a, rows * depth, 1, special);
+    fill(g->w, cols * depth, 1, -1);
+    fill(g->bias, cols, 1, -1);
+    memset(&t, 0, sizeof t);
+    t.dtype = dtype;
+    t.layout = VIT_LAYOUT_PANELS;
+    t.ndim = 2;
+    t.dims[0] = cols;
+    t.dims[1] = depth;
+    t.data = g->panels;
+    for (int n = 0; n < cols; n += 16) {
+        vit_pack_panel(dtype, g->w + n * depth, cols - n < 16 ? cols - n : 16, depth,
+                       g->panels + (size_t)(n / 16) * stride);
+    }
+    for (int n = 0; n < cols; n++) {
+        vit_unpack_row(&t, n, g->wide + n * depth);
+    }
+}
+
+/* One chain of fma over k for each element, then bias, activation and residual. */
+static void gemm_reference(const gemm_case *g, int rows, int cols, int depth, int gelu, int add,
+                           float *c) {
+    for (int r = 0; r < rows; r++) {
+        for (int n = 0; n < cols; n++) {
+            float sum = 0;
+            for (int k = 0; k < depth; k++) {
+                sum = vit__fma_scalar(g->a[r * depth + k], g->wide[n * depth + k], sum);
+            }
+            sum += g->bias[n];
+            sum = gelu ? vit__gelu(vit__fma_scalar, sum) : sum;
+            c[r * cols + n] = add ? sum + c[r * cols + n] : sum;
+        }
+    }
+}
+
+static void gemm_one(const vit__kernels *kernels, gemm_case *g, vit_dtype dtype, int rows,
+                     int cols, int depth, int mode) {
+    static float wanted[GEMM_ROWS * GEMM_COLS + 1], got[GEMM_ROWS * GEMM_COLS + 1];
+    vit__linear l;
+    gemm_prepare(g, dtype, cols, depth, rows, mode == 3 ? 0 : -1);
+    memset(&l, 0, sizeof l);
+    for (int i = 0; i <= rows * cols; i++) {
+        wanted[i] = got[i] = random_float();
+    }
+    l.kernels = kernels;
+    l.panels = g->panels;
+    l.dtype = dtype;
+    l.rows = rows;
+    l.cols = cols;
+    l.depth = depth;
+    l.a = g->a;
+    l.lda = (size_t)depth;
+    l.out.c = got;
+    l.out.ldc = (size_t)cols;
+    l.out.bias = g->bias;
+    l.out.gelu = mode == 1;
+    l.out.add = mode == 2;
+    gemm_reference(g, rows, cols, depth, mode == 1, mode == 2, wanted);
+    vit__gemm(&l, 0, rows, 0, (cols + 15) / 16);
+    CHECK_MSG(same_floats(wanted, got, rows * cols + 1), "%s, dtype %d, %dx%dx%d, mode %d",
+              vit_isa_name(kernels->isa), (int)dtype, rows, cols, depth, mode);
+}
+
+static void test_gemm(const vit__kernels *kernels) {
+    static gemm_case g;
+    static const int cols[] = {1, 15, 16, 17, 31, 32, 33, 47, 48, 49, 64, 65, 67};
+    static const int depths[] = {1, 2, 3, 4, 7, 16, 27, 41};
+    for (int dtype = VIT_F32; dtype <= VIT_BF16; dtype++) {
+        for (int rows = 1; rows <= GEMM_ROWS; rows++) {
+            for (size_t c = 0; c < sizeof cols / sizeof cols[0]; c++) {
+                int depth = depths[(c + (size_t)rows) % 8];
+                gemm_one(kernels, &g, (vit_dtype)dtype, rows, cols[c], depth, (int)(c % 4));
+            }
+        }
+    }
+}
+
+int main(int argc, char **argv) {
+    bool all = argc > 1 && strcmp(argv[1], "all") == 0;
+    test_exp();
+    test_gelu();
+    test_gelu_far();
+    test_tanh();
+    test_sqrt(all);
+#if !defined(VIT_NO_FMA)
+    test_fma();
+#endif
+    test_f16_all();
+    test_f16_rounding();
+    test_bf16();
+    for (int isa = VIT_ISA_SCALAR; isa <= (int)vit_detect_isa(); isa++) {
+        test_row_kernels(vit__choose_kernels((vit_isa)isa));
+        test_gemm(vit__choose_kernels((vit_isa)isa));
+    }
+    return test_summary();
+}

@@ -1,0 +1,335 @@
+/* test_preprocess.c - vit_preprocess against Pillow and NumPy, to the last bit.
+ *
+ * The expected CRC-32s come from tests/make_preprocess.py (preprocess_vectors.h).
+ */
+#define VIT_IMPLEMENTATION
+#include "../vit.h"
+
+#include "test.h"
+#include "tiny_model.h"
+
+#include <stdbool.h>
+
+typedef struct golden_vector {
+    int width, height, out_width, out_height, interpolation;
+    uint32_t crc;
+} golden_vector;
+
+typedef struct photo_vector {
+    int format, width, height, stride_padding, in_chans;
+    int img_width, img_height, resize_width, resize_height, crop_mode, interpolation, stats;
+    uint32_t crc;
+} photo_vector;
+
+#include "preprocess_vectors.h"
+
+/* --- helpers -------------------------------------------------------------- */
+
+static uint32_t crc32(const void *data, size_t size) {
+    const unsigned char *p = data;
+    uint32_t crc = 0xffffffffu;
+    for (size_t i = 0; i < size; i++) {
+        crc ^= p[i];
+        for (int bit = 0; bit < 8; bit++) {
+            crc = crc >> 1 ^ (crc & 1 ? 0xedb88320u : 0);
+        }
+    }
+    return ~crc;
+}
+
+static int format_bytes(int format) {
+    return format == VIT_PIXEL_RGB8 ? 3 : format == VIT_PIXEL_RGBA8 ? 4 : 1;
+}
+
+/* Bytes of the generator that make_preprocess.py uses too. The rows lie `padding` bytes apart,
+   filled with something else; the block ends with the last pixel, so that ASan sees a byte more. */
+static vit_image make_photo(int format, int width, int height, int padding) {
+    vit_image image;
+    size_t row = (size_t)width * (size_t)format_bytes(format), stride = row + (size_t)padding;
+    size_t size = stride * (size_t)(height - 1) + row;
+    uint8_t *pixels = tiny_allocate(size);
+    uint32_t r = 12345;
+    memset(pixels, 0xee, size);
+    for (size_t y = 0; y < (size_t)height; y++) {
+        for (size_t x = 0; x < row; x++) {
+            r = r * 1664525u + 1013904223u;
+            pixels[y * stride + x] = (uint8_t)(r >> 24);
+        }
+    }
+    image.pixels = pixels;
+    image.width = width;
+    image.height = height;
+    image.stride = padding ? (int)stride : 0;
+    image.format = (vit_pixel)format;
+    return image;
+}
+
+static void free_photo(vit_image *image) {
+    void *pixels;
+    memcpy(&pixels, &image->pixels, sizeof pixels); /* free takes what malloc gave: not const */
+    free(pixels);
+}
+
+/* The smallest network that takes such an input. */
+static tiny_options input_options(int chans, int width, int height) {
+    tiny_options o = tiny_defaults();
+    vit_config *c = &o.config;
+    int side = width < height ? width : height;
+    c->in_chans = chans;
+    c->img_width = width;
+    c->img_height = height;
+    c->patch_size = side < 16 ? side : 16;
+    c->embed_dim = c->mlp_dim = 1;
+    c->num_heads = c->head_dim = 1;
+    c->depth = 0;
+    c->num_classes = 1;
+    c->selftest_tolerance = 0;
+    return o;
+}
+
+static vit_model open_model(const tiny_options *o, tiny_file *file) {
+    vit_model model;
+    *file = tiny_build(o);
+    vit_result result = vit_model_open_memory(file->data, file->size, 0, &model);
+    if (result != VIT_OK) {
+        printf("open_model: %s\n", model.detail);
+        exit(2);
+    }
+    return model;
+}
+
+static size_t input_count(const vit_config *c) {
+    return (size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width;
+}
+
+/* --- resize: golden values ------------------------------------------------ */
+
+/* Squash to the input size with mean 0 and std 1: the bytes come back as x * 255. */
+static void test_golden(const golden_vector *v) {
+    tiny_options o = input_options(3, v->out_width, v->out_height);
+    tiny_file file;
+    vit_config *c = &o.config;
+    c->resize_width = v->out_width;
+    c->resize_height = v->out_height;
+    c->crop_mode = VIT_CROP_SQUASH;
+    c->interpolation = v->interpolation;
+    for (int i = 0; i < 3; i++) {
+        c->mean[i] = 0;
+        c->std[i] = 1;
+    }
+    vit_model model = open_model(&o, &file);
+    vit_image image = make_photo(VIT_PIXEL_RGB8, v->width, v->height, 0);
+    size_t count = input_count(&model.config), plane = count / 3;
+    float *input = tiny_allocate(count * sizeof(float));
+    uint8_t *bytes = tiny_allocate(count);
+    CHECK(vit_preprocess(&model, &image, input, NULL, 0) == VIT_OK);
+    for (size_t i = 0; i < plane; i++) {
+        for (size_t channel = 0; channel < 3; channel++) {
+            bytes[3 * i + channel] = (uint8_t)(input[channel * plane + i] * 255.0f + 0.5f);
+        }
+    }
+    CHECK_MSG(crc32(bytes, count) == v->crc, "%dx%d to %dx%d", v->width, v->height, v->out_width,
+              v->out_height);
+    free(bytes);
+    free(input);
+    free_photo(&image);
+    vit_model_close(&model);
+    tiny_free(&file);
+}
+
+/* --- the whole transform -------------------------------------------------- */
+
+static tiny_options vector_options(const photo_vector *v) {
+    tiny_options o = input_options(v->in_chans, v->img_width, v->img_height);
+    o.config.resize_width = v->resize_width;
+    o.config.resize_height = v->resize_height;
+    o.config.crop_mode = v->crop_mode;
+    o.config.interpolation = v->interpolation;
+    for (int i = 0; i < v->in_chans; i++) {
+        o.config.mean[i] = vector_stats[v->stats][0][i];
+        o.config.std[i] = vector_stats[v->stats][1][i];
+    }
+    return o;
+}
+
+enum { GUARD = 32 };
+
+/* With scratch of exactly the size asked for, at an odd address, between guards. */
+static void test_scratch(const vit_model *model, const vit_image *image, const float *wanted,
+                         size_t count) {
+    size_t size = vit_preprocess_size(model, image);
+    unsigned char *block = tiny_allocate(size + 2 * GUARD + 1);
+    unsigned char *scratch = block + GUARD + 1;
+    float *input = tiny_allocate(count * sizeof(float));
+    memset(block, 0xc5, size + 2 * GUARD + 1);
+    CHECK(size > 0);
+    CHECK(vit_preprocess(model, image, input, scratch, size - 1) == VIT_ERROR_MEMORY);
+    CHECK(vit_preprocess(model, image, input, scratch, 0) == VIT_ERROR_MEMORY);
+    CHECK(vit_preprocess(model, image, input, scratch, size) == VIT_OK);
+    CHECK(memcmp(input, wanted, count * sizeof(float)) == 0);
+    int touched = 0;
+    for (size_t i = 0; i < GUARD; i++) {
+        touched += block[i] != 0xc5;
+        touched += scratch[size + i] != 0xc5;
+    }
+    CHECK_MSG(touched == 0, "%d guard bytes", touched);
+    free(input);
+    free(block);
+}
+
+static void test_vector(const photo_vector *v) {
+    tiny_file file;
+    tiny_options o = vector_options(v);
+    vit_model model = open_model(&o, &file);
+    vit_image image = make_photo(v->format, v->width, v->height, v->stride_padding);
+    size_t count = input_count(&model.config);
+    float *input = tiny_allocate(count * sizeof(float));
+    vit_result result = vit_preprocess(&model, &image, input, NULL, 0);
+    CHECK_MSG(result == VIT_OK, "%s", vit_result_string(result));
+    CHECK_MSG(crc32(input, count * sizeof(float)) == v->crc,
+              "format %d, %dx%d to %dx%d by %dx%d, mode %d, filter %d, %d channels", v->format,
+              v->width, v->height, v->img_width, v->img_height, v->resize_width, v->resize_height,
+              v->crop_mode, v->interpolation, v->in_chans);
+    test_scratch(&model, &image, input, count);
+    free(input);
+    free_photo(&image);
+    vit_model_close(&model);
+    tiny_free(&file);
+}
+
+/* --- what is refused ------------------------------------------------------ */
+
+static void image_refused(const vit_model *model, vit_image image, vit_result expected,
+                          const char *what) {
+    float input[4 * 16 * 16];
+    vit_result result = vit_preprocess(model, &image, input, NULL, 0);
+    CHECK_MSG(result == expected, "%s: %s", what, vit_result_string(result));
+    CHECK_MSG(vit_preprocess_size(model, &image) == 0, "%s has a size", what);
+}
+
+static void test_refused(void) {
+    tiny_file file;
+    tiny_options o = input_options(3, 16, 16);
+    vit_model model = open_model(&o, &file);
+    vit_image good = make_photo(VIT_PIXEL_RGB8, 4, 4, 0), bad = good;
+    float input[3 * 16 * 16];
+    bad.width = 0;
+    image_refused(&model, bad, VIT_ERROR_ARGUMENT, "width 0");
+    bad.height = 0;
+    image_refused(&model, bad, VIT_ERROR_ARGUMENT, "0x0");
+    bad = good;
+    bad.height = 0;
+    image_refused(&model, bad, VIT_ERROR_ARGUMENT, "height 0");
+    bad.height = -1;
+    image_refused(&model, bad, VIT_ERROR_ARGUMENT, "height -1");
+    bad = good;
+    bad.width = 1048577;
+    image_refused(&model, bad, VIT_ERROR_ARGUMENT, "width 1048577");
+    bad.width = 0x7fffffff;
+    image_refused(&model, bad, VIT_ERROR_ARGUMENT, "width 2^31 - 1");
+    bad = good;
+    bad.height = 1048577;
+    image_refused(&model, bad, VIT_ERROR_ARGUMENT, "height 1048577");
+    bad = good;
+    bad.pixels = NULL;
+    image_refused(&model, bad, VIT_ERROR_ARGUMENT, "no pixels");
+    bad = good;
+    bad.stride = 11;
+    image_refused(&model, bad, VIT_ERROR_ARGUMENT, "rows that overlap");
+    bad.stride = -12;
+    image_refused(&model, bad, VIT_ERROR_ARGUMENT, "negative stride");
+    bad = good;
+    bad.format = (vit_pixel)3;
+    image_refused(&model, bad, VIT_ERROR_ARGUMENT, "unknown format");
+    CHECK(vit_preprocess(NULL, &good, input, NULL, 0) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_preprocess(&model, NULL, input, NULL, 0) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_preprocess(&model, &good, NULL, NULL, 0) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_preprocess_size(NULL, &good) == 0 && vit_preprocess_size(&model, NULL) == 0);
+    CHECK(vit_preprocess(&model, &good, input, NULL, 0) == VIT_OK);
+    free_photo(&good);
+    vit_model_close(&model);
+    tiny_free(&file);
+}
+
+static void test_unsupported_channels(void) {
+    for (int chans = 2; chans <= 4; chans += 2) {
+        tiny_file file;
+        tiny_options o = input_options(chans, 16, 16);
+        vit_model model = open_model(&o, &file);
+        vit_image image = make_photo(VIT_PIXEL_RGB8, 4, 4, 0);
+        image_refused(&model, image, VIT_ERROR_UNSUPPORTED, "channels");
+        free_photo(&image);
+        vit_model_close(&model);
+        tiny_free(&file);
+    }
+}
+
+/* Every small photo into every small input: sanitizers look on, results lie in [0, 1]. */
+static void test_all_small(void) {
+    for (int size = 1; size <= 6; size++) {
+        for (int mode = 0; mode <= 2; mode++) {
+            tiny_file file;
+            tiny_options o = input_options(3, size, 7 - size);
+            o.config.resize_width = 1 + (size * 5 + mode) % 7;
+            o.config.resize_height = mode == 0 ? o.config.resize_width : size;
+            o.config.crop_mode = mode;
+            o.config.interpolation = size % 2;
+            memset(o.config.mean, 0, sizeof o.config.mean);
+            for (int i = 0; i < 3; i++) {
+                o.config.std[i] = 1;
+            }
+            vit_model model = open_model(&o, &file);
+            for (int width = 1; width <= 9; width++) {
+                for (int height = 1; height <= 9; height++) {
+                    float input[3 * 6 * 6];
+                    int outside = 0;
+                    vit_image image = make_photo(VIT_PIXEL_RGB8, width, height, 0);
+                    CHECK(vit_preprocess(&model, &image, input, NULL, 0) == VIT_OK);
+                    for (size_t i = 0; i < input_count(&model.config); i++) {
+                        outside += !(input[i] >= 0 && input[i] <= 1);
+                    }
+                    CHECK(outside == 0);
+                    free_photo(&image);
+                }
+            }
+            vit_model_close(&model);
+            tiny_free(&file);
+        }
+    }
+}
+
+/* Extreme ratios, where sizes on the way would overflow 32 bits. */
+static void test_extremes(void) {
+    static const int sides[][2] = {{1048576, 1}, {1, 1048576}, {70000, 3}, {2, 65536}};
+    for (size_t i = 0; i < sizeof sides / sizeof sides[0]; i++) {
+        for (int mode = 0; mode <= 2; mode++) {
+            tiny_file file;
+            tiny_options o = input_options(3, 16, 16);
+            o.config.crop_mode = mode;
+            o.config.resize_width = o.config.resize_height = mode == 0 ? 32768 : 17;
+            vit_model model = open_model(&o, &file);
+            vit_image image = make_photo(VIT_PIXEL_RGB8, sides[i][0], sides[i][1], 0);
+            float input[3 * 16 * 16];
+            vit_result result = vit_preprocess(&model, &image, input, NULL, 0);
+            CHECK_MSG(result == VIT_OK, "%dx%d, mode %d: %s", sides[i][0], sides[i][1], mode,
+                      vit_result_string(result));
+            free_photo(&image);
+            vit_model_close(&model);
+            tiny_free(&file);
+        }
+    }
+}
+
+int main(void) {
+    for (size_t i = 0; i < sizeof golden_vectors / sizeof golden_vectors[0]; i++) {
+        test_golden(&golden_vectors[i]);
+    }
+    for (size_t i = 0; i < sizeof photo_vectors / sizeof photo_vectors[0]; i++) {
+        test_vector(&photo_vectors[i]);
+    }
+    test_refused();
+    test_unsupported_channels();
+    test_all_small();
+    test_extremes();
+    return test_summary();
+}

@@ -1,0 +1,613 @@
+#define _POSIX_C_SOURCE 200809L
+
+#include "convert.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "pages.h"
+#include "resample.h"
+#include "sha256.h"
+#include "vit_writer.h"
+
+static const char *const dtype_names[] = { "f32", "f16", "bf16" };
+
+int convert_find_dtype(const char *name)
+{
+    int i;
+    for (i = 0; i < 3; i++)
+        if (!strcmp(name, dtype_names[i])) return i;
+    return -1;
+}
+
+const char *convert_dtype_name(vit_dtype dtype)
+{
+    return dtype_names[dtype];
+}
+
+const char *convert_file_name(const char *path)
+{
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/') length--;
+    while (length > 0 && path[length - 1] != '/') length--;
+    return path + length;
+}
+
+/* A failure of the checkpoint reader, whose messages name the file themselves. */
+static bool checkpoint_failed(report *r, const char *error)
+{
+    r->file = NULL;
+    return report_fail(r, "%s", error);
+}
+
+/* === Configuration and name === */
+
+static bool is_file(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 && S_ISREG(status.st_mode);
+}
+
+/* config.json beside the checkpoint, or in it where that is a folder. malloc'ed. */
+static char *config_beside(const char *checkpoint_path)
+{
+    static const char name[] = "config.json";
+    struct stat status;
+    size_t length = strlen(checkpoint_path);
+    const char *slash = strrchr(checkpoint_path, '/');
+    char *path = malloc(length + sizeof name + 1);
+    if (!path) return NULL;
+    if (stat(checkpoint_path, &status) == 0 && S_ISDIR(status.st_mode))
+        snprintf(path, length + sizeof name + 1, "%s/%s", checkpoint_path, name);
+    else
+        snprintf(path, length + sizeof name + 1, "%.*s%s",
+                 slash ? (int)(slash + 1 - checkpoint_path) : 0, checkpoint_path, name);
+    return path;
+}
+
+static bool read_config(conversion *c, report *r)
+{
+    const char *given = c->options->config;
+    size_t size = given ? strlen(given) + 1 : 0;
+    settings_start(&c->all[FROM_CONFIG], "config.json");
+    c->config_path = given ? malloc(size) : config_beside(c->options->checkpoint);
+    if (!c->config_path) return report_no_memory(r);
+    if (given) memcpy(c->config_path, given, size);
+    if (given || is_file(c->config_path)) {
+        c->all[FROM_CONFIG].origin = convert_file_name(c->config_path);
+        r->file = c->config_path;
+        if (!config_read(&c->config_file, &c->all[FROM_CONFIG], c->config_path,
+                         given ? NULL : &c->config_foreign, r))
+            return false;
+        if (!c->config_foreign) return true;
+    }
+    free(c->config_path);
+    c->config_path = NULL;
+    return true;
+}
+
+static void settings_from_arch(settings *s, const arch_choice *choice)
+{
+    const arch *a = choice->arch;
+    settings_put(s, SETTING_EMBED_DIM, a->embed_dim);
+    settings_put(s, SETTING_DEPTH, a->depth);
+    settings_put(s, SETTING_NUM_HEADS, a->num_heads);
+    settings_put(s, SETTING_MLP_DIM, a->mlp_dim);
+    settings_put(s, SETTING_PATCH_SIZE, a->patch_size);
+    settings_put(s, SETTING_IMG_HEIGHT, a->img_size);
+    settings_put(s, SETTING_IMG_WIDTH, a->img_size);
+    settings_put(s, SETTING_DIST_TOKEN, a->distilled);
+    settings_put(s, SETTING_QKV_BIAS, a->qkv_bias);
+    settings_put(s, SETTING_CROP_PCT, a->crop_pct);
+    settings_put(s, SETTING_INTERPOLATION, a->bilinear ? VIT_BILINEAR : VIT_BICUBIC);
+    arch_mean_std(choice->norm, s->mean, s->std);
+    s->mean_count = s->std_count = 3;
+}
+
+/* --arch, or what the configuration says; a name given by hand wins. */
+static bool find_arch(conversion *c, report *r)
+{
+    const char *name = c->options->arch ? c->options->arch : c->config_file.architecture;
+    settings_start(&c->all[FROM_NAME], "");
+    if (!name) return true;
+    c->arch_origin = c->options->arch ? "--arch" : c->all[FROM_CONFIG].origin;
+    r->file = c->options->arch ? "--arch" : c->config_path;
+    if (!arch_find(name, &c->arch, r)) return false;
+    c->has_arch = true;
+    c->all[FROM_NAME].origin = c->arch.arch->name;
+    settings_from_arch(&c->all[FROM_NAME], &c->arch);
+    return true;
+}
+
+static bool read_labels(conversion *c, report *r)
+{
+    const char *path = c->options->labels;
+    bool good;
+    r->file = path ? path : c->config_path;
+    if (path)
+        good = labels_read_file(&c->labels, path, r);
+    else
+        good = labels_from_json(&c->labels, c->config_file.label_names,
+                                c->config_file.label_descriptions, r);
+    if (!good) return false;
+    if (c->labels.count > 0 && c->labels.count != (size_t)c->config.num_classes)
+        return report_fail(r, "%zu labels for %d classes", c->labels.count, c->config.num_classes);
+    c->labels_origin = path ? convert_file_name(path) : c->all[FROM_CONFIG].origin;
+    return true;
+}
+
+/* === Provenance === */
+
+/* A line of its own: control characters become '?'. */
+static void put_line(FILE *file, const char *key, const char *value)
+{
+    fprintf(file, "%s%s", key, strncmp(key, "option", 6) ? ": " : " ");
+    for (; *value; value++) fputc((unsigned char)*value < 0x20 ? '?' : *value, file);
+    fputc('\n', file);
+}
+
+static bool hash_file(const char *path, char hex[65], cli_progress *progress, uint64_t *done,
+                      report *r)
+{
+    static unsigned char buffer[1 << 16];
+    FILE *file = fopen(path, "rb");
+    unsigned char digest[32];
+    sha256 hash;
+    size_t size;
+    bool failed;
+    r->file = path;
+    if (!file) return report_fail(r, "cannot be opened: %s", strerror(errno));
+    sha256_init(&hash);
+    while ((size = fread(buffer, 1, sizeof buffer, file)) > 0) {
+        sha256_update(&hash, buffer, size);
+        cli_progress_update(progress, *done += size);
+    }
+    failed = ferror(file) != 0;
+    fclose(file);
+    if (failed) return report_fail(r, "cannot be read");
+    sha256_final(&hash, digest);
+    sha256_hex(digest, hex);
+    return true;
+}
+
+static bool put_sources(conversion *c, FILE *file, report *r)
+{
+    uint64_t total = 0, done = 0;
+    cli_progress progress;
+    size_t count = checkpoint_file_count(c->checkpoint), i;
+    bool good = true;
+    for (i = 0; i < count; i++) total += checkpoint_file(c->checkpoint, i)->size;
+    cli_progress_start(&progress, "hashing", total);
+    if (c->options->quiet) progress.active = false;
+    for (i = 0; i < count && good; i++) {
+        const char *path = checkpoint_file(c->checkpoint, i)->path;
+        char hex[65];
+        good = hash_file(path, hex, &progress, &done, r);
+        if (!good) break;
+        put_line(file, "source", convert_file_name(path));
+        put_line(file, "sha256", hex);
+    }
+    cli_progress_clear(&progress);
+    return good;
+}
+
+/* What was told by hand, as one could type it again. */
+static void put_overrides(const conversion *c, FILE *file)
+{
+    const convert_options *o = c->options;
+    int i;
+    if (o->arch) put_line(file, "option: --arch", o->arch);
+    if (o->img_size) put_line(file, "option: --img-size", o->img_size);
+    for (i = 0; i < o->set.count; i++) put_line(file, "option: --set", o->set.items[i]);
+    for (i = 0; i < o->ignore.count; i++) put_line(file, "option: --ignore", o->ignore.items[i]);
+}
+
+static void put_provenance(conversion *c, FILE *file)
+{
+    char name[256];
+    put_line(file, "container", checkpoint_kind(c->checkpoint));
+    put_line(file, "layout", c->map.layout->name);
+    if (*checkpoint_wrapper(c->checkpoint))
+        put_line(file, "wrapper", checkpoint_wrapper(c->checkpoint));
+    if (*c->map.prefix) put_line(file, "prefix", c->map.prefix);
+    if (c->has_arch) {
+        arch_full_name(&c->arch, name, sizeof name);
+        put_line(file, "architecture", name);
+    }
+    if (c->config_path) put_line(file, "config", c->all[FROM_CONFIG].origin);
+    if (c->labels.count > 0) put_line(file, "labels", c->labels_origin);
+    put_line(file, "dtype", convert_dtype_name(c->options->dtype));
+    put_overrides(c, file);
+    fprintf(file, "converter: vit-convert %d.%d.%d\n", VIT_VERSION_MAJOR, VIT_VERSION_MINOR,
+            VIT_VERSION_PATCH);
+}
+
+static bool make_provenance(conversion *c, report *r)
+{
+    size_t size;
+    FILE *file = open_memstream(&c->provenance, &size);
+    bool good, failed;
+    if (!file) return report_no_memory(r);
+    good = put_sources(c, file, r);
+    if (good) put_provenance(c, file);
+    failed = ferror(file) != 0;
+    if ((fclose(file) != 0 || failed) && good) return report_no_memory(r);
+    return good;
+}
+
+/* === Weights === */
+
+typedef struct conversion_stream {
+    conversion *c;
+    vit_writer writer;
+    cli_output output;
+    cli_progress progress;
+    float *buffer;          /* rows on their way */
+    size_t nonfinite, overflows;
+    bool allow_nonfinite;
+} conversion_stream;
+
+/* Above this a number would round to infinity. f32 overflows nowhere. */
+static float largest_of(vit_dtype dtype)
+{
+    if (dtype == VIT_F16) return 65504.0f;
+    return dtype == VIT_BF16 ? 3.3895313892515355e38f : HUGE_VALF;
+}
+
+static void count_bad(conversion_stream *s, const float *values, size_t n, float largest)
+{
+    size_t i;
+    for (i = 0; i < n; i++) {
+        if (!isfinite(values[i])) s->nonfinite++;
+        else if (fabsf(values[i]) > largest) s->overflows++;
+    }
+}
+
+static bool refuse_bad(conversion_stream *s, const layout_item *item, report *r)
+{
+    r->file = s->c->options->checkpoint;
+    if (s->nonfinite > 0 && !s->allow_nonfinite)
+        return report_fail(r, "%s: %zu weights are NaN or infinite (--set allow_nonfinite=1 "
+                           "accepts them)", item->info->name, s->nonfinite);
+    if (s->overflows > 0)
+        return report_fail(r, "%s: %zu weights are too large for %s (above %g); use --dtype %s",
+                           item->info->name, s->overflows,
+                           convert_dtype_name(item->tensor.dtype),
+                           (double)largest_of(item->tensor.dtype),
+                           item->tensor.dtype == VIT_F16 ? "bf16 or f32" : "f32");
+    return true;
+}
+
+static bool read_values(conversion_stream *s, const layout_item *item, int64_t first, int64_t n,
+                        float *to, report *r)
+{
+    char error[CHECKPOINT_ERROR_SIZE];
+    if (!checkpoint_read(s->c->checkpoint, item->info, first, n, to, error, sizeof error))
+        return checkpoint_failed(r, error);
+    count_bad(s, to, (size_t)n, largest_of(item->tensor.dtype));
+    return true;
+}
+
+static int64_t count_of(const vit_tensor *tensor)
+{
+    int64_t count = 1;
+    int i;
+    for (i = 0; i < tensor->ndim; i++) count *= tensor->dims[i];
+    return count;
+}
+
+/* A tensor as it is: 16 rows at a time for panels, else in pieces of any size. */
+static bool stream_copy(conversion_stream *s, const layout_item *item, report *r)
+{
+    const bool panels = item->tensor.layout == VIT_LAYOUT_PANELS;
+    const int64_t count = count_of(&item->tensor), depth = count / item->tensor.dims[0];
+    const int64_t piece = panels ? 16 * depth : 65536;
+    int64_t first;
+    for (first = 0; first < count; first += piece) {
+        int64_t n = count - first < piece ? count - first : piece;
+        bool good = read_values(s, item, first, n, s->buffer, r);
+        r->file = good ? s->c->options->output : r->file;
+        if (!good || !(panels ? vit_writer_rows(&s->writer, s->buffer, (int)(n / depth), r)
+                              : vit_writer_values(&s->writer, s->buffer, (size_t)n, r)))
+            return false;
+        cli_progress_update(&s->progress, s->writer.position);
+    }
+    return true;
+}
+
+/* Positions for another grid: prefix tokens as they are, the patches resampled. */
+static bool stream_positions(conversion_stream *s, const layout_item *item, report *r)
+{
+    const vit_config *config = &s->c->config;
+    const settings_facts *facts = &s->c->facts;
+    const size_t depth = (size_t)config->embed_dim;
+    const size_t prefix = (size_t)config->num_prefix_tokens * depth;
+    const size_t old = prefix + (size_t)facts->patches * depth;
+    const size_t total = (size_t)config->num_tokens * depth;
+    float *from = malloc((old + total) * sizeof *from), *to = from + old;
+    bool good = from ? true : report_no_memory(r);
+    good = good && read_values(s, item, 0, (int64_t)old, from, r);
+    if (good) {
+        memcpy(to, from, prefix * sizeof *to);
+        good = resample_positions(from + prefix, facts->grid_height, facts->grid_width,
+                                  to + prefix, config->grid_height, config->grid_width,
+                                  config->embed_dim) || report_no_memory(r);
+    }
+    r->file = good ? s->c->options->output : r->file;
+    good = good && vit_writer_values(&s->writer, to, total, r);
+    free(from);
+    return good;
+}
+
+/* What no checkpoint has: the normalisation, and room for the self-test. */
+static bool stream_own(conversion_stream *s, const layout_item *item, report *r)
+{
+    const size_t count = (size_t)count_of(&item->tensor);
+    float *zeros;
+    bool good;
+    r->file = s->c->options->output;
+    if (!strcmp(item->tensor.name, "preprocess.mean"))
+        return vit_writer_values(&s->writer, s->c->config.mean, count, r);
+    if (!strcmp(item->tensor.name, "preprocess.std"))
+        return vit_writer_values(&s->writer, s->c->config.std, count, r);
+    zeros = calloc(count, sizeof *zeros);
+    good = zeros ? vit_writer_values(&s->writer, zeros, count, r) : report_no_memory(r);
+    free(zeros);
+    return good;
+}
+
+static bool stream_item(conversion_stream *s, const layout_item *item, report *r)
+{
+    bool good;
+    s->nonfinite = s->overflows = 0;
+    if (!item->info) return stream_own(s, item, r);
+    if (item->transform == LAYOUT_POSITIONS && s->c->notes.positions_resampled)
+        good = stream_positions(s, item, r);
+    else
+        good = stream_copy(s, item, r);
+    return good && refuse_bad(s, item, r);
+}
+
+static size_t buffer_size(const layout_plan *plan)
+{
+    int64_t largest = 65536;
+    size_t i;
+    for (i = 0; i < plan->count; i++) {
+        const vit_tensor *tensor = &plan->items[i].tensor;
+        int64_t rows = tensor->dims[0] < 16 ? tensor->dims[0] : 16;
+        int64_t size = rows * (count_of(tensor) / tensor->dims[0]);
+        if (tensor->layout == VIT_LAYOUT_PANELS && size > largest) largest = size;
+    }
+    return (size_t)largest;
+}
+
+static bool stream_all(conversion_stream *s, report *r)
+{
+    conversion *c = s->c;
+    size_t i;
+    s->buffer = malloc(buffer_size(&c->plan) * sizeof *s->buffer);
+    if (!s->buffer) return report_no_memory(r);
+    cli_progress_start(&s->progress, "converting", s->writer.file_size);
+    if (c->options->quiet) s->progress.active = false;
+    for (i = 0; i < c->plan.count; i++)
+        if (!stream_item(s, &c->plan.items[i], r)) return false;
+    r->file = c->options->output;
+    return vit_writer_finish(&s->writer, r);
+}
+
+/* === Self-test === */
+
+static void drop_pages(void *user, const char *name, const float *data, const int shape[4])
+{
+    (void)name, (void)data, (void)shape;
+    pages_drop(user);
+}
+
+typedef struct selftest {
+    vit_model model;
+    vit_params params;
+    vit_threads *threads;
+    float *input, *output;
+    void *workspace;
+} selftest;
+
+static bool selftest_prepare(selftest *t, size_t output_size, report *r)
+{
+    const vit_config *config = &t->model.config;
+    size_t input_size = (size_t)config->in_chans * (size_t)config->img_height *
+                        (size_t)config->img_width, size;
+    if (vit_threads_create(0, &t->threads, &t->params.executor)) t->threads = NULL;
+    t->params.trace = drop_pages;
+    t->params.trace_user = &t->model;
+    size = vit_workspace_size(&t->model, &t->params);
+    t->input = malloc(input_size * sizeof *t->input);
+    t->output = malloc(output_size * sizeof *t->output);
+    t->workspace = size ? malloc(size) : NULL;
+    return (t->input && t->output && t->workspace) || report_no_memory(r);
+}
+
+static bool selftest_forward(selftest *t, report *r)
+{
+    vit_outputs outputs;
+    vit_session session;
+    vit_result result;
+    memset(&outputs, 0, sizeof outputs);
+    if (t->model.config.num_classes) outputs.logits = t->output;
+    else outputs.embedding = t->output;
+    vit_selftest_input(&t->model.config, t->input);
+    result = vit_session_init(&session, &t->model, &t->params, t->workspace,
+                              vit_workspace_size(&t->model, &t->params));
+    if (!result) result = vit_forward(&session, t->input, 1, &outputs);
+    return !result || report_fail(r, "self-test: %s", vit_result_string(result));
+}
+
+static bool all_finite(const float *values, size_t n)
+{
+    size_t i;
+    for (i = 0; i < n; i++)
+        if (!isfinite(values[i])) return false;
+    return true;
+}
+
+/* Runs the file just written and keeps what came out in it. */
+static bool selftest_run(selftest *t, conversion_stream *s, report *r)
+{
+    const size_t last = s->writer.count - 1;
+    const size_t output_size = (size_t)count_of(&s->writer.tensors[last]);
+    if (!selftest_prepare(t, output_size, r) || !selftest_forward(t, r)) return false;
+    if (!s->allow_nonfinite && !all_finite(t->output, output_size)) {
+        r->file = s->c->options->checkpoint;
+        return report_fail(r, "the outputs of the self-test are not finite: the weights overflow");
+    }
+    return vit_writer_replace(&s->writer, last, t->output, r) && vit_writer_finish(&s->writer, r);
+}
+
+static bool add_selftest(conversion_stream *s, report *r)
+{
+    const char *path = s->output.temporary;
+    selftest t;
+    vit_result result;
+    bool good;
+    memset(&t, 0, sizeof t);
+    r->file = s->c->options->output;
+    result = vit_model_open(path, 0, &t.model);
+    if (result)
+        return report_fail(r, "self-test: %s: %s", vit_result_string(result), t.model.detail);
+    good = selftest_run(&t, s, r);
+    vit_threads_destroy(t.threads);
+    free(t.input);
+    free(t.output);
+    free(t.workspace);
+    vit_model_close(&t.model);
+    return good;
+}
+
+/* === Output === */
+
+static bool has_selftest(const conversion *c)
+{
+    return !strcmp(c->plan.items[c->plan.count - 1].tensor.name, "selftest.logits");
+}
+
+static bool write_stream(conversion_stream *s, report *r)
+{
+    conversion *c = s->c;
+    vit_writer_strings strings;
+    bool good;
+    strings.count = c->labels.count;
+    strings.labels = c->labels.labels;
+    strings.synsets = c->labels.synsets;
+    strings.provenance = c->provenance;
+    r->file = c->options->output;
+    if (!vit_writer_start(&s->writer, s->output.file, &c->config, c->options->dtype, &strings, r))
+        return false;
+    good = stream_all(s, r);
+    cli_progress_clear(&s->progress);
+    good = good && (!has_selftest(c) || add_selftest(s, r));
+    c->output_size = s->writer.file_size;
+    free(s->buffer);
+    vit_writer_free(&s->writer);
+    return good;
+}
+
+/* Every file that is read: none of them may be overwritten. malloc'ed. */
+static const char **list_inputs(const conversion *c, int *count)
+{
+    size_t files = checkpoint_file_count(c->checkpoint), i;
+    const char **inputs = calloc(files + 3, sizeof *inputs);
+    *count = 0;
+    if (!inputs) return NULL;
+    inputs[(*count)++] = c->options->checkpoint;
+    for (i = 0; i < files; i++) inputs[(*count)++] = checkpoint_file(c->checkpoint, i)->path;
+    if (c->config_path) inputs[(*count)++] = c->config_path;
+    if (c->options->labels) inputs[(*count)++] = c->options->labels;
+    return inputs;
+}
+
+static bool open_output(conversion *c, cli_output *output, report *r)
+{
+    char error[CLI_ERROR_SIZE];
+    int count;
+    const char **inputs = list_inputs(c, &count);
+    bool good;
+    r->file = c->options->output;
+    if (!inputs) return report_no_memory(r);
+    good = cli_output_open(output, c->options->output, inputs, count, error, sizeof error) ||
+           report_fail(r, "%s", error);
+    free(inputs);
+    if (!good || output->temporary) return good;
+    cli_output_abandon(output);
+    return report_fail(r, "expected the name of a file, found a pipe or a device");
+}
+
+static bool write_output(conversion *c, report *r)
+{
+    conversion_stream s;
+    char error[CLI_ERROR_SIZE];
+    memset(&s, 0, sizeof s);
+    s.c = c;
+    s.allow_nonfinite = c->all[FROM_OPTIONS].value[SETTING_ALLOW_NONFINITE] != 0;
+    if (!open_output(c, &s.output, r)) return false;
+    if (!make_provenance(c, r) || !write_stream(&s, r)) {
+        cli_output_abandon(&s.output);
+        return false;
+    }
+    r->file = c->options->output;
+    return cli_output_commit(&s.output, error, sizeof error) || report_fail(r, "%s", error);
+}
+
+/* === Everything === */
+
+static bool open_checkpoint(conversion *c, report *r)
+{
+    char error[CHECKPOINT_ERROR_SIZE];
+    unsigned char magic[8];
+    FILE *file = is_file(c->options->checkpoint) ? fopen(c->options->checkpoint, "rb") : NULL;
+    bool packed = file && fread(magic, 1, 8, file) == 8 && !memcmp(magic, VIT_FILE_MAGIC, 8);
+    if (file) fclose(file);
+    r->file = c->options->checkpoint;
+    if (packed)
+        return report_fail(r, "expected a checkpoint, found a .vit file (--to safetensors turns "
+                           "it back)");
+    if (!checkpoint_open(c->options->checkpoint, &c->checkpoint, error, sizeof error))
+        return checkpoint_failed(r, error);
+    return true;
+}
+
+/* Everything but the weights themselves. */
+static bool resolve(conversion *c, report *r)
+{
+    settings_start(&c->all[FROM_TENSORS], "the tensors");
+    if (!layout_detect(c->checkpoint, &c->map, r)) return false;
+    if (!layout_check_features(&c->map, &c->options->ignore, r)) return false;
+    if (!read_config(c, r) || !find_arch(c, r)) return false;
+    r->file = c->options->checkpoint;
+    if (!layout_inspect(&c->map, &c->all[FROM_TENSORS], &c->facts, r)) return false;
+    if (!settings_resolve(c->all, &c->facts, &c->config, &c->notes, r)) return false;
+    return layout_make_plan(&c->map, &c->config, c->options->dtype, &c->facts, &c->options->ignore,
+                            &c->plan, r);
+}
+
+bool convert_run(conversion *c, report *r)
+{
+    size_t i;
+    if (!open_checkpoint(c, r) || !resolve(c, r) || !read_labels(c, r)) return false;
+    for (i = 0; i < c->plan.count; i++)
+        if (c->plan.items[i].info)
+            c->parameters += (uint64_t)count_of(&c->plan.items[i].tensor);
+    return write_output(c, r);
+}
+
+void convert_free(conversion *c)
+{
+    layout_free_plan(&c->plan);
+    config_free(&c->config_file);
+    labels_free(&c->labels);
+    checkpoint_close(c->checkpoint);
+    free(c->config_path);
+    free(c->provenance);
+}

@@ -1,0 +1,55 @@
+/* convert.h - a checkpoint into a .vit file, from opening the one to renaming the other. */
+#ifndef CONVERT_H
+#define CONVERT_H
+
+#include "arch.h"
+#include "checkpoint.h"
+#include "cli.h"
+#include "config.h"
+#include "labels.h"
+#include "layout.h"
+#include "settings.h"
+
+typedef struct convert_options {
+    const char *checkpoint, *output;
+    const char *config, *arch, *labels;   /* NULL where not given */
+    const char *img_size;                 /* as given, for the provenance; or NULL */
+    vit_dtype dtype;
+    cli_list set, ignore;
+    bool quiet;
+} convert_options;
+
+/* Everything found out on the way, for the report. */
+typedef struct conversion {
+    const convert_options *options;
+    checkpoint *checkpoint;
+    layout_map map;
+    layout_plan plan;
+    settings all[FROM_COUNT];      /* [FROM_OPTIONS] is filled by the caller */
+    settings_facts facts;
+    settings_notes notes;
+    config_file config_file;
+    char *config_path;             /* NULL where none was read */
+    bool config_foreign;           /* a config.json lay there, but not timm's */
+    arch_choice arch;
+    bool has_arch;
+    const char *arch_origin;       /* "--arch" or "config.json" */
+    label_list labels;
+    const char *labels_origin;
+    vit_config config;
+    char *provenance;              /* lines "key: value" */
+    uint64_t parameters, output_size;
+} conversion;
+
+/* c must be zeroed but for options and all[FROM_OPTIONS]. Free it either way. */
+bool convert_run(conversion *c, report *r);
+void convert_free(conversion *c);
+
+/* "f16" -> VIT_F16; -1 for none. */
+int convert_find_dtype(const char *name);
+const char *convert_dtype_name(vit_dtype dtype);
+
+/* What is behind the last slash. */
+const char *convert_file_name(const char *path);
+
+#endif

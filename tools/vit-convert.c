@@ -1,0 +1,464 @@
+/* vit-convert - turns a checkpoint of PyTorch or safetensors into a .vit file, and back. */
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "convert.h"
+#include "unpack.h"
+
+#define PROGRAM "vit-convert"
+
+typedef struct arguments {
+    convert_options convert;
+    const char *dtype, *to;
+    bool json, quiet, list_archs;
+} arguments;
+
+/* === Numbers for people === */
+
+/* 5717416 -> "5,717,416" */
+static const char *grouped(uint64_t value, char text[32])
+{
+    char digits[24];
+    int length = snprintf(digits, sizeof digits, "%" PRIu64, value), i, at = 0;
+    for (i = 0; i < length; i++) {
+        if (i > 0 && (length - i) % 3 == 0) text[at++] = ',';
+        text[at++] = digits[i];
+    }
+    text[at] = '\0';
+    return text;
+}
+
+static uint64_t parameters_of(const vit_tensor *tensor)
+{
+    uint64_t count = 1;
+    int i;
+    for (i = 0; i < tensor->ndim; i++) count *= (uint64_t)tensor->dims[i];
+    return count;
+}
+
+/* === Parameters by part === */
+
+/* "blocks.3.mlp.fc1.weight" belongs to "blocks", "cls_token" to itself. */
+typedef struct part {
+    char name[64];
+    uint64_t parameters;
+} part;
+
+enum { MAX_PARTS = 16 };
+
+static int list_parts(const conversion *c, part parts[MAX_PARTS])
+{
+    int count = 0, i;
+    size_t t;
+    for (t = 0; t < c->plan.count; t++) {
+        const vit_tensor *tensor = &c->plan.items[t].tensor;
+        size_t length = strcspn(tensor->name, ".");
+        if (!c->plan.items[t].info) continue;
+        for (i = 0; i < count; i++)
+            if (strlen(parts[i].name) == length && !memcmp(parts[i].name, tensor->name, length))
+                break;
+        if (i == count) {
+            if (count == MAX_PARTS) continue;
+            memset(&parts[count], 0, sizeof parts[count]);
+            memcpy(parts[count++].name, tensor->name, length);
+        }
+        parts[i].parameters += parameters_of(tensor);
+    }
+    return count;
+}
+
+static void print_parts(const conversion *c)
+{
+    part parts[MAX_PARTS];
+    char a[32], b[32];
+    int count = list_parts(c, parts), i, depth = c->config.depth;
+    for (i = 0; i < count; i++) {
+        printf("%-15s %-14s %16s", i == 0 ? "parameters" : "", parts[i].name,
+               grouped(parts[i].parameters, a));
+        if (!strcmp(parts[i].name, "blocks") && depth > 0)
+            printf("   %d x %s", depth, grouped(parts[i].parameters / (uint64_t)depth, b));
+        putchar('\n');
+    }
+    printf("%-15s %-14s %16s\n", "", "total", grouped(c->parameters, a));
+}
+
+/* === The report === */
+
+static const char *const crop_words[] = {
+    "shorter side to %d, crop the centre", "both sides to %d", "longer side to %d, pad"
+};
+
+/* One number where all channels agree. */
+static void print_vector(const char *name, const float *values, int n)
+{
+    bool equal = true;
+    int i;
+    for (i = 1; i < n; i++) equal = equal && values[i] == values[0];
+    printf(", %s", name);
+    for (i = 0; i < (equal ? 1 : n); i++) printf(" %.6g", (double)values[i]);
+}
+
+static void print_preprocessing(const vit_config *c)
+{
+    printf("%-15s ", "preprocessing");
+    if (c->resize_height == c->resize_width)
+        printf(crop_words[c->crop_mode], c->resize_height);
+    else
+        printf("%s, %dx%d", c->crop_mode == VIT_CROP_SQUASH ? "squash" : "resize",
+               c->resize_height, c->resize_width);
+    printf(" to %dx%d, %s", c->img_height, c->img_width,
+           c->interpolation == VIT_BICUBIC ? "bicubic" : "bilinear");
+    print_vector("mean", c->mean, c->in_chans);
+    print_vector("std", c->std, c->in_chans);
+    putchar('\n');
+}
+
+static void print_architecture(const conversion *c)
+{
+    const vit_config *k = &c->config;
+    char name[256] = "not named";
+    if (c->has_arch) arch_full_name(&c->arch, name, sizeof name);
+    printf("%-15s %s", "architecture", name);
+    if (c->has_arch) printf(" (%s)", c->arch_origin);
+    printf("\n%-15s embed_dim %d, depth %d, heads %d x %d, mlp_dim %d, patch %d\n", "",
+           k->embed_dim, k->depth, k->num_heads, k->head_dim, k->mlp_dim, k->patch_size);
+    printf("%-15s input %d x %d x %d, %d tokens, %d classes", "", k->in_chans, k->img_height,
+           k->img_width, k->num_tokens, k->num_classes);
+    if (k->representation_dim) printf(", pre_logits %d", k->representation_dim);
+    if (k->has_dist_token) printf(", distillation token");
+    if (k->has_patch_norm) printf(", patch norm");
+    if (!k->has_qkv_bias) printf(", no qkv bias");
+    putchar('\n');
+}
+
+static void print_labels(const conversion *c)
+{
+    if (c->labels.count == 0)
+        printf("%-15s none\n", "labels");
+    else
+        printf("%-15s %zu from %s, the first \"%s\"\n", "labels", c->labels.count,
+               c->labels_origin, c->labels.labels[0]);
+}
+
+/* === Notes === */
+
+typedef struct note_list {
+    char text[6][512];
+    int count;
+} note_list;
+
+static char *add_note(note_list *notes)
+{
+    return notes->text[notes->count++];
+}
+
+/* Does the file's name begin with that of an architecture? Only a hint: names lie. */
+static const char *name_in_file(const char *path)
+{
+    const char *file = convert_file_name(path), *best = NULL;
+    const arch *a;
+    size_t i;
+    for (i = 0; (a = arch_at(i)) != NULL; i++)
+        if (strstr(file, a->name) && (!best || strlen(a->name) > strlen(best))) best = a->name;
+    return best;
+}
+
+static void note_ignored(const conversion *c, note_list *notes)
+{
+    const layout_plan *plan = &c->plan;
+    char *text = add_note(notes);
+    const size_t size = sizeof notes->text[0];
+    size_t used, i;
+    used = (size_t)snprintf(text, size, "dropped %zu tensor%s:", plan->ignored_count,
+                            plan->ignored_count == 1 ? "" : "s");
+    for (i = 0; i < plan->ignored_count && i < 8 && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, " %.80s", plan->ignored[i]);
+    if (plan->ignored_count > 8 && used < size) snprintf(text + used, size - used, " ...");
+}
+
+static void note_assumptions(const conversion *c, note_list *notes)
+{
+    const char *hint = name_in_file(c->options->checkpoint);
+    if (c->notes.heads_by_width)
+        snprintf(add_note(notes), sizeof notes->text[0],
+                 "num_heads %d is what timm's models of width %d have; the tensors do not show it "
+                 "(--set num_heads=N)", c->config.num_heads, c->config.embed_dim);
+    if (c->notes.preprocess_assumed)
+        snprintf(add_note(notes), sizeof notes->text[0],
+                 "nothing says how images were prepared: mean and std of 0.5 are assumed%s%s "
+                 "(--arch NAME or --config FILE)", hint ? "; is this --arch " : "",
+                 hint ? hint : "");
+    if (c->has_arch && !c->arch.tag_known)
+        snprintf(add_note(notes), sizeof notes->text[0],
+                 "tag %s is not known: the preprocessing is that of %s", c->arch.tag,
+                 c->arch.arch->name);
+}
+
+static void collect_notes(const conversion *c, note_list *notes)
+{
+    notes->count = 0;
+    note_assumptions(c, notes);
+    if (c->notes.positions_resampled)
+        snprintf(add_note(notes), sizeof notes->text[0],
+                 "positions resampled from %dx%d to %dx%d patches", c->facts.grid_height,
+                 c->facts.grid_width, c->config.grid_height, c->config.grid_width);
+    if (c->config_foreign)
+        snprintf(add_note(notes), sizeof notes->text[0],
+                 "config.json beside the checkpoint is not in timm's form and was not read");
+    if (c->plan.ignored_count > 0) note_ignored(c, notes);
+}
+
+static void print_report(const conversion *c)
+{
+    char a[32];
+    note_list notes;
+    int i;
+    printf("%-15s %s: %s, %s layout", "checkpoint", convert_file_name(c->options->checkpoint),
+           checkpoint_kind(c->checkpoint), c->map.layout->name);
+    if (*checkpoint_wrapper(c->checkpoint)) printf(", in %s", checkpoint_wrapper(c->checkpoint));
+    if (*c->map.prefix) printf(", under %s", c->map.prefix);
+    putchar('\n');
+    print_architecture(c);
+    print_parts(c);
+    print_preprocessing(&c->config);
+    print_labels(c);
+    printf("%-15s %s, %s, %s bytes\n", "output", c->options->output,
+           convert_dtype_name(c->options->dtype), grouped(c->output_size, a));
+    collect_notes(c, &notes);
+    for (i = 0; i < notes.count; i++) printf("%-15s %s\n", "note", notes.text[i]);
+}
+
+/* === The report for programs === */
+
+static void json_text(const char *key, const char *value)
+{
+    printf(", \"%s\": ", key);
+    if (value) json_write_string(stdout, value);
+    else fputs("null", stdout);
+}
+
+static void json_config(const vit_config *c)
+{
+    int i;
+    fputs(", \"config\": {", stdout);
+#define TEXT_int(name) printf("\"" #name "\": %d, ", c->name);
+#define TEXT_float(name) printf("\"" #name "\": %.9g, ", (double)c->name);
+#define X(type, name, required, smallest, largest) TEXT_##type(name)
+    VIT_FIELD_LIST(X)
+#undef X
+    for (i = 0; i < c->in_chans; i++)
+        printf("%s%.9g", i ? ", " : "\"mean\": [", (double)c->mean[i]);
+    for (i = 0; i < c->in_chans; i++)
+        printf("%s%.9g", i ? ", " : "], \"std\": [", (double)c->std[i]);
+    fputs("]}", stdout);
+}
+
+static void json_parameters(const conversion *c)
+{
+    part parts[MAX_PARTS];
+    int count = list_parts(c, parts), i;
+    fputs(", \"parameters\": {", stdout);
+    for (i = 0; i < count; i++) printf("\"%s\": %" PRIu64 ", ", parts[i].name, parts[i].parameters);
+    printf("\"total\": %" PRIu64 "}", c->parameters);
+}
+
+static void json_notes(const conversion *c)
+{
+    note_list notes;
+    size_t t;
+    int i;
+    collect_notes(c, &notes);
+    fputs(", \"dropped\": [", stdout);
+    for (t = 0; t < c->plan.ignored_count; t++) {
+        if (t) fputs(", ", stdout);
+        json_write_string(stdout, c->plan.ignored[t]);
+    }
+    fputs("], \"notes\": [", stdout);
+    for (i = 0; i < notes.count; i++) {
+        if (i) fputs(", ", stdout);
+        json_write_string(stdout, notes.text[i]);
+    }
+    fputs("]", stdout);
+}
+
+static void print_json(const conversion *c)
+{
+    char name[256];
+    fputs("{\"checkpoint\": ", stdout);
+    json_write_string(stdout, c->options->checkpoint);
+    json_text("container", checkpoint_kind(c->checkpoint));
+    json_text("layout", c->map.layout->name);
+    json_text("wrapper", checkpoint_wrapper(c->checkpoint));
+    json_text("prefix", c->map.prefix);
+    if (c->has_arch) arch_full_name(&c->arch, name, sizeof name);
+    json_text("architecture", c->has_arch ? name : NULL);
+    json_config(&c->config);
+    json_parameters(c);
+    printf(", \"labels\": %zu", c->labels.count);
+    json_text("dtype", convert_dtype_name(c->options->dtype));
+    json_text("output", c->options->output);
+    printf(", \"bytes\": %" PRIu64, c->output_size);
+    json_notes(c);
+    fputs("}\n", stdout);
+}
+
+/* === Commands === */
+
+static void print_archs(void)
+{
+    const arch *a;
+    size_t i;
+    printf("%-34s %6s %6s %6s %8s %6s %6s\n", "architecture", "width", "depth", "heads", "mlp_dim",
+           "patch", "image");
+    for (i = 0; (a = arch_at(i)) != NULL; i++)
+        printf("%-34s %6d %6d %6d %8d %6d %6d\n", a->name, a->embed_dim, a->depth, a->num_heads,
+               a->mlp_dim, a->patch_size, a->img_size);
+}
+
+static int failed(const char *message, int status)
+{
+    cli_error(PROGRAM, NULL, "%s", message);
+    return status;
+}
+
+/* The settings of the command line; a usage error if one does not parse. */
+static bool parse_settings(const arguments *a, settings *s, report *r)
+{
+    int i;
+    settings_start(s, "--img-size");
+    if (a->convert.img_size && !settings_parse_size(s, a->convert.img_size, r)) return false;
+    s->origin = "--set";
+    for (i = 0; i < a->convert.set.count; i++)
+        if (!settings_parse(s, a->convert.set.items[i], r)) return false;
+    return true;
+}
+
+static int convert(const arguments *a)
+{
+    char text[CLI_ERROR_SIZE];
+    report r = report_make(text, sizeof text, NULL);
+    conversion *c = calloc(1, sizeof *c);
+    int status = CLI_OK;
+    if (!c) return failed("out of memory", CLI_FAILED);
+    c->options = &a->convert;
+    if (!parse_settings(a, &c->all[FROM_OPTIONS], &r)) {
+        status = CLI_USAGE;
+    } else if (!convert_run(c, &r)) {
+        status = CLI_FAILED;
+    } else if (a->json) {
+        print_json(c);
+    } else if (!a->quiet) {
+        print_report(c);
+    }
+    if (r.failed) failed(text, status);
+    convert_free(c);
+    free(c);
+    return status;
+}
+
+static int unpack(const arguments *a)
+{
+    char text[CLI_ERROR_SIZE], n[32], b[32];
+    report r = report_make(text, sizeof text, NULL);
+    unpack_result result;
+    if (!unpack_to_safetensors(a->convert.checkpoint, a->convert.output, a->quiet, &result, &r))
+        return failed(text, CLI_FAILED);
+    if (!strcmp(a->convert.output, "-")) return CLI_OK;
+    if (a->json) {
+        fputs("{\"output\": ", stdout);
+        json_write_string(stdout, a->convert.output);
+        printf(", \"tensors\": %zu, \"parameters\": %" PRIu64 ", \"bytes\": %" PRIu64 "}\n",
+               result.tensors, result.parameters, result.bytes);
+    } else if (!a->quiet) {
+        printf("%s: %zu tensors, %s parameters, %s bytes\n", a->convert.output, result.tensors,
+               grouped(result.parameters, n), grouped(result.bytes, b));
+    }
+    return CLI_OK;
+}
+
+static int usage_error(const char *message)
+{
+    cli_error(PROGRAM, NULL, "%s (--help tells more)", message);
+    return CLI_USAGE;
+}
+
+static int run(arguments *a, const cli_list *operands)
+{
+    int dtype = convert_find_dtype(a->dtype);
+    if (a->list_archs) return print_archs(), CLI_OK;
+    if (operands->count != 1) return usage_error("expected one CHECKPOINT");
+    if (!a->convert.output) return usage_error("expected -o FILE");
+    if (dtype < 0) return usage_error("--dtype: expected f32, f16 or bf16");
+    a->convert.checkpoint = operands->items[0];
+    a->convert.dtype = (vit_dtype)dtype;
+    a->convert.quiet = a->quiet;
+    if (a->to && !strcmp(a->to, "safetensors")) return unpack(a);
+    if (a->to && strcmp(a->to, "vit") != 0)
+        return usage_error("--to: expected vit or safetensors");
+    return convert(a);
+}
+
+/* --help lists what --set takes, straight from the table. malloc'ed; NULL: no memory. */
+static char *make_notes(void)
+{
+    static const char intro[] =
+        "CHECKPOINT is safetensors (also sharded), a PyTorch .pth, .pt or .bin of any age, or a\n"
+        "folder with one of them. config.json beside it is read unless --config is given.\n"
+        "\nWhat --set takes, and where it differs from what is found out otherwise, decides:\n"
+        "  img_size=N or HxW, mean=M[,M...], std=S[,S...]\n";
+    char *text = malloc(sizeof intro + SETTING_COUNT * 96);
+    size_t used = sizeof intro - 1;
+    int key;
+    if (!text) return NULL;
+    memcpy(text, intro, sizeof intro);
+    for (key = 0; key < SETTING_COUNT; key++)
+        used += (size_t)snprintf(text + used, 96, "  %-20s %s\n", setting_name((setting_key)key),
+                                 setting_help((setting_key)key));
+    return text;
+}
+
+int main(int argc, char **argv)
+{
+    static arguments a;
+    char *notes = make_notes();
+    const cli_option options[] = {
+        { 'o', "output", "FILE", "the file to write", CLI_TEXT, &a.convert.output, 0, 0 },
+        { 0, "config", "FILE", "timm's config.json", CLI_TEXT, &a.convert.config, 0, 0 },
+        { 0, "arch", "NAME", "timm's name of the architecture, with or without a .tag", CLI_TEXT,
+          &a.convert.arch, 0, 0 },
+        { 0, "labels", "FILE", "names of the classes: one a line, or \"n01440764 tench\"",
+          CLI_TEXT, &a.convert.labels, 0, 0 },
+        { 0, "dtype", "TYPE", "of the matrices: f32 (default), f16 or bf16", CLI_TEXT, &a.dtype, 0,
+          0 },
+        { 0, "img-size", "N|HxW", "resample the positions for this input size", CLI_TEXT,
+          &a.convert.img_size, 0, 0 },
+        { 0, "set", "KEY=VALUE", "override one setting; may be repeated", CLI_LIST,
+          &a.convert.set, 0, 0 },
+        { 0, "ignore", "PATTERN", "drop unknown tensors whose name matches, as a shell matches;\n"
+          "may be repeated", CLI_LIST, &a.convert.ignore, 0, 0 },
+        { 0, "to", "FORMAT", "vit (default), or safetensors to turn a .vit file back", CLI_TEXT,
+          &a.to, 0, 0 },
+        { 0, "list-archs", NULL, "print the architectures and end", CLI_FLAG, &a.list_archs, 0,
+          0 },
+        { 0, "json", NULL, "report as JSON", CLI_FLAG, &a.json, 0, 0 },
+        { 'q', "quiet", NULL, "no report, no progress", CLI_FLAG, &a.quiet, 0, 0 },
+        CLI_END
+    };
+    const cli_program program = { PROGRAM, "[options] CHECKPOINT -o MODEL.vit",
+                                  "Turns a checkpoint of a Vision Transformer into a .vit file.\n",
+                                  options, notes, 0, CLI_MANY, "CHECKPOINT" };
+    cli_list operands;
+    int status;
+    a.dtype = "f32";
+    if (cli_parse(&program, argc, argv, &operands, &status)) {
+        status = cli_finish(PROGRAM, run(&a, &operands));
+        cli_list_free(&operands);
+        cli_list_free(&a.convert.set);
+        cli_list_free(&a.convert.ignore);
+    }
+    free(notes);
+    return status;
+}
