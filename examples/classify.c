@@ -232,7 +232,7 @@ static int classify_all(classifier *c, const choices *chosen, const cli_list *im
             if (images->count > 1) printf("%s\n", path);
             print_text(c, count);
         }
-        fflush(stdout);
+        if (!cli_flush(PROGRAM)) return CLI_FAILED;
     }
     return status;
 }

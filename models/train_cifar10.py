@@ -42,6 +42,7 @@ import datetime
 import json
 import math
 import os
+import signal
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -270,7 +271,7 @@ def train_teacher(args):
         for g in opt.param_groups:
             g["lr0"] = g["lr"]
     per_epoch = n // args.batch
-    total, extra = args.epochs * per_epoch, args.extra * per_epoch
+    total = args.epochs * per_epoch
     whiten_steps = math.ceil(3 * total / 8)
     path = os.path.join(args.work, "teacher.ckpt")
     first = 0
@@ -284,9 +285,7 @@ def train_teacher(args):
         mirrored, first = s["mirrored"], s["epoch"]
     step = first * per_epoch
     model.train()
-    # Two stages: a short classic run, then a warm restart on mixed and zoomed
-    # images.  The first alone fits the training set too closely to teach well.
-    for epoch in range(first, args.epochs + args.extra):
+    for epoch in range(first, args.epochs):
         order = torch.randperm(n, generator=gen)
         # Alternate the mirroring of each image: both sides are seen equally often.
         flip_all = mirrored ^ bool(epoch % 2)
@@ -295,20 +294,14 @@ def train_teacher(args):
             for g in sgd.param_groups[:1]:
                 g["lr"] = g["lr0"] * max(0.0, 1 - step / whiten_steps)
             for g in sgd.param_groups[1:] + muon.param_groups:
-                g["lr"] = g["lr0"] * ((1 - step / total) if step < total else
-                                      args.restart * (1 - (step - total) / extra))
+                g["lr"] = g["lr0"] * (1 - step / total)
             for i in range(b * args.batch, (b + 1) * args.batch, micro):
                 idx = order[i:i + micro]
-                if epoch < args.epochs:
-                    v = normalize(random_shift_flip(x[idx].float(), 2, flip_all[idx], gen))
-                    partner, own = torch.arange(len(idx)), torch.ones(len(idx))
-                else:
-                    v, partner, own = mix(geometric(normalize(x[idx]), gen), 0.5, gen)
+                v = normalize(random_shift_flip(x[idx].float(), 2, flip_all[idx], gen))
                 with torch.autocast("cpu", torch.bfloat16):
                     out = model(v).float()
-                ce = [F.cross_entropy(out, t, label_smoothing=args.smoothing,
-                                      reduction="none") for t in (y[idx], y[idx][partner])]
-                loss = (own * ce[0] + (1 - own) * ce[1]).sum()
+                loss = F.cross_entropy(out, y[idx], label_smoothing=args.smoothing,
+                                       reduction="sum")
                 loss.backward()
                 loss_sum += loss.item()
                 hits += (out.argmax(1) == y[idx]).sum().item()
@@ -319,7 +312,7 @@ def train_teacher(args):
             step += 1
             if step % 5 == 0:
                 log(args.work, "teacher", "step %d/%d loss %.4f acc %.4f  %.0f img/s" % (
-                    step, total + extra, loss_sum / seen, hits / seen, seen / (time.time() - t0)))
+                    step, total, loss_sum / seen, hits / seen, seen / (time.time() - t0)))
         save_atomically(dict(model=model.state_dict(), sgd=sgd.state_dict(),
                              muon=muon.state_dict(), rng=gen.get_state(),
                              mirrored=mirrored, epoch=epoch + 1), path)
@@ -350,7 +343,8 @@ class Attention(nn.Module):
     def forward(self, x):
         b, n, d = x.shape
         qkv = self.qkv(x).view(b, n, 3, self.heads, d // self.heads).permute(2, 0, 3, 1, 4)
-        q, k, v = qkv[0], qkv[1], qkv[2]
+        # unbind: its gradient is one stack, that of three indexings is slow.
+        q, k, v = qkv.unbind(0)
         a = ((q * self.scale) @ k.transpose(-2, -1)).softmax(-1)
         return self.proj((a @ v).transpose(1, 2).reshape(b, n, d))
 
@@ -383,7 +377,7 @@ class Block(nn.Module):
 class ViT(nn.Module):
     """The plain pre-norm Vision Transformer; parameter names are timm's."""
 
-    def __init__(self, dim=192, depth=9, heads=6, mlp_ratio=2, patch=4, size=32, classes=10):
+    def __init__(self, dim=192, depth=7, heads=6, mlp_ratio=2, patch=4, size=32, classes=10):
         super().__init__()
         self.cfg = dict(dim=dim, depth=depth, heads=heads, mlp_ratio=mlp_ratio,
                         patch=patch, size=size, classes=classes)
@@ -724,6 +718,8 @@ def train_student(args):
         return v, photometric(v, gen), own, y[idx], y[idx][partner]
 
     batch = next_batch(step)
+    asked_to_stop = []
+    signal.signal(signal.SIGTERM, lambda *_: asked_to_stop.append(True))
     sums, t_log = np.zeros(5), time.time()
     while True:
         t0 = time.time()
@@ -755,9 +751,11 @@ def train_student(args):
                     step, step / per_epoch, progress, factor, *(sums[:3] / 20),
                     sums[3] / max(1, sums[4]), 20 * args.batch / dt))
             sums, t_log = np.zeros(5), time.time()
-        if time.time() - last_save > 180:
+        if time.time() - last_save > 180 or asked_to_stop:
             save_student(path, model, guide, muon, adam, gen, ema, step, spent, order, decay)
             last_save = time.time()
+            if asked_to_stop:
+                return
         if step % (args.eval_every * per_epoch) == 0:
             shadow = ViT(args.dim, args.depth, args.heads, args.mlp_ratio)
             shadow.load_state_dict(ema)
@@ -838,8 +836,6 @@ def main():
     t.add_argument("data")
     t.add_argument("work")
     t.add_argument("--epochs", type=int, default=8)
-    t.add_argument("--extra", type=int, default=3, help="epochs of the second stage")
-    t.add_argument("--restart", type=float, default=0.5, help="its first learning rate, relative")
     t.add_argument("--batch", type=int, default=2000)
     t.add_argument("--micro", type=int, default=500, help="images per forward pass")
     t.add_argument("--smoothing", type=float, default=0.1)
@@ -852,7 +848,7 @@ def main():
     s.add_argument("--epochs", type=int, default=30)
     s.add_argument("--deadline", help="HH:MM (UTC): finish then, instead of after --epochs")
     s.add_argument("--dim", type=int, default=192)
-    s.add_argument("--depth", type=int, default=9)
+    s.add_argument("--depth", type=int, default=7)
     s.add_argument("--heads", type=int, default=6)
     s.add_argument("--mlp-ratio", type=int, default=2)
     s.add_argument("--batch", type=int, default=256)

@@ -176,6 +176,16 @@ def safetensors(items, metadata=None):
     return struct.pack("<Q", len(text)) + text + data
 
 
+SMALL, MODEL = "small.safetensors", "model.safetensors"
+BAD_SHARDS = {
+    "parent": {"a": "../" + SMALL}, "absolute": {"a": "/etc/passwd"}, "dots": {"a": ".."},
+    "number": {"a": 3}, "missing": {"a": "no-such.safetensors"}, "empty": {},
+    "absent_tensor": {"a.weight": SMALL, "c": SMALL}, "unlisted_tensor": {"a.weight": SMALL},
+    "itself": {"a": "bad_itself.index.json"}, "nested": {"a": "bad_itself.index.json"},
+    "swapped": {"f32": MODEL, "a.weight": MODEL, "a.bias": SMALL},
+}
+
+
 class Tagged(torch.Tensor):
     pass
 
@@ -222,6 +232,10 @@ def main():
     save("module.pt", torch.nn.Sequential(torch.nn.Linear(2, 2)))
     save("module_wrapped.pt", {"model": torch.nn.Linear(2, 2), "optimizer": {
         "state": {0: {"m": torch.ones(2)}}}})
+    for name, weight_map in BAD_SHARDS.items():
+        write("bad_%s.index.json" % name, json.dumps({"weight_map": weight_map}).encode())
+    write("bad_config.index.json", b'{"hidden_size": 192}')
+    write("bad_truncated.index.json", b'{"weight_map": ')
     model = torch.nn.Sequential(torch.nn.Linear(2, 1), torch.nn.LayerNorm(1))
     with torch.no_grad():
         model[0].weight.copy_(torch.tensor([[3.0, 4.0]]))

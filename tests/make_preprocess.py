@@ -157,7 +157,8 @@ def main():
     lines += ["    {%d, %d, %d, %d, %d, 0x%08xu}," % g for g in GOLDEN]
     lines += ["};", "",
               "/* format, width, height, stride padding, in_chans, img_width, img_height,",
-              "   resize_width, resize_height, crop_mode, interpolation, stats, CRC-32 of the floats */",
+              "   resize_width, resize_height, crop_mode, interpolation, stats,",
+              "   CRC-32 of the floats */",
               "static const photo_vector photo_vectors[%d] = {" % len(CASES)]
     for mode, w, h, pad, chans, *rest in CASES:
         out = transform(photo(mode, w, h), chans, *rest)

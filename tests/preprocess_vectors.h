@@ -22,7 +22,8 @@ static const golden_vector golden_vectors[10] = {
 };
 
 /* format, width, height, stride padding, in_chans, img_width, img_height,
-   resize_width, resize_height, crop_mode, interpolation, stats, CRC-32 of the floats */
+   resize_width, resize_height, crop_mode, interpolation, stats,
+   CRC-32 of the floats */
 static const photo_vector photo_vectors[62] = {
     {0, 500, 375, 0, 3, 224, 224, 248, 248, 0, 1, 2, 0x1d193881u},
     {0, 375, 500, 0, 3, 224, 224, 248, 248, 0, 1, 3, 0x4cedcc2fu},

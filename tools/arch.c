@@ -167,19 +167,22 @@ static const arch *arch_nearest(const char *name, const arch *except1, const arc
     return best;
 }
 
-static bool arch_unknown(const char *name, report *r)
+static arch_result arch_unknown(const char *name, report *r)
 {
     const arch *first, *second, *third;
     size_t i;
     for (i = 0; i < COUNT(lacking); i++)
-        if (!fnmatch(lacking[i].pattern, name, 0))
-            return report_fail(r, "architecture %s: this version of vit.h lacks %s", name,
-                               lacking[i].option);
+        if (!fnmatch(lacking[i].pattern, name, 0)) {
+            report_fail(r, "architecture %s: this version of vit.h lacks %s", name,
+                        lacking[i].option);
+            return ARCH_LACKING;
+        }
     first = arch_nearest(name, NULL, NULL);
     second = arch_nearest(name, first, NULL);
     third = arch_nearest(name, first, second);
-    return report_fail(r, "unknown architecture %s; nearest: %s, %s, %s (--list-archs lists all)",
-                       name, first->name, second->name, third->name);
+    report_fail(r, "unknown architecture %s; nearest: %s, %s, %s (--list-archs lists all)", name,
+                first->name, second->name, third->name);
+    return ARCH_UNKNOWN;
 }
 
 /* Rewrites a retired name in place and gives it the tag it had. */
@@ -208,7 +211,7 @@ static void arch_apply_tag(arch_choice *choice)
     }
 }
 
-bool arch_find(const char *name, arch_choice *choice, report *r)
+arch_result arch_find(const char *name, arch_choice *choice, report *r)
 {
     char base[ARCH_MAX_NAME];
     const char *slash = strrchr(name, '/'), *dot;
@@ -216,10 +219,10 @@ bool arch_find(const char *name, arch_choice *choice, report *r)
     if (slash) name = slash + 1;
     dot = strchr(name, '.');
     if (!dot) dot = name + strlen(name);
-    if (dot == name || (size_t)(dot - name) >= sizeof base)
-        return report_fail(r, "unknown architecture \"%.200s\" (--list-archs lists all)", name);
-    if (*dot && strlen(dot + 1) >= sizeof choice->tag)
-        return report_fail(r, "unknown tag \"%.200s\" of an architecture", dot + 1);
+    if (dot == name || (size_t)(dot - name) >= sizeof base || strlen(dot) >= sizeof choice->tag) {
+        report_fail(r, "unknown architecture \"%.200s\" (--list-archs lists all)", name);
+        return ARCH_UNKNOWN;
+    }
     memcpy(base, name, (size_t)(dot - name));
     base[dot - name] = '\0';
     if (*dot) snprintf(choice->tag, sizeof choice->tag, "%s", dot + 1);
@@ -227,7 +230,7 @@ bool arch_find(const char *name, arch_choice *choice, report *r)
     choice->arch = arch_by_name(base);
     if (!choice->arch) return arch_unknown(base, r);
     arch_apply_tag(choice);
-    return true;
+    return ARCH_FOUND;
 }
 
 void arch_full_name(const arch_choice *choice, char *text, size_t size)

@@ -30,10 +30,16 @@ typedef struct arch_choice {
     arch_norm norm;
 } arch_choice;
 
+typedef enum arch_result {
+    ARCH_FOUND,
+    ARCH_LACKING,    /* timm has it, with an option that vit.h cannot run */
+    ARCH_UNKNOWN
+} arch_result;
+
 /* Accepts a table name, timm's retired names ("vit_base_patch16_224_in21k"), a ".tag" behind it
  * and a "timm/" or "hf-hub:timm/" before it. The message of a failure names the nearest, or the
- * option that vit.h lacks if timm knows the name. */
-bool arch_find(const char *name, arch_choice *choice, report *r);
+ * option that vit.h lacks. */
+arch_result arch_find(const char *name, arch_choice *choice, report *r);
 
 /* The name spelled out: "vit_base_patch16_224.augreg_in21k". */
 void arch_full_name(const arch_choice *choice, char *text, size_t size);

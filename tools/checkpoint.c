@@ -359,7 +359,7 @@ static bool checkpoint_open_shard(checkpoint *c, const char *index_path, const j
                                   report *r)
 {
     const char *name = json_string(entry, NULL);
-    size_t file;
+    size_t file = 0;
     char *path;
     if (!name || !checkpoint_shard_name_ok(name))
         return report_fail(r, "weight_map: the shard of \"%.200s\" must be a plain file name in "

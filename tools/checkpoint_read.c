@@ -182,7 +182,7 @@ static void checkpoint_step(const checkpoint_tensor_info *t, int64_t *position, 
 static bool checkpoint_gather_strided(checkpoint *c, const checkpoint_tensor_info *t,
                                       int64_t first, size_t count, report *r)
 {
-    int64_t position[CHECKPOINT_MAX_DIMS], element = 0, last = 0;
+    int64_t position[CHECKPOINT_MAX_DIMS] = { 0 }, element = 0, last = 0;
     size_t i, size = checkpoint_dtype_size(t->dtype);
     uint64_t start = (uint64_t)t->storage_offset * size;
     const uint8_t *from;

@@ -58,19 +58,28 @@ void cli_put_number(FILE *file, double value, int digits) {
     else fputs("null", file);
 }
 
-int cli_finish(const char *program, int status) {
+/* errno says why, or is 0 where it was lost with an earlier write. */
+static bool stdout_lost(const char *program) {
+    cli_error(program, "standard output", "%s", errno ? strerror(errno) : "write failed");
+    clearerr(stdout);   /* said once */
+    return false;
+}
+
+bool cli_flush(const char *program) {
     bool lost = ferror(stdout) != 0;
     errno = 0;
     if (fflush(stdout) != 0) lost = true;
+    return !lost || stdout_lost(program);
+}
+
+int cli_finish(const char *program, int status) {
+    bool good = cli_flush(program);
     /* NFS and quotas report a full disk only when the file is closed. A duplicate is closed, so
-     * that stdout itself stays usable. EBADF: stdout was never open, and nothing was written. */
-    if (!lost) {
-        int copy = dup(fileno(stdout));
-        if (copy >= 0 && close(copy) != 0) lost = true;
-    }
-    if (!lost) return status;
-    cli_error(program, "standard output", "%s", errno ? strerror(errno) : "write failed");
-    return status == CLI_OK ? CLI_FAILED : status;
+     * that stdout itself stays usable; where there is none, nothing was written. */
+    int copy = good ? dup(fileno(stdout)) : -1;
+    errno = 0;
+    if (copy >= 0 && close(copy) != 0) good = stdout_lost(program);
+    return !good && status == CLI_OK ? CLI_FAILED : status;
 }
 
 /* ------------------------------------------------------------------------- */

@@ -95,6 +95,10 @@ bool cli_read_number(const char *text, double min, double max, double *value);
 /* "PROGRAM: FILE: message" on stderr; file may be NULL. */
 void cli_error(const char *program, const char *file, const char *format, ...) CLI_PRINTF(3, 4);
 
+/* Sends what was printed so far on its way. False: it was lost (full disk, closed pipe), which is
+ * on stderr by then, and there is no point in going on. */
+bool cli_flush(const char *program);
+
 /* For main's return: flushes stdout and closes the books. Where output was lost (full disk,
  * closed pipe) it says so and a status of 0 becomes 1. */
 int cli_finish(const char *program, int status);

@@ -110,6 +110,13 @@ static bool is_count(const json_value *value)
            json_integer(value, -1) >= 0 && json_integer(value, -1) <= 0x7fffffff;
 }
 
+/* Any number that a float can hold. */
+static bool is_number(const json_value *value)
+{
+    return value->kind == JSON_NUMBER && json_number(value, 0) >= -1e30 &&
+           json_number(value, 0) <= 1e30;
+}
+
 static bool put_setting(settings *s, const key_rule *rule, const char *where,
                         const json_value *value, report *r)
 {
@@ -124,7 +131,7 @@ static bool put_setting(settings *s, const key_rule *rule, const char *where,
     }
     if (kind == SETTING_INTEGER && !is_count(value))
         return wrong(where, rule->key, "a whole number", value, r);
-    if (value->kind != JSON_NUMBER) return wrong(where, rule->key, "a number", value, r);
+    if (!is_number(value)) return wrong(where, rule->key, "a number", value, r);
     settings_put(s, rule->setting, json_number(value, 0));
     return true;
 }
@@ -196,8 +203,7 @@ static bool put_vector(double *out, int *count, const key_rule *rule, const char
     if (value->kind != JSON_ARRAY || value->count < 1 || value->count > VIT_MAX_CHANS)
         return wrong(where, rule->key, "a list of numbers, one for each channel", value, r);
     for (item = json_first(value); item; item = item->next) {
-        if (item->kind != JSON_NUMBER)
-            return wrong(where, rule->key, "a list of numbers", item, r);
+        if (!is_number(item)) return wrong(where, rule->key, "a list of numbers", item, r);
         out[(*count)++] = json_number(item, 0);
     }
     return true;

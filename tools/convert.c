@@ -108,15 +108,24 @@ static void settings_from_arch(settings *s, const arch_choice *choice)
     s->mean_count = s->std_count = 3;
 }
 
-/* --arch, or what the configuration says; a name given by hand wins. */
+/* --arch, or what the configuration says; a name given by hand wins. A configuration may name an
+ * architecture of its author's own: then its other entries and the tensors must do. */
 static bool find_arch(conversion *c, report *r)
 {
-    const char *name = c->options->arch ? c->options->arch : c->config_file.architecture;
+    const bool given = c->options->arch != NULL;
+    const char *name = given ? c->options->arch : c->config_file.architecture;
+    arch_result result;
     settings_start(&c->all[FROM_NAME], "");
     if (!name) return true;
-    c->arch_origin = c->options->arch ? "--arch" : c->all[FROM_CONFIG].origin;
-    r->file = c->options->arch ? "--arch" : c->config_path;
-    if (!arch_find(name, &c->arch, r)) return false;
+    c->arch_origin = given ? "--arch" : c->all[FROM_CONFIG].origin;
+    r->file = given ? "--arch" : c->config_path;
+    result = arch_find(name, &c->arch, r);
+    if (result == ARCH_UNKNOWN && !given) {
+        r->failed = false;
+        c->arch_unknown = name;
+        return true;
+    }
+    if (result != ARCH_FOUND) return false;
     c->has_arch = true;
     c->all[FROM_NAME].origin = c->arch.arch->name;
     settings_from_arch(&c->all[FROM_NAME], &c->arch);
@@ -131,7 +140,8 @@ static bool read_labels(conversion *c, report *r)
     if (path)
         good = labels_read_file(&c->labels, path, r);
     else
-        good = labels_from_json(&c->labels, c->config_file.label_names,
+        good = c->config.num_classes == 0 ||   /* they name the classes of a head left out */
+               labels_from_json(&c->labels, c->config_file.label_names,
                                 c->config_file.label_descriptions, r);
     if (!good) return false;
     if (c->labels.count > 0 && c->labels.count != (size_t)c->config.num_classes)
@@ -217,11 +227,18 @@ static void put_provenance(conversion *c, FILE *file)
     if (c->has_arch) {
         arch_full_name(&c->arch, name, sizeof name);
         put_line(file, "architecture", name);
+    } else if (c->arch_unknown) {
+        put_line(file, "architecture", c->arch_unknown);
     }
     if (c->config_path) put_line(file, "config", c->all[FROM_CONFIG].origin);
     if (c->labels.count > 0) put_line(file, "labels", c->labels_origin);
     put_line(file, "dtype", convert_dtype_name(c->options->dtype));
     put_overrides(c, file);
+    if (c->notes.heads_by_width) put_line(file, "assumed", "num_heads, from embed_dim");
+    if (c->notes.preprocess_assumed) put_line(file, "assumed", "mean and std");
+    if (c->notes.positions_resampled)
+        fprintf(file, "resampled: pos_embed, from a grid of %dx%d\n", c->facts.grid_height,
+                c->facts.grid_width);
     fprintf(file, "converter: vit-convert %d.%d.%d\n", VIT_VERSION_MAJOR, VIT_VERSION_MINOR,
             VIT_VERSION_PATCH);
 }

@@ -34,6 +34,7 @@ typedef struct conversion {
     arch_choice arch;
     bool has_arch;
     const char *arch_origin;       /* "--arch" or "config.json" */
+    const char *arch_unknown;      /* the configuration's name for it, if nobody knows that */
     label_list labels;
     const char *labels_origin;
     vit_config config;

@@ -419,6 +419,9 @@ static bool plan_item(const layout_map *map, const vit_config *config,
     item->info = checkpoint_find(map->checkpoint, key);
     if (!item->info)
         return report_fail(r, "%.200s is missing: expected %s", key, expected);
+    if (item->info->dtype > CHECKPOINT_F64)
+        return report_fail(r, "%.200s: expected floating-point weights, found %s", key,
+                           checkpoint_dtype_name(item->info->dtype));
     if (shape_fits(item, config, facts)) return true;
     return report_fail(r, "%.200s: expected %s, found %s", key, expected,
                        info_shape(item->info, found, sizeof found));

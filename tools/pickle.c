@@ -207,8 +207,8 @@ static bool pickle_pop_mark(pickle_machine *m, pickle_value ***items, size_t *co
     size_t floor;
     if (m->mark_count == 0) return pickle_fail(m, "stack underflow: no MARK");
     floor = m->marks[--m->mark_count];
-    *items = m->stack + floor;
     *count = m->height - floor;
+    *items = *count ? m->stack + floor : NULL;
     m->height = floor;
     return true;
 }

@@ -8,8 +8,8 @@
  * Opcodes: the binary ones of protocols 2 to 5 that PyTorch writes, and their relatives; text
  * opcodes of protocol 0, extension registries and out-of-band buffers are refused.
  * Limits: max_values (at most 10^6) values of 36 bytes on average, as many entries in the stack and
- * in the memo, nesting of 64, 16 million opcodes. Texts of more than 64 KiB are read over and become
- * PICKLE_OPAQUE.
+ * in the memo, nesting of 64, 16 million opcodes. Texts of more than 64 KiB are read over and
+ * become PICKLE_OPAQUE.
  */
 #ifndef PICKLE_H
 #define PICKLE_H

@@ -52,7 +52,7 @@ static void sha256_round(uint32_t v[8], uint32_t key)
 
 static void sha256_block(sha256 *s, const uint8_t *block)
 {
-    uint32_t w[64], v[8];
+    uint32_t w[64] = { 0 }, v[8];
     int i;
     sha256_expand(w, block);
     memcpy(v, s->state, sizeof v);

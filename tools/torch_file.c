@@ -359,7 +359,7 @@ static bool torch_add_tensor(torch_reader *t, const char *name, const pickle_val
                              bool typed)
 {
     checkpoint_tensor_info info = { 0 };
-    torch_storage storage;
+    torch_storage storage = { 0 };
     const pickle_value *offset = torch_item(arguments, 1);
     const torch_class *dtype = typed ? torch_find_class(torch_item(arguments, 6), true) : NULL;
     info.name = name;
@@ -670,9 +670,9 @@ static bool torch_inflate_pickle(torch_reader *t, const zip_entry *entry)
                            (unsigned long long)TORCH_MAX_INFLATED);
     bytes = malloc((size_t)entry->size + 1);
     if (!bytes) return report_no_memory(t->report);
+    ok = zip_read(t->zip.source, entry, bytes, t->report);
     memory = source_from_memory(entry->name, bytes, (size_t)entry->size);
-    ok = zip_read(t->zip.source, entry, bytes, t->report)
-        && pickle_load(&t->pickle, &memory, 0, entry->size, PICKLE_MAX_VALUES, t->report);
+    ok = ok && pickle_load(&t->pickle, &memory, 0, entry->size, PICKLE_MAX_VALUES, t->report);
     free(bytes);
     return ok;
 }
@@ -725,7 +725,7 @@ static bool torch_collect_storages(torch_reader *t)
     for (i = 0; i < count; i++) {
         const pickle_value *value = t->pickle.persistent[i];
         torch_legacy_storage *to = &t->legacy[t->legacy_count];
-        torch_storage storage;
+        torch_storage storage = { 0 };
         if (pickle_is_text(torch_item(value->u.items[0], 0), PICKLE_STRING, "module")) continue;
         if (!torch_read_storage(t, "(legacy file)", value, &storage)) return false;
         to->key = storage.key;

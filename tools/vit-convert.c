@@ -51,8 +51,10 @@ enum { MAX_PARTS = 16 };
 
 static int list_parts(const conversion *c, part parts[MAX_PARTS])
 {
-    int count = 0, i;
+    int count = 1, i;
     size_t t;
+    memset(parts, 0, sizeof *parts);
+    strcpy(parts[0].name, "patch_embed"); /* where the network begins */
     for (t = 0; t < c->plan.count; t++) {
         const vit_tensor *tensor = &c->plan.items[t].tensor;
         size_t length = strcspn(tensor->name, ".");
@@ -146,7 +148,7 @@ static void print_labels(const conversion *c)
 /* === Notes === */
 
 typedef struct note_list {
-    char text[6][512];
+    char text[8][512];
     int count;
 } note_list;
 
@@ -188,9 +190,12 @@ static void note_assumptions(const conversion *c, note_list *notes)
                  "(--set num_heads=N)", c->config.num_heads, c->config.embed_dim);
     if (c->notes.preprocess_assumed)
         snprintf(add_note(notes), sizeof notes->text[0],
-                 "nothing says how images were prepared: mean and std of 0.5 are assumed%s%s "
-                 "(--arch NAME or --config FILE)", hint ? "; is this --arch " : "",
-                 hint ? hint : "");
+                 "nothing says how images were prepared, so mean and std are assumed to be 0.5; "
+                 "give --arch %s or --config FILE", hint ? hint : "NAME");
+    if (c->arch_unknown)
+        snprintf(add_note(notes), sizeof notes->text[0],
+                 "%.200s in %s is no architecture of timm: the rest of that file and the tensors "
+                 "decide", c->arch_unknown, c->arch_origin);
     if (c->has_arch && !c->arch.tag_known)
         snprintf(add_note(notes), sizeof notes->text[0],
                  "tag %s is not known: the preprocessing is that of %s", c->arch.tag,
@@ -240,19 +245,35 @@ static void json_text(const char *key, const char *value)
     else fputs("null", stdout);
 }
 
+/* The fewest digits that give the same float back. */
+static void json_float(float value)
+{
+    char text[32];
+    int digits;
+    for (digits = 6; digits < 10; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, (double)value);
+        if (strtof(text, NULL) == value) break;
+    }
+    fputs(text, stdout);
+}
+
 static void json_config(const vit_config *c)
 {
     int i;
     fputs(", \"config\": {", stdout);
 #define TEXT_int(name) printf("\"" #name "\": %d, ", c->name);
-#define TEXT_float(name) printf("\"" #name "\": %.9g, ", (double)c->name);
+#define TEXT_float(name) printf("\"" #name "\": "), json_float(c->name), printf(", ");
 #define X(type, name, required, smallest, largest) TEXT_##type(name)
     VIT_FIELD_LIST(X)
 #undef X
-    for (i = 0; i < c->in_chans; i++)
-        printf("%s%.9g", i ? ", " : "\"mean\": [", (double)c->mean[i]);
-    for (i = 0; i < c->in_chans; i++)
-        printf("%s%.9g", i ? ", " : "], \"std\": [", (double)c->std[i]);
+    for (i = 0; i < c->in_chans; i++) {
+        fputs(i ? ", " : "\"mean\": [", stdout);
+        json_float(c->mean[i]);
+    }
+    for (i = 0; i < c->in_chans; i++) {
+        fputs(i ? ", " : "], \"std\": [", stdout);
+        json_float(c->std[i]);
+    }
     fputs("]}", stdout);
 }
 

@@ -101,7 +101,7 @@ static bool zip_has_locator(const source *s, uint64_t end_at, report *r)
 
 static bool zip_find_directory(const source *s, zip_directory *d, report *r)
 {
-    uint8_t end[ZIP_END_SIZE];
+    uint8_t end[ZIP_END_SIZE] = { 0 };
     if (!zip_find_end(s, end, &d->end, r)) return false;
     if (base_load16(end + 4) != 0 || base_load16(end + 6) != 0
         || base_load16(end + 8) != base_load16(end + 10))
@@ -372,7 +372,7 @@ bool zip_read(const source *s, const zip_entry *e, void *destination, report *r)
 
 static bool zip_verify_stored(const source *s, const zip_entry *e, report *r)
 {
-    uint8_t buffer[16384];
+    uint8_t buffer[65536];
     uint64_t at = 0;
     uint32_t crc = 0;
     while (at < e->size) {

@@ -1,0 +1,259 @@
+#!/usr/bin/env bash
+# Compiles vit.h in every language, at both ends of optimisation, with every macro, for a bare
+# Cortex-M4F; warnings are errors. Looks into the objects: no writable data, no symbol beyond a
+# short list. The last line is "N passed, N failed".
+set -u
+cd "$(dirname "$0")/.."
+work=build/compile
+rm -rf "$work"
+mkdir -p "$work"
+
+both="-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wundef -Wcast-align"
+both="$both -Wcast-qual -Wdouble-promotion -Wvla -Werror -I."
+c="$both -Wstrict-prototypes -Wmissing-prototypes"
+cxx="$both -x c++"
+
+# --- running checks two at a time --------------------------------------------------------------
+
+jobs_started=0
+
+# check NAME COMMAND...: passes if the command succeeds; $work/NAME.log keeps what it said
+check() {
+    local name=${1// /_}
+    shift
+    (
+        if "$@" >"$work/$name.log" 2>&1; then
+            echo passed >"$work/$name.result"
+        else
+            echo failed >"$work/$name.result"
+        fi
+    ) &
+    jobs_started=$((jobs_started + 1))
+    while [ "$(jobs -rp | wc -l)" -ge 2 ]; do wait -n; done
+}
+
+# The command must fail: for what the header has to refuse.
+refuses() {
+    ! "$@"
+}
+
+summary() {
+    local result name passed=0 failed=0
+    wait
+    for result in "$work"/*.result; do
+        name=$(basename "$result" .result)
+        if [ "$(cat "$result")" = passed ]; then
+            passed=$((passed + 1))
+        else
+            failed=$((failed + 1))
+            echo "FAILED $name"
+            head -n 20 "$work/$name.log"
+        fi
+    done
+    [ $((passed + failed)) = "$jobs_started" ] || failed=$((failed + 1))
+    echo "$passed passed, $failed failed"
+    [ "$failed" = 0 ]
+}
+
+# --- sources -----------------------------------------------------------------------------------
+
+cat >"$work/declarations.c" <<'END'
+#include "vit.h"
+#include "vit.h"
+END
+cat >"$work/implementation.c" <<'END'
+#define VIT_IMPLEMENTATION
+#include "vit.h"
+#include "vit.h"
+END
+# Two private copies in one program, which must not meet.
+for unit in one two; do
+    cat >"$work/static_$unit.c" <<END
+#define VIT_STATIC
+#define VIT_IMPLEMENTATION
+#include "vit.h"
+extern int version_$unit(void);
+int version_$unit(void) { return vit_detect_isa() ? VIT_VERSION : 0; }
+END
+done
+cat >"$work/static_main.c" <<'END'
+extern int version_one(void);
+extern int version_two(void);
+int main(void) { return version_one() == version_two() ? 0 : 1; }
+END
+# A program of two languages: the header's implementation in one, its user in the other.
+cat >"$work/user.c" <<'END'
+#include "vit.h"
+int main(void) {
+    vit_model model;
+    return vit_model_open("build/compile/no such file", 0, &model) == VIT_ERROR_IO ? 0 : 1;
+}
+END
+
+# --- every compiler, language and optimisation -------------------------------------------------
+
+# build NAME COMPILER STANDARD LEVEL SOURCE FLAGS...: the object is $work/NAME.o
+build() {
+    local name=$1 compiler=$2 standard=$3 level=$4 source=$5 flags=$c
+    shift 5
+    case $standard in c++*) flags=$cxx ;; esac
+    # shellcheck disable=SC2086 # flags are words
+    check "$name" "$compiler" -std="$standard" "$level" $flags "$@" -c "$work/$source.c" \
+        -o "$work/$name.o"
+}
+
+start=$(date +%s%N)
+gcc -std=c99 -O2 -I. -c "$work/implementation.c" -o "$work/timed.o"
+echo "gcc -O2 compiles vit.h in $((($(date +%s%N) - start) / 1000000)) ms (goal: 4000)"
+
+for level in -O0 -O2; do
+    for standard in c99 c11; do
+        build "gcc-$standard$level" gcc $standard $level implementation
+        build "clang-$standard$level" clang $standard $level implementation
+    done
+    build "g++-c++17$level" g++ c++17 $level implementation
+    build "clang++-c++17$level" clang++ c++17 $level implementation
+done
+build gcc-c11-O3-native gcc c11 -O3 implementation -march=native
+build clang-c11-O3-native clang c11 -O3 implementation -march=native
+build gcc-gnu17-O2 gcc gnu17 -O2 implementation
+build g++-c++11-O2 g++ c++11 -O2 implementation
+build g++-c++20-O2 g++ c++20 -O2 implementation
+
+for compiler in gcc clang; do
+    build "declarations-$compiler-c99" $compiler c99 -O0 declarations
+    build "declarations-$compiler-static" $compiler c99 -O0 declarations -DVIT_BARE_METAL
+done
+build declarations-g++-c++11 g++ c++11 -O0 declarations
+build declarations-clang++-c++17 clang++ c++17 -O0 declarations
+
+# --- every configuration macro -----------------------------------------------------------------
+
+# Several in one line are set together.
+while read -r macros; do
+    flags=()
+    for macro in $macros; do flags+=("-D$macro"); done
+    name=${macros//[ ()]/_}
+    build "gcc-$name" gcc c99 -O0 implementation "${flags[@]}"
+    build "clang-$name" clang c99 -O0 implementation "${flags[@]}"
+    build "g++-$name" g++ c++17 -O0 implementation "${flags[@]}"
+done <<'END'
+VIT_STATIC
+VIT_NO_STDIO
+VIT_NO_MMAP
+VIT_NO_MALLOC
+VIT_NO_THREADS
+VIT_NO_SIMD
+VIT_NO_AVX2
+VIT_NO_AVX512
+VIT_NO_FMA
+VIT_NO_PREPROCESS
+VIT_BARE_METAL
+VIT_MAX_THREADS=2
+VIT_NO_MMAP VIT_NO_MALLOC
+VIT_NO_STDIO VIT_NO_MALLOC
+VIT_NO_THREADS VIT_NO_MALLOC
+VIT_NO_PREPROCESS VIT_NO_MALLOC
+VIT_NO_SIMD VIT_NO_FMA
+VIT_STATIC VIT_BARE_METAL
+VIT_BARE_METAL VIT_NO_PREPROCESS VIT_NO_SIMD
+VIT_API=extern
+END
+# With VIT_STATIC nothing may be left that only a missing option would use.
+for macro in VIT_NO_STDIO VIT_NO_MMAP VIT_NO_MALLOC VIT_NO_THREADS VIT_NO_SIMD VIT_NO_PREPROCESS; do
+    build "gcc-static-$macro" gcc c99 -O2 implementation -DVIT_STATIC -D$macro
+done
+build gcc-own-malloc gcc c99 -O0 implementation -include stdlib.h \
+    '-DVIT_MALLOC(size)=malloc(size)' '-DVIT_FREE(ptr)=free(ptr)'
+check "VIT_MALLOC alone is refused" refuses \
+    gcc -std=c99 -I. '-DVIT_MALLOC(size)=0' -fsyntax-only "$work/implementation.c"
+check "VIT_FREE alone is refused" refuses \
+    gcc -std=c99 -I. '-DVIT_FREE(ptr)=0' -fsyntax-only "$work/implementation.c"
+
+# --- programs of several units -----------------------------------------------------------------
+
+link_and_run() {
+    local program=$1
+    shift
+    "$@" -o "$program" -lpthread && "$program"
+}
+
+# The declarations bring in stddef.h and stdint.h and what those need, and nothing to print with.
+lean() {
+    ! gcc -std=c99 -I. -E "$work/declarations.c" | grep -E 'printf|malloc|memcpy|pthread'
+}
+
+check "declarations are lean" lean
+check "two private copies, C" link_and_run "$work/static_c" \
+    gcc -std=c99 -O1 -I. "$work"/static_*.c
+check "two private copies, C++" link_and_run "$work/static_cxx" \
+    clang++ -std=c++17 -O1 -I. -x c++ "$work"/static_one.c "$work"/static_two.c \
+    "$work"/static_main.c
+wait
+check "C uses C" link_and_run "$work/user_c" \
+    gcc -std=c99 -I. "$work/user.c" "$work/gcc-c99-O2.o"
+check "C uses C++" link_and_run "$work/user_cxx" \
+    gcc -std=c99 -I. "$work/user.c" "$work/g++-c++17-O2.o" -lstdc++
+check "C++ uses C" link_and_run "$work/cxx_user" \
+    g++ -std=c++17 -I. -x c++ "$work/user.c" -x none "$work/clang-c99-O2.o"
+
+# --- what the objects contain ------------------------------------------------------------------
+
+# only PATTERN OBJECT: every undefined symbol matches
+only() {
+    ! nm -u "$2" | awk '{ print $2 }' | grep -vxE "$1"
+}
+
+# Nothing to print with, to exit with, to read the environment or the locale, and no libm.
+files='open|close|fstat|mmap|munmap|fopen|fclose|fread|fseek|ftell|sysconf'
+threads='pthread_(create|join|mutex_(init|destroy|lock|unlock)|cond_(init|destroy|wait|broadcast))'
+hosted="mem(cpy|set|cmp|move)|bcmp|malloc|calloc|free|_GLOBAL_OFFSET_TABLE_|$files|$threads"
+
+# No .data, no .bss: tables that only need relocating are fine.
+no_writable_data() {
+    ! objdump -h "$1" | awk '$2 ~ /^\.(data|bss|tdata|tbss)(\.|$)/ && $2 !~ /^\.data\.rel\.ro/ &&
+        $3 != "00000000"' | grep .
+}
+
+for object in gcc-c99-O0 gcc-c99-O2 clang-c99-O0 clang-c99-O2 g++-c++17-O2 clang++-c++17-O2; do
+    check "symbols of $object" only "$hosted" "$work/$object.o"
+    check "data of $object" no_writable_data "$work/$object.o"
+done
+for compiler in gcc clang g++; do
+    check "symbols of $compiler-VIT_BARE_METAL" only \
+        'mem(cpy|set|cmp|move)|bcmp|_GLOBAL_OFFSET_TABLE_' "$work/$compiler-VIT_BARE_METAL.o"
+done
+
+# --- Cortex-M ----------------------------------------------------------------------------------
+
+arm="arm-none-eabi-gcc -std=c99 -O2 -mthumb -ffreestanding $c"
+m4="-mcpu=cortex-m4 -mfpu=fpv4-sp-d16 -mfloat-abi=hard"
+m3="-mcpu=cortex-m3 -mfloat-abi=soft"
+
+# shellcheck disable=SC2086 # flags are words
+firmware() {
+    local flags=$1 name=$2
+    $arm $flags -c tests/firmware_link.c -o "$work/$name.o" &&
+        $arm $flags -nostdlib -Wl,-e,main -Wl,--gc-sections "$work/$name.o" -lgcc \
+            -o "$work/$name.elf" &&
+        ! arm-none-eabi-nm -u "$work/$name.elf" | grep . &&
+        ! arm-none-eabi-nm -u "$work/$name.o" | awk '{ print $2 }' | grep -vE '^(mem|__aeabi_)' &&
+        arm-none-eabi-size "$work/$name.elf"
+}
+
+# Without the test's own mem*: they and the compiler's arithmetic are all that is missing.
+# shellcheck disable=SC2086
+bare_object() {
+    $arm $m4 -DVIT_BARE_METAL -c "$work/implementation.c" -o "$work/bare-m4.o" &&
+        ! arm-none-eabi-nm -u "$work/bare-m4.o" | awk '{ print $2 }' |
+        grep -vE '^(mem(cpy|set|cmp|move)|__aeabi_.*)$' && no_writable_data "$work/bare-m4.o"
+}
+
+check "Cortex-M4F image" firmware "$m4" m4
+check "Cortex-M3 image" firmware "$m3" m3
+check "Cortex-M4F object" bare_object
+wait
+awk 'NR == 2 { print "the Cortex-M4F image has " $1 " bytes of code and constants" }' \
+    "$work/Cortex-M4F_image.log"
+
+summary

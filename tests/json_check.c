@@ -1,0 +1,50 @@
+/* json_check.c - for the shell tests: reads one JSON value, and prints what lies at a path.
+ *
+ *     json_check top 0 label < answer.json
+ *
+ * Prints a string, a number, true, false, null, or how many children an array or object has.
+ * Exit status: 0, 1 if the text is no JSON (the reason is printed), 2 if nothing lies there.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../tools/json.h"
+
+static char text[1 << 22];
+
+static const json_value *step(const json_value *value, const char *word) {
+    if (value && value->kind == JSON_ARRAY) return json_at(value, (size_t)atoi(word));
+    return json_get(value, word);
+}
+
+static void print(const json_value *value) {
+    switch (value->kind) {
+    case JSON_NULL: puts("null"); break;
+    case JSON_FALSE: puts("false"); break;
+    case JSON_TRUE: puts("true"); break;
+    case JSON_NUMBER: printf("%.9g\n", json_number(value, 0)); break;
+    case JSON_STRING: puts(json_string(value, "")); break;
+    default: printf("%u\n", (unsigned)value->count); break;
+    }
+}
+
+int main(int argc, char **argv) {
+    size_t size = fread(text, 1, sizeof text - 1, stdin);
+    char error[256] = "";
+    report r = report_make(error, sizeof error, NULL);
+    json_document document;
+    const json_value *value;
+    int status = 2;
+    if (!json_parse(&document, text, size, true, 0, &r)) {
+        puts(error);
+        return 1;
+    }
+    value = document.root;
+    for (int i = 1; i < argc; i++) value = step(value, argv[i]);
+    if (value) {
+        print(value);
+        status = 0;
+    }
+    json_free(&document);
+    return status;
+}

@@ -1,0 +1,615 @@
+#!/usr/bin/env bash
+# End to end: what classify, evaluate, vit-info and vit-run do with options, files and pipes.
+#
+#     BIN=. bash tests/test_cli.sh
+#
+# from anywhere; BIN is the folder, relative to the repository, with examples/ and tools/.
+set -u
+cd "$(dirname "$0")/.." || exit 2
+root=$PWD
+bin=$root/${BIN:-.}
+images=$root/tests/data/images
+fixtures=$root/tests/data/fixtures
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export LC_ALL=C
+passed=0 failed=0
+
+classify=$bin/examples/classify evaluate=$bin/examples/evaluate
+info=$bin/tools/vit-info run=$bin/tools/vit-run convert=$bin/tools/vit-convert
+
+# --- the framework ------------------------------------------------------------------------
+
+# try COMMAND...: runs it; $status, and the files $work/out and $work/err, are its results.
+try() {
+    tried="$*"
+    "$@" >"$work/out" 2>"$work/err" </dev/null
+    status=$?
+}
+
+pass() { passed=$((passed + 1)); }
+
+fail() {
+    failed=$((failed + 1))
+    echo "test_cli.sh:${BASH_LINENO[1]}: $1"
+    echo "    $tried"
+    sed -n 's/^/    stdout: /;1,5p' "$work/out" | cut -c1-200
+    sed -n 's/^/    stderr: /;1,5p' "$work/err" | cut -c1-200
+}
+
+# is STATUS: the exit status. A sanitizer's own status, or a signal, is never right.
+is() { if [ "$status" = "$1" ]; then pass; else fail "exit status $status, expected $1"; fi; }
+# out|err REGEX: some line matches.
+out() { if grep -Eq -- "$1" "$work/out"; then pass; else fail "stdout lacks /$1/"; fi; }
+err() { if grep -Eq -- "$1" "$work/err"; then pass; else fail "stderr lacks /$1/"; fi; }
+lines() {
+    local count
+    count=$(wc -l <"$work/$1")
+    if [ "$count" = "$2" ]; then pass; else fail "$count lines on std$1, expected $2"; fi
+}
+quiet() { if [ ! -s "$work/$1" ]; then pass; else fail "std$1 is not empty"; fi; }
+same() { if cmp -s "$1" "$2"; then pass; else fail "$1 and $2 differ"; fi; }
+differ() { if cmp -s "$1" "$2"; then fail "$1 and $2 are equal"; else pass; fi; }
+exists() { if [ -e "$1" ]; then pass; else fail "$1 is missing"; fi; }
+missing() { if [ -e "$1" ]; then fail "$1 exists"; else pass; fi; }
+# json VALUE PATH...: what json_check prints for stdout.
+json() {
+    local expected=$1 found
+    shift
+    found=$("$work/json_check" "$@" <"$work/out")
+    if [ "$found" = "$expected" ]; then pass; else fail "JSON at '$*': '$found', not '$expected'"; fi
+}
+# A wrong command line: status 2, one line on stderr that begins with the program's name.
+usage() {
+    is 2
+    quiet out
+    lines err 1
+    err "$1"
+}
+
+# --- what everything works on -------------------------------------------------------------
+
+tried=setup
+: >"$work/out"
+: >"$work/err"
+"${CC:-cc}" -std=c99 -O1 tests/json_check.c tools/json.c tools/base.c -o "$work/json_check" ||
+    fail "json_check does not compile"
+printf '%s\n' 'n00000000 tabby, tabby cat' 'n00000001 dog' 'n00000002 Sports Car' \
+    'n00000003 crane, bird' 'n00000004 crane, machine' 'n00000005 maillot' \
+    'n00000006 maillot, tank suit' 'n00000007 "quoted" \ caf'$'\303\251' 'n00000008 eight' \
+    'n00000009 nine' >"$work/labels.txt"
+model=$work/model.vit
+try "$convert" "$fixtures/plain/model.safetensors" --labels "$work/labels.txt" -o "$model"
+is 0
+nameless=$work/nameless.vit headless=$work/headless.vit
+try "$convert" "$fixtures/plain/model.safetensors" -o "$nameless"
+is 0
+try "$convert" "$fixtures/headless/model.pth" -o "$headless"
+is 0
+cat=$work/cat.jpg other=$work/other.png
+cp "$images/baseline.jpg" "$cat"
+cp "$images/rgb.png" "$other"
+echo "not an image" >"$work/bad.jpg"
+: >"$work/empty.png"
+head -c 300 "$cat" >"$work/short.jpg"
+
+# --- options, the same everywhere ---------------------------------------------------------
+
+for program in "$classify" "$evaluate" "$info" "$run"; do
+    name=$(basename "$program")
+    try "$program" --help
+    is 0
+    quiet err
+    out "^usage: $name "
+    out '--json'
+    out 'Exit status: 0'
+    if awk 'length > 100 { bad = 1 } END { exit bad }' "$work/out"; then pass; else fail wide; fi
+    try "$program" -h
+    is 0
+    try "$program" x --nonsense --help
+    is 0
+    try "$program" --version
+    is 0
+    out "^$name \(vit\.h [0-9]+\.[0-9]+\.[0-9]+\)$"
+    try "$program" --nonsense
+    usage "^$name: unknown option '--nonsense' \(try '$name --help'\)$"
+    try "$program" --jsno
+    usage "unknown option '--jsno', did you mean '--json'\?"
+    try "$program" -Z
+    usage "unknown option '-Z'"
+    try "$program" --json=yes x
+    usage "option '--json=yes' takes no value"
+    try "$program" x --threads
+    usage "option '--threads' needs a value: N"
+    for bad in '' x 1x -1 257 99999999999999999999 ' 1' 0x10 1.5; do
+        try "$program" --threads "$bad" x
+        usage "--threads: expected a whole number from 0 to 256, found '$bad'"
+    done
+    try "$program"
+    usage "^$name: missing "
+    try "$program" --help
+    if (exec >/dev/full; "$program" --help) 2>"$work/err"; then fail "full disk unnoticed"; else pass; fi
+    err "^$name: standard output: No space left on device$"
+done
+
+# --- classify -----------------------------------------------------------------------------
+
+try "$classify" -m "$model" "$cat"
+is 0
+quiet err
+lines out 5
+out '^ *[0-9]+\.[0-9] %  [a-z"S]'
+cp "$work/out" "$work/five"
+for count in '-k 3' -k3 --top=3 '--top 3'; do
+    # shellcheck disable=SC2086 # words
+    try "$classify" -m "$model" $count "$cat"
+    is 0
+    lines out 3
+    head -n 3 "$work/five" >"$work/three"
+    same "$work/out" "$work/three"
+done
+try "$classify" -m "$model" -k 100 "$cat"
+is 0
+lines out 10
+try "$classify" -m "$model" -- "$cat"
+same "$work/out" "$work/five"
+for threads in 1 2 3; do
+    try "$classify" -m "$model" -t $threads "$cat"
+    same "$work/out" "$work/five"
+done
+try "$classify" -m "$nameless" -k 10 "$cat"
+is 0
+out '^ *[0-9.]+ %  class 9$'
+
+# several images; the bad ones are named, the others classified
+try "$classify" -m "$model" "$cat" "$other"
+is 0
+lines out 12
+out "^$cat$"
+out "^$other$"
+for bad in bad.jpg empty.png short.jpg nosuch.png; do
+    try "$classify" -m "$model" "$cat" "$work/$bad" "$other"
+    is 1
+    lines out 12
+    lines err 1
+    err "^classify: $work/$bad: (is|cannot be) [a-z]"
+done
+try "$classify" -m "$model" "$work/bad.jpg"
+is 1
+quiet out
+err 'is no image that can be read here \(JPEG, PNG'
+try "$classify" -m "$model" "$work/empty.png"
+err 'is empty'
+try "$classify" -m "$model" "$work/short.jpg"
+err 'is truncated'
+try "$classify" -m "$model" "$work/nosuch.png"
+err 'cannot be opened: No such file or directory'
+try "$classify" -m "$model" "$work"
+is 1
+err 'cannot be read: Is a directory'
+
+# standard input
+"$classify" -m "$model" - <"$cat" >"$work/out" 2>"$work/err"
+same "$work/out" "$work/five"
+"$classify" -m "$model" - "$other" - <"$cat" >"$work/out" 2>"$work/err"
+status=$?
+is 1
+err '^classify: -: is empty$'
+lines out 12
+cat "$cat" | "$classify" -m "$model" - >"$work/out" 2>"$work/err"
+same "$work/out" "$work/five"
+
+# EXIF
+try "$classify" -m "$model" --json "$images/exif6.jpg"
+cut -d'"' -f5- "$work/out" | sed 's/"ms".*//' >"$work/turned"
+try "$classify" -m "$model" --json --no-exif "$images/exif6.jpg"
+cut -d'"' -f5- "$work/out" | sed 's/"ms".*//' >"$work/lying"
+differ "$work/turned" "$work/lying"
+
+# JSON
+try "$classify" -m "$model" --json -k 10 "$cat"
+is 0
+lines out 1
+json "$cat" image
+json 10 top
+for i in 0 9; do
+    for key in index label prob logit; do
+        try "$classify" -m "$model" --json -k 10 "$cat"
+        if "$work/json_check" top $i $key <"$work/out" >/dev/null; then pass; else fail "no $key"; fi
+    done
+done
+for key in load preprocess forward; do
+    if "$work/json_check" ms $key <"$work/out" >/dev/null; then pass; else fail "no $key"; fi
+done
+label=$("$work/json_check" top 0 label <"$work/out")
+if [ "$(head -n 1 "$work/five" | sed 's/.*%  //')" = "$label" ]; then pass; else fail "top label"; fi
+out 'quoted\\" \\\\ caf'
+try "$classify" -m "$nameless" --json "$cat"
+json null top 0 label
+cp "$cat" "$work/a\"b\\c"$'\n'"d.jpg"
+try "$classify" -m "$model" --json "$work/a\"b\\c"$'\n'"d.jpg"
+is 0
+lines out 1
+json "$work/a\"b\\c"$'\n'"d.jpg" image
+try "$classify" -m "$model" "$work/no"$'\033'"[31m"$'\n'"file"
+lines err 1
+err "no\?\[31m\?file: cannot be opened"
+try "$classify" -m "$model" --json "$cat" "$work/bad.jpg" "$other"
+is 1
+lines out 2
+while IFS= read -r line; do
+    if printf '%s' "$line" | "$work/json_check" >/dev/null; then pass; else fail "bad JSON"; fi
+done <"$work/out"
+
+# models that are none
+head -c 1000 "$model" >"$work/short.vit"
+for bad in nosuch.vit cat.jpg empty.png short.vit; do
+    try "$classify" -m "$work/$bad" "$cat"
+    is 1
+    quiet out
+    lines err 1
+    err "^classify: $work/$bad: .{8}"
+done
+try "$classify" -m "$headless" "$cat"
+is 1
+err 'names no classes'
+
+# the bundled model is found from any folder, beside the program
+mkdir -p "$work/tree/bin" "$work/tree/models" "$work/else" "$work/installed/bin" \
+    "$work/installed/share/vit"
+for tree in tree/models installed/share/vit; do
+    rm -f "$work/found"
+    cp "$classify" "$work/${tree%%/*}/bin/classify"
+    cp "$model" "$work/$tree/cifar10-vit.vit"
+    (cd "$work/else" && "$work/${tree%%/*}/bin/classify" "$cat") >"$work/out" 2>"$work/err"
+    same "$work/out" "$work/five"
+done
+rm "$work/tree/models/cifar10-vit.vit"
+(cd "$work/else" && "$work/tree/bin/classify" "$cat") >"$work/out" 2>"$work/err"
+status=$?
+is 1
+err 'bundled model was not found; give one with -m'
+
+# lost output
+for pair in "$classify -m $model $cat" "$info $model" "$run -m $model --image $cat" \
+    "$info --json $model"; do
+    tried="$pair >/dev/full"
+    # shellcheck disable=SC2086 # words
+    $pair >/dev/full 2>"$work/err"
+    status=$?
+    is 1
+    err 'standard output: No space left on device'
+    tried="$pair, closed pipe"
+    # shellcheck disable=SC2086 # words
+    (trap '' PIPE; sleep 0.3; $pair 2>"$work/err"; echo $? >"$work/status") | true
+    status=$(cat "$work/status")
+    is 1
+    err 'standard output: Broken pipe'
+done
+
+# --- vit-info -----------------------------------------------------------------------------
+
+try "$info" "$model"
+is 0
+quiet err
+for word in architecture preprocessing parameters sizes labels synsets provenance 'bicubic' \
+    '^  total +[0-9,]+$' '^  blocks '; do
+    out "$word"
+done
+try "$info" --check "$model"
+is 0
+out 'checksums +ok'
+out 'self-test +(ok|none)'
+try "$info" --tensors --labels "$model"
+out '^  blocks\.1\.mlp\.fc2\.weight +f32 +panels .*\[24, 96\]$'
+out '^      0  n00000000  tabby, tabby cat$'
+try "$info" --json --check --tensors --labels "$model"
+is 0
+lines out 1
+json "$model" file
+json 10 config num_classes
+json 10 labels
+json 'tabby, tabby cat' labels 0
+json n00000009 synsets 9
+json ok check checksums
+json ok check selftest
+json blocks.0.norm1.weight tensors "$("$info" --tensors "$model" | sed -n '/^tensors/,$p' |
+    grep -n '  blocks.0.norm1.weight ' | awk -F: '{ print $1 - 3 }')" name
+try "$info" --json "$nameless" "$headless"
+lines out 2
+try "$info" "$model" "$work/nosuch.vit" "$nameless"
+is 1
+lines err 1
+err '^vit-info: .*nosuch.vit: '
+out "^$nameless$"
+
+# one flipped bit in the last tensor: opens, but fails the check
+size=$(stat -c %s "$model")
+cp "$model" "$work/flipped.vit"
+at=$((size - 1200))
+byte=$(dd if="$model" bs=1 skip=$at count=1 2>/dev/null | od -An -tu1 | tr -d ' ')
+printf "\\$(printf %o $((byte ^ 64)))" |
+    dd of="$work/flipped.vit" bs=1 seek=$at conv=notrunc 2>/dev/null
+try "$info" "$work/flipped.vit"
+is 0
+try "$info" --check "$work/flipped.vit"
+is 1
+out 'checksums +WRONG: '
+err 'the check failed'
+try "$info" --check --json "$work/flipped.vit"
+is 1
+lines out 1
+if "$work/json_check" <"$work/out" >/dev/null; then pass; else fail "bad JSON"; fi
+
+# --- vit-run ------------------------------------------------------------------------------
+
+try "$run" -m "$model" --image "$cat"
+is 0
+same "$work/out" "$work/five"
+try "$run" -m "$model" --image "$cat" --image "$other"
+lines out 12
+cd "$work" || exit 2
+try "$run" -m "$model" -i "$cat" -i "$other" --dump-input x.npy --logits l.npy --embedding e.npy \
+    --tokens t.npy --attention a.npy --json
+is 0
+json 2 batch
+json 5 written
+json x.npy written 0 file
+json 12 written 0 shape 3
+json 24 written 2 shape 1
+json 10 written 3 shape 1
+json 2 written 4 shape 1
+json 10 written 4 shape 3
+for file in x:2x3x12x12 l:2x10 e:2x24 t:2x10x24 a:2x2x10x10; do
+    shape=$(head -c 128 "${file%%:*}.npy" | tr -d '\0' | sed -n "s/.*'shape': (\([0-9, ]*\)).*/\1/p" |
+        sed 's/, /x/g')
+    if [ "$shape" = "${file#*:}" ]; then pass; else fail "shape of $file is $shape"; fi
+done
+for options in '--batch 1' '--batch 2' '-t 1' '-t 3' '--isa scalar' '--isa auto' '--trace steps'; do
+    # shellcheck disable=SC2086 # words
+    try "$run" -m "$model" --input x.npy --logits l2.npy --attention a2.npy $options
+    is 0
+    quiet out
+    same l.npy l2.npy
+    same a.npy a2.npy
+done
+for name in patch_embed pos_embed blocks.0.norm1 blocks.1.attn.qkv blocks.1 norm head; do
+    exists "steps/$name.npy"
+done
+same steps/head.npy l.npy
+same steps/norm.npy t.npy
+try "$run" -m "$model" --input x.npy --attention first.npy --block 0
+is 0
+differ first.npy a.npy
+try "$run" -m "$model" --input x.npy --attention last.npy --block 1
+same last.npy a.npy
+try "$run" -m "$model" --input x.npy --trace steps2
+is 0
+exists steps2/head.npy
+try "$run" -m "$headless" --input x.npy --trace steps3 --embedding e2.npy
+is 0
+"$run" -m "$model" --input - --logits - <x.npy >"$work/out" 2>"$work/err"
+same "$work/out" l.npy
+try "$run" -m "$model" --input x.npy --json -k 2
+json 2 top
+json 2 top 1
+
+# wrong command lines
+try "$run" -m "$model"
+usage 'missing --image FILE or --input X.npy'
+try "$run" --image "$cat"
+usage 'missing -m MODEL.vit'
+try "$run" -m "$model" --image "$cat" --input x.npy
+usage 'either --image or --input'
+try "$run" -m "$model" --image "$cat" --block 1
+usage '--block needs --attention'
+try "$run" -m "$model" --image "$cat" --isa sse9
+usage '--isa: expected auto, scalar'
+try "$run" -m "$model" --image "$cat" --logits z.npy --tokens z.npy
+usage 'two outputs have the same'
+try "$run" -m "$model" --image "$cat" more
+usage "unexpected 'more'"
+
+# wrong files; nothing is left behind
+try "$run" -m "$model" --image bad.jpg --logits z.npy
+is 1
+err 'bad.jpg: is no image'
+missing z.npy
+try "$run" -m "$model" --input l.npy --logits z.npy
+is 1
+err 'l.npy: expected shape \[B, 3, 12, 12\] or \[3, 12, 12\], found \[2, 10\]'
+head -c 500 x.npy >short.npy
+try "$run" -m "$model" --input short.npy --logits z.npy
+is 1
+err 'short.npy: [0-9]+ bytes of numbers expected, [0-9]+ found'
+try "$run" -m "$model" --input "$cat" --logits z.npy
+err 'not a .npy file'
+try "$run" -m "$model" --input x.npy --attention z.npy --block 2
+is 1
+err 'has blocks 0 to 1; there is no --block 2'
+try "$run" -m "$headless" --input x.npy --logits z.npy
+is 1
+err 'names no classes'
+try "$run" -m "$headless" --input x.npy
+is 1
+missing z.npy
+for target in /dev/full nosuch/z.npy steps; do
+    try "$run" -m "$model" --input x.npy --logits $target
+    is 1
+    quiet out
+    err "^vit-run: $target: (cannot be (written: No space left|created: No such file)|is a folder)"
+done
+try "$run" -m "$model" --input x.npy --trace x.npy
+is 1
+err 'x.npy: cannot be created'
+
+# inputs are never overwritten, under whatever name
+cp x.npy kept.npy
+cp "$model" kept.vit
+cp "$cat" kept.jpg
+ln x.npy hard.npy
+ln -s "$model" soft.npy
+for target in x.npy ./x.npy hard.npy "$model" soft.npy; do
+    try "$run" -m "$model" --input x.npy --logits "$target"
+    is 1
+    err "is an input: writing it would destroy it"
+done
+try "$run" -m "$model" --image "$cat" --dump-input "$cat"
+is 1
+same x.npy kept.npy
+same "$model" kept.vit
+same "$cat" kept.jpg
+
+# a link stays a link, permissions stay, and the file appears under its name only when whole
+echo old >real.npy
+chmod 640 real.npy
+ln -s real.npy link.npy
+try "$run" -m "$model" --input x.npy --logits link.npy
+is 0
+if [ -L link.npy ]; then pass; else fail "link replaced"; fi
+same real.npy l.npy
+if [ "$(stat -c %a real.npy)" = 640 ]; then pass; else fail "permissions changed"; fi
+if ls -A | grep -q 'tmp-'; then fail "temporary file left"; else pass; fi
+
+# --- evaluate -----------------------------------------------------------------------------
+
+mkdir -p set/Tabby_Cat set/DOG set/n00000002 set/3 set/.hidden set/maillot
+cp "$images/baseline.jpg" "$images/grey.jpg" "$images/rgb.png" set/Tabby_Cat
+cp "$images/rgb.ppm" "$images/plain.gif" set/DOG
+cp "$images/rgb.bmp" set/n00000002/UPPER.BMP
+cp "$images/rgb.tga" set/3
+cp "$images/cmyk.jpg" set/maillot
+cp "$images/rgb.png" set/.hidden
+echo "not an image" >set/DOG/readme.txt
+echo "hidden" >set/DOG/.x.jpg
+try "$evaluate" -m "$model" set
+is 0
+quiet err
+out '^images +8$'
+out '^top-1 +[0-9.]+ %  \([0-9]+\)$'
+out '^top-5 '
+out '^cross-entropy +[0-9.]+$'
+out '^images/s '
+out '^confusion '
+try "$evaluate" -m "$model" --json set
+is 0
+lines out 1
+json 8 images
+json 0 unreadable
+json 5 classes
+json 0 classes 0 index
+json 3 classes 0 images
+json 3 classes 3 index
+json 5 classes 4 index
+for threads in 1 2 3 8; do
+    try "$evaluate" -m "$model" --json -t $threads --csv c$threads.csv --predictions p$threads.csv set
+    is 0
+    sed 's/"seconds".*"images_per_second": [0-9.]*//' "$work/out" >"j$threads.json"
+    same j$threads.json j1.json
+    same c$threads.csv c1.csv
+    same p$threads.csv p1.csv
+done
+if [ "$(wc -l <p1.csv)" = 9 ]; then pass; else fail "lines of predictions"; fi
+if [ "$(head -n 1 p1.csv)" = path,true,predicted,prob ]; then pass; else fail "head of predictions"; fi
+if [ "$(sed -n 2p p1.csv | cut -d, -f1,2)" = '"set/3/rgb.tga",3' ]; then pass; else fail "order"; fi
+if grep -Eq '^"set/maillot/cmyk.jpg",5,[0-9],0\.[0-9]+$' p1.csv; then pass; else fail "maillot"; fi
+# every image is in the matrix once
+sum=$(tail -n +2 c1.csv | sed 's/^"\([^"]\|""\)*"//' | tr ',' '\n' | awk '{ s += $1 } END { print s }')
+if [ "$sum" = 8 ]; then pass; else fail "matrix adds up to $sum"; fi
+# the true class and what classify says agree
+best=$("$classify" -m "$model" --json set/DOG/rgb.ppm | "$work/json_check" top 0 index)
+if grep -q "^\"set/DOG/rgb.ppm\",1,$best," p1.csv; then pass; else fail "classify disagrees"; fi
+try "$evaluate" -m "$model" --limit 4 --json set
+json 4 images
+try "$evaluate" -m "$model" --limit 100 --json set
+json 8 images
+try "$evaluate" -m "$model" --predictions - set
+is 0
+out '^"set/3/rgb.tga",3,'
+
+# unreadable images are named and counted
+cp bad.jpg empty.png set/DOG
+cp "$cat" set/DOG/photo.webp
+try "$evaluate" -m "$model" --json --predictions p.csv set
+is 1
+lines err 2   # photo.webp is a JPEG by its content
+err '^evaluate: set/DOG/bad.jpg: is no image'
+err '^evaluate: set/DOG/empty.png: is empty'
+json 9 images
+json 2 unreadable
+if grep -q '^"set/DOG/empty.png",1,,$' p.csv; then pass; else fail "unreadable prediction"; fi
+rm set/DOG/bad.jpg set/DOG/empty.png set/DOG/photo.webp
+
+# folders that are no class, and the map
+mkdir set/zebra set/crane
+cp "$cat" set/zebra
+try "$evaluate" -m "$model" set
+is 1
+quiet out
+lines err 2
+err "^evaluate: zebra: is none of the model's classes; name it in a file for --map"
+err "^evaluate: crane: matches several of the model's classes"
+printf '# comment\n\nzebra\tcrane, bird\ncrane 4\r\n' >map.txt
+try "$evaluate" -m "$model" --map map.txt --json set
+is 0
+json 9 images
+json 2 classes 3 images
+for bad in 'zebra' 'zebra horse' 'zebra 10' 'zebra crane' 'zebra -1'; do
+    echo "$bad" >bad.txt
+    try "$evaluate" -m "$model" --map bad.txt set
+    is 1
+    lines err 1
+    err '^evaluate: bad.txt: line 1: '
+done
+try "$evaluate" -m "$model" --map nosuch.txt set
+is 1
+err 'nosuch.txt: cannot be opened'
+rm -r set/zebra set/crane
+try "$evaluate" -m "$nameless" set
+is 1
+err 'DOG: is none'
+mkdir numbers numbers/0 numbers/00007
+cp "$cat" numbers/0
+cp "$other" numbers/00007
+try "$evaluate" -m "$nameless" --json numbers
+is 0
+json 7 classes 1 index
+json null classes 1 label
+
+# the rest
+try "$evaluate" -m "$model" nosuch
+is 1
+err 'nosuch: cannot be opened'
+mkdir nothing nothing/dog
+try "$evaluate" -m "$model" nothing
+is 1
+err 'expected DIR/CLASS/IMAGE'
+try "$evaluate" -m "$headless" set
+is 1
+try "$evaluate" -m "$model" set set
+usage "unexpected 'set'"
+try "$evaluate" -m "$model" --csv "$model" set
+is 1
+err 'is an input'
+same "$model" kept.vit
+try "$evaluate" -m "$model" --csv /dev/full set
+is 1
+err '/dev/full: cannot be written: No space left'
+
+# the bar is drawn on a terminal only, and wiped away
+mkdir many many/dog
+for i in $(seq 40); do cp "$root/examples/cat.jpg" "many/dog/$i.jpg"; done
+try "$evaluate" -m "$model" -t 1 many
+is 0
+quiet err
+if command -v script >/dev/null; then
+    TERM=xterm script -qec "'$evaluate' -m '$model' -t 1 many >/dev/null" /dev/null \
+        >"$work/out" 2>/dev/null </dev/null
+    if grep -q 'evaluate \[#*\.*\]' "$work/out"; then
+        pass
+        if tail -c 8 "$work/out" | grep -q $'\r\033\[K'; then pass; else fail "bar stays"; fi
+    fi   # else: a fast machine is done before the first tenth of a second
+fi
+
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

@@ -1,0 +1,464 @@
+#!/usr/bin/env bash
+# vit-convert as a user meets it: what it accepts, what it refuses and how it says so, and that
+# nothing is left behind when it fails. Run from the root of the repository.
+#
+#     BIN=. bash tests/test_convert.sh          programs in $BIN/tools; build/asan has sanitized ones
+set -u
+cd "$(dirname "$0")/.."
+BIN=${BIN:-.}
+CONVERT=$PWD/$BIN/tools/vit-convert
+INFO=$PWD/$BIN/tools/vit-info
+CHECKPOINTS=$PWD/tests/data/checkpoints
+work=$(mktemp -d)
+trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
+passed=0 failed=0
+
+if ! ${CC:-cc} -O1 -o "$work/random_checkpoint" tests/random_checkpoint.c; then
+    echo "0 passed, 1 failed"
+    exit 1
+fi
+cd "$work" || exit 1
+
+pass() { passed=$((passed + 1)); }
+fail() { # WHAT: and what the program said
+    failed=$((failed + 1))
+    echo "FAILED (line ${BASH_LINENO[1]}): $1"
+    sed 's/^/    /' err out 2>/dev/null | head -n 20
+}
+
+# A fresh m.safetensors.
+random() { ./random_checkpoint m.safetensors "$@"; }
+
+# Runs vit-convert; its output goes to out and err.
+convert() { "$CONVERT" "$@" >out 2>err; }
+
+# accepts ARGUMENTS...: m.safetensors becomes m.vit
+accepts() {
+    rm -f m.vit
+    if convert m.safetensors -o m.vit "$@" && [ -s m.vit ] && [ ! -s err ]; then pass
+    else fail "should be accepted: $*"; fi
+}
+
+# refuses STATUS MESSAGE ARGUMENTS...: one line on stderr, an older m.vit untouched, nothing else
+# left behind
+refuses() {
+    local status=$1 message=$2 before after got
+    shift 2
+    echo older >m.vit
+    before=$(ls -A)
+    convert m.safetensors -o m.vit "$@"
+    got=$?
+    after=$(ls -A)
+    if [ $got != "$status" ]; then fail "exit status $got, expected $status: $*"
+    elif ! grep -qF -- "$message" err; then fail "expected \"$message\": $*"
+    elif [ "$(wc -l <err)" != 1 ]; then fail "more than one line: $*"
+    elif [ -s out ]; then fail "prints something to stdout: $*"
+    elif [ "$(cat m.vit)" != older ]; then fail "the older output changed: $*"
+    elif [ "$before" != "$after" ]; then fail "files left behind: $after"
+    elif ! grep -q '^vit-convert: ' err; then fail "the message does not begin with the program"
+    else pass; fi
+}
+
+prints() { # TEXT...: each is in the last output
+    local text
+    for text in "$@"; do
+        if grep -qF -- "$text" out; then pass; else fail "expected to print \"$text\""; fi
+    done
+}
+
+sound() { # FILE: checksums and self-test
+    if "$INFO" --check "$1" >out 2>err; then pass; else fail "vit-info --check $1"; fi
+}
+
+same() { # A B
+    if cmp -s "$1" "$2"; then pass; else fail "$1 and $2 differ"; fi
+}
+
+# --- round trip, every option of the architecture -------------------------------------------
+
+H="--set num_heads=2"
+for options in "" "dist=1" "patchnorm=1" "bias=0" "repr=24" "repr=24 classes=0" "classes=0" \
+    "dist=1 classes=0" "chans=1" "chans=4 patch=3" "patch=5 rows=2 cols=2" "mlp=37" "dim=18" \
+    "depth=0" "depth=11" "classes=1" "classes=33"; do
+    # shellcheck disable=SC2086 # options are words
+    random $options
+    # shellcheck disable=SC2086
+    accepts $H
+    sound m.vit
+    if convert m.vit --to safetensors -o back.safetensors; then pass; else fail "unpack $options"; fi
+    same m.safetensors back.safetensors
+done
+
+# Half precision: what is stored comes back with the same bits.
+for type in f16 bf16; do
+    random dtype=${type^^} dim=18
+    accepts $H --dtype f32
+    convert m.vit --to safetensors -o wide.safetensors
+    accepts $H --dtype $type
+    prints "$type"
+    sound m.vit
+    convert m.vit --to safetensors -o back.safetensors
+    cp back.safetensors m.safetensors
+    accepts $H --dtype f32
+    convert m.vit --to safetensors -o again.safetensors
+    same wide.safetensors again.safetensors
+done
+
+# The same input gives the same bytes, whatever the folder and the time.
+random
+accepts $H
+cp m.vit first.vit
+sleep 1.1
+mkdir -p elsewhere
+cp m.safetensors elsewhere/m.safetensors
+convert elsewhere/m.safetensors -o elsewhere/other.vit --set num_heads=2
+same first.vit elsewhere/other.vit
+if strings -n 6 first.vit | grep -q "$work"; then fail "an absolute path in the file"; else pass; fi
+
+# --- containers, wrappers, prefixes ----------------------------------------------------------
+
+random
+accepts $H
+convert m.vit --to safetensors -o plain.safetensors
+for prefix in module. model. _orig_mod. backbone. module._orig_mod. timm_model. visual.trunk.; do
+    random prefix=$prefix
+    accepts $H
+    prints "under $prefix"
+    convert m.vit --to safetensors -o back.safetensors
+    same plain.safetensors back.safetensors
+done
+random prefix=student.
+refuses 1 "expected timm's layout (patch_embed.proj.weight), found" $H
+random extra=module.patch_embed.proj.weight:16,3,4,4
+refuses 1 "unknown tensor: module.patch_embed.proj.weight [16, 3, 4, 4]" $H
+random prefix=module. extra=../model.patch_embed.proj.weight:16,3,4,4
+refuses 1 "1 unknown tensor" $H
+
+./random_checkpoint sharded.safetensors.index.json shards=3
+if convert sharded.safetensors.index.json -o m.vit $H; then pass; else fail "shards"; fi
+sound m.vit
+convert m.vit --to safetensors -o back.safetensors
+same plain.safetensors back.safetensors
+mkdir -p folder
+./random_checkpoint folder/model.safetensors.index.json shards=2
+if convert folder -o m.vit $H; then pass; else fail "a folder"; fi
+cp folder/model.safetensors.index.json-00001 kept
+if convert folder -o folder/model.safetensors.index.json-00001 $H; then fail "overwrote a shard"
+elif grep -q "is an input" err; then pass; else fail "message for a shard as output"; fi
+same kept folder/model.safetensors.index.json-00001
+
+# --- what is found out, what is told ---------------------------------------------------------
+
+random dim=192 mlp=256 rows=2 cols=2
+accepts
+prints "heads 3 x 64" "note            num_heads 3" "mean 0.5" "give --arch NAME or --config FILE"
+random
+refuses 1 "no model of timm fixes it for embed_dim 16; give --set num_heads=N"
+refuses 1 "num_heads 3 does not divide" --set num_heads=3
+refuses 1 "num_heads 2 x head_dim 4 is not" $H --set head_dim=4
+accepts --set head_dim=4
+prints "heads 4 x 4"
+accepts $H --set mean=0.1,0.2,0.3 --set std=0.4 --set eps=1e-5 --set attn_scale=0.25 \
+    --set crop_mode=squash --set interpolation=bilinear --set crop_pct=0.5 --json
+prints '"norm_eps": 1e-05' '"attn_scale": 0.25' '"resize_height": 24' '"crop_mode": 1' \
+    '"interpolation": 0' '"mean": [0.1, 0.2, 0.3]' '"std": [0.4, 0.4, 0.4]'
+refuses 1 "--set gives 2 values of mean for in_chans 3" $H --set mean=1,2
+refuses 1 "std 0 is not above 0" $H --set std=0
+refuses 1 "crop_pct 0 is not in (0, 4]" $H --set crop_pct=0
+random chans=1
+accepts $H
+random bias=0 repr=24 dist=0
+accepts $H --json
+prints '"has_qkv_bias": 0' '"representation_dim": 24' '"pre_logits"'
+random dist=1 repr=24
+refuses 1 "exclude each other" $H
+random rows=2 cols=3
+refuses 1 "pos_embed has 6 patches, which is no square; give --img-size HxW" $H
+accepts $H --img-size 8x12
+prints "input 3 x 8 x 12"
+random repr=24
+refuses 1 "head.weight: expected [5, 16], found [5, 24]" $H --set representation_dim=0
+random repr=16
+accepts $H --set representation_dim=0
+prints "dropped 2 tensors: pre_logits.fc.weight pre_logits.fc.bias"
+accepts $H --set num_classes=0
+prints "0 classes" "pre_logits 16" "dropped 2 tensors: head.weight head.bias"
+random flat=1
+accepts $H
+convert m.vit --to safetensors -o back.safetensors
+random
+same m.safetensors back.safetensors
+random flat=1 chans=1
+refuses 1 "16 columns are not in_chans 3 x a square; give --set in_chans=N" $H
+accepts $H --set in_chans=1
+
+# --- another input size ----------------------------------------------------------------------
+
+random rows=4 cols=4
+accepts $H --img-size 24x20
+prints "input 3 x 24 x 20" "positions resampled from 4x4 to 6x5 patches"
+sound m.vit
+accepts $H --img-size 18
+prints "input 3 x 18 x 18"
+if grep -q resampled out; then fail "a remainder needs no resampling"; else pass; fi
+accepts $H --set img_size=32
+prints "input 3 x 32 x 32"
+refuses 1 "patch_size is larger than the image" $H --img-size 3
+for size in x 0 -4 12x 12x0 1.5 12x12x12 99999999999; do
+    refuses 2 "expected N or HxW pixels" $H --img-size=$size
+done
+
+# --- tensors that do not fit -----------------------------------------------------------------
+
+random skip=blocks.1.mlp.fc2.weight
+refuses 1 "m.safetensors: blocks.1.mlp.fc2.weight is missing: expected [16, 64]" $H
+random skip=norm.bias
+refuses 1 "norm.bias is missing: expected [16]" $H
+random skip=cls_token
+refuses 1 "cls_token is missing" $H
+random skip=pos_embed
+refuses 1 "pos_embed is missing" $H
+random skip=head.bias
+refuses 1 "head.bias is missing: expected [5]" $H
+random dist=1 skip=head_dist.weight
+refuses 1 "head_dist.weight is missing: expected [5, 16]" $H
+random shape=blocks.0.attn.proj.weight:16,17
+refuses 1 "blocks.0.attn.proj.weight: expected [16, 16], found [16, 17]" $H
+random shape=norm.weight:1,16
+refuses 1 "norm.weight: expected [16], found [1, 16]" $H
+random shape=pos_embed:1,1,16
+refuses 1 "pos_embed: expected [1, 1 + patches, D], found [1, 1, 16]" $H
+random shape=patch_embed.proj.weight:16,3,4,5
+refuses 1 "patch_embed.proj.weight: expected [D, C, P, P], found [16, 3, 4, 5]" $H
+random prefix=module. shape=head.weight:5,15
+refuses 1 "module.head.weight: expected [5, 16], found [5, 15]" $H
+random extra=blocks.7.norm1.weight:16
+refuses 1 "blocks.2.norm1.weight is missing" $H
+random extra=blocks.99999.norm1.weight:16
+refuses 1 "more than 1024 blocks" $H
+random dtype=I8
+refuses 1 "expected floating-point weights, found I8" $H
+
+random extra=what.is.this:2,3 extra=and.that:4
+refuses 1 "2 unknown tensors: what.is.this [2, 3], and.that [4]; --ignore PATTERN drops them" $H
+accepts $H --ignore 'what.*' --ignore and.that
+prints "dropped 2 tensors: what.is.this and.that"
+refuses 1 "1 unknown tensor: and.that [4]" $H --ignore 'what*'
+# shellcheck disable=SC2046 # words
+random $(for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo extra=x$i:2; done)
+refuses 1 "12 unknown tensors: x1 [2], x2 [2], x3 [2], x4 [2], x5 [2], x6 [2], x7 [2], x8 [2], x9 [2], x10 [2], ...;" $H
+accepts $H --ignore 'x*'
+random extra=mask_token:1,1,16 extra=decoder_embed.weight:3,3 extra=head_dist.weight:5,16
+accepts $H
+prints "dropped 3 tensors"
+random dist=1 classes=0 extra=head_dist.weight:5,16
+accepts $H
+
+lacks() { # TENSOR:SHAPE OPTION
+    random extra=$1
+    refuses 1 "this version of vit.h lacks" $H
+    if grep -qF "$2" err; then pass; else fail "expected $2"; fi
+}
+lacks reg_token:1,4,16 "reg_tokens"
+lacks norm_pre.weight:16 "pre_norm"
+lacks fc_norm.weight:16 "fc_norm"
+lacks blocks.0.ls1.gamma:16 "init_values"
+lacks blocks.0.gamma_1:16 "init_values"
+lacks attn_pool.latent:1,1,16 "global_pool=map"
+lacks blocks.1.attn.q_norm.weight:8 "qk_norm"
+lacks blocks.1.mlp.w12.weight:8,16 "SwiGLU"
+lacks patch_embed.backbone.conv.weight:8,3,7,7 "stem"
+
+# --- numbers that are none -------------------------------------------------------------------
+
+random nan=blocks.1.attn.qkv.weight
+refuses 1 "blocks.1.attn.qkv.weight: 1 weights are NaN or infinite" $H
+random inf=norm.bias
+refuses 1 "norm.bias: 1 weights are NaN or infinite" $H
+accepts $H --set allow_nonfinite=1
+random big=head.weight
+accepts $H
+accepts $H --dtype bf16
+refuses 1 "head.weight: 1 weights are too large for f16 (above 65504); use --dtype bf16 or f32" $H \
+    --dtype f16
+
+# --- architectures ---------------------------------------------------------------------------
+
+# A model of the right width and depth for a name is all that it takes.
+random dim=192 depth=12 mlp=768 patch=16 rows=14 cols=14
+accepts --arch deit_tiny_patch16_224
+prints "deit_tiny_patch16_224 (--arch)" "shorter side to 248" "mean 0.485 0.456 0.406" "12 x 444,864"
+accepts --arch vit_tiny_patch16_224.augreg_in21k
+prints "vit_tiny_patch16_224.augreg_in21k" "mean 0.5, std 0.5"
+accepts --arch timm/vit_tiny_patch16_224.mine
+prints "tag mine is not known"
+accepts --arch vit_tiny_patch16_224 --img-size 384
+prints "positions resampled from 14x14 to 24x24" "shorter side to 426"
+accepts
+prints "give --arch NAME"
+refuses 1 "vit_tiny_patch16_384 says img_size 384x384, the tensors say 224x224" \
+    --arch vit_tiny_patch16_384
+refuses 1 "vit_small_patch16_224 says embed_dim 384, the tensors say 192" \
+    --arch vit_small_patch16_224
+refuses 1 "deit_tiny_distilled_patch16_224 says has_dist_token 1, the tensors say 0" \
+    --arch deit_tiny_distilled_patch16_224
+refuses 1 "unknown architecture deit_tiny_patch16; nearest: deit_tiny_patch16_224" \
+    --arch deit_tiny_patch16
+refuses 1 "vit_base_patch14_dinov2: this version of vit.h lacks layer scale" \
+    --arch vit_base_patch14_dinov2
+cp m.safetensors deit_tiny_patch16_224-a1b2.pth
+convert deit_tiny_patch16_224-a1b2.pth -o m.vit
+prints "give --arch deit_tiny_patch16_224 or --config"
+random dim=192 depth=12 mlp=768 patch=16 rows=2 cols=7
+refuses 1 "says img_size 224x224, but pos_embed has 14 patches of 16" --arch vit_tiny_patch16_224
+random chans=1 dim=192 depth=12 mlp=768 patch=16 rows=14 cols=14
+refuses 1 "gives 3 values of mean for in_chans 1; give --set mean=..." --arch deit_tiny_patch16_224
+accepts --arch vit_tiny_patch16_224
+if convert --list-archs && [ "$(grep -c vit out)" = 22 ] && [ "$(grep -c deit out)" = 8 ]; then pass
+else fail "--list-archs"; fi
+
+# --- config.json -----------------------------------------------------------------------------
+
+random
+accepts $H
+echo '{"architecture": "my_own_vit", "num_classes": 5, "model_args": {"num_heads": 2},
+  "label_names": ["a", "b", "c", "d", "e\u00e9"],
+  "pretrained_cfg": {"mean": [0.25, 0.25, 0.25], "std": [1, 1, 1], "crop_pct": 1.0}}' >config.json
+accepts
+prints "heads 2 x 8" "mean 0.25, std 1" "5 from config.json, the first \"a\"" "my_own_vit in config.json"
+"$INFO" --labels m.vit >out 2>err
+prints "eé"
+accepts --set mean=0.75
+prints "mean 0.75, std 1"
+printf '{"model_args": {"num_heads": 4}}' >other.json
+accepts --config other.json
+prints "heads 4 x 4"
+printf '{"model_args": {"num_heads": 4, "depth": 3}}' >other.json
+refuses 1 "other.json says depth 3, the tensors say 2" --config other.json
+accepts --config other.json --set depth=2
+printf '{"num_classes": 7}' >other.json
+refuses 1 "other.json says num_classes 7, the tensors say 5" --config other.json $H
+printf '{"pretrained_cfg": {"input_size": [3, 16, 16]}}' >other.json
+refuses 1 "other.json says img_size 16x16, the tensors say 12x12" --config other.json $H
+accepts --config other.json $H --img-size 16
+printf '{"pretrained_cfg": {"input_size": [3, 14, 15]}}' >other.json
+accepts --config other.json $H
+prints "input 3 x 14 x 15"
+printf '{"model_args": {"mlp_ratio": 3}}' >other.json
+refuses 1 "other.json says mlp_dim 48, the tensors say 64" --config other.json $H
+printf '{"architecture": "vit_base_patch16_siglip_224"}' >other.json
+refuses 1 "other.json: architecture vit_base_patch16_siglip_224: this version of vit.h lacks" \
+    --config other.json $H
+printf '{"global_pool": "avg"}' >other.json
+refuses 1 "other.json: global_pool avg: this version of vit.h runs token only" --config other.json $H
+printf '{"num_classes": ' >other.json
+refuses 1 "other.json: " --config other.json $H
+printf '{"num_classes": "x"}' >other.json
+refuses 1 "other.json: num_classes: expected a whole number, found x" --config other.json $H
+printf '{"label_names": ["a", "b"]}' >other.json
+refuses 1 "other.json: 2 labels for 5 classes" --config other.json $H
+accepts --config other.json $H --set num_classes=0
+refuses 1 "missing.json: " --config missing.json $H
+printf '{"model_type": "vit", "hidden_size": 16}' >config.json
+refuses 1 "config.json: expected timm's form" --config config.json $H
+accepts $H
+prints "is not in timm's form and was not read"
+printf 'not json' >config.json
+refuses 1 "config.json: " $H
+rm config.json
+
+# --- labels ----------------------------------------------------------------------------------
+
+printf 'n01440764 tench, Tinca tinca\r\nn01443537 goldfish\r\nn01484850 shark\r\nn00000001 x\r\nn00000002 y\r\n' >labels.txt
+accepts $H --labels labels.txt
+prints '5 from labels.txt, the first "tench, Tinca tinca"'
+printf 'a\nb\nc\n' >labels.txt
+refuses 1 "labels.txt: 3 labels for 5 classes" $H --labels labels.txt
+printf 'a\n\nc\nd\ne\n' >labels.txt
+refuses 1 "labels.txt: line 2: expected a label, found an empty line" $H --labels labels.txt
+refuses 1 "missing.txt: " $H --labels missing.txt
+
+# --- files -----------------------------------------------------------------------------------
+
+cp m.safetensors kept
+refuses 1 "is an input" $H -o m.safetensors
+ln -sf m.safetensors link
+refuses 1 "is an input" $H -o link
+ln -f m.safetensors hard
+refuses 1 "is an input" $H -o hard
+printf 'a\nb\nc\nd\ne\n' >labels.txt
+refuses 1 "is an input" $H --labels labels.txt -o labels.txt
+same kept m.safetensors
+refuses 1 "no/such/folder/m.vit" $H -o no/such/folder/m.vit
+refuses 1 "is a folder" $H -o folder
+refuses 1 "/dev/full: expected the name of a file, found a pipe or a device" $H -o /dev/full
+refuses 1 "found a pipe or a device" $H -o -
+if [ "$(id -u)" != 0 ]; then
+    mkdir -p locked && chmod 500 locked
+    refuses 1 "locked/m.vit: cannot be created" $H -o locked/m.vit
+fi
+if command -v prlimit >/dev/null; then # a file that may not grow: as if the disk were full
+    echo older >m.vit
+    (trap '' XFSZ; prlimit --fsize=4096 "$CONVERT" m.safetensors -o m.vit $H >out 2>err)
+    if [ $? = 1 ] && grep -q "cannot be written" err && [ "$(cat m.vit)" = older ] &&
+        [ -z "$(find . -name '*.tmp*' -o -name '.m.vit*')" ]; then pass
+    else fail "a full disk"; fi
+fi
+
+head -c 5000 m.safetensors >cut.safetensors
+cp m.safetensors whole && cp cut.safetensors m.safetensors
+refuses 1 "m.safetensors: " $H
+: >m.safetensors
+refuses 1 "m.safetensors: " $H
+head -c 3000 /dev/urandom >m.safetensors
+refuses 1 "m.safetensors: " $H
+rm m.safetensors
+refuses 1 "m.safetensors: " $H
+cp whole m.safetensors
+
+accepts $H
+cp m.vit kept.vit
+cp m.vit m.safetensors
+refuses 1 "expected a checkpoint, found a .vit file" $H
+cp whole m.safetensors
+refuses 1 "not a .vit file" --to safetensors
+refuses 2 "--to: expected vit or safetensors" --to onnx
+cp kept.vit sound.vit
+convert kept.vit --to safetensors -o kept.vit
+if grep -q "is an input" err; then pass; else fail "unpacking onto itself"; fi
+same sound.vit kept.vit
+if convert kept.vit --to safetensors -o - && cmp -s out whole; then pass
+else fail "unpacking to standard output"; fi
+if convert kept.vit --to safetensors -o /dev/full; then fail "unpacking to a full disk"
+elif grep -q "/dev/full: cannot be written" err; then pass; else fail "message of a full disk"; fi
+printf '\x55' | dd of=kept.vit bs=1 seek=$(($(stat -c %s kept.vit) - 200)) conv=notrunc 2>/dev/null
+if convert kept.vit --to safetensors -o damaged.safetensors; then fail "unpacks damaged weights"
+elif grep -q "its checksum differs" err && [ ! -e damaged.safetensors ]; then pass
+else fail "message of damaged weights"; fi
+
+# --- the command line ------------------------------------------------------------------------
+
+refuses 2 "expected f32, f16 or bf16" --dtype int8
+refuses 2 "expected KEY=VALUE" --set num_heads
+refuses 2 "there is no setting \"heads2\"" --set heads2=1
+refuses 2 "expected a whole number" --set num_heads=two
+refuses 2 "expected one CHECKPOINT" another.safetensors
+refuses 2 "" --no-such-option
+convert m.safetensors
+if [ $? = 2 ] && grep -q "expected -o FILE" err; then pass; else fail "no -o"; fi
+convert -o m.vit
+if [ $? = 2 ] && grep -q "expected one CHECKPOINT" err; then pass; else fail "no operand"; fi
+if convert --help && grep -q "num_heads" out && grep -q -- "--ignore" out; then pass
+else fail "--help"; fi
+accepts $H -q
+if [ -s out ]; then fail "--quiet prints something"; else pass; fi
+accepts $H --json
+if command -v python3 >/dev/null; then
+    if python3 -m json.tool out >/dev/null 2>err; then pass; else fail "--json is not JSON"; fi
+fi
+prints '"total": 7637' '"container": "safetensors"' '"layout": "timm"' '"dropped": []'
+"$CONVERT" m.safetensors -o m.vit $H >/dev/full 2>err # the file is there, the report is not
+if [ $? = 1 ] && [ -s m.vit ] && [ -s err ]; then pass; else fail "a report that cannot be written"; fi
+
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]

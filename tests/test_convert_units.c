@@ -1,0 +1,694 @@
+/* test_convert_units.c - the parts of vit-convert, one by one: names of architectures, resampled
+ * positions, labels, config.json, settings. tests/test_convert.sh tests the program as a whole.
+ *
+ *     test_convert_units tests/data
+ */
+#define _POSIX_C_SOURCE 200809L
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "test.h"
+#include "tools/arch.h"
+#include "tools/config.h"
+#include "tools/labels.h"
+#include "tools/resample.h"
+#include "tools/settings.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static char error[512];
+
+static report new_report(void)
+{
+    return report_make(error, sizeof error, NULL);
+}
+
+/* === Architectures === */
+
+/* Every tag of timm's plain models, as timm 1.0.29.dev0 has it: embed_dim, depth, num_heads,
+ * mlp_dim, patch_size, input size, crop_pct; H, N, U: mean of 0.5, ImageNet's, 0; d: distilled,
+ * q: no qkv bias, l: bilinear. */
+/* clang-format off */
+static const struct {
+    const char *name;
+    int embed_dim, depth, num_heads, mlp_dim, patch_size, img_size;
+    double crop_pct;
+    char norm;
+    const char *flags;
+} known[] = {
+    { "vit_base_patch16_224.augreg2_in21k_ft_in1k", 768, 12, 12, 3072, 16, 224, 0.9, 'H', "" },
+    { "vit_base_patch8_224.augreg2_in21k_ft_in1k", 768, 12, 12, 3072, 8, 224, 0.9, 'H', "" },
+    { "vit_tiny_patch16_224.augreg_in21k_ft_in1k", 192, 12, 3, 768, 16, 224, 0.9, 'H', "" },
+    { "vit_tiny_patch16_384.augreg_in21k_ft_in1k", 192, 12, 3, 768, 16, 384, 1, 'H', "" },
+    { "vit_small_patch32_224.augreg_in21k_ft_in1k", 384, 12, 6, 1536, 32, 224, 0.9, 'H', "" },
+    { "vit_small_patch32_384.augreg_in21k_ft_in1k", 384, 12, 6, 1536, 32, 384, 1, 'H', "" },
+    { "vit_small_patch16_224.augreg_in21k_ft_in1k", 384, 12, 6, 1536, 16, 224, 0.9, 'H', "" },
+    { "vit_small_patch16_384.augreg_in21k_ft_in1k", 384, 12, 6, 1536, 16, 384, 1, 'H', "" },
+    { "vit_base_patch32_224.augreg_in21k_ft_in1k", 768, 12, 12, 3072, 32, 224, 0.9, 'H', "" },
+    { "vit_base_patch32_384.augreg_in21k_ft_in1k", 768, 12, 12, 3072, 32, 384, 1, 'H', "" },
+    { "vit_base_patch16_224.augreg_in21k_ft_in1k", 768, 12, 12, 3072, 16, 224, 0.9, 'H', "" },
+    { "vit_base_patch16_384.augreg_in21k_ft_in1k", 768, 12, 12, 3072, 16, 384, 1, 'H', "" },
+    { "vit_base_patch8_224.augreg_in21k_ft_in1k", 768, 12, 12, 3072, 8, 224, 0.9, 'H', "" },
+    { "vit_large_patch16_224.augreg_in21k_ft_in1k", 1024, 24, 16, 4096, 16, 224, 0.9, 'H', "" },
+    { "vit_large_patch16_384.augreg_in21k_ft_in1k", 1024, 24, 16, 4096, 16, 384, 1, 'H', "" },
+    { "vit_base_patch16_224.orig_in21k_ft_in1k", 768, 12, 12, 3072, 16, 224, 0.9, 'H', "" },
+    { "vit_base_patch16_384.orig_in21k_ft_in1k", 768, 12, 12, 3072, 16, 384, 1, 'H', "" },
+    { "vit_large_patch32_384.orig_in21k_ft_in1k", 1024, 24, 16, 4096, 32, 384, 1, 'H', "" },
+    { "vit_small_patch16_224.augreg_in1k", 384, 12, 6, 1536, 16, 224, 0.9, 'H', "" },
+    { "vit_small_patch16_384.augreg_in1k", 384, 12, 6, 1536, 16, 384, 1, 'H', "" },
+    { "vit_base_patch32_224.augreg_in1k", 768, 12, 12, 3072, 32, 224, 0.9, 'H', "" },
+    { "vit_base_patch32_384.augreg_in1k", 768, 12, 12, 3072, 32, 384, 1, 'H', "" },
+    { "vit_base_patch16_224.augreg_in1k", 768, 12, 12, 3072, 16, 224, 0.9, 'H', "" },
+    { "vit_base_patch16_384.augreg_in1k", 768, 12, 12, 3072, 16, 384, 1, 'H', "" },
+    { "vit_large_patch14_224.untrained", 1024, 24, 16, 4096, 14, 224, 0.9, 'H', "" },
+    { "vit_huge_patch14_224.untrained", 1280, 32, 16, 5120, 14, 224, 0.9, 'H', "" },
+    { "vit_giant_patch14_224.untrained", 1408, 40, 16, 6144, 14, 224, 0.9, 'H', "" },
+    { "vit_gigantic_patch14_224.untrained", 1664, 48, 16, 8192, 14, 224, 0.9, 'H', "" },
+    { "vit_base_patch32_224.orig_in21k", 768, 12, 12, 3072, 32, 224, 0.9, 'H', "" },
+    { "vit_base_patch16_224.orig_in21k", 768, 12, 12, 3072, 16, 224, 0.9, 'H', "" },
+    { "vit_large_patch32_224.orig_in21k", 1024, 24, 16, 4096, 32, 224, 0.9, 'H', "" },
+    { "vit_large_patch16_224.orig_in21k", 1024, 24, 16, 4096, 16, 224, 0.9, 'H', "" },
+    { "vit_huge_patch14_224.orig_in21k", 1280, 32, 16, 5120, 14, 224, 0.9, 'H', "" },
+    { "vit_tiny_patch16_224.augreg_in21k", 192, 12, 3, 768, 16, 224, 0.9, 'H', "" },
+    { "vit_small_patch32_224.augreg_in21k", 384, 12, 6, 1536, 32, 224, 0.9, 'H', "" },
+    { "vit_small_patch16_224.augreg_in21k", 384, 12, 6, 1536, 16, 224, 0.9, 'H', "" },
+    { "vit_base_patch32_224.augreg_in21k", 768, 12, 12, 3072, 32, 224, 0.9, 'H', "" },
+    { "vit_base_patch16_224.augreg_in21k", 768, 12, 12, 3072, 16, 224, 0.9, 'H', "" },
+    { "vit_base_patch8_224.augreg_in21k", 768, 12, 12, 3072, 8, 224, 0.9, 'H', "" },
+    { "vit_large_patch16_224.augreg_in21k", 1024, 24, 16, 4096, 16, 224, 0.9, 'H', "" },
+    { "vit_base_patch32_224.sam_in1k", 768, 12, 12, 3072, 32, 224, 0.9, 'H', "" },
+    { "vit_base_patch16_224.sam_in1k", 768, 12, 12, 3072, 16, 224, 0.9, 'H', "" },
+    { "vit_small_patch16_224.dino", 384, 12, 6, 1536, 16, 224, 0.9, 'N', "" },
+    { "vit_small_patch8_224.dino", 384, 12, 6, 1536, 8, 224, 0.9, 'N', "" },
+    { "vit_base_patch16_224.dino", 768, 12, 12, 3072, 16, 224, 0.9, 'N', "" },
+    { "vit_base_patch8_224.dino", 768, 12, 12, 3072, 8, 224, 0.9, 'N', "" },
+    { "vit_base_patch16_224_miil.in21k", 768, 12, 12, 3072, 16, 224, 0.875, 'U', "ql" },
+    { "vit_base_patch16_224_miil.in21k_ft_in1k", 768, 12, 12, 3072, 16, 224, 0.875, 'U', "ql" },
+    { "vit_base_patch16_224.mae", 768, 12, 12, 3072, 16, 224, 0.9, 'N', "" },
+    { "vit_large_patch16_224.mae", 1024, 24, 16, 4096, 16, 224, 0.9, 'N', "" },
+    { "vit_huge_patch14_224.mae", 1280, 32, 16, 5120, 14, 224, 0.9, 'N', "" },
+    { "test_vit.r160_in1k", 64, 6, 2, 192, 16, 160, 0.95, 'H', "" },
+    { "deit_tiny_patch16_224.fb_in1k", 192, 12, 3, 768, 16, 224, 0.9, 'N', "" },
+    { "deit_small_patch16_224.fb_in1k", 384, 12, 6, 1536, 16, 224, 0.9, 'N', "" },
+    { "deit_base_patch16_224.fb_in1k", 768, 12, 12, 3072, 16, 224, 0.9, 'N', "" },
+    { "deit_base_patch16_384.fb_in1k", 768, 12, 12, 3072, 16, 384, 1, 'N', "" },
+    { "deit_tiny_distilled_patch16_224.fb_in1k", 192, 12, 3, 768, 16, 224, 0.9, 'N', "d" },
+    { "deit_small_distilled_patch16_224.fb_in1k", 384, 12, 6, 1536, 16, 224, 0.9, 'N', "d" },
+    { "deit_base_distilled_patch16_224.fb_in1k", 768, 12, 12, 3072, 16, 224, 0.9, 'N', "d" },
+    { "deit_base_distilled_patch16_384.fb_in1k", 768, 12, 12, 3072, 16, 384, 1, 'N', "d" },
+};
+
+/* Names of timm that need an option which vit.h does not have yet. */
+static const char *const lacking[] = {
+    "vit_small_patch14_dinov2", "vit_base_patch14_dinov2", "vit_large_patch14_dinov2",
+    "vit_giant_patch14_dinov2", "vit_small_patch14_reg4_dinov2", "vit_base_patch14_reg4_dinov2",
+    "vit_large_patch14_reg4_dinov2", "vit_giant_patch14_reg4_dinov2",
+    "vit_base_patch14_reg1_tipsv2", "vit_large_patch14_reg1_tipsv2",
+    "vit_so400m_patch14_reg1_tipsv2", "vit_giant_patch14_reg1_tipsv2", "vit_base_patch16_rpn_224",
+    "vit_medium_patch16_gap_240", "vit_medium_patch16_gap_256", "vit_medium_patch16_gap_384",
+    "vit_betwixt_patch16_gap_256", "vit_base_patch16_gap_224", "vit_base_patch32_clip_224",
+    "vit_base_patch32_clip_384", "vit_base_patch32_clip_448", "vit_base_patch16_clip_224",
+    "vit_base_patch16_clip_384", "vit_large_patch14_clip_224", "vit_large_patch14_clip_336",
+    "vit_huge_patch14_clip_224", "vit_huge_patch14_clip_336", "vit_giant_patch14_clip_224",
+    "vit_gigantic_patch14_clip_224", "vit_base_patch16_plus_clip_240",
+    "vit_base_patch32_clip_256", "vit_huge_patch14_clip_378", "vit_gigantic_patch14_clip_378",
+    "vit_base_patch32_plus_256", "vit_base_patch16_plus_240", "vit_small_patch16_36x1_224",
+    "vit_small_patch16_18x2_224", "vit_base_patch16_18x2_224", "eva_large_patch14_196",
+    "eva_large_patch14_336", "flexivit_small", "flexivit_base", "flexivit_large",
+    "vit_base_patch16_xp_224", "vit_large_patch14_xp_224", "vit_huge_patch14_xp_224",
+    "vit_huge_patch14_gap_224", "vit_huge_patch16_gap_448", "vit_giant_patch16_gap_224",
+    "vit_base_patch32_siglip_256", "vit_base_patch16_siglip_224", "vit_base_patch16_siglip_256",
+    "vit_base_patch16_siglip_384", "vit_base_patch16_siglip_512", "vit_large_patch16_siglip_256",
+    "vit_large_patch16_siglip_384", "vit_large_patch16_siglip_512",
+    "vit_so400m_patch14_siglip_224", "vit_so400m_patch14_siglip_378",
+    "vit_so400m_patch14_siglip_384", "vit_so400m_patch16_siglip_256",
+    "vit_so400m_patch16_siglip_384", "vit_so400m_patch16_siglip_512",
+    "vit_giantopt_patch16_siglip_256", "vit_giantopt_patch16_siglip_384",
+    "vit_base_patch32_siglip_gap_256", "vit_base_patch16_siglip_gap_224",
+    "vit_base_patch16_siglip_gap_256", "vit_base_patch16_siglip_gap_384",
+    "vit_base_patch16_siglip_gap_512", "vit_large_patch16_siglip_gap_256",
+    "vit_large_patch16_siglip_gap_384", "vit_large_patch16_siglip_gap_512",
+    "vit_so400m_patch14_siglip_gap_224", "vit_so400m_patch14_siglip_gap_378",
+    "vit_so400m_patch14_siglip_gap_384", "vit_so400m_patch14_siglip_gap_448",
+    "vit_so400m_patch14_siglip_gap_896", "vit_so400m_patch16_siglip_gap_256",
+    "vit_so400m_patch16_siglip_gap_384", "vit_so400m_patch16_siglip_gap_512",
+    "vit_giantopt_patch16_siglip_gap_256", "vit_giantopt_patch16_siglip_gap_384",
+    "vit_xsmall_patch16_clip_224", "vit_medium_patch32_clip_224", "vit_medium_patch16_clip_224",
+    "vit_betwixt_patch32_clip_224", "vit_wee_patch16_reg1_gap_256",
+    "vit_dwee_patch16_reg1_gap_256", "vit_pwee_patch16_reg1_gap_256",
+    "vit_dpwee_patch16_reg1_gap_256", "vit_little_patch16_reg1_gap_256",
+    "vit_little_patch16_reg4_gap_256", "vit_dlittle_patch16_reg1_gap_256",
+    "vit_medium_patch16_reg1_gap_256", "vit_medium_patch16_reg4_gap_256",
+    "vit_mediumd_patch16_reg4_gap_256", "vit_mediumd_patch16_reg4_gap_384",
+    "vit_betwixt_patch16_reg1_gap_256", "vit_betwixt_patch16_reg4_gap_256",
+    "vit_betwixt_patch16_reg4_gap_384", "vit_base_patch16_reg4_gap_256",
+    "vit_so150m_patch16_reg4_gap_256", "vit_so150m_patch16_reg4_gap_384",
+    "vit_so150m_patch16_reg4_map_256", "vit_so150m2_patch16_reg1_gap_256",
+    "vit_so150m2_patch16_reg1_gap_384", "vit_so150m2_patch16_reg1_gap_448",
+    "vit_intern300m_patch14_448", "aimv2_large_patch14_224", "aimv2_huge_patch14_224",
+    "aimv2_1b_patch14_224", "aimv2_3b_patch14_224", "aimv2_large_patch14_336",
+    "aimv2_huge_patch14_336", "aimv2_1b_patch14_336", "aimv2_3b_patch14_336",
+    "aimv2_large_patch14_448", "aimv2_huge_patch14_448", "aimv2_1b_patch14_448",
+    "aimv2_3b_patch14_448", "test_vit2", "test_vit3", "test_vit4", "beit3_base_patch16_224",
+    "beit3_large_patch16_224", "beit3_giant_patch14_224", "beit3_giant_patch14_336",
+    "vit_base_patch32_clip_quickgelu_224", "vit_large_patch14_clip_quickgelu_224",
+    "vit_huge_patch14_clip_quickgelu_224", "vit_huge_patch14_clip_quickgelu_378",
+    "vit_base_patch16_clip_quickgelu_224", "vit_gigantic_patch14_clip_quickgelu_224",
+    "vit_large_patch14_clip_quickgelu_336", "vit_tiny_r_s16_p8_224", "vit_tiny_r_s16_p8_384",
+    "vit_small_r26_s32_224", "vit_small_r26_s32_384", "vit_base_r26_s32_224",
+    "vit_base_r50_s16_384", "vit_large_r50_s32_224", "vit_large_r50_s32_384",
+    "vit_base_r50_s16_224", "vit_small_resnet26d_224", "vit_small_resnet50d_s16_224",
+    "vit_base_resnet26d_224", "vit_base_resnet50d_224", "vit_base_mci_224",
+    "deit3_small_patch16_224", "deit3_small_patch16_384", "deit3_medium_patch16_224",
+    "deit3_base_patch16_224", "deit3_base_patch16_384", "deit3_large_patch16_224",
+    "deit3_large_patch16_384", "deit3_huge_patch14_224"
+};
+/* clang-format on */
+
+static void test_known_names(void)
+{
+    size_t i;
+    for (i = 0; i < COUNT(known); i++) {
+        report r = new_report();
+        arch_choice choice;
+        double mean[3], std[3];
+        bool found = arch_find(known[i].name, &choice, &r) == ARCH_FOUND;
+        CHECK_MSG(found, "%s: %s", known[i].name, error);
+        if (!found) continue;
+        CHECK(choice.arch->embed_dim == known[i].embed_dim);
+        CHECK(choice.arch->depth == known[i].depth);
+        CHECK(choice.arch->num_heads == known[i].num_heads);
+        CHECK(choice.arch->mlp_dim == known[i].mlp_dim);
+        CHECK(choice.arch->patch_size == known[i].patch_size);
+        CHECK(choice.arch->img_size == known[i].img_size);
+        CHECK(choice.arch->crop_pct == known[i].crop_pct);
+        CHECK(choice.arch->distilled == (strchr(known[i].flags, 'd') != NULL));
+        CHECK(choice.arch->qkv_bias == !strchr(known[i].flags, 'q'));
+        CHECK(choice.arch->bilinear == (strchr(known[i].flags, 'l') != NULL));
+        CHECK(choice.tag_known);
+        arch_mean_std(choice.norm, mean, std);
+        CHECK_MSG(mean[0] == (known[i].norm == 'H' ? 0.5 : known[i].norm == 'N' ? 0.485 : 0.0),
+                  "%s", known[i].name);
+        CHECK(std[2] == (known[i].norm == 'H' ? 0.5 : known[i].norm == 'N' ? 0.225 : 1.0));
+    }
+}
+
+/* The first tag of each name above is timm's default: the bare name means the same. */
+static void test_default_tags(void)
+{
+    size_t i, k;
+    for (i = 0; arch_at(i); i++) {
+        const arch *a = arch_at(i);
+        for (k = 0; k < COUNT(known); k++) {
+            size_t length = strlen(a->name);
+            if (strncmp(known[k].name, a->name, length) || known[k].name[length] != '.') continue;
+            CHECK_MSG(a->norm == (known[k].norm == 'H' ? ARCH_HALF
+                                  : known[k].norm == 'N' ? ARCH_IMAGENET : ARCH_UNIT),
+                      "%s", a->name);
+            break;
+        }
+        CHECK_MSG(k < COUNT(known) || !strcmp(a->name, "vit_large_patch32_224"), "%s", a->name);
+    }
+}
+
+static void test_lacking_names(void)
+{
+    size_t i;
+    for (i = 0; i < COUNT(lacking); i++) {
+        report r = new_report();
+        arch_choice choice;
+        CHECK_MSG(arch_find(lacking[i], &choice, &r) == ARCH_LACKING, "%s", lacking[i]);
+        CHECK(strstr(error, "lacks") && strstr(error, lacking[i]));
+    }
+}
+
+static void check_name(const char *given, const char *full, double mean0)
+{
+    report r = new_report();
+    arch_choice choice;
+    char name[256];
+    double mean[3], std[3];
+    bool found = arch_find(given, &choice, &r) == ARCH_FOUND;
+    CHECK_MSG(found, "%s: %s", given, error);
+    if (!found) return;
+    arch_full_name(&choice, name, sizeof name);
+    arch_mean_std(choice.norm, mean, std);
+    CHECK_MSG(!strcmp(name, full), "%s: %s", given, name);
+    CHECK_MSG(mean[0] == mean0, "%s: %g", given, mean[0]);
+}
+
+static void test_other_names(void)
+{
+    check_name("vit_base_patch16_224_in21k", "vit_base_patch16_224.augreg_in21k", 0.5);
+    check_name("vit_huge_patch14_224_in21k", "vit_huge_patch14_224.orig_in21k", 0.5);
+    check_name("vit_large_patch32_224_in21k", "vit_large_patch32_224.orig_in21k", 0.5);
+    check_name("vit_base_patch16_224_miil_in21k", "vit_base_patch16_224_miil.in21k", 0);
+    check_name("vit_small_patch16_224_dino", "vit_small_patch16_224.dino", 0.485);
+    check_name("vit_base_patch32_224_sam", "vit_base_patch32_224.sam_in1k", 0.5);
+    check_name("vit_deit_tiny_patch16_224", "deit_tiny_patch16_224", 0.485);
+    check_name("vit_deit_base_distilled_patch16_384", "deit_base_distilled_patch16_384", 0.485);
+    check_name("timm/vit_base_patch16_224.mae", "vit_base_patch16_224.mae", 0.485);
+    check_name("hf-hub:timm/vit_tiny_patch16_384", "vit_tiny_patch16_384", 0.5);
+    check_name("vit_tiny_patch16_224.my_own", "vit_tiny_patch16_224.my_own", 0.5);
+}
+
+static void check_unknown(const char *name, const char *nearest)
+{
+    report r = new_report();
+    arch_choice choice;
+    char long_name[300];
+    CHECK_MSG(arch_find(name, &choice, &r) == ARCH_UNKNOWN, "%s", name);
+    CHECK_MSG(strstr(error, nearest) != NULL, "%s: %s", name, error);
+    memset(long_name, 'x', sizeof long_name);
+    long_name[sizeof long_name - 1] = '\0';
+    r = new_report();
+    CHECK(arch_find(long_name, &choice, &r) == ARCH_UNKNOWN);
+}
+
+static void test_unknown_names(void)
+{
+    check_unknown("vit_tiny_patch16", "nearest: vit_tiny_patch16_224, vit_tiny_patch16_384");
+    check_unknown("deit_tiny_patch_16_224", "nearest: deit_tiny_patch16_224,");
+    check_unknown("vit-base-patch16-224", "vit_base_patch16_224");
+    check_unknown("", "unknown architecture");
+    check_unknown(".tag", "unknown architecture");
+    CHECK(arch_heads_of_width(192) == 3 && arch_heads_of_width(384) == 6);
+    CHECK(arch_heads_of_width(768) == 12 && arch_heads_of_width(1024) == 16);
+    CHECK(arch_heads_of_width(1280) == 16 && arch_heads_of_width(100) == 0);
+}
+
+/* === Positions === */
+
+typedef struct grid_case {
+    int height, width, new_height, new_width, dim;
+} grid_case;
+
+static void random_inputs(float *out, int count)
+{
+    uint32_t state = 12345;
+    int i;
+    for (i = 0; i < count; i++) {
+        state = state * 1664525u + 1013904223u;
+        out[i] = (float)(state >> 8) / 8388608.0f - 1.0f;
+    }
+}
+
+static void check_resampled(const grid_case *g, FILE *file)
+{
+    const int old = g->height * g->width * g->dim, new = g->new_height * g->new_width * g->dim;
+    float *from = malloc((size_t)old * sizeof *from), *to = malloc((size_t)new * sizeof *to);
+    float *expected = malloc((size_t)new * sizeof *expected);
+    double worst = 0, largest = 0;
+    int i;
+    random_inputs(from, old);
+    CHECK(fread(expected, sizeof *expected, (size_t)new, file) == (size_t)new);
+    CHECK(resample_positions(from, g->height, g->width, to, g->new_height, g->new_width, g->dim));
+    for (i = 0; i < new; i++) {
+        double difference = fabs((double)to[i] - (double)expected[i]);
+        if (!(difference <= worst)) worst = difference;
+        if (fabs((double)expected[i]) > largest) largest = fabs((double)expected[i]);
+    }
+    CHECK_MSG(worst <= 1e-6 * largest, "%dx%d to %dx%d: %g of %g", g->height, g->width,
+              g->new_height, g->new_width, worst, largest);
+    if (g->height == g->new_height && g->width == g->new_width)
+        CHECK(!memcmp(from, to, (size_t)old * sizeof *from));
+    free(from);
+    free(to);
+    free(expected);
+}
+
+/* The cases of make_resample.py, which had PyTorch compute them. */
+static void test_resample(const char *data)
+{
+    static const grid_case cases[] = {
+        { 14, 14, 24, 24, 1 }, { 24, 24, 14, 14, 2 }, { 14, 14, 7, 28, 1 }, { 7, 7, 12, 9, 3 },
+        { 16, 16, 5, 5, 2 },   { 2, 2, 3, 3, 4 },     { 1, 1, 4, 4, 2 },    { 8, 8, 1, 1, 3 },
+        { 6, 6, 6, 6, 2 }
+    };
+    char path[512];
+    FILE *file;
+    size_t i;
+    snprintf(path, sizeof path, "%s/convert/resample.f32", data);
+    file = fopen(path, "rb");
+    CHECK_MSG(file != NULL, "%s", path);
+    if (!file) return;
+    for (i = 0; i < COUNT(cases); i++) check_resampled(&cases[i], file);
+    CHECK(fgetc(file) == EOF);
+    fclose(file);
+}
+
+/* === Files for the tests below === */
+
+static char temporary[] = "/tmp/vit_convert_units_XXXXXX";
+
+static void write_temporary(const char *text, size_t size)
+{
+    FILE *file = fopen(temporary, "wb");
+    CHECK(file != NULL);
+    if (!file) return;
+    CHECK(fwrite(text, 1, size, file) == size);
+    fclose(file);
+}
+
+/* === Labels === */
+
+static bool read_labels(label_list *list, const char *text)
+{
+    report r = new_report();
+    write_temporary(text, strlen(text));
+    return labels_read_file(list, temporary, &r);
+}
+
+static void check_labels(const char *text, size_t count, size_t at, const char *label,
+                         const char *synset)
+{
+    label_list list;
+    bool good = read_labels(&list, text);
+    CHECK_MSG(good, "%s: %s", text, error);
+    if (!good) return;
+    CHECK_MSG(list.count == count, "%s: %zu", text, list.count);
+    CHECK_MSG(!strcmp(list.labels[at], label), "%s: %s", text, list.labels[at]);
+    if (!synset) CHECK(!list.synsets);
+    else CHECK(list.synsets && !strcmp(list.synsets[at], synset));
+    labels_free(&list);
+}
+
+static void check_bad_labels(const char *text, size_t size, const char *message)
+{
+    report r = new_report();
+    label_list list;
+    write_temporary(text, size);
+    CHECK_MSG(!labels_read_file(&list, temporary, &r), "%s", message);
+    CHECK_MSG(strstr(error, message) != NULL, "%s: %s", message, error);
+}
+
+static void test_label_files(void)
+{
+    static const char nul[] = "cat\0\ndog\n";
+    check_labels("cat\ndog\n", 2, 1, "dog", NULL);
+    check_labels("cat\ndog", 2, 1, "dog", NULL);
+    check_labels("cat\r\ndog\r\n\r\n\n", 2, 0, "cat", NULL);
+    check_labels("\xEF\xBB\xBF" "cat\n", 1, 0, "cat", NULL);
+    check_labels("Gr\xC3\xBC\xC3\x9F\x65, hallo\n  spaced  \n", 2, 0,
+                 "Gr\xC3\xBC\xC3\x9F\x65, hallo", NULL);
+    check_labels("n01440764 tench, Tinca tinca\nn01443537 goldfish\n", 2, 0,
+                 "tench, Tinca tinca", "n01440764");
+    check_labels("n01440764\ttench\r\nn01443537\tgoldfish\r\n", 2, 1, "goldfish", "n01443537");
+    check_labels("n01440764\nn01443537\n", 2, 1, "n01443537", "n01443537");
+    check_labels("n01440764 tench\ngoldfish\n", 2, 0, "n01440764 tench", NULL);
+    check_bad_labels("cat\n\ndog\n", 9, "line 2: expected a label, found an empty line");
+    check_bad_labels("cat\n\xff\xfe\n", 7, "line 2 is not UTF-8");
+    check_bad_labels("", 0, "found nothing");
+    check_bad_labels("\n \n", 3, "found nothing");
+    check_bad_labels(nul, sizeof nul - 1, "NUL");
+}
+
+/* === config.json === */
+
+typedef struct config_case {
+    const char *text;
+    const char *message;   /* of the failure; NULL: it is accepted */
+} config_case;
+
+static bool read_config(config_file *config, settings *s, const char *text, bool *foreign)
+{
+    report r = new_report();
+    write_temporary(text, strlen(text));
+    settings_start(s, "config.json");
+    return config_read(config, s, temporary, foreign, &r);
+}
+
+static void test_bad_configs(void)
+{
+    static const config_case cases[] = {
+        { "{}", NULL },
+        { "{\"unknown\": [1, {\"x\": null}], \"pretrained_cfg\": {\"pool_size\": null}}", NULL },
+        { "{\"global_pool\": \"token\", \"model_args\": {\"act_layer\": \"nn.GELU\", "
+          "\"reg_tokens\": 0, \"init_values\": null, \"drop_rate\": 0.1}}", NULL },
+        { "[]", "expected a JSON object" },
+        { "{\"a\": ", "" },
+        { "", "" },
+        { "{\"architecture\": 3}", "architecture: expected a name, found 3" },
+        { "{\"num_classes\": \"ten\"}", "num_classes: expected a whole number, found ten" },
+        { "{\"num_classes\": 1.5}", "num_classes: expected a whole number, found 1.5" },
+        { "{\"num_classes\": -1}", "num_classes: expected a whole number, found -1" },
+        { "{\"model_args\": []}", "model_args: expected an object, found a list of 0" },
+        { "{\"pretrained_cfg\": 1}", "pretrained_cfg: expected an object, found 1" },
+        { "{\"model_args\": {\"depth\": true}}", "model_args.depth: expected a whole number" },
+        { "{\"model_args\": {\"qkv_bias\": 1}}", "model_args.qkv_bias: expected true or false" },
+        { "{\"model_args\": {\"img_size\": [1, 2, 3]}}", "img_size: expected n or [height, width]" },
+        { "{\"model_args\": {\"patch_size\": [16, 14]}}", "patches are square" },
+        { "{\"model_args\": {\"mlp_ratio\": \"4\"}}", "mlp_ratio: expected a number, found 4" },
+        { "{\"pretrained_cfg\": {\"mean\": 0.5}}", "pretrained_cfg.mean: expected a list" },
+        { "{\"pretrained_cfg\": {\"std\": [\"a\"]}}", "pretrained_cfg.std: expected a list" },
+        { "{\"pretrained_cfg\": {\"mean\": [1e300, 0, 0]}}", "mean: expected a list" },
+        { "{\"mean\": []}", "mean: expected a list of numbers" },
+        { "{\"pretrained_cfg\": {\"input_size\": [3, 224]}}", "[channels, height, width]" },
+        { "{\"pretrained_cfg\": {\"input_size\": [3, 0, 224]}}", "sizes above 0" },
+        { "{\"pretrained_cfg\": {\"interpolation\": \"lanczos\"}}",
+          "interpolation: expected bilinear bicubic, found lanczos" },
+        { "{\"crop_mode\": \"random\"}", "crop_mode: expected center squash border" },
+        { "{\"global_pool\": \"avg\"}", "global_pool avg: this version of vit.h runs token only" },
+        { "{\"model_args\": {\"reg_tokens\": 4}}", "model_args.reg_tokens 4: this version" },
+        { "{\"model_args\": {\"class_token\": false}}", "class_token false: this version" },
+        { "{\"model_args\": {\"init_values\": 1e-5}}", "init_values 1e-05: this version" },
+        { "{\"model_args\": {\"pre_norm\": true}}", "pre_norm true: this version" },
+        { "{\"model_args\": {\"fc_norm\": true}}", "fc_norm true: this version" },
+        { "{\"model_args\": {\"act_layer\": \"quick_gelu\"}}", "act_layer quick_gelu: this" },
+        { "{\"model_args\": {\"norm_layer\": \"rmsnorm\"}}", "norm_layer rmsnorm: this version" },
+        { "{\"model_args\": {\"mlp_layer\": \"swiglu\"}}", "mlp_layer swiglu: this version" },
+        { "{\"model_args\": {\"no_embed_class\": true}}", "no_embed_class true: this version" },
+        { "{\"model_args\": {\"qk_norm\": true}}", "qk_norm true: this version" },
+        { "{\"model_type\": \"vit\", \"hidden_size\": 192}", "that of transformers" }
+    };
+    size_t i;
+    for (i = 0; i < COUNT(cases); i++) {
+        config_file config;
+        settings s;
+        bool good = read_config(&config, &s, cases[i].text, NULL);
+        CHECK_MSG(good == !cases[i].message, "%s: %s", cases[i].text, error);
+        if (cases[i].message)
+            CHECK_MSG(strstr(error, cases[i].message) != NULL, "%s: %s", cases[i].text, error);
+        if (good) config_free(&config);
+    }
+}
+
+static void test_config_values(void)
+{
+    config_file config;
+    settings s;
+    label_list labels;
+    bool foreign = false, good;
+    report r = new_report();
+    good = read_config(&config, &s,
+                       "{\"architecture\": \"vit_base_patch16_224\", \"num_classes\": 2, "
+                       "\"crop_pct\": 0.8, \"label_names\": [\"n01440764\", \"n01443537\"], "
+                       "\"label_descriptions\": {\"n01440764\": \"tench\"}, \"pretrained_cfg\": "
+                       "{\"tag\": \"dino\", \"num_classes\": 1000, \"crop_pct\": 0.875, "
+                       "\"crop_mode\": \"squash\", \"mean\": [0.1, 0.2, 0.3]}, \"model_args\": "
+                       "{\"img_size\": [64, 32], \"representation_size\": false, "
+                       "\"mlp_ratio\": 3, \"qk_scale\": null}}", &foreign);
+    CHECK_MSG(good, "%s", error);
+    if (!good) return;
+    CHECK(!foreign && !strcmp(config.architecture, "vit_base_patch16_224.dino"));
+    CHECK(s.value[SETTING_NUM_CLASSES] == 2);
+    CHECK(s.value[SETTING_CROP_PCT] == 0.875);
+    CHECK(s.value[SETTING_CROP_MODE] == VIT_CROP_SQUASH);
+    CHECK(s.value[SETTING_IMG_HEIGHT] == 64 && s.value[SETTING_IMG_WIDTH] == 32);
+    CHECK(s.given[SETTING_REPRESENTATION_DIM] && s.value[SETTING_REPRESENTATION_DIM] == 0);
+    CHECK(!s.given[SETTING_ATTN_SCALE] && !s.given[SETTING_INTERPOLATION]);
+    CHECK(s.mean_count == 3 && s.mean[2] == 0.3 && s.std_count == 0);
+    CHECK(labels_from_json(&labels, config.label_names, config.label_descriptions, &r));
+    CHECK(labels.count == 2 && !strcmp(labels.labels[0], "tench"));
+    CHECK(!strcmp(labels.labels[1], "n01443537") && !strcmp(labels.synsets[1], "n01443537"));
+    labels_free(&labels);
+    config_free(&config);
+    CHECK(read_config(&config, &s, "{\"model_type\": \"vit\"}", &foreign) && foreign);
+    config_free(&config);
+}
+
+static void check_json_labels(const char *text, bool good, const char *label, const char *synset)
+{
+    config_file config;
+    settings s;
+    label_list labels;
+    report r;
+    CHECK_MSG(read_config(&config, &s, text, NULL), "%s: %s", text, error);
+    r = new_report();
+    CHECK_MSG(labels_from_json(&labels, config.label_names, config.label_descriptions, &r) == good,
+              "%s: %s", text, error);
+    if (!good) CHECK_MSG(strstr(error, label) != NULL, "%s: %s", text, error);
+    if (good && label) CHECK(!strcmp(labels.labels[0], label));
+    if (good && label && synset) CHECK(labels.synsets && !strcmp(labels.synsets[0], synset));
+    if (good && !synset) CHECK(!labels.synsets);
+    if (good) labels_free(&labels);
+    config_free(&config);
+}
+
+static void test_json_labels(void)
+{
+    check_json_labels("{}", true, NULL, NULL);
+    check_json_labels("{\"label_names\": [\"cat\", \"dog\"]}", true, "cat", NULL);
+    check_json_labels("{\"label_names\": [\"n01440764\"]}", true, "n01440764", "n01440764");
+    check_json_labels("{\"label_names\": [\"a\"], \"label_descriptions\": [\"ape\\n!\"]}", true,
+                      "ape !", "a");
+    check_json_labels("{\"label_names\": \"cat\"}", false, "label_names: expected a list", NULL);
+    check_json_labels("{\"label_names\": [1]}", false, "label_names[0]: expected a name", NULL);
+    check_json_labels("{\"label_names\": [\"a\"], \"label_descriptions\": [\"b\", \"c\"]}", false,
+                      "label_descriptions has 2 entries, label_names 1", NULL);
+    check_json_labels("{\"label_names\": [\"a\"], \"label_descriptions\": 1}", false,
+                      "label_descriptions: expected", NULL);
+}
+
+/* === Settings === */
+
+static void check_setting(const char *text, setting_key key, double value)
+{
+    settings s;
+    report r = new_report();
+    settings_start(&s, "--set");
+    CHECK_MSG(settings_parse(&s, text, &r), "%s: %s", text, error);
+    CHECK_MSG(s.given[key] && s.value[key] == value, "%s: %g", text, s.value[key]);
+}
+
+static void check_bad_setting(const char *text, const char *message)
+{
+    settings s;
+    report r = new_report();
+    settings_start(&s, "--set");
+    CHECK_MSG(!settings_parse(&s, text, &r), "%s", text);
+    CHECK_MSG(strstr(error, message) != NULL, "%s: %s", text, error);
+}
+
+static void test_settings(void)
+{
+    settings s;
+    report r = new_report();
+    check_setting("num_heads=3", SETTING_NUM_HEADS, 3);
+    check_setting("eps=1e-5", SETTING_NORM_EPS, 1e-5);
+    check_setting("qkv_bias=false", SETTING_QKV_BIAS, 0);
+    check_setting("crop_mode=border", SETTING_CROP_MODE, VIT_CROP_BORDER);
+    check_setting("interpolation=bilinear", SETTING_INTERPOLATION, VIT_BILINEAR);
+    check_setting("interpolation=bicubic", SETTING_INTERPOLATION, VIT_BICUBIC);
+    check_setting("img_size=24x36", SETTING_IMG_WIDTH, 36);
+    check_bad_setting("num_heads", "expected KEY=VALUE");
+    check_bad_setting("=3", "expected KEY=VALUE");
+    check_bad_setting("num_heads=", "expected a whole number");
+    check_bad_setting("num_heads=3.5", "expected a whole number");
+    check_bad_setting("num_heads=-3", "expected a whole number");
+    check_bad_setting("num_heads=3x", "expected a whole number");
+    check_bad_setting("norm_eps=nan", "expected a number");
+    check_bad_setting("norm_eps=1e999", "expected a number");
+    check_bad_setting("qkv_bias=yes", "expected 0 or 1");
+    check_bad_setting("crop_mode=centre", "expected one of center squash border");
+    check_bad_setting("interpolation=bi", "expected one of bilinear bicubic");
+    check_bad_setting("img_size=24x", "expected N or HxW");
+    check_bad_setting("img_size=0", "expected N or HxW");
+    check_bad_setting("mean=0.5,,0.5", "expected numbers between commas");
+    check_bad_setting("std=", "expected numbers between commas");
+    check_bad_setting("heads_of_state=1", "there is no setting \"heads_of_state\"");
+    settings_start(&s, "--set");
+    CHECK(settings_parse(&s, "mean=0.1,0.2,0.25", &r) && s.mean_count == 3 && s.mean[2] == 0.25);
+    CHECK(settings_parse(&s, "std=2", &r) && s.std_count == 1 && s.std[0] == 2);
+}
+
+/* A model as the tensors show it: 192 wide, two blocks, a grid of 14 x 14. */
+static void plain_settings(settings all[FROM_COUNT], settings_facts *facts)
+{
+    int from;
+    for (from = 0; from < FROM_COUNT; from++) settings_start(&all[from], "here");
+    memset(facts, 0, sizeof *facts);
+    facts->patches = 196;
+    facts->qkv_rows = 576;
+    settings_put(&all[FROM_TENSORS], SETTING_IN_CHANS, 3);
+    settings_put(&all[FROM_TENSORS], SETTING_PATCH_SIZE, 16);
+    settings_put(&all[FROM_TENSORS], SETTING_EMBED_DIM, 192);
+    settings_put(&all[FROM_TENSORS], SETTING_DEPTH, 2);
+    settings_put(&all[FROM_TENSORS], SETTING_MLP_DIM, 768);
+    settings_put(&all[FROM_TENSORS], SETTING_NUM_CLASSES, 10);
+}
+
+/* floor(size / crop_pct) in double, for every pair in use. */
+static void test_resize(void)
+{
+    static const struct {
+        int size;
+        double crop_pct;
+        int resize;
+    } cases[] = {
+        { 160, 0.95, 168 }, { 196, 1, 196 },    { 224, 0.875, 256 }, { 224, 0.9, 248 },
+        { 224, 0.95, 235 }, { 240, 0.95, 252 }, { 256, 0.9, 284 },   { 256, 0.95, 269 },
+        { 378, 0.9, 420 },  { 384, 0.9, 426 },  { 384, 0.95, 404 },  { 512, 0.9, 568 },
+        { 448, 1, 448 }
+    };
+    size_t i;
+    for (i = 0; i < COUNT(cases); i++) {
+        settings all[FROM_COUNT];
+        settings_facts facts;
+        settings_notes notes;
+        vit_config config;
+        report r = new_report();
+        plain_settings(all, &facts);
+        settings_put(&all[FROM_OPTIONS], SETTING_IMG_HEIGHT, cases[i].size);
+        settings_put(&all[FROM_OPTIONS], SETTING_IMG_WIDTH, cases[i].size);
+        settings_put(&all[FROM_CONFIG], SETTING_CROP_PCT, cases[i].crop_pct);
+        CHECK_MSG(settings_resolve(all, &facts, &config, &notes, &r), "%s", error);
+        CHECK_MSG(config.resize_height == cases[i].resize && config.resize_width == cases[i].resize,
+                  "%d / %g: %d", cases[i].size, cases[i].crop_pct, config.resize_height);
+    }
+}
+
+/* As Python's head_dim ** -0.5, rounded to float32 once. */
+static void test_scale(void)
+{
+    static const struct {
+        int heads, bits;
+    } cases[] = {
+        { 3, 0x3e000000 },  /* 64 */
+        { 2, 0x3dd105ec },  /* 96 */
+        { 6, 0x3e3504f3 },  /* 32 */
+        { 8, 0x3e5105ec },  /* 24 */
+        { 4, 0x3e13cd3a }   /* 48 */
+    };
+    size_t i;
+    for (i = 0; i < COUNT(cases); i++) {
+        settings all[FROM_COUNT];
+        settings_facts facts;
+        settings_notes notes;
+        vit_config config;
+        report r = new_report();
+        float expected;
+        uint32_t bits = (uint32_t)cases[i].bits;
+        memcpy(&expected, &bits, sizeof expected);
+        plain_settings(all, &facts);
+        settings_put(&all[FROM_OPTIONS], SETTING_NUM_HEADS, cases[i].heads);
+        CHECK_MSG(settings_resolve(all, &facts, &config, &notes, &r), "%s", error);
+        CHECK_MSG(config.attn_scale == expected, "%d heads: %.9g", cases[i].heads,
+                  (double)config.attn_scale);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    int file = mkstemp(temporary);
+    if (file < 0) return puts("cannot make a temporary file"), puts("0 passed, 1 failed"), 1;
+    close(file);
+    test_known_names();
+    test_default_tags();
+    test_lacking_names();
+    test_other_names();
+    test_unknown_names();
+    test_resample(argc > 1 ? argv[1] : "tests/data");
+    test_label_files();
+    test_bad_configs();
+    test_config_values();
+    test_json_labels();
+    test_settings();
+    test_resize();
+    test_scale();
+    unlink(temporary);
+    return test_summary();
+}

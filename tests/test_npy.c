@@ -1,0 +1,288 @@
+/* test_npy.c - npy.h: every element type, both orders, and damaged files.
+ *
+ *     test_npy
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../tools/npy.h"
+#include "test.h"
+
+/* ------------------------------------------------------------------------- */
+/* Files made by hand                                                        */
+/* ------------------------------------------------------------------------- */
+
+typedef struct file {
+    unsigned char bytes[70000];
+    size_t size;
+} npy_file;
+
+static npy_file made;   /* the file that a test works on */
+
+/* Header of this version around a dictionary, then the numbers' bytes. */
+static void make(int version, const char *dictionary, const void *numbers, size_t size) {
+    size_t length = strlen(dictionary), prefix = version == 1 ? 10 : 12;
+    memcpy(made.bytes, "\x93NUMPY", 6);
+    made.bytes[6] = (unsigned char)version;
+    memset(made.bytes + 7, 0, 5);
+    made.bytes[8] = (unsigned char)(length & 255);
+    made.bytes[9] = (unsigned char)(length >> 8);
+    memcpy(made.bytes + prefix, dictionary, length);
+    if (size) memcpy(made.bytes + prefix + length, numbers, size);
+    made.size = prefix + length + size;
+}
+
+/* Parses a copy that ends where its block of memory ends. */
+static bool parse(npy_array *array, char *error, size_t error_size) {
+    unsigned char *exact = malloc(made.size ? made.size : 1);
+    bool good;
+    if (!exact) return false;
+    memcpy(exact, made.bytes, made.size);
+    good = npy_parse(exact, made.size, array, error, error_size);
+    free(exact);
+    return good;
+}
+
+/* True if the made file holds these numbers, with these dims. */
+static bool holds(int ndim, int d0, int d1, const float *expected, size_t count) {
+    char error[256] = "";
+    npy_array a;
+    bool good = parse(&a, error, sizeof error);
+    if (!good) printf("    %s\n", error);
+    good = good && a.ndim == ndim && (ndim < 1 || a.dims[0] == d0) &&
+           (ndim < 2 || a.dims[1] == d1) && a.count == count &&
+           memcmp(a.data, expected, count * sizeof(float)) == 0;
+    npy_free(&a);
+    return good;
+}
+
+static bool refused(const char *text) {
+    char error[256] = "";
+    npy_array a;
+    bool good = parse(&a, error, sizeof error);
+    bool right = !good && strstr(error, text) && !a.data;
+    if (!right) printf("    expected '%s', found '%s'\n", text, good ? "accepted" : error);
+    npy_free(&a);
+    return right;
+}
+
+/* ------------------------------------------------------------------------- */
+/* What is read                                                              */
+/* ------------------------------------------------------------------------- */
+
+/* Three numbers of `type`, given as bytes. */
+static bool reads(const char *type, const char *bytes, size_t size, float a, float b, float c) {
+    const float expected[3] = { a, b, c };
+    char dictionary[128];
+    snprintf(dictionary, sizeof dictionary,
+             "{'descr': '%s', 'fortran_order': False, 'shape': (3,), }\n", type);
+    make(1, dictionary, bytes, size);
+    return holds(1, 3, 0, expected, 3);
+}
+
+#define READS(type, bytes, a, b, c) CHECK(reads(type, bytes, sizeof bytes - 1, a, b, c))
+
+static void test_types(void) {
+    READS("<f4", "\0\0\x80\x3f\0\0\0\xc0\x01\0\0\0", 1.0f, -2.0f, 1.40129846e-45f);
+    READS(">f4", "\x3f\x80\0\0\xc0\0\0\0\0\0\0\x01", 1.0f, -2.0f, 1.40129846e-45f);
+    READS("=f4", "\0\0\x80\x3f\0\0\0\xc0\0\0\x80\x7f", 1.0f, -2.0f, INFINITY);
+    READS("<f2", "\x00\x3c\x01\x80\xff\x7b", 1.0f, -5.96046448e-08f, 65504.0f);
+    READS(">f2", "\x3c\x00\x03\xff\x7c\x00", 1.0f, 6.09755516e-05f, INFINITY);
+    READS("<f8", "\0\0\0\0\0\0\xf0\x3f\x9a\x99\x99\x99\x99\x99\xb9\x3f\0\0\0\0\0\0\xf0\x7f", 1.0f,
+          0.1f, INFINITY);
+    READS(">f8", "\x3f\xf0\0\0\0\0\0\0\xff\xef\xff\xff\xff\xff\xff\xff\x3f\xb9\x99\x99\x99\x99"
+          "\x99\x9a", 1.0f, -INFINITY, 0.1f);
+    READS("|u1", "\0\x7f\xff", 0.0f, 127.0f, 255.0f);
+    READS("|i1", "\0\x7f\xff", 0.0f, 127.0f, -1.0f);
+    READS("|b1", "\0\x01\x02", 0.0f, 1.0f, 1.0f);
+    READS("<u2", "\x01\0\0\x80\xff\xff", 1.0f, 32768.0f, 65535.0f);
+    READS("<i2", "\x01\0\0\x80\xff\xff", 1.0f, -32768.0f, -1.0f);
+    READS("<i4", "\x01\0\0\0\0\0\0\x80\xff\xff\xff\xff", 1.0f, -2147483648.0f, -1.0f);
+    READS(">i4", "\0\0\0\x01\x80\0\0\0\xff\xff\xff\xff", 1.0f, -2147483648.0f, -1.0f);
+    READS("<u4", "\x01\0\0\0\0\0\0\x80\xff\xff\xff\xff", 1.0f, 2147483648.0f, 4294967296.0f);
+    READS("<i8", "\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x80\xff\xff\xff\xff\xff\xff\xff\xff", 1.0f,
+          -9223372036854775808.0f, -1.0f);
+    READS("<u8", "\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x80\xff\xff\xff\xff\xff\xff\xff\xff", 1.0f,
+          9223372036854775808.0f, 18446744073709551616.0f);
+}
+
+static void test_shapes(void) {
+    static const unsigned char numbers[6] = { 1, 2, 3, 4, 5, 6 };
+    static const float rows[6] = { 1, 2, 3, 4, 5, 6 }, columns[6] = { 1, 3, 5, 2, 4, 6 };
+    make(1, "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3), }", numbers, 6);
+    CHECK(holds(2, 2, 3, rows, 6));
+    make(2, "{'descr': '|u1', 'fortran_order': True, 'shape': (2, 3), }", numbers, 6);
+    CHECK(holds(2, 2, 3, columns, 6));
+    make(3, "{\"shape\":(6L,),\"fortran_order\":True,\"descr\":\"|u1\"}   \n", numbers, 6);
+    CHECK(holds(1, 6, 0, rows, 6));
+    make(1, "{'descr': '|u1', 'fortran_order': False, 'shape': (), }", numbers, 1);
+    CHECK(holds(0, 0, 0, rows, 1));
+    make(1, "{'descr': '|u1', 'fortran_order': False, 'shape': (0,), }", numbers, 0);
+    CHECK(holds(1, 0, 0, rows, 0));
+    make(1, "{'descr': '|u1', 'fortran_order': True, 'shape': (3, 0), }", numbers, 0);
+    CHECK(holds(2, 3, 0, rows, 0));
+    make(1, "{'descr': '|u1', 'fortran_order': False, 'shape': (1, 1, 1, 1, 1, 1, 2, 3)}",
+         numbers, 6);
+    CHECK(holds(8, 1, 1, rows, 6));
+}
+
+/* Three dimensions in Fortran order: element [i][j][k] lies at i + 2 j + 6 k. */
+static void test_fortran(void) {
+    unsigned char numbers[24];
+    float expected[24];
+    for (int i = 0; i < 24; i++) numbers[i] = (unsigned char)i;
+    for (int i = 0; i < 2; i++) {
+        for (int j = 0; j < 3; j++) {
+            for (int k = 0; k < 4; k++) expected[(i * 3 + j) * 4 + k] = (float)(i + 2 * j + 6 * k);
+        }
+    }
+    make(1, "{'descr': '|u1', 'fortran_order': True, 'shape': (2, 3, 4), }", numbers, 24);
+    CHECK(holds(3, 2, 3, expected, 24));
+}
+
+/* ------------------------------------------------------------------------- */
+/* What is refused                                                           */
+/* ------------------------------------------------------------------------- */
+
+#define REFUSED(dictionary, bytes, message)                                    \
+    make(1, dictionary, bytes, sizeof bytes - 1);                              \
+    CHECK(refused(message))
+
+static void test_refused(void) {
+    made.size = 0;
+    CHECK(refused("is empty"));
+    make(4, "{}", "", 0);
+    CHECK(refused("version 4.0"));
+    REFUSED("{}", "", "is missing");
+    REFUSED("", "", "'{' expected");
+    REFUSED("{'descr': '<f4', 'fortran_order': False}", "", "is missing");
+    REFUSED("{'descr': '<f4', 'descr': '<f4', 'shape': ()}", "", "'descr' twice");
+    REFUSED("{'descr': '<f4', 'order': 1}", "", "unknown key 'order'");
+    REFUSED("{'descr': '<c8', 'fortran_order': False, 'shape': ()}", "12345678", "'<c8' are not");
+    REFUSED("{'descr': '|O', 'fortran_order': False, 'shape': ()}", "", "'|O' are not");
+    REFUSED("{'descr': '|f4', 'fortran_order': False, 'shape': ()}", "1234", "'|f4' are not");
+    REFUSED("{'descr': '', 'fortran_order': False, 'shape': ()}", "1234", "'' are not");
+    REFUSED("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': ()}", "", "record");
+    REFUSED("{'descr': '<f4', 'fortran_order': 0, 'shape': ()}", "1234", "True or False");
+    REFUSED("{'descr': '<f4', 'fortran_order': False, 'shape': (1)}", "1234", "',' expected");
+    REFUSED("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}", "1234", "whole number");
+    REFUSED("{'descr': '<f4', 'fortran_order': False, 'shape': (1,)", "1234", "'}' expected");
+    REFUSED("{'descr': '<f4', 'fortran_order': False, 'shape': (1,)} + 1", "1234", "after '}'");
+    REFUSED("{'descr': '<f4', 'fortran_order': False, 'shape': (1,)}", "123", "4 bytes of numbers "
+            "expected, 3 found");
+    REFUSED("{'descr': '<f4', 'fortran_order': False, 'shape': (1,)}", "12345", "5 found");
+    REFUSED("{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1)}", "1234",
+            "more than 8");
+    REFUSED("{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}", "1234",
+            "too large");
+    REFUSED("{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296)}", "",
+            "too large");
+    REFUSED("{'descr': '<f8', 'fortran_order': False, 'shape': (4611686018427387904, 4)}", "",
+            "too large");
+}
+
+/* Every prefix is refused, and no changed byte leads astray. */
+static void test_damage(void) {
+    static const char numbers[] = "abcdefghijklmnopqrstuvwx";
+    static const char dictionary[] =
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }\n";
+    size_t whole;
+    npy_array a;
+    char error[256];
+    make(1, dictionary, numbers, 24);
+    whole = made.size;
+    CHECK(parse(&a, error, sizeof error));
+    npy_free(&a);
+    for (made.size = 0; made.size < whole; made.size++) {
+        CHECK(!parse(&a, error, sizeof error) && error[0]);
+    }
+    made.size = whole + 1;
+    CHECK(!parse(&a, error, sizeof error));
+    made.size = whole;
+    for (size_t at = 0; at < whole; at++) {
+        unsigned char kept = made.bytes[at];
+        for (int value = 0; value < 256; value++) {
+            made.bytes[at] = (unsigned char)value;
+            if (parse(&a, error, sizeof error)) CHECK(a.count * 4 <= whole);
+            npy_free(&a);
+        }
+        made.bytes[at] = kept;
+    }
+}
+
+/* ------------------------------------------------------------------------- */
+/* What is written                                                           */
+/* ------------------------------------------------------------------------- */
+
+/* Writes, compares the header with numpy.save's, reads back. */
+static void test_written(int ndim, const int64_t *dims, size_t count, const char *shape) {
+    static float numbers[10000];
+    FILE *file = tmpfile();
+    char expected[128];
+    npy_array a;
+    char error[256] = "";
+    CHECK(file != NULL);
+    if (!file) return;
+    for (size_t i = 0; i < count; i++) numbers[i] = (float)i * 0.37f - 5.0f;
+    CHECK(npy_write(file, numbers, dims, ndim));
+    rewind(file);
+    made.size = fread(made.bytes, 1, sizeof made.bytes, file);
+    fclose(file);
+    CHECK(made.size == 128 + 4 * count);
+    snprintf(expected, sizeof expected,
+             "{'descr': '<f4', 'fortran_order': False, 'shape': %s, }", shape);
+    CHECK_MSG(memcmp(made.bytes, "\x93NUMPY\x01\x00\x76\x00", 10) == 0, "%s", shape);
+    CHECK_MSG(memcmp(made.bytes + 10, expected, strlen(expected)) == 0, "%.118s",
+              (const char *)made.bytes + 10);
+    CHECK(made.bytes[127] == '\n' && made.bytes[126] == ' ');
+    CHECK(parse(&a, error, sizeof error));
+    CHECK(a.ndim == ndim && a.count == count);
+    CHECK(a.data && memcmp(a.data, numbers, count * sizeof(float)) == 0);
+    for (int i = 0; i < ndim; i++) CHECK(a.dims[i] == dims[i]);
+    npy_free(&a);
+}
+
+static void test_write(void) {
+    const int64_t dims[4] = { 2, 3, 5, 300 }, none[2] = { 4, 0 };
+    test_written(0, dims, 1, "()");
+    test_written(1, dims, 2, "(2,)");
+    test_written(2, dims, 6, "(2, 3)");
+    test_written(4, dims, 9000, "(2, 3, 5, 300)");
+    test_written(2, none, 0, "(4, 0)");
+    CHECK(!npy_write(stdout, NULL, dims, 9));
+    CHECK(!npy_write(stdout, NULL, dims, -1));
+}
+
+/* A full disk is noticed, at the latest when the stream is flushed. */
+static void test_full(void) {
+    const int64_t dims[1] = { 1 };
+    const float number = 1.0f;
+    FILE *full = fopen("/dev/full", "wb");
+    if (!full) return;   /* not on this system */
+    CHECK(!npy_write(full, &number, dims, 1) || fflush(full) != 0);
+    fclose(full);
+}
+
+static void test_paths(void) {
+    char error[256] = "";
+    npy_array a;
+    CHECK(!npy_read("no/such/file.npy", &a, error, sizeof error));
+    CHECK(strstr(error, "cannot be opened: ") && !a.data);
+    CHECK(!npy_read(".", &a, error, sizeof error));
+    CHECK(strstr(error, "cannot be read: ") && !a.data);
+    CHECK(!npy_read("/dev/null", &a, error, sizeof error));
+    CHECK(strcmp(error, "is empty") == 0);
+}
+
+int main(void) {
+    test_types();
+    test_shapes();
+    test_fortran();
+    test_refused();
+    test_damage();
+    test_write();
+    test_full();
+    test_paths();
+    return test_summary();
+}
