@@ -115,10 +115,8 @@ for level in -O0 -O2; do
     build "clang++-c++17$level" clang++ c++17 $level implementation
 done
 build gcc-c11-O3-native gcc c11 -O3 implementation -march=native
-build clang-c11-O3-native clang c11 -O3 implementation -march=native
-build gcc-gnu17-O2 gcc gnu17 -O2 implementation
-build g++-c++11-O2 g++ c++11 -O2 implementation
-build g++-c++20-O2 g++ c++20 -O2 implementation
+build g++-c++11-O1 g++ c++11 -O1 implementation
+build g++-c++20-O0 g++ c++20 -O0 implementation
 
 for compiler in gcc clang; do
     build "declarations-$compiler-c99" $compiler c99 -O0 declarations
@@ -136,7 +134,6 @@ while read -r macros; do
     name=${macros//[ ()]/_}
     build "gcc-$name" gcc c99 -O0 implementation "${flags[@]}"
     build "clang-$name" clang c99 -O0 implementation "${flags[@]}"
-    build "g++-$name" g++ c++17 -O0 implementation "${flags[@]}"
 done <<'END'
 VIT_STATIC
 VIT_NO_STDIO
@@ -159,9 +156,11 @@ VIT_STATIC VIT_BARE_METAL
 VIT_BARE_METAL VIT_NO_PREPROCESS VIT_NO_SIMD
 VIT_API=extern
 END
+build g++-VIT_STATIC g++ c++17 -O0 implementation -DVIT_STATIC
+build g++-VIT_BARE_METAL g++ c++17 -O0 implementation -DVIT_BARE_METAL
 # With VIT_STATIC nothing may be left that only a missing option would use.
 for macro in VIT_NO_STDIO VIT_NO_MMAP VIT_NO_MALLOC VIT_NO_THREADS VIT_NO_SIMD VIT_NO_PREPROCESS; do
-    build "gcc-static-$macro" gcc c99 -O2 implementation -DVIT_STATIC -D$macro
+    build "gcc-static-$macro" gcc c99 -O0 implementation -DVIT_STATIC -D$macro
 done
 build gcc-own-malloc gcc c99 -O0 implementation -include stdlib.h \
     '-DVIT_MALLOC(size)=malloc(size)' '-DVIT_FREE(ptr)=free(ptr)'

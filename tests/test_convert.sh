@@ -9,7 +9,7 @@ BIN=${BIN:-.}
 CONVERT=$PWD/$BIN/tools/vit-convert
 INFO=$PWD/$BIN/tools/vit-info
 CHECKPOINTS=$PWD/tests/data/checkpoints
-work=$(mktemp -d)
+work=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d) # much is written and synced
 trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
 passed=0 failed=0
 

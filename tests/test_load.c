@@ -1,8 +1,7 @@
 /* test_load.c - opening models: good ones, and every way of being bad that we could think of.
  *
- *     test_load [WORK-FOLDER]        the folder takes a few small files; default build
- *
- * Files are built in memory by tiny_model.h, in blocks that end where the file ends.
+ * Files are built in memory by tiny_model.h, in blocks that end where the file ends; a few small
+ * ones go to build/.
  */
 #define VIT_IMPLEMENTATION
 #include "../vit.h"
@@ -12,7 +11,7 @@
 
 #include <stdbool.h>
 
-static const char *folder = "build";
+static const char *const folder = "build";
 
 /* --- helpers -------------------------------------------------------------- */
 
@@ -761,10 +760,7 @@ static void test_arguments(void) {
     tiny_free(&f);
 }
 
-int main(int argc, char **argv) {
-    if (argc > 1) {
-        folder = argv[1];
-    }
+int main(void) {
     test_good();
     test_without_optional_sections();
     test_zero_copy();
