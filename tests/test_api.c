@@ -1,8 +1,9 @@
 /* test_api.c - every public function: what it promises, what it refuses, what it never touches.
  *
- * Models are built in memory by tiny_model.h; test_load.c opens damaged ones. Allocation goes
- * through the counters below, so that each allocation can be made to fail in turn.
+ * Models are built in memory by tiny_model.h; test_load.c opens damaged ones. Allocation and the
+ * making of threads go through the counters below, so that each call can be made to fail in turn.
  */
+#include <pthread.h>
 #include <stddef.h>
 
 static void *counting_malloc(size_t size);
@@ -10,13 +11,23 @@ static void counting_free(void *block);
 #define VIT_MALLOC(size) counting_malloc(size)
 #define VIT_FREE(ptr) counting_free(ptr)
 
+static int failing_create(pthread_t *thread, void *(*start)(void *), void *arg);
+static int failing_mutex(pthread_mutex_t *mutex);
+static int failing_cond(pthread_cond_t *cond);
+#define pthread_create(thread, attributes, start, arg) failing_create(thread, start, arg)
+#define pthread_mutex_init(mutex, attributes) failing_mutex(mutex)
+#define pthread_cond_init(cond, attributes) failing_cond(cond)
+
 #define VIT_IMPLEMENTATION
 #include "../vit.h"
+
+#undef pthread_create
+#undef pthread_mutex_init
+#undef pthread_cond_init
 
 #include "test.h"
 #include "tiny_model.h"
 
-#include <pthread.h>
 #include <stdbool.h>
 
 static long blocks_live, blocks_made, blocks_until_failure = -1;
@@ -35,6 +46,24 @@ static void counting_free(void *block) {
         blocks_live--;
     }
     free(block);
+}
+
+static long thread_calls_until_failure = -1;
+
+static bool thread_call_fails(void) {
+    return thread_calls_until_failure >= 0 && thread_calls_until_failure-- == 0;
+}
+
+static int failing_create(pthread_t *thread, void *(*start)(void *), void *arg) {
+    return thread_call_fails() ? 11 : pthread_create(thread, NULL, start, arg);
+}
+
+static int failing_mutex(pthread_mutex_t *mutex) {
+    return thread_call_fails() ? 12 : pthread_mutex_init(mutex, NULL);
+}
+
+static int failing_cond(pthread_cond_t *cond) {
+    return thread_call_fails() ? 12 : pthread_cond_init(cond, NULL);
 }
 
 /* --- helpers -------------------------------------------------------------- */
@@ -218,6 +247,38 @@ static void test_config_derived(void) {
     c->patch_size = 1;
     c->img_height = c->img_width = 16384; /* 2^28 tokens */
     CHECK(vit_config_check(c, NULL) != VIT_OK);
+}
+
+/* Each field within its own limits, but not together. */
+static void test_config_products(void) {
+    tiny_options o = tiny_defaults();
+    vit_config c = o.config;
+    c.num_heads = 1024;
+    c.head_dim = 65;
+    config_refused(&c, "head_dim");
+    c = o.config;
+    c.patch_size = c.img_height = c.img_width = 1024;
+    c.in_chans = 17;
+    config_refused(&c, "patch");
+    c = o.config;
+    c.img_height = c.img_width = 1020; /* 65026 tokens */
+    c.mlp_dim = 262144;
+    config_refused(&c, "2^31");
+    c = o.config;
+    c.has_cls_token = 0;
+    config_refused(&c, "has_cls_token");
+    c = o.config;
+    c.has_dist_token = 1;
+    c.representation_dim = 8;
+    config_refused(&c, "representation_dim");
+    for (int i = 0; i < 3; i++) {
+        c = o.config;
+        c.std[i] = i ? (float)NAN : 0;
+        config_refused(&c, "std");
+        c = o.config;
+        c.mean[i] = (float)INFINITY;
+        config_refused(&c, "mean");
+    }
 }
 
 static void test_architecture(void) {
@@ -410,6 +471,13 @@ static void test_workspace_threads(void) {
     bench_close(&b);
 }
 
+static void serial_for(void *user, int count, vit_task *task, void *arg) {
+    (void)user;
+    for (int i = 0; i < count; i++) {
+        task(arg, i);
+    }
+}
+
 static void test_params(void) {
     bench b = bench_default();
     vit_session session;
@@ -434,6 +502,15 @@ static void test_params(void) {
         CHECK(vit_workspace_size(&b.model, &params) == 0);
     }
     CHECK(vit_workspace_size(NULL, NULL) == 0);
+    params = no_params();
+    params.executor.num_threads = 1000000; /* of no effect without a function */
+    CHECK(vit_workspace_size(&b.model, NULL) == vit_workspace_size(&b.model, &params));
+    params.executor.parallel_for = serial_for;
+    CHECK(vit_workspace_size(&b.model, &params) == 0);
+    params.executor.num_threads = -1;
+    CHECK(vit_workspace_size(&b.model, &params) == 0);
+    params.executor.num_threads = 0; /* the default: one */
+    CHECK(vit_workspace_size(&b.model, NULL) == vit_workspace_size(&b.model, &params));
     size_t size = vit_workspace_size(&b.model, NULL);
     void *room = tiny_allocate(size);
     CHECK(vit_session_init(NULL, &b.model, NULL, room, size) == VIT_ERROR_ARGUMENT);
@@ -504,6 +581,30 @@ static void test_headless(void) {
     CHECK(vit_classify(&b.model, &image, 2, top) == VIT_ERROR_ARGUMENT);
     CHECK(vit_label(&b.model, 0) == NULL);
     free(r.workspace);
+    bench_close(&b);
+}
+
+/* A model that is closed, or that never opened, is refused wherever it goes. */
+static void test_closed_model(void) {
+    bench b = bench_default();
+    vit_model closed = b.model;
+    vit_session session;
+    vit_prediction top;
+    uint8_t pixel[3] = {1, 2, 3};
+    float input[3 * 8 * 8];
+    vit_image image = {pixel, 1, 1, 0, VIT_PIXEL_RGB8};
+    vit_model_close(&closed);
+    vit_model_close(&closed);
+    vit_model_close(NULL);
+    CHECK(vit_workspace_size(&closed, NULL) == 0);
+    CHECK(vit_session_init(&session, &closed, NULL, input, sizeof input) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_preprocess_size(&closed, &image) == 0);
+    CHECK(vit_preprocess(&closed, &image, input, NULL, 0) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_classify(&closed, &image, 1, &top) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_label(&closed, 0) == NULL && vit_source(&closed)[0] == 0);
+    memset(&session, 0, sizeof session);
+    vit_outputs outputs = no_outputs();
+    CHECK(vit_forward(&session, input, 1, &outputs) == VIT_ERROR_ARGUMENT);
     bench_close(&b);
 }
 
@@ -655,6 +756,17 @@ static void test_selftest_fails(void) {
     bench_close(&b);
 }
 
+static void test_selftest_absent(void) {
+    tiny_options o = tiny_defaults();
+    o.config.selftest_tolerance = 0;
+    bench b = bench_open(&o);
+    runner r = runner_make(&b.model, NULL);
+    float input[3 * 8 * 8], output[5];
+    CHECK(vit_selftest(&r.session, input, output, NULL) == VIT_ERROR_UNSUPPORTED);
+    free(r.workspace);
+    bench_close(&b);
+}
+
 /* splitmix64 by hand: the first numbers for seed 7, and the range. */
 static void test_selftest_input(void) {
     tiny_options o = tiny_defaults();
@@ -664,6 +776,8 @@ static void test_selftest_input(void) {
     vit_selftest_input(&o.config, input);
     vit_selftest_input(&o.config, again);
     CHECK(memcmp(input, again, sizeof input) == 0);
+    CHECK(input[0] == -0x1.c341fp-3f && input[1] == -0x1.eecf1p-1f);
+    CHECK(input[2] == 0x1.9a61p-1f && input[3] == 0x1.53aebp-3f);
     for (size_t i = 0; i < sizeof input / sizeof input[0]; i++) {
         CHECK(input[i] >= -1.0f && input[i] < 1.0f);
         sum += (double)input[i];
@@ -841,10 +955,30 @@ static vit_result call_threads(bench *b) {
     return result;
 }
 
+static vit_result call_open_copy(bench *b) {
+    vit_model model;
+    vit_result result = vit_model_open("build/test_api.vit", VIT_OPEN_COPY, &model);
+    (void)b;
+    CHECK(result == VIT_OK || model.detail[0] != 0);
+    vit_model_close(&model);
+    return result;
+}
+
+static void write_model(const bench *b) {
+    FILE *file = fopen("build/test_api.vit", "wb");
+    if (!file || fwrite(b->file.data, 1, b->file.size, file) != b->file.size ||
+        fclose(file) != 0) {
+        printf("cannot write build/test_api.vit\n");
+        exit(2);
+    }
+}
+
 /* Each allocation in turn fails: a clean error, nothing leaked. */
 static void test_allocation_failures(void) {
-    static failing_call *const calls[] = {call_classify, call_preprocess, call_threads};
+    static failing_call *const calls[] = {call_classify, call_preprocess, call_threads,
+                                          call_open_copy};
     bench b = bench_default();
+    write_model(&b);
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
         int failures = 0;
         for (long n = 0; n < 100; n++) {
@@ -862,6 +996,7 @@ static void test_allocation_failures(void) {
         }
         CHECK(failures > 0);
     }
+    remove("build/test_api.vit");
     bench_close(&b);
 }
 
@@ -905,10 +1040,24 @@ static void test_pool_arguments(void) {
     vit_threads *pool = NULL;
     vit_executor executor;
     CHECK(vit_threads_create(-1, &pool, &executor) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_threads_create(VIT_MAX_THREADS + 1, &pool, &executor) == VIT_ERROR_ARGUMENT);
     CHECK(vit_threads_create(2, NULL, &executor) == VIT_ERROR_ARGUMENT);
     CHECK(vit_threads_create(2, &pool, NULL) == VIT_ERROR_ARGUMENT);
     vit_threads_destroy(NULL);
     CHECK(blocks_live == 0);
+}
+
+/* Each mutex, condition and thread in turn cannot be had. */
+static void test_pool_failures(void) {
+    for (long n = 0; n < 8; n++) {
+        vit_threads *pool = NULL;
+        vit_executor executor;
+        thread_calls_until_failure = n;
+        vit_result result = vit_threads_create(5, &pool, &executor);
+        thread_calls_until_failure = -1;
+        CHECK_MSG(result == VIT_ERROR_MEMORY, "call %ld: %s", n, vit_result_string(result));
+        CHECK(pool == NULL && blocks_live == 0);
+    }
 }
 
 /* Created, used (or not) and destroyed, quickly. */
@@ -996,6 +1145,7 @@ int main(void) {
     test_hash();
     test_config_ranges();
     test_config_derived();
+    test_config_products();
     test_architecture();
     test_packing();
     test_unpack_plain();
@@ -1004,12 +1154,14 @@ int main(void) {
     test_params();
     test_forward_arguments();
     test_headless();
+    test_closed_model();
     test_depth_0();
     test_output_sizes();
     test_nonfinite_input();
     test_no_allocation();
     test_selftest();
     test_selftest_fails();
+    test_selftest_absent();
     test_selftest_input();
     test_top_k();
     test_top_k_random();
@@ -1019,6 +1171,7 @@ int main(void) {
     test_allocation_failures();
     test_pool();
     test_pool_arguments();
+    test_pool_failures();
     test_pool_stress();
     test_shared();
     return test_summary();

@@ -374,6 +374,12 @@ static void test_magic_and_version(void) {
         refused("magic", &f, VIT_ERROR_MAGIC, NULL, NULL, NULL);
         f.data[i] ^= 0x20;
     }
+    tiny_file text;
+    text.size = 8;
+    text.data = tiny_aligned(8);
+    memcpy(text.data, "some tex", 8);
+    refused("a short text", &text, VIT_ERROR_MAGIC, NULL, NULL, NULL);
+    tiny_free(&text);
     tiny_put(f.data + VIT_HEADER_VERSION, 2, 4);
     tiny_rehash(&f);
     refused("version 2", &f, VIT_ERROR_VERSION, "2", NULL, NULL);

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -439,6 +440,33 @@ static bool is_input(const struct stat *target, const char *const *inputs, int n
     return false;
 }
 
+/* The temporary file being written, for the signal handler; "" while there is none. */
+static char unfinished[PATH_MAX];
+
+/* Ctrl-C shall not leave gigabytes behind. The signal's own action, restored by SA_RESETHAND,
+ * follows when this returns. */
+static void remove_unfinished(int number) {
+    if (unfinished[0]) unlink(unfinished);
+    raise(number);
+}
+
+/* Ignored signals stay ignored (nohup). One file is watched at a time: the latest. */
+static void watch_signals(const char *temporary) {
+    static const int numbers[] = { SIGHUP, SIGINT, SIGTERM };
+    struct sigaction action, old;
+    if (strlen(temporary) >= sizeof unfinished) return;
+    strcpy(unfinished, temporary);
+    memset(&action, 0, sizeof action);
+    action.sa_handler = remove_unfinished;
+    action.sa_flags = (int)SA_RESETHAND;
+    sigemptyset(&action.sa_mask);
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        if (sigaction(numbers[i], NULL, &old) == 0 && old.sa_handler == SIG_DFL) {
+            sigaction(numbers[i], &action, NULL);
+        }
+    }
+}
+
 /* Creates "TARGET.tmp-PID" (or -PID-1, ...) with the permissions of a new file, or of the file
  * that it will replace. */
 static bool open_temporary(cli_output *output, const struct stat *replaced) {
@@ -453,7 +481,10 @@ static bool open_temporary(cli_output *output, const struct stat *replaced) {
         if (descriptor < 0) break;
         if (replaced) (void)!fchmod(descriptor, replaced->st_mode & 0777);
         output->file = fdopen(descriptor, "wb");
-        if (output->file) return true;
+        if (output->file) {
+            watch_signals(output->temporary);
+            return true;
+        }
         close(descriptor);
         unlink(output->temporary);
         break;
@@ -463,8 +494,9 @@ static bool open_temporary(cli_output *output, const struct stat *replaced) {
     return false;
 }
 
-/* Frees everything; the file must be closed by then. */
+/* Frees everything; the file must be closed, and renamed or removed, by then. */
 static void output_clear(cli_output *output) {
+    if (output->temporary && strcmp(output->temporary, unfinished) == 0) unfinished[0] = '\0';
     free(output->path);
     free(output->temporary);
     output->file = NULL;
