@@ -35,7 +35,7 @@ help:
 define VARIANT
 build/$(2)/%.o: %.c
 	@mkdir -p $$(@D)
-	$$(CC) -std=c99 $$(WARNINGS) $$(CPPFLAGS) $$(CFLAGS) $(3) -I. -MMD -MP -c $$< -o $$@
+	$$(CC) -std=c99 $$(WARNINGS) $$(CPPFLAGS) $$(CFLAGS) $(3) -I. -Itools -MMD -MP -c $$< -o $$@
 
 build/$(2)/modules.a: $$(MODULES:%=build/$(2)/%.o)
 	@rm -f $$@

@@ -279,8 +279,8 @@ VIT_API vit_result vit_model_open_memory(const void *data, size_t size, unsigned
                                          vit_model *model);
 VIT_API void vit_model_close(vit_model *model);
 
-/* Compares every tensor with its checksum. VIT_ERROR_CORRUPT on the first that
-   differs; detail as in vit_model_open. */
+/* Compares every tensor with its checksum, and the gaps between them with zero.
+   VIT_ERROR_CORRUPT on the first that differs; detail as in vit_model_open. */
 VIT_API vit_result vit_model_verify(vit_model *model);
 
 /* Name of a class ("tabby, tabby cat"), or NULL when the file carries none. */
@@ -1641,9 +1641,17 @@ VIT_API const char *vit_source(const vit_model *model) {
 
 /* --- opening ----------------------------------------------------------------- */
 
+/* Bytes [from, to) of the file, which belong to nothing, must be zero. */
+static int vit__is_zero(const vit_model *model, uint64_t from, uint64_t to) {
+    for (; from < to; from++)
+        if (model->data[from]) return 0;
+    return 1;
+}
+
 VIT_API vit_result vit_model_verify(vit_model *model) {
+    uint64_t end = vit__u64(model->data + VIT_HEADER_META_SIZE);
+    int i, zero = 1;
     vit_tensor t;
-    int i;
     for (i = 0; vit_model_tensor(model, i, &t); i++) {
         vit_hash hash;
         vit_hash_init(&hash);
@@ -1653,7 +1661,11 @@ VIT_API vit_result vit_model_verify(vit_model *model) {
             vit__put(&text, ": its checksum differs");
             return VIT_ERROR_CORRUPT;
         }
+        zero &= vit__is_zero(model, end, t.offset);
+        end = t.offset + t.size;
     }
+    if (!zero || !vit__is_zero(model, end, model->size))
+        return vit__fail(model->detail, VIT_ERROR_CORRUPT, "a gap between tensors is not zero");
     return VIT_OK;
 }
 

@@ -18,7 +18,18 @@ checkpoint.
 
 `student --deadline HH:MM` (UTC) fits the learning-rate decay to the time that
 is left instead of to --epochs.  `student --help` lists the other settings; the
-defaults are the ones that made the bundled model.
+defaults are the ones that made the bundled model (which was trained with a
+deadline, so for fewer epochs: see README.md beside this file).
+
+Recipe.  A small convolutional network learns first (after airbench94, with
+Muon).  The ViT then sees randomly shifted, mirrored, zoomed and partly mixed
+images (CutMix, mixup), and learns from three things at once: the labels, the
+network's softened answers to the same images, and, through two training-only
+linear heads, the network's feature maps.  Its attention starts out looking at
+neighbouring patches, its patch projection as a whitening.  Hidden matrices are
+trained with Muon, the rest with AdamW; the learning rate is flat, then falls
+linearly to zero; the exported weights are an exponential moving average.  Only
+training images are learned from.
 
 `export` writes to OUT: cifar10_vit.pth (a state dict in float16 with timm's
 names), config.json (timm's hub form), test_logits.npy and test_labels.npy
@@ -778,7 +789,7 @@ def save_student(path, model, guide, muon, adam, gen, ema, step, spent, order, d
 def export(args):
     s = torch.load(os.path.join(args.work, "student.ckpt"))
     cfg, names = s["cfg"], class_names(args.data)
-    half = {k: v.half() for k, v in s["ema"].items()}
+    half = {k: v.half() for k, v in s["model" if args.raw else "ema"].items()}
     assert all(torch.isfinite(v).all() for v in half.values())
     model = ViT(**cfg).eval()
     # From here on only the rounded weights count.
@@ -872,6 +883,7 @@ def main():
     e.add_argument("data")
     e.add_argument("work")
     e.add_argument("out")
+    e.add_argument("--raw", action="store_true", help="the last weights, not their average")
     e.add_argument("--photo", nargs="*", default=[], help="also classify these image files")
     e.set_defaults(run=export)
     args = ap.parse_args()

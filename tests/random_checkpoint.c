@@ -221,7 +221,8 @@ static void put_header(FILE *file, int first, int last)
         tensor *t = &tensors[i];
         t->begin = offset;
         t->end = offset += elements(t) * (uint64_t)element_size();
-        used += (size_t)sprintf(text + used, ",\"%s\":{\"dtype\":\"%s\",\"shape\":[", t->name, dtype);
+        used += (size_t)sprintf(text + used, ",\"%s\":{\"dtype\":\"%s\",\"shape\":[", t->name,
+                                dtype);
         for (d = 0; d < t->ndim; d++)
             used += (size_t)sprintf(text + used, "%s%d", d ? "," : "", t->dims[d]);
         used += (size_t)sprintf(text + used, "],\"data_offsets\":[%llu,%llu]}",

@@ -113,7 +113,7 @@ mkdir -p elsewhere
 cp m.safetensors elsewhere/m.safetensors
 convert elsewhere/m.safetensors -o elsewhere/other.vit --set num_heads=2
 same first.vit elsewhere/other.vit
-if strings -n 6 first.vit | grep -q "$work"; then fail "an absolute path in the file"; else pass; fi
+if grep -aqF "$work" first.vit; then fail "an absolute path in the file"; else pass; fi
 
 # --- containers, wrappers, prefixes ----------------------------------------------------------
 

@@ -439,7 +439,7 @@ static void test_bad_configs(void)
         { "{\"pretrained_cfg\": 1}", "pretrained_cfg: expected an object, found 1" },
         { "{\"model_args\": {\"depth\": true}}", "model_args.depth: expected a whole number" },
         { "{\"model_args\": {\"qkv_bias\": 1}}", "model_args.qkv_bias: expected true or false" },
-        { "{\"model_args\": {\"img_size\": [1, 2, 3]}}", "img_size: expected n or [height, width]" },
+        { "{\"model_args\": {\"img_size\": [1, 2, 3]}}", "expected n or [height, width]" },
         { "{\"model_args\": {\"patch_size\": [16, 14]}}", "patches are square" },
         { "{\"model_args\": {\"mlp_ratio\": \"4\"}}", "mlp_ratio: expected a number, found 4" },
         { "{\"pretrained_cfg\": {\"mean\": 0.5}}", "pretrained_cfg.mean: expected a list" },

@@ -195,8 +195,8 @@ static inline size_t tiny_store(const vit_tensor *t, const float *values, unsign
     int rows = t->dims[0], depth = (int)(count / (size_t)rows);
     for (int row = 0; row < rows; row += 16) {
         int n = rows - row < 16 ? rows - row : 16;
-        bytes += vit_pack_panel(t->dtype, values + (size_t)row * (size_t)depth, n, depth,
-                                data ? data + bytes : NULL);
+        const float *from = values ? values + (size_t)row * (size_t)depth : NULL;
+        bytes += vit_pack_panel(t->dtype, from, n, depth, data ? data + bytes : NULL);
     }
     return bytes;
 }

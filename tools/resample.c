@@ -80,7 +80,7 @@ bool resample_positions(const float *from, int height, int width, float *to, int
 {
     const size_t depth = (size_t)dim, from_row = (size_t)width * depth;
     const size_t to_row = (size_t)new_width * depth;
-    float *middle = malloc((size_t)height * to_row * sizeof *middle);   /* [height, new_width, dim] */
+    float *middle = malloc((size_t)height * to_row * sizeof *middle); /* [height, new_width, dim] */
     filter across, down;
     bool good = middle && filter_make(&across, width, new_width);
     int y, x;

@@ -333,8 +333,8 @@ static bool check_told_size(const settings all[FROM_COUNT], settings_facts *fact
     }
     if (all[FROM_OPTIONS].given[SETTING_IMG_HEIGHT]) return true;
     if (is_square(facts->patches, &side))
-        return report_fail(r, "%s says img_size %.0fx%.0f, the tensors say %lldx%lld (pos_embed has "
-                           "%d patches of %d); --img-size decides", told->origin,
+        return report_fail(r, "%s says img_size %.0fx%.0f, the tensors say %lldx%lld (pos_embed "
+                           "has %d patches of %d); --img-size decides", told->origin,
                            told->value[SETTING_IMG_HEIGHT], told->value[SETTING_IMG_WIDTH],
                            (long long)side * patch, (long long)side * patch, facts->patches,
                            patch);
