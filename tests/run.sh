@@ -46,12 +46,8 @@ for source in tests/test_*.c; do
     run "$name.sanitized" "build/asan/tests/$name" tests/data
 done
 run test_api.threads build/tsan/tests/test_api tests/data
-run test_parity bash tests/test_parity.sh tools/vit-convert build/plain/tests/test_parity build/parity
-run test_parity.sanitized bash tests/test_parity.sh build/asan/tools/vit-convert \
-    build/asan/tests/test_parity build/parity.asan f32
 for script in tests/test_*.sh; do
     name=$(basename "$script" .sh)
-    [ "$name" = test_parity ] && continue # above
     run "$name" env BIN=. bash "$script"
     run "$name.sanitized" env BIN=build/asan bash "$script"
 done

@@ -136,7 +136,7 @@ void cli_progress_clear(cli_progress *progress);
 typedef struct cli_output {
     FILE *file;               /* write here                                           */
     char *path;               /* private                                              */
-    char *temporary;          /* private: NULL where the target is written directly   */
+    char *temporary;          /* what is being written; NULL: the target directly     */
 } cli_output;
 
 /* Refuses a target that is one of the inputs, under whatever name. */

@@ -36,28 +36,43 @@ static void sha256_expand(uint32_t w[64], const uint8_t *block)
     }
 }
 
-/* v holds a..h; one round computes the new a and e and shifts the rest down. */
-static void sha256_round(uint32_t v[8], uint32_t key)
+/* One round: only d and h get new values; the caller renames instead of moving the rest. */
+static inline void sha256_round(uint32_t a, uint32_t b, uint32_t c, uint32_t *d, uint32_t e,
+                                uint32_t f, uint32_t g, uint32_t *h, uint32_t key)
 {
-    uint32_t a = v[0], e = v[4];
     uint32_t s1 = sha256_rotate(e, 6) ^ sha256_rotate(e, 11) ^ sha256_rotate(e, 25);
     uint32_t s0 = sha256_rotate(a, 2) ^ sha256_rotate(a, 13) ^ sha256_rotate(a, 22);
-    uint32_t choice = (e & v[5]) ^ (~e & v[6]);
-    uint32_t majority = (a & v[1]) ^ (a & v[2]) ^ (v[1] & v[2]);
-    uint32_t t = v[7] + s1 + choice + key;
-    memmove(v + 1, v, 7 * sizeof *v);
-    v[4] += t;
-    v[0] = t + s0 + majority;
+    uint32_t t = *h + s1 + (g ^ (e & (f ^ g))) + key;
+    *d += t;
+    *h = t + s0 + ((a & b) | (c & (a | b)));
 }
 
 static void sha256_block(sha256 *s, const uint8_t *block)
 {
-    uint32_t w[64] = { 0 }, v[8];
+    uint32_t w[64] = { 0 };
+    uint32_t a = s->state[0], b = s->state[1], c = s->state[2], d = s->state[3];
+    uint32_t e = s->state[4], f = s->state[5], g = s->state[6], h = s->state[7];
     int i;
     sha256_expand(w, block);
-    memcpy(v, s->state, sizeof v);
-    for (i = 0; i < 64; i++) sha256_round(v, sha256_constants[i] + w[i]);
-    for (i = 0; i < 8; i++) s->state[i] += v[i];
+    for (i = 0; i < 64; i++) w[i] += sha256_constants[i];
+    for (i = 0; i < 64; i += 8) {
+        sha256_round(a, b, c, &d, e, f, g, &h, w[i]);
+        sha256_round(h, a, b, &c, d, e, f, &g, w[i + 1]);
+        sha256_round(g, h, a, &b, c, d, e, &f, w[i + 2]);
+        sha256_round(f, g, h, &a, b, c, d, &e, w[i + 3]);
+        sha256_round(e, f, g, &h, a, b, c, &d, w[i + 4]);
+        sha256_round(d, e, f, &g, h, a, b, &c, w[i + 5]);
+        sha256_round(c, d, e, &f, g, h, a, &b, w[i + 6]);
+        sha256_round(b, c, d, &e, f, g, h, &a, w[i + 7]);
+    }
+    s->state[0] += a;
+    s->state[1] += b;
+    s->state[2] += c;
+    s->state[3] += d;
+    s->state[4] += e;
+    s->state[5] += f;
+    s->state[6] += g;
+    s->state[7] += h;
 }
 
 void sha256_init(sha256 *s)
