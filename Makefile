@@ -69,7 +69,7 @@ demo:
 	examples/classify examples/cat.jpg
 
 TEST_BINARIES = $(TESTS:%=build/plain/%) $(TESTS:%=build/asan/%) $(PROGRAMS:%=build/asan/%) \
-                build/tsan/tests/test_api
+                build/tsan/tests/test_api build/tsan/tests/test_random
 
 test:
 	@sh tools/install-packages.sh test

@@ -584,6 +584,7 @@ enum {
     VIT_HEADER_FILE_SIZE = 16,
     VIT_HEADER_META_SIZE = 24,
     VIT_HEADER_CHECKSUM = 32,
+    VIT_HEADER_RESERVED = 40,
     VIT_HEADER_SIZE = 64,
 
     VIT_SECTION_REQUIRED = 8,
@@ -1224,8 +1225,10 @@ static int64_t vit__largest_row(const vit_config *c) {
 
 VIT_API vit_result vit_config_check(vit_config *config, char detail[VIT_MAX_DETAIL]) {
     vit_config *c = config;
-    vit_result result = vit__check_ranges(c, detail);
+    vit_result result;
     int i;
+    if (!c) return vit__fail(detail, VIT_ERROR_ARGUMENT, "config is NULL");
+    result = vit__check_ranges(c, detail);
     if (result) return result;
     c->grid_height = c->img_height / c->patch_size;
     c->grid_width = c->img_width / c->patch_size;
@@ -1249,8 +1252,9 @@ VIT_API vit_result vit_config_check(vit_config *config, char detail[VIT_MAX_DETA
     if (!c->has_cls_token)
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED, "has_cls_token = 0 is not supported");
     for (i = 0; i < c->in_chans; i++)
-        if (!vit__is_finite(c->mean[i]) || !vit__is_finite(c->std[i]) || c->std[i] == 0.0f)
-            return vit__fail(detail, VIT_ERROR_CORRUPT, "mean or std is not finite, or std is 0");
+        if (!vit__is_finite(c->mean[i]) || !vit__is_finite(c->std[i]) || !(c->std[i] > 0.0f))
+            return vit__fail(detail, VIT_ERROR_CORRUPT,
+                             "mean or std is not finite, or std is not above 0");
     return VIT_OK;
 }
 
@@ -1338,6 +1342,14 @@ static vit_result vit__fail_name(char *detail, vit_result result, const char *be
     return result;
 }
 
+/* Bytes that the format keeps for later, or that lie between tensors. */
+static int vit__is_zero(const unsigned char *bytes, uint64_t size) {
+    size_t i;
+    for (i = 0; i < size; i++)
+        if (bytes[i]) return 0;
+    return 1;
+}
+
 /* Magic, version, sizes, and the checksum over everything but the tensors' data. */
 static vit_result vit__check_header(vit_model *model) {
     /* A copy: the bytes of a mapped file could change between check and use. */
@@ -1362,6 +1374,8 @@ static vit_result vit__check_header(vit_model *model) {
         return vit__fail_int(model->detail,
                              model->size < file_size ? VIT_ERROR_TRUNCATED : VIT_ERROR_CORRUPT,
                              "file size", file_size, model->size);
+    if (!vit__is_zero(header + VIT_HEADER_RESERVED, VIT_HEADER_SIZE - VIT_HEADER_RESERVED))
+        return vit__fail(model->detail, VIT_ERROR_CORRUPT, "reserved bytes are not zero");
     meta_size = vit__u64(header + VIT_HEADER_META_SIZE);
     num_sections = vit__u32(header + VIT_HEADER_NUM_SECTIONS);
     if (meta_size < VIT_HEADER_SIZE || meta_size > file_size ||
@@ -1390,9 +1404,9 @@ static vit_result vit__read_section(vit_model *model, const unsigned char *entry
         return required ? vit__fail_name(model->detail, VIT_ERROR_UNSUPPORTED, "section \"", entry,
                                          8, "\" is required, but not known to this vit.h")
                         : VIT_OK;
-    if (sections[i].at)
+    if (sections[i].at || required > 1)
         return vit__fail_name(model->detail, VIT_ERROR_CORRUPT, "section \"", entry, 8,
-                              "\" is there twice");
+                              required > 1 ? "\" has an unknown flag" : "\" is there twice");
     if (i == VIT__DATA) {
         begin = meta_size;
         end = model->size;
@@ -1472,9 +1486,10 @@ static vit_result vit__read_field(vit_model *model, const unsigned char *record,
     if (*seen >> i & 1)
         return vit__fail_name(model->detail, VIT_ERROR_CORRUPT, "field \"", record, 24,
                               "\" is there twice");
-    if (record[VIT_FIELD_TYPE] != vit__fields[i].is_float)
+    if (record[VIT_FIELD_TYPE] != vit__fields[i].is_float || record[VIT_FIELD_REQUIRED] > 1 ||
+        !vit__is_zero(record + VIT_FIELD_REQUIRED + 1, 2))
         return vit__fail_name(model->detail, VIT_ERROR_CORRUPT, "field \"", record, 24,
-                              "\" has the wrong type");
+                              "\" has the wrong type or flags");
     memcpy((char *)&model->config + vit__fields[i].offset, &bits, 4);
     *seen |= (uint64_t)1 << i;
     return VIT_OK;
@@ -1543,6 +1558,10 @@ static vit_result vit__check_tensor(vit_model *model, const unsigned char *entry
         found.layout != expected.layout || found.ndim != expected.ndim ||
         memcmp(found.dims, expected.dims, sizeof found.dims) != 0)
         return vit__fail_tensor(model, &expected, &found);
+    if (!vit__is_zero(entry + VIT_TENSOR_DIMS + 16, 4) ||
+        !vit__is_zero(entry + VIT_TENSOR_CHECKSUM + 8, 8))
+        return vit__fail_name(model->detail, VIT_ERROR_CORRUPT, "", entry, 64,
+                              ": reserved bytes are not zero");
     if (found.size != expected.size)
         return vit__fail_int(model->detail, VIT_ERROR_CORRUPT, expected.name, expected.size,
                              found.size);
@@ -1583,9 +1602,9 @@ static vit_result vit__check_tensors(vit_model *model, const vit__section *direc
 static vit_result vit__read_normalisation(vit_model *model) {
     const size_t size = (size_t)model->config.in_chans * sizeof(float);
     vit_tensor t;
-    vit__read_tensor(model, model->tensors + VIT__MEAN * VIT_TENSOR_SIZE, &t);
+    vit__read_tensor(model, model->tensors + (size_t)VIT__MEAN * (size_t)VIT_TENSOR_SIZE, &t);
     memcpy(model->config.mean, t.data, size);
-    vit__read_tensor(model, model->tensors + VIT__STD * VIT_TENSOR_SIZE, &t);
+    vit__read_tensor(model, model->tensors + (size_t)VIT__STD * (size_t)VIT_TENSOR_SIZE, &t);
     memcpy(model->config.std, t.data, size);
     return vit_config_check(&model->config, model->detail);
 }
@@ -1593,24 +1612,32 @@ static vit_result vit__read_normalisation(vit_model *model) {
 /* --- strings ----------------------------------------------------------------- */
 
 /* Every offset points into a section that ends with a NUL: every string ends. */
-static vit_result vit__check_strings(vit_model *model, const vit__section *section) {
+static vit_result vit__check_strings(vit_model *model, const vit__section *section,
+                                     const char *name) {
+    vit__text text;
     uint32_t i;
     if (!section->at || section->count == 0) return VIT_OK;
     if (section->size < 4 * (uint64_t)section->count + 1 || section->at[section->size - 1] != 0)
-        return vit__fail(model->detail, VIT_ERROR_CORRUPT, "the labels are cut off");
+        return vit__fail_name(model->detail, VIT_ERROR_CORRUPT, "section \"",
+                              (const unsigned char *)name, 8, "\" is cut off");
     for (i = 0; i < section->count; i++) {
         const uint32_t offset = vit__u32(section->at + 4 * (size_t)i);
-        if (offset < 4 * (uint64_t)section->count || offset >= section->size)
-            return vit__fail_int(model->detail, VIT_ERROR_CORRUPT,
-                                 "a label's offset, at most", section->size - 1, offset);
+        if (offset < 4 * (uint64_t)section->count || offset >= section->size) {
+            text = vit__say(model->detail, "section \"");
+            vit__put(&text, name);
+            vit__put(&text, "\": the offset of string ");
+            vit__put_int(&text, i);
+            vit__put(&text, " is outside of it");
+            return VIT_ERROR_CORRUPT;
+        }
     }
     return VIT_OK;
 }
 
 static vit_result vit__read_strings(vit_model *model, const vit__section *sections) {
     const vit__section *source = &sections[VIT__SOURCE];
-    vit_result result = vit__check_strings(model, &sections[VIT__LABELS]);
-    if (!result) result = vit__check_strings(model, &sections[VIT__SYNSETS]);
+    vit_result result = vit__check_strings(model, &sections[VIT__LABELS], "labels");
+    if (!result) result = vit__check_strings(model, &sections[VIT__SYNSETS], "synsets");
     if (result) return result;
     if (source->at && (source->size == 0 || source->at[source->size - 1] != 0))
         return vit__fail(model->detail, VIT_ERROR_CORRUPT, "section \"source\" is cut off");
@@ -1641,13 +1668,6 @@ VIT_API const char *vit_source(const vit_model *model) {
 
 /* --- opening ----------------------------------------------------------------- */
 
-/* Bytes [from, to) of the file, which belong to nothing, must be zero. */
-static int vit__is_zero(const vit_model *model, uint64_t from, uint64_t to) {
-    for (; from < to; from++)
-        if (model->data[from]) return 0;
-    return 1;
-}
-
 VIT_API vit_result vit_model_verify(vit_model *model) {
     uint64_t end = vit__u64(model->data + VIT_HEADER_META_SIZE);
     int i, zero = 1;
@@ -1661,10 +1681,10 @@ VIT_API vit_result vit_model_verify(vit_model *model) {
             vit__put(&text, ": its checksum differs");
             return VIT_ERROR_CORRUPT;
         }
-        zero &= vit__is_zero(model, end, t.offset);
+        zero &= vit__is_zero(model->data + end, t.offset - end);
         end = t.offset + t.size;
     }
-    if (!zero || !vit__is_zero(model, end, model->size))
+    if (!zero || !vit__is_zero(model->data + end, model->size - end))
         return vit__fail(model->detail, VIT_ERROR_CORRUPT, "a gap between tensors is not zero");
     return VIT_OK;
 }

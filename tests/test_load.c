@@ -531,6 +531,9 @@ static void test_strings(void) {
         tiny_file f = build_small();
         unsigned char *entry = tiny_find_section(&f, tags[t]);
         size_t bytes = (size_t)tiny_get(entry + VIT_SECTION_BYTES, 8);
+        tiny_put(tiny_section_data(&f, tags[t]), bytes, 4); /* the first byte beyond */
+        tiny_rehash(&f);
+        refused_somehow("string at the end of its section", &f, NULL);
         unsigned char *end = tiny_section_data(&f, tags[t]) + bytes;
         end[-1] = 'x';
         tiny_rehash(&f);
@@ -639,6 +642,12 @@ static void test_field_records(void) {
     memcpy(record, "depth\0\0\0\0\0", 10);
     tiny_rehash(&f);
     refused_somehow("depth twice, embed_dim never", &f, NULL);
+    tiny_free(&f);
+    tiny_options o = tiny_defaults();
+    o.config.depth = 1;
+    o.extra_field = "depth"; /* the value that it has already */
+    f = tiny_build(&o);
+    refused_somehow("depth twice", &f, "depth");
     tiny_free(&f);
 }
 
