@@ -9,6 +9,7 @@ BIN=${BIN:-.}
 CONVERT=$PWD/$BIN/tools/vit-convert
 INFO=$PWD/$BIN/tools/vit-info
 CHECKPOINTS=$PWD/tests/data/checkpoints
+ROOT=$PWD
 work=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d) # much is written and synced
 trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
 passed=0 failed=0
@@ -435,6 +436,19 @@ printf '\x55' | dd of=kept.vit bs=1 seek=$(($(stat -c %s kept.vit) - 200)) conv=
 if convert kept.vit --to safetensors -o damaged.safetensors; then fail "unpacks damaged weights"
 elif grep -q "its checksum differs" err && [ ! -e damaged.safetensors ]; then pass
 else fail "message of damaged weights"; fi
+
+# A flipped weight in a stored zip entry is found by the zip's own checksum. The file is taken as
+# m.safetensors: content decides, not the suffix.
+cp "$ROOT/tests/data/fixtures/plain/model.pth" m.safetensors
+cp "$ROOT/tests/data/fixtures/plain/config.json" .
+accepts
+damage() { # FILE OFFSET
+    printf '\x55' | dd of="$1" bs=1 seek="$2" conv=notrunc 2>/dev/null
+}
+damage m.safetensors $(($(stat -c %s m.safetensors) / 2))
+refuses 1 "CRC"
+rm config.json
+random
 
 # --- the command line ------------------------------------------------------------------------
 

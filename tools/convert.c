@@ -561,6 +561,13 @@ static bool open_output(conversion *c, cli_output *output, report *r)
     return report_fail(r, "expected the name of a file, found a pipe or a device");
 }
 
+/* A zip's checksums: a damaged weight must not become a model that looks healthy. */
+static bool verify_checkpoint(conversion *c, report *r)
+{
+    char error[CHECKPOINT_ERROR_SIZE];
+    return checkpoint_verify(c->checkpoint, error, sizeof error) || checkpoint_failed(r, error);
+}
+
 static bool write_output(conversion *c, report *r)
 {
     conversion_stream s;
@@ -569,7 +576,7 @@ static bool write_output(conversion *c, report *r)
     s.c = c;
     s.allow_nonfinite = c->all[FROM_OPTIONS].value[SETTING_ALLOW_NONFINITE] != 0;
     if (!open_output(c, &s.output, r)) return false;
-    if (!make_provenance(c, r) || !write_stream(&s, r)) {
+    if (!verify_checkpoint(c, r) || !make_provenance(c, r) || !write_stream(&s, r)) {
         cli_output_abandon(&s.output);
         return false;
     }
