@@ -6,7 +6,7 @@ set -eu
 
 # package:proof that it is there (a command, or a file)
 demo="gcc:gcc libc6-dev:/usr/include/stdio.h libstb-dev:/usr/include/stb/stb_image.h"
-test="$demo g++:g++ clang:clang gcc-arm-none-eabi:arm-none-eabi-gcc file:file"
+test="$demo g++:g++ clang:clang gcc-arm-none-eabi:arm-none-eabi-gcc"
 
 case "${1-}" in
 demo) wanted=$demo ;;
