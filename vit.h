@@ -2868,6 +2868,7 @@ typedef struct vit__linear {
     const float *a;              /* [rows, depth] */
     size_t lda;
     vit__output out;             /* [rows, cols] */
+    int first_panel, end_panel;  /* which of the result's columns are wanted: usually all */
     int num_tasks;
 } vit__linear;
 
@@ -2898,15 +2899,16 @@ static void vit__gemm(const vit__linear *l, int row, int row_end, int panel, int
    there are too few columns to share out evenly, they own rows. */
 static void vit__linear_task(void *arg, int index) {
     const vit__linear *l = (const vit__linear *)arg;
-    const int panels = vit__ceil_div(l->cols, 16), tile_rows = l->kernels->tile_rows;
+    const int panels = l->end_panel - l->first_panel, tile_rows = l->kernels->tile_rows;
     const int tiles = vit__ceil_div(l->rows, tile_rows);
     int first, end;
     if (panels >= 6 * l->num_tasks || panels >= tiles) {
         end = vit__share(panels, index, l->num_tasks, &first);
-        vit__gemm(l, 0, l->rows, first, end);
+        vit__gemm(l, 0, l->rows, l->first_panel + first, l->first_panel + end);
     } else {
         end = vit__share(tiles, index, l->num_tasks, &first);
-        vit__gemm(l, first * tile_rows, vit__min(end * tile_rows, l->rows), 0, panels);
+        vit__gemm(l, first * tile_rows, vit__min(end * tile_rows, l->rows), l->first_panel,
+                  l->end_panel);
     }
 }
 
@@ -2925,6 +2927,7 @@ static void vit__linear_init(vit__linear *l, const vit_session *s, const vit_ten
     l->out.c = c;
     l->out.ldc = (size_t)l->cols;
     l->out.bias = bias;
+    l->end_panel = vit__ceil_div(l->cols, 16);
     l->num_tasks = s->params.executor.num_threads;
 }
 
@@ -3061,7 +3064,8 @@ typedef struct vit__attention {
     const float *qkv;   /* [batch, N, 3, H, head_dim] */
     float *context;     /* [batch, N, H, head_dim]    */
     float *maps;        /* [batch, H, N, N] or NULL   */
-    int batch, num_tasks;
+    int batch, queries; /* of each image, the first so many tokens ask: N or fewer */
+    int num_tasks;
 } vit__attention;
 
 /* Floats of scratch that one task needs: panels of k and v, a tile of scores. */
@@ -3166,7 +3170,7 @@ static void vit__attention_task(void *arg, int index) {
     const vit__attention *job = (const vit__attention *)arg;
     const vit_config *c = &job->session->model->config;
     const int tile = vit__kernels_of(job->session)->tile_rows;
-    const int tiles = vit__ceil_div(c->num_tokens, tile); /* of each head */
+    const int tiles = vit__ceil_div(job->queries, tile); /* of each head */
     float *scratch = job->session->attn + (size_t)index * job->session->attn_stride;
     int current = -1, t;
     const int end = vit__share(job->batch * c->num_heads * tiles, index, job->num_tasks, &t);
@@ -3175,80 +3179,141 @@ static void vit__attention_task(void *arg, int index) {
     for (; t < end; t++) {
         const int first = t % tiles * tile;
         if (t / tiles != current) vit__attention_begin(job, current = t / tiles, scratch, &head);
-        vit__attention_rows(c, &head, first, vit__min(tile, c->num_tokens - first));
+        vit__attention_rows(c, &head, first, vit__min(tile, job->queries - first));
     }
 }
 
-/* qkv in scratch to context in y. */
-static void vit__attend(const vit_session *s, int batch, float *maps) {
+/* qkv in scratch to context in y, of the first `queries` tokens of each image. */
+static void vit__attend(const vit_session *s, int batch, int queries, float *maps) {
     vit__attention job;
     job.session = s;
     job.qkv = s->scratch;
     job.context = s->y;
     job.maps = maps;
     job.batch = batch;
+    job.queries = queries;
     job.num_tasks = s->params.executor.num_threads;
     vit__parallel_for(s, job.num_tasks, vit__attention_task, &job);
 }
 
 /* --- transformer block ------------------------------------------------------------ */
 
-/* norm, then the branch's first layer: y = norm(x), scratch = linear(y). */
-static void vit__norm_linear(const vit_session *s, int block, int batch, int norm, int weight,
+/* Which rows of a [batch, N, width] tensor a step works on: all of them, or one
+   token of each image. Only the latter are needed behind the last attention,
+   because the head reads no other. */
+typedef struct vit__view {
+    int first, step, rows; /* rows first, first + step, ... */
+} vit__view;
+
+static vit__view vit__all_tokens(const vit_session *s, int batch) {
+    vit__view view;
+    view.first = 0;
+    view.step = 1;
+    view.rows = batch * s->model->config.num_tokens;
+    return view;
+}
+
+static vit__view vit__one_token(const vit_session *s, int batch, int token) {
+    vit__view view;
+    view.first = token;
+    view.step = s->model->config.num_tokens;
+    view.rows = batch;
+    return view;
+}
+
+/* norm, then the branch's first layer: y = norm(x), scratch = linear(y), both
+   without gaps between the rows of the view. The caller runs the layer. */
+static void vit__norm_linear(const vit_session *s, int block, vit__view view, int norm, int weight,
                              vit__linear *l) {
     const vit_config *c = &s->model->config;
-    const int rows = batch * c->num_tokens, has_bias = weight != VIT__QKV_WEIGHT || c->has_qkv_bias;
+    const size_t dim = (size_t)c->embed_dim;
+    const int has_bias = weight != VIT__QKV_WEIGHT || c->has_qkv_bias;
     vit_tensor w, b;
     vit__block_tensor(s->model, block, norm, &w);
     vit__block_tensor(s->model, block, norm + 1, &b);
-    vit__layernorm(s, &w, &b, s->x, (size_t)c->embed_dim, rows, s->y);
-    vit__trace_block(s, block, norm == VIT__NORM1_WEIGHT ? ".norm1" : ".norm2", s->y, batch,
-                     c->embed_dim);
+    vit__layernorm(s, &w, &b, s->x + (size_t)view.first * dim, (size_t)view.step * dim, view.rows,
+                   s->y);
     vit__block_tensor(s->model, block, weight, &w);
     vit__block_tensor(s->model, block, weight + 1, &b);
-    vit__linear_init(l, s, &w, has_bias ? vit__floats(&b) : NULL, s->y, (size_t)c->embed_dim, rows,
+    vit__linear_init(l, s, &w, has_bias ? vit__floats(&b) : NULL, s->y, dim, view.rows,
                      s->scratch);
 }
 
 /* The branch's last layer, added to the residual stream: x += linear(a). A trace
    wants to see the summand first; it then goes through `spare`, with the same
    two additions. */
-static void vit__linear_residual(const vit_session *s, int block, int batch, int weight,
-                                 const char *name, const float *a, float *spare) {
+static void vit__linear_residual(const vit_session *s, int block, vit__view view, int weight,
+                                 const char *name, const float *a, size_t lda, float *spare) {
     const vit_config *c = &s->model->config;
-    const int rows = batch * c->num_tokens, traced = s->params.trace != NULL;
+    const size_t dim = (size_t)c->embed_dim;
     vit_tensor w, b;
     vit__linear l;
     vit__block_tensor(s->model, block, weight, &w);
     vit__block_tensor(s->model, block, weight + 1, &b);
-    vit__linear_init(&l, s, &w, vit__floats(&b), a, (size_t)vit__depth_of(&w), rows,
-                     traced ? spare : s->x);
-    l.out.add = !traced;
+    vit__linear_init(&l, s, &w, vit__floats(&b), a, lda, view.rows,
+                     s->x + (size_t)view.first * dim);
+    l.out.ldc = (size_t)view.step * dim;
+    l.out.add = 1;
+    if (s->params.trace) { /* then the view is of all tokens */
+        l.out.c = spare;
+        l.out.add = 0;
+    }
     vit__linear_run(s, &l);
-    if (!traced) return;
-    vit__trace_block(s, block, name, spare, batch, c->embed_dim);
-    vit__kernels_of(s)->add(s->x, s->x, spare, rows * c->embed_dim);
+    if (!s->params.trace) return;
+    vit__trace_block(s, block, name, spare, view.rows / c->num_tokens, c->embed_dim);
+    vit__kernels_of(s)->add(s->x, s->x, spare, view.rows * c->embed_dim);
 }
 
-/* x += attn.proj(attention(attn.qkv(norm1(x)))) */
-static void vit__attn(const vit_session *s, int block, int batch, float *maps) {
+/* attn.qkv: k and v of every token, q of those that ask. */
+static void vit__qkv(const vit_session *s, int batch, int queries, vit__linear *all) {
     const vit_config *c = &s->model->config;
     const int width = c->num_heads * c->head_dim;
+    vit__linear q = *all;
+    int token;
+    if (queries < c->num_tokens) all->first_panel = width / 16;
+    vit__linear_run(s, all);
+    if (queries == c->num_tokens) return;
+    q.end_panel = vit__ceil_div(width, 16);
+    q.rows = batch;
+    q.lda *= (size_t)c->num_tokens;
+    q.out.ldc *= (size_t)c->num_tokens;
+    for (token = 0; token < queries; token++) {
+        vit__linear_run(s, &q);
+        q.a += c->embed_dim;
+        q.out.c += 3 * width;
+    }
+}
+
+/* x += attn.proj(attention(attn.qkv(norm1(x)))), for the first `queries` tokens. */
+static void vit__attn(const vit_session *s, int block, int batch, int queries, float *maps) {
+    const vit_config *c = &s->model->config;
+    const int width = c->num_heads * c->head_dim;
+    const size_t ld = (size_t)width;
     vit__linear qkv;
-    vit__norm_linear(s, block, batch, VIT__NORM1_WEIGHT, VIT__QKV_WEIGHT, &qkv);
-    vit__linear_run(s, &qkv);
+    int token;
+    vit__norm_linear(s, block, vit__all_tokens(s, batch), VIT__NORM1_WEIGHT, VIT__QKV_WEIGHT,
+                     &qkv);
+    vit__trace_block(s, block, ".norm1", s->y, batch, c->embed_dim);
+    vit__qkv(s, batch, queries, &qkv);
     vit__trace_block(s, block, ".attn.qkv", s->scratch, batch, 3 * width);
-    vit__attend(s, batch, maps);
+    vit__attend(s, batch, queries, maps);
     vit__trace_block(s, block, ".attn.context", s->y, batch, width);
-    vit__linear_residual(s, block, batch, VIT__PROJ_WEIGHT, ".attn.proj", s->y, s->scratch);
+    if (queries == c->num_tokens)
+        vit__linear_residual(s, block, vit__all_tokens(s, batch), VIT__PROJ_WEIGHT, ".attn.proj",
+                             s->y, ld, s->scratch);
+    else
+        for (token = 0; token < queries; token++)
+            vit__linear_residual(s, block, vit__one_token(s, batch, token), VIT__PROJ_WEIGHT, "",
+                                 s->y + (size_t)token * ld, ld * (size_t)c->num_tokens, NULL);
     vit__trace_block(s, block, ".attn", s->x, batch, c->embed_dim);
 }
 
 /* x += mlp.fc2(gelu(mlp.fc1(norm2(x)))) */
-static void vit__mlp(const vit_session *s, int block, int batch) {
+static void vit__mlp(const vit_session *s, int block, int batch, vit__view view) {
     const vit_config *c = &s->model->config;
     vit__linear fc1;
-    vit__norm_linear(s, block, batch, VIT__NORM2_WEIGHT, VIT__FC1_WEIGHT, &fc1);
+    vit__norm_linear(s, block, view, VIT__NORM2_WEIGHT, VIT__FC1_WEIGHT, &fc1);
+    vit__trace_block(s, block, ".norm2", s->y, batch, c->embed_dim);
     if (s->params.trace) { /* once more, without the activation, to be seen */
         vit__linear_run(s, &fc1);
         vit__trace_block(s, block, ".mlp.fc1", s->scratch, batch, c->mlp_dim);
@@ -3256,8 +3321,21 @@ static void vit__mlp(const vit_session *s, int block, int batch) {
     fc1.out.gelu = 1;
     vit__linear_run(s, &fc1);
     vit__trace_block(s, block, ".mlp.act", s->scratch, batch, c->mlp_dim);
-    vit__linear_residual(s, block, batch, VIT__FC2_WEIGHT, ".mlp.fc2", s->scratch, s->y);
+    vit__linear_residual(s, block, view, VIT__FC2_WEIGHT, ".mlp.fc2", s->scratch,
+                         (size_t)c->mlp_dim, s->y);
     vit__trace_block(s, block, "", s->x, batch, c->embed_dim);
+}
+
+/* Block `block`, of which only the first `queries` tokens of each image are read
+   by what follows: all N, or, in the last block, those that the head reads. */
+static void vit__block(const vit_session *s, int block, int batch, int queries, float *maps) {
+    int token;
+    vit__attn(s, block, batch, queries, maps);
+    if (queries == s->model->config.num_tokens)
+        vit__mlp(s, block, batch, vit__all_tokens(s, batch));
+    else
+        for (token = 0; token < queries; token++)
+            vit__mlp(s, block, batch, vit__one_token(s, batch, token));
 }
 
 /* --- head --------------------------------------------------------------------------- */
@@ -3430,11 +3508,12 @@ static void vit__forward_batch(const vit_session *s, const float *input, int bat
                                const vit_outputs *out) {
     const vit_config *c = &s->model->config;
     const int map_block = (out->attention_block ? out->attention_block : c->depth) - 1;
+    const int wanted = out->tokens || s->params.trace ? c->num_tokens : c->num_prefix_tokens;
     int i;
     vit__patch_embed(s, input, batch);
     for (i = 0; i < c->depth; i++) {
-        vit__attn(s, i, batch, i == map_block ? out->attention : NULL);
-        vit__mlp(s, i, batch);
+        float *maps = i == map_block ? out->attention : NULL;
+        vit__block(s, i, batch, i < c->depth - 1 || maps ? c->num_tokens : wanted, maps);
     }
     if (out->tokens) vit__final_tokens(s, batch, out->tokens);
     else if (s->params.trace) vit__final_tokens(s, batch, s->y);
