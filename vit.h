@@ -2842,19 +2842,21 @@ static void vit__stem_tensor(const vit_model *m, int row, vit_tensor *t) {
     vit_model_tensor(m, vit__count(&m->config, vit__stem_specs, row), t);
 }
 
+/* The first tensor of a block. */
+static int vit__block_start(const vit_config *c, int block) {
+    return vit__count(c, vit__stem_specs, VIT__NUM_STEM) +
+           vit__count(c, vit__block_specs, VIT__NUM_BLOCK) * block;
+}
+
 static void vit__block_tensor(const vit_model *m, int block, int row, vit_tensor *t) {
     const vit_config *c = &m->config;
-    const int stem = vit__count(c, vit__stem_specs, VIT__NUM_STEM);
-    const int each = vit__count(c, vit__block_specs, VIT__NUM_BLOCK);
-    vit_model_tensor(m, stem + block * each + vit__count(c, vit__block_specs, row), t);
+    vit_model_tensor(m, vit__block_start(c, block) + vit__count(c, vit__block_specs, row), t);
 }
 
 /* The tail begins where block number `depth` would. */
 static void vit__tail_tensor(const vit_model *m, int row, vit_tensor *t) {
     const vit_config *c = &m->config;
-    const int stem = vit__count(c, vit__stem_specs, VIT__NUM_STEM);
-    const int each = vit__count(c, vit__block_specs, VIT__NUM_BLOCK);
-    vit_model_tensor(m, stem + c->depth * each + vit__count(c, vit__tail_specs, row), t);
+    vit_model_tensor(m, vit__block_start(c, c->depth) + vit__count(c, vit__tail_specs, row), t);
 }
 
 VIT__INLINE const float *vit__floats(const vit_tensor *t) { return (const float *)t->data; }

@@ -29,6 +29,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../tools/cli.h"
+
 #define IMAGE_FILE_ERROR_SIZE 256
 #define IMAGE_FILE_MAX_BYTES ((size_t)256 << 20)      /* of a file                        */
 #define IMAGE_FILE_MAX_PIXELS ((int64_t)1 << 27)      /* 134 million                      */
@@ -521,45 +523,15 @@ static bool image_file_decode(const void *data, size_t size, unsigned flags, ima
     return good;
 }
 
-/* All of a file or pipe, malloc'ed; one byte more than the limit shows that there is too much. */
-static uint8_t *image_file__slurp(const image_file__job *job, FILE *file, size_t *size) {
-    size_t capacity = 1 << 16;
-    uint8_t *data = malloc(capacity);
-    *size = 0;
-    while (data) {
-        *size += fread(data + *size, 1, capacity - *size, file);
-        if (*size < capacity || capacity > IMAGE_FILE_MAX_BYTES) break;
-        capacity *= 2;
-        uint8_t *larger = realloc(data, capacity);
-        if (!larger) free(data);
-        data = larger;
-    }
-    if (!data) {
-        image_file__fail(job, "out of memory");
-    } else if (ferror(file)) {
-        snprintf(job->error, job->error_size, "cannot be read: %s", strerror(errno));
-        free(data);
-        data = NULL;
-    }
-    return data;
-}
-
 /* Loads the file at path, or standard input for "-"; otherwise as image_file_decode. */
 static bool image_file_load(const char *path, unsigned flags, image_file *image, char *error,
                             size_t error_size) {
-    image_file__job job = { NULL, 0, error, error_size };
-    FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
-    uint8_t *data;
+    unsigned char *data;
     size_t size;
     bool good;
     memset(image, 0, sizeof *image);
-    if (!file) {
-        snprintf(error, error_size, "cannot be opened: %s", strerror(errno));
-        return false;
-    }
-    data = image_file__slurp(&job, file, &size);
-    if (file != stdin) fclose(file);
-    good = data && image_file_decode(data, size, flags, image, error, error_size);
+    if (!cli_read_all(path, IMAGE_FILE_MAX_BYTES, &data, &size, error, error_size)) return false;
+    good = image_file_decode(data, size, flags, image, error, error_size);
     free(data);
     return good;
 }

@@ -27,20 +27,8 @@ static float random_float(void) {
     return (float)(random_bits() >> 8) / 8388608.0f - 1.0f;
 }
 
-static float from_bits(uint32_t bits) {
-    float x;
-    memcpy(&x, &bits, 4);
-    return x;
-}
-
-static uint32_t to_bits(float x) {
-    uint32_t bits;
-    memcpy(&bits, &x, 4);
-    return bits;
-}
-
 static bool same_float(float a, float b) {
-    return to_bits(a) == to_bits(b) || (a != a && b != b);
+    return vit__bits(a) == vit__bits(b) || (a != a && b != b);
 }
 
 /* Distance from got to wanted in units of wanted's last place. */
@@ -131,12 +119,12 @@ static void test_sqrt(bool all) {
     long wrong = 0;
     uint32_t step = all ? 1 : 9973;
     for (uint64_t bits = 0; bits <= 0x7f800000u; bits += step) {
-        float x = from_bits((uint32_t)bits);
+        float x = vit__float((uint32_t)bits);
         wrong += !same_float(vit__sqrt(x), sqrtf(x));
     }
     for (int i = -2000; i <= 2000; i++) { /* around squares and powers of two */
         for (int exponent = -149; exponent <= 127; exponent++) {
-            float x = from_bits(to_bits((float)ldexp(1, exponent)) + (uint32_t)i);
+            float x = vit__float(vit__bits((float)ldexp(1, exponent)) + (uint32_t)i);
             wrong += x >= 0 && !same_float(vit__sqrt(x), sqrtf(x));
         }
         float square = (float)i * (float)i;
@@ -145,7 +133,7 @@ static void test_sqrt(bool all) {
     CHECK_MSG(wrong == 0, "%ld square roots differ", wrong);
     CHECK(same_float(vit__sqrt(-1), (float)NAN) && same_float(vit__sqrt((float)NAN), (float)NAN));
     CHECK(vit__sqrt((float)INFINITY) == (float)INFINITY);
-    CHECK(to_bits(vit__sqrt(-0.0f)) == 0x80000000u && to_bits(vit__sqrt(0.0f)) == 0);
+    CHECK(vit__bits(vit__sqrt(-0.0f)) == 0x80000000u && vit__bits(vit__sqrt(0.0f)) == 0);
 }
 
 /* --- fused multiply-add ----------------------------------------------------- */
@@ -165,12 +153,12 @@ static void one_fma(float a, float b, float c) {
 
 static void test_fma_random(void) {
     for (int i = 0; i < 3000000; i++) { /* any bits at all: NaN, infinities, subnormals */
-        one_fma(from_bits(random_bits()), from_bits(random_bits()), from_bits(random_bits()));
+        one_fma(vit__float(random_bits()), vit__float(random_bits()), vit__float(random_bits()));
     }
     for (int i = 0; i < 3000000; i++) { /* near cancellation, where double rounding would show */
         float a = random_float(), b = random_float(), product = a * b;
         one_fma(a, b, -product);
-        one_fma(a, b, from_bits(to_bits(-product) + random_bits() % 5 - 2));
+        one_fma(a, b, vit__float(vit__bits(-product) + random_bits() % 5 - 2));
         one_fma(a, b, (float)ldexp((double)random_float(), (int)(random_bits() % 80) - 60));
     }
     for (int i = 0; i < 1000000; i++) { /* results below the smallest normal number */
@@ -204,7 +192,7 @@ static void test_fma_edges(void) {
     for (int i = 0; i < COUNT; i++) {
         for (int j = 0; j < COUNT; j++) {
             for (int k = 0; k < COUNT; k++) {
-                one_fma(from_bits(edges[i]), from_bits(edges[j]), from_bits(edges[k]));
+                one_fma(vit__float(edges[i]), vit__float(edges[j]), vit__float(edges[k]));
             }
         }
     }
@@ -236,7 +224,7 @@ static void test_f16_all(void) {
         double wanted = half_value(h);
         float got = vit__f16_to_f32((uint16_t)h);
         bool nan = wanted != wanted;
-        wrong += nan ? got == got : (double)got != wanted || to_bits(got) >> 31 != h >> 15;
+        wrong += nan ? got == got : (double)got != wanted || vit__bits(got) >> 31 != h >> 15;
         uint16_t again = vit__f32_to_f16(got);
         back += nan ? (again & 0x7c00) != 0x7c00 || (again & 0x3ff) == 0 : again != h;
     }
@@ -252,18 +240,18 @@ static void test_f16_rounding(void) {
         float tie = (float)((low + high) / 2);
         uint32_t even = h & 1 ? h + 1 : h;
         for (uint32_t s = 0; s <= 0x8000; s += 0x8000) {
-            uint32_t sign = s << 16, bits = to_bits(tie);
-            wrong += vit__f32_to_f16(from_bits(sign | bits)) != (s | even);
-            wrong += vit__f32_to_f16(from_bits(sign | (bits + 1))) != (s | (h + 1));
-            wrong += vit__f32_to_f16(from_bits(sign | (bits - 1))) != (s | h);
+            uint32_t sign = s << 16, bits = vit__bits(tie);
+            wrong += vit__f32_to_f16(vit__float(sign | bits)) != (s | even);
+            wrong += vit__f32_to_f16(vit__float(sign | (bits + 1))) != (s | (h + 1));
+            wrong += vit__f32_to_f16(vit__float(sign | (bits - 1))) != (s | h);
         }
     }
     CHECK_MSG(wrong == 0, "%ld roundings to f16 are wrong", wrong);
     CHECK(vit__f32_to_f16(65520) == 0x7c00 && vit__f32_to_f16(65519.996f) == 0x7bff);
     CHECK(vit__f32_to_f16(3e38f) == 0x7c00 && vit__f32_to_f16(-(float)INFINITY) == 0xfc00);
-    CHECK((vit__f32_to_f16(from_bits(0x7f800001)) & 0x7fff) > 0x7c00);
-    CHECK((vit__f32_to_f16(from_bits(0xffffffff)) & 0x7fff) > 0x7c00);
-    CHECK(vit__f32_to_f16(from_bits(1)) == 0 && vit__f32_to_f16(from_bits(0x80000001)) == 0x8000);
+    CHECK((vit__f32_to_f16(vit__float(0x7f800001)) & 0x7fff) > 0x7c00);
+    CHECK((vit__f32_to_f16(vit__float(0xffffffff)) & 0x7fff) > 0x7c00);
+    CHECK(vit__f32_to_f16(vit__float(1)) == 0 && vit__f32_to_f16(vit__float(0x80000001)) == 0x8000);
 }
 
 static void test_bf16(void) {
@@ -271,17 +259,17 @@ static void test_bf16(void) {
     for (uint32_t h = 0; h < 65536; h++) {
         float x = vit__bf16_to_f32((uint16_t)h);
         bool nan = (h & 0x7fff) > 0x7f80;
-        wrong += to_bits(x) != h << 16;
+        wrong += vit__bits(x) != h << 16;
         wrong += nan ? (vit__f32_to_bf16(x) & 0x7fff) <= 0x7f80 : vit__f32_to_bf16(x) != h;
         if ((h & 0x7fff) < 0x7f80) { /* finite: the tie goes to even */
-            wrong += vit__f32_to_bf16(from_bits(h << 16 | 0x8000)) != (h & 1 ? h + 1 : h);
-            wrong += vit__f32_to_bf16(from_bits(h << 16 | 0x8001)) != h + 1;
-            wrong += vit__f32_to_bf16(from_bits(h << 16 | 0x7fff)) != h;
+            wrong += vit__f32_to_bf16(vit__float(h << 16 | 0x8000)) != (h & 1 ? h + 1 : h);
+            wrong += vit__f32_to_bf16(vit__float(h << 16 | 0x8001)) != h + 1;
+            wrong += vit__f32_to_bf16(vit__float(h << 16 | 0x7fff)) != h;
         }
     }
     CHECK_MSG(wrong == 0, "%ld conversions of bf16 are wrong", wrong);
-    CHECK((vit__f32_to_bf16(from_bits(0x7f800001)) & 0x7fff) > 0x7f80);
-    CHECK((vit__f32_to_bf16(from_bits(0x7fffffff)) & 0x7fff) > 0x7f80);
+    CHECK((vit__f32_to_bf16(vit__float(0x7f800001)) & 0x7fff) > 0x7f80);
+    CHECK((vit__f32_to_bf16(vit__float(0x7fffffff)) & 0x7fff) > 0x7f80);
 }
 
 /* --- kernels: every tier against the scalar one --------------------------------- */
@@ -295,7 +283,7 @@ static void fill(float *x, int n, float scale, int special) {
         x[i] = scale * random_float();
     }
     if (special >= 0 && n > 0) {
-        x[random_bits() % (uint32_t)n] = from_bits(specials[special]);
+        x[random_bits() % (uint32_t)n] = vit__float(specials[special]);
     }
 }
 

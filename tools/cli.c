@@ -571,6 +571,42 @@ void cli_output_abandon(cli_output *output) {
     output_clear(output);
 }
 
+/* Nothing is known of a pipe's size, so the block doubles until it holds everything. */
+static unsigned char *read_stream(FILE *file, size_t limit, size_t *size) {
+    size_t capacity = 1 << 16;
+    unsigned char *data = malloc(capacity);
+    *size = 0;
+    while (data) {
+        *size += fread(data + *size, 1, capacity - *size, file);
+        if (*size < capacity || capacity > limit) break;
+        unsigned char *larger = capacity <= SIZE_MAX / 2 ? realloc(data, capacity * 2) : NULL;
+        if (!larger) free(data);
+        data = larger;
+        capacity *= 2;
+    }
+    return data;
+}
+
+bool cli_read_all(const char *path, size_t limit, unsigned char **data, size_t *size, char *error,
+                  size_t error_size) {
+    FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
+    *data = NULL;
+    if (!file) {
+        snprintf(error, error_size, "cannot be opened: %s", strerror(errno));
+        return false;
+    }
+    *data = read_stream(file, limit, size);
+    if (!*data) {
+        snprintf(error, error_size, "out of memory");
+    } else if (ferror(file)) {
+        snprintf(error, error_size, "cannot be read: %s", strerror(errno));
+        free(*data);
+        *data = NULL;
+    }
+    if (file != stdin) fclose(file);
+    return *data != NULL;
+}
+
 /* ------------------------------------------------------------------------- */
 /* The bundled model                                                         */
 /* ------------------------------------------------------------------------- */

@@ -147,6 +147,11 @@ bool cli_output_commit(cli_output *output, char *error, size_t error_size);
 /* Closes, and removes what was written so far. */
 void cli_output_abandon(cli_output *output);
 
+/* All of a file or pipe ("-": standard input), malloc'ed. Reading ends soon after `limit` bytes,
+ * so *size above it shows that there is too much. On failure *data is NULL and error says why. */
+bool cli_read_all(const char *path, size_t limit, unsigned char **data, size_t *size, char *error,
+                  size_t error_size);
+
 /* The bundled model, wherever the program is run from: beside the executable (../models, or
  * ../share/vit where it is installed), in ./models, or in VIT_MODEL_DIR if that was defined.
  * malloc'ed; NULL: not found, or no memory. */

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli.h"
+
 #define MAGIC "\x93NUMPY"
 
 enum { MAGIC_SIZE = 6, MAX_HEADER = 65536 };
@@ -341,40 +343,13 @@ void npy_free(npy_array *array) {
 /* Files                                                                     */
 /* ------------------------------------------------------------------------- */
 
-/* The rest of a file, malloc'ed; pipes too, so nothing is known of its size. */
-static bool read_all(const reader *r, FILE *file, unsigned char **data, size_t *size) {
-    size_t capacity = 1 << 16, used = 0;
-    unsigned char *bytes = malloc(capacity);
-    while (bytes) {
-        used += fread(bytes + used, 1, capacity - used, file);
-        if (used < capacity) break;
-        unsigned char *larger = capacity < NPY_MAX_BYTES && capacity <= SIZE_MAX / 2
-                                    ? realloc(bytes, capacity * 2) : NULL;
-        if (!larger) free(bytes);
-        bytes = larger;
-        capacity *= 2;
-    }
-    if (!bytes) return fail(r, "out of memory");
-    if (ferror(file)) {
-        free(bytes);
-        return fail(r, "cannot be read: %s", strerror(errno));
-    }
-    *data = bytes;
-    *size = used;
-    return true;
-}
-
 bool npy_read(const char *path, npy_array *array, char *error, size_t error_size) {
-    reader r = { NULL, NULL, error, error_size };
-    unsigned char *data = NULL;
-    size_t size = 0;
+    unsigned char *data;
+    size_t size;
     bool good;
-    FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
     memset(array, 0, sizeof *array);
-    if (!file) return fail(&r, "cannot be opened: %s", strerror(errno));
-    good = read_all(&r, file, &data, &size);
-    if (file != stdin) fclose(file);
-    good = good && npy_parse(data, size, array, error, error_size);
+    if (!cli_read_all(path, SIZE_MAX / 4, &data, &size, error, error_size)) return false;
+    good = npy_parse(data, size, array, error, error_size);
     free(data);
     return good;
 }
