@@ -21,7 +21,6 @@
 #ifndef IMAGE_FILE_H
 #define IMAGE_FILE_H
 
-#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -1,7 +1,6 @@
 /* npy.c - see npy.h. The format is described in NumPy's NEP 1. */
 #include "npy.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
