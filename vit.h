@@ -364,6 +364,31 @@ typedef struct vit_executor {
    speed and changes no bit of the outputs. */
 typedef void vit_trace(void *user, const char *name, const float *data, const int shape[4]);
 
+/* The steps of a forward pass, for timing them: X(enumerator, value, name). */
+#define VIT_PHASE_LIST(X)                                                      \
+    X(VIT_PHASE_END, 0, "end")                 /* the pass is over             */ \
+    X(VIT_PHASE_PATCH_EMBED, 1, "patch_embed") /* im2col, GEMM, positions      */ \
+    X(VIT_PHASE_NORM, 2, "norm")               /* LayerNorm, input conversion  */ \
+    X(VIT_PHASE_QKV, 3, "qkv")                                                 \
+    X(VIT_PHASE_ATTENTION, 4, "attention")     /* scores, softmax, values      */ \
+    X(VIT_PHASE_PROJ, 5, "proj")                                               \
+    X(VIT_PHASE_FC1, 6, "fc1")                 /* with the activation          */ \
+    X(VIT_PHASE_FC2, 7, "fc2")                                                 \
+    X(VIT_PHASE_HEAD, 8, "head")               /* final norm, pooling, head    */
+
+typedef enum vit_phase {
+#define VIT_X(name, value, text) name = value,
+    VIT_PHASE_LIST(VIT_X)
+#undef VIT_X
+    VIT_NUM_PHASES = 9
+} vit_phase;
+
+VIT_API const char *vit_phase_name(vit_phase phase);
+
+/* Called on the calling thread whenever a phase begins, which ends the one
+   before; VIT_PHASE_END comes last. Take the time in it: the library has no clock. */
+typedef void vit_on_phase(void *user, vit_phase phase);
+
 /* Zero-initialise, then set what you need: zero always means the default. */
 typedef struct vit_params {
     int max_batch;         /* images computed together; default 1                */
@@ -371,6 +396,8 @@ typedef struct vit_params {
     vit_executor executor; /* default: everything on the calling thread          */
     vit_trace *trace;      /* default: none                                      */
     void *trace_user;
+    vit_on_phase *on_phase; /* default: none                                     */
+    void *phase_user;
 } vit_params;
 
 /* Everything a forward pass writes to. One session serves one thread at a time. */
@@ -905,6 +932,17 @@ VIT_API const char *vit_result_string(vit_result result) {
 #undef VIT_X
     }
     return "unknown result";
+}
+
+VIT_API const char *vit_phase_name(vit_phase phase) {
+    switch (phase) {
+#define VIT_X(name, value, text)                                               \
+    case name: return text;
+        VIT_PHASE_LIST(VIT_X)
+#undef VIT_X
+    case VIT_NUM_PHASES: break;
+    }
+    return "unknown phase";
 }
 
 /* --- checksum: XXH64 ------------------------------------------------------- */
@@ -2805,6 +2843,10 @@ static const vit__kernels *vit__kernels_of(const vit_session *s) {
     return (const vit__kernels *)s->kernels;
 }
 
+static void vit__phase(const vit_session *s, vit_phase phase) {
+    if (s->params.on_phase) s->params.on_phase(s->params.phase_user, phase);
+}
+
 /* Part `index` of `count` equal shares of n things: [first, return value). */
 static int vit__share(int n, int index, int count, int *first) {
     *first = (int)((int64_t)n * index / count);
@@ -3040,6 +3082,7 @@ static void vit__patch_embed(const vit_session *s, const float *input, int batch
     const int rows = batch * c->num_patches;
     vit_tensor weight, bias;
     vit__linear proj;
+    vit__phase(s, VIT_PHASE_PATCH_EMBED);
     vit__im2col(s, input, batch, s->scratch);
     vit__stem_tensor(s->model, VIT__PATCH_WEIGHT, &weight);
     vit__stem_tensor(s->model, VIT__PATCH_BIAS, &bias);
@@ -3232,10 +3275,12 @@ static void vit__norm_linear(const vit_session *s, int block, vit__view view, in
     const size_t dim = (size_t)c->embed_dim;
     const int has_bias = weight != VIT__QKV_WEIGHT || c->has_qkv_bias;
     vit_tensor w, b;
+    vit__phase(s, VIT_PHASE_NORM);
     vit__block_tensor(s->model, block, norm, &w);
     vit__block_tensor(s->model, block, norm + 1, &b);
     vit__layernorm(s, &w, &b, s->x + (size_t)view.first * dim, (size_t)view.step * dim, view.rows,
                    s->y);
+    vit__phase(s, weight == VIT__QKV_WEIGHT ? VIT_PHASE_QKV : VIT_PHASE_FC1);
     vit__block_tensor(s->model, block, weight, &w);
     vit__block_tensor(s->model, block, weight + 1, &b);
     vit__linear_init(l, s, &w, has_bias ? vit__floats(&b) : NULL, s->y, dim, view.rows,
@@ -3251,6 +3296,7 @@ static void vit__linear_residual(const vit_session *s, int block, vit__view view
     const size_t dim = (size_t)c->embed_dim;
     vit_tensor w, b;
     vit__linear l;
+    vit__phase(s, weight == VIT__PROJ_WEIGHT ? VIT_PHASE_PROJ : VIT_PHASE_FC2);
     vit__block_tensor(s->model, block, weight, &w);
     vit__block_tensor(s->model, block, weight + 1, &b);
     vit__linear_init(&l, s, &w, vit__floats(&b), a, lda, view.rows,
@@ -3299,6 +3345,7 @@ static void vit__attn(const vit_session *s, int block, int batch, int queries, f
     vit__trace_block(s, block, ".norm1", s->y, batch, c->embed_dim);
     vit__qkv(s, batch, queries, &qkv);
     vit__trace_block(s, block, ".attn.qkv", s->scratch, batch, 3 * width);
+    vit__phase(s, VIT_PHASE_ATTENTION);
     vit__attend(s, batch, queries, maps);
     vit__trace_block(s, block, ".attn.context", s->y, batch, width);
     if (queries == c->num_tokens)
@@ -3518,9 +3565,11 @@ static void vit__forward_batch(const vit_session *s, const float *input, int bat
         float *maps = i == map_block ? out->attention : NULL;
         vit__block(s, i, batch, i < c->depth - 1 || maps ? c->num_tokens : wanted, maps);
     }
+    vit__phase(s, VIT_PHASE_HEAD);
     if (out->tokens) vit__final_tokens(s, batch, out->tokens);
     else if (s->params.trace) vit__final_tokens(s, batch, s->y);
     if (out->logits || out->embedding) vit__head(s, batch, out->logits, out->embedding);
+    vit__phase(s, VIT_PHASE_END);
 }
 
 VIT__INLINE float *vit__advance(float *p, uint64_t n) { return p ? p + (size_t)n : NULL; }
