@@ -13,7 +13,7 @@ WARNINGS = -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wun
            -Wmissing-prototypes
 LDLIBS   = -lpthread -lm
 
-PROGRAMS = tools/vit-convert tools/vit-info tools/vit-run examples/classify examples/evaluate
+PROGRAMS = tools/vit-bench tools/vit-convert tools/vit-info tools/vit-run examples/classify examples/evaluate
 MODULES  = $(patsubst %.c,%,$(filter-out tools/vit-%.c,$(wildcard tools/*.c)))
 TESTS    = $(patsubst %.c,%,$(wildcard tests/test_*.c))
 
@@ -82,7 +82,7 @@ install: all
 	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/bin \
 	    $(DESTDIR)$(PREFIX)/share/pkgconfig $(DESTDIR)$(PREFIX)/share/vit
 	install -m 644 vit.h $(DESTDIR)$(PREFIX)/include
-	install -m 755 tools/vit-convert tools/vit-info tools/vit-run $(DESTDIR)$(PREFIX)/bin
+	install -m 755 tools/vit-bench tools/vit-convert tools/vit-info tools/vit-run $(DESTDIR)$(PREFIX)/bin
 	install -m 755 examples/classify $(DESTDIR)$(PREFIX)/bin/vit-classify
 	install -m 755 examples/evaluate $(DESTDIR)$(PREFIX)/bin/vit-evaluate
 	install -m 644 models/cifar10-vit.vit $(DESTDIR)$(PREFIX)/share/vit
@@ -91,7 +91,7 @@ install: all
 
 uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/include/vit.h $(DESTDIR)$(PREFIX)/share/pkgconfig/vit.pc \
-	    $(addprefix $(DESTDIR)$(PREFIX)/bin/,vit-convert vit-info vit-run vit-classify vit-evaluate) \
+	    $(addprefix $(DESTDIR)$(PREFIX)/bin/,vit-bench vit-convert vit-info vit-run vit-classify vit-evaluate) \
 	    $(DESTDIR)$(PREFIX)/share/vit/cifar10-vit.vit
 
 clean:

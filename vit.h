@@ -324,16 +324,27 @@ VIT_API vit_result vit_preprocess(const vit_model *model, const vit_image *image
 
 /* --- sessions ------------------------------------------------------------- */
 
-/* Kernel families, slowest first. */
+/* Tiers of kernels, slowest first: X(enumerator, value, name). A CPU need not
+   have all that come before its best one. */
+#define VIT_ISA_LIST(X)                                                        \
+    X(VIT_ISA_AUTO, 0, "auto")               /* the best of this CPU and build */ \
+    X(VIT_ISA_SCALAR, 1, "scalar")           /* plain C                        */ \
+    X(VIT_ISA_AVX2, 2, "avx2")               /* AVX2 FMA F16C: Haswell, Zen    */ \
+    X(VIT_ISA_AVX_VNNI, 3, "avx-vnni")       /* Alder Lake, Zen 5              */ \
+    X(VIT_ISA_AVX512, 4, "avx512")           /* F BW DQ VL: Skylake-SP         */ \
+    X(VIT_ISA_AVX512_VNNI, 5, "avx512-vnni") /* Cascade Lake                   */ \
+    X(VIT_ISA_AVX512_BF16, 6, "avx512-bf16") /* Cooper Lake, Zen 4             */
+
 typedef enum vit_isa {
-    VIT_ISA_AUTO = 0,   /* the best this CPU and this build can do               */
-    VIT_ISA_SCALAR = 1, /* plain C                                               */
-    VIT_ISA_AVX2 = 2,   /* AVX2, FMA, F16C        Haswell 2013, Zen              */
-    VIT_ISA_AVX512 = 3  /* AVX-512 F BW DQ VL     Skylake-SP 2017, Zen 4         */
+#define VIT_X(name, value, text) name = value,
+    VIT_ISA_LIST(VIT_X)
+#undef VIT_X
+    VIT_NUM_ISAS = 7
 } vit_isa;
 
-/* The best tier here; VIT_ISA_SCALAR at least. */
+/* The best tier here, VIT_ISA_SCALAR at least; and whether there is this one. */
 VIT_API vit_isa vit_detect_isa(void);
+VIT_API int vit_has_isa(vit_isa isa);
 VIT_API const char *vit_isa_name(vit_isa isa);
 
 /* Bring your own threads: call task(arg, i) once for every i in [0, count), in
@@ -493,8 +504,12 @@ VIT_API void vit_threads_destroy(vit_threads *threads);
 
 typedef enum vit_dtype {
     VIT_F32 = 0,
-    VIT_F16 = 1, /* IEEE binary16 */
-    VIT_BF16 = 2 /* upper half of an f32 */
+    VIT_F16 = 1,  /* IEEE binary16                                               */
+    VIT_BF16 = 2, /* upper half of an f32; the layer's input is rounded to it too */
+    VIT_I8 = 3,   /* int8, a scale for each row of the weight; the layer's input */
+                  /* is quantised to 8 bits too, token by token                  */
+    VIT_I4 = 4,   /* 4 bits, a binary16 scale for each 32 weights                */
+    VIT_NUM_DTYPES = 5
 } vit_dtype;
 
 /* How a tensor's numbers lie in the file; see >>format. */
@@ -521,8 +536,9 @@ typedef struct vit_tensor {
 VIT_API vit_result vit_config_check(vit_config *config, char detail[VIT_MAX_DETAIL]);
 
 /* The tensors that an architecture consists of, in file order: name, layout,
-   dims of number `index` (dtype is VIT_F32 where only that is allowed, else
-   `dtype`). Returns 0 when index is past the last. */
+   dims of number `index` (dtype is VIT_F32 where only that is allowed: plain
+   tensors, int8 with K outside of its limits; else `dtype`). Returns 0 when index
+   is past the last. */
 VIT_API int vit_architecture_tensor(const vit_config *config, vit_dtype dtype, int index,
                                     vit_tensor *tensor);
 
@@ -599,7 +615,13 @@ VIT_API uint64_t vit_hash_final(const vit_hash *hash);
    in panels of 16, each panel K deep, missing rows zero:
       f32, f16   [ceil(N / 16)][K][16]
       bf16       [ceil(N / 16)][ceil(K / 2)][16][2]: pairs of consecutive k, as
-                 dot-product instructions take them; an odd K is padded with zero */
+                 dot-product instructions take them; an odd K is padded with zero
+      int8       [ceil(N / 16)] of: i8 q[ceil(K / 4)][16][4], quads of consecutive
+                 k, padded with zero; f32 scale[16]; i32 sum over k of q[16].
+                 w = q * scale; 4 <= K <= 65536
+      int4       [ceil(N / 16)][ceil(K / 32)] of: f16 scale[16]; u8 q[16][16], where
+                 q[j][n] holds weight 2 j of column n in its lower four bits and
+                 2 j + 1 in its upper; w = (q - 8) * scale; padded with q = 8 */
 
 #define VIT_FILE_MAGIC "\x89VIT\r\n\x1a\n"
 #define VIT_FILE_VERSION 1
@@ -776,6 +798,17 @@ int memcmp(const void *a, const void *b, size_t size);
 #else
 #    define VIT__AVX512 0
 #endif
+/* Instructions that compilers and their assemblers learned late. */
+#if VIT__AVX2 && (defined(__clang__) ? __clang_major__ >= 12 : __GNUC__ >= 11)
+#    define VIT__AVXVNNI 1
+#else
+#    define VIT__AVXVNNI 0
+#endif
+#if VIT__AVX512 && (defined(__clang__) ? __clang_major__ >= 9 : __GNUC__ >= 10)
+#    define VIT__AVX512BF16 1
+#else
+#    define VIT__AVX512BF16 0
+#endif
 
 /* g++ 12 warns inside its own avx512 headers (gcc bug 105593). */
 #if VIT__AVX2
@@ -795,14 +828,17 @@ int memcmp(const void *a, const void *b, size_t size);
    the file. Vector types must not cross its border; plain C bodies may. */
 #define VIT__PRAGMA(...) _Pragma(#__VA_ARGS__)
 #define VIT__TARGET_AVX2 "avx2,fma,f16c"
+#define VIT__TARGET_AVXVNNI VIT__TARGET_AVX2 ",avxvnni"
+#define VIT__TARGET_AVX512 VIT__TARGET_AVX2 ",avx512f,avx512bw,avx512dq,avx512vl" VIT__TARGET_WIDE
+#define VIT__TARGET_AVX512_VNNI VIT__TARGET_AVX512 ",avx512vnni"
+#define VIT__TARGET_AVX512_BF16 VIT__TARGET_AVX512_VNNI ",avx512bf16"
 #if VIT__AVX2 && defined(__clang__)
-#    define VIT__TARGET_AVX512 "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl"
+#    define VIT__TARGET_WIDE
 #    define VIT__TARGET_BEGIN(isa)                                                                \
         VIT__PRAGMA(clang attribute push(__attribute__((target(isa))), apply_to = function))
 #    define VIT__TARGET_END VIT__PRAGMA(clang attribute pop)
 #elif VIT__AVX2 /* gcc must be told to use the registers' full width in plain C */
-#    define VIT__TARGET_AVX512                                                                    \
-        "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512"
+#    define VIT__TARGET_WIDE ",prefer-vector-width=512"
 #    define VIT__TARGET_BEGIN(isa) VIT__PRAGMA(GCC push_options) VIT__PRAGMA(GCC target(isa))
 #    define VIT__TARGET_END VIT__PRAGMA(GCC pop_options)
 #endif
@@ -833,7 +869,6 @@ int memcmp(const void *a, const void *b, size_t size);
 /* ------------------------------------------------------------------------- */
 
 VIT__INLINE int vit__min(int a, int b) { return a < b ? a : b; }
-VIT__INLINE int vit__max(int a, int b) { return a > b ? a : b; }
 VIT__INLINE int vit__ceil_div(int a, int b) { return (a + b - 1) / b; }
 VIT__INLINE int vit__round_up(int a, int b) { return vit__ceil_div(a, b) * b; }
 
@@ -1180,11 +1215,17 @@ static int vit__depth_of(const vit_tensor *t) {
     return depth;
 }
 
+#define VIT__I4_GROUP (32 + 16 * 16) /* bytes: 16 scales, 32 x 16 weights */
+
 static uint64_t vit__panel_bytes(vit_dtype dtype, int depth) {
     const uint64_t k = (uint64_t)(unsigned)depth;
-    if (dtype == VIT_F32) return k * 16 * 4;
-    if (dtype == VIT_F16) return k * 16 * 2;
-    return (k + 1) / 2 * 2 * 16 * 2;
+    switch (dtype) {
+    case VIT_F16: return k * 16 * 2;
+    case VIT_BF16: return (k + 1) / 2 * 2 * 16 * 2;
+    case VIT_I8: return (k + 3) / 4 * 4 * 16 + 16 * 4 + 16 * 4;
+    case VIT_I4: return (k + 31) / 32 * VIT__I4_GROUP;
+    default: return k * 16 * 4;
+    }
 }
 
 static uint64_t vit__tensor_bytes(const vit_tensor *t) {
@@ -1207,9 +1248,11 @@ static void vit__describe(const vit_config *c, const vit__spec *spec, vit_dtype 
     }
     vit__put(&text, spec->name);
     t->layout = spec->layout;
-    t->dtype = spec->layout == VIT_LAYOUT_PANELS ? dtype : VIT_F32;
     for (t->ndim = 0; spec->dims[t->ndim]; t->ndim++)
         t->dims[t->ndim] = vit__dim(c, spec->dims[t->ndim]);
+    t->dtype = spec->layout == VIT_LAYOUT_PANELS ? dtype : VIT_F32;
+    if (t->dtype == VIT_I8 && (vit__depth_of(t) < 4 || vit__depth_of(t) > 65536))
+        t->dtype = VIT_F32; /* too narrow for a row's header, or sums may exceed 32 bits */
     t->size = vit__tensor_bytes(t);
 }
 
@@ -1300,26 +1343,112 @@ VIT_API vit_result vit_config_check(vit_config *config, char detail[VIT_MAX_DETA
 
 /* The place of weight [row, k] in its panel, counted in numbers. */
 VIT__INLINE size_t vit__panel_index(vit_dtype dtype, int row, int k) {
-    if (dtype == VIT_BF16) return (size_t)(k / 2) * 32 + (size_t)(row % 16 * 2 + k % 2);
-    return (size_t)k * 16 + (size_t)(row % 16);
+    const size_t column = (size_t)(row % 16);
+    if (dtype == VIT_BF16) return (size_t)(k / 2) * 32 + column * 2 + (size_t)(k % 2);
+    if (dtype == VIT_I8) return (size_t)(k / 4) * 64 + column * 4 + (size_t)(k % 4);
+    return (size_t)k * 16 + column;
+}
+
+VIT__INLINE int vit__clamp(int x, int low, int high) { return x < low ? low : x > high ? high : x; }
+
+/* Round half to even, |x| < 2^22. */
+VIT__INLINE int vit__round_int(float x) {
+    const float magic = 12582912.0f; /* 1.5 * 2^23 */
+    return (int)(int32_t)(vit__bits(x + magic) - vit__bits(magic));
+}
+
+/* Weight q of 4 bits in a byte of two. */
+VIT__INLINE float vit__i4_to_f32(const unsigned char *panel, int row, int k) {
+    const unsigned char *group = panel + (size_t)(k / 32) * VIT__I4_GROUP;
+    const int column = row % 16;
+    const int q = group[32 + k % 32 / 2 * 16 + column] >> k % 2 * 4 & 15;
+    uint16_t scale;
+    memcpy(&scale, group + 2 * column, 2);
+    return (float)(q - 8) * vit__f16_to_f32(scale);
+}
+
+/* One row of a weight as int8: the largest absolute value becomes 127. */
+static void vit__pack_i8(const float *from, int row, int depth, unsigned char *panel) {
+    unsigned char *tail = panel + (size_t)vit__ceil_div(depth, 4) * 64 + (size_t)row * 4;
+    int8_t *to = (int8_t *)panel;
+    float largest = 0.0f, scale;
+    int32_t sum = 0;
+    int k;
+    for (k = 0; k < depth; k++) {
+        const float size = from[k] < 0.0f ? -from[k] : from[k];
+        largest = size > largest ? size : largest;
+    }
+    scale = largest / 127.0f;
+    for (k = 0; k < depth; k++) {
+        const int q = scale > 0.0f ? vit__clamp(vit__round_int(from[k] / scale), -127, 127) : 0;
+        to[vit__panel_index(VIT_I8, row, k)] = (int8_t)q;
+        sum += q;
+    }
+    memcpy(tail, &scale, 4);
+    memcpy(tail + 64, &sum, 4);
+}
+
+/* Up to 32 weights of a row as int4: the largest in absolute value becomes -8. */
+static void vit__pack_i4(const float *from, int row, int count, unsigned char *group) {
+    float extreme = 0.0f, scale;
+    uint16_t half;
+    int k;
+    for (k = 0; k < count; k++) {
+        const float size = from[k] < 0.0f ? -from[k] : from[k];
+        if (size > (extreme < 0.0f ? -extreme : extreme)) extreme = from[k];
+    }
+    half = vit__f32_to_f16(extreme / -8.0f);
+    scale = vit__f16_to_f32(half);
+    memcpy(group + 2 * row, &half, 2);
+    for (k = 0; k < count; k++) {
+        const float q = vit__bits(scale) << 1 ? from[k] / scale : 0.0f;
+        const int code = q >= 7.0f ? 15 : q <= -8.0f ? 0 : vit__round_int(q) + 8;
+        unsigned char *byte = group + 32 + k / 2 * 16 + row;
+        *byte = (unsigned char)(k % 2 ? (*byte & 15) | code << 4 : (*byte & 0xf0) | code);
+    }
 }
 
 VIT_API size_t vit_pack_panel(vit_dtype dtype, const float *rows, int num_rows, int depth,
                               void *panel) {
     const size_t bytes = (size_t)vit__panel_bytes(dtype, depth);
+    unsigned char *to = (unsigned char *)panel;
     int row, k;
     if (!panel) return bytes;
     memset(panel, 0, bytes);
+    if (dtype == VIT_I4) /* 8 stands for zero */
+        for (k = 0; k < depth; k += 32)
+            memset(to + (size_t)(k / 32) * VIT__I4_GROUP + 32, 0x88, VIT__I4_GROUP - 32);
     for (row = 0; row < num_rows; row++) {
         const float *from = rows + (size_t)row * (size_t)depth;
+        if (dtype == VIT_I8) vit__pack_i8(from, row, depth, to);
+        for (k = 0; k < depth && dtype == VIT_I4; k += 32)
+            vit__pack_i4(from + k, row, vit__min(32, depth - k),
+                         to + (size_t)(k / 32) * VIT__I4_GROUP);
         for (k = 0; k < depth; k++) {
             const size_t i = vit__panel_index(dtype, row, k);
             if (dtype == VIT_F32) ((float *)panel)[i] = from[k];
-            else if (dtype == VIT_F16) ((uint16_t *)panel)[i] = vit__f32_to_f16(from[k]);
-            else ((uint16_t *)panel)[i] = vit__f32_to_bf16(from[k]);
+            if (dtype == VIT_F16) ((uint16_t *)panel)[i] = vit__f32_to_f16(from[k]);
+            if (dtype == VIT_BF16) ((uint16_t *)panel)[i] = vit__f32_to_bf16(from[k]);
         }
     }
     return bytes;
+}
+
+/* Weight [row, k] of the panel that holds it. */
+static float vit__unpack_number(vit_dtype dtype, const unsigned char *panel, int row, int k,
+                                int depth) {
+    const size_t i = vit__panel_index(dtype, row, k);
+    float number;
+    uint16_t half;
+    switch (dtype) {
+    case VIT_F16: memcpy(&half, panel + 2 * i, 2); return vit__f16_to_f32(half);
+    case VIT_BF16: memcpy(&half, panel + 2 * i, 2); return vit__bf16_to_f32(half);
+    case VIT_I8:
+        memcpy(&number, panel + (size_t)vit__ceil_div(depth, 4) * 64 + (size_t)(row % 16) * 4, 4);
+        return (float)((const int8_t *)panel)[i] * number;
+    case VIT_I4: return vit__i4_to_f32(panel, row, k);
+    default: memcpy(&number, panel + 4 * i, 4); return number;
+    }
 }
 
 VIT_API void vit_unpack_row(const vit_tensor *tensor, int row, float *out) {
@@ -1331,14 +1460,7 @@ VIT_API void vit_unpack_row(const vit_tensor *tensor, int row, float *out) {
         return;
     }
     data += (size_t)(row / 16) * (size_t)vit__panel_bytes(tensor->dtype, depth);
-    for (k = 0; k < depth; k++) {
-        const size_t i = vit__panel_index(tensor->dtype, row, k);
-        uint16_t half = 0;
-        if (tensor->dtype == VIT_F32) memcpy(&out[k], data + 4 * i, 4);
-        else memcpy(&half, data + 2 * i, 2);
-        if (tensor->dtype == VIT_F16) out[k] = vit__f16_to_f32(half);
-        if (tensor->dtype == VIT_BF16) out[k] = vit__bf16_to_f32(half);
-    }
+    for (k = 0; k < depth; k++) out[k] = vit__unpack_number(tensor->dtype, data, row, k, depth);
 }
 
 /* ------------------------------------------------------------------------- */
@@ -1587,7 +1709,7 @@ static vit_result vit__check_tensor(vit_model *model, const unsigned char *entry
                                     const vit__section *data, uint64_t *end) {
     vit_tensor expected, found;
     const uint32_t dtype = vit__u32(entry + VIT_TENSOR_DTYPE);
-    if (dtype > VIT_BF16 || vit__u32(entry + VIT_TENSOR_LAYOUT) > VIT_LAYOUT_PANELS)
+    if (dtype >= VIT_NUM_DTYPES || vit__u32(entry + VIT_TENSOR_LAYOUT) > VIT_LAYOUT_PANELS)
         return vit__fail_name(model->detail, VIT_ERROR_UNSUPPORTED, "", entry, 64,
                               ": its dtype or layout is not known to this vit.h");
     vit_architecture_tensor(&model->config, (vit_dtype)dtype, index, &expected);
@@ -2331,6 +2453,17 @@ VIT__INLINE float vit__tanh(vit__fma_fn *fma, float x) {
 /* written by hand, once for each tier.                                      */
 /* ------------------------------------------------------------------------- */
 
+/* How the rows that enter a linear layer lie in memory, which depends on the type
+   of its weights and on the tier. A row is converted where it is, in place. */
+typedef enum vit__form {
+    VIT__FORM_F32,     /* f32                                                        */
+    VIT__FORM_ROUNDED, /* f32 numbers rounded to bf16, for tiers that widen bf16     */
+    VIT__FORM_BF16,    /* bf16, an odd depth padded with a zero                      */
+    VIT__FORM_U8       /* f32 scale, i32 zero, u8 q[]: x = scale * (q - zero);       */
+} vit__form;           /*     a depth that is no multiple of 4 padded with zeros     */
+
+#define VIT__U8_HEADER 8 /* bytes before q */
+
 /* What happens to a tile of a matrix product on its way to memory. */
 typedef struct vit__output {
     float *c;              /* [rows, cols] of the result                         */
@@ -2344,17 +2477,26 @@ typedef struct vit__output {
 #define VIT__MAX_TILE_ROWS 8
 #define VIT__MAX_TILE_COLS 48
 
-/* tile[rows][tile_cols] = a[rows][depth] times `panels` consecutive panels; each
-   element is one chain of fma over k in order, from zero. */
-typedef void vit__gemm_fn(float *tile, const float *a, size_t lda, int rows, const void *panel,
-                          int depth, int panels);
+/* tile[rows][tile_cols] = a[rows][depth], lda bytes apart, times `panels`
+   consecutive panels of weights. Floating point: each element is one chain of fma
+   over k in order, from zero; only bf16 goes k = 1, 0, 3, 2, ..., the order of the
+   instruction vdpbf16ps. int8: the sum of the products is exact, then
+   (sum - zero * sum of weights) * (scale of the row * scale of the column). */
+typedef void vit__gemm_fn(float *tile, const unsigned char *a, size_t lda, int rows,
+                          const unsigned char *panel, int depth, int panels);
+
+typedef struct vit__gemm_kernel {
+    vit__gemm_fn *run;
+    int tile_rows;
+    vit__form form;        /* of a */
+} vit__gemm_kernel;
 
 typedef struct vit__kernels {
     vit_isa isa;
-    int tile_rows;
     int tile_panels;       /* tile_cols / 16                                     */
-    vit__gemm_fn *gemm[3]; /* by vit_dtype of the panels                         */
-    void (*output)(const vit__output *out, float *tile, int tile_cols, int rows, int cols);
+    vit__gemm_kernel gemm[VIT_NUM_DTYPES]; /* by the type of the panels          */
+    void (*output)(const vit__output *out, const float *tile, int tile_cols, int rows, int cols);
+    void (*convert)(vit__form form, float *row, int n);
     void (*layernorm)(float *y, const float *x, const float *weight, const float *bias, int dim,
                       float eps);
     float (*softmax)(float *x, int n, float scale);
@@ -2370,26 +2512,130 @@ VIT__INLINE float vit__sum16(float *lane) {
     return lane[0];
 }
 
-/* bias, activation, residual, on a tile that is still in the nearest cache. */
-VIT__INLINE void vit__output_body(vit__fma_fn *fma, const vit__output *out, float *tile,
+/* bias, activation, residual of 16 numbers of a tile. */
+VIT__INLINE void vit__output16(vit__fma_fn *fma, float *c, const float *tile, const float *bias,
+                               int gelu, int add) {
+    float t[16];
+    int l;
+    for (l = 0; l < 16; l++) t[l] = tile[l] + bias[l];
+    if (gelu)
+        for (l = 0; l < 16; l++) t[l] = vit__gelu(fma, t[l]);
+    if (add)
+        for (l = 0; l < 16; l++) t[l] += c[l];
+    for (l = 0; l < 16; l++) c[l] = t[l];
+}
+
+/* A tile that is still in the nearest cache; gelu and add are constants where
+   this is called, so that each combination gets loops of its own. */
+VIT__INLINE void vit__output_rows(vit__fma_fn *fma, const vit__output *out, const float *tile,
+                                  int tile_cols, int rows, int cols, int gelu, int add) {
+    static const float zeros[16] = { 0 };
+    const size_t bias_step = out->bias ? 16 : 0;
+    const int full = cols / 16 * 16, rest = cols - full;
+    int r, i;
+    for (r = 0; r < rows; r++, tile += tile_cols) {
+        const float *bias = out->bias ? out->bias : zeros;
+        float *c = out->c + (size_t)r * out->ldc;
+        for (i = 0; i < full; i += 16, bias += bias_step)
+            vit__output16(fma, c + i, tile + i, bias, gelu, add);
+        if (rest) {
+            float b[16] = { 0 }, last[16] = { 0 };
+            if (out->bias) memcpy(b, bias, (size_t)rest * sizeof(float));
+            memcpy(last, c + full, (size_t)rest * sizeof(float));
+            vit__output16(fma, last, tile + full, b, gelu, add);
+            memcpy(c + full, last, (size_t)rest * sizeof(float));
+        }
+    }
+}
+
+VIT__INLINE void vit__output_body(vit__fma_fn *fma, const vit__output *out, const float *tile,
                                   int tile_cols, int rows, int cols) {
-    int r, i, l;
-    for (r = 0; r < rows; r++) {
-        float *t = tile + r * tile_cols, *c = out->c + (size_t)r * out->ldc;
-        if (out->bias) {
-            for (i = 0; i + 16 <= cols; i += 16)
-                for (l = 0; l < 16; l++) t[i + l] += out->bias[i + l];
-            for (; i < cols; i++) t[i] += out->bias[i];
+    if (out->gelu) vit__output_rows(fma, out, tile, tile_cols, rows, cols, 1, 0);
+    else if (out->add) vit__output_rows(fma, out, tile, tile_cols, rows, cols, 0, 1);
+    else vit__output_rows(fma, out, tile, tile_cols, rows, cols, 0, 0);
+}
+
+/* n numbers to bf16, as f32 (round) or as 16 bits, from the front: a number never
+   lands on one that is still to be read. */
+VIT__INLINE void vit__convert_bf16(float *row, int n, int as_f32) {
+    unsigned char *to = (unsigned char *)row;
+    int i, l;
+    for (i = 0; i < n; i += 16) {
+        const int count = vit__min(16, n - i);
+        float x[16] = { 0 };
+        uint32_t wide[16];
+        uint16_t half[16];
+        memcpy(x, row + i, (size_t)count * sizeof(float));
+        for (l = 0; l < 16; l++) wide[l] = (uint32_t)vit__f32_to_bf16(x[l]);
+        for (l = 0; l < 16; l++) half[l] = (uint16_t)wide[l];
+        for (l = 0; l < 16; l++) wide[l] <<= 16;
+        if (as_f32) memcpy(row + i, wide, (size_t)count * sizeof(float));
+        else memcpy(to + 2 * (size_t)i, half, (size_t)(count + 1) / 2 * 4);
+    }
+}
+
+/* Smallest and largest of n numbers and zero. */
+VIT__INLINE void vit__range_body(const float *x, int n, float *low, float *high) {
+    float lo[16] = { 0 }, hi[16] = { 0 };
+    const int full = n / 16 * 16;
+    int i, l;
+    for (i = 0; i < full; i += 16)
+        for (l = 0; l < 16; l++) {
+            lo[l] = x[i + l] < lo[l] ? x[i + l] : lo[l];
+            hi[l] = x[i + l] > hi[l] ? x[i + l] : hi[l];
         }
-        if (out->gelu)
-            for (i = 0; i < cols; i += 16)
-                for (l = 0; l < 16; l++) t[i + l] = vit__gelu(fma, t[i + l]);
-        if (out->add) {
-            for (i = 0; i + 16 <= cols; i += 16)
-                for (l = 0; l < 16; l++) t[i + l] += c[i + l];
-            for (; i < cols; i++) t[i] += c[i];
+    for (; i < n; i++) {
+        lo[0] = x[i] < lo[0] ? x[i] : lo[0];
+        hi[0] = x[i] > hi[0] ? x[i] : hi[0];
+    }
+    for (l = 1; l < 16; l++) {
+        lo[0] = lo[l] < lo[0] ? lo[l] : lo[0];
+        hi[0] = hi[l] > hi[0] ? hi[l] : hi[0];
+    }
+    *low = lo[0];
+    *high = hi[0];
+}
+
+/* Eight bits a number, the range of this row spread over all 256 steps; zero is
+   one of them. Adding `magic` rounds to an integer and leaves it in the low bits. */
+VIT__INLINE void vit__convert_u8(vit__fma_fn *fma, float *row, int n) {
+    const float magic = 12582912.0f; /* 1.5 * 2^23 */
+    unsigned char *to = (unsigned char *)row;
+    float low, high, scale = 0.0f, inverse = 0.0f, base;
+    int32_t zero;
+    int i, l;
+    vit__range_body(row, n, &low, &high);
+    if (high - low > 1e-30f) {
+        scale = (high - low) / 255.0f;
+        inverse = 255.0f / (high - low);
+    }
+    base = fma(-low, inverse, magic);
+    zero = (int32_t)(vit__bits(base) & 0xffu);
+    for (i = 0; i < n; i += 16) {
+        const int count = vit__min(16, n - i);
+        float x[16] = { 0 };
+        uint32_t wide[16];
+        uint8_t q[16];
+        memcpy(x, row + i, (size_t)count * sizeof(float));
+        for (l = 0; l < 16; l++) {
+            float v = fma(x[l], inverse, base);
+            v = v > magic ? v : magic;
+            v = v < magic + 255.0f ? v : magic + 255.0f;
+            wide[l] = vit__bits(v);
         }
-        memcpy(c, t, (size_t)cols * sizeof(float));
+        for (l = 0; l < 16; l++) q[l] = (uint8_t)wide[l];
+        memcpy(to + VIT__U8_HEADER + i, q, (size_t)(count + 3) / 4 * 4);
+    }
+    memcpy(to, &scale, 4);
+    memcpy(to + 4, &zero, 4);
+}
+
+VIT__INLINE void vit__convert_body(vit__fma_fn *fma, vit__form form, float *row, int n) {
+    switch (form) {
+    case VIT__FORM_F32: break;
+    case VIT__FORM_ROUNDED: vit__convert_bf16(row, n, 1); break;
+    case VIT__FORM_BF16: vit__convert_bf16(row, n, 0); break;
+    case VIT__FORM_U8: vit__convert_u8(fma, row, n); break;
     }
 }
 
@@ -2464,53 +2710,112 @@ VIT__INLINE void vit__add_body(float *y, const float *a, const float *b, int n) 
 /* ------------------------------------------------------------------------- */
 
 /* Weight [k] of the 16 columns of a panel, as f32. */
-VIT__INLINE void vit__load_weights(float *w, vit_dtype dtype, const void *panel, int k) {
-    const uint16_t *half = (const uint16_t *)panel;
+VIT__INLINE void vit__load_weights(float *w, vit_dtype dtype, const unsigned char *panel, int k) {
+    const uint16_t *half = (const uint16_t *)(const void *)panel;
+    const size_t i = (size_t)k;
     int l;
-    if (dtype == VIT_F32) memcpy(w, (const float *)panel + (size_t)k * 16, 64);
-    else if (dtype == VIT_F16)
-        for (l = 0; l < 16; l++) w[l] = vit__f16_to_f32(half[(size_t)k * 16 + (size_t)l]);
-    else
+    switch (dtype) {
+    case VIT_F32: memcpy(w, panel + i * 64, 64); break;
+    case VIT_F16:
+        for (l = 0; l < 16; l++) w[l] = vit__f16_to_f32(half[i * 16 + (size_t)l]);
+        break;
+    case VIT_BF16:
         for (l = 0; l < 16; l++)
-            w[l] = vit__bf16_to_f32(half[(size_t)(k / 2) * 32 + (size_t)(2 * l + k % 2)]);
+            w[l] = vit__bf16_to_f32(half[i / 2 * 32 + (size_t)(2 * l + k % 2)]);
+        break;
+    case VIT_I4:
+        for (l = 0; l < 16; l++) w[l] = vit__i4_to_f32(panel, l, k);
+        break;
+    case VIT_I8: /* stays an integer: see vit__gemm_i8_4x16_scalar */
+    case VIT_NUM_DTYPES: break;
+    }
 }
 
-VIT__INLINE void vit__gemm_body(vit_dtype dtype, float *tile, const float *a, size_t lda, int rows,
-                                const void *panel, int depth) {
+/* The k-th of the inner index in the order of summation. */
+VIT__INLINE int vit__summand(vit_dtype dtype, int k, int depth) {
+    return dtype == VIT_BF16 && (k ^ 1) < depth ? k ^ 1 : k;
+}
+
+VIT__INLINE void vit__gemm_body(vit_dtype dtype, float *tile, const unsigned char *a, size_t lda,
+                                int rows, const unsigned char *panel, int depth) {
     float w[16];
-    int r, k, l;
+    int r, i, l;
     for (r = 0; r < rows; r++)
         for (l = 0; l < 16; l++) tile[16 * r + l] = 0.0f;
-    for (k = 0; k < depth; k++) {
+    for (i = 0; i < depth; i++) {
+        const int k = vit__summand(dtype, i, depth);
         vit__load_weights(w, dtype, panel, k);
         for (r = 0; r < rows; r++) {
-            const float x = a[(size_t)r * lda + (size_t)k];
+            float x;
+            memcpy(&x, a + (size_t)r * lda + 4 * (size_t)k, 4);
             for (l = 0; l < 16; l++) tile[16 * r + l] = vit__fma_scalar(x, w[l], tile[16 * r + l]);
         }
     }
 }
 
-static void vit__gemm_f32_4x16_scalar(float *tile, const float *a, size_t lda, int rows,
-                                      const void *panel, int depth, int panels) {
+static void vit__gemm_f32_4x16_scalar(float *tile, const unsigned char *a, size_t lda, int rows,
+                                      const unsigned char *panel, int depth, int panels) {
     (void)panels;
     vit__gemm_body(VIT_F32, tile, a, lda, rows, panel, depth);
 }
 
-static void vit__gemm_f16_4x16_scalar(float *tile, const float *a, size_t lda, int rows,
-                                      const void *panel, int depth, int panels) {
+static void vit__gemm_f16_4x16_scalar(float *tile, const unsigned char *a, size_t lda, int rows,
+                                      const unsigned char *panel, int depth, int panels) {
     (void)panels;
     vit__gemm_body(VIT_F16, tile, a, lda, rows, panel, depth);
 }
 
-static void vit__gemm_bf16_4x16_scalar(float *tile, const float *a, size_t lda, int rows,
-                                       const void *panel, int depth, int panels) {
+static void vit__gemm_bf16_4x16_scalar(float *tile, const unsigned char *a, size_t lda, int rows,
+                                       const unsigned char *panel, int depth, int panels) {
     (void)panels;
     vit__gemm_body(VIT_BF16, tile, a, lda, rows, panel, depth);
 }
 
-static void vit__output_scalar(const vit__output *out, float *tile, int tile_cols, int rows,
-                               int cols) {
+static void vit__gemm_i4_4x16_scalar(float *tile, const unsigned char *a, size_t lda, int rows,
+                                     const unsigned char *panel, int depth, int panels) {
+    (void)panels;
+    vit__gemm_body(VIT_I4, tile, a, lda, rows, panel, depth);
+}
+
+/* sum of (q - zero) w from sum of q w; wraps instead of overflowing, should a
+   file state a wrong sum of weights. */
+VIT__INLINE float vit__dequantise(int32_t sum, int32_t zero, int32_t weights) {
+    return (float)(int32_t)((uint32_t)sum - (uint32_t)zero * (uint32_t)weights);
+}
+
+/* One row of a times one panel, in integers. */
+static void vit__dot_i8_scalar(int32_t *sum, const uint8_t *q, const int8_t *w, int depth) {
+    int k, l;
+    for (l = 0; l < 16; l++) sum[l] = 0;
+    for (k = 0; k < depth; k++, w += k % 4 ? 1 : 61) /* the next of the quad, or the next quad */
+        for (l = 0; l < 16; l++) sum[l] += q[k] * w[4 * l];
+}
+
+static void vit__gemm_i8_4x16_scalar(float *tile, const unsigned char *a, size_t lda, int rows,
+                                     const unsigned char *panel, int depth, int panels) {
+    const unsigned char *tail = panel + (size_t)vit__ceil_div(depth, 4) * 64;
+    float scale, scales[16];
+    int32_t zero, sums[16], sum[16];
+    int r, l;
+    (void)panels;
+    memcpy(scales, tail, 64);
+    memcpy(sums, tail + 64, 64);
+    for (r = 0; r < rows; r++, a += lda) {
+        memcpy(&scale, a, 4);
+        memcpy(&zero, a + 4, 4);
+        vit__dot_i8_scalar(sum, a + VIT__U8_HEADER, (const int8_t *)panel, depth);
+        for (l = 0; l < 16; l++)
+            tile[16 * r + l] = vit__dequantise(sum[l], zero, sums[l]) * (scale * scales[l]);
+    }
+}
+
+static void vit__output_scalar(const vit__output *out, const float *tile, int tile_cols,
+                               int rows, int cols) {
     vit__output_body(vit__fma_scalar, out, tile, tile_cols, rows, cols);
+}
+
+static void vit__convert_scalar(vit__form form, float *row, int n) {
+    vit__convert_body(vit__fma_scalar, form, row, n);
 }
 
 static void vit__layernorm_scalar(float *y, const float *x, const float *weight, const float *bias,
@@ -2532,10 +2837,14 @@ static void vit__add_scalar(float *y, const float *a, const float *b, int n) {
 
 static const vit__kernels vit__kernels_scalar = {
     VIT_ISA_SCALAR,
-    4,
     1,
-    { vit__gemm_f32_4x16_scalar, vit__gemm_f16_4x16_scalar, vit__gemm_bf16_4x16_scalar },
+    { { vit__gemm_f32_4x16_scalar, 4, VIT__FORM_F32 },
+      { vit__gemm_f16_4x16_scalar, 4, VIT__FORM_F32 },
+      { vit__gemm_bf16_4x16_scalar, 4, VIT__FORM_ROUNDED },
+      { vit__gemm_i8_4x16_scalar, 4, VIT__FORM_U8 },
+      { vit__gemm_i4_4x16_scalar, 4, VIT__FORM_F32 } },
     vit__output_scalar,
+    vit__convert_scalar,
     vit__layernorm_scalar,
     vit__softmax_scalar,
     vit__scale_scalar,
@@ -2546,28 +2855,90 @@ static const vit__kernels vit__kernels_scalar = {
 /* >>x86                                                                     */
 /*                                                                           */
 /* Register tiles for AVX2 (6 rows x 16 columns: 12 accumulators of 16       */
-/* registers) and AVX-512 (8 x 48: 24 of 32). Every accumulator is a named   */
-/* variable, written out by the macros below: arrays of them are spilled by  */
-/* gcc 12 and clang 14. Rows past the end repeat the last one, so that one   */
-/* kernel serves every height; their results are not stored to c.            */
+/* registers) and AVX-512 (8 x 48: 24 of 32). One macro, VIT__GEMM, writes   */
+/* all of them; it is given the height, the width in vectors and a *step*,   */
+/* which says how the inner loop loads and multiplies:                       */
+/*                                                                           */
+/*    fma     one k a step, weights widened to f32 if they are smaller       */
+/*    bf16    a pair a step, vdpbf16ps                                       */
+/*    vnni    a quad a step, vpdpbusd                                        */
+/*    mul16   the same with 16-bit products, where there is no vpdpbusd      */
+/*                                                                           */
+/* Every accumulator is a named variable, because arrays of them are spilled */
+/* by gcc 12 and clang 14. Where a tile has more rows than asked for, those  */
+/* past the end repeat the last one; their results are not stored to c.      */
 /* ------------------------------------------------------------------------- */
 
 #if VIT__AVX2
 
-#    define VIT__REPEAT_1(X) X(0)
-#    define VIT__REPEAT_2(X) X(0) X(1)
-#    define VIT__REPEAT_4(X) X(0) X(1) X(2) X(3)
-#    define VIT__REPEAT_6(X) X(0) X(1) X(2) X(3) X(4) X(5)
-#    define VIT__REPEAT_8(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
+/* X(row, A, B) for the rows of a tile, X(A, B, vector) for the vectors of a row. */
+#    define VIT__ROWS_1(X, A, B) X(0, A, B)
+#    define VIT__ROWS_2(X, A, B) VIT__ROWS_1(X, A, B) X(1, A, B)
+#    define VIT__ROWS_4(X, A, B) VIT__ROWS_2(X, A, B) X(2, A, B) X(3, A, B)
+#    define VIT__ROWS_5(X, A, B) VIT__ROWS_4(X, A, B) X(4, A, B)
+#    define VIT__ROWS_6(X, A, B) VIT__ROWS_5(X, A, B) X(5, A, B)
+#    define VIT__ROWS_7(X, A, B) VIT__ROWS_6(X, A, B) X(6, A, B)
+#    define VIT__ROWS_8(X, A, B) VIT__ROWS_7(X, A, B) X(7, A, B)
+#    define VIT__WIDTH_1(X, A, B) X(A, B, 0)
+#    define VIT__WIDTH_2(X, A, B) X(A, B, 0) X(A, B, 1)
+#    define VIT__WIDTH_3(X, A, B) X(A, B, 0) X(A, B, 1) X(A, B, 2)
 
-/* Row r of the tile: where its a begins. */
-#    define VIT__ROW(r) const float *const a##r = a + (size_t)(r < rows ? r : rows - 1) * lda;
+/* The parts of a tile: where a row of a begins; c[r][n] of row r and vector n. */
+#    define VIT__ROW(r, A, B)                                                                     \
+        const unsigned char *const a##r = a + (size_t)(r < rows ? r : rows - 1) * lda;
+#    define VIT__ZERO(STEP, r, n) VIT__ACC_##STEP c##r##n = VIT__ZERO_##STEP;
+#    define VIT__ZERO_ROW(r, STEP, WIDTH) WIDTH(VIT__ZERO, STEP, r)
+#    define VIT__LOAD(STEP, WEIGHTS, n) VIT__LOAD_##STEP(n, WEIGHTS(p, stride, n, k))
+#    define VIT__MAC(STEP, r, n) VIT__MAC_##STEP(c##r##n, n)
+#    define VIT__MAC_ROW(r, STEP, WIDTH)                                                          \
+        {                                                                                         \
+            VIT__INPUT_##STEP(a##r, (size_t)k)                                                    \
+            WIDTH(VIT__MAC, STEP, r)                                                              \
+        }
+#    define VIT__STORE(STEP, r, n) vit__store_##STEP(tile, r, n, c##r##n, a##r, p, stride, steps);
+#    define VIT__STORE_ROW(r, STEP, WIDTH) WIDTH(VIT__STORE, STEP, r)
 
-/* The same six wrappers around the shared bodies, for each tier. */
+/* ORDER(i, depth): which k comes i-th. */
+#    define VIT__GEMM(name, STEP, WEIGHTS, ORDER, ROWS, WIDTH)                                    \
+        static void name(float *tile, const unsigned char *a, size_t lda, int rows,               \
+                         const unsigned char *p, size_t stride, int depth) {                      \
+            const int steps = vit__steps_##STEP(depth);                                           \
+            int i;                                                                                \
+            ROWS(VIT__ROW, , )                                                                    \
+            ROWS(VIT__ZERO_ROW, STEP, WIDTH)                                                      \
+            (void)stride;                                                                         \
+            for (i = 0; i < steps; i++) {                                                         \
+                const int k = ORDER(i, depth);                                                    \
+                WIDTH(VIT__LOAD, STEP, WEIGHTS)                                                   \
+                ROWS(VIT__MAC_ROW, STEP, WIDTH)                                                   \
+            }                                                                                     \
+            ROWS(VIT__STORE_ROW, STEP, WIDTH)                                                     \
+        }
+
+VIT__INLINE int vit__ascending(int i, int depth) {
+    (void)depth;
+    return i;
+}
+VIT__INLINE int vit__odd_first(int i, int depth) { return vit__summand(VIT_BF16, i, depth); }
+
+VIT__INLINE int vit__quads(int depth) { return vit__ceil_div(depth, 4); }
+
+/* 4 bytes of a row: one f32, a pair of bf16 or a quad of u8. */
+VIT__INLINE int vit__load32(const unsigned char *p) {
+    int bits;
+    memcpy(&bits, p, 4);
+    return bits;
+}
+
+/* The same wrappers around the shared bodies, for each tier, and their places in
+   its table. */
 #    define VIT__WRAP_BODIES(isa)                                                                 \
-        static void vit__output_##isa(const vit__output *out, float *tile, int tile_cols,         \
+        static void vit__output_##isa(const vit__output *out, const float *tile, int tile_cols,   \
                                       int rows, int cols) {                                       \
             vit__output_body(vit__fma_##isa, out, tile, tile_cols, rows, cols);                   \
+        }                                                                                         \
+        static void vit__convert_##isa(vit__form form, float *row, int n) {                       \
+            vit__convert_body(vit__fma_##isa, form, row, n);                                      \
         }                                                                                         \
         static void vit__layernorm_##isa(float *y, const float *x, const float *weight,           \
                                          const float *bias, int dim, float eps) {                 \
@@ -2582,6 +2953,9 @@ static const vit__kernels vit__kernels_scalar = {
         static void vit__add_##isa(float *y, const float *a, const float *b, int n) {             \
             vit__add_body(y, a, b, n);                                                            \
         }
+#    define VIT__BODIES(isa)                                                                      \
+        vit__output_##isa, vit__convert_##isa, vit__layernorm_##isa, vit__softmax_##isa,          \
+            vit__scale_##isa, vit__add_##isa
 
 /* --- AVX2 + FMA + F16C ------------------------------------------------------ */
 
@@ -2590,70 +2964,149 @@ VIT__TARGET_BEGIN(VIT__TARGET_AVX2)
 VIT__INLINE float vit__fma_avx2(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 VIT__WRAP_BODIES(avx2)
 
-#    define VIT__ZERO_AVX2(r) __m256 c##r##0 = _mm256_setzero_ps(), c##r##1 = _mm256_setzero_ps();
+VIT__INLINE __m256i vit__load_avx2(const unsigned char *p) {
+    return _mm256_loadu_si256((const __m256i *)(const void *)p);
+}
+VIT__INLINE __m128i vit__load_sse2(const unsigned char *p) {
+    return _mm_loadu_si128((const __m128i *)(const void *)p);
+}
 
-/* c[r][0..15] = fma(a[r][k], w[0..15], c[r][0..15]) */
-#    define VIT__FMA_AVX2(r)                                                                      \
-        {                                                                                         \
-            const __m256 x = _mm256_broadcast_ss(a##r + k);                                       \
-            c##r##0 = _mm256_fmadd_ps(x, w0, c##r##0);                                            \
-            c##r##1 = _mm256_fmadd_ps(x, w1, c##r##1);                                            \
-        }
-#    define VIT__STORE_AVX2(r)                                                                    \
-        _mm256_storeu_ps(tile + 16 * r, c##r##0);                                                 \
-        _mm256_storeu_ps(tile + 16 * r + 8, c##r##1);
-
-/* Weights k of one panel: w0 columns 0..7, w1 columns 8..15. */
-#    define VIT__LOAD_F32_AVX2                                                                    \
-        const __m256 w0 = _mm256_loadu_ps((const float *)panel + 16 * (size_t)k);                 \
-        const __m256 w1 = _mm256_loadu_ps((const float *)panel + 16 * (size_t)k + 8);
-#    define VIT__LOAD_F16_AVX2                                                                    \
-        const __m128i *h = (const __m128i *)panel + 2 * (size_t)k;                                \
-        const __m256 w0 = _mm256_cvtph_ps(_mm_loadu_si128(h));                                    \
-        const __m256 w1 = _mm256_cvtph_ps(_mm_loadu_si128(h + 1));
+/* Weights k of columns 8 n ... 8 n + 7 of the panel at p. */
+VIT__INLINE __m256 vit__f32_avx2(const unsigned char *p, size_t stride, int n, int k) {
+    (void)stride;
+    return _mm256_castsi256_ps(vit__load_avx2(p + 64 * (size_t)k + 32 * n));
+}
+VIT__INLINE __m256 vit__f16_avx2(const unsigned char *p, size_t stride, int n, int k) {
+    (void)stride;
+    return _mm256_cvtph_ps(vit__load_sse2(p + 32 * (size_t)k + 16 * n));
+}
 /* A pair holds weight k in its lower half and k + 1 in its upper half: shift the
    one up, or mask the other out. */
-#    define VIT__LOAD_BF16_AVX2                                                                   \
-        const __m256i *h = (const __m256i *)panel + 2 * (size_t)(k / 2);                          \
-        const __m256i up = _mm256_set1_epi32((int)0xffff0000u);                                   \
-        const __m256i p0 = _mm256_loadu_si256(h), p1 = _mm256_loadu_si256(h + 1);                 \
-        const int odd = k & 1;                                                                    \
-        const __m256 w0 = _mm256_castsi256_ps(odd ? _mm256_and_si256(p0, up)                      \
-                                                  : _mm256_slli_epi32(p0, 16));                   \
-        const __m256 w1 = _mm256_castsi256_ps(odd ? _mm256_and_si256(p1, up)                      \
-                                                  : _mm256_slli_epi32(p1, 16));
+VIT__INLINE __m256 vit__bf16_avx2(const unsigned char *p, size_t stride, int n, int k) {
+    const __m256i pairs = vit__load_avx2(p + 64 * (size_t)(k / 2) + 32 * n);
+    const __m256i high = _mm256_and_si256(pairs, _mm256_set1_epi32((int)0xffff0000u));
+    (void)stride;
+    return _mm256_castsi256_ps(k & 1 ? high : _mm256_slli_epi32(pairs, 16));
+}
+VIT__INLINE __m256 vit__i4_avx2(const unsigned char *p, size_t stride, int n, int k) {
+    const unsigned char *group = p + (size_t)(k / 32) * VIT__I4_GROUP;
+    const unsigned char *bytes = group + 32 + k % 32 / 2 * 16 + 8 * n;
+    const __m256i both = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)bytes));
+    const __m256i q = _mm256_and_si256(_mm256_srl_epi32(both, _mm_cvtsi32_si128(k % 2 * 4)),
+                                       _mm256_set1_epi32(15));
+    (void)stride;
+    return _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_sub_epi32(q, _mm256_set1_epi32(8))),
+                         _mm256_cvtph_ps(vit__load_sse2(group + 16 * n)));
+}
+VIT__INLINE __m256i vit__i8_avx2(const unsigned char *p, size_t stride, int n, int k) {
+    (void)stride;
+    return vit__load_avx2(p + 64 * (size_t)k + 32 * n);
+}
 
-#    define VIT__GEMM_AVX2(name, ROWS, LOAD)                                                      \
-        static void name(float *tile, const float *a, size_t lda, int rows, const void *panel,    \
-                         int depth, int panels) {                                                 \
-            int k;                                                                                \
-            ROWS(VIT__ROW)                                                                        \
-            ROWS(VIT__ZERO_AVX2)                                                                  \
+#    define VIT__ACC_fma_avx2 __m256
+#    define VIT__ZERO_fma_avx2 _mm256_setzero_ps()
+#    define VIT__LOAD_fma_avx2(n, weights) const __m256 w##n = weights;
+#    define VIT__INPUT_fma_avx2(a, k)                                                             \
+        const __m256 x = _mm256_castsi256_ps(_mm256_set1_epi32(vit__load32(a + 4 * k)));
+#    define VIT__MAC_fma_avx2(c, n) c = _mm256_fmadd_ps(x, w##n, c);
+VIT__INLINE int vit__steps_fma_avx2(int depth) { return depth; }
+VIT__INLINE void vit__store_fma_avx2(float *tile, int r, int n, __m256 c, const unsigned char *a,
+                                     const unsigned char *p, size_t stride, int steps) {
+    (void)a, (void)p, (void)stride, (void)steps;
+    _mm256_storeu_ps(tile + 16 * r + 8 * n, c);
+}
+
+/* x is a quad of the row. Its even and odd bytes are multiplied as 16-bit numbers,
+   two products to a sum of 32 bits; vpmaddubsw would saturate. */
+#    define VIT__ACC_mul16_avx2 __m256i
+#    define VIT__ZERO_mul16_avx2 _mm256_setzero_si256()
+#    define VIT__LOAD_mul16_avx2(n, weights)                                                      \
+        const __m256i v##n = weights;                                                             \
+        const __m256i even##n = _mm256_srai_epi16(_mm256_slli_epi16(v##n, 8), 8);                 \
+        const __m256i odd##n = _mm256_srai_epi16(v##n, 8);
+#    define VIT__INPUT_mul16_avx2(a, k)                                                           \
+        const __m256i x = _mm256_set1_epi32(vit__load32(a + VIT__U8_HEADER + 4 * k));             \
+        const __m256i x_even = _mm256_and_si256(x, _mm256_set1_epi16(255));                       \
+        const __m256i x_odd = _mm256_srli_epi16(x, 8);
+#    define VIT__MAC_mul16_avx2(c, n)                                                             \
+        c = _mm256_add_epi32(c, _mm256_madd_epi16(x_even, even##n));                              \
+        c = _mm256_add_epi32(c, _mm256_madd_epi16(x_odd, odd##n));
+VIT__INLINE int vit__steps_mul16_avx2(int depth) { return vit__quads(depth); }
+VIT__INLINE void vit__store_mul16_avx2(float *tile, int r, int n, __m256i c, const unsigned char *a,
+                                       const unsigned char *p, size_t stride, int steps) {
+    const unsigned char *tail = p + 64 * (size_t)steps + 32 * n;
+    const __m256 scale = _mm256_castsi256_ps(_mm256_set1_epi32(vit__load32(a)));
+    const __m256 scales = _mm256_castsi256_ps(vit__load_avx2(tail));
+    const __m256i zero = _mm256_set1_epi32(vit__load32(a + 4));
+    c = _mm256_sub_epi32(c, _mm256_mullo_epi32(zero, vit__load_avx2(tail + 64)));
+    (void)stride;
+    _mm256_storeu_ps(tile + 16 * r + 8 * n,
+                     _mm256_mul_ps(_mm256_cvtepi32_ps(c), _mm256_mul_ps(scale, scales)));
+}
+
+/* A kernel: the full height, and one row for the class token and the head. */
+#    define VIT__GEMM_AVX2(name, STEP, WEIGHTS, ORDER, ROWS)                                      \
+        VIT__GEMM(name##_full, STEP, WEIGHTS, ORDER, ROWS, VIT__WIDTH_2)                          \
+        VIT__GEMM(name##_1, STEP, WEIGHTS, ORDER, VIT__ROWS_1, VIT__WIDTH_2)                      \
+        static void name(float *tile, const unsigned char *a, size_t lda, int rows,               \
+                         const unsigned char *p, int depth, int panels) {                         \
             (void)panels;                                                                         \
-            for (k = 0; k < depth; k++) {                                                         \
-                LOAD                                                                              \
-                ROWS(VIT__FMA_AVX2)                                                               \
-            }                                                                                     \
-            ROWS(VIT__STORE_AVX2)                                                                 \
+            if (rows == 1) name##_1(tile, a, lda, rows, p, 0, depth);                             \
+            else name##_full(tile, a, lda, rows, p, 0, depth);                                    \
         }
 
-VIT__GEMM_AVX2(vit__gemm_f32_6x16_avx2, VIT__REPEAT_6, VIT__LOAD_F32_AVX2)
-VIT__GEMM_AVX2(vit__gemm_f16_6x16_avx2, VIT__REPEAT_6, VIT__LOAD_F16_AVX2)
-VIT__GEMM_AVX2(vit__gemm_bf16_6x16_avx2, VIT__REPEAT_6, VIT__LOAD_BF16_AVX2)
+VIT__GEMM_AVX2(vit__gemm_f32_avx2, fma_avx2, vit__f32_avx2, vit__ascending, VIT__ROWS_6)
+VIT__GEMM_AVX2(vit__gemm_f16_avx2, fma_avx2, vit__f16_avx2, vit__ascending, VIT__ROWS_6)
+VIT__GEMM_AVX2(vit__gemm_bf16_avx2, fma_avx2, vit__bf16_avx2, vit__odd_first, VIT__ROWS_6)
+VIT__GEMM_AVX2(vit__gemm_i8_avx2, mul16_avx2, vit__i8_avx2, vit__ascending, VIT__ROWS_4)
+VIT__GEMM_AVX2(vit__gemm_i4_avx2, fma_avx2, vit__i4_avx2, vit__ascending, VIT__ROWS_6)
+
+VIT__TARGET_END
 
 static const vit__kernels vit__kernels_avx2 = {
     VIT_ISA_AVX2,
-    6,
     1,
-    { vit__gemm_f32_6x16_avx2, vit__gemm_f16_6x16_avx2, vit__gemm_bf16_6x16_avx2 },
-    vit__output_avx2,
-    vit__layernorm_avx2,
-    vit__softmax_avx2,
-    vit__scale_avx2,
-    vit__add_avx2,
+    { { vit__gemm_f32_avx2, 6, VIT__FORM_F32 },
+      { vit__gemm_f16_avx2, 6, VIT__FORM_F32 },
+      { vit__gemm_bf16_avx2, 6, VIT__FORM_ROUNDED },
+      { vit__gemm_i8_avx2, 4, VIT__FORM_U8 },
+      { vit__gemm_i4_avx2, 6, VIT__FORM_F32 } },
+    VIT__BODIES(avx2),
 };
 
+/* --- AVX-VNNI: AVX2 and vpdpbusd -------------------------------------------------- */
+
+#    if VIT__AVXVNNI
+
+VIT__TARGET_BEGIN(VIT__TARGET_AVXVNNI)
+
+/* In assembly, because gcc 12 spills the accumulators of the intrinsic. */
+#        define VIT__ACC_vnni_avx2 __m256i
+#        define VIT__ZERO_vnni_avx2 _mm256_setzero_si256()
+#        define VIT__LOAD_vnni_avx2(n, weights) const __m256i w##n = weights;
+#        define VIT__INPUT_vnni_avx2(a, k)                                                        \
+            const __m256i x = _mm256_set1_epi32(vit__load32(a + VIT__U8_HEADER + 4 * k));
+#        define VIT__MAC_vnni_avx2(c, n)                                                          \
+            __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(c) : "x"(x), "x"(w##n));
+#        define vit__steps_vnni_avx2 vit__steps_mul16_avx2
+#        define vit__store_vnni_avx2 vit__store_mul16_avx2
+
+VIT__GEMM_AVX2(vit__gemm_i8_avxvnni, vnni_avx2, vit__i8_avx2, vit__ascending, VIT__ROWS_6)
+
 VIT__TARGET_END
+
+static const vit__kernels vit__kernels_avxvnni = {
+    VIT_ISA_AVX_VNNI,
+    1,
+    { { vit__gemm_f32_avx2, 6, VIT__FORM_F32 },
+      { vit__gemm_f16_avx2, 6, VIT__FORM_F32 },
+      { vit__gemm_bf16_avx2, 6, VIT__FORM_ROUNDED },
+      { vit__gemm_i8_avxvnni, 6, VIT__FORM_U8 },
+      { vit__gemm_i4_avx2, 6, VIT__FORM_F32 } },
+    VIT__BODIES(avx2),
+};
+
+#    endif /* VIT__AVXVNNI */
 
 #endif /* VIT__AVX2 */
 
@@ -2666,94 +3119,207 @@ VIT__TARGET_BEGIN(VIT__TARGET_AVX512)
 VIT__INLINE float vit__fma_avx512(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 VIT__WRAP_BODIES(avx512)
 
-/* Weights k of 16 columns, from the panel at `p`. */
-VIT__INLINE __m512 vit__load_f32_avx512(const unsigned char *p, int k) {
-    return _mm512_loadu_ps((const float *)(const void *)p + 16 * (size_t)k);
+/* Weights k of panel n; the panels lie `stride` bytes apart. */
+VIT__INLINE __m512 vit__f32_avx512(const unsigned char *p, size_t stride, int n, int k) {
+    return _mm512_loadu_ps(p + (size_t)n * stride + 64 * (size_t)k);
 }
-VIT__INLINE __m512 vit__load_f16_avx512(const unsigned char *p, int k) {
-    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)p + k));
+VIT__INLINE __m512 vit__f16_avx512(const unsigned char *p, size_t stride, int n, int k) {
+    return _mm512_cvtph_ps(vit__load_avx2(p + (size_t)n * stride + 32 * (size_t)k));
 }
-VIT__INLINE __m512 vit__load_bf16_avx512(const unsigned char *p, int k) {
-    const __m512i pairs = _mm512_loadu_si512((const __m512i *)(const void *)p + k / 2);
-    const __m512i low = _mm512_slli_epi32(pairs, 16);
+VIT__INLINE __m512 vit__bf16_avx512(const unsigned char *p, size_t stride, int n, int k) {
+    const __m512i pairs = _mm512_loadu_si512(p + (size_t)n * stride + 64 * (size_t)(k / 2));
     const __m512i high = _mm512_and_si512(pairs, _mm512_set1_epi32((int)0xffff0000u));
-    return _mm512_castsi512_ps(k & 1 ? high : low);
+    return _mm512_castsi512_ps(k & 1 ? high : _mm512_slli_epi32(pairs, 16));
+}
+VIT__INLINE __m512 vit__i4_avx512(const unsigned char *p, size_t stride, int n, int k) {
+    const unsigned char *group = p + (size_t)n * stride + (size_t)(k / 32) * VIT__I4_GROUP;
+    const __m512i both = _mm512_cvtepu8_epi32(vit__load_sse2(group + 32 + k % 32 / 2 * 16));
+    const __m512i q = _mm512_srl_epi32(both, _mm_cvtsi32_si128(k % 2 * 4));
+    const __m512 value = _mm512_setr_ps(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7);
+    /* the look-up reads the low four bits only */
+    return _mm512_mul_ps(_mm512_permutexvar_ps(q, value), _mm512_cvtph_ps(vit__load_avx2(group)));
+}
+/* A quad of int8 or a pair of bf16. */
+VIT__INLINE __m512i vit__bits_avx512(const unsigned char *p, size_t stride, int n, int k) {
+    return _mm512_loadu_si512(p + (size_t)n * stride + 64 * (size_t)k);
 }
 
-#    define VIT__ZERO_1_AVX512(r) __m512 c##r##0 = _mm512_setzero_ps();
-#    define VIT__ZERO_3_AVX512(r)                                                                 \
-        __m512 c##r##0 = _mm512_setzero_ps(), c##r##1 = c##r##0, c##r##2 = c##r##0;
+#    define VIT__ACC_fma_avx512 __m512
+#    define VIT__ZERO_fma_avx512 _mm512_setzero_ps()
+#    define VIT__LOAD_fma_avx512(n, weights) const __m512 w##n = weights;
+#    define VIT__INPUT_fma_avx512(a, k)                                                           \
+        const __m512 x = _mm512_castsi512_ps(_mm512_set1_epi32(vit__load32(a + 4 * k)));
+#    define VIT__MAC_fma_avx512(c, n) c = _mm512_fmadd_ps(x, w##n, c);
+VIT__INLINE int vit__steps_fma_avx512(int depth) { return depth; }
+VIT__INLINE void vit__store_fma_avx512(float *tile, int r, int n, __m512 c, const unsigned char *a,
+                                       const unsigned char *p, size_t stride, int steps) {
+    (void)a, (void)p, (void)stride, (void)steps;
+    _mm512_storeu_ps(tile + 48 * r + 16 * n, c);
+}
 
-/* c[r][0..47] = fma(a[r][k], w[0..47], c[r][0..47]) */
-#    define VIT__FMA_1_AVX512(r) c##r##0 = _mm512_fmadd_ps(_mm512_set1_ps(a##r[k]), w0, c##r##0);
-#    define VIT__FMA_3_AVX512(r)                                                                  \
-        {                                                                                         \
-            const __m512 x = _mm512_set1_ps(a##r[k]);                                             \
-            c##r##0 = _mm512_fmadd_ps(x, w0, c##r##0);                                            \
-            c##r##1 = _mm512_fmadd_ps(x, w1, c##r##1);                                            \
-            c##r##2 = _mm512_fmadd_ps(x, w2, c##r##2);                                            \
+/* As in the AVX2 tier. */
+#    define VIT__ACC_mul16_avx512 __m512i
+#    define VIT__ZERO_mul16_avx512 _mm512_setzero_si512()
+#    define VIT__LOAD_mul16_avx512(n, weights)                                                    \
+        const __m512i v##n = weights;                                                             \
+        const __m512i even##n = _mm512_srai_epi16(_mm512_slli_epi16(v##n, 8), 8);                 \
+        const __m512i odd##n = _mm512_srai_epi16(v##n, 8);
+#    define VIT__INPUT_mul16_avx512(a, k)                                                         \
+        const __m512i x = _mm512_set1_epi32(vit__load32(a + VIT__U8_HEADER + 4 * k));             \
+        const __m512i x_even = _mm512_and_si512(x, _mm512_set1_epi16(255));                       \
+        const __m512i x_odd = _mm512_srli_epi16(x, 8);
+#    define VIT__MAC_mul16_avx512(c, n)                                                           \
+        c = _mm512_add_epi32(c, _mm512_madd_epi16(x_even, even##n));                              \
+        c = _mm512_add_epi32(c, _mm512_madd_epi16(x_odd, odd##n));
+VIT__INLINE int vit__steps_mul16_avx512(int depth) { return vit__quads(depth); }
+VIT__INLINE void vit__store_mul16_avx512(float *tile, int r, int n, __m512i c,
+                                         const unsigned char *a, const unsigned char *p,
+                                         size_t stride, int steps) {
+    const unsigned char *tail = p + (size_t)n * stride + 64 * (size_t)steps;
+    const __m512 scale = _mm512_castsi512_ps(_mm512_set1_epi32(vit__load32(a)));
+    const __m512i zero = _mm512_set1_epi32(vit__load32(a + 4));
+    c = _mm512_sub_epi32(c, _mm512_mullo_epi32(zero, _mm512_loadu_si512(tail + 64)));
+    _mm512_storeu_ps(tile + 48 * r + 16 * n,
+                     _mm512_mul_ps(_mm512_cvtepi32_ps(c),
+                                   _mm512_mul_ps(scale, _mm512_loadu_ps(tail))));
+}
+
+/* What is left over by tiles of three panels goes panel by panel. */
+#    define VIT__GEMM_REST(name)                                                                  \
+        static void name##_rest(float *tile, const unsigned char *a, size_t lda, int rows,        \
+                                const unsigned char *p, size_t stride, int depth, int panels) {   \
+            for (; panels; panels--, p += stride, tile += 16)                                     \
+                name##_x16(tile, a, lda, rows, p, stride, depth);                                 \
         }
-#    define VIT__STORE_1_AVX512(r) _mm512_storeu_ps(tile + 48 * r, c##r##0);
-#    define VIT__STORE_3_AVX512(r)                                                                \
-        _mm512_storeu_ps(tile + 48 * r, c##r##0);                                                 \
-        _mm512_storeu_ps(tile + 48 * r + 16, c##r##1);                                            \
-        _mm512_storeu_ps(tile + 48 * r + 32, c##r##2);
-#    define VIT__LOAD_1_AVX512(LOAD) const __m512 w0 = LOAD(p, k);
-#    define VIT__LOAD_3_AVX512(LOAD)                                                              \
-        const __m512 w0 = LOAD(p, k), w1 = LOAD(p + stride, k), w2 = LOAD(p + 2 * stride, k);
 
-#    define VIT__GEMM_AVX512(name, ROWS, COLS, LOAD)                                              \
-        static void name(float *tile, const float *a, size_t lda, int rows,                       \
-                         const unsigned char *p, size_t stride, int depth) {                      \
-            int k;                                                                                \
-            ROWS(VIT__ROW)                                                                        \
-            ROWS(VIT__ZERO_##COLS##_AVX512)                                                       \
-            (void)stride;                                                                         \
-            for (k = 0; k < depth; k++) {                                                         \
-                VIT__LOAD_##COLS##_AVX512(LOAD) ROWS(VIT__FMA_##COLS##_AVX512)                    \
+/* A kernel in two heights, for steps that spend their time on widening. */
+#    define VIT__GEMM_AVX512_2(name, dtype, STEP, WEIGHTS, ORDER, ROWS)                           \
+        VIT__GEMM(name##_full, STEP, WEIGHTS, ORDER, ROWS, VIT__WIDTH_3)                          \
+        VIT__GEMM(name##_1, STEP, WEIGHTS, ORDER, VIT__ROWS_1, VIT__WIDTH_3)                      \
+        VIT__GEMM(name##_x16, STEP, WEIGHTS, ORDER, ROWS, VIT__WIDTH_1)                           \
+        VIT__GEMM_REST(name)                                                                      \
+        static void name(float *tile, const unsigned char *a, size_t lda, int rows,               \
+                         const unsigned char *p, int depth, int panels) {                         \
+            const size_t stride = (size_t)vit__panel_bytes(dtype, depth);                         \
+            if (panels < 3) name##_rest(tile, a, lda, rows, p, stride, depth, panels);            \
+            else if (rows == 1) name##_1(tile, a, lda, rows, p, stride, depth);                   \
+            else name##_full(tile, a, lda, rows, p, stride, depth);                               \
+        }
+
+/* A kernel in every height that the split of many rows leaves, or a few rows have. */
+#    define VIT__GEMM_AVX512_8(name, dtype, STEP, WEIGHTS, ORDER)                                 \
+        VIT__GEMM(name##_8, STEP, WEIGHTS, ORDER, VIT__ROWS_8, VIT__WIDTH_3)                      \
+        VIT__GEMM(name##_7, STEP, WEIGHTS, ORDER, VIT__ROWS_7, VIT__WIDTH_3)                      \
+        VIT__GEMM(name##_6, STEP, WEIGHTS, ORDER, VIT__ROWS_6, VIT__WIDTH_3)                      \
+        VIT__GEMM(name##_5, STEP, WEIGHTS, ORDER, VIT__ROWS_5, VIT__WIDTH_3)                      \
+        VIT__GEMM(name##_4, STEP, WEIGHTS, ORDER, VIT__ROWS_4, VIT__WIDTH_3)                      \
+        VIT__GEMM(name##_2, STEP, WEIGHTS, ORDER, VIT__ROWS_2, VIT__WIDTH_3)                      \
+        VIT__GEMM(name##_1, STEP, WEIGHTS, ORDER, VIT__ROWS_1, VIT__WIDTH_3)                      \
+        VIT__GEMM(name##_x16, STEP, WEIGHTS, ORDER, VIT__ROWS_8, VIT__WIDTH_1)                    \
+        VIT__GEMM_REST(name)                                                                      \
+        static void name(float *tile, const unsigned char *a, size_t lda, int rows,               \
+                         const unsigned char *p, int depth, int panels) {                         \
+            const size_t stride = (size_t)vit__panel_bytes(dtype, depth);                         \
+            if (panels < 3) {                                                                     \
+                name##_rest(tile, a, lda, rows, p, stride, depth, panels);                        \
+                return;                                                                           \
             }                                                                                     \
-            ROWS(VIT__STORE_##COLS##_AVX512)                                                      \
+            switch (rows) {                                                                       \
+            case 1: name##_1(tile, a, lda, rows, p, stride, depth); break;                        \
+            case 2: name##_2(tile, a, lda, rows, p, stride, depth); break;                        \
+            case 3:                                                                               \
+            case 4: name##_4(tile, a, lda, rows, p, stride, depth); break;                        \
+            case 5: name##_5(tile, a, lda, rows, p, stride, depth); break;                        \
+            case 6: name##_6(tile, a, lda, rows, p, stride, depth); break;                        \
+            case 7: name##_7(tile, a, lda, rows, p, stride, depth); break;                        \
+            default: name##_8(tile, a, lda, rows, p, stride, depth); break;                       \
+            }                                                                                     \
         }
 
-/* One kernel for each weight type: the full tile, a lower one for few rows, and
-   both one panel wide for what three panels leave over. */
-#    define VIT__GEMM_ALL_AVX512(dtype, enumerator)                                               \
-        VIT__GEMM_AVX512(vit__gemm_##dtype##_8x48_avx512, VIT__REPEAT_8, 3,                       \
-                         vit__load_##dtype##_avx512)                                              \
-        VIT__GEMM_AVX512(vit__gemm_##dtype##_8x16_avx512, VIT__REPEAT_8, 1,                       \
-                         vit__load_##dtype##_avx512)                                              \
-        VIT__GEMM_AVX512(vit__gemm_##dtype##_2x48_avx512, VIT__REPEAT_2, 3,                       \
-                         vit__load_##dtype##_avx512)                                              \
-        static void vit__gemm_##dtype##_avx512(float *tile, const float *a, size_t lda, int rows, \
-                                               const void *panel, int depth, int panels) {        \
-            const size_t stride = (size_t)vit__panel_bytes(enumerator, depth);                    \
-            const unsigned char *p = (const unsigned char *)panel;                                \
-            if (panels == 3 && rows > 2)                                                          \
-                vit__gemm_##dtype##_8x48_avx512(tile, a, lda, rows, p, stride, depth);            \
-            else if (panels == 3)                                                                 \
-                vit__gemm_##dtype##_2x48_avx512(tile, a, lda, rows, p, stride, depth);            \
-            else                                                                                  \
-                for (; panels; panels--, p += stride, tile += 16)                                 \
-                    vit__gemm_##dtype##_8x16_avx512(tile, a, lda, rows, p, stride, depth);        \
-        }
+VIT__GEMM_AVX512_8(vit__gemm_f32_avx512, VIT_F32, fma_avx512, vit__f32_avx512, vit__ascending)
+VIT__GEMM_AVX512_2(vit__gemm_f16_avx512, VIT_F16, fma_avx512, vit__f16_avx512, vit__ascending,
+                   VIT__ROWS_8)
+VIT__GEMM_AVX512_2(vit__gemm_bf16_avx512, VIT_BF16, fma_avx512, vit__bf16_avx512, vit__odd_first,
+                   VIT__ROWS_8)
+VIT__GEMM_AVX512_2(vit__gemm_i8_avx512, VIT_I8, mul16_avx512, vit__bits_avx512, vit__ascending,
+                   VIT__ROWS_4)
+VIT__GEMM_AVX512_2(vit__gemm_i4_avx512, VIT_I4, fma_avx512, vit__i4_avx512, vit__ascending,
+                   VIT__ROWS_8)
 
-VIT__GEMM_ALL_AVX512(f32, VIT_F32)
-VIT__GEMM_ALL_AVX512(f16, VIT_F16)
-VIT__GEMM_ALL_AVX512(bf16, VIT_BF16)
+VIT__TARGET_END
 
 static const vit__kernels vit__kernels_avx512 = {
     VIT_ISA_AVX512,
-    8,
     3,
-    { vit__gemm_f32_avx512, vit__gemm_f16_avx512, vit__gemm_bf16_avx512 },
-    vit__output_avx512,
-    vit__layernorm_avx512,
-    vit__softmax_avx512,
-    vit__scale_avx512,
-    vit__add_avx512,
+    { { vit__gemm_f32_avx512, 8, VIT__FORM_F32 },
+      { vit__gemm_f16_avx512, 8, VIT__FORM_F32 },
+      { vit__gemm_bf16_avx512, 8, VIT__FORM_ROUNDED },
+      { vit__gemm_i8_avx512, 4, VIT__FORM_U8 },
+      { vit__gemm_i4_avx512, 8, VIT__FORM_F32 } },
+    VIT__BODIES(avx512),
 };
 
+/* --- AVX-512 VNNI and BF16: dot products of quads and of pairs ------------------------ */
+
+VIT__TARGET_BEGIN(VIT__TARGET_AVX512_VNNI)
+
+/* In assembly, because gcc 12 spills the accumulators of the intrinsic. */
+#    define VIT__ACC_vnni_avx512 __m512i
+#    define VIT__ZERO_vnni_avx512 _mm512_setzero_si512()
+#    define VIT__LOAD_vnni_avx512(n, weights) const __m512i w##n = weights;
+#    define VIT__INPUT_vnni_avx512(a, k)                                                          \
+        const __m512i x = _mm512_set1_epi32(vit__load32(a + VIT__U8_HEADER + 4 * k));
+#    define VIT__MAC_vnni_avx512(c, n)                                                            \
+        __asm__("vpdpbusd %2, %1, %0" : "+v"(c) : "v"(x), "v"(w##n));
+#    define vit__steps_vnni_avx512 vit__steps_mul16_avx512
+#    define vit__store_vnni_avx512 vit__store_mul16_avx512
+
+VIT__GEMM_AVX512_8(vit__gemm_i8_vnni, VIT_I8, vnni_avx512, vit__bits_avx512, vit__ascending)
+
 VIT__TARGET_END
+
+static const vit__kernels vit__kernels_avx512_vnni = {
+    VIT_ISA_AVX512_VNNI,
+    3,
+    { { vit__gemm_f32_avx512, 8, VIT__FORM_F32 },
+      { vit__gemm_f16_avx512, 8, VIT__FORM_F32 },
+      { vit__gemm_bf16_avx512, 8, VIT__FORM_ROUNDED },
+      { vit__gemm_i8_vnni, 8, VIT__FORM_U8 },
+      { vit__gemm_i4_avx512, 8, VIT__FORM_F32 } },
+    VIT__BODIES(avx512),
+};
+
+#    if VIT__AVX512BF16
+
+VIT__TARGET_BEGIN(VIT__TARGET_AVX512_BF16)
+
+/* c = fma(x[0], w[0], fma(x[1], w[1], c)); numbers below 2^-126 count as zero. */
+#        define VIT__ACC_bf16_avx512 __m512
+#        define VIT__ZERO_bf16_avx512 _mm512_setzero_ps()
+#        define VIT__LOAD_bf16_avx512(n, weights) const __m512i w##n = weights;
+#        define VIT__INPUT_bf16_avx512(a, k)                                                      \
+            const __m512i x = _mm512_set1_epi32(vit__load32(a + 4 * k));
+#        define VIT__MAC_bf16_avx512(c, n)                                                        \
+            __asm__("vdpbf16ps %2, %1, %0" : "+v"(c) : "v"(x), "v"(w##n));
+#        define vit__store_bf16_avx512 vit__store_fma_avx512
+VIT__INLINE int vit__steps_bf16_avx512(int depth) { return vit__ceil_div(depth, 2); }
+
+VIT__GEMM_AVX512_8(vit__gemm_bf16_dot, VIT_BF16, bf16_avx512, vit__bits_avx512, vit__ascending)
+
+VIT__TARGET_END
+
+static const vit__kernels vit__kernels_avx512_bf16 = {
+    VIT_ISA_AVX512_BF16,
+    3,
+    { { vit__gemm_f32_avx512, 8, VIT__FORM_F32 },
+      { vit__gemm_f16_avx512, 8, VIT__FORM_F32 },
+      { vit__gemm_bf16_dot, 8, VIT__FORM_BF16 },
+      { vit__gemm_i8_vnni, 8, VIT__FORM_U8 },
+      { vit__gemm_i4_avx512, 8, VIT__FORM_F32 } },
+    VIT__BODIES(avx512),
+};
+
+#    endif /* VIT__AVX512BF16 */
 
 #endif /* VIT__AVX512 */
 
@@ -2772,56 +3338,83 @@ static uint64_t vit__xgetbv(void) {
     return (uint64_t)high << 32 | low;
 }
 
-static vit_isa vit__detect_x86(void) {
-    unsigned a, b, c, d, b7;
+/* Bit number `isa` is set for each tier that this CPU can run. */
+static unsigned vit__detect_x86(void) {
+    unsigned a, b, c, d, b7, c7, a7 = 0, leaves;
     const unsigned fma = 1u << 12, osxsave = 1u << 27, f16c = 1u << 29; /* leaf 1, ecx */
     const unsigned avx2 = 1u << 5;                                      /* leaf 7, ebx */
     const unsigned avx512 = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31;  /* F DQ BW VL */
+    const unsigned avx512_vnni = 1u << 11;                              /* leaf 7, ecx */
+    const unsigned avx_vnni = 1u << 4, avx512_bf16 = 1u << 5;           /* leaf 7.1, eax */
     const unsigned ymm = 0x06, zmm = 0xe6;                              /* xcr0 */
+    unsigned found = 1u << VIT_ISA_SCALAR;
     uint64_t saved;
-    if (__get_cpuid_max(0, NULL) < 7) return VIT_ISA_SCALAR;
+    if (__get_cpuid_max(0, NULL) < 7) return found;
     __cpuid(1, a, b, c, d);
-    if ((c & (fma | osxsave | f16c)) != (fma | osxsave | f16c)) return VIT_ISA_SCALAR;
-    __cpuid_count(7, 0, a, b7, c, d);
+    if ((c & (fma | osxsave | f16c)) != (fma | osxsave | f16c)) return found;
+    __cpuid_count(7, 0, leaves, b7, c7, d);
+    if (leaves >= 1) __cpuid_count(7, 1, a7, b, c, d);
     saved = vit__xgetbv();
-    if (!(b7 & avx2) || (saved & ymm) != ymm) return VIT_ISA_SCALAR;
-    if ((b7 & avx512) == avx512 && (saved & zmm) == zmm) return VIT_ISA_AVX512;
-    return VIT_ISA_AVX2;
+    if (!(b7 & avx2) || (saved & ymm) != ymm) return found;
+    found |= 1u << VIT_ISA_AVX2;
+    if (a7 & avx_vnni) found |= 1u << VIT_ISA_AVX_VNNI;
+    if ((b7 & avx512) != avx512 || (saved & zmm) != zmm) return found;
+    found |= 1u << VIT_ISA_AVX512;
+    if (!(c7 & avx512_vnni)) return found;
+    found |= 1u << VIT_ISA_AVX512_VNNI;
+    if (a7 & avx512_bf16) found |= 1u << VIT_ISA_AVX512_BF16;
+    return found;
 }
 #endif
 
-VIT_API vit_isa vit_detect_isa(void) {
-#if VIT__AVX512
-    return vit__detect_x86();
-#elif VIT__AVX2
-    return vit__detect_x86() >= VIT_ISA_AVX2 ? VIT_ISA_AVX2 : VIT_ISA_SCALAR;
-#else
-    return VIT_ISA_SCALAR;
+/* The tiers of this build, the best last. */
+static const vit__kernels *const vit__tiers[] = {
+    &vit__kernels_scalar,
+#if VIT__AVX2
+    &vit__kernels_avx2,
+#    if VIT__AVXVNNI
+    &vit__kernels_avxvnni,
+#    endif
 #endif
+#if VIT__AVX512
+    &vit__kernels_avx512,
+    &vit__kernels_avx512_vnni,
+#    if VIT__AVX512BF16
+    &vit__kernels_avx512_bf16,
+#    endif
+#endif
+};
+
+/* The kernels of a tier, or with VIT_ISA_AUTO of the best one; NULL if this
+   machine or this build lacks it. */
+static const vit__kernels *vit__choose_kernels(vit_isa isa) {
+#if VIT__AVX2
+    const unsigned found = vit__detect_x86();
+#else
+    const unsigned found = 1u << VIT_ISA_SCALAR;
+#endif
+    int i = (int)(sizeof vit__tiers / sizeof vit__tiers[0]);
+    while (i-- > 0) {
+        const vit__kernels *kernels = vit__tiers[i];
+        if ((isa == VIT_ISA_AUTO || isa == kernels->isa) && found >> kernels->isa & 1u)
+            return kernels;
+    }
+    return NULL;
 }
+
+VIT_API vit_isa vit_detect_isa(void) { return vit__choose_kernels(VIT_ISA_AUTO)->isa; }
+
+VIT_API int vit_has_isa(vit_isa isa) { return vit__choose_kernels(isa) != NULL; }
 
 VIT_API const char *vit_isa_name(vit_isa isa) {
     switch (isa) {
-    case VIT_ISA_AUTO: return "auto";
-    case VIT_ISA_SCALAR: return "scalar";
-    case VIT_ISA_AVX2: return "avx2";
-    case VIT_ISA_AVX512: return "avx512";
+#define VIT_X(name, value, text)                                               \
+    case name: return text;
+        VIT_ISA_LIST(VIT_X)
+#undef VIT_X
+    case VIT_NUM_ISAS: break;
     }
     return "unknown";
-}
-
-/* NULL for a tier that this machine or this build lacks. */
-static const vit__kernels *vit__choose_kernels(vit_isa isa) {
-    const vit_isa best = vit_detect_isa();
-    if (isa == VIT_ISA_AUTO) isa = best;
-    if (isa < VIT_ISA_SCALAR || isa > best) return NULL;
-#if VIT__AVX512
-    if (isa == VIT_ISA_AVX512) return &vit__kernels_avx512;
-#endif
-#if VIT__AVX2
-    if (isa == VIT_ISA_AVX2) return &vit__kernels_avx2;
-#endif
-    return &vit__kernels_scalar;
 }
 
 /* ------------------------------------------------------------------------- */
@@ -2907,114 +3500,158 @@ VIT__INLINE const float *vit__floats(const vit_tensor *t) { return (const float 
 
 typedef struct vit__linear {
     const vit__kernels *kernels;
+    const vit__gemm_kernel *gemm;
     const unsigned char *panels; /* [cols, depth] in panels of 16 columns of the result */
-    vit_dtype dtype;
+    size_t stride;               /* bytes of a panel */
     int rows, cols, depth;
-    const float *a;              /* [rows, depth] */
-    size_t lda;
+    const void *a;               /* [rows, depth], in the kernel's form */
+    size_t lda;                  /* bytes */
     vit__output out;             /* [rows, cols] */
     int first_panel, end_panel;  /* which of the result's columns are wanted: usually all */
-    int num_tasks;
+    int num_tiles;               /* the rows, cut into tiles as equal as can be */
+    int num_chunks, num_groups;  /* the tasks: chunks of tiles times groups of panels */
 } vit__linear;
 
-/* Rows [row, row_end) times panels [panel, panel_end). A group of panels stays
-   in the second cache while the rows stream past it. */
-static void vit__gemm(const vit__linear *l, int row, int row_end, int panel, int panel_end) {
-    const vit__kernels *kernels = l->kernels;
-    const size_t stride = (size_t)vit__panel_bytes(l->dtype, l->depth);
-    const int tile_cols = kernels->tile_panels * 16;
+/* How kernels want the rows that are multiplied with weights of this type. */
+static vit__form vit__form_of(const vit_session *s, vit_dtype dtype) {
+    return vit__kernels_of(s)->gemm[dtype].form;
+}
+
+static void vit__linear_init(vit__linear *l, const vit__kernels *kernels, vit_dtype dtype,
+                             const void *panels, int rows, int cols, int depth) {
+    memset(l, 0, sizeof *l);
+    l->kernels = kernels;
+    l->gemm = &kernels->gemm[dtype];
+    l->panels = (const unsigned char *)panels;
+    l->stride = (size_t)vit__panel_bytes(dtype, depth);
+    l->rows = rows;
+    l->cols = cols;
+    l->depth = depth;
+    l->end_panel = vit__ceil_div(cols, 16);
+    l->num_tiles = vit__ceil_div(rows, l->gemm->tile_rows);
+}
+
+/* Tiles [first_tile, end_tile) times panels [panel, panel_end). A group of panels
+   stays in the second cache while the rows stream past it. */
+static void vit__gemm(const vit__linear *l, int first_tile, int end_tile, int panel,
+                      int panel_end) {
+    const int tile_panels = l->kernels->tile_panels, tile_cols = tile_panels * 16;
     float tile[VIT__MAX_TILE_ROWS * VIT__MAX_TILE_COLS];
-    for (; panel < panel_end; panel += kernels->tile_panels) {
-        const int panels = vit__min(kernels->tile_panels, panel_end - panel);
+    for (; panel < panel_end; panel += tile_panels) {
+        const int panels = vit__min(tile_panels, panel_end - panel);
         const int cols = vit__min(panels * 16, l->cols - panel * 16);
         vit__output out = l->out;
-        int r;
+        int t, row;
         if (out.bias) out.bias += panel * 16;
-        for (r = row; r < row_end; r += kernels->tile_rows) {
-            const int rows = vit__min(kernels->tile_rows, row_end - r);
-            kernels->gemm[l->dtype](tile, l->a + (size_t)r * l->lda, l->lda, rows,
-                                    l->panels + (size_t)panel * stride, l->depth, panels);
-            out.c = l->out.c + (size_t)r * out.ldc + panel * 16;
-            kernels->output(&out, tile, tile_cols, rows, cols);
+        for (t = first_tile; t < end_tile; t++) {
+            const int end = vit__share(l->rows, t, l->num_tiles, &row);
+            l->gemm->run(tile, (const unsigned char *)l->a + (size_t)row * l->lda, l->lda,
+                         end - row, l->panels + (size_t)panel * l->stride, l->depth, panels);
+            out.c = l->out.c + (size_t)row * out.ldc + panel * 16;
+            l->kernels->output(&out, tile, tile_cols, end - row, cols);
         }
     }
 }
 
-/* Tasks own columns, so that each thread streams its own weights once; where
-   there are too few columns to share out evenly, they own rows. */
 static void vit__linear_task(void *arg, int index) {
     const vit__linear *l = (const vit__linear *)arg;
-    const int panels = l->end_panel - l->first_panel, tile_rows = l->kernels->tile_rows;
-    const int tiles = vit__ceil_div(l->rows, tile_rows);
-    int first, end;
-    if (panels >= 6 * l->num_tasks || panels >= tiles) {
-        end = vit__share(panels, index, l->num_tasks, &first);
-        vit__gemm(l, 0, l->rows, l->first_panel + first, l->first_panel + end);
-    } else {
-        end = vit__share(tiles, index, l->num_tasks, &first);
-        vit__gemm(l, first * tile_rows, vit__min(end * tile_rows, l->rows), l->first_panel,
-                  l->end_panel);
-    }
+    const int tile_panels = l->kernels->tile_panels;
+    const int panel = l->first_panel + index % l->num_groups * tile_panels;
+    int first, end = vit__share(l->num_tiles, index / l->num_groups, l->num_chunks, &first);
+    vit__gemm(l, first, end, panel, vit__min(panel + tile_panels, l->end_panel));
 }
 
-/* Fills in what every linear layer needs; the caller may then set gelu and add. */
-static void vit__linear_init(vit__linear *l, const vit_session *s, const vit_tensor *weight,
-                             const float *bias, const float *a, size_t lda, int rows, float *c) {
-    memset(l, 0, sizeof *l);
-    l->kernels = vit__kernels_of(s);
-    l->panels = (const unsigned char *)weight->data;
-    l->dtype = weight->dtype;
-    l->rows = rows;
-    l->cols = weight->dims[0];
-    l->depth = vit__depth_of(weight);
+/* A task is a group of panels times a chunk of rows: one chunk for each 256 rows,
+   which then stay in the second cache with the weights, and more where there
+   would be too few tasks for the threads. */
+static void vit__linear_run(const vit_session *s, vit__linear *l) {
+    const int threads = s->params.executor.num_threads, wanted = threads > 1 ? 4 * threads : 1;
+    l->num_groups = vit__ceil_div(l->end_panel - l->first_panel, l->kernels->tile_panels);
+    l->num_chunks = vit__ceil_div(l->rows, 256);
+    if (l->num_chunks * l->num_groups < wanted)
+        l->num_chunks = vit__min(vit__ceil_div(wanted, l->num_groups), l->num_tiles);
+    vit__parallel_for(s, l->num_chunks * l->num_groups, vit__linear_task, l);
+}
+
+/* A layer of the model: a [rows, depth], lda numbers apart and in the layer's form,
+   to c. The caller may then set gelu and add. */
+static void vit__layer_init(vit__linear *l, const vit_session *s, const vit_tensor *weight,
+                            const float *bias, const float *a, size_t lda, int rows, float *c) {
+    vit__linear_init(l, vit__kernels_of(s), weight->dtype, weight->data, rows, weight->dims[0],
+                     vit__depth_of(weight));
     l->a = a;
-    l->lda = lda;
+    l->lda = lda * sizeof(float);
     l->out.c = c;
     l->out.ldc = (size_t)l->cols;
     l->out.bias = bias;
-    l->end_panel = vit__ceil_div(l->cols, 16);
-    l->num_tasks = s->params.executor.num_threads;
 }
 
-static void vit__linear_run(const vit_session *s, vit__linear *l) {
-    vit__parallel_for(s, l->num_tasks, vit__linear_task, l);
-}
-
-/* --- row-wise: LayerNorm, additions --------------------------------------------- */
+/* --- row-wise: LayerNorm, conversion to a layer's input ----------------------------- */
 
 typedef struct vit__rows {
     const vit_session *session;
     const float *x, *weight, *bias;
     float *y;
     size_t ldx, ldy;
-    int rows, dim, num_tasks;
+    int rows, dim;
+    vit__form form; /* of y, afterwards */
+    int num_tasks;
 } vit__rows;
+
+/* rows of x, ldx apart, to rows of y, ldy apart. */
+static void vit__rows_init(vit__rows *job, const vit_session *s, const float *x, size_t ldx,
+                           float *y, size_t ldy, int rows, int dim) {
+    memset(job, 0, sizeof *job);
+    job->session = s;
+    job->x = x;
+    job->y = y;
+    job->ldx = ldx;
+    job->ldy = ldy;
+    job->rows = rows;
+    job->dim = dim;
+    job->num_tasks = vit__min(rows, s->params.executor.num_threads);
+}
 
 static void vit__layernorm_task(void *arg, int index) {
     const vit__rows *job = (const vit__rows *)arg;
     const vit__kernels *kernels = vit__kernels_of(job->session);
     int row, end = vit__share(job->rows, index, job->num_tasks, &row);
-    for (; row < end; row++)
-        kernels->layernorm(job->y + (size_t)row * job->ldy, job->x + (size_t)row * job->ldx,
-                           job->weight, job->bias, job->dim, job->session->model->config.norm_eps);
+    for (; row < end; row++) {
+        float *y = job->y + (size_t)row * job->ldy;
+        kernels->layernorm(y, job->x + (size_t)row * job->ldx, job->weight, job->bias, job->dim,
+                           job->session->model->config.norm_eps);
+        kernels->convert(job->form, y, job->dim);
+    }
 }
 
-/* rows of x, ldx apart, to consecutive rows of y. */
+/* rows of x, ldx apart, to consecutive rows of y in the given form. */
 static void vit__layernorm(const vit_session *s, const vit_tensor *weight, const vit_tensor *bias,
-                           const float *x, size_t ldx, int rows, float *y) {
+                           const float *x, size_t ldx, int rows, float *y, vit__form form) {
     vit__rows job;
-    memset(&job, 0, sizeof job);
-    job.session = s;
-    job.x = x;
-    job.y = y;
+    vit__rows_init(&job, s, x, ldx, y, (size_t)weight->dims[0], rows, weight->dims[0]);
     job.weight = vit__floats(weight);
     job.bias = vit__floats(bias);
-    job.dim = weight->dims[0];
-    job.ldx = ldx;
-    job.ldy = (size_t)job.dim;
-    job.rows = rows;
-    job.num_tasks = vit__min(rows, s->params.executor.num_threads);
+    job.form = form;
     vit__parallel_for(s, job.num_tasks, vit__layernorm_task, &job);
+}
+
+static void vit__convert_task(void *arg, int index) {
+    const vit__rows *job = (const vit__rows *)arg;
+    int row, end = vit__share(job->rows, index, job->num_tasks, &row);
+    for (; row < end; row++)
+        vit__kernels_of(job->session)->convert(job->form, job->y + (size_t)row * job->ldy,
+                                               job->dim);
+}
+
+/* rows of numbers, ld apart, become the input of a layer, where they are. */
+static void vit__convert_rows(const vit_session *s, float *rows, size_t ld, int num_rows, int dim,
+                              vit__form form) {
+    vit__rows job;
+    if (form == VIT__FORM_F32) return;
+    vit__phase(s, VIT_PHASE_NORM);
+    vit__rows_init(&job, s, NULL, 0, rows, ld, num_rows, dim);
+    job.form = form;
+    vit__parallel_for(s, job.num_tasks, vit__convert_task, &job);
 }
 
 /* --- patch embedding ------------------------------------------------------------- */
@@ -3037,22 +3674,21 @@ static void vit__gather_patch(const vit_config *c, const float *input, int index
 static void vit__gather_task(void *arg, int index) {
     const vit__rows *job = (const vit__rows *)arg;
     int row, end = vit__share(job->rows, index, job->num_tasks, &row);
-    for (; row < end; row++)
-        vit__gather_patch(&job->session->model->config, job->x, row,
-                          job->y + (size_t)row * job->ldy);
+    for (; row < end; row++) {
+        float *y = job->y + (size_t)row * job->ldy;
+        vit__gather_patch(&job->session->model->config, job->x, row, y);
+        vit__kernels_of(job->session)->convert(job->form, y, job->dim);
+    }
 }
 
 /* Patches of the whole batch as rows: conv2d with stride P is then a linear layer. */
-static void vit__im2col(const vit_session *s, const float *input, int batch, float *patches) {
+static void vit__im2col(const vit_session *s, const float *input, int batch, float *patches,
+                        vit__form form) {
     const vit_config *c = &s->model->config;
+    const int dim = c->in_chans * c->patch_size * c->patch_size;
     vit__rows job;
-    memset(&job, 0, sizeof job);
-    job.session = s;
-    job.x = input;
-    job.y = patches;
-    job.ldy = (size_t)c->in_chans * (size_t)c->patch_size * (size_t)c->patch_size;
-    job.rows = batch * c->num_patches;
-    job.num_tasks = vit__min(job.rows, s->params.executor.num_threads);
+    vit__rows_init(&job, s, input, 0, patches, (size_t)dim, batch * c->num_patches, dim);
+    job.form = form;
     vit__parallel_for(s, job.num_tasks, vit__gather_task, &job);
 }
 
@@ -3083,16 +3719,17 @@ static void vit__patch_embed(const vit_session *s, const float *input, int batch
     vit_tensor weight, bias;
     vit__linear proj;
     vit__phase(s, VIT_PHASE_PATCH_EMBED);
-    vit__im2col(s, input, batch, s->scratch);
     vit__stem_tensor(s->model, VIT__PATCH_WEIGHT, &weight);
     vit__stem_tensor(s->model, VIT__PATCH_BIAS, &bias);
-    vit__linear_init(&proj, s, &weight, vit__floats(&bias), s->scratch,
+    vit__im2col(s, input, batch, s->scratch, vit__form_of(s, weight.dtype));
+    vit__layer_init(&proj, s, &weight, vit__floats(&bias), s->scratch,
                      (size_t)vit__depth_of(&weight), rows, s->y);
     vit__linear_run(s, &proj);
     if (c->has_patch_norm) {
         vit__stem_tensor(s->model, VIT__PATCH_NORM_WEIGHT, &weight);
         vit__stem_tensor(s->model, VIT__PATCH_NORM_BIAS, &bias);
-        vit__layernorm(s, &weight, &bias, s->y, (size_t)c->embed_dim, rows, s->y);
+        vit__layernorm(s, &weight, &bias, s->y, (size_t)c->embed_dim, rows, s->y,
+                       VIT__FORM_F32);
     }
     vit__call_trace(s, "patch_embed", s->y, batch, c->num_patches, c->embed_dim);
     vit__add_positions(s, s->y, batch);
@@ -3110,39 +3747,50 @@ typedef struct vit__attention {
     const float *qkv;   /* [batch, N, 3, H, head_dim] */
     float *context;     /* [batch, N, H, head_dim]    */
     float *maps;        /* [batch, H, N, N] or NULL   */
+    vit_dtype dtype;    /* of both products: bf16 in a bf16 model, else f32 */
     int batch, queries; /* of each image, the first so many tokens ask: N or fewer */
     int num_tasks;
 } vit__attention;
 
-/* Floats of scratch that one task needs: panels of k and v, a tile of scores. */
+/* Floats of scratch that one task needs: panels of k and v, a tile of scores and
+   one of q. */
 static uint64_t vit__attention_scratch(const vit_config *c) {
     const uint64_t tokens = (uint64_t)(unsigned)vit__round_up(c->num_tokens, 16);
     const uint64_t dim = (uint64_t)(unsigned)vit__round_up(c->head_dim, 16);
     return tokens * (uint64_t)(unsigned)c->head_dim + dim * (uint64_t)(unsigned)c->num_tokens +
-           VIT__MAX_TILE_ROWS * tokens;
+           VIT__MAX_TILE_ROWS * (tokens + dim);
 }
 
-/* k of one head [N, head_dim] as panels: columns of the product are tokens. */
-static void vit__pack_keys(const vit_config *c, const float *k, size_t ldk, float *panels) {
-    int token, d, l;
-    for (token = 0; token < c->num_tokens; token += 16) {
-        const int valid = vit__min(16, c->num_tokens - token);
-        for (d = 0; d < c->head_dim; d++, panels += 16) {
-            for (l = 0; l < valid; l++) panels[l] = k[(size_t)(token + l) * ldk + (size_t)d];
-            for (; l < 16; l++) panels[l] = 0.0f;
-        }
-    }
+/* Number k of column `column` of a panel that vit__pack_heads writes. */
+VIT__INLINE void vit__pack_number(vit_dtype dtype, float *panel, int column, int k, float x) {
+    const size_t i = vit__panel_index(dtype, column, k);
+    if (dtype == VIT_F32) panel[i] = x;
+    else ((uint16_t *)(void *)panel)[i] = vit__f32_to_bf16(x);
 }
 
-/* v of one head [N, head_dim] as panels: columns of the product are its numbers. */
-static void vit__pack_values(const vit_config *c, const float *v, size_t ldv, float *panels) {
-    int token, d, l;
-    for (d = 0; d < c->head_dim; d += 16) {
-        const int valid = vit__min(16, c->head_dim - d);
-        for (token = 0; token < c->num_tokens; token++, panels += 16) {
-            for (l = 0; l < valid; l++) panels[l] = v[(size_t)token * ldv + (size_t)(d + l)];
-            for (; l < 16; l++) panels[l] = 0.0f;
-        }
+/* One panel of `valid` columns, the rest zero: x[column * ldc + k * ldk]. */
+VIT__INLINE void vit__pack_head_panel(vit_dtype dtype, float *panel, const float *x, int valid,
+                                      int depth, size_t ldc, size_t ldk) {
+    int column, k;
+    memset(panel, 0, (size_t)vit__panel_bytes(dtype, depth));
+    for (k = 0; k < depth; k++)
+        for (column = 0; column < valid; column++)
+            vit__pack_number(dtype, panel, column, k,
+                             x[(size_t)column * ldc + (size_t)k * ldk]);
+}
+
+/* Keys or values of one head as the panels of a layer with `cols` columns. */
+static void vit__pack_head(vit_dtype dtype, float *panels, const float *x, int cols, int depth,
+                           size_t ldc, size_t ldk) {
+    int first;
+    for (first = 0; first < cols; first += 16) {
+        const float *from = x + (size_t)first * ldc;
+        if (dtype == VIT_F32)
+            vit__pack_head_panel(VIT_F32, panels, from, vit__min(16, cols - first), depth, ldc, ldk);
+        else
+            vit__pack_head_panel(VIT_BF16, panels, from, vit__min(16, cols - first), depth, ldc,
+                                 ldk);
+        panels += vit__panel_bytes(dtype, depth) / sizeof(float);
     }
 }
 
@@ -3150,59 +3798,80 @@ static void vit__pack_values(const vit_config *c, const float *v, size_t ldv, fl
 typedef struct vit__attn_head {
     vit__linear scores; /* q k^T */
     vit__linear values; /* softmax(...) v */
+    vit__form form;     /* of q and of the softmax */
+    const float *q;
+    size_t ldq;
+    float *q_tile;      /* room for a tile of q in its form */
     float *maps;        /* [N, N] or NULL */
 } vit__attn_head;
 
 static void vit__attention_begin(const vit__attention *job, int number, float *scratch,
                                  vit__attn_head *head) {
     const vit_config *c = &job->session->model->config;
+    const vit__kernels *kernels = vit__kernels_of(job->session);
     const int image = number / c->num_heads, h = number % c->num_heads;
-    const size_t width = (size_t)c->num_heads * (size_t)c->head_dim;
-    const size_t tokens = (size_t)vit__round_up(c->num_tokens, 16);
-    const size_t row = (size_t)image * (size_t)c->num_tokens;
-    const float *q = job->qkv + row * 3 * width + (size_t)h * (size_t)c->head_dim;
-    float *keys = scratch, *values = keys + tokens * (size_t)c->head_dim;
-    vit__pack_keys(c, q + width, 3 * width, keys);
-    vit__pack_values(c, q + 2 * width, 3 * width, values);
+    const int n = c->num_tokens, dim = c->head_dim;
+    const size_t width = (size_t)c->num_heads * (size_t)dim, tokens = (size_t)vit__round_up(n, 16);
+    const size_t row = (size_t)image * (size_t)n;
+    float *keys = scratch, *values = keys + tokens * (size_t)dim;
+    float *scores = values + (size_t)vit__round_up(dim, 16) * (size_t)n;
     memset(head, 0, sizeof *head);
-    head->scores.kernels = head->values.kernels = vit__kernels_of(job->session);
-    head->scores.panels = (const unsigned char *)(const void *)keys;
-    head->scores.cols = c->num_tokens;
-    head->scores.depth = c->head_dim;
-    head->scores.a = q;
-    head->scores.lda = 3 * width;
-    head->scores.out.c = values + (size_t)vit__round_up(c->head_dim, 16) * (size_t)c->num_tokens;
+    head->q = job->qkv + row * 3 * width + (size_t)h * (size_t)dim;
+    head->ldq = 3 * width;
+    head->q_tile = scores + VIT__MAX_TILE_ROWS * tokens;
+    head->form = vit__form_of(job->session, job->dtype);
+    vit__pack_head(job->dtype, keys, head->q + width, n, dim, 3 * width, 1);
+    vit__pack_head(job->dtype, values, head->q + 2 * width, dim, n, 1, 3 * width);
+    vit__linear_init(&head->scores, kernels, job->dtype, keys, 0, n, dim);
+    head->scores.out.c = scores;
     head->scores.out.ldc = tokens;
-    head->values.panels = (const unsigned char *)(const void *)values;
-    head->values.cols = c->head_dim;
-    head->values.depth = c->num_tokens;
-    head->values.a = head->scores.out.c;
-    head->values.lda = tokens;
-    head->values.out.c = job->context + row * width + (size_t)h * (size_t)c->head_dim;
+    vit__linear_init(&head->values, kernels, job->dtype, values, 0, dim, n);
+    head->values.a = scores;
+    head->values.lda = tokens * sizeof(float);
+    head->values.out.c = job->context + row * width + (size_t)h * (size_t)dim;
     head->values.out.ldc = width;
-    if (job->maps)
-        head->maps = job->maps +
-                     (size_t)number * (size_t)c->num_tokens * (size_t)c->num_tokens;
+    if (job->maps) head->maps = job->maps + (size_t)number * (size_t)n * (size_t)n;
 }
 
-/* Query rows [first, first + rows) of one head. */
+/* The rows of q that a tile asks with: where they are, or in their form. */
+static void vit__attention_queries(const vit_config *c, const vit__attn_head *head, int first,
+                                   vit__linear *scores) {
+    const float *q = head->q + (size_t)first * head->ldq;
+    const size_t dim = (size_t)c->head_dim;
+    int r;
+    scores->a = q;
+    scores->lda = head->ldq * sizeof(float);
+    if (head->form == VIT__FORM_F32) return;
+    scores->a = head->q_tile;
+    scores->lda = dim * sizeof(float);
+    for (r = 0; r < scores->rows; r++) {
+        float *row = head->q_tile + (size_t)r * dim;
+        memcpy(row, q + (size_t)r * head->ldq, dim * sizeof(float));
+        scores->kernels->convert(head->form, row, c->head_dim);
+    }
+}
+
+/* Query rows [first, first + rows) of one head: one tile. */
 static void vit__attention_rows(const vit_config *c, const vit__attn_head *head, int first,
                                 int rows) {
     const vit__kernels *kernels = head->scores.kernels;
     vit__linear scores = head->scores, values = head->values;
     float factor[VIT__MAX_TILE_ROWS];
     int r;
-    scores.a += (size_t)first * scores.lda;
+    scores.rows = values.rows = rows;
+    scores.num_tiles = values.num_tiles = 1;
+    vit__attention_queries(c, head, first, &scores);
     values.out.c += (size_t)first * values.out.ldc;
-    vit__gemm(&scores, 0, rows, 0, vit__ceil_div(c->num_tokens, 16));
+    vit__gemm(&scores, 0, 1, 0, scores.end_panel);
     for (r = 0; r < rows; r++) {
         float *row = scores.out.c + (size_t)r * scores.out.ldc;
         factor[r] = kernels->softmax(row, c->num_tokens, c->attn_scale);
         if (head->maps)
             kernels->scale(head->maps + (size_t)(first + r) * (size_t)c->num_tokens, row,
                            c->num_tokens, factor[r]);
+        kernels->convert(head->form, row, c->num_tokens);
     }
-    vit__gemm(&values, 0, rows, 0, vit__ceil_div(c->head_dim, 16));
+    vit__gemm(&values, 0, 1, 0, values.end_panel);
     for (r = 0; r < rows; r++) {
         float *row = values.out.c + (size_t)r * values.out.ldc;
         kernels->scale(row, row, c->head_dim, factor[r]);
@@ -3215,23 +3884,27 @@ static void vit__attention_rows(const vit_config *c, const vit__attn_head *head,
 static void vit__attention_task(void *arg, int index) {
     const vit__attention *job = (const vit__attention *)arg;
     const vit_config *c = &job->session->model->config;
-    const int tile = vit__kernels_of(job->session)->tile_rows;
-    const int tiles = vit__ceil_div(job->queries, tile); /* of each head */
+    const int tile_rows = vit__kernels_of(job->session)->gemm[job->dtype].tile_rows;
+    const int tiles = vit__ceil_div(job->queries, tile_rows); /* of each head */
     float *scratch = job->session->attn + (size_t)index * job->session->attn_stride;
     int current = -1, t;
     const int end = vit__share(job->batch * c->num_heads * tiles, index, job->num_tasks, &t);
     vit__attn_head head;
     memset(&head, 0, sizeof head);
     for (; t < end; t++) {
-        const int first = t % tiles * tile;
+        int first, last = vit__share(job->queries, t % tiles, tiles, &first);
         if (t / tiles != current) vit__attention_begin(job, current = t / tiles, scratch, &head);
-        vit__attention_rows(c, &head, first, vit__min(tile, job->queries - first));
+        vit__attention_rows(c, &head, first, last - first);
     }
 }
 
 /* qkv in scratch to context in y, of the first `queries` tokens of each image. */
-static void vit__attend(const vit_session *s, int batch, int queries, float *maps) {
+static void vit__attend(const vit_session *s, int block, int batch, int queries, float *maps) {
     vit__attention job;
+    vit_tensor qkv;
+    vit__block_tensor(s->model, block, VIT__QKV_WEIGHT, &qkv);
+    vit__phase(s, VIT_PHASE_ATTENTION);
+    job.dtype = qkv.dtype == VIT_BF16 ? VIT_BF16 : VIT_F32;
     job.session = s;
     job.qkv = s->scratch;
     job.context = s->y;
@@ -3269,37 +3942,45 @@ static vit__view vit__one_token(const vit_session *s, int batch, int token) {
 
 /* norm, then the branch's first layer: y = norm(x), scratch = linear(y), both
    without gaps between the rows of the view. The caller runs the layer. */
-static void vit__norm_linear(const vit_session *s, int block, vit__view view, int norm, int weight,
-                             vit__linear *l) {
+static void vit__norm_linear(const vit_session *s, int block, vit__view view, int norm,
+                             const char *name, int weight, vit__linear *l) {
     const vit_config *c = &s->model->config;
     const size_t dim = (size_t)c->embed_dim;
     const int has_bias = weight != VIT__QKV_WEIGHT || c->has_qkv_bias;
-    vit_tensor w, b;
+    const float *x = s->x + (size_t)view.first * dim;
+    vit_tensor w, b, norm_w, norm_b;
+    vit__form form;
     vit__phase(s, VIT_PHASE_NORM);
-    vit__block_tensor(s->model, block, norm, &w);
-    vit__block_tensor(s->model, block, norm + 1, &b);
-    vit__layernorm(s, &w, &b, s->x + (size_t)view.first * dim, (size_t)view.step * dim, view.rows,
-                   s->y);
-    vit__phase(s, weight == VIT__QKV_WEIGHT ? VIT_PHASE_QKV : VIT_PHASE_FC1);
+    vit__block_tensor(s->model, block, norm, &norm_w);
+    vit__block_tensor(s->model, block, norm + 1, &norm_b);
     vit__block_tensor(s->model, block, weight, &w);
     vit__block_tensor(s->model, block, weight + 1, &b);
-    vit__linear_init(l, s, &w, has_bias ? vit__floats(&b) : NULL, s->y, dim, view.rows,
-                     s->scratch);
+    form = vit__form_of(s, w.dtype);
+    vit__layernorm(s, &norm_w, &norm_b, x, (size_t)view.step * dim, view.rows, s->y,
+                   s->params.trace ? VIT__FORM_F32 : form);
+    if (s->params.trace) { /* show it before it is converted */
+        vit__trace_block(s, block, name, s->y, view.rows / c->num_tokens, c->embed_dim);
+        vit__convert_rows(s, s->y, dim, view.rows, c->embed_dim, form);
+    }
+    vit__phase(s, weight == VIT__QKV_WEIGHT ? VIT_PHASE_QKV : VIT_PHASE_FC1);
+    vit__layer_init(l, s, &w, has_bias ? vit__floats(&b) : NULL, s->y, dim, view.rows,
+                    s->scratch);
 }
 
-/* The branch's last layer, added to the residual stream: x += linear(a). A trace
-   wants to see the summand first; it then goes through `spare`, with the same
-   two additions. */
+/* The branch's last layer, added to the residual stream: x += linear(a), of which
+   a is overwritten. A trace wants to see the summand first; it then goes through
+   `spare`, with the same two additions. */
 static void vit__linear_residual(const vit_session *s, int block, vit__view view, int weight,
-                                 const char *name, const float *a, size_t lda, float *spare) {
+                                 const char *name, float *a, size_t lda, float *spare) {
     const vit_config *c = &s->model->config;
     const size_t dim = (size_t)c->embed_dim;
     vit_tensor w, b;
     vit__linear l;
-    vit__phase(s, weight == VIT__PROJ_WEIGHT ? VIT_PHASE_PROJ : VIT_PHASE_FC2);
     vit__block_tensor(s->model, block, weight, &w);
     vit__block_tensor(s->model, block, weight + 1, &b);
-    vit__linear_init(&l, s, &w, vit__floats(&b), a, lda, view.rows,
+    vit__convert_rows(s, a, lda, view.rows, vit__depth_of(&w), vit__form_of(s, w.dtype));
+    vit__phase(s, weight == VIT__PROJ_WEIGHT ? VIT_PHASE_PROJ : VIT_PHASE_FC2);
+    vit__layer_init(&l, s, &w, vit__floats(&b), a, lda, view.rows,
                      s->x + (size_t)view.first * dim);
     l.out.ldc = (size_t)view.step * dim;
     l.out.add = 1;
@@ -3324,11 +4005,12 @@ static void vit__qkv(const vit_session *s, int batch, int queries, vit__linear *
     if (queries == c->num_tokens) return;
     q.end_panel = vit__ceil_div(width, 16);
     q.rows = batch;
+    q.num_tiles = vit__ceil_div(batch, q.gemm->tile_rows);
     q.lda *= (size_t)c->num_tokens;
     q.out.ldc *= (size_t)c->num_tokens;
     for (token = 0; token < queries; token++) {
         vit__linear_run(s, &q);
-        q.a += c->embed_dim;
+        q.a = (const float *)q.a + c->embed_dim;
         q.out.c += 3 * width;
     }
 }
@@ -3340,13 +4022,11 @@ static void vit__attn(const vit_session *s, int block, int batch, int queries, f
     const size_t ld = (size_t)width;
     vit__linear qkv;
     int token;
-    vit__norm_linear(s, block, vit__all_tokens(s, batch), VIT__NORM1_WEIGHT, VIT__QKV_WEIGHT,
-                     &qkv);
-    vit__trace_block(s, block, ".norm1", s->y, batch, c->embed_dim);
+    vit__norm_linear(s, block, vit__all_tokens(s, batch), VIT__NORM1_WEIGHT, ".norm1",
+                     VIT__QKV_WEIGHT, &qkv);
     vit__qkv(s, batch, queries, &qkv);
     vit__trace_block(s, block, ".attn.qkv", s->scratch, batch, 3 * width);
-    vit__phase(s, VIT_PHASE_ATTENTION);
-    vit__attend(s, batch, queries, maps);
+    vit__attend(s, block, batch, queries, maps);
     vit__trace_block(s, block, ".attn.context", s->y, batch, width);
     if (queries == c->num_tokens)
         vit__linear_residual(s, block, vit__all_tokens(s, batch), VIT__PROJ_WEIGHT, ".attn.proj",
@@ -3362,8 +4042,7 @@ static void vit__attn(const vit_session *s, int block, int batch, int queries, f
 static void vit__mlp(const vit_session *s, int block, int batch, vit__view view) {
     const vit_config *c = &s->model->config;
     vit__linear fc1;
-    vit__norm_linear(s, block, view, VIT__NORM2_WEIGHT, VIT__FC1_WEIGHT, &fc1);
-    vit__trace_block(s, block, ".norm2", s->y, batch, c->embed_dim);
+    vit__norm_linear(s, block, view, VIT__NORM2_WEIGHT, ".norm2", VIT__FC1_WEIGHT, &fc1);
     if (s->params.trace) { /* once more, without the activation, to be seen */
         vit__linear_run(s, &fc1);
         vit__trace_block(s, block, ".mlp.fc1", s->scratch, batch, c->mlp_dim);
@@ -3390,14 +4069,15 @@ static void vit__block(const vit_session *s, int block, int batch, int queries, 
 
 /* --- head --------------------------------------------------------------------------- */
 
-/* Linear over one row an image; rows is [batch, depth], lda apart. */
-static void vit__head_linear(const vit_session *s, int row, const float *a, size_t lda, int batch,
-                             float *out) {
+/* Linear over one row an image: a [batch, depth], which is overwritten. */
+static void vit__head_linear(const vit_session *s, int row, float *a, int batch, float *out) {
     vit_tensor w, b;
     vit__linear l;
     vit__tail_tensor(s->model, row, &w);
     vit__tail_tensor(s->model, row + 1, &b);
-    vit__linear_init(&l, s, &w, vit__floats(&b), a, lda, batch, out);
+    vit__layer_init(&l, s, &w, vit__floats(&b), a, (size_t)vit__depth_of(&w), batch, out);
+    vit__convert_rows(s, a, (size_t)l.depth, batch, l.depth, l.gemm->form);
+    vit__phase(s, VIT_PHASE_HEAD);
     vit__linear_run(s, &l);
 }
 
@@ -3407,7 +4087,7 @@ static void vit__pre_logits(const vit_session *s, int batch, float *pooled, floa
     const vit_config *c = &s->model->config;
     const int n = batch * c->representation_dim;
     int i;
-    vit__head_linear(s, VIT__PRE_LOGITS_WEIGHT, pooled, (size_t)c->embed_dim, batch, out);
+    vit__head_linear(s, VIT__PRE_LOGITS_WEIGHT, pooled, batch, out);
     for (i = 0; i < n; i++) out[i] = vit__tanh(vit__fma_scalar, out[i]);
     vit__call_trace(s, "pre_logits", out, batch, c->representation_dim, 0);
 }
@@ -3418,15 +4098,16 @@ static void vit__mean2(float *out, const float *a, const float *b, int n) {
     for (i = 0; i < n; i++) out[i] = (a[i] + b[i]) / 2.0f;
 }
 
-/* logits from what the head reads; with a distillation token from both tokens,
-   `dist` being the second. spare has room for batch * num_classes numbers. */
-static void vit__head_logits(const vit_session *s, const float *cls, const float *dist, size_t ld,
-                             int batch, float *logits, float *spare) {
+/* logits from what the head reads, which is overwritten; with a distillation token
+   from both tokens, `dist` being the second. spare has room for batch *
+   num_classes numbers. */
+static void vit__head_logits(const vit_session *s, float *cls, float *dist, int batch,
+                             float *logits, float *spare) {
     const vit_config *c = &s->model->config;
-    vit__head_linear(s, VIT__HEAD_WEIGHT, cls, ld, batch, logits);
+    vit__head_linear(s, VIT__HEAD_WEIGHT, cls, batch, logits);
     vit__call_trace(s, "head", logits, batch, c->num_classes, 0);
     if (!c->has_dist_token) return;
-    vit__head_linear(s, VIT__HEAD_DIST_WEIGHT, dist, ld, batch, spare);
+    vit__head_linear(s, VIT__HEAD_DIST_WEIGHT, dist, batch, spare);
     vit__call_trace(s, "head_dist", spare, batch, c->num_classes, 0);
     vit__mean2(logits, logits, spare, batch * c->num_classes);
 }
@@ -3524,7 +4205,8 @@ static void vit__final_tokens(const vit_session *s, int batch, float *tokens) {
     vit_tensor w, b;
     vit__tail_tensor(s->model, VIT__NORM_WEIGHT, &w);
     vit__tail_tensor(s->model, VIT__NORM_BIAS, &b);
-    vit__layernorm(s, &w, &b, s->x, (size_t)c->embed_dim, batch * c->num_tokens, tokens);
+    vit__layernorm(s, &w, &b, s->x, (size_t)c->embed_dim, batch * c->num_tokens, tokens,
+                   VIT__FORM_F32);
     vit__call_trace(s, "norm", tokens, batch, c->num_tokens, c->embed_dim);
 }
 
@@ -3539,18 +4221,17 @@ static void vit__head(const vit_session *s, int batch, float *logits, float *emb
     vit_tensor w, b;
     vit__tail_tensor(s->model, VIT__NORM_WEIGHT, &w);
     vit__tail_tensor(s->model, VIT__NORM_BIAS, &b);
-    vit__layernorm(s, &w, &b, s->x, image, batch, cls);
+    vit__layernorm(s, &w, &b, s->x, image, batch, cls, VIT__FORM_F32);
     if (c->has_dist_token)
-        vit__layernorm(s, &w, &b, s->x + c->embed_dim, image, batch, dist);
+        vit__layernorm(s, &w, &b, s->x + c->embed_dim, image, batch, dist, VIT__FORM_F32);
     if (c->representation_dim) {
         vit__pre_logits(s, batch, cls, spare);
         cls = spare;
         spare += (size_t)batch * (size_t)dim;
     }
-    if (logits) vit__head_logits(s, cls, dist, (size_t)dim, batch, logits, spare);
-    if (!embedding) return;
-    if (c->has_dist_token) vit__mean2(embedding, cls, dist, batch * dim);
-    else memcpy(embedding, cls, (size_t)batch * (size_t)dim * sizeof(float));
+    if (embedding && c->has_dist_token) vit__mean2(embedding, cls, dist, batch * dim);
+    else if (embedding) memcpy(embedding, cls, (size_t)batch * (size_t)dim * sizeof(float));
+    if (logits) vit__head_logits(s, cls, dist, batch, logits, spare);
 }
 
 /* At most max_batch images. */

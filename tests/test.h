@@ -49,4 +49,9 @@ static inline int test_summary(void) {
     return test_failed ? 1 : 0;
 }
 
+/* Every tier of kernels that this machine has; needs vit.h. */
+#define FOR_EACH_ISA(isa)                                                                          \
+    for (int isa = VIT_ISA_SCALAR; isa < VIT_NUM_ISAS; isa++)                                      \
+        if (vit_has_isa((vit_isa)isa))
+
 #endif

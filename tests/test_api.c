@@ -132,11 +132,16 @@ static void test_strings(void) {
 #undef STRING
     CHECK(vit_result_string((vit_result)-100) != NULL);
     CHECK(vit_result_string((vit_result)100) != NULL);
-    CHECK(vit_detect_isa() >= VIT_ISA_SCALAR && vit_detect_isa() <= VIT_ISA_AVX512);
-    for (int isa = 0; isa <= 3; isa++) {
-        CHECK(vit_isa_name((vit_isa)isa) != NULL && vit_isa_name((vit_isa)isa)[0] != 0);
+    CHECK(vit_has_isa(vit_detect_isa()) && vit_has_isa(VIT_ISA_SCALAR) && vit_has_isa(VIT_ISA_AUTO));
+    for (int isa = 0; isa < VIT_NUM_ISAS; isa++) {
+        CHECK(strcmp(vit_isa_name((vit_isa)isa), "unknown") != 0);
+        CHECK(!vit_has_isa((vit_isa)isa) || isa <= (int)vit_detect_isa());
     }
-    CHECK(vit_isa_name((vit_isa)99) != NULL);
+    CHECK(strcmp(vit_isa_name((vit_isa)99), "unknown") == 0 && !vit_has_isa((vit_isa)99));
+    for (int phase = 0; phase < VIT_NUM_PHASES; phase++) {
+        CHECK(strcmp(vit_phase_name((vit_phase)phase), "unknown phase") != 0);
+    }
+    CHECK(strcmp(vit_phase_name((vit_phase)99), "unknown phase") == 0);
     CHECK(VIT_VERSION == VIT_VERSION_MAJOR * 10000 + VIT_VERSION_MINOR * 100 + VIT_VERSION_PATCH);
 }
 
@@ -427,7 +432,7 @@ static void test_workspace(void) {
     float base[4 * 5], logits[4 * 5];
     vit_params params = no_params();
     run_in_workspace(&b, NULL, 0, 4, base);
-    for (int isa = VIT_ISA_SCALAR; isa <= (int)vit_detect_isa(); isa++) {
+    FOR_EACH_ISA(isa) {
         for (size_t shift = 0; shift < 64; shift += shift < 8 ? 1 : 7) {
             for (int max_batch = 1; max_batch <= 4; max_batch++) {
                 params.isa = (vit_isa)isa;
@@ -497,9 +502,9 @@ static void test_params(void) {
     CHECK(vit_session_init(&session, &b.model, &params, workspace, 16) != VIT_OK);
     params.isa = (vit_isa)-1;
     CHECK(vit_workspace_size(&b.model, &params) == 0);
-    for (int isa = (int)vit_detect_isa() + 1; isa <= VIT_ISA_AVX512; isa++) {
+    for (int isa = VIT_ISA_SCALAR; isa < VIT_NUM_ISAS; isa++) {
         params.isa = (vit_isa)isa;
-        CHECK(vit_workspace_size(&b.model, &params) == 0);
+        CHECK((vit_workspace_size(&b.model, &params) != 0) == vit_has_isa((vit_isa)isa));
     }
     CHECK(vit_workspace_size(NULL, NULL) == 0);
     params = no_params();
@@ -671,7 +676,7 @@ static void test_output_sizes(void) {
 static void test_nonfinite_input(void) {
     static const float bad[] = {(float)NAN, (float)INFINITY, -(float)INFINITY};
     bench b = bench_default();
-    for (int isa = VIT_ISA_SCALAR; isa <= (int)vit_detect_isa(); isa++) {
+    FOR_EACH_ISA(isa) {
         for (int i = 0; i < 3; i++) {
             float good[3 * 5], logits[3 * 5];
             vit_params params = no_params();
@@ -724,7 +729,7 @@ static void test_selftest(void) {
             o.config.num_classes = 0;
         }
         bench b = bench_open(&o);
-        for (int isa = VIT_ISA_SCALAR; isa <= (int)vit_detect_isa(); isa++) {
+        FOR_EACH_ISA(isa) {
             vit_params params = no_params();
             float *input = tiny_allocate(b.pixels * sizeof(float)), output[16], error = -1;
             params.isa = (vit_isa)isa;
@@ -1127,7 +1132,7 @@ static void test_shared(void) {
             workers[i].b = &b;
             workers[i].executor = executor;
             workers[i].has_pool = shared_pool != 0;
-            workers[i].isa = i % ((int)vit_detect_isa() + 1);
+            workers[i].isa = vit_has_isa((vit_isa)i) ? i : VIT_ISA_AUTO;
             CHECK(pthread_create(&workers[i].thread, NULL, worker_main, &workers[i]) == 0);
         }
         for (int i = 0; i < WORKERS; i++) {

@@ -359,7 +359,8 @@ enum { GEMM_ROWS = 19, GEMM_COLS = 67, GEMM_DEPTH = 41 };
 
 typedef struct gemm_case {
     float a[GEMM_ROWS * GEMM_DEPTH], w[GEMM_COLS * GEMM_DEPTH], bias[GEMM_COLS];
-    unsigned char panels[(GEMM_COLS + 15) / 16 * 16 * (GEMM_DEPTH + 1) * 4];
+    float form[GEMM_ROWS * GEMM_DEPTH]; /* a, converted for the kernel */
+    unsigned char panels[(GEMM_COLS + 15) / 16 * 16 * (GEMM_DEPTH + 3) * 4];
     float wide[GEMM_COLS * GEMM_DEPTH]; /* the weights as the panels hold them */
 } gemm_case;
 
@@ -386,46 +387,85 @@ static void gemm_prepare(gemm_case *g, vit_dtype dtype, int cols, int depth, int
     }
 }
 
-/* One chain of fma over k for each element, then bias, activation and residual. */
-static void gemm_reference(const gemm_case *g, int rows, int cols, int depth, int gelu, int add,
-                           float *c) {
+/* The rows of a, as a kernel for this dtype wants them. */
+static void gemm_convert(const vit__kernels *kernels, gemm_case *g, vit_dtype dtype, int rows,
+                         int depth) {
+    memcpy(g->form, g->a, sizeof g->a);
+    for (int r = 0; r < rows; r++) {
+        kernels->convert(kernels->gemm[dtype].form, g->form + r * depth, depth);
+    }
+}
+
+/* Floating point: one chain of fma over k, which for bf16 has rounded inputs and goes 1, 0, 3, 2. */
+static float gemm_chain(const gemm_case *g, vit_dtype dtype, int r, int n, int depth) {
+    float sum = 0;
+    for (int i = 0; i < depth; i++) {
+        int k = dtype == VIT_BF16 && (i ^ 1) < depth ? i ^ 1 : i;
+        float x = g->a[r * depth + k];
+        x = dtype == VIT_BF16 ? vit__bf16_to_f32(vit__f32_to_bf16(x)) : x;
+        sum = vit__fma_scalar(x, g->wide[n * depth + k], sum);
+    }
+    return sum;
+}
+
+/* int8: quantise the row as >>kernels says, sum integers exactly, scale once. */
+static float gemm_integers(const gemm_case *g, int r, int n, int depth) {
+    const float *x = g->a + r * depth;
+    const unsigned char *panel = g->panels + (size_t)(n / 16) * vit_pack_panel(VIT_I8, x, 1, depth, NULL);
+    float low = 0, high = 0, scale = 0, inverse = 0, column;
+    long long sum = 0;
+    int zero;
+    for (int k = 0; k < depth; k++) {
+        low = x[k] < low ? x[k] : low;
+        high = x[k] > high ? x[k] : high;
+    }
+    if (high - low > 1e-30f) {
+        scale = (high - low) / 255.0f;
+        inverse = 255.0f / (high - low);
+    }
+    zero = (int)nearbyint((double)-low * (double)inverse);
+    for (int k = 0; k < depth; k++) {
+        double q = nearbyint((double)x[k] * (double)inverse + zero);
+        q = q < 0 ? 0 : q > 255 ? 255 : q;
+        sum += ((int)q - zero) * (signed char)panel[k / 4 * 64 + n % 16 * 4 + k % 4];
+    }
+    memcpy(&column, panel + (depth + 3) / 4 * 64 + n % 16 * 4, 4);
+    return (float)sum * (scale * column);
+}
+
+static void gemm_reference(const gemm_case *g, vit_dtype dtype, int rows, int cols, int depth,
+                           int mode, float *c) {
     for (int r = 0; r < rows; r++) {
         for (int n = 0; n < cols; n++) {
-            float sum = 0;
-            for (int k = 0; k < depth; k++) {
-                sum = vit__fma_scalar(g->a[r * depth + k], g->wide[n * depth + k], sum);
-            }
+            float sum = dtype == VIT_I8 ? gemm_integers(g, r, n, depth)
+                                        : gemm_chain(g, dtype, r, n, depth);
             sum += g->bias[n];
-            sum = gelu ? vit__gelu(vit__fma_scalar, sum) : sum;
-            c[r * cols + n] = add ? sum + c[r * cols + n] : sum;
+            sum = mode == 1 ? vit__gelu(vit__fma_scalar, sum) : sum;
+            c[r * cols + n] = mode == 2 ? sum + c[r * cols + n] : sum;
         }
     }
 }
 
+/* mode 1: GELU, 2: residual, 3: a special value in a. */
 static void gemm_one(const vit__kernels *kernels, gemm_case *g, vit_dtype dtype, int rows,
                      int cols, int depth, int mode) {
     static float wanted[GEMM_ROWS * GEMM_COLS + 1], got[GEMM_ROWS * GEMM_COLS + 1];
     vit__linear l;
-    gemm_prepare(g, dtype, cols, depth, rows, mode == 3 ? 0 : -1);
-    memset(&l, 0, sizeof l);
+    gemm_prepare(g, dtype, cols, depth, rows, mode == 3 && dtype != VIT_I8 ? 0 : -1);
+    gemm_convert(kernels, g, dtype, rows, depth);
     for (int i = 0; i <= rows * cols; i++) {
         wanted[i] = got[i] = random_float();
     }
-    l.kernels = kernels;
-    l.panels = g->panels;
-    l.dtype = dtype;
-    l.rows = rows;
-    l.cols = cols;
-    l.depth = depth;
-    l.a = g->a;
-    l.lda = (size_t)depth;
+    vit__linear_init(&l, kernels, dtype, g->panels, rows, cols, depth);
+    l.a = g->form;
+    l.lda = (size_t)depth * sizeof(float);
     l.out.c = got;
     l.out.ldc = (size_t)cols;
     l.out.bias = g->bias;
     l.out.gelu = mode == 1;
     l.out.add = mode == 2;
-    gemm_reference(g, rows, cols, depth, mode == 1, mode == 2, wanted);
-    vit__gemm(&l, 0, rows, 0, (cols + 15) / 16);
+    gemm_reference(g, dtype, rows, cols, depth, mode, wanted);
+    vit__gemm(&l, 0, l.num_tiles, 0, l.end_panel);
     CHECK_MSG(same_floats(wanted, got, rows * cols + 1), "%s, dtype %d, %dx%dx%d, mode %d",
               vit_isa_name(kernels->isa), (int)dtype, rows, cols, depth, mode);
 }
@@ -434,10 +474,11 @@ static void test_gemm(const vit__kernels *kernels) {
     static gemm_case g;
     static const int cols[] = {1, 15, 16, 17, 31, 32, 33, 47, 48, 49, 64, 65, 67};
     static const int depths[] = {1, 2, 3, 4, 7, 16, 27, 41};
-    for (int dtype = VIT_F32; dtype <= VIT_BF16; dtype++) {
+    for (int dtype = 0; dtype < VIT_NUM_DTYPES; dtype++) {
         for (int rows = 1; rows <= GEMM_ROWS; rows++) {
             for (size_t c = 0; c < sizeof cols / sizeof cols[0]; c++) {
                 int depth = depths[(c + (size_t)rows) % 8];
+                depth = dtype == VIT_I8 && depth < 4 ? 4 : depth;
                 gemm_one(kernels, &g, (vit_dtype)dtype, rows, cols[c], depth, (int)(c % 4));
             }
         }
@@ -457,7 +498,7 @@ int main(int argc, char **argv) {
     test_f16_all();
     test_f16_rounding();
     test_bf16();
-    for (int isa = VIT_ISA_SCALAR; isa <= (int)vit_detect_isa(); isa++) {
+    FOR_EACH_ISA(isa) {
         test_row_kernels(vit__choose_kernels((vit_isa)isa));
         test_gemm(vit__choose_kernels((vit_isa)isa));
     }

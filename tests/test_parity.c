@@ -513,7 +513,7 @@ static void vary_executors(const fixture *f, vit_isa isa) {
 
 static void vary_everything(const fixture *f) {
     bool large = f->model.config.num_tokens > 100;
-    for (int isa = VIT_ISA_SCALAR; isa <= (int)vit_detect_isa(); isa++) {
+    FOR_EACH_ISA(isa) {
         for (int threads = 1; threads <= MAX_THREADS; threads++) {
             vary_batches(f, (vit_isa)isa, threads);
         }

@@ -417,7 +417,7 @@ static double test_one(int index, const vit_executor *executor) {
     produced base = produced_make(&model), other = produced_make(&model);
     run(&model, VIT_ISA_SCALAR, NULL, 1, input, &base);
     double worst = compare(what, &model, input, &base);
-    for (int isa = VIT_ISA_SCALAR; isa <= (int)vit_detect_isa(); isa++) {
+    FOR_EACH_ISA(isa) {
         for (int threads = 0; threads <= 1; threads++) {
             memset(other.data, 0xff, other.total * sizeof(float));
             run(&model, (vit_isa)isa, threads ? executor : NULL, 2, input, &other);

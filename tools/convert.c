@@ -14,12 +14,12 @@
 #include "sha256.h"
 #include "vit_writer.h"
 
-static const char *const dtype_names[] = { "f32", "f16", "bf16" };
+static const char *const dtype_names[VIT_NUM_DTYPES] = { "f32", "f16", "bf16", "int8", "int4" };
 
 int convert_find_dtype(const char *name)
 {
     int i;
-    for (i = 0; i < 3; i++)
+    for (i = 0; i < VIT_NUM_DTYPES; i++)
         if (!strcmp(name, dtype_names[i])) return i;
     return -1;
 }
@@ -272,6 +272,7 @@ typedef struct conversion_stream {
 static float largest_of(vit_dtype dtype)
 {
     if (dtype == VIT_F16) return 65504.0f;
+    if (dtype == VIT_I4) return 8 * 65504.0f;
     return dtype == VIT_BF16 ? 3.3895313892515355e38f : HUGE_VALF;
 }
 

@@ -330,10 +330,9 @@ static bool print_best(const run *r) {
 /* The forward pass                                                          */
 /* ------------------------------------------------------------------------- */
 
-/* "auto" and whatever vit_isa_name knows; -1 for anything else. */
+/* Whatever vit_isa_name knows; -1 for anything else. */
 static int find_isa(const char *name) {
-    if (strcmp(name, "auto") == 0) return VIT_ISA_AUTO;
-    for (int isa = VIT_ISA_SCALAR; isa <= VIT_ISA_AVX512; isa++) {
+    for (int isa = VIT_ISA_AUTO; isa < VIT_NUM_ISAS; isa++) {
         if (strcmp(name, vit_isa_name((vit_isa)isa)) == 0) return isa;
     }
     return -1;
@@ -524,7 +523,9 @@ static bool check_command(choices *c) {
     if (!c->input && c->images.count == 0) return complain("missing --image FILE or --input X.npy");
     if (c->input && c->images.count > 0) return complain("either --image or --input, not both");
     if (c->block >= 0 && !c->outputs[ATTENTION]) return complain("--block needs --attention A.npy");
-    if (find_isa(c->isa) < 0) return complain("--isa: expected auto, scalar, avx2 or avx512");
+    if (find_isa(c->isa) < 0)
+        return complain("--isa: expected auto, scalar, avx2, avx-vnni, avx512, avx512-vnni or "
+                        "avx512-bf16");
     if (!outputs_differ(c)) return complain("two outputs have the same file name");
     return true;
 }
@@ -552,7 +553,7 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
         { 'k', "top", "N", "how many classes to print (default 5)", CLI_INT, &c->k, 1, 1000 },
         { 't', "threads", "N", "threads to compute with (default 0: one per core)", CLI_INT,
           &c->num_threads, 0, 256 },
-        { 0, "isa", "NAME", "auto, scalar, avx2 or avx512 (default auto)", CLI_TEXT, &c->isa, 0,
+        { 0, "isa", "NAME", "auto, scalar, avx2, avx512, ... (default auto)", CLI_TEXT, &c->isa, 0,
           0 },
         { 0, "batch", "N", "compute at most N images together (default 8)", CLI_INT,
           &c->max_batch, 1, 65536 },

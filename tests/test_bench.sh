@@ -1,0 +1,226 @@
+#!/usr/bin/env bash
+# vit-bench as a user meets it: what it prints is there and agrees with itself, whatever the
+# machine's speed. No figure of time is expected to be anything but positive.
+#
+#     BIN=. bash tests/test_bench.sh
+#
+# from anywhere; BIN is the folder, relative to the repository, with tools/.
+set -u
+cd "$(dirname "$0")/.." || exit 2
+bench=$PWD/${BIN:-.}/tools/vit-bench
+model=$PWD/models/cifar10-vit.vit
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export LC_ALL=C TMPDIR=$work/tmp
+mkdir "$TMPDIR"
+passed=0 failed=0
+
+# --- the framework ------------------------------------------------------------------------
+
+pass() { passed=$((passed + 1)); }
+
+fail() {
+    failed=$((failed + 1))
+    echo "test_bench.sh:${BASH_LINENO[1]}: $1"
+    echo "    $tried"
+    sed -n 's/^/    stdout: /;1,5p' "$work/out" | cut -c1-200
+    sed -n 's/^/    stderr: /;1,5p' "$work/err" | cut -c1-200
+}
+
+# try OPTIONS...: runs vit-bench; $status, and the files $work/out and $work/err, are its results.
+try() {
+    tried="vit-bench $*"
+    "$bench" "$@" >"$work/out" 2>"$work/err" </dev/null
+    status=$?
+}
+
+is() { if [ "$status" = "$1" ]; then pass; else fail "exit status $status, expected $1"; fi; }
+out() { if grep -Eq -- "$1" "$work/out"; then pass; else fail "stdout lacks /$1/"; fi; }
+err() { if grep -Eq -- "$1" "$work/err"; then pass; else fail "stderr lacks /$1/"; fi; }
+lines() {
+    local count
+    count=$(wc -l <"$work/$1")
+    if [ "$count" = "$2" ]; then pass; else fail "$count lines on std$1, expected $2"; fi
+}
+quiet() { if [ ! -s "$work/$1" ]; then pass; else fail "std$1 is not empty"; fi; }
+
+# get PATH...: what lies there in the JSON object
+get() { "$work/json_check" "$@" <"$work/out"; }
+# json VALUE PATH...
+json() {
+    local expected=$1 found
+    shift
+    found=$(get "$@")
+    if [ "$found" = "$expected" ]; then pass; else fail "JSON at '$*': '$found', no '$expected'"; fi
+}
+# holds EXPRESSION of awk, in which @NAME stands for that number of the JSON object
+holds() {
+    local expression=$1 name
+    while [[ $expression =~ @([a-z_]+) ]]; do
+        name=${BASH_REMATCH[1]}
+        expression=${expression//@$name/($(get "$name"))}
+    done
+    if awk "BEGIN { exit !($expression) }" 2>/dev/null; then pass; else fail "not: $expression"; fi
+}
+# The command fails with STATUS and one line that matches REGEX.
+refused() {
+    is "$1"
+    quiet out
+    lines err 1
+    err "^vit-bench: .*$2"
+}
+
+tried=setup status=0
+: >"$work/out"
+: >"$work/err"
+"${CC:-cc}" -std=c99 -O1 tests/json_check.c tools/json.c tools/base.c -o "$work/json_check" ||
+    fail "json_check does not compile"
+
+# --- what it prints -----------------------------------------------------------------------
+
+# agrees: every field is there, and those that depend on each other do
+agrees() {
+    local field sum=0
+    is 0
+    [ "$status" = 0 ] || return
+    quiet err
+    lines out 1
+    for field in ms_median ms_min ms_max gflop gflops peak_gflops percent_of_peak \
+        workspace_bytes open_ms cold_ms; do
+        holds "@$field > 0"
+    done
+    holds '@ms_min <= @ms_median && @ms_median <= @ms_max'
+    holds '(@gflops * @ms_median / @gflop / 1000 - 1) ^ 2 < 1e-12'
+    holds '(@percent_of_peak * @peak_gflops / @gflops / 100 - 1) ^ 2 < 1e-12'
+    json 8 phases
+    for field in patch_embed norm qkv attention proj fc1 fc2 head; do
+        sum="$sum + ($(get phases $field percent))"
+        get phases $field ms >/dev/null || fail "phase $field has no ms"
+    done
+    holds "($sum - 100) ^ 2 < 1"
+    if [ "$(get private_bytes)" = null ]; then pass; else holds '@private_bytes > 0'; fi
+}
+
+try -m "$model" --runs 3 -t 2 -b 2 --json
+agrees
+json vit_cifar10_patch4_32 arch
+json f16 dtype
+json 2 threads
+json 2 batch
+json 3 runs
+# 65 tokens, 64 of them patches of 48 numbers; 7 blocks of width 192 and 384, the last one, but
+# for k and v, for one token; 10 classes
+block='65 * 192 * 384 + n * (2 * 65 * 192 + 2 * 192 * 192 + 2 * 192 * 384)'
+holds "(@gflop * 1e9 / 2 / (64 * 48 * 192 + 6 * (${block//n/65}) + ${block//n/1} + 192 * 10) - 1) \
+    ^ 2 < 1e-12"
+
+try -m "$model" --seconds 0 -t 1
+is 0
+quiet err
+out '^vit_cifar10_patch4_32, f16, [a-z0-9-]+, 1 thread, batch of 1$'
+out '^  time an image +[0-9.]+ ms    median of 5 runs; min [0-9.]+, max [0-9.]+$'
+for word in speed peak workspace open 'cold start' patch_embed attention head; do
+    out "^  $word +[0-9.]+ (GFLOP/s|MB|ms)"
+done
+
+try --arch test_vit --runs 1 --json
+agrees
+json test_vit arch
+json f32 dtype
+json 1 batch
+try --arch timm/deit_tiny_distilled_patch16_224.fb_in1k --runs 1 --json
+agrees
+json deit_tiny_distilled_patch16_224.fb_in1k arch
+for dtype in f32 f16 bf16 int8 int4; do
+    try --arch test_vit --dtype $dtype --runs 1 --json
+    agrees
+    json $dtype dtype
+done
+
+# Every tier that this machine has; those that it lacks are named.
+try -m "$model" --isa sse9
+names=$(sed -n "s/.*expected one of auto, \(.*\); found 'sse9'.*/\1/p" "$work/err" | tr -d ,)
+[ -n "$names" ] || fail "lists no tiers"
+for isa in $names; do
+    for dtype in f32 bf16 int8; do
+        try --arch test_vit --dtype $dtype --isa "$isa" --runs 1 --json
+        if [ $status = 1 ]; then
+            refused 1 "cannot run it: isa $isa \(the best here is "
+            continue
+        fi
+        agrees
+        json "$isa" isa
+        case $isa.$dtype in
+        avx512-bf16.bf16) json 'vdpbf16ps zmm' peak_loop ;;
+        avx512-*.int8) json 'vpdpbusd zmm' peak_loop ;;
+        avx-vnni.int8) json 'vpdpbusd ymm' peak_loop ;;
+        avx2.int8) json 'vpmaddwd ymm' peak_loop ;;
+        avx512*) json "$([ $dtype = int8 ] && echo vpmaddwd || echo vfmadd231ps) zmm" peak_loop ;;
+        avx*) json 'vfmadd231ps ymm' peak_loop ;;
+        scalar*) json 'plain C' peak_loop ;;
+        esac
+    done
+done
+
+try --list-archs
+is 0
+out '^vit_base_patch16_224$'
+try --help
+is 0
+quiet err
+out '^usage: vit-bench '
+out 'Exit status: 0'
+if awk 'length > 100 { bad = 1 } END { exit bad }' "$work/out"; then pass; else fail "too wide"; fi
+
+# --- what it refuses ----------------------------------------------------------------------
+
+try
+refused 2 'missing -m MODEL.vit or --arch NAME'
+try -m "$model" --arch test_vit
+refused 2 'either -m or --arch'
+try -m "$model" --dtype f16
+refused 2 '--dtype needs --arch'
+try --arch test_vit --dtype f8
+refused 2 '--dtype: expected f32, f16'
+try --arch vit_bas_patch16_224
+refused 2 'nearest: vit_base_patch16_224'
+try --arch deit3_base_patch16_224
+refused 2 'lacks layer scale'
+try -m "$model" --isa sse9
+refused 2 '--isa: expected one of auto, scalar'
+for option in '--runs 0' '-b 0' '-t 257' '--seconds -1'; do
+    # shellcheck disable=SC2086 # words
+    try -m "$model" $option
+    refused 2 'expected a (whole )?number from'
+done
+try -m "$model" more
+refused 2 "unexpected 'more'"
+try -m "$work/nosuch.vit"
+refused 1 'nosuch.vit: cannot be opened'
+try -m "$bench"
+refused 1 "not|\.vit's"
+TMPDIR=$work/nosuch try --arch test_vit
+refused 1 'nosuch/vit-bench.vit: cannot be created: No such file'
+"$bench" -m "$model" --runs 1 >/dev/full 2>"$work/err"
+status=$?
+is 1
+err 'standard output: No space left'
+
+# --- the file of random weights is gone at the end, and when interrupted -----------------------
+
+if [ -z "$(ls -A "$TMPDIR")" ]; then pass; else fail "left in TMPDIR: $(ls -A "$TMPDIR")"; fi
+tried="vit-bench, terminated"
+"$bench" --arch test_vit --seconds 600 >"$work/out" 2>"$work/err" </dev/null &
+for _ in $(seq 100); do
+    if [ -n "$(ls -A "$TMPDIR")" ]; then break; fi
+    sleep 0.1
+done
+if [ -n "$(ls -A "$TMPDIR")" ]; then pass; else fail "no file in TMPDIR"; fi
+kill -TERM $!
+wait $! 2>/dev/null
+status=$?
+is 143
+if [ -z "$(ls -A "$TMPDIR")" ]; then pass; else fail "left in TMPDIR: $(ls -A "$TMPDIR")"; fi
+
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

@@ -1,0 +1,705 @@
+/* vit-bench.c - how fast a model runs here, how fast this machine could multiply at all, and where
+ * the time goes.
+ *
+ *     vit-bench --arch vit_base_patch16_224                random weights: needs no file
+ *     vit-bench -m deit.vit -t 1 --json
+ */
+#define _POSIX_C_SOURCE 200809L
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../vit.h"
+#include "arch.h"
+#include "bench_peak.h"
+#include "cli.h"
+#include "convert.h"
+#include "json.h"
+#include "vit_writer.h"
+
+#define PROGRAM "vit-bench"
+
+enum { MAX_RUNS = 100000, MIN_RUNS = 5, MAX_PEAKS = 10000, PEAK_MS = 30, COLD_STARTS = 3 };
+
+typedef struct choices {
+    const char *model, *arch, *dtype, *isa;
+    int num_threads, batch, runs;
+    double seconds;
+    bool json, list_archs;
+} choices;
+
+/* Time by phase: what vit_on_phase adds up. */
+typedef struct stopwatch {
+    vit_phase phase;
+    double since;
+    double ms[VIT_NUM_PHASES];           /* [VIT_PHASE_END]: between the passes           */
+} stopwatch;
+
+/* What a process that was started for this one pass says of itself, through a pipe. */
+typedef struct cold_start {
+    double open_ms;
+    double ready_ms;                     /* cli_now_ms() when the first logits were there; */
+                                         /*    the parent makes it a duration              */
+    double private_bytes;                /* NaN where the system does not say              */
+} cold_start;
+
+/* Everything that lives until the end. Zeroed, then filled step by step; bench_free takes any of
+ * these states. */
+typedef struct bench {
+    const choices *chosen;
+    const char *executable;              /* argv[0]                                        */
+    cli_output random;                   /* the file of random weights; file NULL: none    */
+    const char *path;                    /* of the model                                   */
+    char name[256];
+    vit_model model;
+    vit_params params;
+    vit_threads *threads;
+    vit_session session;
+    void *workspace;
+    size_t workspace_size;
+    float *input, *output;
+    stopwatch watch;
+    const peak_loop *loop;
+    double runs[MAX_RUNS], peaks[MAX_PEAKS];   /* ms of a batch, GFLOP/s                   */
+    int num_runs, num_peaks;
+    cold_start cold;
+} bench;
+
+static void bench_free(bench *b) {
+    free(b->output);
+    free(b->input);
+    free(b->workspace);
+    vit_threads_destroy(b->threads);
+    vit_model_close(&b->model);
+    if (b->random.file) cli_output_abandon(&b->random);
+}
+
+static bool out_of_memory(void) {
+    cli_error(PROGRAM, NULL, "out of memory");
+    return false;
+}
+
+/* ------------------------------------------------------------------------- */
+/* A model of random weights                                                 */
+/* ------------------------------------------------------------------------- */
+
+/* As timm builds the architecture. */
+static void fill_config(vit_config *c, const arch *a) {
+    memset(c, 0, sizeof *c);
+    c->in_chans = 3;
+    c->img_height = c->img_width = c->resize_height = c->resize_width = a->img_size;
+    c->patch_size = a->patch_size;
+    c->embed_dim = a->embed_dim;
+    c->depth = a->depth;
+    c->num_heads = a->num_heads;
+    c->head_dim = a->embed_dim / a->num_heads;
+    c->mlp_dim = a->mlp_dim;
+    c->num_classes = 1000;
+    c->has_cls_token = 1;
+    c->has_dist_token = a->distilled;
+    c->has_qkv_bias = a->qkv_bias;
+    c->norm_eps = 1e-6f;
+    c->attn_scale = (float)(1 / sqrt(c->head_dim));
+    c->crop_mode = VIT_CROP_CENTER;
+    c->interpolation = a->bilinear ? VIT_BILINEAR : VIT_BICUBIC;
+    for (int i = 0; i < c->in_chans; i++) c->mean[i] = c->std[i] = 0.5f;
+}
+
+/* n numbers around `base`, spread as timm initialises weights (deviation 0.02): 256 different
+ * ones, none so near zero that it would be denormal in f16. One step of xorshift gives eight. */
+static void fill_random(float *to, size_t n, float base, uint64_t *state) {
+    float values[256];
+    for (int i = 0; i < 256; i++) values[i] = base + ((float)i - 127.5f) * (0.0346f / 127.5f);
+    for (size_t i = 0; i < n; i++) {
+        if (i % 8 == 0) {
+            *state ^= *state << 13;
+            *state ^= *state >> 7;
+            *state ^= *state << 17;
+        }
+        to[i] = values[*state >> 8 * (i % 8) & 255];
+    }
+}
+
+/* The number that a tensor's values lie around. */
+static float base_of(const vit_tensor *tensor) {
+    if (strncmp(tensor->name, "preprocess.", 11) == 0) return 0.5f;
+    return strstr(tensor->name, "norm") && strstr(tensor->name, "weight") ? 1.0f : 0.0f;
+}
+
+static size_t row_size(const vit_tensor *tensor) {
+    size_t size = 1;
+    for (int i = 1; i < tensor->ndim; i++) size *= (size_t)tensor->dims[i];
+    return size;
+}
+
+/* Tensor number i, 16 rows at a time. */
+static bool write_tensor(vit_writer *w, size_t i, uint64_t *state, report *r) {
+    const vit_tensor *tensor = &w->tensors[i];
+    size_t size = row_size(tensor);
+    float *rows = malloc(16 * size * sizeof *rows);
+    bool good = rows != NULL || report_no_memory(r);
+    for (int row = 0; good && row < tensor->dims[0]; row += 16) {
+        int n = tensor->dims[0] - row < 16 ? tensor->dims[0] - row : 16;
+        fill_random(rows, (size_t)n * size, base_of(tensor), state);
+        good = vit_writer_rows(w, rows, n, r);
+    }
+    free(rows);
+    return good;
+}
+
+static bool write_random(FILE *file, const vit_config *config, vit_dtype dtype, report *r) {
+    vit_writer_strings strings = { 0, NULL, NULL, "source: random, by vit-bench\n" };
+    uint64_t state = 0x9e3779b97f4a7c15u;
+    cli_progress progress;
+    vit_writer w;
+    bool good = true;
+    if (!vit_writer_start(&w, file, config, dtype, &strings, r)) return false;
+    cli_progress_start(&progress, "random weights", w.file_size);
+    for (size_t i = 0; good && i < w.count; i++) {
+        good = write_tensor(&w, i, &state, r);
+        cli_progress_update(&progress, w.tensors[i].offset);
+    }
+    cli_progress_clear(&progress);
+    good = good && vit_writer_finish(&w, r);
+    vit_writer_free(&w);
+    return good;
+}
+
+/* A file, not memory, so that opening it is what it always is, and that other processes can. Its
+ * temporary name is its only one: cli_output removes it at the end, and on Ctrl-C. */
+static bool make_model(bench *b, const arch_choice *choice) {
+    const char *folder = getenv("TMPDIR");
+    char path[1024], error[CLI_ERROR_SIZE];
+    report r = report_make(error, sizeof error, NULL);
+    vit_config config;
+    fill_config(&config, choice->arch);
+    if (vit_config_check(&config, error) != VIT_OK) {
+        cli_error(PROGRAM, choice->arch->name, "%s", error);
+        return false;
+    }
+    snprintf(path, sizeof path, "%.900s/" PROGRAM ".vit", folder && *folder ? folder : "/tmp");
+    if (!cli_output_open(&b->random, path, NULL, 0, error, sizeof error)) {
+        cli_error(PROGRAM, path, "%s", error);
+        return false;
+    }
+    b->path = b->random.temporary;
+    arch_full_name(choice, b->name, sizeof b->name);
+    if (write_random(b->random.file, &config, (vit_dtype)convert_find_dtype(b->chosen->dtype), &r))
+        return true;
+    cli_error(PROGRAM, b->path, "%s", error);
+    return false;
+}
+
+/* ------------------------------------------------------------------------- */
+/* Model and session                                                         */
+/* ------------------------------------------------------------------------- */
+
+/* The vit_isa of that name; -1 for none. */
+static int find_isa(const char *name) {
+    for (int isa = 0; strcmp(vit_isa_name((vit_isa)isa), "unknown") != 0; isa++) {
+        if (strcmp(name, vit_isa_name((vit_isa)isa)) == 0) return isa;
+    }
+    return -1;
+}
+
+/* The type that most of the weights have: some stay f32 in every file. */
+static const char *dtype_of(const vit_model *model) {
+    enum { MAX_DTYPES = 16 };
+    double counts[MAX_DTYPES] = { 0 };
+    int most = VIT_F32;
+    vit_tensor tensor;
+    for (int i = 0; vit_model_tensor(model, i, &tensor); i++) {
+        int dtype = (int)tensor.dtype;
+        if (dtype < MAX_DTYPES) counts[dtype] += (double)tensor.dims[0] * (double)row_size(&tensor);
+        if (dtype < MAX_DTYPES && counts[dtype] > counts[most]) most = dtype;
+    }
+    return convert_dtype_name((vit_dtype)most);
+}
+
+/* What the file says of its architecture, or else the file's name. */
+static void name_model(bench *b) {
+    static const char key[] = "architecture: ";
+    const char *line = strstr(vit_source(&b->model), key);
+    if (b->name[0]) return;
+    if (line) {
+        line += strlen(key);
+        snprintf(b->name, sizeof b->name, "%.*s", (int)strcspn(line, "\n"), line);
+    } else {
+        snprintf(b->name, sizeof b->name, "%s", convert_file_name(b->path));
+    }
+}
+
+static bool open_model(bench *b) {
+    if (vit_model_open(b->path, 0, &b->model) != VIT_OK) {
+        cli_error(PROGRAM, b->path, "%s", b->model.detail);
+        return false;
+    }
+    name_model(b);
+    return true;
+}
+
+/* The same for the measurement and for a cold start. b->params says what is asked for; the model
+ * is open. Input and output are those of a batch. */
+static bool start_session(bench *b, int num_threads) {
+    const vit_config *c = &b->model.config;
+    size_t image = (size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width;
+    size_t batch = (size_t)b->params.max_batch;
+    int width = c->num_classes ? c->num_classes : vit_embedding_dim(&b->model);
+    vit_result result = vit_threads_create(num_threads, &b->threads, &b->params.executor);
+    if (result == VIT_OK) {
+        b->workspace_size = vit_workspace_size(&b->model, &b->params);
+        b->workspace = malloc(b->workspace_size);
+        b->input = malloc(batch * image * sizeof(float));
+        b->output = malloc(batch * (size_t)width * sizeof(float));
+        if (!b->workspace || !b->input || !b->output) return out_of_memory();
+        vit_selftest_input(c, b->input);
+        for (size_t i = 1; i < batch; i++)
+            memcpy(b->input + i * image, b->input, image * sizeof(float));
+        result = vit_session_init(&b->session, &b->model, &b->params, b->workspace,
+                                  b->workspace_size);
+    }
+    if (result != VIT_OK) cli_error(PROGRAM, NULL, "%s", vit_result_string(result));
+    return result == VIT_OK;
+}
+
+static bool forward(bench *b) {
+    vit_outputs outputs = { 0 };
+    vit_result result;
+    if (b->model.config.num_classes) outputs.logits = b->output;
+    else outputs.embedding = b->output;
+    result = vit_forward(&b->session, b->input, b->params.max_batch, &outputs);
+    if (result != VIT_OK) cli_error(PROGRAM, NULL, "%s", vit_result_string(result));
+    return result == VIT_OK;
+}
+
+/* ------------------------------------------------------------------------- */
+/* Cold start                                                                */
+/* ------------------------------------------------------------------------- */
+
+/* First argument of a process that is started to be measured: PROGRAM COLD MODEL ISA THREADS
+ * BATCH, the numbers in decimal. */
+#define COLD "--cold-start"
+
+/* Memory of this process that no file backs: workspace, buffers, stacks. The mapped weights are
+ * not in it, and neither are pages of theirs that were written to the disk only lately. */
+static double private_bytes(void) {
+    FILE *file = fopen("/proc/self/smaps_rollup", "r");
+    char line[128];
+    double bytes = (double)NAN;
+    long kilobytes;
+    if (!file) return bytes;
+    while (fgets(line, sizeof line, file)) {
+        if (sscanf(line, "Anonymous: %ld kB", &kilobytes) == 1) bytes = 1024.0 * (double)kilobytes;
+    }
+    fclose(file);
+    return bytes;
+}
+
+/* The child: what a program does that classifies one batch. */
+static int run_cold(char **arguments) {
+    static bench b;
+    cold_start cold;
+    double start = cli_now_ms();
+    bool good;
+    b.path = arguments[0];
+    b.params.isa = (vit_isa)atoi(arguments[1]);
+    b.params.max_batch = atoi(arguments[3]);
+    good = open_model(&b);
+    cold.open_ms = cli_now_ms() - start;
+    good = good && start_session(&b, atoi(arguments[2])) && forward(&b);
+    cold.ready_ms = cli_now_ms();
+    cold.private_bytes = private_bytes();
+    bench_free(&b);
+    if (!good) return CLI_FAILED;
+    return fwrite(&cold, sizeof cold, 1, stdout) == 1 && fflush(stdout) == 0 ? CLI_OK : CLI_FAILED;
+}
+
+/* In the child of fork; does not return. */
+static void become_cold(const bench *b, int output) {
+    char numbers[3][16];
+    char *arguments[] = { (char *)(uintptr_t)b->executable, (char *)(uintptr_t)COLD,
+                          (char *)(uintptr_t)b->path, numbers[0], numbers[1], numbers[2], NULL };
+    snprintf(numbers[0], sizeof numbers[0], "%d", (int)b->params.isa);
+    snprintf(numbers[1], sizeof numbers[1], "%d", b->chosen->num_threads);
+    snprintf(numbers[2], sizeof numbers[2], "%d", b->chosen->batch);
+    if (dup2(output, STDOUT_FILENO) >= 0) {
+        execv("/proc/self/exe", arguments);
+        execvp(b->executable, arguments);   /* where there is no /proc */
+    }
+    _exit(127);
+}
+
+/* One cold start; the model is in the system's cache by now, as it is for a program that is
+ * started often. */
+static bool start_cold(const bench *b, cold_start *cold) {
+    double start = cli_now_ms();
+    int ends[2], status = -1;
+    bool good;
+    FILE *from;
+    pid_t child;
+    if (pipe(ends) != 0) return false;
+    child = fork();
+    if (child == 0) become_cold(b, ends[1]);
+    close(ends[1]);
+    from = fdopen(ends[0], "rb");
+    good = child > 0 && from && fread(cold, sizeof *cold, 1, from) == 1;
+    if (child > 0) waitpid(child, &status, 0);
+    if (from) fclose(from);
+    else close(ends[0]);
+    cold->ready_ms -= start;
+    return good && status == 0;
+}
+
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Sorts the values. */
+static double median(double *values, int count) {
+    qsort(values, (size_t)count, sizeof *values, ascending);
+    return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
+}
+
+static bool measure_cold(bench *b) {
+    double open_ms[COLD_STARTS], ready_ms[COLD_STARTS];
+    for (int i = 0; i < COLD_STARTS; i++) {
+        errno = 0;
+        if (!start_cold(b, &b->cold)) {
+            cli_error(PROGRAM, NULL, "a second process for the cold start cannot be run: %s",
+                      errno ? strerror(errno) : "it failed");
+            return false;
+        }
+        open_ms[i] = b->cold.open_ms;
+        ready_ms[i] = b->cold.ready_ms;
+    }
+    b->cold.open_ms = median(open_ms, COLD_STARTS);
+    b->cold.ready_ms = median(ready_ms, COLD_STARTS);
+    return true;
+}
+
+/* ------------------------------------------------------------------------- */
+/* Runs                                                                      */
+/* ------------------------------------------------------------------------- */
+
+/* vit_on_phase. Some hundred calls a pass at 50 ns or less: nothing beside a forward pass, so it
+ * watches every run. */
+static void on_phase(void *user, vit_phase phase) {
+    stopwatch *watch = user;
+    double now = cli_now_ms();
+    watch->ms[watch->phase] += now - watch->since;
+    watch->phase = phase;
+    watch->since = now;
+}
+
+static void measure_peak(bench *b) {
+    if (b->num_peaks == MAX_PEAKS) return;
+    b->peaks[b->num_peaks++] = peak_measure(b->loop, &b->params.executor, PEAK_MS);
+}
+
+static bool enough_runs(const bench *b, double run_ms) {
+    if (b->num_runs == MAX_RUNS) return true;
+    if (b->chosen->runs) return b->num_runs >= b->chosen->runs;
+    return b->num_runs >= MIN_RUNS && run_ms >= b->chosen->seconds * 1e3;
+}
+
+/* Forward passes, and between them the peak, about a fifth of the time: what slows this machine
+ * down slows both. */
+static bool measure_runs(bench *b) {
+    double run_ms = 0, peak_ms = 0;
+    cli_progress progress;
+    if (!forward(b)) return false;   /* maps the weights' pages, wakes the clock */
+    memset(&b->watch, 0, sizeof b->watch);
+    cli_progress_start(&progress, "measuring", b->chosen->runs ? (uint64_t)b->chosen->runs
+                                                : (uint64_t)(b->chosen->seconds * 1e3));
+    do {
+        double start;
+        if (peak_ms <= run_ms / 4) {
+            measure_peak(b);
+            peak_ms += PEAK_MS;
+        }
+        start = cli_now_ms();
+        if (!forward(b)) return false;
+        b->runs[b->num_runs] = cli_now_ms() - start;
+        run_ms += b->runs[b->num_runs++];
+        cli_progress_update(&progress, b->chosen->runs ? (uint64_t)b->num_runs
+                                                       : (uint64_t)run_ms);
+    } while (!enough_runs(b, run_ms));
+    measure_peak(b);
+    cli_progress_clear(&progress);
+    return true;
+}
+
+/* ------------------------------------------------------------------------- */
+/* Operations                                                                */
+/* ------------------------------------------------------------------------- */
+
+/* Multiply-adds of one block of which the first `queries` tokens are wanted: k and v of all. */
+static double block_products(const vit_config *c, double queries) {
+    double tokens = c->num_tokens, dim = c->embed_dim;
+    double width = (double)c->num_heads * c->head_dim;
+    double kv = tokens * dim * 2 * width, attention = queries * tokens * 2 * width;
+    return kv + attention + queries * (2 * dim * width + 2 * dim * c->mlp_dim);
+}
+
+/* Of one image, when nothing but logits (or the embedding) is asked for. */
+static double count_operations(const vit_config *c) {
+    double pixels = (double)c->in_chans * c->patch_size * c->patch_size;
+    double read = c->num_prefix_tokens ? c->num_prefix_tokens : c->num_tokens;
+    double embedding = c->representation_dim ? c->representation_dim : c->embed_dim;
+    double products = c->num_patches * pixels * c->embed_dim;
+    for (int i = 0; i < c->depth; i++)
+        products += block_products(c, i < c->depth - 1 ? c->num_tokens : read);
+    if (c->representation_dim) products += (double)c->embed_dim * embedding;
+    products += embedding * c->num_classes * (1 + c->has_dist_token);
+    return 2 * products;
+}
+
+/* ------------------------------------------------------------------------- */
+/* Report                                                                    */
+/* ------------------------------------------------------------------------- */
+
+typedef struct phase_share {
+    const char *name;
+    double share;               /* of the time of all runs                        */
+} phase_share;
+
+typedef struct figures {
+    const char *dtype, *isa;
+    double median, min, max;    /* ms of one image                                */
+    double operations;          /* of one image                                   */
+    double gflops, peak;        /* at the median; the median                      */
+    phase_share phases[VIT_NUM_PHASES];
+    int num_phases;
+} figures;
+
+/* Phases that took no time at all (there are none without blocks) stay in: the list is the same
+ * for every model. */
+static void share_phases(const stopwatch *watch, figures *f) {
+    double sum = 0;
+    for (int i = 0; i < VIT_NUM_PHASES; i++) sum += i == VIT_PHASE_END ? 0 : watch->ms[i];
+    for (int i = 0; i < VIT_NUM_PHASES; i++) {
+        phase_share *p = &f->phases[f->num_phases];
+        if (i == VIT_PHASE_END) continue;
+        p->name = vit_phase_name((vit_phase)i);
+        p->share = sum > 0 ? watch->ms[i] / sum : 0;
+        f->num_phases++;
+    }
+}
+
+static void compute_figures(bench *b, figures *f) {
+    memset(f, 0, sizeof *f);
+    f->dtype = dtype_of(&b->model);
+    f->isa = vit_isa_name(b->session.isa);
+    f->median = median(b->runs, b->num_runs) / b->chosen->batch;
+    f->min = b->runs[0] / b->chosen->batch;
+    f->max = b->runs[b->num_runs - 1] / b->chosen->batch;
+    f->operations = count_operations(&b->model.config);
+    f->gflops = f->operations / f->median * 1e-6;
+    f->peak = median(b->peaks, b->num_peaks);
+    share_phases(&b->watch, f);
+}
+
+static void print_text(const bench *b, const figures *f) {
+    int threads = b->params.executor.num_threads;
+    printf("%s, %s, %s, %d thread%s, batch of %d\n", b->name, f->dtype, f->isa, threads,
+           threads == 1 ? "" : "s", b->chosen->batch);
+    printf("  time an image %11.3f ms    median of %d run%s; min %.3f, max %.3f\n", f->median,
+           b->num_runs, b->num_runs == 1 ? "" : "s", f->min, f->max);
+    printf("  speed         %11.1f GFLOP/s    %.2f GFLOP an image\n", f->gflops,
+           f->operations * 1e-9);
+    printf("  peak          %11.1f GFLOP/s    %s in registers; reached: %.1f %%\n", f->peak,
+           b->loop->name, 100 * f->gflops / f->peak);
+    printf("  workspace     %11.2f MB\n", (double)b->workspace_size * 1e-6);
+    if (!isnan(b->cold.private_bytes))
+        printf("  private memory%11.2f MB    of a process that opens it and runs once\n",
+               b->cold.private_bytes * 1e-6);
+    printf("  open          %11.3f ms\n", b->cold.open_ms);
+    printf("  cold start    %11.3f ms    from starting a process to its first %s\n",
+           b->cold.ready_ms, b->model.config.num_classes ? "logits" : "embedding");
+    for (int i = 0; i < f->num_phases; i++) {
+        printf("  %-14s%11.3f ms %6.1f %%\n", f->phases[i].name, f->phases[i].share * f->median,
+               100 * f->phases[i].share);
+    }
+}
+
+static void put_json(const char *name, double value) {
+    printf(", \"%s\": ", name);
+    cli_put_number(stdout, value, value == floor(value) ? 15 : 9);   /* bytes to the last one */
+}
+
+static void print_json(const bench *b, const figures *f) {
+    printf("{\"arch\": ");
+    json_write_string(stdout, b->name);
+    printf(", \"dtype\": \"%s\", \"isa\": \"%s\", \"threads\": %d, \"batch\": %d, \"runs\": %d",
+           f->dtype, f->isa, b->params.executor.num_threads, b->chosen->batch, b->num_runs);
+    put_json("ms_median", f->median);
+    put_json("ms_min", f->min);
+    put_json("ms_max", f->max);
+    put_json("gflop", f->operations * 1e-9);
+    put_json("gflops", f->gflops);
+    printf(", \"peak_loop\": \"%s\"", b->loop->name);
+    put_json("peak_gflops", f->peak);
+    put_json("percent_of_peak", 100 * f->gflops / f->peak);
+    put_json("workspace_bytes", (double)b->workspace_size);
+    put_json("private_bytes", b->cold.private_bytes);
+    put_json("open_ms", b->cold.open_ms);
+    put_json("cold_ms", b->cold.ready_ms);
+    printf(", \"phases\": {");
+    for (int i = 0; i < f->num_phases; i++) {
+        printf("%s\"%s\": {\"ms\": ", i ? ", " : "", f->phases[i].name);
+        cli_put_number(stdout, f->phases[i].share * f->median, 6);
+        printf(", \"percent\": ");
+        cli_put_number(stdout, 100 * f->phases[i].share, 4);
+        putchar('}');
+    }
+    printf("}}\n");
+}
+
+/* ------------------------------------------------------------------------- */
+/* From end to end                                                           */
+/* ------------------------------------------------------------------------- */
+
+/* Before any thread is started or cold start tried, with a message that says what is missing. */
+static bool check_machine(bench *b) {
+    b->params.isa = (vit_isa)find_isa(b->chosen->isa);
+    b->params.max_batch = b->chosen->batch;
+    b->params.on_phase = on_phase;
+    b->params.phase_user = &b->watch;
+    if (vit_workspace_size(&b->model, &b->params)) return true;
+    cli_error(PROGRAM, NULL, "this machine cannot run it: isa %s (the best here is %s), batch of "
+              "%d", b->chosen->isa, vit_isa_name(vit_detect_isa()), b->chosen->batch);
+    return false;
+}
+
+/* Reasons of failures are on stderr. */
+static bool run_all(bench *b, const arch_choice *choice) {
+    figures f;
+    b->path = b->chosen->model;
+    if (b->chosen->arch && !make_model(b, choice)) return false;
+    if (!open_model(b) || !check_machine(b) || !measure_cold(b)) return false;
+    if (!start_session(b, b->chosen->num_threads)) return false;
+    b->loop = peak_find(vit_isa_name(b->session.isa), dtype_of(&b->model));
+    if (!measure_runs(b)) return false;
+    compute_figures(b, &f);
+    if (b->chosen->json) print_json(b, &f);
+    else print_text(b, &f);
+    return true;
+}
+
+/* ------------------------------------------------------------------------- */
+/* The command line                                                          */
+/* ------------------------------------------------------------------------- */
+
+static const char description[] =
+    "Measures a model on this machine: time, speed and how that compares with the machine's peak,\n"
+    "memory, and where the time goes. --arch makes random weights, in a file under TMPDIR that is\n"
+    "removed at the end.\n";
+
+static const char notes[] =
+    "GFLOP/s counts what is computed, two operations for a multiply-add: patch embedding, linear\n"
+    "layers, both products of attention. Only logits are asked for, so the last block computes k\n"
+    "and v for all tokens but q, proj, fc1 and fc2 for class and distillation token alone.\n"
+    "The peak is that of a loop in registers, on as many threads, of the instruction that tier\n"
+    "and type are made of, measured between the runs; the median of all. For int8 it counts int8\n"
+    "operations, though attention stays f32; f16 and int4 are widened to f32.\n"
+    "Open and cold start are medians of 3 processes, the file being in the system's cache;\n"
+    "private memory is what no file backs. The phases share out the median as they share all\n"
+    "runs.\n"
+    "Exit status: 0, or 1 if something failed, or 2 for a wrong command line.\n";
+
+static bool complain(const char *text) {
+    cli_error(PROGRAM, NULL, "%s (try '" PROGRAM " --help')", text);
+    return false;
+}
+
+/* "auto, scalar, avx2", whatever this version of vit.h has. */
+static void list_isas(char *text, size_t size) {
+    size_t length = 0;
+    const char *name;
+    for (int i = 0; strcmp(name = vit_isa_name((vit_isa)i), "unknown") != 0 && length < size; i++)
+        length += (size_t)snprintf(text + length, size - length, "%s%s", i ? ", " : "", name);
+}
+
+static bool check_isa(const choices *c) {
+    char names[256], text[CLI_ERROR_SIZE];
+    if (find_isa(c->isa) >= 0) return true;
+    list_isas(names, sizeof names);
+    snprintf(text, sizeof text, "--isa: expected one of %s; found '%.40s'", names, c->isa);
+    return complain(text);
+}
+
+static bool check_arch(const choices *c, arch_choice *choice) {
+    char error[CLI_ERROR_SIZE];
+    report r = report_make(error, sizeof error, NULL);
+    if (!c->arch || arch_find(c->arch, choice, &r) == ARCH_FOUND) return true;
+    return complain(error);
+}
+
+/* What the option table cannot say. */
+static bool check_command(choices *c, arch_choice *choice) {
+    if (!c->model && !c->arch) return complain("missing -m MODEL.vit or --arch NAME");
+    if (c->model && c->arch) return complain("either -m or --arch, not both");
+    if (c->model && c->dtype) return complain("--dtype needs --arch: a file has its own type");
+    if (!c->dtype) c->dtype = "f32";
+    if (convert_find_dtype(c->dtype) < 0)
+        return complain("--dtype: expected f32, f16, bf16, int8 or int4");
+    return check_isa(c) && check_arch(c, choice);
+}
+
+static void print_archs(void) {
+    const arch *a;
+    for (size_t i = 0; (a = arch_at(i)) != NULL; i++) puts(a->name);
+}
+
+/* False: the program should end with *status. */
+static bool choose(int argc, char **argv, choices *c, arch_choice *choice, int *status) {
+    const cli_option options[] = {
+        { 'm', "model", "MODEL.vit", "the model", CLI_TEXT, &c->model, 0, 0 },
+        { 0, "arch", "NAME", "timm's name for one: vit_base_patch16_224", CLI_TEXT, &c->arch, 0,
+          0 },
+        { 0, "list-archs", NULL, "print the names that --arch knows", CLI_FLAG, &c->list_archs, 0,
+          0 },
+        { 0, "dtype", "TYPE", "of --arch's matrices: f32 (default), f16, bf16, int8 or int4",
+          CLI_TEXT, &c->dtype, 0, 0 },
+        { 't', "threads", "N", "threads to compute with (default 0: one per core)", CLI_INT,
+          &c->num_threads, 0, 256 },
+        { 'b', "batch", "N", "images computed together (default 1)", CLI_INT, &c->batch, 1, 4096 },
+        { 0, "isa", "NAME", "instruction set to use (default auto)", CLI_TEXT, &c->isa, 0, 0 },
+        { 0, "seconds", "S", "measure for so long, and at least 5 times (default 2)", CLI_NUMBER,
+          &c->seconds, 0, 3600 },
+        { 0, "runs", "N", "measure so many times instead", CLI_INT, &c->runs, 1, MAX_RUNS },
+        { 0, "json", NULL, "print one JSON object", CLI_FLAG, &c->json, 0, 0 },
+        CLI_END
+    };
+    const cli_program program = { PROGRAM, "(-m MODEL.vit | --arch NAME) [options]", description,
+                                  options, notes, 0, 0, NULL };
+    if (!cli_parse(&program, argc, argv, NULL, status)) return false;
+    if (c->list_archs) print_archs();
+    else if (check_command(c, choice)) return true;
+    *status = c->list_archs ? cli_finish(PROGRAM, CLI_OK) : CLI_USAGE;
+    return false;
+}
+
+int main(int argc, char **argv) {
+    static bench b;   /* too large for a stack */
+    choices chosen;
+    arch_choice choice;
+    int status;
+    if (argc == 6 && strcmp(argv[1], COLD) == 0) return run_cold(argv + 2);
+    memset(&chosen, 0, sizeof chosen);
+    chosen.isa = "auto";
+    chosen.batch = 1;
+    chosen.seconds = 2;
+    if (!choose(argc, argv, &chosen, &choice, &status)) return status;
+
+    b.chosen = &chosen;
+    b.executable = argv[0];
+    status = run_all(&b, &choice) ? CLI_OK : CLI_FAILED;
+    bench_free(&b);
+    return cli_finish(PROGRAM, status);
+}
