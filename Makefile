@@ -17,13 +17,15 @@ PROGRAMS = tools/vit-bench tools/vit-convert tools/vit-info tools/vit-run exampl
 MODULES  = $(patsubst %.c,%,$(filter-out tools/vit-%.c,$(wildcard tools/*.c)))
 TESTS    = $(patsubst %.c,%,$(wildcard tests/test_*.c))
 
-.PHONY: all demo test help install uninstall clean
+.PHONY: all demo test bench-peers help install uninstall clean
 all: $(PROGRAMS) examples/hello
 
 help:
 	@echo "make            build tools and examples"
 	@echo "make demo       install what that needs, build, classify the bundled photo"
 	@echo "make test       install what the tests need, build and run all of them"
+	@echo "make bench-peers  compare the speed with ONNX Runtime's and PyTorch's (installs both);"
+	@echo "                ARCHS= BATCH= THREADS= ROUNDS= BENCH_FLAGS= choose what"
 	@echo "make install    header, tools, bundled model and pkg-config file to PREFIX=$(PREFIX)"
 	@echo "make uninstall  remove them again"
 	@echo "make clean      remove everything that was built"
@@ -75,6 +77,19 @@ test:
 	@sh tools/install-packages.sh test
 	@$(MAKE) --no-print-directory -s -j2 all $(TEST_BINARIES)
 	@bash tests/run.sh
+
+# --- speed, beside other runtimes -----------------------------------------------------------
+
+build/peers/vit_worker: tools/bench_peers/vit_worker.c vit.h
+	@mkdir -p $(@D)
+	$(CC) -std=c99 $(WARNINGS) $(CFLAGS) -I. $< $(LDLIBS) -o $@
+
+bench-peers:
+	@sh tools/install-packages.sh peers
+	@$(MAKE) --no-print-directory -s tools/vit-convert build/peers/vit_worker
+	@/usr/bin/python3 -B tools/bench_peers/bench_peers.py $(if $(ARCHS),--archs '$(ARCHS)') \
+	    $(if $(BATCH),--batch '$(BATCH)') $(if $(THREADS),--threads '$(THREADS)') \
+	    $(if $(ROUNDS),--rounds $(ROUNDS)) $(BENCH_FLAGS)
 
 # --- installing ---------------------------------------------------------------------------
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# install-packages.sh demo|test - installs, through Debian's package manager, what is missing.
+# install-packages.sh demo|test|peers - installs, through Debian's package manager, what is missing.
 #
 # Says what it installs before it does so, and does nothing when all of it is there.
 set -eu
@@ -7,12 +7,16 @@ set -eu
 # package:proof that it is there (a command, or a file)
 demo="gcc:gcc libc6-dev:/usr/include/stdio.h libstb-dev:/usr/include/stb/stb_image.h"
 test="$demo g++:g++ clang:clang gcc-arm-none-eabi:arm-none-eabi-gcc"
+python=/usr/lib/python3/dist-packages
+peers="$demo python3-torch:$python/torch python3-numpy:$python/numpy python3-onnx:$python/onnx
+    libopenblas0-openmp:/usr/share/doc/libopenblas0-openmp nodejs:node npm:npm"
 
 case "${1-}" in
 demo) wanted=$demo ;;
 test) wanted=$test ;;
+peers) wanted=$peers ;;
 *)
-    echo "usage: tools/install-packages.sh demo|test" >&2
+    echo "usage: tools/install-packages.sh demo|test|peers" >&2
     exit 2
     ;;
 esac
