@@ -1351,10 +1351,12 @@ VIT__INLINE size_t vit__panel_index(vit_dtype dtype, int row, int k) {
 
 VIT__INLINE int vit__clamp(int x, int low, int high) { return x < low ? low : x > high ? high : x; }
 
+#define VIT__ROUND 12582912.0f /* 1.5 * 2^23: added to a small number, it leaves the */
+                               /* rounded integer in the low bits                  */
+
 /* Round half to even, |x| < 2^22. */
 VIT__INLINE int vit__round_int(float x) {
-    const float magic = 12582912.0f; /* 1.5 * 2^23 */
-    return (int)(int32_t)(vit__bits(x + magic) - vit__bits(magic));
+    return (int)(int32_t)(vit__bits(x + VIT__ROUND) - vit__bits(VIT__ROUND));
 }
 
 /* Weight q of 4 bits in a byte of two. */
@@ -2388,12 +2390,11 @@ static float vit__sqrt(float x) {
    tests/test_math.c measures it, like the bounds of the functions below. Under
    -87 the result stays at exp(-87) = 1.6e-38, which any sum with a 1 ignores. */
 VIT__INLINE float vit__exp(vit__fma_fn *fma, float x) {
-    const float magic = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
     float shifted, n, r, p;
     x = -87.0f > x ? -87.0f : x; /* in this order NaN passes through */
     x = 88.0f < x ? 88.0f : x;
-    shifted = fma(x, 1.44269504f, magic);
-    n = shifted - magic;
+    shifted = fma(x, 1.44269504f, VIT__ROUND);
+    n = shifted - VIT__ROUND;
     r = fma(n, -0.693359375f, x); /* ln 2 in two parts, the first one exact */
     r = fma(n, 2.12194440e-4f, r);
     p = 1.9875691500e-4f;
@@ -2500,6 +2501,8 @@ typedef struct vit__kernels {
     void (*layernorm)(float *y, const float *x, const float *weight, const float *bias, int dim,
                       float eps);
     float (*softmax)(float *x, int n, float scale);
+    void (*pack_head)(vit_dtype dtype, uint32_t *keys, uint32_t *values, const float *k,
+                      const float *v, size_t ld, int tokens, int dim);
     void (*scale)(float *y, const float *x, int n, float factor);
     void (*add)(float *y, const float *a, const float *b, int n);
 } vit__kernels;
@@ -2555,23 +2558,36 @@ VIT__INLINE void vit__output_body(vit__fma_fn *fma, const vit__output *out, cons
     else vit__output_rows(fma, out, tile, tile_cols, rows, cols, 0, 0);
 }
 
-/* n numbers to bf16, as f32 (round) or as 16 bits, from the front: a number never
-   lands on one that is still to be read. */
-VIT__INLINE void vit__convert_bf16(float *row, int n, int as_f32) {
+/* Rows are converted 64 numbers at a time, through copies of constant size; from
+   the front, so that no number lands on one that is still to be read. */
+VIT__INLINE void vit__bf16_64(uint16_t *half, const float *x) {
+    int l;
+    for (l = 0; l < 64; l++) half[l] = vit__f32_to_bf16(x[l]);
+}
+
+VIT__INLINE void vit__convert_bf16(float *row, int n) {
     unsigned char *to = (unsigned char *)row;
-    int i, l;
-    for (i = 0; i < n; i += 16) {
-        const int count = vit__min(16, n - i);
-        float x[16] = { 0 };
-        uint32_t wide[16];
-        uint16_t half[16];
-        memcpy(x, row + i, (size_t)count * sizeof(float));
-        for (l = 0; l < 16; l++) wide[l] = (uint32_t)vit__f32_to_bf16(x[l]);
-        for (l = 0; l < 16; l++) half[l] = (uint16_t)wide[l];
-        for (l = 0; l < 16; l++) wide[l] <<= 16;
-        if (as_f32) memcpy(row + i, wide, (size_t)count * sizeof(float));
-        else memcpy(to + 2 * (size_t)i, half, (size_t)(count + 1) / 2 * 4);
+    float x[64];
+    uint16_t half[64];
+    int i;
+    for (i = 0; i + 64 <= n; i += 64) {
+        memcpy(x, row + i, sizeof x);
+        vit__bf16_64(half, x);
+        memcpy(to + 2 * (size_t)i, half, sizeof half);
     }
+    if (i == n) return;
+    memset(x, 0, sizeof x);
+    memcpy(x, row + i, (size_t)(n - i) * sizeof(float));
+    vit__bf16_64(half, x);
+    memcpy(to + 2 * (size_t)i, half, (size_t)vit__round_up(n - i, 2) * 2);
+}
+
+/* The same numbers, still as f32. */
+VIT__INLINE void vit__round_bf16(float *row, int n) {
+    int i, l;
+    for (i = 0; i + 16 <= n; i += 16)
+        for (l = 0; l < 16; l++) row[i + l] = vit__bf16_to_f32(vit__f32_to_bf16(row[i + l]));
+    for (; i < n; i++) row[i] = vit__bf16_to_f32(vit__f32_to_bf16(row[i]));
 }
 
 /* Smallest and largest of n numbers and zero. */
@@ -2596,45 +2612,50 @@ VIT__INLINE void vit__range_body(const float *x, int n, float *low, float *high)
     *high = hi[0];
 }
 
+VIT__INLINE void vit__quantise_64(vit__fma_fn *fma, uint8_t *q, const float *x, float inverse,
+                                  float base) {
+    uint32_t bits[64];
+    int l;
+    for (l = 0; l < 64; l++) bits[l] = vit__bits(fma(x[l], inverse, base));
+    for (l = 0; l < 64; l++) q[l] = (uint8_t)(bits[l] & 0xffu);
+}
+
 /* Eight bits a number, the range of this row spread over all 256 steps; zero is
-   one of them. Adding `magic` rounds to an integer and leaves it in the low bits. */
+   one of them. 254.99 instead of 255, so that no end of the range, both being
+   rounded, comes to lie half a step outside. */
 VIT__INLINE void vit__convert_u8(vit__fma_fn *fma, float *row, int n) {
-    const float magic = 12582912.0f; /* 1.5 * 2^23 */
-    unsigned char *to = (unsigned char *)row;
-    float low, high, scale = 0.0f, inverse = 0.0f, base;
+    unsigned char *to = (unsigned char *)row + VIT__U8_HEADER;
+    float low, high, scale = 0.0f, inverse = 0.0f, base, x[64];
+    uint8_t q[64];
     int32_t zero;
-    int i, l;
+    int i;
     vit__range_body(row, n, &low, &high);
     if (high - low > 1e-30f) {
-        scale = (high - low) / 255.0f;
-        inverse = 255.0f / (high - low);
+        scale = (high - low) / 254.99f;
+        inverse = 254.99f / (high - low);
     }
-    base = fma(-low, inverse, magic);
+    base = fma(-low, inverse, VIT__ROUND);
     zero = (int32_t)(vit__bits(base) & 0xffu);
-    for (i = 0; i < n; i += 16) {
-        const int count = vit__min(16, n - i);
-        float x[16] = { 0 };
-        uint32_t wide[16];
-        uint8_t q[16];
-        memcpy(x, row + i, (size_t)count * sizeof(float));
-        for (l = 0; l < 16; l++) {
-            float v = fma(x[l], inverse, base);
-            v = v > magic ? v : magic;
-            v = v < magic + 255.0f ? v : magic + 255.0f;
-            wide[l] = vit__bits(v);
-        }
-        for (l = 0; l < 16; l++) q[l] = (uint8_t)wide[l];
-        memcpy(to + VIT__U8_HEADER + i, q, (size_t)(count + 3) / 4 * 4);
+    for (i = 0; i + 64 <= n; i += 64) {
+        memcpy(x, row + i, sizeof x);
+        vit__quantise_64(fma, q, x, inverse, base);
+        memcpy(to + i, q, sizeof q);
     }
-    memcpy(to, &scale, 4);
-    memcpy(to + 4, &zero, 4);
+    if (i < n) {
+        memset(x, 0, sizeof x);
+        memcpy(x, row + i, (size_t)(n - i) * sizeof(float));
+        vit__quantise_64(fma, q, x, inverse, base);
+        memcpy(to + i, q, (size_t)vit__round_up(n - i, 4));
+    }
+    memcpy(row, &scale, 4);
+    memcpy(row + 1, &zero, 4);
 }
 
 VIT__INLINE void vit__convert_body(vit__fma_fn *fma, vit__form form, float *row, int n) {
     switch (form) {
     case VIT__FORM_F32: break;
-    case VIT__FORM_ROUNDED: vit__convert_bf16(row, n, 1); break;
-    case VIT__FORM_BF16: vit__convert_bf16(row, n, 0); break;
+    case VIT__FORM_ROUNDED: vit__round_bf16(row, n); break;
+    case VIT__FORM_BF16: vit__convert_bf16(row, n); break;
     case VIT__FORM_U8: vit__convert_u8(fma, row, n); break;
     }
 }
@@ -2689,6 +2710,71 @@ VIT__INLINE float vit__softmax_body(vit__fma_fn *fma, float *x, int n, float sca
     return 1.0f / vit__sum16(sum);
 }
 
+/* The keys k [tokens, dim] of one head, ldk apart, as the panels of a layer whose
+   columns are tokens; the values v likewise, columns being their numbers. A unit
+   is 4 bytes of a panel: one f32 or a pair of bf16 along the inner index. */
+VIT__INLINE void vit__pack_keys_body(vit_dtype dtype, uint32_t *panels, const float *k, size_t ldk,
+                                     int tokens, int dim) {
+    const int numbers = dtype == VIT_BF16 ? 2 : 1, units = vit__ceil_div(dim, numbers);
+    int token, d, i;
+    if (tokens % 16) memset(panels + tokens / 16 * 16 * units, 0, (size_t)units * 64);
+    for (token = 0; token < tokens; token++, k += ldk) {
+        uint32_t *to = panels + token / 16 * 16 * units + token % 16;
+        for (d = 0; d < dim; d += 64) {
+            const int count = vit__min(64, dim - d);
+            uint32_t unit[64];
+            float x[64];
+            uint16_t half[64];
+            if (count < 64) memset(x, 0, sizeof x);
+            if (count < 64) memcpy(x, k + d, (size_t)count * sizeof(float));
+            else memcpy(x, k + d, sizeof x);
+            if (dtype == VIT_BF16) vit__bf16_64(half, x), memcpy(unit, half, sizeof half);
+            else memcpy(unit, x, sizeof x);
+            for (i = 0; i < vit__ceil_div(count, numbers); i++, to += 16) *to = unit[i];
+        }
+    }
+}
+
+/* One unit of each of 16 columns, from one token or the pair of two. */
+VIT__INLINE void vit__pack_value(vit_dtype dtype, uint32_t *unit, const float *v,
+                                 const float *next) {
+    int l;
+    if (dtype == VIT_F32) memcpy(unit, v, 64);
+    else
+        for (l = 0; l < 16; l++)
+            unit[l] = vit__f32_to_bf16(v[l]) | (uint32_t)vit__f32_to_bf16(next[l]) << 16;
+}
+
+VIT__INLINE void vit__pack_values_body(vit_dtype dtype, uint32_t *panels, const float *v,
+                                       size_t ldv, int tokens, int dim) {
+    const int numbers = dtype == VIT_BF16 ? 2 : 1, units = vit__ceil_div(tokens, numbers);
+    int token, d;
+    for (token = 0; token < tokens; token += numbers, v += (size_t)numbers * ldv) {
+        const int pair = numbers == 2 && token + 1 < tokens;
+        uint32_t *to = panels + token / numbers * 16;
+        float a[16], b[16];
+        memset(b, 0, sizeof b);
+        for (d = 0; d + 16 <= dim; d += 16, to += units * 16) {
+            memcpy(a, v + d, sizeof a);
+            if (pair) memcpy(b, v + ldv + d, sizeof b);
+            vit__pack_value(dtype, to, a, b);
+        }
+        if (d == dim) continue;
+        memset(a, 0, sizeof a);
+        memset(b, 0, sizeof b);
+        memcpy(a, v + d, (size_t)(dim - d) * sizeof(float));
+        if (pair) memcpy(b, v + ldv + d, (size_t)(dim - d) * sizeof(float));
+        vit__pack_value(dtype, to, a, b);
+    }
+}
+
+VIT__INLINE void vit__pack_head_body(vit_dtype dtype, uint32_t *keys, uint32_t *values,
+                                     const float *k, const float *v, size_t ld, int tokens,
+                                     int dim) {
+    vit__pack_keys_body(dtype, keys, k, ld, tokens, dim);
+    vit__pack_values_body(dtype, values, v, ld, tokens, dim);
+}
+
 VIT__INLINE void vit__scale_body(float *y, const float *x, int n, float factor) {
     int i, l;
     for (i = 0; i + 16 <= n; i += 16)
@@ -2711,17 +2797,18 @@ VIT__INLINE void vit__add_body(float *y, const float *a, const float *b, int n) 
 
 /* Weight [k] of the 16 columns of a panel, as f32. */
 VIT__INLINE void vit__load_weights(float *w, vit_dtype dtype, const unsigned char *panel, int k) {
-    const uint16_t *half = (const uint16_t *)(const void *)panel;
     const size_t i = (size_t)k;
+    uint16_t half[32];
     int l;
     switch (dtype) {
     case VIT_F32: memcpy(w, panel + i * 64, 64); break;
     case VIT_F16:
-        for (l = 0; l < 16; l++) w[l] = vit__f16_to_f32(half[i * 16 + (size_t)l]);
+        memcpy(half, panel + i * 32, 32);
+        for (l = 0; l < 16; l++) w[l] = vit__f16_to_f32(half[l]);
         break;
     case VIT_BF16:
-        for (l = 0; l < 16; l++)
-            w[l] = vit__bf16_to_f32(half[i / 2 * 32 + (size_t)(2 * l + k % 2)]);
+        memcpy(half, panel + i / 2 * 64, 64);
+        for (l = 0; l < 16; l++) w[l] = vit__bf16_to_f32(half[2 * l + k % 2]);
         break;
     case VIT_I4:
         for (l = 0; l < 16; l++) w[l] = vit__i4_to_f32(panel, l, k);
@@ -2827,6 +2914,11 @@ static float vit__softmax_scalar(float *x, int n, float scale) {
     return vit__softmax_body(vit__fma_scalar, x, n, scale);
 }
 
+static void vit__pack_head_scalar(vit_dtype dtype, uint32_t *keys, uint32_t *values, const float *k,
+                                  const float *v, size_t ld, int tokens, int dim) {
+    vit__pack_head_body(dtype, keys, values, k, v, ld, tokens, dim);
+}
+
 static void vit__scale_scalar(float *y, const float *x, int n, float factor) {
     vit__scale_body(y, x, n, factor);
 }
@@ -2847,6 +2939,7 @@ static const vit__kernels vit__kernels_scalar = {
     vit__convert_scalar,
     vit__layernorm_scalar,
     vit__softmax_scalar,
+    vit__pack_head_scalar,
     vit__scale_scalar,
     vit__add_scalar,
 };
@@ -2947,6 +3040,13 @@ VIT__INLINE int vit__load32(const unsigned char *p) {
         static float vit__softmax_##isa(float *x, int n, float scale) {                           \
             return vit__softmax_body(vit__fma_##isa, x, n, scale);                                \
         }                                                                                         \
+        static void vit__pack_head_##isa(vit_dtype dtype, uint32_t *keys, uint32_t *values,       \
+                                         const float *k, const float *v, size_t ld, int tokens,   \
+                                         int dim) {                                               \
+            if (dtype == VIT_F32)                                                                 \
+                vit__pack_head_body(VIT_F32, keys, values, k, v, ld, tokens, dim);                \
+            else vit__pack_head_body(VIT_BF16, keys, values, k, v, ld, tokens, dim);              \
+        }                                                                                         \
         static void vit__scale_##isa(float *y, const float *x, int n, float factor) {             \
             vit__scale_body(y, x, n, factor);                                                     \
         }                                                                                         \
@@ -2955,7 +3055,7 @@ VIT__INLINE int vit__load32(const unsigned char *p) {
         }
 #    define VIT__BODIES(isa)                                                                      \
         vit__output_##isa, vit__convert_##isa, vit__layernorm_##isa, vit__softmax_##isa,          \
-            vit__scale_##isa, vit__add_##isa
+            vit__pack_head_##isa, vit__scale_##isa, vit__add_##isa
 
 /* --- AVX2 + FMA + F16C ------------------------------------------------------ */
 
@@ -3747,7 +3847,7 @@ typedef struct vit__attention {
     const float *qkv;   /* [batch, N, 3, H, head_dim] */
     float *context;     /* [batch, N, H, head_dim]    */
     float *maps;        /* [batch, H, N, N] or NULL   */
-    vit_dtype dtype;    /* of both products: bf16 in a bf16 model, else f32 */
+    vit_dtype dtype;    /* of both products: f32, or bf16 in a bf16 or int8 model */
     int batch, queries; /* of each image, the first so many tokens ask: N or fewer */
     int num_tasks;
 } vit__attention;
@@ -3759,39 +3859,6 @@ static uint64_t vit__attention_scratch(const vit_config *c) {
     const uint64_t dim = (uint64_t)(unsigned)vit__round_up(c->head_dim, 16);
     return tokens * (uint64_t)(unsigned)c->head_dim + dim * (uint64_t)(unsigned)c->num_tokens +
            VIT__MAX_TILE_ROWS * (tokens + dim);
-}
-
-/* Number k of column `column` of a panel that vit__pack_heads writes. */
-VIT__INLINE void vit__pack_number(vit_dtype dtype, float *panel, int column, int k, float x) {
-    const size_t i = vit__panel_index(dtype, column, k);
-    if (dtype == VIT_F32) panel[i] = x;
-    else ((uint16_t *)(void *)panel)[i] = vit__f32_to_bf16(x);
-}
-
-/* One panel of `valid` columns, the rest zero: x[column * ldc + k * ldk]. */
-VIT__INLINE void vit__pack_head_panel(vit_dtype dtype, float *panel, const float *x, int valid,
-                                      int depth, size_t ldc, size_t ldk) {
-    int column, k;
-    memset(panel, 0, (size_t)vit__panel_bytes(dtype, depth));
-    for (k = 0; k < depth; k++)
-        for (column = 0; column < valid; column++)
-            vit__pack_number(dtype, panel, column, k,
-                             x[(size_t)column * ldc + (size_t)k * ldk]);
-}
-
-/* Keys or values of one head as the panels of a layer with `cols` columns. */
-static void vit__pack_head(vit_dtype dtype, float *panels, const float *x, int cols, int depth,
-                           size_t ldc, size_t ldk) {
-    int first;
-    for (first = 0; first < cols; first += 16) {
-        const float *from = x + (size_t)first * ldc;
-        if (dtype == VIT_F32)
-            vit__pack_head_panel(VIT_F32, panels, from, vit__min(16, cols - first), depth, ldc, ldk);
-        else
-            vit__pack_head_panel(VIT_BF16, panels, from, vit__min(16, cols - first), depth, ldc,
-                                 ldk);
-        panels += vit__panel_bytes(dtype, depth) / sizeof(float);
-    }
 }
 
 /* What a task has at hand while it works on one head of one image. */
@@ -3813,15 +3880,15 @@ static void vit__attention_begin(const vit__attention *job, int number, float *s
     const int n = c->num_tokens, dim = c->head_dim;
     const size_t width = (size_t)c->num_heads * (size_t)dim, tokens = (size_t)vit__round_up(n, 16);
     const size_t row = (size_t)image * (size_t)n;
-    float *keys = scratch, *values = keys + tokens * (size_t)dim;
-    float *scores = values + (size_t)vit__round_up(dim, 16) * (size_t)n;
+    uint32_t *keys = (uint32_t *)(void *)scratch, *values = keys + tokens * (size_t)dim;
+    float *scores = scratch + tokens * (size_t)dim + (size_t)vit__round_up(dim, 16) * (size_t)n;
     memset(head, 0, sizeof *head);
     head->q = job->qkv + row * 3 * width + (size_t)h * (size_t)dim;
     head->ldq = 3 * width;
     head->q_tile = scores + VIT__MAX_TILE_ROWS * tokens;
     head->form = vit__form_of(job->session, job->dtype);
-    vit__pack_head(job->dtype, keys, head->q + width, n, dim, 3 * width, 1);
-    vit__pack_head(job->dtype, values, head->q + 2 * width, dim, n, 1, 3 * width);
+    kernels->pack_head(job->dtype, keys, values, head->q + width, head->q + 2 * width, 3 * width,
+                       n, dim);
     vit__linear_init(&head->scores, kernels, job->dtype, keys, 0, n, dim);
     head->scores.out.c = scores;
     head->scores.out.ldc = tokens;
@@ -3904,7 +3971,7 @@ static void vit__attend(const vit_session *s, int block, int batch, int queries,
     vit_tensor qkv;
     vit__block_tensor(s->model, block, VIT__QKV_WEIGHT, &qkv);
     vit__phase(s, VIT_PHASE_ATTENTION);
-    job.dtype = qkv.dtype == VIT_BF16 ? VIT_BF16 : VIT_F32;
+    job.dtype = qkv.dtype == VIT_BF16 || qkv.dtype == VIT_I8 ? VIT_BF16 : VIT_F32;
     job.session = s;
     job.qkv = s->scratch;
     job.context = s->y;

@@ -420,8 +420,8 @@ static float gemm_integers(const gemm_case *g, int r, int n, int depth) {
         high = x[k] > high ? x[k] : high;
     }
     if (high - low > 1e-30f) {
-        scale = (high - low) / 255.0f;
-        inverse = 255.0f / (high - low);
+        scale = (high - low) / 254.99f;
+        inverse = 254.99f / (high - low);
     }
     zero = (int)nearbyint((double)-low * (double)inverse);
     for (int k = 0; k < depth; k++) {
