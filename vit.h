@@ -827,25 +827,28 @@ int memcmp(const void *a, const void *b, size_t size);
 /* A region of functions compiled for a larger instruction set than the rest of
    the file. Vector types must not cross its border; plain C bodies may. */
 #define VIT__PRAGMA(...) _Pragma(#__VA_ARGS__)
-#define VIT__TARGET_AVX2 "avx2,fma,f16c"
-#define VIT__TARGET_AVXVNNI VIT__TARGET_AVX2 ",avxvnni"
-#define VIT__TARGET_AVX512 VIT__TARGET_AVX2 ",avx512f,avx512bw,avx512dq,avx512vl" VIT__TARGET_WIDE
-#define VIT__TARGET_AVX512_VNNI VIT__TARGET_AVX512 ",avx512vnni"
-#define VIT__TARGET_AVX512_BF16 VIT__TARGET_AVX512_VNNI ",avx512bf16"
 #if VIT__AVX2 && defined(__clang__)
-#    define VIT__TARGET_WIDE
+#    define VIT__TARGET_WIDTH(bits)
 #    define VIT__TARGET_BEGIN(isa)                                                                \
         VIT__PRAGMA(clang attribute push(__attribute__((target(isa))), apply_to = function))
 #    define VIT__TARGET_END VIT__PRAGMA(clang attribute pop)
-#elif VIT__AVX2 /* gcc must be told to use the registers' full width in plain C */
-#    define VIT__TARGET_WIDE ",prefer-vector-width=512"
+#elif VIT__AVX2 /* gcc must be told to use the registers' full width in plain C and memcpy */
+#    define VIT__TARGET_WIDTH(bits) ",prefer-vector-width=" #bits
 #    define VIT__TARGET_BEGIN(isa) VIT__PRAGMA(GCC push_options) VIT__PRAGMA(GCC target(isa))
 #    define VIT__TARGET_END VIT__PRAGMA(GCC pop_options)
 #endif
+#define VIT__TARGET_HASWELL "avx2,fma,f16c"
+#define VIT__TARGET_SKYLAKE VIT__TARGET_HASWELL ",avx512f,avx512bw,avx512dq,avx512vl"
+#define VIT__TARGET_AVX2 VIT__TARGET_HASWELL VIT__TARGET_WIDTH(256)
+#define VIT__TARGET_AVXVNNI VIT__TARGET_HASWELL ",avxvnni" VIT__TARGET_WIDTH(256)
+#define VIT__TARGET_AVX512 VIT__TARGET_SKYLAKE VIT__TARGET_WIDTH(512)
+#define VIT__TARGET_AVX512_VNNI VIT__TARGET_SKYLAKE ",avx512vnni" VIT__TARGET_WIDTH(512)
+#define VIT__TARGET_AVX512_BF16 VIT__TARGET_SKYLAKE ",avx512vnni,avx512bf16" VIT__TARGET_WIDTH(512)
 
 /* Bodies shared by the tiers must be inlined into each tier's wrapper, or they
    would run with the file's base instruction set. */
 #if defined(__GNUC__)
+#    define VIT__NOINLINE __attribute__((noinline))
 #    define VIT__INLINE static inline __attribute__((always_inline))
 #elif defined(_MSC_VER)
 #    define VIT__INLINE static __forceinline
@@ -2413,10 +2416,11 @@ VIT__INLINE float vit__exp(vit__fma_fn *fma, float x) {
    Q(z^2) on |z| <= 3.92, beyond which it rounds to 1: a least-maximum fit of our
    own, relative error 1.9e-8 before rounding; gelu is within 2.2e-7 |x|. */
 VIT__INLINE float vit__gelu(vit__fma_fn *fma, float x) {
-    float z = x * 0.70710678f, u, p, q;
-    z = -3.92f > z ? -3.92f : z;
-    z = 3.92f < z ? 3.92f : z;
-    u = z * z;
+    const uint32_t bits = vit__bits(x * 0.70710678f), largest = vit__bits(3.92f);
+    const uint32_t size = bits & 0x7fffffffu;
+    const float z = vit__float((bits & 0x80000000u) | (size < largest ? size : largest));
+    const float u = z * z;
+    float p, q;
     p = 2.0500922e-6f;
     p = fma(p, u, 2.8488340e-4f);
     p = fma(p, u, 3.7656259e-3f);
@@ -2520,12 +2524,13 @@ VIT__INLINE void vit__output16(vit__fma_fn *fma, float *c, const float *tile, co
                                int gelu, int add) {
     float t[16];
     int l;
-    for (l = 0; l < 16; l++) t[l] = tile[l] + bias[l];
-    if (gelu)
-        for (l = 0; l < 16; l++) t[l] = vit__gelu(fma, t[l]);
-    if (add)
-        for (l = 0; l < 16; l++) t[l] += c[l];
-    for (l = 0; l < 16; l++) c[l] = t[l];
+    for (l = 0; l < 16; l++) {
+        float x = tile[l] + bias[l];
+        if (gelu) x = vit__gelu(fma, x);
+        if (add) x += c[l];
+        t[l] = x;
+    }
+    memcpy(c, t, sizeof t);
 }
 
 /* A tile that is still in the nearest cache; gelu and add are constants where
@@ -2993,8 +2998,8 @@ static const vit__kernels vit__kernels_scalar = {
 
 /* ORDER(i, depth): which k comes i-th. */
 #    define VIT__GEMM(name, STEP, WEIGHTS, ORDER, ROWS, WIDTH)                                    \
-        static void name(float *tile, const unsigned char *a, size_t lda, int rows,               \
-                         const unsigned char *p, size_t stride, int depth) {                      \
+        VIT__NOINLINE static void name(float *tile, const unsigned char *a, size_t lda, int rows, \
+                                       const unsigned char *p, size_t stride, int depth) {        \
             const int steps = vit__steps_##STEP(depth);                                           \
             int i;                                                                                \
             ROWS(VIT__ROW, , )                                                                    \
@@ -3113,7 +3118,7 @@ VIT__INLINE int vit__steps_fma_avx2(int depth) { return depth; }
 VIT__INLINE void vit__store_fma_avx2(float *tile, int r, int n, __m256 c, const unsigned char *a,
                                      const unsigned char *p, size_t stride, int steps) {
     (void)a, (void)p, (void)stride, (void)steps;
-    _mm256_storeu_ps(tile + 16 * r + 8 * n, c);
+    _mm256_storeu_ps(tile + 48 * r + 8 * n, c);
 }
 
 /* x is a quad of the row. Its even and odd bytes are multiplied as 16-bit numbers,
@@ -3140,32 +3145,35 @@ VIT__INLINE void vit__store_mul16_avx2(float *tile, int r, int n, __m256i c, con
     const __m256i zero = _mm256_set1_epi32(vit__load32(a + 4));
     c = _mm256_sub_epi32(c, _mm256_mullo_epi32(zero, vit__load_avx2(tail + 64)));
     (void)stride;
-    _mm256_storeu_ps(tile + 16 * r + 8 * n,
+    _mm256_storeu_ps(tile + 48 * r + 8 * n,
                      _mm256_mul_ps(_mm256_cvtepi32_ps(c), _mm256_mul_ps(scale, scales)));
 }
 
-/* A kernel: the full height, and one row for the class token and the head. */
-#    define VIT__GEMM_AVX2(name, STEP, WEIGHTS, ORDER, ROWS)                                      \
+/* A kernel: the full height, and one row for the class token and the head. Three
+   panels, one after the other, while the rows are in the nearest cache. */
+#    define VIT__GEMM_AVX2(name, dtype, STEP, WEIGHTS, ORDER, ROWS)                               \
         VIT__GEMM(name##_full, STEP, WEIGHTS, ORDER, ROWS, VIT__WIDTH_2)                          \
         VIT__GEMM(name##_1, STEP, WEIGHTS, ORDER, VIT__ROWS_1, VIT__WIDTH_2)                      \
         static void name(float *tile, const unsigned char *a, size_t lda, int rows,               \
                          const unsigned char *p, int depth, int panels) {                         \
-            (void)panels;                                                                         \
-            if (rows == 1) name##_1(tile, a, lda, rows, p, 0, depth);                             \
-            else name##_full(tile, a, lda, rows, p, 0, depth);                                    \
+            const size_t stride = (size_t)vit__panel_bytes(dtype, depth);                         \
+            for (; panels; panels--, p += stride, tile += 16) {                                   \
+                if (rows == 1) name##_1(tile, a, lda, rows, p, stride, depth);                    \
+                else name##_full(tile, a, lda, rows, p, stride, depth);                           \
+            }                                                                                     \
         }
 
-VIT__GEMM_AVX2(vit__gemm_f32_avx2, fma_avx2, vit__f32_avx2, vit__ascending, VIT__ROWS_6)
-VIT__GEMM_AVX2(vit__gemm_f16_avx2, fma_avx2, vit__f16_avx2, vit__ascending, VIT__ROWS_6)
-VIT__GEMM_AVX2(vit__gemm_bf16_avx2, fma_avx2, vit__bf16_avx2, vit__odd_first, VIT__ROWS_6)
-VIT__GEMM_AVX2(vit__gemm_i8_avx2, mul16_avx2, vit__i8_avx2, vit__ascending, VIT__ROWS_4)
-VIT__GEMM_AVX2(vit__gemm_i4_avx2, fma_avx2, vit__i4_avx2, vit__ascending, VIT__ROWS_6)
+VIT__GEMM_AVX2(vit__gemm_f32_avx2, VIT_F32, fma_avx2, vit__f32_avx2, vit__ascending, VIT__ROWS_6)
+VIT__GEMM_AVX2(vit__gemm_f16_avx2, VIT_F16, fma_avx2, vit__f16_avx2, vit__ascending, VIT__ROWS_6)
+VIT__GEMM_AVX2(vit__gemm_bf16_avx2, VIT_BF16, fma_avx2, vit__bf16_avx2, vit__odd_first, VIT__ROWS_6)
+VIT__GEMM_AVX2(vit__gemm_i8_avx2, VIT_I8, mul16_avx2, vit__i8_avx2, vit__ascending, VIT__ROWS_4)
+VIT__GEMM_AVX2(vit__gemm_i4_avx2, VIT_I4, fma_avx2, vit__i4_avx2, vit__ascending, VIT__ROWS_6)
 
 VIT__TARGET_END
 
 static const vit__kernels vit__kernels_avx2 = {
     VIT_ISA_AVX2,
-    1,
+    3,
     { { vit__gemm_f32_avx2, 6, VIT__FORM_F32 },
       { vit__gemm_f16_avx2, 6, VIT__FORM_F32 },
       { vit__gemm_bf16_avx2, 6, VIT__FORM_ROUNDED },
@@ -3191,13 +3199,13 @@ VIT__TARGET_BEGIN(VIT__TARGET_AVXVNNI)
 #        define vit__steps_vnni_avx2 vit__steps_mul16_avx2
 #        define vit__store_vnni_avx2 vit__store_mul16_avx2
 
-VIT__GEMM_AVX2(vit__gemm_i8_avxvnni, vnni_avx2, vit__i8_avx2, vit__ascending, VIT__ROWS_6)
+VIT__GEMM_AVX2(vit__gemm_i8_avxvnni, VIT_I8, vnni_avx2, vit__i8_avx2, vit__ascending, VIT__ROWS_6)
 
 VIT__TARGET_END
 
 static const vit__kernels vit__kernels_avxvnni = {
     VIT_ISA_AVX_VNNI,
-    1,
+    3,
     { { vit__gemm_f32_avx2, 6, VIT__FORM_F32 },
       { vit__gemm_f16_avx2, 6, VIT__FORM_F32 },
       { vit__gemm_bf16_avx2, 6, VIT__FORM_ROUNDED },
@@ -3541,9 +3549,13 @@ static void vit__phase(const vit_session *s, vit_phase phase) {
 }
 
 /* Part `index` of `count` equal shares of n things: [first, return value). */
-static int vit__share(int n, int index, int count, int *first) {
-    *first = (int)((int64_t)n * index / count);
+static int vit__share_end(int n, int index, int count) {
     return (int)((int64_t)n * (index + 1) / count);
+}
+
+static int vit__share(int n, int index, int count, int *first) {
+    *first = vit__share_end(n, index - 1, count);
+    return vit__share_end(n, index, count);
 }
 
 static void vit__call_trace(const vit_session *s, const char *name, const float *data, int d0,
@@ -3641,10 +3653,12 @@ static void vit__gemm(const vit__linear *l, int first_tile, int end_tile, int pa
         const int panels = vit__min(tile_panels, panel_end - panel);
         const int cols = vit__min(panels * 16, l->cols - panel * 16);
         vit__output out = l->out;
-        int t, row;
+        int t, row, end;
+        vit__share(l->rows, first_tile, l->num_tiles, &end);
         if (out.bias) out.bias += panel * 16;
         for (t = first_tile; t < end_tile; t++) {
-            const int end = vit__share(l->rows, t, l->num_tiles, &row);
+            row = end;
+            end = vit__share_end(l->rows, t, l->num_tiles);
             l->gemm->run(tile, (const unsigned char *)l->a + (size_t)row * l->lda, l->lda,
                          end - row, l->panels + (size_t)panel * l->stride, l->depth, panels);
             out.c = l->out.c + (size_t)row * out.ldc + panel * 16;
