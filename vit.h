@@ -86,6 +86,21 @@
    the threads that your program already has. One pool may serve many sessions.
    After fork() a child must create its own pool.
 
+   ARITHMETIC   (chosen by the file; vit-convert --dtype)
+
+      f32    the reference.
+      f16    weights of half the size, widened exactly, computed in f32.
+      bf16   weights, and what enters each matrix product, rounded to bf16; products
+             exact, sums f32. Twice as fast as f32 with AVX512-BF16, elsewhere
+             widened and as fast as f32.
+      int8   weights int8, one scale an output; what enters a layer is quantised to
+             8 bits, token by token; sums exact. Attention in bf16, everything
+             else in f32. Three times as fast as f32 with VNNI.
+      int4   4 bits a weight, one f16 scale for 32, widened exactly, computed in
+             f32: for size, slower than f32.
+
+   The residual stream, LayerNorm, softmax and GELU are f32 in all of them.
+
    DETERMINISM
 
    Every sum has one fixed order: a matrix product is one chain of fused
@@ -95,8 +110,8 @@
    batch, any run, and on every instruction set with fused multiply-add, the
    plain C tier included (which computes it exactly, slowly, where the CPU has
    none). Building with VIT_NO_FMA trades that last equality for speed on old
-   CPUs. Never build with -ffast-math. Weights stored as f16 or bf16 are widened
-   exactly and computed in f32.
+   CPUs. Never build with -ffast-math. One exception: the bf16 instructions take
+   numbers below 2^-126 for zero.
 
    CONFIGURATION   (define before the implementation; nothing else is needed)
 
@@ -121,9 +136,10 @@
       num_heads 1024, head_dim 4096, mlp_dim 262144, num_classes 1048576,
       num_tokens 65536, photo side 1048576. Files above SIZE_MAX are refused.
 
-   PORTABILITY   x86-64 has AVX2 and AVX-512 kernels, chosen at run time; every
-   other CPU runs the plain C tier. gcc and clang are tested; the Windows and
-   MSVC code paths are written but not tested yet. Little-endian CPUs only. */
+   PORTABILITY   x86-64 has AVX2, AVX-VNNI and AVX-512 kernels (the latter also with
+   VNNI and BF16), chosen at run time; every other CPU runs the plain C tier. gcc
+   and clang are tested; the Windows and MSVC code paths are written but not tested
+   yet. Little-endian CPUs only. */
 
 /* ------------------------------------------------------------------------- */
 /* >>api                                                                     */
@@ -4820,8 +4836,9 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
 
 /* CHANGE LOG
 
-   v0.1.0  first version: plain ViT and distilled DeiT in f32, f16, bf16; AVX2 and
-           AVX-512; Pillow-exact preprocessing; the .vit format, version 1.
+   v0.1.0  first version: plain ViT and distilled DeiT in f32, f16, bf16, int8, int4;
+           AVX2, AVX-VNNI, AVX-512 with VNNI and BF16; Pillow-exact preprocessing;
+           the .vit format, version 1.
 
    LICENSE
 

@@ -104,6 +104,18 @@ static bench bench_default(void) {
     return bench_open(&o);
 }
 
+/* With weights of this type, or with VIT_NUM_DTYPES of all of them; no width is even. */
+static bench bench_of_kind(int kind) {
+    tiny_options o = tiny_defaults();
+    o.mixed = kind == VIT_NUM_DTYPES;
+    o.dtype = o.mixed ? VIT_F16 : (vit_dtype)kind;
+    o.config.img_width = 12; /* 7 tokens */
+    o.config.embed_dim = 17;
+    o.config.head_dim = 5;
+    o.config.mlp_dim = 37;
+    return bench_open(&o);
+}
+
 static void bench_close(bench *b) {
     vit_model_close(&b->model);
     tiny_free(&b->file);
@@ -132,7 +144,8 @@ static void test_strings(void) {
 #undef STRING
     CHECK(vit_result_string((vit_result)-100) != NULL);
     CHECK(vit_result_string((vit_result)100) != NULL);
-    CHECK(vit_has_isa(vit_detect_isa()) && vit_has_isa(VIT_ISA_SCALAR) && vit_has_isa(VIT_ISA_AUTO));
+    CHECK(vit_has_isa(vit_detect_isa()));
+    CHECK(vit_has_isa(VIT_ISA_SCALAR) && vit_has_isa(VIT_ISA_AUTO));
     for (int isa = 0; isa < VIT_NUM_ISAS; isa++) {
         CHECK(strcmp(vit_isa_name((vit_isa)isa), "unknown") != 0);
         CHECK(!vit_has_isa((vit_isa)isa) || isa <= (int)vit_detect_isa());
@@ -308,42 +321,209 @@ static void test_architecture(void) {
     bench_close(&b);
 }
 
-/* --- packing -------------------------------------------------------------- */
-
-/* The number that a panel holds for (row, k), read as >>format says. */
-static float panel_number(vit_dtype dtype, const unsigned char *panel, int row, int k) {
-    size_t at = (size_t)(16 * k + row);
-    uint32_t bits;
-    float x;
-    if (dtype == VIT_BF16) {
-        at = (size_t)((k / 2 * 16 + row) * 2 + k % 2);
-        bits = (uint32_t)tiny_get(panel + 2 * at, 2) << 16;
-    } else if (dtype == VIT_F16) {
-        uint32_t h = (uint32_t)tiny_get(panel + 2 * at, 2);
-        double value = h >> 10 & 31 ? ldexp(1024 + (h & 1023), (int)(h >> 10 & 31) - 25)
-                                    : ldexp(h & 1023, -24);
-        return (float)(h >> 15 ? -value : value);
-    } else {
-        bits = (uint32_t)tiny_get(panel + 4 * at, 4);
+static vit_tensor tensor_named(const vit_config *c, vit_dtype dtype, const char *name) {
+    vit_tensor t;
+    for (int i = 0; vit_architecture_tensor(c, dtype, i, &t); i++) {
+        if (strcmp(t.name, name) == 0) {
+            return t;
+        }
     }
-    memcpy(&x, &bits, 4);
-    return x;
+    CHECK_MSG(0, "no tensor %s", name);
+    memset(&t, 0, sizeof t);
+    return t;
 }
 
-static void test_one_panel(vit_dtype dtype, int rows, int depth) {
-    float values[16 * 9], row[9];
-    unsigned char panel[16 * 10 * 4];
-    uint32_t state = 5;
-    size_t size = vit_pack_panel(dtype, values, rows, depth, NULL);
-    int padded = dtype == VIT_BF16 ? (depth + 1) / 2 * 2 : depth;
-    double tolerance = dtype == VIT_F32 ? 0 : dtype == VIT_F16 ? 1.0 / 2048 : 1.0 / 256;
-    CHECK(size == (size_t)(16 * padded) * (dtype == VIT_F32 ? 4 : 2));
-    for (int i = 0; i < rows * depth; i++) {
-        values[i] = tiny_random(&state);
+static void check_dtype(const vit_config *c, vit_dtype asked, const char *name, vit_dtype wanted) {
+    vit_tensor t = tensor_named(c, asked, name);
+    CHECK_MSG(t.dtype == wanted, "%s: dtype %d, not %d", name, (int)t.dtype, (int)wanted);
+    CHECK(t.layout == VIT_LAYOUT_PANELS);
+    int depth = (int)(tiny_count(&t) / (size_t)t.dims[0]), panels = (t.dims[0] + 15) / 16;
+    CHECK(t.size == (uint64_t)panels * vit_pack_panel(wanted, NULL, 16, depth, NULL));
+}
+
+/* int8 wants 4 to 65536 summands; a layer of fewer or more stays f32, every other type fits. */
+static void test_int8_limits(void) {
+    tiny_options o = tiny_defaults();
+    vit_config c = o.config;
+    for (int dim = 3; dim <= 4; dim++) {
+        c.embed_dim = dim;
+        c.num_heads = 1;
+        c.head_dim = 7 - dim;
+        CHECK(vit_config_check(&c, NULL) == VIT_OK);
+        check_dtype(&c, VIT_I8, "blocks.1.attn.qkv.weight", dim < 4 ? VIT_F32 : VIT_I8);
+        check_dtype(&c, VIT_I8, "blocks.1.attn.proj.weight", dim < 4 ? VIT_I8 : VIT_F32);
+        check_dtype(&c, VIT_I8, "blocks.0.mlp.fc2.weight", VIT_I8);
+        check_dtype(&c, VIT_I8, "head.weight", dim < 4 ? VIT_F32 : VIT_I8);
     }
-    memset(panel, 0xaa, sizeof panel);
-    CHECK(vit_pack_panel(dtype, values, rows, depth, panel) == size);
-    CHECK(size == sizeof panel || panel[size] == 0xaa);
+    c = o.config;
+    c.mlp_dim = 65536;
+    check_dtype(&c, VIT_I8, "blocks.0.mlp.fc2.weight", VIT_I8);
+    c.mlp_dim = 65537;
+    check_dtype(&c, VIT_I8, "blocks.0.mlp.fc2.weight", VIT_F32);
+    check_dtype(&c, VIT_I8, "blocks.0.mlp.fc1.weight", VIT_I8);
+    c.patch_size = 256;
+    c.in_chans = 1;
+    check_dtype(&c, VIT_I8, "patch_embed.proj.weight", VIT_I8);
+    c.in_chans = 2;
+    check_dtype(&c, VIT_I8, "patch_embed.proj.weight", VIT_F32);
+    for (int dtype = VIT_F32; dtype < VIT_NUM_DTYPES; dtype++) {
+        if (dtype != VIT_I8) {
+            check_dtype(&c, (vit_dtype)dtype, "patch_embed.proj.weight", (vit_dtype)dtype);
+            check_dtype(&c, (vit_dtype)dtype, "blocks.0.mlp.fc2.weight", (vit_dtype)dtype);
+        }
+    }
+}
+
+/* --- packing -------------------------------------------------------------- */
+
+enum { MAX_DEPTH = 70 };
+
+static double half_number(const unsigned char *at) {
+    uint32_t h = (uint32_t)tiny_get(at, 2);
+    double value = h >> 10 & 31 ? ldexp(1024 + (h & 1023), (int)(h >> 10 & 31) - 25)
+                                : ldexp(h & 1023, -24);
+    return h >> 15 ? -value : value;
+}
+
+static double float_number(const unsigned char *at) {
+    uint32_t bits = (uint32_t)tiny_get(at, 4);
+    float x;
+    memcpy(&x, &bits, 4);
+    return (double)x;
+}
+
+static size_t int8_tail(int depth) {
+    return (size_t)((depth + 3) / 4 * 64);
+}
+
+/* The integer of an int8 or int4 weight. */
+static int panel_integer(vit_dtype dtype, const unsigned char *panel, int row, int k) {
+    if (dtype == VIT_I8) {
+        int byte = panel[k / 4 * 64 + row * 4 + k % 4];
+        return byte < 128 ? byte : byte - 256;
+    }
+    int byte = panel[k / 32 * 288 + 32 + k % 32 / 2 * 16 + row];
+    return (k % 2 ? byte / 16 : byte % 16) - 8;
+}
+
+/* And what it is multiplied by: one number for each row, for int4 also for each 32 of k. */
+static double panel_scale(vit_dtype dtype, const unsigned char *panel, int row, int k, int depth) {
+    return dtype == VIT_I8 ? float_number(panel + int8_tail(depth) + 4 * row)
+                           : half_number(panel + k / 32 * 288 + 2 * row);
+}
+
+/* The number that a panel holds for (row, k), read as >>format says. */
+static float panel_number(vit_dtype dtype, const unsigned char *panel, int row, int k, int depth) {
+    int at = 16 * k + row;
+    float x;
+    if (dtype == VIT_BF16) {
+        at = (k / 2 * 16 + row) * 2 + k % 2;
+        uint32_t bits = (uint32_t)tiny_get(panel + 2 * at, 2) << 16;
+        memcpy(&x, &bits, 4);
+        return x;
+    }
+    if (dtype == VIT_F16) {
+        return (float)half_number(panel + 2 * at);
+    }
+    if (dtype == VIT_F32) {
+        return (float)float_number(panel + 4 * at);
+    }
+    return (float)panel_integer(dtype, panel, row, k) *
+           (float)panel_scale(dtype, panel, row, k, depth);
+}
+
+/* Depth with its padding, and bytes of a panel that deep. */
+static int padded_depth(vit_dtype dtype, int depth) {
+    static const int steps[VIT_NUM_DTYPES] = {1, 1, 2, 4, 32};
+    return (depth + steps[dtype] - 1) / steps[dtype] * steps[dtype];
+}
+
+static size_t panel_size(vit_dtype dtype, int depth) {
+    size_t n = (size_t)(16 * padded_depth(dtype, depth));
+    switch (dtype) {
+    case VIT_F32: return 4 * n;
+    case VIT_I8: return n + 16 * 4 + 16 * 4;
+    case VIT_I4: return n / 2 + n / 32 * 2;
+    default: return 2 * n;
+    }
+}
+
+/* The largest |value| of a row from k on, `count` of them, with its sign. */
+static double extreme(const float *row, int count) {
+    double found = 0;
+    for (int k = 0; k < count; k++) {
+        found = fabs((double)row[k]) > fabs(found) ? (double)row[k] : found;
+    }
+    return found;
+}
+
+/* Largest accepted |difference| between a weight and what the panel holds. For int4 the range is
+   -8 to 7, and -8 goes to the extreme: what lies opposite may lose up to a whole step. */
+static double slack(vit_dtype dtype, double wanted, double scale) {
+    switch (dtype) {
+    case VIT_F32: return 0;
+    case VIT_F16: return fabs(wanted) / 2048;
+    case VIT_BF16: return fabs(wanted) / 256;
+    case VIT_I8: return fabs(scale) * 0.50001;
+    default: return fabs(scale) * (wanted / scale > 7.5 ? 1.01 : 0.50001);
+    }
+}
+
+static void check_int8_tail(const float *values, const unsigned char *panel, int rows, int depth) {
+    for (int r = 0; r < 16; r++) {
+        double top = r < rows ? fabs(extreme(values + r * depth, depth)) : 0;
+        float scale = (float)top / 127.0f;
+        int sum = 0, largest = 0;
+        for (int k = 0; k < depth; k++) {
+            int q = panel_integer(VIT_I8, panel, r, k);
+            sum += q;
+            largest = abs(q) > largest ? abs(q) : largest;
+        }
+        CHECK((float)panel_scale(VIT_I8, panel, r, 0, depth) == scale);
+        CHECK(largest == (top > 0 ? 127 : 0));
+        CHECK((int32_t)(uint32_t)tiny_get(panel + int8_tail(depth) + 64 + 4 * r, 4) == sum);
+    }
+}
+
+static void check_int4_scales(const float *values, const unsigned char *panel, int rows,
+                              int depth) {
+    for (int r = 0; r < 16; r++) {
+        for (int k = 0; k < depth; k += 32) {
+            int count = depth - k < 32 ? depth - k : 32, lowest = 8;
+            double top = r < rows ? extreme(values + r * depth + k, count) : 0;
+            double scale = panel_scale(VIT_I4, panel, r, k, depth);
+            for (int i = k; i < k + count; i++) {
+                int q = panel_integer(VIT_I4, panel, r, i);
+                lowest = q < lowest ? q : lowest;
+            }
+            CHECK(fabs(scale + top / 8) <= fabs(top) / 8 / 2048);
+            CHECK(lowest == (fabs(top) > 0 ? -8 : 0));
+        }
+    }
+}
+
+/* Padding is zero: in int4 the number is 8, in a row that does not exist the scale as well. */
+static void check_padding(vit_dtype dtype, const unsigned char *panel, int rows, int depth) {
+    int wrong = 0;
+    for (int r = 0; r < 16; r++) {
+        for (int k = 0; k < padded_depth(dtype, depth); k++) {
+            bool padding = r >= rows || k >= depth;
+            if (padding && dtype >= VIT_I8) {
+                wrong += panel_integer(dtype, panel, r, k) != 0;
+            } else if (padding) {
+                wrong += panel_number(dtype, panel, r, k, depth) != 0;
+            }
+            if (r >= rows && dtype >= VIT_I8) {
+                wrong += panel_scale(dtype, panel, r, k, depth) != 0;
+            }
+        }
+    }
+    CHECK_MSG(wrong == 0, "dtype %d: %d numbers of padding are not 0", (int)dtype, wrong);
+}
+
+static void check_numbers(vit_dtype dtype, const float *values, const unsigned char *panel,
+                          int rows, int depth) {
+    float row[MAX_DEPTH];
     vit_tensor t;
     memset(&t, 0, sizeof t);
     t.dtype = dtype;
@@ -352,28 +532,85 @@ static void test_one_panel(vit_dtype dtype, int rows, int depth) {
     t.dims[0] = rows;
     t.dims[1] = depth;
     t.data = panel;
-    for (int r = 0; r < 16; r++) {
-        for (int k = 0; k < padded; k++) {
-            double wanted = r < rows && k < depth ? (double)values[r * depth + k] : 0;
-            double got = (double)panel_number(dtype, panel, r, k);
-            CHECK(fabs(got - wanted) <= tolerance * fabs(wanted));
-        }
-    }
     for (int r = 0; r < rows; r++) {
         vit_unpack_row(&t, r, row);
         for (int k = 0; k < depth; k++) {
-            float wanted = panel_number(dtype, panel, r, k);
-            CHECK(memcmp(&row[k], &wanted, 4) == 0);
+            double wanted = (double)values[r * depth + k];
+            double scale = dtype >= VIT_I8 ? panel_scale(dtype, panel, r, k, depth) : 1;
+            float got = panel_number(dtype, panel, r, k, depth);
+            CHECK_MSG(fabs((double)got - wanted) <= slack(dtype, wanted, scale),
+                      "dtype %d: %g became %g", (int)dtype, wanted, (double)got);
+            CHECK(row[k] == got);
         }
     }
 }
 
+static void test_one_panel(vit_dtype dtype, int rows, int depth) {
+    float values[16 * MAX_DEPTH];
+    unsigned char *panel;
+    uint32_t state = 5;
+    size_t size = vit_pack_panel(dtype, NULL, rows, depth, NULL);
+    CHECK(size == panel_size(dtype, depth));
+    for (int i = 0; i < rows * depth; i++) {
+        values[i] = tiny_random(&state);
+    }
+    panel = tiny_aligned(size); /* ASan watches its end */
+    memset(panel, 0xaa, size);
+    CHECK(vit_pack_panel(dtype, values, rows, depth, panel) == size);
+    check_numbers(dtype, values, panel, rows, depth);
+    check_padding(dtype, panel, rows, depth);
+    if (dtype == VIT_I8) {
+        check_int8_tail(values, panel, rows, depth);
+    } else if (dtype == VIT_I4) {
+        check_int4_scales(values, panel, rows, depth);
+    }
+    free(panel);
+}
+
 static void test_packing(void) {
-    for (int dtype = VIT_F32; dtype <= VIT_BF16; dtype++) {
+    static const int depths[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 31, 32, 33, 63, 64, 65, MAX_DEPTH};
+    for (int dtype = VIT_F32; dtype < VIT_NUM_DTYPES; dtype++) {
         for (int rows = 1; rows <= 16; rows += 5) {
-            for (int depth = 1; depth <= 9; depth++) {
-                test_one_panel((vit_dtype)dtype, rows, depth);
+            for (size_t i = 0; i < sizeof depths / sizeof depths[0]; i++) {
+                test_one_panel((vit_dtype)dtype, rows, depths[i]);
             }
+        }
+    }
+}
+
+/* Rows of zeros, of numbers too small for a scale, and of ties. */
+static void test_packing_extremes(void) {
+    static const float rows[4][4] = {{0, -0.0f, 0, 0},
+                                     {1e-44f, 0, -1e-44f, 0},
+                                     {127, 0.5f, 1.5f, -2.5f},
+                                     {-8, 0.5f, 1.5f, 6.5f}};
+    static const int int8[4][4] = {{0}, {0}, {127, 0, 2, -2}, {-127, 8, 24, 103}};
+    static const int int4[4][4] = {{0}, {0}, {-8, 0, 0, 0}, {-8, 0, 2, 6}};
+    unsigned char *a = tiny_aligned(panel_size(VIT_I8, 4));
+    unsigned char *b = tiny_aligned(panel_size(VIT_I4, 4));
+    vit_pack_panel(VIT_I8, rows[0], 4, 4, a);
+    vit_pack_panel(VIT_I4, rows[0], 4, 4, b);
+    for (int r = 0; r < 4; r++) {
+        for (int k = 0; k < 4; k++) {
+            int x = panel_integer(VIT_I8, a, r, k), y = panel_integer(VIT_I4, b, r, k);
+            CHECK_MSG(x == int8[r][k], "int8 of row %d, %d: %d", r, k, x);
+            CHECK_MSG(y == int4[r][k], "int4 of row %d, %d: %d", r, k, y);
+        }
+    }
+    free(a);
+    free(b);
+}
+
+/* No promise but to come back: sanitizers watch. */
+static void test_packing_nonfinite(void) {
+    const float nan = (float)NAN, inf = (float)INFINITY;
+    const float bad[] = {nan, 1, -1, 0.5f, inf, 1, -inf, 1, 3e38f, -3e38f, 1, nan, inf, -inf, 0, 1};
+    for (int dtype = VIT_F32; dtype < VIT_NUM_DTYPES; dtype++) {
+        for (int depth = 1; depth <= 16; depth *= 2) {
+            unsigned char *panel = tiny_aligned(panel_size((vit_dtype)dtype, depth));
+            CHECK(vit_pack_panel((vit_dtype)dtype, bad, 16 / depth, depth, panel) ==
+                  panel_size((vit_dtype)dtype, depth));
+            free(panel);
         }
     }
 }
@@ -427,28 +664,32 @@ static void run_in_workspace(bench *b, const vit_params *params, size_t shift, i
     free(block);
 }
 
-static void test_workspace(void) {
-    bench b = bench_default();
+static void test_workspace_kind(int kind) {
+    bench b = bench_of_kind(kind);
     float base[4 * 5], logits[4 * 5];
     vit_params params = no_params();
     run_in_workspace(&b, NULL, 0, 4, base);
     FOR_EACH_ISA(isa) {
         for (size_t shift = 0; shift < 64; shift += shift < 8 ? 1 : 7) {
-            for (int max_batch = 1; max_batch <= 4; max_batch++) {
-                params.isa = (vit_isa)isa;
-                params.max_batch = max_batch;
-                memset(logits, 0xff, sizeof logits);
-                run_in_workspace(&b, &params, shift, 4, logits);
-                CHECK(memcmp(base, logits, sizeof base) == 0);
-            }
+            params.isa = (vit_isa)isa;
+            params.max_batch = 1 + (int)shift % 4;
+            memset(logits, 0xff, sizeof logits);
+            run_in_workspace(&b, &params, shift, 4, logits);
+            CHECK(memcmp(base, logits, sizeof base) == 0);
         }
     }
     bench_close(&b);
 }
 
+static void test_workspace(void) {
+    for (int kind = 0; kind <= VIT_NUM_DTYPES; kind++) {
+        test_workspace_kind(kind);
+    }
+}
+
 /* In a block of its own, so that ASan sees both ends, with a pool and every output. */
-static void test_workspace_threads(void) {
-    bench b = bench_default();
+static void test_workspace_threads_kind(int kind) {
+    bench b = bench_of_kind(kind);
     for (int n = 1; n <= 4; n++) {
         vit_threads *pool;
         vit_params params = no_params();
@@ -474,6 +715,12 @@ static void test_workspace_threads(void) {
         vit_threads_destroy(pool);
     }
     bench_close(&b);
+}
+
+static void test_workspace_threads(void) {
+    for (int kind = 0; kind <= VIT_NUM_DTYPES; kind++) {
+        test_workspace_threads_kind(kind);
+    }
 }
 
 static void serial_for(void *user, int count, vit_task *task, void *arg) {
@@ -672,32 +919,165 @@ static void test_output_sizes(void) {
     bench_close(&b);
 }
 
-/* A NaN or infinity in one image stays in that image, and none is lost on the way. */
+/* Three images, of which the middle one has a bad number; with int8 weights it may get lost. */
+static void nonfinite_run(bench *b, vit_isa isa, bool lossy, float bad) {
+    float good[3 * 5], logits[3 * 5];
+    vit_params params = no_params();
+    vit_outputs outputs = no_outputs();
+    params.max_batch = 3;
+    params.isa = isa;
+    runner r = runner_make(&b->model, &params);
+    outputs.logits = good;
+    CHECK(vit_forward(&r.session, b->input, 3, &outputs) == VIT_OK);
+    float before = b->input[b->pixels + 17];
+    b->input[b->pixels + 17] = bad;
+    outputs.logits = logits;
+    CHECK(vit_forward(&r.session, b->input, 3, &outputs) == VIT_OK);
+    b->input[b->pixels + 17] = before;
+    CHECK(memcmp(good, logits, 5 * sizeof(float)) == 0);
+    CHECK(memcmp(good + 10, logits + 10, 5 * sizeof(float)) == 0);
+    CHECK_MSG(lossy || logits[5] != logits[5], "%s: %g became %g", vit_isa_name(isa), (double)bad,
+              (double)logits[5]);
+    free(r.workspace);
+}
+
+/* A NaN or infinity in one image stays in that image, and none is lost on the way: but int8 has
+   no such numbers. 3e38 is one that sums and ranges of rows may make infinite. */
 static void test_nonfinite_input(void) {
-    static const float bad[] = {(float)NAN, (float)INFINITY, -(float)INFINITY};
-    bench b = bench_default();
-    FOR_EACH_ISA(isa) {
-        for (int i = 0; i < 3; i++) {
-            float good[3 * 5], logits[3 * 5];
-            vit_params params = no_params();
-            vit_outputs outputs = no_outputs();
-            params.max_batch = 3;
-            params.isa = (vit_isa)isa;
-            runner r = runner_make(&b.model, &params);
-            outputs.logits = good;
-            CHECK(vit_forward(&r.session, b.input, 3, &outputs) == VIT_OK);
-            float before = b.input[b.pixels + 17];
-            b.input[b.pixels + 17] = bad[i];
-            outputs.logits = logits;
-            CHECK(vit_forward(&r.session, b.input, 3, &outputs) == VIT_OK);
-            b.input[b.pixels + 17] = before;
-            CHECK(memcmp(good, logits, 5 * sizeof(float)) == 0);
-            CHECK(memcmp(good + 10, logits + 10, 5 * sizeof(float)) == 0);
-            CHECK(logits[5] != logits[5]);
-            free(r.workspace);
+    static const float bad[] = {(float)NAN, (float)INFINITY, -(float)INFINITY, 3e38f, -3e38f};
+    for (int kind = 0; kind <= VIT_NUM_DTYPES; kind++) {
+        bench b = bench_of_kind(kind);
+        FOR_EACH_ISA(isa) {
+            for (int i = 0; i < 5; i++) {
+                bool lossy = i >= 3 || kind == VIT_I8 || kind == VIT_NUM_DTYPES;
+                nonfinite_run(&b, (vit_isa)isa, lossy, bad[i]);
+            }
+        }
+        bench_close(&b);
+    }
+}
+
+/* --- phases --------------------------------------------------------------- */
+
+enum { MAX_PHASES = 200 };
+
+typedef struct phase_log {
+    vit_phase phases[MAX_PHASES];
+    int count, traced, misplaced;
+    bool foreign_thread;
+    pthread_t caller;
+} phase_log;
+
+static void log_phase(void *user, vit_phase phase) {
+    phase_log *log = user;
+    log->foreign_thread |= !pthread_equal(log->caller, pthread_self());
+    if (log->count < MAX_PHASES) {
+        log->phases[log->count] = phase;
+    }
+    log->count++;
+}
+
+/* A traced tensor comes while the phase runs that computed it. */
+static void trace_in_phase(void *user, const char *name, const float *data, const int shape[4]) {
+    static const struct {
+        const char *end;
+        vit_phase phase;
+    } places[] = {
+        {"patch_embed", VIT_PHASE_PATCH_EMBED}, {".norm1", VIT_PHASE_NORM},
+        {".attn.qkv", VIT_PHASE_QKV},           {".attn.context", VIT_PHASE_ATTENTION},
+        {".attn.proj", VIT_PHASE_PROJ},         {".norm2", VIT_PHASE_NORM},
+        {".mlp.fc1", VIT_PHASE_FC1},            {".mlp.act", VIT_PHASE_FC1},
+        {".mlp.fc2", VIT_PHASE_FC2},            {"head", VIT_PHASE_HEAD},
+    };
+    phase_log *log = user;
+    (void)data;
+    (void)shape;
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        size_t length = strlen(name), wanted = strlen(places[i].end);
+        if (length >= wanted && strcmp(name + length - wanted, places[i].end) == 0) {
+            log->traced++;
+            log->misplaced += log->count < 1 || log->count > MAX_PHASES ||
+                              log->phases[log->count - 1] != places[i].phase;
         }
     }
-    bench_close(&b);
+}
+
+/* The next phase of the log that is not NORM; how many NORMs came before goes to norms. */
+static vit_phase next_phase(const phase_log *log, int *at, int *norms) {
+    for (*norms = 0; *at < log->count && log->phases[*at] == VIT_PHASE_NORM; ++*at) {
+        ++*norms;
+    }
+    return *at < log->count ? log->phases[(*at)++] : VIT_NUM_PHASES;
+}
+
+/* One pass, from log entry *at: each step once, a norm before what reads its result. NORM may come
+   before any other layer too, as the conversion of its input; HEAD resumes after that. */
+static void check_pass(const phase_log *log, int *at, int depth) {
+    static const vit_phase block[] = {VIT_PHASE_QKV, VIT_PHASE_ATTENTION, VIT_PHASE_PROJ,
+                                      VIT_PHASE_FC1, VIT_PHASE_FC2};
+    int norms;
+    CHECK(*at < log->count && log->phases[*at] == VIT_PHASE_PATCH_EMBED);
+    ++*at;
+    for (int i = 0; i < 5 * depth; i++) {
+        vit_phase wanted = block[i % 5], got = next_phase(log, at, &norms);
+        CHECK_MSG(got == wanted, "%s, not %s", vit_phase_name(got), vit_phase_name(wanted));
+        CHECK(norms > 0 || (wanted != VIT_PHASE_QKV && wanted != VIT_PHASE_FC1));
+    }
+    CHECK(next_phase(log, at, &norms) == VIT_PHASE_HEAD);
+    while (*at < log->count && log->phases[*at] != VIT_PHASE_END) {
+        CHECK(next_phase(log, at, &norms) == VIT_PHASE_HEAD);
+    }
+    CHECK(*at < log->count && log->phases[*at] == VIT_PHASE_END);
+    ++*at;
+}
+
+/* Three images in passes of two and one, with and without phases and trace: the same bits. */
+static void phases_of(bench *b, vit_isa isa, const vit_executor *executor, bool trace) {
+    phase_log log;
+    float plain[3 * 5], logits[3 * 5];
+    vit_params params = no_params();
+    vit_outputs outputs = no_outputs();
+    memset(&log, 0, sizeof log);
+    log.caller = pthread_self();
+    params.isa = isa;
+    params.max_batch = 2;
+    params.executor = *executor;
+    runner r = runner_make(&b->model, &params);
+    outputs.logits = plain;
+    CHECK(vit_forward(&r.session, b->input, 3, &outputs) == VIT_OK);
+    free(r.workspace);
+    params.on_phase = log_phase;
+    params.phase_user = &log;
+    params.trace = trace ? trace_in_phase : NULL;
+    params.trace_user = &log;
+    r = runner_make(&b->model, &params);
+    outputs.logits = logits;
+    CHECK(vit_forward(&r.session, b->input, 3, &outputs) == VIT_OK);
+    free(r.workspace);
+    CHECK(memcmp(plain, logits, sizeof plain) == 0);
+    int at = 0;
+    CHECK(log.count <= MAX_PHASES && !log.foreign_thread);
+    check_pass(&log, &at, b->model.config.depth);
+    check_pass(&log, &at, b->model.config.depth);
+    CHECK(at == log.count);
+    CHECK(log.misplaced == 0 && log.traced == (trace ? 2 * (2 + 8 * b->model.config.depth) : 0));
+}
+
+static void test_phases(void) {
+    vit_threads *pool;
+    vit_executor executors[2];
+    memset(executors, 0, sizeof executors);
+    CHECK(vit_threads_create(3, &pool, &executors[1]) == VIT_OK);
+    for (int kind = 0; kind <= VIT_NUM_DTYPES; kind++) {
+        bench b = bench_of_kind(kind);
+        FOR_EACH_ISA(isa) {
+            for (int i = 0; i < 4; i++) {
+                phases_of(&b, (vit_isa)isa, &executors[i / 2], i % 2 != 0);
+            }
+        }
+        bench_close(&b);
+    }
+    vit_threads_destroy(pool);
 }
 
 static void test_no_allocation(void) {
@@ -1152,7 +1532,10 @@ int main(void) {
     test_config_derived();
     test_config_products();
     test_architecture();
+    test_int8_limits();
     test_packing();
+    test_packing_extremes();
+    test_packing_nonfinite();
     test_unpack_plain();
     test_workspace();
     test_workspace_threads();
@@ -1163,6 +1546,7 @@ int main(void) {
     test_depth_0();
     test_output_sizes();
     test_nonfinite_input();
+    test_phases();
     test_no_allocation();
     test_selftest();
     test_selftest_fails();

@@ -64,12 +64,23 @@ static tiny_file build_small(void) {
     return tiny_build(&o);
 }
 
+/* One block with weights of this type, or with VIT_NUM_DTYPES of all of them. */
+static tiny_file build_kind(int kind) {
+    tiny_options o = tiny_defaults();
+    o.config.depth = 1;
+    o.config.embed_dim = 18;
+    o.config.head_dim = 9;
+    o.mixed = kind == VIT_NUM_DTYPES;
+    o.dtype = o.mixed ? VIT_F16 : (vit_dtype)kind;
+    return tiny_build(&o);
+}
+
 static size_t meta_size(const tiny_file *f) {
     return (size_t)tiny_get(f->data + VIT_HEADER_META_SIZE, 8);
 }
 
 /* Runs what was accepted, so that sanitizers see whether the model can do harm. */
-static void exercise(const vit_model *model) {
+static void exercise_on(const vit_model *model, vit_isa isa) {
     vit_params params;
     vit_session session;
     vit_outputs outputs;
@@ -77,6 +88,7 @@ static void exercise(const vit_model *model) {
     size_t pixels = (size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width;
     memset(&params, 0, sizeof params);
     memset(&outputs, 0, sizeof outputs);
+    params.isa = isa;
     size_t size = vit_workspace_size(model, &params);
     if (size == 0 || size > 1u << 24 || pixels > 1u << 20 || c->num_classes > 4096) {
         return;
@@ -96,6 +108,10 @@ static void exercise(const vit_model *model) {
     free(workspace);
     free(output);
     free(input);
+}
+
+static void exercise(const vit_model *model) {
+    exercise_on(model, VIT_ISA_AUTO);
 }
 
 /* --- good files ----------------------------------------------------------- */
@@ -287,8 +303,7 @@ static void test_trailing_byte(void) {
     tiny_free(&f);
 }
 
-static void test_header_flips(void) {
-    tiny_file f = build_small();
+static void header_flips(tiny_file f) {
     char detail[VIT_MAX_DETAIL];
     int accepted_count = 0;
     for (size_t bit = 0; bit < 8 * meta_size(&f); bit++) {
@@ -303,9 +318,13 @@ static void test_header_flips(void) {
     tiny_free(&f);
 }
 
+static void test_header_flips(void) {
+    header_flips(build_small());
+    header_flips(build_kind(VIT_NUM_DTYPES));
+}
+
 /* One bit in each byte of the data and of the gaps between. */
-static void test_data_flips(void) {
-    tiny_file f = build_small();
+static void data_flips(tiny_file f) {
     char detail[VIT_MAX_DETAIL];
     int missed = 0, refused_unverified = 0;
     for (size_t i = meta_size(&f); i < f.size; i++) {
@@ -318,6 +337,12 @@ static void test_data_flips(void) {
     /* mean and std are read by open, so a few of their bits may be refused without verifying */
     CHECK_MSG(refused_unverified <= 64, "%d flips refused by a plain open", refused_unverified);
     tiny_free(&f);
+}
+
+static void test_data_flips(void) {
+    data_flips(build_small());
+    data_flips(build_kind(VIT_I8));
+    data_flips(build_kind(VIT_I4));
 }
 
 static void test_verify_names_tensor(void) {
@@ -339,8 +364,7 @@ static void test_verify_names_tensor(void) {
 
 /* Every byte of the metadata set to other values with the checksum made right again: whatever is
    accepted must be harmless. */
-static void test_byte_values(void) {
-    tiny_file f = build_small();
+static void byte_values(tiny_file f) {
     for (size_t i = 0; i < meta_size(&f); i++) {
         unsigned char before = f.data[i];
         for (int k = 0; k < 10; k++) {
@@ -362,6 +386,11 @@ static void test_byte_values(void) {
     tiny_rehash(&f);
     accepted("bytes restored", &f);
     tiny_free(&f);
+}
+
+static void test_byte_values(void) {
+    byte_values(build_small());
+    byte_values(build_kind(VIT_NUM_DTYPES));
 }
 
 /* --- header --------------------------------------------------------------- */
@@ -706,9 +735,11 @@ static void test_tensor_records(void) {
         tensor_refused("offset", VIT_TENSOR_OFFSET, offsets[i], 8);
         tensor_refused("size", VIT_TENSOR_BYTES, offsets[i], 8);
     }
-    tensor_refused("dtype", VIT_TENSOR_DTYPE, 3, 4);
+    tensor_refused("dtype", VIT_TENSOR_DTYPE, VIT_NUM_DTYPES, 4);
     tensor_refused("dtype", VIT_TENSOR_DTYPE, 0xffffffff, 4);
-    tensor_refused("dtype f16 of f32 size", VIT_TENSOR_DTYPE, VIT_F16, 4);
+    for (int dtype = VIT_F16; dtype < VIT_NUM_DTYPES; dtype++) {
+        tensor_refused("another dtype of f32 size", VIT_TENSOR_DTYPE, (uint64_t)dtype, 4);
+    }
     tensor_refused("layout", VIT_TENSOR_LAYOUT, VIT_LAYOUT_PLAIN, 4);
     tensor_refused("layout", VIT_TENSOR_LAYOUT, 2, 4);
     tensor_refused("ndim", VIT_TENSOR_NDIM, 0, 4);
@@ -720,6 +751,162 @@ static void test_tensor_records(void) {
     tensor_refused("dims", VIT_TENSOR_DIMS + 4, 0xffffffff, 4);
     tensor_refused("name", 0, 'c', 1);
     tensor_refused("name without an end", 24, UINT64_MAX / 255 * 'a', 8);
+}
+
+static unsigned char *tensor_record(const tiny_file *f, const char *name) {
+    unsigned char *record = tiny_find(f, "tensors", VIT_TENSOR_SIZE, name);
+    if (!record) {
+        printf("no tensor %s\n", name);
+        exit(2);
+    }
+    return record;
+}
+
+/* The sizes of each type, one off, in each way that a converter may get them wrong. */
+static void test_panel_sizes(void) {
+    static const int off[] = {-128, -64, -32, -4, -1, 1, 2, 4, 64, 128};
+    for (int kind = 0; kind < VIT_NUM_DTYPES; kind++) {
+        for (size_t i = 0; i < sizeof off / sizeof off[0]; i++) {
+            char what[64];
+            tiny_file f = build_kind(kind);
+            unsigned char *record = tensor_record(&f, "blocks.0.attn.proj.weight");
+            uint64_t size = tiny_get(record + VIT_TENSOR_BYTES, 8) + (uint64_t)(int64_t)off[i];
+            tiny_put(record + VIT_TENSOR_BYTES, size, 8);
+            tiny_rehash(&f);
+            snprintf(what, sizeof what, "dtype %d with %d bytes more", kind, off[i]);
+            refused_somehow(what, &f, "blocks.0.attn.proj.weight");
+            tiny_free(&f);
+        }
+    }
+}
+
+/* A layer of 3 summands is f32 in an int8 model, and no other type's bytes are as many: but those
+   of int8 with its padding are. */
+static void test_int8_depth(void) {
+    tiny_options o = tiny_defaults();
+    o.dtype = VIT_I8;
+    o.config.num_heads = 1;
+    o.config.head_dim = 3;
+    tiny_file f = tiny_build(&o);
+    unsigned char *record = tensor_record(&f, "blocks.1.attn.proj.weight");
+    CHECK(tiny_get(record + VIT_TENSOR_DTYPE, 4) == VIT_F32);
+    CHECK(tiny_get(record + VIT_TENSOR_BYTES, 8) == vit_pack_panel(VIT_I8, NULL, 16, 3, NULL));
+    accepted("int8 model with an f32 layer", &f);
+    tiny_put(record + VIT_TENSOR_DTYPE, VIT_I8, 4);
+    tiny_rehash(&f);
+    refused("int8 of depth 3", &f, VIT_ERROR_CORRUPT, "blocks.1.attn.proj.weight", NULL, NULL);
+    tiny_free(&f);
+}
+
+/* Biases and tokens are f32 whatever the model is. */
+static void test_plain_dtype(void) {
+    static const char *const names[] = {"pos_embed", "blocks.0.norm1.weight", "head.bias"};
+    for (int i = 0; i < 3; i++) {
+        for (int dtype = VIT_F16; dtype < VIT_NUM_DTYPES; dtype++) {
+            tiny_file f = build_kind(dtype);
+            tiny_put(tensor_record(&f, names[i]) + VIT_TENSOR_DTYPE, (uint64_t)dtype, 4);
+            tiny_rehash(&f);
+            refused_somehow("plain tensor of a small type", &f, names[i]);
+            tiny_free(&f);
+        }
+    }
+}
+
+/* --- hostile numbers ------------------------------------------------------ */
+
+/* Every weight of a layer overwritten: with one byte, or for byte 256 with random ones. */
+static void overwrite_layers(tiny_file *f, const vit_model *model, int byte, uint32_t *state) {
+    vit_tensor t;
+    for (int i = 0; vit_model_tensor(model, i, &t); i++) {
+        unsigned char *data = f->data + t.offset;
+        for (size_t k = 0; t.layout == VIT_LAYOUT_PANELS && k < (size_t)t.size; k++) {
+            *state = *state * 1664525u + 1013904223u;
+            data[k] = (unsigned char)(byte < 256 ? (uint32_t)byte : *state >> 24);
+        }
+    }
+}
+
+/* No file is so bad that a forward pass or unpacking does harm, on any tier. */
+static void test_hostile_weights(void) {
+    static const int bytes[] = {0, 0x7f, 0x80, 0xff, 256, 256, 256};
+    uint32_t state = 77;
+    for (int kind = 0; kind <= VIT_NUM_DTYPES; kind++) {
+        tiny_file f = build_kind(kind);
+        vit_model model;
+        vit_tensor t;
+        float row[256];
+        CHECK(vit_model_open_memory(f.data, f.size, 0, &model) == VIT_OK);
+        for (size_t i = 0; i < sizeof bytes / sizeof bytes[0]; i++) {
+            overwrite_layers(&f, &model, bytes[i], &state);
+            FOR_EACH_ISA(isa) {
+                exercise_on(&model, (vit_isa)isa);
+            }
+            for (int n = 0; vit_model_tensor(&model, n, &t); n++) {
+                vit_unpack_row(&t, t.dims[0] - 1, row);
+            }
+        }
+        vit_model_close(&model);
+        tiny_free(&f);
+    }
+}
+
+/* The scales and sums of each int8 panel, set to one of each. */
+static void set_int8_tails(tiny_file *f, const vit_model *model, uint32_t scale, uint32_t sum) {
+    vit_tensor t;
+    for (int i = 0; vit_model_tensor(model, i, &t); i++) {
+        int depth = (int)(tiny_count(&t) / (size_t)t.dims[0]);
+        size_t panel = vit_pack_panel(t.dtype, NULL, 16, depth, NULL);
+        size_t columns = t.dtype == VIT_I8 ? (size_t)t.size / panel * 16 : 0;
+        for (size_t k = 0; k < columns; k++) {
+            unsigned char *tail = f->data + t.offset + (k / 16 + 1) * panel - 128 + k % 16 * 4;
+            tiny_put(tail, scale, 4);
+            tiny_put(tail + 64, sum, 4);
+        }
+    }
+}
+
+static void run_logits(const vit_model *model, vit_isa isa, float logits[5]) {
+    vit_params params;
+    vit_session session;
+    vit_outputs outputs;
+    float input[3 * 8 * 8];
+    memset(&params, 0, sizeof params);
+    memset(&outputs, 0, sizeof outputs);
+    params.isa = isa;
+    outputs.logits = logits;
+    vit_selftest_input(&model->config, input);
+    size_t size = vit_workspace_size(model, &params);
+    void *workspace = tiny_allocate(size);
+    CHECK(vit_session_init(&session, model, &params, workspace, size) == VIT_OK);
+    CHECK(vit_forward(&session, input, 1, &outputs) == VIT_OK);
+    free(workspace);
+}
+
+/* Sums that belong to no weights, scales that are none: no trap, and the same bits on each tier. */
+static void test_hostile_int8(void) {
+    static const uint32_t scales[] = {0x3c000000, 0, 0x00000001, 0x7f7fffff, 0xff7fffff,
+                                      0x7f800000, 0xff800000, 0x7fc00000};
+    static const uint32_t sums[] = {0, 1, 0x7fffffff, 0x80000000, 0xffffffff, 0x55555555};
+    tiny_file f = build_kind(VIT_I8);
+    vit_model model;
+    CHECK(vit_model_open_memory(f.data, f.size, 0, &model) == VIT_OK);
+    for (int i = 0; i < 8 * 6; i++) {
+        float base[5], logits[5];
+        set_int8_tails(&f, &model, scales[i / 6], sums[i % 6]);
+        run_logits(&model, VIT_ISA_SCALAR, base);
+        FOR_EACH_ISA(isa) {
+            run_logits(&model, (vit_isa)isa, logits);
+            for (int k = 0; k < 5; k++) {
+                bool both_nan = base[k] != base[k] && logits[k] != logits[k];
+                CHECK_MSG(both_nan || memcmp(&base[k], &logits[k], 4) == 0,
+                          "scale 0x%x, sum 0x%x, %s: %g, not %g", (unsigned)scales[i / 6],
+                          (unsigned)sums[i % 6], vit_isa_name((vit_isa)isa), (double)logits[k],
+                          (double)base[k]);
+            }
+        }
+    }
+    vit_model_close(&model);
+    tiny_free(&f);
 }
 
 /* Names that fill all 64 bytes must not be read beyond. */
@@ -802,6 +989,11 @@ int main(void) {
     test_field_records();
     test_contradictions();
     test_tensor_records();
+    test_panel_sizes();
+    test_int8_depth();
+    test_plain_dtype();
+    test_hostile_weights();
+    test_hostile_int8();
     test_unterminated_name();
     test_overlap();
     test_mean_std();

@@ -6,10 +6,13 @@
  * holds what PyTorch computed. tests/test_parity.sh converts the fixtures and calls this.
  *
  * What is shown, for each model:
- *   f32        each tensor within 1e-5 of PyTorch's, relative to its own maximum
- *   f16, bf16  logits (or embedding) within 1 % / 2 %, the same best class nearly always
- *   all        the same bits for every tier, 1, 2 and 3 threads, every batch and max_batch,
- *              whatever outputs are asked for, traced or not, and whatever executor runs the tasks
+ *   f32     each tensor within 1e-5 of PyTorch's, relative to its own maximum; f16 likewise where
+ *           the checkpoint itself is f16, so that conversion lost nothing
+ *   others  logits (or embedding) within the bound of dtype_bounds; these models are small and
+ *           random, so they lose more than a trained one. tests/test_random.c holds the same types
+ *           to a strict bound, step by step
+ *   all     the same bits for every tier, 1, 2 and 3 threads, every batch and max_batch,
+ *           whatever outputs are asked for, traced or not, and whatever executor runs the tasks
  */
 #define VIT_IMPLEMENTATION
 #include "../vit.h"
@@ -52,6 +55,7 @@ typedef struct run_options {
 
 typedef struct fixture {
     const char *name, *case_name;
+    vit_dtype dtype;
     vit_model model;
     checkpoint *expected;
     float *images;
@@ -511,13 +515,50 @@ static void vary_executors(const fixture *f, vit_isa isa) {
     }
 }
 
+/* One run, for tiers that share their kernels for this type with a lower one. */
+static void vary_nothing(const fixture *f, vit_isa isa) {
+    run_result r;
+    run_options o = everything(f);
+    o.isa = isa;
+    o.batch = IMAGES;
+    o.max_batch = 3;
+    o.executor = executors[2];
+    run(f, &o, 0, &r);
+    same_bits(f, vit_isa_name(isa), &r, 0, IMAGES);
+    free_result(&r);
+}
+
+static bool same_kernels(const vit__kernels *a, const vit__kernels *b, vit_dtype dtype) {
+    return a->gemm[dtype].run == b->gemm[dtype].run && a->gemm[dtype].form == b->gemm[dtype].form;
+}
+
+/* The products of the attention are of f32 or bf16 numbers, whatever the weights are. */
+static bool is_repeated(const fixture *f, vit_isa isa) {
+    const vit__kernels *kernels = vit__choose_kernels(isa);
+    FOR_EACH_ISA(lower) {
+        const vit__kernels *other = vit__choose_kernels((vit_isa)lower);
+        if (lower < (int)isa && same_kernels(kernels, other, f->dtype) &&
+            same_kernels(kernels, other, VIT_F32) &&
+            (same_kernels(kernels, other, VIT_BF16) ||
+             (f->dtype != VIT_BF16 && f->dtype != VIT_I8))) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void vary_everything(const fixture *f) {
     bool large = f->model.config.num_tokens > 100;
     FOR_EACH_ISA(isa) {
-        for (int threads = 1; threads <= MAX_THREADS; threads++) {
+        bool slow = large && isa == VIT_ISA_SCALAR;
+        if (is_repeated(f, (vit_isa)isa)) {
+            vary_nothing(f, (vit_isa)isa);
+            continue;
+        }
+        for (int threads = slow ? MAX_THREADS : 1; threads <= MAX_THREADS; threads++) {
             vary_batches(f, (vit_isa)isa, threads);
         }
-        if (!large || isa != VIT_ISA_SCALAR) {
+        if (!slow) {
             vary_outputs(f, (vit_isa)isa);
             vary_attention(f, (vit_isa)isa);
             vary_executors(f, (vit_isa)isa);
@@ -580,8 +621,20 @@ static void set_sizes(fixture *f) {
     }
 }
 
-/* Matching best classes of the half-precision models, over all cases. */
-static int top1_same, top1_all;
+/* Of logits or embedding: max|difference| / max|expected|, the cosine of both, and how many of a
+   hundred images have the best class of f32. Measured over all cases: f16 1.9e-3, 1.0000, 99;
+   bf16 2.2e-2, 0.9999, 100; int8 6.9e-2, 0.9969, 97; int4 0.59, 0.9644, 83. */
+static const struct {
+    const char *name;
+    double tolerance, cosine;
+    int top1;
+} dtype_bounds[VIT_NUM_DTYPES] = {
+    {"f32", 1e-5, 1, 100},     {"f16", 0.005, 0.9999, 95}, {"bf16", 0.03, 0.9998, 95},
+    {"int8", 0.1, 0.995, 90}, {"int4", 0.7, 0.95, 75},
+};
+
+/* Matching best classes, over all cases. */
+static int top1_same[VIT_NUM_DTYPES], top1_all[VIT_NUM_DTYPES];
 
 static void count_top1(const fixture *f) {
     size_t count = 0;
@@ -591,29 +644,48 @@ static void count_top1(const fixture *f) {
         size_t at = (size_t)image * f->logits_size;
         vit_top_k(expected + at, (int)f->logits_size, 1, &a);
         vit_top_k(f->base.logits + at, (int)f->logits_size, 1, &b);
-        top1_all++;
-        top1_same += a.index == b.index;
+        top1_all[f->dtype]++;
+        top1_same[f->dtype] += a.index == b.index;
     }
     free(expected);
 }
 
-static void compare_with_pytorch(fixture *f, const char *dtype) {
-    bool exact = strcmp(dtype, "f32") == 0 ||
-                 (strcmp(dtype, "f16") == 0 && strcmp(f->case_name, "headdim72") == 0) ||
-                 (strcmp(dtype, "bf16") == 0 && strcmp(f->case_name, "headdim80") == 0);
-    double tolerance = exact ? 1e-5 : strcmp(dtype, "f16") == 0 ? 0.01 : 0.02;
-    if (f->logits_size) {
-        compare(f, "logits", f->base.logits, IMAGES * f->logits_size, tolerance);
+static double cosine(const float *a, const float *b, size_t count) {
+    double ab = 0, aa = 0, bb = 0;
+    for (size_t i = 0; i < count; i++) {
+        ab += (double)a[i] * (double)b[i];
+        aa += (double)a[i] * (double)a[i];
+        bb += (double)b[i] * (double)b[i];
+    }
+    return ab / sqrt(aa * bb);
+}
+
+static void compare_cosine(fixture *f, const char *name, const float *got, double bound) {
+    size_t count = 0;
+    float *expected = read_expected(f, name, &count);
+    double found = expected ? cosine(got, expected, count) : -1;
+    CHECK_MSG(found >= bound, "%s: %s: cosine %.5f", f->name, name, found);
+    free(expected);
+}
+
+static void compare_with_pytorch(fixture *f) {
+    double tolerance = dtype_bounds[f->dtype].tolerance;
+    bool exact = f->dtype == VIT_F32 ||
+                 (f->dtype == VIT_F16 && strcmp(f->case_name, "headdim72") == 0);
+    const char *name = f->logits_size ? "logits" : "embedding";
+    const float *output = f->logits_size ? f->base.logits : f->base.embedding;
+    size_t width = f->logits_size ? f->logits_size : f->embedding_size;
+    tolerance = exact ? dtype_bounds[VIT_F32].tolerance : tolerance;
+    compare(f, name, output, IMAGES * width, tolerance);
+    if (exact) {
+        compare(f, "embedding", f->base.embedding, IMAGES * f->embedding_size, tolerance);
+        compare_traced(f, tolerance);
+        compare_attention(f, tolerance);
+    } else {
+        compare_cosine(f, name, output, dtype_bounds[f->dtype].cosine);
     }
     if (f->logits_size && !exact) {
         count_top1(f);
-    }
-    if (exact || !f->logits_size) {
-        compare(f, "embedding", f->base.embedding, IMAGES * f->embedding_size, tolerance);
-    }
-    if (exact) {
-        compare_traced(f, tolerance);
-        compare_attention(f, tolerance);
     }
 }
 
@@ -633,31 +705,42 @@ static bool open_fixture(fixture *f, const char *folder, const char *path) {
     return ok;
 }
 
-static void test_model(const char *folder, const char *path) {
-    fixture f;
-    char case_name[64];
+/* CASE and DTYPE of "folder/CASE.FORM.DTYPE.vit". */
+static bool parse_name(fixture *f, const char *path, char *case_name, size_t size) {
     const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
     const char *end = strstr(name, ".vit"), *dtype = end;
-    memset(&f, 0, sizeof f);
-    snprintf(case_name, sizeof case_name, "%.*s", (int)strcspn(name, "."), name);
-    f.name = name;
-    f.case_name = case_name;
+    snprintf(case_name, size, "%.*s", (int)strcspn(name, "."), name);
+    f->name = name;
+    f->case_name = case_name;
     while (dtype && dtype > name && dtype[-1] != '.') {
         dtype--;
     }
-    CHECK_MSG(dtype != NULL, "%s: not named CASE.FORM.DTYPE.vit", path);
-    if (!dtype || !open_fixture(&f, folder, path)) {
+    for (int i = 0; dtype && i < VIT_NUM_DTYPES; i++) {
+        const char *known = dtype_bounds[i].name;
+        if (strlen(known) == (size_t)(end - dtype) && strncmp(known, dtype, strlen(known)) == 0) {
+            f->dtype = (vit_dtype)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void test_model(const char *folder, const char *path) {
+    fixture f;
+    char case_name[64];
+    memset(&f, 0, sizeof f);
+    bool named = parse_name(&f, path, case_name, sizeof case_name);
+    CHECK_MSG(named, "%s: not named CASE.FORM.DTYPE.vit", path);
+    if (!named || !open_fixture(&f, folder, path)) {
         return;
     }
-    char type[8];
-    snprintf(type, sizeof type, "%.*s", (int)(end - dtype), dtype);
     set_sizes(&f);
     make_base(&f);
     check_trace_order(&f);
     check_tokens_are_norm(&f);
-    compare_with_pytorch(&f, type);
+    compare_with_pytorch(&f);
     vary_everything(&f);
-    printf("%-32s largest relative error %.1e  %s\n", name, f.worst, f.worst_name);
+    printf("%-32s largest relative error %.1e  %s\n", f.name, f.worst, f.worst_name);
     free_result(&f.base);
     free(f.images);
     checkpoint_close(f.expected);
@@ -678,7 +761,10 @@ int main(int argc, char **argv) {
     for (int n = 2; n <= MAX_THREADS; n++) {
         vit_threads_destroy(pools[n]);
     }
-    printf("best class with half-precision weights: %d of %d as in f32\n", top1_same, top1_all);
-    CHECK(top1_same * 10 >= top1_all * 9);
+    for (int i = VIT_F16; i < VIT_NUM_DTYPES; i++) {
+        printf("best class with %s: %d of %d as in f32\n", dtype_bounds[i].name, top1_same[i],
+               top1_all[i]);
+        CHECK(100 * top1_same[i] >= dtype_bounds[i].top1 * top1_all[i]);
+    }
     return test_summary();
 }

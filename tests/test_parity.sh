@@ -4,16 +4,16 @@
 #     BIN=FOLDER tests/test_parity.sh
 #
 # FOLDER holds tools/vit-convert, and tests/test_parity unless it is "." (then build/plain does).
-# Each form of a checkpoint becomes CASE.FORM.f32.vit; of each first form f16 and bf16 are made
-# too, in sanitizer builds only of a few cases.
+# Each form of a checkpoint becomes CASE.FORM.f32.vit; of each first form the smaller types are
+# made too, in sanitizer builds only of a few cases.
 set -eu
 cd "$(dirname "$0")/.."
 bin=${BIN:-.}
 convert=$bin/tools/vit-convert
 if [ "$bin" = . ]; then
-    bin=build/plain halves='*'
+    bin=build/plain small='*'
 else
-    halves='chans5|classes1003|dist|headdim*|narrow'
+    small='chans5|classes1003|dist|headdim*|narrow'
 fi
 work=$bin/parity
 fixtures=tests/data/fixtures
@@ -37,7 +37,7 @@ one() {
 
 # all FOLDER: every form that the case has
 all() {
-    local name form first=yes
+    local name form dtype first=yes
     for name in model.safetensors model.pth model_legacy.pth; do
         [ -e "$1/$name" ] || continue
         case $name in
@@ -46,9 +46,10 @@ all() {
         *) form=zip ;;
         esac
         one "$1/$name" $form f32
-        if [ $first = yes ] && [[ $(basename "$1") == @($halves) ]]; then
-            one "$1/$name" $form f16
-            one "$1/$name" $form bf16
+        if [ $first = yes ] && [[ $(basename "$1") == @($small) ]]; then
+            for dtype in f16 bf16 int8 int4; do
+                one "$1/$name" $form $dtype
+            done
         fi
         first=no
     done

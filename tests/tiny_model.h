@@ -20,6 +20,7 @@
 typedef struct tiny_options {
     vit_config config;
     vit_dtype dtype;
+    int mixed;                 /* 1: each tensor another dtype, the first one `dtype`     */
     uint32_t seed;
     int labels, synsets;       /* 1: num_classes names "class 0", "n00000000"             */
     int unchecked;             /* 1: build what vit_config_check refuses, from its tensors */
@@ -149,6 +150,12 @@ static inline float tiny_random(uint32_t *state) {
     return (float)(*state >> 8) / 8388608.0f - 1.0f;
 }
 
+/* Tensor number `index` of the model; 0 when that is past the last. */
+static inline int tiny_tensor(const tiny_options *o, int index, vit_tensor *t) {
+    int dtype = o->mixed ? ((int)o->dtype + index) % VIT_NUM_DTYPES : (int)o->dtype;
+    return vit_architecture_tensor(&o->config, (vit_dtype)dtype, index, t);
+}
+
 /* mean and std as configured, LayerNorm weights around 1, the rest scaled by its fan-in. */
 static inline void tiny_weights(const tiny_options *o, const vit_tensor *t, uint32_t *state,
                                 float *out, size_t count) {
@@ -180,8 +187,7 @@ static inline size_t tiny_count(const vit_tensor *t) {
     return count;
 }
 
-/* Bytes of the tensor; data may be NULL. Plain tensors are f32 or packed row by row as the
-   dtype's plain form: only f32 is used by vit_architecture_tensor today. */
+/* Bytes of the tensor; data may be NULL. Plain tensors are always f32. */
 static inline size_t tiny_store(const vit_tensor *t, const float *values, unsigned char *data) {
     size_t count = tiny_count(t), bytes = 0;
     if (t->layout == VIT_LAYOUT_PLAIN) {
@@ -292,7 +298,7 @@ static inline void tiny_section(tiny_writer *w, const char *tag, int required, u
 static inline uint32_t tiny_num_tensors(const tiny_options *o) {
     vit_tensor t;
     int n = 0;
-    while (vit_architecture_tensor(&o->config, o->dtype, n, &t)) {
+    while (tiny_tensor(o, n, &t)) {
         n++;
     }
     return (uint32_t)n;
@@ -318,7 +324,7 @@ static inline size_t tiny_data(const tiny_options *o, unsigned char *data, size_
     vit_tensor t;
     uint32_t state = o->seed;
     size_t end = offset;
-    for (int i = 0; vit_architecture_tensor(&o->config, o->dtype, i, &t); i++) {
+    for (int i = 0; tiny_tensor(o, i, &t); i++) {
         size_t count = tiny_count(&t), size = tiny_store(&t, NULL, NULL);
         offset = tiny_round_up(end, VIT_ALIGN);
         end = offset + size;
