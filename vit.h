@@ -220,6 +220,43 @@ typedef enum vit_interpolation {
 
 #define VIT_MAX_CHANS 32
 
+/* Which tokens pos_embed is added to. */
+typedef enum vit_positions {
+    VIT_POS_ALL = 0,     /* all: [1, num_tokens, D]                              */
+    VIT_POS_PATCHES = 1, /* the patches: [1, num_patches, D], timm no_embed_class */
+    VIT_POS_NONE = 2
+} vit_positions;
+
+typedef enum vit_norm_type {
+    VIT_LAYER_NORM = 0, /* (x - mean) / sqrt(var + eps) * weight + bias          */
+    VIT_RMS_NORM = 1    /* x / sqrt(mean of x^2 + eps) * weight                  */
+} vit_norm_type;
+
+typedef enum vit_block_type {
+    VIT_PRE_NORM = 0,     /* x += attn(norm1(x)); x += mlp(norm2(x))             */
+    VIT_POST_NORM = 1,    /* x = norm1(x + attn(x)); x = norm2(x + mlp(x)),      */
+                          /*    torch.nn.TransformerEncoderLayer's default       */
+    VIT_RES_POST_NORM = 2 /* x += norm1(attn(x)); x += norm2(mlp(x)), ResPost    */
+} vit_block_type;
+
+typedef enum vit_activation {
+    VIT_GELU = 0,       /* x * Phi(x), by erf                                    */
+    VIT_GELU_TANH = 1,  /* torch.nn.GELU(approximate="tanh")                     */
+    VIT_QUICK_GELU = 2, /* x * sigmoid(1.702 x)                                  */
+    VIT_SILU = 3,       /* x * sigmoid(x)                                        */
+    VIT_RELU = 4
+} vit_activation;
+
+/* What the head reads. */
+typedef enum vit_pool {
+    VIT_POOL_TOKEN = 0,    /* token 0 (and the distillation token)               */
+    VIT_POOL_AVG = 1,      /* mean of the patches                                */
+    VIT_POOL_MAX = 2,      /* maximum of the patches                             */
+    VIT_POOL_AVGMAX = 3,   /* half the sum of both                               */
+    VIT_POOL_MAP = 4,      /* multi-head attention pooling: timm's attn_pool     */
+    VIT_POOL_TOKEN_AVG = 5 /* [token 0, mean of the patches], 2 D wide: DINOv2's */
+} vit_pool;
+
 /* The hyperparameters, in the vocabulary of the papers and of timm. Everything
    is stored in the file; only the last group is derived when it is opened. */
 typedef struct vit_config {
@@ -238,9 +275,26 @@ typedef struct vit_config {
     int has_cls_token;      /* 1: token 0 is the class token                     */
     int has_dist_token;     /* 1: token 1 is DeiT's distillation token, which    */
                             /*    has a second head; logits are the mean of both */
-    int has_patch_norm;     /* 1: LayerNorm after the patch embedding            */
+    int num_reg_tokens;     /* register tokens, behind those two                 */
+    int positions;          /* vit_positions                                     */
+    int has_patch_bias;     /* 1: the patch embedding has a bias                 */
+    int has_patch_norm;     /* 1: norm after the patch embedding                 */
+    int has_pre_norm;       /* 1: norm before the first block, norm_pre          */
+    int norm_type;          /* vit_norm_type, of every norm                      */
+    int block_type;         /* vit_block_type                                    */
     int has_qkv_bias;       /* 1: the qkv projection has a bias                  */
-    float norm_eps;         /* of every LayerNorm: 1e-6 in timm, 1e-5 in CLIP    */
+    int has_qk_norm;        /* 1: q and k of each head are normalised            */
+    int has_attn_norm;      /* 1: norm before attn.proj                          */
+    int has_proj_bias;      /* 1: attn.proj, mlp.fc1 and mlp.fc2 have a bias     */
+    int has_layer_scale;    /* 1: each branch is multiplied by ls1, ls2          */
+    int activation;         /* vit_activation, of every MLP                      */
+    int has_gated_mlp;      /* 1: fc1 is [2 M, D], fc2 reads act(first M) * rest */
+    int has_mlp_norm;       /* 1: norm before mlp.fc2                            */
+    int has_final_norm;     /* 1: norm of all tokens behind the last block       */
+    int pool;               /* vit_pool                                          */
+    int pool_prefix;        /* 1: avg and max also take the prefix tokens        */
+    int has_fc_norm;        /* 1: norm after pooling                             */
+    float norm_eps;         /* of every norm: 1e-6 in timm, 1e-5 in CLIP         */
     float attn_scale;       /* factor on q k^T, usually 1 / sqrt(head_dim)       */
 
     int resize_height;      /* preprocessing: size before the crop ...           */
@@ -256,7 +310,7 @@ typedef struct vit_config {
     int grid_height;        /* derived: img_height / patch_size                  */
     int grid_width;
     int num_patches;        /* grid_height * grid_width                          */
-    int num_prefix_tokens;  /* tokens before the patches: cls_token, dist_token  */
+    int num_prefix_tokens;  /* before the patches: cls, dist, register tokens    */
     int num_tokens;         /* N: num_prefix_tokens + num_patches                */
 } vit_config;
 
@@ -689,8 +743,25 @@ enum {
     X(int, representation_dim, 1, 0, 16384)                                    \
     X(int, has_cls_token, 1, 0, 1)                                             \
     X(int, has_dist_token, 1, 0, 1)                                            \
+    X(int, num_reg_tokens, 1, 0, 1024)                                         \
+    X(int, positions, 1, 0, 2)                                                 \
+    X(int, has_patch_bias, 1, 0, 1)                                            \
     X(int, has_patch_norm, 1, 0, 1)                                            \
+    X(int, has_pre_norm, 1, 0, 1)                                              \
+    X(int, norm_type, 1, 0, 1)                                                 \
+    X(int, block_type, 1, 0, 2)                                                \
     X(int, has_qkv_bias, 1, 0, 1)                                              \
+    X(int, has_qk_norm, 1, 0, 1)                                               \
+    X(int, has_attn_norm, 1, 0, 1)                                             \
+    X(int, has_proj_bias, 1, 0, 1)                                             \
+    X(int, has_layer_scale, 1, 0, 1)                                           \
+    X(int, activation, 1, 0, 4)                                                \
+    X(int, has_gated_mlp, 1, 0, 1)                                             \
+    X(int, has_mlp_norm, 1, 0, 1)                                              \
+    X(int, has_final_norm, 1, 0, 1)                                            \
+    X(int, pool, 1, 0, 5)                                                      \
+    X(int, pool_prefix, 1, 0, 1)                                               \
+    X(int, has_fc_norm, 1, 0, 1)                                               \
     X(float, norm_eps, 1, 0, 1)                                                \
     X(float, attn_scale, 1, -1e6f, 1e6f)                                       \
     X(int, resize_height, 0, 1, 32768)                                         \
@@ -1114,51 +1185,81 @@ VIT__INLINE float vit__bf16_to_f32(uint16_t h) { return vit__float((uint32_t)h <
 /* ------------------------------------------------------------------------- */
 
 /* X(id, name, dims, condition, layout). A letter of dims stands for
-     D embed_dim   A num_heads * head_dim   Q 3 * A   M mlp_dim   N num_tokens
-     C in_chans    P patch_size   R representation_dim   E width the head reads
+     D embed_dim   A num_heads * head_dim   Q 3 * A   V 2 * A   H head_dim
+     M mlp_dim   F width of fc1   T tokens with a position   G num_reg_tokens
+     C in_chans   P patch_size   R representation_dim   E width the head reads
      K num_classes   O width of the self-test's output   1 one
-   and of condition for: * always, else the tensor is there only with
-     d dist_token   n patch norm   q qkv bias   r representation layer
-     h head   2 second head   s self-test */
+   The tensor is there if every letter of condition holds:
+     c cls_token   d dist_token   g registers   p positions   b patch bias
+     n patch norm   e norm before the blocks   l LayerNorm, whose norms have a bias
+     q qkv bias   k qk norm   a attn norm   o proj bias   s layer scale   m mlp norm
+     f final norm   F fc norm   M map pooling   r representation layer
+     h head   2 second head   t self-test */
 #define VIT__STEM_LIST(X)                                                      \
-    X(MEAN, "preprocess.mean", "C", '*', PLAIN)                                \
-    X(STD, "preprocess.std", "C", '*', PLAIN)                                  \
-    X(CLS_TOKEN, "cls_token", "11D", '*', PLAIN)                               \
-    X(DIST_TOKEN, "dist_token", "11D", 'd', PLAIN)                             \
-    X(POS_EMBED, "pos_embed", "1ND", '*', PLAIN)                               \
-    X(PATCH_WEIGHT, "patch_embed.proj.weight", "DCPP", '*', PANELS)            \
-    X(PATCH_BIAS, "patch_embed.proj.bias", "D", '*', PLAIN)                    \
-    X(PATCH_NORM_WEIGHT, "patch_embed.norm.weight", "D", 'n', PLAIN)           \
-    X(PATCH_NORM_BIAS, "patch_embed.norm.bias", "D", 'n', PLAIN)
+    X(MEAN, "preprocess.mean", "C", "", PLAIN)                                 \
+    X(STD, "preprocess.std", "C", "", PLAIN)                                   \
+    X(CLS_TOKEN, "cls_token", "11D", "c", PLAIN)                               \
+    X(DIST_TOKEN, "dist_token", "11D", "d", PLAIN)                             \
+    X(REG_TOKEN, "reg_token", "1GD", "g", PLAIN)                               \
+    X(POS_EMBED, "pos_embed", "1TD", "p", PLAIN)                               \
+    X(PATCH_WEIGHT, "patch_embed.proj.weight", "DCPP", "", PANELS)             \
+    X(PATCH_BIAS, "patch_embed.proj.bias", "D", "b", PLAIN)                    \
+    X(PATCH_NORM_WEIGHT, "patch_embed.norm.weight", "D", "n", PLAIN)           \
+    X(PATCH_NORM_BIAS, "patch_embed.norm.bias", "D", "nl", PLAIN)              \
+    X(NORM_PRE_WEIGHT, "norm_pre.weight", "D", "e", PLAIN)                     \
+    X(NORM_PRE_BIAS, "norm_pre.bias", "D", "el", PLAIN)
 
 #define VIT__BLOCK_LIST(X)                                                     \
-    X(NORM1_WEIGHT, "norm1.weight", "D", '*', PLAIN)                           \
-    X(NORM1_BIAS, "norm1.bias", "D", '*', PLAIN)                               \
-    X(QKV_WEIGHT, "attn.qkv.weight", "QD", '*', PANELS)                        \
-    X(QKV_BIAS, "attn.qkv.bias", "Q", 'q', PLAIN)                              \
-    X(PROJ_WEIGHT, "attn.proj.weight", "DA", '*', PANELS)                      \
-    X(PROJ_BIAS, "attn.proj.bias", "D", '*', PLAIN)                            \
-    X(NORM2_WEIGHT, "norm2.weight", "D", '*', PLAIN)                           \
-    X(NORM2_BIAS, "norm2.bias", "D", '*', PLAIN)                               \
-    X(FC1_WEIGHT, "mlp.fc1.weight", "MD", '*', PANELS)                         \
-    X(FC1_BIAS, "mlp.fc1.bias", "M", '*', PLAIN)                               \
-    X(FC2_WEIGHT, "mlp.fc2.weight", "DM", '*', PANELS)                         \
-    X(FC2_BIAS, "mlp.fc2.bias", "D", '*', PLAIN)
+    X(NORM1_WEIGHT, "norm1.weight", "D", "", PLAIN)                            \
+    X(NORM1_BIAS, "norm1.bias", "D", "l", PLAIN)                               \
+    X(QKV_WEIGHT, "attn.qkv.weight", "QD", "", PANELS)                         \
+    X(QKV_BIAS, "attn.qkv.bias", "Q", "q", PLAIN)                              \
+    X(Q_NORM_WEIGHT, "attn.q_norm.weight", "H", "k", PLAIN)                    \
+    X(Q_NORM_BIAS, "attn.q_norm.bias", "H", "kl", PLAIN)                       \
+    X(K_NORM_WEIGHT, "attn.k_norm.weight", "H", "k", PLAIN)                    \
+    X(K_NORM_BIAS, "attn.k_norm.bias", "H", "kl", PLAIN)                       \
+    X(ATTN_NORM_WEIGHT, "attn.norm.weight", "A", "a", PLAIN)                   \
+    X(ATTN_NORM_BIAS, "attn.norm.bias", "A", "al", PLAIN)                      \
+    X(PROJ_WEIGHT, "attn.proj.weight", "DA", "", PANELS)                       \
+    X(PROJ_BIAS, "attn.proj.bias", "D", "o", PLAIN)                            \
+    X(LS1, "ls1.gamma", "D", "s", PLAIN)                                       \
+    X(NORM2_WEIGHT, "norm2.weight", "D", "", PLAIN)                            \
+    X(NORM2_BIAS, "norm2.bias", "D", "l", PLAIN)                               \
+    X(FC1_WEIGHT, "mlp.fc1.weight", "FD", "", PANELS)                          \
+    X(FC1_BIAS, "mlp.fc1.bias", "F", "o", PLAIN)                               \
+    X(MLP_NORM_WEIGHT, "mlp.norm.weight", "M", "m", PLAIN)                     \
+    X(MLP_NORM_BIAS, "mlp.norm.bias", "M", "ml", PLAIN)                        \
+    X(FC2_WEIGHT, "mlp.fc2.weight", "DM", "", PANELS)                          \
+    X(FC2_BIAS, "mlp.fc2.bias", "D", "o", PLAIN)                               \
+    X(LS2, "ls2.gamma", "D", "s", PLAIN)
 
+/* attn_pool.q is the latent behind its own linear layer: a constant. */
 #define VIT__TAIL_LIST(X)                                                      \
-    X(NORM_WEIGHT, "norm.weight", "D", '*', PLAIN)                             \
-    X(NORM_BIAS, "norm.bias", "D", '*', PLAIN)                                 \
-    X(PRE_LOGITS_WEIGHT, "pre_logits.fc.weight", "RD", 'r', PANELS)            \
-    X(PRE_LOGITS_BIAS, "pre_logits.fc.bias", "R", 'r', PLAIN)                  \
-    X(HEAD_WEIGHT, "head.weight", "KE", 'h', PANELS)                           \
-    X(HEAD_BIAS, "head.bias", "K", 'h', PLAIN)                                 \
-    X(HEAD_DIST_WEIGHT, "head_dist.weight", "KE", '2', PANELS)                 \
-    X(HEAD_DIST_BIAS, "head_dist.bias", "K", '2', PLAIN)                       \
-    X(SELFTEST, "selftest.logits", "O", 's', PLAIN)
+    X(NORM_WEIGHT, "norm.weight", "D", "f", PLAIN)                             \
+    X(NORM_BIAS, "norm.bias", "D", "fl", PLAIN)                                \
+    X(POOL_Q, "attn_pool.q", "A", "M", PLAIN)                                  \
+    X(POOL_KV_WEIGHT, "attn_pool.kv.weight", "VD", "M", PANELS)                \
+    X(POOL_KV_BIAS, "attn_pool.kv.bias", "V", "M", PLAIN)                      \
+    X(POOL_PROJ_WEIGHT, "attn_pool.proj.weight", "DA", "M", PANELS)            \
+    X(POOL_PROJ_BIAS, "attn_pool.proj.bias", "D", "M", PLAIN)                  \
+    X(POOL_NORM_WEIGHT, "attn_pool.norm.weight", "D", "M", PLAIN)              \
+    X(POOL_NORM_BIAS, "attn_pool.norm.bias", "D", "Ml", PLAIN)                 \
+    X(POOL_FC1_WEIGHT, "attn_pool.mlp.fc1.weight", "MD", "M", PANELS)          \
+    X(POOL_FC1_BIAS, "attn_pool.mlp.fc1.bias", "M", "M", PLAIN)                \
+    X(POOL_FC2_WEIGHT, "attn_pool.mlp.fc2.weight", "DM", "M", PANELS)          \
+    X(POOL_FC2_BIAS, "attn_pool.mlp.fc2.bias", "D", "M", PLAIN)                \
+    X(FC_NORM_WEIGHT, "fc_norm.weight", "D", "F", PLAIN)                       \
+    X(FC_NORM_BIAS, "fc_norm.bias", "D", "Fl", PLAIN)                          \
+    X(PRE_LOGITS_WEIGHT, "pre_logits.fc.weight", "RD", "r", PANELS)            \
+    X(PRE_LOGITS_BIAS, "pre_logits.fc.bias", "R", "r", PLAIN)                  \
+    X(HEAD_WEIGHT, "head.weight", "KE", "h", PANELS)                           \
+    X(HEAD_BIAS, "head.bias", "K", "h", PLAIN)                                 \
+    X(HEAD_DIST_WEIGHT, "head_dist.weight", "KE", "2", PANELS)                 \
+    X(HEAD_DIST_BIAS, "head_dist.bias", "K", "2", PLAIN)                       \
+    X(SELFTEST, "selftest.logits", "O", "t", PLAIN)
 
 typedef struct vit__spec {
-    const char *name, *dims;
-    char condition;
+    const char *name, *dims, *condition;
     vit_layout layout;
 } vit__spec;
 
@@ -1175,7 +1276,8 @@ enum { VIT__TAIL_LIST(VIT_X) VIT__NUM_TAIL };
 #undef VIT_X
 
 static int vit__embedding_dim(const vit_config *c) {
-    return c->representation_dim ? c->representation_dim : c->embed_dim;
+    if (c->representation_dim) return c->representation_dim;
+    return c->pool == VIT_POOL_TOKEN_AVG ? 2 * c->embed_dim : c->embed_dim;
 }
 
 /* Width of what vit_selftest compares: the logits, or the embedding without a head. */
@@ -1188,8 +1290,12 @@ static int vit__dim(const vit_config *c, char letter) {
     case 'D': return c->embed_dim;
     case 'A': return c->num_heads * c->head_dim;
     case 'Q': return 3 * c->num_heads * c->head_dim;
+    case 'V': return 2 * c->num_heads * c->head_dim;
+    case 'H': return c->head_dim;
     case 'M': return c->mlp_dim;
-    case 'N': return c->num_tokens;
+    case 'F': return c->has_gated_mlp ? 2 * c->mlp_dim : c->mlp_dim;
+    case 'T': return c->positions == VIT_POS_ALL ? c->num_tokens : c->num_patches;
+    case 'G': return c->num_reg_tokens;
     case 'C': return c->in_chans;
     case 'P': return c->patch_size;
     case 'R': return c->representation_dim;
@@ -1200,17 +1306,36 @@ static int vit__dim(const vit_config *c, char letter) {
     }
 }
 
-static int vit__is_present(const vit_config *c, const vit__spec *spec) {
-    switch (spec->condition) {
+static int vit__holds(const vit_config *c, char condition) {
+    switch (condition) {
+    case 'c': return c->has_cls_token;
     case 'd': return c->has_dist_token;
+    case 'g': return c->num_reg_tokens != 0;
+    case 'p': return c->positions != VIT_POS_NONE;
+    case 'b': return c->has_patch_bias;
     case 'n': return c->has_patch_norm;
+    case 'e': return c->has_pre_norm;
+    case 'l': return c->norm_type == VIT_LAYER_NORM;
     case 'q': return c->has_qkv_bias;
+    case 'k': return c->has_qk_norm;
+    case 'a': return c->has_attn_norm;
+    case 'o': return c->has_proj_bias;
+    case 's': return c->has_layer_scale;
+    case 'm': return c->has_mlp_norm;
+    case 'f': return c->has_final_norm;
+    case 'F': return c->has_fc_norm;
+    case 'M': return c->pool == VIT_POOL_MAP;
     case 'r': return c->representation_dim != 0;
     case 'h': return c->num_classes != 0;
     case '2': return c->num_classes != 0 && c->has_dist_token;
-    case 's': return c->selftest_tolerance > 0;
-    default: return 1;
+    default: return c->selftest_tolerance > 0; /* t */
     }
+}
+
+static int vit__is_present(const vit_config *c, const vit__spec *spec) {
+    const char *condition = spec->condition;
+    while (*condition && vit__holds(c, *condition)) condition++;
+    return *condition == 0;
 }
 
 /* How many of the first n rows of a list this architecture has. */
@@ -1333,7 +1458,7 @@ VIT_API vit_result vit_config_check(vit_config *config, char detail[VIT_MAX_DETA
     c->grid_height = c->img_height / c->patch_size;
     c->grid_width = c->img_width / c->patch_size;
     c->num_patches = c->grid_height * c->grid_width;
-    c->num_prefix_tokens = c->has_cls_token + c->has_dist_token;
+    c->num_prefix_tokens = c->has_cls_token + c->has_dist_token + c->num_reg_tokens;
     c->num_tokens = c->num_prefix_tokens + c->num_patches;
     if (c->num_patches == 0)
         return vit__fail(detail, VIT_ERROR_CORRUPT, "patch_size is larger than the image");
@@ -1349,8 +1474,15 @@ VIT_API vit_result vit_config_check(vit_config *config, char detail[VIT_MAX_DETA
                          "has_dist_token and representation_dim exclude each other");
     if ((int64_t)c->num_tokens * vit__largest_row(c) > 0x7fffffff)
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED, "an activation has 2^31 numbers or more");
-    if (!c->has_cls_token)
-        return vit__fail(detail, VIT_ERROR_UNSUPPORTED, "has_cls_token = 0 is not supported");
+    if (c->has_dist_token && (!c->has_cls_token || c->pool != VIT_POOL_TOKEN))
+        return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
+                         "has_dist_token needs has_cls_token and pooling by token");
+    if (c->pool == VIT_POOL_TOKEN_AVG && c->representation_dim)
+        return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
+                         "token and average together exclude representation_dim");
+    if (c->block_type != VIT_PRE_NORM && (c->has_attn_norm || c->has_mlp_norm))
+        return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
+                         "has_attn_norm and has_mlp_norm need block_type 0");
     for (i = 0; i < c->in_chans; i++)
         if (!vit__is_finite(c->mean[i]) || !vit__is_finite(c->std[i]) || !(c->std[i] > 0.0f))
             return vit__fail(detail, VIT_ERROR_CORRUPT,
