@@ -430,13 +430,14 @@ typedef struct vit_executor {
 /* Called with every intermediate tensor, named as in timm ("blocks.3.attn.qkv"),
    so a port or a test can compare step by step. Names, in order:
       patch_embed              [batch, num_patches, D]   after patch_embed.norm, if any
-      pos_embed                [batch, N, D]             input of the first block
+      pos_embed                [batch, N, D]             with all tokens and positions
+      norm_pre                 [batch, N, D]             if has_pre_norm
       blocks.i.norm1           [batch, N, D]
       blocks.i.attn.qkv        [batch, N, 3 * H * head_dim]
       blocks.i.attn.context    [batch, N, H * head_dim]  input of attn.proj
       blocks.i.attn.proj       [batch, N, D]
       blocks.i.attn            [batch, N, D]             after the residual add
-      blocks.i.norm2, .mlp.fc1, .mlp.act, .mlp.fc2       likewise
+      blocks.i.norm2, .mlp.fc1, .mlp.act, .mlp.fc2       likewise; no .mlp.act if gated
       blocks.i                 [batch, N, D]             output of the block
       norm                     [batch, N, D]
       pre_logits               [batch, representation_dim]
@@ -518,7 +519,8 @@ typedef struct vit_outputs {
     int attention_block; /* 1..depth; 0 = the last block                         */
 } vit_outputs;
 
-/* Width of outputs.embedding: embed_dim, or representation_dim if there is one. */
+/* Width of outputs.embedding: embed_dim, or representation_dim if there is one, or
+   2 * embed_dim with VIT_POOL_TOKEN_AVG. */
 VIT_API int vit_embedding_dim(const vit_model *model);
 
 /* Runs the network. input is [batch, in_chans, img_height, img_width], as
@@ -2584,6 +2586,20 @@ VIT__INLINE float vit__gelu(vit__fma_fn *fma, float x) {
     return x * 0.5f * (1.0f + z * p / q);
 }
 
+/* The activations of vit_activation. gelu_tanh(x) is x sigmoid(2 u) with u =
+   sqrt(2 / pi) (x + 0.044715 x^3). */
+VIT__INLINE float vit__activate(vit__fma_fn *fma, vit_activation activation, float x) {
+    float s;
+    switch (activation) {
+    case VIT_GELU: return vit__gelu(fma, x);
+    case VIT_RELU: return x < 0.0f ? 0.0f : x;
+    case VIT_GELU_TANH: s = x * fma(x * x, 0.0713548163f, 1.5957691216f); break;
+    case VIT_QUICK_GELU: s = 1.702f * x; break;
+    default: s = x; break; /* VIT_SILU */
+    }
+    return x / (1.0f + vit__exp(fma, -s));
+}
+
 /* tanh(x) = (1 - e) / (1 + e) with e = exp(-2 |x|); near zero, where that would
    cancel, its series, in error by at most x^9 / 50. At most 6.2 ulp. */
 VIT__INLINE float vit__tanh(vit__fma_fn *fma, float x) {
@@ -2622,8 +2638,9 @@ typedef struct vit__output {
     float *c;              /* [rows, cols] of the result                         */
     size_t ldc;
     const float *bias;     /* [cols], or NULL                                    */
-    int gelu;              /* 1: c = gelu(product + bias)                        */
+    int act;               /* 1 + vit_activation: c = act(product + bias)        */
     int add;               /* 1: c += product + bias, the residual stream        */
+    const float *gamma;    /* [cols] of LayerScale, or NULL: c += gamma * (...)  */
 } vit__output;
 
 /* The largest register tile of any tier. */
@@ -2650,13 +2667,14 @@ typedef struct vit__kernels {
     vit__gemm_kernel gemm[VIT_NUM_DTYPES]; /* by the type of the panels          */
     void (*output)(const vit__output *out, const float *tile, int tile_cols, int rows, int cols);
     void (*convert)(vit__form form, float *row, int n);
-    void (*layernorm)(float *y, const float *x, const float *weight, const float *bias, int dim,
-                      float eps);
+    void (*gate)(vit_activation activation, float *x, int n);
+    void (*norm)(float *y, const float *x, const float *weight, const float *bias, int dim,
+                 float eps);
     float (*softmax)(float *x, int n, float scale);
     void (*pack_head)(vit_dtype dtype, uint32_t *keys, uint32_t *values, const float *k,
                       const float *v, size_t ld, int tokens, int dim);
     void (*scale)(float *y, const float *x, int n, float factor);
-    void (*add)(float *y, const float *a, const float *b, int n);
+    void (*add)(float *y, const float *a, const float *b, const float *gamma, int n);
 } vit__kernels;
 
 /* The one tree that ends every reduction. */
@@ -2667,48 +2685,97 @@ VIT__INLINE float vit__sum16(float *lane) {
     return lane[0];
 }
 
+/* What one instance of the epilogue does, all constants where it is called. */
+typedef struct vit__epilogue {
+    int act, add, scale; /* scale: gamma is there */
+} vit__epilogue;
+
 /* bias, activation, residual of 16 numbers of a tile. */
-VIT__INLINE void vit__output16(vit__fma_fn *fma, float *c, const float *tile, const float *bias,
-                               int gelu, int add) {
+VIT__INLINE void vit__output16(vit__fma_fn *fma, vit__epilogue e, float *c, const float *tile,
+                               const float *bias, const float *gamma) {
     float t[16];
     int l;
     for (l = 0; l < 16; l++) {
         float x = tile[l] + bias[l];
-        if (gelu) x = vit__gelu(fma, x);
-        if (add) x += c[l];
+        if (e.act) x = vit__activate(fma, (vit_activation)(e.act - 1), x);
+        if (e.add) x = e.scale ? fma(x, gamma[l], c[l]) : x + c[l];
         t[l] = x;
     }
     memcpy(c, t, sizeof t);
 }
 
-/* A tile that is still in the nearest cache; gelu and add are constants where
-   this is called, so that each combination gets loops of its own. */
-VIT__INLINE void vit__output_rows(vit__fma_fn *fma, const vit__output *out, const float *tile,
-                                  int tile_cols, int rows, int cols, int gelu, int add) {
+/* The columns that are left over by 16. */
+VIT__INLINE void vit__output_rest(vit__fma_fn *fma, vit__epilogue e, float *c, const float *tile,
+                                  const float *bias, const float *gamma, int rest) {
+    const size_t bytes = (size_t)rest * sizeof(float);
+    float b[16] = { 0 }, g[16] = { 0 }, last[16] = { 0 };
+    if (bias) memcpy(b, bias, bytes);
+    if (e.scale) memcpy(g, gamma, bytes);
+    memcpy(last, c, bytes);
+    vit__output16(fma, e, last, tile, b, g);
+    memcpy(c, last, bytes);
+}
+
+/* A tile that is still in the nearest cache. */
+VIT__INLINE void vit__output_rows(vit__fma_fn *fma, vit__epilogue e, const vit__output *out,
+                                  const float *tile, int tile_cols, int rows, int cols) {
     static const float zeros[16] = { 0 };
-    const size_t bias_step = out->bias ? 16 : 0;
-    const int full = cols / 16 * 16, rest = cols - full;
-    int r, i;
+    const size_t bias_step = out->bias ? 1 : 0, gamma_step = e.scale ? 1 : 0;
+    const float *bias = out->bias ? out->bias : zeros, *gamma = out->gamma;
+    int r;
     for (r = 0; r < rows; r++, tile += tile_cols) {
-        const float *bias = out->bias ? out->bias : zeros;
         float *c = out->c + (size_t)r * out->ldc;
-        for (i = 0; i < full; i += 16, bias += bias_step)
-            vit__output16(fma, c + i, tile + i, bias, gelu, add);
-        if (rest) {
-            float b[16] = { 0 }, last[16] = { 0 };
-            if (out->bias) memcpy(b, bias, (size_t)rest * sizeof(float));
-            memcpy(last, c + full, (size_t)rest * sizeof(float));
-            vit__output16(fma, last, tile + full, b, gelu, add);
-            memcpy(c + full, last, (size_t)rest * sizeof(float));
-        }
+        size_t i;
+        for (i = 0; i + 16 <= (size_t)cols; i += 16)
+            vit__output16(fma, e, c + i, tile + i, bias + i * bias_step, gamma + i * gamma_step);
+        if (i < (size_t)cols)
+            vit__output_rest(fma, e, c + i, tile + i, out->bias ? bias + i : NULL,
+                             gamma + i * gamma_step, cols - (int)i);
     }
 }
 
+/* Each combination that occurs gets loops of its own. */
 VIT__INLINE void vit__output_body(vit__fma_fn *fma, const vit__output *out, const float *tile,
                                   int tile_cols, int rows, int cols) {
-    if (out->gelu) vit__output_rows(fma, out, tile, tile_cols, rows, cols, 1, 0);
-    else if (out->add) vit__output_rows(fma, out, tile, tile_cols, rows, cols, 0, 1);
-    else vit__output_rows(fma, out, tile, tile_cols, rows, cols, 0, 0);
+    vit__epilogue e = { 0, 0, 0 };
+#define VIT_X(a, b, c)                                                         \
+    e.act = (a), e.add = (b), e.scale = (c);                                   \
+    vit__output_rows(fma, e, out, tile, tile_cols, rows, cols);
+    if (out->add && out->gamma) { VIT_X(0, 1, 1) }
+    else if (out->add) { VIT_X(0, 1, 0) }
+    else {
+        switch (out->act) {
+        case 0: VIT_X(0, 0, 0) break;
+        case 1 + VIT_GELU: VIT_X(1 + VIT_GELU, 0, 0) break;
+        case 1 + VIT_GELU_TANH: VIT_X(1 + VIT_GELU_TANH, 0, 0) break;
+        case 1 + VIT_QUICK_GELU: VIT_X(1 + VIT_QUICK_GELU, 0, 0) break;
+        case 1 + VIT_SILU: VIT_X(1 + VIT_SILU, 0, 0) break;
+        default: VIT_X(1 + VIT_RELU, 0, 0) break;
+        }
+    }
+#undef VIT_X
+}
+
+/* The gated MLP's hidden row: x[i] = act(x[i]) * x[n + i], i < n. */
+VIT__INLINE void vit__gate_rows(vit__fma_fn *fma, vit_activation activation, float *x, int n) {
+    int i, l;
+    for (i = 0; i + 16 <= n; i += 16) {
+        float t[16];
+        for (l = 0; l < 16; l++)
+            t[l] = vit__activate(fma, activation, x[i + l]) * x[n + i + l];
+        memcpy(x + i, t, sizeof t);
+    }
+    for (; i < n; i++) x[i] = vit__activate(fma, activation, x[i]) * x[n + i];
+}
+
+VIT__INLINE void vit__gate_body(vit__fma_fn *fma, vit_activation activation, float *x, int n) {
+    switch (activation) {
+    case VIT_GELU: vit__gate_rows(fma, VIT_GELU, x, n); break;
+    case VIT_GELU_TANH: vit__gate_rows(fma, VIT_GELU_TANH, x, n); break;
+    case VIT_QUICK_GELU: vit__gate_rows(fma, VIT_QUICK_GELU, x, n); break;
+    case VIT_SILU: vit__gate_rows(fma, VIT_SILU, x, n); break;
+    case VIT_RELU: vit__gate_rows(fma, VIT_RELU, x, n); break;
+    }
 }
 
 /* Rows are converted 64 numbers at a time, through copies of constant size; from
@@ -2813,25 +2880,37 @@ VIT__INLINE void vit__convert_body(vit__fma_fn *fma, vit__form form, float *row,
     }
 }
 
-/* torch.nn.LayerNorm over one row: (x - mean) / sqrt(var + eps) * weight + bias. */
-VIT__INLINE void vit__layernorm_body(vit__fma_fn *fma, float *y, const float *x,
-                                     const float *weight, const float *bias, int dim, float eps) {
-    float lane[16] = { 0 }, mean, factor;
+/* torch.nn.LayerNorm over one row: (x - mean) / sqrt(var + eps) * weight + bias;
+   or RMSNorm, which has neither mean nor bias. y may be x. */
+VIT__INLINE void vit__norm_rows(vit__fma_fn *fma, int rms, float *y, const float *x,
+                                const float *weight, const float *bias, int dim, float eps) {
+    float lane[16] = { 0 }, mean = 0.0f, factor;
     const int full = dim / 16 * 16;
     int i, l;
-    for (i = 0; i < full; i += 16)
-        for (l = 0; l < 16; l++) lane[l] += x[i + l];
-    for (; i < dim; i++) lane[i - full] += x[i];
-    mean = vit__sum16(lane) / (float)dim;
-    memset(lane, 0, sizeof lane);
+    if (!rms) {
+        for (i = 0; i < full; i += 16)
+            for (l = 0; l < 16; l++) lane[l] += x[i + l];
+        for (; i < dim; i++) lane[i - full] += x[i];
+        mean = vit__sum16(lane) / (float)dim;
+        memset(lane, 0, sizeof lane);
+    }
     for (i = 0; i < full; i += 16)
         for (l = 0; l < 16; l++) lane[l] = fma(x[i + l] - mean, x[i + l] - mean, lane[l]);
     for (; i < dim; i++) lane[i - full] = fma(x[i] - mean, x[i] - mean, lane[i - full]);
     factor = 1.0f / vit__sqrt(vit__sum16(lane) / (float)dim + eps);
-    for (i = 0; i < full; i += 16)
+    for (i = 0; i < full; i += 16) {
+        float t[16];
         for (l = 0; l < 16; l++)
-            y[i + l] = fma((x[i + l] - mean) * factor, weight[i + l], bias[i + l]);
-    for (; i < dim; i++) y[i] = fma((x[i] - mean) * factor, weight[i], bias[i]);
+            t[l] = fma((x[i + l] - mean) * factor, weight[i + l], rms ? 0.0f : bias[i + l]);
+        memcpy(y + i, t, sizeof t);
+    }
+    for (; i < dim; i++) y[i] = fma((x[i] - mean) * factor, weight[i], rms ? 0.0f : bias[i]);
+}
+
+VIT__INLINE void vit__norm_body(vit__fma_fn *fma, float *y, const float *x, const float *weight,
+                                const float *bias, int dim, float eps) {
+    if (bias) vit__norm_rows(fma, 0, y, x, weight, bias, dim, eps);
+    else vit__norm_rows(fma, 1, y, x, weight, bias, dim, eps);
 }
 
 /* x = exp(scale * x - max); returns 1 / sum, for the caller to multiply by: the
@@ -2935,11 +3014,16 @@ VIT__INLINE void vit__scale_body(float *y, const float *x, int n, float factor) 
     for (; i < n; i++) y[i] = x[i] * factor;
 }
 
-VIT__INLINE void vit__add_body(float *y, const float *a, const float *b, int n) {
+/* y = a + gamma * b, gamma NULL for ones: the two additions of the epilogue. */
+VIT__INLINE void vit__add_body(vit__fma_fn *fma, float *y, const float *a, const float *b,
+                               const float *gamma, int n) {
     int i, l;
     for (i = 0; i + 16 <= n; i += 16)
-        for (l = 0; l < 16; l++) y[i + l] = a[i + l] + b[i + l];
-    for (; i < n; i++) y[i] = a[i] + b[i];
+        if (gamma)
+            for (l = 0; l < 16; l++) y[i + l] = fma(b[i + l], gamma[i + l], a[i + l]);
+        else
+            for (l = 0; l < 16; l++) y[i + l] = a[i + l] + b[i + l];
+    for (; i < n; i++) y[i] = gamma ? fma(b[i], gamma[i], a[i]) : a[i] + b[i];
 }
 
 /* ------------------------------------------------------------------------- */
@@ -3058,9 +3142,13 @@ static void vit__convert_scalar(vit__form form, float *row, int n) {
     vit__convert_body(vit__fma_scalar, form, row, n);
 }
 
-static void vit__layernorm_scalar(float *y, const float *x, const float *weight, const float *bias,
-                                  int dim, float eps) {
-    vit__layernorm_body(vit__fma_scalar, y, x, weight, bias, dim, eps);
+static void vit__gate_scalar(vit_activation activation, float *x, int n) {
+    vit__gate_body(vit__fma_scalar, activation, x, n);
+}
+
+static void vit__norm_scalar(float *y, const float *x, const float *weight, const float *bias,
+                             int dim, float eps) {
+    vit__norm_body(vit__fma_scalar, y, x, weight, bias, dim, eps);
 }
 
 static float vit__softmax_scalar(float *x, int n, float scale) {
@@ -3076,8 +3164,8 @@ static void vit__scale_scalar(float *y, const float *x, int n, float factor) {
     vit__scale_body(y, x, n, factor);
 }
 
-static void vit__add_scalar(float *y, const float *a, const float *b, int n) {
-    vit__add_body(y, a, b, n);
+static void vit__add_scalar(float *y, const float *a, const float *b, const float *gamma, int n) {
+    vit__add_body(vit__fma_scalar, y, a, b, gamma, n);
 }
 
 static const vit__kernels vit__kernels_scalar = {
@@ -3090,7 +3178,8 @@ static const vit__kernels vit__kernels_scalar = {
       { vit__gemm_i4_4x16_scalar, 4, VIT__FORM_F32 } },
     vit__output_scalar,
     vit__convert_scalar,
-    vit__layernorm_scalar,
+    vit__gate_scalar,
+    vit__norm_scalar,
     vit__softmax_scalar,
     vit__pack_head_scalar,
     vit__scale_scalar,
@@ -3186,9 +3275,12 @@ VIT__INLINE int vit__load32(const unsigned char *p) {
         static void vit__convert_##isa(vit__form form, float *row, int n) {                       \
             vit__convert_body(vit__fma_##isa, form, row, n);                                      \
         }                                                                                         \
-        static void vit__layernorm_##isa(float *y, const float *x, const float *weight,           \
-                                         const float *bias, int dim, float eps) {                 \
-            vit__layernorm_body(vit__fma_##isa, y, x, weight, bias, dim, eps);                    \
+        static void vit__gate_##isa(vit_activation activation, float *x, int n) {                 \
+            vit__gate_body(vit__fma_##isa, activation, x, n);                                     \
+        }                                                                                         \
+        static void vit__norm_##isa(float *y, const float *x, const float *weight,                \
+                                    const float *bias, int dim, float eps) {                      \
+            vit__norm_body(vit__fma_##isa, y, x, weight, bias, dim, eps);                         \
         }                                                                                         \
         static float vit__softmax_##isa(float *x, int n, float scale) {                           \
             return vit__softmax_body(vit__fma_##isa, x, n, scale);                                \
@@ -3203,12 +3295,13 @@ VIT__INLINE int vit__load32(const unsigned char *p) {
         static void vit__scale_##isa(float *y, const float *x, int n, float factor) {             \
             vit__scale_body(y, x, n, factor);                                                     \
         }                                                                                         \
-        static void vit__add_##isa(float *y, const float *a, const float *b, int n) {             \
-            vit__add_body(y, a, b, n);                                                            \
+        static void vit__add_##isa(float *y, const float *a, const float *b,                      \
+                                   const float *gamma, int n) {                                   \
+            vit__add_body(vit__fma_##isa, y, a, b, gamma, n);                                     \
         }
 #    define VIT__BODIES(isa)                                                                      \
-        vit__output_##isa, vit__convert_##isa, vit__layernorm_##isa, vit__softmax_##isa,          \
-            vit__pack_head_##isa, vit__scale_##isa, vit__add_##isa
+        vit__output_##isa, vit__convert_##isa, vit__gate_##isa, vit__norm_##isa,                  \
+            vit__softmax_##isa, vit__pack_head_##isa, vit__scale_##isa, vit__add_##isa
 
 /* --- AVX2 + FMA + F16C ------------------------------------------------------ */
 
@@ -3756,6 +3849,28 @@ static void vit__tail_tensor(const vit_model *m, int row, vit_tensor *t) {
 
 VIT__INLINE const float *vit__floats(const vit_tensor *t) { return (const float *)t->data; }
 
+/* The numbers of a plain tensor, NULL if this architecture does not have it. */
+static const float *vit__stem_floats(const vit_model *m, int row) {
+    vit_tensor t;
+    if (!vit__is_present(&m->config, &vit__stem_specs[row])) return NULL;
+    vit__stem_tensor(m, row, &t);
+    return vit__floats(&t);
+}
+
+static const float *vit__block_floats(const vit_model *m, int block, int row) {
+    vit_tensor t;
+    if (!vit__is_present(&m->config, &vit__block_specs[row])) return NULL;
+    vit__block_tensor(m, block, row, &t);
+    return vit__floats(&t);
+}
+
+static const float *vit__tail_floats(const vit_model *m, int row) {
+    vit_tensor t;
+    if (!vit__is_present(&m->config, &vit__tail_specs[row])) return NULL;
+    vit__tail_tensor(m, row, &t);
+    return vit__floats(&t);
+}
+
 /* --- linear: y = x w^T + b ----------------------------------------------------- */
 
 typedef struct vit__linear {
@@ -3804,6 +3919,7 @@ static void vit__gemm(const vit__linear *l, int first_tile, int end_tile, int pa
         int t, row, end;
         vit__share(l->rows, first_tile, l->num_tiles, &end);
         if (out.bias) out.bias += panel * 16;
+        if (out.gamma) out.gamma += panel * 16;
         for (t = first_tile; t < end_tile; t++) {
             row = end;
             end = vit__share_end(l->rows, t, l->num_tiles);
@@ -3836,7 +3952,7 @@ static void vit__linear_run(const vit_session *s, vit__linear *l) {
 }
 
 /* A layer of the model: a [rows, depth], lda numbers apart and in the layer's form,
-   to c. The caller may then set gelu and add. */
+   to c. The caller may then set act, add and gamma. */
 static void vit__layer_init(vit__linear *l, const vit_session *s, const vit_tensor *weight,
                             const float *bias, const float *a, size_t lda, int rows, float *c) {
     vit__linear_init(l, vit__kernels_of(s), weight->dtype, weight->data, rows, weight->dims[0],
@@ -3848,19 +3964,24 @@ static void vit__layer_init(vit__linear *l, const vit_session *s, const vit_tens
     l->out.bias = bias;
 }
 
-/* --- row-wise: LayerNorm, conversion to a layer's input ----------------------------- */
+/* --- row-wise: norms, gates, conversion to a layer's input --------------------------- */
 
+/* What happens to each row on its way into a layer, in this order; all optional. */
 typedef struct vit__rows {
     const vit_session *session;
-    const float *x, *weight, *bias;
+    const float *x;               /* NULL: the rows are in y already             */
     float *y;
     size_t ldx, ldy;
     int rows, dim;
-    vit__form form; /* of y, afterwards */
+    int gate;                     /* 1 + vit_activation of a gated MLP           */
+    int has_norm;
+    const float *weight, *bias;   /* of the norm; RMSNorm has no bias            */
+    int norm_parts;               /* the norm is over each of so many parts      */
+    vit__form form;               /* of y, afterwards                            */
     int num_tasks;
 } vit__rows;
 
-/* rows of x, ldx apart, to rows of y, ldy apart. */
+/* rows of x (or NULL), ldx apart, to rows of y, ldy apart. */
 static void vit__rows_init(vit__rows *job, const vit_session *s, const float *x, size_t ldx,
                            float *y, size_t ldy, int rows, int dim) {
     memset(job, 0, sizeof *job);
@@ -3871,49 +3992,50 @@ static void vit__rows_init(vit__rows *job, const vit_session *s, const float *x,
     job->ldy = ldy;
     job->rows = rows;
     job->dim = dim;
+    job->norm_parts = 1;
     job->num_tasks = vit__min(rows, s->params.executor.num_threads);
 }
 
-static void vit__layernorm_task(void *arg, int index) {
-    const vit__rows *job = (const vit__rows *)arg;
+static void vit__rows_norm(vit__rows *job, const float *weight, const float *bias) {
+    job->has_norm = weight != NULL;
+    job->weight = weight;
+    job->bias = bias;
+}
+
+static void vit__row(const vit__rows *job, int row) {
     const vit__kernels *kernels = vit__kernels_of(job->session);
-    int row, end = vit__share(job->rows, index, job->num_tasks, &row);
-    for (; row < end; row++) {
-        float *y = job->y + (size_t)row * job->ldy;
-        kernels->layernorm(y, job->x + (size_t)row * job->ldx, job->weight, job->bias, job->dim,
-                           job->session->model->config.norm_eps);
-        kernels->convert(job->form, y, job->dim);
-    }
+    const float eps = job->session->model->config.norm_eps;
+    const int part = job->dim / job->norm_parts;
+    float *y = job->y + (size_t)row * job->ldy;
+    const float *x = job->x ? job->x + (size_t)row * job->ldx : y;
+    int i;
+    if (job->gate) kernels->gate((vit_activation)(job->gate - 1), y, job->dim);
+    for (i = 0; i < job->norm_parts && job->has_norm; i++)
+        kernels->norm(y + i * part, x + i * part, job->weight, job->bias, part, eps);
+    if (!job->has_norm && x != y) memcpy(y, x, (size_t)job->dim * sizeof(float));
+    kernels->convert(job->form, y, job->dim);
 }
 
-/* rows of x, ldx apart, to consecutive rows of y in the given form. */
-static void vit__layernorm(const vit_session *s, const vit_tensor *weight, const vit_tensor *bias,
-                           const float *x, size_t ldx, int rows, float *y, vit__form form) {
-    vit__rows job;
-    vit__rows_init(&job, s, x, ldx, y, (size_t)weight->dims[0], rows, weight->dims[0]);
-    job.weight = vit__floats(weight);
-    job.bias = vit__floats(bias);
-    job.form = form;
-    vit__parallel_for(s, job.num_tasks, vit__layernorm_task, &job);
-}
-
-static void vit__convert_task(void *arg, int index) {
+static void vit__rows_task(void *arg, int index) {
     const vit__rows *job = (const vit__rows *)arg;
     int row, end = vit__share(job->rows, index, job->num_tasks, &row);
-    for (; row < end; row++)
-        vit__kernels_of(job->session)->convert(job->form, job->y + (size_t)row * job->ldy,
-                                               job->dim);
+    for (; row < end; row++) vit__row(job, row);
 }
 
-/* rows of numbers, ld apart, become the input of a layer, where they are. */
-static void vit__convert_rows(const vit_session *s, float *rows, size_t ld, int num_rows, int dim,
-                              vit__form form) {
+static void vit__rows_run(vit__rows *job) {
+    if (!job->x && !job->gate && !job->has_norm && job->form == VIT__FORM_F32) return;
+    vit__phase(job->session, VIT_PHASE_NORM);
+    vit__parallel_for(job->session, job->num_tasks, vit__rows_task, job);
+}
+
+/* y = norm(x), rows ldx and dim apart; a weight of NULL stands for no norm. */
+static void vit__norm(const vit_session *s, const float *weight, const float *bias, const float *x,
+                      size_t ldx, int rows, int dim, float *y, vit__form form) {
     vit__rows job;
-    if (form == VIT__FORM_F32) return;
-    vit__phase(s, VIT_PHASE_NORM);
-    vit__rows_init(&job, s, NULL, 0, rows, ld, num_rows, dim);
+    vit__rows_init(&job, s, x, ldx, y, (size_t)dim, rows, dim);
+    vit__rows_norm(&job, weight, bias);
     job.form = form;
-    vit__parallel_for(s, job.num_tasks, vit__convert_task, &job);
+    vit__rows_run(&job);
 }
 
 /* --- patch embedding ------------------------------------------------------------- */
@@ -3954,48 +4076,60 @@ static void vit__im2col(const vit_session *s, const float *input, int batch, flo
     vit__parallel_for(s, job.num_tasks, vit__gather_task, &job);
 }
 
-/* x = [cls_token, dist_token, patches] + pos_embed, of every image. */
+/* A token and its position, either of which may not be there. */
+static void vit__place_token(const vit_session *s, float *x, const float *token, const float *pos,
+                             int count) {
+    if (pos) vit__kernels_of(s)->add(x, token, pos, NULL, count);
+    else memcpy(x, token, (size_t)count * sizeof(float));
+}
+
+/* x = [cls_token, dist_token, reg_token, patches] + pos_embed, of every image. */
 static void vit__add_positions(const vit_session *s, const float *patches, int batch) {
     const vit_config *c = &s->model->config;
-    const vit__kernels *kernels = vit__kernels_of(s);
-    const int dim = c->embed_dim, prefix = c->num_prefix_tokens;
-    const int patch_size = c->num_patches * dim;
-    vit_tensor cls, dist, pos;
-    int i;
-    vit__stem_tensor(s->model, VIT__CLS_TOKEN, &cls);
-    vit__stem_tensor(s->model, VIT__DIST_TOKEN, &dist);
-    vit__stem_tensor(s->model, VIT__POS_EMBED, &pos);
+    const int dim = c->embed_dim, patch_size = c->num_patches * dim;
+    const float *cls = vit__stem_floats(s->model, VIT__CLS_TOKEN);
+    const float *dist = vit__stem_floats(s->model, VIT__DIST_TOKEN);
+    const float *reg = vit__stem_floats(s->model, VIT__REG_TOKEN);
+    int i, t;
     for (i = 0; i < batch; i++) {
         float *x = s->x + (size_t)i * (size_t)c->num_tokens * (size_t)dim;
-        kernels->add(x, vit__floats(&cls), vit__floats(&pos), dim);
-        if (c->has_dist_token)
-            kernels->add(x + dim, vit__floats(&dist), vit__floats(&pos) + dim, dim);
-        kernels->add(x + prefix * dim, patches + (size_t)i * (size_t)patch_size,
-                     vit__floats(&pos) + prefix * dim, patch_size);
+        const float *all = vit__stem_floats(s->model, VIT__POS_EMBED); /* of the patches ... */
+        const float *pos = c->positions == VIT_POS_ALL ? all : NULL;   /* ... of this token */
+        for (t = 0; t < c->num_prefix_tokens; t++, x += dim) {
+            const int r = t - c->has_cls_token - c->has_dist_token;
+            const float *token = r >= 0 ? reg + r * dim : t == 0 && cls ? cls : dist;
+            vit__place_token(s, x, token, pos, dim);
+            if (pos) all = pos += dim;
+        }
+        vit__place_token(s, x, patches + (size_t)i * (size_t)patch_size, all, patch_size);
     }
 }
 
 static void vit__patch_embed(const vit_session *s, const float *input, int batch) {
     const vit_config *c = &s->model->config;
+    const vit_model *m = s->model;
+    const size_t dim = (size_t)c->embed_dim;
     const int rows = batch * c->num_patches;
-    vit_tensor weight, bias;
+    vit_tensor weight;
     vit__linear proj;
     vit__phase(s, VIT_PHASE_PATCH_EMBED);
-    vit__stem_tensor(s->model, VIT__PATCH_WEIGHT, &weight);
-    vit__stem_tensor(s->model, VIT__PATCH_BIAS, &bias);
+    vit__stem_tensor(m, VIT__PATCH_WEIGHT, &weight);
     vit__im2col(s, input, batch, s->scratch, vit__form_of(s, weight.dtype));
-    vit__layer_init(&proj, s, &weight, vit__floats(&bias), s->scratch,
-                     (size_t)vit__depth_of(&weight), rows, s->y);
+    vit__layer_init(&proj, s, &weight, vit__stem_floats(m, VIT__PATCH_BIAS), s->scratch,
+                    (size_t)vit__depth_of(&weight), rows, s->y);
     vit__linear_run(s, &proj);
-    if (c->has_patch_norm) {
-        vit__stem_tensor(s->model, VIT__PATCH_NORM_WEIGHT, &weight);
-        vit__stem_tensor(s->model, VIT__PATCH_NORM_BIAS, &bias);
-        vit__layernorm(s, &weight, &bias, s->y, (size_t)c->embed_dim, rows, s->y,
-                       VIT__FORM_F32);
-    }
+    if (c->has_patch_norm)
+        vit__norm(s, vit__stem_floats(m, VIT__PATCH_NORM_WEIGHT),
+                  vit__stem_floats(m, VIT__PATCH_NORM_BIAS), s->y, dim, rows, c->embed_dim, s->y,
+                  VIT__FORM_F32);
     vit__call_trace(s, "patch_embed", s->y, batch, c->num_patches, c->embed_dim);
     vit__add_positions(s, s->y, batch);
     vit__call_trace(s, "pos_embed", s->x, batch, c->num_tokens, c->embed_dim);
+    if (!c->has_pre_norm) return;
+    vit__norm(s, vit__stem_floats(m, VIT__NORM_PRE_WEIGHT),
+              vit__stem_floats(m, VIT__NORM_PRE_BIAS), s->x, dim, batch * c->num_tokens,
+              c->embed_dim, s->x, VIT__FORM_F32);
+    vit__call_trace(s, "norm_pre", s->x, batch, c->num_tokens, c->embed_dim);
 }
 
 /* --- attention: softmax(scale q k^T) v, head by head ------------------------------ */
@@ -4006,13 +4140,21 @@ static void vit__patch_embed(const vit_session *s, const float *input, int batch
    unless the caller asked for it. */
 typedef struct vit__attention {
     const vit_session *session;
-    const float *qkv;   /* [batch, N, 3, H, head_dim] */
-    float *context;     /* [batch, N, H, head_dim]    */
+    const float *q;     /* [batch, queries, H, head_dim] */
+    const float *k, *v; /* [batch, N, H, head_dim]       */
+    size_t ldq, ldk;    /* numbers between tokens of q; of k and v ...  */
+    size_t image_q;     /* ... and between images of q; k and v: N * ldk */
+    float *context;     /* [batch, context_rows, H, head_dim]           */
+    int context_rows;
     float *maps;        /* [batch, H, N, N] or NULL   */
     vit_dtype dtype;    /* of both products: f32, or bf16 in a bf16 or int8 model */
     int batch, queries; /* of each image, the first so many tokens ask: N or fewer */
     int num_tasks;
 } vit__attention;
+
+static vit_dtype vit__attention_dtype(vit_dtype weights) {
+    return weights == VIT_BF16 || weights == VIT_I8 ? VIT_BF16 : VIT_F32;
+}
 
 /* Floats of scratch that one task needs: panels of k and v, a tile of scores and
    one of q. */
@@ -4041,23 +4183,23 @@ static void vit__attention_begin(const vit__attention *job, int number, float *s
     const int image = number / c->num_heads, h = number % c->num_heads;
     const int n = c->num_tokens, dim = c->head_dim;
     const size_t width = (size_t)c->num_heads * (size_t)dim, tokens = (size_t)vit__round_up(n, 16);
-    const size_t row = (size_t)image * (size_t)n;
+    const size_t first = (size_t)image * (size_t)n * job->ldk + (size_t)h * (size_t)dim;
     uint32_t *keys = (uint32_t *)(void *)scratch, *values = keys + tokens * (size_t)dim;
     float *scores = scratch + tokens * (size_t)dim + (size_t)vit__round_up(dim, 16) * (size_t)n;
     memset(head, 0, sizeof *head);
-    head->q = job->qkv + row * 3 * width + (size_t)h * (size_t)dim;
-    head->ldq = 3 * width;
+    head->q = job->q + (size_t)image * job->image_q + (size_t)h * (size_t)dim;
+    head->ldq = job->ldq;
     head->q_tile = scores + VIT__MAX_TILE_ROWS * tokens;
     head->form = vit__form_of(job->session, job->dtype);
-    kernels->pack_head(job->dtype, keys, values, head->q + width, head->q + 2 * width, 3 * width,
-                       n, dim);
+    kernels->pack_head(job->dtype, keys, values, job->k + first, job->v + first, job->ldk, n, dim);
     vit__linear_init(&head->scores, kernels, job->dtype, keys, 0, n, dim);
     head->scores.out.c = scores;
     head->scores.out.ldc = tokens;
     vit__linear_init(&head->values, kernels, job->dtype, values, 0, dim, n);
     head->values.a = scores;
     head->values.lda = tokens * sizeof(float);
-    head->values.out.c = job->context + row * width + (size_t)h * (size_t)dim;
+    head->values.out.c = job->context + (size_t)(image * job->context_rows) * width +
+                         (size_t)h * (size_t)dim;
     head->values.out.ldc = width;
     if (job->maps) head->maps = job->maps + (size_t)number * (size_t)n * (size_t)n;
 }
@@ -4129,15 +4271,22 @@ static void vit__attention_task(void *arg, int index) {
 
 /* qkv in scratch to context in y, of the first `queries` tokens of each image. */
 static void vit__attend(const vit_session *s, int block, int batch, int queries, float *maps) {
+    const vit_config *c = &s->model->config;
+    const size_t width = (size_t)c->num_heads * (size_t)c->head_dim;
     vit__attention job;
     vit_tensor qkv;
     vit__block_tensor(s->model, block, VIT__QKV_WEIGHT, &qkv);
     vit__phase(s, VIT_PHASE_ATTENTION);
-    job.dtype = qkv.dtype == VIT_BF16 || qkv.dtype == VIT_I8 ? VIT_BF16 : VIT_F32;
     job.session = s;
-    job.qkv = s->scratch;
+    job.q = s->scratch;
+    job.k = s->scratch + width;
+    job.v = s->scratch + 2 * width;
+    job.ldq = job.ldk = 3 * width;
+    job.image_q = 3 * width * (size_t)c->num_tokens;
     job.context = s->y;
+    job.context_rows = c->num_tokens;
     job.maps = maps;
+    job.dtype = vit__attention_dtype(qkv.dtype);
     job.batch = batch;
     job.queries = queries;
     job.num_tasks = s->params.executor.num_threads;
@@ -4169,58 +4318,85 @@ static vit__view vit__one_token(const vit_session *s, int batch, int token) {
     return view;
 }
 
+/* The rows of a weight of a block, with its bias: a [rows, depth] to c. */
+static void vit__block_layer(vit__linear *l, const vit_session *s, int block, int weight,
+                             const float *a, size_t lda, int rows, float *c) {
+    vit_tensor w;
+    vit__block_tensor(s->model, block, weight, &w);
+    vit__layer_init(l, s, &w, vit__block_floats(s->model, block, weight + 1), a, lda, rows, c);
+}
+
 /* norm, then the branch's first layer: y = norm(x), scratch = linear(y), both
-   without gaps between the rows of the view. The caller runs the layer. */
+   without gaps between the rows of the view. The caller runs the layer. Where
+   the norm comes after the branch, y = x. */
 static void vit__norm_linear(const vit_session *s, int block, vit__view view, int norm,
                              const char *name, int weight, vit__linear *l) {
     const vit_config *c = &s->model->config;
     const size_t dim = (size_t)c->embed_dim;
-    const int has_bias = weight != VIT__QKV_WEIGHT || c->has_qkv_bias;
-    const float *x = s->x + (size_t)view.first * dim;
-    vit_tensor w, b, norm_w, norm_b;
-    vit__form form;
-    vit__phase(s, VIT_PHASE_NORM);
-    vit__block_tensor(s->model, block, norm, &norm_w);
-    vit__block_tensor(s->model, block, norm + 1, &norm_b);
-    vit__block_tensor(s->model, block, weight, &w);
-    vit__block_tensor(s->model, block, weight + 1, &b);
-    form = vit__form_of(s, w.dtype);
-    vit__layernorm(s, &norm_w, &norm_b, x, (size_t)view.step * dim, view.rows, s->y,
-                   s->params.trace ? VIT__FORM_F32 : form);
+    const int first = c->block_type == VIT_PRE_NORM;
+    vit__rows rows;
+    vit__block_layer(l, s, block, weight, s->y, dim, view.rows, s->scratch);
+    vit__rows_init(&rows, s, s->x + (size_t)view.first * dim, (size_t)view.step * dim, s->y, dim,
+                   view.rows, c->embed_dim);
+    if (first)
+        vit__rows_norm(&rows, vit__block_floats(s->model, block, norm),
+                       vit__block_floats(s->model, block, norm + 1));
     if (s->params.trace) { /* show it before it is converted */
-        vit__trace_block(s, block, name, s->y, view.rows / c->num_tokens, c->embed_dim);
-        vit__convert_rows(s, s->y, dim, view.rows, c->embed_dim, form);
+        vit__rows_run(&rows);
+        if (first) vit__trace_block(s, block, name, s->y, view.rows / c->num_tokens, c->embed_dim);
+        vit__rows_init(&rows, s, NULL, 0, s->y, dim, view.rows, c->embed_dim);
     }
+    rows.form = l->gemm->form;
+    vit__rows_run(&rows);
     vit__phase(s, weight == VIT__QKV_WEIGHT ? VIT_PHASE_QKV : VIT_PHASE_FC1);
-    vit__layer_init(l, s, &w, has_bias ? vit__floats(&b) : NULL, s->y, dim, view.rows,
-                    s->scratch);
 }
 
-/* The branch's last layer, added to the residual stream: x += linear(a), of which
-   a is overwritten. A trace wants to see the summand first; it then goes through
+/* x += gamma * branch, of all tokens, where the branch has to be looked at first:
+   by a trace, or by the norm of a block that norms it. */
+static void vit__add_branch(const vit_session *s, int block, int norm, const float *gamma,
+                            const char *name, float *branch, int rows) {
+    const vit_config *c = &s->model->config;
+    const size_t dim = (size_t)c->embed_dim;
+    int r;
+    if (name) vit__trace_block(s, block, name, branch, rows / c->num_tokens, c->embed_dim);
+    if (c->block_type == VIT_RES_POST_NORM)
+        vit__norm(s, vit__block_floats(s->model, block, norm),
+                  vit__block_floats(s->model, block, norm + 1), branch, dim, rows, c->embed_dim,
+                  branch, VIT__FORM_F32);
+    for (r = 0; r < rows; r++) {
+        float *x = s->x + (size_t)r * dim;
+        vit__kernels_of(s)->add(x, x, branch + (size_t)r * dim, gamma, c->embed_dim);
+    }
+}
+
+/* The branch's last layer, added to the residual stream: x += gamma * linear(a), of
+   which a is overwritten. Where the summand has to be looked at, it goes through
    `spare`, with the same two additions. */
 static void vit__linear_residual(const vit_session *s, int block, vit__view view, int weight,
                                  const char *name, float *a, size_t lda, float *spare) {
     const vit_config *c = &s->model->config;
     const size_t dim = (size_t)c->embed_dim;
-    vit_tensor w, b;
+    const int is_attn = weight == VIT__PROJ_WEIGHT;
+    const int norm = is_attn ? VIT__NORM1_WEIGHT : VIT__NORM2_WEIGHT;
+    const float *gamma = vit__block_floats(s->model, block, is_attn ? VIT__LS1 : VIT__LS2);
     vit__linear l;
-    vit__block_tensor(s->model, block, weight, &w);
-    vit__block_tensor(s->model, block, weight + 1, &b);
-    vit__convert_rows(s, a, lda, view.rows, vit__depth_of(&w), vit__form_of(s, w.dtype));
-    vit__phase(s, weight == VIT__PROJ_WEIGHT ? VIT_PHASE_PROJ : VIT_PHASE_FC2);
-    vit__layer_init(&l, s, &w, vit__floats(&b), a, lda, view.rows,
-                     s->x + (size_t)view.first * dim);
+    vit__block_layer(&l, s, block, weight, a, lda, view.rows, s->x + (size_t)view.first * dim);
+    vit__phase(s, is_attn ? VIT_PHASE_PROJ : VIT_PHASE_FC2);
     l.out.ldc = (size_t)view.step * dim;
     l.out.add = 1;
-    if (s->params.trace) { /* then the view is of all tokens */
+    l.out.gamma = gamma;
+    if (s->params.trace || c->block_type == VIT_RES_POST_NORM) { /* the view is of all tokens */
         l.out.c = spare;
         l.out.add = 0;
+        vit__linear_run(s, &l);
+        vit__add_branch(s, block, norm, gamma, s->params.trace ? name : NULL, spare, view.rows);
+    } else {
+        vit__linear_run(s, &l);
     }
-    vit__linear_run(s, &l);
-    if (!s->params.trace) return;
-    vit__trace_block(s, block, name, spare, view.rows / c->num_tokens, c->embed_dim);
-    vit__kernels_of(s)->add(s->x, s->x, spare, view.rows * c->embed_dim);
+    if (c->block_type == VIT_POST_NORM)
+        vit__norm(s, vit__block_floats(s->model, block, norm),
+                  vit__block_floats(s->model, block, norm + 1), s->x, dim, view.rows,
+                  c->embed_dim, s->x, VIT__FORM_F32);
 }
 
 /* attn.qkv: k and v of every token, q of those that ask. */
@@ -4244,6 +4420,39 @@ static void vit__qkv(const vit_session *s, int batch, int queries, vit__linear *
     }
 }
 
+/* q and k of every head, normalised where they are. */
+static void vit__qk_norm(const vit_session *s, int block, int batch) {
+    const vit_config *c = &s->model->config;
+    const int width = c->num_heads * c->head_dim, rows = batch * c->num_tokens;
+    int which;
+    if (!c->has_qk_norm) return;
+    for (which = 0; which < 2; which++) {
+        const int weight = which ? VIT__K_NORM_WEIGHT : VIT__Q_NORM_WEIGHT;
+        vit__rows job;
+        vit__rows_init(&job, s, NULL, 0, s->scratch + which * width, 3 * (size_t)width, rows,
+                       width);
+        vit__rows_norm(&job, vit__block_floats(s->model, block, weight),
+                       vit__block_floats(s->model, block, weight + 1));
+        job.norm_parts = c->num_heads;
+        vit__rows_run(&job);
+    }
+}
+
+/* x += attn.proj(context), of the rows of a view; a is their context. */
+static void vit__proj(const vit_session *s, int block, vit__view view, float *a, size_t lda,
+                      float *spare) {
+    const vit_config *c = &s->model->config;
+    vit_tensor w;
+    vit__rows rows;
+    vit__block_tensor(s->model, block, VIT__PROJ_WEIGHT, &w);
+    vit__rows_init(&rows, s, NULL, 0, a, lda, view.rows, c->num_heads * c->head_dim);
+    vit__rows_norm(&rows, vit__block_floats(s->model, block, VIT__ATTN_NORM_WEIGHT),
+                   vit__block_floats(s->model, block, VIT__ATTN_NORM_BIAS));
+    rows.form = vit__form_of(s, w.dtype);
+    vit__rows_run(&rows);
+    vit__linear_residual(s, block, view, VIT__PROJ_WEIGHT, ".attn.proj", a, lda, spare);
+}
+
 /* x += attn.proj(attention(attn.qkv(norm1(x)))), for the first `queries` tokens. */
 static void vit__attn(const vit_session *s, int block, int batch, int queries, float *maps) {
     const vit_config *c = &s->model->config;
@@ -4255,32 +4464,43 @@ static void vit__attn(const vit_session *s, int block, int batch, int queries, f
                      VIT__QKV_WEIGHT, &qkv);
     vit__qkv(s, batch, queries, &qkv);
     vit__trace_block(s, block, ".attn.qkv", s->scratch, batch, 3 * width);
+    vit__qk_norm(s, block, batch);
     vit__attend(s, block, batch, queries, maps);
     vit__trace_block(s, block, ".attn.context", s->y, batch, width);
     if (queries == c->num_tokens)
-        vit__linear_residual(s, block, vit__all_tokens(s, batch), VIT__PROJ_WEIGHT, ".attn.proj",
-                             s->y, ld, s->scratch);
+        vit__proj(s, block, vit__all_tokens(s, batch), s->y, ld, s->scratch);
     else
         for (token = 0; token < queries; token++)
-            vit__linear_residual(s, block, vit__one_token(s, batch, token), VIT__PROJ_WEIGHT, "",
-                                 s->y + (size_t)token * ld, ld * (size_t)c->num_tokens, NULL);
+            vit__proj(s, block, vit__one_token(s, batch, token), s->y + (size_t)token * ld,
+                      ld * (size_t)c->num_tokens, NULL);
     vit__trace_block(s, block, ".attn", s->x, batch, c->embed_dim);
 }
 
-/* x += mlp.fc2(gelu(mlp.fc1(norm2(x)))) */
+/* x += mlp.fc2(act(mlp.fc1(norm2(x)))) */
 static void vit__mlp(const vit_session *s, int block, int batch, vit__view view) {
     const vit_config *c = &s->model->config;
+    const int wide = c->has_gated_mlp ? 2 * c->mlp_dim : c->mlp_dim;
     vit__linear fc1;
+    vit__rows rows;
+    vit_tensor w;
     vit__norm_linear(s, block, view, VIT__NORM2_WEIGHT, ".norm2", VIT__FC1_WEIGHT, &fc1);
     if (s->params.trace) { /* once more, without the activation, to be seen */
         vit__linear_run(s, &fc1);
-        vit__trace_block(s, block, ".mlp.fc1", s->scratch, batch, c->mlp_dim);
+        vit__trace_block(s, block, ".mlp.fc1", s->scratch, batch, wide);
     }
-    fc1.out.gelu = 1;
+    if (!c->has_gated_mlp) fc1.out.act = 1 + c->activation;
     vit__linear_run(s, &fc1);
-    vit__trace_block(s, block, ".mlp.act", s->scratch, batch, c->mlp_dim);
-    vit__linear_residual(s, block, view, VIT__FC2_WEIGHT, ".mlp.fc2", s->scratch,
-                         (size_t)c->mlp_dim, s->y);
+    vit__block_tensor(s->model, block, VIT__FC2_WEIGHT, &w);
+    vit__rows_init(&rows, s, NULL, 0, s->scratch, (size_t)wide, view.rows, c->mlp_dim);
+    rows.gate = c->has_gated_mlp ? 1 + c->activation : 0;
+    if (s->params.trace && !c->has_gated_mlp)
+        vit__trace_block(s, block, ".mlp.act", s->scratch, batch, c->mlp_dim);
+    vit__rows_norm(&rows, vit__block_floats(s->model, block, VIT__MLP_NORM_WEIGHT),
+                   vit__block_floats(s->model, block, VIT__MLP_NORM_BIAS));
+    rows.form = vit__form_of(s, w.dtype);
+    vit__rows_run(&rows);
+    vit__linear_residual(s, block, view, VIT__FC2_WEIGHT, ".mlp.fc2", s->scratch, (size_t)wide,
+                         s->y);
     vit__trace_block(s, block, "", s->x, batch, c->embed_dim);
 }
 
@@ -4298,16 +4518,126 @@ static void vit__block(const vit_session *s, int block, int batch, int queries, 
 
 /* --- head --------------------------------------------------------------------------- */
 
-/* Linear over one row an image: a [batch, depth], which is overwritten. */
-static void vit__head_linear(const vit_session *s, int row, float *a, int batch, float *out) {
-    vit_tensor w, b;
-    vit__linear l;
+/* A layer of the tail over one row an image: a [batch, depth], which is
+   overwritten. The caller runs it. */
+static void vit__tail_layer(vit__linear *l, const vit_session *s, int row, float *a, int batch,
+                            float *out) {
+    vit__rows rows;
+    vit_tensor w;
     vit__tail_tensor(s->model, row, &w);
-    vit__tail_tensor(s->model, row + 1, &b);
-    vit__layer_init(&l, s, &w, vit__floats(&b), a, (size_t)vit__depth_of(&w), batch, out);
-    vit__convert_rows(s, a, (size_t)l.depth, batch, l.depth, l.gemm->form);
+    vit__layer_init(l, s, &w, vit__tail_floats(s->model, row + 1), a, (size_t)vit__depth_of(&w),
+                    batch, out);
+    vit__rows_init(&rows, s, NULL, 0, a, (size_t)l->depth, batch, l->depth);
+    rows.form = l->gemm->form;
+    vit__rows_run(&rows);
     vit__phase(s, VIT_PHASE_HEAD);
+}
+
+static void vit__head_linear(const vit_session *s, int row, float *a, int batch, float *out) {
+    vit__linear l;
+    vit__tail_layer(&l, s, row, a, batch, out);
     vit__linear_run(s, &l);
+}
+
+/* timm's AttentionPoolLatent: one query, the same for all images, asks the normed
+   tokens in y; then x + mlp(norm(x)). pooled [batch, D] is the start of scratch. */
+static void vit__map_pool(const vit_session *s, int batch, float *pooled) {
+    const vit_config *c = &s->model->config;
+    const size_t width = (size_t)c->num_heads * (size_t)c->head_dim, dim = (size_t)c->embed_dim;
+    float *kv = s->scratch, *hidden = pooled + (size_t)batch * dim;
+    vit__attention job;
+    vit_tensor w;
+    vit__linear l;
+    vit__tail_tensor(s->model, VIT__POOL_KV_WEIGHT, &w);
+    vit__head_linear(s, VIT__POOL_KV_WEIGHT, s->y, batch * c->num_tokens, kv);
+    memset(&job, 0, sizeof job);
+    job.session = s;
+    job.q = vit__tail_floats(s->model, VIT__POOL_Q);
+    job.k = kv;
+    job.v = kv + width;
+    job.ldk = 2 * width;
+    job.context = s->y;
+    job.context_rows = 1;
+    job.dtype = vit__attention_dtype(w.dtype);
+    job.batch = batch;
+    job.queries = 1;
+    job.num_tasks = s->params.executor.num_threads;
+    vit__parallel_for(s, job.num_tasks, vit__attention_task, &job);
+    vit__head_linear(s, VIT__POOL_PROJ_WEIGHT, s->y, batch, pooled);
+    vit__norm(s, vit__tail_floats(s->model, VIT__POOL_NORM_WEIGHT),
+              vit__tail_floats(s->model, VIT__POOL_NORM_BIAS), pooled, dim, batch, c->embed_dim,
+              s->y, VIT__FORM_F32);
+    vit__tail_layer(&l, s, VIT__POOL_FC1_WEIGHT, s->y, batch, hidden);
+    l.out.act = 1 + c->activation;
+    vit__linear_run(s, &l);
+    vit__tail_layer(&l, s, VIT__POOL_FC2_WEIGHT, hidden, batch, pooled);
+    l.out.add = 1;
+    vit__linear_run(s, &l);
+}
+
+/* The mean or the largest of n rows, number by number. */
+static void vit__reduce_rows(const float *x, int n, int dim, int largest, float *out) {
+    int r, i;
+    memcpy(out, x, (size_t)dim * sizeof(float));
+    for (r = 1; r < n; r++) {
+        x += dim;
+        for (i = 0; i < dim; i++) out[i] = !largest ? out[i] + x[i] : x[i] > out[i] ? x[i] : out[i];
+    }
+    for (i = 0; i < dim && !largest; i++) out[i] /= (float)n;
+}
+
+/* The mean of two rows of numbers, as timm takes it: (a + b) / 2. */
+static void vit__mean2(float *out, const float *a, const float *b, int n) {
+    int i;
+    for (i = 0; i < n; i++) out[i] = (a[i] + b[i]) / 2.0f;
+}
+
+/* One image: tokens [N, D] to pooled, with room for as much behind it. */
+static void vit__pool_image(const vit_config *c, const float *tokens, float *pooled) {
+    const int dim = c->embed_dim, first = c->pool_prefix ? 0 : c->num_prefix_tokens;
+    const float *patches = tokens + first * dim;
+    const int n = c->num_tokens - first;
+    switch (c->pool) {
+    case VIT_POOL_AVG: vit__reduce_rows(patches, n, dim, 0, pooled); break;
+    case VIT_POOL_MAX: vit__reduce_rows(patches, n, dim, 1, pooled); break;
+    case VIT_POOL_AVGMAX:
+        vit__reduce_rows(patches, n, dim, 0, pooled);
+        vit__reduce_rows(patches, n, dim, 1, pooled + dim);
+        vit__mean2(pooled, pooled, pooled + dim, dim);
+        break;
+    default: /* VIT_POOL_TOKEN_AVG */
+        memcpy(pooled, tokens, (size_t)dim * sizeof(float));
+        vit__reduce_rows(patches, n, dim, 0, pooled + dim);
+        break;
+    }
+}
+
+/* final norm of what is pooled, pooling, fc_norm: pooled [batch, what the head reads],
+   dist the same of the distillation token. */
+static void vit__pool(const vit_session *s, int batch, float *pooled, float *dist) {
+    const vit_config *c = &s->model->config;
+    const vit_model *m = s->model;
+    const size_t dim = (size_t)c->embed_dim, image = (size_t)c->num_tokens * dim;
+    const size_t wide = c->pool == VIT_POOL_TOKEN_AVG ? 2 * dim : dim;
+    const float *weight = vit__tail_floats(m, VIT__NORM_WEIGHT);
+    const float *bias = vit__tail_floats(m, VIT__NORM_BIAS);
+    int i;
+    if (c->pool == VIT_POOL_TOKEN) {
+        vit__norm(s, weight, bias, s->x, image, batch, c->embed_dim, pooled, VIT__FORM_F32);
+        if (c->has_dist_token)
+            vit__norm(s, weight, bias, s->x + dim, image, batch, c->embed_dim, dist,
+                      VIT__FORM_F32);
+    } else {
+        vit__norm(s, weight, bias, s->x, dim, batch * c->num_tokens, c->embed_dim, s->y,
+                  VIT__FORM_F32);
+        if (c->pool == VIT_POOL_MAP) vit__map_pool(s, batch, pooled);
+        for (i = 0; i < batch && c->pool != VIT_POOL_MAP; i++)
+            vit__pool_image(c, s->y + (size_t)i * image, pooled + (size_t)i * wide);
+    }
+    vit__phase(s, VIT_PHASE_HEAD);
+    if (!c->has_fc_norm) return;
+    vit__norm(s, vit__tail_floats(m, VIT__FC_NORM_WEIGHT), vit__tail_floats(m, VIT__FC_NORM_BIAS),
+              pooled, dim, batch, c->embed_dim, pooled, VIT__FORM_F32);
 }
 
 /* Linear + tanh over the pooled tokens: the representation layer of ImageNet-21k
@@ -4319,12 +4649,6 @@ static void vit__pre_logits(const vit_session *s, int batch, float *pooled, floa
     vit__head_linear(s, VIT__PRE_LOGITS_WEIGHT, pooled, batch, out);
     for (i = 0; i < n; i++) out[i] = vit__tanh(vit__fma_scalar, out[i]);
     vit__call_trace(s, "pre_logits", out, batch, c->representation_dim, 0);
-}
-
-/* The mean of two rows of numbers, as timm takes it: (a + b) / 2. */
-static void vit__mean2(float *out, const float *a, const float *b, int n) {
-    int i;
-    for (i = 0; i < n; i++) out[i] = (a[i] + b[i]) / 2.0f;
 }
 
 /* logits from what the head reads, which is overwritten; with a distillation token
@@ -4367,9 +4691,10 @@ static void vit__make_plan(const vit_config *c, int max_batch, int num_threads, 
     const uint64_t patch = (uint64_t)(unsigned)(c->in_chans * c->patch_size * c->patch_size);
     uint64_t scratch = (uint64_t)(unsigned)c->num_patches * patch;
     scratch = vit__max64(scratch, rows * 3 * width);
-    scratch = vit__max64(scratch, rows * (uint64_t)(unsigned)c->mlp_dim);
-    scratch = vit__max64(scratch, rows * dim); /* a traced projection */
-    scratch = vit__max64(scratch, 2 * (uint64_t)(unsigned)c->representation_dim +
+    scratch = vit__max64(scratch, rows * (uint64_t)(unsigned)vit__dim(c, 'F'));
+    scratch = vit__max64(scratch, rows * dim); /* a projection on its own */
+    scratch = vit__max64(scratch, 4 * dim + (uint64_t)(unsigned)c->mlp_dim + /* behind pooling */
+                                      2 * (uint64_t)(unsigned)c->representation_dim +
                                       2 * (uint64_t)(unsigned)c->num_classes);
     plan->x = vit__round64(batch * rows * dim);
     plan->y = vit__round64(batch * rows * vit__max64(dim, width));
@@ -4431,36 +4756,37 @@ VIT_API vit_result vit_session_init(vit_session *session, const vit_model *model
 /* The final norm of every token, only if somebody wants to see it. */
 static void vit__final_tokens(const vit_session *s, int batch, float *tokens) {
     const vit_config *c = &s->model->config;
-    vit_tensor w, b;
-    vit__tail_tensor(s->model, VIT__NORM_WEIGHT, &w);
-    vit__tail_tensor(s->model, VIT__NORM_BIAS, &b);
-    vit__layernorm(s, &w, &b, s->x, (size_t)c->embed_dim, batch * c->num_tokens, tokens,
-                   VIT__FORM_F32);
+    vit__norm(s, vit__tail_floats(s->model, VIT__NORM_WEIGHT),
+              vit__tail_floats(s->model, VIT__NORM_BIAS), s->x, (size_t)c->embed_dim,
+              batch * c->num_tokens, c->embed_dim, tokens, VIT__FORM_F32);
+    vit__phase(s, VIT_PHASE_HEAD);
     vit__call_trace(s, "norm", tokens, batch, c->num_tokens, c->embed_dim);
 }
 
-/* Norm of the tokens that the head reads, then head and embedding. y receives
-   [batch, D] of class tokens and, behind them, of distillation tokens. */
+/* Pooling, then embedding and head. */
 static void vit__head(const vit_session *s, int batch, float *logits, float *embedding) {
     const vit_config *c = &s->model->config;
-    const size_t image = (size_t)c->num_tokens * (size_t)c->embed_dim;
     const int dim = vit__embedding_dim(c);
-    float *cls = s->y, *dist = s->y + (size_t)batch * (size_t)c->embed_dim;
-    float *spare = s->scratch;
-    vit_tensor w, b;
-    vit__tail_tensor(s->model, VIT__NORM_WEIGHT, &w);
-    vit__tail_tensor(s->model, VIT__NORM_BIAS, &b);
-    vit__layernorm(s, &w, &b, s->x, image, batch, cls, VIT__FORM_F32);
-    if (c->has_dist_token)
-        vit__layernorm(s, &w, &b, s->x + c->embed_dim, image, batch, dist, VIT__FORM_F32);
+    float *pooled = s->scratch, *dist = pooled + 2 * (size_t)batch * (size_t)c->embed_dim;
+    float *spare = dist + (size_t)batch * (size_t)c->embed_dim;
+    vit__pool(s, batch, pooled, dist);
     if (c->representation_dim) {
-        vit__pre_logits(s, batch, cls, spare);
-        cls = spare;
+        vit__pre_logits(s, batch, pooled, spare);
+        pooled = spare;
         spare += (size_t)batch * (size_t)dim;
     }
-    if (embedding && c->has_dist_token) vit__mean2(embedding, cls, dist, batch * dim);
-    else if (embedding) memcpy(embedding, cls, (size_t)batch * (size_t)dim * sizeof(float));
-    if (logits) vit__head_logits(s, cls, dist, batch, logits, spare);
+    if (embedding && c->has_dist_token) vit__mean2(embedding, pooled, dist, batch * dim);
+    else if (embedding) memcpy(embedding, pooled, (size_t)batch * (size_t)dim * sizeof(float));
+    if (logits) vit__head_logits(s, pooled, dist, batch, logits, spare);
+}
+
+/* How many tokens of the last block are read by somebody, from the first on. */
+static int vit__wanted_tokens(const vit_session *s, const vit_outputs *out) {
+    const vit_config *c = &s->model->config;
+    if (out->tokens || s->params.trace || c->pool != VIT_POOL_TOKEN ||
+        c->block_type != VIT_PRE_NORM)
+        return c->num_tokens;
+    return 1 + c->has_dist_token;
 }
 
 /* At most max_batch images. */
@@ -4468,7 +4794,7 @@ static void vit__forward_batch(const vit_session *s, const float *input, int bat
                                const vit_outputs *out) {
     const vit_config *c = &s->model->config;
     const int map_block = (out->attention_block ? out->attention_block : c->depth) - 1;
-    const int wanted = out->tokens || s->params.trace ? c->num_tokens : c->num_prefix_tokens;
+    const int wanted = vit__wanted_tokens(s, out);
     int i;
     vit__patch_embed(s, input, batch);
     for (i = 0; i < c->depth; i++) {

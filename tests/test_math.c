@@ -297,14 +297,16 @@ static bool same_floats(const float *a, const float *b, int n) {
     return true;
 }
 
-static void kernel_layernorm(const vit__kernels *k, int n, int special) {
+static void kernel_norm(const vit__kernels *k, int n, int special) {
     float x[MAX_N], weight[MAX_N], bias[MAX_N], a[MAX_N + PAD] = {0}, b[MAX_N + PAD] = {0};
     fill(x, n, 3, special);
     fill(weight, n, 1, -1);
     fill(bias, n, 1, -1);
-    vit__kernels_scalar.layernorm(a, x, weight, bias, n, 1e-6f);
-    k->layernorm(b, x, weight, bias, n, 1e-6f);
-    CHECK_MSG(same_floats(a, b, n + PAD), "layernorm of %d, %s", n, vit_isa_name(k->isa));
+    for (int rms = 0; rms < 2; rms++) {
+        vit__kernels_scalar.norm(a, x, weight, rms ? NULL : bias, n, 1e-6f);
+        k->norm(b, x, weight, rms ? NULL : bias, n, 1e-6f);
+        CHECK_MSG(same_floats(a, b, n + PAD), "norm of %d, %s", n, vit_isa_name(k->isa));
+    }
     for (int i = n; i < n + PAD; i++) {
         CHECK(b[i] == 0);
     }
@@ -336,17 +338,33 @@ static void kernel_scale_add(const vit__kernels *k, int n, int special) {
     vit__kernels_scalar.scale(a, x, n, 0.7f);
     k->scale(b, x, n, 0.7f);
     CHECK_MSG(same_floats(a, b, n + PAD), "scale of %d, %s", n, vit_isa_name(k->isa));
-    vit__kernels_scalar.add(a, x, y, n);
-    k->add(b, x, y, n);
-    CHECK_MSG(same_floats(a, b, n + PAD), "add of %d, %s", n, vit_isa_name(k->isa));
+    for (int scaled = 0; scaled < 2; scaled++) {
+        vit__kernels_scalar.add(a, x, y, scaled ? x : NULL, n);
+        k->add(b, x, y, scaled ? x : NULL, n);
+        CHECK_MSG(same_floats(a, b, n + PAD), "add of %d, %s", n, vit_isa_name(k->isa));
+    }
+}
+
+static void kernel_gate(const vit__kernels *k, int n, int special) {
+    float x[2 * MAX_N], a[2 * MAX_N], b[2 * MAX_N];
+    for (int activation = VIT_GELU; activation <= VIT_RELU; activation++) {
+        fill(x, 2 * n, 3, special);
+        memcpy(a, x, sizeof a);
+        memcpy(b, x, sizeof b);
+        vit__kernels_scalar.gate((vit_activation)activation, a, n);
+        k->gate((vit_activation)activation, b, n);
+        CHECK_MSG(same_floats(a, b, 2 * n), "gate %d of %d, %s", activation, n,
+                  vit_isa_name(k->isa));
+    }
 }
 
 static void test_row_kernels(const vit__kernels *k) {
     for (int n = 0; n <= MAX_N; n++) {
         for (int special = -1; special < 5; special++) {
             kernel_scale_add(k, n, special);
+            kernel_gate(k, n, special);
             if (n > 0) {
-                kernel_layernorm(k, n, special);
+                kernel_norm(k, n, special);
                 kernel_softmax(k, n, special);
             }
         }
@@ -440,13 +458,17 @@ static void gemm_reference(const gemm_case *g, vit_dtype dtype, int rows, int co
             float sum = dtype == VIT_I8 ? gemm_integers(g, r, n, depth)
                                         : gemm_chain(g, dtype, r, n, depth);
             sum += g->bias[n];
-            sum = mode == 1 ? vit__gelu(vit__fma_scalar, sum) : sum;
+            if (mode == 4) {
+                sum = vit__fma_scalar(sum, g->wide[n], c[r * cols + n]);
+            } else if (mode >= 5) {
+                sum = vit__activate(vit__fma_scalar, (vit_activation)(mode - 5), sum);
+            }
             c[r * cols + n] = mode == 2 ? sum + c[r * cols + n] : sum;
         }
     }
 }
 
-/* mode 1: GELU, 2: residual, 3: a special value in a. */
+/* mode 2: residual, 3: a special value in a, 4: LayerScale, 5 ...: activations. */
 static void gemm_one(const vit__kernels *kernels, gemm_case *g, vit_dtype dtype, int rows,
                      int cols, int depth, int mode) {
     static float wanted[GEMM_ROWS * GEMM_COLS + 1], got[GEMM_ROWS * GEMM_COLS + 1];
@@ -462,8 +484,9 @@ static void gemm_one(const vit__kernels *kernels, gemm_case *g, vit_dtype dtype,
     l.out.c = got;
     l.out.ldc = (size_t)cols;
     l.out.bias = g->bias;
-    l.out.gelu = mode == 1;
-    l.out.add = mode == 2;
+    l.out.act = mode >= 5 ? mode - 4 : 0;
+    l.out.add = mode == 2 || mode == 4;
+    l.out.gamma = mode == 4 ? g->wide : NULL;
     gemm_reference(g, dtype, rows, cols, depth, mode, wanted);
     vit__gemm(&l, 0, l.num_tiles, 0, l.end_panel);
     CHECK_MSG(same_floats(wanted, got, rows * cols + 1), "%s, dtype %d, %dx%dx%d, mode %d",
@@ -479,7 +502,7 @@ static void test_gemm(const vit__kernels *kernels) {
             for (size_t c = 0; c < sizeof cols / sizeof cols[0]; c++) {
                 int depth = depths[(c + (size_t)rows) % 8];
                 depth = dtype == VIT_I8 && depth < 4 ? 4 : depth;
-                gemm_one(kernels, &g, (vit_dtype)dtype, rows, cols[c], depth, (int)(c % 4));
+                gemm_one(kernels, &g, (vit_dtype)dtype, rows, cols[c], depth, (int)((c + (size_t)rows) % 10));
             }
         }
     }

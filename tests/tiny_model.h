@@ -127,7 +127,7 @@ static inline tiny_options tiny_defaults(void) {
     c->mlp_dim = 24;
     c->num_classes = 5;
     c->has_cls_token = 1;
-    c->has_qkv_bias = 1;
+    c->has_patch_bias = c->has_qkv_bias = c->has_proj_bias = c->has_final_norm = 1;
     c->norm_eps = 1e-6f;
     c->attn_scale = 0.35355339f;
     c->resize_height = c->resize_width = 9;
