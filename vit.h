@@ -432,14 +432,18 @@ typedef struct vit_executor {
       patch_embed              [batch, num_patches, D]   after patch_embed.norm, if any
       pos_embed                [batch, N, D]             with all tokens and positions
       norm_pre                 [batch, N, D]             if has_pre_norm
-      blocks.i.norm1           [batch, N, D]
+      blocks.i.norm1           [batch, N, D]             unless the norms come last
       blocks.i.attn.qkv        [batch, N, 3 * H * head_dim]
-      blocks.i.attn.context    [batch, N, H * head_dim]  input of attn.proj
-      blocks.i.attn.proj       [batch, N, D]
+      blocks.i.attn.qk_norm    the same with q and k normalised, if has_qk_norm
+      blocks.i.attn.context    [batch, N, H * head_dim]
+      blocks.i.attn.norm       the same normalised, if has_attn_norm
+      blocks.i.attn.proj       [batch, N, D]             before LayerScale
       blocks.i.attn            [batch, N, D]             after the residual add
-      blocks.i.norm2, .mlp.fc1, .mlp.act, .mlp.fc2       likewise; no .mlp.act if gated
+      blocks.i.norm2, .mlp.fc1, .mlp.act, .mlp.norm, .mlp.fc2      likewise
       blocks.i                 [batch, N, D]             output of the block
-      norm                     [batch, N, D]
+      norm                     [batch, N, D]             also without has_final_norm
+      pool                     [batch, D]                what is pooled; 2 D wide if so
+      fc_norm                  [batch, D]                if has_fc_norm
       pre_logits               [batch, representation_dim]
       head, head_dist          [batch, num_classes]
    shape ends with zeros. data is valid during the call only. Tracing costs some
@@ -1479,9 +1483,9 @@ VIT_API vit_result vit_config_check(vit_config *config, char detail[VIT_MAX_DETA
     if (c->has_dist_token && (!c->has_cls_token || c->pool != VIT_POOL_TOKEN))
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
                          "has_dist_token needs has_cls_token and pooling by token");
-    if (c->pool == VIT_POOL_TOKEN_AVG && c->representation_dim)
+    if (c->pool == VIT_POOL_TOKEN_AVG && (c->representation_dim || c->has_fc_norm))
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
-                         "token and average together exclude representation_dim");
+                         "token and average together exclude representation_dim and has_fc_norm");
     if (c->block_type != VIT_PRE_NORM && (c->has_attn_norm || c->has_mlp_norm))
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
                          "has_attn_norm and has_mlp_norm need block_type 0");
@@ -4028,6 +4032,15 @@ static void vit__rows_run(vit__rows *job) {
     vit__parallel_for(job->session, job->num_tasks, vit__rows_task, job);
 }
 
+/* The norm of a job on its own, so that it can be traced; the rest stays to be done. */
+static void vit__rows_norm_now(vit__rows *job) {
+    vit__rows norm = *job;
+    norm.form = VIT__FORM_F32;
+    vit__rows_run(&norm);
+    job->x = NULL;
+    job->has_norm = 0;
+}
+
 /* y = norm(x), rows ldx and dim apart; a weight of NULL stands for no norm. */
 static void vit__norm(const vit_session *s, const float *weight, const float *bias, const float *x,
                       size_t ldx, int rows, int dim, float *y, vit__form form) {
@@ -4342,9 +4355,8 @@ static void vit__norm_linear(const vit_session *s, int block, vit__view view, in
         vit__rows_norm(&rows, vit__block_floats(s->model, block, norm),
                        vit__block_floats(s->model, block, norm + 1));
     if (s->params.trace) { /* show it before it is converted */
-        vit__rows_run(&rows);
+        vit__rows_norm_now(&rows);
         if (first) vit__trace_block(s, block, name, s->y, view.rows / c->num_tokens, c->embed_dim);
-        vit__rows_init(&rows, s, NULL, 0, s->y, dim, view.rows, c->embed_dim);
     }
     rows.form = l->gemm->form;
     vit__rows_run(&rows);
@@ -4436,6 +4448,7 @@ static void vit__qk_norm(const vit_session *s, int block, int batch) {
         job.norm_parts = c->num_heads;
         vit__rows_run(&job);
     }
+    vit__trace_block(s, block, ".attn.qk_norm", s->scratch, batch, 3 * width);
 }
 
 /* x += attn.proj(context), of the rows of a view; a is their context. */
@@ -4448,6 +4461,10 @@ static void vit__proj(const vit_session *s, int block, vit__view view, float *a,
     vit__rows_init(&rows, s, NULL, 0, a, lda, view.rows, c->num_heads * c->head_dim);
     vit__rows_norm(&rows, vit__block_floats(s->model, block, VIT__ATTN_NORM_WEIGHT),
                    vit__block_floats(s->model, block, VIT__ATTN_NORM_BIAS));
+    if (s->params.trace && rows.has_norm) {
+        vit__rows_norm_now(&rows);
+        vit__trace_block(s, block, ".attn.norm", a, view.rows / c->num_tokens, rows.dim);
+    }
     rows.form = vit__form_of(s, w.dtype);
     vit__rows_run(&rows);
     vit__linear_residual(s, block, view, VIT__PROJ_WEIGHT, ".attn.proj", a, lda, spare);
@@ -4476,6 +4493,24 @@ static void vit__attn(const vit_session *s, int block, int batch, int queries, f
     vit__trace_block(s, block, ".attn", s->x, batch, c->embed_dim);
 }
 
+/* Gate and norm of the hidden rows, step by step for a trace, which wants them
+   without gaps: afterwards they are mlp_dim apart. */
+static void vit__trace_hidden(const vit_session *s, int block, int batch, vit__rows *rows) {
+    const size_t dim = (size_t)rows->dim;
+    vit__rows gate = *rows;
+    int r;
+    gate.has_norm = 0;
+    vit__rows_run(&gate);
+    for (r = 1; r < rows->rows && rows->ldy != dim; r++)
+        memcpy(rows->y + (size_t)r * dim, rows->y + (size_t)r * rows->ldy, dim * sizeof(float));
+    rows->gate = 0;
+    rows->ldy = dim;
+    vit__trace_block(s, block, ".mlp.act", rows->y, batch, rows->dim);
+    if (!rows->has_norm) return;
+    vit__rows_norm_now(rows);
+    vit__trace_block(s, block, ".mlp.norm", rows->y, batch, rows->dim);
+}
+
 /* x += mlp.fc2(act(mlp.fc1(norm2(x)))) */
 static void vit__mlp(const vit_session *s, int block, int batch, vit__view view) {
     const vit_config *c = &s->model->config;
@@ -4493,14 +4528,12 @@ static void vit__mlp(const vit_session *s, int block, int batch, vit__view view)
     vit__block_tensor(s->model, block, VIT__FC2_WEIGHT, &w);
     vit__rows_init(&rows, s, NULL, 0, s->scratch, (size_t)wide, view.rows, c->mlp_dim);
     rows.gate = c->has_gated_mlp ? 1 + c->activation : 0;
-    if (s->params.trace && !c->has_gated_mlp)
-        vit__trace_block(s, block, ".mlp.act", s->scratch, batch, c->mlp_dim);
     vit__rows_norm(&rows, vit__block_floats(s->model, block, VIT__MLP_NORM_WEIGHT),
                    vit__block_floats(s->model, block, VIT__MLP_NORM_BIAS));
+    if (s->params.trace) vit__trace_hidden(s, block, batch, &rows);
     rows.form = vit__form_of(s, w.dtype);
     vit__rows_run(&rows);
-    vit__linear_residual(s, block, view, VIT__FC2_WEIGHT, ".mlp.fc2", s->scratch, (size_t)wide,
-                         s->y);
+    vit__linear_residual(s, block, view, VIT__FC2_WEIGHT, ".mlp.fc2", s->scratch, rows.ldy, s->y);
     vit__trace_block(s, block, "", s->x, batch, c->embed_dim);
 }
 
@@ -4635,9 +4668,11 @@ static void vit__pool(const vit_session *s, int batch, float *pooled, float *dis
             vit__pool_image(c, s->y + (size_t)i * image, pooled + (size_t)i * wide);
     }
     vit__phase(s, VIT_PHASE_HEAD);
+    vit__call_trace(s, "pool", pooled, batch, (int)wide, 0);
     if (!c->has_fc_norm) return;
     vit__norm(s, vit__tail_floats(m, VIT__FC_NORM_WEIGHT), vit__tail_floats(m, VIT__FC_NORM_BIAS),
               pooled, dim, batch, c->embed_dim, pooled, VIT__FORM_F32);
+    vit__call_trace(s, "fc_norm", pooled, batch, c->embed_dim, 0);
 }
 
 /* Linear + tanh over the pooled tokens: the representation layer of ImageNet-21k
