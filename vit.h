@@ -1451,7 +1451,7 @@ static int64_t vit__largest_row(const vit_config *c) {
     if (largest < c->embed_dim) largest = c->embed_dim;
     if (largest < (int64_t)3 * c->num_heads * c->head_dim)
         largest = (int64_t)3 * c->num_heads * c->head_dim;
-    return largest < c->mlp_dim ? c->mlp_dim : largest;
+    return largest < vit__dim(c, 'F') ? vit__dim(c, 'F') : largest;
 }
 
 VIT_API vit_result vit_config_check(vit_config *config, char detail[VIT_MAX_DETAIL]) {
