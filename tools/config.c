@@ -16,6 +16,13 @@ typedef enum key_action {
     TO_WORD,          /* a word for `setting` */
     TO_MEAN,
     TO_STD,
+    TO_ABSENCE,       /* null or false clears the flag `setting`, any number sets it */
+    TO_POSITIONS,     /* no_embed_class, pos_embed */
+    TO_NORM,          /* kinds of layers, by the names of their classes ... */
+    TO_ACTIVATION,
+    TO_BLOCK,
+    TO_MLP,
+    TO_FINAL_NORM,    /* false: nowhere; else its place is seen in the tensors */
     ONLY              /* one of `allowed` is what vit.h does, all else is refused */
 } key_action;
 
@@ -40,26 +47,26 @@ static const key_rule model_args[] = {
     { "norm_eps", TO_SETTING, SETTING_NORM_EPS, NULL },
     { "representation_size", TO_SETTING, SETTING_REPRESENTATION_DIM, NULL },
     { "distilled", TO_SETTING, SETTING_DIST_TOKEN, NULL },
-    { "global_pool", ONLY, SETTING_COUNT, "token" },
-    { "class_token", ONLY, SETTING_COUNT, "true" },
-    { "reg_tokens", ONLY, SETTING_COUNT, "0|null" },
-    { "no_embed_class", ONLY, SETTING_COUNT, "false|null" },
-    { "pos_embed", ONLY, SETTING_COUNT, "learn" },
-    { "pre_norm", ONLY, SETTING_COUNT, "false|null" },
-    { "final_norm", ONLY, SETTING_COUNT, "true" },
-    { "fc_norm", ONLY, SETTING_COUNT, "false|null" },
-    { "init_values", ONLY, SETTING_COUNT, "null|false|0" },
-    { "qk_norm", ONLY, SETTING_COUNT, "false|null" },
-    { "proj_bias", ONLY, SETTING_COUNT, "true" },
-    { "scale_attn_norm", ONLY, SETTING_COUNT, "false|null" },
-    { "scale_mlp_norm", ONLY, SETTING_COUNT, "false|null" },
-    { "pool_include_prefix", ONLY, SETTING_COUNT, "false|null" },
+    { "global_pool", TO_WORD, SETTING_POOL, NULL },
+    { "class_token", TO_SETTING, SETTING_CLS_TOKEN, NULL },
+    { "reg_tokens", TO_SETTING, SETTING_REG_TOKENS, NULL },
+    { "pos_embed", TO_POSITIONS, SETTING_POSITIONS, NULL },
+    { "no_embed_class", TO_POSITIONS, SETTING_POSITIONS, NULL },
+    { "pre_norm", TO_SETTING, SETTING_PRE_NORM, NULL },
+    { "final_norm", TO_FINAL_NORM, SETTING_FINAL_NORM, NULL },
+    { "fc_norm", TO_SETTING, SETTING_FC_NORM, NULL },
+    { "init_values", TO_ABSENCE, SETTING_LAYER_SCALE, NULL },
+    { "qk_norm", TO_SETTING, SETTING_QK_NORM, NULL },
+    { "proj_bias", TO_SETTING, SETTING_PROJ_BIAS, NULL },
+    { "scale_attn_norm", TO_SETTING, SETTING_ATTN_NORM, NULL },
+    { "scale_mlp_norm", TO_SETTING, SETTING_MLP_NORM, NULL },
+    { "pool_include_prefix", TO_SETTING, SETTING_POOL_PREFIX, NULL },
+    { "act_layer", TO_ACTIVATION, SETTING_ACTIVATION, NULL },
+    { "norm_layer", TO_NORM, SETTING_NORM_TYPE, NULL },
+    { "embed_norm_layer", TO_ABSENCE, SETTING_PATCH_NORM, NULL },
+    { "block_fn", TO_BLOCK, SETTING_BLOCK_TYPE, NULL },
+    { "mlp_layer", TO_MLP, SETTING_GATED_MLP, NULL },
     { "dynamic_img_pad", ONLY, SETTING_COUNT, "false|null" },
-    { "act_layer", ONLY, SETTING_COUNT, "gelu|null" },
-    { "norm_layer", ONLY, SETTING_COUNT, "layernorm|null" },
-    { "embed_norm_layer", ONLY, SETTING_COUNT, "layernorm|null" },
-    { "block_fn", ONLY, SETTING_COUNT, "block|null" },
-    { "mlp_layer", ONLY, SETTING_COUNT, "mlp|null" },
     { "attn_layer", ONLY, SETTING_COUNT, "attn|null" },
     { "backbone", ONLY, SETTING_COUNT, "null" }
 };
@@ -76,7 +83,7 @@ static const key_rule pretrained_cfg[] = {
 
 static const key_rule top[] = {
     { "num_classes", TO_SETTING, SETTING_NUM_CLASSES, NULL },
-    { "global_pool", ONLY, SETTING_COUNT, "token" }
+    { "global_pool", TO_WORD, SETTING_POOL, NULL }
 };
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -209,21 +216,138 @@ static bool put_vector(double *out, int *count, const key_rule *rule, const char
     return true;
 }
 
-/* Layer names come as "gelu", "GELU" or "nn.GELU". */
+/* Names of layers come as "gelu", "GELU", "nn.GELU" or "GELUTanh"; text receives "gelu". */
+static void fold(const char *name, char text[80])
+{
+    size_t used = 0;
+    if (!strncmp(name, "nn.", 3)) name += 3;
+    for (; *name && used + 1 < 80; name++)
+        if (*name != '_')
+            text[used++] = (char)(*name >= 'A' && *name <= 'Z' ? *name + 32 : *name);
+    text[used] = '\0';
+}
+
 static bool is_allowed(const char *allowed, const char *text)
 {
     char folded[80];
-    size_t i, length;
-    if (!strncmp(text, "nn.", 3)) text += 3;
-    for (i = 0; text[i] && i + 1 < sizeof folded; i++)
-        folded[i] = (char)(text[i] >= 'A' && text[i] <= 'Z' ? text[i] + 32 : text[i]);
-    folded[i] = '\0';
+    size_t size;
+    fold(text, folded);
+    size = strlen(folded);
     for (;;) {
-        length = strcspn(allowed, "|");
-        if (length == i && !strncmp(allowed, folded, length)) return true;
+        size_t length = strcspn(allowed, "|");
+        if (length == size && !strncmp(allowed, folded, length)) return true;
         if (!allowed[length]) return false;
         allowed += length + 1;
     }
+}
+
+/* A class of layers and what it stands for; no name ends the list. */
+typedef struct layer_name {
+    const char *name;   /* folded */
+    int value;
+} layer_name;
+
+static bool put_layer(settings *s, const key_rule *rule, const layer_name *names,
+                      const char *where, const json_value *value, report *r)
+{
+    const char *text = json_string(value, "");
+    char folded[80], expected[200];
+    size_t used = 0;
+    int i;
+    fold(text, folded);
+    expected[0] = '\0';
+    for (i = 0; names[i].name; i++) {
+        if (!strcmp(names[i].name, folded)) {
+            settings_put(s, rule->setting, names[i].value);
+            return true;
+        }
+        used += (size_t)snprintf(expected + used, sizeof expected - used, "%s%s", i ? ", " : "",
+                                 names[i].name);
+    }
+    return wrong(where, rule->key, expected, value, r);
+}
+
+static bool put_norm(settings *s, const key_rule *rule, const char *where,
+                     const json_value *value, report *r)
+{
+    static const layer_name names[] = {
+        { "layernorm", VIT_LAYER_NORM }, { "rmsnorm", VIT_RMS_NORM }, { NULL, 0 }
+    };
+    return put_layer(s, rule, names, where, value, r);
+}
+
+static bool put_activation(settings *s, const key_rule *rule, const char *where,
+                           const json_value *value, report *r)
+{
+    static const layer_name names[] = {
+        { "gelu", VIT_GELU },             { "gelutanh", VIT_GELU_TANH },
+        { "quickgelu", VIT_QUICK_GELU },  { "silu", VIT_SILU },
+        { "swish", VIT_SILU },            { "relu", VIT_RELU },
+        { NULL, 0 }
+    };
+    return put_layer(s, rule, names, where, value, r);
+}
+
+static bool put_block(settings *s, const key_rule *rule, const char *where,
+                      const json_value *value, report *r)
+{
+    static const layer_name names[] = {
+        { "block", VIT_PRE_NORM }, { "respostblock", VIT_RES_POST_NORM }, { NULL, 0 }
+    };
+    return put_layer(s, rule, names, where, value, r);
+}
+
+/* timm's packed form counts both halves in mlp_ratio. */
+enum { MLP_PLAIN, MLP_SPLIT, MLP_PACKED };
+
+static bool put_mlp(settings *s, const key_rule *rule, const char *where,
+                    const json_value *value, report *r)
+{
+    static const layer_name names[] = {
+        { "mlp", MLP_PLAIN }, { "swiglu", MLP_SPLIT }, { "swiglupacked", MLP_PACKED }, { NULL, 0 }
+    };
+    if (!put_layer(s, rule, names, where, value, r)) return false;
+    if (s->value[rule->setting] == MLP_PACKED) {
+        if (s->given[SETTING_MLP_RATIO]) s->value[SETTING_MLP_RATIO] /= 2;
+        settings_put(s, rule->setting, 1);
+    }
+    return true;
+}
+
+static bool put_absence(settings *s, const key_rule *rule, const json_value *value)
+{
+    settings_put(s, rule->setting, value->kind != JSON_FALSE);
+    return true;
+}
+
+/* "pos_embed" comes first and says "learn" or, "" or "none", that there are none. */
+static bool put_positions(settings *s, const key_rule *rule, const char *where,
+                          const json_value *value, report *r)
+{
+    const char *text = json_string(value, NULL);
+    if (!strcmp(rule->key, "no_embed_class")) {
+        if (value->kind != JSON_TRUE && value->kind != JSON_FALSE)
+            return wrong(where, rule->key, "true or false", value, r);
+        if (s->given[rule->setting]) return true;
+        settings_put(s, rule->setting,
+                     value->kind == JSON_TRUE ? VIT_POS_PATCHES : VIT_POS_ALL);
+        return true;
+    }
+    if (text && (!*text || !strcmp(text, "none")))
+        settings_put(s, rule->setting, VIT_POS_NONE);
+    else if (!text || strcmp(text, "learn") != 0)
+        return wrong(where, rule->key, "learn or none", value, r);
+    return true;
+}
+
+static bool put_final_norm(settings *s, const key_rule *rule, const char *where,
+                           const json_value *value, report *r)
+{
+    if (value->kind == JSON_TRUE) return true;
+    if (value->kind != JSON_FALSE) return wrong(where, rule->key, "true or false", value, r);
+    settings_put(s, SETTING_FINAL_NORM, 0);
+    settings_put(s, SETTING_FC_NORM, 0);
+    return true;
 }
 
 static bool check_only(const key_rule *rule, const char *where, const json_value *value, report *r)
@@ -241,6 +365,13 @@ static bool apply_rule(settings *s, const key_rule *rule, const char *where,
     if (rule->action == ONLY) return check_only(rule, where, value, r);
     if (value->kind == JSON_NULL) return true;
     switch (rule->action) {
+    case TO_ABSENCE: return put_absence(s, rule, value);
+    case TO_POSITIONS: return put_positions(s, rule, where, value, r);
+    case TO_NORM: return put_norm(s, rule, where, value, r);
+    case TO_ACTIVATION: return put_activation(s, rule, where, value, r);
+    case TO_BLOCK: return put_block(s, rule, where, value, r);
+    case TO_MLP: return put_mlp(s, rule, where, value, r);
+    case TO_FINAL_NORM: return put_final_norm(s, rule, where, value, r);
     case TO_SETTING: return put_setting(s, rule, where, value, r);
     case TO_SIZE: return put_size(s, rule, where, value, r);
     case TO_PATCH: return put_patch(s, rule, where, value, r);

@@ -92,18 +92,10 @@ static bool read_config(conversion *c, report *r)
 
 static void settings_from_arch(settings *s, const arch_choice *choice)
 {
-    const arch *a = choice->arch;
-    settings_put(s, SETTING_EMBED_DIM, a->embed_dim);
-    settings_put(s, SETTING_DEPTH, a->depth);
-    settings_put(s, SETTING_NUM_HEADS, a->num_heads);
-    settings_put(s, SETTING_MLP_DIM, a->mlp_dim);
-    settings_put(s, SETTING_PATCH_SIZE, a->patch_size);
-    settings_put(s, SETTING_IMG_HEIGHT, a->img_size);
-    settings_put(s, SETTING_IMG_WIDTH, a->img_size);
-    settings_put(s, SETTING_DIST_TOKEN, a->distilled);
-    settings_put(s, SETTING_QKV_BIAS, a->qkv_bias);
-    settings_put(s, SETTING_CROP_PCT, a->crop_pct);
-    settings_put(s, SETTING_INTERPOLATION, a->bilinear ? VIT_BILINEAR : VIT_BICUBIC);
+    vit_config config;
+    arch_config(choice, &config);
+    settings_from_config(s, &config);
+    settings_put(s, SETTING_CROP_PCT, choice->crop_pct);
     arch_mean_std(choice->norm, s->mean, s->std);
     s->mean_count = s->std_count = 3;
 }
@@ -343,9 +335,9 @@ static bool stream_positions(conversion_stream *s, const layout_item *item, repo
     const vit_config *config = &s->c->config;
     const settings_facts *facts = &s->c->facts;
     const size_t depth = (size_t)config->embed_dim;
-    const size_t prefix = (size_t)config->num_prefix_tokens * depth;
-    const size_t old = prefix + (size_t)facts->patches * depth;
-    const size_t total = (size_t)config->num_tokens * depth;
+    const size_t old = (size_t)facts->position_rows * depth;
+    const size_t prefix = old - (size_t)facts->patches * depth;
+    const size_t total = prefix + (size_t)config->num_patches * depth;
     float *from = malloc((old + total) * sizeof *from), *to = from + old;
     bool good = from ? true : report_no_memory(r);
     good = good && read_values(s, item, 0, (int64_t)old, from, r);

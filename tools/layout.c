@@ -40,6 +40,21 @@ static const layout_rule timm_rules[] = {
     SAME("blocks.{i}.mlp.fc2.bias"),
     SAME("norm.weight"),
     SAME("norm.bias"),
+    SAME("reg_token"),
+    SAME("norm_pre.weight"),
+    SAME("norm_pre.bias"),
+    SAME("blocks.{i}.attn.q_norm.weight"),
+    SAME("blocks.{i}.attn.q_norm.bias"),
+    SAME("blocks.{i}.attn.k_norm.weight"),
+    SAME("blocks.{i}.attn.k_norm.bias"),
+    SAME("blocks.{i}.attn.norm.weight"),
+    SAME("blocks.{i}.attn.norm.bias"),
+    SAME("blocks.{i}.ls1.gamma"),
+    SAME("blocks.{i}.mlp.norm.weight"),
+    SAME("blocks.{i}.mlp.norm.bias"),
+    SAME("blocks.{i}.ls2.gamma"),
+    SAME("fc_norm.weight"),
+    SAME("fc_norm.bias"),
     SAME("pre_logits.fc.weight"),
     SAME("pre_logits.fc.bias"),
     SAME("head.weight"),
@@ -61,17 +76,9 @@ static const layout_extra timm_harmless[] = {
 };
 
 static const layout_extra timm_lacking[] = {
-    { "reg_token", "register tokens (reg_tokens)" },
     { "register_tokens", "register tokens (reg_tokens)" },
-    { "norm_pre.*", "a norm before the blocks (pre_norm)" },
-    { "fc_norm.*", "a norm after pooling (fc_norm)" },
     { "attn_pool.*", "attention pooling (global_pool=map)" },
-    { "blocks.*.ls[12].gamma", "layer scale (init_values)" },
     { "blocks.*.gamma_[12]", "layer scale (init_values)" },
-    { "blocks.*.attn.q_norm.*", "norm of queries and keys (qk_norm)" },
-    { "blocks.*.attn.k_norm.*", "norm of queries and keys (qk_norm)" },
-    { "blocks.*.attn.norm.*", "norm inside attention (scale_attn_norm)" },
-    { "blocks.*.mlp.norm.*", "norm inside the MLP (scale_mlp_norm)" },
     { "blocks.*.attn.[qv]_bias", "separate biases of queries and values" },
     { "blocks.*.attn.relative_position_*", "relative positions" },
     { "blocks.*.attn.lambda_*", "differential attention (attn_layer=diff)" },
@@ -332,22 +339,64 @@ static bool inspect_patch(const layout_map *map, settings *s, settings_facts *fa
     return true;
 }
 
-static bool inspect_positions(const layout_map *map, const settings *s, settings_facts *facts,
-                              report *r)
+static bool inspect_positions(const layout_map *map, settings_facts *facts, report *r)
 {
     const checkpoint_tensor_info *positions = find_tensor(map, "pos_embed");
-    int64_t prefix = 1 + (s->value[SETTING_DIST_TOKEN] != 0);
     char shape[128];
-    if (!find_tensor(map, "cls_token"))
-        return report_fail(r, "cls_token is missing: this version of vit.h runs models with a "
-                           "class token only");
-    if (!positions) return report_fail(r, "pos_embed is missing");
-    if (positions->ndim != 3 || positions->dims[0] != 1 || positions->dims[1] <= prefix ||
+    if (!positions) return true;
+    if (positions->ndim != 3 || positions->dims[0] != 1 || positions->dims[1] < 1 ||
         positions->dims[1] > 1048576)
-        return report_fail(r, "pos_embed: expected [1, %lld + patches, D], found %s",
-                           (long long)prefix, info_shape(positions, shape, sizeof shape));
-    facts->patches = (int)(positions->dims[1] - prefix);
+        return report_fail(r, "pos_embed: expected [1, tokens, D], found %s",
+                           info_shape(positions, shape, sizeof shape));
+    facts->position_rows = (int)positions->dims[1];
     return true;
+}
+
+static void inspect_stem(const layout_map *map, settings *s)
+{
+    put_presence(map, s, SETTING_CLS_TOKEN, "cls_token");
+    put_presence(map, s, SETTING_DIST_TOKEN, "dist_token");
+    settings_put(s, SETTING_REG_TOKENS, (double)dim_of(map, "reg_token", 1));
+    put_presence(map, s, SETTING_PATCH_BIAS, "patch_embed.proj.bias");
+    put_presence(map, s, SETTING_PATCH_NORM, "patch_embed.norm.weight");
+    put_presence(map, s, SETTING_PRE_NORM, "norm_pre.weight");
+}
+
+static void inspect_block(const layout_map *map, settings *s, settings_facts *facts)
+{
+    int64_t fc1 = dim_of(map, "blocks.0.mlp.fc1.weight", 0);
+    int64_t fc2 = dim_of(map, "blocks.0.mlp.fc2.weight", 1);
+    facts->qkv_rows = dim_of(map, "blocks.0.attn.qkv.weight", 0);
+    put_presence(map, s, SETTING_QKV_BIAS, "blocks.0.attn.qkv.bias");
+    put_presence(map, s, SETTING_QK_NORM, "blocks.0.attn.q_norm.weight");
+    put_presence(map, s, SETTING_ATTN_NORM, "blocks.0.attn.norm.weight");
+    put_presence(map, s, SETTING_PROJ_BIAS, "blocks.0.attn.proj.bias");
+    put_presence(map, s, SETTING_LAYER_SCALE, "blocks.0.ls1.gamma");
+    put_presence(map, s, SETTING_MLP_NORM, "blocks.0.mlp.norm.weight");
+    put_dim(s, SETTING_MLP_DIM, fc2);
+    if (fc2 > 0) settings_put(s, SETTING_GATED_MLP, fc1 == 2 * fc2);
+}
+
+/* Norms without a bias may be RMS norms: the tensors do not say. */
+static void inspect_norm_type(const layout_map *map, settings *s, int depth)
+{
+    if (find_tensor(map, "norm.bias") || find_tensor(map, "fc_norm.bias") ||
+        find_tensor(map, "blocks.0.norm1.bias") ||
+        (depth == 0 && !find_tensor(map, "norm.weight") && !find_tensor(map, "fc_norm.weight")))
+        settings_put(s, SETTING_NORM_TYPE, VIT_LAYER_NORM);
+}
+
+static void inspect_tail(const layout_map *map, settings *s)
+{
+    int64_t width = dim_of(map, "head.weight", 1);
+    put_presence(map, s, SETTING_FINAL_NORM, "norm.weight");
+    put_presence(map, s, SETTING_FC_NORM, "fc_norm.weight");
+    if (find_tensor(map, "attn_pool.kv.weight"))
+        settings_put(s, SETTING_POOL, VIT_POOL_MAP);
+    else if (width > 0 && width == 2 * dim_of(map, "patch_embed.proj.weight", 0))
+        settings_put(s, SETTING_POOL, VIT_POOL_TOKEN_AVG);
+    settings_put(s, SETTING_NUM_CLASSES, (double)dim_of(map, "head.weight", 0));
+    settings_put(s, SETTING_REPRESENTATION_DIM, (double)dim_of(map, "pre_logits.fc.weight", 0));
 }
 
 bool layout_inspect(const layout_map *map, settings *s, settings_facts *facts, report *r)
@@ -356,14 +405,11 @@ bool layout_inspect(const layout_map *map, settings *s, settings_facts *facts, r
     memset(facts, 0, sizeof *facts);
     if (!inspect_patch(map, s, facts, r) || !count_blocks(map, &depth, r)) return false;
     settings_put(s, SETTING_DEPTH, depth);
-    facts->qkv_rows = dim_of(map, "blocks.0.attn.qkv.weight", 0);
-    put_dim(s, SETTING_MLP_DIM, dim_of(map, "blocks.0.mlp.fc1.weight", 0));
-    settings_put(s, SETTING_NUM_CLASSES, (double)dim_of(map, "head.weight", 0));
-    settings_put(s, SETTING_REPRESENTATION_DIM, (double)dim_of(map, "pre_logits.fc.weight", 0));
-    put_presence(map, s, SETTING_DIST_TOKEN, "dist_token");
-    put_presence(map, s, SETTING_PATCH_NORM, "patch_embed.norm.weight");
-    if (depth > 0) put_presence(map, s, SETTING_QKV_BIAS, "blocks.0.attn.qkv.bias");
-    return inspect_positions(map, s, facts, r);
+    inspect_stem(map, s);
+    if (depth > 0) inspect_block(map, s, facts);
+    inspect_norm_type(map, s, depth);
+    inspect_tail(map, s);
+    return inspect_positions(map, facts, r);
 }
 
 /* === The plan === */
@@ -394,7 +440,7 @@ static bool shape_fits(const layout_item *item, const vit_config *config,
                info->dims[1] == (int64_t)config->in_chans * config->patch_size * config->patch_size;
     case LAYOUT_POSITIONS:
         return info->ndim == 3 && info->dims[0] == 1 && info->dims[2] == config->embed_dim &&
-               info->dims[1] == config->num_prefix_tokens + facts->patches;
+               info->dims[1] == facts->position_rows;
     case LAYOUT_COPY:
         break;
     }

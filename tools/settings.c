@@ -29,7 +29,21 @@ static const struct {
     { "layer_norm_eps", SETTING_NORM_EPS },
     { "qk_scale", SETTING_ATTN_SCALE },
     { "qkv_bias", SETTING_QKV_BIAS },
+    { "class_token", SETTING_CLS_TOKEN },
     { "distilled", SETTING_DIST_TOKEN },
+    { "reg_tokens", SETTING_REG_TOKENS },
+    { "num_register_tokens", SETTING_REG_TOKENS },
+    { "pre_norm", SETTING_PRE_NORM },
+    { "qk_norm", SETTING_QK_NORM },
+    { "scale_attn_norm", SETTING_ATTN_NORM },
+    { "scale_mlp_norm", SETTING_MLP_NORM },
+    { "proj_bias", SETTING_PROJ_BIAS },
+    { "act_layer", SETTING_ACTIVATION },
+    { "hidden_act", SETTING_ACTIVATION },
+    { "final_norm", SETTING_FINAL_NORM },
+    { "fc_norm", SETTING_FC_NORM },
+    { "global_pool", SETTING_POOL },
+    { "pool_include_prefix", SETTING_POOL_PREFIX },
     { "representation_size", SETTING_REPRESENTATION_DIM },
     { "heads", SETTING_NUM_HEADS }
 };
@@ -216,6 +230,14 @@ static double value_or(const settings all[FROM_COUNT], setting_key key, double o
     return otherwise;
 }
 
+/* What the tensors or --set say. Where the final norm stands depends in timm on how the head is
+ * pooled, which a configuration may have changed: there a name knows less than the tensors. */
+static double shown_or(const settings all[FROM_COUNT], setting_key key, double otherwise)
+{
+    if (all[FROM_OPTIONS].given[key]) return all[FROM_OPTIONS].value[key];
+    return all[FROM_TENSORS].given[key] ? all[FROM_TENSORS].value[key] : otherwise;
+}
+
 static bool in_int(const settings all[FROM_COUNT], setting_key key, int *value, double otherwise,
                    report *r)
 {
@@ -226,23 +248,42 @@ static bool in_int(const settings all[FROM_COUNT], setting_key key, int *value, 
     return true;
 }
 
+/* "7", or the word it stands for. */
+static const char *value_text(setting_key key, double value, char text[32])
+{
+    const char *word = table[key].words;
+    int place = (int)value;
+    if (table[key].kind != SETTING_WORD) {
+        snprintf(text, 32, "%.9g", value);
+        return text;
+    }
+    while (place-- > 0) word = strchr(word, ' ') + 1;
+    snprintf(text, 32, "%.*s", (int)strcspn(word, " "), word);
+    return text;
+}
+
 /* The name or the configuration against what the tensors show; --set decides if it speaks. */
 static bool check_contradiction(const settings all[FROM_COUNT], setting_key key, report *r)
 {
+    char told[32], seen[32];
     int from = all[FROM_CONFIG].given[key] ? FROM_CONFIG : FROM_NAME;
     if (all[FROM_OPTIONS].given[key] || !all[from].given[key]) return true;
     if (!all[FROM_TENSORS].given[key]) return true;
     if (all[from].value[key] == all[FROM_TENSORS].value[key]) return true;
-    return report_fail(r, "%s says %s %.9g, the tensors say %.9g", all[from].origin,
-                       table[key].name, all[from].value[key], all[FROM_TENSORS].value[key]);
+    return report_fail(r, "%s says %s %s, the tensors say %s", all[from].origin, table[key].name,
+                       value_text(key, all[from].value[key], told),
+                       value_text(key, all[FROM_TENSORS].value[key], seen));
 }
 
 static bool check_contradictions(const settings all[FROM_COUNT], report *r)
 {
     static const setting_key seen[] = {
-        SETTING_IN_CHANS, SETTING_PATCH_SIZE, SETTING_EMBED_DIM, SETTING_DEPTH, SETTING_MLP_DIM,
-        SETTING_NUM_CLASSES, SETTING_REPRESENTATION_DIM, SETTING_DIST_TOKEN, SETTING_PATCH_NORM,
-        SETTING_QKV_BIAS
+        SETTING_IN_CHANS, SETTING_PATCH_SIZE, SETTING_EMBED_DIM, SETTING_DEPTH,
+        SETTING_GATED_MLP, SETTING_MLP_DIM, SETTING_NUM_CLASSES, SETTING_REPRESENTATION_DIM,
+        SETTING_CLS_TOKEN, SETTING_DIST_TOKEN, SETTING_REG_TOKENS, SETTING_PATCH_BIAS,
+        SETTING_PATCH_NORM, SETTING_PRE_NORM, SETTING_NORM_TYPE, SETTING_QKV_BIAS,
+        SETTING_QK_NORM, SETTING_ATTN_NORM, SETTING_PROJ_BIAS, SETTING_LAYER_SCALE,
+        SETTING_MLP_NORM, SETTING_ACTIVATION, SETTING_BLOCK_TYPE, SETTING_POOL
     };
     size_t i;
     for (i = 0; i < COUNT(seen); i++)
@@ -308,66 +349,130 @@ static bool resolve_heads(const settings all[FROM_COUNT], const settings_facts *
     return true;
 }
 
-/* === Image size === */
+/* === Image size and positions === */
 
 static bool is_square(int n, int *side)
 {
-    *side = (int)(sqrt((double)n) + 0.5);
-    return *side * *side == n;
+    *side = n > 0 ? (int)(sqrt((double)n) + 0.5) : 0;
+    return *side > 0 && *side * *side == n;
 }
 
-/* The size that the configuration or the name asks for, if it explains the positions. */
-static bool check_told_size(const settings all[FROM_COUNT], settings_facts *facts, int patch,
-                            report *r)
+static bool gives_size(const settings *s)
 {
-    int from = all[FROM_CONFIG].given[SETTING_IMG_HEIGHT] ? FROM_CONFIG : FROM_NAME, side;
-    const settings *told = &all[from];
-    double rows, columns;
-    if (!told->given[SETTING_IMG_HEIGHT]) return true;
-    rows = floor(told->value[SETTING_IMG_HEIGHT] / patch);
-    columns = floor(told->value[SETTING_IMG_WIDTH] / patch);
-    if (rows * columns == facts->patches) {
-        facts->grid_height = (int)rows;
-        facts->grid_width = (int)columns;
-        return true;
-    }
-    if (all[FROM_OPTIONS].given[SETTING_IMG_HEIGHT]) return true;
-    if (is_square(facts->patches, &side))
-        return report_fail(r, "%s says img_size %.0fx%.0f, the tensors say %lldx%lld (pos_embed "
-                           "has %d patches of %d); --img-size decides", told->origin,
-                           told->value[SETTING_IMG_HEIGHT], told->value[SETTING_IMG_WIDTH],
-                           (long long)side * patch, (long long)side * patch, facts->patches,
-                           patch);
-    return report_fail(r, "%s says img_size %.0fx%.0f, but pos_embed has %d patches of %d",
-                       told->origin, told->value[SETTING_IMG_HEIGHT],
-                       told->value[SETTING_IMG_WIDTH], facts->patches, patch);
+    return s->given[SETTING_IMG_HEIGHT] && s->given[SETTING_IMG_WIDTH];
+}
+
+/* The grid of a size that somebody tells. */
+static void told_grid(const settings *s, int patch, settings_facts *facts)
+{
+    double rows = floor(s->value[SETTING_IMG_HEIGHT] / patch);
+    double columns = floor(s->value[SETTING_IMG_WIDTH] / patch);
+    facts->grid_height = (int)(rows < 32768 ? rows : 0);
+    facts->grid_width = (int)(columns < 32768 ? columns : 0);
+}
+
+/* True if these rows are the patches of the grid, with or without those of the prefix. */
+static bool explains(settings_facts *facts, int prefix, int *positions)
+{
+    facts->patches = facts->grid_height * facts->grid_width;
+    *positions = VIT_POS_ALL;
+    if (facts->patches == facts->position_rows - prefix) return true;
+    *positions = VIT_POS_PATCHES;
+    return facts->patches == facts->position_rows;
 }
 
 /* timm takes positions to be square unless their number says otherwise. */
-static bool find_grid(const settings all[FROM_COUNT], settings_facts *facts, int patch, report *r)
+static bool square_grid(settings_facts *facts, int prefix, int *positions)
 {
-    double height = value_or(all, SETTING_IMG_HEIGHT, 0);
-    double width = value_or(all, SETTING_IMG_WIDTH, 0);
     int side;
-    if (facts->grid_height > 0) return true;
-    if (is_square(facts->patches, &side)) {
-        facts->grid_height = facts->grid_width = side;
-        return true;
+    *positions = is_square(facts->position_rows - prefix, &side) ? VIT_POS_ALL : VIT_POS_PATCHES;
+    if (*positions == VIT_POS_PATCHES && !is_square(facts->position_rows, &side)) return false;
+    facts->grid_height = facts->grid_width = side;
+    facts->patches = side * side;
+    return true;
+}
+
+/* The size that the name or the configuration tells does not explain the positions. */
+static bool refuse_size(const settings *told, const settings_facts *facts, int patch, bool square,
+                        report *r)
+{
+    const double height = told->value[SETTING_IMG_HEIGHT], width = told->value[SETTING_IMG_WIDTH];
+    if (square)
+        return report_fail(r, "%s says img_size %.0fx%.0f, the tensors say %lldx%lld (pos_embed "
+                           "has %d patches of %d); --img-size decides", told->origin, height,
+                           width, (long long)facts->grid_height * patch,
+                           (long long)facts->grid_width * patch, facts->patches, patch);
+    return report_fail(r, "%s says img_size %.0fx%.0f, but pos_embed has %d rows and a patch is "
+                       "%d wide", told->origin, height, width, facts->position_rows, patch);
+}
+
+/* Which grid the positions form, and whether the prefix tokens have some too. The sources in
+ * falling order, but for the command line, which may ask for another size: then the positions
+ * are resampled. */
+static bool find_grid(const settings all[FROM_COUNT], settings_facts *facts, const vit_config *c,
+                      int *positions, report *r)
+{
+    const int from = gives_size(&all[FROM_CONFIG]) ? FROM_CONFIG : FROM_NAME;
+    const settings *told = &all[from];
+    bool square;
+    facts->grid_height = facts->grid_width = 0;
+    if (gives_size(told)) {
+        told_grid(told, c->patch_size, facts);
+        if (explains(facts, c->num_prefix_tokens, positions)) return true;
     }
-    facts->grid_height = (int)(height / patch < 65536 ? height / patch : 0);
-    facts->grid_width = (int)(width / patch < 65536 ? width / patch : 0);
-    if ((int64_t)facts->grid_height * facts->grid_width == facts->patches) return true;
-    return report_fail(r, "pos_embed has %d patches, which is no square; give --img-size HxW",
-                       facts->patches);
+    square = square_grid(facts, c->num_prefix_tokens, positions);
+    if (gives_size(told) && !gives_size(&all[FROM_OPTIONS]))
+        return refuse_size(told, facts, c->patch_size, square, r);
+    if (square) return true;
+    told_grid(&all[FROM_OPTIONS], c->patch_size, facts);
+    if (explains(facts, c->num_prefix_tokens, positions)) return true;
+    return report_fail(r, "pos_embed has %d rows for %d prefix tokens and the patches, which are "
+                       "no square; give --img-size HxW", facts->position_rows,
+                       c->num_prefix_tokens);
+}
+
+/* Without positions nothing in the tensors shows the size. */
+static bool resolve_free_size(const settings all[FROM_COUNT], settings_facts *facts, vit_config *c,
+                              report *r)
+{
+    if (!in_int(all, SETTING_IMG_HEIGHT, &c->img_height, 0, r) ||
+        !in_int(all, SETTING_IMG_WIDTH, &c->img_width, 0, r))
+        return false;
+    if (c->img_height == 0 || c->img_width == 0)
+        return report_fail(r, "there is no pos_embed to tell the input size; give --img-size HxW, "
+                           "--arch or --config");
+    facts->grid_height = c->img_height / c->patch_size;
+    facts->grid_width = c->img_width / c->patch_size;
+    c->positions = VIT_POS_NONE;
+    return true;
+}
+
+/* The word of the name, the configuration or --set against what the rows show. */
+static bool check_positions(const settings all[FROM_COUNT], const settings_facts *facts,
+                            const vit_config *c, report *r)
+{
+    char told[32], seen[32];
+    double wanted = value_or(all, SETTING_POSITIONS, c->positions);
+    if ((int)wanted == c->positions) return true;
+    if (c->num_prefix_tokens == 0 && c->positions != VIT_POS_NONE && (int)wanted != VIT_POS_NONE)
+        return true; /* all tokens are patches */
+    return report_fail(r, "%s says positions %s, pos_embed with %d rows says %s",
+                       all[settings_origin(all, SETTING_POSITIONS)].origin,
+                       value_text(SETTING_POSITIONS, wanted, told), facts->position_rows,
+                       value_text(SETTING_POSITIONS, c->positions, seen));
 }
 
 static bool resolve_size(const settings all[FROM_COUNT], settings_facts *facts, vit_config *c,
                          settings_notes *notes, report *r)
 {
-    int patch = c->patch_size;
+    const int patch = c->patch_size;
+    c->num_prefix_tokens = c->has_cls_token + c->has_dist_token + c->num_reg_tokens;
+    facts->patches = 0;
     if (patch < 1) return report_fail(r, "patch_size is not known; give --set patch_size=N");
-    facts->grid_height = facts->grid_width = 0;
-    if (!check_told_size(all, facts, patch, r) || !find_grid(all, facts, patch, r)) return false;
+    if (facts->position_rows == 0)
+        return resolve_free_size(all, facts, c, r) && check_positions(all, facts, c, r);
+    if (!find_grid(all, facts, c, &c->positions, r) || !check_positions(all, facts, c, r))
+        return false;
     if (!in_int(all, SETTING_IMG_HEIGHT, &c->img_height, facts->grid_height * (double)patch, r) ||
         !in_int(all, SETTING_IMG_WIDTH, &c->img_width, facts->grid_width * (double)patch, r))
         return false;
@@ -423,11 +528,10 @@ static bool resolve_preprocessing(const settings all[FROM_COUNT], vit_config *c,
            resolve_vector(all, true, c->in_chans, c->std, r);
 }
 
-/* === Everything === */
+/* === Options === */
 
 static bool resolve_shape(const settings all[FROM_COUNT], vit_config *c, report *r)
 {
-    c->has_cls_token = 1;
     return in_int(all, SETTING_IN_CHANS, &c->in_chans, 0, r) &&
            in_int(all, SETTING_PATCH_SIZE, &c->patch_size, 0, r) &&
            in_int(all, SETTING_EMBED_DIM, &c->embed_dim, 0, r) &&
@@ -435,10 +539,135 @@ static bool resolve_shape(const settings all[FROM_COUNT], vit_config *c, report 
            in_int(all, SETTING_MLP_DIM, &c->mlp_dim, 4.0 * c->embed_dim, r) &&
            in_int(all, SETTING_NUM_CLASSES, &c->num_classes, 0, r) &&
            in_int(all, SETTING_REPRESENTATION_DIM, &c->representation_dim, 0, r) &&
-           in_int(all, SETTING_DIST_TOKEN, &c->has_dist_token, 0, r) &&
-           in_int(all, SETTING_PATCH_NORM, &c->has_patch_norm, 0, r) &&
-           in_int(all, SETTING_QKV_BIAS, &c->has_qkv_bias, 1, r) &&
+           in_int(all, SETTING_REG_TOKENS, &c->num_reg_tokens, 0, r) &&
            in_int(all, SETTING_SELFTEST_SEED, &c->selftest_seed, 1, r);
+}
+
+/* What the tensors show by being there. */
+static void resolve_flags(const settings all[FROM_COUNT], vit_config *c)
+{
+    c->has_cls_token = value_or(all, SETTING_CLS_TOKEN, 1) != 0;
+    c->has_dist_token = value_or(all, SETTING_DIST_TOKEN, 0) != 0;
+    c->has_patch_bias = value_or(all, SETTING_PATCH_BIAS, 1) != 0;
+    c->has_patch_norm = value_or(all, SETTING_PATCH_NORM, 0) != 0;
+    c->has_pre_norm = value_or(all, SETTING_PRE_NORM, 0) != 0;
+    c->has_qkv_bias = value_or(all, SETTING_QKV_BIAS, 1) != 0;
+    c->has_qk_norm = value_or(all, SETTING_QK_NORM, 0) != 0;
+    c->has_attn_norm = value_or(all, SETTING_ATTN_NORM, 0) != 0;
+    c->has_proj_bias = value_or(all, SETTING_PROJ_BIAS, 1) != 0;
+    c->has_layer_scale = value_or(all, SETTING_LAYER_SCALE, 0) != 0;
+    c->has_gated_mlp = value_or(all, SETTING_GATED_MLP, 0) != 0;
+    c->has_mlp_norm = value_or(all, SETTING_MLP_NORM, 0) != 0;
+    c->has_final_norm = shown_or(all, SETTING_FINAL_NORM, 1) != 0;
+    c->has_fc_norm = shown_or(all, SETTING_FC_NORM, 0) != 0;
+    c->pool_prefix = value_or(all, SETTING_POOL_PREFIX, 0) != 0;
+    c->block_type = (int)value_or(all, SETTING_BLOCK_TYPE, VIT_PRE_NORM);
+}
+
+static bool is_told(const settings all[FROM_COUNT], setting_key key)
+{
+    return settings_origin(all, key) >= 0;
+}
+
+/* No tensor shows what follows. Of a plain ViT, as all of Google's, DeiT, DINO and MAE are, timm's
+ * defaults are taken and the report says so; of all others somebody must say it. */
+
+static bool resolve_norm(const settings all[FROM_COUNT], vit_config *c, settings_notes *notes,
+                         report *r)
+{
+    const bool told = is_told(all, SETTING_NORM_EPS);
+    if (!is_told(all, SETTING_NORM_TYPE))
+        return report_fail(r, "the norms have no bias, so they are RMS norms or none that vit.h "
+                           "knows; give --set norm_type=rms, --arch or --config");
+    c->norm_type = (int)value_or(all, SETTING_NORM_TYPE, VIT_LAYER_NORM);
+    if (!told && (c->has_pre_norm || c->norm_type == VIT_RMS_NORM || c->has_attn_norm ||
+                  c->has_mlp_norm))
+        return report_fail(r, "norm_eps cannot be seen in the tensors; give --set norm_eps=N "
+                           "(CLIP, AIMv2, BEiT-3: 1e-5; most others: 1e-6), --arch or --config");
+    c->norm_eps = (float)value_or(all, SETTING_NORM_EPS, 1e-6);
+    notes->eps_assumed = !told;
+    return true;
+}
+
+static bool resolve_activation(const settings all[FROM_COUNT], vit_config *c,
+                               settings_notes *notes, report *r)
+{
+    const bool told = is_told(all, SETTING_ACTIVATION);
+    if (!told && c->has_gated_mlp)
+        return report_fail(r, "mlp.fc1 is twice as wide as mlp.fc2: a gated MLP, whose activation "
+                           "cannot be seen in the tensors; give --set activation=silu (SwiGLU, "
+                           "gate first), --arch or --config");
+    if (!told && (c->has_pre_norm || !c->has_cls_token || c->pool == VIT_POOL_MAP))
+        return report_fail(r, "activation cannot be seen in the tensors; give --set "
+                           "activation=WORD (%s), --arch or --config",
+                           table[SETTING_ACTIVATION].words);
+    c->activation = (int)value_or(all, SETTING_ACTIVATION, VIT_GELU);
+    notes->activation_assumed = !told;
+    return true;
+}
+
+/* The pool of a name, if the head was not made another one. */
+static bool check_pool(const settings all[FROM_COUNT], const vit_config *c, report *r)
+{
+    const settings *name = &all[FROM_NAME];
+    if (settings_origin(all, SETTING_POOL) != FROM_NAME) return true;
+    if ((name->value[SETTING_FC_NORM] != 0) == (c->has_fc_norm != 0)) return true;
+    return report_fail(r, "%s has %s norm behind the pool, the tensors have %s: the head was "
+                       "changed; give --set pool=WORD (%s) or --config", name->origin,
+                       c->has_fc_norm ? "no" : "a", c->has_fc_norm ? "one" : "none",
+                       table[SETTING_POOL].words);
+}
+
+static bool resolve_pool(const settings all[FROM_COUNT], vit_config *c, report *r)
+{
+    c->pool = (int)value_or(all, SETTING_POOL, VIT_POOL_TOKEN);
+    if (is_told(all, SETTING_POOL)) return check_pool(all, c, r);
+    if (!c->has_cls_token)
+        return report_fail(r, "there is no class token, and how the patches are pooled cannot be "
+                           "seen in the tensors; give --set pool=avg (or max, avgmax), --arch or "
+                           "--config");
+    if (c->has_fc_norm)
+        return report_fail(r, "fc_norm is there, so the head may read an average, and how it is "
+                           "pooled cannot be seen in the tensors; give --set pool=avg (or token, "
+                           "max, avgmax), --arch or --config");
+    return true;
+}
+
+/* === Everything === */
+
+void settings_from_config(settings *s, const vit_config *c)
+{
+    settings_put(s, SETTING_EMBED_DIM, c->embed_dim);
+    settings_put(s, SETTING_DEPTH, c->depth);
+    settings_put(s, SETTING_NUM_HEADS, c->num_heads);
+    settings_put(s, SETTING_MLP_DIM, c->mlp_dim);
+    settings_put(s, SETTING_PATCH_SIZE, c->patch_size);
+    settings_put(s, SETTING_IMG_HEIGHT, c->img_height);
+    settings_put(s, SETTING_IMG_WIDTH, c->img_width);
+    settings_put(s, SETTING_CLS_TOKEN, c->has_cls_token);
+    settings_put(s, SETTING_DIST_TOKEN, c->has_dist_token);
+    settings_put(s, SETTING_REG_TOKENS, c->num_reg_tokens);
+    settings_put(s, SETTING_POSITIONS, c->positions);
+    settings_put(s, SETTING_PATCH_BIAS, c->has_patch_bias);
+    settings_put(s, SETTING_PATCH_NORM, c->has_patch_norm);
+    settings_put(s, SETTING_PRE_NORM, c->has_pre_norm);
+    settings_put(s, SETTING_NORM_TYPE, c->norm_type);
+    settings_put(s, SETTING_NORM_EPS, (double)c->norm_eps);
+    settings_put(s, SETTING_BLOCK_TYPE, c->block_type);
+    settings_put(s, SETTING_QKV_BIAS, c->has_qkv_bias);
+    settings_put(s, SETTING_QK_NORM, c->has_qk_norm);
+    settings_put(s, SETTING_ATTN_NORM, c->has_attn_norm);
+    settings_put(s, SETTING_PROJ_BIAS, c->has_proj_bias);
+    settings_put(s, SETTING_LAYER_SCALE, c->has_layer_scale);
+    settings_put(s, SETTING_ACTIVATION, c->activation);
+    settings_put(s, SETTING_GATED_MLP, c->has_gated_mlp);
+    settings_put(s, SETTING_MLP_NORM, c->has_mlp_norm);
+    settings_put(s, SETTING_FINAL_NORM, c->has_final_norm);
+    settings_put(s, SETTING_POOL, c->pool);
+    settings_put(s, SETTING_POOL_PREFIX, c->pool_prefix);
+    settings_put(s, SETTING_FC_NORM, c->has_fc_norm);
+    settings_put(s, SETTING_CROP_MODE, c->crop_mode);
+    settings_put(s, SETTING_INTERPOLATION, c->interpolation);
 }
 
 bool settings_resolve(settings all[FROM_COUNT], settings_facts *facts, vit_config *config,
@@ -450,11 +679,89 @@ bool settings_resolve(settings all[FROM_COUNT], settings_facts *facts, vit_confi
     if (!resolve_flat_patch(all, facts->patch_depth, r)) return false;
     expand_ratio(all);
     if (!check_contradictions(all, r) || !resolve_shape(all, config, r)) return false;
-    config->norm_eps = (float)value_or(all, SETTING_NORM_EPS, 1e-6);
+    resolve_flags(all, config);
     config->selftest_tolerance = (float)value_or(all, SETTING_SELFTEST_TOLERANCE, 2e-5);
+    if (!resolve_pool(all, config, r) || !resolve_norm(all, config, notes, r) ||
+        !resolve_activation(all, config, notes, r))
+        return false;
     if (!resolve_heads(all, facts, config, notes, r)) return false;
     if (!resolve_size(all, facts, config, notes, r)) return false;
     if (!resolve_preprocessing(all, config, notes, r)) return false;
     if (vit_config_check(config, detail) != VIT_OK) return report_fail(r, "%s", detail);
     return true;
+}
+
+/* === In words === */
+
+typedef struct phrase_list {
+    char *text;
+    size_t size, used;
+} phrase_list;
+
+static void add_phrase(phrase_list *list, bool holds, const char *phrase)
+{
+    int written;
+    if (!holds || list->used >= list->size) return;
+    written = snprintf(list->text + list->used, list->size - list->used, "%s%s",
+                       list->used ? ", " : "", phrase);
+    if (written > 0) list->used += (size_t)written;
+}
+
+static void describe_stem(const vit_config *c, phrase_list *list)
+{
+    char registers[48];
+    snprintf(registers, sizeof registers, "%d register token%s", c->num_reg_tokens,
+             c->num_reg_tokens == 1 ? "" : "s");
+    add_phrase(list, !c->has_cls_token, "no class token");
+    add_phrase(list, c->has_dist_token, "distillation token");
+    add_phrase(list, c->num_reg_tokens > 0, registers);
+    add_phrase(list, c->positions == VIT_POS_PATCHES, "positions of the patches alone");
+    add_phrase(list, c->positions == VIT_POS_NONE, "no positions");
+    add_phrase(list, !c->has_patch_bias, "no patch bias");
+    add_phrase(list, c->has_patch_norm, "patch norm");
+    add_phrase(list, c->has_pre_norm, "norm before the blocks");
+}
+
+static void describe_blocks(const vit_config *c, phrase_list *list)
+{
+    static const char *const activations[] = { "GELU", "tanh GELU", "quick GELU", "SiLU", "ReLU" };
+    add_phrase(list, c->norm_type == VIT_RMS_NORM, "RMS norms");
+    add_phrase(list, c->block_type == VIT_POST_NORM, "post-norm blocks");
+    add_phrase(list, c->block_type == VIT_RES_POST_NORM, "res-post-norm blocks");
+    add_phrase(list, !c->has_qkv_bias, "no qkv bias");
+    add_phrase(list, c->has_qk_norm, "norm of q and k");
+    add_phrase(list, c->has_attn_norm, "norm before attn.proj");
+    add_phrase(list, !c->has_proj_bias, "no bias of attn.proj and mlp");
+    add_phrase(list, c->has_layer_scale, "LayerScale");
+    add_phrase(list, c->activation != VIT_GELU, activations[c->activation]);
+    add_phrase(list, c->has_gated_mlp, "gated MLP");
+    add_phrase(list, c->has_mlp_norm, "norm before mlp.fc2");
+}
+
+static void describe_tail(const vit_config *c, phrase_list *list)
+{
+    static const char *const pools[] = {
+        "", "mean of the patches", "maximum of the patches", "mean and maximum of the patches",
+        "attention pooling", "class token beside the mean of the patches"
+    };
+    char width[48];
+    snprintf(width, sizeof width, "pre_logits %d", c->representation_dim);
+    add_phrase(list, !c->has_final_norm && !c->has_fc_norm, "no final norm");
+    add_phrase(list, c->pool != VIT_POOL_TOKEN, pools[c->pool]);
+    add_phrase(list, c->pool_prefix, "prefix tokens pooled too");
+    add_phrase(list, c->has_fc_norm, "norm after pooling");
+    add_phrase(list, c->representation_dim > 0, width);
+}
+
+const char *settings_describe(const vit_config *config, char *text, size_t size)
+{
+    phrase_list list;
+    list.text = text;
+    list.size = size;
+    list.used = 0;
+    text[0] = '\0';
+    describe_stem(config, &list);
+    describe_blocks(config, &list);
+    describe_tail(config, &list);
+    return text;
 }

@@ -29,14 +29,32 @@ typedef enum setting_kind {
     X(MLP_RATIO, "mlp_ratio", NUMBER, NULL, "mlp_dim / embed_dim")                               \
     X(NUM_CLASSES, "num_classes", INTEGER, NULL, "classes; 0 drops the head")                    \
     X(REPRESENTATION_DIM, "representation_dim", INTEGER, NULL, "width of pre_logits; 0 drops it") \
+    X(CLS_TOKEN, "has_cls_token", FLAG, NULL, "class token")                                     \
     X(DIST_TOKEN, "has_dist_token", FLAG, NULL, "distillation token and second head")            \
+    X(REG_TOKENS, "num_reg_tokens", INTEGER, NULL, "register tokens")                            \
+    X(POSITIONS, "positions", WORD, "all patches none", "tokens that have a position")           \
+    X(PATCH_BIAS, "has_patch_bias", FLAG, NULL, "bias of the patch embedding")                   \
     X(PATCH_NORM, "has_patch_norm", FLAG, NULL, "norm after the patch embedding")                \
-    X(QKV_BIAS, "has_qkv_bias", FLAG, NULL, "bias of the qkv projection")                        \
+    X(PRE_NORM, "has_pre_norm", FLAG, NULL, "norm before the first block")                       \
+    X(NORM_TYPE, "norm_type", WORD, "layer rms", "kind of every norm")                           \
     X(NORM_EPS, "norm_eps", NUMBER, NULL, "epsilon of the norms")                                \
+    X(BLOCK_TYPE, "block_type", WORD, "pre_norm post_norm res_post_norm", "order in a block")    \
+    X(QKV_BIAS, "has_qkv_bias", FLAG, NULL, "bias of the qkv projection")                        \
+    X(QK_NORM, "has_qk_norm", FLAG, NULL, "norm of queries and keys")                            \
+    X(ATTN_NORM, "has_attn_norm", FLAG, NULL, "norm before attn.proj")                           \
+    X(PROJ_BIAS, "has_proj_bias", FLAG, NULL, "bias of attn.proj, mlp.fc1 and mlp.fc2")          \
+    X(LAYER_SCALE, "has_layer_scale", FLAG, NULL, "LayerScale")                                  \
+    X(ACTIVATION, "activation", WORD, "gelu gelu_tanh quick_gelu silu relu", "of every MLP")     \
+    X(GATED_MLP, "has_gated_mlp", FLAG, NULL, "gated MLP such as SwiGLU")                        \
+    X(MLP_NORM, "has_mlp_norm", FLAG, NULL, "norm before mlp.fc2")                               \
+    X(FINAL_NORM, "has_final_norm", FLAG, NULL, "norm behind the last block")                    \
+    X(POOL, "pool", WORD, "token avg max avgmax map token_avg", "what the head reads")           \
+    X(POOL_PREFIX, "pool_prefix", FLAG, NULL, "pooling takes the prefix tokens too")             \
+    X(FC_NORM, "has_fc_norm", FLAG, NULL, "norm after pooling")                                  \
     X(ATTN_SCALE, "attn_scale", NUMBER, NULL, "factor on q k^T")                                 \
     X(CROP_PCT, "crop_pct", NUMBER, NULL, "input size / size before the crop")                   \
-    X(CROP_MODE, "crop_mode", WORD, "center squash border", "center, squash or border")          \
-    X(INTERPOLATION, "interpolation", WORD, "bilinear bicubic", "bilinear or bicubic")           \
+    X(CROP_MODE, "crop_mode", WORD, "center squash border", "how the input is cut")               \
+    X(INTERPOLATION, "interpolation", WORD, "bilinear bicubic", "of the resize")                 \
     X(RESIZE_HEIGHT, "resize_height", INTEGER, NULL, "height before the crop")                   \
     X(RESIZE_WIDTH, "resize_width", INTEGER, NULL, "width before the crop")                      \
     X(SELFTEST_SEED, "selftest_seed", INTEGER, NULL, "seed of the self-test input")              \
@@ -70,6 +88,9 @@ const char *setting_help(setting_key key);
 void settings_start(settings *s, const char *origin);
 void settings_put(settings *s, setting_key key, double value);
 
+/* All of its options, but for channels, classes, normalisation and the size before the crop. */
+void settings_from_config(settings *s, const vit_config *config);
+
 /* "num_heads=3", "img_size=384x256", "mean=0.5,0.5,0.5" */
 bool settings_parse(settings *s, const char *assignment, report *r);
 /* "384" or "384x256": height, then width. */
@@ -82,16 +103,22 @@ bool settings_get(const settings all[FROM_COUNT], setting_key key, double *value
 /* That origin, or -1. */
 int settings_origin(const settings all[FROM_COUNT], setting_key key);
 
+/* What differs from a plain ViT, in words: "4 register tokens, SiLU, gated MLP". */
+const char *settings_describe(const vit_config *config, char *text, size_t size);
+
 /* Things the report should mention. */
 typedef struct settings_notes {
     bool heads_by_width;      /* num_heads follows timm's naming of embed_dim */
+    bool eps_assumed;         /* timm's usual 1e-6 ... */
+    bool activation_assumed;  /* ... and erf GELU, of a plain ViT that nothing describes */
     bool preprocess_assumed;  /* nothing says how images are to be prepared */
     bool positions_resampled;
 } settings_notes;
 
 /* What the tensors show beyond single settings. */
 typedef struct settings_facts {
-    int patches;              /* rows of pos_embed without the prefix tokens */
+    int position_rows;        /* of pos_embed; 0 without it */
+    int patches;              /* out: rows of pos_embed that belong to patches */
     int grid_height;          /* out: the grid that these rows form */
     int grid_width;
     int64_t qkv_rows;         /* of attn.qkv.weight; 0 without blocks */

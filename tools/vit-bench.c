@@ -87,28 +87,6 @@ static bool out_of_memory(void) {
 /* A model of random weights                                                 */
 /* ------------------------------------------------------------------------- */
 
-/* As timm builds the architecture. */
-static void fill_config(vit_config *c, const arch *a) {
-    memset(c, 0, sizeof *c);
-    c->in_chans = 3;
-    c->img_height = c->img_width = c->resize_height = c->resize_width = a->img_size;
-    c->patch_size = a->patch_size;
-    c->embed_dim = a->embed_dim;
-    c->depth = a->depth;
-    c->num_heads = a->num_heads;
-    c->head_dim = a->embed_dim / a->num_heads;
-    c->mlp_dim = a->mlp_dim;
-    c->num_classes = 1000;
-    c->has_cls_token = 1;
-    c->has_dist_token = a->distilled;
-    c->has_qkv_bias = a->qkv_bias;
-    c->norm_eps = 1e-6f;
-    c->attn_scale = (float)(1 / sqrt(c->head_dim));
-    c->crop_mode = VIT_CROP_CENTER;
-    c->interpolation = a->bilinear ? VIT_BILINEAR : VIT_BICUBIC;
-    for (int i = 0; i < c->in_chans; i++) c->mean[i] = c->std[i] = 0.5f;
-}
-
 /* n numbers around `base`, spread as timm initialises weights (deviation 0.02): 256 different
  * ones, none so near zero that it would be denormal in f16. One step of xorshift gives eight. */
 static void fill_random(float *to, size_t n, float base, uint64_t *state) {
@@ -176,7 +154,8 @@ static bool make_model(bench *b, const arch_choice *choice) {
     char path[1024], error[CLI_ERROR_SIZE];
     report r = report_make(error, sizeof error, NULL);
     vit_config config;
-    fill_config(&config, choice->arch);
+    arch_config(choice, &config);
+    config.num_classes = 1000;
     if (vit_config_check(&config, error) != VIT_OK) {
         cli_error(PROGRAM, choice->arch->name, "%s", error);
         return false;

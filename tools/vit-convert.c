@@ -121,7 +121,7 @@ static void print_preprocessing(const vit_config *c)
 static void print_architecture(const conversion *c)
 {
     const vit_config *k = &c->config;
-    char name[256] = "not named";
+    char name[256] = "not named", options[512];
     if (c->has_arch) arch_full_name(&c->arch, name, sizeof name);
     printf("%-15s %s", "architecture", name);
     if (c->has_arch) printf(" (%s)", c->arch_origin);
@@ -129,11 +129,8 @@ static void print_architecture(const conversion *c)
            k->embed_dim, k->depth, k->num_heads, k->head_dim, k->mlp_dim, k->patch_size);
     printf("%-15s input %d x %d x %d, %d tokens, %d classes", "", k->in_chans, k->img_height,
            k->img_width, k->num_tokens, k->num_classes);
-    if (k->representation_dim) printf(", pre_logits %d", k->representation_dim);
-    if (k->has_dist_token) printf(", distillation token");
-    if (k->has_patch_norm) printf(", patch norm");
-    if (!k->has_qkv_bias) printf(", no qkv bias");
     putchar('\n');
+    if (*settings_describe(k, options, sizeof options)) printf("%-15s %s\n", "", options);
 }
 
 static void print_labels(const conversion *c)
@@ -200,6 +197,12 @@ static void note_assumptions(const conversion *c, note_list *notes)
         snprintf(add_note(notes), sizeof notes->text[0],
                  "tag %s is not known: the preprocessing is that of %s", c->arch.tag,
                  c->arch.arch->name);
+    if (c->notes.eps_assumed || c->notes.activation_assumed)
+        snprintf(add_note(notes), sizeof notes->text[0],
+                 "%s%s%s: timm's usual, as nothing says otherwise; give --arch %s or --config FILE",
+                 c->notes.eps_assumed ? "norm_eps 1e-6" : "",
+                 c->notes.eps_assumed && c->notes.activation_assumed ? " and " : "",
+                 c->notes.activation_assumed ? "activation gelu" : "", hint ? hint : "NAME");
 }
 
 static void collect_notes(const conversion *c, note_list *notes)
@@ -430,14 +433,17 @@ static char *make_notes(void)
         "folder with one of them. config.json beside it is read unless --config is given.\n"
         "\nWhat --set takes, and where it differs from what is found out otherwise, decides:\n"
         "  img_size=N or HxW, mean=M[,M...], std=S[,S...]\n";
-    char *text = malloc(sizeof intro + SETTING_COUNT * 96);
+    char *text = malloc(sizeof intro + SETTING_COUNT * 128);
     size_t used = sizeof intro - 1;
     int key;
     if (!text) return NULL;
     memcpy(text, intro, sizeof intro);
     for (key = 0; key < SETTING_COUNT; key++)
-        used += (size_t)snprintf(text + used, 96, "  %-20s %s\n", setting_name((setting_key)key),
-                                 setting_help((setting_key)key));
+        used += (size_t)snprintf(text + used, 128, "  %-20s %s%s%s\n",
+                                 setting_name((setting_key)key), setting_help((setting_key)key),
+                                 setting_words((setting_key)key) ? ": " : "",
+                                 setting_words((setting_key)key) ? setting_words((setting_key)key)
+                                                                 : "");
     return text;
 }
 

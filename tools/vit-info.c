@@ -9,6 +9,7 @@
 #include "../vit.h"
 #include "cli.h"
 #include "json.h"
+#include "settings.h"
 
 #define PROGRAM "vit-info"
 
@@ -171,6 +172,7 @@ static void print_bytes(uint64_t bytes) {
 }
 
 static void print_architecture(const vit_config *c) {
+    char options[512];
     printf("architecture\n");
     printf("  input           %d x %d x %d (channels, height, width)\n", c->in_chans,
            c->img_height, c->img_width);
@@ -179,11 +181,10 @@ static void print_architecture(const vit_config *c) {
            c->has_cls_token ? ", cls_token" : "", c->has_dist_token ? ", dist_token" : "");
     printf("  blocks          %d of width %d: %d heads of %d, MLP of %d\n", c->depth, c->embed_dim,
            c->num_heads, c->head_dim, c->mlp_dim);
-    if (c->representation_dim) printf("  pre_logits      %d, tanh\n", c->representation_dim);
     if (c->num_classes) printf("  classes         %d\n", c->num_classes);
     else printf("  classes         none: gives embeddings\n");
-    printf("  options         %sqkv bias%s%s\n", c->has_qkv_bias ? "" : "no ",
-           c->has_patch_norm ? ", norm after the patch embedding" : "",
+    settings_describe(c, options, sizeof options);
+    printf("  options         %s%s\n", *options ? options : "none: a plain ViT",
            c->has_dist_token && c->num_classes ? ", logits are the mean of two heads" : "");
     printf("  norm_eps        %g\n", (double)c->norm_eps);
     printf("  attn_scale      %.9g\n\n", (double)c->attn_scale);
