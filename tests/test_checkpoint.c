@@ -386,7 +386,7 @@ static void test_unknown_containers(void)
         { "\x89VIT\r\n\x1a\n\0\0\0\0", 12, "converted" },
         { "{\"model_type\": \"vit\"}", 21, "memory" },
         { "\xff\xfe\xfd\xfc\xfb\xfa\xf9\xf8\xf7\xf6", 10, "known container" },
-        { "PK\3\4\x14\0\0\0\0\0\0\0\x21\0\0\0\0\0\0\0\0\0\0\0\0\0\x05\0\0\0a.npyxxxx", 39, "npz" }
+        { "PK\3\4\x14\0\0\0\0\0\0\0\x21\0\0\0\0\0\0\0\0\0\0\0\0\0\x05\0\0\0a.npyxxxx", 39, "zip" }
     };
     bytes tar = { 0 };
     size_t i;

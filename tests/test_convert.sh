@@ -129,7 +129,7 @@ for prefix in module. model. _orig_mod. backbone. module._orig_mod. timm_model. 
     same plain.safetensors back.safetensors
 done
 random prefix=student.
-refuses 1 "expected timm's layout (patch_embed.proj.weight), found" $H
+refuses 1 "expected timm's layout (patch_embed.proj.weight) or another that is known, found" $H
 random extra=module.patch_embed.proj.weight:16,3,4,4
 refuses 1 "unknown tensor: module.patch_embed.proj.weight [16, 3, 4, 4]" $H
 random prefix=module. extra=../model.patch_embed.proj.weight:16,3,4,4

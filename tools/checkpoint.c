@@ -271,7 +271,7 @@ static bool probe_damaged_safetensors(const checkpoint_head *head)
 
 static const checkpoint_container checkpoint_containers[] = {
     { "safetensors", probe_safetensors, safetensors_open, NULL },
-    { "npz", probe_npz, NULL, "not supported yet" },
+    { "npz", probe_npz, npz_open, NULL },
     { "PyTorch zip", probe_zip, torch_zip_open, NULL },
     { "PyTorch legacy", probe_torch_legacy, torch_legacy_open, NULL },
     { "PyTorch tar (before 0.1.10)", probe_tar, NULL,

@@ -11,6 +11,7 @@
  *     safetensors         one file, or shards listed by a *.safetensors.index.json
  *     PyTorch zip         torch.save since 1.6, TorchScript archives
  *     PyTorch legacy      torch.save before 1.6
+ *     npz                 numpy.savez, savez_compressed
  *     a folder            its model.safetensors.index.json, model.safetensors or pytorch_model.bin
  *
  * Nothing in a file is ever executed. Every function that can fail returns false and leaves one
@@ -81,7 +82,7 @@ void checkpoint_close(checkpoint *c);
 
 /* === What is inside === */
 
-/* "safetensors", "PyTorch zip", "PyTorch legacy", "TorchScript" */
+/* "safetensors", "PyTorch zip", "PyTorch legacy", "TorchScript", "npz" */
 const char *checkpoint_kind(const checkpoint *c);
 
 /* The dict that was taken out of a larger checkpoint, e.g. "model_ema" or "state_dict.module";

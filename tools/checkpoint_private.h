@@ -74,5 +74,6 @@ bool checkpoint_add_skipped(checkpoint *c, const char *name, const char *reason,
 bool safetensors_open(checkpoint *c, size_t file, report *r);
 bool torch_zip_open(checkpoint *c, size_t file, report *r);
 bool torch_legacy_open(checkpoint *c, size_t file, report *r);
+bool npz_open(checkpoint *c, size_t file, report *r);
 
 #endif

@@ -282,10 +282,10 @@ static bool refuse_bad(conversion_stream *s, const layout_item *item, report *r)
     r->file = s->c->options->checkpoint;
     if (s->nonfinite > 0 && !s->allow_nonfinite)
         return report_fail(r, "%s: %zu weights are NaN or infinite (--set allow_nonfinite=1 "
-                           "accepts them)", item->info->name, s->nonfinite);
+                           "accepts them)", layout_item_name(item), s->nonfinite);
     if (s->overflows > 0)
         return report_fail(r, "%s: %zu weights are too large for %s (above %g); use --dtype %s",
-                           item->info->name, s->overflows,
+                           layout_item_name(item), s->overflows,
                            convert_dtype_name(item->tensor.dtype),
                            (double)largest_of(item->tensor.dtype),
                            item->tensor.dtype == VIT_F16 ? "bf16 or f32" : "f32");
@@ -296,7 +296,7 @@ static bool read_values(conversion_stream *s, const layout_item *item, int64_t f
                         float *to, report *r)
 {
     char error[CHECKPOINT_ERROR_SIZE];
-    if (!checkpoint_read(s->c->checkpoint, item->info, first, n, to, error, sizeof error))
+    if (!layout_read(s->c->checkpoint, item, first, n, to, error, sizeof error))
         return checkpoint_failed(r, error);
     count_bad(s, to, (size_t)n, largest_of(item->tensor.dtype));
     return true;
@@ -374,8 +374,8 @@ static bool stream_item(conversion_stream *s, const layout_item *item, report *r
 {
     bool good;
     s->nonfinite = s->overflows = 0;
-    if (!item->info) return stream_own(s, item, r);
-    if (item->transform == LAYOUT_POSITIONS && s->c->notes.positions_resampled)
+    if (item->own) return stream_own(s, item, r);
+    if (item->is_positions && s->c->notes.positions_resampled)
         good = stream_positions(s, item, r);
     else
         good = stream_copy(s, item, r);
@@ -603,7 +603,8 @@ static bool resolve(conversion *c, report *r)
     if (!layout_check_features(&c->map, &c->options->ignore, r)) return false;
     if (!read_config(c, r) || !find_arch(c, r)) return false;
     r->file = c->options->checkpoint;
-    if (!layout_inspect(&c->map, &c->all[FROM_TENSORS], &c->facts, r)) return false;
+    if (!layout_inspect(&c->map, c->all, &c->facts, r)) return false;
+    if (!layout_check_told(&c->map, c->all, r)) return false;
     if (!settings_resolve(c->all, &c->facts, &c->config, &c->notes, r)) return false;
     return layout_make_plan(&c->map, &c->config, c->options->dtype, &c->facts, &c->options->ignore,
                             &c->plan, r);
@@ -614,7 +615,7 @@ bool convert_run(conversion *c, report *r)
     size_t i;
     if (!open_checkpoint(c, r) || !resolve(c, r) || !read_labels(c, r)) return false;
     for (i = 0; i < c->plan.count; i++)
-        if (c->plan.items[i].info)
+        if (!c->plan.items[i].own)
             c->parameters += (uint64_t)count_of(&c->plan.items[i].tensor);
     return write_output(c, r);
 }

@@ -1,6 +1,7 @@
+/* layout.c - which layout is it, which keys make up which tensor, and is nothing left over. The
+ * layouts themselves are tables in layout_*.c; the numbers are layout_view.c's business.
+ */
 #define _POSIX_C_SOURCE 200809L
-
-#include "layout.h"
 
 #include <fnmatch.h>
 #include <limits.h>
@@ -8,96 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* === The layout of timm ===
- * Also of DeiT, DINO and MAE, and the names that a .vit file uses: sources equal tensors. */
-
-static const char *const timm_prefixes[] = {
-    "module.", "_orig_mod.", "model.", "backbone.", "encoder.", "base_encoder.", "vit.", "net.",
-    "timm_model.", "visual.trunk.", "visual.", "vision_encoder.", "image_encoder.model.", NULL
-};
-
-#define SAME(name) { name, name, LAYOUT_COPY }
-
-static const layout_rule timm_rules[] = {
-    SAME("cls_token"),
-    SAME("dist_token"),
-    { "pos_embed", "pos_embed", LAYOUT_POSITIONS },
-    { "patch_embed.proj.weight", "patch_embed.proj.weight", LAYOUT_PATCH },
-    SAME("patch_embed.proj.bias"),
-    SAME("patch_embed.norm.weight"),
-    SAME("patch_embed.norm.bias"),
-    SAME("blocks.{i}.norm1.weight"),
-    SAME("blocks.{i}.norm1.bias"),
-    SAME("blocks.{i}.attn.qkv.weight"),
-    SAME("blocks.{i}.attn.qkv.bias"),
-    SAME("blocks.{i}.attn.proj.weight"),
-    SAME("blocks.{i}.attn.proj.bias"),
-    SAME("blocks.{i}.norm2.weight"),
-    SAME("blocks.{i}.norm2.bias"),
-    SAME("blocks.{i}.mlp.fc1.weight"),
-    SAME("blocks.{i}.mlp.fc1.bias"),
-    SAME("blocks.{i}.mlp.fc2.weight"),
-    SAME("blocks.{i}.mlp.fc2.bias"),
-    SAME("norm.weight"),
-    SAME("norm.bias"),
-    SAME("reg_token"),
-    SAME("norm_pre.weight"),
-    SAME("norm_pre.bias"),
-    SAME("blocks.{i}.attn.q_norm.weight"),
-    SAME("blocks.{i}.attn.q_norm.bias"),
-    SAME("blocks.{i}.attn.k_norm.weight"),
-    SAME("blocks.{i}.attn.k_norm.bias"),
-    SAME("blocks.{i}.attn.norm.weight"),
-    SAME("blocks.{i}.attn.norm.bias"),
-    SAME("blocks.{i}.ls1.gamma"),
-    SAME("blocks.{i}.mlp.norm.weight"),
-    SAME("blocks.{i}.mlp.norm.bias"),
-    SAME("blocks.{i}.ls2.gamma"),
-    SAME("fc_norm.weight"),
-    SAME("fc_norm.bias"),
-    SAME("pre_logits.fc.weight"),
-    SAME("pre_logits.fc.bias"),
-    SAME("head.weight"),
-    SAME("head.bias"),
-    SAME("head_dist.weight"),
-    SAME("head_dist.bias"),
-    { NULL, NULL, LAYOUT_COPY }
-};
-
-static const layout_extra timm_harmless[] = {
-    { "mask_token", "of pre-training" },
-    { "decoder_*", "of pre-training (MAE)" },
-    { "*position_ids", "an index, not a weight" },
-    { "head_dist.*", "of a distilled teacher; without a distillation token it is not run" },
-    { "lm_head.*", "of pre-training" },
-    { "text_*", "of a text tower" },
-    { "logit_scale", "of contrastive training" },
-    { NULL, NULL }
-};
-
-static const layout_extra timm_lacking[] = {
-    { "register_tokens", "register tokens (reg_tokens)" },
-    { "attn_pool.*", "attention pooling (global_pool=map)" },
-    { "blocks.*.gamma_[12]", "layer scale (init_values)" },
-    { "blocks.*.attn.[qv]_bias", "separate biases of queries and values" },
-    { "blocks.*.attn.relative_position_*", "relative positions" },
-    { "blocks.*.attn.lambda_*", "differential attention (attn_layer=diff)" },
-    { "blocks.*.mlp.fc1_[gx].*", "SwiGLU (mlp_layer)" },
-    { "blocks.*.mlp.w12.*", "SwiGLU (mlp_layer)" },
-    { "blocks.*.mlp.w3.*", "SwiGLU (mlp_layer)" },
-    { "blocks.*.in_proj.*", "parallel blocks (block_fn)" },
-    { "blocks.*.attns.*", "parallel blocks (block_fn)" },
-    { "patch_embed.backbone.*", "a convolutional stem (hybrid model)" },
-    { NULL, NULL }
-};
-
-static const layout layouts[] = {
-    { "timm", "patch_embed.proj.weight", timm_prefixes, timm_rules, timm_harmless, timm_lacking }
-};
+#include "layout_private.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-enum { LAYOUT_MAX_KEY = 1200, LAYOUT_MAX_LISTED = 10 };
+enum { LAYOUT_MAX_KEY = 1200, LAYOUT_MAX_LISTED = 10, LAYOUT_MAX_DEPTH = 1024 };
 
 /* === Text === */
 
@@ -118,19 +34,187 @@ static const char *info_shape(const checkpoint_tensor_info *info, char *text, si
     return layout_shape(info->dims, info->ndim, text, size);
 }
 
-static const char *tensor_shape(const vit_tensor *tensor, char *text, size_t size)
+const char *layout_item_name(const layout_item *item)
 {
-    int64_t dims[4];
     int i;
-    for (i = 0; i < tensor->ndim; i++) dims[i] = tensor->dims[i];
-    return layout_shape(dims, tensor->ndim, text, size);
+    for (i = 0; i < item->part_count; i++)
+        if (item->parts[i].info) return item->parts[i].info->name;
+    return item->tensor.name;
 }
 
-static const layout_extra *find_extra(const layout_extra *extras, const char *key)
+/* === Keys === */
+
+/* Length of the prefix without its last component: of "module.vit." that of "module.". */
+static size_t parent_length(const char *prefix)
 {
-    for (; extras->pattern; extras++)
-        if (!fnmatch(extras->pattern, key, 0)) return extras;
-    return NULL;
+    size_t length = strlen(prefix);
+    if (length > 0) length--;
+    while (length > 0 && prefix[length - 1] != '.' && prefix[length - 1] != '/') length--;
+    return length;
+}
+
+/* The path of a block with its number in place. */
+static void put_blocks(const layout_map *map, int block, int chunk, char *text, size_t size)
+{
+    const char *at = map->blocks;
+    size_t used = 0;
+    for (; *at && used + 12 < size; at++) {
+        if (!strncmp(at, "{i}", 3) || !strncmp(at, "{c}", 3)) {
+            used += (size_t)snprintf(text + used, size - used, "%d", at[1] == 'i' ? block : chunk);
+            at += 2;
+        } else {
+            text[used++] = *at;
+        }
+    }
+    text[used] = '\0';
+}
+
+/* A key of a table as it stands in the checkpoint; false above the top. */
+static bool make_key(const layout_map *map, const char *key, size_t length, int block, int chunk,
+                     char *text, size_t size)
+{
+    char path[128] = "";
+    size_t prefix = strlen(map->prefix);
+    if (length >= 3 && !strncmp(key, "../", 3)) {
+        if (prefix == 0) return false;
+        prefix = parent_length(map->prefix);
+        key += 3;
+        length -= 3;
+    }
+    if (length >= 3 && !strncmp(key, "{b}", 3)) {
+        put_blocks(map, block < 0 ? 0 : block, chunk, path, sizeof path);
+        key += 3;
+        length -= 3;
+    }
+    snprintf(text, size, "%.*s%s%.*s", (int)prefix, map->prefix, path, (int)length, key);
+    return true;
+}
+
+static bool is_stacked(const layout_map *map)
+{
+    return map->blocks && !strstr(map->blocks, "{i}");
+}
+
+/* A part of a rule without its slice. */
+static const checkpoint_tensor_info *find_key(const layout_map *map, const char *key, int block)
+{
+    const size_t length = strcspn(key, "#@");
+    const bool chunked = map->blocks && strstr(map->blocks, "{c}") && !strncmp(key, "{b}", 3);
+    const checkpoint_tensor_info *info = NULL;
+    char text[LAYOUT_MAX_KEY];
+    int chunk = 0;
+    do {
+        if (!make_key(map, key, length, block, chunk, text, sizeof text)) return NULL;
+        info = checkpoint_find(map->checkpoint, text);
+    } while (!info && chunked && chunk++ < block);
+    return info;
+}
+
+static bool holds(const layout_map *map, const char *condition, int block)
+{
+    if (!condition) return true;
+    if (*condition == '!') return !find_key(map, condition + 1, block);
+    return find_key(map, condition, block) != NULL;
+}
+
+static bool all_hold(const layout_map *map, const char *const *when, int block)
+{
+    int i;
+    for (i = 0; i < LAYOUT_MAX_CONDITIONS; i++)
+        if (!holds(map, when[i], block)) return false;
+    return true;
+}
+
+/* === Rules === */
+
+/* Is this the rule's tensor? *block receives the number behind "blocks.", or -1. */
+static bool names_tensor(const layout_rule *rule, const char *tensor, int *block)
+{
+    static const char path[] = "blocks.";
+    const size_t head = sizeof path - 1;
+    size_t digits;
+    *block = -1;
+    if (strncmp(rule->tensor, "{b}", 3) != 0) return !strcmp(rule->tensor, tensor);
+    if (strncmp(tensor, path, head) != 0) return false;
+    digits = strspn(tensor + head, "0123456789");
+    if (digits == 0 || digits > 6 || tensor[head + digits] != '.') return false;
+    *block = atoi(tensor + head);
+    return !strcmp(rule->tensor + 3, tensor + head + digits + 1);
+}
+
+static bool is_zero_part(const char *part)
+{
+    return part[0] == '0' && !part[1];
+}
+
+static int count_parts(const layout_rule *rule)
+{
+    int count = 0;
+    while (count < LAYOUT_MAX_PARTS && rule->parts[count]) count++;
+    return count;
+}
+
+/* The third part of a linear layer is its bias, which may be missing. */
+static bool is_optional(const layout_rule *rule, int part)
+{
+    return rule->method == LAYOUT_LINEAR && part == 2;
+}
+
+/* The source as it lies, but for blocks that are stacked. */
+static bool raw_view(const layout_map *map, const char *part, int block, layout_part *out)
+{
+    out->info = find_key(map, part, block);
+    if (!out->info) return false;
+    out->view = *out->info;
+    return strncmp(part, "{b}", 3) || !is_stacked(map) || layout_take_block(&out->view, block);
+}
+
+static bool form_fits(const layout_rule *rule, const layout_part *part)
+{
+    return !rule->form || !part->info || layout_form_ndim(rule->form) == part->view.ndim;
+}
+
+static bool applies(const layout_map *map, const layout_rule *rule, int block, bool *form_good)
+{
+    const int count = count_parts(rule);
+    layout_part part;
+    int i;
+    *form_good = true;
+    if (!all_hold(map, rule->when, block)) return false;
+    for (i = 0; i < count; i++) {
+        if (is_zero_part(rule->parts[i]) || is_optional(rule, i)) continue;
+        if (!raw_view(map, rule->parts[i], block, &part)) return false;
+        if (i == (rule->method == LAYOUT_LINEAR)) *form_good = form_fits(rule, &part);
+    }
+    return true;
+}
+
+/* The rule for a tensor of the file. *found: its sources are there; without that it is the first
+ * that might have been meant, or NULL if the layout has no such tensor. */
+static const layout_rule *find_rule(const layout_map *map, const char *tensor, int *block,
+                                    bool *found)
+{
+    const layout_rule *rule, *near = NULL, *misshapen = NULL;
+    bool form_good;
+    int number;
+    *block = -1;
+    for (rule = map->layout->rules; rule->tensor; rule++) {
+        if (!names_tensor(rule, tensor, &number)) continue;
+        *block = number;
+        if (!near) near = rule;
+        if (!applies(map, rule, number, &form_good)) continue;
+        if (form_good) return *found = true, rule;
+        if (!misshapen) misshapen = rule;
+    }
+    *found = misshapen != NULL;
+    return misshapen ? misshapen : near;
+}
+
+static bool has(const layout_map *map, const char *tensor)
+{
+    bool found;
+    int block;
+    return find_rule(map, tensor, &block, &found) && found;
 }
 
 /* === Detection === */
@@ -149,25 +233,72 @@ static bool is_prefix(const layout *l, const char *text, size_t size)
     return false;
 }
 
-/* Number of tensors that are the probe behind a prefix; the first prefix is kept. */
-static int probe(const layout *l, checkpoint *c, char *prefix, size_t prefix_size, char *second)
+/* Is this name the probe behind a prefix, and do the layout's conditions hold there? */
+static bool is_probe(const layout *l, checkpoint *c, const char *name, layout_map *candidate)
 {
-    size_t probe_length = strlen(l->probe), i;
+    const size_t length = strlen(name), probe = strlen(l->probe);
+    if (length < probe || strcmp(name + length - probe, l->probe) != 0) return false;
+    if (length - probe >= sizeof candidate->prefix || !is_prefix(l, name, length - probe))
+        return false;
+    memset(candidate, 0, sizeof *candidate);
+    candidate->layout = l;
+    candidate->checkpoint = c;
+    candidate->blocks = l->blocks[0];
+    memcpy(candidate->prefix, name, length - probe);
+    return all_hold(candidate, l->when, 0);
+}
+
+/* Number of models in the checkpoint that have this layout; *map is the first, or the one
+ * without a prefix, which beats every wrapped one. */
+static int probe(const layout *l, checkpoint *c, layout_map *map, layout_map *second)
+{
+    layout_map candidate;
+    size_t i;
     int found = 0;
     for (i = 0; i < checkpoint_count(c); i++) {
-        const char *name = checkpoint_tensor(c, i)->name;
-        size_t length = strlen(name), head;
-        if (length < probe_length || strcmp(name + length - probe_length, l->probe) != 0) continue;
-        head = length - probe_length;
-        if (head >= prefix_size || !is_prefix(l, name, head)) continue;
-        snprintf(found ? second : prefix, prefix_size, "%.*s", (int)head, name);
-        if (head == 0 && found) { /* the plain name beats every wrapped one */
-            prefix[0] = '\0';
+        if (!is_probe(l, c, checkpoint_tensor(c, i)->name, &candidate)) continue;
+        if (candidate.prefix[0] == '\0') {
+            *map = candidate;
             return 1;
         }
+        *(found ? second : map) = candidate;
         found++;
     }
-    return found && prefix[0] == '\0' ? 1 : found;
+    return found;
+}
+
+/* The number of the block that a name belongs to, -1 if to none. */
+static int block_of(const layout_map *map, const char *path, const char *name)
+{
+    const size_t prefix = strlen(map->prefix);
+    int block = 0;
+    if (strncmp(name, map->prefix, prefix) != 0) return -1;
+    for (name += prefix; *path; path++) {
+        size_t digits;
+        if (*path != '{') {
+            if (*name++ != *path) return -1;
+            continue;
+        }
+        digits = strspn(name, "0123456789");
+        if (digits == 0) return -1;
+        if (path[1] == 'i') block = digits < 5 ? atoi(name) : INT_MAX - 1;
+        name += digits;
+        path += 2;
+    }
+    return block;
+}
+
+/* The first path that some tensor has. */
+static void find_blocks(layout_map *map)
+{
+    const char *const *path;
+    size_t i;
+    for (path = map->layout->blocks; *path; path++)
+        for (i = 0; i < checkpoint_count(map->checkpoint); i++)
+            if (block_of(map, *path, checkpoint_tensor(map->checkpoint, i)->name) >= 0) {
+                map->blocks = *path;
+                return;
+            }
 }
 
 static bool no_layout(checkpoint *c, report *r)
@@ -175,72 +306,26 @@ static bool no_layout(checkpoint *c, report *r)
     const checkpoint_tensor_info *first = checkpoint_count(c) ? checkpoint_tensor(c, 0) : NULL;
     char shape[128];
     if (!first) return report_fail(r, "expected the tensors of a ViT, found no tensors");
-    return report_fail(r, "expected timm's layout (patch_embed.proj.weight), found %zu tensors "
-                       "such as %.200s %s", checkpoint_count(c), first->name,
-                       info_shape(first, shape, sizeof shape));
+    return report_fail(r, "expected timm's layout (patch_embed.proj.weight) or another that is "
+                       "known, found %zu tensors such as %.200s %s", checkpoint_count(c),
+                       first->name, info_shape(first, shape, sizeof shape));
 }
 
 bool layout_detect(checkpoint *c, layout_map *map, report *r)
 {
     size_t i;
     memset(map, 0, sizeof *map);
-    map->checkpoint = c;
-    for (i = 0; i < COUNT(layouts); i++) {
-        char second[sizeof map->prefix];
-        int found = probe(&layouts[i], c, map->prefix, sizeof map->prefix, second);
+    for (i = 0; layout_all[i]; i++) {
+        layout_map second;
+        int found = probe(layout_all[i], c, map, &second);
         if (found == 0) continue;
         if (found > 1)
             return report_fail(r, "expected one model, found several: %s... and %s...",
-                               map->prefix, second);
-        map->layout = &layouts[i];
+                               map->prefix, second.prefix);
+        find_blocks(map);
         return true;
     }
     return no_layout(c, r);
-}
-
-/* === Keys === */
-
-/* The rule for a tensor of the file; *block receives the number that stands for {i}, or -1. */
-static const layout_rule *find_rule(const layout *l, const char *tensor, int *block)
-{
-    const layout_rule *rule;
-    for (rule = l->rules; rule->tensor; rule++) {
-        const char *mark = strstr(rule->tensor, "{i}");
-        size_t head = mark ? (size_t)(mark - rule->tensor) : 0, digits;
-        *block = -1;
-        if (!mark) {
-            if (!strcmp(rule->tensor, tensor)) return rule;
-            continue;
-        }
-        if (strncmp(rule->tensor, tensor, head) != 0) continue;
-        digits = strspn(tensor + head, "0123456789");
-        if (digits == 0 || digits > 6 || strcmp(tensor + head + digits, mark + 3) != 0) continue;
-        *block = atoi(tensor + head);
-        return rule;
-    }
-    return NULL;
-}
-
-static void make_key(const layout_map *map, const char *pattern, int block, char *key,
-                     size_t size)
-{
-    const char *mark = strstr(pattern, "{i}");
-    if (mark)
-        snprintf(key, size, "%s%.*s%d%s", map->prefix, (int)(mark - pattern), pattern, block,
-                 mark + 3);
-    else
-        snprintf(key, size, "%s%s", map->prefix, pattern);
-}
-
-/* The checkpoint's tensor for a name of the file, or NULL. */
-static const checkpoint_tensor_info *find_tensor(const layout_map *map, const char *name)
-{
-    char key[LAYOUT_MAX_KEY];
-    int block;
-    const layout_rule *rule = find_rule(map->layout, name, &block);
-    if (!rule) return NULL;
-    make_key(map, rule->source, block, key, sizeof key);
-    return checkpoint_find(map->checkpoint, key);
 }
 
 /* === Features === */
@@ -265,13 +350,31 @@ static bool is_ignored(const layout_map *map, const cli_list *ignore, const char
     return matches_any(ignore, name) || matches_any(ignore, strip(map, name));
 }
 
+/* A pattern that begins with "../" is for names outside the prefix. */
+static const layout_extra *find_extra(const layout_map *map, const layout_extra *extras,
+                                      const char *name)
+{
+    const bool inside = !strncmp(name, map->prefix, strlen(map->prefix));
+    const size_t parent = parent_length(map->prefix);
+    const char *above = strncmp(name, map->prefix, parent) ? name : name + parent;
+    for (; extras->pattern; extras++) {
+        if (!strncmp(extras->pattern, "../", 3)) {
+            if ((!inside || !*map->prefix) && !fnmatch(extras->pattern + 3, above, 0))
+                return extras;
+        } else if (!fnmatch(extras->pattern, strip(map, name), 0)) {
+            return extras;
+        }
+    }
+    return NULL;
+}
+
 bool layout_check_features(const layout_map *map, const cli_list *ignore, report *r)
 {
     char shape[128];
     size_t i;
     for (i = 0; i < checkpoint_count(map->checkpoint); i++) {
         const checkpoint_tensor_info *info = checkpoint_tensor(map->checkpoint, i);
-        const layout_extra *lacking = find_extra(map->layout->lacking, strip(map, info->name));
+        const layout_extra *lacking = find_extra(map, map->layout->lacking, info->name);
         if (!lacking || is_ignored(map, ignore, info->name)) continue;
         return report_fail(r, "%.200s %s: this version of vit.h lacks %s", info->name,
                            info_shape(info, shape, sizeof shape), lacking->meaning);
@@ -281,135 +384,204 @@ bool layout_check_features(const layout_map *map, const cli_list *ignore, report
 
 /* === Inspection === */
 
-static int64_t dim_of(const layout_map *map, const char *name, int dim)
+/* The i-th source of a tensor, its slice taken; false if there is none such. */
+static bool peek_part(const layout_map *map, const char *tensor, int i, layout_part *part,
+                      const char **form)
 {
-    const checkpoint_tensor_info *info = find_tensor(map, name);
-    return info && dim < info->ndim ? info->dims[dim] : 0;
+    bool found;
+    int block;
+    const layout_rule *rule = find_rule(map, tensor, &block, &found);
+    if (!rule || !found || i >= count_parts(rule)) return false;
+    if (is_zero_part(rule->parts[i]) || !raw_view(map, rule->parts[i], block, part)) return false;
+    *form = rule->form;
+    return layout_slice(&part->view, rule->parts[i] + strcspn(rule->parts[i], "#@"));
 }
 
-static void put_dim(settings *s, setting_key key, int64_t value)
+/* How many numbers all sources of a tensor have; 0 without them. */
+static int64_t count_of(const layout_map *map, const char *tensor)
+{
+    layout_part part;
+    const char *form;
+    int64_t count = 0;
+    int i;
+    for (i = 0; i < LAYOUT_MAX_PARTS; i++)
+        if (peek_part(map, tensor, i, &part, &form)) count += part.view.count;
+    return count;
+}
+
+/* Rows of a tensor, by the first letter of its form or its first dimension. */
+static int64_t rows_of(const layout_map *map, const char *tensor)
+{
+    layout_part part;
+    const char *form;
+    if (!peek_part(map, tensor, 0, &part, &form) || part.view.ndim < 1) return 0;
+    return form ? layout_letter(form, &part.view, strchr(form, '>')[1]) : part.view.dims[0];
+}
+
+static void put_size(settings *s, setting_key key, int64_t value)
 {
     if (value > 0) settings_put(s, key, (double)value);
 }
 
-static void put_presence(const layout_map *map, settings *s, setting_key key, const char *name)
+static void put_presence(const layout_map *map, settings *s, setting_key key, const char *tensor)
 {
-    settings_put(s, key, find_tensor(map, name) != NULL);
+    settings_put(s, key, has(map, tensor));
 }
 
 /* One more than the highest block; a gap below shows up as a missing tensor. */
 static bool count_blocks(const layout_map *map, int *depth, report *r)
 {
-    static const char pattern[] = "blocks.{i}.norm1.weight";
-    char first[LAYOUT_MAX_KEY];
-    size_t head, i;
-    make_key(map, pattern, 0, first, sizeof first);
-    head = strlen(first) - strlen("0.norm1.weight");
+    size_t i;
     *depth = 0;
     for (i = 0; i < checkpoint_count(map->checkpoint); i++) {
-        const char *name = checkpoint_tensor(map->checkpoint, i)->name;
-        size_t digits;
-        int block;
-        if (strncmp(name, first, head) != 0) continue;
-        digits = strspn(name + head, "0123456789");
-        if (digits == 0 || name[head + digits] != '.') continue;
-        block = digits < 5 ? atoi(name + head) : INT_MAX - 1;
-        if (block >= 1024) return report_fail(r, "%.200s: more than 1024 blocks", name);
+        const checkpoint_tensor_info *info = checkpoint_tensor(map->checkpoint, i);
+        int block = block_of(map, map->blocks, info->name);
+        if (block >= 0 && is_stacked(map)) block = info->ndim ? (int)info->dims[0] - 1 : 0;
+        if (block >= LAYOUT_MAX_DEPTH)
+            return report_fail(r, "%.200s: more than %d blocks", info->name, LAYOUT_MAX_DEPTH);
         if (block >= *depth) *depth = block + 1;
     }
     return true;
 }
 
+/* A linear layer over the numbers of a patch leaves its side and channels to be told. */
 static bool inspect_patch(const layout_map *map, settings *s, settings_facts *facts, report *r)
 {
-    const checkpoint_tensor_info *patch = find_tensor(map, "patch_embed.proj.weight");
+    static const char name[] = "patch_embed.proj.weight";
+    layout_part part;
+    const char *form;
     char shape[128];
-    if (!patch) return report_fail(r, "patch_embed.proj.weight is missing");
-    if (patch->ndim == 2) {
-        facts->patch_depth = patch->dims[1];
-        put_dim(s, SETTING_EMBED_DIM, patch->dims[0]);
-        return true;
-    }
-    if (patch->ndim != 4 || patch->dims[2] != patch->dims[3])
-        return report_fail(r, "patch_embed.proj.weight: expected [D, C, P, P], found %s",
-                           info_shape(patch, shape, sizeof shape));
-    put_dim(s, SETTING_EMBED_DIM, patch->dims[0]);
-    put_dim(s, SETTING_IN_CHANS, patch->dims[1]);
-    put_dim(s, SETTING_PATCH_SIZE, patch->dims[2]);
+    if (!peek_part(map, name, 0, &part, &form))
+        return report_fail(r, "%s%s is missing", map->prefix, map->layout->probe);
+    if (layout_form_ndim(form) != part.view.ndim ||
+        layout_letter(form, &part.view, 'p') != layout_letter(form, &part.view, 'q'))
+        return report_fail(r, "%.200s: expected [%s], found %s", part.info->name,
+                           strchr(form, 'p') < strchr(form, 'd') ? "P, P, C, D" : "D, C, P, P",
+                           info_shape(part.info, shape, sizeof shape));
+    put_size(s, SETTING_EMBED_DIM, layout_letter(form, &part.view, 'd'));
+    put_size(s, SETTING_IN_CHANS, layout_letter(form, &part.view, 'c'));
+    put_size(s, SETTING_PATCH_SIZE, layout_letter(form, &part.view, 'p'));
+    if (strchr(form, '('))
+        facts->patch_depth = part.view.count / layout_letter(form, &part.view, 'd');
     return true;
 }
 
-static bool inspect_positions(const layout_map *map, settings_facts *facts, report *r)
+static void inspect_norms(const layout_map *map, settings *s)
 {
-    const checkpoint_tensor_info *positions = find_tensor(map, "pos_embed");
-    char shape[128];
-    if (!positions) return true;
-    if (positions->ndim != 3 || positions->dims[0] != 1 || positions->dims[1] < 1 ||
-        positions->dims[1] > 1048576)
-        return report_fail(r, "pos_embed: expected [1, tokens, D], found %s",
-                           info_shape(positions, shape, sizeof shape));
-    facts->position_rows = (int)positions->dims[1];
-    return true;
-}
-
-static void inspect_stem(const layout_map *map, settings *s)
-{
-    put_presence(map, s, SETTING_CLS_TOKEN, "cls_token");
-    put_presence(map, s, SETTING_DIST_TOKEN, "dist_token");
-    settings_put(s, SETTING_REG_TOKENS, (double)dim_of(map, "reg_token", 1));
-    put_presence(map, s, SETTING_PATCH_BIAS, "patch_embed.proj.bias");
+    static const char *const biases[] = {
+        "blocks.0.norm1.bias", "norm.bias", "fc_norm.bias", "norm_pre.bias",
+        "patch_embed.norm.bias", "attn_pool.norm.bias"
+    };
+    size_t i;
+    for (i = 0; i < COUNT(biases); i++)
+        if (has(map, biases[i])) settings_put(s, SETTING_NORM_TYPE, VIT_LAYER_NORM);
     put_presence(map, s, SETTING_PATCH_NORM, "patch_embed.norm.weight");
     put_presence(map, s, SETTING_PRE_NORM, "norm_pre.weight");
+    put_presence(map, s, SETTING_FINAL_NORM, "norm.weight");
+    put_presence(map, s, SETTING_FC_NORM, "fc_norm.weight");
 }
 
-static void inspect_block(const layout_map *map, settings *s, settings_facts *facts)
+/* Some libraries keep the heads apart. */
+static void inspect_heads(const layout_map *map, settings *s)
 {
-    int64_t fc1 = dim_of(map, "blocks.0.mlp.fc1.weight", 0);
-    int64_t fc2 = dim_of(map, "blocks.0.mlp.fc2.weight", 1);
-    facts->qkv_rows = dim_of(map, "blocks.0.attn.qkv.weight", 0);
+    layout_part part;
+    const char *form;
+    if (!peek_part(map, "blocks.0.attn.qkv.weight", 0, &part, &form) || !form) return;
+    put_size(s, SETTING_NUM_HEADS, layout_letter(form, &part.view, 'h'));
+    put_size(s, SETTING_HEAD_DIM, layout_letter(form, &part.view, 'k'));
+}
+
+static void inspect_block(const layout_map *map, settings *s, settings_facts *facts, int64_t width)
+{
+    const int64_t fc1 = count_of(map, "blocks.0.mlp.fc1.weight") / width;
+    const int64_t fc2 = count_of(map, "blocks.0.mlp.fc2.weight") / width;
+    facts->qkv_rows = count_of(map, "blocks.0.attn.qkv.weight") / width;
+    put_size(s, SETTING_MLP_DIM, fc2 ? fc2 : fc1);
+    settings_put(s, SETTING_GATED_MLP, fc2 > 0 && fc1 == 2 * fc2);
     put_presence(map, s, SETTING_QKV_BIAS, "blocks.0.attn.qkv.bias");
     put_presence(map, s, SETTING_QK_NORM, "blocks.0.attn.q_norm.weight");
     put_presence(map, s, SETTING_ATTN_NORM, "blocks.0.attn.norm.weight");
     put_presence(map, s, SETTING_PROJ_BIAS, "blocks.0.attn.proj.bias");
     put_presence(map, s, SETTING_LAYER_SCALE, "blocks.0.ls1.gamma");
     put_presence(map, s, SETTING_MLP_NORM, "blocks.0.mlp.norm.weight");
-    put_dim(s, SETTING_MLP_DIM, fc2);
-    if (fc2 > 0) settings_put(s, SETTING_GATED_MLP, fc1 == 2 * fc2);
+    inspect_heads(map, s);
 }
 
-/* Norms without a bias may be RMS norms: the tensors do not say. */
-static void inspect_norm_type(const layout_map *map, settings *s, int depth)
+static void inspect_head(const layout_map *map, settings *s, int64_t width)
 {
-    if (find_tensor(map, "norm.bias") || find_tensor(map, "fc_norm.bias") ||
-        find_tensor(map, "blocks.0.norm1.bias") ||
-        (depth == 0 && !find_tensor(map, "norm.weight") && !find_tensor(map, "fc_norm.weight")))
-        settings_put(s, SETTING_NORM_TYPE, VIT_LAYER_NORM);
-}
-
-static void inspect_tail(const layout_map *map, settings *s)
-{
-    int64_t width = dim_of(map, "head.weight", 1);
-    put_presence(map, s, SETTING_FINAL_NORM, "norm.weight");
-    put_presence(map, s, SETTING_FC_NORM, "fc_norm.weight");
-    if (find_tensor(map, "attn_pool.kv.weight"))
-        settings_put(s, SETTING_POOL, VIT_POOL_MAP);
-    else if (width > 0 && width == 2 * dim_of(map, "patch_embed.proj.weight", 0))
+    const int64_t classes = rows_of(map, "head.weight");
+    settings_put(s, SETTING_NUM_CLASSES, (double)classes);
+    settings_put(s, SETTING_REPRESENTATION_DIM, (double)rows_of(map, "pre_logits.fc.weight"));
+    if (has(map, "attn_pool.q")) settings_put(s, SETTING_POOL, VIT_POOL_MAP);
+    else if (classes > 0 && count_of(map, "head.weight") == 2 * width * classes &&
+             !has(map, "pre_logits.fc.weight"))
         settings_put(s, SETTING_POOL, VIT_POOL_TOKEN_AVG);
-    settings_put(s, SETTING_NUM_CLASSES, (double)dim_of(map, "head.weight", 0));
-    settings_put(s, SETTING_REPRESENTATION_DIM, (double)dim_of(map, "pre_logits.fc.weight", 0));
 }
 
-bool layout_inspect(const layout_map *map, settings *s, settings_facts *facts, report *r)
+/* Takes over what nobody else says. */
+static void fill_gaps(settings all[FROM_COUNT], const settings *told)
 {
+    settings *tensors = &all[FROM_TENSORS];
+    bool mean = told->mean_count > 0, std = told->std_count > 0;
+    size_t key;
+    int from;
+    for (key = 0; key < SETTING_COUNT; key++)
+        if (told->given[key] && settings_origin(all, (setting_key)key) < 0)
+            settings_put(tensors, (setting_key)key, told->value[key]);
+    for (from = 0; from < FROM_COUNT; from++) {
+        mean = mean && all[from].mean_count == 0;
+        std = std && all[from].std_count == 0;
+    }
+    if (mean) memcpy(tensors->mean, told->mean, sizeof told->mean);
+    if (mean) tensors->mean_count = told->mean_count;
+    if (std) memcpy(tensors->std, told->std, sizeof told->std);
+    if (std) tensors->std_count = told->std_count;
+}
+
+/* What the library's own code does, and no tensor shows. */
+static bool put_defaults(const layout_map *map, settings all[FROM_COUNT], report *r)
+{
+    const layout_default *d = map->layout->defaults;
+    settings told;
+    settings_start(&told, map->layout->name);
+    for (; d && d->assignment; d++)
+        if (holds(map, d->when, 0) && !settings_parse(&told, d->assignment, r)) return false;
+    fill_gaps(all, &told);
+    return true;
+}
+
+bool layout_inspect(const layout_map *map, settings all[FROM_COUNT], settings_facts *facts,
+                    report *r)
+{
+    settings *s = &all[FROM_TENSORS];
+    int64_t width;
     int depth;
     memset(facts, 0, sizeof *facts);
     if (!inspect_patch(map, s, facts, r) || !count_blocks(map, &depth, r)) return false;
+    width = (int64_t)s->value[SETTING_EMBED_DIM];
+    if (width < 1) return report_fail(r, "embed_dim is 0");
     settings_put(s, SETTING_DEPTH, depth);
-    inspect_stem(map, s);
-    if (depth > 0) inspect_block(map, s, facts);
-    inspect_norm_type(map, s, depth);
-    inspect_tail(map, s);
-    return inspect_positions(map, facts, r);
+    put_presence(map, s, SETTING_CLS_TOKEN, "cls_token");
+    put_presence(map, s, SETTING_DIST_TOKEN, "dist_token");
+    settings_put(s, SETTING_REG_TOKENS, (double)(count_of(map, "reg_token") / width));
+    put_presence(map, s, SETTING_PATCH_BIAS, "patch_embed.proj.bias");
+    inspect_norms(map, s);
+    if (depth > 0) inspect_block(map, s, facts, width);
+    inspect_head(map, s, width);
+    if (count_of(map, "pos_embed") / width > 1048576)
+        return report_fail(r, "pos_embed has more than 1048576 rows");
+    facts->position_rows = (int)(count_of(map, "pos_embed") / width);
+    return put_defaults(map, all, r);
+}
+
+bool layout_check_told(const layout_map *map, const settings all[FROM_COUNT], report *r)
+{
+    const layout_question *q = map->layout->questions;
+    for (; q && q->options; q++)
+        if (holds(map, q->when, 0) && settings_origin(all, q->setting) < 0)
+            return report_fail(r, "%s is not to be seen in a checkpoint of %s; give %s",
+                               setting_name(q->setting), map->layout->name, q->options);
+    return true;
 }
 
 /* === The plan === */
@@ -419,62 +591,170 @@ static bool is_made_here(const char *name)
     return !strncmp(name, "preprocess.", 11) || !strncmp(name, "selftest.", 9);
 }
 
-static bool same_shape(const layout_item *item)
+/* What the tensor's sources have to hold: another grid of positions is made from them later. */
+static int wanted_dims(const layout_item *item, const vit_config *config,
+                       const settings_facts *facts, int64_t dims[4])
 {
     int i;
-    if (item->info->ndim != item->tensor.ndim) return false;
-    for (i = 0; i < item->tensor.ndim; i++)
-        if (item->info->dims[i] != item->tensor.dims[i]) return false;
+    for (i = 0; i < item->tensor.ndim; i++) dims[i] = item->tensor.dims[i];
+    if (item->is_positions)
+        dims[1] = facts->patches +
+                  (config->positions == VIT_POS_ALL ? config->num_prefix_tokens : 0);
+    return item->tensor.ndim;
+}
+
+static layout_sizes sizes_of(const vit_config *config)
+{
+    layout_sizes sizes;
+    sizes.patch = config->patch_size;
+    sizes.chans = config->in_chans;
+    sizes.heads = config->num_heads;
+    sizes.head_dim = config->head_dim;
+    return sizes;
+}
+
+static bool missing_part(const layout_map *map, const layout_rule *rule, int block,
+                         const char *expected, report *r)
+{
+    const int count = count_parts(rule);
+    char key[LAYOUT_MAX_KEY];
+    int i;
+    for (i = 0; i < count; i++) {
+        if (is_zero_part(rule->parts[i]) || find_key(map, rule->parts[i], block)) continue;
+        if (!make_key(map, rule->parts[i], strcspn(rule->parts[i], "#@"), block, 0, key,
+                      sizeof key))
+            continue;
+        if (count == 1 && !rule->form)
+            return report_fail(r, "%.200s is missing: expected %s", key, expected);
+        return report_fail(r, "%.200s is missing: a part of %s %s", key, rule->tensor, expected);
+    }
+    return report_fail(r, "%s %s: the tensors that make it are missing", rule->tensor, expected);
+}
+
+static bool misshapen_part(const layout_rule *rule, const layout_item *item,
+                           const layout_part *part, const char *expected, report *r)
+{
+    char found[128];
+    info_shape(part->info, found, sizeof found);
+    if (count_parts(rule) == 1 && !rule->form && !strpbrk(rule->parts[0], "#@"))
+        return report_fail(r, "%.200s: expected %s, found %s", part->info->name, expected, found);
+    return report_fail(r, "%.200s %s does not fit %s %s", part->info->name, found,
+                       item->tensor.name, expected);
+}
+
+/* Finds one source and brings it into the order of the file. */
+static bool plan_part(const layout_map *map, const layout_rule *rule, int i, int block,
+                      const layout_sizes *sizes, layout_part *part, bool *fits, report *r)
+{
+    const char *key = rule->parts[i];
+    const bool is_constant = rule->method == LAYOUT_LINEAR && i != 1;
+    *fits = raw_view(map, key, block, part);
+    if (!part->info) return true;   /* a bias that may be missing */
+    if (part->info->dtype > CHECKPOINT_F64)
+        return report_fail(r, "%.200s: expected floating-point weights, found %s",
+                           part->info->name, checkpoint_dtype_name(part->info->dtype));
+    *fits = *fits && part->view.count > 0 &&
+            layout_slice(&part->view, key + strcspn(key, "#@"));
+    if (*fits && rule->form && !is_constant)
+        *fits = layout_apply_form(&part->view, rule->form, sizes);
     return true;
 }
 
-static bool shape_fits(const layout_item *item, const vit_config *config,
-                       const settings_facts *facts)
+/* The rows of a stack, and as many zeros as are left for them. */
+static bool stack_fits(layout_item *item, const layout_rule *rule, const int64_t *dims, int ndim,
+                       int *culprit)
 {
-    const checkpoint_tensor_info *info = item->info;
-    if (same_shape(item)) return true;
-    switch (item->transform) {
-    case LAYOUT_PATCH:
-        return info->ndim == 2 && info->dims[0] == config->embed_dim &&
-               info->dims[1] == facts->patch_depth &&
-               info->dims[1] == (int64_t)config->in_chans * config->patch_size * config->patch_size;
-    case LAYOUT_POSITIONS:
-        return info->ndim == 3 && info->dims[0] == 1 && info->dims[2] == config->embed_dim &&
-               info->dims[1] == facts->position_rows;
-    case LAYOUT_COPY:
-        break;
+    int64_t left = dims[0], depth = 1, rows;
+    int zeros = -1, i;
+    for (i = 1; i < ndim; i++) depth *= dims[i];
+    for (i = 0; i < item->part_count; i++) {
+        layout_part *part = &item->parts[i];
+        *culprit = i;
+        if (!part->info) {
+            zeros = i;
+            continue;
+        }
+        if (!rule->form && part->view.ndim > ndim) return false;
+        if (!layout_rows(&part->view, dims, ndim, &rows)) return false;
+        left -= rows;
     }
-    return false;
+    if (zeros >= 0) item->parts[zeros].view.count = left * depth;
+    return zeros >= 0 ? left > 0 : left == 0;
 }
 
-/* The tensor's source, found and of the right shape. */
-static bool plan_item(const layout_map *map, const vit_config *config,
-                        const settings_facts *facts, layout_item *item, report *r)
+static bool parts_fit(layout_item *item, const layout_rule *rule, const int64_t *dims, int ndim,
+                      int64_t width, int *culprit)
 {
-    char expected[128], found[128], key[LAYOUT_MAX_KEY];
+    int64_t row[2], rows;
+    *culprit = 0;
+    switch (item->method) {
+    case LAYOUT_STACK:
+        return stack_fits(item, rule, dims, ndim, culprit);
+    case LAYOUT_SUM:
+        for (; *culprit < item->part_count; ++*culprit)
+            if (!layout_rows(&item->parts[*culprit].view, dims, ndim, &rows) || rows != dims[0])
+                return false;
+        return true;
+    case LAYOUT_LINEAR:
+        if (item->parts[0].view.count != width) return false;
+        row[0] = dims[0];
+        row[1] = width;
+        *culprit = 1;
+        if (!layout_rows(&item->parts[1].view, row, 2, &rows) || rows != dims[0]) return false;
+        *culprit = 2;
+        return item->part_count < 3 || item->parts[2].view.count == dims[0];
+    case LAYOUT_ZERO:
+        break;
+    }
+    return true;
+}
+
+static bool plan_sources(const layout_map *map, const layout_rule *rule, int block,
+                         const vit_config *config, const settings_facts *facts,
+                         layout_item *item, const char *expected, report *r)
+{
+    const layout_sizes sizes = sizes_of(config);
+    int64_t dims[4];
+    const int count = count_parts(rule), ndim = wanted_dims(item, config, facts, dims);
+    int i, culprit;
+    bool fits;
+    item->method = rule->method;
+    for (i = 0; i < count; i++) {
+        layout_part *part = &item->parts[item->part_count];
+        item->part_count++;
+        if (is_zero_part(rule->parts[i])) continue;
+        if (!plan_part(map, rule, i, block, &sizes, part, &fits, r)) return false;
+        if (!part->info) item->part_count--;
+        else if (!fits) return misshapen_part(rule, item, part, expected, r);
+    }
+    if (parts_fit(item, rule, dims, ndim, config->embed_dim, &culprit)) return true;
+    return misshapen_part(rule, item, &item->parts[culprit], expected, r);
+}
+
+/* The tensor's sources, found and of the right shape. */
+static bool plan_item(const layout_map *map, const vit_config *config,
+                      const settings_facts *facts, layout_item *item, report *r)
+{
+    const char *name = item->tensor.name;
+    char expected[128];
+    int64_t dims[4];
+    bool found;
     int block;
     const layout_rule *rule;
-    if (is_made_here(item->tensor.name)) return true;
-    rule = find_rule(map->layout, item->tensor.name, &block);
-    tensor_shape(&item->tensor, expected, sizeof expected);
+    item->own = is_made_here(name);
+    if (item->own) return true;
+    item->is_positions = !strcmp(name, "pos_embed");
+    rule = find_rule(map, name, &block, &found);
+    layout_shape(dims, wanted_dims(item, config, facts, dims), expected, sizeof expected);
     if (!rule)
-        return report_fail(r, "%s %s: the %s layout has no such tensor", item->tensor.name,
-                           expected, map->layout->name);
-    make_key(map, rule->source, block, key, sizeof key);
-    item->transform = rule->transform;
-    item->info = checkpoint_find(map->checkpoint, key);
-    if (!item->info)
-        return report_fail(r, "%.200s is missing: expected %s", key, expected);
-    if (item->info->dtype > CHECKPOINT_F64)
-        return report_fail(r, "%.200s: expected floating-point weights, found %s", key,
-                           checkpoint_dtype_name(item->info->dtype));
-    if (shape_fits(item, config, facts)) return true;
-    return report_fail(r, "%.200s: expected %s, found %s", key, expected,
-                       info_shape(item->info, found, sizeof found));
+        return report_fail(r, "%s %s: the %s layout has no such tensor", name, expected,
+                           map->layout->name);
+    if (!found) return missing_part(map, rule, block, expected, r);
+    return plan_sources(map, rule, block, config, facts, item, expected, r);
 }
 
 static bool plan_items(const layout_map *map, const vit_config *config, vit_dtype dtype,
-                         const settings_facts *facts, layout_plan *plan, report *r)
+                       const settings_facts *facts, layout_plan *plan, report *r)
 {
     vit_tensor tensor;
     size_t i;
@@ -498,12 +778,43 @@ static int compare_pointers(const void *a, const void *b)
     return strcmp(*x, *y);
 }
 
-/* What --set num_classes=0 or representation_dim=0 asked to drop. */
-static bool dropped_on_request(const vit_config *config, const char *key)
+static bool is_source_of(const layout_map *map, const char *tensor, const char *name)
 {
-    if (config->num_classes == 0 && !strncmp(key, "head.", 5)) return true;
-    if (config->num_classes == 0 && !strncmp(key, "head_dist.", 10)) return true;
-    return config->representation_dim == 0 && !strncmp(key, "pre_logits.", 11);
+    layout_part part;
+    const char *form;
+    int i;
+    for (i = 0; i < LAYOUT_MAX_PARTS; i++)
+        if (peek_part(map, tensor, i, &part, &form) && !strcmp(part.info->name, name)) return true;
+    return false;
+}
+
+/* What a setting such as --set num_classes=0 or pool=avg asked to drop. */
+static bool dropped_on_request(const layout_map *map, const vit_config *config, const char *name)
+{
+    static const char *const heads[] = {
+        "head.weight", "head.bias", "head_dist.weight", "head_dist.bias"
+    };
+    static const char *const layers[] = { "pre_logits.fc.weight", "pre_logits.fc.bias" };
+    static const char *const pools[] = {
+        "attn_pool.q", "attn_pool.kv.weight", "attn_pool.kv.bias", "attn_pool.proj.weight",
+        "attn_pool.proj.bias", "attn_pool.norm.weight", "attn_pool.norm.bias",
+        "attn_pool.mlp.fc1.weight", "attn_pool.mlp.fc1.bias", "attn_pool.mlp.fc2.weight",
+        "attn_pool.mlp.fc2.bias"
+    };
+    static const char *const norms[] = { "norm.weight", "norm.bias" };
+    static const char *const fc_norms[] = { "fc_norm.weight", "fc_norm.bias" };
+    const struct { bool dropped; const char *const *tensors; size_t count; } groups[] = {
+        { config->num_classes == 0, heads, COUNT(heads) },
+        { config->representation_dim == 0, layers, COUNT(layers) },
+        { config->pool != VIT_POOL_MAP, pools, COUNT(pools) },
+        { !config->has_final_norm, norms, COUNT(norms) },
+        { !config->has_fc_norm, fc_norms, COUNT(fc_norms) }
+    };
+    size_t i, j;
+    for (i = 0; i < COUNT(groups); i++)
+        for (j = 0; groups[i].dropped && j < groups[i].count; j++)
+            if (is_source_of(map, groups[i].tensors[j], name)) return true;
+    return false;
 }
 
 typedef struct extras {
@@ -523,17 +834,17 @@ static void add_extra(extras *list, const checkpoint_tensor_info *info)
 }
 
 static bool plan_extras(const layout_map *map, const vit_config *config, const cli_list *ignore,
-                        const char *const *used, layout_plan *plan, report *r)
+                        const char *const *used, size_t used_count, layout_plan *plan, report *r)
 {
     size_t total = checkpoint_count(map->checkpoint), i;
     extras list;
     memset(&list, 0, sizeof list);
     for (i = 0; i < total; i++) {
         const checkpoint_tensor_info *info = checkpoint_tensor(map->checkpoint, i);
-        const char *name = info->name, *key = strip(map, name);
-        if (bsearch(&name, used, plan->count, sizeof *used, compare_pointers)) continue;
-        if (find_extra(map->layout->harmless, key) || dropped_on_request(config, key) ||
-            is_ignored(map, ignore, name))
+        const char *name = info->name;
+        if (bsearch(&name, used, used_count, sizeof *used, compare_pointers)) continue;
+        if (find_extra(map, map->layout->harmless, name) || is_ignored(map, ignore, name) ||
+            dropped_on_request(map, config, name))
             plan->ignored[plan->ignored_count++] = name;
         else
             add_extra(&list, info);
@@ -545,21 +856,28 @@ static bool plan_extras(const layout_map *map, const vit_config *config, const c
                        list.count == 1 ? "it" : "them");
 }
 
+/* Names of all sources, sorted. */
+static size_t list_used(const layout_plan *plan, const char **used)
+{
+    size_t count = 0, i;
+    int j;
+    for (i = 0; i < plan->count; i++)
+        for (j = 0; j < plan->items[i].part_count; j++)
+            if (plan->items[i].parts[j].info) used[count++] = plan->items[i].parts[j].info->name;
+    qsort(used, count, sizeof *used, compare_pointers);
+    return count;
+}
+
 static bool check_extras(const layout_map *map, const vit_config *config, const cli_list *ignore,
                          layout_plan *plan, report *r)
 {
-    const char **used = calloc(plan->count + 1, sizeof *used);
+    const char **used = calloc(LAYOUT_MAX_PARTS * plan->count + 1, sizeof *used);
     bool good = false;
-    size_t i;
     plan->ignored = calloc(checkpoint_count(map->checkpoint) + 1, sizeof *plan->ignored);
-    if (!used || !plan->ignored) {
-        free(used);
-        return report_no_memory(r);
-    }
-    for (i = 0; i < plan->count; i++)
-        used[i] = plan->items[i].info ? plan->items[i].info->name : "";
-    qsort(used, plan->count, sizeof *used, compare_pointers);
-    good = plan_extras(map, config, ignore, used, plan, r);
+    if (used && plan->ignored)
+        good = plan_extras(map, config, ignore, used, list_used(plan, used), plan, r);
+    else
+        report_no_memory(r);
     free(used);
     return good;
 }

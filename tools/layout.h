@@ -1,6 +1,21 @@
 /* layout.h - how a library names and shapes the tensors of a vision transformer, and where each
- * tensor of a .vit file comes from. A layout is a table; adding one adds no code unless it needs
- * a transform that does not exist yet.
+ * tensor of a .vit file comes from. A layout is a table (tools/layout_*.c); adding one adds no
+ * code unless it needs something that no form, slice or method below expresses.
+ *
+ * Keys. A rule says which keys of the checkpoint make up one tensor of the .vit file:
+ *     {b}     at the start: the block's path, "blocks.{i}." in the file, layout->blocks in the
+ *             checkpoint; {i} there is the block's number, {c} any number (a chunk of blocks).
+ *             A path without {i} means that all blocks are stacked in one tensor.
+ *     ../     at the start: one level above the prefix, e.g. a classifier beside "vit."
+ *     #k/n    at the end: the k-th of n equal pieces of the first dimension that is not 1
+ *     @a @a:  at the end: row a of that dimension, or all rows from a on
+ *     0       alone: zeros, as many rows as the other parts leave
+ *
+ * Forms. "src>dst" names the dimensions of the source, one letter each, several in brackets where
+ * they are merged, and then their order in the .vit file: "io>oi" is a transposed matrix,
+ * "d(pqc)>dcpq" a linear layer over channels-last pixels. p and q are the sides of a patch, c the
+ * channels, h the heads, k the width of a head, z the three of query, key, value; any other letter
+ * is as large as the tensor says.
  */
 #ifndef LAYOUT_H
 #define LAYOUT_H
@@ -10,45 +25,107 @@
 #include "cli.h"
 #include "settings.h"
 
-typedef enum layout_transform {
-    LAYOUT_COPY,        /* same shape, same order */
-    LAYOUT_PATCH,       /* also as a matrix [D, C * P * P], channels first */
-    LAYOUT_POSITIONS    /* rows of the patches resampled where the grid differs */
-} layout_transform;
+typedef enum layout_method {
+    LAYOUT_STACK,       /* the parts, one below the other */
+    LAYOUT_SUM,         /* the parts added up */
+    LAYOUT_LINEAR,      /* parts[1] parts[0] + parts[2]: what a linear layer makes of a constant */
+    LAYOUT_ZERO         /* nothing but zeros */
+} layout_method;
 
-/* tensor is the name in the .vit file, source the key in the checkpoint; "{i}" is the block. */
+enum { LAYOUT_MAX_PARTS = 3, LAYOUT_MAX_CONDITIONS = 2 };
+
+/* Several rules may serve one tensor: the first whose parts and conditions hold does. */
 typedef struct layout_rule {
-    const char *tensor, *source;
-    layout_transform transform;
+    const char *tensor;                        /* name in the .vit file */
+    layout_method method;
+    const char *form;                          /* NULL: the parts lie as they should */
+    const char *parts[LAYOUT_MAX_PARTS];
+    const char *when[LAYOUT_MAX_CONDITIONS];   /* keys that must be there; "!key": must not */
 } layout_rule;
+
+#define LAYOUT_NONE NULL, NULL, NULL
+#define LAYOUT_ALWAYS { NULL, NULL }
+/* As it is, under the same name or another. */
+#define LAYOUT_SAME(name) { name, LAYOUT_STACK, NULL, { name, NULL, NULL }, LAYOUT_ALWAYS }
+#define LAYOUT_FROM(name, key) { name, LAYOUT_STACK, NULL, { key, NULL, NULL }, LAYOUT_ALWAYS }
+#define LAYOUT_WHEN(name, key, condition)                                                        \
+    { name, LAYOUT_STACK, NULL, { key, NULL, NULL }, { condition, NULL } }
+/* Seen through a form. */
+#define LAYOUT_VIEW(name, key, form) { name, LAYOUT_STACK, form, { key, NULL, NULL }, LAYOUT_ALWAYS }
+#define LAYOUT_ROWS2(name, form, a, b) { name, LAYOUT_STACK, form, { a, b, NULL }, LAYOUT_ALWAYS }
+#define LAYOUT_ROWS3(name, form, a, b, c) { name, LAYOUT_STACK, form, { a, b, c }, LAYOUT_ALWAYS }
+#define LAYOUT_ZEROS(name, condition)                                                            \
+    { name, LAYOUT_ZERO, NULL, { LAYOUT_NONE }, { condition, NULL } }
+/* Weight and bias of a linear layer or a norm. */
+#define LAYOUT_SAME2(name) LAYOUT_SAME(name ".weight"), LAYOUT_SAME(name ".bias")
+#define LAYOUT_FROM2(name, key)                                                                  \
+    LAYOUT_FROM(name ".weight", key ".weight"), LAYOUT_FROM(name ".bias", key ".bias")
+#define LAYOUT_WHEN2(name, key, condition)                                                       \
+    LAYOUT_WHEN(name ".weight", key ".weight", condition),                                       \
+    LAYOUT_WHEN(name ".bias", key ".bias", condition)
+#define LAYOUT_QKV(q, k, v)                                                                      \
+    LAYOUT_ROWS3("{b}attn.qkv.weight", NULL, q ".weight", k ".weight", v ".weight"),             \
+    LAYOUT_ROWS3("{b}attn.qkv.bias", NULL, q ".bias", k ".bias", v ".bias")
+#define LAYOUT_END { NULL, LAYOUT_STACK, NULL, { LAYOUT_NONE }, LAYOUT_ALWAYS }
 
 /* Tensors outside the rules: what they mean, or why they do not matter. */
 typedef struct layout_extra {
-    const char *pattern;   /* as of a shell */
+    const char *pattern;   /* as of a shell; "../" at the start: outside the prefix */
     const char *meaning;
 } layout_extra;
 
+/* What the library does where nothing else says so: "norm_eps=1e-12". */
+typedef struct layout_default {
+    const char *assignment;
+    const char *when;      /* a key as in a rule's conditions, or NULL */
+} layout_default;
+
+/* What neither the tensors nor the library say, so that somebody must. */
+typedef struct layout_question {
+    setting_key setting;
+    const char *options;   /* "--set activation=gelu or --set activation=quick_gelu" */
+    const char *when;      /* as above */
+} layout_question;
+
 typedef struct layout {
     const char *name;
-    const char *probe;             /* a key that only this layout has */
+    const char *probe;             /* a key that only this layout has ... */
+    const char *when[LAYOUT_MAX_CONDITIONS];   /* ... together with these conditions */
     const char *const *prefixes;   /* what wrappers put before every key; ends with NULL */
-    const layout_rule *rules;      /* ends with a NULL tensor */
+    const char *const *blocks;     /* paths of a block; ends with NULL */
+    const layout_rule *rules;      /* ends with LAYOUT_END */
     const layout_extra *harmless;  /* dropped without a word */
     const layout_extra *lacking;   /* what this version of vit.h cannot run */
+    const layout_default *defaults;       /* ends with a NULL assignment; or NULL */
+    const layout_question *questions;     /* ends with NULL options; or NULL */
 } layout;
+
+/* All of them, in the order in which they are tried; ends with NULL. */
+extern const layout *const layout_all[];
 
 /* A checkpoint seen through its layout. */
 typedef struct layout_map {
     const layout *layout;
     checkpoint *checkpoint;
     char prefix[128];              /* stripped from every key, e.g. "module." */
+    const char *blocks;            /* the path that is in use */
 } layout_map;
 
-/* Where one tensor of the .vit file comes from. */
+/* One source of a tensor. */
+typedef struct layout_part {
+    const checkpoint_tensor_info *info;   /* NULL: zeros */
+    checkpoint_tensor_info view;          /* the part of it that is meant, in the file's order */
+} layout_part;
+
+/* Where one tensor of the .vit file comes from. For pos_embed the rows are those of the
+ * checkpoint, which may be resampled later. */
 typedef struct layout_item {
-    vit_tensor tensor;                     /* name and dims wanted */
-    const checkpoint_tensor_info *info;    /* NULL for those that the converter makes itself */
-    layout_transform transform;
+    vit_tensor tensor;             /* name and dims wanted */
+    bool own;                      /* the converter makes it itself: no sources */
+    bool is_positions;
+    layout_method method;
+    int part_count;
+    layout_part parts[LAYOUT_MAX_PARTS];
 } layout_item;
 
 /* Everything the file consists of, in its order. */
@@ -65,8 +142,13 @@ bool layout_detect(checkpoint *c, layout_map *map, report *r);
 /* Refuses a tensor, unless --ignore names it, that means something which vit.h cannot run. */
 bool layout_check_features(const layout_map *map, const cli_list *ignore, report *r);
 
-/* What the tensors themselves say. */
-bool layout_inspect(const layout_map *map, settings *s, settings_facts *facts, report *r);
+/* Fills all[FROM_TENSORS]: what the tensors say, and where nobody says anything, what the layout's
+ * library does. The other origins must be there already. */
+bool layout_inspect(const layout_map *map, settings all[FROM_COUNT], settings_facts *facts,
+                    report *r);
+
+/* Refuses what is still unknown, by the options that would tell. */
+bool layout_check_told(const layout_map *map, const settings all[FROM_COUNT], report *r);
 
 /* Assigns every tensor of the architecture its source and checks shapes; then every tensor of
  * the checkpoint must have been used, be harmless, or match a pattern of `ignore`. */
@@ -74,6 +156,14 @@ bool layout_make_plan(const layout_map *map, const vit_config *config, vit_dtype
                       const settings_facts *facts, const cli_list *ignore, layout_plan *plan,
                       report *r);
 void layout_free_plan(layout_plan *plan);
+
+/* Numbers first .. first + count - 1 of the tensor, in the file's order; 16 rows at a time where
+ * the source lies that way. Copies are exact. */
+bool layout_read(checkpoint *c, const layout_item *item, int64_t first, int64_t count, float *to,
+                 char *error, size_t error_size);
+
+/* The key of the first source, for messages. */
+const char *layout_item_name(const layout_item *item);
 
 /* "[192, 3, 16, 16]" */
 const char *layout_shape(const int64_t *dims, int ndim, char *text, size_t size);

@@ -17,7 +17,7 @@ enum { MAGIC_SIZE = 6, MAX_HEADER = 65536 };
 
 /* Element types by their letter and size in a dtype string such as "<f4". */
 typedef enum element {
-    F2, F4, F8, I1, I2, I4, I8, U1, U2, U4, U8, BOOLEAN, NUM_ELEMENTS
+    F2, F4, F8, I1, I2, I4, I8, U1, U2, U4, U8, BOOLEAN, BF2, NUM_ELEMENTS
 } element;
 
 static const struct {
@@ -25,7 +25,7 @@ static const struct {
     unsigned char size;
 } elements[NUM_ELEMENTS] = {
     { 'f', 2 }, { 'f', 4 }, { 'f', 8 }, { 'i', 1 }, { 'i', 2 }, { 'i', 4 }, { 'i', 8 },
-    { 'u', 1 }, { 'u', 2 }, { 'u', 4 }, { 'u', 8 }, { 'b', 1 }
+    { 'u', 1 }, { 'u', 2 }, { 'u', 4 }, { 'u', 8 }, { 'b', 1 }, { 'V', 2 }
 };
 
 /* The bits of one number, whatever the byte order of file and machine. */
@@ -75,6 +75,7 @@ static float to_float(element type, uint64_t bits) {
     case F8: return double_to_float(bits);
     case I1: case I2: case I4: case I8: return (float)to_signed(bits, elements[type].size);
     case BOOLEAN: return bits ? 1.0f : 0.0f;
+    case BF2: return float_from_bits((uint32_t)bits << 16);
     case U1: case U2: case U4: case U8: case NUM_ELEMENTS: break;
     }
     return (float)bits;
@@ -172,8 +173,8 @@ static bool read_type(reader *r, header *h) {
     }
     if (!read_string(r, text, sizeof text)) return false;
     for (int i = 0; i < NUM_ELEMENTS; i++) {
-        bool order = elements[i].size == 1 ? strchr("|<>=", text[0]) != NULL
-                                           : strchr("<>=", text[0]) != NULL;
+        bool plain = elements[i].size == 1 || i == BF2;
+        bool order = strchr(plain ? "|<>=" : "<>=", text[0]) != NULL;
         if (text[0] && order && text[1] == elements[i].kind &&
             text[2] == (char)('0' + elements[i].size) && text[3] == '\0') {
             h->type = (element)i;
@@ -330,6 +331,25 @@ bool npy_parse(const void *data, size_t size, npy_array *array, char *error, siz
     array->ndim = h.ndim;
     memcpy(array->dims, h.dims, sizeof array->dims);
     convert(&h, (const unsigned char *)data + offset, array->data, array->count);
+    return true;
+}
+
+bool npy_read_header(const void *data, size_t available, uint64_t size, npy_header *out,
+                     char *error, size_t error_size) {
+    reader r = { NULL, NULL, error, error_size };
+    header h;
+    memset(out, 0, sizeof *out);
+    memset(&h, 0, sizeof h);
+    if (!find_header(&r, data, available, &out->offset) || !read_header(&r, &h) ||
+        !check_size(&r, &h, size - out->offset, &out->count)) {
+        return false;
+    }
+    out->kind = elements[h.type].kind;
+    out->size = elements[h.type].size;
+    out->big_endian = h.big_endian;
+    out->fortran_order = h.fortran_order;
+    out->ndim = h.ndim;
+    memcpy(out->dims, h.dims, sizeof out->dims);
     return true;
 }
 

@@ -1,0 +1,229 @@
+/* layout_hf.c - the names of Hugging Face transformers. A model lies under "vit." or the like where
+ * a head was put on it; then the classifier stands beside that prefix.
+ */
+#include "layout_tables.h"
+
+static const char *const no_more[] = { "encoder.layer.{i}.", NULL };
+
+#define ATTENTION(path)                                                                          \
+    LAYOUT_QKV("{b}" path "query", "{b}" path "key", "{b}" path "value"),                        \
+    /* BEiT: the keys have no bias */                                                            \
+    LAYOUT_ROWS3("{b}attn.qkv.bias", NULL, "{b}" path "query.bias", "0", "{b}" path "value.bias")
+
+/* === ViT, DeiT, MAE, MSN, DINO, I-JEPA === */
+
+static const char *const vit_prefixes[] = {
+    "module.", "_orig_mod.", "model.", "vit.", "deit.", "ijepa.", "beit.", "data2vec_vision.",
+    "base_model.", "encoder.", "backbone.", NULL
+};
+
+/* DeiT's distillation token has a second head only in the model "with teacher"; with one head it
+ * is a token like any other, and so a register that has a position. */
+#define ONE_HEAD "../classifier.weight"
+
+static const layout_rule vit_rules[] = {
+    LAYOUT_FROM("cls_token", "embeddings.cls_token"),
+    { "dist_token", LAYOUT_STACK, NULL, { "embeddings.distillation_token", NULL, NULL },
+      { "!" ONE_HEAD, NULL } },
+    LAYOUT_WHEN("reg_token", "embeddings.distillation_token", ONE_HEAD),
+    LAYOUT_FROM("pos_embed", "embeddings.position_embeddings"),
+    LAYOUT_VIEW("patch_embed.proj.weight", "embeddings.patch_embeddings.projection.weight",
+                "dcpq>dcpq"),
+    LAYOUT_FROM("patch_embed.proj.bias", "embeddings.patch_embeddings.projection.bias"),
+    LAYOUT_FROM2("{b}norm1", "{b}layernorm_before"),
+    ATTENTION("attention.attention."),
+    LAYOUT_FROM2("{b}attn.proj", "{b}attention.output.dense"),
+    LAYOUT_FROM2("{b}norm2", "{b}layernorm_after"),
+    LAYOUT_FROM2("{b}mlp.fc1", "{b}intermediate.dense"),
+    LAYOUT_FROM2("{b}mlp.fc2", "{b}output.dense"),
+    LAYOUT_FROM2("norm", "layernorm"),
+    /* the pooler of a model without a head; DeiT's distillation token excludes it */
+    { "pre_logits.fc.weight", LAYOUT_STACK, NULL, { "pooler.dense.weight", NULL, NULL },
+      { "!" ONE_HEAD, "!embeddings.distillation_token" } },
+    { "pre_logits.fc.bias", LAYOUT_STACK, NULL, { "pooler.dense.bias", NULL, NULL },
+      { "!" ONE_HEAD, "!embeddings.distillation_token" } },
+    LAYOUT_FROM2("head", "../classifier"),
+    LAYOUT_FROM2("head", "../cls_classifier"),
+    LAYOUT_FROM2("head_dist", "../distillation_classifier"),
+    LAYOUT_END
+};
+
+static const layout_extra vit_harmless[] = {
+    { "embeddings.mask_token", "of pre-training" },
+    { "embeddings.position_ids", "an index, not a weight" },
+    { "pooler.dense.*", "a pooler that the head does not read" },
+    { "../decoder.*", "of pre-training" },
+    { "../lm_head.*", "of pre-training" },
+    { NULL, NULL }
+};
+
+static const layout_extra vit_lacking[] = {
+    { "*relative_position_*", "relative positions (BEiT, Data2Vec)" },
+    { "encoder.layer.*.lambda_[12]", "the layers of BEiT and Data2Vec" },
+    { NULL, NULL }
+};
+
+static const layout_default vit_defaults[] = {
+    { "norm_eps=1e-12", NULL }, { "activation=gelu", NULL },
+    { "pool=avg", "!embeddings.cls_token" }, { NULL, NULL }
+};
+
+const layout layout_hf_vit = {
+    "transformers ViT", "embeddings.patch_embeddings.projection.weight",
+    { "{b}layernorm_before.weight", NULL }, vit_prefixes, no_more, vit_rules, vit_harmless,
+    vit_lacking, vit_defaults, NULL
+};
+
+/* === DINOv2, with or without registers === */
+
+static const char *const dinov2_prefixes[] = {
+    "module.", "_orig_mod.", "model.", "dinov2.", "dinov2_with_registers.", "base_model.",
+    "encoder.", "backbone.", NULL
+};
+
+#define REGISTERS "embeddings.register_tokens"
+
+static const layout_rule dinov2_rules[] = {
+    { "cls_token", LAYOUT_SUM, NULL,
+      { "embeddings.cls_token", "embeddings.position_embeddings@0", NULL }, { REGISTERS, NULL } },
+    LAYOUT_FROM("cls_token", "embeddings.cls_token"),
+    LAYOUT_FROM("reg_token", REGISTERS),
+    LAYOUT_WHEN("pos_embed", "embeddings.position_embeddings@1:", REGISTERS),
+    LAYOUT_FROM("pos_embed", "embeddings.position_embeddings"),
+    LAYOUT_VIEW("patch_embed.proj.weight", "embeddings.patch_embeddings.projection.weight",
+                "dcpq>dcpq"),
+    LAYOUT_FROM("patch_embed.proj.bias", "embeddings.patch_embeddings.projection.bias"),
+    LAYOUT_SAME2("{b}norm1"),
+    LAYOUT_QKV("{b}attention.attention.query", "{b}attention.attention.key",
+               "{b}attention.attention.value"),
+    LAYOUT_FROM2("{b}attn.proj", "{b}attention.output.dense"),
+    LAYOUT_FROM("{b}ls1.gamma", "{b}layer_scale1.lambda1"),
+    LAYOUT_SAME2("{b}norm2"),
+    LAYOUT_SAME2("{b}mlp.fc1"),
+    LAYOUT_SAME2("{b}mlp.fc2"),
+    LAYOUT_FROM2("{b}mlp.fc1", "{b}mlp.weights_in"),
+    LAYOUT_FROM2("{b}mlp.fc2", "{b}mlp.weights_out"),
+    LAYOUT_FROM("{b}ls2.gamma", "{b}layer_scale2.lambda1"),
+    LAYOUT_FROM2("norm", "layernorm"),
+    LAYOUT_FROM2("head", "../classifier"),
+    LAYOUT_END
+};
+
+static const layout_extra dinov2_harmless[] = {
+    { "embeddings.mask_token", "of pre-training" }, { NULL, NULL }
+};
+
+static const layout_extra dinov2_lacking[] = {
+    { "../neck.*", "the neck and head of a dense prediction model" },
+    { "../head.*", "the neck and head of a dense prediction model" },
+    { NULL, NULL }
+};
+
+static const layout_default dinov2_defaults[] = {
+    { "norm_eps=1e-6", NULL },
+    { "activation=silu", "{b}mlp.weights_in.weight" },
+    { "activation=gelu", "!{b}mlp.weights_in.weight" },
+    { NULL, NULL }
+};
+
+const layout layout_hf_dinov2 = {
+    "transformers DINOv2", "embeddings.patch_embeddings.projection.weight",
+    { "{b}norm1.weight", "{b}attention.attention.query.weight" }, dinov2_prefixes, no_more,
+    dinov2_rules, dinov2_harmless, dinov2_lacking, dinov2_defaults, NULL
+};
+
+/* === CLIP's and SigLIP's vision towers === */
+
+static const char *const tower_prefixes[] = {
+    "module.", "_orig_mod.", "model.", "vision_model.", "vision_tower.", "clip.", "siglip.", NULL
+};
+
+static const char *const tower_blocks[] = { "encoder.layers.{i}.", NULL };
+
+#define TOWER_BLOCK                                                                              \
+    LAYOUT_FROM2("{b}norm1", "{b}layer_norm1"),                                                  \
+    LAYOUT_QKV("{b}self_attn.q_proj", "{b}self_attn.k_proj", "{b}self_attn.v_proj"),             \
+    LAYOUT_FROM2("{b}attn.proj", "{b}self_attn.out_proj"),                                       \
+    LAYOUT_FROM2("{b}norm2", "{b}layer_norm2"),                                                  \
+    LAYOUT_SAME2("{b}mlp.fc1"),                                                                  \
+    LAYOUT_SAME2("{b}mlp.fc2")
+
+/* CLIPForImageClassification averages the patches as the blocks leave them. */
+static const layout_rule clip_rules[] = {
+    LAYOUT_FROM("cls_token", "embeddings.class_embedding"),
+    LAYOUT_FROM("pos_embed", "embeddings.position_embedding.weight"),
+    LAYOUT_VIEW("patch_embed.proj.weight", "embeddings.patch_embedding.weight", "dcpq>dcpq"),
+    LAYOUT_FROM("patch_embed.proj.bias", "embeddings.patch_embedding.bias"),
+    LAYOUT_FROM2("norm_pre", "pre_layrnorm"),
+    LAYOUT_FROM2("norm_pre", "pre_layernorm"),
+    TOWER_BLOCK,
+    LAYOUT_WHEN2("norm", "post_layernorm", "!" ONE_HEAD),
+    LAYOUT_FROM2("head", "../classifier"),
+    LAYOUT_FROM("head.weight", "../visual_projection.weight"),
+    LAYOUT_ZEROS("head.bias", "../visual_projection.weight"),
+    LAYOUT_END
+};
+
+static const layout_extra tower_harmless[] = {
+    { "embeddings.position_ids", "an index, not a weight" },
+    { "post_layernorm.*", "a norm that the head does not read" },
+    { "head.*", "a pooling that the head does not read" },
+    { "../text_model.*", "of a text tower" },
+    { "../text_projection.*", "of a text tower" },
+    { "../logit_scale", "of contrastive training" },
+    { "../logit_bias", "of contrastive training" },
+    { NULL, NULL }
+};
+
+static const layout_extra no_lacking[] = { { NULL, NULL } };
+
+static const layout_default clip_defaults[] = {
+    { "norm_eps=1e-5", NULL }, { "pool=avg", ONE_HEAD }, { NULL, NULL }
+};
+
+static const layout_question clip_questions[] = {
+    { SETTING_ACTIVATION, "--set activation=quick_gelu (OpenAI's weights), --set activation=gelu "
+      "or --config config.json", NULL },
+    { SETTING_COUNT, NULL, NULL }
+};
+
+const layout layout_hf_clip = {
+    "transformers CLIP", "embeddings.patch_embedding.weight",
+    { "embeddings.class_embedding", NULL }, tower_prefixes, tower_blocks, clip_rules,
+    tower_harmless, no_lacking, clip_defaults, clip_questions
+};
+
+#define PROBE "head.probe"
+
+static const layout_rule siglip_rules[] = {
+    LAYOUT_FROM("pos_embed", "embeddings.position_embedding.weight"),
+    LAYOUT_VIEW("patch_embed.proj.weight", "embeddings.patch_embedding.weight", "dcpq>dcpq"),
+    LAYOUT_VIEW("patch_embed.proj.weight", "embeddings.patch_embedding.weight", "d(pqc)>dcpq"),
+    LAYOUT_FROM("patch_embed.proj.bias", "embeddings.patch_embedding.bias"),
+    TOWER_BLOCK,
+    LAYOUT_FROM2("norm", "post_layernorm"),
+    { "attn_pool.q", LAYOUT_LINEAR, NULL,
+      { PROBE, "head.attention.in_proj_weight#0/3", "head.attention.in_proj_bias#0/3" },
+      { "!" ONE_HEAD, NULL } },
+    LAYOUT_ROWS2("attn_pool.kv.weight", NULL, "head.attention.in_proj_weight#1/3",
+                 "head.attention.in_proj_weight#2/3"),
+    LAYOUT_ROWS2("attn_pool.kv.bias", NULL, "head.attention.in_proj_bias#1/3",
+                 "head.attention.in_proj_bias#2/3"),
+    LAYOUT_FROM2("attn_pool.proj", "head.attention.out_proj"),
+    LAYOUT_FROM2("attn_pool.norm", "head.layernorm"),
+    LAYOUT_FROM2("attn_pool.mlp.fc1", "head.mlp.fc1"),
+    LAYOUT_FROM2("attn_pool.mlp.fc2", "head.mlp.fc2"),
+    LAYOUT_FROM2("head", "../classifier"),
+    LAYOUT_END
+};
+
+static const layout_default siglip_defaults[] = {
+    { "norm_eps=1e-6", NULL }, { "activation=gelu_tanh", NULL }, { "pool=avg", ONE_HEAD },
+    { NULL, NULL }
+};
+
+const layout layout_hf_siglip = {
+    "transformers SigLIP", "embeddings.patch_embedding.weight",
+    { "!embeddings.class_embedding", "embeddings.position_embedding.weight" }, tower_prefixes,
+    tower_blocks, siglip_rules, tower_harmless, no_lacking, siglip_defaults, NULL
+};

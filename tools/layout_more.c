@@ -1,0 +1,266 @@
+/* layout_more.c - the names of OpenAI's CLIP and open_clip, Google's JAX code, AIMv2 and BEiT-3. */
+#include "layout_tables.h"
+
+static const char *const wrappers[] = {
+    "module.", "_orig_mod.", "model.", "backbone.", "visual.", NULL
+};
+
+static const layout_extra none[] = { { NULL, NULL } };
+
+/* === OpenAI's CLIP, open_clip === */
+
+static const char *const open_clip_blocks[] = { "transformer.resblocks.{i}.", NULL };
+
+static const layout_rule open_clip_rules[] = {
+    LAYOUT_FROM("cls_token", "class_embedding"),
+    LAYOUT_FROM("pos_embed", "positional_embedding"),
+    LAYOUT_VIEW("patch_embed.proj.weight", "conv1.weight", "dcpq>dcpq"),
+    LAYOUT_FROM("patch_embed.proj.bias", "conv1.bias"),
+    LAYOUT_FROM2("norm_pre", "ln_pre"),
+    LAYOUT_FROM2("{b}norm1", "{b}ln_1"),
+    LAYOUT_FROM("{b}attn.qkv.weight", "{b}attn.in_proj_weight"),
+    LAYOUT_FROM("{b}attn.qkv.bias", "{b}attn.in_proj_bias"),
+    LAYOUT_FROM2("{b}attn.proj", "{b}attn.out_proj"),
+    LAYOUT_FROM("{b}ls1.gamma", "{b}ls_1.gamma"),
+    LAYOUT_FROM2("{b}norm2", "{b}ln_2"),
+    LAYOUT_FROM2("{b}mlp.fc1", "{b}mlp.c_fc"),
+    LAYOUT_FROM2("{b}mlp.fc2", "{b}mlp.c_proj"),
+    LAYOUT_FROM("{b}ls2.gamma", "{b}ls_2.gamma"),
+    LAYOUT_FROM2("norm", "ln_post"),
+    LAYOUT_VIEW("head.weight", "proj", "io>oi"),
+    LAYOUT_ZEROS("head.bias", "proj"),
+    LAYOUT_END
+};
+
+static const layout_extra open_clip_harmless[] = {
+    { "../transformer.*", "of a text tower" },
+    { "../text.*", "of a text tower" },
+    { "../token_embedding.weight", "of a text tower" },
+    { "../positional_embedding", "of a text tower" },
+    { "../ln_final.*", "of a text tower" },
+    { "../text_projection", "of a text tower" },
+    { "../logit_scale", "of contrastive training" },
+    { "../logit_bias", "of contrastive training" },
+    { "../input_resolution", "a number, not a weight" },
+    { "../context_length", "a number, not a weight" },
+    { "../vocab_size", "a number, not a weight" },
+    { NULL, NULL }
+};
+
+static const layout_extra open_clip_lacking[] = {
+    { "attn_pool*", "CoCa's attentional pooling" },
+    { "attnpool.*", "attention pooling of a ResNet" },
+    { "transformer.resblocks.*.ln_attn.*", "a norm behind attention" },
+    { "transformer.resblocks.*.attn.ln_*", "norms inside attention" },
+    { "transformer.resblocks.*.attn.logit_scale", "cosine attention" },
+    { NULL, NULL }
+};
+
+/* Only OpenAI's own archives carry these numbers beside the weights. */
+#define OPENAI "../input_resolution"
+
+static const layout_default open_clip_defaults[] = {
+    { "norm_eps=1e-5", NULL }, { "activation=quick_gelu", OPENAI }, { NULL, NULL }
+};
+
+static const layout_question open_clip_questions[] = {
+    { SETTING_ACTIVATION, "--set activation=quick_gelu (OpenAI's weights and -quickgelu models) "
+      "or --set activation=gelu", NULL },
+    { SETTING_COUNT, NULL, NULL }
+};
+
+const layout layout_open_clip = {
+    "open_clip", "conv1.weight", { "class_embedding", "positional_embedding" }, wrappers,
+    open_clip_blocks, open_clip_rules, open_clip_harmless, open_clip_lacking,
+    open_clip_defaults, open_clip_questions
+};
+
+/* === Google's JAX code: vision_transformer (original, AugReg) and big_vision === */
+
+static const char *const jax_prefixes[] = { "opt/target/", "params/", "img/", NULL };
+
+static const char *const jax_blocks[] = {
+    "Transformer/encoderblock_{i}/", "Transformer/encoderblock/", NULL
+};
+
+#define JAX_NORM(tensor, key)                                                                    \
+    LAYOUT_FROM(tensor ".weight", key "/scale"), LAYOUT_FROM(tensor ".bias", key "/bias")
+#define JAX_DENSE(tensor, key)                                                                   \
+    LAYOUT_VIEW(tensor ".weight", key "/kernel", "io>oi"), LAYOUT_FROM(tensor ".bias", key "/bias")
+/* Heads are an axis of their own, behind the input or before the output. */
+#define JAX_ATTENTION(key)                                                                       \
+    LAYOUT_ROWS3("{b}attn.qkv.weight", "dhk>hkd", key "/query/kernel", key "/key/kernel",        \
+                 key "/value/kernel"),                                                           \
+    LAYOUT_ROWS3("{b}attn.qkv.bias", "hk>hk", key "/query/bias", key "/key/bias",                \
+                 key "/value/bias"),                                                             \
+    LAYOUT_VIEW("{b}attn.proj.weight", key "/out/kernel", "hkd>dhk"),                            \
+    LAYOUT_FROM("{b}attn.proj.bias", key "/out/bias")
+#define MAP "MAPHead_0/MultiHeadDotProductAttention_0/"
+
+static const layout_rule jax_rules[] = {
+    LAYOUT_FROM("cls_token", "cls"),
+    LAYOUT_FROM("pos_embed", "Transformer/posembed_input/pos_embedding"),
+    LAYOUT_FROM("pos_embed", "pos_embedding"),
+    LAYOUT_VIEW("patch_embed.proj.weight", "embedding/kernel", "pqcd>dcpq"),
+    LAYOUT_FROM("patch_embed.proj.bias", "embedding/bias"),
+    JAX_NORM("{b}norm1", "{b}LayerNorm_0"),
+    JAX_ATTENTION("{b}MultiHeadDotProductAttention_1"),
+    JAX_ATTENTION("{b}MultiHeadDotProductAttention_0"),
+    JAX_NORM("{b}norm2", "{b}LayerNorm_2"),
+    JAX_NORM("{b}norm2", "{b}LayerNorm_1"),
+    JAX_DENSE("{b}mlp.fc1", "{b}MlpBlock_3/Dense_0"),
+    JAX_DENSE("{b}mlp.fc1", "{b}MlpBlock_0/Dense_0"),
+    JAX_DENSE("{b}mlp.fc2", "{b}MlpBlock_3/Dense_1"),
+    JAX_DENSE("{b}mlp.fc2", "{b}MlpBlock_0/Dense_1"),
+    JAX_NORM("norm", "Transformer/encoder_norm"),
+    { "attn_pool.q", LAYOUT_LINEAR, "dhk>hkd",
+      { "MAPHead_0/probe", MAP "query/kernel", MAP "query/bias" }, LAYOUT_ALWAYS },
+    LAYOUT_ROWS2("attn_pool.kv.weight", "dhk>hkd", MAP "key/kernel", MAP "value/kernel"),
+    LAYOUT_ROWS2("attn_pool.kv.bias", "hk>hk", MAP "key/bias", MAP "value/bias"),
+    LAYOUT_VIEW("attn_pool.proj.weight", MAP "out/kernel", "hkd>dhk"),
+    LAYOUT_FROM("attn_pool.proj.bias", MAP "out/bias"),
+    JAX_NORM("attn_pool.norm", "MAPHead_0/LayerNorm_0"),
+    JAX_DENSE("attn_pool.mlp.fc1", "MAPHead_0/MlpBlock_0/Dense_0"),
+    JAX_DENSE("attn_pool.mlp.fc2", "MAPHead_0/MlpBlock_0/Dense_1"),
+    JAX_DENSE("pre_logits.fc", "pre_logits"),
+    JAX_DENSE("head", "head"),
+    LAYOUT_END
+};
+
+static const layout_extra jax_harmless[] = {
+    { "../opt/*", "of the optimiser" },
+    { "../txt/*", "of a text tower" },
+    { "../llm/*", "of a language model" },
+    { "../t", "the temperature of contrastive training" },
+    { "../b", "the bias of contrastive training" },
+    { NULL, NULL }
+};
+
+static const layout_extra jax_lacking[] = {
+    { "conv_root/*", "a convolutional stem (hybrid model)" },
+    { "block[0-9]*/*", "a convolutional stem (hybrid model)" },
+    { NULL, NULL }
+};
+
+/* As timm runs them; --set activation=gelu_tanh is what the JAX code computes. */
+static const layout_default jax_defaults[] = {
+    { "norm_eps=1e-6", NULL }, { "activation=gelu", NULL }, { "pool=avg", "!cls" },
+    { NULL, NULL }
+};
+
+const layout layout_jax = {
+    "JAX", "embedding/kernel", LAYOUT_ALWAYS, jax_prefixes, jax_blocks, jax_rules, jax_harmless,
+    jax_lacking, jax_defaults, NULL
+};
+
+/* === AIMv2 === */
+
+static const char *const aimv2_blocks[] = { "trunk.blocks.{i}.", NULL };
+
+static const layout_rule aimv2_rules[] = {
+    LAYOUT_FROM("cls_token", "preprocessor.cls_token"),
+    LAYOUT_FROM("pos_embed", "preprocessor.pos_embed"),
+    LAYOUT_VIEW("patch_embed.proj.weight", "preprocessor.patchifier.proj.weight", "dcpq>dcpq"),
+    LAYOUT_FROM("patch_embed.proj.bias", "preprocessor.patchifier.proj.bias"),
+    LAYOUT_FROM2("patch_embed.norm", "preprocessor.patchifier.norm"),
+    LAYOUT_FROM2("{b}norm1", "{b}norm_1"),
+    LAYOUT_SAME2("{b}attn.qkv"),
+    LAYOUT_SAME2("{b}attn.proj"),
+    LAYOUT_FROM2("{b}norm2", "{b}norm_2"),
+    LAYOUT_ROWS2("{b}mlp.fc1.weight", NULL, "{b}mlp.fc1.weight", "{b}mlp.fc3.weight"),
+    LAYOUT_ROWS2("{b}mlp.fc1.bias", NULL, "{b}mlp.fc1.bias", "{b}mlp.fc3.bias"),
+    LAYOUT_SAME2("{b}mlp.fc2"),
+    LAYOUT_FROM2("norm", "trunk.post_trunk_norm"),
+    LAYOUT_FROM2("head", "head"),
+    LAYOUT_END
+};
+
+static const layout_extra aimv2_lacking[] = {
+    { "head.cls_token", "AIMv2's attention pooling" },
+    { "head.*.*", "AIMv2's attention pooling" },
+    { "text_encoder.*", "text" },
+    { NULL, NULL }
+};
+
+/* Its heads are 128 wide in every size. */
+static const layout_default aimv2_defaults[] = {
+    { "norm_type=rms", NULL }, { "norm_eps=1e-5", NULL }, { "activation=silu", NULL },
+    { "pool=avg", NULL }, { "head_dim=128", NULL },
+    { "mean=0.48145466,0.4578275,0.40821073", NULL },
+    { "std=0.26862954,0.26130258,0.27577711", NULL }, { "crop_pct=1", NULL }, { NULL, NULL }
+};
+
+const layout layout_aimv2 = {
+    "AIMv2", "preprocessor.patchifier.proj.weight", LAYOUT_ALWAYS, wrappers, aimv2_blocks,
+    aimv2_rules, none, aimv2_lacking, aimv2_defaults, NULL
+};
+
+/* === BEiT-3: branch A of each pair is the image's === */
+
+static const char *const beit3_prefixes[] = { "module.", "_orig_mod.", "model.", "beit3.", NULL };
+
+static const char *const beit3_blocks[] = { "encoder.layers.{i}.", NULL };
+
+/* Rows 0 and 1 of the positions are a padding that the embedding skips. */
+static const layout_rule beit3_rules[] = {
+    LAYOUT_FROM("cls_token", "vision_embed.cls_token"),
+    LAYOUT_FROM("pos_embed", "encoder.embed_positions.A.weight@2:"),
+    LAYOUT_VIEW("patch_embed.proj.weight", "vision_embed.proj.weight", "dcpq>dcpq"),
+    LAYOUT_FROM("patch_embed.proj.bias", "vision_embed.proj.bias"),
+    LAYOUT_FROM2("{b}norm1", "{b}self_attn_layer_norm.A"),
+    LAYOUT_QKV("{b}self_attn.q_proj.A", "{b}self_attn.k_proj.A", "{b}self_attn.v_proj.A"),
+    LAYOUT_FROM2("{b}attn.norm", "{b}self_attn.inner_attn_ln.A"),
+    LAYOUT_FROM2("{b}attn.proj", "{b}self_attn.out_proj.A"),
+    LAYOUT_FROM2("{b}norm2", "{b}final_layer_norm.A"),
+    LAYOUT_FROM2("{b}mlp.fc1", "{b}ffn.A.fc1"),
+    LAYOUT_FROM2("{b}mlp.norm", "{b}ffn.A.ffn_layernorm"),
+    LAYOUT_FROM2("{b}mlp.fc2", "{b}ffn.A.fc2"),
+    LAYOUT_FROM2("norm", "encoder.layer_norm.A"),
+    LAYOUT_FROM2("fc_norm", "../fc_norm"),
+    LAYOUT_FROM2("head", "../head"),
+    LAYOUT_END
+};
+
+static const layout_extra beit3_harmless[] = {
+    { "text_embed.weight", "of text" },
+    { "vision_embed.mask_token", "of pre-training" },
+    { "*.B.*", "the branch for text" },
+    { "../mlm_head.*", "of pre-training" },
+    { "../mim_head.*", "of pre-training" },
+    { NULL, NULL }
+};
+
+static const layout_extra beit3_lacking[] = {
+    { "encoder.relative_position.*", "relative positions" },
+    { NULL, NULL }
+};
+
+static const layout_default beit3_defaults[] = {
+    { "norm_eps=1e-5", NULL }, { "activation=gelu", NULL }, { "pool=avg", "../fc_norm.weight" },
+    { "mean=0.485,0.456,0.406", NULL }, { "std=0.229,0.224,0.225", NULL },
+    { "crop_pct=1", NULL }, { NULL, NULL }
+};
+
+const layout layout_beit3 = {
+    "BEiT-3", "vision_embed.proj.weight", { "encoder.embed_positions.A.weight", NULL },
+    beit3_prefixes, beit3_blocks, beit3_rules, beit3_harmless, beit3_lacking, beit3_defaults, NULL
+};
+
+/* === MobileCLIP === */
+
+static const char *const mobileclip_prefixes[] = {
+    "module.", "image_encoder.", "model.", "visual.", "trunk.", NULL
+};
+
+static const char *const no_blocks[] = { "transformer.{i}.", NULL };
+
+static const layout_rule refused_rules[] = { LAYOUT_END };
+
+static const layout_extra mobileclip_lacking[] = {
+    { "patch_emb.*", "MobileCLIP's convolutional stem" }, { NULL, NULL }
+};
+
+const layout layout_mobileclip = {
+    "MobileCLIP", "patch_emb.0.block.conv.weight", LAYOUT_ALWAYS, mobileclip_prefixes, no_blocks,
+    refused_rules, none, mobileclip_lacking, NULL, NULL
+};

@@ -1,0 +1,18 @@
+/* layout_tables.h - the layouts, one table each. To add one: write its table, declare it here, and
+ * add it to the list in layout_tables.c and to tests/make_layouts.py.
+ */
+#ifndef LAYOUT_TABLES_H
+#define LAYOUT_TABLES_H
+
+#include "layout.h"
+
+extern const layout layout_timm;
+extern const layout layout_hf_vit, layout_hf_dinov2, layout_hf_clip, layout_hf_siglip;
+extern const layout layout_torchvision, layout_torch_nn, layout_lucidrains;
+extern const layout layout_open_clip;
+extern const layout layout_jax;
+extern const layout layout_aimv2, layout_beit3;
+/* Recognised only to be refused by their names. */
+extern const layout layout_lucidrains_first, layout_mobileclip;
+
+#endif

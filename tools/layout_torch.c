@@ -1,0 +1,176 @@
+/* layout_torch.c - models built of PyTorch's own modules: torchvision's, those around a
+ * torch.nn.TransformerEncoder, and lucidrains/vit-pytorch.
+ */
+#include "layout_tables.h"
+
+static const char *const wrappers[] = {
+    "module.", "_orig_mod.", "model.", "backbone.", "net.", "vit.", NULL
+};
+
+static const layout_extra none[] = { { NULL, NULL } };
+
+/* === torchvision === */
+
+static const char *const torchvision_blocks[] = { "encoder.layers.encoder_layer_{i}.", NULL };
+
+static const layout_rule torchvision_rules[] = {
+    LAYOUT_FROM("cls_token", "class_token"),
+    LAYOUT_FROM("pos_embed", "encoder.pos_embedding"),
+    LAYOUT_VIEW("patch_embed.proj.weight", "conv_proj.weight", "dcpq>dcpq"),
+    LAYOUT_FROM("patch_embed.proj.bias", "conv_proj.bias"),
+    LAYOUT_FROM2("{b}norm1", "{b}ln_1"),
+    LAYOUT_FROM("{b}attn.qkv.weight", "{b}self_attention.in_proj_weight"),
+    LAYOUT_FROM("{b}attn.qkv.bias", "{b}self_attention.in_proj_bias"),
+    LAYOUT_FROM2("{b}attn.proj", "{b}self_attention.out_proj"),
+    LAYOUT_FROM2("{b}norm2", "{b}ln_2"),
+    LAYOUT_FROM2("{b}mlp.fc1", "{b}mlp.0"),
+    LAYOUT_FROM2("{b}mlp.fc1", "{b}mlp.linear_1"),
+    LAYOUT_FROM2("{b}mlp.fc2", "{b}mlp.3"),
+    LAYOUT_FROM2("{b}mlp.fc2", "{b}mlp.linear_2"),
+    LAYOUT_FROM2("norm", "encoder.ln"),
+    LAYOUT_FROM2("pre_logits.fc", "heads.pre_logits"),
+    LAYOUT_FROM2("head", "heads.head"),
+    LAYOUT_FROM2("head", "heads"),
+    LAYOUT_END
+};
+
+static const layout_extra torchvision_lacking[] = {
+    { "conv_proj.*.*", "a convolutional stem" }, { NULL, NULL }
+};
+
+/* The transforms of its weights for 224 pixels; those of vit_l_16 resize to 242. */
+static const layout_default torchvision_defaults[] = {
+    { "norm_eps=1e-6", NULL }, { "activation=gelu", NULL }, { "crop_pct=0.875", NULL },
+    { "interpolation=bilinear", NULL }, { "mean=0.485,0.456,0.406", NULL },
+    { "std=0.229,0.224,0.225", NULL }, { NULL, NULL }
+};
+
+const layout layout_torchvision = {
+    "torchvision", "conv_proj.weight", { "class_token", NULL }, wrappers, torchvision_blocks,
+    torchvision_rules, none, torchvision_lacking, torchvision_defaults, NULL
+};
+
+/* === torch.nn.TransformerEncoder ===
+ * What stands around it has no standard names; these are the usual ones, beside the encoder or
+ * the module that holds it. */
+
+static const char *const nn_prefixes[] = {
+    "module.", "_orig_mod.", "model.", "backbone.", "net.", "vit.", "encoder.", "transformer.",
+    "transformer_encoder.", "blocks.", NULL
+};
+
+static const char *const nn_blocks[] = { "layers.{i}.", NULL };
+
+#define BESIDE(tensor, name)                                                                     \
+    LAYOUT_FROM(tensor, "../" name), LAYOUT_FROM(tensor, name)
+#define PATCH(name)                                                                              \
+    LAYOUT_VIEW("patch_embed.proj.weight", "../" name ".weight", "dcpq>dcpq"),                   \
+    LAYOUT_VIEW("patch_embed.proj.weight", name ".weight", "dcpq>dcpq"),                         \
+    BESIDE("patch_embed.proj.bias", name ".bias")
+#define HEAD(name) BESIDE("head.weight", name ".weight"), BESIDE("head.bias", name ".bias")
+
+static const layout_rule nn_rules[] = {
+    BESIDE("cls_token", "cls_token"),
+    BESIDE("cls_token", "class_token"),
+    BESIDE("pos_embed", "pos_embed"),
+    BESIDE("pos_embed", "pos_embedding"),
+    BESIDE("pos_embed", "position_embeddings"),
+    BESIDE("pos_embed", "positional_embedding"),
+    BESIDE("pos_embed", "position_embedding.weight"),
+    PATCH("patch_embed.proj"),
+    PATCH("patch_embed"),
+    PATCH("patch_embedding.proj"),
+    PATCH("patch_embedding"),
+    PATCH("conv_proj"),
+    PATCH("to_patch_embedding"),
+    LAYOUT_SAME2("{b}norm1"),
+    LAYOUT_FROM("{b}attn.qkv.weight", "{b}self_attn.in_proj_weight"),
+    LAYOUT_FROM("{b}attn.qkv.bias", "{b}self_attn.in_proj_bias"),
+    LAYOUT_FROM2("{b}attn.proj", "{b}self_attn.out_proj"),
+    LAYOUT_SAME2("{b}norm2"),
+    LAYOUT_FROM2("{b}mlp.fc1", "{b}linear1"),
+    LAYOUT_FROM2("{b}mlp.fc2", "{b}linear2"),
+    LAYOUT_SAME2("norm"),
+    LAYOUT_FROM2("norm", "../norm"),
+    HEAD("head"),
+    HEAD("classifier"),
+    HEAD("mlp_head"),
+    HEAD("fc"),
+    LAYOUT_END
+};
+
+static const layout_default nn_defaults[] = { { "norm_eps=1e-5", NULL }, { NULL, NULL } };
+
+static const layout_question nn_questions[] = {
+    { SETTING_BLOCK_TYPE, "--set block_type=post_norm (its default) or --set block_type=pre_norm "
+      "(norm_first=True)", NULL },
+    { SETTING_ACTIVATION, "--set activation=relu (its default) or --set activation=gelu", NULL },
+    { SETTING_POOL, "--set pool=token or --set pool=avg", NULL },
+    { SETTING_NUM_HEADS, "--set num_heads=N", NULL },
+    { SETTING_COUNT, NULL, NULL }
+};
+
+const layout layout_torch_nn = {
+    "torch.nn.TransformerEncoder", "layers.0.self_attn.in_proj_weight",
+    { "{b}linear1.weight", NULL }, nn_prefixes, nn_blocks, nn_rules, none, none, nn_defaults,
+    nn_questions
+};
+
+/* === lucidrains/vit-pytorch, before 1.0: 2021-03 to 2023-02 ===
+ * Rows of the patch layer are (p1 p2 c). Its norm comes after pooling, and the mean is over all
+ * tokens. Later versions normalise the raw patch, which a convolution cannot express. */
+
+static const char *const lucidrains_blocks[] = { "transformer.layers.{i}.", NULL };
+
+static const layout_rule lucidrains_rules[] = {
+    LAYOUT_SAME("cls_token"),
+    LAYOUT_FROM("pos_embed", "pos_embedding"),
+    LAYOUT_VIEW("patch_embed.proj.weight", "to_patch_embedding.1.weight", "d(pqc)>dcpq"),
+    LAYOUT_FROM("patch_embed.proj.bias", "to_patch_embedding.1.bias"),
+    LAYOUT_FROM2("{b}norm1", "{b}0.norm"),
+    LAYOUT_FROM("{b}attn.qkv.weight", "{b}0.fn.to_qkv.weight"),
+    LAYOUT_FROM2("{b}attn.proj", "{b}0.fn.to_out.0"),
+    LAYOUT_FROM2("{b}norm2", "{b}1.norm"),
+    LAYOUT_FROM2("{b}mlp.fc1", "{b}1.fn.net.0"),
+    LAYOUT_FROM2("{b}mlp.fc2", "{b}1.fn.net.3"),
+    LAYOUT_FROM2("fc_norm", "mlp_head.0"),
+    LAYOUT_FROM2("head", "mlp_head.1"),
+    LAYOUT_END
+};
+
+static const layout_extra lucidrains_lacking[] = {
+    { "to_patch_embedding.[23].*", "a norm of the raw patches (vit-pytorch since 1.0)" },
+    { "linear_head.*", "positions that are computed and not stored (SimpleViT)" },
+    { NULL, NULL }
+};
+
+static const layout_default lucidrains_defaults[] = {
+    { "norm_eps=1e-5", NULL }, { "activation=gelu", NULL }, { "pool_prefix=1", NULL },
+    { NULL, NULL }
+};
+
+static const layout_question lucidrains_questions[] = {
+    { SETTING_POOL, "--set pool=token (its default, pool = 'cls') or --set pool=avg (pool = "
+      "'mean')", NULL },
+    { SETTING_NUM_HEADS, "--set num_heads=N", NULL },
+    { SETTING_COUNT, NULL, NULL }
+};
+
+const layout layout_lucidrains = {
+    "lucidrains/vit-pytorch", "to_patch_embedding.1.weight", LAYOUT_ALWAYS, wrappers,
+    lucidrains_blocks, lucidrains_rules, none, lucidrains_lacking, lucidrains_defaults,
+    lucidrains_questions
+};
+
+/* The first versions cut patches out of every p-th pixel. */
+static const layout_rule refused_rules[] = { LAYOUT_END };
+
+static const layout_extra first_lacking[] = {
+    { "patch_to_embedding.*", "the interleaved patches of vit-pytorch before 2021-03" },
+    { NULL, NULL }
+};
+
+const layout layout_lucidrains_first = {
+    "lucidrains/vit-pytorch of 2020", "patch_to_embedding.weight", LAYOUT_ALWAYS, wrappers,
+    lucidrains_blocks, refused_rules, none, first_lacking, NULL, NULL
+};

@@ -1,0 +1,240 @@
+/* layout_view.c - the numbers of a .vit tensor out of its sources.
+ *
+ * A slice, a transposition or a permutation is only another set of dimensions, strides and offset
+ * over the same storage, which is what checkpoint_read takes: nothing is copied here before it
+ * is asked for.
+ */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "layout_private.h"
+
+/* === Views === */
+
+static void count_elements(checkpoint_tensor_info *view)
+{
+    int i;
+    view->count = 1;
+    for (i = 0; i < view->ndim; i++) view->count *= view->dims[i];
+}
+
+bool layout_slice(checkpoint_tensor_info *view, const char *slice)
+{
+    long first, number, count;
+    int dim = 0;
+    char *end;
+    if (!*slice) return true;
+    while (dim < view->ndim && view->dims[dim] == 1) dim++;
+    if (dim == view->ndim) return false;
+    first = strtol(slice + 1, &end, 10);
+    if (*slice == '#') {
+        number = strtol(end + 1, NULL, 10);
+        if (view->dims[dim] % number != 0) return false;
+        count = (long)(view->dims[dim] / number);
+        first *= count;
+    } else {
+        count = *end == ':' ? (long)view->dims[dim] - first : 1;
+    }
+    if (count < 1 || first + count > view->dims[dim]) return false;
+    view->storage_offset += first * view->strides[dim];
+    view->dims[dim] = count;
+    count_elements(view);
+    return true;
+}
+
+bool layout_take_block(checkpoint_tensor_info *view, int i)
+{
+    if (view->ndim < 2 || i >= view->dims[0]) return false;
+    view->storage_offset += i * view->strides[0];
+    view->ndim--;
+    memmove(view->dims, view->dims + 1, (size_t)view->ndim * sizeof *view->dims);
+    memmove(view->strides, view->strides + 1, (size_t)view->ndim * sizeof *view->strides);
+    count_elements(view);
+    return true;
+}
+
+/* === Forms === */
+
+/* Letters of the next dimension of a form, without brackets; NULL behind the last. */
+static const char *next_dim(const char *form, char *letters, size_t size)
+{
+    size_t length = 1;
+    if (*form == '>') return NULL;
+    if (*form == '(') {
+        form++;
+        length = strcspn(form, ")");
+    }
+    snprintf(letters, size, "%.*s", (int)length, form);
+    return form + length + (form[length] == ')');
+}
+
+int layout_form_ndim(const char *form)
+{
+    char letters[8];
+    int ndim = 0;
+    while ((form = next_dim(form, letters, sizeof letters)) != NULL) ndim++;
+    return ndim;
+}
+
+int64_t layout_letter(const char *form, const checkpoint_tensor_info *view, char letter)
+{
+    char letters[8];
+    int dim;
+    for (dim = 0; dim < view->ndim; dim++) {
+        form = next_dim(form, letters, sizeof letters);
+        if (!form) return 0;
+        if (letters[0] == letter && !letters[1]) return view->dims[dim];
+    }
+    return 0;
+}
+
+static int64_t known_size(const layout_sizes *sizes, char letter)
+{
+    switch (letter) {
+    case 'p': case 'q': return sizes->patch;
+    case 'c': return sizes->chans;
+    case 'h': return sizes->heads;
+    case 'k': return sizes->head_dim;
+    case 'z': return 3;
+    default: return 0;
+    }
+}
+
+/* Sizes and strides of each letter of the source, indexed by the letter. */
+typedef struct letter_table {
+    int64_t size[128], stride[128];
+} letter_table;
+
+/* One dimension of the source, which is one letter or several merged ones. */
+static bool split_dim(letter_table *table, const char *letters, int64_t size, int64_t stride,
+                      const layout_sizes *sizes)
+{
+    size_t i = strlen(letters);
+    int64_t product = 1;
+    while (i-- > 0) {
+        const unsigned char letter = (unsigned char)letters[i];
+        int64_t known = known_size(sizes, letters[i]);
+        if (!known && letters[1]) return false;   /* a merged one must be known */
+        table->size[letter] = known ? known : size;
+        table->stride[letter] = stride * product;
+        product *= table->size[letter];
+        if (product > size) return false;
+    }
+    return product == size;
+}
+
+bool layout_apply_form(checkpoint_tensor_info *view, const char *form, const layout_sizes *sizes)
+{
+    const char *order = strchr(form, '>') + 1;
+    letter_table table;
+    char letters[8];
+    int i;
+    if (layout_form_ndim(form) != view->ndim) return false;
+    for (i = 0; i < view->ndim; i++) {
+        form = next_dim(form, letters, sizeof letters);
+        if (!split_dim(&table, letters, view->dims[i], view->strides[i], sizes)) return false;
+    }
+    view->ndim = (int)strlen(order);
+    for (i = 0; i < view->ndim; i++) {
+        view->dims[i] = table.size[(unsigned char)order[i]];
+        view->strides[i] = table.stride[(unsigned char)order[i]];
+    }
+    return true;
+}
+
+bool layout_rows(const checkpoint_tensor_info *view, const int64_t *dims, int ndim, int64_t *rows)
+{
+    int at = view->ndim, i;
+    for (i = ndim - 1; i > 0; i--) {
+        int64_t product = 1;
+        if (at > 0) product = view->dims[--at];
+        while (at > 0 && product > 0 && product < dims[i]) product *= view->dims[--at];
+        if (product != dims[i]) return false;
+    }
+    *rows = 1;
+    while (at > 0) *rows *= view->dims[--at];
+    return true;
+}
+
+/* === Reading === */
+
+static bool read_part(checkpoint *c, const layout_part *part, int64_t first, int64_t count,
+                      float *to, char *error, size_t size)
+{
+    if (part->info) return checkpoint_read(c, &part->view, first, count, to, error, size);
+    memset(to, 0, (size_t)count * sizeof *to);
+    return true;
+}
+
+static bool read_stack(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
+                       float *to, char *error, size_t size)
+{
+    int i;
+    for (i = 0; i < item->part_count && count > 0; i++) {
+        const int64_t total = item->parts[i].view.count;
+        int64_t n = total - first < count ? total - first : count;
+        if (n <= 0) {
+            first -= total;
+            continue;
+        }
+        if (!read_part(c, &item->parts[i], first, n, to, error, size)) return false;
+        to += n;
+        count -= n;
+        first = 0;
+    }
+    return true;
+}
+
+static bool read_sum(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
+                     float *to, char *error, size_t size)
+{
+    float piece[1024];
+    int64_t done, n, j;
+    int i;
+    if (!read_part(c, &item->parts[0], first, count, to, error, size)) return false;
+    for (i = 1; i < item->part_count; i++) {
+        for (done = 0; done < count; done += n) {
+            n = count - done < 1024 ? count - done : 1024;
+            if (!read_part(c, &item->parts[i], first + done, n, piece, error, size)) return false;
+            for (j = 0; j < n; j++) to[done + j] += piece[j];
+        }
+    }
+    return true;
+}
+
+/* Each product is exact in a double, and the sum is rounded to float once. */
+static bool read_linear(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
+                        float *to, char *error, size_t size)
+{
+    const int64_t depth = item->parts[0].view.count;
+    float *x = malloc(2 * (size_t)depth * sizeof *x), *row = x + depth, bias = 0;
+    int64_t i, k;
+    bool good = x != NULL;
+    if (!good) snprintf(error, size, "out of memory");
+    good = good && read_part(c, &item->parts[0], 0, depth, x, error, size);
+    for (i = 0; good && i < count; i++) {
+        double sum = 0;
+        good = read_part(c, &item->parts[1], (first + i) * depth, depth, row, error, size);
+        if (item->part_count > 2)
+            good = good && read_part(c, &item->parts[2], first + i, 1, &bias, error, size);
+        for (k = 0; good && k < depth; k++) sum += (double)x[k] * (double)row[k];
+        to[i] = (float)(sum + (double)bias);
+    }
+    free(x);
+    return good;
+}
+
+bool layout_read(checkpoint *c, const layout_item *item, int64_t first, int64_t count, float *to,
+                 char *error, size_t error_size)
+{
+    switch (item->method) {
+    case LAYOUT_STACK: return read_stack(c, item, first, count, to, error, error_size);
+    case LAYOUT_SUM: return read_sum(c, item, first, count, to, error, error_size);
+    case LAYOUT_LINEAR: return read_linear(c, item, first, count, to, error, error_size);
+    case LAYOUT_ZERO: break;
+    }
+    memset(to, 0, (size_t)count * sizeof *to);
+    return true;
+}
