@@ -3,9 +3,9 @@
 
 Authoring only: the tests read what is committed and need no Python. Run it from anywhere:
 
-    /usr/bin/python3 tests/make_fixtures.py
+    /usr/bin/python3 tests/make_fixtures.py [CASE...]
 
-One folder for each case of CASES:
+One folder for each case of CASES, or for those named:
 
     model.safetensors, model.pth (zip) or model_legacy.pth    the checkpoint, timm's names
     config.json              in the form of timm's pages on the Hugging Face hub
@@ -38,7 +38,10 @@ IMAGES = 5
 BASE = dict(img=(12, 12), patch=4, chans=3, dim=24, depth=1, heads=2, mlp=4.0, classes=10,
             dist=False, rep=0, qkv_bias=True, qk_scale=None, patch_norm=False, eps=1e-6,
             forms=("safetensors",), dtype=torch.float32, wrap=None, traced=2, only=None,
-            patch_scale=1.0)
+            patch_scale=1.0,
+            cls=True, reg=0, pos="all", pre_norm=False, rms=False, block="pre", qk_norm=False,
+            attn_norm=False, proj_bias=True, ls=False, act="gelu", gated=None, mlp_norm=False,
+            final_norm=True, pool="token", pool_prefix=False, fc_norm=False, head_dim=None)
 
 CASES = {
     "plain":          dict(depth=2, forms=("safetensors", "pth", "legacy")),
@@ -76,14 +79,98 @@ CASES = {
                                  "head", "logits", "embedding")),
 }
 
+# One option at a time, and together as models people have combine them. Two blocks, four patches
+# and one traced image each.
+SMALL = dict(depth=2, img=(8, 8), dim=20, heads=2, mlp=1.35, classes=6, traced=1)
+OPTIONS = {
+    "clip":           dict(dim=80, heads=1, mlp=0.6, depth=1, pre_norm=True, act="quick_gelu",
+                           eps=1e-5, dtype=torch.float16),
+    "siglip":         dict(dim=72, heads=1, mlp=0.6, depth=1, cls=False, pool="map",
+                           act="gelu_tanh", classes=0, dtype=torch.float16, forms=("pth",)),
+    "siglip_gap":     dict(cls=False, pool="avg", act="gelu_tanh", classes=0),
+    "siglip_heads":   dict(cls=False, pool="map", dim=24, heads=3),
+    "dinov2":         dict(ls=True, pool="token_avg", forms=("legacy",)),
+    "dinov2_reg":     dict(ls=True, reg=4, pos="patches", gated="packed", act="silu", dim=32,
+                           heads=1, mlp=1.5, classes=0),
+    "aimv2":          dict(cls=False, rms=True, eps=1e-5, gated="split", act="silu",
+                           qkv_bias=False, proj_bias=False, patch_norm=True, pool="avg",
+                           classes=0),
+    "beit3":          dict(attn_norm=True, mlp_norm=True, pool="avg", fc_norm=True,
+                           final_norm=False, eps=1e-5),
+    "deit3":          dict(ls=True, pos="patches", forms=("pth",)),
+    "eva":            dict(pool="avg", fc_norm=True, final_norm=False),
+    "sbb":            dict(cls=False, reg=1, pos="patches", ls=True, pool="avg", fc_norm=True,
+                           final_norm=False),
+    "so150m":         dict(cls=False, reg=4, pool="avg", img=(12, 12)),
+    "so150m2":        dict(cls=False, reg=1, ls=True, qkv_bias=False, pool="avg", fc_norm=True,
+                           final_norm=False),
+    "intern":         dict(ls=True, final_norm=False, classes=0),
+    "rpn":            dict(cls=False, block="res", qkv_bias=False, pool="avg", fc_norm=True,
+                           final_norm=False),
+    "test_vit3":      dict(cls=False, reg=1, ls=True, pool="map", pool_prefix=True),
+    "test_vit4":      dict(cls=False, reg=1, ls=True, rms=True, pool="avg", fc_norm=True,
+                           final_norm=False),
+    "xp":             dict(rms=True, pre_norm=True, pos="patches", qkv_bias=False, qk_norm=True),
+    "torch_post":     dict(block="post", act="relu", eps=1e-5, final_norm=False,
+                           forms=("legacy",)),
+    "torch_post_norm": dict(block="post", pool="avg", ls=True, reg=2),
+    "res_rms":        dict(block="res", rms=True, ls=True),
+    "qknorm":         dict(qk_norm=True, heads=4),
+    "map_reg":        dict(reg=2, pool="map"),
+    "map_fc":         dict(cls=False, pool="map", rms=True, fc_norm=True, final_norm=False,
+                           proj_bias=False),
+    "nopos":          dict(pos="none", reg=2, img=(8, 12)),
+    "nonsquare_reg":  dict(pos="patches", reg=1, img=(8, 20), pool="avg"),
+    "pool_prefix":    dict(pool="avg", reg=2, pool_prefix=True),
+    "pool_max":       dict(pool="max", fc_norm=True, final_norm=False),
+    "pool_avgmax":    dict(pool="avgmax", cls=False),
+    "silu":           dict(act="silu"),
+    "relu":           dict(act="relu", proj_bias=False),
+    "geglu_norm":     dict(gated="packed", act="gelu_tanh", mlp_norm=True, mlp=1.7),
+    "reglu":          dict(gated="split", act="relu", attn_norm=True, rms=True),
+    "dist_reg":       dict(dist=True, reg=3, ls=True),
+    "rep_avg":        dict(rep=11, pool="avg"),
+    "wide_heads":     dict(heads=3, head_dim=12, qk_norm=True, attn_norm=True),
+}
+CASES.update((case, dict(SMALL, told=True, **changes)) for case, changes in OPTIONS.items())
+
 
 # --- the model, with timm's names in the state dict ----------------------------------------------
+
+class RmsNorm(nn.Module):
+    def __init__(self, dim, eps):
+        super().__init__()
+        self.weight, self.eps = nn.Parameter(torch.ones(dim)), eps
+
+    def forward(self, x):
+        return x * torch.rsqrt(x.square().mean(dim=-1, keepdim=True) + self.eps) * self.weight
+
+
+def norm(c, dim, there=True):
+    if not there:
+        return nn.Identity()
+    return (RmsNorm if c["rms"] else nn.LayerNorm)(dim, eps=c["eps"])
+
+
+ACTIVATIONS = {
+    "gelu": F.gelu,
+    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "quick_gelu": lambda x: x * torch.sigmoid(1.702 * x),
+    "silu": F.silu,
+    "relu": F.relu,
+}
+
+
+def attn_dim(c):
+    return c["heads"] * c["head_dim"] if c["head_dim"] else c["dim"]
+
 
 class PatchEmbed(nn.Module):
     def __init__(self, c):
         super().__init__()
-        self.proj = nn.Conv2d(c["chans"], c["dim"], c["patch"], stride=c["patch"])
-        self.norm = nn.LayerNorm(c["dim"], eps=c["eps"]) if c["patch_norm"] else nn.Identity()
+        self.proj = nn.Conv2d(c["chans"], c["dim"], c["patch"], stride=c["patch"],
+                              bias=not c["pre_norm"])
+        self.norm = norm(c, c["dim"], c["patch_norm"])
 
     def forward(self, x):
         return self.norm(self.proj(x).flatten(2).transpose(1, 2))
@@ -92,41 +179,112 @@ class PatchEmbed(nn.Module):
 class Attention(nn.Module):
     def __init__(self, c):
         super().__init__()
-        self.heads, self.dim = c["heads"], c["dim"] // c["heads"]
+        self.heads, width = c["heads"], attn_dim(c)
+        self.dim = width // c["heads"]
         self.scale = c["qk_scale"] or self.dim ** -0.5
-        self.qkv = nn.Linear(c["dim"], 3 * c["dim"], bias=c["qkv_bias"])
-        self.proj = nn.Linear(c["dim"], c["dim"])
+        self.qkv = nn.Linear(c["dim"], 3 * width, bias=c["qkv_bias"])
+        if c["qk_norm"]:
+            self.q_norm, self.k_norm = norm(c, self.dim), norm(c, self.dim)
+        if c["attn_norm"]:
+            self.norm = norm(c, width)
+        self.proj = nn.Linear(width, c["dim"], bias=c["proj_bias"])
 
     def forward(self, x, put):
-        b, n, d = x.shape
+        b, n, _ = x.shape
         qkv = put("qkv", self.qkv(x))
         q, k, v = qkv.reshape(b, n, 3, self.heads, self.dim).permute(2, 0, 3, 1, 4)
+        if hasattr(self, "q_norm"):
+            q, k = self.q_norm(q), self.k_norm(k)
+            put("qk_norm", torch.stack([q, k, v]).permute(1, 3, 0, 2, 4).reshape(b, n, -1))
         weights = put("softmax", ((q * self.scale) @ k.transpose(-2, -1)).softmax(dim=-1))
-        context = put("context", (weights @ v).transpose(1, 2).reshape(b, n, d))
+        context = put("context", (weights @ v).transpose(1, 2).reshape(b, n, -1))
+        if hasattr(self, "norm"):
+            context = put("norm", self.norm(context))
         return put("proj", self.proj(context))
 
 
 class Mlp(nn.Module):
-    def __init__(self, c):
+    """Plain; packed: fc1 makes gate and value; split: fc1_g the gate, fc1_x the value."""
+
+    def __init__(self, c, gated=None, mlp_norm=False, bias=True):
         super().__init__()
         hidden = int(c["dim"] * c["mlp"])
-        self.fc1, self.fc2 = nn.Linear(c["dim"], hidden), nn.Linear(hidden, c["dim"])
+        self.act, self.gated = ACTIVATIONS[c["act"]], gated
+        if gated == "split":
+            self.fc1_g = nn.Linear(c["dim"], hidden, bias=bias)
+            self.fc1_x = nn.Linear(c["dim"], hidden, bias=bias)
+        else:
+            self.fc1 = nn.Linear(c["dim"], 2 * hidden if gated else hidden, bias=bias)
+        self.fc2 = nn.Linear(hidden, c["dim"], bias=bias)
+        if mlp_norm:
+            self.norm = norm(c, hidden)
 
-    def forward(self, x, put):
-        return put("fc2", self.fc2(put("act", F.gelu(put("fc1", self.fc1(x))))))
+    def forward(self, x, put=lambda name, t: t):
+        if self.gated == "split":
+            hidden = put("fc1", torch.cat([self.fc1_g(x), self.fc1_x(x)], dim=-1))
+        else:
+            hidden = put("fc1", self.fc1(x))
+        if self.gated:
+            gate, value = hidden.chunk(2, dim=-1)
+            hidden = put("act", self.act(gate) * value)
+        else:
+            hidden = put("act", self.act(hidden))
+        if hasattr(self, "norm"):
+            hidden = put("norm", self.norm(hidden))
+        return put("fc2", self.fc2(hidden))
+
+
+class LayerScale(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        self.gamma = nn.Parameter(torch.ones(c["dim"]))
+
+    def forward(self, x):
+        return x * self.gamma
 
 
 class Block(nn.Module):
     def __init__(self, c):
         super().__init__()
-        self.norm1, self.norm2 = (nn.LayerNorm(c["dim"], eps=c["eps"]) for _ in range(2))
-        self.attn, self.mlp = Attention(c), Mlp(c)
+        self.kind = c["block"]
+        self.norm1, self.norm2 = (norm(c, c["dim"]) for _ in range(2))
+        self.attn = Attention(c)
+        self.mlp = Mlp(c, c["gated"], c["mlp_norm"], c["proj_bias"])
+        self.ls1, self.ls2 = (LayerScale(c) if c["ls"] else nn.Identity() for _ in range(2))
 
     def forward(self, x, put):
         def below(part):
             return lambda name, t: put(f".{part}.{name}", t)
-        x = put(".attn", x + self.attn(put(".norm1", self.norm1(x)), below("attn")))
-        return put("", x + self.mlp(put(".norm2", self.norm2(x)), below("mlp")))
+
+        def add(x, norm, name, branch, scale, part):
+            if self.kind == "pre":
+                return x + scale(branch(put(name, norm(x)), below(part)))
+            if self.kind == "res":
+                return x + scale(norm(branch(x, below(part))))
+            return norm(x + scale(branch(x, below(part))))
+        x = put(".attn", add(x, self.norm1, ".norm1", self.attn, self.ls1, "attn"))
+        return put("", add(x, self.norm2, ".norm2", self.mlp, self.ls2, "mlp"))
+
+
+class AttentionPool(nn.Module):
+    """timm's AttentionPoolLatent with one latent token."""
+
+    def __init__(self, c):
+        super().__init__()
+        dim = c["dim"]
+        self.heads = c["heads"]
+        self.latent = nn.Parameter(torch.zeros(1, 1, dim))
+        self.q, self.kv = nn.Linear(dim, dim), nn.Linear(dim, 2 * dim)
+        self.proj = nn.Linear(dim, dim)
+        self.norm, self.mlp = norm(c, dim), Mlp(c)
+
+    def forward(self, x):
+        b, n, d = x.shape
+        q = self.q(self.latent).reshape(1, 1, self.heads, -1).transpose(1, 2)
+        k, v = self.kv(x).reshape(b, n, 2, self.heads, -1).permute(2, 0, 3, 1, 4)
+        weights = ((q * (d // self.heads) ** -0.5) @ k.transpose(-2, -1)).softmax(dim=-1)
+        x = self.proj((weights @ v).transpose(1, 2).reshape(b, d))
+        return x + self.mlp(self.norm(x))
 
 
 class PreLogits(nn.Module):
@@ -141,20 +299,47 @@ class PreLogits(nn.Module):
 class VisionTransformer(nn.Module):
     def __init__(self, c):
         super().__init__()
-        dim, prefix = c["dim"], 1 + c["dist"]
+        self.c, dim = c, c["dim"]
+        self.prefix = c["cls"] + c["dist"] + c["reg"]
         patches = (c["img"][0] // c["patch"]) * (c["img"][1] // c["patch"])
-        self.cls_token = nn.Parameter(torch.zeros(1, 1, dim))
+        self.cls_token = nn.Parameter(torch.zeros(1, 1, dim)) if c["cls"] else None
         self.dist_token = nn.Parameter(torch.zeros(1, 1, dim)) if c["dist"] else None
-        self.pos_embed = nn.Parameter(torch.zeros(1, prefix + patches, dim))
+        self.reg_token = nn.Parameter(torch.zeros(1, c["reg"], dim)) if c["reg"] else None
+        if c["pos"] != "none":
+            rows = patches if c["pos"] == "patches" else self.prefix + patches
+            self.pos_embed = nn.Parameter(torch.zeros(1, rows, dim))
         self.patch_embed = PatchEmbed(c)
+        self.norm_pre = norm(c, dim, c["pre_norm"])
         self.blocks = nn.ModuleList(Block(c) for _ in range(c["depth"]))
-        self.norm = nn.LayerNorm(dim, eps=c["eps"])
+        self.norm = norm(c, dim, c["final_norm"])
+        if c["pool"] == "map":
+            self.attn_pool = AttentionPool(c)
+        self.fc_norm = norm(c, dim, c["fc_norm"])
         if c["rep"]:
             self.pre_logits = PreLogits(c)
         if c["classes"]:
-            self.head = nn.Linear(c["rep"] or dim, c["classes"])
+            width = 2 * dim if c["pool"] == "token_avg" else dim
+            self.head = nn.Linear(c["rep"] or width, c["classes"])
             if c["dist"]:
                 self.head_dist = nn.Linear(dim, c["classes"])
+
+    def add_prefix(self, x):
+        tokens = [t for t in (self.cls_token, self.dist_token, self.reg_token) if t is not None]
+        return torch.cat([t.expand(len(x), -1, -1) for t in tokens] + [x], dim=1)
+
+    def add_positions(self, x):
+        if self.c["pos"] == "none":
+            return self.add_prefix(x)
+        if self.c["pos"] == "patches":
+            return self.add_prefix(x + self.pos_embed)
+        return self.add_prefix(x) + self.pos_embed
+
+    def pool(self, x):
+        patches = x if self.c["pool_prefix"] else x[:, self.prefix:]
+        mean, largest = patches.mean(dim=1), patches.amax(dim=1)
+        return {"token": lambda: x[:, 0], "avg": lambda: mean, "max": lambda: largest,
+                "avgmax": lambda: (mean + largest) / 2, "map": lambda: self.attn_pool(patches),
+                "token_avg": lambda: torch.cat([x[:, 0], mean], dim=-1)}[self.c["pool"]]()
 
     def forward(self, images):
         """All tensors by name, every one [batch, ...]."""
@@ -165,14 +350,18 @@ class VisionTransformer(nn.Module):
             return t
 
         x = put("patch_embed", self.patch_embed(images))
-        prefix = [self.cls_token] + ([self.dist_token] if self.dist_token is not None else [])
-        x = torch.cat([t.expand(len(x), -1, -1) for t in prefix] + [x], dim=1)
-        x = put("pos_embed", x + self.pos_embed)
+        x = put("pos_embed", self.add_positions(x))
+        if self.c["pre_norm"]:
+            x = put("norm_pre", self.norm_pre(x))
         for i, block in enumerate(self.blocks):
             x = block(x, lambda name, t: put(f"blocks.{i}{name}", t))
             out[f"attention.{i + 1}"] = out.pop(f"blocks.{i}.attn.softmax")
         x = put("norm", self.norm(x))
-        embedding = x[:, 0] if self.dist_token is None else (x[:, 0] + x[:, 1]) / 2
+        embedding = self.pool(x) if self.dist_token is None else (x[:, 0] + x[:, 1]) / 2
+        if self.c.get("told"):
+            put("pool", x[:, 0] if self.dist_token is not None else embedding)
+        if self.c["fc_norm"]:
+            embedding = put("fc_norm", self.fc_norm(embedding))
         if hasattr(self, "pre_logits"):
             embedding = put("pre_logits", self.pre_logits(embedding))
         put("embedding", embedding)
@@ -184,18 +373,23 @@ class VisionTransformer(nn.Module):
         return out
 
 
+TOKENS = ("cls_token", "dist_token", "reg_token", "pos_embed")
+
+
 def randomize(model, c):
     """Lively weights: peaked softmax rows, GELU inputs on both sides, LayerNorms that matter."""
     for name, p in model.named_parameters():
-        if ".norm" in name or name.startswith("norm"):
+        if ".norm" in name or "_norm." in name or name.startswith("norm"):
             base, std = (1.0, 0.3) if name.endswith("weight") else (0.0, 0.3)
+        elif name.endswith(".gamma"):
+            base, std = 0.6, 0.3
         elif p.dim() == 1:
             base, std = 0.0, 0.2
-        elif name in ("cls_token", "dist_token", "pos_embed"):
+        elif name in TOKENS or name == "attn_pool.latent":
             base, std = 0.0, 0.7
         else:
             base, std = 0.0, 1.3 / np.sqrt(p[0].numel())
-        if name.startswith("patch_embed.proj") or name in ("cls_token", "dist_token", "pos_embed"):
+        if name.startswith("patch_embed.proj") or name in TOKENS:
             std *= c["patch_scale"]
         p.data = (base + std * torch.randn(p.shape)).to(c["dtype"]).float()
 
@@ -266,18 +460,39 @@ def save_checkpoint(model, c, folder):
                    _use_new_zipfile_serialization=False)
 
 
+def told_args(c):
+    """Arguments of timm's VisionTransformer where they are not its defaults."""
+    args = dict(
+        class_token=(c["cls"], True), reg_tokens=(c["reg"], 0),
+        no_embed_class=(c["pos"] == "patches", False),
+        pos_embed=("none" if c["pos"] == "none" else "learn", "learn"),
+        pre_norm=(c["pre_norm"], False), qk_norm=(c["qk_norm"], False),
+        proj_bias=(c["proj_bias"], True), scale_attn_norm=(c["attn_norm"], False),
+        scale_mlp_norm=(c["mlp_norm"], False), init_values=(1e-5 if c["ls"] else None, None),
+        norm_layer=("rmsnorm" if c["rms"] else None, None), act_layer=(c["act"], None),
+        embed_norm_layer=("layernorm" if c["patch_norm"] else None, None),
+        mlp_layer=({"packed": "SwiGLUPacked", "split": "SwiGLU", None: None}[c["gated"]], None),
+        block_fn=("ResPostBlock" if c["block"] == "res" else None, None),
+        pool_include_prefix=(c["pool_prefix"], False),
+        final_norm=(c["final_norm"] or c["fc_norm"], True),
+        mlp_ratio=(2 * int(c["dim"] * c["mlp"]) / c["dim"] if c["gated"] == "packed" else c["mlp"],
+                   None))
+    return {key: value for key, (value, default) in args.items() if value != default}
+
+
 def save_config(case, c, folder):
     """timm's hub form. What timm's own hub form cannot say goes to options."""
     args = dict(img_size=list(c["img"]), patch_size=c["patch"], in_chans=c["chans"],
                 embed_dim=c["dim"], depth=c["depth"], num_heads=c["heads"], mlp_ratio=c["mlp"])
     if not c["qkv_bias"]:
         args["qkv_bias"] = False
+    args.update(told_args(c) if c.get("told") else {})
     stats = [round(0.5 - 0.01 * i, 3) for i in range(c["chans"])]
     config = {
         "architecture": "vit_fixture_" + case,
         "num_classes": c["classes"],
         "num_features": c["rep"] or c["dim"],
-        "global_pool": "token",
+        "global_pool": c["pool"],
         "model_args": args,
         "pretrained_cfg": {
             "tag": "fixture", "custom_load": False,
@@ -291,7 +506,9 @@ def save_config(case, c, folder):
         json.dump(config, f, indent=2)
         f.write("\n")
     options = []
-    if c["eps"] != 1e-6:
+    if c["block"] == "post":
+        options += ["--set", "block_type=post_norm"]
+    if c["eps"] != 1e-6 or c.get("told"):
         options += ["--set", f"norm_eps={c['eps']:g}"]
     if c["qk_scale"]:
         options += ["--set", f"attn_scale={c['qk_scale']:g}"]
@@ -305,9 +522,12 @@ def save_npy(path, tensor):
 
 
 def main():
+    wanted = sys.argv[1:] or CASES
     torch.set_num_threads(1)
     total = 0
     for number, (case, changes) in enumerate(CASES.items()):
+        if case not in wanted:
+            continue
         c = dict(BASE, **changes)
         folder = os.path.join(ROOT, case)
         os.makedirs(folder, exist_ok=True)

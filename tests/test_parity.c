@@ -342,19 +342,35 @@ static int expect_name(const fixture *f, int at, const char *format, int block) 
     return at + 1;
 }
 
+static int check_block_order(const fixture *f, int block, int at) {
+    const vit_config *c = &f->model.config;
+    const bool first = c->block_type == VIT_PRE_NORM;
+    at = first ? expect_name(f, at, ".norm1", block) : at;
+    at = expect_name(f, at, ".attn.qkv", block);
+    at = c->has_qk_norm ? expect_name(f, at, ".attn.qk_norm", block) : at;
+    at = expect_name(f, at, ".attn.context", block);
+    at = c->has_attn_norm ? expect_name(f, at, ".attn.norm", block) : at;
+    at = expect_name(f, at, ".attn.proj", block);
+    at = expect_name(f, at, ".attn", block);
+    at = first ? expect_name(f, at, ".norm2", block) : at;
+    at = expect_name(f, at, ".mlp.fc1", block);
+    at = expect_name(f, at, ".mlp.act", block);
+    at = c->has_mlp_norm ? expect_name(f, at, ".mlp.norm", block) : at;
+    at = expect_name(f, at, ".mlp.fc2", block);
+    return expect_name(f, at, "", block);
+}
+
 static void check_trace_order(const fixture *f) {
-    static const char *const in_block[] = {".norm1",     ".attn.qkv", ".attn.context", ".attn.proj",
-                                           ".attn",      ".norm2",    ".mlp.fc1",      ".mlp.act",
-                                           ".mlp.fc2",   ""};
     const vit_config *c = &f->model.config;
     int at = expect_name(f, 0, "patch_embed", 0);
     at = expect_name(f, at, "pos_embed", 0);
+    at = c->has_pre_norm ? expect_name(f, at, "norm_pre", 0) : at;
     for (int block = 0; block < c->depth; block++) {
-        for (size_t i = 0; i < sizeof in_block / sizeof in_block[0]; i++) {
-            at = expect_name(f, at, in_block[i], block);
-        }
+        at = check_block_order(f, block, at);
     }
     at = expect_name(f, at, "norm", 0);
+    at = expect_name(f, at, "pool", 0);
+    at = c->has_fc_norm ? expect_name(f, at, "fc_norm", 0) : at;
     at = c->representation_dim ? expect_name(f, at, "pre_logits", 0) : at;
     at = c->num_classes ? expect_name(f, at, "head", 0) : at;
     at = c->num_classes && c->has_dist_token ? expect_name(f, at, "head_dist", 0) : at;
@@ -623,14 +639,14 @@ static void set_sizes(fixture *f) {
 
 /* Of logits or embedding: max|difference| / max|expected|, the cosine of both, and how many of a
    hundred images have the best class of f32. Measured over all cases: f16 1.9e-3, 1.0000, 99;
-   bf16 2.2e-2, 0.9999, 100; int8 6.9e-2, 0.9969, 97; int4 0.59, 0.9644, 83. */
+   bf16 2.2e-2, 0.9999, 99; int8 6.9e-2, 0.9969, 98; int4 0.59, 0.9384, 87. */
 static const struct {
     const char *name;
     double tolerance, cosine;
     int top1;
 } dtype_bounds[VIT_NUM_DTYPES] = {
     {"f32", 1e-5, 1, 100},     {"f16", 0.005, 0.9999, 95}, {"bf16", 0.03, 0.9998, 95},
-    {"int8", 0.1, 0.995, 90}, {"int4", 0.7, 0.95, 75},
+    {"int8", 0.1, 0.995, 90}, {"int4", 0.7, 0.93, 75},
 };
 
 /* Matching best classes, over all cases. */
