@@ -1,4 +1,5 @@
 #include "config.h"
+#include "config_hf.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -473,10 +474,9 @@ static bool config_parse(config_file *config, settings *s, const char *path, boo
     if (!json_parse(&config->document, config->text, size, false, 0, r)) return false;
     root = config->document.root;
     if (root->kind != JSON_OBJECT) return report_fail(r, "expected a JSON object");
-    if (json_get(root, "model_type") && !json_get(root, "architecture")) {
-        if (foreign) return *foreign = true;
-        return report_fail(r, "expected timm's form (\"architecture\", \"pretrained_cfg\"), found "
-                           "that of transformers (\"model_type\")");
+    if (config_hf_is(root)) {
+        if (foreign && !config_hf_knows(root)) return *foreign = true;
+        return config_hf_apply(config, s, path, r);
     }
     return apply_all(config, s, root, r);
 }

@@ -22,8 +22,9 @@ typedef struct config_file {
     json_document document;     /* private */
 } config_file;
 
-/* Fills s with what the file says. *foreign (may be NULL) is set, and nothing else done, where
- * the file is a Hugging Face transformers configuration; with NULL that is a failure. */
+/* Fills s with what the file says; one of Hugging Face transformers is config_hf.c's business.
+ * *foreign (may be NULL) is set, and nothing else done, where it describes a model that is none
+ * of vit.h's; with NULL that is a failure. */
 bool config_read(config_file *config, settings *s, const char *path, bool *foreign, report *r);
 void config_free(config_file *config);
 

@@ -46,6 +46,7 @@ static const layout_rule rules[] = {
     LAYOUT_SAME("{b}ls2.gamma"),
     LAYOUT_FROM("{b}ls2.gamma", "{b}gamma_2"),
     LAYOUT_SAME2("norm"),
+    LAYOUT_SAME("attn_pool.q"),   /* of a .vit file turned back */
     { "attn_pool.q", LAYOUT_LINEAR, NULL,
       { "attn_pool.latent", "attn_pool.q.weight", "attn_pool.q.bias" }, LAYOUT_ALWAYS },
     LAYOUT_SAME2("attn_pool.kv"),

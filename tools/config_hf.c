@@ -1,0 +1,371 @@
+#include "config_hf.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+enum { HF_MAX_FILE = 1 << 20 };
+
+/* === Models ===
+ * The values that transformers leaves out of config.json where they are its defaults. */
+
+typedef struct hf_model {
+    const char *type, *activation;
+    double eps;
+    int heads;
+    bool bicubic;        /* resampling of its image processor, if that does not say */
+    bool shortest_edge;  /* meaning of a single number as size */
+} hf_model;
+
+static const hf_model models[] = {
+    { "vit", "gelu", 1e-12, 12, false, false },
+    { "deit", "gelu", 1e-12, 12, true, false },
+    { "vit_mae", "gelu", 1e-12, 12, false, false },
+    { "vit_msn", "gelu", 1e-6, 12, false, false },
+    { "ijepa", "gelu", 1e-12, 12, false, false },
+    { "dinov2", "gelu", 1e-6, 12, true, true },
+    { "dinov2_with_registers", "gelu", 1e-6, 12, true, true },
+    { "clip", "quick_gelu", 1e-5, 12, true, true },
+    { "clip_vision_model", "quick_gelu", 1e-5, 12, true, true },
+    { "siglip", "gelu_pytorch_tanh", 1e-6, 12, true, false },
+    { "siglip_vision_model", "gelu_pytorch_tanh", 1e-6, 12, true, false },
+    { "siglip2", "gelu_pytorch_tanh", 1e-6, 12, true, false },
+    { "siglip2_vision_model", "gelu_pytorch_tanh", 1e-6, 12, true, false },
+    { "aimv2", "silu", 1e-5, 8, true, true },
+    { "aimv2_vision_model", "silu", 1e-5, 8, true, true }
+};
+
+/* Its names for the activations; those of one kind compute the same. */
+static const struct { const char *name; vit_activation activation; } activations[] = {
+    { "gelu", VIT_GELU }, { "gelu_python", VIT_GELU }, { "gelu_pytorch_tanh", VIT_GELU_TANH },
+    { "gelu_new", VIT_GELU_TANH }, { "gelu_fast", VIT_GELU_TANH },
+    { "gelu_accurate", VIT_GELU_TANH }, { "quick_gelu", VIT_QUICK_GELU }, { "silu", VIT_SILU },
+    { "swish", VIT_SILU }, { "relu", VIT_RELU }
+};
+
+static const char *type_of(const json_value *root)
+{
+    return json_string(json_get(root, "model_type"), NULL);
+}
+
+static const hf_model *find_model(const json_value *root)
+{
+    const char *type = type_of(root);
+    size_t i;
+    for (i = 0; type && i < COUNT(models); i++)
+        if (!strcmp(models[i].type, type)) return &models[i];
+    return NULL;
+}
+
+bool config_hf_is(const json_value *root)
+{
+    return json_get(root, "model_type") && !json_get(root, "architecture");
+}
+
+bool config_hf_knows(const json_value *root)
+{
+    return find_model(root) != NULL;
+}
+
+/* === Values === */
+
+static bool wrong_value(const char *key, const char *expected, report *r)
+{
+    return report_fail(r, "%s: expected %s", key, expected);
+}
+
+static bool is_null(const json_value *value)
+{
+    return !value || value->kind == JSON_NULL;
+}
+
+static bool is_size(const json_value *value)
+{
+    return value && value->kind == JSON_NUMBER && value->integral &&
+           json_integer(value, 0) >= 1 && json_integer(value, 0) <= 1 << 20;
+}
+
+static bool put_count(settings *s, setting_key setting, const json_value *object, const char *key,
+                      report *r)
+{
+    const json_value *value = json_get(object, key);
+    if (is_null(value)) return true;
+    if (!is_size(value)) return wrong_value(key, "a whole number", r);
+    settings_put(s, setting, json_number(value, 0));
+    return true;
+}
+
+/* n, or [n, m] */
+static bool get_pair(const json_value *value, double *first, double *second)
+{
+    const json_value *a = value, *b = value;
+    if (value->kind == JSON_ARRAY) {
+        if (value->count != 2) return false;
+        a = json_first(value);
+        b = a->next;
+    }
+    *first = json_number(a, 0);
+    *second = json_number(b, 0);
+    return is_size(a) && is_size(b);
+}
+
+static bool put_sizes(settings *s, const json_value *object, report *r)
+{
+    const json_value *image = json_get(object, "image_size");
+    const json_value *patch = json_get(object, "patch_size");
+    double height, width;
+    if (!is_null(image)) {
+        if (!get_pair(image, &height, &width))
+            return wrong_value("image_size", "n or [height, width]", r);
+        settings_put(s, SETTING_IMG_HEIGHT, height);
+        settings_put(s, SETTING_IMG_WIDTH, width);
+    }
+    if (is_null(patch)) return true;
+    if (!get_pair(patch, &height, &width) || height != width)
+        return wrong_value("patch_size", "one number (patches are square)", r);
+    settings_put(s, SETTING_PATCH_SIZE, height);
+    return true;
+}
+
+static bool put_activation(settings *s, const json_value *object, const hf_model *model, report *r)
+{
+    const json_value *value = json_get(object, "hidden_act");
+    const char *name = is_null(value) ? model->activation : json_string(value, NULL);
+    size_t i;
+    if (!name) return wrong_value("hidden_act", "a name", r);
+    if (json_bool(json_get(object, "use_swiglu_ffn"), false)) name = "silu";
+    for (i = 0; i < COUNT(activations); i++) {
+        if (strcmp(activations[i].name, name) != 0) continue;
+        settings_put(s, SETTING_ACTIVATION, activations[i].activation);
+        return true;
+    }
+    return report_fail(r, "hidden_act %.60s: this version of vit.h lacks this activation", name);
+}
+
+static bool put_numbers(settings *s, const json_value *object, const hf_model *model, report *r)
+{
+    const json_value *bias = json_get(object, "qkv_bias");
+    const json_value *eps = json_get(object, "layer_norm_eps");
+    if (is_null(eps)) eps = json_get(object, "rms_norm_eps");
+    settings_put(s, SETTING_NUM_HEADS, model->heads);
+    settings_put(s, SETTING_NORM_EPS, json_number(eps, model->eps));
+    if (bias && (bias->kind == JSON_TRUE || bias->kind == JSON_FALSE))
+        settings_put(s, SETTING_QKV_BIAS, bias->kind == JSON_TRUE);
+    return put_count(s, SETTING_EMBED_DIM, object, "hidden_size", r) &&
+           put_count(s, SETTING_DEPTH, object, "num_hidden_layers", r) &&
+           put_count(s, SETTING_NUM_HEADS, object, "num_attention_heads", r) &&
+           put_count(s, SETTING_MLP_DIM, object, "intermediate_size", r) &&
+           put_count(s, SETTING_IN_CHANS, object, "num_channels", r);
+}
+
+/* === Labels === */
+
+/* Placeholders: "LABEL_0". */
+static bool is_placeholder(const json_value *value)
+{
+    const char *text = json_string(value, "LABEL_");
+    return !strncmp(text, "LABEL_", 6);
+}
+
+/* id2label is an object whose keys are numbers, in any order: a list is made of it. */
+static bool put_labels(config_file *config, const json_value *id2label, report *r)
+{
+    const uint32_t count = id2label->count;
+    json_value *list = memory_take(&config->document.memory, (count + 1) * sizeof *list);
+    const json_value *item;
+    uint32_t seen = 0;
+    if (!list) return report_no_memory(r);
+    for (item = json_first(id2label); item; item = item->next) {
+        char *end;
+        unsigned long id = strtoul(item->key, &end, 10);
+        if (*end || id >= count || list[1 + id].key) break;
+        if (is_placeholder(item)) return true;
+        list[1 + id] = *item;
+        list[1 + id].next = id + 1 < count ? &list[2 + id] : NULL;
+        seen++;
+    }
+    if (seen != count)
+        return report_fail(r, "id2label: expected the classes 0 to %u", (unsigned)count - 1);
+    list[0].kind = JSON_ARRAY;
+    list[0].count = count;
+    list[0].u.first = &list[1];
+    config->label_names = list;
+    return true;
+}
+
+/* === preprocessor_config.json === */
+
+typedef struct hf_frame {
+    double height, width;   /* 0: not given */
+    bool shortest;          /* height is the shorter side */
+} hf_frame;
+
+static bool get_frame(const json_value *value, bool single_is_shortest, hf_frame *frame)
+{
+    const json_value *shortest = json_get(value, "shortest_edge");
+    memset(frame, 0, sizeof *frame);
+    if (is_null(value)) return true;
+    if (value->kind == JSON_OBJECT) {
+        const json_value *height = json_get(value, "height"), *width = json_get(value, "width");
+        frame->shortest = !is_null(shortest);
+        frame->height = json_number(frame->shortest ? shortest : height, 0);
+        frame->width = json_number(frame->shortest ? shortest : width, 0);
+        return frame->shortest ? is_size(shortest) : is_size(height) && is_size(width);
+    }
+    frame->shortest = single_is_shortest && value->kind == JSON_NUMBER;
+    return get_pair(value, &frame->height, &frame->width);
+}
+
+static bool put_resample(settings *s, const json_value *root, const hf_model *model, report *r)
+{
+    static const char *const names[] = { "nearest", "lanczos", "bilinear", "bicubic", "box",
+                                         "hamming" };
+    const json_value *value = json_get(root, "resample");
+    int64_t filter = json_integer(value, model->bicubic ? 3 : 2);
+    if (filter == 2 || filter == 3) {
+        settings_put(s, SETTING_INTERPOLATION, filter == 2 ? VIT_BILINEAR : VIT_BICUBIC);
+        return true;
+    }
+    return report_fail(r, "resample %lld (%s): this version of vit.h resizes by bilinear (2) or "
+                       "bicubic (3) filters", (long long)filter,
+                       filter >= 0 && filter < 6 ? names[filter] : "unknown");
+}
+
+/* The share of the resized image that the crop keeps; a little less, so that its inverse is not
+ * rounded below the size. */
+static double share(double crop, double size)
+{
+    return crop < size || crop > size ? crop / (size + 1e-6) : 1;
+}
+
+static bool put_frames(settings *s, const json_value *root, const hf_model *model, report *r)
+{
+    const bool crops = json_bool(json_get(root, "do_center_crop"), false);
+    const bool resizes = json_bool(json_get(root, "do_resize"), true);
+    hf_frame size, crop;
+    if (!get_frame(json_get(root, "size"), model->shortest_edge && crops, &size))
+        return wrong_value("size", "n, {height, width} or {shortest_edge}", r);
+    if (!get_frame(json_get(root, "crop_size"), false, &crop) || crop.shortest)
+        return wrong_value("crop_size", "n or {height, width}", r);
+    if (!resizes)
+        return report_fail(r, "do_resize false: this version of vit.h always resizes (--set "
+                           "crop_mode=..., with another --config, tells how)");
+    settings_put(s, SETTING_CROP_MODE, size.shortest ? VIT_CROP_CENTER : VIT_CROP_SQUASH);
+    settings_put(s, SETTING_CROP_PCT,
+                 crops && crop.height > 0 && size.height > 0 ? share(crop.height, size.height) : 1);
+    return true;
+}
+
+static bool get_vector(const json_value *value, const char *key, double *out, int *count,
+                       report *r)
+{
+    const json_value *item = value->kind == JSON_ARRAY ? json_first(value) : value;
+    *count = 0;
+    for (; item && *count < VIT_MAX_CHANS; item = value->kind == JSON_ARRAY ? item->next : NULL) {
+        if (item->kind != JSON_NUMBER) return wrong_value(key, "a list of numbers", r);
+        out[(*count)++] = json_number(item, 0);
+    }
+    return (*count > 0 && !item) || wrong_value(key, "a number for each channel", r);
+}
+
+/* vit.h computes (x / 255 - mean) / std; another factor on x moves into mean and std. */
+static bool put_normalisation(settings *s, const json_value *root, report *r)
+{
+    const json_value *mean = json_get(root, "image_mean"), *std = json_get(root, "image_std");
+    double factor = 255 * json_number(json_get(root, "rescale_factor"), 1.0 / 255);
+    int i;
+    if (!json_bool(json_get(root, "do_rescale"), true)) factor = 255;
+    if (fabs(factor - 1) < 1e-6) factor = 1;
+    s->mean[0] = 0;
+    s->std[0] = 1;
+    s->mean_count = s->std_count = 1;
+    if (json_bool(json_get(root, "do_normalize"), true)) {
+        if (is_null(mean) || is_null(std)) {
+            s->mean_count = s->std_count = 0;
+            return true;
+        }
+        if (!get_vector(mean, "image_mean", s->mean, &s->mean_count, r) ||
+            !get_vector(std, "image_std", s->std, &s->std_count, r))
+            return false;
+    }
+    for (i = 0; i < s->mean_count; i++) s->mean[i] /= factor;
+    for (i = 0; i < s->std_count; i++) s->std[i] /= factor;
+    return true;
+}
+
+static bool apply_preprocessor(settings *s, const json_value *root, const hf_model *model,
+                               report *r)
+{
+    if (root->kind != JSON_OBJECT) return report_fail(r, "expected a JSON object");
+    return put_resample(s, root, model, r) && put_frames(s, root, model, r) &&
+           put_normalisation(s, root, r);
+}
+
+static bool read_file(const char *path, char **text, size_t *size, report *r)
+{
+    source file;
+    bool good;
+    if (!source_open_file(&file, path, r)) return false;
+    *size = (size_t)file.size;
+    good = file.size <= HF_MAX_FILE || report_fail(r, "too large for a configuration");
+    *text = good ? malloc(*size + 1) : NULL;
+    good = good && (*text ? source_read(&file, 0, *text, *size, r) : report_no_memory(r));
+    source_close(&file);
+    return good;
+}
+
+static bool read_preprocessor(settings *s, const char *path, const hf_model *model, report *r)
+{
+    json_document document;
+    char *text = NULL;
+    size_t size = 0;
+    bool good;
+    r->file = path;
+    good = read_file(path, &text, &size, r) && json_parse(&document, text, size, false, 0, r);
+    if (good) {
+        good = apply_preprocessor(s, document.root, model, r);
+        json_free(&document);
+    }
+    free(text);
+    return good;
+}
+
+static bool find_preprocessor(settings *s, const char *path, const hf_model *model, report *r)
+{
+    static const char name[] = "preprocessor_config.json";
+    const char *slash = strrchr(path, '/'), *file = r->file;
+    size_t folder = slash ? (size_t)(slash + 1 - path) : 0;
+    char *beside = malloc(folder + sizeof name);
+    bool good = true;
+    if (!beside) return report_no_memory(r);
+    memcpy(beside, path, folder);
+    memcpy(beside + folder, name, sizeof name);
+    if (source_exists(beside)) good = read_preprocessor(s, beside, model, r);
+    r->file = file;
+    free(beside);
+    return good;
+}
+
+/* === Everything === */
+
+bool config_hf_apply(config_file *config, settings *s, const char *path, report *r)
+{
+    const json_value *root = config->document.root, *vision = json_get(root, "vision_config");
+    const json_value *labels = json_get(root, "id2label");
+    const hf_model *model = find_model(root);
+    if (!model)
+        return report_fail(r, "model_type %.60s: expected timm's form (\"architecture\") or one of "
+                           "transformers' vit, deit, dinov2, clip, siglip and their like",
+                           type_of(root) ? type_of(root) : "?");
+    if (!vision || vision->kind != JSON_OBJECT) vision = root;
+    if (!put_numbers(s, vision, model, r) || !put_sizes(s, vision, r) ||
+        !put_activation(s, vision, model, r))
+        return false;
+    if (labels && labels->kind == JSON_OBJECT && labels->count > 0 &&
+        !put_labels(config, labels, r))
+        return false;
+    return find_preprocessor(s, path, model, r);
+}
