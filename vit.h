@@ -2696,9 +2696,12 @@ VIT__INLINE void vit__layernorm_body(vit__fma_fn *fma, float *y, const float *x,
         for (l = 0; l < 16; l++) lane[l] = fma(x[i + l] - mean, x[i + l] - mean, lane[l]);
     for (; i < dim; i++) lane[i - full] = fma(x[i] - mean, x[i] - mean, lane[i - full]);
     factor = 1.0f / vit__sqrt(vit__sum16(lane) / (float)dim + eps);
-    for (i = 0; i < full; i += 16)
+    for (i = 0; i < full; i += 16) {
+        float t[16]; /* y may be x */
         for (l = 0; l < 16; l++)
-            y[i + l] = fma((x[i + l] - mean) * factor, weight[i + l], bias[i + l]);
+            t[l] = fma((x[i + l] - mean) * factor, weight[i + l], bias[i + l]);
+        memcpy(y + i, t, sizeof t);
+    }
     for (; i < dim; i++) y[i] = fma((x[i] - mean) * factor, weight[i], bias[i]);
 }
 
@@ -2798,15 +2801,21 @@ VIT__INLINE void vit__pack_head_body(vit_dtype dtype, uint32_t *keys, uint32_t *
 
 VIT__INLINE void vit__scale_body(float *y, const float *x, int n, float factor) {
     int i, l;
-    for (i = 0; i + 16 <= n; i += 16)
-        for (l = 0; l < 16; l++) y[i + l] = x[i + l] * factor;
+    for (i = 0; i + 16 <= n; i += 16) {
+        float t[16]; /* y may be x, which keeps compilers from using wide registers */
+        for (l = 0; l < 16; l++) t[l] = x[i + l] * factor;
+        memcpy(y + i, t, sizeof t);
+    }
     for (; i < n; i++) y[i] = x[i] * factor;
 }
 
 VIT__INLINE void vit__add_body(float *y, const float *a, const float *b, int n) {
     int i, l;
-    for (i = 0; i + 16 <= n; i += 16)
-        for (l = 0; l < 16; l++) y[i + l] = a[i + l] + b[i + l];
+    for (i = 0; i + 16 <= n; i += 16) {
+        float t[16];
+        for (l = 0; l < 16; l++) t[l] = a[i + l] + b[i + l];
+        memcpy(y + i, t, sizeof t);
+    }
     for (; i < n; i++) y[i] = a[i] + b[i];
 }
 
