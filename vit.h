@@ -95,7 +95,8 @@
              widened and as fast as f32.
       int8   weights int8, one scale an output; what enters a layer is quantised to
              8 bits, token by token; sums exact. Attention in bf16, everything
-             else in f32. Three times as fast as f32 with VNNI.
+             else in f32. Three times as fast as f32 with VNNI. NaN and infinity
+             in an input do not reach the outputs as such.
       int4   4 bits a weight, one f16 scale for 32, widened exactly, computed in
              f32: for size, slower than f32.
 
@@ -962,8 +963,8 @@ static vit_result vit__fail_int(char *detail, vit_result result, const char *wha
 }
 
 static const char *vit__dtype_name(uint32_t dtype) {
-    static const char *const names[3] = { "f32", "f16", "bf16" };
-    return dtype < 3 ? names[dtype] : "an unknown dtype";
+    static const char *const names[VIT_NUM_DTYPES] = { "f32", "f16", "bf16", "int8", "int4" };
+    return dtype < VIT_NUM_DTYPES ? names[dtype] : "an unknown dtype";
 }
 
 /* " f32 [576, 192]" */
@@ -1419,11 +1420,12 @@ static void vit__pack_i4(const float *from, int row, int count, unsigned char *g
         if (size > (extreme < 0.0f ? -extreme : extreme)) extreme = from[k];
     }
     half = vit__f32_to_f16(extreme / -8.0f);
+    if ((half & 0x7fffu) > 0x7bffu) half = (uint16_t)((half & 0x8000u) | 0x7bffu); /* 65504 */
     scale = vit__f16_to_f32(half);
     memcpy(group + 2 * row, &half, 2);
     for (k = 0; k < count; k++) {
         const float q = vit__bits(scale) << 1 ? from[k] / scale : 0.0f;
-        const int code = q >= 7.0f ? 15 : q <= -8.0f ? 0 : vit__round_int(q) + 8;
+        const int code = q >= 7.0f ? 15 : q > -8.0f ? vit__round_int(q) + 8 : 0; /* NaN: 0 */
         unsigned char *byte = group + 32 + k / 2 * 16 + row;
         *byte = (unsigned char)(k % 2 ? (*byte & 15) | code << 4 : (*byte & 0xf0) | code);
     }
@@ -2556,6 +2558,7 @@ VIT__INLINE void vit__output_rows(vit__fma_fn *fma, const vit__output *out, cons
     static const float zeros[16] = { 0 };
     const size_t bias_step = out->bias ? 16 : 0;
     const int full = cols / 16 * 16, rest = cols - full;
+    float b[16] = { 0 }, last[16] = { 0 };
     int r, i;
     for (r = 0; r < rows; r++, tile += tile_cols) {
         const float *bias = out->bias ? out->bias : zeros;
@@ -2563,7 +2566,6 @@ VIT__INLINE void vit__output_rows(vit__fma_fn *fma, const vit__output *out, cons
         for (i = 0; i < full; i += 16, bias += bias_step)
             vit__output16(fma, c + i, tile + i, bias, gelu, add);
         if (rest) {
-            float b[16] = { 0 }, last[16] = { 0 };
             if (out->bias) memcpy(b, bias, (size_t)rest * sizeof(float));
             memcpy(last, c + full, (size_t)rest * sizeof(float));
             vit__output16(fma, last, tile + full, b, gelu, add);
