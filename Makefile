@@ -17,13 +17,14 @@ PROGRAMS = tools/vit-bench tools/vit-convert tools/vit-info tools/vit-run exampl
 MODULES  = $(patsubst %.c,%,$(filter-out tools/vit-%.c,$(wildcard tools/*.c)))
 TESTS    = $(patsubst %.c,%,$(wildcard tests/test_*.c))
 
-.PHONY: all demo test bench-peers help install uninstall clean
+.PHONY: all demo test test-cross bench-peers help install uninstall clean
 all: $(PROGRAMS) examples/hello
 
 help:
 	@echo "make            build tools and examples"
 	@echo "make demo       install what that needs, build, classify the bundled photo"
 	@echo "make test       install what the tests need, build and run all of them"
+	@echo "make test-cross run the numerical tests for 64-bit ARM under QEMU (installs both)"
 	@echo "make bench-peers  compare the speed with ONNX Runtime's and PyTorch's (installs both);"
 	@echo "                ARCHS= BATCH= THREADS= ROUNDS= BENCH_FLAGS= choose what"
 	@echo "make install    header, tools, bundled model and pkg-config file to PREFIX=$(PREFIX)"
@@ -77,6 +78,10 @@ test:
 	@sh tools/install-packages.sh test
 	@$(MAKE) --no-print-directory -s -j2 all $(TEST_BINARIES)
 	@bash tests/run.sh
+
+test-cross:
+	@sh tools/install-packages.sh cross
+	@bash tests/cross.sh
 
 # --- speed, beside other runtimes -----------------------------------------------------------
 

@@ -39,7 +39,9 @@
       >>math        exp, erf, tanh, sqrt: fixed sequences of operations
       >>kernels     one body per operation, compiled once for each instruction set
       >>scalar      the plain C tier: read this one first
+      >>tiles       the macro behind every hand-written register tile
       >>x86         the same in AVX2 and AVX-512
+      >>arm         the same in NEON, for 64-bit ARM
       >>dispatch    which kernels run on this machine
       >>layers      linear, norm, patch_embed, attn, mlp, head
       >>forward     the workspace and the network, top to bottom
@@ -95,7 +97,8 @@
              widened and as fast as f32.
       int8   weights int8, one scale an output; what enters a layer is quantised to
              8 bits, token by token; sums exact. Attention in bf16, everything
-             else in f32. Three times as fast as f32 with VNNI.
+             else in f32. Three times as fast as f32 with VNNI. NaN and infinity
+             in an input do not reach the outputs as such.
       int4   4 bits a weight, one f16 scale for 32, widened exactly, computed in
              f32: for size, slower than f32.
 
@@ -124,6 +127,7 @@
       VIT_NO_THREADS       no built-in pool
       VIT_NO_SIMD          the plain C tier only
       VIT_NO_AVX2, VIT_NO_AVX512   leave out one tier (no AVX2 means no AVX-512)
+      VIT_NO_NEON          the plain C tier on 64-bit ARM
       VIT_NO_FMA           multiply then add in the plain C tier
       VIT_NO_PREPROCESS    no vit_preprocess, no vit_classify
       VIT_BARE_METAL       NO_STDIO + NO_MMAP + NO_MALLOC + NO_THREADS in one word
@@ -136,10 +140,11 @@
       num_heads 1024, head_dim 4096, mlp_dim 262144, num_classes 1048576,
       num_tokens 65536, photo side 1048576. Files above SIZE_MAX are refused.
 
-   PORTABILITY   x86-64 has AVX2, AVX-VNNI and AVX-512 kernels (the latter also with
-   VNNI and BF16), chosen at run time; every other CPU runs the plain C tier. gcc
-   and clang are tested; the Windows and MSVC code paths are written but not tested
-   yet. Little-endian CPUs only. */
+   PORTABILITY   x86-64 has AVX2, AVX-VNNI and AVX-512 kernels (the latter also
+   with VNNI and BF16), chosen at run time; 64-bit ARM has NEON kernels (also with
+   sdot, smmla and bfmlal), which have run under QEMU only; every other CPU runs
+   the plain C tier. gcc and clang are tested; the Windows and MSVC code paths are
+   written but not tested yet. Little-endian CPUs only. */
 
 /* ------------------------------------------------------------------------- */
 /* >>api                                                                     */
@@ -403,13 +408,17 @@ VIT_API vit_result vit_preprocess(const vit_model *model, const vit_image *image
     X(VIT_ISA_AVX_VNNI, 3, "avx-vnni")       /* Alder Lake, Zen 5              */ \
     X(VIT_ISA_AVX512, 4, "avx512")           /* F BW DQ VL: Skylake-SP         */ \
     X(VIT_ISA_AVX512_VNNI, 5, "avx512-vnni") /* Cascade Lake                   */ \
-    X(VIT_ISA_AVX512_BF16, 6, "avx512-bf16") /* Cooper Lake, Zen 4             */
+    X(VIT_ISA_AVX512_BF16, 6, "avx512-bf16") /* Cooper Lake, Zen 4             */ \
+    X(VIT_ISA_NEON, 7, "neon")               /* every 64-bit ARM               */ \
+    X(VIT_ISA_NEON_DOTPROD, 8, "neon-dotprod") /* Cortex-A76, M1               */ \
+    X(VIT_ISA_NEON_I8MM, 9, "neon-i8mm")     /* int8 matrix products           */ \
+    X(VIT_ISA_NEON_BF16, 10, "neon-bf16")    /* Neoverse V1, M2                */
 
 typedef enum vit_isa {
 #define VIT_X(name, value, text) name = value,
     VIT_ISA_LIST(VIT_X)
 #undef VIT_X
-    VIT_NUM_ISAS = 7
+    VIT_NUM_ISAS = 11
 } vit_isa;
 
 /* The best tier here, VIT_ISA_SCALAR at least; and whether there is this one. */
@@ -694,7 +703,7 @@ VIT_API uint64_t vit_hash_final(const vit_hash *hash);
                  dot-product instructions take them; an odd K is padded with zero
       int8       [ceil(N / 16)] of: i8 q[ceil(K / 4)][16][4], quads of consecutive
                  k, padded with zero; f32 scale[16]; i32 sum over k of q[16].
-                 w = q * scale; 4 <= K <= 65536
+                 w = q * scale; -127 <= q <= 127; 4 <= K <= 65536
       int4       [ceil(N / 16)][ceil(K / 32)] of: f16 scale[16]; u8 q[16][16], where
                  q[j][n] holds weight 2 j of column n in its lower four bits and
                  2 j + 1 in its upper; w = (q - 8) * scale; padded with q = 8 */
@@ -903,6 +912,56 @@ int memcmp(const void *a, const void *b, size_t size);
 #    define VIT__AVX512BF16 0
 #endif
 
+/* 64-bit ARM; the tiers beyond the base are written in inline assembly. */
+#if !defined(VIT_NO_SIMD) && !defined(VIT_NO_NEON) && defined(__GNUC__) && \
+    defined(__aarch64__) && defined(__ARM_NEON) && !defined(__AARCH64EB__)
+#    define VIT__NEON 1
+#else
+#    define VIT__NEON 0
+#endif
+#if VIT__NEON && (defined(__clang__) || __GNUC__ >= 8)
+#    define VIT__NEON_DOTPROD 1
+#else
+#    define VIT__NEON_DOTPROD 0
+#endif
+#if VIT__NEON_DOTPROD && (defined(__clang__) ? __clang_major__ >= 13 : __GNUC__ >= 10)
+#    define VIT__NEON_I8MM 1 /* and bf16 */
+#else
+#    define VIT__NEON_I8MM 0
+#endif
+
+#define VIT__SIMD (VIT__AVX2 || VIT__NEON) /* register tiles, written by VIT__GEMM */
+
+/* Whom to ask what an ARM CPU can do: 0 if only the compiler knows. */
+#if defined(__linux__) && defined(__has_include)
+#    if !__has_include(<sys/auxv.h>)
+#        define VIT__NO_AUXV 1
+#    endif
+#endif
+#define VIT__ASK_LINUX 1
+#define VIT__ASK_APPLE 2
+#define VIT__ASK_WINDOWS 3
+#if !VIT__NEON || defined(VIT_BARE_METAL)
+#    define VIT__ASK 0
+#elif defined(__linux__) && !defined(VIT__NO_AUXV)
+#    define VIT__ASK VIT__ASK_LINUX
+#elif defined(__APPLE__)
+#    define VIT__ASK VIT__ASK_APPLE
+#elif VIT__WINDOWS && (VIT__MMAP || VIT__POOL)
+#    define VIT__ASK VIT__ASK_WINDOWS
+#else
+#    define VIT__ASK 0
+#endif
+#if VIT__NEON
+#    include <arm_neon.h>
+#endif
+#if VIT__ASK == VIT__ASK_LINUX
+#    include <sys/auxv.h>
+#elif VIT__ASK == VIT__ASK_APPLE
+#    include <sys/types.h>
+#    include <sys/sysctl.h>
+#endif
+
 /* g++ 12 warns inside its own avx512 headers (gcc bug 105593). */
 #if VIT__AVX2
 #    if !defined(__clang__)
@@ -920,12 +979,12 @@ int memcmp(const void *a, const void *b, size_t size);
 /* A region of functions compiled for a larger instruction set than the rest of
    the file. Vector types must not cross its border; plain C bodies may. */
 #define VIT__PRAGMA(...) _Pragma(#__VA_ARGS__)
-#if VIT__AVX2 && defined(__clang__)
+#if VIT__SIMD && defined(__clang__)
 #    define VIT__TARGET_WIDTH(bits)
 #    define VIT__TARGET_BEGIN(isa)                                                                \
         VIT__PRAGMA(clang attribute push(__attribute__((target(isa))), apply_to = function))
 #    define VIT__TARGET_END VIT__PRAGMA(clang attribute pop)
-#elif VIT__AVX2 /* gcc must be told to use the registers' full width in plain C and memcpy */
+#elif VIT__SIMD /* gcc must be told to use the registers' full width in plain C and memcpy */
 #    define VIT__TARGET_WIDTH(bits) ",prefer-vector-width=" #bits
 #    define VIT__TARGET_BEGIN(isa) VIT__PRAGMA(GCC push_options) VIT__PRAGMA(GCC target(isa))
 #    define VIT__TARGET_END VIT__PRAGMA(GCC pop_options)
@@ -937,6 +996,20 @@ int memcmp(const void *a, const void *b, size_t size);
 #define VIT__TARGET_AVX512 VIT__TARGET_SKYLAKE VIT__TARGET_WIDTH(512)
 #define VIT__TARGET_AVX512_VNNI VIT__TARGET_SKYLAKE ",avx512vnni" VIT__TARGET_WIDTH(512)
 #define VIT__TARGET_AVX512_BF16 VIT__TARGET_SKYLAKE ",avx512vnni,avx512bf16" VIT__TARGET_WIDTH(512)
+
+#if defined(__clang__)
+#    define VIT__TARGET_NEON_DOTPROD "dotprod"
+#    define VIT__TARGET_NEON_I8MM "i8mm"
+#    define VIT__TARGET_NEON_BF16 "bf16"
+#elif VIT__NEON && __ARM_ARCH >= 9
+#    define VIT__TARGET_NEON_DOTPROD "+dotprod"
+#    define VIT__TARGET_NEON_I8MM "+i8mm"
+#    define VIT__TARGET_NEON_BF16 "+bf16"
+#else /* binutils up to 2.40 want the base architecture as well */
+#    define VIT__TARGET_NEON_DOTPROD "arch=armv8.2-a+dotprod"
+#    define VIT__TARGET_NEON_I8MM "arch=armv8.2-a+i8mm"
+#    define VIT__TARGET_NEON_BF16 "arch=armv8.2-a+bf16"
+#endif
 
 /* Bodies shared by the tiers must be inlined into each tier's wrapper, or they
    would run with the file's base instruction set. */
@@ -1039,8 +1112,8 @@ static vit_result vit__fail_int(char *detail, vit_result result, const char *wha
 }
 
 static const char *vit__dtype_name(uint32_t dtype) {
-    static const char *const names[3] = { "f32", "f16", "bf16" };
-    return dtype < 3 ? names[dtype] : "an unknown dtype";
+    static const char *const names[VIT_NUM_DTYPES] = { "f32", "f16", "bf16", "int8", "int4" };
+    return dtype < VIT_NUM_DTYPES ? names[dtype] : "an unknown dtype";
 }
 
 /* " f32 [576, 192]" */
@@ -1557,11 +1630,12 @@ static void vit__pack_i4(const float *from, int row, int count, unsigned char *g
         if (size > (extreme < 0.0f ? -extreme : extreme)) extreme = from[k];
     }
     half = vit__f32_to_f16(extreme / -8.0f);
+    if ((half & 0x7fffu) > 0x7bffu) half = (uint16_t)((half & 0x8000u) | 0x7bffu); /* 65504 */
     scale = vit__f16_to_f32(half);
     memcpy(group + 2 * row, &half, 2);
     for (k = 0; k < count; k++) {
         const float q = vit__bits(scale) << 1 ? from[k] / scale : 0.0f;
-        const int code = q >= 7.0f ? 15 : q <= -8.0f ? 0 : vit__round_int(q) + 8;
+        const int code = q >= 7.0f ? 15 : q > -8.0f ? vit__round_int(q) + 8 : 0; /* NaN: 0 */
         unsigned char *byte = group + 32 + k / 2 * 16 + row;
         *byte = (unsigned char)(k % 2 ? (*byte & 15) | code << 4 : (*byte & 0xf0) | code);
     }
@@ -2632,8 +2706,10 @@ typedef enum vit__form {
     VIT__FORM_F32,     /* f32                                                        */
     VIT__FORM_ROUNDED, /* f32 numbers rounded to bf16, for tiers that widen bf16     */
     VIT__FORM_BF16,    /* bf16, an odd depth padded with a zero                      */
-    VIT__FORM_U8       /* f32 scale, i32 zero, u8 q[]: x = scale * (q - zero);       */
-} vit__form;           /*     a depth that is no multiple of 4 padded with zeros     */
+    VIT__FORM_U8,      /* f32 scale, i32 zero, u8 q[]: x = scale * (q - zero);       */
+                       /*     a depth that is no multiple of 4 padded with zeros     */
+    VIT__FORM_S8       /* the same with i8 q[], all 128 less; zeros up to a          */
+} vit__form;           /*     multiple of 8                                          */
 
 #define VIT__U8_HEADER 8 /* bytes before q */
 
@@ -2875,12 +2951,30 @@ VIT__INLINE void vit__convert_u8(vit__fma_fn *fma, float *row, int n) {
     memcpy(row + 1, &zero, 4);
 }
 
+/* From FORM_U8 to FORM_S8. */
+VIT__INLINE void vit__make_signed(float *row, int n) {
+    unsigned char *q = (unsigned char *)row + VIT__U8_HEADER;
+    int32_t zero;
+    int i, l;
+    memcpy(&zero, row + 1, 4);
+    zero -= 128;
+    memcpy(row + 1, &zero, 4);
+    for (i = 0; i + 16 <= n; i += 16)
+        for (l = 0; l < 16; l++) q[i + l] ^= 128;
+    for (; i < n; i++) q[i] ^= 128;
+    for (; i % 8; i++) q[i] = 0;
+}
+
 VIT__INLINE void vit__convert_body(vit__fma_fn *fma, vit__form form, float *row, int n) {
     switch (form) {
     case VIT__FORM_F32: break;
     case VIT__FORM_ROUNDED: vit__round_bf16(row, n); break;
     case VIT__FORM_BF16: vit__convert_bf16(row, n); break;
     case VIT__FORM_U8: vit__convert_u8(fma, row, n); break;
+    case VIT__FORM_S8:
+        vit__convert_u8(fma, row, n);
+        vit__make_signed(row, n);
+        break;
     }
 }
 
@@ -3013,8 +3107,11 @@ VIT__INLINE void vit__pack_head_body(vit_dtype dtype, uint32_t *keys, uint32_t *
 
 VIT__INLINE void vit__scale_body(float *y, const float *x, int n, float factor) {
     int i, l;
-    for (i = 0; i + 16 <= n; i += 16)
-        for (l = 0; l < 16; l++) y[i + l] = x[i + l] * factor;
+    for (i = 0; i + 16 <= n; i += 16) {
+        float t[16]; /* y may be x, which keeps compilers from using wide registers */
+        for (l = 0; l < 16; l++) t[l] = x[i + l] * factor;
+        memcpy(y + i, t, sizeof t);
+    }
     for (; i < n; i++) y[i] = x[i] * factor;
 }
 
@@ -3022,11 +3119,14 @@ VIT__INLINE void vit__scale_body(float *y, const float *x, int n, float factor) 
 VIT__INLINE void vit__add_body(vit__fma_fn *fma, float *y, const float *a, const float *b,
                                const float *gamma, int n) {
     int i, l;
-    for (i = 0; i + 16 <= n; i += 16)
+    for (i = 0; i + 16 <= n; i += 16) {
+        float t[16];
         if (gamma)
-            for (l = 0; l < 16; l++) y[i + l] = fma(b[i + l], gamma[i + l], a[i + l]);
+            for (l = 0; l < 16; l++) t[l] = fma(b[i + l], gamma[i + l], a[i + l]);
         else
-            for (l = 0; l < 16; l++) y[i + l] = a[i + l] + b[i + l];
+            for (l = 0; l < 16; l++) t[l] = a[i + l] + b[i + l];
+        memcpy(y + i, t, sizeof t);
+    }
     for (; i < n; i++) y[i] = gamma ? fma(b[i], gamma[i], a[i]) : a[i] + b[i];
 }
 
@@ -3191,29 +3291,24 @@ static const vit__kernels vit__kernels_scalar = {
 };
 
 /* ------------------------------------------------------------------------- */
-/* >>x86                                                                     */
+/* >>tiles                                                                   */
 /*                                                                           */
-/* Register tiles for AVX2 (6 rows x 16 columns: 12 accumulators of 16       */
-/* registers) and AVX-512 (8 x 48: 24 of 32). One macro, VIT__GEMM, writes   */
-/* all of them; it is given the height, the width in vectors and a *step*,   */
-/* which says how the inner loop loads and multiplies:                       */
-/*                                                                           */
-/*    fma     one k a step, weights widened to f32 if they are smaller       */
-/*    bf16    a pair a step, vdpbf16ps                                       */
-/*    vnni    a quad a step, vpdpbusd                                        */
-/*    mul16   the same with 16-bit products, where there is no vpdpbusd      */
+/* One macro, VIT__GEMM, writes all register tiles; it is given the height,  */
+/* the width in vectors and a *step*, which says how the inner loop loads    */
+/* and multiplies.                                                           */
 /*                                                                           */
 /* Every accumulator is a named variable, because arrays of them are spilled */
 /* by gcc 12 and clang 14. Where a tile has more rows than asked for, those  */
 /* past the end repeat the last one; their results are not stored to c.      */
 /* ------------------------------------------------------------------------- */
 
-#if VIT__AVX2
+#if VIT__SIMD
 
 /* X(row, A, B) for the rows of a tile, X(A, B, vector) for the vectors of a row. */
 #    define VIT__ROWS_1(X, A, B) X(0, A, B)
 #    define VIT__ROWS_2(X, A, B) VIT__ROWS_1(X, A, B) X(1, A, B)
-#    define VIT__ROWS_4(X, A, B) VIT__ROWS_2(X, A, B) X(2, A, B) X(3, A, B)
+#    define VIT__ROWS_3(X, A, B) VIT__ROWS_2(X, A, B) X(2, A, B)
+#    define VIT__ROWS_4(X, A, B) VIT__ROWS_3(X, A, B) X(3, A, B)
 #    define VIT__ROWS_5(X, A, B) VIT__ROWS_4(X, A, B) X(4, A, B)
 #    define VIT__ROWS_6(X, A, B) VIT__ROWS_5(X, A, B) X(5, A, B)
 #    define VIT__ROWS_7(X, A, B) VIT__ROWS_6(X, A, B) X(6, A, B)
@@ -3221,6 +3316,8 @@ static const vit__kernels vit__kernels_scalar = {
 #    define VIT__WIDTH_1(X, A, B) X(A, B, 0)
 #    define VIT__WIDTH_2(X, A, B) X(A, B, 0) X(A, B, 1)
 #    define VIT__WIDTH_3(X, A, B) X(A, B, 0) X(A, B, 1) X(A, B, 2)
+#    define VIT__WIDTH_4(X, A, B) VIT__WIDTH_3(X, A, B) X(A, B, 3)
+#    define VIT__WIDTH_8(X, A, B) VIT__WIDTH_4(X, A, B) X(A, B, 4) X(A, B, 5) X(A, B, 6) X(A, B, 7)
 
 /* The parts of a tile: where a row of a begins; c[r][n] of row r and vector n. */
 #    define VIT__ROW(r, A, B)                                                                     \
@@ -3306,6 +3403,22 @@ VIT__INLINE int vit__load32(const unsigned char *p) {
 #    define VIT__BODIES(isa)                                                                      \
         vit__output_##isa, vit__convert_##isa, vit__gate_##isa, vit__norm_##isa,                  \
             vit__softmax_##isa, vit__pack_head_##isa, vit__scale_##isa, vit__add_##isa
+
+#endif /* VIT__SIMD */
+
+/* ------------------------------------------------------------------------- */
+/* >>x86                                                                     */
+/*                                                                           */
+/* Register tiles for AVX2 (6 rows x 16 columns: 12 accumulators of 16       */
+/* registers) and AVX-512 (8 x 48: 24 of 32). The steps:                     */
+/*                                                                           */
+/*    fma     one k a step, weights widened to f32 if they are smaller       */
+/*    bf16    a pair a step, vdpbf16ps                                       */
+/*    vnni    a quad a step, vpdpbusd                                        */
+/*    mul16   the same with 16-bit products, where there is no vpdpbusd      */
+/* ------------------------------------------------------------------------- */
+
+#if VIT__AVX2
 
 /* --- AVX2 + FMA + F16C ------------------------------------------------------ */
 
@@ -3677,6 +3790,327 @@ static const vit__kernels vit__kernels_avx512_bf16 = {
 #endif /* VIT__AVX512 */
 
 /* ------------------------------------------------------------------------- */
+/* >>arm                                                                     */
+/*                                                                           */
+/* Register tiles for 64-bit ARM, whose 32 registers hold 4 floats each: 6   */
+/* rows x 16 columns, 24 of them accumulators. The steps:                    */
+/*                                                                           */
+/*    fma      one k a step, weights widened to f32 if they are smaller      */
+/*    bfmlal   a pair of bf16 a step: bfmlalt and bfmlalb multiply and add   */
+/*             half of it each, rounding once, as fma does                   */
+/*    dot      a quad of int8 a step, sdot                                   */
+/*    mull     two quads a step as 16-bit products, where there is no sdot   */
+/*    smmla    two quads of two rows a step                                  */
+/*                                                                           */
+/* int8 takes its rows as FORM_S8: the instructions multiply signed bytes.   */
+/*                                                                           */
+/* gcc inlines no function into a region whose instruction set is not larger */
+/* than the function's own, and "armv8.2-a" need not be larger than the rest */
+/* of the file. So what the regions share are macros.                        */
+/* ------------------------------------------------------------------------- */
+
+#if VIT__NEON
+
+/* --- the base: every 64-bit ARM ------------------------------------------------------ */
+
+VIT__INLINE float vit__fma_neon(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+VIT__WRAP_BODIES(neon)
+
+VIT__INLINE float32x4_t vit__load_f32_neon(const unsigned char *p) {
+    return vld1q_f32((const float *)(const void *)p);
+}
+VIT__INLINE float32x4_t vit__load_f16_neon(const unsigned char *p) {
+    return vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p)));
+}
+
+/* Weights k of columns 4 n ... 4 n + 3 of the panel at p. */
+VIT__INLINE float32x4_t vit__f32_neon(const unsigned char *p, size_t stride, int n, int k) {
+    (void)stride;
+    return vit__load_f32_neon(p + 64 * (size_t)k + 16 * n);
+}
+VIT__INLINE float32x4_t vit__f16_neon(const unsigned char *p, size_t stride, int n, int k) {
+    (void)stride;
+    return vit__load_f16_neon(p + 32 * (size_t)k + 8 * n);
+}
+/* A pair holds weight k in its lower half and k + 1 in its upper half: a look-up
+   moves the one to the top of its lane; indices beyond the table give zero. */
+VIT__INLINE float32x4_t vit__bf16_neon(const unsigned char *p, size_t stride, int n, int k) {
+    static const uint8_t half[2][16] = {
+        { 99, 99, 0, 1, 99, 99, 4, 5, 99, 99, 8, 9, 99, 99, 12, 13 },
+        { 99, 99, 2, 3, 99, 99, 6, 7, 99, 99, 10, 11, 99, 99, 14, 15 },
+    };
+    const uint8x16_t pairs = vld1q_u8(p + 64 * (size_t)(k / 2) + 16 * n);
+    (void)stride;
+    return vreinterpretq_f32_u8(vqtbl1q_u8(pairs, vld1q_u8(half[k & 1])));
+}
+/* q - 8 is found as the two bytes of a bf16, of 16 columns at once. */
+VIT__INLINE float32x4_t vit__i4_neon(const unsigned char *p, size_t stride, int n, int k) {
+    static const uint8_t high[16] = { 0xc1, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0, 0xbf,
+                                      0x00, 0x3f, 0x40, 0x40, 0x40, 0x40, 0x40, 0x40 };
+    static const uint8_t low[16] = { 0x00, 0xe0, 0xc0, 0xa0, 0x80, 0x40, 0x00, 0x80,
+                                     0x00, 0x80, 0x00, 0x40, 0x80, 0xa0, 0xc0, 0xe0 };
+    const unsigned char *group = p + (size_t)(k / 32) * VIT__I4_GROUP;
+    const uint8x16_t both = vld1q_u8(group + 32 + k % 32 / 2 * 16);
+    const uint8x16_t moved = vshlq_u8(both, vdupq_n_s8((int8_t)(k % 2 * -4)));
+    const uint8x16_t q = vandq_u8(moved, vdupq_n_u8(15));
+    const uint8x16_t top = vqtbl1q_u8(vld1q_u8(high), q), bottom = vqtbl1q_u8(vld1q_u8(low), q);
+    const uint8x16_t bytes = n < 2 ? vzip1q_u8(bottom, top) : vzip2q_u8(bottom, top);
+    const uint16x8_t half = vreinterpretq_u16_u8(bytes), zero = vdupq_n_u16(0);
+    const uint16x8_t wide = n % 2 ? vzip2q_u16(zero, half) : vzip1q_u16(zero, half);
+    (void)stride;
+    return vmulq_f32(vreinterpretq_f32_u16(wide), vit__load_f16_neon(group + 8 * n));
+}
+/* Quads k of columns 4 n ... 4 n + 3, or pairs of bf16. */
+#    define vit__bits_neon(p, stride, n, k)                                                       \
+        vreinterpretq_s8_u8(vld1q_u8(p + 64 * (size_t)(k) + 16 * (n)))
+/* Where quads 2 k of columns 2 n and 2 n + 1 are; quads 2 k + 1 follow 64 bytes later. */
+#    define vit__two_quads_neon(p, stride, n, k) (p + 128 * (size_t)(k) + 8 * (n))
+
+/* No load moves up across this: gcc 12 would start all of a step's loads at once
+   and spill accumulators to make room for them. */
+#    define VIT__FENCE_NEON __asm__ __volatile__("" : : : "memory");
+
+/* In assembly, because gcc 12 spills the accumulators of the intrinsic. */
+#    define VIT__ACC_fma_neon float32x4_t
+#    define VIT__ZERO_fma_neon vdupq_n_f32(0)
+#    define VIT__LOAD_fma_neon(n, weights) const float32x4_t w##n = weights;
+#    define VIT__INPUT_fma_neon(a, k)                                                             \
+        float x;                                                                                  \
+        memcpy(&x, a + 4 * k, 4);                                                                 \
+        VIT__FENCE_NEON
+#    define VIT__MAC_fma_neon(c, n)                                                               \
+        __asm__("fmla %0.4s, %1.4s, %2.s[0]" : "+w"(c) : "w"(w##n), "w"(x));
+VIT__INLINE int vit__steps_fma_neon(int depth) { return depth; }
+#    define vit__store_fma_neon(tile, r, n, c, a, p, stride, steps)                               \
+        vst1q_f32(tile + 16 * r + 4 * n, c)
+
+/* Two columns of a row from the sums of their products. */
+#    define VIT__DEQUANTISE_NEON(to, sum, a, tail)                                                \
+        {                                                                                         \
+            const uint8x8_t header = vld1_u8(a);                                                  \
+            const float32x2_t scale = vdup_lane_f32(vreinterpret_f32_u8(header), 0);              \
+            const float32x2_t scales = vreinterpret_f32_u8(vld1_u8(tail));                        \
+            const uint32x2_t zero = vdup_lane_u32(vreinterpret_u32_u8(header), 1);                \
+            const uint32x2_t sums = vreinterpret_u32_u8(vld1_u8((tail) + 64));                    \
+            const uint32x2_t product = vmls_u32(vreinterpret_u32_s32(sum), zero, sums);           \
+            vst1_f32(to, vmul_f32(vcvt_f32_s32(vreinterpret_s32_u32(product)),                    \
+                                  vmul_f32(scale, scales)));                                      \
+        }
+
+/* x is two quads of the row, each twice. Two products of a signed byte and one
+   between -127 and 127 fit in 16 bits; pairs of those go to sums of 32 bits, of
+   which there are two for each column. */
+#    define VIT__ACC_mull_neon int32x4_t
+#    define VIT__ZERO_mull_neon vdupq_n_s32(0)
+#    define VIT__LOAD_mull_neon(n, weights)                                                       \
+        const int8x8_t v##n = vreinterpret_s8_u8(vld1_u8(weights));                               \
+        const int8x8_t w##n = vreinterpret_s8_u8(vld1_u8(weights + 64));
+#    define VIT__INPUT_mull_neon(a, k)                                                            \
+        const int8x8_t x = VIT__QUAD_NEON(a + VIT__U8_HEADER + 8 * k);                            \
+        const int8x8_t y = VIT__QUAD_NEON(a + VIT__U8_HEADER + 8 * k + 4);                        \
+        VIT__FENCE_NEON
+#    define VIT__QUAD_NEON(at)                                                                    \
+        vreinterpret_s8_u32(vld1_dup_u32((const uint32_t *)(const void *)(at)))
+#    define VIT__MAC_mull_neon(c, n) c = vpadalq_s16(c, vmlal_s8(vmull_s8(v##n, x), w##n, y));
+#    define vit__store_mull_neon(tile, r, n, c, a, p, stride, steps)                              \
+        VIT__DEQUANTISE_NEON(tile + 16 * r + 2 * n,                                               \
+                             vpadd_s32(vget_low_s32(c), vget_high_s32(c)), a,                     \
+                             p + 64 * (size_t)vit__quads(depth) + 8 * n)
+VIT__INLINE int vit__steps_mull_neon(int depth) { return vit__ceil_div(depth, 8); }
+
+#    define vit__in_order(i, depth) (i)
+
+/* A kernel: the full height, and one row for the class token and the head. */
+#    define VIT__GEMM_NEON(name, STEP, WEIGHTS, ORDER, ROWS)                                      \
+        VIT__GEMM(name##_full, STEP, WEIGHTS, ORDER, ROWS, VIT__WIDTH_4)                          \
+        VIT__GEMM(name##_1, STEP, WEIGHTS, ORDER, VIT__ROWS_1, VIT__WIDTH_4)                      \
+        static void name(float *tile, const unsigned char *a, size_t lda, int rows,               \
+                         const unsigned char *p, int depth, int panels) {                         \
+            (void)panels;                                                                         \
+            if (rows == 1) name##_1(tile, a, lda, rows, p, 0, depth);                             \
+            else name##_full(tile, a, lda, rows, p, 0, depth);                                    \
+        }
+
+VIT__GEMM_NEON(vit__gemm_f32_neon, fma_neon, vit__f32_neon, vit__in_order, VIT__ROWS_6)
+VIT__GEMM_NEON(vit__gemm_f16_neon, fma_neon, vit__f16_neon, vit__in_order, VIT__ROWS_6)
+VIT__GEMM_NEON(vit__gemm_bf16_neon, fma_neon, vit__bf16_neon, vit__odd_first, VIT__ROWS_6)
+VIT__GEMM_NEON(vit__gemm_i4_neon, fma_neon, vit__i4_neon, vit__in_order, VIT__ROWS_5)
+
+/* Half a panel at a time. */
+VIT__GEMM(vit__gemm_i8_neon_x8, mull_neon, vit__two_quads_neon, vit__in_order, VIT__ROWS_4,
+          VIT__WIDTH_4)
+VIT__GEMM(vit__gemm_i8_neon_1, mull_neon, vit__two_quads_neon, vit__in_order, VIT__ROWS_1,
+          VIT__WIDTH_8)
+static void vit__gemm_i8_neon(float *tile, const unsigned char *a, size_t lda, int rows,
+                              const unsigned char *p, int depth, int panels) {
+    (void)panels;
+    if (rows == 1) {
+        vit__gemm_i8_neon_1(tile, a, lda, rows, p, 0, depth);
+        return;
+    }
+    vit__gemm_i8_neon_x8(tile, a, lda, rows, p, 0, depth);
+    vit__gemm_i8_neon_x8(tile + 8, a, lda, rows, p + 32, 0, depth);
+}
+
+static const vit__kernels vit__kernels_neon = {
+    VIT_ISA_NEON,
+    1,
+    { { vit__gemm_f32_neon, 6, VIT__FORM_F32 },
+      { vit__gemm_f16_neon, 6, VIT__FORM_F32 },
+      { vit__gemm_bf16_neon, 6, VIT__FORM_ROUNDED },
+      { vit__gemm_i8_neon, 4, VIT__FORM_S8 },
+      { vit__gemm_i4_neon, 5, VIT__FORM_F32 } },
+    VIT__BODIES(neon),
+};
+
+/* --- sdot: dot products of quads -------------------------------------------------------- */
+
+#    if VIT__NEON_DOTPROD
+
+VIT__TARGET_BEGIN(VIT__TARGET_NEON_DOTPROD)
+
+/* In assembly, because clang 14 has the intrinsics for whole files only. */
+#        define VIT__ACC_dot_neon int32x4_t
+#        define VIT__ZERO_dot_neon vdupq_n_s32(0)
+#        define VIT__LOAD_dot_neon(n, weights) const int8x16_t w##n = weights;
+#        define VIT__INPUT_dot_neon(a, k)                                                         \
+            float x; /* four bytes for a vector register */                                       \
+            __builtin_memcpy(&x, a + VIT__U8_HEADER + 4 * k, 4);                                  \
+            VIT__FENCE_NEON
+#        define VIT__MAC_dot_neon(c, n)                                                           \
+            __asm__("sdot %0.4s, %1.16b, %2.4b[0]" : "+w"(c) : "w"(w##n), "w"(x));
+#        define vit__steps_dot_neon(depth) (((depth) + 3) / 4)
+#        define vit__store_dot_neon(tile, r, n, c, a, p, stride, steps)                           \
+            VIT__DEQUANTISE_NEON(tile + 16 * r + 4 * n, vget_low_s32(c), a,                       \
+                                 p + 64 * (size_t)steps + 16 * n)                                 \
+            VIT__DEQUANTISE_NEON(tile + 16 * r + 4 * n + 2, vget_high_s32(c), a,                  \
+                                 p + 64 * (size_t)steps + 16 * n + 8)
+
+VIT__GEMM_NEON(vit__gemm_i8_neon_dotprod, dot_neon, vit__bits_neon, vit__in_order, VIT__ROWS_6)
+
+VIT__TARGET_END
+
+static const vit__kernels vit__kernels_neon_dotprod = {
+    VIT_ISA_NEON_DOTPROD,
+    1,
+    { { vit__gemm_f32_neon, 6, VIT__FORM_F32 },
+      { vit__gemm_f16_neon, 6, VIT__FORM_F32 },
+      { vit__gemm_bf16_neon, 6, VIT__FORM_ROUNDED },
+      { vit__gemm_i8_neon_dotprod, 6, VIT__FORM_S8 },
+      { vit__gemm_i4_neon, 5, VIT__FORM_F32 } },
+    VIT__BODIES(neon),
+};
+
+#    endif /* VIT__NEON_DOTPROD */
+
+/* --- smmla: 2 x 8 times 8 x 2 ------------------------------------------------------------- */
+
+#    if VIT__NEON_I8MM
+
+VIT__TARGET_BEGIN(VIT__TARGET_NEON_I8MM)
+
+/* Two quads of columns 2 n and 2 n + 1, each column's together. */
+VIT__INLINE int8x16_t vit__columns_neon(const unsigned char *p, size_t stride, int n, int k) {
+    const int32x4_t first = vreinterpretq_s32_s8(vit__bits_neon(p, stride, n / 2, 2 * k));
+    const int32x4_t second = vreinterpretq_s32_s8(vit__bits_neon(p, stride, n / 2, 2 * k + 1));
+    (void)stride;
+    return vreinterpretq_s8_s32(n % 2 ? vzip2q_s32(first, second) : vzip1q_s32(first, second));
+}
+
+/* Row r here is a pair, rows r and r + `apart`, which comes in the place of the
+   panels' stride; c holds two columns of the first, then of the second. */
+#        define VIT__ACC_smmla_neon int32x4_t
+#        define VIT__ZERO_smmla_neon vdupq_n_s32(0)
+#        define VIT__LOAD_smmla_neon(n, weights) const int8x16_t w##n = weights;
+#        define VIT__INPUT_smmla_neon(a, k)                                                       \
+            const unsigned char *const at = a + VIT__U8_HEADER + 8 * k;                           \
+            const uint8x16_t x = vcombine_u8(vld1_u8(at), vld1_u8(at + stride * lda));
+#        define VIT__MAC_smmla_neon(c, n)                                                         \
+            __asm__("smmla %0.4s, %1.16b, %2.16b" : "+w"(c) : "w"(x), "w"(w##n));
+#        define vit__steps_smmla_neon(depth) (((depth) + 7) / 8)
+#        define vit__store_smmla_neon(tile, r, n, c, a, p, apart, steps)                          \
+            VIT__DEQUANTISE_NEON(tile + 16 * r + 2 * n, vget_low_s32(c), a,                       \
+                                 p + 64 * (size_t)((depth + 3) / 4) + 8 * n)                      \
+            VIT__DEQUANTISE_NEON(tile + 16 * (r + apart) + 2 * n, vget_high_s32(c),               \
+                                 a + apart * lda, p + 64 * (size_t)((depth + 3) / 4) + 8 * n)
+
+#        define VIT__GEMM_SMMLA(name, ROWS)                                                       \
+            VIT__GEMM(name, smmla_neon, vit__columns_neon, vit__in_order, ROWS, VIT__WIDTH_4)
+VIT__GEMM_SMMLA(vit__gemm_i8_neon_i8mm_2, VIT__ROWS_1)
+VIT__GEMM_SMMLA(vit__gemm_i8_neon_i8mm_4, VIT__ROWS_2)
+VIT__GEMM_SMMLA(vit__gemm_i8_neon_i8mm_6, VIT__ROWS_3)
+VIT__GEMM_SMMLA(vit__gemm_i8_neon_i8mm_8, VIT__ROWS_4)
+
+/* Half a panel at a time; an odd number of rows has its middle one in two pairs. */
+static void vit__gemm_i8_neon_i8mm(float *tile, const unsigned char *a, size_t lda, int rows,
+                                   const unsigned char *p, int depth, int panels) {
+    const int pairs = (rows + 1) / 2;
+    const size_t apart = (size_t)(rows / 2);
+    int half;
+    (void)panels;
+    for (half = 0; half < 2; half++, tile += 8, p += 32) {
+        switch (pairs) {
+        case 1: vit__gemm_i8_neon_i8mm_2(tile, a, lda, pairs, p, apart, depth); break;
+        case 2: vit__gemm_i8_neon_i8mm_4(tile, a, lda, pairs, p, apart, depth); break;
+        case 3: vit__gemm_i8_neon_i8mm_6(tile, a, lda, pairs, p, apart, depth); break;
+        default: vit__gemm_i8_neon_i8mm_8(tile, a, lda, pairs, p, apart, depth); break;
+        }
+    }
+}
+
+VIT__TARGET_END
+
+static const vit__kernels vit__kernels_neon_i8mm = {
+    VIT_ISA_NEON_I8MM,
+    1,
+    { { vit__gemm_f32_neon, 6, VIT__FORM_F32 },
+      { vit__gemm_f16_neon, 6, VIT__FORM_F32 },
+      { vit__gemm_bf16_neon, 6, VIT__FORM_ROUNDED },
+      { vit__gemm_i8_neon_i8mm, 8, VIT__FORM_S8 },
+      { vit__gemm_i4_neon, 5, VIT__FORM_F32 } },
+    VIT__BODIES(neon),
+};
+
+/* --- bfmlal: fused multiply-add of bf16 ----------------------------------------------------- */
+
+VIT__TARGET_BEGIN(VIT__TARGET_NEON_BF16)
+
+typedef struct vit__four_bytes { unsigned char byte[4]; } vit__four_bytes;
+
+/* c = fma(x[0], w[0], fma(x[1], w[1], c)). Only registers 0 to 15, constraint x, have
+   16-bit elements, and clang allows it for full vectors only: hence a load by hand. */
+#        define VIT__ACC_bfmlal_neon float32x4_t
+#        define VIT__ZERO_bfmlal_neon vdupq_n_f32(0)
+#        define VIT__LOAD_bfmlal_neon(n, weights) const int8x16_t w##n = weights;
+#        define VIT__INPUT_bfmlal_neon(a, k)                                                      \
+            int8x16_t x;                                                                          \
+            __asm__("ldr %s0, %1" : "=x"(x) : "Q"(*(const vit__four_bytes *)(a + 4 * k)));
+#        define VIT__MAC_bfmlal_neon(c, n)                                                        \
+            __asm__("bfmlalt %0.4s, %1.8h, %2.h[1]\n\tbfmlalb %0.4s, %1.8h, %2.h[0]"              \
+                    : "+w"(c) : "w"(w##n), "x"(x));
+#        define vit__steps_bfmlal_neon(depth) (((depth) + 1) / 2)
+#        define vit__store_bfmlal_neon vit__store_fma_neon
+
+VIT__GEMM_NEON(vit__gemm_bf16_neon_bf16, bfmlal_neon, vit__bits_neon, vit__in_order, VIT__ROWS_6)
+
+VIT__TARGET_END
+
+static const vit__kernels vit__kernels_neon_bf16 = {
+    VIT_ISA_NEON_BF16,
+    1,
+    { { vit__gemm_f32_neon, 6, VIT__FORM_F32 },
+      { vit__gemm_f16_neon, 6, VIT__FORM_F32 },
+      { vit__gemm_bf16_neon_bf16, 6, VIT__FORM_BF16 },
+      { vit__gemm_i8_neon_i8mm, 8, VIT__FORM_S8 },
+      { vit__gemm_i4_neon, 5, VIT__FORM_F32 } },
+    VIT__BODIES(neon),
+};
+
+#    endif /* VIT__NEON_I8MM */
+
+#endif /* VIT__NEON */
+
+/* ------------------------------------------------------------------------- */
 /* >>dispatch                                                                */
 /*                                                                           */
 /* Which tier runs here: asked of the CPU, and of the operating system, which */
@@ -3720,6 +4154,54 @@ static unsigned vit__detect_x86(void) {
 }
 #endif
 
+#if VIT__NEON
+/* The optional instructions: bit 0 sdot, bit 1 smmla, bit 2 bfmlal. */
+static unsigned vit__arm_features(void) {
+    unsigned found = 0;
+#    if VIT__ASK == VIT__ASK_LINUX
+    const unsigned long first = getauxval(16), second = getauxval(26); /* AT_HWCAP, AT_HWCAP2 */
+    if (first >> 20 & 1) found |= 1;
+    if (second >> 13 & 1) found |= 2;
+    if (second >> 14 & 1) found |= 4;
+#    elif VIT__ASK == VIT__ASK_APPLE
+    static const char *const names[3] = { "hw.optional.arm.FEAT_DotProd",
+                                          "hw.optional.arm.FEAT_I8MM",
+                                          "hw.optional.arm.FEAT_BF16" };
+    int i;
+    for (i = 0; i < 3; i++) {
+        int has = 0;
+        size_t size = sizeof has;
+        if (sysctlbyname(names[i], &has, &size, NULL, 0) == 0 && has) found |= 1u << i;
+    }
+#    elif VIT__ASK == VIT__ASK_WINDOWS /* numbers, which older headers have no names for */
+    if (IsProcessorFeaturePresent(43)) found |= 1;
+    if (IsProcessorFeaturePresent(66)) found |= 2;
+    if (IsProcessorFeaturePresent(68)) found |= 4;
+#    else
+#        if defined(__ARM_FEATURE_DOTPROD)
+    found |= 1;
+#        endif
+#        if defined(__ARM_FEATURE_MATMUL_INT8)
+    found |= 2;
+#        endif
+#        if defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
+    found |= 4;
+#        endif
+#    endif
+    return found;
+}
+
+/* As above; each tier has the instructions of those before it. */
+static unsigned vit__detect_arm(void) {
+    const unsigned has = vit__arm_features();
+    unsigned found = 1u << VIT_ISA_SCALAR | 1u << VIT_ISA_NEON;
+    if (has & 1) found |= 1u << VIT_ISA_NEON_DOTPROD;
+    if ((has & 3) == 3) found |= 1u << VIT_ISA_NEON_I8MM;
+    if (has == 7) found |= 1u << VIT_ISA_NEON_BF16;
+    return found;
+}
+#endif
+
 /* The tiers of this build, the best last. */
 static const vit__kernels *const vit__tiers[] = {
     &vit__kernels_scalar,
@@ -3736,6 +4218,16 @@ static const vit__kernels *const vit__tiers[] = {
     &vit__kernels_avx512_bf16,
 #    endif
 #endif
+#if VIT__NEON
+    &vit__kernels_neon,
+#    if VIT__NEON_DOTPROD
+    &vit__kernels_neon_dotprod,
+#    endif
+#    if VIT__NEON_I8MM
+    &vit__kernels_neon_i8mm,
+    &vit__kernels_neon_bf16,
+#    endif
+#endif
 };
 
 /* The kernels of a tier, or with VIT_ISA_AUTO of the best one; NULL if this
@@ -3743,6 +4235,8 @@ static const vit__kernels *const vit__tiers[] = {
 static const vit__kernels *vit__choose_kernels(vit_isa isa) {
 #if VIT__AVX2
     const unsigned found = vit__detect_x86();
+#elif VIT__NEON
+    const unsigned found = vit__detect_arm();
 #else
     const unsigned found = 1u << VIT_ISA_SCALAR;
 #endif

@@ -794,7 +794,7 @@ static void test_int8_depth(void) {
     accepted("int8 model with an f32 layer", &f);
     tiny_put(record + VIT_TENSOR_DTYPE, VIT_I8, 4);
     tiny_rehash(&f);
-    refused("int8 of depth 3", &f, VIT_ERROR_CORRUPT, "blocks.1.attn.proj.weight", NULL, NULL);
+    refused("int8 of depth 3", &f, VIT_ERROR_CORRUPT, "blocks.1.attn.proj.weight", "f32", "int8");
     tiny_free(&f);
 }
 

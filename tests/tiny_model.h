@@ -167,7 +167,7 @@ static inline void tiny_weights(const tiny_options *o, const vit_tensor *t, uint
         scale = 2.0f / (float)sqrt((double)fan_in);
     }
     for (size_t i = 0; i < count; i++) {
-        float value = base + scale * tiny_random(state);
+        float value = fmaf(scale, tiny_random(state), base); /* fused on every CPU */
         if (strcmp(t->name, "preprocess.mean") == 0) {
             value = o->config.mean[i];
         } else if (strcmp(t->name, "preprocess.std") == 0) {

@@ -1,5 +1,5 @@
 #!/bin/sh
-# install-packages.sh demo|test|peers - installs, through Debian's package manager, what is missing.
+# install-packages.sh demo|test|cross|peers - installs, through Debian's package manager, what is missing.
 #
 # Says what it installs before it does so, and does nothing when all of it is there.
 set -eu
@@ -7,6 +7,8 @@ set -eu
 # package:proof that it is there (a command, or a file)
 demo="gcc:gcc libc6-dev:/usr/include/stdio.h libstb-dev:/usr/include/stb/stb_image.h"
 test="$demo g++:g++ clang:clang gcc-arm-none-eabi:arm-none-eabi-gcc"
+cross="gcc:gcc clang:clang gcc-aarch64-linux-gnu:aarch64-linux-gnu-gcc
+    libc6-dev-arm64-cross:/usr/aarch64-linux-gnu/include/stdio.h qemu-user-static:qemu-aarch64-static"
 python=/usr/lib/python3/dist-packages
 peers="$demo python3-torch:$python/torch python3-numpy:$python/numpy python3-onnx:$python/onnx
     libopenblas0-openmp:/usr/share/doc/libopenblas0-openmp nodejs:node npm:npm"
@@ -14,9 +16,10 @@ peers="$demo python3-torch:$python/torch python3-numpy:$python/numpy python3-onn
 case "${1-}" in
 demo) wanted=$demo ;;
 test) wanted=$test ;;
+cross) wanted=$cross ;;
 peers) wanted=$peers ;;
 *)
-    echo "usage: tools/install-packages.sh demo|test|peers" >&2
+    echo "usage: tools/install-packages.sh demo|test|cross|peers" >&2
     exit 2
     ;;
 esac

@@ -524,8 +524,8 @@ static bool check_command(choices *c) {
     if (c->input && c->images.count > 0) return complain("either --image or --input, not both");
     if (c->block >= 0 && !c->outputs[ATTENTION]) return complain("--block needs --attention A.npy");
     if (find_isa(c->isa) < 0)
-        return complain("--isa: expected auto, scalar, avx2, avx-vnni, avx512, avx512-vnni or "
-                        "avx512-bf16");
+        return complain("--isa: expected auto, scalar, avx2, avx-vnni, avx512, avx512-vnni, "
+                        "avx512-bf16, neon, neon-dotprod, neon-i8mm or neon-bf16");
     if (!outputs_differ(c)) return complain("two outputs have the same file name");
     return true;
 }
