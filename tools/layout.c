@@ -525,9 +525,11 @@ static void fill_gaps(settings all[FROM_COUNT], const settings *told)
     bool mean = told->mean_count > 0, std = told->std_count > 0;
     size_t key;
     int from;
-    for (key = 0; key < SETTING_COUNT; key++)
-        if (told->given[key] && settings_origin(all, (setting_key)key) < 0)
-            settings_put(tensors, (setting_key)key, told->value[key]);
+    for (key = 0; key < SETTING_COUNT; key++) {
+        if (!told->given[key] || settings_origin(all, (setting_key)key) >= 0) continue;
+        if (key == SETTING_HEAD_DIM && settings_origin(all, SETTING_NUM_HEADS) >= 0) continue;
+        settings_put(tensors, (setting_key)key, told->value[key]);
+    }
     for (from = 0; from < FROM_COUNT; from++) {
         mean = mean && all[from].mean_count == 0;
         std = std && all[from].std_count == 0;
@@ -614,7 +616,7 @@ static layout_sizes sizes_of(const vit_config *config)
 }
 
 static bool missing_part(const layout_map *map, const layout_rule *rule, int block,
-                         const char *expected, report *r)
+                         const char *name, const char *expected, report *r)
 {
     const int count = count_parts(rule);
     char key[LAYOUT_MAX_KEY];
@@ -626,9 +628,9 @@ static bool missing_part(const layout_map *map, const layout_rule *rule, int blo
             continue;
         if (count == 1 && !rule->form)
             return report_fail(r, "%.200s is missing: expected %s", key, expected);
-        return report_fail(r, "%.200s is missing: a part of %s %s", key, rule->tensor, expected);
+        return report_fail(r, "%.200s is missing: a part of %s %s", key, name, expected);
     }
-    return report_fail(r, "%s %s: the tensors that make it are missing", rule->tensor, expected);
+    return report_fail(r, "%s %s: the tensors that make it are missing", name, expected);
 }
 
 static bool misshapen_part(const layout_rule *rule, const layout_item *item,
@@ -749,7 +751,7 @@ static bool plan_item(const layout_map *map, const vit_config *config,
     if (!rule)
         return report_fail(r, "%s %s: the %s layout has no such tensor", name, expected,
                            map->layout->name);
-    if (!found) return missing_part(map, rule, block, expected, r);
+    if (!found) return missing_part(map, rule, block, name, expected, r);
     return plan_sources(map, rule, block, config, facts, item, expected, r);
 }
 

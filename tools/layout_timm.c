@@ -9,7 +9,7 @@ static const char *const prefixes[] = {
 };
 
 /* The original DINOv2 can divide its blocks into chunks; they stay numbered from first to last. */
-static const char *const blocks[] = { "blocks.{i}.", "blocks.{c}.{i}.", NULL };
+static const char *const blocks[] = { "blocks.{c}.{i}.", "blocks.{i}.", NULL };
 
 static const layout_rule rules[] = {
     /* DINOv2 with registers: only the class token and the patches have a position */

@@ -1,0 +1,868 @@
+#!/usr/bin/python3
+"""Writes tests/data/layouts: one tiny model under the names of each library.
+
+    /usr/bin/python3 tests/make_layouts.py        (Debian: python3-torch, python3-numpy)
+
+For authoring only: what it writes is committed, and the test needs no Python. Each case is a
+folder with a checkpoint as the library saves it, its configuration files, and a line in cases.txt:
+
+    case | checkpoint | arguments of vit-convert | twin | arguments for the twin
+
+Twins are the same numbers under the names of a .vit file, with every sum, product and permutation
+done here, in NumPy. tests/test_layouts.sh converts both and demands equal tensors and settings.
+A twin that is missing stands for a refusal, whose message takes its place. Where a library has a
+module that PyTorch ships, it is that module which writes the checkpoint; elsewhere the keys are
+those of the library's documented checkpoints.
+"""
+import json
+import os
+import shutil
+import struct
+import zipfile
+from collections import OrderedDict
+
+import numpy as np
+import torch
+
+OUT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data", "layouts")
+D, HEADS, HEAD, DEPTH, PATCH, CHANS, GRID, MLP, CLASSES = 8, 2, 4, 2, 2, 3, 2, 12, 5
+PATCHES = GRID * GRID
+cases = []
+twins = {}
+
+
+# === The model in the names of a .vit file ===
+
+class Numbers:
+    """Random numbers whose lower half is zero, so that bfloat16 holds them too."""
+
+    def __init__(self, seed):
+        self.random = np.random.RandomState(seed)
+
+    def __call__(self, *shape):
+        x = (self.random.standard_normal(shape) * 0.5).astype("<f4")
+        return (x.view("<u4") & 0xFFFF0000).view("<f4")
+
+
+def put2(t, name, weight, bias, n):
+    t[name + ".weight"] = n(*weight)
+    if bias:
+        t[name + ".bias"] = n(weight[0])
+
+
+def model(cls=True, dist=False, reg=0, pos="all", patch_bias=True, patch_norm=False, pre_norm=False,
+          rms=False, qkv_bias=True, qk_norm=False, attn_norm=False, proj_bias=True, ls=False,
+          gated=False, mlp_norm=False, final_norm=True, pool="token", fc_norm=False, rep=0,
+          classes=CLASSES, head_dist=None, seed=1):
+    n, t, norm = Numbers(seed), OrderedDict(), not rms
+    prefix = int(cls) + int(dist) + reg
+    if cls: t["cls_token"] = n(1, 1, D)
+    if dist: t["dist_token"] = n(1, 1, D)
+    if reg: t["reg_token"] = n(1, reg, D)
+    t["pos_embed"] = n(1, PATCHES + (prefix if pos == "all" else 0), D)
+    t["patch_embed.proj.weight"] = n(D, CHANS, PATCH, PATCH)
+    if patch_bias: t["patch_embed.proj.bias"] = n(D)
+    if patch_norm: put2(t, "patch_embed.norm", (D,), norm, n)
+    if pre_norm: put2(t, "norm_pre", (D,), norm, n)
+    for i in range(DEPTH):
+        b = "blocks.%d." % i
+        put2(t, b + "norm1", (D,), norm, n)
+        put2(t, b + "attn.qkv", (3 * D, D), qkv_bias, n)
+        if qk_norm:
+            put2(t, b + "attn.q_norm", (HEAD,), norm, n)
+            put2(t, b + "attn.k_norm", (HEAD,), norm, n)
+        if attn_norm: put2(t, b + "attn.norm", (D,), norm, n)
+        put2(t, b + "attn.proj", (D, D), proj_bias, n)
+        if ls: t[b + "ls1.gamma"] = n(D)
+        put2(t, b + "norm2", (D,), norm, n)
+        put2(t, b + "mlp.fc1", (2 * MLP if gated else MLP, D), proj_bias, n)
+        if mlp_norm: put2(t, b + "mlp.norm", (MLP,), norm, n)
+        put2(t, b + "mlp.fc2", (D, MLP), proj_bias, n)
+        if ls: t[b + "ls2.gamma"] = n(D)
+    if final_norm: put2(t, "norm", (D,), norm, n)
+    if pool == "map":
+        t["attn_pool.q"] = None          # made by map_pool()
+        t["_latent"], t["_q.weight"], t["_q.bias"] = n(1, 1, D), n(D, D), n(D)
+        t["attn_pool.q"] = linear(t["_latent"].ravel(), t["_q.weight"], t["_q.bias"])
+        put2(t, "attn_pool.kv", (2 * D, D), True, n)
+        put2(t, "attn_pool.proj", (D, D), True, n)
+        put2(t, "attn_pool.norm", (D,), norm, n)
+        put2(t, "attn_pool.mlp.fc1", (MLP, D), True, n)
+        put2(t, "attn_pool.mlp.fc2", (D, MLP), True, n)
+    if fc_norm: put2(t, "fc_norm", (D,), norm, n)
+    if rep: put2(t, "pre_logits.fc", (rep, D), True, n)
+    width = rep or (2 * D if pool == "token_avg" else D)
+    if classes: put2(t, "head", (classes, width), True, n)
+    if classes and dist: put2(t, "head_dist", (classes, width), True, n)
+    return t
+
+
+def linear(x, weight, bias):
+    """One product after the other, in double precision, rounded once."""
+    out = []
+    for row, b in zip(weight, bias):
+        total = 0.0
+        for a, w in zip(x, row):
+            total += float(a) * float(w)
+        out.append(np.float32(total + float(b)))
+    return np.array(out, "<f4")
+
+
+# === Files ===
+
+def safetensors(path, tensors):
+    header, data = OrderedDict(), b""
+    for name, x in tensors.items():
+        x = np.array(x, "<f4", order="C")   # 0-dimensional ones stay so
+        header[name] = {"dtype": "F32", "shape": list(x.shape),
+                        "data_offsets": [len(data), len(data) + x.nbytes]}
+        data += x.tobytes()
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + data)
+
+
+def npz(path, tensors, compressed=False):
+    """As numpy.savez does, but with a fixed time, so that two runs write the same bytes."""
+    kind = zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED
+    with zipfile.ZipFile(path, "w", kind) as archive:
+        for name, x in tensors.items():
+            entry = zipfile.ZipInfo(name + ".npy", (1980, 1, 1, 0, 0, 0))
+            entry.compress_type = kind
+            with archive.open(entry, "w", force_zip64=True) as f:
+                np.lib.format.write_array(f, x, allow_pickle=False)
+
+
+def bfloat16(x):
+    return np.ascontiguousarray((x.view("<u4") >> 16).astype("<u2")).view("V2")
+
+
+def folder(case):
+    path = os.path.join(OUT, case)
+    os.makedirs(path, exist_ok=True)
+    return path
+
+
+def write_twin(name, tensors):
+    kept = OrderedDict((k, v) for k, v in tensors.items() if not k.startswith("_"))
+    if name in twins:
+        assert all(np.array_equal(kept[k], twins[name][k]) for k in kept), name
+        return
+    twins[name] = kept
+    safetensors(os.path.join(folder("twins"), name + ".safetensors"), kept)
+
+
+COMMON = "norm_eps=%s activation=%s num_heads=2"
+
+
+def case(name, source, tensors, twin, options="", eps="1e-6", act="gelu", twin_options="",
+         config=None, preprocessor=None, write=safetensors, suffix="safetensors"):
+    """tensors: the model as the .vit file has it, or the message of a refusal."""
+    path = folder(name)
+    file = "model." + suffix
+    write(os.path.join(path, file), source)
+    for content, json_file in ((config, "config.json"),
+                               (preprocessor, "preprocessor_config.json")):
+        if content:
+            with open(os.path.join(path, json_file), "w") as f:
+                json.dump(content, f, indent=1)
+    if isinstance(tensors, str):
+        cases.append("%s | %s | %s | | %s" % (name, file, options, tensors))
+        return
+    write_twin(twin, tensors)
+    settings = [s for s in (COMMON % (eps, act) + " " + twin_options).split()]
+    cases.append("%s | %s | %s | %s | %s" % (name, file, options, twin,
+                                             " ".join("--set " + s for s in settings)))
+
+
+def pth(path, state):
+    torch.save(state, path)
+
+
+def as_torch(tensors):
+    return OrderedDict((k, torch.from_numpy(np.array(v))) for k, v in tensors.items())
+
+
+# === Renaming ===
+
+def third(x, i):
+    n = len(x) // 3
+    return x[i * n:(i + 1) * n]
+
+
+def move(source, to, t, name):
+    """Weight and bias, if any, of a layer."""
+    for part in (".weight", ".bias"):
+        if name + part in t:
+            source[to + part] = t[name + part]
+
+
+def split_qkv(source, to, t, name, names):
+    for i, q in enumerate(names):
+        for part in (".weight", ".bias"):
+            if name + part in t:
+                source[to + q + part] = third(t[name + part], i)
+
+
+NAMES = ("query", "key", "value")
+IMAGENET = "mean=0.485,0.456,0.406 std=0.229,0.224,0.225 "
+LABELS = {str(i): "class %d" % i for i in (0, 1, 10, 2, 3, 4) if i < CLASSES}
+
+
+# === Hugging Face transformers ===
+
+def hf_vit(t, prefix, classifier="classifier", dist="dist_token"):
+    s = OrderedDict()
+    e = prefix + "embeddings."
+    if "cls_token" in t: s[e + "cls_token"] = t["cls_token"]
+    if dist in t: s[e + "distillation_token"] = t[dist]
+    s[e + "position_embeddings"] = t["pos_embed"]
+    move(s, e + "patch_embeddings.projection", t, "patch_embed.proj")
+    for i in range(DEPTH):
+        b, to = "blocks.%d." % i, prefix + "encoder.layer.%d." % i
+        split_qkv(s, to + "attention.attention.", t, b + "attn.qkv", NAMES)
+        move(s, to + "attention.output.dense", t, b + "attn.proj")
+        move(s, to + "intermediate.dense", t, b + "mlp.fc1")
+        move(s, to + "output.dense", t, b + "mlp.fc2")
+        move(s, to + "layernorm_before", t, b + "norm1")
+        move(s, to + "layernorm_after", t, b + "norm2")
+    move(s, prefix + "layernorm", t, "norm")
+    move(s, prefix + "pooler.dense", t, "pre_logits.fc")
+    move(s, classifier, t, "head")
+    move(s, "distillation_classifier", t, "head_dist")
+    return s
+
+
+def hf_config(kind, **more):
+    config = {"model_type": kind, "hidden_size": D, "num_hidden_layers": DEPTH,
+              "num_attention_heads": HEADS, "image_size": GRID * PATCH, "patch_size": PATCH,
+              "num_channels": CHANS, "qkv_bias": True, "hidden_act": "gelu"}
+    if kind != "dinov2" and kind != "dinov2_with_registers": config["intermediate_size"] = MLP
+    config.update(more)
+    return config
+
+
+VIT_PROCESSOR = {"do_normalize": True, "do_resize": True, "image_mean": [0.5, 0.5, 0.5],
+                 "image_std": [0.5, 0.5, 0.5], "resample": 2, "size": GRID * PATCH}
+SQUASH = "crop_mode=squash crop_pct=1 "
+
+
+def write_hf():
+    t = model()
+    case("hf_vit", hf_vit(t, "vit."), t, "plain", eps="1e-12",
+         config=hf_config("vit", id2label=LABELS), preprocessor=VIT_PROCESSOR,
+         twin_options=SQUASH + "interpolation=bilinear mean=0.5 std=0.5")
+    s = hf_vit(model(rep=D, classes=0), "")
+    case("hf_vit_pooler", s, model(rep=D, classes=0), "pooler", "--set num_heads=2", eps="1e-12")
+    t = model(dist=True)
+    case("hf_deit_distilled", hf_vit(t, "deit.", "cls_classifier"), t, "dist", eps="1e-12",
+         config=hf_config("deit"),
+         preprocessor={"size": {"height": 256, "width": 256}, "do_center_crop": True,
+                       "crop_size": {"height": 224, "width": 224}, "resample": 3,
+                       "image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225]},
+         twin_options=IMAGENET + "crop_mode=squash crop_pct=0.875")
+    t = model(reg=1)
+    case("hf_deit_one_head", hf_vit(t, "deit.", dist="reg_token"), t, "one_register",
+         "--set num_heads=2", eps="1e-12", twin_options="positions=all")
+    t = model(cls=False, classes=0)
+    case("hf_ijepa", hf_vit(t, ""), t, "ijepa", eps="1e-12", config=hf_config("ijepa"),
+         twin_options="pool=avg")
+    s = hf_vit(model(classes=0), "vit.")
+    s["vit.embeddings.mask_token"] = s["decoder.mask_token"] = np.zeros((1, 1, D), "f4")
+    s["decoder.decoder_layers.0.layernorm_before.weight"] = np.zeros(3, "f4")
+    case("hf_mae", s, model(classes=0), "bare", "--set num_heads=2", eps="1e-12")
+    s = hf_vit(model(), "beit.")
+    s["beit.encoder.layer.0.attention.attention.relative_position_bias."
+      "relative_position_bias_table"] = np.zeros((9, 2), "f4")
+    case("hf_beit", s, "this version of vit.h lacks relative positions (BEiT, Data2Vec)", None)
+    s = hf_vit(model(), "vit.")
+    del s["vit.encoder.layer.1.attention.attention.key.weight"]
+    case("hf_missing", s, "vit.encoder.layer.1.attention.attention.key.weight is missing: a part "
+         "of blocks.1.attn.qkv.weight [24, 8]", None, "--set num_heads=2")
+    s = hf_vit(model(), "vit.")
+    s["vit.encoder.layer.1.attention.attention.key.weight"] = np.zeros((D, D + 1), "f4")
+    case("hf_misshapen", s, "vit.encoder.layer.1.attention.attention.key.weight [8, 9] does not "
+         "fit blocks.1.attn.qkv.weight [24, 8]", None, "--set num_heads=2")
+
+
+def hf_dinov2(t, prefix, pos, cls):
+    s = OrderedDict()
+    e = prefix + "embeddings."
+    s[e + "cls_token"] = cls
+    s[e + "mask_token"] = np.zeros((1, D), "f4")
+    if "reg_token" in t: s[e + "register_tokens"] = t["reg_token"]
+    s[e + "position_embeddings"] = pos
+    move(s, e + "patch_embeddings.projection", t, "patch_embed.proj")
+    for i in range(DEPTH):
+        b, to = "blocks.%d." % i, prefix + "encoder.layer.%d." % i
+        move(s, to + "norm1", t, b + "norm1")
+        split_qkv(s, to + "attention.attention.", t, b + "attn.qkv", NAMES)
+        move(s, to + "attention.output.dense", t, b + "attn.proj")
+        s[to + "layer_scale1.lambda1"] = t[b + "ls1.gamma"]
+        move(s, to + "norm2", t, b + "norm2")
+        gated = len(t[b + "mlp.fc1.weight"]) == 2 * MLP
+        move(s, to + ("mlp.weights_in" if gated else "mlp.fc1"), t, b + "mlp.fc1")
+        move(s, to + ("mlp.weights_out" if gated else "mlp.fc2"), t, b + "mlp.fc2")
+        s[to + "layer_scale2.lambda1"] = t[b + "ls2.gamma"]
+    move(s, prefix + "layernorm", t, "norm")
+    move(s, "classifier", t, "head")
+    return s
+
+
+def with_registers():
+    """The class token has its position added, and only the patches keep one."""
+    t = model(reg=4, pos="patches", ls=True, classes=0, seed=3)
+    n = Numbers(4)
+    cls, first = n(1, 1, D), n(1, 1, D)
+    t["cls_token"] = (cls + first).astype("<f4")
+    return t, cls, np.concatenate([first, t["pos_embed"]], 1)
+
+
+def write_dinov2():
+    t = model(ls=True, pool="token_avg", seed=2)
+    processor = {"size": {"shortest_edge": 256}, "crop_size": {"height": 224, "width": 224},
+                 "do_center_crop": True, "do_resize": True, "do_rescale": True, "resample": 3,
+                 "rescale_factor": 0.00392156862745098,
+                 "image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225]}
+    case("hf_dinov2", hf_dinov2(t, "dinov2.", t["pos_embed"], t["cls_token"]), t, "dinov2",
+         config=hf_config("dinov2", mlp_ratio=1.5, use_swiglu_ffn=False), preprocessor=processor,
+         twin_options=IMAGENET + "crop_pct=0.875")
+    t, cls, pos = with_registers()
+    case("hf_dinov2_reg", hf_dinov2(t, "", pos, cls), t, "registers",
+         config=hf_config("dinov2_with_registers", num_register_tokens=4))
+    t = model(ls=True, gated=True, classes=0, seed=5)
+    case("hf_dinov2_giant", hf_dinov2(t, "", t["pos_embed"], t["cls_token"]), t, "swiglu",
+         act="silu", config=hf_config("dinov2", use_swiglu_ffn=True))
+
+
+def hf_tower(t, prefix, map_pool=True):
+    s = OrderedDict()
+    e = prefix + "embeddings."
+    if "cls_token" in t: s[e + "class_embedding"] = t["cls_token"].ravel()
+    move(s, e + "patch_embedding", t, "patch_embed.proj")
+    s[e + "position_embedding.weight"] = t["pos_embed"][0]
+    move(s, prefix + "pre_layrnorm", t, "norm_pre")
+    for i in range(DEPTH):
+        b, to = "blocks.%d." % i, prefix + "encoder.layers.%d." % i
+        split_qkv(s, to + "self_attn.", t, b + "attn.qkv", ("q_proj", "k_proj", "v_proj"))
+        move(s, to + "self_attn.out_proj", t, b + "attn.proj")
+        move(s, to + "layer_norm1", t, b + "norm1")
+        move(s, to + "mlp.fc1", t, b + "mlp.fc1")
+        move(s, to + "mlp.fc2", t, b + "mlp.fc2")
+        move(s, to + "layer_norm2", t, b + "norm2")
+    move(s, prefix + "post_layernorm", t, "norm")
+    if "_latent" in t:
+        h = prefix + "head."
+        s[h + "probe"] = t["_latent"]
+        s[h + "attention.in_proj_weight"] = np.concatenate([t["_q.weight"],
+                                                            t["attn_pool.kv.weight"]])
+        s[h + "attention.in_proj_bias"] = np.concatenate([t["_q.bias"], t["attn_pool.kv.bias"]])
+        move(s, h + "attention.out_proj", t, "attn_pool.proj")
+        move(s, h + "layernorm", t, "attn_pool.norm")
+        move(s, h + "mlp.fc1", t, "attn_pool.mlp.fc1")
+        move(s, h + "mlp.fc2", t, "attn_pool.mlp.fc2")
+    return s
+
+
+def clip_model(**more):
+    return model(patch_bias=False, pre_norm=True, seed=6, **more)
+
+
+def without_bias(t):
+    t["head.bias"] = np.zeros_like(t["head.bias"])
+    return t
+
+
+def add_text(s, prefix=""):
+    s[prefix + "text_model.embeddings.token_embedding.weight"] = np.zeros((3, D), "f4")
+    s[prefix + "text_projection.weight"] = np.zeros((D, D), "f4")
+    s[prefix + "logit_scale"] = np.array(2.0, "f4")
+
+
+def write_towers():
+    t = without_bias(clip_model())
+    s = hf_tower(t, "vision_model.")
+    s["vision_model.embeddings.position_ids"] = np.arange(PATCHES + 1).astype("f4")
+    s["visual_projection.weight"] = t["head.weight"]
+    add_text(s)
+    vision = {"hidden_size": D, "num_hidden_layers": DEPTH, "num_attention_heads": HEADS,
+              "intermediate_size": MLP, "image_size": GRID * PATCH, "patch_size": PATCH}
+    clip = "mean=0.48145466,0.4578275,0.40821073 std=0.26862954,0.26130258,0.27577711 crop_pct=1"
+    case("hf_clip", s, t, "clip", eps="1e-5", act="quick_gelu",
+         config={"model_type": "clip", "vision_config": vision, "text_config": {}},
+         preprocessor={"crop_size": 4, "do_center_crop": True, "do_resize": True, "resample": 3,
+                       "size": 4, "image_mean": [0.48145466, 0.4578275, 0.40821073],
+                       "image_std": [0.26862954, 0.26130258, 0.27577711]}, twin_options=clip)
+    case("hf_clip_no_config", s, "activation is not to be seen in a checkpoint of transformers "
+         "CLIP; give --set activation=quick_gelu", None, "--set num_heads=2")
+    t = clip_model(final_norm=False)
+    s = hf_tower(t, "vision_model.")
+    s["vision_model.post_layernorm.weight"] = s["vision_model.post_layernorm.bias"] = np.ones(D)
+    move(s, "classifier", t, "head")
+    case("hf_clip_classifier", s, t, "clip_mean", "--set num_heads=2 --set activation=gelu",
+         eps="1e-5", twin_options="pool=avg")
+    t = model(cls=False, pool="map", classes=0, seed=7)
+    s = hf_tower(t, "vision_model.")
+    add_text(s)
+    s["logit_bias"] = np.array(1.0, "f4")
+    case("hf_siglip", s, t, "map", act="gelu_tanh",
+         config={"model_type": "siglip", "vision_config": vision},
+         preprocessor={"size": {"height": 4, "width": 4}, "resample": 3, "do_rescale": True,
+                       "rescale_factor": 1 / 127.5, "image_mean": [1, 1, 1],
+                       "image_std": [1, 1, 1]}, twin_options=SQUASH + "mean=0.5 std=0.5")
+    t = model(cls=False, seed=7)
+    s = hf_tower(t, "vision_model.")
+    move(s, "classifier", t, "head")
+    case("hf_siglip_classifier", s, t, "gap", act="gelu_tanh", options="--set num_heads=2",
+         twin_options="pool=avg")
+    t = model(cls=False, pool="map", classes=0, seed=7)
+    s = hf_tower(t, "vision_model.")
+    s["vision_model.embeddings.patch_embedding.weight"] = (
+        t["patch_embed.proj.weight"].transpose(0, 2, 3, 1).reshape(D, -1))
+    case("hf_siglip2_naflex", s, t, "map", act="gelu_tanh", options="--set num_heads=2")
+
+
+# === torchvision, torch.nn, lucidrains ===
+
+def torchvision(t, first, second, head):
+    s = OrderedDict()
+    s["class_token"] = t["cls_token"]
+    move(s, "conv_proj", t, "patch_embed.proj")
+    s["encoder.pos_embedding"] = t["pos_embed"]
+    for i in range(DEPTH):
+        b, to = "blocks.%d." % i, "encoder.layers.encoder_layer_%d." % i
+        move(s, to + "ln_1", t, b + "norm1")
+        attention = torch.nn.MultiheadAttention(D, HEADS, batch_first=True)
+        with torch.no_grad():
+            attention.in_proj_weight.copy_(torch.from_numpy(t[b + "attn.qkv.weight"]))
+            attention.in_proj_bias.copy_(torch.from_numpy(t[b + "attn.qkv.bias"]))
+            attention.out_proj.weight.copy_(torch.from_numpy(t[b + "attn.proj.weight"]))
+            attention.out_proj.bias.copy_(torch.from_numpy(t[b + "attn.proj.bias"]))
+        for k, v in attention.state_dict().items():
+            s[to + "self_attention." + k] = v.numpy()
+        move(s, to + "ln_2", t, b + "norm2")
+        move(s, to + first, t, b + "mlp.fc1")
+        move(s, to + second, t, b + "mlp.fc2")
+    move(s, "encoder.ln", t, "norm")
+    move(s, "heads.pre_logits", t, "pre_logits.fc")
+    move(s, head, t, "head")
+    return s
+
+
+def write_torchvision():
+    t = model()
+    defaults = IMAGENET + "interpolation=bilinear crop_pct=0.875"
+    case("torchvision", as_torch(torchvision(t, "mlp.0", "mlp.3", "heads.head")), t, "plain",
+         "--set num_heads=2", twin_options=defaults, write=pth, suffix="pth")
+    t = model(rep=6)
+    case("torchvision_old", torchvision(t, "mlp.linear_1", "mlp.linear_2", "heads.head"), t,
+         "rep", "--set num_heads=2", twin_options=defaults)
+
+
+class EncoderViT(torch.nn.Module):
+    """What people write around torch.nn.TransformerEncoder."""
+
+    def __init__(self, norm_first):
+        super().__init__()
+        self.cls_token = torch.nn.Parameter(torch.zeros(1, 1, D))
+        self.pos_embed = torch.nn.Parameter(torch.zeros(1, PATCHES + 1, D))
+        self.patch_embed = torch.nn.Conv2d(CHANS, D, PATCH, PATCH)
+        layer = torch.nn.TransformerEncoderLayer(D, HEADS, MLP, norm_first=norm_first)
+        norm = torch.nn.LayerNorm(D) if norm_first else None
+        self.encoder = torch.nn.TransformerEncoder(layer, DEPTH, norm)
+        self.head = torch.nn.Linear(D, CLASSES)
+
+
+def encoder_vit(t, norm_first):
+    net = EncoderViT(norm_first)
+    s = OrderedDict((k, t[k]) for k in ("cls_token", "pos_embed"))
+    move(s, "patch_embed", t, "patch_embed.proj")
+    for i in range(DEPTH):
+        b, to = "blocks.%d." % i, "encoder.layers.%d." % i
+        s[to + "self_attn.in_proj_weight"] = t[b + "attn.qkv.weight"]
+        s[to + "self_attn.in_proj_bias"] = t[b + "attn.qkv.bias"]
+        move(s, to + "self_attn.out_proj", t, b + "attn.proj")
+        move(s, to + "linear1", t, b + "mlp.fc1")
+        move(s, to + "linear2", t, b + "mlp.fc2")
+        move(s, to + "norm1", t, b + "norm1")
+        move(s, to + "norm2", t, b + "norm2")
+    move(s, "encoder.norm", t, "norm")
+    move(s, "head", t, "head")
+    net.load_state_dict(as_torch(s))
+    return net.state_dict()
+
+
+def write_torch_nn():
+    t = model(final_norm=False)
+    s = encoder_vit(t, False)
+    told = "--set num_heads=2 --set pool=token "
+    case("torch_nn", s, t, "no_final_norm", told + "--set block_type=post_norm --set "
+         "activation=relu", eps="1e-5", act="relu", twin_options="block_type=post_norm pool=token",
+         write=pth, suffix="pt")
+    case("torch_nn_untold", s, "block_type is not to be seen in a checkpoint of "
+         "torch.nn.TransformerEncoder; give --set block_type=post_norm (its default) or --set "
+         "block_type=pre_norm (norm_first=True)", None, told, write=pth, suffix="pt")
+    t = model()
+    case("torch_nn_norm_first", encoder_vit(t, True), t, "plain", told + "--set "
+         "block_type=pre_norm --set activation=gelu", eps="1e-5", twin_options="pool=token",
+         write=pth, suffix="pt")
+
+
+def lucidrains(t):
+    s = OrderedDict()
+    s["pos_embedding"], s["cls_token"] = t["pos_embed"], t["cls_token"]
+    s["to_patch_embedding.1.weight"] = (
+        t["patch_embed.proj.weight"].transpose(0, 2, 3, 1).reshape(D, -1))
+    s["to_patch_embedding.1.bias"] = t["patch_embed.proj.bias"]
+    for i in range(DEPTH):
+        b, to = "blocks.%d." % i, "transformer.layers.%d." % i
+        move(s, to + "0.norm", t, b + "norm1")
+        move(s, to + "0.fn.to_qkv", t, b + "attn.qkv")
+        move(s, to + "0.fn.to_out.0", t, b + "attn.proj")
+        move(s, to + "1.norm", t, b + "norm2")
+        move(s, to + "1.fn.net.0", t, b + "mlp.fc1")
+        move(s, to + "1.fn.net.3", t, b + "mlp.fc2")
+    move(s, "mlp_head.0", t, "fc_norm")
+    move(s, "mlp_head.1", t, "head")
+    return s
+
+
+def write_lucidrains():
+    t = model(qkv_bias=False, final_norm=False, fc_norm=True, seed=8)
+    s = lucidrains(t)
+    case("lucidrains", s, t, "lucidrains", "--set num_heads=2 --set pool=token", eps="1e-5",
+         twin_options="pool=token pool_prefix=1")
+    case("lucidrains_mean", s, t, "lucidrains", "--set heads=2 --set pool=avg", eps="1e-5",
+         twin_options="pool=avg pool_prefix=1")
+    case("lucidrains_untold", s, "pool is not to be seen in a checkpoint of "
+         "lucidrains/vit-pytorch; give --set pool=token", None, "--set num_heads=2")
+    s = lucidrains(t)
+    s["to_patch_embedding.1.weight"] = np.zeros(12, "f4")
+    s["to_patch_embedding.2.weight"] = np.zeros((D, 12), "f4")
+    case("lucidrains_1.0", s, "this version of vit.h lacks a norm of the raw patches (vit-pytorch "
+         "since 1.0)", None, "--set num_heads=2")
+    s = {"pos_embedding": t["pos_embed"], "patch_to_embedding.weight": np.zeros((D, 12), "f4"),
+         "transformer.net.0.fn.norm.weight": np.zeros(D, "f4")}
+    case("lucidrains_2020", s, "lacks the interleaved patches of vit-pytorch before 2021-03", None)
+    s = lucidrains(t)
+    s["linear_head.1.weight"] = t["head.weight"]
+    case("lucidrains_simple", s, "lacks positions that are computed and not stored (SimpleViT)",
+         None)
+
+
+# === OpenAI, open_clip ===
+
+def open_clip(t, prefix):
+    s = OrderedDict()
+    s[prefix + "class_embedding"] = t["cls_token"].ravel()
+    s[prefix + "positional_embedding"] = t["pos_embed"][0]
+    s[prefix + "proj"] = np.ascontiguousarray(t["head.weight"].T)
+    s[prefix + "conv1.weight"] = t["patch_embed.proj.weight"]
+    move(s, prefix + "ln_pre", t, "norm_pre")
+    for i in range(DEPTH):
+        b, to = "blocks.%d." % i, prefix + "transformer.resblocks.%d." % i
+        s[to + "attn.in_proj_weight"] = t[b + "attn.qkv.weight"]
+        s[to + "attn.in_proj_bias"] = t[b + "attn.qkv.bias"]
+        move(s, to + "attn.out_proj", t, b + "attn.proj")
+        move(s, to + "ln_1", t, b + "norm1")
+        move(s, to + "mlp.c_fc", t, b + "mlp.fc1")
+        move(s, to + "mlp.c_proj", t, b + "mlp.fc2")
+        move(s, to + "ln_2", t, b + "norm2")
+    move(s, prefix + "ln_post", t, "norm")
+    s["positional_embedding"] = np.zeros((3, D), "f4")
+    s["text_projection"] = np.zeros((D, D), "f4")
+    s["transformer.resblocks.0.attn.in_proj_weight"] = np.zeros((3, D), "f4")
+    s["token_embedding.weight"] = np.zeros((3, D), "f4")
+    s["ln_final.weight"] = np.zeros(D, "f4")
+    return s
+
+
+def write_open_clip():
+    t = without_bias(clip_model())
+    s = open_clip(t, "visual.")
+    case("open_clip", s, t, "clip", "--set num_heads=2 --set activation=gelu", eps="1e-5")
+    case("open_clip_untold", s, "activation is not to be seen in a checkpoint of open_clip; give "
+         "--set activation=quick_gelu", None, "--set num_heads=2")
+    s = as_torch(s)
+    s["input_resolution"] = torch.tensor(4)
+    s["context_length"], s["vocab_size"] = torch.tensor(77), torch.tensor(3)
+    case("openai", s, t, "clip", "--set num_heads=2", eps="1e-5", act="quick_gelu", write=pth,
+         suffix="pt")
+    s = OrderedDict(("visual.trunk." + k, v) for k, v in t.items() if not k.startswith("head"))
+    s["visual.head.proj.weight"] = t["head.weight"]
+    s["text.ln_final.weight"] = np.zeros(D, "f4")
+    s["logit_scale"] = np.array(2.0, "f4")
+    case("open_clip_timm", s, t, "clip", "--set num_heads=2 --set norm_eps=1e-5 --set "
+         "activation=gelu", eps="1e-5")
+    s = open_clip(t, "")
+    s["attn_pool.query"] = np.zeros((1, D), "f4")
+    case("coca", s, "lacks CoCa's attentional pooling", None)
+
+
+# === JAX ===
+
+def heads_in(w):
+    return np.ascontiguousarray(w.T.reshape(D, HEADS, HEAD))
+
+
+def jax_attention(s, to, qkv, biases, proj, proj_bias):
+    for i, name in enumerate(NAMES):
+        if qkv[i] is None: continue
+        s[to + name + "/kernel"] = heads_in(qkv[i])
+        s[to + name + "/bias"] = biases[i].reshape(HEADS, HEAD)
+    s[to + "out/kernel"] = np.ascontiguousarray(proj.T.reshape(HEADS, HEAD, D))
+    s[to + "out/bias"] = proj_bias
+
+
+def jax_norm(s, to, t, name):
+    s[to + "/scale"], s[to + "/bias"] = t[name + ".weight"], t[name + ".bias"]
+
+
+def jax_dense(s, to, t, name):
+    s[to + "/kernel"] = t[name + ".weight"].T     # in Fortran's order
+    s[to + "/bias"] = t[name + ".bias"]
+
+
+def jax_block(t, i, attention, norm2, mlp):
+    s, b = OrderedDict(), "blocks.%d." % i
+    jax_norm(s, "LayerNorm_0", t, b + "norm1")
+    jax_attention(s, attention + "/", [third(t[b + "attn.qkv.weight"], k) for k in range(3)],
+                  [third(t[b + "attn.qkv.bias"], k) for k in range(3)],
+                  t[b + "attn.proj.weight"], t[b + "attn.proj.bias"])
+    jax_norm(s, norm2, t, b + "norm2")
+    jax_dense(s, mlp + "/Dense_0", t, b + "mlp.fc1")
+    jax_dense(s, mlp + "/Dense_1", t, b + "mlp.fc2")
+    return s
+
+
+def jax_stem(t, prefix, position):
+    s = OrderedDict()
+    if "cls_token" in t: s[prefix + "cls"] = t["cls_token"]
+    s[prefix + "embedding/kernel"] = np.ascontiguousarray(
+        t["patch_embed.proj.weight"].transpose(2, 3, 1, 0))
+    s[prefix + "embedding/bias"] = t["patch_embed.proj.bias"]
+    s[prefix + position] = t["pos_embed"]
+    return s
+
+
+def jax_original(t, prefix):
+    s = jax_stem(t, prefix, "Transformer/posembed_input/pos_embedding")
+    for i in range(DEPTH):
+        for k, v in jax_block(t, i, "MultiHeadDotProductAttention_1", "LayerNorm_2",
+                              "MlpBlock_3").items():
+            s[prefix + "Transformer/encoderblock_%d/%s" % (i, k)] = v
+    jax_norm(s, prefix + "Transformer/encoder_norm", t, "norm")
+    if "pre_logits.fc.weight" in t: jax_dense(s, prefix + "pre_logits", t, "pre_logits.fc")
+    if "head.weight" in t: jax_dense(s, prefix + "head", t, "head")
+    return s
+
+
+def jax_big_vision(t, prefix):
+    s = jax_stem(t, prefix, "pos_embedding")
+    blocks = [jax_block(t, i, "MultiHeadDotProductAttention_0", "LayerNorm_1", "MlpBlock_0")
+              for i in range(DEPTH)]
+    for k in blocks[0]:
+        s[prefix + "Transformer/encoderblock/" + k] = np.stack([b[k] for b in blocks])
+    jax_norm(s, prefix + "Transformer/encoder_norm", t, "norm")
+    if "_latent" in t:
+        h = prefix + "MAPHead_0/"
+        kv, bias = t["attn_pool.kv.weight"], t["attn_pool.kv.bias"]
+        s[h + "probe"] = t["_latent"]
+        jax_attention(s, h + "MultiHeadDotProductAttention_0/", [t["_q.weight"], kv[:D], kv[D:]],
+                      [t["_q.bias"], bias[:D], bias[D:]], t["attn_pool.proj.weight"],
+                      t["attn_pool.proj.bias"])
+        jax_norm(s, h + "LayerNorm_0", t, "attn_pool.norm")
+        jax_dense(s, h + "MlpBlock_0/Dense_0", t, "attn_pool.mlp.fc1")
+        jax_dense(s, h + "MlpBlock_0/Dense_1", t, "attn_pool.mlp.fc2")
+    if "head.weight" in t: jax_dense(s, prefix + "head", t, "head")
+    return s
+
+
+def npz_deflated(path, tensors):
+    npz(path, tensors, True)
+
+
+def write_jax():
+    t = model()
+    s = jax_original(t, "")
+    s["cls"] = bfloat16(s["cls"])
+    s["embedding/bias"] = s["embedding/bias"].astype(">f4")
+    case("jax", s, t, "plain", write=npz, suffix="npz")
+    t = model(rep=6)
+    case("jax_pre_logits", jax_original(t, "opt/target/"), t, "rep", write=npz_deflated,
+         suffix="npz")
+    t = model(cls=False, pool="map", classes=0, seed=7)
+    s = jax_big_vision(t, "params/img/")
+    s["params/t"] = np.zeros(1, "f4")
+    s["params/txt/head/kernel"] = np.zeros((2, 2), "f4")
+    case("jax_map", s, t, "map", "--set activation=gelu_tanh", act="gelu_tanh", write=npz,
+         suffix="npz")
+    t = model(cls=False, seed=7)
+    case("jax_gap", jax_big_vision(t, "params/"), t, "gap", twin_options="pool=avg",
+         write=npz_deflated, suffix="npz")
+    s = jax_original(model(), "")
+    s["conv_root/kernel"] = np.zeros((7, 7, 3, 2), "f4")
+    case("jax_hybrid", s, "lacks a convolutional stem (hybrid model)", None, write=npz,
+         suffix="npz")
+
+
+# === AIMv2, BEiT-3 ===
+
+def write_aimv2():
+    t = model(cls=False, patch_norm=True, rms=True, qkv_bias=False, proj_bias=False, gated=True,
+              classes=0, seed=9)
+    s = OrderedDict()
+    move(s, "preprocessor.patchifier.proj", t, "patch_embed.proj")
+    move(s, "preprocessor.patchifier.norm", t, "patch_embed.norm")
+    s["preprocessor.pos_embed"] = t["pos_embed"]
+    for i in range(DEPTH):
+        b, to = "blocks.%d." % i, "trunk.blocks.%d." % i
+        move(s, to + "norm_1", t, b + "norm1")
+        move(s, to + "attn.qkv", t, b + "attn.qkv")
+        move(s, to + "attn.proj", t, b + "attn.proj")
+        move(s, to + "norm_2", t, b + "norm2")
+        s[to + "mlp.fc1.weight"] = t[b + "mlp.fc1.weight"][:MLP]
+        s[to + "mlp.fc3.weight"] = t[b + "mlp.fc1.weight"][MLP:]
+        move(s, to + "mlp.fc2", t, b + "mlp.fc2")
+    move(s, "trunk.post_trunk_norm", t, "norm")
+    clip = " mean=0.48145466,0.4578275,0.40821073 std=0.26862954,0.26130258,0.27577711 crop_pct=1"
+    case("aimv2", s, t, "aimv2", eps="1e-5", act="silu",
+         config={"model_type": "aimv2", "hidden_size": D, "num_attention_heads": HEADS,
+                 "rms_norm_eps": 1e-5, "qkv_bias": False, "num_hidden_layers": DEPTH},
+         twin_options="norm_type=rms pool=avg" + clip)
+
+
+def beit3(t):
+    s = OrderedDict()
+    s["beit3.text_embed.weight"] = np.zeros((3, D), "f4")
+    s["beit3.vision_embed.mask_token"] = np.zeros((1, 1, D), "f4")
+    s["beit3.vision_embed.cls_token"] = t["cls_token"]
+    move(s, "beit3.vision_embed.proj", t, "patch_embed.proj")
+    s["beit3.encoder.embed_positions.A.weight"] = np.concatenate(
+        [np.full((2, D), 7, "<f4"), t["pos_embed"][0]])
+    s["beit3.encoder.embed_positions.B.weight"] = np.zeros((3, D), "f4")
+    for i in range(DEPTH):
+        b, to = "blocks.%d." % i, "beit3.encoder.layers.%d." % i
+        for k, name in enumerate(("q_proj", "k_proj", "v_proj")):
+            s[to + "self_attn.%s.A.weight" % name] = third(t[b + "attn.qkv.weight"], k)
+            s[to + "self_attn.%s.A.bias" % name] = third(t[b + "attn.qkv.bias"], k)
+            s[to + "self_attn.%s.B.bias" % name] = np.zeros(D, "f4")
+        move(s, to + "self_attn.out_proj.A", t, b + "attn.proj")
+        move(s, to + "self_attn.inner_attn_ln.A", t, b + "attn.norm")
+        move(s, to + "self_attn_layer_norm.A", t, b + "norm1")
+        move(s, to + "ffn.A.fc1", t, b + "mlp.fc1")
+        move(s, to + "ffn.A.fc2", t, b + "mlp.fc2")
+        move(s, to + "ffn.A.ffn_layernorm", t, b + "mlp.norm")
+        move(s, to + "final_layer_norm.A", t, b + "norm2")
+    move(s, "beit3.encoder.layer_norm.A", t, "norm")
+    move(s, "fc_norm", t, "fc_norm")
+    move(s, "head", t, "head")
+    return s
+
+
+def write_beit3():
+    defaults = IMAGENET + "crop_pct=1"
+    t = model(attn_norm=True, mlp_norm=True, final_norm=False, fc_norm=True, seed=10)
+    case("beit3_classifier", beit3(t), t, "beit3_classifier", "--set num_heads=2", eps="1e-5",
+         twin_options="pool=avg " + defaults)
+    t = model(attn_norm=True, mlp_norm=True, classes=0, seed=10)
+    case("beit3", as_torch(beit3(t)), t, "beit3", "--set num_heads=2", eps="1e-5",
+         twin_options=defaults, write=lambda path, s: pth(path, {"model": s}), suffix="pth")
+
+
+# === Variants of timm's own names ===
+
+def vit_names(t):
+    return OrderedDict((k, v) for k, v in t.items() if not k.startswith("_"))
+
+
+def write_timm():
+    told = "--set num_heads=2 --set norm_eps=1e-6 --set activation=gelu"
+    t = model(pos="patches", ls=True, seed=11)
+    s = OrderedDict((k.replace("ls1.gamma", "gamma_1").replace("ls2.gamma", "gamma_2"), v)
+                    for k, v in vit_names(t).items())
+    case("deit3", {"model": as_torch(s)}, t, "deit3", told, twin_options="positions=patches",
+         write=pth, suffix="pth")
+    t = model()
+    for i in range(DEPTH):
+        t["blocks.%d.attn.qkv.bias" % i][D:2 * D] = 0
+    s = vit_names(t)
+    for i in range(DEPTH):
+        bias = s.pop("blocks.%d.attn.qkv.bias" % i)
+        s["blocks.%d.attn.q_bias" % i] = bias[:D]
+        s["blocks.%d.attn.v_bias" % i] = bias[2 * D:]
+    case("q_bias_v_bias", s, t, "no_k_bias", told)
+    t = model(ls=True, gated=True, classes=0, seed=5)
+    s = vit_names(t)
+    for i in range(DEPTH):
+        for part in (".weight", ".bias"):
+            x = s.pop("blocks.%d.mlp.fc1" % i + part)
+            s["blocks.%d.mlp.fc1_g" % i + part] = x[:MLP]
+            s["blocks.%d.mlp.fc1_x" % i + part] = x[MLP:]
+    told_eps = "--set num_heads=2 --set norm_eps=1e-6"
+    case("swiglu_split", s, t, "swiglu", told_eps, act="silu")
+    s = vit_names(t)
+    for i in range(DEPTH):
+        for part in (".weight", ".bias"):
+            s["blocks.%d.mlp.w12" % i + part] = s.pop("blocks.%d.mlp.fc1" % i + part)
+            s["blocks.%d.mlp.w3" % i + part] = s.pop("blocks.%d.mlp.fc2" % i + part)
+    case("swiglu_w12", s, t, "swiglu", told_eps, act="silu")
+    t, cls, pos = with_registers()
+    s = vit_names(t)
+    s["cls_token"], s["pos_embed"], s["register_tokens"] = cls, pos, s.pop("reg_token")
+    s["mask_token"] = np.zeros((1, D), "f4")
+    case("dinov2_original", as_torch(s), t, "registers", told, write=pth, suffix="pth")
+    s = OrderedDict((k.replace("blocks.", "backbone.blocks.0.") if k.startswith("blocks.0") else
+                     k.replace("blocks.", "backbone.blocks.1.") if k.startswith("blocks.") else
+                     "backbone." + k, v) for k, v in s.items())
+    s["dino_head.last_layer.weight_g"] = np.zeros(3, "f4")
+    case("dinov2_chunked", {"teacher": as_torch(s)}, t, "registers", told, write=pth,
+         suffix="pth")
+    t = model(classes=0)
+    s = OrderedDict(("module.backbone." + k, v) for k, v in vit_names(t).items())
+    s["module.head.mlp.0.weight"] = np.zeros((2, D), "f4")
+    s["module.head.last_layer.weight_g"] = np.zeros((2, 1), "f4")
+    state = as_torch(s)
+    case("dino", {"student": state, "teacher": OrderedDict(
+        (k.replace("module.", ""), v) for k, v in state.items()), "epoch": 3}, t, "bare", told,
+        write=pth, suffix="pth")
+    s = vit_names(t)
+    s["decoder_pos_embed"] = np.zeros((1, 3, D), "f4")
+    s["decoder_blocks.0.norm1.weight"] = np.zeros(D, "f4")
+    s["mask_token"] = np.zeros((1, 1, D), "f4")
+    case("mae", {"model": as_torch(s)}, t, "bare", told, write=pth, suffix="pth")
+    t = model(cls=False, classes=0)
+    state = as_torch(OrderedDict(("module." + k, v) for k, v in vit_names(t).items()))
+    case("ijepa", {"encoder": state, "predictor": {"module.x": torch.zeros(2)},
+                   "target_encoder": state, "epoch": 1}, t, "ijepa", told + " --set pool=avg",
+         eps="1e-6", twin_options="pool=avg", write=pth, suffix="pth.tar")
+    t = model(cls=False, pool="map", classes=0, seed=7)
+    s = vit_names(t)
+    del s["attn_pool.q"]
+    s["attn_pool.latent"] = t["_latent"]
+    s["attn_pool.q.weight"], s["attn_pool.q.bias"] = t["_q.weight"], t["_q.bias"]
+    case("timm_map", s, t, "map", told)
+    t = model()
+    s = vit_names(t)
+    s["patch_embed.proj.weight"] = s["patch_embed.proj.weight"].reshape(D, -1)
+    case("flat_patch", s, t, "plain", told)
+    s = {"image_encoder.model.patch_emb.0.block.conv.weight": np.zeros((4, 3, 4, 4), "f4")}
+    case("mobileclip", s, "lacks MobileCLIP's convolutional stem", None)
+    s = vit_names(model())
+    s["blocks.0.attn.lambda_q1"] = np.zeros(4, "f4")
+    case("timm_diff", s, "lacks differential attention (attn_layer=diff)", None)
+
+
+def main():
+    shutil.rmtree(OUT, ignore_errors=True)
+    torch.manual_seed(0)
+    for write in (write_hf, write_dinov2, write_towers, write_torchvision, write_torch_nn,
+                  write_lucidrains, write_open_clip, write_jax, write_aimv2, write_beit3,
+                  write_timm):
+        write()
+    with open(os.path.join(OUT, "cases.txt"), "w") as f:
+        f.write("\n".join(cases) + "\n")
+
+
+main()
