@@ -733,6 +733,31 @@ def write_aimv2():
          twin_options="norm_type=rms pool=avg" + clip)
 
 
+def write_hf_aimv2():
+    t = model(cls=False, patch_norm=True, rms=True, qkv_bias=False, proj_bias=False, gated=True,
+              classes=0, seed=9)
+    s = OrderedDict()
+    move(s, "embeddings.patch_embed", t, "patch_embed.proj")
+    move(s, "embeddings.rms_norm", t, "patch_embed.norm")
+    s["embeddings.position_embedding.weight"] = t["pos_embed"][0]
+    for i in range(DEPTH):
+        b, to = "blocks.%d." % i, "encoder.layers.%d." % i
+        move(s, to + "rms_norm1", t, b + "norm1")
+        split_qkv(s, to + "attention.", t, b + "attn.qkv", ("q_proj", "k_proj", "v_proj"))
+        move(s, to + "attention.out_proj", t, b + "attn.proj")
+        move(s, to + "rms_norm2", t, b + "norm2")
+        s[to + "ffn.gate_proj.weight"] = t[b + "mlp.fc1.weight"][:MLP]
+        s[to + "ffn.up_proj.weight"] = t[b + "mlp.fc1.weight"][MLP:]
+        move(s, to + "ffn.down_proj", t, b + "mlp.fc2")
+    move(s, "rms_norm", t, "norm")
+    case("hf_aimv2", s, t, "aimv2", eps="1e-5", act="silu",
+         config=hf_config("aimv2_vision_model", qkv_bias=False, hidden_act="silu",
+                          rms_norm_eps=1e-5),
+         twin_options="norm_type=rms pool=avg")
+    s["head.cls_token"] = np.zeros((1, 1, D), "f4")
+    case("hf_aimv2_lit", s, "lacks AIMv2's attention pooling", None)
+
+
 def beit3(t):
     s = OrderedDict()
     s["beit3.text_embed.weight"] = np.zeros((3, D), "f4")
@@ -858,7 +883,7 @@ def main():
     shutil.rmtree(OUT, ignore_errors=True)
     torch.manual_seed(0)
     for write in (write_hf, write_dinov2, write_towers, write_torchvision, write_torch_nn,
-                  write_lucidrains, write_open_clip, write_jax, write_aimv2, write_beit3,
+                  write_lucidrains, write_open_clip, write_jax, write_aimv2, write_hf_aimv2, write_beit3,
                   write_timm):
         write()
     with open(os.path.join(OUT, "cases.txt"), "w") as f:

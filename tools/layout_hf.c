@@ -227,3 +227,36 @@ const layout layout_hf_siglip = {
     { "!embeddings.class_embedding", "embeddings.position_embedding.weight" }, tower_prefixes,
     tower_blocks, siglip_rules, tower_harmless, no_lacking, siglip_defaults, NULL
 };
+
+/* === AIMv2; Apple's own names are in layout_more.c === */
+
+static const layout_rule aimv2_rules[] = {
+    LAYOUT_FROM("pos_embed", "embeddings.position_embedding.weight"),
+    LAYOUT_VIEW("patch_embed.proj.weight", "embeddings.patch_embed.weight", "dcpq>dcpq"),
+    LAYOUT_FROM("patch_embed.proj.bias", "embeddings.patch_embed.bias"),
+    LAYOUT_FROM("patch_embed.norm.weight", "embeddings.rms_norm.weight"),
+    LAYOUT_FROM("{b}norm1.weight", "{b}rms_norm1.weight"),
+    LAYOUT_QKV("{b}attention.q_proj", "{b}attention.k_proj", "{b}attention.v_proj"),
+    LAYOUT_FROM2("{b}attn.proj", "{b}attention.out_proj"),
+    LAYOUT_FROM("{b}norm2.weight", "{b}rms_norm2.weight"),
+    LAYOUT_ROWS2("{b}mlp.fc1.weight", NULL, "{b}ffn.gate_proj.weight", "{b}ffn.up_proj.weight"),
+    LAYOUT_ROWS2("{b}mlp.fc1.bias", NULL, "{b}ffn.gate_proj.bias", "{b}ffn.up_proj.bias"),
+    LAYOUT_FROM2("{b}mlp.fc2", "{b}ffn.down_proj"),
+    LAYOUT_FROM("norm.weight", "rms_norm.weight"),
+    LAYOUT_END
+};
+
+static const layout_extra aimv2_lacking[] = {
+    { "head.*", "AIMv2's attention pooling" }, { NULL, NULL }
+};
+
+/* Its heads are 128 wide in every size. */
+static const layout_default aimv2_defaults[] = {
+    { "norm_type=rms", NULL }, { "norm_eps=1e-5", NULL }, { "activation=silu", NULL },
+    { "pool=avg", NULL }, { "head_dim=128", NULL }, { NULL, NULL }
+};
+
+const layout layout_hf_aimv2 = {
+    "transformers AIMv2", "embeddings.patch_embed.weight", { "{b}ffn.gate_proj.weight", NULL },
+    tower_prefixes, tower_blocks, aimv2_rules, tower_harmless, aimv2_lacking, aimv2_defaults, NULL
+};
