@@ -2784,33 +2784,26 @@ VIT__INLINE void vit__output16(vit__fma_fn *fma, vit__epilogue e, float *c, cons
     memcpy(c, t, sizeof t);
 }
 
-/* The columns that are left over by 16. */
-VIT__INLINE void vit__output_rest(vit__fma_fn *fma, vit__epilogue e, float *c, const float *tile,
-                                  const float *bias, const float *gamma, int rest) {
-    const size_t bytes = (size_t)rest * sizeof(float);
-    float b[16] = { 0 }, g[16] = { 0 }, last[16] = { 0 };
-    if (bias) memcpy(b, bias, bytes);
-    if (e.scale) memcpy(g, gamma, bytes);
-    memcpy(last, c, bytes);
-    vit__output16(fma, e, last, tile, b, g);
-    memcpy(c, last, bytes);
-}
-
-/* A tile that is still in the nearest cache. */
+/* A tile that is still in the nearest cache. The columns that are left over by 16
+   go through copies of full width. */
 VIT__INLINE void vit__output_rows(vit__fma_fn *fma, vit__epilogue e, const vit__output *out,
                                   const float *tile, int tile_cols, int rows, int cols) {
     static const float zeros[16] = { 0 };
-    const size_t bias_step = out->bias ? 1 : 0, gamma_step = e.scale ? 1 : 0;
-    const float *bias = out->bias ? out->bias : zeros, *gamma = out->gamma;
-    int r;
+    const size_t bias_step = out->bias ? 16 : 0, gamma_step = e.scale ? 16 : 0;
+    const size_t rest = (size_t)(cols % 16) * sizeof(float);
+    float b[16] = { 0 }, g[16] = { 0 }, last[16] = { 0 };
+    int r, i;
     for (r = 0; r < rows; r++, tile += tile_cols) {
+        const float *bias = out->bias ? out->bias : zeros, *gamma = e.scale ? out->gamma : zeros;
         float *c = out->c + (size_t)r * out->ldc;
-        size_t i;
-        for (i = 0; i + 16 <= (size_t)cols; i += 16)
-            vit__output16(fma, e, c + i, tile + i, bias + i * bias_step, gamma + i * gamma_step);
-        if (i < (size_t)cols)
-            vit__output_rest(fma, e, c + i, tile + i, out->bias ? bias + i : NULL,
-                             gamma + i * gamma_step, cols - (int)i);
+        for (i = 0; i + 16 <= cols; i += 16, bias += bias_step, gamma += gamma_step)
+            vit__output16(fma, e, c + i, tile + i, bias, gamma);
+        if (i == cols) continue;
+        memcpy(b, bias, rest);
+        if (e.scale) memcpy(g, gamma, rest);
+        memcpy(last, c + i, rest);
+        vit__output16(fma, e, last, tile + i, b, g);
+        memcpy(c + i, last, rest);
     }
 }
 
