@@ -174,7 +174,7 @@ prints '"has_qkv_bias": 0' '"representation_dim": 24' '"pre_logits"'
 random dist=1 repr=24
 refuses 1 "exclude each other" $H
 random rows=2 cols=3
-refuses 1 "pos_embed has 6 patches, which is no square; give --img-size HxW" $H
+refuses 1 "pos_embed has 7 rows for 1 prefix token and the patches, which are no square" $H
 accepts $H --img-size 8x12
 prints "input 3 x 8 x 12"
 random repr=24
@@ -216,9 +216,12 @@ refuses 1 "m.safetensors: blocks.1.mlp.fc2.weight is missing: expected [16, 64]"
 random skip=norm.bias
 refuses 1 "norm.bias is missing: expected [16]" $H
 random skip=cls_token
-refuses 1 "cls_token is missing" $H
+refuses 1 "no class token, and how the patches are pooled cannot be seen" $H
+refuses 1 "pos_embed has 10 rows for 0 prefix tokens" $H --set pool=avg --set activation=gelu
 random skip=pos_embed
-refuses 1 "pos_embed is missing" $H
+refuses 1 "there is no pos_embed to tell the input size; give --img-size HxW" $H
+accepts $H --img-size 12
+prints "no positions"
 random skip=head.bias
 refuses 1 "head.bias is missing: expected [5]" $H
 random dist=1 skip=head_dist.weight
@@ -227,8 +230,11 @@ random shape=blocks.0.attn.proj.weight:16,17
 refuses 1 "blocks.0.attn.proj.weight: expected [16, 16], found [16, 17]" $H
 random shape=norm.weight:1,16
 refuses 1 "norm.weight: expected [16], found [1, 16]" $H
-random shape=pos_embed:1,1,16
-refuses 1 "pos_embed: expected [1, 1 + patches, D], found [1, 1, 16]" $H
+random shape=pos_embed:1,3,16
+refuses 1 "pos_embed has 3 rows for 1 prefix token" $H
+random shape=pos_embed:1,9,16
+accepts $H
+prints "positions of the patches alone"
 random shape=patch_embed.proj.weight:16,3,4,5
 refuses 1 "patch_embed.proj.weight: expected [D, C, P, P], found [16, 3, 4, 5]" $H
 random prefix=module. shape=head.weight:5,15
@@ -260,14 +266,6 @@ lacks() { # TENSOR:SHAPE OPTION
     refuses 1 "this version of vit.h lacks" $H
     if grep -qF "$2" err; then pass; else fail "expected $2"; fi
 }
-lacks reg_token:1,4,16 "reg_tokens"
-lacks norm_pre.weight:16 "pre_norm"
-lacks fc_norm.weight:16 "fc_norm"
-lacks blocks.0.ls1.gamma:16 "init_values"
-lacks blocks.0.gamma_1:16 "init_values"
-lacks attn_pool.latent:1,1,16 "global_pool=map"
-lacks blocks.1.attn.q_norm.weight:8 "qk_norm"
-lacks blocks.1.mlp.w12.weight:8,16 "SwiGLU"
 lacks patch_embed.backbone.conv.weight:8,3,7,7 "stem"
 
 # --- numbers that are none -------------------------------------------------------------------
@@ -305,17 +303,19 @@ refuses 1 "deit_tiny_distilled_patch16_224 says has_dist_token 1, the tensors sa
     --arch deit_tiny_distilled_patch16_224
 refuses 1 "unknown architecture deit_tiny_patch16; nearest: deit_tiny_patch16_224" \
     --arch deit_tiny_patch16
-refuses 1 "vit_base_patch14_dinov2: this version of vit.h lacks layer scale" \
+refuses 1 "vit_tiny_r_s16_p8_224: this version of vit.h lacks a convolutional stem" \
+    --arch vit_tiny_r_s16_p8_224
+refuses 1 "vit_base_patch14_dinov2 says patch_size 14, the tensors say 16" \
     --arch vit_base_patch14_dinov2
 cp m.safetensors deit_tiny_patch16_224-a1b2.pth
 convert deit_tiny_patch16_224-a1b2.pth -o m.vit
 prints "give --arch deit_tiny_patch16_224 or --config"
 random dim=192 depth=12 mlp=768 patch=16 rows=2 cols=7
-refuses 1 "says img_size 224x224, but pos_embed has 14 patches of 16" --arch vit_tiny_patch16_224
+refuses 1 "says img_size 224x224, but pos_embed has 15 rows and a patch is 16 wide" --arch vit_tiny_patch16_224
 random chans=1 dim=192 depth=12 mlp=768 patch=16 rows=14 cols=14
 refuses 1 "gives 3 values of mean for in_chans 1; give --set mean=..." --arch deit_tiny_patch16_224
 accepts --arch vit_tiny_patch16_224
-if convert --list-archs && [ "$(grep -c vit out)" = 22 ] && [ "$(grep -c deit out)" = 8 ]; then pass
+if convert --list-archs && [ "$(grep -c patch out)" = 158 ] && [ "$(grep -c deit out)" = 16 ]; then pass
 else fail "--list-archs"; fi
 
 # --- config.json -----------------------------------------------------------------------------
@@ -347,11 +347,14 @@ accepts --config other.json $H
 prints "input 3 x 14 x 15"
 printf '{"model_args": {"mlp_ratio": 3}}' >other.json
 refuses 1 "other.json says mlp_dim 48, the tensors say 64" --config other.json $H
-printf '{"architecture": "vit_base_patch16_siglip_224"}' >other.json
-refuses 1 "other.json: architecture vit_base_patch16_siglip_224: this version of vit.h lacks" \
+printf '{"architecture": "vit_base_r50_s16_384"}' >other.json
+refuses 1 "other.json: architecture vit_base_r50_s16_384: this version of vit.h lacks" \
     --config other.json $H
 printf '{"global_pool": "avg"}' >other.json
-refuses 1 "other.json: global_pool avg: this version of vit.h runs token only" --config other.json $H
+accepts --config other.json $H
+prints "mean of the patches"
+printf '{"model_args": {"attn_layer": "diff"}}' >other.json
+refuses 1 "attn_layer diff: this version of vit.h runs attn only" --config other.json $H
 printf '{"num_classes": ' >other.json
 refuses 1 "other.json: " --config other.json $H
 printf '{"num_classes": "x"}' >other.json

@@ -381,15 +381,20 @@ static bool explains(settings_facts *facts, int prefix, int *positions)
     return facts->patches == facts->position_rows;
 }
 
-/* timm takes positions to be square unless their number says otherwise. */
-static bool square_grid(settings_facts *facts, int prefix, int *positions)
+/* timm takes positions to be square unless their number says otherwise. 0, 1 or 2 ways to read
+ * the rows; `wanted`, a vit_positions, leaves one, -1 both. */
+static int square_grid(settings_facts *facts, int prefix, int wanted, int *positions)
 {
-    int side;
-    *positions = is_square(facts->position_rows - prefix, &side) ? VIT_POS_ALL : VIT_POS_PATCHES;
-    if (*positions == VIT_POS_PATCHES && !is_square(facts->position_rows, &side)) return false;
+    const int without = facts->position_rows - prefix, all = facts->position_rows;
+    int side = 0, other = 0;
+    const bool fits_all = wanted != VIT_POS_PATCHES && is_square(without, &side);
+    const bool fits_patches = wanted != VIT_POS_ALL && prefix > 0 && is_square(all, &other);
+    *positions = fits_all ? VIT_POS_ALL : VIT_POS_PATCHES;
+    if (!fits_all && !fits_patches) return 0;
+    if (!fits_all) side = other;
     facts->grid_height = facts->grid_width = side;
     facts->patches = side * side;
-    return true;
+    return fits_all + fits_patches;
 }
 
 /* The size that the name or the configuration tells does not explain the positions. */
@@ -414,21 +419,25 @@ static bool find_grid(const settings all[FROM_COUNT], settings_facts *facts, con
 {
     const int from = gives_size(&all[FROM_CONFIG]) ? FROM_CONFIG : FROM_NAME;
     const settings *told = &all[from];
-    bool square;
+    const int wanted = (int)value_or(all, SETTING_POSITIONS, -1);
+    int ways;
     facts->grid_height = facts->grid_width = 0;
     if (gives_size(told)) {
         told_grid(told, c->patch_size, facts);
         if (explains(facts, c->num_prefix_tokens, positions)) return true;
     }
-    square = square_grid(facts, c->num_prefix_tokens, positions);
+    ways = square_grid(facts, c->num_prefix_tokens, wanted, positions);
     if (gives_size(told) && !gives_size(&all[FROM_OPTIONS]))
-        return refuse_size(told, facts, c->patch_size, square, r);
-    if (square) return true;
+        return refuse_size(told, facts, c->patch_size, ways > 0, r);
+    if (ways > 1)
+        return report_fail(r, "the %d rows of pos_embed may be those of all tokens or of the "
+                           "patches; give --set positions=all or patches", facts->position_rows);
+    if (ways == 1) return true;
     told_grid(&all[FROM_OPTIONS], c->patch_size, facts);
     if (explains(facts, c->num_prefix_tokens, positions)) return true;
-    return report_fail(r, "pos_embed has %d rows for %d prefix tokens and the patches, which are "
+    return report_fail(r, "pos_embed has %d rows for %d prefix token%s and the patches, which are "
                        "no square; give --img-size HxW", facts->position_rows,
-                       c->num_prefix_tokens);
+                       c->num_prefix_tokens, c->num_prefix_tokens == 1 ? "" : "s");
 }
 
 /* Without positions nothing in the tensors shows the size. */
