@@ -382,19 +382,21 @@ static bool explains(settings_facts *facts, int prefix, int *positions)
 }
 
 /* timm takes positions to be square unless their number says otherwise. 0, 1 or 2 ways to read
- * the rows; `wanted`, a vit_positions, leaves one, -1 both. */
+ * the rows; of two the one `wanted`, if that is not -1. */
 static int square_grid(settings_facts *facts, int prefix, int wanted, int *positions)
 {
-    const int without = facts->position_rows - prefix, all = facts->position_rows;
     int side = 0, other = 0;
-    const bool fits_all = wanted != VIT_POS_PATCHES && is_square(without, &side);
-    const bool fits_patches = wanted != VIT_POS_ALL && prefix > 0 && is_square(all, &other);
-    *positions = fits_all ? VIT_POS_ALL : VIT_POS_PATCHES;
+    const bool fits_all = is_square(facts->position_rows - prefix, &side);
+    const bool fits_patches = prefix > 0 && is_square(facts->position_rows, &other);
     if (!fits_all && !fits_patches) return 0;
-    if (!fits_all) side = other;
+    *positions = VIT_POS_ALL;
+    if (!fits_all || (fits_patches && wanted == VIT_POS_PATCHES)) {
+        *positions = VIT_POS_PATCHES;
+        side = other;
+    }
     facts->grid_height = facts->grid_width = side;
     facts->patches = side * side;
-    return fits_all + fits_patches;
+    return fits_all && fits_patches && wanted < 0 ? 2 : 1;
 }
 
 /* The size that the name or the configuration tells does not explain the positions. */

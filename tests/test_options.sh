@@ -1,0 +1,162 @@
+#!/usr/bin/env bash
+# What vit-convert and vit-info say about the options of an architecture: derived, told, asked for.
+#
+#     BIN=FOLDER tests/test_options.sh
+set -u
+cd "$(dirname "$0")/.."
+root=$PWD
+bin=${BIN:-.}
+[ "${bin:0:1}" = / ] || bin=$root/$bin
+convert=$bin/tools/vit-convert
+info=$bin/tools/vit-info
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+passed=0 failed=0
+
+pass() { passed=$((passed + 1)); }
+
+fail() { # MESSAGE
+    failed=$((failed + 1))
+    echo "FAILED (line ${BASH_LINENO[1]}): $1"
+    sed 's/^/    /' "$work/out" "$work/err" | head -20
+}
+
+# The checkpoint of a fixture, without what lies beside it.
+take() { # CASE
+    local source
+    source=$(ls "$root/tests/data/fixtures/$1"/model*)
+    rm -f "$work"/model.* "$work/config.json"
+    cp "$source" "$work/model.ckpt"
+    cp "$root/tests/data/fixtures/$1/config.json" "$work/said.json"
+}
+
+run() { # ARGUMENTS...
+    (cd "$work" && "$convert" model.ckpt -o m.vit "$@" >out 2>err)
+}
+
+accepts() {
+    if run "$@"; then pass; else fail "$*"; fi
+}
+
+asks() { # MESSAGE ARGUMENTS...
+    local message=$1
+    shift
+    if run "$@"; then fail "accepted: $*"; return; fi
+    if grep -qF -e "$message" "$work/err"; then pass; else fail "expected \"$message\""; fi
+}
+
+prints() { # TEXT...
+    local text
+    for text; do
+        if grep -qF -e "$text" "$work/out"; then pass; else fail "expected to print \"$text\""; fi
+    done
+}
+
+# --- what no tensor shows is asked for, one after the other ---------------------------------------
+
+take clip
+asks "num_heads cannot be seen" --set norm_eps=1e-5 --set activation=quick_gelu
+h="--set num_heads=1"
+# shellcheck disable=SC2086 # words
+{
+asks "norm_eps cannot be seen in the tensors; give --set norm_eps=N" $h
+asks "activation cannot be seen in the tensors; give --set activation=WORD (gelu gelu_tanh" $h \
+    --set norm_eps=1e-5
+accepts $h --set norm_eps=1e-5 --set act_layer=quick_gelu
+prints "no patch bias, norm before the blocks, quick GELU"
+asks "expected one of gelu gelu_tanh quick_gelu silu relu, found \"mish\"" --set activation=mish
+asks "--set says" --set positions=patches $h --set norm_eps=1e-5 --set activation=gelu
+
+take siglip_gap
+h="--set num_heads=2"
+asks "there is no class token, and how the patches are pooled cannot be seen" $h
+asks "activation cannot be seen" $h --set pool=avg
+accepts $h --set pool=max --set activation=gelu_tanh
+prints "no class token" "tanh GELU" "maximum of the patches"
+
+take siglip_heads
+h="--set num_heads=3"
+asks "activation cannot be seen" $h
+accepts $h --set activation=gelu
+prints "attention pooling"
+
+take eva
+h="--set num_heads=2"
+asks "fc_norm is there, so the head may read an average" $h
+accepts $h --set global_pool=avg
+prints "mean of the patches, norm after pooling" \
+    "norm_eps 1e-6 and activation gelu: timm's usual, as nothing says otherwise"
+
+take test_vit4
+asks "the norms have no bias, so they are RMS norms" $h --set pool=avg
+asks "norm_eps cannot be seen" $h --set pool=avg --set norm_type=rms
+accepts $h --set pool=avg --set norm_type=rms --set eps=1e-6 --set activation=gelu
+prints "1 register token, RMS norms, LayerScale" "norm after pooling"
+
+take beit3
+asks "norm_eps cannot be seen" $h --set pool=avg
+accepts $h --set pool=avg --set norm_eps=1e-5 --json
+prints '"has_attn_norm": 1' '"has_mlp_norm": 1' '"has_fc_norm": 1' '"has_final_norm": 0'
+
+take dinov2_reg
+h="--set num_heads=1"
+asks "a gated MLP" $h
+accepts $h --set activation=silu
+prints "4 register tokens, positions of the patches alone, LayerScale, SiLU, gated MLP" "mlp_dim 48"
+
+take nopos
+h="--set num_heads=2"
+asks "there is no pos_embed to tell the input size; give --img-size HxW" $h
+accepts $h --img-size 8x12
+prints "input 3 x 8 x 12, 9 tokens" "no positions"
+asks "patch_size is larger than the image" $h --img-size 2
+
+take dinov2
+accepts $h
+prints "class token beside the mean of the patches" "LayerScale"
+
+take torch_post
+accepts $h --set block_type=post_norm --set norm_eps=1e-5 --set activation=relu
+prints "post-norm blocks, ReLU, no final norm"
+}
+
+# --- config.json ----------------------------------------------------------------------------------
+
+take dinov2_reg
+accepts --config said.json
+prints "gated MLP" "mlp_dim 48"
+sed 's/"reg_tokens": 4/"reg_tokens": 3/' "$work/said.json" >"$work/other.json"
+asks "other.json says num_reg_tokens 3, the tensors say 4" --config other.json
+sed 's/"SwiGLUPacked"/"GluMlp"/' "$work/said.json" >"$work/other.json"
+asks "mlp_layer: expected mlp, swiglu, swiglupacked, found GluMlp" --config other.json
+sed 's/"no_embed_class": true/"no_embed_class": false/' "$work/said.json" >"$work/other.json"
+asks "other.json says positions all" --config other.json
+sed 's/"class_token": true/"class_token": false/; s/"reg_tokens"/"class_token": false, "reg_tokens"/' \
+    "$work/said.json" >"$work/other.json"
+asks "other.json says has_cls_token 0, the tensors say 1" --config other.json
+
+take xp
+sed 's/"rmsnorm"/"layernorm"/' "$work/said.json" >"$work/other.json"
+asks "missing" --config other.json --set norm_eps=1e-6
+
+# --- names ----------------------------------------------------------------------------------------
+
+take eva
+asks "vit_base_patch16_224 says patch_size 16, the tensors say 4" --arch vit_base_patch16_224
+asks "differential attention" --arch vit_dwee_patch16_reg1_gap_256
+asks "parallel blocks" --arch vit_pwee_patch16_reg1_gap_256.sbb_in1k
+
+# --- vit-info -------------------------------------------------------------------------------------
+
+take clip
+accepts --config said.json --set norm_eps=1e-5
+"$info" "$work/m.vit" >"$work/out" 2>"$work/err"
+prints "options         no patch bias, norm before the blocks, quick GELU" "norm_eps        1e-05"
+"$info" --json "$work/m.vit" >"$work/out" 2>"$work/err"
+prints '"has_pre_norm": 1' '"activation": 2'
+"$convert" --help >"$work/out" 2>&1
+prints "activation           of every MLP: gelu gelu_tanh quick_gelu silu relu" \
+    "pool                 what the head reads: token avg max avgmax map token_avg"
+
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
