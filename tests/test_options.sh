@@ -3,7 +3,7 @@
 #
 #     BIN=FOLDER tests/test_options.sh
 set -u
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit 2
 root=$PWD
 bin=${BIN:-.}
 [ "${bin:0:1}" = / ] || bin=$root/$bin

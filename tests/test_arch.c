@@ -1,0 +1,282 @@
+/* test_arch.c - what timm's names stand for: a tag of every family and size, and every one whose
+ * preprocessing is not that of its architecture's first tag. tests/test_convert_units.c has all
+ * plain ones.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "test.h"
+#include "tools/arch.h"
+
+/* tag, embed_dim, depth, num_heads, mlp_dim, patch_size, input size, options, mean and std,
+ * crop_pct, as timm 1.0.29.dev0 has them */
+static const char *const tags[] = {
+    "aimv2_1b_patch14_224.apple_pt 2048 24 16 5632 14 224 no_cls,patch_norm,rms,eps5,"
+        "no_qkv_bias,no_proj_bias,silu,gated,avg openai 1",
+    "aimv2_3b_patch14_224.apple_pt 3072 24 24 8192 14 224 no_cls,patch_norm,rms,eps5,"
+        "no_qkv_bias,no_proj_bias,silu,gated,avg openai 1",
+    "aimv2_huge_patch14_224.apple_pt 1536 24 12 4096 14 224 no_cls,patch_norm,rms,eps5,"
+        "no_qkv_bias,no_proj_bias,silu,gated,avg openai 1",
+    "aimv2_large_patch14_224.apple_pt 1024 24 8 2816 14 224 no_cls,patch_norm,rms,eps5,"
+        "no_qkv_bias,no_proj_bias,silu,gated,avg openai 1",
+    "beit3_base_patch16_224.in22k_ft_in1k 768 12 12 3072 16 224 eps5,scale_norms,avg,"
+        "fc_norm imagenet 1",
+    "deit3_base_patch16_224.fb_in1k 768 12 12 3072 16 224 patch_pos,layer_scale imagenet 0.9",
+    "deit3_base_patch16_224.fb_in22k_ft_in1k 768 12 12 3072 16 224 patch_pos,"
+        "layer_scale imagenet 1",
+    "deit3_huge_patch14_224.fb_in22k_ft_in1k 1280 32 16 5120 14 224 patch_pos,"
+        "layer_scale imagenet 1",
+    "deit3_large_patch16_224.fb_in22k_ft_in1k 1024 24 16 4096 16 224 patch_pos,"
+        "layer_scale imagenet 1",
+    "deit3_medium_patch16_224.fb_in22k_ft_in1k 512 12 8 2048 16 224 patch_pos,"
+        "layer_scale imagenet 1",
+    "deit3_small_patch16_224.fb_in22k_ft_in1k 384 12 6 1536 16 224 patch_pos,"
+        "layer_scale imagenet 1",
+    "deit_base_distilled_patch16_224.fb_in1k 768 12 12 3072 16 224 dist imagenet 0.9",
+    "deit_base_patch16_224.fb_in1k 768 12 12 3072 16 224 plain imagenet 0.9",
+    "deit_tiny_distilled_patch16_224.fb_in1k 192 12 3 768 16 224 dist imagenet 0.9",
+    "eva_large_patch14_196.in22k_ft_in1k 1024 24 16 4096 14 196 avg,fc_norm openai 1",
+    "eva_large_patch14_336.in22k_ft_in1k 1024 24 16 4096 14 336 avg,fc_norm,squash openai 1",
+    "flexivit_base.1000ep_in21k 768 12 12 3072 16 240 patch_pos half 0.95",
+    "test_vit.r160_in1k 64 6 2 192 16 160 plain half 0.95",
+    "test_vit2.r160_in1k 64 8 2 192 16 160 no_cls,reg1,layer_scale,avg,fc_norm half 0.95",
+    "test_vit3.r160_in1k 96 9 3 192 16 160 no_cls,reg1,layer_scale,map,pool_prefix half 0.95",
+    "vit_base_patch14_dinov2.lvd142m 768 12 12 3072 14 518 layer_scale imagenet 1",
+    "vit_base_patch14_reg1_tipsv2.webli 768 12 12 3072 14 448 reg1,patch_pos,layer_scale unit 1",
+    "vit_base_patch14_reg4_dinov2.lvd142m 768 12 12 3072 14 518 reg4,patch_pos,"
+        "layer_scale imagenet 1",
+    "vit_base_patch16_224.dino 768 12 12 3072 16 224 plain imagenet 0.9",
+    "vit_base_patch16_224.mae 768 12 12 3072 16 224 plain imagenet 0.9",
+    "vit_base_patch16_224_miil.in21k 768 12 12 3072 16 224 no_qkv_bias,bilinear unit 0.875",
+    "vit_base_patch16_clip_224.datacompxl 768 12 12 3072 16 224 pre_norm,eps5 openai 1",
+    "vit_base_patch16_clip_224.dfn2b 768 12 12 3072 16 224 pre_norm,eps5 openai 1",
+    "vit_base_patch16_clip_224.laion2b 768 12 12 3072 16 224 pre_norm,eps5 openai 1",
+    "vit_base_patch16_clip_224.laion2b_ft_in12k 768 12 12 3072 16 224 pre_norm,eps5 openai 0.9",
+    "vit_base_patch16_clip_224.laion2b_ft_in1k 768 12 12 3072 16 224 pre_norm,eps5 openai 1",
+    "vit_base_patch16_clip_224.laion400m_e32 768 12 12 3072 16 224 pre_norm,eps5 openai 1",
+    "vit_base_patch16_clip_224.metaclip_2pt5b 768 12 12 3072 16 224 pre_norm,eps5 openai 1",
+    "vit_base_patch16_clip_224.metaclip_400m 768 12 12 3072 16 224 pre_norm,eps5 openai 1",
+    "vit_base_patch16_clip_224.openai 768 12 12 3072 16 224 pre_norm,eps5 openai 0.9",
+    "vit_base_patch16_clip_224.openai_ft_in12k 768 12 12 3072 16 224 pre_norm,eps5 openai 0.9",
+    "vit_base_patch16_clip_224.openai_ft_in1k 768 12 12 3072 16 224 pre_norm,eps5 openai 0.9",
+    "vit_base_patch16_clip_384.laion2b_ft_in12k_in1k 768 12 12 3072 16 384 pre_norm,eps5,"
+        "squash openai 1",
+    "vit_base_patch16_clip_384.openai_ft_in12k_in1k 768 12 12 3072 16 384 pre_norm,eps5,"
+        "squash openai 0.95",
+    "vit_base_patch16_clip_quickgelu_224.metaclip_2pt5b 768 12 12 3072 16 224 pre_norm,"
+        "eps5,quick_gelu openai 1",
+    "vit_base_patch16_clip_quickgelu_224.openai 768 12 12 3072 16 224 pre_norm,eps5,"
+        "quick_gelu openai 0.9",
+    "vit_base_patch16_plus_clip_240.laion400m_e32 896 12 14 3584 16 240 pre_norm,eps5 openai 1",
+    "vit_base_patch16_rpn_224.sw_in1k 768 12 12 3072 16 224 no_cls,res_post,no_qkv_bias,"
+        "avg,fc_norm half 0.9",
+    "vit_base_patch16_siglip_224.v2_webli 768 12 12 3072 16 224 no_cls,map half 0.9",
+    "vit_base_patch16_siglip_gap_224.v2_webli 768 12 12 3072 16 224 no_cls,avg half 0.9",
+    "vit_base_patch32_clip_224.datacompxl 768 12 12 3072 32 224 pre_norm,eps5 openai 1",
+    "vit_base_patch32_clip_224.metaclip_2pt5b 768 12 12 3072 32 224 pre_norm,eps5 openai 1",
+    "vit_base_patch32_clip_224.metaclip_400m 768 12 12 3072 32 224 pre_norm,eps5 openai 1",
+    "vit_base_patch32_clip_384.openai_ft_in12k_in1k 768 12 12 3072 32 384 pre_norm,eps5,"
+        "squash openai 0.95",
+    "vit_base_patch32_clip_quickgelu_224.metaclip_2pt5b 768 12 12 3072 32 224 pre_norm,"
+        "eps5,quick_gelu openai 1",
+    "vit_base_patch32_clip_quickgelu_224.metaclip_400m 768 12 12 3072 32 224 pre_norm,"
+        "eps5,quick_gelu openai 1",
+    "vit_base_patch32_siglip_256.v2_webli 768 12 12 3072 32 256 no_cls,gelu_tanh,map half 0.9",
+    "vit_base_patch32_siglip_gap_256.v2_webli 768 12 12 3072 32 256 no_cls,gelu_tanh,avg half 0.9",
+    "vit_base_patch8_224.dino 768 12 12 3072 8 224 plain imagenet 0.9",
+    "vit_betwixt_patch16_reg1_gap_256.sbb_in1k 640 12 10 2560 16 256 no_cls,reg1,"
+        "patch_pos,layer_scale,avg,fc_norm half 0.95",
+    "vit_betwixt_patch16_reg4_gap_256.sbb2_e200_in12k 640 12 10 2560 16 256 no_cls,reg4,"
+        "patch_pos,layer_scale,avg,fc_norm half 0.95",
+    "vit_giant_patch14_clip_224.laion2b 1408 40 16 6144 14 224 pre_norm,eps5 openai 1",
+    "vit_giant_patch14_dinov2.lvd142m 1536 40 24 4096 14 518 layer_scale,silu,gated imagenet 1",
+    "vit_giant_patch14_reg1_tipsv2.webli 1536 40 24 4096 14 448 reg1,patch_pos,"
+        "layer_scale,silu,gated unit 1",
+    "vit_giant_patch14_reg4_dinov2.lvd142m 1536 40 24 4096 14 518 reg4,patch_pos,"
+        "layer_scale,silu,gated imagenet 1",
+    "vit_giantopt_patch16_siglip_256.v2_webli 1536 40 16 6144 16 256 no_cls,gelu_tanh,"
+        "map half 0.9",
+    "vit_gigantic_patch14_clip_224.laion2b 1664 48 16 8192 14 224 pre_norm,eps5 openai 1",
+    "vit_huge_patch14_224.mae 1280 32 16 5120 14 224 plain imagenet 0.9",
+    "vit_huge_patch14_clip_378.metaclip2_worldwide 1280 32 16 5120 14 378 pre_norm,eps5,"
+        "squash openai 1",
+    "vit_intern300m_patch14_448.ogvl_2pt5 1024 24 16 4096 14 448 layer_scale,"
+        "no_final_norm imagenet 1",
+    "vit_large_patch14_clip_224.apple_mclip2_dfndr2b 1024 24 16 4096 14 224 pre_norm,"
+        "eps5 openai 1",
+    "vit_large_patch14_clip_224.datacompxl 1024 24 16 4096 14 224 pre_norm,eps5 openai 1",
+    "vit_large_patch14_clip_224.dfn2b 1024 24 16 4096 14 224 pre_norm,eps5 openai 1",
+    "vit_large_patch14_clip_224.dfn2b_s39b 1024 24 16 4096 14 224 pre_norm,eps5 openai 1",
+    "vit_large_patch14_clip_224.laion400m_e32 1024 24 16 4096 14 224 pre_norm,eps5 openai 1",
+    "vit_large_patch14_clip_224.metaclip_2pt5b 1024 24 16 4096 14 224 pre_norm,eps5 openai 1",
+    "vit_large_patch14_clip_224.metaclip_400m 1024 24 16 4096 14 224 pre_norm,eps5 openai 1",
+    "vit_large_patch14_clip_224.openai 1024 24 16 4096 14 224 pre_norm,eps5 openai 1",
+    "vit_large_patch14_clip_224.openai_ft_in12k 1024 24 16 4096 14 224 pre_norm,eps5 openai 1",
+    "vit_large_patch14_clip_224.openai_ft_in12k_in1k 1024 24 16 4096 14 224 pre_norm,"
+        "eps5 openai 1",
+    "vit_large_patch14_clip_224.openai_ft_in1k 1024 24 16 4096 14 224 pre_norm,eps5 openai 1",
+    "vit_large_patch14_clip_336.openai 1024 24 16 4096 14 336 pre_norm,eps5 openai 1",
+    "vit_large_patch14_clip_336.openai_ft_in12k_in1k 1024 24 16 4096 14 336 pre_norm,eps5,"
+        "squash openai 1",
+    "vit_large_patch16_224.mae 1024 24 16 4096 16 224 plain imagenet 0.9",
+    "vit_little_patch16_reg1_gap_256.sbb_in12k 320 14 5 1792 16 256 no_cls,reg1,patch_pos,"
+        "layer_scale,avg,fc_norm half 0.95",
+    "vit_medium_patch16_gap_240.sw_in12k 512 12 8 2048 16 240 no_cls,no_qkv_bias,"
+        "layer_scale,avg half 0.95",
+    "vit_medium_patch16_gap_384.sw_in12k_ft_in1k 512 12 8 2048 16 384 no_cls,no_qkv_bias,"
+        "layer_scale,avg,squash half 0.95",
+    "vit_mediumd_patch16_reg4_gap_256.sbb2_e200_in12k 512 20 8 2048 16 256 no_cls,reg4,"
+        "patch_pos,layer_scale,avg,fc_norm half 0.95",
+    "vit_small_patch16_224.dino 384 12 6 1536 16 224 plain imagenet 0.9",
+    "vit_so150m2_patch16_reg1_gap_256.sbb_e200_in12k 832 21 13 2176 16 256 no_cls,reg1,"
+        "no_qkv_bias,layer_scale,avg,fc_norm half 1",
+    "vit_so150m2_patch16_reg1_gap_448.sbb_e200_in12k_ft_in1k 832 21 13 2176 16 448 no_cls,"
+        "reg1,no_qkv_bias,layer_scale,avg,fc_norm,squash half 1",
+    "vit_so150m_patch16_reg4_gap_256.sbb_e250_in12k 896 18 14 2304 16 256 no_cls,reg4,"
+        "avg half 0.95",
+    "vit_so400m_patch14_siglip_378.webli_ft_in1k 1152 27 16 4304 14 378 no_cls,map,squash half 1",
+    "vit_so400m_patch14_siglip_gap_378.webli 1152 27 16 4304 14 378 no_cls,avg half 1",
+    "vit_so400m_patch14_siglip_gap_378.webli_ft_in1k 1152 27 16 4304 14 378 no_cls,avg,"
+        "squash half 1",
+    "vit_wee_patch16_reg1_gap_256.sbb_in1k 256 14 4 1280 16 256 no_cls,reg1,patch_pos,"
+        "layer_scale,avg,fc_norm half 0.95",
+    "vit_xsmall_patch16_clip_224.tinyclip_yfcc15m 256 10 4 1024 16 224 pre_norm,eps5 openai 0.9"
+};
+
+static const struct {
+    const char *word;
+    int option;
+} words[] = {
+    { "no_cls", ARCH_NO_CLS },
+    { "dist", ARCH_DIST },
+    { "reg1", ARCH_REG1 },
+    { "reg4", ARCH_REG4 },
+    { "patch_pos", ARCH_PATCH_POS },
+    { "patch_norm", ARCH_PATCH_NORM },
+    { "pre_norm", ARCH_PRE_NORM },
+    { "rms", ARCH_RMS },
+    { "eps5", ARCH_EPS5 },
+    { "res_post", ARCH_RES_POST },
+    { "no_qkv_bias", ARCH_NO_QKV_BIAS },
+    { "no_proj_bias", ARCH_NO_PROJ_BIAS },
+    { "scale_norms", ARCH_SCALE_NORMS },
+    { "layer_scale", ARCH_LAYER_SCALE },
+    { "gelu_tanh", ARCH_GELU_TANH },
+    { "quick_gelu", ARCH_QUICK_GELU },
+    { "silu", ARCH_SILU },
+    { "gated", ARCH_GATED },
+    { "avg", ARCH_AVG },
+    { "map", ARCH_MAP },
+    { "pool_prefix", ARCH_POOL_PREFIX },
+    { "fc_norm", ARCH_FC_NORM },
+    { "no_final_norm", ARCH_NO_FINAL_NORM },
+    { "bilinear", ARCH_BILINEAR },
+    { "squash", ARCH_SQUASH }
+};
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* The options behind words with commas between them; -1 for an unknown one. */
+static int options_of(const char *text)
+{
+    int options = 0;
+    if (!strcmp(text, "plain")) return 0;
+    while (*text) {
+        size_t length = strcspn(text, ","), i;
+        for (i = 0; i < COUNT(words); i++)
+            if (strlen(words[i].word) == length && !memcmp(words[i].word, text, length)) break;
+        if (i == COUNT(words)) return -1;
+        options |= words[i].option;
+        text += length + (text[length] == ',');
+    }
+    return options;
+}
+
+static arch_norm norm_of(const char *word)
+{
+    if (!strcmp(word, "half")) return ARCH_HALF;
+    if (!strcmp(word, "imagenet")) return ARCH_IMAGENET;
+    return strcmp(word, "openai") ? ARCH_UNIT : ARCH_OPENAI;
+}
+
+static void check_found(const char *tag, const char *rest)
+{
+    char error[512], options[128], norm[16], detail[VIT_MAX_DETAIL];
+    report r = report_make(error, sizeof error, NULL);
+    arch_choice choice;
+    arch a;
+    vit_config config;
+    memset(&a, 0, sizeof a);
+    CHECK_MSG(arch_find(tag, &choice, &r) == ARCH_FOUND, "%s: %s", tag, error);
+    if (r.failed) return;
+    CHECK_MSG(sscanf(rest, "%d %d %d %d %d %d %127s %15s %lf", &a.embed_dim, &a.depth,
+                     &a.num_heads, &a.mlp_dim, &a.patch_size, &a.img_size, options, norm,
+                     &a.crop_pct) == 9, "%s: %s", tag, rest);
+    CHECK_MSG(choice.arch->embed_dim == a.embed_dim && choice.arch->depth == a.depth &&
+              choice.arch->num_heads == a.num_heads && choice.arch->mlp_dim == a.mlp_dim &&
+              choice.arch->patch_size == a.patch_size && choice.arch->img_size == a.img_size,
+              "%s", tag);
+    a.options = options_of(options);
+    CHECK_MSG((choice.arch->options & ~ARCH_SQUASH) == (a.options & ~ARCH_SQUASH), "%s: %s", tag,
+              options);
+    CHECK_MSG(choice.squash == ((a.options & ARCH_SQUASH) != 0), "%s", tag);
+    CHECK_MSG(choice.tag_known && choice.norm == norm_of(norm), "%s: %s", tag, norm);
+    CHECK_MSG(choice.crop_pct == a.crop_pct, "%s: %g", tag, choice.crop_pct);
+    arch_config(&choice, &config);
+    CHECK_MSG(vit_config_check(&config, detail) == VIT_OK, "%s: %s", tag, detail);
+}
+
+static void test_tags(void)
+{
+    size_t i;
+    for (i = 0; i < COUNT(tags); i++) {
+        char tag[128];
+        size_t length = strcspn(tags[i], " ");
+        memcpy(tag, tags[i], length);
+        tag[length] = '\0';
+        check_found(tag, tags[i] + length);
+    }
+}
+
+/* The options reach the configuration one by one. */
+static void check_config(const char *name, const char *field, int got, int expected)
+{
+    CHECK_MSG(got == expected, "%s: %s %d", name, field, got);
+}
+
+static void test_config(void)
+{
+    char error[512];
+    report r = report_make(error, sizeof error, NULL);
+    arch_choice choice;
+    vit_config c;
+    CHECK(arch_find("vit_so150m_patch16_reg4_gap_256.sbb_e250_in12k", &choice, &r) == ARCH_FOUND);
+    arch_config(&choice, &c);
+    check_config("so150m", "num_reg_tokens", c.num_reg_tokens, 4);
+    check_config("so150m", "positions", c.positions, VIT_POS_ALL);
+    check_config("so150m", "has_final_norm", c.has_final_norm, 1);
+    check_config("so150m", "resize_height", c.resize_height, 269);
+    CHECK(arch_find("aimv2_1b_patch14_336.apple_pt", &choice, &r) == ARCH_FOUND);
+    arch_config(&choice, &c);
+    check_config("aimv2", "norm_type", c.norm_type, VIT_RMS_NORM);
+    check_config("aimv2", "activation", c.activation, VIT_SILU);
+    check_config("aimv2", "has_gated_mlp", c.has_gated_mlp, 1);
+    check_config("aimv2", "has_proj_bias", c.has_proj_bias, 0);
+    check_config("aimv2", "has_patch_bias", c.has_patch_bias, 1);
+    CHECK(c.norm_eps == 1e-5f && c.mean[0] == 0.48145466f && c.std[2] == 0.27577711f);
+    CHECK(arch_find("vit_base_patch16_rpn_224", &choice, &r) == ARCH_FOUND);
+    arch_config(&choice, &c);
+    check_config("rpn", "block_type", c.block_type, VIT_RES_POST_NORM);
+    check_config("rpn", "has_fc_norm", c.has_fc_norm, 1);
+    check_config("rpn", "has_final_norm", c.has_final_norm, 0);
+    check_config("rpn", "has_layer_scale", c.has_layer_scale, 0);
+    CHECK(c.norm_eps == 1e-6f);
+}
+
+int main(void)
+{
+    test_tags();
+    test_config();
+    return test_summary();
+}
