@@ -879,12 +879,84 @@ def write_timm():
     case("timm_diff", s, "lacks differential attention (attn_layer=diff)", None)
 
 
+# === vit.cpp ===
+
+def quantise(x, kind):
+    """Bytes of ggml's blocks of 32, and the numbers that they stand for."""
+    data, back = b"", []
+    for block in x.reshape(-1, 32).astype("f8"):
+        low, high = block.min(), block.max()
+        bits = int(kind[1])
+        has_minimum = kind[3] == "1"
+        scale = (high - low) / (2 ** bits - 1) if has_minimum else \
+            np.abs(block).max() / (2 ** (bits - 1) - 1)
+        scale, low = np.float16(scale), np.float16(low)
+        zero = 0 if has_minimum or bits == 8 else 2 ** (bits - 1)
+        shift = float(low) if has_minimum else 0.0
+        q = np.round((block - shift) / float(scale)).astype(int) + zero
+        q = q.clip(-128 if bits == 8 else 0, 127 if bits == 8 else 2 ** bits - 1)
+        data += scale.tobytes() + (low.tobytes() if has_minimum else b"")
+        if bits == 8:
+            data += q.astype("i1").tobytes()
+        else:
+            if bits == 5:
+                data += struct.pack("<I", sum(int(v >> 4) << i for i, v in enumerate(q)))
+            data += bytes(int(a & 15) | int(b & 15) << 4 for a, b in zip(q[:16], q[16:]))
+        values = (q - zero).astype("f4") * np.float32(scale)
+        back.append(values + np.float32(low) if has_minimum else values)
+    return data, np.array(back, "<f4").reshape(x.shape)
+
+
+GGML = {"f32": 0, "f16": 1, "q4_0": 2, "q4_1": 3, "q5_0": 6, "q5_1": 7, "q8_0": 8}
+
+
+def vit_cpp(path, tensors):
+    types = tensors.pop("types")
+    with open(path, "wb") as f:
+        f.write(struct.pack("<8i", 0x67676d6c, D, DEPTH, HEADS, CLASSES, PATCH, GRID * PATCH, 1))
+        f.write(struct.pack("<i", CLASSES))
+        for i in range(CLASSES):
+            text = b"class %d" % i
+            f.write(struct.pack("<2i", i, len(text)) + text)
+        for name, x in tensors.items():
+            if name.endswith(".data"): continue
+            kind = types.get(name, "f32")
+            shape = (1, D, 1, 1) if name == "patch_embed.proj.bias" else x.shape
+            f.write(struct.pack("<3i", len(shape), len(name), GGML[kind]))
+            f.write(struct.pack("<%di" % len(shape), *reversed(shape)) + name.encode())
+            if kind[0] == "q": f.write(tensors[name + ".data"])
+            else: f.write(x.astype("<f2" if kind == "f16" else "<f4").tobytes())
+
+
+def write_vit_cpp():
+    global D, HEAD, MLP
+    before = D, HEAD, MLP
+    D, HEAD, MLP = 32, 16, 32
+    t = model(seed=12)
+    types = {"patch_embed.proj.weight": "f16", "blocks.0.attn.qkv.weight": "q4_0",
+             "blocks.0.attn.proj.weight": "q4_1", "blocks.0.mlp.fc1.weight": "q5_0",
+             "blocks.0.mlp.fc2.weight": "q5_1", "blocks.1.attn.qkv.weight": "q8_0",
+             "blocks.1.attn.proj.weight": "f16", "head.weight": "q8_0"}
+    s = OrderedDict()
+    for name in t:
+        kind = types.get(name, "f32")
+        if kind[0] == "q":
+            data, t[name] = quantise(t[name], kind)
+            s[name + ".data"] = data
+        elif kind == "f16":
+            t[name] = t[name].astype("f2").astype("<f4")
+        s[name] = t[name]
+    s["types"] = types
+    case("vit_cpp", s, t, "quantised", write=vit_cpp, suffix="gguf")
+    D, HEAD, MLP = before
+
+
 def main():
     shutil.rmtree(OUT, ignore_errors=True)
     torch.manual_seed(0)
     for write in (write_hf, write_dinov2, write_towers, write_torchvision, write_torch_nn,
                   write_lucidrains, write_open_clip, write_jax, write_aimv2, write_hf_aimv2, write_beit3,
-                  write_timm):
+                  write_timm, write_vit_cpp):
         write()
     with open(os.path.join(OUT, "cases.txt"), "w") as f:
         f.write("\n".join(cases) + "\n")

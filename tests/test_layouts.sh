@@ -53,6 +53,22 @@ equal() { # CASE FILE ARGUMENTS TWIN TWIN_ARGUMENTS
     else pass; fi
 }
 
+# prints CASE OPTIONS TEXT...: each is in the report of vit-convert
+prints() {
+    local name=$1 options=$2 text
+    shift 2
+    wanted "$name" || return 0
+    # shellcheck disable=SC2086,SC2144
+    if ! "$CONVERT" "$DATA/$name"/model.* -o "$work/report.vit" --set selftest_tolerance=0 $options \
+        >"$work/out" 2>"$work/err"; then
+        fail "$name: should be converted"
+        return
+    fi
+    for text in "$@"; do
+        if grep -qF -- "$text" "$work/out"; then pass; else fail "$name: should print \"$text\""; fi
+    done
+}
+
 # The data of both files, which hold the same tensors in the same order. vit-convert writes a
 # longer header (its own metadata), so only what follows it is compared.
 same_numbers() {
@@ -89,5 +105,17 @@ while IFS='|' read -r name file options twin last; do
     else refused "$name" "$file" "$options" "$last"; fi
 done <"$DATA/cases.txt"
 
+prints hf_vit "" "transformers ViT layout, under vit." '5 from config.json, the first "class 0"' \
+    "both sides to 4" "bilinear, mean 0.5, std 0.5"
+prints hf_clip "" "transformers CLIP layout, under vision_model." "heads 2 x 4"
+prints hf_deit_distilled "--img-size 224" "both sides to 256 to 224x224, bicubic"
+prints hf_dinov2 "--img-size 224" "shorter side to 256, crop the centre to 224x224, bicubic"
+prints torchvision "--set num_heads=2 --img-size 224" \
+    "shorter side to 256, crop the centre to 224x224, bilinear, mean 0.485 0.456 0.406"
+prints dino "--set num_heads=2 --set norm_eps=1e-6 --set activation=gelu" "in teacher" \
+    "under backbone."
+prints jax "" "npz, JAX layout" "heads 2 x 4"
+prints vit_cpp "" "vit.cpp, timm layout" "heads 2 x 16" '5 from model.gguf, the first "class 0"'
+
 echo "$passed passed, $failed failed"
-[ $failed = 0 ]
+[ $failed = 0 ] && [ $passed -gt 0 ]

@@ -133,6 +133,16 @@ bool checkpoint_add_skipped(checkpoint *c, const char *name, const char *reason,
     return checkpoint_list_add(c, &c->skipped, name, reason, r);
 }
 
+bool checkpoint_add_label(checkpoint *c, const char *text, report *r)
+{
+    const char **labels = memory_grow(c->labels, sizeof *labels, c->label_count,
+                                      &c->label_capacity);
+    if (!labels) return report_no_memory(r);
+    c->labels = labels;
+    labels[c->label_count] = memory_copy_text(&c->memory, text, strlen(text));
+    return labels[c->label_count++] || report_no_memory(r);
+}
+
 static bool checkpoint_add_source(checkpoint *c, const source *s, size_t *index, report *r)
 {
     source *sources = memory_grow(c->sources, sizeof *sources, c->file_count, &c->source_capacity);
@@ -278,8 +288,8 @@ static const checkpoint_container checkpoint_containers[] = {
       "not supported; load and save it again with a newer PyTorch" },
     { "pickle that torch.save did not write", probe_pickle, NULL, "not supported" },
     { "npy", probe_npy, NULL, "not supported; a whole model is expected" },
-    { "GGUF", probe_gguf, NULL, "not supported yet" },
-    { "ggml model", probe_ggml, NULL, "not supported yet" },
+    { "GGUF", probe_gguf, NULL, "not supported; vit.cpp's own files are" },
+    { "vit.cpp", probe_ggml, ggml_open, NULL },
     { "HDF5", probe_hdf5, NULL, "not supported; save as safetensors" },
     { "vit.h model", probe_vit, NULL, "converted already" },
     { "gzip", probe_gzip, NULL, "not supported; unpack it first" },
@@ -521,6 +531,7 @@ void checkpoint_close(checkpoint *c)
     free(c->by_name);
     free(c->metadata.entries);
     free(c->skipped.entries);
+    free(c->labels);
     free(c->cache.data);
     free(c->buffer);
     memory_free(&c->memory);
@@ -591,7 +602,8 @@ const checkpoint_metadata_entry *checkpoint_skipped(const checkpoint *c, size_t 
 
 static const struct { char name[5]; uint8_t size; } checkpoint_dtypes[CHECKPOINT_DTYPE_COUNT] = {
     { "F32", 4 }, { "F16", 2 }, { "BF16", 2 }, { "F64", 8 }, { "I64", 8 },
-    { "I32", 4 }, { "I16", 2 }, { "I8", 1 },   { "U8", 1 },  { "BOOL", 1 }
+    { "I32", 4 }, { "I16", 2 }, { "I8", 1 },   { "U8", 1 },  { "BOOL", 1 },
+    { "Q4_0", 18 }, { "Q4_1", 20 }, { "Q5_0", 22 }, { "Q5_1", 24 }, { "Q8_0", 34 }
 };
 
 const char *checkpoint_dtype_name(checkpoint_dtype dtype)
@@ -602,4 +614,24 @@ const char *checkpoint_dtype_name(checkpoint_dtype dtype)
 size_t checkpoint_dtype_size(checkpoint_dtype dtype)
 {
     return dtype < CHECKPOINT_DTYPE_COUNT ? checkpoint_dtypes[dtype].size : 1;
+}
+
+size_t checkpoint_block(checkpoint_dtype dtype)
+{
+    return dtype >= CHECKPOINT_Q4_0 ? 32 : 1;
+}
+
+bool checkpoint_is_float(checkpoint_dtype dtype)
+{
+    return dtype <= CHECKPOINT_F64 || dtype >= CHECKPOINT_Q4_0;
+}
+
+size_t checkpoint_label_count(const checkpoint *c)
+{
+    return c->label_count;
+}
+
+const char *const *checkpoint_labels(const checkpoint *c)
+{
+    return c->labels;
 }

@@ -12,6 +12,7 @@
  *     PyTorch zip         torch.save since 1.6, TorchScript archives
  *     PyTorch legacy      torch.save before 1.6
  *     npz                 numpy.savez, savez_compressed
+ *     vit.cpp             f32, f16, q4_0 to q8_0
  *     a folder            its model.safetensors.index.json, model.safetensors or pytorch_model.bin
  *
  * Nothing in a file is ever executed. Every function that can fail returns false and leaves one
@@ -42,6 +43,11 @@ typedef enum checkpoint_dtype {
     CHECKPOINT_I8,
     CHECKPOINT_U8,
     CHECKPOINT_BOOL,
+    CHECKPOINT_Q4_0,    /* ggml's blocks of 32 */
+    CHECKPOINT_Q4_1,
+    CHECKPOINT_Q5_0,
+    CHECKPOINT_Q5_1,
+    CHECKPOINT_Q8_0,
     CHECKPOINT_DTYPE_COUNT
 } checkpoint_dtype;
 
@@ -82,7 +88,7 @@ void checkpoint_close(checkpoint *c);
 
 /* === What is inside === */
 
-/* "safetensors", "PyTorch zip", "PyTorch legacy", "TorchScript", "npz" */
+/* "safetensors", "PyTorch zip", "PyTorch legacy", "TorchScript", "npz", "vit.cpp" */
 const char *checkpoint_kind(const checkpoint *c);
 
 /* The dict that was taken out of a larger checkpoint, e.g. "model_ema" or "state_dict.module";
@@ -108,7 +114,13 @@ size_t checkpoint_metadata_count(const checkpoint *c);
 const checkpoint_metadata_entry *checkpoint_metadata(const checkpoint *c, size_t i);
 
 const char *checkpoint_dtype_name(checkpoint_dtype dtype);   /* "F32" */
-size_t checkpoint_dtype_size(checkpoint_dtype dtype);        /* bytes an element */
+size_t checkpoint_dtype_size(checkpoint_dtype dtype);        /* bytes an element, or a block ... */
+size_t checkpoint_block(checkpoint_dtype dtype);             /* ... of so many elements */
+bool checkpoint_is_float(checkpoint_dtype dtype);            /* weights, not indices */
+
+/* Names of the classes, where the container has room for them. */
+size_t checkpoint_label_count(const checkpoint *c);
+const char *const *checkpoint_labels(const checkpoint *c);
 
 /* === Read === */
 

@@ -44,6 +44,8 @@ struct checkpoint {
     size_t tensor_count, tensor_capacity;
     const checkpoint_tensor_info **by_name;
     checkpoint_list metadata, skipped;
+    const char **labels;
+    size_t label_count, label_capacity;
     checkpoint_cache cache;
     uint8_t *buffer;                       /* CHECKPOINT_BUFFER_SIZE bytes on their way to float */
 };
@@ -68,6 +70,7 @@ void checkpoint_contiguous_strides(checkpoint_tensor_info *tensor);
 /* Copies both texts. */
 bool checkpoint_add_metadata(checkpoint *c, const char *key, const char *value, report *r);
 bool checkpoint_add_skipped(checkpoint *c, const char *name, const char *reason, report *r);
+bool checkpoint_add_label(checkpoint *c, const char *text, report *r);
 
 /* === The readers: read the source of index `file` into c === */
 
@@ -75,5 +78,6 @@ bool safetensors_open(checkpoint *c, size_t file, report *r);
 bool torch_zip_open(checkpoint *c, size_t file, report *r);
 bool torch_legacy_open(checkpoint *c, size_t file, report *r);
 bool npz_open(checkpoint *c, size_t file, report *r);
+bool ggml_open(checkpoint *c, size_t file, report *r);
 
 #endif

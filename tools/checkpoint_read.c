@@ -61,7 +61,8 @@ static float checkpoint_convert_one(checkpoint_dtype dtype, const uint8_t *raw)
     case CHECKPOINT_I8:   return (float)(raw[0] - (raw[0] > 127 ? 256 : 0));
     case CHECKPOINT_U8:   return (float)raw[0];
     case CHECKPOINT_BOOL: return raw[0] ? 1.0f : 0.0f;
-    case CHECKPOINT_DTYPE_COUNT: break;
+    case CHECKPOINT_Q4_0: case CHECKPOINT_Q4_1: case CHECKPOINT_Q5_0: case CHECKPOINT_Q5_1:
+    case CHECKPOINT_Q8_0: case CHECKPOINT_DTYPE_COUNT: break;   /* blocks, see below */
     }
     return 0.0f;
 }
@@ -217,6 +218,51 @@ static bool checkpoint_read_pieces(checkpoint *c, const checkpoint_tensor_info *
     return true;
 }
 
+/* === ggml's quantised blocks: a scale, perhaps a minimum, and 32 numbers of 4, 5 or 8 bits === */
+
+static void checkpoint_unpack_block(checkpoint_dtype dtype, const uint8_t *raw, float *values)
+{
+    const bool has_minimum = dtype == CHECKPOINT_Q4_1 || dtype == CHECKPOINT_Q5_1;
+    const bool has_fifth = dtype == CHECKPOINT_Q5_0 || dtype == CHECKPOINT_Q5_1;
+    const float scale = checkpoint_float_of_half(base_load16(raw));
+    const float minimum = has_minimum ? checkpoint_float_of_half(base_load16(raw + 2)) : 0;
+    const uint8_t *quants = raw + (has_minimum ? 4 : 2);
+    const uint32_t fifth = has_fifth ? base_load32(quants) : 0;
+    const int zero = has_minimum || dtype == CHECKPOINT_Q8_0 ? 0 : has_fifth ? 16 : 8;
+    int i;
+    if (has_fifth) quants += 4;
+    for (i = 0; i < 32; i++) {
+        int q = dtype == CHECKPOINT_Q8_0 ? quants[i] - (quants[i] > 127 ? 256 : 0)
+              : i < 16 ? quants[i] & 15 : quants[i - 16] >> 4;
+        q += (int)(fifth >> i & 1) * 16;
+        values[i] = has_minimum ? (float)q * scale + minimum : (float)(q - zero) * scale;
+    }
+}
+
+static bool checkpoint_read_blocks(checkpoint *c, const checkpoint_tensor_info *t, int64_t first,
+                                   int64_t count, float *destination, report *r)
+{
+    const checkpoint_storage *storage = &c->storages[t->storage];
+    const size_t size = checkpoint_dtype_size(t->dtype);
+    uint8_t raw[64];
+    float values[32];
+    if (!checkpoint_is_contiguous(t))
+        return report_fail(r, "%.200s: quantised weights cannot be transposed", t->name);
+    first += t->storage_offset;
+    while (count > 0) {
+        const int64_t from = first % 32, n = count < 32 - from ? count : 32 - from;
+        if (!source_read(&c->sources[storage->file],
+                         storage->bytes.offset + (uint64_t)(first / 32) * size, raw, size, r))
+            return false;
+        checkpoint_unpack_block(t->dtype, raw, values);
+        memcpy(destination, values + from, (size_t)n * sizeof *values);
+        destination += n;
+        first += n;
+        count -= n;
+    }
+    return true;
+}
+
 bool checkpoint_read(checkpoint *c, const checkpoint_tensor_info *t, int64_t first, int64_t count,
                      float *destination, char *error, size_t error_size)
 {
@@ -224,6 +270,8 @@ bool checkpoint_read(checkpoint *c, const checkpoint_tensor_info *t, int64_t fir
     if (first < 0 || count < 0 || first > t->count || count > t->count - first)
         return report_fail(&r, "%.200s: elements %lld to %lld asked for, it has %lld", t->name,
                            (long long)first, (long long)(first + count), (long long)t->count);
+    if (checkpoint_block(t->dtype) > 1)
+        return checkpoint_read_blocks(c, t, first, count, destination, &r);
     return checkpoint_read_pieces(c, t, first, count, destination, &r);
 }
 

@@ -124,6 +124,15 @@ static bool find_arch(conversion *c, report *r)
     return true;
 }
 
+/* Those in the checkpoint, which a list that does not fit only leaves out. */
+static bool read_own_labels(conversion *c, report *r)
+{
+    const size_t count = checkpoint_label_count(c->checkpoint);
+    if (count == 0 || count != (size_t)c->config.num_classes) return true;
+    c->labels_origin = convert_file_name(c->options->checkpoint);
+    return labels_from_list(&c->labels, checkpoint_labels(c->checkpoint), count, r);
+}
+
 static bool read_labels(conversion *c, report *r)
 {
     const char *path = c->options->labels;
@@ -139,7 +148,7 @@ static bool read_labels(conversion *c, report *r)
     if (c->labels.count > 0 && c->labels.count != (size_t)c->config.num_classes)
         return report_fail(r, "%zu labels for %d classes", c->labels.count, c->config.num_classes);
     c->labels_origin = path ? convert_file_name(path) : c->all[FROM_CONFIG].origin;
-    return true;
+    return c->labels.count > 0 || read_own_labels(c, r);
 }
 
 /* === Provenance === */

@@ -199,3 +199,20 @@ bool labels_from_json(label_list *list, const json_value *names, const json_valu
     if (!descriptions && ids < list->count) list->synsets = NULL;
     return true;
 }
+
+bool labels_from_list(label_list *list, const char *const *names, size_t count, report *r)
+{
+    size_t i;
+    memset(list, 0, sizeof *list);
+    if (count == 0) return true;
+    if (!labels_start(list, count, r)) return false;
+    list->synsets = NULL;
+    for (i = 0; i < count; i++) {
+        list->labels[i] = memory_copy_text(&list->memory, names[i], strlen(names[i]));
+        if (!list->labels[i]) {
+            labels_free(list);
+            return report_no_memory(r);
+        }
+    }
+    return true;
+}

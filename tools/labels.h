@@ -21,4 +21,7 @@ bool labels_read_file(label_list *list, const char *path, report *r);
 bool labels_from_json(label_list *list, const json_value *names, const json_value *descriptions,
                       report *r);
 
+/* The names as they are, copied. */
+bool labels_from_list(label_list *list, const char *const *names, size_t count, report *r);
+
 #endif

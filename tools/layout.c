@@ -540,12 +540,28 @@ static void fill_gaps(settings all[FROM_COUNT], const settings *told)
     if (std) tensors->std_count = told->std_count;
 }
 
+/* Some containers say a setting beside the tensors. */
+static bool put_metadata(const layout_map *map, settings *told, report *r)
+{
+    size_t i;
+    if (strcmp(checkpoint_kind(map->checkpoint), "vit.cpp") != 0) return true;
+    for (i = 0; i < checkpoint_metadata_count(map->checkpoint); i++) {
+        const checkpoint_metadata_entry *entry = checkpoint_metadata(map->checkpoint, i);
+        char text[64];
+        if (strcmp(entry->key, "num_heads") != 0) continue;
+        snprintf(text, sizeof text, "num_heads=%.40s", entry->value);
+        if (!settings_parse(told, text, r)) return false;
+    }
+    return true;
+}
+
 /* What the library's own code does, and no tensor shows. */
 static bool put_defaults(const layout_map *map, settings all[FROM_COUNT], report *r)
 {
     const layout_default *d = map->layout->defaults;
     settings told;
     settings_start(&told, map->layout->name);
+    if (!put_metadata(map, &told, r)) return false;
     for (; d && d->assignment; d++)
         if (holds(map, d->when, 0) && !settings_parse(&told, d->assignment, r)) return false;
     fill_gaps(all, &told);
@@ -652,7 +668,7 @@ static bool plan_part(const layout_map *map, const layout_rule *rule, int i, int
     const bool is_constant = rule->method == LAYOUT_LINEAR && i != 1;
     *fits = raw_view(map, key, block, part);
     if (!part->info) return true;   /* a bias that may be missing */
-    if (part->info->dtype > CHECKPOINT_F64)
+    if (!checkpoint_is_float(part->info->dtype))
         return report_fail(r, "%.200s: expected floating-point weights, found %s",
                            part->info->name, checkpoint_dtype_name(part->info->dtype));
     *fits = *fits && part->view.count > 0 &&
