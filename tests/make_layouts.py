@@ -272,6 +272,11 @@ def write_hf():
     s["vit.embeddings.mask_token"] = s["decoder.mask_token"] = np.zeros((1, 1, D), "f4")
     s["decoder.decoder_layers.0.layernorm_before.weight"] = np.zeros(3, "f4")
     case("hf_mae", s, model(classes=0), "bare", "--set num_heads=2", eps="1e-12")
+    lanczos = dict(VIT_PROCESSOR, resample=1)
+    case("hf_lanczos", s, "resample 1 (lanczos): this version of vit.h resizes by bilinear", None,
+         config=hf_config("vit"), preprocessor=lanczos)
+    case("hf_no_resize", s, "do_resize false", None, config=hf_config("vit"),
+         preprocessor=dict(VIT_PROCESSOR, do_resize=False))
     s = hf_vit(model(), "beit.")
     s["beit.encoder.layer.0.attention.attention.relative_position_bias."
       "relative_position_bias_table"] = np.zeros((9, 2), "f4")

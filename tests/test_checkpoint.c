@@ -376,7 +376,7 @@ static void test_unknown_containers(void)
 {
     static const struct { const char *start; size_t size; const char *word; } files[] = {
         { "GGUF\3\0\0\0\0\0\0\0\0\0\0\0", 16, "GGUF" },
-        { "lmgg\0\0\0\0\0\0\0\0", 12, "ggml" },
+        { "lmgg\0\0\0\0\0\0\0\0", 12, "truncated" },
         { "\x89HDF\r\n\x1a\n\0\0\0\0", 12, "HDF5" },
         { "\x93NUMPY\1\0v\0{", 11, "npy" },
         { "\x1f\x8b\x08\0\0\0\0\0\0\0\0", 11, "gzip" },

@@ -363,8 +363,8 @@ printf '{"label_names": ["a", "b"]}' >other.json
 refuses 1 "other.json: 2 labels for 5 classes" --config other.json $H
 accepts --config other.json $H --set num_classes=0
 refuses 1 "missing.json: " --config missing.json $H
-printf '{"model_type": "vit", "hidden_size": 16}' >config.json
-refuses 1 "config.json: expected timm's form" --config config.json $H
+printf '{"model_type": "resnet", "hidden_size": 16}' >config.json
+refuses 1 "config.json: model_type resnet: expected timm's form" --config config.json $H
 accepts $H
 prints "is not in timm's form and was not read"
 printf 'not json' >config.json

@@ -408,7 +408,17 @@ static void test_bad_configs(void)
         { "{\"model_args\": {\"block_fn\": \"ParallelScalingBlock\"}}", "expected block, respost" },
         { "{\"model_args\": {\"attn_layer\": \"diff\"}}", "attn_layer diff: this version" },
         { "{\"model_args\": {\"dynamic_img_pad\": true}}", "dynamic_img_pad true: this" },
-        { "{\"model_type\": \"vit\", \"hidden_size\": 192}", "that of transformers" }
+        { "{\"model_type\": \"resnet\"}", "model_type resnet: expected timm's form" },
+        { "{\"model_type\": \"vit\", \"hidden_size\": 192}", NULL },
+        { "{\"model_type\": \"vit\", \"hidden_size\": -1}", "hidden_size: expected a whole number" },
+        { "{\"model_type\": \"vit\", \"hidden_act\": \"mish\"}", "hidden_act mish: this version" },
+        { "{\"model_type\": \"vit\", \"hidden_act\": 1}", "hidden_act: expected a name" },
+        { "{\"model_type\": \"vit\", \"patch_size\": [16, 8]}", "patches are square" },
+        { "{\"model_type\": \"vit\", \"image_size\": \"big\"}", "image_size: expected n or" },
+        { "{\"model_type\": \"vit\", \"id2label\": {\"0\": \"a\", \"2\": \"c\"}}",
+          "id2label: expected the classes 0 to 1" },
+        { "{\"model_type\": \"vit\", \"id2label\": {\"0\": \"a\", \"0\": \"c\"}}",
+          "id2label: expected the classes 0 to 1" }
     };
     size_t i;
     for (i = 0; i < COUNT(cases); i++) {
@@ -452,7 +462,7 @@ static void test_config_values(void)
     CHECK(!strcmp(labels.labels[1], "n01443537") && !strcmp(labels.synsets[1], "n01443537"));
     labels_free(&labels);
     config_free(&config);
-    CHECK(read_config(&config, &s, "{\"model_type\": \"vit\"}", &foreign) && foreign);
+    CHECK(read_config(&config, &s, "{\"model_type\": \"resnet\"}", &foreign) && foreign);
     config_free(&config);
 }
 
