@@ -587,6 +587,16 @@ def write_open_clip():
     t = without_bias(clip_model())
     s = open_clip(t, "visual.")
     case("open_clip", s, t, "clip", "--set num_heads=2 --set activation=gelu", eps="1e-5")
+    told = {"model_cfg": {"embed_dim": 5, "quick_gelu": True,
+                          "vision_cfg": {"image_size": 4, "layers": DEPTH, "width": D,
+                                         "head_width": HEAD, "patch_size": PATCH,
+                                         "mlp_ratio": 1.5}, "text_cfg": {}},
+            "preprocess_cfg": {"mean": [0.48145466, 0.4578275, 0.40821073],
+                               "std": [0.26862954, 0.26130258, 0.27577711],
+                               "interpolation": "bicubic", "resize_mode": "shortest"}}
+    case("open_clip_config", s, t, "clip", eps="1e-5", act="quick_gelu", config=told,
+         twin_options="crop_pct=1 mean=0.48145466,0.4578275,0.40821073 "
+         "std=0.26862954,0.26130258,0.27577711")
     case("open_clip_untold", s, "activation is not to be seen in a checkpoint of open_clip; give "
          "--set activation=quick_gelu", None, "--set num_heads=2")
     s = as_torch(s)

@@ -1,5 +1,6 @@
 #include "config.h"
 #include "config_hf.h"
+#include "config_open_clip.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -474,6 +475,7 @@ static bool config_parse(config_file *config, settings *s, const char *path, boo
     if (!json_parse(&config->document, config->text, size, false, 0, r)) return false;
     root = config->document.root;
     if (root->kind != JSON_OBJECT) return report_fail(r, "expected a JSON object");
+    if (config_open_clip_is(root)) return config_open_clip_apply(config, s, r);
     if (config_hf_is(root)) {
         if (foreign && !config_hf_knows(root)) return *foreign = true;
         return config_hf_apply(config, s, path, r);

@@ -65,7 +65,7 @@ static const layout_extra vit_lacking[] = {
 
 static const layout_default vit_defaults[] = {
     { "norm_eps=1e-12", NULL }, { "activation=gelu", NULL },
-    { "pool=avg", "!embeddings.cls_token" }, { NULL, NULL }
+    { "pool=avg", "!embeddings.cls_token" }, { "positions=all", NULL }, { NULL, NULL }
 };
 
 const layout layout_hf_vit = {
@@ -123,6 +123,7 @@ static const layout_default dinov2_defaults[] = {
     { "norm_eps=1e-6", NULL },
     { "activation=silu", "{b}mlp.weights_in.weight" },
     { "activation=gelu", "!{b}mlp.weights_in.weight" },
+    { "positions=patches", REGISTERS },
     { NULL, NULL }
 };
 

@@ -65,7 +65,7 @@ static const layout_default open_clip_defaults[] = {
 
 static const layout_question open_clip_questions[] = {
     { SETTING_ACTIVATION, "--set activation=quick_gelu (OpenAI's weights and -quickgelu models) "
-      "or --set activation=gelu", NULL },
+      "or --set activation=gelu, or --config open_clip_config.json", NULL },
     { SETTING_COUNT, NULL, NULL }
 };
 

@@ -109,6 +109,7 @@ static const layout_extra lacking[] = {
 static const layout_default defaults[] = {
     { "activation=silu", "{b}mlp.fc1_g.weight" },
     { "activation=silu", "{b}mlp.w12.weight" },
+    { "positions=patches", "register_tokens" },
     { NULL, NULL }
 };
 

@@ -1,0 +1,151 @@
+/* test_layout_units.c - forms, slices and row counts of layout_view.c, by the places that the
+ * elements of a numbered tensor come to.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "../tools/layout_private.h"
+#include "test.h"
+
+static const layout_sizes sizes = { 2, 3, 2, 4 };   /* patch, chans, heads, head_dim */
+
+static checkpoint_tensor_info tensor(int ndim, int64_t a, int64_t b, int64_t c, int64_t d)
+{
+    checkpoint_tensor_info t;
+    int64_t stride = 1;
+    int i;
+    memset(&t, 0, sizeof t);
+    t.ndim = ndim;
+    t.dims[0] = a;
+    t.dims[1] = b;
+    t.dims[2] = c;
+    t.dims[3] = d;
+    t.count = 1;
+    for (i = ndim - 1; i >= 0; i--) {
+        t.strides[i] = stride;
+        stride *= t.dims[i];
+        t.count *= t.dims[i];
+    }
+    return t;
+}
+
+/* Where element `index` of the view, counted row by row, lies in the storage. */
+static int64_t place(const checkpoint_tensor_info *view, int64_t index)
+{
+    int64_t at = view->storage_offset;
+    int i;
+    for (i = view->ndim - 1; i >= 0; i--) {
+        at += index % view->dims[i] * view->strides[i];
+        index /= view->dims[i];
+    }
+    return at;
+}
+
+static void check_form(const char *form, checkpoint_tensor_info t, int64_t index, int64_t expected)
+{
+    const bool good = layout_apply_form(&t, form, &sizes);
+    CHECK_MSG(good, "%s", form);
+    if (good)
+        CHECK_MSG(place(&t, index) == expected, "%s: element %d lies at %d, expected %d", form,
+                  (int)index, (int)place(&t, index), (int)expected);
+}
+
+static void refuse_form(const char *form, checkpoint_tensor_info t)
+{
+    CHECK_MSG(!layout_apply_form(&t, form, &sizes), "%s", form);
+}
+
+static void test_forms(void)
+{
+    /* [in 5, out 7] -> row 2, column 3 */
+    check_form("io>oi", tensor(2, 5, 7, 0, 0), 2 * 5 + 3, 3 * 7 + 2);
+    /* kernel [P 2, P 2, C 3, D 8] -> [d 5, c 1, p 1, q 0] */
+    check_form("pqcd>dcpq", tensor(4, 2, 2, 3, 8), 5 * 12 + 1 * 4 + 1 * 2 + 0,
+               1 * 48 + 0 * 24 + 1 * 8 + 5);
+    /* the same behind a linear layer over (p q c) and over (c p q) */
+    check_form("d(pqc)>dcpq", tensor(2, 8, 12, 0, 0), 5 * 12 + 1 * 4 + 1 * 2 + 0,
+               5 * 12 + (1 * 2 + 0) * 3 + 1);
+    check_form("d(cpq)>dcpq", tensor(2, 8, 12, 0, 0), 5 * 12 + 7, 5 * 12 + 7);
+    /* [D 8, H 2, hd 4] -> row (h 1, k 2), column 6 */
+    check_form("dhk>hkd", tensor(3, 8, 2, 4, 0), (1 * 4 + 2) * 8 + 6, 6 * 8 + 1 * 4 + 2);
+    check_form("hkd>dhk", tensor(3, 2, 4, 8, 0), 6 * 8 + 1 * 4 + 2, (1 * 4 + 2) * 8 + 6);
+    /* rows interleaved as (h k z) -> [z 2, h 1, k 3, d 4] */
+    check_form("(hkz)d>zhkd", tensor(2, 24, 8, 0, 0), ((2 * 2 + 1) * 4 + 3) * 8 + 4,
+               ((1 * 4 + 3) * 3 + 2) * 8 + 4);
+    refuse_form("io>oi", tensor(3, 5, 7, 1, 0));
+    refuse_form("pqcd>dcpq", tensor(4, 2, 3, 3, 8));       /* not this patch */
+    refuse_form("d(pqc)>dcpq", tensor(2, 8, 13, 0, 0));
+    refuse_form("d(pqc)>dcpq", tensor(2, 8, 24, 0, 0));
+    refuse_form("dhk>hkd", tensor(3, 8, 4, 2, 0));         /* heads and their width swapped */
+    refuse_form("d(xy)>dxy", tensor(2, 8, 12, 0, 0));      /* nobody knows x */
+    CHECK(layout_form_ndim("d(pqc)>dcpq") == 2 && layout_form_ndim("pqcd>dcpq") == 4);
+}
+
+static void test_letters(void)
+{
+    checkpoint_tensor_info t = tensor(3, 8, 2, 4, 0), flat = tensor(2, 8, 12, 0, 0);
+    CHECK(layout_letter("dhk>hkd", &t, 'h') == 2 && layout_letter("dhk>hkd", &t, 'k') == 4);
+    CHECK(layout_letter("dhk>hkd", &t, 'x') == 0);
+    CHECK(layout_letter("d(pqc)>dcpq", &flat, 'd') == 8);
+    CHECK(layout_letter("d(pqc)>dcpq", &flat, 'p') == 0);
+    CHECK(layout_letter("d>d", &t, 'k') == 0);
+}
+
+static void check_slice(const char *slice, checkpoint_tensor_info t, int64_t first, int64_t count)
+{
+    const bool good = layout_slice(&t, slice);
+    CHECK_MSG(good == (count > 0), "%s", slice);
+    if (good) CHECK_MSG(place(&t, 0) == first && t.count == count, "%s", slice);
+}
+
+static void test_slices(void)
+{
+    check_slice("", tensor(2, 9, 4, 0, 0), 0, 36);
+    check_slice("#0/3", tensor(2, 9, 4, 0, 0), 0, 12);
+    check_slice("#2/3", tensor(2, 9, 4, 0, 0), 24, 12);
+    check_slice("#1/3", tensor(2, 10, 4, 0, 0), 0, 0);
+    check_slice("@0", tensor(3, 1, 5, 4, 0), 0, 4);
+    check_slice("@1:", tensor(3, 1, 5, 4, 0), 4, 16);
+    check_slice("@2:", tensor(2, 5, 4, 0, 0), 8, 12);
+    check_slice("@5:", tensor(2, 5, 4, 0, 0), 0, 0);
+    check_slice("@5", tensor(2, 5, 4, 0, 0), 0, 0);
+    check_slice("@0", tensor(3, 1, 1, 1, 0), 0, 0);
+}
+
+static void test_blocks(void)
+{
+    checkpoint_tensor_info t = tensor(3, 2, 3, 4, 0), vector = tensor(1, 4, 0, 0, 0);
+    CHECK(layout_take_block(&t, 1) && t.ndim == 2 && t.dims[0] == 3 && place(&t, 5) == 12 + 5);
+    t = tensor(3, 2, 3, 4, 0);
+    CHECK(!layout_take_block(&t, 2) && !layout_take_block(&vector, 0));
+}
+
+static void test_rows(void)
+{
+    const int64_t matrix[2] = { 0, 12 }, patch[4] = { 0, 3, 2, 2 }, tokens[3] = { 0, 5, 8 };
+    checkpoint_tensor_info t = tensor(3, 7, 3, 4, 0);
+    int64_t rows;
+    CHECK(layout_rows(&t, matrix, 2, &rows) && rows == 7);
+    t = tensor(4, 7, 3, 2, 2);
+    CHECK(layout_rows(&t, patch, 4, &rows) && rows == 7);
+    t = tensor(2, 7, 12, 0, 0);
+    CHECK(!layout_rows(&t, patch, 4, &rows));    /* that takes a form */
+    t = tensor(2, 5, 8, 0, 0);
+    CHECK(layout_rows(&t, tokens, 3, &rows) && rows == 1);
+    t = tensor(3, 2, 5, 8, 0);
+    CHECK(layout_rows(&t, tokens, 3, &rows) && rows == 2);
+    t = tensor(2, 8, 5, 0, 0);
+    CHECK(!layout_rows(&t, tokens, 3, &rows));
+    t = tensor(1, 12, 0, 0, 0);
+    CHECK(layout_rows(&t, matrix, 2, &rows) && rows == 1);
+}
+
+int main(void)
+{
+    test_forms();
+    test_letters();
+    test_slices();
+    test_blocks();
+    test_rows();
+    return test_summary();
+}
