@@ -297,7 +297,7 @@ typedef struct vit_config {
     int has_mlp_norm;       /* 1: norm before mlp.fc2                            */
     int has_final_norm;     /* 1: norm of all tokens behind the last block       */
     int pool;               /* vit_pool                                          */
-    int pool_prefix;        /* 1: avg and max also take the prefix tokens        */
+    int pool_prefix;        /* 1: the prefix tokens are pooled as well           */
     int has_fc_norm;        /* 1: norm after pooling                             */
     float norm_eps;         /* of every norm: 1e-6 in timm, 1e-5 in CLIP         */
     float attn_scale;       /* factor on q k^T, usually 1 / sqrt(head_dim)       */
@@ -4641,7 +4641,8 @@ static void vit__patch_embed(const vit_session *s, const float *input, int batch
 typedef struct vit__attention {
     const vit_session *session;
     const float *q;     /* [batch, queries, H, head_dim] */
-    const float *k, *v; /* [batch, N, H, head_dim]       */
+    const float *k, *v; /* [batch, keys, H, head_dim]    */
+    int keys;           /* tokens that are asked, of each image */
     size_t ldq, ldk;    /* numbers between tokens of q; of k and v ...  */
     size_t image_q;     /* ... and between images of q; k and v: N * ldk */
     float *context;     /* [batch, context_rows, H, head_dim]           */
@@ -4681,9 +4682,9 @@ static void vit__attention_begin(const vit__attention *job, int number, float *s
     const vit_config *c = &job->session->model->config;
     const vit__kernels *kernels = vit__kernels_of(job->session);
     const int image = number / c->num_heads, h = number % c->num_heads;
-    const int n = c->num_tokens, dim = c->head_dim;
+    const int n = job->keys, dim = c->head_dim;
     const size_t width = (size_t)c->num_heads * (size_t)dim, tokens = (size_t)vit__round_up(n, 16);
-    const size_t first = (size_t)image * (size_t)n * job->ldk + (size_t)h * (size_t)dim;
+    const size_t first = (size_t)(image * c->num_tokens) * job->ldk + (size_t)h * (size_t)dim;
     uint32_t *keys = (uint32_t *)(void *)scratch, *values = keys + tokens * (size_t)dim;
     float *scores = scratch + tokens * (size_t)dim + (size_t)vit__round_up(dim, 16) * (size_t)n;
     memset(head, 0, sizeof *head);
@@ -4726,6 +4727,7 @@ static void vit__attention_queries(const vit_config *c, const vit__attn_head *he
 static void vit__attention_rows(const vit_config *c, const vit__attn_head *head, int first,
                                 int rows) {
     const vit__kernels *kernels = head->scores.kernels;
+    const int n = head->scores.cols;
     vit__linear scores = head->scores, values = head->values;
     float factor[VIT__MAX_TILE_ROWS];
     int r;
@@ -4736,11 +4738,10 @@ static void vit__attention_rows(const vit_config *c, const vit__attn_head *head,
     vit__gemm(&scores, 0, 1, 0, scores.end_panel);
     for (r = 0; r < rows; r++) {
         float *row = scores.out.c + (size_t)r * scores.out.ldc;
-        factor[r] = kernels->softmax(row, c->num_tokens, c->attn_scale);
+        factor[r] = kernels->softmax(row, n, c->attn_scale);
         if (head->maps)
-            kernels->scale(head->maps + (size_t)(first + r) * (size_t)c->num_tokens, row,
-                           c->num_tokens, factor[r]);
-        kernels->convert(head->form, row, c->num_tokens);
+            kernels->scale(head->maps + (size_t)(first + r) * (size_t)n, row, n, factor[r]);
+        kernels->convert(head->form, row, n);
     }
     vit__gemm(&values, 0, 1, 0, values.end_panel);
     for (r = 0; r < rows; r++) {
@@ -4781,6 +4782,7 @@ static void vit__attend(const vit_session *s, int block, int batch, int queries,
     job.q = s->scratch;
     job.k = s->scratch + width;
     job.v = s->scratch + 2 * width;
+    job.keys = c->num_tokens;
     job.ldq = job.ldk = 3 * width;
     job.image_q = 3 * width * (size_t)c->num_tokens;
     job.context = s->y;
@@ -5060,8 +5062,9 @@ static void vit__head_linear(const vit_session *s, int row, float *a, int batch,
 }
 
 /* timm's AttentionPoolLatent: one query, the same for all images, asks the normed
-   tokens in y; then x + mlp(norm(x)). pooled [batch, D] is the start of scratch. */
-static void vit__map_pool(const vit_session *s, int batch, float *pooled) {
+   tokens in y, from number `first` on; then x + mlp(norm(x)). pooled [batch, D] is
+   the start of scratch. */
+static void vit__map_pool(const vit_session *s, int batch, int first, float *pooled) {
     const vit_config *c = &s->model->config;
     const size_t width = (size_t)c->num_heads * (size_t)c->head_dim, dim = (size_t)c->embed_dim;
     float *kv = s->scratch, *hidden = pooled + (size_t)batch * dim;
@@ -5073,9 +5076,10 @@ static void vit__map_pool(const vit_session *s, int batch, float *pooled) {
     memset(&job, 0, sizeof job);
     job.session = s;
     job.q = vit__tail_floats(s->model, VIT__POOL_Q);
-    job.k = kv;
-    job.v = kv + width;
     job.ldk = 2 * width;
+    job.k = kv + (size_t)first * job.ldk;
+    job.v = job.k + width;
+    job.keys = c->num_tokens - first;
     job.context = s->y;
     job.context_rows = 1;
     job.dtype = vit__attention_dtype(w.dtype);
@@ -5150,7 +5154,8 @@ static void vit__pool(const vit_session *s, int batch, float *pooled, float *dis
     } else {
         vit__norm(s, weight, bias, s->x, dim, batch * c->num_tokens, c->embed_dim, s->y,
                   VIT__FORM_F32);
-        if (c->pool == VIT_POOL_MAP) vit__map_pool(s, batch, pooled);
+        if (c->pool == VIT_POOL_MAP)
+            vit__map_pool(s, batch, c->pool_prefix ? 0 : c->num_prefix_tokens, pooled);
         for (i = 0; i < batch && c->pool != VIT_POOL_MAP; i++)
             vit__pool_image(c, s->y + (size_t)i * image, pooled + (size_t)i * wide);
     }

@@ -510,9 +510,10 @@ static double *map_pool(reference *f) {
     const vit_config *c = &f->model->config;
     const vit_model *m = f->model;
     size_t heads = (size_t)c->num_heads, hd = (size_t)c->head_dim, width = heads * hd;
-    size_t hidden = (size_t)c->mlp_dim, n = f->tokens;
+    size_t hidden = (size_t)c->mlp_dim, first = c->pool_prefix ? 0 : (size_t)c->num_prefix_tokens;
+    size_t n = f->tokens - first;
     double *q = weights(m, "attn_pool.q"), *context = doubles(width), *map = doubles(n);
-    double *kv = linear(m, "attn_pool.kv", f->tokens_out, n, f->dim, 2 * width);
+    double *kv = linear(m, "attn_pool.kv", f->tokens_out + first * f->dim, n, f->dim, 2 * width);
     memset(context, 0, width * sizeof(double));
     for (size_t h = 0; h < heads; h++) {
         for (size_t j = 0; j < n; j++) {
