@@ -3447,7 +3447,8 @@ VIT__INLINE __m256 vit__bf16_avx2(const unsigned char *p, size_t stride, int n, 
 VIT__INLINE __m256 vit__i4_avx2(const unsigned char *p, size_t stride, int n, int k) {
     const unsigned char *group = p + (size_t)(k / 32) * VIT__I4_GROUP;
     const unsigned char *bytes = group + 32 + k % 32 / 2 * 16 + 8 * n;
-    const __m256i both = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)bytes));
+    const __m128i eight = _mm_loadl_epi64((const __m128i *)(const void *)bytes);
+    const __m256i both = _mm256_cvtepu8_epi32(eight);
     const __m256i q = _mm256_and_si256(_mm256_srl_epi32(both, _mm_cvtsi32_si128(k % 2 * 4)),
                                        _mm256_set1_epi32(15));
     (void)stride;

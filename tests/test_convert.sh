@@ -105,6 +105,35 @@ for type in f16 bf16; do
     same wide.safetensors again.safetensors
 done
 
+# Quantised weights come back as the f32 that they stand for, and quantising those changes little:
+# nothing in int4, whose scales are rounded; in int8 the last bit of a scale.
+for type in int8 int4; do
+    for options in "" "dim=18" "dist=1 bias=0" "chans=1 patch=3" "patch=1 chans=1" "mlp=3" "depth=0" \
+        "repr=24 classes=0" "mlp=37 patchnorm=1" "classes=33"; do
+        # shellcheck disable=SC2086 # options are words
+        random $options
+        accepts $H --dtype $type
+        prints "$type"
+        sound m.vit
+        convert m.vit --to safetensors -o back.safetensors
+        cp back.safetensors m.safetensors
+        accepts $H --dtype $type
+        convert m.vit --to safetensors -o again.safetensors
+        if [ "$(stat -c %s back.safetensors)" = "$(stat -c %s again.safetensors)" ]; then pass
+        else fail "the size changes"; fi
+        [ $type = int8 ] || same back.safetensors again.safetensors
+    done
+done
+random dim=32
+accepts $H --dtype int8 --keep 'blocks.0.*' --keep 'head.*' --json
+"$INFO" --tensors m.vit >out 2>err
+for line in "patch_embed.proj.weight f16" "blocks.0.mlp.fc1.weight bf16" \
+    "blocks.1.mlp.fc1.weight int8" "head.weight bf16" "head.bias f32"; do
+    if tr -s ' ' <out | grep -q "^ $line "; then pass; else fail "$line"; fi
+done
+prints "tensors in int8" "tensors in bf16" "option: --keep head.*"
+sound m.vit
+
 # The same input gives the same bytes, whatever the folder and the time.
 random
 accepts $H
@@ -281,6 +310,70 @@ accepts $H --dtype bf16
 refuses 1 "head.weight: 1 weights are too large for f16 (above 65504); use --dtype bf16 or f32" $H \
     --dtype f16
 
+accepts $H --dtype int8
+accepts $H --dtype int4
+random nan=blocks.1.attn.qkv.weight
+refuses 1 "which cannot be quantised" $H --dtype int8 --set allow_nonfinite=1
+
+# --- calibration and report ------------------------------------------------------------------
+
+PHOTOS=$ROOT/tests/data/images
+mkdir -p photos/deep photos/.hidden empty
+cp "$PHOTOS"/rgb.png "$PHOTOS"/grey.jpg photos
+cp "$PHOTOS"/exif6.jpg photos/deep/UPPER.JPG
+cp "$PHOTOS"/rgb.png photos/.hidden
+echo "no image" >photos/notes.txt
+ln -s .. photos/deep/up
+for type in int8 int4 bf16; do
+    for options in "" "dim=18 bias=0" "depth=0" "dist=1" "classes=0" "chans=1" "mlp=3" \
+        "repr=24 mlp=37"; do
+        # shellcheck disable=SC2086 # options are words
+        random $options
+        accepts $H --dtype $type --calibrate photos
+        prints "on 3 images" "error           against f32 on 3 images, those of the calibration"
+        sound m.vit
+        prints "calibrated: on 3 images"
+    done
+done
+random
+accepts $H --dtype int8 --calibrate photos --json
+prints '"calibrated": 3' '"error": {"images": 3, "mean_cosine": 0.99' '"worst_image": "photos/' \
+    '"agree": 3, "top1_agreement": 1.000000}'
+if command -v python3 >/dev/null; then
+    if python3 -m json.tool out >/dev/null 2>err; then pass; else fail "--json is not JSON"; fi
+fi
+cp m.vit first.vit
+accepts $H --dtype int8 --calibrate photos # on any number of threads, at any time
+same first.vit m.vit
+accepts $H --dtype int8 --calibrate photos --report photos/rgb.png --report photos/deep --json
+prints '"calibrated": 3' '"error": {"images": 2,'
+accepts $H --dtype int8 --calibrate photos --calibrate-max 2 --report photos --report-max 1
+prints "on 2 images" "against f32 on 1 images" "(photos/deep/UPPER.JPG)"
+accepts $H --dtype int8 --json
+prints '"calibrated": 0, "error": null'
+accepts $H --dtype f16 --report photos -q
+if [ -s out ]; then fail "--quiet prints something"; else pass; fi
+random classes=0
+accepts $H --dtype f16 --report photos --json
+prints '"mean_cosine": 0.9999' '"agree": null'
+accepts $H --dtype f16 --report photos
+prints "cosine of the embeddings 1.0000"
+random
+refuses 2 "--calibrate: expected --dtype int8, int4 or bf16" $H --calibrate photos
+refuses 2 "--calibrate: expected" $H --calibrate photos --dtype f16
+refuses 2 "--report compares with f32" $H --report photos
+refuses 2 "--keep: expected --dtype int8 or int4" $H --keep x --dtype bf16
+refuses 2 "" $H --dtype int8 --calibrate photos --calibrate-max 0
+refuses 1 "missing.png: does not exist" $H --dtype int8 --calibrate missing.png
+refuses 1 "empty: has no images in it" $H --dtype int8 --calibrate empty
+refuses 1 "photos/notes.txt: " $H --dtype int8 --calibrate photos/notes.txt
+refuses 1 "photos/rgb.png: is an input" $H --dtype int8 --report photos -o photos/rgb.png
+random chans=4 patch=3
+refuses 1 "images can be given to models of 1 or 3 channels, found 4" $H --dtype int8 --calibrate photos
+random nan=norm.bias
+refuses 1 "NaN" $H --dtype bf16 --calibrate photos --set allow_nonfinite=1
+rm -r photos/deep/up
+
 # --- architectures ---------------------------------------------------------------------------
 
 # A model of the right width and depth for a name is all that it takes.
@@ -455,7 +548,7 @@ random
 
 # --- the command line ------------------------------------------------------------------------
 
-refuses 2 "expected f32, f16 or bf16" --dtype int8
+refuses 2 "expected f32, f16, bf16, int8 or int4" --dtype int2
 refuses 2 "expected KEY=VALUE" --set num_heads
 refuses 2 "there is no setting \"heads2\"" --set heads2=1
 refuses 2 "expected a whole number" --set num_heads=two

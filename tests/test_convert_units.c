@@ -11,11 +11,17 @@
 #include <unistd.h>
 
 #include "test.h"
+#include "vit.h"
+#include "tiny_model.h"
 #include "tools/arch.h"
+#include "tools/calibrate.h"
 #include "tools/config.h"
 #include "tools/labels.h"
+#include "tools/quantise.h"
 #include "tools/resample.h"
+#include "tools/runner.h"
 #include "tools/settings.h"
+#include "tools/vit_writer.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -628,6 +634,198 @@ static void test_scale(void)
     }
 }
 
+/* === Quantising === */
+
+enum { DEPTH = 70, OUTPUTS = 37, SAMPLES = 300, LOUD = 11 };
+
+/* Inputs that are correlated and not centred, one channel much larger than the others. */
+static void make_samples(float *x)
+{
+    uint32_t state = 5;
+    int i, k;
+    for (i = 0; i < SAMPLES; i++) {
+        float common = tiny_random(&state);
+        for (k = 0; k < DEPTH; k++) {
+            x[i * DEPTH + k] = common + 0.3f * tiny_random(&state) + 0.2f;
+            if (k == LOUD) x[i * DEPTH + k] *= 40;
+        }
+    }
+}
+
+static void make_weights(float *w)
+{
+    uint32_t state = 6;
+    int i;
+    for (i = 0; i < OUTPUTS * DEPTH; i++) w[i] = tiny_random(&state);
+}
+
+/* Mean and mean square of what the outputs are off by. */
+static double output_error(vit_dtype dtype, const float *x, const float *w, const float *q,
+                           double *mean)
+{
+    double square = 0, e;
+    int i, n, k;
+    *mean = 0;
+    for (i = 0; i < SAMPLES; i++) {
+        float seen[DEPTH];
+        memcpy(seen, x + i * DEPTH, sizeof seen);
+        quantise_input(dtype, seen, DEPTH);
+        for (n = 0; n < OUTPUTS; n++) {
+            for (e = 0, k = 0; k < DEPTH; k++)
+                e += (double)w[n * DEPTH + k] * (double)x[i * DEPTH + k] -
+                     (double)q[n * DEPTH + k] * (double)seen[k];
+            square += e * e;
+            *mean += n == 0 ? e / SAMPLES : 0;
+        }
+    }
+    return square / (SAMPLES * OUTPUTS);
+}
+
+static void test_rounding(vit_dtype dtype, const float *x, const float *w)
+{
+    static float nearest[OUTPUTS * DEPTH], best[OUTPUTS * DEPTH], again[OUTPUTS * DEPTH];
+    float bias[OUTPUTS] = { 0 };
+    quantise_layer layer;
+    double a, b, mean;
+    int i;
+    memcpy(nearest, w, sizeof nearest);
+    memcpy(best, w, sizeof best);
+    CHECK(quantise_nearest(dtype, nearest, OUTPUTS, DEPTH));
+    CHECK(quantise_start(&layer, dtype, false, x, SAMPLES, DEPTH, NULL));
+    CHECK(quantise_rows(&layer, best, OUTPUTS, NULL));
+    a = output_error(dtype, x, w, nearest, &mean);
+    b = output_error(dtype, x, w, best, &mean);
+    CHECK_MSG(b < 0.9 * a, "dtype %d: %g to %g", (int)dtype, a, b);
+    memcpy(again, best, sizeof again);
+    CHECK(quantise_nearest(dtype, again, OUTPUTS, DEPTH));
+    for (i = 0; i < OUTPUTS * DEPTH; i++)
+        CHECK_MSG(fabsf(again[i] - best[i]) <= 2e-7f * fabsf(best[i]), "dtype %d: %g packed as %g",
+                  (int)dtype, (double)best[i], (double)again[i]);
+    quantise_end(&layer);
+
+    memcpy(best, w, sizeof best);
+    CHECK(quantise_start(&layer, dtype, true, x, SAMPLES, DEPTH, NULL));
+    CHECK(quantise_rows(&layer, best, OUTPUTS, NULL));
+    quantise_bias(&layer, w, best, OUTPUTS, bias);
+    output_error(dtype, x, w, best, &mean);
+    CHECK_MSG(fabs(mean - (double)bias[0]) < 1e-5, "dtype %d: %g, corrected by %g", (int)dtype,
+              mean, (double)bias[0]);
+    quantise_end(&layer);
+}
+
+static void test_quantise(void)
+{
+    static float x[SAMPLES * DEPTH], w[OUTPUTS * DEPTH];
+    float factors[DEPTH], alpha;
+    int k;
+    make_samples(x);
+    make_weights(w);
+    CHECK(!quantise_knows(VIT_F32) && !quantise_knows(VIT_F16));
+    test_rounding(VIT_I8, x, w);
+    test_rounding(VIT_I4, x, w);
+    test_rounding(VIT_BF16, x, w);
+    CHECK(quantise_smooth(VIT_I8, x, SAMPLES, w, OUTPUTS, DEPTH, factors, &alpha));
+    CHECK_MSG(alpha > 0, "an outlier is not smoothed");
+    for (k = 0; k < DEPTH; k++)
+        if (k != LOUD) CHECK(factors[k] > 0 && factors[k] < factors[LOUD] / 3);
+    memset(x, 0, sizeof x); /* nothing to learn from, nothing to be wrong about */
+    memset(w, 0, sizeof w);
+    CHECK(quantise_smooth(VIT_I8, x, SAMPLES, w, OUTPUTS, DEPTH, factors, &alpha));
+    for (k = 0; k < DEPTH; k++) CHECK(factors[k] > 0 && isfinite(factors[k]));
+}
+
+/* What the calibration does to the weights, written in f32 where nothing is rounded. */
+static bool write_folded(const vit_model *model, const photo_list *photos, FILE *file, report *r)
+{
+    const vit_writer_strings strings = { 0, NULL, NULL, NULL };
+    calibration *c = calibrate_start(model, VIT_I8, photos, true, r);
+    vit_writer w;
+    bool good = c && vit_writer_start(&w, file, &model->config, VIT_F32, &strings, r);
+    size_t i;
+    if (!good) return calibrate_free(c), false;
+    for (i = 0; good && i < w.count; i++) {
+        const float *values = calibrate_tensor(c, (int)i, VIT_F32, r);
+        good = values && vit_writer_rows(&w, values, w.tensors[i].dims[0], r);
+    }
+    good = good && vit_writer_finish(&w, r);
+    vit_writer_free(&w);
+    calibrate_free(c);
+    return good;
+}
+
+static void run_selftest_input(const vit_model *model, float *output)
+{
+    report r = new_report();
+    runner run;
+    CHECK_MSG(runner_open(&run, model, NULL, NULL, &r), "%s", error);
+    vit_selftest_input(&model->config, run.input);
+    CHECK(runner_forward(&run, &r));
+    memcpy(output, run.output, run.output_size * sizeof *output);
+    runner_close(&run);
+}
+
+/* Smoothing must change the weights, and nothing of what they compute. */
+static void check_folding(const vit_model *model, const vit_model *folded)
+{
+    float a[5], b[5], largest = 0;
+    vit_tensor s, t;
+    int i, changed = 0;
+    run_selftest_input(model, a);
+    run_selftest_input(folded, b);
+    for (i = 0; i < 5; i++) largest = fabsf(a[i]) > largest ? fabsf(a[i]) : largest;
+    for (i = 0; i < 5; i++)
+        CHECK_MSG(fabsf(a[i] - b[i]) <= 1e-5f * largest, "%g became %g", (double)a[i],
+                  (double)b[i]);
+    for (i = 0; vit_model_tensor(model, i, &s) && vit_model_tensor(folded, i, &t); i++)
+        changed += s.checksum != t.checksum;
+    CHECK_MSG(changed >= 6, "%d tensors changed", changed);
+}
+
+static void test_folding(const char *data)
+{
+    char path[256];
+    char *paths[1] = { path };
+    const photo_list photos = { paths, 1 };
+    tiny_options o = tiny_defaults();
+    tiny_file f;
+    vit_model model, folded;
+    report r = new_report();
+    FILE *file = fopen(temporary, "wb+");
+    snprintf(path, sizeof path, "%s/images/rgb.png", data);
+    f = tiny_build(&o);
+    CHECK(!vit_model_open_memory(f.data, f.size, 0, &model));
+    CHECK_MSG(file && write_folded(&model, &photos, file, &r), "%s", error);
+    if (file) fclose(file);
+    CHECK_MSG(!vit_model_open(temporary, VIT_OPEN_VERIFY, &folded), "%s", folded.detail);
+    check_folding(&model, &folded);
+    vit_model_close(&folded);
+    vit_model_close(&model);
+    tiny_free(&f);
+}
+
+/* === Photos === */
+
+static void test_photos(const char *data)
+{
+    const char *items[2];
+    const cli_list operands = { items, 2 };
+    photo_list all, some;
+    report r = new_report();
+    char path[256];
+    int i;
+    snprintf(path, sizeof path, "%s/images", data);
+    items[0] = path;
+    items[1] = data; /* the same once more */
+    CHECK_MSG(photos_find(&all, &operands, 1000, &r), "%s", error);
+    CHECK(all.count > 40 && all.count % 2 == 0);
+    for (i = 1; i < all.count / 2; i++) CHECK(strcmp(all.paths[i - 1], all.paths[i]) < 0);
+    CHECK(photos_find(&some, &operands, 10, &r));
+    CHECK(some.count == 10);
+    for (i = 0; i < some.count; i++) CHECK(!strcmp(some.paths[i], all.paths[i * all.count / 10]));
+    photos_free(&some);
+    photos_free(&all);
+}
+
 int main(int argc, char **argv)
 {
     int file = mkstemp(temporary);
@@ -646,6 +844,9 @@ int main(int argc, char **argv)
     test_settings();
     test_resize();
     test_scale();
+    test_quantise();
+    test_folding(argc > 1 ? argv[1] : "tests/data");
+    test_photos(argc > 1 ? argv[1] : "tests/data");
     unlink(temporary);
     return test_summary();
 }

@@ -414,7 +414,7 @@ static void gemm_convert(const vit__kernels *kernels, gemm_case *g, vit_dtype dt
     }
 }
 
-/* Floating point: one chain of fma over k, which for bf16 has rounded inputs and goes 1, 0, 3, 2. */
+/* Floating point: one chain of fma over k; for bf16 of rounded inputs, in the order 1, 0, 3, 2. */
 static float gemm_chain(const gemm_case *g, vit_dtype dtype, int r, int n, int depth) {
     float sum = 0;
     for (int i = 0; i < depth; i++) {
@@ -429,7 +429,8 @@ static float gemm_chain(const gemm_case *g, vit_dtype dtype, int r, int n, int d
 /* int8: quantise the row as >>kernels says, sum integers exactly, scale once. */
 static float gemm_integers(const gemm_case *g, int r, int n, int depth) {
     const float *x = g->a + r * depth;
-    const unsigned char *panel = g->panels + (size_t)(n / 16) * vit_pack_panel(VIT_I8, x, 1, depth, NULL);
+    const size_t stride = vit_pack_panel(VIT_I8, x, 1, depth, NULL);
+    const unsigned char *panel = g->panels + (size_t)(n / 16) * stride;
     float low = 0, high = 0, scale = 0, inverse = 0, column;
     long long sum = 0;
     int zero;

@@ -9,8 +9,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "calibrate.h"
 #include "pages.h"
 #include "resample.h"
+#include "runner.h"
 #include "sha256.h"
 #include "vit_writer.h"
 
@@ -215,6 +217,7 @@ static void put_overrides(const conversion *c, FILE *file)
     if (o->img_size) put_line(file, "option: --img-size", o->img_size);
     for (i = 0; i < o->set.count; i++) put_line(file, "option: --set", o->set.items[i]);
     for (i = 0; i < o->ignore.count; i++) put_line(file, "option: --ignore", o->ignore.items[i]);
+    for (i = 0; i < o->keep.count; i++) put_line(file, "option: --keep", o->keep.items[i]);
 }
 
 static void put_provenance(conversion *c, FILE *file)
@@ -234,6 +237,8 @@ static void put_provenance(conversion *c, FILE *file)
     if (c->config_path) put_line(file, "config", c->all[FROM_CONFIG].origin);
     if (c->labels.count > 0) put_line(file, "labels", c->labels_origin);
     put_line(file, "dtype", convert_dtype_name(c->options->dtype));
+    if (c->calibration.count > 0)
+        fprintf(file, "calibrated: on %d images\n", c->calibration.count);
     put_overrides(c, file);
     if (c->notes.heads_by_width) put_line(file, "assumed", "num_heads, from embed_dim");
     if (c->notes.preprocess_assumed) put_line(file, "assumed", "mean and std");
@@ -264,6 +269,8 @@ typedef struct conversion_stream {
     vit_writer writer;
     cli_output output;
     cli_progress progress;
+    const vit_tensor *target;  /* of the writer: the one being written */
+    calibration *calibration;  /* where weights come from if not from the checkpoint */
     float *buffer;          /* rows on their way */
     size_t nonfinite, overflows;
     bool allow_nonfinite;
@@ -286,18 +293,27 @@ static void count_bad(conversion_stream *s, const float *values, size_t n, float
     }
 }
 
+/* A type with steps has no place for them, and a calibration would spread them. */
+static bool may_be_nonfinite(const conversion_stream *s)
+{
+    return s->allow_nonfinite && s->target->dtype < VIT_I8 && s->c->calibration.count == 0;
+}
+
 static bool refuse_bad(conversion_stream *s, const layout_item *item, report *r)
 {
+    const vit_dtype dtype = s->target->dtype;
     r->file = s->c->options->checkpoint;
     if (s->nonfinite > 0 && !s->allow_nonfinite)
         return report_fail(r, "%s: %zu weights are NaN or infinite (--set allow_nonfinite=1 "
                            "accepts them)", layout_item_name(item), s->nonfinite);
+    if (s->nonfinite > 0 && !may_be_nonfinite(s))
+        return report_fail(r, "%s: %zu weights are NaN or infinite, which cannot be quantised",
+                           layout_item_name(item), s->nonfinite);
     if (s->overflows > 0)
         return report_fail(r, "%s: %zu weights are too large for %s (above %g); use --dtype %s",
-                           layout_item_name(item), s->overflows,
-                           convert_dtype_name(item->tensor.dtype),
-                           (double)largest_of(item->tensor.dtype),
-                           item->tensor.dtype == VIT_F16 ? "bf16 or f32" : "f32");
+                           layout_item_name(item), s->overflows, convert_dtype_name(dtype),
+                           (double)largest_of(dtype),
+                           s->c->options->dtype == VIT_F16 ? "bf16 or f32" : "f32");
     return true;
 }
 
@@ -307,7 +323,7 @@ static bool read_values(conversion_stream *s, const layout_item *item, int64_t f
     char error[CHECKPOINT_ERROR_SIZE];
     if (!layout_read(s->c->checkpoint, item, first, n, to, error, sizeof error))
         return checkpoint_failed(r, error);
-    count_bad(s, to, (size_t)n, largest_of(item->tensor.dtype));
+    count_bad(s, to, (size_t)n, largest_of(s->target->dtype));
     return true;
 }
 
@@ -379,11 +395,31 @@ static bool stream_own(conversion_stream *s, const layout_item *item, report *r)
     return good;
 }
 
+/* A tensor that the calibration has changed, or passed on. */
+static bool stream_calibrated(conversion_stream *s, const layout_item *item, report *r)
+{
+    const int64_t depth = count_of(&item->tensor) / item->tensor.dims[0];
+    const int index = (int)(s->target - s->writer.tensors);
+    const float *values = calibrate_tensor(s->calibration, index, s->target->dtype, r);
+    int row;
+    for (row = 0; values && row < item->tensor.dims[0]; row += 16) {
+        const int rest = item->tensor.dims[0] - row, n = rest < 16 ? rest : 16;
+        const float *rows = values + (size_t)row * (size_t)depth;
+        count_bad(s, rows, (size_t)n * (size_t)depth, largest_of(s->target->dtype));
+        r->file = s->c->options->output;
+        if (!vit_writer_rows(&s->writer, rows, n, r)) return false;
+        cli_progress_update(&s->progress, s->writer.position);
+    }
+    return values != NULL;
+}
+
 static bool stream_item(conversion_stream *s, const layout_item *item, report *r)
 {
     bool good;
     s->nonfinite = s->overflows = 0;
+    s->target = &s->writer.tensors[s->writer.current];
     if (item->own) return stream_own(s, item, r);
+    if (s->calibration) return stream_calibrated(s, item, r) && refuse_bad(s, item, r);
     if (item->is_positions && s->c->notes.positions_resampled)
         good = stream_positions(s, item, r);
     else
@@ -426,44 +462,6 @@ static void drop_pages(void *user, const char *name, const float *data, const in
     pages_drop(user);
 }
 
-typedef struct selftest {
-    vit_model model;
-    vit_params params;
-    vit_threads *threads;
-    float *input, *output;
-    void *workspace;
-} selftest;
-
-static bool selftest_prepare(selftest *t, size_t output_size, report *r)
-{
-    const vit_config *config = &t->model.config;
-    size_t input_size = (size_t)config->in_chans * (size_t)config->img_height *
-                        (size_t)config->img_width, size;
-    if (vit_threads_create(0, &t->threads, &t->params.executor)) t->threads = NULL;
-    t->params.trace = drop_pages;
-    t->params.trace_user = &t->model;
-    size = vit_workspace_size(&t->model, &t->params);
-    t->input = malloc(input_size * sizeof *t->input);
-    t->output = malloc(output_size * sizeof *t->output);
-    t->workspace = size ? malloc(size) : NULL;
-    return (t->input && t->output && t->workspace) || report_no_memory(r);
-}
-
-static bool selftest_forward(selftest *t, report *r)
-{
-    vit_outputs outputs;
-    vit_session session;
-    vit_result result;
-    memset(&outputs, 0, sizeof outputs);
-    if (t->model.config.num_classes) outputs.logits = t->output;
-    else outputs.embedding = t->output;
-    vit_selftest_input(&t->model.config, t->input);
-    result = vit_session_init(&session, &t->model, &t->params, t->workspace,
-                              vit_workspace_size(&t->model, &t->params));
-    if (!result) result = vit_forward(&session, t->input, 1, &outputs);
-    return !result || report_fail(r, "self-test: %s", vit_result_string(result));
-}
-
 static bool all_finite(const float *values, size_t n)
 {
     size_t i;
@@ -473,35 +471,36 @@ static bool all_finite(const float *values, size_t n)
 }
 
 /* Runs the file just written and keeps what came out in it. */
-static bool selftest_run(selftest *t, conversion_stream *s, report *r)
+static bool selftest_run(conversion_stream *s, runner *run, const vit_config *config, report *r)
 {
-    const size_t last = s->writer.count - 1;
-    const size_t output_size = (size_t)count_of(&s->writer.tensors[last]);
-    if (!selftest_prepare(t, output_size, r) || !selftest_forward(t, r)) return false;
-    if (!s->allow_nonfinite && !all_finite(t->output, output_size)) {
+    vit_selftest_input(config, run->input);
+    if (!runner_forward(run, r)) return false;
+    if (!s->allow_nonfinite && !all_finite(run->output, run->output_size)) {
         r->file = s->c->options->checkpoint;
         return report_fail(r, "the outputs of the self-test are not finite: the weights overflow");
     }
-    return vit_writer_replace(&s->writer, last, t->output, r) && vit_writer_finish(&s->writer, r);
+    return vit_writer_replace(&s->writer, s->writer.count - 1, run->output, r) &&
+           vit_writer_finish(&s->writer, r);
+}
+
+/* A file that was just written, under its temporary name. */
+static bool open_written(const conversion *c, const cli_output *output, vit_model *model, report *r)
+{
+    vit_result result = vit_model_open(output->temporary, 0, model);
+    r->file = c->options->output;
+    return !result || report_fail(r, "%s: %s", vit_result_string(result), model->detail);
 }
 
 static bool add_selftest(conversion_stream *s, report *r)
 {
-    const char *path = s->output.temporary;
-    selftest t;
-    vit_result result;
+    vit_model model;
+    runner run;
     bool good;
-    memset(&t, 0, sizeof t);
-    r->file = s->c->options->output;
-    result = vit_model_open(path, 0, &t.model);
-    if (result)
-        return report_fail(r, "self-test: %s: %s", vit_result_string(result), t.model.detail);
-    good = selftest_run(&t, s, r);
-    vit_threads_destroy(t.threads);
-    free(t.input);
-    free(t.output);
-    free(t.workspace);
-    vit_model_close(&t.model);
+    if (!open_written(s->c, &s->output, &model, r)) return false;
+    good = runner_open(&run, &model, drop_pages, &model, r) &&
+           selftest_run(s, &run, &model.config, r);
+    runner_close(&run);
+    vit_model_close(&model);
     return good;
 }
 
@@ -512,23 +511,28 @@ static bool has_selftest(const conversion *c)
     return !strcmp(c->plan.items[c->plan.count - 1].tensor.name, "selftest.logits");
 }
 
-static bool write_stream(conversion_stream *s, report *r)
+/* The checkpoint, or what the calibration makes of it, as a file of type dtype. */
+static bool write_stream(conversion_stream *s, vit_dtype dtype, report *r)
 {
     conversion *c = s->c;
     vit_writer_strings strings;
+    vit_writer_keep keep;
     bool good;
     strings.count = c->labels.count;
     strings.labels = c->labels.labels;
     strings.synsets = c->labels.synsets;
     strings.provenance = c->provenance;
     r->file = c->options->output;
-    if (!vit_writer_start(&s->writer, s->output.file, &c->config, c->options->dtype, &strings, r))
+    keep.patterns = c->options->keep.items;
+    keep.count = c->options->keep.count;
+    if (!vit_writer_start_mixed(&s->writer, s->output.file, &c->config, dtype, &keep, &strings, r))
         return false;
     good = stream_all(s, r);
     cli_progress_clear(&s->progress);
     good = good && (!has_selftest(c) || add_selftest(s, r));
     c->output_size = s->writer.file_size;
     free(s->buffer);
+    s->buffer = NULL;
     vit_writer_free(&s->writer);
     return good;
 }
@@ -537,13 +541,17 @@ static bool write_stream(conversion_stream *s, report *r)
 static const char **list_inputs(const conversion *c, int *count)
 {
     size_t files = checkpoint_file_count(c->checkpoint), i;
-    const char **inputs = calloc(files + 3, sizeof *inputs);
+    size_t photos = (size_t)c->calibration.count + (size_t)c->photos.count;
+    const char **inputs = calloc(files + photos + 3, sizeof *inputs);
+    int p;
     *count = 0;
     if (!inputs) return NULL;
     inputs[(*count)++] = c->options->checkpoint;
     for (i = 0; i < files; i++) inputs[(*count)++] = checkpoint_file(c->checkpoint, i)->path;
     if (c->config_path) inputs[(*count)++] = c->config_path;
     if (c->options->labels) inputs[(*count)++] = c->options->labels;
+    for (p = 0; p < c->calibration.count; p++) inputs[(*count)++] = c->calibration.paths[p];
+    for (p = 0; p < c->photos.count; p++) inputs[(*count)++] = c->photos.paths[p];
     return inputs;
 }
 
@@ -570,6 +578,55 @@ static bool verify_checkpoint(conversion *c, report *r)
     return checkpoint_verify(c->checkpoint, error, sizeof error) || checkpoint_failed(r, error);
 }
 
+/* === The model in f32, to calibrate and to compare with === */
+
+static bool wants_reference(const conversion *c)
+{
+    return c->calibration.count > 0 || c->photos.count > 0;
+}
+
+/* A file without a name: it lies where the output will, and is gone when it is closed. */
+static bool open_reference(conversion *c, vit_model *model, report *r)
+{
+    conversion_stream s;
+    bool good;
+    memset(&s, 0, sizeof s);
+    s.c = c;
+    s.allow_nonfinite = c->all[FROM_OPTIONS].value[SETTING_ALLOW_NONFINITE] != 0;
+    if (!open_output(c, &s.output, r)) return false;
+    good = write_stream(&s, VIT_F32, r) && open_written(c, &s.output, model, r);
+    cli_output_abandon(&s.output);
+    return good;
+}
+
+static bool compare(conversion_stream *s, const vit_model *reference, report *r)
+{
+    conversion *c = s->c;
+    vit_model model;
+    bool good;
+    if (!open_written(c, &s->output, &model, r)) return false;
+    good = compare_models(reference, &model, convert_photos(c), c->options->quiet,
+                          &c->comparison, r);
+    vit_model_close(&model);
+    return good;
+}
+
+static bool write_with_reference(conversion_stream *s, report *r)
+{
+    conversion *c = s->c;
+    vit_model reference;
+    bool good;
+    if (!open_reference(c, &reference, r)) return false;
+    if (c->calibration.count > 0)
+        s->calibration = calibrate_start(&reference, c->options->dtype, &c->calibration,
+                                         c->options->quiet, r);
+    good = (s->calibration || c->calibration.count == 0) && write_stream(s, c->options->dtype, r);
+    calibrate_free(s->calibration);
+    good = good && compare(s, &reference, r);
+    vit_model_close(&reference);
+    return good;
+}
+
 static bool write_output(conversion *c, report *r)
 {
     conversion_stream s;
@@ -578,7 +635,9 @@ static bool write_output(conversion *c, report *r)
     s.c = c;
     s.allow_nonfinite = c->all[FROM_OPTIONS].value[SETTING_ALLOW_NONFINITE] != 0;
     if (!open_output(c, &s.output, r)) return false;
-    if (!verify_checkpoint(c, r) || !make_provenance(c, r) || !write_stream(&s, r)) {
+    if (!verify_checkpoint(c, r) || !make_provenance(c, r) ||
+        !(wants_reference(c) ? write_with_reference(&s, r)
+                             : write_stream(&s, c->options->dtype, r))) {
         cli_output_abandon(&s.output);
         return false;
     }
@@ -604,6 +663,17 @@ static bool open_checkpoint(conversion *c, report *r)
     return true;
 }
 
+/* Which error of the self-test is still no bug, where nobody says otherwise. Builds with fused
+ * multiply-add compute the same bits; those without (VIT_NO_FMA) differ by a few roundings, and
+ * where inputs are rounded to 8 or 16 bits, each of them can move a number by a whole step. */
+static void choose_tolerance(conversion *c)
+{
+    double given;
+    if (settings_get(c->all, SETTING_SELFTEST_TOLERANCE, &given)) return;
+    if (c->options->dtype == VIT_BF16) c->config.selftest_tolerance = 0.02f;
+    if (c->options->dtype == VIT_I8) c->config.selftest_tolerance = 0.1f;
+}
+
 /* Everything but the weights themselves. */
 static bool resolve(conversion *c, report *r)
 {
@@ -615,14 +685,28 @@ static bool resolve(conversion *c, report *r)
     if (!layout_inspect(&c->map, c->all, &c->facts, r)) return false;
     if (!layout_check_told(&c->map, c->all, r)) return false;
     if (!settings_resolve(c->all, &c->facts, &c->config, &c->notes, r)) return false;
+    choose_tolerance(c);
     return layout_make_plan(&c->map, &c->config, c->options->dtype, &c->facts, &c->options->ignore,
                             &c->plan, r);
+}
+
+const photo_list *convert_photos(const conversion *c)
+{
+    return c->photos.count > 0 ? &c->photos : &c->calibration;
+}
+
+static bool find_photos(conversion *c, report *r)
+{
+    const convert_options *o = c->options;
+    return photos_find(&c->calibration, &o->calibrate, o->calibrate_max, r) &&
+           photos_find(&c->photos, &o->compare, o->compare_max, r);
 }
 
 bool convert_run(conversion *c, report *r)
 {
     size_t i;
-    if (!open_checkpoint(c, r) || !resolve(c, r) || !read_labels(c, r)) return false;
+    if (!open_checkpoint(c, r) || !resolve(c, r) || !read_labels(c, r) || !find_photos(c, r))
+        return false;
     for (i = 0; i < c->plan.count; i++)
         if (!c->plan.items[i].own)
             c->parameters += (uint64_t)count_of(&c->plan.items[i].tensor);
@@ -634,6 +718,8 @@ void convert_free(conversion *c)
     layout_free_plan(&c->plan);
     config_free(&c->config_file);
     labels_free(&c->labels);
+    photos_free(&c->calibration);
+    photos_free(&c->photos);
     checkpoint_close(c->checkpoint);
     free(c->config_path);
     free(c->provenance);

@@ -5,6 +5,7 @@
 #include "arch.h"
 #include "checkpoint.h"
 #include "cli.h"
+#include "compare.h"
 #include "config.h"
 #include "labels.h"
 #include "layout.h"
@@ -15,7 +16,9 @@ typedef struct convert_options {
     const char *config, *arch, *labels;   /* NULL where not given */
     const char *img_size;                 /* as given, for the provenance; or NULL */
     vit_dtype dtype;
-    cli_list set, ignore;
+    cli_list set, ignore, keep;
+    cli_list calibrate, compare;          /* photos: to calibrate with, to report the error on */
+    int calibrate_max, compare_max;       /* at most this many of them */
     bool quiet;
 } convert_options;
 
@@ -39,12 +42,18 @@ typedef struct conversion {
     const char *labels_origin;
     vit_config config;
     char *provenance;              /* lines "key: value" */
+    photo_list calibration;        /* none: quantise as the weights are */
+    photo_list photos;             /* of the error's report; none: those of the calibration */
+    comparison comparison;         /* without images: was not asked for */
     uint64_t parameters, output_size;
 } conversion;
 
 /* c must be zeroed but for options and all[FROM_OPTIONS]. Free it either way. */
 bool convert_run(conversion *c, report *r);
 void convert_free(conversion *c);
+
+/* The photos that c->comparison is about. */
+const photo_list *convert_photos(const conversion *c);
 
 /* "f16" -> VIT_F16; -1 for none. */
 int convert_find_dtype(const char *name);

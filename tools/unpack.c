@@ -31,9 +31,15 @@ static size_t depth_of(const vit_tensor *t)
     return depth;
 }
 
+/* safetensors has no type for quantised weights: those become f32. */
+static bool is_half(const vit_tensor *t)
+{
+    return t->dtype == VIT_F16 || t->dtype == VIT_BF16;
+}
+
 static size_t element_size(const vit_tensor *t)
 {
-    return t->dtype == VIT_F32 ? 4 : 2;
+    return is_half(t) ? 2 : 4;
 }
 
 static uint64_t plain_size(const vit_tensor *t)
@@ -45,7 +51,7 @@ static uint64_t plain_size(const vit_tensor *t)
 
 static void put_entry(FILE *file, const vit_tensor *t, uint64_t *offset)
 {
-    static const char *const dtypes[] = { "F32", "F16", "BF16" };
+    static const char *const dtypes[VIT_NUM_DTYPES] = { "F32", "F16", "BF16", "F32", "F32" };
     uint64_t end = *offset + plain_size(t);
     int i;
     fprintf(file, ",\"%s\":{\"dtype\":\"%s\",\"shape\":[", t->name, dtypes[t->dtype]);
@@ -106,33 +112,31 @@ static bool put_header(unpacking *u, report *r)
 
 /* === Data === */
 
-/* Panels as >>format in vit.h describes them, one panel to at most 16 rows. */
-static void unpack_panel(const vit_tensor *t, const unsigned char *panel, size_t depth,
-                         int num_rows, unsigned char *rows)
+/* A row of 16-bit numbers, with the bits that they have; panels as >>format in vit.h says. */
+static void unpack_half(const vit_tensor *t, int row, size_t depth, unsigned char *out)
 {
-    const size_t size = element_size(t);
-    size_t k, row;
-    for (row = 0; row < (size_t)num_rows; row++)
-        for (k = 0; k < depth; k++) {
-            size_t from = t->dtype == VIT_BF16 ? k / 2 * 32 + row * 2 + k % 2 : k * 16 + row;
-            memcpy(rows + (row * depth + k) * size, panel + from * size, size);
-        }
+    const size_t panel = t->dtype == VIT_BF16 ? (depth + 1) / 2 * 64 : depth * 32;
+    const unsigned char *data = (const unsigned char *)t->data + (size_t)(row / 16) * panel;
+    const size_t column = (size_t)(row % 16);
+    size_t k;
+    for (k = 0; k < depth; k++) {
+        size_t from = t->dtype == VIT_BF16 ? k / 2 * 32 + column * 2 + k % 2 : k * 16 + column;
+        memcpy(out + 2 * k, data + 2 * from, 2);
+    }
 }
 
 static bool put_panels(unpacking *u, const vit_tensor *t, report *r)
 {
-    const size_t depth = depth_of(t), size = element_size(t);
-    const size_t panel = t->dtype == VIT_BF16 ? (depth + 1) / 2 * 64 : depth * 16 * size;
-    const unsigned char *data = t->data;
-    unsigned char *rows = malloc(16 * depth * size);
-    bool good = rows ? true : report_no_memory(r);
+    const size_t depth = depth_of(t);
+    float *out = malloc(depth * sizeof *out);
+    bool good = out ? true : report_no_memory(r);
     int row;
-    for (row = 0; good && row < t->dims[0]; row += 16) {
-        int num_rows = t->dims[0] - row < 16 ? t->dims[0] - row : 16;
-        unpack_panel(t, data + (size_t)(row / 16) * panel, depth, num_rows, rows);
-        good = put_bytes(u, rows, (size_t)num_rows * depth * size, r);
+    for (row = 0; good && row < t->dims[0]; row++) {
+        if (is_half(t)) unpack_half(t, row, depth, (unsigned char *)out);
+        else vit_unpack_row(t, row, out);
+        good = put_bytes(u, out, depth * element_size(t), r);
     }
-    free(rows);
+    free(out);
     return good;
 }
 

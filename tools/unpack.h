@@ -1,5 +1,5 @@
 /* unpack.h - turns a .vit file back into safetensors: timm's names and shapes, every weight with
- * the bits that the file holds. */
+ * the bits that the file holds; int8 and int4 as the f32 that they stand for. */
 #ifndef UNPACK_H
 #define UNPACK_H
 

@@ -219,6 +219,21 @@ static void collect_notes(const conversion *c, note_list *notes)
     if (c->plan.ignored_count > 0) note_ignored(c, notes);
 }
 
+static void print_comparison(const conversion *c)
+{
+    const comparison *k = &c->comparison;
+    const photo_list *photos = convert_photos(c);
+    if (k->images == 0) return;
+    printf("%-15s against f32 on %d images%s\n", "error", k->images,
+           c->photos.count > 0 ? "" : ", those of the calibration");
+    printf("%-15s cosine of the %s %.6f on average, %.6f at worst (%s)\n", "",
+           k->has_classes ? "logits" : "embeddings", k->mean_cosine, k->min_cosine,
+           photos->paths[k->worst]);
+    if (k->has_classes)
+        printf("%-15s same best class for %d of %d, %.2f %%\n", "", k->agree, k->images,
+               100.0 * k->agree / k->images);
+}
+
 static void print_report(const conversion *c)
 {
     char a[32];
@@ -235,6 +250,9 @@ static void print_report(const conversion *c)
     print_labels(c);
     printf("%-15s %s, %s, %s bytes\n", "output", c->options->output,
            convert_dtype_name(c->options->dtype), grouped(c->output_size, a));
+    if (c->calibration.count > 0)
+        printf("%-15s on %d images\n", "calibrated", c->calibration.count);
+    print_comparison(c);
     collect_notes(c, &notes);
     for (i = 0; i < notes.count; i++) printf("%-15s %s\n", "note", notes.text[i]);
 }
@@ -308,6 +326,26 @@ static void json_notes(const conversion *c)
     fputs("]", stdout);
 }
 
+static void json_comparison(const conversion *c)
+{
+    const comparison *k = &c->comparison;
+    printf(", \"calibrated\": %d, \"error\": ", c->calibration.count);
+    if (k->images == 0) {
+        fputs("null", stdout);
+        return;
+    }
+    printf("{\"images\": %d, \"mean_cosine\": ", k->images);
+    cli_put_number(stdout, k->mean_cosine, 9);
+    fputs(", \"min_cosine\": ", stdout);
+    cli_put_number(stdout, k->min_cosine, 9);
+    json_text("worst_image", convert_photos(c)->paths[k->worst]);
+    if (k->has_classes)
+        printf(", \"agree\": %d, \"top1_agreement\": %.6f}", k->agree,
+               (double)k->agree / k->images);
+    else
+        fputs(", \"agree\": null, \"top1_agreement\": null}", stdout);
+}
+
 static void print_json(const conversion *c)
 {
     char name[256];
@@ -325,6 +363,7 @@ static void print_json(const conversion *c)
     json_text("dtype", convert_dtype_name(c->options->dtype));
     json_text("output", c->options->output);
     printf(", \"bytes\": %" PRIu64, c->output_size);
+    json_comparison(c);
     json_notes(c);
     fputs("}\n", stdout);
 }
@@ -415,7 +454,13 @@ static int run(arguments *a, const cli_list *operands)
     if (a->list_archs) return print_archs(), CLI_OK;
     if (operands->count != 1) return usage_error("expected one CHECKPOINT");
     if (!a->convert.output) return usage_error("expected -o FILE");
-    if (dtype < 0) return usage_error("--dtype: expected f32, f16 or bf16");
+    if (dtype < 0) return usage_error("--dtype: expected f32, f16, bf16, int8 or int4");
+    if (a->convert.keep.count > 0 && dtype < VIT_I8)
+        return usage_error("--keep: expected --dtype int8 or int4");
+    if (a->convert.calibrate.count > 0 && dtype < VIT_BF16)
+        return usage_error("--calibrate: expected --dtype int8, int4 or bf16");
+    if (a->convert.compare.count > 0 && dtype == VIT_F32)
+        return usage_error("--report compares with f32: expected another --dtype");
     a->convert.checkpoint = operands->items[0];
     a->convert.dtype = (vit_dtype)dtype;
     a->convert.quiet = a->quiet;
@@ -458,16 +503,27 @@ int main(int argc, char **argv)
           &a.convert.arch, 0, 0 },
         { 0, "labels", "FILE", "names of the classes: one a line, or \"n01440764 tench\"",
           CLI_TEXT, &a.convert.labels, 0, 0 },
-        { 0, "dtype", "TYPE", "of the matrices: f32 (default), f16 or bf16", CLI_TEXT, &a.dtype, 0,
-          0 },
+        { 0, "dtype", "TYPE", "of the matrices: f32 (default), f16, bf16, int8 or int4", CLI_TEXT,
+          &a.dtype, 0, 0 },
+        { 0, "keep", "PATTERN", "keep tensors whose name matches in bf16 where --dtype is int8\n"
+          "or int4: 'blocks.0.*'; may be repeated", CLI_LIST, &a.convert.keep, 0, 0 },
+        { 0, "calibrate", "IMAGES", "an image or a folder of images, a few dozen or hundred like\n"
+          "those that the model is for: int8, int4 and bf16 lose less;\nmay be repeated", CLI_LIST,
+          &a.convert.calibrate, 0, 0 },
+        { 0, "calibrate-max", "N", "use at most N of them, evenly spaced (default 256)", CLI_INT,
+          &a.convert.calibrate_max, 1, 65536 },
+        { 0, "report", "IMAGES", "report the error against f32 on these, not on those of\n"
+          "--calibrate; may be repeated", CLI_LIST, &a.convert.compare, 0, 0 },
+        { 0, "report-max", "N", "use at most N of them, evenly spaced (default 1000)", CLI_INT,
+          &a.convert.compare_max, 1, 1048576 },
         { 0, "img-size", "N|HxW", "resample the positions for this input size", CLI_TEXT,
           &a.convert.img_size, 0, 0 },
         { 0, "set", "KEY=VALUE", "override one setting; may be repeated", CLI_LIST,
           &a.convert.set, 0, 0 },
         { 0, "ignore", "PATTERN", "drop unknown tensors whose name matches, as a shell matches;\n"
           "may be repeated", CLI_LIST, &a.convert.ignore, 0, 0 },
-        { 0, "to", "FORMAT", "vit (default), or safetensors to turn a .vit file back", CLI_TEXT,
-          &a.to, 0, 0 },
+        { 0, "to", "FORMAT", "vit (default), or safetensors to turn a .vit file back; int8 and\n"
+          "int4 become f32", CLI_TEXT, &a.to, 0, 0 },
         { 0, "list-archs", NULL, "print the architectures and end", CLI_FLAG, &a.list_archs, 0,
           0 },
         { 0, "json", NULL, "report as JSON", CLI_FLAG, &a.json, 0, 0 },
@@ -480,11 +536,16 @@ int main(int argc, char **argv)
     cli_list operands;
     int status;
     a.dtype = "f32";
+    a.convert.calibrate_max = 256;
+    a.convert.compare_max = 1000;
     if (cli_parse(&program, argc, argv, &operands, &status)) {
         status = cli_finish(PROGRAM, run(&a, &operands));
         cli_list_free(&operands);
         cli_list_free(&a.convert.set);
         cli_list_free(&a.convert.ignore);
+        cli_list_free(&a.convert.keep);
+        cli_list_free(&a.convert.calibrate);
+        cli_list_free(&a.convert.compare);
     }
     free(notes);
     return status;

@@ -22,9 +22,9 @@ typedef struct choices {
 /* Facts                                                                     */
 /* ------------------------------------------------------------------------- */
 
-enum { MAX_PARTS = 64, NUM_DTYPES = 3 };
+enum { MAX_PARTS = 64 };
 
-static const char *const dtype_names[NUM_DTYPES] = { "f32", "f16", "bf16" };
+static const char *const dtype_names[VIT_NUM_DTYPES] = { "f32", "f16", "bf16", "int8", "int4" };
 static const char *const layout_names[2] = { "plain", "panels" };
 static const char *const crop_names[3] = { "center", "squash", "border" };
 static const char *const interpolation_names[2] = { "bilinear", "bicubic" };
@@ -40,7 +40,7 @@ typedef struct totals {
     int num_parts;
     int num_tensors;
     uint64_t parameters;
-    uint64_t bytes[NUM_DTYPES];         /* of tensors, by type                            */
+    uint64_t bytes[VIT_NUM_DTYPES];         /* of tensors, by type                            */
 } totals;
 
 /* Preprocessing constants and the self-test's outputs lie in the file as tensors too. */
@@ -223,7 +223,7 @@ static void print_parameters(const totals *sum) {
 static void print_sizes(const vit_model *model, const totals *sum) {
     printf("sizes\n  file            ");
     print_bytes(model->size);
-    for (int i = 0; i < NUM_DTYPES; i++) {
+    for (int i = 0; i < VIT_NUM_DTYPES; i++) {
         if (!sum->bytes[i]) continue;
         printf("\n  tensors in %-5s", dtype_names[i]);
         print_bytes(sum->bytes[i]);
@@ -361,7 +361,7 @@ static void json_totals(const vit_model *model, const totals *sum) {
         printf(": %llu", (unsigned long long)sum->parts[i].parameters);
     }
     printf("}}, \"bytes\": {\"file\": %llu", (unsigned long long)model->size);
-    for (int i = 0; i < NUM_DTYPES; i++) {
+    for (int i = 0; i < VIT_NUM_DTYPES; i++) {
         if (!sum->bytes[i]) continue;
         printf(", \"%s\": %llu", dtype_names[i], (unsigned long long)sum->bytes[i]);
     }

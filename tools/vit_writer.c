@@ -4,6 +4,7 @@
 #include "vit_writer.h"
 
 #include <errno.h>
+#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
@@ -161,19 +162,42 @@ static int depth_of(const vit_tensor *tensor)
     return depth;
 }
 
+static bool is_kept(const vit_writer_keep *keep, const char *name)
+{
+    int i;
+    for (i = 0; keep && i < keep->count; i++)
+        if (fnmatch(keep->patterns[i], name, 0) == 0) return true;
+    return false;
+}
+
+/* As vit_architecture_tensor, but not all matrices are of type dtype. The patch embedding keeps
+ * more bits: it is small, and in flat areas of a photo, where all pixels are alike, the rounding
+ * errors of its weights and of the pixels add up. */
+static bool describe(const vit_config *config, vit_dtype dtype, const vit_writer_keep *keep,
+                     int index, vit_tensor *tensor)
+{
+    if (!vit_architecture_tensor(config, dtype, index, tensor)) return false;
+    if (dtype > VIT_F16 && !strcmp(tensor->name, "patch_embed.proj.weight"))
+        vit_architecture_tensor(config, dtype == VIT_BF16 ? VIT_F32 : VIT_F16, index, tensor);
+    else if (dtype >= VIT_I8 && is_kept(keep, tensor->name))
+        vit_architecture_tensor(config, VIT_BF16, index, tensor);
+    return true;
+}
+
 /* The tensors and the largest panel among them. */
-static bool list_tensors(vit_writer *w, const vit_config *config, vit_dtype dtype, report *r)
+static bool list_tensors(vit_writer *w, const vit_config *config, vit_dtype dtype,
+                         const vit_writer_keep *keep, report *r)
 {
     size_t largest = 1, i;
     vit_tensor tensor;
     int count = 0;
-    while (vit_architecture_tensor(config, dtype, count, &tensor)) count++;
+    while (describe(config, dtype, keep, count, &tensor)) count++;
     w->count = (size_t)count;
     w->tensors = calloc(w->count, sizeof *w->tensors);
     if (!w->tensors) return report_no_memory(r);
     for (i = 0; i < w->count; i++) {
         size_t panel;
-        vit_architecture_tensor(config, dtype, (int)i, &w->tensors[i]);
+        describe(config, dtype, keep, (int)i, &w->tensors[i]);
         if (w->tensors[i].layout != VIT_LAYOUT_PANELS) continue;
         panel = vit_pack_panel(w->tensors[i].dtype, NULL, 0, depth_of(&w->tensors[i]), NULL);
         if (panel > largest) largest = panel;
@@ -249,10 +273,17 @@ static bool go_to(vit_writer *w, uint64_t offset, report *r)
 bool vit_writer_start(vit_writer *w, FILE *file, const vit_config *config, vit_dtype dtype,
                       const vit_writer_strings *strings, report *r)
 {
+    return vit_writer_start_mixed(w, file, config, dtype, NULL, strings, r);
+}
+
+bool vit_writer_start_mixed(vit_writer *w, FILE *file, const vit_config *config, vit_dtype dtype,
+                            const vit_writer_keep *keep, const vit_writer_strings *strings,
+                            report *r)
+{
     memset(w, 0, sizeof *w);
     w->file = file;
     vit_hash_init(&w->hash);
-    if (list_tensors(w, config, dtype, r) && make_meta(w, config, strings, r) &&
+    if (list_tensors(w, config, dtype, keep, r) && make_meta(w, config, strings, r) &&
         put_zeros(w, w->meta_size, r))
         return true;
     vit_writer_free(w);

@@ -39,9 +39,20 @@ typedef struct vit_writer {
     unsigned char *panel;         /* the largest panel */
 } vit_writer;
 
+/* Tensors that keep 16 bits in a file of int8 or int4: patterns, as of a shell, of their names. */
+typedef struct vit_writer_keep {
+    const char *const *patterns;
+    int count;
+} vit_writer_keep;
+
 /* Lays the file out and skips to its data. file must be seekable and empty. */
 bool vit_writer_start(vit_writer *w, FILE *file, const vit_config *config, vit_dtype dtype,
                       const vit_writer_strings *strings, report *r);
+
+/* The same, keeping some tensors in bf16 where dtype is int8 or int4; keep may be NULL. */
+bool vit_writer_start_mixed(vit_writer *w, FILE *file, const vit_config *config, vit_dtype dtype,
+                            const vit_writer_keep *keep, const vit_writer_strings *strings,
+                            report *r);
 
 /* Appends num_rows rows to the current tensor: 16 at a time, fewer only at its end, or any number
  * for a plain one. A plain tensor may also be cut finer: see vit_writer_values. */
