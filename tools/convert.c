@@ -208,16 +208,30 @@ static bool put_sources(conversion *c, FILE *file, report *r)
     return good;
 }
 
+/* Tensors that stay in 16 bits. Narrow models have little to average rounding errors over, and
+ * theirs are small: unless told otherwise, int8 spares their first two blocks and the head. */
+static void choose_kept(const conversion *c, vit_writer_keep *keep)
+{
+    static const char *const narrow[] = { "blocks.[01].*", "head.weight" };
+    const convert_options *o = c->options;
+    const bool by_default = o->keep.count == 0 && o->dtype == VIT_I8 && c->config.embed_dim <= 256;
+    keep->patterns = o->keep.items;
+    if (by_default) keep->patterns = narrow;
+    keep->count = by_default ? 2 : o->keep.count;
+}
+
 /* What was told by hand, as one could type it again. */
 static void put_overrides(const conversion *c, FILE *file)
 {
     const convert_options *o = c->options;
+    vit_writer_keep keep;
     int i;
     if (o->arch) put_line(file, "option: --arch", o->arch);
     if (o->img_size) put_line(file, "option: --img-size", o->img_size);
     for (i = 0; i < o->set.count; i++) put_line(file, "option: --set", o->set.items[i]);
     for (i = 0; i < o->ignore.count; i++) put_line(file, "option: --ignore", o->ignore.items[i]);
-    for (i = 0; i < o->keep.count; i++) put_line(file, "option: --keep", o->keep.items[i]);
+    choose_kept(c, &keep);
+    for (i = 0; i < keep.count; i++) put_line(file, "option: --keep", keep.patterns[i]);
 }
 
 static void put_provenance(conversion *c, FILE *file)
@@ -523,8 +537,7 @@ static bool write_stream(conversion_stream *s, vit_dtype dtype, report *r)
     strings.synsets = c->labels.synsets;
     strings.provenance = c->provenance;
     r->file = c->options->output;
-    keep.patterns = c->options->keep.items;
-    keep.count = c->options->keep.count;
+    choose_kept(c, &keep);
     if (!vit_writer_start_mixed(&s->writer, s->output.file, &c->config, dtype, &keep, &strings, r))
         return false;
     good = stream_all(s, r);
