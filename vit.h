@@ -102,7 +102,9 @@
       int4   4 bits a weight, one f16 scale for 32, widened exactly, computed in
              f32: for size, slower than f32.
 
-   The residual stream, LayerNorm, softmax and GELU are f32 in all of them.
+   The residual stream, norms, softmax and activations are f32 in all of them.
+   Each tensor has a type of its own: vit-convert leaves the patch embedding in f32
+   in bf16 files and in f16 in int8 and int4 files, and what --keep names in bf16.
 
    DETERMINISM
 
@@ -137,8 +139,9 @@
    LIMITS   (each is checked, and a model beyond one is refused by name)
 
       in_chans 32, image side 16384, patch_size 1024, embed_dim 16384, depth 1024,
-      num_heads 1024, head_dim 4096, mlp_dim 262144, num_classes 1048576,
-      num_tokens 65536, photo side 1048576. Files above SIZE_MAX are refused.
+      num_heads 1024, head_dim 4096, mlp_dim 262144, num_reg_tokens 1024,
+      num_classes 1048576, num_tokens 65536, photo side 1048576. Files above
+      SIZE_MAX are refused.
 
    PORTABILITY   x86-64 has AVX2, AVX-VNNI and AVX-512 kernels (the latter also
    with VNNI and BF16), chosen at run time; 64-bit ARM has NEON kernels (also with
@@ -5822,9 +5825,10 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
 
 /* CHANGE LOG
 
-   v0.1.0  first version: plain ViT and distilled DeiT in f32, f16, bf16, int8, int4;
-           AVX2, AVX-VNNI, AVX-512 with VNNI and BF16; Pillow-exact preprocessing;
-           the .vit format, version 1.
+   v0.1.0  first version: timm's VisionTransformer and DeiT with nearly all of their
+           options, torch.nn's post-norm blocks; f32, f16, bf16, int8, int4; AVX2,
+           AVX-VNNI, AVX-512 with VNNI and BF16, NEON with sdot, smmla and bfmlal;
+           Pillow-exact preprocessing; the .vit format, version 1.
 
    LICENSE
 

@@ -5,7 +5,7 @@
 #include "../vit.h"
 
 /* Gives the pages of all tensors back to the system, which reads them again when they are next
- * needed. Has no effect where the model is not mapped from a file or the system cannot. */
+ * needed. Only for a model that is mapped from a file: memory of another kind would be zeroed. */
 void pages_drop(const vit_model *model);
 
 #endif
