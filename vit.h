@@ -25,7 +25,7 @@
           vit_model_close(&model);
       }
 
-   CONTENTS   (each heading carries a tag; search for it, e.g. ">>gemm")
+   CONTENTS   (each heading carries a tag; search for it, e.g. ">>tiles")
 
       >>manual      concepts, memory, threads, determinism, configuration macros, limits
       >>api         results, model, image, session, outputs, helpers, writing models

@@ -585,7 +585,7 @@ static const char notes[] =
     "and v for all tokens but q, proj, fc1 and fc2 for class and distillation token alone.\n"
     "The peak is that of a loop in registers, on as many threads, of the instruction that tier\n"
     "and type are made of, measured between the runs; the median of all. For int8 it counts int8\n"
-    "operations, though attention stays f32; f16 and int4 are widened to f32.\n"
+    "operations, though attention is bf16; f16 and int4 are widened to f32.\n"
     "Open and cold start are medians of 3 processes, the file being in the system's cache;\n"
     "private memory is what no file backs. The phases share out the median as they share all\n"
     "runs.\n"
