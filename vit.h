@@ -677,7 +677,8 @@ VIT_API uint64_t vit_hash_final(const vit_hash *hash);
       24  u64    size
 
    "fields": one 32-byte record for each architecture or preprocessing option.
-   An unknown one is skipped, or, if required, refused by its name.
+   An unknown one is skipped, or, if required, refused by its name. Options that
+   VIT_FIELD_LIST marks with 2 are there, and required, only if they are not zero.
       0   u8[24] name as in vit_config ("embed_dim"), zero-padded
       24  u8     type: 0 = int32, 1 = float32
       25  u8     1 if required, else 0
@@ -746,7 +747,8 @@ enum {
 };
 
 /* The fields of vit_config that a file stores, for readers and writers alike:
-   X(type, name, required, smallest, largest). mean and std are tensors. */
+   X(type, name, required, smallest, largest). required: 0 a hint; 1 always there; 2 there,
+   and required of the reader, unless zero. mean and std are tensors. */
 #define VIT_FIELD_LIST(X)                                                      \
     X(int, in_chans, 1, 1, VIT_MAX_CHANS)                                      \
     X(int, img_height, 1, 1, 16384)                                            \
@@ -1871,7 +1873,8 @@ static int vit__find_field(const unsigned char *record) {
 /* A field has four bytes in the file and in vit_config. */
 typedef char vit__assert_field_size[sizeof(int) == 4 && sizeof(float) == 4 ? 1 : -1];
 
-static vit_result vit__read_field(vit_model *model, const unsigned char *record, uint64_t *seen) {
+static vit_result vit__read_field(vit_model *model, const unsigned char *record,
+                                  unsigned char seen[VIT__NUM_FIELDS]) {
     const int i = vit__find_field(record);
     const uint32_t bits = vit__u32(record + VIT_FIELD_VALUE);
     if (i < 0)
@@ -1879,7 +1882,7 @@ static vit_result vit__read_field(vit_model *model, const unsigned char *record,
                    ? vit__fail_name(model->detail, VIT_ERROR_UNSUPPORTED, "option \"", record, 24,
                                     "\" is required, but not known to this vit.h")
                    : VIT_OK;
-    if (*seen >> i & 1)
+    if (seen[i])
         return vit__fail_name(model->detail, VIT_ERROR_CORRUPT, "field \"", record, 24,
                               "\" is there twice");
     if (record[VIT_FIELD_TYPE] != vit__fields[i].is_float || record[VIT_FIELD_REQUIRED] > 1 ||
@@ -1887,25 +1890,26 @@ static vit_result vit__read_field(vit_model *model, const unsigned char *record,
         return vit__fail_name(model->detail, VIT_ERROR_CORRUPT, "field \"", record, 24,
                               "\" has the wrong type or flags");
     memcpy((char *)&model->config + vit__fields[i].offset, &bits, 4);
-    *seen |= (uint64_t)1 << i;
+    seen[i] = 1;
     return VIT_OK;
 }
 
 static vit_result vit__read_fields(vit_model *model, const vit__section *section) {
     vit_config *c = &model->config;
-    uint64_t seen = 0;
+    unsigned char seen[VIT__NUM_FIELDS];
     uint32_t i;
+    memset(seen, 0, sizeof seen);
     for (i = 0; i < section->count; i++) {
         const vit_result result =
-            vit__read_field(model, section->at + (size_t)i * VIT_FIELD_SIZE, &seen);
+            vit__read_field(model, section->at + (size_t)i * VIT_FIELD_SIZE, seen);
         if (result) return result;
     }
     for (i = 0; i < VIT__NUM_FIELDS; i++)
-        if (vit__fields[i].required && !(seen >> i & 1))
+        if (vit__fields[i].required == 1 && !seen[i])
             return vit__fail_name(model->detail, VIT_ERROR_CORRUPT, "field \"",
                                   (const unsigned char *)vit__fields[i].name, 24, "\" is missing");
-    if (!(seen >> VIT__FIELD_resize_height & 1)) c->resize_height = c->img_height;
-    if (!(seen >> VIT__FIELD_resize_width & 1)) c->resize_width = c->img_width;
+    if (!seen[VIT__FIELD_resize_height]) c->resize_height = c->img_height;
+    if (!seen[VIT__FIELD_resize_width]) c->resize_width = c->img_width;
     for (i = 0; i < VIT_MAX_CHANS; i++) c->std[i] = 1.0f; /* until the tensor is read */
     return vit_config_check(c, model->detail);
 }

@@ -214,7 +214,7 @@ static inline void tiny_field(unsigned char *at, const char *name, int type, int
     memset(at, 0, VIT_FIELD_SIZE);
     memcpy(at, name, strlen(name));
     at[VIT_FIELD_TYPE] = (unsigned char)type;
-    at[VIT_FIELD_REQUIRED] = (unsigned char)required;
+    at[VIT_FIELD_REQUIRED] = required != 0;
     tiny_put(at + VIT_FIELD_VALUE, bits, 4);
 }
 

@@ -44,24 +44,32 @@ static uint32_t float_bits(float value)
 
 enum { FIELD_TYPE_int = 0, FIELD_TYPE_float = 1 };
 
-#define X(type, name, required, smallest, largest) + 1
-enum { NUM_FIELDS = 0 VIT_FIELD_LIST(X) };
-#undef X
-
 static unsigned char *put_field(unsigned char *at, const char *name, unsigned char type,
-                                unsigned char required, uint32_t bits)
+                                int required, uint32_t bits)
 {
     memcpy(at, name, strlen(name));
     at[VIT_FIELD_TYPE] = type;
-    at[VIT_FIELD_REQUIRED] = required;
+    at[VIT_FIELD_REQUIRED] = required != 0;
     store32(at + VIT_FIELD_VALUE, bits);
     return at + VIT_FIELD_SIZE;
+}
+
+/* Options of kind 2 that are zero are not written. */
+static size_t count_fields(const vit_config *config)
+{
+    size_t count = 0;
+#define X(type, name, required, smallest, largest)                                               \
+    count += (required) != 2 || type##_bits(config->name);
+    VIT_FIELD_LIST(X)
+#undef X
+    return count;
 }
 
 static void put_fields(unsigned char *at, const vit_config *config)
 {
 #define X(type, name, required, smallest, largest)                                               \
-    at = put_field(at, #name, FIELD_TYPE_##type, required, type##_bits(config->name));
+    if ((required) != 2 || type##_bits(config->name))                                             \
+        at = put_field(at, #name, FIELD_TYPE_##type, required, type##_bits(config->name));
     VIT_FIELD_LIST(X)
 #undef X
 }
@@ -122,9 +130,10 @@ static void put_sections(vit_writer *w, section_writer *s, uint32_t num_sections
                          const vit_config *config, const vit_writer_strings *strings,
                          uint64_t data_size)
 {
+    const size_t fields = count_fields(config);
     s->offset = VIT_HEADER_SIZE + (uint64_t)num_sections * VIT_SECTION_SIZE;
-    put_section(s, "fields", 1, NUM_FIELDS, NUM_FIELDS * VIT_FIELD_SIZE);
-    if (s->meta) put_fields(s->meta + s->offset - NUM_FIELDS * VIT_FIELD_SIZE, config);
+    put_section(s, "fields", 1, fields, fields * VIT_FIELD_SIZE);
+    if (s->meta) put_fields(s->meta + s->offset - fields * VIT_FIELD_SIZE, config);
     put_section(s, "tensors", 1, w->count, w->count * VIT_TENSOR_SIZE);
     w->directory = (size_t)s->offset - w->count * VIT_TENSOR_SIZE;
     if (strings->count) put_string_section(s, "labels", strings->labels, strings->count);
