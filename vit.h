@@ -304,6 +304,7 @@ typedef struct vit_config {
     int has_fc_norm;        /* 1: norm after pooling                             */
     float norm_eps;         /* of every norm: 1e-6 in timm, 1e-5 in CLIP         */
     float attn_scale;       /* factor on q k^T, usually 1 / sqrt(head_dim)       */
+    int has_patch_pre_norm; /* 1: norm of a patch's numbers, before its embedding */
 
     int resize_height;      /* preprocessing: size before the crop ...           */
     int resize_width;
@@ -441,6 +442,7 @@ typedef struct vit_executor {
 
 /* Called with every intermediate tensor, named as in timm ("blocks.3.attn.qkv"),
    so a port or a test can compare step by step. Names, in order:
+      patch_embed.pre_norm     [batch, num_patches, C * P * P]   if has_patch_pre_norm
       patch_embed              [batch, num_patches, D]   after patch_embed.norm, if any
       pos_embed                [batch, N, D]             with all tokens and positions
       norm_pre                 [batch, N, D]             if has_pre_norm
@@ -784,6 +786,7 @@ enum {
     X(int, has_fc_norm, 1, 0, 1)                                               \
     X(float, norm_eps, 1, 0, 1)                                                \
     X(float, attn_scale, 1, -1e6f, 1e6f)                                       \
+    X(int, has_patch_pre_norm, 2, 0, 1)                                        \
     X(int, resize_height, 0, 1, 32768)                                         \
     X(int, resize_width, 0, 1, 32768)                                          \
     X(int, crop_mode, 0, 0, 2)                                                 \
@@ -1275,8 +1278,8 @@ VIT__INLINE float vit__bf16_to_f32(uint16_t h) { return vit__float((uint32_t)h <
      K num_classes   O width of the self-test's output   1 one
    The tensor is there if every letter of condition holds:
      c cls_token   d dist_token   g registers   p positions   b patch bias
-     n patch norm   e norm before the blocks   l LayerNorm, whose norms have a bias
-     q qkv bias   k qk norm   a attn norm   o proj bias   s layer scale   m mlp norm
+     v norm of raw patches   n patch norm   e norm before the blocks
+     l LayerNorm, whose norms have a bias   q qkv bias   k qk norm   a attn norm   o proj bias   s layer scale   m mlp norm
      f final norm   F fc norm   M map pooling   r representation layer
      h head   2 second head   t self-test */
 #define VIT__STEM_LIST(X)                                                      \
@@ -1286,6 +1289,8 @@ VIT__INLINE float vit__bf16_to_f32(uint16_t h) { return vit__float((uint32_t)h <
     X(DIST_TOKEN, "dist_token", "11D", "d", PLAIN)                             \
     X(REG_TOKEN, "reg_token", "1GD", "g", PLAIN)                               \
     X(POS_EMBED, "pos_embed", "1TD", "p", PLAIN)                               \
+    X(PATCH_PRE_NORM_WEIGHT, "patch_embed.pre_norm.weight", "CPP", "v", PLAIN) \
+    X(PATCH_PRE_NORM_BIAS, "patch_embed.pre_norm.bias", "CPP", "vl", PLAIN)    \
     X(PATCH_WEIGHT, "patch_embed.proj.weight", "DCPP", "", PANELS)             \
     X(PATCH_BIAS, "patch_embed.proj.bias", "D", "b", PLAIN)                    \
     X(PATCH_NORM_WEIGHT, "patch_embed.norm.weight", "D", "n", PLAIN)           \
@@ -1397,6 +1402,7 @@ static int vit__holds(const vit_config *c, char condition) {
     case 'g': return c->num_reg_tokens != 0;
     case 'p': return c->positions != VIT_POS_NONE;
     case 'b': return c->has_patch_bias;
+    case 'v': return c->has_patch_pre_norm;
     case 'n': return c->has_patch_norm;
     case 'e': return c->has_pre_norm;
     case 'l': return c->norm_type == VIT_LAYER_NORM;
@@ -4563,13 +4569,16 @@ static void vit__gather_patch(const vit_config *c, const float *input, int index
         for (y = 0; y < p; y++, row += p) memcpy(row, from + y * width, p * sizeof(float));
 }
 
+/* x is the input here; what follows happens to each row while it is at hand. */
 static void vit__gather_task(void *arg, int index) {
     const vit__rows *job = (const vit__rows *)arg;
+    vit__rows gathered = *job;
     int row, end = vit__share(job->rows, index, job->num_tasks, &row);
+    gathered.x = NULL;
     for (; row < end; row++) {
-        float *y = job->y + (size_t)row * job->ldy;
-        vit__gather_patch(&job->session->model->config, job->x, row, y);
-        vit__kernels_of(job->session)->convert(job->form, y, job->dim);
+        vit__gather_patch(&job->session->model->config, job->x, row,
+                          job->y + (size_t)row * job->ldy);
+        vit__row(&gathered, row);
     }
 }
 
@@ -4578,10 +4587,19 @@ static void vit__im2col(const vit_session *s, const float *input, int batch, flo
                         vit__form form) {
     const vit_config *c = &s->model->config;
     const int dim = c->in_chans * c->patch_size * c->patch_size;
+    const int shown = s->params.trace && c->has_patch_pre_norm;
     vit__rows job;
     vit__rows_init(&job, s, input, 0, patches, (size_t)dim, batch * c->num_patches, dim);
-    job.form = form;
+    vit__rows_norm(&job, vit__stem_floats(s->model, VIT__PATCH_PRE_NORM_WEIGHT),
+                   vit__stem_floats(s->model, VIT__PATCH_PRE_NORM_BIAS));
+    job.form = shown ? VIT__FORM_F32 : form;
     vit__parallel_for(s, job.num_tasks, vit__gather_task, &job);
+    if (!shown) return;
+    vit__call_trace(s, "patch_embed.pre_norm", patches, batch, c->num_patches, dim);
+    job.x = NULL;
+    job.has_norm = 0;
+    job.form = form;
+    vit__rows_run(&job);
 }
 
 /* A token and its position, either of which may not be there. */
@@ -5833,6 +5851,7 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
            options, torch.nn's post-norm blocks; f32, f16, bf16, int8, int4; AVX2,
            AVX-VNNI, AVX-512 with VNNI and BF16, NEON with sdot, smmla and bfmlal;
            Pillow-exact preprocessing; the .vit format, version 1.
+           has_patch_pre_norm, of vit-pytorch since 1.0: norm of the raw patches.
 
    LICENSE
 

@@ -36,9 +36,9 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data", "fixture
 IMAGES = 5
 
 BASE = dict(img=(12, 12), patch=4, chans=3, dim=24, depth=1, heads=2, mlp=4.0, classes=10,
-            dist=False, rep=0, qkv_bias=True, qk_scale=None, patch_norm=False, eps=1e-6,
-            forms=("safetensors",), dtype=torch.float32, wrap=None, traced=2, only=None,
-            patch_scale=1.0,
+            dist=False, rep=0, qkv_bias=True, qk_scale=None, patch_norm=False,
+            patch_pre_norm=False, eps=1e-6, forms=("safetensors",), dtype=torch.float32,
+            wrap=None, traced=2, only=None, patch_scale=1.0,
             cls=True, reg=0, pos="all", pre_norm=False, rms=False, block="pre", qk_norm=False,
             attn_norm=False, proj_bias=True, ls=False, act="gelu", gated=None, mlp_norm=False,
             final_norm=True, pool="token", pool_prefix=False, fc_norm=False, head_dim=None)
@@ -131,6 +131,7 @@ OPTIONS = {
     "dist_reg":       dict(dist=True, reg=3, ls=True),
     "rep_avg":        dict(rep=11, pool="avg"),
     "wide_heads":     dict(heads=3, head_dim=12, qk_norm=True, attn_norm=True),
+    "raw_norm":       dict(patch_pre_norm=True, patch_norm=True, img=(9, 12)),
 }
 CASES.update((case, dict(SMALL, told=True, **changes)) for case, changes in OPTIONS.items())
 
@@ -171,9 +172,17 @@ class PatchEmbed(nn.Module):
         self.proj = nn.Conv2d(c["chans"], c["dim"], c["patch"], stride=c["patch"],
                               bias=not c["pre_norm"])
         self.norm = norm(c, c["dim"], c["patch_norm"])
+        if c["patch_pre_norm"]:
+            self.pre_norm = norm(c, (c["chans"], c["patch"], c["patch"]))
 
-    def forward(self, x):
-        return self.norm(self.proj(x).flatten(2).transpose(1, 2))
+    def forward(self, x, put):
+        if not hasattr(self, "pre_norm"):
+            return self.norm(self.proj(x).flatten(2).transpose(1, 2))
+        p = self.proj.kernel_size
+        rows = F.unfold(x, p, stride=p).transpose(1, 2)
+        rows = self.pre_norm(rows.unflatten(-1, self.pre_norm.normalized_shape)).flatten(2)
+        put("patch_embed.pre_norm", rows)
+        return self.norm(F.linear(rows, self.proj.weight.flatten(1), self.proj.bias))
 
 
 class Attention(nn.Module):
@@ -349,7 +358,7 @@ class VisionTransformer(nn.Module):
             out[name] = t
             return t
 
-        x = put("patch_embed", self.patch_embed(images))
+        x = put("patch_embed", self.patch_embed(images, put))
         x = put("pos_embed", self.add_positions(x))
         if self.c["pre_norm"]:
             x = put("norm_pre", self.norm_pre(x))

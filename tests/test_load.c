@@ -700,6 +700,7 @@ static void test_contradictions(void) {
         {"depth", 2, NULL, NULL, NULL},
         {"depth", 0, NULL, NULL, NULL},
         {"has_qkv_bias", 0, NULL, NULL, NULL},
+        {"has_patch_pre_norm", 1, NULL, NULL, NULL},
         {"has_patch_norm", 1, NULL, NULL, NULL},
         {"has_dist_token", 1, NULL, NULL, NULL},
         {"representation_dim", 4, NULL, NULL, NULL},

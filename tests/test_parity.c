@@ -380,7 +380,8 @@ static int check_block_order(const fixture *f, int block, int at) {
 
 static void check_trace_order(const fixture *f) {
     const vit_config *c = &f->model.config;
-    int at = expect_name(f, 0, "patch_embed", 0);
+    int at = c->has_patch_pre_norm ? expect_name(f, 0, "patch_embed.pre_norm", 0) : 0;
+    at = expect_name(f, at, "patch_embed", 0);
     at = expect_name(f, at, "pos_embed", 0);
     at = c->has_pre_norm ? expect_name(f, at, "norm_pre", 0) : at;
     for (int block = 0; block < c->depth; block++) {

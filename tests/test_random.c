@@ -314,7 +314,7 @@ static double exponentials(double *x, size_t n) {
 }
 
 /* conv2d with stride P, straight from its definition. */
-static double *patch_embed(const reference *f, const float *input) {
+static double *patch_embed(reference *f, const float *input) {
     const vit_config *c = &f->model->config;
     size_t p = (size_t)c->patch_size, width = (size_t)c->img_width, grid = (size_t)c->grid_width;
     size_t chans = (size_t)c->in_chans, patches = (size_t)c->num_patches;
@@ -327,8 +327,13 @@ static double *patch_embed(const reference *f, const float *input) {
             }
         }
     }
-    double *out = linear(f->model, "patch_embed.proj", rows, patches, chans * p * p, f->dim);
+    to = norm(f->model, "patch_embed.pre_norm", rows, patches, chans * p * p);
+    if (c->has_patch_pre_norm) {
+        step(f, "patch_embed.pre_norm", to, patches * chans * p * p, strict);
+    }
+    double *out = linear(f->model, "patch_embed.proj", to, patches, chans * p * p, f->dim);
     free(rows);
+    free(to);
     double *normed = norm(f->model, "patch_embed.norm", out, patches, f->dim);
     free(out);
     return normed;
@@ -757,6 +762,7 @@ static void more_options(vit_config *c) {
     c->positions = pick(0, 2);
     c->has_patch_bias = pick(0, 1);
     c->has_pre_norm = pick(0, 1);
+    c->has_patch_pre_norm = pick(0, 2) == 0;
     c->norm_type = pick(0, 2) == 0 ? VIT_RMS_NORM : VIT_LAYER_NORM;
     c->block_type = pre ? VIT_PRE_NORM : pick(1, 2);
     c->has_qk_norm = pick(0, 2) == 0;
@@ -832,6 +838,7 @@ static void describe(char *what, size_t size, int index, const tiny_options *o) 
     X(rest_of_groups, c->mlp_dim % 32 != 0 && c->mlp_dim > 32)                                     \
     X(narrow_heads, c->num_heads * c->head_dim < 4 && c->depth)                                    \
     X(wide_rows, c->in_chans * c->patch_size * c->patch_size > 64)                                 \
+    X(raw_norm, c->has_patch_pre_norm)                                                             \
     X(distilled, c->has_dist_token && c->num_classes && c->depth)                                  \
     X(represented, c->representation_dim && c->num_classes && c->depth)                            \
     X(registers, c->num_reg_tokens && c->depth)                                                    \

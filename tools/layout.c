@@ -470,11 +470,12 @@ static void inspect_norms(const layout_map *map, settings *s)
 {
     static const char *const biases[] = {
         "blocks.0.norm1.bias", "norm.bias", "fc_norm.bias", "norm_pre.bias",
-        "patch_embed.norm.bias", "attn_pool.norm.bias"
+        "patch_embed.pre_norm.bias", "patch_embed.norm.bias", "attn_pool.norm.bias"
     };
     size_t i;
     for (i = 0; i < COUNT(biases); i++)
         if (has(map, biases[i])) settings_put(s, SETTING_NORM_TYPE, VIT_LAYER_NORM);
+    put_presence(map, s, SETTING_PATCH_PRE_NORM, "patch_embed.pre_norm.weight");
     put_presence(map, s, SETTING_PATCH_NORM, "patch_embed.norm.weight");
     put_presence(map, s, SETTING_PRE_NORM, "norm_pre.weight");
     put_presence(map, s, SETTING_FINAL_NORM, "norm.weight");

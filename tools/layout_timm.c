@@ -24,6 +24,7 @@ static const layout_rule rules[] = {
     LAYOUT_VIEW("patch_embed.proj.weight", "patch_embed.proj.weight", "dcpq>dcpq"),
     LAYOUT_VIEW("patch_embed.proj.weight", "patch_embed.proj.weight", "d(cpq)>dcpq"),
     LAYOUT_SAME("patch_embed.proj.bias"),
+    LAYOUT_SAME2("patch_embed.pre_norm"),   /* of a .vit file turned back */
     LAYOUT_SAME2("patch_embed.norm"),
     LAYOUT_SAME2("norm_pre"),
     LAYOUT_SAME2("{b}norm1"),

@@ -281,8 +281,8 @@ static bool check_contradictions(const settings all[FROM_COUNT], report *r)
         SETTING_IN_CHANS, SETTING_PATCH_SIZE, SETTING_EMBED_DIM, SETTING_DEPTH,
         SETTING_GATED_MLP, SETTING_MLP_DIM, SETTING_NUM_CLASSES, SETTING_REPRESENTATION_DIM,
         SETTING_CLS_TOKEN, SETTING_DIST_TOKEN, SETTING_REG_TOKENS, SETTING_PATCH_BIAS,
-        SETTING_PATCH_NORM, SETTING_PRE_NORM, SETTING_NORM_TYPE, SETTING_QKV_BIAS,
-        SETTING_QK_NORM, SETTING_ATTN_NORM, SETTING_PROJ_BIAS, SETTING_LAYER_SCALE,
+        SETTING_PATCH_PRE_NORM, SETTING_PATCH_NORM, SETTING_PRE_NORM, SETTING_NORM_TYPE,
+        SETTING_QKV_BIAS,        SETTING_QK_NORM, SETTING_ATTN_NORM, SETTING_PROJ_BIAS, SETTING_LAYER_SCALE,
         SETTING_MLP_NORM, SETTING_ACTIVATION, SETTING_BLOCK_TYPE, SETTING_POOL
     };
     size_t i;
@@ -560,6 +560,7 @@ static void resolve_flags(const settings all[FROM_COUNT], vit_config *c)
     c->has_cls_token = value_or(all, SETTING_CLS_TOKEN, 1) != 0;
     c->has_dist_token = value_or(all, SETTING_DIST_TOKEN, 0) != 0;
     c->has_patch_bias = value_or(all, SETTING_PATCH_BIAS, 1) != 0;
+    c->has_patch_pre_norm = value_or(all, SETTING_PATCH_PRE_NORM, 0) != 0;
     c->has_patch_norm = value_or(all, SETTING_PATCH_NORM, 0) != 0;
     c->has_pre_norm = value_or(all, SETTING_PRE_NORM, 0) != 0;
     c->has_qkv_bias = value_or(all, SETTING_QKV_BIAS, 1) != 0;
@@ -660,6 +661,7 @@ void settings_from_config(settings *s, const vit_config *c)
     settings_put(s, SETTING_REG_TOKENS, c->num_reg_tokens);
     settings_put(s, SETTING_POSITIONS, c->positions);
     settings_put(s, SETTING_PATCH_BIAS, c->has_patch_bias);
+    settings_put(s, SETTING_PATCH_PRE_NORM, c->has_patch_pre_norm);
     settings_put(s, SETTING_PATCH_NORM, c->has_patch_norm);
     settings_put(s, SETTING_PRE_NORM, c->has_pre_norm);
     settings_put(s, SETTING_NORM_TYPE, c->norm_type);
@@ -729,6 +731,7 @@ static void describe_stem(const vit_config *c, phrase_list *list)
     add_phrase(list, c->positions == VIT_POS_PATCHES, "positions of the patches alone");
     add_phrase(list, c->positions == VIT_POS_NONE, "no positions");
     add_phrase(list, !c->has_patch_bias, "no patch bias");
+    add_phrase(list, c->has_patch_pre_norm, "norm of the raw patches");
     add_phrase(list, c->has_patch_norm, "patch norm");
     add_phrase(list, c->has_pre_norm, "norm before the blocks");
 }

@@ -34,6 +34,7 @@ typedef enum setting_kind {
     X(REG_TOKENS, "num_reg_tokens", INTEGER, NULL, "register tokens")                            \
     X(POSITIONS, "positions", WORD, "all patches none", "tokens that have a position")           \
     X(PATCH_BIAS, "has_patch_bias", FLAG, NULL, "bias of the patch embedding")                   \
+    X(PATCH_PRE_NORM, "has_patch_pre_norm", FLAG, NULL, "norm of the raw patches")               \
     X(PATCH_NORM, "has_patch_norm", FLAG, NULL, "norm after the patch embedding")                \
     X(PRE_NORM, "has_pre_norm", FLAG, NULL, "norm before the first block")                       \
     X(NORM_TYPE, "norm_type", WORD, "layer rms", "kind of every norm")                           \
