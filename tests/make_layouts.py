@@ -24,6 +24,8 @@ from collections import OrderedDict
 import numpy as np
 import torch
 
+import make_libraries as libraries
+
 OUT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data", "layouts")
 D, HEADS, HEAD, DEPTH, PATCH, CHANS, GRID, MLP, CLASSES = 8, 2, 4, 2, 2, 3, 2, 12, 5
 PATCHES = GRID * GRID
@@ -556,6 +558,79 @@ def write_lucidrains():
          None)
 
 
+# === Tutorials ===
+
+SQUASHED = "crop_mode=squash crop_pct=1 interpolation=bilinear mean=0 std=1 "
+
+
+def interleaved(x):
+    """Rows (z h k) -> (h k z): query, key and value of one number beside each other."""
+    return np.ascontiguousarray(x.reshape(3, HEADS, HEAD, -1).transpose(1, 2, 0, 3)).reshape(x.shape)
+
+
+def einops(t, attention, linear, reduce=True):
+    net = libraries.EinopsViT(attention, D, MLP, DEPTH, CHANS, PATCH, GRID * PATCH, CLASSES,
+                              linear, reduce)
+    s = OrderedDict()
+    s["0.cls_token"], s["0.positions"] = t["cls_token"], t["pos_embed"][0]
+    move(s, "0.projection.%d" % linear, t, "patch_embed.proj")
+    if linear:
+        s["0.projection.1.weight"] = (
+            t["patch_embed.proj.weight"].transpose(0, 2, 3, 1).reshape(D, -1))
+    for i in range(DEPTH):
+        b, to = "blocks.%d." % i, "1.%d." % i
+        move(s, to + "0.fn.0", t, b + "norm1")
+        module = net[1][i][0].fn[1]
+        if isinstance(module, torch.nn.MultiheadAttention):
+            s[to + "0.fn.1.in_proj_weight"] = t[b + "attn.qkv.weight"]
+            s[to + "0.fn.1.in_proj_bias"] = t[b + "attn.qkv.bias"]
+            move(s, to + "0.fn.1.out_proj", t, b + "attn.proj")
+        elif hasattr(module, "qkv"):
+            for part in (".weight", ".bias"):
+                s[to + "0.fn.1.qkv" + part] = interleaved(t[b + "attn.qkv" + part])
+            move(s, to + "0.fn.1.projection", t, b + "attn.proj")
+        else:
+            split_qkv(s, to + "0.fn.1.", t, b + "attn.qkv", ("queries", "keys", "values"))
+            move(s, to + "0.fn.1.projection", t, b + "attn.proj")
+        move(s, to + "1.fn.0", t, b + "norm2")
+        move(s, to + "1.fn.1.0", t, b + "mlp.fc1")
+        move(s, to + "1.fn.1.3", t, b + "mlp.fc2")
+    move(s, "2.%d" % reduce, t, "fc_norm")
+    move(s, "2.%d" % (reduce + 1), t, "head")
+    net.load_state_dict(as_torch(s))
+    return net.state_dict()
+
+
+def divided(t):
+    """attn.proj.weight takes over the division behind the softmax."""
+    t = OrderedDict(t)
+    for i in range(DEPTH):
+        name = "blocks.%d.attn.proj.weight" % i
+        t[name] = (t[name].astype("f8") / np.sqrt(D)).astype("<f4")
+    return t
+
+
+def write_einops():
+    t = model(final_norm=False, fc_norm=True, seed=13)
+    told = "pool=avg pool_prefix=1 " + SQUASHED
+    saved = dict(eps="1e-5", write=pth, suffix="pth")
+    s = einops(t, lambda dim: libraries.EinopsAttention(dim, HEADS, True), True)
+    case("einops", s, divided(t), "einops_divided", "--set num_heads=2",
+         twin_options=told + "attn_scale=1", **saved)
+    case("einops_before", s, t, "einops", "--set num_heads=2 --set attn_root=head_dim",
+         twin_options=told, **saved)
+    case("einops_by_width", s, t, "einops", "--set num_heads=2 --set attn_root=embed_dim",
+         twin_options=told + "attn_scale=%.9g" % D ** -0.5, **saved)
+    s = einops(t, lambda dim: libraries.EinopsAttention(dim, HEADS, False), False)
+    case("einops_separate", s, divided(t), "einops_divided", "--set num_heads=2",
+         twin_options=told + "attn_scale=1", **saved)
+    s = einops(t, lambda dim: libraries.SelfAttention(dim, HEADS), True, False)
+    case("einops_mha", s, t, "einops", "--set num_heads=2", twin_options=told, **saved)
+    s = OrderedDict((k, v) for k, v in s.items() if "projection" not in k)
+    case("einops_no_patch", s, "0.projection.0.weight is missing", None, "--set num_heads=2",
+         write=pth, suffix="pth")
+
+
 # === OpenAI, open_clip ===
 
 def open_clip(t, prefix):
@@ -970,8 +1045,8 @@ def main():
     shutil.rmtree(OUT, ignore_errors=True)
     torch.manual_seed(0)
     for write in (write_hf, write_dinov2, write_towers, write_torchvision, write_torch_nn,
-                  write_lucidrains, write_open_clip, write_jax, write_aimv2, write_hf_aimv2, write_beit3,
-                  write_timm, write_vit_cpp):
+                  write_lucidrains, write_einops, write_open_clip, write_jax, write_aimv2,
+                  write_hf_aimv2, write_beit3, write_timm, write_vit_cpp):
         write()
     with open(os.path.join(OUT, "cases.txt"), "w") as f:
         f.write("\n".join(cases) + "\n")

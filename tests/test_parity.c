@@ -304,8 +304,13 @@ static void compare_class_token(const fixture *f, const traced_tensor *pool, dou
 }
 
 /* A headless model's expected file has no logits, a model's without representation layer no
-   pre_logits, and tokens197 keeps only some tensors to stay small; the rest must be there. */
+   pre_logits, and tokens197 keeps only some tensors to stay small; the rest must be there. Of the
+   modules of other libraries nothing but the outputs is known. */
 static void compare_traced(fixture *f, double tolerance) {
+    if (strncmp(f->case_name, "lib_", 4) == 0) {
+        CHECK(checkpoint_find(f->expected, "logits") || checkpoint_find(f->expected, "embedding"));
+        return;
+    }
     bool partial = strcmp(f->case_name, "tokens197") == 0;
     int compared = 0;
     for (int i = 0; i < f->base.num_tensors; i++) {

@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.."
 bin=${BIN:-.}
 convert=$bin/tools/vit-convert
 if [ "$bin" = . ]; then
-    bin=build/plain small='*'
+    bin=build/plain small='!(lib_*)'
 else
     small='chans5|classes1003|dist|headdim*|narrow'
 fi

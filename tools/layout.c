@@ -444,6 +444,17 @@ static bool count_blocks(const layout_map *map, int *depth, report *r)
     return true;
 }
 
+/* By the first name that it may have. */
+static bool missing_patch(const layout_map *map, const char *tensor, report *r)
+{
+    bool found;
+    int block;
+    const layout_rule *rule = find_rule(map, tensor, &block, &found);
+    char key[LAYOUT_MAX_KEY] = "";
+    if (rule) make_key(map, rule->parts[0], strlen(rule->parts[0]), -1, 0, key, sizeof key);
+    return report_fail(r, "%s is missing", *key ? key : tensor);
+}
+
 /* A linear layer over the numbers of a patch leaves its side and channels to be told. */
 static bool inspect_patch(const layout_map *map, settings *s, settings_facts *facts, report *r)
 {
@@ -452,7 +463,7 @@ static bool inspect_patch(const layout_map *map, settings *s, settings_facts *fa
     const char *form;
     char shape[128];
     if (!peek_part(map, name, 0, &part, &form))
-        return report_fail(r, "%s%s is missing", map->prefix, map->layout->probe);
+        return missing_patch(map, name, r);
     if (layout_form_ndim(form) != part.view.ndim ||
         layout_letter(form, &part.view, 'p') != layout_letter(form, &part.view, 'q'))
         return report_fail(r, "%.200s: expected [%s], found %s", part.info->name,
@@ -519,8 +530,8 @@ static void inspect_head(const layout_map *map, settings *s, int64_t width)
         settings_put(s, SETTING_POOL, VIT_POOL_TOKEN_AVG);
 }
 
-/* Takes over what nobody else says. */
-static void fill_gaps(settings all[FROM_COUNT], const settings *told)
+/* Takes over what nobody else says; *facts notes what that was. */
+static void fill_gaps(settings all[FROM_COUNT], const settings *told, settings_facts *facts)
 {
     settings *tensors = &all[FROM_TENSORS];
     bool mean = told->mean_count > 0, std = told->std_count > 0;
@@ -530,6 +541,7 @@ static void fill_gaps(settings all[FROM_COUNT], const settings *told)
         if (!told->given[key] || settings_origin(all, (setting_key)key) >= 0) continue;
         if (key == SETTING_HEAD_DIM && settings_origin(all, SETTING_NUM_HEADS) >= 0) continue;
         settings_put(tensors, (setting_key)key, told->value[key]);
+        facts->by_default[key] = true;
     }
     for (from = 0; from < FROM_COUNT; from++) {
         mean = mean && all[from].mean_count == 0;
@@ -537,12 +549,13 @@ static void fill_gaps(settings all[FROM_COUNT], const settings *told)
     }
     if (mean) memcpy(tensors->mean, told->mean, sizeof told->mean);
     if (mean) tensors->mean_count = told->mean_count;
+    facts->mean_by_default = mean;
     if (std) memcpy(tensors->std, told->std, sizeof told->std);
     if (std) tensors->std_count = told->std_count;
 }
 
 /* Some containers say a setting beside the tensors. */
-static bool put_metadata(const layout_map *map, settings *told, report *r)
+static bool put_metadata(const layout_map *map, settings *s, report *r)
 {
     size_t i;
     if (strcmp(checkpoint_kind(map->checkpoint), "vit.cpp") != 0) return true;
@@ -551,21 +564,21 @@ static bool put_metadata(const layout_map *map, settings *told, report *r)
         char text[64];
         if (strcmp(entry->key, "num_heads") != 0) continue;
         snprintf(text, sizeof text, "num_heads=%.40s", entry->value);
-        if (!settings_parse(told, text, r)) return false;
+        if (!settings_parse(s, text, r)) return false;
     }
     return true;
 }
 
 /* What the library's own code does, and no tensor shows. */
-static bool put_defaults(const layout_map *map, settings all[FROM_COUNT], report *r)
+static bool put_defaults(const layout_map *map, settings all[FROM_COUNT], settings_facts *facts,
+                         report *r)
 {
     const layout_default *d = map->layout->defaults;
     settings told;
     settings_start(&told, map->layout->name);
-    if (!put_metadata(map, &told, r)) return false;
     for (; d && d->assignment; d++)
         if (holds(map, d->when, 0) && !settings_parse(&told, d->assignment, r)) return false;
-    fill_gaps(all, &told);
+    fill_gaps(all, &told, facts);
     return true;
 }
 
@@ -590,7 +603,7 @@ bool layout_inspect(const layout_map *map, settings all[FROM_COUNT], settings_fa
     if (count_of(map, "pos_embed") / width > 1048576)
         return report_fail(r, "pos_embed has more than 1048576 rows");
     facts->position_rows = (int)(count_of(map, "pos_embed") / width);
-    return put_defaults(map, all, r);
+    return put_metadata(map, s, r) && put_defaults(map, all, facts, r);
 }
 
 bool layout_check_told(const layout_map *map, const settings all[FROM_COUNT], report *r)
@@ -750,6 +763,13 @@ static bool plan_sources(const layout_map *map, const layout_rule *rule, int blo
     return misshapen_part(rule, item, &item->parts[culprit], expected, r);
 }
 
+static bool reads_attention(const char *name)
+{
+    static const char end[] = ".attn.proj.weight";
+    const size_t length = strlen(name), tail = sizeof end - 1;
+    return length > tail && !strcmp(name + length - tail, end);
+}
+
 /* The tensor's sources, found and of the right shape. */
 static bool plan_item(const layout_map *map, const vit_config *config,
                       const settings_facts *facts, layout_item *item, report *r)
@@ -763,6 +783,7 @@ static bool plan_item(const layout_map *map, const vit_config *config,
     item->own = is_made_here(name);
     if (item->own) return true;
     item->is_positions = !strcmp(name, "pos_embed");
+    item->divisor = reads_attention(name) ? facts->context_divisor : 0;
     rule = find_rule(map, name, &block, &found);
     layout_shape(dims, wanted_dims(item, config, facts, dims), expected, sizeof expected);
     if (!rule)

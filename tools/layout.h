@@ -126,6 +126,7 @@ typedef struct layout_item {
     layout_method method;
     int part_count;
     layout_part parts[LAYOUT_MAX_PARTS];
+    double divisor;                /* of every number, once all else is done; 0: none */
 } layout_item;
 
 /* Everything the file consists of, in its order. */

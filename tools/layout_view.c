@@ -226,8 +226,8 @@ static bool read_linear(checkpoint *c, const layout_item *item, int64_t first, i
     return good;
 }
 
-bool layout_read(checkpoint *c, const layout_item *item, int64_t first, int64_t count, float *to,
-                 char *error, size_t error_size)
+static bool read_item(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
+                      float *to, char *error, size_t error_size)
 {
     switch (item->method) {
     case LAYOUT_STACK: return read_stack(c, item, first, count, to, error, error_size);
@@ -236,5 +236,14 @@ bool layout_read(checkpoint *c, const layout_item *item, int64_t first, int64_t 
     case LAYOUT_ZERO: break;
     }
     memset(to, 0, (size_t)count * sizeof *to);
+    return true;
+}
+
+bool layout_read(checkpoint *c, const layout_item *item, int64_t first, int64_t count, float *to,
+                 char *error, size_t error_size)
+{
+    int64_t i;
+    if (!read_item(c, item, first, count, to, error, error_size)) return false;
+    for (i = 0; item->divisor > 0 && i < count; i++) to[i] = (float)((double)to[i] / item->divisor);
     return true;
 }

@@ -248,8 +248,7 @@ static bool in_int(const settings all[FROM_COUNT], setting_key key, int *value, 
     return true;
 }
 
-/* "7", or the word it stands for. */
-static const char *value_text(setting_key key, double value, char text[32])
+const char *setting_text(setting_key key, double value, char text[32])
 {
     const char *word = table[key].words;
     int place = (int)value;
@@ -271,8 +270,8 @@ static bool check_contradiction(const settings all[FROM_COUNT], setting_key key,
     if (!all[FROM_TENSORS].given[key]) return true;
     if (all[from].value[key] == all[FROM_TENSORS].value[key]) return true;
     return report_fail(r, "%s says %s %s, the tensors say %s", all[from].origin, table[key].name,
-                       value_text(key, all[from].value[key], told),
-                       value_text(key, all[FROM_TENSORS].value[key], seen));
+                       setting_text(key, all[from].value[key], told),
+                       setting_text(key, all[FROM_TENSORS].value[key], seen));
 }
 
 static bool check_contradictions(const settings all[FROM_COUNT], report *r)
@@ -320,11 +319,21 @@ static bool resolve_flat_patch(settings all[FROM_COUNT], int64_t depth, report *
 
 /* === Heads === */
 
-static bool resolve_heads(const settings all[FROM_COUNT], const settings_facts *facts,
-                          vit_config *c, settings_notes *notes, report *r)
+/* attn.proj is linear, so a division of what it reads can be one of its weight. */
+static void resolve_scale(const settings all[FROM_COUNT], settings_facts *facts, vit_config *c)
+{
+    const int root = (int)value_or(all, SETTING_ATTN_ROOT, ATTN_ROOT_HEAD_DIM);
+    double scale = c->head_dim > 0 ? pow(c->head_dim, -0.5) : 1;
+    if (root == ATTN_ROOT_EMBED_DIM) scale = pow(c->embed_dim, -0.5);
+    if (root == ATTN_ROOT_EMBED_DIM_AFTER) scale = 1;
+    facts->context_divisor = root == ATTN_ROOT_EMBED_DIM_AFTER ? sqrt(c->embed_dim) : 0;
+    c->attn_scale = (float)value_or(all, SETTING_ATTN_SCALE, scale);
+}
+
+static bool resolve_heads(const settings all[FROM_COUNT], settings_facts *facts, vit_config *c,
+                          settings_notes *notes, report *r)
 {
     int64_t inner = facts->qkv_rows ? facts->qkv_rows / 3 : c->embed_dim;
-    double scale;
     if (!in_int(all, SETTING_NUM_HEADS, &c->num_heads, 0, r)) return false;
     if (!in_int(all, SETTING_HEAD_DIM, &c->head_dim, 0, r)) return false;
     if (c->num_heads == 0 && c->head_dim > 0 && inner % c->head_dim == 0)
@@ -344,8 +353,7 @@ static bool resolve_heads(const settings all[FROM_COUNT], const settings_facts *
         return report_fail(r, "num_heads %d x head_dim %d is not the width of attention, %lld",
                            c->num_heads, c->head_dim, (long long)inner);
     c->head_dim = (int)(inner / c->num_heads);
-    scale = value_or(all, SETTING_ATTN_SCALE, c->head_dim > 0 ? pow(c->head_dim, -0.5) : 1);
-    c->attn_scale = (float)scale;
+    resolve_scale(all, facts, c);
     return true;
 }
 
@@ -469,8 +477,8 @@ static bool check_positions(const settings all[FROM_COUNT], const settings_facts
         return true; /* all tokens are patches */
     return report_fail(r, "%s says positions %s, pos_embed with %d rows says %s",
                        all[settings_origin(all, SETTING_POSITIONS)].origin,
-                       value_text(SETTING_POSITIONS, wanted, told), facts->position_rows,
-                       value_text(SETTING_POSITIONS, c->positions, seen));
+                       setting_text(SETTING_POSITIONS, wanted, told), facts->position_rows,
+                       setting_text(SETTING_POSITIONS, c->positions, seen));
 }
 
 static bool resolve_size(const settings all[FROM_COUNT], settings_facts *facts, vit_config *c,

@@ -53,6 +53,8 @@ typedef enum setting_kind {
     X(POOL_PREFIX, "pool_prefix", FLAG, NULL, "pooling takes the prefix tokens too")             \
     X(FC_NORM, "has_fc_norm", FLAG, NULL, "norm after pooling")                                  \
     X(ATTN_SCALE, "attn_scale", NUMBER, NULL, "factor on q k^T")                                 \
+    X(ATTN_ROOT, "attn_root", WORD, "head_dim embed_dim embed_dim_after",                        \
+      "whose root divides q k^T, or what comes after the softmax")                               \
     X(CROP_PCT, "crop_pct", NUMBER, NULL, "input size / size before the crop")                   \
     X(CROP_MODE, "crop_mode", WORD, "center squash border", "how the input is cut")               \
     X(INTERPOLATION, "interpolation", WORD, "bilinear bicubic", "of the resize")                 \
@@ -77,6 +79,9 @@ typedef struct settings {
     int mean_count, std_count;     /* 0: not given; 1: for every channel */
     double mean[VIT_MAX_CHANS], std[VIT_MAX_CHANS];
 } settings;
+
+/* Places of attn_root's words. The last one is what a well-known tutorial computes. */
+enum { ATTN_ROOT_HEAD_DIM, ATTN_ROOT_EMBED_DIM, ATTN_ROOT_EMBED_DIM_AFTER };
 
 /* In rising order of precedence. */
 enum { FROM_TENSORS, FROM_NAME, FROM_CONFIG, FROM_OPTIONS, FROM_COUNT };
@@ -104,6 +109,9 @@ bool settings_get(const settings all[FROM_COUNT], setting_key key, double *value
 /* That origin, or -1. */
 int settings_origin(const settings all[FROM_COUNT], setting_key key);
 
+/* The value as --set takes it: "7", or the word that it stands for. */
+const char *setting_text(setting_key key, double value, char text[32]);
+
 /* What differs from a plain ViT, in words: "4 register tokens, SiLU, gated MLP". */
 const char *settings_describe(const vit_config *config, char *text, size_t size);
 
@@ -124,6 +132,9 @@ typedef struct settings_facts {
     int grid_width;
     int64_t qkv_rows;         /* of attn.qkv.weight; 0 without blocks */
     int64_t patch_depth;      /* of a patch_embed.proj.weight in the old 2-D form, else 0 */
+    double context_divisor;   /* out: attn.proj.weight is divided by it; 0: it is not */
+    bool by_default[SETTING_COUNT];   /* nobody said it: it is what the layout's library does */
+    bool mean_by_default;
 } settings_facts;
 
 /* Puts all of it together; refuses what contradicts the tensors. */

@@ -205,10 +205,36 @@ static void note_assumptions(const conversion *c, note_list *notes)
                  c->notes.activation_assumed ? "activation gelu" : "", hint ? hint : "NAME");
 }
 
+/* What the layout's library does by itself, which whoever trained the model may have changed. */
+static void note_defaults(const conversion *c, note_list *notes)
+{
+    const size_t size = sizeof notes->text[0];
+    char *text = notes->text[notes->count], value[32];
+    size_t used, start;
+    int key;
+    used = start = (size_t)snprintf(text, size, "as %s has them:", c->map.layout->name);
+    for (key = 0; key < SETTING_COUNT && used < size; key++)
+        if (c->facts.by_default[key])
+            used += (size_t)snprintf(text + used, size - used, " %s=%s",
+                                     setting_name((setting_key)key),
+                                     setting_text((setting_key)key,
+                                                  c->all[FROM_TENSORS].value[key], value));
+    if (c->facts.mean_by_default && used < size)
+        used += (size_t)snprintf(text + used, size - used, " mean std");
+    if (used == start) return;
+    if (used < size) snprintf(text + used, size - used, "; --set changes them");
+    notes->count++;
+}
+
 static void collect_notes(const conversion *c, note_list *notes)
 {
     notes->count = 0;
     note_assumptions(c, notes);
+    note_defaults(c, notes);
+    if (c->facts.context_divisor > 0)
+        snprintf(add_note(notes), sizeof notes->text[0],
+                 "attention is divided by %.9g behind the softmax: so is attn.proj.weight instead",
+                 c->facts.context_divisor);
     if (c->notes.positions_resampled)
         snprintf(add_note(notes), sizeof notes->text[0],
                  "positions resampled from %dx%d to %dx%d patches", c->facts.grid_height,

@@ -1,0 +1,258 @@
+#!/usr/bin/python3
+"""Writes tests/data/fixtures/lib_*: small models of other libraries and of tutorials, each with
+the logits and the embedding that its own PyTorch module computes.
+
+    /usr/bin/python3 tests/make_libraries.py [CASE...]        (Debian: python3-torch)
+
+Authoring only, as tests/make_fixtures.py, which says what the files are; here expected.safetensors
+holds logits and embedding alone. The order of queries, keys and values, where a scale stands and
+what is pooled show in these numbers only, never in the names and shapes of tensors. The modules
+are written here after the structure that those libraries document, with their attribute names.
+"""
+import os
+import sys
+
+import numpy as np
+import torch
+import torch.nn as nn
+
+from make_fixtures import IMAGES, ROOT, image, save_safetensors
+
+
+def patches(images, p, order):
+    """[B, N, P * P * C]: the numbers of a patch, in the order of einops' right side."""
+    b, c, h, w = images.shape
+    x = images.reshape(b, c, h // p, p, w // p, p).permute(
+        {"pqc": (0, 2, 4, 3, 5, 1), "cpq": (0, 2, 4, 1, 3, 5)}[order])
+    return x.reshape(b, (h // p) * (w // p), -1)
+
+
+def split_heads(x, heads):
+    return x.reshape(x.shape[0], x.shape[1], heads, -1).transpose(1, 2)
+
+
+def merge_heads(x):
+    return x.transpose(1, 2).flatten(2)
+
+
+# --- the einops tutorial: everything is an nn.Sequential -----------------------------------------
+
+class Patches(nn.Module):
+    def __init__(self, p, order):
+        super().__init__()
+        self.p, self.order = p, order
+
+    def forward(self, x):
+        return patches(x, self.p, self.order)
+
+
+class Tokens(nn.Module):
+    """[B, D, H, W] of a convolution -> [B, N, D]"""
+
+    def forward(self, x):
+        return x.flatten(2).transpose(1, 2)
+
+
+class EinopsEmbedding(nn.Module):
+    def __init__(self, chans, p, dim, size, linear):
+        super().__init__()
+        self.projection = nn.Sequential(Patches(p, "pqc"), nn.Linear(p * p * chans, dim)) \
+            if linear else nn.Sequential(nn.Conv2d(chans, dim, p, p), Tokens())
+        self.cls_token = nn.Parameter(torch.randn(1, 1, dim))
+        self.positions = nn.Parameter(torch.randn((size // p) ** 2 + 1, dim))
+
+    def forward(self, x):
+        x = self.projection(x)
+        return torch.cat([self.cls_token.expand(len(x), -1, -1), x], dim=1) + self.positions
+
+
+class EinopsAttention(nn.Module):
+    """fused: one layer whose rows are (h d qkv). root says where the division stands."""
+
+    def __init__(self, dim, heads, fused, root="embed_dim_after"):
+        super().__init__()
+        self.dim, self.heads, self.root = dim, heads, root
+        if fused:
+            self.qkv = nn.Linear(dim, 3 * dim)
+        else:
+            self.keys, self.queries, self.values = (nn.Linear(dim, dim) for _ in range(3))
+        self.projection = nn.Linear(dim, dim)
+
+    def project(self, x):
+        if not hasattr(self, "qkv"):
+            return (split_heads(layer(x), self.heads)
+                    for layer in (self.queries, self.keys, self.values))
+        b, n, d = x.shape
+        return self.qkv(x).reshape(b, n, self.heads, d // self.heads, 3).permute(4, 0, 2, 1, 3)
+
+    def forward(self, x):
+        q, k, v = self.project(x)
+        energy = q @ k.transpose(-2, -1)
+        if self.root == "embed_dim":
+            attention = (energy / self.dim ** 0.5).softmax(dim=-1)
+        elif self.root == "head_dim":
+            attention = (energy / (self.dim // self.heads) ** 0.5).softmax(dim=-1)
+        else:
+            attention = energy.softmax(dim=-1) / self.dim ** 0.5
+        return self.projection(merge_heads(attention @ v))
+
+
+class SelfAttention(nn.MultiheadAttention):
+    def __init__(self, dim, heads):
+        super().__init__(dim, heads, batch_first=True)
+
+    def forward(self, x):
+        return super().forward(x, x, x, need_weights=False)[0]
+
+
+class HeldAttention(nn.Module):
+    def __init__(self, dim, heads):
+        super().__init__()
+        self.mha = SelfAttention(dim, heads)
+
+    def forward(self, x):
+        return self.mha(x)
+
+
+class Residual(nn.Module):
+    def __init__(self, *layers):
+        super().__init__()
+        self.fn = nn.Sequential(*layers)
+
+    def forward(self, x):
+        return x + self.fn(x)
+
+
+class Mean(nn.Module):
+    def forward(self, x):
+        return x.mean(dim=1)
+
+
+def feed_forward(dim, hidden):
+    return nn.Sequential(nn.Linear(dim, hidden), nn.GELU(), nn.Dropout(0.0),
+                         nn.Linear(hidden, dim))
+
+
+class EinopsViT(nn.Sequential):
+    """reduce: pooling is a layer of the head, as published, or stands between the parts."""
+
+    def __init__(self, attention, dim=16, hidden=24, depth=2, chans=3, p=4, size=8, classes=5,
+                 linear=True, reduce=True):
+        def block():
+            return nn.Sequential(
+                Residual(nn.LayerNorm(dim), attention(dim), nn.Dropout(0.0)),
+                Residual(nn.LayerNorm(dim), feed_forward(dim, hidden), nn.Dropout(0.0)))
+        head = [Mean()] if reduce else []
+        super().__init__(EinopsEmbedding(chans, p, dim, size, linear),
+                         nn.Sequential(*[block() for _ in range(depth)]),
+                         nn.Sequential(*head, nn.LayerNorm(dim), nn.Linear(dim, classes)))
+        self.reduce = reduce
+
+    def forward(self, x):
+        x = self[1](self[0](x))
+        return self[2](x if self.reduce else x.mean(dim=1))
+
+    def head(self):
+        return self[2][-1]
+
+
+def einops(**changes):
+    fused, root = changes.pop("fused", True), changes.pop("root", "embed_dim_after")
+    return EinopsViT(lambda dim: EinopsAttention(dim, 8, fused, root), **changes)
+
+
+CASES = {
+    "lib_einops": (lambda: einops(), []),
+    "lib_einops_separate": (lambda: einops(fused=False, linear=False, chans=1), []),
+    "lib_einops_before": (lambda: einops(root="embed_dim", reduce=False),
+                          ["--set", "attn_root=embed_dim"]),
+    "lib_einops_mha": (lambda: EinopsViT(lambda dim: SelfAttention(dim, 8), linear=False), []),
+    "lib_einops_held": (lambda: EinopsViT(lambda dim: HeldAttention(dim, 2), depth=1),
+                        ["--set", "num_heads=2"]),
+}
+
+
+# --- numbers -------------------------------------------------------------------------------------
+
+def is_norm(model, name):
+    owner = dict(model.named_modules())[name.rpartition(".")[0]]
+    return isinstance(owner, nn.LayerNorm)
+
+
+def randomize(model):
+    """Lively weights, as in tests/make_fixtures.py."""
+    for name, p in model.named_parameters():
+        base, std = 0.0, 0.2
+        if is_norm(model, name):
+            base, std = (1.0 if name.endswith("weight") else 0.0), 0.3
+        elif p.dim() > 1 and p.numel() == p.shape[-1] or "pos" in name or "token" in name:
+            std = 0.7
+        elif p.dim() > 1:
+            std = 1.3 / np.sqrt(p[0].numel())
+        p.data = base + std * torch.randn(p.shape)
+
+
+def input_shape(model):
+    return getattr(model, "input_shape", None) or (first_channels(model), 8, 8)
+
+
+def first_channels(model):
+    for m in model.modules():
+        if isinstance(m, nn.Conv2d):
+            return m.in_channels
+    return 3
+
+
+def compute(model, images):
+    """Logits, and what the head reads."""
+    kept = {}
+    handle = model.head().register_forward_pre_hook(
+        lambda module, args: kept.update(embedding=args[0]))
+    with torch.no_grad():
+        kept["logits"] = model(images)
+    handle.remove()
+    return kept
+
+
+def run(model):
+    shape = input_shape(model)
+    images = torch.from_numpy(np.stack([image(i, int(np.prod(shape))).reshape(shape)
+                                        for i in range(IMAGES)]))
+    single = compute(model.float(), images)
+    double = compute(model.double(), images.double())
+    model.float()
+    for name, t in single.items():
+        error = float((t.double() - double[name]).abs().max() / double[name].abs().max())
+        assert error < 2e-6, (name, error)
+    return {name: t.contiguous() for name, t in single.items()}
+
+
+def write(case, number):
+    make, options = CASES[case]
+    folder = os.path.join(ROOT, case)
+    os.makedirs(folder, exist_ok=True)
+    for old in os.listdir(folder):
+        os.remove(os.path.join(folder, old))
+    torch.manual_seed(30260 + number)
+    model = make().eval()
+    randomize(model)
+    expected = run(model)
+    save_safetensors({k: v.detach() for k, v in model.state_dict().items()},
+                     os.path.join(folder, "model.safetensors"))
+    save_safetensors(expected, os.path.join(folder, "expected.safetensors"))
+    if options:
+        with open(os.path.join(folder, "options"), "w") as f:
+            f.write("\n".join(options) + "\n")
+    size = sum(os.path.getsize(os.path.join(folder, f)) for f in os.listdir(folder))
+    print(f"{case:22} {size / 1024:6.1f} KiB")
+
+
+def main():
+    torch.set_num_threads(1)
+    for number, case in enumerate(CASES):
+        if not sys.argv[1:] or case in sys.argv[1:]:
+            write(case, number)
+
+
+if __name__ == "__main__":
+    main()
