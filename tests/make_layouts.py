@@ -248,6 +248,8 @@ def hf_config(kind, **more):
 VIT_PROCESSOR = {"do_normalize": True, "do_resize": True, "image_mean": [0.5, 0.5, 0.5],
                  "image_std": [0.5, 0.5, 0.5], "resample": 2, "size": GRID * PATCH}
 SQUASH = "crop_mode=squash crop_pct=1 "
+CLIP_CROP = ("mean=0.48145466,0.4578275,0.40821073 std=0.26862954,0.26130258,0.27577711 "
+             "crop_pct=1")
 
 
 def write_hf():
@@ -269,7 +271,7 @@ def write_hf():
          "--set num_heads=2", eps="1e-12", twin_options="positions=all")
     t = model(cls=False, classes=0)
     case("hf_ijepa", hf_vit(t, ""), t, "ijepa", eps="1e-12", config=hf_config("ijepa"),
-         twin_options="pool=avg")
+         twin_options="pool=avg " + SQUASH + "interpolation=bilinear")
     s = hf_vit(model(classes=0), "vit.")
     s["vit.embeddings.mask_token"] = s["decoder.mask_token"] = np.zeros((1, 1, D), "f4")
     s["decoder.decoder_layers.0.layernorm_before.weight"] = np.zeros(3, "f4")
@@ -337,10 +339,12 @@ def write_dinov2():
          twin_options=IMAGENET + "crop_pct=0.875")
     t, cls, pos = with_registers()
     case("hf_dinov2_reg", hf_dinov2(t, "", pos, cls), t, "registers",
-         config=hf_config("dinov2_with_registers", num_register_tokens=4))
+         config=hf_config("dinov2_with_registers", num_register_tokens=4),
+         twin_options=IMAGENET + "crop_pct=0.875")
     t = model(ls=True, gated=True, classes=0, seed=5)
     case("hf_dinov2_giant", hf_dinov2(t, "", t["pos_embed"], t["cls_token"]), t, "swiglu",
-         act="silu", config=hf_config("dinov2", use_swiglu_ffn=True))
+         act="silu", config=hf_config("dinov2", use_swiglu_ffn=True),
+         twin_options=IMAGENET + "crop_pct=0.875")
 
 
 def hf_tower(t, prefix, map_pool=True):
@@ -395,12 +399,11 @@ def write_towers():
     add_text(s)
     vision = {"hidden_size": D, "num_hidden_layers": DEPTH, "num_attention_heads": HEADS,
               "intermediate_size": MLP, "image_size": GRID * PATCH, "patch_size": PATCH}
-    clip = "mean=0.48145466,0.4578275,0.40821073 std=0.26862954,0.26130258,0.27577711 crop_pct=1"
     case("hf_clip", s, t, "clip", eps="1e-5", act="quick_gelu",
          config={"model_type": "clip", "vision_config": vision, "text_config": {}},
          preprocessor={"crop_size": 4, "do_center_crop": True, "do_resize": True, "resample": 3,
                        "size": 4, "image_mean": [0.48145466, 0.4578275, 0.40821073],
-                       "image_std": [0.26862954, 0.26130258, 0.27577711]}, twin_options=clip)
+                       "image_std": [0.26862954, 0.26130258, 0.27577711]}, twin_options=CLIP_CROP)
     case("hf_clip_no_config", s, "activation is not to be seen in a checkpoint of transformers "
          "CLIP; give --set activation=quick_gelu", None, "--set num_heads=2")
     t = clip_model(final_norm=False)
@@ -661,7 +664,8 @@ def open_clip(t, prefix):
 def write_open_clip():
     t = without_bias(clip_model())
     s = open_clip(t, "visual.")
-    case("open_clip", s, t, "clip", "--set num_heads=2 --set activation=gelu", eps="1e-5")
+    case("open_clip", s, t, "clip", "--set num_heads=2 --set activation=gelu", eps="1e-5",
+         twin_options=CLIP_CROP)
     told = {"model_cfg": {"embed_dim": 5, "quick_gelu": True,
                           "vision_cfg": {"image_size": 4, "layers": DEPTH, "width": D,
                                          "head_width": HEAD, "patch_size": PATCH,
@@ -670,15 +674,14 @@ def write_open_clip():
                                "std": [0.26862954, 0.26130258, 0.27577711],
                                "interpolation": "bicubic", "resize_mode": "shortest"}}
     case("open_clip_config", s, t, "clip", eps="1e-5", act="quick_gelu", config=told,
-         twin_options="crop_pct=1 mean=0.48145466,0.4578275,0.40821073 "
-         "std=0.26862954,0.26130258,0.27577711")
+         twin_options=CLIP_CROP)
     case("open_clip_untold", s, "activation is not to be seen in a checkpoint of open_clip; give "
          "--set activation=quick_gelu", None, "--set num_heads=2")
     s = as_torch(s)
     s["input_resolution"] = torch.tensor(4)
     s["context_length"], s["vocab_size"] = torch.tensor(77), torch.tensor(3)
     case("openai", s, t, "clip", "--set num_heads=2", eps="1e-5", act="quick_gelu", write=pth,
-         suffix="pt")
+         suffix="pt", twin_options=CLIP_CROP)
     s = OrderedDict(("visual.trunk." + k, v) for k, v in t.items() if not k.startswith("head"))
     s["visual.head.proj.weight"] = t["head.weight"]
     s["text.ln_final.weight"] = np.zeros(D, "f4")
@@ -816,11 +819,10 @@ def write_aimv2():
         s[to + "mlp.fc3.weight"] = t[b + "mlp.fc1.weight"][MLP:]
         move(s, to + "mlp.fc2", t, b + "mlp.fc2")
     move(s, "trunk.post_trunk_norm", t, "norm")
-    clip = " mean=0.48145466,0.4578275,0.40821073 std=0.26862954,0.26130258,0.27577711 crop_pct=1"
     case("aimv2", s, t, "aimv2", eps="1e-5", act="silu",
          config={"model_type": "aimv2", "hidden_size": D, "num_attention_heads": HEADS,
                  "rms_norm_eps": 1e-5, "qkv_bias": False, "num_hidden_layers": DEPTH},
-         twin_options="norm_type=rms pool=avg" + clip)
+         twin_options="norm_type=rms pool=avg " + CLIP_CROP)
 
 
 def write_hf_aimv2():
@@ -843,7 +845,7 @@ def write_hf_aimv2():
     case("hf_aimv2", s, t, "aimv2", eps="1e-5", act="silu",
          config=hf_config("aimv2_vision_model", qkv_bias=False, hidden_act="silu",
                           rms_norm_eps=1e-5),
-         twin_options="norm_type=rms pool=avg")
+         twin_options="norm_type=rms pool=avg " + CLIP_CROP)
     s["head.cls_token"] = np.zeros((1, 1, D), "f4")
     case("hf_aimv2_lit", s, "lacks AIMv2's attention pooling", None)
 

@@ -1,4 +1,4 @@
-/* test_arch.c - what timm's names stand for: a tag of every family and size, and every one whose
+/* test_arch.c - what timm's names stand for: a tag of every architecture, and every one whose
  * preprocessing is not that of its architecture's first tag. tests/test_convert_units.c has all
  * plain ones.
  */
@@ -14,34 +14,60 @@
 static const char *const tags[] = {
     "aimv2_1b_patch14_224.apple_pt 2048 24 16 5632 14 224 no_cls,patch_norm,rms,eps5,"
         "no_qkv_bias,no_proj_bias,silu,gated,avg openai 1",
+    "aimv2_1b_patch14_448.apple_pt 2048 24 16 5632 14 448 no_cls,patch_norm,rms,eps5,"
+        "no_qkv_bias,no_proj_bias,silu,gated,avg openai 1",
     "aimv2_3b_patch14_224.apple_pt 3072 24 24 8192 14 224 no_cls,patch_norm,rms,eps5,"
+        "no_qkv_bias,no_proj_bias,silu,gated,avg openai 1",
+    "aimv2_3b_patch14_336.apple_pt 3072 24 24 8192 14 336 no_cls,patch_norm,rms,eps5,"
+        "no_qkv_bias,no_proj_bias,silu,gated,avg openai 1",
+    "aimv2_3b_patch14_448.apple_pt 3072 24 24 8192 14 448 no_cls,patch_norm,rms,eps5,"
         "no_qkv_bias,no_proj_bias,silu,gated,avg openai 1",
     "aimv2_huge_patch14_224.apple_pt 1536 24 12 4096 14 224 no_cls,patch_norm,rms,eps5,"
         "no_qkv_bias,no_proj_bias,silu,gated,avg openai 1",
+    "aimv2_huge_patch14_336.apple_pt 1536 24 12 4096 14 336 no_cls,patch_norm,rms,eps5,"
+        "no_qkv_bias,no_proj_bias,silu,gated,avg openai 1",
+    "aimv2_huge_patch14_448.apple_pt 1536 24 12 4096 14 448 no_cls,patch_norm,rms,eps5,"
+        "no_qkv_bias,no_proj_bias,silu,gated,avg openai 1",
     "aimv2_large_patch14_224.apple_pt 1024 24 8 2816 14 224 no_cls,patch_norm,rms,eps5,"
         "no_qkv_bias,no_proj_bias,silu,gated,avg openai 1",
+    "aimv2_large_patch14_336.apple_pt 1024 24 8 2816 14 336 no_cls,patch_norm,rms,eps5,"
+        "no_qkv_bias,no_proj_bias,silu,gated,avg openai 1",
+    "aimv2_large_patch14_448.apple_pt 1024 24 8 2816 14 448 no_cls,patch_norm,rms,eps5,"
+        "no_qkv_bias,no_proj_bias,silu,gated,avg openai 1",
     "beit3_base_patch16_224.in22k_ft_in1k 768 12 12 3072 16 224 eps5,scale_norms,avg,"
+        "fc_norm imagenet 1",
+    "beit3_giant_patch14_224.untrained 1408 40 16 6144 14 224 eps5,scale_norms,avg,"
+        "fc_norm imagenet 1",
+    "beit3_giant_patch14_336.untrained 1408 40 16 6144 14 336 eps5,scale_norms,avg,"
+        "fc_norm imagenet 1",
+    "beit3_large_patch16_224.in22k_ft_in1k 1024 24 16 4096 16 224 eps5,scale_norms,avg,"
         "fc_norm imagenet 1",
     "deit3_base_patch16_224.fb_in1k 768 12 12 3072 16 224 patch_pos,layer_scale imagenet 0.9",
     "deit3_base_patch16_224.fb_in22k_ft_in1k 768 12 12 3072 16 224 patch_pos,"
         "layer_scale imagenet 1",
+    "deit3_base_patch16_384.fb_in1k 768 12 12 3072 16 384 patch_pos,layer_scale imagenet 1",
     "deit3_huge_patch14_224.fb_in22k_ft_in1k 1280 32 16 5120 14 224 patch_pos,"
         "layer_scale imagenet 1",
     "deit3_large_patch16_224.fb_in22k_ft_in1k 1024 24 16 4096 16 224 patch_pos,"
         "layer_scale imagenet 1",
+    "deit3_large_patch16_384.fb_in1k 1024 24 16 4096 16 384 patch_pos,layer_scale imagenet 1",
     "deit3_medium_patch16_224.fb_in22k_ft_in1k 512 12 8 2048 16 224 patch_pos,"
         "layer_scale imagenet 1",
     "deit3_small_patch16_224.fb_in22k_ft_in1k 384 12 6 1536 16 224 patch_pos,"
         "layer_scale imagenet 1",
+    "deit3_small_patch16_384.fb_in1k 384 12 6 1536 16 384 patch_pos,layer_scale imagenet 1",
     "deit_base_distilled_patch16_224.fb_in1k 768 12 12 3072 16 224 dist imagenet 0.9",
     "deit_base_patch16_224.fb_in1k 768 12 12 3072 16 224 plain imagenet 0.9",
     "deit_tiny_distilled_patch16_224.fb_in1k 192 12 3 768 16 224 dist imagenet 0.9",
     "eva_large_patch14_196.in22k_ft_in1k 1024 24 16 4096 14 196 avg,fc_norm openai 1",
     "eva_large_patch14_336.in22k_ft_in1k 1024 24 16 4096 14 336 avg,fc_norm,squash openai 1",
     "flexivit_base.1000ep_in21k 768 12 12 3072 16 240 patch_pos half 0.95",
+    "flexivit_large.1200ep_in1k 1024 24 16 4096 16 240 patch_pos half 0.95",
+    "flexivit_small.1200ep_in1k 384 12 6 1536 16 240 patch_pos half 0.95",
     "test_vit.r160_in1k 64 6 2 192 16 160 plain half 0.95",
     "test_vit2.r160_in1k 64 8 2 192 16 160 no_cls,reg1,layer_scale,avg,fc_norm half 0.95",
     "test_vit3.r160_in1k 96 9 3 192 16 160 no_cls,reg1,layer_scale,map,pool_prefix half 0.95",
+    "test_vit4.r160_in1k 96 9 3 288 16 160 no_cls,reg1,rms,layer_scale,avg,fc_norm half 0.95",
     "vit_base_patch14_dinov2.lvd142m 768 12 12 3072 14 518 layer_scale imagenet 1",
     "vit_base_patch14_reg1_tipsv2.webli 768 12 12 3072 14 448 reg1,patch_pos,layer_scale unit 1",
     "vit_base_patch14_reg4_dinov2.lvd142m 768 12 12 3072 14 518 reg4,patch_pos,"
@@ -68,39 +94,77 @@ static const char *const tags[] = {
         "eps5,quick_gelu openai 1",
     "vit_base_patch16_clip_quickgelu_224.openai 768 12 12 3072 16 224 pre_norm,eps5,"
         "quick_gelu openai 0.9",
+    "vit_base_patch16_gap_224.untrained 768 12 16 3072 16 224 no_cls,avg half 0.9",
+    "vit_base_patch16_plus_240.untrained 896 12 14 3584 16 240 layer_scale half 0.95",
     "vit_base_patch16_plus_clip_240.laion400m_e32 896 12 14 3584 16 240 pre_norm,eps5 openai 1",
+    "vit_base_patch16_reg4_gap_256.untrained 768 12 12 3072 16 256 no_cls,reg4,patch_pos,avg,"
+        "fc_norm half 0.9",
     "vit_base_patch16_rpn_224.sw_in1k 768 12 12 3072 16 224 no_cls,res_post,no_qkv_bias,"
         "avg,fc_norm half 0.9",
     "vit_base_patch16_siglip_224.v2_webli 768 12 12 3072 16 224 no_cls,map half 0.9",
+    "vit_base_patch16_siglip_256.v2_webli 768 12 12 3072 16 256 no_cls,map half 0.9",
+    "vit_base_patch16_siglip_384.v2_webli 768 12 12 3072 16 384 no_cls,map half 0.9",
+    "vit_base_patch16_siglip_512.v2_webli 768 12 12 3072 16 512 no_cls,map half 0.9",
     "vit_base_patch16_siglip_gap_224.v2_webli 768 12 12 3072 16 224 no_cls,avg half 0.9",
+    "vit_base_patch16_siglip_gap_256.v2_webli 768 12 12 3072 16 256 no_cls,avg half 0.9",
+    "vit_base_patch16_siglip_gap_384.v2_webli 768 12 12 3072 16 384 no_cls,avg half 0.9",
+    "vit_base_patch16_siglip_gap_512.v2_webli 768 12 12 3072 16 512 no_cls,avg half 0.9",
     "vit_base_patch32_clip_224.datacompxl 768 12 12 3072 32 224 pre_norm,eps5 openai 1",
     "vit_base_patch32_clip_224.metaclip_2pt5b 768 12 12 3072 32 224 pre_norm,eps5 openai 1",
     "vit_base_patch32_clip_224.metaclip_400m 768 12 12 3072 32 224 pre_norm,eps5 openai 1",
+    "vit_base_patch32_clip_256.datacompxl 768 12 12 3072 32 256 pre_norm,eps5 openai 1",
     "vit_base_patch32_clip_384.openai_ft_in12k_in1k 768 12 12 3072 32 384 pre_norm,eps5,"
         "squash openai 0.95",
+    "vit_base_patch32_clip_448.laion2b_ft_in12k_in1k 768 12 12 3072 32 448 pre_norm,eps5 openai 1",
     "vit_base_patch32_clip_quickgelu_224.metaclip_2pt5b 768 12 12 3072 32 224 pre_norm,"
         "eps5,quick_gelu openai 1",
     "vit_base_patch32_clip_quickgelu_224.metaclip_400m 768 12 12 3072 32 224 pre_norm,"
         "eps5,quick_gelu openai 1",
+    "vit_base_patch32_plus_256.untrained 896 12 14 3584 32 256 layer_scale half 0.95",
     "vit_base_patch32_siglip_256.v2_webli 768 12 12 3072 32 256 no_cls,gelu_tanh,map half 0.9",
     "vit_base_patch32_siglip_gap_256.v2_webli 768 12 12 3072 32 256 no_cls,gelu_tanh,avg half 0.9",
     "vit_base_patch8_224.dino 768 12 12 3072 8 224 plain imagenet 0.9",
+    "vit_betwixt_patch16_gap_256.untrained 640 12 10 2560 16 256 no_cls,no_qkv_bias,"
+        "layer_scale,avg half 0.95",
     "vit_betwixt_patch16_reg1_gap_256.sbb_in1k 640 12 10 2560 16 256 no_cls,reg1,"
         "patch_pos,layer_scale,avg,fc_norm half 0.95",
     "vit_betwixt_patch16_reg4_gap_256.sbb2_e200_in12k 640 12 10 2560 16 256 no_cls,reg4,"
         "patch_pos,layer_scale,avg,fc_norm half 0.95",
+    "vit_betwixt_patch16_reg4_gap_384.sbb2_e200_in12k_ft_in1k 640 12 10 2560 16 384 no_cls,"
+        "reg4,patch_pos,layer_scale,avg,fc_norm half 1",
+    "vit_betwixt_patch32_clip_224.tinyclip_laion400m 640 12 10 2560 32 224 pre_norm,"
+        "eps5 openai 0.9",
     "vit_giant_patch14_clip_224.laion2b 1408 40 16 6144 14 224 pre_norm,eps5 openai 1",
     "vit_giant_patch14_dinov2.lvd142m 1536 40 24 4096 14 518 layer_scale,silu,gated imagenet 1",
     "vit_giant_patch14_reg1_tipsv2.webli 1536 40 24 4096 14 448 reg1,patch_pos,"
         "layer_scale,silu,gated unit 1",
     "vit_giant_patch14_reg4_dinov2.lvd142m 1536 40 24 4096 14 518 reg4,patch_pos,"
         "layer_scale,silu,gated imagenet 1",
+    "vit_giant_patch16_gap_224.in22k_ijepa 1408 40 16 6144 16 224 no_cls,avg imagenet 0.9",
     "vit_giantopt_patch16_siglip_256.v2_webli 1536 40 16 6144 16 256 no_cls,gelu_tanh,"
         "map half 0.9",
+    "vit_giantopt_patch16_siglip_384.v2_webli 1536 40 16 6144 16 384 no_cls,gelu_tanh,map half 0.9",
+    "vit_giantopt_patch16_siglip_gap_256.v2_webli 1536 40 16 6144 16 256 no_cls,gelu_tanh,"
+        "avg half 0.9",
+    "vit_giantopt_patch16_siglip_gap_384.v2_webli 1536 40 16 6144 16 384 no_cls,gelu_tanh,"
+        "avg half 0.9",
     "vit_gigantic_patch14_clip_224.laion2b 1664 48 16 8192 14 224 pre_norm,eps5 openai 1",
+    "vit_gigantic_patch14_clip_378.metaclip2_worldwide 1664 48 16 8192 14 378 pre_norm,eps5,"
+        "squash openai 1",
+    "vit_gigantic_patch14_clip_quickgelu_224.metaclip_2pt5b 1664 48 16 8192 14 224 pre_norm,"
+        "eps5,quick_gelu openai 1",
     "vit_huge_patch14_224.mae 1280 32 16 5120 14 224 plain imagenet 0.9",
+    "vit_huge_patch14_clip_224.laion2b_ft_in12k_in1k 1280 32 16 5120 14 224 pre_norm,eps5 openai 1",
+    "vit_huge_patch14_clip_336.laion2b_ft_in12k_in1k 1280 32 16 5120 14 336 pre_norm,eps5,"
+        "squash openai 1",
     "vit_huge_patch14_clip_378.metaclip2_worldwide 1280 32 16 5120 14 378 pre_norm,eps5,"
         "squash openai 1",
+    "vit_huge_patch14_clip_quickgelu_224.dfn5b 1280 32 16 5120 14 224 pre_norm,eps5,"
+        "quick_gelu openai 1",
+    "vit_huge_patch14_clip_quickgelu_378.dfn5b 1280 32 16 5120 14 378 pre_norm,eps5,"
+        "quick_gelu openai 1",
+    "vit_huge_patch14_gap_224.in1k_ijepa 1280 32 16 5120 14 224 no_cls,avg imagenet 0.9",
+    "vit_huge_patch16_gap_448.in1k_ijepa 1280 32 16 5120 16 448 no_cls,avg imagenet 1",
     "vit_intern300m_patch14_448.ogvl_2pt5 1024 24 16 4096 14 448 layer_scale,"
         "no_final_norm imagenet 1",
     "vit_large_patch14_clip_224.apple_mclip2_dfndr2b 1024 24 16 4096 14 224 pre_norm,"
@@ -119,26 +183,78 @@ static const char *const tags[] = {
     "vit_large_patch14_clip_336.openai 1024 24 16 4096 14 336 pre_norm,eps5 openai 1",
     "vit_large_patch14_clip_336.openai_ft_in12k_in1k 1024 24 16 4096 14 336 pre_norm,eps5,"
         "squash openai 1",
+    "vit_large_patch14_clip_quickgelu_224.dfn2b 1024 24 16 4096 14 224 pre_norm,eps5,"
+        "quick_gelu openai 1",
+    "vit_large_patch14_clip_quickgelu_336.openai 1024 24 16 4096 14 336 pre_norm,eps5,"
+        "quick_gelu openai 1",
+    "vit_large_patch14_dinov2.lvd142m 1024 24 16 4096 14 518 layer_scale imagenet 1",
+    "vit_large_patch14_reg1_tipsv2.webli 1024 24 16 4096 14 448 reg1,patch_pos,layer_scale unit 1",
+    "vit_large_patch14_reg4_dinov2.lvd142m 1024 24 16 4096 14 518 reg4,patch_pos,"
+        "layer_scale imagenet 1",
     "vit_large_patch16_224.mae 1024 24 16 4096 16 224 plain imagenet 0.9",
+    "vit_large_patch16_siglip_256.v2_webli 1024 24 16 4096 16 256 no_cls,map half 0.9",
+    "vit_large_patch16_siglip_384.v2_webli 1024 24 16 4096 16 384 no_cls,map half 0.9",
+    "vit_large_patch16_siglip_512.v2_webli 1024 24 16 4096 16 512 no_cls,gelu_tanh,map half 0.9",
+    "vit_large_patch16_siglip_gap_256.v2_webli 1024 24 16 4096 16 256 no_cls,avg half 0.9",
+    "vit_large_patch16_siglip_gap_384.v2_webli 1024 24 16 4096 16 384 no_cls,avg half 0.9",
+    "vit_large_patch16_siglip_gap_512.v2_webli 1024 24 16 4096 16 512 no_cls,gelu_tanh,"
+        "avg half 0.9",
     "vit_little_patch16_reg1_gap_256.sbb_in12k 320 14 5 1792 16 256 no_cls,reg1,patch_pos,"
         "layer_scale,avg,fc_norm half 0.95",
+    "vit_little_patch16_reg4_gap_256.sbb_in1k 320 14 5 1792 16 256 no_cls,reg4,patch_pos,"
+        "layer_scale,avg,fc_norm half 0.95",
+    "vit_medium_patch16_clip_224.tinyclip_yfcc15m 512 12 8 2048 16 224 pre_norm,eps5 openai 0.9",
     "vit_medium_patch16_gap_240.sw_in12k 512 12 8 2048 16 240 no_cls,no_qkv_bias,"
+        "layer_scale,avg half 0.95",
+    "vit_medium_patch16_gap_256.sw_in12k_ft_in1k 512 12 8 2048 16 256 no_cls,no_qkv_bias,"
         "layer_scale,avg half 0.95",
     "vit_medium_patch16_gap_384.sw_in12k_ft_in1k 512 12 8 2048 16 384 no_cls,no_qkv_bias,"
         "layer_scale,avg,squash half 0.95",
+    "vit_medium_patch16_reg1_gap_256.sbb_in1k 512 12 8 2048 16 256 no_cls,reg1,patch_pos,"
+        "layer_scale,avg,fc_norm half 0.95",
+    "vit_medium_patch16_reg4_gap_256.sbb_in12k_ft_in1k 512 12 8 2048 16 256 no_cls,reg4,"
+        "patch_pos,layer_scale,avg,fc_norm half 0.95",
+    "vit_medium_patch32_clip_224.tinyclip_laion400m 512 12 8 2048 32 224 pre_norm,eps5 openai 0.9",
     "vit_mediumd_patch16_reg4_gap_256.sbb2_e200_in12k 512 20 8 2048 16 256 no_cls,reg4,"
         "patch_pos,layer_scale,avg,fc_norm half 0.95",
+    "vit_mediumd_patch16_reg4_gap_384.sbb2_e200_in12k_ft_in1k 512 20 8 2048 16 384 no_cls,reg4,"
+        "patch_pos,layer_scale,avg,fc_norm half 1",
+    "vit_small_patch14_dinov2.lvd142m 384 12 6 1536 14 518 layer_scale imagenet 1",
+    "vit_small_patch14_reg4_dinov2.lvd142m 384 12 6 1536 14 518 reg4,patch_pos,"
+        "layer_scale imagenet 1",
     "vit_small_patch16_224.dino 384 12 6 1536 16 224 plain imagenet 0.9",
+    "vit_small_patch16_36x1_224.untrained 384 36 6 1536 16 224 layer_scale half 0.9",
     "vit_so150m2_patch16_reg1_gap_256.sbb_e200_in12k 832 21 13 2176 16 256 no_cls,reg1,"
+        "no_qkv_bias,layer_scale,avg,fc_norm half 1",
+    "vit_so150m2_patch16_reg1_gap_384.sbb_e200_in12k_ft_in1k 832 21 13 2176 16 384 no_cls,reg1,"
         "no_qkv_bias,layer_scale,avg,fc_norm half 1",
     "vit_so150m2_patch16_reg1_gap_448.sbb_e200_in12k_ft_in1k 832 21 13 2176 16 448 no_cls,"
         "reg1,no_qkv_bias,layer_scale,avg,fc_norm,squash half 1",
     "vit_so150m_patch16_reg4_gap_256.sbb_e250_in12k 896 18 14 2304 16 256 no_cls,reg4,"
         "avg half 0.95",
+    "vit_so150m_patch16_reg4_gap_384.sbb_e250_in12k_ft_in1k 896 18 14 2304 16 384 no_cls,reg4,"
+        "avg half 1",
+    "vit_so150m_patch16_reg4_map_256.untrained 896 18 14 2304 16 256 no_cls,reg4,map half 0.9",
+    "vit_so400m_patch14_reg1_tipsv2.webli 1152 27 16 4304 14 448 reg1,patch_pos,layer_scale unit 1",
+    "vit_so400m_patch14_siglip_224.v2_webli 1152 27 16 4304 14 224 no_cls,map half 0.9",
     "vit_so400m_patch14_siglip_378.webli_ft_in1k 1152 27 16 4304 14 378 no_cls,map,squash half 1",
+    "vit_so400m_patch14_siglip_384.webli 1152 27 16 4304 14 384 no_cls,map half 0.9",
+    "vit_so400m_patch14_siglip_gap_224.v2_webli 1152 27 16 4304 14 224 no_cls,avg half 0.9",
     "vit_so400m_patch14_siglip_gap_378.webli 1152 27 16 4304 14 378 no_cls,avg half 1",
     "vit_so400m_patch14_siglip_gap_378.webli_ft_in1k 1152 27 16 4304 14 378 no_cls,avg,"
         "squash half 1",
+    "vit_so400m_patch14_siglip_gap_384.webli 1152 27 16 4304 14 384 no_cls,avg half 1",
+    "vit_so400m_patch14_siglip_gap_448.pali_mix 1152 27 16 4304 14 448 no_cls,avg half 1",
+    "vit_so400m_patch14_siglip_gap_896.pali_pt 1152 27 16 4304 14 896 no_cls,avg half 1",
+    "vit_so400m_patch16_siglip_256.v2_webli 1152 27 16 4304 16 256 no_cls,gelu_tanh,map half 0.9",
+    "vit_so400m_patch16_siglip_384.v2_webli 1152 27 16 4304 16 384 no_cls,gelu_tanh,map half 0.9",
+    "vit_so400m_patch16_siglip_512.v2_webli 1152 27 16 4304 16 512 no_cls,gelu_tanh,map half 0.9",
+    "vit_so400m_patch16_siglip_gap_256.v2_webli 1152 27 16 4304 16 256 no_cls,gelu_tanh,"
+        "avg half 0.9",
+    "vit_so400m_patch16_siglip_gap_384.v2_webli 1152 27 16 4304 16 384 no_cls,gelu_tanh,"
+        "avg half 0.9",
+    "vit_so400m_patch16_siglip_gap_512.v2_webli 1152 27 16 4304 16 512 no_cls,gelu_tanh,"
+        "avg half 0.9",
     "vit_wee_patch16_reg1_gap_256.sbb_in1k 256 14 4 1280 16 256 no_cls,reg1,patch_pos,"
         "layer_scale,avg,fc_norm half 0.95",
     "vit_xsmall_patch16_clip_224.tinyclip_yfcc15m 256 10 4 1024 16 224 pre_norm,eps5 openai 0.9"

@@ -5,37 +5,55 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arch.h"
+
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 enum { HF_MAX_FILE = 1 << 20 };
 
-/* === Models ===
- * The values that transformers leaves out of config.json where they are its defaults. */
+/* === Models and image processors ===
+ * The values that transformers leaves out of its files where they are its defaults. */
+
+typedef struct hf_processor {
+    const char *name;    /* of its class, less "ImageProcessor" */
+    int size, crop;      /* crop 0: none */
+    bool shortest_edge;  /* size is the shorter side, not both */
+    bool bicubic;
+    arch_norm norm;
+} hf_processor;
+
+/* DINOv2's is a BitImageProcessor whose files say what stands here. */
+enum { BY_VIT, BY_DEIT, BY_CLIP, BY_BIT, BY_SIGLIP, BY_DINOV2 };
+
+static const hf_processor processors[] = {
+    { "ViT", 224, 0, false, false, ARCH_HALF },  { "DeiT", 256, 224, false, true, ARCH_HALF },
+    { "CLIP", 224, 224, true, true, ARCH_OPENAI }, { "Bit", 224, 224, true, true, ARCH_OPENAI },
+    { "Siglip", 224, 0, false, true, ARCH_HALF }, { "DINOv2", 256, 224, true, true, ARCH_IMAGENET }
+};
 
 typedef struct hf_model {
     const char *type, *activation;
     double eps;
     int heads;
-    bool bicubic;        /* resampling of its image processor, if that does not say */
-    bool shortest_edge;  /* meaning of a single number as size */
+    int processor;
 } hf_model;
 
 static const hf_model models[] = {
-    { "vit", "gelu", 1e-12, 12, false, false },
-    { "deit", "gelu", 1e-12, 12, true, false },
-    { "vit_mae", "gelu", 1e-12, 12, false, false },
-    { "vit_msn", "gelu", 1e-6, 12, false, false },
-    { "ijepa", "gelu", 1e-12, 12, false, false },
-    { "dinov2", "gelu", 1e-6, 12, true, true },
-    { "dinov2_with_registers", "gelu", 1e-6, 12, true, true },
-    { "clip", "quick_gelu", 1e-5, 12, true, true },
-    { "clip_vision_model", "quick_gelu", 1e-5, 12, true, true },
-    { "siglip", "gelu_pytorch_tanh", 1e-6, 12, true, false },
-    { "siglip_vision_model", "gelu_pytorch_tanh", 1e-6, 12, true, false },
-    { "siglip2", "gelu_pytorch_tanh", 1e-6, 12, true, false },
-    { "siglip2_vision_model", "gelu_pytorch_tanh", 1e-6, 12, true, false },
-    { "aimv2", "silu", 1e-5, 8, true, true },
-    { "aimv2_vision_model", "silu", 1e-5, 8, true, true }
+    { "vit", "gelu", 1e-12, 12, BY_VIT },
+    { "deit", "gelu", 1e-12, 12, BY_DEIT },
+    { "vit_mae", "gelu", 1e-12, 12, BY_VIT },
+    { "vit_msn", "gelu", 1e-6, 12, BY_VIT },
+    { "ijepa", "gelu", 1e-12, 12, BY_VIT },
+    { "dinov2", "gelu", 1e-6, 12, BY_DINOV2 },
+    { "dinov2_with_registers", "gelu", 1e-6, 12, BY_DINOV2 },
+    { "clip", "quick_gelu", 1e-5, 12, BY_CLIP },
+    { "clip_vision_model", "quick_gelu", 1e-5, 12, BY_CLIP },
+    { "siglip", "gelu_pytorch_tanh", 1e-6, 12, BY_SIGLIP },
+    { "siglip_vision_model", "gelu_pytorch_tanh", 1e-6, 12, BY_SIGLIP },
+    { "siglip2", "gelu_pytorch_tanh", 1e-6, 12, BY_SIGLIP },
+    { "siglip2_vision_model", "gelu_pytorch_tanh", 1e-6, 12, BY_SIGLIP },
+    { "aimv2", "silu", 1e-5, 8, BY_CLIP },
+    { "aimv2_vision_model", "silu", 1e-5, 8, BY_CLIP }
 };
 
 /* Its names for the activations; those of one kind compute the same. */
@@ -219,12 +237,13 @@ static bool get_frame(const json_value *value, bool single_is_shortest, hf_frame
     return get_pair(value, &frame->height, &frame->width);
 }
 
-static bool put_resample(settings *s, const json_value *root, const hf_model *model, report *r)
+static bool put_resample(settings *s, const json_value *root, const hf_processor *processor,
+                         report *r)
 {
     static const char *const names[] = { "nearest", "lanczos", "bilinear", "bicubic", "box",
                                          "hamming" };
     const json_value *value = json_get(root, "resample");
-    int64_t filter = json_integer(value, model->bicubic ? 3 : 2);
+    int64_t filter = json_integer(value, processor->bicubic ? 3 : 2);
     if (filter == 2 || filter == 3) {
         settings_put(s, SETTING_INTERPOLATION, filter == 2 ? VIT_BILINEAR : VIT_BICUBIC);
         return true;
@@ -241,21 +260,27 @@ static double share(double crop, double size)
     return crop < size || crop > size ? crop / (size + 1e-6) : 1;
 }
 
-static bool put_frames(settings *s, const json_value *root, const hf_model *model, report *r)
+static bool put_frames(settings *s, const json_value *root, const hf_processor *processor,
+                       report *r)
 {
-    const bool crops = json_bool(json_get(root, "do_center_crop"), false);
+    const bool crops = json_bool(json_get(root, "do_center_crop"), processor->crop > 0);
     const bool resizes = json_bool(json_get(root, "do_resize"), true);
     hf_frame size, crop;
-    if (!get_frame(json_get(root, "size"), model->shortest_edge && crops, &size))
+    if (!get_frame(json_get(root, "size"), processor->shortest_edge && crops, &size))
         return wrong_value("size", "n, {height, width} or {shortest_edge}", r);
     if (!get_frame(json_get(root, "crop_size"), false, &crop) || crop.shortest)
         return wrong_value("crop_size", "n or {height, width}", r);
+    if (size.height == 0) {
+        size.height = processor->size;
+        size.shortest = processor->shortest_edge && crops;
+    }
+    if (crop.height == 0) crop.height = processor->crop;
     if (!resizes)
         return report_fail(r, "do_resize false: this version of vit.h always resizes (--set "
                            "crop_mode=..., with another --config, tells how)");
     settings_put(s, SETTING_CROP_MODE, size.shortest ? VIT_CROP_CENTER : VIT_CROP_SQUASH);
     settings_put(s, SETTING_CROP_PCT,
-                 crops && crop.height > 0 && size.height > 0 ? share(crop.height, size.height) : 1);
+                 crops && crop.height > 0 ? share(crop.height, size.height) : 1);
     return true;
 }
 
@@ -272,7 +297,8 @@ static bool get_vector(const json_value *value, const char *key, double *out, in
 }
 
 /* vit.h computes (x / 255 - mean) / std; another factor on x moves into mean and std. */
-static bool put_normalisation(settings *s, const json_value *root, report *r)
+static bool put_normalisation(settings *s, const json_value *root, const hf_processor *processor,
+                              report *r)
 {
     const json_value *mean = json_get(root, "image_mean"), *std = json_get(root, "image_std");
     double factor = 255 * json_number(json_get(root, "rescale_factor"), 1.0 / 255);
@@ -283,25 +309,38 @@ static bool put_normalisation(settings *s, const json_value *root, report *r)
     s->std[0] = 1;
     s->mean_count = s->std_count = 1;
     if (json_bool(json_get(root, "do_normalize"), true)) {
-        if (is_null(mean) || is_null(std)) {
-            s->mean_count = s->std_count = 0;
-            return true;
-        }
-        if (!get_vector(mean, "image_mean", s->mean, &s->mean_count, r) ||
-            !get_vector(std, "image_std", s->std, &s->std_count, r))
+        arch_mean_std(processor->norm, s->mean, s->std);
+        s->mean_count = s->std_count = 3;
+        if (!is_null(mean) && !get_vector(mean, "image_mean", s->mean, &s->mean_count, r))
             return false;
+        if (!is_null(std) && !get_vector(std, "image_std", s->std, &s->std_count, r)) return false;
     }
     for (i = 0; i < s->mean_count; i++) s->mean[i] /= factor;
     for (i = 0; i < s->std_count; i++) s->std[i] /= factor;
     return true;
 }
 
-static bool apply_preprocessor(settings *s, const json_value *root, const hf_model *model,
+/* The class that the file names, by its present or its former key, or else the model's. */
+static const hf_processor *find_processor(const json_value *root, const hf_model *model)
+{
+    const char *type = json_string(json_get(root, "image_processor_type"), NULL);
+    size_t i;
+    if (!type) type = json_string(json_get(root, "feature_extractor_type"), "");
+    for (i = 0; i < COUNT(processors); i++) {
+        const size_t length = strlen(processors[i].name);
+        if (strncmp(type, processors[i].name, length) != 0) continue;
+        if (type[length] == 'I' || type[length] == 'F') return &processors[i];
+    }
+    return &processors[model->processor];
+}
+
+/* root NULL: there is no such file, and the class does what it does by default. */
+static bool apply_preprocessor(settings *s, const json_value *root, const hf_processor *processor,
                                report *r)
 {
-    if (root->kind != JSON_OBJECT) return report_fail(r, "expected a JSON object");
-    return put_resample(s, root, model, r) && put_frames(s, root, model, r) &&
-           put_normalisation(s, root, r);
+    if (root && root->kind != JSON_OBJECT) return report_fail(r, "expected a JSON object");
+    return put_resample(s, root, processor, r) && put_frames(s, root, processor, r) &&
+           put_normalisation(s, root, processor, r);
 }
 
 static bool read_file(const char *path, char **text, size_t *size, report *r)
@@ -326,14 +365,15 @@ static bool read_preprocessor(settings *s, const char *path, const hf_model *mod
     r->file = path;
     good = read_file(path, &text, &size, r) && json_parse(&document, text, size, false, 0, r);
     if (good) {
-        good = apply_preprocessor(s, document.root, model, r);
+        good = apply_preprocessor(s, document.root, find_processor(document.root, model), r);
         json_free(&document);
     }
     free(text);
     return good;
 }
 
-static bool find_preprocessor(settings *s, const char *path, const hf_model *model, report *r)
+static bool find_preprocessor(config_file *config, settings *s, const char *path,
+                              const hf_model *model, report *r)
 {
     static const char name[] = "preprocessor_config.json";
     const char *slash = strrchr(path, '/'), *file = r->file;
@@ -343,7 +383,12 @@ static bool find_preprocessor(settings *s, const char *path, const hf_model *mod
     if (!beside) return report_no_memory(r);
     memcpy(beside, path, folder);
     memcpy(beside + folder, name, sizeof name);
-    if (source_exists(beside)) good = read_preprocessor(s, beside, model, r);
+    if (source_exists(beside)) {
+        good = read_preprocessor(s, beside, model, r);
+    } else {
+        config->processor = processors[model->processor].name;
+        good = apply_preprocessor(s, NULL, &processors[model->processor], r);
+    }
     r->file = file;
     free(beside);
     return good;
@@ -367,5 +412,5 @@ bool config_hf_apply(config_file *config, settings *s, const char *path, report 
     if (labels && labels->kind == JSON_OBJECT && labels->count > 0 &&
         !put_labels(config, labels, r))
         return false;
-    return find_preprocessor(s, path, model, r);
+    return find_preprocessor(config, s, path, model, r);
 }

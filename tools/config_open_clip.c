@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "arch.h"
+
 bool config_open_clip_is(const json_value *root)
 {
     const json_value *model = json_get(root, "model_cfg");
@@ -89,6 +91,8 @@ static bool put_preprocessing(settings *s, const json_value *preprocess, report 
     const char *filter = json_string(json_get(preprocess, "interpolation"), "bicubic");
     size_t i;
     settings_put(s, SETTING_CROP_PCT, 1);
+    arch_mean_std(ARCH_OPENAI, s->mean, s->std);
+    s->mean_count = s->std_count = 3;
     for (i = 0; i < sizeof modes / sizeof *modes; i++)
         if (!strcmp(modes[i].name, mode)) settings_put(s, SETTING_CROP_MODE, modes[i].mode);
     if (!s->given[SETTING_CROP_MODE])

@@ -256,6 +256,7 @@ static void put_provenance(conversion *c, FILE *file)
     put_overrides(c, file);
     if (c->notes.heads_by_width) put_line(file, "assumed", "num_heads, from embed_dim");
     if (c->notes.preprocess_assumed) put_line(file, "assumed", "mean and std");
+    if (c->config_file.processor) put_line(file, "assumed", "transformers' default preprocessing");
     if (c->facts.context_divisor > 0)
         fprintf(file, "folded: attn.proj.weight, divided by the root of embed_dim\n");
     if (c->notes.positions_resampled)

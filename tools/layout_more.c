@@ -60,7 +60,9 @@ static const layout_extra open_clip_lacking[] = {
 #define OPENAI "../input_resolution"
 
 static const layout_default open_clip_defaults[] = {
-    { "norm_eps=1e-5", NULL }, { "activation=quick_gelu", OPENAI }, { NULL, NULL }
+    { "norm_eps=1e-5", NULL }, { "activation=quick_gelu", OPENAI },
+    { "mean=0.48145466,0.4578275,0.40821073", NULL },
+    { "std=0.26862954,0.26130258,0.27577711", NULL }, { "crop_pct=1", NULL }, { NULL, NULL }
 };
 
 static const layout_question open_clip_questions[] = {

@@ -336,6 +336,9 @@ static bool resolve_heads(const settings all[FROM_COUNT], settings_facts *facts,
     int64_t inner = facts->qkv_rows ? facts->qkv_rows / 3 : c->embed_dim;
     if (!in_int(all, SETTING_NUM_HEADS, &c->num_heads, 0, r)) return false;
     if (!in_int(all, SETTING_HEAD_DIM, &c->head_dim, 0, r)) return false;
+    /* who says the number of heads decides over those who only know their width */
+    if (settings_origin(all, SETTING_NUM_HEADS) > settings_origin(all, SETTING_HEAD_DIM))
+        c->head_dim = 0;
     if (c->num_heads == 0 && c->head_dim > 0 && inner % c->head_dim == 0)
         c->num_heads = (int)(inner / c->head_dim);
     if (c->num_heads == 0 && inner == c->embed_dim) {

@@ -145,7 +145,7 @@ static void print_labels(const conversion *c)
 /* === Notes === */
 
 typedef struct note_list {
-    char text[8][512];
+    char text[10][512];
     int count;
 } note_list;
 
@@ -189,6 +189,10 @@ static void note_assumptions(const conversion *c, note_list *notes)
         snprintf(add_note(notes), sizeof notes->text[0],
                  "nothing says how images were prepared, so mean and std are assumed to be 0.5; "
                  "give --arch %s or --config FILE", hint ? hint : "NAME");
+    if (c->config_file.processor)
+        snprintf(add_note(notes), sizeof notes->text[0],
+                 "no preprocessor_config.json beside %s: images are prepared as transformers does "
+                 "for a %s by default", convert_file_name(c->config_path), c->config_file.processor);
     if (c->arch_unknown)
         snprintf(add_note(notes), sizeof notes->text[0],
                  "%.200s in %s is no architecture of timm: the rest of that file and the tensors "

@@ -1,0 +1,456 @@
+/* test_defaults.c - what vit-convert takes for granted where a checkpoint does not tell: for every
+ * library the values that its own code or documentation gives, one check each. test_arch.c has
+ * those that a name of timm stands for.
+ *
+ *     test_defaults tests/data
+ */
+#define _POSIX_C_SOURCE 200809L
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "test.h"
+#include "vit.h"
+#include "tools/convert.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* A conversion and what becomes of it. */
+typedef struct row {
+    const char *source;         /* who says so */
+    const char *checkpoint;     /* under tests/data/layouts, or a list of tensors: see write_list */
+    const char *options;        /* --set, with spaces between them */
+    const char *config;         /* config.json beside it; NULL: none */
+    const char *preprocessor;   /* preprocessor_config.json */
+    const char *expected;       /* settings, with spaces between them; "!TEXT": refused so */
+} row;
+
+#define HEADS "num_heads=2"
+#define AT_224 "num_heads=2 img_size=224"
+#define TYPE(type) "{\"model_type\": \"" type "\"}"
+#define TOWER(type) "{\"model_type\": \"" type "\", \"vision_config\": {}}"
+#define IMAGENET "mean=0.485,0.456,0.406 std=0.229,0.224,0.225"
+#define OPENAI "mean=0.48145466,0.4578275,0.40821073 std=0.26862954,0.26130258,0.27577711"
+#define HALF "mean=0.5 std=0.5"
+#define RESIZE(n) "resize_height=" #n " resize_width=" #n
+#define VIT_IMAGES "crop_mode=squash interpolation=bilinear " RESIZE(224) " " HALF
+#define DEIT_IMAGES "crop_mode=squash interpolation=bicubic " RESIZE(256) " " HALF
+#define CLIP_IMAGES "crop_mode=center interpolation=bicubic " RESIZE(224) " " OPENAI
+#define SIGLIP_IMAGES "crop_mode=squash interpolation=bicubic " RESIZE(224) " " HALF
+#define DINOV2_IMAGES "crop_mode=center interpolation=bicubic " RESIZE(256) " " IMAGENET
+#define TIMM_IMAGES "crop_mode=center interpolation=bicubic " RESIZE(248) " " HALF
+
+#define HF_VIT "hf_vit/model.safetensors"
+#define HF_DEIT "hf_deit_distilled/model.safetensors"
+#define HF_CLIP "hf_clip/model.safetensors"
+#define HF_SIGLIP "hf_siglip/model.safetensors"
+#define HF_DINOV2 "hf_dinov2/model.safetensors"
+#define OPEN_CLIP "open_clip/model.safetensors"
+
+static const row transformers[] = {
+    { "ViTConfig", HF_VIT, HEADS, TYPE("vit"), NULL, "norm_eps=1e-12 activation=gelu pool=token "
+      "positions=all norm_type=layer block_type=pre_norm has_final_norm=1 has_layer_scale=0" },
+    { "ViTConfig", HF_VIT, "", TYPE("vit"), NULL, "!num_heads 12 does not divide" },
+    { "ViTConfig, without a file", HF_VIT, HEADS, NULL, NULL, "norm_eps=1e-12 activation=gelu" },
+    { "DeiTConfig", HF_DEIT, HEADS, TYPE("deit"), NULL, "norm_eps=1e-12 activation=gelu "
+      "has_dist_token=1 positions=all" },
+    { "DeiTConfig", HF_DEIT, "", TYPE("deit"), NULL, "!num_heads 12 does not divide" },
+    { "ViTMAEConfig", "hf_mae/model.safetensors", HEADS, TYPE("vit_mae"), NULL,
+      "norm_eps=1e-12 activation=gelu num_classes=0" },
+    { "ViTMSNConfig", HF_VIT, HEADS, TYPE("vit_msn"), NULL, "norm_eps=1e-6 activation=gelu" },
+    { "IJepaConfig", "hf_ijepa/model.safetensors", HEADS, TYPE("ijepa"), NULL,
+      "norm_eps=1e-12 activation=gelu pool=avg has_cls_token=0" },
+    { "Dinov2Config", HF_DINOV2, HEADS, TYPE("dinov2"), NULL,
+      "norm_eps=1e-6 activation=gelu positions=all pool=token_avg has_layer_scale=1" },
+    { "Dinov2Config", HF_DINOV2, "", TYPE("dinov2"), NULL, "!num_heads 12 does not divide" },
+    { "Dinov2Config, without a file", HF_DINOV2, HEADS, NULL, NULL,
+      "norm_eps=1e-6 activation=gelu" },
+    { "Dinov2SwiGLUFFN", "hf_dinov2_giant/model.safetensors", HEADS, NULL, NULL,
+      "norm_eps=1e-6 activation=silu has_gated_mlp=1" },
+    { "Dinov2SwiGLUFFN", "hf_dinov2_giant/model.safetensors", HEADS,
+      "{\"model_type\": \"dinov2\", \"use_swiglu_ffn\": true}", NULL, "activation=silu" },
+    { "Dinov2WithRegistersConfig", "hf_dinov2_reg/model.safetensors", HEADS,
+      TYPE("dinov2_with_registers"), NULL, "norm_eps=1e-6 activation=gelu positions=patches" },
+    { "CLIPVisionConfig", HF_CLIP, HEADS, TOWER("clip"), NULL,
+      "norm_eps=1e-5 activation=quick_gelu pool=token has_pre_norm=1 has_patch_bias=0" },
+    { "CLIPVisionConfig", HF_CLIP, "", TOWER("clip"), NULL, "!num_heads 12 does not divide" },
+    { "CLIPVisionConfig, alone", HF_CLIP, HEADS, TYPE("clip_vision_model"), NULL,
+      "norm_eps=1e-5 activation=quick_gelu" },
+    { "CLIP without a file", HF_CLIP, HEADS " activation=gelu", NULL, NULL, "norm_eps=1e-5" },
+    { "CLIP without a file", HF_CLIP, HEADS, NULL, NULL, "!give --set activation=quick_gelu" },
+    { "CLIPForImageClassification", "hf_clip_classifier/model.safetensors", HEADS, TOWER("clip"),
+      NULL, "pool=avg has_final_norm=0 has_fc_norm=0" },
+    { "SiglipVisionConfig", HF_SIGLIP, HEADS, TOWER("siglip"), NULL,
+      "norm_eps=1e-6 activation=gelu_tanh pool=map has_cls_token=0" },
+    { "SiglipVisionConfig", HF_SIGLIP, "", TOWER("siglip"), NULL, "!num_heads 12 does not divide" },
+    { "SiglipVisionConfig, alone", HF_SIGLIP, HEADS, TYPE("siglip_vision_model"), NULL,
+      "norm_eps=1e-6 activation=gelu_tanh" },
+    { "SigLIP without a file", HF_SIGLIP, HEADS, NULL, NULL,
+      "norm_eps=1e-6 activation=gelu_tanh" },
+    { "SiglipForImageClassification", "hf_siglip_classifier/model.safetensors", HEADS, NULL, NULL,
+      "pool=avg has_final_norm=1" },
+    { "Siglip2VisionConfig", HF_SIGLIP, HEADS, TOWER("siglip2"), NULL,
+      "norm_eps=1e-6 activation=gelu_tanh" },
+    { "Siglip2VisionConfig, alone", HF_SIGLIP, HEADS, TYPE("siglip2_vision_model"), NULL,
+      "norm_eps=1e-6 activation=gelu_tanh" },
+    { "Aimv2VisionConfig", "hf_aimv2/model.safetensors", "", TOWER("aimv2"), NULL,
+      "norm_eps=1e-5 activation=silu norm_type=rms pool=avg num_heads=8" },
+    { "Aimv2VisionConfig, alone", "hf_aimv2/model.safetensors", HEADS, TYPE("aimv2_vision_model"),
+      NULL, "norm_eps=1e-5 activation=silu norm_type=rms" },
+    { "AIMv2 without a file", "hf_aimv2/model.safetensors", HEADS, NULL, NULL,
+      "norm_eps=1e-5 activation=silu norm_type=rms pool=avg" }
+};
+
+/* What the classes do if their file does not say, or is not there. */
+static const row image_processors[] = {
+    { "ViTImageProcessor", HF_VIT, AT_224, TYPE("vit"), NULL, VIT_IMAGES },
+    { "ViTImageProcessor", HF_VIT, AT_224, TYPE("vit"), "{}", VIT_IMAGES },
+    { "DeiTImageProcessor", HF_DEIT, AT_224, TYPE("deit"), NULL, DEIT_IMAGES },
+    { "DeiTImageProcessor", HF_DEIT, AT_224, TYPE("deit"), "{}", DEIT_IMAGES },
+    { "ViTMAE has ViT's", "hf_mae/model.safetensors", AT_224, TYPE("vit_mae"), NULL, VIT_IMAGES },
+    { "ViTMSN has ViT's", HF_VIT, AT_224, TYPE("vit_msn"), NULL, VIT_IMAGES },
+    { "IJepa has ViT's", "hf_ijepa/model.safetensors", AT_224, TYPE("ijepa"), NULL, VIT_IMAGES },
+    { "convert_dinov2_to_hf.py", HF_DINOV2, AT_224, TYPE("dinov2"), NULL, DINOV2_IMAGES },
+    { "the same with registers", "hf_dinov2_reg/model.safetensors", AT_224,
+      TYPE("dinov2_with_registers"), NULL, DINOV2_IMAGES },
+    { "CLIPImageProcessor", HF_CLIP, AT_224, TOWER("clip"), NULL, CLIP_IMAGES },
+    { "CLIPImageProcessor", HF_CLIP, AT_224, TOWER("clip"), "{}", CLIP_IMAGES },
+    { "SiglipImageProcessor", HF_SIGLIP, AT_224, TOWER("siglip"), NULL, SIGLIP_IMAGES },
+    { "Siglip2 has Siglip's", HF_SIGLIP, AT_224, TOWER("siglip2"), NULL, SIGLIP_IMAGES },
+    { "AIMv2 has CLIP's", "hf_aimv2/model.safetensors", AT_224, TYPE("aimv2_vision_model"), NULL,
+      CLIP_IMAGES },
+    { "a class named by the file", HF_VIT, AT_224, TYPE("vit"),
+      "{\"image_processor_type\": \"CLIPImageProcessorFast\"}", CLIP_IMAGES },
+    { "a class named by the file", HF_CLIP, AT_224, TYPE("clip"),
+      "{\"image_processor_type\": \"ViTImageProcessor\"}", VIT_IMAGES },
+    { "a class named the old way", HF_VIT, AT_224, TYPE("vit"),
+      "{\"feature_extractor_type\": \"DeiTFeatureExtractor\"}", DEIT_IMAGES },
+    { "a class named the old way", HF_VIT, AT_224, TYPE("vit"),
+      "{\"feature_extractor_type\": \"CLIPFeatureExtractor\"}", CLIP_IMAGES },
+    { "BitImageProcessor", HF_DINOV2, AT_224, TYPE("dinov2"),
+      "{\"image_processor_type\": \"BitImageProcessor\"}", CLIP_IMAGES },
+    { "SiglipImageProcessor", HF_VIT, AT_224, TYPE("vit"),
+      "{\"image_processor_type\": \"SiglipImageProcessor\"}", SIGLIP_IMAGES },
+    { "size 256 of CLIP: the shorter side", HF_CLIP, AT_224, TYPE("clip"), "{\"size\": 256}",
+      "crop_mode=center " RESIZE(256) },
+    { "size 256 of ViT: both sides", HF_VIT, AT_224, TYPE("vit"),
+      "{\"size\": 256, \"do_center_crop\": true, \"crop_size\": 224}",
+      "crop_mode=squash " RESIZE(256) },
+    { "do_center_crop false", HF_DEIT, AT_224, TYPE("deit"), "{\"do_center_crop\": false}",
+      "crop_mode=squash " RESIZE(224) },
+    { "do_normalize false", HF_VIT, AT_224, TYPE("vit"), "{\"do_normalize\": false}",
+      "mean=0 std=1" },
+    { "do_rescale false", HF_VIT, AT_224, TYPE("vit"),
+      "{\"do_rescale\": false, \"image_mean\": [127.5], \"image_std\": [51]}", "mean=0.5 std=0.2" },
+    { "rescale_factor 1/255", HF_VIT, AT_224, TYPE("vit"),
+      "{\"image_mean\": [0.25], \"image_std\": [0.2]}", "mean=0.25 std=0.2" }
+};
+
+static const row others[] = {
+    { "timm: LayerNorm, nn.GELU, global_pool", "timm_map/model.safetensors", HEADS, NULL, NULL,
+      "!activation cannot be seen in the tensors; give --set activation=" },
+    { "timm: LayerNorm, nn.GELU, global_pool", "mae/model.pth", AT_224, NULL, NULL,
+      "norm_eps=1e-6 activation=gelu pool=token block_type=pre_norm pool_prefix=0" },
+    { "timm: _cfg of vision_transformer.py", "mae/model.pth", AT_224, NULL, NULL, TIMM_IMAGES },
+    { "timm: SwiGLU", "swiglu_split/model.safetensors", HEADS, NULL, NULL, "activation=silu" },
+    { "DINOv2: SwiGLUFFN", "swiglu_w12/model.safetensors", HEADS, NULL, NULL, "activation=silu" },
+    { "DINOv2: registers have no position", "dinov2_original/model.pth", HEADS, NULL, NULL,
+      "positions=patches norm_eps=1e-6 activation=gelu" },
+    { "DINO: vision_transformer.py", "dino/model.pth", HEADS, NULL, NULL,
+      "norm_eps=1e-6 activation=gelu pool=token" },
+    { "I-JEPA: nothing says how to pool", "ijepa/model.pth.tar", HEADS, NULL, NULL,
+      "!give --set pool=avg" },
+    { "DeiT-3: rows that may be either", "deit3/model.pth", HEADS " positions=patches", NULL, NULL,
+      "norm_eps=1e-6 activation=gelu" },
+    { "open_clip around timm", "open_clip_timm/model.safetensors", HEADS, NULL, NULL,
+      "!norm_eps cannot be seen in the tensors; give --set norm_eps=N" },
+    { "vit.cpp: its header", "vit_cpp/model.gguf", "", NULL, NULL,
+      "num_heads=2 norm_eps=1e-6 activation=gelu pool=token" },
+    { "torchvision: VisionTransformer", "torchvision/model.pth", HEADS, NULL, NULL,
+      "norm_eps=1e-6 activation=gelu pool=token" },
+    { "torchvision: ImageClassification", "torchvision/model.pth", AT_224, NULL, NULL,
+      "crop_mode=center interpolation=bilinear " RESIZE(256) " " IMAGENET },
+    { "torch.nn: LayerNorm", "torch_nn/model.pt",
+      HEADS " pool=token activation=relu block_type=post_norm", NULL, NULL, "norm_eps=1e-5" },
+    { "torch.nn: norm_first", "torch_nn/model.pt", HEADS " pool=token activation=relu", NULL, NULL,
+      "!give --set block_type=post_norm (its default) or --set block_type=pre_norm" },
+    { "torch.nn: activation", "torch_nn/model.pt", HEADS " pool=token block_type=post_norm", NULL,
+      NULL, "!give --set activation=relu (its default) or --set activation=gelu" },
+    { "torch.nn: the module around it", "torch_nn/model.pt",
+      HEADS " activation=relu block_type=post_norm", NULL, NULL, "!give --set pool=token or" },
+    { "torch.nn: nhead", "torch_nn/model.pt", "pool=token activation=relu block_type=post_norm",
+      NULL, NULL, "!give --set num_heads=N" },
+    { "vit-pytorch: LayerNorm, nn.GELU", "lucidrains/model.safetensors", HEADS " pool=avg", NULL,
+      NULL, "norm_eps=1e-5 activation=gelu pool_prefix=1 has_qkv_bias=0 has_fc_norm=1" },
+    { "vit-pytorch: pool", "lucidrains/model.safetensors", HEADS, NULL, NULL,
+      "!give --set pool=token (its default" },
+    { "vit-pytorch: heads", "lucidrains/model.safetensors", "pool=token", NULL, NULL,
+      "!give --set num_heads=N" },
+    { "open_clip: LayerNorm", OPEN_CLIP, HEADS " activation=gelu", NULL, NULL, "norm_eps=1e-5" },
+    { "open_clip: quick_gelu", OPEN_CLIP, HEADS, NULL, NULL, "!give --set activation=quick_gelu" },
+    { "open_clip: PreprocessCfg", OPEN_CLIP, AT_224 " activation=gelu", NULL, NULL, CLIP_IMAGES },
+    { "CLIP: model.py", "openai/model.pt", HEADS, NULL, NULL,
+      "norm_eps=1e-5 activation=quick_gelu" },
+    { "CLIP: _transform", "openai/model.pt", AT_224, NULL, NULL, CLIP_IMAGES },
+    { "open_clip: CLIPVisionCfg", OPEN_CLIP, HEADS, "{\"model_cfg\": {\"vision_cfg\": {}}}", NULL,
+      "norm_eps=1e-5 activation=gelu pool=token" },
+    { "open_clip: quick_gelu", OPEN_CLIP, HEADS,
+      "{\"model_cfg\": {\"quick_gelu\": true, \"vision_cfg\": {}}}", NULL,
+      "activation=quick_gelu" },
+    { "open_clip: act_kwargs", OPEN_CLIP, HEADS,
+      "{\"model_cfg\": {\"vision_cfg\": {\"act_kwargs\": {\"approximate\": \"tanh\"}}}}", NULL,
+      "activation=gelu_tanh" },
+    { "open_clip: PreprocessCfg", OPEN_CLIP, AT_224, "{\"model_cfg\": {\"vision_cfg\": {}}}", NULL,
+      CLIP_IMAGES },
+    { "JAX, as timm runs it", "jax/model.npz", "", NULL, NULL,
+      "norm_eps=1e-6 activation=gelu pool=token num_heads=2" },
+    { "JAX: ViT without a class token", "jax_gap/model.npz", "", NULL, NULL,
+      "norm_eps=1e-6 activation=gelu pool=avg" },
+    { "big_vision: MAPHead", "jax_map/model.npz", "", NULL, NULL,
+      "norm_eps=1e-6 activation=gelu pool=map" },
+    { "AIMv2: RMSNorm, SwiGLU", "aimv2/model.safetensors", HEADS, NULL, NULL,
+      "norm_eps=1e-5 activation=silu norm_type=rms pool=avg has_gated_mlp=1" },
+    { "AIMv2: its images", "aimv2/model.safetensors", AT_224, NULL, NULL, CLIP_IMAGES },
+    { "BEiT-3: LayerNorm, gelu, mean", "beit3_classifier/model.safetensors", HEADS, NULL, NULL,
+      "norm_eps=1e-5 activation=gelu pool=avg has_fc_norm=1" },
+    { "BEiT-3: its images", "beit3_classifier/model.safetensors", AT_224, NULL, NULL,
+      "crop_mode=center interpolation=bicubic " RESIZE(224) " " IMAGENET }
+};
+
+/* Heads that follow from the width, which takes wider models than the layouts' own. */
+#define TIMM_TENSORS(width, wide3)                                                               \
+    "patch_embed.proj.weight " width ",3,1,1;patch_embed.proj.bias " width ";cls_token 1,1," width \
+    ";pos_embed 1,2," width ";norm.weight " width ";norm.bias " width ";blocks.0.norm1.weight "  \
+    width ";blocks.0.norm1.bias " width ";blocks.0.norm2.weight " width ";blocks.0.norm2.bias "  \
+    width ";blocks.0.attn.qkv.weight " wide3 "," width ";blocks.0.attn.qkv.bias " wide3          \
+    ";blocks.0.attn.proj.weight " width "," width ";blocks.0.attn.proj.bias " width              \
+    ";blocks.0.mlp.fc1.weight 1," width ";blocks.0.mlp.fc1.bias 1;blocks.0.mlp.fc2.weight "      \
+    width ",1;blocks.0.mlp.fc2.bias " width
+#define CLIP_TENSORS(width, wide3)                                                               \
+    "conv1.weight " width ",3,1,1;class_embedding " width ";positional_embedding 2," width       \
+    ";ln_pre.weight " width ";ln_pre.bias " width ";ln_post.weight " width ";ln_post.bias " width \
+    ";transformer.resblocks.0.attn.in_proj_weight " wide3 "," width                              \
+    ";transformer.resblocks.0.attn.in_proj_bias " wide3                                          \
+    ";transformer.resblocks.0.attn.out_proj.weight " width "," width                             \
+    ";transformer.resblocks.0.attn.out_proj.bias " width ";transformer.resblocks.0.ln_1.weight " \
+    width ";transformer.resblocks.0.ln_1.bias " width ";transformer.resblocks.0.ln_2.weight "    \
+    width ";transformer.resblocks.0.ln_2.bias " width                                            \
+    ";transformer.resblocks.0.mlp.c_fc.weight 1," width ";transformer.resblocks.0.mlp.c_fc.bias 1" \
+    ";transformer.resblocks.0.mlp.c_proj.weight " width ",1"                                     \
+    ";transformer.resblocks.0.mlp.c_proj.bias " width
+#define AIMV2_TENSORS(width, wide3)                                                              \
+    "preprocessor.patchifier.proj.weight " width ",3,1,1;preprocessor.patchifier.proj.bias " width \
+    ";preprocessor.patchifier.norm.weight " width ";preprocessor.pos_embed 1,1," width           \
+    ";trunk.blocks.0.norm_1.weight " width ";trunk.blocks.0.norm_2.weight " width                \
+    ";trunk.blocks.0.attn.qkv.weight " wide3 "," width ";trunk.blocks.0.attn.proj.weight " width \
+    "," width ";trunk.blocks.0.mlp.fc1.weight 2," width ";trunk.blocks.0.mlp.fc3.weight 2,"      \
+    width ";trunk.blocks.0.mlp.fc2.weight " width ",2;trunk.post_trunk_norm.weight " width
+
+static const row heads[] = {
+    { "timm: tiny", TIMM_TENSORS("192", "576"), "", NULL, NULL, "num_heads=3 head_dim=64" },
+    { "timm: small", TIMM_TENSORS("384", "1152"), "", NULL, NULL, "num_heads=6" },
+    { "timm: no model so wide", TIMM_TENSORS("80", "240"), "", NULL, NULL,
+      "!give --set num_heads=N, --arch or --config" },
+    { "open_clip: head_width", CLIP_TENSORS("320", "960"), "",
+      "{\"model_cfg\": {\"vision_cfg\": {}}}", NULL, "num_heads=5 head_dim=64" },
+    { "AIMv2: 128 wide", AIMV2_TENSORS("384", "1152"), "", NULL, NULL, "num_heads=3 head_dim=128" }
+};
+
+/* === Files === */
+
+static char folder[64];
+
+static void path_of(char path[128], const char *name)
+{
+    snprintf(path, 128, "%s/%s", folder, name);
+}
+
+static void write_text(const char *name, const char *text)
+{
+    char path[128];
+    FILE *file;
+    path_of(path, name);
+    unlink(path);
+    if (!text) return;
+    file = fopen(path, "wb");
+    CHECK_MSG(file && fputs(text, file) >= 0, "%s", path);
+    if (file) fclose(file);
+}
+
+/* "a 2,3;b 4": zeros as safetensors. */
+static void write_list(const char *list, const char *path)
+{
+    static const unsigned char zeros[65536];
+    char header[8192], size[8];
+    size_t used = 1, offset = 0;
+    FILE *file = fopen(path, "wb");
+    int i;
+    strcpy(header, "{");
+    for (; *list; list += *list == ';') {
+        const size_t name = strcspn(list, " "), shape = strcspn(list, ";");
+        size_t count = 4;
+        const char *at;
+        for (at = list + name; at < list + shape; at++)
+            if (*at == ' ' || *at == ',') count *= strtoul(at + 1, NULL, 10);
+        used += (size_t)snprintf(header + used, sizeof header - used,
+                                 "%s\"%.*s\":{\"dtype\":\"F32\",\"shape\":[%.*s],"
+                                 "\"data_offsets\":[%zu,%zu]}", offset ? "," : "", (int)name, list,
+                                 (int)(shape - name - 1), list + name + 1, offset, offset + count);
+        offset += count;
+        list += shape;
+    }
+    header[used++] = '}';
+    for (i = 0; i < 8; i++) size[i] = (char)(used >> 8 * i);
+    CHECK(file && fwrite(size, 1, 8, file) == 8 && fwrite(header, 1, used, file) == used);
+    for (; file && offset > 0; offset -= offset < sizeof zeros ? offset : sizeof zeros)
+        fwrite(zeros, 1, offset < sizeof zeros ? offset : sizeof zeros, file);
+    if (file) fclose(file);
+}
+
+/* In the folder under one name, whatever it is. */
+static void place_checkpoint(const char *data, const char *which)
+{
+    char path[128], from[1024], absolute[1024];
+    path_of(path, "model.ckpt");
+    unlink(path);
+    if (strchr(which, ';')) {
+        write_list(which, path);
+        return;
+    }
+    snprintf(from, sizeof from, "%s/layouts/%s", data, which);
+    if (*from != '/' && getcwd(absolute, sizeof absolute)) {
+        strncat(absolute, "/", sizeof absolute - strlen(absolute) - 1);
+        strncat(absolute, from, sizeof absolute - strlen(absolute) - 1);
+    } else {
+        strcpy(absolute, from);
+    }
+    CHECK_MSG(symlink(absolute, path) == 0, "%s", absolute);
+}
+
+/* === Checks === */
+
+static double field_of(const vit_config *c, const char *name)
+{
+#define X(type, field, kind, smallest, largest)                                                  \
+    if (!strcmp(name, #field)) return (double)c->field;
+    VIT_FIELD_LIST(X)
+#undef X
+    return -1;
+}
+
+static bool vector_is(const float *values, const double *expected, int count)
+{
+    int i;
+    for (i = 0; i < 3; i++)
+        if (values[i] != (float)expected[count == 1 ? 0 : i]) return false;
+    return true;
+}
+
+/* One "norm_eps=1e-6" against the configuration. */
+static void check_setting(const row *t, const vit_config *c, const char *assignment)
+{
+    char error[512], name[64];
+    report r = report_make(error, sizeof error, NULL);
+    settings expected;
+    int key;
+    settings_start(&expected, "the table");
+    CHECK_MSG(settings_parse(&expected, assignment, &r), "%s: %s", t->source, error);
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(assignment, "="), assignment);
+    if (expected.mean_count > 0)
+        CHECK_MSG(vector_is(c->mean, expected.mean, expected.mean_count), "%s: %s", t->source,
+                  assignment);
+    if (expected.std_count > 0)
+        CHECK_MSG(vector_is(c->std, expected.std, expected.std_count), "%s: %s", t->source,
+                  assignment);
+    for (key = 0; key < SETTING_COUNT; key++)
+        if (expected.given[key])
+            CHECK_MSG((float)field_of(c, name) == (float)expected.value[key],
+                      "%s: expected %s, found %g", t->source, assignment, field_of(c, name));
+}
+
+static void check_settings(const row *t, const vit_config *c)
+{
+    const char *at;
+    for (at = t->expected; *at; at += strcspn(at, " "), at += *at == ' ') {
+        char assignment[128];
+        snprintf(assignment, sizeof assignment, "%.*s", (int)strcspn(at, " "), at);
+        check_setting(t, c, assignment);
+    }
+}
+
+static bool parse_options(const char *options, settings *s, report *r)
+{
+    char text[256], *word;
+    snprintf(text, sizeof text, "%s", options);
+    settings_start(s, "--set");
+    for (word = strtok(text, " "); word; word = strtok(NULL, " "))
+        if (!settings_parse(s, word, r)) return false;
+    settings_put(s, SETTING_SELFTEST_TOLERANCE, 0);
+    return true;
+}
+
+static void check_row(const char *data, const row *t)
+{
+    char error[512], input[128], output[128];
+    report r = report_make(error, sizeof error, NULL);
+    convert_options options;
+    conversion *c = calloc(1, sizeof *c);
+    bool good;
+    if (!c) return;
+    memset(&options, 0, sizeof options);
+    path_of(input, "model.ckpt");
+    path_of(output, "model.vit");
+    options.checkpoint = input;
+    options.output = output;
+    options.quiet = true;
+    c->options = &options;
+    place_checkpoint(data, t->checkpoint);
+    write_text("config.json", t->config);
+    write_text("preprocessor_config.json", t->preprocessor);
+    good = parse_options(t->options, &c->all[FROM_OPTIONS], &r) && convert_run(c, &r);
+    if (*t->expected == '!')
+        CHECK_MSG(!good && strstr(error, t->expected + 1), "%s: expected \"%s\", found %s",
+                  t->source, t->expected + 1, good ? "a model" : error);
+    else
+        CHECK_MSG(good, "%s: %s", t->source, error);
+    if (good) check_settings(t, &c->config);
+    convert_free(c);
+    free(c);
+}
+
+static void check_rows(const char *data, const row *rows, size_t count)
+{
+    size_t i;
+    for (i = 0; i < count; i++) check_row(data, &rows[i]);
+}
+
+static void remove_folder(void)
+{
+    static const char *const names[] = {
+        "model.ckpt", "model.vit", "config.json", "preprocessor_config.json"
+    };
+    char path[128];
+    size_t i;
+    for (i = 0; i < COUNT(names); i++) {
+        path_of(path, names[i]);
+        unlink(path);
+    }
+    CHECK(rmdir(folder) == 0);
+}
+
+int main(int argc, char **argv)
+{
+    const char *data = argc > 1 ? argv[1] : "tests/data";
+    strcpy(folder, access("/dev/shm", W_OK) == 0 ? "/dev/shm/vitXXXXXX" : "/tmp/vitXXXXXX");
+    if (!mkdtemp(folder)) {
+        CHECK(!"a folder to write in");
+        return test_summary();
+    }
+    check_rows(data, transformers, COUNT(transformers));
+    check_rows(data, image_processors, COUNT(image_processors));
+    check_rows(data, others, COUNT(others));
+    check_rows(data, heads, COUNT(heads));
+    remove_folder();
+    return test_summary();
+}
