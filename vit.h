@@ -244,8 +244,17 @@ typedef enum vit_block_type {
     VIT_PRE_NORM = 0,     /* x += attn(norm1(x)); x += mlp(norm2(x))             */
     VIT_POST_NORM = 1,    /* x = norm1(x + attn(x)); x = norm2(x + mlp(x)),      */
                           /*    torch.nn.TransformerEncoderLayer's default       */
-    VIT_RES_POST_NORM = 2 /* x += norm1(attn(x)); x += norm2(mlp(x)), ResPost    */
+    VIT_RES_POST_NORM = 2, /* x += norm1(attn(x)); x += norm2(mlp(x)), ResPost   */
+    VIT_PARALLEL = 3      /* x += attn(norm1(x)) + mlp(norm1(x)), ViT-22B        */
 } vit_block_type;
+
+/* How rotary positions turn the numbers of a head: RoFormer, arXiv 2104.09864, over
+   the two axes of the grid. Only queries and keys of patches are turned. */
+typedef enum vit_rope {
+    VIT_ROPE_NONE = 0,
+    VIT_ROPE_HALVES = 1, /* number j with j + head_dim / 2: DINOv3                 */
+    VIT_ROPE_PAIRS = 2   /* number 2 j with 2 j + 1: EVA-02                        */
+} vit_rope;
 
 typedef enum vit_activation {
     VIT_GELU = 0,       /* x * Phi(x), by erf                                    */
@@ -292,6 +301,11 @@ typedef struct vit_config {
     int block_type;         /* vit_block_type                                    */
     int has_qkv_bias;       /* 1: the qkv projection has a bias                  */
     int has_qk_norm;        /* 1: q and k of each head are normalised            */
+    int rope;               /* vit_rope, rotary positions                        */
+    int rope_per_block;     /* 1: each block and head has angles of its own      */
+    int has_rel_pos;        /* 1: a bias on q k^T by relative position, as BEiT's */
+    int has_diff_attn;      /* 1: differential attention: half a head's map minus */
+                            /*    lambda times the other half's, arXiv 2410.05258 */
     int has_attn_norm;      /* 1: norm before attn.proj                          */
     int has_proj_bias;      /* 1: attn.proj, mlp.fc1 and mlp.fc2 have a bias     */
     int has_layer_scale;    /* 1: each branch is multiplied by ls1, ls2          */
@@ -301,6 +315,7 @@ typedef struct vit_config {
     int has_final_norm;     /* 1: norm of all tokens behind the last block       */
     int pool;               /* vit_pool                                          */
     int pool_prefix;        /* 1: the prefix tokens are pooled as well           */
+    int pool_num_heads;     /* heads of VIT_POOL_MAP; 0 for num_heads            */
     int has_fc_norm;        /* 1: norm after pooling                             */
     float norm_eps;         /* of every norm: 1e-6 in timm, 1e-5 in CLIP         */
     float attn_scale;       /* factor on q k^T, usually 1 / sqrt(head_dim)       */
@@ -449,11 +464,14 @@ typedef struct vit_executor {
       blocks.i.norm1           [batch, N, D]             unless the norms come last
       blocks.i.attn.qkv        [batch, N, 3 * H * head_dim]
       blocks.i.attn.qk_norm    the same with q and k normalised, if has_qk_norm
+      blocks.i.attn.rope       the same with q and k turned, if there is rope
       blocks.i.attn.context    [batch, N, H * head_dim]
-      blocks.i.attn.norm       the same normalised, if has_attn_norm
+      blocks.i.attn.norm       the same normalised, if has_attn_norm; .sub_norm, head by
+                               head, if has_diff_attn
       blocks.i.attn.proj       [batch, N, D]             before LayerScale
       blocks.i.attn            [batch, N, D]             after the residual add
-      blocks.i.norm2, .mlp.fc1, .mlp.act, .mlp.norm, .mlp.fc2      likewise
+      blocks.i.norm2, .mlp.fc1, .mlp.act, .mlp.norm, .mlp.fc2      likewise; no norm2
+                               in parallel blocks
       blocks.i                 [batch, N, D]             output of the block
       norm                     [batch, N, D]             also without has_final_norm
       pool                     [batch, D]                what is pooled; 2 D wide if so
@@ -513,6 +531,7 @@ typedef struct vit_session {
     float *scratch;       /* shared by the phases: patches, qkv, mlp hidden      */
     float *attn;          /* per thread: packed K and V of a head, some scores   */
     size_t attn_stride;   /* floats of `attn` for each thread                    */
+    const uint8_t *mask;  /* of the images in work, or NULL                      */
 } vit_session;
 
 /* Exact bytes a session needs, at any alignment. params may be NULL for the
@@ -547,6 +566,14 @@ VIT_API int vit_embedding_dim(const vit_model *model);
    logits of a model without a head. */
 VIT_API vit_result vit_forward(vit_session *session, const float *input, int batch,
                                const vit_outputs *outputs);
+
+/* The same where some tokens, say of padded or occluded patches, are not to be
+   attended to: mask is [batch, num_tokens], 0 for those. Their scores become the lowest
+   float before the softmax, in every block and in map pooling; they still are queries,
+   and a mean over tokens still counts them. NULL masks nothing. */
+VIT_API vit_result vit_forward_masked(vit_session *session, const float *input,
+                                      const uint8_t *mask, int batch,
+                                      const vit_outputs *outputs);
 
 typedef struct vit_prediction {
     int index;   /* class                                                        */
@@ -771,9 +798,13 @@ enum {
     X(int, has_patch_norm, 1, 0, 1)                                            \
     X(int, has_pre_norm, 1, 0, 1)                                              \
     X(int, norm_type, 1, 0, 1)                                                 \
-    X(int, block_type, 1, 0, 2)                                                \
+    X(int, block_type, 1, 0, 3)                                                \
     X(int, has_qkv_bias, 1, 0, 1)                                              \
     X(int, has_qk_norm, 1, 0, 1)                                               \
+    X(int, rope, 2, 0, 2)                                                      \
+    X(int, rope_per_block, 2, 0, 1)                                            \
+    X(int, has_rel_pos, 2, 0, 1)                                               \
+    X(int, has_diff_attn, 2, 0, 1)                                             \
     X(int, has_attn_norm, 1, 0, 1)                                             \
     X(int, has_proj_bias, 1, 0, 1)                                             \
     X(int, has_layer_scale, 1, 0, 1)                                           \
@@ -783,6 +814,7 @@ enum {
     X(int, has_final_norm, 1, 0, 1)                                            \
     X(int, pool, 1, 0, 5)                                                      \
     X(int, pool_prefix, 1, 0, 1)                                               \
+    X(int, pool_num_heads, 2, 0, 1024)                                         \
     X(int, has_fc_norm, 1, 0, 1)                                               \
     X(float, norm_eps, 1, 0, 1)                                                \
     X(float, attn_scale, 1, -1e6f, 1e6f)                                       \
@@ -1046,6 +1078,7 @@ int memcmp(const void *a, const void *b, size_t size);
 /* ------------------------------------------------------------------------- */
 
 VIT__INLINE int vit__min(int a, int b) { return a < b ? a : b; }
+VIT__INLINE int vit__max(int a, int b) { return a > b ? a : b; }
 VIT__INLINE int vit__ceil_div(int a, int b) { return (a + b - 1) / b; }
 VIT__INLINE int vit__round_up(int a, int b) { return vit__ceil_div(a, b) * b; }
 
@@ -1276,12 +1309,20 @@ VIT__INLINE float vit__bf16_to_f32(uint16_t h) { return vit__float((uint32_t)h <
      M mlp_dim   F width of fc1   T tokens with a position   G num_reg_tokens
      C in_chans   P patch_size   R representation_dim   E width the head reads
      K num_classes   O width of the self-test's output   1 one
+     N num_patches   S head_dim / 2   Z num_heads   W relative positions
    The tensor is there if every letter of condition holds:
      c cls_token   d dist_token   g registers   p positions   b patch bias
      v norm of raw patches   n patch norm   e norm before the blocks
-     l LayerNorm, whose norms have a bias   q qkv bias   k qk norm   a attn norm   o proj bias   s layer scale   m mlp norm
-     f final norm   F fc norm   M map pooling   r representation layer
-     h head   2 second head   t self-test */
+     l LayerNorm, whose norms have a bias   q qkv bias   k qk norm   a attn norm
+     o proj bias   s layer scale   m mlp norm   f final norm   F fc norm   M map pooling
+     r representation layer   h head   2 second head   t self-test   x rope   X rope of each block
+     i relative positions   D differential attention   w norms of both branches
+
+   rope.cos and rope.sin are of the angle of each pair of numbers of a head, for each
+   patch. attn.rel_pos has, for each head, a bias for every distance from a query patch
+   to a key patch, (grid_height * 2 - 1) rows of (grid_width * 2 - 1), both from the
+   most negative on, then those from the class token to a patch, from a patch to the
+   class token, and from the class token to itself. */
 #define VIT__STEM_LIST(X)                                                      \
     X(MEAN, "preprocess.mean", "C", "", PLAIN)                                 \
     X(STD, "preprocess.std", "C", "", PLAIN)                                   \
@@ -1291,6 +1332,8 @@ VIT__INLINE float vit__bf16_to_f32(uint16_t h) { return vit__float((uint32_t)h <
     X(POS_EMBED, "pos_embed", "1TD", "p", PLAIN)                               \
     X(PATCH_PRE_NORM_WEIGHT, "patch_embed.pre_norm.weight", "CPP", "v", PLAIN) \
     X(PATCH_PRE_NORM_BIAS, "patch_embed.pre_norm.bias", "CPP", "vl", PLAIN)    \
+    X(ROPE_COS, "rope.cos", "NS", "x", PLAIN)                                  \
+    X(ROPE_SIN, "rope.sin", "NS", "x", PLAIN)                                  \
     X(PATCH_WEIGHT, "patch_embed.proj.weight", "DCPP", "", PANELS)             \
     X(PATCH_BIAS, "patch_embed.proj.bias", "D", "b", PLAIN)                    \
     X(PATCH_NORM_WEIGHT, "patch_embed.norm.weight", "D", "n", PLAIN)           \
@@ -1307,20 +1350,25 @@ VIT__INLINE float vit__bf16_to_f32(uint16_t h) { return vit__float((uint32_t)h <
     X(Q_NORM_BIAS, "attn.q_norm.bias", "H", "kl", PLAIN)                       \
     X(K_NORM_WEIGHT, "attn.k_norm.weight", "H", "k", PLAIN)                    \
     X(K_NORM_BIAS, "attn.k_norm.bias", "H", "kl", PLAIN)                       \
+    X(BLOCK_ROPE_COS, "attn.rope.cos", "ZNS", "X", PLAIN)                      \
+    X(BLOCK_ROPE_SIN, "attn.rope.sin", "ZNS", "X", PLAIN)                      \
+    X(REL_POS, "attn.rel_pos", "ZW", "i", PLAIN)                               \
+    X(LAMBDA, "attn.lambda", "1", "D", PLAIN)                                  \
+    X(SUB_NORM_WEIGHT, "attn.sub_norm.weight", "H", "D", PLAIN)                \
     X(ATTN_NORM_WEIGHT, "attn.norm.weight", "A", "a", PLAIN)                   \
     X(ATTN_NORM_BIAS, "attn.norm.bias", "A", "al", PLAIN)                      \
     X(PROJ_WEIGHT, "attn.proj.weight", "DA", "", PANELS)                       \
     X(PROJ_BIAS, "attn.proj.bias", "D", "o", PLAIN)                            \
     X(LS1, "ls1.gamma", "D", "s", PLAIN)                                       \
-    X(NORM2_WEIGHT, "norm2.weight", "D", "", PLAIN)                            \
-    X(NORM2_BIAS, "norm2.bias", "D", "l", PLAIN)                               \
+    X(NORM2_WEIGHT, "norm2.weight", "D", "w", PLAIN)                           \
+    X(NORM2_BIAS, "norm2.bias", "D", "lw", PLAIN)                              \
     X(FC1_WEIGHT, "mlp.fc1.weight", "FD", "", PANELS)                          \
     X(FC1_BIAS, "mlp.fc1.bias", "F", "o", PLAIN)                               \
     X(MLP_NORM_WEIGHT, "mlp.norm.weight", "M", "m", PLAIN)                     \
     X(MLP_NORM_BIAS, "mlp.norm.bias", "M", "ml", PLAIN)                        \
     X(FC2_WEIGHT, "mlp.fc2.weight", "DM", "", PANELS)                          \
     X(FC2_BIAS, "mlp.fc2.bias", "D", "o", PLAIN)                               \
-    X(LS2, "ls2.gamma", "D", "s", PLAIN)
+    X(LS2, "ls2.gamma", "D", "sw", PLAIN)
 
 /* attn_pool.q is the latent behind its own linear layer: a constant. */
 #define VIT__TAIL_LIST(X)                                                      \
@@ -1391,6 +1439,10 @@ static int vit__dim(const vit_config *c, char letter) {
     case 'E': return vit__embedding_dim(c);
     case 'K': return c->num_classes;
     case 'O': return vit__output_dim(c);
+    case 'N': return c->num_patches;
+    case 'S': return c->head_dim / 2;
+    case 'Z': return c->num_heads;
+    case 'W': return (2 * c->grid_height - 1) * (2 * c->grid_width - 1) + 3;
     default: return 1;
     }
 }
@@ -1418,6 +1470,11 @@ static int vit__holds(const vit_config *c, char condition) {
     case 'r': return c->representation_dim != 0;
     case 'h': return c->num_classes != 0;
     case '2': return c->num_classes != 0 && c->has_dist_token;
+    case 'x': return c->rope != VIT_ROPE_NONE && !c->rope_per_block;
+    case 'X': return c->rope != VIT_ROPE_NONE && c->rope_per_block;
+    case 'i': return c->has_rel_pos;
+    case 'D': return c->has_diff_attn;
+    case 'w': return c->block_type != VIT_PARALLEL;
     default: return c->selftest_tolerance > 0; /* t */
     }
 }
@@ -1538,6 +1595,26 @@ static int64_t vit__largest_row(const vit_config *c) {
     return largest < vit__dim(c, 'F') ? vit__dim(c, 'F') : largest;
 }
 
+/* What attention's options need and exclude. */
+static vit_result vit__check_attention(const vit_config *c, char *detail) {
+    const int width = c->num_heads * c->head_dim;
+    if ((c->rope || c->has_diff_attn) && c->head_dim % 2)
+        return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
+                         "rope and has_diff_attn need an even head_dim");
+    if (c->rope_per_block && !c->rope)
+        return vit__fail(detail, VIT_ERROR_CORRUPT, "rope_per_block needs rope");
+    if (c->has_rel_pos && c->num_prefix_tokens != c->has_cls_token)
+        return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
+                         "has_rel_pos allows no prefix token but the class token");
+    if (c->has_diff_attn && (c->rope || c->has_rel_pos || c->has_qk_norm || c->has_attn_norm))
+        return vit__fail(detail, VIT_ERROR_UNSUPPORTED, "has_diff_attn excludes rope, "
+                         "has_rel_pos, has_qk_norm and has_attn_norm");
+    if (c->pool_num_heads && (c->pool != VIT_POOL_MAP || width % c->pool_num_heads))
+        return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
+                         "pool_num_heads needs map pooling and must divide num_heads * head_dim");
+    return VIT_OK;
+}
+
 VIT_API vit_result vit_config_check(vit_config *config, char detail[VIT_MAX_DETAIL]) {
     vit_config *c = config;
     vit_result result;
@@ -1577,7 +1654,7 @@ VIT_API vit_result vit_config_check(vit_config *config, char detail[VIT_MAX_DETA
         if (!vit__is_finite(c->mean[i]) || !vit__is_finite(c->std[i]) || !(c->std[i] > 0.0f))
             return vit__fail(detail, VIT_ERROR_CORRUPT,
                              "mean or std is not finite, or std is not above 0");
-    return VIT_OK;
+    return vit__check_attention(c, detail);
 }
 
 /* --- packing ---------------------------------------------------------------- */
@@ -2768,7 +2845,10 @@ typedef struct vit__kernels {
                       const float *v, size_t ld, int tokens, int dim);
     void (*scale)(float *y, const float *x, int n, float factor);
     void (*add)(float *y, const float *a, const float *b, const float *gamma, int n);
+    void (*rotate)(vit_rope rope, float *x, const float *cosine, const float *sine, int half);
 } vit__kernels;
+
+#define VIT__LOWEST (-3.4028235e38f) /* of all finite floats */
 
 /* The one tree that ends every reduction. */
 VIT__INLINE float vit__sum16(float *lane) {
@@ -3023,7 +3103,7 @@ VIT__INLINE float vit__softmax_body(vit__fma_fn *fma, float *x, int n, float sca
     float lane[16], sum[16] = { 0 }, max;
     const int full = n / 16 * 16;
     int i, l;
-    for (l = 0; l < 16; l++) lane[l] = -3.4028235e38f;
+    for (l = 0; l < 16; l++) lane[l] = VIT__LOWEST;
     for (i = 0; i < full; i += 16)
         for (l = 0; l < 16; l++) {
             x[i + l] *= scale;
@@ -3134,6 +3214,35 @@ VIT__INLINE void vit__add_body(vit__fma_fn *fma, float *y, const float *a, const
         memcpy(y + i, t, sizeof t);
     }
     for (; i < n; i++) y[i] = gamma ? fma(b[i], gamma[i], a[i]) : a[i] + b[i];
+}
+
+/* Turns each pair (a, b) of a head by its angle, in place: a is number i of `half`, in
+   steps of `step`, b lies `apart` behind it. */
+VIT__INLINE void vit__rotate_pairs(vit__fma_fn *fma, float *x, const float *cosine,
+                                   const float *sine, int half, int step, int apart) {
+    float a[16], b[16];
+    int i, l;
+    for (i = 0; i + 16 <= half; i += 16) {
+        float *at = x + i * step;
+        for (l = 0; l < 16; l++) {
+            const float p = at[l * step], q = at[l * step + apart];
+            a[l] = fma(p, cosine[i + l], -(q * sine[i + l]));
+            b[l] = fma(q, cosine[i + l], p * sine[i + l]);
+        }
+        for (l = 0; l < 16; l++) at[l * step] = a[l];
+        for (l = 0; l < 16; l++) at[l * step + apart] = b[l];
+    }
+    for (; i < half; i++) {
+        const float p = x[i * step], q = x[i * step + apart];
+        x[i * step] = fma(p, cosine[i], -(q * sine[i]));
+        x[i * step + apart] = fma(q, cosine[i], p * sine[i]);
+    }
+}
+
+VIT__INLINE void vit__rotate_body(vit__fma_fn *fma, vit_rope rope, float *x, const float *cosine,
+                                  const float *sine, int half) {
+    if (rope == VIT_ROPE_PAIRS) vit__rotate_pairs(fma, x, cosine, sine, half, 2, 1);
+    else vit__rotate_pairs(fma, x, cosine, sine, half, 1, half);
 }
 
 /* ------------------------------------------------------------------------- */
@@ -3278,6 +3387,11 @@ static void vit__add_scalar(float *y, const float *a, const float *b, const floa
     vit__add_body(vit__fma_scalar, y, a, b, gamma, n);
 }
 
+static void vit__rotate_scalar(vit_rope rope, float *x, const float *cosine, const float *sine,
+                               int half) {
+    vit__rotate_body(vit__fma_scalar, rope, x, cosine, sine, half);
+}
+
 static const vit__kernels vit__kernels_scalar = {
     VIT_ISA_SCALAR,
     1,
@@ -3294,6 +3408,7 @@ static const vit__kernels vit__kernels_scalar = {
     vit__pack_head_scalar,
     vit__scale_scalar,
     vit__add_scalar,
+    vit__rotate_scalar,
 };
 
 /* ------------------------------------------------------------------------- */
@@ -3405,10 +3520,15 @@ VIT__INLINE int vit__load32(const unsigned char *p) {
         static void vit__add_##isa(float *y, const float *a, const float *b,                      \
                                    const float *gamma, int n) {                                   \
             vit__add_body(vit__fma_##isa, y, a, b, gamma, n);                                     \
+        }                                                                                         \
+        static void vit__rotate_##isa(vit_rope rope, float *x, const float *cosine,               \
+                                      const float *sine, int half) {                              \
+            vit__rotate_body(vit__fma_##isa, rope, x, cosine, sine, half);                        \
         }
 #    define VIT__BODIES(isa)                                                                      \
         vit__output_##isa, vit__convert_##isa, vit__gate_##isa, vit__norm_##isa,                  \
-            vit__softmax_##isa, vit__pack_head_##isa, vit__scale_##isa, vit__add_##isa
+            vit__softmax_##isa, vit__pack_head_##isa, vit__scale_##isa, vit__add_##isa,           \
+            vit__rotate_##isa
 
 #endif /* VIT__SIMD */
 
@@ -4482,6 +4602,7 @@ typedef struct vit__rows {
     int has_norm;
     const float *weight, *bias;   /* of the norm; RMSNorm has no bias            */
     int norm_parts;               /* the norm is over each of so many parts      */
+    float eps;
     vit__form form;               /* of y, afterwards                            */
     int num_tasks;
 } vit__rows;
@@ -4498,6 +4619,7 @@ static void vit__rows_init(vit__rows *job, const vit_session *s, const float *x,
     job->rows = rows;
     job->dim = dim;
     job->norm_parts = 1;
+    job->eps = s->model->config.norm_eps;
     job->num_tasks = vit__min(rows, s->params.executor.num_threads);
 }
 
@@ -4509,14 +4631,13 @@ static void vit__rows_norm(vit__rows *job, const float *weight, const float *bia
 
 static void vit__row(const vit__rows *job, int row) {
     const vit__kernels *kernels = vit__kernels_of(job->session);
-    const float eps = job->session->model->config.norm_eps;
     const int part = job->dim / job->norm_parts;
     float *y = job->y + (size_t)row * job->ldy;
     const float *x = job->x ? job->x + (size_t)row * job->ldx : y;
     int i;
     if (job->gate) kernels->gate((vit_activation)(job->gate - 1), y, job->dim);
     for (i = 0; i < job->norm_parts && job->has_norm; i++)
-        kernels->norm(y + i * part, x + i * part, job->weight, job->bias, part, eps);
+        kernels->norm(y + i * part, x + i * part, job->weight, job->bias, part, job->eps);
     if (!job->has_norm && x != y) memcpy(y, x, (size_t)job->dim * sizeof(float));
     kernels->convert(job->form, y, job->dim);
 }
@@ -4666,6 +4787,10 @@ static void vit__patch_embed(const vit_session *s, const float *input, int batch
    unless the caller asked for it. */
 typedef struct vit__attention {
     const vit_session *session;
+    int heads, dim;     /* H, head_dim */
+    float scale;        /* factor on q k^T */
+    const float *rel_pos; /* [H, relative positions] or NULL */
+    const float *lambda;  /* of differential attention, or NULL */
     const float *q;     /* [batch, queries, H, head_dim] */
     const float *k, *v; /* [batch, keys, H, head_dim]    */
     int keys;           /* tokens that are asked, of each image */
@@ -4683,13 +4808,19 @@ static vit_dtype vit__attention_dtype(vit_dtype weights) {
     return weights == VIT_BF16 || weights == VIT_I8 ? VIT_BF16 : VIT_F32;
 }
 
-/* Floats of scratch that one task needs: panels of k and v, a tile of scores and
+/* Width of a head of map pooling. */
+static int vit__pool_head_dim(const vit_config *c) {
+    return c->pool_num_heads ? c->num_heads * c->head_dim / c->pool_num_heads : c->head_dim;
+}
+
+/* Floats of scratch that one task needs: panels of k and v, two tiles of scores and
    one of q. */
 static uint64_t vit__attention_scratch(const vit_config *c) {
+    const int head_dim = vit__max(c->head_dim, vit__pool_head_dim(c));
     const uint64_t tokens = (uint64_t)(unsigned)vit__round_up(c->num_tokens, 16);
-    const uint64_t dim = (uint64_t)(unsigned)vit__round_up(c->head_dim, 16);
-    return tokens * (uint64_t)(unsigned)c->head_dim + dim * (uint64_t)(unsigned)c->num_tokens +
-           VIT__MAX_TILE_ROWS * (tokens + dim);
+    const uint64_t dim = (uint64_t)(unsigned)vit__round_up(head_dim, 16);
+    return tokens * (uint64_t)(unsigned)head_dim + dim * (uint64_t)(unsigned)c->num_tokens +
+           VIT__MAX_TILE_ROWS * (2 * tokens + dim);
 }
 
 /* What a task has at hand while it works on one head of one image. */
@@ -4700,6 +4831,9 @@ typedef struct vit__attn_head {
     const float *q;
     size_t ldq;
     float *q_tile;      /* room for a tile of q in its form */
+    float *second;      /* room for the scores of the second half of q */
+    const float *rel_pos; /* of this head, or NULL */
+    const uint8_t *mask;  /* [keys] of this image, or NULL */
     float *maps;        /* [N, N] or NULL */
 } vit__attn_head;
 
@@ -4707,16 +4841,17 @@ static void vit__attention_begin(const vit__attention *job, int number, float *s
                                  vit__attn_head *head) {
     const vit_config *c = &job->session->model->config;
     const vit__kernels *kernels = vit__kernels_of(job->session);
-    const int image = number / c->num_heads, h = number % c->num_heads;
-    const int n = job->keys, dim = c->head_dim;
-    const size_t width = (size_t)c->num_heads * (size_t)dim, tokens = (size_t)vit__round_up(n, 16);
+    const int image = number / job->heads, h = number % job->heads;
+    const int n = job->keys, dim = job->dim;
+    const size_t width = (size_t)job->heads * (size_t)dim, tokens = (size_t)vit__round_up(n, 16);
     const size_t first = (size_t)(image * c->num_tokens) * job->ldk + (size_t)h * (size_t)dim;
     uint32_t *keys = (uint32_t *)(void *)scratch, *values = keys + tokens * (size_t)dim;
     float *scores = scratch + tokens * (size_t)dim + (size_t)vit__round_up(dim, 16) * (size_t)n;
     memset(head, 0, sizeof *head);
     head->q = job->q + (size_t)image * job->image_q + (size_t)h * (size_t)dim;
     head->ldq = job->ldq;
-    head->q_tile = scores + VIT__MAX_TILE_ROWS * tokens;
+    head->second = scores + VIT__MAX_TILE_ROWS * tokens;
+    head->q_tile = head->second + VIT__MAX_TILE_ROWS * tokens;
     head->form = vit__form_of(job->session, job->dtype);
     kernels->pack_head(job->dtype, keys, values, job->k + first, job->v + first, job->ldk, n, dim);
     vit__linear_init(&head->scores, kernels, job->dtype, keys, 0, n, dim);
@@ -4728,43 +4863,113 @@ static void vit__attention_begin(const vit__attention *job, int number, float *s
     head->values.out.c = job->context + (size_t)(image * job->context_rows) * width +
                          (size_t)h * (size_t)dim;
     head->values.out.ldc = width;
+    if (job->rel_pos) head->rel_pos = job->rel_pos + h * vit__dim(c, 'W');
+    if (job->session->mask)
+        head->mask = job->session->mask + (image + 1) * c->num_tokens - n; /* the last n */
     if (job->maps) head->maps = job->maps + (size_t)number * (size_t)n * (size_t)n;
 }
 
-/* The rows of q that a tile asks with: where they are, or in their form. */
-static void vit__attention_queries(const vit_config *c, const vit__attn_head *head, int first,
-                                   vit__linear *scores) {
+/* The rows of q that a tile asks with: where they are, or copied, in their form; of a
+   head with two maps only `half` number 0 or 1, the other being zero. */
+static void vit__attention_queries(const vit__attention *job, const vit__attn_head *head,
+                                   int first, int half, vit__linear *scores) {
     const float *q = head->q + (size_t)first * head->ldq;
-    const size_t dim = (size_t)c->head_dim;
+    const size_t dim = (size_t)job->dim, bytes = dim * sizeof(float);
     int r;
     scores->a = q;
     scores->lda = head->ldq * sizeof(float);
-    if (head->form == VIT__FORM_F32) return;
+    if (head->form == VIT__FORM_F32 && !job->lambda) return;
     scores->a = head->q_tile;
-    scores->lda = dim * sizeof(float);
+    scores->lda = bytes;
     for (r = 0; r < scores->rows; r++) {
         float *row = head->q_tile + (size_t)r * dim;
-        memcpy(row, q + (size_t)r * head->ldq, dim * sizeof(float));
-        scores->kernels->convert(head->form, row, c->head_dim);
+        memcpy(row, q + (size_t)r * head->ldq, bytes);
+        if (job->lambda) memset(row + (half ? 0 : dim / 2), 0, bytes / 2);
+        scores->kernels->convert(head->form, row, job->dim);
+    }
+}
+
+/* The biases by relative position of one query token, row by row of the key patches. */
+static void vit__add_rel_pos(const vit_config *c, const vit__kernels *kernels, const float *bias,
+                             int token, float *row) {
+    const int prefix = c->num_prefix_tokens, width = c->grid_width, across = 2 * width - 1;
+    const int patch = token - prefix, y = patch / width, x = patch % width;
+    const float *cls = bias + (2 * c->grid_height - 1) * across;
+    int i;
+    if (token < prefix) { /* the class token */
+        for (i = 1; i < c->num_tokens; i++) row[i] += cls[0];
+        row[0] += cls[2];
+        return;
+    }
+    if (prefix) row[0] += cls[1];
+    bias += (c->grid_height - 1 - y) * across + width - 1 - x;
+    for (i = 0; i < c->grid_height; i++, bias += across) {
+        float *at = row + prefix + i * width;
+        kernels->add(at, at, bias, NULL, width);
+    }
+}
+
+/* A row of q k^T to exp(score - largest); returns 1 / sum. */
+static float vit__attention_softmax(const vit__attention *job, const vit__attn_head *head,
+                                    int token, float *row) {
+    const vit__kernels *kernels = head->scores.kernels;
+    const int n = job->keys;
+    int i;
+    if (!head->rel_pos && !head->mask) return kernels->softmax(row, n, job->scale);
+    kernels->scale(row, row, n, job->scale);
+    if (head->rel_pos)
+        vit__add_rel_pos(&job->session->model->config, kernels, head->rel_pos, token, row);
+    for (i = 0; i < n && head->mask; i++)
+        if (!head->mask[i]) row[i] = VIT__LOWEST;
+    return kernels->softmax(row, n, 1.0f);
+}
+
+/* The map of some query rows, each still to be multiplied by its factor. */
+static void vit__attention_scores(const vit__attention *job, const vit__attn_head *head,
+                                  int first, int half, vit__linear *scores, float *factor) {
+    int r;
+    vit__attention_queries(job, head, first, half, scores);
+    vit__gemm(scores, 0, 1, 0, scores->end_panel);
+    for (r = 0; r < scores->rows; r++)
+        factor[r] = vit__attention_softmax(job, head, first + r,
+                                           scores->out.c + (size_t)r * scores->out.ldc);
+}
+
+/* Differential attention: map = softmax of the first half - lambda softmax of the second. */
+static void vit__attention_subtract(const vit__attention *job, const vit__attn_head *head,
+                                    int first, const vit__linear *scores, float *factor) {
+    const vit__kernels *kernels = scores->kernels;
+    const int n = job->keys;
+    float other[VIT__MAX_TILE_ROWS];
+    vit__linear second = *scores;
+    int r;
+    second.out.c = head->second;
+    vit__attention_scores(job, head, first, 1, &second, other);
+    for (r = 0; r < scores->rows; r++) {
+        float *row = scores->out.c + (size_t)r * scores->out.ldc;
+        float *minus = second.out.c + (size_t)r * scores->out.ldc;
+        kernels->scale(row, row, n, factor[r]);
+        kernels->scale(minus, minus, n, -*job->lambda * other[r]);
+        kernels->add(row, row, minus, NULL, n);
+        factor[r] = 1.0f;
     }
 }
 
 /* Query rows [first, first + rows) of one head: one tile. */
-static void vit__attention_rows(const vit_config *c, const vit__attn_head *head, int first,
+static void vit__attention_rows(const vit__attention *job, const vit__attn_head *head, int first,
                                 int rows) {
     const vit__kernels *kernels = head->scores.kernels;
-    const int n = head->scores.cols;
+    const int n = job->keys;
     vit__linear scores = head->scores, values = head->values;
     float factor[VIT__MAX_TILE_ROWS];
     int r;
     scores.rows = values.rows = rows;
     scores.num_tiles = values.num_tiles = 1;
-    vit__attention_queries(c, head, first, &scores);
     values.out.c += (size_t)first * values.out.ldc;
-    vit__gemm(&scores, 0, 1, 0, scores.end_panel);
+    vit__attention_scores(job, head, first, 0, &scores, factor);
+    if (job->lambda) vit__attention_subtract(job, head, first, &scores, factor);
     for (r = 0; r < rows; r++) {
         float *row = scores.out.c + (size_t)r * scores.out.ldc;
-        factor[r] = kernels->softmax(row, n, c->attn_scale);
         if (head->maps)
             kernels->scale(head->maps + (size_t)(first + r) * (size_t)n, row, n, factor[r]);
         kernels->convert(head->form, row, n);
@@ -4772,7 +4977,7 @@ static void vit__attention_rows(const vit_config *c, const vit__attn_head *head,
     vit__gemm(&values, 0, 1, 0, values.end_panel);
     for (r = 0; r < rows; r++) {
         float *row = values.out.c + (size_t)r * values.out.ldc;
-        kernels->scale(row, row, c->head_dim, factor[r]);
+        kernels->scale(row, row, job->dim, factor[r]);
     }
 }
 
@@ -4781,18 +4986,17 @@ static void vit__attention_rows(const vit_config *c, const vit__attn_head *head,
    has rows of it. */
 static void vit__attention_task(void *arg, int index) {
     const vit__attention *job = (const vit__attention *)arg;
-    const vit_config *c = &job->session->model->config;
     const int tile_rows = vit__kernels_of(job->session)->gemm[job->dtype].tile_rows;
     const int tiles = vit__ceil_div(job->queries, tile_rows); /* of each head */
     float *scratch = job->session->attn + (size_t)index * job->session->attn_stride;
     int current = -1, t;
-    const int end = vit__share(job->batch * c->num_heads * tiles, index, job->num_tasks, &t);
+    const int end = vit__share(job->batch * job->heads * tiles, index, job->num_tasks, &t);
     vit__attn_head head;
     memset(&head, 0, sizeof head);
     for (; t < end; t++) {
         int first, last = vit__share(job->queries, t % tiles, tiles, &first);
         if (t / tiles != current) vit__attention_begin(job, current = t / tiles, scratch, &head);
-        vit__attention_rows(c, &head, first, last - first);
+        vit__attention_rows(job, &head, first, last - first);
     }
 }
 
@@ -4805,6 +5009,11 @@ static void vit__attend(const vit_session *s, int block, int batch, int queries,
     vit__block_tensor(s->model, block, VIT__QKV_WEIGHT, &qkv);
     vit__phase(s, VIT_PHASE_ATTENTION);
     job.session = s;
+    job.heads = c->num_heads;
+    job.dim = c->head_dim;
+    job.scale = c->attn_scale;
+    job.rel_pos = vit__block_floats(s->model, block, VIT__REL_POS);
+    job.lambda = vit__block_floats(s->model, block, VIT__LAMBDA);
     job.q = s->scratch;
     job.k = s->scratch + width;
     job.v = s->scratch + 2 * width;
@@ -4854,18 +5063,24 @@ static void vit__block_layer(vit__linear *l, const vit_session *s, int block, in
     vit__layer_init(l, s, &w, vit__block_floats(s->model, block, weight + 1), a, lda, rows, c);
 }
 
+static int vit__norms_first(const vit_config *c) {
+    return c->block_type == VIT_PRE_NORM || c->block_type == VIT_PARALLEL;
+}
+
 /* norm, then the branch's first layer: y = norm(x), scratch = linear(y), both
    without gaps between the rows of the view. The caller runs the layer. Where
-   the norm comes after the branch, y = x. */
+   the norm comes after the branch, y = x; where both branches share one, the second
+   finds y there already. */
 static void vit__norm_linear(const vit_session *s, int block, vit__view view, int norm,
                              const char *name, int weight, vit__linear *l) {
     const vit_config *c = &s->model->config;
     const size_t dim = (size_t)c->embed_dim;
-    const int first = c->block_type == VIT_PRE_NORM;
+    const int shared = c->block_type == VIT_PARALLEL && norm == VIT__NORM2_WEIGHT;
+    const int first = !shared && vit__norms_first(c);
+    const float *x = shared ? NULL : s->x + (size_t)view.first * dim;
     vit__rows rows;
     vit__block_layer(l, s, block, weight, s->y, dim, view.rows, s->scratch);
-    vit__rows_init(&rows, s, s->x + (size_t)view.first * dim, (size_t)view.step * dim, s->y, dim,
-                   view.rows, c->embed_dim);
+    vit__rows_init(&rows, s, x, (size_t)view.step * dim, s->y, dim, view.rows, c->embed_dim);
     if (first)
         vit__rows_norm(&rows, vit__block_floats(s->model, block, norm),
                        vit__block_floats(s->model, block, norm + 1));
@@ -4878,8 +5093,8 @@ static void vit__norm_linear(const vit_session *s, int block, vit__view view, in
     vit__phase(s, weight == VIT__QKV_WEIGHT ? VIT_PHASE_QKV : VIT_PHASE_FC1);
 }
 
-/* x += gamma * branch, of all tokens, where the branch has to be looked at first:
-   by a trace, or by the norm of a block that norms it. */
+/* x += gamma * branch, of all tokens, where something comes before the sum: a trace's
+   look at the branch, its norm, or the other branch's look at x. */
 static void vit__add_branch(const vit_session *s, int block, int norm, const float *gamma,
                             const char *name, float *branch, int rows) {
     const vit_config *c = &s->model->config;
@@ -4890,6 +5105,10 @@ static void vit__add_branch(const vit_session *s, int block, int norm, const flo
         vit__norm(s, vit__block_floats(s->model, block, norm),
                   vit__block_floats(s->model, block, norm + 1), branch, dim, rows, c->embed_dim,
                   branch, VIT__FORM_F32);
+    if (c->block_type == VIT_PARALLEL && norm == VIT__NORM1_WEIGHT)
+        vit__norm(s, vit__block_floats(s->model, block, norm),
+                  vit__block_floats(s->model, block, norm + 1), s->x, dim, rows, c->embed_dim,
+                  s->y, VIT__FORM_F32);
     for (r = 0; r < rows; r++) {
         float *x = s->x + (size_t)r * dim;
         vit__kernels_of(s)->add(x, x, branch + (size_t)r * dim, gamma, c->embed_dim);
@@ -4905,14 +5124,17 @@ static void vit__linear_residual(const vit_session *s, int block, vit__view view
     const size_t dim = (size_t)c->embed_dim;
     const int is_attn = weight == VIT__PROJ_WEIGHT;
     const int norm = is_attn ? VIT__NORM1_WEIGHT : VIT__NORM2_WEIGHT;
-    const float *gamma = vit__block_floats(s->model, block, is_attn ? VIT__LS1 : VIT__LS2);
+    const int parallel = c->block_type == VIT_PARALLEL;
+    const int scale = is_attn || parallel ? VIT__LS1 : VIT__LS2;
+    const float *gamma = vit__block_floats(s->model, block, scale);
     vit__linear l;
     vit__block_layer(&l, s, block, weight, a, lda, view.rows, s->x + (size_t)view.first * dim);
     vit__phase(s, is_attn ? VIT_PHASE_PROJ : VIT_PHASE_FC2);
     l.out.ldc = (size_t)view.step * dim;
     l.out.add = 1;
     l.out.gamma = gamma;
-    if (s->params.trace || c->block_type == VIT_RES_POST_NORM) { /* the view is of all tokens */
+    if (s->params.trace || c->block_type == VIT_RES_POST_NORM ||
+        (parallel && is_attn)) { /* the view is of all tokens */
         l.out.c = spare;
         l.out.add = 0;
         vit__linear_run(s, &l);
@@ -4966,6 +5188,62 @@ static void vit__qk_norm(const vit_session *s, int block, int batch) {
     vit__trace_block(s, block, ".attn.qk_norm", s->scratch, batch, 3 * width);
 }
 
+typedef struct vit__rope_job {
+    const vit_session *session;
+    float *qkv;                  /* [rows, 3, H, head_dim] */
+    const float *cosine, *sine;  /* [H if rope_per_block, num_patches, head_dim / 2] */
+    int rows, num_tasks;
+} vit__rope_job;
+
+static void vit__rope_task(void *arg, int index) {
+    const vit__rope_job *job = (const vit__rope_job *)arg;
+    const vit_config *c = &job->session->model->config;
+    const int half = c->head_dim / 2;
+    int row, h, end = vit__share(job->rows, index, job->num_tasks, &row);
+    for (; row < end; row++) {
+        const int patch = row % c->num_tokens - c->num_prefix_tokens;
+        float *x = job->qkv + (size_t)row * 3 * (size_t)(c->num_heads * c->head_dim);
+        for (h = 0; h < 2 * c->num_heads && patch >= 0; h++, x += c->head_dim) {
+            const int table = c->rope_per_block ? h % c->num_heads * c->num_patches : 0;
+            const size_t at = (size_t)(table + patch) * (size_t)half;
+            vit__kernels_of(job->session)
+                ->rotate((vit_rope)c->rope, x, job->cosine + at, job->sine + at, half);
+        }
+    }
+}
+
+/* q and k of every head of every patch, turned where they are. */
+static void vit__apply_rope(const vit_session *s, int block, int batch) {
+    const vit_config *c = &s->model->config;
+    const vit_model *m = s->model;
+    vit__rope_job job;
+    if (!c->rope) return;
+    job.session = s;
+    job.qkv = s->scratch;
+    job.cosine = vit__stem_floats(m, VIT__ROPE_COS);
+    job.sine = vit__stem_floats(m, VIT__ROPE_SIN);
+    if (c->rope_per_block) {
+        job.cosine = vit__block_floats(m, block, VIT__BLOCK_ROPE_COS);
+        job.sine = vit__block_floats(m, block, VIT__BLOCK_ROPE_SIN);
+    }
+    job.rows = batch * c->num_tokens;
+    job.num_tasks = vit__min(job.rows, s->params.executor.num_threads);
+    vit__parallel_for(s, job.num_tasks, vit__rope_task, &job);
+    vit__trace_block(s, block, ".attn.rope", s->scratch, batch, 3 * c->num_heads * c->head_dim);
+}
+
+/* The norm of a context: of all of it, or with differential attention of each head,
+   by the paper's RMSNorm. */
+static void vit__context_norm(const vit_session *s, int block, vit__rows *rows) {
+    const vit_config *c = &s->model->config;
+    vit__rows_norm(rows, vit__block_floats(s->model, block, VIT__ATTN_NORM_WEIGHT),
+                   vit__block_floats(s->model, block, VIT__ATTN_NORM_BIAS));
+    if (!c->has_diff_attn) return;
+    vit__rows_norm(rows, vit__block_floats(s->model, block, VIT__SUB_NORM_WEIGHT), NULL);
+    rows->norm_parts = c->num_heads;
+    rows->eps = 1e-5f;
+}
+
 /* x += attn.proj(context), of the rows of a view; a is their context. */
 static void vit__proj(const vit_session *s, int block, vit__view view, float *a, size_t lda,
                       float *spare) {
@@ -4974,11 +5252,11 @@ static void vit__proj(const vit_session *s, int block, vit__view view, float *a,
     vit__rows rows;
     vit__block_tensor(s->model, block, VIT__PROJ_WEIGHT, &w);
     vit__rows_init(&rows, s, NULL, 0, a, lda, view.rows, c->num_heads * c->head_dim);
-    vit__rows_norm(&rows, vit__block_floats(s->model, block, VIT__ATTN_NORM_WEIGHT),
-                   vit__block_floats(s->model, block, VIT__ATTN_NORM_BIAS));
+    vit__context_norm(s, block, &rows);
     if (s->params.trace && rows.has_norm) {
         vit__rows_norm_now(&rows);
-        vit__trace_block(s, block, ".attn.norm", a, view.rows / c->num_tokens, rows.dim);
+        vit__trace_block(s, block, c->has_diff_attn ? ".attn.sub_norm" : ".attn.norm", a,
+                         view.rows / c->num_tokens, rows.dim);
     }
     rows.form = vit__form_of(s, w.dtype);
     vit__rows_run(&rows);
@@ -4997,6 +5275,7 @@ static void vit__attn(const vit_session *s, int block, int batch, int queries, f
     vit__qkv(s, batch, queries, &qkv);
     vit__trace_block(s, block, ".attn.qkv", s->scratch, batch, 3 * width);
     vit__qk_norm(s, block, batch);
+    vit__apply_rope(s, block, batch);
     vit__attend(s, block, batch, queries, maps);
     vit__trace_block(s, block, ".attn.context", s->y, batch, width);
     if (queries == c->num_tokens)
@@ -5101,6 +5380,9 @@ static void vit__map_pool(const vit_session *s, int batch, int first, float *poo
     vit__head_linear(s, VIT__POOL_KV_WEIGHT, s->y, batch * c->num_tokens, kv);
     memset(&job, 0, sizeof job);
     job.session = s;
+    job.heads = c->pool_num_heads ? c->pool_num_heads : c->num_heads;
+    job.dim = vit__pool_head_dim(c);
+    job.scale = c->pool_num_heads ? 1.0f / vit__sqrt((float)job.dim) : c->attn_scale;
     job.q = vit__tail_floats(s->model, VIT__POOL_Q);
     job.ldk = 2 * width;
     job.k = kv + (size_t)first * job.ldk;
@@ -5365,6 +5647,12 @@ VIT__INLINE float *vit__advance(float *p, uint64_t n) { return p ? p + (size_t)n
 
 VIT_API vit_result vit_forward(vit_session *session, const float *input, int batch,
                                const vit_outputs *outputs) {
+    return vit_forward_masked(session, input, NULL, batch, outputs);
+}
+
+VIT_API vit_result vit_forward_masked(vit_session *session, const float *input,
+                                      const uint8_t *mask, int batch,
+                                      const vit_outputs *outputs) {
     const vit_config *c;
     vit_outputs out;
     size_t image;
@@ -5378,8 +5666,11 @@ VIT_API vit_result vit_forward(vit_session *session, const float *input, int bat
     while (batch > 0) {
         const int now = vit__min(batch, session->params.max_batch);
         const uint64_t n = (uint64_t)(unsigned)now, tokens = (uint64_t)(unsigned)c->num_tokens;
+        session->mask = mask;
         vit__forward_batch(session, input, now, &out);
+        session->mask = NULL;
         batch -= now;
+        if (mask) mask += (size_t)(n * tokens);
         input += (size_t)now * image;
         out.logits = vit__advance(out.logits, n * (unsigned)c->num_classes);
         out.embedding = vit__advance(out.embedding, n * (unsigned)vit__embedding_dim(c));
@@ -5848,9 +6139,10 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
 /* CHANGE LOG
 
    v0.1.0  first version: timm's VisionTransformer and DeiT with nearly all of their
-           options, torch.nn's post-norm blocks; f32, f16, bf16, int8, int4; AVX2,
-           AVX-VNNI, AVX-512 with VNNI and BF16, NEON with sdot, smmla and bfmlal;
-           Pillow-exact preprocessing; the .vit format, version 1.
+           options, torch.nn's post-norm blocks; rotary and relative positions,
+           differential attention, parallel blocks; masks over tokens; f32, f16, bf16,
+           int8, int4; AVX2, AVX-VNNI, AVX-512 with VNNI and BF16, NEON with sdot, smmla
+           and bfmlal; Pillow-exact preprocessing; the .vit format, version 1.
            has_patch_pre_norm, of vit-pytorch since 1.0: norm of the raw patches.
 
    LICENSE

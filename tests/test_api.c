@@ -301,6 +301,27 @@ static void test_config_products(void) {
     c.has_dist_token = 1;
     c.representation_dim = 8;
     config_refused(&c, "representation_dim");
+    c = o.config;
+    c.rope_per_block = 1;
+    config_refused(&c, "rope");
+    c.rope = VIT_ROPE_PAIRS;
+    CHECK(vit_config_check(&c, NULL) == VIT_OK);
+    c.has_diff_attn = 1;
+    config_refused(&c, "has_diff_attn");
+    c = o.config;
+    c.has_diff_attn = 1;
+    c.head_dim = 7;
+    config_refused(&c, "head_dim");
+    c = o.config;
+    c.has_rel_pos = c.num_reg_tokens = 1;
+    config_refused(&c, "has_rel_pos");
+    c = o.config;
+    c.pool_num_heads = 4;
+    config_refused(&c, "pool_num_heads");
+    c.pool = VIT_POOL_MAP;
+    CHECK(vit_config_check(&c, NULL) == VIT_OK);
+    c.pool_num_heads = 3; /* of 16 numbers */
+    config_refused(&c, "pool_num_heads");
     for (int i = 0; i < 3; i++) {
         c = o.config;
         c.std[i] = i ? (float)NAN : 0;
@@ -885,6 +906,45 @@ static void test_depth_0(void) {
     outputs.attention = attention;
     CHECK(vit_forward(&r.session, b.input, 1, &outputs) == VIT_ERROR_ARGUMENT);
     free(attention);
+    free(r.workspace);
+    bench_close(&b);
+}
+
+/* A mask of ones changes no bit; what a hidden patch shows reaches no other token; and where all
+   are hidden, every score being the lowest float, attention is even. */
+static void test_mask(void) {
+    enum { N = 5, HIDDEN = 2 };
+    bench b = bench_default();
+    runner r = runner_make(&b.model, NULL);
+    uint8_t mask[3 * N];
+    float plain[3 * 5], masked[3 * 5], other[3 * 5], maps[3 * 2 * N * N];
+    vit_outputs outputs = no_outputs();
+    outputs.logits = plain;
+    CHECK(vit_forward(&r.session, b.input, 3, &outputs) == VIT_OK);
+    memset(mask, 1, sizeof mask);
+    outputs.logits = masked;
+    CHECK(vit_forward_masked(&r.session, b.input, mask, 3, &outputs) == VIT_OK);
+    CHECK(memcmp(plain, masked, sizeof plain) == 0);
+    for (int i = 0; i < 3; i++) {
+        mask[i * N + HIDDEN] = 0;
+    }
+    outputs.attention = maps;
+    CHECK(vit_forward_masked(&r.session, b.input, mask, 3, &outputs) == VIT_OK);
+    CHECK(memcmp(plain, masked, sizeof plain) != 0);
+    for (int i = 0; i < 3 * 2 * N; i++) {
+        CHECK(maps[i * N + HIDDEN] < 1e-30f && maps[i * N] > 1e-3f);
+    }
+    outputs.attention = NULL;
+    outputs.logits = other;
+    b.input[6] = 3.0f; /* the first row of the second patch, token 2 */
+    CHECK(vit_forward_masked(&r.session, b.input, mask, 3, &outputs) == VIT_OK);
+    CHECK(memcmp(masked, other, sizeof masked) == 0);
+    memset(mask, 0, sizeof mask);
+    outputs.attention = maps;
+    CHECK(vit_forward_masked(&r.session, b.input, mask, 3, &outputs) == VIT_OK);
+    for (int i = 0; i < 3 * 2 * N * N; i++) {
+        CHECK(fabsf(maps[i] - 0.2f) < 1e-6f);
+    }
     free(r.workspace);
     bench_close(&b);
 }
@@ -1556,6 +1616,7 @@ int main(void) {
     test_headless();
     test_closed_model();
     test_depth_0();
+    test_mask();
     test_output_sizes();
     test_nonfinite_input();
     test_phases();

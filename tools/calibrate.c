@@ -18,6 +18,7 @@ static const char *input_name(const vit_config *config, int layer)
 {
     static const char *const names[NUM_LAYERS] = { "norm1", "attn.context", "norm2", "mlp.act" };
     if (layer == PROJ && config->has_attn_norm) return "attn.norm";
+    if (layer == PROJ && config->has_diff_attn) return "attn.sub_norm";
     return layer == FC2 && config->has_mlp_norm ? "mlp.norm" : names[layer];
 }
 
@@ -271,7 +272,8 @@ static float *samples_of(const calibration *c, int block, int layer)
  * attention's result are only its own while no norm is between the two layers. */
 static bool can_smooth(const calibration *c, int layer)
 {
-    if (layer == PROJ && c->model->config.has_attn_norm) return false;
+    if (layer == PROJ && (c->model->config.has_attn_norm || c->model->config.has_diff_attn))
+        return false;
     return layer != FC2 && (c->dtype == VIT_I8 || c->dtype == VIT_I4);
 }
 
