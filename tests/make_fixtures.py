@@ -440,14 +440,15 @@ def run(model, c):
 
 # --- files ---------------------------------------------------------------------------------------
 
-SAFETENSORS_DTYPES = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}
+SAFETENSORS_DTYPES = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16",
+                      torch.int64: "I64"}
 
 
 def save_safetensors(tensors, path):
     header, data = {"__metadata__": {"format": "pt"}}, b""
     for name, t in sorted(tensors.items()):
         raw = t.contiguous()
-        raw = (raw.view(torch.int16) if raw.dtype != torch.float32 else raw).numpy().tobytes()
+        raw = (raw.view(torch.int16) if raw.dtype == torch.bfloat16 else raw).numpy().tobytes()
         header[name] = {"dtype": SAFETENSORS_DTYPES[t.dtype], "shape": list(t.shape),
                         "data_offsets": [len(data), len(data) + len(raw)]}
         data += raw

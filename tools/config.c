@@ -299,21 +299,13 @@ static bool put_block(settings *s, const key_rule *rule, const char *where,
     return put_layer(s, rule, names, where, value, r);
 }
 
-/* timm's packed form counts both halves in mlp_ratio. */
-enum { MLP_PLAIN, MLP_SPLIT, MLP_PACKED };
-
 static bool put_mlp(settings *s, const key_rule *rule, const char *where,
                     const json_value *value, report *r)
 {
     static const layer_name names[] = {
-        { "mlp", MLP_PLAIN }, { "swiglu", MLP_SPLIT }, { "swiglupacked", MLP_PACKED }, { NULL, 0 }
+        { "mlp", 0 }, { "swiglu", 1 }, { "swiglupacked", 1 }, { NULL, 0 }
     };
-    if (!put_layer(s, rule, names, where, value, r)) return false;
-    if (s->value[rule->setting] == MLP_PACKED) {
-        if (s->given[SETTING_MLP_RATIO]) s->value[SETTING_MLP_RATIO] /= 2;
-        settings_put(s, rule->setting, 1);
-    }
-    return true;
+    return put_layer(s, rule, names, where, value, r);
 }
 
 static bool put_absence(settings *s, const key_rule *rule, const json_value *value)

@@ -290,15 +290,19 @@ static bool check_contradictions(const settings all[FROM_COUNT], report *r)
     return true;
 }
 
-/* mlp_ratio is only another way to say mlp_dim; truncated as Python's int() does. */
+/* mlp_ratio is only another way to say mlp_dim; truncated as Python's int() does. timm counts both
+ * halves of a packed gated MLP, which only the tensors tell from a split one. */
 static void expand_ratio(settings all[FROM_COUNT])
 {
-    double embed_dim = value_or(all, SETTING_EMBED_DIM, 0);
+    const double embed_dim = value_or(all, SETTING_EMBED_DIM, 0);
+    const double half = all[FROM_TENSORS].value[SETTING_MLP_DIM];
+    const bool gated = value_or(all, SETTING_GATED_MLP, 0) != 0;
     int from;
     for (from = 0; from < FROM_COUNT; from++) {
         settings *s = &all[from];
-        if (s->given[SETTING_MLP_RATIO] && !s->given[SETTING_MLP_DIM])
-            settings_put(s, SETTING_MLP_DIM, floor(embed_dim * s->value[SETTING_MLP_RATIO]));
+        double mlp_dim = floor(embed_dim * s->value[SETTING_MLP_RATIO]);
+        if (!s->given[SETTING_MLP_RATIO] || s->given[SETTING_MLP_DIM]) continue;
+        settings_put(s, SETTING_MLP_DIM, gated && mlp_dim == 2 * half ? half : mlp_dim);
     }
 }
 

@@ -1,0 +1,487 @@
+#!/usr/bin/python3
+"""Writes models/COVERAGE.md and tests/data/coverage: every pretrained ViT of timm, by timm itself.
+
+Authoring only: the tests read what is committed and need no Python. It needs the repository
+https://github.com/huggingface/pytorch-image-models at commit aa4b5850 (1.0.29.dev0), PyTorch (1.13
+will do: what timm wants of torchvision here is stubbed), and the tools built:
+
+    make && /usr/bin/python3 tests/make_coverage.py TIMM             everything
+            /usr/bin/python3 tests/make_coverage.py TIMM PATTERN...  only these tags; writes nothing
+
+Each tag that has weights is built by its own entry point with its own options, patch, input size,
+head width and ratio of the MLP, but two blocks of two heads, and lively random weights. It is
+saved as timm saves for the hub: model.safetensors, and a config.json whose model_args tell the
+sizes. All else the converter has to know by the architecture's name.
+
+    1. vit-convert of that folder, vit-run: logits, embedding and all tokens within BOUND of
+       timm's, relative to the largest; the preprocessing is that of timm's resolve_data_config
+    2. vit-convert of the same weights without a config.json, by --arch NAME.TAG and the sizes
+       alone, gives the same settings
+
+tests/data/coverage has one model for each set of options that occurs, in the same form but smaller:
+
+    model.safetensors        float16
+    config.json              as timm writes it
+    preprocess               of timm: height and width before the crop, crop mode, interpolation,
+                             mean, std
+    expected.safetensors     logits, embedding, tokens of 2 images (see image() of make_fixtures.py)
+"""
+import argparse
+import enum
+import fnmatch
+import importlib.abc
+import importlib.machinery
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import types
+import unittest.mock
+import zlib
+from pathlib import Path
+
+import numpy as np
+import torch
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from make_fixtures import image, save_safetensors  # noqa: E402
+
+ROOT = Path(__file__).resolve().parent.parent
+FIXTURES = ROOT / "tests" / "data" / "coverage"
+TABLE = ROOT / "models" / "COVERAGE.md"
+VERSION = "1.0.29.dev0, commit aa4b5850"
+BOUND = 2e-5
+HYBRIDS = "vision_transformer_hybrid"
+MODULES = ("vision_transformer", HYBRIDS, "deit", "eva", "beit")
+SIZES = ("img_size", "patch_size", "embed_dim", "depth", "num_heads", "mlp_ratio", "num_classes")
+CLASSES = 7
+
+
+# --- timm, without torchvision --------------------------------------------------------------------
+
+class InterpolationMode(enum.Enum):
+    NEAREST = "nearest"
+    BILINEAR = "bilinear"
+    BICUBIC = "bicubic"
+    BOX = "box"
+    HAMMING = "hamming"
+    LANCZOS = "lanczos"
+
+
+class Stub(types.ModuleType):
+    """Any name in it is an empty class: enough to import what never runs here."""
+    __path__ = []
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return InterpolationMode if name == "InterpolationMode" else type(name, (), {})
+
+
+class StubFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "torchvision":
+            return importlib.machinery.ModuleSpec(name, self, is_package=True)
+        return None
+
+    def create_module(self, spec):
+        return Stub(spec.name)
+
+    def exec_module(self, module):
+        pass
+
+
+def import_timm(path):
+    sys.meta_path.append(StubFinder())
+    sys.path.insert(0, path)
+    import timm
+    return timm
+
+
+# --- what timm has --------------------------------------------------------------------------------
+
+class Recorded(Exception):
+    pass
+
+
+class Recorder:
+    """Stands where timm would build a model, and says what would have been built."""
+
+    def __enter__(self):
+        self.real = {m: m.build_model_with_cfg for m in map(timm_module, MODULES)}
+        for module in self.real:
+            module.build_model_with_cfg = self.record
+        return self
+
+    def __exit__(self, *_):
+        for module, build in self.real.items():
+            module.build_model_with_cfg = build
+
+    @staticmethod
+    def record(cls, variant, pretrained, **kwargs):
+        raise Recorded(cls, kwargs)
+
+    def arguments(self, architecture):
+        try:
+            registry._model_entrypoints[architecture]()
+        except Recorded as said:
+            return said.args
+        raise RuntimeError(architecture + " builds no model")
+
+
+def timm_module(name):
+    return importlib.import_module("timm.models." + name)
+
+
+def option_text(value):
+    """What an option is called: layers by the names of their classes."""
+    if hasattr(value, "func"):
+        words = [f"{k}={option_text(v)}" for k, v in value.keywords.items()]
+        return f"{value.func.__name__}({', '.join(words)})"
+    if isinstance(value, torch.nn.Module):
+        return type(value).__name__
+    return getattr(value, "__name__", None) or str(value)
+
+
+NO_OPTIONS = SIZES + ("pretrained_filter_fn", "pretrained_strict", "feature_cfg", "kwargs_filter",
+                      "pretrained_cfg", "pretrained_cfg_overlay", "out_indices")
+
+
+def option_set(module, cls, kwargs):
+    """The options of a constructor beside its sizes; of LayerScale only that it is there."""
+    said = {k: option_text(v) for k, v in kwargs.items() if k not in NO_OPTIONS}
+    if "init_values" in said:
+        said["init_values"] = "set"
+    if module == HYBRIDS:  # Sequential backbones differ by architecture
+        said["backbone"] = option_text(kwargs["embed_layer"])
+    return (cls.__name__,) + tuple(sorted(f"{k}={v}" for k, v in said.items()))
+
+
+class Tag:
+    def __init__(self, module, architecture, name, cls, kwargs):
+        self.module, self.architecture, self.name = module, architecture, name
+        self.cls, self.kwargs = cls, kwargs
+        self.options = option_set(module, cls, kwargs)
+
+    def sizes(self, small):
+        """model_args that shrink it; its own patch and input size where not `small`."""
+        a = self.kwargs
+        head_dim = a.get("embed_dim", 768) // a.get("num_heads", 12)
+        args = dict(embed_dim=2 * (12 if small else head_dim), depth=2, num_heads=2,
+                    mlp_ratio=a.get("mlp_ratio", 4.0))
+        if small:  # grids whose number of positions cannot be read as a square one's
+            hybrid = self.module == HYBRIDS
+            args["img_size"] = (160, 32) if hybrid else (88, 16)
+            args["patch_size"] = a.get("patch_size", 1) if hybrid else 8
+        if self.cfg().num_classes:
+            args["num_classes"] = CLASSES
+        return args
+
+    def cfg(self):
+        return registry._model_pretrained_cfgs[self.name]
+
+
+def find_tags():
+    tags = []
+    with Recorder() as recorder:
+        for module in MODULES:
+            for architecture in timm.list_models(module=module):
+                names = [n for n in registry._model_with_tags[architecture]
+                         if registry._model_pretrained_cfgs[n].has_weights]
+                if names:
+                    cls, kwargs = recorder.arguments(architecture)
+                    tags += [Tag(module, architecture, n, cls, kwargs) for n in names]
+    return tags
+
+
+# --- one model ------------------------------------------------------------------------------------
+
+SMALL = ("patch_embed.proj", "patch_embed.backbone.2.conv", "cls_token", "dist_token", "reg_token",
+         "pos_embed")
+
+
+def randomize(model):
+    """Lively weights: peaked softmax rows, GELU inputs on both sides, norms that matter. Tokens
+    start so small that the epsilon of the first norm does."""
+    for name, p in model.named_parameters():
+        last = name.split(".")[-1]
+        if "norm" in name.split(".")[-2:][0] or "bn" in name.split(".")[-2:][0]:
+            base, std = (1.0, 0.3) if last == "weight" else (0.0, 0.3)
+        elif last.startswith("gamma"):
+            base, std = 0.6, 0.3
+        elif p.dim() == 1:
+            base, std = 0.0, 0.2
+        elif last.endswith(("token", "pos_embed", "latent", "bias_table")):
+            base, std = 0.0, 0.7
+        else:
+            base, std = 0.0, 1.3 / math.sqrt(p[0].numel())
+        if name.startswith(SMALL):
+            std *= 0.01
+        p.data = base + std * torch.randn(p.shape)
+    for name, b in model.named_buffers():
+        if name.endswith("running_mean"):
+            b.copy_(0.3 * torch.randn(b.shape))
+        elif name.endswith("running_var"):
+            b.copy_(0.5 + torch.rand(b.shape))
+
+
+def shrink_stems(embed_dim, small):
+    """Stems in front of the patches take no sizes from model_args."""
+    module = timm_module(HYBRIDS)
+    stem, resnet = module.ConvStem, module.ResNetV2
+
+    def conv_stem(channels, **kwargs):
+        return stem(channels=(embed_dim // 4, embed_dim // 4, embed_dim), **kwargs)
+
+    def resnet_stem(layers, **kwargs):
+        narrow = dict(layers=[2] + [1] * (len(layers) - 1), channels=[128] * len(layers))
+        return resnet(**dict(kwargs, **(narrow if small else dict(layers=layers))))
+    return unittest.mock.patch.multiple(module, ConvStem=conv_stem, ResNetV2=resnet_stem)
+
+
+def build(tag, sizes, half):
+    torch.manual_seed(zlib.crc32(tag.name.encode()))
+    with shrink_stems(sizes["embed_dim"], half):
+        model = timm.create_model(tag.name, pretrained=False, **sizes).eval()
+    randomize(model)
+    if half:
+        model.half().float()
+    return model
+
+
+def save_hub(model, sizes, folder, half):
+    """As timm's save_for_hf lays it out."""
+    state = {k: v.half() if half and v.is_floating_point() else v
+             for k, v in model.state_dict().items()}
+    save_safetensors(state, os.path.join(folder, "model.safetensors"))
+    args = {k: v for k, v in sizes.items() if k != "num_classes"}
+    timm_hub.save_config_for_hf(model, Path(folder) / "config.json", model_args=args)
+
+
+def run_timm(model, images):
+    with torch.no_grad():
+        tokens = model.forward_features(images)
+        out = {"tokens": tokens, "embedding": model.forward_head(tokens, pre_logits=True)}
+        if model.num_classes:
+            out["logits"] = model(images)
+    return {k: v.contiguous() for k, v in out.items()}
+
+
+def preprocessing(model):
+    """What timm does to an image before this model sees it."""
+    c = resolve_data_config(model=model)
+    size = model.patch_embed.img_size or c["input_size"][1:]
+    return dict(resize=[math.floor(s / c["crop_pct"]) for s in size], crop_mode=c["crop_mode"],
+                interpolation=c["interpolation"], mean=list(c["mean"]), std=list(c["std"]))
+
+
+def make_images(count, shape):
+    size = int(np.prod(shape))
+    return torch.from_numpy(np.stack([image(i, size).reshape(shape) for i in range(count)]))
+
+
+# --- the tools ------------------------------------------------------------------------------------
+
+class Refused(Exception):
+    pass
+
+
+def tool(name, folder, *arguments):
+    done = subprocess.run([str(ROOT / "tools" / name), *arguments], cwd=folder,
+                          capture_output=True, text=True)
+    if done.returncode:
+        error = done.stderr.strip().split("\n")[-1]
+        raise Refused(error.replace(name + ": ", "").replace("model.safetensors: ", ""))
+    return done.stdout
+
+
+def convert(folder, *arguments):
+    said = tool("vit-convert", folder, "model.safetensors", "-o", "m.vit", "--json", *arguments)
+    return json.loads(said)["config"]
+
+
+def compare(expected, images, folder):
+    """The largest error of each output, relative to the largest number in it."""
+    np.save(folder / "input.npy", images.numpy())
+    tool("vit-run", folder, "-m", "m.vit", "--input", "input.npy",
+         *[word for k in expected for word in (f"--{k}", f"{k}.npy")])
+    errors = {}
+    for k, tensor in expected.items():
+        got, want = np.load(folder / f"{k}.npy"), tensor.numpy()
+        if got.shape != want.shape:
+            raise Refused(f"{k} {got.shape}, timm {want.shape}")
+        errors[k] = float(np.abs(got - want).max() / np.abs(want).max())
+        if not errors[k] <= BOUND:
+            raise Refused(f"{k} differs by {errors[k]:.1e}")
+    return errors
+
+
+CROP_MODES, INTERPOLATIONS = ("center", "squash", "border"), ("bilinear", "bicubic")
+
+
+def check_preprocessing(config, model):
+    want = preprocessing(model)
+    got = dict(resize=[config["resize_height"], config["resize_width"]],
+               crop_mode=CROP_MODES[config["crop_mode"]],
+               interpolation=INTERPOLATIONS[config["interpolation"]])
+    for k, value in got.items():
+        if value != want[k]:
+            raise Refused(f"{k} {value}, timm {want[k]}")
+    for k in ("mean", "std"):
+        if not np.allclose(config[k], want[k], rtol=1e-6, atol=0):
+            raise Refused(f"{k} {config[k]}, timm {want[k]}")
+
+
+def check_name(tag, config, folder):
+    """The name says the same as the configuration did."""
+    alone = folder / "alone"
+    alone.mkdir()
+    os.rename(folder / "model.safetensors", alone / "model.safetensors")
+    sizes = [w for k in ("embed_dim", "depth", "num_heads", "mlp_dim")
+             for w in ("--set", f"{k}={config[k]}")]
+    named = convert(alone, "--arch", tag.name, *sizes)
+    differing = [k for k in config if config[k] != named[k]]
+    if differing:
+        k = differing[0]
+        raise Refused(f"by name: {k} {named[k]}, with config.json {config[k]}")
+
+
+def check(tag, work):
+    """Errors of one tag; Refused says why it cannot be run, or differs."""
+    folder = Path(tempfile.mkdtemp(dir=work))
+    try:
+        sizes = tag.sizes(small=False)
+        model = build(tag, sizes, half=False)
+        save_hub(model, sizes, folder, half=False)
+        config = convert(folder)
+        shape = (config["in_chans"], config["img_height"], config["img_width"])
+        count = 2 if shape[1] // config["patch_size"] < 32 else 1
+        images = 2 * torch.rand((count,) + shape) - 1
+        errors = compare(run_timm(model, images), images, folder)
+        check_preprocessing(config, model)
+        check_name(tag, config, folder)
+        return errors
+    finally:
+        shutil.rmtree(folder)
+
+
+# --- the files ------------------------------------------------------------------------------------
+
+def write_fixture(tag):
+    folder = FIXTURES / tag.architecture
+    folder.mkdir(parents=True, exist_ok=True)
+    sizes = tag.sizes(small=True)
+    model = build(tag, sizes, half=True)
+    save_hub(model, sizes, folder, half=True)
+    with open(folder / "config.json", "a") as f:
+        f.write("\n")
+    expected = run_timm(model, make_images(2, (3,) + sizes["img_size"]))
+    save_safetensors(expected, folder / "expected.safetensors")
+    p = preprocessing(model)
+    with open(folder / "preprocess", "w") as f:
+        f.write("{} {} {} {} {} {} {} {} {} {}\n".format(
+            *p["resize"], p["crop_mode"], p["interpolation"], *p["mean"], *p["std"]))
+    return sum(path.stat().st_size for path in folder.iterdir())
+
+
+def write_fixtures(tags, results):
+    """One for each set of options of which a tag runs; by set, the fixture's name."""
+    chosen = {}
+    for tag in tags:
+        if "reason" not in results[tag.name]:
+            chosen.setdefault(tag.options, tag)
+    shutil.rmtree(FIXTURES, ignore_errors=True)
+    size = sum(write_fixture(tag) for tag in chosen.values())
+    print(f"{len(chosen)} fixtures, {size / 1024:.0f} KiB")
+    return {options: tag.architecture for options, tag in chosen.items()}
+
+
+def layout_rows():
+    """Other libraries' layouts, from what tests/test_layouts.sh is told to do with each."""
+    for line in (ROOT / "tests" / "data" / "layouts" / "cases.txt").read_text().splitlines():
+        name, _, _, twin, last = (word.strip() for word in line.split("|", 4))
+        if twin:
+            yield f"| {name} | yes | the same tensors and settings as {twin} |"
+        elif "lacks" in last:
+            yield f"| {name} | no | {last} |"
+
+
+INTRODUCTION = """# Coverage
+
+Generated by [tests/make_coverage.py](../tests/make_coverage.py). The reference is timm
+({version}) on PyTorch. Each model is built by timm itself with its own options,
+input size, patch, head width and MLP ratio, but two blocks of two heads, and random weights; saved
+as timm saves for the hub; converted by vit-convert; run by vit-run. The errors are the largest
+differences to timm's numbers, relative to the largest of these; to be supported, all are below
+{bound:g}. What timm does to an image is compared with the converted file's settings, and a
+conversion by name alone with that by config.json.
+
+`make test` needs no Python: tests/test_coverage.c does the same with the model of
+tests/data/coverage that the last column names, one for each set of options.
+"""
+
+
+def tag_row(tag, result, fixtures):
+    options = ", ".join(o for o in tag.options[1:]) or "none"
+    a, size = tag.kwargs, "x".join(str(s) for s in tag.cfg().input_size[1:])
+    head_dim = a.get("embed_dim", 768) // a.get("num_heads", 12)
+    shape = f"{size} | {a.get('patch_size', 1 if tag.module == HYBRIDS else 16)} | {head_dim}"
+    if "reason" in result:
+        return f"| {tag.name} | no: {result['reason']} | | | | {shape} | {options} | |"
+    numbers = " | ".join(f"{result[k]:.1e}" if k in result else "none"
+                         for k in ("logits", "embedding", "tokens"))
+    return f"| {tag.name} | yes | {numbers} | {shape} | {options} | {fixtures[tag.options]} |"
+
+
+def write_table(tags, results, fixtures):
+    def yes(some):
+        return sum("reason" not in results[t.name] for t in some)
+
+    lines = [INTRODUCTION.format(version=VERSION, bound=BOUND)]
+    parts = (("ViT, DeiT and hybrids", MODULES[:3]), ("EVA, DINOv3, PE, RoPE ViTs", ("eva",)),
+             ("BEiT", ("beit",)))
+    for title, modules in parts:
+        some = [t for t in tags if t.module in modules]
+        lines += [f"## {title}: {yes(some)} of {len(some)} tags with weights\n",
+                  "| tag | supported | logits | embedding | tokens | input | patch | head "
+                  "| options | fixture |", "|---|---|---|---|---|---|---|---|---|---|"]
+        lines += [tag_row(t, results[t.name], fixtures) for t in some]
+        lines.append("")
+    lines += ["## Layouts of other libraries, by tests/test_layouts.sh\n",
+              "| layout | supported | what is shown |", "|---|---|---|", *layout_rows()]
+    TABLE.write_text("\n".join(lines) + "\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("timm", help="folder of timm's repository at commit aa4b5850")
+    parser.add_argument("patterns", nargs="*", help="only tags like these; nothing is written")
+    options = parser.parse_args()
+    global timm, registry, timm_hub, resolve_data_config
+    timm = import_timm(options.timm)
+    registry, timm_hub = timm_module("_registry"), timm_module("_hub")
+    from timm.data import resolve_data_config
+    torch.set_num_threads(1)
+    tags = [t for t in find_tags() if not options.patterns or
+            any(fnmatch.fnmatch(t.name, p) for p in options.patterns)]
+    results = {}
+    with tempfile.TemporaryDirectory() as work:
+        for tag in tags:
+            try:
+                results[tag.name] = check(tag, work)
+                said = "  ".join(f"{k} {e:.1e}" for k, e in results[tag.name].items())
+            except Refused as reason:
+                results[tag.name] = {"reason": str(reason)}
+                said = f"no: {reason}"
+            print(f"{tag.name:60} {said}", flush=True)
+    if not options.patterns:
+        write_table(tags, results, write_fixtures(tags, results))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

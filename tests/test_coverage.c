@@ -1,0 +1,314 @@
+/* test_coverage.c - every set of options that timm's pretrained ViTs have, against timm's numbers.
+ *
+ *     test_coverage tests/data
+ *
+ * tests/data/coverage has a small model for each, built and run by timm: tests/make_coverage.py
+ * wrote them, and models/COVERAGE.md says which tags each stands for. Of each it is shown that
+ *
+ *   - the converted folder prepares images as timm does, and its logits, embedding and tokens are
+ *     timm's, in every tier of kernels
+ *   - the name of the architecture and the sizes alone, without config.json, give the same settings
+ */
+#define _XOPEN_SOURCE 700
+#define VIT_IMPLEMENTATION
+#include "../vit.h"
+
+#include "../tools/checkpoint.h"
+#include "../tools/convert.h"
+#include "test.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { IMAGES = 2, MAX_PATH = 1024 };
+
+/* Of the largest number; f32 against PyTorch's f32. */
+static const double tolerance = 2e-5;
+
+typedef struct fixture {
+    const char *name;
+    char folder[MAX_PATH], work[MAX_PATH], model_path[MAX_PATH];
+    vit_config config;          /* as converted with config.json */
+    char full_name[192];        /* of the architecture, with the tag */
+    vit_model model;
+    float *images;              /* [IMAGES, chans, height, width] */
+    float *logits, *embedding, *tokens;
+} fixture;
+
+static void *allocate(size_t count)
+{
+    float *p = calloc(count ? count : 1, sizeof *p);
+    if (p) return p;
+    printf("out of memory\n");
+    exit(2);
+}
+
+/* Room is plenty for the names here: what does not fit is a failure to open the file. */
+static const char *join(char path[MAX_PATH], const char *folder, const char *name)
+{
+    const size_t length = strlen(folder);
+    snprintf(path, MAX_PATH, "%.*s/%.250s", (int)(length < 700 ? length : 700), folder, name);
+    return path;
+}
+
+/* === Converting === */
+
+static bool convert(const fixture *f, const char *weights, const char *name,
+                    const settings *told, vit_config *config, char full_name[192])
+{
+    char error[CHECKPOINT_ERROR_SIZE];
+    report r = report_make(error, sizeof error, NULL);
+    convert_options options;
+    conversion c;
+    bool good;
+    memset(&options, 0, sizeof options);
+    memset(&c, 0, sizeof c);
+    options.checkpoint = weights;
+    options.output = f->model_path;
+    options.arch = name;
+    options.dtype = VIT_F32;
+    options.quiet = true;
+    c.options = &options;
+    c.all[FROM_OPTIONS] = *told;
+    good = convert_run(&c, &r);
+    CHECK_MSG(good, "%s: %s", f->name, error);
+    CHECK_MSG(!good || c.has_arch, "%s: its name is not known", f->name);
+    *config = c.config;
+    if (good && c.has_arch && full_name) arch_full_name(&c.arch, full_name, 192);
+    convert_free(&c);
+    return good;
+}
+
+static bool convert_folder(fixture *f)
+{
+    settings none;
+    settings_start(&none, "--set");
+    return convert(f, f->folder, NULL, &none, &f->config, f->full_name);
+}
+
+static void same_config(const fixture *f, const vit_config *named)
+{
+    const vit_config *told = &f->config;
+    int i;
+#define SAME(type, field, kind, low, high)                                                        \
+    CHECK_MSG(!(named->field < told->field || named->field > told->field),                        \
+              "%s by name: " #field " %.9g, by config.json %.9g", f->name, (double)named->field,  \
+              (double)told->field);
+    VIT_FIELD_LIST(SAME)
+#undef SAME
+    for (i = 0; i < told->in_chans; i++)
+        CHECK_MSG(!memcmp(&named->mean[i], &told->mean[i], sizeof(float)) &&
+                  !memcmp(&named->std[i], &told->std[i], sizeof(float)),
+                  "%s by name: mean or std of channel %d", f->name, i);
+}
+
+/* The model was shrunk, and nobody but these says how far. */
+static void tell_sizes(const fixture *f, settings *told)
+{
+    const vit_config *c = &f->config;
+    settings_start(told, "--set");
+    settings_put(told, SETTING_IMG_HEIGHT, c->img_height);
+    settings_put(told, SETTING_IMG_WIDTH, c->img_width);
+    settings_put(told, SETTING_PATCH_SIZE, c->patch_size);
+    settings_put(told, SETTING_EMBED_DIM, c->embed_dim);
+    settings_put(told, SETTING_DEPTH, c->depth);
+    settings_put(told, SETTING_NUM_HEADS, c->num_heads);
+    settings_put(told, SETTING_MLP_DIM, c->mlp_dim);
+}
+
+/* Again where there is no config.json beside the weights. */
+static void check_name(const fixture *f)
+{
+    char from[MAX_PATH], target[MAX_PATH], alone[MAX_PATH];
+    settings told;
+    vit_config named;
+    bool linked = realpath(join(from, f->folder, "model.safetensors"), target) != NULL &&
+                  symlink(target, join(alone, f->work, "model.safetensors")) == 0;
+    CHECK_MSG(linked, "%s: no link to %s", f->name, from);
+    if (!linked) return;
+    tell_sizes(f, &told);
+    if (convert(f, alone, f->full_name, &told, &named, NULL)) same_config(f, &named);
+    unlink(alone);
+}
+
+/* === Preprocessing === */
+
+static bool same_number(double expected, float found)
+{
+    return fabs(expected - (double)found) <= 1e-6 * fabs(expected);
+}
+
+/* One line: height and width before the crop, crop mode, interpolation, mean, std. */
+static void check_preprocessing(const fixture *f)
+{
+    const vit_config *c = &f->config;
+    char path[MAX_PATH], crop_mode[16], interpolation[16];
+    double mean[3], std[3];
+    int height, width, i;
+    FILE *file = fopen(join(path, f->folder, "preprocess"), "r");
+    bool read = file && fscanf(file, "%d %d %15s %15s %lf %lf %lf %lf %lf %lf", &height, &width,
+                               crop_mode, interpolation, &mean[0], &mean[1], &mean[2], &std[0],
+                               &std[1], &std[2]) == 10;
+    if (file) fclose(file);
+    CHECK_MSG(read, "%s cannot be read", path);
+    if (!read) return;
+    CHECK_MSG(c->resize_height == height && c->resize_width == width, "%s: resize to %d x %d, "
+              "timm to %d x %d", f->name, c->resize_height, c->resize_width, height, width);
+    CHECK_MSG(setting_find_word(SETTING_CROP_MODE, crop_mode) == c->crop_mode, "%s: %s", f->name,
+              crop_mode);
+    CHECK_MSG(setting_find_word(SETTING_INTERPOLATION, interpolation) == c->interpolation, "%s: %s",
+              f->name, interpolation);
+    for (i = 0; i < 3; i++)
+        CHECK_MSG(same_number(mean[i], c->mean[i]) && same_number(std[i], c->std[i]),
+                  "%s: mean %g, std %g of channel %d", f->name, (double)c->mean[i],
+                  (double)c->std[i], i);
+}
+
+/* === Numbers === */
+
+/* 32-bit LCG, one sequence for each image; image() of tests/make_fixtures.py does the same. */
+static void make_images(float *images, size_t size)
+{
+    uint32_t image;
+    size_t i;
+    for (image = 1; image <= IMAGES; image++) {
+        uint32_t r = image * 2654435761u;
+        for (i = 0; i < size; i++) {
+            r = r * 1664525u + 1013904223u;
+            *images++ = (float)(r >> 8) / 8388608.0f - 1.0f;
+        }
+    }
+}
+
+/* max|got - expected| / max|expected|; a NaN counts as the largest error of all. */
+static double relative_error(const float *got, const float *expected, size_t count)
+{
+    double error = 0, top = 0;
+    size_t i;
+    for (i = 0; i < count; i++) {
+        const double difference = fabs((double)got[i] - (double)expected[i]);
+        if (!(difference <= 1e30)) return 1e30;
+        error = fmax(error, difference);
+        top = fmax(top, fabs((double)expected[i]));
+    }
+    return top > 0 ? error / top : 1e30;
+}
+
+static void compare(const fixture *f, checkpoint *file, const char *what, const float *got,
+                    size_t count)
+{
+    char error[CHECKPOINT_ERROR_SIZE];
+    const checkpoint_tensor_info *info = checkpoint_find(file, what);
+    float *expected = allocate(count);
+    bool good = info && info->count == (int64_t)count &&
+                checkpoint_read(file, info, 0, info->count, expected, error, sizeof error);
+    double found = good ? relative_error(got, expected, count) : 0;
+    CHECK_MSG(good, "%s: %s: %lu numbers expected", f->name, what, (unsigned long)count);
+    CHECK_MSG(found <= tolerance, "%s: %s: relative error %.2e", f->name, what, found);
+    free(expected);
+}
+
+static void run(fixture *f, vit_isa isa)
+{
+    vit_params params;
+    vit_session session;
+    vit_outputs outputs;
+    void *workspace;
+    size_t size;
+    memset(&params, 0, sizeof params);
+    memset(&outputs, 0, sizeof outputs);
+    params.isa = isa;
+    params.max_batch = IMAGES;
+    outputs.logits = f->model.config.num_classes ? f->logits : NULL;
+    outputs.embedding = f->embedding;
+    outputs.tokens = f->tokens;
+    size = vit_workspace_size(&f->model, &params);
+    workspace = malloc(size);
+    CHECK(workspace && vit_session_init(&session, &f->model, &params, workspace, size) == VIT_OK &&
+          vit_forward(&session, f->images, IMAGES, &outputs) == VIT_OK);
+    free(workspace);
+}
+
+static void compare_all(fixture *f, checkpoint *expected)
+{
+    const vit_config *c = &f->model.config;
+    const size_t logits = IMAGES * (size_t)c->num_classes;
+    const size_t embedding = IMAGES * (size_t)vit_embedding_dim(&f->model);
+    const size_t tokens = IMAGES * (size_t)c->num_tokens * (size_t)c->embed_dim;
+    const size_t image = (size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width;
+    f->images = allocate(IMAGES * image);
+    f->logits = allocate(logits);
+    f->embedding = allocate(embedding);
+    f->tokens = allocate(tokens);
+    make_images(f->images, image);
+    FOR_EACH_ISA(isa) {
+        run(f, (vit_isa)isa);
+        if (logits) compare(f, expected, "logits", f->logits, logits);
+        compare(f, expected, "embedding", f->embedding, embedding);
+        compare(f, expected, "tokens", f->tokens, tokens);
+    }
+    free(f->images);
+    free(f->logits);
+    free(f->embedding);
+    free(f->tokens);
+}
+
+static void check_numbers(fixture *f)
+{
+    char path[MAX_PATH], error[CHECKPOINT_ERROR_SIZE];
+    checkpoint *expected = NULL;
+    vit_result result = vit_model_open(f->model_path, VIT_OPEN_VERIFY, &f->model);
+    CHECK_MSG(result == VIT_OK, "%s: %s", f->model_path, f->model.detail);
+    if (result) return;
+    CHECK_MSG(checkpoint_open(join(path, f->folder, "expected.safetensors"), &expected, error,
+                              sizeof error), "%s", error);
+    if (expected) compare_all(f, expected);
+    checkpoint_close(expected);
+    vit_model_close(&f->model);
+}
+
+/* === All of them === */
+
+static void test_fixture(const char *folder, const char *work, const char *name)
+{
+    static fixture f;
+    memset(&f, 0, sizeof f);
+    f.name = name;
+    join(f.folder, folder, name);
+    snprintf(f.work, sizeof f.work, "%s", work);
+    join(f.model_path, work, "model.vit");
+    if (convert_folder(&f)) {
+        check_preprocessing(&f);
+        check_numbers(&f);
+        check_name(&f);
+    }
+    unlink(f.model_path);
+}
+
+static int is_fixture(const struct dirent *entry)
+{
+    return entry->d_name[0] != '.';
+}
+
+int main(int argc, char **argv)
+{
+    char folder[MAX_PATH], work[] = "/tmp/test_coverage.XXXXXX";
+    struct dirent **entries = NULL;
+    int count, i;
+    if (argc != 2 || !mkdtemp(work)) {
+        printf("usage: test_coverage tests/data\n");
+        return 2;
+    }
+    count = scandir(join(folder, argv[1], "coverage"), &entries, is_fixture, alphasort);
+    CHECK_MSG(count > 0, "%s holds no fixtures", folder);
+    for (i = 0; i < count; i++) {
+        test_fixture(folder, work, entries[i]->d_name);
+        free(entries[i]);
+    }
+    free(entries);
+    rmdir(work);
+    return test_summary();
+}
