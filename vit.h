@@ -43,7 +43,7 @@
       >>x86         the same in AVX2 and AVX-512
       >>arm         the same in NEON, for 64-bit ARM
       >>dispatch    which kernels run on this machine
-      >>layers      linear, norm, patch_embed, attn, mlp, head
+      >>layers      linear, norm, stem, patch_embed, attn, mlp, head
       >>forward     the workspace and the network, top to bottom
       >>preprocess  resize as Pillow does it, crop, normalise
       >>public      bodies of the remaining functions declared under >>api
@@ -140,8 +140,8 @@
 
       in_chans 32, image side 16384, patch_size 1024, embed_dim 16384, depth 1024,
       num_heads 1024, head_dim 4096, mlp_dim 262144, num_reg_tokens 1024,
-      num_classes 1048576, num_tokens 65536, photo side 1048576. Files above
-      SIZE_MAX are refused.
+      num_classes 1048576, num_tokens 65536, photo side 1048576, stem_width 512,
+      99 blocks in each stage of a stem. Files above SIZE_MAX are refused.
 
    PORTABILITY   x86-64 has AVX2, AVX-VNNI and AVX-512 kernels (the latter also
    with VNNI and BF16), chosen at run time; 64-bit ARM has NEON kernels (also with
@@ -235,6 +235,14 @@ typedef enum vit_positions {
     VIT_POS_NONE = 2
 } vit_positions;
 
+/* What makes a feature map of the input, out of which the patches are then cut. */
+typedef enum vit_stem {
+    VIT_STEM_NONE = 0,   /* nothing: the map is the input                        */
+    VIT_STEM_RESNET = 1, /* ResNetV2, of timm's hybrids: 7 x 7 convolution, max  */
+                         /*    pool, stages of bottlenecks with group norms      */
+    VIT_STEM_CONV = 2    /* convolutions 4 x 4 and 2 x 2, GELU: MobileCLIP-B's   */
+} vit_stem;
+
 typedef enum vit_norm_type {
     VIT_LAYER_NORM = 0, /* (x - mean) / sqrt(var + eps) * weight + bias          */
     VIT_RMS_NORM = 1    /* x / sqrt(mean of x^2 + eps) * weight                  */
@@ -281,7 +289,7 @@ typedef struct vit_config {
     int img_height;         /* input is [in_chans, img_height, img_width]        */
     int img_width;
     int patch_size;         /* P: one token per P x P patch; a remainder at the  */
-                            /*    right or bottom is not looked at               */
+                            /*    right or bottom is not looked at, but by a stem */
     int embed_dim;          /* D: width of a token                               */
     int depth;              /* L: number of transformer blocks                   */
     int num_heads;          /* H: attention heads                                */
@@ -320,6 +328,12 @@ typedef struct vit_config {
     float norm_eps;         /* of every norm: 1e-6 in timm, 1e-5 in CLIP         */
     float attn_scale;       /* factor on q k^T, usually 1 / sqrt(head_dim)       */
     int has_patch_pre_norm; /* 1: norm of a patch's numbers, before its embedding */
+    int stem;               /* vit_stem                                          */
+    int stem_width;         /* channels of its first convolution                 */
+    int stem_stage1;        /* VIT_STEM_RESNET: blocks of each stage, 0 for none */
+    int stem_stage2;
+    int stem_stage3;
+    int stem_stage4;
 
     int resize_height;      /* preprocessing: size before the crop ...           */
     int resize_width;
@@ -331,7 +345,8 @@ typedef struct vit_config {
     int selftest_seed;         /* of the input that vit_selftest generates       */
     float selftest_tolerance;  /* largest accepted |difference| / max|expected|  */
 
-    int grid_height;        /* derived: img_height / patch_size                  */
+    int grid_height;        /* derived: img_height / patch_size; a ResNet stem   */
+                            /*    rounds sizes up                                */
     int grid_width;
     int num_patches;        /* grid_height * grid_width                          */
     int num_prefix_tokens;  /* before the patches: cls, dist, register tokens    */
@@ -457,6 +472,10 @@ typedef struct vit_executor {
 
 /* Called with every intermediate tensor, named as in timm ("blocks.3.attn.qkv"),
    so a port or a test can compare step by step. Names, in order:
+      patch_embed.backbone...  [1, height, width, channels] of a stem, image by image:
+                               VIT_STEM_CONV: .0 and .1; VIT_STEM_RESNET: .stem.norm,
+                               .stem and, with stages.i.blocks.j in front, .norm1,
+                               .norm2, .downsample of a stage's first, then its output
       patch_embed.pre_norm     [batch, num_patches, C * P * P]   if has_patch_pre_norm
       patch_embed              [batch, num_patches, D]   after patch_embed.norm, if any
       pos_embed                [batch, N, D]             with all tokens and positions
@@ -485,7 +504,7 @@ typedef void vit_trace(void *user, const char *name, const float *data, const in
 /* The steps of a forward pass, for timing them: X(enumerator, value, name). */
 #define VIT_PHASE_LIST(X)                                                      \
     X(VIT_PHASE_END, 0, "end")                 /* the pass is over             */ \
-    X(VIT_PHASE_PATCH_EMBED, 1, "patch_embed") /* im2col, GEMM, positions      */ \
+    X(VIT_PHASE_PATCH_EMBED, 1, "patch_embed") /* stem, im2col, GEMM, positions */ \
     X(VIT_PHASE_NORM, 2, "norm")               /* LayerNorm, input conversion  */ \
     X(VIT_PHASE_QKV, 3, "qkv")                                                 \
     X(VIT_PHASE_ATTENTION, 4, "attention")     /* scores, softmax, values      */ \
@@ -819,6 +838,12 @@ enum {
     X(float, norm_eps, 1, 0, 1)                                                \
     X(float, attn_scale, 1, -1e6f, 1e6f)                                       \
     X(int, has_patch_pre_norm, 2, 0, 1)                                        \
+    X(int, stem, 2, 0, 2)                                                      \
+    X(int, stem_width, 2, 0, 512)                                              \
+    X(int, stem_stage1, 2, 0, 99)                                              \
+    X(int, stem_stage2, 2, 0, 99)                                              \
+    X(int, stem_stage3, 2, 0, 99)                                              \
+    X(int, stem_stage4, 2, 0, 99)                                              \
     X(int, resize_height, 0, 1, 32768)                                         \
     X(int, resize_width, 0, 1, 32768)                                          \
     X(int, crop_mode, 0, 0, 2)                                                 \
@@ -1081,6 +1106,8 @@ VIT__INLINE int vit__min(int a, int b) { return a < b ? a : b; }
 VIT__INLINE int vit__max(int a, int b) { return a > b ? a : b; }
 VIT__INLINE int vit__ceil_div(int a, int b) { return (a + b - 1) / b; }
 VIT__INLINE int vit__round_up(int a, int b) { return vit__ceil_div(a, b) * b; }
+VIT__INLINE uint64_t vit__max64(uint64_t a, uint64_t b) { return a > b ? a : b; }
+VIT__INLINE uint64_t vit__round64(uint64_t n) { return (n + 15) / 16 * 16; }
 
 VIT__INLINE uint32_t vit__u32(const unsigned char *p) {
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
@@ -1307,10 +1334,12 @@ VIT__INLINE float vit__bf16_to_f32(uint16_t h) { return vit__float((uint32_t)h <
 /* X(id, name, dims, condition, layout). A letter of dims stands for
      D embed_dim   A num_heads * head_dim   Q 3 * A   V 2 * A   H head_dim
      M mlp_dim   F width of fc1   T tokens with a position   G num_reg_tokens
-     C in_chans   P patch_size   R representation_dim   E width the head reads
-     K num_classes   O width of the self-test's output   1 one
-     N num_patches   S head_dim / 2   Z num_heads   W relative positions
+     C in_chans   J stem_width   I channels, P side of a patch on the map it is cut of
+     R representation_dim   E width the head reads   K num_classes
+     O width of the self-test's output   N num_patches   S head_dim / 2   Z num_heads
+     W relative positions   1, 2, ... themselves
    The tensor is there if every letter of condition holds:
+     R ResNet stem   C convolutional stem
      c cls_token   d dist_token   g registers   p positions   b patch bias
      v norm of raw patches   n patch norm   e norm before the blocks
      l LayerNorm, whose norms have a bias   q qkv bias   k qk norm   a attn norm
@@ -1330,16 +1359,42 @@ VIT__INLINE float vit__bf16_to_f32(uint16_t h) { return vit__float((uint32_t)h <
     X(DIST_TOKEN, "dist_token", "11D", "d", PLAIN)                             \
     X(REG_TOKEN, "reg_token", "1GD", "g", PLAIN)                               \
     X(POS_EMBED, "pos_embed", "1TD", "p", PLAIN)                               \
-    X(PATCH_PRE_NORM_WEIGHT, "patch_embed.pre_norm.weight", "CPP", "v", PLAIN) \
-    X(PATCH_PRE_NORM_BIAS, "patch_embed.pre_norm.bias", "CPP", "vl", PLAIN)    \
+    X(ROOT_WEIGHT, "patch_embed.backbone.stem.conv.weight", "JC77", "R", PANELS) \
+    X(ROOT_NORM_WEIGHT, "patch_embed.backbone.stem.norm.weight", "J", "R", PLAIN) \
+    X(ROOT_NORM_BIAS, "patch_embed.backbone.stem.norm.bias", "J", "R", PLAIN)  \
+    X(CONV0_WEIGHT, "patch_embed.backbone.0.conv.weight", "JC44", "C", PANELS) \
+    X(CONV0_BIAS, "patch_embed.backbone.0.conv.bias", "J", "C", PLAIN)         \
+    X(CONV1_WEIGHT, "patch_embed.backbone.1.conv.weight", "JJ22", "C", PANELS) \
+    X(CONV1_BIAS, "patch_embed.backbone.1.conv.bias", "J", "C", PLAIN)         \
+    X(PATCH_PRE_NORM_WEIGHT, "patch_embed.pre_norm.weight", "IPP", "v", PLAIN) \
+    X(PATCH_PRE_NORM_BIAS, "patch_embed.pre_norm.bias", "IPP", "vl", PLAIN)    \
     X(ROPE_COS, "rope.cos", "NS", "x", PLAIN)                                  \
     X(ROPE_SIN, "rope.sin", "NS", "x", PLAIN)                                  \
-    X(PATCH_WEIGHT, "patch_embed.proj.weight", "DCPP", "", PANELS)             \
+    X(PATCH_WEIGHT, "patch_embed.proj.weight", "DIPP", "", PANELS)             \
     X(PATCH_BIAS, "patch_embed.proj.bias", "D", "b", PLAIN)                    \
     X(PATCH_NORM_WEIGHT, "patch_embed.norm.weight", "D", "n", PLAIN)           \
     X(PATCH_NORM_BIAS, "patch_embed.norm.bias", "D", "nl", PLAIN)              \
     X(NORM_PRE_WEIGHT, "norm_pre.weight", "D", "e", PLAIN)                     \
     X(NORM_PRE_BIAS, "norm_pre.bias", "D", "el", PLAIN)
+
+/* The stages of a ResNet stem, "patch_embed.backbone.stages.<stage>.blocks.<block>.",
+   their weights standardised by the converter: i channels before the block, o behind
+   it, m between. The first list is of block 0 alone. */
+#define VIT__DOWN_LIST(X)                                                      \
+    X(DOWN_WEIGHT, "downsample.conv.weight", "oi11", "", PANELS)               \
+    X(DOWN_NORM_WEIGHT, "downsample.norm.weight", "o", "", PLAIN)              \
+    X(DOWN_NORM_BIAS, "downsample.norm.bias", "o", "", PLAIN)
+
+#define VIT__UNIT_LIST(X)                                                      \
+    X(UNIT_CONV1, "conv1.weight", "mi11", "", PANELS)                          \
+    X(UNIT_NORM1_WEIGHT, "norm1.weight", "m", "", PLAIN)                       \
+    X(UNIT_NORM1_BIAS, "norm1.bias", "m", "", PLAIN)                           \
+    X(UNIT_CONV2, "conv2.weight", "mm33", "", PANELS)                          \
+    X(UNIT_NORM2_WEIGHT, "norm2.weight", "m", "", PLAIN)                       \
+    X(UNIT_NORM2_BIAS, "norm2.bias", "m", "", PLAIN)                           \
+    X(UNIT_CONV3, "conv3.weight", "om11", "", PANELS)                          \
+    X(UNIT_NORM3_WEIGHT, "norm3.weight", "o", "", PLAIN)                       \
+    X(UNIT_NORM3_BIAS, "norm3.bias", "o", "", PLAIN)
 
 #define VIT__BLOCK_LIST(X)                                                     \
     X(NORM1_WEIGHT, "norm1.weight", "D", "", PLAIN)                            \
@@ -1402,15 +1457,63 @@ typedef struct vit__spec {
 
 #define VIT_X(id, name, dims, condition, layout) { name, dims, condition, VIT_LAYOUT_##layout },
 static const vit__spec vit__stem_specs[] = { VIT__STEM_LIST(VIT_X) };
+static const vit__spec vit__down_specs[] = { VIT__DOWN_LIST(VIT_X) };
+static const vit__spec vit__unit_specs[] = { VIT__UNIT_LIST(VIT_X) };
 static const vit__spec vit__block_specs[] = { VIT__BLOCK_LIST(VIT_X) };
 static const vit__spec vit__tail_specs[] = { VIT__TAIL_LIST(VIT_X) };
 #undef VIT_X
 
 #define VIT_X(id, name, dims, condition, layout) VIT__##id,
 enum { VIT__STEM_LIST(VIT_X) VIT__NUM_STEM };
+enum { VIT__DOWN_LIST(VIT_X) VIT__NUM_DOWN };
+enum { VIT__UNIT_LIST(VIT_X) VIT__NUM_UNIT };
 enum { VIT__BLOCK_LIST(VIT_X) VIT__NUM_BLOCK };
 enum { VIT__TAIL_LIST(VIT_X) VIT__NUM_TAIL };
 #undef VIT_X
+
+enum { VIT__NUM_STAGES = 4 };
+
+/* Blocks of a stage of the stem; stages are there up to the first without any. */
+static int vit__stage_depth(const vit_config *c, int stage) {
+    switch (stage) {
+    case 0: return c->stem_stage1;
+    case 1: return c->stem_stage2;
+    case 2: return c->stem_stage3;
+    case 3: return c->stem_stage4;
+    default: return 0;
+    }
+}
+
+static int vit__num_stages(const vit_config *c) {
+    int stage = 0;
+    while (vit__stage_depth(c, stage)) stage++;
+    return stage;
+}
+
+/* Channels of the map behind a stage: 4 times the stem's, then twice as many each. */
+static int vit__stage_chans(const vit_config *c, int stage) {
+    return stage < 0 ? c->stem_width : c->stem_width * 4 << stage;
+}
+
+/* The feature map that patches are cut of: its channels, ... */
+static int vit__map_chans(const vit_config *c) {
+    return c->stem ? vit__stage_chans(c, vit__num_stages(c) - 1) : c->in_chans;
+}
+
+/* ... how many pixels of the input go into one of the map, along a side: ... */
+static int vit__map_stride(const vit_config *c) {
+    const int stages = vit__num_stages(c);
+    if (c->stem == VIT_STEM_NONE) return 1;
+    return c->stem == VIT_STEM_CONV ? 8 : stages < 2 ? 4 : 2 << stages;
+}
+
+/* ... a side of it, and of a patch on it. */
+static int vit__map_side(const vit_config *c, int pixels) {
+    const int stride = vit__map_stride(c);
+    return c->stem == VIT_STEM_RESNET ? vit__ceil_div(pixels, stride) : pixels / stride;
+}
+
+static int vit__map_patch(const vit_config *c) { return c->patch_size / vit__map_stride(c); }
 
 static int vit__embedding_dim(const vit_config *c) {
     if (c->representation_dim) return c->representation_dim;
@@ -1434,7 +1537,9 @@ static int vit__dim(const vit_config *c, char letter) {
     case 'T': return c->positions == VIT_POS_ALL ? c->num_tokens : c->num_patches;
     case 'G': return c->num_reg_tokens;
     case 'C': return c->in_chans;
-    case 'P': return c->patch_size;
+    case 'J': return c->stem_width;
+    case 'I': return vit__map_chans(c);
+    case 'P': return vit__map_patch(c);
     case 'R': return c->representation_dim;
     case 'E': return vit__embedding_dim(c);
     case 'K': return c->num_classes;
@@ -1443,12 +1548,25 @@ static int vit__dim(const vit_config *c, char letter) {
     case 'S': return c->head_dim / 2;
     case 'Z': return c->num_heads;
     case 'W': return (2 * c->grid_height - 1) * (2 * c->grid_width - 1) + 3;
-    default: return 1;
+    default: return letter - '0';
+    }
+}
+
+/* The same in a stage of the stem. */
+static int vit__unit_dim(const vit_config *c, int stage, int block, char letter) {
+    const int chans = vit__stage_chans(c, stage);
+    switch (letter) {
+    case 'i': return block ? chans : vit__stage_chans(c, stage - 1);
+    case 'm': return chans / 4;
+    case 'o': return chans;
+    default: return letter - '0';
     }
 }
 
 static int vit__holds(const vit_config *c, char condition) {
     switch (condition) {
+    case 'R': return c->stem == VIT_STEM_RESNET;
+    case 'C': return c->stem == VIT_STEM_CONV;
     case 'c': return c->has_cls_token;
     case 'd': return c->has_dist_token;
     case 'g': return c->num_reg_tokens != 0;
@@ -1526,45 +1644,87 @@ static uint64_t vit__tensor_bytes(const vit_tensor *t) {
     return (uint64_t)(unsigned)t->dims[0] * (uint64_t)(unsigned)vit__depth_of(t) * 4;
 }
 
-static void vit__describe(const vit_config *c, const vit__spec *spec, vit_dtype dtype, int block,
+/* Where a tensor belongs: to a block, of a stage of the stem unless that is -1; or, if
+   both are -1, to the rest. */
+typedef struct vit__place {
+    const vit__spec *spec;
+    int stage, block;
+} vit__place;
+
+static void vit__put_place(vit__text *text, const vit__place *place) {
+    if (place->stage >= 0) {
+        vit__put(text, "patch_embed.backbone.stages.");
+        vit__put_int(text, (uint64_t)(unsigned)place->stage);
+        vit__put(text, ".");
+    }
+    if (place->block < 0) return;
+    vit__put(text, "blocks.");
+    vit__put_int(text, (uint64_t)(unsigned)place->block);
+    vit__put(text, ".");
+}
+
+static void vit__describe(const vit_config *c, const vit__place *place, vit_dtype dtype,
                           vit_tensor *t) {
+    const vit__spec *spec = place->spec;
     vit__text text;
     memset(t, 0, sizeof *t);
     text.at = t->name;
     text.end = t->name + sizeof t->name - 1;
-    if (block >= 0) {
-        vit__put(&text, "blocks.");
-        vit__put_int(&text, (uint64_t)(unsigned)block);
-        vit__put(&text, ".");
-    }
+    vit__put_place(&text, place);
     vit__put(&text, spec->name);
     t->layout = spec->layout;
-    for (t->ndim = 0; spec->dims[t->ndim]; t->ndim++)
-        t->dims[t->ndim] = vit__dim(c, spec->dims[t->ndim]);
+    for (t->ndim = 0; spec->dims[t->ndim]; t->ndim++) {
+        const char letter = spec->dims[t->ndim];
+        t->dims[t->ndim] = place->stage < 0
+                               ? vit__dim(c, letter)
+                               : vit__unit_dim(c, place->stage, place->block, letter);
+    }
     t->dtype = spec->layout == VIT_LAYOUT_PANELS ? dtype : VIT_F32;
     if (t->dtype == VIT_I8 && (vit__depth_of(t) < 4 || vit__depth_of(t) > 65536))
         t->dtype = VIT_F32; /* too narrow for a row's header, or sums may exceed 32 bits */
     t->size = vit__tensor_bytes(t);
 }
 
+/* Tensors of the stem's stages before stage `stage`. */
+static int vit__stage_start(const vit_config *c, int stage) {
+    int start = 0;
+    while (stage-- > 0)
+        if (vit__stage_depth(c, stage))
+            start += VIT__NUM_DOWN + VIT__NUM_UNIT * vit__stage_depth(c, stage);
+    return start;
+}
+
+static void vit__find_unit(const vit_config *c, int index, vit__place *place) {
+    int stage = 0;
+    while (index >= vit__stage_start(c, stage + 1)) stage++;
+    index -= vit__stage_start(c, stage);
+    place->stage = stage;
+    place->block = index < VIT__NUM_DOWN ? 0 : (index - VIT__NUM_DOWN) / VIT__NUM_UNIT;
+    place->spec = index < VIT__NUM_DOWN
+                      ? &vit__down_specs[index]
+                      : &vit__unit_specs[(index - VIT__NUM_DOWN) % VIT__NUM_UNIT];
+}
+
 VIT_API int vit_architecture_tensor(const vit_config *config, vit_dtype dtype, int index,
                                     vit_tensor *tensor) {
     const int stem = vit__count(config, vit__stem_specs, VIT__NUM_STEM);
+    const int units = vit__stage_start(config, VIT__NUM_STAGES);
     const int block = vit__count(config, vit__block_specs, VIT__NUM_BLOCK);
     const int tail = vit__count(config, vit__tail_specs, VIT__NUM_TAIL);
-    const vit__spec *spec;
-    int number = -1;
-    if (index < 0 || index >= stem + block * config->depth + tail) return 0;
+    vit__place place = { NULL, -1, -1 };
+    if (index < 0 || index >= stem + units + block * config->depth + tail) return 0;
     if (index < stem) {
-        spec = &vit__stem_specs[vit__nth(config, vit__stem_specs, index)];
-    } else if (index < stem + block * config->depth) {
-        number = (index - stem) / block;
-        spec = &vit__block_specs[vit__nth(config, vit__block_specs, (index - stem) % block)];
+        place.spec = &vit__stem_specs[vit__nth(config, vit__stem_specs, index)];
+    } else if ((index -= stem) < units) {
+        vit__find_unit(config, index, &place);
+    } else if ((index -= units) < block * config->depth) {
+        place.block = index / block;
+        place.spec = &vit__block_specs[vit__nth(config, vit__block_specs, index % block)];
     } else {
-        index -= stem + block * config->depth;
-        spec = &vit__tail_specs[vit__nth(config, vit__tail_specs, index)];
+        index -= block * config->depth;
+        place.spec = &vit__tail_specs[vit__nth(config, vit__tail_specs, index)];
     }
-    vit__describe(config, spec, dtype, number, tensor);
+    vit__describe(config, &place, dtype, tensor);
     return 1;
 }
 
@@ -1586,9 +1746,31 @@ static vit_result vit__check_ranges(const vit_config *c, char *detail) {
     return VIT_OK;
 }
 
+/* Numbers of a patch, as the patch embedding reads them. */
+static int64_t vit__patch_depth(const vit_config *c) {
+    return (int64_t)vit__map_chans(c) * vit__map_patch(c) * vit__map_patch(c);
+}
+
+static int64_t vit__map_numbers(const vit_config *c, int stride, int chans) {
+    return (int64_t)vit__ceil_div(c->img_height, stride) * vit__ceil_div(c->img_width, stride) *
+           chans;
+}
+
+/* Numbers of the largest map on the way through the stem: its first or that of a
+   stage. 0 without a stem. */
+static int64_t vit__largest_map(const vit_config *c) {
+    int64_t largest = vit__map_numbers(c, c->stem == VIT_STEM_CONV ? 4 : 2, c->stem_width);
+    int stage;
+    for (stage = 0; vit__stage_depth(c, stage); stage++) {
+        const int64_t n = vit__map_numbers(c, 4 << stage, vit__stage_chans(c, stage));
+        largest = n > largest ? n : largest;
+    }
+    return largest;
+}
+
 /* Numbers of the widest activation, for each token. */
 static int64_t vit__largest_row(const vit_config *c) {
-    int64_t largest = (int64_t)c->in_chans * c->patch_size * c->patch_size;
+    int64_t largest = vit__patch_depth(c);
     if (largest < c->embed_dim) largest = c->embed_dim;
     if (largest < (int64_t)3 * c->num_heads * c->head_dim)
         largest = (int64_t)3 * c->num_heads * c->head_dim;
@@ -1615,15 +1797,40 @@ static vit_result vit__check_attention(const vit_config *c, char *detail) {
     return VIT_OK;
 }
 
+/* The stem's fields against each other. */
+static vit_result vit__check_stem(const vit_config *c, char *detail) {
+    const int stages = vit__num_stages(c);
+    int stage;
+    if (!c->stem != !c->stem_width)
+        return vit__fail(detail, VIT_ERROR_CORRUPT, "stem and stem_width need each other");
+    if (stages && c->stem != VIT_STEM_RESNET)
+        return vit__fail(detail, VIT_ERROR_CORRUPT, "stem_stage1 needs a ResNet stem");
+    for (stage = stages; stage < VIT__NUM_STAGES; stage++)
+        if (vit__stage_depth(c, stage))
+            return vit__fail(detail, VIT_ERROR_CORRUPT, "a stage of the stem is left out");
+    if (c->stem == VIT_STEM_RESNET && c->stem_width % 32 != 0)
+        return vit__fail(detail, VIT_ERROR_UNSUPPORTED, "stem_width is no multiple of 32");
+    if (c->patch_size % vit__map_stride(c) != 0)
+        return vit__fail_int(detail, VIT_ERROR_CORRUPT, "patch_size, with this stem a multiple of",
+                             (unsigned)vit__map_stride(c), (unsigned)c->patch_size);
+    if (c->stem && c->has_patch_pre_norm)
+        return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
+                         "stem and has_patch_pre_norm exclude each other");
+    if (vit__largest_map(c) > 0x7fffffff)
+        return vit__fail(detail, VIT_ERROR_UNSUPPORTED, "a feature map has 2^31 numbers or more");
+    return VIT_OK;
+}
+
 VIT_API vit_result vit_config_check(vit_config *config, char detail[VIT_MAX_DETAIL]) {
     vit_config *c = config;
     vit_result result;
     int i;
     if (!c) return vit__fail(detail, VIT_ERROR_ARGUMENT, "config is NULL");
     result = vit__check_ranges(c, detail);
+    if (!result) result = vit__check_stem(c, detail);
     if (result) return result;
-    c->grid_height = c->img_height / c->patch_size;
-    c->grid_width = c->img_width / c->patch_size;
+    c->grid_height = vit__map_side(c, c->img_height) / vit__map_patch(c);
+    c->grid_width = vit__map_side(c, c->img_width) / vit__map_patch(c);
     c->num_patches = c->grid_height * c->grid_width;
     c->num_prefix_tokens = c->has_cls_token + c->has_dist_token + c->num_reg_tokens;
     c->num_tokens = c->num_prefix_tokens + c->num_patches;
@@ -1634,7 +1841,7 @@ VIT_API vit_result vit_config_check(vit_config *config, char detail[VIT_MAX_DETA
                              (unsigned)c->num_tokens);
     if (c->num_heads * c->head_dim > 65536)
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED, "num_heads * head_dim is above 65536");
-    if (c->in_chans * c->patch_size * c->patch_size > 1 << 24)
+    if (vit__patch_depth(c) > 1 << 24)
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED, "a patch has more than 2^24 numbers");
     if (c->has_dist_token && c->representation_dim)
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
@@ -4455,9 +4662,17 @@ static void vit__stem_tensor(const vit_model *m, int row, vit_tensor *t) {
     vit_model_tensor(m, vit__count(&m->config, vit__stem_specs, row), t);
 }
 
+/* Of the stem's stages; block -1 for those of VIT__DOWN_LIST. */
+static void vit__unit_tensor(const vit_model *m, int stage, int block, int row, vit_tensor *t) {
+    const int start = vit__count(&m->config, vit__stem_specs, VIT__NUM_STEM) +
+                      vit__stage_start(&m->config, stage);
+    vit_model_tensor(m, start + row + (block < 0 ? 0 : VIT__NUM_DOWN + VIT__NUM_UNIT * block), t);
+}
+
 /* The first tensor of a block. */
 static int vit__block_start(const vit_config *c, int block) {
     return vit__count(c, vit__stem_specs, VIT__NUM_STEM) +
+           vit__stage_start(c, VIT__NUM_STAGES) +
            vit__count(c, vit__block_specs, VIT__NUM_BLOCK) * block;
 }
 
@@ -4673,6 +4888,395 @@ static void vit__norm(const vit_session *s, const float *weight, const float *bi
     vit__rows_run(&job);
 }
 
+/* --- stem: a feature map of the input ------------------------------------------------ */
+
+/* Pixels by channels; number [y, x, k] at data[(y * width + x) * step + k * plane]. An
+   input has planes one behind the other; what a stem computes, channels side by side,
+   so that a pixel is a row for a linear layer. */
+typedef struct vit__features {
+    const float *data;
+    int height, width, chans;
+    size_t step, plane;
+} vit__features;
+
+static vit__features vit__chans_last(const float *data, int height, int width, int chans) {
+    vit__features map;
+    map.data = data;
+    map.height = height;
+    map.width = width;
+    map.chans = chans;
+    map.step = (size_t)chans;
+    map.plane = 1;
+    return map;
+}
+
+/* A square window that slides over a map, and the pixels that it makes. */
+typedef struct vit__window {
+    const vit_session *session;
+    vit__features from;
+    int kernel, stride;
+    int top, left;        /* padding before the first pixel */
+    int height, width;    /* of what it makes */
+    float *to;            /* a row for each pixel: of the window's numbers, or their maximum */
+    int first, rows;      /* pixels to be made now */
+    vit__form form;       /* of the rows */
+    int num_tasks;
+} vit__window;
+
+/* The smaller half of TensorFlow's SAME padding, which depends on the size. */
+static int vit__same_padding(int size, int kernel, int stride) {
+    const int total = (vit__ceil_div(size, stride) - 1) * stride + kernel - size;
+    return total > 0 ? total / 2 : 0;
+}
+
+/* With padding as a ResNet stem has it, which rounds sizes up; or with none. */
+static vit__window vit__slide(const vit_session *s, vit__features from, int kernel, int stride,
+                              int same, float *to) {
+    vit__window w;
+    memset(&w, 0, sizeof w);
+    w.session = s;
+    w.from = from;
+    w.kernel = kernel;
+    w.stride = stride;
+    w.top = same ? vit__same_padding(from.height, kernel, stride) : 0;
+    w.left = same ? vit__same_padding(from.width, kernel, stride) : 0;
+    w.height = same ? vit__ceil_div(from.height, stride) : from.height / stride;
+    w.width = same ? vit__ceil_div(from.width, stride) : from.width / stride;
+    w.to = to;
+    return w;
+}
+
+/* Tap number `tap` of the window at a pixel; NULL in the padding. */
+static const float *vit__tap(const vit__window *w, int pixel, int tap) {
+    const int y = pixel / w->width * w->stride - w->top + tap / w->kernel;
+    const int x = pixel % w->width * w->stride - w->left + tap % w->kernel;
+    if (y < 0 || y >= w->from.height || x < 0 || x >= w->from.width) return NULL;
+    return w->from.data + ((size_t)y * (size_t)w->from.width + (size_t)x) * w->from.step;
+}
+
+static void vit__window_run(vit__window *w, vit_task *task, int first, int rows) {
+    w->first = first;
+    w->rows = rows;
+    w->num_tasks = vit__min(rows, w->session->params.executor.num_threads);
+    vit__parallel_for(w->session, w->num_tasks, task, w);
+}
+
+/* im2col: rows [chans, kernel, kernel], the order of a convolution's weight. */
+static void vit__window_task(void *arg, int index) {
+    const vit__window *w = (const vit__window *)arg;
+    const int taps = w->kernel * w->kernel, chans = w->from.chans, depth = chans * taps;
+    int row, tap, k, end = vit__share(w->rows, index, w->num_tasks, &row);
+    for (; row < end; row++) {
+        float *to = w->to + (size_t)row * (size_t)depth;
+        for (tap = 0; tap < taps; tap++) {
+            const float *from = vit__tap(w, w->first + row, tap);
+            for (k = 0; k < chans; k++)
+                to[k * taps + tap] = from ? from[(size_t)k * w->from.plane] : 0.0f;
+        }
+        vit__kernels_of(w->session)->convert(w->form, to, depth);
+    }
+}
+
+/* The largest number under the window, of each channel; there is always a first tap,
+   since padding is smaller than the window. */
+static void vit__max_pool_task(void *arg, int index) {
+    const vit__window *w = (const vit__window *)arg;
+    const int chans = w->from.chans;
+    int row, tap, k, end = vit__share(w->rows, index, w->num_tasks, &row);
+    for (; row < end; row++) {
+        float *to = w->to + (size_t)row * (size_t)chans;
+        int found = 0;
+        for (tap = 0; tap < w->kernel * w->kernel; tap++) {
+            const float *from = vit__tap(w, row, tap);
+            if (!from) continue;
+            for (k = 0; k < chans; k++) to[k] = found && !(from[k] > to[k]) ? to[k] : from[k];
+            found = 1;
+        }
+    }
+}
+
+/* Buffers of the stem, for one image. */
+typedef struct vit__stem_room {
+    float *map[3];
+    float *rows; /* of an im2col */
+    float *norm; /* [VIT__NORM_ROWS, chans] */
+} vit__stem_room;
+
+enum { VIT__NORM_ROWS = 5 };
+
+/* im2col of a whole map would be large: so many rows at a time. */
+static int vit__im2col_rows(int depth) {
+    return depth < 1 << 15 ? (1 << 19) / depth : 16;
+}
+
+/* Floats of the largest of these parts, which is a convolution over 9 pixels or the
+   first one. */
+static uint64_t vit__im2col_floats(const vit_config *c) {
+    const uint64_t first = (uint64_t)(unsigned)c->in_chans * 49;
+    const uint64_t depth = vit__max64(first, (uint64_t)(unsigned)vit__map_chans(c) * 9);
+    const uint64_t pixels = (uint64_t)(unsigned)vit__ceil_div(c->img_height, 2) *
+                            (uint64_t)(unsigned)vit__ceil_div(c->img_width, 2);
+    const uint64_t part = vit__max64(1 << 19, 16 * depth);
+    return pixels * depth < part ? pixels * depth : part;
+}
+
+/* Floats of all of it; `at` may be NULL. */
+static uint64_t vit__stem_layout(const vit_config *c, float *at, vit__stem_room *room) {
+    const uint64_t map = vit__round64((uint64_t)vit__largest_map(c));
+    const uint64_t rows = vit__round64(vit__im2col_floats(c));
+    const uint64_t norm = VIT__NORM_ROWS * (uint64_t)(unsigned)vit__map_chans(c);
+    int i;
+    if (!c->stem) return 0;
+    for (i = 0; i < 3 && at; i++) room->map[i] = at + (size_t)map * (size_t)i;
+    if (at) room->rows = at + (size_t)(3 * map);
+    if (at) room->norm = room->rows + (size_t)rows;
+    return 3 * map + rows + norm;
+}
+
+/* A convolution with stride, as a linear layer over im2col rows, a part of them at a
+   time; act as in vit__output. The rows of a window of one pixel lie there already. */
+static vit__features vit__conv(const vit_session *s, const vit__stem_room *room,
+                               const vit_tensor *weight, const float *bias, int act,
+                               vit__features from, int stride, float *to) {
+    const int same = s->model->config.stem == VIT_STEM_RESNET;
+    const int kernel = weight->dims[2], chans = weight->dims[0], depth = vit__depth_of(weight);
+    vit__window w = vit__slide(s, from, kernel, stride, same, room->rows);
+    const int pixels = w.height * w.width;
+    const int in_place = kernel == 1 && stride == 1 && from.plane == 1 &&
+                         vit__form_of(s, weight->dtype) == VIT__FORM_F32;
+    const int part = in_place ? pixels : vit__im2col_rows(depth);
+    int first;
+    w.form = vit__form_of(s, weight->dtype);
+    for (first = 0; first < pixels; first += part) {
+        const int rows = vit__min(part, pixels - first);
+        vit__linear l;
+        if (!in_place) vit__window_run(&w, vit__window_task, first, rows);
+        vit__layer_init(&l, s, weight, bias, in_place ? from.data : room->rows, (size_t)depth,
+                        rows, to + (size_t)first * (size_t)chans);
+        l.out.act = act;
+        vit__linear_run(s, &l);
+    }
+    return vit__chans_last(to, w.height, w.width, chans);
+}
+
+/* --- group norm: torch.nn.GroupNorm(32, chans, eps=1e-5) over a map, in place --------- */
+
+enum { VIT__GROUPS = 32 };
+
+/* x = relu(norm(x) + shortcut), of which relu and shortcut are optional. A task has some
+   of the groups, and sums each channel over all pixels in their order. */
+typedef struct vit__group_norm {
+    const vit_session *session;
+    float *x; /* [pixels, chans] */
+    int pixels, chans;
+    const float *weight, *bias, *shortcut;
+    int relu;
+    float *room; /* [VIT__NORM_ROWS, chans] */
+    int num_tasks;
+} vit__group_norm;
+
+/* sum[k] = sum over the pixels of x, or of (x + offset)^2, in parts of 64 pixels, for n
+   channels from `first` on. part and spare have room for as many. */
+static void vit__sum_pixels(const vit__group_norm *job, int first, int n, const float *offset,
+                            float *sum, float *part, float *spare) {
+    const vit__kernels *kernels = vit__kernels_of(job->session);
+    const float *x = job->x + first;
+    const size_t bytes = (size_t)n * sizeof(float);
+    int p;
+    memset(sum, 0, bytes);
+    memset(part, 0, bytes);
+    for (p = 1; p <= job->pixels; p++, x += job->chans) {
+        if (offset) kernels->add(spare, offset, x, NULL, n);
+        if (offset) kernels->add(part, part, spare, spare, n);
+        else kernels->add(part, part, x, NULL, n);
+        if (p % 64 != 0 && p != job->pixels) continue;
+        kernels->add(sum, sum, part, NULL, n);
+        memset(part, 0, bytes);
+    }
+}
+
+/* Each channel's sum becomes the mean over its group. */
+static void vit__group_means(const vit__group_norm *job, int n, float *sum) {
+    const int width = job->chans / VIT__GROUPS;
+    int first, k;
+    for (first = 0; first < n; first += width) {
+        float total = 0.0f;
+        for (k = first; k < first + width; k++) total += sum[k];
+        total /= (float)job->pixels * (float)width;
+        for (k = first; k < first + width; k++) sum[k] = total;
+    }
+}
+
+static void vit__scale_pixels(const vit__group_norm *job, int first, int n, const float *scale,
+                              const float *shift) {
+    const vit__kernels *kernels = vit__kernels_of(job->session);
+    int p, k;
+    for (p = 0; p < job->pixels; p++) {
+        const size_t at = (size_t)p * (size_t)job->chans + (size_t)first;
+        float *x = job->x + at;
+        kernels->add(x, shift, x, scale, n);
+        if (job->shortcut) kernels->add(x, x, job->shortcut + at, NULL, n);
+        for (k = 0; k < n && job->relu; k++) x[k] = x[k] < 0.0f ? 0.0f : x[k];
+    }
+}
+
+static void vit__group_norm_task(void *arg, int index) {
+    const vit__group_norm *job = (const vit__group_norm *)arg;
+    const int width = job->chans / VIT__GROUPS;
+    int group, end = vit__share(VIT__GROUPS, index, job->num_tasks, &group);
+    const int first = group * width, n = (end - group) * width;
+    const size_t chans = (size_t)job->chans;
+    float *mean = job->room + first, *scale = mean + chans, *shift = scale + chans;
+    float *part = shift + chans, *spare = part + chans;
+    int k;
+    vit__sum_pixels(job, first, n, NULL, mean, part, spare);
+    vit__group_means(job, n, mean);
+    for (k = 0; k < n; k++) mean[k] = -mean[k];
+    vit__sum_pixels(job, first, n, mean, scale, part, spare);
+    vit__group_means(job, n, scale);
+    for (k = 0; k < n; k++) {
+        scale[k] = job->weight[first + k] / vit__sqrt(scale[k] + 1e-5f);
+        shift[k] = vit__fma_scalar(mean[k], scale[k], job->bias[first + k]);
+    }
+    vit__scale_pixels(job, first, n, scale, shift);
+}
+
+static void vit__normalise(const vit_session *s, const vit__stem_room *room, float *x,
+                           vit__features map, const float *weight, const float *bias,
+                           const float *shortcut, int relu) {
+    vit__group_norm job;
+    job.session = s;
+    job.x = x;
+    job.pixels = map.height * map.width;
+    job.chans = map.chans;
+    job.weight = weight;
+    job.bias = bias;
+    job.shortcut = shortcut;
+    job.relu = relu;
+    job.room = room->norm;
+    job.num_tasks = vit__min(VIT__GROUPS, s->params.executor.num_threads);
+    vit__parallel_for(s, job.num_tasks, vit__group_norm_task, &job);
+}
+
+/* --- stem: ResNetV2's, and MobileCLIP-B's --------------------------------------------- */
+
+static void vit__trace_map(const vit_session *s, int stage, int block, const char *name,
+                           vit__features map) {
+    const vit__place place = { NULL, stage, block };
+    char full[64];
+    int shape[4];
+    vit__text text;
+    if (!s->params.trace) return;
+    text.at = full;
+    text.end = full + sizeof full - 1;
+    vit__put_place(&text, &place);
+    if (stage >= 0) text.at--; /* the dot */
+    vit__put(&text, name);
+    shape[0] = 1;
+    shape[1] = map.height;
+    shape[2] = map.width;
+    shape[3] = map.chans;
+    s->params.trace(s->params.trace_user, full, map.data, shape);
+}
+
+/* A convolution of a stage with its norm, rows `conv` to conv + 2 of a list; block -1 for
+   downsample. */
+static vit__features vit__conv_norm(const vit_session *s, const vit__stem_room *room, int stage,
+                                    int block, int conv, vit__features from, int stride,
+                                    const float *shortcut, int relu, float *to) {
+    vit_tensor weight, gamma, beta;
+    vit__features map;
+    vit__unit_tensor(s->model, stage, block, conv, &weight);
+    vit__unit_tensor(s->model, stage, block, conv + 1, &gamma);
+    vit__unit_tensor(s->model, stage, block, conv + 2, &beta);
+    map = vit__conv(s, room, &weight, NULL, 0, from, stride, to);
+    vit__normalise(s, room, to, map, vit__floats(&gamma), vit__floats(&beta), shortcut, relu);
+    return map;
+}
+
+/* relu(conv3(conv2(conv1(x))) + x), each with its norm, x going through a convolution of
+   its own in block 0. x is in map[0], where the result will be too. */
+static vit__features vit__bottleneck(const vit_session *s, vit__stem_room *room, int stage,
+                                     int block, vit__features x) {
+    const int stride = stage && !block ? 2 : 1;
+    float *shortcut = room->map[0], *to = room->map[1], *hidden = room->map[2];
+    vit__features map = vit__conv_norm(s, room, stage, block, VIT__UNIT_CONV1, x, 1, NULL, 1, to);
+    vit__trace_map(s, stage, block, ".norm1", map);
+    map = vit__conv_norm(s, room, stage, block, VIT__UNIT_CONV2, map, stride, NULL, 1, hidden);
+    vit__trace_map(s, stage, block, ".norm2", map);
+    if (!block) {
+        shortcut = room->map[1];
+        to = room->map[0];
+        x = vit__conv_norm(s, room, stage, -1, VIT__DOWN_WEIGHT, x, stride, NULL, 0, shortcut);
+        vit__trace_map(s, stage, block, ".downsample", x);
+    }
+    map = vit__conv_norm(s, room, stage, block, VIT__UNIT_CONV3, map, 1, shortcut, 1, to);
+    vit__trace_map(s, stage, block, "", map);
+    room->map[0] = to;
+    room->map[1] = shortcut;
+    return map;
+}
+
+static vit__features vit__resnet(const vit_session *s, vit__stem_room *room, vit__features input) {
+    const vit_model *m = s->model;
+    vit_tensor weight;
+    vit__features map;
+    vit__window pool;
+    int stage, block;
+    vit__stem_tensor(m, VIT__ROOT_WEIGHT, &weight);
+    map = vit__conv(s, room, &weight, NULL, 0, input, 2, room->map[1]);
+    vit__normalise(s, room, room->map[1], map, vit__stem_floats(m, VIT__ROOT_NORM_WEIGHT),
+                   vit__stem_floats(m, VIT__ROOT_NORM_BIAS), NULL, 1);
+    vit__trace_map(s, -1, -1, "patch_embed.backbone.stem.norm", map);
+    pool = vit__slide(s, map, 3, 2, 1, room->map[0]);
+    vit__window_run(&pool, vit__max_pool_task, 0, pool.height * pool.width);
+    map = vit__chans_last(pool.to, pool.height, pool.width, map.chans);
+    vit__trace_map(s, -1, -1, "patch_embed.backbone.stem", map);
+    for (stage = 0; stage < VIT__NUM_STAGES; stage++)
+        for (block = 0; block < vit__stage_depth(&m->config, stage); block++)
+            map = vit__bottleneck(s, room, stage, block, map);
+    return map;
+}
+
+static vit__features vit__conv_stem(const vit_session *s, vit__stem_room *room, vit__features map) {
+    const vit_model *m = s->model;
+    vit_tensor weight;
+    vit__stem_tensor(m, VIT__CONV0_WEIGHT, &weight);
+    map = vit__conv(s, room, &weight, vit__stem_floats(m, VIT__CONV0_BIAS), 1 + VIT_GELU, map, 4,
+                    room->map[0]);
+    vit__trace_map(s, -1, -1, "patch_embed.backbone.0", map);
+    vit__stem_tensor(m, VIT__CONV1_WEIGHT, &weight);
+    map = vit__conv(s, room, &weight, vit__stem_floats(m, VIT__CONV1_BIAS), 1 + VIT_GELU, map, 2,
+                    room->map[1]);
+    vit__trace_map(s, -1, -1, "patch_embed.backbone.1", map);
+    return map;
+}
+
+/* One image after the other, which keeps the maps near: the rows of its patches, as
+   vit__im2col makes them of the input itself. */
+static void vit__stem(const vit_session *s, const float *input, int batch, float *patches,
+                      vit__form form) {
+    const vit_config *c = &s->model->config;
+    const size_t pixels = (size_t)c->img_height * (size_t)c->img_width;
+    const size_t image = (size_t)c->num_patches * (size_t)vit__patch_depth(c);
+    vit__stem_room room;
+    int i;
+    vit__stem_layout(c, patches + (size_t)vit__round64((uint64_t)batch * image), &room);
+    for (i = 0; i < batch; i++) {
+        vit__features map = vit__chans_last(input, c->img_height, c->img_width, c->in_chans);
+        vit__window w;
+        map.step = 1;
+        map.plane = pixels;
+        map = c->stem == VIT_STEM_RESNET ? vit__resnet(s, &room, map)
+                                         : vit__conv_stem(s, &room, map);
+        w = vit__slide(s, map, vit__map_patch(c), vit__map_patch(c), 0, patches);
+        w.form = form;
+        vit__window_run(&w, vit__window_task, 0, c->num_patches);
+        input += pixels * (size_t)c->in_chans;
+        patches += image;
+    }
+}
+
 /* --- patch embedding ------------------------------------------------------------- */
 
 /* im2col: patch number `index` of the batch as one row [in_chans, P, P], the
@@ -4707,7 +5311,7 @@ static void vit__gather_task(void *arg, int index) {
 static void vit__im2col(const vit_session *s, const float *input, int batch, float *patches,
                         vit__form form) {
     const vit_config *c = &s->model->config;
-    const int dim = c->in_chans * c->patch_size * c->patch_size;
+    const int dim = (int)vit__patch_depth(c);
     const int shown = s->params.trace && c->has_patch_pre_norm;
     vit__rows job;
     vit__rows_init(&job, s, input, 0, patches, (size_t)dim, batch * c->num_patches, dim);
@@ -4761,7 +5365,8 @@ static void vit__patch_embed(const vit_session *s, const float *input, int batch
     vit__linear proj;
     vit__phase(s, VIT_PHASE_PATCH_EMBED);
     vit__stem_tensor(m, VIT__PATCH_WEIGHT, &weight);
-    vit__im2col(s, input, batch, s->scratch, vit__form_of(s, weight.dtype));
+    if (c->stem) vit__stem(s, input, batch, s->scratch, vit__form_of(s, weight.dtype));
+    else vit__im2col(s, input, batch, s->scratch, vit__form_of(s, weight.dtype));
     vit__layer_init(&proj, s, &weight, vit__stem_floats(m, VIT__PATCH_BIAS), s->scratch,
                     (size_t)vit__depth_of(&weight), rows, s->y);
     vit__linear_run(s, &proj);
@@ -5513,9 +6118,6 @@ typedef struct vit__plan {
     uint64_t bytes; /* of all, and of aligning the first */
 } vit__plan;
 
-VIT__INLINE uint64_t vit__max64(uint64_t a, uint64_t b) { return a > b ? a : b; }
-VIT__INLINE uint64_t vit__round64(uint64_t n) { return (n + 15) / 16 * 16; }
-
 /* Cannot overflow: batch < 2^31, threads <= 2^16, and the factors are limited by
    vit_config_check to 2^16 tokens and 2^24 numbers a token. */
 static void vit__make_plan(const vit_config *c, int max_batch, int num_threads, vit__plan *plan) {
@@ -5523,8 +6125,8 @@ static void vit__make_plan(const vit_config *c, int max_batch, int num_threads, 
     const uint64_t rows = (uint64_t)(unsigned)c->num_tokens;
     const uint64_t dim = (uint64_t)(unsigned)c->embed_dim;
     const uint64_t width = (uint64_t)(unsigned)(c->num_heads * c->head_dim);
-    const uint64_t patch = (uint64_t)(unsigned)(c->in_chans * c->patch_size * c->patch_size);
-    uint64_t scratch = (uint64_t)(unsigned)c->num_patches * patch;
+    const uint64_t patches = (uint64_t)(unsigned)c->num_patches * (uint64_t)vit__patch_depth(c);
+    uint64_t scratch = patches;
     scratch = vit__max64(scratch, rows * 3 * width);
     scratch = vit__max64(scratch, rows * (uint64_t)(unsigned)vit__dim(c, 'F'));
     scratch = vit__max64(scratch, rows * dim); /* a projection on its own */
@@ -5533,7 +6135,8 @@ static void vit__make_plan(const vit_config *c, int max_batch, int num_threads, 
                                       2 * (uint64_t)(unsigned)c->num_classes);
     plan->x = vit__round64(batch * rows * dim);
     plan->y = vit__round64(batch * rows * vit__max64(dim, width));
-    plan->scratch = vit__round64(batch * scratch);
+    plan->scratch = vit__round64(vit__max64(
+        batch * scratch, vit__round64(batch * patches) + vit__stem_layout(c, NULL, NULL)));
     plan->attn_stride = vit__round64(vit__attention_scratch(c));
     plan->attn = plan->attn_stride * (uint64_t)(unsigned)num_threads;
     plan->bytes = (plan->x + plan->y + plan->scratch + plan->attn) * sizeof(float) + VIT_ALIGN;
@@ -6144,6 +6747,7 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
            int8, int4; AVX2, AVX-VNNI, AVX-512 with VNNI and BF16, NEON with sdot, smmla
            and bfmlal; Pillow-exact preprocessing; the .vit format, version 1.
            has_patch_pre_norm, of vit-pytorch since 1.0: norm of the raw patches.
+           Stems: ResNetV2 hybrids and MobileCLIP-B's convolutions.
 
    LICENSE
 

@@ -24,7 +24,7 @@
 #include <float.h>
 #include <stdbool.h>
 
-enum { MODELS = 640, BATCH = 2, MAX_TRACED = 160 };
+enum { PLAIN_MODELS = 640, MODELS = 730, BATCH = 2, MAX_TRACED = 240 };
 
 /* Largest relative errors. Measured over seven seeds: 7.1e-6, 1.9e-5 where differential attention
    subtracts maps that are nearly equal; 3.4e-5 where weights of the softmax are rounded, 7e-4
@@ -42,7 +42,7 @@ static int pick(int low, int high) {
 /* --- what vit.h traced ----------------------------------------------------- */
 
 typedef struct traced_tensor {
-    char name[48];
+    char name[64];
     int image;
     size_t count;
     float *data;
@@ -67,6 +67,7 @@ static void record(void *user, const char *name, const float *data, const int sh
         t->image += strcmp(run->tensors[i].name, name) == 0;
     }
     t->count = (size_t)shape[1] * (size_t)(shape[2] ? shape[2] : 1);
+    t->count *= (size_t)(shape[3] ? shape[3] : 1);
     t->data = tiny_allocate(t->count * sizeof(float));
     memcpy(t->data, data, t->count * sizeof(float));
     run->num_tensors++;
@@ -317,20 +318,182 @@ static double exponentials(double *x, size_t n) {
     return sum;
 }
 
+/* A feature map, channels side by side. */
+typedef struct feature_map {
+    size_t height, width, chans;
+    double *data;
+} feature_map;
+
+/* The smaller half of SAME padding. */
+static size_t padding(size_t size, size_t kernel, size_t stride) {
+    size_t needed = ((size + stride - 1) / stride - 1) * stride + kernel;
+    return needed > size ? (needed - size) / 2 : 0;
+}
+
+/* What a window sees, [height, width] of [chans, kernel, kernel]; `outside` in the padding. */
+static feature_map windows(const feature_map *x, size_t kernel, size_t stride, bool same,
+                           double outside) {
+    feature_map y;
+    size_t top = same ? padding(x->height, kernel, stride) : 0;
+    size_t left = same ? padding(x->width, kernel, stride) : 0;
+    y.height = (x->height + (same ? stride - 1 : 0)) / stride;
+    y.width = (x->width + (same ? stride - 1 : 0)) / stride;
+    y.chans = x->chans * kernel * kernel;
+    y.data = doubles(y.height * y.width * y.chans);
+    for (size_t i = 0; i < y.height * y.width * y.chans; i++) {
+        size_t pixel = i / y.chans, chan = i % y.chans / (kernel * kernel);
+        size_t row = pixel / y.width * stride + i % (kernel * kernel) / kernel;
+        size_t column = pixel % y.width * stride + i % kernel;
+        bool inside = row >= top && row < x->height + top && column >= left &&
+                      column < x->width + left;
+        y.data[i] = inside ? x->data[((row - top) * x->width + column - left) * x->chans + chan]
+                           : outside;
+    }
+    return y;
+}
+
+/* NAME.weight over x, which it frees unless it is kept. */
+static feature_map convolve(reference *f, const char *name, feature_map x, bool keep,
+                            size_t stride) {
+    char full[80];
+    vit_tensor t;
+    snprintf(full, sizeof full, "%s.weight", name);
+    CHECK(find_tensor(f->model, full, &t) && (size_t)t.dims[1] == x.chans);
+    feature_map y = windows(&x, (size_t)t.dims[2], stride,
+                            f->model->config.stem == VIT_STEM_RESNET, 0);
+    double *rows = y.data;
+    y.data = linear(f->model, name, rows, y.height * y.width, y.chans, (size_t)t.dims[0]);
+    y.chans = (size_t)t.dims[0];
+    free(rows);
+    if (!keep) {
+        free(x.data);
+    }
+    return y;
+}
+
+/* Over 32 groups of channels; then the shortcut is added, which is freed, and relu. */
+static void group_norm(const reference *f, const char *name, feature_map *x, double *shortcut,
+                       bool relu) {
+    char full[80];
+    size_t width = x->chans / 32, pixels = x->height * x->width, n = pixels * x->chans;
+    snprintf(full, sizeof full, "%s.weight", name);
+    double *w = weights(f->model, full), mean[32] = {0}, var[32] = {0};
+    snprintf(full, sizeof full, "%s.bias", name);
+    double *b = weights(f->model, full);
+    for (size_t i = 0; i < n; i++) {
+        mean[i % x->chans / width] += x->data[i] / (double)(pixels * width);
+    }
+    for (size_t i = 0; i < n; i++) {
+        double d = x->data[i] - mean[i % x->chans / width];
+        var[i % x->chans / width] += d * d / (double)(pixels * width);
+    }
+    for (size_t i = 0; i < n; i++) {
+        size_t chan = i % x->chans, group = chan / width;
+        double y = (x->data[i] - mean[group]) / sqrt(var[group] + 1e-5) * w[chan] + b[chan];
+        y += shortcut ? shortcut[i] : 0;
+        x->data[i] = relu ? fmax(y, 0) : y;
+    }
+    free(w);
+    free(b);
+    free(shortcut);
+}
+
+static void map_step(reference *f, const char *name, feature_map *x) {
+    step(f, name, x->data, x->height * x->width * x->chans, strict);
+}
+
+/* The v1.5 bottleneck: the stride is that of the 3 x 3 convolution. */
+static feature_map bottleneck(reference *f, int stage, int block, feature_map x) {
+    char path[64], name[80];
+    size_t stride = stage && !block ? 2 : 1;
+    snprintf(path, sizeof path, "patch_embed.backbone.stages.%d.blocks.%d", stage, block);
+#define AT(part) (snprintf(name, sizeof name, "%s." part, path), name)
+    feature_map y = convolve(f, AT("conv1"), x, true, 1);
+    group_norm(f, AT("norm1"), &y, NULL, true);
+    map_step(f, AT("norm1"), &y);
+    y = convolve(f, AT("conv2"), y, false, stride);
+    group_norm(f, AT("norm2"), &y, NULL, true);
+    map_step(f, AT("norm2"), &y);
+    if (block == 0) {
+        x = convolve(f, AT("downsample.conv"), x, false, stride);
+        group_norm(f, AT("downsample.norm"), &x, NULL, false);
+        map_step(f, AT("downsample"), &x);
+    }
+    y = convolve(f, AT("conv3"), y, false, 1);
+    group_norm(f, AT("norm3"), &y, x.data, true);
+#undef AT
+    map_step(f, path, &y);
+    return y;
+}
+
+static feature_map max_pool(feature_map x) {
+    feature_map seen = windows(&x, 3, 2, true, -HUGE_VAL), y = seen;
+    y.chans = x.chans;
+    y.data = doubles(y.height * y.width * y.chans);
+    for (size_t i = 0; i < y.height * y.width * y.chans; i++) {
+        y.data[i] = seen.data[i * 9];
+        for (size_t tap = 1; tap < 9; tap++) {
+            y.data[i] = fmax(y.data[i], seen.data[i * 9 + tap]);
+        }
+    }
+    free(seen.data);
+    free(x.data);
+    return y;
+}
+
+static feature_map resnet(reference *f, feature_map x) {
+    const vit_config *c = &f->model->config;
+    const int depths[] = {c->stem_stage1, c->stem_stage2, c->stem_stage3, c->stem_stage4};
+    x = convolve(f, "patch_embed.backbone.stem.conv", x, false, 2);
+    group_norm(f, "patch_embed.backbone.stem.norm", &x, NULL, true);
+    map_step(f, "patch_embed.backbone.stem.norm", &x);
+    x = max_pool(x);
+    map_step(f, "patch_embed.backbone.stem", &x);
+    for (int stage = 0; stage < 4; stage++) {
+        for (int block = 0; block < depths[stage]; block++) {
+            x = bottleneck(f, stage, block, x);
+        }
+    }
+    return x;
+}
+
+static feature_map mobileclip(reference *f, feature_map x) {
+    for (int i = 0; i < 2; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "patch_embed.backbone.%d.conv", i);
+        x = convolve(f, name, x, false, i ? 2 : 4);
+        for (size_t j = 0; j < x.height * x.width * x.chans; j++) {
+            x.data[j] = activate(VIT_GELU, x.data[j]);
+        }
+        snprintf(name, sizeof name, "patch_embed.backbone.%d", i);
+        map_step(f, name, &x);
+    }
+    return x;
+}
+
+/* The feature map behind a stem, as the planes of an input that patches are cut out of. */
+static feature_map embed_map(reference *f, const float *input) {
+    const vit_config *c = &f->model->config;
+    feature_map x = {(size_t)c->img_height, (size_t)c->img_width, (size_t)c->in_chans, NULL};
+    size_t pixels = x.height * x.width;
+    x.data = doubles(pixels * x.chans);
+    for (size_t i = 0; i < pixels * x.chans; i++) {
+        x.data[i] = (double)input[i % x.chans * pixels + i / x.chans];
+    }
+    return c->stem == VIT_STEM_NONE ? x : c->stem == VIT_STEM_CONV ? mobileclip(f, x) : resnet(f, x);
+}
+
 /* conv2d with stride P, straight from its definition. */
 static double *patch_embed(reference *f, const float *input) {
     const vit_config *c = &f->model->config;
-    size_t p = (size_t)c->patch_size, width = (size_t)c->img_width, grid = (size_t)c->grid_width;
-    size_t chans = (size_t)c->in_chans, patches = (size_t)c->num_patches;
-    double *rows = doubles(patches * chans * p * p), *to = rows;
-    for (size_t patch = 0; patch < patches; patch++) {
-        for (size_t channel = 0; channel < chans; channel++) {
-            for (size_t i = 0; i < p * p; i++) {
-                size_t y = patch / grid * p + i / p, x = patch % grid * p + i % p;
-                *to++ = (double)input[(channel * (size_t)c->img_height + y) * width + x];
-            }
-        }
-    }
+    feature_map x = embed_map(f, input);
+    vit_tensor t;
+    CHECK(find_tensor(f->model, "patch_embed.proj.weight", &t) && (size_t)t.dims[1] == x.chans);
+    size_t p = (size_t)t.dims[2], chans = x.chans, patches = (size_t)c->num_patches;
+    feature_map seen = windows(&x, p, p, false, 0);
+    CHECK(seen.height * seen.width == patches);
+    double *rows = seen.data, *to;
+    free(x.data);
     to = norm(f->model, "patch_embed.pre_norm", rows, patches, chans * p * p);
     if (c->has_patch_pre_norm) {
         step(f, "patch_embed.pre_norm", to, patches * chans * p * p, strict);
@@ -900,8 +1063,27 @@ static void attention_options(vit_config *c) {
     }
 }
 
-/* kind: a dtype, or VIT_NUM_DTYPES for all of them in one model. */
-static tiny_options random_options(int kind) {
+/* Stem number 0 to 4: a ResNet's with as many stages, or MobileCLIP's. Sizes are rarely multiples
+   of the stride; a patch is one to three pixels of the map. */
+static void random_stem(vit_config *c, int number) {
+    int *stages[] = {&c->stem_stage1, &c->stem_stage2, &c->stem_stage3, &c->stem_stage4};
+    int depth = number % 4, stride = 8;
+    c->stem = number < 4 ? VIT_STEM_RESNET : VIT_STEM_CONV;
+    c->stem_width = c->stem == VIT_STEM_CONV ? pick(1, 40) : 32 * pick(1, 2);
+    if (c->stem == VIT_STEM_RESNET) {
+        for (int i = 0; i < depth; i++) {
+            *stages[i] = pick(1, 2);
+        }
+        stride = depth < 2 ? 4 : 2 << depth;
+    }
+    c->patch_size = stride * pick(1, depth > 1 ? 1 : 3);
+    c->img_height = c->patch_size * pick(1, 3) + pick(0, c->patch_size - 1);
+    c->img_width = c->patch_size * pick(1, 3) + pick(0, c->patch_size - 1);
+    c->has_patch_pre_norm = 0;
+}
+
+/* kind: a dtype, or VIT_NUM_DTYPES for all of them in one model. stem: see above; -1 for none. */
+static tiny_options random_options(int kind, int stem) {
     tiny_options o = tiny_defaults();
     vit_config *c = &o.config;
     c->in_chans = pick(1, 6);
@@ -928,6 +1110,9 @@ static tiny_options random_options(int kind) {
     if (pick(0, 1)) {
         attention_options(c);
     }
+    if (stem >= 0) {
+        random_stem(c, stem);
+    }
     c->norm_eps = (float)pick(1, 100) * 1e-5f;
     c->attn_scale = (float)pick(-20, 40) / 40.0f;
     c->selftest_tolerance = 0;
@@ -942,12 +1127,13 @@ static void describe(char *what, size_t size, int index, const tiny_options *o) 
     snprintf(what, size,
              "model %d: %dx%dx%d by %d, D %d, L %d, H %d x %d, mlp %d, classes %d, rep %d, "
              "dist %d, norm %d, bias %d, pos %d, type %d/%d, act %d/%d, pool %d/%d, rope %d/%d, "
-             "relative %d, diff %d, %s %d",
+             "relative %d, diff %d, stem %d of %d: %d %d %d %d, %s %d",
              index, c->in_chans, c->img_height, c->img_width, c->patch_size, c->embed_dim, c->depth,
              c->num_heads, c->head_dim, c->mlp_dim, c->num_classes, c->representation_dim,
              c->has_dist_token, c->has_patch_norm, c->has_qkv_bias, c->positions, c->norm_type,
              c->block_type, c->activation, c->has_gated_mlp, c->pool, c->pool_num_heads, c->rope,
-             c->rope_per_block, c->has_rel_pos, c->has_diff_attn,
+             c->rope_per_block, c->has_rel_pos, c->has_diff_attn, c->stem, c->stem_width,
+             c->stem_stage1, c->stem_stage2, c->stem_stage3, c->stem_stage4,
              o->mixed ? "dtypes from" : "dtype", (int)o->dtype);
 }
 
@@ -964,6 +1150,9 @@ static void describe(char *what, size_t size, int index, const tiny_options *o) 
     X(rest_of_groups, c->mlp_dim % 32 != 0 && c->mlp_dim > 32)                                     \
     X(narrow_heads, c->num_heads * c->head_dim < 4 && c->depth)                                    \
     X(wide_rows, c->in_chans * c->patch_size * c->patch_size > 64)                                 \
+    X(resnet_stem, c->stem == VIT_STEM_RESNET && c->stem_stage1 == 0)                              \
+    X(resnet_stages, c->stem_stage2 > 0 && c->img_height % 8 != 0 && c->img_width % 8 != 0)        \
+    X(conv_stem, c->stem == VIT_STEM_CONV && c->img_width % 8 != 0)                                \
     X(raw_norm, c->has_patch_pre_norm)                                                             \
     X(distilled, c->has_dist_token && c->num_classes && c->depth)                                  \
     X(represented, c->representation_dim && c->num_classes && c->depth)                            \
@@ -1058,8 +1247,8 @@ static double test_opened(const char *what, int index, const vit_model *model,
 
 static double test_one(int index, const vit_executor *executor) {
     char what[256];
-    int kind = index % (VIT_NUM_DTYPES + 1);
-    tiny_options o = random_options(kind);
+    int kind = index % (VIT_NUM_DTYPES + 1), stem = index / (VIT_NUM_DTYPES + 1) % 5;
+    tiny_options o = random_options(kind, index < PLAIN_MODELS ? -1 : stem);
     tiny_file file = tiny_build(&o);
     vit_model model;
     double worst = 0;
