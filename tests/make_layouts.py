@@ -287,8 +287,8 @@ def write_hf():
     case("hf_beit", s, "this version of vit.h lacks relative positions (BEiT, Data2Vec)", None)
     s = hf_vit(model(), "vit.")
     del s["vit.encoder.layer.1.attention.attention.key.weight"]
-    case("hf_missing", s, "vit.encoder.layer.1.attention.attention.key.weight is missing: a part "
-         "of blocks.1.attn.qkv.weight [24, 8]", None, "--set num_heads=2")
+    case("hf_missing", s, "vit.encoder.layer.1.attention.attention.key.weight is missing: other "
+         "blocks have it", None, "--set num_heads=2")
     s = hf_vit(model(), "vit.")
     s["vit.encoder.layer.1.attention.attention.key.weight"] = np.zeros((D, D + 1), "f4")
     case("hf_misshapen", s, "vit.encoder.layer.1.attention.attention.key.weight [8, 9] does not "
@@ -411,7 +411,7 @@ def write_towers():
     s["vision_model.post_layernorm.weight"] = s["vision_model.post_layernorm.bias"] = np.ones(D)
     move(s, "classifier", t, "head")
     case("hf_clip_classifier", s, t, "clip_mean", "--set num_heads=2 --set activation=gelu",
-         eps="1e-5", twin_options="pool=avg")
+         eps="1e-5", twin_options="pool=avg has_final_norm=0")
     t = model(cls=False, pool="map", classes=0, seed=7)
     s = hf_tower(t, "vision_model.")
     add_text(s)
@@ -508,8 +508,8 @@ def write_torch_nn():
     s = encoder_vit(t, False)
     told = "--set num_heads=2 --set pool=token "
     case("torch_nn", s, t, "no_final_norm", told + "--set block_type=post_norm --set "
-         "activation=relu", eps="1e-5", act="relu", twin_options="block_type=post_norm pool=token",
-         write=pth, suffix="pt")
+         "activation=relu", eps="1e-5", act="relu",
+         twin_options="block_type=post_norm pool=token has_final_norm=0", write=pth, suffix="pt")
     case("torch_nn_untold", s, "block_type is not to be seen in a checkpoint of "
          "torch.nn.TransformerEncoder; give --set block_type=post_norm (its default) or --set "
          "block_type=pre_norm (norm_first=True)", None, told, write=pth, suffix="pt")

@@ -229,6 +229,7 @@ static const row others[] = {
     width ",1;blocks.0.mlp.fc2.bias " width
 #define CLIP_TENSORS(width, wide3)                                                               \
     "conv1.weight " width ",3,1,1;class_embedding " width ";positional_embedding 2," width       \
+    ";proj " width ",1"                                                                          \
     ";ln_pre.weight " width ";ln_pre.bias " width ";ln_post.weight " width ";ln_post.bias " width \
     ";transformer.resblocks.0.attn.in_proj_weight " wide3 "," width                              \
     ";transformer.resblocks.0.attn.in_proj_bias " wide3                                          \

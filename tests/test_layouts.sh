@@ -115,7 +115,7 @@ prints torchvision "--set num_heads=2 --img-size 224" \
 prints dino "--set num_heads=2 --set norm_eps=1e-6 --set activation=gelu" "in teacher" \
     "under backbone."
 prints einops "--set num_heads=2" "the einops tutorial layout" "both sides to 4 to 4x4, bilinear, mean 0, std 1" \
-    "as the einops tutorial has them: norm_eps=1e-05 activation=gelu pool=avg pool_prefix=1 attn_root=embed_dim_after" \
+    "as the einops tutorial has them: positions=all norm_eps=1e-05 activation=gelu pool=avg pool_prefix=1 attn_root=embed_dim_after" \
     "attention is divided by 2.82842712 behind the softmax"
 prints jax "" "npz, JAX layout" "heads 2 x 4"
 prints vit_cpp "" "vit.cpp, timm layout" "heads 2 x 16" '5 from model.gguf, the first "class 0"'

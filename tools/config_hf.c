@@ -176,6 +176,7 @@ static bool put_numbers(settings *s, const json_value *object, const hf_model *m
            put_count(s, SETTING_DEPTH, object, "num_hidden_layers", r) &&
            put_count(s, SETTING_NUM_HEADS, object, "num_attention_heads", r) &&
            put_count(s, SETTING_MLP_DIM, object, "intermediate_size", r) &&
+           put_count(s, SETTING_REG_TOKENS, object, "num_register_tokens", r) &&
            put_count(s, SETTING_IN_CHANS, object, "num_channels", r);
 }
 

@@ -699,6 +699,7 @@ static bool resolve(conversion *c, report *r)
     if (!read_config(c, r) || !find_arch(c, r)) return false;
     r->file = c->options->checkpoint;
     if (!layout_inspect(&c->map, c->all, &c->facts, r)) return false;
+    if (!layout_check_names(&c->map, c->all, &c->options->ignore, r)) return false;
     if (!layout_check_told(&c->map, c->all, r)) return false;
     if (!settings_resolve(c->all, &c->facts, &c->config, &c->notes, r)) return false;
     choose_tolerance(c);

@@ -154,12 +154,6 @@ static int count_parts(const layout_rule *rule)
     return count;
 }
 
-/* The third part of a linear layer is its bias, which may be missing. */
-static bool is_optional(const layout_rule *rule, int part)
-{
-    return rule->method == LAYOUT_LINEAR && part == 2;
-}
-
 /* The source as it lies, but for blocks that are stacked. */
 static bool raw_view(const layout_map *map, const char *part, int block, layout_part *out)
 {
@@ -182,7 +176,7 @@ static bool applies(const layout_map *map, const layout_rule *rule, int block, b
     *form_good = true;
     if (!all_hold(map, rule->when, block)) return false;
     for (i = 0; i < count; i++) {
-        if (is_zero_part(rule->parts[i]) || is_optional(rule, i)) continue;
+        if (is_zero_part(rule->parts[i])) continue;
         if (!raw_view(map, rule->parts[i], block, &part)) return false;
         if (i == (rule->method == LAYOUT_LINEAR)) *form_good = form_fits(rule, &part);
     }
@@ -215,6 +209,89 @@ static bool has(const layout_map *map, const char *tensor)
     bool found;
     int block;
     return find_rule(map, tensor, &block, &found) && found;
+}
+
+/* === What is not there === */
+
+/* The chunk that a block stands in, where blocks have two numbers. */
+static int chunk_of(const layout_map *map, int block)
+{
+    char key[LAYOUT_MAX_KEY];
+    size_t i;
+    int chunk;
+    for (chunk = block; chunk > 0; chunk--) {
+        if (!make_key(map, "{b}", 3, block, chunk, key, sizeof key)) break;
+        for (i = 0; i < checkpoint_count(map->checkpoint); i++)
+            if (!strncmp(checkpoint_tensor(map->checkpoint, i)->name, key, strlen(key)))
+                return chunk;
+    }
+    return 0;
+}
+
+/* A key that is not there, or NULL if all of the rule's are. */
+static const char *absent_key(const layout_map *map, const layout_rule *rule, int block,
+                              char text[LAYOUT_MAX_KEY])
+{
+    int i;
+    for (i = 0; i < count_parts(rule); i++)
+        if (!is_zero_part(rule->parts[i]) && !find_key(map, rule->parts[i], block) &&
+            make_key(map, rule->parts[i], strcspn(rule->parts[i], "#@"), block,
+                     chunk_of(map, block), text, LAYOUT_MAX_KEY))
+            return text;
+    return NULL;
+}
+
+/* Does the module that a key is of have another tensor? */
+static bool has_sibling(const layout_map *map, const char *key)
+{
+    const size_t length = parent_length(key);
+    size_t i;
+    for (i = 0; i < checkpoint_count(map->checkpoint) && length > 0; i++)
+        if (!strncmp(checkpoint_tensor(map->checkpoint, i)->name, key, length)) return true;
+    return false;
+}
+
+static int parts_there(const layout_map *map, const layout_rule *rule, int block)
+{
+    int i, there = 0;
+    for (i = 0; i < count_parts(rule); i++)
+        there += !is_zero_part(rule->parts[i]) && find_key(map, rule->parts[i], block);
+    return there;
+}
+
+static bool is_required(const layout_rule *rule)
+{
+    return rule->when[0] && !strcmp(rule->when[0], LAYOUT_REQUIRED);
+}
+
+/* Of the rules for a tensor that is not there, the one that seems to be meant: parts of it are
+ * there, another block has it, or its module has another tensor. */
+static const layout_rule *meant_rule(const layout_map *map, const char *tensor)
+{
+    const layout_rule *rule, *best = NULL;
+    char key[LAYOUT_MAX_KEY];
+    int block, most = -1;
+    bool good;
+    for (rule = map->layout->rules; rule->tensor; rule++) {
+        int score;
+        if (!names_tensor(rule, tensor, &block) || !all_hold(map, rule->when, block)) continue;
+        score = 4 * parts_there(map, rule, block) + is_required(rule);
+        if (block >= 0) score += 2 * applies(map, rule, block ? block - 1 : 1, &good);
+        if (absent_key(map, rule, block, key)) score += has_sibling(map, key);
+        if (score > most) best = rule;
+        if (score > most) most = score;
+    }
+    return best;
+}
+
+/* The key that a tensor which is not there should come from. */
+static const char *meant_key(const layout_map *map, const char *tensor, char text[LAYOUT_MAX_KEY])
+{
+    const layout_rule *rule = meant_rule(map, tensor);
+    int block;
+    if (rule && names_tensor(rule, tensor, &block) && absent_key(map, rule, block, text))
+        return text;
+    return tensor;
 }
 
 /* === Detection === */
@@ -299,33 +376,6 @@ static void find_blocks(layout_map *map)
                 map->blocks = *path;
                 return;
             }
-}
-
-static bool no_layout(checkpoint *c, report *r)
-{
-    const checkpoint_tensor_info *first = checkpoint_count(c) ? checkpoint_tensor(c, 0) : NULL;
-    char shape[128];
-    if (!first) return report_fail(r, "expected the tensors of a ViT, found no tensors");
-    return report_fail(r, "expected timm's layout (patch_embed.proj.weight) or another that is "
-                       "known, found %zu tensors such as %.200s %s", checkpoint_count(c),
-                       first->name, info_shape(first, shape, sizeof shape));
-}
-
-bool layout_detect(checkpoint *c, layout_map *map, report *r)
-{
-    size_t i;
-    memset(map, 0, sizeof *map);
-    for (i = 0; layout_all[i]; i++) {
-        layout_map second;
-        int found = probe(layout_all[i], c, map, &second);
-        if (found == 0) continue;
-        if (found > 1)
-            return report_fail(r, "expected one model, found several: %s... and %s...",
-                               map->prefix, second.prefix);
-        find_blocks(map);
-        return true;
-    }
-    return no_layout(c, r);
 }
 
 /* === Features === */
@@ -444,26 +494,15 @@ static bool count_blocks(const layout_map *map, int *depth, report *r)
     return true;
 }
 
-/* By the first name that it may have. */
-static bool missing_patch(const layout_map *map, const char *tensor, report *r)
-{
-    bool found;
-    int block;
-    const layout_rule *rule = find_rule(map, tensor, &block, &found);
-    char key[LAYOUT_MAX_KEY] = "";
-    if (rule) make_key(map, rule->parts[0], strlen(rule->parts[0]), -1, 0, key, sizeof key);
-    return report_fail(r, "%s is missing", *key ? key : tensor);
-}
-
 /* A linear layer over the numbers of a patch leaves its side and channels to be told. */
 static bool inspect_patch(const layout_map *map, settings *s, settings_facts *facts, report *r)
 {
     static const char name[] = "patch_embed.proj.weight";
     layout_part part;
     const char *form;
-    char shape[128];
+    char shape[128], key[LAYOUT_MAX_KEY];
     if (!peek_part(map, name, 0, &part, &form))
-        return missing_patch(map, name, r);
+        return report_fail(r, "%.200s is missing", meant_key(map, name, key));
     if (layout_form_ndim(form) != part.view.ndim ||
         layout_letter(form, &part.view, 'p') != layout_letter(form, &part.view, 'q'))
         return report_fail(r, "%.200s: expected [%s], found %s", part.info->name,
@@ -616,6 +655,318 @@ bool layout_check_told(const layout_map *map, const settings all[FROM_COUNT], re
     return true;
 }
 
+/* === Completeness ===
+ * A tensor that is missing or has another name must not look like an option that is off. */
+
+typedef struct extras {
+    char text[CHECKPOINT_ERROR_SIZE];
+    size_t used;
+    int count;
+} extras;
+
+static void add_extra(extras *list, const checkpoint_tensor_info *info)
+{
+    char shape[128];
+    int written;
+    if (list->count++ >= LAYOUT_MAX_LISTED || list->used >= sizeof list->text) return;
+    written = snprintf(list->text + list->used, sizeof list->text - list->used, "%s%.100s %s",
+                       list->used ? ", " : "", info->name, info_shape(info, shape, sizeof shape));
+    if (written > 0) list->used += (size_t)written;
+}
+
+static bool refuse_extras(const extras *list, report *r)
+{
+    return report_fail(r, "%d unknown tensor%s: %.340s%s; --ignore PATTERN drops %s", list->count,
+                       list->count == 1 ? "" : "s", list->text,
+                       list->count > LAYOUT_MAX_LISTED ? ", ..." : "",
+                       list->count == 1 ? "it" : "them");
+}
+
+/* Is this the name behind a part of a rule? Most are told apart by their ends. */
+static bool is_part(const layout_map *map, const char *part, const char *name, int block)
+{
+    const char *end = part;
+    const size_t length = strlen(name);
+    const checkpoint_tensor_info *info;
+    size_t size;
+    while (!strncmp(end, "../", 3) || !strncmp(end, "{b}", 3)) end += 3;
+    size = strcspn(end, "#@");
+    if (size > length || memcmp(name + length - size, end, size) != 0) return false;
+    info = find_key(map, part, block);
+    return info && info->name == name;
+}
+
+/* May any rule read it? */
+static bool is_known(const layout_map *map, const char *name)
+{
+    const layout_rule *rule;
+    const int block = block_of(map, map->blocks, name);
+    int i;
+    for (rule = map->layout->rules; rule->tensor; rule++)
+        for (i = 0; i < count_parts(rule); i++)
+            if (is_part(map, rule->parts[i], name, block)) return true;
+    return false;
+}
+
+static void find_unknown(const layout_map *map, const cli_list *ignore, extras *list)
+{
+    size_t i;
+    memset(list, 0, sizeof *list);
+    for (i = 0; i < checkpoint_count(map->checkpoint); i++) {
+        const checkpoint_tensor_info *info = checkpoint_tensor(map->checkpoint, i);
+        if (!is_known(map, info->name) && !is_ignored(map, ignore, info->name) &&
+            !find_extra(map, map->layout->harmless, info->name))
+            add_extra(list, info);
+    }
+}
+
+/* What tells that a model has no such tensor. */
+typedef struct absence {
+    const char *tensor;
+    setting_key key;
+    int value;
+} absence;
+
+static const absence *find_absence(const char *tensor)
+{
+    static const absence table[] = {
+        { "norm.weight", SETTING_FINAL_NORM, 0 }, { "norm.bias", SETTING_FINAL_NORM, 0 },
+        { "patch_embed.proj.bias", SETTING_PATCH_BIAS, 0 },
+        { "pos_embed", SETTING_POSITIONS, VIT_POS_NONE },
+        { "head.weight", SETTING_NUM_CLASSES, 0 }
+    };
+    size_t i;
+    for (i = 0; i < COUNT(table); i++)
+        if (!strcmp(table[i].tensor, tensor)) return &table[i];
+    return NULL;
+}
+
+static bool is_told_absent(const settings all[FROM_COUNT], const char *tensor)
+{
+    const absence *known = find_absence(tensor);
+    int from;
+    for (from = FROM_NAME; known && from < FROM_COUNT; from++)
+        if (all[from].given[known->key] && (int)all[from].value[known->key] == known->value)
+            return true;
+    return false;
+}
+
+/* One that was renamed shows up among the unknown. */
+static bool refuse_missing(const char *key, const char *why, const char *tensor,
+                           const extras *unknown, report *r)
+{
+    const absence *known = find_absence(tensor);
+    char hint[80] = "";
+    if (known)
+        snprintf(hint, sizeof hint, "; --set %s=%s if this one has none", setting_name(known->key),
+                 known->key == SETTING_POSITIONS ? "none" : "0");
+    return report_fail(r, "%.200s is missing: %s%s%s%.120s", key, why, hint,
+                       unknown->count > 0 ? "; unknown: " : "", unknown->text);
+}
+
+/* "{b}norm1.weight" -> "blocks.3.norm1.weight" */
+static void put_tensor(const layout_rule *rule, int block, char text[128])
+{
+    if (strncmp(rule->tensor, "{b}", 3)) snprintf(text, 128, "%s", rule->tensor);
+    else snprintf(text, 128, "blocks.%d.%s", block, rule->tensor + 3);
+}
+
+/* Why a tensor that is not there should be; NULL: it need not. */
+static const char *why_missed(const layout_map *map, const settings all[FROM_COUNT],
+                              const char *tensor)
+{
+    const layout_rule *rule;
+    char weight[128];
+    const size_t length = strlen(tensor);
+    int block;
+    for (rule = map->layout->rules; rule->tensor; rule++) {
+        if (!names_tensor(rule, tensor, &block) || !all_hold(map, rule->when, block)) continue;
+        if (parts_there(map, rule, block) > 0) return "other parts of it are there";
+        if (is_required(rule) && !is_told_absent(all, tensor))
+            return "every model of this layout has it";
+    }
+    if (length <= 7 || strcmp(tensor + length - 7, ".weight")) return NULL;
+    snprintf(weight, sizeof weight, "%.*s.bias", (int)(length - 7), tensor);
+    return has(map, weight) ? "its bias is there" : NULL;
+}
+
+static const layout_rule *rule_in_use(const layout_map *map, const char *tensor)
+{
+    bool found;
+    int block;
+    const layout_rule *rule = find_rule(map, tensor, &block, &found);
+    return found ? rule : NULL;
+}
+
+/* What one block has, all must have, under the same names. */
+static bool check_blocks(const layout_map *map, const layout_rule *rule, int depth,
+                         const settings all[FROM_COUNT], const extras *unknown, report *r)
+{
+    const layout_rule *first = NULL;
+    char tensor[128], key[LAYOUT_MAX_KEY];
+    const char *why;
+    int i;
+    for (i = 0; i < depth; i++) {
+        const layout_rule *used;
+        put_tensor(rule, i, tensor);
+        used = rule_in_use(map, tensor);
+        if (used && (!first || used < first)) first = used;
+    }
+    for (i = 0; i < depth; i++) {
+        put_tensor(rule, i, tensor);
+        if (first && rule_in_use(map, tensor) != first && absent_key(map, first, i, key))
+            return refuse_missing(key, "other blocks have it", tensor, unknown, r);
+        why = first ? NULL : why_missed(map, all, tensor);
+        if (why) return refuse_missing(meant_key(map, tensor, key), why, tensor, unknown, r);
+    }
+    return true;
+}
+
+static bool is_first_for_tensor(const layout_map *map, const layout_rule *rule)
+{
+    const layout_rule *earlier = map->layout->rules;
+    while (earlier < rule && strcmp(earlier->tensor, rule->tensor) != 0) earlier++;
+    return earlier == rule;
+}
+
+static bool check_missing(const layout_map *map, const settings all[FROM_COUNT],
+                          const extras *unknown, report *r)
+{
+    const int depth = (int)all[FROM_TENSORS].value[SETTING_DEPTH];
+    const layout_rule *rule;
+    char key[LAYOUT_MAX_KEY];
+    const char *why;
+    for (rule = map->layout->rules; rule->tensor; rule++) {
+        if (!is_first_for_tensor(map, rule)) continue;
+        if (!strncmp(rule->tensor, "{b}", 3)) {
+            if (!check_blocks(map, rule, depth, all, unknown, r)) return false;
+        } else if (!has(map, rule->tensor)) {
+            why = why_missed(map, all, rule->tensor);
+            if (why)
+                return refuse_missing(meant_key(map, rule->tensor, key), why, rule->tensor,
+                                      unknown, r);
+        }
+    }
+    return true;
+}
+
+bool layout_check_names(const layout_map *map, const settings all[FROM_COUNT],
+                        const cli_list *ignore, report *r)
+{
+    extras unknown;
+    find_unknown(map, ignore, &unknown);
+    return check_missing(map, all, &unknown, r) &&
+           (unknown.count == 0 || refuse_extras(&unknown, r));
+}
+
+/* === Detection of the whole === */
+
+/* How many tensors this layout would know under this prefix. */
+static size_t count_known(const layout_map *map)
+{
+    size_t i, known = 0;
+    for (i = 0; i < checkpoint_count(map->checkpoint); i++)
+        known += is_known(map, checkpoint_tensor(map->checkpoint, i)->name);
+    return known;
+}
+
+/* The prefix before the key of a rule, of the first block or of none. */
+static bool guess_prefix(layout_map *map, const layout_rule *rule)
+{
+    char key[LAYOUT_MAX_KEY];
+    size_t length, i;
+    map->prefix[0] = '\0';
+    if (!rule->parts[0] || is_zero_part(rule->parts[0]) ||
+        !make_key(map, rule->parts[0], strcspn(rule->parts[0], "#@"), 0, 0, key, sizeof key))
+        return false;
+    length = strlen(key);
+    for (i = 0; i < checkpoint_count(map->checkpoint); i++) {
+        const char *name = checkpoint_tensor(map->checkpoint, i)->name;
+        const size_t size = strlen(name);
+        if (size < length || strcmp(name + size - length, key) != 0) continue;
+        if (size - length >= sizeof map->prefix || !is_prefix(map->layout, name, size - length))
+            continue;
+        memcpy(map->prefix, name, size - length);
+        map->prefix[size - length] = '\0';
+        return true;
+    }
+    return false;
+}
+
+/* The key that the layout is known by and that is not there. */
+static const char *absent_probe(const layout_map *map)
+{
+    int i;
+    if (!find_key(map, map->layout->probe, 0)) return map->layout->probe;
+    for (i = 0; i < LAYOUT_MAX_CONDITIONS; i++)
+        if (!holds(map, map->layout->when[i], 0) && map->layout->when[i][0] != '!')
+            return map->layout->when[i];
+    return NULL;
+}
+
+/* Counts what a layout knows under every prefix; *best is the map that knows the *most. */
+static void guess_by(const layout *l, checkpoint *c, layout_map *best, size_t *most)
+{
+    const layout_rule *rule;
+    layout_map map;
+    char last[sizeof map.prefix] = "?";
+    memset(&map, 0, sizeof map);
+    map.layout = l;
+    map.checkpoint = c;
+    for (rule = l->rules; rule->tensor; rule++) {
+        size_t known;
+        map.blocks = l->blocks[0];
+        if (!guess_prefix(&map, rule) || !strcmp(map.prefix, last)) continue;
+        strcpy(last, map.prefix);
+        find_blocks(&map);
+        known = absent_probe(&map) ? count_known(&map) : 0;
+        if (known <= *most) continue;
+        *most = known;
+        *best = map;
+    }
+}
+
+/* The layout that most tensors are of although it was not recognised. */
+static bool guess_layout(checkpoint *c, layout_map *best)
+{
+    size_t most = checkpoint_count(c) / 2, i;
+    best->layout = NULL;
+    for (i = 0; layout_all[i]; i++) guess_by(layout_all[i], c, best, &most);
+    return best->layout != NULL;
+}
+
+static bool no_layout(checkpoint *c, report *r)
+{
+    const checkpoint_tensor_info *first = checkpoint_count(c) ? checkpoint_tensor(c, 0) : NULL;
+    char shape[128], key[LAYOUT_MAX_KEY];
+    layout_map near;
+    if (guess_layout(c, &near) && make_key(&near, absent_probe(&near),
+                                           strlen(absent_probe(&near)), 0, 0, key, sizeof key))
+        return report_fail(r, "%.200s is missing: most tensors are those of the %s layout", key,
+                           near.layout->name);
+    if (!first) return report_fail(r, "expected the tensors of a ViT, found no tensors");
+    return report_fail(r, "expected timm's layout (patch_embed.proj.weight) or another that is "
+                       "known, found %zu tensors such as %.200s %s", checkpoint_count(c),
+                       first->name, info_shape(first, shape, sizeof shape));
+}
+
+bool layout_detect(checkpoint *c, layout_map *map, report *r)
+{
+    size_t i;
+    memset(map, 0, sizeof *map);
+    for (i = 0; layout_all[i]; i++) {
+        layout_map second;
+        int found = probe(layout_all[i], c, map, &second);
+        if (found == 0) continue;
+        if (found > 1)
+            return report_fail(r, "expected one model, found several: %s* and %s*",
+                               map->prefix, second.prefix);
+        find_blocks(map);
+        return true;
+    }
+    return no_layout(c, r);
+}
+
 /* === The plan === */
 
 static bool is_made_here(const char *name)
@@ -645,22 +996,15 @@ static layout_sizes sizes_of(const vit_config *config)
     return sizes;
 }
 
-static bool missing_part(const layout_map *map, const layout_rule *rule, int block,
-                         const char *name, const char *expected, report *r)
+static bool missing_part(const layout_map *map, const char *name, const char *expected, report *r)
 {
-    const int count = count_parts(rule);
+    const layout_rule *rule = meant_rule(map, name);
     char key[LAYOUT_MAX_KEY];
-    int i;
-    for (i = 0; i < count; i++) {
-        if (is_zero_part(rule->parts[i]) || find_key(map, rule->parts[i], block)) continue;
-        if (!make_key(map, rule->parts[i], strcspn(rule->parts[i], "#@"), block, 0, key,
-                      sizeof key))
-            continue;
-        if (count == 1 && !rule->form)
-            return report_fail(r, "%.200s is missing: expected %s", key, expected);
-        return report_fail(r, "%.200s is missing: a part of %s %s", key, name, expected);
-    }
-    return report_fail(r, "%s %s: the tensors that make it are missing", name, expected);
+    if (rule && count_parts(rule) == 1 && !rule->form)
+        return report_fail(r, "%.200s is missing: expected %s", meant_key(map, name, key),
+                           expected);
+    return report_fail(r, "%.200s is missing: a part of %s %s", meant_key(map, name, key), name,
+                       expected);
 }
 
 static bool misshapen_part(const layout_rule *rule, const layout_item *item,
@@ -681,7 +1025,6 @@ static bool plan_part(const layout_map *map, const layout_rule *rule, int i, int
     const char *key = rule->parts[i];
     const bool is_constant = rule->method == LAYOUT_LINEAR && i != 1;
     *fits = raw_view(map, key, block, part);
-    if (!part->info) return true;   /* a bias that may be missing */
     if (!checkpoint_is_float(part->info->dtype))
         return report_fail(r, "%.200s: expected floating-point weights, found %s",
                            part->info->name, checkpoint_dtype_name(part->info->dtype));
@@ -692,13 +1035,15 @@ static bool plan_part(const layout_map *map, const layout_rule *rule, int i, int
     return true;
 }
 
-/* The rows of a stack, and as many zeros as are left for them. */
+/* The rows of a stack; zeros among them are as many as each other part has. */
 static bool stack_fits(layout_item *item, const layout_rule *rule, const int64_t *dims, int ndim,
                        int *culprit)
 {
     int64_t left = dims[0], depth = 1, rows;
+    bool has_zeros = false;
     int zeros = -1, i;
     for (i = 1; i < ndim; i++) depth *= dims[i];
+    for (i = 0; i < item->part_count; i++) has_zeros = has_zeros || !item->parts[i].info;
     for (i = 0; i < item->part_count; i++) {
         layout_part *part = &item->parts[i];
         *culprit = i;
@@ -708,6 +1053,7 @@ static bool stack_fits(layout_item *item, const layout_rule *rule, const int64_t
         }
         if (!rule->form && part->view.ndim > ndim) return false;
         if (!layout_rows(&part->view, dims, ndim, &rows)) return false;
+        if (has_zeros && rows * item->part_count != dims[0]) return false;
         left -= rows;
     }
     if (zeros >= 0) item->parts[zeros].view.count = left * depth;
@@ -756,8 +1102,7 @@ static bool plan_sources(const layout_map *map, const layout_rule *rule, int blo
         item->part_count++;
         if (is_zero_part(rule->parts[i])) continue;
         if (!plan_part(map, rule, i, block, &sizes, part, &fits, r)) return false;
-        if (!part->info) item->part_count--;
-        else if (!fits) return misshapen_part(rule, item, part, expected, r);
+        if (!fits) return misshapen_part(rule, item, part, expected, r);
     }
     if (parts_fit(item, rule, dims, ndim, config->embed_dim, &culprit)) return true;
     return misshapen_part(rule, item, &item->parts[culprit], expected, r);
@@ -789,7 +1134,7 @@ static bool plan_item(const layout_map *map, const vit_config *config,
     if (!rule)
         return report_fail(r, "%s %s: the %s layout has no such tensor", name, expected,
                            map->layout->name);
-    if (!found) return missing_part(map, rule, block, name, expected, r);
+    if (!found) return missing_part(map, name, expected, r);
     return plan_sources(map, rule, block, config, facts, item, expected, r);
 }
 
@@ -857,22 +1202,6 @@ static bool dropped_on_request(const layout_map *map, const vit_config *config, 
     return false;
 }
 
-typedef struct extras {
-    char text[CHECKPOINT_ERROR_SIZE];
-    size_t used;
-    int count;
-} extras;
-
-static void add_extra(extras *list, const checkpoint_tensor_info *info)
-{
-    char shape[128];
-    int written;
-    if (list->count++ >= LAYOUT_MAX_LISTED || list->used >= sizeof list->text) return;
-    written = snprintf(list->text + list->used, sizeof list->text - list->used, "%s%.100s %s",
-                       list->used ? ", " : "", info->name, info_shape(info, shape, sizeof shape));
-    if (written > 0) list->used += (size_t)written;
-}
-
 static bool plan_extras(const layout_map *map, const vit_config *config, const cli_list *ignore,
                         const char *const *used, size_t used_count, layout_plan *plan, report *r)
 {
@@ -889,11 +1218,7 @@ static bool plan_extras(const layout_map *map, const vit_config *config, const c
         else
             add_extra(&list, info);
     }
-    if (list.count == 0) return true;
-    return report_fail(r, "%d unknown tensor%s: %.340s%s; --ignore PATTERN drops %s", list.count,
-                       list.count == 1 ? "" : "s", list.text,
-                       list.count > LAYOUT_MAX_LISTED ? ", ..." : "",
-                       list.count == 1 ? "it" : "them");
+    return list.count == 0 || refuse_extras(&list, r);
 }
 
 /* Names of all sources, sorted. */

@@ -9,7 +9,7 @@
  *     ../     at the start: one level above the prefix, e.g. a classifier beside "vit."
  *     #k/n    at the end: the k-th of n equal pieces of the first dimension that is not 1
  *     @a @a:  at the end: row a of that dimension, or all rows from a on
- *     0       alone: zeros, as many rows as the other parts leave
+ *     0       alone: zeros, as many rows as each other part has
  *
  * Forms. "src>dst" names the dimensions of the source, one letter each, several in brackets where
  * they are merged, and then their order in the .vit file: "io>oi" is a transposed matrix,
@@ -43,6 +43,9 @@ typedef struct layout_rule {
     const char *when[LAYOUT_MAX_CONDITIONS];   /* keys that must be there; "!key": must not */
 } layout_rule;
 
+/* Among a rule's conditions: every model of the library has this tensor, if the others hold. */
+#define LAYOUT_REQUIRED "!"
+
 #define LAYOUT_NONE NULL, NULL, NULL
 #define LAYOUT_ALWAYS { NULL, NULL }
 /* As it is, under the same name or another. */
@@ -50,6 +53,10 @@ typedef struct layout_rule {
 #define LAYOUT_FROM(name, key) { name, LAYOUT_STACK, NULL, { key, NULL, NULL }, LAYOUT_ALWAYS }
 #define LAYOUT_WHEN(name, key, condition)                                                        \
     { name, LAYOUT_STACK, NULL, { key, NULL, NULL }, { condition, NULL } }
+/* Without it the checkpoint is damaged. */
+#define LAYOUT_MUST(name, key) LAYOUT_WHEN(name, key, LAYOUT_REQUIRED)
+#define LAYOUT_MUST_WHEN(name, key, condition)                                                   \
+    { name, LAYOUT_STACK, NULL, { key, NULL, NULL }, { LAYOUT_REQUIRED, condition } }
 /* Seen through a form. */
 #define LAYOUT_VIEW(name, key, form) { name, LAYOUT_STACK, form, { key, NULL, NULL }, LAYOUT_ALWAYS }
 #define LAYOUT_ROWS2(name, form, a, b) { name, LAYOUT_STACK, form, { a, b, NULL }, LAYOUT_ALWAYS }
@@ -60,6 +67,10 @@ typedef struct layout_rule {
 #define LAYOUT_SAME2(name) LAYOUT_SAME(name ".weight"), LAYOUT_SAME(name ".bias")
 #define LAYOUT_FROM2(name, key)                                                                  \
     LAYOUT_FROM(name ".weight", key ".weight"), LAYOUT_FROM(name ".bias", key ".bias")
+#define LAYOUT_MUST2(name, key) LAYOUT_WHEN2(name, key, LAYOUT_REQUIRED)
+#define LAYOUT_MUST_WHEN2(name, key, condition)                                                  \
+    LAYOUT_MUST_WHEN(name ".weight", key ".weight", condition),                                  \
+    LAYOUT_MUST_WHEN(name ".bias", key ".bias", condition)
 #define LAYOUT_WHEN2(name, key, condition)                                                       \
     LAYOUT_WHEN(name ".weight", key ".weight", condition),                                       \
     LAYOUT_WHEN(name ".bias", key ".bias", condition)
@@ -147,6 +158,11 @@ bool layout_check_features(const layout_map *map, const cli_list *ignore, report
  * library does. The other origins must be there already. */
 bool layout_inspect(const layout_map *map, settings all[FROM_COUNT], settings_facts *facts,
                     report *r);
+
+/* Refuses a checkpoint that lacks tensors which others imply, or has some that no rule knows and
+ * `ignore` does not name: before anything is asked or taken for an option that is off. */
+bool layout_check_names(const layout_map *map, const settings all[FROM_COUNT],
+                        const cli_list *ignore, report *r);
 
 /* Refuses what is still unknown, by the options that would tell. */
 bool layout_check_told(const layout_map *map, const settings all[FROM_COUNT], report *r);

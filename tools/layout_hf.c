@@ -20,23 +20,26 @@ static const char *const vit_prefixes[] = {
 /* DeiT's distillation token has a second head only in the model "with teacher"; with one head it
  * is a token like any other, and so a register that has a position. */
 #define ONE_HEAD "../classifier.weight"
+/* Not in BEiT. */
+#define KEY_BIAS "{b}attention.attention.key.bias"
 
 static const layout_rule vit_rules[] = {
     LAYOUT_FROM("cls_token", "embeddings.cls_token"),
     { "dist_token", LAYOUT_STACK, NULL, { "embeddings.distillation_token", NULL, NULL },
       { "!" ONE_HEAD, NULL } },
     LAYOUT_WHEN("reg_token", "embeddings.distillation_token", ONE_HEAD),
+    LAYOUT_MUST_WHEN("pos_embed", "embeddings.position_embeddings", KEY_BIAS),
     LAYOUT_FROM("pos_embed", "embeddings.position_embeddings"),
     LAYOUT_VIEW("patch_embed.proj.weight", "embeddings.patch_embeddings.projection.weight",
                 "dcpq>dcpq"),
-    LAYOUT_FROM("patch_embed.proj.bias", "embeddings.patch_embeddings.projection.bias"),
+    LAYOUT_MUST("patch_embed.proj.bias", "embeddings.patch_embeddings.projection.bias"),
     LAYOUT_FROM2("{b}norm1", "{b}layernorm_before"),
     ATTENTION("attention.attention."),
     LAYOUT_FROM2("{b}attn.proj", "{b}attention.output.dense"),
     LAYOUT_FROM2("{b}norm2", "{b}layernorm_after"),
     LAYOUT_FROM2("{b}mlp.fc1", "{b}intermediate.dense"),
     LAYOUT_FROM2("{b}mlp.fc2", "{b}output.dense"),
-    LAYOUT_FROM2("norm", "layernorm"),
+    LAYOUT_MUST_WHEN2("norm", "layernorm", "!pooler.layernorm.weight"),
     /* the pooler of a model without a head; DeiT's distillation token excludes it */
     { "pre_logits.fc.weight", LAYOUT_STACK, NULL, { "pooler.dense.weight", NULL, NULL },
       { "!" ONE_HEAD, "!embeddings.distillation_token" } },
@@ -89,10 +92,10 @@ static const layout_rule dinov2_rules[] = {
     LAYOUT_FROM("cls_token", "embeddings.cls_token"),
     LAYOUT_FROM("reg_token", REGISTERS),
     LAYOUT_WHEN("pos_embed", "embeddings.position_embeddings@1:", REGISTERS),
-    LAYOUT_FROM("pos_embed", "embeddings.position_embeddings"),
+    LAYOUT_MUST("pos_embed", "embeddings.position_embeddings"),
     LAYOUT_VIEW("patch_embed.proj.weight", "embeddings.patch_embeddings.projection.weight",
                 "dcpq>dcpq"),
-    LAYOUT_FROM("patch_embed.proj.bias", "embeddings.patch_embeddings.projection.bias"),
+    LAYOUT_MUST("patch_embed.proj.bias", "embeddings.patch_embeddings.projection.bias"),
     LAYOUT_SAME2("{b}norm1"),
     LAYOUT_QKV("{b}attention.attention.query", "{b}attention.attention.key",
                "{b}attention.attention.value"),
@@ -104,7 +107,7 @@ static const layout_rule dinov2_rules[] = {
     LAYOUT_FROM2("{b}mlp.fc1", "{b}mlp.weights_in"),
     LAYOUT_FROM2("{b}mlp.fc2", "{b}mlp.weights_out"),
     LAYOUT_FROM("{b}ls2.gamma", "{b}layer_scale2.lambda1"),
-    LAYOUT_FROM2("norm", "layernorm"),
+    LAYOUT_MUST2("norm", "layernorm"),
     LAYOUT_FROM2("head", "../classifier"),
     LAYOUT_END
 };
@@ -124,6 +127,7 @@ static const layout_default dinov2_defaults[] = {
     { "activation=silu", "{b}mlp.weights_in.weight" },
     { "activation=gelu", "!{b}mlp.weights_in.weight" },
     { "positions=patches", REGISTERS },
+    { "positions=all", "!" REGISTERS },
     { NULL, NULL }
 };
 
@@ -152,14 +156,15 @@ static const char *const tower_blocks[] = { "encoder.layers.{i}.", NULL };
 /* CLIPForImageClassification averages the patches as the blocks leave them. */
 static const layout_rule clip_rules[] = {
     LAYOUT_FROM("cls_token", "embeddings.class_embedding"),
-    LAYOUT_FROM("pos_embed", "embeddings.position_embedding.weight"),
+    LAYOUT_MUST("pos_embed", "embeddings.position_embedding.weight"),
     LAYOUT_VIEW("patch_embed.proj.weight", "embeddings.patch_embedding.weight", "dcpq>dcpq"),
     LAYOUT_FROM("patch_embed.proj.bias", "embeddings.patch_embedding.bias"),
     LAYOUT_FROM2("norm_pre", "pre_layrnorm"),
     LAYOUT_FROM2("norm_pre", "pre_layernorm"),
     TOWER_BLOCK,
-    LAYOUT_WHEN2("norm", "post_layernorm", "!" ONE_HEAD),
+    LAYOUT_MUST_WHEN2("norm", "post_layernorm", "!" ONE_HEAD),
     LAYOUT_FROM2("head", "../classifier"),
+    LAYOUT_MUST_WHEN("head.weight", "../visual_projection.weight", "../logit_scale"),
     LAYOUT_FROM("head.weight", "../visual_projection.weight"),
     LAYOUT_ZEROS("head.bias", "../visual_projection.weight"),
     LAYOUT_END
@@ -179,7 +184,8 @@ static const layout_extra tower_harmless[] = {
 static const layout_extra no_lacking[] = { { NULL, NULL } };
 
 static const layout_default clip_defaults[] = {
-    { "norm_eps=1e-5", NULL }, { "pool=avg", ONE_HEAD }, { NULL, NULL }
+    { "norm_eps=1e-5", NULL }, { "pool=avg", ONE_HEAD }, { "positions=all", NULL },
+    { NULL, NULL }
 };
 
 static const layout_question clip_questions[] = {
@@ -197,12 +203,12 @@ const layout layout_hf_clip = {
 #define PROBE "head.probe"
 
 static const layout_rule siglip_rules[] = {
-    LAYOUT_FROM("pos_embed", "embeddings.position_embedding.weight"),
+    LAYOUT_MUST("pos_embed", "embeddings.position_embedding.weight"),
     LAYOUT_VIEW("patch_embed.proj.weight", "embeddings.patch_embedding.weight", "dcpq>dcpq"),
     LAYOUT_VIEW("patch_embed.proj.weight", "embeddings.patch_embedding.weight", "d(pqc)>dcpq"),
-    LAYOUT_FROM("patch_embed.proj.bias", "embeddings.patch_embedding.bias"),
+    LAYOUT_MUST("patch_embed.proj.bias", "embeddings.patch_embedding.bias"),
     TOWER_BLOCK,
-    LAYOUT_FROM2("norm", "post_layernorm"),
+    LAYOUT_MUST2("norm", "post_layernorm"),
     { "attn_pool.q", LAYOUT_LINEAR, NULL,
       { PROBE, "head.attention.in_proj_weight#0/3", "head.attention.in_proj_bias#0/3" },
       { "!" ONE_HEAD, NULL } },
@@ -225,17 +231,17 @@ static const layout_default siglip_defaults[] = {
 
 const layout layout_hf_siglip = {
     "transformers SigLIP", "embeddings.patch_embedding.weight",
-    { "!embeddings.class_embedding", "embeddings.position_embedding.weight" }, tower_prefixes,
+    { "!embeddings.class_embedding", "!pre_layrnorm.weight" }, tower_prefixes,
     tower_blocks, siglip_rules, tower_harmless, no_lacking, siglip_defaults, NULL
 };
 
 /* === AIMv2; Apple's own names are in layout_more.c === */
 
 static const layout_rule aimv2_rules[] = {
-    LAYOUT_FROM("pos_embed", "embeddings.position_embedding.weight"),
+    LAYOUT_MUST("pos_embed", "embeddings.position_embedding.weight"),
     LAYOUT_VIEW("patch_embed.proj.weight", "embeddings.patch_embed.weight", "dcpq>dcpq"),
-    LAYOUT_FROM("patch_embed.proj.bias", "embeddings.patch_embed.bias"),
-    LAYOUT_FROM("patch_embed.norm.weight", "embeddings.rms_norm.weight"),
+    LAYOUT_MUST("patch_embed.proj.bias", "embeddings.patch_embed.bias"),
+    LAYOUT_MUST("patch_embed.norm.weight", "embeddings.rms_norm.weight"),
     LAYOUT_FROM("{b}norm1.weight", "{b}rms_norm1.weight"),
     LAYOUT_QKV("{b}attention.q_proj", "{b}attention.k_proj", "{b}attention.v_proj"),
     LAYOUT_FROM2("{b}attn.proj", "{b}attention.out_proj"),
@@ -243,7 +249,7 @@ static const layout_rule aimv2_rules[] = {
     LAYOUT_ROWS2("{b}mlp.fc1.weight", NULL, "{b}ffn.gate_proj.weight", "{b}ffn.up_proj.weight"),
     LAYOUT_ROWS2("{b}mlp.fc1.bias", NULL, "{b}ffn.gate_proj.bias", "{b}ffn.up_proj.bias"),
     LAYOUT_FROM2("{b}mlp.fc2", "{b}ffn.down_proj"),
-    LAYOUT_FROM("norm.weight", "rms_norm.weight"),
+    LAYOUT_MUST("norm.weight", "rms_norm.weight"),
     LAYOUT_END
 };
 

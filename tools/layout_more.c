@@ -26,8 +26,8 @@ static const layout_rule open_clip_rules[] = {
     LAYOUT_FROM2("{b}mlp.fc1", "{b}mlp.c_fc"),
     LAYOUT_FROM2("{b}mlp.fc2", "{b}mlp.c_proj"),
     LAYOUT_FROM("{b}ls2.gamma", "{b}ls_2.gamma"),
-    LAYOUT_FROM2("norm", "ln_post"),
-    LAYOUT_VIEW("head.weight", "proj", "io>oi"),
+    LAYOUT_MUST2("norm", "ln_post"),
+    { "head.weight", LAYOUT_STACK, "io>oi", { "proj", NULL, NULL }, { LAYOUT_REQUIRED, NULL } },
     LAYOUT_ZEROS("head.bias", "proj"),
     LAYOUT_END
 };
@@ -60,7 +60,7 @@ static const layout_extra open_clip_lacking[] = {
 #define OPENAI "../input_resolution"
 
 static const layout_default open_clip_defaults[] = {
-    { "norm_eps=1e-5", NULL }, { "activation=quick_gelu", OPENAI },
+    { "norm_eps=1e-5", NULL }, { "activation=quick_gelu", OPENAI }, { "positions=all", NULL },
     { "mean=0.48145466,0.4578275,0.40821073", NULL },
     { "std=0.26862954,0.26130258,0.27577711", NULL }, { "crop_pct=1", NULL }, { NULL, NULL }
 };
@@ -96,7 +96,7 @@ static const char *const jax_blocks[] = {
     LAYOUT_ROWS3("{b}attn.qkv.bias", "hk>hk", key "/query/bias", key "/key/bias",                \
                  key "/value/bias"),                                                             \
     LAYOUT_VIEW("{b}attn.proj.weight", key "/out/kernel", "hkd>dhk"),                            \
-    LAYOUT_FROM("{b}attn.proj.bias", key "/out/bias")
+    LAYOUT_MUST("{b}attn.proj.bias", key "/out/bias")
 #define MAP "MAPHead_0/MultiHeadDotProductAttention_0/"
 
 static const layout_rule jax_rules[] = {
@@ -104,7 +104,7 @@ static const layout_rule jax_rules[] = {
     LAYOUT_FROM("pos_embed", "Transformer/posembed_input/pos_embedding"),
     LAYOUT_FROM("pos_embed", "pos_embedding"),
     LAYOUT_VIEW("patch_embed.proj.weight", "embedding/kernel", "pqcd>dcpq"),
-    LAYOUT_FROM("patch_embed.proj.bias", "embedding/bias"),
+    LAYOUT_MUST("patch_embed.proj.bias", "embedding/bias"),
     JAX_NORM("{b}norm1", "{b}LayerNorm_0"),
     JAX_ATTENTION("{b}MultiHeadDotProductAttention_1"),
     JAX_ATTENTION("{b}MultiHeadDotProductAttention_0"),
@@ -114,7 +114,8 @@ static const layout_rule jax_rules[] = {
     JAX_DENSE("{b}mlp.fc1", "{b}MlpBlock_0/Dense_0"),
     JAX_DENSE("{b}mlp.fc2", "{b}MlpBlock_3/Dense_1"),
     JAX_DENSE("{b}mlp.fc2", "{b}MlpBlock_0/Dense_1"),
-    JAX_NORM("norm", "Transformer/encoder_norm"),
+    LAYOUT_MUST("norm.weight", "Transformer/encoder_norm/scale"),
+    LAYOUT_MUST("norm.bias", "Transformer/encoder_norm/bias"),
     { "attn_pool.q", LAYOUT_LINEAR, "dhk>hkd",
       { "MAPHead_0/probe", MAP "query/kernel", MAP "query/bias" }, LAYOUT_ALWAYS },
     LAYOUT_ROWS2("attn_pool.kv.weight", "dhk>hkd", MAP "key/kernel", MAP "value/kernel"),
@@ -130,7 +131,8 @@ static const layout_rule jax_rules[] = {
 };
 
 static const layout_extra jax_harmless[] = {
-    { "../opt/*", "of the optimiser" },
+    { "../opt/[!t]*", "of the optimiser" },   /* not opt/target/ */
+    { "../state/*", "of the optimiser" },
     { "../txt/*", "of a text tower" },
     { "../llm/*", "of a language model" },
     { "../t", "the temperature of contrastive training" },
@@ -161,10 +163,11 @@ static const char *const aimv2_blocks[] = { "trunk.blocks.{i}.", NULL };
 
 static const layout_rule aimv2_rules[] = {
     LAYOUT_FROM("cls_token", "preprocessor.cls_token"),
-    LAYOUT_FROM("pos_embed", "preprocessor.pos_embed"),
+    LAYOUT_MUST("pos_embed", "preprocessor.pos_embed"),
     LAYOUT_VIEW("patch_embed.proj.weight", "preprocessor.patchifier.proj.weight", "dcpq>dcpq"),
-    LAYOUT_FROM("patch_embed.proj.bias", "preprocessor.patchifier.proj.bias"),
-    LAYOUT_FROM2("patch_embed.norm", "preprocessor.patchifier.norm"),
+    LAYOUT_MUST("patch_embed.proj.bias", "preprocessor.patchifier.proj.bias"),
+    LAYOUT_MUST("patch_embed.norm.weight", "preprocessor.patchifier.norm.weight"),
+    LAYOUT_FROM("patch_embed.norm.bias", "preprocessor.patchifier.norm.bias"),
     LAYOUT_FROM2("{b}norm1", "{b}norm_1"),
     LAYOUT_SAME2("{b}attn.qkv"),
     LAYOUT_SAME2("{b}attn.proj"),
@@ -172,7 +175,8 @@ static const layout_rule aimv2_rules[] = {
     LAYOUT_ROWS2("{b}mlp.fc1.weight", NULL, "{b}mlp.fc1.weight", "{b}mlp.fc3.weight"),
     LAYOUT_ROWS2("{b}mlp.fc1.bias", NULL, "{b}mlp.fc1.bias", "{b}mlp.fc3.bias"),
     LAYOUT_SAME2("{b}mlp.fc2"),
-    LAYOUT_FROM2("norm", "trunk.post_trunk_norm"),
+    LAYOUT_MUST("norm.weight", "trunk.post_trunk_norm.weight"),
+    LAYOUT_FROM("norm.bias", "trunk.post_trunk_norm.bias"),
     LAYOUT_FROM2("head", "head"),
     LAYOUT_END
 };
@@ -208,7 +212,7 @@ static const layout_rule beit3_rules[] = {
     LAYOUT_FROM("cls_token", "vision_embed.cls_token"),
     LAYOUT_FROM("pos_embed", "encoder.embed_positions.A.weight@2:"),
     LAYOUT_VIEW("patch_embed.proj.weight", "vision_embed.proj.weight", "dcpq>dcpq"),
-    LAYOUT_FROM("patch_embed.proj.bias", "vision_embed.proj.bias"),
+    LAYOUT_MUST("patch_embed.proj.bias", "vision_embed.proj.bias"),
     LAYOUT_FROM2("{b}norm1", "{b}self_attn_layer_norm.A"),
     LAYOUT_QKV("{b}self_attn.q_proj.A", "{b}self_attn.k_proj.A", "{b}self_attn.v_proj.A"),
     LAYOUT_FROM2("{b}attn.norm", "{b}self_attn.inner_attn_ln.A"),
@@ -217,6 +221,7 @@ static const layout_rule beit3_rules[] = {
     LAYOUT_FROM2("{b}mlp.fc1", "{b}ffn.A.fc1"),
     LAYOUT_FROM2("{b}mlp.norm", "{b}ffn.A.ffn_layernorm"),
     LAYOUT_FROM2("{b}mlp.fc2", "{b}ffn.A.fc2"),
+    LAYOUT_MUST_WHEN2("norm", "encoder.layer_norm.A", "!../fc_norm.weight"),
     LAYOUT_FROM2("norm", "encoder.layer_norm.A"),
     LAYOUT_FROM2("fc_norm", "../fc_norm"),
     LAYOUT_FROM2("head", "../head"),
@@ -239,6 +244,7 @@ static const layout_extra beit3_lacking[] = {
 
 static const layout_default beit3_defaults[] = {
     { "norm_eps=1e-5", NULL }, { "activation=gelu", NULL }, { "pool=avg", "../fc_norm.weight" },
+    { "positions=all", NULL },
     { "mean=0.485,0.456,0.406", NULL }, { "std=0.229,0.224,0.225", NULL },
     { "crop_pct=1", NULL }, { NULL, NULL }
 };

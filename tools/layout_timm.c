@@ -23,6 +23,7 @@ static const layout_rule rules[] = {
     LAYOUT_SAME("pos_embed"),
     LAYOUT_VIEW("patch_embed.proj.weight", "patch_embed.proj.weight", "dcpq>dcpq"),
     LAYOUT_VIEW("patch_embed.proj.weight", "patch_embed.proj.weight", "d(cpq)>dcpq"),
+    LAYOUT_MUST_WHEN("patch_embed.proj.bias", "patch_embed.proj.bias", "!norm_pre.weight"),
     LAYOUT_SAME("patch_embed.proj.bias"),
     LAYOUT_SAME2("patch_embed.pre_norm"),   /* of a .vit file turned back */
     LAYOUT_SAME2("patch_embed.norm"),
@@ -46,10 +47,13 @@ static const layout_rule rules[] = {
     LAYOUT_FROM2("{b}mlp.fc2", "{b}mlp.w3"),
     LAYOUT_SAME("{b}ls2.gamma"),
     LAYOUT_FROM("{b}ls2.gamma", "{b}gamma_2"),
+    LAYOUT_MUST_WHEN("norm.weight", "norm.weight", "!fc_norm.weight"),
     LAYOUT_SAME2("norm"),
     LAYOUT_SAME("attn_pool.q"),   /* of a .vit file turned back */
     { "attn_pool.q", LAYOUT_LINEAR, NULL,
       { "attn_pool.latent", "attn_pool.q.weight", "attn_pool.q.bias" }, LAYOUT_ALWAYS },
+    { "attn_pool.q", LAYOUT_LINEAR, NULL, { "attn_pool.latent", "attn_pool.q.weight", NULL },
+      { "!attn_pool.kv.bias", NULL } },
     LAYOUT_SAME2("attn_pool.kv"),
     LAYOUT_SAME2("attn_pool.proj"),
     LAYOUT_SAME2("attn_pool.norm"),

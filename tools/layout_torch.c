@@ -15,9 +15,9 @@ static const char *const torchvision_blocks[] = { "encoder.layers.encoder_layer_
 
 static const layout_rule torchvision_rules[] = {
     LAYOUT_FROM("cls_token", "class_token"),
-    LAYOUT_FROM("pos_embed", "encoder.pos_embedding"),
+    LAYOUT_MUST("pos_embed", "encoder.pos_embedding"),
     LAYOUT_VIEW("patch_embed.proj.weight", "conv_proj.weight", "dcpq>dcpq"),
-    LAYOUT_FROM("patch_embed.proj.bias", "conv_proj.bias"),
+    LAYOUT_MUST("patch_embed.proj.bias", "conv_proj.bias"),
     LAYOUT_FROM2("{b}norm1", "{b}ln_1"),
     LAYOUT_FROM("{b}attn.qkv.weight", "{b}self_attention.in_proj_weight"),
     LAYOUT_FROM("{b}attn.qkv.bias", "{b}self_attention.in_proj_bias"),
@@ -27,7 +27,7 @@ static const layout_rule torchvision_rules[] = {
     LAYOUT_FROM2("{b}mlp.fc1", "{b}mlp.linear_1"),
     LAYOUT_FROM2("{b}mlp.fc2", "{b}mlp.3"),
     LAYOUT_FROM2("{b}mlp.fc2", "{b}mlp.linear_2"),
-    LAYOUT_FROM2("norm", "encoder.ln"),
+    LAYOUT_MUST2("norm", "encoder.ln"),
     LAYOUT_FROM2("pre_logits.fc", "heads.pre_logits"),
     LAYOUT_FROM2("head", "heads.head"),
     LAYOUT_FROM2("head", "heads"),
@@ -40,7 +40,8 @@ static const layout_extra torchvision_lacking[] = {
 
 /* The transforms of its weights for 224 pixels; those of vit_l_16 resize to 242. */
 static const layout_default torchvision_defaults[] = {
-    { "norm_eps=1e-6", NULL }, { "activation=gelu", NULL }, { "crop_pct=0.875", NULL },
+    { "norm_eps=1e-6", NULL }, { "activation=gelu", NULL }, { "positions=all", NULL },
+    { "crop_pct=0.875", NULL },
     { "interpolation=bilinear", NULL }, { "mean=0.485,0.456,0.406", NULL },
     { "std=0.229,0.224,0.225", NULL }, { NULL, NULL }
 };
@@ -126,7 +127,7 @@ static const layout_rule lucidrains_rules[] = {
     LAYOUT_SAME("cls_token"),
     LAYOUT_FROM("pos_embed", "pos_embedding"),
     LAYOUT_VIEW("patch_embed.proj.weight", "to_patch_embedding.1.weight", "d(pqc)>dcpq"),
-    LAYOUT_FROM("patch_embed.proj.bias", "to_patch_embedding.1.bias"),
+    LAYOUT_MUST("patch_embed.proj.bias", "to_patch_embedding.1.bias"),
     LAYOUT_FROM2("{b}norm1", "{b}0.norm"),
     LAYOUT_FROM("{b}attn.qkv.weight", "{b}0.fn.to_qkv.weight"),
     LAYOUT_FROM2("{b}attn.proj", "{b}0.fn.to_out.0"),

@@ -28,9 +28,9 @@ static const layout_rule einops_rules[] = {
     LAYOUT_FROM("cls_token", "0.cls_token"),
     LAYOUT_FROM("pos_embed", "0.positions"),
     LAYOUT_VIEW("patch_embed.proj.weight", "0.projection.0.weight", "dcpq>dcpq"),
-    LAYOUT_FROM("patch_embed.proj.bias", "0.projection.0.bias"),
+    LAYOUT_MUST_WHEN("patch_embed.proj.bias", "0.projection.0.bias", "0.projection.0.weight"),
     LAYOUT_VIEW("patch_embed.proj.weight", "0.projection.1.weight", "d(pqc)>dcpq"),
-    LAYOUT_FROM("patch_embed.proj.bias", "0.projection.1.bias"),
+    LAYOUT_MUST_WHEN("patch_embed.proj.bias", "0.projection.1.bias", "0.projection.1.weight"),
     LAYOUT_FROM2("{b}norm1", "{b}0.fn.0"),
     LAYOUT_VIEW("{b}attn.qkv.weight", "{b}0.fn.1.qkv.weight", "(hkz)d>zhkd"),
     LAYOUT_VIEW("{b}attn.qkv.bias", "{b}0.fn.1.qkv.bias", "(hkz)>zhk"),
@@ -55,7 +55,7 @@ static const layout_rule einops_rules[] = {
 static const layout_default einops_defaults[] = {
     { "norm_eps=1e-5", NULL }, { "activation=gelu", NULL }, { "num_heads=8", NULL },
     { "attn_root=embed_dim_after", "{b}0.fn.1.projection.weight" }, { "pool=avg", NULL },
-    { "pool_prefix=1", NULL }, SQUASHED, { NULL, NULL }
+    { "pool_prefix=1", NULL }, { "positions=all", NULL }, SQUASHED, { NULL, NULL }
 };
 
 const layout layout_einops = {

@@ -1,0 +1,594 @@
+/* test_damage.c - a checkpoint of every layout, damaged in every way that one can think of: cut
+ * off, single bits turned, keys shuffled, renamed, missing, doubled, wrapped, of the wrong shape
+ * or type, two models in one file. Each must become the same model as the undamaged file, where
+ * nothing that matters was hit, or be refused by one line that names the file and the reason; and
+ * then nothing may be left beside it. The cases are those of tests/data/layouts/cases.txt.
+ *
+ *     test_damage tests/data [CASE...]
+ */
+#define _POSIX_C_SOURCE 200809L
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "test.h"
+#include "vit.h"
+#include "tools/convert.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+enum { TRUNCATIONS = 1000, FLIPS = 150, SHUFFLES = 3, MAX_OPTIONS = 24 };
+
+/* One line of cases.txt. */
+typedef struct damage_case {
+    char name[64], file[64];
+    char options[512];          /* cut into words ... */
+    const char *set[MAX_OPTIONS];
+    int set_count;              /* ... those behind --set */
+    const char *img_size;
+    bool refused;               /* as it is: then damaged all the more */
+} damage_case;
+
+/* What became of a conversion. */
+typedef struct outcome {
+    bool good;
+    uint64_t signature;         /* of settings and tensors */
+    char text[CLI_ERROR_SIZE];  /* the refusal */
+    int num_heads;
+    const char *layout;
+} outcome;
+
+static uint32_t random_state;
+
+static uint32_t random_below(uint32_t n)
+{
+    random_state = random_state * 1664525u + 1013904223u;
+    return (uint32_t)(((uint64_t)(random_state >> 8) * n) >> 24);
+}
+
+/* === A folder to work in === */
+
+static char folder[64];
+static char damaged[160], output[160];   /* paths in it */
+static int files_beside;                 /* how many files lie there for good */
+
+static void path_of(char path[160], const char *name)
+{
+    snprintf(path, 160, "%s/%s", folder, name);
+}
+
+static unsigned char *read_whole(const char *path, size_t *size)
+{
+    FILE *file = fopen(path, "rb");
+    unsigned char *bytes = NULL;
+    long length;
+    *size = 0;
+    if (!file) return NULL;
+    if (fseek(file, 0, SEEK_END) == 0 && (length = ftell(file)) >= 0) {
+        rewind(file);
+        bytes = malloc((size_t)length + 1);
+        *size = bytes ? fread(bytes, 1, (size_t)length, file) : 0;
+    }
+    fclose(file);
+    return bytes;
+}
+
+static void write_whole(const char *path, const void *bytes, size_t size)
+{
+    FILE *file = fopen(path, "wb");
+    CHECK(file && fwrite(bytes, 1, size, file) == size);
+    if (file) fclose(file);
+}
+
+static int count_files(bool remove_them)
+{
+    DIR *directory = opendir(folder);
+    struct dirent *entry;
+    char path[160];
+    int count = 0;
+    if (!directory) return -1;
+    while ((entry = readdir(directory)) != NULL) {
+        if (entry->d_name[0] == '.') continue;
+        count++;
+        snprintf(path, sizeof path, "%s/%.80s", folder, entry->d_name);
+        if (remove_them) unlink(path);
+    }
+    closedir(directory);
+    return count;
+}
+
+static void copy_beside(const char *data, const damage_case *t, const char *name)
+{
+    char path[512], to[160];
+    size_t size;
+    unsigned char *bytes;
+    snprintf(path, sizeof path, "%s/layouts/%s/%s", data, t->name, name);
+    bytes = read_whole(path, &size);
+    path_of(to, name);
+    if (bytes) write_whole(to, bytes, size);
+    free(bytes);
+}
+
+/* === Conversions === */
+
+static uint64_t signature_of(const char *path)
+{
+    vit_model model;
+    vit_tensor tensor;
+    vit_hash hash;
+    int i;
+    if (vit_model_open(path, VIT_OPEN_VERIFY, &model) != VIT_OK) {
+        CHECK_MSG(!"a model that opens", "%s: %s", path, model.detail);
+        return 0;
+    }
+    vit_hash_init(&hash);
+#define X(type, field, kind, smallest, largest)                                                  \
+    vit_hash_update(&hash, &model.config.field, sizeof model.config.field);
+    VIT_FIELD_LIST(X)
+#undef X
+    for (i = 0; vit_model_tensor(&model, i, &tensor); i++)
+        vit_hash_update(&hash, &tensor.checksum, sizeof tensor.checksum);
+    vit_model_close(&model);
+    return vit_hash_final(&hash);
+}
+
+static bool parse_options(const damage_case *t, int num_heads, settings *s, report *r)
+{
+    int i;
+    settings_start(s, "--img-size");
+    if (t->img_size && !settings_parse_size(s, t->img_size, r)) return false;
+    s->origin = "--set";
+    for (i = 0; i < t->set_count; i++)
+        if (!settings_parse(s, t->set[i], r)) return false;
+    if (num_heads > 0) settings_put(s, SETTING_NUM_HEADS, num_heads);
+    settings_put(s, SETTING_SELFTEST_TOLERANCE, 0);
+    return true;
+}
+
+/* Converts what now lies in the folder, and checks what must hold however that ends. */
+static void convert_damaged(const damage_case *t, int num_heads, const char *what, outcome *o)
+{
+    report r = report_make(o->text, sizeof o->text, NULL);
+    convert_options options;
+    conversion *c = calloc(1, sizeof *c);
+    memset(&options, 0, sizeof options);
+    o->text[0] = '\0';
+    o->signature = 0;
+    o->good = false;
+    if (!c) return;
+    options.checkpoint = damaged;
+    options.output = output;
+    options.quiet = true;
+    c->options = &options;
+    o->good = parse_options(t, num_heads, &c->all[FROM_OPTIONS], &r) && convert_run(c, &r);
+    o->num_heads = c->config.num_heads;
+    o->layout = c->map.layout ? c->map.layout->name : "";
+    convert_free(c);
+    free(c);
+    if (o->good) {
+        o->signature = signature_of(output);
+        unlink(output);
+    } else if (strncmp(o->text, folder, strlen(folder)) || strchr(o->text, '\n') || !r.failed) {
+        CHECK_MSG(!"one line that names the file", "%s, %s: %s", t->name, what, o->text);
+    }
+    if (count_files(false) != files_beside + 1)
+        CHECK_MSG(!"nothing left in the folder", "%s, %s", t->name, what);
+}
+
+/* === The file itself === */
+
+static int compare_sizes(const void *a, const void *b)
+{
+    const size_t *x = a, *y = b;
+    return *x < *y ? 1 : *x > *y ? -1 : 0;
+}
+
+/* From the longest to the shortest, so that the file need not be written again. */
+static void test_truncated(const damage_case *t, const unsigned char *bytes, size_t size)
+{
+    static size_t sizes[TRUNCATIONS];
+    int i, accepted = 0;
+    outcome o;
+    for (i = 0; i < TRUNCATIONS; i++) sizes[i] = random_below((uint32_t)size);
+    qsort(sizes, TRUNCATIONS, sizeof *sizes, compare_sizes);
+    write_whole(damaged, bytes, size);
+    for (i = 0; i < TRUNCATIONS; i++) {
+        CHECK(truncate(damaged, (off_t)sizes[i]) == 0);
+        convert_damaged(t, 0, "truncated", &o);
+        if (o.good && accepted++ == 0)
+            CHECK_MSG(!"refused", "%s: accepted with %zu of %zu bytes", t->name, sizes[i], size);
+    }
+    CHECK_MSG(accepted == 0, "%s: %d truncated files accepted", t->name, accepted);
+}
+
+/* A bit of a weight can be anything; a bit of all else must not crash or leave anything. */
+static void test_flipped(const damage_case *t, unsigned char *bytes, size_t size)
+{
+    int i;
+    outcome o;
+    for (i = 0; i < FLIPS; i++) {
+        const size_t at = random_below((uint32_t)size);
+        const unsigned char bit = (unsigned char)(1u << random_below(8));
+        bytes[at] ^= bit;
+        write_whole(damaged, bytes, size);
+        convert_damaged(t, 0, "flipped", &o);
+        bytes[at] ^= bit;
+    }
+}
+
+/* === Keys, written anew as safetensors === */
+
+typedef struct entry {
+    char name[256];
+    const char *dtype;
+    int ndim;
+    int64_t dims[CHECKPOINT_MAX_DIMS];
+    int64_t count;
+    float *values;              /* not its own where it is a copy */
+    bool matters;               /* the undamaged model is made of it */
+    bool omitted;
+} entry;
+
+enum { MAX_ENTRIES = 400 };
+
+typedef struct entry_list {
+    entry items[MAX_ENTRIES];
+    int count;
+} entry_list;
+
+static entry_list whole, changed;   /* as it is, with damage */
+static entry_list other;            /* as it is, of the case before */
+static const char *other_layout = "";
+
+static void put_header(FILE *file, const entry *e, bool first, size_t *offset)
+{
+    int i;
+    fprintf(file, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[", first ? "{" : ",", e->name, e->dtype);
+    for (i = 0; i < e->ndim; i++) fprintf(file, "%s%lld", i ? "," : "", (long long)e->dims[i]);
+    fprintf(file, "],\"data_offsets\":[%zu,%zu]}", *offset, *offset + (size_t)e->count * 4);
+    *offset += (size_t)e->count * 4;
+}
+
+static void write_entries(const entry_list *list)
+{
+    char *header = NULL;
+    size_t header_size = 0, offset = 0;
+    unsigned char size[8];
+    FILE *file = open_memstream(&header, &header_size);
+    bool first = true;
+    int i;
+    if (!file) return;
+    for (i = 0; i < list->count; i++) {
+        if (list->items[i].omitted) continue;
+        put_header(file, &list->items[i], first, &offset);
+        first = false;
+    }
+    fputs(first ? "{}" : "}", file);
+    fclose(file);
+    for (i = 0; i < 8; i++) size[i] = (unsigned char)((uint64_t)header_size >> 8 * i);
+    file = fopen(damaged, "wb");
+    CHECK(file && fwrite(size, 1, 8, file) == 8 &&
+          fwrite(header, 1, header_size, file) == header_size);
+    for (i = 0; file && i < list->count; i++)
+        if (!list->items[i].omitted)
+            fwrite(list->items[i].values, 4, (size_t)list->items[i].count, file);
+    if (file) fclose(file);
+    free(header);
+}
+
+static bool take_entry(checkpoint *c, const checkpoint_tensor_info *info, entry *e)
+{
+    char error[CHECKPOINT_ERROR_SIZE];
+    memset(e, 0, sizeof *e);
+    snprintf(e->name, sizeof e->name, "%s", info->name);
+    e->dtype = checkpoint_is_float(info->dtype) ? "F32" : "I32";
+    e->ndim = info->ndim;
+    memcpy(e->dims, info->dims, sizeof e->dims);
+    e->count = info->count;
+    e->values = malloc((size_t)info->count * sizeof(float) + 1);
+    return e->values &&
+           checkpoint_read(c, info, 0, info->count, e->values, error, sizeof error);
+}
+
+static bool take_entries(const char *path, entry_list *list)
+{
+    char error[CHECKPOINT_ERROR_SIZE];
+    checkpoint *c;
+    size_t i;
+    bool good = true;
+    list->count = 0;
+    if (!checkpoint_open(path, &c, error, sizeof error)) return false;
+    for (i = 0; i < checkpoint_count(c) && good; i++)
+        good = list->count < MAX_ENTRIES &&
+               take_entry(c, checkpoint_tensor(c, i), &list->items[list->count++]);
+    checkpoint_close(c);
+    return good;
+}
+
+static void free_entries(entry_list *list)
+{
+    int i;
+    for (i = 0; i < list->count; i++) free(list->items[i].values);
+    list->count = 0;
+}
+
+/* --- what is done to them --- */
+
+/* Tensors whose absence nothing shows: models without them look the same otherwise. */
+static bool may_be_absent(const char *name)
+{
+    static const char *const ends[] = {
+        "register_tokens",       /* DINOv2's own files: with or without registers */
+        "head.proj.weight",      /* open_clip's timm_proj */
+        "patch_embed.bias"       /* of one's own module around torch.nn's */
+    };
+    size_t i;
+    for (i = 0; i < COUNT(ends); i++) {
+        const size_t length = strlen(name), end = strlen(ends[i]);
+        if (length >= end && !strcmp(name + length - end, ends[i])) return true;
+    }
+    return false;
+}
+
+static bool same(const outcome *o, const outcome *base)
+{
+    return o->good && o->signature == base->signature;
+}
+
+/* The changed list as a file, and what becomes of it. */
+static void convert_changed(const damage_case *t, const outcome *base, const char *what, outcome *o)
+{
+    write_entries(&changed);
+    convert_damaged(t, base->num_heads, what, o);
+}
+
+static void test_shuffled(const damage_case *t, const outcome *base)
+{
+    outcome o;
+    int round, i;
+    changed = whole;
+    for (round = 0; round <= SHUFFLES; round++) {
+        convert_changed(t, base, "shuffled", &o);
+        CHECK_MSG(same(&o, base), "%s: shuffled %d times: %s", t->name, round, o.text);
+        for (i = changed.count - 1; i > 0; i--) {
+            const int j = (int)random_below((uint32_t)i + 1);
+            const entry e = changed.items[i];
+            changed.items[i] = changed.items[j];
+            changed.items[j] = e;
+        }
+    }
+}
+
+/* Finds out which tensors matter. */
+static void test_missing(const damage_case *t, const outcome *base)
+{
+    outcome o;
+    int i;
+    for (i = 0; i < whole.count; i++) {
+        changed = whole;
+        changed.items[i].omitted = true;
+        convert_changed(t, base, "missing", &o);
+        whole.items[i].matters = !same(&o, base);
+        CHECK_MSG(!o.good || same(&o, base) || may_be_absent(whole.items[i].name),
+                  "%s: accepted without %s", t->name, whole.items[i].name);
+    }
+}
+
+/* A letter changed: the message names the old key or the new one. */
+static void test_renamed(const damage_case *t, const outcome *base)
+{
+    outcome o;
+    int i;
+    for (i = 0; i < whole.count; i++) {
+        char *name = changed.items[i].name;
+        changed = whole;
+        name[strlen(name) - 1] ^= 1;
+        convert_changed(t, base, "renamed", &o);
+        if (whole.items[i].matters)
+            CHECK_MSG(!o.good && (strstr(o.text, name) || strstr(o.text, whole.items[i].name)),
+                      "%s: %s renamed: %s", t->name, whole.items[i].name, o.text);
+        else
+            CHECK_MSG(!o.good || same(&o, base), "%s: %s", t->name, whole.items[i].name);
+    }
+}
+
+static void test_doubled(const damage_case *t, const outcome *base)
+{
+    outcome o;
+    int i;
+    for (i = 0; i < whole.count; i++) {
+        entry *copy = &changed.items[whole.count];
+        changed = whole;
+        changed.count++;
+        *copy = whole.items[i];
+        convert_changed(t, base, "doubled", &o);
+        CHECK_MSG(!o.good && strstr(o.text, "duplicate") && strstr(o.text, copy->name),
+                  "%s: %s twice: %s", t->name, copy->name, o.text);
+        snprintf(copy->name, sizeof copy->name, "model.%.200s", whole.items[i].name);
+        convert_changed(t, base, "doubled behind a prefix", &o);
+        CHECK_MSG(!o.good || (!whole.items[i].matters && same(&o, base)), "%s: %s", t->name,
+                  copy->name);
+    }
+    changed = whole;
+    for (i = 0; i < whole.count && changed.count < MAX_ENTRIES; i++) {
+        entry *copy = &changed.items[changed.count++];
+        *copy = whole.items[i];
+        snprintf(copy->name, sizeof copy->name, "model.%.200s", whole.items[i].name);
+    }
+    convert_changed(t, base, "all doubled", &o);
+    CHECK_MSG(!o.good, "%s: the whole model twice", t->name);
+}
+
+static bool has_entry(const entry_list *list, const char *name)
+{
+    int i;
+    for (i = 0; i < list->count; i++)
+        if (!strcmp(list->items[i].name, name)) return true;
+    return false;
+}
+
+/* The tensors of the last case of another layout beside its own. */
+static void test_two_models(const damage_case *t, const outcome *base)
+{
+    outcome o;
+    int i;
+    if (other.count == 0 || !strcmp(other_layout, base->layout)) return;
+    changed = whole;
+    for (i = 0; i < other.count && changed.count < MAX_ENTRIES; i++)
+        if (!has_entry(&whole, other.items[i].name))
+            changed.items[changed.count++] = other.items[i];
+    convert_changed(t, base, "two models", &o);
+    CHECK_MSG(!o.good, "%s: a second model in it", t->name);
+}
+
+/* Projections without a bias: their rows are as many as they are. */
+static bool may_be_cut(const char *name)
+{
+    return strstr(name, "visual_projection.weight") || strstr(name, "head.proj.weight");
+}
+
+/* First and last dimension swapped; a row less: neither may become another model. */
+static void test_misshapen(const damage_case *t, const outcome *base)
+{
+    outcome o;
+    int i;
+    for (i = 0; i < whole.count; i++) {
+        entry *e = &changed.items[i];
+        const int last = whole.items[i].ndim - 1;
+        if (last < 0 || whole.items[i].dims[0] < 2) continue;
+        changed = whole;
+        e->dims[0] = whole.items[i].dims[last];
+        e->dims[last] = whole.items[i].dims[0];
+        convert_changed(t, base, "transposed", &o);
+        CHECK_MSG(!o.good || same(&o, base), "%s: %s transposed", t->name, e->name);
+        e->dims[last] = whole.items[i].dims[last];
+        e->dims[0] = whole.items[i].dims[0] - 1;
+        e->count = e->count / whole.items[i].dims[0] * e->dims[0];
+        convert_changed(t, base, "cut", &o);
+        if (!may_be_cut(e->name))
+            CHECK_MSG(whole.items[i].matters ? !o.good : same(&o, base), "%s: %s cut: %s", t->name,
+                      e->name, o.text);
+    }
+}
+
+static void test_mistyped(const damage_case *t, const outcome *base)
+{
+    outcome o;
+    int i;
+    for (i = 0; i < whole.count; i++) {
+        entry *e = &changed.items[i];
+        changed = whole;
+        e->dtype = "I32";
+        convert_changed(t, base, "mistyped", &o);
+        if (whole.items[i].matters && whole.items[i].ndim > 0)
+            CHECK_MSG(!o.good && strstr(o.text, "found I32") && strstr(o.text, e->name),
+                      "%s: %s as I32: %s", t->name, e->name, o.text);
+    }
+}
+
+static void test_keys(const damage_case *t, const outcome *base)
+{
+    test_shuffled(t, base);
+    test_missing(t, base);
+    test_renamed(t, base);
+    test_doubled(t, base);
+    test_two_models(t, base);
+    test_misshapen(t, base);
+    test_mistyped(t, base);
+}
+
+/* === Cases === */
+
+static char *trimmed(char **line)
+{
+    char *start = *line, *end = strchr(start, '|');
+    *line = end ? end + 1 : start + strlen(start);
+    if (!end) end = start + strcspn(start, "\n");
+    while (*start == ' ') start++;
+    while (end > start && end[-1] == ' ') end--;
+    *end = '\0';
+    return start;
+}
+
+static void parse_case(char *line, damage_case *t)
+{
+    char *word;
+    memset(t, 0, sizeof *t);
+    snprintf(t->name, sizeof t->name, "%s", trimmed(&line));
+    snprintf(t->file, sizeof t->file, "%s", trimmed(&line));
+    snprintf(t->options, sizeof t->options, "%s", trimmed(&line));
+    t->refused = !*trimmed(&line);
+    for (word = strtok(t->options, " "); word; word = strtok(NULL, " ")) {
+        const char *value = strtok(NULL, " ");
+        if (!strcmp(word, "--img-size")) t->img_size = value;
+        else if (!strcmp(word, "--set") && t->set_count < MAX_OPTIONS)
+            t->set[t->set_count++] = value;
+        else CHECK_MSG(!"an option that this test knows", "%s: %s", t->name, word);
+    }
+}
+
+static void test_case(const char *data, const damage_case *t)
+{
+    char path[512];
+    outcome base;
+    size_t size;
+    unsigned char *bytes;
+    count_files(true);
+    copy_beside(data, t, "config.json");
+    copy_beside(data, t, "preprocessor_config.json");
+    files_beside = count_files(false);
+    path_of(damaged, t->file);
+    path_of(output, "out.vit");
+    snprintf(path, sizeof path, "%s/layouts/%s/%s", data, t->name, t->file);
+    bytes = read_whole(path, &size);
+    CHECK_MSG(bytes && size > 0, "%s", path);
+    if (!bytes) return;
+    write_whole(damaged, bytes, size);
+    convert_damaged(t, 0, "as it is", &base);
+    CHECK_MSG(base.good == !t->refused, "%s: %s", t->name, base.text);
+    test_truncated(t, bytes, size);
+    test_flipped(t, bytes, size);
+    free(bytes);
+    if (!base.good) return;
+    if (take_entries(path, &whole)) test_keys(t, &base);
+    else CHECK_MSG(!"tensors to damage", "%s", path);
+    free_entries(&other);
+    other = whole;
+    other_layout = base.layout;
+    whole.count = 0;
+}
+
+static bool wanted(const char *name, int argc, char **argv)
+{
+    int i;
+    for (i = 2; i < argc; i++)
+        if (!strcmp(argv[i], name)) return true;
+    return argc <= 2;
+}
+
+int main(int argc, char **argv)
+{
+    const char *data = argc > 1 ? argv[1] : "tests/data";
+    char path[512], line[1024];
+    damage_case t;
+    FILE *file;
+    strcpy(folder, access("/dev/shm", W_OK) == 0 ? "/dev/shm/vitXXXXXX" : "/tmp/vitXXXXXX");
+    snprintf(path, sizeof path, "%s/layouts/cases.txt", data);
+    file = fopen(path, "r");
+    if (!file || !mkdtemp(folder)) {
+        CHECK(!"cases.txt and a folder to write in");
+        return test_summary();
+    }
+    while (fgets(line, sizeof line, file)) {
+        parse_case(line, &t);
+        random_state = 1;
+        if (wanted(t.name, argc, argv)) test_case(data, &t);
+    }
+    fclose(file);
+    free_entries(&other);
+    count_files(true);
+    CHECK(rmdir(folder) == 0);
+    return test_summary();
+}
