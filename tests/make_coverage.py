@@ -161,41 +161,78 @@ def option_set(module, cls, kwargs):
     return (cls.__name__,) + tuple(sorted(f"{k}={v}" for k, v in said.items()))
 
 
+# What the constructor offers and no pretrained tag has, each on top of EXTRA_BASE; model_args of
+# config.json tell them.
+EXTRA_BASE = "vit_base_patch16_224.augreg_in21k_ft_in1k"
+EXTRAS = {
+    "qk_norm": dict(qk_norm=True),
+    "no_positions": dict(pos_embed="none", reg_tokens=2),
+    "prefix_pooled": dict(pool_include_prefix=True, global_pool="avg", reg_tokens=1),
+    "pool_max": dict(global_pool="max", class_token=False),
+    "pool_avgmax": dict(global_pool="avgmax", fc_norm=False),
+    "map_behind_class_token": dict(global_pool="map"),
+    "token_fc_norm": dict(fc_norm=True),
+    "mean_without_norm": dict(final_norm=False, global_pool="avg"),
+    "mlp_norm": dict(scale_mlp_norm=True, act_layer="silu"),
+    "attn_norm": dict(scale_attn_norm=True, act_layer="relu"),
+    "rms_pre_norm": dict(norm_layer="rmsnorm", qk_norm=True, pre_norm=True, qkv_bias=False),
+    "patch_norm": dict(embed_norm_layer="layernorm", proj_bias=False, mlp_ratio=2.3),
+    "registers_with_positions": dict(reg_tokens=3, init_values=0.1),
+    "remainder": dict(patch_size=7, img_size=(52, 31)),
+}
+
+
 class Tag:
-    def __init__(self, module, architecture, name, cls, kwargs):
+    """A tag of timm, or an architecture with further options."""
+
+    def __init__(self, module, architecture, name, cls, kwargs, extra=None):
         self.module, self.architecture, self.name = module, architecture, name
-        self.cls, self.kwargs = cls, kwargs
-        self.options = option_set(module, cls, kwargs)
+        self.label, self.fixture = name, architecture
+        self.cls, self.kwargs, self.extra = cls, dict(kwargs, **(extra or {})), extra or {}
+        self.options = option_set(module, cls, self.kwargs)
+
+    def with_extra(self, label, extra):
+        tag = Tag(self.module, self.architecture, self.name, self.cls, self.kwargs, extra)
+        tag.label = tag.fixture = "option_" + label
+        tag.options += (label,)
+        return tag
 
     def sizes(self, small):
         """model_args that shrink it; its own patch and input size where not `small`."""
         a = self.kwargs
-        head_dim = a.get("embed_dim", 768) // a.get("num_heads", 12)
-        args = dict(embed_dim=2 * (12 if small else head_dim), depth=2, num_heads=2,
-                    mlp_ratio=a.get("mlp_ratio", 4.0))
+        args = dict(embed_dim=2 * (12 if small else self.head_dim()), depth=2, num_heads=2)
+        if "mlp_ratio" in a:
+            args["mlp_ratio"] = a["mlp_ratio"]
         if small:  # grids whose number of positions cannot be read as a square one's
             hybrid = self.module == HYBRIDS
             args["img_size"] = (160, 32) if hybrid else (88, 16)
             args["patch_size"] = a.get("patch_size", 1) if hybrid else 8
         if self.cfg().num_classes:
             args["num_classes"] = CLASSES
-        return args
+        return dict(args, **self.extra)
+
+    def head_dim(self):
+        return self.kwargs.get("embed_dim", 768) // self.kwargs.get("num_heads", 12)
 
     def cfg(self):
         return registry._model_pretrained_cfgs[self.name]
 
+    def has_weights(self):
+        return bool(self.cfg().has_weights) and not self.extra
+
 
 def find_tags():
+    """Those with weights, then what can be built too."""
     tags = []
     with Recorder() as recorder:
         for module in MODULES:
             for architecture in timm.list_models(module=module):
-                names = [n for n in registry._model_with_tags[architecture]
-                         if registry._model_pretrained_cfgs[n].has_weights]
-                if names:
-                    cls, kwargs = recorder.arguments(architecture)
-                    tags += [Tag(module, architecture, n, cls, kwargs) for n in names]
-    return tags
+                cls, kwargs = recorder.arguments(architecture)
+                tags += [Tag(module, architecture, name, cls, kwargs)
+                         for name in registry._model_with_tags[architecture]]
+    base = next(t for t in tags if t.name == EXTRA_BASE)
+    tags += [base.with_extra(label, extra) for label, extra in EXTRAS.items()]
+    return sorted(tags, key=lambda t: not t.has_weights())
 
 
 # --- one model ------------------------------------------------------------------------------------
@@ -341,7 +378,7 @@ def check_name(tag, config, folder):
     alone = folder / "alone"
     alone.mkdir()
     os.rename(folder / "model.safetensors", alone / "model.safetensors")
-    sizes = [w for k in ("embed_dim", "depth", "num_heads", "mlp_dim")
+    sizes = [w for k in ("embed_dim", "depth", "num_heads")
              for w in ("--set", f"{k}={config[k]}")]
     named = convert(alone, "--arch", tag.name, *sizes)
     differing = [k for k in config if config[k] != named[k]]
@@ -363,7 +400,8 @@ def check(tag, work):
         images = 2 * torch.rand((count,) + shape) - 1
         errors = compare(run_timm(model, images), images, folder)
         check_preprocessing(config, model)
-        check_name(tag, config, folder)
+        if not tag.extra:
+            check_name(tag, config, folder)
         return errors
     finally:
         shutil.rmtree(folder)
@@ -372,7 +410,7 @@ def check(tag, work):
 # --- the files ------------------------------------------------------------------------------------
 
 def write_fixture(tag):
-    folder = FIXTURES / tag.architecture
+    folder = FIXTURES / tag.fixture
     folder.mkdir(parents=True, exist_ok=True)
     sizes = tag.sizes(small=True)
     model = build(tag, sizes, half=True)
@@ -392,12 +430,12 @@ def write_fixtures(tags, results):
     """One for each set of options of which a tag runs; by set, the fixture's name."""
     chosen = {}
     for tag in tags:
-        if "reason" not in results[tag.name]:
+        if "reason" not in results[tag.label]:
             chosen.setdefault(tag.options, tag)
     shutil.rmtree(FIXTURES, ignore_errors=True)
     size = sum(write_fixture(tag) for tag in chosen.values())
     print(f"{len(chosen)} fixtures, {size / 1024:.0f} KiB")
-    return {options: tag.architecture for options, tag in chosen.items()}
+    return {options: tag.fixture for options, tag in chosen.items()}
 
 
 def layout_rows():
@@ -426,30 +464,37 @@ tests/data/coverage that the last column names, one for each set of options.
 
 
 def tag_row(tag, result, fixtures):
-    options = ", ".join(o for o in tag.options[1:]) or "none"
-    a, size = tag.kwargs, "x".join(str(s) for s in tag.cfg().input_size[1:])
-    head_dim = a.get("embed_dim", 768) // a.get("num_heads", 12)
-    shape = f"{size} | {a.get('patch_size', 1 if tag.module == HYBRIDS else 16)} | {head_dim}"
+    size = "x".join(str(s) for s in tag.cfg().input_size[1:])
+    patch = tag.kwargs.get("patch_size", 1 if tag.module == HYBRIDS else 16)
+    shape = f"{size} | {patch} | {tag.head_dim()}"
+    options = ", ".join(tag.options[1:]) or "none"
     if "reason" in result:
-        return f"| {tag.name} | no: {result['reason']} | | | | {shape} | {options} | |"
+        return f"| {tag.label} | no: {result['reason']} | | | | {shape} | {options} | |"
     numbers = " | ".join(f"{result[k]:.1e}" if k in result else "none"
                          for k in ("logits", "embedding", "tokens"))
-    return f"| {tag.name} | yes | {numbers} | {shape} | {options} | {fixtures[tag.options]} |"
+    return f"| {tag.label} | yes | {numbers} | {shape} | {options} | {fixtures[tag.options]} |"
+
+
+PARTS = (
+    ("ViT, DeiT and hybrids: {} of {} tags with weights",
+     lambda t: t.has_weights() and t.module in MODULES[:3]),
+    ("EVA, DINOv3, PE, RoPE ViTs: {} of {} tags with weights",
+     lambda t: t.has_weights() and t.module == "eva"),
+    ("BEiT: {} of {} tags with weights", lambda t: t.has_weights() and t.module == "beit"),
+    ("Architectures without weights: {} of {}", lambda t: not t.has_weights() and not t.extra),
+    ("Options of the constructor that no tag has: {} of {}", lambda t: t.extra),
+)
+HEADER = ("| tag | supported | logits | embedding | tokens | input | patch | head | options "
+          "| fixture |\n|---|---|---|---|---|---|---|---|---|---|")
 
 
 def write_table(tags, results, fixtures):
-    def yes(some):
-        return sum("reason" not in results[t.name] for t in some)
-
     lines = [INTRODUCTION.format(version=VERSION, bound=BOUND)]
-    parts = (("ViT, DeiT and hybrids", MODULES[:3]), ("EVA, DINOv3, PE, RoPE ViTs", ("eva",)),
-             ("BEiT", ("beit",)))
-    for title, modules in parts:
-        some = [t for t in tags if t.module in modules]
-        lines += [f"## {title}: {yes(some)} of {len(some)} tags with weights\n",
-                  "| tag | supported | logits | embedding | tokens | input | patch | head "
-                  "| options | fixture |", "|---|---|---|---|---|---|---|---|---|---|"]
-        lines += [tag_row(t, results[t.name], fixtures) for t in some]
+    for title, belongs in PARTS:
+        some = [t for t in tags if belongs(t)]
+        good = sum("reason" not in results[t.label] for t in some)
+        lines += ["## " + title.format(good, len(some)) + "\n", HEADER]
+        lines += [tag_row(t, results[t.label], fixtures) for t in some]
         lines.append("")
     lines += ["## Layouts of other libraries, by tests/test_layouts.sh\n",
               "| layout | supported | what is shown |", "|---|---|---|", *layout_rows()]
@@ -467,17 +512,17 @@ def main():
     from timm.data import resolve_data_config
     torch.set_num_threads(1)
     tags = [t for t in find_tags() if not options.patterns or
-            any(fnmatch.fnmatch(t.name, p) for p in options.patterns)]
+            any(fnmatch.fnmatch(t.label, p) for p in options.patterns)]
     results = {}
     with tempfile.TemporaryDirectory() as work:
         for tag in tags:
             try:
-                results[tag.name] = check(tag, work)
-                said = "  ".join(f"{k} {e:.1e}" for k, e in results[tag.name].items())
+                results[tag.label] = check(tag, work)
+                said = "  ".join(f"{k} {e:.1e}" for k, e in results[tag.label].items())
             except Refused as reason:
-                results[tag.name] = {"reason": str(reason)}
+                results[tag.label] = {"reason": str(reason)}
                 said = f"no: {reason}"
-            print(f"{tag.name:60} {said}", flush=True)
+            print(f"{tag.label:60} {said}", flush=True)
     if not options.patterns:
         write_table(tags, results, write_fixtures(tags, results))
     return 0

@@ -199,6 +199,8 @@ static void test_other_names(void)
     check_name("vit_base_patch16_224_miil_in21k", "vit_base_patch16_224_miil.in21k", 0);
     check_name("vit_small_patch16_224_dino", "vit_small_patch16_224.dino", 0.485);
     check_name("vit_base_patch32_224_sam", "vit_base_patch32_224.sam_in1k", 0.5);
+    check_name("deit3_small_patch16_384_in21ft1k", "deit3_small_patch16_384.fb_in22k_ft_in1k",
+               0.485);
     check_name("vit_deit_tiny_patch16_224", "deit_tiny_patch16_224", 0.485);
     check_name("vit_deit_base_distilled_patch16_384", "deit_base_distilled_patch16_384", 0.485);
     check_name("timm/vit_base_patch16_224.mae", "vit_base_patch16_224.mae", 0.485);
@@ -470,6 +472,38 @@ static void test_config_values(void)
     config_free(&config);
     CHECK(read_config(&config, &s, "{\"model_type\": \"resnet\"}", &foreign) && foreign);
     config_free(&config);
+}
+
+/* Before timm 0.9 all of pretrained_cfg stood at the top, and the labels had another name. */
+static void test_config_old(void)
+{
+    config_file config;
+    settings s;
+    label_list labels;
+    report r = new_report();
+    bool good = read_config(&config, &s,
+                            "{\"architecture\": \"vit_base_patch16_224\", \"tag\": \"mae\", "
+                            "\"num_classes\": 2, \"num_features\": 768, \"crop_pct\": 0.95, "
+                            "\"std\": [0.1, 0.2, 0.3], \"labels\": [\"cat\", \"dog\"]}", NULL);
+    CHECK_MSG(good, "%s", error);
+    if (!good) return;
+    CHECK(!strcmp(config.architecture, "vit_base_patch16_224.mae"));
+    CHECK(s.value[SETTING_NUM_CLASSES] == 2 && s.value[SETTING_CROP_PCT] == 0.95);
+    CHECK(s.std_count == 3 && s.std[0] == 0.1);
+    CHECK(labels_from_json(&labels, config.label_names, config.label_descriptions, &r));
+    CHECK(labels.count == 2 && !strcmp(labels.labels[1], "dog"));
+    labels_free(&labels);
+    config_free(&config);
+}
+
+static void test_config_pre_norm(void)
+{
+    config_file config;
+    settings s;
+    bool good = read_config(&config, &s, "{\"model_args\": {\"pre_norm\": true}}", NULL);
+    CHECK_MSG(good && s.value[SETTING_PRE_NORM] == 1 && s.given[SETTING_PATCH_BIAS] &&
+              s.value[SETTING_PATCH_BIAS] == 0, "%s", error);
+    if (good) config_free(&config);
 }
 
 static void check_json_labels(const char *text, bool good, const char *label, const char *synset)
@@ -840,6 +874,8 @@ int main(int argc, char **argv)
     test_label_files();
     test_bad_configs();
     test_config_values();
+    test_config_old();
+    test_config_pre_norm();
     test_json_labels();
     test_settings();
     test_resize();

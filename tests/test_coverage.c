@@ -7,7 +7,8 @@
  *
  *   - the converted folder prepares images as timm does, and its logits, embedding and tokens are
  *     timm's, in every tier of kernels
- *   - the name of the architecture and the sizes alone, without config.json, give the same settings
+ *   - the name of the architecture and the sizes alone, without config.json, say the same settings;
+ *     not of models called option_..., which config.json made another architecture
  */
 #define _XOPEN_SOURCE 700
 #define VIT_IMPLEMENTATION
@@ -116,7 +117,6 @@ static void tell_sizes(const fixture *f, settings *told)
     settings_put(told, SETTING_EMBED_DIM, c->embed_dim);
     settings_put(told, SETTING_DEPTH, c->depth);
     settings_put(told, SETTING_NUM_HEADS, c->num_heads);
-    settings_put(told, SETTING_MLP_DIM, c->mlp_dim);
 }
 
 /* Again where there is no config.json beside the weights. */
@@ -283,7 +283,7 @@ static void test_fixture(const char *folder, const char *work, const char *name)
     if (convert_folder(&f)) {
         check_preprocessing(&f);
         check_numbers(&f);
-        check_name(&f);
+        if (strncmp(name, "option_", 7) != 0) check_name(&f);
     }
     unlink(f.model_path);
 }

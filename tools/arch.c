@@ -316,6 +316,7 @@ static const struct {
     { "vit_base_patch16_224_miil_in21k", "", "_in21k", "", "in21k" },
     { "vit_*_224_in21k", "", "_in21k", "", "augreg_in21k" },
     { "vit_*_224_sam", "", "_sam", "", "sam_in1k" },
+    { "deit3_*_in21ft1k", "", "_in21ft1k", "", "fb_in22k_ft_in1k" },
     { "vit_*_224_dino", "", "_dino", "", "dino" },
     { "vit_*_224_clip_laion2b", "", "_224_clip_laion2b", "_clip_224", "laion2b" },
     { "vit_deit_*", "vit_", "", "", "" }

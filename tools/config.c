@@ -18,6 +18,7 @@ typedef enum key_action {
     TO_WORD,          /* a word for `setting` */
     TO_MEAN,
     TO_STD,
+    TO_PRE_NORM,      /* the patches have a bias where it is false */
     TO_ABSENCE,       /* null or false clears the flag `setting`, any number sets it */
     TO_POSITIONS,     /* no_embed_class, pos_embed */
     TO_NORM,          /* kinds of layers, by the names of their classes ... */
@@ -54,7 +55,7 @@ static const key_rule model_args[] = {
     { "reg_tokens", TO_SETTING, SETTING_REG_TOKENS, NULL },
     { "pos_embed", TO_POSITIONS, SETTING_POSITIONS, NULL },
     { "no_embed_class", TO_POSITIONS, SETTING_POSITIONS, NULL },
-    { "pre_norm", TO_SETTING, SETTING_PRE_NORM, NULL },
+    { "pre_norm", TO_PRE_NORM, SETTING_PRE_NORM, NULL },
     { "final_norm", TO_FINAL_NORM, SETTING_FINAL_NORM, NULL },
     { "fc_norm", TO_SETTING, SETTING_FC_NORM, NULL },
     { "init_values", TO_ABSENCE, SETTING_LAYER_SCALE, NULL },
@@ -308,6 +309,14 @@ static bool put_mlp(settings *s, const key_rule *rule, const char *where,
     return put_layer(s, rule, names, where, value, r);
 }
 
+static bool put_pre_norm(settings *s, const key_rule *rule, const char *where,
+                         const json_value *value, report *r)
+{
+    if (!put_setting(s, rule, where, value, r)) return false;
+    settings_put(s, SETTING_PATCH_BIAS, s->value[rule->setting] == 0);
+    return true;
+}
+
 static bool put_absence(settings *s, const key_rule *rule, const json_value *value)
 {
     settings_put(s, rule->setting, value->kind != JSON_FALSE);
@@ -359,6 +368,7 @@ static bool apply_rule(settings *s, const key_rule *rule, const char *where,
     if (rule->action == ONLY) return check_only(rule, where, value, r);
     if (value->kind == JSON_NULL) return true;
     switch (rule->action) {
+    case TO_PRE_NORM: return put_pre_norm(s, rule, where, value, r);
     case TO_ABSENCE: return put_absence(s, rule, value);
     case TO_POSITIONS: return put_positions(s, rule, where, value, r);
     case TO_NORM: return put_norm(s, rule, where, value, r);
@@ -402,12 +412,13 @@ static const json_value *get_object(const json_value *root, const char *key, rep
     return value;
 }
 
-/* timm's own name is "architecture" and the tag stands apart. */
+/* timm's own name is "architecture" and the tag stands apart: in pretrained_cfg, or in old files,
+ * which have no such object, at the top. */
 static bool get_architecture(config_file *config, const json_value *root,
                              const json_value *pretrained, report *r)
 {
     const json_value *value = json_get(root, "architecture");
-    const char *tag = json_string(json_get(pretrained, "tag"), NULL);
+    const char *tag = json_string(json_get(pretrained ? pretrained : root, "tag"), NULL);
     if (!value && pretrained) value = json_get(pretrained, "architecture");
     if (!value || value->kind == JSON_NULL) return true;
     if (!json_string(value, NULL)) return wrong("", "architecture", "a name", value, r);
@@ -434,6 +445,7 @@ static bool apply_all(config_file *config, settings *s, const json_value *root, 
     if (arguments && !apply_rules(s, model_args, COUNT(model_args), "model_args.", arguments, r))
         return false;
     config->label_names = json_get(root, "label_names");
+    if (!config->label_names) config->label_names = json_get(root, "labels");
     config->label_descriptions = json_get(root, "label_descriptions");
     if (!config->label_names && pretrained) {
         config->label_names = json_get(pretrained, "label_names");

@@ -306,6 +306,14 @@ static void expand_ratio(settings all[FROM_COUNT])
     }
 }
 
+/* timm's names stand for an mlp_ratio: where somebody changed the width, mlp_dim changed with it. */
+static void forget_other_width(settings all[FROM_COUNT])
+{
+    settings *name = &all[FROM_NAME];
+    const double named = name->value[SETTING_EMBED_DIM];
+    if (value_or(all, SETTING_EMBED_DIM, named) != named) name->given[SETTING_MLP_DIM] = false;
+}
+
 /* A 2-D patch weight [D, C * P * P] leaves one of C and P to be told; three channels unless
  * somebody says otherwise. */
 static bool resolve_flat_patch(settings all[FROM_COUNT], int64_t depth, report *r)
@@ -706,6 +714,7 @@ bool settings_resolve(settings all[FROM_COUNT], settings_facts *facts, vit_confi
     memset(notes, 0, sizeof *notes);
     if (!resolve_flat_patch(all, facts->patch_depth, r)) return false;
     expand_ratio(all);
+    forget_other_width(all);
     if (!check_contradictions(all, r) || !resolve_shape(all, config, r)) return false;
     resolve_flags(all, config);
     config->selftest_tolerance = (float)value_or(all, SETTING_SELFTEST_TOLERANCE, 2e-5);
