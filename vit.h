@@ -67,6 +67,7 @@
       vit_softmax, vit_top_k                   probabilities, the best k
 
    vit_classify does all of it in one call; use a session once speed matters.
+   Of a model marked dynamic_img_size, vit_model_resize sets the input size.
 
    MEMORY
 
@@ -243,6 +244,17 @@ typedef enum vit_stem {
     VIT_STEM_CONV = 2    /* convolutions 4 x 4 and 2 x 2, GELU: MobileCLIP-B's   */
 } vit_stem;
 
+/* How positions are resampled for another grid of patches: each as the library
+   that it is named after does it. Without "antialias" shrinking skips positions. */
+typedef enum vit_pos_resample {
+    VIT_RESAMPLE_TIMM = 0,         /* bicubic, antialiased: a = -0.5             */
+    VIT_RESAMPLE_TRANSFORMERS = 1, /* bicubic: a = -0.75                         */
+    VIT_RESAMPLE_TORCHVISION = 2,  /* the same, the corners' centres kept        */
+    VIT_RESAMPLE_FLEXIVIT = 3,     /* bilinear: timm's FlexiViT and .npz files   */
+    VIT_RESAMPLE_JAX = 4,          /* bilinear, the corners' centres kept        */
+    VIT_RESAMPLE_DINO = 5          /* as 1, for a grid 0.1 larger: DINO, DINOv2  */
+} vit_pos_resample;
+
 typedef enum vit_norm_type {
     VIT_LAYER_NORM = 0, /* (x - mean) / sqrt(var + eps) * weight + bias          */
     VIT_RMS_NORM = 1    /* x / sqrt(mean of x^2 + eps) * weight                  */
@@ -342,11 +354,18 @@ typedef struct vit_config {
     float mean[VIT_MAX_CHANS]; /* ... and, for pixels in [0, 1], (x - mean) / std */
     float std[VIT_MAX_CHANS];
 
+    int dynamic_img_size;   /* 1: vit_model_resize may change the input size     */
+    int dynamic_img_pad;    /* 1: the right and the bottom are padded with zeros */
+                            /*    instead of having a remainder                  */
+    int pos_resample;       /* vit_pos_resample, for vit_model_resize            */
+    float crop_pct;         /* of a new size: resize_* = img_* / crop_pct; 0: in */
+                            /*    the proportion that they have                  */
+
     int selftest_seed;         /* of the input that vit_selftest generates       */
     float selftest_tolerance;  /* largest accepted |difference| / max|expected|  */
 
     int grid_height;        /* derived: img_height / patch_size; a ResNet stem   */
-                            /*    rounds sizes up                                */
+                            /*    and dynamic_img_pad round sizes up             */
     int grid_width;
     int num_patches;        /* grid_height * grid_width                          */
     int num_prefix_tokens;  /* before the patches: cls, dist, register tokens    */
@@ -368,6 +387,8 @@ typedef struct vit_model {
     const unsigned char *labels, *synsets, *source; /* sections, NULL if absent  */
     uint32_t num_tensors, num_labels, num_synsets;
     int ownership;               /* how vit_model_close gives `data` back        */
+    int file_height, file_width; /* img_* and resize_* before vit_model_resize   */
+    int file_resize_height, file_resize_width;
 } vit_model;
 
 /* Flags of the open functions, or-ed together; 0 is the usual choice. */
@@ -387,6 +408,15 @@ VIT_API vit_result vit_model_open(const char *path, unsigned flags, vit_model *m
 VIT_API vit_result vit_model_open_memory(const void *data, size_t size, unsigned flags,
                                          vit_model *model);
 VIT_API void vit_model_close(vit_model *model);
+
+/* Another input size, for a model that is marked dynamic_img_size: changes img_*,
+   resize_*, grid_* and num_* in model->config. Sessions opened afterwards resample
+   the positions into their workspace; those opened before are of no use any more.
+   A copy of the struct has a size of its own, so one file may serve several.
+   VIT_ERROR_UNSUPPORTED for a model not so marked or with rotary or relative
+   positions, VIT_ERROR_ARGUMENT for a size out of LIMITS; then nothing has changed,
+   and detail says why. */
+VIT_API vit_result vit_model_resize(vit_model *model, int height, int width);
 
 /* Compares every tensor with its checksum, and the gaps between them with zero.
    VIT_ERROR_CORRUPT on the first that differs; detail as in vit_model_open. */
@@ -551,6 +581,8 @@ typedef struct vit_session {
     float *attn;          /* per thread: packed K and V of a head, some scores   */
     size_t attn_stride;   /* floats of `attn` for each thread                    */
     const uint8_t *mask;  /* of the images in work, or NULL                      */
+    const float *pos;     /* pos_embed: the file's, or resampled; NULL for none  */
+    int img_height, img_width; /* that all of this is made for                   */
 } vit_session;
 
 /* Exact bytes a session needs, at any alignment. params may be NULL for the
@@ -559,7 +591,7 @@ typedef struct vit_session {
 VIT_API size_t vit_workspace_size(const vit_model *model, const vit_params *params);
 
 /* workspace must outlive the session; nothing needs to be freed. The model must
-   stay where it is while sessions use it. */
+   stay where it is, and of this input size, while sessions use it. */
 VIT_API vit_result vit_session_init(vit_session *session, const vit_model *model,
                                     const vit_params *params, void *workspace, size_t size);
 
@@ -581,8 +613,8 @@ VIT_API int vit_embedding_dim(const vit_model *model);
 
 /* Runs the network. input is [batch, in_chans, img_height, img_width], as
    vit_preprocess writes it; any batch >= 1, max_batch images at a time.
-   VIT_ERROR_ARGUMENT for NULL input, batch < 1, a block that does not exist, or
-   logits of a model without a head. */
+   VIT_ERROR_ARGUMENT for NULL input, batch < 1, a block that does not exist,
+   logits of a model without a head, or a model resized since vit_session_init. */
 VIT_API vit_result vit_forward(vit_session *session, const float *input, int batch,
                                const vit_outputs *outputs);
 
@@ -618,7 +650,8 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
    and compares with the outputs that the converter stored. input
    [in_chans, img_height, img_width] and output [num_classes, or for a headless
    model vit_embedding_dim] are overwritten. error, if not NULL, receives
-   max|difference| / max|expected|. */
+   max|difference| / max|expected|. VIT_ERROR_UNSUPPORTED if the file has no such
+   outputs, or none for the size that vit_model_resize has set. */
 VIT_API vit_result vit_selftest(vit_session *session, float *input, float *output, float *error);
 
 /* The input of vit_selftest: uniform in [-1, 1), from Steele's splitmix64. */
@@ -689,6 +722,11 @@ VIT_API size_t vit_pack_panel(vit_dtype dtype, const float *rows, int num_rows, 
 /* Row `row` of a tensor as f32: the inverse of packing. For plain tensors a row
    is everything behind the first dimension. */
 VIT_API void vit_unpack_row(const vit_tensor *tensor, int row, float *out);
+
+/* Position embeddings of a grid [height, width, dim] for another one, bit for bit as
+   vit_model_resize brings them about. */
+VIT_API void vit_resample_positions(vit_pos_resample how, const float *from, int height, int width,
+                                    float *to, int new_height, int new_width, int dim);
 
 /* XXH64 with seed 0 (Yann Collet, xxHash specification 0.1.1), in pieces. */
 typedef struct vit_hash {
@@ -848,6 +886,10 @@ enum {
     X(int, resize_width, 0, 1, 32768)                                          \
     X(int, crop_mode, 0, 0, 2)                                                 \
     X(int, interpolation, 0, 0, 1)                                             \
+    X(int, dynamic_img_size, 2, 0, 1)                                          \
+    X(int, dynamic_img_pad, 2, 0, 1)                                           \
+    X(int, pos_resample, 2, 0, 5)                                              \
+    X(float, crop_pct, 2, 0, 4)                                                \
     X(int, selftest_seed, 0, 0, 2147483647)                                    \
     X(float, selftest_tolerance, 0, 0, 1)
 
@@ -1132,6 +1174,25 @@ VIT__INLINE float vit__float(uint32_t bits) {
 /* Works under -ffast-math too, where x != x does not. */
 VIT__INLINE int vit__is_nan(float x) { return (vit__bits(x) & 0x7fffffffu) > 0x7f800000u; }
 VIT__INLINE int vit__is_finite(float x) { return (vit__bits(x) & 0x7f800000u) != 0x7f800000u; }
+
+/* Keeps a product from being fused with what follows, which would change the
+   last bit of a sum on some compilers. */
+static double vit__product(double a, double b) {
+    volatile double product = a * b;
+    return product;
+}
+
+/* What resizing weighs with, of pixels and of positions: Keys' cubic kernel with its
+   parameter a, or for a = 0 a triangle. */
+static double vit__kernel(double a, double x) {
+    if (x < 0.0) x = -x;
+    if (a >= 0.0) return x < 1.0 ? 1.0 - x : 0.0;
+    if (x < 1.0)
+        return vit__product(vit__product(vit__product(a + 2.0, x) - (a + 3.0), x), x) + 1.0;
+    if (x < 2.0)
+        return vit__product(vit__product(vit__product(x - 5.0, x) + 8.0, x) - 4.0, a);
+    return 0.0;
+}
 
 /* --- messages -------------------------------------------------------------- */
 
@@ -1813,12 +1874,18 @@ static vit_result vit__check_stem(const vit_config *c, char *detail) {
     if (c->patch_size % vit__map_stride(c) != 0)
         return vit__fail_int(detail, VIT_ERROR_CORRUPT, "patch_size, with this stem a multiple of",
                              (unsigned)vit__map_stride(c), (unsigned)c->patch_size);
-    if (c->stem && c->has_patch_pre_norm)
+    if (c->stem && (c->has_patch_pre_norm || c->dynamic_img_pad))
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
-                         "stem and has_patch_pre_norm exclude each other");
+                         "stem excludes has_patch_pre_norm and dynamic_img_pad");
     if (vit__largest_map(c) > 0x7fffffff)
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED, "a feature map has 2^31 numbers or more");
     return VIT_OK;
+}
+
+/* Patches along a side of the input. */
+static int vit__grid_side(const vit_config *c, int side) {
+    const int map = vit__map_side(c, side), patch = vit__map_patch(c);
+    return c->dynamic_img_pad ? vit__ceil_div(map, patch) : map / patch;
 }
 
 VIT_API vit_result vit_config_check(vit_config *config, char detail[VIT_MAX_DETAIL]) {
@@ -1829,8 +1896,8 @@ VIT_API vit_result vit_config_check(vit_config *config, char detail[VIT_MAX_DETA
     result = vit__check_ranges(c, detail);
     if (!result) result = vit__check_stem(c, detail);
     if (result) return result;
-    c->grid_height = vit__map_side(c, c->img_height) / vit__map_patch(c);
-    c->grid_width = vit__map_side(c, c->img_width) / vit__map_patch(c);
+    c->grid_height = vit__grid_side(c, c->img_height);
+    c->grid_width = vit__grid_side(c, c->img_width);
     c->num_patches = c->grid_height * c->grid_width;
     c->num_prefix_tokens = c->has_cls_token + c->has_dist_token + c->num_reg_tokens;
     c->num_tokens = c->num_prefix_tokens + c->num_patches;
@@ -2200,6 +2267,10 @@ static vit_result vit__read_fields(vit_model *model, const vit__section *section
                                   (const unsigned char *)vit__fields[i].name, 24, "\" is missing");
     if (!seen[VIT__FIELD_resize_height]) c->resize_height = c->img_height;
     if (!seen[VIT__FIELD_resize_width]) c->resize_width = c->img_width;
+    model->file_height = c->img_height;
+    model->file_width = c->img_width;
+    model->file_resize_height = c->resize_height;
+    model->file_resize_width = c->resize_width;
     for (i = 0; i < VIT_MAX_CHANS; i++) c->std[i] = 1.0f; /* until the tensor is read */
     return vit_config_check(c, model->detail);
 }
@@ -2538,6 +2609,41 @@ VIT_API vit_result vit_model_open(const char *path, unsigned flags, vit_model *m
 }
 
 #endif /* VIT_NO_STDIO */
+
+/* --- another input size ------------------------------------------------------- */
+
+/* A side of the photo before the crop to `side` pixels, as timm computes it: for that
+   crop_pct is a double again, the nearest of six decimals. */
+static int vit__resize_side(const vit_config *c, int side, int file_side, int file_resize) {
+    const double pct = (double)(int)(c->crop_pct * 1e6f + 0.5f) / 1e6;
+    if (pct > 0.0) return (int)((double)side / pct);
+    return (int)((int64_t)side * file_resize / file_side);
+}
+
+VIT_API vit_result vit_model_resize(vit_model *model, int height, int width) {
+    vit_config c;
+    vit_result result;
+    if (!model || !model->tensors) return VIT_ERROR_ARGUMENT;
+    if (!model->config.dynamic_img_size)
+        return vit__fail(model->detail, VIT_ERROR_UNSUPPORTED,
+                         "its input size is fixed: it is not marked dynamic_img_size");
+    if (model->config.rope || model->config.has_rel_pos)
+        return vit__fail(model->detail, VIT_ERROR_UNSUPPORTED,
+                         "its input size is fixed: rotary and relative positions are for one grid");
+    c = model->config;
+    c.img_height = height;
+    c.img_width = width;
+    c.resize_height = c.resize_width = 1; /* until the others are known to be small */
+    result = vit_config_check(&c, model->detail);
+    if (!result) {
+        c.resize_height =
+            vit__resize_side(&c, height, model->file_height, model->file_resize_height);
+        c.resize_width = vit__resize_side(&c, width, model->file_width, model->file_resize_width);
+        result = vit_config_check(&c, model->detail);
+    }
+    if (!result) model->config = c;
+    return result ? VIT_ERROR_ARGUMENT : VIT_OK;
+}
 
 /* Gives back what the open call took, and leaves the struct empty. */
 VIT_API void vit_model_close(vit_model *model) {
@@ -5280,18 +5386,23 @@ static void vit__stem(const vit_session *s, const float *input, int batch, float
 /* --- patch embedding ------------------------------------------------------------- */
 
 /* im2col: patch number `index` of the batch as one row [in_chans, P, P], the
-   order of a convolution's weight. */
+   order of a convolution's weight. Beyond the image there are zeros. */
 static void vit__gather_patch(const vit_config *c, const float *input, int index, float *row) {
     const size_t p = (size_t)c->patch_size;
     const size_t width = (size_t)c->img_width, plane = width * (size_t)c->img_height;
     const int image = index / c->num_patches, patch = index % c->num_patches;
+    const int top = patch / c->grid_width * c->patch_size;
+    const int left = patch % c->grid_width * c->patch_size;
+    const size_t rows = (size_t)vit__min(c->patch_size, c->img_height - top);
+    const size_t columns = (size_t)vit__min(c->patch_size, c->img_width - left);
     const float *from = input + (size_t)image * (size_t)c->in_chans * plane +
-                        (size_t)(patch / c->grid_width) * p * width +
-                        (size_t)(patch % c->grid_width) * p;
+                        (size_t)top * width + (size_t)left;
     int channel;
     size_t y;
-    for (channel = 0; channel < c->in_chans; channel++, from += plane)
-        for (y = 0; y < p; y++, row += p) memcpy(row, from + y * width, p * sizeof(float));
+    if (rows < p || columns < p) memset(row, 0, (size_t)c->in_chans * p * p * sizeof(float));
+    for (channel = 0; channel < c->in_chans; channel++, from += plane, row += p * p)
+        for (y = 0; y < rows; y++)
+            memcpy(row + y * p, from + y * width, columns * sizeof(float));
 }
 
 /* x is the input here; what follows happens to each row while it is at hand. */
@@ -5344,8 +5455,8 @@ static void vit__add_positions(const vit_session *s, const float *patches, int b
     int i, t;
     for (i = 0; i < batch; i++) {
         float *x = s->x + (size_t)i * (size_t)c->num_tokens * (size_t)dim;
-        const float *all = vit__stem_floats(s->model, VIT__POS_EMBED); /* of the patches ... */
-        const float *pos = c->positions == VIT_POS_ALL ? all : NULL;   /* ... of this token */
+        const float *all = s->pos;                                   /* of the patches ... */
+        const float *pos = c->positions == VIT_POS_ALL ? all : NULL; /* ... of this token */
         for (t = 0; t < c->num_prefix_tokens; t++, x += dim) {
             const int r = t - c->has_cls_token - c->has_dist_token;
             const float *token = r >= 0 ? reg + r * dim : t == 0 && cls ? cls : dist;
@@ -6112,15 +6223,153 @@ static void vit__head_logits(const vit_session *s, float *cls, float *dist, int 
 /* the workspace, for the size query and for the session alike.              */
 /* ------------------------------------------------------------------------- */
 
+/* --- positions for another grid -------------------------------------------------- */
+
+/* Along one side, output i is a weighted sum of the inputs around its centre. */
+typedef struct vit__pos_filter {
+    double a;         /* of vit__kernel                                          */
+    int radius;       /* the kernel's                                            */
+    int antialias;    /* 1: widened when shrinking, cut and scaled at the edges; */
+                      /*    0: positions at an edge stand for those beyond it    */
+    int corners;      /* 1: the outermost centres stay where they are            */
+    double larger;    /* added to the new size                                   */
+} vit__pos_filter;
+
+/* By vit_pos_resample. */
+static const vit__pos_filter vit__pos_filters[] = {
+    { -0.5, 2, 1, 0, 0.0 }, { -0.75, 2, 0, 0, 0.0 }, { -0.75, 2, 0, 1, 0.0 },
+    { 0.0, 1, 0, 0, 0.0 },  { 0.0, 1, 0, 1, 0.0 },   { -0.75, 2, 0, 0, 0.1 }
+};
+
+/* One side of both grids. */
+typedef struct vit__pos_side {
+    const vit__pos_filter *filter;
+    int size;              /* of the old grid                                    */
+    double scale, stretch; /* old positions for a new one; the kernel's widening */
+} vit__pos_side;
+
+/* The inputs of one output: first .. first + count - 1, which may lie beyond an edge. */
+typedef struct vit__pos_taps {
+    int first, count;
+    double center, total;
+} vit__pos_taps;
+
+static void vit__pos_side_init(vit__pos_side *side, vit_pos_resample how, int size, int new_size) {
+    const vit__pos_filter *filter = &vit__pos_filters[how];
+    side->filter = filter;
+    side->size = size;
+    side->scale = (double)size / ((double)new_size + filter->larger);
+    if (filter->corners)
+        side->scale = new_size > 1 ? (double)(size - 1) / (double)(new_size - 1) : 0.0;
+    side->stretch = filter->antialias && side->scale > 1.0 ? side->scale : 1.0;
+}
+
+/* Rounded to f32, as PyTorch's weights are: products with f32 are then exact in f64. */
+static float vit__pos_weight(const vit__pos_side *side, const vit__pos_taps *taps, int tap) {
+    const double distance = (double)(taps->first + tap) - taps->center + 0.5;
+    return (float)(vit__kernel(side->filter->a, distance / side->stretch) / taps->total);
+}
+
+static void vit__pos_taps_init(const vit__pos_side *side, int i, vit__pos_taps *taps) {
+    const vit__pos_filter *filter = side->filter;
+    const double support = vit__product((double)filter->radius, side->stretch);
+    double total = 0.0;
+    int end, tap;
+    taps->center = filter->corners ? vit__product(side->scale, (double)i) + 0.5
+                                   : vit__product(side->scale, (double)i + 0.5);
+    taps->total = 1.0;
+    taps->first = (int)(taps->center + 0.5) - filter->radius;
+    taps->count = 2 * filter->radius;
+    if (!filter->antialias) return;
+    taps->first = (int)(taps->center - support + 0.5);
+    if (taps->first < 0) taps->first = 0;
+    end = vit__min((int)(taps->center + support + 0.5), side->size);
+    taps->count = end - taps->first;
+    for (tap = 0; tap < taps->count; tap++) total += (double)vit__pos_weight(side, taps, tap);
+    taps->total = total;
+}
+
+#define VIT__POS_DIMS 64 /* of a position, at a time */
+
+/* sum += weight * x; fusing the two changes nothing, as the product is exact. */
+static void vit__pos_add(double *sum, float weight, const float *x, int dims) {
+    int d;
+    for (d = 0; d < dims; d++) sum[d] += (double)weight * (double)x[d];
+}
+
+/* Some numbers of one new position: across each row of the old grid, then down. */
+static void vit__resample_position(const vit__pos_side *down, const vit__pos_taps *rows,
+                                   const vit__pos_side *across, const vit__pos_taps *columns,
+                                   const float *from, size_t stride, float *to, int dims) {
+    double sum[VIT__POS_DIMS], row_sum[VIT__POS_DIMS];
+    float row[VIT__POS_DIMS];
+    int y, x, d;
+    memset(sum, 0, sizeof sum);
+    for (y = 0; y < rows->count; y++) {
+        const int old_y = vit__clamp(rows->first + y, 0, down->size - 1);
+        memset(row_sum, 0, sizeof row_sum);
+        for (x = 0; x < columns->count; x++) {
+            const int old_x = vit__clamp(columns->first + x, 0, across->size - 1);
+            vit__pos_add(row_sum, vit__pos_weight(across, columns, x),
+                         from + ((size_t)old_y * (size_t)across->size + (size_t)old_x) * stride,
+                         dims);
+        }
+        for (d = 0; d < dims; d++) row[d] = (float)row_sum[d];
+        vit__pos_add(sum, vit__pos_weight(down, rows, y), row, dims);
+    }
+    for (d = 0; d < dims; d++) to[d] = (float)sum[d];
+}
+
+VIT_API void vit_resample_positions(vit_pos_resample how, const float *from, int height, int width,
+                                    float *to, int new_height, int new_width, int dim) {
+    vit__pos_side down, across;
+    vit__pos_taps rows, columns;
+    int y, x, d;
+    vit__pos_side_init(&down, how, height, new_height);
+    vit__pos_side_init(&across, how, width, new_width);
+    for (y = 0; y < new_height; y++) {
+        vit__pos_taps_init(&down, y, &rows);
+        for (x = 0; x < new_width; x++, to += dim) {
+            vit__pos_taps_init(&across, x, &columns);
+            for (d = 0; d < dim; d += VIT__POS_DIMS)
+                vit__resample_position(&down, &rows, &across, &columns, from + d, (size_t)dim,
+                                       to + d, vit__min(VIT__POS_DIMS, dim - d));
+        }
+    }
+}
+
+/* Whether the model's grid is another one than that of the file's positions. */
+static int vit__is_resampled(const vit_model *m) {
+    const vit_config *c = &m->config;
+    return c->positions != VIT_POS_NONE && (c->grid_height != vit__grid_side(c, m->file_height) ||
+                                            c->grid_width != vit__grid_side(c, m->file_width));
+}
+
+/* The positions of the model's grid, at `to` if they are not the file's. */
+static const float *vit__make_positions(const vit_model *m, float *to) {
+    const vit_config *c = &m->config;
+    const float *from = vit__stem_floats(m, VIT__POS_EMBED);
+    const int prefix = c->positions == VIT_POS_ALL ? c->num_prefix_tokens * c->embed_dim : 0;
+    if (!vit__is_resampled(m)) return from;
+    memcpy(to, from, (size_t)prefix * sizeof(float));
+    vit_resample_positions((vit_pos_resample)c->pos_resample, from + prefix,
+                           vit__grid_side(c, m->file_height), vit__grid_side(c, m->file_width),
+                           to + prefix, c->grid_height, c->grid_width, c->embed_dim);
+    return to;
+}
+
+/* --- the workspace --------------------------------------------------------------- */
+
 /* Floats of each buffer of a session. */
 typedef struct vit__plan {
-    uint64_t x, y, scratch, attn_stride, attn;
+    uint64_t x, y, scratch, pos, attn_stride, attn;
     uint64_t bytes; /* of all, and of aligning the first */
 } vit__plan;
 
 /* Cannot overflow: batch < 2^31, threads <= 2^16, and the factors are limited by
    vit_config_check to 2^16 tokens and 2^24 numbers a token. */
-static void vit__make_plan(const vit_config *c, int max_batch, int num_threads, vit__plan *plan) {
+static void vit__make_plan(const vit_model *m, int max_batch, int num_threads, vit__plan *plan) {
+    const vit_config *c = &m->config;
     const uint64_t batch = (uint64_t)(unsigned)max_batch;
     const uint64_t rows = (uint64_t)(unsigned)c->num_tokens;
     const uint64_t dim = (uint64_t)(unsigned)c->embed_dim;
@@ -6137,9 +6386,11 @@ static void vit__make_plan(const vit_config *c, int max_batch, int num_threads, 
     plan->y = vit__round64(batch * rows * vit__max64(dim, width));
     plan->scratch = vit__round64(vit__max64(
         batch * scratch, vit__round64(batch * patches) + vit__stem_layout(c, NULL, NULL)));
+    plan->pos = vit__is_resampled(m) ? vit__round64(rows * dim) : 0;
     plan->attn_stride = vit__round64(vit__attention_scratch(c));
     plan->attn = plan->attn_stride * (uint64_t)(unsigned)num_threads;
-    plan->bytes = (plan->x + plan->y + plan->scratch + plan->attn) * sizeof(float) + VIT_ALIGN;
+    plan->bytes = (plan->x + plan->y + plan->scratch + plan->pos + plan->attn) * sizeof(float) +
+                  VIT_ALIGN;
 }
 
 /* params with its defaults filled in; 0 if they make no sense. A batch whose
@@ -6162,7 +6413,7 @@ VIT_API size_t vit_workspace_size(const vit_model *model, const vit_params *para
     vit_params full;
     vit__plan plan;
     if (!model || !model->tensors || !vit__complete_params(&model->config, params, &full)) return 0;
-    vit__make_plan(&model->config, full.max_batch, full.executor.num_threads, &plan);
+    vit__make_plan(model, full.max_batch, full.executor.num_threads, &plan);
     return plan.bytes <= SIZE_MAX ? (size_t)plan.bytes : 0;
 }
 
@@ -6175,8 +6426,7 @@ VIT_API vit_result vit_session_init(vit_session *session, const vit_model *model
     if (!model || !model->tensors ||
         !vit__complete_params(&model->config, params, &session->params))
         return VIT_ERROR_ARGUMENT;
-    vit__make_plan(&model->config, session->params.max_batch,
-                   session->params.executor.num_threads, &plan);
+    vit__make_plan(model, session->params.max_batch, session->params.executor.num_threads, &plan);
     if (!workspace || size < plan.bytes) return VIT_ERROR_MEMORY;
     at = (float *)(void *)((unsigned char *)workspace + VIT_ALIGN -
                            (uintptr_t)workspace % VIT_ALIGN);
@@ -6188,6 +6438,9 @@ VIT_API vit_result vit_session_init(vit_session *session, const vit_model *model
     session->scratch = session->y + plan.y;
     session->attn = session->scratch + plan.scratch;
     session->attn_stride = (size_t)plan.attn_stride;
+    session->pos = vit__make_positions(model, session->attn + plan.attn);
+    session->img_height = model->config.img_height;
+    session->img_width = model->config.img_width;
     return VIT_OK;
 }
 
@@ -6263,7 +6516,8 @@ VIT_API vit_result vit_forward_masked(vit_session *session, const float *input,
     c = &session->model->config;
     out = *outputs;
     if (out.attention_block < 0 || out.attention_block > c->depth ||
-        (out.attention && c->depth == 0) || (out.logits && !c->num_classes))
+        (out.attention && c->depth == 0) || (out.logits && !c->num_classes) ||
+        session->img_height != c->img_height || session->img_width != c->img_width)
         return VIT_ERROR_ARGUMENT;
     image = (size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width;
     while (batch > 0) {
@@ -6300,13 +6554,6 @@ typedef struct vit__geometry {
     int64_t width, height; /* of the whole resized photo                         */
     int64_t left, top;     /* of the input within it; negative: padding          */
 } vit__geometry;
-
-/* Keeps a product from being fused with what follows, which would change the
-   weights in their last bit on some compilers. */
-static double vit__product(double a, double b) {
-    volatile double product = a * b;
-    return product;
-}
 
 /* Python's round(): halves to even. For x >= 0. */
 static int64_t vit__round_half_even(double x) {
@@ -6353,8 +6600,8 @@ static void vit__find_geometry(const vit_config *c, const vit_image *image, vit_
 
 typedef struct vit__axis {
     double scale, filter_scale, support; /* input pixels for each output pixel   */
+    double a;                            /* of vit__kernel                       */
     int in_size, taps;                   /* most weights of one output pixel     */
-    vit_interpolation interpolation;
 } vit__axis;
 
 static void vit__axis_init(vit__axis *axis, vit_interpolation interpolation, int in, int64_t out) {
@@ -6364,19 +6611,7 @@ static void vit__axis_init(vit__axis *axis, vit_interpolation interpolation, int
     axis->in_size = in;
     axis->taps = (int)axis->support + 1; /* at least ceil(support) */
     axis->taps = 2 * axis->taps + 1;
-    axis->interpolation = interpolation;
-}
-
-/* Bicubic: Keys' kernel with a = -0.5; bilinear: a triangle. */
-static double vit__filter(vit_interpolation interpolation, double x) {
-    const double a = -0.5;
-    if (x < 0.0) x = -x;
-    if (interpolation == VIT_BILINEAR) return x < 1.0 ? 1.0 - x : 0.0;
-    if (x < 1.0)
-        return vit__product(vit__product(vit__product(a + 2.0, x) - (a + 3.0), x), x) + 1.0;
-    if (x < 2.0)
-        return vit__product(vit__product(vit__product(x - 5.0, x) + 8.0, x) - 4.0, a);
-    return 0.0;
+    axis->a = interpolation == VIT_BICUBIC ? -0.5 : 0.0;
 }
 
 /* Weights of output pixel `out`, for input pixels *first onwards; returns how
@@ -6391,8 +6626,7 @@ static int vit__weights(const vit__axis *axis, int64_t out, int *first, int32_t 
     if (begin < 0) begin = 0;
     if (end > axis->in_size) end = axis->in_size;
     for (i = 0; i < end - begin; i++) {
-        real[i] = vit__filter(axis->interpolation,
-                              vit__product((double)(i + begin) - center + 0.5, inverse));
+        real[i] = vit__kernel(axis->a, vit__product((double)(i + begin) - center + 0.5, inverse));
         sum += real[i];
     }
     for (i = 0; i < end - begin; i++) {
@@ -6682,7 +6916,9 @@ VIT_API vit_result vit_selftest(vit_session *session, float *input, float *outpu
     int i;
     if (!session || !session->model || !input || !output) return VIT_ERROR_ARGUMENT;
     c = &session->model->config;
-    if (!(c->selftest_tolerance > 0.0f)) return VIT_ERROR_UNSUPPORTED;
+    if (!(c->selftest_tolerance > 0.0f) || c->img_height != session->model->file_height ||
+        c->img_width != session->model->file_width)
+        return VIT_ERROR_UNSUPPORTED;
     vit_selftest_input(c, input);
     memset(&outputs, 0, sizeof outputs);
     if (c->num_classes) outputs.logits = output;
@@ -6743,9 +6979,10 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
 
    v0.1.0  first version: timm's VisionTransformer and DeiT with nearly all of their
            options, torch.nn's post-norm blocks; rotary and relative positions,
-           differential attention, parallel blocks; masks over tokens; f32, f16, bf16,
-           int8, int4; AVX2, AVX-VNNI, AVX-512 with VNNI and BF16, NEON with sdot, smmla
-           and bfmlal; Pillow-exact preprocessing; the .vit format, version 1.
+           differential attention, parallel blocks; masks over tokens; input sizes
+           chosen at run time; f32, f16, bf16, int8, int4; AVX2, AVX-VNNI, AVX-512 with
+           VNNI and BF16, NEON with sdot, smmla and bfmlal; Pillow-exact preprocessing;
+           the .vit format, version 1.
            has_patch_pre_norm, of vit-pytorch since 1.0: norm of the raw patches.
            Stems: ResNetV2 hybrids and MobileCLIP-B's convolutions.
 

@@ -18,6 +18,15 @@
 
 #define PROGRAM "classify"
 
+/* The command line. */
+typedef struct choices {
+    const char *model;
+    int img_size[2]; /* height and width; 0: the model's own */
+    int k;
+    int num_threads;
+    bool json, no_exif;
+} choices;
+
 /* ------------------------------------------------------------------------- */
 /* What is set up once                                                       */
 /* ------------------------------------------------------------------------- */
@@ -64,11 +73,14 @@ static vit_result classifier_allocate(classifier *c, const vit_params *params, i
 }
 
 /* On failure the reason is on stderr. Close it either way. */
-static bool classifier_open(classifier *c, const char *path, int num_threads, int k) {
+static bool classifier_open(classifier *c, const choices *chosen) {
+    const char *path = chosen->model;
+    const int *size = chosen->img_size;
     vit_params params = { 0 };
     vit_result result;
 
-    if (vit_model_open(path, 0, &c->model) != VIT_OK) {
+    if (vit_model_open(path, 0, &c->model) != VIT_OK ||
+        (size[0] && vit_model_resize(&c->model, size[0], size[1]) != VIT_OK)) {
         cli_error(PROGRAM, path, "%s", c->model.detail);
         return false;
     }
@@ -76,8 +88,8 @@ static bool classifier_open(classifier *c, const char *path, int num_threads, in
         cli_error(PROGRAM, path, "names no classes; for its embeddings use vit-run");
         return false;
     }
-    result = vit_threads_create(num_threads, &c->threads, &params.executor);
-    if (result == VIT_OK) result = classifier_allocate(c, &params, k);
+    result = vit_threads_create(chosen->num_threads, &c->threads, &params.executor);
+    if (result == VIT_OK) result = classifier_allocate(c, &params, chosen->k);
     if (result != VIT_OK) cli_error(PROGRAM, path, "%s", vit_result_string(result));
     return result == VIT_OK;
 }
@@ -179,14 +191,6 @@ static void print_json(const classifier *c, const char *path, int count, const t
 /* All of them                                                               */
 /* ------------------------------------------------------------------------- */
 
-/* The command line. */
-typedef struct choices {
-    const char *model;
-    int k;
-    int num_threads;
-    bool json, no_exif;
-} choices;
-
 static const char description[] =
     "Prints the most likely classes of each IMAGE: JPEG, PNG, BMP, GIF (its first frame), TGA,\n"
     "PGM or PPM; '-' is standard input. Grey, palette and alpha images become RGB, and the EXIF\n"
@@ -201,6 +205,8 @@ static bool choose(int argc, char **argv, choices *c, cli_list *images, int *sta
     const cli_option options[] = {
         { 'm', "model", "MODEL.vit", "the model (default: the bundled cifar10-vit.vit)", CLI_TEXT,
           &c->model, 0, 0 },
+        { 0, "img-size", "N|HxW", "the input size, of a model that leaves it open", CLI_SIZE,
+          c->img_size, 1, 16384 },
         { 'k', "top", "N", "how many classes to print (default 5)", CLI_INT, &c->k, 1, 1000 },
         { 't', "threads", "N", "threads to compute with (default 0: one per core)", CLI_INT,
           &c->num_threads, 0, 256 },
@@ -238,7 +244,7 @@ static int classify_all(classifier *c, const choices *chosen, const cli_list *im
 }
 
 int main(int argc, char **argv) {
-    choices chosen = { NULL, 5, 0, false, false };
+    choices chosen = { NULL, { 0, 0 }, 5, 0, false, false };
     classifier c;
     cli_list images;
     char *bundled = NULL;
@@ -252,7 +258,7 @@ int main(int argc, char **argv) {
     status = CLI_FAILED;
     if (!chosen.model) {
         cli_error(PROGRAM, NULL, "the bundled model was not found; give one with -m MODEL.vit");
-    } else if (classifier_open(&c, chosen.model, chosen.num_threads, chosen.k)) {
+    } else if (classifier_open(&c, &chosen)) {
         status = classify_all(&c, &chosen, &images);
     }
     classifier_close(&c);

@@ -10,6 +10,7 @@ One folder for each case of CASES, or for those named:
     model.safetensors, model.pth (zip) or model_legacy.pth    the checkpoint, timm's names
     config.json              in the form of timm's pages on the Hugging Face hub
     options                  further arguments for vit-convert, one word a line (if any)
+    size                     "HxW" of the images, if not the input size of the file
     expected.safetensors     logits and embedding of 5 images, every traced tensor of the first
                              2 (names as in vit.h), attention.1 .. attention.L
 
@@ -41,7 +42,8 @@ BASE = dict(img=(12, 12), patch=4, chans=3, dim=24, depth=1, heads=2, mlp=4.0, c
             wrap=None, traced=2, only=None, patch_scale=1.0,
             cls=True, reg=0, pos="all", pre_norm=False, rms=False, block="pre", qk_norm=False,
             attn_norm=False, proj_bias=True, ls=False, act="gelu", gated=None, mlp_norm=False,
-            final_norm=True, pool="token", pool_prefix=False, fc_norm=False, head_dim=None)
+            final_norm=True, pool="token", pool_prefix=False, fc_norm=False, head_dim=None,
+            run=None, pad=False)
 
 CASES = {
     "plain":          dict(depth=2, forms=("safetensors", "pth", "legacy")),
@@ -135,6 +137,16 @@ OPTIONS = {
 }
 CASES.update((case, dict(SMALL, told=True, **changes)) for case, changes in OPTIONS.items())
 
+# timm's dynamic_img_size: images of another size than the positions are for.
+SIZES = {
+    "dynamic":        dict(img=(16, 16), run=(24, 12), forms=("pth",)),
+    "dynamic_shrink": dict(img=(24, 24), run=(8, 16), cls=False, reg=1, pos="patches", pool="avg"),
+    "dynamic_same":   dict(img=(8, 20), run=(8, 23)),
+    "dynamic_pad":    dict(img=(12, 12), run=(18, 11), pad=True, reg=1),
+    "dynamic_nopos":  dict(img=(12, 12), run=(8, 12), pos="none"),
+}
+CASES.update((case, dict(SMALL, told=True, depth=1, **changes)) for case, changes in SIZES.items())
+
 
 # --- the model, with timm's names in the state dict ----------------------------------------------
 
@@ -172,10 +184,13 @@ class PatchEmbed(nn.Module):
         self.proj = nn.Conv2d(c["chans"], c["dim"], c["patch"], stride=c["patch"],
                               bias=not c["pre_norm"])
         self.norm = norm(c, c["dim"], c["patch_norm"])
+        self.pad = c["patch"] if c["pad"] else 0
         if c["patch_pre_norm"]:
             self.pre_norm = norm(c, (c["chans"], c["patch"], c["patch"]))
 
     def forward(self, x, put):
+        if self.pad:
+            x = F.pad(x, (0, -x.shape[3] % self.pad, 0, -x.shape[2] % self.pad))
         if not hasattr(self, "pre_norm"):
             return self.norm(self.proj(x).flatten(2).transpose(1, 2))
         p = self.proj.kernel_size
@@ -336,12 +351,21 @@ class VisionTransformer(nn.Module):
         tokens = [t for t in (self.cls_token, self.dist_token, self.reg_token) if t is not None]
         return torch.cat([t.expand(len(x), -1, -1) for t in tokens] + [x], dim=1)
 
-    def add_positions(self, x):
+    def positions(self, grid):
+        """For this grid; a class token and its like keep theirs."""
+        old = [side // self.c["patch"] for side in self.c["img"]]
+        prefix = self.prefix if self.c["pos"] == "all" else 0
+        patches = self.pos_embed[:, prefix:].reshape(1, *old, -1).permute(0, 3, 1, 2)
+        if list(grid) != old:
+            patches = F.interpolate(patches, size=grid, mode="bicubic", antialias=True)
+        return torch.cat([self.pos_embed[:, :prefix], patches.flatten(2).transpose(1, 2)], dim=1)
+
+    def add_positions(self, x, grid):
         if self.c["pos"] == "none":
             return self.add_prefix(x)
         if self.c["pos"] == "patches":
-            return self.add_prefix(x + self.pos_embed)
-        return self.add_prefix(x) + self.pos_embed
+            return self.add_prefix(x + self.positions(grid))
+        return self.add_prefix(x) + self.positions(grid)
 
     def pool(self, x):
         patches = x if self.c["pool_prefix"] else x[:, self.prefix:]
@@ -358,8 +382,10 @@ class VisionTransformer(nn.Module):
             out[name] = t
             return t
 
+        round_up = self.c["patch"] - 1 if self.c["pad"] else 0
+        grid = [(side + round_up) // self.c["patch"] for side in images.shape[2:]]
         x = put("patch_embed", self.patch_embed(images, put))
-        x = put("pos_embed", self.add_positions(x))
+        x = put("pos_embed", self.add_positions(x, grid))
         if self.c["pre_norm"]:
             x = put("norm_pre", self.norm_pre(x))
         for i, block in enumerate(self.blocks):
@@ -413,7 +439,7 @@ def image(index, count):
 
 
 def batch(c):
-    shape = (c["chans"],) + c["img"]
+    shape = (c["chans"],) + (c["run"] or c["img"])
     return torch.from_numpy(np.stack([image(i, int(np.prod(shape))).reshape(shape)
                                       for i in range(IMAGES)]))
 
@@ -485,6 +511,7 @@ def told_args(c):
         block_fn=("ResPostBlock" if c["block"] == "res" else None, None),
         pool_include_prefix=(c["pool_prefix"], False),
         final_norm=(c["final_norm"] or c["fc_norm"], True),
+        dynamic_img_size=(c["run"] is not None, False), dynamic_img_pad=(c["pad"], False),
         mlp_ratio=(2 * int(c["dim"] * c["mlp"]) / c["dim"] if c["gated"] == "packed" else c["mlp"],
                    None))
     return {key: value for key, (value, default) in args.items() if value != default}
@@ -527,6 +554,12 @@ def save_config(case, c, folder):
             f.write("\n".join(options) + "\n")
 
 
+def save_size(c, folder):
+    if c["run"]:
+        with open(os.path.join(folder, "size"), "w") as f:
+            f.write("%dx%d\n" % c["run"])
+
+
 def save_npy(path, tensor):
     np.save(path, tensor.numpy())
 
@@ -549,6 +582,7 @@ def main():
         expected, worst = run(model, c)
         save_checkpoint(model, c, folder)
         save_config(case, c, folder)
+        save_size(c, folder)
         save_safetensors(expected, os.path.join(folder, "expected.safetensors"))
         if case == "plain":  # for vit-run, which reads and writes NumPy files
             save_npy(os.path.join(folder, "input.npy"), batch(c))

@@ -1224,6 +1224,179 @@ static void test_selftest_absent(void) {
     bench_close(&b);
 }
 
+/* --- another input size ---------------------------------------------------- */
+
+/* The same model, built for this size with positions resampled beforehand. */
+static tiny_file built_at(tiny_options o, const vit_model *model, int height, int width) {
+    const int prefix = o.config.positions == VIT_POS_ALL ? model->config.num_prefix_tokens : 0;
+    const int dim = o.config.embed_dim;
+    vit_tensor from, to;
+    vit_model built;
+    o.config.img_height = height;
+    o.config.img_width = width;
+    vit_config_check(&o.config, NULL);
+    tiny_file f = tiny_build(&o);
+    CHECK(vit_model_open_memory(f.data, f.size, 0, &built) == VIT_OK);
+    for (int i = 0; vit_model_tensor(&built, i, &to); i++) {
+        /* in the same order, but of different sizes, so that the random numbers differ */
+        CHECK(vit_model_tensor(model, i, &from) && strcmp(from.name, to.name) == 0);
+        const bool same_grid = memcmp(from.dims, to.dims, sizeof to.dims) == 0;
+        if (strcmp(to.name, "pos_embed") != 0 || same_grid) {
+            memcpy(f.data + to.offset, from.data, (size_t)to.size);
+            continue;
+        }
+        memcpy(f.data + to.offset, from.data, (size_t)(prefix * dim) * sizeof(float));
+        float *rows = (float *)(void *)(f.data + to.offset) + prefix * dim;
+        vit_resample_positions((vit_pos_resample)o.config.pos_resample,
+                               (const float *)from.data + prefix * dim, model->config.grid_height,
+                               model->config.grid_width, rows, built.config.grid_height,
+                               built.config.grid_width, dim);
+    }
+    vit_model_close(&built);
+    return f;
+}
+
+/* Logits of one image of random numbers. */
+static void logits_of(const vit_model *model, const vit_params *params, float logits[5]) {
+    const size_t count = (size_t)(3 * model->config.img_height * model->config.img_width);
+    float *input = tiny_allocate(count * sizeof(float));
+    vit_outputs outputs = no_outputs();
+    uint32_t state = 3;
+    for (size_t i = 0; i < count; i++) {
+        input[i] = tiny_random(&state);
+    }
+    runner r = runner_make(model, params);
+    outputs.logits = logits;
+    CHECK(vit_forward(&r.session, input, 1, &outputs) == VIT_OK);
+    free(r.workspace);
+    free(input);
+}
+
+static void check_resized(const tiny_options *o, const vit_model *original, int height, int width) {
+    vit_model resized = *original, built;
+    float expected[5], logits[5];
+    CHECK_MSG(vit_model_resize(&resized, height, width) == VIT_OK, "%s", resized.detail);
+    tiny_file f = built_at(*o, original, height, width);
+    CHECK(vit_model_open_memory(f.data, f.size, 0, &built) == VIT_OK);
+    CHECK(resized.config.num_tokens == built.config.num_tokens);
+    logits_of(&built, NULL, expected);
+    FOR_EACH_ISA(isa) {
+        for (int threads = 1; threads <= 3; threads++) {
+            vit_params params = no_params();
+            vit_threads *pool;
+            params.isa = (vit_isa)isa;
+            CHECK(vit_threads_create(threads, &pool, &params.executor) == VIT_OK);
+            logits_of(&resized, &params, logits);
+            CHECK_MSG(memcmp(logits, expected, sizeof logits) == 0, "way %d, %dx%d, %s",
+                      o->config.pos_resample, height, width, vit_isa_name((vit_isa)isa));
+            vit_threads_destroy(pool);
+        }
+    }
+    tiny_free(&f);
+}
+
+/* Every way of resampling, positions of all tokens and of the patches, with and without padding. */
+static void test_resize(void) {
+    static const int sizes[][2] = {{8, 8}, {12, 20}, {4, 4}, {9, 14}, {33, 5}, {40, 40}};
+    for (int kind = 0; kind < 6 * 2 * 2; kind++) {
+        tiny_options o = tiny_defaults();
+        o.config.dynamic_img_size = 1;
+        o.config.pos_resample = kind / 4;
+        o.config.positions = kind & 1 ? VIT_POS_ALL : VIT_POS_PATCHES;
+        o.config.dynamic_img_pad = kind >> 1 & 1;
+        o.config.img_width = 12;
+        bench b = bench_open(&o);
+        for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+            check_resized(&o, &b.model, sizes[i][0], sizes[i][1]);
+        }
+        bench_close(&b);
+    }
+}
+
+/* What is refused leaves the model as it was. */
+static void check_refused(const vit_model *original, int height, int width, vit_result result,
+                          const char *detail) {
+    vit_model model = *original;
+    CHECK(vit_model_resize(&model, height, width) == result);
+    CHECK_MSG(strstr(model.detail, detail) != NULL, "%dx%d: %s", height, width, model.detail);
+    CHECK(memcmp(&model.config, &original->config, sizeof model.config) == 0);
+}
+
+static void test_resize_refused(void) {
+    tiny_options o = tiny_defaults();
+    bench b = bench_open(&o);
+    check_refused(&b.model, 8, 8, VIT_ERROR_UNSUPPORTED, "not marked dynamic_img_size");
+    CHECK(vit_model_resize(NULL, 8, 8) == VIT_ERROR_ARGUMENT);
+    bench_close(&b);
+    CHECK(vit_model_resize(&b.model, 8, 8) == VIT_ERROR_ARGUMENT);
+    o.config.dynamic_img_size = 1;
+    b = bench_open(&o);
+    check_refused(&b.model, 0, 8, VIT_ERROR_ARGUMENT, "img_height is outside of its limits");
+    check_refused(&b.model, 8, -1, VIT_ERROR_ARGUMENT, "img_width is outside of its limits");
+    check_refused(&b.model, 16385, 8, VIT_ERROR_ARGUMENT, "img_height is outside of its limits");
+    check_refused(&b.model, 8, 0x7fffffff, VIT_ERROR_ARGUMENT, "img_width is outside");
+    check_refused(&b.model, 3, 8, VIT_ERROR_ARGUMENT, "patch_size is larger than the image");
+    check_refused(&b.model, 2048, 2048, VIT_ERROR_ARGUMENT, "num_tokens, at most");
+    bench_close(&b);
+    o.config.has_rel_pos = 1;
+    b = bench_open(&o);
+    check_refused(&b.model, 8, 8, VIT_ERROR_UNSUPPORTED, "rotary and relative positions");
+    bench_close(&b);
+    o.config.has_rel_pos = 0;
+    o.config.resize_height = 30;
+    b = bench_open(&o);
+    check_refused(&b.model, 16384, 4, VIT_ERROR_ARGUMENT, "resize_height is outside");
+    bench_close(&b);
+}
+
+/* A session is for one size; the self-test for the file's. */
+static void test_resize_sessions(void) {
+    tiny_options o = tiny_defaults();
+    o.config.dynamic_img_size = 1;
+    bench b = bench_open(&o);
+    float input[3 * 16 * 16] = {0}, output[5];
+    vit_outputs outputs = no_outputs();
+    runner old = runner_make(&b.model, NULL);
+    outputs.logits = output;
+    CHECK(vit_selftest(&old.session, input, output, NULL) == VIT_OK);
+    CHECK(vit_model_resize(&b.model, 16, 12) == VIT_OK);
+    CHECK(b.model.config.grid_height == 4 && b.model.config.grid_width == 3);
+    CHECK(vit_forward(&old.session, input, 1, &outputs) == VIT_ERROR_ARGUMENT);
+    runner new = runner_make(&b.model, NULL);
+    CHECK(vit_forward(&new.session, input, 1, &outputs) == VIT_OK);
+    CHECK(vit_selftest(&new.session, input, output, NULL) == VIT_ERROR_UNSUPPORTED);
+    CHECK(vit_model_resize(&b.model, 8, 8) == VIT_OK);
+    CHECK(vit_forward(&new.session, input, 1, &outputs) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_selftest(&old.session, input, output, NULL) == VIT_OK);
+    free(old.workspace);
+    free(new.workspace);
+    bench_close(&b);
+}
+
+/* The size before the crop, as timm computes it from crop_pct, or else in proportion. */
+static void test_resize_crop(void) {
+    static const struct {
+        float crop_pct;
+        int before, size, after;
+    } cases[] = {{0.9f, 248, 384, 426},   {0.95f, 235, 448, 471}, {0.875f, 256, 336, 384},
+                 {0.8f, 280, 240, 300},   {1, 224, 518, 518},     {0, 248, 384, 425},
+                 {0, 256, 448, 512},      {0.7f, 320, 350, 500}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        tiny_options o = tiny_defaults();
+        o.config.img_height = o.config.img_width = 224;
+        o.config.patch_size = 32;
+        o.config.dynamic_img_size = 1;
+        o.config.crop_pct = cases[i].crop_pct;
+        o.config.resize_height = o.config.resize_width = cases[i].before;
+        bench b = bench_open(&o);
+        CHECK(vit_model_resize(&b.model, cases[i].size, 224) == VIT_OK);
+        CHECK_MSG(b.model.config.resize_height == cases[i].after, "%g: %d",
+                  (double)cases[i].crop_pct, b.model.config.resize_height);
+        CHECK(b.model.config.resize_width == cases[i].before);
+        bench_close(&b);
+    }
+}
+
 /* splitmix64 by hand: the first numbers for seed 7, and the range. */
 static void test_selftest_input(void) {
     tiny_options o = tiny_defaults();
@@ -1625,6 +1798,10 @@ int main(void) {
     test_selftest_fails();
     test_selftest_absent();
     test_selftest_input();
+    test_resize();
+    test_resize_refused();
+    test_resize_sessions();
+    test_resize_crop();
     test_top_k();
     test_top_k_random();
     test_softmax();

@@ -61,13 +61,14 @@ static const char *const tags[] = {
     "deit_tiny_distilled_patch16_224.fb_in1k 192 12 3 768 16 224 dist imagenet 0.9",
     "eva_large_patch14_196.in22k_ft_in1k 1024 24 16 4096 14 196 avg,fc_norm openai 1",
     "eva_large_patch14_336.in22k_ft_in1k 1024 24 16 4096 14 336 avg,fc_norm,squash openai 1",
-    "flexivit_base.1000ep_in21k 768 12 12 3072 16 240 patch_pos half 0.95",
-    "flexivit_large.1200ep_in1k 1024 24 16 4096 16 240 patch_pos half 0.95",
-    "flexivit_small.1200ep_in1k 384 12 6 1536 16 240 patch_pos half 0.95",
-    "test_vit.r160_in1k 64 6 2 192 16 160 plain half 0.95",
-    "test_vit2.r160_in1k 64 8 2 192 16 160 no_cls,reg1,layer_scale,avg,fc_norm half 0.95",
+    "flexivit_base.1000ep_in21k 768 12 12 3072 16 240 patch_pos,flexivit half 0.95",
+    "flexivit_large.1200ep_in1k 1024 24 16 4096 16 240 patch_pos,flexivit half 0.95",
+    "flexivit_small.1200ep_in1k 384 12 6 1536 16 240 patch_pos,flexivit half 0.95",
+    "test_vit.r160_in1k 64 6 2 192 16 160 dynamic half 0.95",
+    "test_vit2.r160_in1k 64 8 2 192 16 160 no_cls,reg1,layer_scale,avg,fc_norm,dynamic half 0.95",
     "test_vit3.r160_in1k 96 9 3 192 16 160 no_cls,reg1,layer_scale,map,pool_prefix half 0.95",
-    "test_vit4.r160_in1k 96 9 3 288 16 160 no_cls,reg1,rms,layer_scale,avg,fc_norm half 0.95",
+    "test_vit4.r160_in1k 96 9 3 288 16 160 no_cls,reg1,rms,layer_scale,avg,fc_norm,dynamic "
+        "half 0.95",
     "vit_base_patch14_dinov2.lvd142m 768 12 12 3072 14 518 layer_scale imagenet 1",
     "vit_base_patch14_reg1_tipsv2.webli 768 12 12 3072 14 448 reg1,patch_pos,layer_scale unit 1",
     "vit_base_patch14_reg4_dinov2.lvd142m 768 12 12 3072 14 518 reg4,patch_pos,"
@@ -166,7 +167,7 @@ static const char *const tags[] = {
     "vit_huge_patch14_gap_224.in1k_ijepa 1280 32 16 5120 14 224 no_cls,avg imagenet 0.9",
     "vit_huge_patch16_gap_448.in1k_ijepa 1280 32 16 5120 16 448 no_cls,avg imagenet 1",
     "vit_intern300m_patch14_448.ogvl_2pt5 1024 24 16 4096 14 448 layer_scale,"
-        "no_final_norm imagenet 1",
+        "no_final_norm,dynamic imagenet 1",
     "vit_large_patch14_clip_224.apple_mclip2_dfndr2b 1024 24 16 4096 14 224 pre_norm,"
         "eps5 openai 1",
     "vit_large_patch14_clip_224.datacompxl 1024 24 16 4096 14 224 pre_norm,eps5 openai 1",
@@ -288,7 +289,9 @@ static const struct {
     { "fc_norm", ARCH_FC_NORM },
     { "no_final_norm", ARCH_NO_FINAL_NORM },
     { "bilinear", ARCH_BILINEAR },
-    { "squash", ARCH_SQUASH }
+    { "squash", ARCH_SQUASH },
+    { "dynamic", ARCH_DYNAMIC },
+    { "flexivit", ARCH_FLEXIVIT }
 };
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))

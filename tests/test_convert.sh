@@ -8,6 +8,7 @@ cd "$(dirname "$0")/.."
 BIN=${BIN:-.}
 CONVERT=$PWD/$BIN/tools/vit-convert
 INFO=$PWD/$BIN/tools/vit-info
+RUN=$PWD/$BIN/tools/vit-run
 CHECKPOINTS=$PWD/tests/data/checkpoints
 ROOT=$PWD
 work=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d) # much is written and synced
@@ -237,6 +238,47 @@ refuses 1 "patch_size is larger than the image" $H --img-size 3
 for size in x 0 -4 12x 12x0 1.5 12x12x12 99999999999; do
     refuses 2 "expected N or HxW pixels" $H --img-size=$size
 done
+
+# --- input sizes chosen at run time ----------------------------------------------------------
+
+# resized SIZE ARGUMENTS...: the same tensors of a pass as in a file converted for this size
+resized() {
+    local size=$1
+    shift
+    accepts "$@" --dynamic
+    if ! "$RUN" -m m.vit --image "$ROOT/examples/cat.ppm" --img-size "$size" --dump-input a0.npy \
+        --logits a1.npy --tokens a2.npy >out 2>err; then fail "vit-run --img-size $size"; fi
+    accepts "$@" --img-size "$size"
+    if ! "$RUN" -m m.vit --image "$ROOT/examples/cat.ppm" --dump-input b0.npy --logits b1.npy \
+        --tokens b2.npy >out 2>err; then fail "vit-run"; fi
+    same a0.npy b0.npy
+    same a1.npy b1.npy
+    same a2.npy b2.npy
+}
+
+random rows=4 cols=4
+accepts $H --dynamic --json
+prints '"dynamic_img_size": 1' '"crop_pct": 0.9'
+accepts $H --set dynamic_img_size=1
+prints "any input size"
+sound m.vit
+accepts $H --dynamic --set resize_height=20 --json
+prints '"crop_pct": 0,'
+for how in timm transformers torchvision flexivit jax dino; do
+    resized 24x36 $H --set pos_resample=$how
+    resized 8 $H --set pos_resample=$how --set crop_pct=0.8
+done
+resized 22x13 $H --set dynamic_img_pad=1
+resized 34 $H --set crop_mode=squash --set crop_pct=1 --dtype int8
+accepts $H --img-size 20x12 --set pos_resample=torchvision
+prints "positions resampled from 4x4 to 5x3 patches, as torchvision does"
+refuses 2 "expected one of timm transformers torchvision flexivit jax dino" $H \
+    --set pos_resample=nearest
+accepts $H
+if "$RUN" -m m.vit --image "$ROOT/examples/cat.ppm" --img-size 24 >out 2>err; then
+    fail "vit-run should refuse --img-size"
+elif grep -qF "m.vit: --img-size: its input size is fixed" err; then pass
+else fail "vit-run: what is wrong with --img-size?"; fi
 
 # --- tensors that do not fit -----------------------------------------------------------------
 

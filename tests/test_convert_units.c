@@ -18,7 +18,6 @@
 #include "tools/config.h"
 #include "tools/labels.h"
 #include "tools/quantise.h"
-#include "tools/resample.h"
 #include "tools/runner.h"
 #include "tools/settings.h"
 #include "tools/vit_writer.h"
@@ -36,7 +35,7 @@ static report new_report(void)
 
 /* Every tag of timm's plain models, as timm 1.0.29.dev0 has it: embed_dim, depth, num_heads,
  * mlp_dim, patch_size, input size, crop_pct; H, N, U: mean of 0.5, ImageNet's, 0; d: distilled,
- * q: no qkv bias, l: bilinear. */
+ * q: no qkv bias, l: bilinear, y: dynamic. */
 /* clang-format off */
 static const struct {
     const char *name;
@@ -96,7 +95,7 @@ static const struct {
     { "vit_base_patch16_224.mae", 768, 12, 12, 3072, 16, 224, 0.9, 'N', "" },
     { "vit_large_patch16_224.mae", 1024, 24, 16, 4096, 16, 224, 0.9, 'N', "" },
     { "vit_huge_patch14_224.mae", 1280, 32, 16, 5120, 14, 224, 0.9, 'N', "" },
-    { "test_vit.r160_in1k", 64, 6, 2, 192, 16, 160, 0.95, 'H', "" },
+    { "test_vit.r160_in1k", 64, 6, 2, 192, 16, 160, 0.95, 'H', "y" },
     { "deit_tiny_patch16_224.fb_in1k", 192, 12, 3, 768, 16, 224, 0.9, 'N', "" },
     { "deit_small_patch16_224.fb_in1k", 384, 12, 6, 1536, 16, 224, 0.9, 'N', "" },
     { "deit_base_patch16_224.fb_in1k", 768, 12, 12, 3072, 16, 224, 0.9, 'N', "" },
@@ -139,7 +138,8 @@ static void test_known_names(void)
         CHECK(choice.arch->crop_pct == known[i].crop_pct);
         CHECK(choice.arch->options ==
               (strchr(known[i].flags, 'd') ? ARCH_DIST
-               : strchr(known[i].flags, 'q') ? ARCH_NO_QKV_BIAS | ARCH_BILINEAR : 0));
+               : strchr(known[i].flags, 'q') ? ARCH_NO_QKV_BIAS | ARCH_BILINEAR
+               : strchr(known[i].flags, 'y') ? ARCH_DYNAMIC : 0));
         CHECK(choice.tag_known);
         arch_mean_std(choice.norm, mean, std);
         CHECK_MSG(mean[0] == (known[i].norm == 'H' ? 0.5 : known[i].norm == 'N' ? 0.485 : 0.0),
@@ -249,7 +249,7 @@ static void random_inputs(float *out, int count)
     }
 }
 
-static void check_resampled(const grid_case *g, FILE *file)
+static void check_resampled(vit_pos_resample how, const grid_case *g, FILE *file)
 {
     const int old = g->height * g->width * g->dim, new = g->new_height * g->new_width * g->dim;
     float *from = malloc((size_t)old * sizeof *from), *to = malloc((size_t)new * sizeof *to);
@@ -258,15 +258,15 @@ static void check_resampled(const grid_case *g, FILE *file)
     int i;
     random_inputs(from, old);
     CHECK(fread(expected, sizeof *expected, (size_t)new, file) == (size_t)new);
-    CHECK(resample_positions(from, g->height, g->width, to, g->new_height, g->new_width, g->dim));
+    vit_resample_positions(how, from, g->height, g->width, to, g->new_height, g->new_width, g->dim);
     for (i = 0; i < new; i++) {
         double difference = fabs((double)to[i] - (double)expected[i]);
         if (!(difference <= worst)) worst = difference;
         if (fabs((double)expected[i]) > largest) largest = fabs((double)expected[i]);
     }
-    CHECK_MSG(worst <= 1e-6 * largest, "%dx%d to %dx%d: %g of %g", g->height, g->width,
+    CHECK_MSG(worst <= 2e-6 * largest, "way %d, %dx%d to %dx%d: %g of %g", how, g->height, g->width,
               g->new_height, g->new_width, worst, largest);
-    if (g->height == g->new_height && g->width == g->new_width)
+    if (g->height == g->new_height && g->width == g->new_width && how != VIT_RESAMPLE_DINO)
         CHECK(!memcmp(from, to, (size_t)old * sizeof *from));
     free(from);
     free(to);
@@ -284,11 +284,13 @@ static void test_resample(const char *data)
     char path[512];
     FILE *file;
     size_t i;
+    int how;
     snprintf(path, sizeof path, "%s/convert/resample.f32", data);
     file = fopen(path, "rb");
     CHECK_MSG(file != NULL, "%s", path);
     if (!file) return;
-    for (i = 0; i < COUNT(cases); i++) check_resampled(&cases[i], file);
+    for (how = VIT_RESAMPLE_TIMM; how <= VIT_RESAMPLE_DINO; how++)
+        for (i = 0; i < COUNT(cases); i++) check_resampled((vit_pos_resample)how, &cases[i], file);
     CHECK(fgetc(file) == EOF);
     fclose(file);
 }
@@ -415,7 +417,8 @@ static void test_bad_configs(void)
         { "{\"model_args\": {\"mlp_layer\": \"glumlp\"}}", "expected mlp, swiglu, swiglupacked" },
         { "{\"model_args\": {\"block_fn\": \"ParallelScalingBlock\"}}", "expected block, respost" },
         { "{\"model_args\": {\"attn_layer\": \"diff\"}}", "attn_layer diff: this version" },
-        { "{\"model_args\": {\"dynamic_img_pad\": true}}", "dynamic_img_pad true: this" },
+        { "{\"model_args\": {\"dynamic_img_size\": 1}}", "dynamic_img_size: expected true or" },
+        { "{\"model_args\": {\"dynamic_img_pad\": \"yes\"}}", "dynamic_img_pad: expected true or" },
         { "{\"model_type\": \"resnet\"}", "model_type resnet: expected timm's form" },
         { "{\"model_type\": \"vit\", \"hidden_size\": 192}", NULL },
         { "{\"model_type\": \"vit\", \"hidden_size\": -1}", "hidden_size: expected a whole number" },

@@ -3,7 +3,8 @@
  *     test_parity FIXTURES MODEL.vit...
  *
  * A model is named CASE.FORM.DTYPE.vit ("dist.legacy.f32.vit"); FIXTURES/CASE/expected.safetensors
- * holds what PyTorch computed. tests/test_parity.sh converts the fixtures and calls this.
+ * holds what PyTorch computed, for images of the size that FIXTURES/CASE/size names, if it is there.
+ * tests/test_parity.sh converts the fixtures and calls this.
  *
  * What is shown, for each model:
  *   f32     each tensor within 1e-5 of PyTorch's, relative to its own maximum; f16 likewise where
@@ -729,6 +730,21 @@ static void compare_with_pytorch(fixture *f) {
     }
 }
 
+/* To the size of the fixture's images, if that is not the file's own. */
+static void resize_fixture(fixture *f, const char *folder) {
+    char path[1024];
+    int height = 0, width = 0;
+    snprintf(path, sizeof path, "%s/%s/size", folder, f->case_name);
+    FILE *file = fopen(path, "r");
+    if (!file) {
+        return;
+    }
+    CHECK_MSG(fscanf(file, "%dx%d", &height, &width) == 2, "%s", path);
+    fclose(file);
+    vit_result result = vit_model_resize(&f->model, height, width);
+    CHECK_MSG(result == VIT_OK, "%s: %s: %s", path, vit_result_string(result), f->model.detail);
+}
+
 static bool open_fixture(fixture *f, const char *folder, const char *path) {
     char expected[1024], error[CHECKPOINT_ERROR_SIZE];
     vit_result result = vit_model_open(path, VIT_OPEN_VERIFY, &f->model);
@@ -774,6 +790,7 @@ static void test_model(const char *folder, const char *path) {
     if (!named || !open_fixture(&f, folder, path)) {
         return;
     }
+    resize_fixture(&f, folder);
     set_sizes(&f);
     make_base(&f);
     check_trace_order(&f);

@@ -46,7 +46,7 @@
 #define MIIL (ARCH_NO_QKV_BIAS | ARCH_BILINEAR)
 #define SCALED ARCH_LAYER_SCALE
 #define DEIT3 (ARCH_PATCH_POS | ARCH_LAYER_SCALE)
-#define FLEXIVIT ARCH_PATCH_POS
+#define FLEXIVIT (ARCH_PATCH_POS | ARCH_FLEXIVIT)
 #define DINOV2_GLU (ARCH_LAYER_SCALE | ARCH_GATED | ARCH_SILU)
 #define REG4_DINO (ARCH_REG4 | ARCH_PATCH_POS | ARCH_LAYER_SCALE)
 #define REG4_GLU (ARCH_REG4 | ARCH_PATCH_POS | ARCH_LAYER_SCALE | ARCH_GATED | ARCH_SILU)
@@ -70,14 +70,15 @@
 #define SO150M_MAP (ARCH_NO_CLS | ARCH_REG4 | ARCH_MAP)
 #define SO150M2_GAP \
     (ARCH_NO_CLS | ARCH_REG1 | ARCH_LAYER_SCALE | ARCH_NO_QKV_BIAS | ARCH_AVG | ARCH_FC_NORM)
-#define INTERN (ARCH_LAYER_SCALE | ARCH_NO_FINAL_NORM)
+#define INTERN (ARCH_LAYER_SCALE | ARCH_NO_FINAL_NORM | ARCH_DYNAMIC)
 #define AIMV2 \
     (ARCH_NO_CLS | ARCH_PATCH_NORM | ARCH_RMS | ARCH_EPS5 | ARCH_NO_QKV_BIAS | \
      ARCH_NO_PROJ_BIAS | ARCH_GATED | ARCH_SILU | ARCH_AVG)
 #define BEIT3 (ARCH_EPS5 | ARCH_SCALE_NORMS | ARCH_AVG | ARCH_FC_NORM)
-#define TEST2 (ARCH_NO_CLS | ARCH_REG1 | ARCH_LAYER_SCALE | ARCH_AVG | ARCH_FC_NORM)
+#define TEST1 ARCH_DYNAMIC
+#define TEST2 (GAP | ARCH_REG1 | ARCH_LAYER_SCALE | ARCH_FC_NORM | ARCH_DYNAMIC)
 #define TEST3 (ARCH_NO_CLS | ARCH_REG1 | ARCH_LAYER_SCALE | ARCH_MAP | ARCH_POOL_PREFIX)
-#define TEST4 (ARCH_NO_CLS | ARCH_REG1 | ARCH_LAYER_SCALE | ARCH_RMS | ARCH_AVG | ARCH_FC_NORM)
+#define TEST4 (GAP | ARCH_REG1 | ARCH_LAYER_SCALE | ARCH_RMS | ARCH_FC_NORM | ARCH_DYNAMIC)
 
 #define HALF ARCH_HALF
 #define IMAGENET ARCH_IMAGENET
@@ -261,7 +262,7 @@ static const arch archs[] = {
     { "vit_so150m2_patch16_reg1_gap_384",    SO150M2,   16, 384, SO150M2_GAP,   HALF,     1.0   },
     { "vit_so150m2_patch16_reg1_gap_448", SO150M2, 16, 448, SO150M2_GAP | SQUASH, HALF, 1.0 },
     /* of tests */
-    { "test_vit",                            TEST_6,    16, 160, PLAIN,         HALF,     0.95  },
+    { "test_vit",                            TEST_6,    16, 160, TEST1,         HALF,     0.95  },
     { "test_vit2",                           TEST_8,    16, 160, TEST2,         HALF,     0.95  },
     { "test_vit3",                           TEST_9,    16, 160, TEST3,         HALF,     0.95  },
     { "test_vit4",                           TEST_9W,   16, 160, TEST4,         HALF,     0.95  }
@@ -504,6 +505,8 @@ static void arch_options(int options, vit_config *c)
     c->has_fc_norm = (options & ARCH_FC_NORM) != 0;
     c->has_final_norm = !(options & (ARCH_FC_NORM | ARCH_NO_FINAL_NORM));
     c->pool_prefix = (options & ARCH_POOL_PREFIX) != 0;
+    c->dynamic_img_size = (options & ARCH_DYNAMIC) != 0;
+    c->pos_resample = options & ARCH_FLEXIVIT ? VIT_RESAMPLE_FLEXIVIT : VIT_RESAMPLE_TIMM;
 }
 
 static int arch_activation(int options)

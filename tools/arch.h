@@ -42,7 +42,9 @@ enum {
     ARCH_FC_NORM = 1 << 21,       /* the final norm stands behind the pool */
     ARCH_NO_FINAL_NORM = 1 << 22, /* final_norm=False                      */
     ARCH_BILINEAR = 1 << 23,      /* preprocessing: not bicubic            */
-    ARCH_SQUASH = 1 << 24         /* preprocessing: no crop                */
+    ARCH_SQUASH = 1 << 24,        /* preprocessing: no crop                */
+    ARCH_DYNAMIC = 1 << 25,       /* dynamic_img_size=True                 */
+    ARCH_FLEXIVIT = 1 << 26       /* its positions: bilinear, no antialias */
 };
 
 typedef struct arch {

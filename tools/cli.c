@@ -105,6 +105,21 @@ bool cli_read_int(const char *text, long min, long max, long *value) {
     return true;
 }
 
+bool cli_read_size(const char *text, long min, long max, int size[2]) {
+    const char *x = strchr(text, 'x');
+    size_t length = x ? (size_t)(x - text) : strlen(text);
+    char first[32];
+    long height, width;
+    if (length >= sizeof first) return false;
+    memcpy(first, text, length);
+    first[length] = '\0';
+    if (!cli_read_int(first, min, max, &height)) return false;
+    if (!cli_read_int(x ? x + 1 : first, min, max, &width)) return false;
+    size[0] = (int)height;
+    size[1] = (int)width;
+    return true;
+}
+
 bool cli_read_number(const char *text, double min, double max, double *value) {
     char *end;
     double parsed;
@@ -213,6 +228,12 @@ static bool set_number(const parser *p, const cli_option *o, const char *word,
 }
 
 /* Stores one value; word is the option as written, for messages. */
+static bool set_size(const parser *p, const cli_option *o, const char *word, const char *text) {
+    if (cli_read_size(text, (long)o->min, (long)o->max, (int *)o->value)) return true;
+    return usage_error(p, "%s: expected %s with sides from %.0f to %.0f, found '%.80s'", word,
+                       o->argument, o->min, o->max, text);
+}
+
 static bool set_value(const parser *p, const cli_option *o, const char *word,
                       const char *value) {
     switch (o->type) {
@@ -220,6 +241,7 @@ static bool set_value(const parser *p, const cli_option *o, const char *word,
     case CLI_TEXT: *(const char **)o->value = value; return true;
     case CLI_INT: return set_int(p, o, word, value);
     case CLI_NUMBER: return set_number(p, o, word, value);
+    case CLI_SIZE: return set_size(p, o, word, value);
     case CLI_LIST:
         if (list_append((cli_list *)o->value, value)) return true;
         cli_error(p->program->name, NULL, "out of memory");

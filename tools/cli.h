@@ -53,6 +53,7 @@ typedef enum cli_type {
     CLI_TEXT,     /* any value:     const char **  */
     CLI_INT,      /* min .. max:    int *          */
     CLI_NUMBER,   /* min .. max:    double *       */
+    CLI_SIZE,     /* N or HxW:      int[2], height and width, each min .. max */
     CLI_LIST      /* may be given several times: cli_list *, zeroed by the caller */
 } cli_type;
 
@@ -63,7 +64,7 @@ typedef struct cli_option {
     const char *help;         /* one sentence; further lines after '\n'               */
     cli_type type;
     void *value;              /* receives the value; untouched where the option is absent */
-    double min, max;          /* of CLI_INT and CLI_NUMBER                            */
+    double min, max;          /* of CLI_INT, CLI_NUMBER and CLI_SIZE                  */
 } cli_option;
 
 #define CLI_END { 0, NULL, NULL, NULL, CLI_FLAG, NULL, 0, 0 }
@@ -89,6 +90,8 @@ void cli_list_free(cli_list *list);
 /* Strict: the whole text is one number within [min, max]. */
 bool cli_read_int(const char *text, long min, long max, long *value);
 bool cli_read_number(const char *text, double min, double max, double *value);
+/* "384", or "384x256": height, then width. */
+bool cli_read_size(const char *text, long min, long max, int size[2]);
 
 /* === Messages === */
 

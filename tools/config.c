@@ -69,7 +69,8 @@ static const key_rule model_args[] = {
     { "embed_norm_layer", TO_ABSENCE, SETTING_PATCH_NORM, NULL },
     { "block_fn", TO_BLOCK, SETTING_BLOCK_TYPE, NULL },
     { "mlp_layer", TO_MLP, SETTING_GATED_MLP, NULL },
-    { "dynamic_img_pad", ONLY, SETTING_COUNT, "false|null" },
+    { "dynamic_img_size", TO_SETTING, SETTING_DYNAMIC_IMG_SIZE, NULL },
+    { "dynamic_img_pad", TO_SETTING, SETTING_DYNAMIC_IMG_PAD, NULL },
     { "attn_layer", ONLY, SETTING_COUNT, "attn|null" },
     { "backbone", ONLY, SETTING_COUNT, "null" }
 };

@@ -11,7 +11,6 @@
 
 #include "calibrate.h"
 #include "pages.h"
-#include "resample.h"
 #include "runner.h"
 #include "sha256.h"
 #include "vit_writer.h"
@@ -228,6 +227,7 @@ static void put_overrides(const conversion *c, FILE *file)
     int i;
     if (o->arch) put_line(file, "option: --arch", o->arch);
     if (o->img_size) put_line(file, "option: --img-size", o->img_size);
+    if (o->dynamic) put_line(file, "option:", "--dynamic");
     for (i = 0; i < o->set.count; i++) put_line(file, "option: --set", o->set.items[i]);
     for (i = 0; i < o->ignore.count; i++) put_line(file, "option: --ignore", o->ignore.items[i]);
     choose_kept(c, &keep);
@@ -236,7 +236,7 @@ static void put_overrides(const conversion *c, FILE *file)
 
 static void put_provenance(conversion *c, FILE *file)
 {
-    char name[256];
+    char name[256], word[32];
     put_line(file, "container", checkpoint_kind(c->checkpoint));
     put_line(file, "layout", c->map.layout->name);
     if (*checkpoint_wrapper(c->checkpoint))
@@ -260,8 +260,9 @@ static void put_provenance(conversion *c, FILE *file)
     if (c->facts.context_divisor > 0)
         fprintf(file, "folded: attn.proj.weight, divided by the root of embed_dim\n");
     if (c->notes.positions_resampled)
-        fprintf(file, "resampled: pos_embed, from a grid of %dx%d\n", c->facts.grid_height,
-                c->facts.grid_width);
+        fprintf(file, "resampled: pos_embed, from a grid of %dx%d, as %s does\n",
+                c->facts.grid_height, c->facts.grid_width,
+                setting_text(SETTING_POS_RESAMPLE, (int)c->notes.pos_resample, word));
     fprintf(file, "converter: vit-convert %d.%d.%d\n", VIT_VERSION_MAJOR, VIT_VERSION_MINOR,
             VIT_VERSION_PATCH);
 }
@@ -385,9 +386,9 @@ static bool stream_positions(conversion_stream *s, const layout_item *item, repo
     good = good && read_values(s, item, 0, (int64_t)old, from, r);
     if (good) {
         memcpy(to, from, prefix * sizeof *to);
-        good = resample_positions(from + prefix, facts->grid_height, facts->grid_width,
-                                  to + prefix, config->grid_height, config->grid_width,
-                                  config->embed_dim) || report_no_memory(r);
+        vit_resample_positions(s->c->notes.pos_resample, from + prefix, facts->grid_height,
+                               facts->grid_width, to + prefix, config->grid_height,
+                               config->grid_width, config->embed_dim);
     }
     r->file = good ? s->c->options->output : r->file;
     good = good && vit_writer_values(&s->writer, to, total, r);

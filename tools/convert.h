@@ -15,6 +15,7 @@ typedef struct convert_options {
     const char *checkpoint, *output;
     const char *config, *arch, *labels;   /* NULL where not given */
     const char *img_size;                 /* as given, for the provenance; or NULL */
+    bool dynamic;                         /* other sizes at run time */
     vit_dtype dtype;
     cli_list set, ignore, keep;
     cli_list calibrate, compare;          /* photos: to calibrate with, to report the error on */

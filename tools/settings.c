@@ -169,23 +169,12 @@ static bool parse_vector(const settings *s, const char *name, const char *text,
 
 bool settings_parse_size(settings *s, const char *text, report *r)
 {
-    char first[32];
-    const char *x = strchr(text, 'x');
-    size_t length = x ? (size_t)(x - text) : strlen(text);
-    long height = 0, width = 0;
-    bool good = length < sizeof first;
-    if (good) {
-        memcpy(first, text, length);
-        first[length] = '\0';
-        good = cli_read_int(first, 1, INT_MAX, &height);
-        width = height;
-        if (x) good = good && cli_read_int(x + 1, 1, INT_MAX, &width);
-    }
-    if (!good)
+    int size[2];
+    if (!cli_read_size(text, 1, INT_MAX, size))
         return report_fail(r, "%s img_size: expected N or HxW pixels, found \"%s\"", s->origin,
                            text);
-    settings_put(s, SETTING_IMG_HEIGHT, (double)height);
-    settings_put(s, SETTING_IMG_WIDTH, (double)width);
+    settings_put(s, SETTING_IMG_HEIGHT, size[0]);
+    settings_put(s, SETTING_IMG_WIDTH, size[1]);
     return true;
 }
 
@@ -497,7 +486,7 @@ static bool check_positions(const settings all[FROM_COUNT], const settings_facts
 }
 
 static bool resolve_size(const settings all[FROM_COUNT], settings_facts *facts, vit_config *c,
-                         settings_notes *notes, report *r)
+                         report *r)
 {
     const int patch = c->patch_size;
     c->num_prefix_tokens = c->has_cls_token + c->has_dist_token + c->num_reg_tokens;
@@ -507,12 +496,9 @@ static bool resolve_size(const settings all[FROM_COUNT], settings_facts *facts, 
         return resolve_free_size(all, facts, c, r) && check_positions(all, facts, c, r);
     if (!find_grid(all, facts, c, &c->positions, r) || !check_positions(all, facts, c, r))
         return false;
-    if (!in_int(all, SETTING_IMG_HEIGHT, &c->img_height, facts->grid_height * (double)patch, r) ||
-        !in_int(all, SETTING_IMG_WIDTH, &c->img_width, facts->grid_width * (double)patch, r))
-        return false;
-    notes->positions_resampled = c->img_height / patch != facts->grid_height ||
-                                 c->img_width / patch != facts->grid_width;
-    return true;
+    return in_int(all, SETTING_IMG_HEIGHT, &c->img_height, facts->grid_height * (double)patch,
+                  r) &&
+           in_int(all, SETTING_IMG_WIDTH, &c->img_width, facts->grid_width * (double)patch, r);
 }
 
 /* === Preprocessing === */
@@ -542,6 +528,16 @@ static bool resolve_vector(const settings all[FROM_COUNT], bool is_std, int chan
     return true;
 }
 
+/* A model whose size may change needs what the size before the crop follows from. timm gives it
+ * in a few decimals; of other numbers the proportion of both sizes is kept. */
+static void keep_crop_pct(const settings all[FROM_COUNT], double crop_pct, vit_config *c)
+{
+    const bool told = settings_origin(all, SETTING_RESIZE_HEIGHT) >= 0 ||
+                      settings_origin(all, SETTING_RESIZE_WIDTH) >= 0;
+    const bool is_short = fabs(floor(crop_pct * 1e6 + 0.5) / 1e6 - crop_pct) < 1e-9;
+    c->crop_pct = c->dynamic_img_size && !told && is_short ? (float)crop_pct : 0;
+}
+
 static bool resolve_preprocessing(const settings all[FROM_COUNT], vit_config *c,
                                   settings_notes *notes, report *r)
 {
@@ -556,6 +552,7 @@ static bool resolve_preprocessing(const settings all[FROM_COUNT], vit_config *c,
         !in_int(all, SETTING_RESIZE_WIDTH, &c->resize_width,
                 floor(c->img_width / crop_pct), r))
         return false;
+    keep_crop_pct(all, crop_pct, c);
     while (mean_from >= 0 && all[mean_from].mean_count == 0) mean_from--;
     notes->preprocess_assumed = mean_from < 0;
     return resolve_vector(all, false, c->in_chans, c->mean, r) &&
@@ -597,6 +594,8 @@ static void resolve_flags(const settings all[FROM_COUNT], vit_config *c)
     c->has_fc_norm = shown_or(all, SETTING_FC_NORM, 0) != 0;
     c->pool_prefix = value_or(all, SETTING_POOL_PREFIX, 0) != 0;
     c->block_type = (int)value_or(all, SETTING_BLOCK_TYPE, VIT_PRE_NORM);
+    c->dynamic_img_size = value_or(all, SETTING_DYNAMIC_IMG_SIZE, 0) != 0;
+    c->dynamic_img_pad = value_or(all, SETTING_DYNAMIC_IMG_PAD, 0) != 0;
 }
 
 static bool is_told(const settings all[FROM_COUNT], setting_key key)
@@ -670,6 +669,17 @@ static bool resolve_pool(const settings all[FROM_COUNT], vit_config *c, report *
 
 /* === Everything === */
 
+/* Only a model whose size may change has to know how. */
+static void resolve_resampling(const settings all[FROM_COUNT], const settings_facts *facts,
+                               vit_config *c, settings_notes *notes)
+{
+    notes->pos_resample = (vit_pos_resample)value_or(all, SETTING_POS_RESAMPLE, VIT_RESAMPLE_TIMM);
+    notes->positions_resampled = facts->position_rows > 0 &&
+                                 (c->grid_height != facts->grid_height ||
+                                  c->grid_width != facts->grid_width);
+    if (c->dynamic_img_size) c->pos_resample = (int)notes->pos_resample;
+}
+
 void settings_from_config(settings *s, const vit_config *c)
 {
     settings_put(s, SETTING_EMBED_DIM, c->embed_dim);
@@ -704,6 +714,8 @@ void settings_from_config(settings *s, const vit_config *c)
     settings_put(s, SETTING_FC_NORM, c->has_fc_norm);
     settings_put(s, SETTING_CROP_MODE, c->crop_mode);
     settings_put(s, SETTING_INTERPOLATION, c->interpolation);
+    settings_put(s, SETTING_DYNAMIC_IMG_SIZE, c->dynamic_img_size);
+    if (c->pos_resample) settings_put(s, SETTING_POS_RESAMPLE, c->pos_resample);
 }
 
 bool settings_resolve(settings all[FROM_COUNT], settings_facts *facts, vit_config *config,
@@ -722,9 +734,10 @@ bool settings_resolve(settings all[FROM_COUNT], settings_facts *facts, vit_confi
         !resolve_activation(all, config, notes, r))
         return false;
     if (!resolve_heads(all, facts, config, notes, r)) return false;
-    if (!resolve_size(all, facts, config, notes, r)) return false;
+    if (!resolve_size(all, facts, config, r)) return false;
     if (!resolve_preprocessing(all, config, notes, r)) return false;
     if (vit_config_check(config, detail) != VIT_OK) return report_fail(r, "%s", detail);
+    resolve_resampling(all, facts, config, notes);
     return true;
 }
 
@@ -754,6 +767,8 @@ static void describe_stem(const vit_config *c, phrase_list *list)
     add_phrase(list, c->num_reg_tokens > 0, registers);
     add_phrase(list, c->positions == VIT_POS_PATCHES, "positions of the patches alone");
     add_phrase(list, c->positions == VIT_POS_NONE, "no positions");
+    add_phrase(list, c->dynamic_img_size, "any input size");
+    add_phrase(list, c->dynamic_img_pad, "input padded to whole patches");
     add_phrase(list, !c->has_patch_bias, "no patch bias");
     add_phrase(list, c->has_patch_pre_norm, "norm of the raw patches");
     add_phrase(list, c->has_patch_norm, "patch norm");

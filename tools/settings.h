@@ -60,6 +60,10 @@ typedef enum setting_kind {
     X(INTERPOLATION, "interpolation", WORD, "bilinear bicubic", "of the resize")                 \
     X(RESIZE_HEIGHT, "resize_height", INTEGER, NULL, "height before the crop")                   \
     X(RESIZE_WIDTH, "resize_width", INTEGER, NULL, "width before the crop")                      \
+    X(DYNAMIC_IMG_SIZE, "dynamic_img_size", FLAG, NULL, "other input sizes at run time")         \
+    X(DYNAMIC_IMG_PAD, "dynamic_img_pad", FLAG, NULL, "pads the input to whole patches")         \
+    X(POS_RESAMPLE, "pos_resample", WORD, "timm transformers torchvision flexivit jax dino",     \
+      "whose way of resampling positions")                                                       \
     X(SELFTEST_SEED, "selftest_seed", INTEGER, NULL, "seed of the self-test input")              \
     X(SELFTEST_TOLERANCE, "selftest_tolerance", NUMBER, NULL, "accepted self-test error")        \
     X(ALLOW_NONFINITE, "allow_nonfinite", FLAG, NULL, "1 accepts weights that are NaN or inf")
@@ -122,6 +126,7 @@ typedef struct settings_notes {
     bool activation_assumed;  /* ... and erf GELU, of a plain ViT that nothing describes */
     bool preprocess_assumed;  /* nothing says how images are to be prepared */
     bool positions_resampled;
+    vit_pos_resample pos_resample;   /* how */
 } settings_notes;
 
 /* What the tensors show beyond single settings. */

@@ -232,6 +232,7 @@ static void note_defaults(const conversion *c, note_list *notes)
 
 static void collect_notes(const conversion *c, note_list *notes)
 {
+    char word[32];
     notes->count = 0;
     note_assumptions(c, notes);
     note_defaults(c, notes);
@@ -241,8 +242,9 @@ static void collect_notes(const conversion *c, note_list *notes)
                  c->facts.context_divisor);
     if (c->notes.positions_resampled)
         snprintf(add_note(notes), sizeof notes->text[0],
-                 "positions resampled from %dx%d to %dx%d patches", c->facts.grid_height,
-                 c->facts.grid_width, c->config.grid_height, c->config.grid_width);
+                 "positions resampled from %dx%d to %dx%d patches, as %s does", c->facts.grid_height,
+                 c->facts.grid_width, c->config.grid_height, c->config.grid_width,
+                 setting_text(SETTING_POS_RESAMPLE, (int)c->notes.pos_resample, word));
     if (c->config_foreign)
         snprintf(add_note(notes), sizeof notes->text[0],
                  "config.json beside the checkpoint is not in timm's form and was not read");
@@ -423,6 +425,7 @@ static bool parse_settings(const arguments *a, settings *s, report *r)
     int i;
     settings_start(s, "--img-size");
     if (a->convert.img_size && !settings_parse_size(s, a->convert.img_size, r)) return false;
+    if (a->convert.dynamic) settings_put(s, SETTING_DYNAMIC_IMG_SIZE, 1);
     s->origin = "--set";
     for (i = 0; i < a->convert.set.count; i++)
         if (!settings_parse(s, a->convert.set.items[i], r)) return false;
@@ -552,6 +555,8 @@ int main(int argc, char **argv)
           &a.convert.compare_max, 1, 1048576 },
         { 0, "img-size", "N|HxW", "resample the positions for this input size", CLI_TEXT,
           &a.convert.img_size, 0, 0 },
+        { 0, "dynamic", NULL, "let programs choose the input size (vit_model_resize)", CLI_FLAG,
+          &a.convert.dynamic, 0, 0 },
         { 0, "set", "KEY=VALUE", "override one setting; may be repeated", CLI_LIST,
           &a.convert.set, 0, 0 },
         { 0, "ignore", "PATTERN", "drop unknown tensors whose name matches, as a shell matches;\n"

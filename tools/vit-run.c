@@ -35,6 +35,7 @@ typedef struct choices {
     const char *outputs[NUM_OUTPUTS];    /* paths                                         */
     cli_list images;
     int block;                           /* 0-based; -1: the last                         */
+    int img_size[2];                     /* height and width; 0: the model's own          */
     int num_threads, max_batch, k;
     bool json, no_exif;
     bool wants_file, wants_forward;      /* derived                                       */
@@ -422,6 +423,11 @@ static bool open_all(run *r) {
         cli_error(PROGRAM, r->chosen->model, "%s", r->model.detail);
         return false;
     }
+    if (r->chosen->img_size[0] &&
+        vit_model_resize(&r->model, r->chosen->img_size[0], r->chosen->img_size[1]) != VIT_OK) {
+        cli_error(PROGRAM, r->chosen->model, "--img-size: %s", r->model.detail);
+        return false;
+    }
     r->open_ms = cli_now_ms() - start;
     if (!check_choices(r)) return false;
     result = vit_threads_create(r->chosen->num_threads, &r->threads, &r->executor);
@@ -536,6 +542,8 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
         { 'i', "image", "FILE", "an image; several make a batch", CLI_LIST, &c->images, 0, 0 },
         { 0, "input", "X.npy", "a preprocessed batch [B, C, H, W], or one image [C, H, W]",
           CLI_TEXT, &c->input, 0, 0 },
+        { 0, "img-size", "N|HxW", "the input size, of a model that leaves it open", CLI_SIZE,
+          c->img_size, 1, 16384 },
         { 0, "logits", "L.npy", "write the scores of the classes", CLI_TEXT,
           &c->outputs[LOGITS], 0, 0 },
         { 0, "embedding", "E.npy", "write what the head reads", CLI_TEXT,
