@@ -418,7 +418,7 @@ static void test_bad_configs(void)
         { "{\"model_args\": {\"block_fn\": \"ParallelScalingBlock\"}}", "expected block, respost" },
         { "{\"model_args\": {\"attn_layer\": \"diff\"}}", "attn_layer diff: this version" },
         { "{\"model_args\": {\"dynamic_img_size\": 1}}", "dynamic_img_size: expected true or" },
-        { "{\"model_args\": {\"dynamic_img_pad\": \"yes\"}}", "dynamic_img_pad: expected true or" },
+        { "{\"model_args\": {\"dynamic_img_pad\": \"yes\"}}", "dynamic_img_pad: expected true" },
         { "{\"model_type\": \"resnet\"}", "model_type resnet: expected timm's form" },
         { "{\"model_type\": \"vit\", \"hidden_size\": 192}", NULL },
         { "{\"model_type\": \"vit\", \"hidden_size\": -1}", "hidden_size: expected a whole number" },

@@ -3,8 +3,8 @@
  *     test_parity FIXTURES MODEL.vit...
  *
  * A model is named CASE.FORM.DTYPE.vit ("dist.legacy.f32.vit"); FIXTURES/CASE/expected.safetensors
- * holds what PyTorch computed, for images of the size that FIXTURES/CASE/size names, if it is there.
- * tests/test_parity.sh converts the fixtures and calls this.
+ * holds what PyTorch computed, for images of the size that FIXTURES/CASE/size names, if it is
+ * there. tests/test_parity.sh converts the fixtures and calls this.
  *
  * What is shown, for each model:
  *   f32     each tensor within 1e-5 of PyTorch's, relative to its own maximum; f16 likewise where

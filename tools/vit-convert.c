@@ -242,8 +242,9 @@ static void collect_notes(const conversion *c, note_list *notes)
                  c->facts.context_divisor);
     if (c->notes.positions_resampled)
         snprintf(add_note(notes), sizeof notes->text[0],
-                 "positions resampled from %dx%d to %dx%d patches, as %s does", c->facts.grid_height,
-                 c->facts.grid_width, c->config.grid_height, c->config.grid_width,
+                 "positions resampled from %dx%d to %dx%d patches, as %s does",
+                 c->facts.grid_height, c->facts.grid_width, c->config.grid_height,
+                 c->config.grid_width,
                  setting_text(SETTING_POS_RESAMPLE, (int)c->notes.pos_resample, word));
     if (c->config_foreign)
         snprintf(add_note(notes), sizeof notes->text[0],
