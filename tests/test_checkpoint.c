@@ -375,7 +375,7 @@ static void test_tiny_files(void)
 static void test_unknown_containers(void)
 {
     static const struct { const char *start; size_t size; const char *word; } files[] = {
-        { "GGUF\3\0\0\0\0\0\0\0\0\0\0\0", 16, "GGUF" },
+        { "GGUF\3\0\0\0\0\0\0\0\0\0\0\0", 16, "GGUF: not supported, only vit.cpp's files of that name; give the checkpoint that" },
         { "lmgg\0\0\0\0\0\0\0\0", 12, "truncated" },
         { "\x89HDF\r\n\x1a\n\0\0\0\0", 12, "HDF5" },
         { "\x93NUMPY\1\0v\0{", 11, "npy" },

@@ -177,6 +177,46 @@ static void convert_damaged(const damage_case *t, int num_heads, const char *wha
         CHECK_MSG(!"nothing left in the folder", "%s, %s", t->name, what);
 }
 
+/* === Options left out === */
+
+static bool names_option(const char *text, const char *assignment)
+{
+    char error[CLI_ERROR_SIZE], option[80];
+    report r = report_make(error, sizeof error, NULL);
+    settings s;
+    int key;
+    settings_start(&s, "--set");
+    if (!settings_parse(&s, assignment, &r)) return false;
+    for (key = 0; key < SETTING_COUNT; key++) {
+        snprintf(option, sizeof option, "--set %s=", setting_name((setting_key)key));
+        if (s.given[key] && strstr(text, option)) return true;
+    }
+    return false;
+}
+
+/* Starts without any, and gives what the message asks for until it is content: every message must
+ * name an option of cases.txt as one gives it. What is taken for granted instead of asking is
+ * test_defaults.c's business. */
+static void test_questions(const damage_case *t, const outcome *base)
+{
+    damage_case asked = *t;
+    outcome o;
+    int i, round;
+    asked.set_count = 0;
+    for (round = 0; round <= t->set_count; round++) {
+        convert_damaged(&asked, 0, "options left out", &o);
+        if (o.good) break;
+        for (i = 0; i < t->set_count; i++)
+            if (names_option(o.text, t->set[i])) break;
+        CHECK_MSG(i < t->set_count, "%s: asks for no option of cases.txt: %s", t->name, o.text);
+        if (i == t->set_count) return;
+        asked.set[asked.set_count++] = t->set[i];
+    }
+    CHECK_MSG(o.good, "%s: asks twice: %s", t->name, o.text);
+    if (asked.set_count == t->set_count)
+        CHECK_MSG(o.signature == base->signature, "%s: another model", t->name);
+}
+
 /* === The file itself === */
 
 static int compare_sizes(const void *a, const void *b)
@@ -548,6 +588,7 @@ static void test_case(const char *data, const damage_case *t)
     write_whole(damaged, bytes, size);
     convert_damaged(t, 0, "as it is", &base);
     CHECK_MSG(base.good == !t->refused, "%s: %s", t->name, base.text);
+    if (base.good) test_questions(t, &base);
     test_truncated(t, bytes, size);
     test_flipped(t, bytes, size);
     free(bytes);

@@ -288,7 +288,8 @@ static const checkpoint_container checkpoint_containers[] = {
       "not supported; load and save it again with a newer PyTorch" },
     { "pickle that torch.save did not write", probe_pickle, NULL, "not supported" },
     { "npy", probe_npy, NULL, "not supported; a whole model is expected" },
-    { "GGUF", probe_gguf, NULL, "not supported; vit.cpp's own files are" },
+    { "GGUF", probe_gguf, NULL, "not supported, only vit.cpp's files of that name; give the "
+      "checkpoint that it was made from (safetensors, .pth, .npz)" },
     { "vit.cpp", probe_ggml, ggml_open, NULL },
     { "HDF5", probe_hdf5, NULL, "not supported; save as safetensors" },
     { "vit.h model", probe_vit, NULL, "converted already" },

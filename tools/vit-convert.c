@@ -509,9 +509,9 @@ static char *make_notes(void)
 {
     static const char intro[] =
         "CHECKPOINT is safetensors (also sharded), a PyTorch .pth, .pt or .bin of any age, a JAX\n"
-        ".npz, a file of vit.cpp, or a folder with one of them. config.json beside it is read\n"
-        "unless --config is given. The tensors' names tell whose it is: timm's, transformers',\n"
-        "torchvision's, open_clip's, JAX's, torch.nn's, vit-pytorch's.\n"
+        ".npz, a file of vit.cpp (no other GGUF), or a folder with one of them. config.json beside\n"
+        "it is read unless --config is given. The tensors' names tell whose it is: timm's,\n"
+        "transformers', torchvision's, open_clip's, JAX's, torch.nn's, vit-pytorch's.\n"
         "\nWhat --set takes, and where it differs from what is found out otherwise, decides:\n"
         "  img_size=N or HxW, mean=M[,M...], std=S[,S...]\n";
     char *text = malloc(sizeof intro + SETTING_COUNT * 128);
