@@ -222,6 +222,13 @@ typedef enum vit_crop_mode {
     VIT_CROP_BORDER = 2  /* longer side to resize_*, the rest filled with mean  */
 } vit_crop_mode;
 
+/* Of the margin that a crop cuts off, or that padding adds, in front. */
+typedef enum vit_crop_rounding {
+    VIT_ROUND_EVEN = 0, /* Pillow's, torchvision's, timm's: halves to even; of   */
+                        /*    padding the smaller half                           */
+    VIT_ROUND_DOWN = 1  /* transformers': down; of padding the larger half       */
+} vit_crop_rounding;
+
 typedef enum vit_interpolation {
     VIT_BILINEAR = 0, /* Pillow's BILINEAR, antialiased: support 1              */
     VIT_BICUBIC = 1   /* Pillow's BICUBIC, antialiased: a = -0.5, support 2     */
@@ -350,6 +357,7 @@ typedef struct vit_config {
     int resize_height;      /* preprocessing: size before the crop ...           */
     int resize_width;
     int crop_mode;          /* vit_crop_mode                                     */
+    int crop_rounding;      /* vit_crop_rounding                                 */
     int interpolation;      /* vit_interpolation                                 */
     float mean[VIT_MAX_CHANS]; /* ... and, for pixels in [0, 1], (x - mean) / std */
     float std[VIT_MAX_CHANS];
@@ -452,7 +460,7 @@ typedef struct vit_image {
 VIT_API size_t vit_preprocess_size(const vit_model *model, const vit_image *image);
 
 /* Resize, crop and normalise as the model was trained to expect; the pixels are
-   those of Pillow and timm, bit for bit. input receives [in_chans, img_height,
+   those of Pillow and timm (or transformers), bit for bit. input receives [in_chans, img_height,
    img_width]. A grey image feeds three equal channels; a model of one channel
    gets Pillow's luma ("L"). scratch may be NULL: it is then allocated.
    VIT_ERROR_ARGUMENT for an empty image or one above 1048576 a side,
@@ -885,6 +893,7 @@ enum {
     X(int, resize_height, 0, 1, 32768)                                         \
     X(int, resize_width, 0, 1, 32768)                                          \
     X(int, crop_mode, 0, 0, 2)                                                 \
+    X(int, crop_rounding, 2, 0, 1)                                             \
     X(int, interpolation, 0, 0, 1)                                             \
     X(int, dynamic_img_size, 2, 0, 1)                                          \
     X(int, dynamic_img_pad, 2, 0, 1)                                           \
@@ -6563,10 +6572,11 @@ static int64_t vit__round_half_even(double x) {
     return floor;
 }
 
-/* torchvision's CenterCrop along one side: pads (the odd pixel at the end) or crops. */
-static int64_t vit__crop_offset(int64_t resized, int size) {
-    if (size > resized) return -(((int64_t)size - resized) / 2);
-    return vit__round_half_even((double)(resized - size) / 2.0);
+/* Where a centre crop begins along one side; negative: how much it pads. */
+static int64_t vit__crop_offset(const vit_config *c, int64_t resized, int size) {
+    const int down = c->crop_rounding == VIT_ROUND_DOWN;
+    if (size > resized) return -(((int64_t)size - resized + down) / 2);
+    return down ? (resized - size) / 2 : vit__round_half_even((double)(resized - size) / 2.0);
 }
 
 /* timm's ResizeKeepRatio: both sides by one factor, so that the image covers the
@@ -6592,8 +6602,8 @@ static void vit__find_geometry(const vit_config *c, const vit_image *image, vit_
         g->height = size * h / w;
     else if (c->crop_mode == VIT_CROP_CENTER)
         g->width = size * w / h;
-    g->left = vit__crop_offset(g->width, c->img_width);
-    g->top = vit__crop_offset(g->height, c->img_height);
+    g->left = vit__crop_offset(c, g->width, c->img_width);
+    g->top = vit__crop_offset(c, g->height, c->img_height);
 }
 
 /* --- resampling weights of one side ------------------------------------------------ */

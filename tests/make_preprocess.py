@@ -21,6 +21,7 @@ STATS = [  # (mean, std); the tests have the same table, written by this script
     ((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)),
 ]
 CENTER, SQUASH, BORDER = 0, 1, 2
+EVEN, DOWN = 0, 1
 BILINEAR, BICUBIC = 0, 1
 MODES = {"RGB": (3, 0), "RGBA": (4, 1), "L": (1, 2)}
 
@@ -60,6 +61,15 @@ def resized_size(w, h, rw, rh, crop):
     return (rw, int(rw * h / w)) if w <= h else (int(rw * w / h), rw)
 
 
+def crop_down(image, width, height):
+    """As transformers does it in NumPy: margins rounded down, of padding the larger half first."""
+    w, h = image.size
+    left, top = (w - width) // 2, (h - height) // 2
+    canvas = Image.new(image.mode, (width, height), 0)
+    canvas.paste(image, (-left, -top))
+    return canvas
+
+
 def pad_and_crop(image, width, height, fill):
     w, h = image.size
     if width > w or height > h:
@@ -72,19 +82,23 @@ def pad_and_crop(image, width, height, fill):
     return image.crop((left, top, left + width, top + height))
 
 
-def transform(image, chans, iw, ih, rw, rh, crop, interpolation, stats):
+def transform(image, chans, iw, ih, rw, rh, crop, interpolation, stats, rounding):
     mean, std = (np.array(s[:chans], np.float32).reshape(-1, 1, 1) for s in STATS[stats])
     image = image.convert("L" if chans == 1 else "RGB")
     size = resized_size(*image.size, rw, rh, crop)
     if size != image.size:
         image = image.resize(size, Image.BICUBIC if interpolation == BICUBIC else Image.BILINEAR)
     fill = tuple(round(255 * v) if crop == BORDER else 0 for v in STATS[stats][0][:chans])
-    image = pad_and_crop(image, iw, ih, fill if chans > 1 else fill[0])
+    if rounding == DOWN:
+        image = crop_down(image, iw, ih)
+    else:
+        image = pad_and_crop(image, iw, ih, fill if chans > 1 else fill[0])
     pixels = np.asarray(image, np.uint8).reshape(ih, iw, chans).transpose(2, 0, 1)
     return (pixels.astype(np.float32) / np.float32(255.0) - mean) / std
 
 
-# (mode, w, h, stride padding, chans, input w, input h, resize w, resize h, crop, filter, stats)
+# (mode, w, h, stride padding, chans, input w, input h, resize w, resize h, crop, filter, stats);
+# the rounding is added below
 CASES = [
     ("RGB", 500, 375, 0, 3, 224, 224, 248, 248, CENTER, BICUBIC, 2),
     ("RGB", 375, 500, 0, 3, 224, 224, 248, 248, CENTER, BICUBIC, 3),
@@ -136,6 +150,9 @@ CASES = [
 ] + [  # and of the padding
     ("RGB", 29, 31, 0, 3, 16, 16, 16 - d, 16 - d, CENTER, BILINEAR, 1) for d in range(1, 9)
 ]
+CASES = [case + (EVEN,) for case in CASES] + [
+    case + (DOWN,) for case in CASES if case[9] != BORDER and case[1] < 100 and case[2] < 100
+]
 
 
 def check_golden():
@@ -158,7 +175,7 @@ def main():
     lines += ["};", "",
               "/* format, width, height, stride padding, in_chans, img_width, img_height,",
               "   resize_width, resize_height, crop_mode, interpolation, stats,",
-              "   CRC-32 of the floats */",
+              "   crop_rounding, CRC-32 of the floats */",
               "static const photo_vector photo_vectors[%d] = {" % len(CASES)]
     for mode, w, h, pad, chans, *rest in CASES:
         out = transform(photo(mode, w, h), chans, *rest)

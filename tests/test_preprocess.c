@@ -18,6 +18,7 @@ typedef struct golden_vector {
 typedef struct photo_vector {
     int format, width, height, stride_padding, in_chans;
     int img_width, img_height, resize_width, resize_height, crop_mode, interpolation, stats;
+    int crop_rounding;
     uint32_t crc;
 } photo_vector;
 
@@ -145,6 +146,7 @@ static tiny_options vector_options(const photo_vector *v) {
     o.config.resize_height = v->resize_height;
     o.config.crop_mode = v->crop_mode;
     o.config.interpolation = v->interpolation;
+    o.config.crop_rounding = v->crop_rounding;
     for (int i = 0; i < v->in_chans; i++) {
         o.config.mean[i] = vector_stats[v->stats][0][i];
         o.config.std[i] = vector_stats[v->stats][1][i];

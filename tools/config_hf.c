@@ -261,6 +261,17 @@ static double share(double crop, double size)
     return crop < size || crop > size ? crop / (size + 1e-6) : 1;
 }
 
+/* Its own processors round the margins of a crop down; those on tensors, called Fast, crop by
+ * torchvision. */
+static void put_rounding(settings *s, const json_value *root)
+{
+    static const char fast[] = "Fast";
+    const char *type = json_string(json_get(root, "image_processor_type"), "");
+    const size_t length = strlen(type);
+    const bool is_fast = length >= 4 && !strcmp(type + length - 4, fast);
+    settings_put(s, SETTING_CROP_ROUNDING, is_fast ? VIT_ROUND_EVEN : VIT_ROUND_DOWN);
+}
+
 static bool put_frames(settings *s, const json_value *root, const hf_processor *processor,
                        report *r)
 {
@@ -282,6 +293,7 @@ static bool put_frames(settings *s, const json_value *root, const hf_processor *
     settings_put(s, SETTING_CROP_MODE, size.shortest ? VIT_CROP_CENTER : VIT_CROP_SQUASH);
     settings_put(s, SETTING_CROP_PCT,
                  crops && crop.height > 0 ? share(crop.height, size.height) : 1);
+    if (crops) put_rounding(s, root);
     return true;
 }
 

@@ -546,6 +546,7 @@ static bool resolve_preprocessing(const settings all[FROM_COUNT], vit_config *c,
     if (!(crop_pct > 0 && crop_pct <= 4))
         return report_fail(r, "crop_pct %.9g is not in (0, 4]", crop_pct);
     c->crop_mode = (int)value_or(all, SETTING_CROP_MODE, VIT_CROP_CENTER);
+    c->crop_rounding = (int)value_or(all, SETTING_CROP_ROUNDING, VIT_ROUND_EVEN);
     c->interpolation = (int)value_or(all, SETTING_INTERPOLATION, VIT_BICUBIC);
     if (!in_int(all, SETTING_RESIZE_HEIGHT, &c->resize_height,
                 floor(c->img_height / crop_pct), r) ||

@@ -57,6 +57,7 @@ typedef enum setting_kind {
       "whose root divides q k^T, or what comes after the softmax")                               \
     X(CROP_PCT, "crop_pct", NUMBER, NULL, "input size / size before the crop")                   \
     X(CROP_MODE, "crop_mode", WORD, "center squash border", "how the input is cut")               \
+    X(CROP_ROUNDING, "crop_rounding", WORD, "even down", "of the margins of a centre crop")      \
     X(INTERPOLATION, "interpolation", WORD, "bilinear bicubic", "of the resize")                 \
     X(RESIZE_HEIGHT, "resize_height", INTEGER, NULL, "height before the crop")                   \
     X(RESIZE_WIDTH, "resize_width", INTEGER, NULL, "width before the crop")                      \
