@@ -248,6 +248,7 @@ def hf_config(kind, **more):
 VIT_PROCESSOR = {"do_normalize": True, "do_resize": True, "image_mean": [0.5, 0.5, 0.5],
                  "image_std": [0.5, 0.5, 0.5], "resample": 2, "size": GRID * PATCH}
 SQUASH = "crop_mode=squash crop_pct=1 "
+DOWN = " crop_rounding=down"   # transformers' way to crop
 CLIP_CROP = ("mean=0.48145466,0.4578275,0.40821073 std=0.26862954,0.26130258,0.27577711 "
              "crop_pct=1")
 
@@ -265,7 +266,7 @@ def write_hf():
          preprocessor={"size": {"height": 256, "width": 256}, "do_center_crop": True,
                        "crop_size": {"height": 224, "width": 224}, "resample": 3,
                        "image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225]},
-         twin_options=IMAGENET + "crop_mode=squash crop_pct=0.875")
+         twin_options=IMAGENET + "crop_mode=squash crop_pct=0.875" + DOWN)
     t = model(reg=1)
     case("hf_deit_one_head", hf_vit(t, "deit.", dist="reg_token"), t, "one_register",
          "--set num_heads=2", eps="1e-12", twin_options="positions=all")
@@ -336,15 +337,15 @@ def write_dinov2():
                  "image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225]}
     case("hf_dinov2", hf_dinov2(t, "dinov2.", t["pos_embed"], t["cls_token"]), t, "dinov2",
          config=hf_config("dinov2", mlp_ratio=1.5, use_swiglu_ffn=False), preprocessor=processor,
-         twin_options=IMAGENET + "crop_pct=0.875")
+         twin_options=IMAGENET + "crop_pct=0.875" + DOWN)
     t, cls, pos = with_registers()
     case("hf_dinov2_reg", hf_dinov2(t, "", pos, cls), t, "registers",
          config=hf_config("dinov2_with_registers", num_register_tokens=4),
-         twin_options=IMAGENET + "crop_pct=0.875")
+         twin_options=IMAGENET + "crop_pct=0.875" + DOWN)
     t = model(ls=True, gated=True, classes=0, seed=5)
     case("hf_dinov2_giant", hf_dinov2(t, "", t["pos_embed"], t["cls_token"]), t, "swiglu",
          act="silu", config=hf_config("dinov2", use_swiglu_ffn=True),
-         twin_options=IMAGENET + "crop_pct=0.875")
+         twin_options=IMAGENET + "crop_pct=0.875" + DOWN)
 
 
 def hf_tower(t, prefix, map_pool=True):
@@ -403,7 +404,13 @@ def write_towers():
          config={"model_type": "clip", "vision_config": vision, "text_config": {}},
          preprocessor={"crop_size": 4, "do_center_crop": True, "do_resize": True, "resample": 3,
                        "size": 4, "image_mean": [0.48145466, 0.4578275, 0.40821073],
-                       "image_std": [0.26862954, 0.26130258, 0.27577711]}, twin_options=CLIP_CROP)
+                       "image_std": [0.26862954, 0.26130258, 0.27577711]},
+         twin_options=CLIP_CROP + DOWN)
+    case("hf_clip_fast", s, t, "clip", eps="1e-5", act="quick_gelu",
+         config={"model_type": "clip", "vision_config": vision, "text_config": {}},
+         preprocessor={"image_processor_type": "CLIPImageProcessorFast",
+                       "crop_size": {"height": 4, "width": 4}, "size": {"shortest_edge": 4}},
+         twin_options=CLIP_CROP)
     case("hf_clip_no_config", s, "activation is not to be seen in a checkpoint of transformers "
          "CLIP; give --set activation=quick_gelu", None, "--set num_heads=2")
     t = clip_model(final_norm=False)
@@ -822,7 +829,7 @@ def write_aimv2():
     case("aimv2", s, t, "aimv2", eps="1e-5", act="silu",
          config={"model_type": "aimv2", "hidden_size": D, "num_attention_heads": HEADS,
                  "rms_norm_eps": 1e-5, "qkv_bias": False, "num_hidden_layers": DEPTH},
-         twin_options="norm_type=rms pool=avg " + CLIP_CROP)
+         twin_options="norm_type=rms pool=avg " + CLIP_CROP + DOWN)
 
 
 def write_hf_aimv2():
@@ -845,7 +852,7 @@ def write_hf_aimv2():
     case("hf_aimv2", s, t, "aimv2", eps="1e-5", act="silu",
          config=hf_config("aimv2_vision_model", qkv_bias=False, hidden_act="silu",
                           rms_norm_eps=1e-5),
-         twin_options="norm_type=rms pool=avg " + CLIP_CROP)
+         twin_options="norm_type=rms pool=avg " + CLIP_CROP + DOWN)
     s["head.cls_token"] = np.zeros((1, 1, D), "f4")
     case("hf_aimv2_lit", s, "lacks AIMv2's attention pooling", None)
 
