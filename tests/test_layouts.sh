@@ -118,6 +118,18 @@ prints einops "--set num_heads=2" "the einops tutorial layout" "both sides to 4 
     "as the einops tutorial has them: positions=all norm_eps=1e-05 activation=gelu pool=avg pool_prefix=1 attn_root=embed_dim_after" \
     "attention is divided by 2.82842712 behind the softmax"
 prints jax "" "npz, JAX layout" "heads 2 x 4"
+
+# Positions for another grid, as each library makes them.
+more="positions resampled from 2x2 to 3x3 patches, as"
+prints hf_vit "--img-size 6" "$more transformers does"
+prints hf_dinov2 "--img-size 6" "$more transformers does"
+prints hf_dinov2_reg "--img-size 6" "$more timm does"
+prints hf_clip "--img-size 6" "$more transformers does"
+prints hf_siglip "--img-size 6" "$more transformers does"
+prints hf_siglip "--img-size 6 --set pos_resample=dino" "$more dino does"
+prints torchvision "--img-size 6 --set num_heads=2" "$more torchvision does"
+prints jax "--img-size 6" "$more flexivit does"
+prints openai "--img-size 6 --set num_heads=2" "$more timm does"
 prints vit_cpp "" "vit.cpp, timm layout" "heads 2 x 16" '5 from model.gguf, the first "class 0"'
 
 echo "$passed passed, $failed failed"

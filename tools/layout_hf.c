@@ -68,7 +68,8 @@ static const layout_extra vit_lacking[] = {
 
 static const layout_default vit_defaults[] = {
     { "norm_eps=1e-12", NULL }, { "activation=gelu", NULL },
-    { "pool=avg", "!embeddings.cls_token" }, { "positions=all", NULL }, { NULL, NULL }
+    { "pool=avg", "!embeddings.cls_token" }, { "positions=all", NULL },
+    { "pos_resample=transformers", NULL }, { NULL, NULL }
 };
 
 const layout layout_hf_vit = {
@@ -122,12 +123,14 @@ static const layout_extra dinov2_lacking[] = {
     { NULL, NULL }
 };
 
+/* With registers its positions are resampled as timm does it. */
 static const layout_default dinov2_defaults[] = {
     { "norm_eps=1e-6", NULL },
     { "activation=silu", "{b}mlp.weights_in.weight" },
     { "activation=gelu", "!{b}mlp.weights_in.weight" },
     { "positions=patches", REGISTERS },
     { "positions=all", "!" REGISTERS },
+    { "pos_resample=transformers", "!" REGISTERS },
     { NULL, NULL }
 };
 
@@ -185,6 +188,7 @@ static const layout_extra no_lacking[] = { { NULL, NULL } };
 
 static const layout_default clip_defaults[] = {
     { "norm_eps=1e-5", NULL }, { "pool=avg", ONE_HEAD }, { "positions=all", NULL },
+    { "pos_resample=transformers", NULL },
     { NULL, NULL }
 };
 
@@ -226,7 +230,7 @@ static const layout_rule siglip_rules[] = {
 
 static const layout_default siglip_defaults[] = {
     { "norm_eps=1e-6", NULL }, { "activation=gelu_tanh", NULL }, { "pool=avg", ONE_HEAD },
-    { NULL, NULL }
+    { "pos_resample=transformers", NULL }, { NULL, NULL }
 };
 
 const layout layout_hf_siglip = {

@@ -149,7 +149,7 @@ static const layout_extra jax_lacking[] = {
 /* As timm runs them; --set activation=gelu_tanh is what the JAX code computes. */
 static const layout_default jax_defaults[] = {
     { "norm_eps=1e-6", NULL }, { "activation=gelu", NULL }, { "pool=avg", "!cls" },
-    { NULL, NULL }
+    { "pos_resample=flexivit", NULL }, { NULL, NULL }
 };
 
 const layout layout_jax = {

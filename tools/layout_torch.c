@@ -43,7 +43,7 @@ static const layout_default torchvision_defaults[] = {
     { "norm_eps=1e-6", NULL }, { "activation=gelu", NULL }, { "positions=all", NULL },
     { "crop_pct=0.875", NULL },
     { "interpolation=bilinear", NULL }, { "mean=0.485,0.456,0.406", NULL },
-    { "std=0.229,0.224,0.225", NULL }, { NULL, NULL }
+    { "std=0.229,0.224,0.225", NULL }, { "pos_resample=torchvision", NULL }, { NULL, NULL }
 };
 
 const layout layout_torchvision = {
