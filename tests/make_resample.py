@@ -3,6 +3,10 @@
 the way of each library that vit_pos_resample names. test_convert_units.c generates the same inputs
 and compares. Little-endian float32, the ways one after the other, all cases of each, [H, W, D].
 
+adapt.f32 beside it: patch embeddings for other channels and patches, as timm adapts them. B, the
+matrix of a resize, is made by interpolating the identity; the weights are multiplied with its
+pseudo-inverse. One output for each case, [C, P, P].
+
 For JAX it is scipy.ndimage.zoom(order=1) that counts, which keeps the corners' centres as PyTorch's
 align_corners does.
 """
@@ -23,6 +27,30 @@ def dino(x, size):
     y = F.interpolate(x, scale_factor=factors, mode="bicubic")
     assert list(y.shape[2:]) == list(size)
     return y
+
+
+# channels, patch, new channels, new patch, place in WAYS
+PATCHES = [(3, 16, 1, 16, 0), (3, 8, 4, 8, 0), (3, 4, 5, 4, 0), (3, 2, 32, 2, 0), (3, 2, 2, 2, 0),
+           (1, 16, 1, 32, 0), (2, 16, 2, 8, 0), (1, 14, 1, 16, 0), (1, 16, 1, 10, 0),
+           (1, 4, 1, 9, 3), (1, 16, 1, 8, 3), (1, 8, 1, 12, 3), (1, 32, 1, 16, 3),
+           (3, 8, 1, 5, 0), (3, 5, 4, 7, 3), (1, 1, 1, 3, 0), (1, 3, 1, 1, 0)]
+
+
+def other_channels(w, chans):
+    if chans == w.shape[0]:
+        return w
+    if chans == 1:
+        return w.sum(dim=0, keepdim=True)
+    return w[torch.arange(chans) % 3] * (3 / chans)
+
+
+def other_patch(w, patch, way):
+    old = w.shape[-1]
+    if patch == old:
+        return w
+    unit = torch.eye(old * old).reshape(old * old, 1, old, old)
+    resize = WAYS[way](unit, (patch, patch)).reshape(old * old, patch * patch).T
+    return (w.flatten(1) @ torch.linalg.pinv(resize)).reshape(-1, patch, patch)
 
 
 # In the order of vit_pos_resample.
@@ -52,3 +80,8 @@ with open(os.path.join(here, "data", "convert", "resample.f32"), "wb") as file:
             x = torch.from_numpy(inputs(height * width * dim)).reshape(1, height, width, dim)
             y = way(x.permute(0, 3, 1, 2), (new_height, new_width))
             file.write(y.permute(0, 2, 3, 1)[0].contiguous().numpy().astype("<f4").tobytes())
+with open(os.path.join(here, "data", "convert", "adapt.f32"), "wb") as file:
+    for chans, patch, new_chans, new_patch, way in PATCHES:
+        w = torch.from_numpy(inputs(chans * patch * patch)).reshape(chans, patch, patch)
+        w = other_channels(other_patch(w, new_patch, way), new_chans)
+        file.write(w.contiguous().numpy().astype("<f4").tobytes())

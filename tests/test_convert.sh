@@ -280,6 +280,37 @@ if "$RUN" -m m.vit --image "$ROOT/examples/cat.ppm" --img-size 24 >out 2>err; th
 elif grep -qF "m.vit: --img-size: its input size is fixed" err; then pass
 else fail "vit-run: what is wrong with --img-size?"; fi
 
+# --- other patches, other channels -----------------------------------------------------------
+
+random rows=4 cols=4
+accepts $H --in-chans 1 --set mean=0.2,0.3,0.7 --set std=0.5,0.25,0.75 --json
+prints "patch embedding adapted from 3 x 4 x 4 to 1 x 4 x 4 weights" '"mean": [0.4]' '"std": [0.5]'
+sound m.vit
+accepts $H --in-chans 5 --set mean=0.2,0.3,0.7 --json
+prints '"mean": [0.2, 0.3, 0.7, 0.2, 0.3]' '"in_chans": 5'
+accepts $H --in-chans 2 --set mean=0.6,0.1 --dtype int8 --json
+prints '"mean": [0.6, 0.1]'
+sound m.vit
+if "$INFO" m.vit 2>err | grep -qF "option: --in-chans 2"; then pass; else fail "provenance"; fi
+accepts $H --in-chans 3
+if grep -q adapted out; then fail "nothing was adapted"; else pass; fi
+accepts $H --patch-size 8
+prints "input 3 x 16 x 16, 5 tokens" "adapted from 3 x 4 x 4 to 3 x 8 x 8 weights" \
+    "positions resampled from 4x4 to 2x2 patches"
+sound m.vit
+accepts $H --patch-size 3 --in-chans 4 --img-size 12 --dtype f16
+prints "input 4 x 12 x 12, 17 tokens" "adapted from 3 x 4 x 4 to 4 x 3 x 3 weights"
+if grep -q resampled out; then fail "the grid is the same"; else pass; fi
+refuses 1 "patch_size is larger than the image" $H --patch-size 17
+refuses 2 "--in-chans" $H --in-chans 33
+refuses 2 "--patch-size" $H --patch-size 0
+random nan=patch_embed.proj.weight
+refuses 1 "patch_embed.proj.weight: " $H --patch-size 8
+random chans=1
+refuses 1 "--in-chans 3: expected a checkpoint of 3 channels, found 1" $H --in-chans 3
+accepts $H --patch-size 8
+prints "adapted from 1 x 4 x 4 to 1 x 8 x 8 weights"
+
 # --- tensors that do not fit -----------------------------------------------------------------
 
 random skip=blocks.1.mlp.fc2.weight

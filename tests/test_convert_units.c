@@ -13,6 +13,7 @@
 #include "test.h"
 #include "vit.h"
 #include "tiny_model.h"
+#include "tools/adapt.h"
 #include "tools/arch.h"
 #include "tools/calibrate.h"
 #include "tools/config.h"
@@ -291,6 +292,64 @@ static void test_resample(const char *data)
     if (!file) return;
     for (how = VIT_RESAMPLE_TIMM; how <= VIT_RESAMPLE_DINO; how++)
         for (i = 0; i < COUNT(cases); i++) check_resampled((vit_pos_resample)how, &cases[i], file);
+    CHECK(fgetc(file) == EOF);
+    fclose(file);
+}
+
+typedef struct patch_case {
+    int chans, patch, new_chans, new_patch;
+    vit_pos_resample how;
+} patch_case;
+
+static void check_adapted(const patch_case *p, FILE *file)
+{
+    const int old = p->chans * p->patch * p->patch;
+    const int new = p->new_chans * p->new_patch * p->new_patch;
+    float *from = malloc((size_t)old * sizeof *from), *to = malloc((size_t)new * sizeof *to);
+    float *expected = malloc((size_t)new * sizeof *expected);
+    report r = new_report();
+    adaptation a;
+    double worst = 0, largest = 0;
+    int i;
+    random_inputs(from, old);
+    CHECK(fread(expected, sizeof *expected, (size_t)new, file) == (size_t)new);
+    CHECK(adapt_start(&a, p->chans, p->patch, p->new_chans, p->new_patch, p->how, &r));
+    adapt_row(&a, from, to);
+    adapt_free(&a);
+    for (i = 0; i < new; i++) {
+        double difference = fabs((double)to[i] - (double)expected[i]);
+        if (!(difference <= worst)) worst = difference;
+        if (fabs((double)expected[i]) > largest) largest = fabs((double)expected[i]);
+    }
+    CHECK_MSG(worst <= 5e-6 * largest, "%d x %d to %d x %d: %g of %g", p->chans, p->patch,
+              p->new_chans, p->new_patch, worst, largest);
+    free(from);
+    free(to);
+    free(expected);
+}
+
+/* The same generator's patch embeddings, PyTorch's pseudo-inverse among them. */
+static void test_adapt(const char *data)
+{
+    static const patch_case cases[] = {
+        { 3, 16, 1, 16, VIT_RESAMPLE_TIMM },        { 3, 8, 4, 8, VIT_RESAMPLE_TIMM },
+        { 3, 4, 5, 4, VIT_RESAMPLE_TORCHVISION },   { 3, 2, 32, 2, VIT_RESAMPLE_FLEXIVIT },
+        { 3, 2, 2, 2, VIT_RESAMPLE_TIMM },          { 1, 16, 1, 32, VIT_RESAMPLE_TIMM },
+        { 2, 16, 2, 8, VIT_RESAMPLE_TRANSFORMERS }, { 1, 14, 1, 16, VIT_RESAMPLE_DINO },
+        { 1, 16, 1, 10, VIT_RESAMPLE_TIMM },        { 1, 4, 1, 9, VIT_RESAMPLE_FLEXIVIT },
+        { 1, 16, 1, 8, VIT_RESAMPLE_FLEXIVIT },     { 1, 8, 1, 12, VIT_RESAMPLE_FLEXIVIT },
+        { 1, 32, 1, 16, VIT_RESAMPLE_FLEXIVIT },    { 3, 8, 1, 5, VIT_RESAMPLE_TIMM },
+        { 3, 5, 4, 7, VIT_RESAMPLE_FLEXIVIT },      { 1, 1, 1, 3, VIT_RESAMPLE_TIMM },
+        { 1, 3, 1, 1, VIT_RESAMPLE_TIMM }
+    };
+    char path[512];
+    FILE *file;
+    size_t i;
+    snprintf(path, sizeof path, "%s/convert/adapt.f32", data);
+    file = fopen(path, "rb");
+    CHECK_MSG(file != NULL, "%s", path);
+    if (!file) return;
+    for (i = 0; i < COUNT(cases); i++) check_adapted(&cases[i], file);
     CHECK(fgetc(file) == EOF);
     fclose(file);
 }
@@ -874,6 +933,7 @@ int main(int argc, char **argv)
     test_other_names();
     test_unknown_names();
     test_resample(argc > 1 ? argv[1] : "tests/data");
+    test_adapt(argc > 1 ? argv[1] : "tests/data");
     test_label_files();
     test_bad_configs();
     test_config_values();

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "adapt.h"
 #include "calibrate.h"
 #include "pages.h"
 #include "runner.h"
@@ -227,6 +228,8 @@ static void put_overrides(const conversion *c, FILE *file)
     int i;
     if (o->arch) put_line(file, "option: --arch", o->arch);
     if (o->img_size) put_line(file, "option: --img-size", o->img_size);
+    if (o->patch_size) fprintf(file, "option: --patch-size %d\n", o->patch_size);
+    if (o->in_chans) fprintf(file, "option: --in-chans %d\n", o->in_chans);
     if (o->dynamic) put_line(file, "option:", "--dynamic");
     for (i = 0; i < o->set.count; i++) put_line(file, "option: --set", o->set.items[i]);
     for (i = 0; i < o->ignore.count; i++) put_line(file, "option: --ignore", o->ignore.items[i]);
@@ -259,6 +262,9 @@ static void put_provenance(conversion *c, FILE *file)
     if (c->config_file.processor) put_line(file, "assumed", "transformers' default preprocessing");
     if (c->facts.context_divisor > 0)
         fprintf(file, "folded: attn.proj.weight, divided by the root of embed_dim\n");
+    if (c->notes.patches_adapted)
+        fprintf(file, "adapted: patch_embed.proj.weight, from %d x %d x %d\n", c->facts.chans,
+                c->facts.patch, c->facts.patch);
     if (c->notes.positions_resampled)
         fprintf(file, "resampled: pos_embed, from a grid of %dx%d, as %s does\n",
                 c->facts.grid_height, c->facts.grid_width,
@@ -372,6 +378,44 @@ static bool stream_copy(conversion_stream *s, const layout_item *item, report *r
     return true;
 }
 
+/* The patch embedding for other channels or another patch size, 16 rows at a time. */
+static bool stream_adapted(conversion_stream *s, const layout_item *item, const adaptation *a,
+                           float *from, report *r)
+{
+    const int64_t old = (int64_t)a->chans * a->patch * a->patch;
+    const int64_t new = (int64_t)a->new_chans * a->new_patch * a->new_patch;
+    int row, i;
+    for (row = 0; row < item->tensor.dims[0]; row += 16) {
+        const int rest = item->tensor.dims[0] - row, n = rest < 16 ? rest : 16;
+        if (!read_values(s, item, row * old, n * old, from, r)) return false;
+        for (i = 0; i < n; i++) adapt_row(a, from + i * old, s->buffer + i * new);
+        if (s->nonfinite == 0)
+            count_bad(s, s->buffer, (size_t)(n * new), largest_of(s->target->dtype));
+        r->file = s->c->options->output;
+        if (!vit_writer_rows(&s->writer, s->buffer, n, r)) return false;
+    }
+    return true;
+}
+
+static bool stream_patches(conversion_stream *s, const layout_item *item, report *r)
+{
+    const vit_config *config = &s->c->config;
+    const settings_facts *facts = &s->c->facts;
+    const size_t old = (size_t)facts->chans * (size_t)facts->patch * (size_t)facts->patch;
+    adaptation a;
+    float *from;
+    bool good;
+    r->file = s->c->options->output;
+    good = adapt_start(&a, facts->chans, facts->patch, config->in_chans, config->patch_size,
+                       s->c->notes.pos_resample, r);
+    from = good ? malloc(16 * old * sizeof *from) : NULL;
+    if (good && !from) good = report_no_memory(r);
+    good = good && stream_adapted(s, item, &a, from, r);
+    free(from);
+    adapt_free(&a);
+    return good;
+}
+
 /* Positions for another grid: prefix tokens as they are, the patches resampled. */
 static bool stream_positions(conversion_stream *s, const layout_item *item, report *r)
 {
@@ -440,6 +484,8 @@ static bool stream_item(conversion_stream *s, const layout_item *item, report *r
     if (s->calibration) return stream_calibrated(s, item, r) && refuse_bad(s, item, r);
     if (item->is_positions && s->c->notes.positions_resampled)
         good = stream_positions(s, item, r);
+    else if (item->is_patches && s->c->notes.patches_adapted)
+        good = stream_patches(s, item, r);
     else
         good = stream_copy(s, item, r);
     return good && refuse_bad(s, item, r);
@@ -702,6 +748,8 @@ static bool resolve(conversion *c, report *r)
     if (!layout_inspect(&c->map, c->all, &c->facts, r)) return false;
     if (!layout_check_names(&c->map, c->all, &c->options->ignore, r)) return false;
     if (!layout_check_told(&c->map, c->all, r)) return false;
+    c->facts.wanted_chans = c->options->in_chans;
+    c->facts.wanted_patch = c->options->patch_size;
     if (!settings_resolve(c->all, &c->facts, &c->config, &c->notes, r)) return false;
     choose_tolerance(c);
     return layout_make_plan(&c->map, &c->config, c->options->dtype, &c->facts, &c->options->ignore,

@@ -15,6 +15,7 @@ typedef struct convert_options {
     const char *checkpoint, *output;
     const char *config, *arch, *labels;   /* NULL where not given */
     const char *img_size;                 /* as given, for the provenance; or NULL */
+    int in_chans, patch_size;             /* other ones than the checkpoint's, or 0 */
     bool dynamic;                         /* other sizes at run time */
     vit_dtype dtype;
     cli_list set, ignore, keep;

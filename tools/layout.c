@@ -974,23 +974,28 @@ static bool is_made_here(const char *name)
     return !strncmp(name, "preprocess.", 11) || !strncmp(name, "selftest.", 9);
 }
 
-/* What the tensor's sources have to hold: another grid of positions is made from them later. */
+/* What the tensor's sources have to hold: other patches and another grid of positions are made
+ * from them later. */
 static int wanted_dims(const layout_item *item, const vit_config *config,
                        const settings_facts *facts, int64_t dims[4])
 {
     int i;
     for (i = 0; i < item->tensor.ndim; i++) dims[i] = item->tensor.dims[i];
+    if (item->is_patches) {
+        dims[1] = facts->chans;
+        dims[2] = dims[3] = facts->patch;
+    }
     if (item->is_positions)
         dims[1] = facts->patches +
                   (config->positions == VIT_POS_ALL ? config->num_prefix_tokens : 0);
     return item->tensor.ndim;
 }
 
-static layout_sizes sizes_of(const vit_config *config)
+static layout_sizes sizes_of(const vit_config *config, const settings_facts *facts)
 {
     layout_sizes sizes;
-    sizes.patch = config->patch_size;
-    sizes.chans = config->in_chans;
+    sizes.patch = facts->patch;
+    sizes.chans = facts->chans;
     sizes.heads = config->num_heads;
     sizes.head_dim = config->head_dim;
     return sizes;
@@ -1091,7 +1096,7 @@ static bool plan_sources(const layout_map *map, const layout_rule *rule, int blo
                          const vit_config *config, const settings_facts *facts,
                          layout_item *item, const char *expected, report *r)
 {
-    const layout_sizes sizes = sizes_of(config);
+    const layout_sizes sizes = sizes_of(config, facts);
     int64_t dims[4];
     const int count = count_parts(rule), ndim = wanted_dims(item, config, facts, dims);
     int i, culprit;
@@ -1128,6 +1133,7 @@ static bool plan_item(const layout_map *map, const vit_config *config,
     item->own = is_made_here(name);
     if (item->own) return true;
     item->is_positions = !strcmp(name, "pos_embed");
+    item->is_patches = !strcmp(name, "patch_embed.proj.weight");
     item->divisor = reads_attention(name) ? facts->context_divisor : 0;
     rule = find_rule(map, name, &block, &found);
     layout_shape(dims, wanted_dims(item, config, facts, dims), expected, sizeof expected);

@@ -503,8 +503,18 @@ static bool resolve_size(const settings all[FROM_COUNT], settings_facts *facts, 
 
 /* === Preprocessing === */
 
-static bool resolve_vector(const settings all[FROM_COUNT], bool is_std, int chans, float *out,
-                           report *r)
+/* Value of a channel that was made from those of the checkpoint, as its weights were. */
+static double adapted_value(const double *values, int count, int chans, int channel)
+{
+    double sum = 0;
+    int i;
+    if (chans > 1) return values[channel % count];
+    for (i = 0; i < count; i++) sum += values[i];
+    return sum / count;
+}
+
+static bool resolve_vector(const settings all[FROM_COUNT], const settings_facts *facts, bool is_std,
+                           int chans, float *out, report *r)
 {
     const char *name = is_std ? "std" : "mean";
     int from = FROM_COUNT - 1, i, count;
@@ -516,11 +526,14 @@ static bool resolve_vector(const settings all[FROM_COUNT], bool is_std, int chan
     count = is_std ? all[from].std_count : all[from].mean_count;
     values = is_std ? all[from].std : all[from].mean;
     for (i = 1; i < count; i++) equal = equal && values[i] == values[0];
-    if (count != chans && (count != 1 && !(equal && from == FROM_NAME)))
+    if (count != chans && count != facts->chans &&
+        (count != 1 && !(equal && from == FROM_NAME)))
         return report_fail(r, "%s gives %d values of %s for in_chans %d; give --set %s=...",
                            all[from].origin, count, name, chans, name);
     for (i = 0; i < chans && i < VIT_MAX_CHANS; i++) {
-        double value = values[count == chans ? i : 0];
+        double value = values[0];
+        if (count == chans) value = values[i];
+        else if (count == facts->chans) value = adapted_value(values, count, chans, i);
         if (is_std && !(value > 0))
             return report_fail(r, "%s std %.9g is not above 0", all[from].origin, value);
         out[i] = (float)value;
@@ -538,8 +551,8 @@ static void keep_crop_pct(const settings all[FROM_COUNT], double crop_pct, vit_c
     c->crop_pct = c->dynamic_img_size && !told && is_short ? (float)crop_pct : 0;
 }
 
-static bool resolve_preprocessing(const settings all[FROM_COUNT], vit_config *c,
-                                  settings_notes *notes, report *r)
+static bool resolve_preprocessing(const settings all[FROM_COUNT], const settings_facts *facts,
+                                  vit_config *c, settings_notes *notes, report *r)
 {
     double crop_pct = value_or(all, SETTING_CROP_PCT, 0.9);
     int mean_from = FROM_COUNT - 1;
@@ -556,8 +569,8 @@ static bool resolve_preprocessing(const settings all[FROM_COUNT], vit_config *c,
     keep_crop_pct(all, crop_pct, c);
     while (mean_from >= 0 && all[mean_from].mean_count == 0) mean_from--;
     notes->preprocess_assumed = mean_from < 0;
-    return resolve_vector(all, false, c->in_chans, c->mean, r) &&
-           resolve_vector(all, true, c->in_chans, c->std, r);
+    return resolve_vector(all, facts, false, c->in_chans, c->mean, r) &&
+           resolve_vector(all, facts, true, c->in_chans, c->std, r);
 }
 
 /* === Options === */
@@ -670,6 +683,27 @@ static bool resolve_pool(const settings all[FROM_COUNT], vit_config *c, report *
 
 /* === Everything === */
 
+/* The patch embedding that was asked for instead of the checkpoint's own. */
+static bool adapt_patches(settings_facts *facts, vit_config *c, settings_notes *notes, report *r)
+{
+    const int chans = facts->wanted_chans ? facts->wanted_chans : c->in_chans;
+    const int patch = facts->wanted_patch ? facts->wanted_patch : c->patch_size;
+    facts->chans = c->in_chans;
+    facts->patch = c->patch_size;
+    notes->patches_adapted = chans != c->in_chans || patch != c->patch_size;
+    if (notes->patches_adapted && c->has_patch_pre_norm)
+        return report_fail(r, "%s: a model with a norm of the raw patches is for its own",
+                           chans != c->in_chans ? "--in-chans" : "--patch-size");
+    if (chans != c->in_chans && c->in_chans != 3)
+        return report_fail(r, "--in-chans %d: expected a checkpoint of 3 channels, found %d", chans,
+                           c->in_chans);
+    if (chans > VIT_MAX_CHANS || patch > 1024 || c->patch_size > 1024)
+        return report_fail(r, "in_chans or patch_size is outside of its limits");
+    c->in_chans = chans;
+    c->patch_size = patch;
+    return true;
+}
+
 /* Only a model whose size may change has to know how. */
 static void resolve_resampling(const settings all[FROM_COUNT], const settings_facts *facts,
                                vit_config *c, settings_notes *notes)
@@ -736,7 +770,8 @@ bool settings_resolve(settings all[FROM_COUNT], settings_facts *facts, vit_confi
         return false;
     if (!resolve_heads(all, facts, config, notes, r)) return false;
     if (!resolve_size(all, facts, config, r)) return false;
-    if (!resolve_preprocessing(all, config, notes, r)) return false;
+    if (!adapt_patches(facts, config, notes, r)) return false;
+    if (!resolve_preprocessing(all, facts, config, notes, r)) return false;
     if (vit_config_check(config, detail) != VIT_OK) return report_fail(r, "%s", detail);
     resolve_resampling(all, facts, config, notes);
     return true;

@@ -126,12 +126,17 @@ typedef struct settings_notes {
     bool eps_assumed;         /* timm's usual 1e-6 ... */
     bool activation_assumed;  /* ... and erf GELU, of a plain ViT that nothing describes */
     bool preprocess_assumed;  /* nothing says how images are to be prepared */
+    bool patches_adapted;     /* to other channels or another size */
     bool positions_resampled;
     vit_pos_resample pos_resample;   /* how */
 } settings_notes;
 
 /* What the tensors show beyond single settings. */
 typedef struct settings_facts {
+    int wanted_chans;         /* in: of the file, 0: those of the checkpoint */
+    int wanted_patch;
+    int chans;                /* out: of the checkpoint's patch embedding */
+    int patch;
     int position_rows;        /* of pos_embed; 0 without it */
     int patches;              /* out: rows of pos_embed that belong to patches */
     int grid_height;          /* out: the grid that these rows form */

@@ -240,6 +240,11 @@ static void collect_notes(const conversion *c, note_list *notes)
         snprintf(add_note(notes), sizeof notes->text[0],
                  "attention is divided by %.9g behind the softmax: so is attn.proj.weight instead",
                  c->facts.context_divisor);
+    if (c->notes.patches_adapted)
+        snprintf(add_note(notes), sizeof notes->text[0],
+                 "patch embedding adapted from %d x %d x %d to %d x %d x %d weights",
+                 c->facts.chans, c->facts.patch, c->facts.patch, c->config.in_chans,
+                 c->config.patch_size, c->config.patch_size);
     if (c->notes.positions_resampled)
         snprintf(add_note(notes), sizeof notes->text[0],
                  "positions resampled from %dx%d to %dx%d patches, as %s does",
@@ -556,6 +561,12 @@ int main(int argc, char **argv)
           &a.convert.compare_max, 1, 1048576 },
         { 0, "img-size", "N|HxW", "resample the positions for this input size", CLI_TEXT,
           &a.convert.img_size, 0, 0 },
+        { 0, "patch-size", "N", "other patches, as FlexiViT's weights allow: resizes the patch\n"
+          "embedding; the input keeps its size, the positions are resampled", CLI_INT,
+          &a.convert.patch_size, 1, 1024 },
+        { 0, "in-chans", "N", "another number of channels, made from the first three: 1 is their\n"
+          "sum, with the mean of their mean and std; more repeat them", CLI_INT,
+          &a.convert.in_chans, 1, VIT_MAX_CHANS },
         { 0, "dynamic", NULL, "let programs choose the input size (vit_model_resize)", CLI_FLAG,
           &a.convert.dynamic, 0, 0 },
         { 0, "set", "KEY=VALUE", "override one setting; may be repeated", CLI_LIST,
