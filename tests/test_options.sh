@@ -140,6 +140,11 @@ take xp
 sed 's/"rmsnorm"/"layernorm"/' "$work/said.json" >"$work/other.json"
 asks "missing" --config other.json --set norm_eps=1e-6
 
+take raw_norm
+asks "--patch-size: expected patches that are cut out of the input as it is, found a norm before" \
+    --config said.json --set norm_eps=1e-6 --patch-size 2
+asks "--in-chans: expected patches" --config said.json --set norm_eps=1e-6 --in-chans 1
+
 # --- names ----------------------------------------------------------------------------------------
 
 take eva

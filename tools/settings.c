@@ -691,9 +691,10 @@ static bool adapt_patches(settings_facts *facts, vit_config *c, settings_notes *
     facts->chans = c->in_chans;
     facts->patch = c->patch_size;
     notes->patches_adapted = chans != c->in_chans || patch != c->patch_size;
-    if (notes->patches_adapted && c->has_patch_pre_norm)
-        return report_fail(r, "%s: a model with a norm of the raw patches is for its own",
-                           chans != c->in_chans ? "--in-chans" : "--patch-size");
+    if (notes->patches_adapted && (c->has_patch_pre_norm || c->stem))
+        return report_fail(r, "%s: expected patches that are cut out of the input as it is, found "
+                           "%s before them", chans != c->in_chans ? "--in-chans" : "--patch-size",
+                           c->stem ? "a convolutional stem" : "a norm");
     if (chans != c->in_chans && c->in_chans != 3)
         return report_fail(r, "--in-chans %d: expected a checkpoint of 3 channels, found %d", chans,
                            c->in_chans);
