@@ -29,6 +29,7 @@ tests/data/coverage has one model for each set of options that occurs, in the sa
 import argparse
 import enum
 import fnmatch
+import functools
 import importlib.abc
 import importlib.machinery
 import json
@@ -407,6 +408,102 @@ def check(tag, work):
         shutil.rmtree(folder)
 
 
+# --- other libraries' layouts ---------------------------------------------------------------------
+
+LAYOUTS = ROOT / "tests" / "data" / "layouts"
+ACTIVATIONS = ("gelu", "gelu_tanh", "quick_gelu", "silu", "relu")
+POOLS = ("token", "avg", "max", "avgmax", "map")
+DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "I64": torch.int64}
+
+
+def load_safetensors(path):
+    data = path.read_bytes()
+    start = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:start])
+    header.pop("__metadata__", None)
+    return {name: torch.frombuffer(bytearray(data[start + t["data_offsets"][0]:]),
+                                   dtype=DTYPES[t["dtype"]],
+                                   count=math.prod(t["shape"])).reshape(t["shape"])
+            for name, t in header.items()}
+
+
+def model_of(c, split):
+    """timm's model with the settings that vit-convert found."""
+    vit = timm_module("vision_transformer")
+    norm = functools.partial(timm.layers.RmsNorm if c["norm_type"] else torch.nn.LayerNorm,
+                             eps=c["norm_eps"])
+    gated, hidden = c["has_gated_mlp"], c["mlp_dim"]
+    mlp = (timm.layers.SwiGLU if split else timm.layers.SwiGLUPacked) if gated else timm.layers.Mlp
+    return vit.VisionTransformer(
+        img_size=(c["img_height"], c["img_width"]), patch_size=c["patch_size"],
+        in_chans=c["in_chans"], num_classes=c["num_classes"], embed_dim=c["embed_dim"],
+        depth=c["depth"], num_heads=c["num_heads"], class_token=bool(c["has_cls_token"]),
+        mlp_ratio=(2 * hidden if gated and not split else hidden) / c["embed_dim"],
+        reg_tokens=c["num_reg_tokens"], no_embed_class=c["positions"] == 1,
+        global_pool=POOLS[c["pool"]], fc_norm=bool(c["has_fc_norm"]),
+        final_norm=bool(c["has_fc_norm"] or c["has_final_norm"]), pre_norm=bool(c["has_pre_norm"]),
+        init_values=1.0 if c["has_layer_scale"] else None, qkv_bias=bool(c["has_qkv_bias"]),
+        proj_bias=bool(c["has_proj_bias"]), scale_attn_norm=bool(c["has_attn_norm"]),
+        scale_mlp_norm=bool(c["has_mlp_norm"]), norm_layer=norm, mlp_layer=mlp,
+        embed_norm_layer=norm if c["has_patch_norm"] else None,
+        act_layer=ACTIVATIONS[c["activation"]]).eval()
+
+
+def plain_numbers(array):
+    """Of JAX's bfloat16, which NumPy takes for opaque bytes, and of big-endian numbers."""
+    if array.dtype.kind == "V":
+        return (array.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+    return array.astype(array.dtype.newbyteorder("="))
+
+
+def plain_npz(path, work):
+    np.savez(work / "plain.npz", **{k: plain_numbers(v) for k, v in np.load(path).items()})
+    return str(work / "plain.npz")
+
+
+def timm_reads(path, config, work):
+    """timm's model with this checkpoint in it, or None where timm does not read such."""
+    vit = timm_module("vision_transformer")
+    try:
+        if path.suffix == ".npz":
+            model = model_of(config, split=False)
+            model.load_pretrained(plain_npz(path, work))
+            return model
+        state = (load_safetensors if path.suffix == ".safetensors" else torch.load)(path)
+        split = any("fc3" in name or "fc1_g" in name for name in state)
+        model = model_of(config, split)
+        state = vit.checkpoint_filter_fn(state, model, adapt_layer_scale=True)
+        return None if model.load_state_dict(state, strict=False).missing_keys else model
+    except (RuntimeError, ValueError, KeyError, IndexError, AttributeError, TypeError):
+        return None
+
+
+def check_layout(folder, file, options, work):
+    """In words: the largest error where timm reads the file too."""
+    shutil.copy(folder / file, work / file)
+    for config in folder.glob("*.json"):
+        shutil.copy(config, work / config.name)
+    said = tool("vit-convert", work, file, "-o", "m.vit", "--json", *options.split())
+    config = json.loads(said)["config"]
+    model = None if file.endswith(".gguf") else timm_reads(folder / file, config, work)
+    if model is None:
+        return "not read by timm"
+    images = make_images(2, (config["in_chans"], config["img_height"], config["img_width"]))
+    return f"{max(compare(run_timm(model, images), images, work).values()):.1e}"
+
+
+def layout_rows():
+    """Those that tests/test_layouts.sh converts, or that lack something."""
+    for line in (LAYOUTS / "cases.txt").read_text().splitlines():
+        name, file, options, twin, last = (word.strip() for word in line.split("|", 4))
+        if twin:
+            with tempfile.TemporaryDirectory() as work:
+                error = check_layout(LAYOUTS / name, file, options, Path(work))
+            yield f"| {name} | yes | the tensors and settings of {twin} | {error} |"
+        elif "lacks" in last:
+            yield f"| {name} | no | {last} | |"
+
+
 # --- the files ------------------------------------------------------------------------------------
 
 def write_fixture(tag):
@@ -436,16 +533,6 @@ def write_fixtures(tags, results):
     size = sum(write_fixture(tag) for tag in chosen.values())
     print(f"{len(chosen)} fixtures, {size / 1024:.0f} KiB")
     return {options: tag.fixture for options, tag in chosen.items()}
-
-
-def layout_rows():
-    """Other libraries' layouts, from what tests/test_layouts.sh is told to do with each."""
-    for line in (ROOT / "tests" / "data" / "layouts" / "cases.txt").read_text().splitlines():
-        name, _, _, twin, last = (word.strip() for word in line.split("|", 4))
-        if twin:
-            yield f"| {name} | yes | the same tensors and settings as {twin} |"
-        elif "lacks" in last:
-            yield f"| {name} | no | {last} |"
 
 
 INTRODUCTION = """# Coverage
@@ -497,7 +584,8 @@ def write_table(tags, results, fixtures):
         lines += [tag_row(t, results[t.label], fixtures) for t in some]
         lines.append("")
     lines += ["## Layouts of other libraries, by tests/test_layouts.sh\n",
-              "| layout | supported | what is shown |", "|---|---|---|", *layout_rows()]
+              "| layout | supported | what is shown | as timm reads it, error |",
+              "|---|---|---|---|", *layout_rows()]
     TABLE.write_text("\n".join(lines) + "\n")
 
 
