@@ -251,6 +251,7 @@ SQUASH = "crop_mode=squash crop_pct=1 "
 DOWN = " crop_rounding=down"   # transformers' way to crop
 CLIP_CROP = ("mean=0.48145466,0.4578275,0.40821073 std=0.26862954,0.26130258,0.27577711 "
              "crop_pct=1")
+TUTORIAL = SQUASH + "interpolation=bilinear mean=0 std=1 "
 
 
 def write_hf():
@@ -480,19 +481,19 @@ def write_torchvision():
 class EncoderViT(torch.nn.Module):
     """What people write around torch.nn.TransformerEncoder."""
 
-    def __init__(self, norm_first):
+    def __init__(self, norm_first, patch_bias):
         super().__init__()
         self.cls_token = torch.nn.Parameter(torch.zeros(1, 1, D))
         self.pos_embed = torch.nn.Parameter(torch.zeros(1, PATCHES + 1, D))
-        self.patch_embed = torch.nn.Conv2d(CHANS, D, PATCH, PATCH)
+        self.patch_embed = torch.nn.Conv2d(CHANS, D, PATCH, PATCH, bias=patch_bias)
         layer = torch.nn.TransformerEncoderLayer(D, HEADS, MLP, norm_first=norm_first)
         norm = torch.nn.LayerNorm(D) if norm_first else None
         self.encoder = torch.nn.TransformerEncoder(layer, DEPTH, norm)
         self.head = torch.nn.Linear(D, CLASSES)
 
 
-def encoder_vit(t, norm_first):
-    net = EncoderViT(norm_first)
+def encoder_vit(t, norm_first, patch_bias=True):
+    net = EncoderViT(norm_first, patch_bias)
     s = OrderedDict((k, t[k]) for k in ("cls_token", "pos_embed"))
     move(s, "patch_embed", t, "patch_embed.proj")
     for i in range(DEPTH):
@@ -515,15 +516,64 @@ def write_torch_nn():
     s = encoder_vit(t, False)
     told = "--set num_heads=2 --set pool=token "
     case("torch_nn", s, t, "no_final_norm", told + "--set block_type=post_norm --set "
-         "activation=relu", eps="1e-5", act="relu",
-         twin_options="block_type=post_norm pool=token has_final_norm=0", write=pth, suffix="pt")
+         "activation=relu", eps="1e-5", act="relu", write=pth, suffix="pt",
+         twin_options="block_type=post_norm pool=token has_final_norm=0 " + TUTORIAL)
     case("torch_nn_untold", s, "block_type is not to be seen in a checkpoint of "
          "torch.nn.TransformerEncoder; give --set block_type=post_norm (its default) or --set "
          "block_type=pre_norm (norm_first=True)", None, told, write=pth, suffix="pt")
     t = model()
     case("torch_nn_norm_first", encoder_vit(t, True), t, "plain", told + "--set "
-         "block_type=pre_norm --set activation=gelu", eps="1e-5", twin_options="pool=token",
-         write=pth, suffix="pt")
+         "block_type=pre_norm --set activation=gelu", eps="1e-5",
+         twin_options="pool=token " + TUTORIAL, write=pth, suffix="pt")
+    write_own_stems()
+
+
+def write_own_stems():
+    """Patches times a bare matrix, a table longer than the sequence, names of one's own."""
+    told = ("--set num_heads=2 --set pool=token --set block_type=post_norm --set activation=relu "
+            "--set patch_order=chw --img-size 4 --set pos_first_rows=1")
+    t = model(final_norm=False, patch_bias=False, seed=14)
+    net = libraries.EncoderViT("matrix", D, HEADS, MLP, DEPTH, CHANS, PATCH, GRID * PATCH, CLASSES,
+                               rows=16)
+    s = net.state_dict()
+    for k, v in encoder_vit(t, False, False).items():
+        if k.startswith("encoder."): s["transformer_" + k] = v
+    s["cls_token"] = torch.from_numpy(t["cls_token"])
+    s["patch_weight"] = torch.from_numpy(t["patch_embed.proj.weight"].reshape(D, -1).T.copy())
+    s["position_embedding_table"][:PATCHES + 1] = torch.from_numpy(t["pos_embed"][0])
+    for part in ("weight", "bias"):
+        s["linear_layer." + part] = torch.from_numpy(t["head." + part])
+    net.load_state_dict(s)
+    case("torch_nn_matrix", s, t, "matrix", told, eps="1e-5", act="relu", write=pth, suffix="pt",
+         twin_options="block_type=post_norm pool=token has_final_norm=0 has_patch_bias=0 "
+         + TUTORIAL)
+    for name, option, message in (
+            ("order", "--set patch_order=chw ", "patch_weight [12, 8]: which of a patch's numbers "
+             "come first is not to be seen; give --set patch_order=chw"),
+            ("rows", "--set pos_first_rows=1", "pos_embed has 16 rows, the input 5 tokens; if they "
+             "are the first rows, give --set pos_first_rows=1"),
+            ("size", "--img-size 4 ", "how many of the first rows of pos_embed are used depends on "
+             "the input size; give --img-size HxW")):
+        case("torch_nn_matrix_" + name, s, message, None, told.replace(option, ""), write=pth,
+             suffix="pt")
+    case("torch_nn_matrix_large", s, "pos_embed has 16 rows, an input of 8x8 needs 17", None,
+         told.replace("--img-size 4", "--img-size 8"), write=pth, suffix="pt")
+    t = model()
+    s = OrderedDict((k.replace("patch_embed.proj", "stem").replace("blocks.", "body.")
+                     .replace("norm1", "first").replace("head", "answer"), v)
+                    for k, v in t.items())
+    names = ["stem.*=patch_embed.proj.*", "body.*.first.*=blocks.*.norm1.*", "body.*=blocks.*",
+             "answer.*=head.*"]
+    told = "--set num_heads=2 --set norm_eps=1e-6 --set activation=gelu "
+    case("renamed", s, t, "plain", told + " ".join("--rename " + n for n in names))
+    for name, rename, message in (
+            ("nothing", "stem*=patch*  --rename stim.*=patch.*", "--rename: no tensor that is left "
+             "is called stim.* (the first is cls_token)"),
+            ("stars", "stem.*=patch_embed.proj", "--rename stem.*=patch_embed.proj: expected as "
+             "many * on the right as on the left, 8 at most"),
+            ("empty", "stem=", "--rename: expected THEIRS=OURS, found \"stem=\""),
+            ("twice", "stem.bias=norm.bias", "duplicate tensor \"norm.bias\"")):
+        case("renamed_" + name, s, message, None, told + "--rename " + rename)
 
 
 def lucidrains(t):
@@ -570,12 +620,10 @@ def write_lucidrains():
 
 # === Tutorials ===
 
-SQUASHED = "crop_mode=squash crop_pct=1 interpolation=bilinear mean=0 std=1 "
-
-
 def interleaved(x):
     """Rows (z h k) -> (h k z): query, key and value of one number beside each other."""
-    return np.ascontiguousarray(x.reshape(3, HEADS, HEAD, -1).transpose(1, 2, 0, 3)).reshape(x.shape)
+    x = x.reshape(3, HEADS, HEAD, -1).transpose(1, 2, 0, 3)
+    return np.ascontiguousarray(x).reshape(3 * D, -1).squeeze()
 
 
 def einops(t, attention, linear, reduce=True):
@@ -622,7 +670,7 @@ def divided(t):
 
 def write_einops():
     t = model(final_norm=False, fc_norm=True, seed=13)
-    told = "pool=avg pool_prefix=1 " + SQUASHED
+    told = "pool=avg pool_prefix=1 " + TUTORIAL
     saved = dict(eps="1e-5", write=pth, suffix="pth")
     s = einops(t, lambda dim: libraries.EinopsAttention(dim, HEADS, True), True)
     case("einops", s, divided(t), "einops_divided", "--set num_heads=2",

@@ -178,19 +178,24 @@ static int checkpoint_compare_names(const void *a, const void *b)
     return strcmp((*x)->name, (*y)->name);
 }
 
-static bool checkpoint_index_names(checkpoint *c, report *r)
+static bool checkpoint_sort_names(checkpoint *c, report *r)
 {
     size_t i;
-    if (c->tensor_count == 0) return report_fail(r, "no tensors inside");
-    c->by_name = malloc(c->tensor_count * sizeof *c->by_name);
-    c->buffer = malloc(CHECKPOINT_BUFFER_SIZE);
-    if (!c->by_name || !c->buffer) return report_no_memory(r);
     for (i = 0; i < c->tensor_count; i++) c->by_name[i] = &c->tensors[i];
     qsort(c->by_name, c->tensor_count, sizeof *c->by_name, checkpoint_compare_names);
     for (i = 1; i < c->tensor_count; i++)
         if (strcmp(c->by_name[i - 1]->name, c->by_name[i]->name) == 0)
             return report_fail(r, "duplicate tensor \"%.200s\"", c->by_name[i]->name);
     return true;
+}
+
+static bool checkpoint_index_names(checkpoint *c, report *r)
+{
+    if (c->tensor_count == 0) return report_fail(r, "no tensors inside");
+    c->by_name = malloc(c->tensor_count * sizeof *c->by_name);
+    c->buffer = malloc(CHECKPOINT_BUFFER_SIZE);
+    if (!c->by_name || !c->buffer) return report_no_memory(r);
+    return checkpoint_sort_names(c, r);
 }
 
 /* === Containers === */
@@ -569,6 +574,19 @@ const checkpoint_tensor_info *checkpoint_find(const checkpoint *c, const char *n
     found = bsearch(&wanted, c->by_name, c->tensor_count, sizeof *c->by_name,
                     checkpoint_compare_names);
     return found ? *found : NULL;
+}
+
+bool checkpoint_rename(checkpoint *c, size_t i, const char *name, report *r)
+{
+    char *copy = memory_copy_text(&c->memory, name, strlen(name));
+    if (!copy) return report_no_memory(r);
+    c->tensors[i].name = copy;
+    return true;
+}
+
+bool checkpoint_renamed(checkpoint *c, report *r)
+{
+    return checkpoint_sort_names(c, r);
 }
 
 size_t checkpoint_file_count(const checkpoint *c)

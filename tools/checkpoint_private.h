@@ -72,6 +72,13 @@ bool checkpoint_add_metadata(checkpoint *c, const char *key, const char *value, 
 bool checkpoint_add_skipped(checkpoint *c, const char *name, const char *reason, report *r);
 bool checkpoint_add_label(checkpoint *c, const char *text, report *r);
 
+/* === For rename.c === */
+
+/* Gives tensors other names; nothing can be found until checkpoint_renamed, which refuses two of
+ * the same name. */
+bool checkpoint_rename(checkpoint *c, size_t i, const char *name, report *r);
+bool checkpoint_renamed(checkpoint *c, report *r);
+
 /* === The readers: read the source of index `file` into c === */
 
 bool safetensors_open(checkpoint *c, size_t file, report *r);

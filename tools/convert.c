@@ -12,6 +12,7 @@
 #include "adapt.h"
 #include "calibrate.h"
 #include "pages.h"
+#include "rename.h"
 #include "runner.h"
 #include "sha256.h"
 #include "vit_writer.h"
@@ -232,6 +233,7 @@ static void put_overrides(const conversion *c, FILE *file)
     if (o->in_chans) fprintf(file, "option: --in-chans %d\n", o->in_chans);
     if (o->dynamic) put_line(file, "option:", "--dynamic");
     for (i = 0; i < o->set.count; i++) put_line(file, "option: --set", o->set.items[i]);
+    for (i = 0; i < o->rename.count; i++) put_line(file, "option: --rename", o->rename.items[i]);
     for (i = 0; i < o->ignore.count; i++) put_line(file, "option: --ignore", o->ignore.items[i]);
     choose_kept(c, &keep);
     for (i = 0; i < keep.count; i++) put_line(file, "option: --keep", keep.patterns[i]);
@@ -723,7 +725,8 @@ static bool open_checkpoint(conversion *c, report *r)
                            "it back)");
     if (!checkpoint_open(c->options->checkpoint, &c->checkpoint, error, sizeof error))
         return checkpoint_failed(r, error);
-    return true;
+    return c->options->rename.count == 0 ||
+           rename_tensors(c->checkpoint, &c->options->rename, r);
 }
 
 /* Which error of the self-test is still no bug, where nobody says otherwise. Builds with fused

@@ -18,7 +18,7 @@ typedef struct convert_options {
     int in_chans, patch_size;             /* other ones than the checkpoint's, or 0 */
     bool dynamic;                         /* other sizes at run time */
     vit_dtype dtype;
-    cli_list set, ignore, keep;
+    cli_list set, rename, ignore, keep;
     cli_list calibrate, compare;          /* photos: to calibrate with, to report the error on */
     int calibrate_max, compare_max;       /* at most this many of them */
     bool quiet;

@@ -44,10 +44,9 @@ const char *layout_item_name(const layout_item *item)
 
 /* === Keys === */
 
-/* Length of the prefix without its last component: of "module.vit." that of "module.". */
-static size_t parent_length(const char *prefix)
+/* Length of a prefix without its last component: of "module.vit." that of "module.". */
+static size_t parent_length(const char *prefix, size_t length)
 {
-    size_t length = strlen(prefix);
     if (length > 0) length--;
     while (length > 0 && prefix[length - 1] != '.' && prefix[length - 1] != '/') length--;
     return length;
@@ -75,9 +74,9 @@ static bool make_key(const layout_map *map, const char *key, size_t length, int 
 {
     char path[128] = "";
     size_t prefix = strlen(map->prefix);
-    if (length >= 3 && !strncmp(key, "../", 3)) {
+    while (length >= 3 && !strncmp(key, "../", 3)) {
         if (prefix == 0) return false;
-        prefix = parent_length(map->prefix);
+        prefix = parent_length(map->prefix, prefix);
         key += 3;
         length -= 3;
     }
@@ -110,9 +109,12 @@ static const checkpoint_tensor_info *find_key(const layout_map *map, const char 
     return info;
 }
 
+static bool has(const layout_map *map, const char *tensor);
+
 static bool holds(const layout_map *map, const char *condition, int block)
 {
     if (!condition) return true;
+    if (*condition == ':') return has(map, condition + 1);
     if (*condition == '!') return !find_key(map, condition + 1, block);
     return find_key(map, condition, block) != NULL;
 }
@@ -161,6 +163,22 @@ static bool raw_view(const layout_map *map, const char *part, int block, layout_
     if (!out->info) return false;
     out->view = *out->info;
     return strncmp(part, "{b}", 3) || !is_stacked(map) || layout_take_block(&out->view, block);
+}
+
+/* A linear layer over the numbers of a patch: as written, or in the order that was told. */
+static const char *form_of(const layout_map *map, const layout_rule *rule)
+{
+    static const char *const forms[][3] = {   /* order open, chw, hwc */
+        { "d(patch)>dcpq", "d(cpq)>dcpq", "d(pqc)>dcpq" },
+        { "(patch)d>dcpq", "(cpq)d>dcpq", "(pqc)d>dcpq" }
+    };
+    size_t i;
+    int order;
+    for (i = 0; rule->form && i < COUNT(forms); i++)
+        for (order = 0; order < 3; order++)
+            if (!strcmp(rule->form, forms[i][order]))
+                return map->patch_order ? forms[i][map->patch_order] : rule->form;
+    return rule->form;
 }
 
 static bool form_fits(const layout_rule *rule, const layout_part *part)
@@ -244,7 +262,7 @@ static const char *absent_key(const layout_map *map, const layout_rule *rule, in
 /* Does the module that a key is of have another tensor? */
 static bool has_sibling(const layout_map *map, const char *key)
 {
-    const size_t length = parent_length(key);
+    const size_t length = parent_length(key, strlen(key));
     size_t i;
     for (i = 0; i < checkpoint_count(map->checkpoint) && length > 0; i++)
         if (!strncmp(checkpoint_tensor(map->checkpoint, i)->name, key, length)) return true;
@@ -296,16 +314,23 @@ static const char *meant_key(const layout_map *map, const char *tensor, char tex
 
 /* === Detection === */
 
+/* How much of the text is this prefix; 0: it begins otherwise. */
+static size_t prefix_length(const char *prefix, const char *text, size_t size)
+{
+    const size_t length = strlen(prefix);
+    const char *dot = memchr(text, '.', size);
+    if (!strcmp(prefix, "*.")) return dot ? (size_t)(dot - text) + 1 : 0;
+    return length <= size && !memcmp(text, prefix, length) ? length : 0;
+}
+
 /* True if text is made of prefixes alone. */
 static bool is_prefix(const layout *l, const char *text, size_t size)
 {
     const char *const *prefix;
     if (size == 0) return true;
     for (prefix = l->prefixes; *prefix; prefix++) {
-        size_t length = strlen(*prefix);
-        if (length <= size && !memcmp(text, *prefix, length) &&
-            is_prefix(l, text + length, size - length))
-            return true;
+        const size_t length = prefix_length(*prefix, text, size);
+        if (length > 0 && is_prefix(l, text + length, size - length)) return true;
     }
     return false;
 }
@@ -405,7 +430,7 @@ static const layout_extra *find_extra(const layout_map *map, const layout_extra 
                                       const char *name)
 {
     const bool inside = !strncmp(name, map->prefix, strlen(map->prefix));
-    const size_t parent = parent_length(map->prefix);
+    const size_t parent = parent_length(map->prefix, strlen(map->prefix));
     const char *above = strncmp(name, map->prefix, parent) ? name : name + parent;
     for (; extras->pattern; extras++) {
         if (!strncmp(extras->pattern, "../", 3)) {
@@ -443,7 +468,7 @@ static bool peek_part(const layout_map *map, const char *tensor, int i, layout_p
     const layout_rule *rule = find_rule(map, tensor, &block, &found);
     if (!rule || !found || i >= count_parts(rule)) return false;
     if (is_zero_part(rule->parts[i]) || !raw_view(map, rule->parts[i], block, part)) return false;
-    *form = rule->form;
+    *form = form_of(map, rule);
     return layout_slice(&part->view, rule->parts[i] + strcspn(rule->parts[i], "#@"));
 }
 
@@ -507,6 +532,11 @@ static bool inspect_patch(const layout_map *map, settings *s, settings_facts *fa
         layout_letter(form, &part.view, 'p') != layout_letter(form, &part.view, 'q'))
         return report_fail(r, "%.200s: expected [%s], found %s", part.info->name,
                            strchr(form, 'p') < strchr(form, 'd') ? "P, P, C, D" : "D, C, P, P",
+                           info_shape(part.info, shape, sizeof shape));
+    if (strstr(form, "(patch)"))
+        return report_fail(r, "%.200s %s: which of a patch's numbers come first is not to be seen; "
+                           "give --set patch_order=chw (channel by channel, as unfold has them) or "
+                           "--set patch_order=hwc (pixel by pixel)", part.info->name,
                            info_shape(part.info, shape, sizeof shape));
     put_size(s, SETTING_EMBED_DIM, layout_letter(form, &part.view, 'd'));
     put_size(s, SETTING_IN_CHANS, layout_letter(form, &part.view, 'c'));
@@ -621,13 +651,15 @@ static bool put_defaults(const layout_map *map, settings all[FROM_COUNT], settin
     return true;
 }
 
-bool layout_inspect(const layout_map *map, settings all[FROM_COUNT], settings_facts *facts,
+bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_facts *facts,
                     report *r)
 {
     settings *s = &all[FROM_TENSORS];
+    double order;
     int64_t width;
     int depth;
     memset(facts, 0, sizeof *facts);
+    if (settings_get(all, SETTING_PATCH_ORDER, &order)) map->patch_order = 1 + (int)order;
     if (!inspect_patch(map, s, facts, r) || !count_blocks(map, &depth, r)) return false;
     width = (int64_t)s->value[SETTING_EMBED_DIM];
     if (width < 1) return report_fail(r, "embed_dim is 0");
@@ -1036,7 +1068,7 @@ static bool plan_part(const layout_map *map, const layout_rule *rule, int i, int
     *fits = *fits && part->view.count > 0 &&
             layout_slice(&part->view, key + strcspn(key, "#@"));
     if (*fits && rule->form && !is_constant)
-        *fits = layout_apply_form(&part->view, rule->form, sizes);
+        *fits = layout_apply_form(&part->view, form_of(map, rule), sizes);
     return true;
 }
 
@@ -1108,6 +1140,8 @@ static bool plan_sources(const layout_map *map, const layout_rule *rule, int blo
         if (is_zero_part(rule->parts[i])) continue;
         if (!plan_part(map, rule, i, block, &sizes, part, &fits, r)) return false;
         if (!fits) return misshapen_part(rule, item, part, expected, r);
+        if (item->is_positions && facts->position_rows < facts->position_table)
+            layout_first_rows(&part->view, facts->position_rows);
     }
     if (parts_fit(item, rule, dims, ndim, config->embed_dim, &culprit)) return true;
     return misshapen_part(rule, item, &item->parts[culprit], expected, r);

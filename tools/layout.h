@@ -6,7 +6,7 @@
  *     {b}     at the start: the block's path, "blocks.{i}." in the file, layout->blocks in the
  *             checkpoint; {i} there is the block's number, {c} any number (a chunk of blocks).
  *             A path without {i} means that all blocks are stacked in one tensor.
- *     ../     at the start: one level above the prefix, e.g. a classifier beside "vit."
+ *     ../     at the start, also twice: a level above the prefix, e.g. a classifier beside "vit."
  *     #k/n    at the end: the k-th of n equal pieces of the first dimension that is not 1
  *     @a @a:  at the end: row a of that dimension, or all rows from a on
  *     0       alone: zeros, as many rows as each other part has
@@ -15,7 +15,11 @@
  * they are merged, and then their order in the .vit file: "io>oi" is a transposed matrix,
  * "d(pqc)>dcpq" a linear layer over channels-last pixels. p and q are the sides of a patch, c the
  * channels, h the heads, k the width of a head, z the three of query, key, value; any other letter
- * is as large as the tensor says.
+ * is as large as the tensor says. "(patch)" is a patch's numbers in an order that has to be told;
+ * where a form knows it, patch_order can still overrule it.
+ *
+ * Conditions are keys that must be there, "!key" that must not, and ":tensor" tensors of the .vit
+ * file that some rule makes.
  */
 #ifndef LAYOUT_H
 #define LAYOUT_H
@@ -40,7 +44,7 @@ typedef struct layout_rule {
     layout_method method;
     const char *form;                          /* NULL: the parts lie as they should */
     const char *parts[LAYOUT_MAX_PARTS];
-    const char *when[LAYOUT_MAX_CONDITIONS];   /* keys that must be there; "!key": must not */
+    const char *when[LAYOUT_MAX_CONDITIONS];   /* conditions; NULL: none */
 } layout_rule;
 
 /* Among a rule's conditions: every model of the library has this tensor, if the others hold. */
@@ -88,7 +92,7 @@ typedef struct layout_extra {
 /* What the library does where nothing else says so: "norm_eps=1e-12". */
 typedef struct layout_default {
     const char *assignment;
-    const char *when;      /* a key as in a rule's conditions, or NULL */
+    const char *when;      /* a condition, or NULL */
 } layout_default;
 
 /* What neither the tensors nor the library say, so that somebody must. */
@@ -102,7 +106,7 @@ typedef struct layout {
     const char *name;
     const char *probe;             /* a key that only this layout has ... */
     const char *when[LAYOUT_MAX_CONDITIONS];   /* ... together with these conditions */
-    const char *const *prefixes;   /* what wrappers put before every key; ends with NULL */
+    const char *const *prefixes;   /* what wrappers put before every key, "*.": anything; to NULL */
     const char *const *blocks;     /* paths of a block; ends with NULL */
     const layout_rule *rules;      /* ends with LAYOUT_END */
     const layout_extra *harmless;  /* dropped without a word */
@@ -120,6 +124,7 @@ typedef struct layout_map {
     checkpoint *checkpoint;
     char prefix[128];              /* stripped from every key, e.g. "module." */
     const char *blocks;            /* the path that is in use */
+    int patch_order;               /* 1 + the place of its word; 0: not told */
 } layout_map;
 
 /* One source of a tensor. */
@@ -157,7 +162,7 @@ bool layout_check_features(const layout_map *map, const cli_list *ignore, report
 
 /* Fills all[FROM_TENSORS]: what the tensors say, and where nobody says anything, what the layout's
  * library does. The other origins must be there already. */
-bool layout_inspect(const layout_map *map, settings all[FROM_COUNT], settings_facts *facts,
+bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_facts *facts,
                     report *r);
 
 /* Refuses a checkpoint that lacks tensors which others imply, or has some that no rule knows and

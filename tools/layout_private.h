@@ -15,6 +15,9 @@ bool layout_slice(checkpoint_tensor_info *view, const char *slice);
 /* Drops the first dimension, of stacked blocks, and keeps block i of it. */
 bool layout_take_block(checkpoint_tensor_info *view, int i);
 
+/* Keeps the first rows; false: it has fewer. */
+bool layout_first_rows(checkpoint_tensor_info *view, int64_t rows);
+
 /* Number of dimensions that a form expects. */
 int layout_form_ndim(const char *form);
 

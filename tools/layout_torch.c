@@ -55,35 +55,67 @@ const layout layout_torchvision = {
  * What stands around it has no standard names; these are the usual ones, beside the encoder or
  * the module that holds it. */
 
-static const char *const nn_prefixes[] = {
-    "module.", "_orig_mod.", "model.", "backbone.", "net.", "vit.", "encoder.", "transformer.",
-    "transformer_encoder.", "blocks.", NULL
-};
+static const char *const nn_prefixes[] = { "*.", NULL };
 
 static const char *const nn_blocks[] = { "layers.{i}.", NULL };
+static const char *const nn_list_blocks[] = { "{i}.", NULL };   /* an nn.ModuleList or the like */
 
 #define BESIDE(tensor, name)                                                                     \
-    LAYOUT_FROM(tensor, "../" name), LAYOUT_FROM(tensor, name)
-#define PATCH(name)                                                                              \
-    LAYOUT_VIEW("patch_embed.proj.weight", "../" name ".weight", "dcpq>dcpq"),                   \
-    LAYOUT_VIEW("patch_embed.proj.weight", name ".weight", "dcpq>dcpq"),                         \
-    BESIDE("patch_embed.proj.bias", name ".bias")
-#define HEAD(name) BESIDE("head.weight", name ".weight"), BESIDE("head.bias", name ".bias")
+    LAYOUT_FROM(tensor, name), LAYOUT_FROM(tensor, "../" name), LAYOUT_FROM(tensor, "../../" name)
+/* A convolution, a linear layer, or a bare matrix that patches are multiplied with. */
+#define PATCH_AT(key)                                                                            \
+    LAYOUT_VIEW("patch_embed.proj.weight", key ".weight", "dcpq>dcpq"),                          \
+    LAYOUT_VIEW("patch_embed.proj.weight", key ".weight", "d(patch)>dcpq"),                      \
+    LAYOUT_VIEW("patch_embed.proj.weight", key, "(patch)d>dcpq"),                                \
+    LAYOUT_FROM("patch_embed.proj.bias", key ".bias")
+#define PATCH(name) PATCH_AT(name), PATCH_AT("../" name), PATCH_AT("../../" name)
+#define POSITIONS(name)                                                                          \
+    BESIDE("pos_embed", name), BESIDE("pos_embed", name ".weight"), BESIDE("pos_embed", name ".pe")
+/* A linear layer, alone, in an nn.Sequential, or behind a norm in one. */
+#define HEAD_AT(key)                                                                             \
+    LAYOUT_FROM2("head", key),                                                                   \
+    LAYOUT_FROM2("head", key ".1"),                                                              \
+    LAYOUT_WHEN2("fc_norm", key ".0", key ".1.weight"),                                          \
+    LAYOUT_FROM2("head", key ".0")
+#define HEAD(name) HEAD_AT(name), HEAD_AT("../" name), HEAD_AT("../../" name)
 
 static const layout_rule nn_rules[] = {
     BESIDE("cls_token", "cls_token"),
     BESIDE("cls_token", "class_token"),
-    BESIDE("pos_embed", "pos_embed"),
-    BESIDE("pos_embed", "pos_embedding"),
-    BESIDE("pos_embed", "position_embeddings"),
-    BESIDE("pos_embed", "positional_embedding"),
-    BESIDE("pos_embed", "position_embedding.weight"),
+    BESIDE("cls_token", "cls_embedding"),
+    BESIDE("cls_token", "class_embedding"),
+    BESIDE("cls_token", "cls_token_embedding"),
+    BESIDE("cls_token", "cls"),
+    POSITIONS("pos_embed"),
+    POSITIONS("pos_embedding"),
+    POSITIONS("pos_embeddings"),
+    POSITIONS("position_embed"),
+    POSITIONS("position_embedding"),
+    POSITIONS("position_embeddings"),
+    POSITIONS("position_embedding_table"),
+    POSITIONS("positional_embedding"),
+    POSITIONS("positional_encoding"),
+    POSITIONS("pos_encoding"),
+    POSITIONS("pos_encoder"),
+    POSITIONS("pos_emb"),
+    POSITIONS("positions"),
     PATCH("patch_embed.proj"),
     PATCH("patch_embed"),
     PATCH("patch_embedding.proj"),
     PATCH("patch_embedding"),
-    PATCH("conv_proj"),
+    PATCH("patch_embeddings"),
+    PATCH("patch_emb"),
+    PATCH("patch_proj"),
+    PATCH("patch_projection"),
+    PATCH("patch_weight"),
+    PATCH("patch_to_embedding"),
     PATCH("to_patch_embedding"),
+    PATCH("linear_projection"),
+    PATCH("projection"),
+    PATCH("proj"),
+    PATCH("conv_proj"),
+    PATCH("conv"),
+    PATCH("embedding"),
     LAYOUT_SAME2("{b}norm1"),
     LAYOUT_FROM("{b}attn.qkv.weight", "{b}self_attn.in_proj_weight"),
     LAYOUT_FROM("{b}attn.qkv.bias", "{b}self_attn.in_proj_bias"),
@@ -91,16 +123,24 @@ static const layout_rule nn_rules[] = {
     LAYOUT_SAME2("{b}norm2"),
     LAYOUT_FROM2("{b}mlp.fc1", "{b}linear1"),
     LAYOUT_FROM2("{b}mlp.fc2", "{b}linear2"),
-    LAYOUT_SAME2("norm"),
-    LAYOUT_FROM2("norm", "../norm"),
+    BESIDE("norm.weight", "norm.weight"),
+    BESIDE("norm.bias", "norm.bias"),
     HEAD("head"),
     HEAD("classifier"),
+    HEAD("classification_head"),
     HEAD("mlp_head"),
     HEAD("fc"),
+    HEAD("fc_out"),
+    HEAD("linear"),
+    HEAD("linear_layer"),
     LAYOUT_END
 };
 
-static const layout_default nn_defaults[] = { { "norm_eps=1e-5", NULL }, { NULL, NULL } };
+static const layout_default nn_defaults[] = {
+    { "norm_eps=1e-5", NULL }, { "positions=all", ":pos_embed" }, { "crop_mode=squash", NULL },
+    { "crop_pct=1", NULL }, { "interpolation=bilinear", NULL }, { "mean=0", NULL },
+    { "std=1", NULL }, { NULL, NULL }
+};
 
 static const layout_question nn_questions[] = {
     { SETTING_BLOCK_TYPE, "--set block_type=post_norm (its default) or --set block_type=pre_norm "
@@ -111,10 +151,18 @@ static const layout_question nn_questions[] = {
     { SETTING_COUNT, NULL, NULL }
 };
 
+#define ENCODER_ALONE "!{b}multihead_attn.in_proj_weight"
+
 const layout layout_torch_nn = {
     "torch.nn.TransformerEncoder", "layers.0.self_attn.in_proj_weight",
-    { "{b}linear1.weight", NULL }, nn_prefixes, nn_blocks, nn_rules, none, none, nn_defaults,
-    nn_questions
+    { "{b}linear1.weight", ENCODER_ALONE }, nn_prefixes, nn_blocks, nn_rules, none, none,
+    nn_defaults, nn_questions
+};
+
+const layout layout_torch_nn_list = {
+    "torch.nn.TransformerEncoderLayer", "0.self_attn.in_proj_weight",
+    { "{b}linear1.weight", ENCODER_ALONE }, nn_prefixes, nn_list_blocks, nn_rules, none, none,
+    nn_defaults, nn_questions
 };
 
 /* === lucidrains/vit-pytorch, before 1.0: 2021-03 to 2023-02 ===

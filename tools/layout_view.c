@@ -44,6 +44,16 @@ bool layout_slice(checkpoint_tensor_info *view, const char *slice)
     return true;
 }
 
+bool layout_first_rows(checkpoint_tensor_info *view, int64_t rows)
+{
+    int dim = 0;
+    while (dim < view->ndim && view->dims[dim] == 1) dim++;
+    if (dim == view->ndim || view->dims[dim] < rows) return false;
+    view->dims[dim] = rows;
+    count_elements(view);
+    return true;
+}
+
 bool layout_take_block(checkpoint_tensor_info *view, int i)
 {
     if (view->ndim < 2 || i >= view->dims[0]) return false;

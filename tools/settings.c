@@ -303,17 +303,19 @@ static void forget_other_width(settings all[FROM_COUNT])
     if (value_or(all, SETTING_EMBED_DIM, named) != named) name->given[SETTING_MLP_DIM] = false;
 }
 
-/* A 2-D patch weight [D, C * P * P] leaves one of C and P to be told; three channels unless
- * somebody says otherwise. */
+/* A 2-D patch weight [D, C * P * P] leaves C and P open. Unless one of them is told, three channels
+ * are what it has, if that leaves a square. */
 static bool resolve_flat_patch(settings all[FROM_COUNT], int64_t depth, report *r)
 {
-    double chans = value_or(all, SETTING_IN_CHANS, 3), side;
+    const double patch = value_or(all, SETTING_PATCH_SIZE, 0);
+    double chans = patch > 0 ? floor((double)depth / (patch * patch)) : 3, side;
     if (depth == 0) return true;
+    chans = value_or(all, SETTING_IN_CHANS, chans);
     side = floor(sqrt((double)depth / (chans > 0 ? chans : 1)) + 0.5);
     settings_put(&all[FROM_TENSORS], SETTING_IN_CHANS, chans);
     if (side * side * chans != (double)depth)
-        return report_fail(r, "patch_embed.proj.weight: %lld columns are not in_chans %.0f x a "
-                           "square; give --set in_chans=N", (long long)depth, chans);
+        return report_fail(r, "patch_embed.proj.weight: a patch of %lld numbers is not in_chans "
+                           "%.0f x a square; give --set in_chans=N", (long long)depth, chans);
     settings_put(&all[FROM_TENSORS], SETTING_PATCH_SIZE, side);
     return true;
 }
@@ -400,7 +402,7 @@ static int square_grid(settings_facts *facts, int prefix, int wanted, int *posit
     int side = 0, other = 0;
     const bool fits_all = is_square(facts->position_rows - prefix, &side);
     const bool fits_patches = prefix > 0 && is_square(facts->position_rows, &other);
-    if (!fits_all && !fits_patches) return 0;
+    if (!fits_all && (!fits_patches || wanted == VIT_POS_ALL)) return 0;
     *positions = VIT_POS_ALL;
     if (!fits_all || (fits_patches && wanted == VIT_POS_PATCHES)) {
         *positions = VIT_POS_PATCHES;
@@ -449,6 +451,10 @@ static bool find_grid(const settings all[FROM_COUNT], settings_facts *facts, con
     if (ways == 1) return true;
     told_grid(&all[FROM_OPTIONS], c->patch_size, facts);
     if (explains(facts, c->num_prefix_tokens, positions)) return true;
+    if (facts->patches > 0 && facts->patches + c->num_prefix_tokens < facts->position_rows)
+        return report_fail(r, "pos_embed has %d rows, the input %d tokens; if they are the first "
+                           "rows, give --set pos_first_rows=1", facts->position_rows,
+                           facts->patches + c->num_prefix_tokens);
     return report_fail(r, "pos_embed has %d rows for %d prefix token%s and the patches, which are "
                        "no square; give --img-size HxW", facts->position_rows,
                        c->num_prefix_tokens, c->num_prefix_tokens == 1 ? "" : "s");
@@ -467,6 +473,29 @@ static bool resolve_free_size(const settings all[FROM_COUNT], settings_facts *fa
     facts->grid_height = c->img_height / c->patch_size;
     facts->grid_width = c->img_width / c->patch_size;
     c->positions = VIT_POS_NONE;
+    return true;
+}
+
+/* A table for the longest sequence there might be: nothing but the input's size tells how many of
+ * its rows are used. */
+static bool take_first_rows(const settings all[FROM_COUNT], settings_facts *facts, vit_config *c,
+                            report *r)
+{
+    double height, width;
+    int tokens;
+    if (!settings_get(all, SETTING_IMG_HEIGHT, &height) ||
+        !settings_get(all, SETTING_IMG_WIDTH, &width))
+        return report_fail(r, "how many of the first rows of pos_embed are used depends on the "
+                           "input size; give --img-size HxW");
+    facts->grid_height = (int)fmin(height / c->patch_size, 32767);
+    facts->grid_width = (int)fmin(width / c->patch_size, 32767);
+    facts->patches = facts->grid_height * facts->grid_width;
+    c->positions = (int)value_or(all, SETTING_POSITIONS, VIT_POS_ALL);
+    tokens = facts->patches + (c->positions == VIT_POS_ALL ? c->num_prefix_tokens : 0);
+    if (tokens > facts->position_rows)
+        return report_fail(r, "pos_embed has %d rows, an input of %.0fx%.0f needs %d",
+                           facts->position_rows, height, width, tokens);
+    facts->position_rows = tokens;
     return true;
 }
 
@@ -494,8 +523,13 @@ static bool resolve_size(const settings all[FROM_COUNT], settings_facts *facts, 
     if (patch < 1) return report_fail(r, "patch_size is not known; give --set patch_size=N");
     if (facts->position_rows == 0)
         return resolve_free_size(all, facts, c, r) && check_positions(all, facts, c, r);
-    if (!find_grid(all, facts, c, &c->positions, r) || !check_positions(all, facts, c, r))
+    facts->position_table = facts->position_rows;
+    if (value_or(all, SETTING_POS_FIRST_ROWS, 0) != 0) {
+        if (!take_first_rows(all, facts, c, r)) return false;
+    } else if (!find_grid(all, facts, c, &c->positions, r)) {
         return false;
+    }
+    if (!check_positions(all, facts, c, r)) return false;
     return in_int(all, SETTING_IMG_HEIGHT, &c->img_height, facts->grid_height * (double)patch,
                   r) &&
            in_int(all, SETTING_IMG_WIDTH, &c->img_width, facts->grid_width * (double)patch, r);

@@ -21,6 +21,7 @@ typedef enum setting_kind {
     X(IMG_HEIGHT, "img_height", INTEGER, NULL, "input height in pixels")                         \
     X(IMG_WIDTH, "img_width", INTEGER, NULL, "input width in pixels")                            \
     X(PATCH_SIZE, "patch_size", INTEGER, NULL, "side of a patch in pixels")                      \
+    X(PATCH_ORDER, "patch_order", WORD, "chw hwc", "of a patch's pixels in a linear layer")      \
     X(EMBED_DIM, "embed_dim", INTEGER, NULL, "width of a token")                                 \
     X(DEPTH, "depth", INTEGER, NULL, "number of blocks")                                         \
     X(NUM_HEADS, "num_heads", INTEGER, NULL, "attention heads")                                  \
@@ -33,6 +34,7 @@ typedef enum setting_kind {
     X(DIST_TOKEN, "has_dist_token", FLAG, NULL, "distillation token and second head")            \
     X(REG_TOKENS, "num_reg_tokens", INTEGER, NULL, "register tokens")                            \
     X(POSITIONS, "positions", WORD, "all patches none", "tokens that have a position")           \
+    X(POS_FIRST_ROWS, "pos_first_rows", FLAG, NULL, "use the first rows of a longer pos_embed")  \
     X(PATCH_BIAS, "has_patch_bias", FLAG, NULL, "bias of the patch embedding")                   \
     X(PATCH_PRE_NORM, "has_patch_pre_norm", FLAG, NULL, "norm of the raw patches")               \
     X(PATCH_NORM, "has_patch_norm", FLAG, NULL, "norm after the patch embedding")                \
@@ -138,6 +140,7 @@ typedef struct settings_facts {
     int chans;                /* out: of the checkpoint's patch embedding */
     int patch;
     int position_rows;        /* of pos_embed; 0 without it */
+    int position_table;       /* out: rows of pos_embed, of which position_rows are used */
     int patches;              /* out: rows of pos_embed that belong to patches */
     int grid_height;          /* out: the grid that these rows form */
     int grid_width;

@@ -236,6 +236,10 @@ static void collect_notes(const conversion *c, note_list *notes)
     notes->count = 0;
     note_assumptions(c, notes);
     note_defaults(c, notes);
+    if (c->facts.position_rows < c->facts.position_table)
+        snprintf(add_note(notes), sizeof notes->text[0],
+                 "pos_embed has %d rows, of which the first %d are used", c->facts.position_table,
+                 c->facts.position_rows);
     if (c->facts.context_divisor > 0)
         snprintf(add_note(notes), sizeof notes->text[0],
                  "attention is divided by %.9g behind the softmax: so is attn.proj.weight instead",
@@ -571,6 +575,9 @@ int main(int argc, char **argv)
           &a.convert.dynamic, 0, 0 },
         { 0, "set", "KEY=VALUE", "override one setting; may be repeated", CLI_LIST,
           &a.convert.set, 0, 0 },
+        { 0, "rename", "THEIRS=OURS", "call a tensor by the name that a known layout has for it;\n"
+          "a * stands for any text: 'stem.*=patch_embed.proj.*'; may be\nrepeated, the first that "
+          "matches is used", CLI_LIST, &a.convert.rename, 0, 0 },
         { 0, "ignore", "PATTERN", "drop unknown tensors whose name matches, as a shell matches;\n"
           "may be repeated", CLI_LIST, &a.convert.ignore, 0, 0 },
         { 0, "to", "FORMAT", "vit (default), or safetensors to turn a .vit file back; int8 and\n"
@@ -593,6 +600,7 @@ int main(int argc, char **argv)
         status = cli_finish(PROGRAM, run(&a, &operands));
         cli_list_free(&operands);
         cli_list_free(&a.convert.set);
+        cli_list_free(&a.convert.rename);
         cli_list_free(&a.convert.ignore);
         cli_list_free(&a.convert.keep);
         cli_list_free(&a.convert.calibrate);
