@@ -55,18 +55,24 @@ static bool read_label(ggml_reader *g, size_t expected)
     return checkpoint_add_label(g->c, text, g->report);
 }
 
-/* What the file says beside the tensors; layout_inspect looks for the heads. */
+/* What the file says beside the tensors, as the settings that layout_inspect compares them with:
+ * behind the last tensor nothing marks the end. */
 static bool read_header(ggml_reader *g)
 {
+    static const char *const names[] = {
+        "embed_dim", "depth", "num_heads", "num_classes", "patch_size"
+    };
     uint32_t numbers[GGML_HEADER];
-    char heads[16];
     size_t i;
     if (!read_numbers(g, numbers, GGML_HEADER)) return false;
     if (numbers[8] > GGML_MAX_LABELS)
         return report_fail(g->report, "%u labels, at most %d expected", (unsigned)numbers[8],
                            GGML_MAX_LABELS);
-    snprintf(heads, sizeof heads, "%u", (unsigned)numbers[3]);
-    if (!checkpoint_add_metadata(g->c, "num_heads", heads, g->report)) return false;
+    for (i = 0; i < sizeof names / sizeof *names; i++) {
+        char text[16];
+        snprintf(text, sizeof text, "%u", (unsigned)numbers[1 + i]);
+        if (!checkpoint_add_metadata(g->c, names[i], text, g->report)) return false;
+    }
     for (i = 0; i < numbers[8]; i++)
         if (!read_label(g, i)) return false;
     return true;

@@ -623,17 +623,26 @@ static void fill_gaps(settings all[FROM_COUNT], const settings *told, settings_f
     if (std) tensors->std_count = told->std_count;
 }
 
-/* Some containers say a setting beside the tensors. */
+/* Some containers say settings beside the tensors, which must agree. */
 static bool put_metadata(const layout_map *map, settings *s, report *r)
 {
+    settings told;
     size_t i;
+    int key;
     if (strcmp(checkpoint_kind(map->checkpoint), "vit.cpp") != 0) return true;
+    settings_start(&told, "the header");
     for (i = 0; i < checkpoint_metadata_count(map->checkpoint); i++) {
         const checkpoint_metadata_entry *entry = checkpoint_metadata(map->checkpoint, i);
         char text[64];
-        if (strcmp(entry->key, "num_heads") != 0) continue;
-        snprintf(text, sizeof text, "num_heads=%.40s", entry->value);
-        if (!settings_parse(s, text, r)) return false;
+        snprintf(text, sizeof text, "%.20s=%.40s", entry->key, entry->value);
+        if (!settings_parse(&told, text, r)) return false;
+    }
+    for (key = 0; key < SETTING_COUNT; key++) {
+        if (!told.given[key]) continue;
+        if (s->given[key] && (int64_t)s->value[key] != (int64_t)told.value[key])
+            return report_fail(r, "the header says %s %.0f, the tensors say %.0f",
+                               setting_name((setting_key)key), told.value[key], s->value[key]);
+        settings_put(s, (setting_key)key, told.value[key]);
     }
     return true;
 }
