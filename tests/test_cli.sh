@@ -150,6 +150,28 @@ for count in '-k 3' -k3 --top=3 '--top 3'; do
     head -n 3 "$work/five" >"$work/three"
     same "$work/out" "$work/three"
 done
+# The input size, of a model that leaves it open, is as if it had been converted for it.
+dynamic=$work/dynamic.vit fixed=$work/fixed.vit
+try "$convert" "$fixtures/dynamic/model.pth" -o "$dynamic" --set norm_eps=1e-6
+is 0
+try "$convert" "$fixtures/dynamic/model.pth" -o "$fixed" --set norm_eps=1e-6 --img-size 20x32
+is 0
+try "$classify" -m "$fixed" "$cat"
+is 0
+cp "$work/out" "$work/wide"
+try "$classify" -m "$dynamic" --img-size 20x32 "$cat"
+is 0
+same "$work/out" "$work/wide"
+try "$classify" -m "$model" --img-size 32 "$cat"
+is 1
+err "model.vit: its input size is fixed"
+try "$classify" -m "$dynamic" --img-size 3 "$cat"
+is 1
+err "dynamic.vit: patch_size is larger than the image"
+for bad in '' x 0 12x 12x0 16385 8x8x8 99999999999; do
+    try "$classify" --img-size "$bad" "$cat"
+    usage "--img-size: expected N.HxW with sides from 1 to 16384, found '$bad'"
+done
 try "$classify" -m "$model" -k 100 "$cat"
 is 0
 lines out 10
