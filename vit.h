@@ -343,6 +343,7 @@ typedef struct vit_config {
     int pool;               /* vit_pool                                          */
     int pool_prefix;        /* 1: the prefix tokens are pooled as well           */
     int pool_num_heads;     /* heads of VIT_POOL_MAP; 0 for num_heads            */
+    int pool_mlp_dim;       /* width of its hidden layer; 0 for mlp_dim          */
     int has_fc_norm;        /* 1: norm after pooling                             */
     float norm_eps;         /* of every norm: 1e-6 in timm, 1e-5 in CLIP         */
     float attn_scale;       /* factor on q k^T, usually 1 / sqrt(head_dim)       */
@@ -880,6 +881,7 @@ enum {
     X(int, pool, 1, 0, 5)                                                      \
     X(int, pool_prefix, 1, 0, 1)                                               \
     X(int, pool_num_heads, 2, 0, 1024)                                         \
+    X(int, pool_mlp_dim, 2, 0, 262144)                                         \
     X(int, has_fc_norm, 1, 0, 1)                                               \
     X(float, norm_eps, 1, 0, 1)                                                \
     X(float, attn_scale, 1, -1e6f, 1e6f)                                       \
@@ -1407,7 +1409,7 @@ VIT__INLINE float vit__bf16_to_f32(uint16_t h) { return vit__float((uint32_t)h <
      C in_chans   J stem_width   I channels, P side of a patch on the map it is cut of
      R representation_dim   E width the head reads   K num_classes
      O width of the self-test's output   N num_patches   S head_dim / 2   Z num_heads
-     W relative positions   1, 2, ... themselves
+     W relative positions   U pool_mlp_dim   1, 2, ... themselves
    The tensor is there if every letter of condition holds:
      R ResNet stem   C convolutional stem
      c cls_token   d dist_token   g registers   p positions   b patch bias
@@ -1506,9 +1508,9 @@ VIT__INLINE float vit__bf16_to_f32(uint16_t h) { return vit__float((uint32_t)h <
     X(POOL_PROJ_BIAS, "attn_pool.proj.bias", "D", "M", PLAIN)                  \
     X(POOL_NORM_WEIGHT, "attn_pool.norm.weight", "D", "M", PLAIN)              \
     X(POOL_NORM_BIAS, "attn_pool.norm.bias", "D", "Ml", PLAIN)                 \
-    X(POOL_FC1_WEIGHT, "attn_pool.mlp.fc1.weight", "MD", "M", PANELS)          \
-    X(POOL_FC1_BIAS, "attn_pool.mlp.fc1.bias", "M", "M", PLAIN)                \
-    X(POOL_FC2_WEIGHT, "attn_pool.mlp.fc2.weight", "DM", "M", PANELS)          \
+    X(POOL_FC1_WEIGHT, "attn_pool.mlp.fc1.weight", "UD", "M", PANELS)          \
+    X(POOL_FC1_BIAS, "attn_pool.mlp.fc1.bias", "U", "M", PLAIN)                \
+    X(POOL_FC2_WEIGHT, "attn_pool.mlp.fc2.weight", "DU", "M", PANELS)          \
     X(POOL_FC2_BIAS, "attn_pool.mlp.fc2.bias", "D", "M", PLAIN)                \
     X(FC_NORM_WEIGHT, "fc_norm.weight", "D", "F", PLAIN)                       \
     X(FC_NORM_BIAS, "fc_norm.bias", "D", "Fl", PLAIN)                          \
@@ -1603,6 +1605,7 @@ static int vit__dim(const vit_config *c, char letter) {
     case 'V': return 2 * c->num_heads * c->head_dim;
     case 'H': return c->head_dim;
     case 'M': return c->mlp_dim;
+    case 'U': return c->pool_mlp_dim ? c->pool_mlp_dim : c->mlp_dim;
     case 'F': return c->has_gated_mlp ? 2 * c->mlp_dim : c->mlp_dim;
     case 'T': return c->positions == VIT_POS_ALL ? c->num_tokens : c->num_patches;
     case 'G': return c->num_reg_tokens;
@@ -1844,6 +1847,7 @@ static int64_t vit__largest_row(const vit_config *c) {
     if (largest < c->embed_dim) largest = c->embed_dim;
     if (largest < (int64_t)3 * c->num_heads * c->head_dim)
         largest = (int64_t)3 * c->num_heads * c->head_dim;
+    if (largest < vit__dim(c, 'U')) largest = vit__dim(c, 'U');
     return largest < vit__dim(c, 'F') ? vit__dim(c, 'F') : largest;
 }
 
@@ -1861,6 +1865,8 @@ static vit_result vit__check_attention(const vit_config *c, char *detail) {
     if (c->has_diff_attn && (c->rope || c->has_rel_pos || c->has_qk_norm || c->has_attn_norm))
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED, "has_diff_attn excludes rope, "
                          "has_rel_pos, has_qk_norm and has_attn_norm");
+    if (c->pool_mlp_dim && c->pool != VIT_POOL_MAP)
+        return vit__fail(detail, VIT_ERROR_UNSUPPORTED, "pool_mlp_dim needs map pooling");
     if (c->pool_num_heads && (c->pool != VIT_POOL_MAP || width % c->pool_num_heads))
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
                          "pool_num_heads needs map pooling and must divide num_heads * head_dim");
@@ -6388,9 +6394,9 @@ static void vit__make_plan(const vit_model *m, int max_batch, int num_threads, v
     scratch = vit__max64(scratch, rows * 3 * width);
     scratch = vit__max64(scratch, rows * (uint64_t)(unsigned)vit__dim(c, 'F'));
     scratch = vit__max64(scratch, rows * dim); /* a projection on its own */
-    scratch = vit__max64(scratch, 4 * dim + (uint64_t)(unsigned)c->mlp_dim + /* behind pooling */
+    scratch = vit__max64(scratch, 4 * dim + (uint64_t)(unsigned)vit__dim(c, 'U') +
                                       2 * (uint64_t)(unsigned)c->representation_dim +
-                                      2 * (uint64_t)(unsigned)c->num_classes);
+                                      2 * (uint64_t)(unsigned)c->num_classes); /* the tail */
     plan->x = vit__round64(batch * rows * dim);
     plan->y = vit__round64(batch * rows * vit__max64(dim, width));
     plan->scratch = vit__round64(vit__max64(

@@ -322,6 +322,9 @@ static void test_config_products(void) {
     CHECK(vit_config_check(&c, NULL) == VIT_OK);
     c.pool_num_heads = 3; /* of 16 numbers */
     config_refused(&c, "pool_num_heads");
+    c = o.config;
+    c.pool_mlp_dim = 4;
+    config_refused(&c, "pool_mlp_dim");
     for (int i = 0; i < 3; i++) {
         c = o.config;
         c.std[i] = i ? (float)NAN : 0;

@@ -774,7 +774,8 @@ static double *map_pool(reference *f) {
     size_t heads = (size_t)(c->pool_num_heads ? c->pool_num_heads : c->num_heads);
     size_t hd = width / heads;
     double scale = c->pool_num_heads ? 1 / sqrt((double)hd) : (double)c->attn_scale;
-    size_t hidden = (size_t)c->mlp_dim, first = c->pool_prefix ? 0 : (size_t)c->num_prefix_tokens;
+    size_t hidden = (size_t)(c->pool_mlp_dim ? c->pool_mlp_dim : c->mlp_dim);
+    size_t first = c->pool_prefix ? 0 : (size_t)c->num_prefix_tokens;
     size_t n = f->tokens - first;
     double *q = weights(m, "attn_pool.q"), *context = doubles(width), *map = doubles(n);
     double *kv = linear(m, "attn_pool.kv", f->tokens_out + first * f->dim, n, f->dim, 2 * width);
@@ -1060,6 +1061,7 @@ static void attention_options(vit_config *c) {
     }
     if (c->pool == VIT_POOL_MAP && pick(0, 4)) {
         c->pool_num_heads = c->num_heads * pick(1, 2);
+        c->pool_mlp_dim = c->depth % 2 ? c->mlp_dim / 2 + 3 : 0;
     }
 }
 
