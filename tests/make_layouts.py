@@ -283,10 +283,6 @@ def write_hf():
          config=hf_config("vit"), preprocessor=lanczos)
     case("hf_no_resize", s, "do_resize false", None, config=hf_config("vit"),
          preprocessor=dict(VIT_PROCESSOR, do_resize=False))
-    s = hf_vit(model(), "beit.")
-    s["beit.encoder.layer.0.attention.attention.relative_position_bias."
-      "relative_position_bias_table"] = np.zeros((9, 2), "f4")
-    case("hf_beit", s, "this version of vit.h lacks relative positions (BEiT, Data2Vec)", None)
     s = hf_vit(model(), "vit.")
     del s["vit.encoder.layer.1.attention.attention.key.weight"]
     case("hf_missing", s, "vit.encoder.layer.1.attention.attention.key.weight is missing: other "
@@ -964,7 +960,7 @@ def write_timm():
         bias = s.pop("blocks.%d.attn.qkv.bias" % i)
         s["blocks.%d.attn.q_bias" % i] = bias[:D]
         s["blocks.%d.attn.v_bias" % i] = bias[2 * D:]
-    case("q_bias_v_bias", s, t, "no_k_bias", told)
+    case("q_bias_v_bias", s, t, "no_k_bias", told + " --set rope_type=none")
     t = model(ls=True, gated=True, classes=0, seed=5)
     s = vit_names(t)
     for i in range(DEPTH):
@@ -1021,9 +1017,312 @@ def write_timm():
     case("flat_patch", s, t, "plain", told)
     s = {"image_encoder.model.patch_emb.0.block.conv.weight": np.zeros((4, 3, 4, 4), "f4")}
     case("mobileclip", s, "lacks MobileCLIP's convolutional stem", None)
-    s = vit_names(model())
-    s["blocks.0.attn.lambda_q1"] = np.zeros(4, "f4")
-    case("timm_diff", s, "lacks differential attention (attn_layer=diff)", None)
+
+
+# === Rotary and relative positions, differential attention, parallel blocks ===
+
+def insert(t, behind, **pairs):
+    """The same with tensors behind one of them; "__" stands for a dot in their names."""
+    out = OrderedDict()
+    for key, value in t.items():
+        out[key] = value
+        if key == behind:
+            out.update((name.replace("__", "."), x) for name, x in pairs.items())
+    return out
+
+
+def grid(first, size=GRID, reference=0):
+    """Rows and columns of the patches."""
+    numbers = (np.arange(size) + float(first)) / size * (reference or size)
+    return np.repeat(numbers, size), np.tile(numbers, size)
+
+
+def rope(t, angles):
+    return insert(t, "pos_embed" if "pos_embed" in t else "reg_token" if "reg_token" in t else
+                  "cls_token", rope__cos=np.cos(angles).astype("f4"),
+                  rope__sin=np.sin(angles).astype("f4"))
+
+
+def no_positions(t):
+    del t["pos_embed"]
+    return t
+
+
+def no_key_bias(t):
+    for i in range(DEPTH):
+        t["blocks.%d.attn.qkv.bias" % i][D:2 * D] = 0
+    return t
+
+
+def rename(t, *pairs):
+    out = OrderedDict()
+    for key, x in vit_names(t).items():
+        for old, new in pairs:
+            key = key.replace(old, new)
+        out[key] = x
+    return out
+
+
+def eva02(t):
+    """The names of the original EVA-02, with its tables, which depend on the size."""
+    s = rename(t, ("mlp.fc2", "mlp.w3"), ("mlp.norm", "mlp.ffn_ln"),
+               ("attn.norm", "attn.inner_attn_ln"))
+    for i in range(DEPTH):
+        b = "blocks.%d." % i
+        split_qkv(s, b + "attn.", t, b + "attn.qkv", ("q_proj", "k_proj", "v_proj"))
+        s[b + "attn.q_bias"], s[b + "attn.v_bias"] = (s.pop(b + "attn.%s_proj.bias" % x)
+                                                      for x in "qv")
+        del s[b + "attn.k_proj.bias"], s[b + "attn.qkv.weight"], s[b + "attn.qkv.bias"]
+        for part in (".weight", ".bias"):
+            x = s.pop(b + "mlp.fc1" + part)
+            s[b + "mlp.w1" + part], s[b + "mlp.w2" + part] = x[:MLP], x[MLP:]
+        s[b + "attn.rope.freqs_cos"] = np.zeros((PATCHES, HEAD), "f4")
+        s[b + "attn.rope.freqs_sin"] = np.zeros((PATCHES, HEAD), "f4")
+    del s["rope.cos"], s["rope.sin"]
+    s["rope.freqs_cos"] = s["rope.freqs_sin"] = np.zeros((PATCHES, HEAD), "f4")
+    return s
+
+
+def dinov3(t, periods):
+    """The names of the original DINOv3, whose keys' bias is masked."""
+    s = rename(t, ("reg_token", "storage_tokens"))
+    for i in range(DEPTH):
+        s["blocks.%d.attn.qkv.bias" % i] = s["blocks.%d.attn.qkv.bias" % i] + \
+            np.repeat(np.array([0, 3, 0], "f4"), D)
+        s["blocks.%d.attn.qkv.bias_mask" % i] = np.repeat(np.array([1, 0, 1], "f4"), D)
+    del s["rope.cos"], s["rope.sin"]
+    s["rope_embed.periods"] = periods
+    s["mask_token"] = s["local_cls_norm.weight"] = s["local_cls_norm.bias"] = np.zeros(D, "f4")
+    return s
+
+
+def hf_dinov3(t):
+    s = OrderedDict()
+    s["embeddings.cls_token"] = t["cls_token"]
+    s["embeddings.mask_token"] = np.zeros((1, 1, D), "f4")
+    s["embeddings.register_tokens"] = t["reg_token"]
+    move(s, "embeddings.patch_embeddings", t, "patch_embed.proj")
+    for i in range(DEPTH):
+        b, to = "blocks.%d." % i, "layer.%d." % i
+        move(s, to + "norm1", t, b + "norm1")
+        split_qkv(s, to + "attention.", t, b + "attn.qkv", ("q_proj", "k_proj", "v_proj"))
+        del s[to + "attention.k_proj.bias"]
+        move(s, to + "attention.o_proj", t, b + "attn.proj")
+        s[to + "layer_scale1.lambda1"] = t[b + "ls1.gamma"]
+        move(s, to + "norm2", t, b + "norm2")
+        if len(t[b + "mlp.fc1.bias"]) == MLP:
+            move(s, to + "mlp.up_proj", t, b + "mlp.fc1")
+        else:
+            for part in (".weight", ".bias"):
+                s[to + "mlp.gate_proj" + part] = t[b + "mlp.fc1" + part][:MLP]
+                s[to + "mlp.up_proj" + part] = t[b + "mlp.fc1" + part][MLP:]
+        move(s, to + "mlp.down_proj", t, b + "mlp.fc2")
+        s[to + "layer_scale2.lambda1"] = t[b + "ls2.gamma"]
+    move(s, "norm", t, "norm")
+    return s
+
+
+def dinov3_angles(period):
+    rows, columns = grid(0.5)
+    return 2 * np.pi / float(period) * np.stack([2 * rows / GRID - 1, 2 * columns / GRID - 1], 1)
+
+
+def write_rotary():
+    told = "--set num_heads=2 --set norm_eps=1e-6"
+    rows, columns = grid(0, reference=16)
+    t = rope(no_key_bias(model(gated=True, mlp_norm=True, attn_norm=True, seed=21)),
+             np.stack([rows, columns], 1))
+    s = eva02(t)
+    case("eva02_original", {"model": as_torch(s)}, t, "eva02", told, act="silu",
+         twin_options="rope_type=cat", write=pth, suffix="pth")
+    case("eva02_open_clip", OrderedDict(("visual." + k, x) for k, x in s.items()), t, "eva02",
+         told, act="silu", twin_options="rope_type=cat")
+    s = OrderedDict((k, x) for k, x in s.items() if "freqs" not in k)
+    case("eva02_untold", s, "rope_type is not to be seen in a checkpoint of timm; give --set "
+         "rope_type=none or, for EVA-02, cat", None, told)
+    t = rope(no_positions(no_key_bias(model(reg=4, ls=True, classes=0, seed=22))),
+             dinov3_angles(1.25))
+    size = "--set num_heads=2 --img-size 4"
+    case("dinov3_original", as_torch(dinov3(t, np.array([1.25], "f4"))), t, "dinov3_bf16", size,
+         eps="1e-5", twin_options="rope_type=dinov3 pool=token img_size=4 " + IMAGENET,
+         write=pth, suffix="pth")
+    s = rename(t)
+    del s["rope.cos"], s["rope.sin"]
+    case("dinov3_untold", s, "there is no pos_embed, and rotary positions cannot be seen", None,
+         size + " --set norm_eps=1e-5 --set activation=gelu")
+    t = rope(no_positions(no_key_bias(model(reg=4, ls=True, gated=True, classes=0, seed=23))),
+             dinov3_angles(1))
+    config = hf_config("dinov3_vit", use_gated_mlp=True, hidden_act="silu", rope_theta=100.0)
+    case("hf_dinov3", hf_dinov3(t), t, "dinov3", eps="1e-5", act="silu", config=config,
+         twin_options="rope_type=dinov3 img_size=4 interpolation=bilinear " + SQUASH + IMAGENET)
+    n = Numbers(24)
+    freqs = n(2, DEPTH, D // 2)
+    t = no_positions(model(ls=True, seed=24))
+    rows, columns = grid(0)
+    for i in range(DEPTH):
+        x, y = (freqs[a, i].reshape(HEADS, 1, HEAD // 2).astype("f8") for a in (0, 1))
+        angles = columns[:, None] * x + rows[:, None] * y
+        t = insert(t, "blocks.%d.attn.qkv.bias" % i,
+                   **{"blocks__%d__attn__rope__cos" % i: np.cos(angles).astype("f4"),
+                      "blocks__%d__attn__rope__sin" % i: np.sin(angles).astype("f4")})
+    s = rename(t, ("ls1.gamma", "gamma_1"), ("ls2.gamma", "gamma_2"))
+    s = OrderedDict((k, x) for k, x in s.items() if "rope" not in k)
+    s["freqs"] = freqs
+    s["freqs_t_x"] = s["freqs_t_y"] = np.zeros(PATCHES, "f4")
+    case("rope_vit_mixed", {"model": as_torch(s)}, t, "rope_mixed", told + " --set "
+         "activation=gelu --img-size 4", twin_options="rope_type=mixed img_size=4", write=pth,
+         suffix="pth")
+
+
+# --- Perception Encoder ---
+
+def write_perception():
+    rows, columns = grid(1)
+    t = model(patch_bias=False, pre_norm=True, pool="map", seed=25)
+    t = rope(t, np.stack([columns, rows], 1))
+    t["head.bias"] = np.zeros(CLASSES, "f4")
+    s = OrderedDict((k, x) for k, x in open_clip(t, "visual.").items() if k[:7] == "visual.")
+    a = "visual.attn_pool."
+    s[a + "probe"] = t["_latent"]
+    s[a + "attn.in_proj_weight"] = np.concatenate([t["_q.weight"], t["attn_pool.kv.weight"]])
+    s[a + "attn.in_proj_bias"] = np.concatenate([t["_q.bias"], t["attn_pool.kv.bias"]])
+    move(s, a + "attn.out_proj", t, "attn_pool.proj")
+    move(s, a + "layernorm", t, "attn_pool.norm")
+    move(s, a + "mlp.c_fc", t, "attn_pool.mlp.fc1")
+    move(s, a + "mlp.c_proj", t, "attn_pool.mlp.fc2")
+    options = "mean=0.5 std=0.5 interpolation=bilinear " + SQUASH + "rope_type=cat "
+    case("pe_core", as_torch(s), t, "pe_core", "--set num_heads=2", eps="1e-5",
+         twin_options=options + "pool_prefix=1 pool_num_heads=8", write=pth, suffix="pt")
+    t = model(cls=False, patch_bias=False, pre_norm=True, final_norm=False, ls=True, classes=0,
+              seed=26)
+    rows, columns = grid(0)
+    t["cls_token"], t["norm.weight"], t["norm.bias"] = (np.zeros(D, "f4"),) * 3
+    t["head.weight"] = np.zeros((CLASSES, D), "f4")
+    s = OrderedDict((k, x) for k, x in open_clip(t, "visual.").items() if k[:7] == "visual.")
+    for key in ("class_embedding", "proj", "ln_post.weight", "ln_post.bias"):
+        del s["visual." + key]
+    for i in range(DEPTH):
+        for k in "12":
+            s["visual.transformer.resblocks.%d.ls_%s.gamma" % (i, k)] = \
+                t["blocks.%d.ls%s.gamma" % (i, k)]
+    for key in ("cls_token", "norm.weight", "norm.bias", "head.weight"):
+        del t[key]
+    case("pe_spatial", as_torch(s), rope(t, np.stack([columns, rows], 1)), "pe_spatial",
+         "--set num_heads=2 --set pool=avg", eps="1e-5",
+         twin_options=options + "pool=avg has_final_norm=0",
+         write=pth, suffix="pt")
+
+
+# --- BEiT ---
+
+def beit_model(shared, seed):
+    n, t = Numbers(seed), no_positions(no_key_bias(model(ls=True, fc_norm=True, final_norm=False,
+                                                         seed=seed)))
+    tables = [n((2 * GRID - 1) ** 2 + 3, HEADS) for i in range(DEPTH)]
+    for i in range(DEPTH):
+        table = tables[0 if shared else i]
+        turned = np.concatenate([table[:-3][::-1], table[-3:]]).T
+        t = insert(t, "blocks.%d.attn.qkv.bias" % i,
+                   **{"blocks__%d__attn__rel_pos" % i: np.ascontiguousarray(turned)})
+    return t, tables
+
+
+def write_beit():
+    told = "--set norm_eps=1e-6 --set activation=gelu --set pool=avg"
+    t, tables = beit_model(False, 27)
+    s = rename(t, ("ls1.gamma", "gamma_1"), ("ls2.gamma", "gamma_2"))
+    for i in range(DEPTH):
+        a = "blocks.%d.attn." % i
+        bias = s.pop(a + "qkv.bias")
+        s[a + "q_bias"], s[a + "v_bias"] = bias[:D], bias[2 * D:]
+        del s[a + "rel_pos"]
+        s[a + "relative_position_bias_table"] = tables[i]
+        s[a + "relative_position_index"] = np.zeros((PATCHES + 1, PATCHES + 1), "f4")
+    case("beit_original", {"model": as_torch(s)}, t, "beit", told,
+         twin_options="pool=avg rope_type=none img_size=4", write=pth, suffix="pth")
+    case("beit_other_size", s, "img_size 6x6: relative positions cannot be resampled", None,
+         told + " --img-size 6")
+    t, tables = beit_model(True, 28)
+    s = OrderedDict((k.replace("ls1.gamma", "gamma_1").replace("ls2.gamma", "gamma_2"), x)
+                    for k, x in t.items() if "rel_pos" not in k and k[0] != "_")
+    s["rel_pos_bias.relative_position_bias_table"] = tables[0]
+    case("beit_shared", s, t, "beit_shared", told + " --set rope_type=none",
+         twin_options="pool=avg rope_type=none img_size=4")
+    t, tables = beit_model(False, 27)
+    e = dict(t, pos_embed=np.zeros(1, "f4"), **{"norm.weight": t["fc_norm.weight"],
+                                                "norm.bias": t["fc_norm.bias"]})
+    s = hf_vit(e, "beit.")
+    del s["beit.embeddings.position_embeddings"]
+    move(s, "beit.pooler.layernorm", t, "fc_norm")
+    for part in (".weight", ".bias"):
+        del s["beit.layernorm" + part]
+    for i in range(DEPTH):
+        b = "beit.encoder.layer.%d." % i
+        del s[b + "attention.attention.key.bias"]
+        s[b + "lambda_1"], s[b + "lambda_2"] = (t["blocks.%d.ls%d.gamma" % (i, k)]
+                                                for k in (1, 2))
+        s[b + "attention.attention.relative_position_bias.relative_position_bias_table"] = \
+            tables[i]
+    case("hf_beit", s, t, "beit", eps="1e-12", config=hf_config("beit"),
+         twin_options="pool=avg rope_type=none img_size=4 crop_mode=squash crop_pct=0.875" + DOWN)
+
+
+# --- timm's differential attention and parallel blocks ---
+
+def write_parallel():
+    told = "--set num_heads=2 --set norm_eps=1e-6 --set activation=gelu"
+    n, t = Numbers(29), model(seed=29)
+    lambdas = [[n(HEAD // 2) for _ in range(4)] for _ in range(DEPTH)]
+    norms = [n(HEAD) for _ in range(DEPTH)]
+    for i in range(DEPTH):
+        first = 0.8 - 0.6 * np.exp(-0.3 * i)
+        q1, k1, q2, k2 = (x.astype("f8") for x in lambdas[i])
+        t = insert(t, "blocks.%d.attn.qkv.bias" % i, **{
+            "blocks__%d__attn__lambda" % i:
+                np.array([np.exp(q1 @ k1) - np.exp(q2 @ k2) + first], "f4"),
+            "blocks__%d__attn__sub_norm__weight" % i:
+                (norms[i].astype("f8") * (1 - first)).astype("f4")})
+    s = vit_names(t)
+    for i in range(DEPTH):
+        a = "blocks.%d.attn." % i
+        del s[a + "lambda"]
+        s[a + "sub_norm.weight"] = norms[i]
+        for name, x in zip(("q1", "k1", "q2", "k2"), lambdas[i]):
+            s[a + "lambda_" + name] = x
+    case("timm_diff", s, t, "diff", told)
+    for i in range(DEPTH):
+        for name in ("norm2.weight", "norm2.bias"):
+            del t["blocks.%d." % i + name]
+        t["blocks.%d.mlp.fc2.bias" % i] = np.zeros(D, "f4")
+    s = OrderedDict((k, x) for k, x in vit_names(t).items() if k[:7] != "blocks.")
+    for i in range(DEPTH):
+        b = "blocks.%d." % i
+        move(s, b + "in_norm", t, b + "norm1")
+        for part in ("weight", "bias"):
+            s[b + "in_proj." + part] = np.concatenate([t[b + "mlp.fc1." + part],
+                                                       t[b + "attn.qkv." + part]])
+        for name, x in zip(("q1", "k1", "q2", "k2"), lambdas[i]):
+            s[b + "lambda_" + name] = x
+        s[b + "sub_norm.weight"] = norms[i]
+        s[b + "out_proj.weight"] = np.concatenate([t[b + "attn.proj.weight"],
+                                                   t[b + "mlp.fc2.weight"]], 1)
+        s[b + "out_proj.bias"] = t[b + "attn.proj.bias"]
+    case("timm_diff_parallel", s, t, "diff_parallel", told, twin_options="block_type=parallel")
+    t = model(qkv_bias=False, ls=True, seed=30)
+    for i in range(DEPTH):
+        for name in ("norm2.weight", "norm2.bias", "ls2.gamma"):
+            del t["blocks.%d." % i + name]
+    s = OrderedDict((k, x) for k, x in vit_names(t).items() if k[:7] != "blocks.")
+    for i in range(DEPTH):
+        b = "blocks.%d." % i
+        move(s, b + "in_norm", t, b + "norm1")
+        s[b + "in_proj.weight"] = np.concatenate([t[b + "mlp.fc1.weight"],
+                                                  t[b + "attn.qkv.weight"]])
+        s[b + "mlp_bias"] = t[b + "mlp.fc1.bias"]
+        move(s, b + "attn_out_proj", t, b + "attn.proj")
+        move(s, b + "mlp_out_proj", t, b + "mlp.fc2")
+        s[b + "ls.gamma"] = t[b + "ls1.gamma"]
+    case("timm_parallel", s, t, "parallel", told, twin_options="block_type=parallel")
 
 
 # === vit.cpp ===
@@ -1103,7 +1402,8 @@ def main():
     torch.manual_seed(0)
     for write in (write_hf, write_dinov2, write_towers, write_torchvision, write_torch_nn,
                   write_lucidrains, write_einops, write_open_clip, write_jax, write_aimv2,
-                  write_hf_aimv2, write_beit3, write_timm, write_vit_cpp):
+                  write_hf_aimv2, write_beit3, write_timm, write_rotary, write_perception,
+                  write_beit, write_parallel, write_vit_cpp):
         write()
     with open(os.path.join(OUT, "cases.txt"), "w") as f:
         f.write("\n".join(cases) + "\n")

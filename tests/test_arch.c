@@ -258,12 +258,156 @@ static const char *const tags[] = {
         "avg half 0.9",
     "vit_wee_patch16_reg1_gap_256.sbb_in1k 256 14 4 1280 16 256 no_cls,reg1,patch_pos,"
         "layer_scale,avg,fc_norm half 0.95",
-    "vit_xsmall_patch16_clip_224.tinyclip_yfcc15m 256 10 4 1024 16 224 pre_norm,eps5 openai 0.9"
+    "vit_xsmall_patch16_clip_224.tinyclip_yfcc15m 256 10 4 1024 16 224 pre_norm,eps5 openai 0.9",
+    "eva_giant_patch14_224.clip_ft_in1k 1408 40 16 6144 14 224 avg,fc_norm openai 0.9",
+    "eva_giant_patch14_336.clip_ft_in1k 1408 40 16 6144 14 336 avg,fc_norm,squash openai 1",
+    "eva_giant_patch14_336.m30m_ft_in22k_in1k 1408 40 16 6144 14 336 avg,fc_norm,squash "
+        "imagenet 1",
+    "eva_giant_patch14_560.m30m_ft_in22k_in1k 1408 40 16 6144 14 560 avg,fc_norm,squash "
+        "imagenet 1",
+    "eva02_tiny_patch14_224.mim_in22k 192 12 3 512 14 224 silu,gated,avg,fc_norm,rope_eva02 "
+        "openai 0.9",
+    "eva02_small_patch14_224.mim_in22k 384 12 6 1024 14 224 silu,gated,avg,fc_norm,rope_eva02 "
+        "openai 0.9",
+    "eva02_base_patch14_224.mim_in22k 768 12 12 2048 14 224 scale_mlp,silu,gated,avg,fc_norm,"
+        "rope_eva02 openai 0.9",
+    "eva02_large_patch14_224.mim_in22k 1024 24 16 2730 14 224 scale_mlp,silu,gated,avg,fc_norm,"
+        "rope_eva02 openai 0.9",
+    "eva02_tiny_patch14_336.mim_in22k_ft_in1k 192 12 3 512 14 336 silu,gated,avg,fc_norm,"
+        "rope_eva02 openai 1",
+    "eva02_small_patch14_336.mim_in22k_ft_in1k 384 12 6 1024 14 336 silu,gated,avg,fc_norm,"
+        "rope_eva02 openai 1",
+    "eva02_base_patch14_448.mim_in22k_ft_in22k_in1k 768 12 12 2048 14 448 scale_mlp,silu,gated,"
+        "avg,fc_norm,rope_eva02,squash openai 1",
+    "eva02_base_patch14_448.mim_in22k_ft_in1k 768 12 12 2048 14 448 scale_mlp,silu,gated,avg,"
+        "fc_norm,rope_eva02 openai 1",
+    "eva02_large_patch14_448.mim_in22k_ft_in22k_in1k 1024 24 16 2730 14 448 scale_mlp,silu,"
+        "gated,avg,fc_norm,rope_eva02,squash openai 1",
+    "eva02_large_patch14_448.mim_in22k_ft_in1k 1024 24 16 2730 14 448 scale_mlp,silu,gated,avg,"
+        "fc_norm,rope_eva02 openai 1",
+    "eva_giant_patch14_clip_224.laion400m 1408 40 16 6144 14 224 plain openai 0.9",
+    "eva02_base_patch16_clip_224.merged2b 768 12 12 2048 16 224 scale_norms,silu,gated,"
+        "rope_eva02 openai 0.9",
+    "eva02_large_patch14_clip_224.merged2b 1024 24 16 2730 14 224 scale_norms,silu,gated,"
+        "rope_eva02 openai 0.9",
+    "eva02_large_patch14_clip_336.merged2b 1024 24 16 2730 14 336 scale_norms,silu,gated,"
+        "rope_eva02 openai 1",
+    "eva02_enormous_patch14_clip_224.laion2b 1792 64 16 15360 14 224 res_post openai 0.9",
+    "vit_medium_patch16_rope_reg1_gap_256.sbb_in1k 512 12 8 2048 16 256 no_cls,reg1,no_pos,"
+        "layer_scale,avg,fc_norm,rope_eva02 half 0.95",
+    "vit_mediumd_patch16_rope_reg1_gap_256.sbb_in1k 512 20 8 2048 16 256 no_cls,reg1,no_pos,"
+        "no_qkv_bias,layer_scale,avg,fc_norm,rope_eva02 half 0.95",
+    "vit_betwixt_patch16_rope_reg4_gap_256.sbb_in1k 640 12 10 2560 16 256 no_cls,reg4,no_pos,"
+        "layer_scale,avg,fc_norm,rope_eva02 openai 0.95",
+    "vit_base_patch16_rope_reg1_gap_256.sbb_in1k 768 12 12 3072 16 256 no_cls,reg1,no_pos,"
+        "layer_scale,avg,fc_norm,rope_eva02 half 0.95",
+    "vit_pe_core_tiny_patch16_384.fb 192 12 3 768 16 384 pre_norm,eps5,map,pool_8,rope_pe24,"
+        "pool_prefix half 1",
+    "vit_pe_core_small_patch16_384.fb 384 12 6 1536 16 384 pre_norm,eps5,map,pool_8,rope_pe24,"
+        "pool_prefix half 1",
+    "vit_pe_core_base_patch16_224.fb 768 12 12 3072 16 224 pre_norm,eps5,map,pool_8,rope_pe14,"
+        "pool_prefix half 1",
+    "vit_pe_core_large_patch14_336.fb 1024 24 16 4096 14 336 pre_norm,eps5,map,pool_8,"
+        "rope_pe24,pool_prefix half 1",
+    "vit_pe_core_gigantic_patch14_448.fb 1536 50 16 8960 14 448 no_cls,pre_norm,eps5,map,"
+        "pool_8,rope_pe32_0,pool_prefix half 1",
+    "vit_pe_lang_large_patch14_448.fb 1024 23 16 4096 14 448 pre_norm,eps5,layer_scale,avg,"
+        "no_final_norm,rope_pe32 half 1",
+    "vit_pe_lang_gigantic_patch14_448.fb 1536 47 16 8960 14 448 no_cls,pre_norm,eps5,"
+        "layer_scale,avg,no_final_norm,rope_pe32_0 half 1",
+    "vit_pe_spatial_tiny_patch16_512.fb 192 12 3 768 16 512 pre_norm,eps5,avg,no_final_norm,"
+        "rope_pe32 half 1",
+    "vit_pe_spatial_small_patch16_512.fb 384 12 6 1536 16 512 pre_norm,eps5,avg,no_final_norm,"
+        "rope_pe32 half 1",
+    "vit_pe_spatial_base_patch16_512.fb 768 12 12 3072 16 512 pre_norm,eps5,avg,no_final_norm,"
+        "rope_pe32 half 1",
+    "vit_pe_spatial_large_patch14_448.fb 1024 24 16 4096 14 448 pre_norm,eps5,avg,"
+        "no_final_norm,rope_pe32 half 1",
+    "vit_pe_spatial_gigantic_patch14_448.fb 1536 50 16 8960 14 448 no_cls,pre_norm,eps5,"
+        "layer_scale,avg,no_final_norm,rope_pe32_0 half 1",
+    "vit_small_patch16_rope_224.naver_in1k 384 12 6 1536 16 224 no_pos,layer_scale,rope_axial "
+        "imagenet 0.9",
+    "vit_base_patch16_rope_224.naver_in1k 768 12 12 3072 16 224 no_pos,layer_scale,rope_axial "
+        "imagenet 0.9",
+    "vit_large_patch16_rope_224.naver_in1k 1024 24 16 4096 16 224 no_pos,layer_scale,"
+        "rope_axial imagenet 0.9",
+    "vit_small_patch16_rope_mixed_224.naver_in1k 384 12 6 1536 16 224 no_pos,layer_scale,"
+        "rope_mixed imagenet 0.9",
+    "vit_base_patch16_rope_mixed_224.naver_in1k 768 12 12 3072 16 224 no_pos,layer_scale,"
+        "rope_mixed imagenet 0.9",
+    "vit_large_patch16_rope_mixed_224.naver_in1k 1024 24 16 4096 16 224 no_pos,layer_scale,"
+        "rope_mixed imagenet 0.9",
+    "vit_small_patch16_rope_ape_224.naver_in1k 384 12 6 1536 16 224 patch_pos,layer_scale,"
+        "rope_axial imagenet 0.9",
+    "vit_base_patch16_rope_ape_224.naver_in1k 768 12 12 3072 16 224 patch_pos,layer_scale,"
+        "rope_axial imagenet 0.9",
+    "vit_large_patch16_rope_ape_224.naver_in1k 1024 24 16 4096 16 224 patch_pos,layer_scale,"
+        "rope_axial imagenet 0.9",
+    "vit_small_patch16_rope_mixed_ape_224.naver_in1k 384 12 6 1536 16 224 patch_pos,"
+        "layer_scale,rope_mixed imagenet 0.9",
+    "vit_base_patch16_rope_mixed_ape_224.naver_in1k 768 12 12 3072 16 224 patch_pos,"
+        "layer_scale,rope_mixed imagenet 0.9",
+    "vit_large_patch16_rope_mixed_ape_224.naver_in1k 1024 24 16 4096 16 224 patch_pos,"
+        "layer_scale,rope_mixed imagenet 0.9",
+    "vit_tiny_patch16_dinov3_qkvb.eupe_lvd1689m 192 12 3 768 16 256 reg4,no_pos,eps5,"
+        "layer_scale,avg,rope_dinov3 imagenet 1",
+    "vit_small_patch16_dinov3.lvd1689m 384 12 6 1536 16 256 reg4,no_pos,eps5,no_qkv_bias,"
+        "layer_scale,avg,rope_dinov3 imagenet 1",
+    "vit_small_patch16_dinov3_qkvb.lvd1689m 384 12 6 1536 16 256 reg4,no_pos,eps5,layer_scale,"
+        "avg,rope_dinov3 imagenet 1",
+    "vit_small_plus_patch16_dinov3.lvd1689m 384 12 6 1536 16 256 reg4,no_pos,eps5,no_qkv_bias,"
+        "layer_scale,silu,gated,avg,rope_dinov3 imagenet 1",
+    "vit_small_plus_patch16_dinov3_qkvb.lvd1689m 384 12 6 1536 16 256 reg4,no_pos,eps5,"
+        "layer_scale,silu,gated,avg,rope_dinov3 imagenet 1",
+    "vit_base_patch16_dinov3.lvd1689m 768 12 12 3072 16 256 reg4,no_pos,eps5,no_qkv_bias,"
+        "layer_scale,avg,rope_dinov3 imagenet 1",
+    "vit_base_patch16_dinov3_qkvb.lvd1689m 768 12 12 3072 16 256 reg4,no_pos,eps5,layer_scale,"
+        "avg,rope_dinov3 imagenet 1",
+    "vit_large_patch16_dinov3.lvd1689m 1024 24 16 4096 16 256 reg4,no_pos,eps5,no_qkv_bias,"
+        "layer_scale,avg,rope_dinov3 imagenet 1",
+    "vit_large_patch16_dinov3.sat493m 1024 24 16 4096 16 256 reg4,no_pos,eps5,no_qkv_bias,"
+        "layer_scale,avg,rope_dinov3 satellite 1",
+    "vit_large_patch16_dinov3_qkvb.lvd1689m 1024 24 16 4096 16 256 reg4,no_pos,eps5,"
+        "layer_scale,avg,rope_dinov3 imagenet 1",
+    "vit_large_patch16_dinov3_qkvb.sat493m 1024 24 16 4096 16 256 reg4,no_pos,eps5,layer_scale,"
+        "avg,rope_dinov3 satellite 1",
+    "vit_huge_plus_patch16_dinov3.lvd1689m 1280 32 20 5120 16 256 reg4,no_pos,eps5,no_qkv_bias,"
+        "layer_scale,silu,gated,avg,rope_dinov3 imagenet 1",
+    "vit_huge_plus_patch16_dinov3_qkvb.lvd1689m 1280 32 20 5120 16 256 reg4,no_pos,eps5,"
+        "layer_scale,silu,gated,avg,rope_dinov3 imagenet 1",
+    "vit_7b_patch16_dinov3.lvd1689m 4096 40 32 8192 16 256 reg4,no_pos,eps5,no_qkv_bias,"
+        "layer_scale,silu,gated,avg,rope_dinov3 imagenet 1",
+    "vit_7b_patch16_dinov3.sat493m 4096 40 32 8192 16 256 reg4,no_pos,eps5,no_qkv_bias,"
+        "layer_scale,silu,gated,avg,rope_dinov3 satellite 1",
+    "beit_base_patch16_224.in22k_ft_in22k_in1k 768 12 12 3072 16 224 no_pos,layer_scale,avg,"
+        "fc_norm,rel_pos half 0.9",
+    "beit_base_patch16_384.in22k_ft_in22k_in1k 768 12 12 3072 16 384 no_pos,layer_scale,avg,"
+        "fc_norm,rel_pos half 1",
+    "beit_large_patch16_224.in22k_ft_in22k_in1k 1024 24 16 4096 16 224 no_pos,layer_scale,avg,"
+        "fc_norm,rel_pos half 0.9",
+    "beit_large_patch16_384.in22k_ft_in22k_in1k 1024 24 16 4096 16 384 no_pos,layer_scale,avg,"
+        "fc_norm,rel_pos half 1",
+    "beit_large_patch16_512.in22k_ft_in22k_in1k 1024 24 16 4096 16 512 no_pos,layer_scale,avg,"
+        "fc_norm,rel_pos half 1",
+    "beitv2_base_patch16_224.in1k_ft_in22k_in1k 768 12 12 3072 16 224 no_pos,layer_scale,avg,"
+        "fc_norm,rel_pos imagenet 0.9",
+    "beitv2_large_patch16_224.in1k_ft_in22k_in1k 1024 24 16 4096 16 224 no_pos,layer_scale,avg,"
+        "fc_norm,rel_pos imagenet 0.95",
+    "beitv2_large_patch16_224.in1k_ft_in22k 1024 24 16 4096 16 224 no_pos,layer_scale,avg,"
+        "fc_norm,rel_pos imagenet 0.9",
+    "vit_dwee_patch16_reg1_gap_256.sbb_nadamuon_in1k 256 14 4 1280 16 256 no_cls,reg1,"
+        "patch_pos,layer_scale,avg,fc_norm,diff half 0.95",
+    "vit_pwee_patch16_reg1_gap_256.sbb_in1k 256 16 4 1280 16 256 no_cls,reg1,patch_pos,"
+        "layer_scale,avg,fc_norm,parallel half 0.95",
+    "vit_dpwee_patch16_reg1_gap_256.sbb_nadamuon_in1k 256 16 4 1280 16 256 no_cls,reg1,"
+        "patch_pos,layer_scale,avg,fc_norm,diff,parallel half 0.95",
+    "vit_dlittle_patch16_reg1_gap_256.sbb_nadamuon_in1k 320 14 5 1792 16 256 no_cls,reg1,"
+        "patch_pos,layer_scale,avg,fc_norm,diff half 0.95"
 };
 
 static const struct {
     const char *word;
-    int option;
+    uint64_t option;
 } words[] = {
     { "no_cls", ARCH_NO_CLS },
     { "dist", ARCH_DIST },
@@ -291,21 +435,35 @@ static const struct {
     { "bilinear", ARCH_BILINEAR },
     { "squash", ARCH_SQUASH },
     { "dynamic", ARCH_DYNAMIC },
-    { "flexivit", ARCH_FLEXIVIT }
+    { "flexivit", ARCH_FLEXIVIT },
+    { "no_pos", ARCH_NO_POS },
+    { "rel_pos", ARCH_REL_POS },
+    { "scale_mlp", ARCH_SCALE_MLP },
+    { "pool_8", ARCH_POOL_8 },
+    { "diff", ARCH_DIFF },
+    { "parallel", ARCH_PARALLEL },
+    { "rope_eva02", ARCH_ROPE(ARCH_ROPE_EVA02) },
+    { "rope_pe14", ARCH_ROPE(ARCH_ROPE_PE14) },
+    { "rope_pe24", ARCH_ROPE(ARCH_ROPE_PE24) },
+    { "rope_pe32", ARCH_ROPE(ARCH_ROPE_PE32) },
+    { "rope_pe32_0", ARCH_ROPE(ARCH_ROPE_PE32_0) },
+    { "rope_axial", ARCH_ROPE(ARCH_ROPE_AXIAL) },
+    { "rope_mixed", ARCH_ROPE(ARCH_ROPE_MIXED) },
+    { "rope_dinov3", ARCH_ROPE(ARCH_ROPE_DINOV3) }
 };
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* The options behind words with commas between them; -1 for an unknown one. */
-static int options_of(const char *text)
+/* The options behind words with commas between them; all of them for an unknown one. */
+static uint64_t options_of(const char *text)
 {
-    int options = 0;
+    uint64_t options = 0;
     if (!strcmp(text, "plain")) return 0;
     while (*text) {
         size_t length = strcspn(text, ","), i;
         for (i = 0; i < COUNT(words); i++)
             if (strlen(words[i].word) == length && !memcmp(words[i].word, text, length)) break;
-        if (i == COUNT(words)) return -1;
+        if (i == COUNT(words)) return UINT64_MAX;
         options |= words[i].option;
         text += length + (text[length] == ',');
     }
@@ -316,12 +474,13 @@ static arch_norm norm_of(const char *word)
 {
     if (!strcmp(word, "half")) return ARCH_HALF;
     if (!strcmp(word, "imagenet")) return ARCH_IMAGENET;
+    if (!strcmp(word, "satellite")) return ARCH_SATELLITE;
     return strcmp(word, "openai") ? ARCH_UNIT : ARCH_OPENAI;
 }
 
 static void check_found(const char *tag, const char *rest)
 {
-    char error[512], options[128], norm[16], detail[VIT_MAX_DETAIL];
+    char error[512], options[160], norm[16], detail[VIT_MAX_DETAIL];
     report r = report_make(error, sizeof error, NULL);
     arch_choice choice;
     arch a;
@@ -329,7 +488,7 @@ static void check_found(const char *tag, const char *rest)
     memset(&a, 0, sizeof a);
     CHECK_MSG(arch_find(tag, &choice, &r) == ARCH_FOUND, "%s: %s", tag, error);
     if (r.failed) return;
-    CHECK_MSG(sscanf(rest, "%d %d %d %d %d %d %127s %15s %lf", &a.embed_dim, &a.depth,
+    CHECK_MSG(sscanf(rest, "%d %d %d %d %d %d %159s %15s %lf", &a.embed_dim, &a.depth,
                      &a.num_heads, &a.mlp_dim, &a.patch_size, &a.img_size, options, norm,
                      &a.crop_pct) == 9, "%s: %s", tag, rest);
     CHECK_MSG(choice.arch->embed_dim == a.embed_dim && choice.arch->depth == a.depth &&
@@ -393,9 +552,50 @@ static void test_config(void)
     CHECK(c.norm_eps == 1e-6f);
 }
 
+static void check_rope(const char *name, rope_options expected, vit_rope layout)
+{
+    char error[512];
+    report r = report_make(error, sizeof error, NULL);
+    arch_choice choice;
+    rope_options rope;
+    vit_config c;
+    CHECK(arch_find(name, &choice, &r) == ARCH_FOUND);
+    arch_rope_options(&choice, &rope);
+    arch_config(&choice, &c);
+    CHECK_MSG(rope.type == expected.type && rope.indexing == expected.indexing &&
+              rope.temperature == expected.temperature && rope.offset == expected.offset &&
+              rope.reference == expected.reference, "%s", name);
+    check_config(name, "rope", c.rope, layout);
+    check_config(name, "rope_per_block", c.rope_per_block, expected.type == ROPE_MIXED);
+}
+
+static void test_rope(void)
+{
+    static const rope_options eva02 = { ROPE_CAT, ROPE_IJ, 10000, 0, 16 };
+    static const rope_options pe14 = { ROPE_CAT, ROPE_XY, 10000, 1, 14 };
+    static const rope_options pe24 = { ROPE_CAT, ROPE_XY, 10000, 1, 24 };
+    static const rope_options pe32 = { ROPE_CAT, ROPE_XY, 10000, 1, 32 };
+    static const rope_options pe_giant = { ROPE_CAT, ROPE_XY, 10000, 0, 32 };
+    static const rope_options axial = { ROPE_CAT, ROPE_XY, 100, 0, 0 };
+    static const rope_options mixed = { ROPE_MIXED, ROPE_XY, 10, 0, 0 };
+    static const rope_options dinov3 = { ROPE_DINOV3, ROPE_IJ, 100, 0, 0 };
+    static const rope_options none = { ROPE_NONE, ROPE_IJ, 0, 0, 0 };
+    check_rope("eva02_base_patch14_448", eva02, VIT_ROPE_PAIRS);
+    check_rope("vit_betwixt_patch16_rope_reg4_gap_256", eva02, VIT_ROPE_PAIRS);
+    check_rope("vit_pe_core_base_patch16_224", pe14, VIT_ROPE_PAIRS);
+    check_rope("vit_pe_core_large_patch14_336", pe24, VIT_ROPE_PAIRS);
+    check_rope("vit_pe_lang_large_patch14_448", pe32, VIT_ROPE_PAIRS);
+    check_rope("vit_pe_core_gigantic_patch14_448", pe_giant, VIT_ROPE_PAIRS);
+    check_rope("vit_small_patch16_rope_ape_224", axial, VIT_ROPE_PAIRS);
+    check_rope("vit_large_patch16_rope_mixed_224", mixed, VIT_ROPE_PAIRS);
+    check_rope("vit_7b_patch16_dinov3", dinov3, VIT_ROPE_HALVES);
+    check_rope("eva_giant_patch14_224", none, VIT_ROPE_NONE);
+}
+
 int main(void)
 {
     test_tags();
     test_config();
+    test_rope();
     return test_summary();
 }

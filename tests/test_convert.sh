@@ -322,8 +322,14 @@ refuses 1 "no class token, and how the patches are pooled cannot be seen" $H
 refuses 1 "pos_embed has 10 rows for 0 prefix tokens" $H --set pool=avg --set activation=gelu
 random skip=pos_embed
 refuses 1 "there is no pos_embed to tell the input size; give --img-size HxW" $H
-accepts $H --img-size 12
+refuses 1 "there is no pos_embed, and rotary positions cannot be seen in the tensors" \
+    $H --img-size 12
+accepts $H --img-size 12 --set rope_type=none
 prints "no positions"
+accepts $H --img-size 12 --set rope_type=cat --set rope_temperature=100
+prints "no positions" "rotary positions"
+refuses 1 "rope_temperature 0 is not above 0" $H --img-size 12 --set rope_type=cat \
+    --set rope_temperature=0
 random skip=head.bias
 refuses 1 "head.bias is missing: expected [5]" $H
 random dist=1 skip=head_dist.weight
@@ -481,7 +487,7 @@ refuses 1 "says img_size 224x224, but pos_embed has 15 rows and a patch is 16 wi
 random chans=1 dim=192 depth=12 mlp=768 patch=16 rows=14 cols=14
 refuses 1 "gives 3 values of mean for in_chans 1; give --set mean=..." --arch deit_tiny_patch16_224
 accepts --arch vit_tiny_patch16_224
-if convert --list-archs && [ "$(grep -c patch out)" = 158 ] && [ "$(grep -c deit out)" = 16 ]; then pass
+if convert --list-archs && [ "$(grep -c patch out)" = 225 ] && [ "$(grep -c deit out)" = 16 ]; then pass
 else fail "--list-archs"; fi
 
 # --- config.json -----------------------------------------------------------------------------
@@ -520,7 +526,7 @@ printf '{"global_pool": "avg"}' >other.json
 accepts --config other.json $H
 prints "mean of the patches"
 printf '{"model_args": {"attn_layer": "diff"}}' >other.json
-refuses 1 "attn_layer diff: this version of vit.h runs attn only" --config other.json $H
+refuses 1 "other.json says has_diff_attn 1, the tensors say 0" --config other.json $H
 printf '{"num_classes": ' >other.json
 refuses 1 "other.json: " --config other.json $H
 printf '{"num_classes": "x"}' >other.json

@@ -110,9 +110,7 @@ static const struct {
 /* Names of timm that need an option which vit.h does not have yet. */
 static const char *const lacking[] = {
     "vit_small_patch16_18x2_224", "vit_base_patch16_18x2_224", "vit_base_patch16_xp_224",
-    "vit_large_patch14_xp_224", "vit_huge_patch14_xp_224", "vit_dwee_patch16_reg1_gap_256",
-    "vit_pwee_patch16_reg1_gap_256", "vit_dpwee_patch16_reg1_gap_256",
-    "vit_dlittle_patch16_reg1_gap_256", "vit_tiny_r_s16_p8_224", "vit_tiny_r_s16_p8_384",
+    "vit_large_patch14_xp_224", "vit_huge_patch14_xp_224", "vit_tiny_r_s16_p8_224", "vit_tiny_r_s16_p8_384",
     "vit_small_r26_s32_224", "vit_small_r26_s32_384", "vit_base_r26_s32_224",
     "vit_base_r50_s16_384", "vit_large_r50_s32_224", "vit_large_r50_s32_384",
     "vit_base_r50_s16_224", "vit_small_resnet26d_224", "vit_small_resnet50d_s16_224",
@@ -474,8 +472,8 @@ static void test_bad_configs(void)
         { "{\"model_args\": {\"act_layer\": \"mish\"}}", "expected gelu, gelutanh, quickgelu" },
         { "{\"model_args\": {\"norm_layer\": \"batchnorm\"}}", "expected layernorm, rmsnorm" },
         { "{\"model_args\": {\"mlp_layer\": \"glumlp\"}}", "expected mlp, swiglu, swiglupacked" },
-        { "{\"model_args\": {\"block_fn\": \"ParallelScalingBlock\"}}", "expected block, respost" },
-        { "{\"model_args\": {\"attn_layer\": \"diff\"}}", "attn_layer diff: this version" },
+        { "{\"model_args\": {\"block_fn\": \"ParallelThingsBlock\"}}", "expected block, respost" },
+        { "{\"model_args\": {\"attn_layer\": \"window\"}}", "attn_layer: expected attn, diff" },
         { "{\"model_args\": {\"dynamic_img_size\": 1}}", "dynamic_img_size: expected true or" },
         { "{\"model_args\": {\"dynamic_img_pad\": \"yes\"}}", "dynamic_img_pad: expected true" },
         { "{\"model_type\": \"resnet\"}", "model_type resnet: expected timm's form" },

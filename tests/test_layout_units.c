@@ -93,7 +93,7 @@ static void test_letters(void)
 
 static void check_slice(const char *slice, checkpoint_tensor_info t, int64_t first, int64_t count)
 {
-    const bool good = layout_slice(&t, slice);
+    const bool good = layout_slice(&t, slice, 2);   /* "d" is 2 */
     CHECK_MSG(good == (count > 0), "%s", slice);
     if (good) CHECK_MSG(place(&t, 0) == first && t.count == count, "%s", slice);
 }
@@ -110,6 +110,15 @@ static void test_slices(void)
     check_slice("@5:", tensor(2, 5, 4, 0, 0), 0, 0);
     check_slice("@5", tensor(2, 5, 4, 0, 0), 0, 0);
     check_slice("@0", tensor(3, 1, 1, 1, 0), 0, 0);
+    check_slice("@:2", tensor(2, 5, 4, 0, 0), 0, 8);
+    check_slice("@:1d", tensor(2, 5, 4, 0, 0), 0, 8);
+    check_slice("@-1d:", tensor(2, 5, 4, 0, 0), 12, 8);
+    check_slice("@:-2d", tensor(2, 5, 4, 0, 0), 0, 4);
+    check_slice("@:-3d", tensor(2, 5, 4, 0, 0), 0, 0);
+    check_slice("@-3d:", tensor(2, 5, 4, 0, 0), 0, 0);
+    check_slice("@,1d:", tensor(2, 5, 6, 0, 0), 2, 20);
+    check_slice("@,:1d", tensor(2, 5, 6, 0, 0), 0, 10);
+    check_slice("@,1d:", tensor(1, 5, 0, 0, 0), 0, 0);
 }
 
 static void test_blocks(void)

@@ -107,6 +107,8 @@ prints "4 register tokens, positions of the patches alone, LayerScale, SiLU, gat
 take nopos
 h="--set num_heads=2"
 asks "there is no pos_embed to tell the input size; give --img-size HxW" $h
+asks "rotary positions cannot be seen in the tensors" $h --img-size 8x12
+h="$h --set rope_type=none"
 accepts $h --img-size 8x12
 prints "input 3 x 8 x 12, 9 tokens" "no positions"
 asks "patch_size is larger than the image" $h --img-size 2
@@ -149,8 +151,7 @@ asks "--in-chans: expected patches" --config said.json --set norm_eps=1e-6 --in-
 
 take eva
 asks "vit_base_patch16_224 says patch_size 16, the tensors say 4" --arch vit_base_patch16_224
-asks "differential attention" --arch vit_dwee_patch16_reg1_gap_256
-asks "parallel blocks" --arch vit_pwee_patch16_reg1_gap_256.sbb_in1k
+asks "parallel blocks" --arch vit_small_patch16_18x2_224
 
 # --- vit-info -------------------------------------------------------------------------------------
 

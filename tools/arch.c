@@ -17,6 +17,7 @@
 #define TINY 192, 12, 3, 768
 #define XSMALL 256, 10, 4, 1024
 #define WEE 256, 14, 4, 1280
+#define PWEE 256, 16, 4, 1280
 #define LITTLE 320, 14, 5, 1792
 #define SMALL 384, 12, 6, 1536
 #define SMALL_36 384, 36, 6, 1536
@@ -39,6 +40,16 @@
 #define GIGANTIC 1664, 48, 16, 8192
 #define AIM_1B 2048, 24, 16, 5632
 #define AIM_3B 3072, 24, 24, 8192
+#define EVA02_TINY 192, 12, 3, 512
+#define EVA02_SMALL 384, 12, 6, 1024
+#define EVA02_BASE 768, 12, 12, 2048
+#define EVA02_LARGE 1024, 24, 16, 2730
+#define ENORMOUS 1792, 64, 16, 15360
+#define PE_GIGANTIC 1536, 50, 16, 8960
+#define PE_LANG_LARGE 1024, 23, 16, 4096
+#define PE_LANG_GIGANTIC 1536, 47, 16, 8960
+#define DINOV3_HUGE 1280, 32, 20, 5120
+#define DINOV3_7B 4096, 40, 32, 8192
 
 /* What the families have in common. */
 #define PLAIN 0
@@ -79,6 +90,54 @@
 #define TEST2 (GAP | ARCH_REG1 | ARCH_LAYER_SCALE | ARCH_FC_NORM | ARCH_DYNAMIC)
 #define TEST3 (ARCH_NO_CLS | ARCH_REG1 | ARCH_LAYER_SCALE | ARCH_MAP | ARCH_POOL_PREFIX)
 #define TEST4 (GAP | ARCH_REG1 | ARCH_LAYER_SCALE | ARCH_RMS | ARCH_FC_NORM | ARCH_DYNAMIC)
+
+#define EVA02 (ARCH_SILU | ARCH_GATED | ARCH_AVG | ARCH_FC_NORM | ARCH_ROPE(ARCH_ROPE_EVA02))
+#define EVA02_NORM \
+    (ARCH_SCALE_MLP | ARCH_SILU | ARCH_GATED | ARCH_AVG | ARCH_FC_NORM | \
+     ARCH_ROPE(ARCH_ROPE_EVA02))
+#define EVA02_CLIP (ARCH_SCALE_NORMS | ARCH_SILU | ARCH_GATED | ARCH_ROPE(ARCH_ROPE_EVA02))
+#define ENORMOUS_CLIP ARCH_RES_POST
+#define ROPE_REG1 \
+    (ARCH_NO_CLS | ARCH_REG1 | ARCH_NO_POS | ARCH_LAYER_SCALE | ARCH_AVG | ARCH_FC_NORM | \
+     ARCH_ROPE(ARCH_ROPE_EVA02))
+#define ROPE_REG1_NB \
+    (ARCH_NO_CLS | ARCH_REG1 | ARCH_NO_POS | ARCH_NO_QKV_BIAS | ARCH_LAYER_SCALE | ARCH_AVG | \
+     ARCH_FC_NORM | ARCH_ROPE(ARCH_ROPE_EVA02))
+#define ROPE_REG4 \
+    (ARCH_NO_CLS | ARCH_REG4 | ARCH_NO_POS | ARCH_LAYER_SCALE | ARCH_AVG | ARCH_FC_NORM | \
+     ARCH_ROPE(ARCH_ROPE_EVA02))
+#define PE_CORE (ARCH_PRE_NORM | ARCH_EPS5 | ARCH_MAP | ARCH_POOL_PREFIX | ARCH_POOL_8)
+#define PE_CORE24 (PE_CORE | ARCH_ROPE(ARCH_ROPE_PE24))
+#define PE_CORE14 (PE_CORE | ARCH_ROPE(ARCH_ROPE_PE14))
+#define PE_CORE_G (PE_CORE | ARCH_NO_CLS | ARCH_ROPE(ARCH_ROPE_PE32_0))
+#define PE_LANG \
+    (ARCH_PRE_NORM | ARCH_EPS5 | ARCH_LAYER_SCALE | ARCH_AVG | ARCH_NO_FINAL_NORM | \
+     ARCH_ROPE(ARCH_ROPE_PE32))
+#define PE_LANG_G \
+    (ARCH_NO_CLS | ARCH_PRE_NORM | ARCH_EPS5 | ARCH_LAYER_SCALE | ARCH_AVG | \
+     ARCH_NO_FINAL_NORM | ARCH_ROPE(ARCH_ROPE_PE32_0))
+#define PE_SPATIAL \
+    (ARCH_PRE_NORM | ARCH_EPS5 | ARCH_AVG | ARCH_NO_FINAL_NORM | ARCH_ROPE(ARCH_ROPE_PE32))
+#define AXIAL (ARCH_NO_POS | ARCH_LAYER_SCALE | ARCH_ROPE(ARCH_ROPE_AXIAL))
+#define MIXED (ARCH_NO_POS | ARCH_LAYER_SCALE | ARCH_ROPE(ARCH_ROPE_MIXED))
+#define AXIAL_APE (ARCH_PATCH_POS | ARCH_LAYER_SCALE | ARCH_ROPE(ARCH_ROPE_AXIAL))
+#define MIXED_APE (ARCH_PATCH_POS | ARCH_LAYER_SCALE | ARCH_ROPE(ARCH_ROPE_MIXED))
+#define DINOV3_BIAS \
+    (ARCH_REG4 | ARCH_NO_POS | ARCH_EPS5 | ARCH_LAYER_SCALE | ARCH_AVG | \
+     ARCH_ROPE(ARCH_ROPE_DINOV3))
+#define DINOV3 \
+    (ARCH_REG4 | ARCH_NO_POS | ARCH_EPS5 | ARCH_NO_QKV_BIAS | ARCH_LAYER_SCALE | ARCH_AVG | \
+     ARCH_ROPE(ARCH_ROPE_DINOV3))
+#define DINOV3_GLU \
+    (ARCH_REG4 | ARCH_NO_POS | ARCH_EPS5 | ARCH_NO_QKV_BIAS | ARCH_LAYER_SCALE | ARCH_SILU | \
+     ARCH_GATED | ARCH_AVG | ARCH_ROPE(ARCH_ROPE_DINOV3))
+#define DINOV3_GLU_BIAS \
+    (ARCH_REG4 | ARCH_NO_POS | ARCH_EPS5 | ARCH_LAYER_SCALE | ARCH_SILU | ARCH_GATED | \
+     ARCH_AVG | ARCH_ROPE(ARCH_ROPE_DINOV3))
+#define BEIT (ARCH_NO_POS | ARCH_LAYER_SCALE | ARCH_AVG | ARCH_FC_NORM | ARCH_REL_POS)
+#define SBB_DIFF (SBB_REG1 | ARCH_DIFF)
+#define SBB_PARALLEL (SBB_REG1 | ARCH_PARALLEL)
+#define SBB_DIFF_PARALLEL (SBB_REG1 | ARCH_DIFF | ARCH_PARALLEL)
 
 #define HALF ARCH_HALF
 #define IMAGENET ARCH_IMAGENET
@@ -261,6 +320,79 @@ static const arch archs[] = {
     { "vit_so150m2_patch16_reg1_gap_256",    SO150M2,   16, 256, SO150M2_GAP,   HALF,     1.0   },
     { "vit_so150m2_patch16_reg1_gap_384",    SO150M2,   16, 384, SO150M2_GAP,   HALF,     1.0   },
     { "vit_so150m2_patch16_reg1_gap_448", SO150M2, 16, 448, SO150M2_GAP | SQUASH, HALF, 1.0 },
+    /* differential attention, parallel blocks */
+    { "vit_dwee_patch16_reg1_gap_256",       WEE,        16, 256, SBB_DIFF,      HALF,     0.95  },
+    { "vit_pwee_patch16_reg1_gap_256",       PWEE,       16, 256, SBB_PARALLEL,  HALF,     0.95  },
+    { "vit_dpwee_patch16_reg1_gap_256", PWEE, 16, 256, SBB_DIFF_PARALLEL, HALF, 0.95 },
+    { "vit_dlittle_patch16_reg1_gap_256",    LITTLE,     16, 256, SBB_DIFF,      HALF,     0.95  },
+    /* BEiT */
+    { "beit_base_patch16_224",               BASE,       16, 224, BEIT,          HALF,     0.9   },
+    { "beit_base_patch16_384",               BASE,       16, 384, BEIT,          HALF,     1.0   },
+    { "beit_large_patch16_224",              LARGE,      16, 224, BEIT,          HALF,     0.9   },
+    { "beit_large_patch16_384",              LARGE,      16, 384, BEIT,          HALF,     1.0   },
+    { "beit_large_patch16_512",              LARGE,      16, 512, BEIT,          HALF,     1.0   },
+    { "beitv2_base_patch16_224",             BASE,       16, 224, BEIT,          IMAGENET, 0.9   },
+    { "beitv2_large_patch16_224",            LARGE,      16, 224, BEIT,          IMAGENET, 0.95  },
+    /* EVA and EVA-02 */
+    { "eva_giant_patch14_224",               GIANT,      14, 224, EVA,           OPENAI,   0.9   },
+    { "eva_giant_patch14_336",               GIANT,      14, 336, EVA | SQUASH,  OPENAI,   1.0   },
+    { "eva_giant_patch14_560",               GIANT,      14, 560, EVA | SQUASH,  IMAGENET, 1.0   },
+    { "eva02_tiny_patch14_224",              EVA02_TINY,  14, 224, EVA02,         OPENAI,   0.9   },
+    { "eva02_small_patch14_224", EVA02_SMALL, 14, 224, EVA02, OPENAI, 0.9 },
+    { "eva02_base_patch14_224",              EVA02_BASE,  14, 224, EVA02_NORM,    OPENAI,   0.9   },
+    { "eva02_large_patch14_224", EVA02_LARGE, 14, 224, EVA02_NORM, OPENAI, 0.9 },
+    { "eva02_tiny_patch14_336",              EVA02_TINY,  14, 336, EVA02,         OPENAI,   1.0   },
+    { "eva02_small_patch14_336", EVA02_SMALL, 14, 336, EVA02, OPENAI, 1.0 },
+    { "eva02_base_patch14_448", EVA02_BASE, 14, 448, EVA02_NORM | SQUASH, OPENAI, 1.0 },
+    { "eva02_large_patch14_448", EVA02_LARGE, 14, 448, EVA02_NORM | SQUASH, OPENAI, 1.0 },
+    { "eva_giant_patch14_clip_224",          GIANT,      14, 224, PLAIN,         OPENAI,   0.9   },
+    { "eva02_base_patch16_clip_224",         EVA02_BASE,  16, 224, EVA02_CLIP,    OPENAI,   0.9   },
+    { "eva02_large_patch14_clip_224", EVA02_LARGE, 14, 224, EVA02_CLIP, OPENAI, 0.9 },
+    { "eva02_large_patch14_clip_336", EVA02_LARGE, 14, 336, EVA02_CLIP, OPENAI, 1.0 },
+    { "eva02_enormous_patch14_clip_224",     ENORMOUS,   14, 224, ENORMOUS_CLIP, OPENAI,   0.9   },
+    /* rotary positions */
+    { "vit_medium_patch16_rope_reg1_gap_256", MEDIUM,     16, 256, ROPE_REG1,     HALF,     0.95  },
+    { "vit_mediumd_patch16_rope_reg1_gap_256", MEDIUMD, 16, 256, ROPE_REG1_NB, HALF, 0.95 },
+    { "vit_betwixt_patch16_rope_reg4_gap_256", BETWIXT, 16, 256, ROPE_REG4, OPENAI, 0.95 },
+    { "vit_base_patch16_rope_reg1_gap_256",  BASE,       16, 256, ROPE_REG1,     HALF,     0.95  },
+    { "vit_small_patch16_rope_224",          SMALL,      16, 224, AXIAL,         IMAGENET, 0.9   },
+    { "vit_base_patch16_rope_224",           BASE,       16, 224, AXIAL,         IMAGENET, 0.9   },
+    { "vit_large_patch16_rope_224",          LARGE,      16, 224, AXIAL,         IMAGENET, 0.9   },
+    { "vit_small_patch16_rope_mixed_224",    SMALL,      16, 224, MIXED,         IMAGENET, 0.9   },
+    { "vit_base_patch16_rope_mixed_224",     BASE,       16, 224, MIXED,         IMAGENET, 0.9   },
+    { "vit_large_patch16_rope_mixed_224",    LARGE,      16, 224, MIXED,         IMAGENET, 0.9   },
+    { "vit_small_patch16_rope_ape_224",      SMALL,      16, 224, AXIAL_APE,     IMAGENET, 0.9   },
+    { "vit_base_patch16_rope_ape_224",       BASE,       16, 224, AXIAL_APE,     IMAGENET, 0.9   },
+    { "vit_large_patch16_rope_ape_224",      LARGE,      16, 224, AXIAL_APE,     IMAGENET, 0.9   },
+    { "vit_small_patch16_rope_mixed_ape_224", SMALL,      16, 224, MIXED_APE,     IMAGENET, 0.9   },
+    { "vit_base_patch16_rope_mixed_ape_224", BASE,       16, 224, MIXED_APE,     IMAGENET, 0.9   },
+    { "vit_large_patch16_rope_mixed_ape_224", LARGE,      16, 224, MIXED_APE,     IMAGENET, 0.9   },
+    /* Perception Encoder */
+    { "vit_pe_core_tiny_patch16_384",        TINY,       16, 384, PE_CORE24,     HALF,     1.0   },
+    { "vit_pe_core_small_patch16_384",       SMALL,      16, 384, PE_CORE24,     HALF,     1.0   },
+    { "vit_pe_core_base_patch16_224",        BASE,       16, 224, PE_CORE14,     HALF,     1.0   },
+    { "vit_pe_core_large_patch14_336",       LARGE,      14, 336, PE_CORE24,     HALF,     1.0   },
+    { "vit_pe_core_gigantic_patch14_448", PE_GIGANTIC, 14, 448, PE_CORE_G, HALF, 1.0 },
+    { "vit_pe_lang_large_patch14_448", PE_LANG_LARGE, 14, 448, PE_LANG, HALF, 1.0 },
+    { "vit_pe_lang_gigantic_patch14_448", PE_LANG_GIGANTIC, 14, 448, PE_LANG_G, HALF, 1.0 },
+    { "vit_pe_spatial_tiny_patch16_512",     TINY,       16, 512, PE_SPATIAL,    HALF,     1.0   },
+    { "vit_pe_spatial_small_patch16_512",    SMALL,      16, 512, PE_SPATIAL,    HALF,     1.0   },
+    { "vit_pe_spatial_base_patch16_512",     BASE,       16, 512, PE_SPATIAL,    HALF,     1.0   },
+    { "vit_pe_spatial_large_patch14_448",    LARGE,      14, 448, PE_SPATIAL,    HALF,     1.0   },
+    { "vit_pe_spatial_gigantic_patch14_448", PE_GIGANTIC, 14, 448, PE_LANG_G, HALF, 1.0 },
+    /* DINOv3, EUPE */
+    { "vit_tiny_patch16_dinov3_qkvb",        TINY,       16, 256, DINOV3_BIAS,   IMAGENET, 1.0   },
+    { "vit_small_patch16_dinov3",            SMALL,      16, 256, DINOV3,        IMAGENET, 1.0   },
+    { "vit_small_patch16_dinov3_qkvb",       SMALL,      16, 256, DINOV3_BIAS,   IMAGENET, 1.0   },
+    { "vit_small_plus_patch16_dinov3",       SMALL,      16, 256, DINOV3_GLU,    IMAGENET, 1.0   },
+    { "vit_small_plus_patch16_dinov3_qkvb", SMALL, 16, 256, DINOV3_GLU_BIAS, IMAGENET, 1.0 },
+    { "vit_base_patch16_dinov3",             BASE,       16, 256, DINOV3,        IMAGENET, 1.0   },
+    { "vit_base_patch16_dinov3_qkvb",        BASE,       16, 256, DINOV3_BIAS,   IMAGENET, 1.0   },
+    { "vit_large_patch16_dinov3",            LARGE,      16, 256, DINOV3,        IMAGENET, 1.0   },
+    { "vit_large_patch16_dinov3_qkvb",       LARGE,      16, 256, DINOV3_BIAS,   IMAGENET, 1.0   },
+    { "vit_huge_plus_patch16_dinov3", DINOV3_HUGE, 16, 256, DINOV3_GLU, IMAGENET, 1.0 },
+    { "vit_huge_plus_patch16_dinov3_qkvb", DINOV3_HUGE, 16, 256, DINOV3_GLU_BIAS, IMAGENET, 1.0 },
+    { "vit_7b_patch16_dinov3",               DINOV3_7B,  16, 256, DINOV3_GLU,    IMAGENET, 1.0   },
     /* of tests */
     { "test_vit",                            TEST_6,    16, 160, TEST1,         HALF,     0.95  },
     { "test_vit2",                           TEST_8,    16, 160, TEST2,         HALF,     0.95  },
@@ -294,6 +426,10 @@ static const struct {
     { "vit_large_patch14_clip_336.openai", OPENAI, 1.0, false },
     { "vit_large_patch14_clip_336.openai_ft*", OPENAI, 1.0, true },
     { "vit_huge_patch14_clip_378.metaclip2*", OPENAI, 1.0, true },
+    { "eva_giant_patch14_336.m30m_*", IMAGENET, 1.0, true },
+    { "eva02_*_patch14_448.mim_*_ft_in1k", OPENAI, 1.0, false },
+    { "vit_*_dinov3*.sat493m", ARCH_SATELLITE, 1.0, false },
+    { "beitv2_large_patch16_224.in1k_ft_in22k", IMAGENET, 0.9, false },
     { "vit_so400m_patch14_siglip_*378.webli_ft*", HALF, 1.0, true },
     { "vit_so400m_patch14_siglip_gap_378.webli", HALF, 1.0, false }
 };
@@ -305,7 +441,9 @@ static const char *const tags[] = {
     "in*_ijepa",    "indomain_*",  "pt",          "*ep_in1k",   "*ep_in21k",   "patch??_in21k",
     "apple_*",      "datacomp*",   "dfn[25]b*",   "laion2b*",   "laion400m_*", "metaclip*",
     "openai*",      "tinyclip_*",  "webli*",      "v2_webli",   "pali*",       "lvd142m",
-    "ogvl_*",       "sbb*",        "sw_in*"
+    "ogvl_*",       "sbb*",        "sw_in*",      "clip_ft_*",  "m30m_ft_*",   "mim_*",
+    "laion400m",    "merged2b",    "in1k_ft_*",   "fb",         "fb_tiling",   "naver_in1k",
+    "lvd1689m",     "sat493m",     "eupe_*"
 };
 
 /* Names that timm retired, and what became of them; the part before '*' is kept. */
@@ -329,10 +467,6 @@ static const struct {
 } lacking[] = {
     { "*_18x2_*", "parallel blocks (block_fn)" },
     { "*_xp_*", "parallel blocks (block_fn)" },
-    { "vit_pwee_*", "parallel blocks (block_fn)" },
-    { "vit_dpwee_*", "parallel blocks of differential attention (block_fn)" },
-    { "vit_dwee_*", "differential attention (attn_layer)" },
-    { "vit_dlittle_*", "differential attention (attn_layer)" },
     { "vit_*_r[0-9_]*", "a convolutional stem (backbone)" },
     { "vit_*_resnet*", "a convolutional stem (backbone)" },
     { "vit_*_mci_*", "a convolutional stem (backbone)" }
@@ -484,39 +618,54 @@ void arch_full_name(const arch_choice *choice, char *text, size_t size)
 
 /* --- what a name means ---------------------------------------------------- */
 
-static void arch_options(int options, vit_config *c)
+static int arch_positions(uint64_t options)
 {
-    const bool scale_norms = (options & ARCH_SCALE_NORMS) != 0;
+    if (options & ARCH_NO_POS) return VIT_POS_NONE;
+    return options & ARCH_PATCH_POS ? VIT_POS_PATCHES : VIT_POS_ALL;
+}
+
+static int arch_block_type(uint64_t options)
+{
+    if (options & ARCH_PARALLEL) return VIT_PARALLEL;
+    return options & ARCH_RES_POST ? VIT_RES_POST_NORM : VIT_PRE_NORM;
+}
+
+static void arch_options(uint64_t options, vit_config *c)
+{
     c->has_cls_token = !(options & ARCH_NO_CLS);
     c->has_dist_token = (options & ARCH_DIST) != 0;
     c->num_reg_tokens = options & ARCH_REG4 ? 4 : (options & ARCH_REG1) != 0;
-    c->positions = options & ARCH_PATCH_POS ? VIT_POS_PATCHES : VIT_POS_ALL;
+    c->positions = arch_positions(options);
     c->has_patch_bias = !(options & ARCH_PRE_NORM);
     c->has_patch_norm = (options & ARCH_PATCH_NORM) != 0;
     c->has_pre_norm = (options & ARCH_PRE_NORM) != 0;
     c->norm_type = options & ARCH_RMS ? VIT_RMS_NORM : VIT_LAYER_NORM;
     c->norm_eps = options & ARCH_EPS5 ? 1e-5f : 1e-6f;
-    c->block_type = options & ARCH_RES_POST ? VIT_RES_POST_NORM : VIT_PRE_NORM;
+    c->block_type = arch_block_type(options);
     c->has_qkv_bias = !(options & ARCH_NO_QKV_BIAS);
     c->has_proj_bias = !(options & ARCH_NO_PROJ_BIAS);
-    c->has_attn_norm = c->has_mlp_norm = scale_norms;
+    c->has_rel_pos = (options & ARCH_REL_POS) != 0;
+    c->has_diff_attn = (options & ARCH_DIFF) != 0;
+    c->has_attn_norm = (options & ARCH_SCALE_NORMS) != 0;
+    c->has_mlp_norm = (options & (ARCH_SCALE_NORMS | ARCH_SCALE_MLP)) != 0;
     c->has_layer_scale = (options & ARCH_LAYER_SCALE) != 0;
     c->has_gated_mlp = (options & ARCH_GATED) != 0;
     c->has_fc_norm = (options & ARCH_FC_NORM) != 0;
     c->has_final_norm = !(options & (ARCH_FC_NORM | ARCH_NO_FINAL_NORM));
     c->pool_prefix = (options & ARCH_POOL_PREFIX) != 0;
+    c->pool_num_heads = options & ARCH_POOL_8 ? 8 : 0;
     c->dynamic_img_size = (options & ARCH_DYNAMIC) != 0;
     c->pos_resample = options & ARCH_FLEXIVIT ? VIT_RESAMPLE_FLEXIVIT : VIT_RESAMPLE_TIMM;
 }
 
-static int arch_activation(int options)
+static int arch_activation(uint64_t options)
 {
     if (options & ARCH_GELU_TANH) return VIT_GELU_TANH;
     if (options & ARCH_QUICK_GELU) return VIT_QUICK_GELU;
     return options & ARCH_SILU ? VIT_SILU : VIT_GELU;
 }
 
-static int arch_pool(int options)
+static int arch_pool(uint64_t options)
 {
     if (options & ARCH_AVG) return VIT_POOL_AVG;
     return options & ARCH_MAP ? VIT_POOL_MAP : VIT_POOL_TOKEN;
@@ -525,6 +674,7 @@ static int arch_pool(int options)
 void arch_config(const arch_choice *choice, vit_config *c)
 {
     const arch *a = choice->arch;
+    rope_options rope;
     double mean[3], std[3];
     int i;
     memset(c, 0, sizeof *c);
@@ -536,8 +686,11 @@ void arch_config(const arch_choice *choice, vit_config *c)
     c->num_heads = a->num_heads;
     c->head_dim = a->embed_dim / a->num_heads;
     c->mlp_dim = a->mlp_dim;
-    c->attn_scale = (float)pow(c->head_dim, -0.5);
     arch_options(a->options, c);
+    c->attn_scale = (float)pow(c->has_diff_attn ? c->head_dim / 2 : c->head_dim, -0.5);
+    arch_rope_options(choice, &rope);
+    c->rope = rope_layout(rope.type);
+    c->rope_per_block = rope.type == ROPE_MIXED;
     c->activation = arch_activation(a->options);
     c->pool = arch_pool(a->options);
     c->resize_height = c->resize_width = (int)floor(a->img_size / choice->crop_pct);
@@ -550,13 +703,29 @@ void arch_config(const arch_choice *choice, vit_config *c)
     }
 }
 
+void arch_rope_options(const arch_choice *choice, rope_options *rope)
+{
+    static const rope_options kinds[] = {
+        [ARCH_ROPE_EVA02] = { ROPE_CAT, ROPE_IJ, 10000, 0, 16 },
+        [ARCH_ROPE_PE14] = { ROPE_CAT, ROPE_XY, 10000, 1, 14 },
+        [ARCH_ROPE_PE24] = { ROPE_CAT, ROPE_XY, 10000, 1, 24 },
+        [ARCH_ROPE_PE32] = { ROPE_CAT, ROPE_XY, 10000, 1, 32 },
+        [ARCH_ROPE_PE32_0] = { ROPE_CAT, ROPE_XY, 10000, 0, 32 },
+        [ARCH_ROPE_AXIAL] = { ROPE_CAT, ROPE_XY, 100, 0, 0 },
+        [ARCH_ROPE_MIXED] = { ROPE_MIXED, ROPE_XY, 10, 0, 0 },
+        [ARCH_ROPE_DINOV3] = { ROPE_DINOV3, ROPE_IJ, 100, 0, 0 }
+    };
+    *rope = kinds[choice->arch->options >> ARCH_ROPE_SHIFT];
+}
+
 void arch_mean_std(arch_norm norm, double mean[3], double std[3])
 {
-    static const double values[4][2][3] = {
+    static const double values[5][2][3] = {
         { { 0.5, 0.5, 0.5 }, { 0.5, 0.5, 0.5 } },
         { { 0.485, 0.456, 0.406 }, { 0.229, 0.224, 0.225 } },
         { { 0.48145466, 0.4578275, 0.40821073 }, { 0.26862954, 0.26130258, 0.27577711 } },
-        { { 0, 0, 0 }, { 1, 1, 1 } }
+        { { 0, 0, 0 }, { 1, 1, 1 } },
+        { { 0.43, 0.411, 0.296 }, { 0.213, 0.156, 0.143 } }
     };
     memcpy(mean, values[norm][0], sizeof values[norm][0]);
     memcpy(std, values[norm][1], sizeof values[norm][1]);

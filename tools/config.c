@@ -13,18 +13,21 @@ enum { CONFIG_MAX_FILE = 64 * 1024 * 1024 };
 typedef enum key_action {
     TO_SETTING,       /* a number or flag for `setting`; null leaves it alone */
     TO_SIZE,          /* n or [height, width] */
-    TO_PATCH,         /* n or [n, n] */
+    TO_SQUARE,        /* n or [n, n] */
     TO_INPUT_SIZE,    /* [channels, height, width] */
     TO_WORD,          /* a word for `setting` */
     TO_MEAN,
     TO_STD,
     TO_PRE_NORM,      /* the patches have a bias where it is false */
     TO_ABSENCE,       /* null or false clears the flag `setting`, any number sets it */
-    TO_POSITIONS,     /* no_embed_class, pos_embed */
+    TO_POSITIONS,     /* pos_embed, use_abs_pos_emb, no_embed_class */
+    TO_ROPE,          /* use_rot_pos_emb: false means none, and true leaves the type to be told */
     TO_NORM,          /* kinds of layers, by the names of their classes ... */
     TO_ACTIVATION,
     TO_BLOCK,
+    TO_ATTENTION,
     TO_MLP,
+    TO_SWIGLU,        /* true: a gated MLP with SiLU */
     TO_FINAL_NORM,    /* false: nowhere; else its place is seen in the tensors */
     ONLY              /* one of `allowed` is what vit.h does, all else is refused */
 } key_action;
@@ -38,7 +41,7 @@ typedef struct key_rule {
 
 static const key_rule model_args[] = {
     { "img_size", TO_SIZE, SETTING_COUNT, NULL },
-    { "patch_size", TO_PATCH, SETTING_PATCH_SIZE, NULL },
+    { "patch_size", TO_SQUARE, SETTING_PATCH_SIZE, NULL },
     { "in_chans", TO_SETTING, SETTING_IN_CHANS, NULL },
     { "num_classes", TO_SETTING, SETTING_NUM_CLASSES, NULL },
     { "embed_dim", TO_SETTING, SETTING_EMBED_DIM, NULL },
@@ -54,24 +57,40 @@ static const key_rule model_args[] = {
     { "class_token", TO_SETTING, SETTING_CLS_TOKEN, NULL },
     { "reg_tokens", TO_SETTING, SETTING_REG_TOKENS, NULL },
     { "pos_embed", TO_POSITIONS, SETTING_POSITIONS, NULL },
+    { "use_abs_pos_emb", TO_POSITIONS, SETTING_POSITIONS, NULL },
     { "no_embed_class", TO_POSITIONS, SETTING_POSITIONS, NULL },
+    { "num_reg_tokens", TO_SETTING, SETTING_REG_TOKENS, NULL },
+    { "use_rel_pos_bias", TO_SETTING, SETTING_REL_POS, NULL },
+    { "rope_type", TO_WORD, SETTING_ROPE_TYPE, NULL },
+    { "use_rot_pos_emb", TO_ROPE, SETTING_ROPE_TYPE, NULL },
+    { "rope_temperature", TO_SETTING, SETTING_ROPE_TEMPERATURE, NULL },
+    { "rope_grid_indexing", TO_WORD, SETTING_ROPE_INDEXING, NULL },
+    { "rope_grid_offset", TO_SETTING, SETTING_ROPE_OFFSET, NULL },
+    { "ref_feat_shape", TO_SQUARE, SETTING_ROPE_REFERENCE, NULL },
     { "pre_norm", TO_PRE_NORM, SETTING_PRE_NORM, NULL },
+    { "use_pre_transformer_norm", TO_PRE_NORM, SETTING_PRE_NORM, NULL },
     { "final_norm", TO_FINAL_NORM, SETTING_FINAL_NORM, NULL },
     { "fc_norm", TO_SETTING, SETTING_FC_NORM, NULL },
+    { "use_fc_norm", TO_SETTING, SETTING_FC_NORM, NULL },
     { "init_values", TO_ABSENCE, SETTING_LAYER_SCALE, NULL },
     { "qk_norm", TO_SETTING, SETTING_QK_NORM, NULL },
     { "proj_bias", TO_SETTING, SETTING_PROJ_BIAS, NULL },
     { "scale_attn_norm", TO_SETTING, SETTING_ATTN_NORM, NULL },
     { "scale_mlp_norm", TO_SETTING, SETTING_MLP_NORM, NULL },
+    { "scale_attn_inner", TO_SETTING, SETTING_ATTN_NORM, NULL },
+    { "scale_mlp", TO_SETTING, SETTING_MLP_NORM, NULL },
+    { "attn_pool_num_heads", TO_SETTING, SETTING_POOL_NUM_HEADS, NULL },
     { "pool_include_prefix", TO_SETTING, SETTING_POOL_PREFIX, NULL },
     { "act_layer", TO_ACTIVATION, SETTING_ACTIVATION, NULL },
     { "norm_layer", TO_NORM, SETTING_NORM_TYPE, NULL },
     { "embed_norm_layer", TO_ABSENCE, SETTING_PATCH_NORM, NULL },
     { "block_fn", TO_BLOCK, SETTING_BLOCK_TYPE, NULL },
+    { "use_post_norm", TO_BLOCK, SETTING_BLOCK_TYPE, NULL },
+    { "attn_layer", TO_ATTENTION, SETTING_DIFF_ATTN, NULL },
     { "mlp_layer", TO_MLP, SETTING_GATED_MLP, NULL },
+    { "swiglu_mlp", TO_SWIGLU, SETTING_GATED_MLP, NULL },
     { "dynamic_img_size", TO_SETTING, SETTING_DYNAMIC_IMG_SIZE, NULL },
     { "dynamic_img_pad", TO_SETTING, SETTING_DYNAMIC_IMG_PAD, NULL },
-    { "attn_layer", ONLY, SETTING_COUNT, "attn|null" },
     { "backbone", ONLY, SETTING_COUNT, "null" }
 };
 
@@ -173,12 +192,14 @@ static bool put_size(settings *s, const key_rule *rule, const char *where,
     return true;
 }
 
-static bool put_patch(settings *s, const key_rule *rule, const char *where,
-                      const json_value *value, report *r)
+static bool put_square(settings *s, const key_rule *rule, const char *where,
+                       const json_value *value, report *r)
 {
     double height, width;
     if (!pair(value, &height, &width) || height < 1 || height != width)
-        return wrong(where, rule->key, "one number (patches are square)", value, r);
+        return wrong(where, rule->key, rule->setting == SETTING_PATCH_SIZE
+                     ? "one number (patches are square)" : "one number, the side of a square",
+                     value, r);
     settings_put(s, rule->setting, height);
     return true;
 }
@@ -296,8 +317,21 @@ static bool put_block(settings *s, const key_rule *rule, const char *where,
                       const json_value *value, report *r)
 {
     static const layer_name names[] = {
-        { "block", VIT_PRE_NORM }, { "respostblock", VIT_RES_POST_NORM }, { NULL, 0 }
+        { "block", VIT_PRE_NORM }, { "respostblock", VIT_RES_POST_NORM },
+        { "parallelscalingblock", VIT_PARALLEL }, { "diffparallelscalingblock", VIT_PARALLEL },
+        { NULL, 0 }
     };
+    if (!strcmp(rule->key, "use_post_norm")) {
+        if (value->kind == JSON_TRUE) settings_put(s, rule->setting, VIT_RES_POST_NORM);
+        return true;
+    }
+    return put_layer(s, rule, names, where, value, r);
+}
+
+static bool put_attention(settings *s, const key_rule *rule, const char *where,
+                          const json_value *value, report *r)
+{
+    static const layer_name names[] = { { "attn", 0 }, { "diff", 1 }, { NULL, 0 } };
     return put_layer(s, rule, names, where, value, r);
 }
 
@@ -318,17 +352,34 @@ static bool put_pre_norm(settings *s, const key_rule *rule, const char *where,
     return true;
 }
 
+static bool put_swiglu(settings *s, const key_rule *rule, const json_value *value)
+{
+    settings_put(s, rule->setting, value->kind == JSON_TRUE);
+    if (value->kind == JSON_TRUE) settings_put(s, SETTING_ACTIVATION, VIT_SILU);
+    return true;
+}
+
+static bool put_rope(settings *s, const key_rule *rule, const json_value *value)
+{
+    if (value->kind == JSON_FALSE) settings_put(s, rule->setting, ROPE_NONE);
+    return true;
+}
+
 static bool put_absence(settings *s, const key_rule *rule, const json_value *value)
 {
     settings_put(s, rule->setting, value->kind != JSON_FALSE);
     return true;
 }
 
-/* "pos_embed" comes first and says "learn" or, "" or "none", that there are none. */
+/* What says that there are none comes first: "pos_embed", "" or "none", or no use_abs_pos_emb. */
 static bool put_positions(settings *s, const key_rule *rule, const char *where,
                           const json_value *value, report *r)
 {
     const char *text = json_string(value, NULL);
+    if (!strcmp(rule->key, "use_abs_pos_emb")) {
+        if (value->kind == JSON_FALSE) settings_put(s, rule->setting, VIT_POS_NONE);
+        return true;
+    }
     if (!strcmp(rule->key, "no_embed_class")) {
         if (value->kind != JSON_TRUE && value->kind != JSON_FALSE)
             return wrong(where, rule->key, "true or false", value, r);
@@ -375,11 +426,14 @@ static bool apply_rule(settings *s, const key_rule *rule, const char *where,
     case TO_NORM: return put_norm(s, rule, where, value, r);
     case TO_ACTIVATION: return put_activation(s, rule, where, value, r);
     case TO_BLOCK: return put_block(s, rule, where, value, r);
+    case TO_ROPE: return put_rope(s, rule, value);
+    case TO_ATTENTION: return put_attention(s, rule, where, value, r);
+    case TO_SWIGLU: return put_swiglu(s, rule, value);
     case TO_MLP: return put_mlp(s, rule, where, value, r);
     case TO_FINAL_NORM: return put_final_norm(s, rule, where, value, r);
     case TO_SETTING: return put_setting(s, rule, where, value, r);
     case TO_SIZE: return put_size(s, rule, where, value, r);
-    case TO_PATCH: return put_patch(s, rule, where, value, r);
+    case TO_SQUARE: return put_square(s, rule, where, value, r);
     case TO_INPUT_SIZE: return put_input_size(s, rule, where, value, r);
     case TO_WORD: return put_word(s, rule, where, value, r);
     case TO_MEAN: return put_vector(s->mean, &s->mean_count, rule, where, value, r);

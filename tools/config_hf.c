@@ -23,12 +23,14 @@ typedef struct hf_processor {
 } hf_processor;
 
 /* DINOv2's is a BitImageProcessor whose files say what stands here. */
-enum { BY_VIT, BY_DEIT, BY_CLIP, BY_BIT, BY_SIGLIP, BY_DINOV2 };
+enum { BY_VIT, BY_DEIT, BY_CLIP, BY_BIT, BY_SIGLIP, BY_DINOV2, BY_BEIT, BY_DINOV3 };
 
 static const hf_processor processors[] = {
     { "ViT", 224, 0, false, false, ARCH_HALF },  { "DeiT", 256, 224, false, true, ARCH_HALF },
     { "CLIP", 224, 224, true, true, ARCH_OPENAI }, { "Bit", 224, 224, true, true, ARCH_OPENAI },
-    { "Siglip", 224, 0, false, true, ARCH_HALF }, { "DINOv2", 256, 224, true, true, ARCH_IMAGENET }
+    { "Siglip", 224, 0, false, true, ARCH_HALF }, { "DINOv2", 256, 224, true, true, ARCH_IMAGENET },
+    { "Beit", 256, 224, false, true, ARCH_HALF },
+    { "DINOv3ViT", 224, 0, false, false, ARCH_IMAGENET }
 };
 
 typedef struct hf_model {
@@ -46,6 +48,9 @@ static const hf_model models[] = {
     { "ijepa", "gelu", 1e-12, 12, BY_VIT },
     { "dinov2", "gelu", 1e-6, 12, BY_DINOV2 },
     { "dinov2_with_registers", "gelu", 1e-6, 12, BY_DINOV2 },
+    { "dinov3_vit", "gelu", 1e-5, 6, BY_DINOV3 },
+    { "beit", "gelu", 1e-12, 12, BY_BEIT },
+    { "data2vec-vision", "gelu", 1e-12, 12, BY_BEIT },
     { "clip", "quick_gelu", 1e-5, 12, BY_CLIP },
     { "clip_vision_model", "quick_gelu", 1e-5, 12, BY_CLIP },
     { "siglip", "gelu_pytorch_tanh", 1e-6, 12, BY_SIGLIP },
@@ -163,6 +168,14 @@ static bool put_activation(settings *s, const json_value *object, const hf_model
     return report_fail(r, "hidden_act %.60s: this version of vit.h lacks this activation", name);
 }
 
+/* Newer files keep the base of rotary positions in an object of its own. */
+static void put_rope(settings *s, const json_value *object)
+{
+    const json_value *base = json_get(object, "rope_theta");
+    if (is_null(base)) base = json_get(json_get(object, "rope_parameters"), "rope_theta");
+    if (!is_null(base)) settings_put(s, SETTING_ROPE_TEMPERATURE, json_number(base, 0));
+}
+
 static bool put_numbers(settings *s, const json_value *object, const hf_model *model, report *r)
 {
     const json_value *bias = json_get(object, "qkv_bias");
@@ -170,6 +183,7 @@ static bool put_numbers(settings *s, const json_value *object, const hf_model *m
     if (is_null(eps)) eps = json_get(object, "rms_norm_eps");
     settings_put(s, SETTING_NUM_HEADS, model->heads);
     settings_put(s, SETTING_NORM_EPS, json_number(eps, model->eps));
+    put_rope(s, object);
     if (bias && (bias->kind == JSON_TRUE || bias->kind == JSON_FALSE))
         settings_put(s, SETTING_QKV_BIAS, bias->kind == JSON_TRUE);
     return put_count(s, SETTING_EMBED_DIM, object, "hidden_size", r) &&
@@ -416,7 +430,7 @@ bool config_hf_apply(config_file *config, settings *s, const char *path, report 
     const hf_model *model = find_model(root);
     if (!model)
         return report_fail(r, "model_type %.60s: expected timm's form (\"architecture\") or one of "
-                           "transformers' vit, deit, dinov2, clip, siglip and their like",
+                           "transformers' vit, deit, beit, dinov2, clip, siglip and their like",
                            type_of(root) ? type_of(root) : "?");
     if (!vision || vision->kind != JSON_OBJECT) vision = root;
     if (!put_numbers(s, vision, model, r) || !put_sizes(s, vision, r) ||

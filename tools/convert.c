@@ -96,8 +96,11 @@ static bool read_config(conversion *c, report *r)
 static void settings_from_arch(settings *s, const arch_choice *choice)
 {
     vit_config config;
+    rope_options rope;
     arch_config(choice, &config);
     settings_from_config(s, &config);
+    arch_rope_options(choice, &rope);
+    settings_from_rope(s, &rope);
     settings_put(s, SETTING_CROP_PCT, choice->crop_pct);
     arch_mean_std(choice->norm, s->mean, s->std);
     s->mean_count = s->std_count = 3;

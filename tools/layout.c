@@ -469,7 +469,8 @@ static bool peek_part(const layout_map *map, const char *tensor, int i, layout_p
     if (!rule || !found || i >= count_parts(rule)) return false;
     if (is_zero_part(rule->parts[i]) || !raw_view(map, rule->parts[i], block, part)) return false;
     *form = form_of(map, rule);
-    return layout_slice(&part->view, rule->parts[i] + strcspn(rule->parts[i], "#@"));
+    return layout_slice(&part->view, rule->parts[i] + strcspn(rule->parts[i], "#@"),
+                        map->embed_dim);
 }
 
 /* How many numbers all sources of a tensor have; 0 without them. */
@@ -562,11 +563,15 @@ static void inspect_norms(const layout_map *map, settings *s)
     put_presence(map, s, SETTING_FC_NORM, "fc_norm.weight");
 }
 
-/* Some libraries keep the heads apart. */
-static void inspect_heads(const layout_map *map, settings *s)
+/* Some libraries keep the heads apart; a table of relative positions has a column for each. */
+static void inspect_heads(const layout_map *map, settings *s, settings_facts *facts)
 {
+    const int64_t heads = rows_of(map, "blocks.0.attn.rel_pos");
     layout_part part;
     const char *form;
+    put_size(s, SETTING_NUM_HEADS, heads);
+    if (heads > 0)
+        facts->relative_positions = (int)(count_of(map, "blocks.0.attn.rel_pos") / heads);
     if (!peek_part(map, "blocks.0.attn.qkv.weight", 0, &part, &form) || !form) return;
     put_size(s, SETTING_NUM_HEADS, layout_letter(form, &part.view, 'h'));
     put_size(s, SETTING_HEAD_DIM, layout_letter(form, &part.view, 'k'));
@@ -585,7 +590,9 @@ static void inspect_block(const layout_map *map, settings *s, settings_facts *fa
     put_presence(map, s, SETTING_PROJ_BIAS, "blocks.0.attn.proj.bias");
     put_presence(map, s, SETTING_LAYER_SCALE, "blocks.0.ls1.gamma");
     put_presence(map, s, SETTING_MLP_NORM, "blocks.0.mlp.norm.weight");
-    inspect_heads(map, s);
+    put_presence(map, s, SETTING_REL_POS, "blocks.0.attn.rel_pos");
+    put_presence(map, s, SETTING_DIFF_ATTN, "blocks.0.attn.lambda");
+    inspect_heads(map, s, facts);
 }
 
 static void inspect_head(const layout_map *map, settings *s, int64_t width)
@@ -593,6 +600,7 @@ static void inspect_head(const layout_map *map, settings *s, int64_t width)
     const int64_t classes = rows_of(map, "head.weight");
     settings_put(s, SETTING_NUM_CLASSES, (double)classes);
     settings_put(s, SETTING_REPRESENTATION_DIM, (double)rows_of(map, "pre_logits.fc.weight"));
+    put_size(s, SETTING_POOL_MLP_DIM, rows_of(map, "attn_pool.mlp.fc1.weight"));
     if (has(map, "attn_pool.q")) settings_put(s, SETTING_POOL, VIT_POOL_MAP);
     else if (classes > 0 && count_of(map, "head.weight") == 2 * width * classes &&
              !has(map, "pre_logits.fc.weight"))
@@ -660,8 +668,7 @@ static bool put_defaults(const layout_map *map, settings all[FROM_COUNT], settin
     return true;
 }
 
-bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_facts *facts,
-                    report *r)
+bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_facts *facts, report *r)
 {
     settings *s = &all[FROM_TENSORS];
     double order;
@@ -672,6 +679,7 @@ bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_facts *f
     if (!inspect_patch(map, s, facts, r) || !count_blocks(map, &depth, r)) return false;
     width = (int64_t)s->value[SETTING_EMBED_DIM];
     if (width < 1) return report_fail(r, "embed_dim is 0");
+    map->embed_dim = width;
     settings_put(s, SETTING_DEPTH, depth);
     put_presence(map, s, SETTING_CLS_TOKEN, "cls_token");
     put_presence(map, s, SETTING_DIST_TOKEN, "dist_token");
@@ -945,6 +953,17 @@ static const char *absent_probe(const layout_map *map)
     return NULL;
 }
 
+/* Is a key there that the layout must not have? */
+static bool is_excluded(const layout_map *map)
+{
+    int i;
+    for (i = 0; i < LAYOUT_MAX_CONDITIONS; i++) {
+        const char *condition = map->layout->when[i];
+        if (condition && condition[0] == '!' && !holds(map, condition, 0)) return true;
+    }
+    return false;
+}
+
 /* Counts what a layout knows under every prefix; *best is the map that knows the *most. */
 static void guess_by(const layout *l, checkpoint *c, layout_map *best, size_t *most)
 {
@@ -960,7 +979,7 @@ static void guess_by(const layout *l, checkpoint *c, layout_map *best, size_t *m
         if (!guess_prefix(&map, rule) || !strcmp(map.prefix, last)) continue;
         strcpy(last, map.prefix);
         find_blocks(&map);
-        known = absent_probe(&map) ? count_known(&map) : 0;
+        known = absent_probe(&map) && !is_excluded(&map) ? count_known(&map) : 0;
         if (known <= *most) continue;
         *most = known;
         *best = map;
@@ -1075,7 +1094,7 @@ static bool plan_part(const layout_map *map, const layout_rule *rule, int i, int
         return report_fail(r, "%.200s: expected floating-point weights, found %s",
                            part->info->name, checkpoint_dtype_name(part->info->dtype));
     *fits = *fits && part->view.count > 0 &&
-            layout_slice(&part->view, key + strcspn(key, "#@"));
+            layout_slice(&part->view, key + strcspn(key, "#@"), map->embed_dim);
     if (*fits && rule->form && !is_constant)
         *fits = layout_apply_form(&part->view, form_of(map, rule), sizes);
     return true;
@@ -1106,15 +1125,29 @@ static bool stack_fits(layout_item *item, const layout_rule *rule, const int64_t
     return zeros >= 0 ? left > 0 : left == 0;
 }
 
-static bool parts_fit(layout_item *item, const layout_rule *rule, const int64_t *dims, int ndim,
-                      int64_t width, int *culprit)
+/* Periods for the pairs of one axis, or for both axes frequencies of every block and head. */
+static bool rope_fits(const layout_item *item, const vit_config *config)
 {
+    const checkpoint_tensor_info *view = &item->parts[0].view;
+    const int64_t pairs = config->head_dim / 2;
+    if (item->part_count == 0) return true;
+    if (item->tensor.ndim == 2) return view->count == pairs / 2;
+    return view->ndim > 1 && view->dims[0] == 2 && view->dims[1] == config->depth &&
+           view->count == 2 * config->depth * config->num_heads * pairs;
+}
+
+static bool parts_fit(layout_item *item, const layout_rule *rule, const int64_t *dims, int ndim,
+                      const vit_config *config, int *culprit)
+{
+    const int64_t width = config->embed_dim;
     int64_t row[2], rows;
     *culprit = 0;
     switch (item->method) {
     case LAYOUT_STACK:
+    case LAYOUT_REL_POS:
         return stack_fits(item, rule, dims, ndim, culprit);
     case LAYOUT_SUM:
+    case LAYOUT_PRODUCT:
         for (; *culprit < item->part_count; ++*culprit)
             if (!layout_rows(&item->parts[*culprit].view, dims, ndim, &rows) || rows != dims[0])
                 return false;
@@ -1127,6 +1160,15 @@ static bool parts_fit(layout_item *item, const layout_rule *rule, const int64_t 
         if (!layout_rows(&item->parts[1].view, row, 2, &rows) || rows != dims[0]) return false;
         *culprit = 2;
         return item->part_count < 3 || item->parts[2].view.count == dims[0];
+    case LAYOUT_COS:
+    case LAYOUT_SIN:
+        return rope_fits(item, config);
+    case LAYOUT_LAMBDA:
+        for (; *culprit < item->part_count; ++*culprit)
+            if (item->parts[*culprit].view.count != config->head_dim / 2) return false;
+        return true;
+    case LAYOUT_LESS_LAMBDA:
+        return item->parts[0].view.count == dims[0];
     case LAYOUT_ZERO:
         break;
     }
@@ -1152,7 +1194,7 @@ static bool plan_sources(const layout_map *map, const layout_rule *rule, int blo
         if (item->is_positions && facts->position_rows < facts->position_table)
             layout_first_rows(&part->view, facts->position_rows);
     }
-    if (parts_fit(item, rule, dims, ndim, config->embed_dim, &culprit)) return true;
+    if (parts_fit(item, rule, dims, ndim, config, &culprit)) return true;
     return misshapen_part(rule, item, &item->parts[culprit], expected, r);
 }
 
@@ -1161,6 +1203,16 @@ static bool reads_attention(const char *name)
     static const char end[] = ".attn.proj.weight";
     const size_t length = strlen(name), tail = sizeof end - 1;
     return length > tail && !strcmp(name + length - tail, end);
+}
+
+static rope_grid rope_of(const vit_config *config, const settings_facts *facts)
+{
+    rope_grid grid;
+    grid.options = facts->rope;
+    grid.height = config->grid_height;
+    grid.width = config->grid_width;
+    grid.pairs = config->head_dim / 2;
+    return grid;
 }
 
 /* The tensor's sources, found and of the right shape. */
@@ -1178,7 +1230,9 @@ static bool plan_item(const layout_map *map, const vit_config *config,
     item->is_positions = !strcmp(name, "pos_embed");
     item->is_patches = !strcmp(name, "patch_embed.proj.weight");
     item->divisor = reads_attention(name) ? facts->context_divisor : 0;
+    item->rope = rope_of(config, facts);
     rule = find_rule(map, name, &block, &found);
+    item->block = block;
     layout_shape(dims, wanted_dims(item, config, facts, dims), expected, sizeof expected);
     if (!rule)
         return report_fail(r, "%s %s: the %s layout has no such tensor", name, expected,

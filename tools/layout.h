@@ -8,7 +8,9 @@
  *             A path without {i} means that all blocks are stacked in one tensor.
  *     ../     at the start, also twice: a level above the prefix, e.g. a classifier beside "vit."
  *     #k/n    at the end: the k-th of n equal pieces of the first dimension that is not 1
- *     @a @a:  at the end: row a of that dimension, or all rows from a on
+ *     @a @a: @:a   at the end: row a of that dimension, all from a on, all before a; "2d" is two
+ *             times embed_dim, a negative number counts from the end, and "@," slices the
+ *             dimension that follows
  *     0       alone: zeros, as many rows as each other part has
  *
  * Forms. "src>dst" names the dimensions of the source, one letter each, several in brackets where
@@ -32,11 +34,17 @@
 typedef enum layout_method {
     LAYOUT_STACK,       /* the parts, one below the other */
     LAYOUT_SUM,         /* the parts added up */
+    LAYOUT_PRODUCT,     /* the parts multiplied, number by number */
     LAYOUT_LINEAR,      /* parts[1] parts[0] + parts[2]: what a linear layer makes of a constant */
-    LAYOUT_ZERO         /* nothing but zeros */
+    LAYOUT_ZERO,        /* nothing but zeros */
+    LAYOUT_REL_POS,     /* parts[0], relative positions: query less key becomes key less query */
+    LAYOUT_COS,         /* of the angles of rotary positions, whose frequencies are settings, ... */
+    LAYOUT_SIN,         /* or parts[0], as periods or, of each block, as [2, depth, ...] */
+    LAYOUT_LAMBDA,      /* exp(parts[0] parts[1]) - exp(parts[2] parts[3]) + lambda_init ... */
+    LAYOUT_LESS_LAMBDA  /* parts[0] (1 - lambda_init), both of differential attention */
 } layout_method;
 
-enum { LAYOUT_MAX_PARTS = 3, LAYOUT_MAX_CONDITIONS = 2 };
+enum { LAYOUT_MAX_PARTS = 4, LAYOUT_MAX_CONDITIONS = 4 };
 
 /* Several rules may serve one tensor: the first whose parts and conditions hold does. */
 typedef struct layout_rule {
@@ -50,7 +58,7 @@ typedef struct layout_rule {
 /* Among a rule's conditions: every model of the library has this tensor, if the others hold. */
 #define LAYOUT_REQUIRED "!"
 
-#define LAYOUT_NONE NULL, NULL, NULL
+#define LAYOUT_NONE NULL, NULL, NULL, NULL
 #define LAYOUT_ALWAYS { NULL, NULL }
 /* As it is, under the same name or another. */
 #define LAYOUT_SAME(name) { name, LAYOUT_STACK, NULL, { name, NULL, NULL }, LAYOUT_ALWAYS }
@@ -67,6 +75,10 @@ typedef struct layout_rule {
 #define LAYOUT_ROWS3(name, form, a, b, c) { name, LAYOUT_STACK, form, { a, b, c }, LAYOUT_ALWAYS }
 #define LAYOUT_ZEROS(name, condition)                                                            \
     { name, LAYOUT_ZERO, NULL, { LAYOUT_NONE }, { condition, NULL } }
+/* Tables of rotary positions, from the settings alone or from what is in the checkpoint. */
+#define LAYOUT_ROPE(name, key)                                                                   \
+    { name ".cos", LAYOUT_COS, NULL, { key, NULL, NULL }, LAYOUT_ALWAYS },                       \
+    { name ".sin", LAYOUT_SIN, NULL, { key, NULL, NULL }, LAYOUT_ALWAYS }
 /* Weight and bias of a linear layer or a norm. */
 #define LAYOUT_SAME2(name) LAYOUT_SAME(name ".weight"), LAYOUT_SAME(name ".bias")
 #define LAYOUT_FROM2(name, key)                                                                  \
@@ -125,6 +137,7 @@ typedef struct layout_map {
     char prefix[128];              /* stripped from every key, e.g. "module." */
     const char *blocks;            /* the path that is in use */
     int patch_order;               /* 1 + the place of its word; 0: not told */
+    int64_t embed_dim;             /* 0 until the tensors have shown it */
 } layout_map;
 
 /* One source of a tensor. */
@@ -141,6 +154,8 @@ typedef struct layout_item {
     bool own;                      /* the converter makes it itself: no sources */
     bool is_positions, is_patches;
     layout_method method;
+    int block;                     /* -1: none */
+    rope_grid rope;                /* of LAYOUT_COS and LAYOUT_SIN */
     int part_count;
     layout_part parts[LAYOUT_MAX_PARTS];
     double divisor;                /* of every number, once all else is done; 0: none */
@@ -162,8 +177,7 @@ bool layout_check_features(const layout_map *map, const cli_list *ignore, report
 
 /* Fills all[FROM_TENSORS]: what the tensors say, and where nobody says anything, what the layout's
  * library does. The other origins must be there already. */
-bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_facts *facts,
-                    report *r);
+bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_facts *facts, report *r);
 
 /* Refuses a checkpoint that lacks tensors which others imply, or has some that no rule knows and
  * `ignore` does not name: before anything is asked or taken for an option that is off. */

@@ -10,7 +10,7 @@ static const char *const no_more[] = { "encoder.layer.{i}.", NULL };
     /* BEiT: the keys have no bias */                                                            \
     LAYOUT_ROWS3("{b}attn.qkv.bias", NULL, "{b}" path "query.bias", "0", "{b}" path "value.bias")
 
-/* === ViT, DeiT, MAE, MSN, DINO, I-JEPA === */
+/* === ViT, DeiT, MAE, MSN, DINO, I-JEPA, BEiT, Data2Vec === */
 
 static const char *const vit_prefixes[] = {
     "module.", "_orig_mod.", "model.", "vit.", "deit.", "ijepa.", "beit.", "data2vec_vision.",
@@ -23,7 +23,14 @@ static const char *const vit_prefixes[] = {
 /* Not in BEiT. */
 #define KEY_BIAS "{b}attention.attention.key.bias"
 
+/* BEiT: of each block, or of all. */
+#define TABLE(path) path "relative_position_bias.relative_position_bias_table"
+#define REL_POS(path)                                                                            \
+    { "{b}attn.rel_pos", LAYOUT_REL_POS, "nh>hn", { TABLE(path) }, LAYOUT_ALWAYS }
+
 static const layout_rule vit_rules[] = {
+    LAYOUT_MUST_WHEN("cls_token", "embeddings.cls_token", TABLE("{b}attention.attention.")),
+    LAYOUT_MUST_WHEN("cls_token", "embeddings.cls_token", TABLE("encoder.")),
     LAYOUT_FROM("cls_token", "embeddings.cls_token"),
     { "dist_token", LAYOUT_STACK, NULL, { "embeddings.distillation_token", NULL, NULL },
       { "!" ONE_HEAD, NULL } },
@@ -35,11 +42,16 @@ static const layout_rule vit_rules[] = {
     LAYOUT_MUST("patch_embed.proj.bias", "embeddings.patch_embeddings.projection.bias"),
     LAYOUT_FROM2("{b}norm1", "{b}layernorm_before"),
     ATTENTION("attention.attention."),
+    REL_POS("{b}attention.attention."),
+    REL_POS("encoder."),
     LAYOUT_FROM2("{b}attn.proj", "{b}attention.output.dense"),
+    LAYOUT_FROM("{b}ls1.gamma", "{b}lambda_1"),
     LAYOUT_FROM2("{b}norm2", "{b}layernorm_after"),
     LAYOUT_FROM2("{b}mlp.fc1", "{b}intermediate.dense"),
     LAYOUT_FROM2("{b}mlp.fc2", "{b}output.dense"),
+    LAYOUT_FROM("{b}ls2.gamma", "{b}lambda_2"),
     LAYOUT_MUST_WHEN2("norm", "layernorm", "!pooler.layernorm.weight"),
+    LAYOUT_FROM2("fc_norm", "pooler.layernorm"),
     /* the pooler of a model without a head; DeiT's distillation token excludes it */
     { "pre_logits.fc.weight", LAYOUT_STACK, NULL, { "pooler.dense.weight", NULL, NULL },
       { "!" ONE_HEAD, "!embeddings.distillation_token" } },
@@ -54,6 +66,7 @@ static const layout_rule vit_rules[] = {
 static const layout_extra vit_harmless[] = {
     { "embeddings.mask_token", "of pre-training" },
     { "embeddings.position_ids", "an index, not a weight" },
+    { "*relative_position_index", "an index, not a weight" },
     { "pooler.dense.*", "a pooler that the head does not read" },
     { "../decoder.*", "of pre-training" },
     { "../lm_head.*", "of pre-training" },
@@ -61,15 +74,15 @@ static const layout_extra vit_harmless[] = {
 };
 
 static const layout_extra vit_lacking[] = {
-    { "*relative_position_*", "relative positions (BEiT, Data2Vec)" },
-    { "encoder.layer.*.lambda_[12]", "the layers of BEiT and Data2Vec" },
+    { "../decode_head.*", "the head of a dense prediction model" },
     { NULL, NULL }
 };
 
 static const layout_default vit_defaults[] = {
     { "norm_eps=1e-12", NULL }, { "activation=gelu", NULL },
-    { "pool=avg", "!embeddings.cls_token" }, { "positions=all", NULL },
-    { "pos_resample=transformers", NULL }, { NULL, NULL }
+    { "pool=avg", "!embeddings.cls_token" }, { "pool=avg", "pooler.layernorm.weight" },
+    { "positions=all", "embeddings.position_embeddings" },
+    { "pos_resample=transformers", "embeddings.position_embeddings" }, { NULL, NULL }
 };
 
 const layout layout_hf_vit = {
@@ -138,6 +151,49 @@ const layout layout_hf_dinov2 = {
     "transformers DINOv2", "embeddings.patch_embeddings.projection.weight",
     { "{b}norm1.weight", "{b}attention.attention.query.weight" }, dinov2_prefixes, no_more,
     dinov2_rules, dinov2_harmless, dinov2_lacking, dinov2_defaults, NULL
+};
+
+/* === DINOv3 === */
+
+static const char *const dinov3_prefixes[] = {
+    "module.", "_orig_mod.", "model.", "dinov3_vit.", "base_model.", "backbone.", NULL
+};
+
+static const char *const dinov3_blocks[] = { "layer.{i}.", "model.layer.{i}.", NULL };
+
+static const layout_rule dinov3_rules[] = {
+    LAYOUT_FROM("cls_token", "embeddings.cls_token"),
+    LAYOUT_FROM("reg_token", REGISTERS),
+    LAYOUT_ROPE("rope", NULL),
+    LAYOUT_VIEW("patch_embed.proj.weight", "embeddings.patch_embeddings.weight", "dcpq>dcpq"),
+    LAYOUT_MUST("patch_embed.proj.bias", "embeddings.patch_embeddings.bias"),
+    LAYOUT_SAME2("{b}norm1"),
+    LAYOUT_QKV("{b}attention.q_proj", "{b}attention.k_proj", "{b}attention.v_proj"),
+    LAYOUT_ROWS3("{b}attn.qkv.bias", NULL, "{b}attention.q_proj.bias", "0",
+                 "{b}attention.v_proj.bias"),
+    LAYOUT_FROM2("{b}attn.proj", "{b}attention.o_proj"),
+    LAYOUT_FROM("{b}ls1.gamma", "{b}layer_scale1.lambda1"),
+    LAYOUT_SAME2("{b}norm2"),
+    LAYOUT_ROWS2("{b}mlp.fc1.weight", NULL, "{b}mlp.gate_proj.weight", "{b}mlp.up_proj.weight"),
+    LAYOUT_ROWS2("{b}mlp.fc1.bias", NULL, "{b}mlp.gate_proj.bias", "{b}mlp.up_proj.bias"),
+    LAYOUT_FROM2("{b}mlp.fc1", "{b}mlp.up_proj"),
+    LAYOUT_FROM2("{b}mlp.fc2", "{b}mlp.down_proj"),
+    LAYOUT_FROM("{b}ls2.gamma", "{b}layer_scale2.lambda1"),
+    LAYOUT_SAME2("norm"),
+    LAYOUT_FROM2("head", "../classifier"),
+    LAYOUT_END
+};
+
+static const layout_default dinov3_defaults[] = {
+    { "rope_type=dinov3", NULL }, { "norm_eps=1e-5", NULL },
+    { "activation=silu", "{b}mlp.gate_proj.weight" },
+    { "activation=gelu", "!{b}mlp.gate_proj.weight" }, { NULL, NULL }
+};
+
+const layout layout_hf_dinov3 = {
+    "transformers DINOv3", "embeddings.patch_embeddings.weight", { "embeddings.cls_token", NULL },
+    dinov3_prefixes, dinov3_blocks, dinov3_rules, dinov2_harmless, dinov2_lacking,
+    dinov3_defaults, NULL
 };
 
 /* === CLIP's and SigLIP's vision towers === */

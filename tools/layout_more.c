@@ -7,27 +7,51 @@ static const char *const wrappers[] = {
 
 static const layout_extra none[] = { { NULL, NULL } };
 
-/* === OpenAI's CLIP, open_clip === */
+/* === OpenAI's CLIP, open_clip, Perception Encoder === */
 
 static const char *const open_clip_blocks[] = { "transformer.resblocks.{i}.", NULL };
 
+#define RESBLOCKS                                                                                \
+    LAYOUT_FROM("cls_token", "class_embedding"),                                                 \
+    LAYOUT_FROM("pos_embed", "positional_embedding"),                                            \
+    LAYOUT_VIEW("patch_embed.proj.weight", "conv1.weight", "dcpq>dcpq"),                         \
+    LAYOUT_FROM("patch_embed.proj.bias", "conv1.bias"),                                          \
+    LAYOUT_FROM2("norm_pre", "ln_pre"),                                                          \
+    LAYOUT_FROM2("{b}norm1", "{b}ln_1"),                                                         \
+    LAYOUT_FROM("{b}attn.qkv.weight", "{b}attn.in_proj_weight"),                                 \
+    LAYOUT_FROM("{b}attn.qkv.bias", "{b}attn.in_proj_bias"),                                     \
+    LAYOUT_FROM2("{b}attn.proj", "{b}attn.out_proj"),                                            \
+    LAYOUT_FROM("{b}ls1.gamma", "{b}ls_1.gamma"),                                                \
+    LAYOUT_FROM2("{b}norm2", "{b}ln_2"),                                                         \
+    LAYOUT_FROM2("{b}mlp.fc1", "{b}mlp.c_fc"),                                                   \
+    LAYOUT_FROM2("{b}mlp.fc2", "{b}mlp.c_proj"),                                                 \
+    LAYOUT_FROM("{b}ls2.gamma", "{b}ls_2.gamma")
+
 static const layout_rule open_clip_rules[] = {
-    LAYOUT_FROM("cls_token", "class_embedding"),
-    LAYOUT_FROM("pos_embed", "positional_embedding"),
-    LAYOUT_VIEW("patch_embed.proj.weight", "conv1.weight", "dcpq>dcpq"),
-    LAYOUT_FROM("patch_embed.proj.bias", "conv1.bias"),
-    LAYOUT_FROM2("norm_pre", "ln_pre"),
-    LAYOUT_FROM2("{b}norm1", "{b}ln_1"),
-    LAYOUT_FROM("{b}attn.qkv.weight", "{b}attn.in_proj_weight"),
-    LAYOUT_FROM("{b}attn.qkv.bias", "{b}attn.in_proj_bias"),
-    LAYOUT_FROM2("{b}attn.proj", "{b}attn.out_proj"),
-    LAYOUT_FROM("{b}ls1.gamma", "{b}ls_1.gamma"),
-    LAYOUT_FROM2("{b}norm2", "{b}ln_2"),
-    LAYOUT_FROM2("{b}mlp.fc1", "{b}mlp.c_fc"),
-    LAYOUT_FROM2("{b}mlp.fc2", "{b}mlp.c_proj"),
-    LAYOUT_FROM("{b}ls2.gamma", "{b}ls_2.gamma"),
+    RESBLOCKS,
     LAYOUT_MUST2("norm", "ln_post"),
     { "head.weight", LAYOUT_STACK, "io>oi", { "proj", NULL, NULL }, { LAYOUT_REQUIRED, NULL } },
+    LAYOUT_ZEROS("head.bias", "proj"),
+    LAYOUT_END
+};
+
+#define POOL_IN "attn_pool.attn.in_proj_"
+
+static const layout_rule pe_rules[] = {
+    RESBLOCKS,
+    LAYOUT_ROPE("rope", NULL),
+    LAYOUT_MUST_WHEN2("norm", "ln_post", "attn_pool.probe"),
+    LAYOUT_FROM2("norm", "ln_post"),
+    { "attn_pool.q", LAYOUT_LINEAR, NULL,
+      { "attn_pool.probe", POOL_IN "weight#0/3", POOL_IN "bias#0/3" }, LAYOUT_ALWAYS },
+    LAYOUT_FROM("attn_pool.kv.weight", POOL_IN "weight@1d:"),
+    LAYOUT_FROM("attn_pool.kv.bias", POOL_IN "bias@1d:"),
+    LAYOUT_FROM2("attn_pool.proj", "attn_pool.attn.out_proj"),
+    LAYOUT_FROM2("attn_pool.norm", "attn_pool.layernorm"),
+    LAYOUT_FROM2("attn_pool.mlp.fc1", "attn_pool.mlp.c_fc"),
+    LAYOUT_FROM2("attn_pool.mlp.fc2", "attn_pool.mlp.c_proj"),
+    { "head.weight", LAYOUT_STACK, "io>oi", { "proj", NULL, NULL },
+      { LAYOUT_REQUIRED, "attn_pool.probe" } },
     LAYOUT_ZEROS("head.bias", "proj"),
     LAYOUT_END
 };
@@ -48,7 +72,7 @@ static const layout_extra open_clip_harmless[] = {
 };
 
 static const layout_extra open_clip_lacking[] = {
-    { "attn_pool*", "CoCa's attentional pooling" },
+    { "attn_pool.query", "CoCa's attentional pooling" },
     { "attnpool.*", "attention pooling of a ResNet" },
     { "transformer.resblocks.*.ln_attn.*", "a norm behind attention" },
     { "transformer.resblocks.*.attn.ln_*", "norms inside attention" },
@@ -72,9 +96,31 @@ static const layout_question open_clip_questions[] = {
 };
 
 const layout layout_open_clip = {
-    "open_clip", "conv1.weight", { "class_embedding", "positional_embedding" }, wrappers,
+    "open_clip", "conv1.weight",
+    { "class_embedding", "positional_embedding", "ln_post.weight", "!attn_pool.probe" }, wrappers,
     open_clip_blocks, open_clip_rules, open_clip_harmless, open_clip_lacking,
     open_clip_defaults, open_clip_questions
+};
+
+/* Perception Encoder has attention pooling, or neither norm nor projection behind the blocks. Its
+ * rotary positions count from 1 beside a class token, and do not depend on the size of the grid. */
+static const layout_default pe_defaults[] = {
+    { "norm_eps=1e-5", NULL }, { "activation=gelu", NULL }, { "positions=all", NULL },
+    { "rope_type=cat", NULL },
+    { "rope_grid_indexing=xy", NULL }, { "rope_grid_offset=1", "class_embedding" },
+    { "pool_num_heads=8", "attn_pool.probe" }, { "pool_prefix=1", "attn_pool.probe" },
+    { "mean=0.5", NULL }, { "std=0.5", NULL }, { "crop_mode=squash", NULL },
+    { "crop_pct=1", NULL }, { "interpolation=bilinear", NULL }, { NULL, NULL }
+};
+
+const layout layout_pe_core = {
+    "Perception Encoder", "attn_pool.probe", { "conv1.weight", NULL }, wrappers, open_clip_blocks,
+    pe_rules, open_clip_harmless, open_clip_lacking, pe_defaults, NULL
+};
+
+const layout layout_pe = {
+    "Perception Encoder", "conv1.weight", { "!ln_post.weight", "!proj", "{b}ln_1.weight" },
+    wrappers, open_clip_blocks, pe_rules, open_clip_harmless, open_clip_lacking, pe_defaults, NULL
 };
 
 /* === Google's JAX code: vision_transformer (original, AugReg) and big_vision === */

@@ -10,7 +10,7 @@ typedef struct layout_sizes {
 } layout_sizes;
 
 /* Keeps a slice of a view: "#1/3", "@0", "@1:"; "" keeps everything. False: it has none such. */
-bool layout_slice(checkpoint_tensor_info *view, const char *slice);
+bool layout_slice(checkpoint_tensor_info *view, const char *slice, int64_t embed_dim);
 
 /* Drops the first dimension, of stacked blocks, and keeps block i of it. */
 bool layout_take_block(checkpoint_tensor_info *view, int i);

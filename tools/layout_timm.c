@@ -1,5 +1,6 @@
 /* layout_timm.c - timm's names, which are those of a .vit file: sources equal tensors. Also of
- * DeiT, DeiT-3, DINO, MAE, I-JEPA and the original DINOv2, whose own names are the variants below.
+ * DeiT, DeiT-3, DINO, MAE, I-JEPA, BEiT, EVA, EVA-02, RoPE-ViT and the original DINOv2 and DINOv3,
+ * whose own names are the variants below.
  */
 #include "layout_tables.h"
 
@@ -11,16 +12,29 @@ static const char *const prefixes[] = {
 /* The original DINOv2 can divide its blocks into chunks; they stay numbered from first to last. */
 static const char *const blocks[] = { "blocks.{c}.{i}.", "blocks.{i}.", NULL };
 
+/* Differential attention: its own layer, or inside a parallel block. */
+#define DIFFERENCE(path)                                                                         \
+    { "{b}attn.lambda", LAYOUT_LAMBDA, NULL,                                                     \
+      { path "lambda_q1", path "lambda_k1", path "lambda_q2", path "lambda_k2" }, LAYOUT_ALWAYS }
+
 static const layout_rule rules[] = {
     /* DINOv2 with registers: only the class token and the patches have a position */
     { "cls_token", LAYOUT_SUM, NULL, { "cls_token", "pos_embed@0", NULL },
       { "register_tokens", NULL } },
+    LAYOUT_MUST_WHEN("cls_token", "cls_token", "rope_embed.periods"),
+    LAYOUT_MUST_WHEN("cls_token", "cls_token", "{b}attn.relative_position_bias_table"),
+    LAYOUT_MUST_WHEN("cls_token", "cls_token", "rel_pos_bias.relative_position_bias_table"),
     LAYOUT_SAME("cls_token"),
     LAYOUT_SAME("dist_token"),
     LAYOUT_SAME("reg_token"),
     LAYOUT_FROM("reg_token", "register_tokens"),
+    LAYOUT_FROM("reg_token", "storage_tokens"),
     LAYOUT_WHEN("pos_embed", "pos_embed@1:", "register_tokens"),
     LAYOUT_SAME("pos_embed"),
+    LAYOUT_SAME("rope.cos"),      /* of a .vit file turned back */
+    LAYOUT_SAME("rope.sin"),
+    LAYOUT_ROPE("rope", "rope_embed.periods"),
+    LAYOUT_ROPE("rope", NULL),
     LAYOUT_VIEW("patch_embed.proj.weight", "patch_embed.proj.weight", "dcpq>dcpq"),
     LAYOUT_VIEW("patch_embed.proj.weight", "patch_embed.proj.weight", "d(cpq)>dcpq"),
     LAYOUT_MUST_WHEN("patch_embed.proj.bias", "patch_embed.proj.bias", "!norm_pre.weight"),
@@ -29,22 +43,62 @@ static const layout_rule rules[] = {
     LAYOUT_SAME2("patch_embed.norm"),
     LAYOUT_SAME2("norm_pre"),
     LAYOUT_SAME2("{b}norm1"),
+    LAYOUT_FROM2("{b}norm1", "{b}in_norm"),
+    LAYOUT_ROWS3("{b}attn.qkv.weight", NULL, "{b}attn.q_proj.weight", "{b}attn.k_proj.weight",
+                 "{b}attn.v_proj.weight"),
+    /* DINOv3 masks the bias of the keys */
+    { "{b}attn.qkv.bias", LAYOUT_PRODUCT, NULL, { "{b}attn.qkv.bias", "{b}attn.qkv.bias_mask" },
+      LAYOUT_ALWAYS },
     LAYOUT_SAME2("{b}attn.qkv"),
     LAYOUT_ROWS3("{b}attn.qkv.bias", NULL, "{b}attn.q_bias", "0", "{b}attn.v_bias"),
+    LAYOUT_ROWS3("{b}attn.qkv.bias", NULL, "{b}attn.q_proj.bias", "0", "{b}attn.v_proj.bias"),
+    LAYOUT_FROM("{b}attn.qkv.weight", "{b}in_proj.weight@-3d:"),
+    LAYOUT_FROM("{b}attn.qkv.bias", "{b}in_proj.bias@-3d:"),
     LAYOUT_SAME2("{b}attn.q_norm"),
     LAYOUT_SAME2("{b}attn.k_norm"),
+    LAYOUT_SAME("{b}attn.rope.cos"),
+    LAYOUT_SAME("{b}attn.rope.sin"),
+    LAYOUT_ROPE("{b}attn.rope", "rope.freqs"),
+    LAYOUT_ROPE("{b}attn.rope", "freqs"),
+    LAYOUT_SAME("{b}attn.rel_pos"),
+    { "{b}attn.rel_pos", LAYOUT_REL_POS, "nh>hn", { "{b}attn.relative_position_bias_table" },
+      LAYOUT_ALWAYS },
+    { "{b}attn.rel_pos", LAYOUT_REL_POS, "nh>hn", { "rel_pos_bias.relative_position_bias_table" },
+      LAYOUT_ALWAYS },
+    LAYOUT_SAME("{b}attn.lambda"),
+    DIFFERENCE("{b}attn."),
+    DIFFERENCE("{b}"),
+    LAYOUT_WHEN("{b}attn.sub_norm.weight", "{b}attn.sub_norm.weight", "{b}attn.lambda"),
+    { "{b}attn.sub_norm.weight", LAYOUT_LESS_LAMBDA, NULL, { "{b}attn.sub_norm.weight" },
+      LAYOUT_ALWAYS },
+    { "{b}attn.sub_norm.weight", LAYOUT_LESS_LAMBDA, NULL, { "{b}sub_norm.weight" },
+      LAYOUT_ALWAYS },
     LAYOUT_SAME2("{b}attn.norm"),
+    LAYOUT_FROM2("{b}attn.norm", "{b}attn.inner_attn_ln"),
     LAYOUT_SAME2("{b}attn.proj"),
+    LAYOUT_FROM2("{b}attn.proj", "{b}attn_out_proj"),
+    LAYOUT_FROM("{b}attn.proj.weight", "{b}out_proj.weight@,:1d"),
+    LAYOUT_FROM("{b}attn.proj.bias", "{b}out_proj.bias"),
     LAYOUT_SAME("{b}ls1.gamma"),
+    LAYOUT_FROM("{b}ls1.gamma", "{b}ls.gamma"),
     LAYOUT_FROM("{b}ls1.gamma", "{b}gamma_1"),
     LAYOUT_SAME2("{b}norm2"),
     LAYOUT_SAME2("{b}mlp.fc1"),
     LAYOUT_ROWS2("{b}mlp.fc1.weight", NULL, "{b}mlp.fc1_g.weight", "{b}mlp.fc1_x.weight"),
     LAYOUT_ROWS2("{b}mlp.fc1.bias", NULL, "{b}mlp.fc1_g.bias", "{b}mlp.fc1_x.bias"),
+    LAYOUT_ROWS2("{b}mlp.fc1.weight", NULL, "{b}mlp.w1.weight", "{b}mlp.w2.weight"),
+    LAYOUT_ROWS2("{b}mlp.fc1.bias", NULL, "{b}mlp.w1.bias", "{b}mlp.w2.bias"),
     LAYOUT_FROM2("{b}mlp.fc1", "{b}mlp.w12"),
+    LAYOUT_FROM("{b}mlp.fc1.weight", "{b}in_proj.weight@:-3d"),
+    LAYOUT_FROM("{b}mlp.fc1.bias", "{b}in_proj.bias@:-3d"),
+    LAYOUT_FROM("{b}mlp.fc1.bias", "{b}mlp_bias"),
     LAYOUT_SAME2("{b}mlp.norm"),
+    LAYOUT_FROM2("{b}mlp.norm", "{b}mlp.ffn_ln"),
     LAYOUT_SAME2("{b}mlp.fc2"),
     LAYOUT_FROM2("{b}mlp.fc2", "{b}mlp.w3"),
+    LAYOUT_FROM2("{b}mlp.fc2", "{b}mlp_out_proj"),
+    LAYOUT_FROM("{b}mlp.fc2.weight", "{b}out_proj.weight@,1d:"),
+    LAYOUT_ZEROS("{b}mlp.fc2.bias", "{b}out_proj.bias"),
     LAYOUT_SAME("{b}ls2.gamma"),
     LAYOUT_FROM("{b}ls2.gamma", "{b}gamma_2"),
     LAYOUT_MUST_WHEN("norm.weight", "norm.weight", "!fc_norm.weight"),
@@ -78,6 +132,11 @@ static const layout_extra harmless[] = {
     { "lm_head.*", "of pre-training" },
     { "text_*", "of a text tower" },
     { "logit_scale", "of contrastive training" },
+    { "*relative_position_index", "an index, not a weight" },
+    { "*rope.freqs_*", "tables that depend on the size" },
+    { "freqs_t_[xy]", "tables that depend on the size" },
+    { "local_cls_norm.*", "of training with crops (DINOv3)" },
+    { "projectors.*", "of distillation (EUPE)" },
     { "../head.mlp.*", "projection head of DINO" },
     { "../head.last_layer.*", "projection head of DINO" },
     { "../dino_head.*", "projection head of DINOv2" },
@@ -93,17 +152,13 @@ static const layout_extra harmless[] = {
 };
 
 static const layout_extra lacking[] = {
-    { "blocks.*.attn.relative_position_*", "relative positions (BEiT)" },
-    { "rel_pos_bias.*", "relative positions (BEiT)" },
     { "blocks.*.attn.rel_pos_*", "decomposed relative positions (SAM)" },
     { "blocks.*.attn.rel_pos.*", "relative positions" },
     { "neck.*", "SAM's neck" },
-    { "rope.*", "rotary positions (EVA-02, DINOv3)" },
-    { "blocks.*.attn.q_proj.*", "separate projections of queries, keys and values (EVA-02)" },
-    { "blocks.*.attn.lambda_*", "differential attention (attn_layer=diff)" },
-    { "blocks.*.attn.sub_norm.*", "differential attention (attn_layer=diff)" },
-    { "blocks.*.in_proj.*", "parallel blocks (block_fn)" },
+    { "blocks.*.lambda_[ab]", "differential attention with dual_lambda" },
+    { "blocks.*.attn.gate.*", "gated attention" },
     { "blocks.*.attns.*", "parallel blocks (block_fn)" },
+    { "cls_norm.*", "a norm of its own for the class token (DINOv3)" },
     { "patch_embed.backbone.*", "a convolutional stem (hybrid model)" },
     { "patch_embed.proj.[0-9]*", "a convolutional stem" },
     { "../head.mlp.fc*", "an MLP as projection head" },
@@ -114,11 +169,39 @@ static const layout_extra lacking[] = {
 static const layout_default defaults[] = {
     { "activation=silu", "{b}mlp.fc1_g.weight" },
     { "activation=silu", "{b}mlp.w12.weight" },
+    { "activation=silu", "{b}mlp.w1.weight" },
     { "positions=patches", "register_tokens" },
+    { "block_type=parallel", "{b}in_proj.weight" },
+    /* the original EVA-02: freqs_cos is what it makes of these */
+    { "rope_type=cat", "{b}attn.rope.freqs_cos" },
+    { "ref_feat_shape=16", "{b}attn.rope.freqs_cos" },
+    /* the original DINOv3 */
+    { "rope_type=dinov3", "rope_embed.periods" },
+    { "norm_eps=1e-5", "rope_embed.periods" },
+    { "activation=gelu", "rope_embed.periods" },
+    { "pool=token", "rope_embed.periods" },
+    { "mean=0.485,0.456,0.406", "rope_embed.periods" },
+    { "std=0.229,0.224,0.225", "rope_embed.periods" },
+    /* RoPE-ViT */
+    { "rope_type=mixed", "rope.freqs" },
+    { "rope_type=mixed", "freqs" },
+    { "rope_grid_indexing=xy", "rope.freqs" },
+    { "rope_grid_indexing=xy", "freqs" },
+    { "rope_type=none", "{b}attn.relative_position_bias_table" },
+    { "rope_type=none", "rel_pos_bias.relative_position_bias_table" },
     { NULL, NULL }
+};
+
+/* Names that only EVA, EVA-02 and BEiT have; of these EVA-02 has rotary positions. */
+#define ROPE_TYPES "--set rope_type=none or, for EVA-02, cat (and ref_feat_shape), --arch, --config"
+
+static const layout_question questions[] = {
+    { SETTING_ROPE_TYPE, ROPE_TYPES, "{b}attn.q_bias" },
+    { SETTING_ROPE_TYPE, ROPE_TYPES, "{b}attn.q_proj.weight" },
+    { SETTING_COUNT, NULL, NULL }
 };
 
 const layout layout_timm = {
     "timm", "patch_embed.proj.weight", LAYOUT_ALWAYS, prefixes, blocks, rules, harmless, lacking,
-    defaults, NULL
+    defaults, questions
 };

@@ -5,6 +5,7 @@
  * is asked for.
  */
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,24 +21,44 @@ static void count_elements(checkpoint_tensor_info *view)
     for (i = 0; i < view->ndim; i++) view->count *= view->dims[i];
 }
 
-bool layout_slice(checkpoint_tensor_info *view, const char *slice)
+/* "#a/n" */
+static bool piece_bounds(const char *text, int64_t size, int64_t *first, int64_t *count)
 {
-    long first, number, count;
-    int dim = 0;
     char *end;
+    const long number = strtol(text, &end, 10), pieces = strtol(end + 1, NULL, 10);
+    *count = size / pieces;
+    *first = number * *count;
+    return size % pieces == 0;
+}
+
+/* "@a", "@a:" or "@:a" */
+static bool row_bounds(const char *text, int64_t size, int64_t embed_dim, int64_t *first,
+                       int64_t *count)
+{
+    const bool before = *text == ':';
+    char *end;
+    int64_t bound = strtol(text + before, &end, 10);
+    if (*end == 'd') bound *= embed_dim;
+    if (*end == 'd') end++;
+    if (bound < 0) bound += size;
+    *first = before ? 0 : bound;
+    *count = before ? bound : *end == ':' ? size - bound : 1;
+    return *first >= 0;
+}
+
+bool layout_slice(checkpoint_tensor_info *view, const char *slice, int64_t embed_dim)
+{
+    int64_t first, count;
+    int dim = 0;
+    bool good;
     if (!*slice) return true;
     while (dim < view->ndim && view->dims[dim] == 1) dim++;
-    if (dim == view->ndim) return false;
-    first = strtol(slice + 1, &end, 10);
-    if (*slice == '#') {
-        number = strtol(end + 1, NULL, 10);
-        if (view->dims[dim] % number != 0) return false;
-        count = (long)(view->dims[dim] / number);
-        first *= count;
-    } else {
-        count = *end == ':' ? (long)view->dims[dim] - first : 1;
-    }
-    if (count < 1 || first + count > view->dims[dim]) return false;
+    if (slice[1] == ',') dim++;
+    if (dim >= view->ndim) return false;
+    if (*slice == '#') good = piece_bounds(slice + 1, view->dims[dim], &first, &count);
+    else good = row_bounds(slice + 1 + (slice[1] == ','), view->dims[dim], embed_dim, &first,
+                           &count);
+    if (!good || count < 1 || first + count > view->dims[dim]) return false;
     view->storage_offset += first * view->strides[dim];
     view->dims[dim] = count;
     count_elements(view);
@@ -197,9 +218,11 @@ static bool read_stack(checkpoint *c, const layout_item *item, int64_t first, in
     return true;
 }
 
-static bool read_sum(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
-                     float *to, char *error, size_t size)
+/* Sums and products. */
+static bool read_joined(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
+                        float *to, char *error, size_t size)
 {
+    const bool multiplies = item->method == LAYOUT_PRODUCT;
     float piece[1024];
     int64_t done, n, j;
     int i;
@@ -208,7 +231,8 @@ static bool read_sum(checkpoint *c, const layout_item *item, int64_t first, int6
         for (done = 0; done < count; done += n) {
             n = count - done < 1024 ? count - done : 1024;
             if (!read_part(c, &item->parts[i], first + done, n, piece, error, size)) return false;
-            for (j = 0; j < n; j++) to[done + j] += piece[j];
+            for (j = 0; j < n; j++)
+                to[done + j] = multiplies ? to[done + j] * piece[j] : to[done + j] + piece[j];
         }
     }
     return true;
@@ -236,13 +260,114 @@ static bool read_linear(checkpoint *c, const layout_item *item, int64_t first, i
     return good;
 }
 
+/* All numbers of a small source; malloc'ed. */
+static float *read_whole(checkpoint *c, const layout_part *part, char *error, size_t size)
+{
+    float *values = malloc((size_t)part->view.count * sizeof *values);
+    if (!values) snprintf(error, size, "out of memory");
+    if (values && read_part(c, part, 0, part->view.count, values, error, size)) return values;
+    free(values);
+    return NULL;
+}
+
+/* A row for each head. The library subtracts keys from queries, vit.h queries from keys, which
+ * turns both axes of its distances round; the three numbers of the class token stay behind them. */
+static bool read_rel_pos(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
+                         float *to, char *error, size_t size)
+{
+    const int64_t columns = item->tensor.dims[1];
+    float *row = malloc((size_t)columns * sizeof *row);
+    int64_t read = -1, i;
+    bool good = row != NULL;
+    if (!good) snprintf(error, size, "out of memory");
+    for (i = first; good && i < first + count; i++) {
+        const int64_t column = i % columns;
+        if (i / columns != read)
+            good = read_part(c, &item->parts[0], i - column, columns, row, error, size);
+        read = i / columns;
+        if (good) *to++ = row[column < columns - 3 ? columns - 4 - column : column];
+    }
+    free(row);
+    return good;
+}
+
+/* The angle behind number i of a table [patches, pairs] or, with frequencies of its own for each
+ * block and head, [heads, patches, pairs]. */
+static double angle_of(const layout_item *item, const float *given, int64_t i)
+{
+    const rope_grid *grid = &item->rope;
+    const int64_t pairs = grid->pairs, patches = (int64_t)grid->height * grid->width;
+    const int64_t pair = i % pairs, patch = i / pairs % patches, head = i / pairs / patches;
+    const float *first;
+    if (!given) return rope_angle(grid, patch, pair);
+    if (item->tensor.ndim == 2) return rope_angle_of_period(grid, patch, pair, given);
+    first = given + (item->block * item->tensor.dims[0] + head) * pairs + pair;
+    return rope_angle_mixed(grid, patch, first[0], first[item->parts[0].view.count / 2]);
+}
+
+static bool read_rope(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
+                      float *to, char *error, size_t size)
+{
+    const bool is_given = item->part_count > 0;
+    float *given = is_given ? read_whole(c, &item->parts[0], error, size) : NULL;
+    int64_t i;
+    if (is_given && !given) return false;
+    for (i = 0; i < count; i++) {
+        const double angle = angle_of(item, given, first + i);
+        to[i] = (float)(item->method == LAYOUT_COS ? cos(angle) : sin(angle));
+    }
+    free(given);
+    return true;
+}
+
+/* The constant that depends on the depth: arXiv 2410.05258. */
+static double lambda_init(int block)
+{
+    return 0.8 - 0.6 * exp(-0.3 * block);
+}
+
+static bool read_lambda(checkpoint *c, const layout_item *item, float *to, char *error, size_t size)
+{
+    float *x[LAYOUT_MAX_PARTS];
+    double sums[2] = { 0, 0 };
+    bool good = true;
+    int64_t j;
+    int i;
+    for (i = 0; i < item->part_count; i++) {
+        x[i] = read_whole(c, &item->parts[i], error, size);
+        good = good && x[i];
+    }
+    for (i = 0; good && i < 2; i++)
+        for (j = 0; j < item->parts[0].view.count; j++)
+            sums[i] += (double)x[2 * i][j] * (double)x[2 * i + 1][j];
+    *to = (float)(exp(sums[0]) - exp(sums[1]) + lambda_init(item->block));
+    for (i = 0; i < item->part_count; i++) free(x[i]);
+    return good;
+}
+
+static bool read_less_lambda(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
+                             float *to, char *error, size_t size)
+{
+    int64_t i;
+    if (!read_part(c, &item->parts[0], first, count, to, error, size)) return false;
+    for (i = 0; i < count; i++) to[i] = (float)((double)to[i] * (1 - lambda_init(item->block)));
+    return true;
+}
+
 static bool read_item(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
                       float *to, char *error, size_t error_size)
 {
     switch (item->method) {
     case LAYOUT_STACK: return read_stack(c, item, first, count, to, error, error_size);
-    case LAYOUT_SUM: return read_sum(c, item, first, count, to, error, error_size);
+    case LAYOUT_SUM:
+    case LAYOUT_PRODUCT: return read_joined(c, item, first, count, to, error, error_size);
     case LAYOUT_LINEAR: return read_linear(c, item, first, count, to, error, error_size);
+    case LAYOUT_REL_POS: return read_rel_pos(c, item, first, count, to, error, error_size);
+    case LAYOUT_COS:
+    case LAYOUT_SIN: return read_rope(c, item, first, count, to, error, error_size);
+    case LAYOUT_LAMBDA: return read_lambda(c, item, to, error, error_size);
+    case LAYOUT_LESS_LAMBDA:
+        return read_less_lambda(c, item, first, count, to, error, error_size);
     case LAYOUT_ZERO: break;
     }
     memset(to, 0, (size_t)count * sizeof *to);

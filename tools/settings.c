@@ -45,7 +45,14 @@ static const struct {
     { "global_pool", SETTING_POOL },
     { "pool_include_prefix", SETTING_POOL_PREFIX },
     { "representation_size", SETTING_REPRESENTATION_DIM },
-    { "heads", SETTING_NUM_HEADS }
+    { "heads", SETTING_NUM_HEADS },
+    { "use_fc_norm", SETTING_FC_NORM },
+    { "use_pre_transformer_norm", SETTING_PRE_NORM },
+    { "use_rel_pos_bias", SETTING_REL_POS },
+    { "scale_attn_inner", SETTING_ATTN_NORM },
+    { "scale_mlp", SETTING_MLP_NORM },
+    { "attn_pool_num_heads", SETTING_POOL_NUM_HEADS },
+    { "rope_theta", SETTING_ROPE_TEMPERATURE }
 };
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -219,6 +226,11 @@ static double value_or(const settings all[FROM_COUNT], setting_key key, double o
     return otherwise;
 }
 
+static bool is_told(const settings all[FROM_COUNT], setting_key key)
+{
+    return settings_origin(all, key) >= 0;
+}
+
 /* What the tensors or --set say. Where the final norm stands depends in timm on how the head is
  * pooled, which a configuration may have changed: there a name knows less than the tensors. */
 static double shown_or(const settings all[FROM_COUNT], setting_key key, double otherwise)
@@ -271,7 +283,8 @@ static bool check_contradictions(const settings all[FROM_COUNT], report *r)
         SETTING_CLS_TOKEN, SETTING_DIST_TOKEN, SETTING_REG_TOKENS, SETTING_PATCH_BIAS,
         SETTING_PATCH_PRE_NORM, SETTING_PATCH_NORM, SETTING_PRE_NORM, SETTING_NORM_TYPE,
         SETTING_QKV_BIAS,        SETTING_QK_NORM, SETTING_ATTN_NORM, SETTING_PROJ_BIAS, SETTING_LAYER_SCALE,
-        SETTING_MLP_NORM, SETTING_ACTIVATION, SETTING_BLOCK_TYPE, SETTING_POOL
+        SETTING_MLP_NORM, SETTING_ACTIVATION, SETTING_BLOCK_TYPE, SETTING_POOL,
+        SETTING_REL_POS, SETTING_DIFF_ATTN
     };
     size_t i;
     for (i = 0; i < COUNT(seen); i++)
@@ -326,7 +339,8 @@ static bool resolve_flat_patch(settings all[FROM_COUNT], int64_t depth, report *
 static void resolve_scale(const settings all[FROM_COUNT], settings_facts *facts, vit_config *c)
 {
     const int root = (int)value_or(all, SETTING_ATTN_ROOT, ATTN_ROOT_HEAD_DIM);
-    double scale = c->head_dim > 0 ? pow(c->head_dim, -0.5) : 1;
+    const int width = c->has_diff_attn ? c->head_dim / 2 : c->head_dim;
+    double scale = width > 0 ? pow(width, -0.5) : 1;
     if (root == ATTN_ROOT_EMBED_DIM) scale = pow(c->embed_dim, -0.5);
     if (root == ATTN_ROOT_EMBED_DIM_AFTER) scale = 1;
     facts->context_divisor = root == ATTN_ROOT_EMBED_DIM_AFTER ? sqrt(c->embed_dim) : 0;
@@ -460,13 +474,32 @@ static bool find_grid(const settings all[FROM_COUNT], settings_facts *facts, con
                        c->num_prefix_tokens, c->num_prefix_tokens == 1 ? "" : "s");
 }
 
-/* Without positions nothing in the tensors shows the size. */
+/* A table of relative positions has a row for each distance within a square grid, and three. */
+static bool table_size(const settings_facts *facts, const vit_config *c, int *side, report *r)
+{
+    int distances;
+    if (is_square(facts->relative_positions - 3, &distances) && distances % 2 == 1) {
+        *side = (distances + 1) / 2 * c->patch_size;
+        return true;
+    }
+    return report_fail(r, "the relative positions have %d rows, which are not those of a square "
+                       "grid", facts->relative_positions);
+}
+
+/* The table fixes the size; without it and without positions nothing in the tensors shows it. */
 static bool resolve_free_size(const settings all[FROM_COUNT], settings_facts *facts, vit_config *c,
                               report *r)
 {
-    if (!in_int(all, SETTING_IMG_HEIGHT, &c->img_height, 0, r) ||
-        !in_int(all, SETTING_IMG_WIDTH, &c->img_width, 0, r))
+    int side = 0;
+    if (c->has_rel_pos && !table_size(facts, c, &side, r)) return false;
+    if (!in_int(all, SETTING_IMG_HEIGHT, &c->img_height, side, r) ||
+        !in_int(all, SETTING_IMG_WIDTH, &c->img_width, side, r))
         return false;
+    if (c->has_rel_pos && (c->img_height / c->patch_size != side / c->patch_size ||
+                           c->img_width / c->patch_size != side / c->patch_size))
+        return report_fail(r, "img_size %dx%d: relative positions cannot be resampled, and those "
+                           "of the checkpoint are for %dx%d", c->img_height, c->img_width, side,
+                           side);
     if (c->img_height == 0 || c->img_width == 0)
         return report_fail(r, "there is no pos_embed to tell the input size; give --img-size HxW, "
                            "--arch or --config");
@@ -533,6 +566,33 @@ static bool resolve_size(const settings all[FROM_COUNT], settings_facts *facts, 
     return in_int(all, SETTING_IMG_HEIGHT, &c->img_height, facts->grid_height * (double)patch,
                   r) &&
            in_int(all, SETTING_IMG_WIDTH, &c->img_width, facts->grid_width * (double)patch, r);
+}
+
+/* === Rotary positions === */
+
+/* timm's values where nothing else is told. */
+static bool resolve_rope(const settings all[FROM_COUNT], settings_facts *facts, vit_config *c,
+                         report *r)
+{
+    rope_options *o = &facts->rope;
+    const bool no_positions = facts->position_rows == 0 && !c->has_rel_pos;
+    if (no_positions && !is_told(all, SETTING_ROPE_TYPE) && !is_told(all, SETTING_POSITIONS))
+        return report_fail(r, "there is no pos_embed, and rotary positions cannot be seen in the "
+                           "tensors; give --set rope_type=WORD (%s), --arch or --config",
+                           table[SETTING_ROPE_TYPE].words);
+    o->type = (rope_type)value_or(all, SETTING_ROPE_TYPE, ROPE_NONE);
+    o->temperature = value_or(all, SETTING_ROPE_TEMPERATURE, o->type == ROPE_CAT ? 10000 : 100);
+    o->indexing = (rope_indexing)value_or(all, SETTING_ROPE_INDEXING, ROPE_IJ);
+    o->offset = value_or(all, SETTING_ROPE_OFFSET, 0);
+    if (!in_int(all, SETTING_ROPE_REFERENCE, &o->reference, 0, r)) return false;
+    if (!(o->temperature > 0))
+        return report_fail(r, "rope_temperature %.9g is not above 0", o->temperature);
+    c->rope = rope_layout(o->type);
+    c->rope_per_block = o->type == ROPE_MIXED;
+    if (c->rope && c->head_dim % 4 != 0)
+        return report_fail(r, "head_dim %d: rotary positions need a multiple of 4", c->head_dim);
+    if (c->rope || c->has_rel_pos) c->dynamic_img_size = 0;   /* their tables are for one grid */
+    return true;
 }
 
 /* === Preprocessing === */
@@ -619,6 +679,8 @@ static bool resolve_shape(const settings all[FROM_COUNT], vit_config *c, report 
            in_int(all, SETTING_NUM_CLASSES, &c->num_classes, 0, r) &&
            in_int(all, SETTING_REPRESENTATION_DIM, &c->representation_dim, 0, r) &&
            in_int(all, SETTING_REG_TOKENS, &c->num_reg_tokens, 0, r) &&
+           in_int(all, SETTING_POOL_NUM_HEADS, &c->pool_num_heads, 0, r) &&
+           in_int(all, SETTING_POOL_MLP_DIM, &c->pool_mlp_dim, 0, r) &&
            in_int(all, SETTING_SELFTEST_SEED, &c->selftest_seed, 1, r);
 }
 
@@ -633,6 +695,8 @@ static void resolve_flags(const settings all[FROM_COUNT], vit_config *c)
     c->has_pre_norm = value_or(all, SETTING_PRE_NORM, 0) != 0;
     c->has_qkv_bias = value_or(all, SETTING_QKV_BIAS, 1) != 0;
     c->has_qk_norm = value_or(all, SETTING_QK_NORM, 0) != 0;
+    c->has_rel_pos = value_or(all, SETTING_REL_POS, 0) != 0;
+    c->has_diff_attn = value_or(all, SETTING_DIFF_ATTN, 0) != 0;
     c->has_attn_norm = value_or(all, SETTING_ATTN_NORM, 0) != 0;
     c->has_proj_bias = value_or(all, SETTING_PROJ_BIAS, 1) != 0;
     c->has_layer_scale = value_or(all, SETTING_LAYER_SCALE, 0) != 0;
@@ -644,11 +708,6 @@ static void resolve_flags(const settings all[FROM_COUNT], vit_config *c)
     c->block_type = (int)value_or(all, SETTING_BLOCK_TYPE, VIT_PRE_NORM);
     c->dynamic_img_size = value_or(all, SETTING_DYNAMIC_IMG_SIZE, 0) != 0;
     c->dynamic_img_pad = value_or(all, SETTING_DYNAMIC_IMG_PAD, 0) != 0;
-}
-
-static bool is_told(const settings all[FROM_COUNT], setting_key key)
-{
-    return settings_origin(all, key) >= 0;
 }
 
 /* No tensor shows what follows. Of a plain ViT, as all of Google's, DeiT, DINO and MAE are, timm's
@@ -703,6 +762,8 @@ static bool check_pool(const settings all[FROM_COUNT], const vit_config *c, repo
 static bool resolve_pool(const settings all[FROM_COUNT], vit_config *c, report *r)
 {
     c->pool = (int)value_or(all, SETTING_POOL, VIT_POOL_TOKEN);
+    if (c->pool_mlp_dim == c->mlp_dim || c->pool != VIT_POOL_MAP) c->pool_mlp_dim = 0;
+    if (c->pool != VIT_POOL_MAP) c->pool_num_heads = 0;
     if (is_told(all, SETTING_POOL)) return check_pool(all, c, r);
     if (!c->has_cls_token)
         return report_fail(r, "there is no class token, and how the patches are pooled cannot be "
@@ -772,6 +833,8 @@ void settings_from_config(settings *s, const vit_config *c)
     settings_put(s, SETTING_BLOCK_TYPE, c->block_type);
     settings_put(s, SETTING_QKV_BIAS, c->has_qkv_bias);
     settings_put(s, SETTING_QK_NORM, c->has_qk_norm);
+    settings_put(s, SETTING_REL_POS, c->has_rel_pos);
+    settings_put(s, SETTING_DIFF_ATTN, c->has_diff_attn);
     settings_put(s, SETTING_ATTN_NORM, c->has_attn_norm);
     settings_put(s, SETTING_PROJ_BIAS, c->has_proj_bias);
     settings_put(s, SETTING_LAYER_SCALE, c->has_layer_scale);
@@ -781,11 +844,22 @@ void settings_from_config(settings *s, const vit_config *c)
     settings_put(s, SETTING_FINAL_NORM, c->has_final_norm);
     settings_put(s, SETTING_POOL, c->pool);
     settings_put(s, SETTING_POOL_PREFIX, c->pool_prefix);
+    settings_put(s, SETTING_POOL_NUM_HEADS, c->pool_num_heads);
     settings_put(s, SETTING_FC_NORM, c->has_fc_norm);
     settings_put(s, SETTING_CROP_MODE, c->crop_mode);
     settings_put(s, SETTING_INTERPOLATION, c->interpolation);
     settings_put(s, SETTING_DYNAMIC_IMG_SIZE, c->dynamic_img_size);
     if (c->pos_resample) settings_put(s, SETTING_POS_RESAMPLE, c->pos_resample);
+}
+
+void settings_from_rope(settings *s, const rope_options *rope)
+{
+    settings_put(s, SETTING_ROPE_TYPE, rope->type);
+    if (rope->type == ROPE_NONE) return;
+    settings_put(s, SETTING_ROPE_TEMPERATURE, rope->temperature);
+    settings_put(s, SETTING_ROPE_INDEXING, rope->indexing);
+    settings_put(s, SETTING_ROPE_OFFSET, rope->offset);
+    settings_put(s, SETTING_ROPE_REFERENCE, rope->reference);
 }
 
 bool settings_resolve(settings all[FROM_COUNT], settings_facts *facts, vit_config *config,
@@ -804,7 +878,8 @@ bool settings_resolve(settings all[FROM_COUNT], settings_facts *facts, vit_confi
         !resolve_activation(all, config, notes, r))
         return false;
     if (!resolve_heads(all, facts, config, notes, r)) return false;
-    if (!resolve_size(all, facts, config, r)) return false;
+    if (!resolve_size(all, facts, config, r) || !resolve_rope(all, facts, config, r))
+        return false;
     if (!adapt_patches(facts, config, notes, r)) return false;
     if (!resolve_preprocessing(all, facts, config, notes, r)) return false;
     if (vit_config_check(config, detail) != VIT_OK) return report_fail(r, "%s", detail);
@@ -852,8 +927,12 @@ static void describe_blocks(const vit_config *c, phrase_list *list)
     add_phrase(list, c->norm_type == VIT_RMS_NORM, "RMS norms");
     add_phrase(list, c->block_type == VIT_POST_NORM, "post-norm blocks");
     add_phrase(list, c->block_type == VIT_RES_POST_NORM, "res-post-norm blocks");
+    add_phrase(list, c->block_type == VIT_PARALLEL, "parallel blocks");
     add_phrase(list, !c->has_qkv_bias, "no qkv bias");
     add_phrase(list, c->has_qk_norm, "norm of q and k");
+    add_phrase(list, c->rope != VIT_ROPE_NONE, "rotary positions");
+    add_phrase(list, c->has_rel_pos, "relative positions");
+    add_phrase(list, c->has_diff_attn, "differential attention");
     add_phrase(list, c->has_attn_norm, "norm before attn.proj");
     add_phrase(list, !c->has_proj_bias, "no bias of attn.proj and mlp");
     add_phrase(list, c->has_layer_scale, "LayerScale");

@@ -7,6 +7,7 @@
 
 #include "../vit.h"
 #include "base.h"
+#include "rope.h"
 
 typedef enum setting_kind {
     SETTING_INTEGER,
@@ -41,9 +42,17 @@ typedef enum setting_kind {
     X(PRE_NORM, "has_pre_norm", FLAG, NULL, "norm before the first block")                       \
     X(NORM_TYPE, "norm_type", WORD, "layer rms", "kind of every norm")                           \
     X(NORM_EPS, "norm_eps", NUMBER, NULL, "epsilon of the norms")                                \
-    X(BLOCK_TYPE, "block_type", WORD, "pre_norm post_norm res_post_norm", "order in a block")    \
+    X(BLOCK_TYPE, "block_type", WORD, "pre_norm post_norm res_post_norm parallel",             \
+      "order in a block")                                                                        \
     X(QKV_BIAS, "has_qkv_bias", FLAG, NULL, "bias of the qkv projection")                        \
     X(QK_NORM, "has_qk_norm", FLAG, NULL, "norm of queries and keys")                            \
+    X(ROPE_TYPE, "rope_type", WORD, "none cat mixed dinov3", "rotary positions")                 \
+    X(ROPE_TEMPERATURE, "rope_temperature", NUMBER, NULL, "base of their frequencies")           \
+    X(ROPE_INDEXING, "rope_grid_indexing", WORD, "ij xy", "rows or columns come first in them")  \
+    X(ROPE_OFFSET, "rope_grid_offset", NUMBER, NULL, "number of their first row and column")     \
+    X(ROPE_REFERENCE, "ref_feat_shape", INTEGER, NULL, "side of the grid they were trained on")  \
+    X(REL_POS, "has_rel_pos", FLAG, NULL, "bias of attention by relative position")              \
+    X(DIFF_ATTN, "has_diff_attn", FLAG, NULL, "differential attention")                          \
     X(ATTN_NORM, "has_attn_norm", FLAG, NULL, "norm before attn.proj")                           \
     X(PROJ_BIAS, "has_proj_bias", FLAG, NULL, "bias of attn.proj, mlp.fc1 and mlp.fc2")          \
     X(LAYER_SCALE, "has_layer_scale", FLAG, NULL, "LayerScale")                                  \
@@ -53,6 +62,8 @@ typedef enum setting_kind {
     X(FINAL_NORM, "has_final_norm", FLAG, NULL, "norm behind the last block")                    \
     X(POOL, "pool", WORD, "token avg max avgmax map token_avg", "what the head reads")           \
     X(POOL_PREFIX, "pool_prefix", FLAG, NULL, "pooling takes the prefix tokens too")             \
+    X(POOL_NUM_HEADS, "pool_num_heads", INTEGER, NULL, "heads of pool=map; 0: num_heads")        \
+    X(POOL_MLP_DIM, "pool_mlp_dim", INTEGER, NULL, "hidden width of pool=map; 0: mlp_dim")       \
     X(FC_NORM, "has_fc_norm", FLAG, NULL, "norm after pooling")                                  \
     X(ATTN_SCALE, "attn_scale", NUMBER, NULL, "factor on q k^T")                                 \
     X(ATTN_ROOT, "attn_root", WORD, "head_dim embed_dim embed_dim_after",                        \
@@ -104,6 +115,9 @@ void settings_put(settings *s, setting_key key, double value);
 /* All of its options, but for channels, classes, normalisation and the size before the crop. */
 void settings_from_config(settings *s, const vit_config *config);
 
+/* Rotary positions, or that there are none. */
+void settings_from_rope(settings *s, const rope_options *rope);
+
 /* "num_heads=3", "img_size=384x256", "mean=0.5,0.5,0.5" */
 bool settings_parse(settings *s, const char *assignment, report *r);
 /* "384" or "384x256": height, then width. */
@@ -149,6 +163,8 @@ typedef struct settings_facts {
     double context_divisor;   /* out: attn.proj.weight is divided by it; 0: it is not */
     bool by_default[SETTING_COUNT];   /* nobody said it: it is what the layout's library does */
     bool mean_by_default;
+    int relative_positions;   /* columns of blocks.0.attn.rel_pos; 0 without it */
+    rope_options rope;        /* out: how the tables of rotary positions are made */
 } settings_facts;
 
 /* Puts all of it together; refuses what contradicts the tensors. */
