@@ -33,8 +33,11 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
+from make_resample import WAYS, other_channels, other_patch
+
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data", "fixtures")
 IMAGES = 5
+FLEXIVIT = 3    # place in WAYS
 
 BASE = dict(img=(12, 12), patch=4, chans=3, dim=24, depth=1, heads=2, mlp=4.0, classes=10,
             dist=False, rep=0, qkv_bias=True, qk_scale=None, patch_norm=False,
@@ -43,7 +46,7 @@ BASE = dict(img=(12, 12), patch=4, chans=3, dim=24, depth=1, heads=2, mlp=4.0, c
             cls=True, reg=0, pos="all", pre_norm=False, rms=False, block="pre", qk_norm=False,
             attn_norm=False, proj_bias=True, ls=False, act="gelu", gated=None, mlp_norm=False,
             final_norm=True, pool="token", pool_prefix=False, fc_norm=False, head_dim=None,
-            run=None, pad=False)
+            run=None, pad=False, adapt=None)
 
 CASES = {
     "plain":          dict(depth=2, forms=("safetensors", "pth", "legacy")),
@@ -145,6 +148,11 @@ SIZES = {
     "dynamic_pad":    dict(img=(12, 12), run=(18, 11), pad=True, reg=1),
     "dynamic_nopos":  dict(img=(12, 12), run=(8, 12), pos="none"),
 }
+# Weights for other patches and channels, as timm loads FlexiViT's: (patch, channels).
+SIZES.update({
+    "flexivit":       dict(img=(12, 12), adapt=(6, 3), pos="patches"),
+    "flexivit_small": dict(img=(16, 24), adapt=(3, 1)),
+})
 CASES.update((case, dict(SMALL, told=True, depth=1, seed=30260 + i, **SIZES[case]))
              for i, case in enumerate(SIZES))
 
@@ -445,6 +453,24 @@ def batch(c):
                                       for i in range(IMAGES)]))
 
 
+def adapt(model, c):
+    """What timm makes of the weights where the patches, the channels and so the grid differ."""
+    if not c["adapt"]:
+        return model, c
+    new = dict(c, patch=c["adapt"][0], chans=c["adapt"][1])
+    state, other = model.state_dict(), VisionTransformer(new).eval()
+    state["patch_embed.proj.weight"] = torch.stack(
+        [other_channels(other_patch(w, new["patch"], FLEXIVIT), new["chans"])
+         for w in state["patch_embed.proj.weight"]])
+    prefix = model.prefix if c["pos"] == "all" else 0
+    old_grid, new_grid = ([side // k["patch"] for side in c["img"]] for k in (c, new))
+    pos = state["pos_embed"][:, prefix:].unflatten(1, old_grid).permute(0, 3, 1, 2)
+    pos = WAYS[FLEXIVIT](pos, new_grid).flatten(2).transpose(1, 2)
+    state["pos_embed"] = torch.cat([state["pos_embed"][:, :prefix], pos], dim=1)
+    other.load_state_dict(state)
+    return other, new
+
+
 def run(model, c):
     """Expected tensors in float32, checked against float64."""
     images = batch(c)
@@ -550,6 +576,9 @@ def save_config(case, c, folder):
         options += ["--set", f"norm_eps={c['eps']:g}"]
     if c["qk_scale"]:
         options += ["--set", f"attn_scale={c['qk_scale']:g}"]
+    if c["adapt"]:
+        options += ["--patch-size", str(c["adapt"][0]), "--in-chans", str(c["adapt"][1]),
+                    "--set", "pos_resample=flexivit"]
     if options:
         with open(os.path.join(folder, "options"), "w") as f:
             f.write("\n".join(options) + "\n")
@@ -580,7 +609,7 @@ def main():
         torch.manual_seed(c.get("seed", 20260 + number))
         model = VisionTransformer(c).eval()
         randomize(model, c)
-        expected, worst = run(model, c)
+        expected, worst = run(*adapt(model, c))
         save_checkpoint(model, c, folder)
         save_config(case, c, folder)
         save_size(c, folder)

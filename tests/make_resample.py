@@ -73,15 +73,20 @@ def inputs(count):
     return out
 
 
-here = os.path.dirname(os.path.abspath(__file__))
-with open(os.path.join(here, "data", "convert", "resample.f32"), "wb") as file:
-    for way in WAYS:
-        for height, width, new_height, new_width, dim in CASES:
-            x = torch.from_numpy(inputs(height * width * dim)).reshape(1, height, width, dim)
-            y = way(x.permute(0, 3, 1, 2), (new_height, new_width))
-            file.write(y.permute(0, 2, 3, 1)[0].contiguous().numpy().astype("<f4").tobytes())
-with open(os.path.join(here, "data", "convert", "adapt.f32"), "wb") as file:
-    for chans, patch, new_chans, new_patch, way in PATCHES:
-        w = torch.from_numpy(inputs(chans * patch * patch)).reshape(chans, patch, patch)
-        w = other_channels(other_patch(w, new_patch, way), new_chans)
-        file.write(w.contiguous().numpy().astype("<f4").tobytes())
+def main():
+    here = os.path.dirname(os.path.abspath(__file__))
+    with open(os.path.join(here, "data", "convert", "resample.f32"), "wb") as file:
+        for way in WAYS:
+            for height, width, new_height, new_width, dim in CASES:
+                x = torch.from_numpy(inputs(height * width * dim)).reshape(1, height, width, dim)
+                y = way(x.permute(0, 3, 1, 2), (new_height, new_width))
+                file.write(y.permute(0, 2, 3, 1)[0].contiguous().numpy().astype("<f4").tobytes())
+    with open(os.path.join(here, "data", "convert", "adapt.f32"), "wb") as file:
+        for chans, patch, new_chans, new_patch, way in PATCHES:
+            w = torch.from_numpy(inputs(chans * patch * patch)).reshape(chans, patch, patch)
+            w = other_channels(other_patch(w, new_patch, way), new_chans)
+            file.write(w.contiguous().numpy().astype("<f4").tobytes())
+
+
+if __name__ == "__main__":
+    main()
