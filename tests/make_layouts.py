@@ -55,13 +55,16 @@ def put2(t, name, weight, bias, n):
 def model(cls=True, dist=False, reg=0, pos="all", patch_bias=True, patch_norm=False, pre_norm=False,
           rms=False, qkv_bias=True, qk_norm=False, attn_norm=False, proj_bias=True, ls=False,
           gated=False, mlp_norm=False, final_norm=True, pool="token", fc_norm=False, rep=0,
-          classes=CLASSES, head_dist=None, seed=1):
+          classes=CLASSES, head_dist=None, patch_pre_norm=False, seed=1):
     n, t, norm = Numbers(seed), OrderedDict(), not rms
     prefix = int(cls) + int(dist) + reg
     if cls: t["cls_token"] = n(1, 1, D)
     if dist: t["dist_token"] = n(1, 1, D)
     if reg: t["reg_token"] = n(1, reg, D)
     t["pos_embed"] = n(1, PATCHES + (prefix if pos == "all" else 0), D)
+    if patch_pre_norm:
+        for part in (".weight", ".bias"):
+            t["patch_embed.pre_norm" + part] = n(CHANS, PATCH, PATCH)
     t["patch_embed.proj.weight"] = n(D, CHANS, PATCH, PATCH)
     if patch_bias: t["patch_embed.proj.bias"] = n(D)
     if patch_norm: put2(t, "patch_embed.norm", (D,), norm, n)
@@ -600,18 +603,87 @@ def write_lucidrains():
          twin_options="pool=avg pool_prefix=1")
     case("lucidrains_untold", s, "pool is not to be seen in a checkpoint of "
          "lucidrains/vit-pytorch; give --set pool=token", None, "--set num_heads=2")
-    s = lucidrains(t)
-    s["to_patch_embedding.1.weight"] = np.zeros(12, "f4")
-    s["to_patch_embedding.2.weight"] = np.zeros((D, 12), "f4")
-    case("lucidrains_1.0", s, "this version of vit.h lacks a norm of the raw patches (vit-pytorch "
-         "since 1.0)", None, "--set num_heads=2")
     s = {"pos_embedding": t["pos_embed"], "patch_to_embedding.weight": np.zeros((D, 12), "f4"),
          "transformer.net.0.fn.norm.weight": np.zeros(D, "f4")}
     case("lucidrains_2020", s, "lacks the interleaved patches of vit-pytorch before 2021-03", None)
+    write_lucidrains_eras()
+
+
+def lucidrains_stem(t):
+    """Since 1.0: norm of the raw patch, linear layer, norm of the token."""
+    s = OrderedDict()
+    for part in (".weight", ".bias"):
+        s["to_patch_embedding.1" + part] = (
+            t["patch_embed.pre_norm" + part].transpose(1, 2, 0).reshape(-1))
+    s["to_patch_embedding.2.weight"] = (
+        t["patch_embed.proj.weight"].transpose(0, 2, 3, 1).reshape(D, -1))
+    s["to_patch_embedding.2.bias"] = t["patch_embed.proj.bias"]
+    move(s, "to_patch_embedding.3", t, "patch_embed.norm")
+    return s
+
+
+def lucidrains_blocks(s, t, out, fc2):
+    for i in range(DEPTH):
+        b, to = "blocks.%d." % i, "transformer.layers.%d." % i
+        move(s, to + "0.norm", t, b + "norm1")
+        move(s, to + "0.to_qkv", t, b + "attn.qkv")
+        if out: move(s, to + out, t, b + "attn.proj")
+        move(s, to + "1.net.0", t, b + "norm2")
+        move(s, to + "1.net.1", t, b + "mlp.fc1")
+        move(s, to + fc2, t, b + "mlp.fc2")
+    move(s, "transformer.norm", t, "norm")
+
+
+def write_lucidrains_eras():
+    stem = dict(qkv_bias=False, patch_norm=True, patch_pre_norm=True, seed=15)
+    told = "--set num_heads=2"
+    t = model(final_norm=False, fc_norm=True, **stem)
     s = lucidrains(t)
-    s["linear_head.1.weight"] = t["head.weight"]
-    case("lucidrains_simple", s, "lacks positions that are computed and not stored (SimpleViT)",
-         None)
+    del s["to_patch_embedding.1.weight"], s["to_patch_embedding.1.bias"]
+    s.update(lucidrains_stem(t))
+    case("lucidrains_1.0", s, t, "lucidrains_1.0", told + " --set pool=token", eps="1e-5",
+         twin_options="pool=token pool_prefix=1")
+    t = model(**stem)
+    s = lucidrains_stem(t)
+    s["pos_embedding"], s["cls_token"] = t["pos_embed"], t["cls_token"]
+    lucidrains_blocks(s, t, "0.to_out.0", "1.net.4")
+    move(s, "mlp_head", t, "head")
+    case("lucidrains_2023", s, t, "lucidrains_2023", told + " --set pool=token", eps="1e-5",
+         twin_options="pool=token pool_prefix=1")
+    s["pos_embedding"], s["cls_token"] = s["pos_embedding"][0], s["cls_token"][0]
+    case("lucidrains_2025", as_torch(s), t, "lucidrains_2023", told + " --set pool=avg",
+         eps="1e-5", twin_options="pool=avg pool_prefix=1", write=pth, suffix="pt")
+    for i in range(DEPTH):
+        for part in (".weight", ".bias"):
+            del s["transformer.layers.%d.0.to_out.0%s" % (i, part)]
+            t["blocks.%d.attn.proj%s" % (i, part)] = (
+                np.eye(D, dtype="<f4") if part == ".weight" else np.zeros(D, "<f4"))
+    case("lucidrains_heads", s, "blocks.0.attn.proj.weight [8, 8] is missing: only one head as "
+         "wide as a token does without it", None, told + " --set pool=avg")
+    case("lucidrains_identity", s, t, "lucidrains_identity", "--set num_heads=1 --set pool=avg",
+         eps="1e-5", twin_options="pool=avg pool_prefix=1 num_heads=1")
+    t = model(cls=False, **stem)
+    s = lucidrains_stem(t)
+    s["pos_embedding"], s["cls_token"] = t["pos_embed"][0], np.zeros((0, D), "f4")
+    lucidrains_blocks(s, t, "0.to_out.0", "1.net.4")
+    move(s, "mlp_head", t, "head")
+    case("lucidrains_2025_mean", as_torch(s), t, "lucidrains_no_cls", told, eps="1e-5",
+         twin_options="pool=avg", write=pth, suffix="pt")
+    t = model(cls=False, reg=2, pos="patches", **stem)
+    for i in range(DEPTH):
+        t["blocks.%d.attn.proj.bias" % i][:] = 0
+    s = lucidrains_stem(t)
+    s["register_tokens"] = t["reg_token"][0]
+    lucidrains_blocks(s, t, "0.to_out", "1.net.3")
+    for i in range(DEPTH):
+        del s["transformer.layers.%d.0.to_out.bias" % i]
+    move(s, "linear_head", t, "head")
+    t["pos_embed"] = libraries.sincos_2d(GRID, GRID, D, D // 4 - 1, torch.float64).float().numpy()[
+        None]
+    case("simple_vit", s, t, "simple_vit", told + " --img-size 4", eps="1e-5",
+         twin_options="pool=avg positions=patches")
+    case("simple_vit_size", s, "there is no pos_embed to tell the input size; give --img-size HxW",
+         None, told)
 
 
 # === Tutorials ===

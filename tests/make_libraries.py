@@ -228,6 +228,165 @@ class ListViT(nn.Module):
         return self.answer[1]
 
 
+# --- lucidrains/vit-pytorch: three eras of ViT, three of SimpleViT -------------------------------
+
+class PreNorm(nn.Module):
+    def __init__(self, dim, fn):
+        super().__init__()
+        self.norm, self.fn = nn.LayerNorm(dim), fn
+
+    def forward(self, x):
+        return self.fn(self.norm(x))
+
+
+class LucidrainsAttention(nn.Module):
+    def __init__(self, dim, heads, dim_head, norm, simple):
+        super().__init__()
+        inner = heads * dim_head
+        self.heads, self.scale = heads, dim_head ** -0.5
+        if norm:
+            self.norm = nn.LayerNorm(dim)
+        self.to_qkv = nn.Linear(dim, 3 * inner, bias=False)
+        if simple:
+            self.to_out = nn.Linear(inner, dim, bias=False)
+        elif heads == 1 and dim_head == dim:
+            self.to_out = nn.Identity()
+        else:
+            self.to_out = nn.Sequential(nn.Linear(inner, dim), nn.Dropout(0.0))
+
+    def forward(self, x):
+        x = self.norm(x) if hasattr(self, "norm") else x
+        q, k, v = (split_heads(t, self.heads) for t in self.to_qkv(x).chunk(3, dim=-1))
+        return self.to_out(merge_heads((q @ k.transpose(-2, -1) * self.scale).softmax(-1) @ v))
+
+
+class LucidrainsMlp(nn.Module):
+    def __init__(self, dim, hidden, norm, simple):
+        super().__init__()
+        drop = [] if simple else [nn.Dropout(0.0)]
+        first = [nn.LayerNorm(dim)] if norm else []
+        self.net = nn.Sequential(*first, nn.Linear(dim, hidden), nn.GELU(), *drop,
+                                 nn.Linear(hidden, dim), *drop)
+
+    def forward(self, x):
+        return self.net(x)
+
+
+class LucidrainsTransformer(nn.Module):
+    def __init__(self, dim, depth, heads, dim_head, hidden, era, simple):
+        super().__init__()
+        inside = era >= 2023.08 or simple
+        wrap = (lambda m: m) if inside else (lambda m: PreNorm(dim, m))
+        if era >= 2023.08:
+            self.norm = nn.LayerNorm(dim)
+        self.layers = nn.ModuleList([nn.ModuleList([
+            wrap(LucidrainsAttention(dim, heads, dim_head, inside, simple)),
+            wrap(LucidrainsMlp(dim, hidden, inside, simple))]) for _ in range(depth)])
+
+    def forward(self, x):
+        for attention, mlp in self.layers:
+            x = x + attention(x)
+            x = x + mlp(x)
+        return self.norm(x) if hasattr(self, "norm") else x
+
+
+def lucidrains_stem(dim, p, chans, era):
+    raw = p * p * chans
+    norms = ([nn.LayerNorm(raw)], [nn.LayerNorm(dim)]) if era >= 2023.02 else ([], [])
+    return nn.Sequential(Patches(p, "pqc"), *norms[0], nn.Linear(raw, dim), *norms[1])
+
+
+def lucidrains_head(dim, classes, era):
+    if era >= 2023.08:
+        return nn.Linear(dim, classes)
+    return nn.Sequential(nn.LayerNorm(dim), nn.Linear(dim, classes))
+
+
+class LucidrainsViT(nn.Module):
+    def __init__(self, era, pool="cls", dim=16, heads=3, dim_head=6, hidden=24, depth=2, chans=3,
+                 p=4, size=8, classes=5):
+        super().__init__()
+        self.pool = pool
+        count = 0 if pool == "mean" and era >= 2025.11 else 1
+        lead = () if era >= 2025.11 else (1,)
+        self.to_patch_embedding = lucidrains_stem(dim, p, chans, era)
+        self.cls_token = nn.Parameter(torch.randn(*lead, count, dim))
+        self.pos_embedding = nn.Parameter(torch.randn(*lead, (size // p) ** 2 + count, dim))
+        self.transformer = LucidrainsTransformer(dim, depth, heads, dim_head, hidden, era, False)
+        self.mlp_head = lucidrains_head(dim, classes, era)
+
+    def forward(self, x):
+        x = self.to_patch_embedding(x)
+        token = self.cls_token.reshape(-1, x.shape[-1]).expand(len(x), -1, -1)
+        x = self.transformer(torch.cat([token, x], dim=1) + self.pos_embedding)
+        return self.mlp_head(x.mean(dim=1) if self.pool == "mean" else x[:, 0])
+
+    def head(self):
+        return self.mlp_head if isinstance(self.mlp_head, nn.Linear) else self.mlp_head[1]
+
+
+def sincos_2d(rows, columns, dim, last, dtype):
+    """[sin x, cos x, sin y, cos y]; frequency k is 10000^-(k / last)."""
+    omega = 10000.0 ** -(torch.arange(dim // 4, dtype=dtype) / last)
+    y, x = torch.meshgrid(torch.arange(rows), torch.arange(columns), indexing="ij")
+    y, x = y.flatten()[:, None] * omega, x.flatten()[:, None] * omega
+    return torch.cat((x.sin(), x.cos(), y.sin(), y.cos()), dim=1)
+
+
+class SimpleViT(nn.Module):
+    def __init__(self, era, registers=0, dim=16, heads=2, dim_head=6, hidden=24, depth=2, chans=3,
+                 p=4, size=(8, 12), classes=5):
+        super().__init__()
+        self.grid, self.dim = (size[0] // p, size[1] // p), dim
+        self.input_shape = (chans,) + size
+        self.to_patch_embedding = lucidrains_stem(dim, p, chans, era)
+        if registers:
+            self.register_tokens = nn.Parameter(torch.randn(registers, dim))
+        self.transformer = LucidrainsTransformer(dim, depth, heads, dim_head, hidden, era, True)
+        self.linear_head = lucidrains_head(dim, classes, era)
+
+    def forward(self, x):
+        x = self.to_patch_embedding(x)
+        x = x + sincos_2d(*self.grid, self.dim, self.dim // 4 - 1, x.dtype)
+        count = x.shape[1]
+        if hasattr(self, "register_tokens"):
+            x = torch.cat([x, self.register_tokens.expand(len(x), -1, -1)], dim=1)
+        return self.linear_head(self.transformer(x)[:, :count].mean(dim=1))
+
+    def head(self):
+        return self.linear_head if isinstance(self.linear_head, nn.Linear) else self.linear_head[1]
+
+
+class ComputedViT(EncoderViT):
+    """Positions that no checkpoint holds: those of MAE, of the first transformer, or none."""
+
+    def __init__(self, kind, **changes):
+        super().__init__(dim=24, **changes)
+        self.kind, self.side = kind, self.input_shape[1] // self.p
+        del self.position_embedding_table
+
+    def positions(self, dim, dtype):
+        if self.kind == "none":
+            return 0
+        if self.kind == "mae":
+            grid = sincos_2d(self.side, self.side, dim, dim // 4, dtype)
+            return torch.cat([torch.zeros(1, dim, dtype=dtype), grid])
+        t, k = torch.arange(self.tokens, dtype=dtype)[:, None], torch.arange(0, dim, 2, dtype=dtype)
+        angle = t / 10000 ** (k / dim)
+        return torch.stack([angle.sin(), angle.cos()], -1).flatten(1)
+
+    def forward(self, x):
+        x = self.embed(x)
+        x = torch.cat([self.cls_token.expand(len(x), -1, -1), x], dim=1)
+        x = self.transformer_encoder(x + self.positions(x.shape[-1], x.dtype))
+        return self.linear_layer(x[:, 0])
+
+
+def lucidrains(era, heads=3, pool="token", **changes):
+    return (lambda: LucidrainsViT(era, "mean" if pool == "avg" else "cls", heads=heads, **changes),
+            ["--set", f"num_heads={heads}", "--set", "pool=" + pool])
+
+
 def told(block, act, heads, pool="token", *more):
     values = ("block_type=" + block, "activation=" + act, f"num_heads={heads}", "pool=" + pool)
     return [word for value in values + more for word in ("--set", value)]
@@ -245,6 +404,21 @@ CASES = {
     "lib_encoder_list": (ListViT, told("pre_norm", "gelu", 2, "avg", "pos_first_rows=1") +
         ["--img-size", "8", "--rename", "stem.*=patch_embed.*", "--rename", "table=pos_embed",
          "--rename", "answer.*=head.*"]),
+    **{"lib_positions_" + kind: (lambda kind=kind: ComputedViT(kind, size=12), told(
+        "post_norm", "relu", 4, "token", "pos_sincos=" + kind) + ["--img-size", "12"])
+       for kind in ("none", "mae", "1d")},
+    "lib_lucidrains_2021": lucidrains(2021.03),
+    "lib_lucidrains_2021_mean": lucidrains(2021.03, pool="avg"),
+    "lib_lucidrains_2023": lucidrains(2023.02, pool="avg"),
+    "lib_lucidrains_norm": lucidrains(2023.08),
+    "lib_lucidrains_identity": lucidrains(2023.08, heads=1, dim_head=16),
+    "lib_lucidrains_2025": lucidrains(2025.11),
+    "lib_lucidrains_2025_mean": (lambda: LucidrainsViT(2025.11, "mean"), ["--set", "num_heads=3"]),
+    "lib_simple_vit_2022": (lambda: SimpleViT(2022.05), [
+        "--set", "num_heads=2", "--img-size", "8x12"]),
+    "lib_simple_vit": (lambda: SimpleViT(2023.08), ["--set", "num_heads=2", "--img-size", "8x12"]),
+    "lib_simple_vit_registers": (lambda: SimpleViT(2023.08, 3), [
+        "--set", "num_heads=2", "--img-size", "8x12"]),
     "lib_einops": (lambda: einops(), []),
     "lib_einops_separate": (lambda: einops(fused=False, linear=False, chans=1), []),
     "lib_einops_before": (lambda: einops(root="embed_dim", reduce=False),

@@ -15,6 +15,7 @@
 #include "rename.h"
 #include "runner.h"
 #include "sha256.h"
+#include "sincos.h"
 #include "vit_writer.h"
 
 static const char *const dtype_names[VIT_NUM_DTYPES] = { "f32", "f16", "bf16", "int8", "int4" };
@@ -445,6 +446,17 @@ static bool stream_positions(conversion_stream *s, const layout_item *item, repo
     return good;
 }
 
+static bool stream_sincos(conversion_stream *s, const layout_item *item, report *r)
+{
+    const size_t count = (size_t)count_of(&item->tensor);
+    float *values = malloc(count * sizeof *values);
+    bool good = values ? true : report_no_memory(r);
+    if (good) sincos_positions(s->c->facts.pos_sincos, &s->c->config, values);
+    good = good && vit_writer_values(&s->writer, values, count, r);
+    free(values);
+    return good;
+}
+
 /* What no checkpoint has: the normalisation, and room for the self-test. */
 static bool stream_own(conversion_stream *s, const layout_item *item, report *r)
 {
@@ -456,6 +468,7 @@ static bool stream_own(conversion_stream *s, const layout_item *item, report *r)
         return vit_writer_values(&s->writer, s->c->config.mean, count, r);
     if (!strcmp(item->tensor.name, "preprocess.std"))
         return vit_writer_values(&s->writer, s->c->config.std, count, r);
+    if (item->is_positions) return stream_sincos(s, item, r);
     zeros = calloc(count, sizeof *zeros);
     good = zeros ? vit_writer_values(&s->writer, zeros, count, r) : report_no_memory(r);
     free(zeros);

@@ -105,6 +105,7 @@ static const checkpoint_tensor_info *find_key(const layout_map *map, const char 
     do {
         if (!make_key(map, key, length, block, chunk, text, sizeof text)) return NULL;
         info = checkpoint_find(map->checkpoint, text);
+        if (info && info->count == 0) info = NULL;   /* a token that was left out */
     } while (!info && chunked && chunk++ < block);
     return info;
 }
@@ -764,7 +765,7 @@ static void find_unknown(const layout_map *map, const cli_list *ignore, extras *
     for (i = 0; i < checkpoint_count(map->checkpoint); i++) {
         const checkpoint_tensor_info *info = checkpoint_tensor(map->checkpoint, i);
         if (!is_known(map, info->name) && !is_ignored(map, ignore, info->name) &&
-            !find_extra(map, map->layout->harmless, info->name))
+            info->count > 0 && !find_extra(map, map->layout->harmless, info->name))
             add_extra(list, info);
     }
 }
@@ -1170,6 +1171,7 @@ static bool parts_fit(layout_item *item, const layout_rule *rule, const int64_t 
     case LAYOUT_LESS_LAMBDA:
         return item->parts[0].view.count == dims[0];
     case LAYOUT_ZERO:
+    case LAYOUT_IDENTITY:
         break;
     }
     return true;
@@ -1185,6 +1187,9 @@ static bool plan_sources(const layout_map *map, const layout_rule *rule, int blo
     int i, culprit;
     bool fits;
     item->method = rule->method;
+    if (item->method == LAYOUT_IDENTITY && (config->num_heads != 1 || dims[0] != dims[1]))
+        return report_fail(r, "%s %s is missing: only one head as wide as a token does without it",
+                           item->tensor.name, expected);
     for (i = 0; i < count; i++) {
         layout_part *part = &item->parts[item->part_count];
         item->part_count++;
@@ -1225,9 +1230,9 @@ static bool plan_item(const layout_map *map, const vit_config *config,
     bool found;
     int block;
     const layout_rule *rule;
-    item->own = is_made_here(name);
-    if (item->own) return true;
     item->is_positions = !strcmp(name, "pos_embed");
+    item->own = is_made_here(name) || (item->is_positions && facts->pos_sincos);
+    if (item->own) return true;
     item->is_patches = !strcmp(name, "patch_embed.proj.weight");
     item->divisor = reads_attention(name) ? facts->context_divisor : 0;
     item->rope = rope_of(config, facts);
@@ -1316,7 +1321,7 @@ static bool plan_extras(const layout_map *map, const vit_config *config, const c
         const char *name = info->name;
         if (bsearch(&name, used, used_count, sizeof *used, compare_pointers)) continue;
         if (find_extra(map, map->layout->harmless, name) || is_ignored(map, ignore, name) ||
-            dropped_on_request(map, config, name))
+            info->count == 0 || dropped_on_request(map, config, name))
             plan->ignored[plan->ignored_count++] = name;
         else
             add_extra(&list, info);

@@ -37,6 +37,7 @@ typedef enum layout_method {
     LAYOUT_PRODUCT,     /* the parts multiplied, number by number */
     LAYOUT_LINEAR,      /* parts[1] parts[0] + parts[2]: what a linear layer makes of a constant */
     LAYOUT_ZERO,        /* nothing but zeros */
+    LAYOUT_IDENTITY,    /* ones on the diagonal: a projection that is left out */
     LAYOUT_REL_POS,     /* parts[0], relative positions: query less key becomes key less query */
     LAYOUT_COS,         /* of the angles of rotary positions, whose frequencies are settings, ... */
     LAYOUT_SIN,         /* or parts[0], as periods or, of each block, as [2, depth, ...] */

@@ -354,6 +354,14 @@ static bool read_less_lambda(checkpoint *c, const layout_item *item, int64_t fir
     return true;
 }
 
+/* A square matrix. */
+static void read_identity(const layout_item *item, int64_t first, int64_t count, float *to)
+{
+    const int64_t width = item->tensor.dims[1];
+    int64_t i;
+    for (i = 0; i < count; i++) to[i] = (first + i) / width == (first + i) % width;
+}
+
 static bool read_item(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
                       float *to, char *error, size_t error_size)
 {
@@ -362,6 +370,7 @@ static bool read_item(checkpoint *c, const layout_item *item, int64_t first, int
     case LAYOUT_SUM:
     case LAYOUT_PRODUCT: return read_joined(c, item, first, count, to, error, error_size);
     case LAYOUT_LINEAR: return read_linear(c, item, first, count, to, error, error_size);
+    case LAYOUT_IDENTITY: return read_identity(item, first, count, to), true;
     case LAYOUT_REL_POS: return read_rel_pos(c, item, first, count, to, error, error_size);
     case LAYOUT_COS:
     case LAYOUT_SIN: return read_rope(c, item, first, count, to, error, error_size);

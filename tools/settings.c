@@ -7,6 +7,7 @@
 
 #include "arch.h"
 #include "cli.h"
+#include "sincos.h"
 
 /* === The table === */
 
@@ -474,6 +475,21 @@ static bool find_grid(const settings all[FROM_COUNT], settings_facts *facts, con
                        c->num_prefix_tokens, c->num_prefix_tokens == 1 ? "" : "s");
 }
 
+/* Positions that are a function of the place. */
+static bool resolve_sincos(const settings all[FROM_COUNT], settings_facts *facts, vit_config *c,
+                           report *r)
+{
+    const int kind = (int)value_or(all, SETTING_POS_SINCOS, SINCOS_NONE);
+    const int step = kind == SINCOS_1D ? 2 : 4;
+    facts->pos_sincos = kind;
+    if (kind == SINCOS_NONE) return true;
+    if (c->embed_dim % step != 0 || c->embed_dim < 8)
+        return report_fail(r, "pos_sincos: expected an embed_dim that %d divides, 8 at least, "
+                           "found %d", step, c->embed_dim);
+    c->positions = (int)value_or(all, SETTING_POSITIONS, VIT_POS_ALL);
+    return true;
+}
+
 /* A table of relative positions has a row for each distance within a square grid, and three. */
 static bool table_size(const settings_facts *facts, const vit_config *c, int *side, report *r)
 {
@@ -506,7 +522,7 @@ static bool resolve_free_size(const settings all[FROM_COUNT], settings_facts *fa
     facts->grid_height = c->img_height / c->patch_size;
     facts->grid_width = c->img_width / c->patch_size;
     c->positions = VIT_POS_NONE;
-    return true;
+    return resolve_sincos(all, facts, c, r);
 }
 
 /* A table for the longest sequence there might be: nothing but the input's size tells how many of
@@ -556,6 +572,9 @@ static bool resolve_size(const settings all[FROM_COUNT], settings_facts *facts, 
     if (patch < 1) return report_fail(r, "patch_size is not known; give --set patch_size=N");
     if (facts->position_rows == 0)
         return resolve_free_size(all, facts, c, r) && check_positions(all, facts, c, r);
+    if (value_or(all, SETTING_POS_SINCOS, SINCOS_NONE) > 0)
+        return report_fail(r, "pos_sincos is for positions that are computed, but pos_embed with "
+                           "%d rows is there", facts->position_rows);
     facts->position_table = facts->position_rows;
     if (value_or(all, SETTING_POS_FIRST_ROWS, 0) != 0) {
         if (!take_first_rows(all, facts, c, r)) return false;

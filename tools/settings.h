@@ -35,6 +35,7 @@ typedef enum setting_kind {
     X(DIST_TOKEN, "has_dist_token", FLAG, NULL, "distillation token and second head")            \
     X(REG_TOKENS, "num_reg_tokens", INTEGER, NULL, "register tokens")                            \
     X(POSITIONS, "positions", WORD, "all patches none", "tokens that have a position")           \
+    X(POS_SINCOS, "pos_sincos", WORD, "none simple_vit mae 1d", "computed where none are stored") \
     X(POS_FIRST_ROWS, "pos_first_rows", FLAG, NULL, "use the first rows of a longer pos_embed")  \
     X(PATCH_BIAS, "has_patch_bias", FLAG, NULL, "bias of the patch embedding")                   \
     X(PATCH_PRE_NORM, "has_patch_pre_norm", FLAG, NULL, "norm of the raw patches")               \
@@ -160,6 +161,7 @@ typedef struct settings_facts {
     int grid_width;
     int64_t qkv_rows;         /* of attn.qkv.weight; 0 without blocks */
     int64_t patch_depth;      /* of a patch_embed.proj.weight in the old 2-D form, else 0 */
+    int pos_sincos;           /* out: how positions are computed; 0: they are not */
     double context_divisor;   /* out: attn.proj.weight is divided by it; 0: it is not */
     bool by_default[SETTING_COUNT];   /* nobody said it: it is what the layout's library does */
     bool mean_by_default;
