@@ -458,6 +458,70 @@ bool layout_check_features(const layout_map *map, const cli_list *ignore, report
     return true;
 }
 
+/* === Names that no rule knows === */
+
+typedef struct extras {
+    char text[CHECKPOINT_ERROR_SIZE];
+    size_t used;
+    int count;
+} extras;
+
+static void add_extra(extras *list, const checkpoint_tensor_info *info)
+{
+    char shape[128];
+    int written;
+    if (list->count++ >= LAYOUT_MAX_LISTED || list->used >= sizeof list->text) return;
+    written = snprintf(list->text + list->used, sizeof list->text - list->used, "%s%.100s %s",
+                       list->used ? ", " : "", info->name, info_shape(info, shape, sizeof shape));
+    if (written > 0) list->used += (size_t)written;
+}
+
+static bool refuse_extras(const extras *list, report *r)
+{
+    return report_fail(r, "%d unknown tensor%s: %.340s%s; --ignore PATTERN drops %s", list->count,
+                       list->count == 1 ? "" : "s", list->text,
+                       list->count > LAYOUT_MAX_LISTED ? ", ..." : "",
+                       list->count == 1 ? "it" : "them");
+}
+
+/* Is this the name behind a part of a rule? Most are told apart by their ends. */
+static bool is_part(const layout_map *map, const char *part, const char *name, int block)
+{
+    const char *end = part;
+    const size_t length = strlen(name);
+    const checkpoint_tensor_info *info;
+    size_t size;
+    while (!strncmp(end, "../", 3) || !strncmp(end, "{b}", 3)) end += 3;
+    size = strcspn(end, "#@");
+    if (size > length || memcmp(name + length - size, end, size) != 0) return false;
+    info = find_key(map, part, block);
+    return info && info->name == name;
+}
+
+/* May any rule read it? */
+static bool is_known(const layout_map *map, const char *name)
+{
+    const layout_rule *rule;
+    const int block = block_of(map, map->blocks, name);
+    int i;
+    for (rule = map->layout->rules; rule->tensor; rule++)
+        for (i = 0; i < count_parts(rule); i++)
+            if (is_part(map, rule->parts[i], name, block)) return true;
+    return false;
+}
+
+static void find_unknown(const layout_map *map, const cli_list *ignore, extras *list)
+{
+    size_t i;
+    memset(list, 0, sizeof *list);
+    for (i = 0; i < checkpoint_count(map->checkpoint); i++) {
+        const checkpoint_tensor_info *info = checkpoint_tensor(map->checkpoint, i);
+        if (!is_known(map, info->name) && !is_ignored(map, ignore, info->name) &&
+            info->count > 0 && !find_extra(map, map->layout->harmless, info->name))
+            add_extra(list, info);
+    }
+}
+
 /* === Inspection === */
 
 /* The i-th source of a tensor, its slice taken; false if there is none such. */
@@ -521,15 +585,24 @@ static bool count_blocks(const layout_map *map, int *depth, report *r)
     return true;
 }
 
+static bool missing_patch(const layout_map *map, const char *tensor, report *r)
+{
+    static const cli_list nothing;
+    char key[LAYOUT_MAX_KEY];
+    extras unknown;
+    find_unknown(map, &nothing, &unknown);
+    return report_fail(r, "%.200s is missing%s%.200s", meant_key(map, tensor, key),
+                       unknown.count > 0 ? "; unknown: " : "", unknown.text);
+}
+
 /* A linear layer over the numbers of a patch leaves its side and channels to be told. */
 static bool inspect_patch(const layout_map *map, settings *s, settings_facts *facts, report *r)
 {
     static const char name[] = "patch_embed.proj.weight";
     layout_part part;
     const char *form;
-    char shape[128], key[LAYOUT_MAX_KEY];
-    if (!peek_part(map, name, 0, &part, &form))
-        return report_fail(r, "%.200s is missing", meant_key(map, name, key));
+    char shape[128];
+    if (!peek_part(map, name, 0, &part, &form)) return missing_patch(map, name, r);
     if (layout_form_ndim(form) != part.view.ndim ||
         layout_letter(form, &part.view, 'p') != layout_letter(form, &part.view, 'q'))
         return report_fail(r, "%.200s: expected [%s], found %s", part.info->name,
@@ -707,68 +780,6 @@ bool layout_check_told(const layout_map *map, const settings all[FROM_COUNT], re
 
 /* === Completeness ===
  * A tensor that is missing or has another name must not look like an option that is off. */
-
-typedef struct extras {
-    char text[CHECKPOINT_ERROR_SIZE];
-    size_t used;
-    int count;
-} extras;
-
-static void add_extra(extras *list, const checkpoint_tensor_info *info)
-{
-    char shape[128];
-    int written;
-    if (list->count++ >= LAYOUT_MAX_LISTED || list->used >= sizeof list->text) return;
-    written = snprintf(list->text + list->used, sizeof list->text - list->used, "%s%.100s %s",
-                       list->used ? ", " : "", info->name, info_shape(info, shape, sizeof shape));
-    if (written > 0) list->used += (size_t)written;
-}
-
-static bool refuse_extras(const extras *list, report *r)
-{
-    return report_fail(r, "%d unknown tensor%s: %.340s%s; --ignore PATTERN drops %s", list->count,
-                       list->count == 1 ? "" : "s", list->text,
-                       list->count > LAYOUT_MAX_LISTED ? ", ..." : "",
-                       list->count == 1 ? "it" : "them");
-}
-
-/* Is this the name behind a part of a rule? Most are told apart by their ends. */
-static bool is_part(const layout_map *map, const char *part, const char *name, int block)
-{
-    const char *end = part;
-    const size_t length = strlen(name);
-    const checkpoint_tensor_info *info;
-    size_t size;
-    while (!strncmp(end, "../", 3) || !strncmp(end, "{b}", 3)) end += 3;
-    size = strcspn(end, "#@");
-    if (size > length || memcmp(name + length - size, end, size) != 0) return false;
-    info = find_key(map, part, block);
-    return info && info->name == name;
-}
-
-/* May any rule read it? */
-static bool is_known(const layout_map *map, const char *name)
-{
-    const layout_rule *rule;
-    const int block = block_of(map, map->blocks, name);
-    int i;
-    for (rule = map->layout->rules; rule->tensor; rule++)
-        for (i = 0; i < count_parts(rule); i++)
-            if (is_part(map, rule->parts[i], name, block)) return true;
-    return false;
-}
-
-static void find_unknown(const layout_map *map, const cli_list *ignore, extras *list)
-{
-    size_t i;
-    memset(list, 0, sizeof *list);
-    for (i = 0; i < checkpoint_count(map->checkpoint); i++) {
-        const checkpoint_tensor_info *info = checkpoint_tensor(map->checkpoint, i);
-        if (!is_known(map, info->name) && !is_ignored(map, ignore, info->name) &&
-            info->count > 0 && !find_extra(map, map->layout->harmless, info->name))
-            add_extra(list, info);
-    }
-}
 
 /* What tells that a model has no such tensor. */
 typedef struct absence {

@@ -783,6 +783,9 @@ static bool resolve_pool(const settings all[FROM_COUNT], vit_config *c, report *
     c->pool = (int)value_or(all, SETTING_POOL, VIT_POOL_TOKEN);
     if (c->pool_mlp_dim == c->mlp_dim || c->pool != VIT_POOL_MAP) c->pool_mlp_dim = 0;
     if (c->pool != VIT_POOL_MAP) c->pool_num_heads = 0;
+    if (is_told(all, SETTING_POOL) && c->pool == VIT_POOL_TOKEN && !c->has_cls_token)
+        return report_fail(r, "pool token reads the class token, and there is none; give --set "
+                           "pool=WORD (%s)", table[SETTING_POOL].words);
     if (is_told(all, SETTING_POOL)) return check_pool(all, c, r);
     if (!c->has_cls_token)
         return report_fail(r, "there is no class token, and how the patches are pooled cannot be "
