@@ -585,14 +585,22 @@ static bool count_blocks(const layout_map *map, int *depth, report *r)
     return true;
 }
 
-static bool missing_patch(const layout_map *map, const char *tensor, report *r)
+/* The patches are not there, or not what they should be; *part is what was found. */
+static bool refuse_patch(const layout_map *map, const char *tensor, const layout_part *part,
+                         const char *form, report *r)
 {
     static const cli_list nothing;
-    char key[LAYOUT_MAX_KEY];
+    char key[LAYOUT_MAX_KEY], shape[128];
     extras unknown;
+    const char *then;
     find_unknown(map, &nothing, &unknown);
-    return report_fail(r, "%.200s is missing%s%.200s", meant_key(map, tensor, key),
-                       unknown.count > 0 ? "; unknown: " : "", unknown.text);
+    then = unknown.count > 0 ? "; unknown: " : "";
+    if (!part)
+        return report_fail(r, "%.200s is missing%s%.200s", meant_key(map, tensor, key), then,
+                           unknown.text);
+    return report_fail(r, "%.200s: expected [%s], found %s%s%.120s", part->info->name,
+                       strchr(form, 'p') < strchr(form, 'd') ? "P, P, C, D" : "D, C, P, P",
+                       info_shape(part->info, shape, sizeof shape), then, unknown.text);
 }
 
 /* A linear layer over the numbers of a patch leaves its side and channels to be told. */
@@ -602,12 +610,10 @@ static bool inspect_patch(const layout_map *map, settings *s, settings_facts *fa
     layout_part part;
     const char *form;
     char shape[128];
-    if (!peek_part(map, name, 0, &part, &form)) return missing_patch(map, name, r);
+    if (!peek_part(map, name, 0, &part, &form)) return refuse_patch(map, name, NULL, NULL, r);
     if (layout_form_ndim(form) != part.view.ndim ||
         layout_letter(form, &part.view, 'p') != layout_letter(form, &part.view, 'q'))
-        return report_fail(r, "%.200s: expected [%s], found %s", part.info->name,
-                           strchr(form, 'p') < strchr(form, 'd') ? "P, P, C, D" : "D, C, P, P",
-                           info_shape(part.info, shape, sizeof shape));
+        return refuse_patch(map, name, &part, form, r);
     if (strstr(form, "(patch)"))
         return report_fail(r, "%.200s %s: which of a patch's numbers come first is not to be seen; "
                            "give --set patch_order=chw (channel by channel, as unfold has them) or "

@@ -228,7 +228,7 @@ static const layout_question lucidrains_questions[] = {
 
 const layout layout_lucidrains = {
     "lucidrains/vit-pytorch", "to_patch_embedding.1.weight",
-    { "!linear_head.bias", "!linear_head.1.bias" }, wrappers, lucidrains_blocks, lucidrains_rules,
+    { "pos_embedding", NULL }, wrappers, lucidrains_blocks, lucidrains_rules,
     none, none, lucidrains_defaults, lucidrains_questions
 };
 
