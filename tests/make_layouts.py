@@ -565,6 +565,12 @@ def write_own_stems():
              "answer.*=head.*"]
     told = "--set num_heads=2 --set norm_eps=1e-6 --set activation=gelu "
     case("renamed", s, t, "plain", told + " ".join("--rename " + n for n in names))
+    separate = OrderedDict((k, v) for k, v in s.items() if "attn.qkv" not in k)
+    separate["stem.weight"] = t["patch_embed.proj.weight"].transpose(0, 2, 3, 1).reshape(D, -1)
+    for i in range(DEPTH):
+        split_qkv(separate, "body.%d.heads.w" % i, t, "blocks.%d.attn.qkv" % i, "qkv")
+    case("renamed_separate", separate, t, "plain", told + "--set patch_order=hwc --rename "
+         "body.*.heads.w*.*=blocks.*.attn.*.* " + " ".join("--rename " + n for n in names))
     for name, rename, message in (
             ("nothing", "stem*=patch*  --rename stim.*=patch.*", "--rename: no tensor that is left "
              "is called stim.* (the first is cls_token)"),
@@ -755,6 +761,48 @@ def write_einops():
     s = OrderedDict((k, v) for k, v in s.items() if "projection" not in k)
     case("einops_no_patch", s, "0.projection.0.weight is missing", None, "--set num_heads=2",
          write=pth, suffix="pth")
+
+
+def course(t, cls, pos, stem, blocks, names, head):
+    """names: of both norms, attention and both linear layers, within a block."""
+    s = OrderedDict()
+    s[cls], s[pos] = t["cls_token"], t["pos_embed"]
+    move(s, stem, t, "patch_embed.proj")
+    for i in range(DEPTH):
+        b, to = "blocks.%d." % i, "%s.%d." % (blocks, i)
+        move(s, to + names[0], t, b + "norm1")
+        s[to + names[2] + ".in_proj_weight"] = t[b + "attn.qkv.weight"]
+        s[to + names[2] + ".in_proj_bias"] = t[b + "attn.qkv.bias"]
+        move(s, to + names[2] + ".out_proj", t, b + "attn.proj")
+        move(s, to + names[1], t, b + "norm2")
+        move(s, to + names[3], t, b + "mlp.fc1")
+        move(s, to + names[4], t, b + "mlp.fc2")
+    move(s, head + ".0", t, "fc_norm")
+    move(s, head + ".1", t, "head")
+    return s
+
+
+def write_courses():
+    t = model(final_norm=False, fc_norm=True, seed=13)
+    sizes = dict(dim=D, heads=HEADS, hidden=MLP, depth=DEPTH, chans=CHANS, p=PATCH,
+                 size=GRID * PATCH, classes=CLASSES)
+    s = course(t, "class_embedding", "position_embedding", "patch_embedding.patcher",
+               "transformer_encoder",
+               ("msa_block.layer_norm", "mlp_block.layer_norm", "msa_block.multihead_attn",
+                "mlp_block.mlp.0", "mlp_block.mlp.3"), "classifier")
+    net = libraries.ReplicaViT(**sizes)
+    net.load_state_dict(as_torch(s))
+    case("replica", net.state_dict(), t, "einops", "--set num_heads=2", eps="1e-5", write=pth,
+         suffix="pth", twin_options="pool=token " + TUTORIAL)
+    s = course(t, "cls_token", "pos_embedding", "input_layer", "transformer",
+               ("layer_norm_1", "layer_norm_2", "attn", "linear.0", "linear.3"), "mlp_head")
+    s["input_layer.weight"] = s["input_layer.weight"].reshape(D, -1)
+    net = libraries.NotebookViT(**sizes)
+    net.load_state_dict(as_torch(s))
+    state = OrderedDict(("model." + k, v) for k, v in net.state_dict().items())
+    case("notebook", {"state_dict": state}, t, "einops", "--set num_heads=2", eps="1e-5",
+         write=pth, suffix="ckpt", twin_options="pool=token " + SQUASH + "interpolation=bilinear "
+         "mean=0.49139968,0.48215841,0.44653091 std=0.24703223,0.24348513,0.26158784")
 
 
 # === OpenAI, open_clip ===
@@ -1473,7 +1521,8 @@ def main():
     shutil.rmtree(OUT, ignore_errors=True)
     torch.manual_seed(0)
     for write in (write_hf, write_dinov2, write_towers, write_torchvision, write_torch_nn,
-                  write_lucidrains, write_einops, write_open_clip, write_jax, write_aimv2,
+                  write_lucidrains, write_einops, write_courses, write_open_clip, write_jax,
+                  write_aimv2,
                   write_hf_aimv2, write_beit3, write_timm, write_rotary, write_perception,
                   write_beit, write_parallel, write_vit_cpp):
         write()

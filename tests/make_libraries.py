@@ -382,6 +382,96 @@ class ComputedViT(EncoderViT):
         return self.linear_layer(x[:, 0])
 
 
+# --- two courses with nn.MultiheadAttention in blocks of their own -------------------------------
+
+class ReplicaPatches(nn.Module):
+    def __init__(self, chans, p, dim):
+        super().__init__()
+        self.patcher = nn.Conv2d(chans, dim, p, p)
+
+    def forward(self, x):
+        return self.patcher(x).flatten(2).transpose(1, 2)
+
+
+class ReplicaAttention(nn.Module):
+    def __init__(self, dim, heads):
+        super().__init__()
+        self.layer_norm = nn.LayerNorm(dim)
+        self.multihead_attn = SelfAttention(dim, heads)
+
+    def forward(self, x):
+        return self.multihead_attn(self.layer_norm(x))
+
+
+class ReplicaMlp(nn.Module):
+    def __init__(self, dim, hidden):
+        super().__init__()
+        self.layer_norm, self.mlp = nn.LayerNorm(dim), feed_forward(dim, hidden)
+
+    def forward(self, x):
+        return self.mlp(self.layer_norm(x))
+
+
+class ReplicaBlock(nn.Module):
+    def __init__(self, dim, heads, hidden):
+        super().__init__()
+        self.msa_block, self.mlp_block = ReplicaAttention(dim, heads), ReplicaMlp(dim, hidden)
+
+    def forward(self, x):
+        x = x + self.msa_block(x)
+        return x + self.mlp_block(x)
+
+
+class ReplicaViT(nn.Module):
+    def __init__(self, dim=16, heads=4, hidden=24, depth=2, chans=3, p=4, size=8, classes=5):
+        super().__init__()
+        self.class_embedding = nn.Parameter(torch.randn(1, 1, dim))
+        self.position_embedding = nn.Parameter(torch.randn(1, (size // p) ** 2 + 1, dim))
+        self.patch_embedding = ReplicaPatches(chans, p, dim)
+        self.transformer_encoder = nn.Sequential(
+            *[ReplicaBlock(dim, heads, hidden) for _ in range(depth)])
+        self.classifier = nn.Sequential(nn.LayerNorm(dim), nn.Linear(dim, classes))
+
+    def forward(self, x):
+        x = self.patch_embedding(x)
+        x = torch.cat([self.class_embedding.expand(len(x), -1, -1), x], dim=1)
+        return self.classifier(self.transformer_encoder(x + self.position_embedding)[:, 0])
+
+    def head(self):
+        return self.classifier[1]
+
+
+class NotebookBlock(nn.Module):
+    def __init__(self, dim, heads, hidden):
+        super().__init__()
+        self.layer_norm_1, self.attn = nn.LayerNorm(dim), SelfAttention(dim, heads)
+        self.layer_norm_2 = nn.LayerNorm(dim)
+        self.linear = nn.Sequential(*feed_forward(dim, hidden), nn.Dropout(0.0))
+
+    def forward(self, x):
+        x = x + self.attn(self.layer_norm_1(x))
+        return x + self.linear(self.layer_norm_2(x))
+
+
+class NotebookViT(nn.Module):
+    def __init__(self, dim=16, heads=4, hidden=24, depth=2, chans=3, p=4, size=8, classes=5):
+        super().__init__()
+        self.p = p
+        self.input_layer = nn.Linear(chans * p * p, dim)
+        self.transformer = nn.Sequential(*[NotebookBlock(dim, heads, hidden) for _ in range(depth)])
+        self.mlp_head = nn.Sequential(nn.LayerNorm(dim), nn.Linear(dim, classes))
+        self.cls_token = nn.Parameter(torch.randn(1, 1, dim))
+        self.pos_embedding = nn.Parameter(torch.randn(1, 1 + (size // p) ** 2, dim))
+
+    def forward(self, x):
+        x = self.input_layer(patches(x, self.p, "cpq"))
+        x = torch.cat([self.cls_token.expand(len(x), -1, -1), x], dim=1) + self.pos_embedding
+        return self.mlp_head(self.transformer(x)[:, 0])
+
+    def head(self):
+        return self.mlp_head[1]
+
+
 def lucidrains(era, heads=3, pool="token", **changes):
     return (lambda: LucidrainsViT(era, "mean" if pool == "avg" else "cls", heads=heads, **changes),
             ["--set", f"num_heads={heads}", "--set", "pool=" + pool])
@@ -419,6 +509,8 @@ CASES = {
     "lib_simple_vit": (lambda: SimpleViT(2023.08), ["--set", "num_heads=2", "--img-size", "8x12"]),
     "lib_simple_vit_registers": (lambda: SimpleViT(2023.08, 3), [
         "--set", "num_heads=2", "--img-size", "8x12"]),
+    "lib_replica": (ReplicaViT, ["--set", "num_heads=4"]),
+    "lib_notebook": (NotebookViT, ["--set", "num_heads=4"]),
     "lib_einops": (lambda: einops(), []),
     "lib_einops_separate": (lambda: einops(fused=False, linear=False, chans=1), []),
     "lib_einops_before": (lambda: einops(root="embed_dim", reduce=False),

@@ -11,7 +11,7 @@ extern const layout layout_hf_vit, layout_hf_dinov2, layout_hf_dinov3, layout_hf
 extern const layout layout_hf_siglip, layout_hf_aimv2;
 extern const layout layout_torchvision, layout_torch_nn, layout_torch_nn_list;
 extern const layout layout_lucidrains, layout_simple_vit;
-extern const layout layout_einops;
+extern const layout layout_einops, layout_replica, layout_notebook;
 extern const layout layout_open_clip, layout_pe_core, layout_pe;
 extern const layout layout_jax;
 extern const layout layout_aimv2, layout_beit3;

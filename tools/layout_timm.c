@@ -46,6 +46,7 @@ static const layout_rule rules[] = {
     LAYOUT_FROM2("{b}norm1", "{b}in_norm"),
     LAYOUT_ROWS3("{b}attn.qkv.weight", NULL, "{b}attn.q_proj.weight", "{b}attn.k_proj.weight",
                  "{b}attn.v_proj.weight"),
+    LAYOUT_QKV("{b}attn.q", "{b}attn.k", "{b}attn.v"),   /* of --rename: nobody publishes them */
     /* DINOv3 masks the bias of the keys */
     { "{b}attn.qkv.bias", LAYOUT_PRODUCT, NULL, { "{b}attn.qkv.bias", "{b}attn.qkv.bias_mask" },
       LAYOUT_ALWAYS },
