@@ -98,6 +98,20 @@ static const row transformers[] = {
       "norm_eps=1e-5 activation=silu norm_type=rms pool=avg num_heads=8" },
     { "Aimv2VisionConfig, alone", "hf_aimv2/model.safetensors", HEADS, TYPE("aimv2_vision_model"),
       NULL, "norm_eps=1e-5 activation=silu norm_type=rms" },
+    { "DINOv3ViTConfig", "hf_dinov3/model.safetensors", HEADS " img_size=4", TYPE("dinov3_vit"),
+      NULL, "norm_eps=1e-5 rope=1 rope_per_block=0 pool=token" },
+    { "DINOv3ViTConfig", "hf_dinov3/model.safetensors", "img_size=4", TYPE("dinov3_vit"), NULL,
+      "!num_heads 6 does not divide" },
+    { "DINOv3ViTGatedMLP, without a file", "hf_dinov3/model.safetensors", HEADS " img_size=4", NULL,
+      NULL, "norm_eps=1e-5 activation=silu has_gated_mlp=1 rope=1" },
+    { "BeitConfig", "hf_beit/model.safetensors", "", TYPE("beit"), NULL,
+      "!num_heads 12" },
+    { "BeitConfig", "hf_beit/model.safetensors", HEADS, TYPE("beit"), NULL,
+      "norm_eps=1e-12 activation=gelu pool=avg has_rel_pos=1 rope=0" },
+    { "Data2VecVisionConfig", "hf_beit/model.safetensors", HEADS, TYPE("data2vec-vision"), NULL,
+      "norm_eps=1e-12 activation=gelu pool=avg" },
+    { "BEiT without a file", "hf_beit/model.safetensors", "", NULL, NULL,
+      "norm_eps=1e-12 activation=gelu pool=avg num_heads=2" },
     { "AIMv2 without a file", "hf_aimv2/model.safetensors", HEADS, NULL, NULL,
       "norm_eps=1e-5 activation=silu norm_type=rms pool=avg" }
 };
@@ -120,6 +134,12 @@ static const row image_processors[] = {
     { "Siglip2 has Siglip's", HF_SIGLIP, AT_224, TOWER("siglip2"), NULL, SIGLIP_IMAGES },
     { "AIMv2 has CLIP's", "hf_aimv2/model.safetensors", AT_224, TYPE("aimv2_vision_model"), NULL,
       CLIP_IMAGES },
+    { "DINOv3ViTImageProcessorFast", "hf_dinov3/model.safetensors", AT_224, TYPE("dinov3_vit"),
+      NULL, "crop_mode=squash interpolation=bilinear " RESIZE(224) " " IMAGENET },
+    { "BeitImageProcessor", HF_VIT, AT_224, TYPE("vit"),
+      "{\"image_processor_type\": \"BeitImageProcessor\"}", DEIT_IMAGES },
+    { "Data2Vec has BEiT's", "hf_beit/model.safetensors", HEADS " img_size=4",
+      TYPE("data2vec-vision"), NULL, "crop_mode=squash interpolation=bicubic " RESIZE(4) " " HALF },
     { "a class named by the file", HF_VIT, AT_224, TYPE("vit"),
       "{\"image_processor_type\": \"CLIPImageProcessorFast\"}", CLIP_IMAGES },
     { "a class named by the file", HF_CLIP, AT_224, TYPE("clip"),
@@ -183,6 +203,33 @@ static const row others[] = {
       NULL, NULL, "!give --set num_heads=N" },
     { "vit-pytorch: LayerNorm, nn.GELU", "lucidrains/model.safetensors", HEADS " pool=avg", NULL,
       NULL, "norm_eps=1e-5 activation=gelu pool_prefix=1 has_qkv_bias=0 has_fc_norm=1" },
+    { "vit-pytorch 2025: a mean without a class token", "lucidrains_2025_mean/model.pt", HEADS,
+      NULL, NULL, "norm_eps=1e-5 activation=gelu pool=avg pool_prefix=0" },
+    { "SimpleViT", "simple_vit/model.safetensors", HEADS " img_size=4", NULL, NULL,
+      "norm_eps=1e-5 activation=gelu pool=avg positions=patches has_cls_token=0" },
+    { "SimpleViT: its size", "simple_vit/model.safetensors", HEADS, NULL, NULL, "!--img-size HxW" },
+    { "the einops tutorial: 8 heads", "einops/model.pth", "", NULL, NULL,
+      "num_heads=8 norm_eps=1e-5 activation=gelu pool=avg pool_prefix=1 positions=all" },
+    { "the einops tutorial: its scale", "einops/model.pth", HEADS, NULL, NULL, "attn_scale=1" },
+    { "the einops tutorial: Resize, ToTensor", "einops/model.pth", AT_224, NULL, NULL,
+      "crop_mode=squash interpolation=bilinear " RESIZE(224) " mean=0 std=1" },
+    { "torch.nn: Resize, ToTensor", "torch_nn/model.pt",
+      AT_224 " pool=token activation=relu block_type=post_norm", NULL, NULL,
+      "crop_mode=squash interpolation=bilinear " RESIZE(224) " mean=0 std=1" },
+    { "EVA-02: SwiGLU", "eva02_original/model.pth", HEADS " norm_eps=1e-6", NULL, NULL,
+      "activation=silu rope=2" },
+    { "EVA-02: norm_layer", "eva02_original/model.pth", HEADS, NULL, NULL,
+      "!give --set norm_eps=N" },
+    { "EVA-02 in timm's names: rotary or not", "eva02_untold/model.safetensors", HEADS, NULL, NULL,
+      "!give --set rope_type=none or, for EVA-02, cat" },
+    { "DINOv3: vision_transformer.py", "dinov3_original/model.pth", HEADS " img_size=4", NULL, NULL,
+      "norm_eps=1e-5 activation=gelu pool=token rope=1 " IMAGENET },
+    { "Perception Encoder: pe.py", "pe_core/model.pt", HEADS, NULL, NULL,
+      "norm_eps=1e-5 activation=gelu pool=map pool_num_heads=8 pool_prefix=1 rope=2 " HALF },
+    { "BEiT: nothing says how to pool", "beit_original/model.pth",
+      "norm_eps=1e-6 activation=gelu", NULL, NULL, "!give --set pool=avg" },
+    { "BEiT: heads of its table", "beit_original/model.pth", "pool=avg", NULL, NULL,
+      "num_heads=2 norm_eps=1e-6 activation=gelu has_rel_pos=1" },
     { "vit-pytorch: pool", "lucidrains/model.safetensors", HEADS, NULL, NULL,
       "!give --set pool=token (its default" },
     { "vit-pytorch: heads", "lucidrains/model.safetensors", "pool=token", NULL, NULL,
@@ -355,9 +402,14 @@ static void check_setting(const row *t, const vit_config *c, const char *assignm
     report r = report_make(error, sizeof error, NULL);
     settings expected;
     int key;
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(assignment, "="), assignment);
+    if (!strncmp(name, "rope", 4)) {   /* follows from settings, is none itself */
+        CHECK_MSG(field_of(c, name) == strtod(strchr(assignment, '=') + 1, NULL),
+                  "%s: expected %s, found %g", t->source, assignment, field_of(c, name));
+        return;
+    }
     settings_start(&expected, "the table");
     CHECK_MSG(settings_parse(&expected, assignment, &r), "%s: %s", t->source, error);
-    snprintf(name, sizeof name, "%.*s", (int)strcspn(assignment, "="), assignment);
     if (expected.mean_count > 0)
         CHECK_MSG(vector_is(c->mean, expected.mean, expected.mean_count), "%s: %s", t->source,
                   assignment);
