@@ -19,7 +19,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-enum { TRUNCATIONS = 1000, FLIPS = 150, SHUFFLES = 3, MAX_OPTIONS = 24 };
+enum { TRUNCATIONS = 1000, FLIPS = 100, SHUFFLES = 3, MAX_OPTIONS = 24 };
 
 /* One line of cases.txt. */
 typedef struct damage_case {
@@ -120,11 +120,10 @@ static uint64_t signature_of(const char *path)
     vit_model model;
     vit_tensor tensor;
     vit_hash hash;
+    const vit_result opened = vit_model_open(path, VIT_OPEN_VERIFY, &model);
     int i;
-    if (vit_model_open(path, VIT_OPEN_VERIFY, &model) != VIT_OK) {
-        CHECK_MSG(!"a model that opens", "%s: %s", path, model.detail);
-        return 0;
-    }
+    CHECK_MSG(opened == VIT_OK, "%s: %s", path, model.detail);
+    if (opened) return 0;
     vit_hash_init(&hash);
 #define X(type, field, kind, smallest, largest)                                                  \
     vit_hash_update(&hash, &model.config.field, sizeof model.config.field);
@@ -175,10 +174,9 @@ static void convert_damaged(const damage_case *t, int num_heads, const char *wha
         unlink(output);
     } else if (strncmp(o->text, folder, strlen(folder)) || strchr(o->text, '\n') || !r.failed) {
         if (t->refused && !strncmp(o->text, "--", 2)) return;   /* an option is at fault */
-        CHECK_MSG(!"one line that names the file", "%s, %s: %s", t->name, what, o->text);
+        CHECK_MSG(false, "%s, %s: not one line that names the file: %s", t->name, what, o->text);
     }
-    if (count_files(false) != files_beside + 1)
-        CHECK_MSG(!"nothing left in the folder", "%s, %s", t->name, what);
+    CHECK_MSG(count_files(false) == files_beside + 1, "%s, %s: left something", t->name, what);
 }
 
 /* === Options left out === */
@@ -257,18 +255,17 @@ static int compare_sizes(const void *a, const void *b)
 static void test_truncated(const damage_case *t, const unsigned char *bytes, size_t size)
 {
     static size_t sizes[TRUNCATIONS];
-    int i, accepted = 0;
+    const int count = t->refused ? TRUNCATIONS / 10 : TRUNCATIONS;
+    int i;
     outcome o;
-    for (i = 0; i < TRUNCATIONS; i++) sizes[i] = random_below((uint32_t)size);
-    qsort(sizes, TRUNCATIONS, sizeof *sizes, compare_sizes);
+    for (i = 0; i < count; i++) sizes[i] = random_below((uint32_t)size);
+    qsort(sizes, (size_t)count, sizeof *sizes, compare_sizes);
     write_whole(damaged, bytes, size);
-    for (i = 0; i < TRUNCATIONS; i++) {
+    for (i = 0; i < count; i++) {
         CHECK(truncate(damaged, (off_t)sizes[i]) == 0);
         convert_damaged(t, 0, "truncated", &o);
-        if (o.good && accepted++ == 0)
-            CHECK_MSG(!"refused", "%s: accepted with %zu of %zu bytes", t->name, sizes[i], size);
+        CHECK_MSG(!o.good, "%s: accepted with %zu of %zu bytes", t->name, sizes[i], size);
     }
-    CHECK_MSG(accepted == 0, "%s: %d truncated files accepted", t->name, accepted);
 }
 
 /* Cut where a tensor begins whose name stands before its data, as in vit.cpp's files: what is left
@@ -616,7 +613,7 @@ static void parse_case(char *line, damage_case *t)
             t->set[t->set_count++] = value;
         else if (!strcmp(word, "--rename") && t->rename.count < MAX_OPTIONS)
             t->rename_items[t->rename.count++] = value;
-        else CHECK_MSG(!"an option that this test knows", "%s: %s", t->name, word);
+        else CHECK_MSG(false, "%s: %s is no option that this test knows", t->name, word);
     }
 }
 
@@ -673,7 +670,7 @@ int main(int argc, char **argv)
     snprintf(path, sizeof path, "%s/layouts/cases.txt", data);
     file = fopen(path, "r");
     if (!file || !mkdtemp(folder)) {
-        CHECK(!"cases.txt and a folder to write in");
+        CHECK_MSG(false, "no %s, or no folder to write in", path);
         return test_summary();
     }
     while (fgets(line, sizeof line, file)) {

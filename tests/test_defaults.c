@@ -497,7 +497,7 @@ int main(int argc, char **argv)
     const char *data = argc > 1 ? argv[1] : "tests/data";
     strcpy(folder, access("/dev/shm", W_OK) == 0 ? "/dev/shm/vitXXXXXX" : "/tmp/vitXXXXXX");
     if (!mkdtemp(folder)) {
-        CHECK(!"a folder to write in");
+        CHECK_MSG(false, "no folder to write in");
         return test_summary();
     }
     check_rows(data, transformers, COUNT(transformers));

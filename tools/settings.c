@@ -606,7 +606,7 @@ static bool resolve_rope(const settings all[FROM_COUNT], settings_facts *facts, 
     if (!in_int(all, SETTING_ROPE_REFERENCE, &o->reference, 0, r)) return false;
     if (!(o->temperature > 0))
         return report_fail(r, "rope_temperature %.9g is not above 0", o->temperature);
-    c->rope = rope_layout(o->type);
+    c->rope = (int)rope_layout(o->type);
     c->rope_per_block = o->type == ROPE_MIXED;
     if (c->rope && c->head_dim % 4 != 0)
         return report_fail(r, "head_dim %d: rotary positions need a multiple of 4", c->head_dim);
