@@ -408,6 +408,63 @@ def check(tag, work):
         shutil.rmtree(folder)
 
 
+# --- other sizes than the checkpoint's ------------------------------------------------------------
+
+RESIZED = (
+    ("vit_base_patch16_224.augreg_in21k", dict(img_size=384)),
+    ("vit_base_patch16_224.augreg_in21k", dict(img_size=(160, 256))),
+    ("vit_base_patch16_224.augreg_in21k", dict(patch_size=8, img_size=112)),
+    ("vit_small_patch16_224.dino", dict(img_size=96)),
+    ("vit_base_patch14_reg4_dinov2.lvd142m", dict(img_size=224)),
+    ("vit_base_patch16_siglip_224.webli", dict(img_size=384)),
+    ("deit_base_distilled_patch16_224.fb_in1k", dict(img_size=384)),
+    ("vit_so150m_patch16_reg4_gap_256.sbb_e250_in12k", dict(img_size=320)),
+    ("vit_base_patch16_clip_224.openai", dict(patch_size=24, img_size=384)),
+    ("flexivit_base.1200ep_in1k", dict(img_size=384)),
+    ("flexivit_base.1200ep_in1k", dict(patch_size=8)),
+    ("flexivit_base.1200ep_in1k", dict(patch_size=30)),
+    ("flexivit_base.1200ep_in1k", dict(patch_size=48)),
+    ("flexivit_base.1200ep_in1k", dict(patch_size=32, img_size=256)),
+    ("vit_base_patch16_224.augreg_in21k", dict(in_chans=1)),
+    ("vit_base_patch16_224.augreg_in21k", dict(in_chans=2)),
+    ("vit_base_patch16_224.augreg_in21k", dict(in_chans=4)),
+    ("vit_base_patch16_224.augreg_in21k", dict(in_chans=9)),
+)
+
+
+def resized_model(tag, sizes, changes, state):
+    """What timm makes of a checkpoint that was trained for other sizes."""
+    model = timm.create_model(tag.name, pretrained=False, **dict(sizes, **changes)).eval()
+    first = "patch_embed.proj.weight"
+    state[first] = timm_module("_manipulate").adapt_input_conv(model.patch_embed.proj.in_channels,
+                                                               state[first])
+    model.load_state_dict(tag.kwargs["pretrained_filter_fn"](state, model))
+    return model
+
+
+def check_resized(tag, changes, folder):
+    sizes = tag.sizes(small=False)
+    model = build(tag, sizes, half=False)
+    save_hub(model, sizes, folder, half=False)
+    arguments = []
+    for name, value in changes.items():
+        text = "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
+        arguments += ["--" + name.replace("_", "-"), text]
+    config = convert(folder, *arguments)
+    model = resized_model(tag, sizes, changes, model.state_dict())
+    images = make_images(1, (config["in_chans"], config["img_height"], config["img_width"]))
+    errors = compare(run_timm(model, images), images, folder)
+    return " ".join(arguments), max(errors.values())
+
+
+def resized_rows(tags):
+    by_name = {tag.name: tag for tag in tags if not tag.extra}
+    for name, changes in RESIZED:
+        with tempfile.TemporaryDirectory() as work:
+            arguments, error = check_resized(by_name[name], changes, Path(work))
+        yield f"| {name} | {arguments} | {error:.1e} |"
+
+
 # --- other libraries' layouts ---------------------------------------------------------------------
 
 LAYOUTS = ROOT / "tests" / "data" / "layouts"
@@ -583,6 +640,8 @@ def write_table(tags, results, fixtures):
         lines += ["## " + title.format(good, len(some)) + "\n", HEADER]
         lines += [tag_row(t, results[t.label], fixtures) for t in some]
         lines.append("")
+    lines += ["## Other sizes, patches and channels than the checkpoint's\n",
+              "| tag | told to vit-convert | error |", "|---|---|---|", *resized_rows(tags), ""]
     lines += ["## Layouts of other libraries, by tests/test_layouts.sh\n",
               "| layout | supported | what is shown | as timm reads it, error |",
               "|---|---|---|---|", *layout_rows()]
