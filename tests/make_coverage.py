@@ -202,7 +202,7 @@ class Tag:
         """model_args that shrink it; its own patch and input size where not `small`."""
         a = self.kwargs
         args = dict(embed_dim=2 * (12 if small else self.head_dim()), depth=2, num_heads=2)
-        if "mlp_ratio" in a:
+        if "mlp_ratio" in a and "swiglu_align_to" not in a:  # which rounds up what is narrow
             args["mlp_ratio"] = a["mlp_ratio"]
         if small:  # grids whose number of positions cannot be read as a square one's
             hybrid = self.module == HYBRIDS
@@ -286,8 +286,8 @@ def build(tag, sizes, half):
     with shrink_stems(sizes["embed_dim"], half):
         model = timm.create_model(tag.name, pretrained=False, **sizes).eval()
     randomize(model)
-    if half:
-        model.half().float()
+    if half:  # what is saved; tables of positions stay as exact as they are computed
+        model.load_state_dict({k: v.half().to(v.dtype) for k, v in model.state_dict().items()})
     return model
 
 
@@ -530,7 +530,9 @@ def timm_reads(path, config, work):
         split = any("fc3" in name or "fc1_g" in name for name in state)
         model = model_of(config, split)
         state = vit.checkpoint_filter_fn(state, model, adapt_layer_scale=True)
-        return None if model.load_state_dict(state, strict=False).missing_keys else model
+        said = model.load_state_dict(state, strict=False)
+        unread = [k for k in said.unexpected_keys if not k.startswith("decoder")]
+        return None if said.missing_keys or unread else model
     except (RuntimeError, ValueError, KeyError, IndexError, AttributeError, TypeError):
         return None
 

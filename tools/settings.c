@@ -490,39 +490,44 @@ static bool resolve_sincos(const settings all[FROM_COUNT], settings_facts *facts
     return true;
 }
 
-/* A table of relative positions has a row for each distance within a square grid, and three. */
-static bool table_size(const settings_facts *facts, const vit_config *c, int *side, report *r)
+/* A table of relative positions has a row for each distance within the grid, and three. */
+static int64_t relative_rows(int64_t grid_height, int64_t grid_width)
 {
-    int distances;
-    if (is_square(facts->relative_positions - 3, &distances) && distances % 2 == 1) {
-        *side = (distances + 1) / 2 * c->patch_size;
-        return true;
-    }
-    return report_fail(r, "the relative positions have %d rows, which are not those of a square "
-                       "grid", facts->relative_positions);
+    return (2 * grid_height - 1) * (2 * grid_width - 1) + 3;
 }
 
-/* The table fixes the size; without it and without positions nothing in the tensors shows it. */
+/* The input of a square grid with such a table, or 0. */
+static int table_side(const settings_facts *facts, const vit_config *c)
+{
+    int distances;
+    if (!c->has_rel_pos || !is_square(facts->relative_positions - 3, &distances)) return 0;
+    return distances % 2 == 1 ? (distances + 1) / 2 * c->patch_size : 0;
+}
+
+static bool check_relative(const settings_facts *facts, const vit_config *c, report *r)
+{
+    const int64_t rows = relative_rows(facts->grid_height, facts->grid_width);
+    if (facts->relative_positions == rows) return true;
+    return report_fail(r, "img_size %dx%d: relative positions cannot be resampled, and those of "
+                       "the checkpoint have %d rows, not %lld", c->img_height, c->img_width,
+                       facts->relative_positions, (long long)rows);
+}
+
+/* Without positions nothing in the tensors shows the size, but for a table of relative ones. */
 static bool resolve_free_size(const settings all[FROM_COUNT], settings_facts *facts, vit_config *c,
                               report *r)
 {
-    int side = 0;
-    if (c->has_rel_pos && !table_size(facts, c, &side, r)) return false;
+    const int side = table_side(facts, c);
     if (!in_int(all, SETTING_IMG_HEIGHT, &c->img_height, side, r) ||
         !in_int(all, SETTING_IMG_WIDTH, &c->img_width, side, r))
         return false;
-    if (c->has_rel_pos && (c->img_height / c->patch_size != side / c->patch_size ||
-                           c->img_width / c->patch_size != side / c->patch_size))
-        return report_fail(r, "img_size %dx%d: relative positions cannot be resampled, and those "
-                           "of the checkpoint are for %dx%d", c->img_height, c->img_width, side,
-                           side);
     if (c->img_height == 0 || c->img_width == 0)
         return report_fail(r, "there is no pos_embed to tell the input size; give --img-size HxW, "
                            "--arch or --config");
     facts->grid_height = c->img_height / c->patch_size;
     facts->grid_width = c->img_width / c->patch_size;
     c->positions = VIT_POS_NONE;
-    return resolve_sincos(all, facts, c, r);
+    return c->has_rel_pos ? check_relative(facts, c, r) : resolve_sincos(all, facts, c, r);
 }
 
 /* A table for the longest sequence there might be: nothing but the input's size tells how many of
