@@ -1347,15 +1347,22 @@ def beit_model(shared, seed):
     return t, tables
 
 
-def write_beit():
-    told = "--set norm_eps=1e-6 --set activation=gelu --set pool=avg"
-    t, tables = beit_model(False, 27)
+def beit(t):
     s = rename(t, ("ls1.gamma", "gamma_1"), ("ls2.gamma", "gamma_2"))
     for i in range(DEPTH):
         a = "blocks.%d.attn." % i
         bias = s.pop(a + "qkv.bias")
         s[a + "q_bias"], s[a + "v_bias"] = bias[:D], bias[2 * D:]
         del s[a + "rel_pos"]
+    return s
+
+
+def write_beit():
+    told = "--set norm_eps=1e-6 --set activation=gelu --set pool=avg"
+    t, tables = beit_model(False, 27)
+    s = beit(t)
+    for i in range(DEPTH):
+        a = "blocks.%d.attn." % i
         s[a + "relative_position_bias_table"] = tables[i]
         s[a + "relative_position_index"] = np.zeros((PATCHES + 1, PATCHES + 1), "f4")
     case("beit_original", {"model": as_torch(s)}, t, "beit", told,
@@ -1363,10 +1370,9 @@ def write_beit():
     case("beit_other_size", s, "img_size 6x6: relative positions cannot be resampled", None,
          told + " --img-size 6")
     t, tables = beit_model(True, 28)
-    s = OrderedDict((k.replace("ls1.gamma", "gamma_1").replace("ls2.gamma", "gamma_2"), x)
-                    for k, x in t.items() if "rel_pos" not in k and k[0] != "_")
+    s = beit(t)
     s["rel_pos_bias.relative_position_bias_table"] = tables[0]
-    case("beit_shared", s, t, "beit_shared", told + " --set rope_type=none",
+    case("beit_shared", s, t, "beit_shared", told,
          twin_options="pool=avg rope_type=none img_size=4")
     t, tables = beit_model(False, 27)
     e = dict(t, pos_embed=np.zeros(1, "f4"), **{"norm.weight": t["fc_norm.weight"],

@@ -395,6 +395,8 @@ static const char *const tags[] = {
         "fc_norm,rel_pos imagenet 0.95",
     "beitv2_large_patch16_224.in1k_ft_in22k 1024 24 16 4096 16 224 no_pos,layer_scale,avg,"
         "fc_norm,rel_pos imagenet 0.9",
+    "vit_base_patch16_xp_224.untrained 768 12 12 3072 16 224 patch_pos,pre_norm,rms,"
+        "no_qkv_bias,qk_norm,parallel half 0.9",
     "vit_dwee_patch16_reg1_gap_256.sbb_nadamuon_in1k 256 14 4 1280 16 256 no_cls,reg1,"
         "patch_pos,layer_scale,avg,fc_norm,diff half 0.95",
     "vit_pwee_patch16_reg1_gap_256.sbb_in1k 256 16 4 1280 16 256 no_cls,reg1,patch_pos,"
@@ -442,6 +444,7 @@ static const struct {
     { "pool_8", ARCH_POOL_8 },
     { "diff", ARCH_DIFF },
     { "parallel", ARCH_PARALLEL },
+    { "qk_norm", ARCH_QK_NORM },
     { "rope_eva02", ARCH_ROPE(ARCH_ROPE_EVA02) },
     { "rope_pe14", ARCH_ROPE(ARCH_ROPE_PE14) },
     { "rope_pe24", ARCH_ROPE(ARCH_ROPE_PE24) },

@@ -151,7 +151,7 @@ asks "--in-chans: expected patches" --config said.json --set norm_eps=1e-6 --in-
 
 take eva
 asks "vit_base_patch16_224 says patch_size 16, the tensors say 4" --arch vit_base_patch16_224
-asks "parallel blocks" --arch vit_small_patch16_18x2_224
+asks "side by side (block_fn)" --arch vit_small_patch16_18x2_224
 
 # --- vit-info -------------------------------------------------------------------------------------
 

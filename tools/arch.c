@@ -135,6 +135,8 @@
     (ARCH_REG4 | ARCH_NO_POS | ARCH_EPS5 | ARCH_LAYER_SCALE | ARCH_SILU | ARCH_GATED | \
      ARCH_AVG | ARCH_ROPE(ARCH_ROPE_DINOV3))
 #define BEIT (ARCH_NO_POS | ARCH_LAYER_SCALE | ARCH_AVG | ARCH_FC_NORM | ARCH_REL_POS)
+#define XP \
+    (ARCH_PATCH_POS | ARCH_PRE_NORM | ARCH_RMS | ARCH_NO_QKV_BIAS | ARCH_QK_NORM | ARCH_PARALLEL)
 #define SBB_DIFF (SBB_REG1 | ARCH_DIFF)
 #define SBB_PARALLEL (SBB_REG1 | ARCH_PARALLEL)
 #define SBB_DIFF_PARALLEL (SBB_REG1 | ARCH_DIFF | ARCH_PARALLEL)
@@ -321,6 +323,9 @@ static const arch archs[] = {
     { "vit_so150m2_patch16_reg1_gap_384",    SO150M2,   16, 384, SO150M2_GAP,   HALF,     1.0   },
     { "vit_so150m2_patch16_reg1_gap_448", SO150M2, 16, 448, SO150M2_GAP | SQUASH, HALF, 1.0 },
     /* differential attention, parallel blocks */
+    { "vit_base_patch16_xp_224",             BASE,       16, 224, XP,            HALF,     0.9   },
+    { "vit_large_patch14_xp_224",            LARGE,      14, 224, XP,            HALF,     0.9   },
+    { "vit_huge_patch14_xp_224",             HUGE_SIZE,  14, 224, XP,            HALF,     0.9   },
     { "vit_dwee_patch16_reg1_gap_256",       WEE,        16, 256, SBB_DIFF,      HALF,     0.95  },
     { "vit_pwee_patch16_reg1_gap_256",       PWEE,       16, 256, SBB_PARALLEL,  HALF,     0.95  },
     { "vit_dpwee_patch16_reg1_gap_256", PWEE, 16, 256, SBB_DIFF_PARALLEL, HALF, 0.95 },
@@ -465,8 +470,7 @@ static const struct {
 static const struct {
     const char *pattern, *option;
 } lacking[] = {
-    { "*_18x2_*", "parallel blocks (block_fn)" },
-    { "*_xp_*", "parallel blocks (block_fn)" },
+    { "*_18x2_*", "two attentions and two MLPs side by side (block_fn)" },
     { "vit_*_r[0-9_]*", "a convolutional stem (backbone)" },
     { "vit_*_resnet*", "a convolutional stem (backbone)" },
     { "vit_*_mci_*", "a convolutional stem (backbone)" }
@@ -644,6 +648,7 @@ static void arch_options(uint64_t options, vit_config *c)
     c->block_type = arch_block_type(options);
     c->has_qkv_bias = !(options & ARCH_NO_QKV_BIAS);
     c->has_proj_bias = !(options & ARCH_NO_PROJ_BIAS);
+    c->has_qk_norm = (options & ARCH_QK_NORM) != 0;
     c->has_rel_pos = (options & ARCH_REL_POS) != 0;
     c->has_diff_attn = (options & ARCH_DIFF) != 0;
     c->has_attn_norm = (options & ARCH_SCALE_NORMS) != 0;

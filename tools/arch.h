@@ -53,6 +53,7 @@ typedef enum arch_norm {
 #define ARCH_PARALLEL      ARCH_OPTION(30) /* block_fn=ParallelScalingBlock */
 #define ARCH_DYNAMIC       ARCH_OPTION(31) /* dynamic_img_size=True */
 #define ARCH_FLEXIVIT      ARCH_OPTION(32) /* its positions: bilinear, no antialias */
+#define ARCH_QK_NORM       ARCH_OPTION(33) /* qk_norm=True */
 /* Rotary positions, one kind of those in arch.c. */
 #define ARCH_ROPE_SHIFT    60
 #define ARCH_ROPE(kind)    ((uint64_t)(kind) << ARCH_ROPE_SHIFT)
