@@ -184,8 +184,8 @@ try --arch test_vit --dtype f8
 refused 2 '--dtype: expected f32, f16'
 try --arch vit_bas_patch16_224
 refused 2 'nearest: vit_base_patch16_224'
-try --arch vit_base_r50_s16_224
-refused 2 'lacks a convolutional stem'
+try --arch vit_base_resnet50d_224
+refused 2 'lacks this convolutional stem'
 try -m "$model" --isa sse9
 refused 2 '--isa: expected one of auto, scalar'
 for option in '--runs 0' '-b 0' '-t 257' '--seconds -1'; do

@@ -374,7 +374,7 @@ lacks() { # TENSOR:SHAPE OPTION
     refuses 1 "this version of vit.h lacks" $H
     if grep -qF "$2" err; then pass; else fail "expected $2"; fi
 }
-lacks patch_embed.backbone.conv.weight:8,3,7,7 "stem"
+lacks patch_embed.backbone.layer1.0.conv1.weight:8,3,1,1 "stem"
 
 # --- numbers that are none -------------------------------------------------------------------
 
@@ -475,7 +475,9 @@ refuses 1 "deit_tiny_distilled_patch16_224 says has_dist_token 1, the tensors sa
     --arch deit_tiny_distilled_patch16_224
 refuses 1 "unknown architecture deit_tiny_patch16; nearest: deit_tiny_patch16_224" \
     --arch deit_tiny_patch16
-refuses 1 "vit_tiny_r_s16_p8_224: this version of vit.h lacks a convolutional stem" \
+refuses 1 "vit_small_resnet26d_224: this version of vit.h lacks this convolutional stem" \
+    --arch vit_small_resnet26d_224
+refuses 1 "vit_tiny_r_s16_p8_224 says stem resnet, the tensors say none" \
     --arch vit_tiny_r_s16_p8_224
 refuses 1 "vit_base_patch14_dinov2 says patch_size 14, the tensors say 16" \
     --arch vit_base_patch14_dinov2

@@ -57,6 +57,7 @@
 #define MIIL (ARCH_NO_QKV_BIAS | ARCH_BILINEAR)
 #define SCALED ARCH_LAYER_SCALE
 #define DEIT3 (ARCH_PATCH_POS | ARCH_LAYER_SCALE)
+#define PATCH_POS ARCH_PATCH_POS
 #define FLEXIVIT (ARCH_PATCH_POS | ARCH_FLEXIVIT)
 #define DINOV2_GLU (ARCH_LAYER_SCALE | ARCH_GATED | ARCH_SILU)
 #define REG4_DINO (ARCH_REG4 | ARCH_PATCH_POS | ARCH_LAYER_SCALE)
@@ -398,6 +399,17 @@ static const arch archs[] = {
     { "vit_huge_plus_patch16_dinov3", DINOV3_HUGE, 16, 256, DINOV3_GLU, IMAGENET, 1.0 },
     { "vit_huge_plus_patch16_dinov3_qkvb", DINOV3_HUGE, 16, 256, DINOV3_GLU_BIAS, IMAGENET, 1.0 },
     { "vit_7b_patch16_dinov3",               DINOV3_7B,  16, 256, DINOV3_GLU,    IMAGENET, 1.0   },
+    /* behind a stem; a patch is so many pixels of the input */
+    { "vit_tiny_r_s16_p8_224",               TINY,       32, 224, PLAIN,         HALF,     0.9   },
+    { "vit_tiny_r_s16_p8_384",               TINY,       32, 384, PLAIN,         HALF,     1.0   },
+    { "vit_small_r26_s32_224",               SMALL,      32, 224, PLAIN,         HALF,     0.9   },
+    { "vit_small_r26_s32_384",               SMALL,      32, 384, PLAIN,         HALF,     1.0   },
+    { "vit_base_r26_s32_224",                BASE,       32, 224, PLAIN,         HALF,     0.9   },
+    { "vit_base_r50_s16_224",                BASE,       16, 224, PLAIN,         HALF,     0.9   },
+    { "vit_base_r50_s16_384",                BASE,       16, 384, PLAIN,         HALF,     1.0   },
+    { "vit_large_r50_s32_224",               LARGE,      32, 224, PLAIN,         HALF,     0.9   },
+    { "vit_large_r50_s32_384",               LARGE,      32, 384, PLAIN,         HALF,     1.0   },
+    { "vit_base_mci_224",                    BASE,       16, 224, PATCH_POS,     UNIT,     0.9   },
     /* of tests */
     { "test_vit",                            TEST_6,    16, 160, TEST1,         HALF,     0.95  },
     { "test_vit2",                           TEST_8,    16, 160, TEST2,         HALF,     0.95  },
@@ -405,6 +417,18 @@ static const arch archs[] = {
     { "test_vit4",                           TEST_9W,   16, 160, TEST4,         HALF,     0.95  }
 };
 /* clang-format on */
+
+/* What stands before the patches. */
+static const struct {
+    const char *pattern;
+    int stem, width, stages[4];
+} stems[] = {
+    { "vit_*_r_s16_p8_*", VIT_STEM_RESNET, 64, { 0, 0, 0, 0 } },
+    { "vit_*_r26_s32_*", VIT_STEM_RESNET, 64, { 2, 2, 2, 2 } },
+    { "vit_*_r50_s16_*", VIT_STEM_RESNET, 64, { 3, 4, 9, 0 } },
+    { "vit_*_r50_s32_*", VIT_STEM_RESNET, 64, { 3, 4, 6, 3 } },
+    { "vit_*_mci_*", VIT_STEM_CONV, 192, { 0, 0, 0, 0 } }
+};
 
 /* Tags whose preprocessing is not that of the default tag, which the table gives. The first that
  * fits the whole name decides. */
@@ -458,6 +482,9 @@ static const struct {
     { "vit_large_patch32_224_in21k", "", "_in21k", "", "orig_in21k" },
     { "vit_huge_patch14_224_in21k", "", "_in21k", "", "orig_in21k" },
     { "vit_base_patch16_224_miil_in21k", "", "_in21k", "", "in21k" },
+    { "vit_base_r50_s16_224_in21k", "", "_in21k", "", "orig_in21k" },
+    { "vit_base_resnet50_224_in21k", "", "_resnet50_224_in21k", "_r50_s16_224", "orig_in21k" },
+    { "vit_base_resnet50_384", "", "_resnet50_384", "_r50_s16_384", "orig_in21k_ft_in1k" },
     { "vit_*_224_in21k", "", "_in21k", "", "augreg_in21k" },
     { "vit_*_224_sam", "", "_sam", "", "sam_in1k" },
     { "deit3_*_in21ft1k", "", "_in21ft1k", "", "fb_in22k_ft_in1k" },
@@ -471,9 +498,7 @@ static const struct {
     const char *pattern, *option;
 } lacking[] = {
     { "*_18x2_*", "two attentions and two MLPs side by side (block_fn)" },
-    { "vit_*_r[0-9_]*", "a convolutional stem (backbone)" },
-    { "vit_*_resnet*", "a convolutional stem (backbone)" },
-    { "vit_*_mci_*", "a convolutional stem (backbone)" }
+    { "vit_*_resnet*", "this convolutional stem (a ResNet-D)" }
 };
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -676,6 +701,20 @@ static int arch_pool(uint64_t options)
     return options & ARCH_MAP ? VIT_POOL_MAP : VIT_POOL_TOKEN;
 }
 
+static void arch_stem(const char *name, vit_config *c)
+{
+    size_t i;
+    for (i = 0; i < COUNT(stems); i++) {
+        if (fnmatch(stems[i].pattern, name, 0) != 0) continue;
+        c->stem = stems[i].stem;
+        c->stem_width = stems[i].width;
+        c->stem_stage1 = stems[i].stages[0];
+        c->stem_stage2 = stems[i].stages[1];
+        c->stem_stage3 = stems[i].stages[2];
+        c->stem_stage4 = stems[i].stages[3];
+    }
+}
+
 void arch_config(const arch_choice *choice, vit_config *c)
 {
     const arch *a = choice->arch;
@@ -691,6 +730,7 @@ void arch_config(const arch_choice *choice, vit_config *c)
     c->num_heads = a->num_heads;
     c->head_dim = a->embed_dim / a->num_heads;
     c->mlp_dim = a->mlp_dim;
+    arch_stem(a->name, c);
     arch_options(a->options, c);
     c->attn_scale = (float)pow(c->has_diff_attn ? c->head_dim / 2 : c->head_dim, -0.5);
     arch_rope_options(choice, &rope);

@@ -52,18 +52,38 @@ static size_t parent_length(const char *prefix, size_t length)
     return length;
 }
 
-/* The path of a block with its number in place. */
-static void put_blocks(const layout_map *map, int block, int chunk, char *text, size_t size)
+/* A block of a stem's stage has one number too. */
+enum { LAYOUT_STAGE_BLOCKS = 100, LAYOUT_STAGES = 4 };
+
+/* What stands for {letter}; -1 if nothing does. */
+static int number_of(char letter, int block, int chunk)
 {
-    const char *at = map->blocks;
+    switch (letter) {
+    case 'i': return block;
+    case 'c': return chunk;
+    case 's': return block / LAYOUT_STAGE_BLOCKS;
+    case 'S': return block / LAYOUT_STAGE_BLOCKS + 1;
+    case 'u': return block % LAYOUT_STAGE_BLOCKS;
+    case 'U': return block % LAYOUT_STAGE_BLOCKS + 1;
+    default: return -1;
+    }
+}
+
+/* A path or a key with its numbers in place. */
+static void put_numbers(const char *from, size_t length, int block, int chunk, char *text,
+                        size_t size)
+{
+    const char *end = from + length;
     size_t used = 0;
-    for (; *at && used + 12 < size; at++) {
-        if (!strncmp(at, "{i}", 3) || !strncmp(at, "{c}", 3)) {
-            used += (size_t)snprintf(text + used, size - used, "%d", at[1] == 'i' ? block : chunk);
-            at += 2;
-        } else {
-            text[used++] = *at;
+    for (; from < end && used + 12 < size; from++) {
+        const bool is_number = end - from >= 3 && from[0] == '{' && from[2] == '}';
+        const int number = is_number ? number_of(from[1], block < 0 ? 0 : block, chunk) : -1;
+        if (number < 0) {
+            text[used++] = *from;
+            continue;
         }
+        used += (size_t)snprintf(text + used, size - used, "%d", number);
+        from += 2;
     }
     text[used] = '\0';
 }
@@ -72,7 +92,7 @@ static void put_blocks(const layout_map *map, int block, int chunk, char *text, 
 static bool make_key(const layout_map *map, const char *key, size_t length, int block, int chunk,
                      char *text, size_t size)
 {
-    char path[128] = "";
+    char path[128] = "", name[256];
     size_t prefix = strlen(map->prefix);
     while (length >= 3 && !strncmp(key, "../", 3)) {
         if (prefix == 0) return false;
@@ -81,11 +101,12 @@ static bool make_key(const layout_map *map, const char *key, size_t length, int 
         length -= 3;
     }
     if (length >= 3 && !strncmp(key, "{b}", 3)) {
-        put_blocks(map, block < 0 ? 0 : block, chunk, path, sizeof path);
+        put_numbers(map->blocks, strlen(map->blocks), block, chunk, path, sizeof path);
         key += 3;
         length -= 3;
     }
-    snprintf(text, size, "%.*s%s%.*s", (int)prefix, map->prefix, path, (int)length, key);
+    put_numbers(key, length, block, chunk, name, sizeof name);
+    snprintf(text, size, "%.*s%s%s", (int)prefix, map->prefix, path, name);
     return true;
 }
 
@@ -130,6 +151,31 @@ static bool all_hold(const layout_map *map, const char *const *when, int block)
 
 /* === Rules === */
 
+/* The number for which a pattern with stage and block, counted from 0 or 1, is this text; -1 if for
+ * none. */
+static int unit_of(const char *pattern, const char *text)
+{
+    int stage = 0, block = 0;
+    for (; *pattern && *text; pattern++) {
+        const char letter = *pattern == '{' ? pattern[1] : '\0';
+        const size_t digits = strspn(text, "0123456789");
+        if (!letter && *pattern != *text++) return -1;
+        if (!letter) continue;
+        if (digits == 0 || digits > 3) return -1;
+        *(strchr("sS", letter) ? &stage : &block) = atoi(text) - (letter < 'a');
+        pattern += 2;
+        text += digits;
+    }
+    return *pattern || *text || stage < 0 || block < 0 || block >= LAYOUT_STAGE_BLOCKS
+               ? -1
+               : stage * LAYOUT_STAGE_BLOCKS + block;
+}
+
+static bool is_of_unit(const char *key)
+{
+    return strstr(key, "{s}") || strstr(key, "{S}");
+}
+
 /* Is this the rule's tensor? *block receives the number behind "blocks.", or -1. */
 static bool names_tensor(const layout_rule *rule, const char *tensor, int *block)
 {
@@ -137,6 +183,7 @@ static bool names_tensor(const layout_rule *rule, const char *tensor, int *block
     const size_t head = sizeof path - 1;
     size_t digits;
     *block = -1;
+    if (is_of_unit(rule->tensor)) return (*block = unit_of(rule->tensor, tensor)) >= 0;
     if (strncmp(rule->tensor, "{b}", 3) != 0) return !strcmp(rule->tensor, tensor);
     if (strncmp(tensor, path, head) != 0) return false;
     digits = strspn(tensor + head, "0123456789");
@@ -493,7 +540,9 @@ static bool is_part(const layout_map *map, const char *part, const char *name, i
     size_t size;
     while (!strncmp(end, "../", 3) || !strncmp(end, "{b}", 3)) end += 3;
     size = strcspn(end, "#@");
-    if (size > length || memcmp(name + length - size, end, size) != 0) return false;
+    if (is_of_unit(part)) block = unit_of(part, strip(map, name));
+    else if (size > length || memcmp(name + length - size, end, size) != 0) return false;
+    if (is_of_unit(part) && block < 0) return false;
     info = find_key(map, part, block);
     return info && info->name == name;
 }
@@ -620,11 +669,47 @@ static bool inspect_patch(const layout_map *map, settings *s, settings_facts *fa
                            "--set patch_order=hwc (pixel by pixel)", part.info->name,
                            info_shape(part.info, shape, sizeof shape));
     put_size(s, SETTING_EMBED_DIM, layout_letter(form, &part.view, 'd'));
-    put_size(s, SETTING_IN_CHANS, layout_letter(form, &part.view, 'c'));
-    put_size(s, SETTING_PATCH_SIZE, layout_letter(form, &part.view, 'p'));
+    if (s->value[SETTING_STEM] == VIT_STEM_NONE)
+        put_size(s, SETTING_IN_CHANS, layout_letter(form, &part.view, 'c'));
+    put_size(s, SETTING_PATCH_SIZE,
+             layout_letter(form, &part.view, 'p') * settings_stem_stride(s));
     if (strchr(form, '('))
         facts->patch_depth = part.view.count / layout_letter(form, &part.view, 'd');
     return true;
+}
+
+/* Blocks of a stage of the stem, up to the first that is not there. */
+static int count_units(const layout_map *map, int stage)
+{
+    char name[sizeof ((vit_tensor *)0)->name];
+    int count = 0;
+    do
+        snprintf(name, sizeof name, "patch_embed.backbone.stages.%d.blocks.%d.conv1.weight", stage,
+                 count);
+    while (count < LAYOUT_STAGE_BLOCKS && has(map, name) && ++count);
+    return count;
+}
+
+/* Type and sizes of a stem, by its first convolution; and the channels of its input. */
+static void inspect_stem(const layout_map *map, settings *s)
+{
+    static const struct { const char *tensor; int stem, pixels; } stems[] = {
+        { "patch_embed.backbone.stem.conv.weight", VIT_STEM_RESNET, 7 * 7 },
+        { "patch_embed.backbone.0.conv.weight", VIT_STEM_CONV, 4 * 4 }
+    };
+    size_t i;
+    int stage;
+    settings_put(s, SETTING_STEM, VIT_STEM_NONE);
+    for (i = 0; i < COUNT(stems); i++) {
+        const int64_t width = rows_of(map, stems[i].tensor);
+        if (width == 0) continue;
+        settings_put(s, SETTING_STEM, stems[i].stem);
+        put_size(s, SETTING_STEM_WIDTH, width);
+        put_size(s, SETTING_IN_CHANS,
+                 count_of(map, stems[i].tensor) / (width * stems[i].pixels));
+    }
+    for (stage = 0; stage < LAYOUT_STAGES; stage++)
+        settings_put(s, (setting_key)(SETTING_STEM_STAGE1 + stage), count_units(map, stage));
 }
 
 static void inspect_norms(const layout_map *map, settings *s)
@@ -756,6 +841,7 @@ bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_facts *f
     int depth;
     memset(facts, 0, sizeof *facts);
     if (settings_get(all, SETTING_PATCH_ORDER, &order)) map->patch_order = 1 + (int)order;
+    inspect_stem(map, s);
     if (!inspect_patch(map, s, facts, r) || !count_blocks(map, &depth, r)) return false;
     width = (int64_t)s->value[SETTING_EMBED_DIM];
     if (width < 1) return report_fail(r, "embed_dim is 0");
@@ -1059,7 +1145,7 @@ static int wanted_dims(const layout_item *item, const vit_config *config,
 {
     int i;
     for (i = 0; i < item->tensor.ndim; i++) dims[i] = item->tensor.dims[i];
-    if (item->is_patches) {
+    if (item->is_patches && !config->stem) {
         dims[1] = facts->chans;
         dims[2] = dims[3] = facts->patch;
     }
@@ -1069,6 +1155,18 @@ static int wanted_dims(const layout_item *item, const vit_config *config,
     return item->tensor.ndim;
 }
 
+/* The patch embedding's weight as the file has it, which is for the map that a stem makes. */
+static void put_map_sizes(const vit_config *config, layout_sizes *sizes)
+{
+    vit_tensor weight;
+    int i = 0;
+    while (vit_architecture_tensor(config, VIT_F32, i, &weight) &&
+           strcmp(weight.name, "patch_embed.proj.weight"))
+        i++;
+    sizes->chans = weight.dims[1];
+    sizes->patch = weight.dims[2];
+}
+
 static layout_sizes sizes_of(const vit_config *config, const settings_facts *facts)
 {
     layout_sizes sizes;
@@ -1076,6 +1174,7 @@ static layout_sizes sizes_of(const vit_config *config, const settings_facts *fac
     sizes.chans = facts->chans;
     sizes.heads = config->num_heads;
     sizes.head_dim = config->head_dim;
+    if (config->stem) put_map_sizes(config, &sizes);
     return sizes;
 }
 
@@ -1163,6 +1262,7 @@ static bool parts_fit(layout_item *item, const layout_rule *rule, const int64_t 
     switch (item->method) {
     case LAYOUT_STACK:
     case LAYOUT_REL_POS:
+    case LAYOUT_STANDARD:
         return stack_fits(item, rule, dims, ndim, culprit);
     case LAYOUT_SUM:
     case LAYOUT_PRODUCT:
@@ -1187,11 +1287,17 @@ static bool parts_fit(layout_item *item, const layout_rule *rule, const int64_t 
         return true;
     case LAYOUT_LESS_LAMBDA:
         return item->parts[0].view.count == dims[0];
+    case LAYOUT_BATCH_NORM:
+        if (!layout_rows(&item->parts[0].view, dims, ndim, &rows) || rows != dims[0]) return false;
+        ++*culprit;
+        break;
+    case LAYOUT_BATCH_SHIFT:
     case LAYOUT_ZERO:
     case LAYOUT_IDENTITY:
         break;
     }
-    return true;
+    while (*culprit < item->part_count && item->parts[*culprit].view.count == dims[0]) ++*culprit;
+    return *culprit == item->part_count;
 }
 
 static bool plan_sources(const layout_map *map, const layout_rule *rule, int block,

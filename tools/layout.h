@@ -6,6 +6,7 @@
  *     {b}     at the start: the block's path, "blocks.{i}." in the file, layout->blocks in the
  *             checkpoint; {i} there is the block's number, {c} any number (a chunk of blocks).
  *             A path without {i} means that all blocks are stacked in one tensor.
+ *     {s} {u} stage and block of a convolutional stem; {S} {U} the same counted from 1
  *     ../     at the start, also twice: a level above the prefix, e.g. a classifier beside "vit."
  *     #k/n    at the end: the k-th of n equal pieces of the first dimension that is not 1
  *     @a @a: @:a   at the end: row a of that dimension, all from a on, all before a; "2d" is two
@@ -36,6 +37,10 @@ typedef enum layout_method {
     LAYOUT_SUM,         /* the parts added up */
     LAYOUT_PRODUCT,     /* the parts multiplied, number by number */
     LAYOUT_LINEAR,      /* parts[1] parts[0] + parts[2]: what a linear layer makes of a constant */
+    LAYOUT_STANDARD,    /* each row less its mean, divided by its deviation */
+    LAYOUT_BATCH_NORM,  /* a weight, with the norm behind it: parts[1] is its weight, parts[2] its
+                         * variance; each row times weight / sqrt(variance + 1e-5) */
+    LAYOUT_BATCH_SHIFT, /* the bias of both: parts are its mean, weight, variance and bias */
     LAYOUT_ZERO,        /* nothing but zeros */
     LAYOUT_IDENTITY,    /* ones on the diagonal: a projection that is left out */
     LAYOUT_REL_POS,     /* parts[0], relative positions: query less key becomes key less query */
@@ -94,6 +99,12 @@ typedef struct layout_rule {
 #define LAYOUT_QKV(q, k, v)                                                                      \
     LAYOUT_ROWS3("{b}attn.qkv.weight", NULL, q ".weight", k ".weight", v ".weight"),             \
     LAYOUT_ROWS3("{b}attn.qkv.bias", NULL, q ".bias", k ".bias", v ".bias")
+/* A convolution and the batch norm behind it. */
+#define LAYOUT_CONV_BN(name, conv, bn)                                                           \
+    { name ".weight", LAYOUT_BATCH_NORM, NULL,                                                   \
+      { conv ".weight", bn ".weight", bn ".running_var" }, LAYOUT_ALWAYS },                      \
+    { name ".bias", LAYOUT_BATCH_SHIFT, NULL,                                                    \
+      { bn ".running_mean", bn ".weight", bn ".running_var", bn ".bias" }, LAYOUT_ALWAYS }
 #define LAYOUT_END { NULL, LAYOUT_STACK, NULL, { LAYOUT_NONE }, LAYOUT_ALWAYS }
 
 /* Tensors outside the rules: what they mean, or why they do not matter. */

@@ -7,6 +7,8 @@ static const char *const wrappers[] = {
 
 static const layout_extra none[] = { { NULL, NULL } };
 
+#define STEM "patch_embed.backbone."
+
 /* === OpenAI's CLIP, open_clip, Perception Encoder === */
 
 static const char *const open_clip_blocks[] = { "transformer.resblocks.{i}.", NULL };
@@ -143,12 +145,31 @@ static const char *const jax_blocks[] = {
                  key "/value/bias"),                                                             \
     LAYOUT_VIEW("{b}attn.proj.weight", key "/out/kernel", "hkd>dhk"),                            \
     LAYOUT_MUST("{b}attn.proj.bias", key "/out/bias")
+
+/* Of the stem of a hybrid. The norms of the original have the shape [1, 1, 1, C]. */
+#define UNIT STEM "stages.{s}.blocks.{u}."
+#define JAX_UNIT "block{S}/unit{U}/"
+#define JAX_CONV(tensor, key)                                                                    \
+    { tensor ".weight", LAYOUT_STANDARD, "yxio>oiyx", { key "/kernel", NULL, NULL }, LAYOUT_ALWAYS }
+#define JAX_GROUP_NORM(tensor, key)                                                              \
+    LAYOUT_VIEW(tensor ".weight", key "/scale", "yxio>o"),                                       \
+    LAYOUT_VIEW(tensor ".bias", key "/bias", "yxio>o"), JAX_NORM(tensor, key)
 #define MAP "MAPHead_0/MultiHeadDotProductAttention_0/"
 
 static const layout_rule jax_rules[] = {
     LAYOUT_FROM("cls_token", "cls"),
     LAYOUT_FROM("pos_embed", "Transformer/posembed_input/pos_embedding"),
     LAYOUT_FROM("pos_embed", "pos_embedding"),
+    JAX_CONV(STEM "stem.conv", "conv_root"),
+    JAX_GROUP_NORM(STEM "stem.norm", "gn_root"),
+    JAX_CONV(UNIT "downsample.conv", JAX_UNIT "conv_proj"),
+    JAX_GROUP_NORM(UNIT "downsample.norm", JAX_UNIT "gn_proj"),
+    JAX_CONV(UNIT "conv1", JAX_UNIT "conv1"),
+    JAX_GROUP_NORM(UNIT "norm1", JAX_UNIT "gn1"),
+    JAX_CONV(UNIT "conv2", JAX_UNIT "conv2"),
+    JAX_GROUP_NORM(UNIT "norm2", JAX_UNIT "gn2"),
+    JAX_CONV(UNIT "conv3", JAX_UNIT "conv3"),
+    JAX_GROUP_NORM(UNIT "norm3", JAX_UNIT "gn3"),
     LAYOUT_VIEW("patch_embed.proj.weight", "embedding/kernel", "pqcd>dcpq"),
     LAYOUT_MUST("patch_embed.proj.bias", "embedding/bias"),
     JAX_NORM("{b}norm1", "{b}LayerNorm_0"),
@@ -186,12 +207,6 @@ static const layout_extra jax_harmless[] = {
     { NULL, NULL }
 };
 
-static const layout_extra jax_lacking[] = {
-    { "conv_root/*", "a convolutional stem (hybrid model)" },
-    { "block[0-9]*/*", "a convolutional stem (hybrid model)" },
-    { NULL, NULL }
-};
-
 /* As timm runs them; --set activation=gelu_tanh is what the JAX code computes. */
 static const layout_default jax_defaults[] = {
     { "norm_eps=1e-6", NULL }, { "activation=gelu", NULL }, { "pool=avg", "!cls" },
@@ -200,7 +215,7 @@ static const layout_default jax_defaults[] = {
 
 const layout layout_jax = {
     "JAX", "embedding/kernel", LAYOUT_ALWAYS, jax_prefixes, jax_blocks, jax_rules, jax_harmless,
-    jax_lacking, jax_defaults, NULL
+    none, jax_defaults, NULL
 };
 
 /* === AIMv2 === */
@@ -300,21 +315,50 @@ const layout layout_beit3 = {
     beit3_prefixes, beit3_blocks, beit3_rules, beit3_harmless, beit3_lacking, beit3_defaults, NULL
 };
 
-/* === MobileCLIP === */
+/* === MobileCLIP-B === */
 
 static const char *const mobileclip_prefixes[] = {
     "module.", "image_encoder.", "model.", "visual.", "trunk.", NULL
 };
 
-static const char *const no_blocks[] = { "transformer.{i}.", NULL };
+static const char *const mobileclip_blocks[] = { "transformer.{i}.", NULL };
 
-static const layout_rule refused_rules[] = { LAYOUT_END };
+static const layout_rule mobileclip_rules[] = {
+    LAYOUT_SAME("cls_token"),
+    LAYOUT_VIEW("pos_embed", "pos_embed.pos_embed.pos_embed", "abnd>nd"),
+    LAYOUT_CONV_BN(STEM "0.conv", "patch_emb.0.block.conv", "patch_emb.0.block.norm"),
+    LAYOUT_CONV_BN(STEM "1.conv", "patch_emb.1.block.conv", "patch_emb.1.block.norm"),
+    LAYOUT_VIEW("patch_embed.proj.weight", "patch_emb.2.block.conv.weight", "dcpq>dcpq"),
+    LAYOUT_FROM("patch_embed.proj.bias", "patch_emb.2.block.conv.bias"),
+    LAYOUT_FROM2("{b}norm1", "{b}pre_norm_mha.0"),
+    LAYOUT_FROM2("{b}attn.qkv", "{b}pre_norm_mha.1.qkv_proj"),
+    LAYOUT_FROM2("{b}attn.proj", "{b}pre_norm_mha.1.out_proj"),
+    LAYOUT_FROM2("{b}norm2", "{b}pre_norm_ffn.0"),
+    LAYOUT_FROM2("{b}mlp.fc1", "{b}pre_norm_ffn.1"),
+    LAYOUT_FROM2("{b}mlp.fc2", "{b}pre_norm_ffn.4"),
+    LAYOUT_FROM2("norm", "post_transformer_norm"),
+    LAYOUT_VIEW("head.weight", "classifier.proj", "io>oi"),
+    LAYOUT_ZEROS("head.bias", "classifier.proj"),
+    LAYOUT_FROM2("head", "classifier"),
+    LAYOUT_END
+};
 
-static const layout_extra mobileclip_lacking[] = {
-    { "patch_emb.*", "MobileCLIP's convolutional stem" }, { NULL, NULL }
+static const layout_extra mobileclip_harmless[] = {
+    { "patch_emb.*.num_batches_tracked", "of training" },
+    { "../text_encoder.*", "of a text tower" },
+    { "../logit_scale", "of contrastive training" },
+    { NULL, NULL }
+};
+
+/* Its own code, which timm's model of the same weights follows but for eps and resizing. Without a
+ * class token it takes the mean. */
+static const layout_default mobileclip_defaults[] = {
+    { "norm_eps=1e-5", NULL }, { "activation=gelu", NULL }, { "pool=avg", "!cls_token" },
+    { "mean=0", NULL }, { "std=1", NULL }, { "crop_pct=1", NULL },
+    { "interpolation=bilinear", NULL }, { NULL, NULL }
 };
 
 const layout layout_mobileclip = {
-    "MobileCLIP", "patch_emb.0.block.conv.weight", LAYOUT_ALWAYS, mobileclip_prefixes, no_blocks,
-    refused_rules, none, mobileclip_lacking, NULL, NULL
+    "MobileCLIP", "patch_emb.0.block.conv.weight", LAYOUT_ALWAYS, mobileclip_prefixes,
+    mobileclip_blocks, mobileclip_rules, mobileclip_harmless, none, mobileclip_defaults, NULL
 };

@@ -17,6 +17,11 @@ static const char *const blocks[] = { "blocks.{c}.{i}.", "blocks.{i}.", NULL };
     { "{b}attn.lambda", LAYOUT_LAMBDA, NULL,                                                     \
       { path "lambda_q1", path "lambda_k1", path "lambda_q2", path "lambda_k2" }, LAYOUT_ALWAYS }
 
+/* Of the stems; the weights of the ResNet's are standardised whenever they are used. */
+#define STEM "patch_embed.backbone."
+#define UNIT STEM "stages.{s}.blocks.{u}."
+#define STANDARD(name, key) { name, LAYOUT_STANDARD, NULL, { key, NULL, NULL }, LAYOUT_ALWAYS }
+
 static const layout_rule rules[] = {
     /* DINOv2 with registers: only the class token and the patches have a position */
     { "cls_token", LAYOUT_SUM, NULL, { "cls_token", "pos_embed@0", NULL },
@@ -35,6 +40,24 @@ static const layout_rule rules[] = {
     LAYOUT_SAME("rope.sin"),
     LAYOUT_ROPE("rope", "rope_embed.periods"),
     LAYOUT_ROPE("rope", NULL),
+    STANDARD(STEM "stem.conv.weight", STEM "stem.conv.weight"),
+    STANDARD(STEM "stem.conv.weight", STEM "conv.weight"),   /* without stages */
+    LAYOUT_SAME2(STEM "stem.norm"),
+    LAYOUT_FROM2(STEM "stem.norm", STEM "norm"),
+    STANDARD(UNIT "downsample.conv.weight", UNIT "downsample.conv.weight"),
+    LAYOUT_SAME2(UNIT "downsample.norm"),
+    STANDARD(UNIT "conv1.weight", UNIT "conv1.weight"),
+    LAYOUT_SAME2(UNIT "norm1"),
+    STANDARD(UNIT "conv2.weight", UNIT "conv2.weight"),
+    LAYOUT_SAME2(UNIT "norm2"),
+    STANDARD(UNIT "conv3.weight", UNIT "conv3.weight"),
+    LAYOUT_SAME2(UNIT "norm3"),
+    LAYOUT_CONV_BN(STEM "0.conv", STEM "0.conv", STEM "0.bn"),
+    LAYOUT_SAME2(STEM "0.conv"),   /* of a .vit file turned back */
+    LAYOUT_CONV_BN(STEM "1.conv", STEM "1.conv", STEM "1.bn"),
+    LAYOUT_SAME2(STEM "1.conv"),
+    LAYOUT_VIEW("patch_embed.proj.weight", STEM "2.conv.weight", "dcpq>dcpq"),
+    LAYOUT_FROM("patch_embed.proj.bias", STEM "2.conv.bias"),
     LAYOUT_VIEW("patch_embed.proj.weight", "patch_embed.proj.weight", "dcpq>dcpq"),
     LAYOUT_VIEW("patch_embed.proj.weight", "patch_embed.proj.weight", "d(cpq)>dcpq"),
     LAYOUT_MUST_WHEN("patch_embed.proj.bias", "patch_embed.proj.bias", "!norm_pre.weight"),
@@ -131,6 +154,7 @@ static const layout_extra harmless[] = {
     { "mask_token", "of pre-training" },
     { "decoder_*", "of pre-training (MAE)" },
     { "*position_ids", "an index, not a weight" },
+    { "patch_embed.backbone.*.num_batches_tracked", "of training" },
     { "head_dist.*", "of a distilled teacher; without a distillation token it is not run" },
     { "lm_head.*", "of pre-training" },
     { "text_*", "of a text tower" },
@@ -162,7 +186,7 @@ static const layout_extra lacking[] = {
     { "blocks.*.attn.gate.*", "gated attention" },
     { "blocks.*.attns.*", "two attentions and two MLPs side by side (block_fn)" },
     { "cls_norm.*", "a norm of its own for the class token (DINOv3)" },
-    { "patch_embed.backbone.*", "a convolutional stem (hybrid model)" },
+    { "patch_embed.backbone.layer[1-4].*", "this convolutional stem (a ResNet-D)" },
     { "patch_embed.proj.[0-9]*", "a convolutional stem" },
     { "../head.mlp.fc*", "an MLP as projection head" },
     { NULL, NULL }
@@ -207,4 +231,10 @@ static const layout_question questions[] = {
 const layout layout_timm = {
     "timm", "patch_embed.proj.weight", LAYOUT_ALWAYS, prefixes, blocks, rules, harmless, lacking,
     defaults, questions
+};
+
+/* MobileCLIP-B, whose patch embedding is the last convolution of its stem. */
+const layout layout_timm_conv = {
+    "timm", "patch_embed.backbone.2.conv.weight", LAYOUT_ALWAYS, prefixes, blocks, rules, harmless,
+    lacking, defaults, NULL
 };

@@ -362,6 +362,76 @@ static void read_identity(const layout_item *item, int64_t first, int64_t count,
     for (i = 0; i < count; i++) to[i] = (first + i) / width == (first + i) % width;
 }
 
+/* Whole rows, as are read of a matrix. One that is standard already, as those of a .vit file turned
+ * back are, stays as it is. */
+static void standardise(float *row, int64_t depth)
+{
+    double mean = 0, variance = 0;
+    int64_t k;
+    for (k = 0; k < depth; k++) mean += (double)row[k] / (double)depth;
+    for (k = 0; k < depth; k++) {
+        const double x = (double)row[k] - mean;
+        variance += x * x / (double)depth;
+    }
+    if (fabs(mean) < 1e-6 && fabs(variance - 1) < 1e-3) return;
+    for (k = 0; k < depth; k++)
+        row[k] = (float)(((double)row[k] - mean) / sqrt(variance + 1e-8));
+}
+
+static bool read_standard(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
+                          float *to, char *error, size_t size)
+{
+    const int64_t depth = item->parts[0].view.count / item->tensor.dims[0];
+    int64_t i;
+    if (!read_part(c, &item->parts[0], first, count, to, error, size)) return false;
+    for (i = 0; i < count; i += depth) standardise(to + i, depth);
+    return true;
+}
+
+/* Each part's number for one channel. */
+static bool read_channel(checkpoint *c, const layout_item *item, int part, int64_t channel,
+                         double values[LAYOUT_MAX_PARTS], char *error, size_t size)
+{
+    float value;
+    for (; part < item->part_count; part++) {
+        if (!read_part(c, &item->parts[part], channel, 1, &value, error, size)) return false;
+        values[part] = (double)value;
+    }
+    return true;
+}
+
+/* torch.nn.BatchNorm2d's epsilon. */
+static double batch_factor(double weight, double variance)
+{
+    return weight / sqrt(variance + 1e-5);
+}
+
+static bool read_batch_norm(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
+                            float *to, char *error, size_t size)
+{
+    const int64_t depth = item->parts[0].view.count / item->tensor.dims[0];
+    double v[LAYOUT_MAX_PARTS];
+    int64_t i, k;
+    if (!read_part(c, &item->parts[0], first, count, to, error, size)) return false;
+    for (i = 0; i < count; i += depth) {
+        if (!read_channel(c, item, 1, (first + i) / depth, v, error, size)) return false;
+        for (k = i; k < i + depth; k++) to[k] = (float)((double)to[k] * batch_factor(v[1], v[2]));
+    }
+    return true;
+}
+
+static bool read_batch_shift(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
+                             float *to, char *error, size_t size)
+{
+    double v[LAYOUT_MAX_PARTS];
+    int64_t i;
+    for (i = 0; i < count; i++) {
+        if (!read_channel(c, item, 0, first + i, v, error, size)) return false;
+        to[i] = (float)(v[3] - v[0] * batch_factor(v[1], v[2]));
+    }
+    return true;
+}
+
 static bool read_item(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
                       float *to, char *error, size_t error_size)
 {
@@ -377,6 +447,9 @@ static bool read_item(checkpoint *c, const layout_item *item, int64_t first, int
     case LAYOUT_LAMBDA: return read_lambda(c, item, to, error, error_size);
     case LAYOUT_LESS_LAMBDA:
         return read_less_lambda(c, item, first, count, to, error, error_size);
+    case LAYOUT_STANDARD: return read_standard(c, item, first, count, to, error, error_size);
+    case LAYOUT_BATCH_NORM: return read_batch_norm(c, item, first, count, to, error, error_size);
+    case LAYOUT_BATCH_SHIFT: return read_batch_shift(c, item, first, count, to, error, error_size);
     case LAYOUT_ZERO: break;
     }
     memset(to, 0, (size_t)count * sizeof *to);

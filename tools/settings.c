@@ -279,18 +279,31 @@ static bool check_contradiction(const settings all[FROM_COUNT], setting_key key,
 static bool check_contradictions(const settings all[FROM_COUNT], report *r)
 {
     static const setting_key seen[] = {
-        SETTING_IN_CHANS, SETTING_PATCH_SIZE, SETTING_EMBED_DIM, SETTING_DEPTH,
+        SETTING_STEM, SETTING_IN_CHANS, SETTING_PATCH_SIZE, SETTING_EMBED_DIM, SETTING_DEPTH,
         SETTING_GATED_MLP, SETTING_MLP_DIM, SETTING_NUM_CLASSES, SETTING_REPRESENTATION_DIM,
         SETTING_CLS_TOKEN, SETTING_DIST_TOKEN, SETTING_REG_TOKENS, SETTING_PATCH_BIAS,
         SETTING_PATCH_PRE_NORM, SETTING_PATCH_NORM, SETTING_PRE_NORM, SETTING_NORM_TYPE,
-        SETTING_QKV_BIAS,        SETTING_QK_NORM, SETTING_ATTN_NORM, SETTING_PROJ_BIAS, SETTING_LAYER_SCALE,
-        SETTING_MLP_NORM, SETTING_ACTIVATION, SETTING_BLOCK_TYPE, SETTING_POOL,
-        SETTING_REL_POS, SETTING_DIFF_ATTN
+        SETTING_QKV_BIAS, SETTING_QK_NORM, SETTING_ATTN_NORM, SETTING_PROJ_BIAS,
+        SETTING_LAYER_SCALE, SETTING_MLP_NORM, SETTING_ACTIVATION, SETTING_BLOCK_TYPE,
+        SETTING_POOL, SETTING_REL_POS, SETTING_DIFF_ATTN
     };
     size_t i;
     for (i = 0; i < COUNT(seen); i++)
         if (!check_contradiction(all, seen[i], r)) return false;
     return true;
+}
+
+static int stem_stride(int stem, int stages)
+{
+    if (stem == VIT_STEM_NONE) return 1;
+    return stem == VIT_STEM_CONV ? 8 : stages < 2 ? 4 : 2 << stages;
+}
+
+int settings_stem_stride(const settings *s)
+{
+    int stages = 0;
+    while (stages < 4 && s->value[SETTING_STEM_STAGE1 + stages] > 0) stages++;
+    return stem_stride((int)s->value[SETTING_STEM], stages);
 }
 
 /* mlp_ratio is only another way to say mlp_dim; truncated as Python's int() does. timm counts both
@@ -315,6 +328,17 @@ static void forget_other_width(settings all[FROM_COUNT])
     settings *name = &all[FROM_NAME];
     const double named = name->value[SETTING_EMBED_DIM];
     if (value_or(all, SETTING_EMBED_DIM, named) != named) name->given[SETTING_MLP_DIM] = false;
+}
+
+/* timm's patch_size of a hybrid counts pixels of the map that its backbone makes, and MobileCLIP's
+ * patch embedding is part of the backbone. */
+static void expand_patch(settings all[FROM_COUNT])
+{
+    const settings *seen = &all[FROM_TENSORS];
+    const int stride = settings_stem_stride(seen);
+    const int last = seen->value[SETTING_STEM] == VIT_STEM_CONV ? 2 : 1;
+    if (all[FROM_CONFIG].given[SETTING_PATCH_SIZE])
+        all[FROM_CONFIG].value[SETTING_PATCH_SIZE] *= stride * last;
 }
 
 /* A 2-D patch weight [D, C * P * P] leaves C and P open. Unless one of them is told, three channels
@@ -391,13 +415,27 @@ static bool gives_size(const settings *s)
     return s->given[SETTING_IMG_HEIGHT] && s->given[SETTING_IMG_WIDTH];
 }
 
-/* The grid of a size that somebody tells. */
-static void told_grid(const settings *s, int patch, settings_facts *facts)
+static int stride_of(const vit_config *c)
 {
-    double rows = floor(s->value[SETTING_IMG_HEIGHT] / patch);
-    double columns = floor(s->value[SETTING_IMG_WIDTH] / patch);
-    facts->grid_height = (int)(rows < 32768 ? rows : 0);
-    facts->grid_width = (int)(columns < 32768 ? columns : 0);
+    return stem_stride(c->stem, (c->stem_stage1 > 0) + (c->stem_stage2 > 0) +
+                       (c->stem_stage3 > 0) + (c->stem_stage4 > 0));
+}
+
+/* Patches along a side. The map of a ResNet stem is rounded up, all else is cut off. */
+static int grid_side(const vit_config *c, double pixels)
+{
+    const int stride = stride_of(c);
+    double side = pixels / stride;
+    side = c->stem == VIT_STEM_RESNET ? ceil(side) : floor(side);
+    side = floor(side / (c->patch_size / stride));
+    return side < 32768 ? (int)side : 0;
+}
+
+/* The grid of a size that somebody tells. */
+static void told_grid(const settings *s, const vit_config *c, settings_facts *facts)
+{
+    facts->grid_height = grid_side(c, s->value[SETTING_IMG_HEIGHT]);
+    facts->grid_width = grid_side(c, s->value[SETTING_IMG_WIDTH]);
 }
 
 /* True if these rows are the patches of the grid, with or without those of the prefix. */
@@ -454,7 +492,7 @@ static bool find_grid(const settings all[FROM_COUNT], settings_facts *facts, con
     int ways;
     facts->grid_height = facts->grid_width = 0;
     if (gives_size(told)) {
-        told_grid(told, c->patch_size, facts);
+        told_grid(told, c, facts);
         if (explains(facts, c->num_prefix_tokens, positions)) return true;
     }
     ways = square_grid(facts, c->num_prefix_tokens, wanted, positions);
@@ -464,7 +502,7 @@ static bool find_grid(const settings all[FROM_COUNT], settings_facts *facts, con
         return report_fail(r, "the %d rows of pos_embed may be those of all tokens or of the "
                            "patches; give --set positions=all or patches", facts->position_rows);
     if (ways == 1) return true;
-    told_grid(&all[FROM_OPTIONS], c->patch_size, facts);
+    told_grid(&all[FROM_OPTIONS], c, facts);
     if (explains(facts, c->num_prefix_tokens, positions)) return true;
     if (facts->patches > 0 && facts->patches + c->num_prefix_tokens < facts->position_rows)
         return report_fail(r, "pos_embed has %d rows, the input %d tokens; if they are the first "
@@ -524,8 +562,8 @@ static bool resolve_free_size(const settings all[FROM_COUNT], settings_facts *fa
     if (c->img_height == 0 || c->img_width == 0)
         return report_fail(r, "there is no pos_embed to tell the input size; give --img-size HxW, "
                            "--arch or --config");
-    facts->grid_height = c->img_height / c->patch_size;
-    facts->grid_width = c->img_width / c->patch_size;
+    facts->grid_height = grid_side(c, c->img_height);
+    facts->grid_width = grid_side(c, c->img_width);
     c->positions = VIT_POS_NONE;
     return c->has_rel_pos ? check_relative(facts, c, r) : resolve_sincos(all, facts, c, r);
 }
@@ -575,6 +613,9 @@ static bool resolve_size(const settings all[FROM_COUNT], settings_facts *facts, 
     c->num_prefix_tokens = c->has_cls_token + c->has_dist_token + c->num_reg_tokens;
     facts->patches = 0;
     if (patch < 1) return report_fail(r, "patch_size is not known; give --set patch_size=N");
+    if (patch % stride_of(c) != 0)
+        return report_fail(r, "patch_size %d is no multiple of the stem's stride, %d", patch,
+                           stride_of(c));
     if (facts->position_rows == 0)
         return resolve_free_size(all, facts, c, r) && check_positions(all, facts, c, r);
     if (value_or(all, SETTING_POS_SINCOS, SINCOS_NONE) > 0)
@@ -692,6 +733,16 @@ static bool resolve_preprocessing(const settings all[FROM_COUNT], const settings
 }
 
 /* === Options === */
+
+static bool resolve_stem(const settings all[FROM_COUNT], vit_config *c, report *r)
+{
+    c->stem = (int)value_or(all, SETTING_STEM, VIT_STEM_NONE);
+    return in_int(all, SETTING_STEM_WIDTH, &c->stem_width, 0, r) &&
+           in_int(all, SETTING_STEM_STAGE1, &c->stem_stage1, 0, r) &&
+           in_int(all, SETTING_STEM_STAGE2, &c->stem_stage2, 0, r) &&
+           in_int(all, SETTING_STEM_STAGE3, &c->stem_stage3, 0, r) &&
+           in_int(all, SETTING_STEM_STAGE4, &c->stem_stage4, 0, r);
+}
 
 static bool resolve_shape(const settings all[FROM_COUNT], vit_config *c, report *r)
 {
@@ -852,6 +903,7 @@ void settings_from_config(settings *s, const vit_config *c)
     settings_put(s, SETTING_REG_TOKENS, c->num_reg_tokens);
     settings_put(s, SETTING_POSITIONS, c->positions);
     settings_put(s, SETTING_PATCH_BIAS, c->has_patch_bias);
+    settings_put(s, SETTING_STEM, c->stem);
     settings_put(s, SETTING_PATCH_PRE_NORM, c->has_patch_pre_norm);
     settings_put(s, SETTING_PATCH_NORM, c->has_patch_norm);
     settings_put(s, SETTING_PRE_NORM, c->has_pre_norm);
@@ -898,7 +950,9 @@ bool settings_resolve(settings all[FROM_COUNT], settings_facts *facts, vit_confi
     if (!resolve_flat_patch(all, facts->patch_depth, r)) return false;
     expand_ratio(all);
     forget_other_width(all);
+    expand_patch(all);
     if (!check_contradictions(all, r) || !resolve_shape(all, config, r)) return false;
+    if (!resolve_stem(all, config, r)) return false;
     resolve_flags(all, config);
     config->selftest_tolerance = (float)value_or(all, SETTING_SELFTEST_TOLERANCE, 2e-5);
     if (!resolve_pool(all, config, r) || !resolve_norm(all, config, notes, r) ||
@@ -932,9 +986,13 @@ static void add_phrase(phrase_list *list, bool holds, const char *phrase)
 
 static void describe_stem(const vit_config *c, phrase_list *list)
 {
-    char registers[48];
+    char registers[48], stages[64];
     snprintf(registers, sizeof registers, "%d register token%s", c->num_reg_tokens,
              c->num_reg_tokens == 1 ? "" : "s");
+    snprintf(stages, sizeof stages, "ResNet stem of %d, %d, %d, %d blocks", c->stem_stage1,
+             c->stem_stage2, c->stem_stage3, c->stem_stage4);
+    add_phrase(list, c->stem == VIT_STEM_RESNET, stages);
+    add_phrase(list, c->stem == VIT_STEM_CONV, "convolutional stem");
     add_phrase(list, !c->has_cls_token, "no class token");
     add_phrase(list, c->has_dist_token, "distillation token");
     add_phrase(list, c->num_reg_tokens > 0, registers);

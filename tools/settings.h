@@ -38,6 +38,12 @@ typedef enum setting_kind {
     X(POS_SINCOS, "pos_sincos", WORD, "none simple_vit mae 1d", "computed where none are stored") \
     X(POS_FIRST_ROWS, "pos_first_rows", FLAG, NULL, "use the first rows of a longer pos_embed")  \
     X(PATCH_BIAS, "has_patch_bias", FLAG, NULL, "bias of the patch embedding")                   \
+    X(STEM, "stem", WORD, "none resnet conv", "what makes a feature map of the input")           \
+    X(STEM_WIDTH, "stem_width", INTEGER, NULL, "channels of its first convolution")              \
+    X(STEM_STAGE1, "stem_stage1", INTEGER, NULL, "blocks of its first stage")                    \
+    X(STEM_STAGE2, "stem_stage2", INTEGER, NULL, "of its second")                                \
+    X(STEM_STAGE3, "stem_stage3", INTEGER, NULL, "of its third")                                 \
+    X(STEM_STAGE4, "stem_stage4", INTEGER, NULL, "of its fourth")                                \
     X(PATCH_PRE_NORM, "has_patch_pre_norm", FLAG, NULL, "norm of the raw patches")               \
     X(PATCH_NORM, "has_patch_norm", FLAG, NULL, "norm after the patch embedding")                \
     X(PRE_NORM, "has_pre_norm", FLAG, NULL, "norm before the first block")                       \
@@ -113,7 +119,8 @@ const char *setting_help(setting_key key);
 void settings_start(settings *s, const char *origin);
 void settings_put(settings *s, setting_key key, double value);
 
-/* All of its options, but for channels, classes, normalisation and the size before the crop. */
+/* All of its options, but for channels, classes, normalisation, the size before the crop, and the
+ * sizes of a stem, which the tensors show. */
 void settings_from_config(settings *s, const vit_config *config);
 
 /* Rotary positions, or that there are none. */
@@ -133,6 +140,9 @@ int settings_origin(const settings all[FROM_COUNT], setting_key key);
 
 /* The value as --set takes it: "7", or the word that it stands for. */
 const char *setting_text(setting_key key, double value, char text[32]);
+
+/* Pixels of the input, along a side, in one of the map that a stem makes; 1 without a stem. */
+int settings_stem_stride(const settings *s);
 
 /* What differs from a plain ViT, in words: "4 register tokens, SiLU, gated MLP". */
 const char *settings_describe(const vit_config *config, char *text, size_t size);

@@ -57,6 +57,8 @@ typedef struct run {
     const char **sources;                /* files that were read: never to be overwritten */
     int num_sources;
     bool trace_failed;
+    char trace_first[64];                /* a stem's first tensor, ...                    */
+    int trace_image;                     /* ... and the image that it works on            */
     double open_ms, input_ms, forward_ms;
     int num_written;                     /* of the JSON list                              */
 } run;
@@ -201,18 +203,30 @@ static bool write_npy(run *r, const char *tensor, const char *path, const float 
     return true;
 }
 
+/* ".1" for the second image of a batch: a stem takes one after the other, so that its tensors come
+ * once for each. Otherwise "". */
+static const char *image_suffix(run *r, const char *name, char text[16]) {
+    text[0] = '\0';
+    if (r->batch == 1 || strncmp(name, "patch_embed.backbone.", 21) != 0) return text;
+    if (!r->trace_first[0]) snprintf(r->trace_first, sizeof r->trace_first, "%s", name);
+    else if (strcmp(r->trace_first, name) == 0) r->trace_image++;
+    snprintf(text, 16, ".%d", r->trace_image);
+    return text;
+}
+
 /* vit_trace: DIR/NAME.npy. After a failure the rest is skipped. */
 static void trace(void *user, const char *name, const float *data, const int shape[4]) {
     run *r = user;
-    size_t size = strlen(r->chosen->trace) + strlen(name) + 8;
-    char *path;
+    size_t size = strlen(r->chosen->trace) + strlen(name) + 24;
+    char *path, suffix[16];
     int64_t dims[4];
     int ndim = 0;
     if (r->trace_failed) return;
     for (; ndim < 4 && shape[ndim] > 0; ndim++) dims[ndim] = shape[ndim];
     path = malloc(size);
     if (path) {
-        snprintf(path, size, "%s/%s.npy", r->chosen->trace, name);
+        snprintf(path, size, "%s/%s%s.npy", r->chosen->trace, name,
+                 image_suffix(r, name, suffix));
         r->trace_failed = !write_npy(r, name, path, data, dims, ndim);
     } else {
         r->trace_failed = !out_of_memory();
@@ -555,7 +569,7 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
         { 0, "block", "B", "which block, from 0 (default: the last)", CLI_INT, &c->block, 0,
           1023 },
         { 0, "trace", "DIR", "write every intermediate tensor as DIR/NAME.npy, all images\n"
-          "in one batch", CLI_TEXT, &c->trace, 0, 0 },
+          "in one batch; those of a stem as DIR/NAME.IMAGE.npy", CLI_TEXT, &c->trace, 0, 0 },
         { 0, "dump-input", "X.npy", "write what preprocessing produced", CLI_TEXT, &c->dump, 0,
           0 },
         { 'k', "top", "N", "how many classes to print (default 5)", CLI_INT, &c->k, 1, 1000 },

@@ -179,14 +179,14 @@ static bool is_kept(const vit_writer_keep *keep, const char *name)
     return false;
 }
 
-/* As vit_architecture_tensor, but not all matrices are of type dtype. The patch embedding keeps
- * more bits: it is small, and in flat areas of a photo, where all pixels are alike, the rounding
- * errors of its weights and of the pixels add up. */
+/* As vit_architecture_tensor, but not all matrices are of type dtype. The patch embedding and a
+ * stem before it keep more bits: they are small, and in flat areas of a photo, where all pixels
+ * are alike, the rounding errors of weights and of pixels add up. */
 static bool describe(const vit_config *config, vit_dtype dtype, const vit_writer_keep *keep,
                      int index, vit_tensor *tensor)
 {
     if (!vit_architecture_tensor(config, dtype, index, tensor)) return false;
-    if (dtype > VIT_F16 && !strcmp(tensor->name, "patch_embed.proj.weight"))
+    if (dtype > VIT_F16 && !strncmp(tensor->name, "patch_embed.", 12))
         vit_architecture_tensor(config, dtype == VIT_BF16 ? VIT_F32 : VIT_F16, index, tensor);
     else if (dtype >= VIT_I8 && is_kept(keep, tensor->name))
         vit_architecture_tensor(config, VIT_BF16, index, tensor);
