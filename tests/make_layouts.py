@@ -965,10 +965,16 @@ def write_jax():
     t = model(cls=False, seed=7)
     case("jax_gap", jax_big_vision(t, "params/"), t, "gap", twin_options="pool=avg",
          write=npz_deflated, suffix="npz")
-    s = jax_original(model(), "")
-    s["conv_root/kernel"] = np.zeros((7, 7, 3, 2), "f4")
-    case("jax_hybrid", s, "lacks a convolutional stem (hybrid model)", None, write=npz,
-         suffix="npz")
+    t, raw = resnet_model()
+    s = jax_original(t, "")
+    for k, v in raw.items():
+        k = k.replace(STEM, "").replace("stem.conv", "conv_root").replace("stem.norm", "gn_root")
+        k = k.replace("stages.0.blocks.0.", "block1/unit1/").replace("downsample.conv", "conv_proj")
+        k = k.replace("downsample.norm", "gn_proj").replace("norm", "gn")
+        k = k.replace(".weight", "/kernel" if v.ndim == 4 else "/scale").replace(".bias", "/bias")
+        s[k] = v.transpose(2, 3, 1, 0) if v.ndim == 4 else v.reshape(1, 1, 1, -1)
+    s["gn_root/bias"] = s["gn_root/bias"].ravel()   # newer ones have plain vectors
+    case("jax_hybrid", s, t, "resnet", write=npz_deflated, suffix="npz")
 
 
 # === AIMv2, BEiT-3 ===
@@ -1135,8 +1141,14 @@ def write_timm():
     s = vit_names(t)
     s["patch_embed.proj.weight"] = s["patch_embed.proj.weight"].reshape(D, -1)
     case("flat_patch", s, t, "plain", told)
-    s = {"image_encoder.model.patch_emb.0.block.conv.weight": np.zeros((4, 3, 4, 4), "f4")}
-    case("mobileclip", s, "lacks MobileCLIP's convolutional stem", None)
+    t, raw = resnet_model()
+    case("timm_hybrid", dict(vit_names(t), **raw), t, "resnet", told)
+    t, raw = resnet_model(stages=False)
+    s = dict(without(t, STEM), **{k.replace(STEM + "stem.", STEM): v for k, v in raw.items()})
+    case("timm_hybrid_stem", s, t, "resnet_stem", told)
+    s = dict(vit_names(model()))
+    s[STEM + "layer1.0.conv1.weight"] = np.zeros((4, 3, 1, 1), "f4")
+    case("timm_resnetd", s, "lacks this convolutional stem (a ResNet-D)", None)
 
 
 # === Rotary and relative positions, differential attention, parallel blocks ===
@@ -1451,6 +1463,99 @@ def write_parallel():
     case("timm_parallel", s, t, "parallel", told, twin_options="block_type=parallel")
 
 
+# === Stems ===
+
+STEM = "patch_embed.backbone."
+
+
+def standardised(w):
+    rows = w.reshape(len(w), -1).astype("f8")
+    rows = rows - rows.mean(1, keepdims=True)
+    return (rows / np.sqrt(rows.var(1, keepdims=True) + 1e-8)).astype("<f4").reshape(w.shape)
+
+
+def in_order(t):
+    """As the file has them: the stem's stages come behind the patch embedding."""
+    places = ("cls_token", "pos_embed", STEM + "stem.", STEM + "0.", STEM + "1.",
+              "patch_embed.proj.", STEM + "stages.", "")
+    return OrderedDict(sorted(t.items(), key=lambda item: [item[0].startswith(p)
+                                                           for p in places].index(True)))
+
+
+def resnet_model(stages=True, width=32):
+    """A hybrid's .vit tensors, and what the library has in place of those of its stem."""
+    n, t, raw = Numbers(31), model(), OrderedDict()
+
+    def conv_norm(conv, norm, out, chans, kernel):
+        raw[STEM + conv + ".weight"] = n(out, chans, kernel, kernel)
+        put2(raw, STEM + norm, (out,), True, n)
+
+    conv_norm("stem.conv", "stem.norm", width, CHANS, 7)
+    if stages:
+        unit = "stages.0.blocks.0."
+        conv_norm(unit + "downsample.conv", unit + "downsample.norm", 4 * width, width, 1)
+        conv_norm(unit + "conv1", unit + "norm1", width, width, 1)
+        conv_norm(unit + "conv2", unit + "norm2", width, width, 3)
+        conv_norm(unit + "conv3", unit + "norm3", 4 * width, width, 1)
+    t["patch_embed.proj.weight"] = n(D, 4 * width if stages else width, 1, 1)
+    t.update((k, standardised(v) if v.ndim == 4 else v) for k, v in raw.items())
+    return in_order(t), raw
+
+
+def conv_model(width=D // 4):
+    """MobileCLIP-B's .vit tensors, and its convolutions and norms by number."""
+    n, t, raw = Numbers(32), model(pos="patches"), []
+    t["patch_embed.proj.weight"] = n(D, width, 2, 2)
+    t["head.bias"][:] = 0
+    for i, (chans, kernel) in enumerate(((CHANS, 4), (width, 2))):
+        w, gamma, beta, mean = n(width, chans, kernel, kernel), n(width), n(width), n(width)
+        var = np.abs(n(width)) + np.float32(0.5)
+        factor = gamma.astype("f8") / np.sqrt(var.astype("f8") + 1e-5)
+        t[STEM + "%d.conv.weight" % i] = (w * factor.reshape(-1, 1, 1, 1)).astype("<f4")
+        t[STEM + "%d.conv.bias" % i] = (beta - mean * factor).astype("<f4")
+        raw.append(OrderedDict((("conv.weight", w), ("norm.weight", gamma), ("norm.bias", beta),
+                                ("norm.running_mean", mean), ("norm.running_var", var),
+                                ("norm.num_batches_tracked", np.array(7, "<f4")))))
+    return in_order(t), raw
+
+
+def without(t, start):
+    return OrderedDict((k, v) for k, v in t.items() if not k.startswith(start))
+
+
+def write_mobileclip():
+    t, raw = conv_model()
+    s = without(t, "patch_embed.")
+    for i, tensors in enumerate(raw):
+        for k, v in tensors.items(): s[STEM + "%d.%s" % (i, k.replace("norm.", "bn."))] = v
+    s[STEM + "2.conv.weight"], s[STEM + "2.conv.bias"] = (t["patch_embed.proj.weight"],
+                                                          t["patch_embed.proj.bias"])
+    case("timm_mci", s, t, "mobileclip", "--set num_heads=2 --set norm_eps=1e-6 "
+         "--set activation=gelu", twin_options="positions=patches")
+    s, prefix = OrderedDict(), "image_encoder.model."
+    for i, tensors in enumerate(raw):
+        for k, v in tensors.items(): s[prefix + "patch_emb.%d.block.%s" % (i, k)] = v
+    for k, v in without(t, "patch_embed.").items():
+        for old, new in (("blocks.", "transformer."), ("norm1", "pre_norm_mha.0"),
+                         ("attn.qkv", "pre_norm_mha.1.qkv_proj"),
+                         ("attn.proj", "pre_norm_mha.1.out_proj"), ("norm2", "pre_norm_ffn.0"),
+                         ("mlp.fc1", "pre_norm_ffn.1"), ("mlp.fc2", "pre_norm_ffn.4")):
+            k = k.replace(old, new)
+        if k.startswith("norm."): k = "post_transformer_" + k
+        if k == "pos_embed": k, v = "pos_embed.pos_embed.pos_embed", v[None]
+        if k == "head.weight": k, v = "classifier.proj", v.T
+        if k != "head.bias": s[prefix + k] = v
+    s[prefix + "patch_emb.2.block.conv.weight"] = t["patch_embed.proj.weight"]
+    s[prefix + "patch_emb.2.block.conv.bias"] = t["patch_embed.proj.bias"]
+    s["text_encoder.embedding_layer.weight"], s["logit_scale"] = np.zeros((2, 2)), np.array(1.0)
+    case("mobileclip", s, t, "mobileclip", "--set num_heads=2", eps="1e-5",
+         twin_options="positions=patches mean=0 std=1 crop_pct=1 interpolation=bilinear")
+    s = OrderedDict(s)
+    del s[prefix + "patch_emb.1.block.norm.running_var"]
+    case("mobileclip_incomplete", s, "patch_emb.1.block.norm.running_var is missing", None,
+         "--set num_heads=2")
+
+
 # === vit.cpp ===
 
 def quantise(x, kind):
@@ -1528,9 +1633,8 @@ def main():
     torch.manual_seed(0)
     for write in (write_hf, write_dinov2, write_towers, write_torchvision, write_torch_nn,
                   write_lucidrains, write_einops, write_courses, write_open_clip, write_jax,
-                  write_aimv2,
-                  write_hf_aimv2, write_beit3, write_timm, write_rotary, write_perception,
-                  write_beit, write_parallel, write_vit_cpp):
+                  write_aimv2, write_hf_aimv2, write_beit3, write_timm, write_mobileclip,
+                  write_rotary, write_perception, write_beit, write_parallel, write_vit_cpp):
         write()
     with open(os.path.join(OUT, "cases.txt"), "w") as f:
         f.write("\n".join(cases) + "\n")

@@ -256,6 +256,20 @@ static const char *const tags[] = {
         "avg half 0.9",
     "vit_so400m_patch16_siglip_gap_512.v2_webli 1152 27 16 4304 16 512 no_cls,gelu_tanh,"
         "avg half 0.9",
+    "vit_base_mci_224.apple_mclip 768 12 12 3072 16 224 patch_pos unit 0.9",
+    "vit_base_mci_224.apple_mclip2_dfndr2b 768 12 12 3072 16 224 patch_pos unit 0.9",
+    "vit_base_mci_224.apple_mclip_lt 768 12 12 3072 16 224 patch_pos unit 0.9",
+    "vit_base_r26_s32_224.untrained 768 12 12 3072 32 224 plain half 0.9",
+    "vit_base_r50_s16_224.orig_in21k 768 12 12 3072 16 224 plain half 0.9",
+    "vit_base_r50_s16_384.orig_in21k_ft_in1k 768 12 12 3072 16 384 plain half 1",
+    "vit_base_resnet50_224_in21k 768 12 12 3072 16 224 plain half 0.9",
+    "vit_base_resnet50_384 768 12 12 3072 16 384 plain half 1",
+    "vit_large_r50_s32_224.augreg_in21k 1024 24 16 4096 32 224 plain half 0.9",
+    "vit_large_r50_s32_384.augreg_in21k_ft_in1k 1024 24 16 4096 32 384 plain half 1",
+    "vit_small_r26_s32_224.augreg_in21k 384 12 6 1536 32 224 plain half 0.9",
+    "vit_small_r26_s32_384.augreg_in21k_ft_in1k 384 12 6 1536 32 384 plain half 1",
+    "vit_tiny_r_s16_p8_224.augreg_in21k 192 12 3 768 32 224 plain half 0.9",
+    "vit_tiny_r_s16_p8_384.augreg_in21k_ft_in1k 192 12 3 768 32 384 plain half 1",
     "vit_wee_patch16_reg1_gap_256.sbb_in1k 256 14 4 1280 16 256 no_cls,reg1,patch_pos,"
         "layer_scale,avg,fc_norm half 0.95",
     "vit_xsmall_patch16_clip_224.tinyclip_yfcc15m 256 10 4 1024 16 224 pre_norm,eps5 openai 0.9",
@@ -595,9 +609,39 @@ static void test_rope(void)
     check_rope("eva_giant_patch14_224", none, VIT_ROPE_NONE);
 }
 
+/* The ResNet's blocks and the channels of each stem. */
+static void test_stems(void)
+{
+    static const struct { const char *name; int stem, width, stages[4]; } cases[] = {
+        { "vit_tiny_r_s16_p8_224", VIT_STEM_RESNET, 64, { 0, 0, 0, 0 } },
+        { "vit_base_r26_s32_224", VIT_STEM_RESNET, 64, { 2, 2, 2, 2 } },
+        { "vit_base_r50_s16_384", VIT_STEM_RESNET, 64, { 3, 4, 9, 0 } },
+        { "vit_large_r50_s32_224", VIT_STEM_RESNET, 64, { 3, 4, 6, 3 } },
+        { "vit_base_mci_224", VIT_STEM_CONV, 192, { 0, 0, 0, 0 } },
+        { "vit_base_patch16_224", VIT_STEM_NONE, 0, { 0, 0, 0, 0 } }
+    };
+    char error[512];
+    report r = report_make(error, sizeof error, NULL);
+    arch_choice choice;
+    vit_config c;
+    size_t i;
+    for (i = 0; i < COUNT(cases); i++) {
+        const int *stages = cases[i].stages;
+        CHECK(arch_find(cases[i].name, &choice, &r) == ARCH_FOUND);
+        arch_config(&choice, &c);
+        check_config(cases[i].name, "stem", c.stem, cases[i].stem);
+        check_config(cases[i].name, "stem_width", c.stem_width, cases[i].width);
+        check_config(cases[i].name, "stem_stage1", c.stem_stage1, stages[0]);
+        check_config(cases[i].name, "stem_stage2", c.stem_stage2, stages[1]);
+        check_config(cases[i].name, "stem_stage3", c.stem_stage3, stages[2]);
+        check_config(cases[i].name, "stem_stage4", c.stem_stage4, stages[3]);
+    }
+}
+
 int main(void)
 {
     test_tags();
+    test_stems();
     test_config();
     test_rope();
     return test_summary();

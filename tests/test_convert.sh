@@ -521,8 +521,8 @@ accepts --config other.json $H
 prints "input 3 x 14 x 15"
 printf '{"model_args": {"mlp_ratio": 3}}' >other.json
 refuses 1 "other.json says mlp_dim 48, the tensors say 64" --config other.json $H
-printf '{"architecture": "vit_base_r50_s16_384"}' >other.json
-refuses 1 "other.json: architecture vit_base_r50_s16_384: this version of vit.h lacks" \
+printf '{"architecture": "vit_base_resnet50d_224"}' >other.json
+refuses 1 "other.json: architecture vit_base_resnet50d_224: this version of vit.h lacks" \
     --config other.json $H
 printf '{"global_pool": "avg"}' >other.json
 accepts --config other.json $H
