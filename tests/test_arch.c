@@ -582,7 +582,7 @@ static void check_rope(const char *name, rope_options expected, vit_rope layout)
     CHECK_MSG(rope.type == expected.type && rope.indexing == expected.indexing &&
               rope.temperature == expected.temperature && rope.offset == expected.offset &&
               rope.reference == expected.reference, "%s", name);
-    check_config(name, "rope", c.rope, layout);
+    check_config(name, "rope", c.rope, (int)layout);
     check_config(name, "rope_per_block", c.rope_per_block, expected.type == ROPE_MIXED);
 }
 

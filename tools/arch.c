@@ -734,7 +734,7 @@ void arch_config(const arch_choice *choice, vit_config *c)
     arch_options(a->options, c);
     c->attn_scale = (float)pow(c->has_diff_attn ? c->head_dim / 2 : c->head_dim, -0.5);
     arch_rope_options(choice, &rope);
-    c->rope = rope_layout(rope.type);
+    c->rope = (int)rope_layout(rope.type);
     c->rope_per_block = rope.type == ROPE_MIXED;
     c->activation = arch_activation(a->options);
     c->pool = arch_pool(a->options);
