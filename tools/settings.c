@@ -529,9 +529,9 @@ static bool resolve_sincos(const settings all[FROM_COUNT], settings_facts *facts
 }
 
 /* A table of relative positions has a row for each distance within the grid, and three. */
-static int64_t relative_rows(int64_t grid_height, int64_t grid_width)
+static double relative_rows(const settings_facts *facts)
 {
-    return (2 * grid_height - 1) * (2 * grid_width - 1) + 3;
+    return (2.0 * facts->grid_height - 1) * (2.0 * facts->grid_width - 1) + 3;
 }
 
 /* The input of a square grid with such a table, or 0. */
@@ -544,11 +544,11 @@ static int table_side(const settings_facts *facts, const vit_config *c)
 
 static bool check_relative(const settings_facts *facts, const vit_config *c, report *r)
 {
-    const int64_t rows = relative_rows(facts->grid_height, facts->grid_width);
-    if (facts->relative_positions == rows) return true;
+    const double rows = relative_rows(facts);
+    if (facts->relative_positions == (int)fmin(rows, INT_MAX)) return true;
     return report_fail(r, "img_size %dx%d: relative positions cannot be resampled, and those of "
-                       "the checkpoint have %d rows, not %lld", c->img_height, c->img_width,
-                       facts->relative_positions, (long long)rows);
+                       "the checkpoint have %d rows, not %.0f", c->img_height, c->img_width,
+                       facts->relative_positions, rows);
 }
 
 /* Without positions nothing in the tensors shows the size, but for a table of relative ones. */
