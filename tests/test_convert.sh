@@ -135,6 +135,29 @@ done
 prints "tensors in int8" "tensors in bf16" "option: --keep head.*"
 sound m.vit
 
+# A stem keeps more bits, like the patch embedding. Its tensors are traced image by image, and do
+# not change with the batch.
+cp "$ROOT/tests/data/layouts/timm_hybrid/model.safetensors" m.safetensors
+accepts $H --dtype int8 --keep none
+prints "ResNet stem of 1 block"
+"$INFO" --tensors m.vit >out 2>err
+for line in "patch_embed.backbone.stem.conv.weight f16" "blocks.1.mlp.fc2.weight int8" \
+    "patch_embed.backbone.stages.0.blocks.0.conv2.weight f16"; do
+    if tr -s ' ' <out | grep -q "^ $line "; then pass; else fail "$line"; fi
+done
+sound m.vit
+cat=$ROOT/examples/cat.ppm
+"$RUN" -m m.vit --image "$cat" --trace one >out 2>err
+"$RUN" -m m.vit --image "$cat" --image "$cat" --trace two >out 2>err
+for name in stem.norm stem stages.0.blocks.0.downsample stages.0.blocks.0; do
+    same "one/patch_embed.backbone.$name.npy" "two/patch_embed.backbone.$name.0.npy"
+    same "one/patch_embed.backbone.$name.npy" "two/patch_embed.backbone.$name.1.npy"
+done
+cp "$ROOT/tests/data/layouts/timm_mci/model.safetensors" m.safetensors
+accepts $H --dtype bf16
+prints "convolutional stem"
+sound m.vit
+
 # The same input gives the same bytes, whatever the folder and the time.
 random
 accepts $H

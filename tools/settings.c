@@ -987,10 +987,10 @@ static void add_phrase(phrase_list *list, bool holds, const char *phrase)
 static void describe_stem(const vit_config *c, phrase_list *list)
 {
     char registers[48], stages[64];
+    const int blocks = c->stem_stage1 + c->stem_stage2 + c->stem_stage3 + c->stem_stage4;
     snprintf(registers, sizeof registers, "%d register token%s", c->num_reg_tokens,
              c->num_reg_tokens == 1 ? "" : "s");
-    snprintf(stages, sizeof stages, "ResNet stem of %d, %d, %d, %d blocks", c->stem_stage1,
-             c->stem_stage2, c->stem_stage3, c->stem_stage4);
+    snprintf(stages, sizeof stages, "ResNet stem of %d block%s", blocks, blocks == 1 ? "" : "s");
     add_phrase(list, c->stem == VIT_STEM_RESNET, stages);
     add_phrase(list, c->stem == VIT_STEM_CONV, "convolutional stem");
     add_phrase(list, !c->has_cls_token, "no class token");
