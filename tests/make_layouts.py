@@ -517,9 +517,9 @@ def write_torch_nn():
     case("torch_nn", s, t, "no_final_norm", told + "--set block_type=post_norm --set "
          "activation=relu", eps="1e-5", act="relu", write=pth, suffix="pt",
          twin_options="block_type=post_norm pool=token has_final_norm=0 " + TUTORIAL)
-    case("torch_nn_untold", s, "block_type is not to be seen in a checkpoint of "
+    case("torch_nn_untold", s, "block_type, activation are not to be seen in a checkpoint of "
          "torch.nn.TransformerEncoder; give --set block_type=post_norm (its default) or --set "
-         "block_type=pre_norm (norm_first=True)", None, told, write=pth, suffix="pt")
+         "block_type=pre_norm (norm_first=True); and --set activation=relu", None, told, write=pth, suffix="pt")
     t = model()
     case("torch_nn_norm_first", encoder_vit(t, True), t, "plain", told + "--set "
          "block_type=pre_norm --set activation=gelu", eps="1e-5",

@@ -378,7 +378,7 @@ random dtype=I8
 refuses 1 "expected floating-point weights, found I8" $H
 
 random extra=what.is.this:2,3 extra=and.that:4
-refuses 1 "2 unknown tensors: what.is.this [2, 3], and.that [4]; --ignore PATTERN drops them" $H
+refuses 1 "2 unknown tensors: what.is.this [2, 3], and.that [4]; --rename THEIRS=OURS says what they are, --ignore PATTERN drops them" $H
 accepts $H --ignore 'what.*' --ignore and.that
 prints "dropped 2 tensors: what.is.this and.that"
 refuses 1 "1 unknown tensor: and.that [4]" $H --ignore 'what*'

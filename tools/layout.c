@@ -525,10 +525,11 @@ static void add_extra(extras *list, const checkpoint_tensor_info *info)
 
 static bool refuse_extras(const extras *list, report *r)
 {
-    return report_fail(r, "%d unknown tensor%s: %.340s%s; --ignore PATTERN drops %s", list->count,
-                       list->count == 1 ? "" : "s", list->text,
-                       list->count > LAYOUT_MAX_LISTED ? ", ..." : "",
-                       list->count == 1 ? "it" : "them");
+    const bool one = list->count == 1;
+    return report_fail(r, "%d unknown tensor%s: %.340s%s; --rename THEIRS=OURS says what %s, "
+                       "--ignore PATTERN drops %s", list->count, one ? "" : "s", list->text,
+                       list->count > LAYOUT_MAX_LISTED ? ", ..." : "", one ? "it is" : "they are",
+                       one ? "it" : "them");
 }
 
 /* Is this the name behind a part of a rule? Most are told apart by their ends. */
@@ -860,14 +861,25 @@ bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_facts *f
     return put_metadata(map, s, r) && put_defaults(map, all, facts, r);
 }
 
+/* All at once: nobody wants to be asked one thing after the other. */
 bool layout_check_told(const layout_map *map, const settings all[FROM_COUNT], report *r)
 {
     const layout_question *q = map->layout->questions;
-    for (; q && q->options; q++)
-        if (holds(map, q->when, 0) && settings_origin(all, q->setting) < 0)
-            return report_fail(r, "%s is not to be seen in a checkpoint of %s; give %s",
-                               setting_name(q->setting), map->layout->name, q->options);
-    return true;
+    char names[128] = "", options[640] = "";
+    bool asked[SETTING_COUNT] = { false };
+    int count = 0;
+    for (; q && q->options; q++) {
+        const size_t at = strlen(options), named = strlen(names);
+        if (!holds(map, q->when, 0) || settings_origin(all, q->setting) >= 0) continue;
+        if (asked[q->setting]) continue;
+        asked[q->setting] = true;
+        snprintf(names + named, sizeof names - named, "%s%s", count ? ", " : "",
+                 setting_name(q->setting));
+        snprintf(options + at, sizeof options - at, "%s%s", count ? "; and " : "", q->options);
+        count++;
+    }
+    return !count || report_fail(r, "%s %s not to be seen in a checkpoint of %s; give %s", names,
+                                 count == 1 ? "is" : "are", map->layout->name, options);
 }
 
 /* === Completeness ===

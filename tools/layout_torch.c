@@ -98,6 +98,7 @@ static const layout_rule nn_rules[] = {
     POSITIONS("pos_encoding"),
     POSITIONS("pos_encoder"),
     POSITIONS("pos_emb"),
+    POSITIONS("pos"),
     POSITIONS("positions"),
     PATCH("patch_embed.proj"),
     PATCH("patch_embed"),
