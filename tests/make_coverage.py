@@ -25,6 +25,7 @@ tests/data/coverage has one model for each set of options that occurs, in the sa
     preprocess               of timm: height and width before the crop, crop mode, interpolation,
                              mean, std
     expected.safetensors     logits, embedding, tokens of 2 images (see image() of make_fixtures.py)
+    resized_HxW.safetensors  the same of what timm makes of it for that input size; of few models
 """
 import argparse
 import enum
@@ -427,11 +428,19 @@ RESIZED = (
     ("flexivit_base.1200ep_in1k", dict(patch_size=30)),
     ("flexivit_base.1200ep_in1k", dict(patch_size=48)),
     ("flexivit_base.1200ep_in1k", dict(patch_size=32, img_size=256)),
+    ("beit_base_patch16_224.in22k_ft_in22k_in1k", dict(img_size=384)),
+    ("beit_base_patch16_224.in22k_ft_in22k_in1k", dict(img_size=(160, 256))),
+    ("beitv2_large_patch16_224.in1k_ft_in22k_in1k", dict(img_size=96)),
     ("vit_base_patch16_224.augreg_in21k", dict(in_chans=1)),
     ("vit_base_patch16_224.augreg_in21k", dict(in_chans=2)),
     ("vit_base_patch16_224.augreg_in21k", dict(in_chans=4)),
     ("vit_base_patch16_224.augreg_in21k", dict(in_chans=9)),
 )
+
+
+# Committed too: a small model, and the input sizes it is made for.
+RESIZED_SMALL = ("beit_base_patch16_224.in22k_ft_in22k_in1k", dict(img_size=(32, 32)),
+                 ((56, 24), (16, 16)))
 
 
 def resized_model(tag, sizes, changes, state):
@@ -584,6 +593,19 @@ def write_fixture(tag):
     return sum(path.stat().st_size for path in folder.iterdir())
 
 
+def write_resized_fixture(tags):
+    name, own, others = RESIZED_SMALL
+    tag = next(t for t in tags if t.label == name).with_extra("resized", own)
+    size, sizes = write_fixture(tag), tag.sizes(small=True)
+    for height, width in others:
+        state = build(tag, sizes, half=True).state_dict()
+        model = resized_model(tag, sizes, dict(img_size=(height, width)), state)
+        path = FIXTURES / tag.fixture / f"resized_{height}x{width}.safetensors"
+        save_safetensors(run_timm(model, make_images(2, (3, height, width))), path)
+        size += path.stat().st_size
+    return size
+
+
 def write_fixtures(tags, results):
     """One for each set of options of which a tag runs; by set, the fixture's name."""
     chosen = {}
@@ -591,8 +613,8 @@ def write_fixtures(tags, results):
         if "reason" not in results[tag.label]:
             chosen.setdefault(tag.options, tag)
     shutil.rmtree(FIXTURES, ignore_errors=True)
-    size = sum(write_fixture(tag) for tag in chosen.values())
-    print(f"{len(chosen)} fixtures, {size / 1024:.0f} KiB")
+    size = sum(write_fixture(tag) for tag in chosen.values()) + write_resized_fixture(tags)
+    print(f"{len(chosen) + 1} fixtures, {size / 1024:.0f} KiB")
     return {options: tag.fixture for options, tag in chosen.items()}
 
 

@@ -1379,8 +1379,14 @@ def write_beit():
         s[a + "relative_position_index"] = np.zeros((PATCHES + 1, PATCHES + 1), "f4")
     case("beit_original", {"model": as_torch(s)}, t, "beit", told,
          twin_options="pool=avg rope_type=none img_size=4", write=pth, suffix="pth")
-    case("beit_other_size", s, "img_size 6x6: relative positions cannot be resampled", None,
-         told + " --img-size 6")
+    case("beit_named_size", s, "says img_size 224x224, the 12 relative positions say 4x4; "
+         "--img-size decides", None, told + " --arch beit_base_patch16_224 --set embed_dim=%d --set "
+         "depth=%d --set num_heads=%d --set patch_size=2" % (D, DEPTH, HEADS))
+    oblong = {k: np.zeros((18, HEADS), "f4") if k.endswith("table") else x for k, x in s.items()}
+    case("beit_oblong", oblong, "the 18 relative positions are not those of a square; give "
+         "--img-size HxW", None, told)
+    case("beit_other_way", s, "pos_resample=dino: relative positions are resampled as timm or "
+         "transformers does", None, told + " --img-size 6 --set pos_resample=dino")
     t, tables = beit_model(True, 28)
     s = beit(t)
     s["rel_pos_bias.relative_position_bias_table"] = tables[0]

@@ -7,6 +7,9 @@ adapt.f32 beside it: patch embeddings for other channels and patches, as timm ad
 matrix of a resize, is made by interpolating the identity; the weights are multiplied with its
 pseudo-inverse. One output for each case, [C, P, P].
 
+rel_pos.f32: tables of relative positions as transformers resamples them, [2 H - 1, 2 W - 1]; as
+timm does it is in tests/data/coverage/option_resized.
+
 For JAX it is scipy.ndimage.zoom(order=1) that counts, which keeps the corners' centres as PyTorch's
 align_corners does.
 """
@@ -27,6 +30,10 @@ def dino(x, size):
     y = F.interpolate(x, scale_factor=factors, mode="bicubic")
     assert list(y.shape[2:]) == list(size)
     return y
+
+
+# height, width, new height, new width: of grids
+RELATIVE = [(14, 14, 24, 24), (14, 14, 7, 28), (3, 5, 2, 9), (1, 1, 3, 2), (4, 4, 1, 1)]
 
 
 # channels, patch, new channels, new patch, place in WAYS
@@ -86,6 +93,12 @@ def main():
             w = torch.from_numpy(inputs(chans * patch * patch)).reshape(chans, patch, patch)
             w = other_channels(other_patch(w, new_patch, way), new_chans)
             file.write(w.contiguous().numpy().astype("<f4").tobytes())
+    with open(os.path.join(here, "data", "convert", "rel_pos.f32"), "wb") as file:
+        for sides in RELATIVE:
+            height, width, *size = [2 * side - 1 for side in sides]
+            x = torch.from_numpy(inputs(height * width)).reshape(1, 1, height, width)
+            y = F.interpolate(x, size=size, mode="bilinear")
+            file.write(y.numpy().astype("<f4").tobytes())
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@
 #include "tools/config.h"
 #include "tools/labels.h"
 #include "tools/quantise.h"
+#include "tools/rel_pos.h"
 #include "tools/runner.h"
 #include "tools/settings.h"
 #include "tools/vit_writer.h"
@@ -286,6 +287,44 @@ static void test_resample(const char *data)
     if (!file) return;
     for (how = VIT_RESAMPLE_TIMM; how <= VIT_RESAMPLE_DINO; how++)
         for (i = 0; i < COUNT(cases); i++) check_resampled((vit_pos_resample)how, &cases[i], file);
+    CHECK(fgetc(file) == EOF);
+    fclose(file);
+}
+
+static void check_relative(const int sides[4], FILE *file)
+{
+    const int old = (2 * sides[0] - 1) * (2 * sides[1] - 1);
+    const int new = (2 * sides[2] - 1) * (2 * sides[3] - 1);
+    float *from = malloc((size_t)old * sizeof *from), *to = malloc((size_t)new * sizeof *to);
+    float *expected = malloc((size_t)new * sizeof *expected);
+    int i;
+    random_inputs(from, old);
+    CHECK(fread(expected, sizeof *expected, (size_t)new, file) == (size_t)new);
+    CHECK(rel_pos_resample(VIT_RESAMPLE_TRANSFORMERS, from, sides[0], sides[1], to, sides[2],
+                           sides[3]));
+    for (i = 0; i < new; i++)
+        CHECK_MSG(fabs((double)to[i] - (double)expected[i]) <= 2e-6, "%dx%d to %dx%d, %d: %g, not "
+                  "%g", sides[0], sides[1], sides[2], sides[3], i, (double)to[i],
+                  (double)expected[i]);
+    free(from);
+    free(to);
+    free(expected);
+}
+
+/* Relative positions as transformers resamples them; test_coverage.c has timm's way. */
+static void test_relative(const char *data)
+{
+    static const int cases[][4] = {
+        { 14, 14, 24, 24 }, { 14, 14, 7, 28 }, { 3, 5, 2, 9 }, { 1, 1, 3, 2 }, { 4, 4, 1, 1 }
+    };
+    char path[512];
+    FILE *file;
+    size_t i;
+    snprintf(path, sizeof path, "%s/convert/rel_pos.f32", data);
+    file = fopen(path, "rb");
+    CHECK_MSG(file != NULL, "%s", path);
+    if (!file) return;
+    for (i = 0; i < COUNT(cases); i++) check_relative(cases[i], file);
     CHECK(fgetc(file) == EOF);
     fclose(file);
 }
@@ -927,6 +966,7 @@ int main(int argc, char **argv)
     test_other_names();
     test_unknown_names();
     test_resample(argc > 1 ? argv[1] : "tests/data");
+    test_relative(argc > 1 ? argv[1] : "tests/data");
     test_adapt(argc > 1 ? argv[1] : "tests/data");
     test_label_files();
     test_bad_configs();

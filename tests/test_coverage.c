@@ -7,6 +7,8 @@
  *
  *   - the converted folder prepares images as timm does, and its logits, embedding and tokens are
  *     timm's, in every tier of kernels
+ *   - where timm's numbers for other input sizes are there too, so are those of the model converted
+ *     for these sizes
  *   - the name of the architecture and the sizes alone, without config.json, say the same settings;
  *     not of models called option_..., which config.json made another architecture
  */
@@ -256,18 +258,50 @@ static void compare_all(fixture *f, checkpoint *expected)
     free(f->tokens);
 }
 
-static void check_numbers(fixture *f)
+static void check_numbers(fixture *f, const char *file)
 {
     char path[MAX_PATH], error[CHECKPOINT_ERROR_SIZE];
     checkpoint *expected = NULL;
     vit_result result = vit_model_open(f->model_path, VIT_OPEN_VERIFY, &f->model);
     CHECK_MSG(result == VIT_OK, "%s: %s", f->model_path, f->model.detail);
     if (result) return;
-    CHECK_MSG(checkpoint_open(join(path, f->folder, "expected.safetensors"), &expected, error,
+    CHECK_MSG(checkpoint_open(join(path, f->folder, file), &expected, error,
                               sizeof error), "%s", error);
     if (expected) compare_all(f, expected);
     checkpoint_close(expected);
     vit_model_close(&f->model);
+}
+
+static int is_resized(const struct dirent *entry)
+{
+    return !strncmp(entry->d_name, "resized_", 8);
+}
+
+/* Converted for another input size. */
+static void check_size(fixture *f, const char *file)
+{
+    settings told;
+    vit_config config;
+    int height, width;
+    const bool is_size = sscanf(file, "resized_%dx%d", &height, &width) == 2;
+    CHECK_MSG(is_size, "%s: %s", f->name, file);
+    if (!is_size) return;
+    settings_start(&told, "--img-size");
+    settings_put(&told, SETTING_IMG_HEIGHT, height);
+    settings_put(&told, SETTING_IMG_WIDTH, width);
+    if (convert(f, f->folder, NULL, &told, &config, NULL)) check_numbers(f, file);
+}
+
+static void check_sizes(fixture *f)
+{
+    struct dirent **entries = NULL;
+    const int count = scandir(f->folder, &entries, is_resized, alphasort);
+    int i;
+    for (i = 0; i < count; i++) {
+        check_size(f, entries[i]->d_name);
+        free(entries[i]);
+    }
+    free(entries);
 }
 
 /* === All of them === */
@@ -282,7 +316,8 @@ static void test_fixture(const char *folder, const char *work, const char *name)
     join(f.model_path, work, "model.vit");
     if (convert_folder(&f)) {
         check_preprocessing(&f);
-        check_numbers(&f);
+        check_numbers(&f, "expected.safetensors");
+        check_sizes(&f);
         if (strncmp(name, "option_", 7) != 0) check_name(&f);
     }
     unlink(f.model_path);

@@ -148,6 +148,9 @@ prints hf_siglip "--img-size 6" "$more transformers does"
 prints hf_siglip "--img-size 6 --set pos_resample=dino" "$more dino does"
 prints torchvision "--img-size 6 --set num_heads=2" "$more torchvision does"
 prints jax "--img-size 6" "$more flexivit does"
+prints beit_shared "--set norm_eps=1e-6 --set activation=gelu --set pool=avg --img-size 6" \
+    "$more timm does"
+prints hf_beit "--img-size 6" "$more transformers does"
 prints openai "--img-size 6 --set num_heads=2" "$more timm does"
 prints vit_cpp "" "vit.cpp, timm layout" "heads 2 x 16" '5 from model.gguf, the first "class 0"'
 

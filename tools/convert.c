@@ -12,6 +12,7 @@
 #include "adapt.h"
 #include "calibrate.h"
 #include "pages.h"
+#include "rel_pos.h"
 #include "rename.h"
 #include "runner.h"
 #include "sha256.h"
@@ -272,7 +273,8 @@ static void put_provenance(conversion *c, FILE *file)
         fprintf(file, "adapted: patch_embed.proj.weight, from %d x %d x %d\n", c->facts.chans,
                 c->facts.patch, c->facts.patch);
     if (c->notes.positions_resampled)
-        fprintf(file, "resampled: pos_embed, from a grid of %dx%d, as %s does\n",
+        fprintf(file, "resampled: %s, from a grid of %dx%d, as %s does\n",
+                c->facts.position_rows > 0 ? "pos_embed" : "attn.rel_pos",
                 c->facts.grid_height, c->facts.grid_width,
                 setting_text(SETTING_POS_RESAMPLE, (int)c->notes.pos_resample, word));
     fprintf(file, "converter: vit-convert %d.%d.%d\n", VIT_VERSION_MAJOR, VIT_VERSION_MINOR,
@@ -446,6 +448,29 @@ static bool stream_positions(conversion_stream *s, const layout_item *item, repo
     return good;
 }
 
+/* Relative positions for another grid: each head has a row, and the class token its end. */
+static bool stream_relative(conversion_stream *s, const layout_item *item, report *r)
+{
+    const vit_config *config = &s->c->config;
+    const settings_facts *facts = &s->c->facts;
+    const size_t heads = (size_t)item->tensor.dims[0], new = (size_t)item->tensor.dims[1];
+    const size_t old = (size_t)facts->relative_positions;
+    float *from = malloc((old + new) * sizeof *from), *to = from + old;
+    bool good = from ? true : report_no_memory(r);
+    size_t i;
+    for (i = 0; good && i < heads; i++) {
+        good = read_values(s, item, (int64_t)(i * old), (int64_t)old, from, r) &&
+               (rel_pos_resample(s->c->notes.pos_resample, from, facts->grid_height,
+                                 facts->grid_width, to, config->grid_height, config->grid_width) ||
+                report_no_memory(r));
+        if (good) memcpy(to + new - 3, from + old - 3, 3 * sizeof *to);
+        r->file = good ? s->c->options->output : r->file;
+        good = good && vit_writer_values(&s->writer, to, new, r);
+    }
+    free(from);
+    return good;
+}
+
 static bool stream_sincos(conversion_stream *s, const layout_item *item, report *r)
 {
     const size_t count = (size_t)count_of(&item->tensor);
@@ -502,6 +527,8 @@ static bool stream_item(conversion_stream *s, const layout_item *item, report *r
     if (s->calibration) return stream_calibrated(s, item, r) && refuse_bad(s, item, r);
     if (item->is_positions && s->c->notes.positions_resampled)
         good = stream_positions(s, item, r);
+    else if (item->is_relative && s->c->notes.positions_resampled)
+        good = stream_relative(s, item, r);
     else if (item->is_patches && s->c->notes.patches_adapted)
         good = stream_patches(s, item, r);
     else

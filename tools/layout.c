@@ -1164,6 +1164,8 @@ static int wanted_dims(const layout_item *item, const vit_config *config,
     if (item->is_positions)
         dims[1] = facts->patches +
                   (config->positions == VIT_POS_ALL ? config->num_prefix_tokens : 0);
+    if (item->is_relative)
+        dims[1] = (2 * (int64_t)facts->grid_height - 1) * (2 * (int64_t)facts->grid_width - 1) + 3;
     return item->tensor.ndim;
 }
 
@@ -1338,10 +1340,9 @@ static bool plan_sources(const layout_map *map, const layout_rule *rule, int blo
     return misshapen_part(rule, item, &item->parts[culprit], expected, r);
 }
 
-static bool reads_attention(const char *name)
+static bool ends_with(const char *name, const char *end)
 {
-    static const char end[] = ".attn.proj.weight";
-    const size_t length = strlen(name), tail = sizeof end - 1;
+    const size_t length = strlen(name), tail = strlen(end);
     return length > tail && !strcmp(name + length - tail, end);
 }
 
@@ -1369,7 +1370,8 @@ static bool plan_item(const layout_map *map, const vit_config *config,
     item->own = is_made_here(name) || (item->is_positions && facts->pos_sincos);
     if (item->own) return true;
     item->is_patches = !strcmp(name, "patch_embed.proj.weight");
-    item->divisor = reads_attention(name) ? facts->context_divisor : 0;
+    item->is_relative = ends_with(name, ".attn.rel_pos");
+    item->divisor = ends_with(name, ".attn.proj.weight") ? facts->context_divisor : 0;
     item->rope = rope_of(config, facts);
     rule = find_rule(map, name, &block, &found);
     item->block = block;

@@ -159,12 +159,12 @@ typedef struct layout_part {
 } layout_part;
 
 /* Where one tensor of the .vit file comes from. For pos_embed the rows are those of the
- * checkpoint, which may be resampled later, and patch_embed.proj.weight has its channels and its
- * size of patches. */
+ * checkpoint, which may be resampled later, as are the columns of attn.rel_pos; and
+ * patch_embed.proj.weight has its channels and its size of patches. */
 typedef struct layout_item {
     vit_tensor tensor;             /* name and dims wanted */
     bool own;                      /* the converter makes it itself: no sources */
-    bool is_positions, is_patches;
+    bool is_positions, is_relative, is_patches;
     layout_method method;
     int block;                     /* -1: none */
     rope_grid rope;                /* of LAYOUT_COS and LAYOUT_SIN */

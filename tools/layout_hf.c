@@ -82,7 +82,9 @@ static const layout_default vit_defaults[] = {
     { "norm_eps=1e-12", NULL }, { "activation=gelu", NULL },
     { "pool=avg", "!embeddings.cls_token" }, { "pool=avg", "pooler.layernorm.weight" },
     { "positions=all", "embeddings.position_embeddings" },
-    { "pos_resample=transformers", "embeddings.position_embeddings" }, { NULL, NULL }
+    { "pos_resample=transformers", "embeddings.position_embeddings" },
+    { "pos_resample=transformers", TABLE("{b}attention.attention.") },
+    { "pos_resample=transformers", TABLE("encoder.") }, { NULL, NULL }
 };
 
 const layout layout_hf_vit = {

@@ -275,7 +275,7 @@ static float *read_whole(checkpoint *c, const layout_part *part, char *error, si
 static bool read_rel_pos(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
                          float *to, char *error, size_t size)
 {
-    const int64_t columns = item->tensor.dims[1];
+    const int64_t columns = item->parts[0].view.count / item->tensor.dims[0];
     float *row = malloc((size_t)columns * sizeof *row);
     int64_t read = -1, i;
     bool good = row != NULL;

@@ -7,6 +7,7 @@
 
 #include "arch.h"
 #include "cli.h"
+#include "rel_pos.h"
 #include "sincos.h"
 
 /* === The table === */
@@ -529,35 +530,52 @@ static bool resolve_sincos(const settings all[FROM_COUNT], settings_facts *facts
 }
 
 /* A table of relative positions has a row for each distance within the grid, and three. */
-static double relative_rows(const settings_facts *facts)
+static bool told_relative_grid(const settings *s, const vit_config *c, settings_facts *facts)
 {
-    return (2.0 * facts->grid_height - 1) * (2.0 * facts->grid_width - 1) + 3;
+    if (!gives_size(s)) return false;
+    told_grid(s, c, facts);
+    return (2 * (int64_t)facts->grid_height - 1) * (2 * (int64_t)facts->grid_width - 1) ==
+           (int64_t)facts->relative_positions - 3;
 }
 
-/* The input of a square grid with such a table, or 0. */
-static int table_side(const settings_facts *facts, const vit_config *c)
+/* As find_grid: the grid of such a table is the one that the name or the configuration tells, else
+ * a square one; the command line may ask for another, and tells the one of any other table. */
+static bool find_relative_grid(const settings all[FROM_COUNT], settings_facts *facts,
+                               const vit_config *c, report *r)
 {
-    int distances;
-    if (!c->has_rel_pos || !is_square(facts->relative_positions - 3, &distances)) return 0;
-    return distances % 2 == 1 ? (distances + 1) / 2 * c->patch_size : 0;
+    const settings *told = &all[gives_size(&all[FROM_CONFIG]) ? FROM_CONFIG : FROM_NAME];
+    int side;
+    if (told_relative_grid(told, c, facts)) return true;
+    if (!is_square(facts->relative_positions - 3, &side) || side % 2 == 0)
+        return told_relative_grid(&all[FROM_OPTIONS], c, facts) ||
+               report_fail(r, "the %d relative positions are not those of a square; give "
+                           "--img-size HxW", facts->relative_positions);
+    facts->grid_height = facts->grid_width = (side + 1) / 2;
+    return !gives_size(told) || gives_size(&all[FROM_OPTIONS]) ||
+           report_fail(r, "%s says img_size %.0fx%.0f, the %d relative positions say %dx%d; "
+                       "--img-size decides", told->origin, told->value[SETTING_IMG_HEIGHT],
+                       told->value[SETTING_IMG_WIDTH], facts->relative_positions,
+                       facts->grid_height * c->patch_size, facts->grid_width * c->patch_size);
 }
 
-static bool check_relative(const settings_facts *facts, const vit_config *c, report *r)
+/* Where no tensor but such a table shows the size. */
+static bool resolve_relative_size(const settings all[FROM_COUNT], settings_facts *facts,
+                                  vit_config *c, report *r)
 {
-    const double rows = relative_rows(facts);
-    if (facts->relative_positions == (int)fmin(rows, INT_MAX)) return true;
-    return report_fail(r, "img_size %dx%d: relative positions cannot be resampled, and those of "
-                       "the checkpoint have %d rows, not %.0f", c->img_height, c->img_width,
-                       facts->relative_positions, rows);
+    c->positions = VIT_POS_NONE;
+    return find_relative_grid(all, facts, c, r) &&
+           in_int(all, SETTING_IMG_HEIGHT, &c->img_height,
+                  facts->grid_height * (double)c->patch_size, r) &&
+           in_int(all, SETTING_IMG_WIDTH, &c->img_width,
+                  facts->grid_width * (double)c->patch_size, r);
 }
 
-/* Without positions nothing in the tensors shows the size, but for a table of relative ones. */
+/* Without positions nothing in the tensors shows the size. */
 static bool resolve_free_size(const settings all[FROM_COUNT], settings_facts *facts, vit_config *c,
                               report *r)
 {
-    const int side = table_side(facts, c);
-    if (!in_int(all, SETTING_IMG_HEIGHT, &c->img_height, side, r) ||
-        !in_int(all, SETTING_IMG_WIDTH, &c->img_width, side, r))
+    if (!in_int(all, SETTING_IMG_HEIGHT, &c->img_height, 0, r) ||
+        !in_int(all, SETTING_IMG_WIDTH, &c->img_width, 0, r))
         return false;
     if (c->img_height == 0 || c->img_width == 0)
         return report_fail(r, "there is no pos_embed to tell the input size; give --img-size HxW, "
@@ -565,7 +583,7 @@ static bool resolve_free_size(const settings all[FROM_COUNT], settings_facts *fa
     facts->grid_height = grid_side(c, c->img_height);
     facts->grid_width = grid_side(c, c->img_width);
     c->positions = VIT_POS_NONE;
-    return c->has_rel_pos ? check_relative(facts, c, r) : resolve_sincos(all, facts, c, r);
+    return resolve_sincos(all, facts, c, r);
 }
 
 /* A table for the longest sequence there might be: nothing but the input's size tells how many of
@@ -617,7 +635,9 @@ static bool resolve_size(const settings all[FROM_COUNT], settings_facts *facts, 
         return report_fail(r, "patch_size %d is no multiple of the stem's stride, %d", patch,
                            stride_of(c));
     if (facts->position_rows == 0)
-        return resolve_free_size(all, facts, c, r) && check_positions(all, facts, c, r);
+        return (c->has_rel_pos ? resolve_relative_size(all, facts, c, r)
+                               : resolve_free_size(all, facts, c, r)) &&
+               check_positions(all, facts, c, r);
     if (value_or(all, SETTING_POS_SINCOS, SINCOS_NONE) > 0)
         return report_fail(r, "pos_sincos is for positions that are computed, but pos_embed with "
                            "%d rows is there", facts->position_rows);
@@ -879,14 +899,20 @@ static bool adapt_patches(settings_facts *facts, vit_config *c, settings_notes *
 }
 
 /* Only a model whose size may change has to know how. */
-static void resolve_resampling(const settings all[FROM_COUNT], const settings_facts *facts,
-                               vit_config *c, settings_notes *notes)
+static bool resolve_resampling(const settings all[FROM_COUNT], const settings_facts *facts,
+                               vit_config *c, settings_notes *notes, report *r)
 {
+    char word[32];
     notes->pos_resample = (vit_pos_resample)value_or(all, SETTING_POS_RESAMPLE, VIT_RESAMPLE_TIMM);
-    notes->positions_resampled = facts->position_rows > 0 &&
+    notes->positions_resampled = (facts->position_rows > 0 || c->has_rel_pos) &&
                                  (c->grid_height != facts->grid_height ||
                                   c->grid_width != facts->grid_width);
     if (c->dynamic_img_size) c->pos_resample = (int)notes->pos_resample;
+    return !c->has_rel_pos || !notes->positions_resampled ||
+           rel_pos_knows(notes->pos_resample) ||
+           report_fail(r, "pos_resample=%s: relative positions are resampled as timm or "
+                       "transformers does",
+                       setting_text(SETTING_POS_RESAMPLE, (int)notes->pos_resample, word));
 }
 
 void settings_from_config(settings *s, const vit_config *c)
@@ -964,8 +990,7 @@ bool settings_resolve(settings all[FROM_COUNT], settings_facts *facts, vit_confi
     if (!adapt_patches(facts, config, notes, r)) return false;
     if (!resolve_preprocessing(all, facts, config, notes, r)) return false;
     if (vit_config_check(config, detail) != VIT_OK) return report_fail(r, "%s", detail);
-    resolve_resampling(all, facts, config, notes);
-    return true;
+    return resolve_resampling(all, facts, config, notes, r);
 }
 
 /* === In words === */
