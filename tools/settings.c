@@ -661,10 +661,12 @@ static bool resolve_rope(const settings all[FROM_COUNT], settings_facts *facts, 
 {
     rope_options *o = &facts->rope;
     const bool no_positions = facts->position_rows == 0 && !c->has_rel_pos;
-    if (no_positions && !is_told(all, SETTING_ROPE_TYPE) && !is_told(all, SETTING_POSITIONS))
+    if (no_positions && !is_told(all, SETTING_ROPE_TYPE) && !is_told(all, SETTING_POSITIONS) &&
+        !is_told(all, SETTING_POS_SINCOS))
         return report_fail(r, "there is no pos_embed, and rotary positions cannot be seen in the "
-                           "tensors; give --set rope_type=WORD (%s), --arch or --config",
-                           table[SETTING_ROPE_TYPE].words);
+                           "tensors, nor other computed ones; give --set rope_type=WORD (%s), "
+                           "--set pos_sincos=WORD (%s), --arch or --config",
+                           table[SETTING_ROPE_TYPE].words, table[SETTING_POS_SINCOS].words);
     o->type = (rope_type)value_or(all, SETTING_ROPE_TYPE, ROPE_NONE);
     o->temperature = value_or(all, SETTING_ROPE_TEMPERATURE, o->type == ROPE_CAT ? 10000 : 100);
     o->indexing = (rope_indexing)value_or(all, SETTING_ROPE_INDEXING, ROPE_IJ);
