@@ -7001,7 +7001,7 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
            the .vit format, version 1.
            has_patch_pre_norm, of vit-pytorch since 1.0: norm of the raw patches.
            Stems: ResNetV2 hybrids and MobileCLIP-B's convolutions.
-           vit-convert --img-size: BEiT's relative positions too.
+           vit-convert --img-size: BEiT's relative positions too; --in-chans: stems too.
 
    LICENSE
 

@@ -25,7 +25,8 @@ tests/data/coverage has one model for each set of options that occurs, in the sa
     preprocess               of timm: height and width before the crop, crop mode, interpolation,
                              mean, std
     expected.safetensors     logits, embedding, tokens of 2 images (see image() of make_fixtures.py)
-    resized_HxW.safetensors  the same of what timm makes of it for that input size; of few models
+    img_size_HxW.safetensors, in_chans_N.safetensors: of few models, the same of what timm makes of
+                             them for another input
 """
 import argparse
 import enum
@@ -435,19 +436,33 @@ RESIZED = (
     ("vit_base_patch16_224.augreg_in21k", dict(in_chans=2)),
     ("vit_base_patch16_224.augreg_in21k", dict(in_chans=4)),
     ("vit_base_patch16_224.augreg_in21k", dict(in_chans=9)),
+    ("vit_base_mci_224.apple_mclip", dict(in_chans=1)),
+    ("vit_base_r50_s16_224.orig_in21k", dict(in_chans=1)),
+    ("vit_base_r50_s16_224.orig_in21k", dict(in_chans=4)),
+    ("vit_tiny_r_s16_p8_224.augreg_in21k", dict(in_chans=2)),
 )
 
 
-# Committed too: a small model, and the input sizes it is made for.
-RESIZED_SMALL = ("beit_base_patch16_224.in22k_ft_in22k_in1k", dict(img_size=(32, 32)),
-                 ((56, 24), (16, 16)))
+# Of these fixtures such numbers are committed too. timm takes a table of relative positions to be
+# a square's.
+SQUARE = ("beit_base_patch16_224.in22k_ft_in22k_in1k", dict(img_size=(32, 32)))
+RESIZED_FIXTURES = {
+    "option_resized": (dict(img_size=(56, 24)), dict(img_size=(16, 16))),
+    "vit_base_mci_224": (dict(in_chans=1), dict(in_chans=5)),
+    "vit_tiny_r_s16_p8_224": (dict(in_chans=1), dict(in_chans=4)),
+}
 
 
-def resized_model(tag, sizes, changes, state):
+def argument(value):
+    return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def resized_model(tag, sizes, changes, state, small):
     """What timm makes of a checkpoint that was trained for other sizes."""
-    model = timm.create_model(tag.name, pretrained=False, **dict(sizes, **changes)).eval()
-    first = "patch_embed.proj.weight"
-    state[first] = timm_module("_manipulate").adapt_input_conv(model.patch_embed.proj.in_channels,
+    with shrink_stems(sizes["embed_dim"], small):
+        model = timm.create_model(tag.name, pretrained=False, **dict(sizes, **changes)).eval()
+    first = tag.cfg().first_conv + ".weight"
+    state[first] = timm_module("_manipulate").adapt_input_conv(changes.get("in_chans", 3),
                                                                state[first])
     model.load_state_dict(tag.kwargs["pretrained_filter_fn"](state, model))
     return model
@@ -459,10 +474,9 @@ def check_resized(tag, changes, folder):
     save_hub(model, sizes, folder, half=False)
     arguments = []
     for name, value in changes.items():
-        text = "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
-        arguments += ["--" + name.replace("_", "-"), text]
+        arguments += ["--" + name.replace("_", "-"), argument(value)]
     config = convert(folder, *arguments)
-    model = resized_model(tag, sizes, changes, model.state_dict())
+    model = resized_model(tag, sizes, changes, model.state_dict(), small=False)
     images = make_images(1, (config["in_chans"], config["img_height"], config["img_width"]))
     errors = compare(run_timm(model, images), images, folder)
     return " ".join(arguments), max(errors.values())
@@ -576,6 +590,13 @@ def layout_rows():
 
 # --- the files ------------------------------------------------------------------------------------
 
+def write_resized(tag, sizes, changes, state, folder):
+    shape = (changes.get("in_chans", 3),) + changes.get("img_size", sizes["img_size"])
+    model = resized_model(tag, sizes, changes, state, small=True)
+    name = "_".join(f"{k}_{argument(v)}" for k, v in changes.items())
+    save_safetensors(run_timm(model, make_images(2, shape)), folder / (name + ".safetensors"))
+
+
 def write_fixture(tag):
     folder = FIXTURES / tag.fixture
     folder.mkdir(parents=True, exist_ok=True)
@@ -590,20 +611,9 @@ def write_fixture(tag):
     with open(folder / "preprocess", "w") as f:
         f.write("{} {} {} {} {} {} {} {} {} {}\n".format(
             *p["resize"], p["crop_mode"], p["interpolation"], *p["mean"], *p["std"]))
+    for changes in RESIZED_FIXTURES.get(tag.fixture, ()):
+        write_resized(tag, sizes, changes, model.state_dict(), folder)
     return sum(path.stat().st_size for path in folder.iterdir())
-
-
-def write_resized_fixture(tags):
-    name, own, others = RESIZED_SMALL
-    tag = next(t for t in tags if t.label == name).with_extra("resized", own)
-    size, sizes = write_fixture(tag), tag.sizes(small=True)
-    for height, width in others:
-        state = build(tag, sizes, half=True).state_dict()
-        model = resized_model(tag, sizes, dict(img_size=(height, width)), state)
-        path = FIXTURES / tag.fixture / f"resized_{height}x{width}.safetensors"
-        save_safetensors(run_timm(model, make_images(2, (3, height, width))), path)
-        size += path.stat().st_size
-    return size
 
 
 def write_fixtures(tags, results):
@@ -613,7 +623,8 @@ def write_fixtures(tags, results):
         if "reason" not in results[tag.label]:
             chosen.setdefault(tag.options, tag)
     shutil.rmtree(FIXTURES, ignore_errors=True)
-    size = sum(write_fixture(tag) for tag in chosen.values()) + write_resized_fixture(tags)
+    square = next(t for t in tags if t.label == SQUARE[0]).with_extra("resized", SQUARE[1])
+    size = sum(write_fixture(tag) for tag in [*chosen.values(), square])
     print(f"{len(chosen) + 1} fixtures, {size / 1024:.0f} KiB")
     return {options: tag.fixture for options, tag in chosen.items()}
 

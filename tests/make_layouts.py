@@ -1380,8 +1380,8 @@ def write_beit():
     case("beit_original", {"model": as_torch(s)}, t, "beit", told,
          twin_options="pool=avg rope_type=none img_size=4", write=pth, suffix="pth")
     case("beit_named_size", s, "says img_size 224x224, the 12 relative positions say 4x4; "
-         "--img-size decides", None, told + " --arch beit_base_patch16_224 --set embed_dim=%d --set "
-         "depth=%d --set num_heads=%d --set patch_size=2" % (D, DEPTH, HEADS))
+         "--img-size decides", None, told + " --arch beit_base_patch16_224 --set embed_dim=%d "
+         "--set depth=%d --set num_heads=%d --set patch_size=2" % (D, DEPTH, HEADS))
     oblong = {k: np.zeros((18, HEADS), "f4") if k.endswith("table") else x for k, x in s.items()}
     case("beit_oblong", oblong, "the 18 relative positions are not those of a square; give "
          "--img-size HxW", None, told)

@@ -7,8 +7,8 @@
  *
  *   - the converted folder prepares images as timm does, and its logits, embedding and tokens are
  *     timm's, in every tier of kernels
- *   - where timm's numbers for other input sizes are there too, so are those of the model converted
- *     for these sizes
+ *   - where timm's numbers for other inputs are there too, so are those of the model converted for
+ *     these by --img-size or --in-chans
  *   - the name of the architecture and the sizes alone, without config.json, say the same settings;
  *     not of models called option_..., which config.json made another architecture
  */
@@ -34,6 +34,7 @@ static const double tolerance = 2e-5;
 typedef struct fixture {
     const char *name;
     char folder[MAX_PATH], work[MAX_PATH], model_path[MAX_PATH];
+    int in_chans;               /* to convert for; 0: as they are */
     vit_config config;          /* as converted with config.json */
     char full_name[192];        /* of the architecture, with the tag */
     vit_model model;
@@ -73,6 +74,7 @@ static bool convert(const fixture *f, const char *weights, const char *name,
     options.output = f->model_path;
     options.arch = name;
     options.dtype = VIT_F32;
+    options.in_chans = f->in_chans;
     options.quiet = true;
     c.options = &options;
     c.all[FROM_OPTIONS] = *told;
@@ -274,31 +276,33 @@ static void check_numbers(fixture *f, const char *file)
 
 static int is_resized(const struct dirent *entry)
 {
-    return !strncmp(entry->d_name, "resized_", 8);
+    return !strncmp(entry->d_name, "img_size_", 9) || !strncmp(entry->d_name, "in_chans_", 9);
 }
 
-/* Converted for another input size. */
-static void check_size(fixture *f, const char *file)
+/* Converted for the input that the file's name tells. */
+static void check_input(fixture *f, const char *file)
 {
     settings told;
     vit_config config;
     int height, width;
-    const bool is_size = sscanf(file, "resized_%dx%d", &height, &width) == 2;
-    CHECK_MSG(is_size, "%s: %s", f->name, file);
-    if (!is_size) return;
     settings_start(&told, "--img-size");
-    settings_put(&told, SETTING_IMG_HEIGHT, height);
-    settings_put(&told, SETTING_IMG_WIDTH, width);
+    if (sscanf(file, "img_size_%dx%d", &height, &width) == 2) {
+        settings_put(&told, SETTING_IMG_HEIGHT, height);
+        settings_put(&told, SETTING_IMG_WIDTH, width);
+    } else {
+        CHECK_MSG(sscanf(file, "in_chans_%d", &f->in_chans) == 1, "%s: %s", f->name, file);
+    }
     if (convert(f, f->folder, NULL, &told, &config, NULL)) check_numbers(f, file);
+    f->in_chans = 0;
 }
 
-static void check_sizes(fixture *f)
+static void check_inputs(fixture *f)
 {
     struct dirent **entries = NULL;
     const int count = scandir(f->folder, &entries, is_resized, alphasort);
     int i;
     for (i = 0; i < count; i++) {
-        check_size(f, entries[i]->d_name);
+        check_input(f, entries[i]->d_name);
         free(entries[i]);
     }
     free(entries);
@@ -317,7 +321,7 @@ static void test_fixture(const char *folder, const char *work, const char *name)
     if (convert_folder(&f)) {
         check_preprocessing(&f);
         check_numbers(&f, "expected.safetensors");
-        check_sizes(&f);
+        check_inputs(&f);
         if (strncmp(name, "option_", 7) != 0) check_name(&f);
     }
     unlink(f.model_path);

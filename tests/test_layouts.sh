@@ -152,6 +152,12 @@ prints beit_shared "--set norm_eps=1e-6 --set activation=gelu --set pool=avg --i
     "$more timm does"
 prints hf_beit "--img-size 6" "$more transformers does"
 prints openai "--img-size 6 --set num_heads=2" "$more timm does"
+plain="--set num_heads=2 --set norm_eps=1e-6 --set activation=gelu"
+wanted timm_hybrid && refused timm_hybrid model.safetensors "$plain --patch-size 2" \
+    "--patch-size: expected patches that are cut out of the input as it is, found a convol"
+prints timm_hybrid "$plain --in-chans 1" "of the stem adapted from 3 to 1 channels"
+prints jax_hybrid "--in-chans 4" "of the stem adapted from 3 to 4 channels"
+prints timm_mci "$plain --in-chans 4" "of the stem adapted from 3 to 4 channels"
 prints vit_cpp "" "vit.cpp, timm layout" "heads 2 x 16" '5 from model.gguf, the first "class 0"'
 
 echo "$passed passed, $failed failed"

@@ -1,5 +1,5 @@
 /* adapt.h - the weights of the patch embedding for another number of channels or another size of
- * the patches, as timm adapts them.
+ * the patches, as timm adapts them; those of a stem's first convolution for other channels.
  *
  *     channels  1: their sum; n: the first three again and again, times 3 / n
  *     patches   FlexiViT's: the weights which give a resized patch the output that the old ones

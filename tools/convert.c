@@ -269,7 +269,9 @@ static void put_provenance(conversion *c, FILE *file)
     if (c->config_file.processor) put_line(file, "assumed", "transformers' default preprocessing");
     if (c->facts.context_divisor > 0)
         fprintf(file, "folded: attn.proj.weight, divided by the root of embed_dim\n");
-    if (c->notes.patches_adapted)
+    if (c->notes.patches_adapted && c->config.stem)
+        fprintf(file, "adapted: the stem, from %d channels\n", c->facts.chans);
+    else if (c->notes.patches_adapted)
         fprintf(file, "adapted: patch_embed.proj.weight, from %d x %d x %d\n", c->facts.chans,
                 c->facts.patch, c->facts.patch);
     if (c->notes.positions_resampled)
@@ -386,17 +388,24 @@ static bool stream_copy(conversion_stream *s, const layout_item *item, report *r
     return true;
 }
 
-/* The patch embedding for other channels or another patch size, 16 rows at a time. */
+/* The patch embedding, or the first convolution of a stem, for other channels or another patch
+ * size, 16 rows at a time; standardised is what comes out. */
 static bool stream_adapted(conversion_stream *s, const layout_item *item, const adaptation *a,
                            float *from, report *r)
 {
     const int64_t old = (int64_t)a->chans * a->patch * a->patch;
     const int64_t new = (int64_t)a->new_chans * a->new_patch * a->new_patch;
+    const bool is_standard = item->method == LAYOUT_STANDARD;
+    layout_item raw = *item;
     int row, i;
+    if (is_standard) raw.method = LAYOUT_STACK;
     for (row = 0; row < item->tensor.dims[0]; row += 16) {
         const int rest = item->tensor.dims[0] - row, n = rest < 16 ? rest : 16;
-        if (!read_values(s, item, row * old, n * old, from, r)) return false;
-        for (i = 0; i < n; i++) adapt_row(a, from + i * old, s->buffer + i * new);
+        if (!read_values(s, &raw, row * old, n * old, from, r)) return false;
+        for (i = 0; i < n; i++) {
+            adapt_row(a, from + i * old, s->buffer + i * new);
+            if (is_standard) layout_standardise(s->buffer + i * new, new);
+        }
         if (s->nonfinite == 0)
             count_bad(s, s->buffer, (size_t)(n * new), largest_of(s->target->dtype));
         r->file = s->c->options->output;
@@ -407,15 +416,15 @@ static bool stream_adapted(conversion_stream *s, const layout_item *item, const 
 
 static bool stream_patches(conversion_stream *s, const layout_item *item, report *r)
 {
-    const vit_config *config = &s->c->config;
     const settings_facts *facts = &s->c->facts;
-    const size_t old = (size_t)facts->chans * (size_t)facts->patch * (size_t)facts->patch;
+    const int new_chans = item->tensor.dims[1], new_side = item->tensor.dims[2];
+    const int side = s->c->config.stem ? new_side : facts->patch;
+    const size_t old = (size_t)facts->chans * (size_t)side * (size_t)side;
     adaptation a;
     float *from;
     bool good;
     r->file = s->c->options->output;
-    good = adapt_start(&a, facts->chans, facts->patch, config->in_chans, config->patch_size,
-                       s->c->notes.pos_resample, r);
+    good = adapt_start(&a, facts->chans, side, new_chans, new_side, s->c->notes.pos_resample, r);
     from = good ? malloc(16 * old * sizeof *from) : NULL;
     if (good && !from) good = report_no_memory(r);
     good = good && stream_adapted(s, item, &a, from, r);
@@ -529,7 +538,7 @@ static bool stream_item(conversion_stream *s, const layout_item *item, report *r
         good = stream_positions(s, item, r);
     else if (item->is_relative && s->c->notes.positions_resampled)
         good = stream_relative(s, item, r);
-    else if (item->is_patches && s->c->notes.patches_adapted)
+    else if (item->reads_input && s->c->notes.patches_adapted)
         good = stream_patches(s, item, r);
     else
         good = stream_copy(s, item, r);

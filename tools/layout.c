@@ -691,13 +691,15 @@ static int count_units(const layout_map *map, int stage)
     return count;
 }
 
-/* Type and sizes of a stem, by its first convolution; and the channels of its input. */
+/* The first convolution of a stem. */
+static const struct { const char *tensor; int stem, pixels; } stems[] = {
+    { "patch_embed.backbone.stem.conv.weight", VIT_STEM_RESNET, 7 * 7 },
+    { "patch_embed.backbone.0.conv.weight", VIT_STEM_CONV, 4 * 4 }
+};
+
+/* Type and sizes of a stem; and the channels of its input. */
 static void inspect_stem(const layout_map *map, settings *s)
 {
-    static const struct { const char *tensor; int stem, pixels; } stems[] = {
-        { "patch_embed.backbone.stem.conv.weight", VIT_STEM_RESNET, 7 * 7 },
-        { "patch_embed.backbone.0.conv.weight", VIT_STEM_CONV, 4 * 4 }
-    };
     size_t i;
     int stage;
     settings_put(s, SETTING_STEM, VIT_STEM_NONE);
@@ -1157,10 +1159,8 @@ static int wanted_dims(const layout_item *item, const vit_config *config,
 {
     int i;
     for (i = 0; i < item->tensor.ndim; i++) dims[i] = item->tensor.dims[i];
-    if (item->is_patches && !config->stem) {
-        dims[1] = facts->chans;
-        dims[2] = dims[3] = facts->patch;
-    }
+    if (item->reads_input) dims[1] = facts->chans;
+    if (item->reads_input && !config->stem) dims[2] = dims[3] = facts->patch;
     if (item->is_positions)
         dims[1] = facts->patches +
                   (config->positions == VIT_POS_ALL ? config->num_prefix_tokens : 0);
@@ -1346,6 +1346,14 @@ static bool ends_with(const char *name, const char *end)
     return length > tail && !strcmp(name + length - tail, end);
 }
 
+static bool reads_input(const char *name, int stem)
+{
+    size_t i;
+    for (i = 0; i < COUNT(stems); i++)
+        if (stems[i].stem == stem) return !strcmp(name, stems[i].tensor);
+    return !strcmp(name, "patch_embed.proj.weight");
+}
+
 static rope_grid rope_of(const vit_config *config, const settings_facts *facts)
 {
     rope_grid grid;
@@ -1369,7 +1377,7 @@ static bool plan_item(const layout_map *map, const vit_config *config,
     item->is_positions = !strcmp(name, "pos_embed");
     item->own = is_made_here(name) || (item->is_positions && facts->pos_sincos);
     if (item->own) return true;
-    item->is_patches = !strcmp(name, "patch_embed.proj.weight");
+    item->reads_input = reads_input(name, config->stem);
     item->is_relative = ends_with(name, ".attn.rel_pos");
     item->divisor = ends_with(name, ".attn.proj.weight") ? facts->context_divisor : 0;
     item->rope = rope_of(config, facts);

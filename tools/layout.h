@@ -159,12 +159,13 @@ typedef struct layout_part {
 } layout_part;
 
 /* Where one tensor of the .vit file comes from. For pos_embed the rows are those of the
- * checkpoint, which may be resampled later, as are the columns of attn.rel_pos; and
- * patch_embed.proj.weight has its channels and its size of patches. */
+ * checkpoint, which may be resampled later, as are the columns of attn.rel_pos; and the weight that
+ * reads the input has its channels and, as patch_embed.proj.weight, its size of patches. */
 typedef struct layout_item {
     vit_tensor tensor;             /* name and dims wanted */
     bool own;                      /* the converter makes it itself: no sources */
-    bool is_positions, is_relative, is_patches;
+    bool is_positions, is_relative;
+    bool reads_input;              /* the weight that sees the input's channels */
     layout_method method;
     int block;                     /* -1: none */
     rope_grid rope;                /* of LAYOUT_COS and LAYOUT_SIN */
@@ -210,6 +211,10 @@ void layout_free_plan(layout_plan *plan);
  * the source lies that way. Copies are exact. */
 bool layout_read(checkpoint *c, const layout_item *item, int64_t first, int64_t count, float *to,
                  char *error, size_t error_size);
+
+/* What LAYOUT_STANDARD does to a row. One that is standard already, as those of a .vit file turned
+ * back are, stays as it is. */
+void layout_standardise(float *row, int64_t depth);
 
 /* The key of the first source, for messages. */
 const char *layout_item_name(const layout_item *item);

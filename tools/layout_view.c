@@ -362,9 +362,7 @@ static void read_identity(const layout_item *item, int64_t first, int64_t count,
     for (i = 0; i < count; i++) to[i] = (first + i) / width == (first + i) % width;
 }
 
-/* Whole rows, as are read of a matrix. One that is standard already, as those of a .vit file turned
- * back are, stays as it is. */
-static void standardise(float *row, int64_t depth)
+void layout_standardise(float *row, int64_t depth)
 {
     double mean = 0, variance = 0;
     int64_t k;
@@ -378,13 +376,14 @@ static void standardise(float *row, int64_t depth)
         row[k] = (float)(((double)row[k] - mean) / sqrt(variance + 1e-8));
 }
 
+/* Whole rows, as are read of a matrix. */
 static bool read_standard(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
                           float *to, char *error, size_t size)
 {
     const int64_t depth = item->parts[0].view.count / item->tensor.dims[0];
     int64_t i;
     if (!read_part(c, &item->parts[0], first, count, to, error, size)) return false;
-    for (i = 0; i < count; i += depth) standardise(to + i, depth);
+    for (i = 0; i < count; i += depth) layout_standardise(to + i, depth);
     return true;
 }
 

@@ -886,9 +886,10 @@ static bool adapt_patches(settings_facts *facts, vit_config *c, settings_notes *
     facts->chans = c->in_chans;
     facts->patch = c->patch_size;
     notes->patches_adapted = chans != c->in_chans || patch != c->patch_size;
-    if (notes->patches_adapted && (c->has_patch_pre_norm || c->stem))
+    if (notes->patches_adapted &&
+        (c->has_patch_pre_norm || (c->stem && patch != c->patch_size)))
         return report_fail(r, "%s: expected patches that are cut out of the input as it is, found "
-                           "%s before them", chans != c->in_chans ? "--in-chans" : "--patch-size",
+                           "%s before them", patch != c->patch_size ? "--patch-size" : "--in-chans",
                            c->stem ? "a convolutional stem" : "a norm");
     if (chans != c->in_chans && c->in_chans != 3)
         return report_fail(r, "--in-chans %d: expected a checkpoint of 3 channels, found %d", chans,

@@ -244,7 +244,11 @@ static void collect_notes(const conversion *c, note_list *notes)
         snprintf(add_note(notes), sizeof notes->text[0],
                  "attention is divided by %.9g behind the softmax: so is attn.proj.weight instead",
                  c->facts.context_divisor);
-    if (c->notes.patches_adapted)
+    if (c->notes.patches_adapted && c->config.stem)
+        snprintf(add_note(notes), sizeof notes->text[0],
+                 "first convolution of the stem adapted from %d to %d channels", c->facts.chans,
+                 c->config.in_chans);
+    else if (c->notes.patches_adapted)
         snprintf(add_note(notes), sizeof notes->text[0],
                  "patch embedding adapted from %d x %d x %d to %d x %d x %d weights",
                  c->facts.chans, c->facts.patch, c->facts.patch, c->config.in_chans,
