@@ -444,8 +444,9 @@ RESIZED = (
 
 
 # Of these fixtures such numbers are committed too. timm takes a table of relative positions to be
-# a square's.
-SQUARE = ("beit_base_patch16_224.in22k_ft_in22k_in1k", dict(img_size=(32, 32)))
+# a square's; here all blocks share it.
+SQUARE = ("beit_base_patch16_224.in22k_ft_in22k_in1k",
+          dict(img_size=(32, 32), use_rel_pos_bias=False, use_shared_rel_pos_bias=True))
 RESIZED_FIXTURES = {
     "option_resized": (dict(img_size=(56, 24)), dict(img_size=(16, 16))),
     "vit_base_mci_224": (dict(in_chans=1), dict(in_chans=5)),

@@ -13,6 +13,7 @@ enum { CONFIG_MAX_FILE = 64 * 1024 * 1024 };
 typedef enum key_action {
     TO_SETTING,       /* a number or flag for `setting`; null leaves it alone */
     TO_SIZE,          /* n or [height, width] */
+    TO_TRUE,          /* true sets the flag `setting`, false leaves it alone */
     TO_SQUARE,        /* n or [n, n] */
     TO_INPUT_SIZE,    /* [channels, height, width] */
     TO_WORD,          /* a word for `setting` */
@@ -61,6 +62,7 @@ static const key_rule model_args[] = {
     { "no_embed_class", TO_POSITIONS, SETTING_POSITIONS, NULL },
     { "num_reg_tokens", TO_SETTING, SETTING_REG_TOKENS, NULL },
     { "use_rel_pos_bias", TO_SETTING, SETTING_REL_POS, NULL },
+    { "use_shared_rel_pos_bias", TO_TRUE, SETTING_REL_POS, NULL },
     { "rope_type", TO_WORD, SETTING_ROPE_TYPE, NULL },
     { "use_rot_pos_emb", TO_ROPE, SETTING_ROPE_TYPE, NULL },
     { "rope_temperature", TO_SETTING, SETTING_ROPE_TEMPERATURE, NULL },
@@ -365,6 +367,12 @@ static bool put_rope(settings *s, const key_rule *rule, const json_value *value)
     return true;
 }
 
+static bool put_true(settings *s, const key_rule *rule, const json_value *value)
+{
+    if (value->kind == JSON_TRUE) settings_put(s, rule->setting, 1);
+    return true;
+}
+
 static bool put_absence(settings *s, const key_rule *rule, const json_value *value)
 {
     settings_put(s, rule->setting, value->kind != JSON_FALSE);
@@ -421,6 +429,7 @@ static bool apply_rule(settings *s, const key_rule *rule, const char *where,
     if (value->kind == JSON_NULL) return true;
     switch (rule->action) {
     case TO_PRE_NORM: return put_pre_norm(s, rule, where, value, r);
+    case TO_TRUE: return put_true(s, rule, value);
     case TO_ABSENCE: return put_absence(s, rule, value);
     case TO_POSITIONS: return put_positions(s, rule, where, value, r);
     case TO_NORM: return put_norm(s, rule, where, value, r);

@@ -678,8 +678,18 @@ static bool resolve_rope(const settings all[FROM_COUNT], settings_facts *facts, 
     c->rope_per_block = o->type == ROPE_MIXED;
     if (c->rope && c->head_dim % 4 != 0)
         return report_fail(r, "head_dim %d: rotary positions need a multiple of 4", c->head_dim);
-    if (c->rope || c->has_rel_pos) c->dynamic_img_size = 0;   /* their tables are for one grid */
     return true;
+}
+
+/* What the name or the configuration leaves to the program is fixed by tables for one grid. */
+static bool resolve_dynamic(const settings all[FROM_COUNT], vit_config *c, report *r)
+{
+    const bool is_wanted = settings_origin(all, SETTING_DYNAMIC_IMG_SIZE) == FROM_OPTIONS;
+    if (!c->dynamic_img_size || !(c->rope || c->has_rel_pos)) return true;
+    c->dynamic_img_size = 0;
+    return !is_wanted ||
+           report_fail(r, "dynamic_img_size: the tables of %s positions are for one input size; "
+                       "give --img-size", c->rope ? "rotary" : "relative");
 }
 
 /* === Preprocessing === */
@@ -988,7 +998,8 @@ bool settings_resolve(settings all[FROM_COUNT], settings_facts *facts, vit_confi
         !resolve_activation(all, config, notes, r))
         return false;
     if (!resolve_heads(all, facts, config, notes, r)) return false;
-    if (!resolve_size(all, facts, config, r) || !resolve_rope(all, facts, config, r))
+    if (!resolve_size(all, facts, config, r) || !resolve_rope(all, facts, config, r) ||
+        !resolve_dynamic(all, config, r))
         return false;
     if (!adapt_patches(facts, config, notes, r)) return false;
     if (!resolve_preprocessing(all, facts, config, notes, r)) return false;
