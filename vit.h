@@ -77,6 +77,8 @@
    the caller. The library allocates in these places only, all avoidable:
    vit_classify, vit_preprocess without scratch, vit_threads_create, and
    vit_model_open with VIT_OPEN_COPY or VIT_NO_MMAP. A forward pass never does.
+   vit_params.low_memory halves the workspace and more: ViT-Ti/16 at 224 px runs in
+   410 KiB instead of 1 MiB, with the same bits.
 
    Changing or truncating a file while it is mapped is the one thing a mapping
    cannot survive (SIGBUS). Replace model files by renaming a new one over the
@@ -570,6 +572,10 @@ typedef struct vit_params {
     int max_batch;         /* images computed together; default 1                */
     vit_isa isa;           /* default VIT_ISA_AUTO; force a tier in tests        */
     vit_executor executor; /* default: everything on the calling thread          */
+    int low_memory;        /* 1: one image, one attention head, a few rows of the */
+                           /*    MLP at a time: the same bits from less workspace, */
+                           /*    slower. Ignored where a trace wants whole tensors, */
+                           /*    and by parallel blocks                            */
     vit_trace *trace;      /* default: none                                      */
     void *trace_user;
     vit_on_phase *on_phase; /* default: none                                     */
@@ -592,6 +598,7 @@ typedef struct vit_session {
     const uint8_t *mask;  /* of the images in work, or NULL                      */
     const float *pos;     /* pos_embed: the file's, or resampled; NULL for none  */
     int img_height, img_width; /* that all of this is made for                   */
+    int chunk;            /* rows computed together: all, or few of low_memory   */
 } vit_session;
 
 /* Exact bytes a session needs, at any alignment. params may be NULL for the
@@ -3159,6 +3166,12 @@ typedef struct vit__gemm_kernel {
     vit__form form;        /* of a */
 } vit__gemm_kernel;
 
+/* Where the keys and values of one head go: as panels of two layers. */
+typedef struct vit__packing {
+    uint32_t *keys, *values;
+    int tokens, dim;
+} vit__packing;
+
 typedef struct vit__kernels {
     vit_isa isa;
     int tile_panels;       /* tile_cols / 16                                     */
@@ -3169,8 +3182,8 @@ typedef struct vit__kernels {
     void (*norm)(float *y, const float *x, const float *weight, const float *bias, int dim,
                  float eps);
     float (*softmax)(float *x, int n, float scale);
-    void (*pack_head)(vit_dtype dtype, uint32_t *keys, uint32_t *values, const float *k,
-                      const float *v, size_t ld, int tokens, int dim);
+    void (*pack_head)(vit_dtype dtype, const vit__packing *to, const float *k, const float *v,
+                      size_t ld, int first, int tokens);
     void (*scale)(float *y, const float *x, int n, float factor);
     void (*add)(float *y, const float *a, const float *b, const float *gamma, int n);
     void (*rotate)(vit_rope rope, float *x, const float *cosine, const float *sine, int half);
@@ -3454,18 +3467,19 @@ VIT__INLINE float vit__softmax_body(vit__fma_fn *fma, float *x, int n, float sca
     return 1.0f / vit__sum16(sum);
 }
 
-/* The keys k [tokens, dim] of one head, ldk apart, as the panels of a layer whose
-   columns are tokens; the values v likewise, columns being their numbers. A unit
-   is 4 bytes of a panel: one f32 or a pair of bf16 along the inner index. */
-VIT__INLINE void vit__pack_keys_body(vit_dtype dtype, uint32_t *panels, const float *k, size_t ldk,
-                                     int tokens, int dim) {
-    const int numbers = dtype == VIT_BF16 ? 2 : 1, units = vit__ceil_div(dim, numbers);
+/* The keys k of tokens [first, first + tokens) of one head, ld apart, as the panels of a
+   layer whose columns are tokens; the values v likewise, columns being their numbers.
+   A unit is 4 bytes of a panel: one f32 or a pair of bf16 along the inner index. */
+VIT__INLINE void vit__pack_keys_body(vit_dtype dtype, const vit__packing *to, const float *k,
+                                     size_t ldk, int first, int tokens) {
+    const int numbers = dtype == VIT_BF16 ? 2 : 1, units = vit__ceil_div(to->dim, numbers);
     int token, d, i;
-    if (tokens % 16) memset(panels + tokens / 16 * 16 * units, 0, (size_t)units * 64);
-    for (token = 0; token < tokens; token++, k += ldk) {
-        uint32_t *to = panels + token / 16 * 16 * units + token % 16;
-        for (d = 0; d < dim; d += 64) {
-            const int count = vit__min(64, dim - d);
+    if (first == 0 && to->tokens % 16)
+        memset(to->keys + to->tokens / 16 * 16 * units, 0, (size_t)units * 64);
+    for (token = first; token < first + tokens; token++, k += ldk) {
+        uint32_t *at = to->keys + token / 16 * 16 * units + token % 16;
+        for (d = 0; d < to->dim; d += 64) {
+            const int count = vit__min(64, to->dim - d);
             uint32_t unit[64];
             float x[64];
             uint16_t half[64];
@@ -3474,7 +3488,7 @@ VIT__INLINE void vit__pack_keys_body(vit_dtype dtype, uint32_t *panels, const fl
             else memcpy(x, k + d, sizeof x);
             if (dtype == VIT_BF16) vit__bf16_64(half, x), memcpy(unit, half, sizeof half);
             else memcpy(unit, x, sizeof x);
-            for (i = 0; i < vit__ceil_div(count, numbers); i++, to += 16) *to = unit[i];
+            for (i = 0; i < vit__ceil_div(count, numbers); i++, at += 16) *at = unit[i];
         }
     }
 }
@@ -3489,34 +3503,35 @@ VIT__INLINE void vit__pack_value(vit_dtype dtype, uint32_t *unit, const float *v
             unit[l] = vit__f32_to_bf16(v[l]) | (uint32_t)vit__f32_to_bf16(next[l]) << 16;
 }
 
-VIT__INLINE void vit__pack_values_body(vit_dtype dtype, uint32_t *panels, const float *v,
-                                       size_t ldv, int tokens, int dim) {
-    const int numbers = dtype == VIT_BF16 ? 2 : 1, units = vit__ceil_div(tokens, numbers);
+/* first is even. */
+VIT__INLINE void vit__pack_values_body(vit_dtype dtype, const vit__packing *to, const float *v,
+                                       size_t ldv, int first, int tokens) {
+    const int numbers = dtype == VIT_BF16 ? 2 : 1;
+    const int units = vit__ceil_div(to->tokens, numbers), end = first + tokens, dim = to->dim;
     int token, d;
-    for (token = 0; token < tokens; token += numbers, v += (size_t)numbers * ldv) {
-        const int pair = numbers == 2 && token + 1 < tokens;
-        uint32_t *to = panels + token / numbers * 16;
+    for (token = first; token < end; token += numbers, v += (size_t)numbers * ldv) {
+        const int pair = numbers == 2 && token + 1 < end;
+        uint32_t *at = to->values + token / numbers * 16;
         float a[16], b[16];
         memset(b, 0, sizeof b);
-        for (d = 0; d + 16 <= dim; d += 16, to += units * 16) {
+        for (d = 0; d + 16 <= dim; d += 16, at += units * 16) {
             memcpy(a, v + d, sizeof a);
             if (pair) memcpy(b, v + ldv + d, sizeof b);
-            vit__pack_value(dtype, to, a, b);
+            vit__pack_value(dtype, at, a, b);
         }
         if (d == dim) continue;
         memset(a, 0, sizeof a);
         memset(b, 0, sizeof b);
         memcpy(a, v + d, (size_t)(dim - d) * sizeof(float));
         if (pair) memcpy(b, v + ldv + d, (size_t)(dim - d) * sizeof(float));
-        vit__pack_value(dtype, to, a, b);
+        vit__pack_value(dtype, at, a, b);
     }
 }
 
-VIT__INLINE void vit__pack_head_body(vit_dtype dtype, uint32_t *keys, uint32_t *values,
-                                     const float *k, const float *v, size_t ld, int tokens,
-                                     int dim) {
-    vit__pack_keys_body(dtype, keys, k, ld, tokens, dim);
-    vit__pack_values_body(dtype, values, v, ld, tokens, dim);
+VIT__INLINE void vit__pack_head_body(vit_dtype dtype, const vit__packing *to, const float *k,
+                                     const float *v, size_t ld, int first, int tokens) {
+    vit__pack_keys_body(dtype, to, k, ld, first, tokens);
+    vit__pack_values_body(dtype, to, v, ld, first, tokens);
 }
 
 VIT__INLINE void vit__scale_body(float *y, const float *x, int n, float factor) {
@@ -3702,9 +3717,9 @@ static float vit__softmax_scalar(float *x, int n, float scale) {
     return vit__softmax_body(vit__fma_scalar, x, n, scale);
 }
 
-static void vit__pack_head_scalar(vit_dtype dtype, uint32_t *keys, uint32_t *values, const float *k,
-                                  const float *v, size_t ld, int tokens, int dim) {
-    vit__pack_head_body(dtype, keys, values, k, v, ld, tokens, dim);
+static void vit__pack_head_scalar(vit_dtype dtype, const vit__packing *to, const float *k,
+                                  const float *v, size_t ld, int first, int tokens) {
+    vit__pack_head_body(dtype, to, k, v, ld, first, tokens);
 }
 
 static void vit__scale_scalar(float *y, const float *x, int n, float factor) {
@@ -3835,12 +3850,10 @@ VIT__INLINE int vit__load32(const unsigned char *p) {
         static float vit__softmax_##isa(float *x, int n, float scale) {                           \
             return vit__softmax_body(vit__fma_##isa, x, n, scale);                                \
         }                                                                                         \
-        static void vit__pack_head_##isa(vit_dtype dtype, uint32_t *keys, uint32_t *values,       \
-                                         const float *k, const float *v, size_t ld, int tokens,   \
-                                         int dim) {                                               \
-            if (dtype == VIT_F32)                                                                 \
-                vit__pack_head_body(VIT_F32, keys, values, k, v, ld, tokens, dim);                \
-            else vit__pack_head_body(VIT_BF16, keys, values, k, v, ld, tokens, dim);              \
+        static void vit__pack_head_##isa(vit_dtype dtype, const vit__packing *to, const float *k, \
+                                         const float *v, size_t ld, int first, int tokens) {      \
+            if (dtype == VIT_F32) vit__pack_head_body(VIT_F32, to, k, v, ld, first, tokens);      \
+            else vit__pack_head_body(VIT_BF16, to, k, v, ld, first, tokens);                      \
         }                                                                                         \
         static void vit__scale_##isa(float *y, const float *x, int n, float factor) {             \
             vit__scale_body(y, x, n, factor);                                                     \
@@ -4933,7 +4946,7 @@ typedef struct vit__rows {
     const float *x;               /* NULL: the rows are in y already             */
     float *y;
     size_t ldx, ldy;
-    int rows, dim;
+    int first, rows, dim;         /* first: of an im2col, the number of its first */
     int gate;                     /* 1 + vit_activation of a gated MLP           */
     int has_norm;
     const float *weight, *bias;   /* of the norm; RMSNorm has no bias            */
@@ -5427,26 +5440,29 @@ static void vit__gather_task(void *arg, int index) {
     int row, end = vit__share(job->rows, index, job->num_tasks, &row);
     gathered.x = NULL;
     for (; row < end; row++) {
-        vit__gather_patch(&job->session->model->config, job->x, row,
+        vit__gather_patch(&job->session->model->config, job->x, job->first + row,
                           job->y + (size_t)row * job->ldy);
         vit__row(&gathered, row);
     }
 }
 
-/* Patches of the whole batch as rows: conv2d with stride P is then a linear layer. */
-static void vit__im2col(const vit_session *s, const float *input, int batch, float *patches,
-                        vit__form form) {
+/* Patches [first, first + rows) of the batch as rows: conv2d with stride P is then a
+   linear layer. */
+static void vit__im2col(const vit_session *s, const float *input, int first, int rows,
+                        float *patches, vit__form form) {
     const vit_config *c = &s->model->config;
     const int dim = (int)vit__patch_depth(c);
     const int shown = s->params.trace && c->has_patch_pre_norm;
     vit__rows job;
-    vit__rows_init(&job, s, input, 0, patches, (size_t)dim, batch * c->num_patches, dim);
+    vit__rows_init(&job, s, input, 0, patches, (size_t)dim, rows, dim);
+    job.first = first;
     vit__rows_norm(&job, vit__stem_floats(s->model, VIT__PATCH_PRE_NORM_WEIGHT),
                    vit__stem_floats(s->model, VIT__PATCH_PRE_NORM_BIAS));
     job.form = shown ? VIT__FORM_F32 : form;
     vit__parallel_for(s, job.num_tasks, vit__gather_task, &job);
     if (!shown) return;
-    vit__call_trace(s, "patch_embed.pre_norm", patches, batch, c->num_patches, dim);
+    vit__call_trace(s, "patch_embed.pre_norm", patches, rows / c->num_patches, c->num_patches,
+                    dim);
     job.x = NULL;
     job.has_norm = 0;
     job.form = form;
@@ -5482,20 +5498,32 @@ static void vit__add_positions(const vit_session *s, const float *patches, int b
     }
 }
 
+/* The linear layer over patches, of `rows` rows from number `first` on: input to y. */
+static void vit__patch_proj(const vit_session *s, const float *input, int batch, int first,
+                            int rows) {
+    const vit_config *c = &s->model->config;
+    vit_tensor weight;
+    vit__linear proj;
+    vit__form form;
+    vit__stem_tensor(s->model, VIT__PATCH_WEIGHT, &weight);
+    form = vit__form_of(s, weight.dtype);
+    if (c->stem) vit__stem(s, input, batch, s->scratch, form);
+    else vit__im2col(s, input, first, rows, s->scratch, form);
+    vit__layer_init(&proj, s, &weight, vit__stem_floats(s->model, VIT__PATCH_BIAS), s->scratch,
+                    (size_t)vit__depth_of(&weight), rows,
+                    s->y + (size_t)first * (size_t)c->embed_dim);
+    vit__linear_run(s, &proj);
+}
+
 static void vit__patch_embed(const vit_session *s, const float *input, int batch) {
     const vit_config *c = &s->model->config;
     const vit_model *m = s->model;
     const size_t dim = (size_t)c->embed_dim;
-    const int rows = batch * c->num_patches;
-    vit_tensor weight;
-    vit__linear proj;
+    const int rows = batch * c->num_patches, step = c->stem ? rows : s->chunk;
+    int i;
     vit__phase(s, VIT_PHASE_PATCH_EMBED);
-    vit__stem_tensor(m, VIT__PATCH_WEIGHT, &weight);
-    if (c->stem) vit__stem(s, input, batch, s->scratch, vit__form_of(s, weight.dtype));
-    else vit__im2col(s, input, batch, s->scratch, vit__form_of(s, weight.dtype));
-    vit__layer_init(&proj, s, &weight, vit__stem_floats(m, VIT__PATCH_BIAS), s->scratch,
-                    (size_t)vit__depth_of(&weight), rows, s->y);
-    vit__linear_run(s, &proj);
+    for (i = 0; i < rows; i += step)
+        vit__patch_proj(s, input, batch, i, vit__min(step, rows - i));
     if (c->has_patch_norm)
         vit__norm(s, vit__stem_floats(m, VIT__PATCH_NORM_WEIGHT),
                   vit__stem_floats(m, VIT__PATCH_NORM_BIAS), s->y, dim, rows, c->embed_dim, s->y,
@@ -5544,14 +5572,15 @@ static int vit__pool_head_dim(const vit_config *c) {
     return c->pool_num_heads ? c->num_heads * c->head_dim / c->pool_num_heads : c->head_dim;
 }
 
-/* Floats of scratch that one task needs: panels of k and v, two tiles of scores and
-   one of q. */
-static uint64_t vit__attention_scratch(const vit_config *c) {
+/* Floats of scratch that one task needs: panels of k and v, a tile of scores, a second one
+   where there are two maps, and a tile of q. */
+static uint64_t vit__attention_scratch(const vit_config *c, int tile_rows) {
     const int head_dim = vit__max(c->head_dim, vit__pool_head_dim(c));
     const uint64_t tokens = (uint64_t)(unsigned)vit__round_up(c->num_tokens, 16);
     const uint64_t dim = (uint64_t)(unsigned)vit__round_up(head_dim, 16);
+    const uint64_t tiles = (uint64_t)(unsigned)tile_rows;
     return tokens * (uint64_t)(unsigned)head_dim + dim * (uint64_t)(unsigned)c->num_tokens +
-           VIT__MAX_TILE_ROWS * (2 * tokens + dim);
+           tiles * (tokens * (c->has_diff_attn ? 2 : 1) + dim);
 }
 
 /* What a task has at hand while it works on one head of one image. */
@@ -5559,15 +5588,15 @@ typedef struct vit__attn_head {
     vit__linear scores; /* q k^T */
     vit__linear values; /* softmax(...) v */
     vit__form form;     /* of q and of the softmax */
-    const float *q;
-    size_t ldq;
     float *q_tile;      /* room for a tile of q in its form */
     float *second;      /* room for the scores of the second half of q */
+    vit__packing packing;
     const float *rel_pos; /* of this head, or NULL */
     const uint8_t *mask;  /* [keys] of this image, or NULL */
     float *maps;        /* [N, N] or NULL */
 } vit__attn_head;
 
+/* Head number `number` of the batch, its keys and values still to be packed. */
 static void vit__attention_begin(const vit__attention *job, int number, float *scratch,
                                  vit__attn_head *head) {
     const vit_config *c = &job->session->model->config;
@@ -5575,16 +5604,17 @@ static void vit__attention_begin(const vit__attention *job, int number, float *s
     const int image = number / job->heads, h = number % job->heads;
     const int n = job->keys, dim = job->dim;
     const size_t width = (size_t)job->heads * (size_t)dim, tokens = (size_t)vit__round_up(n, 16);
-    const size_t first = (size_t)(image * c->num_tokens) * job->ldk + (size_t)h * (size_t)dim;
+    const size_t tile = (size_t)kernels->gemm[job->dtype].tile_rows * tokens;
     uint32_t *keys = (uint32_t *)(void *)scratch, *values = keys + tokens * (size_t)dim;
     float *scores = scratch + tokens * (size_t)dim + (size_t)vit__round_up(dim, 16) * (size_t)n;
     memset(head, 0, sizeof *head);
-    head->q = job->q + (size_t)image * job->image_q + (size_t)h * (size_t)dim;
-    head->ldq = job->ldq;
-    head->second = scores + VIT__MAX_TILE_ROWS * tokens;
-    head->q_tile = head->second + VIT__MAX_TILE_ROWS * tokens;
+    head->packing.keys = keys;
+    head->packing.values = values;
+    head->packing.tokens = n;
+    head->packing.dim = dim;
+    head->second = job->lambda ? scores + tile : scores;
+    head->q_tile = head->second + tile;
     head->form = vit__form_of(job->session, job->dtype);
-    kernels->pack_head(job->dtype, keys, values, job->k + first, job->v + first, job->ldk, n, dim);
     vit__linear_init(&head->scores, kernels, job->dtype, keys, 0, n, dim);
     head->scores.out.c = scores;
     head->scores.out.ldc = tokens;
@@ -5603,18 +5633,17 @@ static void vit__attention_begin(const vit__attention *job, int number, float *s
 /* The rows of q that a tile asks with: where they are, or copied, in their form; of a
    head with two maps only `half` number 0 or 1, the other being zero. */
 static void vit__attention_queries(const vit__attention *job, const vit__attn_head *head,
-                                   int first, int half, vit__linear *scores) {
-    const float *q = head->q + (size_t)first * head->ldq;
+                                   const float *q, int half, vit__linear *scores) {
     const size_t dim = (size_t)job->dim, bytes = dim * sizeof(float);
     int r;
     scores->a = q;
-    scores->lda = head->ldq * sizeof(float);
+    scores->lda = job->ldq * sizeof(float);
     if (head->form == VIT__FORM_F32 && !job->lambda) return;
     scores->a = head->q_tile;
     scores->lda = bytes;
     for (r = 0; r < scores->rows; r++) {
         float *row = head->q_tile + (size_t)r * dim;
-        memcpy(row, q + (size_t)r * head->ldq, bytes);
+        memcpy(row, q + (size_t)r * job->ldq, bytes);
         if (job->lambda) memset(row + (half ? 0 : dim / 2), 0, bytes / 2);
         scores->kernels->convert(head->form, row, job->dim);
     }
@@ -5655,11 +5684,13 @@ static float vit__attention_softmax(const vit__attention *job, const vit__attn_h
     return kernels->softmax(row, n, 1.0f);
 }
 
-/* The map of some query rows, each still to be multiplied by its factor. */
+/* The map of the query rows q, number `first` and so on; each still to be multiplied by
+   its factor. */
 static void vit__attention_scores(const vit__attention *job, const vit__attn_head *head,
-                                  int first, int half, vit__linear *scores, float *factor) {
+                                  const float *q, int first, int half, vit__linear *scores,
+                                  float *factor) {
     int r;
-    vit__attention_queries(job, head, first, half, scores);
+    vit__attention_queries(job, head, q, half, scores);
     vit__gemm(scores, 0, 1, 0, scores->end_panel);
     for (r = 0; r < scores->rows; r++)
         factor[r] = vit__attention_softmax(job, head, first + r,
@@ -5668,14 +5699,15 @@ static void vit__attention_scores(const vit__attention *job, const vit__attn_hea
 
 /* Differential attention: map = softmax of the first half - lambda softmax of the second. */
 static void vit__attention_subtract(const vit__attention *job, const vit__attn_head *head,
-                                    int first, const vit__linear *scores, float *factor) {
+                                    const float *q, int first, const vit__linear *scores,
+                                    float *factor) {
     const vit__kernels *kernels = scores->kernels;
     const int n = job->keys;
     float other[VIT__MAX_TILE_ROWS];
     vit__linear second = *scores;
     int r;
     second.out.c = head->second;
-    vit__attention_scores(job, head, first, 1, &second, other);
+    vit__attention_scores(job, head, q, first, 1, &second, other);
     for (r = 0; r < scores->rows; r++) {
         float *row = scores->out.c + (size_t)r * scores->out.ldc;
         float *minus = second.out.c + (size_t)r * scores->out.ldc;
@@ -5686,9 +5718,9 @@ static void vit__attention_subtract(const vit__attention *job, const vit__attn_h
     }
 }
 
-/* Query rows [first, first + rows) of one head: one tile. */
-static void vit__attention_rows(const vit__attention *job, const vit__attn_head *head, int first,
-                                int rows) {
+/* Query rows q, number [first, first + rows) of one head: one tile. */
+static void vit__attention_rows(const vit__attention *job, const vit__attn_head *head,
+                                const float *q, int first, int rows) {
     const vit__kernels *kernels = head->scores.kernels;
     const int n = job->keys;
     vit__linear scores = head->scores, values = head->values;
@@ -5697,8 +5729,8 @@ static void vit__attention_rows(const vit__attention *job, const vit__attn_head 
     scores.rows = values.rows = rows;
     scores.num_tiles = values.num_tiles = 1;
     values.out.c += (size_t)first * values.out.ldc;
-    vit__attention_scores(job, head, first, 0, &scores, factor);
-    if (job->lambda) vit__attention_subtract(job, head, first, &scores, factor);
+    vit__attention_scores(job, head, q, first, 0, &scores, factor);
+    if (job->lambda) vit__attention_subtract(job, head, q, first, &scores, factor);
     for (r = 0; r < rows; r++) {
         float *row = scores.out.c + (size_t)r * scores.out.ldc;
         if (head->maps)
@@ -5710,6 +5742,15 @@ static void vit__attention_rows(const vit__attention *job, const vit__attn_head 
         float *row = values.out.c + (size_t)r * values.out.ldc;
         kernels->scale(row, row, job->dim, factor[r]);
     }
+}
+
+/* Keys and values of head number `number` of the batch, as panels. */
+static void vit__attention_pack(const vit__attention *job, int number, const vit__packing *to) {
+    const int image = number / job->heads, h = number % job->heads;
+    const size_t first = (size_t)(image * job->session->model->config.num_tokens) * job->ldk +
+                         (size_t)h * (size_t)job->dim;
+    vit__kernels_of(job->session)
+        ->pack_head(job->dtype, to, job->k + first, job->v + first, job->ldk, 0, job->keys);
 }
 
 /* Tasks share the query rows of all heads of all images, so that three heads
@@ -5725,10 +5766,38 @@ static void vit__attention_task(void *arg, int index) {
     vit__attn_head head;
     memset(&head, 0, sizeof head);
     for (; t < end; t++) {
+        const int image = t / tiles / job->heads, h = t / tiles % job->heads;
+        const float *q = job->q + (size_t)image * job->image_q + (size_t)h * (size_t)job->dim;
         int first, last = vit__share(job->queries, t % tiles, tiles, &first);
-        if (t / tiles != current) vit__attention_begin(job, current = t / tiles, scratch, &head);
-        vit__attention_rows(job, &head, first, last - first);
+        if (t / tiles != current) {
+            vit__attention_begin(job, current = t / tiles, scratch, &head);
+            vit__attention_pack(job, current, &head.packing);
+        }
+        vit__attention_rows(job, &head, q + (size_t)first * job->ldq, first, last - first);
     }
+}
+
+/* Attention of a block, but for where q, k and v are. */
+static void vit__attention_init(vit__attention *job, const vit_session *s, int block, int batch,
+                                int queries, float *maps) {
+    const vit_config *c = &s->model->config;
+    vit_tensor qkv;
+    vit__block_tensor(s->model, block, VIT__QKV_WEIGHT, &qkv);
+    memset(job, 0, sizeof *job);
+    job->session = s;
+    job->heads = c->num_heads;
+    job->dim = c->head_dim;
+    job->scale = c->attn_scale;
+    job->rel_pos = vit__block_floats(s->model, block, VIT__REL_POS);
+    job->lambda = vit__block_floats(s->model, block, VIT__LAMBDA);
+    job->keys = c->num_tokens;
+    job->context = s->y;
+    job->context_rows = c->num_tokens;
+    job->maps = maps;
+    job->dtype = vit__attention_dtype(qkv.dtype);
+    job->batch = batch;
+    job->queries = queries;
+    job->num_tasks = s->params.executor.num_threads;
 }
 
 /* qkv in scratch to context in y, of the first `queries` tokens of each image. */
@@ -5736,28 +5805,13 @@ static void vit__attend(const vit_session *s, int block, int batch, int queries,
     const vit_config *c = &s->model->config;
     const size_t width = (size_t)c->num_heads * (size_t)c->head_dim;
     vit__attention job;
-    vit_tensor qkv;
-    vit__block_tensor(s->model, block, VIT__QKV_WEIGHT, &qkv);
     vit__phase(s, VIT_PHASE_ATTENTION);
-    job.session = s;
-    job.heads = c->num_heads;
-    job.dim = c->head_dim;
-    job.scale = c->attn_scale;
-    job.rel_pos = vit__block_floats(s->model, block, VIT__REL_POS);
-    job.lambda = vit__block_floats(s->model, block, VIT__LAMBDA);
+    vit__attention_init(&job, s, block, batch, queries, maps);
     job.q = s->scratch;
     job.k = s->scratch + width;
     job.v = s->scratch + 2 * width;
-    job.keys = c->num_tokens;
     job.ldq = job.ldk = 3 * width;
     job.image_q = 3 * width * (size_t)c->num_tokens;
-    job.context = s->y;
-    job.context_rows = c->num_tokens;
-    job.maps = maps;
-    job.dtype = vit__attention_dtype(qkv.dtype);
-    job.batch = batch;
-    job.queries = queries;
-    job.num_tasks = s->params.executor.num_threads;
     vit__parallel_for(s, job.num_tasks, vit__attention_task, &job);
 }
 
@@ -5775,6 +5829,15 @@ static vit__view vit__all_tokens(const vit_session *s, int batch) {
     view.first = 0;
     view.step = 1;
     view.rows = batch * s->model->config.num_tokens;
+    return view;
+}
+
+/* A chunk of `rows` rows, from number `first` on. */
+static vit__view vit__some_rows(const vit_session *s, int first, int rows) {
+    vit__view view;
+    view.first = first;
+    view.step = 1;
+    view.rows = vit__min(s->chunk, rows - first);
     return view;
 }
 
@@ -5824,10 +5887,10 @@ static void vit__norm_linear(const vit_session *s, int block, vit__view view, in
     vit__phase(s, weight == VIT__QKV_WEIGHT ? VIT_PHASE_QKV : VIT_PHASE_FC1);
 }
 
-/* x += gamma * branch, of all tokens, where something comes before the sum: a trace's
+/* x += gamma * branch, of some rows, where something comes before the sum: a trace's
    look at the branch, its norm, or the other branch's look at x. */
 static void vit__add_branch(const vit_session *s, int block, int norm, const float *gamma,
-                            const char *name, float *branch, int rows) {
+                            const char *name, float *branch, float *x, int rows) {
     const vit_config *c = &s->model->config;
     const size_t dim = (size_t)c->embed_dim;
     int r;
@@ -5838,12 +5901,10 @@ static void vit__add_branch(const vit_session *s, int block, int norm, const flo
                   branch, VIT__FORM_F32);
     if (c->block_type == VIT_PARALLEL && norm == VIT__NORM1_WEIGHT)
         vit__norm(s, vit__block_floats(s->model, block, norm),
-                  vit__block_floats(s->model, block, norm + 1), s->x, dim, rows, c->embed_dim,
-                  s->y, VIT__FORM_F32);
-    for (r = 0; r < rows; r++) {
-        float *x = s->x + (size_t)r * dim;
+                  vit__block_floats(s->model, block, norm + 1), x, dim, rows, c->embed_dim, s->y,
+                  VIT__FORM_F32);
+    for (r = 0; r < rows; r++, x += dim)
         vit__kernels_of(s)->add(x, x, branch + (size_t)r * dim, gamma, c->embed_dim);
-    }
 }
 
 /* The branch's last layer, added to the residual stream: x += gamma * linear(a), of
@@ -5858,25 +5919,27 @@ static void vit__linear_residual(const vit_session *s, int block, vit__view view
     const int parallel = c->block_type == VIT_PARALLEL;
     const int scale = is_attn || parallel ? VIT__LS1 : VIT__LS2;
     const float *gamma = vit__block_floats(s->model, block, scale);
+    float *x = s->x + (size_t)view.first * dim;
     vit__linear l;
-    vit__block_layer(&l, s, block, weight, a, lda, view.rows, s->x + (size_t)view.first * dim);
+    vit__block_layer(&l, s, block, weight, a, lda, view.rows, x);
     vit__phase(s, is_attn ? VIT_PHASE_PROJ : VIT_PHASE_FC2);
     l.out.ldc = (size_t)view.step * dim;
     l.out.add = 1;
     l.out.gamma = gamma;
     if (s->params.trace || c->block_type == VIT_RES_POST_NORM ||
-        (parallel && is_attn)) { /* the view is of all tokens */
+        (parallel && is_attn)) { /* the rows of the view follow one another */
         l.out.c = spare;
         l.out.add = 0;
         vit__linear_run(s, &l);
-        vit__add_branch(s, block, norm, gamma, s->params.trace ? name : NULL, spare, view.rows);
+        vit__add_branch(s, block, norm, gamma, s->params.trace ? name : NULL, spare, x,
+                        view.rows);
     } else {
         vit__linear_run(s, &l);
     }
     if (c->block_type == VIT_POST_NORM)
         vit__norm(s, vit__block_floats(s->model, block, norm),
-                  vit__block_floats(s->model, block, norm + 1), s->x, dim, view.rows,
-                  c->embed_dim, s->x, VIT__FORM_F32);
+                  vit__block_floats(s->model, block, norm + 1), x, dim, view.rows, c->embed_dim,
+                  x, VIT__FORM_F32);
 }
 
 /* attn.qkv: k and v of every token, q of those that ask. */
@@ -5926,41 +5989,174 @@ typedef struct vit__rope_job {
     int rows, num_tasks;
 } vit__rope_job;
 
+static void vit__rope_init(vit__rope_job *job, const vit_session *s, int block) {
+    const int own = s->model->config.rope_per_block;
+    memset(job, 0, sizeof *job);
+    job->session = s;
+    job->cosine = own ? vit__block_floats(s->model, block, VIT__BLOCK_ROPE_COS)
+                      : vit__stem_floats(s->model, VIT__ROPE_COS);
+    job->sine = own ? vit__block_floats(s->model, block, VIT__BLOCK_ROPE_SIN)
+                    : vit__stem_floats(s->model, VIT__ROPE_SIN);
+}
+
+/* q or k of head h of one token, turned where it is, if it is a patch. */
+static void vit__turn(const vit__rope_job *job, int token, int h, float *x) {
+    const vit_config *c = &job->session->model->config;
+    const int patch = token - c->num_prefix_tokens, half = c->head_dim / 2;
+    const int table = c->rope_per_block ? h * c->num_patches : 0;
+    const size_t at = (size_t)(table + patch) * (size_t)half;
+    if (patch < 0 || !job->cosine) return;
+    vit__kernels_of(job->session)
+        ->rotate((vit_rope)c->rope, x, job->cosine + at, job->sine + at, half);
+}
+
 static void vit__rope_task(void *arg, int index) {
     const vit__rope_job *job = (const vit__rope_job *)arg;
     const vit_config *c = &job->session->model->config;
-    const int half = c->head_dim / 2;
     int row, h, end = vit__share(job->rows, index, job->num_tasks, &row);
     for (; row < end; row++) {
-        const int patch = row % c->num_tokens - c->num_prefix_tokens;
         float *x = job->qkv + (size_t)row * 3 * (size_t)(c->num_heads * c->head_dim);
-        for (h = 0; h < 2 * c->num_heads && patch >= 0; h++, x += c->head_dim) {
-            const int table = c->rope_per_block ? h % c->num_heads * c->num_patches : 0;
-            const size_t at = (size_t)(table + patch) * (size_t)half;
-            vit__kernels_of(job->session)
-                ->rotate((vit_rope)c->rope, x, job->cosine + at, job->sine + at, half);
-        }
+        for (h = 0; h < 2 * c->num_heads; h++, x += c->head_dim)
+            vit__turn(job, row % c->num_tokens, h % c->num_heads, x);
     }
 }
 
-/* q and k of every head of every patch, turned where they are. */
 static void vit__apply_rope(const vit_session *s, int block, int batch) {
     const vit_config *c = &s->model->config;
-    const vit_model *m = s->model;
     vit__rope_job job;
     if (!c->rope) return;
-    job.session = s;
+    vit__rope_init(&job, s, block);
     job.qkv = s->scratch;
-    job.cosine = vit__stem_floats(m, VIT__ROPE_COS);
-    job.sine = vit__stem_floats(m, VIT__ROPE_SIN);
-    if (c->rope_per_block) {
-        job.cosine = vit__block_floats(m, block, VIT__BLOCK_ROPE_COS);
-        job.sine = vit__block_floats(m, block, VIT__BLOCK_ROPE_SIN);
-    }
     job.rows = batch * c->num_tokens;
     job.num_tasks = vit__min(job.rows, s->params.executor.num_threads);
     vit__parallel_for(s, job.num_tasks, vit__rope_task, &job);
     vit__trace_block(s, block, ".attn.rope", s->scratch, batch, 3 * c->num_heads * c->head_dim);
+}
+
+/* --- the same, head by head: low_memory ------------------------------------------------ */
+
+/* q, k and v of one head are computed when they are needed, from rows that are normed
+   once more each time, a few at a time: all there is of the block is x, the context and
+   the panels of a head. Every number is computed as above, so the bits are the same. */
+typedef struct vit__stream {
+    vit__attention attention;
+    vit__linear qkv;             /* all of it, for its weights */
+    vit__rope_job rope;
+    const float *norm[2];        /* norm1's weight and bias, if it comes first */
+    const float *qk_norm[2][2];  /* weight and bias of q_norm; of k_norm */
+} vit__stream;
+
+/* Columns of q, k or v of a head in rows of whole panels, the first not always its own. */
+static int vit__slice_width(const vit_config *c) { return vit__round_up(c->head_dim + 15, 16); }
+
+/* Floats of a task beyond those of attention: the rows of a tile, and slices of k and v. */
+static uint64_t vit__stream_scratch(const vit_config *c, int tile_rows) {
+    return (uint64_t)(unsigned)tile_rows *
+           ((uint64_t)(unsigned)c->embed_dim + 2 * (uint64_t)(unsigned)vit__slice_width(c));
+}
+
+static void vit__stream_init(vit__stream *job, const vit_session *s, int block, int queries,
+                             float *maps) {
+    const vit_config *c = &s->model->config;
+    const vit_model *m = s->model;
+    memset(job, 0, sizeof *job);
+    vit__attention_init(&job->attention, s, block, 1, queries, maps);
+    job->attention.ldq = job->attention.ldk = (size_t)vit__slice_width(c);
+    job->attention.num_tasks = vit__min(c->num_heads, s->params.executor.num_threads);
+    vit__block_layer(&job->qkv, s, block, VIT__QKV_WEIGHT, NULL, 0, 0, NULL);
+    vit__rope_init(&job->rope, s, block);
+    job->norm[0] = vit__norms_first(c) ? vit__block_floats(m, block, VIT__NORM1_WEIGHT) : NULL;
+    job->norm[1] = vit__block_floats(m, block, VIT__NORM1_BIAS);
+    job->qk_norm[0][0] = vit__block_floats(m, block, VIT__Q_NORM_WEIGHT);
+    job->qk_norm[0][1] = vit__block_floats(m, block, VIT__Q_NORM_BIAS);
+    job->qk_norm[1][0] = vit__block_floats(m, block, VIT__K_NORM_WEIGHT);
+    job->qk_norm[1][1] = vit__block_floats(m, block, VIT__K_NORM_BIAS);
+}
+
+/* Rows [first, first + rows) of x, as the qkv layer reads them. */
+static void vit__stream_rows(const vit__stream *job, int first, int rows, float *tile) {
+    const vit_session *s = job->attention.session;
+    const vit_config *c = &s->model->config;
+    const size_t dim = (size_t)c->embed_dim;
+    vit__rows copy;
+    int r;
+    vit__rows_init(&copy, s, s->x + (size_t)first * dim, dim, tile, dim, rows, c->embed_dim);
+    vit__rows_norm(&copy, job->norm[0], job->norm[1]);
+    copy.form = job->qkv.gemm->form;
+    for (r = 0; r < rows; r++) vit__row(&copy, r);
+}
+
+/* q, k or v (which = 0, 1, 2) of head h for those rows, normed and turned; returns where
+   they are in the slice. */
+static float *vit__stream_slice(const vit__stream *job, int which, int h, int first, int rows,
+                                const float *tile, float *slice) {
+    const vit__attention *a = &job->attention;
+    const vit_config *c = &a->session->model->config;
+    const int column = (which * c->num_heads + h) * c->head_dim, panel = column / 16;
+    float *to = slice + column % 16;
+    vit__linear l = job->qkv;
+    int r;
+    l.panels += (size_t)panel * l.stride;
+    if (l.out.bias) l.out.bias += panel * 16;
+    l.cols = vit__min(l.cols - panel * 16, column % 16 + c->head_dim);
+    l.rows = rows;
+    l.num_tiles = vit__ceil_div(rows, l.gemm->tile_rows);
+    l.a = tile;
+    l.lda = (size_t)c->embed_dim * sizeof(float);
+    l.out.c = slice;
+    l.out.ldc = a->ldq;
+    vit__gemm(&l, 0, l.num_tiles, 0, vit__ceil_div(l.cols, 16));
+    for (r = 0; r < rows && which < 2; r++, to += a->ldq) {
+        if (c->has_qk_norm)
+            l.kernels->norm(to, to, job->qk_norm[which][0], job->qk_norm[which][1], c->head_dim,
+                            c->norm_eps);
+        vit__turn(&job->rope, first + r, h, to);
+    }
+    return slice + column % 16;
+}
+
+/* A head: its panels, a few tokens at a time, then its queries, a tile at a time. */
+static void vit__stream_head(const vit__stream *job, int h, float *scratch) {
+    const vit__attention *a = &job->attention;
+    const vit_config *c = &a->session->model->config;
+    const vit__kernels *kernels = job->qkv.kernels;
+    const int tile_rows = kernels->gemm[a->dtype].tile_rows;
+    const size_t panels = (size_t)vit__attention_scratch(c, tile_rows);
+    float *tile = scratch + panels, *k = tile + tile_rows * c->embed_dim;
+    float *v = k + (size_t)tile_rows * a->ldk;
+    vit__attn_head head;
+    int first, rows;
+    vit__attention_begin(a, h, scratch, &head);
+    for (first = 0; first < a->keys; first += rows) {
+        const float *keys, *values;
+        rows = vit__min(tile_rows, a->keys - first);
+        vit__stream_rows(job, first, rows, tile);
+        keys = vit__stream_slice(job, 1, h, first, rows, tile, k);
+        values = vit__stream_slice(job, 2, h, first, rows, tile, v);
+        kernels->pack_head(a->dtype, &head.packing, keys, values, a->ldk, first, rows);
+    }
+    for (first = 0; first < a->queries; first += rows) {
+        rows = vit__min(tile_rows, a->queries - first);
+        vit__stream_rows(job, first, rows, tile);
+        vit__attention_rows(a, &head, vit__stream_slice(job, 0, h, first, rows, tile, k), first,
+                            rows);
+    }
+}
+
+static void vit__stream_task(void *arg, int index) {
+    const vit__stream *job = (const vit__stream *)arg;
+    const vit_session *s = job->attention.session;
+    int h;
+    for (h = index; h < s->model->config.num_heads; h += job->attention.num_tasks)
+        vit__stream_head(job, h, s->attn + (size_t)index * s->attn_stride);
+}
+
+/* x to context in y, as vit__norm_linear, vit__qkv and vit__attend make it. */
+static void vit__attend_stream(const vit_session *s, int block, int queries, float *maps) {
+    vit__stream job;
+    vit__phase(s, VIT_PHASE_ATTENTION);
+    vit__stream_init(&job, s, block, queries, maps);
+    vit__parallel_for(s, job.attention.num_tasks, vit__stream_task, &job);
 }
 
 /* The norm of a context: of all of it, or with differential attention of each head,
@@ -5994,13 +6190,10 @@ static void vit__proj(const vit_session *s, int block, vit__view view, float *a,
     vit__linear_residual(s, block, view, VIT__PROJ_WEIGHT, ".attn.proj", a, lda, spare);
 }
 
-/* x += attn.proj(attention(attn.qkv(norm1(x)))), for the first `queries` tokens. */
-static void vit__attn(const vit_session *s, int block, int batch, int queries, float *maps) {
-    const vit_config *c = &s->model->config;
-    const int width = c->num_heads * c->head_dim;
-    const size_t ld = (size_t)width;
+/* norm1, attn.qkv and attention: x to context in y. */
+static void vit__context(const vit_session *s, int block, int batch, int queries, float *maps) {
+    const int width = s->model->config.num_heads * s->model->config.head_dim;
     vit__linear qkv;
-    int token;
     vit__norm_linear(s, block, vit__all_tokens(s, batch), VIT__NORM1_WEIGHT, ".norm1",
                      VIT__QKV_WEIGHT, &qkv);
     vit__qkv(s, batch, queries, &qkv);
@@ -6009,12 +6202,21 @@ static void vit__attn(const vit_session *s, int block, int batch, int queries, f
     vit__apply_rope(s, block, batch);
     vit__attend(s, block, batch, queries, maps);
     vit__trace_block(s, block, ".attn.context", s->y, batch, width);
-    if (queries == c->num_tokens)
-        vit__proj(s, block, vit__all_tokens(s, batch), s->y, ld, s->scratch);
-    else
-        for (token = 0; token < queries; token++)
-            vit__proj(s, block, vit__one_token(s, batch, token), s->y + (size_t)token * ld,
-                      ld * (size_t)c->num_tokens, NULL);
+}
+
+/* x += attn.proj(attention(attn.qkv(norm1(x)))), for the first `queries` tokens. */
+static void vit__attn(const vit_session *s, int block, int batch, int queries, float *maps) {
+    const vit_config *c = &s->model->config;
+    const size_t ld = (size_t)c->num_heads * (size_t)c->head_dim;
+    const int rows = batch * c->num_tokens;
+    int i;
+    if (s->params.low_memory) vit__attend_stream(s, block, queries, maps);
+    else vit__context(s, block, batch, queries, maps);
+    for (i = 0; i < rows && queries == c->num_tokens; i += s->chunk)
+        vit__proj(s, block, vit__some_rows(s, i, rows), s->y + (size_t)i * ld, ld, s->scratch);
+    for (i = 0; i < queries && queries < c->num_tokens; i++)
+        vit__proj(s, block, vit__one_token(s, batch, i), s->y + (size_t)i * ld,
+                  ld * (size_t)c->num_tokens, NULL);
     vit__trace_block(s, block, ".attn", s->x, batch, c->embed_dim);
 }
 
@@ -6065,13 +6267,13 @@ static void vit__mlp(const vit_session *s, int block, int batch, vit__view view)
 /* Block `block`, of which only the first `queries` tokens of each image are read
    by what follows: all N, or, in the last block, those that the head reads. */
 static void vit__block(const vit_session *s, int block, int batch, int queries, float *maps) {
-    int token;
+    const int tokens = s->model->config.num_tokens, rows = batch * tokens;
+    int i;
     vit__attn(s, block, batch, queries, maps);
-    if (queries == s->model->config.num_tokens)
-        vit__mlp(s, block, batch, vit__all_tokens(s, batch));
-    else
-        for (token = 0; token < queries; token++)
-            vit__mlp(s, block, batch, vit__one_token(s, batch, token));
+    for (i = 0; i < rows && queries == tokens; i += s->chunk)
+        vit__mlp(s, block, batch, vit__some_rows(s, i, rows));
+    for (i = 0; i < queries && queries < tokens; i++)
+        vit__mlp(s, block, batch, vit__one_token(s, batch, i));
 }
 
 /* --- head --------------------------------------------------------------------------- */
@@ -6378,34 +6580,48 @@ static const float *vit__make_positions(const vit_model *m, float *to) {
 /* Floats of each buffer of a session. */
 typedef struct vit__plan {
     uint64_t x, y, scratch, pos, attn_stride, attn;
+    int chunk;
+    int shared;     /* scratch and attn are the same place */
     uint64_t bytes; /* of all, and of aligning the first */
 } vit__plan;
 
 /* Cannot overflow: batch < 2^31, threads <= 2^16, and the factors are limited by
    vit_config_check to 2^16 tokens and 2^24 numbers a token. */
-static void vit__make_plan(const vit_model *m, int max_batch, int num_threads, vit__plan *plan) {
+static void vit__make_plan(const vit_model *m, const vit_params *params, vit__plan *plan) {
     const vit_config *c = &m->config;
-    const uint64_t batch = (uint64_t)(unsigned)max_batch;
+    const vit__gemm_kernel *gemm = vit__choose_kernels(params->isa)->gemm;
+    const int tile_rows = vit__max(gemm[VIT_F32].tile_rows, gemm[VIT_BF16].tile_rows);
+    const uint64_t batch = (uint64_t)(unsigned)params->max_batch;
     const uint64_t rows = (uint64_t)(unsigned)c->num_tokens;
     const uint64_t dim = (uint64_t)(unsigned)c->embed_dim;
     const uint64_t width = (uint64_t)(unsigned)(c->num_heads * c->head_dim);
-    const uint64_t patches = (uint64_t)(unsigned)c->num_patches * (uint64_t)vit__patch_depth(c);
-    uint64_t scratch = patches;
-    scratch = vit__max64(scratch, rows * 3 * width);
-    scratch = vit__max64(scratch, rows * (uint64_t)(unsigned)vit__dim(c, 'F'));
-    scratch = vit__max64(scratch, rows * dim); /* a projection on its own */
-    scratch = vit__max64(scratch, 4 * dim + (uint64_t)(unsigned)vit__dim(c, 'U') +
-                                      2 * (uint64_t)(unsigned)c->representation_dim +
-                                      2 * (uint64_t)(unsigned)c->num_classes); /* the tail */
+    const uint64_t few = params->low_memory ? (uint64_t)(unsigned)tile_rows : batch * rows;
+    const uint64_t patches = (uint64_t)vit__patch_depth(c) *
+                             (c->stem || !params->low_memory
+                                  ? batch * (uint64_t)(unsigned)c->num_patches
+                                  : few);
+    uint64_t scratch = vit__round64(patches) + vit__stem_layout(c, NULL, NULL);
+    if (!params->low_memory) scratch = vit__max64(scratch, few * 3 * width);
+    if (c->pool == VIT_POOL_MAP) scratch = vit__max64(scratch, batch * rows * 2 * width);
+    scratch = vit__max64(scratch, few * (uint64_t)(unsigned)vit__dim(c, 'F'));
+    scratch = vit__max64(scratch, few * dim); /* a projection on its own */
+    scratch = vit__max64(scratch, batch * (4 * dim + (uint64_t)(unsigned)vit__dim(c, 'U') +
+                                           2 * (uint64_t)(unsigned)c->representation_dim +
+                                           2 * (uint64_t)(unsigned)c->num_classes)); /* the tail */
+    plan->chunk = params->low_memory ? tile_rows : 0x7fffffff;
     plan->x = vit__round64(batch * rows * dim);
     plan->y = vit__round64(batch * rows * vit__max64(dim, width));
-    plan->scratch = vit__round64(vit__max64(
-        batch * scratch, vit__round64(batch * patches) + vit__stem_layout(c, NULL, NULL)));
+    plan->scratch = vit__round64(scratch);
     plan->pos = vit__is_resampled(m) ? vit__round64(rows * dim) : 0;
-    plan->attn_stride = vit__round64(vit__attention_scratch(c));
-    plan->attn = plan->attn_stride * (uint64_t)(unsigned)num_threads;
-    plan->bytes = (plan->x + plan->y + plan->scratch + plan->pos + plan->attn) * sizeof(float) +
-                  VIT_ALIGN;
+    plan->attn_stride = vit__attention_scratch(c, tile_rows);
+    if (params->low_memory) plan->attn_stride += vit__stream_scratch(c, tile_rows);
+    plan->attn_stride = vit__round64(plan->attn_stride);
+    plan->attn = plan->attn_stride * (uint64_t)(unsigned)params->executor.num_threads;
+    plan->shared = params->low_memory && c->pool != VIT_POOL_MAP; /* never needed at once */
+    plan->bytes = plan->x + plan->y + plan->pos;
+    plan->bytes += plan->shared ? vit__max64(plan->scratch, plan->attn)
+                                : plan->scratch + plan->attn;
+    plan->bytes = plan->bytes * sizeof(float) + VIT_ALIGN;
 }
 
 /* params with its defaults filled in; 0 if they make no sense. A batch whose
@@ -6419,6 +6635,8 @@ static int vit__complete_params(const vit_config *c, const vit_params *given,
     if (params->max_batch > most) params->max_batch = (int)most;
     if (!params->executor.parallel_for) params->executor.num_threads = 1;
     if (params->executor.num_threads == 0) params->executor.num_threads = 1;
+    if (params->trace || c->block_type == VIT_PARALLEL) params->low_memory = 0;
+    if (params->low_memory) params->max_batch = 1;
     return params->max_batch > 0 &&
            params->executor.num_threads > 0 && params->executor.num_threads <= 1 << 16 &&
            vit__choose_kernels(params->isa) != NULL;
@@ -6428,7 +6646,7 @@ VIT_API size_t vit_workspace_size(const vit_model *model, const vit_params *para
     vit_params full;
     vit__plan plan;
     if (!model || !model->tensors || !vit__complete_params(&model->config, params, &full)) return 0;
-    vit__make_plan(model, full.max_batch, full.executor.num_threads, &plan);
+    vit__make_plan(model, &full, &plan);
     return plan.bytes <= SIZE_MAX ? (size_t)plan.bytes : 0;
 }
 
@@ -6441,7 +6659,7 @@ VIT_API vit_result vit_session_init(vit_session *session, const vit_model *model
     if (!model || !model->tensors ||
         !vit__complete_params(&model->config, params, &session->params))
         return VIT_ERROR_ARGUMENT;
-    vit__make_plan(model, session->params.max_batch, session->params.executor.num_threads, &plan);
+    vit__make_plan(model, &session->params, &plan);
     if (!workspace || size < plan.bytes) return VIT_ERROR_MEMORY;
     at = (float *)(void *)((unsigned char *)workspace + VIT_ALIGN -
                            (uintptr_t)workspace % VIT_ALIGN);
@@ -6450,10 +6668,11 @@ VIT_API vit_result vit_session_init(vit_session *session, const vit_model *model
     session->isa = vit__kernels_of(session)->isa;
     session->x = at;
     session->y = session->x + plan.x;
-    session->scratch = session->y + plan.y;
-    session->attn = session->scratch + plan.scratch;
+    session->pos = vit__make_positions(model, session->y + plan.y);
+    session->scratch = session->y + plan.y + plan.pos;
+    session->attn = plan.shared ? session->scratch : session->scratch + plan.scratch;
     session->attn_stride = (size_t)plan.attn_stride;
-    session->pos = vit__make_positions(model, session->attn + plan.attn);
+    session->chunk = plan.chunk;
     session->img_height = model->config.img_height;
     session->img_width = model->config.img_width;
     return VIT_OK;
@@ -6995,13 +7214,11 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
 
    v0.1.0  first version: timm's VisionTransformer and DeiT with nearly all of their
            options, torch.nn's post-norm blocks; rotary and relative positions,
-           differential attention, parallel blocks; masks over tokens; input sizes
-           chosen at run time; f32, f16, bf16, int8, int4; AVX2, AVX-VNNI, AVX-512 with
-           VNNI and BF16, NEON with sdot, smmla and bfmlal; Pillow-exact preprocessing;
-           the .vit format, version 1.
-           has_patch_pre_norm, of vit-pytorch since 1.0: norm of the raw patches.
-           Stems: ResNetV2 hybrids and MobileCLIP-B's convolutions.
-           vit-convert --img-size: BEiT's relative positions too; --in-chans: stems too.
+           differential attention, parallel blocks, stems of ResNetV2 hybrids and of
+           MobileCLIP-B, norm of the raw patches; masks over tokens; input sizes chosen
+           at run time; low_memory; f32, f16, bf16, int8, int4; AVX2, AVX-VNNI, AVX-512
+           with VNNI and BF16, NEON with sdot, smmla and bfmlal; Pillow-exact
+           preprocessing; the .vit format, version 1.
 
    LICENSE
 

@@ -46,7 +46,7 @@ for source in tests/test_*.c; do
     run "$name.sanitized" "build/asan/tests/$name" tests/data
 done
 run test_api.threads build/tsan/tests/test_api tests/data
-run test_random.threads build/tsan/tests/test_random tests/data
+run test_random.threads build/tsan/tests/test_random tests/data 150 # models, slow as they are here
 for script in tests/test_*.sh; do
     name=$(basename "$script" .sh)
     run "$name" env BIN=. bash "$script"

@@ -709,11 +709,37 @@ static void test_workspace_kind(int kind) {
         for (size_t shift = 0; shift < 64; shift += shift < 8 ? 1 : 7) {
             params.isa = (vit_isa)isa;
             params.max_batch = 1 + (int)shift % 4;
+            params.low_memory = shift % 3 == 0;
             memset(logits, 0xff, sizeof logits);
             run_in_workspace(&b, &params, shift, 4, logits);
             CHECK(memcmp(base, logits, sizeof base) == 0);
         }
     }
+    bench_close(&b);
+}
+
+/* ViT-Ti/16 at 224 pixels on the plain C tier, as a small machine has it. */
+static void test_low_memory(void) {
+    tiny_options o = tiny_defaults();
+    o.config.img_height = o.config.img_width = 224;
+    o.config.patch_size = 16;
+    o.config.embed_dim = 192;
+    o.config.num_heads = 3;
+    o.config.head_dim = 64;
+    o.config.mlp_dim = 768;
+    o.config.num_classes = 1000;
+    o.config.depth = 1;
+    o.selftest = NULL;
+    bench b = bench_open(&o);
+    vit_params params = no_params();
+    params.isa = VIT_ISA_SCALAR;
+    size_t whole = vit_workspace_size(&b.model, &params);
+    params.low_memory = 1;
+    size_t small = vit_workspace_size(&b.model, &params);
+    CHECK_MSG(small <= 410 * 1024, "%zu bytes", small);
+    CHECK(small < whole);
+    params.max_batch = 8; /* one image at a time all the same */
+    CHECK(vit_workspace_size(&b.model, &params) == small);
     bench_close(&b);
 }
 
@@ -1786,6 +1812,7 @@ int main(void) {
     test_packing_nonfinite();
     test_unpack_plain();
     test_workspace();
+    test_low_memory();
     test_workspace_threads();
     test_params();
     test_forward_arguments();
