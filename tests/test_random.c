@@ -28,7 +28,8 @@ enum { PLAIN_MODELS = 640, MODELS = 730, BATCH = 2, MAX_TRACED = 240 };
 
 /* Largest relative errors. Measured over seven seeds: 7.1e-6, 1.9e-5 where differential attention
    subtracts maps that are nearly equal; 3.4e-5 where weights of the softmax are rounded, 7e-4
-   where a mask leaves so few of them that one which is rounded the other way shows. Without rounding them the reference is 1e-2 off. */
+   where a mask leaves so few of them that one which is rounded the other way shows. Without
+   rounding them the reference is 1e-2 off. */
 static const double strict = 5e-5, rounded_softmax = 2e-3, rounded_pool = 0.05;
 static double worst_softmax;
 
@@ -299,7 +300,8 @@ static double *block_norm(const vit_model *model, int block, const char *name, c
 static double activate(int activation, double x) {
     switch (activation) {
     case VIT_GELU: return 0.5 * x * (1 + erf(x / 1.4142135623730951));
-    case VIT_GELU_TANH: return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+    case VIT_GELU_TANH:
+        return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
     case VIT_QUICK_GELU: return x / (1 + exp(-1.702 * x));
     case VIT_SILU: return x / (1 + exp(-x));
     default: return x > 0 ? x : 0;
@@ -480,7 +482,10 @@ static feature_map embed_map(reference *f, const float *input) {
     for (size_t i = 0; i < pixels * x.chans; i++) {
         x.data[i] = (double)input[i % x.chans * pixels + i / x.chans];
     }
-    return c->stem == VIT_STEM_NONE ? x : c->stem == VIT_STEM_CONV ? mobileclip(f, x) : resnet(f, x);
+    if (c->stem == VIT_STEM_NONE) {
+        return x;
+    }
+    return c->stem == VIT_STEM_CONV ? mobileclip(f, x) : resnet(f, x);
 }
 
 /* conv2d with stride P, straight from its definition. */
@@ -744,7 +749,8 @@ static void attention(reference *f, int block) {
 
 static void mlp(reference *f, int block) {
     const vit_config *c = &f->model->config;
-    size_t n = f->tokens, hidden = (size_t)c->mlp_dim, wide = c->has_gated_mlp ? 2 * hidden : hidden;
+    size_t n = f->tokens, hidden = (size_t)c->mlp_dim;
+    size_t wide = c->has_gated_mlp ? 2 * hidden : hidden;
     double *y = branch_input(f, block, "norm2"), *h = doubles(n * hidden);
     double *fc1 = block_linear(f->model, block, "mlp.fc1", y, n, f->dim, wide);
     block_step(f, block, ".mlp.fc1", fc1, n * wide);
@@ -1202,7 +1208,8 @@ static void check_shapes(void) {
     }
 }
 
-/* Every tier: with one thread, with three, with little memory; some with the head's tokens alone. */
+/* Every tier: with one thread, with three, with little memory; some with the head's tokens
+   alone. */
 static void test_bits(const char *what, int index, const vit_model *model, const float *input,
                       const uint8_t *mask, const vit_executor *executor, const produced *base) {
     static const char *const names[] = {"one thread", "three threads", "little memory"};

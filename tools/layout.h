@@ -76,7 +76,8 @@ typedef struct layout_rule {
 #define LAYOUT_MUST_WHEN(name, key, condition)                                                   \
     { name, LAYOUT_STACK, NULL, { key, NULL, NULL }, { LAYOUT_REQUIRED, condition } }
 /* Seen through a form. */
-#define LAYOUT_VIEW(name, key, form) { name, LAYOUT_STACK, form, { key, NULL, NULL }, LAYOUT_ALWAYS }
+#define LAYOUT_VIEW(name, key, form)                                                            \
+    { name, LAYOUT_STACK, form, { key, NULL, NULL }, LAYOUT_ALWAYS }
 #define LAYOUT_ROWS2(name, form, a, b) { name, LAYOUT_STACK, form, { a, b, NULL }, LAYOUT_ALWAYS }
 #define LAYOUT_ROWS3(name, form, a, b, c) { name, LAYOUT_STACK, form, { a, b, c }, LAYOUT_ALWAYS }
 #define LAYOUT_ZEROS(name, condition)                                                            \

@@ -323,7 +323,7 @@ static void expand_ratio(settings all[FROM_COUNT])
     }
 }
 
-/* timm's names stand for an mlp_ratio: where somebody changed the width, mlp_dim changed with it. */
+/* timm's names stand for an mlp_ratio: where somebody changed the width, mlp_dim changed too. */
 static void forget_other_width(settings all[FROM_COUNT])
 {
     settings *name = &all[FROM_NAME];

@@ -192,7 +192,8 @@ static void note_assumptions(const conversion *c, note_list *notes)
     if (c->config_file.processor)
         snprintf(add_note(notes), sizeof notes->text[0],
                  "no preprocessor_config.json beside %s: images are prepared as transformers does "
-                 "for a %s by default", convert_file_name(c->config_path), c->config_file.processor);
+                 "for a %s by default", convert_file_name(c->config_path),
+                 c->config_file.processor);
     if (c->arch_unknown)
         snprintf(add_note(notes), sizeof notes->text[0],
                  "%.200s in %s is no architecture of timm: the rest of that file and the tensors "
@@ -522,8 +523,8 @@ static char *make_notes(void)
 {
     static const char intro[] =
         "CHECKPOINT is safetensors (also sharded), a PyTorch .pth, .pt or .bin of any age, a JAX\n"
-        ".npz, a file of vit.cpp (no other GGUF), or a folder with one of them. config.json beside\n"
-        "it is read unless --config is given. The tensors' names tell whose it is: timm's,\n"
+        ".npz, a file of vit.cpp (no other GGUF), or a folder with one of them. config.json\n"
+        "beside it is read unless --config is given. The tensors' names tell whose it is: timm's,\n"
         "transformers', torchvision's, open_clip's, JAX's, torch.nn's, vit-pytorch's.\n"
         "\nWhat --set takes, and where it differs from what is found out otherwise, decides:\n"
         "  img_size=N or HxW, mean=M[,M...], std=S[,S...]\n";
