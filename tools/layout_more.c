@@ -329,7 +329,7 @@ static const layout_rule mobileclip_rules[] = {
     LAYOUT_CONV_BN(STEM "0.conv", "patch_emb.0.block.conv", "patch_emb.0.block.norm"),
     LAYOUT_CONV_BN(STEM "1.conv", "patch_emb.1.block.conv", "patch_emb.1.block.norm"),
     LAYOUT_VIEW("patch_embed.proj.weight", "patch_emb.2.block.conv.weight", "dcpq>dcpq"),
-    LAYOUT_FROM("patch_embed.proj.bias", "patch_emb.2.block.conv.bias"),
+    LAYOUT_MUST("patch_embed.proj.bias", "patch_emb.2.block.conv.bias"),
     LAYOUT_FROM2("{b}norm1", "{b}pre_norm_mha.0"),
     LAYOUT_FROM2("{b}attn.qkv", "{b}pre_norm_mha.1.qkv_proj"),
     LAYOUT_FROM2("{b}attn.proj", "{b}pre_norm_mha.1.out_proj"),
