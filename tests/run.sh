@@ -7,6 +7,7 @@ cd "$(dirname "$0")/.."
 mkdir -p build/log
 export ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1
 total_passed=0 total_failed=0
+cores=$(nproc) names=()
 only=("$@")
 
 wanted() {
@@ -16,32 +17,41 @@ wanted() {
     return 1
 }
 
-# run NAME COMMAND...
-run() {
-    local name=$1 log=build/log/$1.log status start line passed failed
+# perform NAME COMMAND...: its line on the terminal, its numbers in build/log/NAME.sum
+perform() {
+    local name=$1 log=build/log/$1.log status start=$SECONDS line passed=0 failed=1 text=
     shift
-    wanted "$name" || return 0
-    start=$SECONDS
     "$@" >"$log" 2>&1 </dev/null
     status=$?
     line=$(tail -n 1 "$log")
     if [[ $line =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed ]]; then
         passed=${BASH_REMATCH[1]} failed=${BASH_REMATCH[2]}
         [ $status != 0 ] && [ "$failed" = 0 ] && failed=1
-    else
-        passed=0 failed=1
     fi
     if [ "$failed" != 0 ]; then
-        echo "--- $name failed (exit status $status); the end of $log:"
-        tail -n 30 "$log"
+        text="--- $name failed (exit status $status); the end of $log:
+$(tail -n 30 "$log")
+"
     fi
-    echo "$name: $passed passed, $failed failed ($((SECONDS - start)) s)"
-    total_passed=$((total_passed + passed)) total_failed=$((total_failed + failed))
+    printf '%s%s\n' "$text" "$name: $passed passed, $failed failed ($((SECONDS - start)) s)"
+    echo "$passed $failed" >"build/log/$name.sum"
 }
 
+# run NAME COMMAND...: as many at once as there are cores
+run() {
+    wanted "$1" || return 0
+    while [ "$(jobs -rp | wc -l)" -ge "$cores" ]; do wait -n; done
+    rm -f "build/log/$1.sum"
+    names+=("$1")
+    perform "$@" &
+}
+
+run compile bash tests/compile.sh # long ones first
+run test_parity env BIN=. bash tests/test_parity.sh
+run test_parity.sanitized env BIN=build/asan bash tests/test_parity.sh
 for source in tests/test_*.c; do
     name=$(basename "$source" .c)
-    [ "$name" = test_parity ] && continue # by its driver, below
+    [ "$name" = test_parity ] && continue # by its driver, above
     run "$name" "build/plain/tests/$name" tests/data
     run "$name.sanitized" "build/asan/tests/$name" tests/data
 done
@@ -49,10 +59,15 @@ run test_api.threads build/tsan/tests/test_api tests/data
 run test_random.threads build/tsan/tests/test_random tests/data 150 # models, slow as they are here
 for script in tests/test_*.sh; do
     name=$(basename "$script" .sh)
+    [ "$name" = test_parity ] && continue
     run "$name" env BIN=. bash "$script"
     run "$name.sanitized" env BIN=build/asan bash "$script"
 done
-run compile bash tests/compile.sh
 
+wait
+for name in "${names[@]}"; do
+    read -r passed failed <"build/log/$name.sum" || passed=0 failed=1
+    total_passed=$((total_passed + passed)) total_failed=$((total_failed + failed))
+done
 echo "$total_passed passed, $total_failed failed"
 [ $total_failed = 0 ]
