@@ -7218,7 +7218,7 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
            MobileCLIP-B, norm of the raw patches; masks over tokens; input sizes chosen
            at run time; low_memory; f32, f16, bf16, int8, int4; AVX2, AVX-VNNI, AVX-512
            with VNNI and BF16, NEON with sdot, smmla and bfmlal; Pillow-exact
-           preprocessing; the .vit format, version 1.
+           preprocessing; the .vit format, version 1. vit-convert --c-array.
 
    LICENSE
 

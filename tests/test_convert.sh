@@ -674,5 +674,39 @@ prints '"total": 7637' '"container": "safetensors"' '"layout": "timm"' '"dropped
 "$CONVERT" m.safetensors -o m.vit $H >/dev/full 2>err # the file is there, the report is not
 if [ $? = 1 ] && [ -s m.vit ] && [ -s err ]; then pass; else fail "a report that cannot be written"; fi
 
+# A C header, whose array is the file and whose sizes are those of the library.
+random
+accepts $H
+cat >array.c <<'END'
+#define VIT_IMPLEMENTATION
+#define VIT_BARE_METAL
+#include "vit.h"
+#include "1-tiny_model.h"
+#include <stdio.h>
+static unsigned char arena[_1_TINY_MODEL_WORKSPACE_LOW];
+int main(void) {
+    static const vit_params low = { 1, VIT_ISA_SCALAR, { 0, 0, 0 }, 1, 0, 0, 0, 0 };
+    vit_params params = low;
+    vit_session session;
+    vit_model model;
+    FILE *file = fopen("m.vit", "rb");
+    size_t i;
+    for (i = 0; i < _1_TINY_MODEL_SIZE; i++)
+        if (getc(file) != _1_tiny_model_data[i]) return 1;
+    if (getc(file) != EOF) return 2;
+    if (vit_model_open_memory(_1_tiny_model_data, _1_TINY_MODEL_SIZE, VIT_OPEN_VERIFY, &model))
+        return 3;
+    if (vit_workspace_size(&model, &params) != _1_TINY_MODEL_WORKSPACE_LOW) return 4;
+    if (vit_session_init(&session, &model, &params, arena, sizeof arena)) return 5;
+    params.low_memory = 0;
+    return vit_workspace_size(&model, &params) != _1_TINY_MODEL_WORKSPACE;
+}
+END
+if convert m.vit --c-array -o 1-tiny_model.h && ${CC:-cc} -std=c99 -Wall -Wextra -Wpedantic -Werror \
+    -I"$ROOT" -I. array.c -o array 2>err && ./array; then pass; else fail "--c-array, exit status $?"; fi
+prints "1-tiny_model.h: _1_tiny_model_data, "
+refuses 1 "m.safetensors: not a .vit file" --c-array
+refuses 2 "--c-array and --to exclude each other" --c-array --to vit
+
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "c_array.h"
 #include "convert.h"
 #include "unpack.h"
 
@@ -13,7 +14,7 @@
 typedef struct arguments {
     convert_options convert;
     const char *dtype, *to;
-    bool json, quiet, list_archs;
+    bool json, quiet, list_archs, c_array;
 } arguments;
 
 /* === Numbers for people === */
@@ -490,6 +491,28 @@ static int unpack(const arguments *a)
     return CLI_OK;
 }
 
+static int write_c_array(const arguments *a)
+{
+    char text[CLI_ERROR_SIZE], b[32], w[32], l[32];
+    report r = report_make(text, sizeof text, NULL);
+    c_array_result result;
+    if (!c_array_write(a->convert.checkpoint, a->convert.output, a->quiet, &result, &r))
+        return failed(text, CLI_FAILED);
+    if (!strcmp(a->convert.output, "-")) return CLI_OK;
+    if (a->json) {
+        fputs("{\"output\": ", stdout);
+        json_write_string(stdout, a->convert.output);
+        printf(", \"name\": \"%s\", \"bytes\": %" PRIu64 ", \"workspace\": %" PRIu64
+               ", \"workspace_low\": %" PRIu64 "}\n",
+               result.name, result.bytes, result.workspace, result.low_memory);
+    } else if (!a->quiet) {
+        printf("%s: %s_data, %s bytes; workspace %s bytes, with low_memory %s\n",
+               a->convert.output, result.name, grouped(result.bytes, b),
+               grouped(result.workspace, w), grouped(result.low_memory, l));
+    }
+    return CLI_OK;
+}
+
 static int usage_error(const char *message)
 {
     cli_error(PROGRAM, NULL, "%s (--help tells more)", message);
@@ -512,6 +535,8 @@ static int run(arguments *a, const cli_list *operands)
     a->convert.checkpoint = operands->items[0];
     a->convert.dtype = (vit_dtype)dtype;
     a->convert.quiet = a->quiet;
+    if (a->c_array && a->to) return usage_error("--c-array and --to exclude each other");
+    if (a->c_array) return write_c_array(a);
     if (a->to && !strcmp(a->to, "safetensors")) return unpack(a);
     if (a->to && strcmp(a->to, "vit") != 0)
         return usage_error("--to: expected vit or safetensors");
@@ -587,6 +612,8 @@ int main(int argc, char **argv)
           "may be repeated", CLI_LIST, &a.convert.ignore, 0, 0 },
         { 0, "to", "FORMAT", "vit (default), or safetensors to turn a .vit file back; int8 and\n"
           "int4 become f32", CLI_TEXT, &a.to, 0, 0 },
+        { 0, "c-array", NULL, "turn a .vit file into a C header with a constant array, for flash",
+          CLI_FLAG, &a.c_array, 0, 0 },
         { 0, "list-archs", NULL, "print the architectures and end", CLI_FLAG, &a.list_archs, 0,
           0 },
         { 0, "json", NULL, "report as JSON", CLI_FLAG, &a.json, 0, 0 },
