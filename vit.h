@@ -112,8 +112,9 @@
    DETERMINISM
 
    Every sum has one fixed order: a matrix product is one chain of fused
-   multiply-adds over the inner index, other reductions run over 16 fixed lanes
-   and one fixed tree; exp, erf and tanh are fixed sequences of operations. So
+   multiply-adds over the inner index, reductions of a row run over 16 fixed lanes
+   and one fixed tree, those over tokens and pixels (pooling, group norm) from the
+   first to the last; exp, erf and tanh are fixed sequences of operations. So
    the outputs have the same bits for any number of threads, any place in a
    batch, any run, and on every instruction set with fused multiply-add, the
    plain C tier included (which computes it exactly, slowly, where the CPU has
@@ -144,7 +145,8 @@
       in_chans 32, image side 16384, patch_size 1024, embed_dim 16384, depth 1024,
       num_heads 1024, head_dim 4096, mlp_dim 262144, num_reg_tokens 1024,
       num_classes 1048576, num_tokens 65536, photo side 1048576, stem_width 512,
-      99 blocks in each stage of a stem. Files above SIZE_MAX are refused.
+      99 blocks in each stage of a stem, pool_num_heads 1024, pool_mlp_dim 262144.
+      Files above SIZE_MAX are refused.
 
    PORTABILITY   x86-64 has AVX2, AVX-VNNI and AVX-512 kernels (the latter also
    with VNNI and BF16), chosen at run time; 64-bit ARM has NEON kernels (also with

@@ -442,7 +442,7 @@ static bool stream_positions(conversion_stream *s, const layout_item *item, repo
     const size_t old = (size_t)facts->position_rows * depth;
     const size_t prefix = old - (size_t)facts->patches * depth;
     const size_t total = prefix + (size_t)config->num_patches * depth;
-    float *from = malloc((old + total) * sizeof *from), *to = from + old;
+    float *from = malloc((old + total) * sizeof *from), *to = from ? from + old : NULL;
     bool good = from ? true : report_no_memory(r);
     good = good && read_values(s, item, 0, (int64_t)old, from, r);
     if (good) {
@@ -464,10 +464,11 @@ static bool stream_relative(conversion_stream *s, const layout_item *item, repor
     const settings_facts *facts = &s->c->facts;
     const size_t heads = (size_t)item->tensor.dims[0], new = (size_t)item->tensor.dims[1];
     const size_t old = (size_t)facts->relative_positions;
-    float *from = malloc((old + new) * sizeof *from), *to = from + old;
+    float *from = malloc((old + new) * sizeof *from);
     bool good = from ? true : report_no_memory(r);
     size_t i;
     for (i = 0; good && i < heads; i++) {
+        float *to = from + old;
         good = read_values(s, item, (int64_t)(i * old), (int64_t)old, from, r) &&
                (rel_pos_resample(s->c->notes.pos_resample, from, facts->grid_height,
                                  facts->grid_width, to, config->grid_height, config->grid_width) ||

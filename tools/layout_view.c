@@ -243,7 +243,7 @@ static bool read_linear(checkpoint *c, const layout_item *item, int64_t first, i
                         float *to, char *error, size_t size)
 {
     const int64_t depth = item->parts[0].view.count;
-    float *x = malloc(2 * (size_t)depth * sizeof *x), *row = x + depth, bias = 0;
+    float *x = malloc(2 * (size_t)depth * sizeof *x), *row = x ? x + depth : NULL, bias = 0;
     int64_t i, k;
     bool good = x != NULL;
     if (!good) snprintf(error, size, "out of memory");
