@@ -1,0 +1,65 @@
+/* memory.c - what a C compiler calls by itself; a C library has faster ones. volatile keeps the
+ * compiler from turning the loops into calls of themselves. The __aeabi names are clang's, and in
+ * libgcc there are none of them.
+ */
+#include <stddef.h>
+#include <stdint.h>
+
+void *memcpy(void *to, const void *from, size_t size);
+void *memmove(void *to, const void *from, size_t size);
+void *memset(void *to, int value, size_t size);
+int memcmp(const void *a, const void *b, size_t size);
+void __aeabi_memset(void *to, size_t size, int value);
+void __aeabi_memclr(void *to, size_t size);
+
+void *memcpy(void *to, const void *from, size_t size) {
+    volatile unsigned char *t = to;
+    const unsigned char *f = from;
+    while (size--) *t++ = *f++;
+    return to;
+}
+
+void *memmove(void *to, const void *from, size_t size) {
+    volatile unsigned char *t = to;
+    const unsigned char *f = from;
+    if ((uintptr_t)to <= (uintptr_t)from) return memcpy(to, from, size);
+    while (size--) t[size] = f[size];
+    return to;
+}
+
+void *memset(void *to, int value, size_t size) {
+    volatile unsigned char *t = to;
+    while (size--) *t++ = (unsigned char)value;
+    return to;
+}
+
+int memcmp(const void *a, const void *b, size_t size) {
+    const volatile unsigned char *x = a, *y = b;
+    for (; size; size--, x++, y++)
+        if (*x != *y) return *x < *y ? -1 : 1;
+    return 0;
+}
+
+void __aeabi_memset(void *to, size_t size, int value) {
+    memset(to, value, size);
+}
+
+void __aeabi_memclr(void *to, size_t size) {
+    memset(to, 0, size);
+}
+
+/* The same, where the compiler knows that the addresses are multiples of 4 or 8. */
+#define SAME_AS(old) __attribute__((alias(#old)))
+#define COPY(name, old) void *name(void *to, const void *from, size_t size) SAME_AS(old)
+#define SET(name) void name(void *to, size_t size, int value) SAME_AS(__aeabi_memset)
+#define CLEAR(name) void name(void *to, size_t size) SAME_AS(__aeabi_memclr)
+COPY(__aeabi_memcpy, memcpy);
+COPY(__aeabi_memcpy4, memcpy);
+COPY(__aeabi_memcpy8, memcpy);
+COPY(__aeabi_memmove, memmove);
+COPY(__aeabi_memmove4, memmove);
+COPY(__aeabi_memmove8, memmove);
+SET(__aeabi_memset4);
+SET(__aeabi_memset8);
+CLEAR(__aeabi_memclr4);
+CLEAR(__aeabi_memclr8);
