@@ -137,6 +137,13 @@
       VIT_NO_FMA           multiply then add in the plain C tier
       VIT_NO_PREPROCESS    no vit_preprocess, no vit_classify
       VIT_BARE_METAL       NO_STDIO + NO_MMAP + NO_MALLOC + NO_THREADS in one word
+      VIT_NO_OPTIONS       the ViT of the paper and of DeiT only: no option that
+                           VIT_FIELD_LIST marks with 2 or 3, pooling by token or mean
+      VIT_NO_F16, VIT_NO_BF16, VIT_NO_INT8, VIT_NO_INT4   leave out a type of weights;
+                           int8 needs bf16
+      VIT_NO_MESSAGES      detail stays empty, and tensors are known by their order
+                           and shape alone; define it wherever vit.h is included
+      VIT_NO_TRACE         no vit_params.trace and .on_phase
       VIT_MALLOC(size), VIT_FREE(ptr)      both or neither; default malloc, free
       VIT_MAX_THREADS      largest pool; default 256
 
@@ -385,7 +392,11 @@ typedef struct vit_config {
     int num_tokens;         /* N: num_prefix_tokens + num_patches                */
 } vit_config;
 
-#define VIT_MAX_DETAIL 224
+#if defined(VIT_NO_MESSAGES)
+#    define VIT_MAX_DETAIL 1
+#else
+#    define VIT_MAX_DETAIL 224
+#endif
 
 /* A loaded model. It points into the file's bytes; nothing is copied. The
    struct itself may be copied or moved; close it once. */
@@ -852,7 +863,8 @@ enum {
 
 /* The fields of vit_config that a file stores, for readers and writers alike:
    X(type, name, required, smallest, largest). required: 0 a hint; 1 always there; 2 there,
-   and required of the reader, unless zero. mean and std are tensors. */
+   and required of the reader, unless zero; 3 as 1. 2 and 3 are the options that
+   VIT_NO_OPTIONS leaves out. mean and std are tensors. */
 #define VIT_FIELD_LIST(X)                                                      \
     X(int, in_chans, 1, 1, VIT_MAX_CHANS)                                      \
     X(int, img_height, 1, 1, 16384)                                            \
@@ -864,31 +876,31 @@ enum {
     X(int, head_dim, 1, 1, 4096)                                               \
     X(int, mlp_dim, 1, 1, 262144)                                              \
     X(int, num_classes, 1, 0, 1048576)                                         \
-    X(int, representation_dim, 1, 0, 16384)                                    \
+    X(int, representation_dim, 3, 0, 16384)                                    \
     X(int, has_cls_token, 1, 0, 1)                                             \
-    X(int, has_dist_token, 1, 0, 1)                                            \
-    X(int, num_reg_tokens, 1, 0, 1024)                                         \
+    X(int, has_dist_token, 3, 0, 1)                                            \
+    X(int, num_reg_tokens, 3, 0, 1024)                                         \
     X(int, positions, 1, 0, 2)                                                 \
     X(int, has_patch_bias, 1, 0, 1)                                            \
-    X(int, has_patch_norm, 1, 0, 1)                                            \
-    X(int, has_pre_norm, 1, 0, 1)                                              \
-    X(int, norm_type, 1, 0, 1)                                                 \
-    X(int, block_type, 1, 0, 3)                                                \
+    X(int, has_patch_norm, 3, 0, 1)                                            \
+    X(int, has_pre_norm, 3, 0, 1)                                              \
+    X(int, norm_type, 3, 0, 1)                                                 \
+    X(int, block_type, 3, 0, 3)                                                \
     X(int, has_qkv_bias, 1, 0, 1)                                              \
-    X(int, has_qk_norm, 1, 0, 1)                                               \
+    X(int, has_qk_norm, 3, 0, 1)                                               \
     X(int, rope, 2, 0, 2)                                                      \
     X(int, rope_per_block, 2, 0, 1)                                            \
     X(int, has_rel_pos, 2, 0, 1)                                               \
     X(int, has_diff_attn, 2, 0, 1)                                             \
-    X(int, has_attn_norm, 1, 0, 1)                                             \
+    X(int, has_attn_norm, 3, 0, 1)                                             \
     X(int, has_proj_bias, 1, 0, 1)                                             \
-    X(int, has_layer_scale, 1, 0, 1)                                           \
-    X(int, activation, 1, 0, 4)                                                \
-    X(int, has_gated_mlp, 1, 0, 1)                                             \
-    X(int, has_mlp_norm, 1, 0, 1)                                              \
+    X(int, has_layer_scale, 3, 0, 1)                                           \
+    X(int, activation, 3, 0, 4)                                                \
+    X(int, has_gated_mlp, 3, 0, 1)                                             \
+    X(int, has_mlp_norm, 3, 0, 1)                                              \
     X(int, has_final_norm, 1, 0, 1)                                            \
     X(int, pool, 1, 0, 5)                                                      \
-    X(int, pool_prefix, 1, 0, 1)                                               \
+    X(int, pool_prefix, 3, 0, 1)                                               \
     X(int, pool_num_heads, 2, 0, 1024)                                         \
     X(int, pool_mlp_dim, 2, 0, 262144)                                         \
     X(int, has_fc_norm, 1, 0, 1)                                               \
@@ -972,6 +984,48 @@ int memcmp(const void *a, const void *b, size_t size);
 #    define VIT__WINDOWS 1
 #else
 #    define VIT__WINDOWS 0
+#endif
+
+/* An option of vit_config: a constant zero in a build that leaves options out. */
+#if defined(VIT_NO_OPTIONS)
+#    define VIT__OPTIONS 0
+#    define VIT__OPT(config, name) ((void)(config), 0)
+#else
+#    define VIT__OPTIONS 1
+#    define VIT__OPT(config, name) ((config)->name)
+#endif
+
+/* The types of weights in this build. */
+#if defined(VIT_NO_F16)
+#    define VIT__F16 0
+#else
+#    define VIT__F16 1
+#endif
+#if defined(VIT_NO_BF16)
+#    define VIT__BF16 0
+#else
+#    define VIT__BF16 1
+#endif
+#if defined(VIT_NO_INT8)
+#    define VIT__INT8 0
+#else
+#    define VIT__INT8 1
+#endif
+#if defined(VIT_NO_INT4)
+#    define VIT__INT4 0
+#else
+#    define VIT__INT4 1
+#endif
+#if VIT__INT8 && !VIT__BF16
+#    error "vit.h: VIT_NO_BF16 needs VIT_NO_INT8, whose attention is in bf16"
+#endif
+
+#if defined(VIT_NO_MESSAGES)
+#    define VIT__MESSAGES 0
+#    define VIT__TEXT(string) NULL
+#else
+#    define VIT__MESSAGES 1
+#    define VIT__TEXT(string) string
 #endif
 
 /* Mapping files needs an operating system that has them. */
@@ -1138,6 +1192,13 @@ int memcmp(const void *a, const void *b, size_t size);
 #    define VIT__TARGET_NEON_BF16 "arch=armv8.2-a+bf16"
 #endif
 
+/* Compiled for size (-Os): fewer copies of loops, the same bits. */
+#if defined(__OPTIMIZE_SIZE__)
+#    define VIT__SMALL 1
+#else
+#    define VIT__SMALL 0
+#endif
+
 /* Bodies shared by the tiers must be inlined into each tier's wrapper, or they
    would run with the file's base instruction set. */
 #if defined(__GNUC__)
@@ -1222,6 +1283,7 @@ typedef struct vit__text {
 } vit__text;
 
 static void vit__put(vit__text *text, const char *string) {
+    if (!VIT__MESSAGES) return;
     while (*string && text->at < text->end) *text->at++ = *string++;
     if (text->at) *text->at = 0;
 }
@@ -1230,6 +1292,7 @@ static void vit__put_int(vit__text *text, uint64_t value) {
     char digits[21];
     int i = 20;
     digits[i] = 0;
+    if (!VIT__MESSAGES) return;
     do digits[--i] = (char)('0' + (int)(value % 10));
     while (value /= 10);
     vit__put(text, digits + i);
@@ -1308,7 +1371,7 @@ VIT_API const char *vit_phase_name(vit_phase phase) {
 
 VIT__INLINE uint64_t vit__rotate(uint64_t x, int n) { return x << n | x >> (64 - n); }
 
-VIT__INLINE uint64_t vit__hash_round(uint64_t lane, uint64_t word) {
+static uint64_t vit__hash_round(uint64_t lane, uint64_t word) {
     return vit__rotate(lane + word * VIT__PRIME2, 31) * VIT__PRIME1;
 }
 
@@ -1412,7 +1475,8 @@ VIT__INLINE float vit__bf16_to_f32(uint16_t h) { return vit__float((uint32_t)h <
 /* weights by the row of the list. Names and shapes are timm's.              */
 /* ------------------------------------------------------------------------- */
 
-/* X(id, name, dims, condition, layout). A letter of dims stands for
+/* X(id, name, dims, condition, layout), or O(...) where an option is the condition. A
+   letter of dims stands for
      D embed_dim   A num_heads * head_dim   Q 3 * A   V 2 * A   H head_dim
      M mlp_dim   F width of fc1   T tokens with a position   G num_reg_tokens
      C in_chans   J stem_width   I channels, P side of a patch on the map it is cut of
@@ -1433,30 +1497,30 @@ VIT__INLINE float vit__bf16_to_f32(uint16_t h) { return vit__float((uint32_t)h <
    to a key patch, (grid_height * 2 - 1) rows of (grid_width * 2 - 1), both from the
    most negative on, then those from the class token to a patch, from a patch to the
    class token, and from the class token to itself. */
-#define VIT__STEM_LIST(X)                                                      \
+#define VIT__STEM_LIST(X, O)                                                   \
     X(MEAN, "preprocess.mean", "C", "", PLAIN)                                 \
     X(STD, "preprocess.std", "C", "", PLAIN)                                   \
     X(CLS_TOKEN, "cls_token", "11D", "c", PLAIN)                               \
-    X(DIST_TOKEN, "dist_token", "11D", "d", PLAIN)                             \
-    X(REG_TOKEN, "reg_token", "1GD", "g", PLAIN)                               \
+    O(DIST_TOKEN, "dist_token", "11D", "d", PLAIN)                             \
+    O(REG_TOKEN, "reg_token", "1GD", "g", PLAIN)                               \
     X(POS_EMBED, "pos_embed", "1TD", "p", PLAIN)                               \
-    X(ROOT_WEIGHT, "patch_embed.backbone.stem.conv.weight", "JC77", "R", PANELS) \
-    X(ROOT_NORM_WEIGHT, "patch_embed.backbone.stem.norm.weight", "J", "R", PLAIN) \
-    X(ROOT_NORM_BIAS, "patch_embed.backbone.stem.norm.bias", "J", "R", PLAIN)  \
-    X(CONV0_WEIGHT, "patch_embed.backbone.0.conv.weight", "JC44", "C", PANELS) \
-    X(CONV0_BIAS, "patch_embed.backbone.0.conv.bias", "J", "C", PLAIN)         \
-    X(CONV1_WEIGHT, "patch_embed.backbone.1.conv.weight", "JJ22", "C", PANELS) \
-    X(CONV1_BIAS, "patch_embed.backbone.1.conv.bias", "J", "C", PLAIN)         \
-    X(PATCH_PRE_NORM_WEIGHT, "patch_embed.pre_norm.weight", "IPP", "v", PLAIN) \
-    X(PATCH_PRE_NORM_BIAS, "patch_embed.pre_norm.bias", "IPP", "vl", PLAIN)    \
-    X(ROPE_COS, "rope.cos", "NS", "x", PLAIN)                                  \
-    X(ROPE_SIN, "rope.sin", "NS", "x", PLAIN)                                  \
+    O(ROOT_WEIGHT, "patch_embed.backbone.stem.conv.weight", "JC77", "R", PANELS) \
+    O(ROOT_NORM_WEIGHT, "patch_embed.backbone.stem.norm.weight", "J", "R", PLAIN) \
+    O(ROOT_NORM_BIAS, "patch_embed.backbone.stem.norm.bias", "J", "R", PLAIN)  \
+    O(CONV0_WEIGHT, "patch_embed.backbone.0.conv.weight", "JC44", "C", PANELS) \
+    O(CONV0_BIAS, "patch_embed.backbone.0.conv.bias", "J", "C", PLAIN)         \
+    O(CONV1_WEIGHT, "patch_embed.backbone.1.conv.weight", "JJ22", "C", PANELS) \
+    O(CONV1_BIAS, "patch_embed.backbone.1.conv.bias", "J", "C", PLAIN)         \
+    O(PATCH_PRE_NORM_WEIGHT, "patch_embed.pre_norm.weight", "IPP", "v", PLAIN) \
+    O(PATCH_PRE_NORM_BIAS, "patch_embed.pre_norm.bias", "IPP", "vl", PLAIN)    \
+    O(ROPE_COS, "rope.cos", "NS", "x", PLAIN)                                  \
+    O(ROPE_SIN, "rope.sin", "NS", "x", PLAIN)                                  \
     X(PATCH_WEIGHT, "patch_embed.proj.weight", "DIPP", "", PANELS)             \
     X(PATCH_BIAS, "patch_embed.proj.bias", "D", "b", PLAIN)                    \
-    X(PATCH_NORM_WEIGHT, "patch_embed.norm.weight", "D", "n", PLAIN)           \
-    X(PATCH_NORM_BIAS, "patch_embed.norm.bias", "D", "nl", PLAIN)              \
-    X(NORM_PRE_WEIGHT, "norm_pre.weight", "D", "e", PLAIN)                     \
-    X(NORM_PRE_BIAS, "norm_pre.bias", "D", "el", PLAIN)
+    O(PATCH_NORM_WEIGHT, "patch_embed.norm.weight", "D", "n", PLAIN)           \
+    O(PATCH_NORM_BIAS, "patch_embed.norm.bias", "D", "nl", PLAIN)              \
+    O(NORM_PRE_WEIGHT, "norm_pre.weight", "D", "e", PLAIN)                     \
+    O(NORM_PRE_BIAS, "norm_pre.bias", "D", "el", PLAIN)
 
 /* The stages of a ResNet stem, "patch_embed.backbone.stages.<stage>.blocks.<block>.",
    their weights standardised by the converter: i channels before the block, o behind
@@ -1477,90 +1541,117 @@ VIT__INLINE float vit__bf16_to_f32(uint16_t h) { return vit__float((uint32_t)h <
     X(UNIT_NORM3_WEIGHT, "norm3.weight", "o", "", PLAIN)                       \
     X(UNIT_NORM3_BIAS, "norm3.bias", "o", "", PLAIN)
 
-#define VIT__BLOCK_LIST(X)                                                     \
+#define VIT__BLOCK_LIST(X, O)                                                  \
     X(NORM1_WEIGHT, "norm1.weight", "D", "", PLAIN)                            \
     X(NORM1_BIAS, "norm1.bias", "D", "l", PLAIN)                               \
     X(QKV_WEIGHT, "attn.qkv.weight", "QD", "", PANELS)                         \
     X(QKV_BIAS, "attn.qkv.bias", "Q", "q", PLAIN)                              \
-    X(Q_NORM_WEIGHT, "attn.q_norm.weight", "H", "k", PLAIN)                    \
-    X(Q_NORM_BIAS, "attn.q_norm.bias", "H", "kl", PLAIN)                       \
-    X(K_NORM_WEIGHT, "attn.k_norm.weight", "H", "k", PLAIN)                    \
-    X(K_NORM_BIAS, "attn.k_norm.bias", "H", "kl", PLAIN)                       \
-    X(BLOCK_ROPE_COS, "attn.rope.cos", "ZNS", "X", PLAIN)                      \
-    X(BLOCK_ROPE_SIN, "attn.rope.sin", "ZNS", "X", PLAIN)                      \
-    X(REL_POS, "attn.rel_pos", "ZW", "i", PLAIN)                               \
-    X(LAMBDA, "attn.lambda", "1", "D", PLAIN)                                  \
-    X(SUB_NORM_WEIGHT, "attn.sub_norm.weight", "H", "D", PLAIN)                \
-    X(ATTN_NORM_WEIGHT, "attn.norm.weight", "A", "a", PLAIN)                   \
-    X(ATTN_NORM_BIAS, "attn.norm.bias", "A", "al", PLAIN)                      \
+    O(Q_NORM_WEIGHT, "attn.q_norm.weight", "H", "k", PLAIN)                    \
+    O(Q_NORM_BIAS, "attn.q_norm.bias", "H", "kl", PLAIN)                       \
+    O(K_NORM_WEIGHT, "attn.k_norm.weight", "H", "k", PLAIN)                    \
+    O(K_NORM_BIAS, "attn.k_norm.bias", "H", "kl", PLAIN)                       \
+    O(BLOCK_ROPE_COS, "attn.rope.cos", "ZNS", "X", PLAIN)                      \
+    O(BLOCK_ROPE_SIN, "attn.rope.sin", "ZNS", "X", PLAIN)                      \
+    O(REL_POS, "attn.rel_pos", "ZW", "i", PLAIN)                               \
+    O(LAMBDA, "attn.lambda", "1", "D", PLAIN)                                  \
+    O(SUB_NORM_WEIGHT, "attn.sub_norm.weight", "H", "D", PLAIN)                \
+    O(ATTN_NORM_WEIGHT, "attn.norm.weight", "A", "a", PLAIN)                   \
+    O(ATTN_NORM_BIAS, "attn.norm.bias", "A", "al", PLAIN)                      \
     X(PROJ_WEIGHT, "attn.proj.weight", "DA", "", PANELS)                       \
     X(PROJ_BIAS, "attn.proj.bias", "D", "o", PLAIN)                            \
-    X(LS1, "ls1.gamma", "D", "s", PLAIN)                                       \
+    O(LS1, "ls1.gamma", "D", "s", PLAIN)                                       \
     X(NORM2_WEIGHT, "norm2.weight", "D", "w", PLAIN)                           \
     X(NORM2_BIAS, "norm2.bias", "D", "lw", PLAIN)                              \
     X(FC1_WEIGHT, "mlp.fc1.weight", "FD", "", PANELS)                          \
     X(FC1_BIAS, "mlp.fc1.bias", "F", "o", PLAIN)                               \
-    X(MLP_NORM_WEIGHT, "mlp.norm.weight", "M", "m", PLAIN)                     \
-    X(MLP_NORM_BIAS, "mlp.norm.bias", "M", "ml", PLAIN)                        \
+    O(MLP_NORM_WEIGHT, "mlp.norm.weight", "M", "m", PLAIN)                     \
+    O(MLP_NORM_BIAS, "mlp.norm.bias", "M", "ml", PLAIN)                        \
     X(FC2_WEIGHT, "mlp.fc2.weight", "DM", "", PANELS)                          \
     X(FC2_BIAS, "mlp.fc2.bias", "D", "o", PLAIN)                               \
-    X(LS2, "ls2.gamma", "D", "sw", PLAIN)
+    O(LS2, "ls2.gamma", "D", "sw", PLAIN)
 
 /* attn_pool.q is the latent behind its own linear layer: a constant. */
-#define VIT__TAIL_LIST(X)                                                      \
+#define VIT__TAIL_LIST(X, O)                                                   \
     X(NORM_WEIGHT, "norm.weight", "D", "f", PLAIN)                             \
     X(NORM_BIAS, "norm.bias", "D", "fl", PLAIN)                                \
-    X(POOL_Q, "attn_pool.q", "A", "M", PLAIN)                                  \
-    X(POOL_KV_WEIGHT, "attn_pool.kv.weight", "VD", "M", PANELS)                \
-    X(POOL_KV_BIAS, "attn_pool.kv.bias", "V", "M", PLAIN)                      \
-    X(POOL_PROJ_WEIGHT, "attn_pool.proj.weight", "DA", "M", PANELS)            \
-    X(POOL_PROJ_BIAS, "attn_pool.proj.bias", "D", "M", PLAIN)                  \
-    X(POOL_NORM_WEIGHT, "attn_pool.norm.weight", "D", "M", PLAIN)              \
-    X(POOL_NORM_BIAS, "attn_pool.norm.bias", "D", "Ml", PLAIN)                 \
-    X(POOL_FC1_WEIGHT, "attn_pool.mlp.fc1.weight", "UD", "M", PANELS)          \
-    X(POOL_FC1_BIAS, "attn_pool.mlp.fc1.bias", "U", "M", PLAIN)                \
-    X(POOL_FC2_WEIGHT, "attn_pool.mlp.fc2.weight", "DU", "M", PANELS)          \
-    X(POOL_FC2_BIAS, "attn_pool.mlp.fc2.bias", "D", "M", PLAIN)                \
+    O(POOL_Q, "attn_pool.q", "A", "M", PLAIN)                                  \
+    O(POOL_KV_WEIGHT, "attn_pool.kv.weight", "VD", "M", PANELS)                \
+    O(POOL_KV_BIAS, "attn_pool.kv.bias", "V", "M", PLAIN)                      \
+    O(POOL_PROJ_WEIGHT, "attn_pool.proj.weight", "DA", "M", PANELS)            \
+    O(POOL_PROJ_BIAS, "attn_pool.proj.bias", "D", "M", PLAIN)                  \
+    O(POOL_NORM_WEIGHT, "attn_pool.norm.weight", "D", "M", PLAIN)              \
+    O(POOL_NORM_BIAS, "attn_pool.norm.bias", "D", "Ml", PLAIN)                 \
+    O(POOL_FC1_WEIGHT, "attn_pool.mlp.fc1.weight", "UD", "M", PANELS)          \
+    O(POOL_FC1_BIAS, "attn_pool.mlp.fc1.bias", "U", "M", PLAIN)                \
+    O(POOL_FC2_WEIGHT, "attn_pool.mlp.fc2.weight", "DU", "M", PANELS)          \
+    O(POOL_FC2_BIAS, "attn_pool.mlp.fc2.bias", "D", "M", PLAIN)                \
     X(FC_NORM_WEIGHT, "fc_norm.weight", "D", "F", PLAIN)                       \
     X(FC_NORM_BIAS, "fc_norm.bias", "D", "Fl", PLAIN)                          \
-    X(PRE_LOGITS_WEIGHT, "pre_logits.fc.weight", "RD", "r", PANELS)            \
-    X(PRE_LOGITS_BIAS, "pre_logits.fc.bias", "R", "r", PLAIN)                  \
+    O(PRE_LOGITS_WEIGHT, "pre_logits.fc.weight", "RD", "r", PANELS)            \
+    O(PRE_LOGITS_BIAS, "pre_logits.fc.bias", "R", "r", PLAIN)                  \
     X(HEAD_WEIGHT, "head.weight", "KE", "h", PANELS)                           \
     X(HEAD_BIAS, "head.bias", "K", "h", PLAIN)                                 \
-    X(HEAD_DIST_WEIGHT, "head_dist.weight", "KE", "2", PANELS)                 \
-    X(HEAD_DIST_BIAS, "head_dist.bias", "K", "2", PLAIN)                       \
+    O(HEAD_DIST_WEIGHT, "head_dist.weight", "KE", "2", PANELS)                 \
+    O(HEAD_DIST_BIAS, "head_dist.bias", "K", "2", PLAIN)                       \
     X(SELFTEST, "selftest.logits", "O", "t", PLAIN)
 
 typedef struct vit__spec {
-    const char *name, *dims, *condition;
-    vit_layout layout;
+    const char *name;
+    char dims[5], condition[3];
+    unsigned char layout;
 } vit__spec;
 
-#define VIT_X(id, name, dims, condition, layout) { name, dims, condition, VIT_LAYOUT_##layout },
-static const vit__spec vit__stem_specs[] = { VIT__STEM_LIST(VIT_X) };
+/* Rows of options that the build leaves out are not in the lists; their number is -1. */
+#define VIT_X(id, name, dims, condition, layout)                               \
+    { VIT__TEXT(name), dims, condition, VIT_LAYOUT_##layout },
+#if defined(VIT_NO_OPTIONS)
+#    define VIT_O(id, name, dims, condition, layout)
+#else
+#    define VIT_O VIT_X
+#endif
+static const vit__spec vit__stem_specs[] = { VIT__STEM_LIST(VIT_X, VIT_O) };
 static const vit__spec vit__down_specs[] = { VIT__DOWN_LIST(VIT_X) };
 static const vit__spec vit__unit_specs[] = { VIT__UNIT_LIST(VIT_X) };
-static const vit__spec vit__block_specs[] = { VIT__BLOCK_LIST(VIT_X) };
-static const vit__spec vit__tail_specs[] = { VIT__TAIL_LIST(VIT_X) };
+static const vit__spec vit__block_specs[] = { VIT__BLOCK_LIST(VIT_X, VIT_O) };
+static const vit__spec vit__tail_specs[] = { VIT__TAIL_LIST(VIT_X, VIT_O) };
 #undef VIT_X
 
 #define VIT_X(id, name, dims, condition, layout) VIT__##id,
-enum { VIT__STEM_LIST(VIT_X) VIT__NUM_STEM };
+enum { VIT__STEM_LIST(VIT_X, VIT_O) VIT__NUM_STEM };
 enum { VIT__DOWN_LIST(VIT_X) VIT__NUM_DOWN };
 enum { VIT__UNIT_LIST(VIT_X) VIT__NUM_UNIT };
-enum { VIT__BLOCK_LIST(VIT_X) VIT__NUM_BLOCK };
-enum { VIT__TAIL_LIST(VIT_X) VIT__NUM_TAIL };
+enum { VIT__BLOCK_LIST(VIT_X, VIT_O) VIT__NUM_BLOCK };
+enum { VIT__TAIL_LIST(VIT_X, VIT_O) VIT__NUM_TAIL };
 #undef VIT_X
+#undef VIT_O
+
+#if defined(VIT_NO_OPTIONS)
+#    define VIT_X(id, name, dims, condition, layout)
+#    define VIT_O(id, name, dims, condition, layout) VIT__##id = -1,
+enum { VIT__STEM_LIST(VIT_X, VIT_O) VIT__BLOCK_LIST(VIT_X, VIT_O) VIT__TAIL_LIST(VIT_X, VIT_O)
+       VIT__LEFT_OUT = -1 };
+#    undef VIT_X
+#    undef VIT_O
+#endif
 
 enum { VIT__NUM_STAGES = 4 };
+
+/* Without options there are two kinds of pooling. */
+VIT__INLINE int vit__pool_of(const vit_config *c) {
+#if defined(VIT_NO_OPTIONS)
+    return c->pool == VIT_POOL_AVG ? VIT_POOL_AVG : VIT_POOL_TOKEN;
+#else
+    return c->pool;
+#endif
+}
 
 /* Blocks of a stage of the stem; stages are there up to the first without any. */
 static int vit__stage_depth(const vit_config *c, int stage) {
     switch (stage) {
-    case 0: return c->stem_stage1;
-    case 1: return c->stem_stage2;
-    case 2: return c->stem_stage3;
-    case 3: return c->stem_stage4;
+    case 0: return VIT__OPT(c, stem_stage1);
+    case 1: return VIT__OPT(c, stem_stage2);
+    case 2: return VIT__OPT(c, stem_stage3);
+    case 3: return VIT__OPT(c, stem_stage4);
     default: return 0;
     }
 }
@@ -1573,32 +1664,33 @@ static int vit__num_stages(const vit_config *c) {
 
 /* Channels of the map behind a stage: 4 times the stem's, then twice as many each. */
 static int vit__stage_chans(const vit_config *c, int stage) {
-    return stage < 0 ? c->stem_width : c->stem_width * 4 << stage;
+    return stage < 0 ? VIT__OPT(c, stem_width) : VIT__OPT(c, stem_width) * 4 << stage;
 }
 
 /* The feature map that patches are cut of: its channels, ... */
 static int vit__map_chans(const vit_config *c) {
-    return c->stem ? vit__stage_chans(c, vit__num_stages(c) - 1) : c->in_chans;
+    return VIT__OPT(c, stem) ? vit__stage_chans(c, vit__num_stages(c) - 1) : c->in_chans;
 }
 
 /* ... how many pixels of the input go into one of the map, along a side: ... */
 static int vit__map_stride(const vit_config *c) {
     const int stages = vit__num_stages(c);
-    if (c->stem == VIT_STEM_NONE) return 1;
-    return c->stem == VIT_STEM_CONV ? 8 : stages < 2 ? 4 : 2 << stages;
+    if (VIT__OPT(c, stem) == VIT_STEM_NONE) return 1;
+    return VIT__OPT(c, stem) == VIT_STEM_CONV ? 8 : stages < 2 ? 4 : 2 << stages;
 }
 
 /* ... a side of it, and of a patch on it. */
 static int vit__map_side(const vit_config *c, int pixels) {
     const int stride = vit__map_stride(c);
-    return c->stem == VIT_STEM_RESNET ? vit__ceil_div(pixels, stride) : pixels / stride;
+    if (VIT__OPT(c, stem) == VIT_STEM_RESNET) return vit__ceil_div(pixels, stride);
+    return pixels / stride;
 }
 
 static int vit__map_patch(const vit_config *c) { return c->patch_size / vit__map_stride(c); }
 
 static int vit__embedding_dim(const vit_config *c) {
-    if (c->representation_dim) return c->representation_dim;
-    return c->pool == VIT_POOL_TOKEN_AVG ? 2 * c->embed_dim : c->embed_dim;
+    if (VIT__OPT(c, representation_dim)) return VIT__OPT(c, representation_dim);
+    return vit__pool_of(c) == VIT_POOL_TOKEN_AVG ? 2 * c->embed_dim : c->embed_dim;
 }
 
 /* Width of what vit_selftest compares: the logits, or the embedding without a head. */
@@ -1614,15 +1706,15 @@ static int vit__dim(const vit_config *c, char letter) {
     case 'V': return 2 * c->num_heads * c->head_dim;
     case 'H': return c->head_dim;
     case 'M': return c->mlp_dim;
-    case 'U': return c->pool_mlp_dim ? c->pool_mlp_dim : c->mlp_dim;
-    case 'F': return c->has_gated_mlp ? 2 * c->mlp_dim : c->mlp_dim;
+    case 'U': return VIT__OPT(c, pool_mlp_dim) ? VIT__OPT(c, pool_mlp_dim) : c->mlp_dim;
+    case 'F': return VIT__OPT(c, has_gated_mlp) ? 2 * c->mlp_dim : c->mlp_dim;
     case 'T': return c->positions == VIT_POS_ALL ? c->num_tokens : c->num_patches;
-    case 'G': return c->num_reg_tokens;
+    case 'G': return VIT__OPT(c, num_reg_tokens);
     case 'C': return c->in_chans;
-    case 'J': return c->stem_width;
+    case 'J': return VIT__OPT(c, stem_width);
     case 'I': return vit__map_chans(c);
     case 'P': return vit__map_patch(c);
-    case 'R': return c->representation_dim;
+    case 'R': return VIT__OPT(c, representation_dim);
     case 'E': return vit__embedding_dim(c);
     case 'K': return c->num_classes;
     case 'O': return vit__output_dim(c);
@@ -1647,34 +1739,34 @@ static int vit__unit_dim(const vit_config *c, int stage, int block, char letter)
 
 static int vit__holds(const vit_config *c, char condition) {
     switch (condition) {
-    case 'R': return c->stem == VIT_STEM_RESNET;
-    case 'C': return c->stem == VIT_STEM_CONV;
+    case 'R': return VIT__OPT(c, stem) == VIT_STEM_RESNET;
+    case 'C': return VIT__OPT(c, stem) == VIT_STEM_CONV;
     case 'c': return c->has_cls_token;
-    case 'd': return c->has_dist_token;
-    case 'g': return c->num_reg_tokens != 0;
+    case 'd': return VIT__OPT(c, has_dist_token);
+    case 'g': return VIT__OPT(c, num_reg_tokens) != 0;
     case 'p': return c->positions != VIT_POS_NONE;
     case 'b': return c->has_patch_bias;
-    case 'v': return c->has_patch_pre_norm;
-    case 'n': return c->has_patch_norm;
-    case 'e': return c->has_pre_norm;
-    case 'l': return c->norm_type == VIT_LAYER_NORM;
+    case 'v': return VIT__OPT(c, has_patch_pre_norm);
+    case 'n': return VIT__OPT(c, has_patch_norm);
+    case 'e': return VIT__OPT(c, has_pre_norm);
+    case 'l': return VIT__OPT(c, norm_type) == VIT_LAYER_NORM;
     case 'q': return c->has_qkv_bias;
-    case 'k': return c->has_qk_norm;
-    case 'a': return c->has_attn_norm;
+    case 'k': return VIT__OPT(c, has_qk_norm);
+    case 'a': return VIT__OPT(c, has_attn_norm);
     case 'o': return c->has_proj_bias;
-    case 's': return c->has_layer_scale;
-    case 'm': return c->has_mlp_norm;
+    case 's': return VIT__OPT(c, has_layer_scale);
+    case 'm': return VIT__OPT(c, has_mlp_norm);
     case 'f': return c->has_final_norm;
     case 'F': return c->has_fc_norm;
-    case 'M': return c->pool == VIT_POOL_MAP;
-    case 'r': return c->representation_dim != 0;
+    case 'M': return vit__pool_of(c) == VIT_POOL_MAP;
+    case 'r': return VIT__OPT(c, representation_dim) != 0;
     case 'h': return c->num_classes != 0;
-    case '2': return c->num_classes != 0 && c->has_dist_token;
-    case 'x': return c->rope != VIT_ROPE_NONE && !c->rope_per_block;
-    case 'X': return c->rope != VIT_ROPE_NONE && c->rope_per_block;
-    case 'i': return c->has_rel_pos;
-    case 'D': return c->has_diff_attn;
-    case 'w': return c->block_type != VIT_PARALLEL;
+    case '2': return c->num_classes != 0 && VIT__OPT(c, has_dist_token);
+    case 'x': return VIT__OPT(c, rope) != VIT_ROPE_NONE && !VIT__OPT(c, rope_per_block);
+    case 'X': return VIT__OPT(c, rope) != VIT_ROPE_NONE && VIT__OPT(c, rope_per_block);
+    case 'i': return VIT__OPT(c, has_rel_pos);
+    case 'D': return VIT__OPT(c, has_diff_attn);
+    case 'w': return VIT__OPT(c, block_type) != VIT_PARALLEL;
     default: return c->selftest_tolerance > 0; /* t */
     }
 }
@@ -1754,7 +1846,7 @@ static void vit__describe(const vit_config *c, const vit__place *place, vit_dtyp
     text.end = t->name + sizeof t->name - 1;
     vit__put_place(&text, place);
     vit__put(&text, spec->name);
-    t->layout = spec->layout;
+    t->layout = (vit_layout)spec->layout;
     for (t->ndim = 0; spec->dims[t->ndim]; t->ndim++) {
         const char letter = spec->dims[t->ndim];
         t->dims[t->ndim] = place->stage < 0
@@ -1812,6 +1904,38 @@ VIT_API int vit_architecture_tensor(const vit_config *config, vit_dtype dtype, i
 
 /* --- configuration ---------------------------------------------------------- */
 
+/* By `required` of VIT_FIELD_LIST: what this build knows of. */
+#define VIT__KEEP_0(...) __VA_ARGS__
+#define VIT__KEEP_1(...) __VA_ARGS__
+#if defined(VIT_NO_OPTIONS)
+#    define VIT__KEEP_2(...)
+#else
+#    define VIT__KEEP_2(...) __VA_ARGS__
+#endif
+#define VIT__KEEP_3 VIT__KEEP_2
+
+enum {
+#define VIT_X(type, name, required, smallest, largest) VIT__KEEP_##required(VIT__FIELD_##name,)
+    VIT_FIELD_LIST(VIT_X)
+#undef VIT_X
+    VIT__NUM_FIELDS
+};
+
+typedef struct vit__field {
+    char name[24]; /* zero-padded, as in the file */
+    float smallest, largest;
+    unsigned short offset; /* in vit_config */
+    unsigned char is_float, required;
+} vit__field;
+
+#define VIT__IS_FLOAT_int 0
+#define VIT__IS_FLOAT_float 1
+#define VIT_X(type, name, required, smallest, largest)                         \
+    VIT__KEEP_##required({ #name, (float)(smallest), (float)(largest),                         \
+                           offsetof(vit_config, name), VIT__IS_FLOAT_##type, required },)
+static const vit__field vit__fields[VIT__NUM_FIELDS] = { VIT_FIELD_LIST(VIT_X) };
+#undef VIT_X
+
 static vit_result vit__out_of_range(char *detail, const char *name) {
     vit__text text = vit__say(detail, name);
     vit__put(&text, " is outside of its limits");
@@ -1820,11 +1944,18 @@ static vit_result vit__out_of_range(char *detail, const char *name) {
 
 /* Every stored field within the bounds of VIT_FIELD_LIST. */
 static vit_result vit__check_ranges(const vit_config *c, char *detail) {
-#define VIT_X(type, name, required, smallest, largest)                         \
-    if (!((float)c->name >= (float)(smallest) && (float)c->name <= (float)(largest)))          \
-        return vit__out_of_range(detail, #name);
-    VIT_FIELD_LIST(VIT_X)
-#undef VIT_X
+    int i;
+    for (i = 0; i < VIT__NUM_FIELDS; i++) {
+        const vit__field *field = &vit__fields[i];
+        const void *at = (const char *)c + field->offset;
+        float value;
+        int32_t integer;
+        memcpy(&value, at, 4);
+        memcpy(&integer, at, 4);
+        if (!field->is_float) value = (float)integer;
+        if (!(value >= field->smallest && value <= field->largest))
+            return vit__out_of_range(detail, field->name);
+    }
     return VIT_OK;
 }
 
@@ -1841,7 +1972,8 @@ static int64_t vit__map_numbers(const vit_config *c, int stride, int chans) {
 /* Numbers of the largest map on the way through the stem: its first or that of a
    stage. 0 without a stem. */
 static int64_t vit__largest_map(const vit_config *c) {
-    int64_t largest = vit__map_numbers(c, c->stem == VIT_STEM_CONV ? 4 : 2, c->stem_width);
+    const int stride = VIT__OPT(c, stem) == VIT_STEM_CONV ? 4 : 2;
+    int64_t largest = vit__map_numbers(c, stride, VIT__OPT(c, stem_width));
     int stage;
     for (stage = 0; vit__stage_depth(c, stage); stage++) {
         const int64_t n = vit__map_numbers(c, 4 << stage, vit__stage_chans(c, stage));
@@ -1860,23 +1992,29 @@ static int64_t vit__largest_row(const vit_config *c) {
     return largest < vit__dim(c, 'F') ? vit__dim(c, 'F') : largest;
 }
 
+static int vit__pool_heads(const vit_config *c) {
+    const int own = VIT__OPT(c, pool_num_heads);
+    return own ? own : c->num_heads;
+}
+
 /* What attention's options need and exclude. */
 static vit_result vit__check_attention(const vit_config *c, char *detail) {
-    const int width = c->num_heads * c->head_dim;
-    if ((c->rope || c->has_diff_attn) && c->head_dim % 2)
+    if ((VIT__OPT(c, rope) || VIT__OPT(c, has_diff_attn)) && c->head_dim % 2)
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
                          "rope and has_diff_attn need an even head_dim");
-    if (c->rope_per_block && !c->rope)
+    if (VIT__OPT(c, rope_per_block) && !VIT__OPT(c, rope))
         return vit__fail(detail, VIT_ERROR_CORRUPT, "rope_per_block needs rope");
-    if (c->has_rel_pos && c->num_prefix_tokens != c->has_cls_token)
+    if (VIT__OPT(c, has_rel_pos) && c->num_prefix_tokens != c->has_cls_token)
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
                          "has_rel_pos allows no prefix token but the class token");
-    if (c->has_diff_attn && (c->rope || c->has_rel_pos || c->has_qk_norm || c->has_attn_norm))
+    if (VIT__OPT(c, has_diff_attn) && (VIT__OPT(c, rope) || VIT__OPT(c, has_rel_pos) ||
+                                       VIT__OPT(c, has_qk_norm) || VIT__OPT(c, has_attn_norm)))
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED, "has_diff_attn excludes rope, "
                          "has_rel_pos, has_qk_norm and has_attn_norm");
-    if (c->pool_mlp_dim && c->pool != VIT_POOL_MAP)
+    if (VIT__OPT(c, pool_mlp_dim) && vit__pool_of(c) != VIT_POOL_MAP)
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED, "pool_mlp_dim needs map pooling");
-    if (c->pool_num_heads && (c->pool != VIT_POOL_MAP || width % c->pool_num_heads))
+    if ((VIT__OPT(c, pool_num_heads) && vit__pool_of(c) != VIT_POOL_MAP) ||
+        c->num_heads * c->head_dim % vit__pool_heads(c))
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
                          "pool_num_heads needs map pooling and must divide num_heads * head_dim");
     return VIT_OK;
@@ -1886,19 +2024,20 @@ static vit_result vit__check_attention(const vit_config *c, char *detail) {
 static vit_result vit__check_stem(const vit_config *c, char *detail) {
     const int stages = vit__num_stages(c);
     int stage;
-    if (!c->stem != !c->stem_width)
+    if (!VIT__OPT(c, stem) != !VIT__OPT(c, stem_width))
         return vit__fail(detail, VIT_ERROR_CORRUPT, "stem and stem_width need each other");
-    if (stages && c->stem != VIT_STEM_RESNET)
+    if (stages && VIT__OPT(c, stem) != VIT_STEM_RESNET)
         return vit__fail(detail, VIT_ERROR_CORRUPT, "stem_stage1 needs a ResNet stem");
     for (stage = stages; stage < VIT__NUM_STAGES; stage++)
         if (vit__stage_depth(c, stage))
             return vit__fail(detail, VIT_ERROR_CORRUPT, "a stage of the stem is left out");
-    if (c->stem == VIT_STEM_RESNET && c->stem_width % 32 != 0)
+    if (VIT__OPT(c, stem) == VIT_STEM_RESNET && VIT__OPT(c, stem_width) % 32 != 0)
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED, "stem_width is no multiple of 32");
     if (c->patch_size % vit__map_stride(c) != 0)
         return vit__fail_int(detail, VIT_ERROR_CORRUPT, "patch_size, with this stem a multiple of",
                              (unsigned)vit__map_stride(c), (unsigned)c->patch_size);
-    if (c->stem && (c->has_patch_pre_norm || c->dynamic_img_pad))
+    if (VIT__OPT(c, stem) &&
+        (VIT__OPT(c, has_patch_pre_norm) || VIT__OPT(c, dynamic_img_pad)))
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
                          "stem excludes has_patch_pre_norm and dynamic_img_pad");
     if (vit__largest_map(c) > 0x7fffffff)
@@ -1909,7 +2048,7 @@ static vit_result vit__check_stem(const vit_config *c, char *detail) {
 /* Patches along a side of the input. */
 static int vit__grid_side(const vit_config *c, int side) {
     const int map = vit__map_side(c, side), patch = vit__map_patch(c);
-    return c->dynamic_img_pad ? vit__ceil_div(map, patch) : map / patch;
+    return VIT__OPT(c, dynamic_img_pad) ? vit__ceil_div(map, patch) : map / patch;
 }
 
 VIT_API vit_result vit_config_check(vit_config *config, char detail[VIT_MAX_DETAIL]) {
@@ -1920,10 +2059,13 @@ VIT_API vit_result vit_config_check(vit_config *config, char detail[VIT_MAX_DETA
     result = vit__check_ranges(c, detail);
     if (!result) result = vit__check_stem(c, detail);
     if (result) return result;
+    if (c->pool != vit__pool_of(c))
+        return vit__fail(detail, VIT_ERROR_UNSUPPORTED, "this build has no such pool");
     c->grid_height = vit__grid_side(c, c->img_height);
     c->grid_width = vit__grid_side(c, c->img_width);
     c->num_patches = c->grid_height * c->grid_width;
-    c->num_prefix_tokens = c->has_cls_token + c->has_dist_token + c->num_reg_tokens;
+    c->num_prefix_tokens =
+        c->has_cls_token + VIT__OPT(c, has_dist_token) + VIT__OPT(c, num_reg_tokens);
     c->num_tokens = c->num_prefix_tokens + c->num_patches;
     if (c->num_patches == 0)
         return vit__fail(detail, VIT_ERROR_CORRUPT, "patch_size is larger than the image");
@@ -1934,18 +2076,20 @@ VIT_API vit_result vit_config_check(vit_config *config, char detail[VIT_MAX_DETA
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED, "num_heads * head_dim is above 65536");
     if (vit__patch_depth(c) > 1 << 24)
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED, "a patch has more than 2^24 numbers");
-    if (c->has_dist_token && c->representation_dim)
+    if (VIT__OPT(c, has_dist_token) && VIT__OPT(c, representation_dim))
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
                          "has_dist_token and representation_dim exclude each other");
     if ((int64_t)c->num_tokens * vit__largest_row(c) > 0x7fffffff)
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED, "an activation has 2^31 numbers or more");
-    if (c->has_dist_token && (!c->has_cls_token || c->pool != VIT_POOL_TOKEN))
+    if (VIT__OPT(c, has_dist_token) && (!c->has_cls_token || vit__pool_of(c) != VIT_POOL_TOKEN))
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
                          "has_dist_token needs has_cls_token and pooling by token");
-    if (c->pool == VIT_POOL_TOKEN_AVG && (c->representation_dim || c->has_fc_norm))
+    if (vit__pool_of(c) == VIT_POOL_TOKEN_AVG &&
+        (VIT__OPT(c, representation_dim) || c->has_fc_norm))
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
                          "token and average together exclude representation_dim and has_fc_norm");
-    if (c->block_type != VIT_PRE_NORM && (c->has_attn_norm || c->has_mlp_norm))
+    if (VIT__OPT(c, block_type) != VIT_PRE_NORM &&
+        (VIT__OPT(c, has_attn_norm) || VIT__OPT(c, has_mlp_norm)))
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
                          "has_attn_norm and has_mlp_norm need block_type 0");
     for (i = 0; i < c->in_chans; i++)
@@ -2191,7 +2335,7 @@ static vit_result vit__read_section(vit_model *model, const unsigned char *entry
         end = model->size;
     }
     if (offset < begin || offset > end || size > end - offset ||
-        offset % (i == VIT__DATA ? VIT_ALIGN : 8) != 0)
+        (offset & (i == VIT__DATA ? VIT_ALIGN - 1u : 7u)) != 0)
         return vit__fail_name(model->detail, VIT_ERROR_CORRUPT, "section \"", entry, 8,
                               "\" is out of place");
     sections[i].at = model->data + offset;
@@ -2224,26 +2368,6 @@ static vit_result vit__read_sections(vit_model *model, vit__section *sections) {
 
 /* --- fields ------------------------------------------------------------------ */
 
-enum {
-#define VIT_X(type, name, required, smallest, largest) VIT__FIELD_##name,
-    VIT_FIELD_LIST(VIT_X)
-#undef VIT_X
-    VIT__NUM_FIELDS
-};
-
-typedef struct vit__field {
-    char name[24]; /* zero-padded, as in the file */
-    size_t offset; /* in vit_config */
-    unsigned char is_float, required;
-} vit__field;
-
-#define VIT__IS_FLOAT_int 0
-#define VIT__IS_FLOAT_float 1
-#define VIT_X(type, name, required, smallest, largest)                         \
-    { #name, offsetof(vit_config, name), VIT__IS_FLOAT_##type, required },
-static const vit__field vit__fields[VIT__NUM_FIELDS] = { VIT_FIELD_LIST(VIT_X) };
-#undef VIT_X
-
 static int vit__find_field(const unsigned char *record) {
     int i;
     for (i = 0; i < VIT__NUM_FIELDS; i++)
@@ -2254,12 +2378,22 @@ static int vit__find_field(const unsigned char *record) {
 /* A field has four bytes in the file and in vit_config. */
 typedef char vit__assert_field_size[sizeof(int) == 4 && sizeof(float) == 4 ? 1 : -1];
 
+/* An option that the build has not, and the model neither. */
+static int vit__is_left_out(uint32_t bits) {
+#if defined(VIT_NO_OPTIONS)
+    return bits == 0;
+#else
+    (void)bits;
+    return 0;
+#endif
+}
+
 static vit_result vit__read_field(vit_model *model, const unsigned char *record,
                                   unsigned char seen[VIT__NUM_FIELDS]) {
     const int i = vit__find_field(record);
     const uint32_t bits = vit__u32(record + VIT_FIELD_VALUE);
     if (i < 0)
-        return record[VIT_FIELD_REQUIRED]
+        return record[VIT_FIELD_REQUIRED] && !vit__is_left_out(bits)
                    ? vit__fail_name(model->detail, VIT_ERROR_UNSUPPORTED, "option \"", record, 24,
                                     "\" is required, but not known to this vit.h")
                    : VIT_OK;
@@ -2286,7 +2420,7 @@ static vit_result vit__read_fields(vit_model *model, const vit__section *section
         if (result) return result;
     }
     for (i = 0; i < VIT__NUM_FIELDS; i++)
-        if (vit__fields[i].required == 1 && !seen[i])
+        if (vit__fields[i].required % 2 == 1 && !seen[i])
             return vit__fail_name(model->detail, VIT_ERROR_CORRUPT, "field \"",
                                   (const unsigned char *)vit__fields[i].name, 24, "\" is missing");
     if (!seen[VIT__FIELD_resize_height]) c->resize_height = c->img_height;
@@ -2315,13 +2449,18 @@ static void vit__read_tensor(const vit_model *model, const unsigned char *entry,
     t->data = t->offset <= model->size ? model->data + t->offset : NULL;
 }
 
+/* A build without messages has no names either. */
+static int vit__is_named(const unsigned char *entry, const char name[64]) {
+    return !VIT__MESSAGES || memcmp(entry, name, 64) == 0;
+}
+
 static vit_result vit__fail_tensor(vit_model *model, const vit_tensor *expected,
                                    const vit_tensor *found) {
     vit__text text = vit__say(model->detail, expected->name);
     vit__put(&text, ": expected ");
     vit__put_shape(&text, expected);
     vit__put(&text, ", found ");
-    if (memcmp(expected->name, found->name, sizeof found->name) != 0) {
+    if (!vit__is_named((const unsigned char *)found->name, expected->name)) {
         vit__put_name(&text, (const unsigned char *)found->name, (int)sizeof found->name);
         vit__put(&text, " ");
     }
@@ -2329,17 +2468,23 @@ static vit_result vit__fail_tensor(vit_model *model, const vit_tensor *expected,
     return VIT_ERROR_CORRUPT;
 }
 
+static int vit__has_dtype(uint32_t dtype) {
+    const unsigned all = 1u << VIT_F32 | VIT__F16 << VIT_F16 | VIT__BF16 << VIT_BF16 |
+                         VIT__INT8 << VIT_I8 | VIT__INT4 << VIT_I4;
+    return dtype < VIT_NUM_DTYPES && (all >> dtype & 1u);
+}
+
 /* One entry of the directory against what the architecture wants there. */
 static vit_result vit__check_tensor(vit_model *model, const unsigned char *entry, int index,
                                     const vit__section *data, uint64_t *end) {
     vit_tensor expected, found;
     const uint32_t dtype = vit__u32(entry + VIT_TENSOR_DTYPE);
-    if (dtype >= VIT_NUM_DTYPES || vit__u32(entry + VIT_TENSOR_LAYOUT) > VIT_LAYOUT_PANELS)
+    if (!vit__has_dtype(dtype) || vit__u32(entry + VIT_TENSOR_LAYOUT) > VIT_LAYOUT_PANELS)
         return vit__fail_name(model->detail, VIT_ERROR_UNSUPPORTED, "", entry, 64,
                               ": its dtype or layout is not known to this vit.h");
     vit_architecture_tensor(&model->config, (vit_dtype)dtype, index, &expected);
     vit__read_tensor(model, entry, &found);
-    if (memcmp(entry, expected.name, sizeof expected.name) != 0 || found.dtype != expected.dtype ||
+    if (!vit__is_named(entry, expected.name) || found.dtype != expected.dtype ||
         found.layout != expected.layout || found.ndim != expected.ndim ||
         memcmp(found.dims, expected.dims, sizeof found.dims) != 0)
         return vit__fail_tensor(model, &expected, &found);
@@ -2639,7 +2784,7 @@ VIT_API vit_result vit_model_open(const char *path, unsigned flags, vit_model *m
 /* A side of the photo before the crop to `side` pixels, as timm computes it: for that
    crop_pct is a double again, the nearest of six decimals. */
 static int vit__resize_side(const vit_config *c, int side, int file_side, int file_resize) {
-    const double pct = (double)(int)(c->crop_pct * 1e6f + 0.5f) / 1e6;
+    const double pct = (double)(int)(VIT__OPT(c, crop_pct) * 1e6f + 0.5f) / 1e6;
     if (pct > 0.0) return (int)((double)side / pct);
     return (int)((int64_t)side * file_resize / file_side);
 }
@@ -2648,10 +2793,10 @@ VIT_API vit_result vit_model_resize(vit_model *model, int height, int width) {
     vit_config c;
     vit_result result;
     if (!model || !model->tensors) return VIT_ERROR_ARGUMENT;
-    if (!model->config.dynamic_img_size)
+    if (!VIT__OPT(&model->config, dynamic_img_size))
         return vit__fail(model->detail, VIT_ERROR_UNSUPPORTED,
                          "its input size is fixed: it is not marked dynamic_img_size");
-    if (model->config.rope || model->config.has_rel_pos)
+    if (VIT__OPT(&model->config, rope) || VIT__OPT(&model->config, has_rel_pos))
         return vit__fail(model->detail, VIT_ERROR_UNSUPPORTED,
                          "its input size is fixed: rotary and relative positions are for one grid");
     c = model->config;
@@ -3095,6 +3240,7 @@ VIT__INLINE float vit__gelu(vit__fma_fn *fma, float x) {
    sqrt(2 / pi) (x + 0.044715 x^3). */
 VIT__INLINE float vit__activate(vit__fma_fn *fma, vit_activation activation, float x) {
     float s;
+    if (!VIT__OPTIONS) return vit__gelu(fma, x);
     switch (activation) {
     case VIT_GELU: return vit__gelu(fma, x);
     case VIT_RELU: return x < 0.0f ? 0.0f : x;
@@ -3193,6 +3339,10 @@ typedef struct vit__kernels {
 
 #define VIT__LOWEST (-3.4028235e38f) /* of all finite floats */
 
+/* How many of n numbers the loops over 16 lanes take; those behind them take the rest, in
+   the same lanes: for size, all. */
+VIT__INLINE int vit__full(int n) { return VIT__SMALL ? 0 : n / 16 * 16; }
+
 /* The one tree that ends every reduction. */
 VIT__INLINE float vit__sum16(float *lane) {
     int width, i;
@@ -3231,26 +3381,28 @@ VIT__INLINE void vit__output_rows(vit__fma_fn *fma, vit__epilogue e, const vit__
     int r, i;
     for (r = 0; r < rows; r++, tile += tile_cols) {
         const float *bias = out->bias ? out->bias : zeros, *gamma = e.scale ? out->gamma : zeros;
-        float *c = out->c + (size_t)r * out->ldc;
-        for (i = 0; i + 16 <= cols; i += 16, bias += bias_step, gamma += gamma_step)
-            vit__output16(fma, e, c + i, tile + i, bias, gamma);
-        if (i == cols) continue;
-        memcpy(b, bias, rest);
-        if (e.scale) memcpy(g, gamma, rest);
-        memcpy(last, c + i, rest);
-        vit__output16(fma, e, last, tile + i, b, g);
-        memcpy(c + i, last, rest);
+        float *c = out->c + (size_t)r * out->ldc, *at = c;
+        for (i = 0; i < cols; i += 16, bias += bias_step, gamma += gamma_step, at += 16) {
+            if (i + 16 > cols) {
+                bias = (const float *)memcpy(b, bias, rest);
+                if (e.scale) gamma = (const float *)memcpy(g, gamma, rest);
+                at = (float *)memcpy(last, at, rest);
+            }
+            vit__output16(fma, e, at, tile + i, bias, gamma);
+        }
+        if (rest) memcpy(c + cols / 16 * 16, last, rest);
     }
 }
 
-/* Each combination that occurs gets loops of its own. */
+/* Each combination that occurs gets loops of its own, but where size counts. */
 VIT__INLINE void vit__output_body(vit__fma_fn *fma, const vit__output *out, const float *tile,
                                   int tile_cols, int rows, int cols) {
     vit__epilogue e = { 0, 0, 0 };
 #define VIT_X(a, b, c)                                                         \
     e.act = (a), e.add = (b), e.scale = (c);                                   \
     vit__output_rows(fma, e, out, tile, tile_cols, rows, cols);
-    if (out->add && out->gamma) { VIT_X(0, 1, 1) }
+    if (VIT__SMALL) { VIT_X(out->act, out->add, out->add && out->gamma) }
+    else if (out->add && out->gamma) { VIT_X(0, 1, 1) }
     else if (out->add) { VIT_X(0, 1, 0) }
     else {
         switch (out->act) {
@@ -3278,6 +3430,7 @@ VIT__INLINE void vit__gate_rows(vit__fma_fn *fma, vit_activation activation, flo
 }
 
 VIT__INLINE void vit__gate_body(vit__fma_fn *fma, vit_activation activation, float *x, int n) {
+    if (!VIT__OPTIONS) return;
     switch (activation) {
     case VIT_GELU: vit__gate_rows(fma, VIT_GELU, x, n); break;
     case VIT_GELU_TANH: vit__gate_rows(fma, VIT_GELU_TANH, x, n); break;
@@ -3322,7 +3475,7 @@ VIT__INLINE void vit__round_bf16(float *row, int n) {
 /* Smallest and largest of n numbers and zero. */
 VIT__INLINE void vit__range_body(const float *x, int n, float *low, float *high) {
     float lo[16] = { 0 }, hi[16] = { 0 };
-    const int full = n / 16 * 16;
+    const int full = vit__full(n);
     int i, l;
     for (i = 0; i < full; i += 16)
         for (l = 0; l < 16; l++) {
@@ -3397,12 +3550,18 @@ VIT__INLINE void vit__make_signed(float *row, int n) {
 VIT__INLINE void vit__convert_body(vit__fma_fn *fma, vit__form form, float *row, int n) {
     switch (form) {
     case VIT__FORM_F32: break;
-    case VIT__FORM_ROUNDED: vit__round_bf16(row, n); break;
-    case VIT__FORM_BF16: vit__convert_bf16(row, n); break;
-    case VIT__FORM_U8: vit__convert_u8(fma, row, n); break;
+    case VIT__FORM_ROUNDED:
+        if (VIT__BF16) vit__round_bf16(row, n);
+        break;
+    case VIT__FORM_BF16:
+        if (VIT__SIMD) vit__convert_bf16(row, n);
+        break;
+    case VIT__FORM_U8:
+        if (VIT__INT8) vit__convert_u8(fma, row, n);
+        break;
     case VIT__FORM_S8:
-        vit__convert_u8(fma, row, n);
-        vit__make_signed(row, n);
+        if (VIT__SIMD) vit__convert_u8(fma, row, n);
+        if (VIT__SIMD) vit__make_signed(row, n);
         break;
     }
 }
@@ -3412,18 +3571,18 @@ VIT__INLINE void vit__convert_body(vit__fma_fn *fma, vit__form form, float *row,
 VIT__INLINE void vit__norm_rows(vit__fma_fn *fma, int rms, float *y, const float *x,
                                 const float *weight, const float *bias, int dim, float eps) {
     float lane[16] = { 0 }, mean = 0.0f, factor;
-    const int full = dim / 16 * 16;
+    const int full = vit__full(dim);
     int i, l;
     if (!rms) {
         for (i = 0; i < full; i += 16)
             for (l = 0; l < 16; l++) lane[l] += x[i + l];
-        for (; i < dim; i++) lane[i - full] += x[i];
+        for (; i < dim; i++) lane[i % 16] += x[i];
         mean = vit__sum16(lane) / (float)dim;
         memset(lane, 0, sizeof lane);
     }
     for (i = 0; i < full; i += 16)
         for (l = 0; l < 16; l++) lane[l] = fma(x[i + l] - mean, x[i + l] - mean, lane[l]);
-    for (; i < dim; i++) lane[i - full] = fma(x[i] - mean, x[i] - mean, lane[i - full]);
+    for (; i < dim; i++) lane[i % 16] = fma(x[i] - mean, x[i] - mean, lane[i % 16]);
     factor = 1.0f / vit__sqrt(vit__sum16(lane) / (float)dim + eps);
     for (i = 0; i < full; i += 16) {
         float t[16];
@@ -3436,7 +3595,7 @@ VIT__INLINE void vit__norm_rows(vit__fma_fn *fma, int rms, float *y, const float
 
 VIT__INLINE void vit__norm_body(vit__fma_fn *fma, float *y, const float *x, const float *weight,
                                 const float *bias, int dim, float eps) {
-    if (bias) vit__norm_rows(fma, 0, y, x, weight, bias, dim, eps);
+    if (bias || !VIT__OPTIONS) vit__norm_rows(fma, 0, y, x, weight, bias, dim, eps);
     else vit__norm_rows(fma, 1, y, x, weight, bias, dim, eps);
 }
 
@@ -3444,7 +3603,7 @@ VIT__INLINE void vit__norm_body(vit__fma_fn *fma, float *y, const float *x, cons
    attention does it after the product with V, on fewer numbers. */
 VIT__INLINE float vit__softmax_body(vit__fma_fn *fma, float *x, int n, float scale) {
     float lane[16], sum[16] = { 0 }, max;
-    const int full = n / 16 * 16;
+    const int full = vit__full(n);
     int i, l;
     for (l = 0; l < 16; l++) lane[l] = VIT__LOWEST;
     for (i = 0; i < full; i += 16)
@@ -3454,7 +3613,7 @@ VIT__INLINE float vit__softmax_body(vit__fma_fn *fma, float *x, int n, float sca
         }
     for (; i < n; i++) {
         x[i] *= scale;
-        lane[i - full] = x[i] > lane[i - full] ? x[i] : lane[i - full];
+        lane[i % 16] = x[i] > lane[i % 16] ? x[i] : lane[i % 16];
     }
     for (max = lane[0], l = 1; l < 16; l++) max = lane[l] > max ? lane[l] : max;
     for (i = 0; i < full; i += 16)
@@ -3464,7 +3623,7 @@ VIT__INLINE float vit__softmax_body(vit__fma_fn *fma, float *x, int n, float sca
         }
     for (; i < n; i++) {
         x[i] = vit__exp(fma, x[i] - max);
-        sum[i - full] += x[i];
+        sum[i % 16] += x[i];
     }
     return 1.0f / vit__sum16(sum);
 }
@@ -3586,6 +3745,7 @@ VIT__INLINE void vit__rotate_pairs(vit__fma_fn *fma, float *x, const float *cosi
 
 VIT__INLINE void vit__rotate_body(vit__fma_fn *fma, vit_rope rope, float *x, const float *cosine,
                                   const float *sine, int half) {
+    if (!VIT__OPTIONS) return;
     if (rope == VIT_ROPE_PAIRS) vit__rotate_pairs(fma, x, cosine, sine, half, 2, 1);
     else vit__rotate_pairs(fma, x, cosine, sine, half, 1, half);
 }
@@ -3641,29 +3801,17 @@ VIT__INLINE void vit__gemm_body(vit_dtype dtype, float *tile, const unsigned cha
     }
 }
 
-static void vit__gemm_f32_4x16_scalar(float *tile, const unsigned char *a, size_t lda, int rows,
-                                      const unsigned char *panel, int depth, int panels) {
-    (void)panels;
-    vit__gemm_body(VIT_F32, tile, a, lda, rows, panel, depth);
-}
-
-static void vit__gemm_f16_4x16_scalar(float *tile, const unsigned char *a, size_t lda, int rows,
-                                      const unsigned char *panel, int depth, int panels) {
-    (void)panels;
-    vit__gemm_body(VIT_F16, tile, a, lda, rows, panel, depth);
-}
-
-static void vit__gemm_bf16_4x16_scalar(float *tile, const unsigned char *a, size_t lda, int rows,
-                                       const unsigned char *panel, int depth, int panels) {
-    (void)panels;
-    vit__gemm_body(VIT_BF16, tile, a, lda, rows, panel, depth);
-}
-
-static void vit__gemm_i4_4x16_scalar(float *tile, const unsigned char *a, size_t lda, int rows,
-                                     const unsigned char *panel, int depth, int panels) {
-    (void)panels;
-    vit__gemm_body(VIT_I4, tile, a, lda, rows, panel, depth);
-}
+#define VIT_X(name, dtype, is_here)                                                                \
+    static void name(float *tile, const unsigned char *a, size_t lda, int rows,                    \
+                     const unsigned char *panel, int depth, int panels) {                          \
+        (void)panels;                                                                              \
+        if (is_here) vit__gemm_body(dtype, tile, a, lda, rows, panel, depth);                      \
+    }
+VIT_X(vit__gemm_f32_4x16_scalar, VIT_F32, 1)
+VIT_X(vit__gemm_f16_4x16_scalar, VIT_F16, VIT__F16)
+VIT_X(vit__gemm_bf16_4x16_scalar, VIT_BF16, VIT__BF16)
+VIT_X(vit__gemm_i4_4x16_scalar, VIT_I4, VIT__INT4)
+#undef VIT_X
 
 /* sum of (q - zero) w from sum of q w; wraps instead of overflowing, should a
    file state a wrong sum of weights. */
@@ -3686,6 +3834,7 @@ static void vit__gemm_i8_4x16_scalar(float *tile, const unsigned char *a, size_t
     int32_t zero, sums[16], sum[16];
     int r, l;
     (void)panels;
+    if (!VIT__INT8) return;
     memcpy(scales, tail, 64);
     memcpy(sums, tail + 64, 64);
     for (r = 0; r < rows; r++, a += lda) {
@@ -3721,7 +3870,7 @@ static float vit__softmax_scalar(float *x, int n, float scale) {
 
 static void vit__pack_head_scalar(vit_dtype dtype, const vit__packing *to, const float *k,
                                   const float *v, size_t ld, int first, int tokens) {
-    vit__pack_head_body(dtype, to, k, v, ld, first, tokens);
+    vit__pack_head_body(VIT__BF16 ? dtype : VIT_F32, to, k, v, ld, first, tokens);
 }
 
 static void vit__scale_scalar(float *y, const float *x, int n, float factor) {
@@ -4753,13 +4902,30 @@ static const vit__kernels *vit__kernels_of(const vit_session *s) {
     return (const vit__kernels *)s->kernels;
 }
 
-static void vit__phase(const vit_session *s, vit_phase phase) {
-    if (s->params.on_phase) s->params.on_phase(s->params.phase_user, phase);
+/* The caller's function, NULL in a build without. */
+static vit_trace *vit__trace_of(const vit_params *params) {
+#if defined(VIT_NO_TRACE)
+    (void)params;
+    return NULL;
+#else
+    return params->trace;
+#endif
 }
 
-/* Part `index` of `count` equal shares of n things: [first, return value). */
+static int vit__is_traced(const vit_session *s) { return vit__trace_of(&s->params) != NULL; }
+
+static void vit__phase(const vit_session *s, vit_phase phase) {
+#if !defined(VIT_NO_TRACE)
+    if (s->params.on_phase) s->params.on_phase(s->params.phase_user, phase);
+#else
+    (void)s, (void)phase;
+#endif
+}
+
+/* Part `index` of `count` equal shares of n things, the first ones larger by one if they
+   must differ: [first, return value). */
 static int vit__share_end(int n, int index, int count) {
-    return (int)((int64_t)n * (index + 1) / count);
+    return n / count * (index + 1) + vit__min(n % count, index + 1);
 }
 
 static int vit__share(int n, int index, int count, int *first) {
@@ -4770,7 +4936,7 @@ static int vit__share(int n, int index, int count, int *first) {
 static void vit__call_trace(const vit_session *s, const char *name, const float *data, int d0,
                             int d1, int d2) {
     int shape[4] = { 0, 0, 0, 0 };
-    if (!s->params.trace) return;
+    if (!vit__is_traced(s)) return;
     shape[0] = d0;
     shape[1] = d1;
     shape[2] = d2;
@@ -4782,7 +4948,7 @@ static void vit__trace_block(const vit_session *s, int block, const char *name, 
                              int batch, int width) {
     char full[64];
     vit__text text;
-    if (!s->params.trace) return;
+    if (!vit__is_traced(s)) return;
     text.at = full;
     text.end = full + sizeof full - 1;
     vit__put(&text, "blocks.");
@@ -4828,21 +4994,21 @@ VIT__INLINE const float *vit__floats(const vit_tensor *t) { return (const float 
 /* The numbers of a plain tensor, NULL if this architecture does not have it. */
 static const float *vit__stem_floats(const vit_model *m, int row) {
     vit_tensor t;
-    if (!vit__is_present(&m->config, &vit__stem_specs[row])) return NULL;
+    if (row < 0 || !vit__is_present(&m->config, &vit__stem_specs[row])) return NULL;
     vit__stem_tensor(m, row, &t);
     return vit__floats(&t);
 }
 
 static const float *vit__block_floats(const vit_model *m, int block, int row) {
     vit_tensor t;
-    if (!vit__is_present(&m->config, &vit__block_specs[row])) return NULL;
+    if (row < 0 || !vit__is_present(&m->config, &vit__block_specs[row])) return NULL;
     vit__block_tensor(m, block, row, &t);
     return vit__floats(&t);
 }
 
 static const float *vit__tail_floats(const vit_model *m, int row) {
     vit_tensor t;
-    if (!vit__is_present(&m->config, &vit__tail_specs[row])) return NULL;
+    if (row < 0 || !vit__is_present(&m->config, &vit__tail_specs[row])) return NULL;
     vit__tail_tensor(m, row, &t);
     return vit__floats(&t);
 }
@@ -5162,7 +5328,7 @@ static uint64_t vit__stem_layout(const vit_config *c, float *at, vit__stem_room 
     const uint64_t rows = vit__round64(vit__im2col_floats(c));
     const uint64_t norm = VIT__NORM_ROWS * (uint64_t)(unsigned)vit__map_chans(c);
     int i;
-    if (!c->stem) return 0;
+    if (!VIT__OPT(c, stem)) return 0;
     for (i = 0; i < 3 && at; i++) room->map[i] = at + (size_t)map * (size_t)i;
     if (at) room->rows = at + (size_t)(3 * map);
     if (at) room->norm = room->rows + (size_t)rows;
@@ -5174,7 +5340,7 @@ static uint64_t vit__stem_layout(const vit_config *c, float *at, vit__stem_room 
 static vit__features vit__conv(const vit_session *s, const vit__stem_room *room,
                                const vit_tensor *weight, const float *bias, int act,
                                vit__features from, int stride, float *to) {
-    const int same = s->model->config.stem == VIT_STEM_RESNET;
+    const int same = VIT__OPT(&s->model->config, stem) == VIT_STEM_RESNET;
     const int kernel = weight->dims[2], chans = weight->dims[0], depth = vit__depth_of(weight);
     vit__window w = vit__slide(s, from, kernel, stride, same, room->rows);
     const int pixels = w.height * w.width;
@@ -5302,7 +5468,7 @@ static void vit__trace_map(const vit_session *s, int stage, int block, const cha
     char full[64];
     int shape[4];
     vit__text text;
-    if (!s->params.trace) return;
+    if (!vit__is_traced(s)) return;
     text.at = full;
     text.end = full + sizeof full - 1;
     vit__put_place(&text, &place);
@@ -5403,7 +5569,7 @@ static void vit__stem(const vit_session *s, const float *input, int batch, float
         vit__window w;
         map.step = 1;
         map.plane = pixels;
-        map = c->stem == VIT_STEM_RESNET ? vit__resnet(s, &room, map)
+        map = VIT__OPT(c, stem) == VIT_STEM_RESNET ? vit__resnet(s, &room, map)
                                          : vit__conv_stem(s, &room, map);
         w = vit__slide(s, map, vit__map_patch(c), vit__map_patch(c), 0, patches);
         w.form = form;
@@ -5454,7 +5620,7 @@ static void vit__im2col(const vit_session *s, const float *input, int first, int
                         float *patches, vit__form form) {
     const vit_config *c = &s->model->config;
     const int dim = (int)vit__patch_depth(c);
-    const int shown = s->params.trace && c->has_patch_pre_norm;
+    const int shown = vit__is_traced(s) && VIT__OPT(c, has_patch_pre_norm);
     vit__rows job;
     vit__rows_init(&job, s, input, 0, patches, (size_t)dim, rows, dim);
     job.first = first;
@@ -5491,7 +5657,7 @@ static void vit__add_positions(const vit_session *s, const float *patches, int b
         const float *all = s->pos;                                   /* of the patches ... */
         const float *pos = c->positions == VIT_POS_ALL ? all : NULL; /* ... of this token */
         for (t = 0; t < c->num_prefix_tokens; t++, x += dim) {
-            const int r = t - c->has_cls_token - c->has_dist_token;
+            const int r = t - c->has_cls_token - VIT__OPT(c, has_dist_token);
             const float *token = r >= 0 ? reg + r * dim : t == 0 && cls ? cls : dist;
             vit__place_token(s, x, token, pos, dim);
             if (pos) all = pos += dim;
@@ -5509,7 +5675,7 @@ static void vit__patch_proj(const vit_session *s, const float *input, int batch,
     vit__form form;
     vit__stem_tensor(s->model, VIT__PATCH_WEIGHT, &weight);
     form = vit__form_of(s, weight.dtype);
-    if (c->stem) vit__stem(s, input, batch, s->scratch, form);
+    if (VIT__OPT(c, stem)) vit__stem(s, input, batch, s->scratch, form);
     else vit__im2col(s, input, first, rows, s->scratch, form);
     vit__layer_init(&proj, s, &weight, vit__stem_floats(s->model, VIT__PATCH_BIAS), s->scratch,
                     (size_t)vit__depth_of(&weight), rows,
@@ -5521,19 +5687,19 @@ static void vit__patch_embed(const vit_session *s, const float *input, int batch
     const vit_config *c = &s->model->config;
     const vit_model *m = s->model;
     const size_t dim = (size_t)c->embed_dim;
-    const int rows = batch * c->num_patches, step = c->stem ? rows : s->chunk;
+    const int rows = batch * c->num_patches, step = VIT__OPT(c, stem) ? rows : s->chunk;
     int i;
     vit__phase(s, VIT_PHASE_PATCH_EMBED);
     for (i = 0; i < rows; i += step)
         vit__patch_proj(s, input, batch, i, vit__min(step, rows - i));
-    if (c->has_patch_norm)
+    if (VIT__OPT(c, has_patch_norm))
         vit__norm(s, vit__stem_floats(m, VIT__PATCH_NORM_WEIGHT),
                   vit__stem_floats(m, VIT__PATCH_NORM_BIAS), s->y, dim, rows, c->embed_dim, s->y,
                   VIT__FORM_F32);
     vit__call_trace(s, "patch_embed", s->y, batch, c->num_patches, c->embed_dim);
     vit__add_positions(s, s->y, batch);
     vit__call_trace(s, "pos_embed", s->x, batch, c->num_tokens, c->embed_dim);
-    if (!c->has_pre_norm) return;
+    if (!VIT__OPT(c, has_pre_norm)) return;
     vit__norm(s, vit__stem_floats(m, VIT__NORM_PRE_WEIGHT),
               vit__stem_floats(m, VIT__NORM_PRE_BIAS), s->x, dim, batch * c->num_tokens,
               c->embed_dim, s->x, VIT__FORM_F32);
@@ -5571,7 +5737,7 @@ static vit_dtype vit__attention_dtype(vit_dtype weights) {
 
 /* Width of a head of map pooling. */
 static int vit__pool_head_dim(const vit_config *c) {
-    return c->pool_num_heads ? c->num_heads * c->head_dim / c->pool_num_heads : c->head_dim;
+    return c->num_heads * c->head_dim / vit__pool_heads(c);
 }
 
 /* Floats of scratch that one task needs: panels of k and v, a tile of scores, a second one
@@ -5582,7 +5748,7 @@ static uint64_t vit__attention_scratch(const vit_config *c, int tile_rows) {
     const uint64_t dim = (uint64_t)(unsigned)vit__round_up(head_dim, 16);
     const uint64_t tiles = (uint64_t)(unsigned)tile_rows;
     return tokens * (uint64_t)(unsigned)head_dim + dim * (uint64_t)(unsigned)c->num_tokens +
-           tiles * (tokens * (c->has_diff_attn ? 2 : 1) + dim);
+           tiles * (tokens * (VIT__OPT(c, has_diff_attn) ? 2 : 1) + dim);
 }
 
 /* What a task has at hand while it works on one head of one image. */
@@ -5860,7 +6026,7 @@ static void vit__block_layer(vit__linear *l, const vit_session *s, int block, in
 }
 
 static int vit__norms_first(const vit_config *c) {
-    return c->block_type == VIT_PRE_NORM || c->block_type == VIT_PARALLEL;
+    return VIT__OPT(c, block_type) == VIT_PRE_NORM || VIT__OPT(c, block_type) == VIT_PARALLEL;
 }
 
 /* norm, then the branch's first layer: y = norm(x), scratch = linear(y), both
@@ -5871,7 +6037,7 @@ static void vit__norm_linear(const vit_session *s, int block, vit__view view, in
                              const char *name, int weight, vit__linear *l) {
     const vit_config *c = &s->model->config;
     const size_t dim = (size_t)c->embed_dim;
-    const int shared = c->block_type == VIT_PARALLEL && norm == VIT__NORM2_WEIGHT;
+    const int shared = VIT__OPT(c, block_type) == VIT_PARALLEL && norm == VIT__NORM2_WEIGHT;
     const int first = !shared && vit__norms_first(c);
     const float *x = shared ? NULL : s->x + (size_t)view.first * dim;
     vit__rows rows;
@@ -5880,7 +6046,7 @@ static void vit__norm_linear(const vit_session *s, int block, vit__view view, in
     if (first)
         vit__rows_norm(&rows, vit__block_floats(s->model, block, norm),
                        vit__block_floats(s->model, block, norm + 1));
-    if (s->params.trace) { /* show it before it is converted */
+    if (vit__is_traced(s)) { /* show it before it is converted */
         vit__rows_norm_now(&rows);
         if (first) vit__trace_block(s, block, name, s->y, view.rows / c->num_tokens, c->embed_dim);
     }
@@ -5897,11 +6063,11 @@ static void vit__add_branch(const vit_session *s, int block, int norm, const flo
     const size_t dim = (size_t)c->embed_dim;
     int r;
     if (name) vit__trace_block(s, block, name, branch, rows / c->num_tokens, c->embed_dim);
-    if (c->block_type == VIT_RES_POST_NORM)
+    if (VIT__OPT(c, block_type) == VIT_RES_POST_NORM)
         vit__norm(s, vit__block_floats(s->model, block, norm),
                   vit__block_floats(s->model, block, norm + 1), branch, dim, rows, c->embed_dim,
                   branch, VIT__FORM_F32);
-    if (c->block_type == VIT_PARALLEL && norm == VIT__NORM1_WEIGHT)
+    if (VIT__OPT(c, block_type) == VIT_PARALLEL && norm == VIT__NORM1_WEIGHT)
         vit__norm(s, vit__block_floats(s->model, block, norm),
                   vit__block_floats(s->model, block, norm + 1), x, dim, rows, c->embed_dim, s->y,
                   VIT__FORM_F32);
@@ -5918,8 +6084,8 @@ static void vit__linear_residual(const vit_session *s, int block, vit__view view
     const size_t dim = (size_t)c->embed_dim;
     const int is_attn = weight == VIT__PROJ_WEIGHT;
     const int norm = is_attn ? VIT__NORM1_WEIGHT : VIT__NORM2_WEIGHT;
-    const int parallel = c->block_type == VIT_PARALLEL;
-    const int scale = is_attn || parallel ? VIT__LS1 : VIT__LS2;
+    const int parallel = VIT__OPT(c, block_type) == VIT_PARALLEL;
+    const int scale = parallel ? VIT__LS1 : is_attn ? VIT__LS1 : VIT__LS2;
     const float *gamma = vit__block_floats(s->model, block, scale);
     float *x = s->x + (size_t)view.first * dim;
     vit__linear l;
@@ -5928,17 +6094,17 @@ static void vit__linear_residual(const vit_session *s, int block, vit__view view
     l.out.ldc = (size_t)view.step * dim;
     l.out.add = 1;
     l.out.gamma = gamma;
-    if (s->params.trace || c->block_type == VIT_RES_POST_NORM ||
+    if (vit__is_traced(s) || VIT__OPT(c, block_type) == VIT_RES_POST_NORM ||
         (parallel && is_attn)) { /* the rows of the view follow one another */
         l.out.c = spare;
         l.out.add = 0;
         vit__linear_run(s, &l);
-        vit__add_branch(s, block, norm, gamma, s->params.trace ? name : NULL, spare, x,
+        vit__add_branch(s, block, norm, gamma, vit__is_traced(s) ? name : NULL, spare, x,
                         view.rows);
     } else {
         vit__linear_run(s, &l);
     }
-    if (c->block_type == VIT_POST_NORM)
+    if (VIT__OPT(c, block_type) == VIT_POST_NORM)
         vit__norm(s, vit__block_floats(s->model, block, norm),
                   vit__block_floats(s->model, block, norm + 1), x, dim, view.rows, c->embed_dim,
                   x, VIT__FORM_F32);
@@ -5970,7 +6136,7 @@ static void vit__qk_norm(const vit_session *s, int block, int batch) {
     const vit_config *c = &s->model->config;
     const int width = c->num_heads * c->head_dim, rows = batch * c->num_tokens;
     int which;
-    if (!c->has_qk_norm) return;
+    if (!VIT__OPT(c, has_qk_norm)) return;
     for (which = 0; which < 2; which++) {
         const int weight = which ? VIT__K_NORM_WEIGHT : VIT__Q_NORM_WEIGHT;
         vit__rows job;
@@ -5992,7 +6158,7 @@ typedef struct vit__rope_job {
 } vit__rope_job;
 
 static void vit__rope_init(vit__rope_job *job, const vit_session *s, int block) {
-    const int own = s->model->config.rope_per_block;
+    const int own = VIT__OPT(&s->model->config, rope_per_block);
     memset(job, 0, sizeof *job);
     job->session = s;
     job->cosine = own ? vit__block_floats(s->model, block, VIT__BLOCK_ROPE_COS)
@@ -6005,11 +6171,11 @@ static void vit__rope_init(vit__rope_job *job, const vit_session *s, int block) 
 static void vit__turn(const vit__rope_job *job, int token, int h, float *x) {
     const vit_config *c = &job->session->model->config;
     const int patch = token - c->num_prefix_tokens, half = c->head_dim / 2;
-    const int table = c->rope_per_block ? h * c->num_patches : 0;
+    const int table = VIT__OPT(c, rope_per_block) ? h * c->num_patches : 0;
     const size_t at = (size_t)(table + patch) * (size_t)half;
     if (patch < 0 || !job->cosine) return;
     vit__kernels_of(job->session)
-        ->rotate((vit_rope)c->rope, x, job->cosine + at, job->sine + at, half);
+        ->rotate((vit_rope)VIT__OPT(c, rope), x, job->cosine + at, job->sine + at, half);
 }
 
 static void vit__rope_task(void *arg, int index) {
@@ -6026,7 +6192,7 @@ static void vit__rope_task(void *arg, int index) {
 static void vit__apply_rope(const vit_session *s, int block, int batch) {
     const vit_config *c = &s->model->config;
     vit__rope_job job;
-    if (!c->rope) return;
+    if (!VIT__OPT(c, rope)) return;
     vit__rope_init(&job, s, block);
     job.qkv = s->scratch;
     job.rows = batch * c->num_tokens;
@@ -6109,7 +6275,7 @@ static float *vit__stream_slice(const vit__stream *job, int which, int h, int fi
     l.out.ldc = a->ldq;
     vit__gemm(&l, 0, l.num_tiles, 0, vit__ceil_div(l.cols, 16));
     for (r = 0; r < rows && which < 2; r++, to += a->ldq) {
-        if (c->has_qk_norm)
+        if (VIT__OPT(c, has_qk_norm))
             l.kernels->norm(to, to, job->qk_norm[which][0], job->qk_norm[which][1], c->head_dim,
                             c->norm_eps);
         vit__turn(&job->rope, first + r, h, to);
@@ -6167,7 +6333,7 @@ static void vit__context_norm(const vit_session *s, int block, vit__rows *rows) 
     const vit_config *c = &s->model->config;
     vit__rows_norm(rows, vit__block_floats(s->model, block, VIT__ATTN_NORM_WEIGHT),
                    vit__block_floats(s->model, block, VIT__ATTN_NORM_BIAS));
-    if (!c->has_diff_attn) return;
+    if (!VIT__OPT(c, has_diff_attn)) return;
     vit__rows_norm(rows, vit__block_floats(s->model, block, VIT__SUB_NORM_WEIGHT), NULL);
     rows->norm_parts = c->num_heads;
     rows->eps = 1e-5f;
@@ -6182,9 +6348,9 @@ static void vit__proj(const vit_session *s, int block, vit__view view, float *a,
     vit__block_tensor(s->model, block, VIT__PROJ_WEIGHT, &w);
     vit__rows_init(&rows, s, NULL, 0, a, lda, view.rows, c->num_heads * c->head_dim);
     vit__context_norm(s, block, &rows);
-    if (s->params.trace && rows.has_norm) {
+    if (vit__is_traced(s) && rows.has_norm) {
         vit__rows_norm_now(&rows);
-        vit__trace_block(s, block, c->has_diff_attn ? ".attn.sub_norm" : ".attn.norm", a,
+        vit__trace_block(s, block, VIT__OPT(c, has_diff_attn) ? ".attn.sub_norm" : ".attn.norm", a,
                          view.rows / c->num_tokens, rows.dim);
     }
     rows.form = vit__form_of(s, w.dtype);
@@ -6243,23 +6409,23 @@ static void vit__trace_hidden(const vit_session *s, int block, int batch, vit__r
 /* x += mlp.fc2(act(mlp.fc1(norm2(x)))) */
 static void vit__mlp(const vit_session *s, int block, int batch, vit__view view) {
     const vit_config *c = &s->model->config;
-    const int wide = c->has_gated_mlp ? 2 * c->mlp_dim : c->mlp_dim;
+    const int wide = VIT__OPT(c, has_gated_mlp) ? 2 * c->mlp_dim : c->mlp_dim;
     vit__linear fc1;
     vit__rows rows;
     vit_tensor w;
     vit__norm_linear(s, block, view, VIT__NORM2_WEIGHT, ".norm2", VIT__FC1_WEIGHT, &fc1);
-    if (s->params.trace) { /* once more, without the activation, to be seen */
+    if (vit__is_traced(s)) { /* once more, without the activation, to be seen */
         vit__linear_run(s, &fc1);
         vit__trace_block(s, block, ".mlp.fc1", s->scratch, batch, wide);
     }
-    if (!c->has_gated_mlp) fc1.out.act = 1 + c->activation;
+    if (!VIT__OPT(c, has_gated_mlp)) fc1.out.act = 1 + VIT__OPT(c, activation);
     vit__linear_run(s, &fc1);
     vit__block_tensor(s->model, block, VIT__FC2_WEIGHT, &w);
     vit__rows_init(&rows, s, NULL, 0, s->scratch, (size_t)wide, view.rows, c->mlp_dim);
-    rows.gate = c->has_gated_mlp ? 1 + c->activation : 0;
+    rows.gate = VIT__OPT(c, has_gated_mlp) ? 1 + VIT__OPT(c, activation) : 0;
     vit__rows_norm(&rows, vit__block_floats(s->model, block, VIT__MLP_NORM_WEIGHT),
                    vit__block_floats(s->model, block, VIT__MLP_NORM_BIAS));
-    if (s->params.trace) vit__trace_hidden(s, block, batch, &rows);
+    if (vit__is_traced(s)) vit__trace_hidden(s, block, batch, &rows);
     rows.form = vit__form_of(s, w.dtype);
     vit__rows_run(&rows);
     vit__linear_residual(s, block, view, VIT__FC2_WEIGHT, ".mlp.fc2", s->scratch, rows.ldy, s->y);
@@ -6315,9 +6481,9 @@ static void vit__map_pool(const vit_session *s, int batch, int first, float *poo
     vit__head_linear(s, VIT__POOL_KV_WEIGHT, s->y, batch * c->num_tokens, kv);
     memset(&job, 0, sizeof job);
     job.session = s;
-    job.heads = c->pool_num_heads ? c->pool_num_heads : c->num_heads;
+    job.heads = vit__pool_heads(c);
     job.dim = vit__pool_head_dim(c);
-    job.scale = c->pool_num_heads ? 1.0f / vit__sqrt((float)job.dim) : c->attn_scale;
+    job.scale = VIT__OPT(c, pool_num_heads) ? 1.0f / vit__sqrt((float)job.dim) : c->attn_scale;
     job.q = vit__tail_floats(s->model, VIT__POOL_Q);
     job.ldk = 2 * width;
     job.k = kv + (size_t)first * job.ldk;
@@ -6335,7 +6501,7 @@ static void vit__map_pool(const vit_session *s, int batch, int first, float *poo
               vit__tail_floats(s->model, VIT__POOL_NORM_BIAS), pooled, dim, batch, c->embed_dim,
               s->y, VIT__FORM_F32);
     vit__tail_layer(&l, s, VIT__POOL_FC1_WEIGHT, s->y, batch, hidden);
-    l.out.act = 1 + c->activation;
+    l.out.act = 1 + VIT__OPT(c, activation);
     vit__linear_run(s, &l);
     vit__tail_layer(&l, s, VIT__POOL_FC2_WEIGHT, hidden, batch, pooled);
     l.out.add = 1;
@@ -6361,10 +6527,10 @@ static void vit__mean2(float *out, const float *a, const float *b, int n) {
 
 /* One image: tokens [N, D] to pooled, with room for as much behind it. */
 static void vit__pool_image(const vit_config *c, const float *tokens, float *pooled) {
-    const int dim = c->embed_dim, first = c->pool_prefix ? 0 : c->num_prefix_tokens;
+    const int dim = c->embed_dim, first = VIT__OPT(c, pool_prefix) ? 0 : c->num_prefix_tokens;
     const float *patches = tokens + first * dim;
     const int n = c->num_tokens - first;
-    switch (c->pool) {
+    switch (vit__pool_of(c)) {
     case VIT_POOL_AVG: vit__reduce_rows(patches, n, dim, 0, pooled); break;
     case VIT_POOL_MAX: vit__reduce_rows(patches, n, dim, 1, pooled); break;
     case VIT_POOL_AVGMAX:
@@ -6385,21 +6551,21 @@ static void vit__pool(const vit_session *s, int batch, float *pooled, float *dis
     const vit_config *c = &s->model->config;
     const vit_model *m = s->model;
     const size_t dim = (size_t)c->embed_dim, image = (size_t)c->num_tokens * dim;
-    const size_t wide = c->pool == VIT_POOL_TOKEN_AVG ? 2 * dim : dim;
+    const size_t wide = vit__pool_of(c) == VIT_POOL_TOKEN_AVG ? 2 * dim : dim;
     const float *weight = vit__tail_floats(m, VIT__NORM_WEIGHT);
     const float *bias = vit__tail_floats(m, VIT__NORM_BIAS);
     int i;
-    if (c->pool == VIT_POOL_TOKEN) {
+    if (vit__pool_of(c) == VIT_POOL_TOKEN) {
         vit__norm(s, weight, bias, s->x, image, batch, c->embed_dim, pooled, VIT__FORM_F32);
-        if (c->has_dist_token)
+        if (VIT__OPT(c, has_dist_token))
             vit__norm(s, weight, bias, s->x + dim, image, batch, c->embed_dim, dist,
                       VIT__FORM_F32);
     } else {
         vit__norm(s, weight, bias, s->x, dim, batch * c->num_tokens, c->embed_dim, s->y,
                   VIT__FORM_F32);
-        if (c->pool == VIT_POOL_MAP)
-            vit__map_pool(s, batch, c->pool_prefix ? 0 : c->num_prefix_tokens, pooled);
-        for (i = 0; i < batch && c->pool != VIT_POOL_MAP; i++)
+        if (vit__pool_of(c) == VIT_POOL_MAP)
+            vit__map_pool(s, batch, VIT__OPT(c, pool_prefix) ? 0 : c->num_prefix_tokens, pooled);
+        for (i = 0; i < batch && vit__pool_of(c) != VIT_POOL_MAP; i++)
             vit__pool_image(c, s->y + (size_t)i * image, pooled + (size_t)i * wide);
     }
     vit__phase(s, VIT_PHASE_HEAD);
@@ -6414,11 +6580,11 @@ static void vit__pool(const vit_session *s, int batch, float *pooled, float *dis
    checkpoints. In place of the tokens, from spare. */
 static void vit__pre_logits(const vit_session *s, int batch, float *pooled, float *out) {
     const vit_config *c = &s->model->config;
-    const int n = batch * c->representation_dim;
+    const int n = batch * VIT__OPT(c, representation_dim);
     int i;
     vit__head_linear(s, VIT__PRE_LOGITS_WEIGHT, pooled, batch, out);
     for (i = 0; i < n; i++) out[i] = vit__tanh(vit__fma_scalar, out[i]);
-    vit__call_trace(s, "pre_logits", out, batch, c->representation_dim, 0);
+    vit__call_trace(s, "pre_logits", out, batch, VIT__OPT(c, representation_dim), 0);
 }
 
 /* logits from what the head reads, which is overwritten; with a distillation token
@@ -6429,7 +6595,7 @@ static void vit__head_logits(const vit_session *s, float *cls, float *dist, int 
     const vit_config *c = &s->model->config;
     vit__head_linear(s, VIT__HEAD_WEIGHT, cls, batch, logits);
     vit__call_trace(s, "head", logits, batch, c->num_classes, 0);
-    if (!c->has_dist_token) return;
+    if (!VIT__OPT(c, has_dist_token)) return;
     vit__head_linear(s, VIT__HEAD_DIST_WEIGHT, dist, batch, spare);
     vit__call_trace(s, "head_dist", spare, batch, c->num_classes, 0);
     vit__mean2(logits, logits, spare, batch * c->num_classes);
@@ -6560,8 +6726,9 @@ VIT_API void vit_resample_positions(vit_pos_resample how, const float *from, int
 /* Whether the model's grid is another one than that of the file's positions. */
 static int vit__is_resampled(const vit_model *m) {
     const vit_config *c = &m->config;
-    return c->positions != VIT_POS_NONE && (c->grid_height != vit__grid_side(c, m->file_height) ||
-                                            c->grid_width != vit__grid_side(c, m->file_width));
+    if (!VIT__OPT(c, dynamic_img_size) || c->positions == VIT_POS_NONE) return 0;
+    return c->grid_height != vit__grid_side(c, m->file_height) ||
+           c->grid_width != vit__grid_side(c, m->file_width);
 }
 
 /* The positions of the model's grid, at `to` if they are not the file's. */
@@ -6571,7 +6738,7 @@ static const float *vit__make_positions(const vit_model *m, float *to) {
     const int prefix = c->positions == VIT_POS_ALL ? c->num_prefix_tokens * c->embed_dim : 0;
     if (!vit__is_resampled(m)) return from;
     memcpy(to, from, (size_t)prefix * sizeof(float));
-    vit_resample_positions((vit_pos_resample)c->pos_resample, from + prefix,
+    vit_resample_positions((vit_pos_resample)VIT__OPT(c, pos_resample), from + prefix,
                            vit__grid_side(c, m->file_height), vit__grid_side(c, m->file_width),
                            to + prefix, c->grid_height, c->grid_width, c->embed_dim);
     return to;
@@ -6599,16 +6766,16 @@ static void vit__make_plan(const vit_model *m, const vit_params *params, vit__pl
     const uint64_t width = (uint64_t)(unsigned)(c->num_heads * c->head_dim);
     const uint64_t few = params->low_memory ? (uint64_t)(unsigned)tile_rows : batch * rows;
     const uint64_t patches = (uint64_t)vit__patch_depth(c) *
-                             (c->stem || !params->low_memory
+                             (VIT__OPT(c, stem) || !params->low_memory
                                   ? batch * (uint64_t)(unsigned)c->num_patches
                                   : few);
     uint64_t scratch = vit__round64(patches) + vit__stem_layout(c, NULL, NULL);
     if (!params->low_memory) scratch = vit__max64(scratch, few * 3 * width);
-    if (c->pool == VIT_POOL_MAP) scratch = vit__max64(scratch, batch * rows * 2 * width);
+    if (vit__pool_of(c) == VIT_POOL_MAP) scratch = vit__max64(scratch, batch * rows * 2 * width);
     scratch = vit__max64(scratch, few * (uint64_t)(unsigned)vit__dim(c, 'F'));
     scratch = vit__max64(scratch, few * dim); /* a projection on its own */
     scratch = vit__max64(scratch, batch * (4 * dim + (uint64_t)(unsigned)vit__dim(c, 'U') +
-                                           2 * (uint64_t)(unsigned)c->representation_dim +
+                                           2 * (uint64_t)(unsigned)VIT__OPT(c, representation_dim) +
                                            2 * (uint64_t)(unsigned)c->num_classes)); /* the tail */
     plan->chunk = params->low_memory ? tile_rows : 0x7fffffff;
     plan->x = vit__round64(batch * rows * dim);
@@ -6619,7 +6786,7 @@ static void vit__make_plan(const vit_model *m, const vit_params *params, vit__pl
     if (params->low_memory) plan->attn_stride += vit__stream_scratch(c, tile_rows);
     plan->attn_stride = vit__round64(plan->attn_stride);
     plan->attn = plan->attn_stride * (uint64_t)(unsigned)params->executor.num_threads;
-    plan->shared = params->low_memory && c->pool != VIT_POOL_MAP; /* never needed at once */
+    plan->shared = params->low_memory && vit__pool_of(c) != VIT_POOL_MAP; /* never needed at once */
     plan->bytes = plan->x + plan->y + plan->pos;
     plan->bytes += plan->shared ? vit__max64(plan->scratch, plan->attn)
                                 : plan->scratch + plan->attn;
@@ -6630,14 +6797,14 @@ static void vit__make_plan(const vit_model *m, const vit_params *params, vit__pl
    activations would exceed 2^31 numbers is quietly done in parts. */
 static int vit__complete_params(const vit_config *c, const vit_params *given,
                                 vit_params *params) {
-    const int64_t most = 0x7fffffff / ((int64_t)c->num_tokens * vit__largest_row(c));
+    const int most = 0x7fffffff / (c->num_tokens * (int)vit__largest_row(c));
     memset(params, 0, sizeof *params);
     if (given) *params = *given;
     if (params->max_batch == 0) params->max_batch = 1;
-    if (params->max_batch > most) params->max_batch = (int)most;
+    if (params->max_batch > most) params->max_batch = most;
     if (!params->executor.parallel_for) params->executor.num_threads = 1;
     if (params->executor.num_threads == 0) params->executor.num_threads = 1;
-    if (params->trace || c->block_type == VIT_PARALLEL) params->low_memory = 0;
+    if (vit__trace_of(params) || VIT__OPT(c, block_type) == VIT_PARALLEL) params->low_memory = 0;
     if (params->low_memory) params->max_batch = 1;
     return params->max_batch > 0 &&
            params->executor.num_threads > 0 && params->executor.num_threads <= 1 << 16 &&
@@ -6697,12 +6864,12 @@ static void vit__head(const vit_session *s, int batch, float *logits, float *emb
     float *pooled = s->scratch, *dist = pooled + 2 * (size_t)batch * (size_t)c->embed_dim;
     float *spare = dist + (size_t)batch * (size_t)c->embed_dim;
     vit__pool(s, batch, pooled, dist);
-    if (c->representation_dim) {
+    if (VIT__OPT(c, representation_dim)) {
         vit__pre_logits(s, batch, pooled, spare);
         pooled = spare;
         spare += (size_t)batch * (size_t)dim;
     }
-    if (embedding && c->has_dist_token) vit__mean2(embedding, pooled, dist, batch * dim);
+    if (embedding && VIT__OPT(c, has_dist_token)) vit__mean2(embedding, pooled, dist, batch * dim);
     else if (embedding) memcpy(embedding, pooled, (size_t)batch * (size_t)dim * sizeof(float));
     if (logits) vit__head_logits(s, pooled, dist, batch, logits, spare);
 }
@@ -6710,10 +6877,10 @@ static void vit__head(const vit_session *s, int batch, float *logits, float *emb
 /* How many tokens of the last block are read by somebody, from the first on. */
 static int vit__wanted_tokens(const vit_session *s, const vit_outputs *out) {
     const vit_config *c = &s->model->config;
-    if (out->tokens || s->params.trace || c->pool != VIT_POOL_TOKEN ||
-        c->block_type != VIT_PRE_NORM)
+    if (out->tokens || vit__is_traced(s) || vit__pool_of(c) != VIT_POOL_TOKEN ||
+        VIT__OPT(c, block_type) != VIT_PRE_NORM)
         return c->num_tokens;
-    return 1 + c->has_dist_token;
+    return 1 + VIT__OPT(c, has_dist_token);
 }
 
 /* At most max_batch images. */
@@ -6730,7 +6897,7 @@ static void vit__forward_batch(const vit_session *s, const float *input, int bat
     }
     vit__phase(s, VIT_PHASE_HEAD);
     if (out->tokens) vit__final_tokens(s, batch, out->tokens);
-    else if (s->params.trace) vit__final_tokens(s, batch, s->y);
+    else if (vit__is_traced(s)) vit__final_tokens(s, batch, s->y);
     if (out->logits || out->embedding) vit__head(s, batch, out->logits, out->embedding);
     vit__phase(s, VIT_PHASE_END);
 }
