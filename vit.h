@@ -3296,9 +3296,17 @@ typedef struct vit__output {
     const float *gamma;    /* [cols] of LayerScale, or NULL: c += gamma * (...)  */
 } vit__output;
 
-/* The largest register tile of any tier. */
-#define VIT__MAX_TILE_ROWS 8
-#define VIT__MAX_TILE_COLS 48
+/* The largest register tile of any tier, and how many numbers of a row are converted at a
+   time: both lie on the stack. */
+#if VIT__SIMD
+#    define VIT__MAX_TILE_ROWS 8
+#    define VIT__MAX_TILE_COLS 48
+#    define VIT__CHUNK 64
+#else
+#    define VIT__MAX_TILE_ROWS 4
+#    define VIT__MAX_TILE_COLS 16
+#    define VIT__CHUNK 16
+#endif
 
 /* tile[rows][tile_cols] = a[rows][depth], lda bytes apart, times `panels`
    consecutive panels of weights. Floating point: each element is one chain of fma
@@ -3440,27 +3448,27 @@ VIT__INLINE void vit__gate_body(vit__fma_fn *fma, vit_activation activation, flo
     }
 }
 
-/* Rows are converted 64 numbers at a time, through copies of constant size; from
+/* Rows are converted VIT__CHUNK numbers at a time, through copies of constant size; from
    the front, so that no number lands on one that is still to be read. */
-VIT__INLINE void vit__bf16_64(uint16_t *half, const float *x) {
+VIT__INLINE void vit__bf16_chunk(uint16_t *half, const float *x) {
     int l;
-    for (l = 0; l < 64; l++) half[l] = vit__f32_to_bf16(x[l]);
+    for (l = 0; l < VIT__CHUNK; l++) half[l] = vit__f32_to_bf16(x[l]);
 }
 
 VIT__INLINE void vit__convert_bf16(float *row, int n) {
     unsigned char *to = (unsigned char *)row;
-    float x[64];
-    uint16_t half[64];
+    float x[VIT__CHUNK];
+    uint16_t half[VIT__CHUNK];
     int i;
-    for (i = 0; i + 64 <= n; i += 64) {
+    for (i = 0; i + VIT__CHUNK <= n; i += VIT__CHUNK) {
         memcpy(x, row + i, sizeof x);
-        vit__bf16_64(half, x);
+        vit__bf16_chunk(half, x);
         memcpy(to + 2 * (size_t)i, half, sizeof half);
     }
     if (i == n) return;
     memset(x, 0, sizeof x);
     memcpy(x, row + i, (size_t)(n - i) * sizeof(float));
-    vit__bf16_64(half, x);
+    vit__bf16_chunk(half, x);
     memcpy(to + 2 * (size_t)i, half, (size_t)vit__round_up(n - i, 2) * 2);
 }
 
@@ -3494,12 +3502,12 @@ VIT__INLINE void vit__range_body(const float *x, int n, float *low, float *high)
     *high = hi[0];
 }
 
-VIT__INLINE void vit__quantise_64(vit__fma_fn *fma, uint8_t *q, const float *x, float inverse,
-                                  float base) {
-    uint32_t bits[64];
+VIT__INLINE void vit__quantise_chunk(vit__fma_fn *fma, uint8_t *q, const float *x,
+                                     float inverse, float base) {
+    uint32_t bits[VIT__CHUNK];
     int l;
-    for (l = 0; l < 64; l++) bits[l] = vit__bits(fma(x[l], inverse, base));
-    for (l = 0; l < 64; l++) q[l] = (uint8_t)(bits[l] & 0xffu);
+    for (l = 0; l < VIT__CHUNK; l++) bits[l] = vit__bits(fma(x[l], inverse, base));
+    for (l = 0; l < VIT__CHUNK; l++) q[l] = (uint8_t)(bits[l] & 0xffu);
 }
 
 /* Eight bits a number, the range of this row spread over all 256 steps; zero is
@@ -3507,8 +3515,8 @@ VIT__INLINE void vit__quantise_64(vit__fma_fn *fma, uint8_t *q, const float *x, 
    rounded, comes to lie half a step outside. */
 VIT__INLINE void vit__convert_u8(vit__fma_fn *fma, float *row, int n) {
     unsigned char *to = (unsigned char *)row + VIT__U8_HEADER;
-    float low, high, scale = 0.0f, inverse = 0.0f, base, x[64];
-    uint8_t q[64];
+    float low, high, scale = 0.0f, inverse = 0.0f, base, x[VIT__CHUNK];
+    uint8_t q[VIT__CHUNK];
     int32_t zero;
     int i;
     vit__range_body(row, n, &low, &high);
@@ -3518,15 +3526,15 @@ VIT__INLINE void vit__convert_u8(vit__fma_fn *fma, float *row, int n) {
     }
     base = fma(-low, inverse, VIT__ROUND);
     zero = (int32_t)(vit__bits(base) & 0xffu);
-    for (i = 0; i + 64 <= n; i += 64) {
+    for (i = 0; i + VIT__CHUNK <= n; i += VIT__CHUNK) {
         memcpy(x, row + i, sizeof x);
-        vit__quantise_64(fma, q, x, inverse, base);
+        vit__quantise_chunk(fma, q, x, inverse, base);
         memcpy(to + i, q, sizeof q);
     }
     if (i < n) {
         memset(x, 0, sizeof x);
         memcpy(x, row + i, (size_t)(n - i) * sizeof(float));
-        vit__quantise_64(fma, q, x, inverse, base);
+        vit__quantise_chunk(fma, q, x, inverse, base);
         memcpy(to + i, q, (size_t)vit__round_up(n - i, 4));
     }
     memcpy(row, &scale, 4);
@@ -3639,15 +3647,15 @@ VIT__INLINE void vit__pack_keys_body(vit_dtype dtype, const vit__packing *to, co
         memset(to->keys + to->tokens / 16 * 16 * units, 0, (size_t)units * 64);
     for (token = first; token < first + tokens; token++, k += ldk) {
         uint32_t *at = to->keys + token / 16 * 16 * units + token % 16;
-        for (d = 0; d < to->dim; d += 64) {
-            const int count = vit__min(64, to->dim - d);
-            uint32_t unit[64];
-            float x[64];
-            uint16_t half[64];
-            if (count < 64) memset(x, 0, sizeof x);
-            if (count < 64) memcpy(x, k + d, (size_t)count * sizeof(float));
+        for (d = 0; d < to->dim; d += VIT__CHUNK) {
+            const int count = vit__min(VIT__CHUNK, to->dim - d);
+            uint32_t unit[VIT__CHUNK];
+            float x[VIT__CHUNK];
+            uint16_t half[VIT__CHUNK];
+            if (count < VIT__CHUNK) memset(x, 0, sizeof x);
+            if (count < VIT__CHUNK) memcpy(x, k + d, (size_t)count * sizeof(float));
             else memcpy(x, k + d, sizeof x);
-            if (dtype == VIT_BF16) vit__bf16_64(half, x), memcpy(unit, half, sizeof half);
+            if (dtype == VIT_BF16) vit__bf16_chunk(half, x), memcpy(unit, half, sizeof half);
             else memcpy(unit, x, sizeof x);
             for (i = 0; i < vit__ceil_div(count, numbers); i++, at += 16) *at = unit[i];
         }
@@ -6674,7 +6682,7 @@ static void vit__pos_taps_init(const vit__pos_side *side, int i, vit__pos_taps *
     taps->total = total;
 }
 
-#define VIT__POS_DIMS 64 /* of a position, at a time */
+#define VIT__POS_DIMS 16 /* of a position, at a time */
 
 /* sum += weight * x; fusing the two changes nothing, as the product is exact. */
 static void vit__pos_add(double *sum, float weight, const float *x, int dims) {
