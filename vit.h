@@ -77,8 +77,10 @@
    the caller. The library allocates in these places only, all avoidable:
    vit_classify, vit_preprocess without scratch, vit_threads_create, and
    vit_model_open with VIT_OPEN_COPY or VIT_NO_MMAP. A forward pass never does.
-   vit_params.low_memory halves the workspace and more: ViT-Ti/16 at 224 px runs in
-   410 KiB instead of 1 MiB, with the same bits.
+   vit_params.low_memory halves the workspace and more, with the same bits: ViT-Ti/16 at
+   224 px runs in 404 KiB instead of 992, and in 256 KiB where all blocks are int8, which
+   compute keys and values up to five times (vit-convert --keep none; a block in bf16
+   takes it to 354 KiB).
 
    Changing or truncating a file while it is mapped is the one thing a mapping
    cannot survive (SIGBUS). Replace model files by renaming a new one over the
@@ -587,8 +589,8 @@ typedef struct vit_params {
     vit_executor executor; /* default: everything on the calling thread          */
     int low_memory;        /* 1: one image, one attention head, a few rows of the */
                            /*    MLP at a time: the same bits from less workspace, */
-                           /*    slower. Ignored where a trace wants whole tensors, */
-                           /*    and by parallel blocks                            */
+                           /*    slower, int8 most. Ignored where a trace wants    */
+                           /*    whole tensors, and by parallel blocks             */
     vit_trace *trace;      /* default: none                                      */
     void *trace_user;
     vit_on_phase *on_phase; /* default: none                                     */
@@ -605,6 +607,7 @@ typedef struct vit_session {
     const void *kernels;
     float *x;             /* residual stream         [max_batch * N, D]          */
     float *y;             /* normed tokens, context  [max_batch * N, max(D, H * head_dim)] */
+    size_t y_size;        /* floats of it: fewer with low_memory                 */
     float *scratch;       /* shared by the phases: patches, qkv, mlp hidden      */
     float *attn;          /* per thread: packed K and V of a head, some scores   */
     size_t attn_stride;   /* floats of `attn` for each thread                    */
@@ -5042,6 +5045,16 @@ static vit__form vit__form_of(const vit_session *s, vit_dtype dtype) {
     return vit__kernels_of(s)->gemm[dtype].form;
 }
 
+/* Floats that a row of n numbers takes in this form: n or fewer. */
+static int vit__form_floats(vit__form form, int n) {
+    switch (form) {
+    case VIT__FORM_BF16: return vit__ceil_div(n, 2);
+    case VIT__FORM_U8: return VIT__U8_HEADER / 4 + vit__ceil_div(n, 4);
+    case VIT__FORM_S8: return VIT__U8_HEADER / 4 + vit__ceil_div(n, 8) * 2;
+    default: return n;
+    }
+}
+
 static void vit__linear_init(vit__linear *l, const vit__kernels *kernels, vit_dtype dtype,
                              const void *panels, int rows, int cols, int depth) {
     memset(l, 0, sizeof *l);
@@ -5649,7 +5662,7 @@ static void vit__im2col(const vit_session *s, const float *input, int first, int
 static void vit__place_token(const vit_session *s, float *x, const float *token, const float *pos,
                              int count) {
     if (pos) vit__kernels_of(s)->add(x, token, pos, NULL, count);
-    else memcpy(x, token, (size_t)count * sizeof(float));
+    else if (x != token) memcpy(x, token, (size_t)count * sizeof(float));
 }
 
 /* x = [cls_token, dist_token, reg_token, patches] + pos_embed, of every image. */
@@ -5674,9 +5687,9 @@ static void vit__add_positions(const vit_session *s, const float *patches, int b
     }
 }
 
-/* The linear layer over patches, of `rows` rows from number `first` on: input to y. */
+/* The linear layer over patches, of `rows` rows from number `first` on. */
 static void vit__patch_proj(const vit_session *s, const float *input, int batch, int first,
-                            int rows) {
+                            int rows, float *to) {
     const vit_config *c = &s->model->config;
     vit_tensor weight;
     vit__linear proj;
@@ -5687,25 +5700,27 @@ static void vit__patch_proj(const vit_session *s, const float *input, int batch,
     else vit__im2col(s, input, first, rows, s->scratch, form);
     vit__layer_init(&proj, s, &weight, vit__stem_floats(s->model, VIT__PATCH_BIAS), s->scratch,
                     (size_t)vit__depth_of(&weight), rows,
-                    s->y + (size_t)first * (size_t)c->embed_dim);
+                    to + (size_t)first * (size_t)c->embed_dim);
     vit__linear_run(s, &proj);
 }
 
+/* The patches of one image are made where they will stay. */
 static void vit__patch_embed(const vit_session *s, const float *input, int batch) {
     const vit_config *c = &s->model->config;
     const vit_model *m = s->model;
     const size_t dim = (size_t)c->embed_dim;
     const int rows = batch * c->num_patches, step = VIT__OPT(c, stem) ? rows : s->chunk;
+    float *patches = batch > 1 ? s->y : s->x + (size_t)c->num_prefix_tokens * dim;
     int i;
     vit__phase(s, VIT_PHASE_PATCH_EMBED);
     for (i = 0; i < rows; i += step)
-        vit__patch_proj(s, input, batch, i, vit__min(step, rows - i));
+        vit__patch_proj(s, input, batch, i, vit__min(step, rows - i), patches);
     if (VIT__OPT(c, has_patch_norm))
         vit__norm(s, vit__stem_floats(m, VIT__PATCH_NORM_WEIGHT),
-                  vit__stem_floats(m, VIT__PATCH_NORM_BIAS), s->y, dim, rows, c->embed_dim, s->y,
-                  VIT__FORM_F32);
-    vit__call_trace(s, "patch_embed", s->y, batch, c->num_patches, c->embed_dim);
-    vit__add_positions(s, s->y, batch);
+                  vit__stem_floats(m, VIT__PATCH_NORM_BIAS), patches, dim, rows, c->embed_dim,
+                  patches, VIT__FORM_F32);
+    vit__call_trace(s, "patch_embed", patches, batch, c->num_patches, c->embed_dim);
+    vit__add_positions(s, patches, batch);
     vit__call_trace(s, "pos_embed", s->x, batch, c->num_tokens, c->embed_dim);
     if (!VIT__OPT(c, has_pre_norm)) return;
     vit__norm(s, vit__stem_floats(m, VIT__NORM_PRE_WEIGHT),
@@ -5733,9 +5748,10 @@ typedef struct vit__attention {
     size_t image_q;     /* ... and between images of q; k and v: N * ldk */
     float *context;     /* [batch, context_rows, H, head_dim]           */
     int context_rows;
+    int first;          /* token of the first of these rows             */
     float *maps;        /* [batch, H, N, N] or NULL   */
     vit_dtype dtype;    /* of both products: f32, or bf16 in a bf16 or int8 model */
-    int batch, queries; /* of each image, the first so many tokens ask: N or fewer */
+    int batch, queries; /* of each image, so many tokens ask, from `first` on: N or fewer */
     int num_tasks;
 } vit__attention;
 
@@ -5743,20 +5759,40 @@ static vit_dtype vit__attention_dtype(vit_dtype weights) {
     return weights == VIT_BF16 || weights == VIT_I8 ? VIT_BF16 : VIT_F32;
 }
 
+/* How attn.proj of a block reads the context. */
+static vit__form vit__proj_form(const vit_model *m, const vit__kernels *kernels, int block) {
+    vit_tensor w;
+    vit__block_tensor(m, block, VIT__PROJ_WEIGHT, &w);
+    return kernels->gemm[w.dtype].form;
+}
+
 /* Width of a head of map pooling. */
 static int vit__pool_head_dim(const vit_config *c) {
     return c->num_heads * c->head_dim / vit__pool_heads(c);
 }
 
-/* Floats of scratch that one task needs: panels of k and v, a tile of scores, a second one
-   where there are two maps, and a tile of q. */
-static uint64_t vit__attention_scratch(const vit_config *c, int tile_rows) {
-    const int head_dim = vit__max(c->head_dim, vit__pool_head_dim(c));
-    const uint64_t tokens = (uint64_t)(unsigned)vit__round_up(c->num_tokens, 16);
-    const uint64_t dim = (uint64_t)(unsigned)vit__round_up(head_dim, 16);
-    const uint64_t tiles = (uint64_t)(unsigned)tile_rows;
-    return tokens * (uint64_t)(unsigned)head_dim + dim * (uint64_t)(unsigned)c->num_tokens +
-           tiles * (tokens * (VIT__OPT(c, has_diff_attn) ? 2 : 1) + dim);
+/* Floats of the panels of a matrix: of keys, tokens being its columns, or of values. */
+static uint64_t vit__panels_floats(vit_dtype dtype, int cols, int depth) {
+    return (uint64_t)(unsigned)vit__ceil_div(cols, 16) * vit__panel_bytes(dtype, depth) /
+           sizeof(float);
+}
+
+static uint64_t vit__head_panels(vit_dtype dtype, int tokens, int dim) {
+    return vit__panels_floats(dtype, tokens, dim) + vit__panels_floats(dtype, dim, tokens);
+}
+
+/* Floats for a row of a tile: scores, a second time where there are two maps, and q. */
+static uint64_t vit__head_row(const vit_config *c, int dim) {
+    const int tokens = vit__round_up(c->num_tokens, 16);
+    const int maps = VIT__OPT(c, has_diff_attn) ? 2 : 1;
+    return (uint64_t)(unsigned)(tokens * maps + vit__round_up(dim, 16));
+}
+
+/* Floats of scratch that one task needs for a head. */
+static uint64_t vit__attention_scratch(const vit_config *c, vit_dtype dtype, int dim,
+                                       int tile_rows) {
+    return vit__head_panels(dtype, c->num_tokens, dim) +
+           (uint64_t)(unsigned)tile_rows * vit__head_row(c, dim);
 }
 
 /* What a task has at hand while it works on one head of one image. */
@@ -5781,8 +5817,9 @@ static void vit__attention_begin(const vit__attention *job, int number, float *s
     const int n = job->keys, dim = job->dim;
     const size_t width = (size_t)job->heads * (size_t)dim, tokens = (size_t)vit__round_up(n, 16);
     const size_t tile = (size_t)kernels->gemm[job->dtype].tile_rows * tokens;
-    uint32_t *keys = (uint32_t *)(void *)scratch, *values = keys + tokens * (size_t)dim;
-    float *scores = scratch + tokens * (size_t)dim + (size_t)vit__round_up(dim, 16) * (size_t)n;
+    uint32_t *keys = (uint32_t *)(void *)scratch;
+    uint32_t *values = keys + (size_t)vit__panels_floats(job->dtype, n, dim);
+    float *scores = scratch + (size_t)vit__head_panels(job->dtype, n, dim);
     memset(head, 0, sizeof *head);
     head->packing.keys = keys;
     head->packing.values = values;
@@ -5904,7 +5941,7 @@ static void vit__attention_rows(const vit__attention *job, const vit__attn_head 
     int r;
     scores.rows = values.rows = rows;
     scores.num_tiles = values.num_tiles = 1;
-    values.out.c += (size_t)first * values.out.ldc;
+    values.out.c += (size_t)(first - job->first) * values.out.ldc;
     vit__attention_scores(job, head, q, first, 0, &scores, factor);
     if (job->lambda) vit__attention_subtract(job, head, q, first, &scores, factor);
     for (r = 0; r < rows; r++) {
@@ -6213,7 +6250,10 @@ static void vit__apply_rope(const vit_session *s, int block, int batch) {
 
 /* q, k and v of one head are computed when they are needed, from rows that are normed
    once more each time, a few at a time: all there is of the block is x, the context and
-   the panels of a head. Every number is computed as above, so the bits are the same. */
+   the panels of a head. Where attn.proj reads rows that are shorter than those of the
+   context, there are f32 rows for some of the queries only, which shrink before the next
+   ones follow behind them; k and v are then computed once more for these. Every number is
+   computed as above, so the bits are the same. */
 typedef struct vit__stream {
     vit__attention attention;
     vit__linear qkv;             /* all of it, for its weights */
@@ -6225,18 +6265,45 @@ typedef struct vit__stream {
 /* Columns of q, k or v of a head in rows of whole panels, the first not always its own. */
 static int vit__slice_width(const vit_config *c) { return vit__round_up(c->head_dim + 15, 16); }
 
-/* Floats of a task beyond those of attention: the rows of a tile, and slices of k and v. */
-static uint64_t vit__stream_scratch(const vit_config *c, int tile_rows) {
-    return (uint64_t)(unsigned)tile_rows *
-           ((uint64_t)(unsigned)c->embed_dim + 2 * (uint64_t)(unsigned)vit__slice_width(c));
+/* Floats for a row of a tile: of x, and when that is read, the scores. */
+static uint64_t vit__stream_row(const vit_config *c) {
+    return vit__max64((uint64_t)(unsigned)c->embed_dim, vit__head_row(c, c->head_dim));
 }
 
-static void vit__stream_init(vit__stream *job, const vit_session *s, int block, int queries,
-                             float *maps) {
+/* Floats of scratch that one task needs, with slices of k and v. */
+static uint64_t vit__stream_scratch(const vit_config *c, vit_dtype dtype, int tile_rows) {
+    return vit__head_panels(dtype, c->num_tokens, c->head_dim) +
+           (uint64_t)(unsigned)tile_rows *
+               (vit__stream_row(c) + 2 * (uint64_t)(unsigned)vit__slice_width(c));
+}
+
+enum { VIT__MAX_PASSES = 5 }; /* over all keys: more would save little */
+
+/* How often keys are computed for `rows` rows of context that become `packed` floats each;
+   more than VIT__MAX_PASSES if the room is too small. */
+static int vit__count_passes(int room, int rows, int width, int packed) {
+    int passes = 0;
+    for (; rows > 0 && passes <= VIT__MAX_PASSES; passes++) {
+        const int now = vit__min(rows, room / width);
+        rows -= now;
+        room -= now * packed;
+    }
+    return passes;
+}
+
+/* Floats of the context. */
+static int vit__context_room(const vit_config *c, vit__form form) {
+    const int width = c->num_heads * c->head_dim, packed = vit__form_floats(form, width);
+    int room = c->num_tokens * packed;
+    while (vit__count_passes(room, c->num_tokens, width, packed) > VIT__MAX_PASSES) room += width;
+    return room;
+}
+
+static void vit__stream_init(vit__stream *job, const vit_session *s, int block, float *maps) {
     const vit_config *c = &s->model->config;
     const vit_model *m = s->model;
     memset(job, 0, sizeof *job);
-    vit__attention_init(&job->attention, s, block, 1, queries, maps);
+    vit__attention_init(&job->attention, s, block, 1, 0, maps);
     job->attention.ldq = job->attention.ldk = (size_t)vit__slice_width(c);
     job->attention.num_tasks = vit__min(c->num_heads, s->params.executor.num_threads);
     vit__block_layer(&job->qkv, s, block, VIT__QKV_WEIGHT, NULL, 0, 0, NULL);
@@ -6296,9 +6363,9 @@ static void vit__stream_head(const vit__stream *job, int h, float *scratch) {
     const vit__attention *a = &job->attention;
     const vit_config *c = &a->session->model->config;
     const vit__kernels *kernels = job->qkv.kernels;
-    const int tile_rows = kernels->gemm[a->dtype].tile_rows;
-    const size_t panels = (size_t)vit__attention_scratch(c, tile_rows);
-    float *tile = scratch + panels, *k = tile + tile_rows * c->embed_dim;
+    const int tile_rows = kernels->gemm[a->dtype].tile_rows, end = a->first + a->queries;
+    float *tile = scratch + (size_t)vit__head_panels(a->dtype, a->keys, a->dim);
+    float *k = tile + (size_t)tile_rows * (size_t)vit__stream_row(c);
     float *v = k + (size_t)tile_rows * a->ldk;
     vit__attn_head head;
     int first, rows;
@@ -6311,8 +6378,8 @@ static void vit__stream_head(const vit__stream *job, int h, float *scratch) {
         values = vit__stream_slice(job, 2, h, first, rows, tile, v);
         kernels->pack_head(a->dtype, &head.packing, keys, values, a->ldk, first, rows);
     }
-    for (first = 0; first < a->queries; first += rows) {
-        rows = vit__min(tile_rows, a->queries - first);
+    for (first = a->first; first < end; first += rows) {
+        rows = vit__min(tile_rows, end - first);
         vit__stream_rows(job, first, rows, tile);
         vit__attention_rows(a, &head, vit__stream_slice(job, 0, h, first, rows, tile, k), first,
                             rows);
@@ -6327,14 +6394,6 @@ static void vit__stream_task(void *arg, int index) {
         vit__stream_head(job, h, s->attn + (size_t)index * s->attn_stride);
 }
 
-/* x to context in y, as vit__norm_linear, vit__qkv and vit__attend make it. */
-static void vit__attend_stream(const vit_session *s, int block, int queries, float *maps) {
-    vit__stream job;
-    vit__phase(s, VIT_PHASE_ATTENTION);
-    vit__stream_init(&job, s, block, queries, maps);
-    vit__parallel_for(s, job.attention.num_tasks, vit__stream_task, &job);
-}
-
 /* The norm of a context: of all of it, or with differential attention of each head,
    by the paper's RMSNorm. */
 static void vit__context_norm(const vit_session *s, int block, vit__rows *rows) {
@@ -6347,29 +6406,28 @@ static void vit__context_norm(const vit_session *s, int block, vit__rows *rows) 
     rows->eps = 1e-5f;
 }
 
-/* x += attn.proj(context), of the rows of a view; a is their context. */
-static void vit__proj(const vit_session *s, int block, vit__view view, float *a, size_t lda,
-                      float *spare) {
+/* Rows of context, normed if need be, as attn.proj reads them. */
+static void vit__finish_context(const vit_session *s, int block, int rows, float *a, size_t lda) {
     const vit_config *c = &s->model->config;
-    vit_tensor w;
-    vit__rows rows;
-    vit__block_tensor(s->model, block, VIT__PROJ_WEIGHT, &w);
-    vit__rows_init(&rows, s, NULL, 0, a, lda, view.rows, c->num_heads * c->head_dim);
-    vit__context_norm(s, block, &rows);
-    if (vit__is_traced(s) && rows.has_norm) {
-        vit__rows_norm_now(&rows);
+    vit__rows job;
+    vit__rows_init(&job, s, NULL, 0, a, lda, rows, c->num_heads * c->head_dim);
+    vit__context_norm(s, block, &job);
+    if (vit__is_traced(s) && job.has_norm) {
+        vit__rows_norm_now(&job);
         vit__trace_block(s, block, VIT__OPT(c, has_diff_attn) ? ".attn.sub_norm" : ".attn.norm", a,
-                         view.rows / c->num_tokens, rows.dim);
+                         rows / c->num_tokens, job.dim);
     }
-    rows.form = vit__form_of(s, w.dtype);
-    vit__rows_run(&rows);
-    vit__linear_residual(s, block, view, VIT__PROJ_WEIGHT, ".attn.proj", a, lda, spare);
+    job.form = vit__proj_form(s->model, vit__kernels_of(s), block);
+    vit__rows_run(&job);
 }
 
-/* norm1, attn.qkv and attention: x to context in y. */
-static void vit__context(const vit_session *s, int block, int batch, int queries, float *maps) {
+/* norm1, attn.qkv and attention: x to rows of context in y; returns their distance. */
+static size_t vit__context(const vit_session *s, int block, int batch, int queries,
+                           float *maps) {
+    const int tokens = s->model->config.num_tokens;
     const int width = s->model->config.num_heads * s->model->config.head_dim;
     vit__linear qkv;
+    int i;
     vit__norm_linear(s, block, vit__all_tokens(s, batch), VIT__NORM1_WEIGHT, ".norm1",
                      VIT__QKV_WEIGHT, &qkv);
     vit__qkv(s, batch, queries, &qkv);
@@ -6378,21 +6436,50 @@ static void vit__context(const vit_session *s, int block, int batch, int queries
     vit__apply_rope(s, block, batch);
     vit__attend(s, block, batch, queries, maps);
     vit__trace_block(s, block, ".attn.context", s->y, batch, width);
+    if (queries == tokens)
+        vit__finish_context(s, block, batch * tokens, s->y, (size_t)width);
+    for (i = 0; i < queries && queries < tokens; i++)
+        vit__finish_context(s, block, batch, s->y + i * width, (size_t)(tokens * width));
+    return (size_t)width;
+}
+
+/* The same with little memory: as many rows at a time as there is room for. */
+static size_t vit__stream_context(const vit_session *s, int block, int queries, float *maps) {
+    const vit_config *c = &s->model->config;
+    const int width = c->num_heads * c->head_dim;
+    const vit__form form = vit__proj_form(s->model, vit__kernels_of(s), block);
+    const size_t packed = (size_t)vit__form_floats(form, width), wide = (size_t)width;
+    vit__stream job;
+    vit__attention *a = &job.attention;
+    vit__stream_init(&job, s, block, maps);
+    for (; a->first < queries; a->first += a->queries) {
+        const size_t at = (size_t)a->first * packed;
+        int r;
+        a->context = s->y + at;
+        a->queries = vit__min(queries - a->first, (int)((s->y_size - at) / wide));
+        vit__phase(s, VIT_PHASE_ATTENTION);
+        vit__parallel_for(s, a->num_tasks, vit__stream_task, &job);
+        vit__finish_context(s, block, a->queries, a->context, wide);
+        for (r = 1; r < a->queries && packed < wide; r++)
+            memmove(a->context + (size_t)r * packed, a->context + (size_t)r * wide,
+                    packed * sizeof(float));
+    }
+    return packed;
 }
 
 /* x += attn.proj(attention(attn.qkv(norm1(x)))), for the first `queries` tokens. */
 static void vit__attn(const vit_session *s, int block, int batch, int queries, float *maps) {
     const vit_config *c = &s->model->config;
-    const size_t ld = (size_t)c->num_heads * (size_t)c->head_dim;
     const int rows = batch * c->num_tokens;
+    const size_t ld = s->params.low_memory ? vit__stream_context(s, block, queries, maps)
+                                           : vit__context(s, block, batch, queries, maps);
     int i;
-    if (s->params.low_memory) vit__attend_stream(s, block, queries, maps);
-    else vit__context(s, block, batch, queries, maps);
     for (i = 0; i < rows && queries == c->num_tokens; i += s->chunk)
-        vit__proj(s, block, vit__some_rows(s, i, rows), s->y + (size_t)i * ld, ld, s->scratch);
+        vit__linear_residual(s, block, vit__some_rows(s, i, rows), VIT__PROJ_WEIGHT, ".attn.proj",
+                             s->y + (size_t)i * ld, ld, s->scratch);
     for (i = 0; i < queries && queries < c->num_tokens; i++)
-        vit__proj(s, block, vit__one_token(s, batch, i), s->y + (size_t)i * ld,
-                  ld * (size_t)c->num_tokens, NULL);
+        vit__linear_residual(s, block, vit__one_token(s, batch, i), VIT__PROJ_WEIGHT, ".attn.proj",
+                             s->y + (size_t)i * ld, ld * (size_t)c->num_tokens, NULL);
     vit__trace_block(s, block, ".attn", s->x, batch, c->embed_dim);
 }
 
@@ -6476,7 +6563,7 @@ static void vit__head_linear(const vit_session *s, int row, float *a, int batch,
 }
 
 /* timm's AttentionPoolLatent: one query, the same for all images, asks the normed
-   tokens in y, from number `first` on; then x + mlp(norm(x)). pooled [batch, D] is
+   tokens in x, from number `first` on; then x + mlp(norm(x)). pooled [batch, D] is
    the start of scratch. */
 static void vit__map_pool(const vit_session *s, int batch, int first, float *pooled) {
     const vit_config *c = &s->model->config;
@@ -6486,7 +6573,7 @@ static void vit__map_pool(const vit_session *s, int batch, int first, float *poo
     vit_tensor w;
     vit__linear l;
     vit__tail_tensor(s->model, VIT__POOL_KV_WEIGHT, &w);
-    vit__head_linear(s, VIT__POOL_KV_WEIGHT, s->y, batch * c->num_tokens, kv);
+    vit__head_linear(s, VIT__POOL_KV_WEIGHT, s->x, batch * c->num_tokens, kv);
     memset(&job, 0, sizeof job);
     job.session = s;
     job.heads = vit__pool_heads(c);
@@ -6569,12 +6656,12 @@ static void vit__pool(const vit_session *s, int batch, float *pooled, float *dis
             vit__norm(s, weight, bias, s->x + dim, image, batch, c->embed_dim, dist,
                       VIT__FORM_F32);
     } else {
-        vit__norm(s, weight, bias, s->x, dim, batch * c->num_tokens, c->embed_dim, s->y,
+        vit__norm(s, weight, bias, s->x, dim, batch * c->num_tokens, c->embed_dim, s->x,
                   VIT__FORM_F32);
         if (vit__pool_of(c) == VIT_POOL_MAP)
             vit__map_pool(s, batch, VIT__OPT(c, pool_prefix) ? 0 : c->num_prefix_tokens, pooled);
         for (i = 0; i < batch && vit__pool_of(c) != VIT_POOL_MAP; i++)
-            vit__pool_image(c, s->y + (size_t)i * image, pooled + (size_t)i * wide);
+            vit__pool_image(c, s->x + (size_t)i * image, pooled + (size_t)i * wide);
     }
     vit__phase(s, VIT_PHASE_HEAD);
     vit__call_trace(s, "pool", pooled, batch, (int)wide, 0);
@@ -6762,12 +6849,41 @@ typedef struct vit__plan {
     uint64_t bytes; /* of all, and of aligning the first */
 } vit__plan;
 
+/* What attention needs, by the types of the weights of every block. */
+static void vit__plan_attention(const vit_model *m, const vit_params *params,
+                                const vit__kernels *kernels, vit__plan *plan) {
+    const vit_config *c = &m->config;
+    vit_tensor w;
+    vit_dtype dtype;
+    int i;
+    for (i = 0; i < c->depth; i++) {
+        const vit__form form = vit__proj_form(m, kernels, i);
+        uint64_t floats;
+        int tile_rows;
+        vit__block_tensor(m, i, VIT__QKV_WEIGHT, &w);
+        dtype = vit__attention_dtype(w.dtype);
+        tile_rows = kernels->gemm[dtype].tile_rows;
+        floats = params->low_memory ? vit__stream_scratch(c, dtype, tile_rows)
+                                    : vit__attention_scratch(c, dtype, c->head_dim, tile_rows);
+        plan->attn_stride = vit__max64(plan->attn_stride, floats);
+        if (params->low_memory)
+            plan->y = vit__max64(plan->y, (uint64_t)(unsigned)vit__context_room(c, form));
+    }
+    if (vit__pool_of(c) != VIT_POOL_MAP) return;
+    vit__tail_tensor(m, VIT__POOL_KV_WEIGHT, &w);
+    dtype = vit__attention_dtype(w.dtype);
+    plan->attn_stride = vit__max64(plan->attn_stride,
+                                   vit__attention_scratch(c, dtype, vit__pool_head_dim(c),
+                                                          kernels->gemm[dtype].tile_rows));
+}
+
 /* Cannot overflow: batch < 2^31, threads <= 2^16, and the factors are limited by
    vit_config_check to 2^16 tokens and 2^24 numbers a token. */
 static void vit__make_plan(const vit_model *m, const vit_params *params, vit__plan *plan) {
     const vit_config *c = &m->config;
-    const vit__gemm_kernel *gemm = vit__choose_kernels(params->isa)->gemm;
-    const int tile_rows = vit__max(gemm[VIT_F32].tile_rows, gemm[VIT_BF16].tile_rows);
+    const vit__kernels *kernels = vit__choose_kernels(params->isa);
+    const int tile_rows = vit__max(kernels->gemm[VIT_F32].tile_rows,
+                                   kernels->gemm[VIT_BF16].tile_rows);
     const uint64_t batch = (uint64_t)(unsigned)params->max_batch;
     const uint64_t rows = (uint64_t)(unsigned)c->num_tokens;
     const uint64_t dim = (uint64_t)(unsigned)c->embed_dim;
@@ -6785,13 +6901,14 @@ static void vit__make_plan(const vit_model *m, const vit_params *params, vit__pl
     scratch = vit__max64(scratch, batch * (4 * dim + (uint64_t)(unsigned)vit__dim(c, 'U') +
                                            2 * (uint64_t)(unsigned)VIT__OPT(c, representation_dim) +
                                            2 * (uint64_t)(unsigned)c->num_classes)); /* the tail */
-    plan->chunk = params->low_memory ? tile_rows : 0x7fffffff;
+    memset(plan, 0, sizeof *plan);
+    plan->y = few * vit__max64(dim, width);
+    vit__plan_attention(m, params, kernels, plan);
     plan->x = vit__round64(batch * rows * dim);
-    plan->y = vit__round64(batch * rows * vit__max64(dim, width));
+    plan->y = vit__round64(plan->y);
     plan->scratch = vit__round64(scratch);
+    plan->chunk = params->low_memory ? tile_rows : 0x7fffffff;
     plan->pos = vit__is_resampled(m) ? vit__round64(rows * dim) : 0;
-    plan->attn_stride = vit__attention_scratch(c, tile_rows);
-    if (params->low_memory) plan->attn_stride += vit__stream_scratch(c, tile_rows);
     plan->attn_stride = vit__round64(plan->attn_stride);
     plan->attn = plan->attn_stride * (uint64_t)(unsigned)params->executor.num_threads;
     plan->shared = params->low_memory && vit__pool_of(c) != VIT_POOL_MAP; /* never needed at once */
@@ -6845,6 +6962,7 @@ VIT_API vit_result vit_session_init(vit_session *session, const vit_model *model
     session->isa = vit__kernels_of(session)->isa;
     session->x = at;
     session->y = session->x + plan.x;
+    session->y_size = (size_t)plan.y;
     session->pos = vit__make_positions(model, session->y + plan.y);
     session->scratch = session->y + plan.y + plan.pos;
     session->attn = plan.shared ? session->scratch : session->scratch + plan.scratch;
@@ -7393,9 +7511,10 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
            options, torch.nn's post-norm blocks; rotary and relative positions,
            differential attention, parallel blocks, stems of ResNetV2 hybrids and of
            MobileCLIP-B, norm of the raw patches; masks over tokens; input sizes chosen
-           at run time; low_memory; f32, f16, bf16, int8, int4; AVX2, AVX-VNNI, AVX-512
-           with VNNI and BF16, NEON with sdot, smmla and bfmlal; Pillow-exact
-           preprocessing; the .vit format, version 1. vit-convert --c-array.
+           at run time; low_memory, ViT-Ti in 256 KiB as int8; f32, f16, bf16, int8,
+           int4; AVX2, AVX-VNNI, AVX-512 with VNNI and BF16, NEON with sdot, smmla and
+           bfmlal; Pillow-exact preprocessing; the .vit format, version 1. vit-convert
+           --c-array.
 
    LICENSE
 
