@@ -973,6 +973,16 @@ int memcmp(const void *a, const void *b, size_t size);
 #    include <string.h>
 #endif
 
+/* A freestanding compiler would call them even for four bytes. */
+#if defined(__GNUC__) && defined(__STDC_HOSTED__)
+#    if !__STDC_HOSTED__
+#        define VIT__BUILTIN_COPIES
+#        define memcpy __builtin_memcpy
+#        define memset __builtin_memset
+#        define memcmp __builtin_memcmp
+#    endif
+#endif
+
 #if !defined(VIT_NO_MALLOC) && !defined(VIT_MALLOC)
 #    include <stdlib.h>
 #    define VIT_MALLOC(size) malloc(size)
@@ -1195,6 +1205,13 @@ int memcmp(const void *a, const void *b, size_t size);
 #    define VIT__TARGET_NEON_BF16 "arch=armv8.2-a+bf16"
 #endif
 
+/* The FPU of a 32-bit ARM. */
+#if defined(__GNUC__) && defined(__arm__) && defined(__ARM_FP)
+#    define VIT__HAS_VSQRT (__ARM_FP >> 2 & 1)
+#else
+#    define VIT__HAS_VSQRT 0
+#endif
+
 /* Compiled for size (-Os): fewer copies of loops, the same bits. */
 #if defined(__OPTIMIZE_SIZE__)
 #    define VIT__SMALL 1
@@ -1211,6 +1228,13 @@ int memcmp(const void *a, const void *b, size_t size);
 #    define VIT__INLINE static __forceinline
 #else
 #    define VIT__INLINE static inline
+#endif
+
+/* Short functions: inlined, but where size counts. */
+#if VIT__SMALL && defined(__GNUC__)
+#    define VIT__CALL __attribute__((noinline)) static
+#else
+#    define VIT__CALL static inline
 #endif
 
 /* Compilers that define FP_FAST_FMAF, or a CPU whose base instruction set has
@@ -1374,7 +1398,7 @@ VIT_API const char *vit_phase_name(vit_phase phase) {
 
 VIT__INLINE uint64_t vit__rotate(uint64_t x, int n) { return x << n | x >> (64 - n); }
 
-static uint64_t vit__hash_round(uint64_t lane, uint64_t word) {
+VIT__CALL uint64_t vit__hash_round(uint64_t lane, uint64_t word) {
     return vit__rotate(lane + word * VIT__PRIME2, 31) * VIT__PRIME1;
 }
 
@@ -1383,6 +1407,11 @@ VIT_API void vit_hash_init(vit_hash *hash) {
     hash->lane[0] = VIT__PRIME1 + VIT__PRIME2;
     hash->lane[1] = VIT__PRIME2;
     hash->lane[3] = 0u - VIT__PRIME1;
+}
+
+/* One word of the last block: rotated, times a prime, plus another. */
+VIT__CALL uint64_t vit__hash_step(uint64_t h, int turn, uint64_t prime, uint64_t next) {
+    return vit__rotate(h, turn) * prime + next;
 }
 
 /* Four independent lanes, each taking every fourth 8-byte word. */
@@ -1429,10 +1458,10 @@ VIT_API uint64_t vit_hash_final(const vit_hash *hash) {
     }
     h += hash->total;
     for (; left >= 8; left -= 8, p += 8)
-        h = vit__rotate(h ^ vit__hash_round(0, vit__u64(p)), 27) * VIT__PRIME1 + VIT__PRIME4;
+        h = vit__hash_step(h ^ vit__hash_round(0, vit__u64(p)), 27, VIT__PRIME1, VIT__PRIME4);
     for (; left >= 4; left -= 4, p += 4)
-        h = vit__rotate(h ^ vit__u32(p) * VIT__PRIME1, 23) * VIT__PRIME2 + VIT__PRIME3;
-    for (; left; left--, p++) h = vit__rotate(h ^ *p * VIT__PRIME5, 11) * VIT__PRIME1;
+        h = vit__hash_step(h ^ vit__u32(p) * VIT__PRIME1, 23, VIT__PRIME2, VIT__PRIME3);
+    for (; left; left--, p++) h = vit__hash_step(h ^ *p * VIT__PRIME5, 11, VIT__PRIME1, 0);
     h = (h ^ h >> 33) * VIT__PRIME2;
     h = (h ^ h >> 29) * VIT__PRIME3;
     return h ^ h >> 32;
@@ -3162,8 +3191,14 @@ VIT__INLINE float vit__fma_scalar(float a, float b, float c) {
 }
 #endif
 
-/* Correctly rounded square root, digit by digit: exact, so the same everywhere,
-   and called once a row only. Negative numbers give NaN. */
+/* Correctly rounded square root, so the same everywhere: digit by digit, which is fast
+   enough for once a row, or the one instruction of a small FPU. Negative numbers give NaN. */
+#if VIT__HAS_VSQRT
+static float vit__sqrt(float x) {
+    __asm__("vsqrt.f32 %0, %0" : "+t"(x));
+    return x;
+}
+#else
 static float vit__sqrt(float x) {
     uint32_t bits = vit__bits(x), rest, root = 0, bit = 1u << 24;
     int exponent;
@@ -3190,6 +3225,7 @@ static float vit__sqrt(float x) {
     root = (root >> 1) + (root & 1); /* 25 bits to 24; a tie is impossible */
     return vit__float(((uint32_t)(exponent + 127) << 23) + (root - 0x800000u));
 }
+#endif
 
 /* exp(x) by x = n ln 2 + r, |r| <= ln 2 / 2, and a polynomial for exp(r) (the
    coefficients are Cephes' expf). Error at most 0.89 ulp for -87 <= x <= 88, as
@@ -3430,8 +3466,9 @@ VIT__INLINE void vit__output_body(vit__fma_fn *fma, const vit__output *out, cons
 
 /* The gated MLP's hidden row: x[i] = act(x[i]) * x[n + i], i < n. */
 VIT__INLINE void vit__gate_rows(vit__fma_fn *fma, vit_activation activation, float *x, int n) {
+    const int full = vit__full(n);
     int i, l;
-    for (i = 0; i + 16 <= n; i += 16) {
+    for (i = 0; i < full; i += 16) {
         float t[16];
         for (l = 0; l < 16; l++)
             t[l] = vit__activate(fma, activation, x[i + l]) * x[n + i + l];
@@ -3477,8 +3514,9 @@ VIT__INLINE void vit__convert_bf16(float *row, int n) {
 
 /* The same numbers, still as f32. */
 VIT__INLINE void vit__round_bf16(float *row, int n) {
+    const int full = vit__full(n);
     int i, l;
-    for (i = 0; i + 16 <= n; i += 16)
+    for (i = 0; i < full; i += 16)
         for (l = 0; l < 16; l++) row[i + l] = vit__bf16_to_f32(vit__f32_to_bf16(row[i + l]));
     for (; i < n; i++) row[i] = vit__bf16_to_f32(vit__f32_to_bf16(row[i]));
 }
@@ -3548,11 +3586,12 @@ VIT__INLINE void vit__convert_u8(vit__fma_fn *fma, float *row, int n) {
 VIT__INLINE void vit__make_signed(float *row, int n) {
     unsigned char *q = (unsigned char *)row + VIT__U8_HEADER;
     int32_t zero;
+    const int full = vit__full(n);
     int i, l;
     memcpy(&zero, row + 1, 4);
     zero -= 128;
     memcpy(row + 1, &zero, 4);
-    for (i = 0; i + 16 <= n; i += 16)
+    for (i = 0; i < full; i += 16)
         for (l = 0; l < 16; l++) q[i + l] ^= 128;
     for (; i < n; i++) q[i] ^= 128;
     for (; i % 8; i++) q[i] = 0;
@@ -3707,8 +3746,9 @@ VIT__INLINE void vit__pack_head_body(vit_dtype dtype, const vit__packing *to, co
 }
 
 VIT__INLINE void vit__scale_body(float *y, const float *x, int n, float factor) {
+    const int full = vit__full(n);
     int i, l;
-    for (i = 0; i + 16 <= n; i += 16) {
+    for (i = 0; i < full; i += 16) {
         float t[16]; /* y may be x, which keeps compilers from using wide registers */
         for (l = 0; l < 16; l++) t[l] = x[i + l] * factor;
         memcpy(y + i, t, sizeof t);
@@ -3719,8 +3759,9 @@ VIT__INLINE void vit__scale_body(float *y, const float *x, int n, float factor) 
 /* y = a + gamma * b, gamma NULL for ones: the two additions of the epilogue. */
 VIT__INLINE void vit__add_body(vit__fma_fn *fma, float *y, const float *a, const float *b,
                                const float *gamma, int n) {
+    const int full = vit__full(n);
     int i, l;
-    for (i = 0; i + 16 <= n; i += 16) {
+    for (i = 0; i < full; i += 16) {
         float t[16];
         if (gamma)
             for (l = 0; l < 16; l++) t[l] = fma(b[i + l], gamma[i + l], a[i + l]);
@@ -3736,8 +3777,9 @@ VIT__INLINE void vit__add_body(vit__fma_fn *fma, float *y, const float *a, const
 VIT__INLINE void vit__rotate_pairs(vit__fma_fn *fma, float *x, const float *cosine,
                                    const float *sine, int half, int step, int apart) {
     float a[16], b[16];
+    const int full = vit__full(half);
     int i, l;
-    for (i = 0; i + 16 <= half; i += 16) {
+    for (i = 0; i < full; i += 16) {
         float *at = x + i * step;
         for (l = 0; l < 16; l++) {
             const float p = at[l * step], q = at[l * step + apart];
@@ -5825,7 +5867,7 @@ static void vit__attention_begin(const vit__attention *job, int number, float *s
     head->packing.values = values;
     head->packing.tokens = n;
     head->packing.dim = dim;
-    head->second = job->lambda ? scores + tile : scores;
+    head->second = VIT__OPTIONS && job->lambda ? scores + tile : scores;
     head->q_tile = head->second + tile;
     head->form = vit__form_of(job->session, job->dtype);
     vit__linear_init(&head->scores, kernels, job->dtype, keys, 0, n, dim);
@@ -5837,8 +5879,8 @@ static void vit__attention_begin(const vit__attention *job, int number, float *s
     head->values.out.c = job->context + (size_t)(image * job->context_rows) * width +
                          (size_t)h * (size_t)dim;
     head->values.out.ldc = width;
-    if (job->rel_pos) head->rel_pos = job->rel_pos + h * vit__dim(c, 'W');
-    if (job->session->mask)
+    if (VIT__OPTIONS && job->rel_pos) head->rel_pos = job->rel_pos + h * vit__dim(c, 'W');
+    if (VIT__OPTIONS && job->session->mask)
         head->mask = job->session->mask + (image + 1) * c->num_tokens - n; /* the last n */
     if (job->maps) head->maps = job->maps + (size_t)number * (size_t)n * (size_t)n;
 }
@@ -5851,13 +5893,13 @@ static void vit__attention_queries(const vit__attention *job, const vit__attn_he
     int r;
     scores->a = q;
     scores->lda = job->ldq * sizeof(float);
-    if (head->form == VIT__FORM_F32 && !job->lambda) return;
+    if (head->form == VIT__FORM_F32 && !(VIT__OPTIONS && job->lambda)) return;
     scores->a = head->q_tile;
     scores->lda = bytes;
     for (r = 0; r < scores->rows; r++) {
         float *row = head->q_tile + (size_t)r * dim;
         memcpy(row, q + (size_t)r * job->ldq, bytes);
-        if (job->lambda) memset(row + (half ? 0 : dim / 2), 0, bytes / 2);
+        if (VIT__OPTIONS && job->lambda) memset(row + (half ? 0 : dim / 2), 0, bytes / 2);
         scores->kernels->convert(head->form, row, job->dim);
     }
 }
@@ -5888,7 +5930,8 @@ static float vit__attention_softmax(const vit__attention *job, const vit__attn_h
     const vit__kernels *kernels = head->scores.kernels;
     const int n = job->keys;
     int i;
-    if (!head->rel_pos && !head->mask) return kernels->softmax(row, n, job->scale);
+    if (!VIT__OPTIONS || (!head->rel_pos && !head->mask))
+        return kernels->softmax(row, n, job->scale);
     kernels->scale(row, row, n, job->scale);
     if (head->rel_pos)
         vit__add_rel_pos(&job->session->model->config, kernels, head->rel_pos, token, row);
@@ -5943,7 +5986,8 @@ static void vit__attention_rows(const vit__attention *job, const vit__attn_head 
     scores.num_tiles = values.num_tiles = 1;
     values.out.c += (size_t)(first - job->first) * values.out.ldc;
     vit__attention_scores(job, head, q, first, 0, &scores, factor);
-    if (job->lambda) vit__attention_subtract(job, head, q, first, &scores, factor);
+    if (VIT__OPTIONS && job->lambda)
+        vit__attention_subtract(job, head, q, first, &scores, factor);
     for (r = 0; r < rows; r++) {
         float *row = scores.out.c + (size_t)r * scores.out.ldc;
         if (head->maps)
@@ -7028,7 +7072,7 @@ static void vit__forward_batch(const vit_session *s, const float *input, int bat
     vit__phase(s, VIT_PHASE_END);
 }
 
-VIT__INLINE float *vit__advance(float *p, uint64_t n) { return p ? p + (size_t)n : NULL; }
+static float *vit__advance(float *p, size_t n) { return p ? p + n : NULL; }
 
 VIT_API vit_result vit_forward(vit_session *session, const float *input, int batch,
                                const vit_outputs *outputs) {
@@ -7051,17 +7095,17 @@ VIT_API vit_result vit_forward_masked(vit_session *session, const float *input,
     image = (size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width;
     while (batch > 0) {
         const int now = vit__min(batch, session->params.max_batch);
-        const uint64_t n = (uint64_t)(unsigned)now, tokens = (uint64_t)(unsigned)c->num_tokens;
+        const size_t n = (size_t)now, tokens = (size_t)c->num_tokens;
         session->mask = mask;
         vit__forward_batch(session, input, now, &out);
         session->mask = NULL;
         batch -= now;
-        if (mask) mask += (size_t)(n * tokens);
+        if (mask) mask += n * tokens;
         input += (size_t)now * image;
-        out.logits = vit__advance(out.logits, n * (unsigned)c->num_classes);
-        out.embedding = vit__advance(out.embedding, n * (unsigned)vit__embedding_dim(c));
-        out.tokens = vit__advance(out.tokens, n * tokens * (unsigned)c->embed_dim);
-        out.attention = vit__advance(out.attention, n * tokens * tokens * (unsigned)c->num_heads);
+        out.logits = vit__advance(out.logits, n * (size_t)c->num_classes);
+        out.embedding = vit__advance(out.embedding, n * (size_t)vit__embedding_dim(c));
+        out.tokens = vit__advance(out.tokens, n * tokens * (size_t)c->embed_dim);
+        out.attention = vit__advance(out.attention, n * tokens * tokens * (size_t)c->num_heads);
     }
     return VIT_OK;
 }
@@ -7501,6 +7545,12 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
     VIT_FREE(block);
     return result;
 }
+#endif
+
+#if defined(VIT__BUILTIN_COPIES)
+#    undef memcpy
+#    undef memset
+#    undef memcmp
 #endif
 
 #endif /* VIT_IMPLEMENTATION */
