@@ -32,15 +32,15 @@ help:
 	@echo "make clean      remove everything that was built"
 
 # --- building -----------------------------------------------------------------------------
-# The same rules for each variant: plain ($(1) empty), address and undefined-behaviour
-# sanitizer (build/asan/), thread sanitizer (build/tsan/).
+# The same rules for each variant, with its flags and the modules that its tests need: plain ($(1)
+# empty), address and undefined-behaviour sanitizer (build/asan/), thread sanitizer (build/tsan/).
 
 define VARIANT
 build/$(2)/%.o: %.c
 	@mkdir -p $$(@D)
 	$$(CC) -std=c99 $$(WARNINGS) $$(CPPFLAGS) $$(CFLAGS) $(3) -I. -Itools -MMD -MP -c $$< -o $$@
 
-build/$(2)/modules.a: $$(MODULES:%=build/$(2)/%.o)
+build/$(2)/modules.a: $$(patsubst %,build/$(2)/%.o,$(4))
 	@rm -f $$@
 	ar rcs $$@ $$^
 
@@ -52,10 +52,22 @@ $$(TESTS:%=build/$(2)/%): build/$(2)/%: build/$(2)/%.o build/$(2)/modules.a
 	$$(CC) $$(CFLAGS) $(3) $$(LDFLAGS) $$^ $$(LDLIBS) -o $$@
 endef
 
-SANITIZE_FLAGS = -fno-omit-frame-pointer -fno-sanitize-recover=all
-$(eval $(call VARIANT,,plain,))
-$(eval $(call VARIANT,build/asan/,asan,-fsanitize=address -fsanitize=undefined $(SANITIZE_FLAGS)))
-$(eval $(call VARIANT,build/tsan/,tsan,-fsanitize=thread $(SANITIZE_FLAGS)))
+# -O1 and line numbers alone: compiling is most of what these cost.
+SANITIZE_FLAGS = -O1 -g1 -fno-omit-frame-pointer -fno-sanitize-recover=all
+$(eval $(call VARIANT,,plain,,$(MODULES)))
+$(eval $(call VARIANT,build/asan/,asan,-fsanitize=address -fsanitize=undefined $(SANITIZE_FLAGS),$(MODULES)))
+$(eval $(call VARIANT,build/tsan/,tsan,-fsanitize=thread $(SANITIZE_FLAGS),tools/vit))
+
+# The fuzzers, by clang: the same modules, watched and counted.
+FUZZERS = $(patsubst tests/fuzz/fuzz_%.c,build/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
+$(eval $(call VARIANT,build/fuzz/,fuzz,-fsanitize=fuzzer-no-link -fsanitize=address -fsanitize=undefined $(SANITIZE_FLAGS),$(MODULES)))
+build/fuzz/%: CC = clang
+$(FUZZERS): build/fuzz/%: build/fuzz/tests/fuzz/fuzz_%.o build/fuzz/modules.a
+	clang -fsanitize=fuzzer -fsanitize=address -fsanitize=undefined $^ $(LDLIBS) -o $@
+
+build/fuzz/make_corpus: build/plain/tests/fuzz/make_corpus.o build/plain/modules.a
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
 
 # What README.md shows: one file, one header, nothing else.
 examples/hello: examples/hello.c vit.h

@@ -9,7 +9,7 @@ passed=0 failed=0
 for compiler in aarch64-linux-gnu-gcc "clang --target=aarch64-linux-gnu"; do
     for name in test_math test_random test_api; do
         # shellcheck disable=SC2086 # the compiler is words
-        if ! $compiler -std=c99 -O2 -static -I. -Itools tests/$name.c -o "$work/$name" -lm -lpthread; then
+        if ! $compiler -std=c99 -O2 -static -DVIT_IMPLEMENTATION= -I. -Itools tests/$name.c -o "$work/$name" -lm -lpthread; then
             failed=$((failed + 1))
             continue
         fi

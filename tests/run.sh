@@ -9,6 +9,7 @@ export ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 UBSAN_OPTIONS=pri
 total_passed=0 total_failed=0
 cores=$(nproc) names=()
 only=("$@")
+TIMEFORMAT=%U+%S
 
 wanted() {
     local name
@@ -19,9 +20,9 @@ wanted() {
 
 # perform NAME COMMAND...: its line on the terminal, its numbers in build/log/NAME.sum
 perform() {
-    local name=$1 log=build/log/$1.log status start=$SECONDS line passed=0 failed=1 text=
+    local name=$1 log=build/log/$1.log status start=$SECONDS line passed=0 failed=1 text= cpu
     shift
-    "$@" >"$log" 2>&1 </dev/null
+    cpu=$({ time "$@" >"$log" 2>&1 </dev/null; } 2>&1)
     status=$?
     line=$(tail -n 1 "$log")
     if [[ $line =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed ]]; then
@@ -33,7 +34,7 @@ perform() {
 $(tail -n 30 "$log")
 "
     fi
-    printf '%s%s\n' "$text" "$name: $passed passed, $failed failed ($((SECONDS - start)) s)"
+    printf '%s%s\n' "$text" "$name: $passed passed, $failed failed ($((SECONDS - start)) s, $cpu s of processor time)"
     echo "$passed $failed" >"build/log/$name.sum"
 }
 
@@ -46,6 +47,9 @@ run() {
     perform "$@" &
 }
 
+# What sanitizers make slow: there a part of what the plain run does whole.
+declare -A fewer=([test_damage]=10 [test_random]=360)
+
 run compile bash tests/compile.sh # long ones first
 run test_parity env BIN=. bash tests/test_parity.sh
 run test_parity.sanitized env BIN=build/asan bash tests/test_parity.sh
@@ -53,7 +57,7 @@ for source in tests/test_*.c; do
     name=$(basename "$source" .c)
     [ "$name" = test_parity ] && continue # by its driver, above
     run "$name" "build/plain/tests/$name" tests/data
-    run "$name.sanitized" "build/asan/tests/$name" tests/data
+    run "$name.sanitized" "build/asan/tests/$name" tests/data ${fewer[$name]-}
 done
 run test_api.threads build/tsan/tests/test_api tests/data
 run test_random.threads build/tsan/tests/test_random tests/data 150 # models, slow as they are here

@@ -13,7 +13,6 @@
  *     not of models called option_..., which config.json made another architecture
  */
 #define _XOPEN_SOURCE 700
-#define VIT_IMPLEMENTATION
 #include "../vit.h"
 
 #include "../tools/checkpoint.h"

@@ -4,7 +4,9 @@
  * nothing that matters was hit, or be refused by one line that names the file and the reason; and
  * then nothing may be left beside it. The cases are those of tests/data/layouts/cases.txt.
  *
- *     test_damage tests/data [CASE...]
+ *     test_damage tests/data [SHARE [CASE...]]
+ *
+ * With a SHARE above 1, of all these damages only one in so many: other ones in each case.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -42,6 +44,7 @@ typedef struct outcome {
     const char *layout;
 } outcome;
 
+static int share = 1, chosen;   /* damages chosen, chosen + share, ... are tried */
 static uint32_t random_state;
 
 static uint32_t random_below(uint32_t n)
@@ -256,7 +259,7 @@ static int compare_sizes(const void *a, const void *b)
 static void test_truncated(const damage_case *t, const unsigned char *bytes, size_t size)
 {
     static size_t sizes[TRUNCATIONS];
-    const int count = t->refused ? TRUNCATIONS / 10 : TRUNCATIONS;
+    const int count = (t->refused ? TRUNCATIONS / 10 : TRUNCATIONS) / share;
     int i;
     outcome o;
     for (i = 0; i < count; i++) sizes[i] = random_below((uint32_t)size);
@@ -275,7 +278,7 @@ static void test_cut_between(const damage_case *t, const unsigned char *bytes, s
 {
     outcome o;
     int i;
-    for (i = 0; i < whole.count; i++) {
+    for (i = chosen; i < whole.count; i += share) {
         const char *name = whole.items[i].name;
         const size_t length = strlen(name), before = 12 + 4 * (size_t)whole.items[i].ndim;
         size_t at = before;
@@ -292,7 +295,7 @@ static void test_flipped(const damage_case *t, unsigned char *bytes, size_t size
 {
     int i;
     outcome o;
-    for (i = 0; i < FLIPS; i++) {
+    for (i = 0; i < FLIPS / share; i++) {
         const size_t at = random_below((uint32_t)size);
         const unsigned char bit = (unsigned char)(1u << random_below(8));
         bytes[at] ^= bit;
@@ -453,7 +456,7 @@ static void test_missing(const damage_case *t, const outcome *base)
 {
     outcome o;
     int i;
-    for (i = 0; i < whole.count; i++) {
+    for (i = chosen; i < whole.count; i += share) {
         changed = whole;
         changed.items[i].omitted = true;
         convert_changed(t, base, "missing", &o);
@@ -469,7 +472,7 @@ static void test_renamed(const damage_case *t, const outcome *base)
 {
     outcome o;
     int i;
-    for (i = 0; i < whole.count; i++) {
+    for (i = chosen; i < whole.count; i += share) {
         char *name = changed.items[i].name;
         changed = whole;
         name[strlen(name) - 1] ^= 1;
@@ -487,7 +490,7 @@ static void test_doubled(const damage_case *t, const outcome *base)
 {
     outcome o;
     int i;
-    for (i = 0; i < whole.count; i++) {
+    for (i = chosen; i < whole.count; i += share) {
         entry *copy = &changed.items[whole.count];
         changed = whole;
         changed.count++;
@@ -544,7 +547,7 @@ static void test_misshapen(const damage_case *t, const outcome *base)
 {
     outcome o;
     int i;
-    for (i = 0; i < whole.count; i++) {
+    for (i = chosen; i < whole.count; i += share) {
         entry *e = &changed.items[i];
         const int last = whole.items[i].ndim - 1;
         if (last < 0 || whole.items[i].dims[0] < 2) continue;
@@ -567,7 +570,7 @@ static void test_mistyped(const damage_case *t, const outcome *base)
 {
     outcome o;
     int i;
-    for (i = 0; i < whole.count; i++) {
+    for (i = chosen; i < whole.count; i += share) {
         entry *e = &changed.items[i];
         changed = whole;
         e->dtype = "I32";
@@ -661,9 +664,9 @@ static void test_case(const char *data, const damage_case *t)
 static bool wanted(const char *name, int argc, char **argv)
 {
     int i;
-    for (i = 2; i < argc; i++)
+    for (i = 3; i < argc; i++)
         if (!strcmp(argv[i], name)) return true;
-    return argc <= 2;
+    return argc <= 3;
 }
 
 int main(int argc, char **argv)
@@ -672,6 +675,7 @@ int main(int argc, char **argv)
     char path[512], line[1024];
     damage_case t;
     FILE *file;
+    if (argc > 2) share = atoi(argv[2]) > 1 ? atoi(argv[2]) : 1;
     strcpy(folder, access("/dev/shm", W_OK) == 0 ? "/dev/shm/vitXXXXXX" : "/tmp/vitXXXXXX");
     snprintf(path, sizeof path, "%s/layouts/cases.txt", data);
     file = fopen(path, "r");
@@ -682,6 +686,7 @@ int main(int argc, char **argv)
     while (fgets(line, sizeof line, file)) {
         parse_case(line, &t);
         random_state = 1;
+        chosen = (chosen + 1) % share;
         if (wanted(t.name, argc, argv)) test_case(data, &t);
     }
     fclose(file);

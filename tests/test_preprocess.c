@@ -2,7 +2,6 @@
  *
  * The expected CRC-32s come from tests/make_preprocess.py (preprocess_vectors.h).
  */
-#define VIT_IMPLEMENTATION
 #include "../vit.h"
 
 #include "test.h"

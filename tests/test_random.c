@@ -15,7 +15,6 @@
  * Each model runs on every tier with one and with three threads, all tokens of the last block or
  * only those that the head reads; all must give the same bits.
  */
-#define VIT_IMPLEMENTATION
 #include "../vit.h"
 
 #include "test.h"

@@ -682,7 +682,7 @@ static bool inspect_patch(const layout_map *map, settings *s, settings_facts *fa
 /* Blocks of a stage of the stem, up to the first that is not there. */
 static int count_units(const layout_map *map, int stage)
 {
-    char name[sizeof ((vit_tensor *)0)->name];
+    char name[80];   /* whatever the numbers */
     int count = 0;
     do
         snprintf(name, sizeof name, "patch_embed.backbone.stages.%d.blocks.%d.conv1.weight", stage,
