@@ -964,6 +964,7 @@ enum {
 extern "C" {
 #    endif
 void *memcpy(void *to, const void *from, size_t size);
+void *memmove(void *to, const void *from, size_t size);
 void *memset(void *to, int value, size_t size);
 int memcmp(const void *a, const void *b, size_t size);
 #    if defined(__cplusplus)
