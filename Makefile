@@ -17,12 +17,13 @@ PROGRAMS = tools/vit-bench tools/vit-convert tools/vit-info tools/vit-run exampl
 MODULES  = $(patsubst %.c,%,$(filter-out tools/vit-%.c,$(wildcard tools/*.c)))
 TESTS    = $(patsubst %.c,%,$(wildcard tests/test_*.c))
 
-.PHONY: all demo test test-cross bench-peers help install uninstall clean
+.PHONY: all demo wasm test test-cross bench-peers help install uninstall clean
 all: $(PROGRAMS) examples/hello
 
 help:
 	@echo "make            build tools and examples"
 	@echo "make demo       install what that needs, build, classify the bundled photo"
+	@echo "make wasm       build examples/wasm, classify the bundled photo in Node (installs both)"
 	@echo "make test       install what the tests need, build and run all of them"
 	@echo "make test-cross run the numerical tests for 64-bit ARM under QEMU (installs both)"
 	@echo "make bench-peers  compare the speed with ONNX Runtime's and PyTorch's (installs both);"
@@ -83,6 +84,21 @@ demo:
 	@$(MAKE) --no-print-directory -s all
 	examples/classify examples/cat.jpg
 
+# --- WebAssembly ----------------------------------------------------------------------------
+
+WASM_CC    = clang --target=wasm32-wasi
+WASM_FLAGS = -O2 -mbulk-memory -nostartfiles -Wl,--no-entry -Wl,--strip-all
+
+examples/wasm/classify.wasm: examples/wasm/classify.c vit.h
+	$(WASM_CC) -std=c99 $(WARNINGS) $(WASM_FLAGS) -msimd128 $< -o $@
+
+wasm:
+	@sh tools/install-packages.sh wasm
+	@$(MAKE) --no-print-directory -s examples/wasm/classify.wasm
+	node examples/wasm/run.mjs examples/cat.ppm
+
+# --- tests ----------------------------------------------------------------------------------
+
 TEST_BINARIES = $(TESTS:%=build/plain/%) $(TESTS:%=build/asan/%) $(PROGRAMS:%=build/asan/%) \
                 build/tsan/tests/test_api build/tsan/tests/test_random
 
@@ -127,4 +143,4 @@ uninstall:
 	    $(DESTDIR)$(PREFIX)/share/vit/cifar10-vit.vit
 
 clean:
-	rm -rf build $(PROGRAMS) examples/hello
+	rm -rf build $(PROGRAMS) examples/hello examples/wasm/classify.wasm

@@ -42,6 +42,7 @@
       >>tiles       the macro behind every hand-written register tile
       >>x86         the same in AVX2 and AVX-512
       >>arm         the same in NEON, for 64-bit ARM
+      >>wasm        the same in WebAssembly's SIMD128
       >>dispatch    which kernels run on this machine
       >>layers      linear, norm, stem, patch_embed, attn, mlp, head
       >>forward     the workspace and the network, top to bottom
@@ -121,7 +122,9 @@
    batch, any run, and on every instruction set with fused multiply-add, the
    plain C tier included (which computes it exactly, slowly, where the CPU has
    none). Building with VIT_NO_FMA trades that last equality for speed on old
-   CPUs. Never build with -ffast-math. One exception: the bf16 instructions take
+   CPUs. WebAssembly has no fused multiply-add and is always built so: with and
+   without SIMD128 it gives the bits of a plain C tier built with VIT_NO_FMA, on any
+   CPU. Never build with -ffast-math. One exception: the bf16 instructions take
    numbers below 2^-126 for zero.
 
    CONFIGURATION   (define before the implementation; nothing else is needed)
@@ -136,7 +139,9 @@
       VIT_NO_SIMD          the plain C tier only
       VIT_NO_AVX2, VIT_NO_AVX512   leave out one tier (no AVX2 means no AVX-512)
       VIT_NO_NEON          the plain C tier on 64-bit ARM
-      VIT_NO_FMA           multiply then add in the plain C tier
+      VIT_NO_WASM_SIMD     the plain C tier in WebAssembly
+      VIT_NO_FMA           multiply then add in the plain C tier; WebAssembly implies it,
+                           WASI also VIT_NO_MMAP and, without -pthread, VIT_NO_THREADS
       VIT_NO_PREPROCESS    no vit_preprocess, no vit_classify
       VIT_BARE_METAL       NO_STDIO + NO_MMAP + NO_MALLOC + NO_THREADS in one word
       VIT_NO_OPTIONS       the ViT of the paper and of DeiT only: no option that
@@ -159,8 +164,9 @@
 
    PORTABILITY   x86-64 has AVX2, AVX-VNNI and AVX-512 kernels (the latter also
    with VNNI and BF16), chosen at run time; 64-bit ARM has NEON kernels (also with
-   sdot, smmla and bfmlal), which have run under QEMU only; every other CPU runs
-   the plain C tier. gcc and clang are tested; the Windows and MSVC code paths are
+   sdot, smmla and bfmlal), which have run under QEMU only; WebAssembly compiled
+   with -msimd128 has kernels too, which have run in Node; every other CPU runs the
+   plain C tier. gcc and clang are tested; the Windows and MSVC code paths are
    written but not tested yet. Little-endian CPUs only. */
 
 /* ------------------------------------------------------------------------- */
@@ -182,6 +188,18 @@
 #    define VIT_NO_STDIO
 #    define VIT_NO_MMAP
 #    define VIT_NO_MALLOC
+#    define VIT_NO_THREADS
+#endif
+
+/* WebAssembly multiplies and adds, but does not fuse the two; its system interface
+   maps no files and has no threads, unless it is asked for them. */
+#if defined(__wasm__) && !defined(VIT_NO_FMA)
+#    define VIT_NO_FMA
+#endif
+#if defined(__wasi__) && !defined(VIT_NO_MMAP)
+#    define VIT_NO_MMAP
+#endif
+#if defined(__wasi__) && !defined(_REENTRANT) && !defined(VIT_NO_THREADS)
 #    define VIT_NO_THREADS
 #endif
 
@@ -502,13 +520,14 @@ VIT_API vit_result vit_preprocess(const vit_model *model, const vit_image *image
     X(VIT_ISA_NEON, 7, "neon")               /* every 64-bit ARM               */ \
     X(VIT_ISA_NEON_DOTPROD, 8, "neon-dotprod") /* Cortex-A76, M1               */ \
     X(VIT_ISA_NEON_I8MM, 9, "neon-i8mm")     /* int8 matrix products           */ \
-    X(VIT_ISA_NEON_BF16, 10, "neon-bf16")    /* Neoverse V1, M2                */
+    X(VIT_ISA_NEON_BF16, 10, "neon-bf16")    /* Neoverse V1, M2                */ \
+    X(VIT_ISA_WASM_SIMD, 11, "wasm-simd")    /* WebAssembly's SIMD128          */
 
 typedef enum vit_isa {
 #define VIT_X(name, value, text) name = value,
     VIT_ISA_LIST(VIT_X)
 #undef VIT_X
-    VIT_NUM_ISAS = 11
+    VIT_NUM_ISAS = 12
 } vit_isa;
 
 /* The best tier here, VIT_ISA_SCALAR at least; and whether there is this one. */
@@ -1125,7 +1144,15 @@ int memcmp(const void *a, const void *b, size_t size);
 #    define VIT__NEON_I8MM 0
 #endif
 
-#define VIT__SIMD (VIT__AVX2 || VIT__NEON) /* register tiles, written by VIT__GEMM */
+/* WebAssembly, whose engines take or refuse a module as a whole. */
+#if !defined(VIT_NO_SIMD) && !defined(VIT_NO_WASM_SIMD) && defined(__wasm_simd128__)
+#    define VIT__WASM_SIMD 1
+#else
+#    define VIT__WASM_SIMD 0
+#endif
+
+/* Register tiles, written by VIT__GEMM. */
+#define VIT__SIMD (VIT__AVX2 || VIT__NEON || VIT__WASM_SIMD)
 
 /* Whom to ask what an ARM CPU can do: 0 if only the compiler knows. */
 #if defined(__linux__) && defined(__has_include)
@@ -1149,6 +1176,9 @@ int memcmp(const void *a, const void *b, size_t size);
 #endif
 #if VIT__NEON
 #    include <arm_neon.h>
+#endif
+#if VIT__WASM_SIMD
+#    include <wasm_simd128.h>
 #endif
 #if VIT__ASK == VIT__ASK_LINUX
 #    include <sys/auxv.h>
@@ -3991,7 +4021,7 @@ static const vit__kernels vit__kernels_scalar = {
 /* The parts of a tile: where a row of a begins; c[r][n] of row r and vector n. */
 #    define VIT__ROW(r, A, B)                                                                     \
         const unsigned char *const a##r = a + (size_t)(r < rows ? r : rows - 1) * lda;
-#    define VIT__ZERO(STEP, r, n) VIT__ACC_##STEP c##r##n = VIT__ZERO_##STEP;
+#    define VIT__ZERO(STEP, r, n) VIT__ACC_##STEP c##r##n = VIT__ZERO_##STEP(r, n);
 #    define VIT__ZERO_ROW(r, STEP, WIDTH) WIDTH(VIT__ZERO, STEP, r)
 #    define VIT__LOAD(STEP, WEIGHTS, n) VIT__LOAD_##STEP(n, WEIGHTS(p, stride, n, k))
 #    define VIT__MAC(STEP, r, n) VIT__MAC_##STEP(c##r##n, n)
@@ -4140,7 +4170,7 @@ VIT__INLINE __m256i vit__i8_avx2(const unsigned char *p, size_t stride, int n, i
 }
 
 #    define VIT__ACC_fma_avx2 __m256
-#    define VIT__ZERO_fma_avx2 _mm256_setzero_ps()
+#    define VIT__ZERO_fma_avx2(r, n) _mm256_setzero_ps()
 #    define VIT__LOAD_fma_avx2(n, weights) const __m256 w##n = weights;
 #    define VIT__INPUT_fma_avx2(a, k)                                                             \
         const __m256 x = _mm256_castsi256_ps(_mm256_set1_epi32(vit__load32(a + 4 * k)));
@@ -4155,7 +4185,7 @@ VIT__INLINE void vit__store_fma_avx2(float *tile, int r, int n, __m256 c, const 
 /* x is a quad of the row. Its even and odd bytes are multiplied as 16-bit numbers,
    two products to a sum of 32 bits; vpmaddubsw would saturate. */
 #    define VIT__ACC_mul16_avx2 __m256i
-#    define VIT__ZERO_mul16_avx2 _mm256_setzero_si256()
+#    define VIT__ZERO_mul16_avx2(r, n) _mm256_setzero_si256()
 #    define VIT__LOAD_mul16_avx2(n, weights)                                                      \
         const __m256i v##n = weights;                                                             \
         const __m256i even##n = _mm256_srai_epi16(_mm256_slli_epi16(v##n, 8), 8);                 \
@@ -4221,7 +4251,7 @@ VIT__TARGET_BEGIN(VIT__TARGET_AVXVNNI)
 
 /* In assembly, because gcc 12 spills the accumulators of the intrinsic. */
 #        define VIT__ACC_vnni_avx2 __m256i
-#        define VIT__ZERO_vnni_avx2 _mm256_setzero_si256()
+#        define VIT__ZERO_vnni_avx2(r, n) _mm256_setzero_si256()
 #        define VIT__LOAD_vnni_avx2(n, weights) const __m256i w##n = weights;
 #        define VIT__INPUT_vnni_avx2(a, k)                                                        \
             const __m256i x = _mm256_set1_epi32(vit__load32(a + VIT__U8_HEADER + 4 * k));
@@ -4284,7 +4314,7 @@ VIT__INLINE __m512i vit__bits_avx512(const unsigned char *p, size_t stride, int 
 }
 
 #    define VIT__ACC_fma_avx512 __m512
-#    define VIT__ZERO_fma_avx512 _mm512_setzero_ps()
+#    define VIT__ZERO_fma_avx512(r, n) _mm512_setzero_ps()
 #    define VIT__LOAD_fma_avx512(n, weights) const __m512 w##n = weights;
 #    define VIT__INPUT_fma_avx512(a, k)                                                           \
         const __m512 x = _mm512_castsi512_ps(_mm512_set1_epi32(vit__load32(a + 4 * k)));
@@ -4298,7 +4328,7 @@ VIT__INLINE void vit__store_fma_avx512(float *tile, int r, int n, __m512 c, cons
 
 /* As in the AVX2 tier. */
 #    define VIT__ACC_mul16_avx512 __m512i
-#    define VIT__ZERO_mul16_avx512 _mm512_setzero_si512()
+#    define VIT__ZERO_mul16_avx512(r, n) _mm512_setzero_si512()
 #    define VIT__LOAD_mul16_avx512(n, weights)                                                    \
         const __m512i v##n = weights;                                                             \
         const __m512i even##n = _mm512_srai_epi16(_mm512_slli_epi16(v##n, 8), 8);                 \
@@ -4404,7 +4434,7 @@ VIT__TARGET_BEGIN(VIT__TARGET_AVX512_VNNI)
 
 /* In assembly, because gcc 12 spills the accumulators of the intrinsic. */
 #    define VIT__ACC_vnni_avx512 __m512i
-#    define VIT__ZERO_vnni_avx512 _mm512_setzero_si512()
+#    define VIT__ZERO_vnni_avx512(r, n) _mm512_setzero_si512()
 #    define VIT__LOAD_vnni_avx512(n, weights) const __m512i w##n = weights;
 #    define VIT__INPUT_vnni_avx512(a, k)                                                          \
         const __m512i x = _mm512_set1_epi32(vit__load32(a + VIT__U8_HEADER + 4 * k));
@@ -4434,7 +4464,7 @@ VIT__TARGET_BEGIN(VIT__TARGET_AVX512_BF16)
 
 /* c = fma(x[0], w[0], fma(x[1], w[1], c)); numbers below 2^-126 count as zero. */
 #        define VIT__ACC_bf16_avx512 __m512
-#        define VIT__ZERO_bf16_avx512 _mm512_setzero_ps()
+#        define VIT__ZERO_bf16_avx512(r, n) _mm512_setzero_ps()
 #        define VIT__LOAD_bf16_avx512(n, weights) const __m512i w##n = weights;
 #        define VIT__INPUT_bf16_avx512(a, k)                                                      \
             const __m512i x = _mm512_set1_epi32(vit__load32(a + 4 * k));
@@ -4545,7 +4575,7 @@ VIT__INLINE float32x4_t vit__i4_neon(const unsigned char *p, size_t stride, int 
 
 /* In assembly, because gcc 12 spills the accumulators of the intrinsic. */
 #    define VIT__ACC_fma_neon float32x4_t
-#    define VIT__ZERO_fma_neon vdupq_n_f32(0)
+#    define VIT__ZERO_fma_neon(r, n) vdupq_n_f32(0)
 #    define VIT__LOAD_fma_neon(n, weights) const float32x4_t w##n = weights;
 #    define VIT__INPUT_fma_neon(a, k)                                                             \
         float x;                                                                                  \
@@ -4574,7 +4604,7 @@ VIT__INLINE int vit__steps_fma_neon(int depth) { return depth; }
    between -127 and 127 fit in 16 bits; pairs of those go to sums of 32 bits, of
    which there are two for each column. */
 #    define VIT__ACC_mull_neon int32x4_t
-#    define VIT__ZERO_mull_neon vdupq_n_s32(0)
+#    define VIT__ZERO_mull_neon(r, n) vdupq_n_s32(0)
 #    define VIT__LOAD_mull_neon(n, weights)                                                       \
         const int8x8_t v##n = vreinterpret_s8_u8(vld1_u8(weights));                               \
         const int8x8_t w##n = vreinterpret_s8_u8(vld1_u8(weights + 64));
@@ -4644,7 +4674,7 @@ VIT__TARGET_BEGIN(VIT__TARGET_NEON_DOTPROD)
 
 /* In assembly, because clang 14 has the intrinsics for whole files only. */
 #        define VIT__ACC_dot_neon int32x4_t
-#        define VIT__ZERO_dot_neon vdupq_n_s32(0)
+#        define VIT__ZERO_dot_neon(r, n) vdupq_n_s32(0)
 #        define VIT__LOAD_dot_neon(n, weights) const int8x16_t w##n = weights;
 #        define VIT__INPUT_dot_neon(a, k)                                                         \
             float x; /* four bytes for a vector register */                                       \
@@ -4693,7 +4723,7 @@ VIT__INLINE int8x16_t vit__columns_neon(const unsigned char *p, size_t stride, i
 /* Row r here is a pair, rows r and r + `apart`, which comes in the place of the
    panels' stride; c holds two columns of the first, then of the second. */
 #        define VIT__ACC_smmla_neon int32x4_t
-#        define VIT__ZERO_smmla_neon vdupq_n_s32(0)
+#        define VIT__ZERO_smmla_neon(r, n) vdupq_n_s32(0)
 #        define VIT__LOAD_smmla_neon(n, weights) const int8x16_t w##n = weights;
 #        define VIT__INPUT_smmla_neon(a, k)                                                       \
             const unsigned char *const at = a + VIT__U8_HEADER + 8 * k;                           \
@@ -4753,7 +4783,7 @@ typedef struct vit__four_bytes { unsigned char byte[4]; } vit__four_bytes;
 /* c = fma(x[0], w[0], fma(x[1], w[1], c)). Only registers 0 to 15, constraint x, have
    16-bit elements, and clang allows it for full vectors only: hence a load by hand. */
 #        define VIT__ACC_bfmlal_neon float32x4_t
-#        define VIT__ZERO_bfmlal_neon vdupq_n_f32(0)
+#        define VIT__ZERO_bfmlal_neon(r, n) vdupq_n_f32(0)
 #        define VIT__LOAD_bfmlal_neon(n, weights) const int8x16_t w##n = weights;
 #        define VIT__INPUT_bfmlal_neon(a, k)                                                      \
             int8x16_t x;                                                                          \
@@ -4782,6 +4812,184 @@ static const vit__kernels vit__kernels_neon_bf16 = {
 #    endif /* VIT__NEON_I8MM */
 
 #endif /* VIT__NEON */
+
+/* ------------------------------------------------------------------------- */
+/* >>wasm                                                                    */
+/*                                                                           */
+/* Register tiles for WebAssembly's SIMD128: 4 rows x 8 columns, which take  */
+/* 8 of the 16 registers that x86 has for it. They are half a panel; in the  */
+/* place of the panels' stride comes the first column. The steps:            */
+/*                                                                           */
+/*    muladd   one k a step                                                  */
+/*    pair     a pair of bf16 a step                                         */
+/*    mul16    a quad of int8 a step, as 16-bit products                     */
+/*                                                                           */
+/* f16 and int4 take many instructions to widen, so 24 rows share them, as   */
+/* many as there is room for in vit__gemm's tile with these columns.         */
+/*                                                                           */
+/* Products are rounded before they are added, as in the plain C tier built  */
+/* with VIT_NO_FMA. All but the tiles is that tier's: it becomes vectors.    */
+/* ------------------------------------------------------------------------- */
+
+#if VIT__WASM_SIMD
+
+/* 16 bytes of columns 4 n ... 4 n + 3, counted from `column`: f32, quads of int8 or
+   pairs of bf16. */
+VIT__INLINE v128_t vit__bits_wasm(const unsigned char *p, size_t column, int n, int k) {
+    return wasm_v128_load(p + 64 * (size_t)k + 4 * column + 16 * n);
+}
+
+/* Goes on from the sums in the tile. */
+#    define VIT__ACC_muladd_wasm v128_t
+#    define VIT__ZERO_muladd_wasm(r, n) wasm_v128_load(tile + 16 * r + stride + 4 * n)
+#    define VIT__LOAD_muladd_wasm(n, weights) const v128_t w##n = weights;
+#    define VIT__INPUT_muladd_wasm(a, k) const v128_t x = wasm_v128_load32_splat(a + 4 * k);
+#    define VIT__MAC_muladd_wasm(c, n) c = wasm_f32x4_add(c, wasm_f32x4_mul(x, w##n));
+VIT__INLINE int vit__steps_muladd_wasm(int depth) { return depth; }
+#    define vit__store_muladd_wasm(tile, r, n, c, a, p, column, steps)                            \
+        wasm_v128_store(tile + 16 * r + column + 4 * n, c)
+
+/* The second of a pair comes first. */
+#    define VIT__ACC_pair_wasm v128_t
+#    define VIT__ZERO_pair_wasm(r, n) wasm_f32x4_const_splat(0.0f)
+#    define VIT__LOAD_pair_wasm(n, weights) VIT__PAIR_WASM(weights, v##n, w0##n, w1##n)
+#    define VIT__INPUT_pair_wasm(a, k) VIT__PAIR_WASM(wasm_v128_load32_splat(a + 4 * k), x, x0, x1)
+#    define VIT__PAIR_WASM(pair, both, first, second)                                             \
+        const v128_t both = pair, first = wasm_i32x4_shl(both, 16);                               \
+        const v128_t second = wasm_v128_and(both, wasm_i32x4_const_splat((int)0xffff0000u));
+#    define VIT__MAC_pair_wasm(c, n)                                                              \
+        c = wasm_f32x4_add(c, wasm_f32x4_mul(x1, w1##n));                                         \
+        c = wasm_f32x4_add(c, wasm_f32x4_mul(x0, w0##n));
+VIT__INLINE int vit__steps_pair_wasm(int depth) { return vit__ceil_div(depth, 2); }
+#    define vit__store_pair_wasm vit__store_muladd_wasm
+
+/* As in the AVX2 tier. */
+#    define VIT__ACC_mul16_wasm v128_t
+#    define VIT__ZERO_mul16_wasm(r, n) wasm_i32x4_const_splat(0)
+#    define VIT__LOAD_mul16_wasm(n, weights)                                                      \
+        const v128_t v##n = weights, odd##n = wasm_i16x8_shr(v##n, 8);                            \
+        const v128_t even##n = wasm_i16x8_shr(wasm_i16x8_shl(v##n, 8), 8);
+#    define VIT__INPUT_mul16_wasm(a, k)                                                           \
+        const v128_t x = wasm_v128_load32_splat(a + VIT__U8_HEADER + 4 * k);                      \
+        const v128_t x_even = wasm_v128_and(x, wasm_i16x8_const_splat(255));                      \
+        const v128_t x_odd = wasm_u16x8_shr(x, 8);
+#    define VIT__MAC_mul16_wasm(c, n)                                                             \
+        c = wasm_i32x4_add(c, wasm_i32x4_dot_i16x8(x_even, even##n));                             \
+        c = wasm_i32x4_add(c, wasm_i32x4_dot_i16x8(x_odd, odd##n));
+VIT__INLINE int vit__steps_mul16_wasm(int depth) { return vit__quads(depth); }
+VIT__INLINE void vit__store_mul16_wasm(float *tile, int r, int n, v128_t c, const unsigned char *a,
+                                       const unsigned char *p, size_t column, int steps) {
+    const unsigned char *tail = p + 64 * (size_t)steps + 4 * column + 16 * n;
+    const v128_t scale = wasm_f32x4_mul(wasm_v128_load32_splat(a), wasm_v128_load(tail));
+    const v128_t zero = wasm_i32x4_mul(wasm_v128_load32_splat(a + 4), wasm_v128_load(tail + 64));
+    const v128_t sum = wasm_f32x4_convert_i32x4(wasm_i32x4_sub(c, zero));
+    wasm_v128_store(tile + 16 * r + column + 4 * n, wasm_f32x4_mul(sum, scale));
+}
+
+/* A kernel: the full height, and one row for the class token and the head. */
+#    define VIT__GEMM_WASM(name, STEP, ROWS)                                                      \
+        VIT__GEMM(name##_full, STEP, vit__bits_wasm, vit__ascending, ROWS, VIT__WIDTH_2)          \
+        VIT__GEMM(name##_1, STEP, vit__bits_wasm, vit__ascending, VIT__ROWS_1, VIT__WIDTH_2)      \
+        static void name(float *tile, const unsigned char *a, size_t lda, int rows,               \
+                         const unsigned char *p, int depth, int panels) {                         \
+            size_t column;                                                                        \
+            (void)panels;                                                                         \
+            for (column = 0; column < 16; column += 8) {                                          \
+                if (rows == 1) name##_1(tile, a, lda, rows, p, column, depth);                    \
+                else name##_full(tile, a, lda, rows, p, column, depth);                           \
+            }                                                                                     \
+        }
+
+VIT__GEMM_WASM(vit__gemm_muladd_wasm, muladd_wasm, VIT__ROWS_4)
+VIT__GEMM_WASM(vit__gemm_bf16_wasm, pair_wasm, VIT__ROWS_3)
+VIT__GEMM_WASM(vit__gemm_i8_wasm, mul16_wasm, VIT__ROWS_4)
+
+static void vit__gemm_f32_wasm(float *tile, const unsigned char *a, size_t lda, int rows,
+                               const unsigned char *p, int depth, int panels) {
+    memset(tile, 0, 4 * 64);
+    vit__gemm_muladd_wasm(tile, a, lda, rows, p, depth, panels);
+}
+
+/* The exponent is moved into place and its bias made right by a multiplication, which
+   counts infinity and NaN as numbers: they get their exponent back. */
+VIT__INLINE v128_t vit__load_f16_wasm(const unsigned char *p) {
+    const v128_t half = wasm_i32x4_shl(wasm_i32x4_load16x4(p), 13); /* sign-extended */
+    const v128_t sign = wasm_v128_and(half, wasm_i32x4_const_splat((int)0x80000000u));
+    const v128_t size = wasm_v128_and(half, wasm_i32x4_const_splat(0x0fffffff));
+    const v128_t x = wasm_f32x4_mul(size, wasm_f32x4_const_splat(5.1922968585348276e33f));
+    const v128_t special = wasm_f32x4_ge(x, wasm_f32x4_const_splat(65536.0f));
+    const v128_t exponent = wasm_v128_and(special, wasm_i32x4_const_splat(0x7f800000));
+    return wasm_v128_or(wasm_v128_or(x, exponent), sign);
+}
+
+/* Weights k to k + count of a panel as f32; k is a multiple of 32, and count at most that. */
+VIT__INLINE void vit__widen_f16_wasm(float *wide, const unsigned char *p, int k, int count) {
+    int i, n;
+    for (i = 0; i < count; i++)
+        for (n = 0; n < 4; n++)
+            wasm_v128_store(wide + 16 * i + 4 * n,
+                            vit__load_f16_wasm(p + 32 * (size_t)(k + i) + 8 * n));
+}
+
+/* q - 8 of 16 columns, times their scales; q becomes the last bits of 2^23 + q. */
+VIT__INLINE void vit__scale_i4_wasm(float *wide, v128_t q, const v128_t *scale) {
+    const v128_t low = wasm_u16x8_extend_low_u8x16(q), high = wasm_u16x8_extend_high_u8x16(q);
+    const v128_t q4[4] = { wasm_u32x4_extend_low_u16x8(low), wasm_u32x4_extend_high_u16x8(low),
+                           wasm_u32x4_extend_low_u16x8(high), wasm_u32x4_extend_high_u16x8(high) };
+    int n;
+    for (n = 0; n < 4; n++) {
+        const v128_t sum = wasm_v128_or(q4[n], wasm_f32x4_const_splat(8388608.0f));
+        const v128_t value = wasm_f32x4_sub(sum, wasm_f32x4_const_splat(8388616.0f));
+        wasm_v128_store(wide + 4 * n, wasm_f32x4_mul(value, scale[n]));
+    }
+}
+
+/* A group, which is padded to 32. */
+VIT__INLINE void vit__widen_i4_wasm(float *wide, const unsigned char *p, int k, int count) {
+    const unsigned char *group = p + (size_t)(k / 32) * VIT__I4_GROUP;
+    v128_t scale[4];
+    int i;
+    (void)count;
+    for (i = 0; i < 4; i++) scale[i] = vit__load_f16_wasm(group + 8 * i);
+    for (i = 0; i < 16; i++) {
+        const v128_t both = wasm_v128_load(group + 32 + 16 * i);
+        const v128_t first = wasm_v128_and(both, wasm_i8x16_const_splat(15));
+        vit__scale_i4_wasm(wide + 32 * i, first, scale);
+        vit__scale_i4_wasm(wide + 32 * i + 16, wasm_u8x16_shr(both, 4), scale);
+    }
+}
+
+#    define VIT__GEMM_WIDE_WASM(name, widen)                                                      \
+        static void name(float *tile, const unsigned char *a, size_t lda, int rows,               \
+                         const unsigned char *p, int depth, int panels) {                         \
+            float wide[32 * 16];                                                                  \
+            int k, row;                                                                           \
+            memset(tile, 0, (size_t)vit__round_up(rows, 4) * 64);                                 \
+            for (k = 0; k < depth; k += 32, a += 32 * 4) {                                        \
+                const int count = vit__min(32, depth - k);                                        \
+                widen(wide, p, k, count);                                                         \
+                for (row = 0; row < rows; row += 4)                                               \
+                    vit__gemm_muladd_wasm(tile + 16 * row, a + (size_t)row * lda, lda,            \
+                                          vit__min(4, rows - row),                                \
+                                          (const unsigned char *)wide, count, panels);            \
+            }                                                                                     \
+        }
+
+VIT__GEMM_WIDE_WASM(vit__gemm_f16_wasm, vit__widen_f16_wasm)
+VIT__GEMM_WIDE_WASM(vit__gemm_i4_wasm, vit__widen_i4_wasm)
+
+static const vit__kernels vit__kernels_wasm = {
+    VIT_ISA_WASM_SIMD,
+    1,
+    { { vit__gemm_f32_wasm, 4, VIT__FORM_F32 },
+      { vit__gemm_f16_wasm, 24, VIT__FORM_F32 },
+      { vit__gemm_bf16_wasm, 3, VIT__FORM_BF16 },
+      { vit__gemm_i8_wasm, 4, VIT__FORM_U8 },
+      { vit__gemm_i4_wasm, 24, VIT__FORM_F32 } },
+    VIT__BODIES(scalar),
+};
+
+#endif /* VIT__WASM_SIMD */
 
 /* ------------------------------------------------------------------------- */
 /* >>dispatch                                                                */
@@ -4901,6 +5109,9 @@ static const vit__kernels *const vit__tiers[] = {
     &vit__kernels_neon_bf16,
 #    endif
 #endif
+#if VIT__WASM_SIMD
+    &vit__kernels_wasm,
+#endif
 };
 
 /* The kernels of a tier, or with VIT_ISA_AUTO of the best one; NULL if this
@@ -4910,6 +5121,8 @@ static const vit__kernels *vit__choose_kernels(vit_isa isa) {
     const unsigned found = vit__detect_x86();
 #elif VIT__NEON
     const unsigned found = vit__detect_arm();
+#elif VIT__WASM_SIMD
+    const unsigned found = 1u << VIT_ISA_SCALAR | 1u << VIT_ISA_WASM_SIMD;
 #else
     const unsigned found = 1u << VIT_ISA_SCALAR;
 #endif
@@ -7564,8 +7777,8 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
            MobileCLIP-B, norm of the raw patches; masks over tokens; input sizes chosen
            at run time; low_memory, ViT-Ti in 256 KiB as int8; f32, f16, bf16, int8,
            int4; AVX2, AVX-VNNI, AVX-512 with VNNI and BF16, NEON with sdot, smmla and
-           bfmlal; Pillow-exact preprocessing; the .vit format, version 1. vit-convert
-           --c-array.
+           bfmlal, WebAssembly's SIMD128; Pillow-exact preprocessing; the .vit format,
+           version 1. vit-convert --c-array.
 
    LICENSE
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# install-packages.sh demo|test|cross|peers - installs, through Debian's package manager, what is missing.
+# install-packages.sh demo|test|cross|wasm|peers - installs, through Debian's package manager, what is missing.
 #
 # Says what it installs before it does so, and does nothing when all of it is there.
 set -eu
@@ -9,6 +9,8 @@ demo="gcc:gcc libc6-dev:/usr/include/stdio.h libstb-dev:/usr/include/stb/stb_ima
 test="$demo g++:g++ clang:clang gcc-arm-none-eabi:arm-none-eabi-gcc"
 cross="gcc:gcc clang:clang gcc-aarch64-linux-gnu:aarch64-linux-gnu-gcc
     libc6-dev-arm64-cross:/usr/aarch64-linux-gnu/include/stdio.h qemu-user-static:qemu-aarch64-static"
+wasm="$demo clang:clang lld:wasm-ld wasi-libc:/usr/include/wasm32-wasi/stdio.h
+    libclang-rt-dev-wasm32:/usr/share/doc/libclang-rt-dev-wasm32 nodejs:node"
 python=/usr/lib/python3/dist-packages
 peers="$demo python3-torch:$python/torch python3-numpy:$python/numpy python3-onnx:$python/onnx
     libopenblas0-openmp:/usr/share/doc/libopenblas0-openmp nodejs:node npm:npm"
@@ -17,9 +19,10 @@ case "${1-}" in
 demo) wanted=$demo ;;
 test) wanted=$test ;;
 cross) wanted=$cross ;;
+wasm) wanted=$wasm ;;
 peers) wanted=$peers ;;
 *)
-    echo "usage: tools/install-packages.sh demo|test|cross|peers" >&2
+    echo "usage: tools/install-packages.sh demo|test|cross|wasm|peers" >&2
     exit 2
     ;;
 esac

@@ -1,0 +1,155 @@
+/* classify.c - vit.h as a WebAssembly module, for Node and web pages.
+ *
+ * `make wasm` builds it, with SIMD128 and Debian's clang. It imports nothing, so that any
+ * JavaScript can instantiate it; what it exports is declared below. Pointers are numbers into
+ * its memory. vit.mjs is the JavaScript around it, run.mjs a program that uses both.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#define VIT_NO_STDIO
+#define VIT_IMPLEMENTATION
+#include "../../vit.h"
+
+typedef struct classifier {
+    vit_model model;     /* its weights lie in data                                    */
+    vit_session session; /* what a forward pass needs, in workspace                    */
+    void *data, *workspace;
+    float *input;        /* [in_chans, img_height, img_width]                          */
+    float *logits;       /* [num_classes]                                              */
+    float *probs;        /* [num_classes]                                              */
+    vit_prediction *top; /* [num_classes], the best first                              */
+    const char *error;   /* of the last call, "" if it went well                       */
+} classifier;
+
+#define EXPORT(name) __attribute__((export_name(#name))) extern
+
+/* Memory for a model's file or a photo, as aligned as vit.h likes it; NULL if there is none. */
+EXPORT(allocate) void *allocate(size_t size);
+EXPORT(release) void release(void *block);
+
+/* A classifier out of a .vit file; data comes from allocate() and is released by close(). NULL if
+ * there is no memory for it; otherwise error() says whether it is of use, and close() is due. */
+EXPORT(open) classifier *classifier_open(void *data, size_t size);
+EXPORT(close) void classifier_close(classifier *c);
+EXPORT(error) const char *classifier_error(const classifier *c);
+
+/* Looks at rows of r, g, b, a bytes; alpha is ignored. How many classes there now are, the best
+ * first, or 0 with an error(). */
+EXPORT(classify) int classifier_classify(classifier *c, const uint8_t *rgba, int width, int height);
+
+/* Number `place` of them: its class, probability and name ("" if the file has none). */
+EXPORT(index) int classifier_index(const classifier *c, int place);
+EXPORT(prob) float classifier_prob(const classifier *c, int place);
+EXPORT(label) const char *classifier_label(const classifier *c, int place);
+
+/* [num_classes], in the order of the classes. */
+EXPORT(logits) const float *classifier_logits(const classifier *c);
+
+/* The tier of kernels: "wasm-simd", or "scalar" where it was built without -msimd128. */
+EXPORT(tier) const char *tier(void);
+
+/* --- memory ----------------------------------------------------------------------------------- */
+
+void *allocate(size_t size) {
+    size_t whole = (size + VIT_ALIGN - 1) / VIT_ALIGN * VIT_ALIGN;
+    return whole < size ? NULL : aligned_alloc(VIT_ALIGN, whole);
+}
+
+void release(void *block) {
+    free(block);
+}
+
+/* --- opening ---------------------------------------------------------------------------------- */
+
+static vit_result allocate_buffers(classifier *c) {
+    const vit_config *config = &c->model.config;
+    size_t pixels = (size_t)config->img_height * (size_t)config->img_width;
+    size_t classes = (size_t)config->num_classes;
+    size_t size = vit_workspace_size(&c->model, NULL);
+
+    c->workspace = allocate(size);
+    c->input = allocate((size_t)config->in_chans * pixels * sizeof(float));
+    c->logits = allocate(classes * sizeof(float));
+    c->probs = allocate(classes * sizeof(float));
+    c->top = allocate(classes * sizeof(vit_prediction));
+    if (!size || !c->workspace || !c->input || !c->logits || !c->probs || !c->top)
+        return VIT_ERROR_MEMORY;
+    return vit_session_init(&c->session, &c->model, NULL, c->workspace, size);
+}
+
+classifier *classifier_open(void *data, size_t size) {
+    classifier *c = calloc(1, sizeof *c);
+    vit_result result;
+    if (!c) return NULL;
+    c->data = data;
+    c->error = "";
+    if (vit_model_open_memory(data, size, VIT_OPEN_VERIFY, &c->model) != VIT_OK) {
+        c->error = c->model.detail;
+    } else if (c->model.config.num_classes == 0) {
+        c->error = "names no classes";
+    } else {
+        result = allocate_buffers(c);
+        if (result != VIT_OK) c->error = vit_result_string(result);
+    }
+    return c;
+}
+
+/* Everything is NULL that was not allocated. */
+void classifier_close(classifier *c) {
+    if (!c) return;
+    vit_model_close(&c->model);
+    free(c->top);
+    free(c->probs);
+    free(c->logits);
+    free(c->input);
+    free(c->workspace);
+    free(c->data);
+    free(c);
+}
+
+const char *classifier_error(const classifier *c) {
+    return c->error;
+}
+
+/* --- a photo ---------------------------------------------------------------------------------- */
+
+static vit_result look_at(classifier *c, const vit_image *image) {
+    vit_outputs outputs = { 0 };
+    vit_result result = vit_preprocess(&c->model, image, c->input, NULL, 0);
+    if (result != VIT_OK) return result;
+    outputs.logits = c->logits;
+    return vit_forward(&c->session, c->input, 1, &outputs);
+}
+
+int classifier_classify(classifier *c, const uint8_t *rgba, int width, int height) {
+    const vit_image image = { rgba, width, height, 0, VIT_PIXEL_RGBA8 };
+    const int classes = c->model.config.num_classes;
+    vit_result result = look_at(c, &image);
+    c->error = result == VIT_OK ? "" : vit_result_string(result);
+    if (result != VIT_OK) return 0;
+    memcpy(c->probs, c->logits, (size_t)classes * sizeof(float));
+    vit_softmax(c->probs, classes);
+    return vit_top_k(c->logits, classes, classes, c->top);
+}
+
+int classifier_index(const classifier *c, int place) {
+    return c->top[place].index;
+}
+
+float classifier_prob(const classifier *c, int place) {
+    return c->probs[c->top[place].index];
+}
+
+const char *classifier_label(const classifier *c, int place) {
+    const char *label = vit_label(&c->model, c->top[place].index);
+    return label ? label : "";
+}
+
+const float *classifier_logits(const classifier *c) {
+    return c->logits;
+}
+
+const char *tier(void) {
+    return vit_isa_name(vit_detect_isa());
+}

@@ -1,0 +1,21 @@
+// ppm.mjs - a PPM file (P6, 8 bits a channel) as the pixels of a canvas.
+
+const header = /^P6(?:\s|#[^\n]*\n)+(\d+)(?:\s|#[^\n]*\n)+(\d+)(?:\s|#[^\n]*\n)+(\d+)\s/;
+
+/** { width, height, rgba } of the bytes of a file; throws an Error that says what is wrong. */
+export function readPpm(bytes) {
+    const found = header.exec(new TextDecoder('latin1').decode(bytes.subarray(0, 512)));
+    if (!found) throw new Error('is not a PPM file: expected P6, width, height and 255');
+    const [width, height, largest] = found.slice(1).map(Number);
+    if (largest !== 255) throw new Error(`expected samples up to 255, found up to ${largest}`);
+    if (!width || !height) throw new Error(`has no pixels: found ${width} x ${height}`);
+    const rgb = bytes.subarray(found[0].length);
+    if (rgb.length < 3 * width * height) {
+        throw new Error(`expected ${3 * width * height} bytes of pixels, found ${rgb.length}`);
+    }
+    const rgba = new Uint8Array(4 * width * height).fill(255);
+    for (let i = 0; i < width * height; i++) {
+        rgba.set(rgb.subarray(3 * i, 3 * i + 3), 4 * i);
+    }
+    return { width, height, rgba };
+}
