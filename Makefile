@@ -58,6 +58,9 @@ SANITIZE_FLAGS = -O1 -g1 -fno-omit-frame-pointer -fno-sanitize-recover=all
 $(eval $(call VARIANT,,plain,,$(MODULES)))
 $(eval $(call VARIANT,build/asan/,asan,-fsanitize=address -fsanitize=undefined $(SANITIZE_FLAGS),$(MODULES)))
 $(eval $(call VARIANT,build/tsan/,tsan,-fsanitize=thread $(SANITIZE_FLAGS),tools/vit))
+ifdef TARGET # one more, under build/$(TARGET)/: for another compiler, CPU or configuration
+$(eval $(call VARIANT,build/$(TARGET)/,$(TARGET),,$(MODULES)))
+endif
 
 # The fuzzers, by clang: the same modules, watched and counted.
 FUZZERS = $(patsubst tests/fuzz/fuzz_%.c,build/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))

@@ -167,7 +167,9 @@
    sdot, smmla and bfmlal), which have run under QEMU only; WebAssembly compiled
    with -msimd128 has kernels too, which have run in Node; every other CPU runs the
    plain C tier. gcc and clang are tested; the Windows and MSVC code paths are
-   written but not tested yet. Little-endian CPUs only. */
+   written but not tested yet. Big-endian CPUs read the same little-endian file, in
+   place. float must be computed as float: gcc wants -msse2 -mfpmath=sse on 32-bit x86
+   and, with -std=c99, -fexcess-precision=fast on s390x (an #error says so). */
 
 /* ------------------------------------------------------------------------- */
 /* >>api                                                                     */
@@ -1013,6 +1015,17 @@ int memcmp(const void *a, const void *b, size_t size);
 #    define VIT_MAX_THREADS 256
 #endif
 
+/* Numbers kept wider than float between two operations would change every result. */
+#if defined(__FLT_EVAL_METHOD__) && (__FLT_EVAL_METHOD__ == 1 || __FLT_EVAL_METHOD__ == 2)
+#    error "vit.h: float is computed wider: add -msse2 -mfpmath=sse or -fexcess-precision=fast"
+#endif
+
+#if defined(__BYTE_ORDER__) && defined(__ORDER_BIG_ENDIAN__)
+#    define VIT__BIG_ENDIAN (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__)
+#else
+#    define VIT__BIG_ENDIAN 0
+#endif
+
 #if defined(_WIN32)
 #    define VIT__WINDOWS 1
 #else
@@ -1308,6 +1321,31 @@ VIT__INLINE float vit__float(uint32_t bits) {
     float x;
     memcpy(&x, &bits, 4);
     return x;
+}
+
+/* Between this CPU's byte order and the file's, in either direction. */
+VIT__INLINE uint16_t vit__le16(uint16_t x) {
+    return VIT__BIG_ENDIAN ? (uint16_t)(x << 8 | x >> 8) : x;
+}
+
+VIT__INLINE uint32_t vit__le32(uint32_t x) {
+    if (!VIT__BIG_ENDIAN) return x;
+    return x << 24 | (x & 0xff00u) << 8 | (x >> 8 & 0xff00u) | x >> 24;
+}
+
+/* A number of a tensor in the file, which nothing else may read on a big-endian CPU. */
+VIT__INLINE float vit__stored(const float *p) {
+    return VIT__BIG_ENDIAN ? vit__float(vit__u32((const unsigned char *)p)) : *p;
+}
+
+/* n f32 numbers, from the file's byte order or to it. */
+VIT__INLINE void vit__copy_stored(void *to, const void *from, size_t n) {
+    const unsigned char *in = (const unsigned char *)from;
+    unsigned char *out = (unsigned char *)to;
+    uint32_t bits;
+    if (!VIT__BIG_ENDIAN) memcpy(to, from, n * 4);
+    else
+        for (; n; n--, in += 4, out += 4) bits = vit__u32(in), memcpy(out, &bits, 4);
 }
 
 /* Works under -ffast-math too, where x != x does not. */
@@ -2189,7 +2227,7 @@ VIT__INLINE float vit__i4_to_f32(const unsigned char *panel, int row, int k) {
     const int q = group[32 + k % 32 / 2 * 16 + column] >> k % 2 * 4 & 15;
     uint16_t scale;
     memcpy(&scale, group + 2 * column, 2);
-    return (float)(q - 8) * vit__f16_to_f32(scale);
+    return (float)(q - 8) * vit__f16_to_f32(vit__le16(scale));
 }
 
 /* One row of a weight as int8: the largest absolute value becomes 127. */
@@ -2209,8 +2247,8 @@ static void vit__pack_i8(const float *from, int row, int depth, unsigned char *p
         to[vit__panel_index(VIT_I8, row, k)] = (int8_t)q;
         sum += q;
     }
-    memcpy(tail, &scale, 4);
-    memcpy(tail + 64, &sum, 4);
+    vit__copy_stored(tail, &scale, 1);
+    vit__copy_stored(tail + 64, &sum, 1);
 }
 
 /* Up to 32 weights of a row as int4: the largest in absolute value becomes -8. */
@@ -2225,6 +2263,7 @@ static void vit__pack_i4(const float *from, int row, int count, unsigned char *g
     half = vit__f32_to_f16(extreme / -8.0f);
     if ((half & 0x7fffu) > 0x7bffu) half = (uint16_t)((half & 0x8000u) | 0x7bffu); /* 65504 */
     scale = vit__f16_to_f32(half);
+    half = vit__le16(half);
     memcpy(group + 2 * row, &half, 2);
     for (k = 0; k < count; k++) {
         const float q = vit__bits(scale) << 1 ? from[k] / scale : 0.0f;
@@ -2252,9 +2291,9 @@ VIT_API size_t vit_pack_panel(vit_dtype dtype, const float *rows, int num_rows, 
                          to + (size_t)(k / 32) * VIT__I4_GROUP);
         for (k = 0; k < depth; k++) {
             const size_t i = vit__panel_index(dtype, row, k);
-            if (dtype == VIT_F32) ((float *)panel)[i] = from[k];
-            if (dtype == VIT_F16) ((uint16_t *)panel)[i] = vit__f32_to_f16(from[k]);
-            if (dtype == VIT_BF16) ((uint16_t *)panel)[i] = vit__f32_to_bf16(from[k]);
+            if (dtype == VIT_F32) vit__copy_stored(to + 4 * i, from + k, 1);
+            if (dtype == VIT_F16) ((uint16_t *)panel)[i] = vit__le16(vit__f32_to_f16(from[k]));
+            if (dtype == VIT_BF16) ((uint16_t *)panel)[i] = vit__le16(vit__f32_to_bf16(from[k]));
         }
     }
     return bytes;
@@ -2267,13 +2306,14 @@ static float vit__unpack_number(vit_dtype dtype, const unsigned char *panel, int
     float number;
     uint16_t half;
     switch (dtype) {
-    case VIT_F16: memcpy(&half, panel + 2 * i, 2); return vit__f16_to_f32(half);
-    case VIT_BF16: memcpy(&half, panel + 2 * i, 2); return vit__bf16_to_f32(half);
+    case VIT_F16: memcpy(&half, panel + 2 * i, 2); return vit__f16_to_f32(vit__le16(half));
+    case VIT_BF16: memcpy(&half, panel + 2 * i, 2); return vit__bf16_to_f32(vit__le16(half));
     case VIT_I8:
-        memcpy(&number, panel + (size_t)vit__ceil_div(depth, 4) * 64 + (size_t)(row % 16) * 4, 4);
+        vit__copy_stored(
+            &number, panel + (size_t)vit__ceil_div(depth, 4) * 64 + (size_t)(row % 16) * 4, 1);
         return (float)((const int8_t *)panel)[i] * number;
     case VIT_I4: return vit__i4_to_f32(panel, row, k);
-    default: memcpy(&number, panel + 4 * i, 4); return number;
+    default: vit__copy_stored(&number, panel + 4 * i, 1); return number;
     }
 }
 
@@ -2282,7 +2322,7 @@ VIT_API void vit_unpack_row(const vit_tensor *tensor, int row, float *out) {
     const int depth = vit__depth_of(tensor);
     int k;
     if (tensor->layout == VIT_LAYOUT_PLAIN) {
-        memcpy(out, data + (size_t)row * (size_t)depth * 4, (size_t)depth * 4);
+        vit__copy_stored(out, data + (size_t)row * (size_t)depth * 4, (size_t)depth);
         return;
     }
     data += (size_t)(row / 16) * (size_t)vit__panel_bytes(tensor->dtype, depth);
@@ -2593,12 +2633,12 @@ static vit_result vit__check_tensors(vit_model *model, const vit__section *direc
 
 /* mean and std become part of the config, so that nobody needs to look them up. */
 static vit_result vit__read_normalisation(vit_model *model) {
-    const size_t size = (size_t)model->config.in_chans * sizeof(float);
+    const size_t chans = (size_t)model->config.in_chans;
     vit_tensor t;
     vit__read_tensor(model, model->tensors + (size_t)VIT__MEAN * (size_t)VIT_TENSOR_SIZE, &t);
-    memcpy(model->config.mean, t.data, size);
+    vit__copy_stored(model->config.mean, t.data, chans);
     vit__read_tensor(model, model->tensors + (size_t)VIT__STD * (size_t)VIT_TENSOR_SIZE, &t);
-    memcpy(model->config.std, t.data, size);
+    vit__copy_stored(model->config.std, t.data, chans);
     return vit_config_check(&model->config, model->detail);
 }
 
@@ -3360,7 +3400,7 @@ typedef enum vit__form {
 typedef struct vit__output {
     float *c;              /* [rows, cols] of the result                         */
     size_t ldc;
-    const float *bias;     /* [cols], or NULL                                    */
+    const float *bias;     /* [cols], or NULL; this and gamma as the file has it */
     int act;               /* 1 + vit_activation: c = act(product + bias)        */
     int add;               /* 1: c += product + bias, the residual stream        */
     const float *gamma;    /* [cols] of LayerScale, or NULL: c += gamma * (...)  */
@@ -3440,9 +3480,9 @@ VIT__INLINE void vit__output16(vit__fma_fn *fma, vit__epilogue e, float *c, cons
     float t[16];
     int l;
     for (l = 0; l < 16; l++) {
-        float x = tile[l] + bias[l];
+        float x = tile[l] + vit__stored(bias + l);
         if (e.act) x = vit__activate(fma, (vit_activation)(e.act - 1), x);
-        if (e.add) x = e.scale ? fma(x, gamma[l], c[l]) : x + c[l];
+        if (e.add) x = e.scale ? fma(x, vit__stored(gamma + l), c[l]) : x + c[l];
         t[l] = x;
     }
     memcpy(c, t, sizeof t);
@@ -3523,7 +3563,7 @@ VIT__INLINE void vit__gate_body(vit__fma_fn *fma, vit_activation activation, flo
    the front, so that no number lands on one that is still to be read. */
 VIT__INLINE void vit__bf16_chunk(uint16_t *half, const float *x) {
     int l;
-    for (l = 0; l < VIT__CHUNK; l++) half[l] = vit__f32_to_bf16(x[l]);
+    for (l = 0; l < VIT__CHUNK; l++) half[l] = vit__le16(vit__f32_to_bf16(x[l]));
 }
 
 VIT__INLINE void vit__convert_bf16(float *row, int n) {
@@ -3668,10 +3708,13 @@ VIT__INLINE void vit__norm_rows(vit__fma_fn *fma, int rms, float *y, const float
     for (i = 0; i < full; i += 16) {
         float t[16];
         for (l = 0; l < 16; l++)
-            t[l] = fma((x[i + l] - mean) * factor, weight[i + l], rms ? 0.0f : bias[i + l]);
+            t[l] = fma((x[i + l] - mean) * factor, vit__stored(weight + i + l),
+                       rms ? 0.0f : vit__stored(bias + i + l));
         memcpy(y + i, t, sizeof t);
     }
-    for (; i < dim; i++) y[i] = fma((x[i] - mean) * factor, weight[i], rms ? 0.0f : bias[i]);
+    for (; i < dim; i++)
+        y[i] = fma((x[i] - mean) * factor, vit__stored(weight + i),
+                   rms ? 0.0f : vit__stored(bias + i));
 }
 
 VIT__INLINE void vit__norm_body(vit__fma_fn *fma, float *y, const float *x, const float *weight,
@@ -3711,7 +3754,8 @@ VIT__INLINE float vit__softmax_body(vit__fma_fn *fma, float *x, int n, float sca
 
 /* The keys k of tokens [first, first + tokens) of one head, ld apart, as the panels of a
    layer whose columns are tokens; the values v likewise, columns being their numbers.
-   A unit is 4 bytes of a panel: one f32 or a pair of bf16 along the inner index. */
+   A unit is 4 bytes of a panel: one f32 or a pair of bf16 along the inner index, as the
+   file has it. */
 VIT__INLINE void vit__pack_keys_body(vit_dtype dtype, const vit__packing *to, const float *k,
                                      size_t ldk, int first, int tokens) {
     const int numbers = dtype == VIT_BF16 ? 2 : 1, units = vit__ceil_div(to->dim, numbers);
@@ -3729,7 +3773,7 @@ VIT__INLINE void vit__pack_keys_body(vit_dtype dtype, const vit__packing *to, co
             if (count < VIT__CHUNK) memcpy(x, k + d, (size_t)count * sizeof(float));
             else memcpy(x, k + d, sizeof x);
             if (dtype == VIT_BF16) vit__bf16_chunk(half, x), memcpy(unit, half, sizeof half);
-            else memcpy(unit, x, sizeof x);
+            else vit__copy_stored(unit, x, VIT__CHUNK);
             for (i = 0; i < vit__ceil_div(count, numbers); i++, at += 16) *at = unit[i];
         }
     }
@@ -3739,10 +3783,11 @@ VIT__INLINE void vit__pack_keys_body(vit_dtype dtype, const vit__packing *to, co
 VIT__INLINE void vit__pack_value(vit_dtype dtype, uint32_t *unit, const float *v,
                                  const float *next) {
     int l;
-    if (dtype == VIT_F32) memcpy(unit, v, 64);
+    if (dtype == VIT_F32) vit__copy_stored(unit, v, 16);
     else
         for (l = 0; l < 16; l++)
-            unit[l] = vit__f32_to_bf16(v[l]) | (uint32_t)vit__f32_to_bf16(next[l]) << 16;
+            unit[l] = vit__le32(vit__f32_to_bf16(v[l]) |
+                                (uint32_t)vit__f32_to_bf16(next[l]) << 16);
 }
 
 /* first is even. */
@@ -3814,16 +3859,18 @@ VIT__INLINE void vit__rotate_pairs(vit__fma_fn *fma, float *x, const float *cosi
         float *at = x + i * step;
         for (l = 0; l < 16; l++) {
             const float p = at[l * step], q = at[l * step + apart];
-            a[l] = fma(p, cosine[i + l], -(q * sine[i + l]));
-            b[l] = fma(q, cosine[i + l], p * sine[i + l]);
+            const float co = vit__stored(cosine + i + l), si = vit__stored(sine + i + l);
+            a[l] = fma(p, co, -(q * si));
+            b[l] = fma(q, co, p * si);
         }
         for (l = 0; l < 16; l++) at[l * step] = a[l];
         for (l = 0; l < 16; l++) at[l * step + apart] = b[l];
     }
     for (; i < half; i++) {
         const float p = x[i * step], q = x[i * step + apart];
-        x[i * step] = fma(p, cosine[i], -(q * sine[i]));
-        x[i * step + apart] = fma(q, cosine[i], p * sine[i]);
+        const float co = vit__stored(cosine + i), si = vit__stored(sine + i);
+        x[i * step] = fma(p, co, -(q * si));
+        x[i * step + apart] = fma(q, co, p * si);
     }
 }
 
@@ -3846,14 +3893,14 @@ VIT__INLINE void vit__load_weights(float *w, vit_dtype dtype, const unsigned cha
     uint16_t half[32];
     int l;
     switch (dtype) {
-    case VIT_F32: memcpy(w, panel + i * 64, 64); break;
+    case VIT_F32: vit__copy_stored(w, panel + i * 64, 16); break;
     case VIT_F16:
         memcpy(half, panel + i * 32, 32);
-        for (l = 0; l < 16; l++) w[l] = vit__f16_to_f32(half[l]);
+        for (l = 0; l < 16; l++) w[l] = vit__f16_to_f32(vit__le16(half[l]));
         break;
     case VIT_BF16:
         memcpy(half, panel + i / 2 * 64, 64);
-        for (l = 0; l < 16; l++) w[l] = vit__bf16_to_f32(half[2 * l + k % 2]);
+        for (l = 0; l < 16; l++) w[l] = vit__bf16_to_f32(vit__le16(half[2 * l + k % 2]));
         break;
     case VIT_I4:
         for (l = 0; l < 16; l++) w[l] = vit__i4_to_f32(panel, l, k);
@@ -3919,8 +3966,8 @@ static void vit__gemm_i8_4x16_scalar(float *tile, const unsigned char *a, size_t
     int r, l;
     (void)panels;
     if (!VIT__INT8) return;
-    memcpy(scales, tail, 64);
-    memcpy(sums, tail + 64, 64);
+    vit__copy_stored(scales, tail, 16);
+    vit__copy_stored(sums, tail + 64, 16);
     for (r = 0; r < rows; r++, a += lda) {
         memcpy(&scale, a, 4);
         memcpy(&zero, a + 4, 4);
@@ -5258,7 +5305,8 @@ static void vit__tail_tensor(const vit_model *m, int row, vit_tensor *t) {
 
 VIT__INLINE const float *vit__floats(const vit_tensor *t) { return (const float *)t->data; }
 
-/* The numbers of a plain tensor, NULL if this architecture does not have it. */
+/* The numbers of a plain tensor, as the file has them (vit__stored reads one), NULL if
+   this architecture does not have it. */
 static const float *vit__stem_floats(const vit_model *m, int row) {
     vit_tensor t;
     if (row < 0 || !vit__is_present(&m->config, &vit__stem_specs[row])) return NULL;
@@ -5278,6 +5326,16 @@ static const float *vit__tail_floats(const vit_model *m, int row) {
     if (row < 0 || !vit__is_present(&m->config, &vit__tail_specs[row])) return NULL;
     vit__tail_tensor(m, row, &t);
     return vit__floats(&t);
+}
+
+/* y = a + b * factor, b as the file has it, factor NULL for ones. */
+static void vit__add_stored(const vit__kernels *kernels, float *y, const float *a, const float *b,
+                            const float *factor, int n) {
+    int i;
+    if (!VIT__BIG_ENDIAN) kernels->add(y, a, b, factor, n);
+    for (i = 0; i < n && VIT__BIG_ENDIAN; i++)
+        y[i] = factor ? vit__fma_scalar(vit__stored(b + i), factor[i], a[i])
+                      : a[i] + vit__stored(b + i);
 }
 
 /* --- linear: y = x w^T + b ----------------------------------------------------- */
@@ -5714,8 +5772,8 @@ static void vit__group_norm_task(void *arg, int index) {
     vit__sum_pixels(job, first, n, mean, scale, part, spare);
     vit__group_means(job, n, scale);
     for (k = 0; k < n; k++) {
-        scale[k] = job->weight[first + k] / vit__sqrt(scale[k] + 1e-5f);
-        shift[k] = vit__fma_scalar(mean[k], scale[k], job->bias[first + k]);
+        scale[k] = vit__stored(job->weight + first + k) / vit__sqrt(scale[k] + 1e-5f);
+        shift[k] = vit__fma_scalar(mean[k], scale[k], vit__stored(job->bias + first + k));
     }
     vit__scale_pixels(job, first, n, scale, shift);
 }
@@ -5914,11 +5972,11 @@ static void vit__im2col(const vit_session *s, const float *input, int first, int
     vit__rows_run(&job);
 }
 
-/* A token and its position, either of which may not be there. */
-static void vit__place_token(const vit_session *s, float *x, const float *token, const float *pos,
-                             int count) {
-    if (pos) vit__kernels_of(s)->add(x, token, pos, NULL, count);
-    else if (x != token) memcpy(x, token, (size_t)count * sizeof(float));
+/* Numbers and their positions, if there are any; both may be the same place. */
+static void vit__put_tokens(const vit_session *s, float *x, const float *from, const float *pos,
+                            int count) {
+    if (pos) vit__add_stored(vit__kernels_of(s), x, from, pos, NULL, count);
+    else if (x != from) memcpy(x, from, (size_t)count * sizeof(float));
 }
 
 /* x = [cls_token, dist_token, reg_token, patches] + pos_embed, of every image. */
@@ -5936,10 +5994,11 @@ static void vit__add_positions(const vit_session *s, const float *patches, int b
         for (t = 0; t < c->num_prefix_tokens; t++, x += dim) {
             const int r = t - c->has_cls_token - VIT__OPT(c, has_dist_token);
             const float *token = r >= 0 ? reg + r * dim : t == 0 && cls ? cls : dist;
-            vit__place_token(s, x, token, pos, dim);
+            vit__copy_stored(x, token, (size_t)dim);
+            vit__put_tokens(s, x, x, pos, dim);
             if (pos) all = pos += dim;
         }
-        vit__place_token(s, x, patches + (size_t)i * (size_t)patch_size, all, patch_size);
+        vit__put_tokens(s, x, patches + (size_t)i * (size_t)patch_size, all, patch_size);
     }
 }
 
@@ -5998,6 +6057,7 @@ typedef struct vit__attention {
     const float *rel_pos; /* [H, relative positions] or NULL */
     const float *lambda;  /* of differential attention, or NULL */
     const float *q;     /* [batch, queries, H, head_dim] */
+    int q_stored;       /* 1: a tensor of the file */
     const float *k, *v; /* [batch, keys, H, head_dim]    */
     int keys;           /* tokens that are asked, of each image */
     size_t ldq, ldk;    /* numbers between tokens of q; of k and v ...  */
@@ -6107,12 +6167,15 @@ static void vit__attention_queries(const vit__attention *job, const vit__attn_he
     int r;
     scores->a = q;
     scores->lda = job->ldq * sizeof(float);
-    if (head->form == VIT__FORM_F32 && !(VIT__OPTIONS && job->lambda)) return;
+    if (head->form == VIT__FORM_F32 && !(VIT__OPTIONS && job->lambda) &&
+        !(VIT__BIG_ENDIAN && job->q_stored))
+        return;
     scores->a = head->q_tile;
     scores->lda = bytes;
     for (r = 0; r < scores->rows; r++) {
         float *row = head->q_tile + (size_t)r * dim;
-        memcpy(row, q + (size_t)r * job->ldq, bytes);
+        if (VIT__BIG_ENDIAN && job->q_stored) vit__copy_stored(row, q, dim);
+        else memcpy(row, q + (size_t)r * job->ldq, bytes);
         if (VIT__OPTIONS && job->lambda) memset(row + (half ? 0 : dim / 2), 0, bytes / 2);
         scores->kernels->convert(head->form, row, job->dim);
     }
@@ -6126,15 +6189,15 @@ static void vit__add_rel_pos(const vit_config *c, const vit__kernels *kernels, c
     const float *cls = bias + (2 * c->grid_height - 1) * across;
     int i;
     if (token < prefix) { /* the class token */
-        for (i = 1; i < c->num_tokens; i++) row[i] += cls[0];
-        row[0] += cls[2];
+        for (i = 1; i < c->num_tokens; i++) row[i] += vit__stored(cls);
+        row[0] += vit__stored(cls + 2);
         return;
     }
-    if (prefix) row[0] += cls[1];
+    if (prefix) row[0] += vit__stored(cls + 1);
     bias += (c->grid_height - 1 - y) * across + width - 1 - x;
     for (i = 0; i < c->grid_height; i++, bias += across) {
         float *at = row + prefix + i * width;
-        kernels->add(at, at, bias, NULL, width);
+        vit__add_stored(kernels, at, at, bias, NULL, width);
     }
 }
 
@@ -6182,7 +6245,7 @@ static void vit__attention_subtract(const vit__attention *job, const vit__attn_h
         float *row = scores->out.c + (size_t)r * scores->out.ldc;
         float *minus = second.out.c + (size_t)r * scores->out.ldc;
         kernels->scale(row, row, n, factor[r]);
-        kernels->scale(minus, minus, n, -*job->lambda * other[r]);
+        kernels->scale(minus, minus, n, -vit__stored(job->lambda) * other[r]);
         kernels->add(row, row, minus, NULL, n);
         factor[r] = 1.0f;
     }
@@ -6363,6 +6426,7 @@ static void vit__norm_linear(const vit_session *s, int block, vit__view view, in
 static void vit__add_branch(const vit_session *s, int block, int norm, const float *gamma,
                             const char *name, float *branch, float *x, int rows) {
     const vit_config *c = &s->model->config;
+    const vit__kernels *kernels = vit__kernels_of(s);
     const size_t dim = (size_t)c->embed_dim;
     int r;
     if (name) vit__trace_block(s, block, name, branch, rows / c->num_tokens, c->embed_dim);
@@ -6374,8 +6438,9 @@ static void vit__add_branch(const vit_session *s, int block, int norm, const flo
         vit__norm(s, vit__block_floats(s->model, block, norm),
                   vit__block_floats(s->model, block, norm + 1), x, dim, rows, c->embed_dim, s->y,
                   VIT__FORM_F32);
-    for (r = 0; r < rows; r++, x += dim)
-        vit__kernels_of(s)->add(x, x, branch + (size_t)r * dim, gamma, c->embed_dim);
+    for (r = 0; r < rows; r++, x += dim, branch += dim)
+        if (gamma) vit__add_stored(kernels, x, x, gamma, branch, c->embed_dim);
+        else kernels->add(x, x, branch, NULL, c->embed_dim);
 }
 
 /* The branch's last layer, added to the residual stream: x += gamma * linear(a), of
@@ -6838,6 +6903,7 @@ static void vit__map_pool(const vit_session *s, int batch, int first, float *poo
     job.dim = vit__pool_head_dim(c);
     job.scale = VIT__OPT(c, pool_num_heads) ? 1.0f / vit__sqrt((float)job.dim) : c->attn_scale;
     job.q = vit__tail_floats(s->model, VIT__POOL_Q);
+    job.q_stored = 1;
     job.ldk = 2 * width;
     job.k = kv + (size_t)first * job.ldk;
     job.v = job.k + width;
@@ -6982,6 +7048,7 @@ static const vit__pos_filter vit__pos_filters[] = {
 /* One side of both grids. */
 typedef struct vit__pos_side {
     const vit__pos_filter *filter;
+    int stored;            /* 1: positions are as a file has them                */
     int size;              /* of the old grid                                    */
     double scale, stretch; /* old positions for a new one; the kernel's widening */
 } vit__pos_side;
@@ -7030,9 +7097,10 @@ static void vit__pos_taps_init(const vit__pos_side *side, int i, vit__pos_taps *
 #define VIT__POS_DIMS 16 /* of a position, at a time */
 
 /* sum += weight * x; fusing the two changes nothing, as the product is exact. */
-static void vit__pos_add(double *sum, float weight, const float *x, int dims) {
+static void vit__pos_add(double *sum, float weight, const float *x, int stored, int dims) {
     int d;
-    for (d = 0; d < dims; d++) sum[d] += (double)weight * (double)x[d];
+    for (d = 0; d < dims; d++)
+        sum[d] += (double)weight * (double)(stored ? vit__stored(x + d) : x[d]);
 }
 
 /* Some numbers of one new position: across each row of the old grid, then down. */
@@ -7050,21 +7118,25 @@ static void vit__resample_position(const vit__pos_side *down, const vit__pos_tap
             const int old_x = vit__clamp(columns->first + x, 0, across->size - 1);
             vit__pos_add(row_sum, vit__pos_weight(across, columns, x),
                          from + ((size_t)old_y * (size_t)across->size + (size_t)old_x) * stride,
-                         dims);
+                         across->stored, dims);
         }
         for (d = 0; d < dims; d++) row[d] = (float)row_sum[d];
-        vit__pos_add(sum, vit__pos_weight(down, rows, y), row, dims);
+        vit__pos_add(sum, vit__pos_weight(down, rows, y), row, 0, dims);
     }
-    for (d = 0; d < dims; d++) to[d] = (float)sum[d];
+    for (d = 0; d < dims; d++) row[d] = (float)sum[d];
+    if (across->stored) vit__copy_stored(to, row, (size_t)dims);
+    else memcpy(to, row, (size_t)dims * sizeof(float));
 }
 
-VIT_API void vit_resample_positions(vit_pos_resample how, const float *from, int height, int width,
-                                    float *to, int new_height, int new_width, int dim) {
+static void vit__resample_positions(vit_pos_resample how, int stored, const float *from,
+                                    int height, int width, float *to, int new_height,
+                                    int new_width, int dim) {
     vit__pos_side down, across;
     vit__pos_taps rows, columns;
     int y, x, d;
     vit__pos_side_init(&down, how, height, new_height);
     vit__pos_side_init(&across, how, width, new_width);
+    across.stored = stored;
     for (y = 0; y < new_height; y++) {
         vit__pos_taps_init(&down, y, &rows);
         for (x = 0; x < new_width; x++, to += dim) {
@@ -7076,6 +7148,11 @@ VIT_API void vit_resample_positions(vit_pos_resample how, const float *from, int
     }
 }
 
+VIT_API void vit_resample_positions(vit_pos_resample how, const float *from, int height, int width,
+                                    float *to, int new_height, int new_width, int dim) {
+    vit__resample_positions(how, 0, from, height, width, to, new_height, new_width, dim);
+}
+
 /* Whether the model's grid is another one than that of the file's positions. */
 static int vit__is_resampled(const vit_model *m) {
     const vit_config *c = &m->config;
@@ -7084,16 +7161,17 @@ static int vit__is_resampled(const vit_model *m) {
            c->grid_width != vit__grid_side(c, m->file_width);
 }
 
-/* The positions of the model's grid, at `to` if they are not the file's. */
+/* The positions of the model's grid, at `to` if they are not the file's, but as a file
+   would have them. */
 static const float *vit__make_positions(const vit_model *m, float *to) {
     const vit_config *c = &m->config;
     const float *from = vit__stem_floats(m, VIT__POS_EMBED);
     const int prefix = c->positions == VIT_POS_ALL ? c->num_prefix_tokens * c->embed_dim : 0;
     if (!vit__is_resampled(m)) return from;
     memcpy(to, from, (size_t)prefix * sizeof(float));
-    vit_resample_positions((vit_pos_resample)VIT__OPT(c, pos_resample), from + prefix,
-                           vit__grid_side(c, m->file_height), vit__grid_side(c, m->file_width),
-                           to + prefix, c->grid_height, c->grid_width, c->embed_dim);
+    vit__resample_positions((vit_pos_resample)VIT__OPT(c, pos_resample), 1, from + prefix,
+                            vit__grid_side(c, m->file_height), vit__grid_side(c, m->file_width),
+                            to + prefix, c->grid_height, c->grid_width, c->embed_dim);
     return to;
 }
 
@@ -7715,7 +7793,7 @@ VIT_API vit_result vit_selftest(vit_session *session, float *input, float *outpu
     if (result) return result;
     vit__tail_tensor(session->model, VIT__SELFTEST, &expected);
     for (i = 0; i < vit__output_dim(c); i++) {
-        const float want = vit__floats(&expected)[i], difference = output[i] - want;
+        const float want = vit__stored(vit__floats(&expected) + i), difference = output[i] - want;
         const float size = vit__float(vit__bits(difference) & 0x7fffffffu);
         const float magnitude = vit__float(vit__bits(want) & 0x7fffffffu);
         if (!(size <= worst)) worst = size; /* NaN stays: nothing is <= NaN */

@@ -653,11 +653,12 @@ static void test_packing_nonfinite(void) {
 
 /* Plain tensors: a row is everything behind the first dimension. */
 static void test_unpack_plain(void) {
-    float data[2 * 3 * 4], row[12];
+    float values[2 * 3 * 4], row[12];
+    unsigned char data[sizeof values];
     vit_tensor t;
     memset(&t, 0, sizeof t);
     for (int i = 0; i < 24; i++) {
-        data[i] = (float)i;
+        values[i] = (float)i;
     }
     t.dtype = VIT_F32;
     t.layout = VIT_LAYOUT_PLAIN;
@@ -666,8 +667,9 @@ static void test_unpack_plain(void) {
     t.dims[1] = 3;
     t.dims[2] = 4;
     t.data = data;
+    tiny_store(&t, values, data);
     vit_unpack_row(&t, 1, row);
-    CHECK(memcmp(row, data + 12, sizeof row) == 0);
+    CHECK(memcmp(row, values + 12, sizeof row) == 0);
 }
 
 /* --- workspace ------------------------------------------------------------ */
@@ -1261,10 +1263,23 @@ static void test_selftest_absent(void) {
 
 /* --- another input size ---------------------------------------------------- */
 
+/* Positions [1, prefix + patches, dim] of one grid for another. */
+static void store_resampled(const vit_model *model, const vit_tensor *from, const vit_config *c,
+                            const vit_tensor *to, unsigned char *data) {
+    const int prefix = c->positions == VIT_POS_ALL ? c->num_prefix_tokens * c->embed_dim : 0;
+    float *old = tiny_allocate((size_t)from->size), *new = tiny_allocate((size_t)to->size);
+    vit_unpack_row(from, 0, old);
+    memcpy(new, old, (size_t)prefix * sizeof(float));
+    vit_resample_positions((vit_pos_resample)c->pos_resample, old + prefix,
+                           model->config.grid_height, model->config.grid_width, new + prefix,
+                           c->grid_height, c->grid_width, c->embed_dim);
+    tiny_store(to, new, data);
+    free(old);
+    free(new);
+}
+
 /* The same model, built for this size with positions resampled beforehand. */
 static tiny_file built_at(tiny_options o, const vit_model *model, int height, int width) {
-    const int prefix = o.config.positions == VIT_POS_ALL ? model->config.num_prefix_tokens : 0;
-    const int dim = o.config.embed_dim;
     vit_tensor from, to;
     vit_model built;
     o.config.img_height = height;
@@ -1278,14 +1293,9 @@ static tiny_file built_at(tiny_options o, const vit_model *model, int height, in
         const bool same_grid = memcmp(from.dims, to.dims, sizeof to.dims) == 0;
         if (strcmp(to.name, "pos_embed") != 0 || same_grid) {
             memcpy(f.data + to.offset, from.data, (size_t)to.size);
-            continue;
+        } else {
+            store_resampled(model, &from, &built.config, &to, f.data + to.offset);
         }
-        memcpy(f.data + to.offset, from.data, (size_t)(prefix * dim) * sizeof(float));
-        float *rows = (float *)(void *)(f.data + to.offset) + prefix * dim;
-        vit_resample_positions((vit_pos_resample)o.config.pos_resample,
-                               (const float *)from.data + prefix * dim, model->config.grid_height,
-                               model->config.grid_width, rows, built.config.grid_height,
-                               built.config.grid_width, dim);
     }
     vit_model_close(&built);
     return f;

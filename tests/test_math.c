@@ -376,11 +376,18 @@ static void test_row_kernels(const vit__kernels *k) {
 enum { GEMM_ROWS = 19, GEMM_COLS = 67, GEMM_DEPTH = 41 };
 
 typedef struct gemm_case {
-    float a[GEMM_ROWS * GEMM_DEPTH], w[GEMM_COLS * GEMM_DEPTH], bias[GEMM_COLS];
+    float a[GEMM_ROWS * GEMM_DEPTH], w[GEMM_COLS * GEMM_DEPTH];
+    float bias[GEMM_COLS], gamma[GEMM_COLS]; /* as a file has them */
     float form[GEMM_ROWS * GEMM_DEPTH]; /* a, converted for the kernel */
     unsigned char panels[(GEMM_COLS + 15) / 16 * 16 * (GEMM_DEPTH + 3) * 4];
     float wide[GEMM_COLS * GEMM_DEPTH]; /* the weights as the panels hold them */
 } gemm_case;
+
+static void fill_stored(float *x, int n) {
+    float numbers[GEMM_COLS];
+    fill(numbers, n, 1, -1);
+    vit__copy_stored(x, numbers, (size_t)n);
+}
 
 static void gemm_prepare(gemm_case *g, vit_dtype dtype, int cols, int depth, int rows,
                          int special) {
@@ -388,7 +395,8 @@ static void gemm_prepare(gemm_case *g, vit_dtype dtype, int cols, int depth, int
     vit_tensor t;
     fill(g->a, rows * depth, 1, special);
     fill(g->w, cols * depth, 1, -1);
-    fill(g->bias, cols, 1, -1);
+    fill_stored(g->bias, cols);
+    fill_stored(g->gamma, cols);
     memset(&t, 0, sizeof t);
     t.dtype = dtype;
     t.layout = VIT_LAYOUT_PANELS;
@@ -448,7 +456,7 @@ static float gemm_integers(const gemm_case *g, int r, int n, int depth) {
         q = q < 0 ? 0 : q > 255 ? 255 : q;
         sum += ((int)q - zero) * (signed char)panel[k / 4 * 64 + n % 16 * 4 + k % 4];
     }
-    memcpy(&column, panel + (depth + 3) / 4 * 64 + n % 16 * 4, 4);
+    vit__copy_stored(&column, panel + (depth + 3) / 4 * 64 + n % 16 * 4, 1);
     return (float)sum * (scale * column);
 }
 
@@ -458,9 +466,9 @@ static void gemm_reference(const gemm_case *g, vit_dtype dtype, int rows, int co
         for (int n = 0; n < cols; n++) {
             float sum = dtype == VIT_I8 ? gemm_integers(g, r, n, depth)
                                         : gemm_chain(g, dtype, r, n, depth);
-            sum += g->bias[n];
+            sum += vit__stored(&g->bias[n]);
             if (mode == 4) {
-                sum = vit__fma_scalar(sum, g->wide[n], c[r * cols + n]);
+                sum = vit__fma_scalar(sum, vit__stored(&g->gamma[n]), c[r * cols + n]);
             } else if (mode >= 5) {
                 sum = vit__activate(vit__fma_scalar, (vit_activation)(mode - 5), sum);
             }
@@ -487,7 +495,7 @@ static void gemm_one(const vit__kernels *kernels, gemm_case *g, vit_dtype dtype,
     l.out.bias = g->bias;
     l.out.act = mode >= 5 ? mode - 4 : 0;
     l.out.add = mode == 2 || mode == 4;
-    l.out.gamma = mode == 4 ? g->wide : NULL;
+    l.out.gamma = mode == 4 ? g->gamma : NULL;
     gemm_reference(g, dtype, rows, cols, depth, mode, wanted);
     vit__gemm(&l, 0, l.num_tiles, 0, l.end_panel);
     CHECK_MSG(same_floats(wanted, got, rows * cols + 1), "%s, dtype %d, %dx%dx%d, mode %d",

@@ -171,6 +171,20 @@ uint64_t base_load64(const void *bytes)
     return (uint64_t)base_load32(p) | (uint64_t)base_load32(p + 4) << 32;
 }
 
+void base_store_floats(void *bytes, const float *values, size_t count)
+{
+    uint8_t *p = bytes;
+    size_t i;
+    for (i = 0; i < count; i++, p += 4) {
+        uint32_t bits;
+        memcpy(&bits, values + i, sizeof bits);
+        p[0] = (uint8_t)bits;
+        p[1] = (uint8_t)(bits >> 8);
+        p[2] = (uint8_t)(bits >> 16);
+        p[3] = (uint8_t)(bits >> 24);
+    }
+}
+
 /* The second byte decides over-long forms, surrogates and the end of Unicode. */
 static bool base_utf8_second_fits(uint8_t lead, uint8_t second)
 {

@@ -1,5 +1,5 @@
 /* base.h - what every reader here needs: one-line error reports, bounded memory, checked
- * arithmetic, little-endian loads, and random access to a file or a block of memory.
+ * arithmetic, little-endian loads and stores, and random access to a file or a block of memory.
  */
 #ifndef BASE_H
 #define BASE_H
@@ -49,12 +49,13 @@ char *memory_copy_text(memory_arena *arena, const char *text, size_t size); /* a
 /* Room for one more item in a malloc'ed array: doubles it when full. NULL: the old one stays. */
 void *memory_grow(void *items, size_t item_size, size_t count, size_t *capacity);
 
-/* === Arithmetic and loads === */
+/* === Arithmetic, loads and stores === */
 bool base_add(uint64_t a, uint64_t b, uint64_t *sum);       /* false: overflow */
 bool base_multiply(uint64_t a, uint64_t b, uint64_t *product);
 uint16_t base_load16(const void *bytes);
 uint32_t base_load32(const void *bytes);
 uint64_t base_load64(const void *bytes);
+void base_store_floats(void *bytes, const float *values, size_t count);   /* as f32 */
 
 /* Length of the valid UTF-8 sequence at text, 0 if there is none. */
 size_t base_utf8_length(const char *text, size_t size);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base.h"
 #include "cli.h"
 
 #define MAGIC "\x93NUMPY"
@@ -393,16 +394,11 @@ static size_t format_header(char *text, size_t size, const int64_t *dims, int nd
     return length;
 }
 
-/* Byte by byte, so that big-endian machines write the same file. */
 static bool write_floats(FILE *file, const float *data, size_t count) {
     unsigned char block[4096];
     for (size_t done = 0; done < count;) {
         size_t n = count - done < sizeof block / 4 ? count - done : sizeof block / 4;
-        for (size_t i = 0; i < n; i++) {
-            uint32_t bits;
-            memcpy(&bits, &data[done + i], sizeof bits);
-            for (int b = 0; b < 4; b++) block[4 * i + (size_t)b] = (unsigned char)(bits >> 8 * b);
-        }
+        base_store_floats(block, data + done, n);
         if (fwrite(block, 4, n, file) != n) return false;
         done += n;
     }

@@ -133,7 +133,7 @@ static bool put_panels(unpacking *u, const vit_tensor *t, report *r)
     int row;
     for (row = 0; good && row < t->dims[0]; row++) {
         if (is_half(t)) unpack_half(t, row, depth, (unsigned char *)out);
-        else vit_unpack_row(t, row, out);
+        else vit_unpack_row(t, row, out), base_store_floats(out, out, depth);
         good = put_bytes(u, out, depth * element_size(t), r);
     }
     free(out);

@@ -316,9 +316,25 @@ static bool append(vit_writer *w, const void *bytes, size_t size, report *r)
     return true;
 }
 
+enum { BLOCK_NUMBERS = 1024 };
+
+/* The first of n values as a file has them; returns how many. */
+static size_t fill_block(unsigned char block[4 * BLOCK_NUMBERS], const float *values, size_t n)
+{
+    if (n > BLOCK_NUMBERS) n = BLOCK_NUMBERS;
+    base_store_floats(block, values, n);
+    return n;
+}
+
 bool vit_writer_values(vit_writer *w, const float *values, size_t n, report *r)
 {
-    return append(w, values, n * sizeof *values, r);
+    unsigned char block[4 * BLOCK_NUMBERS];
+    size_t done, count;
+    for (done = 0; done < n; done += count) {
+        count = fill_block(block, values + done, n - done);
+        if (!append(w, block, 4 * count, r)) return false;
+    }
+    return true;
 }
 
 bool vit_writer_rows(vit_writer *w, const float *rows, int num_rows, report *r)
@@ -356,11 +372,19 @@ bool vit_writer_finish(vit_writer *w, report *r)
 bool vit_writer_replace(vit_writer *w, size_t tensor, const float *values, report *r)
 {
     vit_tensor *t = &w->tensors[tensor];
+    unsigned char block[4 * BLOCK_NUMBERS];
+    const size_t n = (size_t)t->size / 4;
+    size_t done, count;
     vit_hash hash;
+    if (!go_to(w, t->offset, r)) return false;
     vit_hash_init(&hash);
-    vit_hash_update(&hash, values, (size_t)t->size);
+    for (done = 0; done < n; done += count) {
+        count = fill_block(block, values + done, n - done);
+        vit_hash_update(&hash, block, 4 * count);
+        if (!put_bytes(w, block, 4 * count, r)) return false;
+    }
     t->checksum = vit_hash_final(&hash);
-    return go_to(w, t->offset, r) && put_bytes(w, values, (size_t)t->size, r);
+    return true;
 }
 
 void vit_writer_free(vit_writer *w)
