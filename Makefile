@@ -17,7 +17,7 @@ PROGRAMS = tools/vit-bench tools/vit-convert tools/vit-info tools/vit-run exampl
 MODULES  = $(patsubst %.c,%,$(filter-out tools/vit-%.c,$(wildcard tools/*.c)))
 TESTS    = $(patsubst %.c,%,$(wildcard tests/test_*.c))
 
-.PHONY: all demo wasm test test-cross bench-peers help install uninstall clean
+.PHONY: all demo wasm test test-cross fuzz fuzz-long bench-peers help install uninstall clean
 all: $(PROGRAMS) examples/hello
 
 help:
@@ -25,6 +25,8 @@ help:
 	@echo "make demo       install what that needs, build, classify the bundled photo"
 	@echo "make wasm       build examples/wasm, classify the bundled photo in Node (installs both)"
 	@echo "make test       install what the tests need, build and run all of them"
+	@echo "make fuzz       run each fuzzer for a minute"
+	@echo "make fuzz-long  run each for long: FUZZ=SECONDS, or FUZZ=100000000x for so many runs"
 	@echo "make test-cross run the numerical tests for 64-bit ARM under QEMU (installs both)"
 	@echo "make bench-peers  compare the speed with ONNX Runtime's and PyTorch's (installs both);"
 	@echo "                ARCHS= BATCH= THREADS= ROUNDS= BENCH_FLAGS= choose what"
@@ -62,15 +64,18 @@ ifdef TARGET # one more, under build/$(TARGET)/: for another compiler, CPU or co
 $(eval $(call VARIANT,build/$(TARGET)/,$(TARGET),,$(MODULES)))
 endif
 
-# The fuzzers, by clang: the same modules, watched and counted.
+# The fuzzers, by clang: the same modules, watched and counted. To follow comparisons as well takes
+# ten times as long; the dictionaries and the seeds do instead.
 FUZZERS = $(patsubst tests/fuzz/fuzz_%.c,build/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
-$(eval $(call VARIANT,build/fuzz/,fuzz,-fsanitize=fuzzer-no-link -fsanitize=address -fsanitize=undefined $(SANITIZE_FLAGS),$(MODULES)))
+FUZZ_FLAGS = -fsanitize=fuzzer-no-link -fno-sanitize-coverage=trace-cmp -fsanitize=address \
+             -fsanitize=undefined $(SANITIZE_FLAGS) -O2
+$(eval $(call VARIANT,build/fuzz/,fuzz,$(FUZZ_FLAGS),$(MODULES)))
 build/fuzz/%: CC = clang
+build/fuzz/tools/vit.o: CPPFLAGS += -include tests/fuzz/memcmp.h
 $(FUZZERS): build/fuzz/%: build/fuzz/tests/fuzz/fuzz_%.o build/fuzz/modules.a
 	clang -fsanitize=fuzzer -fsanitize=address -fsanitize=undefined $^ $(LDLIBS) -o $@
 
-build/fuzz/make_corpus: build/plain/tests/fuzz/make_corpus.o build/plain/modules.a
-	@mkdir -p $(@D)
+build/plain/tests/fuzz/make_corpus: build/plain/tests/fuzz/make_corpus.o build/plain/modules.a
 	$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
 
 # What README.md shows: one file, one header, nothing else.
@@ -102,13 +107,22 @@ wasm:
 
 # --- tests ----------------------------------------------------------------------------------
 
+# Of a fuzzer SECONDS, or RUNSx.
+FUZZ       = 100000000x
+FUZZ_BUILD = $(FUZZERS) build/plain/tests/fuzz/make_corpus
+
 TEST_BINARIES = $(TESTS:%=build/plain/%) $(TESTS:%=build/asan/%) $(PROGRAMS:%=build/asan/%) \
-                build/tsan/tests/test_api build/tsan/tests/test_random
+                build/tsan/tests/test_api build/tsan/tests/test_random $(FUZZ_BUILD)
 
 test:
 	@sh tools/install-packages.sh test
 	@$(MAKE) --no-print-directory -s -j2 all $(TEST_BINARIES)
 	@bash tests/run.sh
+
+fuzz fuzz-long:
+	@sh tools/install-packages.sh test
+	@$(MAKE) --no-print-directory -s -j2 $(FUZZ_BUILD)
+	@bash tests/fuzz/fuzz.sh $(if $(filter fuzz,$@),60,$(FUZZ))
 
 test-cross:
 	@sh tools/install-packages.sh cross

@@ -32,7 +32,9 @@
 
 #define IMAGE_FILE_ERROR_SIZE 256
 #define IMAGE_FILE_MAX_BYTES ((size_t)256 << 20)      /* of a file                        */
-#define IMAGE_FILE_MAX_PIXELS ((int64_t)1 << 27)      /* 134 million                      */
+#ifndef IMAGE_FILE_MAX_PIXELS
+#    define IMAGE_FILE_MAX_PIXELS ((int64_t)1 << 27)  /* 134 million                      */
+#endif
 #define IMAGE_FILE_MAX_BLOCK (((size_t)4 << 27) + 65536) /* 4 bytes for each of them      */
 #define IMAGE_FILE_NO_EXIF 1u   /* leave the pixels as they lie, as Pillow and timm do    */
 

@@ -34,7 +34,8 @@ perform() {
 $(tail -n 30 "$log")
 "
     fi
-    printf '%s%s\n' "$text" "$name: $passed passed, $failed failed ($((SECONDS - start)) s, $cpu s of processor time)"
+    printf '%s%s: %s passed, %s failed (%s s, %s of a processor)\n' "$text" "$name" "$passed" \
+        "$failed" "$((SECONDS - start))" "$cpu"
     echo "$passed $failed" >"build/log/$name.sum"
 }
 
@@ -66,6 +67,10 @@ for script in tests/test_*.sh; do
     [ "$name" = test_parity ] && continue
     run "$name" env BIN=. bash "$script"
     run "$name.sanitized" env BIN=build/asan bash "$script"
+done
+for fuzzer in tests/fuzz/fuzz_*.c; do
+    name=$(basename "$fuzzer" .c)
+    run "$name" bash tests/fuzz/fuzz.sh 6 "${name#fuzz_}"
 done
 
 wait

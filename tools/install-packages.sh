@@ -6,7 +6,8 @@ set -eu
 
 # package:proof that it is there (a command, or a file)
 demo="gcc:gcc libc6-dev:/usr/include/stdio.h libstb-dev:/usr/include/stb/stb_image.h"
-test="$demo g++:g++ clang:clang gcc-arm-none-eabi:arm-none-eabi-gcc"
+test="$demo g++:g++ clang:clang gcc-arm-none-eabi:arm-none-eabi-gcc
+    libclang-rt-14-dev:/usr/share/doc/libclang-rt-14-dev"
 cross="gcc:gcc clang:clang gcc-aarch64-linux-gnu:aarch64-linux-gnu-gcc
     libc6-dev-arm64-cross:/usr/aarch64-linux-gnu/include/stdio.h qemu-user-static:qemu-aarch64-static"
 wasm="$demo clang:clang lld:wasm-ld wasi-libc:/usr/include/wasm32-wasi/stdio.h

@@ -1,0 +1,56 @@
+/* fuzz.h - what the fuzzers share. Each is one file with LLVMFuzzerTestOneInput; clang's libFuzzer
+ * brings main(). `make fuzz` runs them all: see tests/README.md.
+ */
+#ifndef FUZZ_H
+#define FUZZ_H
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../tools/checkpoint.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* What must hold whatever the input is; the fuzzer keeps the input that breaks it. */
+static inline void fuzz_require(bool holds, const char *what) {
+    if (holds) return;
+    fprintf(stderr, "does not hold: %s\n", what);
+    abort();
+}
+
+/* A copy in a block of exactly that size, so that the sanitizer sees a step beyond it. */
+static inline uint8_t *fuzz_copy(const uint8_t *data, size_t size) {
+    uint8_t *copy = malloc(size ? size : 1);
+    if (!copy) exit(1);
+    if (size > 0) memcpy(copy, data, size);
+    return copy;
+}
+
+/* The first and the last elements of a tensor, which may claim to have very many. */
+static inline bool fuzz_read_tensor(checkpoint *c, const checkpoint_tensor_info *t, char *error) {
+    enum { MOST = 64 };
+    float values[MOST];
+    const int64_t count = t->count < MOST ? t->count : MOST;
+    return checkpoint_read(c, t, 0, count, values, error, CHECKPOINT_ERROR_SIZE) &&
+           checkpoint_read(c, t, t->count - count, count, values, error, CHECKPOINT_ERROR_SIZE);
+}
+
+/* Opens a checkpoint and reads from all of its tensors. A refusal must say why, in one line. */
+static inline void fuzz_checkpoint(const uint8_t *data, size_t size) {
+    char error[CHECKPOINT_ERROR_SIZE] = "";
+    checkpoint *c;
+    bool good = checkpoint_open_memory("input", data, size, &c, error, sizeof error);
+    for (size_t i = 0; good && i < checkpoint_count(c); i++) {
+        const checkpoint_tensor_info *t = checkpoint_tensor(c, i);
+        fuzz_require(checkpoint_find(c, t->name) == t, "a tensor is found by its name");
+        good = fuzz_read_tensor(c, t, error);
+    }
+    if (good) good = checkpoint_verify(c, error, sizeof error);
+    fuzz_require(good || strncmp(error, "input: ", 7) == 0, "the message names the file");
+    fuzz_require(!strchr(error, '\n'), "the message is one line");
+    checkpoint_close(c);
+}
+
+#endif

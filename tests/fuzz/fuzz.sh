@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# fuzz.sh - runs the fuzzers, as many at once as there are cores.
+#
+#     tests/fuzz/fuzz.sh SECONDS [NAME...]       each for so long
+#     tests/fuzz/fuzz.sh RUNSx [NAME...]         or so many runs ("100000000x")
+#
+# Each begins with the seeds of make_corpus, and with what it found before: build/fuzz/found/NAME.
+# An input that breaks something stays as build/fuzz/NAME-crash-...; give it to build/fuzz/NAME to
+# see it again. The last line is "N passed, N failed": one for each fuzzer.
+set -u
+cd "$(dirname "$0")/../.."
+amount=$1
+shift
+[ $# -gt 0 ] || set -- vit zip pickle safetensors npz ggml json labels image preprocess
+export ASAN_OPTIONS=detect_leaks=1:quarantine_size_mb=1:malloc_context_size=4
+export UBSAN_OPTIONS=print_stacktrace=1
+
+limit=-max_total_time=$amount
+[[ $amount != *x ]] || limit=-runs=${amount%x}
+seeds=build/fuzz/corpus.$$ # several may run beside each other
+trap 'rm -rf "$seeds"' EXIT
+build/plain/tests/fuzz/make_corpus tests/data "$seeds" >/dev/null || exit 1
+
+# one NAME: its line, and a file that says that it passed
+one() {
+    local name=$1 log=build/fuzz/$1.log options=()
+    [ ! -e "tests/fuzz/$name.dict" ] || options=("-dict=tests/fuzz/$name.dict")
+    mkdir -p "build/fuzz/found/$name"
+    if "build/fuzz/$name" "$limit" "${options[@]}" -max_len=8192 -timeout=10 -rss_limit_mb=512 \
+        -malloc_limit_mb=256 -print_final_stats=1 -artifact_prefix="build/fuzz/$name-" \
+        "build/fuzz/found/$name" "$seeds/$name" >"$log" 2>&1; then
+        touch "$seeds/$name.passed"
+        echo "fuzz $name: $(sed -n 's/^stat::number_of_executed_units: //p' "$log") runs of" \
+            "$(find "$seeds/$name" -type f | wc -l) seeds"
+    else
+        tail -n 40 "$log"
+        echo "fuzz $name: failed"
+    fi
+}
+
+for name in "$@"; do
+    while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n; done
+    one "$name" &
+done
+wait
+passed=$(find "$seeds" -name '*.passed' | wc -l)
+echo "$passed passed, $(($# - passed)) failed"
+[ "$passed" = $# ]

@@ -1,0 +1,37 @@
+/* fuzz_image.c - the input as an image file. */
+#define _GNU_SOURCE
+#include "fuzz_path.h"
+
+#define IMAGE_FILE_MAX_PIXELS ((int64_t)1 << 16) /* large ones take time and are no different */
+#include "../../examples/image_file.h"
+
+/* PNG's chunks, with their checksums made right again. */
+static void mend_png(uint8_t *data, size_t size) {
+    for (size_t at = 8; at + 12 <= size;) {
+        const size_t length = image_file__big32(data + at);
+        if (length > size - at - 12) return;
+        const uint32_t crc = image_file__crc(data + at + 4, 4 + length);
+        for (size_t i = 0; i < 4; i++) data[at + 8 + length + i] = (uint8_t)(crc >> (24 - 8 * i));
+        at += 12 + length;
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    char error[IMAGE_FILE_ERROR_SIZE] = "";
+    image_file image;
+    uint8_t *file = fuzz_copy(data, size);
+    if (size > 8 && memcmp(file, "\x89PNG", 4) == 0) mend_png(file, size);
+    const bool good =
+        size % 2 ? image_file_decode(file, size, 0, &image, error, sizeof error)
+                 : image_file_load(fuzz_path(file, size), IMAGE_FILE_NO_EXIF, &image, error,
+                                   sizeof error);
+    if (good) {
+        const size_t last = (size_t)image.width * (size_t)image.height * 3 - 1;
+        fuzz_require(image.pixels[last] <= 255, "the last pixel is there");
+    } else {
+        fuzz_require(error[0] && !image.pixels, "a refusal says why and leaves nothing");
+    }
+    image_file_free(&image);
+    free(file);
+    return 0;
+}

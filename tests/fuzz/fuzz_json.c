@@ -1,0 +1,59 @@
+/* fuzz_json.c - the input as JSON, and as the config.json beside a checkpoint. */
+#define _GNU_SOURCE
+#include "fuzz_path.h"
+
+#include "../../tools/config.h"
+#include "../../tools/labels.h"
+
+static uint32_t count_values(const json_value *value) {
+    uint32_t count = 1, children = 0;
+    if (value->kind == JSON_STRING)
+        fuzz_require(strlen(value->u.string) < SIZE_MAX, "a string ends");
+    for (const json_value *child = json_first(value); child; child = child->next) {
+        count += count_values(child);
+        children++;
+    }
+    if (value->kind == JSON_ARRAY || value->kind == JSON_OBJECT)
+        fuzz_require(children == value->count, "the children are as many as it says");
+    return count;
+}
+
+static void parse(const uint8_t *data, size_t size, bool unique_keys) {
+    char error[CHECKPOINT_ERROR_SIZE] = "";
+    report r = report_make(error, sizeof error, "input");
+    json_document document;
+    char *text = malloc(size + 1);
+    if (!text) exit(1);
+    if (size > 0) memcpy(text, data, size);
+    if (json_parse(&document, text, size, unique_keys, 0, &r)) {
+        fuzz_require(count_values(document.root) <= 1000000, "values are limited");
+        json_free(&document);
+    } else {
+        fuzz_require(error[0] != '\0', "a refusal says why");
+    }
+    free(text);
+}
+
+static void configure(const uint8_t *data, size_t size) {
+    char error[CHECKPOINT_ERROR_SIZE] = "";
+    report r = report_make(error, sizeof error, "input");
+    config_file config;
+    settings s;
+    label_list list;
+    settings_start(&s, "config.json");
+    memset(&config, 0, sizeof config);
+    if (config_read(&config, &s, fuzz_path(data, size), NULL, &r)) {
+        if (labels_from_json(&list, config.label_names, config.label_descriptions, &r))
+            labels_free(&list);
+        config_free(&config);
+    } else {
+        fuzz_require(error[0] != '\0', "a refusal says why");
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    if (size < 1) return 0;
+    parse(data + 1, size - 1, data[0] & 1);
+    if (data[0] & 2) configure(data + 1, size - 1);
+    return 0;
+}

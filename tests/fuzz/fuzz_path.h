@@ -1,0 +1,23 @@
+/* fuzz_path.h - the input as a file, for functions that take a path: a file in memory, whose name
+ * stays the same.
+ */
+#ifndef FUZZ_PATH_H
+#define FUZZ_PATH_H
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "fuzz.h"
+
+static inline const char *fuzz_path(const uint8_t *data, size_t size) {
+    static char path[64];
+    static int file = -1;
+    if (file < 0) {
+        file = memfd_create("input", 0);
+        snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+    }
+    if (ftruncate(file, (off_t)size) != 0 || pwrite(file, data, size, 0) != (ssize_t)size) exit(1);
+    return path;
+}
+
+#endif

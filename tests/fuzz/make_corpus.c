@@ -1,0 +1,306 @@
+/* make_corpus.c - what the fuzzers begin with: small valid files of every kind.
+ *
+ *     make_corpus tests/data FOLDER
+ *
+ * writes FOLDER/vit/..., FOLDER/pickle/... and so on. Models, pickles, arrays and labels are made
+ * here; images, archives and configurations are the tests' own, which the scripts beside
+ * tests/data/README describe.
+ */
+#define _POSIX_C_SOURCE 200809L
+
+#include <dirent.h>
+#include <sys/stat.h>
+
+#include "vit.h"
+
+#include "../../tools/zip.h"
+#include "../tiny_model.h"
+#include "fuzz_zip.h"
+
+enum { MAX_SEED = 1 << 16 };
+
+static const char *out_folder;
+static int written;
+
+/* --- writing ----------------------------------------------------------------- */
+
+/* A seed of that fuzzer; before >= 0: behind this byte of switches. */
+static void write_seed(const char *fuzzer, int before, const void *data, size_t size) {
+    char path[512];
+    const uint8_t first = (uint8_t)before;
+    snprintf(path, sizeof path, "%s/%s", out_folder, fuzzer);
+    mkdir(path, 0777);
+    snprintf(path, sizeof path, "%s/%s/seed%04d", out_folder, fuzzer, written++);
+    FILE *file = fopen(path, "wb");
+    if (!file || (before >= 0 && fwrite(&first, 1, 1, file) != 1) ||
+        fwrite(data, 1, size, file) != size || fclose(file) != 0) {
+        printf("%s cannot be written\n", path);
+        exit(1);
+    }
+}
+
+/* --- models ------------------------------------------------------------------ */
+
+static tiny_options smallest(void) {
+    tiny_options o = tiny_defaults();
+    vit_config *c = &o.config;
+    c->img_height = c->img_width = 4;
+    c->patch_size = 2;
+    c->embed_dim = c->head_dim = c->mlp_dim = 4;
+    c->num_heads = c->depth = 1;
+    c->num_classes = 2;
+    c->resize_height = c->resize_width = 5;
+    return o;
+}
+
+#define VARIANT_LIST(X)                                                                            \
+    X(c->num_classes = 2)                                                                          \
+    X(o.labels = o.synsets = 1)                                                                    \
+    X(o.mixed = 1)                                                                                 \
+    X(o.dtype = VIT_I8)                                                                            \
+    X(o.dtype = VIT_BF16)                                                                          \
+    X((o.dtype = VIT_F16, c->has_layer_scale = c->has_qk_norm = 1))                                \
+    X((o.dtype = VIT_I4, c->embed_dim = 32))                                                       \
+    X(c->num_classes = 0)                                                                          \
+    X(c->has_dist_token = 1)                                                                       \
+    X(c->num_reg_tokens = 2)                                                                       \
+    X((c->dynamic_img_size = 1, c->img_height = c->img_width = 8))                                 \
+    X(c->rope = VIT_ROPE_HALVES)                                                                   \
+    X((c->pool = VIT_POOL_MAP, c->pool_num_heads = 1))                                             \
+    X((c->norm_type = VIT_RMS_NORM, c->has_gated_mlp = 1))                                         \
+    X(c->has_rel_pos = 1)                                                                          \
+    X(c->block_type = VIT_PARALLEL)                                                                \
+    X((c->stem = VIT_STEM_CONV, c->stem_width = 2, c->patch_size = 8, c->img_height = 16,          \
+       c->img_width = 16))                                                                         \
+    X((o.extra_section = "mine", o.extra_field = "my_field"))
+
+static void write_model(const tiny_options *options) {
+    tiny_options o = *options;
+    char detail[VIT_MAX_DETAIL];
+    if (vit_config_check(&o.config, detail) != VIT_OK) {
+        printf("a seed is no model: %s\n", detail);
+        exit(1);
+    }
+    tiny_file f = tiny_build(&o);
+    write_seed("vit", 0, f.data, f.size);
+    write_seed("vit", 4 | 8, f.data, f.size);       /* verified and run, ...            */
+    write_seed("vit", 8 | 16 | 32, f.data, f.size); /* ... with little memory, resized  */
+    tiny_free(&f);
+}
+
+static void write_models(void) {
+#define VARIANT(change)                                                                            \
+    {                                                                                              \
+        tiny_options o = smallest();                                                               \
+        vit_config *c = &o.config;                                                                 \
+        (void)(change);                                                                            \
+        (void)c;                                                                                   \
+        write_model(&o);                                                                           \
+    }
+    VARIANT_LIST(VARIANT)
+#undef VARIANT
+}
+
+/* --- arrays ------------------------------------------------------------------- */
+
+static void write_npy(const char *descr, bool fortran, const char *shape, size_t bytes) {
+    uint8_t file[512] = "\x93NUMPY\x01";
+    char header[128];
+    int length = snprintf(header, sizeof header, "{'descr': '%s', 'fortran_order': %s, 'shape': "
+                          "%s, }", descr, fortran ? "True" : "False", shape);
+    while ((length + 11) % 64 != 0) header[length++] = ' ';
+    header[length++] = '\n';
+    fuzz_put(file + 8, (uint64_t)length, 2);
+    memcpy(file + 10, header, (size_t)length);
+    write_seed("npz", -1, file, 10 + (size_t)length + bytes);
+}
+
+static void write_arrays(void) {
+    static const struct { const char *descr; size_t size; } types[] = {
+        { "<f4", 4 }, { ">f4", 4 }, { "<f2", 2 }, { "<f8", 8 }, { "<i8", 8 }, { "|u1", 1 },
+        { "|b1", 1 }, { "|V2", 2 }, { "<u2", 2 }, { "<U3", 12 }, { "|O", 8 }
+    };
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        write_npy(types[i].descr, false, "(2, 3)", 6 * types[i].size);
+        write_npy(types[i].descr, true, "(3,)", 3 * types[i].size);
+    }
+    write_npy("<f4", false, "()", 4);
+    write_npy("<f4", false, "(0, 7)", 0);
+}
+
+/* --- pickles ------------------------------------------------------------------ */
+
+#define FLOATS "(U\7storagectorch\nFloatStorage\nU\1" "0U\3cpuK\4NtQ"
+#define TENSOR "ctorch._utils\n_rebuild_tensor_v2\n(" FLOATS "K\1K\3\x85K\1\x85\x89NtR"
+#define SEED(text) { text, sizeof(text) - 1 }
+
+static void write_pickles(void) {
+    static const struct { const char *text; size_t size; } seeds[] = {
+        SEED("\x80\2}U\1t" TENSOR "s."),
+        SEED("\x80\2ccollections\nOrderedDict\n)R(U\1t" TENSOR "U\1u" TENSOR "u."),
+        SEED("\x80\2}U\5modelq\0}q\1U\1t" TENSOR "q\2sh\2."),
+        SEED("\x80\2}(U\5epochK\7U\4args}U\2lrG\x3f\xb9\x99\x99\x99\x99\x99\x9as"
+             "U\nstate_dict}U\1t" TENSOR "su."),
+        SEED("\x80\4\x95\4\0\0\0\0\0\0\0}\x94\x8c\1a\x94K\1s."),
+        SEED("\x80\2](K\1M\2\1J\3\0\1\0\x8a\2\1\2\x88\x89NX\2\0\0\0abT\1\0\0\0xe."),
+        SEED("\x80\2]\x94(K\1K\2\x86K\1K\2K\3\x87\x85" "0e2.")
+    };
+    for (size_t i = 0; i < sizeof seeds / sizeof seeds[0]; i++)
+        for (int container = 0; container < 3; container++)
+            write_seed("pickle", container, seeds[i].text, seeds[i].size);
+}
+
+/* --- vit.cpp ------------------------------------------------------------------ */
+
+static void write_ggml(uint32_t type, size_t bytes) {
+    static const char name[] = "head.weight";
+    uint8_t file[512] = "lmgg";
+    size_t at = 32;
+    for (size_t i = 4; i < 32; i++) file[i] = i % 4 == 0;
+    fuzz_put(file + at, 1, 4); /* one label, "cat", of class 0 */
+    fuzz_put(file + at + 4, 0, 4);
+    fuzz_put(file + at + 8, 3, 4);
+    memcpy(file + at + 12, "cat", 3);
+    at += 15;
+    fuzz_put(file + at, 2, 4); /* [2, 32] */
+    fuzz_put(file + at + 4, sizeof name - 1, 4);
+    fuzz_put(file + at + 8, type, 4);
+    fuzz_put(file + at + 12, 32, 4);
+    fuzz_put(file + at + 16, 2, 4);
+    memcpy(file + at + 20, name, sizeof name - 1);
+    write_seed("ggml", -1, file, at + 20 + sizeof name - 1 + bytes);
+}
+
+static void write_ggmls(void) {
+    static const struct { uint32_t type; size_t block; } types[] = {
+        { 0, 128 }, { 1, 64 }, { 2, 18 }, { 3, 20 }, { 6, 22 }, { 7, 24 }, { 8, 34 }
+    };
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        write_ggml(types[i].type, 2 * types[i].block);
+}
+
+/* --- texts and numbers --------------------------------------------------------- */
+
+static void write_labels(void) {
+    static const char *const texts[] = {
+        "cat\ndog\n", "n01440764 tench, Tinca tinca\nn01443537 goldfish\n",
+        "\xef\xbb\xbf\145ins\r\n",
+        "n01440764\nn01443537\n", "K\xc3\xa4tzchen\n\xe7\x8c\xab\n", "one\n\n\n", "a\tb \n c\n"
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        write_seed("labels", -1, texts[i], strlen(texts[i]));
+}
+
+static void write_jsons(void) {
+    static const char *const texts[] = {
+        "{\"a\": [1, -2.5e3, true, false, null, \"\\u00e4\\n\"], \"b\": {}}", "[[[[[[]]]]]]",
+        "\"\\ud83d\\ude00\"", "[0.1, 1e308, -0, 9223372036854775807, 9223372036854775808]"
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        for (int unique = 0; unique < 2; unique++)
+            write_seed("json", unique, texts[i], strlen(texts[i]));
+}
+
+static void write_numbers(void) {
+    uint32_t state = 1;
+    for (int i = 0; i < 24; i++) {
+        uint8_t bytes[256];
+        for (size_t k = 0; k < sizeof bytes; k++) {
+            state = state * 1664525u + 1013904223u;
+            bytes[k] = (uint8_t)(state >> 24);
+        }
+        write_seed("preprocess", -1, bytes, sizeof bytes);
+    }
+}
+
+/* --- the tests' own files ------------------------------------------------------- */
+
+static void take_file(const char *fuzzer, int before, const char *path) {
+    static uint8_t bytes[MAX_SEED];
+    FILE *file = fopen(path, "rb");
+    if (!file) return;
+    const size_t size = fread(bytes, 1, sizeof bytes, file);
+    fclose(file);
+    if (size > 0 && size < sizeof bytes) write_seed(fuzzer, before, bytes, size);
+}
+
+/* data.pkl of an archive. */
+static void take_pickle(const char *path) {
+    char error[256];
+    report r = report_make(error, sizeof error, path);
+    source s;
+    zip_archive zip;
+    if (!source_open_file(&s, path, &r)) return;
+    if (zip_open(&zip, &s, &r)) {
+        for (size_t i = 0; i < zip.count; i++) {
+            const zip_entry *e = &zip.entries[i];
+            uint8_t *bytes = malloc((size_t)e->size + 1);
+            if (bytes && strstr(e->name, "data.pkl") && zip_read(&s, e, bytes, &r))
+                write_seed("pickle", 0, bytes, (size_t)e->size);
+            free(bytes);
+        }
+        zip_close(&zip);
+    }
+    source_close(&s);
+}
+
+static bool ends_with(const char *name, const char *end) {
+    const size_t length = strlen(name), size = strlen(end);
+    return length >= size && strcmp(name + length - size, end) == 0;
+}
+
+static void take_checkpoint(const char *path) {
+    if (ends_with(path, ".safetensors")) {
+        take_file("safetensors", 0, path);
+        take_file("safetensors", 1, path);
+    } else if (ends_with(path, ".pt")) {
+        take_file("zip", -1, path);
+        take_pickle(path);
+    }
+}
+
+static void take_image(const char *path) { take_file("image", -1, path); }
+
+static void take_config(const char *path) {
+    char file[700];
+    snprintf(file, sizeof file, "%.600s/config.json", path);
+    take_file("json", 2, file);
+    snprintf(file, sizeof file, "%.600s/open_clip_config.json", path);
+    take_file("json", 2, file);
+}
+
+/* Everything in tests/data/NAME. */
+static void take_all(const char *data, const char *name, void (*take)(const char *path)) {
+    char path[600];
+    struct dirent **entries = NULL;
+    snprintf(path, sizeof path, "%.200s/%s", data, name);
+    const int count = scandir(path, &entries, NULL, alphasort);
+    for (int i = 0; i < count; i++) {
+        snprintf(path, sizeof path, "%.200s/%s/%.255s", data, name, entries[i]->d_name);
+        if (entries[i]->d_name[0] != '.') take(path);
+        free(entries[i]);
+    }
+    free(entries);
+}
+
+int main(int argc, char **argv) {
+    if (argc != 3) {
+        printf("usage: make_corpus tests/data FOLDER\n");
+        return 2;
+    }
+    out_folder = argv[2];
+    mkdir(out_folder, 0777);
+    write_models();
+    write_arrays();
+    write_pickles();
+    write_ggmls();
+    write_labels();
+    write_jsons();
+    write_numbers();
+    take_all(argv[1], "checkpoints", take_checkpoint);
+    take_all(argv[1], "images", take_image);
+    take_all(argv[1], "layouts", take_config);
+    take_all(argv[1], "coverage", take_config);
+    printf("%d seeds\n", written);
+    return 0;
+}
