@@ -17,7 +17,7 @@ PROGRAMS = tools/vit-bench tools/vit-convert tools/vit-info tools/vit-run exampl
 MODULES  = $(patsubst %.c,%,$(filter-out tools/vit-%.c,$(wildcard tools/*.c)))
 TESTS    = $(patsubst %.c,%,$(wildcard tests/test_*.c))
 
-.PHONY: all demo wasm test test-cross fuzz fuzz-long bench-peers help install uninstall clean
+.PHONY: all demo wasm test test-cross test-wasm fuzz fuzz-long bench-peers help install uninstall clean
 all: $(PROGRAMS) examples/hello
 
 help:
@@ -28,6 +28,7 @@ help:
 	@echo "make fuzz       run each fuzzer for a minute"
 	@echo "make fuzz-long  run each for long: FUZZ=SECONDS, or FUZZ=100000000x for so many runs"
 	@echo "make test-cross run the numerical tests for 64-bit ARM under QEMU (installs both)"
+	@echo "make test-wasm  run the numerical tests in WebAssembly, compare it with native builds"
 	@echo "make bench-peers  compare the speed with ONNX Runtime's and PyTorch's (installs both);"
 	@echo "                ARCHS= BATCH= THREADS= ROUNDS= BENCH_FLAGS= choose what"
 	@echo "make install    header, tools, bundled model and pkg-config file to PREFIX=$(PREFIX)"
@@ -100,6 +101,11 @@ WASM_FLAGS = -O2 -mbulk-memory -nostartfiles -Wl,--no-entry -Wl,--strip-all
 examples/wasm/classify.wasm: examples/wasm/classify.c vit.h
 	$(WASM_CC) -std=c99 $(WARNINGS) $(WASM_FLAGS) -msimd128 $< -o $@
 
+# The same for engines without SIMD128.
+build/wasm/scalar.wasm: examples/wasm/classify.c vit.h
+	@mkdir -p $(@D)
+	$(WASM_CC) -std=c99 $(WARNINGS) $(WASM_FLAGS) $< -o $@
+
 wasm:
 	@sh tools/install-packages.sh wasm
 	@$(MAKE) --no-print-directory -s examples/wasm/classify.wasm
@@ -127,6 +133,12 @@ fuzz fuzz-long:
 test-cross:
 	@sh tools/install-packages.sh cross
 	@bash tests/cross.sh
+
+test-wasm:
+	@sh tools/install-packages.sh wasm
+	@$(MAKE) --no-print-directory -s examples/classify tools/vit-convert \
+	    examples/wasm/classify.wasm build/wasm/scalar.wasm
+	@bash tests/wasm.sh
 
 # --- speed, beside other runtimes -----------------------------------------------------------
 

@@ -3324,9 +3324,10 @@ VIT__INLINE float vit__exp(vit__fma_fn *fma, float x) {
 
 /* torch.nn.GELU, exact form: x / 2 * (1 + erf(x / sqrt 2)). erf(z) = z P(z^2) /
    Q(z^2) on |z| <= 3.92, beyond which it rounds to 1: a least-maximum fit of our
-   own, relative error 1.9e-8 before rounding; gelu is within 2.2e-7 |x|. */
+   own, relative error 1.9e-8 before rounding; gelu is within 2.2e-7 |x|. At the end
+   of that range the quotient is 1 to the last bit, with fma and without. */
 VIT__INLINE float vit__gelu(vit__fma_fn *fma, float x) {
-    const uint32_t bits = vit__bits(x * 0.70710678f), largest = vit__bits(3.92f);
+    const uint32_t bits = vit__bits(x * 0.70710678f), largest = vit__bits(3.9199991f);
     const uint32_t size = bits & 0x7fffffffu;
     const float z = vit__float((bits & 0x80000000u) | (size < largest ? size : largest));
     const float u = z * z;
@@ -3428,8 +3429,8 @@ typedef void vit__gemm_fn(float *tile, const unsigned char *a, size_t lda, int r
 
 typedef struct vit__gemm_kernel {
     vit__gemm_fn *run;
-    int tile_rows;
-    vit__form form;        /* of a */
+    int tile_rows;         /* even for bf16: values are packed in pairs of tokens */
+    vit__form form;        /* of a                                               */
 } vit__gemm_kernel;
 
 /* Where the keys and values of one head go: as panels of two layers. */
@@ -4948,8 +4949,15 @@ VIT__INLINE void vit__store_mul16_wasm(float *tile, int r, int n, v128_t c, cons
         }
 
 VIT__GEMM_WASM(vit__gemm_muladd_wasm, muladd_wasm, VIT__ROWS_4)
-VIT__GEMM_WASM(vit__gemm_bf16_wasm, pair_wasm, VIT__ROWS_3)
+VIT__GEMM_WASM(vit__gemm_pair_wasm, pair_wasm, VIT__ROWS_3)
 VIT__GEMM_WASM(vit__gemm_i8_wasm, mul16_wasm, VIT__ROWS_4)
+
+/* Three rows, because a fourth would not leave registers enough. */
+static void vit__gemm_bf16_wasm(float *tile, const unsigned char *a, size_t lda, int rows,
+                                const unsigned char *p, int depth, int panels) {
+    for (; rows > 0; rows -= 3, tile += 3 * 16, a += 3 * lda)
+        vit__gemm_pair_wasm(tile, a, lda, vit__min(rows, 3), p, depth, panels);
+}
 
 static void vit__gemm_f32_wasm(float *tile, const unsigned char *a, size_t lda, int rows,
                                const unsigned char *p, int depth, int panels) {
@@ -5030,7 +5038,7 @@ static const vit__kernels vit__kernels_wasm = {
     1,
     { { vit__gemm_f32_wasm, 4, VIT__FORM_F32 },
       { vit__gemm_f16_wasm, 24, VIT__FORM_F32 },
-      { vit__gemm_bf16_wasm, 3, VIT__FORM_BF16 },
+      { vit__gemm_bf16_wasm, 6, VIT__FORM_BF16 },
       { vit__gemm_i8_wasm, 4, VIT__FORM_U8 },
       { vit__gemm_i4_wasm, 24, VIT__FORM_F32 } },
     VIT__BODIES(scalar),

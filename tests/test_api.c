@@ -3,20 +3,24 @@
  * Models are built in memory by tiny_model.h; test_load.c opens damaged ones. Allocation and the
  * making of threads go through the counters below, so that each call can be made to fail in turn.
  */
-#include <pthread.h>
 #include <stddef.h>
+#if !defined(VIT_NO_THREADS)
+#    include <pthread.h>
+#endif
 
 static void *counting_malloc(size_t size);
 static void counting_free(void *block);
 #define VIT_MALLOC(size) counting_malloc(size)
 #define VIT_FREE(ptr) counting_free(ptr)
 
+#if !defined(VIT_NO_THREADS)
 static int failing_create(pthread_t *thread, void *(*start)(void *), void *arg);
 static int failing_mutex(pthread_mutex_t *mutex);
 static int failing_cond(pthread_cond_t *cond);
-#define pthread_create(thread, attributes, start, arg) failing_create(thread, start, arg)
-#define pthread_mutex_init(mutex, attributes) failing_mutex(mutex)
-#define pthread_cond_init(cond, attributes) failing_cond(cond)
+#    define pthread_create(thread, attributes, start, arg) failing_create(thread, start, arg)
+#    define pthread_mutex_init(mutex, attributes) failing_mutex(mutex)
+#    define pthread_cond_init(cond, attributes) failing_cond(cond)
+#endif
 
 #define VIT_IMPLEMENTATION
 #include "../vit.h"
@@ -25,6 +29,7 @@ static int failing_cond(pthread_cond_t *cond);
 #undef pthread_mutex_init
 #undef pthread_cond_init
 
+#include "serial_pool.h"
 #include "test.h"
 #include "tiny_model.h"
 
@@ -48,6 +53,7 @@ static void counting_free(void *block) {
     free(block);
 }
 
+#if !defined(VIT_NO_THREADS)
 static long thread_calls_until_failure = -1;
 
 static bool thread_call_fails(void) {
@@ -65,6 +71,19 @@ static int failing_mutex(pthread_mutex_t *mutex) {
 static int failing_cond(pthread_cond_t *cond) {
     return thread_call_fails() ? 12 : pthread_cond_init(cond, NULL);
 }
+
+typedef pthread_t thread_id;
+
+static thread_id this_thread(void) {
+    return pthread_self();
+}
+#else
+typedef int thread_id;
+
+static thread_id this_thread(void) {
+    return 0;
+}
+#endif
 
 /* --- helpers -------------------------------------------------------------- */
 
@@ -1074,12 +1093,12 @@ typedef struct phase_log {
     vit_phase phases[MAX_PHASES];
     int count, traced, misplaced;
     bool foreign_thread;
-    pthread_t caller;
+    thread_id caller;
 } phase_log;
 
 static void log_phase(void *user, vit_phase phase) {
     phase_log *log = user;
-    log->foreign_thread |= !pthread_equal(log->caller, pthread_self());
+    log->foreign_thread |= log->caller != this_thread();
     if (log->count < MAX_PHASES) {
         log->phases[log->count] = phase;
     }
@@ -1147,7 +1166,7 @@ static void phases_of(bench *b, vit_isa isa, const vit_executor *executor, bool 
     vit_params params = no_params();
     vit_outputs outputs = no_outputs();
     memset(&log, 0, sizeof log);
-    log.caller = pthread_self();
+    log.caller = this_thread();
     params.isa = isa;
     params.max_batch = 2;
     params.executor = *executor;
@@ -1619,6 +1638,7 @@ static vit_result call_preprocess(bench *b) {
     return vit_preprocess(&b->model, &image, input, NULL, 0);
 }
 
+#if !defined(VIT_NO_THREADS)
 static vit_result call_threads(bench *b) {
     vit_threads *pool = NULL;
     vit_executor executor;
@@ -1629,11 +1649,10 @@ static vit_result call_threads(bench *b) {
     }
     return result;
 }
+#endif
 
-/* A name of its own: several builds of this test may run at once. Strict -std=c99 hides both. */
-static char model_path[] = "build/test_api.XXXXXX";
-extern int mkstemp(char *name);
-extern FILE *fdopen(int descriptor, const char *mode);
+/* Beside this program: several builds of it may run at once. */
+static char model_path[4096];
 
 static vit_result call_open_copy(bench *b) {
     vit_model model;
@@ -1645,8 +1664,7 @@ static vit_result call_open_copy(bench *b) {
 }
 
 static void write_model(const bench *b) {
-    int descriptor = mkstemp(model_path);
-    FILE *file = descriptor < 0 ? NULL : fdopen(descriptor, "wb");
+    FILE *file = fopen(model_path, "wb");
     if (!file || fwrite(b->file.data, 1, b->file.size, file) != b->file.size ||
         fclose(file) != 0) {
         printf("cannot write %s\n", model_path);
@@ -1656,8 +1674,12 @@ static void write_model(const bench *b) {
 
 /* Each allocation in turn fails: a clean error, nothing leaked. */
 static void test_allocation_failures(void) {
-    static failing_call *const calls[] = {call_classify, call_preprocess, call_threads,
-                                          call_open_copy};
+    static failing_call *const calls[] = {
+        call_classify, call_preprocess, call_open_copy,
+#if !defined(VIT_NO_THREADS)
+        call_threads,
+#endif
+    };
     bench b = bench_default();
     write_model(&b);
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
@@ -1682,6 +1704,8 @@ static void test_allocation_failures(void) {
 }
 
 /* --- threads -------------------------------------------------------------- */
+
+#if !defined(VIT_NO_THREADS)
 
 typedef struct counters {
     int count[1000];
@@ -1821,7 +1845,10 @@ static void test_shared(void) {
     bench_close(&b);
 }
 
-int main(void) {
+#endif
+
+int main(int argc, char **argv) {
+    snprintf(model_path, sizeof model_path, "%s.vit", argc ? argv[0] : "test_api");
     test_strings();
     test_hash();
     test_config_ranges();
@@ -1860,10 +1887,12 @@ int main(void) {
     test_softmax_extremes();
     test_classify();
     test_allocation_failures();
+#if !defined(VIT_NO_THREADS)
     test_pool();
     test_pool_arguments();
     test_pool_failures();
     test_pool_stress();
     test_shared();
+#endif
     return test_summary();
 }

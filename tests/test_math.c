@@ -43,6 +43,13 @@ static double ulps(float got, double wanted) {
 
 /* --- functions ------------------------------------------------------------ */
 
+/* In ulp; without fused multiply-adds a little more is lost. Measured: 0.882 and 1.156. */
+#if defined(VIT_NO_FMA)
+static const double exp_error = 1.2;
+#else
+static const double exp_error = 1;
+#endif
+
 static void test_exp(void) {
     double worst = 0;
     for (int i = -87 * 20000; i <= 88 * 20000; i++) {
@@ -50,7 +57,7 @@ static void test_exp(void) {
         worst = fmax(worst, ulps(vit__exp(vit__fma_scalar, x), exp((double)x)));
     }
     printf("exp    %.3f ulp\n", worst);
-    CHECK(worst < 1.0);
+    CHECK(worst < exp_error);
     CHECK(vit__exp(vit__fma_scalar, 0) == 1);
     CHECK(vit__exp(vit__fma_scalar, -0.0f) == 1);
     for (float x = -87.5f; x > -3e38f; x *= 1.7f) {
@@ -434,6 +441,15 @@ static float gemm_chain(const gemm_case *g, vit_dtype dtype, int r, int n, int d
     return sum;
 }
 
+/* x times inverse: exact where it is fused with an addition. */
+static double quantised(float x, float inverse) {
+#if defined(VIT_NO_FMA)
+    return (double)(x * inverse);
+#else
+    return (double)x * (double)inverse;
+#endif
+}
+
 /* int8: quantise the row as >>kernels says, sum integers exactly, scale once. */
 static float gemm_integers(const gemm_case *g, int r, int n, int depth) {
     const float *x = g->a + r * depth;
@@ -450,9 +466,9 @@ static float gemm_integers(const gemm_case *g, int r, int n, int depth) {
         scale = (high - low) / 254.99f;
         inverse = 254.99f / (high - low);
     }
-    zero = (int)nearbyint((double)-low * (double)inverse);
+    zero = (int)nearbyint(quantised(-low, inverse));
     for (int k = 0; k < depth; k++) {
-        double q = nearbyint((double)x[k] * (double)inverse + zero);
+        double q = nearbyint(quantised(x[k], inverse) + zero);
         q = q < 0 ? 0 : q > 255 ? 255 : q;
         sum += ((int)q - zero) * (signed char)panel[k / 4 * 64 + n % 16 * 4 + k % 4];
     }
@@ -517,6 +533,27 @@ static void test_gemm(const vit__kernels *kernels) {
     }
 }
 
+/* Every half as a weight, times one. */
+static void test_gemm_f16(const vit__kernels *kernels) {
+    static float tile[VIT__MAX_TILE_ROWS * VIT__MAX_TILE_COLS];
+    unsigned char panel[32];
+    const float one = 1;
+    long wrong = 0;
+    for (uint32_t first = 0; first < 65536; first += 16) {
+        for (uint32_t n = 0; n < 16; n++) {
+            panel[2 * n] = (unsigned char)((first + n) & 255);
+            panel[2 * n + 1] = (unsigned char)((first + n) >> 8);
+        }
+        kernels->gemm[VIT_F16].run(tile, (const unsigned char *)&one, sizeof one, 1,
+                                   panel, 1, 1);
+        for (uint32_t n = 0; n < 16; n++) {
+            float wanted = vit__f16_to_f32((uint16_t)(first + n));
+            wrong += !same_float(tile[n], vit__fma_scalar(one, wanted, 0));
+        }
+    }
+    CHECK_MSG(wrong == 0, "%ld halves, %s", wrong, vit_isa_name(kernels->isa));
+}
+
 int main(int argc, char **argv) {
     bool all = argc > 1 && strcmp(argv[1], "all") == 0;
     test_exp();
@@ -533,6 +570,7 @@ int main(int argc, char **argv) {
     FOR_EACH_ISA(isa) {
         test_row_kernels(vit__choose_kernels((vit_isa)isa));
         test_gemm(vit__choose_kernels((vit_isa)isa));
+        test_gemm_f16(vit__choose_kernels((vit_isa)isa));
     }
     return test_summary();
 }

@@ -1,0 +1,34 @@
+/* serial_pool.h - where vit.h has no threads, vit_threads_create all the same: for tests of what
+ * must not depend on who does the work. Tasks run on the calling thread, the last one first.
+ *
+ * Include vit.h before.
+ */
+#ifndef SERIAL_POOL_H
+#define SERIAL_POOL_H
+
+#if defined(VIT_NO_THREADS)
+
+typedef struct vit_threads vit_threads;
+
+static inline void serial_pool_for(void *user, int count, vit_task *task, void *arg) {
+    (void)user;
+    while (count-- > 0) {
+        task(arg, count);
+    }
+}
+
+static inline vit_result vit_threads_create(int num_threads, vit_threads **threads,
+                                            vit_executor *executor) {
+    executor->parallel_for = serial_pool_for;
+    executor->user = *threads = NULL;
+    executor->num_threads = num_threads;
+    return VIT_OK;
+}
+
+static inline void vit_threads_destroy(vit_threads *threads) {
+    (void)threads;
+}
+
+#endif
+
+#endif

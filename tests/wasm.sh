@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# wasm.sh - the numerical tests as WebAssembly in Node, with SIMD128 and without; then
+# examples/wasm against native builds, on photos and all types of weights. The last line is
+# "N passed, N failed".
+set -u
+cd "$(dirname "$0")/.."
+work=build/wasm
+mkdir -p "$work"
+passed=0 failed=0
+
+# count NAME COMMAND...: the command's last line is "N passed, N failed"
+count() {
+    local name=$1 line
+    shift
+    "$@" >"$work/$name.log" 2>&1
+    line=$(tail -n 1 "$work/$name.log")
+    echo "$name: $line"
+    if [[ $line =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed$ ]]; then
+        passed=$((passed + BASH_REMATCH[1])) failed=$((failed + BASH_REMATCH[2]))
+    else
+        failed=$((failed + 1))
+    fi
+    grep -E 'FAILED|pictures' "$work/$name.log" | head -n 20
+}
+
+# check NAME COMMAND...: the command succeeds
+check() {
+    if "${@:2}"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED $1"
+    fi
+}
+
+# --- the tests, as programs ---------------------------------------------------------------------
+
+# run_test NAME TIER FLAGS...
+run_test() {
+    check "$1 compiles" clang --target=wasm32-wasi -std=c99 -O2 "${@:3}" -DVIT_NO_THREADS \
+        -DVIT_IMPLEMENTATION= -I. -Itools -Wl,-z,stack-size=1048576 "tests/$1.c" \
+        -o "$work/$1.$2.wasm"
+    count "$1.$2" node --no-warnings tests/wasi.mjs "$work/$1.$2.wasm" tests/data
+}
+
+for name in test_math test_random test_api test_load test_preprocess; do
+    run_test $name scalar
+    run_test $name simd -msimd128
+done
+
+# --- the example, against native builds ---------------------------------------------------------
+
+# Lines as examples/classify prints them.
+same_lines() {
+    diff <(examples/classify examples/cat.ppm) <(node examples/wasm/run.mjs "$@" examples/cat.ppm)
+}
+check "the lines of classify, SIMD128" same_lines
+check "the lines of classify, no SIMD" same_lines --module "$work/scalar.wasm"
+
+for variant in "fused" "separate -DVIT_NO_FMA -DVIT_NO_SIMD"; do
+    # shellcheck disable=SC2086 # flags are words
+    set -- $variant
+    check "reference compiles" cc -std=c99 -O2 "${@:2}" -I. tests/wasm_reference.c tools/cli.c \
+        -o "$work/reference.$1" -lm -lpthread
+done
+weights=$work/cifar10.safetensors
+check "weights" tools/vit-convert -q models/cifar10-vit.vit --to safetensors -o "$weights"
+pictures=(examples/cat.jpg examples/cat.ppm)
+for picture in tests/data/images/*; do
+    [[ $picture == *.txt ]] || pictures+=("$picture")
+done
+# Measured: 1.2e-6; 5.4e-3 and 1.7e-2 where a number may be rounded to the next of few steps.
+for type in f32:1e-5 f16:1e-5 bf16:0.02 int8:0.05 int4:1e-5; do
+    dtype=${type%:*}
+    model=$work/$dtype.vit
+    check "$model" tools/vit-convert -q "$weights" --dtype $dtype -o "$model"
+    for build in fused separate; do
+        check "$dtype reference" "$work/reference.$build" "$work" "$model" "${pictures[@]}" \
+            >"$work/$dtype.$build.txt"
+    done
+    for module in examples/wasm/classify.wasm "$work/scalar.wasm"; do
+        name=$(basename "$module" .wasm).$dtype
+        count "$name" node tests/wasm_compare.mjs "$module" "$model" "$work/$dtype.separate.txt" \
+            "$work/$dtype.fused.txt" "${type#*:}"
+    done
+done
+
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]

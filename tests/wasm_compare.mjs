@@ -1,0 +1,56 @@
+// wasm_compare.mjs - the logits of WebAssembly against those of native builds.
+//
+//     node tests/wasm_compare.mjs MODULE.wasm MODEL.vit SAME.txt NEAR.txt TOLERANCE
+//
+// SAME and NEAR are what wasm_reference printed: without fused multiply-adds, which must be the
+// same bits, and with them, within TOLERANCE of the largest logit and of the same best class. The
+// last line is "N passed, N failed".
+import { readFileSync } from 'node:fs';
+import { readPpm } from '../examples/wasm/ppm.mjs';
+import { Classifier } from '../examples/wasm/vit.mjs';
+
+const [wasm, model, same, near, tolerance] = process.argv.slice(2);
+let passed = 0;
+let failed = 0;
+
+function check(ok, what) {
+    if (ok) passed++;
+    else failed++;
+    if (!ok) console.log(`FAILED ${what}`);
+}
+
+/** [file, logits] of each line. */
+function read(path) {
+    const lines = readFileSync(path, 'latin1').trim().split('\n');
+    return lines.map((line) => {
+        const [file, ...words] = line.split(' ');
+        const bits = Uint32Array.from(words, (word) => parseInt(word, 16));
+        return [file, new Float32Array(bits.buffer)];
+    });
+}
+
+const largest = (numbers) => numbers.reduce((most, x) => Math.max(most, Math.abs(x)), 0);
+const bestOf = (logits) => logits.indexOf(Math.max(...logits));
+
+const references = read(near);
+const classifier = await Classifier.open(await WebAssembly.compile(readFileSync(wasm)),
+                                         readFileSync(model));
+let worst = 0;
+read(same).forEach(([file, wanted], number) => {
+    const photo = readPpm(readFileSync(file));
+    const best = classifier.classify(photo.rgba, photo.width, photo.height, Infinity);
+    const logits = classifier.logits();
+    const fused = references[number][1];
+    const error = largest(logits.map((x, i) => x - fused[i])) / largest(fused);
+    const sum = best.reduce((total, { prob }) => total + prob, 0);
+    worst = Math.max(worst, error);
+    check(wanted.length > 1 && logits.length === wanted.length, `${file}: number of classes`);
+    check(logits.every((x, i) => Object.is(x, wanted[i])), `${file}: other bits`);
+    check(error <= Number(tolerance), `${file}: ${error} from the native logits`);
+    check(best[0].index === bestOf(fused), `${file}: another class`);
+    check(Math.abs(sum - 1) < 1e-5, `${file}: probabilities add up to ${sum}`);
+});
+console.log(`${wasm} (${classifier.tier()}), ${model}: ${references.length} pictures, at most ` +
+            `${worst.toExponential(1)} from the native logits`);
+console.log(`${passed} passed, ${failed} failed`);
+process.exitCode = failed ? 1 : 0;
