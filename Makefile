@@ -79,6 +79,10 @@ $(FUZZERS): build/fuzz/%: build/fuzz/tests/fuzz/fuzz_%.o build/fuzz/modules.a
 build/plain/tests/fuzz/make_corpus: build/plain/tests/fuzz/make_corpus.o build/plain/modules.a
 	$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
 
+# A test whose allocations fail.
+WRAPPED = -Wl,--wrap=malloc -Wl,--wrap=calloc -Wl,--wrap=realloc -Wl,--wrap=free
+build/%/tests/test_converter_memory: LDFLAGS += $(WRAPPED)
+
 # What README.md shows: one file, one header, nothing else.
 examples/hello: examples/hello.c vit.h
 	$(CC) -std=c99 $(WARNINGS) $(CFLAGS) -I. $< -o $@

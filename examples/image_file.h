@@ -12,8 +12,9 @@
  * images become RGB; alpha is dropped, as Pillow's convert("RGB") does.
  *
  * stb_image is not written for hostile files. What stands around it: a limit on the file, on the
- * pixels (known from the header before anything is decoded) and on each block of memory; damaged
- * and truncated files are refused before or after decoding. Defects inside its decoders remain:
+ * pixels (known from the header before anything is decoded) and on each block of memory, all of
+ * which is given back whatever fails; damaged and truncated files are refused before or after
+ * decoding. Defects inside its decoders remain:
  * do not feed it files from strangers outside a sandbox.
  *
  * Include it in one file of a program. Safe to use on several threads at once.
@@ -47,14 +48,9 @@ typedef struct image_file {
 /* stb_image, its warnings silenced and its memory bounded                   */
 /* ------------------------------------------------------------------------- */
 
-/* Zeroed, because some decoders read tables that a damaged file never defined. */
-static void *image_file__malloc(size_t size) {
-    return size <= IMAGE_FILE_MAX_BLOCK ? calloc(1, size) : NULL;
-}
-
-static void *image_file__realloc(void *old, size_t size) {
-    return size <= IMAGE_FILE_MAX_BLOCK ? realloc(old, size) : NULL;
-}
+static void *image_file__malloc(size_t size);
+static void *image_file__realloc(void *old, size_t size);
+static void image_file__release(void *old);
 
 #if defined(__GNUC__)
 #    pragma GCC diagnostic push
@@ -85,12 +81,72 @@ static void *image_file__realloc(void *old, size_t size) {
 #define STBI_MAX_DIMENSIONS (1 << 20) /* as vit_preprocess */
 #define STBI_MALLOC(size) image_file__malloc(size)
 #define STBI_REALLOC(old, size) image_file__realloc(old, size)
-#define STBI_FREE(old) free(old)
+#define STBI_FREE(old) image_file__release(old)
 #include <stb/stb_image.h>
 
 #if defined(__GNUC__)
 #    pragma GCC diagnostic pop
 #endif
+
+/* ------------------------------------------------------------------------- */
+/* Memory                                                                    */
+/* ------------------------------------------------------------------------- */
+
+/* In front of each block. stb_image loses blocks where an allocation fails; so each thread has a
+ * list of its blocks, and what is left when an image is decoded or refused goes back at once. */
+typedef struct image_file__block {
+    struct image_file__block *before, *after;
+    size_t size, padding; /* the latter for alignment                                     */
+} image_file__block;
+
+static
+#ifdef STBI_THREAD_LOCAL
+    STBI_THREAD_LOCAL
+#endif
+        image_file__block *image_file__blocks; /* the latest                              */
+
+static void image_file__unlink(image_file__block *block) {
+    if (block->before) block->before->after = block->after;
+    if (block->after) block->after->before = block->before;
+    if (image_file__blocks == block) image_file__blocks = block->after;
+    block->before = block->after = NULL;
+}
+
+/* Zeroed, because some decoders read tables that a damaged file never defined. */
+static void *image_file__malloc(size_t size) {
+    image_file__block *block;
+    if (size > IMAGE_FILE_MAX_BLOCK) return NULL;
+    block = calloc(1, sizeof *block + size);
+    if (!block) return NULL;
+    block->size = size;
+    block->after = image_file__blocks;
+    if (block->after) block->after->before = block;
+    image_file__blocks = block;
+    return block + 1;
+}
+
+static void image_file__release(void *old) {
+    image_file__block *block = old;
+    if (!block) return;
+    image_file__unlink(--block);
+    free(block);
+}
+
+static void *image_file__realloc(void *old, size_t size) {
+    const image_file__block *block = old;
+    void *grown = image_file__malloc(size);
+    if (!grown || !block) return grown;
+    memcpy(grown, old, block[-1].size < size ? block[-1].size : size);
+    image_file__release(old);
+    return grown;
+}
+
+/* Gives back all but the pixels, which from here on are the caller's. */
+static void image_file__release_rest(uint8_t *pixels) {
+    void *kept = pixels;
+    if (kept) image_file__unlink((image_file__block *)kept - 1);
+    while (image_file__blocks) image_file__release(image_file__blocks + 1);
+}
 
 /* ------------------------------------------------------------------------- */
 /* Messages                                                                  */
@@ -404,7 +460,7 @@ static bool image_file__stb(const image_file__job *job, image_file *image) {
     image->pixels = stbi_load_from_callbacks(&callbacks, &stream, &image->width, &image->height,
                                              &channels, 3);
     if (image->pixels && !stream.starved) return true;
-    free(image->pixels);
+    image_file__release(image->pixels);
     image->pixels = NULL;
     if (stream.starved) return image_file__fail(job, "is truncated");
     return image_file__stb_failed(job);
@@ -491,7 +547,7 @@ static bool image_file__turn(const image_file__job *job, int orientation, image_
             memcpy(upright + (y * width + x) * 3, image->pixels + from * 3, 3);
         }
     }
-    free(image->pixels);
+    image_file__release(image->pixels);
     image->pixels = upright;
     image->width = (int)width;
     image->height = (int)height;
@@ -503,7 +559,7 @@ static bool image_file__turn(const image_file__job *job, int orientation, image_
 /* ------------------------------------------------------------------------- */
 
 static void image_file_free(image_file *image) {
-    free(image->pixels);
+    image_file__release(image->pixels);
     memset(image, 0, sizeof *image);
 }
 
@@ -521,6 +577,7 @@ static bool image_file_decode(const void *data, size_t size, unsigned flags, ima
     if (good && !(flags & IMAGE_FILE_NO_EXIF)) orientation = image_file__orientation(&job);
     if (good && orientation > 1) good = image_file__turn(&job, orientation, image);
     if (!good) image_file_free(image);
+    image_file__release_rest(image->pixels);
     return good;
 }
 

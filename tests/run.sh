@@ -49,7 +49,7 @@ run() {
 }
 
 # What sanitizers make slow: there a part of what the plain run does whole.
-declare -A fewer=([test_damage]=10 [test_random]=360)
+declare -A fewer=([test_converter_memory]=40 [test_damage]=10 [test_random]=360)
 
 run compile bash tests/compile.sh # long ones first
 run test_parity env BIN=. bash tests/test_parity.sh
@@ -66,6 +66,7 @@ for script in tests/test_*.sh; do
     name=$(basename "$script" .sh)
     [ "$name" = test_parity ] && continue
     run "$name" env BIN=. bash "$script"
+    [ "$name" = test_tools_memory ] && continue # a sanitizer has its own malloc
     run "$name.sanitized" env BIN=build/asan bash "$script"
 done
 for fuzzer in tests/fuzz/fuzz_*.c; do

@@ -1,0 +1,46 @@
+/* failing_malloc.c - preloaded into a program: its allocation number FAIL_AT fails, those of the C
+ * library included. Without FAIL_AT their number is written to the file that COUNT_TO names.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* glibc's own, under the names that it keeps for this. */
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t count, size_t size);
+void *__libc_realloc(void *old, size_t size);
+
+static long calls, fail_at;
+
+static int refuses(void) {
+    if (__atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED) != fail_at) return 0;
+    errno = ENOMEM;
+    return 1;
+}
+
+void *malloc(size_t size) {
+    return refuses() ? NULL : __libc_malloc(size);
+}
+
+void *calloc(size_t count, size_t size) {
+    return refuses() ? NULL : __libc_calloc(count, size);
+}
+
+void *realloc(void *old, size_t size) {
+    return refuses() ? NULL : __libc_realloc(old, size);
+}
+
+__attribute__((constructor)) static void start(void) {
+    const char *at = getenv("FAIL_AT");
+    calls = 0;
+    fail_at = at ? atol(at) : 0;
+}
+
+__attribute__((destructor)) static void end(void) {
+    const char *path = getenv("COUNT_TO");
+    const long total = calls;
+    FILE *file = path && !fail_at ? fopen(path, "w") : NULL;
+    if (!file) return;
+    fprintf(file, "%ld\n", total);
+    fclose(file);
+}

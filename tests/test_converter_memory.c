@@ -1,0 +1,292 @@
+/* test_converter_memory.c - fails each allocation of whole conversions in turn.
+ *
+ *     test_converter_memory tests/data [MOST]
+ *
+ * Whatever fails, the converter must say so in one line, crash nowhere, give back what it took,
+ * leave the file that it was to replace as it was, and nothing beside it. Or write the same bytes
+ * as ever: stb_image asks of a PNG whether it is a JPEG, which takes memory. The linker puts the
+ * functions below in the place of malloc and its kin (Makefile). At most MOST failures a
+ * conversion, evenly spaced; without it all.
+ */
+#define _POSIX_C_SOURCE 200809L
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "test.h"
+#include "vit.h"
+#include "tools/c_array.h"
+#include "tools/convert.h"
+#include "tools/npy.h"
+#include "tools/unpack.h"
+
+/* === Memory that can fail === */
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *old, size_t size);
+void __real_free(void *p);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *old, size_t size);
+void __wrap_free(void *p);
+
+enum { MAX_LIVE = 1 << 16, PHOTOS = 8 };
+
+/* Blocks that were taken and not given back, in a hash table: what the C library itself takes and
+ * leaves to its caller (realpath, open_memstream) is not in it. */
+static void *live[MAX_LIVE];
+static long live_count, calls, fail_at;   /* fail_at 0: never */
+
+static size_t find_live(const void *p)
+{
+    size_t i = ((uintptr_t)p >> 4) * 2654435761u % MAX_LIVE;
+    while (live[i] && live[i] != p) i = (i + 1) % MAX_LIVE;
+    return i;
+}
+
+static void *add_live(void *p)
+{
+    if (!p) return NULL;
+    live[find_live(p)] = p;
+    live_count++;
+    return p;
+}
+
+/* What was pushed on by a collision moves up. */
+static void remove_live(const void *p)
+{
+    size_t i = find_live(p);
+    if (!p || !live[i]) return;
+    live[i] = NULL;
+    live_count--;
+    for (i = (i + 1) % MAX_LIVE; live[i]; i = (i + 1) % MAX_LIVE) {
+        void *moved = live[i];
+        live[i] = NULL;
+        live[find_live(moved)] = moved;
+    }
+}
+
+static bool refuses(void)
+{
+    return ++calls == fail_at;
+}
+
+void *__wrap_malloc(size_t size)
+{
+    return refuses() ? NULL : add_live(__real_malloc(size));
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return refuses() ? NULL : add_live(__real_calloc(count, size));
+}
+
+void *__wrap_realloc(void *old, size_t size)
+{
+    if (refuses()) return NULL;
+    remove_live(old);
+    return add_live(__real_realloc(old, size));
+}
+
+void __wrap_free(void *p)
+{
+    remove_live(p);
+    __real_free(p);
+}
+
+/* === What is done === */
+
+static const char *data;
+static char folder[64], output[96], model[96], labels[96];
+
+typedef struct job {
+    const char *checkpoint;     /* in tests/data */
+    vit_dtype dtype;
+    bool photos;                /* calibrate and compare with them */
+    bool labels;
+} job;
+
+static bool convert(const job *j, report *r)
+{
+    static const char *const photos[PHOTOS] = {
+        "palette.png", "plain.gif", "baseline.jpg", "rgb.ppm", "progressive.jpg", "rgb16.png",
+        "rle.tga", "exif6.jpg"
+    };
+    char path[512], photo_paths[PHOTOS][512];
+    const char *items[PHOTOS];
+    convert_options options;
+    conversion c;
+    bool good;
+    int i;
+    memset(&options, 0, sizeof options);
+    memset(&c, 0, sizeof c);
+    snprintf(path, sizeof path, "%.300s/%s", data, j->checkpoint);
+    for (i = 0; i < PHOTOS; i++) {
+        snprintf(photo_paths[i], sizeof photo_paths[i], "%.300s/images/%s", data, photos[i]);
+        items[i] = photo_paths[i];
+    }
+    options.checkpoint = path;
+    options.output = output;
+    options.dtype = j->dtype;
+    options.quiet = true;
+    options.labels = j->labels ? labels : NULL;
+    options.calibrate.items = options.compare.items = items;
+    options.calibrate.count = options.compare.count = j->photos ? PHOTOS : 0;
+    options.calibrate_max = options.compare_max = PHOTOS;
+    c.options = &options;
+    settings_start(&c.all[FROM_OPTIONS], "--set");
+    settings_put(&c.all[FROM_OPTIONS], SETTING_NUM_HEADS, 2);
+    good = convert_run(&c, r);
+    convert_free(&c);
+    return good;
+}
+
+static bool unpack(const job *j, report *r)
+{
+    unpack_result result;
+    (void)j;
+    return unpack_to_safetensors(model, output, true, &result, r);
+}
+
+static bool to_array(const job *j, report *r)
+{
+    c_array_result result;
+    (void)j;
+    return c_array_write(model, output, true, &result, r);
+}
+
+static bool read_array(const job *j, report *r)
+{
+    static const char npy[] = "\x93NUMPY\1\0\x37\0{'descr': '<f4', 'fortran_order': True, "
+                              "'shape': (1,)}\n\0\0\x80\x3f";
+    npy_array array;
+    const bool good = npy_parse(npy, sizeof npy - 1, &array, r->text, r->size);
+    (void)j;
+    r->failed = !good;
+    npy_free(&array);
+    return good;
+}
+
+/* === What must hold afterwards === */
+
+static void write_text(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "wb");
+    CHECK(file && fputs(text, file) >= 0 && fclose(file) == 0);
+}
+
+static void write_old(void)
+{
+    write_text(output, "what was there before");
+}
+
+/* Of the file's bytes; 0 for none. */
+static uint64_t hash_output(void)
+{
+    char bytes[4096];
+    size_t size;
+    vit_hash hash;
+    FILE *file = fopen(output, "rb");
+    if (!file) return 0;
+    vit_hash_init(&hash);
+    while ((size = fread(bytes, 1, sizeof bytes, file)) > 0) vit_hash_update(&hash, bytes, size);
+    fclose(file);
+    return vit_hash_final(&hash);
+}
+
+static int count_files(void)
+{
+    DIR *directory = opendir(folder);
+    struct dirent *entry;
+    int count = 0;
+    while (directory && (entry = readdir(directory)) != NULL) count += entry->d_name[0] != '.';
+    if (directory) closedir(directory);
+    return count;
+}
+
+typedef bool operation(const job *j, report *r);
+
+static void fail_once(const char *what, operation *perform, const job *j, long at, uint64_t wanted)
+{
+    char error[CLI_ERROR_SIZE] = "";
+    report r = report_make(error, sizeof error, NULL);
+    const long before = live_count;
+    const int files = count_files();
+    const uint64_t old = hash_output();
+    bool good;
+    calls = 0;
+    fail_at = at;
+    good = perform(j, &r);
+    fail_at = 0;
+    CHECK_MSG(good || (r.failed && error[0] && !strchr(error, '\n')), "%s, allocation %ld: %s",
+              what, at, error);
+    CHECK_MSG(live_count == before, "%s, allocation %ld: %ld blocks lost", what, at,
+              live_count - before);
+    CHECK_MSG(hash_output() == (good ? wanted : old) && count_files() == files,
+              "%s, allocation %ld: files changed", what, at);
+    if (good) write_old();
+}
+
+static void fail_each(const char *what, operation *perform, const job *j, long most)
+{
+    char error[CLI_ERROR_SIZE] = "";
+    report r = report_make(error, sizeof error, NULL);
+    const long before = live_count;
+    long total, tried, i;
+    uint64_t wanted;
+    write_old(); /* its being there costs an allocation */
+    calls = 0;
+    CHECK_MSG(perform(j, &r), "%s: %s", what, error);
+    total = calls;
+    tried = most > 0 && most < total ? most : total;
+    CHECK_MSG(total > 0 && live_count == before, "%s: %ld allocations, %ld blocks lost", what,
+              total, live_count - before);
+    wanted = hash_output();
+    write_old();
+    for (i = 0; i < tried; i++) fail_once(what, perform, j, 1 + i * total / tried, wanted);
+    printf("%s: %ld allocations, %ld failed in turn\n", what, total, tried);
+}
+
+static void test_conversions(long most)
+{
+    static const job jobs[] = {
+        { "coverage/option_qk_norm", VIT_F32, false, false },
+        { "fixtures/plain/model.safetensors", VIT_F16, false, false },
+        { "fixtures/dist/model_legacy.pth", VIT_F32, false, false },
+        { "layouts/torchvision/model.pth", VIT_BF16, false, true },
+        { "layouts/jax/model.npz", VIT_F32, false, false },
+        { "layouts/vit_cpp/model.gguf", VIT_I4, false, false },
+        { "fixtures/plain/model.safetensors", VIT_I8, true, false }
+    };
+    size_t i;
+    for (i = 0; i < sizeof jobs / sizeof *jobs; i++)
+        fail_each(jobs[i].checkpoint, convert, &jobs[i], most);
+}
+
+int main(int argc, char **argv)
+{
+    const job small = { "coverage/option_qk_norm", VIT_I8, false, false };
+    const long most = argc > 2 ? atol(argv[2]) : 0;
+    char error[CLI_ERROR_SIZE];
+    report r = report_make(error, sizeof error, NULL);
+    data = argc > 1 ? argv[1] : "tests/data";
+    strcpy(folder, access("/dev/shm", W_OK) == 0 ? "/dev/shm/vitXXXXXX" : "/tmp/vitXXXXXX");
+    if (!mkdtemp(folder)) return 2;
+    snprintf(output, sizeof output, "%s/out", folder);
+    snprintf(model, sizeof model, "%s/model.vit", folder);
+    snprintf(labels, sizeof labels, "%s/labels", folder);
+    write_text(labels, "a\nb\nc\nd\ne\n");
+    test_conversions(most);
+    CHECK_MSG(convert(&small, &r) && rename(output, model) == 0, "%s", error);
+    fail_each("unpacking", unpack, NULL, most);
+    fail_each("C array", to_array, NULL, most);
+    fail_each("npy", read_array, NULL, most);
+    unlink(output);
+    unlink(model);
+    unlink(labels);
+    CHECK(rmdir(folder) == 0);
+    return test_summary();
+}

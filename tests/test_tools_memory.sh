@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# Fails allocations of whole programs in turn, those of the C library too: each must end by itself,
+# either with a message and a status that says so, or having printed what it always prints. Files
+# that it writes appear whole or not at all. (What is lost in memory, test_converter_memory.c sees.)
+set -u
+cd "$(dirname "$0")/.."
+most=60 # failures a program, evenly spaced
+work=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d)
+trap 'rm -rf "$work"' EXIT
+passed=0 failed=0
+model=$work/model.vit
+
+${CC:-cc} -shared -fPIC -O1 tests/failing_malloc.c -o "$work/failing.so" || exit 1
+tools/vit-convert tests/data/coverage/option_qk_norm -o "$model" >/dev/null || exit 1
+
+check() {
+    if [ "$1" = yes ]; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED allocation $at of $tried: $2"
+        sed 's/^/    /' "$work/err" | head -n 3
+    fi
+}
+
+# What was printed, less how long it took.
+timeless() {
+    sed -E 's/"(seconds|images_per_second)": [0-9.e+-]*//g' "$1"
+}
+
+# program OUTPUT COMMAND...: OUTPUT is a file that it writes, or - for none
+program() {
+    local output=$1 count step
+    shift
+    tried=$*
+    rm -f "$work/out"
+    COUNT_TO=$work/count LD_PRELOAD=$work/failing.so "$@" >"$work/good" 2>"$work/err" </dev/null
+    count=$(cat "$work/count")
+    [ "$output" = - ] || mv "$output" "$work/expected"
+    step=$((count / most + 1))
+    for ((at = 1; at <= count; at += step)); do
+        FAIL_AT=$at LD_PRELOAD=$work/failing.so "$@" >"$work/out" 2>"$work/err" </dev/null
+        status=$?
+        case $status in
+        0) check "$(cmp -s <(timeless "$work/out") <(timeless "$work/good") && echo yes)" \
+            "ended well with another output" ;;
+        1 | 2) check "$([ -s "$work/err" ] && echo yes)" "no message" ;;
+        *) check no "status $status" ;;
+        esac
+        if [ "$output" != - ] && [ -e "$output" ]; then
+            check "$(cmp -s "$output" "$work/expected" && echo yes)" "another file"
+            rm -f "$output"
+        fi
+        check "$([ -z "$(find "$work" -name '*.tmp-*')" ] && echo yes)" "left a temporary file"
+    done
+    echo "$(basename "$1"): $count allocations"
+}
+
+program - tools/vit-info --tensors "$model"
+program - tools/vit-info --check --json "$model"
+program - tools/vit-run -m "$model" -i examples/cat.jpg -t 2
+program "$work/x.npy" tools/vit-run -m "$model" -i examples/cat.ppm --logits "$work/x.npy" -t 1
+program - examples/classify -m "$model" tests/data/images/rgb16.png tests/data/images/plain.gif
+program "$work/y.vit" tools/vit-convert tests/data/fixtures/plain/model.pth -o "$work/y.vit"
+mkdir -p "$work/set/0" && cp tests/data/images/rgb.* "$work/set/0"
+program - examples/evaluate -m "$model" --json -t 1 "$work/set"
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]
