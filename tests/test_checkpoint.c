@@ -304,7 +304,7 @@ static void test_truncated(const char *folder)
     static const char *const names[] = {
         "zip.pt", "legacy.pt", "legacy_protocol4.pt", "wrapped.pt", "deflate.pt", "zip64.pt",
         "big_endian.pt", "model.safetensors", "small_zip.pt", "small_legacy.pt",
-        "small_deflate.pt", "small.safetensors", "torchscript.pt"
+        "small_deflate.pt", "small.safetensors", "torchscript.pt", "../layouts/jax/model.npz"
     };
     char error[CHECKPOINT_ERROR_SIZE];
     size_t i, size;
@@ -410,57 +410,90 @@ static void make_safetensors(bytes *b, const char *header, size_t data_size)
 
 static void test_malformed_safetensors(void)
 {
-    static const struct { const char *header; size_t data; const char *word; } files[] = {
-        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
+    static const struct { const char *name, *header; size_t data; const char *word; } files[] = {
+        { "two tensors that share half of their bytes",
+          "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
           "\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[4,12]}}", 12, "overlap" },
-        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
+        { "two tensors of the same bytes",
+          "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
           "\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8, "overlap" },
-        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
+        { "a hole between two tensors",
+          "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
           "\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,12]}}", 12, "hole" },
-        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8, "hole" },
-        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
+        { "a hole before the first tensor",
+          "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8, "hole" },
+        { "a tensor listed twice",
+          "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
           "\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8, "duplicate" },
-        { "{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4,
+        { "a key twice in a tensor's entry",
+          "{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4,
           "duplicate" },
-        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296,4],\"data_offsets\":[0,0]}}",
+        { "a shape whose product overflows in the third step",
+          "{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296,4],\"data_offsets\":[0,0]}}",
           0, "overflow" },
-        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[4611686018427387904],\"data_offsets\":[0,0]}}", 0,
+        { "a shape whose bytes overflow",
+          "{\"a\":{\"dtype\":\"F32\",\"shape\":[4611686018427387904],\"data_offsets\":[0,0]}}", 0,
           "overflow" },
-        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[0,4611686018427387904,4611686018427387904],"
+        { "an empty tensor whose other dimensions overflow",
+          "{\"a\":{\"dtype\":\"F32\",\"shape\":[0,4611686018427387904,4611686018427387904],"
           "\"data_offsets\":[0,0]}}", 0, "overflow" },
-        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[-4,0]}}", 4, "data_offsets" },
-        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,0]}}", 4, "data_offsets" },
-        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4,8]}}", 4, "data_offsets" },
-        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1]}}", 4, "data_offsets" },
-        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0.0,4.0]}}", 4,
+        { "offsets that begin below zero",
+          "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[-4,0]}}", 4, "data_offsets" },
+        { "offsets that end before they begin",
+          "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,0]}}", 4, "data_offsets" },
+        { "three offsets",
+          "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4,8]}}", 4, "data_offsets" },
+        { "no offsets",
+          "{\"a\":{\"dtype\":\"F32\",\"shape\":[1]}}", 4, "data_offsets" },
+        { "offsets that are no integers",
+          "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0.0,4.0]}}", 4,
           "data_offsets" },
-        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", 4, "need 8" },
-        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,400]}}", 4, "truncated" },
-        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 5, "trailing" },
-        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,4]}}", 4, "shape" },
-        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1.5],\"data_offsets\":[0,4]}}", 4, "shape" },
-        { "{\"a\":{\"dtype\":\"F32\",\"shape\":4,\"data_offsets\":[0,4]}}", 4, "shape" },
-        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,4]}}", 4,
+        { "a shape that needs more bytes than the offsets hold",
+          "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", 4, "need 8" },
+        { "offsets beyond the end of the file",
+          "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,400]}}", 4, "truncated" },
+        { "a byte behind the last tensor",
+          "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 5, "trailing" },
+        { "a negative dimension",
+          "{\"a\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,4]}}", 4, "shape" },
+        { "a dimension that is no integer",
+          "{\"a\":{\"dtype\":\"F32\",\"shape\":[1.5],\"data_offsets\":[0,4]}}", 4, "shape" },
+        { "a shape that is no list",
+          "{\"a\":{\"dtype\":\"F32\",\"shape\":4,\"data_offsets\":[0,4]}}", 4, "shape" },
+        { "nine dimensions",
+          "{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,4]}}", 4,
           "dimensions" },
-        { "{\"a\":{\"dtype\":\"F33\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "F33" },
-        { "{\"a\":{\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "dtype" },
-        { "{\"a\":[1]}", 4, "dtype" },
-        { "{\"\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "name" },
-        { "{\"a\\nb\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "name" },
-        { "{\"__metadata__\":{\"a\":1}}", 0, "__metadata__" },
-        { "{\"__metadata__\":[]}", 0, "__metadata__" },
-        { "{}", 0, "no tensors" },
-        { "{} x", 0, "after the end" },
-        { "[\"a\",\"b\",\"c\"]", 4, "start with '{'" },
-        { " {\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4,
+        { "a type that does not exist",
+          "{\"a\":{\"dtype\":\"F33\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "F33" },
+        { "no type",
+          "{\"a\":{\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "dtype" },
+        { "an entry that is a list",
+          "{\"a\":[1]}", 4, "dtype" },
+        { "a tensor without a name",
+          "{\"\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "name" },
+        { "a line break in a name",
+          "{\"a\\nb\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "name" },
+        { "metadata that is no text",
+          "{\"__metadata__\":{\"a\":1}}", 0, "__metadata__" },
+        { "metadata that is no object",
+          "{\"__metadata__\":[]}", 0, "__metadata__" },
+        { "no tensors",
+          "{}", 0, "no tensors" },
+        { "text behind the header",
+          "{} x", 0, "after the end" },
+        { "a header that is a list",
+          "[\"a\",\"b\",\"c\"]", 4, "start with '{'" },
+        { "a space before the header",
+          " {\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4,
           "start with '{'" },
-        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}", 4, "JSON" }
+        { "a header without its last brace",
+          "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}", 4, "JSON" }
     };
     bytes b = { 0 };
     size_t i;
     for (i = 0; i < sizeof files / sizeof *files; i++) {
         make_safetensors(&b, files[i].header, files[i].data);
-        check_refused(files[i].header, b.data, b.size, files[i].word);
+        check_refused(files[i].name, b.data, b.size, files[i].word);
         discard(&b);
     }
 }
@@ -612,86 +645,150 @@ static void check_pickle_refused(const char *what, bytes *pickle, const char *wo
     discard(pickle);
 }
 
-#define ROW(PICKLE, WORD) { PICKLE, sizeof(PICKLE) - 1, WORD }
+/* What is wrong, the pickle, and what the message must contain. */
+typedef struct malformed {
+    const char *name, *pickle;
+    size_t size;
+    const char *word;
+} malformed;
+
+#define ROW(NAME, PICKLE, WORD) { NAME, PICKLE, sizeof(PICKLE) - 1, WORD }
 
 static void test_malformed_pickles(void)
 {
-    static const struct { const char *pickle; size_t size; const char *word; } rows[] = {
-        ROW("\x80\x02}U\x01t", "truncated"),
-        ROW("\x80\x09N.", "protocol 9"),
-        ROW("\x80\x02.", "underflow"),
-        ROW("\x80\x02s.", "underflow"),
-        ROW("\x80\x02}U\x01ts.", "underflow"),
-        ROW("\x80\x02t.", "MARK"),
-        ROW("\x80\x02}(U\x01tu.", "without a value"),
-        ROW("\x80\x02(N\x85.", "no state dict"),
-        ROW("\x80\x02(t.", "no state dict"),
-        ROW("\x80\x02(0\x8a\x08\xff\xff\xff\xff\xff\xff\xff\xff.", "no state dict"),
-        ROW("\x80\x02" "cwithout an end", "truncated"),
-        ROW(DICT(ONE "sU\x01t" ONE), "duplicate tensor"),
-        ROW(DICT("}U\x01" "a" ONE "ssU\x03t.a" ONE), "duplicate tensor"),
-        ROW(DICT("}X\x01\x00\x00\x00\x00" ONE "s"), "NUL"),
-        ROW(DICT("ctorch._utils\n_rebuild_parameter\n]q\x01" "0(h\x01tR"), "not supported"),
-        ROW("\x80\x02N(\x85.", "underflow"),
-        ROW("\x80\x02h\x05.", "memo 5"),
-        ROW("\x80\x02Nr\xff\xff\xff\xff.", "memo index"),
-        ROW("\x80\x02I5\n.", "opcode 0x49"),
-        ROW("\x80\x02ios\nsystem\n.", "opcode 0x69"),
-        ROW("\x80\x02\x82\x01.", "opcode 0x82"),
-        ROW("\x80\x02X\xff\xff\xff\x7f.", "truncated"),
-        ROW("\x80\x02T\xff\xff\xff\xff.", "truncated"),
-        ROW("\x80\x02\x8d\xff\xff\xff\xff\xff\xff\xff\xff.", "truncated"),
-        ROW("\x80\x02\x8b\xff\xff\xff\x7f.", "truncated"),
-        ROW("\x80\x02NN\x93.", "STACK_GLOBAL"),
-        ROW("\x80\x02NNR.", "tuple"),
-        ROW("\x80\x02NNa.", "not a list"),
-        ROW("\x80\x02NNNs.", "not a dict"),
-        ROW("\x80\x02" "ccollections\nOrderedDict\n(]Nat\x52.", "pairs"),
-        ROW("\x80\x02" "cos\nsystem\nU\x09rm -rf xx\x85R.", "no state dict"),
-        ROW(DICT(TENSOR(STORAGE("cevil\nThing\n", "K\x04"), "K\x00", "K\x04\x85", "K\x01\x85")),
+    static const malformed rows[] = {
+        ROW("a dict that ends before its item does",
+            "\x80\x02}U\x01t", "truncated"),
+        ROW("a protocol of the future",
+            "\x80\x09N.", "protocol 9"),
+        ROW("an empty stack at the end",
+            "\x80\x02.", "underflow"),
+        ROW("an item set without a dict",
+            "\x80\x02s.", "underflow"),
+        ROW("an item set without a value",
+            "\x80\x02}U\x01ts.", "underflow"),
+        ROW("a tuple without a mark",
+            "\x80\x02t.", "MARK"),
+        ROW("an odd number of items for a dict",
+            "\x80\x02}(U\x01tu.", "without a value"),
+        ROW("a tuple without a dict",
+            "\x80\x02(N\x85.", "no state dict"),
+        ROW("an empty tuple",
+            "\x80\x02(t.", "no state dict"),
+        ROW("a long integer alone",
+            "\x80\x02(0\x8a\x08\xff\xff\xff\xff\xff\xff\xff\xff.", "no state dict"),
+        ROW("a class name without an end",
+            "\x80\x02" "cwithout an end", "truncated"),
+        ROW("a tensor twice in a dict",
+            DICT(ONE "sU\x01t" ONE), "duplicate tensor"),
+        ROW("a tensor twice by nested names",
+            DICT("}U\x01" "a" ONE "ssU\x03t.a" ONE), "duplicate tensor"),
+        ROW("a NUL in a key",
+            DICT("}X\x01\x00\x00\x00\x00" ONE "s"), "NUL"),
+        ROW("a parameter that contains itself",
+            DICT("ctorch._utils\n_rebuild_parameter\n]q\x01" "0(h\x01tR"), "not supported"),
+        ROW("a pair of one",
+            "\x80\x02N(\x85.", "underflow"),
+        ROW("a memo that was never written",
+            "\x80\x02h\x05.", "memo 5"),
+        ROW("a memo index beyond all memory",
+            "\x80\x02Nr\xff\xff\xff\xff.", "memo index"),
+        ROW("a number as text, of protocol 0",
+            "\x80\x02I5\n.", "opcode 0x49"),
+        ROW("a class by the INST opcode",
+            "\x80\x02ios\nsystem\n.", "opcode 0x69"),
+        ROW("an extension registry's code",
+            "\x80\x02\x82\x01.", "opcode 0x82"),
+        ROW("a text of 2 GB",
+            "\x80\x02X\xff\xff\xff\x7f.", "truncated"),
+        ROW("a text of negative length",
+            "\x80\x02T\xff\xff\xff\xff.", "truncated"),
+        ROW("a text of 2^64 bytes",
+            "\x80\x02\x8d\xff\xff\xff\xff\xff\xff\xff\xff.", "truncated"),
+        ROW("an integer of 2 GB",
+            "\x80\x02\x8b\xff\xff\xff\x7f.", "truncated"),
+        ROW("a class without a name",
+            "\x80\x02NN\x93.", "STACK_GLOBAL"),
+        ROW("a call without a tuple",
+            "\x80\x02NNR.", "tuple"),
+        ROW("an item appended to nothing",
+            "\x80\x02NNa.", "not a list"),
+        ROW("an item set in nothing",
+            "\x80\x02NNNs.", "not a dict"),
+        ROW("a dict from items that are no pairs",
+            "\x80\x02" "ccollections\nOrderedDict\n(]Nat\x52.", "pairs"),
+        ROW("a call of os.system",
+            "\x80\x02" "cos\nsystem\nU\x09rm -rf xx\x85R.", "no state dict"),
+        ROW("a storage of a class of one's own",
+            DICT(TENSOR(STORAGE("cevil\nThing\n", "K\x04"), "K\x00", "K\x04\x85", "K\x01\x85")),
             "evil.Thing"),
-        ROW(DICT(TENSOR(STORAGE("ctorch\nWeirdStorage\n", "K\x04"), "K\x00", "K\x04\x85",
+        ROW("a storage of a type that PyTorch lacks",
+            DICT(TENSOR(STORAGE("ctorch\nWeirdStorage\n", "K\x04"), "K\x00", "K\x04\x85",
                         "K\x01\x85")), "WeirdStorage"),
-        ROW(DICT(TENSOR(STORAGE("N", "K\x04"), "K\x00", "K\x04\x85", "K\x01\x85")),
+        ROW("a storage without a class",
+            DICT(TENSOR(STORAGE("N", "K\x04"), "K\x00", "K\x04\x85", "K\x01\x85")),
             "storage class"),
-        ROW(DICT(TENSOR(STORAGE("ctorch\nFloatStorage\n", "J\xff\xff\xff\xff"), "K\x00",
+        ROW("a storage of a negative size",
+            DICT(TENSOR(STORAGE("ctorch\nFloatStorage\n", "J\xff\xff\xff\xff"), "K\x00",
                         "K\x04\x85", "K\x01\x85")), "size"),
-        ROW(DICT(TENSOR(STORAGE("ctorch\nFloatStorage\n", "K\x05"), "K\x00", "K\x04\x85",
+        ROW("a storage larger than its entry",
+            DICT(TENSOR(STORAGE("ctorch\nFloatStorage\n", "K\x05"), "K\x00", "K\x04\x85",
                         "K\x01\x85")), "5 elements"),
-        ROW(DICT(TENSOR("(U\x07storage" "ctorch\nFloatStorage\nU\x01" "9U\x03" "cpuK\x04NtQ",
+        ROW("a storage that is not in the archive",
+            DICT(TENSOR("(U\x07storage" "ctorch\nFloatStorage\nU\x01" "9U\x03" "cpuK\x04NtQ",
                         "K\x00", "K\x04\x85", "K\x01\x85")), "missing"),
-        ROW(DICT(TENSOR("(U\x06module" "ctorch\nFloatStorage\nU\x01" "0NtQ",
+        ROW("a persistent id that is no storage",
+            DICT(TENSOR("(U\x06module" "ctorch\nFloatStorage\nU\x01" "0NtQ",
                         "K\x00", "K\x04\x85", "K\x01\x85")), "storage"),
-        ROW(DICT(TENSOR("N", "K\x00", "K\x04\x85", "K\x01\x85")), "storage"),
-        ROW(DICT(TENSOR(FLOATS, "K\x01", "K\x04\x85", "K\x01\x85")), "reaches beyond"),
-        ROW(DICT(TENSOR(FLOATS, "K\x00", "K\x02K\x03\x86", "K\x02K\x01\x86")), "reaches beyond"),
-        ROW(DICT(TENSOR(FLOATS, "K\x00", "\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x07\x85",
+        ROW("a tensor without a storage",
+            DICT(TENSOR("N", "K\x00", "K\x04\x85", "K\x01\x85")), "storage"),
+        ROW("a tensor that begins too late",
+            DICT(TENSOR(FLOATS, "K\x01", "K\x04\x85", "K\x01\x85")), "reaches beyond"),
+        ROW("a tensor with more rows than its storage",
+            DICT(TENSOR(FLOATS, "K\x00", "K\x02K\x03\x86", "K\x02K\x01\x86")), "reaches beyond"),
+        ROW("a tensor of 2^59 elements",
+            DICT(TENSOR(FLOATS, "K\x00", "\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x07\x85",
                         "\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x07\x85")), "reaches beyond"),
-        ROW(DICT(TENSOR(FLOATS, "K\x00", "K\x02\x85",
+        ROW("a stride of 2^63",
+            DICT(TENSOR(FLOATS, "K\x00", "K\x02\x85",
                         "\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f\x85")), "reaches beyond"),
-        ROW(DICT(TENSOR(FLOATS, "K\x00", "\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f\x85",
+        ROW("an expanded tensor of 2^63 elements",
+            DICT(TENSOR(FLOATS, "K\x00", "\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f\x85",
                         "K\x00\x85")), "overflow"),
-        ROW(DICT(TENSOR(FLOATS, "K\x00", "K\x04\x85", "J\xff\xff\xff\xff\x85")), "negative stride"),
-        ROW(DICT(TENSOR(FLOATS, "K\x00", "J\xff\xff\xff\xff\x85", "K\x01\x85")),
+        ROW("a stride below zero",
+            DICT(TENSOR(FLOATS, "K\x00", "K\x04\x85", "J\xff\xff\xff\xff\x85")), "negative stride"),
+        ROW("a dimension below zero",
+            DICT(TENSOR(FLOATS, "K\x00", "J\xff\xff\xff\xff\x85", "K\x01\x85")),
             "negative dimension"),
-        ROW(DICT(TENSOR(FLOATS, "J\xff\xff\xff\xff", "K\x02\x85", "K\x01\x85")), "offset"),
-        ROW(DICT(TENSOR(FLOATS, "N", "K\x02\x85", "K\x01\x85")), "offset"),
-        ROW(DICT(TENSOR(FLOATS, "K\x00", "K\x04\x85", ")")), "do not match"),
-        ROW(DICT(TENSOR(FLOATS, "K\x00", "N", "N")), "do not match"),
-        ROW(DICT(TENSOR(FLOATS, "K\x00", "N\x85", "N\x85")), "integers"),
-        ROW(DICT(TENSOR(FLOATS, "K\x00", "(K\1K\1K\1K\1K\1K\1K\1K\1K\1t",
+        ROW("an offset below zero",
+            DICT(TENSOR(FLOATS, "J\xff\xff\xff\xff", "K\x02\x85", "K\x01\x85")), "offset"),
+        ROW("an offset that is None",
+            DICT(TENSOR(FLOATS, "N", "K\x02\x85", "K\x01\x85")), "offset"),
+        ROW("no strides",
+            DICT(TENSOR(FLOATS, "K\x00", "K\x04\x85", ")")), "do not match"),
+        ROW("neither sizes nor strides",
+            DICT(TENSOR(FLOATS, "K\x00", "N", "N")), "do not match"),
+        ROW("sizes that are None",
+            DICT(TENSOR(FLOATS, "K\x00", "N\x85", "N\x85")), "integers"),
+        ROW("nine dimensions",
+            DICT(TENSOR(FLOATS, "K\x00", "(K\1K\1K\1K\1K\1K\1K\1K\1K\1t",
                         "(K\1K\1K\1K\1K\1K\1K\1K\1K\1t")), "dimensions"),
-        ROW(DICT("cevil\nrebuild\n(" FLOATS "tR"), "evil.rebuild"),
-        ROW(DICT("ctorch._utils\n_rebuild_parameter\n(Nt\x52"), "not supported"),
-        ROW(DICT("ctorch._tensor\n_rebuild_from_type_v2\n(cevil\nf\nNN}tR"), "evil.f"),
-        ROW(DICT("ctorch._utils\n_rebuild_tensor_v2\n)R"), "storage"),
-        ROW("\x80\x02}(U\x01" "aN" "U\x01" "bK\x01u.", "no state dict")
+        ROW("a tensor by a function of one's own",
+            DICT("cevil\nrebuild\n(" FLOATS "tR"), "evil.rebuild"),
+        ROW("a parameter of nothing",
+            DICT("ctorch._utils\n_rebuild_parameter\n(Nt\x52"), "not supported"),
+        ROW("a subclass by a function of one's own",
+            DICT("ctorch._tensor\n_rebuild_from_type_v2\n(cevil\nf\nNN}tR"), "evil.f"),
+        ROW("a tensor without arguments",
+            DICT("ctorch._utils\n_rebuild_tensor_v2\n)R"), "storage"),
+        ROW("a dict without tensors",
+            "\x80\x02}(U\x01" "aN" "U\x01" "bK\x01u.", "no state dict")
     };
     bytes p = { 0 };
     size_t i;
     for (i = 0; i < sizeof rows / sizeof *rows; i++) {
         put(&p, rows[i].pickle, rows[i].size);
-        check_pickle_refused(rows[i].word, &p, rows[i].word);
+        check_pickle_refused(rows[i].name, &p, rows[i].word);
     }
 }
 
@@ -702,26 +799,37 @@ static void test_malformed_pickles(void)
 /* What only the legacy form can get wrong. */
 static void test_malformed_legacy(void)
 {
-    static const struct { const char *pickle; size_t size; const char *word; } rows[] = {
-        ROW("\x80\x02}.", "used by no tensor"),
-        ROW(DICT(WHOLE(STORAGE("ctorch\nFloatStorage\n", "K\x05"))), "5 expected"),
-        ROW(DICT(WHOLE(STORAGE("ctorch\nDoubleStorage\n", "K\x04"))), "truncated"),
-        ROW(DICT(WHOLE(FLOATS) "sU\x01u" WHOLE(STORAGE("ctorch\nIntStorage\n", "K\x03"))),
+    static const malformed rows[] = {
+        ROW("a dict without tensors",
+            "\x80\x02}.", "used by no tensor"),
+        ROW("a storage of fewer elements than it says",
+            DICT(WHOLE(STORAGE("ctorch\nFloatStorage\n", "K\x05"))), "5 expected"),
+        ROW("a storage that ends behind the file",
+            DICT(WHOLE(STORAGE("ctorch\nDoubleStorage\n", "K\x04"))), "truncated"),
+        ROW("one storage of two types",
+            DICT(WHOLE(FLOATS) "sU\x01u" WHOLE(STORAGE("ctorch\nIntStorage\n", "K\x03"))),
             "two types"),
-        ROW(DICT(WHOLE(VIEW("K\x03", "K\x02"))), "view beyond"),
-        ROW(DICT(WHOLE(VIEW("K\x03", "K\x01"))), "reaches beyond"),
-        ROW(DICT(WHOLE(VIEW("N", "K\x01"))), "view beyond"),
-        ROW(DICT(WHOLE(FLOATS) "sU\x01u" WHOLE("(U\x07storagectorch\nFloatStorage\nU\x01" "9U\x03"
+        ROW("a view that reaches beyond its storage",
+            DICT(WHOLE(VIEW("K\x03", "K\x02"))), "view beyond"),
+        ROW("a tensor that reaches beyond its view",
+            DICT(WHOLE(VIEW("K\x03", "K\x01"))), "reaches beyond"),
+        ROW("a view without an offset",
+            DICT(WHOLE(VIEW("N", "K\x01"))), "view beyond"),
+        ROW("a storage that the list of keys lacks",
+            DICT(WHOLE(FLOATS) "sU\x01u" WHOLE("(U\x07storagectorch\nFloatStorage\nU\x01" "9U\x03"
                                               "cpuK\x04NtQ")), "missing from the list"),
-        ROW(GOOD "\x80\x02N.", "no list of storage keys"),
-        ROW(GOOD "\x80\x02]Na.", "no string"),
-        ROW("\x80\x02N", "pickle")
+        ROW("no list of keys",
+            GOOD "\x80\x02N.", "no list of storage keys"),
+        ROW("a key that is None",
+            GOOD "\x80\x02]Na.", "no string"),
+        ROW("a pickle that does not end",
+            "\x80\x02N", "pickle")
     };
     bytes b = { 0 };
     size_t i;
     for (i = 0; i < sizeof rows / sizeof *rows; i++) {
         make_legacy(&b, rows[i].pickle, rows[i].size, 4);
-        check_refused(rows[i].word, b.data, b.size, rows[i].word);
+        check_refused(rows[i].name, b.data, b.size, rows[i].word);
         discard(&b);
     }
 }
@@ -870,35 +978,53 @@ static void test_pickle_bombs(void)
 #define PICKLE_ENTRY { "a/data.pkl", GOOD, sizeof GOOD - 1, 0, 0, 0, 0, 0 }
 #define DATA_ENTRY { "a/data/0", FOUR_FLOATS, 16, 0, 0, 0, 0, 0 }
 
-static void check_zip_refused(const zip_spec *specs, size_t count, const char *word)
+static void check_zip_refused(const char *what, const zip_spec *specs, size_t count,
+                              const char *word)
 {
     bytes b = { 0 };
     make_zip(&b, specs, count);
-    check_refused(word, b.data, b.size, word);
+    check_refused(what, b.data, b.size, word);
     discard(&b);
 }
 
 static void test_malformed_zips(void)
 {
     static const zip_spec good_zip[] = { PICKLE_ENTRY, DATA_ENTRY };
-    static const struct { zip_spec second; const char *word; } rows[] = {
-        { { "a/data/0", FOUR_FLOATS, 16, 0, 0, 1, 0, 0 }, "CRC" },
-        { { "a/data/0", FOUR_FLOATS, 16, 0, 1, 0, 0, 0 }, "encrypted" },
-        { { "a/data/0", FOUR_FLOATS, 16, 0, 0x40, 0, 0, 0 }, "encrypted" },
-        { { "a/data/0", FOUR_FLOATS, 16, 12, 0, 0, 0, 0 }, "method 12" },
-        { { "a/data/0", FOUR_FLOATS, 16, 0, 0, 0, 99, 0 }, "two sizes" },
-        { { "a/data/0", FOUR_FLOATS, 16, 8, 0, 0, 99999999, 0 }, "inflate" },
-        { { "a/data/0", FOUR_FLOATS, 16, 8, 0, 0, 16, 0 }, "inflate" },
-        { { "a/data/0", FOUR_FLOATS, 15, 0, 0, 0, 0, 0 }, "15 bytes" },
-        { { "a/data/1", FOUR_FLOATS, 16, 0, 0, 0, 0, 0 }, "missing" },
-        { { "a/data.pkl", FOUR_FLOATS, 16, 0, 0, 0, 0, 0 }, "duplicate" },
-        { { "b/data.pkl", FOUR_FLOATS, 16, 0, 0, 0, 0, 0 }, "two entries" },
-        { { "a/data/0", FOUR_FLOATS, 16, 0, 0, 0, 0, 1 }, "local header" },
-        { { "a/data/0", FOUR_FLOATS, 16, 0, 0, 0, 0, 1000000 }, "behind" },
-        { { "a\n", FOUR_FLOATS, 16, 0, 0, 0, 0, 0 }, "bad name" },
-        { { "", FOUR_FLOATS, 16, 0, 0, 0, 0, 0 }, "bad name" },
-        { { "a/byteorder", "little endian", 13, 0, 0, 0, 0, 0 }, "byteorder" },
-        { { "a/byteorder", "middle", 6, 0, 0, 0, 0, 0 }, "byteorder" }
+    static const struct { const char *name; zip_spec second; const char *word; } rows[] = {
+        { "an entry whose checksum differs",
+          { "a/data/0", FOUR_FLOATS, 16, 0, 0, 1, 0, 0 }, "CRC" },
+        { "an encrypted entry",
+          { "a/data/0", FOUR_FLOATS, 16, 0, 1, 0, 0, 0 }, "encrypted" },
+        { "an entry with strong encryption",
+          { "a/data/0", FOUR_FLOATS, 16, 0, 0x40, 0, 0, 0 }, "encrypted" },
+        { "an entry compressed by bzip2",
+          { "a/data/0", FOUR_FLOATS, 16, 12, 0, 0, 0, 0 }, "method 12" },
+        { "a stored entry of two sizes",
+          { "a/data/0", FOUR_FLOATS, 16, 0, 0, 0, 99, 0 }, "two sizes" },
+        { "an entry that inflates further than deflate can",
+          { "a/data/0", FOUR_FLOATS, 16, 8, 0, 0, 99999999, 0 }, "inflate" },
+        { "an entry that does not inflate",
+          { "a/data/0", FOUR_FLOATS, 16, 8, 0, 0, 16, 0 }, "inflate" },
+        { "a storage of 15 bytes for 16",
+          { "a/data/0", FOUR_FLOATS, 15, 0, 0, 0, 0, 0 }, "15 bytes" },
+        { "no storage",
+          { "a/data/1", FOUR_FLOATS, 16, 0, 0, 0, 0, 0 }, "missing" },
+        { "two entries of one name",
+          { "a/data.pkl", FOUR_FLOATS, 16, 0, 0, 0, 0, 0 }, "duplicate" },
+        { "two pickles",
+          { "b/data.pkl", FOUR_FLOATS, 16, 0, 0, 0, 0, 0 }, "two entries" },
+        { "a local header one byte off",
+          { "a/data/0", FOUR_FLOATS, 16, 0, 0, 0, 0, 1 }, "local header" },
+        { "a local header behind the directory",
+          { "a/data/0", FOUR_FLOATS, 16, 0, 0, 0, 0, 1000000 }, "behind" },
+        { "a line break in an entry's name",
+          { "a\n", FOUR_FLOATS, 16, 0, 0, 0, 0, 0 }, "bad name" },
+        { "an entry without a name",
+          { "", FOUR_FLOATS, 16, 0, 0, 0, 0, 0 }, "bad name" },
+        { "a byte order of 13 letters",
+          { "a/byteorder", "little endian", 13, 0, 0, 0, 0, 0 }, "byteorder" },
+        { "a byte order of its own",
+          { "a/byteorder", "middle", 6, 0, 0, 0, 0, 0 }, "byteorder" }
     };
     bytes b = { 0 };
     size_t i;
@@ -910,16 +1036,19 @@ static void test_malformed_zips(void)
     for (i = 0; i < sizeof rows / sizeof *rows; i++) {
         zip_spec specs[2] = { PICKLE_ENTRY, DATA_ENTRY };
         specs[1] = rows[i].second;
-        check_zip_refused(specs, 2, rows[i].word);
+        check_zip_refused(rows[i].name, specs, 2, rows[i].word);
     }
     {
-        static const uint8_t zeros[9000];            /* deflated, it would be 9 MB of pickle */
-        zip_spec specs[2] = { { "a/data.pkl", zeros, sizeof zeros, 8, 0, 0, 9000000, 0 },
-                              DATA_ENTRY };
-        check_zip_refused(specs, 2, "at most");
+        static const uint8_t zeros[110000];
+        zip_spec specs[2] = { { "a/data.pkl", zeros, 9000, 8, 0, 0, 9000000, 0 }, DATA_ENTRY };
+        const zip_spec large = { "a/data/0", zeros, sizeof zeros, 8, 0, 0, 100 << 20, 0 };
+        check_zip_refused("a pickle that inflates to 9 MB", specs, 2, "at most");
+        specs[0] = good_zip[0];
+        specs[1] = large;
+        check_zip_refused("a storage that inflates to 100 MB", specs, 2, "more expected");
     }
-    check_zip_refused(good_zip + 1, 1, "data.pkl");
-    check_zip_refused(good_zip, 0, "data.pkl");
+    check_zip_refused("no pickle", good_zip + 1, 1, "data.pkl");
+    check_zip_refused("an empty archive", good_zip, 0, "data.pkl");
 }
 
 /* Two directory entries for the same bytes, as a zip bomb has them. */

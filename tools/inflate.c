@@ -1,6 +1,7 @@
 #include "inflate.h"
 
 #include <limits.h>
+#include <string.h>
 
 /* Only the zlib part of stb_image, private to this file. (gcc reports its unused declarations at
  * the end of the file, so the pragma is not popped.) */
@@ -89,4 +90,13 @@ bool inflate_whole(const void *stream, size_t stream_size, void *destination, si
     if (stream_size > INT_MAX - INFLATE_PADDING || size > INT_MAX) return false;
     return stbi_zlib_decode_noheader_buffer(destination, (int)size, stream,
                                             (int)stream_size + INFLATE_PADDING) == (int)size;
+}
+
+/* What fills the buffer is no error here: stb_image says the same of both, and leaves what it has. */
+void inflate_start(const void *stream, size_t stream_size, void *destination, size_t size)
+{
+    memset(destination, 0, size);
+    if (stream_size <= INT_MAX - INFLATE_PADDING && size <= INT_MAX)
+        stbi_zlib_decode_noheader_buffer(destination, (int)size, stream,
+                                         (int)stream_size + INFLATE_PADDING);
 }

@@ -15,4 +15,7 @@ enum { INFLATE_PADDING = 8 };
 /* True if the raw DEFLATE stream decodes to exactly size bytes. Never writes beyond them. */
 bool inflate_whole(const void *stream, size_t stream_size, void *destination, size_t size);
 
+/* The first `size` bytes that it decodes to; zeros where it ends before, or is damaged. */
+void inflate_start(const void *stream, size_t stream_size, void *destination, size_t size);
+
 #endif

@@ -1,6 +1,5 @@
 /* npz.c - numpy.savez: a zip archive with one .npy file for each array. Entries may be deflated
- * (savez_compressed); a deflated one is inflated whole, once for its header and again when its
- * numbers are read.
+ * (savez_compressed); a deflated one is inflated whole when its numbers are read.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,21 +23,17 @@ static checkpoint_dtype dtype_of(const npy_header *header)
     }
 }
 
-/* The first bytes of an entry, all of it if it is deflated. malloc'ed. */
+/* The first bytes of an entry, as many as a header may have. malloc'ed. */
 static void *read_start(const source *s, const zip_entry *entry, size_t *size, report *r)
 {
-    size_t start = entry->size < NPY_MAX_HEADER ? (size_t)entry->size : NPY_MAX_HEADER;
     void *data;
-    bool good;
-    *size = entry->deflated ? (size_t)entry->size : start;
-    data = entry->size < SIZE_MAX / 2 ? malloc(*size + 1) : NULL;
+    *size = entry->size < NPY_MAX_HEADER ? (size_t)entry->size : NPY_MAX_HEADER;
+    data = malloc(*size + 1);
     if (!data) {
         report_no_memory(r);
         return NULL;
     }
-    good = entry->deflated ? zip_read(s, entry, data, r)
-                           : source_read(s, entry->offset, data, start, r);
-    if (good) return data;
+    if (zip_read_start(s, entry, data, *size, r)) return data;
     free(data);
     return NULL;
 }

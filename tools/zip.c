@@ -15,7 +15,8 @@ enum {
     ZIP_MAX_COMMENT = 65535,
     ZIP_MAX_ENTRIES = 100000,
     ZIP_MAX_DIRECTORY = 16 << 20,    /* bytes */
-    ZIP_MAX_RATIO = 1032             /* DEFLATE's best: 258 bytes for two bits */
+    ZIP_MAX_RATIO = 1032,            /* DEFLATE's best: 258 bytes for two bits */
+    ZIP_MAX_GROWTH = 64 << 20        /* bytes that an entry may inflate to beyond its own */
 };
 
 #define ZIP_LOCAL_SIGNATURE   0x04034b50u
@@ -177,6 +178,10 @@ static bool zip_check_entry(const zip_entry *e, unsigned flags, unsigned method,
         return report_fail(r, "zip: \"%.200s\" claims to inflate from %llu to %llu bytes, more "
                            "than deflate can", e->name, (unsigned long long)e->stored_size,
                            (unsigned long long)e->size);
+    if (method == 8 && e->size > ZIP_MAX_GROWTH && e->size - ZIP_MAX_GROWTH > e->stored_size)
+        return report_fail(r, "zip: \"%.200s\" inflates from %llu to %llu bytes, at most %d more "
+                           "expected", e->name, (unsigned long long)e->stored_size,
+                           (unsigned long long)e->size, ZIP_MAX_GROWTH);
     return true;
 }
 
@@ -368,6 +373,22 @@ bool zip_read(const source *s, const zip_entry *e, void *destination, report *r)
     if (e->deflated ? !zip_inflate(s, e, destination, r)
                     : !source_read(s, e->offset, destination, (size_t)e->size, r)) return false;
     return zip_check_crc(e, inflate_crc32(0, destination, (size_t)e->size), r);
+}
+
+/* Compressed or not, so many bytes begin within twice as many. */
+bool zip_read_start(const source *s, const zip_entry *e, void *destination, size_t size, report *r)
+{
+    const size_t most = 2 * size + 1024;
+    const size_t stored = e->stored_size < most ? (size_t)e->stored_size : most;
+    uint8_t *stream;
+    bool ok;
+    if (!e->deflated) return source_read(s, e->offset, destination, size, r);
+    stream = calloc(stored + INFLATE_PADDING, 1);
+    if (!stream) return report_no_memory(r);
+    ok = source_read(s, e->offset, stream, stored, r);
+    if (ok) inflate_start(stream, stored, destination, size);
+    free(stream);
+    return ok;
 }
 
 static bool zip_verify_stored(const source *s, const zip_entry *e, report *r)

@@ -2,7 +2,7 @@
  *
  * Refused: encryption, several disks, overlapping entries, two entries of one name, local headers
  * that differ from the directory, bytes before the first or after the last record, more than
- * 100000 entries. Names are only ever compared, never used as paths.
+ * 100000 entries, entries that inflate to 64 MiB more than they take. Names are only ever compared, never used as paths.
  */
 #ifndef ZIP_H
 #define ZIP_H
@@ -34,6 +34,11 @@ const zip_entry *zip_find(const zip_archive *zip, const char *name);   /* NULL: 
 
 /* A whole entry (entry->size bytes); checks the CRC. DEFLATE needs memory for both forms. */
 bool zip_read(const source *s, const zip_entry *entry, void *destination, report *r);
+
+/* Its first `size` bytes, not more than it has; no CRC is checked, and what a damaged entry does
+ * not inflate to is zero. */
+bool zip_read_start(const source *s, const zip_entry *entry, void *destination, size_t size,
+                    report *r);
 
 /* Reads a stored entry in small pieces, or a deflated one whole, only to check the CRC. */
 bool zip_verify(const source *s, const zip_entry *entry, report *r);
