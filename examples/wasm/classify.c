@@ -46,7 +46,8 @@ EXPORT(label) const char *classifier_label(const classifier *c, int place);
 /* [num_classes], in the order of the classes. */
 EXPORT(logits) const float *classifier_logits(const classifier *c);
 
-/* The tier of kernels: "wasm-simd", or "scalar" where it was built without -msimd128. */
+/* The tier of kernels: "wasm-simd", or "scalar" where it was built without -msimd128, for engines
+ * that refuse such a module. */
 EXPORT(tier) const char *tier(void);
 
 /* --- memory ----------------------------------------------------------------------------------- */
