@@ -42,6 +42,7 @@
       >>tiles       the macro behind every hand-written register tile
       >>x86         the same in AVX2 and AVX-512
       >>arm         the same in NEON, for 64-bit ARM
+      >>cortex      the same for Arm's microcontrollers: SMLAD, Helium
       >>wasm        the same in WebAssembly's SIMD128
       >>dispatch    which kernels run on this machine
       >>layers      linear, norm, stem, patch_embed, attn, mlp, head
@@ -124,8 +125,8 @@
    none). Building with VIT_NO_FMA trades that last equality for speed on old
    CPUs. WebAssembly has no fused multiply-add and is always built so: with and
    without SIMD128 it gives the bits of a plain C tier built with VIT_NO_FMA, on any
-   CPU. Never build with -ffast-math. One exception: the bf16 instructions take
-   numbers below 2^-126 for zero.
+   CPU. Never build with -ffast-math. One exception: the bf16 instructions and
+   Helium take numbers below 2^-126 for zero.
 
    CONFIGURATION   (define before the implementation; nothing else is needed)
 
@@ -139,6 +140,7 @@
       VIT_NO_SIMD          the plain C tier only
       VIT_NO_AVX2, VIT_NO_AVX512   leave out one tier (no AVX2 means no AVX-512)
       VIT_NO_NEON          the plain C tier on 64-bit ARM
+      VIT_NO_SMLAD, VIT_NO_HELIUM   leave out one tier of 32-bit ARM
       VIT_NO_WASM_SIMD     the plain C tier in WebAssembly
       VIT_NO_FMA           multiply then add in the plain C tier; WebAssembly implies it,
                            WASI also VIT_NO_MMAP and, without -pthread, VIT_NO_THREADS
@@ -165,8 +167,10 @@
    PORTABILITY   x86-64 has AVX2, AVX-VNNI and AVX-512 kernels (the latter also
    with VNNI and BF16), chosen at run time; 64-bit ARM has NEON kernels (also with
    sdot, smmla and bfmlal), which have run under QEMU only; WebAssembly compiled
-   with -msimd128 has kernels too, which have run in Node; every other CPU runs the
-   plain C tier. gcc and clang are tested; the Windows and MSVC code paths are
+   with -msimd128 has kernels too, which have run in Node. 32-bit ARM is chosen for when
+   compiling: SMLAD for int8 on Cortex-M4, M7, M33 and everything since version 6,
+   Helium on Cortex-M55 (-mcpu=cortex-m55 -mfloat-abi=hard), under QEMU too. Every other
+   CPU runs the plain C tier. gcc and clang are tested; the Windows and MSVC code paths are
    written but not tested yet. Big-endian CPUs read the same little-endian file, in
    place. float must be computed as float: gcc wants -msse2 -mfpmath=sse on 32-bit x86
    and, with -std=c99, -fexcess-precision=fast on s390x (an #error says so). */
@@ -523,13 +527,15 @@ VIT_API vit_result vit_preprocess(const vit_model *model, const vit_image *image
     X(VIT_ISA_NEON_DOTPROD, 8, "neon-dotprod") /* Cortex-A76, M1               */ \
     X(VIT_ISA_NEON_I8MM, 9, "neon-i8mm")     /* int8 matrix products           */ \
     X(VIT_ISA_NEON_BF16, 10, "neon-bf16")    /* Neoverse V1, M2                */ \
-    X(VIT_ISA_WASM_SIMD, 11, "wasm-simd")    /* WebAssembly's SIMD128          */
+    X(VIT_ISA_WASM_SIMD, 11, "wasm-simd")    /* WebAssembly's SIMD128          */ \
+    X(VIT_ISA_SMLAD, 12, "smlad")            /* Cortex-M4, M7, M33             */ \
+    X(VIT_ISA_HELIUM, 13, "helium")          /* Cortex-M55                     */
 
 typedef enum vit_isa {
 #define VIT_X(name, value, text) name = value,
     VIT_ISA_LIST(VIT_X)
 #undef VIT_X
-    VIT_NUM_ISAS = 12
+    VIT_NUM_ISAS = 14
 } vit_isa;
 
 /* The best tier here, VIT_ISA_SCALAR at least; and whether there is this one. */
@@ -1157,6 +1163,24 @@ int memcmp(const void *a, const void *b, size_t size);
 #    define VIT__NEON_I8MM 0
 #endif
 
+/* 32-bit ARM, as the compiler's flags say: a microcontroller cannot be asked. */
+#if !defined(VIT_NO_SIMD) && defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32) && \
+    !defined(__ARM_BIG_ENDIAN)
+#    define VIT__CORTEX 1
+#else
+#    define VIT__CORTEX 0
+#endif
+#if VIT__CORTEX && !defined(VIT_NO_HELIUM) && defined(__ARM_FEATURE_MVE)
+#    define VIT__HELIUM (__ARM_FEATURE_MVE == 3) /* of integers and of floats */
+#else
+#    define VIT__HELIUM 0
+#endif
+#if VIT__CORTEX && !VIT__HELIUM && !defined(VIT_NO_SMLAD) && VIT__INT8
+#    define VIT__SMLAD 1
+#else
+#    define VIT__SMLAD 0
+#endif
+
 /* WebAssembly, whose engines take or refuse a module as a whole. */
 #if !defined(VIT_NO_SIMD) && !defined(VIT_NO_WASM_SIMD) && defined(__wasm_simd128__)
 #    define VIT__WASM_SIMD 1
@@ -1165,7 +1189,7 @@ int memcmp(const void *a, const void *b, size_t size);
 #endif
 
 /* Register tiles, written by VIT__GEMM. */
-#define VIT__SIMD (VIT__AVX2 || VIT__NEON || VIT__WASM_SIMD)
+#define VIT__SIMD (VIT__AVX2 || VIT__NEON || VIT__HELIUM || VIT__WASM_SIMD)
 
 /* Whom to ask what an ARM CPU can do: 0 if only the compiler knows. */
 #if defined(__linux__) && defined(__has_include)
@@ -1189,6 +1213,9 @@ int memcmp(const void *a, const void *b, size_t size);
 #endif
 #if VIT__NEON
 #    include <arm_neon.h>
+#endif
+#if VIT__HELIUM
+#    include <arm_mve.h>
 #endif
 #if VIT__WASM_SIMD
 #    include <wasm_simd128.h>
@@ -1281,6 +1308,14 @@ int memcmp(const void *a, const void *b, size_t size);
 #    define VIT__CALL static inline
 #endif
 
+/* A pointer said to be a multiple of 4: there are CPUs that load floats, or anything, in
+   one instruction from such addresses only. */
+#if defined(__GNUC__)
+#    define VIT__ALIGNED_4(p) __builtin_assume_aligned(p, 4)
+#else
+#    define VIT__ALIGNED_4(p) (p)
+#endif
+
 /* Compilers that define FP_FAST_FMAF, or a CPU whose base instruction set has
    it, fuse in one instruction; elsewhere the plain C tier does it in software. */
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__aarch64__) || defined(FP_FAST_FMAF)
@@ -1346,6 +1381,26 @@ VIT__INLINE void vit__copy_stored(void *to, const void *from, size_t n) {
     if (!VIT__BIG_ENDIAN) memcpy(to, from, n * 4);
     else
         for (; n; n--, in += 4, out += 4) bits = vit__u32(in), memcpy(out, &bits, 4);
+}
+
+/* Where floats lie, aligned as such. */
+VIT__INLINE float vit__load_float(const unsigned char *p) {
+    float x;
+    memcpy(&x, VIT__ALIGNED_4(p), 4);
+    return x;
+}
+
+/* One in a panel, which is in the file's byte order. */
+VIT__INLINE float vit__panel_float(const unsigned char *p) {
+    return VIT__BIG_ENDIAN ? vit__float(vit__u32(p)) : vit__load_float(p);
+}
+
+/* 4 bytes of a panel or of a row that enters one: an f32, a pair of bf16 or a quad of
+   int8. */
+VIT__INLINE int vit__load32(const unsigned char *p) {
+    int bits;
+    memcpy(&bits, VIT__ALIGNED_4(p), 4);
+    return bits;
 }
 
 /* Works under -ffast-math too, where x != x does not. */
@@ -2204,10 +2259,10 @@ VIT_API vit_result vit_config_check(vit_config *config, char detail[VIT_MAX_DETA
 
 /* The place of weight [row, k] in its panel, counted in numbers. */
 VIT__INLINE size_t vit__panel_index(vit_dtype dtype, int row, int k) {
-    const size_t column = (size_t)(row % 16);
-    if (dtype == VIT_BF16) return (size_t)(k / 2) * 32 + column * 2 + (size_t)(k % 2);
-    if (dtype == VIT_I8) return (size_t)(k / 4) * 64 + column * 4 + (size_t)(k % 4);
-    return (size_t)k * 16 + column;
+    const size_t column = (size_t)row % 16, i = (size_t)k;
+    if (dtype == VIT_BF16) return i / 2 * 32 + column * 2 + i % 2;
+    if (dtype == VIT_I8) return i / 4 * 64 + column * 4 + i % 4;
+    return i * 16 + column;
 }
 
 VIT__INLINE int vit__clamp(int x, int low, int high) { return x < low ? low : x > high ? high : x; }
@@ -2299,22 +2354,23 @@ VIT_API size_t vit_pack_panel(vit_dtype dtype, const float *rows, int num_rows, 
     return bytes;
 }
 
-/* Weight [row, k] of the panel that holds it. */
+/* Weight [row, k] of the panel that holds it; not of int8. */
+VIT__INLINE float vit__weight(vit_dtype dtype, const unsigned char *panel, int row, int k) {
+    const size_t i = vit__panel_index(dtype, row, k);
+    uint16_t half;
+    if (dtype == VIT_F32) return vit__panel_float(panel + 4 * i);
+    if (dtype == VIT_I4) return vit__i4_to_f32(panel, row, k);
+    memcpy(&half, panel + 2 * i, 2);
+    half = vit__le16(half);
+    return dtype == VIT_F16 ? vit__f16_to_f32(half) : vit__bf16_to_f32(half);
+}
+
 static float vit__unpack_number(vit_dtype dtype, const unsigned char *panel, int row, int k,
                                 int depth) {
-    const size_t i = vit__panel_index(dtype, row, k);
-    float number;
-    uint16_t half;
-    switch (dtype) {
-    case VIT_F16: memcpy(&half, panel + 2 * i, 2); return vit__f16_to_f32(vit__le16(half));
-    case VIT_BF16: memcpy(&half, panel + 2 * i, 2); return vit__bf16_to_f32(vit__le16(half));
-    case VIT_I8:
-        vit__copy_stored(
-            &number, panel + (size_t)vit__ceil_div(depth, 4) * 64 + (size_t)(row % 16) * 4, 1);
-        return (float)((const int8_t *)panel)[i] * number;
-    case VIT_I4: return vit__i4_to_f32(panel, row, k);
-    default: vit__copy_stored(&number, panel + 4 * i, 1); return number;
-    }
+    const unsigned char *scales = panel + (size_t)vit__ceil_div(depth, 4) * 64;
+    if (dtype != VIT_I8) return vit__weight(dtype, panel, row, k);
+    return (float)((const int8_t *)panel)[vit__panel_index(VIT_I8, row, k)] *
+           vit__panel_float(scales + (size_t)row % 16 * 4);
 }
 
 VIT_API void vit_unpack_row(const vit_tensor *tensor, int row, float *out) {
@@ -3397,6 +3453,8 @@ typedef enum vit__form {
 
 #define VIT__U8_HEADER 8 /* bytes before q */
 
+VIT__INLINE int vit__quads(int depth) { return vit__ceil_div(depth, 4); }
+
 /* What happens to a tile of a matrix product on its way to memory. */
 typedef struct vit__output {
     float *c;              /* [rows, cols] of the result                         */
@@ -3409,7 +3467,7 @@ typedef struct vit__output {
 
 /* The largest register tile of any tier, and how many numbers of a row are converted at a
    time: both lie on the stack. */
-#if VIT__SIMD
+#if VIT__SIMD && !VIT__HELIUM
 #    define VIT__MAX_TILE_ROWS 8
 #    define VIT__MAX_TILE_COLS 48
 #    define VIT__CHUNK 64
@@ -3888,49 +3946,44 @@ VIT__INLINE void vit__rotate_body(vit__fma_fn *fma, vit_rope rope, float *x, con
 /* The plain C tier, which defines what every other tier must compute.       */
 /* ------------------------------------------------------------------------- */
 
-/* Weight [k] of the 16 columns of a panel, as f32. */
-VIT__INLINE void vit__load_weights(float *w, vit_dtype dtype, const unsigned char *panel, int k) {
-    const size_t i = (size_t)k;
-    uint16_t half[32];
-    int l;
-    switch (dtype) {
-    case VIT_F32: vit__copy_stored(w, panel + i * 64, 16); break;
-    case VIT_F16:
-        memcpy(half, panel + i * 32, 32);
-        for (l = 0; l < 16; l++) w[l] = vit__f16_to_f32(vit__le16(half[l]));
-        break;
-    case VIT_BF16:
-        memcpy(half, panel + i / 2 * 64, 64);
-        for (l = 0; l < 16; l++) w[l] = vit__bf16_to_f32(vit__le16(half[2 * l + k % 2]));
-        break;
-    case VIT_I4:
-        for (l = 0; l < 16; l++) w[l] = vit__i4_to_f32(panel, l, k);
-        break;
-    case VIT_I8: /* stays an integer: see vit__gemm_i8_4x16_scalar */
-    case VIT_NUM_DTYPES: break;
-    }
-}
-
 /* The k-th of the inner index in the order of summation. */
 VIT__INLINE int vit__summand(vit_dtype dtype, int k, int depth) {
     return dtype == VIT_BF16 && (k ^ 1) < depth ? k ^ 1 : k;
 }
 
-VIT__INLINE void vit__gemm_body(vit_dtype dtype, float *tile, const unsigned char *a, size_t lda,
-                                int rows, const unsigned char *panel, int depth) {
-    float w[16];
-    int r, i, l;
-    for (r = 0; r < rows; r++)
-        for (l = 0; l < 16; l++) tile[16 * r + l] = 0.0f;
+/* Two rows of a times four columns of a panel: eight sums that stay in registers. */
+VIT__INLINE void vit__gemm_2x4(vit_dtype dtype, float *tile, const unsigned char *a,
+                               const unsigned char *b, const unsigned char *panel, int column,
+                               int depth) {
+    float a0 = 0, a1 = 0, a2 = 0, a3 = 0, b0 = 0, b1 = 0, b2 = 0, b3 = 0;
+    int i;
     for (i = 0; i < depth; i++) {
         const int k = vit__summand(dtype, i, depth);
-        vit__load_weights(w, dtype, panel, k);
-        for (r = 0; r < rows; r++) {
-            float x;
-            memcpy(&x, a + (size_t)r * lda + 4 * (size_t)k, 4);
-            for (l = 0; l < 16; l++) tile[16 * r + l] = vit__fma_scalar(x, w[l], tile[16 * r + l]);
-        }
+        const float x = vit__load_float(a + 4 * (size_t)k), y = vit__load_float(b + 4 * (size_t)k);
+        float w;
+#define VIT_X(column, p, q)                                                    \
+        w = vit__weight(dtype, panel, column, k);                              \
+        p = vit__fma_scalar(x, w, p);                                          \
+        q = vit__fma_scalar(y, w, q);
+        VIT_X(column, a0, b0)
+        VIT_X(column + 1, a1, b1)
+        VIT_X(column + 2, a2, b2)
+        VIT_X(column + 3, a3, b3)
+#undef VIT_X
     }
+    tile += column;
+    tile[0] = a0, tile[1] = a1, tile[2] = a2, tile[3] = a3;
+    tile += 16;
+    tile[0] = b0, tile[1] = b1, tile[2] = b2, tile[3] = b3;
+}
+
+/* Of an odd number of rows the last one comes twice. */
+VIT__INLINE void vit__gemm_body(vit_dtype dtype, float *tile, const unsigned char *a, size_t lda,
+                                int rows, const unsigned char *panel, int depth) {
+    int r, column;
+    for (r = 0; r < rows; r += 2, tile += 32, a += 2 * lda)
+        for (column = 0; column < 16; column += 4)
+            vit__gemm_2x4(dtype, tile, a, r + 1 < rows ? a + lda : a, panel, column, depth);
 }
 
 #define VIT_X(name, dtype, is_here)                                                                \
@@ -3951,31 +4004,53 @@ VIT__INLINE float vit__dequantise(int32_t sum, int32_t zero, int32_t weights) {
     return (float)(int32_t)((uint32_t)sum - (uint32_t)zero * (uint32_t)weights);
 }
 
-/* One row of a times one panel, in integers. */
-static void vit__dot_i8_scalar(int32_t *sum, const uint8_t *q, const int8_t *w, int depth) {
-    int k, l;
-    for (l = 0; l < 16; l++) sum[l] = 0;
-    for (k = 0; k < depth; k++, w += k % 4 ? 1 : 61) /* the next of the quad, or the next quad */
-        for (l = 0; l < 16; l++) sum[l] += q[k] * w[4 * l];
+/* What the sums of one row of a become; tail: the panel's scales and sums of weights. */
+static void vit__dequantise_row(float *tile, const int32_t *sum, const unsigned char *a,
+                                const unsigned char *tail) {
+    const float scale = vit__load_float(a);
+    const int32_t zero = vit__load32(a + 4);
+    int l;
+    for (l = 0; l < 16; l++, tail += 4)
+        tile[l] = vit__dequantise(sum[l], zero, (int32_t)vit__u32(tail + 64)) *
+                  (scale * vit__panel_float(tail));
+}
+
+/* One row of a times four columns of a panel, in integers. */
+typedef void vit__dot_i8_fn(int32_t *sum, const unsigned char *q, const unsigned char *w,
+                            int depth);
+
+static void vit__dot_i8_scalar(int32_t *sum, const unsigned char *q, const unsigned char *w,
+                               int depth) {
+    const unsigned char *const end = q + depth;
+    int32_t c0 = 0, c1 = 0, c2 = 0, c3 = 0;
+    for (; q < end; q += 4, w += 64) {
+        const signed char *const weight = (const signed char *)w;
+#define VIT_X(i)                                                               \
+        c0 += q[i] * weight[i], c1 += q[i] * weight[4 + i];                    \
+        c2 += q[i] * weight[8 + i], c3 += q[i] * weight[12 + i];
+        VIT_X(0)
+        VIT_X(1)
+        VIT_X(2)
+        VIT_X(3)
+#undef VIT_X
+    }
+    sum[0] = c0, sum[1] = c1, sum[2] = c2, sum[3] = c3;
+}
+
+VIT__INLINE void vit__gemm_i8_body(vit__dot_i8_fn *dot, float *tile, const unsigned char *a,
+                                   size_t lda, int rows, const unsigned char *panel, int depth) {
+    int32_t sum[16];
+    int l;
+    for (; rows--; a += lda, tile += 16) {
+        for (l = 0; l < 16; l += 4) dot(sum + l, a + VIT__U8_HEADER, panel + 4 * l, depth);
+        vit__dequantise_row(tile, sum, a, panel + (size_t)vit__quads(depth) * 64);
+    }
 }
 
 static void vit__gemm_i8_4x16_scalar(float *tile, const unsigned char *a, size_t lda, int rows,
                                      const unsigned char *panel, int depth, int panels) {
-    const unsigned char *tail = panel + (size_t)vit__ceil_div(depth, 4) * 64;
-    float scale, scales[16];
-    int32_t zero, sums[16], sum[16];
-    int r, l;
     (void)panels;
-    if (!VIT__INT8) return;
-    vit__copy_stored(scales, tail, 16);
-    vit__copy_stored(sums, tail + 64, 16);
-    for (r = 0; r < rows; r++, a += lda) {
-        memcpy(&scale, a, 4);
-        memcpy(&zero, a + 4, 4);
-        vit__dot_i8_scalar(sum, a + VIT__U8_HEADER, (const int8_t *)panel, depth);
-        for (l = 0; l < 16; l++)
-            tile[16 * r + l] = vit__dequantise(sum[l], zero, sums[l]) * (scale * scales[l]);
-    }
+    if (VIT__INT8) vit__gemm_i8_body(vit__dot_i8_scalar, tile, a, lda, rows, panel, depth);
 }
 
 static void vit__output_scalar(const vit__output *out, const float *tile, int tile_cols,
@@ -4018,6 +4093,12 @@ static void vit__rotate_scalar(vit_rope rope, float *x, const float *cosine, con
     vit__rotate_body(vit__fma_scalar, rope, x, cosine, sine, half);
 }
 
+/* Places of the bodies' wrappers in a tier's table. */
+#define VIT__BODIES(isa)                                                       \
+    vit__output_##isa, vit__convert_##isa, vit__gate_##isa, vit__norm_##isa,   \
+        vit__softmax_##isa, vit__pack_head_##isa, vit__scale_##isa,            \
+        vit__add_##isa, vit__rotate_##isa
+
 static const vit__kernels vit__kernels_scalar = {
     VIT_ISA_SCALAR,
     1,
@@ -4026,15 +4107,7 @@ static const vit__kernels vit__kernels_scalar = {
       { vit__gemm_bf16_4x16_scalar, 4, VIT__FORM_ROUNDED },
       { vit__gemm_i8_4x16_scalar, 4, VIT__FORM_U8 },
       { vit__gemm_i4_4x16_scalar, 4, VIT__FORM_F32 } },
-    vit__output_scalar,
-    vit__convert_scalar,
-    vit__gate_scalar,
-    vit__norm_scalar,
-    vit__softmax_scalar,
-    vit__pack_head_scalar,
-    vit__scale_scalar,
-    vit__add_scalar,
-    vit__rotate_scalar,
+    VIT__BODIES(scalar),
 };
 
 /* ------------------------------------------------------------------------- */
@@ -4104,17 +4177,7 @@ VIT__INLINE int vit__ascending(int i, int depth) {
 }
 VIT__INLINE int vit__odd_first(int i, int depth) { return vit__summand(VIT_BF16, i, depth); }
 
-VIT__INLINE int vit__quads(int depth) { return vit__ceil_div(depth, 4); }
-
-/* 4 bytes of a row: one f32, a pair of bf16 or a quad of u8. */
-VIT__INLINE int vit__load32(const unsigned char *p) {
-    int bits;
-    memcpy(&bits, p, 4);
-    return bits;
-}
-
-/* The same wrappers around the shared bodies, for each tier, and their places in
-   its table. */
+/* The same wrappers around the shared bodies, for each tier. */
 #    define VIT__WRAP_BODIES(isa)                                                                 \
         static void vit__output_##isa(const vit__output *out, const float *tile, int tile_cols,   \
                                       int rows, int cols) {                                       \
@@ -4149,10 +4212,6 @@ VIT__INLINE int vit__load32(const unsigned char *p) {
                                       const float *sine, int half) {                              \
             vit__rotate_body(vit__fma_##isa, rope, x, cosine, sine, half);                        \
         }
-#    define VIT__BODIES(isa)                                                                      \
-        vit__output_##isa, vit__convert_##isa, vit__gate_##isa, vit__norm_##isa,                  \
-            vit__softmax_##isa, vit__pack_head_##isa, vit__scale_##isa, vit__add_##isa,           \
-            vit__rotate_##isa
 
 #endif /* VIT__SIMD */
 
@@ -4862,6 +4921,205 @@ static const vit__kernels vit__kernels_neon_bf16 = {
 #endif /* VIT__NEON */
 
 /* ------------------------------------------------------------------------- */
+/* >>cortex                                                                  */
+/*                                                                           */
+/* Arm's microcontrollers. SMLAD, of Cortex-M4 and every 32-bit ARM since    */
+/* version 6, multiplies two pairs of 16-bit numbers and adds both products: */
+/* for int8, and the plain C tier does the rest.                             */
+/*                                                                           */
+/* Helium, of Cortex-M55, has 8 registers of 128 bits. f32 and what is       */
+/* widened to it: 2 rows x 8 columns. int8, as FORM_S8: 2 rows x 2 columns,  */
+/* each product of 16 bytes a whole sum, because only 8-bit numbers that     */
+/* stand side by side are summed in 32 bits; so four quads of a column are   */
+/* gathered. Its instructions take numbers below 2^-126 for zero.            */
+/* ------------------------------------------------------------------------- */
+
+/* --- SMLAD: two products at a time -------------------------------------------------------- */
+
+#if VIT__SMLAD
+
+/* Bytes 0 and 2 of a word as two 16-bit numbers; bytes 1 and 3. In assembly, because
+   compilers rotate in an instruction of its own. */
+#    define VIT__HALVES_SMLAD(to, from, instruction, word)                                        \
+        __asm__(instruction " %0, %1" : "=r"(to) : "r"(word));                                    \
+        __asm__(instruction " %0, %1, ror #8" : "=r"(from) : "r"(word));
+#    define VIT__COLUMN_SMLAD(c, n)                                                               \
+        word = vit__load32(w + 4 * n);                                                            \
+        VIT__HALVES_SMLAD(even, odd, "sxtb16", word)                                              \
+        __asm__("smlad %0, %1, %2, %0" : "+r"(c) : "r"(even), "r"(q_even));                       \
+        __asm__("smlad %0, %1, %2, %0" : "+r"(c) : "r"(odd), "r"(q_odd));
+
+static void vit__dot_i8_smlad(int32_t *sum, const unsigned char *q, const unsigned char *w,
+                              int depth) {
+    const unsigned char *const end = q + depth;
+    int32_t c0 = 0, c1 = 0, c2 = 0, c3 = 0;
+    for (; q < end; q += 4, w += 64) {
+        int word = vit__load32(q), q_even, q_odd, even, odd;
+        VIT__HALVES_SMLAD(q_even, q_odd, "uxtb16", word)
+        VIT__COLUMN_SMLAD(c0, 0)
+        VIT__COLUMN_SMLAD(c1, 1)
+        VIT__COLUMN_SMLAD(c2, 2)
+        VIT__COLUMN_SMLAD(c3, 3)
+    }
+    sum[0] = c0, sum[1] = c1, sum[2] = c2, sum[3] = c3;
+}
+
+static void vit__gemm_i8_smlad(float *tile, const unsigned char *a, size_t lda, int rows,
+                               const unsigned char *panel, int depth, int panels) {
+    (void)panels;
+    vit__gemm_i8_body(vit__dot_i8_smlad, tile, a, lda, rows, panel, depth);
+}
+
+static const vit__kernels vit__kernels_smlad = {
+    VIT_ISA_SMLAD,
+    1,
+    { { vit__gemm_f32_4x16_scalar, 4, VIT__FORM_F32 },
+      { vit__gemm_f16_4x16_scalar, 4, VIT__FORM_F32 },
+      { vit__gemm_bf16_4x16_scalar, 4, VIT__FORM_ROUNDED },
+      { vit__gemm_i8_smlad, 4, VIT__FORM_U8 },
+      { vit__gemm_i4_4x16_scalar, 4, VIT__FORM_F32 } },
+    VIT__BODIES(scalar),
+};
+
+#endif /* VIT__SMLAD */
+
+/* --- Helium ------------------------------------------------------------------------------- */
+
+#if VIT__HELIUM
+
+/* Weights k of columns 4 n ... 4 n + 3 of the panel at p. */
+VIT__INLINE float32x4_t vit__f32_helium(const unsigned char *p, size_t stride, int n, int k) {
+    (void)stride;
+    return vld1q_f32((const float *)(const void *)(p + 64 * (size_t)k + 16 * n));
+}
+/* In assembly, because binutils 2.40 writes another instruction for any register but 0. */
+VIT__INLINE float32x4_t vit__f16_helium(const unsigned char *p, size_t stride, int n, int k) {
+    const unsigned char *at = p + 32 * (size_t)k + 8 * n;
+    const uint32x4_t half = vldrhq_u32((const uint16_t *)(const void *)at);
+    float32x4_t w;
+    (void)stride;
+    __asm__("vmov q0, %q1\n\tvcvtb.f32.f16 q0, q0\n\tvmov %q0, q0" : "=w"(w) : "w"(half) : "q0");
+    return w;
+}
+/* Pairs k of bf16. */
+VIT__INLINE uint32x4_t vit__pairs_helium(const unsigned char *p, size_t stride, int n, int k) {
+    (void)stride;
+    return vld1q_u32((const uint32_t *)(const void *)(p + 64 * (size_t)k + 16 * n));
+}
+
+#    define VIT__ACC_fma_helium float32x4_t
+#    define VIT__ZERO_fma_helium(r, n) vdupq_n_f32(0)
+#    define VIT__LOAD_fma_helium(n, weights) const float32x4_t w##n = weights;
+#    define VIT__INPUT_fma_helium(a, k) const float x = vit__load_float(a + 4 * k);
+#    define VIT__MAC_fma_helium(c, n) c = vfmaq_n_f32(c, w##n, x);
+#    define vit__steps_fma_helium(depth) (depth)
+#    define vit__store_fma_helium(tile, r, n, c, a, p, stride, steps)                             \
+        vst1q_f32(tile + 16 * r + 4 * n, c)
+
+/* The second of a pair of bf16 comes first. */
+#    define VIT__ACC_pair_helium float32x4_t
+#    define VIT__ZERO_pair_helium(r, n) vdupq_n_f32(0)
+#    define VIT__LOAD_pair_helium(n, weights)                                                     \
+        const uint32x4_t pair##n = weights, high##n = vshlq_n_u32(vshrq_n_u32(pair##n, 16), 16);  \
+        const float32x4_t v##n = vreinterpretq_f32_u32(vshlq_n_u32(pair##n, 16));                 \
+        const float32x4_t w##n = vreinterpretq_f32_u32(high##n);
+#    define VIT__INPUT_pair_helium(a, k)                                                          \
+        const uint32_t pair = (uint32_t)vit__load32(a + 4 * k);                                   \
+        const float x = vit__float(pair << 16), y = vit__float(pair & 0xffff0000u);
+#    define VIT__MAC_pair_helium(c, n) c = vfmaq_n_f32(vfmaq_n_f32(c, w##n, y), v##n, x);
+#    define vit__steps_pair_helium(depth) (((depth) + 1) / 2)
+#    define vit__store_pair_helium vit__store_fma_helium
+
+/* Two rows and half a panel at a time. */
+#    define VIT__GEMM_HELIUM(name, STEP, WEIGHTS, panel_bytes, is_here)                           \
+        VIT__GEMM(name##_2x8, STEP, WEIGHTS, vit__ascending, VIT__ROWS_2, VIT__WIDTH_2)           \
+        static void name(float *tile, const unsigned char *a, size_t lda, int rows,               \
+                         const unsigned char *p, int depth, int panels) {                         \
+            (void)panels;                                                                         \
+            for (; is_here && rows > 0; rows -= 2, a += 2 * lda, tile += 32) {                    \
+                name##_2x8(tile, a, lda, rows, p, 0, depth);                                      \
+                name##_2x8(tile + 8, a, lda, rows, p + (panel_bytes) / 2, 0, depth);              \
+            }                                                                                     \
+        }
+
+VIT__GEMM_HELIUM(vit__gemm_f32_helium, fma_helium, vit__f32_helium, 64, 1)
+VIT__GEMM_HELIUM(vit__gemm_f16_helium, fma_helium, vit__f16_helium, 32, VIT__F16)
+VIT__GEMM_HELIUM(vit__gemm_bf16_helium, pair_helium, vit__pairs_helium, 64, VIT__BF16)
+
+/* Two rows a and b times two columns of a panel, whose quads lie 64 bytes apart. In
+   assembly, because compilers make no loop of it that ends with its last bytes. The
+   instruction sums into even registers only, constraint Te. */
+VIT__INLINE void vit__dot_i8_helium(int32_t *sum, const unsigned char *a, const unsigned char *b,
+                                    const unsigned char *w, int bytes) {
+    const uint32_t first = (uint32_t)(uintptr_t)w - 256;
+    const uint32x4_t quads = vshlq_n_u32(vidupq_n_u32(0, 1), 6);
+    uint32x4_t at = vaddq_n_u32(quads, first);
+    int32_t a0 = 0, a1 = 0, b0 = 0, b1 = 0;
+    __asm__ __volatile__("dlstp.8 lr, %[bytes]\n"
+                         "1:\n\t"
+                         "vldrw.u32 q0, [%q[at], #256]!\n\t"
+                         "vldrw.u32 q1, [%q[at], #4]\n\t"
+                         "vldrb.u8 q2, [%[a]], #16\n\t"
+                         "vldrb.u8 q3, [%[b]], #16\n\t"
+                         "vmladava.s8 %[a0], q0, q2\n\t"
+                         "vmladava.s8 %[a1], q1, q2\n\t"
+                         "vmladava.s8 %[b0], q0, q3\n\t"
+                         "vmladava.s8 %[b1], q1, q3\n\t"
+                         "letp lr, 1b"
+                         : [a] "+r"(a), [b] "+r"(b), [at] "+w"(at), [a0] "+Te"(a0),
+                           [a1] "+Te"(a1), [b0] "+Te"(b0), [b1] "+Te"(b1)
+                         : [bytes] "r"(bytes)
+                         : "q0", "q1", "q2", "q3", "lr", "memory");
+    sum[0] = a0, sum[1] = a1, sum[16] = b0, sum[17] = b1;
+}
+
+/* As vit__dequantise_row. */
+static void vit__dequantise_helium(float *tile, const int32_t *sum, const unsigned char *a,
+                                   const unsigned char *tail) {
+    const float *scales = (const float *)(const void *)tail;
+    const int32_t *sums = (const int32_t *)(const void *)(tail + 64);
+    const float scale = vit__load_float(a);
+    const int32_t zero = vit__load32(a + 4);
+    int l;
+    for (l = 0; l < 16; l += 4) {
+        const int32x4_t offset = vmulq_n_s32(vld1q_s32(sums + l), zero);
+        const int32x4_t product = vsubq_s32(vld1q_s32(sum + l), offset);
+        const float32x4_t factor = vmulq_n_f32(vld1q_f32(scales + l), scale);
+        vst1q_f32(tile + l, vmulq_f32(vcvtq_f32_s32(product), factor));
+    }
+}
+
+static void vit__gemm_i8_helium(float *tile, const unsigned char *a, size_t lda, int rows,
+                                const unsigned char *panel, int depth, int panels) {
+    const int bytes = 4 * vit__quads(depth);
+    const unsigned char *tail = panel + 16 * (size_t)bytes, *b;
+    int32_t sum[32];
+    int l;
+    (void)panels;
+    for (; VIT__INT8 && rows > 0; rows -= 2, a += 2 * lda, tile += 32) {
+        b = rows > 1 ? a + lda : a;
+        for (l = 0; l < 16; l += 2)
+            vit__dot_i8_helium(sum + l, a + VIT__U8_HEADER, b + VIT__U8_HEADER, panel + 4 * l,
+                               bytes);
+        vit__dequantise_helium(tile, sum, a, tail);
+        vit__dequantise_helium(tile + 16, sum + 16, b, tail);
+    }
+}
+
+static const vit__kernels vit__kernels_helium = {
+    VIT_ISA_HELIUM,
+    1,
+    { { vit__gemm_f32_helium, 4, VIT__FORM_F32 },
+      { vit__gemm_f16_helium, 4, VIT__FORM_F32 },
+      { vit__gemm_bf16_helium, 4, VIT__FORM_BF16 },
+      { vit__gemm_i8_helium, 4, VIT__FORM_S8 },
+      { vit__gemm_i4_4x16_scalar, 4, VIT__FORM_F32 } },
+    VIT__BODIES(scalar),
+};
+
+#endif /* VIT__HELIUM */
+
+/* ------------------------------------------------------------------------- */
 /* >>wasm                                                                    */
 /*                                                                           */
 /* Register tiles for WebAssembly's SIMD128: 4 rows x 8 columns, which take  */
@@ -5164,6 +5422,12 @@ static const vit__kernels *const vit__tiers[] = {
     &vit__kernels_neon_bf16,
 #    endif
 #endif
+#if VIT__SMLAD
+    &vit__kernels_smlad,
+#endif
+#if VIT__HELIUM
+    &vit__kernels_helium,
+#endif
 #if VIT__WASM_SIMD
     &vit__kernels_wasm,
 #endif
@@ -5176,10 +5440,8 @@ static const vit__kernels *vit__choose_kernels(vit_isa isa) {
     const unsigned found = vit__detect_x86();
 #elif VIT__NEON
     const unsigned found = vit__detect_arm();
-#elif VIT__WASM_SIMD
-    const unsigned found = 1u << VIT_ISA_SCALAR | 1u << VIT_ISA_WASM_SIMD;
-#else
-    const unsigned found = 1u << VIT_ISA_SCALAR;
+#else /* whatever was compiled in */
+    const unsigned found = ~0u;
 #endif
     int i = (int)(sizeof vit__tiers / sizeof vit__tiers[0]);
     while (i-- > 0) {
@@ -7863,8 +8125,8 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
            MobileCLIP-B, norm of the raw patches; masks over tokens; input sizes chosen
            at run time; low_memory, ViT-Ti in 256 KiB as int8; f32, f16, bf16, int8,
            int4; AVX2, AVX-VNNI, AVX-512 with VNNI and BF16, NEON with sdot, smmla and
-           bfmlal, WebAssembly's SIMD128; Pillow-exact preprocessing; the .vit format,
-           version 1. vit-convert --c-array.
+           bfmlal, SMLAD and Helium, WebAssembly's SIMD128; Pillow-exact preprocessing;
+           the .vit format, version 1. vit-convert --c-array.
 
    LICENSE
 
