@@ -1,8 +1,8 @@
-/* firmware_kernels.c - the matrix products of each tier on a Cortex-M: their bits against loops that
- * are written for nothing but to be right, and their instructions per multiply-accumulate.
+/* firmware_kernels.c - the matrix products of each tier on a Cortex-M: their bits against loops
+ * that are written for nothing but to be right, and their instructions per multiply-accumulate.
  *
  * Needs the board of examples/firmware, under QEMU with -icount shift=0, where the clock counts
- * instructions. tests/firmware_kernels.sh builds and runs it. The last line is "N passed, N failed".
+ * instructions. tests/firmware_kernels.sh builds and runs it. Last line: "N passed, N failed".
  */
 #define VIT_BARE_METAL
 #define VIT_STATIC
@@ -209,7 +209,8 @@ static uint32_t limit_of(vit_isa isa, vit_dtype dtype) {
 
 static void measure(const vit__kernels *kernels, vit_dtype dtype, int depth) {
     const int count = kernels->gemm[dtype].tile_rows;
-    const uint32_t macs = (uint32_t)(RUNS * count * 16 * depth), limit = limit_of(kernels->isa, dtype);
+    const uint32_t macs = (uint32_t)(RUNS * count * 16 * depth);
+    const uint32_t limit = limit_of(kernels->isa, dtype);
     uint32_t ticks = board_clock(), thousandths;
     int i, good;
     for (i = 0; i < RUNS; i++) {
