@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# firmware_kernels.sh - firmware_kernels.c by two compilers, run under QEMU on a Cortex-M3, M4, M7, M33
-# and M55. The last line is "N passed, N failed".
+# firmware_kernels.sh - firmware_kernels.c by two compilers, run under QEMU on a Cortex-M3, M4, M7,
+# M33 and M55. The last line is "N passed, N failed".
 set -u
 cd "$(dirname "$0")/.."
 work=build/firmware
