@@ -5631,12 +5631,10 @@ static vit__form vit__form_of(const vit_session *s, vit_dtype dtype) {
 
 /* Floats that a row of n numbers takes in this form: n or fewer. */
 static int vit__form_floats(vit__form form, int n) {
-    switch (form) {
-    case VIT__FORM_BF16: return vit__ceil_div(n, 2);
-    case VIT__FORM_U8: return VIT__U8_HEADER / 4 + vit__ceil_div(n, 4);
-    case VIT__FORM_S8: return VIT__U8_HEADER / 4 + vit__ceil_div(n, 8) * 2;
-    default: return n;
-    }
+    if (VIT__SIMD && form == VIT__FORM_BF16) return vit__ceil_div(n, 2);
+    if (VIT__INT8 && form == VIT__FORM_U8) return VIT__U8_HEADER / 4 + vit__ceil_div(n, 4);
+    if (VIT__SIMD && form == VIT__FORM_S8) return VIT__U8_HEADER / 4 + vit__ceil_div(n, 8) * 2;
+    return n;
 }
 
 static void vit__linear_init(vit__linear *l, const vit__kernels *kernels, vit_dtype dtype,
@@ -6357,16 +6355,6 @@ static int vit__pool_head_dim(const vit_config *c) {
     return c->num_heads * c->head_dim / vit__pool_heads(c);
 }
 
-/* Floats of the panels of a matrix: of keys, tokens being its columns, or of values. */
-static uint64_t vit__panels_floats(vit_dtype dtype, int cols, int depth) {
-    return (uint64_t)(unsigned)vit__ceil_div(cols, 16) * vit__panel_bytes(dtype, depth) /
-           sizeof(float);
-}
-
-static uint64_t vit__head_panels(vit_dtype dtype, int tokens, int dim) {
-    return vit__panels_floats(dtype, tokens, dim) + vit__panels_floats(dtype, dim, tokens);
-}
-
 /* Floats for a row of a tile: scores, a second time where there are two maps, and q. */
 static uint64_t vit__head_row(const vit_config *c, int dim) {
     const int tokens = vit__round_up(c->num_tokens, 16);
@@ -6374,11 +6362,16 @@ static uint64_t vit__head_row(const vit_config *c, int dim) {
     return (uint64_t)(unsigned)(tokens * maps + vit__round_up(dim, 16));
 }
 
-/* Floats of scratch that one task needs for a head. */
-static uint64_t vit__attention_scratch(const vit_config *c, vit_dtype dtype, int dim,
-                                       int tile_rows) {
-    return vit__head_panels(dtype, c->num_tokens, dim) +
-           (uint64_t)(unsigned)tile_rows * vit__head_row(c, dim);
+/* Floats of scratch that one task needs for a head: panels of k and v, and a tile of rows
+   of so many floats. */
+static uint64_t vit__attention_scratch(const vit_config *c, const vit__kernels *kernels,
+                                       vit_dtype weights, int dim, uint64_t row) {
+    const vit_dtype dtype = vit__attention_dtype(weights);
+    const uint64_t keys = (uint64_t)(unsigned)vit__ceil_div(c->num_tokens, 16);
+    const uint64_t values = (uint64_t)(unsigned)vit__ceil_div(dim, 16);
+    const uint64_t bytes = keys * vit__panel_bytes(dtype, dim) +
+                           values * vit__panel_bytes(dtype, c->num_tokens);
+    return bytes / sizeof(float) + (uint64_t)(unsigned)kernels->gemm[dtype].tile_rows * row;
 }
 
 /* What a task has at hand while it works on one head of one image. */
@@ -6394,6 +6387,10 @@ typedef struct vit__attn_head {
     float *maps;        /* [N, N] or NULL */
 } vit__attn_head;
 
+static size_t vit__panels_floats(const vit__linear *l) {
+    return (size_t)l->end_panel * l->stride / sizeof(float);
+}
+
 /* Head number `number` of the batch, its keys and values still to be packed. */
 static void vit__attention_begin(const vit__attention *job, int number, float *scratch,
                                  vit__attn_head *head) {
@@ -6403,21 +6400,21 @@ static void vit__attention_begin(const vit__attention *job, int number, float *s
     const int n = job->keys, dim = job->dim;
     const size_t width = (size_t)job->heads * (size_t)dim, tokens = (size_t)vit__round_up(n, 16);
     const size_t tile = (size_t)kernels->gemm[job->dtype].tile_rows * tokens;
-    uint32_t *keys = (uint32_t *)(void *)scratch;
-    uint32_t *values = keys + (size_t)vit__panels_floats(job->dtype, n, dim);
-    float *scores = scratch + (size_t)vit__head_panels(job->dtype, n, dim);
+    float *values, *scores;
     memset(head, 0, sizeof *head);
-    head->packing.keys = keys;
-    head->packing.values = values;
+    vit__linear_init(&head->scores, kernels, job->dtype, scratch, 0, n, dim);
+    values = scratch + vit__panels_floats(&head->scores);
+    vit__linear_init(&head->values, kernels, job->dtype, values, 0, dim, n);
+    scores = values + vit__panels_floats(&head->values);
+    head->packing.keys = (uint32_t *)(void *)scratch;
+    head->packing.values = (uint32_t *)(void *)values;
     head->packing.tokens = n;
     head->packing.dim = dim;
     head->second = VIT__OPTIONS && job->lambda ? scores + tile : scores;
     head->q_tile = head->second + tile;
-    head->form = vit__form_of(job->session, job->dtype);
-    vit__linear_init(&head->scores, kernels, job->dtype, keys, 0, n, dim);
+    head->form = head->scores.gemm->form;
     head->scores.out.c = scores;
     head->scores.out.ldc = tokens;
-    vit__linear_init(&head->values, kernels, job->dtype, values, 0, dim, n);
     head->values.a = scores;
     head->values.lda = tokens * sizeof(float);
     head->values.out.c = job->context + (size_t)(image * job->context_rows) * width +
@@ -6863,13 +6860,6 @@ static uint64_t vit__stream_row(const vit_config *c) {
     return vit__max64((uint64_t)(unsigned)c->embed_dim, vit__head_row(c, c->head_dim));
 }
 
-/* Floats of scratch that one task needs, with slices of k and v. */
-static uint64_t vit__stream_scratch(const vit_config *c, vit_dtype dtype, int tile_rows) {
-    return vit__head_panels(dtype, c->num_tokens, c->head_dim) +
-           (uint64_t)(unsigned)tile_rows *
-               (vit__stream_row(c) + 2 * (uint64_t)(unsigned)vit__slice_width(c));
-}
-
 enum { VIT__MAX_PASSES = 5 }; /* over all keys: more would save little */
 
 /* How often keys are computed for `rows` rows of context that become `packed` floats each;
@@ -6888,7 +6878,9 @@ static int vit__count_passes(int room, int rows, int width, int packed) {
 static int vit__context_room(const vit_config *c, vit__form form) {
     const int width = c->num_heads * c->head_dim, packed = vit__form_floats(form, width);
     int room = c->num_tokens * packed;
-    while (vit__count_passes(room, c->num_tokens, width, packed) > VIT__MAX_PASSES) room += width;
+    while (packed < width &&
+           vit__count_passes(room, c->num_tokens, width, packed) > VIT__MAX_PASSES)
+        room += width;
     return room;
 }
 
@@ -6957,12 +6949,13 @@ static void vit__stream_head(const vit__stream *job, int h, float *scratch) {
     const vit_config *c = &a->session->model->config;
     const vit__kernels *kernels = job->qkv.kernels;
     const int tile_rows = kernels->gemm[a->dtype].tile_rows, end = a->first + a->queries;
-    float *tile = scratch + (size_t)vit__head_panels(a->dtype, a->keys, a->dim);
-    float *k = tile + (size_t)tile_rows * (size_t)vit__stream_row(c);
-    float *v = k + (size_t)tile_rows * a->ldk;
+    float *tile, *k, *v;
     vit__attn_head head;
     int first, rows;
     vit__attention_begin(a, h, scratch, &head);
+    tile = head.scores.out.c;
+    k = tile + (size_t)tile_rows * (size_t)vit__stream_row(c);
+    v = k + (size_t)tile_rows * a->ldk;
     for (first = 0; first < a->keys; first += rows) {
         const float *keys, *values;
         rows = vit__min(tile_rows, a->keys - first);
@@ -7459,28 +7452,25 @@ typedef struct vit__plan {
 static void vit__plan_attention(const vit_model *m, const vit_params *params,
                                 const vit__kernels *kernels, vit__plan *plan) {
     const vit_config *c = &m->config;
+    const int pool_dim = vit__pool_head_dim(c);
+    uint64_t row = vit__head_row(c, c->head_dim);
     vit_tensor w;
-    vit_dtype dtype;
     int i;
+    if (params->low_memory) /* and slices of k and v */
+        row = vit__stream_row(c) + 2 * (uint64_t)(unsigned)vit__slice_width(c);
     for (i = 0; i < c->depth; i++) {
-        const vit__form form = vit__proj_form(m, kernels, i);
-        uint64_t floats;
-        int tile_rows;
         vit__block_tensor(m, i, VIT__QKV_WEIGHT, &w);
-        dtype = vit__attention_dtype(w.dtype);
-        tile_rows = kernels->gemm[dtype].tile_rows;
-        floats = params->low_memory ? vit__stream_scratch(c, dtype, tile_rows)
-                                    : vit__attention_scratch(c, dtype, c->head_dim, tile_rows);
-        plan->attn_stride = vit__max64(plan->attn_stride, floats);
-        if (params->low_memory)
-            plan->y = vit__max64(plan->y, (uint64_t)(unsigned)vit__context_room(c, form));
+        plan->attn_stride = vit__max64(
+            plan->attn_stride, vit__attention_scratch(c, kernels, w.dtype, c->head_dim, row));
+        if (!params->low_memory) continue;
+        plan->y = vit__max64(plan->y, (uint64_t)(unsigned)vit__context_room(
+                                          c, vit__proj_form(m, kernels, i)));
     }
     if (vit__pool_of(c) != VIT_POOL_MAP) return;
     vit__tail_tensor(m, VIT__POOL_KV_WEIGHT, &w);
-    dtype = vit__attention_dtype(w.dtype);
+    row = vit__head_row(c, pool_dim);
     plan->attn_stride = vit__max64(plan->attn_stride,
-                                   vit__attention_scratch(c, dtype, vit__pool_head_dim(c),
-                                                          kernels->gemm[dtype].tile_rows));
+                                   vit__attention_scratch(c, kernels, w.dtype, pool_dim, row));
 }
 
 /* Cannot overflow: batch < 2^31, threads <= 2^16, and the factors are limited by
