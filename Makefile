@@ -27,7 +27,7 @@ help:
 	@echo "make test       install what the tests need, build and run all of them"
 	@echo "make fuzz       run each fuzzer for a minute"
 	@echo "make fuzz-long  run each for long: FUZZ=SECONDS, or FUZZ=100000000x for so many runs"
-	@echo "make test-cross run the numerical tests for 64-bit ARM under QEMU (installs both)"
+	@echo "make test-cross run the tests for ARM, RISC-V, s390x and i686 under QEMU (installs all)"
 	@echo "make test-wasm  run the numerical tests in WebAssembly, compare it with native builds"
 	@echo "make bench-peers  compare the speed with ONNX Runtime's and PyTorch's (installs both);"
 	@echo "                ARCHS= BATCH= THREADS= ROUNDS= BENCH_FLAGS= choose what"

@@ -125,7 +125,8 @@
    none). Building with VIT_NO_FMA trades that last equality for speed on old
    CPUs. WebAssembly has no fused multiply-add and is always built so: with and
    without SIMD128 it gives the bits of a plain C tier built with VIT_NO_FMA, on any
-   CPU. Never build with -ffast-math. One exception: the bf16 instructions and
+   CPU (for which gcc needs -std=c99 or -ffp-contract=off, or it fuses after all).
+   Never build with -ffast-math. One exception: the bf16 instructions and
    Helium take numbers below 2^-126 for zero.
 
    CONFIGURATION   (define before the implementation; nothing else is needed)
@@ -3297,7 +3298,10 @@ VIT_API vit_result vit_threads_create(int num_threads, vit_threads **threads,
 typedef float vit__fma_fn(float a, float b, float c); /* a * b + c, rounded once */
 
 #if defined(VIT_NO_FMA)
-VIT__INLINE float vit__fma_scalar(float a, float b, float c) { return a * b + c; }
+VIT__INLINE float vit__fma_scalar(float a, float b, float c) {
+    const float product = a * b; /* in one expression with the sum, clang would fuse them */
+    return product + c;
+}
 #elif VIT__HAS_FMA && defined(__GNUC__)
 VIT__INLINE float vit__fma_scalar(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 #else

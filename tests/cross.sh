@@ -1,29 +1,137 @@
 #!/usr/bin/env bash
-# cross.sh - builds three tests for 64-bit ARM with gcc and clang and runs them under QEMU on CPUs
-# that lack or have sdot, smmla and bfmlal. The last line is "N passed, N failed".
+# cross.sh [short] - the tests on other CPUs, under QEMU: they must pass there, compute the bits
+# that this machine computes and convert to the same files; and CPUs that lack instructions must
+# find out and do without. `make test` runs the short part, `make test-cross` all of it.
 set -u
 cd "$(dirname "$0")/.."
+. tests/jobs.sh
+unset MAKEFLAGS MAKELEVEL
 work=build/cross
-mkdir -p "$work"
-passed=0 failed=0
-for compiler in aarch64-linux-gnu-gcc "clang --target=aarch64-linux-gnu"; do
-    for name in test_math test_random test_api; do
-        # shellcheck disable=SC2086 # the compiler is words
-        if ! $compiler -std=c99 -O2 -static -DVIT_IMPLEMENTATION= -I. -Itools tests/$name.c -o "$work/$name" -lm -lpthread; then
-            failed=$((failed + 1))
-            continue
-        fi
-        for cpu in cortex-a53 cortex-a76 max; do
-            # of test_random 200 models: a CPU in software is slow
-            line=$(qemu-aarch64-static -cpu $cpu "$work/$name" tests/data 200 2>&1 | tail -n 1)
-            echo "$compiler, $cpu, $name: $line"
-            if [[ $line =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed ]]; then
-                passed=$((passed + BASH_REMATCH[1])) failed=$((failed + BASH_REMATCH[2]))
-            else
+mkdir -p $work/host
+
+declare -A emulators=([aarch64]=qemu-aarch64-static [armhf]=qemu-arm-static
+    [riscv64]=qemu-riscv64-static [s390x]=qemu-s390x-static [i686]=qemu-i386-static)
+# Variants have a dot in their names; where float is computed wider by default, a flag ends that.
+declare -A compilers=([aarch64]=aarch64-linux-gnu-gcc [armhf]=arm-linux-gnueabihf-gcc
+    [riscv64]=riscv64-linux-gnu-gcc [s390x]="s390x-linux-gnu-gcc -fexcess-precision=fast"
+    [i686]="i686-linux-gnu-gcc -msse2 -mfpmath=sse"
+    [aarch64.clang]="clang --target=aarch64-linux-gnu"
+    [armhf.fma]="arm-linux-gnueabihf-gcc -mfpu=vfpv4"
+    [s390x.clang]="clang --target=s390x-linux-gnu")
+
+# build TARGET COMPILER FLAGS PROGRAM...: to build/cross/TARGET; of a variant the header's tests
+build() {
+    local target=$1 compiler=$2 flags=$3 modules=
+    shift 3
+    [[ $target == *.* ]] && modules=MODULES=tools/vit
+    # shellcheck disable=SC2086 # there or not
+    make -s -j"$cores" TARGET="cross/$target" CC="$compiler" CFLAGS=-O2 CPPFLAGS="$flags" \
+        LDFLAGS=-static $modules "${@/#/$work/$target/}" || run "$target.build" false
+}
+
+# of_host COMMAND...: what test_random says of the bits of so many models
+of_host() {
+    # shellcheck disable=SC2086 # two words
+    "$@" tests/data $models | sed -n 's/^\(bits [0-9a-f]*, best tier \).*/\1/p'
+}
+
+# says TEXT COMMAND...: a test, which must say this, too
+says() {
+    local text=$1 output
+    shift
+    output=$("$@")
+    printf '%s\n' "$output"
+    [[ $output == *"$text"* ]] || printf 'expected: %s\n0 passed, 1 failed\n' "$text"
+}
+
+# random NAME TIER COMMAND...: test_random with the host's bits, this being the best tier found
+random() {
+    local name=$1 tier=$2
+    shift 2
+    # shellcheck disable=SC2086 # two words
+    run "$name" says "$bits$tier" "$@" tests/data $models
+}
+
+# Files as this machine converts them, which make a model that computes PyTorch's numbers.
+converts() {
+    local target=$1 emulator=$2 passed=0 failed=0 from to dtype converted=()
+    for from in plain/model.safetensors dist/model_legacy.pth headdim72/model.pth; do
+        for dtype in f32 f16 bf16 int8 int4; do
+            to=${from%/*}.some.$dtype.vit
+            "$emulator" "$work/$target/tools/vit-convert" -q "tests/data/fixtures/$from" \
+                -o "$work/$target/$to" --dtype $dtype
+            converted+=("$work/$target/$to")
+            cmp "$work/$target/$to" "$work/host/$to" && passed=$((passed + 1)) ||
                 failed=$((failed + 1))
-            fi
         done
     done
+    echo "$passed files are the same, $failed not"
+    "$emulator" "$work/$target/tests/test_parity" tests/data/fixtures "${converted[@]}"
+    [ $failed = 0 ] || echo "0 passed, $failed failed"
+}
+
+make -s -j"$cores" tools/vit-convert build/plain/tests/test_random
+
+# --- CPU models, of this family and of 64-bit ARM's ----------------------------------------------
+
+models="120 10" target=aarch64 # with stems: these are slow in software
+[ "${1-}" = short ] && models="24 2" target=aarch64.short
+bits=$(of_host build/plain/tests/test_random)
+build $target "${compilers[aarch64]}" "" tests/test_math tests/test_random
+for cpu in cortex-a53:neon cortex-a76:neon-dotprod max:neon-bf16; do
+    random "aarch64.${cpu%:*}" "${cpu#*:}" qemu-aarch64-static -cpu "${cpu%:*}" \
+        $work/$target/tests/test_random
 done
-echo "$passed passed, $failed failed"
-[ $failed = 0 ]
+for cpu in Nehalem:scalar Haswell:avx2; do
+    [ "$(uname -m)" = x86_64 ] || continue
+    random "x86_64.${cpu%:*}" "${cpu#*:}" qemu-x86_64-static -cpu "${cpu%:*}" \
+        build/plain/tests/test_random
+done
+if [ "${1-}" = short ]; then
+    run aarch64.test_math qemu-aarch64-static $work/$target/tests/test_math
+    finish
+    exit
+fi
+
+# --- all tests, on all CPU families --------------------------------------------------------------
+
+for from in plain/model.safetensors dist/model_legacy.pth headdim72/model.pth; do
+    for dtype in f32 f16 bf16 int8 int4; do
+        tools/vit-convert -q "tests/data/fixtures/$from" --dtype $dtype \
+            -o "$work/host/${from%/*}.some.$dtype.vit"
+    done
+done
+tests="math api load preprocess npy checkpoint checkpoint_memory json image arch convert_units
+    layout_units defaults coverage"
+for target in aarch64 armhf riscv64 s390x i686; do
+    # shellcheck disable=SC2086 # many words
+    build $target "${compilers[$target]}" "" tools/vit-convert tests/test_random \
+        tests/test_parity $(printf 'tests/test_%s ' $tests)
+    for name in $tests; do
+        run "$target.test_$name" ${emulators[$target]} "$work/$target/tests/test_$name" tests/data
+    done
+    run "$target.converts" converts $target ${emulators[$target]}
+    [ $target = aarch64 ] ||
+        random $target.test_random scalar ${emulators[$target]} $work/$target/tests/test_random
+done
+
+# --- other compilers and flags -------------------------------------------------------------------
+
+models="60 2"
+bits=$(of_host build/plain/tests/test_random)
+for target in aarch64.clang armhf.fma s390x.clang; do
+    tier=scalar
+    [ $target = aarch64.clang ] && tier=neon-bf16
+    build $target "${compilers[$target]}" "" tests/test_math tests/test_random
+    run $target.test_math ${emulators[${target%.*}]} $work/$target/tests/test_math
+    random $target.test_random $tier ${emulators[${target%.*}]} $work/$target/tests/test_random
+done
+
+# Without fused multiply-add the bits are others, and the same on all again.
+build x86_64.nofma cc "-DVIT_NO_FMA -DVIT_NO_SIMD" tests/test_random
+bits=$(of_host $work/x86_64.nofma/tests/test_random)
+for target in aarch64 armhf riscv64 s390x i686; do
+    build $target.nofma "${compilers[$target]}" "-DVIT_NO_FMA -DVIT_NO_SIMD" tests/test_random
+    random $target.nofma scalar ${emulators[$target]} $work/$target.nofma/tests/test_random
+done
+finish

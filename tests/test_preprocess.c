@@ -178,6 +178,17 @@ static void test_scratch(const vit_model *model, const vit_image *image, const f
     free(block);
 }
 
+/* Of little-endian bytes. */
+static uint32_t crc_of_floats(const float *x, size_t count) {
+    unsigned char *bytes = tiny_allocate(4 * count);
+    for (size_t i = 0; i < count; i++) {
+        tiny_put(bytes + 4 * i, tiny_bits_float((double)x[i]), 4);
+    }
+    uint32_t crc = crc32(bytes, 4 * count);
+    free(bytes);
+    return crc;
+}
+
 static void test_vector(const photo_vector *v) {
     tiny_file file;
     tiny_options o = vector_options(v);
@@ -187,7 +198,7 @@ static void test_vector(const photo_vector *v) {
     float *input = tiny_allocate(count * sizeof(float));
     vit_result result = vit_preprocess(&model, &image, input, NULL, 0);
     CHECK_MSG(result == VIT_OK, "%s", vit_result_string(result));
-    CHECK_MSG(crc32(input, count * sizeof(float)) == v->crc,
+    CHECK_MSG(crc_of_floats(input, count) == v->crc,
               "format %d, %dx%d to %dx%d by %dx%d, mode %d, filter %d, %d channels", v->format,
               v->width, v->height, v->img_width, v->img_height, v->resize_width, v->resize_height,
               v->crop_mode, v->interpolation, v->in_chans);

@@ -13,7 +13,8 @@
  * are rounded but not traced, need more.
  *
  * Each model runs on every tier with one and with three threads, all tokens of the last block or
- * only those that the head reads; all must give the same bits.
+ * only those that the head reads; all must give the same bits. What these are, and those of the
+ * models' files, is printed as a checksum, which tests/cross.sh compares between CPUs.
  */
 #include "../vit.h"
 
@@ -24,7 +25,7 @@
 #include <float.h>
 #include <stdbool.h>
 
-enum { PLAIN_MODELS = 640, MODELS = 730, BATCH = 2, MAX_TRACED = 240 };
+enum { MODELS = 640, STEMS = 90, BATCH = 2, MAX_TRACED = 240 };
 
 /* Largest relative errors. Measured over seven seeds: 7.1e-6, 1.9e-5 where differential attention
    subtracts maps that are nearly equal; 3.4e-5 where weights of the softmax are rounded, 7e-4
@@ -32,6 +33,7 @@ enum { PLAIN_MODELS = 640, MODELS = 730, BATCH = 2, MAX_TRACED = 240 };
    rounding them the reference is 1e-2 off. */
 static const double strict = 5e-5, rounded_softmax = 2e-3, rounded_pool = 0.05;
 static double worst_softmax;
+static vit_hash bits;
 
 static uint32_t seed = 2026;
 
@@ -1010,6 +1012,14 @@ static void run(const vit_model *model, const run_options *o, const float *input
     free(workspace);
 }
 
+static void hash_floats(const float *x, size_t n) {
+    unsigned char bytes[4];
+    for (size_t i = 0; i < n; i++) {
+        tiny_put(bytes, tiny_bits_float((double)x[i]), 4);
+        vit_hash_update(&bits, bytes, sizeof bytes);
+    }
+}
+
 /* The traced run of one image after the other against the reference. */
 static double compare(const char *what, const vit_model *model, const float *input,
                       const uint8_t *mask, const traced_run *traced, const produced *p) {
@@ -1258,6 +1268,7 @@ static double test_opened(const char *what, int index, const vit_model *model,
         mask[i] = (uint8_t)(pick(1, 4) <= shown ? pick(1, 255) : 0);
     }
     run(model, &o, input, &base);
+    hash_floats(base.data, base.total);
     double worst = compare(what, model, input, mask, &traced, &base);
     test_bits(what, index, model, input, mask, executor, &base);
     free(mask);
@@ -1267,13 +1278,14 @@ static double test_opened(const char *what, int index, const vit_model *model,
     return worst;
 }
 
-static double test_one(int index, const vit_executor *executor) {
+static double test_one(int index, bool has_stem, const vit_executor *executor) {
     char what[256];
     int kind = index % (VIT_NUM_DTYPES + 1), stem = index / (VIT_NUM_DTYPES + 1) % 5;
-    tiny_options o = random_options(kind, index < PLAIN_MODELS ? -1 : stem);
+    tiny_options o = random_options(kind, has_stem ? stem : -1);
     tiny_file file = tiny_build(&o);
     vit_model model;
     double worst = 0;
+    vit_hash_update(&bits, file.data, file.size);
     describe(what, sizeof what, index, &o);
     vit_result result = vit_model_open_memory(file.data, file.size, VIT_OPEN_VERIFY, &model);
     CHECK_MSG(result == VIT_OK, "%s: %s", what, model.detail);
@@ -1286,21 +1298,26 @@ static double test_one(int index, const vit_executor *executor) {
     return worst;
 }
 
-/* An argument behind the folder of the tests' data: so many models instead of all. */
+/* Arguments behind the folder of the tests' data: so many models instead of all, and so many more
+   with stems. */
 int main(int argc, char **argv) {
-    int models = argc > 2 ? atoi(argv[2]) : MODELS;
+    int plain = argc > 2 ? atoi(argv[2]) : MODELS;
+    int models = plain + (argc > 3 ? atoi(argv[3]) : argc > 2 ? 0 : STEMS);
     vit_threads *pool;
     vit_executor executor;
     double worst = 0;
+    vit_hash_init(&bits);
     CHECK(vit_threads_create(3, &pool, &executor) == VIT_OK);
     for (int i = 0; i < models; i++) {
-        worst = fmax(worst, test_one(i, &executor));
+        worst = fmax(worst, test_one(i, i >= plain, &executor));
     }
-    if (models >= MODELS) {
+    if (models >= MODELS + STEMS) {
         check_shapes();
     }
     vit_threads_destroy(pool);
     printf("%d random models, largest relative error %.1e, of rounded softmax %.1e\n", models,
            worst, worst_softmax);
+    printf("bits %016llx, best tier %s\n", (unsigned long long)vit_hash_final(&bits),
+           vit_isa_name(vit_detect_isa()));
     return test_summary();
 }

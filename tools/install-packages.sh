@@ -6,10 +6,20 @@ set -eu
 
 # package:proof that it is there (a command, or a file)
 demo="gcc:gcc libc6-dev:/usr/include/stdio.h libstb-dev:/usr/include/stb/stb_image.h"
+aarch64="gcc-aarch64-linux-gnu:aarch64-linux-gnu-gcc
+    libc6-dev-arm64-cross:/usr/aarch64-linux-gnu/include/stdio.h
+    qemu-user-static:qemu-aarch64-static"
 test="$demo g++:g++ clang:clang gcc-arm-none-eabi:arm-none-eabi-gcc
-    libclang-rt-14-dev:/usr/share/doc/libclang-rt-14-dev"
-cross="gcc:gcc clang:clang gcc-aarch64-linux-gnu:aarch64-linux-gnu-gcc
-    libc6-dev-arm64-cross:/usr/aarch64-linux-gnu/include/stdio.h qemu-user-static:qemu-aarch64-static"
+    libclang-rt-14-dev:/usr/share/doc/libclang-rt-14-dev $aarch64"
+cross="$demo clang:clang $aarch64
+    gcc-arm-linux-gnueabihf:arm-linux-gnueabihf-gcc
+    libc6-dev-armhf-cross:/usr/arm-linux-gnueabihf/include/stdio.h
+    gcc-riscv64-linux-gnu:riscv64-linux-gnu-gcc
+    libc6-dev-riscv64-cross:/usr/riscv64-linux-gnu/include/stdio.h
+    gcc-s390x-linux-gnu:s390x-linux-gnu-gcc
+    libc6-dev-s390x-cross:/usr/s390x-linux-gnu/include/stdio.h
+    gcc-i686-linux-gnu:i686-linux-gnu-gcc
+    libc6-dev-i386-cross:/usr/i686-linux-gnu/include/stdio.h"
 wasm="$demo clang:clang lld:wasm-ld wasi-libc:/usr/include/wasm32-wasi/stdio.h
     libclang-rt-dev-wasm32:/usr/share/doc/libclang-rt-dev-wasm32 nodejs:node"
 python=/usr/lib/python3/dist-packages
