@@ -1,13 +1,14 @@
 /* test_math.c - the arithmetic under everything: exp, gelu, tanh, sqrt, fma, half floats, and the
  * kernels of each tier, which must agree to the last bit.
  *
- *     test_math [all]      with `all`, square roots and half-float roundings over all 2^32 floats
+ *     test_math [all]      with `all`, functions and half-float roundings over all 2^32 floats
  */
 #define VIT_IMPLEMENTATION
 #include "../vit.h"
 
 #include "test.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -141,6 +142,32 @@ static void test_sqrt(bool all) {
     CHECK(same_float(vit__sqrt(-1), (float)NAN) && same_float(vit__sqrt((float)NAN), (float)NAN));
     CHECK(vit__sqrt((float)INFINITY) == (float)INFINITY);
     CHECK(vit__bits(vit__sqrt(-0.0f)) == 0x80000000u && vit__bits(vit__sqrt(0.0f)) == 0);
+}
+
+/* Largest errors over every step-th float: exp in ulp where it is no constant, tanh in ulp, gelu
+   against |x|. */
+static void test_every_float(uint32_t step) {
+    double exp_worst = 0, tanh_worst = 0, gelu_worst = 0;
+    long wrong = 0; /* no number, or out of range */
+    for (uint64_t bits = 0; bits <= 0xffffffffu; bits += step) {
+        const float x = vit__float((uint32_t)bits), e = vit__exp(vit__fma_scalar, x);
+        const float t = vit__tanh(vit__fma_scalar, x), g = vit__gelu(vit__fma_scalar, x);
+        if (x != x) {
+            wrong += e == e || t == t || g == g;
+            continue;
+        }
+        wrong += !(e > 0) || !(t >= -1 && t <= 1) || !(x > 0 ? g <= x : g <= 0 && g > -0.17f);
+        if (x >= -87 && x <= 88) exp_worst = fmax(exp_worst, ulps(e, exp((double)x)));
+        if (t != 0) tanh_worst = fmax(tanh_worst, ulps(t, tanh((double)x)));
+        if (fabsf(x) > 1e-30f && fabsf(x) < 1e30f) { /* halves of subnormals are inexact */
+            double wanted = 0.5 * (double)x * erfc(-(double)x * 0.70710678118654752440);
+            gelu_worst = fmax(gelu_worst, fabs((double)g - wanted) / fabs((double)x));
+        }
+    }
+    printf("of every %u floats: exp %.4f ulp, tanh %.4f ulp, gelu %.2e |x|\n", (unsigned)step,
+           exp_worst, tanh_worst, gelu_worst);
+    CHECK_MSG(wrong == 0, "%ld values out of range", wrong);
+    CHECK(exp_worst < exp_error && tanh_worst < 8 && gelu_worst < 3e-7);
 }
 
 /* --- fused multiply-add ----------------------------------------------------- */
@@ -338,6 +365,50 @@ static void kernel_softmax(const vit__kernels *k, int n, int special) {
     }
 }
 
+/* Rows of any finite numbers, tiny ones and the largest: weights from 0 to 1 that add up to 1. */
+static void kernel_softmax_range(const vit__kernels *k, int n) {
+    for (int exponent = -149; exponent <= 127; exponent += 4) {
+        float x[MAX_N];
+        double sum = 0;
+        int bad = 0;
+        for (int i = 0; i < n; i++) {
+            x[i] = (float)ldexp((double)random_float(), exponent);
+        }
+        x[0] = exponent > 120 ? -FLT_MAX : x[0];
+        x[n - 1] = exponent > 120 ? FLT_MAX : x[n - 1];
+        const float factor = k->softmax(x, n, 1);
+        for (int i = 0; i < n; i++) {
+            const double weight = (double)x[i] * (double)factor;
+            bad += !(weight >= 0 && weight <= 1.000001);
+            sum += weight;
+        }
+        CHECK_MSG(bad == 0 && fabs(sum - 1) < 1e-6, "softmax of %d by 2^%d, %s: sum %.8f", n,
+                  exponent, vit_isa_name(k->isa), sum);
+    }
+}
+
+/* A row of one number has no deviation: nothing but the bias is left where the sum is exact, and
+   what rounding leaves of it elsewhere stays as small as any other row. */
+static void kernel_norm_constant(const vit__kernels *k, int n) {
+    static const float values[] = {0, 1, -3, 0.125f, 1024, 0.1f, -7e-5f, 1e-30f, 3.3e10f, -1e15f};
+    for (size_t v = 0; v < sizeof values / sizeof values[0]; v++) {
+        float x[MAX_N], weight[MAX_N], bias[MAX_N], out[MAX_N + PAD];
+        int exact = v < 5, bad = 0;
+        fill(weight, n, 1, -1);
+        fill(bias, n, 1, -1);
+        for (int i = 0; i < n; i++) {
+            x[i] = values[v];
+        }
+        k->norm(out, x, weight, bias, n, 1e-6f);
+        for (int i = 0; i < n; i++) {
+            const float most = exact && (n & (n - 1)) == 0 ? 0 : 1.001f * fabsf(weight[i]);
+            bad += !(fabsf(out[i] - bias[i]) <= most);
+        }
+        CHECK_MSG(bad == 0, "norm of %d times %g, %s: %d off", n, (double)values[v],
+                  vit_isa_name(k->isa), bad);
+    }
+}
+
 static void kernel_scale_add(const vit__kernels *k, int n, int special) {
     float x[MAX_N], y[MAX_N], a[MAX_N + PAD] = {0}, b[MAX_N + PAD] = {0};
     fill(x, n, 3, special);
@@ -374,6 +445,10 @@ static void test_row_kernels(const vit__kernels *k) {
                 kernel_norm(k, n, special);
                 kernel_softmax(k, n, special);
             }
+        }
+        if (n > 0) {
+            kernel_softmax_range(k, n);
+            kernel_norm_constant(k, n);
         }
     }
 }
@@ -560,6 +635,7 @@ int main(int argc, char **argv) {
     test_gelu();
     test_gelu_far();
     test_tanh();
+    test_every_float(all ? 1 : 4099);
     test_sqrt(all);
 #if !defined(VIT_NO_FMA)
     test_fma();
