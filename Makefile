@@ -17,7 +17,7 @@ PROGRAMS = tools/vit-bench tools/vit-convert tools/vit-info tools/vit-run exampl
 MODULES  = $(patsubst %.c,%,$(filter-out tools/vit-%.c,$(wildcard tools/*.c)))
 TESTS    = $(patsubst %.c,%,$(wildcard tests/test_*.c))
 
-.PHONY: all demo wasm test test-cross test-wasm fuzz fuzz-long bench-peers help install uninstall clean
+.PHONY: all demo wasm test test-cross test-wasm soak fuzz fuzz-long bench-peers help install uninstall clean
 all: $(PROGRAMS) examples/hello
 
 help:
@@ -25,6 +25,7 @@ help:
 	@echo "make demo       install what that needs, build, classify the bundled photo"
 	@echo "make wasm       build examples/wasm, classify the bundled photo in Node (installs both)"
 	@echo "make test       install what the tests need, build and run all of them"
+	@echo "make soak       ten thousand classifications in one process, at constant memory"
 	@echo "make fuzz       run each fuzzer for a minute"
 	@echo "make fuzz-long  run each for long: FUZZ=SECONDS, or FUZZ=100000000x for so many runs"
 	@echo "make test-cross run the tests for ARM, RISC-V, s390x and i686 under QEMU (installs all)"
@@ -52,7 +53,7 @@ $$(PROGRAMS:%=$(1)%): $(1)%: build/$(2)/%.o build/$(2)/modules.a
 	@mkdir -p $$(@D)
 	$$(CC) $$(CFLAGS) $(3) $$(LDFLAGS) $$^ $$(LDLIBS) -o $$@
 
-$$(TESTS:%=build/$(2)/%): build/$(2)/%: build/$(2)/%.o build/$(2)/modules.a
+$$(TESTS:%=build/$(2)/%) build/$(2)/tests/soak: build/$(2)/%: build/$(2)/%.o build/$(2)/modules.a
 	$$(CC) $$(CFLAGS) $(3) $$(LDFLAGS) $$^ $$(LDLIBS) -o $$@
 endef
 
@@ -122,12 +123,16 @@ FUZZ       = 100000000x
 FUZZ_BUILD = $(FUZZERS) build/plain/tests/fuzz/make_corpus
 
 TEST_BINARIES = $(TESTS:%=build/plain/%) $(TESTS:%=build/asan/%) $(PROGRAMS:%=build/asan/%) \
-                build/tsan/tests/test_api build/tsan/tests/test_random $(FUZZ_BUILD)
+                build/tsan/tests/test_api build/tsan/tests/test_random \
+                build/tsan/tests/test_threads $(FUZZ_BUILD)
 
 test:
 	@sh tools/install-packages.sh test
 	@$(MAKE) --no-print-directory -s -j2 all $(TEST_BINARIES)
 	@bash tests/run.sh
+
+soak: build/plain/tests/soak
+	build/plain/tests/soak models/cifar10-vit.vit
 
 fuzz fuzz-long:
 	@sh tools/install-packages.sh test

@@ -21,6 +21,7 @@ for source in tests/test_*.c; do
     run "$name.sanitized" "build/asan/tests/$name" tests/data ${fewer[$name]-}
 done
 run test_api.threads build/tsan/tests/test_api tests/data
+run test_threads.threads build/tsan/tests/test_threads
 run test_random.threads build/tsan/tests/test_random tests/data 150 # models, slow as they are here
 for script in tests/test_*.sh; do
     name=$(basename "$script" .sh)
