@@ -4618,6 +4618,10 @@ static const vit__kernels vit__kernels_avx512_bf16 = {
 /*                                                                           */
 /* int8 takes its rows as FORM_S8: the instructions multiply signed bytes.   */
 /*                                                                           */
+/* No inner loop of gcc 12 and clang 14 touches the stack. Their instructions */
+/* for a multiply-accumulate: f32 0.38, f16 0.42, bf16 0.50, int4 0.75, int8 */
+/* 0.28, 0.09 with sdot and 0.07 with smmla, bf16 0.34 with bfmlal.          */
+/*                                                                           */
 /* gcc inlines no function into a region whose instruction set is not larger */
 /* than the function's own, and "armv8.2-a" need not be larger than the rest */
 /* of the file. So what the regions share are macros.                        */

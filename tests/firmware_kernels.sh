@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# firmware_kernels.sh - firmware_kernels.c by two compilers, run under QEMU on a Cortex-M3, M4, M7,
+# firmware_kernels.sh - firmware/kernels.c by two compilers, run under QEMU on a Cortex-M3, M4, M7,
 # M33 and M55. The last line is "N passed, N failed".
 set -u
 cd "$(dirname "$0")/.."
@@ -17,7 +17,7 @@ machines=(
 )
 compilers=("arm-none-eabi-gcc" "clang --target=arm-none-eabi")
 flags="-std=c99 -mthumb -ffreestanding -fno-math-errno -ffunction-sections"
-sources="tests/firmware_kernels.c $board/start.c $board/semihosting.c $board/memory.c"
+sources="tests/firmware/kernels.c $board/start.c $board/semihosting.c $board/memory.c"
 
 passed=0 failed=0
 for entry in "${machines[@]}"; do

@@ -1,4 +1,4 @@
-/* firmware_kernels.c - the matrix products of each tier on a Cortex-M: their bits against loops
+/* kernels.c - the matrix products of each tier on a Cortex-M: their bits against loops
  * that are written for nothing but to be right, and their instructions per multiply-accumulate.
  *
  * Needs the board of examples/firmware, under QEMU with -icount shift=0, where the clock counts
@@ -7,9 +7,9 @@
 #define VIT_BARE_METAL
 #define VIT_STATIC
 #define VIT_IMPLEMENTATION
-#include "../vit.h"
+#include "../../vit.h"
 
-#include "../examples/firmware/board.h"
+#include "../../examples/firmware/board.h"
 
 enum { MAX_ROWS = 4, MAX_DEPTH = 400, RUNS = 8 };
 
@@ -212,7 +212,8 @@ static void measure(const vit__kernels *kernels, vit_dtype dtype, int depth) {
     const uint32_t macs = (uint32_t)(RUNS * count * 16 * depth);
     const uint32_t limit = limit_of(kernels->isa, dtype);
     uint32_t ticks = board_clock(), thousandths;
-    int i, good;
+    unsigned good;
+    int i;
     for (i = 0; i < RUNS; i++) {
         run(kernels, dtype, count, depth);
     }
