@@ -147,13 +147,20 @@
                            WASI also VIT_NO_MMAP and, without -pthread, VIT_NO_THREADS
       VIT_NO_PREPROCESS    no vit_preprocess, no vit_classify
       VIT_BARE_METAL       NO_STDIO + NO_MMAP + NO_MALLOC + NO_THREADS in one word
-      VIT_NO_OPTIONS       the ViT of the paper and of DeiT only: no option that
-                           VIT_FIELD_LIST marks with 2 or 3, pooling by token or mean
       VIT_NO_F16, VIT_NO_BF16, VIT_NO_INT8, VIT_NO_INT4   leave out a type of weights;
                            int8 needs bf16
-      VIT_NO_MESSAGES      detail stays empty, and tensors are known by their order
-                           and shape alone; define it wherever vit.h is included
+      VIT_NO_TEXT          no messages in detail, labels, names: tensors are known by
+                           their order and shape; wherever vit.h is included
       VIT_NO_TRACE         no vit_params.trace and .on_phase
+      VIT_LOGITS_ONLY      of vit_outputs only logits and embedding; no masks
+      VIT_NO_EXECUTOR      no vit_params.executor: everything on the calling thread
+      VIT_LOW_MEMORY       as if vit_params.low_memory were set, and max_batch 1
+      VIT_FIXED            compiled for one architecture: NAME in capitals of a header
+                           that vit-convert --c-array wrote and that is included
+                           before. What it does not need is not there; files of
+                           another vit_model_signature are refused; vit_model.config
+                           stays empty, being constants. Smallest with VIT_STATIC
+      VIT_MAX_CHANS        in_chans at most; default 32; wherever vit.h is included
       VIT_MALLOC(size), VIT_FREE(ptr)      both or neither; default malloc, free
       VIT_MAX_THREADS      largest pool; default 256
 
@@ -272,7 +279,9 @@ typedef enum vit_interpolation {
     VIT_BICUBIC = 1   /* Pillow's BICUBIC, antialiased: a = -0.5, support 2     */
 } vit_interpolation;
 
-#define VIT_MAX_CHANS 32
+#ifndef VIT_MAX_CHANS
+#    define VIT_MAX_CHANS 32
+#endif
 
 /* Which tokens pos_embed is added to. */
 typedef enum vit_positions {
@@ -393,13 +402,11 @@ typedef struct vit_config {
     int stem_stage3;
     int stem_stage4;
 
-    int resize_height;      /* preprocessing: size before the crop ...           */
+    int resize_height;      /* preprocessing: size before the crop               */
     int resize_width;
     int crop_mode;          /* vit_crop_mode                                     */
     int crop_rounding;      /* vit_crop_rounding                                 */
     int interpolation;      /* vit_interpolation                                 */
-    float mean[VIT_MAX_CHANS]; /* ... and, for pixels in [0, 1], (x - mean) / std */
-    float std[VIT_MAX_CHANS];
 
     int dynamic_img_size;   /* 1: vit_model_resize may change the input size     */
     int dynamic_img_pad;    /* 1: the right and the bottom are padded with zeros */
@@ -411,6 +418,9 @@ typedef struct vit_config {
     int selftest_seed;         /* of the input that vit_selftest generates       */
     float selftest_tolerance;  /* largest accepted |difference| / max|expected|  */
 
+    float mean[VIT_MAX_CHANS]; /* preprocessing of pixels in [0, 1]:             */
+    float std[VIT_MAX_CHANS];  /*    (x - mean) / std                            */
+
     int grid_height;        /* derived: img_height / patch_size; a ResNet stem   */
                             /*    and dynamic_img_pad round sizes up             */
     int grid_width;
@@ -419,7 +429,7 @@ typedef struct vit_config {
     int num_tokens;         /* N: num_prefix_tokens + num_patches                */
 } vit_config;
 
-#if defined(VIT_NO_MESSAGES)
+#if defined(VIT_NO_TEXT)
 #    define VIT_MAX_DETAIL 1
 #else
 #    define VIT_MAX_DETAIL 224
@@ -435,8 +445,9 @@ typedef struct vit_model {
     const unsigned char *data;   /* the whole file                               */
     size_t size;
     const unsigned char *tensors; /* the tensor directory                        */
+    const unsigned char *fields; /* the records of config                        */
     const unsigned char *labels, *synsets, *source; /* sections, NULL if absent  */
-    uint32_t num_tensors, num_labels, num_synsets;
+    uint32_t num_tensors, num_fields, num_labels, num_synsets;
     int ownership;               /* how vit_model_close gives `data` back        */
     int file_height, file_width; /* img_* and resize_* before vit_model_resize   */
     int file_resize_height, file_resize_width;
@@ -774,6 +785,10 @@ VIT_API int vit_architecture_tensor(const vit_config *config, vit_dtype dtype, i
 /* The tensors of an open model, 0 when index is past the last. */
 VIT_API int vit_model_tensor(const vit_model *model, int index, vit_tensor *tensor);
 
+/* Equal for models that differ in nothing but weights and texts: XXH64 of the records of
+   config, of each tensor's name, type, layout, shape and size, and of mean and std. */
+VIT_API uint64_t vit_model_signature(const vit_model *model);
+
 /* Packs 16 rows of depth K (fewer at the end: num_rows) as one panel; returns
    its bytes. panel may be NULL to ask for the size. */
 VIT_API size_t vit_pack_panel(vit_dtype dtype, const float *rows, int num_rows, int depth,
@@ -894,8 +909,7 @@ enum {
 
 /* The fields of vit_config that a file stores, for readers and writers alike:
    X(type, name, required, smallest, largest). required: 0 a hint; 1 always there; 2 there,
-   and required of the reader, unless zero; 3 as 1. 2 and 3 are the options that
-   VIT_NO_OPTIONS leaves out. mean and std are tensors. */
+   and required of the reader, unless zero. mean and std are tensors. */
 #define VIT_FIELD_LIST(X)                                                      \
     X(int, in_chans, 1, 1, VIT_MAX_CHANS)                                      \
     X(int, img_height, 1, 1, 16384)                                            \
@@ -907,31 +921,31 @@ enum {
     X(int, head_dim, 1, 1, 4096)                                               \
     X(int, mlp_dim, 1, 1, 262144)                                              \
     X(int, num_classes, 1, 0, 1048576)                                         \
-    X(int, representation_dim, 3, 0, 16384)                                    \
+    X(int, representation_dim, 1, 0, 16384)                                    \
     X(int, has_cls_token, 1, 0, 1)                                             \
-    X(int, has_dist_token, 3, 0, 1)                                            \
-    X(int, num_reg_tokens, 3, 0, 1024)                                         \
+    X(int, has_dist_token, 1, 0, 1)                                            \
+    X(int, num_reg_tokens, 1, 0, 1024)                                         \
     X(int, positions, 1, 0, 2)                                                 \
     X(int, has_patch_bias, 1, 0, 1)                                            \
-    X(int, has_patch_norm, 3, 0, 1)                                            \
-    X(int, has_pre_norm, 3, 0, 1)                                              \
-    X(int, norm_type, 3, 0, 1)                                                 \
-    X(int, block_type, 3, 0, 3)                                                \
+    X(int, has_patch_norm, 1, 0, 1)                                            \
+    X(int, has_pre_norm, 1, 0, 1)                                              \
+    X(int, norm_type, 1, 0, 1)                                                 \
+    X(int, block_type, 1, 0, 3)                                                \
     X(int, has_qkv_bias, 1, 0, 1)                                              \
-    X(int, has_qk_norm, 3, 0, 1)                                               \
+    X(int, has_qk_norm, 1, 0, 1)                                               \
     X(int, rope, 2, 0, 2)                                                      \
     X(int, rope_per_block, 2, 0, 1)                                            \
     X(int, has_rel_pos, 2, 0, 1)                                               \
     X(int, has_diff_attn, 2, 0, 1)                                             \
-    X(int, has_attn_norm, 3, 0, 1)                                             \
+    X(int, has_attn_norm, 1, 0, 1)                                             \
     X(int, has_proj_bias, 1, 0, 1)                                             \
-    X(int, has_layer_scale, 3, 0, 1)                                           \
-    X(int, activation, 3, 0, 4)                                                \
-    X(int, has_gated_mlp, 3, 0, 1)                                             \
-    X(int, has_mlp_norm, 3, 0, 1)                                              \
+    X(int, has_layer_scale, 1, 0, 1)                                           \
+    X(int, activation, 1, 0, 4)                                                \
+    X(int, has_gated_mlp, 1, 0, 1)                                             \
+    X(int, has_mlp_norm, 1, 0, 1)                                              \
     X(int, has_final_norm, 1, 0, 1)                                            \
     X(int, pool, 1, 0, 5)                                                      \
-    X(int, pool_prefix, 3, 0, 1)                                               \
+    X(int, pool_prefix, 1, 0, 1)                                               \
     X(int, pool_num_heads, 2, 0, 1024)                                         \
     X(int, pool_mlp_dim, 2, 0, 262144)                                         \
     X(int, has_fc_norm, 1, 0, 1)                                               \
@@ -1039,45 +1053,58 @@ int memcmp(const void *a, const void *b, size_t size);
 #    define VIT__WINDOWS 0
 #endif
 
-/* An option of vit_config: a constant zero in a build that leaves options out. */
-#if defined(VIT_NO_OPTIONS)
-#    define VIT__OPTIONS 0
-#    define VIT__OPT(config, name) ((void)(config), 0)
+/* A build for one architecture: then the whole of vit_config is constant, and compilers
+   leave out what that never asks for. */
+#if defined(VIT_FIXED)
+#    define VIT__PASTE(a, b) a##b
+#    define VIT__FIXED_PART(name, part) VIT__PASTE(name, part)
+#    if VIT__FIXED_PART(VIT_FIXED, _VERSION) != VIT_VERSION
+#        error "vit.h: the header that VIT_FIXED names is of another version of vit-convert"
+#    endif
+static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
+#    define VIT__IS_FIXED 1
+#    define VIT__KNOWN(name, otherwise) (vit__fixed.name)
+#    define VIT__CONFIG(model) ((void)(model), &vit__fixed)
+#    define VIT__DTYPES VIT__FIXED_PART(VIT_FIXED, _DTYPES)
+#    define VIT__SIGNATURE VIT__FIXED_PART(VIT_FIXED, _SIGNATURE)
 #else
-#    define VIT__OPTIONS 1
-#    define VIT__OPT(config, name) ((config)->name)
+#    define VIT__IS_FIXED 0
+#    define VIT__KNOWN(name, otherwise) (otherwise)
+#    define VIT__CONFIG(model) (&(model)->config)
+#    define VIT__DTYPES 31u
+#    define VIT__SIGNATURE 0
 #endif
 
 /* The types of weights in this build. */
 #if defined(VIT_NO_F16)
 #    define VIT__F16 0
 #else
-#    define VIT__F16 1
+#    define VIT__F16 (VIT__DTYPES >> VIT_F16 & 1)
 #endif
 #if defined(VIT_NO_BF16)
 #    define VIT__BF16 0
 #else
-#    define VIT__BF16 1
+#    define VIT__BF16 (VIT__DTYPES >> VIT_BF16 & 1)
 #endif
 #if defined(VIT_NO_INT8)
 #    define VIT__INT8 0
 #else
-#    define VIT__INT8 1
+#    define VIT__INT8 (VIT__DTYPES >> VIT_I8 & 1)
 #endif
 #if defined(VIT_NO_INT4)
 #    define VIT__INT4 0
 #else
-#    define VIT__INT4 1
+#    define VIT__INT4 (VIT__DTYPES >> VIT_I4 & 1)
 #endif
-#if VIT__INT8 && !VIT__BF16
+#if defined(VIT_NO_BF16) && !defined(VIT_NO_INT8)
 #    error "vit.h: VIT_NO_BF16 needs VIT_NO_INT8, whose attention is in bf16"
 #endif
 
-#if defined(VIT_NO_MESSAGES)
-#    define VIT__MESSAGES 0
+#if defined(VIT_NO_TEXT)
+#    define VIT__TEXTS 0
 #    define VIT__TEXT(string) NULL
 #else
-#    define VIT__MESSAGES 1
+#    define VIT__TEXTS 1
 #    define VIT__TEXT(string) string
 #endif
 
@@ -1435,7 +1462,7 @@ typedef struct vit__text {
 } vit__text;
 
 static void vit__put(vit__text *text, const char *string) {
-    if (!VIT__MESSAGES) return;
+    if (!VIT__TEXTS) return;
     while (*string && text->at < text->end) *text->at++ = *string++;
     if (text->at) *text->at = 0;
 }
@@ -1444,7 +1471,7 @@ static void vit__put_int(vit__text *text, uint64_t value) {
     char digits[21];
     int i = 20;
     digits[i] = 0;
-    if (!VIT__MESSAGES) return;
+    if (!VIT__TEXTS) return;
     do digits[--i] = (char)('0' + (int)(value % 10));
     while (value /= 10);
     vit__put(text, digits + i);
@@ -1515,33 +1542,37 @@ VIT_API const char *vit_phase_name(vit_phase phase) {
 
 /* --- checksum: XXH64 ------------------------------------------------------- */
 
-#define VIT__PRIME1 0x9E3779B185EBCA87ull
-#define VIT__PRIME2 0xC2B2AE3D27D4EB4Full
-#define VIT__PRIME3 0x165667B19E3779F9ull
-#define VIT__PRIME4 0x85EBCA77C2B2AE63ull
-#define VIT__PRIME5 0x27D4EB2F165667C5ull
+static const uint64_t vit__primes[6] = {
+    0,                     0x9E3779B185EBCA87ull, 0xC2B2AE3D27D4EB4Full,
+    0x165667B19E3779F9ull, 0x85EBCA77C2B2AE63ull, 0x27D4EB2F165667C5ull
+};
 
-VIT__INLINE uint64_t vit__rotate(uint64_t x, int n) { return x << n | x >> (64 - n); }
+VIT__INLINE uint64_t vit__rotate(uint64_t x, int n) { return x << n | x >> (-n & 63); }
+
+/* h rotated, times a prime, plus another one; the primes by number, 0 for none. */
+VIT__CALL uint64_t vit__hash_step(uint64_t h, int turn, int times, int plus) {
+    return vit__rotate(h, turn) * vit__primes[times] + vit__primes[plus];
+}
 
 VIT__CALL uint64_t vit__hash_round(uint64_t lane, uint64_t word) {
-    return vit__rotate(lane + word * VIT__PRIME2, 31) * VIT__PRIME1;
+    return vit__hash_step(lane + word * vit__primes[2], 31, 1, 0);
 }
 
 VIT_API void vit_hash_init(vit_hash *hash) {
     memset(hash, 0, sizeof *hash);
-    hash->lane[0] = VIT__PRIME1 + VIT__PRIME2;
-    hash->lane[1] = VIT__PRIME2;
-    hash->lane[3] = 0u - VIT__PRIME1;
-}
-
-/* One word of the last block: rotated, times a prime, plus another. */
-VIT__CALL uint64_t vit__hash_step(uint64_t h, int turn, uint64_t prime, uint64_t next) {
-    return vit__rotate(h, turn) * prime + next;
+    hash->lane[0] = vit__primes[1] + vit__primes[2];
+    hash->lane[1] = vit__primes[2];
+    hash->lane[3] = 0u - vit__primes[1];
 }
 
 /* Four independent lanes, each taking every fourth 8-byte word. */
 static void vit__hash_blocks(vit_hash *hash, const unsigned char *p, size_t num_blocks) {
     uint64_t a = hash->lane[0], b = hash->lane[1], c = hash->lane[2], d = hash->lane[3];
+    int l;
+    for (; VIT__SMALL && num_blocks; num_blocks--)
+        for (l = 0; l < 4; l++, p += 8)
+            hash->lane[l] = vit__hash_round(hash->lane[l], vit__u64(p));
+    if (VIT__SMALL) return;
     for (; num_blocks; num_blocks--, p += 32) {
         a = vit__hash_round(a, vit__u64(p));
         b = vit__hash_round(b, vit__u64(p + 8));
@@ -1571,24 +1602,22 @@ VIT_API void vit_hash_update(vit_hash *hash, const void *data, size_t size) {
 }
 
 VIT_API uint64_t vit_hash_final(const vit_hash *hash) {
+    static const unsigned char turns[4] = { 1, 7, 12, 18 };
     const unsigned char *p = hash->block;
     size_t left = (size_t)(hash->total % 32);
-    uint64_t h = VIT__PRIME5;
+    uint64_t h = hash->total >= 32 ? 0 : vit__primes[5];
     int i;
-    if (hash->total >= 32) {
-        h = vit__rotate(hash->lane[0], 1) + vit__rotate(hash->lane[1], 7) +
-            vit__rotate(hash->lane[2], 12) + vit__rotate(hash->lane[3], 18);
-        for (i = 0; i < 4; i++)
-            h = (h ^ vit__hash_round(0, hash->lane[i])) * VIT__PRIME1 + VIT__PRIME4;
-    }
+    for (i = 0; i < 4 && hash->total >= 32; i++) h += vit__rotate(hash->lane[i], turns[i]);
+    for (i = 0; i < 4 && hash->total >= 32; i++)
+        h = vit__hash_step(h ^ vit__hash_round(0, hash->lane[i]), 0, 1, 4);
     h += hash->total;
     for (; left >= 8; left -= 8, p += 8)
-        h = vit__hash_step(h ^ vit__hash_round(0, vit__u64(p)), 27, VIT__PRIME1, VIT__PRIME4);
+        h = vit__hash_step(h ^ vit__hash_round(0, vit__u64(p)), 27, 1, 4);
     for (; left >= 4; left -= 4, p += 4)
-        h = vit__hash_step(h ^ vit__u32(p) * VIT__PRIME1, 23, VIT__PRIME2, VIT__PRIME3);
-    for (; left; left--, p++) h = vit__hash_step(h ^ *p * VIT__PRIME5, 11, VIT__PRIME1, 0);
-    h = (h ^ h >> 33) * VIT__PRIME2;
-    h = (h ^ h >> 29) * VIT__PRIME3;
+        h = vit__hash_step(h ^ vit__u32(p) * vit__primes[1], 23, 2, 3);
+    for (; left; left--, p++) h = vit__hash_step(h ^ *p * vit__primes[5], 11, 1, 0);
+    h = vit__hash_step(h ^ h >> 33, 0, 2, 0);
+    h = vit__hash_step(h ^ h >> 29, 0, 3, 0);
     return h ^ h >> 32;
 }
 
@@ -1632,8 +1661,7 @@ VIT__INLINE float vit__bf16_to_f32(uint16_t h) { return vit__float((uint32_t)h <
 /* weights by the row of the list. Names and shapes are timm's.              */
 /* ------------------------------------------------------------------------- */
 
-/* X(id, name, dims, condition, layout), or O(...) where an option is the condition. A
-   letter of dims stands for
+/* X(id, name, dims, condition, layout). A letter of dims stands for
      D embed_dim   A num_heads * head_dim   Q 3 * A   V 2 * A   H head_dim
      M mlp_dim   F width of fc1   T tokens with a position   G num_reg_tokens
      C in_chans   J stem_width   I channels, P side of a patch on the map it is cut of
@@ -1654,30 +1682,30 @@ VIT__INLINE float vit__bf16_to_f32(uint16_t h) { return vit__float((uint32_t)h <
    to a key patch, (grid_height * 2 - 1) rows of (grid_width * 2 - 1), both from the
    most negative on, then those from the class token to a patch, from a patch to the
    class token, and from the class token to itself. */
-#define VIT__STEM_LIST(X, O)                                                   \
+#define VIT__STEM_LIST(X)                                                      \
     X(MEAN, "preprocess.mean", "C", "", PLAIN)                                 \
     X(STD, "preprocess.std", "C", "", PLAIN)                                   \
     X(CLS_TOKEN, "cls_token", "11D", "c", PLAIN)                               \
-    O(DIST_TOKEN, "dist_token", "11D", "d", PLAIN)                             \
-    O(REG_TOKEN, "reg_token", "1GD", "g", PLAIN)                               \
+    X(DIST_TOKEN, "dist_token", "11D", "d", PLAIN)                             \
+    X(REG_TOKEN, "reg_token", "1GD", "g", PLAIN)                               \
     X(POS_EMBED, "pos_embed", "1TD", "p", PLAIN)                               \
-    O(ROOT_WEIGHT, "patch_embed.backbone.stem.conv.weight", "JC77", "R", PANELS) \
-    O(ROOT_NORM_WEIGHT, "patch_embed.backbone.stem.norm.weight", "J", "R", PLAIN) \
-    O(ROOT_NORM_BIAS, "patch_embed.backbone.stem.norm.bias", "J", "R", PLAIN)  \
-    O(CONV0_WEIGHT, "patch_embed.backbone.0.conv.weight", "JC44", "C", PANELS) \
-    O(CONV0_BIAS, "patch_embed.backbone.0.conv.bias", "J", "C", PLAIN)         \
-    O(CONV1_WEIGHT, "patch_embed.backbone.1.conv.weight", "JJ22", "C", PANELS) \
-    O(CONV1_BIAS, "patch_embed.backbone.1.conv.bias", "J", "C", PLAIN)         \
-    O(PATCH_PRE_NORM_WEIGHT, "patch_embed.pre_norm.weight", "IPP", "v", PLAIN) \
-    O(PATCH_PRE_NORM_BIAS, "patch_embed.pre_norm.bias", "IPP", "vl", PLAIN)    \
-    O(ROPE_COS, "rope.cos", "NS", "x", PLAIN)                                  \
-    O(ROPE_SIN, "rope.sin", "NS", "x", PLAIN)                                  \
+    X(ROOT_WEIGHT, "patch_embed.backbone.stem.conv.weight", "JC77", "R", PANELS) \
+    X(ROOT_NORM_WEIGHT, "patch_embed.backbone.stem.norm.weight", "J", "R", PLAIN) \
+    X(ROOT_NORM_BIAS, "patch_embed.backbone.stem.norm.bias", "J", "R", PLAIN)  \
+    X(CONV0_WEIGHT, "patch_embed.backbone.0.conv.weight", "JC44", "C", PANELS) \
+    X(CONV0_BIAS, "patch_embed.backbone.0.conv.bias", "J", "C", PLAIN)         \
+    X(CONV1_WEIGHT, "patch_embed.backbone.1.conv.weight", "JJ22", "C", PANELS) \
+    X(CONV1_BIAS, "patch_embed.backbone.1.conv.bias", "J", "C", PLAIN)         \
+    X(PATCH_PRE_NORM_WEIGHT, "patch_embed.pre_norm.weight", "IPP", "v", PLAIN) \
+    X(PATCH_PRE_NORM_BIAS, "patch_embed.pre_norm.bias", "IPP", "vl", PLAIN)    \
+    X(ROPE_COS, "rope.cos", "NS", "x", PLAIN)                                  \
+    X(ROPE_SIN, "rope.sin", "NS", "x", PLAIN)                                  \
     X(PATCH_WEIGHT, "patch_embed.proj.weight", "DIPP", "", PANELS)             \
     X(PATCH_BIAS, "patch_embed.proj.bias", "D", "b", PLAIN)                    \
-    O(PATCH_NORM_WEIGHT, "patch_embed.norm.weight", "D", "n", PLAIN)           \
-    O(PATCH_NORM_BIAS, "patch_embed.norm.bias", "D", "nl", PLAIN)              \
-    O(NORM_PRE_WEIGHT, "norm_pre.weight", "D", "e", PLAIN)                     \
-    O(NORM_PRE_BIAS, "norm_pre.bias", "D", "el", PLAIN)
+    X(PATCH_NORM_WEIGHT, "patch_embed.norm.weight", "D", "n", PLAIN)           \
+    X(PATCH_NORM_BIAS, "patch_embed.norm.bias", "D", "nl", PLAIN)              \
+    X(NORM_PRE_WEIGHT, "norm_pre.weight", "D", "e", PLAIN)                     \
+    X(NORM_PRE_BIAS, "norm_pre.bias", "D", "el", PLAIN)
 
 /* The stages of a ResNet stem, "patch_embed.backbone.stages.<stage>.blocks.<block>.",
    their weights standardised by the converter: i channels before the block, o behind
@@ -1698,117 +1726,99 @@ VIT__INLINE float vit__bf16_to_f32(uint16_t h) { return vit__float((uint32_t)h <
     X(UNIT_NORM3_WEIGHT, "norm3.weight", "o", "", PLAIN)                       \
     X(UNIT_NORM3_BIAS, "norm3.bias", "o", "", PLAIN)
 
-#define VIT__BLOCK_LIST(X, O)                                                  \
+#define VIT__BLOCK_LIST(X)                                                     \
     X(NORM1_WEIGHT, "norm1.weight", "D", "", PLAIN)                            \
     X(NORM1_BIAS, "norm1.bias", "D", "l", PLAIN)                               \
     X(QKV_WEIGHT, "attn.qkv.weight", "QD", "", PANELS)                         \
     X(QKV_BIAS, "attn.qkv.bias", "Q", "q", PLAIN)                              \
-    O(Q_NORM_WEIGHT, "attn.q_norm.weight", "H", "k", PLAIN)                    \
-    O(Q_NORM_BIAS, "attn.q_norm.bias", "H", "kl", PLAIN)                       \
-    O(K_NORM_WEIGHT, "attn.k_norm.weight", "H", "k", PLAIN)                    \
-    O(K_NORM_BIAS, "attn.k_norm.bias", "H", "kl", PLAIN)                       \
-    O(BLOCK_ROPE_COS, "attn.rope.cos", "ZNS", "X", PLAIN)                      \
-    O(BLOCK_ROPE_SIN, "attn.rope.sin", "ZNS", "X", PLAIN)                      \
-    O(REL_POS, "attn.rel_pos", "ZW", "i", PLAIN)                               \
-    O(LAMBDA, "attn.lambda", "1", "D", PLAIN)                                  \
-    O(SUB_NORM_WEIGHT, "attn.sub_norm.weight", "H", "D", PLAIN)                \
-    O(ATTN_NORM_WEIGHT, "attn.norm.weight", "A", "a", PLAIN)                   \
-    O(ATTN_NORM_BIAS, "attn.norm.bias", "A", "al", PLAIN)                      \
+    X(Q_NORM_WEIGHT, "attn.q_norm.weight", "H", "k", PLAIN)                    \
+    X(Q_NORM_BIAS, "attn.q_norm.bias", "H", "kl", PLAIN)                       \
+    X(K_NORM_WEIGHT, "attn.k_norm.weight", "H", "k", PLAIN)                    \
+    X(K_NORM_BIAS, "attn.k_norm.bias", "H", "kl", PLAIN)                       \
+    X(BLOCK_ROPE_COS, "attn.rope.cos", "ZNS", "X", PLAIN)                      \
+    X(BLOCK_ROPE_SIN, "attn.rope.sin", "ZNS", "X", PLAIN)                      \
+    X(REL_POS, "attn.rel_pos", "ZW", "i", PLAIN)                               \
+    X(LAMBDA, "attn.lambda", "1", "D", PLAIN)                                  \
+    X(SUB_NORM_WEIGHT, "attn.sub_norm.weight", "H", "D", PLAIN)                \
+    X(ATTN_NORM_WEIGHT, "attn.norm.weight", "A", "a", PLAIN)                   \
+    X(ATTN_NORM_BIAS, "attn.norm.bias", "A", "al", PLAIN)                      \
     X(PROJ_WEIGHT, "attn.proj.weight", "DA", "", PANELS)                       \
     X(PROJ_BIAS, "attn.proj.bias", "D", "o", PLAIN)                            \
-    O(LS1, "ls1.gamma", "D", "s", PLAIN)                                       \
+    X(LS1, "ls1.gamma", "D", "s", PLAIN)                                       \
     X(NORM2_WEIGHT, "norm2.weight", "D", "w", PLAIN)                           \
     X(NORM2_BIAS, "norm2.bias", "D", "lw", PLAIN)                              \
     X(FC1_WEIGHT, "mlp.fc1.weight", "FD", "", PANELS)                          \
     X(FC1_BIAS, "mlp.fc1.bias", "F", "o", PLAIN)                               \
-    O(MLP_NORM_WEIGHT, "mlp.norm.weight", "M", "m", PLAIN)                     \
-    O(MLP_NORM_BIAS, "mlp.norm.bias", "M", "ml", PLAIN)                        \
+    X(MLP_NORM_WEIGHT, "mlp.norm.weight", "M", "m", PLAIN)                     \
+    X(MLP_NORM_BIAS, "mlp.norm.bias", "M", "ml", PLAIN)                        \
     X(FC2_WEIGHT, "mlp.fc2.weight", "DM", "", PANELS)                          \
     X(FC2_BIAS, "mlp.fc2.bias", "D", "o", PLAIN)                               \
-    O(LS2, "ls2.gamma", "D", "sw", PLAIN)
+    X(LS2, "ls2.gamma", "D", "sw", PLAIN)
 
 /* attn_pool.q is the latent behind its own linear layer: a constant. */
-#define VIT__TAIL_LIST(X, O)                                                   \
+#define VIT__TAIL_LIST(X)                                                      \
     X(NORM_WEIGHT, "norm.weight", "D", "f", PLAIN)                             \
     X(NORM_BIAS, "norm.bias", "D", "fl", PLAIN)                                \
-    O(POOL_Q, "attn_pool.q", "A", "M", PLAIN)                                  \
-    O(POOL_KV_WEIGHT, "attn_pool.kv.weight", "VD", "M", PANELS)                \
-    O(POOL_KV_BIAS, "attn_pool.kv.bias", "V", "M", PLAIN)                      \
-    O(POOL_PROJ_WEIGHT, "attn_pool.proj.weight", "DA", "M", PANELS)            \
-    O(POOL_PROJ_BIAS, "attn_pool.proj.bias", "D", "M", PLAIN)                  \
-    O(POOL_NORM_WEIGHT, "attn_pool.norm.weight", "D", "M", PLAIN)              \
-    O(POOL_NORM_BIAS, "attn_pool.norm.bias", "D", "Ml", PLAIN)                 \
-    O(POOL_FC1_WEIGHT, "attn_pool.mlp.fc1.weight", "UD", "M", PANELS)          \
-    O(POOL_FC1_BIAS, "attn_pool.mlp.fc1.bias", "U", "M", PLAIN)                \
-    O(POOL_FC2_WEIGHT, "attn_pool.mlp.fc2.weight", "DU", "M", PANELS)          \
-    O(POOL_FC2_BIAS, "attn_pool.mlp.fc2.bias", "D", "M", PLAIN)                \
+    X(POOL_Q, "attn_pool.q", "A", "M", PLAIN)                                  \
+    X(POOL_KV_WEIGHT, "attn_pool.kv.weight", "VD", "M", PANELS)                \
+    X(POOL_KV_BIAS, "attn_pool.kv.bias", "V", "M", PLAIN)                      \
+    X(POOL_PROJ_WEIGHT, "attn_pool.proj.weight", "DA", "M", PANELS)            \
+    X(POOL_PROJ_BIAS, "attn_pool.proj.bias", "D", "M", PLAIN)                  \
+    X(POOL_NORM_WEIGHT, "attn_pool.norm.weight", "D", "M", PLAIN)              \
+    X(POOL_NORM_BIAS, "attn_pool.norm.bias", "D", "Ml", PLAIN)                 \
+    X(POOL_FC1_WEIGHT, "attn_pool.mlp.fc1.weight", "UD", "M", PANELS)          \
+    X(POOL_FC1_BIAS, "attn_pool.mlp.fc1.bias", "U", "M", PLAIN)                \
+    X(POOL_FC2_WEIGHT, "attn_pool.mlp.fc2.weight", "DU", "M", PANELS)          \
+    X(POOL_FC2_BIAS, "attn_pool.mlp.fc2.bias", "D", "M", PLAIN)                \
     X(FC_NORM_WEIGHT, "fc_norm.weight", "D", "F", PLAIN)                       \
     X(FC_NORM_BIAS, "fc_norm.bias", "D", "Fl", PLAIN)                          \
-    O(PRE_LOGITS_WEIGHT, "pre_logits.fc.weight", "RD", "r", PANELS)            \
-    O(PRE_LOGITS_BIAS, "pre_logits.fc.bias", "R", "r", PLAIN)                  \
+    X(PRE_LOGITS_WEIGHT, "pre_logits.fc.weight", "RD", "r", PANELS)            \
+    X(PRE_LOGITS_BIAS, "pre_logits.fc.bias", "R", "r", PLAIN)                  \
     X(HEAD_WEIGHT, "head.weight", "KE", "h", PANELS)                           \
     X(HEAD_BIAS, "head.bias", "K", "h", PLAIN)                                 \
-    O(HEAD_DIST_WEIGHT, "head_dist.weight", "KE", "2", PANELS)                 \
-    O(HEAD_DIST_BIAS, "head_dist.bias", "K", "2", PLAIN)                       \
+    X(HEAD_DIST_WEIGHT, "head_dist.weight", "KE", "2", PANELS)                 \
+    X(HEAD_DIST_BIAS, "head_dist.bias", "K", "2", PLAIN)                       \
     X(SELFTEST, "selftest.logits", "O", "t", PLAIN)
 
 typedef struct vit__spec {
     const char *name;
-    char dims[5], condition[3];
+    char dims[5];
     unsigned char layout;
 } vit__spec;
 
-/* Rows of options that the build leaves out are not in the lists; their number is -1. */
-#define VIT_X(id, name, dims, condition, layout)                               \
-    { VIT__TEXT(name), dims, condition, VIT_LAYOUT_##layout },
-#if defined(VIT_NO_OPTIONS)
-#    define VIT_O(id, name, dims, condition, layout)
-#else
-#    define VIT_O VIT_X
-#endif
-static const vit__spec vit__stem_specs[] = { VIT__STEM_LIST(VIT_X, VIT_O) };
+#define VIT_X(id, name, dims, condition, layout) { VIT__TEXT(name), dims, VIT_LAYOUT_##layout },
+static const vit__spec vit__stem_specs[] = { VIT__STEM_LIST(VIT_X) };
 static const vit__spec vit__down_specs[] = { VIT__DOWN_LIST(VIT_X) };
 static const vit__spec vit__unit_specs[] = { VIT__UNIT_LIST(VIT_X) };
-static const vit__spec vit__block_specs[] = { VIT__BLOCK_LIST(VIT_X, VIT_O) };
-static const vit__spec vit__tail_specs[] = { VIT__TAIL_LIST(VIT_X, VIT_O) };
+static const vit__spec vit__block_specs[] = { VIT__BLOCK_LIST(VIT_X) };
+static const vit__spec vit__tail_specs[] = { VIT__TAIL_LIST(VIT_X) };
+#undef VIT_X
+
+/* Apart, because finding a weight needs no more. */
+typedef char vit__condition[3];
+#define VIT_X(id, name, dims, condition, layout) condition,
+static const vit__condition vit__stem_conditions[] = { VIT__STEM_LIST(VIT_X) };
+static const vit__condition vit__block_conditions[] = { VIT__BLOCK_LIST(VIT_X) };
+static const vit__condition vit__tail_conditions[] = { VIT__TAIL_LIST(VIT_X) };
 #undef VIT_X
 
 #define VIT_X(id, name, dims, condition, layout) VIT__##id,
-enum { VIT__STEM_LIST(VIT_X, VIT_O) VIT__NUM_STEM };
+enum { VIT__STEM_LIST(VIT_X) VIT__NUM_STEM };
 enum { VIT__DOWN_LIST(VIT_X) VIT__NUM_DOWN };
 enum { VIT__UNIT_LIST(VIT_X) VIT__NUM_UNIT };
-enum { VIT__BLOCK_LIST(VIT_X, VIT_O) VIT__NUM_BLOCK };
-enum { VIT__TAIL_LIST(VIT_X, VIT_O) VIT__NUM_TAIL };
+enum { VIT__BLOCK_LIST(VIT_X) VIT__NUM_BLOCK };
+enum { VIT__TAIL_LIST(VIT_X) VIT__NUM_TAIL };
 #undef VIT_X
-#undef VIT_O
-
-#if defined(VIT_NO_OPTIONS)
-#    define VIT_X(id, name, dims, condition, layout)
-#    define VIT_O(id, name, dims, condition, layout) VIT__##id = -1,
-enum { VIT__STEM_LIST(VIT_X, VIT_O) VIT__BLOCK_LIST(VIT_X, VIT_O) VIT__TAIL_LIST(VIT_X, VIT_O)
-       VIT__LEFT_OUT = -1 };
-#    undef VIT_X
-#    undef VIT_O
-#endif
 
 enum { VIT__NUM_STAGES = 4 };
-
-/* Without options there are two kinds of pooling. */
-VIT__INLINE int vit__pool_of(const vit_config *c) {
-#if defined(VIT_NO_OPTIONS)
-    return c->pool == VIT_POOL_AVG ? VIT_POOL_AVG : VIT_POOL_TOKEN;
-#else
-    return c->pool;
-#endif
-}
 
 /* Blocks of a stage of the stem; stages are there up to the first without any. */
 static int vit__stage_depth(const vit_config *c, int stage) {
     switch (stage) {
-    case 0: return VIT__OPT(c, stem_stage1);
-    case 1: return VIT__OPT(c, stem_stage2);
-    case 2: return VIT__OPT(c, stem_stage3);
-    case 3: return VIT__OPT(c, stem_stage4);
+    case 0: return c->stem_stage1;
+    case 1: return c->stem_stage2;
+    case 2: return c->stem_stage3;
+    case 3: return c->stem_stage4;
     default: return 0;
     }
 }
@@ -1821,33 +1831,33 @@ static int vit__num_stages(const vit_config *c) {
 
 /* Channels of the map behind a stage: 4 times the stem's, then twice as many each. */
 static int vit__stage_chans(const vit_config *c, int stage) {
-    return stage < 0 ? VIT__OPT(c, stem_width) : VIT__OPT(c, stem_width) * 4 << stage;
+    return stage < 0 ? c->stem_width : c->stem_width * 4 << stage;
 }
 
 /* The feature map that patches are cut of: its channels, ... */
 static int vit__map_chans(const vit_config *c) {
-    return VIT__OPT(c, stem) ? vit__stage_chans(c, vit__num_stages(c) - 1) : c->in_chans;
+    return c->stem ? vit__stage_chans(c, vit__num_stages(c) - 1) : c->in_chans;
 }
 
 /* ... how many pixels of the input go into one of the map, along a side: ... */
 static int vit__map_stride(const vit_config *c) {
     const int stages = vit__num_stages(c);
-    if (VIT__OPT(c, stem) == VIT_STEM_NONE) return 1;
-    return VIT__OPT(c, stem) == VIT_STEM_CONV ? 8 : stages < 2 ? 4 : 2 << stages;
+    if (c->stem == VIT_STEM_NONE) return 1;
+    return c->stem == VIT_STEM_CONV ? 8 : stages < 2 ? 4 : 2 << stages;
 }
 
 /* ... a side of it, and of a patch on it. */
 static int vit__map_side(const vit_config *c, int pixels) {
     const int stride = vit__map_stride(c);
-    if (VIT__OPT(c, stem) == VIT_STEM_RESNET) return vit__ceil_div(pixels, stride);
+    if (c->stem == VIT_STEM_RESNET) return vit__ceil_div(pixels, stride);
     return pixels / stride;
 }
 
 static int vit__map_patch(const vit_config *c) { return c->patch_size / vit__map_stride(c); }
 
 static int vit__embedding_dim(const vit_config *c) {
-    if (VIT__OPT(c, representation_dim)) return VIT__OPT(c, representation_dim);
-    return vit__pool_of(c) == VIT_POOL_TOKEN_AVG ? 2 * c->embed_dim : c->embed_dim;
+    if (c->representation_dim) return c->representation_dim;
+    return c->pool == VIT_POOL_TOKEN_AVG ? 2 * c->embed_dim : c->embed_dim;
 }
 
 /* Width of what vit_selftest compares: the logits, or the embedding without a head. */
@@ -1863,15 +1873,15 @@ static int vit__dim(const vit_config *c, char letter) {
     case 'V': return 2 * c->num_heads * c->head_dim;
     case 'H': return c->head_dim;
     case 'M': return c->mlp_dim;
-    case 'U': return VIT__OPT(c, pool_mlp_dim) ? VIT__OPT(c, pool_mlp_dim) : c->mlp_dim;
-    case 'F': return VIT__OPT(c, has_gated_mlp) ? 2 * c->mlp_dim : c->mlp_dim;
+    case 'U': return c->pool_mlp_dim ? c->pool_mlp_dim : c->mlp_dim;
+    case 'F': return c->has_gated_mlp ? 2 * c->mlp_dim : c->mlp_dim;
     case 'T': return c->positions == VIT_POS_ALL ? c->num_tokens : c->num_patches;
-    case 'G': return VIT__OPT(c, num_reg_tokens);
+    case 'G': return c->num_reg_tokens;
     case 'C': return c->in_chans;
-    case 'J': return VIT__OPT(c, stem_width);
+    case 'J': return c->stem_width;
     case 'I': return vit__map_chans(c);
     case 'P': return vit__map_patch(c);
-    case 'R': return VIT__OPT(c, representation_dim);
+    case 'R': return c->representation_dim;
     case 'E': return vit__embedding_dim(c);
     case 'K': return c->num_classes;
     case 'O': return vit__output_dim(c);
@@ -1896,56 +1906,55 @@ static int vit__unit_dim(const vit_config *c, int stage, int block, char letter)
 
 static int vit__holds(const vit_config *c, char condition) {
     switch (condition) {
-    case 'R': return VIT__OPT(c, stem) == VIT_STEM_RESNET;
-    case 'C': return VIT__OPT(c, stem) == VIT_STEM_CONV;
+    case 'R': return c->stem == VIT_STEM_RESNET;
+    case 'C': return c->stem == VIT_STEM_CONV;
     case 'c': return c->has_cls_token;
-    case 'd': return VIT__OPT(c, has_dist_token);
-    case 'g': return VIT__OPT(c, num_reg_tokens) != 0;
+    case 'd': return c->has_dist_token;
+    case 'g': return c->num_reg_tokens != 0;
     case 'p': return c->positions != VIT_POS_NONE;
     case 'b': return c->has_patch_bias;
-    case 'v': return VIT__OPT(c, has_patch_pre_norm);
-    case 'n': return VIT__OPT(c, has_patch_norm);
-    case 'e': return VIT__OPT(c, has_pre_norm);
-    case 'l': return VIT__OPT(c, norm_type) == VIT_LAYER_NORM;
+    case 'v': return c->has_patch_pre_norm;
+    case 'n': return c->has_patch_norm;
+    case 'e': return c->has_pre_norm;
+    case 'l': return c->norm_type == VIT_LAYER_NORM;
     case 'q': return c->has_qkv_bias;
-    case 'k': return VIT__OPT(c, has_qk_norm);
-    case 'a': return VIT__OPT(c, has_attn_norm);
+    case 'k': return c->has_qk_norm;
+    case 'a': return c->has_attn_norm;
     case 'o': return c->has_proj_bias;
-    case 's': return VIT__OPT(c, has_layer_scale);
-    case 'm': return VIT__OPT(c, has_mlp_norm);
+    case 's': return c->has_layer_scale;
+    case 'm': return c->has_mlp_norm;
     case 'f': return c->has_final_norm;
     case 'F': return c->has_fc_norm;
-    case 'M': return vit__pool_of(c) == VIT_POOL_MAP;
-    case 'r': return VIT__OPT(c, representation_dim) != 0;
+    case 'M': return c->pool == VIT_POOL_MAP;
+    case 'r': return c->representation_dim != 0;
     case 'h': return c->num_classes != 0;
-    case '2': return c->num_classes != 0 && VIT__OPT(c, has_dist_token);
-    case 'x': return VIT__OPT(c, rope) != VIT_ROPE_NONE && !VIT__OPT(c, rope_per_block);
-    case 'X': return VIT__OPT(c, rope) != VIT_ROPE_NONE && VIT__OPT(c, rope_per_block);
-    case 'i': return VIT__OPT(c, has_rel_pos);
-    case 'D': return VIT__OPT(c, has_diff_attn);
-    case 'w': return VIT__OPT(c, block_type) != VIT_PARALLEL;
+    case '2': return c->num_classes != 0 && c->has_dist_token;
+    case 'x': return c->rope != VIT_ROPE_NONE && !c->rope_per_block;
+    case 'X': return c->rope != VIT_ROPE_NONE && c->rope_per_block;
+    case 'i': return c->has_rel_pos;
+    case 'D': return c->has_diff_attn;
+    case 'w': return c->block_type != VIT_PARALLEL;
     default: return c->selftest_tolerance > 0; /* t */
     }
 }
 
-static int vit__is_present(const vit_config *c, const vit__spec *spec) {
-    const char *condition = spec->condition;
+static int vit__is_present(const vit_config *c, const char *condition) {
     while (*condition && vit__holds(c, *condition)) condition++;
     return *condition == 0;
 }
 
 /* How many of the first n rows of a list this architecture has. */
-static int vit__count(const vit_config *c, const vit__spec *specs, int n) {
+static int vit__count(const vit_config *c, const vit__condition *rows, int n) {
     int i, count = 0;
-    for (i = 0; i < n; i++) count += vit__is_present(c, &specs[i]);
+    for (i = 0; i < n; i++) count += vit__is_present(c, rows[i]);
     return count;
 }
 
 /* Row number of the index-th tensor that is present; index must be in range. */
-static int vit__nth(const vit_config *c, const vit__spec *specs, int index) {
+static int vit__nth(const vit_config *c, const vit__condition *rows, int index) {
     int i = 0;
     for (;; i++)
-        if (vit__is_present(c, &specs[i]) && index-- == 0) return i;
+        if (vit__is_present(c, rows[i]) && index-- == 0) return i;
 }
 
 /* Rows and depth of a linear layer: dims[0] and the product of the others. */
@@ -1957,9 +1966,14 @@ static int vit__depth_of(const vit_tensor *t) {
 
 #define VIT__I4_GROUP (32 + 16 * 16) /* bytes: 16 scales, 32 x 16 weights */
 
+/* In a build for one model of f32 there is one type. */
+VIT__INLINE vit_dtype vit__known_dtype(vit_dtype dtype) {
+    return VIT__DTYPES == 1u << VIT_F32 ? VIT_F32 : dtype;
+}
+
 static uint64_t vit__panel_bytes(vit_dtype dtype, int depth) {
     const uint64_t k = (uint64_t)(unsigned)depth;
-    switch (dtype) {
+    switch (vit__known_dtype(dtype)) {
     case VIT_F16: return k * 16 * 2;
     case VIT_BF16: return (k + 1) / 2 * 2 * 16 * 2;
     case VIT_I8: return (k + 3) / 4 * 4 * 16 + 16 * 4 + 16 * 4;
@@ -2038,22 +2052,22 @@ static void vit__find_unit(const vit_config *c, int index, vit__place *place) {
 
 VIT_API int vit_architecture_tensor(const vit_config *config, vit_dtype dtype, int index,
                                     vit_tensor *tensor) {
-    const int stem = vit__count(config, vit__stem_specs, VIT__NUM_STEM);
+    const int stem = vit__count(config, vit__stem_conditions, VIT__NUM_STEM);
     const int units = vit__stage_start(config, VIT__NUM_STAGES);
-    const int block = vit__count(config, vit__block_specs, VIT__NUM_BLOCK);
-    const int tail = vit__count(config, vit__tail_specs, VIT__NUM_TAIL);
+    const int block = vit__count(config, vit__block_conditions, VIT__NUM_BLOCK);
+    const int tail = vit__count(config, vit__tail_conditions, VIT__NUM_TAIL);
     vit__place place = { NULL, -1, -1 };
     if (index < 0 || index >= stem + units + block * config->depth + tail) return 0;
     if (index < stem) {
-        place.spec = &vit__stem_specs[vit__nth(config, vit__stem_specs, index)];
+        place.spec = &vit__stem_specs[vit__nth(config, vit__stem_conditions, index)];
     } else if ((index -= stem) < units) {
         vit__find_unit(config, index, &place);
     } else if ((index -= units) < block * config->depth) {
         place.block = index / block;
-        place.spec = &vit__block_specs[vit__nth(config, vit__block_specs, index % block)];
+        place.spec = &vit__block_specs[vit__nth(config, vit__block_conditions, index % block)];
     } else {
         index -= block * config->depth;
-        place.spec = &vit__tail_specs[vit__nth(config, vit__tail_specs, index)];
+        place.spec = &vit__tail_specs[vit__nth(config, vit__tail_conditions, index)];
     }
     vit__describe(config, &place, dtype, tensor);
     return 1;
@@ -2061,18 +2075,8 @@ VIT_API int vit_architecture_tensor(const vit_config *config, vit_dtype dtype, i
 
 /* --- configuration ---------------------------------------------------------- */
 
-/* By `required` of VIT_FIELD_LIST: what this build knows of. */
-#define VIT__KEEP_0(...) __VA_ARGS__
-#define VIT__KEEP_1(...) __VA_ARGS__
-#if defined(VIT_NO_OPTIONS)
-#    define VIT__KEEP_2(...)
-#else
-#    define VIT__KEEP_2(...) __VA_ARGS__
-#endif
-#define VIT__KEEP_3 VIT__KEEP_2
-
 enum {
-#define VIT_X(type, name, required, smallest, largest) VIT__KEEP_##required(VIT__FIELD_##name,)
+#define VIT_X(type, name, required, smallest, largest) VIT__FIELD_##name,
     VIT_FIELD_LIST(VIT_X)
 #undef VIT_X
     VIT__NUM_FIELDS
@@ -2088,8 +2092,8 @@ typedef struct vit__field {
 #define VIT__IS_FLOAT_int 0
 #define VIT__IS_FLOAT_float 1
 #define VIT_X(type, name, required, smallest, largest)                         \
-    VIT__KEEP_##required({ #name, (float)(smallest), (float)(largest),                         \
-                           offsetof(vit_config, name), VIT__IS_FLOAT_##type, required },)
+    { #name, (float)(smallest), (float)(largest), offsetof(vit_config, name),                    \
+      VIT__IS_FLOAT_##type, required },
 static const vit__field vit__fields[VIT__NUM_FIELDS] = { VIT_FIELD_LIST(VIT_X) };
 #undef VIT_X
 
@@ -2129,8 +2133,8 @@ static int64_t vit__map_numbers(const vit_config *c, int stride, int chans) {
 /* Numbers of the largest map on the way through the stem: its first or that of a
    stage. 0 without a stem. */
 static int64_t vit__largest_map(const vit_config *c) {
-    const int stride = VIT__OPT(c, stem) == VIT_STEM_CONV ? 4 : 2;
-    int64_t largest = vit__map_numbers(c, stride, VIT__OPT(c, stem_width));
+    const int stride = c->stem == VIT_STEM_CONV ? 4 : 2;
+    int64_t largest = vit__map_numbers(c, stride, c->stem_width);
     int stage;
     for (stage = 0; vit__stage_depth(c, stage); stage++) {
         const int64_t n = vit__map_numbers(c, 4 << stage, vit__stage_chans(c, stage));
@@ -2150,27 +2154,27 @@ static int64_t vit__largest_row(const vit_config *c) {
 }
 
 static int vit__pool_heads(const vit_config *c) {
-    const int own = VIT__OPT(c, pool_num_heads);
+    const int own = c->pool_num_heads;
     return own ? own : c->num_heads;
 }
 
 /* What attention's options need and exclude. */
 static vit_result vit__check_attention(const vit_config *c, char *detail) {
-    if ((VIT__OPT(c, rope) || VIT__OPT(c, has_diff_attn)) && c->head_dim % 2)
+    if ((c->rope || c->has_diff_attn) && c->head_dim % 2)
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
                          "rope and has_diff_attn need an even head_dim");
-    if (VIT__OPT(c, rope_per_block) && !VIT__OPT(c, rope))
+    if (c->rope_per_block && !c->rope)
         return vit__fail(detail, VIT_ERROR_CORRUPT, "rope_per_block needs rope");
-    if (VIT__OPT(c, has_rel_pos) && c->num_prefix_tokens != c->has_cls_token)
+    if (c->has_rel_pos && c->num_prefix_tokens != c->has_cls_token)
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
                          "has_rel_pos allows no prefix token but the class token");
-    if (VIT__OPT(c, has_diff_attn) && (VIT__OPT(c, rope) || VIT__OPT(c, has_rel_pos) ||
-                                       VIT__OPT(c, has_qk_norm) || VIT__OPT(c, has_attn_norm)))
+    if (c->has_diff_attn && (c->rope || c->has_rel_pos ||
+                                       c->has_qk_norm || c->has_attn_norm))
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED, "has_diff_attn excludes rope, "
                          "has_rel_pos, has_qk_norm and has_attn_norm");
-    if (VIT__OPT(c, pool_mlp_dim) && vit__pool_of(c) != VIT_POOL_MAP)
+    if (c->pool_mlp_dim && c->pool != VIT_POOL_MAP)
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED, "pool_mlp_dim needs map pooling");
-    if ((VIT__OPT(c, pool_num_heads) && vit__pool_of(c) != VIT_POOL_MAP) ||
+    if ((c->pool_num_heads && c->pool != VIT_POOL_MAP) ||
         c->num_heads * c->head_dim % vit__pool_heads(c))
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
                          "pool_num_heads needs map pooling and must divide num_heads * head_dim");
@@ -2181,20 +2185,20 @@ static vit_result vit__check_attention(const vit_config *c, char *detail) {
 static vit_result vit__check_stem(const vit_config *c, char *detail) {
     const int stages = vit__num_stages(c);
     int stage;
-    if (!VIT__OPT(c, stem) != !VIT__OPT(c, stem_width))
+    if (!c->stem != !c->stem_width)
         return vit__fail(detail, VIT_ERROR_CORRUPT, "stem and stem_width need each other");
-    if (stages && VIT__OPT(c, stem) != VIT_STEM_RESNET)
+    if (stages && c->stem != VIT_STEM_RESNET)
         return vit__fail(detail, VIT_ERROR_CORRUPT, "stem_stage1 needs a ResNet stem");
     for (stage = stages; stage < VIT__NUM_STAGES; stage++)
         if (vit__stage_depth(c, stage))
             return vit__fail(detail, VIT_ERROR_CORRUPT, "a stage of the stem is left out");
-    if (VIT__OPT(c, stem) == VIT_STEM_RESNET && VIT__OPT(c, stem_width) % 32 != 0)
+    if (c->stem == VIT_STEM_RESNET && c->stem_width % 32 != 0)
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED, "stem_width is no multiple of 32");
     if (c->patch_size % vit__map_stride(c) != 0)
         return vit__fail_int(detail, VIT_ERROR_CORRUPT, "patch_size, with this stem a multiple of",
                              (unsigned)vit__map_stride(c), (unsigned)c->patch_size);
-    if (VIT__OPT(c, stem) &&
-        (VIT__OPT(c, has_patch_pre_norm) || VIT__OPT(c, dynamic_img_pad)))
+    if (c->stem &&
+        (c->has_patch_pre_norm || c->dynamic_img_pad))
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
                          "stem excludes has_patch_pre_norm and dynamic_img_pad");
     if (vit__largest_map(c) > 0x7fffffff)
@@ -2205,7 +2209,7 @@ static vit_result vit__check_stem(const vit_config *c, char *detail) {
 /* Patches along a side of the input. */
 static int vit__grid_side(const vit_config *c, int side) {
     const int map = vit__map_side(c, side), patch = vit__map_patch(c);
-    return VIT__OPT(c, dynamic_img_pad) ? vit__ceil_div(map, patch) : map / patch;
+    return c->dynamic_img_pad ? vit__ceil_div(map, patch) : map / patch;
 }
 
 VIT_API vit_result vit_config_check(vit_config *config, char detail[VIT_MAX_DETAIL]) {
@@ -2216,13 +2220,11 @@ VIT_API vit_result vit_config_check(vit_config *config, char detail[VIT_MAX_DETA
     result = vit__check_ranges(c, detail);
     if (!result) result = vit__check_stem(c, detail);
     if (result) return result;
-    if (c->pool != vit__pool_of(c))
-        return vit__fail(detail, VIT_ERROR_UNSUPPORTED, "this build has no such pool");
     c->grid_height = vit__grid_side(c, c->img_height);
     c->grid_width = vit__grid_side(c, c->img_width);
     c->num_patches = c->grid_height * c->grid_width;
     c->num_prefix_tokens =
-        c->has_cls_token + VIT__OPT(c, has_dist_token) + VIT__OPT(c, num_reg_tokens);
+        c->has_cls_token + c->has_dist_token + c->num_reg_tokens;
     c->num_tokens = c->num_prefix_tokens + c->num_patches;
     if (c->num_patches == 0)
         return vit__fail(detail, VIT_ERROR_CORRUPT, "patch_size is larger than the image");
@@ -2233,20 +2235,20 @@ VIT_API vit_result vit_config_check(vit_config *config, char detail[VIT_MAX_DETA
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED, "num_heads * head_dim is above 65536");
     if (vit__patch_depth(c) > 1 << 24)
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED, "a patch has more than 2^24 numbers");
-    if (VIT__OPT(c, has_dist_token) && VIT__OPT(c, representation_dim))
+    if (c->has_dist_token && c->representation_dim)
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
                          "has_dist_token and representation_dim exclude each other");
     if ((int64_t)c->num_tokens * vit__largest_row(c) > 0x7fffffff)
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED, "an activation has 2^31 numbers or more");
-    if (VIT__OPT(c, has_dist_token) && (!c->has_cls_token || vit__pool_of(c) != VIT_POOL_TOKEN))
+    if (c->has_dist_token && (!c->has_cls_token || c->pool != VIT_POOL_TOKEN))
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
                          "has_dist_token needs has_cls_token and pooling by token");
-    if (vit__pool_of(c) == VIT_POOL_TOKEN_AVG &&
-        (VIT__OPT(c, representation_dim) || c->has_fc_norm))
+    if (c->pool == VIT_POOL_TOKEN_AVG &&
+        (c->representation_dim || c->has_fc_norm))
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
                          "token and average together exclude representation_dim and has_fc_norm");
-    if (VIT__OPT(c, block_type) != VIT_PRE_NORM &&
-        (VIT__OPT(c, has_attn_norm) || VIT__OPT(c, has_mlp_norm)))
+    if (c->block_type != VIT_PRE_NORM &&
+        (c->has_attn_norm || c->has_mlp_norm))
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
                          "has_attn_norm and has_mlp_norm need block_type 0");
     for (i = 0; i < c->in_chans; i++)
@@ -2523,6 +2525,10 @@ static vit_result vit__read_sections(vit_model *model, vit__section *sections) {
     if (sections[VIT__FIELDS].count > sections[VIT__FIELDS].size / VIT_FIELD_SIZE ||
         sections[VIT__TENSORS].count > sections[VIT__TENSORS].size / VIT_TENSOR_SIZE)
         return vit__fail(model->detail, VIT_ERROR_CORRUPT, "a section is too small for its count");
+    model->fields = sections[VIT__FIELDS].at;
+    model->num_fields = sections[VIT__FIELDS].count;
+    model->tensors = sections[VIT__TENSORS].at;
+    model->num_tensors = sections[VIT__TENSORS].count;
     return VIT_OK;
 }
 
@@ -2538,22 +2544,12 @@ static int vit__find_field(const unsigned char *record) {
 /* A field has four bytes in the file and in vit_config. */
 typedef char vit__assert_field_size[sizeof(int) == 4 && sizeof(float) == 4 ? 1 : -1];
 
-/* An option that the build has not, and the model neither. */
-static int vit__is_left_out(uint32_t bits) {
-#if defined(VIT_NO_OPTIONS)
-    return bits == 0;
-#else
-    (void)bits;
-    return 0;
-#endif
-}
-
 static vit_result vit__read_field(vit_model *model, const unsigned char *record,
                                   unsigned char seen[VIT__NUM_FIELDS]) {
     const int i = vit__find_field(record);
     const uint32_t bits = vit__u32(record + VIT_FIELD_VALUE);
     if (i < 0)
-        return record[VIT_FIELD_REQUIRED] && !vit__is_left_out(bits)
+        return record[VIT_FIELD_REQUIRED]
                    ? vit__fail_name(model->detail, VIT_ERROR_UNSUPPORTED, "option \"", record, 24,
                                     "\" is required, but not known to this vit.h")
                    : VIT_OK;
@@ -2569,18 +2565,18 @@ static vit_result vit__read_field(vit_model *model, const unsigned char *record,
     return VIT_OK;
 }
 
-static vit_result vit__read_fields(vit_model *model, const vit__section *section) {
+static vit_result vit__read_fields(vit_model *model) {
     vit_config *c = &model->config;
     unsigned char seen[VIT__NUM_FIELDS];
     uint32_t i;
     memset(seen, 0, sizeof seen);
-    for (i = 0; i < section->count; i++) {
+    for (i = 0; i < model->num_fields; i++) {
         const vit_result result =
-            vit__read_field(model, section->at + (size_t)i * VIT_FIELD_SIZE, seen);
+            vit__read_field(model, model->fields + (size_t)i * VIT_FIELD_SIZE, seen);
         if (result) return result;
     }
     for (i = 0; i < VIT__NUM_FIELDS; i++)
-        if (vit__fields[i].required % 2 == 1 && !seen[i])
+        if (vit__fields[i].required == 1 && !seen[i])
             return vit__fail_name(model->detail, VIT_ERROR_CORRUPT, "field \"",
                                   (const unsigned char *)vit__fields[i].name, 24, "\" is missing");
     if (!seen[VIT__FIELD_resize_height]) c->resize_height = c->img_height;
@@ -2611,7 +2607,7 @@ static void vit__read_tensor(const vit_model *model, const unsigned char *entry,
 
 /* A build without messages has no names either. */
 static int vit__is_named(const unsigned char *entry, const char name[64]) {
-    return !VIT__MESSAGES || memcmp(entry, name, 64) == 0;
+    return !VIT__TEXTS || memcmp(entry, name, 64) == 0;
 }
 
 static vit_result vit__fail_tensor(vit_model *model, const vit_tensor *expected,
@@ -2635,14 +2631,15 @@ static int vit__has_dtype(uint32_t dtype) {
 }
 
 /* One entry of the directory against what the architecture wants there. */
-static vit_result vit__check_tensor(vit_model *model, const unsigned char *entry, int index,
-                                    const vit__section *data, uint64_t *end) {
+static vit_result vit__check_tensor(vit_model *model, const unsigned char *entry, int index) {
     vit_tensor expected, found;
     const uint32_t dtype = vit__u32(entry + VIT_TENSOR_DTYPE);
     if (!vit__has_dtype(dtype) || vit__u32(entry + VIT_TENSOR_LAYOUT) > VIT_LAYOUT_PANELS)
         return vit__fail_name(model->detail, VIT_ERROR_UNSUPPORTED, "", entry, 64,
                               ": its dtype or layout is not known to this vit.h");
-    vit_architecture_tensor(&model->config, (vit_dtype)dtype, index, &expected);
+    if (!vit_architecture_tensor(&model->config, (vit_dtype)dtype, index, &expected))
+        return vit__fail_name(model->detail, VIT_ERROR_CORRUPT, "tensor ", entry, 64,
+                              " is not part of this architecture");
     vit__read_tensor(model, entry, &found);
     if (!vit__is_named(entry, expected.name) || found.dtype != expected.dtype ||
         found.layout != expected.layout || found.ndim != expected.ndim ||
@@ -2655,27 +2652,15 @@ static vit_result vit__check_tensor(vit_model *model, const unsigned char *entry
     if (found.size != expected.size)
         return vit__fail_int(model->detail, VIT_ERROR_CORRUPT, expected.name, expected.size,
                              found.size);
-    if (found.offset % VIT_ALIGN != 0 || found.offset < *end ||
-        found.offset - data->offset > data->size ||
-        found.size > data->size - (found.offset - data->offset))
-        return vit__fail_name(model->detail, VIT_ERROR_CORRUPT, "", entry, 64,
-                              ": its data is out of place");
-    *end = found.offset + found.size;
     return VIT_OK;
 }
 
-static vit_result vit__check_tensors(vit_model *model, const vit__section *directory,
-                                     const vit__section *data) {
-    uint64_t end = data->offset;
+static vit_result vit__check_tensors(vit_model *model) {
+    const unsigned char *entry = model->tensors;
     vit_tensor expected;
     uint32_t i;
-    for (i = 0; i < directory->count; i++) {
-        const unsigned char *entry = directory->at + (size_t)i * VIT_TENSOR_SIZE;
-        vit_result result;
-        if (!vit_architecture_tensor(&model->config, VIT_F32, (int)i, &expected))
-            return vit__fail_name(model->detail, VIT_ERROR_CORRUPT, "tensor ", entry, 64,
-                                  " is not part of this architecture");
-        result = vit__check_tensor(model, entry, (int)i, data, &end);
+    for (i = 0; i < model->num_tensors; i++, entry += VIT_TENSOR_SIZE) {
+        const vit_result result = vit__check_tensor(model, entry, (int)i);
         if (result) return result;
     }
     if (vit_architecture_tensor(&model->config, VIT_F32, (int)i, &expected)) {
@@ -2683,8 +2668,23 @@ static vit_result vit__check_tensors(vit_model *model, const vit__section *direc
         vit__put(&text, ": this tensor is missing, and all behind it");
         return VIT_ERROR_CORRUPT;
     }
-    model->tensors = directory->at;
-    model->num_tensors = directory->count;
+    return VIT_OK;
+}
+
+/* The data of all tensors, one behind the other, within its section. */
+static vit_result vit__check_places(vit_model *model, const vit__section *data) {
+    const unsigned char *entry = model->tensors;
+    uint64_t end = data->offset;
+    uint32_t i;
+    for (i = 0; i < model->num_tensors; i++, entry += VIT_TENSOR_SIZE) {
+        const uint64_t offset = vit__u64(entry + VIT_TENSOR_OFFSET);
+        const uint64_t size = vit__u64(entry + VIT_TENSOR_BYTES);
+        if (offset % VIT_ALIGN != 0 || offset < end || offset - data->offset > data->size ||
+            size > data->size - (offset - data->offset))
+            return vit__fail_name(model->detail, VIT_ERROR_CORRUPT, "", entry, 64,
+                                  ": its data is out of place");
+        end = offset + size;
+    }
     return VIT_OK;
 }
 
@@ -2726,7 +2726,9 @@ static vit_result vit__check_strings(vit_model *model, const vit__section *secti
 
 static vit_result vit__read_strings(vit_model *model, const vit__section *sections) {
     const vit__section *source = &sections[VIT__SOURCE];
-    vit_result result = vit__check_strings(model, &sections[VIT__LABELS], "labels");
+    vit_result result = VIT_OK;
+    if (!VIT__TEXTS) return result;
+    result = vit__check_strings(model, &sections[VIT__LABELS], "labels");
     if (!result) result = vit__check_strings(model, &sections[VIT__SYNSETS], "synsets");
     if (result) return result;
     if (source->at && (source->size == 0 || source->at[source->size - 1] != 0))
@@ -2785,17 +2787,54 @@ VIT_API int vit_model_tensor(const vit_model *model, int index, vit_tensor *tens
     return 1;
 }
 
+VIT_API uint64_t vit_model_signature(const vit_model *model) {
+    const unsigned char *entry = model->tensors;
+    vit_hash hash;
+    uint32_t i;
+    vit_hash_init(&hash);
+    vit_hash_update(&hash, model->fields, (size_t)model->num_fields * VIT_FIELD_SIZE);
+    for (i = 0; i < model->num_tensors; i++, entry += VIT_TENSOR_SIZE) {
+        vit_hash_update(&hash, entry, VIT_TENSOR_OFFSET);
+        vit_hash_update(&hash, entry + VIT_TENSOR_BYTES, 8);
+        if (i <= VIT__STD) /* these are part of the config */
+            vit_hash_update(&hash, model->data + (size_t)vit__u64(entry + VIT_TENSOR_OFFSET),
+                            (size_t)vit__u64(entry + VIT_TENSOR_BYTES));
+    }
+    return vit_hash_final(&hash);
+}
+
+/* Of a build for one architecture: the config and everything about tensors but their place
+   and their numbers are known to be right if the signature is. */
+static vit_result vit__check_signature(vit_model *model, const vit__section *data) {
+    const vit_result result = vit__check_places(model, data);
+    if (result) return result;
+    if (vit_model_signature(model) != VIT__SIGNATURE)
+        return vit__fail(model->detail, VIT_ERROR_UNSUPPORTED,
+                         "it is not of the architecture that this program was built for");
+    return VIT_OK;
+}
+
+/* Configuration, and all tensors that belong to it. */
+static vit_result vit__read_architecture(vit_model *model, const vit__section *data) {
+    vit_result result;
+    if (VIT__IS_FIXED) return vit__check_signature(model, data);
+    result = vit__read_fields(model);
+    if (!result) result = vit__check_tensors(model);
+    if (!result) result = vit__check_places(model, data);
+    if (!result) result = vit__read_normalisation(model);
+    return result;
+}
+
 static vit_result vit__load(vit_model *model, unsigned flags) {
     vit__section sections[VIT__NUM_SECTIONS];
     vit_result result;
     memset(sections, 0, sizeof sections);
     result = vit__check_header(model);
     if (!result) result = vit__read_sections(model, sections);
-    if (!result) result = vit__read_fields(model, &sections[VIT__FIELDS]);
-    if (!result) result = vit__check_tensors(model, &sections[VIT__TENSORS], &sections[VIT__DATA]);
-    if (!result) result = vit__read_normalisation(model);
+    if (!result) result = vit__read_architecture(model, &sections[VIT__DATA]);
     if (!result) result = vit__read_strings(model, sections);
     if (!result && (flags & VIT_OPEN_VERIFY)) result = vit_model_verify(model);
+    if (result) model->tensors = NULL; /* nothing may use it */
     return result;
 }
 
@@ -2944,7 +2983,7 @@ VIT_API vit_result vit_model_open(const char *path, unsigned flags, vit_model *m
 /* A side of the photo before the crop to `side` pixels, as timm computes it: for that
    crop_pct is a double again, the nearest of six decimals. */
 static int vit__resize_side(const vit_config *c, int side, int file_side, int file_resize) {
-    const double pct = (double)(int)(VIT__OPT(c, crop_pct) * 1e6f + 0.5f) / 1e6;
+    const double pct = (double)(int)(c->crop_pct * 1e6f + 0.5f) / 1e6;
     if (pct > 0.0) return (int)((double)side / pct);
     return (int)((int64_t)side * file_resize / file_side);
 }
@@ -2953,10 +2992,10 @@ VIT_API vit_result vit_model_resize(vit_model *model, int height, int width) {
     vit_config c;
     vit_result result;
     if (!model || !model->tensors) return VIT_ERROR_ARGUMENT;
-    if (!VIT__OPT(&model->config, dynamic_img_size))
+    if (VIT__IS_FIXED || !model->config.dynamic_img_size)
         return vit__fail(model->detail, VIT_ERROR_UNSUPPORTED,
                          "its input size is fixed: it is not marked dynamic_img_size");
-    if (VIT__OPT(&model->config, rope) || VIT__OPT(&model->config, has_rel_pos))
+    if (model->config.rope || model->config.has_rel_pos)
         return vit__fail(model->detail, VIT_ERROR_UNSUPPORTED,
                          "its input size is fixed: rotary and relative positions are for one grid");
     c = model->config;
@@ -3407,12 +3446,16 @@ VIT__INLINE float vit__gelu(vit__fma_fn *fma, float x) {
     return x * 0.5f * (1.0f + z * p / q);
 }
 
+/* In a build for one architecture there is one activation, but for a stem's own. */
+VIT__INLINE vit_activation vit__known(vit_activation activation) {
+    return VIT__KNOWN(stem, 1) ? activation : (vit_activation)VIT__KNOWN(activation, activation);
+}
+
 /* The activations of vit_activation. gelu_tanh(x) is x sigmoid(2 u) with u =
    sqrt(2 / pi) (x + 0.044715 x^3). */
 VIT__INLINE float vit__activate(vit__fma_fn *fma, vit_activation activation, float x) {
     float s;
-    if (!VIT__OPTIONS) return vit__gelu(fma, x);
-    switch (activation) {
+    switch (vit__known(activation)) {
     case VIT_GELU: return vit__gelu(fma, x);
     case VIT_RELU: return x < 0.0f ? 0.0f : x;
     case VIT_GELU_TANH: s = x * fma(x * x, 0.0713548163f, 1.5957691216f); break;
@@ -3537,18 +3580,39 @@ typedef struct vit__epilogue {
     int act, add, scale; /* scale: gamma is there */
 } vit__epilogue;
 
-/* bias, activation, residual of 16 numbers of a tile. */
+/* bias, activation, residual of one number of a tile. */
+VIT__INLINE float vit__output1(vit__fma_fn *fma, vit__epilogue e, float x, float bias, float gamma,
+                               float c) {
+    x += bias;
+    if (e.act) x = vit__activate(fma, (vit_activation)(e.act - 1), x);
+    if (e.add) x = e.scale ? fma(x, gamma, c) : x + c;
+    return x;
+}
+
 VIT__INLINE void vit__output16(vit__fma_fn *fma, vit__epilogue e, float *c, const float *tile,
                                const float *bias, const float *gamma) {
     float t[16];
     int l;
-    for (l = 0; l < 16; l++) {
-        float x = tile[l] + vit__stored(bias + l);
-        if (e.act) x = vit__activate(fma, (vit_activation)(e.act - 1), x);
-        if (e.add) x = e.scale ? fma(x, vit__stored(gamma + l), c[l]) : x + c[l];
-        t[l] = x;
-    }
+    for (l = 0; l < 16; l++)
+        t[l] = vit__output1(fma, e, tile[l], vit__stored(bias + l), vit__stored(gamma + l), c[l]);
     memcpy(c, t, sizeof t);
+}
+
+/* Row by row and number by number, for size. */
+VIT__INLINE void vit__output_small(vit__fma_fn *fma, const vit__output *out, const float *tile,
+                                   int tile_cols, int rows, int cols) {
+    vit__epilogue e;
+    int r, i;
+    e.act = out->act;
+    e.add = out->add;
+    e.scale = out->gamma != NULL;
+    for (r = 0; r < rows; r++)
+        for (i = 0; i < cols; i++) {
+            float *c = out->c + (size_t)r * out->ldc + i;
+            *c = vit__output1(fma, e, tile[r * tile_cols + i],
+                              out->bias ? vit__stored(out->bias + i) : 0.0f,
+                              e.scale ? vit__stored(out->gamma + i) : 0.0f, *c);
+        }
 }
 
 /* A tile that is still in the nearest cache. The columns that are left over by 16
@@ -3575,14 +3639,14 @@ VIT__INLINE void vit__output_rows(vit__fma_fn *fma, vit__epilogue e, const vit__
     }
 }
 
-/* Each combination that occurs gets loops of its own, but where size counts. */
+/* Each combination that occurs gets loops of its own. */
 VIT__INLINE void vit__output_body(vit__fma_fn *fma, const vit__output *out, const float *tile,
                                   int tile_cols, int rows, int cols) {
     vit__epilogue e = { 0, 0, 0 };
 #define VIT_X(a, b, c)                                                         \
     e.act = (a), e.add = (b), e.scale = (c);                                   \
     vit__output_rows(fma, e, out, tile, tile_cols, rows, cols);
-    if (VIT__SMALL) { VIT_X(out->act, out->add, out->add && out->gamma) }
+    if (VIT__SMALL) vit__output_small(fma, out, tile, tile_cols, rows, cols);
     else if (out->add && out->gamma) { VIT_X(0, 1, 1) }
     else if (out->add) { VIT_X(0, 1, 0) }
     else {
@@ -3612,8 +3676,8 @@ VIT__INLINE void vit__gate_rows(vit__fma_fn *fma, vit_activation activation, flo
 }
 
 VIT__INLINE void vit__gate_body(vit__fma_fn *fma, vit_activation activation, float *x, int n) {
-    if (!VIT__OPTIONS) return;
-    switch (activation) {
+    if (!VIT__KNOWN(has_gated_mlp, 1)) return;
+    switch (vit__known(activation)) {
     case VIT_GELU: vit__gate_rows(fma, VIT_GELU, x, n); break;
     case VIT_GELU_TANH: vit__gate_rows(fma, VIT_GELU_TANH, x, n); break;
     case VIT_QUICK_GELU: vit__gate_rows(fma, VIT_QUICK_GELU, x, n); break;
@@ -3782,7 +3846,8 @@ VIT__INLINE void vit__norm_rows(vit__fma_fn *fma, int rms, float *y, const float
 
 VIT__INLINE void vit__norm_body(vit__fma_fn *fma, float *y, const float *x, const float *weight,
                                 const float *bias, int dim, float eps) {
-    if (bias || !VIT__OPTIONS) vit__norm_rows(fma, 0, y, x, weight, bias, dim, eps);
+    const int always = VIT__KNOWN(norm_type, 1) == VIT_LAYER_NORM && !VIT__KNOWN(has_diff_attn, 1);
+    if (always || bias) vit__norm_rows(fma, 0, y, x, weight, bias, dim, eps);
     else vit__norm_rows(fma, 1, y, x, weight, bias, dim, eps);
 }
 
@@ -3790,9 +3855,9 @@ VIT__INLINE void vit__norm_body(vit__fma_fn *fma, float *y, const float *x, cons
    attention does it after the product with V, on fewer numbers. */
 VIT__INLINE float vit__softmax_body(vit__fma_fn *fma, float *x, int n, float scale) {
     float lane[16], sum[16] = { 0 }, max;
-    const int full = vit__full(n);
+    const int full = vit__full(n), lanes = VIT__SMALL ? 1 : 16; /* the maximum has no order */
     int i, l;
-    for (l = 0; l < 16; l++) lane[l] = VIT__LOWEST;
+    for (l = 0; l < lanes; l++) lane[l] = VIT__LOWEST;
     for (i = 0; i < full; i += 16)
         for (l = 0; l < 16; l++) {
             x[i + l] *= scale;
@@ -3800,9 +3865,9 @@ VIT__INLINE float vit__softmax_body(vit__fma_fn *fma, float *x, int n, float sca
         }
     for (; i < n; i++) {
         x[i] *= scale;
-        lane[i % 16] = x[i] > lane[i % 16] ? x[i] : lane[i % 16];
+        lane[i % lanes] = x[i] > lane[i % lanes] ? x[i] : lane[i % lanes];
     }
-    for (max = lane[0], l = 1; l < 16; l++) max = lane[l] > max ? lane[l] : max;
+    for (max = lane[0], l = 1; l < lanes; l++) max = lane[l] > max ? lane[l] : max;
     for (i = 0; i < full; i += 16)
         for (l = 0; l < 16; l++) {
             x[i + l] = vit__exp(fma, x[i + l] - max);
@@ -3878,8 +3943,39 @@ VIT__INLINE void vit__pack_values_body(vit_dtype dtype, const vit__packing *to, 
     }
 }
 
+/* Number k of row `row` of panels of this depth. */
+static void vit__put_weight(vit_dtype dtype, void *panels, int row, int k, int depth, float x) {
+    unsigned char *panel = (unsigned char *)panels +
+                           (size_t)(row / 16) * (size_t)vit__panel_bytes(dtype, depth);
+    const size_t i = vit__panel_index(dtype, row, k);
+    const uint16_t half = vit__f32_to_bf16(x);
+    if (dtype == VIT_BF16) memcpy(panel + 2 * i, &half, 2);
+    else memcpy(panel + 4 * i, &x, 4);
+}
+
+/* Number by number, for size. */
+static void vit__pack_head_small(vit_dtype dtype, const vit__packing *to, const float *k,
+                                 const float *v, size_t ld, int first, int tokens) {
+    const size_t keys = (size_t)vit__ceil_div(to->tokens, 16) *
+                        (size_t)vit__panel_bytes(dtype, to->dim);
+    const size_t values = (size_t)vit__ceil_div(to->dim, 16) *
+                          (size_t)vit__panel_bytes(dtype, to->tokens);
+    int t, d;
+    if (first == 0) memset(to->keys, 0, keys);
+    if (first == 0) memset(to->values, 0, values);
+    for (t = first; t < first + tokens; t++, k += ld, v += ld)
+        for (d = 0; d < to->dim; d++) {
+            vit__put_weight(dtype, to->keys, t, d, to->dim, k[d]);
+            vit__put_weight(dtype, to->values, d, t, to->tokens, v[d]);
+        }
+}
+
 VIT__INLINE void vit__pack_head_body(vit_dtype dtype, const vit__packing *to, const float *k,
                                      const float *v, size_t ld, int first, int tokens) {
+    if (VIT__SMALL) {
+        vit__pack_head_small(dtype, to, k, v, ld, first, tokens);
+        return;
+    }
     vit__pack_keys_body(dtype, to, k, ld, first, tokens);
     vit__pack_values_body(dtype, to, v, ld, first, tokens);
 }
@@ -3939,7 +4035,7 @@ VIT__INLINE void vit__rotate_pairs(vit__fma_fn *fma, float *x, const float *cosi
 
 VIT__INLINE void vit__rotate_body(vit__fma_fn *fma, vit_rope rope, float *x, const float *cosine,
                                   const float *sine, int half) {
-    if (!VIT__OPTIONS) return;
+    if (!VIT__KNOWN(rope, 1)) return;
     if (rope == VIT_ROPE_PAIRS) vit__rotate_pairs(fma, x, cosine, sine, half, 2, 1);
     else vit__rotate_pairs(fma, x, cosine, sine, half, 1, half);
 }
@@ -5484,14 +5580,30 @@ VIT_API const char *vit_isa_name(vit_isa isa) {
 /* ------------------------------------------------------------------------- */
 
 static void vit__parallel_for(const vit_session *s, int count, vit_task *task, void *arg) {
+#if !defined(VIT_NO_EXECUTOR)
     if (count > 1 && s->params.executor.parallel_for)
         s->params.executor.parallel_for(s->params.executor.user, count, task, arg);
     else
+#endif
         vit__serial_for(count, task, arg);
+    (void)s;
+}
+
+/* Whether this build has one tier only: then its kernels are constants, and with one type
+   of weights the matrix product as well. */
+VIT__INLINE int vit__is_alone(void) { return sizeof vit__tiers == sizeof vit__tiers[0]; }
+
+VIT__INLINE const vit__kernels *vit__known_kernels(const vit__kernels *kernels) {
+    return vit__is_alone() ? vit__tiers[0] : kernels;
+}
+
+VIT__INLINE const vit__gemm_kernel *vit__known_gemm(const vit__gemm_kernel *gemm) {
+    const int known = vit__is_alone() && VIT__DTYPES == 1u << VIT_F32;
+    return known ? &vit__tiers[0]->gemm[VIT_F32] : gemm;
 }
 
 static const vit__kernels *vit__kernels_of(const vit_session *s) {
-    return (const vit__kernels *)s->kernels;
+    return vit__known_kernels((const vit__kernels *)s->kernels);
 }
 
 /* The caller's function, NULL in a build without. */
@@ -5502,6 +5614,29 @@ static vit_trace *vit__trace_of(const vit_params *params) {
 #else
     return params->trace;
 #endif
+}
+
+/* Constants, where the build decides. */
+static int vit__threads(const vit_params *params) {
+#if defined(VIT_NO_EXECUTOR)
+    (void)params;
+    return 1;
+#else
+    return params->executor.num_threads;
+#endif
+}
+
+static int vit__is_low(const vit_params *params) {
+#if defined(VIT_LOW_MEMORY) && defined(VIT_NO_TRACE) && defined(VIT_FIXED)
+    (void)params;
+    return vit__fixed.block_type != VIT_PARALLEL;
+#else
+    return params->low_memory;
+#endif
+}
+
+static int vit__batch(const vit_params *params) {
+    return vit__is_low(params) ? 1 : params->max_batch;
 }
 
 static int vit__is_traced(const vit_session *s) { return vit__trace_of(&s->params) != NULL; }
@@ -5546,39 +5681,40 @@ static void vit__trace_block(const vit_session *s, int block, const char *name, 
     vit__put(&text, "blocks.");
     vit__put_int(&text, (uint64_t)(unsigned)block);
     vit__put(&text, name);
-    vit__call_trace(s, full, data, batch, s->model->config.num_tokens, width);
+    vit__call_trace(s, full, data, batch, VIT__CONFIG(s->model)->num_tokens, width);
 }
 
 /* --- weights ------------------------------------------------------------------ */
 
 /* Directory entry of a tensor by its row in one of the lists of >>arch. */
 static void vit__stem_tensor(const vit_model *m, int row, vit_tensor *t) {
-    vit_model_tensor(m, vit__count(&m->config, vit__stem_specs, row), t);
+    vit_model_tensor(m, vit__count(VIT__CONFIG(m), vit__stem_conditions, row), t);
 }
 
 /* Of the stem's stages; block -1 for those of VIT__DOWN_LIST. */
 static void vit__unit_tensor(const vit_model *m, int stage, int block, int row, vit_tensor *t) {
-    const int start = vit__count(&m->config, vit__stem_specs, VIT__NUM_STEM) +
-                      vit__stage_start(&m->config, stage);
+    const int start = vit__count(VIT__CONFIG(m), vit__stem_conditions, VIT__NUM_STEM) +
+                      vit__stage_start(VIT__CONFIG(m), stage);
     vit_model_tensor(m, start + row + (block < 0 ? 0 : VIT__NUM_DOWN + VIT__NUM_UNIT * block), t);
 }
 
 /* The first tensor of a block. */
 static int vit__block_start(const vit_config *c, int block) {
-    return vit__count(c, vit__stem_specs, VIT__NUM_STEM) +
+    return vit__count(c, vit__stem_conditions, VIT__NUM_STEM) +
            vit__stage_start(c, VIT__NUM_STAGES) +
-           vit__count(c, vit__block_specs, VIT__NUM_BLOCK) * block;
+           vit__count(c, vit__block_conditions, VIT__NUM_BLOCK) * block;
 }
 
 static void vit__block_tensor(const vit_model *m, int block, int row, vit_tensor *t) {
-    const vit_config *c = &m->config;
-    vit_model_tensor(m, vit__block_start(c, block) + vit__count(c, vit__block_specs, row), t);
+    const vit_config *c = VIT__CONFIG(m);
+    vit_model_tensor(m, vit__block_start(c, block) + vit__count(c, vit__block_conditions, row), t);
 }
 
 /* The tail begins where block number `depth` would. */
 static void vit__tail_tensor(const vit_model *m, int row, vit_tensor *t) {
-    const vit_config *c = &m->config;
-    vit_model_tensor(m, vit__block_start(c, c->depth) + vit__count(c, vit__tail_specs, row), t);
+    const vit_config *c = VIT__CONFIG(m);
+    const int before = vit__count(c, vit__tail_conditions, row);
+    vit_model_tensor(m, vit__block_start(c, c->depth) + before, t);
 }
 
 VIT__INLINE const float *vit__floats(const vit_tensor *t) { return (const float *)t->data; }
@@ -5587,21 +5723,21 @@ VIT__INLINE const float *vit__floats(const vit_tensor *t) { return (const float 
    this architecture does not have it. */
 static const float *vit__stem_floats(const vit_model *m, int row) {
     vit_tensor t;
-    if (row < 0 || !vit__is_present(&m->config, &vit__stem_specs[row])) return NULL;
+    if (!vit__is_present(VIT__CONFIG(m), vit__stem_conditions[row])) return NULL;
     vit__stem_tensor(m, row, &t);
     return vit__floats(&t);
 }
 
 static const float *vit__block_floats(const vit_model *m, int block, int row) {
     vit_tensor t;
-    if (row < 0 || !vit__is_present(&m->config, &vit__block_specs[row])) return NULL;
+    if (!vit__is_present(VIT__CONFIG(m), vit__block_conditions[row])) return NULL;
     vit__block_tensor(m, block, row, &t);
     return vit__floats(&t);
 }
 
 static const float *vit__tail_floats(const vit_model *m, int row) {
     vit_tensor t;
-    if (row < 0 || !vit__is_present(&m->config, &vit__tail_specs[row])) return NULL;
+    if (!vit__is_present(VIT__CONFIG(m), vit__tail_conditions[row])) return NULL;
     vit__tail_tensor(m, row, &t);
     return vit__floats(&t);
 }
@@ -5634,7 +5770,7 @@ typedef struct vit__linear {
 
 /* How kernels want the rows that are multiplied with weights of this type. */
 static vit__form vit__form_of(const vit_session *s, vit_dtype dtype) {
-    return vit__kernels_of(s)->gemm[dtype].form;
+    return vit__kernels_of(s)->gemm[vit__known_dtype(dtype)].form;
 }
 
 /* Floats that a row of n numbers takes in this form: n or fewer. */
@@ -5649,21 +5785,23 @@ static void vit__linear_init(vit__linear *l, const vit__kernels *kernels, vit_dt
                              const void *panels, int rows, int cols, int depth) {
     memset(l, 0, sizeof *l);
     l->kernels = kernels;
-    l->gemm = &kernels->gemm[dtype];
+    l->gemm = &kernels->gemm[vit__known_dtype(dtype)];
     l->panels = (const unsigned char *)panels;
     l->stride = (size_t)vit__panel_bytes(dtype, depth);
     l->rows = rows;
     l->cols = cols;
     l->depth = depth;
     l->end_panel = vit__ceil_div(cols, 16);
-    l->num_tiles = vit__ceil_div(rows, l->gemm->tile_rows);
+    l->num_tiles = vit__ceil_div(rows, vit__known_gemm(l->gemm)->tile_rows);
 }
 
 /* Tiles [first_tile, end_tile) times panels [panel, panel_end). A group of panels
    stays in the second cache while the rows stream past it. */
 static void vit__gemm(const vit__linear *l, int first_tile, int end_tile, int panel,
                       int panel_end) {
-    const int tile_panels = l->kernels->tile_panels, tile_cols = tile_panels * 16;
+    const vit__kernels *kernels = vit__known_kernels(l->kernels);
+    const vit__gemm_kernel *gemm = vit__known_gemm(l->gemm);
+    const int tile_panels = kernels->tile_panels, tile_cols = tile_panels * 16;
     float tile[VIT__MAX_TILE_ROWS * VIT__MAX_TILE_COLS];
     for (; panel < panel_end; panel += tile_panels) {
         const int panels = vit__min(tile_panels, panel_end - panel);
@@ -5676,14 +5814,15 @@ static void vit__gemm(const vit__linear *l, int first_tile, int end_tile, int pa
         for (t = first_tile; t < end_tile; t++) {
             row = end;
             end = vit__share_end(l->rows, t, l->num_tiles);
-            l->gemm->run(tile, (const unsigned char *)l->a + (size_t)row * l->lda, l->lda,
+            gemm->run(tile, (const unsigned char *)l->a + (size_t)row * l->lda, l->lda,
                          end - row, l->panels + (size_t)panel * l->stride, l->depth, panels);
             out.c = l->out.c + (size_t)row * out.ldc + panel * 16;
-            l->kernels->output(&out, tile, tile_cols, end - row, cols);
+            kernels->output(&out, tile, tile_cols, end - row, cols);
         }
     }
 }
 
+#if !defined(VIT_NO_EXECUTOR)
 static void vit__linear_task(void *arg, int index) {
     const vit__linear *l = (const vit__linear *)arg;
     const int tile_panels = l->kernels->tile_panels;
@@ -5691,17 +5830,23 @@ static void vit__linear_task(void *arg, int index) {
     int first, end = vit__share(l->num_tiles, index / l->num_groups, l->num_chunks, &first);
     vit__gemm(l, first, end, panel, vit__min(panel + tile_panels, l->end_panel));
 }
+#endif
 
 /* A task is a group of panels times a chunk of rows: one chunk for each 256 rows,
    which then stay in the second cache with the weights, and more where there
    would be too few tasks for the threads. */
 static void vit__linear_run(const vit_session *s, vit__linear *l) {
-    const int threads = s->params.executor.num_threads, wanted = threads > 1 ? 4 * threads : 1;
+#if defined(VIT_NO_EXECUTOR)
+    (void)s;
+    vit__gemm(l, 0, l->num_tiles, l->first_panel, l->end_panel);
+#else
+    const int threads = vit__threads(&s->params), wanted = threads > 1 ? 4 * threads : 1;
     l->num_groups = vit__ceil_div(l->end_panel - l->first_panel, l->kernels->tile_panels);
     l->num_chunks = vit__ceil_div(l->rows, 256);
     if (l->num_chunks * l->num_groups < wanted)
         l->num_chunks = vit__min(vit__ceil_div(wanted, l->num_groups), l->num_tiles);
     vit__parallel_for(s, l->num_chunks * l->num_groups, vit__linear_task, l);
+#endif
 }
 
 /* A layer of the model: a [rows, depth], lda numbers apart and in the layer's form,
@@ -5747,8 +5892,8 @@ static void vit__rows_init(vit__rows *job, const vit_session *s, const float *x,
     job->rows = rows;
     job->dim = dim;
     job->norm_parts = 1;
-    job->eps = s->model->config.norm_eps;
-    job->num_tasks = vit__min(rows, s->params.executor.num_threads);
+    job->eps = VIT__CONFIG(s->model)->norm_eps;
+    job->num_tasks = vit__min(rows, vit__threads(&s->params));
 }
 
 static void vit__rows_norm(vit__rows *job, const float *weight, const float *bias) {
@@ -5870,7 +6015,7 @@ static const float *vit__tap(const vit__window *w, int pixel, int tap) {
 static void vit__window_run(vit__window *w, vit_task *task, int first, int rows) {
     w->first = first;
     w->rows = rows;
-    w->num_tasks = vit__min(rows, w->session->params.executor.num_threads);
+    w->num_tasks = vit__min(rows, vit__threads(&w->session->params));
     vit__parallel_for(w->session, w->num_tasks, task, w);
 }
 
@@ -5939,7 +6084,7 @@ static uint64_t vit__stem_layout(const vit_config *c, float *at, vit__stem_room 
     const uint64_t rows = vit__round64(vit__im2col_floats(c));
     const uint64_t norm = VIT__NORM_ROWS * (uint64_t)(unsigned)vit__map_chans(c);
     int i;
-    if (!VIT__OPT(c, stem)) return 0;
+    if (!c->stem) return 0;
     for (i = 0; i < 3 && at; i++) room->map[i] = at + (size_t)map * (size_t)i;
     if (at) room->rows = at + (size_t)(3 * map);
     if (at) room->norm = room->rows + (size_t)rows;
@@ -5951,7 +6096,7 @@ static uint64_t vit__stem_layout(const vit_config *c, float *at, vit__stem_room 
 static vit__features vit__conv(const vit_session *s, const vit__stem_room *room,
                                const vit_tensor *weight, const float *bias, int act,
                                vit__features from, int stride, float *to) {
-    const int same = VIT__OPT(&s->model->config, stem) == VIT_STEM_RESNET;
+    const int same = VIT__CONFIG(s->model)->stem == VIT_STEM_RESNET;
     const int kernel = weight->dims[2], chans = weight->dims[0], depth = vit__depth_of(weight);
     vit__window w = vit__slide(s, from, kernel, stride, same, room->rows);
     const int pixels = w.height * w.width;
@@ -6067,7 +6212,7 @@ static void vit__normalise(const vit_session *s, const vit__stem_room *room, flo
     job.shortcut = shortcut;
     job.relu = relu;
     job.room = room->norm;
-    job.num_tasks = vit__min(VIT__GROUPS, s->params.executor.num_threads);
+    job.num_tasks = vit__min(VIT__GROUPS, vit__threads(&s->params));
     vit__parallel_for(s, job.num_tasks, vit__group_norm_task, &job);
 }
 
@@ -6146,7 +6291,7 @@ static vit__features vit__resnet(const vit_session *s, vit__stem_room *room, vit
     map = vit__chans_last(pool.to, pool.height, pool.width, map.chans);
     vit__trace_map(s, -1, -1, "patch_embed.backbone.stem", map);
     for (stage = 0; stage < VIT__NUM_STAGES; stage++)
-        for (block = 0; block < vit__stage_depth(&m->config, stage); block++)
+        for (block = 0; block < vit__stage_depth(VIT__CONFIG(m), stage); block++)
             map = vit__bottleneck(s, room, stage, block, map);
     return map;
 }
@@ -6169,7 +6314,7 @@ static vit__features vit__conv_stem(const vit_session *s, vit__stem_room *room, 
    vit__im2col makes them of the input itself. */
 static void vit__stem(const vit_session *s, const float *input, int batch, float *patches,
                       vit__form form) {
-    const vit_config *c = &s->model->config;
+    const vit_config *c = VIT__CONFIG(s->model);
     const size_t pixels = (size_t)c->img_height * (size_t)c->img_width;
     const size_t image = (size_t)c->num_patches * (size_t)vit__patch_depth(c);
     vit__stem_room room;
@@ -6180,7 +6325,7 @@ static void vit__stem(const vit_session *s, const float *input, int batch, float
         vit__window w;
         map.step = 1;
         map.plane = pixels;
-        map = VIT__OPT(c, stem) == VIT_STEM_RESNET ? vit__resnet(s, &room, map)
+        map = c->stem == VIT_STEM_RESNET ? vit__resnet(s, &room, map)
                                          : vit__conv_stem(s, &room, map);
         w = vit__slide(s, map, vit__map_patch(c), vit__map_patch(c), 0, patches);
         w.form = form;
@@ -6219,7 +6364,7 @@ static void vit__gather_task(void *arg, int index) {
     int row, end = vit__share(job->rows, index, job->num_tasks, &row);
     gathered.x = NULL;
     for (; row < end; row++) {
-        vit__gather_patch(&job->session->model->config, job->x, job->first + row,
+        vit__gather_patch(VIT__CONFIG(job->session->model), job->x, job->first + row,
                           job->y + (size_t)row * job->ldy);
         vit__row(&gathered, row);
     }
@@ -6229,9 +6374,9 @@ static void vit__gather_task(void *arg, int index) {
    linear layer. */
 static void vit__im2col(const vit_session *s, const float *input, int first, int rows,
                         float *patches, vit__form form) {
-    const vit_config *c = &s->model->config;
+    const vit_config *c = VIT__CONFIG(s->model);
     const int dim = (int)vit__patch_depth(c);
-    const int shown = vit__is_traced(s) && VIT__OPT(c, has_patch_pre_norm);
+    const int shown = vit__is_traced(s) && c->has_patch_pre_norm;
     vit__rows job;
     vit__rows_init(&job, s, input, 0, patches, (size_t)dim, rows, dim);
     job.first = first;
@@ -6257,7 +6402,7 @@ static void vit__put_tokens(const vit_session *s, float *x, const float *from, c
 
 /* x = [cls_token, dist_token, reg_token, patches] + pos_embed, of every image. */
 static void vit__add_positions(const vit_session *s, const float *patches, int batch) {
-    const vit_config *c = &s->model->config;
+    const vit_config *c = VIT__CONFIG(s->model);
     const int dim = c->embed_dim, patch_size = c->num_patches * dim;
     const float *cls = vit__stem_floats(s->model, VIT__CLS_TOKEN);
     const float *dist = vit__stem_floats(s->model, VIT__DIST_TOKEN);
@@ -6268,7 +6413,7 @@ static void vit__add_positions(const vit_session *s, const float *patches, int b
         const float *all = s->pos;                                   /* of the patches ... */
         const float *pos = c->positions == VIT_POS_ALL ? all : NULL; /* ... of this token */
         for (t = 0; t < c->num_prefix_tokens; t++, x += dim) {
-            const int r = t - c->has_cls_token - VIT__OPT(c, has_dist_token);
+            const int r = t - c->has_cls_token - c->has_dist_token;
             const float *token = r >= 0 ? reg + r * dim : t == 0 && cls ? cls : dist;
             vit__copy_stored(x, token, (size_t)dim);
             vit__put_tokens(s, x, x, pos, dim);
@@ -6281,13 +6426,13 @@ static void vit__add_positions(const vit_session *s, const float *patches, int b
 /* The linear layer over patches, of `rows` rows from number `first` on. */
 static void vit__patch_proj(const vit_session *s, const float *input, int batch, int first,
                             int rows, float *to) {
-    const vit_config *c = &s->model->config;
+    const vit_config *c = VIT__CONFIG(s->model);
     vit_tensor weight;
     vit__linear proj;
     vit__form form;
     vit__stem_tensor(s->model, VIT__PATCH_WEIGHT, &weight);
     form = vit__form_of(s, weight.dtype);
-    if (VIT__OPT(c, stem)) vit__stem(s, input, batch, s->scratch, form);
+    if (c->stem) vit__stem(s, input, batch, s->scratch, form);
     else vit__im2col(s, input, first, rows, s->scratch, form);
     vit__layer_init(&proj, s, &weight, vit__stem_floats(s->model, VIT__PATCH_BIAS), s->scratch,
                     (size_t)vit__depth_of(&weight), rows,
@@ -6297,23 +6442,23 @@ static void vit__patch_proj(const vit_session *s, const float *input, int batch,
 
 /* The patches of one image are made where they will stay. */
 static void vit__patch_embed(const vit_session *s, const float *input, int batch) {
-    const vit_config *c = &s->model->config;
+    const vit_config *c = VIT__CONFIG(s->model);
     const vit_model *m = s->model;
     const size_t dim = (size_t)c->embed_dim;
-    const int rows = batch * c->num_patches, step = VIT__OPT(c, stem) ? rows : s->chunk;
+    const int rows = batch * c->num_patches, step = c->stem ? rows : s->chunk;
     float *patches = batch > 1 ? s->y : s->x + (size_t)c->num_prefix_tokens * dim;
     int i;
     vit__phase(s, VIT_PHASE_PATCH_EMBED);
     for (i = 0; i < rows; i += step)
         vit__patch_proj(s, input, batch, i, vit__min(step, rows - i), patches);
-    if (VIT__OPT(c, has_patch_norm))
+    if (c->has_patch_norm)
         vit__norm(s, vit__stem_floats(m, VIT__PATCH_NORM_WEIGHT),
                   vit__stem_floats(m, VIT__PATCH_NORM_BIAS), patches, dim, rows, c->embed_dim,
                   patches, VIT__FORM_F32);
     vit__call_trace(s, "patch_embed", patches, batch, c->num_patches, c->embed_dim);
     vit__add_positions(s, patches, batch);
     vit__call_trace(s, "pos_embed", s->x, batch, c->num_tokens, c->embed_dim);
-    if (!VIT__OPT(c, has_pre_norm)) return;
+    if (!c->has_pre_norm) return;
     vit__norm(s, vit__stem_floats(m, VIT__NORM_PRE_WEIGHT),
               vit__stem_floats(m, VIT__NORM_PRE_BIAS), s->x, dim, batch * c->num_tokens,
               c->embed_dim, s->x, VIT__FORM_F32);
@@ -6348,14 +6493,14 @@ typedef struct vit__attention {
 } vit__attention;
 
 static vit_dtype vit__attention_dtype(vit_dtype weights) {
-    return weights == VIT_BF16 || weights == VIT_I8 ? VIT_BF16 : VIT_F32;
+    return vit__known_dtype(weights == VIT_BF16 || weights == VIT_I8 ? VIT_BF16 : VIT_F32);
 }
 
 /* How attn.proj of a block reads the context. */
 static vit__form vit__proj_form(const vit_model *m, const vit__kernels *kernels, int block) {
     vit_tensor w;
     vit__block_tensor(m, block, VIT__PROJ_WEIGHT, &w);
-    return kernels->gemm[w.dtype].form;
+    return kernels->gemm[vit__known_dtype(w.dtype)].form;
 }
 
 /* Width of a head of map pooling. */
@@ -6366,7 +6511,7 @@ static int vit__pool_head_dim(const vit_config *c) {
 /* Floats for a row of a tile: scores, a second time where there are two maps, and q. */
 static uint64_t vit__head_row(const vit_config *c, int dim) {
     const int tokens = vit__round_up(c->num_tokens, 16);
-    const int maps = VIT__OPT(c, has_diff_attn) ? 2 : 1;
+    const int maps = c->has_diff_attn ? 2 : 1;
     return (uint64_t)(unsigned)(tokens * maps + vit__round_up(dim, 16));
 }
 
@@ -6402,7 +6547,7 @@ static size_t vit__panels_floats(const vit__linear *l) {
 /* Head number `number` of the batch, its keys and values still to be packed. */
 static void vit__attention_begin(const vit__attention *job, int number, float *scratch,
                                  vit__attn_head *head) {
-    const vit_config *c = &job->session->model->config;
+    const vit_config *c = VIT__CONFIG(job->session->model);
     const vit__kernels *kernels = vit__kernels_of(job->session);
     const int image = number / job->heads, h = number % job->heads;
     const int n = job->keys, dim = job->dim;
@@ -6418,7 +6563,7 @@ static void vit__attention_begin(const vit__attention *job, int number, float *s
     head->packing.values = (uint32_t *)(void *)values;
     head->packing.tokens = n;
     head->packing.dim = dim;
-    head->second = VIT__OPTIONS && job->lambda ? scores + tile : scores;
+    head->second = VIT__KNOWN(has_diff_attn, 1) && job->lambda ? scores + tile : scores;
     head->q_tile = head->second + tile;
     head->form = head->scores.gemm->form;
     head->scores.out.c = scores;
@@ -6428,9 +6573,12 @@ static void vit__attention_begin(const vit__attention *job, int number, float *s
     head->values.out.c = job->context + (size_t)(image * job->context_rows) * width +
                          (size_t)h * (size_t)dim;
     head->values.out.ldc = width;
-    if (VIT__OPTIONS && job->rel_pos) head->rel_pos = job->rel_pos + h * vit__dim(c, 'W');
-    if (VIT__OPTIONS && job->session->mask)
+    if (VIT__KNOWN(has_rel_pos, 1) && job->rel_pos)
+        head->rel_pos = job->rel_pos + h * vit__dim(c, 'W');
+#if !defined(VIT_LOGITS_ONLY)
+    if (job->session->mask)
         head->mask = job->session->mask + (image + 1) * c->num_tokens - n; /* the last n */
+#endif
     if (job->maps) head->maps = job->maps + (size_t)number * (size_t)n * (size_t)n;
 }
 
@@ -6442,7 +6590,7 @@ static void vit__attention_queries(const vit__attention *job, const vit__attn_he
     int r;
     scores->a = q;
     scores->lda = job->ldq * sizeof(float);
-    if (head->form == VIT__FORM_F32 && !(VIT__OPTIONS && job->lambda) &&
+    if (head->form == VIT__FORM_F32 && !(VIT__KNOWN(has_diff_attn, 1) && job->lambda) &&
         !(VIT__BIG_ENDIAN && job->q_stored))
         return;
     scores->a = head->q_tile;
@@ -6451,8 +6599,9 @@ static void vit__attention_queries(const vit__attention *job, const vit__attn_he
         float *row = head->q_tile + (size_t)r * dim;
         if (VIT__BIG_ENDIAN && job->q_stored) vit__copy_stored(row, q, dim);
         else memcpy(row, q + (size_t)r * job->ldq, bytes);
-        if (VIT__OPTIONS && job->lambda) memset(row + (half ? 0 : dim / 2), 0, bytes / 2);
-        scores->kernels->convert(head->form, row, job->dim);
+        if (VIT__KNOWN(has_diff_attn, 1) && job->lambda)
+            memset(row + (half ? 0 : dim / 2), 0, bytes / 2);
+        vit__known_kernels(scores->kernels)->convert(head->form, row, job->dim);
     }
 }
 
@@ -6476,18 +6625,27 @@ static void vit__add_rel_pos(const vit_config *c, const vit__kernels *kernels, c
     }
 }
 
+static const uint8_t *vit__mask_of(const vit__attn_head *head) {
+#if defined(VIT_LOGITS_ONLY)
+    (void)head;
+    return NULL;
+#else
+    return head->mask;
+#endif
+}
+
 /* A row of q k^T to exp(score - largest); returns 1 / sum. */
 static float vit__attention_softmax(const vit__attention *job, const vit__attn_head *head,
                                     int token, float *row) {
-    const vit__kernels *kernels = head->scores.kernels;
+    const vit__kernels *kernels = vit__known_kernels(head->scores.kernels);
     const int n = job->keys;
     int i;
-    if (!VIT__OPTIONS || (!head->rel_pos && !head->mask))
+    if (!(VIT__KNOWN(has_rel_pos, 1) && head->rel_pos) && !vit__mask_of(head))
         return kernels->softmax(row, n, job->scale);
     kernels->scale(row, row, n, job->scale);
-    if (head->rel_pos)
-        vit__add_rel_pos(&job->session->model->config, kernels, head->rel_pos, token, row);
-    for (i = 0; i < n && head->mask; i++)
+    if (VIT__KNOWN(has_rel_pos, 1) && head->rel_pos)
+        vit__add_rel_pos(VIT__CONFIG(job->session->model), kernels, head->rel_pos, token, row);
+    for (i = 0; i < n && vit__mask_of(head); i++)
         if (!head->mask[i]) row[i] = VIT__LOWEST;
     return kernels->softmax(row, n, 1.0f);
 }
@@ -6509,7 +6667,7 @@ static void vit__attention_scores(const vit__attention *job, const vit__attn_hea
 static void vit__attention_subtract(const vit__attention *job, const vit__attn_head *head,
                                     const float *q, int first, const vit__linear *scores,
                                     float *factor) {
-    const vit__kernels *kernels = scores->kernels;
+    const vit__kernels *kernels = vit__known_kernels(scores->kernels);
     const int n = job->keys;
     float other[VIT__MAX_TILE_ROWS];
     vit__linear second = *scores;
@@ -6529,7 +6687,7 @@ static void vit__attention_subtract(const vit__attention *job, const vit__attn_h
 /* Query rows q, number [first, first + rows) of one head: one tile. */
 static void vit__attention_rows(const vit__attention *job, const vit__attn_head *head,
                                 const float *q, int first, int rows) {
-    const vit__kernels *kernels = head->scores.kernels;
+    const vit__kernels *kernels = vit__known_kernels(head->scores.kernels);
     const int n = job->keys;
     vit__linear scores = head->scores, values = head->values;
     float factor[VIT__MAX_TILE_ROWS];
@@ -6538,7 +6696,7 @@ static void vit__attention_rows(const vit__attention *job, const vit__attn_head 
     scores.num_tiles = values.num_tiles = 1;
     values.out.c += (size_t)(first - job->first) * values.out.ldc;
     vit__attention_scores(job, head, q, first, 0, &scores, factor);
-    if (VIT__OPTIONS && job->lambda)
+    if (VIT__KNOWN(has_diff_attn, 1) && job->lambda)
         vit__attention_subtract(job, head, q, first, &scores, factor);
     for (r = 0; r < rows; r++) {
         float *row = scores.out.c + (size_t)r * scores.out.ldc;
@@ -6556,7 +6714,7 @@ static void vit__attention_rows(const vit__attention *job, const vit__attn_head 
 /* Keys and values of head number `number` of the batch, as panels. */
 static void vit__attention_pack(const vit__attention *job, int number, const vit__packing *to) {
     const int image = number / job->heads, h = number % job->heads;
-    const size_t first = (size_t)(image * job->session->model->config.num_tokens) * job->ldk +
+    const size_t first = (size_t)(image * VIT__CONFIG(job->session->model)->num_tokens) * job->ldk +
                          (size_t)h * (size_t)job->dim;
     vit__kernels_of(job->session)
         ->pack_head(job->dtype, to, job->k + first, job->v + first, job->ldk, 0, job->keys);
@@ -6589,7 +6747,7 @@ static void vit__attention_task(void *arg, int index) {
 /* Attention of a block, but for where q, k and v are. */
 static void vit__attention_init(vit__attention *job, const vit_session *s, int block, int batch,
                                 int queries, float *maps) {
-    const vit_config *c = &s->model->config;
+    const vit_config *c = VIT__CONFIG(s->model);
     vit_tensor qkv;
     vit__block_tensor(s->model, block, VIT__QKV_WEIGHT, &qkv);
     memset(job, 0, sizeof *job);
@@ -6606,12 +6764,12 @@ static void vit__attention_init(vit__attention *job, const vit_session *s, int b
     job->dtype = vit__attention_dtype(qkv.dtype);
     job->batch = batch;
     job->queries = queries;
-    job->num_tasks = s->params.executor.num_threads;
+    job->num_tasks = vit__threads(&s->params);
 }
 
 /* qkv in scratch to context in y, of the first `queries` tokens of each image. */
 static void vit__attend(const vit_session *s, int block, int batch, int queries, float *maps) {
-    const vit_config *c = &s->model->config;
+    const vit_config *c = VIT__CONFIG(s->model);
     const size_t width = (size_t)c->num_heads * (size_t)c->head_dim;
     vit__attention job;
     vit__phase(s, VIT_PHASE_ATTENTION);
@@ -6637,7 +6795,7 @@ static vit__view vit__all_tokens(const vit_session *s, int batch) {
     vit__view view;
     view.first = 0;
     view.step = 1;
-    view.rows = batch * s->model->config.num_tokens;
+    view.rows = batch * VIT__CONFIG(s->model)->num_tokens;
     return view;
 }
 
@@ -6653,7 +6811,7 @@ static vit__view vit__some_rows(const vit_session *s, int first, int rows) {
 static vit__view vit__one_token(const vit_session *s, int batch, int token) {
     vit__view view;
     view.first = token;
-    view.step = s->model->config.num_tokens;
+    view.step = VIT__CONFIG(s->model)->num_tokens;
     view.rows = batch;
     return view;
 }
@@ -6667,7 +6825,7 @@ static void vit__block_layer(vit__linear *l, const vit_session *s, int block, in
 }
 
 static int vit__norms_first(const vit_config *c) {
-    return VIT__OPT(c, block_type) == VIT_PRE_NORM || VIT__OPT(c, block_type) == VIT_PARALLEL;
+    return c->block_type == VIT_PRE_NORM || c->block_type == VIT_PARALLEL;
 }
 
 /* norm, then the branch's first layer: y = norm(x), scratch = linear(y), both
@@ -6676,9 +6834,9 @@ static int vit__norms_first(const vit_config *c) {
    finds y there already. */
 static void vit__norm_linear(const vit_session *s, int block, vit__view view, int norm,
                              const char *name, int weight, vit__linear *l) {
-    const vit_config *c = &s->model->config;
+    const vit_config *c = VIT__CONFIG(s->model);
     const size_t dim = (size_t)c->embed_dim;
-    const int shared = VIT__OPT(c, block_type) == VIT_PARALLEL && norm == VIT__NORM2_WEIGHT;
+    const int shared = c->block_type == VIT_PARALLEL && norm == VIT__NORM2_WEIGHT;
     const int first = !shared && vit__norms_first(c);
     const float *x = shared ? NULL : s->x + (size_t)view.first * dim;
     vit__rows rows;
@@ -6691,7 +6849,7 @@ static void vit__norm_linear(const vit_session *s, int block, vit__view view, in
         vit__rows_norm_now(&rows);
         if (first) vit__trace_block(s, block, name, s->y, view.rows / c->num_tokens, c->embed_dim);
     }
-    rows.form = l->gemm->form;
+    rows.form = vit__known_gemm(l->gemm)->form;
     vit__rows_run(&rows);
     vit__phase(s, weight == VIT__QKV_WEIGHT ? VIT_PHASE_QKV : VIT_PHASE_FC1);
 }
@@ -6700,16 +6858,16 @@ static void vit__norm_linear(const vit_session *s, int block, vit__view view, in
    look at the branch, its norm, or the other branch's look at x. */
 static void vit__add_branch(const vit_session *s, int block, int norm, const float *gamma,
                             const char *name, float *branch, float *x, int rows) {
-    const vit_config *c = &s->model->config;
+    const vit_config *c = VIT__CONFIG(s->model);
     const vit__kernels *kernels = vit__kernels_of(s);
     const size_t dim = (size_t)c->embed_dim;
     int r;
     if (name) vit__trace_block(s, block, name, branch, rows / c->num_tokens, c->embed_dim);
-    if (VIT__OPT(c, block_type) == VIT_RES_POST_NORM)
+    if (c->block_type == VIT_RES_POST_NORM)
         vit__norm(s, vit__block_floats(s->model, block, norm),
                   vit__block_floats(s->model, block, norm + 1), branch, dim, rows, c->embed_dim,
                   branch, VIT__FORM_F32);
-    if (VIT__OPT(c, block_type) == VIT_PARALLEL && norm == VIT__NORM1_WEIGHT)
+    if (c->block_type == VIT_PARALLEL && norm == VIT__NORM1_WEIGHT)
         vit__norm(s, vit__block_floats(s->model, block, norm),
                   vit__block_floats(s->model, block, norm + 1), x, dim, rows, c->embed_dim, s->y,
                   VIT__FORM_F32);
@@ -6723,11 +6881,11 @@ static void vit__add_branch(const vit_session *s, int block, int norm, const flo
    `spare`, with the same two additions. */
 static void vit__linear_residual(const vit_session *s, int block, vit__view view, int weight,
                                  const char *name, float *a, size_t lda, float *spare) {
-    const vit_config *c = &s->model->config;
+    const vit_config *c = VIT__CONFIG(s->model);
     const size_t dim = (size_t)c->embed_dim;
     const int is_attn = weight == VIT__PROJ_WEIGHT;
     const int norm = is_attn ? VIT__NORM1_WEIGHT : VIT__NORM2_WEIGHT;
-    const int parallel = VIT__OPT(c, block_type) == VIT_PARALLEL;
+    const int parallel = c->block_type == VIT_PARALLEL;
     const int scale = parallel ? VIT__LS1 : is_attn ? VIT__LS1 : VIT__LS2;
     const float *gamma = vit__block_floats(s->model, block, scale);
     float *x = s->x + (size_t)view.first * dim;
@@ -6737,7 +6895,7 @@ static void vit__linear_residual(const vit_session *s, int block, vit__view view
     l.out.ldc = (size_t)view.step * dim;
     l.out.add = 1;
     l.out.gamma = gamma;
-    if (vit__is_traced(s) || VIT__OPT(c, block_type) == VIT_RES_POST_NORM ||
+    if (vit__is_traced(s) || c->block_type == VIT_RES_POST_NORM ||
         (parallel && is_attn)) { /* the rows of the view follow one another */
         l.out.c = spare;
         l.out.add = 0;
@@ -6747,7 +6905,7 @@ static void vit__linear_residual(const vit_session *s, int block, vit__view view
     } else {
         vit__linear_run(s, &l);
     }
-    if (VIT__OPT(c, block_type) == VIT_POST_NORM)
+    if (c->block_type == VIT_POST_NORM)
         vit__norm(s, vit__block_floats(s->model, block, norm),
                   vit__block_floats(s->model, block, norm + 1), x, dim, view.rows, c->embed_dim,
                   x, VIT__FORM_F32);
@@ -6755,7 +6913,7 @@ static void vit__linear_residual(const vit_session *s, int block, vit__view view
 
 /* attn.qkv: k and v of every token, q of those that ask. */
 static void vit__qkv(const vit_session *s, int batch, int queries, vit__linear *all) {
-    const vit_config *c = &s->model->config;
+    const vit_config *c = VIT__CONFIG(s->model);
     const int width = c->num_heads * c->head_dim;
     vit__linear q = *all;
     int token;
@@ -6764,7 +6922,7 @@ static void vit__qkv(const vit_session *s, int batch, int queries, vit__linear *
     if (queries == c->num_tokens) return;
     q.end_panel = vit__ceil_div(width, 16);
     q.rows = batch;
-    q.num_tiles = vit__ceil_div(batch, q.gemm->tile_rows);
+    q.num_tiles = vit__ceil_div(batch, vit__known_gemm(q.gemm)->tile_rows);
     q.lda *= (size_t)c->num_tokens;
     q.out.ldc *= (size_t)c->num_tokens;
     for (token = 0; token < queries; token++) {
@@ -6776,10 +6934,10 @@ static void vit__qkv(const vit_session *s, int batch, int queries, vit__linear *
 
 /* q and k of every head, normalised where they are. */
 static void vit__qk_norm(const vit_session *s, int block, int batch) {
-    const vit_config *c = &s->model->config;
+    const vit_config *c = VIT__CONFIG(s->model);
     const int width = c->num_heads * c->head_dim, rows = batch * c->num_tokens;
     int which;
-    if (!VIT__OPT(c, has_qk_norm)) return;
+    if (!c->has_qk_norm) return;
     for (which = 0; which < 2; which++) {
         const int weight = which ? VIT__K_NORM_WEIGHT : VIT__Q_NORM_WEIGHT;
         vit__rows job;
@@ -6801,7 +6959,7 @@ typedef struct vit__rope_job {
 } vit__rope_job;
 
 static void vit__rope_init(vit__rope_job *job, const vit_session *s, int block) {
-    const int own = VIT__OPT(&s->model->config, rope_per_block);
+    const int own = VIT__CONFIG(s->model)->rope_per_block;
     memset(job, 0, sizeof *job);
     job->session = s;
     job->cosine = own ? vit__block_floats(s->model, block, VIT__BLOCK_ROPE_COS)
@@ -6812,18 +6970,18 @@ static void vit__rope_init(vit__rope_job *job, const vit_session *s, int block) 
 
 /* q or k of head h of one token, turned where it is, if it is a patch. */
 static void vit__turn(const vit__rope_job *job, int token, int h, float *x) {
-    const vit_config *c = &job->session->model->config;
+    const vit_config *c = VIT__CONFIG(job->session->model);
     const int patch = token - c->num_prefix_tokens, half = c->head_dim / 2;
-    const int table = VIT__OPT(c, rope_per_block) ? h * c->num_patches : 0;
+    const int table = c->rope_per_block ? h * c->num_patches : 0;
     const size_t at = (size_t)(table + patch) * (size_t)half;
     if (patch < 0 || !job->cosine) return;
     vit__kernels_of(job->session)
-        ->rotate((vit_rope)VIT__OPT(c, rope), x, job->cosine + at, job->sine + at, half);
+        ->rotate((vit_rope)c->rope, x, job->cosine + at, job->sine + at, half);
 }
 
 static void vit__rope_task(void *arg, int index) {
     const vit__rope_job *job = (const vit__rope_job *)arg;
-    const vit_config *c = &job->session->model->config;
+    const vit_config *c = VIT__CONFIG(job->session->model);
     int row, h, end = vit__share(job->rows, index, job->num_tasks, &row);
     for (; row < end; row++) {
         float *x = job->qkv + (size_t)row * 3 * (size_t)(c->num_heads * c->head_dim);
@@ -6833,13 +6991,13 @@ static void vit__rope_task(void *arg, int index) {
 }
 
 static void vit__apply_rope(const vit_session *s, int block, int batch) {
-    const vit_config *c = &s->model->config;
+    const vit_config *c = VIT__CONFIG(s->model);
     vit__rope_job job;
-    if (!VIT__OPT(c, rope)) return;
+    if (!c->rope) return;
     vit__rope_init(&job, s, block);
     job.qkv = s->scratch;
     job.rows = batch * c->num_tokens;
-    job.num_tasks = vit__min(job.rows, s->params.executor.num_threads);
+    job.num_tasks = vit__min(job.rows, vit__threads(&s->params));
     vit__parallel_for(s, job.num_tasks, vit__rope_task, &job);
     vit__trace_block(s, block, ".attn.rope", s->scratch, batch, 3 * c->num_heads * c->head_dim);
 }
@@ -6893,12 +7051,12 @@ static int vit__context_room(const vit_config *c, vit__form form) {
 }
 
 static void vit__stream_init(vit__stream *job, const vit_session *s, int block, float *maps) {
-    const vit_config *c = &s->model->config;
+    const vit_config *c = VIT__CONFIG(s->model);
     const vit_model *m = s->model;
     memset(job, 0, sizeof *job);
     vit__attention_init(&job->attention, s, block, 1, 0, maps);
     job->attention.ldq = job->attention.ldk = (size_t)vit__slice_width(c);
-    job->attention.num_tasks = vit__min(c->num_heads, s->params.executor.num_threads);
+    job->attention.num_tasks = vit__min(c->num_heads, vit__threads(&s->params));
     vit__block_layer(&job->qkv, s, block, VIT__QKV_WEIGHT, NULL, 0, 0, NULL);
     vit__rope_init(&job->rope, s, block);
     job->norm[0] = vit__norms_first(c) ? vit__block_floats(m, block, VIT__NORM1_WEIGHT) : NULL;
@@ -6912,13 +7070,13 @@ static void vit__stream_init(vit__stream *job, const vit_session *s, int block, 
 /* Rows [first, first + rows) of x, as the qkv layer reads them. */
 static void vit__stream_rows(const vit__stream *job, int first, int rows, float *tile) {
     const vit_session *s = job->attention.session;
-    const vit_config *c = &s->model->config;
+    const vit_config *c = VIT__CONFIG(s->model);
     const size_t dim = (size_t)c->embed_dim;
     vit__rows copy;
     int r;
     vit__rows_init(&copy, s, s->x + (size_t)first * dim, dim, tile, dim, rows, c->embed_dim);
     vit__rows_norm(&copy, job->norm[0], job->norm[1]);
-    copy.form = job->qkv.gemm->form;
+    copy.form = vit__known_gemm(job->qkv.gemm)->form;
     for (r = 0; r < rows; r++) vit__row(&copy, r);
 }
 
@@ -6927,7 +7085,7 @@ static void vit__stream_rows(const vit__stream *job, int first, int rows, float 
 static float *vit__stream_slice(const vit__stream *job, int which, int h, int first, int rows,
                                 const float *tile, float *slice) {
     const vit__attention *a = &job->attention;
-    const vit_config *c = &a->session->model->config;
+    const vit_config *c = VIT__CONFIG(a->session->model);
     const int column = (which * c->num_heads + h) * c->head_dim, panel = column / 16;
     float *to = slice + column % 16;
     vit__linear l = job->qkv;
@@ -6936,16 +7094,16 @@ static float *vit__stream_slice(const vit__stream *job, int which, int h, int fi
     if (l.out.bias) l.out.bias += panel * 16;
     l.cols = vit__min(l.cols - panel * 16, column % 16 + c->head_dim);
     l.rows = rows;
-    l.num_tiles = vit__ceil_div(rows, l.gemm->tile_rows);
+    l.num_tiles = vit__ceil_div(rows, vit__known_gemm(l.gemm)->tile_rows);
     l.a = tile;
     l.lda = (size_t)c->embed_dim * sizeof(float);
     l.out.c = slice;
     l.out.ldc = a->ldq;
     vit__gemm(&l, 0, l.num_tiles, 0, vit__ceil_div(l.cols, 16));
     for (r = 0; r < rows && which < 2; r++, to += a->ldq) {
-        if (VIT__OPT(c, has_qk_norm))
-            l.kernels->norm(to, to, job->qk_norm[which][0], job->qk_norm[which][1], c->head_dim,
-                            c->norm_eps);
+        if (c->has_qk_norm)
+            vit__known_kernels(l.kernels)->norm(to, to, job->qk_norm[which][0],
+                                                job->qk_norm[which][1], c->head_dim, c->norm_eps);
         vit__turn(&job->rope, first + r, h, to);
     }
     return slice + column % 16;
@@ -6954,8 +7112,8 @@ static float *vit__stream_slice(const vit__stream *job, int which, int h, int fi
 /* A head: its panels, a few tokens at a time, then its queries, a tile at a time. */
 static void vit__stream_head(const vit__stream *job, int h, float *scratch) {
     const vit__attention *a = &job->attention;
-    const vit_config *c = &a->session->model->config;
-    const vit__kernels *kernels = job->qkv.kernels;
+    const vit_config *c = VIT__CONFIG(a->session->model);
+    const vit__kernels *kernels = vit__known_kernels(job->qkv.kernels);
     const int tile_rows = kernels->gemm[a->dtype].tile_rows, end = a->first + a->queries;
     float *tile, *k, *v;
     vit__attn_head head;
@@ -6984,17 +7142,17 @@ static void vit__stream_task(void *arg, int index) {
     const vit__stream *job = (const vit__stream *)arg;
     const vit_session *s = job->attention.session;
     int h;
-    for (h = index; h < s->model->config.num_heads; h += job->attention.num_tasks)
+    for (h = index; h < VIT__CONFIG(s->model)->num_heads; h += job->attention.num_tasks)
         vit__stream_head(job, h, s->attn + (size_t)index * s->attn_stride);
 }
 
 /* The norm of a context: of all of it, or with differential attention of each head,
    by the paper's RMSNorm. */
 static void vit__context_norm(const vit_session *s, int block, vit__rows *rows) {
-    const vit_config *c = &s->model->config;
+    const vit_config *c = VIT__CONFIG(s->model);
     vit__rows_norm(rows, vit__block_floats(s->model, block, VIT__ATTN_NORM_WEIGHT),
                    vit__block_floats(s->model, block, VIT__ATTN_NORM_BIAS));
-    if (!VIT__OPT(c, has_diff_attn)) return;
+    if (!c->has_diff_attn) return;
     vit__rows_norm(rows, vit__block_floats(s->model, block, VIT__SUB_NORM_WEIGHT), NULL);
     rows->norm_parts = c->num_heads;
     rows->eps = 1e-5f;
@@ -7002,13 +7160,13 @@ static void vit__context_norm(const vit_session *s, int block, vit__rows *rows) 
 
 /* Rows of context, normed if need be, as attn.proj reads them. */
 static void vit__finish_context(const vit_session *s, int block, int rows, float *a, size_t lda) {
-    const vit_config *c = &s->model->config;
+    const vit_config *c = VIT__CONFIG(s->model);
     vit__rows job;
     vit__rows_init(&job, s, NULL, 0, a, lda, rows, c->num_heads * c->head_dim);
     vit__context_norm(s, block, &job);
     if (vit__is_traced(s) && job.has_norm) {
         vit__rows_norm_now(&job);
-        vit__trace_block(s, block, VIT__OPT(c, has_diff_attn) ? ".attn.sub_norm" : ".attn.norm", a,
+        vit__trace_block(s, block, c->has_diff_attn ? ".attn.sub_norm" : ".attn.norm", a,
                          rows / c->num_tokens, job.dim);
     }
     job.form = vit__proj_form(s->model, vit__kernels_of(s), block);
@@ -7018,8 +7176,8 @@ static void vit__finish_context(const vit_session *s, int block, int rows, float
 /* norm1, attn.qkv and attention: x to rows of context in y; returns their distance. */
 static size_t vit__context(const vit_session *s, int block, int batch, int queries,
                            float *maps) {
-    const int tokens = s->model->config.num_tokens;
-    const int width = s->model->config.num_heads * s->model->config.head_dim;
+    const int tokens = VIT__CONFIG(s->model)->num_tokens;
+    const int width = VIT__CONFIG(s->model)->num_heads * VIT__CONFIG(s->model)->head_dim;
     vit__linear qkv;
     int i;
     vit__norm_linear(s, block, vit__all_tokens(s, batch), VIT__NORM1_WEIGHT, ".norm1",
@@ -7039,7 +7197,7 @@ static size_t vit__context(const vit_session *s, int block, int batch, int queri
 
 /* The same with little memory: as many rows at a time as there is room for. */
 static size_t vit__stream_context(const vit_session *s, int block, int queries, float *maps) {
-    const vit_config *c = &s->model->config;
+    const vit_config *c = VIT__CONFIG(s->model);
     const int width = c->num_heads * c->head_dim;
     const vit__form form = vit__proj_form(s->model, vit__kernels_of(s), block);
     const size_t packed = (size_t)vit__form_floats(form, width), wide = (size_t)width;
@@ -7063,9 +7221,9 @@ static size_t vit__stream_context(const vit_session *s, int block, int queries, 
 
 /* x += attn.proj(attention(attn.qkv(norm1(x)))), for the first `queries` tokens. */
 static void vit__attn(const vit_session *s, int block, int batch, int queries, float *maps) {
-    const vit_config *c = &s->model->config;
+    const vit_config *c = VIT__CONFIG(s->model);
     const int rows = batch * c->num_tokens;
-    const size_t ld = s->params.low_memory ? vit__stream_context(s, block, queries, maps)
+    const size_t ld = vit__is_low(&s->params) ? vit__stream_context(s, block, queries, maps)
                                            : vit__context(s, block, batch, queries, maps);
     int i;
     for (i = 0; i < rows && queries == c->num_tokens; i += s->chunk)
@@ -7097,8 +7255,8 @@ static void vit__trace_hidden(const vit_session *s, int block, int batch, vit__r
 
 /* x += mlp.fc2(act(mlp.fc1(norm2(x)))) */
 static void vit__mlp(const vit_session *s, int block, int batch, vit__view view) {
-    const vit_config *c = &s->model->config;
-    const int wide = VIT__OPT(c, has_gated_mlp) ? 2 * c->mlp_dim : c->mlp_dim;
+    const vit_config *c = VIT__CONFIG(s->model);
+    const int wide = c->has_gated_mlp ? 2 * c->mlp_dim : c->mlp_dim;
     vit__linear fc1;
     vit__rows rows;
     vit_tensor w;
@@ -7107,11 +7265,11 @@ static void vit__mlp(const vit_session *s, int block, int batch, vit__view view)
         vit__linear_run(s, &fc1);
         vit__trace_block(s, block, ".mlp.fc1", s->scratch, batch, wide);
     }
-    if (!VIT__OPT(c, has_gated_mlp)) fc1.out.act = 1 + VIT__OPT(c, activation);
+    if (!c->has_gated_mlp) fc1.out.act = 1 + c->activation;
     vit__linear_run(s, &fc1);
     vit__block_tensor(s->model, block, VIT__FC2_WEIGHT, &w);
     vit__rows_init(&rows, s, NULL, 0, s->scratch, (size_t)wide, view.rows, c->mlp_dim);
-    rows.gate = VIT__OPT(c, has_gated_mlp) ? 1 + VIT__OPT(c, activation) : 0;
+    rows.gate = c->has_gated_mlp ? 1 + c->activation : 0;
     vit__rows_norm(&rows, vit__block_floats(s->model, block, VIT__MLP_NORM_WEIGHT),
                    vit__block_floats(s->model, block, VIT__MLP_NORM_BIAS));
     if (vit__is_traced(s)) vit__trace_hidden(s, block, batch, &rows);
@@ -7124,7 +7282,7 @@ static void vit__mlp(const vit_session *s, int block, int batch, vit__view view)
 /* Block `block`, of which only the first `queries` tokens of each image are read
    by what follows: all N, or, in the last block, those that the head reads. */
 static void vit__block(const vit_session *s, int block, int batch, int queries, float *maps) {
-    const int tokens = s->model->config.num_tokens, rows = batch * tokens;
+    const int tokens = VIT__CONFIG(s->model)->num_tokens, rows = batch * tokens;
     int i;
     vit__attn(s, block, batch, queries, maps);
     for (i = 0; i < rows && queries == tokens; i += s->chunk)
@@ -7145,7 +7303,7 @@ static void vit__tail_layer(vit__linear *l, const vit_session *s, int row, float
     vit__layer_init(l, s, &w, vit__tail_floats(s->model, row + 1), a, (size_t)vit__depth_of(&w),
                     batch, out);
     vit__rows_init(&rows, s, NULL, 0, a, (size_t)l->depth, batch, l->depth);
-    rows.form = l->gemm->form;
+    rows.form = vit__known_gemm(l->gemm)->form;
     vit__rows_run(&rows);
     vit__phase(s, VIT_PHASE_HEAD);
 }
@@ -7160,7 +7318,7 @@ static void vit__head_linear(const vit_session *s, int row, float *a, int batch,
    tokens in x, from number `first` on; then x + mlp(norm(x)). pooled [batch, D] is
    the start of scratch. */
 static void vit__map_pool(const vit_session *s, int batch, int first, float *pooled) {
-    const vit_config *c = &s->model->config;
+    const vit_config *c = VIT__CONFIG(s->model);
     const size_t width = (size_t)c->num_heads * (size_t)c->head_dim, dim = (size_t)c->embed_dim;
     float *kv = s->scratch, *hidden = pooled + (size_t)batch * dim;
     vit__attention job;
@@ -7172,7 +7330,7 @@ static void vit__map_pool(const vit_session *s, int batch, int first, float *poo
     job.session = s;
     job.heads = vit__pool_heads(c);
     job.dim = vit__pool_head_dim(c);
-    job.scale = VIT__OPT(c, pool_num_heads) ? 1.0f / vit__sqrt((float)job.dim) : c->attn_scale;
+    job.scale = c->pool_num_heads ? 1.0f / vit__sqrt((float)job.dim) : c->attn_scale;
     job.q = vit__tail_floats(s->model, VIT__POOL_Q);
     job.q_stored = 1;
     job.ldk = 2 * width;
@@ -7184,14 +7342,14 @@ static void vit__map_pool(const vit_session *s, int batch, int first, float *poo
     job.dtype = vit__attention_dtype(w.dtype);
     job.batch = batch;
     job.queries = 1;
-    job.num_tasks = s->params.executor.num_threads;
+    job.num_tasks = vit__threads(&s->params);
     vit__parallel_for(s, job.num_tasks, vit__attention_task, &job);
     vit__head_linear(s, VIT__POOL_PROJ_WEIGHT, s->y, batch, pooled);
     vit__norm(s, vit__tail_floats(s->model, VIT__POOL_NORM_WEIGHT),
               vit__tail_floats(s->model, VIT__POOL_NORM_BIAS), pooled, dim, batch, c->embed_dim,
               s->y, VIT__FORM_F32);
     vit__tail_layer(&l, s, VIT__POOL_FC1_WEIGHT, s->y, batch, hidden);
-    l.out.act = 1 + VIT__OPT(c, activation);
+    l.out.act = 1 + c->activation;
     vit__linear_run(s, &l);
     vit__tail_layer(&l, s, VIT__POOL_FC2_WEIGHT, hidden, batch, pooled);
     l.out.add = 1;
@@ -7217,10 +7375,10 @@ static void vit__mean2(float *out, const float *a, const float *b, int n) {
 
 /* One image: tokens [N, D] to pooled, with room for as much behind it. */
 static void vit__pool_image(const vit_config *c, const float *tokens, float *pooled) {
-    const int dim = c->embed_dim, first = VIT__OPT(c, pool_prefix) ? 0 : c->num_prefix_tokens;
+    const int dim = c->embed_dim, first = c->pool_prefix ? 0 : c->num_prefix_tokens;
     const float *patches = tokens + first * dim;
     const int n = c->num_tokens - first;
-    switch (vit__pool_of(c)) {
+    switch (c->pool) {
     case VIT_POOL_AVG: vit__reduce_rows(patches, n, dim, 0, pooled); break;
     case VIT_POOL_MAX: vit__reduce_rows(patches, n, dim, 1, pooled); break;
     case VIT_POOL_AVGMAX:
@@ -7238,24 +7396,24 @@ static void vit__pool_image(const vit_config *c, const float *tokens, float *poo
 /* final norm of what is pooled, pooling, fc_norm: pooled [batch, what the head reads],
    dist the same of the distillation token. */
 static void vit__pool(const vit_session *s, int batch, float *pooled, float *dist) {
-    const vit_config *c = &s->model->config;
+    const vit_config *c = VIT__CONFIG(s->model);
     const vit_model *m = s->model;
     const size_t dim = (size_t)c->embed_dim, image = (size_t)c->num_tokens * dim;
-    const size_t wide = vit__pool_of(c) == VIT_POOL_TOKEN_AVG ? 2 * dim : dim;
+    const size_t wide = c->pool == VIT_POOL_TOKEN_AVG ? 2 * dim : dim;
     const float *weight = vit__tail_floats(m, VIT__NORM_WEIGHT);
     const float *bias = vit__tail_floats(m, VIT__NORM_BIAS);
     int i;
-    if (vit__pool_of(c) == VIT_POOL_TOKEN) {
+    if (c->pool == VIT_POOL_TOKEN) {
         vit__norm(s, weight, bias, s->x, image, batch, c->embed_dim, pooled, VIT__FORM_F32);
-        if (VIT__OPT(c, has_dist_token))
+        if (c->has_dist_token)
             vit__norm(s, weight, bias, s->x + dim, image, batch, c->embed_dim, dist,
                       VIT__FORM_F32);
     } else {
         vit__norm(s, weight, bias, s->x, dim, batch * c->num_tokens, c->embed_dim, s->x,
                   VIT__FORM_F32);
-        if (vit__pool_of(c) == VIT_POOL_MAP)
-            vit__map_pool(s, batch, VIT__OPT(c, pool_prefix) ? 0 : c->num_prefix_tokens, pooled);
-        for (i = 0; i < batch && vit__pool_of(c) != VIT_POOL_MAP; i++)
+        if (c->pool == VIT_POOL_MAP)
+            vit__map_pool(s, batch, c->pool_prefix ? 0 : c->num_prefix_tokens, pooled);
+        for (i = 0; i < batch && c->pool != VIT_POOL_MAP; i++)
             vit__pool_image(c, s->x + (size_t)i * image, pooled + (size_t)i * wide);
     }
     vit__phase(s, VIT_PHASE_HEAD);
@@ -7269,12 +7427,12 @@ static void vit__pool(const vit_session *s, int batch, float *pooled, float *dis
 /* Linear + tanh over the pooled tokens: the representation layer of ImageNet-21k
    checkpoints. In place of the tokens, from spare. */
 static void vit__pre_logits(const vit_session *s, int batch, float *pooled, float *out) {
-    const vit_config *c = &s->model->config;
-    const int n = batch * VIT__OPT(c, representation_dim);
+    const vit_config *c = VIT__CONFIG(s->model);
+    const int n = batch * c->representation_dim;
     int i;
     vit__head_linear(s, VIT__PRE_LOGITS_WEIGHT, pooled, batch, out);
     for (i = 0; i < n; i++) out[i] = vit__tanh(vit__fma_scalar, out[i]);
-    vit__call_trace(s, "pre_logits", out, batch, VIT__OPT(c, representation_dim), 0);
+    vit__call_trace(s, "pre_logits", out, batch, c->representation_dim, 0);
 }
 
 /* logits from what the head reads, which is overwritten; with a distillation token
@@ -7282,10 +7440,10 @@ static void vit__pre_logits(const vit_session *s, int batch, float *pooled, floa
    num_classes numbers. */
 static void vit__head_logits(const vit_session *s, float *cls, float *dist, int batch,
                              float *logits, float *spare) {
-    const vit_config *c = &s->model->config;
+    const vit_config *c = VIT__CONFIG(s->model);
     vit__head_linear(s, VIT__HEAD_WEIGHT, cls, batch, logits);
     vit__call_trace(s, "head", logits, batch, c->num_classes, 0);
-    if (!VIT__OPT(c, has_dist_token)) return;
+    if (!c->has_dist_token) return;
     vit__head_linear(s, VIT__HEAD_DIST_WEIGHT, dist, batch, spare);
     vit__call_trace(s, "head_dist", spare, batch, c->num_classes, 0);
     vit__mean2(logits, logits, spare, batch * c->num_classes);
@@ -7426,8 +7584,8 @@ VIT_API void vit_resample_positions(vit_pos_resample how, const float *from, int
 
 /* Whether the model's grid is another one than that of the file's positions. */
 static int vit__is_resampled(const vit_model *m) {
-    const vit_config *c = &m->config;
-    if (!VIT__OPT(c, dynamic_img_size) || c->positions == VIT_POS_NONE) return 0;
+    const vit_config *c = VIT__CONFIG(m);
+    if (VIT__IS_FIXED || !c->dynamic_img_size || c->positions == VIT_POS_NONE) return 0;
     return c->grid_height != vit__grid_side(c, m->file_height) ||
            c->grid_width != vit__grid_side(c, m->file_width);
 }
@@ -7435,12 +7593,12 @@ static int vit__is_resampled(const vit_model *m) {
 /* The positions of the model's grid, at `to` if they are not the file's, but as a file
    would have them. */
 static const float *vit__make_positions(const vit_model *m, float *to) {
-    const vit_config *c = &m->config;
+    const vit_config *c = VIT__CONFIG(m);
     const float *from = vit__stem_floats(m, VIT__POS_EMBED);
     const int prefix = c->positions == VIT_POS_ALL ? c->num_prefix_tokens * c->embed_dim : 0;
     if (!vit__is_resampled(m)) return from;
     memcpy(to, from, (size_t)prefix * sizeof(float));
-    vit__resample_positions((vit_pos_resample)VIT__OPT(c, pos_resample), 1, from + prefix,
+    vit__resample_positions((vit_pos_resample)c->pos_resample, 1, from + prefix,
                             vit__grid_side(c, m->file_height), vit__grid_side(c, m->file_width),
                             to + prefix, c->grid_height, c->grid_width, c->embed_dim);
     return to;
@@ -7459,22 +7617,22 @@ typedef struct vit__plan {
 /* What attention needs, by the types of the weights of every block. */
 static void vit__plan_attention(const vit_model *m, const vit_params *params,
                                 const vit__kernels *kernels, vit__plan *plan) {
-    const vit_config *c = &m->config;
+    const vit_config *c = VIT__CONFIG(m);
     const int pool_dim = vit__pool_head_dim(c);
     uint64_t row = vit__head_row(c, c->head_dim);
     vit_tensor w;
     int i;
-    if (params->low_memory) /* and slices of k and v */
+    if (vit__is_low(params)) /* and slices of k and v */
         row = vit__stream_row(c) + 2 * (uint64_t)(unsigned)vit__slice_width(c);
     for (i = 0; i < c->depth; i++) {
         vit__block_tensor(m, i, VIT__QKV_WEIGHT, &w);
         plan->attn_stride = vit__max64(
             plan->attn_stride, vit__attention_scratch(c, kernels, w.dtype, c->head_dim, row));
-        if (!params->low_memory) continue;
+        if (!vit__is_low(params)) continue;
         plan->y = vit__max64(plan->y, (uint64_t)(unsigned)vit__context_room(
                                           c, vit__proj_form(m, kernels, i)));
     }
-    if (vit__pool_of(c) != VIT_POOL_MAP) return;
+    if (c->pool != VIT_POOL_MAP) return;
     vit__tail_tensor(m, VIT__POOL_KV_WEIGHT, &w);
     row = vit__head_row(c, pool_dim);
     plan->attn_stride = vit__max64(plan->attn_stride,
@@ -7484,26 +7642,27 @@ static void vit__plan_attention(const vit_model *m, const vit_params *params,
 /* Cannot overflow: batch < 2^31, threads <= 2^16, and the factors are limited by
    vit_config_check to 2^16 tokens and 2^24 numbers a token. */
 static void vit__make_plan(const vit_model *m, const vit_params *params, vit__plan *plan) {
-    const vit_config *c = &m->config;
-    const vit__kernels *kernels = vit__choose_kernels(params->isa);
+    const vit_config *c = VIT__CONFIG(m);
+    const int low = vit__is_low(params);
+    const vit__kernels *kernels = vit__known_kernels(vit__choose_kernels(params->isa));
     const int tile_rows = vit__max(kernels->gemm[VIT_F32].tile_rows,
                                    kernels->gemm[VIT_BF16].tile_rows);
-    const uint64_t batch = (uint64_t)(unsigned)params->max_batch;
+    const uint64_t batch = (uint64_t)(unsigned)vit__batch(params);
     const uint64_t rows = (uint64_t)(unsigned)c->num_tokens;
     const uint64_t dim = (uint64_t)(unsigned)c->embed_dim;
     const uint64_t width = (uint64_t)(unsigned)(c->num_heads * c->head_dim);
-    const uint64_t few = params->low_memory ? (uint64_t)(unsigned)tile_rows : batch * rows;
+    const uint64_t few = low ? (uint64_t)(unsigned)tile_rows : batch * rows;
     const uint64_t patches = (uint64_t)vit__patch_depth(c) *
-                             (VIT__OPT(c, stem) || !params->low_memory
+                             (c->stem || !low
                                   ? batch * (uint64_t)(unsigned)c->num_patches
                                   : few);
     uint64_t scratch = vit__round64(patches) + vit__stem_layout(c, NULL, NULL);
-    if (!params->low_memory) scratch = vit__max64(scratch, few * 3 * width);
-    if (vit__pool_of(c) == VIT_POOL_MAP) scratch = vit__max64(scratch, batch * rows * 2 * width);
+    if (!low) scratch = vit__max64(scratch, few * 3 * width);
+    if (c->pool == VIT_POOL_MAP) scratch = vit__max64(scratch, batch * rows * 2 * width);
     scratch = vit__max64(scratch, few * (uint64_t)(unsigned)vit__dim(c, 'F'));
     scratch = vit__max64(scratch, few * dim); /* a projection on its own */
     scratch = vit__max64(scratch, batch * (4 * dim + (uint64_t)(unsigned)vit__dim(c, 'U') +
-                                           2 * (uint64_t)(unsigned)VIT__OPT(c, representation_dim) +
+                                           2 * (uint64_t)(unsigned)c->representation_dim +
                                            2 * (uint64_t)(unsigned)c->num_classes)); /* the tail */
     memset(plan, 0, sizeof *plan);
     plan->y = few * vit__max64(dim, width);
@@ -7511,11 +7670,11 @@ static void vit__make_plan(const vit_model *m, const vit_params *params, vit__pl
     plan->x = vit__round64(batch * rows * dim);
     plan->y = vit__round64(plan->y);
     plan->scratch = vit__round64(scratch);
-    plan->chunk = params->low_memory ? tile_rows : 0x7fffffff;
+    plan->chunk = low ? tile_rows : 0x7fffffff;
     plan->pos = vit__is_resampled(m) ? vit__round64(rows * dim) : 0;
     plan->attn_stride = vit__round64(plan->attn_stride);
-    plan->attn = plan->attn_stride * (uint64_t)(unsigned)params->executor.num_threads;
-    plan->shared = params->low_memory && vit__pool_of(c) != VIT_POOL_MAP; /* never needed at once */
+    plan->attn = plan->attn_stride * (uint64_t)(unsigned)vit__threads(params);
+    plan->shared = low && c->pool != VIT_POOL_MAP; /* never needed at once */
     plan->bytes = plan->x + plan->y + plan->pos;
     plan->bytes += plan->shared ? vit__max64(plan->scratch, plan->attn)
                                 : plan->scratch + plan->attn;
@@ -7531,9 +7690,15 @@ static int vit__complete_params(const vit_config *c, const vit_params *given,
     if (given) *params = *given;
     if (params->max_batch == 0) params->max_batch = 1;
     if (params->max_batch > most) params->max_batch = most;
+#if defined(VIT_NO_EXECUTOR)
+    params->executor.parallel_for = NULL;
+#endif
     if (!params->executor.parallel_for) params->executor.num_threads = 1;
     if (params->executor.num_threads == 0) params->executor.num_threads = 1;
-    if (vit__trace_of(params) || VIT__OPT(c, block_type) == VIT_PARALLEL) params->low_memory = 0;
+#if defined(VIT_LOW_MEMORY)
+    params->low_memory = 1;
+#endif
+    if (vit__trace_of(params) || c->block_type == VIT_PARALLEL) params->low_memory = 0;
     if (params->low_memory) params->max_batch = 1;
     return params->max_batch > 0 &&
            params->executor.num_threads > 0 && params->executor.num_threads <= 1 << 16 &&
@@ -7543,7 +7708,8 @@ static int vit__complete_params(const vit_config *c, const vit_params *given,
 VIT_API size_t vit_workspace_size(const vit_model *model, const vit_params *params) {
     vit_params full;
     vit__plan plan;
-    if (!model || !model->tensors || !vit__complete_params(&model->config, params, &full)) return 0;
+    if (!model || !model->tensors || !vit__complete_params(VIT__CONFIG(model), params, &full))
+        return 0;
     vit__make_plan(model, &full, &plan);
     return plan.bytes <= SIZE_MAX ? (size_t)plan.bytes : 0;
 }
@@ -7555,14 +7721,14 @@ VIT_API vit_result vit_session_init(vit_session *session, const vit_model *model
     if (!session) return VIT_ERROR_ARGUMENT;
     memset(session, 0, sizeof *session);
     if (!model || !model->tensors ||
-        !vit__complete_params(&model->config, params, &session->params))
+        !vit__complete_params(VIT__CONFIG(model), params, &session->params))
         return VIT_ERROR_ARGUMENT;
     vit__make_plan(model, &session->params, &plan);
     if (!workspace || size < plan.bytes) return VIT_ERROR_MEMORY;
     at = (float *)(void *)((unsigned char *)workspace + VIT_ALIGN -
                            (uintptr_t)workspace % VIT_ALIGN);
     session->model = model;
-    session->kernels = vit__choose_kernels(session->params.isa);
+    if (!vit__is_alone()) session->kernels = vit__choose_kernels(session->params.isa);
     session->isa = vit__kernels_of(session)->isa;
     session->x = at;
     session->y = session->x + plan.x;
@@ -7572,14 +7738,14 @@ VIT_API vit_result vit_session_init(vit_session *session, const vit_model *model
     session->attn = plan.shared ? session->scratch : session->scratch + plan.scratch;
     session->attn_stride = (size_t)plan.attn_stride;
     session->chunk = plan.chunk;
-    session->img_height = model->config.img_height;
-    session->img_width = model->config.img_width;
+    session->img_height = VIT__CONFIG(model)->img_height;
+    session->img_width = VIT__CONFIG(model)->img_width;
     return VIT_OK;
 }
 
 /* The final norm of every token, only if somebody wants to see it. */
 static void vit__final_tokens(const vit_session *s, int batch, float *tokens) {
-    const vit_config *c = &s->model->config;
+    const vit_config *c = VIT__CONFIG(s->model);
     vit__norm(s, vit__tail_floats(s->model, VIT__NORM_WEIGHT),
               vit__tail_floats(s->model, VIT__NORM_BIAS), s->x, (size_t)c->embed_dim,
               batch * c->num_tokens, c->embed_dim, tokens, VIT__FORM_F32);
@@ -7589,34 +7755,34 @@ static void vit__final_tokens(const vit_session *s, int batch, float *tokens) {
 
 /* Pooling, then embedding and head. */
 static void vit__head(const vit_session *s, int batch, float *logits, float *embedding) {
-    const vit_config *c = &s->model->config;
+    const vit_config *c = VIT__CONFIG(s->model);
     const int dim = vit__embedding_dim(c);
     float *pooled = s->scratch, *dist = pooled + 2 * (size_t)batch * (size_t)c->embed_dim;
     float *spare = dist + (size_t)batch * (size_t)c->embed_dim;
     vit__pool(s, batch, pooled, dist);
-    if (VIT__OPT(c, representation_dim)) {
+    if (c->representation_dim) {
         vit__pre_logits(s, batch, pooled, spare);
         pooled = spare;
         spare += (size_t)batch * (size_t)dim;
     }
-    if (embedding && VIT__OPT(c, has_dist_token)) vit__mean2(embedding, pooled, dist, batch * dim);
+    if (embedding && c->has_dist_token) vit__mean2(embedding, pooled, dist, batch * dim);
     else if (embedding) memcpy(embedding, pooled, (size_t)batch * (size_t)dim * sizeof(float));
     if (logits) vit__head_logits(s, pooled, dist, batch, logits, spare);
 }
 
 /* How many tokens of the last block are read by somebody, from the first on. */
 static int vit__wanted_tokens(const vit_session *s, const vit_outputs *out) {
-    const vit_config *c = &s->model->config;
-    if (out->tokens || vit__is_traced(s) || vit__pool_of(c) != VIT_POOL_TOKEN ||
-        VIT__OPT(c, block_type) != VIT_PRE_NORM)
+    const vit_config *c = VIT__CONFIG(s->model);
+    if (VIT__SMALL || out->tokens || vit__is_traced(s) || c->pool != VIT_POOL_TOKEN ||
+        c->block_type != VIT_PRE_NORM)
         return c->num_tokens;
-    return 1 + VIT__OPT(c, has_dist_token);
+    return 1 + c->has_dist_token;
 }
 
 /* At most max_batch images. */
 static void vit__forward_batch(const vit_session *s, const float *input, int batch,
                                const vit_outputs *out) {
-    const vit_config *c = &s->model->config;
+    const vit_config *c = VIT__CONFIG(s->model);
     const int map_block = (out->attention_block ? out->attention_block : c->depth) - 1;
     const int wanted = vit__wanted_tokens(s, out);
     int i;
@@ -7646,15 +7812,20 @@ VIT_API vit_result vit_forward_masked(vit_session *session, const float *input,
     vit_outputs out;
     size_t image;
     if (!session || !session->model || !input || batch < 1 || !outputs) return VIT_ERROR_ARGUMENT;
-    c = &session->model->config;
+    c = VIT__CONFIG(session->model);
     out = *outputs;
+#if defined(VIT_LOGITS_ONLY)
+    if (mask || out.tokens || out.attention) return VIT_ERROR_ARGUMENT;
+    mask = NULL;
+    out.tokens = out.attention = NULL;
+#endif
     if (out.attention_block < 0 || out.attention_block > c->depth ||
         (out.attention && c->depth == 0) || (out.logits && !c->num_classes) ||
         session->img_height != c->img_height || session->img_width != c->img_width)
         return VIT_ERROR_ARGUMENT;
     image = (size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width;
     while (batch > 0) {
-        const int now = vit__min(batch, session->params.max_batch);
+        const int now = vit__min(batch, vit__batch(&session->params));
         const size_t n = (size_t)now, tokens = (size_t)c->num_tokens;
         session->mask = mask;
         vit__forward_batch(session, input, now, &out);
@@ -7942,8 +8113,8 @@ static void vit__write_row(const vit__resizer *r, const vit_config *c, int y, in
 VIT_API size_t vit_preprocess_size(const vit_model *model, const vit_image *image) {
     vit__resizer r;
     uint64_t size;
-    if (!model || !model->tensors || vit__resizer_init(&r, &model->config, image)) return 0;
-    size = vit__resizer_layout(&r, &model->config, NULL) + 8; /* 8: to align it */
+    if (!model || !model->tensors || vit__resizer_init(&r, VIT__CONFIG(model), image)) return 0;
+    size = vit__resizer_layout(&r, VIT__CONFIG(model), NULL) + 8; /* 8: to align it */
     return size <= SIZE_MAX ? (size_t)size : 0;
 }
 
@@ -7971,14 +8142,14 @@ VIT_API vit_result vit_preprocess(const vit_model *model, const vit_image *image
     vit_result result;
     void *own = NULL;
     if (!model || !model->tensors || !input) return VIT_ERROR_ARGUMENT;
-    result = vit__resizer_init(&r, &model->config, image);
+    result = vit__resizer_init(&r, VIT__CONFIG(model), image);
     if (result) return result;
     if (size == 0 || (scratch && scratch_size < size)) return VIT_ERROR_MEMORY;
 #    ifndef VIT_NO_MALLOC
     if (!scratch) scratch = own = VIT_MALLOC(size);
 #    endif
     if (!scratch) return VIT_ERROR_MEMORY;
-    vit__preprocess(&r, &model->config, input, scratch);
+    vit__preprocess(&r, VIT__CONFIG(model), input, scratch);
 #    ifndef VIT_NO_MALLOC
     if (own) VIT_FREE(own);
 #    else
@@ -7995,7 +8166,9 @@ VIT_API vit_result vit_preprocess(const vit_model *model, const vit_image *image
 /* Bodies of what remains of the API.                                        */
 /* ------------------------------------------------------------------------- */
 
-VIT_API int vit_embedding_dim(const vit_model *model) { return vit__embedding_dim(&model->config); }
+VIT_API int vit_embedding_dim(const vit_model *model) {
+    return vit__embedding_dim(VIT__CONFIG(model));
+}
 
 VIT_API void vit_softmax(float *x, int n) {
     if (n > 0) {
@@ -8049,9 +8222,10 @@ VIT_API vit_result vit_selftest(vit_session *session, float *input, float *outpu
     float worst = 0.0f, largest = 0.0f;
     int i;
     if (!session || !session->model || !input || !output) return VIT_ERROR_ARGUMENT;
-    c = &session->model->config;
-    if (!(c->selftest_tolerance > 0.0f) || c->img_height != session->model->file_height ||
-        c->img_width != session->model->file_width)
+    c = VIT__CONFIG(session->model);
+    if (!(c->selftest_tolerance > 0.0f)) return VIT_ERROR_UNSUPPORTED;
+    if (!VIT__IS_FIXED && (c->img_height != session->model->file_height ||
+                           c->img_width != session->model->file_width))
         return VIT_ERROR_UNSUPPORTED;
     vit_selftest_input(c, input);
     memset(&outputs, 0, sizeof outputs);
@@ -8083,10 +8257,11 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
     size_t input_size, num_classes;
     float *block;
     int count;
-    if (!workspace || !top || k < 0 || model->config.num_classes == 0) return VIT_ERROR_ARGUMENT;
-    num_classes = (size_t)model->config.num_classes;
-    input_size = (size_t)model->config.in_chans * (size_t)model->config.img_height *
-                 (size_t)model->config.img_width;
+    if (!workspace || !top || k < 0 || VIT__CONFIG(model)->num_classes == 0)
+        return VIT_ERROR_ARGUMENT;
+    num_classes = (size_t)VIT__CONFIG(model)->num_classes;
+    input_size = (size_t)VIT__CONFIG(model)->in_chans * (size_t)VIT__CONFIG(model)->img_height *
+                 (size_t)VIT__CONFIG(model)->img_width;
     block = (float *)VIT_MALLOC((input_size + num_classes) * sizeof(float) + workspace);
     if (!block) return VIT_ERROR_MEMORY;
     memset(&outputs, 0, sizeof outputs);
