@@ -145,6 +145,9 @@
       VIT_NO_WASM_SIMD     the plain C tier in WebAssembly
       VIT_NO_FMA           multiply then add in the plain C tier; WebAssembly implies it,
                            WASI also VIT_NO_MMAP and, without -pthread, VIT_NO_THREADS
+      VIT_NO_DOUBLE        no arithmetic in double: vit_preprocess may be one step of 255
+                           from Pillow in a pixel, no vit_model_resize, and VIT_NO_FMA
+                           where the CPU has no fused multiply-add
       VIT_NO_PREPROCESS    no vit_preprocess, no vit_classify
       VIT_BARE_METAL       NO_STDIO + NO_MMAP + NO_MALLOC + NO_THREADS in one word
       VIT_NO_F16, VIT_NO_BF16, VIT_NO_INT8, VIT_NO_INT4   leave out a type of weights;
@@ -478,7 +481,9 @@ VIT_API void vit_model_close(vit_model *model);
    VIT_ERROR_UNSUPPORTED for a model not so marked or with rotary or relative
    positions, VIT_ERROR_ARGUMENT for a size out of LIMITS; then nothing has changed,
    and detail says why. */
+#ifndef VIT_NO_DOUBLE
 VIT_API vit_result vit_model_resize(vit_model *model, int height, int width);
+#endif
 
 /* Compares every tensor with its checksum, and the gaps between them with zero.
    VIT_ERROR_CORRUPT on the first that differs; detail as in vit_model_open. */
@@ -800,8 +805,10 @@ VIT_API void vit_unpack_row(const vit_tensor *tensor, int row, float *out);
 
 /* Position embeddings of a grid [height, width, dim] for another one, bit for bit as
    vit_model_resize brings them about. */
+#ifndef VIT_NO_DOUBLE
 VIT_API void vit_resample_positions(vit_pos_resample how, const float *from, int height, int width,
                                     float *to, int new_height, int new_width, int dim);
+#endif
 
 /* XXH64 with seed 0 (Yann Collet, xxHash specification 0.1.1), in pieces. */
 typedef struct vit_hash {
@@ -1435,23 +1442,29 @@ VIT__INLINE int vit__load32(const unsigned char *p) {
 VIT__INLINE int vit__is_nan(float x) { return (vit__bits(x) & 0x7fffffffu) > 0x7f800000u; }
 VIT__INLINE int vit__is_finite(float x) { return (vit__bits(x) & 0x7f800000u) != 0x7f800000u; }
 
+/* What resizing computes with, in Pillow's and PyTorch's precision if it may. */
+#if defined(VIT_NO_DOUBLE)
+typedef float vit__real;
+#else
+typedef double vit__real;
+#endif
+#define VIT__HALF ((vit__real)0.5)
+
 /* Keeps a product from being fused with what follows, which would change the
    last bit of a sum on some compilers. */
-static double vit__product(double a, double b) {
-    volatile double product = a * b;
+static vit__real vit__product(vit__real a, vit__real b) {
+    volatile vit__real product = a * b;
     return product;
 }
 
 /* What resizing weighs with, of pixels and of positions: Keys' cubic kernel with its
    parameter a, or for a = 0 a triangle. */
-static double vit__kernel(double a, double x) {
-    if (x < 0.0) x = -x;
-    if (a >= 0.0) return x < 1.0 ? 1.0 - x : 0.0;
-    if (x < 1.0)
-        return vit__product(vit__product(vit__product(a + 2.0, x) - (a + 3.0), x), x) + 1.0;
-    if (x < 2.0)
-        return vit__product(vit__product(vit__product(x - 5.0, x) + 8.0, x) - 4.0, a);
-    return 0.0;
+static vit__real vit__kernel(vit__real a, vit__real x) {
+    if (x < 0) x = -x;
+    if (a >= 0) return x < 1 ? 1 - x : 0;
+    if (x < 1) return vit__product(vit__product(vit__product(a + 2, x) - (a + 3), x), x) + 1;
+    if (x < 2) return vit__product(vit__product(vit__product(x - 5, x) + 8, x) - 4, a);
+    return 0;
 }
 
 /* --- messages -------------------------------------------------------------- */
@@ -2980,6 +2993,8 @@ VIT_API vit_result vit_model_open(const char *path, unsigned flags, vit_model *m
 
 /* --- another input size ------------------------------------------------------- */
 
+#if !defined(VIT_NO_DOUBLE)
+
 /* A side of the photo before the crop to `side` pixels, as timm computes it: for that
    crop_pct is a double again, the nearest of six decimals. */
 static int vit__resize_side(const vit_config *c, int side, int file_side, int file_resize) {
@@ -3012,6 +3027,8 @@ VIT_API vit_result vit_model_resize(vit_model *model, int height, int width) {
     if (!result) model->config = c;
     return result ? VIT_ERROR_ARGUMENT : VIT_OK;
 }
+
+#endif /* VIT_NO_DOUBLE */
 
 /* Gives back what the open call took, and leaves the struct empty. */
 VIT_API void vit_model_close(vit_model *model) {
@@ -3336,7 +3353,7 @@ VIT_API vit_result vit_threads_create(int num_threads, vit_threads **threads,
 
 typedef float vit__fma_fn(float a, float b, float c); /* a * b + c, rounded once */
 
-#if defined(VIT_NO_FMA)
+#if defined(VIT_NO_FMA) || (defined(VIT_NO_DOUBLE) && !VIT__HAS_FMA)
 VIT__INLINE float vit__fma_scalar(float a, float b, float c) {
     const float product = a * b; /* in one expression with the sum, clang would fuse them */
     return product + c;
@@ -7458,6 +7475,8 @@ static void vit__head_logits(const vit_session *s, float *cls, float *dist, int 
 
 /* --- positions for another grid -------------------------------------------------- */
 
+#if !defined(VIT_NO_DOUBLE)
+
 /* Along one side, output i is a weighted sum of the inputs around its centre. */
 typedef struct vit__pos_filter {
     double a;         /* of vit__kernel                                          */
@@ -7582,6 +7601,8 @@ VIT_API void vit_resample_positions(vit_pos_resample how, const float *from, int
     vit__resample_positions(how, 0, from, height, width, to, new_height, new_width, dim);
 }
 
+#endif /* VIT_NO_DOUBLE */
+
 /* Whether the model's grid is another one than that of the file's positions. */
 static int vit__is_resampled(const vit_model *m) {
     const vit_config *c = VIT__CONFIG(m);
@@ -7597,10 +7618,14 @@ static const float *vit__make_positions(const vit_model *m, float *to) {
     const float *from = vit__stem_floats(m, VIT__POS_EMBED);
     const int prefix = c->positions == VIT_POS_ALL ? c->num_prefix_tokens * c->embed_dim : 0;
     if (!vit__is_resampled(m)) return from;
+#if !defined(VIT_NO_DOUBLE)
     memcpy(to, from, (size_t)prefix * sizeof(float));
     vit__resample_positions((vit_pos_resample)c->pos_resample, 1, from + prefix,
                             vit__grid_side(c, m->file_height), vit__grid_side(c, m->file_width),
                             to + prefix, c->grid_height, c->grid_width, c->embed_dim);
+#else
+    (void)prefix;
+#endif
     return to;
 }
 
@@ -7860,10 +7885,10 @@ typedef struct vit__geometry {
 } vit__geometry;
 
 /* Python's round(): halves to even. For x >= 0. */
-static int64_t vit__round_half_even(double x) {
+static int64_t vit__round_half_even(vit__real x) {
     const int64_t floor = (int64_t)x;
-    const double rest = x - (double)floor;
-    if (rest > 0.5 || (rest >= 0.5 && (floor & 1))) return floor + 1;
+    const vit__real rest = x - (vit__real)floor;
+    if (rest > VIT__HALF || (rest >= VIT__HALF && (floor & 1))) return floor + 1;
     return floor;
 }
 
@@ -7871,18 +7896,18 @@ static int64_t vit__round_half_even(double x) {
 static int64_t vit__crop_offset(const vit_config *c, int64_t resized, int size) {
     const int down = c->crop_rounding == VIT_ROUND_DOWN;
     if (size > resized) return -(((int64_t)size - resized + down) / 2);
-    return down ? (resized - size) / 2 : vit__round_half_even((double)(resized - size) / 2.0);
+    return down ? (resized - size) / 2 : vit__round_half_even((vit__real)(resized - size) / 2);
 }
 
 /* timm's ResizeKeepRatio: both sides by one factor, so that the image covers the
    target (center) or fits into it (border). */
 static void vit__keep_ratio(const vit_config *c, const vit_image *image, vit__geometry *g) {
-    const double down_h = (double)image->height / c->resize_height;
-    const double down_w = (double)image->width / c->resize_width;
+    const vit__real down_h = (vit__real)image->height / (vit__real)c->resize_height;
+    const vit__real down_w = (vit__real)image->width / (vit__real)c->resize_width;
     const int smaller = c->crop_mode == VIT_CROP_CENTER;
-    const double ratio = (down_h < down_w) == smaller ? down_h : down_w;
-    g->width = vit__round_half_even(image->width / ratio);
-    g->height = vit__round_half_even(image->height / ratio);
+    const vit__real ratio = (down_h < down_w) == smaller ? down_h : down_w;
+    g->width = vit__round_half_even((vit__real)image->width / ratio);
+    g->height = vit__round_half_even((vit__real)image->height / ratio);
     if (g->width < 1) g->width = 1;
     if (g->height < 1) g->height = 1;
 }
@@ -7904,39 +7929,40 @@ static void vit__find_geometry(const vit_config *c, const vit_image *image, vit_
 /* --- resampling weights of one side ------------------------------------------------ */
 
 typedef struct vit__axis {
-    double scale, filter_scale, support; /* input pixels for each output pixel   */
-    double a;                            /* of vit__kernel                       */
+    vit__real scale, filter_scale, support; /* input pixels for each output pixel   */
+    vit__real a;                            /* of vit__kernel                       */
     int in_size, taps;                   /* most weights of one output pixel     */
 } vit__axis;
 
 static void vit__axis_init(vit__axis *axis, vit_interpolation interpolation, int in, int64_t out) {
-    axis->scale = (double)in / (double)out;
-    axis->filter_scale = axis->scale < 1.0 ? 1.0 : axis->scale;
-    axis->support = (interpolation == VIT_BICUBIC ? 2.0 : 1.0) * axis->filter_scale;
+    axis->scale = (vit__real)in / (vit__real)out;
+    axis->filter_scale = axis->scale < 1 ? 1 : axis->scale;
+    axis->support = (interpolation == VIT_BICUBIC ? 2 : 1) * axis->filter_scale;
     axis->in_size = in;
     axis->taps = (int)axis->support + 1; /* at least ceil(support) */
     axis->taps = 2 * axis->taps + 1;
-    axis->a = interpolation == VIT_BICUBIC ? -0.5 : 0.0;
+    axis->a = interpolation == VIT_BICUBIC ? -VIT__HALF : 0;
 }
 
 /* Weights of output pixel `out`, for input pixels *first onwards; returns how
    many. They add up to 2^22, but for rounding. `real` holds axis->taps numbers. */
 static int vit__weights(const vit__axis *axis, int64_t out, int *first, int32_t *weights,
-                        double *real) {
-    const double center = vit__product((double)out + 0.5, axis->scale);
-    const double inverse = 1.0 / axis->filter_scale;
-    double sum = 0.0;
-    int begin = (int)(center - axis->support + 0.5), end = (int)(center + axis->support + 0.5);
-    int i;
+                        vit__real *real) {
+    const vit__real center = vit__product((vit__real)out + VIT__HALF, axis->scale);
+    const vit__real inverse = 1 / axis->filter_scale;
+    vit__real sum = 0;
+    int begin = (int)(center - axis->support + VIT__HALF);
+    int end = (int)(center + axis->support + VIT__HALF), i;
     if (begin < 0) begin = 0;
     if (end > axis->in_size) end = axis->in_size;
     for (i = 0; i < end - begin; i++) {
-        real[i] = vit__kernel(axis->a, vit__product((double)(i + begin) - center + 0.5, inverse));
+        const vit__real distance = (vit__real)(i + begin) - center + VIT__HALF;
+        real[i] = vit__kernel(axis->a, vit__product(distance, inverse));
         sum += real[i];
     }
     for (i = 0; i < end - begin; i++) {
-        const double weight = vit__product(sum != 0.0 ? real[i] / sum : real[i], 4194304.0);
-        weights[i] = (int32_t)(weight < 0.0 ? weight - 0.5 : weight + 0.5);
+        const vit__real weight = vit__product(sum != 0 ? real[i] / sum : real[i], 4194304);
+        weights[i] = (int32_t)(weight < 0 ? weight - VIT__HALF : weight + VIT__HALF);
     }
     *first = begin;
     return end - begin;
@@ -7961,7 +7987,7 @@ typedef struct vit__resizer {
     int next_row;              /* the photo's next row to pass over horizontally     */
     size_t row_size;           /* channels * (end_x - first_x)                       */
     float *table;              /* [in_chans, 256] normalised values                  */
-    double *real;              /* [taps]                                             */
+    vit__real *real;              /* [taps]                                             */
     int32_t *weights;          /* [columns, across.taps]                             */
     int32_t *down_weights;     /* [down.taps]                                        */
     int32_t *sums;             /* [row_size]                                         */
@@ -8014,7 +8040,7 @@ static uint64_t vit__resizer_layout(vit__resizer *r, const vit_config *c, unsign
     const uint64_t columns = (uint64_t)(r->end_x - r->first_x), row = r->row_size;
     const uint64_t across = (uint64_t)r->across.taps, down = (uint64_t)r->down.taps;
     uint64_t used = 0;
-    r->real = (double *)vit__carve(scratch, &used, vit__max64(across, down) * sizeof(double));
+    r->real = (vit__real *)vit__carve(scratch, &used, vit__max64(across, down) * sizeof(vit__real));
     r->table = (float *)vit__carve(scratch, &used, (uint64_t)c->in_chans * 256 * sizeof(float));
     r->weights = (int32_t *)vit__carve(scratch, &used, columns * across * 4);
     r->down_weights = (int32_t *)vit__carve(scratch, &used, down * 4);
@@ -8099,7 +8125,7 @@ static void vit__write_row(const vit__resizer *r, const vit_config *c, int y, in
     const uint8_t *from = r->line + (r->channels == 3 ? channel : 0);
     const int shows = y >= r->first_y && y < r->end_y;
     const int pad = c->crop_mode == VIT_CROP_BORDER
-                        ? (int)vit__round_half_even(255.0 * (double)c->mean[channel]) & 255
+                        ? (int)vit__round_half_even(255 * (vit__real)c->mean[channel]) & 255
                         : 0;
     int x;
     for (x = 0; x < c->img_width; x++) {
@@ -8299,7 +8325,8 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
            at run time; low_memory, ViT-Ti in 256 KiB as int8; f32, f16, bf16, int8,
            int4; AVX2, AVX-VNNI, AVX-512 with VNNI and BF16, NEON with sdot, smmla and
            bfmlal, SMLAD and Helium, WebAssembly's SIMD128; Pillow-exact preprocessing;
-           the .vit format, version 1. vit-convert --c-array.
+           the .vit format, version 1. vit-convert --c-array, and VIT_FIXED: builds for
+           one architecture, in 8 KB of code on Cortex-M4F.
 
    LICENSE
 

@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Builds for one architecture (VIT_FIXED, and what else makes a build small) give the bits of a build
+# for all, and refuse other models. The last line is "N passed, N failed".
+set -u
+cd "$(dirname "$0")/.."
+BIN=${BIN:-.}
+work=build/fixed
+rm -rf "$work"
+mkdir -p "$work"
+warnings="-std=c99 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wundef -Werror"
+small="-DVIT_STATIC -DVIT_NO_TEXT -DVIT_NO_TRACE -DVIT_NO_EXECUTOR -DVIT_LOW_MEMORY"
+small="$small -DVIT_LOGITS_ONLY -DVIT_BARE_METAL -DVIT_MAX_CHANS=3"
+
+# check NAME DTYPE OTHER COMPILER LEVEL: a fixture of tests/data/coverage
+check() {
+    local name=$1_$2 upper flags head=1
+    "$BIN/tools/vit-convert" "tests/data/coverage/$1" --dtype "$2" -q -o "$work/$name.vit" &&
+        "$BIN/tools/vit-convert" "$work/$name.vit" --c-array -q -o "$work/$name.h" || return 1
+    sed -i '/ALIGN static const/,/^};/d' "$work/$name.h" # the program reads the file
+    upper=$(tr '[:lower:]' '[:upper:]' <<<"$name")
+    grep -q '"head.weight"' < <("$BIN/tools/vit-info" --json "$work/$name.vit") || head=0
+    flags="$warnings -DVIT_NO_SIMD -DINPUT=${upper}_INPUT -DOUTPUT=${upper}_OUTPUT -DHAS_HEAD=$head"
+    flags="$flags -DWORKSPACE=${upper}_WORKSPACE_LOW"
+    # shellcheck disable=SC2086 # flags are words
+    ${CC:-cc} -O1 $flags -include "$work/$name.h" tests/fixed_model.c -o "$work/$name.any" &&
+        $4 $5 $flags -DVIT_FIXED="$upper" $small -include "$work/$name.h" tests/fixed_model.c \
+            -o "$work/$name.fixed" &&
+        "$work/$name.any" "$work/$name.vit" >"$work/$name.expected" &&
+        "$work/$name.fixed" "$work/$name.vit" "$work/$3.vit" >"$work/$name.found" &&
+        [ -s "$work/$name.found" ] && cmp "$work/$name.expected" "$work/$name.found"
+}
+
+passed=0 failed=0
+"$BIN/tools/vit-convert" tests/data/coverage/test_vit --dtype f32 -q -o "$work/other.vit" || failed=1
+while read -r name dtype compiler level; do
+    if check "$name" "$dtype" other "$compiler" "$level" 2>"$work/errors"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED: $name $dtype $compiler $level"
+        head -n 20 "$work/errors"
+    fi
+done <<'CASES'
+deit3_base_patch16_224 f32 gcc -Os
+deit_base_distilled_patch16_224 int8 gcc -Os
+eva02_base_patch14_224 bf16 gcc -O2
+beit_base_patch16_224 int4 clang -Os
+vit_so150m_patch16_reg4_map_256 f16 gcc -Os
+vit_tiny_r_s16_p8_224 f32 gcc -Os
+vit_base_mci_224 int8 gcc -Os
+vit_dlittle_patch16_reg1_gap_256 f32 clang -Oz
+CASES
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]
