@@ -1082,26 +1082,26 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    define VIT__SIGNATURE 0
 #endif
 
-/* The types of weights in this build. */
+/* The types of weights in this build, by the numbers of vit_dtype. */
 #if defined(VIT_NO_F16)
 #    define VIT__F16 0
 #else
-#    define VIT__F16 (VIT__DTYPES >> VIT_F16 & 1)
+#    define VIT__F16 (VIT__DTYPES >> 1 & 1)
 #endif
 #if defined(VIT_NO_BF16)
 #    define VIT__BF16 0
 #else
-#    define VIT__BF16 (VIT__DTYPES >> VIT_BF16 & 1)
+#    define VIT__BF16 (VIT__DTYPES >> 2 & 1)
 #endif
 #if defined(VIT_NO_INT8)
 #    define VIT__INT8 0
 #else
-#    define VIT__INT8 (VIT__DTYPES >> VIT_I8 & 1)
+#    define VIT__INT8 (VIT__DTYPES >> 3 & 1)
 #endif
 #if defined(VIT_NO_INT4)
 #    define VIT__INT4 0
 #else
-#    define VIT__INT4 (VIT__DTYPES >> VIT_I4 & 1)
+#    define VIT__INT4 (VIT__DTYPES >> 4 & 1)
 #endif
 #if defined(VIT_NO_BF16) && !defined(VIT_NO_INT8)
 #    error "vit.h: VIT_NO_BF16 needs VIT_NO_INT8, whose attention is in bf16"
@@ -5519,7 +5519,9 @@ static unsigned vit__detect_arm(void) {
 
 /* The tiers of this build, the best last. */
 static const vit__kernels *const vit__tiers[] = {
+#if !(VIT__IS_FIXED && (VIT__SMLAD || VIT__HELIUM)) /* a build for one CPU as well */
     &vit__kernels_scalar,
+#endif
 #if VIT__AVX2
     &vit__kernels_avx2,
 #    if VIT__AVXVNNI
