@@ -17,7 +17,7 @@ PROGRAMS = tools/vit-bench tools/vit-convert tools/vit-info tools/vit-run exampl
 MODULES  = $(patsubst %.c,%,$(filter-out tools/vit-%.c,$(wildcard tools/*.c)))
 TESTS    = $(patsubst %.c,%,$(wildcard tests/test_*.c))
 
-.PHONY: all demo wasm test test-cross test-wasm soak fuzz fuzz-long bench-peers help install uninstall clean
+.PHONY: all demo wasm test test-cross test-wasm soak coverage fuzz fuzz-long bench-peers help install uninstall clean
 all: $(PROGRAMS) examples/hello
 
 help:
@@ -26,6 +26,7 @@ help:
 	@echo "make wasm       build examples/wasm, classify the bundled photo in Node (installs both)"
 	@echo "make test       install what the tests need, build and run all of them"
 	@echo "make soak       ten thousand classifications in one process, at constant memory"
+	@echo "make coverage   which branches the tests take"
 	@echo "make fuzz       run each fuzzer for a minute"
 	@echo "make fuzz-long  run each for long: FUZZ=SECONDS, or FUZZ=100000000x for so many runs"
 	@echo "make test-cross run the tests for ARM, RISC-V, s390x and i686 under QEMU (installs all)"
@@ -65,6 +66,10 @@ $(eval $(call VARIANT,build/tsan/,tsan,-fsanitize=thread $(SANITIZE_FLAGS),tools
 ifdef TARGET # one more, under build/$(TARGET)/: for another compiler, CPU or configuration
 $(eval $(call VARIANT,build/$(TARGET)/,$(TARGET),,$(MODULES)))
 endif
+
+# Counting branches. Not optimised: the fewer branches are merged or invented the better.
+COVERAGE = --coverage -fprofile-update=atomic -O0 -g1
+$(eval $(call VARIANT,build/coverage/,coverage,$(COVERAGE),$(MODULES)))
 
 # The fuzzers, by clang: the same modules, watched and counted. To follow comparisons as well takes
 # ten times as long; the dictionaries and the seeds do instead.
@@ -130,6 +135,11 @@ test:
 	@sh tools/install-packages.sh test
 	@$(MAKE) --no-print-directory -s -j2 all $(TEST_BINARIES)
 	@bash tests/run.sh
+
+coverage:
+	@sh tools/install-packages.sh trust
+	@$(MAKE) --no-print-directory -s -j2 $(PROGRAMS:%=build/coverage/%) $(TESTS:%=build/coverage/%)
+	@bash tests/coverage.sh
 
 soak: build/plain/tests/soak
 	build/plain/tests/soak models/cifar10-vit.vit

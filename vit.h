@@ -86,7 +86,9 @@
 
    Changing or truncating a file while it is mapped is the one thing a mapping
    cannot survive (SIGBUS). Replace model files by renaming a new one over the
-   old name, as vit-convert does, or open with VIT_OPEN_COPY.
+   old name, as vit-convert does, or open with VIT_OPEN_COPY. VIT_OPEN_VERIFY
+   compares checksums once, when opening; they find damage, not forgery: for that
+   see vit-info --sha256.
 
    THREADS
 
@@ -8327,8 +8329,8 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
            at run time; low_memory, ViT-Ti in 256 KiB as int8; f32, f16, bf16, int8,
            int4; AVX2, AVX-VNNI, AVX-512 with VNNI and BF16, NEON with sdot, smmla and
            bfmlal, SMLAD and Helium, WebAssembly's SIMD128; Pillow-exact preprocessing;
-           the .vit format, version 1. vit-convert --c-array, and VIT_FIXED: builds for
-           one architecture, in 8 KB of code on Cortex-M4F.
+           the .vit format, version 1. vit-convert --c-array, vit-info --sha256, and
+           VIT_FIXED: builds for one architecture, in 8 KB of code on Cortex-M4F.
 
    LICENSE
 

@@ -368,6 +368,27 @@ is 1
 lines out 1
 if "$work/json_check" <"$work/out" >/dev/null; then pass; else fail "bad JSON"; fi
 
+# a checksum that came another way: the hash itself, or a list of them
+sum=$(sha256sum <"$model" | cut -c1-64)
+printf '%064d  other.vit\n%s *some/%s\n' 0 "$sum" "$(basename "$model")" >"$work/sums"
+for given in "$sum" "$(tr a-f A-F <<<"$sum")" "$work/sums"; do
+    try "$info" --sha256 "$given" "$model"
+    is 0
+    quiet err
+done
+cp "$work/flipped.vit" "$work/$(basename "$model")"
+try "$info" --sha256 "$work/sums" "$work/$(basename "$model")"
+is 1
+quiet out
+lines err 1
+err "its SHA-256 is [0-9a-f]{64}, expected $sum"
+try "$info" --sha256 "$work/sums" "$work/flipped.vit"
+is 1
+err 'sums: has no SHA-256 of flipped.vit'
+try "$info" --sha256 "${sum%?}" "$model"
+is 1
+err 'cannot be opened'
+
 # --- vit-run ------------------------------------------------------------------------------
 
 try "$run" -m "$model" --image "$cat"

@@ -169,48 +169,38 @@ static void put_line(FILE *file, const char *key, const char *value)
     fputc('\n', file);
 }
 
-static bool hash_file(const char *path, char hex[65], cli_progress *progress, uint64_t *done,
-                      report *r)
+typedef struct hashing {
+    cli_progress progress;
+    uint64_t done;
+} hashing;
+
+static void show_hashing(void *user, size_t bytes)
 {
-    static unsigned char buffer[1 << 16];
-    FILE *file = fopen(path, "rb");
-    unsigned char digest[32];
-    sha256 hash;
-    size_t size;
-    bool failed;
-    r->file = path;
-    if (!file) return report_fail(r, "cannot be opened: %s", strerror(errno));
-    sha256_init(&hash);
-    while ((size = fread(buffer, 1, sizeof buffer, file)) > 0) {
-        sha256_update(&hash, buffer, size);
-        cli_progress_update(progress, *done += size);
-    }
-    failed = ferror(file) != 0;
-    fclose(file);
-    if (failed) return report_fail(r, "cannot be read");
-    sha256_final(&hash, digest);
-    sha256_hex(digest, hex);
-    return true;
+    hashing *h = user;
+    cli_progress_update(&h->progress, h->done += bytes);
 }
 
 static bool put_sources(conversion *c, FILE *file, report *r)
 {
-    uint64_t total = 0, done = 0;
-    cli_progress progress;
+    uint64_t total = 0;
+    hashing h;
     size_t count = checkpoint_file_count(c->checkpoint), i;
     bool good = true;
     for (i = 0; i < count; i++) total += checkpoint_file(c->checkpoint, i)->size;
-    cli_progress_start(&progress, "hashing", total);
-    if (c->options->quiet) progress.active = false;
+    h.done = 0;
+    cli_progress_start(&h.progress, "hashing", total);
+    if (c->options->quiet) h.progress.active = false;
     for (i = 0; i < count && good; i++) {
         const char *path = checkpoint_file(c->checkpoint, i)->path;
         char hex[65];
-        good = hash_file(path, hex, &progress, &done, r);
+        r->file = path;
+        good = sha256_file(path, hex, show_hashing, &h) ||
+               report_fail(r, "cannot be read: %s", strerror(errno));
         if (!good) break;
         put_line(file, "source", convert_file_name(path));
         put_line(file, "sha256", hex);
     }
-    cli_progress_clear(&progress);
+    cli_progress_clear(&h.progress);
     return good;
 }
 

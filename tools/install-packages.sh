@@ -1,5 +1,5 @@
 #!/bin/sh
-# install-packages.sh demo|test|cross|wasm|peers - installs, through Debian's package manager, what is missing.
+# install-packages.sh demo|test|cross|wasm|trust|peers - installs, through Debian's package manager, what is missing.
 #
 # Says what it installs before it does so, and does nothing when all of it is there.
 set -eu
@@ -22,6 +22,7 @@ cross="$demo clang:clang $aarch64
     libc6-dev-i386-cross:/usr/i686-linux-gnu/include/stdio.h"
 wasm="$demo clang:clang lld:wasm-ld wasi-libc:/usr/include/wasm32-wasi/stdio.h
     libclang-rt-dev-wasm32:/usr/share/doc/libclang-rt-dev-wasm32 nodejs:node"
+trust="$test gcovr:gcovr clang-tidy:clang-tidy cppcheck:cppcheck valgrind:valgrind"
 python=/usr/lib/python3/dist-packages
 peers="$demo python3-torch:$python/torch python3-numpy:$python/numpy python3-onnx:$python/onnx
     libopenblas0-openmp:/usr/share/doc/libopenblas0-openmp nodejs:node npm:npm"
@@ -31,9 +32,10 @@ demo) wanted=$demo ;;
 test) wanted=$test ;;
 cross) wanted=$cross ;;
 wasm) wanted=$wasm ;;
+trust) wanted=$trust ;;
 peers) wanted=$peers ;;
 *)
-    echo "usage: tools/install-packages.sh demo|test|cross|wasm|peers" >&2
+    echo "usage: tools/install-packages.sh demo|test|cross|wasm|trust|peers" >&2
     exit 2
     ;;
 esac

@@ -1,5 +1,6 @@
 #include "sha256.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* First 32 bits of the fractional parts of the cube roots of the first 64 primes. */
@@ -121,4 +122,24 @@ void sha256_hex(const uint8_t digest[32], char text[65])
     for (i = 0; i < 64; i++)
         text[i] = "0123456789abcdef"[digest[i / 2] >> (i % 2 ? 0 : 4) & 15];
     text[64] = '\0';
+}
+
+bool sha256_file(const char *path, char text[65], sha256_progress *progress, void *user)
+{
+    unsigned char buffer[1 << 14], digest[32];
+    FILE *file = fopen(path, "rb");
+    sha256 hash;
+    size_t size;
+    bool failed;
+    if (!file) return false;
+    sha256_init(&hash);
+    while ((size = fread(buffer, 1, sizeof buffer, file)) > 0) {
+        sha256_update(&hash, buffer, size);
+        if (progress) progress(user, size);
+    }
+    failed = ferror(file) != 0;
+    fclose(file);
+    sha256_final(&hash, digest);
+    sha256_hex(digest, text);
+    return !failed;
 }

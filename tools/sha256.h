@@ -1,7 +1,10 @@
-/* sha256.h - streaming SHA-256 (FIPS 180-4), for the provenance of converted files. */
+/* sha256.h - streaming SHA-256 (FIPS 180-4), for the provenance of converted files and for lists of
+ * checksums.
+ */
 #ifndef SHA256_H
 #define SHA256_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -15,5 +18,10 @@ void sha256_init(sha256 *s);
 void sha256_update(sha256 *s, const void *data, size_t size);
 void sha256_final(sha256 *s, uint8_t digest[32]);
 void sha256_hex(const uint8_t digest[32], char text[65]);
+
+/* Of a whole file. progress, if not NULL, is called with the bytes of each piece. False where it
+ * cannot be read: errno says why. */
+typedef void sha256_progress(void *user, size_t bytes);
+bool sha256_file(const char *path, char text[65], sha256_progress *progress, void *user);
 
 #endif

@@ -3,6 +3,7 @@
  *     vit-info model.vit
  *     vit-info --check --json model.vit
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,11 +11,13 @@
 #include "cli.h"
 #include "json.h"
 #include "settings.h"
+#include "sha256.h"
 
 #define PROGRAM "vit-info"
 
 typedef struct choices {
     bool check, json, tensors, labels;
+    const char *sha256;                 /* a hash, or the name of a list; or NULL         */
     int num_threads;
 } choices;
 
@@ -91,6 +94,70 @@ static int count_synsets(const vit_model *model) {
     int count = 0;
     for (int i = 0; i < model->config.num_classes; i++) count += vit_synset(model, i) != NULL;
     return count;
+}
+
+/* ------------------------------------------------------------------------- */
+/* A detached checksum                                                       */
+/* ------------------------------------------------------------------------- */
+
+enum { HEX_DIGITS = 64, MAX_LIST = 1 << 20 };
+
+static bool is_hash(const char *text, size_t size) {
+    return size == HEX_DIGITS && strspn(text, "0123456789abcdefABCDEF") >= HEX_DIGITS;
+}
+
+static const char *base_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* The hash that stands before the file's name: lines as sha256sum writes them. */
+static bool find_hash(char *list, const char *path, char hash[HEX_DIGITS + 1]) {
+    for (char *line = strtok(list, "\r\n"); line; line = strtok(NULL, "\r\n")) {
+        const size_t size = strcspn(line, " ");
+        if (!is_hash(line, size) || !line[size] || !strchr(" *", line[size + 1])) continue;
+        if (strcmp(base_name(line + size + 2), base_name(path)) != 0) continue;
+        snprintf(hash, HEX_DIGITS + 1, "%.*s", HEX_DIGITS, line);
+        return true;
+    }
+    return false;
+}
+
+static bool expected_hash(const char *path, const char *given, char hash[HEX_DIGITS + 1]) {
+    char error[CLI_ERROR_SIZE];
+    unsigned char *list;
+    char *text;
+    size_t size;
+    bool found;
+    if (is_hash(given, strlen(given))) {
+        snprintf(hash, HEX_DIGITS + 1, "%s", given);
+        return true;
+    }
+    if (!cli_read_all(given, MAX_LIST, &list, &size, error, sizeof error)) {
+        cli_error(PROGRAM, given, "%s", error);
+        return false;
+    }
+    text = size <= MAX_LIST ? calloc(size + 1, 1) : NULL;
+    if (text) memcpy(text, list, size);
+    found = text && find_hash(text, path, hash);
+    if (!found) cli_error(PROGRAM, given, "has no SHA-256 of %s", base_name(path));
+    free(text);
+    free(list);
+    return found;
+}
+
+/* Before anything else is read of the file. */
+static bool hash_matches(const char *path, const char *given) {
+    char expected[HEX_DIGITS + 1], found[HEX_DIGITS + 1];
+    if (!expected_hash(path, given, expected)) return false;
+    if (!sha256_file(path, found, NULL, NULL)) {
+        cli_error(PROGRAM, path, "cannot be read: %s", strerror(errno));
+        return false;
+    }
+    for (char *c = expected; *c; c++) *c = *c >= 'A' && *c <= 'F' ? (char)(*c + 32) : *c;
+    if (strcmp(expected, found) == 0) return true;
+    cli_error(PROGRAM, path, "its SHA-256 is %s, expected %s", found, expected);
+    return false;
 }
 
 /* ------------------------------------------------------------------------- */
@@ -439,6 +506,7 @@ static const char description[] =
 static const char notes[] =
     "--check compares every tensor with its checksum and runs the self-test that the file\n"
     "carries: it shows that the file is whole and that this machine computes correctly with it.\n"
+    "Against a forger only --sha256 helps, with a sum that came another way than the file.\n"
     "Exit status: 0, or 1 if a file is unreadable or fails the check, or 2 for a wrong command\n"
     "line.\n";
 
@@ -448,6 +516,10 @@ static bool inform(const char *path, const choices *chosen) {
     totals *sum = malloc(sizeof *sum);
     check result;
     bool sound = true;
+    if (chosen->sha256 && !hash_matches(path, chosen->sha256)) {
+        free(sum);
+        return false;
+    }
     if (!sum) {
         cli_error(PROGRAM, path, "out of memory");
         return false;
@@ -468,10 +540,12 @@ static bool inform(const char *path, const choices *chosen) {
 }
 
 int main(int argc, char **argv) {
-    choices chosen = { false, false, false, false, 0 };
+    choices chosen = { false, false, false, false, NULL, 0 };
     const cli_option options[] = {
         { 0, "check", NULL, "verify all checksums and run the self-test", CLI_FLAG, &chosen.check,
           0, 0 },
+        { 0, "sha256", "SUM", "refuse a file of another SHA-256 than this: 64 hexadecimal\n"
+          "digits, or a list as sha256sum writes it", CLI_TEXT, &chosen.sha256, 0, 0 },
         { 0, "tensors", NULL, "list all tensors", CLI_FLAG, &chosen.tensors, 0, 0 },
         { 0, "labels", NULL, "list all labels", CLI_FLAG, &chosen.labels, 0, 0 },
         { 0, "json", NULL, "one JSON object a line for each file", CLI_FLAG, &chosen.json, 0, 0 },
