@@ -80,9 +80,8 @@
    vit_classify, vit_preprocess without scratch, vit_threads_create, and
    vit_model_open with VIT_OPEN_COPY or VIT_NO_MMAP. A forward pass never does.
    vit_params.low_memory halves the workspace and more, with the same bits: ViT-Ti/16 at
-   224 px runs in 404 KiB instead of 992, and in 256 KiB where all blocks are int8, which
-   compute keys and values up to five times (vit-convert --keep none; a block in bf16
-   takes it to 354 KiB).
+   224 px runs in 404 KiB instead of 992, and as int8, which then computes keys and
+   values five times, in 256 KiB. (On the plain C tier; others take a few KiB more.)
 
    Changing or truncating a file while it is mapped is the one thing a mapping
    cannot survive (SIGBUS). Replace model files by renaming a new one over the

@@ -205,15 +205,17 @@ static bool put_sources(conversion *c, FILE *file, report *r)
 }
 
 /* Tensors that stay in 16 bits. Narrow models have little to average rounding errors over, and
- * theirs are small: unless told otherwise, int8 spares their first two blocks and the head. */
+ * theirs are small: unless told otherwise, int8 spares their first two blocks and the head, but
+ * for attn.proj, whose input in 8 bits is what keeps the workspace of low_memory small. */
 static void choose_kept(const conversion *c, vit_writer_keep *keep)
 {
-    static const char *const narrow[] = { "blocks.[01].*", "head.weight" };
+    static const char *const narrow[] = { "blocks.[01].attn.qkv.*", "blocks.[01].mlp.*",
+                                          "head.weight" };
     const convert_options *o = c->options;
     const bool by_default = o->keep.count == 0 && o->dtype == VIT_I8 && c->config.embed_dim <= 256;
     keep->patterns = o->keep.items;
     if (by_default) keep->patterns = narrow;
-    keep->count = by_default ? 2 : o->keep.count;
+    keep->count = by_default ? (int)(sizeof narrow / sizeof *narrow) : o->keep.count;
 }
 
 /* What was told by hand, as one could type it again. */

@@ -582,8 +582,8 @@ int main(int argc, char **argv)
           &a.dtype, 0, 0 },
         { 0, "keep", "PATTERN", "keep tensors whose name matches in bf16 where --dtype is int8\n"
           "or int4: 'blocks.0.*'; may be repeated. int8 of a model at most\n"
-          "256 wide keeps 'blocks.[01].*' and head.weight; --keep none does not", CLI_LIST,
-          &a.convert.keep, 0, 0 },
+          "256 wide keeps blocks.[01].attn.qkv.*, blocks.[01].mlp.* and\n"
+          "head.weight; --keep none does not", CLI_LIST, &a.convert.keep, 0, 0 },
         { 0, "calibrate", "IMAGES", "an image or a folder of images, a few dozen or hundred like\n"
           "those that the model is for: int8, int4 and bf16 lose less;\nmay be repeated", CLI_LIST,
           &a.convert.calibrate, 0, 0 },
