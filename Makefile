@@ -17,13 +17,15 @@ PROGRAMS = tools/vit-bench tools/vit-convert tools/vit-info tools/vit-run exampl
 MODULES  = $(patsubst %.c,%,$(filter-out tools/vit-%.c,$(wildcard tools/*.c)))
 TESTS    = $(patsubst %.c,%,$(wildcard tests/test_*.c))
 
-.PHONY: all demo wasm test test-cross test-wasm soak coverage fuzz fuzz-long bench-peers help install uninstall clean
+.PHONY: all demo wasm firmware-check test test-cross test-wasm soak \
+        coverage fuzz fuzz-long bench-peers help install uninstall clean
 all: $(PROGRAMS) examples/hello
 
 help:
 	@echo "make            build tools and examples"
 	@echo "make demo       install what that needs, build, classify the bundled photo"
 	@echo "make wasm       build examples/wasm, classify the bundled photo in Node (installs both)"
+	@echo "make firmware-check     verify size, stack, arena, instructions ... of each board"
 	@echo "make test       install what the tests need, build and run all of them"
 	@echo "make soak       ten thousand classifications in one process, at constant memory"
 	@echo "make coverage   which branches the tests take"
@@ -135,6 +137,11 @@ test:
 	@sh tools/install-packages.sh test
 	@$(MAKE) --no-print-directory -s -j2 all $(TEST_BINARIES)
 	@bash tests/run.sh
+
+firmware-check:
+	@sh tools/install-packages.sh test
+	@$(MAKE) --no-print-directory -s tools/vit-convert tools/vit-run
+	@bash tests/firmware.sh all
 
 coverage:
 	@sh tools/install-packages.sh trust

@@ -1002,7 +1002,7 @@ enum {
 #    error "vit.h: define both VIT_MALLOC(size) and VIT_FREE(ptr), or neither"
 #endif
 
-/* The three functions that a C compiler calls by itself anyway. Freestanding
+/* The four functions that a C compiler calls by itself anyway. Freestanding
    tool chains may come without the header that declares them. */
 #if defined(VIT_BARE_METAL) && defined(__has_include)
 #    if !__has_include(<string.h>)

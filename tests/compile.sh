@@ -231,36 +231,20 @@ for compiler in gcc clang g++; do
         'mem(cpy|set|cmp|move)|bcmp|_GLOBAL_OFFSET_TABLE_' "$work/$compiler-VIT_BARE_METAL.o"
 done
 
-# --- Cortex-M ----------------------------------------------------------------------------------
+# --- Cortex-M, all options; tests/firmware.sh has the rest -----------------------------------------
 
-arm="arm-none-eabi-gcc -std=c99 -O2 -mthumb -ffreestanding $c"
-m4="-mcpu=cortex-m4 -mfpu=fpv4-sp-d16 -mfloat-abi=hard"
-m3="-mcpu=cortex-m3 -mfloat-abi=soft"
-
-# shellcheck disable=SC2086 # flags are words
-firmware() {
-    local flags=$1 name=$2
-    $arm $flags -c tests/firmware_link.c -o "$work/$name.o" &&
-        $arm $flags -nostdlib -Wl,-e,main -Wl,--gc-sections "$work/$name.o" -lgcc \
-            -o "$work/$name.elf" &&
-        ! arm-none-eabi-nm -u "$work/$name.elf" | grep . &&
-        ! arm-none-eabi-nm -u "$work/$name.o" | awk '{ print $2 }' | grep -vE '^(mem|__aeabi_)' &&
-        arm-none-eabi-size "$work/$name.elf"
-}
-
-# Without the test's own mem*: they and the compiler's arithmetic are all that is missing.
-# shellcheck disable=SC2086
+# mem* and the compiler's arithmetic are all that is missing.
 bare_object() {
-    $arm $m4 -DVIT_BARE_METAL -c "$work/implementation.c" -o "$work/bare-m4.o" &&
-        ! arm-none-eabi-nm -u "$work/bare-m4.o" | awk '{ print $2 }' |
-        grep -vE '^(mem(cpy|set|cmp|move)|__aeabi_.*)$' && no_writable_data "$work/bare-m4.o"
+    local object=$work/bare-$1.o
+    shift
+    # shellcheck disable=SC2086 # flags are words
+    arm-none-eabi-gcc -std=c99 -O2 -mthumb -ffreestanding $c "$@" -DVIT_BARE_METAL \
+        -c "$work/implementation.c" -o "$object" &&
+        ! arm-none-eabi-nm -u "$object" | awk '{ print $2 }' |
+        grep -vE '^(mem(cpy|set|cmp|move)|__aeabi_.*)$' && no_writable_data "$object"
 }
 
-check "Cortex-M4F image" firmware "$m4" m4
-check "Cortex-M3 image" firmware "$m3" m3
-check "Cortex-M4F object" bare_object
-wait
-awk 'NR == 2 { print "the Cortex-M4F image has " $1 " bytes of code and constants" }' \
-    "$work/Cortex-M4F_image.log"
+check "Cortex-M4F object" bare_object m4 -mcpu=cortex-m4 -mfpu=fpv4-sp-d16 -mfloat-abi=hard
+check "Cortex-M3 object" bare_object m3 -mcpu=cortex-m3 -mfloat-abi=soft
 
 summary

@@ -12,6 +12,7 @@ declare -A fewer=([test_converter_memory]=40 [test_damage]=10 [test_random]=360)
 
 run compile bash tests/compile.sh # long ones first
 run cross bash tests/cross.sh short
+run firmware bash tests/firmware.sh
 run test_parity env BIN=. bash tests/test_parity.sh
 run test_parity.sanitized env BIN=build/asan bash tests/test_parity.sh
 for source in tests/test_*.c; do

@@ -1,15 +1,18 @@
 #!/bin/sh
-# install-packages.sh demo|test|cross|wasm|trust|peers - installs, through Debian's package manager, what is missing.
+# install-packages.sh demo|firmware|fashion|test|cross|wasm|trust|peers - installs what is missing
+# of that, through Debian's package manager.
 #
 # Says what it installs before it does so, and does nothing when all of it is there.
 set -eu
 
 # package:proof that it is there (a command, or a file)
 demo="gcc:gcc libc6-dev:/usr/include/stdio.h libstb-dev:/usr/include/stb/stb_image.h"
+firmware="$demo gcc-arm-none-eabi:arm-none-eabi-gcc qemu-system-arm:qemu-system-arm"
+fashion="$firmware dataset-fashion-mnist:/usr/share/datasets/fashion-mnist"
 aarch64="gcc-aarch64-linux-gnu:aarch64-linux-gnu-gcc
     libc6-dev-arm64-cross:/usr/aarch64-linux-gnu/include/stdio.h
     qemu-user-static:qemu-aarch64-static"
-test="$demo g++:g++ clang:clang gcc-arm-none-eabi:arm-none-eabi-gcc
+test="$firmware g++:g++ clang:clang
     libclang-rt-14-dev:/usr/share/doc/libclang-rt-14-dev $aarch64"
 cross="$demo clang:clang $aarch64
     gcc-arm-linux-gnueabihf:arm-linux-gnueabihf-gcc
@@ -29,13 +32,15 @@ peers="$demo python3-torch:$python/torch python3-numpy:$python/numpy python3-onn
 
 case "${1-}" in
 demo) wanted=$demo ;;
+firmware) wanted=$firmware ;;
+fashion) wanted=$fashion ;;
 test) wanted=$test ;;
 cross) wanted=$cross ;;
 wasm) wanted=$wasm ;;
 trust) wanted=$trust ;;
 peers) wanted=$peers ;;
 *)
-    echo "usage: tools/install-packages.sh demo|test|cross|wasm|trust|peers" >&2
+    echo "usage: tools/install-packages.sh demo|firmware|fashion|test|cross|wasm|trust|peers" >&2
     exit 2
     ;;
 esac

@@ -14,21 +14,22 @@ enum { UNUSED_STACK = 0xa5 };
 
 /* Of sections.ld. */
 extern unsigned char data_start[], data_end[], data_in_flash[], bss_start[], bss_end[];
-extern unsigned char stack_top[];
+extern unsigned char stack_end[], stack_top[];
 
 int main(void);
 void reset(void);
 
 static volatile uint32_t rounds; /* of the 24 bits of SysTick */
 
-/* Everything from the end of .bss up to here is free; how much of it stays so is measured. */
+/* So that it can be seen how far down the stack has been in use. */
 static void paint_stack(void) {
-    unsigned char *here = __builtin_frame_address(0), *p;
-    for (p = bss_end; p < here - 64; p++) *(volatile unsigned char *)p = UNUSED_STACK;
+    const unsigned char *here = __builtin_frame_address(0);
+    volatile unsigned char *p;
+    for (p = stack_end; p < here - 64; p++) *p = UNUSED_STACK;
 }
 
 size_t board_stack_used(void) {
-    const unsigned char *p = bss_end;
+    const unsigned char *p = stack_end;
     while (*p == UNUSED_STACK) p++;
     return (size_t)(stack_top - p);
 }
@@ -45,10 +46,17 @@ void reset(void) {
     board_exit(main());
 }
 
-/* A wild access, an instruction that this CPU lacks, a division by zero that traps. */
-static void fault(void) {
+void stop(void);
+
+void stop(void) {
     board_print("fault\n");
     board_exit(1);
+}
+
+/* A wild access, a stack that overflows, an instruction that this CPU lacks: the end of the run, on
+   a fresh stack. */
+__attribute__((naked)) static void fault(void) {
+    __asm volatile("ldr r0, =stack_top\n mov sp, r0\n b stop\n .ltorg");
 }
 
 static void tick(void) {
@@ -59,6 +67,7 @@ void board_clock_start(void) {
     SYSTICK_RELOAD = SYSTICK_MAX;
     SYSTICK_VALUE = 0;
     SYSTICK_CONTROL = 7; /* the CPU's own clock, an interrupt every 2^24 ticks, on */
+    while (SYSTICK_VALUE == 0) continue; /* it starts with the next tick */
 }
 
 uint32_t board_clock(void) {

@@ -2,7 +2,7 @@
  * that are written for nothing but to be right, and their instructions per multiply-accumulate.
  *
  * Needs the board of examples/firmware, under QEMU with -icount shift=0, where the clock counts
- * instructions. tests/firmware_kernels.sh builds and runs it. Last line: "N passed, N failed".
+ * instructions. tests/firmware.sh builds and runs it. Last line: "N passed, N failed".
  */
 #define VIT_BARE_METAL
 #define VIT_STATIC

@@ -1,0 +1,117 @@
+/* main.c - names the clothes that a camera sees, on a microcontroller: a Vision Transformer of
+ * Fashion-MNIST without malloc, C library, libm or double.
+ *
+ * The model is a constant array and used where it lies, in flash. The build makes fashion_vit.h of
+ * models/fashion-vit.vit by vit-convert --c-array; it also says how much RAM a forward pass needs,
+ * so that the arena is a static array of exactly that size, and everything that vit.h has to know
+ * of the architecture, so that VIT_FIXED leaves out all code for others.
+ */
+#include "fashion_vit.h"
+
+#define VIT_STATIC
+#define VIT_BARE_METAL
+#define VIT_NO_PREPROCESS /* frames have the model's size */
+#define VIT_FIXED FASHION_VIT
+#define VIT_MAX_CHANS 1
+#define VIT_LOW_MEMORY
+#define VIT_LOGITS_ONLY
+#define VIT_NO_EXECUTOR
+#define VIT_NO_TRACE
+#define VIT_IMPLEMENTATION
+#include "../../vit.h"
+
+#include "board.h"
+
+static const vit_config trained = FASHION_VIT_CONFIG;
+static vit_model model;
+static vit_session session;
+static unsigned char arena[FASHION_VIT_WORKSPACE_LOW];
+static uint8_t frame[FASHION_VIT_INPUT];
+static float input[FASHION_VIT_INPUT], logits[FASHION_VIT_OUTPUT];
+
+/* --- text, without printf ------------------------------------------------------------------ */
+
+static void print_number(uint32_t number) {
+    char text[11], *p = text + sizeof text;
+    *--p = '\0';
+    do *--p = (char)('0' + number % 10);
+    while (number /= 10);
+    board_print(p);
+}
+
+static void print_hex(uint64_t bits) {
+    char text[17], *p = text + sizeof text;
+    *--p = '\0';
+    for (; p > text; bits >>= 4) *--p = "0123456789abcdef"[bits & 15];
+    board_print(text);
+}
+
+/* --- the model ------------------------------------------------------------------------------ */
+
+/* Also proves that every bit of the array is right, as after an update of the flash. */
+static vit_result open_model(void) {
+    vit_result result =
+        vit_model_open_memory(fashion_vit_data, FASHION_VIT_SIZE, VIT_OPEN_VERIFY, &model);
+    return result ? result : vit_session_init(&session, &model, NULL, arena, sizeof arena);
+}
+
+/* Grey bytes to what the model was trained on, as vit_preprocess does it. */
+static void normalise(void) {
+    int i;
+    for (i = 0; i < FASHION_VIT_INPUT; i++)
+        input[i] = ((float)frame[i] / 255.0f - trained.mean[0]) / trained.std[0];
+}
+
+static vit_result classify(vit_prediction *best) {
+    vit_outputs outputs;
+    vit_result result;
+    memset(&outputs, 0, sizeof outputs);
+    outputs.logits = logits;
+    normalise();
+    result = vit_forward(&session, input, 1, &outputs);
+    if (!result) vit_top_k(logits, FASHION_VIT_OUTPUT, 1, best);
+    return result;
+}
+
+/* "image: ankle boot, logits 2f9c6de1a0b34475": a hash of their bits, to be compared with those
+   that the same model has elsewhere. */
+static void print_prediction(const vit_prediction *best) {
+    vit_hash hash;
+    vit_hash_init(&hash);
+    vit_hash_update(&hash, logits, sizeof logits);
+    board_print("image: ");
+    board_print(vit_label(&model, best->index));
+    board_print(", logits ");
+    print_hex(vit_hash_final(&hash));
+    board_print("\n");
+}
+
+/* --- the program ---------------------------------------------------------------------------- */
+
+int main(void) {
+    uint32_t images = 0, ticks = 0;
+    vit_prediction best;
+    vit_result result = open_model();
+
+    board_clock_start();
+    while (!result && board_read(frame, sizeof frame)) {
+        const uint32_t start = board_clock();
+        result = classify(&best);
+        ticks += board_clock() - start;
+        images++;
+        if (!result) print_prediction(&best);
+    }
+    if (result) {
+        board_print(vit_result_string(result));
+        board_print("\n");
+        return 1;
+    }
+    board_print("ticks ");
+    print_number(ticks);
+    board_print(" ");
+    print_number(images);
+    board_print("\nstack ");
+    print_number((uint32_t)board_stack_used());
+    board_print("\n");
+    return images == 0;
+}

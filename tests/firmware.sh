@@ -1,0 +1,264 @@
+#!/usr/bin/env bash
+# firmware.sh - what a machine can verify of the goals in examples/firmware/README.md, under QEMU: the
+# same bits as here, no symbol but the compiler's, no double, code size, stack, arena, damaged
+# updates, faults. The last line is "N passed, N failed".
+#
+#     firmware.sh           Cortex-M4F and M55 by gcc: part of make test
+#     firmware.sh all       every board by two compilers, and the instructions against
+#                           tests/firmware/figures.txt: make firmware-check
+#     firmware.sh record    the same, and writes that file anew
+set -u
+cd "$(dirname "$0")/.." || exit
+# shellcheck source=examples/firmware/boards.sh
+source examples/firmware/boards.sh
+mode=${1:-short}
+work=build/firmware
+figures=tests/firmware/figures.txt
+mkdir -p $work
+passed=0 failed=0
+
+# check NAME COMMAND...: passes if the command succeeds
+check() {
+    local name=$1
+    shift
+    if "$@" >$work/log 2>&1; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED $name"
+        tail -n 20 $work/log
+    fi
+}
+
+# --- models -------------------------------------------------------------------------------------
+
+cc -std=c99 -O1 tests/random_checkpoint.c -o $work/random_checkpoint
+
+# random_model NAME HEADS SIZES... classes=N: $work/NAME.vit in int8, and NAME.h with it as an array
+random_model() {
+    local name=$1 heads=$2 last=${!#}
+    shift 2
+    seq -f 'class %g' "${last#classes=}" >$work/labels.txt
+    $work/random_checkpoint "$work/$name.safetensors" "$@" &&
+        tools/vit-convert -q "$work/$name.safetensors" -o "$work/$name.vit" --dtype int8 \
+            --keep none --set "num_heads=$heads" --set crop_pct=1 --labels $work/labels.txt &&
+        tools/vit-convert -q --c-array "$work/$name.vit" -o "$work/$name.h"
+}
+
+# For tests/firmware/size.c: $work/f32/least.h and $work/int8/least.h
+least_models() {
+    mkdir -p $work/f32 $work/int8
+    cp $work/clothes.vit $work/int8/least.vit &&
+        tools/vit-convert -q $work/clothes.safetensors -o $work/f32/least.vit --set num_heads=3 &&
+        tools/vit-convert -q --c-array $work/int8/least.vit -o $work/int8/least.h &&
+        tools/vit-convert -q --c-array $work/f32/least.vit -o $work/f32/least.h
+}
+
+check "a small random model" \
+    random_model small_model 2 dim=8 depth=1 mlp=8 patch=4 chans=1 rows=2 cols=2 classes=3
+check "a random model for main.c" \
+    random_model clothes 3 dim=48 depth=3 mlp=72 patch=7 chans=1 rows=4 cols=4 classes=10
+check "the same for size.c" least_models
+
+# --- on the boards ------------------------------------------------------------------------------
+
+# What main.c prints, on a board by a compiler, against this machine: run.sh does it.
+predictions() {
+    bash examples/firmware/run.sh -c "$1" -m $work/clothes.vit "$2"
+}
+
+# tests/firmware/check.c: arena, weights, self-test, damaged updates
+verify() {
+    build "$1" "$2" "$work/check-$1-$2" tests/firmware/check.c -Os && run "$2" "$work/check-$1-$2"
+}
+
+# tests/firmware/kernels.c: bits and instructions of the matrix products, compiled for LEVEL
+kernels() {
+    build "$1" "$2" "$work/kernels-$1-$2" tests/firmware/kernels.c "$3" &&
+        run "$2" "$work/kernels-$1-$2"
+}
+
+# A wild access ends the run, with an error.
+faults() {
+    local said
+    build "$1" "$2" "$work/wild-$1-$2" tests/firmware/wild.c -Os || return
+    said=$(run "$2" "$work/wild-$1-$2") && return 1
+    [ "$said" = fault ]
+}
+
+# --- a large model ------------------------------------------------------------------------------
+
+# words FILE.npy COUNT: the last so many floats, as eight hexadecimal digits each
+words() {
+    tail -c $((4 * $2)) "$1" | od -An -v -tx4 -w4 | tr -d ' '
+}
+
+# whole COMPILER BOARD NAME INPUTS CLASSES: $work/NAME.vit in memory at 0x60000000 classifies the
+# cat with the bits that it has here
+whole() {
+    local compiler=$1 board=$2 name=$3 inputs=$4 classes=$5 model=$work/$3.vit size arena
+    size=$(stat -c %s "$model")
+    arena=$(awk '/define.*_WORKSPACE_LOW/ { print $3 }' "$work/$name.h")
+    tools/vit-run -m "$model" -i examples/cat.jpg --dump-input "$work/$name.input.npy" \
+        --logits "$work/$name.logits.npy" || return
+    tail -c $((4 * inputs)) "$work/$name.input.npy" >"$work/$name.input"
+    words "$work/$name.logits.npy" "$classes" >"$work/$name.expected"
+    build "$compiler" "$board" "$work/$name" tests/firmware/whole.c -O2 -DWEIGHTS=0x60000000u \
+        -DWEIGHTS_SIZE="$size" -DWORKSPACE="$arena" &&
+        run "$board" "$work/$name" "$work/$name.input" \
+            -device "loader,file=$model,addr=0x60000000,force-raw=on" |
+        diff - "$work/$name.expected"
+}
+
+# --- what the compiler made ---------------------------------------------------------------------
+
+symbols="model_data model_size arena arena_size input logits memcpy memmove memset memcmp
+    __aeabi_memcpy __aeabi_memcpy4 __aeabi_memclr __aeabi_memclr4 __aeabi_memclr8 __aeabi_memset
+    __aeabi_memset4 __aeabi_memmove __aeabi_memmove4" # of a program, and of its C library
+
+# least COMPILER BOARD DTYPE FLAGS...: tests/firmware/size.c, linked without all of these: $least.o
+# and $least.elf
+# shellcheck disable=SC2086 # flags are words
+least() {
+    local compiler=$1 board=$2 dtype=$3 define=
+    shift 3
+    least=$work/$dtype/least-$compiler-$board
+    for symbol in $symbols; do define="$define,--defsym=$symbol=0"; done
+    compile "$compiler" "$board" "$least.o" tests/firmware/size.c -Os "-I$work/$dtype" \
+        -Wno-unused-const-variable "$@" && board "$board" &&
+        arm-none-eabi-gcc $cpu -mthumb -nostdlib -z noexecstack \
+            -Wl,--gc-sections,-e,main$define "$least.o" -lgcc -o "$least.elf"
+}
+
+# size_of COMPILER BOARD DTYPE: code and constants of the least program, in bytes
+size_of() {
+    least "$@" && arm-none-eabi-size "$least.elf" | awk 'NR == 2 { print $1 + $2 }'
+}
+
+# at_most CEILING FOUND
+at_most() {
+    echo "$2 bytes, at most $1 are allowed"
+    [ "$2" -le "$1" ]
+}
+
+# Fails if there is anything on its input, and shows it.
+nothing() {
+    ! grep .
+}
+
+# Only mem* and the compiler's own arithmetic are missing ...
+needs_nothing() {
+    local program="(model|arena)_(data|size)|arena|input|logits"
+    arm-none-eabi-nm -u "$least.o" | awk '{ print $2 }' |
+        grep -vxE "$program|mem(cpy|set|cmp|move)|__(aeabi|gnu)_[a-z0-9_]+" | nothing
+}
+
+# ... and none of double's is linked.
+no_double() {
+    arm-none-eabi-nm "$least.elf" |
+        grep -E ' __aeabi_(c?d[a-z0-9]+|u?[il]2d|f2d)$' | nothing
+}
+
+# vit.h has no variables; the three are those of main().
+no_variables() {
+    arm-none-eabi-nm "$least.o" | grep -i ' [bdc] ' |
+        grep -vE ' (model|session|outputs)(\.[0-9]+)?$' | nothing
+}
+
+# Every function: at most 512 bytes of stack, of constant size.
+frames() {
+    awk -F '\t' '$2 > 512 || $3 != "static"' "$least.su" | nothing
+}
+
+# Of gcc's graph of direct calls: no function calls itself, and tsort finds no loop.
+no_recursion() {
+    local calls
+    calls=$(sed -nE 's/^edge: \{ sourcename: "([^"]*)" targetname: "([^"]*)".*/\1 \2/p' "$least.ci")
+    [ "$(wc -l <<<"$calls")" -gt 50 ] && awk '$1 == $2' <<<"$calls" | nothing &&
+        tsort <<<"$calls" >/dev/null
+}
+
+# --- figures that may not grow ------------------------------------------------------------------
+
+# figures_of COMPILER BOARD: code, arena, static, stack and instructions of main.c, in a line
+figures_of() {
+    echo "$1 $2 $(awk '$1 != "model" { printf "%s %s ", $1, $2 }' "$work/$1-$2.figures")"
+}
+
+# No figure is more than 1 % above the one in $figures.
+no_growth() {
+    figures_of "$1" "$2" | awk -v file=$figures '
+        { for (i = 3; i < NF; i += 2) found[$i] = $(i + 1); compiler = $1; board = $2 }
+        END {
+            while ((getline < file) > 0)
+                if ($1 == compiler && $2 == board)
+                    for (i = 3; i < NF; i += 2) {
+                        known++
+                        if (found[$i] > 1.01 * $(i + 1)) {
+                            print $i, found[$i], "was", $(i + 1)
+                            bad = 1
+                        }
+                    }
+            exit bad || known < 5
+        }'
+}
+
+# The same number of instructions in a second run.
+same_twice() {
+    local out=$work/$1-$2
+    run "$2" "$out" $work/camera | diff - "$out.txt"
+}
+
+# --- all of it ----------------------------------------------------------------------------------
+
+# check_board COMPILER BOARD
+check_board() {
+    local by="of $2 by $1" graph=
+    check "predictions $by" predictions "$1" "$2"
+    check "faults $by" faults "$1" "$2"
+    [ "$2" = m0 ] || check "kernels $by" kernels "$1" "$2" -O2 # too large for 16 KB
+    [ "$1" = clang ] || graph=-fcallgraph-info
+    check "the least program $by" least "$1" "$2" int8 $graph
+    check "symbols $by" needs_nothing
+    check "variables $by" no_variables
+    check "stack $by" frames
+    [ "$1" = clang ] || check "recursion $by" no_recursion
+    check "double $by" no_double
+}
+
+if [ "$mode" = short ]; then
+    check_board gcc m4
+    check_board gcc m55
+    check "arena, weights and damage" verify gcc m4
+else
+    : >$work/figures.txt
+    for compiler in gcc clang; do
+        for board in $all_boards; do
+            check_board $compiler "$board"
+            check "arena, weights and damage of $board by $compiler" verify $compiler "$board"
+            [ "$board" = m0 ] ||
+                check "small kernels of $board by $compiler" kernels $compiler "$board" -Os
+            check "a second run of $board by $compiler" same_twice $compiler "$board"
+            figures_of $compiler "$board" | tee -a $work/figures.txt
+        done
+    done
+    [ "$mode" = record ] && cp $work/figures.txt $figures
+    for compiler in gcc clang; do
+        for board in $all_boards; do
+            check "growth of $board by $compiler" no_growth $compiler "$board"
+        done
+    done
+fi
+
+f32=$(size_of gcc m4 f32) int8=$(size_of gcc m4 int8) soft=$(size_of gcc m3 f32)
+check "f32 on Cortex-M4F in 8 KB" at_most 8192 "$f32"
+check "int8 on Cortex-M4F in 6 KB more" at_most 6144 $((int8 - f32))
+check "f32 with soft float on Cortex-M3 in 10 KB" at_most 10240 "$soft"
+echo "bytes of code and constants: f32 $f32, int8 $((int8 - f32)) more, f32 with soft float $soft"
+
+check "a random model of ViT-Ti's size" random_model vit_ti 3 dim=192 depth=12 mlp=768 patch=16 \
+    rows=14 cols=14 classes=1000
+check "ViT-Ti on Cortex-M55" whole gcc m55 vit_ti $((3 * 224 * 224)) 1000
+
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]

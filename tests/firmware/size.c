@@ -1,0 +1,32 @@
+/* size.c - the least firmware: opens a model, prepares a session, runs it. Never run: what it
+ * links is measured. The build makes least.h of a model; that model's data are no part of it.
+ */
+#include "least.h"
+
+#define VIT_STATIC
+#define VIT_BARE_METAL
+#define VIT_NO_PREPROCESS
+#define VIT_FIXED LEAST
+#define VIT_MAX_CHANS 3
+#define VIT_LOW_MEMORY
+#define VIT_LOGITS_ONLY
+#define VIT_NO_EXECUTOR
+#define VIT_NO_TEXT
+#define VIT_NO_TRACE
+#define VIT_IMPLEMENTATION
+#include "../../vit.h"
+
+extern const unsigned char model_data[];
+extern unsigned char arena[];
+extern float input[], logits[];
+extern const size_t model_size, arena_size;
+
+int main(void) {
+    static vit_model model;
+    static vit_session session;
+    static vit_outputs outputs;
+    outputs.logits = logits;
+    return vit_model_open_memory(model_data, model_size, 0, &model) ||
+           vit_session_init(&session, &model, NULL, arena, arena_size) ||
+           vit_forward(&session, input, 1, &outputs);
+}
