@@ -17,7 +17,7 @@ PROGRAMS = tools/vit-bench tools/vit-convert tools/vit-info tools/vit-run exampl
 MODULES  = $(patsubst %.c,%,$(filter-out tools/vit-%.c,$(wildcard tools/*.c)))
 TESTS    = $(patsubst %.c,%,$(wildcard tests/test_*.c))
 
-.PHONY: all demo wasm firmware-check test test-cross test-wasm soak \
+.PHONY: all demo wasm firmware-check test test-cross test-wasm soak analyze \
         coverage fuzz fuzz-long bench-peers help install uninstall clean
 all: $(PROGRAMS) examples/hello
 
@@ -28,6 +28,7 @@ help:
 	@echo "make firmware-check     verify size, stack, arena, instructions ... of each board"
 	@echo "make test       install what the tests need, build and run all of them"
 	@echo "make soak       ten thousand classifications in one process, at constant memory"
+	@echo "make analyze    gcc -fanalyzer, clang-tidy, cppcheck: nothing to say, or it fails"
 	@echo "make coverage   which branches the tests take"
 	@echo "make fuzz       run each fuzzer for a minute"
 	@echo "make fuzz-long  run each for long: FUZZ=SECONDS, or FUZZ=100000000x for so many runs"
@@ -142,6 +143,10 @@ firmware-check:
 	@sh tools/install-packages.sh test
 	@$(MAKE) --no-print-directory -s tools/vit-convert tools/vit-run
 	@bash tests/firmware.sh all
+
+analyze:
+	@sh tools/install-packages.sh trust
+	@bash tests/analyze.sh
 
 coverage:
 	@sh tools/install-packages.sh trust

@@ -33,7 +33,7 @@ static void report_hide_controls(char *text)
         if ((uint8_t)*text < 0x20 || *text == 0x7F) *text = '?';
 }
 
-bool report_fail(report *r, const char *format, ...)
+bool (report_fail)(report *r, const char *format, ...)
 {
     int used = 0;
     va_list arguments;
@@ -49,7 +49,7 @@ bool report_fail(report *r, const char *format, ...)
     return false;
 }
 
-bool report_no_memory(report *r)
+bool (report_no_memory)(report *r)
 {
     return report_fail(r, "out of memory");
 }

@@ -474,7 +474,7 @@ static void remove_unfinished(int number) {
 
 /* Ignored signals stay ignored (nohup). One file is watched at a time: the latest. */
 static void watch_signals(const char *temporary) {
-    static const int numbers[] = { SIGHUP, SIGINT, SIGTERM };
+    static const int numbers[] = { SIGHUP, SIGINT, SIGTERM, SIGQUIT, SIGPIPE, SIGXFSZ };
     struct sigaction action, old;
     if (strlen(temporary) >= sizeof unfinished) return;
     strcpy(unfinished, temporary);

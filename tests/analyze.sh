@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# analyze.sh [FILE...] - what gcc's analyser, clang-tidy and cppcheck have to say about the library,
+# the tools and the examples: nothing, or it fails. .clang-tidy says what is switched off. The last
+# line is "N passed, N failed".
+set -u
+cd "$(dirname "$0")/.."
+work=build/analyze
+mkdir -p "$work"
+passed=0 failed=0
+[ $# -gt 0 ] || set -- tools/*.c examples/*.c
+
+# Of stb_image nothing: it is Debian's.
+verdict() {
+    local name=$1
+    if grep -E '^[^ ]+:[0-9]+:.*(warning|error)' "$work/$name" | grep -qv '/usr/include/'; then
+        grep -E -A 3 '^[^ ]+:[0-9]+:.*(warning|error)' "$work/$name" | head -n 40
+        echo "FAILED $name"
+        failed=$((failed + 1))
+    else
+        passed=$((passed + 1))
+    fi
+}
+
+one() {
+    local name=${1##*/}
+    gcc -std=c99 -O1 -fanalyzer -I. -Itools -c "$1" -o /dev/null >"$work/$name.gcc" 2>&1
+    clang-tidy --quiet "$1" -- -std=c99 -I. -Itools >"$work/$name.tidy" 2>"$work/$name.err"
+}
+
+for file in "$@"; do
+    while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n; done
+    one "$file" &
+done
+wait
+for file in "$@"; do
+    verdict "${file##*/}.gcc"
+    verdict "${file##*/}.tidy"
+done
+cppcheck --std=c99 --quiet --enable=warning,performance,portability --inline-suppr -I. -Itools \
+    --template='{file}:{line}: warning: {id}: {message}' -i tools/bench_peers "$@" \
+    >"$work/cppcheck" 2>&1
+verdict cppcheck
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]
