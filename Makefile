@@ -32,7 +32,7 @@ help:
 	@echo "make coverage   which branches the tests take"
 	@echo "make fuzz       run each fuzzer for a minute"
 	@echo "make fuzz-long  run each for long: FUZZ=SECONDS, or FUZZ=100000000x for so many runs"
-	@echo "make test-cross run the tests for ARM, RISC-V, s390x and i686 under QEMU (installs all)"
+	@echo "make test-cross run the tests on ARM, RISC-V, s390x, i686, Windows (installs QEMU, Wine)"
 	@echo "make test-wasm  run the numerical tests in WebAssembly, compare it with native builds"
 	@echo "make bench-peers  compare the speed with ONNX Runtime's and PyTorch's (installs both);"
 	@echo "                ARCHS= BATCH= THREADS= ROUNDS= BENCH_FLAGS= choose what"
@@ -47,7 +47,8 @@ help:
 define VARIANT
 build/$(2)/%.o: %.c
 	@mkdir -p $$(@D)
-	$$(CC) -std=c99 $$(WARNINGS) $$(CPPFLAGS) $$(CFLAGS) $(3) -I. -Itools -MMD -MP -c $$< -o $$@
+	$$(CC) -std=c99 -D_FILE_OFFSET_BITS=64 $$(WARNINGS) $$(CPPFLAGS) $$(CFLAGS) $(3) -I. -Itools \
+	    -MMD -MP -c $$< -o $$@
 
 build/$(2)/modules.a: $$(patsubst %,build/$(2)/%.o,$(4))
 	@rm -f $$@

@@ -830,7 +830,7 @@ static bool open_model(const char *path, vit_model *model) {
 }
 
 /* Everything of the report that was asked for; false if some of it could not be written. */
-static bool tell(const vit_model *model, const choices *chosen, const dataset *data,
+static bool tell_all(const vit_model *model, const choices *chosen, const dataset *data,
                  const totals *sum) {
     bool good = true;
     if (chosen->csv && !write_csv(chosen->csv, model, chosen, sum)) good = false;
@@ -853,7 +853,7 @@ static bool run(const choices *chosen) {
     start = cli_now_ms();
     good = good && evaluate(&model, chosen, &data);
     sum.seconds = (cli_now_ms() - start) / 1e3 + 1e-9;
-    good = good && add_up(&data, &sum) && tell(&model, chosen, &data, &sum);
+    good = good && add_up(&data, &sum) && tell_all(&model, chosen, &data, &sum);
     free(sum.confusions);
     dataset_free(&data);
     vit_model_close(&model);

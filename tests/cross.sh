@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# cross.sh [short] - the tests on other CPUs, under QEMU: they must pass there, compute the bits
-# that this machine computes and convert to the same files; and CPUs that lack instructions must
-# find out and do without. `make test` runs the short part, `make test-cross` all of it.
+# cross.sh [short | TARGET...] - the tests on other CPUs, under QEMU: they must pass there, compute
+# the bits that this machine computes and convert to the same files; and CPUs that lack instructions
+# must find out and do without. Windows, under Wine. `make test` runs the short part, `make
+# test-cross` all of it; the name of a target, only what begins with it.
 set -u
 cd "$(dirname "$0")/.."
 . tests/jobs.sh
+[ "${1-}" = short ] || only=("$@")
 unset MAKEFLAGS MAKELEVEL
 work=build/cross
 mkdir -p $work/host
@@ -23,6 +25,7 @@ declare -A compilers=([aarch64]=aarch64-linux-gnu-gcc [armhf]=arm-linux-gnueabih
 build() {
     local target=$1 compiler=$2 flags=$3 modules=
     shift 3
+    [[ $target == host.* ]] || wanted "$target" || return 0
     [[ $target == *.* ]] && modules=MODULES=tools/vit
     # shellcheck disable=SC2086 # there or not
     make -s -j"$cores" TARGET="cross/$target" CC="$compiler" CFLAGS=-O2 CPPFLAGS="$flags" \
@@ -74,7 +77,7 @@ make -s -j"$cores" tools/vit-convert build/plain/tests/test_random
 
 # --- CPU models, of this family and of 64-bit ARM's ----------------------------------------------
 
-models="120 10" target=aarch64 # with stems: these are slow in software
+models="120 10" target=aarch64 # with stems, slow in software
 [ "${1-}" = short ] && models="24 2" target=aarch64.short
 bits=$(of_host build/plain/tests/test_random)
 build $target "${compilers[aarch64]}" "" tests/test_math tests/test_random
@@ -127,9 +130,20 @@ for target in aarch64.clang armhf.fma s390x.clang; do
     random $target.test_random $tier ${emulators[${target%.*}]} $work/$target/tests/test_random
 done
 
+# Windows has threads and mappings of its own; Wine makes its files before several run at once.
+build x86_64.windows x86_64-w64-mingw32-gcc "" tests/test_math tests/test_random tests/test_api \
+    tests/test_load tests/test_preprocess
+export WINEPREFIX=$PWD/$work/wine WINEDEBUG=-all
+wine=/usr/lib/wine/wine64
+! wanted x86_64.windows || $wine wineboot --init >/dev/null 2>&1
+random x86_64.windows.test_random "" $wine $work/x86_64.windows/tests/test_random.exe
+for name in math api load preprocess; do
+    run x86_64.windows.test_$name $wine $work/x86_64.windows/tests/test_$name.exe tests/data
+done
+
 # Without fused multiply-add the bits are others, and the same on all again.
-build x86_64.nofma cc "-DVIT_NO_FMA -DVIT_NO_SIMD" tests/test_random
-bits=$(of_host $work/x86_64.nofma/tests/test_random)
+build host.nofma cc "-DVIT_NO_FMA -DVIT_NO_SIMD" tests/test_random
+bits=$(of_host $work/host.nofma/tests/test_random)
 for target in aarch64 armhf riscv64 s390x i686; do
     build $target.nofma "${compilers[$target]}" "-DVIT_NO_FMA -DVIT_NO_SIMD" tests/test_random
     random $target.nofma scalar ${emulators[$target]} $work/$target.nofma/tests/test_random

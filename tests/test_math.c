@@ -66,7 +66,7 @@ static void test_exp(void) {
         CHECK(y >= 0 && y < 2e-38f);
     }
     CHECK(vit__exp(vit__fma_scalar, -(float)INFINITY) < 2e-38f);
-    CHECK(isnan((double)vit__exp(vit__fma_scalar, (float)NAN)));
+    CHECK(vit__is_nan(vit__exp(vit__fma_scalar, (float)NAN)));
 }
 
 /* Against x / 2 (1 + erf(x / sqrt 2)) in double; the absolute error is set against |x|, as the sum
@@ -89,7 +89,7 @@ static void test_gelu(void) {
     CHECK(worst < 3e-7);
     CHECK(tail < 4e-5); /* |gelu(-4)| / 4 = 3.2e-5; see test_gelu_far for the rest */
     CHECK(vit__gelu(vit__fma_scalar, 0) == 0);
-    CHECK(isnan((double)vit__gelu(vit__fma_scalar, (float)NAN)));
+    CHECK(vit__is_nan(vit__gelu(vit__fma_scalar, (float)NAN)));
     CHECK(vit__gelu(vit__fma_scalar, (float)INFINITY) == (float)INFINITY);
 }
 
@@ -120,7 +120,7 @@ static void test_tanh(void) {
         CHECK(ulps(vit__tanh(vit__fma_scalar, x), tanh((double)x)) < 4);
     }
     CHECK(vit__tanh(vit__fma_scalar, (float)INFINITY) == 1);
-    CHECK(isnan((double)vit__tanh(vit__fma_scalar, (float)NAN)));
+    CHECK(vit__is_nan(vit__tanh(vit__fma_scalar, (float)NAN)));
 }
 
 static void test_sqrt(bool all) {
@@ -172,7 +172,7 @@ static void test_every_float(uint32_t step) {
 
 /* --- fused multiply-add ----------------------------------------------------- */
 
-#if !defined(VIT_NO_FMA)
+#if !defined(VIT_NO_FMA) && !defined(__MINGW32__) /* whose fmaf is wrong in the last bit */
 static long wrong_fmas;
 
 static void one_fma(float a, float b, float c) {
@@ -637,7 +637,7 @@ int main(int argc, char **argv) {
     test_tanh();
     test_every_float(all ? 1 : 4099);
     test_sqrt(all);
-#if !defined(VIT_NO_FMA)
+#if !defined(VIT_NO_FMA) && !defined(__MINGW32__)
     test_fma();
 #endif
     test_f16_all();

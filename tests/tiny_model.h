@@ -67,13 +67,23 @@ static inline void *tiny_allocate(size_t size) {
     return p;
 }
 
-/* Strict -std=c99 hides it, and no test should need a feature macro that vit.h does without. */
+/* A block of exactly `size` bytes, so that sanitizers see the first byte beyond. Strict -std=c99
+   hides posix_memalign, and no test should need a feature macro that vit.h does without. */
+#if defined(_WIN32)
+static inline int tiny_memalign(void **block, size_t size) {
+    *block = malloc(size); /* at a multiple of 16, which is enough */
+    return *block == NULL;
+}
+#else
 extern int posix_memalign(void **block, size_t alignment, size_t size);
+static inline int tiny_memalign(void **block, size_t size) {
+    return posix_memalign(block, 64, size);
+}
+#endif
 
-/* A block of exactly `size` bytes, so that sanitizers see the first byte beyond. */
 static inline unsigned char *tiny_aligned(size_t size) {
     void *p = NULL;
-    if (posix_memalign(&p, 64, size ? size : 1) != 0) {
+    if (tiny_memalign(&p, size ? size : 1) != 0) {
         printf("out of memory\n");
         exit(2);
     }
@@ -167,7 +177,8 @@ static inline void tiny_weights(const tiny_options *o, const vit_tensor *t, uint
         scale = 2.0f / (float)sqrt((double)fan_in);
     }
     for (size_t i = 0; i < count; i++) {
-        float value = fmaf(scale, tiny_random(state), base); /* fused on every CPU */
+        /* the same on every CPU: this product is exact, fused or not */
+        float value = (float)((double)scale * (double)tiny_random(state) + (double)base);
         if (strcmp(t->name, "preprocess.mean") == 0) {
             value = o->config.mean[i];
         } else if (strcmp(t->name, "preprocess.std") == 0) {

@@ -22,7 +22,8 @@ cross="$demo clang:clang $aarch64
     gcc-s390x-linux-gnu:s390x-linux-gnu-gcc
     libc6-dev-s390x-cross:/usr/s390x-linux-gnu/include/stdio.h
     gcc-i686-linux-gnu:i686-linux-gnu-gcc
-    libc6-dev-i386-cross:/usr/i686-linux-gnu/include/stdio.h"
+    libc6-dev-i386-cross:/usr/i686-linux-gnu/include/stdio.h
+    gcc-mingw-w64-x86-64:x86_64-w64-mingw32-gcc wine64:/usr/lib/wine/wine64"
 wasm="$demo clang:clang lld:wasm-ld wasi-libc:/usr/include/wasm32-wasi/stdio.h
     libclang-rt-dev-wasm32:/usr/share/doc/libclang-rt-dev-wasm32 nodejs:node"
 trust="$test gcovr:gcovr clang-tidy:clang-tidy cppcheck:cppcheck valgrind:valgrind"
