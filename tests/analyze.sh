@@ -9,10 +9,16 @@ mkdir -p "$work"
 passed=0 failed=0
 [ $# -gt 0 ] || set -- tools/*.c examples/*.c
 
-# Of stb_image nothing: it is Debian's.
+# Of stb_image nothing: it is Debian's. What else is passed over is not so:
+except='^/usr/include/'
+# the list is the caller's, and has a block as soon as it has an item; cli_list_free frees it
+except+='|tools/cli.c:.*leak of .<unknown>.|tools/cli.c:.*field .items.. results in a null pointer'
+# read_lambda frees all four in a loop
+except+='|tools/layout_view.c:.*leak of .<unknown>.'
+
 verdict() {
     local name=$1
-    if grep -E '^[^ ]+:[0-9]+:.*(warning|error)' "$work/$name" | grep -qv '/usr/include/'; then
+    if grep -E '^[^ ]+:[0-9]+:.*(warning|error)' "$work/$name" | grep -qvE "$except"; then
         grep -E -A 3 '^[^ ]+:[0-9]+:.*(warning|error)' "$work/$name" | head -n 40
         echo "FAILED $name"
         failed=$((failed + 1))

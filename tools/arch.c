@@ -545,12 +545,12 @@ static size_t arch_distance(const char *a, const char *b)
 
 static const arch *arch_nearest(const char *name, const arch *except1, const arch *except2)
 {
-    const arch *best = NULL;
-    size_t best_distance = 0, i;
+    const arch *best = archs;
+    size_t best_distance = SIZE_MAX, i;
     for (i = 0; i < COUNT(archs); i++) {
         size_t distance = arch_distance(name, archs[i].name);
         if (&archs[i] == except1 || &archs[i] == except2) continue;
-        if (!best || distance < best_distance) {
+        if (distance < best_distance) {
             best = &archs[i];
             best_distance = distance;
         }

@@ -141,7 +141,7 @@ static bool add_tensor(ggml_reader *g, checkpoint_tensor_info *t)
 static bool read_tensor(ggml_reader *g)
 {
     checkpoint_tensor_info t;
-    uint32_t numbers[3], dims[4];
+    uint32_t numbers[3] = { 0 }, dims[4];
     char name[1025];
     int i;
     memset(&t, 0, sizeof t);

@@ -103,7 +103,7 @@ static const char *next_dim(const char *form, char *letters, size_t size)
 
 int layout_form_ndim(const char *form)
 {
-    char letters[8];
+    char letters[8] = "";
     int ndim = 0;
     while ((form = next_dim(form, letters, sizeof letters)) != NULL) ndim++;
     return ndim;
@@ -111,7 +111,7 @@ int layout_form_ndim(const char *form)
 
 int64_t layout_letter(const char *form, const checkpoint_tensor_info *view, char letter)
 {
-    char letters[8];
+    char letters[8] = "";
     int dim;
     for (dim = 0; dim < view->ndim; dim++) {
         form = next_dim(form, letters, sizeof letters);
@@ -159,8 +159,8 @@ static bool split_dim(letter_table *table, const char *letters, int64_t size, in
 bool layout_apply_form(checkpoint_tensor_info *view, const char *form, const layout_sizes *sizes)
 {
     const char *order = strchr(form, '>') + 1;
-    letter_table table;
-    char letters[8];
+    letter_table table = { { 0 }, { 0 } };
+    char letters[8] = "";
     int i;
     if (layout_form_ndim(form) != view->ndim) return false;
     for (i = 0; i < view->ndim; i++) {
@@ -328,20 +328,20 @@ static double lambda_init(int block)
 
 static bool read_lambda(checkpoint *c, const layout_item *item, float *to, char *error, size_t size)
 {
-    float *x[LAYOUT_MAX_PARTS];
+    float *x[LAYOUT_MAX_PARTS] = { NULL };
     double sums[2] = { 0, 0 };
-    bool good = true;
+    bool good = item->part_count == 4;
     int64_t j;
     int i;
-    for (i = 0; i < item->part_count; i++) {
+    for (i = 0; good && i < 4; i++) {
         x[i] = read_whole(c, &item->parts[i], error, size);
-        good = good && x[i];
+        good = x[i] != NULL;
     }
     for (i = 0; good && i < 2; i++)
         for (j = 0; j < item->parts[0].view.count; j++)
             sums[i] += (double)x[2 * i][j] * (double)x[2 * i + 1][j];
     *to = (float)(exp(sums[0]) - exp(sums[1]) + lambda_init(item->block));
-    for (i = 0; i < item->part_count; i++) free(x[i]);
+    for (i = 0; i < 4; i++) free(x[i]);
     return good;
 }
 
@@ -409,7 +409,7 @@ static bool read_batch_norm(checkpoint *c, const layout_item *item, int64_t firs
                             float *to, char *error, size_t size)
 {
     const int64_t depth = item->parts[0].view.count / item->tensor.dims[0];
-    double v[LAYOUT_MAX_PARTS];
+    double v[LAYOUT_MAX_PARTS] = { 0 };
     int64_t i, k;
     if (!read_part(c, &item->parts[0], first, count, to, error, size)) return false;
     for (i = 0; i < count; i += depth) {
@@ -422,7 +422,7 @@ static bool read_batch_norm(checkpoint *c, const layout_item *item, int64_t firs
 static bool read_batch_shift(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
                              float *to, char *error, size_t size)
 {
-    double v[LAYOUT_MAX_PARTS];
+    double v[LAYOUT_MAX_PARTS] = { 0 };
     int64_t i;
     for (i = 0; i < count; i++) {
         if (!read_channel(c, item, 0, first + i, v, error, size)) return false;
