@@ -173,8 +173,8 @@
       in_chans 32, image side 16384, patch_size 1024, embed_dim 16384, depth 1024,
       num_heads 1024, head_dim 4096, mlp_dim 262144, num_reg_tokens 1024,
       num_classes 1048576, num_tokens 65536, photo side 1048576, stem_width 512,
-      99 blocks in each stage of a stem, pool_num_heads 1024, pool_mlp_dim 262144.
-      Files above SIZE_MAX are refused.
+      99 blocks in each stage of a stem, pool_num_heads 1024, pool_mlp_dim 262144,
+      mean 65536. Files above SIZE_MAX are refused.
 
    PORTABILITY   x86-64 has AVX2, AVX-VNNI and AVX-512 kernels (the latter also
    with VNNI and BF16), chosen at run time; 64-bit ARM has NEON kernels (also with
@@ -2266,9 +2266,10 @@ VIT_API vit_result vit_config_check(vit_config *config, char detail[VIT_MAX_DETA
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
                          "has_attn_norm and has_mlp_norm need block_type 0");
     for (i = 0; i < c->in_chans; i++)
-        if (!vit__is_finite(c->mean[i]) || !vit__is_finite(c->std[i]) || !(c->std[i] > 0.0f))
+        if (!(c->mean[i] >= -65536.0f && c->mean[i] <= 65536.0f) || !vit__is_finite(c->std[i]) ||
+            !(c->std[i] > 0.0f))
             return vit__fail(detail, VIT_ERROR_CORRUPT,
-                             "mean or std is not finite, or std is not above 0");
+                             "a mean is beyond 65536, or a std not finite or not above 0");
     return vit__check_attention(c, detail);
 }
 

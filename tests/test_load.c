@@ -954,6 +954,17 @@ static void test_mean_std(void) {
         CHECK_MSG(open_only(&f, 0, detail) != VIT_OK, "std %g accepted", (double)bad[i]);
         tiny_free(&f);
     }
+    for (int i = 0; i < 4; i++) { /* a border of that colour is rounded to an integer */
+        static const float means[] = {65536, -65536, 65544, -3e38f};
+        char detail[VIT_MAX_DETAIL];
+        tiny_options o = tiny_defaults();
+        o.config.mean[1] = means[i];
+        o.config.crop_mode = VIT_CROP_BORDER;
+        o.unchecked = 1;
+        tiny_file f = tiny_build(&o);
+        CHECK_MSG((open_only(&f, 0, detail) == VIT_OK) == (i < 2), "mean %g", (double)means[i]);
+        tiny_free(&f);
+    }
 }
 
 /* --- arguments ------------------------------------------------------------ */
