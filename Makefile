@@ -79,7 +79,7 @@ $(eval $(call VARIANT,build/coverage/,coverage,$(COVERAGE),$(MODULES)))
 # ten times as long; the dictionaries and the seeds do instead.
 FUZZERS = $(patsubst tests/fuzz/fuzz_%.c,build/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_FLAGS = -fsanitize=fuzzer-no-link -fno-sanitize-coverage=trace-cmp -fsanitize=address \
-             -fsanitize=undefined $(SANITIZE_FLAGS) -O2
+             -fsanitize=undefined $(SANITIZE_FLAGS) -O2 -fsanitize-ignorelist=tests/fuzz/ignore.txt
 $(eval $(call VARIANT,build/fuzz/,fuzz,$(FUZZ_FLAGS),$(MODULES)))
 build/fuzz/%: CC = clang
 build/fuzz/tools/vit.o: CPPFLAGS += -include tests/fuzz/memcmp.h

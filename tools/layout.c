@@ -1319,7 +1319,7 @@ static bool plan_sources(const layout_map *map, const layout_rule *rule, int blo
                          layout_item *item, const char *expected, report *r)
 {
     const layout_sizes sizes = sizes_of(config, facts);
-    int64_t dims[4];
+    int64_t dims[4] = { 0 };
     const int count = count_parts(rule), ndim = wanted_dims(item, config, facts, dims);
     int i, culprit;
     bool fits;
