@@ -8329,8 +8329,9 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
            at run time; low_memory, ViT-Ti in 256 KiB as int8; f32, f16, bf16, int8,
            int4; AVX2, AVX-VNNI, AVX-512 with VNNI and BF16, NEON with sdot, smmla and
            bfmlal, SMLAD and Helium, WebAssembly's SIMD128; Pillow-exact preprocessing;
-           the .vit format, version 1. vit-convert --c-array, vit-info --sha256, and
-           VIT_FIXED: builds for one architecture, in 8 KB of code on Cortex-M4F.
+           the .vit format, version 1, on big-endian CPUs too. vit-convert --c-array,
+           vit-info --sha256, and VIT_FIXED: builds for one architecture, in 8 KB of
+           code on Cortex-M4F.
 
    LICENSE
 

@@ -11,6 +11,7 @@ unset MAKEFLAGS MAKELEVEL
 work=build/cross
 mkdir -p $work/host
 
+declare -A tiers=([aarch64]=neon-bf16 [armhf]=smlad [riscv64]=scalar [s390x]=scalar [i686]=scalar)
 declare -A emulators=([aarch64]=qemu-aarch64-static [armhf]=qemu-arm-static
     [riscv64]=qemu-riscv64-static [s390x]=qemu-s390x-static [i686]=qemu-i386-static)
 # Variants have a dot in their names; where float is computed wider by default, a flag ends that.
@@ -115,7 +116,8 @@ for target in aarch64 armhf riscv64 s390x i686; do
     done
     run "$target.converts" converts $target ${emulators[$target]}
     [ $target = aarch64 ] ||
-        random $target.test_random scalar ${emulators[$target]} $work/$target/tests/test_random
+        random $target.test_random ${tiers[$target]} ${emulators[$target]} \
+            $work/$target/tests/test_random
 done
 
 # --- other compilers and flags -------------------------------------------------------------------
@@ -123,11 +125,10 @@ done
 models="60 2"
 bits=$(of_host build/plain/tests/test_random)
 for target in aarch64.clang armhf.fma s390x.clang; do
-    tier=scalar
-    [ $target = aarch64.clang ] && tier=neon-bf16
     build $target "${compilers[$target]}" "" tests/test_math tests/test_random
     run $target.test_math ${emulators[${target%.*}]} $work/$target/tests/test_math
-    random $target.test_random $tier ${emulators[${target%.*}]} $work/$target/tests/test_random
+    random $target.test_random ${tiers[${target%.*}]} ${emulators[${target%.*}]} \
+        $work/$target/tests/test_random
 done
 
 # Windows has threads and mappings of its own; Wine makes its files before several run at once.
