@@ -321,6 +321,13 @@ static void fill(float *x, int n, float scale, int special) {
     }
 }
 
+/* Weights, as a file has them. */
+static void fill_stored(float *x, int n) {
+    float numbers[MAX_N + PAD];
+    fill(numbers, n, 1, -1);
+    vit__copy_stored(x, numbers, (size_t)n);
+}
+
 /* NaN in the same places, all other bits the same. */
 static bool same_floats(const float *a, const float *b, int n) {
     for (int i = 0; i < n; i++) {
@@ -334,8 +341,8 @@ static bool same_floats(const float *a, const float *b, int n) {
 static void kernel_norm(const vit__kernels *k, int n, int special) {
     float x[MAX_N], weight[MAX_N], bias[MAX_N], a[MAX_N + PAD] = {0}, b[MAX_N + PAD] = {0};
     fill(x, n, 3, special);
-    fill(weight, n, 1, -1);
-    fill(bias, n, 1, -1);
+    fill_stored(weight, n);
+    fill_stored(bias, n);
     for (int rms = 0; rms < 2; rms++) {
         vit__kernels_scalar.norm(a, x, weight, rms ? NULL : bias, n, 1e-6f);
         k->norm(b, x, weight, rms ? NULL : bias, n, 1e-6f);
@@ -394,15 +401,16 @@ static void kernel_norm_constant(const vit__kernels *k, int n) {
     for (size_t v = 0; v < sizeof values / sizeof values[0]; v++) {
         float x[MAX_N], weight[MAX_N], bias[MAX_N], out[MAX_N + PAD];
         int exact = v < 5, bad = 0;
-        fill(weight, n, 1, -1);
-        fill(bias, n, 1, -1);
+        fill_stored(weight, n);
+        fill_stored(bias, n);
         for (int i = 0; i < n; i++) {
             x[i] = values[v];
         }
         k->norm(out, x, weight, bias, n, 1e-6f);
         for (int i = 0; i < n; i++) {
-            const float most = exact && (n & (n - 1)) == 0 ? 0 : 1.001f * fabsf(weight[i]);
-            bad += !(fabsf(out[i] - bias[i]) <= most);
+            const float w = vit__stored(weight + i);
+            const float most = exact && (n & (n - 1)) == 0 ? 0 : 1.001f * fabsf(w);
+            bad += !(fabsf(out[i] - vit__stored(bias + i)) <= most);
         }
         CHECK_MSG(bad == 0, "norm of %d times %g, %s: %d off", n, (double)values[v],
                   vit_isa_name(k->isa), bad);
@@ -464,12 +472,6 @@ typedef struct gemm_case {
     unsigned char panels[(GEMM_COLS + 15) / 16 * 16 * (GEMM_DEPTH + 3) * 4];
     float wide[GEMM_COLS * GEMM_DEPTH]; /* the weights as the panels hold them */
 } gemm_case;
-
-static void fill_stored(float *x, int n) {
-    float numbers[GEMM_COLS];
-    fill(numbers, n, 1, -1);
-    vit__copy_stored(x, numbers, (size_t)n);
-}
 
 static void gemm_prepare(gemm_case *g, vit_dtype dtype, int cols, int depth, int rows,
                          int special) {
