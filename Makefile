@@ -17,14 +17,16 @@ PROGRAMS = tools/vit-bench tools/vit-convert tools/vit-info tools/vit-run exampl
 MODULES  = $(patsubst %.c,%,$(filter-out tools/vit-%.c,$(wildcard tools/*.c)))
 TESTS    = $(patsubst %.c,%,$(wildcard tests/test_*.c))
 
-.PHONY: all demo wasm firmware-check test test-cross test-wasm soak analyze \
-        coverage fuzz fuzz-long bench-peers help install uninstall clean
+.PHONY: all demo wasm firmware firmware-accuracy firmware-check test test-cross test-wasm soak \
+        analyze coverage fuzz fuzz-long bench-peers help install uninstall clean
 all: $(PROGRAMS) examples/hello
 
 help:
 	@echo "make            build tools and examples"
 	@echo "make demo       install what that needs, build, classify the bundled photo"
 	@echo "make wasm       build examples/wasm, classify the bundled photo in Node (installs both)"
+	@echo "make firmware   install what that needs, run the example for microcontrollers under QEMU"
+	@echo "make firmware-accuracy  the same with all 10,000 test images: BOARDS=\"m4 m55\""
 	@echo "make firmware-check     verify size, stack, arena, instructions ... of each board"
 	@echo "make test       install what the tests need, build and run all of them"
 	@echo "make soak       ten thousand classifications in one process, at constant memory"
@@ -124,6 +126,18 @@ wasm:
 	@sh tools/install-packages.sh wasm
 	@$(MAKE) --no-print-directory -s examples/wasm/classify.wasm
 	node examples/wasm/run.mjs examples/cat.ppm
+
+# --- microcontrollers -----------------------------------------------------------------------
+
+firmware:
+	@sh tools/install-packages.sh firmware
+	@$(MAKE) --no-print-directory -s tools/vit-convert
+	@bash examples/firmware/run.sh $(BOARDS)
+
+firmware-accuracy:
+	@sh tools/install-packages.sh fashion
+	@$(MAKE) --no-print-directory -s tools/vit-convert
+	@bash examples/firmware/run.sh -a $(or $(BOARDS),m4)
 
 # --- tests ----------------------------------------------------------------------------------
 

@@ -165,7 +165,7 @@ VIT_BARE_METAL VIT_NO_PREPROCESS VIT_NO_SIMD
 VIT_API=extern
 END
 build g++-VIT_STATIC g++ c++17 -O0 implementation -DVIT_STATIC
-build g++-VIT_BARE_METAL g++ c++17 -O0 implementation -DVIT_BARE_METAL
+build g++-VIT_BARE_METAL g++ c++17 -O0 implementation -DVIT_BARE_METAL -fno-exceptions
 # With VIT_STATIC nothing may be left that only a missing option would use.
 for macro in VIT_NO_STDIO VIT_NO_MMAP VIT_NO_MALLOC VIT_NO_THREADS VIT_NO_SIMD VIT_NO_PREPROCESS; do
     build "gcc-static-$macro" gcc c99 -O0 implementation -DVIT_STATIC -D$macro

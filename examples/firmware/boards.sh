@@ -67,7 +67,7 @@ build() {
 run() {
     local board=$1 program=$2 camera=${3-}
     shift $(($# < 3 ? $# : 3))
-    board "$board" && timeout 600 qemu-system-arm -M "$machine" -display none -serial none \
+    board "$board" && timeout 3600 qemu-system-arm -M "$machine" -display none -serial none \
         -monitor none -icount shift=0 -kernel "$program" "$@" \
         -semihosting-config "enable=on,target=native,arg=$camera" 2>&1
 }

@@ -81,7 +81,7 @@ classify() {
     [[ $cpu != *VIT_NO_FMA* ]] || same=no-fma
     grep '^image' "$program.txt" | diff - "$out/expected-$same" || return
     figures "$program" "$program.txt" >"$program.figures"
-    awk '{ printf "    %-14s%10d\n", $1, $2 }' "$program.figures"
+    awk '{ printf "%16d %s\n", $2, /^instr/ ? $1 " an image" : "bytes of " $1 }' "$program.figures"
 }
 
 echo "this machine, with and without fused multiply-add:"
