@@ -4,7 +4,7 @@
 set -u
 cd "$(dirname "$0")/.."
 BIN=${BIN:-.}
-work=build/fixed
+work=$BIN/build/fixed # of each variant its own: they run side by side
 rm -rf "$work"
 mkdir -p "$work"
 warnings="-std=c99 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wundef -Werror"
