@@ -231,7 +231,7 @@ for compiler in gcc clang g++; do
         'mem(cpy|set|cmp|move)|bcmp|_GLOBAL_OFFSET_TABLE_' "$work/$compiler-VIT_BARE_METAL.o"
 done
 
-# --- Cortex-M, all options; tests/firmware.sh has the rest -----------------------------------------
+# --- Cortex-M, all options; tests/firmware.sh has the rest -------------------------------------
 
 # mem* and the compiler's arithmetic are all that is missing.
 bare_object() {

@@ -1,6 +1,6 @@
-/* fixed_model.c MODEL [OTHER] - prints the bits of what a model makes of a fixed input. test_fixed.sh
- * builds it for any model, and with VIT_FIXED for the one whose header it includes (NAME_H, NAME_INPUT
- * ...); OTHER is a model that such a build must refuse.
+/* fixed_model.c MODEL [OTHER] - prints the bits of what a model makes of a fixed input.
+ * test_fixed.sh builds it for any model, and with VIT_FIXED for the one whose header it includes;
+ * OTHER is a model that such a build must refuse.
  */
 #include <stdio.h>
 #include <stdlib.h>

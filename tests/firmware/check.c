@@ -148,7 +148,8 @@ static void check_alignment(void) {
 }
 
 int main(void) {
-    expect("open", vit_model_open_memory(small_model_data, SMALL_MODEL_SIZE, VIT_OPEN_VERIFY, &model),
+    expect("open",
+           vit_model_open_memory(small_model_data, SMALL_MODEL_SIZE, VIT_OPEN_VERIFY, &model),
            VIT_OK);
     expect("input", model.config.img_height * model.config.img_width, INPUT);
     expect("classes", model.config.num_classes, CLASSES);
