@@ -32,7 +32,7 @@ help:
 	@echo "make soak       ten thousand classifications in one process, at constant memory"
 	@echo "make analyze    gcc -fanalyzer, clang-tidy, cppcheck: nothing to say, or it fails"
 	@echo "make coverage   which branches the tests take"
-	@echo "make fuzz       run each fuzzer for a minute"
+	@echo "make fuzz       run each fuzzer for a minute, and what they found under the memory sanitizer"
 	@echo "make fuzz-long  run each for long: FUZZ=SECONDS, or FUZZ=100000000x for so many runs"
 	@echo "make test-cross run the tests on ARM, RISC-V, s390x, i686, Windows (installs QEMU, Wine)"
 	@echo "make test-wasm  run the numerical tests in WebAssembly, compare it with native builds"
@@ -79,15 +79,20 @@ COVERAGE = --coverage -fprofile-update=atomic -O0 -g1 -Dalways_inline=unused
 $(eval $(call VARIANT,build/coverage/,coverage,$(COVERAGE),$(MODULES)))
 
 # The fuzzers, by clang: the same modules, watched and counted. To follow comparisons as well takes
-# ten times as long; the dictionaries and the seeds do instead.
+# ten times as long; the dictionaries and the seeds do instead. build/msan/ is there to see what they
+# found once more, under the memory sanitizer.
 FUZZERS = $(patsubst tests/fuzz/fuzz_%.c,build/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
-FUZZ_FLAGS = -fsanitize=fuzzer-no-link -fno-sanitize-coverage=trace-cmp -fsanitize=address \
-             -fsanitize=undefined $(SANITIZE_FLAGS) -O2 -fsanitize-ignorelist=tests/fuzz/ignore.txt
-$(eval $(call VARIANT,build/fuzz/,fuzz,$(FUZZ_FLAGS),$(MODULES)))
-build/fuzz/%: CC = clang
+FUZZ_FLAGS = -fsanitize=fuzzer-no-link -fno-sanitize-coverage=trace-cmp $(SANITIZE_FLAGS) -O2 \
+             -fsanitize-ignorelist=tests/fuzz/ignore.txt
+FUZZ_WATCH = -fsanitize=address -fsanitize=undefined
+$(eval $(call VARIANT,build/fuzz/,fuzz,$(FUZZ_FLAGS) $(FUZZ_WATCH),$(MODULES)))
+$(eval $(call VARIANT,build/msan/,msan,$(FUZZ_FLAGS) -fsanitize=memory,$(MODULES)))
+build/fuzz/% build/msan/%: CC = clang
 build/fuzz/tools/vit.o: CPPFLAGS += -include tests/fuzz/memcmp.h
 $(FUZZERS): build/fuzz/%: build/fuzz/tests/fuzz/fuzz_%.o build/fuzz/modules.a
-	clang -fsanitize=fuzzer -fsanitize=address -fsanitize=undefined $^ $(LDLIBS) -o $@
+	clang -fsanitize=fuzzer $(FUZZ_WATCH) $^ $(LDLIBS) -o $@
+$(FUZZERS:build/fuzz/%=build/msan/%): build/msan/%: build/msan/tests/fuzz/fuzz_%.o build/msan/modules.a
+	clang -fsanitize=fuzzer -fsanitize=memory $^ $(LDLIBS) -o $@
 
 build/plain/tests/fuzz/make_corpus: build/plain/tests/fuzz/make_corpus.o build/plain/modules.a
 	$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
@@ -174,8 +179,9 @@ soak: build/plain/tests/soak
 
 fuzz fuzz-long:
 	@sh tools/install-packages.sh test
-	@$(MAKE) --no-print-directory -s -j2 $(FUZZ_BUILD)
+	@$(MAKE) --no-print-directory -s -j2 $(FUZZ_BUILD) $(FUZZERS:build/fuzz/%=build/msan/%)
 	@bash tests/fuzz/fuzz.sh $(if $(filter fuzz,$@),60,$(FUZZ))
+	@BIN=build/msan bash tests/fuzz/fuzz.sh 0x
 
 test-cross:
 	@sh tools/install-packages.sh cross

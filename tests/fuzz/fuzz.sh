@@ -4,6 +4,7 @@
 #     tests/fuzz/fuzz.sh SECONDS [NAME...]       each for so long
 #     tests/fuzz/fuzz.sh RUNSx [NAME...]         or so many runs ("100000000x")
 #
+# BIN=build/msan takes the fuzzers of the memory sanitizer: "0x" shows them what the others found.
 # Each begins with the seeds of make_corpus, and with what it found before: build/fuzz/found/NAME.
 # An input that breaks something stays as build/fuzz/NAME-crash-...; give it to build/fuzz/NAME to
 # see it again. The last line is "N passed, N failed": one for each fuzzer.
@@ -11,23 +12,25 @@ set -u
 cd "$(dirname "$0")/../.."
 amount=$1
 shift
+: "${BIN:=build/fuzz}"
 [ $# -gt 0 ] || set -- vit zip pickle safetensors npz ggml json labels image preprocess
 export ASAN_OPTIONS=detect_leaks=1:quarantine_size_mb=1:malloc_context_size=4
 export UBSAN_OPTIONS=print_stacktrace=1
 
 limit=-max_total_time=$amount
 [[ $amount != *x ]] || limit=-runs=${amount%x}
+mkdir -p build/fuzz
 seeds=build/fuzz/corpus.$$ # several may run beside each other
 trap 'rm -rf "$seeds"' EXIT
 build/plain/tests/fuzz/make_corpus tests/data "$seeds" >/dev/null || exit 1
 
 # one NAME: its line, and a file that says that it passed
 one() {
-    local name=$1 log=build/fuzz/$1.log options=()
+    local name=$1 log=$BIN/$1.log options=()
     [ ! -e "tests/fuzz/$name.dict" ] || options=("-dict=tests/fuzz/$name.dict")
     mkdir -p "build/fuzz/found/$name"
-    if "build/fuzz/$name" "$limit" "${options[@]}" -max_len=8192 -timeout=10 -rss_limit_mb=512 \
-        -malloc_limit_mb=256 -print_final_stats=1 -artifact_prefix="build/fuzz/$name-" \
+    if "$BIN/$name" "$limit" "${options[@]}" -max_len=8192 -timeout=10 -rss_limit_mb=512 \
+        -malloc_limit_mb=256 -print_final_stats=1 -artifact_prefix="$BIN/$name-" \
         "build/fuzz/found/$name" "$seeds/$name" >"$log" 2>&1; then
         touch "$seeds/$name.passed"
         echo "fuzz $name: $(sed -n 's/^stat::number_of_executed_units: //p' "$log") runs of" \
