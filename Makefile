@@ -31,7 +31,7 @@ help:
 	@echo "make test       install what the tests need, build and run all of them"
 	@echo "make soak       ten thousand classifications in one process, at constant memory"
 	@echo "make analyze    gcc -fanalyzer, clang-tidy, cppcheck: nothing to say, or it fails"
-	@echo "make coverage   which branches the tests take"
+	@echo "make coverage   which branches no test takes, and whether tests/untaken.txt says why"
 	@echo "make fuzz       run each fuzzer for a minute, and what they found under the memory sanitizer"
 	@echo "make fuzz-long  run each for long: FUZZ=SECONDS, or FUZZ=100000000x for so many runs"
 	@echo "make test-cross run the tests on ARM, RISC-V, s390x, i686, Windows (installs QEMU, Wine)"

@@ -4,6 +4,7 @@
 # that it writes appear whole or not at all. (What is lost in memory, test_converter_memory.c sees.)
 set -u
 cd "$(dirname "$0")/.."
+bin=${BIN:-.}
 most=60 # failures a program, evenly spaced
 work=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -11,7 +12,7 @@ passed=0 failed=0
 model=$work/model.vit
 
 ${CC:-cc} -shared -fPIC -O1 tests/failing_malloc.c -o "$work/failing.so" || exit 1
-tools/vit-convert tests/data/coverage/option_qk_norm -o "$model" >/dev/null || exit 1
+"$bin/tools/vit-convert" tests/data/coverage/option_qk_norm -o "$model" >/dev/null || exit 1
 
 check() {
     if [ "$1" = yes ]; then
@@ -28,10 +29,11 @@ timeless() {
     sed -E 's/"(seconds|images_per_second)": [0-9.e+-]*//g' "$1"
 }
 
-# program OUTPUT COMMAND...: OUTPUT is a file that it writes, or - for none
+# program OUTPUT PROGRAM ARGUMENT...: OUTPUT is a file that it writes, or - for none
 program() {
     local output=$1 count step
     shift
+    set -- "$bin/$1" "${@:2}"
     tried=$*
     rm -f "$work/out"
     COUNT_TO=$work/count LD_PRELOAD=$work/failing.so "$@" >"$work/good" 2>"$work/err" </dev/null
