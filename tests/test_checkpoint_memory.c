@@ -1,112 +1,268 @@
-/* test_checkpoint_memory.c - fails each allocation of the checkpoint readers in turn.
+/* test_checkpoint_memory.c - fails each allocation, and each call of the system, that the readers of
+ * checkpoints and labels make.
  *
  *     test_checkpoint_memory [tests/data]
  *
  * Whatever fails, the reader must say so, crash nowhere and give back what it took. The readers
- * are compiled into this file, so that their malloc can be replaced without help of the linker.
+ * are compiled into this file, so that what they call can be replaced without help of the linker:
+ * the C library's allocator, the pieces of base.h's arenas, and pread and fstat.
  */
 #define _POSIX_C_SOURCE 200809L
 #define _FILE_OFFSET_BITS 64
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "test.h"
 
-static long memory_live, memory_calls, memory_fail_at;   /* fail_at 0: never */
+/* What fails: the call number fail_at of its kind, or none (0). */
+typedef enum failure {
+    ALLOCATION,
+    READ_ERROR,          /* pread: the disk is broken */
+    READ_NOTHING,        /* pread: the file became shorter meanwhile */
+    READ_INTERRUPTED,    /* pread: a signal came, the same call succeeds later */
+    STATUS,              /* fstat */
+    FAILURES
+} failure;
 
-static int memory_refuses(void)
+static long calls_made, fail_at, live;
+static failure failing;
+
+static int fails(failure kind)
 {
-    return ++memory_calls == memory_fail_at;
+    return kind == failing && ++calls_made == fail_at;
 }
 
-static void *memory_test_malloc(size_t size)
+static void *failing_malloc(size_t size)
 {
-    void *p = memory_refuses() ? NULL : malloc(size);
-    memory_live += p != NULL;
+    void *p = fails(ALLOCATION) ? NULL : malloc(size);
+    live += p != NULL;
     return p;
 }
 
-static void *memory_test_calloc(size_t count, size_t size)
+static void *failing_calloc(size_t count, size_t size)
 {
-    void *p = memory_refuses() ? NULL : calloc(count, size);
-    memory_live += p != NULL;
+    void *p = fails(ALLOCATION) ? NULL : calloc(count, size);
+    live += p != NULL;
     return p;
 }
 
-static void *memory_test_realloc(void *old, size_t size)
+static void *failing_realloc(void *old, size_t size)
 {
-    void *p = memory_refuses() ? NULL : realloc(old, size);
-    memory_live += p != NULL && old == NULL;
+    void *p = fails(ALLOCATION) ? NULL : realloc(old, size);
+    live += p != NULL && old == NULL;
     return p;
 }
 
-static void memory_test_free(void *p)
+static void counting_free(void *p)
 {
-    memory_live -= p != NULL;
+    live -= p != NULL;
     free(p);
 }
 
-#define malloc memory_test_malloc
-#define calloc memory_test_calloc
-#define realloc memory_test_realloc
-#define free memory_test_free
+static ssize_t failing_pread(int descriptor, void *to, size_t size, off_t offset)
+{
+    if (fails(READ_NOTHING)) return 0;
+    if (!fails(READ_ERROR) && !fails(READ_INTERRUPTED))
+        return pread(descriptor, to, size, offset);
+    errno = failing == READ_ERROR ? EIO : EINTR;
+    return -1;
+}
 
+static int failing_fstat(int descriptor, struct stat *status)
+{
+    return fails(STATUS) ? -1 : fstat(descriptor, status);
+}
+
+#define malloc failing_malloc
+#define calloc failing_calloc
+#define realloc failing_realloc
+#define free counting_free
+#define pread failing_pread
+#define fstat failing_fstat
+
+#define memory_take whole_take
+#define memory_copy_text whole_copy_text
 #include "../tools/base.c"
+#undef memory_take
+#undef memory_copy_text
+
+void *memory_take(memory_arena *arena, size_t size);
+char *memory_copy_text(memory_arena *arena, const char *text, size_t size);
+
+void *memory_take(memory_arena *arena, size_t size)
+{
+    return fails(ALLOCATION) ? NULL : whole_take(arena, size);
+}
+
+char *memory_copy_text(memory_arena *arena, const char *text, size_t size)
+{
+    return fails(ALLOCATION) ? NULL : whole_copy_text(arena, text, size);
+}
+
 #include "../tools/json.c"
 #include "../tools/inflate.c"
 #include "../tools/zip.c"
 #include "../tools/pickle.c"
 #include "../tools/safetensors.c"
 #include "../tools/torch_file.c"
+#include "../tools/npz.c"
+#include "../tools/ggml_file.c"
 #include "../tools/checkpoint.c"
 #include "../tools/checkpoint_read.c"
+#include "../tools/labels.c"
 
-static bool read_everything(const char *path, char *error)
+/* === What is done: each takes a path and says whether it succeeded === */
+
+static bool read_all(checkpoint *c, char *error)
 {
-    checkpoint *c;
-    float values[64];
+    static float values[1000];
     size_t i;
-    bool ok = checkpoint_open(path, &c, error, CHECKPOINT_ERROR_SIZE);
+    bool ok = true;
     for (i = 0; ok && i < checkpoint_count(c); i++) {
         const checkpoint_tensor_info *t = checkpoint_tensor(c, i);
-        ok = checkpoint_read(c, t, 0, t->count, values, error, CHECKPOINT_ERROR_SIZE);
+        ok = checkpoint_read(c, t, 0, t->count < 1000 ? t->count : 1000, values, error,
+                             CHECKPOINT_ERROR_SIZE);
     }
-    ok = ok && checkpoint_verify(c, error, CHECKPOINT_ERROR_SIZE);
+    return ok && checkpoint_verify(c, error, CHECKPOINT_ERROR_SIZE);
+}
+
+static bool read_file(const char *path, char *error)
+{
+    checkpoint *c;
+    bool ok = checkpoint_open(path, &c, error, CHECKPOINT_ERROR_SIZE) && read_all(c, error);
     checkpoint_close(c);
     return ok;
 }
 
-static void fail_each(const char *folder, const char *name)
+static bool read_memory(const char *path, char *error)
 {
-    char path[1024], error[CHECKPOINT_ERROR_SIZE] = "";
+    static uint8_t data[10000];
+    FILE *file = fopen(path, "rb");
+    const size_t size = file ? fread(data, 1, sizeof data, file) : 0;
+    checkpoint *c;
+    bool ok;
+    if (file) fclose(file);
+    ok = checkpoint_open_memory(path, data, size, &c, error, CHECKPOINT_ERROR_SIZE)
+      && read_all(c, error);
+    checkpoint_close(c);
+    return ok;
+}
+
+static bool rename_tensor(const char *path, char *error)
+{
+    report r = report_make(error, CHECKPOINT_ERROR_SIZE, path);
+    checkpoint *c;
+    bool ok = checkpoint_open(path, &c, error, CHECKPOINT_ERROR_SIZE)
+           && checkpoint_rename(c, 0, "another", &r) && checkpoint_renamed(c, &r);
+    checkpoint_close(c);
+    return ok;
+}
+
+static bool read_labels(const char *path, char *error)
+{
+    report r = report_make(error, CHECKPOINT_ERROR_SIZE, path);
+    label_list list;
+    bool ok = labels_read_file(&list, path, &r);
+    if (ok) labels_free(&list);
+    return ok;
+}
+
+static bool read_json_labels(const char *path, char *error)
+{
+    char text[] = "{\"names\": [\"a\", \"b\"], \"descriptions\": {\"a\": \"ape\"}}";
+    report r = report_make(error, CHECKPOINT_ERROR_SIZE, path);
+    json_document json;
+    label_list list;
+    bool ok = json_parse(&json, text, sizeof text - 1, true, 0, &r);
+    if (!ok) return false;
+    ok = labels_from_json(&list, json_get(json.root, "names"),
+                          json_get(json.root, "descriptions"), &r);
+    if (ok) labels_free(&list);
+    json_free(&json);
+    return ok;
+}
+
+static bool copy_labels(const char *path, char *error)
+{
+    static const char *const names[] = { "cat", "dog" };
+    report r = report_make(error, CHECKPOINT_ERROR_SIZE, path);
+    label_list list;
+    bool ok = labels_from_list(&list, names, 2, &r);
+    if (ok) labels_free(&list);
+    return ok;
+}
+
+/* === What must hold === */
+
+typedef bool operation(const char *path, char *error);
+
+static void fail_kind(failure kind, operation *perform, const char *path)
+{
+    char error[CHECKPOINT_ERROR_SIZE] = "";
     long total, silent = 0, leaked = 0, i;
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    memory_fail_at = 0;
-    memory_calls = 0;
-    CHECK_MSG(read_everything(path, error), "%s", error);
-    total = memory_calls;
+    failing = kind;
+    fail_at = 0;
+    calls_made = 0;
+    CHECK_MSG(perform(path, error), "%s", error);
+    total = calls_made;
     for (i = 1; i <= total; i++) {
-        memory_fail_at = i;
-        memory_calls = 0;
+        bool ok;
+        fail_at = i;
+        calls_made = 0;
         error[0] = '\0';
-        silent += read_everything(path, error) || error[0] == '\0';
-        leaked += memory_live != 0;
-        memory_live = 0;
+        ok = perform(path, error);
+        silent += ok != (kind == READ_INTERRUPTED) || (!ok && error[0] == '\0');
+        leaked += live != 0;
+        live = 0;
     }
-    CHECK_MSG(silent == 0 && leaked == 0, "%s: of %ld failures %ld silent, %ld leaked", name, total,
-              silent, leaked);
+    CHECK_MSG(silent == 0 && leaked == 0, "%s: of %ld failures of kind %d %ld silent, %ld leaked",
+              path, total, (int)kind, silent, leaked);
+}
+
+static void fail_each(operation *perform, const char *path)
+{
+    int kind;
+    for (kind = 0; kind < FAILURES; kind++) fail_kind((failure)kind, perform, path);
+}
+
+static void test_checkpoints(const char *data)
+{
+    static const char *const names[] = {
+        "zip.pt", "legacy.pt", "legacy_protocol4.pt", "wrapped.pt", "nested.pt", "deflate.pt",
+        "zip64.pt", "big_endian.pt", "model.safetensors", "shards", "torchscript.pt", "complex.pt",
+        "subclass.pt", "../layouts/jax/model.npz", "../layouts/vit_cpp/model.gguf"
+    };
+    char path[1024];
+    size_t i;
+    for (i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(path, sizeof path, "%s/checkpoints/%s", data, names[i]);
+        fail_each(read_file, path);
+    }
+    snprintf(path, sizeof path, "%s/checkpoints/zip.pt", data);
+    fail_each(read_memory, path);
+    fail_each(rename_tensor, path);
+}
+
+static void test_labels(void)
+{
+    char path[] = "/tmp/labelsXXXXXX";
+    const int descriptor = mkstemp(path);
+    static const char text[] = "n01440764 tench\nn01443537 goldfish\n";
+    CHECK(descriptor >= 0 && write(descriptor, text, sizeof text - 1) == sizeof text - 1);
+    close(descriptor);
+    fail_each(read_labels, path);
+    fail_each(read_json_labels, "json");
+    fail_each(copy_labels, "list");
+    unlink(path);
 }
 
 int main(int count, char **arguments)
 {
-    static const char *const names[] = {
-        "zip.pt", "legacy.pt", "legacy_protocol4.pt", "wrapped.pt", "nested.pt", "deflate.pt",
-        "zip64.pt", "model.safetensors", "shards", "torchscript.pt", "complex.pt"
-    };
-    char folder[512];
-    size_t i;
-    snprintf(folder, sizeof folder, "%s/checkpoints", count > 1 ? arguments[1] : "tests/data");
-    for (i = 0; i < sizeof names / sizeof *names; i++) fail_each(folder, names[i]);
+    test_checkpoints(count > 1 ? arguments[1] : "tests/data");
+    test_labels();
     return test_summary();
 }

@@ -22,7 +22,7 @@ report report_make(char *text, size_t size, const char *file)
     r.size = size;
     r.file = file;
     r.failed = false;
-    if (size > 0) text[0] = '\0';
+    text[0] = '\0';
     return r;
 }
 
@@ -39,12 +39,12 @@ bool (report_fail)(report *r, const char *format, ...)
     va_list arguments;
     if (r->failed) return false;
     r->failed = true;
-    if (r->size == 0) return false;
     if (r->file) used = snprintf(r->text, r->size, "%s: ", r->file);
-    if (used < 0 || (size_t)used >= r->size) return false;
-    va_start(arguments, format);
-    vsnprintf(r->text + used, r->size - (size_t)used, format, arguments);
-    va_end(arguments);
+    if ((size_t)used < r->size) {
+        va_start(arguments, format);
+        vsnprintf(r->text + used, r->size - (size_t)used, format, arguments);
+        va_end(arguments);
+    }
     report_hide_controls(r->text);
     return false;
 }
@@ -77,7 +77,7 @@ memory_arena memory_make(size_t limit)
     memory_arena arena;
     arena.blocks = NULL;
     arena.used = 0;
-    arena.limit = limit;
+    arena.limit = limit / MEMORY_ALIGNMENT * MEMORY_ALIGNMENT;   /* so are all pieces */
     return arena;
 }
 
@@ -110,9 +110,8 @@ static bool memory_add_block(memory_arena *arena, size_t at_least)
 void *memory_take(memory_arena *arena, size_t size)
 {
     void *piece;
-    if (size > arena->limit) return NULL;
-    size = (size + MEMORY_ALIGNMENT - 1) / MEMORY_ALIGNMENT * MEMORY_ALIGNMENT;
     if (size > arena->limit - arena->used) return NULL;
+    size = (size + MEMORY_ALIGNMENT - 1) / MEMORY_ALIGNMENT * MEMORY_ALIGNMENT;
     if (!arena->blocks || size > arena->blocks->size - arena->blocks->used)
         if (!memory_add_block(arena, size)) return NULL;
     piece = (char *)arena->blocks + memory_header_size() + arena->blocks->used;
@@ -123,8 +122,8 @@ void *memory_take(memory_arena *arena, size_t size)
 
 char *memory_copy_text(memory_arena *arena, const char *text, size_t size)
 {
-    char *copy = size < SIZE_MAX ? memory_take(arena, size + 1) : NULL;
-    if (copy && size > 0) memcpy(copy, text, size);
+    char *copy = memory_take(arena, size + 1);
+    if (copy) memcpy(copy, text, size);
     return copy;
 }
 
@@ -253,7 +252,7 @@ source source_from_memory(const char *name, const void *data, size_t size)
 
 void source_close(source *s)
 {
-    if (!s->memory && s->descriptor >= 0) close(s->descriptor);
+    if (s->descriptor >= 0) close(s->descriptor);
     s->descriptor = -1;
 }
 

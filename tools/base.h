@@ -13,7 +13,7 @@
  * the way out add nothing. */
 typedef struct report {
     char *text;
-    size_t size;
+    size_t size;        /* of text, not 0 */
     const char *file;   /* prefix of the line; may be NULL */
     bool failed;
 } report;

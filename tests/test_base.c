@@ -1,0 +1,118 @@
+/* test_base.c - tools/base.c: reports that do not fit, memory at its limits, sums that overflow,
+ * UTF-8 at the edges, sources of no bytes.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base.h"
+#include "test.h"
+
+static void test_reports(void)
+{
+    char text[16], name[40];
+    report r = report_make(text, sizeof text, NULL);
+    CHECK(text[0] == '\0' && !r.failed);
+    CHECK(!report_fail(&r, "a\nb\x7f%d", 5) && r.failed && strcmp(text, "a?b?5") == 0);
+    CHECK(!report_fail(&r, "another") && strcmp(text, "a?b?5") == 0);
+    r = report_make(text, sizeof text, "file");
+    CHECK(!report_no_memory(&r) && strcmp(text, "file: out of me") == 0);
+    memset(name, 'n', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    name[3] = '\n';
+    r = report_make(text, sizeof text, name);
+    CHECK(!report_fail(&r, "unseen") && r.failed && strcmp(text, "nnn?nnnnnnnnnnn") == 0);
+    r = report_make(text, 1, NULL);
+    CHECK(!report_fail(&r, "unseen") && text[0] == '\0');
+}
+
+static void test_arena(void)
+{
+    memory_arena arena = memory_make(4000003);
+    char *first = memory_take(&arena, 1), *large = memory_take(&arena, 3000000);
+    size_t i, set = 0;
+    CHECK(first && large && arena.used == 3000008);
+    for (i = 0; large && i < 3000000; i++) set += large[i] != 0;
+    CHECK(set == 0);
+    CHECK(!memory_take(&arena, SIZE_MAX) && !memory_take(&arena, 999993));
+    CHECK(memory_take(&arena, 999992) && !memory_take(&arena, 1) && arena.used == 4000000);
+    memory_free(&arena);
+    CHECK(arena.used == 0 && memory_take(&arena, 8) && memory_take(&arena, 0));
+    first = memory_copy_text(&arena, "text", 3);
+    CHECK(first && strcmp(first, "tex") == 0);
+    memory_free(&arena);
+}
+
+static void test_growing(void)
+{
+    size_t capacity = 0, largest = SIZE_MAX / 8;
+    int *items = memory_grow(NULL, sizeof *items, 0, &capacity);
+    CHECK(items && capacity == 16 && memory_grow(items, sizeof *items, 15, &capacity) == items);
+    items = memory_grow(items, sizeof *items, 16, &capacity);
+    CHECK(items && capacity == 32);
+    CHECK(!memory_grow(items, sizeof *items, largest, &largest) && largest == SIZE_MAX / 8);
+    free(items);
+}
+
+static void test_arithmetic(void)
+{
+    uint64_t result;
+    CHECK(base_add(UINT64_MAX - 1, 1, &result) && result == UINT64_MAX);
+    CHECK(!base_add(UINT64_MAX, 1, &result));
+    CHECK(base_multiply(0, UINT64_MAX, &result) && result == 0);
+    CHECK(base_multiply((uint64_t)1 << 32, UINT32_MAX, &result) && result >> 32 == UINT32_MAX);
+    CHECK(!base_multiply((uint64_t)1 << 32, (uint64_t)1 << 32, &result));
+}
+
+/* The length of the sequence that a text begins with, as the table of Unicode's chapter 3 has it;
+ * 0 for over-long forms, surrogates, what lies behind the last code point, and parts. */
+static void test_utf8(void)
+{
+    static const struct { const char *text; size_t size, length; } rows[] = {
+        { "", 0, 0 },                  { "a", 1, 1 },                 { "\x7f", 1, 1 },
+        { "\x80", 1, 0 },              { "\xC1\xBF", 2, 0 },          { "\xC2\x80", 2, 2 },
+        { "\xC2\x7F", 2, 0 },          { "\xC2\xC0", 2, 0 },          { "\xDF\xBF", 2, 2 },
+        { "\xC2\x80", 1, 0 },
+        { "\xE0\x9F\xBF", 3, 0 },      { "\xE0\xA0\x80", 3, 3 },      { "\xE0\xBF\xBF", 3, 3 },
+        { "\xE0\xC0\x80", 3, 0 },      { "\xE1\x80\x80", 3, 3 },      { "\xE1\x80\x7F", 3, 0 },
+        { "\xED\x7F\x80", 3, 0 },      { "\xED\x9F\xBF", 3, 3 },      { "\xED\xA0\x80", 3, 0 },
+        { "\xEF\xBF\xBF", 3, 3 },      { "\xEF\xBF\xBF", 2, 0 },
+        { "\xF0\x8F\xBF\xBF", 4, 0 },  { "\xF0\x90\x80\x80", 4, 4 },  { "\xF0\xC0\x80\x80", 4, 0 },
+        { "\xF1\x80\x80\x80", 4, 4 },  { "\xF1\x80\x80\xC0", 4, 0 },  { "\xF4\x7F\x80\x80", 4, 0 },
+        { "\xF4\x8F\xBF\xBF", 4, 4 },  { "\xF4\x90\x80\x80", 4, 0 },  { "\xF5\x80\x80\x80", 4, 0 }
+    };
+    char name[1026];
+    size_t i;
+    for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const size_t length = base_utf8_length(rows[i].text, rows[i].size);
+        CHECK_MSG(length == rows[i].length, "row %lu: %lu", (unsigned long)i,
+                  (unsigned long)length);
+    }
+    memset(name, 'n', sizeof name);
+    CHECK(base_is_name(name, 1024) && !base_is_name(name, 1025) && !base_is_name(name, 0));
+    CHECK(!base_is_name("a\x1f", 2) && !base_is_name("a\x7f", 2) && !base_is_name("a\xff", 2));
+}
+
+static void test_sources(void)
+{
+    char text[100], byte = 'x';
+    report r = report_make(text, sizeof text, NULL);
+    source s = source_from_memory("none", NULL, 0);
+    CHECK(s.memory && source_read(&s, 0, &byte, 0, &r) && byte == 'x');
+    CHECK(!source_read(&s, 1, &byte, 0, &r) && strstr(text, "truncated: 0 bytes expected"));
+    source_close(&s);
+    r = report_make(text, sizeof text, NULL);
+    CHECK(!source_open_file(&s, "/dev/null", &r) && strstr(text, "not a regular file"));
+    CHECK(source_is_folder("/") && !source_is_folder("/dev/null") && !source_is_folder("/none"));
+    CHECK(source_exists("/dev/null") && !source_exists("/none"));
+}
+
+int main(void)
+{
+    test_reports();
+    test_arena();
+    test_growing();
+    test_arithmetic();
+    test_utf8();
+    test_sources();
+    return test_summary();
+}
