@@ -349,7 +349,7 @@ static void write_list(const char *list, const char *path)
         list += shape;
     }
     header[used++] = '}';
-    for (i = 0; i < 8; i++) size[i] = (char)(used >> 8 * i);
+    for (i = 0; i < 8; i++) size[i] = (char)((uint64_t)used >> 8 * i);
     CHECK(file && fwrite(size, 1, 8, file) == 8 && fwrite(header, 1, used, file) == used);
     for (; file && offset > 0; offset -= offset < sizeof zeros ? offset : sizeof zeros)
         fwrite(zeros, 1, offset < sizeof zeros ? offset : sizeof zeros, file);

@@ -11,9 +11,10 @@
 static bool make_resize(double *b, int from, int to, vit_pos_resample how)
 {
     const size_t n = (size_t)from;
-    float *unit = calloc(n * n + n * (size_t)to, sizeof *unit), *out = unit + n * n;
+    float *unit = calloc(n * n + n * (size_t)to, sizeof *unit), *out;
     size_t i;
     if (!unit) return false;
+    out = unit + n * n;
     for (i = 0; i < n; i++) unit[i * n + i] = 1;
     vit_resample_positions(how, unit, from, 1, out, to, 1, from);
     for (i = 0; i < n * (size_t)to; i++) b[i] = (double)out[i];
