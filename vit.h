@@ -1352,9 +1352,10 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    define VIT__ALIGNED_4(p) (p)
 #endif
 
-/* Compilers that define FP_FAST_FMAF, or a CPU whose base instruction set has
-   it, fuse in one instruction; elsewhere the plain C tier does it in software. */
-#if defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__aarch64__) || defined(FP_FAST_FMAF)
+/* A CPU whose base instruction set has it, or that the compiler was told to have it, fuses in one
+   instruction; elsewhere the plain C tier does it in software. */
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__aarch64__) || \
+    defined(__riscv_flen) || defined(__s390x__) || defined(__FP_FAST_FMAF)
 #    define VIT__HAS_FMA 1
 #else
 #    define VIT__HAS_FMA 0
