@@ -7,10 +7,13 @@
  * with a message that contains the word given beside it; sweeps over all positions must neither
  * crash nor (under sanitizers) touch memory that is not theirs.
  */
+#define _XOPEN_SOURCE 700 /* mkdtemp */
+
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "checkpoint.h"
 #include "inflate.h"
@@ -243,8 +246,21 @@ static checkpoint *open_fixture(const char *folder, const char *name)
     return c;
 }
 
+static bool read_transposed(checkpoint *c, const checkpoint_tensor_info *t, char *error)
+{
+    checkpoint_tensor_info view = *t;
+    float value;
+    view.dims[0] = t->dims[1];
+    view.dims[1] = t->dims[0];
+    view.strides[0] = t->strides[1];
+    view.strides[1] = t->strides[0];
+    return checkpoint_read(c, &view, 0, 1, &value, error, CHECKPOINT_ERROR_SIZE);
+}
+
 static void test_details(const char *folder)
 {
+    static const int64_t ranges[][2] = { { 1000, 0 }, { 0, 1000 }, { -1, 1 }, { 0, -1 } };
+    size_t i;
     char error[CHECKPOINT_ERROR_SIZE];
     float values[4] = { 0 };
     checkpoint *c = open_fixture(folder, "wrapped.pt");
@@ -255,8 +271,11 @@ static void test_details(const char *folder)
         CHECK(checkpoint_find(c, "no such tensor") == NULL);
         CHECK(checkpoint_tensor(c, checkpoint_count(c)) == NULL);
         CHECK(checkpoint_file_count(c) == 1 && checkpoint_file(c, 0)->size > 1000);
-        CHECK(!checkpoint_read(c, checkpoint_tensor(c, 0), 5, 2, values, error, sizeof error)
-              && strstr(error, "asked"));
+        CHECK(checkpoint_file(c, 1) == NULL && checkpoint_skipped(c, 0) == NULL);
+        for (i = 0; i < sizeof ranges / sizeof *ranges; i++)
+            CHECK_MSG(!checkpoint_read(c, checkpoint_tensor(c, 0), ranges[i][0], ranges[i][1],
+                                       values, error, sizeof error) && strstr(error, "asked"),
+                      "range %lu", (unsigned long)i);
         checkpoint_close(c);
     }
     c = open_fixture(folder, "model.safetensors");
@@ -272,6 +291,11 @@ static void test_details(const char *folder)
     c = open_fixture(folder, "complex.pt");
     CHECK(c && checkpoint_skipped_count(c) == 1
           && strcmp(checkpoint_skipped(c, 0)->key, "freqs") == 0);
+    checkpoint_close(c);
+    c = open_fixture(folder, "../layouts/vit_cpp/model.gguf");
+    for (i = 0; c && checkpoint_block(checkpoint_tensor(c, i)->dtype) == 1;) i++;
+    CHECK(c && !read_transposed(c, checkpoint_tensor(c, i), error)
+          && strstr(error, "quantised weights cannot be transposed"));
     checkpoint_close(c);
     c = open_fixture(folder, "torchscript.pt");
     CHECK(c && strcmp(checkpoint_kind(c), "TorchScript") == 0 && checkpoint_count(c) == 4
@@ -293,6 +317,7 @@ static void test_refused_fixtures(const char *folder)
     discard(&b);
     snprintf(path, sizeof path, "%s/..", folder);
     CHECK(!checkpoint_open(path, &c, error, sizeof error) && strstr(error, "folder without"));
+    CHECK(!checkpoint_open("/dev/null", &c, error, sizeof error) && strstr(error, "regular file"));
     CHECK(!checkpoint_open("/no/such/file", &c, error, sizeof error) && strstr(error, "open"));
 }
 
@@ -375,7 +400,8 @@ static void test_tiny_files(void)
 static void test_unknown_containers(void)
 {
     static const struct { const char *start; size_t size; const char *word; } files[] = {
-        { "GGUF\3\0\0\0\0\0\0\0\0\0\0\0", 16, "GGUF: not supported, only vit.cpp's files of that name; give the checkpoint that" },
+        { "GGUF\3\0\0\0\0\0\0\0\0\0\0\0", 16,
+          "GGUF: not supported, only vit.cpp's files of that name; give the checkpoint that" },
         { "lmgg\0\0\0\0\0\0\0\0", 12, "truncated" },
         { "\x89HDF\r\n\x1a\n\0\0\0\0", 12, "HDF5" },
         { "\x93NUMPY\1\0v\0{", 11, "npy" },
@@ -385,6 +411,7 @@ static void test_unknown_containers(void)
         { "\x80\x02}q\x00.\0\0\0\0\0\0\0\0", 14, "pickle" },
         { "\x89VIT\r\n\x1a\n\0\0\0\0", 12, "converted" },
         { "{\"model_type\": \"vit\"}", 21, "memory" },
+        { "\0\0\0\0\0\0\0\0\0\0", 10, "known container" },
         { "\xff\xfe\xfd\xfc\xfb\xfa\xf9\xf8\xf7\xf6", 10, "known container" },
         { "PK\3\4\x14\0\0\0\0\0\0\0\x21\0\0\0\0\0\0\0\0\0\0\0\0\0\x05\0\0\0a.npyxxxx", 39, "zip" }
     };
@@ -443,6 +470,9 @@ static void test_malformed_safetensors(void)
           "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,0]}}", 4, "data_offsets" },
         { "three offsets",
           "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4,8]}}", 4, "data_offsets" },
+        { "offsets that are an object",
+          "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":{\"a\":0,\"b\":4}}}", 4,
+          "data_offsets" },
         { "no offsets",
           "{\"a\":{\"dtype\":\"F32\",\"shape\":[1]}}", 4, "data_offsets" },
         { "offsets that are no integers",
@@ -519,6 +549,11 @@ static void test_safetensors_lengths(void)
                      "\"x\":{\"dtype\":\"F8_E4M3\",\"shape\":[2],\"data_offsets\":[3,5]},"
                      "\"f\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[5,9]}}   ", 9);
     check_accepted("unaligned and empty tensors", b.data, b.size);
+    discard(&b);
+    make_safetensors(&b, "{\"c\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[2,3]},"
+                     "\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]},"
+                     "\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 3);
+    check_accepted("tensors listed from the last to the first", b.data, b.size);
     discard(&b);
 }
 
@@ -610,13 +645,23 @@ static void make_zip(bytes *b, const zip_spec *specs, size_t count)
 #define DICT(VALUE) "\x80\x02}U\x01t" VALUE "s."
 #define GOOD DICT(TENSOR(FLOATS, "K\x01", "K\x03\x85", "K\x01\x85"))
 
+#define BYTES STORAGE("ctorch.storage\nUntypedStorage\n", "K\x10")
+#define LAST_TWO VIEW("K\x02", "K\x02")
+#define TYPED(DTYPE) "ctorch._utils\n_rebuild_tensor_v3\n(" BYTES \
+    "K\x01K\x01\x85K\x01\x85\x89}ctorch\n" DTYPE "\ntR"
+#define SUBCLASS "ctorch._tensor\n_rebuild_from_type_v2\n"
+#define LETTERS_50 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+#define LETTERS_14 "aaaaaaaaaaaaaa"
+#define LETTERS_200 LETTERS_50 LETTERS_50 LETTERS_50 LETTERS_50
+
+#define LEGACY_MAGIC "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."
+
 /* count: of elements, as the file says; the data are always 16 bytes. */
 static void make_legacy(bytes *b, const void *pickle, size_t size, uint64_t count)
 {
-    static const char magic[] = "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
     static const char rest[] = "\x80\x02M\xe9\x03.\x80\x02}.";
     static const char keys[] = "\x80\x02]U\x01" "0a.";
-    put(b, magic, sizeof magic - 1);
+    put(b, LEGACY_MAGIC, sizeof LEGACY_MAGIC - 1);
     put(b, rest, sizeof rest - 1);
     put(b, pickle, size);
     put(b, keys, sizeof keys - 1);
@@ -675,6 +720,32 @@ static void test_malformed_pickles(void)
             "\x80\x02(N\x85.", "no state dict"),
         ROW("an empty tuple",
             "\x80\x02(t.", "no state dict"),
+        ROW("a tuple of one without the one",
+            "\x80\x02\x85.", "underflow"),
+        ROW("a class from an empty stack",
+            "\x80\x02\x93.", "underflow"),
+        ROW("a class without a module",
+            "\x80\x02N\x93.", "underflow"),
+        ROW("a call with keywords of nothing",
+            "\x80\x02\x92.", "underflow"),
+        ROW("a persistent id from an empty stack",
+            "\x80\x02Q.", "underflow"),
+        ROW("a long integer without a length",
+            "\x80\x02\x8a", "truncated"),
+        ROW("a long integer without its bytes",
+            "\x80\x02\x8a\x04\x01", "truncated"),
+        ROW("half of a float",
+            "\x80\x02G\x3f\xf0", "truncated"),
+        ROW("half of a frame's length",
+            "\x80\x02\x95\x01\0", "truncated"),
+        ROW("a number of one byte and none there",
+            "\x80\x02K", "truncated"),
+        ROW("a text without a length",
+            "\x80\x02X\x01", "truncated"),
+        ROW("a memo index of one byte and none there",
+            "\x80\x02Nq", "truncated"),
+        ROW("a memo read without an index",
+            "\x80\x02Nh", "truncated"),
         ROW("a long integer alone",
             "\x80\x02(0\x8a\x08\xff\xff\xff\xff\xff\xff\xff\xff.", "no state dict"),
         ROW("a class name without an end",
@@ -717,6 +788,12 @@ static void test_malformed_pickles(void)
             "\x80\x02NNNs.", "not a dict"),
         ROW("a dict from items that are no pairs",
             "\x80\x02" "ccollections\nOrderedDict\n(]Nat\x52.", "pairs"),
+        ROW("a dict from a list of three",
+            "\x80\x02" "ccollections\nOrderedDict\n(]](NNNeat\x52.", "pairs"),
+        ROW("a dict from a tuple of three",
+            "\x80\x02" "ccollections\nOrderedDict\nNNN\x87\x85\x85R.", "pairs"),
+        ROW("a dict from a number",
+            "\x80\x02" "ccollections\nOrderedDict\nK\x05\x85R.", "no state dict"),
         ROW("a call of os.system",
             "\x80\x02" "cos\nsystem\nU\x09rm -rf xx\x85R.", "no state dict"),
         ROW("a storage of a class of one's own",
@@ -728,6 +805,25 @@ static void test_malformed_pickles(void)
         ROW("a storage without a class",
             DICT(TENSOR(STORAGE("N", "K\x04"), "K\x00", "K\x04\x85", "K\x01\x85")),
             "storage class"),
+        ROW("a storage whose class has no name",
+            DICT(TENSOR(STORAGE("ctorch\n\n", "K\x04"), "K\x00", "K\x04\x85", "K\x01\x85")),
+            "unknown storage class \"torch.\""),
+        ROW("a storage's id that is one word",
+            DICT(TENSOR("(U\x07storagetQ", "K\x00", "K\x04\x85", "K\x01\x85")),
+            "unknown storage class \"(none)\""),
+        ROW("a storage's id without a key",
+            DICT(TENSOR("(U\x07storagectorch\nFloatStorage\ntQ", "K\x00", "K\x04\x85",
+                        "K\x01\x85")), "no usable key"),
+        ROW("a storage whose key is a number",
+            DICT(TENSOR("(U\x07storagectorch\nFloatStorage\nK\x00U\x03" "cpuK\x04NtQ", "K\x00",
+                        "K\x04\x85", "K\x01\x85")), "no usable key"),
+        ROW("a storage whose key has 201 letters",
+            DICT(TENSOR("(U\x07storagectorch\nFloatStorage\nU\xc9" LETTERS_200 "0U\x03"
+                        "cpuK\x04NtQ", "K\x00", "K\x04\x85", "K\x01\x85")), "no usable key"),
+        ROW("a storage of 2^62 elements",
+            DICT(TENSOR(STORAGE("ctorch\nFloatStorage\n",
+                                "\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x3f"), "K\x00",
+                        "K\x04\x85", "K\x01\x85")), "no usable size"),
         ROW("a storage of a negative size",
             DICT(TENSOR(STORAGE("ctorch\nFloatStorage\n", "J\xff\xff\xff\xff"), "K\x00",
                         "K\x04\x85", "K\x01\x85")), "size"),
@@ -755,6 +851,13 @@ static void test_malformed_pickles(void)
         ROW("an expanded tensor of 2^63 elements",
             DICT(TENSOR(FLOATS, "K\x00", "\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f\x85",
                         "K\x00\x85")), "overflow"),
+        ROW("two strides whose sum is beyond 2^64",
+            DICT(TENSOR(FLOATS, "K\x00", "K\x03K\x03\x86",
+                        "\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f"
+                        "\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f\x86")), "reaches beyond"),
+        ROW("a stride below zero along a dimension of one",
+            DICT(TENSOR(FLOATS, "K\x00", "K\x01\x85", "J\xff\xff\xff\xff\x85")),
+            "negative stride"),
         ROW("a stride below zero",
             DICT(TENSOR(FLOATS, "K\x00", "K\x04\x85", "J\xff\xff\xff\xff\x85")), "negative stride"),
         ROW("a dimension below zero",
@@ -764,6 +867,50 @@ static void test_malformed_pickles(void)
             DICT(TENSOR(FLOATS, "J\xff\xff\xff\xff", "K\x02\x85", "K\x01\x85")), "offset"),
         ROW("an offset that is None",
             DICT(TENSOR(FLOATS, "N", "K\x02\x85", "K\x01\x85")), "offset"),
+        ROW("an offset of 2^62",
+            DICT(TENSOR(FLOATS, "\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x3f", "K\x02\x85",
+                        "K\x01\x85")), "bad storage offset"),
+        ROW("a tensor that is its storage alone",
+            DICT(REBUILD "(" FLOATS "tR"), "no storage offset"),
+        ROW("a tensor without sizes",
+            DICT(REBUILD "(" FLOATS "K\x00tR"), "do not match"),
+        ROW("a tensor without strides",
+            DICT(REBUILD "(" FLOATS "K\x00)tR"), "do not match"),
+        ROW("sizes that are a dict",
+            DICT(TENSOR(FLOATS, "K\x00", "}", ")")), "do not match"),
+        ROW("strides that are a dict",
+            DICT(TENSOR(FLOATS, "K\x00", ")", "}")), "do not match"),
+        ROW("sizes by torch.Size of nothing",
+            DICT(TENSOR(FLOATS, "K\x00", "ctorch\nSize\n)R", ")")), "do not match"),
+        ROW("strides that are None",
+            DICT(TENSOR(FLOATS, "K\x00", "K\x04\x85", "N\x85")), "integers"),
+        ROW("a type of numbers that PyTorch lacks",
+            DICT(TYPED("float33")), "unknown dtype"),
+        ROW("a parameter without arguments",
+            DICT("ctorch._utils\n_rebuild_parameter\n)R"), "built by \"(unknown)\""),
+        ROW("a parameter of what a tuple was called for",
+            DICT("ctorch._utils\n_rebuild_parameter\n)" ")R\x85R"), "built by \"(unknown)\""),
+        ROW("a subclass that is built by itself",
+            DICT(SUBCLASS "(" SUBCLASS "N]q\x01(" SUBCLASS "Nh\x01" "etR"),
+            "nested deeper than 64"),
+        ROW("what a tuple was called for, with a storage",
+            DICT(")(" FLOATS "tR"), "built by \"(unknown)\""),
+        ROW("a storage in a list for a function of one's own",
+            DICT("cevil\nrebuild\n]" FLOATS "a\x85R"), "evil.rebuild"),
+        ROW("a storage in a call for a function of one's own",
+            DICT("cevil\nrebuild\n" "cevil\nf\n" FLOATS "\x85R\x85R"), "evil.rebuild"),
+        ROW("a call in a call, and no storage",
+            DICT("cevil\nrebuild\n" "cevil\nf\n)R\x85R"), "no state dict"),
+        ROW("a list in itself for a function of one's own",
+            DICT("cevil\nrebuild\n]q\x01h\x01" "a\x85R"), "no state dict"),
+        ROW("a module of TorchScript without a state",
+            DICT("c__torch__\nM\n)\x81"), "no state dict"),
+        ROW("a module of TorchScript whose state is a number",
+            DICT("c__torch__\nM\n)\x81K\x01" "b"), "no state dict"),
+        ROW("half of a module",
+            DICT("cmy\nM\n)\x81}U\x08_modules}sb"), "no state dict"),
+        ROW("a module whose state is None",
+            DICT("cmy\nM\n)\x81Nb"), "no state dict"),
         ROW("no strides",
             DICT(TENSOR(FLOATS, "K\x00", "K\x04\x85", ")")), "do not match"),
         ROW("neither sizes nor strides",
@@ -815,6 +962,13 @@ static void test_malformed_legacy(void)
             DICT(WHOLE(VIEW("K\x03", "K\x01"))), "reaches beyond"),
         ROW("a view without an offset",
             DICT(WHOLE(VIEW("N", "K\x01"))), "view beyond"),
+        ROW("a view without a size",
+            DICT(WHOLE(VIEW("K\x01", "N"))), "view beyond"),
+        ROW("a view that begins inside a number",
+            DICT("ctorch._utils\n_rebuild_tensor_v3\n("
+                 "(U\x07storagectorch.storage\nUntypedStorage\nU\x01" "0U\x03" "cpuK\x04"
+                 "(U\x01vK\x01K\x02ttQK\x00)" ")" "\x89}ctorch\nfloat32\ntR"),
+            "bad storage offset"),
         ROW("a storage that the list of keys lacks",
             DICT(WHOLE(FLOATS) "sU\x01u" WHOLE("(U\x07storagectorch\nFloatStorage\nU\x01" "9U\x03"
                                               "cpuK\x04NtQ")), "missing from the list"),
@@ -834,30 +988,50 @@ static void test_malformed_legacy(void)
     }
 }
 
-#define BYTES STORAGE("ctorch.storage\nUntypedStorage\n", "K\x10")
-#define LAST_TWO VIEW("K\x02", "K\x02")
-#define TYPED(DTYPE) "ctorch._utils\n_rebuild_tensor_v3\n(" BYTES \
-    "K\x01K\x01\x85K\x01\x85\x89}ctorch\n" DTYPE "\ntR"
+/* The pickles before the object: numbers that say what the file is. */
+static void test_malformed_preamble(void)
+{
+    static const malformed rows[] = {
+        ROW("a protocol of 1002", "\x80\x02M\xea\x03.\x80\x02}.\x80\x02}.", "1001 expected"),
+        ROW("a protocol that is None", "\x80\x02N.\x80\x02}.\x80\x02}.", "1001 expected"),
+        ROW("nothing behind the protocol", "\x80\x02M\xe9\x03.", "truncated"),
+        ROW("no object", "\x80\x02M\xe9\x03.\x80\x02}.", "truncated"),
+        ROW("an object that is cut", "\x80\x02M\xe9\x03.\x80\x02}.\x80\x02}", "truncated")
+    };
+    bytes b = { 0 };
+    size_t i;
+    for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+        put(&b, LEGACY_MAGIC, sizeof LEGACY_MAGIC - 1);
+        put(&b, rows[i].pickle, rows[i].size);
+        check_refused(rows[i].name, b.data, b.size, rows[i].word);
+        discard(&b);
+    }
+}
 
 /* Values that PyTorch writes rarely, built by hand; each holds one tensor "t". */
 static void test_rare_pickles(void)
 {
     static const struct { const char *pickle; size_t size; int count; double first; } rows[] = {
-        { GOOD, sizeof GOOD - 1, 4, 2.0 },
-        { DICT("ctorch._utils\n_rebuild_tensor\n(" FLOATS "K\x02K\x02\x85K\x01\x85tR"),
-          sizeof DICT("ctorch._utils\n_rebuild_tensor\n(" FLOATS "K\x02K\x02\x85K\x01\x85tR") - 1,
-          4, 3.0 },
-        { DICT(TYPED("float32")), sizeof DICT(TYPED("float32")) - 1, 16, 2.0 },
-        { DICT(TYPED("uint8")), sizeof DICT(TYPED("uint8")) - 1, 16, 0.0 },
-        { DICT(TYPED("bfloat16")), sizeof DICT(TYPED("bfloat16")) - 1, 16, 1.0 },
-        { DICT(TENSOR(LAST_TWO, "K\x01", "K\x01\x85", "K\x01\x85")),
-          sizeof DICT(TENSOR(LAST_TWO, "K\x01", "K\x01\x85", "K\x01\x85")) - 1, 4, 4.0 },
-        { "\x80\x02" "ccollections\nOrderedDict\n(]]U\x01ta" TENSOR(FLOATS, "K\x00", ")", ")")
-          "aatR.", sizeof("\x80\x02" "ccollections\nOrderedDict\n(]]U\x01ta"
-          TENSOR(FLOATS, "K\x00", ")", ")") "aatR.") - 1, 4, 1.0 },
-        { "\x80\x02" "cmy\nDict\n)\x81U\x01t" TENSOR(FLOATS, "K\x03", ")", ")") "s}b.",
-          sizeof("\x80\x02" "cmy\nDict\n)\x81U\x01t" TENSOR(FLOATS, "K\x03", ")", ")") "s}b.") - 1,
-          4, 4.0 }
+#define RARE(PICKLE, COUNT, FIRST) { PICKLE, sizeof(PICKLE) - 1, COUNT, FIRST }
+        RARE(GOOD, 4, 2.0),
+        RARE(DICT("ctorch._utils\n_rebuild_tensor\n(" FLOATS "K\x02K\x02\x85K\x01\x85tR"), 4, 3.0),
+        RARE(DICT(TYPED("float32")), 16, 2.0),
+        RARE(DICT(TYPED("uint8")), 16, 0.0),
+        RARE(DICT(TYPED("bfloat16")), 16, 1.0),
+        RARE(DICT(TENSOR(LAST_TWO, "K\x01", "K\x01\x85", "K\x01\x85")), 4, 4.0),
+        RARE("\x80\x02" "ccollections\nOrderedDict\n(]]U\x01ta" TENSOR(FLOATS, "K\x00", ")", ")")
+             "aatR.", 4, 1.0),
+        RARE("\x80\x02" "ccollections\nOrderedDict\nU\x01t" ONE "\x86\x85\x85R.", 4, 1.0),
+        RARE("\x80\x02" "cmy\nDict\n)\x81U\x01t" TENSOR(FLOATS, "K\x03", ")", ")") "s}b.", 4, 4.0),
+        RARE(DICT(TENSOR("(U\x07storagectorch\nFloatStorage\nU\x01" "0U\x03" "cpuK\x04NlQ", "K\x02",
+                         ")", ")")), 4, 3.0),                     /* an id that is a list */
+        RARE(DICT(TENSOR(FLOATS, "K\x01", "]K\x02" "a", "]K\x01" "a")), 4, 2.0),
+        RARE(DICT(TENSOR(FLOATS, "\x8a\x00", ")", ")")), 4, 1.0),   /* a long 0 has no bytes */
+        RARE(DICT(ONE "sU\x01s\x8f(K\x01\x90"), 4, 1.0),            /* a set beside it */
+        RARE(DICT(ONE "sU\x01m(U\x06moduleNNNtQ"), 4, 1.0),         /* the source of a class */
+        RARE(DICT(ONE "sU\x01q" "ctorch._utils\n_rebuild_qtensor\n(" FLOATS "tR"), 4, 1.0),
+        RARE(DICT(ONE "sU\x01q" "ctorch._utils\n_rebuild_sparse_tensor\n(" FLOATS "tR"), 4, 1.0)
+#undef RARE
     };
     char error[CHECKPOINT_ERROR_SIZE] = "";
     size_t i;
@@ -881,23 +1055,18 @@ static void test_rare_pickles(void)
 static void test_choices(void)
 {
     static const struct { const char *pickle; size_t size; const char *wrapper, *name; } rows[] = {
-        { DICT(ONE), sizeof DICT(ONE) - 1, "", "t" },
-        { DICT("}U\x01" "a" ONE "s"), sizeof DICT("}U\x01" "a" ONE "s") - 1, "t", "a" },
-        { DICT("}U\x01" "a" ONE "ssU\x09optimizer}U\x01" "b" ONE "s"),
-          sizeof DICT("}U\x01" "a" ONE "ssU\x09optimizer}U\x01" "b" ONE "s") - 1, "t", "a" },
-        { DICT("}U\x01" "a" ONE "ssU\x01u}U\x01" "b" ONE "s"),
-          sizeof DICT("}U\x01" "a" ONE "ssU\x01u}U\x01" "b" ONE "s") - 1, "", "u.b" },
-        { DICT("}K\x05}U\x01w" ONE "ssU\x01" "b" ONE "s"),
-          sizeof DICT("}K\x05}U\x01w" ONE "ssU\x01" "b" ONE "s") - 1, "t", "5.w" },
-        { DICT("NsU\x09model_emaNsU\x05model}U\x01" "a" ONE "s"),
-          sizeof DICT("NsU\x09model_emaNsU\x05model}U\x01" "a" ONE "s") - 1, "model", "a" },
-        { DICT("ccollections\ndefaultdict\n(cbuiltins\nlist\ntRU\x01" "a" ONE "s"),
-          sizeof DICT("ccollections\ndefaultdict\n(cbuiltins\nlist\ntRU\x01" "a" ONE "s") - 1,
-          "t", "a" },
-        { DICT(TENSOR(FLOATS, "K\x00", "ctorch\nSize\n(K\x02\x85tR", "K\x01\x85")),
-          sizeof DICT(TENSOR(FLOATS, "K\x00", "ctorch\nSize\n(K\x02\x85tR", "K\x01\x85")) - 1,
-          "", "t" },
-        { "\x80\x02" ONE ".", sizeof("\x80\x02" ONE ".") - 1, "", "tensor" }
+#define CHOICE(PICKLE, WRAPPER, NAME) { PICKLE, sizeof(PICKLE) - 1, WRAPPER, NAME }
+        CHOICE(DICT(ONE), "", "t"),
+        CHOICE(DICT("}U\x01" "a" ONE "s"), "t", "a"),
+        CHOICE(DICT("}U\x01" "a" ONE "ssU\x09optimizer}U\x01" "b" ONE "s"), "t", "a"),
+        CHOICE(DICT("}U\x01" "a" ONE "ssU\x01u}U\x01" "b" ONE "s"), "", "u.b"),
+        CHOICE(DICT("}K\x05}U\x01w" ONE "ssU\x01" "b" ONE "s"), "t", "5.w"),
+        CHOICE(DICT("NsU\x09model_emaNsU\x05model}U\x01" "a" ONE "s"), "model", "a"),
+        CHOICE(DICT(ONE "sU\x05model}"), "", "t"),
+        CHOICE(DICT("ccollections\ndefaultdict\n(cbuiltins\nlist\ntRU\x01" "a" ONE "s"), "t", "a"),
+        CHOICE(DICT(TENSOR(FLOATS, "K\x00", "ctorch\nSize\n(K\x02\x85tR", "K\x01\x85")), "", "t"),
+        CHOICE("\x80\x02" ONE ".", "", "tensor")
+#undef CHOICE
     };
     char error[CHECKPOINT_ERROR_SIZE] = "";
     size_t i;
@@ -913,6 +1082,67 @@ static void test_choices(void)
         checkpoint_close(c);
         discard(&b);
     }
+}
+
+#define OBJECT(STATE) "cmy\nObject\n)\x81" STATE "b"
+#define HALF "G\x3f\xe0\0\0\0\0\0\0"
+
+/* What lies beside the state dict, and in a namespace one level down. */
+static void test_metadata(void)
+{
+    static const char pickle[] =
+        "\x80\x02}(U\x05model}U\x01" "a" ONE "s" "U\x04" "flag\x88" "U\x03off\x89" "U\x01nK\x05"
+        "U\x01x" HALF "U\x01sU\x04text" "U\x04noneN" "K\x07K\x01"
+        "U\x03net" OBJECT("}(U\x08_modules}U\x0b_parameters}U\x01zK\x01u")
+        "U\x32" LETTERS_50 OBJECT("}U\x01zK\x01s") "U\x40" LETTERS_50 LETTERS_14
+        OBJECT("}U\x01zK\x01s") "U\x04" "args" OBJECT("}(U\x02lr" HALF "U\x05inner"
+        OBJECT("}U\x01zK\x01s") "u") "U\x03odd" OBJECT("N") "u.";
+    static const struct { const char *key, *value; } rows[] = {
+        { "flag", "true" }, { "off", "false" }, { "n", "5" }, { "x", "0.5" }, { "s", "text" },
+        { LETTERS_50 ".z", "1" }, { "args.lr", "0.5" }
+    };
+    char error[CHECKPOINT_ERROR_SIZE] = "";
+    bytes b = { 0 };
+    checkpoint *c;
+    size_t i;
+    make_torch_zip(&b, pickle, sizeof pickle - 1);
+    CHECK_MSG(checkpoint_open_memory("metadata", b.data, b.size, &c, error, sizeof error), "%s",
+              error);
+    for (i = 0; c && i < sizeof rows / sizeof *rows; i++)
+        CHECK_MSG(strcmp(metadata(c, rows[i].key), rows[i].value) == 0, "%s: %s", rows[i].key,
+                  metadata(c, rows[i].key));
+    CHECK(c && checkpoint_metadata_count(c) == sizeof rows / sizeof *rows);
+    CHECK(c && checkpoint_metadata(c, sizeof rows / sizeof *rows) == NULL);
+    checkpoint_close(c);
+    discard(&b);
+}
+
+/* A strided tensor is gathered from a span of its storage, which the next one may have in part. */
+static void test_spans(void)
+{
+    static const char pickle[] =
+        DICT(TENSOR(FLOATS, "K\x00", "K\x02\x85", "K\x02\x85") "s"
+             "U\x01u" TENSOR(FLOATS, "K\x01", "K\x02\x85", "K\x02\x85") "s"
+             "U\x01v" TENSOR(FLOATS, "K\x00", "K\x02\x85", "K\x03\x85"));
+    static const struct { const char *name; float first, second; } rows[] = {
+        { "t", 1, 3 }, { "u", 2, 4 }, { "t", 1, 3 }, { "v", 1, 4 }, { "u", 2, 4 }
+    };
+    char error[CHECKPOINT_ERROR_SIZE] = "";
+    float values[2] = { 0, 0 };
+    bytes b = { 0 };
+    checkpoint *c;
+    size_t i;
+    make_torch_zip(&b, pickle, sizeof pickle - 1);
+    CHECK_MSG(checkpoint_open_memory("spans", b.data, b.size, &c, error, sizeof error), "%s",
+              error);
+    for (i = 0; c && i < sizeof rows / sizeof *rows; i++)
+        CHECK_MSG(checkpoint_read(c, checkpoint_find(c, rows[i].name), 0, 2, values, error,
+                                  sizeof error)
+                  && values[0] >= rows[i].first && values[0] <= rows[i].first
+                  && values[1] >= rows[i].second && values[1] <= rows[i].second,
+                  "row %lu: %s", (unsigned long)i, error);
+    checkpoint_close(c);
+    discard(&b);
 }
 
 #define WRAPS_ITSELF "\x80\x02}q\x01U\x05" "modelh\x01sU\x01t" \
@@ -973,6 +1203,124 @@ static void test_pickle_bombs(void)
     check_pickle_refused("long texts", &p, "no state dict");
 }
 
+/* Each way to put a value into another, with a value that is as deep as any may be. */
+static void test_deep_pickles(void)
+{
+    static const struct { const char *name, *before; int levels; const char *after; } rows[] = {
+        { "a tuple of it", "", 64, "\x85" },
+        { "a tuple from a mark on", "(", 64, "t" },
+        { "a list to which it is appended", "]", 64, "a" },
+        { "a list that it extends", "](", 64, "e" },
+        { "a dict's item", "}U\x01" "a", 64, "s" },
+        { "the arguments of a call", "cmy\nf\n", 64, "R" },
+        { "what is called", "", 64, ")R" },
+        { "an object's state", "cmy\nf\n)R", 64, "b" },
+        { "a persistent id", "", 64, "Q" },
+        { "an item of a dict of another class", "cmy\nf\n)RU\x01" "a", 64, "s" },
+        { "a dict of another class with a deep item", "cmy\nf\n)RU\x01" "a", 63, "s" }
+    };
+    bytes p = { 0 };
+    size_t i;
+    int level;
+    for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+        put_text(&p, "\x80\x02");
+        put_text(&p, rows[i].before);
+        put_text(&p, "N");
+        for (level = 0; level < rows[i].levels; level++) put_text(&p, "\x85");
+        put_text(&p, rows[i].after);
+        put_text(&p, ".");
+        check_pickle_refused(rows[i].name, &p, "nested deeper");
+    }
+}
+
+static void repeat(bytes *b, const char *text, size_t count)
+{
+    while (count-- > 0) put_text(b, text);
+}
+
+static void put_long_text(bytes *b, size_t size)
+{
+    put_text(b, "X");
+    put_number(b, size, 4);
+    repeat(b, "x", size);
+}
+
+/* Names longer than any that PyTorch writes. */
+static void test_long_names(void)
+{
+    bytes p = { 0 };
+    put_text(&p, "\x80\x02" "c");
+    repeat(&p, "x", 600);
+    check_pickle_refused("a class's name without an end", &p, "without an end");
+    put_text(&p, "\x80\x02");
+    put_long_text(&p, 600);
+    put_text(&p, "U\x01" "f\x93.");
+    check_pickle_refused("a module of 600 letters", &p, "two short strings");
+    put_text(&p, "\x80\x02U\x01m");
+    put_long_text(&p, 600);
+    put_text(&p, "\x93.");
+    check_pickle_refused("a class of 600 letters", &p, "two short strings");
+    put_text(&p, "\x80\x02U\x01mN\x93.");
+    p.data[p.size - 3] = 'N';
+    check_pickle_refused("a class whose name is None", &p, "two short strings");
+    put_text(&p, "\x80\x02}");
+    put_long_text(&p, 1100);
+    put(&p, ONE "s.", sizeof ONE "s." - 1);
+    check_pickle_refused("a tensor's name of 1100 letters", &p, "too long");
+}
+
+/* A namespace of 400,000 settings as memo 2, then a dict of the model and twice that. */
+static void put_settings(bytes *p)
+{
+    static const char model[] = "}(U\x05model}U\x01" "a" ONE "sU\x01xh\x02U\x01yh\x02u";
+    put_text(p, "\x80\x02Nq\x01" "0" "cmy\nObject\n)\x81}(");
+    repeat(p, "h\x01h\x01", 400000);
+    put_text(p, "ubq\x02" "0");
+    put(p, model, sizeof model - 1);
+}
+
+/* The reader visits so many values and no more, wherever it is when they are spent. */
+static void test_steps(void)
+{
+    bytes p = { 0 };
+    int i;
+    put_settings(&p);
+    put_text(&p, "(");
+    repeat(&p, "h\x01h\x01", 400000);
+    put_text(&p, "u.");
+    check_pickle_refused("a million settings", &p, "values to visit");
+    put_settings(&p);
+    put_text(&p, "U\x01zh\x02s.");
+    check_pickle_refused("a million settings in namespaces", &p, "values to visit");
+    put(&p, DICT(ONE), sizeof DICT(ONE) - 2);
+    put_text(&p, "U\x01z}q");
+    put(&p, "\0", 1);
+    for (i = 0; i < 30; i++) {
+        const uint8_t name = (uint8_t)i, next = (uint8_t)(i + 1);
+        put_text(&p, "}q");
+        put(&p, &next, 1);
+        put_text(&p, "(U\x01" "ah");
+        put(&p, &name, 1);
+        put_text(&p, "U\x01" "bh");
+        put(&p, &name, 1);
+        put_text(&p, "u");
+    }
+    put_text(&p, "s.");
+    check_pickle_refused("dicts in dicts beside a tensor", &p, "values to visit");
+    put_text(&p, "\x80\x02}U\x01t" "cevil\nf\n]q\x01");
+    repeat(&p, "h\x01" "a", 60);
+    put_text(&p, "\x85Rs.");
+    check_pickle_refused("a list in itself for a function", &p, "values to visit");
+    put_text(&p, "\x80\x02N");
+    repeat(&p, "2", 1000000);
+    put_text(&p, ".");
+    check_pickle_refused("a value a million times on the stack", &p, "stack overflow");
+    put_text(&p, "\x80\x02");
+    repeat(&p, "N0", 8000001);
+    put_text(&p, ".");
+    check_pickle_refused("sixteen million opcodes", &p, "opcodes");
+}
+
 /* === Malformed zip files === */
 
 #define PICKLE_ENTRY { "a/data.pkl", GOOD, sizeof GOOD - 1, 0, 0, 0, 0, 0 }
@@ -1021,6 +1369,8 @@ static void test_malformed_zips(void)
           { "a\n", FOUR_FLOATS, 16, 0, 0, 0, 0, 0 }, "bad name" },
         { "an entry without a name",
           { "", FOUR_FLOATS, 16, 0, 0, 0, 0, 0 }, "bad name" },
+        { "a byte order whose checksum differs",
+          { "a/byteorder", "little", 6, 0, 0, 1, 0, 0 }, "CRC" },
         { "a byte order of 13 letters",
           { "a/byteorder", "little endian", 13, 0, 0, 0, 0, 0 }, "byteorder" },
         { "a byte order of its own",
@@ -1051,6 +1401,59 @@ static void test_malformed_zips(void)
     check_zip_refused("an empty archive", good_zip, 0, "data.pkl");
 }
 
+static void put_patch(bytes *b, size_t at, uint64_t number, size_t width)
+{
+    size_t i;
+    for (i = 0; i < width; i++) b->data[at + i] = (uint8_t)(number >> 8 * i);
+}
+
+/* One or two fields of the last record of a kind (1 directory entry, 5 end) of a good archive. */
+static void test_zip_fields(void)
+{
+    static const zip_spec good_zip[] = { PICKLE_ENTRY, DATA_ENTRY };
+    static const struct {
+        const char *name;
+        uint8_t kind;
+        struct { size_t at, width; uint64_t value; } fields[3];
+        const char *word;
+    } rows[] = {
+        { "an archive's second disk", 5, { { 4, 2, 1 } }, "several disks" },
+        { "a directory on the second disk", 5, { { 6, 2, 1 } }, "several disks" },
+        { "a directory in two parts", 5, { { 8, 2, 1 } }, "several disks" },
+        { "an entry on the second disk", 1, { { 34, 2, 1 } }, "several disks" },
+        { "a directory that ends before its end", 5, { { 16, 4, 1 } }, "does not end" },
+        { "a directory larger than the file", 5, { { 12, 4, 99999 } }, "does not end" },
+        { "more entries than the directory can hold", 5, { { 8, 2, 900 }, { 10, 2, 900 } }, "fit" },
+        { "fewer entries than the directory holds", 5, { { 8, 2, 1 }, { 10, 2, 1 } }, "left over" },
+        { "a size in a zip64 field that is not there", 1, { { 24, 4, UINT32_MAX } }, "missing" },
+        { "a deflated entry that takes 2 GiB", 1,
+          { { 10, 2, 8 }, { 20, 4, 0x7FFFFFFA }, { 24, 4, 0x7FFFFFFA } }, "2 GiB" },
+        { "a deflated entry that holds 2 GiB", 1,
+          { { 10, 2, 8 }, { 20, 4, 0x7FFFFF00 }, { 24, 4, 0x80000000 } }, "2 GiB" },
+        { "a deflated entry of sizes that its local header lacks", 1,
+          { { 10, 2, 8 }, { 20, 4, 0x4000000 }, { 24, 4, 0x7000000 } }, "local header" }
+    };
+    bytes b = { 0 };
+    size_t i, f, at;
+    for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const uint8_t mark[4] = { 'P', 'K', rows[i].kind, (uint8_t)(rows[i].kind + 1) };
+        make_zip(&b, good_zip, 2);
+        for (at = b.size - 4; memcmp(b.data + at, mark, 4) != 0; at--) { }
+        for (f = 0; f < 3; f++)
+            put_patch(&b, at + rows[i].fields[f].at, rows[i].fields[f].value,
+                      rows[i].fields[f].width);
+        check_refused(rows[i].name, b.data, b.size, rows[i].word);
+        discard(&b);
+    }
+    put(&b, "PK\3\4", 4);
+    repeat(&b, "0123456789abcdef", 17 << 16);
+    put(&b, "PK\5\6\0\0\0\0\1\0\1\0", 12);
+    put_number(&b, (17 << 20) + 4, 4);
+    put(&b, "\0\0\0\0\0\0", 6);
+    check_refused("a directory of 17 MB", b.data, b.size, "bytes of directory");
+    discard(&b);
+}
+
 /* Two directory entries for the same bytes, as a zip bomb has them. */
 static void test_overlapping_zip(void)
 {
@@ -1068,12 +1471,6 @@ static void test_overlapping_zip(void)
     discard(&nested);
 }
 
-static void put_be_patch(bytes *b, size_t at, uint64_t number, size_t width)
-{
-    size_t i;
-    for (i = 0; i < width; i++) b->data[at + i] = (uint8_t)(number >> 8 * i);
-}
-
 /* Every field of the zip64 records set to nonsense in turn. */
 static void test_zip64_fields(const char *folder)
 {
@@ -1086,16 +1483,348 @@ static void test_zip64_fields(const char *folder)
         { 98 - 40, 8, 100 },               { 98 - 48, 8, UINT64_MAX },
         { 98 - 48, 8, 64 }
     };
+    static const struct { uint64_t count; const char *word; } counts[] = {
+        { 1000, "fit" }, { 100001, "more than" }
+    };
     bytes b, copy = { 0 };
     size_t i;
     CHECK(load(&b, folder, "zip64.pt"));
+    for (i = 0; i < sizeof counts / sizeof *counts; i++) {
+        put(&copy, b.data, b.size);
+        put_patch(&copy, b.size - 98 + 24, counts[i].count, 8);
+        put_patch(&copy, b.size - 98 + 32, counts[i].count, 8);
+        check_refused("zip64 counts", copy.data, copy.size, counts[i].word);
+        put_patch(&copy, b.size - 22 + 8, 5, 2);
+        put_patch(&copy, b.size - 22 + 10, 5, 2);
+        check_refused("another count in the old record", copy.data, copy.size, "disagree");
+        discard(&copy);
+    }
     for (i = 0; i < sizeof rows / sizeof *rows; i++) {
         put(&copy, b.data, b.size);
-        put_be_patch(&copy, b.size - rows[i].from_end, rows[i].value, rows[i].width);
+        put_patch(&copy, b.size - rows[i].from_end, rows[i].value, rows[i].width);
         check_refused("zip64 field", copy.data, copy.size, "zip");
         discard(&copy);
     }
     discard(&b);
+}
+
+/* Where the pickle may lie in an archive, and what may lie beside it. */
+static void test_torch_names(void)
+{
+    static const struct { const char *pickle, *data, *third; const char *word; } rows[] = {
+        { "data.pkl", "data/0", "v", NULL },
+        { "a/data.pkl", "a/data/0", "xdata.pkl", NULL },
+        { "a/b/data.pkl", "a/b/data/0", "a/b/version", NULL },
+        { "a/xdata.pkl", "a/data/0", "a/version", "no data.pkl" }
+    };
+    bytes b = { 0 };
+    size_t i;
+    for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+        zip_spec specs[3] = { PICKLE_ENTRY, DATA_ENTRY, { "", "little", 6, 0, 0, 0, 0, 0 } };
+        specs[0].name = rows[i].pickle;
+        specs[1].name = rows[i].data;
+        specs[2].name = rows[i].third;
+        make_zip(&b, specs, 3);
+        if (rows[i].word) check_refused(rows[i].pickle, b.data, b.size, rows[i].word);
+        else check_accepted(rows[i].pickle, b.data, b.size);
+        discard(&b);
+    }
+    {
+        const zip_spec specs[3] = { PICKLE_ENTRY, DATA_ENTRY,
+                                    { "a/byteorder", "little", 6, 0, 0, 0, 0, 0 } };
+        make_zip(&b, specs, 3);
+        check_accepted("a byte order", b.data, b.size);
+        discard(&b);
+    }
+}
+
+/* === npz === */
+
+/* A .npy of 64 bytes of header and then `size` bytes of numbers. */
+static void make_npy(bytes *b, const char *descr, const char *shape, const void *data, size_t size)
+{
+    char dictionary[64];
+    const int length = snprintf(dictionary, sizeof dictionary, "{'descr': '%s', 'fortran_order': "
+                                "False, 'shape': %s}", descr, shape);
+    put(b, "\x93NUMPY\1\0", 8);
+    put_number(b, 118, 2);
+    put(b, dictionary, (size_t)length);
+    repeat(b, " ", 118 - (size_t)length);
+    put(b, data, size);
+}
+
+static void make_npz(bytes *b, const bytes *npy, const char *name)
+{
+    zip_spec spec = { NULL, NULL, 0, 0, 0, 0, 0, 0 };
+    spec.name = name;
+    spec.data = npy->data;
+    spec.size = npy->size;
+    make_zip(b, &spec, 1);
+}
+
+/* The number 1 of every type that NumPy writes and that a tensor may have. */
+static void test_npz(void)
+{
+    static const struct { const char *descr; size_t size; const char *one, *dtype; } rows[] = {
+        { "<f2", 2, "\x00\x3c", "F16" }, { "<f4", 4, "\0\0\x80\x3f", "F32" },
+        { ">f4", 4, "\x3f\x80\0\0", "F32" },
+        { "<f8", 8, "\0\0\0\0\0\0\xf0\x3f", "F64" }, { "|i1", 1, "\1", "I8" },
+        { "<i2", 2, "\1\0", "I16" }, { "<i4", 4, "\1\0\0\0", "I32" },
+        { "<i8", 8, "\1\0\0\0\0\0\0\0", "I64" }, { "|b1", 1, "\1", "BOOL" },
+        { "|u1", 1, "\1", "U8" }, { "|V2", 2, "\x80\x3f", "BF16" }
+    };
+    char error[CHECKPOINT_ERROR_SIZE] = "";
+    size_t i;
+    for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+        bytes npy = { 0 }, b = { 0 };
+        float value = 0;
+        checkpoint *c;
+        bool ok;
+        make_npy(&npy, rows[i].descr, "()", rows[i].one, rows[i].size);
+        make_npz(&b, &npy, "a.npy");
+        ok = checkpoint_open_memory("npz", b.data, b.size, &c, error, sizeof error)
+          && checkpoint_read(c, checkpoint_tensor(c, 0), 0, 1, &value, error, sizeof error);
+        CHECK_MSG(ok && (double)value == 1.0
+                  && !strcmp(checkpoint_dtype_name(checkpoint_tensor(c, 0)->dtype), rows[i].dtype),
+                  "%s: %g %s", rows[i].descr, (double)value, error);
+        checkpoint_close(c);
+        discard(&b);
+        discard(&npy);
+    }
+}
+
+static void test_malformed_npz(void)
+{
+    static const struct { const char *name, *entry, *descr, *shape, *word; } rows[] = {
+        { "numbers without a sign", "a.npy", "<u4", "(1,)", "no tensors" },
+        { "text", "a.npy", "<U1", "(1,)", "no tensors" },
+        { "a shape of more than there is", "a.npy", "<f4", "(2,)", "8 bytes of numbers expected" },
+        { "a shape without a comma", "a.npy", "<f4", "(1)", "a.npy: damaged" },
+        { "a file without a name", ".npy", "<f4", "(1,)", "no tensors" }
+    };
+    bytes npy = { 0 }, b = { 0 };
+    size_t i;
+    for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+        make_npy(&npy, rows[i].descr, rows[i].shape, "\0\0\x80\x3f", 4);
+        make_npz(&b, &npy, rows[i].entry);
+        check_refused(rows[i].name, b.data, b.size, rows[i].word);
+        discard(&npy);
+        discard(&b);
+    }
+    put(&npy, "\x93NUMPY\1\0\x35\0{'descr': '<f4', 'fortran_order': False, 'shape': ()}", 63);
+    put(&npy, "\0\0\x80\x3f", 4);
+    make_npz(&b, &npy, "a.npy");
+    check_refused("numbers that begin at an odd byte", b.data, b.size, "not aligned");
+    discard(&npy);
+    discard(&b);
+}
+
+/* === vit.cpp's files === */
+
+/* One label, then one tensor. */
+typedef struct ggml_spec {
+    uint32_t labels, label, label_size, ndim, name_size, type, dims[4];
+} ggml_spec;
+
+static void make_ggml(bytes *b, const ggml_spec *s)
+{
+    uint32_t i;
+    put_text(b, "lmgg");
+    for (i = 0; i < 7; i++) put_number(b, 1, 4);
+    put_number(b, s->labels, 4);
+    put_number(b, s->label, 4);
+    put_number(b, s->label_size, 4);
+    repeat(b, "l", s->label_size);
+    put_number(b, s->ndim, 4);
+    put_number(b, s->name_size, 4);
+    put_number(b, s->type, 4);
+    for (i = 0; i < s->ndim && i < 4; i++) put_number(b, s->dims[i], 4);
+    repeat(b, "n", s->name_size);
+    repeat(b, "0123", 9);
+}
+
+static void test_malformed_ggml(void)
+{
+    static const struct { const char *name; ggml_spec spec; const char *word; } rows[] = {
+        { "a million labels", { 1000000, 0, 1, 1, 1, 0, { 9, 0, 0, 0 } }, "at most 100000" },
+        { "a label of another class", { 1, 7, 1, 1, 1, 0, { 9, 0, 0, 0 } }, "label 7" },
+        { "a label of 1024 bytes", { 1, 0, 1024, 1, 1, 0, { 9, 0, 0, 0 } }, "of 1024 bytes" },
+        { "five dimensions", { 1, 0, 1, 5, 1, 0, { 1, 1, 1, 1 } }, "5 dimensions" },
+        { "no dimension", { 1, 0, 1, 0, 1, 0, { 0, 0, 0, 0 } }, "no whole blocks" },
+        { "a tensor's name of 1025 bytes", { 1, 0, 1, 1, 1025, 0, { 9, 0, 0, 0 } }, "1025 bytes" },
+        { "a tensor without a name", { 1, 0, 1, 1, 0, 0, { 9, 0, 0, 0 } }, "name is empty" },
+        { "a type of numbers that ggml no longer has", { 1, 0, 1, 1, 1, 4, { 9, 0, 0, 0 } },
+          "ggml type 4" },
+        { "rows of half a block", { 1, 0, 1, 1, 1, 8, { 16, 0, 0, 0 } }, "blocks of 32" },
+        { "2^64 numbers", { 1, 0, 1, 2, 1, 0, { UINT32_MAX, UINT32_MAX, 0, 0 } }, "too large" },
+        { "2^72 numbers", { 1, 0, 1, 3, 1, 0, { UINT32_MAX, 256, UINT32_MAX, 0 } }, "too large" },
+        { "more numbers than there are", { 1, 0, 1, 1, 1, 0, { 10, 0, 0, 0 } }, "ends inside" },
+        { "a number behind the last tensor", { 1, 0, 1, 1, 1, 0, { 8, 0, 0, 0 } }, "truncated" }
+    };
+    const ggml_spec good_spec = { 1, 0, 1, 1, 1, 0, { 9, 0, 0, 0 } };
+    bytes b = { 0 };
+    size_t i;
+    make_ggml(&b, &good_spec);
+    check_accepted("hand-made file of vit.cpp", b.data, b.size);
+    discard(&b);
+    for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+        make_ggml(&b, &rows[i].spec);
+        check_refused(rows[i].name, b.data, b.size, rows[i].word);
+        discard(&b);
+    }
+}
+
+/* === Shards in a folder of their own === */
+
+static char made[] = "/tmp/vit_checkpoint_XXXXXX";
+
+static const char *made_path(const char *name)
+{
+    static char path[400];
+    snprintf(path, sizeof path, "%s/%s", made, name);
+    return path;
+}
+
+static void write_made(const char *name, const bytes *b)
+{
+    FILE *file = fopen(made_path(name), "wb");
+    CHECK(file && fwrite(b->data, 1, b->size, file) == b->size && fclose(file) == 0);
+}
+
+/* Writes the index and opens it: accepted (word NULL) or refused. */
+static void check_index(const char *what, const bytes *text, const char *word)
+{
+    char error[CHECKPOINT_ERROR_SIZE] = "";
+    checkpoint *c;
+    bool ok;
+    write_made("index.json", text);
+    ok = checkpoint_open(made_path("index.json"), &c, error, sizeof error);
+    CHECK_MSG(word ? !ok && strstr(error, word) : ok, "%s: %s", what, error);
+    checkpoint_close(c);
+    unlink(made_path("index.json"));
+}
+
+/* More shards than any model has: links to one file, which may hold no tensor twice. */
+static void test_many_shards(void)
+{
+    bytes text = { 0 };
+    char name[40];
+    int i;
+    put_text(&text, "{\"weight_map\":{");
+    for (i = 0; i < 1001; i++) {
+        snprintf(name, sizeof name, "%s\"%d\":\"link%d\"", i ? "," : "", i, i);
+        put_text(&text, name);
+        snprintf(name, sizeof name, "link%d", i);
+        CHECK(symlink("shard", made_path(name)) == 0);
+    }
+    put_text(&text, "}}");
+    check_index("1001 shards", &text, "more than 1000 shards");
+    discard(&text);
+    for (i = 0; i < 1001; i++) {
+        snprintf(name, sizeof name, "link%d", i);
+        unlink(made_path(name));
+    }
+}
+
+static void test_made_shards(void)
+{
+    static const char shard[] =
+        "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
+        "\"x\":{\"dtype\":\"U16\",\"shape\":[1],\"data_offsets\":[4,6]},"
+        "\"y\":{\"dtype\":\"U16\",\"shape\":[1],\"data_offsets\":[6,8]}}";
+    static const struct { const char *name, *map, *word; } rows[] = {
+        { "what cannot be read is listed too", "{\"a\":\"shard\",\"x\":\"shard\",\"y\":\"shard\"}",
+          NULL },
+        { "what is nowhere", "{\"a\":\"shard\",\"b\":\"shard\"}", "is in no shard" },
+        { "a hidden file", "{\"a\":\".shard\"}", "plain file name" },
+        { "another system's folder", "{\"a\":\"..\\\\shard\"}", "plain file name" },
+        { "a folder by a backslash", "{\"a\":\"a\\\\shard\"}", "plain file name" },
+        { "two dots in a name", "{\"a\":\"a..shard\"}", "plain file name" },
+        { "a name of nothing", "{\"a\":\"\"}", "plain file name" },
+        { "a name of 300 bytes", "{\"a\":\"" LETTERS_200 LETTERS_50 LETTERS_50 "\"}",
+          "plain file name" },
+        { "a list of shards", "[\"shard\"]", "without a \"weight_map\"" }
+    };
+    bytes b = { 0 };
+    size_t i;
+    CHECK(mkdtemp(made) != NULL);
+    make_safetensors(&b, shard, 8);
+    write_made("shard", &b);
+    discard(&b);
+    for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+        put_text(&b, "{\"weight_map\":");
+        put_text(&b, rows[i].map);
+        put_text(&b, "}");
+        check_index(rows[i].name, &b, rows[i].word);
+        discard(&b);
+    }
+    put_text(&b, "{");
+    repeat(&b, "                ", 33 << 16);
+    check_index("an index of 33 MB", &b, "JSON of more than");
+    discard(&b);
+    test_many_shards();
+    unlink(made_path("shard"));
+    CHECK(rmdir(made) == 0);
+}
+
+/* === What there may be at most === */
+
+static void make_many_tensors(bytes *b, int count)
+{
+    bytes header = { 0 };
+    char entry[100];
+    int i;
+    for (i = 0; i < count; i++) {
+        snprintf(entry, sizeof entry, "%c\"%d\":{\"dtype\":\"U8\",\"shape\":[0],"
+                 "\"data_offsets\":[0,0]}", i ? ',' : '{', i);
+        put_text(&header, entry);
+    }
+    put(&header, "}", 2);
+    make_safetensors(b, (const char *)header.data, 0);
+    discard(&header);
+}
+
+/* Metadata that is too much is left out. */
+static void test_much_metadata(void)
+{
+    char error[CHECKPOINT_ERROR_SIZE] = "", entry[40];
+    bytes header = { 0 }, b = { 0 };
+    checkpoint *c;
+    int i;
+    put_text(&header, "{\"a\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]},"
+                      "\"__metadata__\":{\"");
+    repeat(&header, "k", 1025);
+    put_text(&header, "\":\"a long key\",\"long\":\"");
+    repeat(&header, "v", 65537);
+    put_text(&header, "\"");
+    for (i = 0; i < 1001; i++) {
+        snprintf(entry, sizeof entry, ",\"%d\":\"%d\"", i, i);
+        put_text(&header, entry);
+    }
+    put(&header, "}}", 3);
+    make_safetensors(&b, (const char *)header.data, 0);
+    CHECK_MSG(checkpoint_open_memory("metadata", b.data, b.size, &c, error, sizeof error), "%s",
+              error);
+    CHECK(c && checkpoint_metadata_count(c) == 1000 && !strcmp(metadata(c, "999"), "999"));
+    checkpoint_close(c);
+    discard(&header);
+    discard(&b);
+}
+
+static void test_limits(void)
+{
+    static const int counts[] = { 32769, 65537 };
+    bytes b = { 0 };
+    size_t i;
+    for (i = 0; i < sizeof counts / sizeof *counts; i++) {
+        make_many_tensors(&b, counts[i]);
+        check_refused("too many tensors", b.data, b.size, "more than 32768 tensors");
+        discard(&b);
+    }
+    make_many_tensors(&b, 32768);
+    check_accepted("as many tensors as there may be", b.data, b.size);
+    discard(&b);
+    test_much_metadata();
 }
 
 /* A damaged weight of a stored entry opens and reads, but does not verify. */
@@ -1142,11 +1871,24 @@ int main(int count, char **arguments)
     test_bad_shards(folder);
     test_malformed_pickles();
     test_malformed_legacy();
+    test_malformed_preamble();
     test_rare_pickles();
     test_choices();
+    test_metadata();
+    test_spans();
     test_pickle_bombs();
+    test_deep_pickles();
+    test_long_names();
+    test_steps();
     test_malformed_zips();
+    test_zip_fields();
     test_overlapping_zip();
+    test_torch_names();
+    test_npz();
+    test_malformed_npz();
+    test_malformed_ggml();
+    test_made_shards();
+    test_limits();
     test_zip64_fields(folder);
     test_verify(folder);
     test_tiny_files();

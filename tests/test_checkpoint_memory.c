@@ -1,5 +1,5 @@
-/* test_checkpoint_memory.c - fails each allocation, and each call of the system, that the readers of
- * checkpoints and labels make.
+/* test_checkpoint_memory.c - fails each allocation, and each call of the system, that the readers
+ * of checkpoints and labels make.
  *
  *     test_checkpoint_memory [tests/data]
  *

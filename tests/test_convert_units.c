@@ -447,6 +447,8 @@ static void check_bad_labels(const char *text, size_t size, const char *message)
 static void test_label_files(void)
 {
     static const char nul[] = "cat\0\ndog\n";
+    report r = new_report();
+    label_list list;
     check_labels("cat\ndog\n", 2, 1, "dog", NULL);
     check_labels("cat\ndog", 2, 1, "dog", NULL);
     check_labels("cat\r\ndog\r\n\r\n\n", 2, 0, "cat", NULL);
@@ -458,11 +460,19 @@ static void test_label_files(void)
     check_labels("n01440764\ttench\r\nn01443537\tgoldfish\r\n", 2, 1, "goldfish", "n01443537");
     check_labels("n01440764\nn01443537\n", 2, 1, "n01443537", "n01443537");
     check_labels("n01440764 tench\ngoldfish\n", 2, 0, "n01440764 tench", NULL);
+    check_labels("n123\nn01443537\n", 2, 0, "n123", NULL);
+    check_labels("n01443537x\nnone\n", 2, 0, "n01443537x", NULL);
     check_bad_labels("cat\n\ndog\n", 9, "line 2: expected a label, found an empty line");
     check_bad_labels("cat\n\xff\xfe\n", 7, "line 2 is not UTF-8");
     check_bad_labels("", 0, "found nothing");
     check_bad_labels("\n \n", 3, "found nothing");
     check_bad_labels(nul, sizeof nul - 1, "NUL");
+    CHECK(truncate(temporary, (64 << 20) + 1) == 0);
+    CHECK(!labels_read_file(&list, temporary, &r) && strstr(error, "too large"));
+    r = new_report();
+    CHECK(!labels_read_file(&list, "/no/such/labels", &r) && strstr(error, "cannot open"));
+    r = new_report();
+    CHECK(labels_from_list(&list, NULL, 0, &r) && list.count == 0 && !list.labels);
 }
 
 /* === config.json === */
@@ -638,6 +648,12 @@ static void test_json_labels(void)
     check_json_labels("{\"label_names\": [\"n01440764\"]}", true, "n01440764", "n01440764");
     check_json_labels("{\"label_names\": [\"a\"], \"label_descriptions\": [\"ape\\n!\"]}", true,
                       "ape !", "a");
+    check_json_labels("{\"label_names\": null}", true, NULL, NULL);
+    check_json_labels("{\"label_names\": []}", true, NULL, NULL);
+    check_json_labels("{\"label_names\": [\"a\"], \"label_descriptions\": null}", true, "a", NULL);
+    check_json_labels("{\"label_names\": [\"a\"], \"label_descriptions\": {\"a\": \"\"}}", true, "a",
+                      "a");
+    check_json_labels("{\"label_names\": [\"\"]}", false, "label_names[0]: expected a name", NULL);
     check_json_labels("{\"label_names\": \"cat\"}", false, "label_names: expected a list", NULL);
     check_json_labels("{\"label_names\": [1]}", false, "label_names[0]: expected a name", NULL);
     check_json_labels("{\"label_names\": [\"a\"], \"label_descriptions\": [\"b\", \"c\"]}", false,

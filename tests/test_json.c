@@ -2,9 +2,12 @@
  *
  * Links with tools/{base,json,sha256}.c.
  */
+#define _XOPEN_SOURCE 700 /* mkstemp */
+
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "json.h"
 #include "sha256.h"
@@ -55,13 +58,14 @@ static void test_access(void)
     static const char json[] =
         " {\"name\" : \"vit\", \"n\": [1, -2.5e1, 9223372036854775807, 9223372036854775808, -0],"
         "\"min\": -9223372036854775808, \"yes\": true, \"no\": false, \"none\": null,"
-        "\"text\": \"\\\"\\\\\\/\\b\\f\\n\\r\\t\\u00e9\\u20AC\\ud83d\\ude00\", \"empty\": {} } ";
+        "\"text\": \"\\\"\\\\\\/\\b\\f\\n\\r\\t\\u00e9\\u20AC\\uE000\\ud83d\\ude00\","
+        "\"empty\": {}, \"large\": 1E5 } ";
     json_document d;
     char *text, error[256] = "";
     const json_value *n;
     CHECK_MSG(parse(&d, json, &text, error), "%s", error);
     n = json_get(d.root, "n");
-    CHECK(d.root->count == 8 && n && n->count == 5);
+    CHECK(d.root->count == 9 && n && n->count == 5);
     CHECK(strcmp(json_string(json_get(d.root, "name"), ""), "vit") == 0);
     CHECK(json_integer(json_at(n, 0), 0) == 1 && json_number(json_at(n, 0), 0) == 1.0);
     CHECK(json_number(json_at(n, 1), 0) == -25.0 && json_integer(json_at(n, 1), 7) == 7);
@@ -72,10 +76,13 @@ static void test_access(void)
     CHECK(json_bool(json_get(d.root, "yes"), false) && !json_bool(json_get(d.root, "no"), true));
     CHECK(json_bool(json_get(d.root, "none"), true) && json_get(d.root, "none")->kind == JSON_NULL);
     CHECK(strcmp(json_string(json_get(d.root, "text"), ""),
-                 "\"\\/\b\f\n\r\t\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80") == 0);
+                 "\"\\/\b\f\n\r\t\xC3\xA9\xE2\x82\xAC\xEE\x80\x80\xF0\x9F\x98\x80") == 0);
     CHECK(json_first(json_get(d.root, "empty")) == NULL);
     CHECK(json_get(d.root, "missing") == NULL && json_get(NULL, "a") == NULL);
     CHECK(json_get(json_get(d.root, "name"), "a") == NULL);
+    CHECK(json_number(json_get(d.root, "large"), 0) == 1e5);
+    CHECK(json_first(json_get(d.root, "name")) == NULL);
+    CHECK(json_integer(json_get(d.root, "name"), 7) == 7 && json_integer(NULL, 7) == 7);
     CHECK(json_string(NULL, NULL) == NULL && json_number(NULL, 3) == 3.0);
     json_free(&d);
     free(text);
@@ -161,6 +168,26 @@ static void test_sha256(void)
                  "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
+/* Of a file, told how much was read; of what cannot be opened or read, none. */
+static void add_read(void *user, size_t size)
+{
+    *(size_t *)user += size;
+}
+
+static void test_sha256_file(void)
+{
+    char text[65], path[] = "/tmp/sha256XXXXXX";
+    const int descriptor = mkstemp(path);
+    size_t total = 0;
+    CHECK(descriptor >= 0 && write(descriptor, "abc", 3) == 3 && close(descriptor) == 0);
+    CHECK(sha256_file(path, text, add_read, &total) && total == 3);
+    CHECK(strncmp(text, "ba7816bf8f01cfea", 16) == 0);
+    CHECK(sha256_file(path, text, NULL, NULL) && strncmp(text, "ba7816bf8f01cfea", 16) == 0);
+    unlink(path);
+    CHECK(!sha256_file(path, text, NULL, NULL));
+    CHECK(!sha256_file("/", text, NULL, NULL));
+}
+
 int main(void)
 {
     test_refused();
@@ -168,5 +195,6 @@ int main(void)
     test_limits();
     test_writer();
     test_sha256();
+    test_sha256_file();
     return test_summary();
 }

@@ -254,13 +254,17 @@ static void test_write(void) {
     CHECK(!npy_write(stdout, NULL, dims, -1));
 }
 
-/* A full disk is noticed, at the latest when the stream is flushed. */
+/* A full disk is noticed: in the header, in the numbers, or when the stream is flushed. */
 static void test_full(void) {
-    const int64_t dims[1] = { 1 };
-    const float number = 1.0f;
+    static const float numbers[10000];
+    const int64_t one[1] = { 1 }, many[1] = { 10000 };
     FILE *full = fopen("/dev/full", "wb");
     if (!full) return;   /* not on this system */
-    CHECK(!npy_write(full, &number, dims, 1) || fflush(full) != 0);
+    CHECK(npy_write(full, numbers, one, 1) && fflush(full) != 0);
+    clearerr(full);
+    CHECK(!npy_write(full, numbers, many, 1));
+    setvbuf(full, NULL, _IONBF, 0);
+    CHECK(!npy_write(full, numbers, one, 1));
     fclose(full);
 }
 

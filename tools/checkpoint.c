@@ -40,6 +40,7 @@ void checkpoint_contiguous_strides(checkpoint_tensor_info *t)
  * empty tensor are computed like any others. */
 static bool checkpoint_check_dims(checkpoint_tensor_info *t, report *r)
 {
+    const uint64_t most = INT64_MAX / 16;
     uint64_t product = 1;
     bool empty = false;
     int i;
@@ -48,9 +49,9 @@ static bool checkpoint_check_dims(checkpoint_tensor_info *t, report *r)
             return report_fail(r, "%.200s: negative dimension %lld", t->name,
                                (long long)t->dims[i]);
         if (t->dims[i] == 0) empty = true;
-        else if (!base_multiply(product, (uint64_t)t->dims[i], &product)
-                 || product > INT64_MAX / 16)
+        else if ((uint64_t)t->dims[i] > most / product)
             return report_fail(r, "%.200s: the product of the dimensions overflows", t->name);
+        else product *= (uint64_t)t->dims[i];
     }
     t->count = empty ? 0 : (int64_t)product;
     return true;
@@ -69,7 +70,7 @@ static bool checkpoint_check_extent(const checkpoint_tensor_info *t, uint64_t av
         fits = fits && base_multiply((uint64_t)t->dims[i] - 1, (uint64_t)t->strides[i], &reach)
                     && base_add(last, reach, &last);
     }
-    if (fits && last < available && available <= INT64_MAX / 16) return true;
+    if (fits && last < available) return true;
     return report_fail(r, "%.200s: the tensor reaches beyond its storage \"%.200s\" of %llu "
                        "elements", t->name, t->container_name, (unsigned long long)available);
 }
@@ -79,9 +80,6 @@ static bool checkpoint_check_tensor(checkpoint_tensor_info *t, uint64_t availabl
     int i;
     if (!base_is_name(t->name, strlen(t->name)))
         return report_fail(r, "a tensor's name is empty, too long or not printable UTF-8");
-    if (t->ndim < 0 || t->ndim > CHECKPOINT_MAX_DIMS)
-        return report_fail(r, "%.200s: %d dimensions, at most %d expected", t->name, t->ndim,
-                           CHECKPOINT_MAX_DIMS);
     if (!checkpoint_check_dims(t, r)) return false;
     for (i = 0; i < t->ndim; i++)
         if (t->dims[i] == 1 && t->strides[i] >= 0) t->strides[i] = 0;   /* never taken */
@@ -140,7 +138,8 @@ bool checkpoint_add_label(checkpoint *c, const char *text, report *r)
     if (!labels) return report_no_memory(r);
     c->labels = labels;
     labels[c->label_count] = memory_copy_text(&c->memory, text, strlen(text));
-    return labels[c->label_count++] || report_no_memory(r);
+    if (!labels[c->label_count++]) return report_no_memory(r);
+    return true;
 }
 
 static bool checkpoint_add_source(checkpoint *c, const source *s, size_t *index, report *r)
@@ -255,7 +254,7 @@ static bool probe_torch_legacy(const checkpoint_head *head)
 
 static bool probe_pickle(const checkpoint_head *head)
 {
-    return head->size >= 2 && head->bytes[0] == 0x80 && head->bytes[1] <= 5;
+    return head->bytes[0] == 0x80 && head->bytes[1] <= 5;
 }
 
 static bool probe_tar(const checkpoint_head *head)     { return head_has(head, 257, "ustar"); }
@@ -627,12 +626,12 @@ static const struct { char name[5]; uint8_t size; } checkpoint_dtypes[CHECKPOINT
 
 const char *checkpoint_dtype_name(checkpoint_dtype dtype)
 {
-    return dtype < CHECKPOINT_DTYPE_COUNT ? checkpoint_dtypes[dtype].name : "?";
+    return checkpoint_dtypes[dtype].name;
 }
 
 size_t checkpoint_dtype_size(checkpoint_dtype dtype)
 {
-    return dtype < CHECKPOINT_DTYPE_COUNT ? checkpoint_dtypes[dtype].size : 1;
+    return checkpoint_dtypes[dtype].size;
 }
 
 size_t checkpoint_block(checkpoint_dtype dtype)

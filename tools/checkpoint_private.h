@@ -62,7 +62,8 @@ bool checkpoint_add_storage(checkpoint *c, const checkpoint_storage *storage, si
                             report *r);
 
 /* Checks name, dimensions and strides, and that every element lies inside the storage, whose
- * element count under this dtype is `available`. Fills in count; strides are the caller's. */
+ * element count under this dtype is `available`. Fills in count; strides are the caller's, and
+ * that ndim is at most CHECKPOINT_MAX_DIMS. */
 bool checkpoint_add_tensor(checkpoint *c, const checkpoint_tensor_info *tensor, uint64_t available,
                            report *r);
 void checkpoint_contiguous_strides(checkpoint_tensor_info *tensor);

@@ -97,9 +97,9 @@ static bool checkpoint_load_span(checkpoint *c, const checkpoint_storage *storag
                                  uint64_t size, report *r)
 {
     const source *s = &c->sources[storage->file];
-    if (size >= SIZE_MAX)
+    if (size > SIZE_MAX)
         return report_fail(r, "\"%.200s\" does not fit into memory", storage->bytes.name);
-    c->cache.data = malloc((size_t)size + 1);
+    c->cache.data = malloc((size_t)size);
     if (!c->cache.data)
         return report_fail(r, "out of memory: %llu bytes for \"%.200s\"", (unsigned long long)size,
                            storage->bytes.name);
@@ -118,7 +118,7 @@ static bool checkpoint_need_span(checkpoint *c, size_t index, uint64_t start, ui
         size = storage->bytes.size;
     }
     if (cache->data && cache->storage == index && cache->start <= start
-        && cache->size >= size && start - cache->start <= cache->size - size) return true;
+        && start + size <= cache->start + cache->size) return true;
     free(cache->data);
     cache->data = NULL;
     if (checkpoint_load_span(c, storage, start, size, r)) {

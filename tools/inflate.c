@@ -1,6 +1,5 @@
 #include "inflate.h"
 
-#include <limits.h>
 #include <string.h>
 
 /* Only the zlib part of stb_image, private to this file. (gcc reports its unused declarations at
@@ -87,7 +86,6 @@ uint32_t inflate_crc32(uint32_t crc, const void *data, size_t size)
 
 bool inflate_whole(const void *stream, size_t stream_size, void *destination, size_t size)
 {
-    if (stream_size > INT_MAX - INFLATE_PADDING || size > INT_MAX) return false;
     return stbi_zlib_decode_noheader_buffer(destination, (int)size, stream,
                                             (int)stream_size + INFLATE_PADDING) == (int)size;
 }
@@ -96,7 +94,6 @@ bool inflate_whole(const void *stream, size_t stream_size, void *destination, si
 void inflate_start(const void *stream, size_t stream_size, void *destination, size_t size)
 {
     memset(destination, 0, size);
-    if (stream_size <= INT_MAX - INFLATE_PADDING && size <= INT_MAX)
-        stbi_zlib_decode_noheader_buffer(destination, (int)size, stream,
-                                         (int)stream_size + INFLATE_PADDING);
+    stbi_zlib_decode_noheader_buffer(destination, (int)size, stream,
+                                     (int)stream_size + INFLATE_PADDING);
 }

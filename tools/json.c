@@ -236,7 +236,8 @@ static bool json_parse_key(json_parser *p, const char **key)
     json_skip_space(p);
     if (!json_parse_string(p, key)) return false;
     json_skip_space(p);
-    return json_accept(p, ':') || json_fail(p, "':' expected");
+    if (json_accept(p, ':')) return true;
+    return json_fail(p, "':' expected");
 }
 
 /* Arrays and objects differ in their closing character and in having keys. */

@@ -77,9 +77,8 @@ static float to_float(element type, uint64_t bits) {
     case I1: case I2: case I4: case I8: return (float)to_signed(bits, elements[type].size);
     case BOOLEAN: return bits ? 1.0f : 0.0f;
     case BF2: return float_from_bits((uint32_t)bits << 16);
-    case U1: case U2: case U4: case U8: case NUM_ELEMENTS: break;
+    default: return (float)bits;   /* U1 to U8 */
     }
-    return (float)bits;
 }
 
 /* ------------------------------------------------------------------------- */
@@ -275,7 +274,8 @@ static bool find_header(reader *r, const unsigned char *bytes, size_t size, size
 
 /* Product of the dims, and that the file has exactly that many numbers behind the header. */
 static bool check_size(const reader *r, const header *h, uint64_t available, uint64_t *count) {
-    uint64_t size = elements[h->type].size, limit = NPY_MAX_BYTES / sizeof(double);
+    const uint64_t most = SIZE_MAX / sizeof(float), expected = NPY_MAX_BYTES / sizeof(double);
+    const uint64_t size = elements[h->type].size, limit = most < expected ? most : expected;
     bool empty = false;
     *count = 1;
     for (int i = 0; i < h->ndim; i++) {
@@ -285,7 +285,6 @@ static bool check_size(const reader *r, const header *h, uint64_t available, uin
         else *count *= dim;
     }
     if (empty) *count = 0;
-    if (*count > SIZE_MAX / sizeof(float)) return fail(r, "the shape is too large");
     if (*count * size != available) {
         return fail(r, "%llu bytes of numbers expected, %llu found",
                     (unsigned long long)(*count * size), (unsigned long long)available);

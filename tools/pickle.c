@@ -138,8 +138,7 @@ static bool pickle_reserve(pickle_machine *m, pickle_value *value, size_t more)
     pickle_value **items;
     if (needed <= value->capacity) return true;
     if (capacity < needed) capacity = needed;
-    items = capacity > UINT32_MAX ? NULL
-          : memory_take(&m->document->memory, capacity * sizeof *items);
+    items = memory_take(&m->document->memory, capacity * sizeof *items);
     if (!items) return pickle_fail(m, "container too large");
     if (value->count > 0) memcpy(items, value->u.items, value->count * sizeof *items);
     value->u.items = items;
@@ -192,7 +191,8 @@ static bool pickle_push_integer(pickle_machine *m, pickle_kind kind, int64_t int
 static bool pickle_needs(pickle_machine *m, size_t count)
 {
     size_t floor = m->mark_count ? m->marks[m->mark_count - 1] : 0;
-    return m->height - floor >= count || pickle_fail(m, "stack underflow");
+    if (m->height - floor >= count) return true;
+    return pickle_fail(m, "stack underflow");
 }
 
 static pickle_value *pickle_pop(pickle_machine *m)
@@ -225,8 +225,8 @@ static bool pickle_op_proto(pickle_machine *m, unsigned unused)
     uint64_t version;
     (void)unused;
     if (!pickle_take_number(m, 1, &version)) return false;
-    return version <= 5
-        || pickle_fail(m, "protocol %u, at most 5 expected", (unsigned)version);
+    if (version <= 5) return true;
+    return pickle_fail(m, "protocol %u, at most 5 expected", (unsigned)version);
 }
 
 static bool pickle_op_frame(pickle_machine *m, unsigned size)
@@ -288,9 +288,10 @@ static bool pickle_op_text(pickle_machine *m, unsigned width)
     uint64_t size;
     pickle_value *value;
     char *text;
-    if (!pickle_take_number(m, width, &size) || !pickle_has(m, size)) return false;
+    if (!pickle_take_number(m, width, &size)) return false;
     if (size > PICKLE_MAX_TEXT)
         return pickle_skip(m, size) && pickle_push(m, pickle_new(m, PICKLE_OPAQUE));
+    if (!pickle_has(m, size)) return false;
     value = pickle_new(m, PICKLE_STRING);
     if (!value) return false;
     text = memory_take(&m->document->memory, (size_t)size + 1);

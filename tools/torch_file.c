@@ -43,6 +43,7 @@ typedef struct torch_reader {
 
     zip_archive zip;                 /* zip form */
     const char *root;                /* "archive/" */
+    const zip_entry *data;           /* "archive/data.pkl" */
     size_t *zip_index;               /* entry -> storage + 1 */
     bool big_endian;
 
@@ -52,8 +53,8 @@ typedef struct torch_reader {
 
 static bool torch_step(torch_reader *t)
 {
-    return t->steps++ < TORCH_MAX_STEPS
-        || report_fail(t->report, "more than %d values to visit", TORCH_MAX_STEPS);
+    if (t->steps++ < TORCH_MAX_STEPS) return true;
+    return report_fail(t->report, "more than %d values to visit", TORCH_MAX_STEPS);
 }
 
 /* === Names that PyTorch writes === */
@@ -159,7 +160,7 @@ static bool torch_is_tensor(const pickle_value *value)
 
 static bool torch_has_prefix(const pickle_value *global, const char *prefix)
 {
-    return global && global->kind == PICKLE_GLOBAL
+    return global->kind == PICKLE_GLOBAL
         && strncmp(global->u.text, prefix, strlen(prefix)) == 0;
 }
 
@@ -281,16 +282,15 @@ static torch_legacy_storage *torch_find_legacy(torch_reader *t, const char *key)
 {
     torch_legacy_storage wanted = { 0 };
     wanted.key = key;
-    if (t->legacy_count == 0) return NULL;
     return bsearch(&wanted, t->legacy, t->legacy_count, sizeof wanted, torch_compare_keys);
 }
 
 static bool torch_place_legacy(torch_reader *t, const char *name, const torch_storage *storage,
                                size_t *index)
 {
-    torch_legacy_storage *found = torch_find_legacy(t, storage->key);
+    torch_legacy_storage *found = torch_find_legacy(t, storage->key);   /* all are listed */
     checkpoint_storage placed = { 0 };
-    if (!found || found->offset == 0)
+    if (found->offset == 0)
         return report_fail(t->report, "%.200s: storage \"%.200s\" is missing from the list of keys",
                            name, storage->key);
     if (!found->added) {
@@ -393,7 +393,7 @@ static bool torch_add_call(torch_reader *t, const char *name, const pickle_value
             callable = torch_part(value, PICKLE_CALLABLE);
             arguments = torch_part(value, PICKLE_ARGUMENTS);
             break;
-        case TORCH_NOT_A_TENSOR:
+        default:
             return report_fail(t->report, "%.200s: the tensor is built by \"%.200s\", which is not "
                                "supported", name, callable && callable->kind == PICKLE_GLOBAL
                                ? callable->u.text : "(unknown)");
@@ -482,7 +482,7 @@ static bool torch_holds_tensors(torch_reader *t, const pickle_value *value, int 
 {
     const pickle_value *dict = torch_as_dict(value);
     size_t i;
-    if (!value || depth > PICKLE_MAX_DEPTH || !torch_step(t)) return false;
+    if (depth > PICKLE_MAX_DEPTH || !torch_step(t)) return false;
     if (torch_is_tensor(value)) return depth > 0;
     if (torch_is_module(value)) t->module = value;
     for (i = 0; dict && i + 1 < dict->count; i += 2)
@@ -611,7 +611,7 @@ static bool torch_read_object(torch_reader *t)
     char name[TORCH_MAX_NAME] = "";
     const pickle_value *value = torch_choose(t);
     if (!value || !torch_flatten(t, name, 0, value, 0)) return false;
-    if (t->c->tensor_count > 0 || t->report->failed) return !t->report->failed;
+    if (t->c->tensor_count > 0) return true;
     if (t->module) return torch_refuse_module(t) != NULL;
     return report_fail(t->report, "no state dict: no dict with tensors was found");
 }
@@ -624,7 +624,6 @@ static bool torch_find_root(torch_reader *t)
     static const char suffix[] = "data.pkl";
     size_t i, length = strlen(suffix);
     char *root;
-    t->root = NULL;
     for (i = 0; i < t->zip.count; i++) {
         const char *name = t->zip.entries[i].name;
         size_t size = strlen(name);
@@ -634,8 +633,10 @@ static bool torch_find_root(torch_reader *t)
         root = memory_copy_text(&t->c->memory, name, size - length);
         if (!root) return report_no_memory(t->report);
         t->root = root;
+        t->data = &t->zip.entries[i];
     }
-    return t->root || report_fail(t->report, "zip: no data.pkl inside: not a PyTorch checkpoint");
+    if (t->root) return true;
+    return report_fail(t->report, "zip: no data.pkl inside: not a PyTorch checkpoint");
 }
 
 static const zip_entry *torch_zip_entry(const torch_reader *t, const char *name)
@@ -679,12 +680,10 @@ static bool torch_inflate_pickle(torch_reader *t, const zip_entry *entry)
 
 static bool torch_read_pickle(torch_reader *t)
 {
-    const zip_entry *entry = torch_zip_entry(t, "data.pkl");
-    if (!entry) return report_fail(t->report, "zip: data.pkl is missing");
-    if (entry->deflated) return torch_inflate_pickle(t, entry);
-    return zip_verify(t->zip.source, entry, t->report)
-        && pickle_load(&t->pickle, t->zip.source, entry->offset, entry->offset + entry->size,
-                       PICKLE_MAX_VALUES, t->report);
+    if (t->data->deflated) return torch_inflate_pickle(t, t->data);
+    return zip_verify(t->zip.source, t->data, t->report)
+        && pickle_load(&t->pickle, t->zip.source, t->data->offset,
+                       t->data->offset + t->data->size, PICKLE_MAX_VALUES, t->report);
 }
 
 static bool torch_read_zip(torch_reader *t)
@@ -733,8 +732,7 @@ static bool torch_collect_storages(torch_reader *t)
         to->count = storage.root_count;
         t->legacy_count++;
     }
-    if (t->legacy_count > 1)
-        qsort(t->legacy, t->legacy_count, sizeof *t->legacy, torch_compare_keys);
+    qsort(t->legacy, t->legacy_count, sizeof *t->legacy, torch_compare_keys);
     return true;
 }
 

@@ -182,6 +182,8 @@ static bool zip_check_entry(const zip_entry *e, unsigned flags, unsigned method,
         return report_fail(r, "zip: \"%.200s\" inflates from %llu to %llu bytes, at most %d more "
                            "expected", e->name, (unsigned long long)e->stored_size,
                            (unsigned long long)e->size, ZIP_MAX_GROWTH);
+    if (method == 8 && (e->stored_size > INT_MAX - INFLATE_PADDING || e->size > INT_MAX))
+        return report_fail(r, "zip: deflated entry \"%.200s\" of 2 GiB or more", e->name);
     return true;
 }
 
@@ -339,7 +341,6 @@ const zip_entry *zip_find(const zip_archive *zip, const char *name)
 {
     zip_entry key = { 0 };
     key.name = name;
-    if (zip->count == 0) return NULL;
     return bsearch(&key, zip->entries, zip->count, sizeof key, zip_compare_names);
 }
 
@@ -354,8 +355,6 @@ static bool zip_inflate(const source *s, const zip_entry *e, void *destination, 
 {
     uint8_t *stored;
     bool ok;
-    if (e->stored_size > INT_MAX - INFLATE_PADDING || e->size > INT_MAX)
-        return report_fail(r, "zip: deflated entry \"%.200s\" of 2 GiB or more", e->name);
     stored = calloc((size_t)e->stored_size + INFLATE_PADDING, 1);
     if (!stored) return report_no_memory(r);
     ok = source_read(s, e->offset, stored, (size_t)e->stored_size, r);
@@ -410,8 +409,6 @@ bool zip_verify(const source *s, const zip_entry *e, report *r)
     uint8_t *whole;
     bool ok;
     if (!e->deflated) return zip_verify_stored(s, e, r);
-    if (e->size > INT_MAX)
-        return report_fail(r, "zip: deflated entry \"%.200s\" of 2 GiB or more", e->name);
     whole = malloc((size_t)e->size + 1);
     if (!whole) return report_no_memory(r);
     ok = zip_read(s, e, whole, r);
