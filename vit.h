@@ -1517,15 +1517,11 @@ static vit_result vit__fail_int(char *detail, vit_result result, const char *wha
     return result;
 }
 
-static const char *vit__dtype_name(uint32_t dtype) {
-    static const char *const names[VIT_NUM_DTYPES] = { "f32", "f16", "bf16", "int8", "int4" };
-    return dtype < VIT_NUM_DTYPES ? names[dtype] : "an unknown dtype";
-}
-
 /* " f32 [576, 192]" */
 static void vit__put_shape(vit__text *text, const vit_tensor *tensor) {
+    static const char *const dtypes[VIT_NUM_DTYPES] = { "f32", "f16", "bf16", "int8", "int4" };
     int i;
-    vit__put(text, vit__dtype_name((uint32_t)tensor->dtype));
+    vit__put(text, dtypes[tensor->dtype]);
     vit__put(text, " [");
     for (i = 0; i < tensor->ndim; i++) {
         if (i) vit__put(text, ", ");
@@ -2930,9 +2926,7 @@ static vit_result vit__map(const char *path, vit_model *model) {
 /* Reads `size` bytes to the first 64-byte boundary of a new block. The block's
    address is kept in front of the data, where closing finds it. */
 static vit_result vit__read_bytes(FILE *file, size_t size, vit_model *model) {
-    unsigned char *block = NULL, *data;
-    if (size <= SIZE_MAX - 2 * VIT_ALIGN)
-        block = (unsigned char *)VIT_MALLOC(size + 2 * VIT_ALIGN);
+    unsigned char *block = (unsigned char *)VIT_MALLOC(size + 2 * VIT_ALIGN), *data;
     if (!block)
         return vit__fail_int(model->detail, VIT_ERROR_MEMORY, "bytes of memory", size, 0);
     data = block + 2 * VIT_ALIGN - (uintptr_t)block % VIT_ALIGN;
@@ -6124,7 +6118,7 @@ static vit__features vit__conv(const vit_session *s, const vit__stem_room *room,
     const int kernel = weight->dims[2], chans = weight->dims[0], depth = vit__depth_of(weight);
     vit__window w = vit__slide(s, from, kernel, stride, same, room->rows);
     const int pixels = w.height * w.width;
-    const int in_place = kernel == 1 && stride == 1 && from.plane == 1 &&
+    const int in_place = kernel == 1 && stride == 1 &&
                          vit__form_of(s, weight->dtype) == VIT__FORM_F32;
     const int part = in_place ? pixels : vit__im2col_rows(depth);
     int first;
@@ -6438,7 +6432,7 @@ static void vit__add_positions(const vit_session *s, const float *patches, int b
         const float *pos = c->positions == VIT_POS_ALL ? all : NULL; /* ... of this token */
         for (t = 0; t < c->num_prefix_tokens; t++, x += dim) {
             const int r = t - c->has_cls_token - c->has_dist_token;
-            const float *token = r >= 0 ? reg + r * dim : t == 0 && cls ? cls : dist;
+            const float *token = r >= 0 ? reg + r * dim : t == 0 ? cls : dist;
             vit__copy_stored(x, token, (size_t)dim);
             vit__put_tokens(s, x, x, pos, dim);
             if (pos) all = pos += dim;
@@ -7968,7 +7962,7 @@ static int vit__weights(const vit__axis *axis, int64_t out, int *first, int32_t 
         sum += real[i];
     }
     for (i = 0; i < end - begin; i++) {
-        const vit__real weight = vit__product(sum != 0 ? real[i] / sum : real[i], 4194304);
+        const vit__real weight = vit__product(real[i] / sum, 4194304);
         weights[i] = (int32_t)(weight < 0 ? weight - VIT__HALF : weight + VIT__HALF);
     }
     *first = begin;

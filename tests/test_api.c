@@ -1,14 +1,25 @@
 /* test_api.c - every public function: what it promises, what it refuses, what it never touches.
  *
- * Models are built in memory by tiny_model.h; test_load.c opens damaged ones. Allocation and the
- * making of threads go through the counters below, so that each call can be made to fail in turn.
+ * Models are built in memory by tiny_model.h; test_load.c opens damaged ones. Allocation, the
+ * making of threads and the reading of files go through the counters below, so that each call can
+ * be made to fail in turn; what the system says of its cores and the CPU of itself, so that there
+ * can be others.
  */
 #include <stddef.h>
 #if !defined(VIT_NO_THREADS)
 #    include <pthread.h>
 #endif
 #if !defined(VIT_NO_THREADS) && !defined(_WIN32)
-#    define PTHREADS_FAIL
+#    define SYSTEM_FAILS
+#    include <fcntl.h>
+#    include <stdio.h>
+#    include <sys/mman.h>
+#    include <sys/stat.h>
+#    include <unistd.h>
+#endif
+#if defined(__GNUC__) && defined(__x86_64__) && !defined(_WIN32)
+#    define OTHER_CPUS
+#    include <cpuid.h>
 #endif
 
 static void *counting_malloc(size_t size);
@@ -16,13 +27,39 @@ static void counting_free(void *block);
 #define VIT_MALLOC(size) counting_malloc(size)
 #define VIT_FREE(ptr) counting_free(ptr)
 
-#if defined(PTHREADS_FAIL)
+#if defined(SYSTEM_FAILS)
 static int failing_create(pthread_t *thread, void *(*start)(void *), void *arg);
 static int failing_mutex(pthread_mutex_t *mutex);
 static int failing_cond(pthread_cond_t *cond);
+static int failing_stat(int file, struct stat *status);
+static void *failing_map(size_t size, int file);
+static int failing_seek(FILE *file, int from);
+static long failing_tell(FILE *file);
+static size_t failing_read(void *to, size_t size, FILE *file);
+static long other_cores(void);
 #    define pthread_create(thread, attributes, start, arg) failing_create(thread, start, arg)
 #    define pthread_mutex_init(mutex, attributes) failing_mutex(mutex)
 #    define pthread_cond_init(cond, attributes) failing_cond(cond)
+#    define fstat(file, status) failing_stat(file, status)
+#    define mmap(at, size, access, flags, file, offset) failing_map(size, file)
+#    define fseek(file, offset, from) failing_seek(file, from)
+#    define ftell(file) failing_tell(file)
+#    define fread(to, item, count, file) failing_read(to, count, file)
+#    define sysconf(name) other_cores()
+#endif
+
+#if defined(OTHER_CPUS)
+static void true_cpuid(unsigned leaf, unsigned part, unsigned r[4]) {
+    __cpuid_count(leaf, part, r[0], r[1], r[2], r[3]);
+}
+static void other_cpuid(unsigned leaf, unsigned part, unsigned *a, unsigned *b, unsigned *c,
+                        unsigned *d);
+static unsigned other_leaves(void);
+#    undef __cpuid
+#    undef __cpuid_count
+#    define __cpuid(leaf, a, b, c, d) other_cpuid(leaf, 0, &a, &b, &c, &d)
+#    define __cpuid_count(leaf, part, a, b, c, d) other_cpuid(leaf, part, &a, &b, &c, &d)
+#    define __get_cpuid_max(leaf, signature) other_leaves()
 #endif
 
 #define VIT_IMPLEMENTATION
@@ -31,6 +68,12 @@ static int failing_cond(pthread_cond_t *cond);
 #undef pthread_create
 #undef pthread_mutex_init
 #undef pthread_cond_init
+#undef fstat
+#undef mmap
+#undef fseek
+#undef ftell
+#undef fread
+#undef sysconf
 
 #include "serial_pool.h"
 #include "test.h"
@@ -56,23 +99,82 @@ static void counting_free(void *block) {
     free(block);
 }
 
-#if defined(PTHREADS_FAIL)
-static long thread_calls_until_failure = -1;
+#if defined(SYSTEM_FAILS)
+static long system_calls_until_failure = -1;
 
-static bool thread_call_fails(void) {
-    return thread_calls_until_failure >= 0 && thread_calls_until_failure-- == 0;
+static bool system_call_fails(void) {
+    return system_calls_until_failure >= 0 && system_calls_until_failure-- == 0;
 }
 
 static int failing_create(pthread_t *thread, void *(*start)(void *), void *arg) {
-    return thread_call_fails() ? 11 : pthread_create(thread, NULL, start, arg);
+    return system_call_fails() ? 11 : pthread_create(thread, NULL, start, arg);
 }
 
 static int failing_mutex(pthread_mutex_t *mutex) {
-    return thread_call_fails() ? 12 : pthread_mutex_init(mutex, NULL);
+    return system_call_fails() ? 12 : pthread_mutex_init(mutex, NULL);
 }
 
 static int failing_cond(pthread_cond_t *cond) {
-    return thread_call_fails() ? 12 : pthread_cond_init(cond, NULL);
+    return system_call_fails() ? 12 : pthread_cond_init(cond, NULL);
+}
+
+static bool negative_size; /* of a file */
+
+static int failing_stat(int file, struct stat *status) {
+    int result = system_call_fails() ? -1 : fstat(file, status);
+    if (negative_size) {
+        status->st_size = -1;
+    }
+    return result;
+}
+
+static void *failing_map(size_t size, int file) {
+    return system_call_fails() ? MAP_FAILED : mmap(NULL, size, PROT_READ, MAP_SHARED, file, 0);
+}
+
+static int failing_seek(FILE *file, int from) {
+    return system_call_fails() ? -1 : fseek(file, 0, from);
+}
+
+static long failing_tell(FILE *file) {
+    return system_call_fails() ? -1 : ftell(file);
+}
+
+static size_t failing_read(void *to, size_t size, FILE *file) {
+    return fread(to, 1, system_call_fails() ? size - 1 : size, file);
+}
+
+static long cores_said = -2; /* for the truth */
+
+static long other_cores(void) {
+    return cores_said < -1 ? sysconf(_SC_NPROCESSORS_ONLN) : cores_said;
+}
+#endif
+
+#if defined(OTHER_CPUS)
+typedef struct cpu {
+    const char *name;
+    unsigned leaves, features, parts; /* the last leaf; leaf 1, ecx; the last part of leaf 7 */
+    unsigned b7, c7, a7;              /* leaf 7, ebx and ecx; leaf 7.1, eax */
+    unsigned tiers;
+} cpu;
+
+static const cpu *cpu_here; /* NULL: the true one */
+
+static unsigned other_leaves(void) {
+    unsigned r[4];
+    true_cpuid(0, 0, r);
+    return cpu_here ? cpu_here->leaves : r[0];
+}
+
+static void other_cpuid(unsigned leaf, unsigned part, unsigned *a, unsigned *b, unsigned *c,
+                        unsigned *d) {
+    unsigned r[4];
+    true_cpuid(leaf, part, r);
+    *a = !cpu_here ? r[0] : part ? cpu_here->a7 : cpu_here->parts;
+    *b = !cpu_here ? r[1] : cpu_here->b7;
+    *c = !cpu_here ? r[2] : leaf == 1 ? cpu_here->features : cpu_here->c7;
+    *d = r[3];
 }
 #endif
 
@@ -175,10 +277,12 @@ static void test_strings(void) {
         CHECK(!vit_has_isa((vit_isa)isa) || isa <= (int)vit_detect_isa());
     }
     CHECK(strcmp(vit_isa_name((vit_isa)99), "unknown") == 0 && !vit_has_isa((vit_isa)99));
+    CHECK(strcmp(vit_isa_name(VIT_NUM_ISAS), "unknown") == 0);
     for (int phase = 0; phase < VIT_NUM_PHASES; phase++) {
         CHECK(strcmp(vit_phase_name((vit_phase)phase), "unknown phase") != 0);
     }
     CHECK(strcmp(vit_phase_name((vit_phase)99), "unknown phase") == 0);
+    CHECK(strcmp(vit_phase_name(VIT_NUM_PHASES), "unknown phase") == 0);
     CHECK(VIT_VERSION == VIT_VERSION_MAJOR * 10000 + VIT_VERSION_MINOR * 100 + VIT_VERSION_PATCH);
 }
 
@@ -250,6 +354,12 @@ static void set_int(void *field, double value) {
 static void set_float(void *field, double value) {
     float x = (float)value;
     memcpy(field, &x, sizeof x);
+}
+
+static void test_config_null(void) {
+    char detail[VIT_MAX_DETAIL];
+    CHECK(vit_config_check(NULL, detail) == VIT_ERROR_ARGUMENT);
+    CHECK(strcmp(detail, "config is NULL") == 0);
 }
 
 static void test_config_ranges(void) {
@@ -356,6 +466,46 @@ static void test_config_products(void) {
         c = o.config;
         c.mean[i] = (float)INFINITY;
         config_refused(&c, "mean");
+    }
+}
+
+/* Options that exclude each other, or need each other. */
+static void test_config_pairs(void) {
+#define SET(name, value) {offsetof(vit_config, name), value}
+    static const struct {
+        const char *message;
+        struct {
+            size_t field;
+            int value;
+        } set[5]; /* up to the first 0 */
+    } cases[] = {
+        {"has_diff_attn excludes", {SET(has_diff_attn, 1), SET(has_rel_pos, 1)}},
+        {"has_diff_attn excludes", {SET(has_diff_attn, 1), SET(has_qk_norm, 1)}},
+        {"has_diff_attn excludes", {SET(has_diff_attn, 1), SET(has_attn_norm, 1)}},
+        {"token and average together exclude",
+         {SET(pool, VIT_POOL_TOKEN_AVG), SET(representation_dim, 8)}},
+        {"need block_type 0", {SET(block_type, VIT_POST_NORM), SET(has_mlp_norm, 1)}},
+        {"stem and stem_width need each other", {SET(stem, VIT_STEM_CONV)}},
+        {"stem_width is no multiple of 32", {SET(stem, VIT_STEM_RESNET), SET(stem_width, 48)}},
+        {"patch_size, with this stem a multiple of: expected 8, found 12",
+         {SET(stem, VIT_STEM_CONV), SET(stem_width, 8), SET(patch_size, 12)}},
+        {"stem excludes has_patch_pre_norm and dynamic_img_pad",
+         {SET(stem, VIT_STEM_CONV), SET(stem_width, 8), SET(patch_size, 8),
+          SET(has_patch_pre_norm, 1)}},
+        {"stem excludes has_patch_pre_norm and dynamic_img_pad",
+         {SET(stem, VIT_STEM_CONV), SET(stem_width, 8), SET(patch_size, 8),
+          SET(dynamic_img_pad, 1)}},
+        {"a feature map has 2^31 numbers",
+         {SET(stem, VIT_STEM_CONV), SET(stem_width, 512), SET(patch_size, 8),
+          SET(img_height, 16384), SET(img_width, 16384)}},
+    };
+#undef SET
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        vit_config c = tiny_defaults().config;
+        for (int k = 0; k < 5 && cases[i].set[k].value; k++) {
+            set_int((char *)&c + cases[i].set[k].field, cases[i].set[k].value);
+        }
+        config_refused(&c, cases[i].message);
     }
 }
 
@@ -1250,7 +1400,10 @@ static void test_selftest(void) {
             CHECK(vit_selftest(&r.session, input, output, &error) == VIT_OK);
             CHECK_MSG(error == 0, "error %g", (double)error);
             CHECK(vit_selftest(&r.session, input, output, NULL) == VIT_OK);
+            vit_session never_begun;
+            memset(&never_begun, 0, sizeof never_begun);
             CHECK(vit_selftest(NULL, input, output, NULL) == VIT_ERROR_ARGUMENT);
+            CHECK(vit_selftest(&never_begun, input, output, NULL) == VIT_ERROR_ARGUMENT);
             CHECK(vit_selftest(&r.session, NULL, output, NULL) == VIT_ERROR_ARGUMENT);
             CHECK(vit_selftest(&r.session, input, NULL, NULL) == VIT_ERROR_ARGUMENT);
             free(r.workspace);
@@ -1261,17 +1414,19 @@ static void test_selftest(void) {
 }
 
 static void test_selftest_fails(void) {
-    static const float wrong[16] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
-    tiny_options o = tiny_defaults();
-    o.selftest = wrong;
-    bench b = bench_open(&o);
-    runner r = runner_make(&b.model, NULL);
-    float *input = tiny_allocate(b.pixels * sizeof(float)), output[5], error = -1;
-    CHECK(vit_selftest(&r.session, input, output, &error) == VIT_ERROR_SELFTEST);
-    CHECK(error > 1e-3f);
-    free(input);
-    free(r.workspace);
-    bench_close(&b);
+    static const float wrong[][5] = {{1, 2, 3, 4, 5}, {0}};
+    for (int i = 0; i < 2; i++) {
+        tiny_options o = tiny_defaults();
+        o.selftest = wrong[i];
+        bench b = bench_open(&o);
+        runner r = runner_make(&b.model, NULL);
+        float *input = tiny_allocate(b.pixels * sizeof(float)), output[5], error = -1;
+        CHECK(vit_selftest(&r.session, input, output, &error) == VIT_ERROR_SELFTEST);
+        CHECK(error > 1e-3f);
+        free(input);
+        free(r.workspace);
+        bench_close(&b);
+    }
 }
 
 static void test_selftest_absent(void) {
@@ -1364,15 +1519,17 @@ static void check_resized(const tiny_options *o, const vit_model *original, int 
     tiny_free(&f);
 }
 
-/* Every way of resampling, positions of all tokens and of the patches, with and without padding. */
+/* Every way of resampling, positions of all tokens, of the patches and of none, with and without
+   padding. */
 static void test_resize(void) {
     static const int sizes[][2] = {{8, 8}, {12, 20}, {4, 4}, {9, 14}, {33, 5}, {40, 40}};
-    for (int kind = 0; kind < 6 * 2 * 2; kind++) {
+    for (int kind = 0; kind < 6 * 2 * 2 + 1; kind++) {
         tiny_options o = tiny_defaults();
         o.config.dynamic_img_size = 1;
-        o.config.pos_resample = kind / 4;
+        o.config.pos_resample = kind / 4 % 6;
         o.config.positions = kind & 1 ? VIT_POS_ALL : VIT_POS_PATCHES;
         o.config.dynamic_img_pad = kind >> 1 & 1;
+        o.config.positions = kind < 6 * 2 * 2 ? o.config.positions : VIT_POS_NONE;
         o.config.img_width = 12;
         bench b = bench_open(&o);
         for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
@@ -1412,6 +1569,11 @@ static void test_resize_refused(void) {
     check_refused(&b.model, 8, 8, VIT_ERROR_UNSUPPORTED, "rotary and relative positions");
     bench_close(&b);
     o.config.has_rel_pos = 0;
+    o.config.rope = VIT_ROPE_PAIRS;
+    b = bench_open(&o);
+    check_refused(&b.model, 8, 8, VIT_ERROR_UNSUPPORTED, "rotary and relative positions");
+    bench_close(&b);
+    o.config.rope = 0;
     o.config.resize_height = 30;
     b = bench_open(&o);
     check_refused(&b.model, 16384, 4, VIT_ERROR_ARGUMENT, "resize_height is outside");
@@ -1436,7 +1598,11 @@ static void test_resize_sessions(void) {
     CHECK(vit_selftest(&new.session, input, output, NULL) == VIT_ERROR_UNSUPPORTED);
     CHECK(vit_model_resize(&b.model, 8, 8) == VIT_OK);
     CHECK(vit_forward(&new.session, input, 1, &outputs) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_selftest(&new.session, input, output, NULL) == VIT_ERROR_ARGUMENT);
     CHECK(vit_selftest(&old.session, input, output, NULL) == VIT_OK);
+    CHECK(vit_model_resize(&b.model, 8, 12) == VIT_OK);
+    CHECK(vit_forward(&old.session, input, 1, &outputs) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_selftest(&old.session, input, output, NULL) == VIT_ERROR_UNSUPPORTED);
     free(old.workspace);
     free(new.workspace);
     bench_close(&b);
@@ -1619,6 +1785,7 @@ static void test_classify(void) {
     CHECK(vit_classify(NULL, &image, 1, top) == VIT_ERROR_ARGUMENT);
     CHECK(vit_classify(&b.model, NULL, 1, top) == VIT_ERROR_ARGUMENT);
     CHECK(vit_classify(&b.model, &image, 1, NULL) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_classify(&b.model, &image, -1, top) == VIT_ERROR_ARGUMENT);
     image.width = 0;
     CHECK(vit_classify(&b.model, &image, 1, top) == VIT_ERROR_ARGUMENT);
     free(input);
@@ -1708,6 +1875,97 @@ static void test_allocation_failures(void) {
     bench_close(&b);
 }
 
+/* --- other systems -------------------------------------------------------- */
+
+#if defined(SYSTEM_FAILS)
+static int next_descriptor(void) {
+    int file = open("/dev/null", O_RDONLY);
+    close(file);
+    return file;
+}
+
+/* Call n of those that find and read the file fails: a message, nothing left open. */
+static void open_fails(unsigned flags, long n, vit_result expected, const char *detail) {
+    vit_model model;
+    int before = next_descriptor();
+    system_calls_until_failure = n;
+    vit_result result = vit_model_open(model_path, flags, &model);
+    system_calls_until_failure = -1;
+    CHECK_MSG(result == expected, "flags %u, call %ld: %s", flags, n, vit_result_string(result));
+    CHECK_MSG(strstr(model.detail, detail), "flags %u, call %ld: %s", flags, n, model.detail);
+    CHECK(model.data == NULL && blocks_live == 0 && next_descriptor() == before);
+}
+
+static void test_open_failures(void) {
+    bench b = bench_default();
+    write_model(&b);
+    open_fails(0, 0, VIT_ERROR_IO, "is not a regular file");
+    open_fails(0, 1, VIT_ERROR_IO, "cannot be mapped");
+    for (long seek_tell_seek = 0; seek_tell_seek < 3; seek_tell_seek++) {
+        open_fails(VIT_OPEN_COPY, seek_tell_seek, VIT_ERROR_IO, "is not a regular file");
+    }
+    open_fails(VIT_OPEN_COPY, 3, VIT_ERROR_IO, "bytes read: expected ");
+    negative_size = true;
+    open_fails(0, -1, VIT_ERROR_MEMORY, "is larger than the address space");
+    negative_size = false;
+    remove(model_path);
+    bench_close(&b);
+}
+
+static void test_cores(void) {
+    static const struct {
+        long said;
+        int threads;
+    } cases[] = {{-1, 1}, {0, 1}, {1, 1}, {2, 2}, {VIT_MAX_THREADS - 1, VIT_MAX_THREADS - 1},
+                 {VIT_MAX_THREADS, VIT_MAX_THREADS}, {100000, VIT_MAX_THREADS}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        cores_said = cases[i].said;
+        CHECK_MSG(vit__num_cores() == cases[i].threads, "%ld cores: %d", cores_said,
+                  vit__num_cores());
+    }
+    cores_said = -2;
+}
+#endif
+
+#if defined(OTHER_CPUS)
+/* What CPUs say of themselves and which tiers they get, as far as the system here saves the
+   registers of these. */
+static void test_cpus(void) {
+    enum {
+        FMA = 1 << 12, OSXSAVE = 1 << 27, F16C = 1 << 29, USUAL = FMA | OSXSAVE | F16C,
+        AVX2 = 1 << 5, F = 1 << 16, DQ = 1 << 17, BW = 1 << 30, VNNI = 1 << 11,
+        AVX_VNNI = 1 << 4, BF16 = 1 << 5,
+        T = 1 << VIT_ISA_SCALAR, T2 = T | 1 << VIT_ISA_AVX2, T512 = T2 | 1 << VIT_ISA_AVX512,
+        TVNNI = T512 | 1 << VIT_ISA_AVX512_VNNI, TBF16 = TVNNI | 1 << VIT_ISA_AVX512_BF16,
+        TAVXVNNI = 1 << VIT_ISA_AVX_VNNI
+    };
+    static const unsigned VL = 1u << 31;
+    const cpu cpus[] = {
+        {"Pentium 4", 5, 0, 0, 0, 0, 0, T},
+        {"Nehalem", 11, 0, 0, 0, 0, 0, T},
+        {"Sandy Bridge", 13, OSXSAVE, 0, 0, 0, 0, T},
+        {"Ivy Bridge", 13, OSXSAVE | F16C, 0, 0, 0, 0, T},
+        {"Piledriver", 13, USUAL, 0, 0, 0, 0, T},
+        {"Haswell", 13, USUAL, 0, AVX2, 0, 0, T2},
+        {"Haswell, its system saves nothing", 13, FMA | F16C, 0, AVX2, 0, 0, T},
+        {"Alder Lake", 32, USUAL, 2, AVX2, 0, AVX_VNNI, T2 | TAVXVNNI},
+        {"Knights Landing", 13, USUAL, 0, AVX2 | F, 0, 0, T2},
+        {"Skylake-X", 22, USUAL, 0, AVX2 | F | DQ | BW | VL, 0, 0, T512},
+        {"Cascade Lake", 22, USUAL, 0, AVX2 | F | DQ | BW | VL, VNNI, 0, TVNNI},
+        {"Cooper Lake", 22, USUAL, 1, AVX2 | F | DQ | BW | VL, VNNI, BF16, TBF16},
+        {"Sapphire Rapids", 32, USUAL, 2, AVX2 | F | DQ | BW | VL, VNNI, AVX_VNNI | BF16,
+         TBF16 | TAVXVNNI},
+    };
+    const unsigned here = vit_has_isa(VIT_ISA_AVX512) ? TBF16 | TAVXVNNI : T2 | TAVXVNNI;
+    for (size_t i = 0; i < sizeof cpus / sizeof cpus[0] && vit_has_isa(VIT_ISA_AVX2); i++) {
+        cpu_here = &cpus[i];
+        const unsigned found = vit__detect_x86();
+        cpu_here = NULL;
+        CHECK_MSG(found == (cpus[i].tiers & here), "%s: %x", cpus[i].name, found);
+    }
+}
+#endif
+
 /* --- threads -------------------------------------------------------------- */
 
 #if !defined(VIT_NO_THREADS)
@@ -1757,15 +2015,15 @@ static void test_pool_arguments(void) {
     CHECK(blocks_live == 0);
 }
 
-#if defined(PTHREADS_FAIL)
+#if defined(SYSTEM_FAILS)
 /* Each mutex, condition and thread in turn cannot be had. */
 static void test_pool_failures(void) {
     for (long n = 0; n < 8; n++) {
         vit_threads *pool = NULL;
         vit_executor executor;
-        thread_calls_until_failure = n;
+        system_calls_until_failure = n;
         vit_result result = vit_threads_create(5, &pool, &executor);
-        thread_calls_until_failure = -1;
+        system_calls_until_failure = -1;
         CHECK_MSG(result == VIT_ERROR_MEMORY, "call %ld: %s", n, vit_result_string(result));
         CHECK(pool == NULL && blocks_live == 0);
     }
@@ -1858,9 +2116,11 @@ int main(int argc, char **argv) {
     snprintf(model_path, sizeof model_path, "%s.vit", argc ? argv[0] : "test_api");
     test_strings();
     test_hash();
+    test_config_null();
     test_config_ranges();
     test_config_derived();
     test_config_products();
+    test_config_pairs();
     test_architecture();
     test_int8_limits();
     test_packing();
@@ -1894,10 +2154,17 @@ int main(int argc, char **argv) {
     test_softmax_extremes();
     test_classify();
     test_allocation_failures();
+#if defined(SYSTEM_FAILS)
+    test_open_failures();
+    test_cores();
+#endif
+#if defined(OTHER_CPUS)
+    test_cpus();
+#endif
 #if !defined(VIT_NO_THREADS)
     test_pool();
     test_pool_arguments();
-#    if defined(PTHREADS_FAIL)
+#    if defined(SYSTEM_FAILS)
     test_pool_failures();
 #    endif
     test_pool_stress();

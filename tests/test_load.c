@@ -576,6 +576,22 @@ static void test_strings(void) {
     tiny_section_data(&f, "source")[tiny_get(entry + VIT_SECTION_BYTES, 8) - 1] = 'x';
     tiny_rehash(&f);
     refused_somehow("source without an end", &f, "source");
+    tiny_put(entry + VIT_SECTION_BYTES, 0, 8);
+    tiny_rehash(&f);
+    refused("source of no bytes", &f, VIT_ERROR_CORRUPT, "section \"source\" is cut off", NULL,
+            NULL);
+    tiny_free(&f);
+}
+
+/* A section of no labels is as good as none. */
+static void test_no_strings(void) {
+    vit_model model;
+    tiny_file f = build_small();
+    tiny_put(tiny_find_section(&f, "labels") + VIT_SECTION_COUNT, 0, 4);
+    tiny_rehash(&f);
+    CHECK(vit_model_open_memory(f.data, f.size, VIT_OPEN_VERIFY, &model) == VIT_OK);
+    CHECK(vit_label(&model, 0) == NULL && strcmp(vit_synset(&model, 0), "n00000000") == 0);
+    vit_model_close(&model);
     tiny_free(&f);
 }
 
@@ -1004,6 +1020,7 @@ int main(int argc, char **argv) {
     test_duplicate_section();
     test_unknown_sections();
     test_strings();
+    test_no_strings();
     test_unknown_fields();
     test_missing_fields();
     test_field_ranges();

@@ -444,11 +444,61 @@ static void kernel_gate(const vit__kernels *k, int n, int special) {
     }
 }
 
+/* n pairs turned, each by its angle, beside the same in double precision. */
+static void kernel_rotate(const vit__kernels *k, int n, int special) {
+    float x[2 * MAX_N], a[2 * MAX_N], b[2 * MAX_N], cosine[MAX_N + PAD], sine[MAX_N + PAD];
+    fill_stored(cosine, n);
+    fill_stored(sine, n);
+    for (int rope = VIT_ROPE_HALVES; rope <= VIT_ROPE_PAIRS; rope++) {
+        int step = rope == VIT_ROPE_PAIRS ? 2 : 1, apart = rope == VIT_ROPE_PAIRS ? 1 : n;
+        fill(x, 2 * n, 3, special);
+        memcpy(a, x, sizeof x);
+        memcpy(b, x, sizeof x);
+        vit__kernels_scalar.rotate((vit_rope)rope, a, cosine, sine, n);
+        k->rotate((vit_rope)rope, b, cosine, sine, n);
+        CHECK_MSG(same_floats(a, b, 2 * n), "rotation %d of %d, %s", rope, n,
+                  vit_isa_name(k->isa));
+        for (int i = 0; i < n && special < 0; i++) {
+            double p = (double)x[i * step], q = (double)x[i * step + apart];
+            double co = (double)vit__stored(cosine + i), si = (double)vit__stored(sine + i);
+            CHECK(fabs((double)b[i * step] - (p * co - q * si)) < 1e-6);
+            CHECK(fabs((double)b[i * step + apart] - (q * co + p * si)) < 1e-6);
+        }
+    }
+}
+
+/* FORM_S8: everything of FORM_U8 less 128, zeros at the end, and nothing behind it. */
+static void kernel_convert_signed(const vit__kernels *k, int n) {
+    enum { HEADER = VIT__U8_HEADER };
+    float u[MAX_N + PAD], s[MAX_N + PAD];
+    unsigned char uq[4 * (MAX_N + PAD)], sq[4 * (MAX_N + PAD)];
+    int32_t u_zero, s_zero;
+    int wrong = 0, size = 4 * vit__form_floats(VIT__FORM_S8, n);
+    fill(u, n + PAD, 3, -1);
+    memcpy(s, u, sizeof u);
+    k->convert(VIT__FORM_U8, u, n);
+    k->convert(VIT__FORM_S8, s, n);
+    memcpy(uq, u, sizeof u);
+    memcpy(sq, s, sizeof s);
+    memcpy(&u_zero, uq + 4, 4);
+    memcpy(&s_zero, sq + 4, 4);
+    for (int i = HEADER; i < size; i++) {
+        wrong += sq[i] != (i < HEADER + n ? uq[i] ^ 128 : 0);
+    }
+    CHECK_MSG(wrong == 0, "int8 of %d, signed, %s: %d wrong", n, vit_isa_name(k->isa), wrong);
+    CHECK(memcmp(uq, sq, 4) == 0 && s_zero == u_zero - 128);
+    CHECK(same_floats(u + n, s + n, PAD));
+}
+
 static void test_row_kernels(const vit__kernels *k) {
+    for (int n = VIT__SIMD && VIT__INT8 ? 4 : MAX_N + 1; n <= MAX_N; n++) {
+        kernel_convert_signed(k, n);
+    }
     for (int n = 0; n <= MAX_N; n++) {
         for (int special = -1; special < 5; special++) {
             kernel_scale_add(k, n, special);
             kernel_gate(k, n, special);
+            kernel_rotate(k, n, special);
             if (n > 0) {
                 kernel_norm(k, n, special);
                 kernel_softmax(k, n, special);
@@ -631,6 +681,15 @@ static void test_gemm_f16(const vit__kernels *kernels) {
     CHECK_MSG(wrong == 0, "%ld halves, %s", wrong, vit_isa_name(kernels->isa));
 }
 
+/* The rows of an im2col, as many as the room for them holds. */
+static void test_im2col_rows(void) {
+    for (int depth = 1; depth < 1 << 20; depth += 1 + depth / 100) {
+        long long floats = (long long)vit__im2col_rows(depth) * depth;
+        CHECK_MSG(floats > 0 && floats <= (depth < 1 << 15 ? 1 << 19 : 16 * depth), "depth %d",
+                  depth);
+    }
+}
+
 int main(int argc, char **argv) {
     bool all = argc > 1 && strcmp(argv[1], "all") == 0;
     test_exp();
@@ -645,6 +704,7 @@ int main(int argc, char **argv) {
     test_f16_all();
     test_f16_rounding();
     test_bf16();
+    test_im2col_rows();
     FOR_EACH_ISA(isa) {
         test_row_kernels(vit__choose_kernels((vit_isa)isa));
         test_gemm(vit__choose_kernels((vit_isa)isa));
