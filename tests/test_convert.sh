@@ -564,6 +564,9 @@ printf '{"model_type": "resnet", "hidden_size": 16}' >config.json
 refuses 1 "config.json: model_type resnet: expected timm's form" --config config.json $H
 accepts $H
 prints "is not in timm's form and was not read"
+printf '{"model_type": "vit", "num_attention_heads": 2}' >config.json
+accepts
+prints "heads 2 x 8" "mean 0.5, std 0.5"
 printf 'not json' >config.json
 refuses 1 "config.json: " $H
 rm config.json

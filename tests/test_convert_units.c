@@ -477,6 +477,13 @@ static void test_label_files(void)
 
 /* === config.json === */
 
+#define ARGS(text) "{\"model_args\": {" text "}}"
+#define OF_VIT(text) "{\"model_type\": \"vit\", " text "}"
+#define OPEN_CLIP(vision, images)                                                                \
+    "{\"model_cfg\": {\"vision_cfg\": {" vision "}}, \"preprocess_cfg\": {" images "}}"
+#define LONG "abcdefghijklmnopqrstuvwxyz0123" /* 30 letters */
+#define TEN "0, 0, 0, 0, 0, 0, 0, 0, 0, 0, "
+
 typedef struct config_case {
     const char *text;
     const char *message;   /* of the failure; NULL: it is accepted */
@@ -498,23 +505,46 @@ static void test_bad_configs(void)
         { "{\"global_pool\": \"token\", \"model_args\": {\"act_layer\": \"nn.GELU\", "
           "\"reg_tokens\": 0, \"init_values\": null, \"drop_rate\": 0.1}}", NULL },
         { "[]", "expected a JSON object" },
-        { "{\"a\": ", "" },
-        { "", "" },
+        { "{\"a\": ", "the text ends where a value is expected" },
+        { "", "the text ends where a value is expected" },
         { "{\"architecture\": 3}", "architecture: expected a name, found 3" },
         { "{\"num_classes\": \"ten\"}", "num_classes: expected a whole number, found ten" },
         { "{\"num_classes\": 1.5}", "num_classes: expected a whole number, found 1.5" },
         { "{\"num_classes\": -1}", "num_classes: expected a whole number, found -1" },
+        { "{\"num_classes\": 3000000000}", "num_classes: expected a whole number, found 3e+09" },
         { "{\"model_args\": []}", "model_args: expected an object, found a list of 0" },
         { "{\"pretrained_cfg\": 1}", "pretrained_cfg: expected an object, found 1" },
         { "{\"model_args\": {\"depth\": true}}", "model_args.depth: expected a whole number" },
         { "{\"model_args\": {\"qkv_bias\": 1}}", "model_args.qkv_bias: expected true or false" },
         { "{\"model_args\": {\"img_size\": [1, 2, 3]}}", "expected n or [height, width]" },
         { "{\"model_args\": {\"patch_size\": [16, 14]}}", "patches are square" },
+        { ARGS("\"img_size\": [224, 1.5]"), "expected n or [height, width]" },
+        { ARGS("\"img_size\": [null, 224]"), "expected n or [height, width]" },
+        { ARGS("\"img_size\": 0"), "expected n or [height, width], found 0" },
+        { ARGS("\"img_size\": [224, 0]"), "expected n or [height, width], found a list of 2" },
+        { ARGS("\"patch_size\": 0"), "patch_size: expected one number (patches are square)" },
+        { ARGS("\"patch_size\": [1, 2, 3]"), "patches are square), found a list of 3" },
+        { ARGS("\"ref_feat_shape\": [16, 14]"), "expected one number, the side of a square" },
+        { ARGS("\"representation_size\": true"), "expected true or false, found true" },
+        { ARGS("\"pre_norm\": 1"), "model_args.pre_norm: expected true or false, found 1" },
+        { ARGS("\"backbone\": {}"), "model_args.backbone: expected null, found an object" },
+        { ARGS("\"pos_embed\": 3"), "pos_embed: expected learn or none, found 3" },
+        { ARGS("\"act_layer\": false"), "relu, found false" },
+        { ARGS("\"act_layer\": \"" LONG LONG LONG "\""), "relu, found " LONG },
+        { ARGS("\"mlp_ratio\": -1e300"), "mlp_ratio: expected a number, found -1e+300" },
         { "{\"model_args\": {\"mlp_ratio\": \"4\"}}", "mlp_ratio: expected a number, found 4" },
         { "{\"pretrained_cfg\": {\"mean\": 0.5}}", "pretrained_cfg.mean: expected a list" },
         { "{\"pretrained_cfg\": {\"std\": [\"a\"]}}", "pretrained_cfg.std: expected a list" },
         { "{\"pretrained_cfg\": {\"mean\": [1e300, 0, 0]}}", "mean: expected a list" },
         { "{\"mean\": []}", "mean: expected a list of numbers" },
+        { "{\"mean\": [null]}", "mean: expected a list of numbers, found null" },
+        { "{\"mean\": [" TEN TEN TEN TEN "0]}", "one for each channel, found a list of 41" },
+        { "{\"pretrained_cfg\": {\"input_size\": 3}}", "[channels, height, width], found 3" },
+        { "{\"pretrained_cfg\": {\"input_size\": [0.5, 2, 2]}}", "[channels, height, width]" },
+        { "{\"pretrained_cfg\": {\"input_size\": [3, 0.5, 2]}}", "[channels, height, width]" },
+        { "{\"pretrained_cfg\": {\"input_size\": [3, 2, 0.5]}}", "[channels, height, width]" },
+        { "{\"pretrained_cfg\": {\"input_size\": [3, 224, 0]}}", "sizes above 0" },
+        { "{\"crop_mode\": 1}", "crop_mode: expected center squash border, found 1" },
         { "{\"pretrained_cfg\": {\"input_size\": [3, 224]}}", "[channels, height, width]" },
         { "{\"pretrained_cfg\": {\"input_size\": [3, 0, 224]}}", "sizes above 0" },
         { "{\"pretrained_cfg\": {\"interpolation\": \"lanczos\"}}",
@@ -534,8 +564,19 @@ static void test_bad_configs(void)
         { "{\"model_args\": {\"dynamic_img_size\": 1}}", "dynamic_img_size: expected true or" },
         { "{\"model_args\": {\"dynamic_img_pad\": \"yes\"}}", "dynamic_img_pad: expected true" },
         { "{\"model_type\": \"resnet\"}", "model_type resnet: expected timm's form" },
+        { "{\"model_type\": 3}", "model_type ?: expected timm's form" },
         { "{\"model_type\": \"vit\", \"hidden_size\": 192}", NULL },
         { "{\"model_type\": \"vit\", \"hidden_size\": -1}", "hidden_size: expected a whole number" },
+        { OF_VIT("\"hidden_size\": 1.5"), "hidden_size: expected a whole number" },
+        { OF_VIT("\"hidden_size\": 2000000"), "hidden_size: expected a whole number" },
+        { OF_VIT("\"num_hidden_layers\": \"a\""), "num_hidden_layers: expected a whole number" },
+        { OF_VIT("\"num_attention_heads\": 0"), "num_attention_heads: expected a whole number" },
+        { OF_VIT("\"intermediate_size\": true"), "intermediate_size: expected a whole number" },
+        { OF_VIT("\"num_register_tokens\": []"), "num_register_tokens: expected a whole number" },
+        { OF_VIT("\"num_channels\": {}"), "num_channels: expected a whole number" },
+        { OF_VIT("\"image_size\": [1, 2, 3]"), "image_size: expected n or [height, width]" },
+        { OF_VIT("\"image_size\": [1, \"a\"]"), "image_size: expected n or [height, width]" },
+        { OF_VIT("\"patch_size\": \"a\""), "patch_size: expected one number" },
         { "{\"model_type\": \"vit\", \"hidden_act\": \"mish\"}", "hidden_act mish: this version" },
         { "{\"model_type\": \"vit\", \"hidden_act\": 1}", "hidden_act: expected a name" },
         { "{\"model_type\": \"vit\", \"patch_size\": [16, 8]}", "patches are square" },
@@ -543,7 +584,24 @@ static void test_bad_configs(void)
         { "{\"model_type\": \"vit\", \"id2label\": {\"0\": \"a\", \"2\": \"c\"}}",
           "id2label: expected the classes 0 to 1" },
         { "{\"model_type\": \"vit\", \"id2label\": {\"0\": \"a\", \"0\": \"c\"}}",
-          "id2label: expected the classes 0 to 1" }
+          "id2label: expected the classes 0 to 1" },
+        { OF_VIT("\"id2label\": {\"0\": \"a\", \"one\": \"c\"}"), "expected the classes 0 to 1" },
+        { OPEN_CLIP("\"width\": \"a\"", ""), "width: expected a whole number" },
+        { OPEN_CLIP("\"width\": 0", ""), "width: expected a whole number" },
+        { OPEN_CLIP("\"width\": 2000000", ""), "width: expected a whole number" },
+        { OPEN_CLIP("\"head_width\": 1.5", ""), "head_width: expected a whole number" },
+        { OPEN_CLIP("\"layers\": [2]", ""), "layers: expected a whole number" },
+        { OPEN_CLIP("\"patch_size\": -1", ""), "patch_size: expected a whole number" },
+        { OPEN_CLIP("\"image_size\": \"a\"", ""), "image_size: expected n or [height, width]" },
+        { OPEN_CLIP("\"image_size\": [224]", ""), "image_size: expected n or [height, width]" },
+        { OPEN_CLIP("\"image_size\": [0, 1]", ""), "image_size: expected n or [height, width]" },
+        { OPEN_CLIP("\"pool_type\": \"avg\"", ""), "pool_type avg: this version of vit.h runs tok" },
+        { OPEN_CLIP("", "\"mean\": 3"), "mean: expected a list of numbers" },
+        { OPEN_CLIP("", "\"mean\": []"), "mean: expected a list of numbers" },
+        { OPEN_CLIP("", "\"std\": [" TEN TEN TEN TEN "0]"), "std: expected a list of numbers" },
+        { OPEN_CLIP("", "\"std\": [1, \"a\"]"), "std: expected a list of numbers" },
+        { OPEN_CLIP("", "\"resize_mode\": \"x\""), "resize_mode x: expected shortest, squash or" },
+        { OPEN_CLIP("", "\"interpolation\": \"box\""), "interpolation box: this version of vit.h" }
     };
     size_t i;
     for (i = 0; i < COUNT(cases); i++) {
@@ -553,6 +611,116 @@ static void test_bad_configs(void)
         CHECK_MSG(good == !cases[i].message, "%s: %s", cases[i].text, error);
         if (cases[i].message)
             CHECK_MSG(strstr(error, cases[i].message) != NULL, "%s: %s", cases[i].text, error);
+        if (good) config_free(&config);
+    }
+}
+
+static void test_large_config(void)
+{
+    config_file config;
+    settings s;
+    report r = new_report();
+    settings_start(&s, "config.json");
+    CHECK(truncate(temporary, 64 * 1024 * 1024 + 1) == 0);
+    CHECK(!config_read(&config, &s, temporary, NULL, &r));
+    CHECK_MSG(strstr(error, "too large for a configuration") != NULL, "%s", error);
+    CHECK(!config_read(&config, &s, "/nowhere", NULL, &r) && r.failed);
+}
+
+/* What one entry comes to. */
+static void test_config_entries(void)
+{
+    static const struct {
+        const char *text;
+        setting_key key;
+        double value;   /* -1: none given */
+    } cases[] = {
+        { ARGS("\"use_post_norm\": true"), SETTING_BLOCK_TYPE, VIT_RES_POST_NORM },
+        { ARGS("\"use_post_norm\": false"), SETTING_BLOCK_TYPE, -1 },
+        { ARGS("\"swiglu_mlp\": true"), SETTING_GATED_MLP, 1 },
+        { ARGS("\"swiglu_mlp\": true"), SETTING_ACTIVATION, VIT_SILU },
+        { ARGS("\"swiglu_mlp\": false"), SETTING_GATED_MLP, 0 },
+        { ARGS("\"swiglu_mlp\": false"), SETTING_ACTIVATION, -1 },
+        { ARGS("\"act_layer\": \"nn.GELU_Tanh\""), SETTING_ACTIVATION, VIT_GELU_TANH },
+        { ARGS("\"use_rot_pos_emb\": false"), SETTING_ROPE_TYPE, ROPE_NONE },
+        { ARGS("\"use_rot_pos_emb\": true"), SETTING_ROPE_TYPE, -1 },
+        { ARGS("\"use_shared_rel_pos_bias\": true"), SETTING_REL_POS, 1 },
+        { ARGS("\"use_shared_rel_pos_bias\": false"), SETTING_REL_POS, -1 },
+        { ARGS("\"init_values\": false"), SETTING_LAYER_SCALE, 0 },
+        { ARGS("\"init_values\": 1e-5"), SETTING_LAYER_SCALE, 1 },
+        { ARGS("\"use_abs_pos_emb\": false"), SETTING_POSITIONS, VIT_POS_NONE },
+        { ARGS("\"use_abs_pos_emb\": true"), SETTING_POSITIONS, -1 },
+        { ARGS("\"pos_embed\": \"\""), SETTING_POSITIONS, VIT_POS_NONE },
+        { ARGS("\"pos_embed\": \"learn\""), SETTING_POSITIONS, -1 },
+        { ARGS("\"pos_embed\": \"none\", \"no_embed_class\": true"), SETTING_POSITIONS,
+          VIT_POS_NONE },
+        { ARGS("\"no_embed_class\": true"), SETTING_POSITIONS, VIT_POS_PATCHES },
+        { ARGS("\"no_embed_class\": false"), SETTING_POSITIONS, VIT_POS_ALL },
+        { ARGS("\"final_norm\": true"), SETTING_FINAL_NORM, -1 },
+        { ARGS("\"final_norm\": false"), SETTING_FC_NORM, 0 },
+        { ARGS("\"pre_norm\": false"), SETTING_PATCH_BIAS, 1 },
+        { ARGS("\"representation_size\": 768"), SETTING_REPRESENTATION_DIM, 768 },
+        { ARGS("\"img_size\": [32, 64]"), SETTING_IMG_WIDTH, 64 },
+        { ARGS("\"backbone\": null"), SETTING_PATCH_SIZE, -1 },
+        { "{\"model_args\": null, \"architecture\": null}", SETTING_DEPTH, -1 },
+        { "{\"model_type\": \"vit\", \"architecture\": \"x\"}", SETTING_NUM_HEADS, -1 },
+        { OF_VIT("\"hidden_size\": null"), SETTING_EMBED_DIM, -1 },
+        { OF_VIT("\"hidden_act\": null"), SETTING_ACTIVATION, VIT_GELU },
+        { OF_VIT("\"layer_norm_eps\": 0.5"), SETTING_NORM_EPS, 0.5 },
+        { OF_VIT("\"rms_norm_eps\": 0.25"), SETTING_NORM_EPS, 0.25 },
+        { OF_VIT("\"rope_theta\": 7"), SETTING_ROPE_TEMPERATURE, 7 },
+        { OF_VIT("\"qkv_bias\": true"), SETTING_QKV_BIAS, 1 },
+        { OF_VIT("\"qkv_bias\": false"), SETTING_QKV_BIAS, 0 },
+        { OF_VIT("\"qkv_bias\": null"), SETTING_QKV_BIAS, -1 },
+        { OF_VIT("\"image_size\": [32, 64]"), SETTING_IMG_WIDTH, 64 },
+        { OF_VIT("\"vision_config\": 1, \"hidden_size\": 8"), SETTING_EMBED_DIM, 8 },
+        { OF_VIT("\"vision_config\": {\"hidden_size\": 8}"), SETTING_EMBED_DIM, 8 },
+        { OF_VIT("\"id2label\": []"), SETTING_NUM_CLASSES, -1 },
+        { OF_VIT("\"id2label\": {}"), SETTING_NUM_CLASSES, -1 },
+        { "{\"model_cfg\": {}}", SETTING_HEAD_DIM, -1 },
+        { OPEN_CLIP("", ""), SETTING_HEAD_DIM, 64 },
+        { OPEN_CLIP("\"head_width\": 80", ""), SETTING_HEAD_DIM, 80 },
+        { OPEN_CLIP("\"width\": null", ""), SETTING_EMBED_DIM, -1 },
+        { OPEN_CLIP("\"image_size\": null", ""), SETTING_IMG_WIDTH, -1 },
+        { OPEN_CLIP("\"image_size\": [32, 64]", ""), SETTING_IMG_WIDTH, 64 },
+        { OPEN_CLIP("\"image_size\": 32", ""), SETTING_IMG_WIDTH, 32 },
+        { OPEN_CLIP("\"mlp_ratio\": 3.5", ""), SETTING_MLP_RATIO, 3.5 },
+        { OPEN_CLIP("\"norm_kwargs\": {\"eps\": 0.5}", ""), SETTING_NORM_EPS, 0.5 },
+        { OPEN_CLIP("", "\"resize_mode\": \"longest\""), SETTING_CROP_MODE, VIT_CROP_BORDER },
+        { OPEN_CLIP("", "\"interpolation\": \"bilinear\""), SETTING_INTERPOLATION, VIT_BILINEAR },
+        { OPEN_CLIP("", "\"mean\": null"), SETTING_INTERPOLATION, VIT_BICUBIC }
+    };
+    size_t i;
+    for (i = 0; i < COUNT(cases); i++) {
+        config_file config;
+        settings s;
+        const bool good = read_config(&config, &s, cases[i].text, NULL);
+        CHECK_MSG(good, "%s: %s", cases[i].text, error);
+        if (!good) continue;
+        CHECK_MSG((s.given[cases[i].key] ? s.value[cases[i].key] : -1) == cases[i].value, "%s: %g",
+                  cases[i].text, s.value[cases[i].key]);
+        config_free(&config);
+    }
+}
+
+static void test_config_names(void)
+{
+    static const struct {
+        const char *text, *name;
+    } cases[] = {
+        { "{\"architecture\": \"a\", \"tag\": \"t\"}", "a.t" },
+        { "{\"architecture\": \"a.b\", \"tag\": \"t\"}", "a.b" },
+        { "{\"architecture\": \"a\", \"tag\": \"\"}", "a" },
+        { "{\"pretrained_cfg\": {\"architecture\": \"a\"}}", "a" },
+        { OPEN_CLIP("\"timm_model_name\": \"a\"", ""), "a" }
+    };
+    size_t i;
+    for (i = 0; i < COUNT(cases); i++) {
+        config_file config;
+        settings s;
+        const bool good = read_config(&config, &s, cases[i].text, NULL);
+        CHECK_MSG(good && !strcmp(config.architecture, cases[i].name), "%s: %s", cases[i].text,
+                  good ? config.architecture : error);
         if (good) config_free(&config);
     }
 }
@@ -998,6 +1166,9 @@ int main(int argc, char **argv)
     test_adapt(argc > 1 ? argv[1] : "tests/data");
     test_label_files();
     test_bad_configs();
+    test_large_config();
+    test_config_entries();
+    test_config_names();
     test_config_values();
     test_config_old();
     test_config_pre_norm();

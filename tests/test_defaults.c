@@ -41,6 +41,8 @@ typedef struct row {
 #define DINOV2_IMAGES "crop_mode=center interpolation=bicubic " RESIZE(256) " " IMAGENET
 #define TIMM_IMAGES "crop_mode=center interpolation=bicubic " RESIZE(248) " " HALF
 
+#define TEN "1, 1, 1, 1, 1, 1, 1, 1, 1, 1, "
+
 #define HF_VIT "hf_vit/model.safetensors"
 #define HF_DEIT "hf_deit_distilled/model.safetensors"
 #define HF_CLIP "hf_clip/model.safetensors"
@@ -164,7 +166,47 @@ static const row image_processors[] = {
     { "do_rescale false", HF_VIT, AT_224, TYPE("vit"),
       "{\"do_rescale\": false, \"image_mean\": [127.5], \"image_std\": [51]}", "mean=0.5 std=0.2" },
     { "rescale_factor 1/255", HF_VIT, AT_224, TYPE("vit"),
-      "{\"image_mean\": [0.25], \"image_std\": [0.2]}", "mean=0.25 std=0.2" }
+      "{\"image_mean\": [0.25], \"image_std\": [0.2]}", "mean=0.25 std=0.2" },
+    { "one number for all channels", HF_VIT, AT_224, TYPE("vit"),
+      "{\"image_mean\": 0.25, \"image_std\": null}", "mean=0.25 std=0.5" },
+    { "size {height, width}", HF_VIT, AT_224, TYPE("vit"),
+      "{\"size\": {\"height\": 256, \"width\": 256}, \"crop_size\": {\"height\": 224, "
+      "\"width\": 224}, \"do_center_crop\": true}", "crop_mode=squash " RESIZE(256) },
+    { "size {shortest_edge}", HF_CLIP, AT_224, TYPE("clip"), "{\"size\": {\"shortest_edge\": 256}}",
+      "crop_mode=center " RESIZE(256) },
+    { "a crop beyond the image", HF_VIT, AT_224, TYPE("vit"),
+      "{\"size\": 224, \"crop_size\": 256, \"do_center_crop\": true}", RESIZE(196) },
+    { "CLIP without a crop", HF_CLIP, AT_224, TYPE("clip"), "{\"do_center_crop\": false}",
+      "crop_mode=squash " RESIZE(224) },
+    { "a crop to ViT's size", HF_VIT, AT_224, TYPE("vit"), "{\"do_center_crop\": true}",
+      "crop_mode=squash " RESIZE(224) },
+    { "resample 3", HF_VIT, AT_224, TYPE("vit"), "{\"resample\": 3}", "interpolation=bicubic" },
+    { "a class of that name, no processor", HF_VIT, AT_224, TYPE("vit"),
+      "{\"image_processor_type\": \"CLIPX\"}", VIT_IMAGES },
+    { "no object", HF_VIT, AT_224, TYPE("vit"), "[]", "!config.json: expected a JSON object" },
+    { "no JSON", HF_VIT, AT_224, TYPE("vit"), "{", "!processor_config.json: JSON, byte 1" },
+    { "resample 0", HF_VIT, AT_224, TYPE("vit"), "{\"resample\": 0}", "!resample 0 (nearest)" },
+    { "resample 6", HF_VIT, AT_224, TYPE("vit"), "{\"resample\": 6}", "!resample 6 (unknown)" },
+    { "resample -1", HF_VIT, AT_224, TYPE("vit"), "{\"resample\": -1}", "!resample -1 (unknown)" },
+    { "size \"a\"", HF_VIT, AT_224, TYPE("vit"), "{\"size\": \"a\"}", "!size: expected n, {height" },
+    { "size \"a\"", HF_CLIP, AT_224, TYPE("clip"), "{\"size\": \"a\"}", "!size: expected n, {he" },
+    { "size {height}", HF_VIT, AT_224, TYPE("vit"), "{\"size\": {\"height\": 1}}",
+      "!size: expected n, {height, width} or {shortest_edge}" },
+    { "size {width}", HF_VIT, AT_224, TYPE("vit"), "{\"size\": {\"width\": 1}}", "!size: expected" },
+    { "shortest_edge 1.5", HF_VIT, AT_224, TYPE("vit"), "{\"size\": {\"shortest_edge\": 1.5}}",
+      "!size: expected n, {height, width} or {shortest_edge}" },
+    { "crop_size \"a\"", HF_CLIP, AT_224, TYPE("clip"), "{\"crop_size\": \"a\"}",
+      "!crop_size: expected n or {height, width}" },
+    { "crop_size {shortest_edge}", HF_CLIP, AT_224, TYPE("clip"),
+      "{\"crop_size\": {\"shortest_edge\": 224}}", "!crop_size: expected n or {height, width}" },
+    { "do_resize false", HF_VIT, AT_224, TYPE("vit"), "{\"do_resize\": false}",
+      "!do_resize false: this version of vit.h always resizes" },
+    { "image_mean \"a\"", HF_VIT, AT_224, TYPE("vit"), "{\"image_mean\": [0.5, \"a\"]}",
+      "!image_mean: expected a list of numbers" },
+    { "image_mean []", HF_VIT, AT_224, TYPE("vit"), "{\"image_mean\": []}",
+      "!image_mean: expected a number for each channel" },
+    { "image_std of 40", HF_VIT, AT_224, TYPE("vit"), "{\"image_std\": [" TEN TEN TEN TEN "1]}",
+      "!image_std: expected a number for each channel" }
 };
 
 static const row others[] = {

@@ -2,11 +2,10 @@
 #include "config_hf.h"
 #include "config_open_clip.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { CONFIG_MAX_FILE = 64 * 1024 * 1024 };
 
 /* === Tables === */
 
@@ -30,101 +29,102 @@ typedef enum key_action {
     TO_MLP,
     TO_SWIGLU,        /* true: a gated MLP with SiLU */
     TO_FINAL_NORM,    /* false: nowhere; else its place is seen in the tensors */
-    ONLY              /* one of `allowed` is what vit.h does, all else is refused */
+    TO_NOTHING        /* vit.h has none: all but null is refused */
 } key_action;
 
 typedef struct key_rule {
     const char *key;
     key_action action;
     setting_key setting;
-    const char *allowed;      /* of ONLY: JSON texts between '|' */
 } key_rule;
 
 static const key_rule model_args[] = {
-    { "img_size", TO_SIZE, SETTING_COUNT, NULL },
-    { "patch_size", TO_SQUARE, SETTING_PATCH_SIZE, NULL },
-    { "in_chans", TO_SETTING, SETTING_IN_CHANS, NULL },
-    { "num_classes", TO_SETTING, SETTING_NUM_CLASSES, NULL },
-    { "embed_dim", TO_SETTING, SETTING_EMBED_DIM, NULL },
-    { "depth", TO_SETTING, SETTING_DEPTH, NULL },
-    { "num_heads", TO_SETTING, SETTING_NUM_HEADS, NULL },
-    { "mlp_ratio", TO_SETTING, SETTING_MLP_RATIO, NULL },
-    { "qkv_bias", TO_SETTING, SETTING_QKV_BIAS, NULL },
-    { "qk_scale", TO_SETTING, SETTING_ATTN_SCALE, NULL },
-    { "norm_eps", TO_SETTING, SETTING_NORM_EPS, NULL },
-    { "representation_size", TO_SETTING, SETTING_REPRESENTATION_DIM, NULL },
-    { "distilled", TO_SETTING, SETTING_DIST_TOKEN, NULL },
-    { "global_pool", TO_WORD, SETTING_POOL, NULL },
-    { "class_token", TO_SETTING, SETTING_CLS_TOKEN, NULL },
-    { "reg_tokens", TO_SETTING, SETTING_REG_TOKENS, NULL },
-    { "pos_embed", TO_POSITIONS, SETTING_POSITIONS, NULL },
-    { "use_abs_pos_emb", TO_POSITIONS, SETTING_POSITIONS, NULL },
-    { "no_embed_class", TO_POSITIONS, SETTING_POSITIONS, NULL },
-    { "num_reg_tokens", TO_SETTING, SETTING_REG_TOKENS, NULL },
-    { "use_rel_pos_bias", TO_SETTING, SETTING_REL_POS, NULL },
-    { "use_shared_rel_pos_bias", TO_TRUE, SETTING_REL_POS, NULL },
-    { "rope_type", TO_WORD, SETTING_ROPE_TYPE, NULL },
-    { "use_rot_pos_emb", TO_ROPE, SETTING_ROPE_TYPE, NULL },
-    { "rope_temperature", TO_SETTING, SETTING_ROPE_TEMPERATURE, NULL },
-    { "rope_grid_indexing", TO_WORD, SETTING_ROPE_INDEXING, NULL },
-    { "rope_grid_offset", TO_SETTING, SETTING_ROPE_OFFSET, NULL },
-    { "ref_feat_shape", TO_SQUARE, SETTING_ROPE_REFERENCE, NULL },
-    { "pre_norm", TO_PRE_NORM, SETTING_PRE_NORM, NULL },
-    { "use_pre_transformer_norm", TO_PRE_NORM, SETTING_PRE_NORM, NULL },
-    { "final_norm", TO_FINAL_NORM, SETTING_FINAL_NORM, NULL },
-    { "fc_norm", TO_SETTING, SETTING_FC_NORM, NULL },
-    { "use_fc_norm", TO_SETTING, SETTING_FC_NORM, NULL },
-    { "init_values", TO_ABSENCE, SETTING_LAYER_SCALE, NULL },
-    { "qk_norm", TO_SETTING, SETTING_QK_NORM, NULL },
-    { "proj_bias", TO_SETTING, SETTING_PROJ_BIAS, NULL },
-    { "scale_attn_norm", TO_SETTING, SETTING_ATTN_NORM, NULL },
-    { "scale_mlp_norm", TO_SETTING, SETTING_MLP_NORM, NULL },
-    { "scale_attn_inner", TO_SETTING, SETTING_ATTN_NORM, NULL },
-    { "scale_mlp", TO_SETTING, SETTING_MLP_NORM, NULL },
-    { "attn_pool_num_heads", TO_SETTING, SETTING_POOL_NUM_HEADS, NULL },
-    { "pool_include_prefix", TO_SETTING, SETTING_POOL_PREFIX, NULL },
-    { "act_layer", TO_ACTIVATION, SETTING_ACTIVATION, NULL },
-    { "norm_layer", TO_NORM, SETTING_NORM_TYPE, NULL },
-    { "embed_norm_layer", TO_ABSENCE, SETTING_PATCH_NORM, NULL },
-    { "block_fn", TO_BLOCK, SETTING_BLOCK_TYPE, NULL },
-    { "use_post_norm", TO_BLOCK, SETTING_BLOCK_TYPE, NULL },
-    { "attn_layer", TO_ATTENTION, SETTING_DIFF_ATTN, NULL },
-    { "mlp_layer", TO_MLP, SETTING_GATED_MLP, NULL },
-    { "swiglu_mlp", TO_SWIGLU, SETTING_GATED_MLP, NULL },
-    { "dynamic_img_size", TO_SETTING, SETTING_DYNAMIC_IMG_SIZE, NULL },
-    { "dynamic_img_pad", TO_SETTING, SETTING_DYNAMIC_IMG_PAD, NULL },
-    { "backbone", ONLY, SETTING_COUNT, "null" }
+    { "img_size", TO_SIZE, SETTING_COUNT },
+    { "patch_size", TO_SQUARE, SETTING_PATCH_SIZE },
+    { "in_chans", TO_SETTING, SETTING_IN_CHANS },
+    { "num_classes", TO_SETTING, SETTING_NUM_CLASSES },
+    { "embed_dim", TO_SETTING, SETTING_EMBED_DIM },
+    { "depth", TO_SETTING, SETTING_DEPTH },
+    { "num_heads", TO_SETTING, SETTING_NUM_HEADS },
+    { "mlp_ratio", TO_SETTING, SETTING_MLP_RATIO },
+    { "qkv_bias", TO_SETTING, SETTING_QKV_BIAS },
+    { "qk_scale", TO_SETTING, SETTING_ATTN_SCALE },
+    { "norm_eps", TO_SETTING, SETTING_NORM_EPS },
+    { "representation_size", TO_SETTING, SETTING_REPRESENTATION_DIM },
+    { "distilled", TO_SETTING, SETTING_DIST_TOKEN },
+    { "global_pool", TO_WORD, SETTING_POOL },
+    { "class_token", TO_SETTING, SETTING_CLS_TOKEN },
+    { "reg_tokens", TO_SETTING, SETTING_REG_TOKENS },
+    { "pos_embed", TO_POSITIONS, SETTING_POSITIONS },
+    { "use_abs_pos_emb", TO_POSITIONS, SETTING_POSITIONS },
+    { "no_embed_class", TO_POSITIONS, SETTING_POSITIONS },
+    { "num_reg_tokens", TO_SETTING, SETTING_REG_TOKENS },
+    { "use_rel_pos_bias", TO_SETTING, SETTING_REL_POS },
+    { "use_shared_rel_pos_bias", TO_TRUE, SETTING_REL_POS },
+    { "rope_type", TO_WORD, SETTING_ROPE_TYPE },
+    { "use_rot_pos_emb", TO_ROPE, SETTING_ROPE_TYPE },
+    { "rope_temperature", TO_SETTING, SETTING_ROPE_TEMPERATURE },
+    { "rope_grid_indexing", TO_WORD, SETTING_ROPE_INDEXING },
+    { "rope_grid_offset", TO_SETTING, SETTING_ROPE_OFFSET },
+    { "ref_feat_shape", TO_SQUARE, SETTING_ROPE_REFERENCE },
+    { "pre_norm", TO_PRE_NORM, SETTING_PRE_NORM },
+    { "use_pre_transformer_norm", TO_PRE_NORM, SETTING_PRE_NORM },
+    { "final_norm", TO_FINAL_NORM, SETTING_FINAL_NORM },
+    { "fc_norm", TO_SETTING, SETTING_FC_NORM },
+    { "use_fc_norm", TO_SETTING, SETTING_FC_NORM },
+    { "init_values", TO_ABSENCE, SETTING_LAYER_SCALE },
+    { "qk_norm", TO_SETTING, SETTING_QK_NORM },
+    { "proj_bias", TO_SETTING, SETTING_PROJ_BIAS },
+    { "scale_attn_norm", TO_SETTING, SETTING_ATTN_NORM },
+    { "scale_mlp_norm", TO_SETTING, SETTING_MLP_NORM },
+    { "scale_attn_inner", TO_SETTING, SETTING_ATTN_NORM },
+    { "scale_mlp", TO_SETTING, SETTING_MLP_NORM },
+    { "attn_pool_num_heads", TO_SETTING, SETTING_POOL_NUM_HEADS },
+    { "pool_include_prefix", TO_SETTING, SETTING_POOL_PREFIX },
+    { "act_layer", TO_ACTIVATION, SETTING_ACTIVATION },
+    { "norm_layer", TO_NORM, SETTING_NORM_TYPE },
+    { "embed_norm_layer", TO_ABSENCE, SETTING_PATCH_NORM },
+    { "block_fn", TO_BLOCK, SETTING_BLOCK_TYPE },
+    { "use_post_norm", TO_BLOCK, SETTING_BLOCK_TYPE },
+    { "attn_layer", TO_ATTENTION, SETTING_DIFF_ATTN },
+    { "mlp_layer", TO_MLP, SETTING_GATED_MLP },
+    { "swiglu_mlp", TO_SWIGLU, SETTING_GATED_MLP },
+    { "dynamic_img_size", TO_SETTING, SETTING_DYNAMIC_IMG_SIZE },
+    { "dynamic_img_pad", TO_SETTING, SETTING_DYNAMIC_IMG_PAD },
+    { "backbone", TO_NOTHING, SETTING_COUNT }
 };
 
 static const key_rule pretrained_cfg[] = {
-    { "input_size", TO_INPUT_SIZE, SETTING_COUNT, NULL },
-    { "crop_pct", TO_SETTING, SETTING_CROP_PCT, NULL },
-    { "crop_mode", TO_WORD, SETTING_CROP_MODE, NULL },
-    { "interpolation", TO_WORD, SETTING_INTERPOLATION, NULL },
-    { "mean", TO_MEAN, SETTING_COUNT, NULL },
-    { "std", TO_STD, SETTING_COUNT, NULL },
-    { "num_classes", TO_SETTING, SETTING_NUM_CLASSES, NULL }
+    { "input_size", TO_INPUT_SIZE, SETTING_COUNT },
+    { "crop_pct", TO_SETTING, SETTING_CROP_PCT },
+    { "crop_mode", TO_WORD, SETTING_CROP_MODE },
+    { "interpolation", TO_WORD, SETTING_INTERPOLATION },
+    { "mean", TO_MEAN, SETTING_COUNT },
+    { "std", TO_STD, SETTING_COUNT },
+    { "num_classes", TO_SETTING, SETTING_NUM_CLASSES }
 };
 
 static const key_rule top[] = {
-    { "num_classes", TO_SETTING, SETTING_NUM_CLASSES, NULL },
-    { "global_pool", TO_WORD, SETTING_POOL, NULL }
+    { "num_classes", TO_SETTING, SETTING_NUM_CLASSES },
+    { "global_pool", TO_WORD, SETTING_POOL }
 };
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+enum { CONFIG_MAX_FILE = 64 * 1024 * 1024 };
 
 /* === Values === */
 
 static void describe(const json_value *value, char *text, size_t size)
 {
-    switch ((json_kind)value->kind) {
+    switch (value->kind) {
     case JSON_NULL: snprintf(text, size, "null"); break;
     case JSON_FALSE: snprintf(text, size, "false"); break;
     case JSON_TRUE: snprintf(text, size, "true"); break;
     case JSON_NUMBER: snprintf(text, size, "%.9g", json_number(value, 0)); break;
     case JSON_STRING: snprintf(text, size, "%.60s", json_string(value, "")); break;
     case JSON_ARRAY: snprintf(text, size, "a list of %u", (unsigned)value->count); break;
-    case JSON_OBJECT: snprintf(text, size, "an object"); break;
+    default: snprintf(text, size, "an object"); break;
     }
 }
 
@@ -138,15 +138,14 @@ static bool wrong(const char *where, const char *key, const char *expected,
 
 static bool is_count(const json_value *value)
 {
-    return value && value->kind == JSON_NUMBER && value->integral &&
-           json_integer(value, -1) >= 0 && json_integer(value, -1) <= 0x7fffffff;
+    const int64_t count = json_integer(value, -1);
+    return count >= 0 && count <= 0x7fffffff;
 }
 
 /* Any number that a float can hold. */
 static bool is_number(const json_value *value)
 {
-    return value->kind == JSON_NUMBER && json_number(value, 0) >= -1e30 &&
-           json_number(value, 0) <= 1e30;
+    return fabs(json_number(value, HUGE_VAL)) <= 1e30;
 }
 
 static bool put_setting(settings *s, const key_rule *rule, const char *where,
@@ -169,7 +168,7 @@ static bool put_setting(settings *s, const key_rule *rule, const char *where,
 }
 
 /* n, or a list of two */
-static bool pair(const json_value *value, double *first, double *second)
+static bool pair(const json_value *value, int64_t *first, int64_t *second)
 {
     const json_value *a = value, *b = value;
     if (value->kind == JSON_ARRAY) {
@@ -178,31 +177,31 @@ static bool pair(const json_value *value, double *first, double *second)
         b = a->next;
     }
     if (!is_count(a) || !is_count(b)) return false;
-    *first = json_number(a, 0);
-    *second = json_number(b, 0);
+    *first = json_integer(a, 0);
+    *second = json_integer(b, 0);
     return true;
 }
 
 static bool put_size(settings *s, const key_rule *rule, const char *where,
                      const json_value *value, report *r)
 {
-    double height, width;
+    int64_t height, width;
     if (!pair(value, &height, &width) || height < 1 || width < 1)
         return wrong(where, rule->key, "n or [height, width]", value, r);
-    settings_put(s, SETTING_IMG_HEIGHT, height);
-    settings_put(s, SETTING_IMG_WIDTH, width);
+    settings_put(s, SETTING_IMG_HEIGHT, (double)height);
+    settings_put(s, SETTING_IMG_WIDTH, (double)width);
     return true;
 }
 
 static bool put_square(settings *s, const key_rule *rule, const char *where,
                        const json_value *value, report *r)
 {
-    double height, width;
+    int64_t height, width;
     if (!pair(value, &height, &width) || height < 1 || height != width)
         return wrong(where, rule->key, rule->setting == SETTING_PATCH_SIZE
                      ? "one number (patches are square)" : "one number, the side of a square",
                      value, r);
-    settings_put(s, rule->setting, height);
+    settings_put(s, rule->setting, (double)height);
     return true;
 }
 
@@ -252,20 +251,6 @@ static void fold(const char *name, char text[80])
         if (*name != '_')
             text[used++] = (char)(*name >= 'A' && *name <= 'Z' ? *name + 32 : *name);
     text[used] = '\0';
-}
-
-static bool is_allowed(const char *allowed, const char *text)
-{
-    char folded[80];
-    size_t size;
-    fold(text, folded);
-    size = strlen(folded);
-    for (;;) {
-        size_t length = strcspn(allowed, "|");
-        if (length == size && !strncmp(allowed, folded, length)) return true;
-        if (!allowed[length]) return false;
-        allowed += length + 1;
-    }
 }
 
 /* A class of layers and what it stands for; no name ends the list. */
@@ -413,19 +398,9 @@ static bool put_final_norm(settings *s, const key_rule *rule, const char *where,
     return true;
 }
 
-static bool check_only(const key_rule *rule, const char *where, const json_value *value, report *r)
-{
-    char text[80];
-    describe(value, text, sizeof text);
-    if (is_allowed(rule->allowed, text)) return true;
-    return report_fail(r, "%s%s %s: this version of vit.h runs %.*s only", where, rule->key, text,
-                       (int)strcspn(rule->allowed, "|"), rule->allowed);
-}
-
 static bool apply_rule(settings *s, const key_rule *rule, const char *where,
                        const json_value *value, report *r)
 {
-    if (rule->action == ONLY) return check_only(rule, where, value, r);
     if (value->kind == JSON_NULL) return true;
     switch (rule->action) {
     case TO_PRE_NORM: return put_pre_norm(s, rule, where, value, r);
@@ -447,9 +422,8 @@ static bool apply_rule(settings *s, const key_rule *rule, const char *where,
     case TO_WORD: return put_word(s, rule, where, value, r);
     case TO_MEAN: return put_vector(s->mean, &s->mean_count, rule, where, value, r);
     case TO_STD: return put_vector(s->std, &s->std_count, rule, where, value, r);
-    case ONLY: break;
+    default: return wrong(where, rule->key, "null", value, r); /* TO_NOTHING */
     }
-    return true;
 }
 
 static bool apply_rules(settings *s, const key_rule *rules, size_t count, const char *where,
@@ -518,18 +492,16 @@ static bool apply_all(config_file *config, settings *s, const json_value *root, 
     return get_architecture(config, root, pretrained, r);
 }
 
-static bool read_text(config_file *config, const char *path, size_t *size, report *r)
+bool config_read_text(const char *path, char **text, size_t *size, report *r)
 {
     source file;
     bool good;
+    *text = NULL;
     if (!source_open_file(&file, path, r)) return false;
-    if (file.size > CONFIG_MAX_FILE) {
-        source_close(&file);
-        return report_fail(r, "too large for a configuration");
-    }
     *size = (size_t)file.size;
-    config->text = malloc(*size + 1);
-    good = config->text ? source_read(&file, 0, config->text, *size, r) : report_no_memory(r);
+    good = file.size <= CONFIG_MAX_FILE || report_fail(r, "too large for a configuration");
+    if (good) *text = malloc(*size + 1);
+    if (good) good = *text ? source_read(&file, 0, *text, *size, r) : report_no_memory(r);
     source_close(&file);
     return good;
 }
@@ -539,7 +511,7 @@ static bool config_parse(config_file *config, settings *s, const char *path, boo
 {
     const json_value *root;
     size_t size = 0;
-    if (!read_text(config, path, &size, r)) return false;
+    if (!config_read_text(path, &config->text, &size, r)) return false;
     if (!json_parse(&config->document, config->text, size, false, 0, r)) return false;
     root = config->document.root;
     if (root->kind != JSON_OBJECT) return report_fail(r, "expected a JSON object");

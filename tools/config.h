@@ -29,4 +29,7 @@ typedef struct config_file {
 bool config_read(config_file *config, settings *s, const char *path, bool *foreign, report *r);
 void config_free(config_file *config);
 
+/* All of a file, malloc'ed, with room for json_parse. *text is to be freed either way. */
+bool config_read_text(const char *path, char **text, size_t *size, report *r);
+
 #endif

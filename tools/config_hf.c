@@ -9,8 +9,6 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-enum { HF_MAX_FILE = 1 << 20 };
-
 /* === Models and image processors ===
  * The values that transformers leaves out of its files where they are its defaults. */
 
@@ -107,8 +105,8 @@ static bool is_null(const json_value *value)
 
 static bool is_size(const json_value *value)
 {
-    return value && value->kind == JSON_NUMBER && value->integral &&
-           json_integer(value, 0) >= 1 && json_integer(value, 0) <= 1 << 20;
+    const int64_t size = json_integer(value, 0);
+    return size >= 1 && size <= 1 << 20;
 }
 
 static bool put_count(settings *s, setting_key setting, const json_value *object, const char *key,
@@ -122,7 +120,7 @@ static bool put_count(settings *s, setting_key setting, const json_value *object
 }
 
 /* n, or [n, m] */
-static bool get_pair(const json_value *value, double *first, double *second)
+static bool get_pair(const json_value *value, int64_t *first, int64_t *second)
 {
     const json_value *a = value, *b = value;
     if (value->kind == JSON_ARRAY) {
@@ -130,8 +128,8 @@ static bool get_pair(const json_value *value, double *first, double *second)
         a = json_first(value);
         b = a->next;
     }
-    *first = json_number(a, 0);
-    *second = json_number(b, 0);
+    *first = json_integer(a, 0);
+    *second = json_integer(b, 0);
     return is_size(a) && is_size(b);
 }
 
@@ -139,17 +137,17 @@ static bool put_sizes(settings *s, const json_value *object, report *r)
 {
     const json_value *image = json_get(object, "image_size");
     const json_value *patch = json_get(object, "patch_size");
-    double height, width;
+    int64_t height, width;
     if (!is_null(image)) {
         if (!get_pair(image, &height, &width))
             return wrong_value("image_size", "n or [height, width]", r);
-        settings_put(s, SETTING_IMG_HEIGHT, height);
-        settings_put(s, SETTING_IMG_WIDTH, width);
+        settings_put(s, SETTING_IMG_HEIGHT, (double)height);
+        settings_put(s, SETTING_IMG_WIDTH, (double)width);
     }
     if (is_null(patch)) return true;
     if (!get_pair(patch, &height, &width) || height != width)
         return wrong_value("patch_size", "one number (patches are square)", r);
-    settings_put(s, SETTING_PATCH_SIZE, height);
+    settings_put(s, SETTING_PATCH_SIZE, (double)height);
     return true;
 }
 
@@ -232,7 +230,7 @@ static bool put_labels(config_file *config, const json_value *id2label, report *
 /* === preprocessor_config.json === */
 
 typedef struct hf_frame {
-    double height, width;   /* 0: not given */
+    int64_t height, width;  /* 0: not given */
     bool shortest;          /* height is the shorter side */
 } hf_frame;
 
@@ -244,9 +242,10 @@ static bool get_frame(const json_value *value, bool single_is_shortest, hf_frame
     if (value->kind == JSON_OBJECT) {
         const json_value *height = json_get(value, "height"), *width = json_get(value, "width");
         frame->shortest = !is_null(shortest);
-        frame->height = json_number(frame->shortest ? shortest : height, 0);
-        frame->width = json_number(frame->shortest ? shortest : width, 0);
-        return frame->shortest ? is_size(shortest) : is_size(height) && is_size(width);
+        if (frame->shortest) height = width = shortest;
+        frame->height = json_integer(height, 0);
+        frame->width = json_integer(width, 0);
+        return is_size(height) && is_size(width);
     }
     frame->shortest = single_is_shortest && value->kind == JSON_NUMBER;
     return get_pair(value, &frame->height, &frame->width);
@@ -270,9 +269,9 @@ static bool put_resample(settings *s, const json_value *root, const hf_processor
 
 /* The share of the resized image that the crop keeps; a little less, so that its inverse is not
  * rounded below the size. */
-static double share(double crop, double size)
+static double share(int64_t crop, int64_t size)
 {
-    return crop < size || crop > size ? crop / (size + 1e-6) : 1;
+    return crop == size ? 1 : (double)crop / ((double)size + 1e-6);
 }
 
 /* Its own processors round the margins of a crop down; those on tensors, called Fast, crop by
@@ -370,27 +369,14 @@ static bool apply_preprocessor(settings *s, const json_value *root, const hf_pro
            put_normalisation(s, root, processor, r);
 }
 
-static bool read_file(const char *path, char **text, size_t *size, report *r)
-{
-    source file;
-    bool good;
-    if (!source_open_file(&file, path, r)) return false;
-    *size = (size_t)file.size;
-    good = file.size <= HF_MAX_FILE || report_fail(r, "too large for a configuration");
-    *text = good ? malloc(*size + 1) : NULL;
-    good = good && (*text ? source_read(&file, 0, *text, *size, r) : report_no_memory(r));
-    source_close(&file);
-    return good;
-}
-
 static bool read_preprocessor(settings *s, const char *path, const hf_model *model, report *r)
 {
     json_document document;
-    char *text = NULL;
+    char *text;
     size_t size = 0;
     bool good;
     r->file = path;
-    good = read_file(path, &text, &size, r) && json_parse(&document, text, size, false, 0, r);
+    good = config_read_text(path, &text, &size, r) && json_parse(&document, text, size, false, 0, r);
     if (good) {
         good = apply_preprocessor(s, document.root, find_processor(document.root, model), r);
         json_free(&document);

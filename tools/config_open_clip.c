@@ -12,8 +12,8 @@ bool config_open_clip_is(const json_value *root)
 
 static bool is_count(const json_value *value)
 {
-    return value && value->kind == JSON_NUMBER && value->integral &&
-           json_integer(value, 0) >= 1 && json_integer(value, 0) <= 1 << 20;
+    const int64_t count = json_integer(value, 0);
+    return count >= 1 && count <= 1 << 20;
 }
 
 static bool put_count(settings *s, setting_key setting, const json_value *object, const char *key,
@@ -75,8 +75,10 @@ static bool put_vector(const json_value *value, const char *key, double *out, in
     if (value->kind != JSON_ARRAY || value->count < 1 || value->count > VIT_MAX_CHANS)
         return report_fail(r, "%s: expected a list of numbers", key);
     *count = 0;
-    for (item = json_first(value); item; item = item->next)
+    for (item = json_first(value); item; item = item->next) {
+        if (item->kind != JSON_NUMBER) return report_fail(r, "%s: expected a list of numbers", key);
         out[(*count)++] = json_number(item, 0);
+    }
     return true;
 }
 
