@@ -107,7 +107,7 @@ static bool start_patch(adaptation *a, vit_pos_resample how, report *r)
     how = how == VIT_RESAMPLE_FLEXIVIT ? how : VIT_RESAMPLE_TIMM;
     good = work && a->inverse && a->plane && a->middle &&
            make_resize(work, a->patch, a->new_patch, how);
-    if (!good) report_no_memory(r);
+    if (!good) (void)report_no_memory(r);
     else if (!invert(a, work))
         good = report_fail(r, "--patch-size %d: a resize of patches of %d has no inverse",
                            a->new_patch, a->patch);

@@ -564,15 +564,15 @@ static arch_result arch_unknown(const char *name, report *r)
     size_t i;
     for (i = 0; i < COUNT(lacking); i++)
         if (!fnmatch(lacking[i].pattern, name, 0)) {
-            report_fail(r, "architecture %s: this version of vit.h lacks %s", name,
-                        lacking[i].option);
+            (void)report_fail(r, "architecture %s: this version of vit.h lacks %s", name,
+                              lacking[i].option);
             return ARCH_LACKING;
         }
     first = arch_nearest(name, NULL, NULL);
     second = arch_nearest(name, first, NULL);
     third = arch_nearest(name, first, second);
-    report_fail(r, "unknown architecture %s; nearest: %s, %s, %s (--list-archs lists all)", name,
-                first->name, second->name, third->name);
+    (void)report_fail(r, "unknown architecture %s; nearest: %s, %s, %s (--list-archs lists all)",
+                      name, first->name, second->name, third->name);
     return ARCH_UNKNOWN;
 }
 
@@ -627,7 +627,7 @@ arch_result arch_find(const char *name, arch_choice *choice, report *r)
     dot = strchr(name, '.');
     if (!dot) dot = name + strlen(name);
     if (dot == name || (size_t)(dot - name) >= sizeof base || strlen(dot) >= sizeof choice->tag) {
-        report_fail(r, "unknown architecture \"%.200s\" (--list-archs lists all)", name);
+        (void)report_fail(r, "unknown architecture \"%.200s\" (--list-archs lists all)", name);
         return ARCH_UNKNOWN;
     }
     memcpy(base, name, (size_t)(dot - name));

@@ -28,16 +28,11 @@ typedef struct report {
 report report_make(char *text, size_t size, const char *file);
 
 /* Always false, so that a function can end with `return report_fail(...)`. The macros tell that to
- * a compiler or analyser which sees one file at a time. */
+ * a compiler or analyser which sees one file at a time; a statement begins with (void). */
 bool report_fail(report *r, const char *format, ...) BASE_PRINTF(2, 3);
 bool report_no_memory(report *r);
-static inline bool report_false(bool said)
-{
-    (void)said;
-    return false;
-}
-#define report_fail(...) report_false(report_fail(__VA_ARGS__))
-#define report_no_memory(r) report_false(report_no_memory(r))
+#define report_fail(...) (report_fail(__VA_ARGS__), false)
+#define report_no_memory(r) (report_no_memory(r), false)
 
 /* === Memory ===
  * An arena hands out zeroed pieces of at most `limit` bytes altogether and frees them at once. */

@@ -133,7 +133,7 @@ static bool write_header(const vit_model *model, cli_output *output, bool quiet,
     put_data(output->file, model, &progress);
     cli_progress_clear(&progress);
     if (ferror(output->file)) {
-        report_fail(r, "cannot be written: %s", strerror(errno));
+        (void)report_fail(r, "cannot be written: %s", strerror(errno));
         cli_output_abandon(output);
         return false;
     }

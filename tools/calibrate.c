@@ -170,11 +170,12 @@ calibration *calibrate_start(const vit_model *reference, vit_dtype dtype, const 
 {
     calibration *c;
     if (reference->config.block_type != VIT_PRE_NORM) {
-        report_fail(r, "--calibrate needs blocks that norm what they read (block_type=pre_norm)");
+        (void)report_fail(r, "--calibrate needs blocks that norm what they read "
+                          "(block_type=pre_norm)");
         return NULL;
     }
     c = calloc(1, sizeof *c);
-    if (!c) return report_no_memory(r), NULL;
+    if (!c) return (void)report_no_memory(r), NULL;
     c->model = reference;
     c->photos = photos;
     c->dtype = dtype;
@@ -382,6 +383,6 @@ const float *calibrate_tensor(calibration *c, int index, vit_dtype written, repo
     if (sscanf(t.name, "blocks.%d.%n", &block, &used) != 1 || !used) return c->values;
     if (block != c->block && !begin_block(c, block, r)) return NULL;
     read_tensor(&t, c->values);
-    if (!block_tensor(c, t.name + used, &t, written)) return report_no_memory(r), NULL;
+    if (!block_tensor(c, t.name + used, &t, written)) return (void)report_no_memory(r), NULL;
     return c->values;
 }

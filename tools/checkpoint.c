@@ -491,8 +491,8 @@ static char *checkpoint_path_in_folder(checkpoint *c, const char *folder, report
         char *path = checkpoint_path_beside(c, beside, names[i]);
         if (path && source_exists(path)) return path;
     }
-    report_fail(r, "a folder without model.safetensors.index.json, model.safetensors or "
-                "pytorch_model.bin");
+    (void)report_fail(r, "a folder without model.safetensors.index.json, model.safetensors or "
+                      "pytorch_model.bin");
     return NULL;
 }
 

@@ -376,7 +376,8 @@ static bool read_preprocessor(settings *s, const char *path, const hf_model *mod
     size_t size = 0;
     bool good;
     r->file = path;
-    good = config_read_text(path, &text, &size, r) && json_parse(&document, text, size, false, 0, r);
+    good = config_read_text(path, &text, &size, r) &&
+           json_parse(&document, text, size, false, 0, r);
     if (good) {
         good = apply_preprocessor(s, document.root, find_processor(document.root, model), r);
         json_free(&document);

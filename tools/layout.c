@@ -1495,7 +1495,7 @@ static bool check_extras(const layout_map *map, const vit_config *config, const 
     if (used && plan->ignored)
         good = plan_extras(map, config, ignore, used, list_used(plan, used), plan, r);
     else
-        report_no_memory(r);
+        (void)report_no_memory(r);
     free(used);
     return good;
 }

@@ -30,7 +30,7 @@ static void *read_start(const source *s, const zip_entry *entry, size_t *size, r
     *size = entry->size < NPY_MAX_HEADER ? (size_t)entry->size : NPY_MAX_HEADER;
     data = malloc(*size + 1);
     if (!data) {
-        report_no_memory(r);
+        (void)report_no_memory(r);
         return NULL;
     }
     if (zip_read_start(s, entry, data, *size, r)) return data;

@@ -579,8 +579,8 @@ static bool torch_add_metadata(torch_reader *t, const pickle_value *dict, const 
 
 static const pickle_value *torch_refuse_module(torch_reader *t)
 {
-    report_fail(t->report, "a whole nn.Module was pickled, which needs its Python code; save "
-                "model.state_dict() instead");
+    (void)report_fail(t->report, "a whole nn.Module was pickled, which needs its Python code; save "
+                      "model.state_dict() instead");
     return NULL;
 }
 

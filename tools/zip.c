@@ -51,7 +51,7 @@ static bool zip_find_end(const source *s, uint8_t record[ZIP_END_SIZE], uint64_t
         while (!found && i-- > 0)
             found = base_load32(tail + i) == ZIP_END_SIGNATURE
                  && base_load16(tail + i + 20) == size - ZIP_END_SIZE - i;
-        if (!found) report_fail(r, "zip: no end of central directory; the file is truncated");
+        if (!found) (void)report_fail(r, "zip: no end of central directory; the file is truncated");
     }
     if (found) {
         memcpy(record, tail + i, ZIP_END_SIZE);
@@ -235,7 +235,7 @@ static bool zip_read_directory(zip_archive *zip, const zip_directory *d, report 
     bool ok;
     zip->entries = memory_take(&zip->memory, ((size_t)d->count + 1) * sizeof *zip->entries);
     ok = bytes && zip->entries;
-    if (!ok) report_no_memory(r);
+    if (!ok) (void)report_no_memory(r);
     ok = ok && source_read(zip->source, d->offset, bytes, (size_t)d->size, r)
             && zip_parse_directory(zip, bytes, d, r);
     free(bytes);
