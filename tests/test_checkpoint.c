@@ -855,6 +855,10 @@ static void test_malformed_pickles(void)
             DICT(TENSOR(FLOATS, "K\x00", "K\x03K\x03\x86",
                         "\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f"
                         "\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f\x86")), "reaches beyond"),
+        ROW("a stride that goes beyond 2^64 by itself, and then another",
+            DICT(TENSOR(FLOATS, "K\x00", "K\x05K\x02\x86",
+                        "\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7fK\x01\x86")),
+            "reaches beyond"),
         ROW("a stride below zero along a dimension of one",
             DICT(TENSOR(FLOATS, "K\x00", "K\x01\x85", "J\xff\xff\xff\xff\x85")),
             "negative stride"),
@@ -1028,6 +1032,7 @@ static void test_rare_pickles(void)
         RARE(DICT(TENSOR(FLOATS, "K\x01", "]K\x02" "a", "]K\x01" "a")), 4, 2.0),
         RARE(DICT(TENSOR(FLOATS, "\x8a\x00", ")", ")")), 4, 1.0),   /* a long 0 has no bytes */
         RARE(DICT(ONE "sU\x01s\x8f(K\x01\x90"), 4, 1.0),            /* a set beside it */
+        RARE(DICT(ONE "sU\x01k" "cmy\nf\n)}\x92"), 4, 1.0),        /* a call with keywords */
         RARE(DICT(ONE "sU\x01m(U\x06moduleNNNtQ"), 4, 1.0),         /* the source of a class */
         RARE(DICT(ONE "sU\x01q" "ctorch._utils\n_rebuild_qtensor\n(" FLOATS "tR"), 4, 1.0),
         RARE(DICT(ONE "sU\x01q" "ctorch._utils\n_rebuild_sparse_tensor\n(" FLOATS "tR"), 4, 1.0)
@@ -1292,9 +1297,7 @@ static void test_steps(void)
     put_settings(&p);
     put_text(&p, "U\x01zh\x02s.");
     check_pickle_refused("a million settings in namespaces", &p, "values to visit");
-    put(&p, DICT(ONE), sizeof DICT(ONE) - 2);
-    put_text(&p, "U\x01z}q");
-    put(&p, "\0", 1);
+    put(&p, "\x80\x02}q\0", 5);
     for (i = 0; i < 30; i++) {
         const uint8_t name = (uint8_t)i, next = (uint8_t)(i + 1);
         put_text(&p, "}q");
@@ -1305,7 +1308,9 @@ static void test_steps(void)
         put(&p, &name, 1);
         put_text(&p, "u");
     }
-    put_text(&p, "s.");
+    put_text(&p, "}U\x01t");
+    put(&p, ONE, sizeof ONE - 1);
+    put_text(&p, "sU\x01zh\x1es.");
     check_pickle_refused("dicts in dicts beside a tensor", &p, "values to visit");
     put_text(&p, "\x80\x02}U\x01t" "cevil\nf\n]q\x01");
     repeat(&p, "h\x01" "a", 60);
@@ -1562,6 +1567,26 @@ static void make_npz(bytes *b, const bytes *npy, const char *name)
     make_zip(b, &spec, 1);
 }
 
+/* What is no array is left out, and said. */
+static void test_npz_skips(void)
+{
+    zip_spec specs[2] = { { "a.npy", NULL, 0, 0, 0, 0, 0, 0 },
+                          { "readme", "text", 4, 0, 0, 0, 0, 0 } };
+    char error[CHECKPOINT_ERROR_SIZE] = "";
+    bytes npy = { 0 }, b = { 0 };
+    checkpoint *c;
+    make_npy(&npy, "<f4", "(1,)", "\0\0\x80\x3f", 4);
+    specs[0].data = npy.data;
+    specs[0].size = npy.size;
+    make_zip(&b, specs, 2);
+    CHECK_MSG(checkpoint_open_memory("npz", b.data, b.size, &c, error, sizeof error), "%s", error);
+    CHECK(c && checkpoint_count(c) == 1 && checkpoint_skipped_count(c) == 1
+          && strcmp(checkpoint_skipped(c, 0)->key, "readme") == 0);
+    checkpoint_close(c);
+    discard(&npy);
+    discard(&b);
+}
+
 /* The number 1 of every type that NumPy writes and that a tensor may have. */
 static void test_npz(void)
 {
@@ -1611,6 +1636,11 @@ static void test_malformed_npz(void)
         discard(&npy);
         discard(&b);
     }
+    put_text(&npy, "no array");
+    make_npz(&b, &npy, "a.npy");
+    check_refused("another file by the name of an array", b.data, b.size, "not a .npy file");
+    discard(&npy);
+    discard(&b);
     put(&npy, "\x93NUMPY\1\0\x35\0{'descr': '<f4', 'fortran_order': False, 'shape': ()}", 63);
     put(&npy, "\0\0\x80\x3f", 4);
     make_npz(&b, &npy, "a.npy");
@@ -1885,6 +1915,7 @@ int main(int count, char **arguments)
     test_overlapping_zip();
     test_torch_names();
     test_npz();
+    test_npz_skips();
     test_malformed_npz();
     test_malformed_ggml();
     test_made_shards();

@@ -247,6 +247,37 @@ static void test_checkpoints(const char *data)
     fail_each(rename_tensor, path);
 }
 
+/* What torch.save writes rarely: long texts, a dict of another class, one made from pairs, and a
+ * stack of exactly 16 values when a tuple comes. */
+static void test_rare_pickle(void)
+{
+    static const char start[] = "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."
+                                "\x80\x02M\xe9\x03.\x80\x02}.\x80\x02";
+    static const char rest[] =
+        "NNNNNNNNNNNNNNNN(t" "cmy\nDict\n)\x81U\x01" "aNsU\x01" "bNs" "ccollections\nOrderedDict\n]U\x01t"
+        "ctorch._utils\n_rebuild_tensor\n((U\x07storagectorch\nFloatStorage\nU\x01" "0U\x03" "cpu"
+        "K\x01NtQK\x00))tR\x86" "a\x85R." "\x80\x02]U\x01" "0a." "\1\0\0\0\0\0\0\0" "\0\0\x80\x3f";
+    static const uint32_t lengths[] = { 5000, 70000 };
+    char path[] = "/tmp/pickleXXXXXX";
+    FILE *file = fdopen(mkstemp(path), "wb");
+    size_t i;
+    uint32_t n;
+    CHECK(file != NULL);
+    if (!file) return;
+    fwrite(start, 1, sizeof start - 1, file);
+    for (i = 0; i < 2; i++) {
+        fprintf(file, "X%c%c%c", (int)(lengths[i] & 255), (int)(lengths[i] >> 8 & 255),
+                (int)(lengths[i] >> 16));
+        putc(0, file);
+        for (n = 0; n < lengths[i]; n++) putc('x', file);
+        putc('0', file);
+    }
+    fwrite(rest, 1, sizeof rest - 1, file);
+    fclose(file);
+    fail_each(read_file, path);
+    unlink(path);
+}
+
 static void test_labels(void)
 {
     char path[] = "/tmp/labelsXXXXXX";
@@ -263,6 +294,7 @@ static void test_labels(void)
 int main(int count, char **arguments)
 {
     test_checkpoints(count > 1 ? arguments[1] : "tests/data");
+    test_rare_pickle();
     test_labels();
     return test_summary();
 }

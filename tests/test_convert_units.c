@@ -819,8 +819,8 @@ static void test_json_labels(void)
     check_json_labels("{\"label_names\": null}", true, NULL, NULL);
     check_json_labels("{\"label_names\": []}", true, NULL, NULL);
     check_json_labels("{\"label_names\": [\"a\"], \"label_descriptions\": null}", true, "a", NULL);
-    check_json_labels("{\"label_names\": [\"a\"], \"label_descriptions\": {\"a\": \"\"}}", true, "a",
-                      "a");
+    check_json_labels("{\"label_names\": [\"a\"], \"label_descriptions\": {\"a\": \"\"}}", true,
+                      "a", "a");
     check_json_labels("{\"label_names\": [\"\"]}", false, "label_names[0]: expected a name", NULL);
     check_json_labels("{\"label_names\": \"cat\"}", false, "label_names: expected a list", NULL);
     check_json_labels("{\"label_names\": [1]}", false, "label_names[0]: expected a name", NULL);

@@ -34,6 +34,7 @@ static void test_refused(void)
         { "1e", "exponent" }, { "1e+", "exponent" }, { "+1", "value" }, { "0x10", "after the end" },
         { "NaN", "value" }, { "Infinity", "value" }, { "\"a", "inside a string" },
         { "\"\\x\"", "escape" }, { "\"\\u12g4\"", "hexadecimal" }, { "\"\\u12", "hexadecimal" },
+        { "\"\\", "escape" }, { "\"\\ud800\\n\"", "high surrogate" },
         { "\"\\u0000\"", "u0000" }, { "\"\\ud800\"", "high surrogate" },
         { "\"\\ud800\\u0041\"", "high surrogate" }, { "\"\\udc00\"", "low surrogate" },
         { "\"a\nb\"", "control" }, { "\"\xff\"", "UTF-8" }, { "\"\xc0\x80\"", "UTF-8" },

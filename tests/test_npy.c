@@ -96,6 +96,7 @@ static void test_types(void) {
     READS("|u1", "\0\x7f\xff", 0.0f, 127.0f, 255.0f);
     READS("|i1", "\0\x7f\xff", 0.0f, 127.0f, -1.0f);
     READS("|b1", "\0\x01\x02", 0.0f, 1.0f, 1.0f);
+    READS("|V2", "\x80\x3f\0\xc0\0\0", 1.0f, -2.0f, 0.0f);   /* bfloat16, as ml_dtypes has it */
     READS("<u2", "\x01\0\0\x80\xff\xff", 1.0f, 32768.0f, 65535.0f);
     READS("<i2", "\x01\0\0\x80\xff\xff", 1.0f, -32768.0f, -1.0f);
     READS("<i4", "\x01\0\0\0\0\0\0\x80\xff\xff\xff\xff", 1.0f, -2147483648.0f, -1.0f);

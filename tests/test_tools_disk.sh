@@ -28,13 +28,13 @@ writes() {
     tried=$*
     for limit in 0 1 100 512 1000; do
         echo before >"$output"
-        (trap '' XFSZ && exec prlimit --fsize=$limit "$@") 2>&1 >/dev/null </dev/null |
+        (trap '' XFSZ && exec prlimit --fsize=$limit: "$@") 2>&1 >/dev/null </dev/null |
             cat >"$work/err"
         status=${PIPESTATUS[0]} # the message through a pipe: it is a file too
         check "$([ $status = 1 ] && echo yes)" "status $status"
         check "$(grep -q 'cannot be written: File too large' "$work/err" && echo yes)" "no message"
         check "$(kept "$output")" "files changed"
-        { prlimit --fsize=$limit "$@" >/dev/null 2>&1 </dev/null; } 2>/dev/null
+        { prlimit --fsize=$limit: "$@" >/dev/null 2>&1 </dev/null; } 2>/dev/null
         status=$?
         check "$([ $status != 0 ] && echo yes)" "status $status"
         check "$(kept "$output")" "files changed by a signal"

@@ -64,6 +64,8 @@ program - tools/vit-run -m "$model" -i examples/cat.jpg -t 2
 program "$work/x.npy" tools/vit-run -m "$model" -i examples/cat.ppm --logits "$work/x.npy" -t 1
 program - examples/classify -m "$model" tests/data/images/rgb16.png tests/data/images/plain.gif
 program "$work/y.vit" tools/vit-convert tests/data/fixtures/plain/model.pth -o "$work/y.vit"
+program "$work/z" tools/vit-convert "$model" --to safetensors -o "$work/z"
+program "$work/z.h" tools/vit-convert "$model" --c-array -o "$work/z.h"
 mkdir -p "$work/set/0" && cp tests/data/images/rgb.* "$work/set/0"
 program - examples/evaluate -m "$model" --json -t 1 "$work/set"
 echo "$passed passed, $failed failed"
