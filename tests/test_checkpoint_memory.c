@@ -254,7 +254,8 @@ static void test_rare_pickle(void)
     static const char start[] = "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."
                                 "\x80\x02M\xe9\x03.\x80\x02}.\x80\x02";
     static const char rest[] =
-        "NNNNNNNNNNNNNNNN(t" "cmy\nDict\n)\x81U\x01" "aNsU\x01" "bNs" "ccollections\nOrderedDict\n]U\x01t"
+        "NNNNNNNNNNNNNNNN(t" "cmy\nDict\n)\x81U\x01" "aNsU\x01" "bNs"
+        "ccollections\nOrderedDict\n]U\x01t"
         "ctorch._utils\n_rebuild_tensor\n((U\x07storagectorch\nFloatStorage\nU\x01" "0U\x03" "cpu"
         "K\x01NtQK\x00))tR\x86" "a\x85R." "\x80\x02]U\x01" "0a." "\1\0\0\0\0\0\0\0" "\0\0\x80\x3f";
     static const uint32_t lengths[] = { 5000, 70000 };

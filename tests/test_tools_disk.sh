@@ -21,12 +21,16 @@ check() {
 
 kept() { [ "$(cat "$1")" = before ] && [ -z "$(find "$work" -name '*.tmp-*')" ] && echo yes; }
 
-# writes OUTPUT COMMAND...: the whole file is longer than any of the limits
+# writes OUTPUT COMMAND...: with limits from nothing to a byte less than the whole file
 writes() {
     local output=$1 status
     shift
     tried=$*
-    for limit in 0 1 100 512 1000; do
+    limit=none
+    "$@" >/dev/null 2>"$work/err" </dev/null
+    status=$?
+    check "$([ $status = 0 ] && [ "$(head -c 6 "$output" | tr -d '\0')" != before ] && echo yes)" "status $status"
+    for limit in 0 1 100 512 1000 $(($(stat -c %s "$output") - 1)); do
         echo before >"$output"
         (trap '' XFSZ && exec prlimit --fsize=$limit: "$@") 2>&1 >/dev/null </dev/null |
             cat >"$work/err"
@@ -40,9 +44,6 @@ writes() {
         check "$(kept "$output")" "files changed by a signal"
     done
     limit=none
-    "$@" >/dev/null 2>"$work/err" </dev/null
-    status=$?
-    check "$([ $status = 0 ] && [ "$(head -c 6 "$output" | tr -d '\0')" != before ] && echo yes)" "status $status"
     tried="${tried//"$output"//sys/no}" # where root cannot write either
     # shellcheck disable=SC2086 # words
     $tried >/dev/null 2>"$work/err" </dev/null
@@ -54,7 +55,8 @@ writes() {
 mkdir -p "$work/set/0"
 for i in $(seq 60); do cp tests/data/images/rgb.ppm "$work/set/0/$i.ppm"; done
 writes "$work/a.vit" "$bin/tools/vit-convert" tests/data/fixtures/plain/model.pth -o "$work/a.vit"
-writes "$work/b" "$bin/tools/vit-convert" "$model" --to safetensors -o "$work/b"
+"$bin/tools/vit-convert" tests/data/coverage/vit_base_r50_s16_224 -o "$work/large" >/dev/null || exit 1
+writes "$work/b" "$bin/tools/vit-convert" "$work/large" --to safetensors -o "$work/b"
 writes "$work/c.h" "$bin/tools/vit-convert" "$model" --c-array -o "$work/c.h"
 writes "$work/d.npy" "$bin/tools/vit-run" -m "$model" -i examples/cat.ppm --tokens "$work/d.npy"
 writes "$work/e.csv" "$bin/examples/evaluate" -m "$model" --predictions "$work/e.csv" "$work/set"

@@ -61,7 +61,7 @@ static void put_entry(FILE *file, const vit_tensor *t, uint64_t *offset)
     *offset = end;
 }
 
-/* JSON padded with spaces to 8 bytes; *size without the NUL. */
+/* Room for the length, then JSON padded with spaces to 8 bytes; *size without the NUL. */
 static char *make_header(unpacking *u, size_t *size)
 {
     char *text = NULL;
@@ -70,6 +70,7 @@ static char *make_header(unpacking *u, size_t *size)
     vit_tensor t;
     int i, failed;
     if (!memory) return NULL;
+    fwrite("\0\0\0\0\0\0\0", 1, 8, memory);
     fputs("{\"__metadata__\":{\"format\":\"pt\"}", memory);
     for (i = 0; vit_model_tensor(&u->model, i, &t); i++) {
         if (!is_weight(&t)) continue;
@@ -83,7 +84,7 @@ static char *make_header(unpacking *u, size_t *size)
         fputc(' ', memory);
         fflush(memory);
     }
-    u->result->bytes = 8 + *size + offset;
+    u->result->bytes = *size + offset;
     failed = ferror(memory);
     if (fclose(memory) == 0 && !failed) return text;
     free(text);
@@ -100,12 +101,11 @@ static bool put_header(unpacking *u, report *r)
 {
     size_t size;
     char *text = make_header(u, &size);
-    unsigned char length[8];
     bool good;
     int i;
     if (!text) return report_no_memory(r);
-    for (i = 0; i < 8; i++) length[i] = (unsigned char)((uint64_t)size >> 8 * i);
-    good = put_bytes(u, length, sizeof length, r) && put_bytes(u, text, size, r);
+    for (i = 0; i < 8; i++) text[i] = (char)((uint64_t)(size - 8) >> 8 * i);
+    good = put_bytes(u, text, size, r);
     free(text);
     return good;
 }
