@@ -97,9 +97,10 @@ $(FUZZERS:build/fuzz/%=build/msan/%): build/msan/%: build/msan/tests/fuzz/fuzz_%
 build/plain/tests/fuzz/make_corpus: build/plain/tests/fuzz/make_corpus.o build/plain/modules.a
 	$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
 
-# A test whose allocations fail.
-WRAPPED = -Wl,--wrap=malloc -Wl,--wrap=calloc -Wl,--wrap=realloc -Wl,--wrap=free
-build/%/tests/test_converter_memory: LDFLAGS += $(WRAPPED)
+# A test whose allocations fail, and whose files.
+WRAPPED = malloc calloc realloc free fread fwrite fflush fclose fsync rename open_memstream opendir \
+          source_read vit_model_open
+build/%/tests/test_converter_memory: LDFLAGS += $(WRAPPED:%=-Wl,--wrap=%)
 
 # What README.md shows: one file, one header, nothing else.
 examples/hello: examples/hello.c vit.h

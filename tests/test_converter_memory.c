@@ -1,16 +1,18 @@
-/* test_converter_memory.c - fails each allocation of whole conversions in turn.
+/* test_converter_memory.c - fails each allocation of whole conversions in turn, each reading and
+ * each writing of a file.
  *
  *     test_converter_memory tests/data [MOST]
  *
  * Whatever fails, the converter must say so in one line, crash nowhere, give back what it took,
  * leave the file that it was to replace as it was, and nothing beside it. Or write the same bytes
  * as ever: stb_image asks of a PNG whether it is a JPEG, which takes memory. The linker puts the
- * functions below in the place of malloc and its kin (Makefile). At most MOST failures a
- * conversion, evenly spaced; without it all.
+ * functions below in the place of malloc and its kin, fread and its (Makefile). At most MOST
+ * failures a conversion, evenly spaced; without it all.
  */
 #define _POSIX_C_SOURCE 200809L
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -97,17 +99,125 @@ void __wrap_free(void *p)
     __real_free(p);
 }
 
+/* === Files that can fail === */
+
+size_t __real_fread(void *to, size_t size, size_t count, FILE *file);
+size_t __real_fwrite(const void *from, size_t size, size_t count, FILE *file);
+int __real_fflush(FILE *file);
+int __real_fclose(FILE *file);
+int __real_fsync(int file);
+int __real_rename(const char *from, const char *to);
+FILE *__real_open_memstream(char **text, size_t *size);
+DIR *__real_opendir(const char *path);
+bool __real_source_read(const source *s, uint64_t at, void *to, size_t size, report *r);
+vit_result __real_vit_model_open(const char *path, unsigned flags, vit_model *model);
+size_t __wrap_fread(void *to, size_t size, size_t count, FILE *file);
+size_t __wrap_fwrite(const void *from, size_t size, size_t count, FILE *file);
+int __wrap_fflush(FILE *file);
+int __wrap_fclose(FILE *file);
+int __wrap_fsync(int file);
+int __wrap_rename(const char *from, const char *to);
+FILE *__wrap_open_memstream(char **text, size_t *size);
+DIR *__wrap_opendir(const char *path);
+bool __wrap_source_read(const source *s, uint64_t at, void *to, size_t size, report *r);
+vit_result __wrap_vit_model_open(const char *path, unsigned flags, vit_model *model);
+
+static bool breaks(void)
+{
+    if (!refuses()) return false;
+    errno = EIO;
+    return true;
+}
+
+/* Reading what is written, or the other way round, is what makes ferror true (of files, not of
+ * streams in memory, whose failure is one of an allocation). */
+size_t __wrap_fread(void *to, size_t size, size_t count, FILE *file)
+{
+    if (!breaks()) return __real_fread(to, size, count, file);
+    fputc(0, file);
+    errno = EIO;
+    return 0;
+}
+
+size_t __wrap_fwrite(const void *from, size_t size, size_t count, FILE *file)
+{
+    if (fileno(file) < 0 || !breaks()) return __real_fwrite(from, size, count, file);
+    fgetc(file);
+    errno = EIO;
+    return 0;
+}
+
+int __wrap_fflush(FILE *file)
+{
+    return fileno(file) >= 0 && breaks() ? EOF : __real_fflush(file);
+}
+
+int __wrap_fclose(FILE *file)
+{
+    const bool fails = fileno(file) >= 0 && breaks();
+    const int result = __real_fclose(file);
+    if (fails) errno = EIO;
+    return fails ? EOF : result;
+}
+
+int __wrap_fsync(int file)
+{
+    return breaks() ? -1 : __real_fsync(file);
+}
+
+int __wrap_rename(const char *from, const char *to)
+{
+    return breaks() ? -1 : __real_rename(from, to);
+}
+
+FILE *__wrap_open_memstream(char **text, size_t *size)
+{
+    return breaks() ? NULL : __real_open_memstream(text, size);
+}
+
+DIR *__wrap_opendir(const char *path)
+{
+    return breaks() ? NULL : __real_opendir(path);
+}
+
+bool __wrap_source_read(const source *s, uint64_t at, void *to, size_t size, report *r)
+{
+    return breaks() ? report_fail(r, "cannot be read") : __real_source_read(s, at, to, size, r);
+}
+
+vit_result __wrap_vit_model_open(const char *path, unsigned flags, vit_model *model)
+{
+    if (!breaks()) return __real_vit_model_open(path, flags, model);
+    memset(model, 0, sizeof *model);
+    return VIT_ERROR_IO;
+}
+
 /* === What is done === */
 
 static const char *data;
 static char folder[64], output[96], model[96], labels[96];
+
+#define PLAIN "norm_eps=1e-6 activation=gelu"
 
 typedef struct job {
     const char *checkpoint;     /* in tests/data */
     vit_dtype dtype;
     bool photos;                /* calibrate and compare with them */
     bool labels;
+    const char *settings;       /* --set, with spaces between them */
+    int chans, patch;           /* --in-chans, --patch-size; or 0 */
+    const char *rename;
 } job;
+
+static bool put_settings(settings *s, const char *words, report *r)
+{
+    char word[64];
+    for (; words && *words; words += strcspn(words, " "), words += *words == ' ') {
+        snprintf(word, sizeof word, "%.*s", (int)strcspn(words, " "), words);
+        if (!settings_parse(s, word, r)) return false;
+    }
+    return true;
+}
 
 static bool convert(const job *j, report *r)
 {
@@ -116,13 +226,14 @@ static bool convert(const job *j, report *r)
         "rle.tga", "exif6.jpg"
     };
     char path[512], photo_paths[PHOTOS][512];
-    const char *items[PHOTOS];
+    const char *items[PHOTOS], *renamings[1];
     convert_options options;
     conversion c;
     bool good;
     int i;
     memset(&options, 0, sizeof options);
     memset(&c, 0, sizeof c);
+    renamings[0] = j->rename;
     snprintf(path, sizeof path, "%.300s/%s", data, j->checkpoint);
     for (i = 0; i < PHOTOS; i++) {
         snprintf(photo_paths[i], sizeof photo_paths[i], "%.300s/images/%s", data, photos[i]);
@@ -137,9 +248,13 @@ static bool convert(const job *j, report *r)
     options.calibrate.count = options.compare.count = j->photos ? PHOTOS : 0;
     options.calibrate_max = options.compare_max = PHOTOS;
     c.options = &options;
+    options.in_chans = j->chans;
+    options.patch_size = j->patch;
+    options.rename.items = renamings;
+    options.rename.count = j->rename != NULL;
     settings_start(&c.all[FROM_OPTIONS], "--set");
     settings_put(&c.all[FROM_OPTIONS], SETTING_NUM_HEADS, 2);
-    good = convert_run(&c, r);
+    good = put_settings(&c.all[FROM_OPTIONS], j->settings, r) && convert_run(&c, r);
     convert_free(&c);
     return good;
 }
@@ -221,12 +336,12 @@ static void fail_once(const char *what, operation *perform, const job *j, long a
     fail_at = at;
     good = perform(j, &r);
     fail_at = 0;
-    CHECK_MSG(good || (r.failed && error[0] && !strchr(error, '\n')), "%s, allocation %ld: %s",
+    CHECK_MSG(good || (r.failed && error[0] && !strchr(error, '\n')), "%s, call %ld: %s",
               what, at, error);
-    CHECK_MSG(live_count == before, "%s, allocation %ld: %ld blocks lost", what, at,
+    CHECK_MSG(live_count == before, "%s, call %ld: %ld blocks lost", what, at,
               live_count - before);
     CHECK_MSG(hash_output() == (good ? wanted : old) && count_files() == files,
-              "%s, allocation %ld: files changed", what, at);
+              "%s, call %ld: files changed", what, at);
     if (good) write_old();
 }
 
@@ -242,24 +357,36 @@ static void fail_each(const char *what, operation *perform, const job *j, long m
     CHECK_MSG(perform(j, &r), "%s: %s", what, error);
     total = calls;
     tried = most > 0 && most < total ? most : total;
-    CHECK_MSG(total > 0 && live_count == before, "%s: %ld allocations, %ld blocks lost", what,
+    CHECK_MSG(total > 0 && live_count == before, "%s: %ld calls, %ld blocks lost", what,
               total, live_count - before);
     wanted = hash_output();
     write_old();
     for (i = 0; i < tried; i++) fail_once(what, perform, j, 1 + i * total / tried, wanted);
-    printf("%s: %ld allocations, %ld failed in turn\n", what, total, tried);
+    printf("%s: %ld calls, %ld failed in turn\n", what, total, tried);
 }
 
 static void test_conversions(long most)
 {
     static const job jobs[] = {
-        { "coverage/option_qk_norm", VIT_F32, false, false },
-        { "fixtures/plain/model.safetensors", VIT_F16, false, false },
-        { "fixtures/dist/model_legacy.pth", VIT_F32, false, false },
-        { "layouts/torchvision/model.pth", VIT_BF16, false, true },
-        { "layouts/jax/model.npz", VIT_F32, false, false },
-        { "layouts/vit_cpp/model.gguf", VIT_I4, false, false },
-        { "fixtures/plain/model.safetensors", VIT_I8, true, false }
+        { .checkpoint = "coverage/option_qk_norm" },
+        { .checkpoint = "fixtures/plain/model.safetensors", .dtype = VIT_F16 },
+        { .checkpoint = "fixtures/dist/model_legacy.pth" },
+        { .checkpoint = "layouts/torchvision/model.pth", .dtype = VIT_BF16, .labels = true },
+        { .checkpoint = "layouts/jax/model.npz" },
+        { .checkpoint = "layouts/vit_cpp/model.gguf", .dtype = VIT_I4 },
+        { .checkpoint = "fixtures/plain/model.safetensors", .dtype = VIT_I8, .photos = true },
+        { .checkpoint = "layouts/hf_vit/model.safetensors" },
+        { .checkpoint = "layouts/open_clip_config/model.safetensors" },
+        { .checkpoint = "layouts/mobileclip/model.safetensors" },
+        { .checkpoint = "layouts/simple_vit/model.safetensors", .settings = "img_size=4" },
+        { .checkpoint = "layouts/beit_original/model.pth", .settings = PLAIN " pool=avg img_size=6" },
+        { .checkpoint = "layouts/timm_diff/model.safetensors", .settings = PLAIN },
+        { .checkpoint = "layouts/timm_map/model.safetensors", .settings = PLAIN },
+        { .checkpoint = "layouts/timm_hybrid/model.safetensors", .settings = PLAIN, .chans = 1 },
+        { .checkpoint = "layouts/deit3/model.pth", .settings = PLAIN " positions=patches" },
+        { .checkpoint = "layouts/rope_vit_mixed/model.pth", .settings = PLAIN " img_size=4" },
+        { .checkpoint = "fixtures/plain/model.safetensors", .chans = 1, .patch = 8,
+          .settings = "pos_resample=flexivit img_size=24", .rename = "head.*=head.*" }
     };
     size_t i;
     for (i = 0; i < sizeof jobs / sizeof *jobs; i++)
@@ -268,7 +395,7 @@ static void test_conversions(long most)
 
 int main(int argc, char **argv)
 {
-    const job small = { "coverage/option_qk_norm", VIT_I8, false, false };
+    const job small = { .checkpoint = "coverage/option_qk_norm", .dtype = VIT_I8 };
     const long most = argc > 2 ? atol(argv[2]) : 0;
     char error[CLI_ERROR_SIZE];
     report r = report_make(error, sizeof error, NULL);
