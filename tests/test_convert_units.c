@@ -22,6 +22,7 @@
 #include "tools/rel_pos.h"
 #include "tools/runner.h"
 #include "tools/settings.h"
+#include "tools/sincos.h"
 #include "tools/vit_writer.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -482,7 +483,7 @@ static void test_label_files(void)
 #define OPEN_CLIP(vision, images)                                                                \
     "{\"model_cfg\": {\"vision_cfg\": {" vision "}}, \"preprocess_cfg\": {" images "}}"
 #define LONG "abcdefghijklmnopqrstuvwxyz0123" /* 30 letters */
-#define TEN "0, 0, 0, 0, 0, 0, 0, 0, 0, 0, "
+#define TEN "0,0,0,0,0,0,0,0,0,0,"
 
 typedef struct config_case {
     const char *text;
@@ -566,7 +567,8 @@ static void test_bad_configs(void)
         { "{\"model_type\": \"resnet\"}", "model_type resnet: expected timm's form" },
         { "{\"model_type\": 3}", "model_type ?: expected timm's form" },
         { "{\"model_type\": \"vit\", \"hidden_size\": 192}", NULL },
-        { "{\"model_type\": \"vit\", \"hidden_size\": -1}", "hidden_size: expected a whole number" },
+        { "{\"model_type\": \"vit\", \"hidden_size\": -1}",
+          "hidden_size: expected a whole number" },
         { OF_VIT("\"hidden_size\": 1.5"), "hidden_size: expected a whole number" },
         { OF_VIT("\"hidden_size\": 2000000"), "hidden_size: expected a whole number" },
         { OF_VIT("\"num_hidden_layers\": \"a\""), "num_hidden_layers: expected a whole number" },
@@ -595,7 +597,8 @@ static void test_bad_configs(void)
         { OPEN_CLIP("\"image_size\": \"a\"", ""), "image_size: expected n or [height, width]" },
         { OPEN_CLIP("\"image_size\": [224]", ""), "image_size: expected n or [height, width]" },
         { OPEN_CLIP("\"image_size\": [0, 1]", ""), "image_size: expected n or [height, width]" },
-        { OPEN_CLIP("\"pool_type\": \"avg\"", ""), "pool_type avg: this version of vit.h runs tok" },
+        { OPEN_CLIP("\"pool_type\": \"avg\"", ""),
+          "pool_type avg: this version of vit.h runs tok" },
         { OPEN_CLIP("", "\"mean\": 3"), "mean: expected a list of numbers" },
         { OPEN_CLIP("", "\"mean\": []"), "mean: expected a list of numbers" },
         { OPEN_CLIP("", "\"std\": [" TEN TEN TEN TEN "0]"), "std: expected a list of numbers" },
@@ -861,6 +864,13 @@ static void test_settings(void)
     check_setting("interpolation=bilinear", SETTING_INTERPOLATION, VIT_BILINEAR);
     check_setting("interpolation=bicubic", SETTING_INTERPOLATION, VIT_BICUBIC);
     check_setting("img_size=24x36", SETTING_IMG_WIDTH, 36);
+    check_setting("qkv_bias=1", SETTING_QKV_BIAS, 1);
+    check_setting("qkv_bias=0", SETTING_QKV_BIAS, 0);
+    check_setting("qkv_bias=true", SETTING_QKV_BIAS, 1);
+    check_bad_setting("mean=" LONG LONG LONG, "expected numbers between commas");
+    check_bad_setting("std=" TEN TEN TEN "0,0,0", "more than 32 values");
+    check_bad_setting("mean=1,1" LONG ",1", "expected numbers between commas");
+    check_bad_setting(LONG LONG LONG "=3", "expected KEY=VALUE");
     check_bad_setting("num_heads", "expected KEY=VALUE");
     check_bad_setting("=3", "expected KEY=VALUE");
     check_bad_setting("num_heads=", "expected a whole number");
@@ -897,6 +907,204 @@ static void plain_settings(settings all[FROM_COUNT], settings_facts *facts)
     settings_put(&all[FROM_TENSORS], SETTING_DEPTH, 2);
     settings_put(&all[FROM_TENSORS], SETTING_MLP_DIM, 768);
     settings_put(&all[FROM_TENSORS], SETTING_NUM_CLASSES, 10);
+}
+
+static int field_of(const vit_config *c, const char *name)
+{
+#define X(type, field, kind, smallest, largest)                                                  \
+    if (!strncmp(name, #field "=", sizeof #field)) return (int)c->field;
+    VIT_FIELD_LIST(X)
+#undef X
+    return -1;
+}
+
+static bool put_words(settings *s, const char *words, report *r)
+{
+    char word[96];
+    for (; *words; words += strcspn(words, " "), words += *words == ' ') {
+        snprintf(word, sizeof word, "%.*s", (int)strcspn(words, " "), words);
+        if (!settings_parse(s, word, r)) return false;
+    }
+    return true;
+}
+
+typedef struct resolve_case {
+    const char *tensors, *name, *config, *options;  /* settings, with spaces between them */
+    int rows, relative;                             /* of pos_embed, of attn.rel_pos */
+    int64_t qkv_rows, patch_depth;
+    const char *expected;                           /* "field=7", or how it is refused */
+} resolve_case;
+
+static void check_resolved(const resolve_case *t)
+{
+    settings all[FROM_COUNT];
+    settings_facts facts;
+    settings_notes notes;
+    vit_config config;
+    report r = new_report();
+    bool good;
+    plain_settings(all, &facts);
+    facts.position_rows = t->rows;
+    facts.relative_positions = t->relative;
+    facts.qkv_rows = t->qkv_rows;
+    facts.patch_depth = t->patch_depth;
+    CHECK_MSG(put_words(&all[FROM_TENSORS], t->tensors, &r) &&
+              put_words(&all[FROM_NAME], t->name, &r) &&
+              put_words(&all[FROM_CONFIG], t->config, &r) &&
+              put_words(&all[FROM_OPTIONS], t->options, &r), "%s", error);
+    good = settings_resolve(all, &facts, &config, &notes, &r);
+    if (good)
+        CHECK_MSG(field_of(&config, t->expected) == atoi(strchr(t->expected, '=') + 1),
+                  "expected %s, found %d", t->expected, field_of(&config, t->expected));
+    else
+        CHECK_MSG(strstr(error, t->expected) != NULL, "expected %s, found %s", t->expected, error);
+}
+
+static void test_resolve(void)
+{
+    static const resolve_case cases[] = {
+        { "", "", "", "", 197, 0, 576, 0, "img_width=224" },
+        { "", "", "", "mlp_ratio=1e30", 197, 0, 576, 0, "mlp_dim 1.92e+32 is out of range" },
+        { "", "", "", "mlp_ratio=-1", 197, 0, 576, 0, "mlp_dim -192 is out of range" },
+        { "", "", "", "mlp_ratio=2 mlp_dim=9", 197, 0, 576, 0, "mlp_dim=9" },
+        { "", "", "", "head_dim=32", 197, 0, 576, 0, "num_heads=6" },
+        { "", "", "", "head_dim=100", 197, 0, 576, 0, "num_heads 3 x head_dim 100 is" },
+        { "", "", "", "", 197, 0, 300, 0, "num_heads cannot be seen in the tensors" },
+        { "", "", "", "num_heads=3 head_dim=7", 197, 0, 576, 0, "num_heads 3 x head_dim 7 is not" },
+        { "", "", "", "num_heads=5", 197, 0, 576, 0, "num_heads 5 does not divide" },
+        { "has_diff_attn=1", "", "", "num_heads=192", 197, 0, 576, 0, "head_dim" },
+        { "", "", "", "in_chans=0", 197, 0, 576, 768, "is not in_chans 0 x a square" },
+        { "", "", "", "patch_size=16", 197, 0, 576, 768, "in_chans=3" },
+        { "", "", "", "patch_size=0", 197, 0, 576, 0, "patch_size is not known" },
+        { "", "", "", "patch_size=2000000000", 197, 0, 576, 0, "img_height 2.8e+10 is out of" },
+        { "stem=resnet stem_stage1=1", "", "", "", 197, 0, 576, 0, "stem and stem_width need" },
+        { "stem=resnet stem_stage1=1 stem_stage2=1", "", "", "patch_size=12", 197, 0, 576, 0,
+          "patch_size 12 is no multiple of the stem's stride, 8" },
+        { "", "", "", "img_height=160", 197, 0, 576, 0, "img_height=160" },
+        { "", "", "", "img_height=160", 197, 0, 576, 0, "img_width=224" },
+        { "", "", "img_size=224", "", 197, 0, 576, 0, "img_width=224" },
+        { "", "", "img_size=96", "", 197, 0, 576, 0, "says img_size 96x96, the tensors say 224" },
+        { "", "", "img_size=96", "img_size=48", 197, 0, 576, 0, "img_width=48" },
+        { "", "", "img_size=96", "", 24, 0, 576, 0, "but pos_embed has 24 rows and a patch is 16" },
+        { "", "", "", "img_size=16", 24, 0, 576, 0, "the input 2 tokens; if they are the first" },
+        { "", "", "", "img_size=999999", 24, 0, 576, 0,
+          "pos_embed has 24 rows for 1 prefix token " },
+        { "num_reg_tokens=2", "", "", "img_size=96x64", 27, 0, 576, 0, "img_width=64" },
+        { "num_reg_tokens=2", "", "", "img_size=128", 24, 0, 576, 0,
+          "for 3 prefix tokens and the" },
+        { "num_reg_tokens=2", "", "", "", 4, 0, 576, 0, "may be those of all tokens or of the" },
+        { "num_reg_tokens=2", "", "", "positions=all", 4, 0, 576, 0, "img_width=16" },
+        { "num_reg_tokens=2", "", "", "positions=patches", 4, 0, 576, 0, "img_width=32" },
+        { "", "", "", "positions=all", 196, 0, 576, 0,
+          "pos_embed has 196 rows for 1 prefix token" },
+        { "", "", "", "positions=none", 197, 0, 576, 0, "pos_embed with 197 rows says all" },
+        { "has_cls_token=0", "", "", "positions=patches pool=avg activation=gelu", 196, 0, 576, 0,
+          "positions=0" },
+        { "has_cls_token=0", "", "", "positions=none pool=avg activation=gelu", 196, 0, 576, 0,
+          "says positions none, pos_embed with 196 rows says all" },
+        { "", "", "", "pos_first_rows=1", 197, 0, 576, 0, "depends on the input size" },
+        { "", "", "", "pos_first_rows=1 img_height=32", 197, 0, 576, 0, "depends on the input" },
+        { "", "", "", "pos_first_rows=1 img_size=32", 197, 0, 576, 0, "img_width=32" },
+        { "", "", "", "pos_first_rows=1 positions=patches img_size=224", 196, 0, 576, 0,
+          "positions=1" },
+        { "", "", "", "pos_first_rows=1 img_size=240", 197, 0, 576, 0, "of 240x240 needs 226" },
+        { "", "", "", "", 0, 0, 576, 0, "there is no pos_embed to tell the input size" },
+        { "", "", "", "img_height=32", 0, 0, 576, 0, "there is no pos_embed to tell the input" },
+        { "", "", "", "img_size=32", 0, 0, 576, 0,
+          "nor other computed ones; give --set rope_type" },
+        { "", "", "", "img_size=32 positions=none", 0, 0, 576, 0, "img_width=32" },
+        { "", "", "", "img_size=32 positions=all", 0, 0, 576, 0,
+          "says positions all, pos_embed with 0 rows" },
+        { "", "", "", "img_size=32 pos_sincos=mae", 0, 0, 576, 0, "positions=0" },
+        { "", "", "", "img_size=32 pos_sincos=1d positions=patches", 0, 0, 576, 0, "positions=1" },
+        { "", "", "", "img_size=32 pos_sincos=mae embed_dim=18 num_heads=2", 0, 0, 54, 0,
+          "expected an embed_dim that 4 divides, 8 at least, found 18" },
+        { "", "", "", "img_size=32 pos_sincos=1d embed_dim=4 num_heads=2", 0, 0, 12, 0,
+          "expected an embed_dim that 2 divides, 8 at least, found 4" },
+        { "", "", "", "pos_sincos=mae", 197, 0, 576, 0, "but pos_embed with 197 rows is there" },
+        { "", "", "", "img_size=32 rope_type=cat", 0, 0, 576, 0, "rope=2" },
+        { "", "", "", "rope_type=cat head_dim=6 num_heads=32", 197, 0, 576, 0,
+          "head_dim 6: rotary positions need a multiple of 4" },
+        { "", "", "", "rope_type=cat rope_temperature=0", 197, 0, 576, 0, "is not above 0" },
+        { "", "", "", "rope_type=cat dynamic_img_size=1", 197, 0, 576, 0,
+          "the tables of rotary positions are for one input size" },
+        { "has_rel_pos=1", "", "", "dynamic_img_size=1", 197, 732, 576, 0,
+          "the tables of relative positions are for one input size" },
+        { "", "", "dynamic_img_size=1", "rope_type=cat", 197, 0, 576, 0, "dynamic_img_size=0" },
+        { "has_rel_pos=1", "", "", "", 0, 12, 576, 0, "img_width=32" },
+        { "has_rel_pos=1", "", "", "", 0, 7, 576, 0, "the 7 relative positions are not those of" },
+        { "has_rel_pos=1", "", "", "", 0, 18, 576, 0,
+          "the 18 relative positions are not those of" },
+        { "has_rel_pos=1", "", "", "img_size=48x32", 0, 18, 576, 0, "img_height=48" },
+        { "has_rel_pos=1", "", "", "img_size=64x32", 0, 18, 576, 0, "are not those of a square" },
+        { "has_rel_pos=1", "", "img_size=48", "", 0, 12, 576, 0, "--img-size decides" },
+        { "has_rel_pos=1", "", "img_size=48", "img_size=32", 0, 12, 576, 0, "img_width=32" },
+        { "has_rel_pos=1", "", "img_size=48x32", "", 0, 18, 576, 0, "img_height=48" },
+        { "has_rel_pos=1", "", "", "patch_size=2000000000", 0, 12, 576, 0, "is out of range" },
+        { "has_rel_pos=1", "", "", "img_size=64 pos_resample=jax", 0, 12, 576, 0,
+          "pos_resample=jax: relative positions are resampled as timm or transformers does" },
+        { "", "", "", "mean=1,2", 197, 0, 576, 0, "gives 2 values of mean for in_chans 3" },
+        { "in_chans=1", "mean=1,2,3", "", "", 197, 0, 576, 0, "gives 3 values of mean for" },
+        { "in_chans=1", "mean=1,1,1", "", "", 197, 0, 576, 0, "in_chans=1" },
+        { "in_chans=1", "", "mean=1,1,1", "", 197, 0, 576, 0, "here gives 3 values of mean for" },
+        { "", "", "", "std=1,0,1", 197, 0, 576, 0, "std 0 is not above 0" },
+        { "", "", "", "crop_pct=5", 197, 0, 576, 0, "crop_pct 5 is not in (0, 4]" },
+        { "", "", "", "crop_pct=1e-9", 197, 0, 576, 0, "resize_height 2.24e+11 is out of range" },
+        { "", "", "", "dynamic_img_size=1 resize_width=300", 197, 0, 576, 0, "crop_pct=0" },
+        { "", "", "", "dynamic_img_size=1 crop_pct=1", 197, 0, 576, 0, "crop_pct=1" },
+        { "", "", "", "dynamic_img_size=1 crop_pct=1.00000049", 197, 0, 576, 0, "crop_pct=0" },
+        { "has_mlp_norm=1", "", "", "", 197, 0, 576, 0, "norm_eps cannot be seen" },
+        { "has_attn_norm=1", "", "", "", 197, 0, 576, 0, "norm_eps cannot be seen" },
+        { "has_pre_norm=1", "", "", "", 197, 0, 576, 0, "norm_eps cannot be seen" },
+        { "", "", "", "pool=map", 197, 0, 576, 0, "activation cannot be seen" },
+        { "has_gated_mlp=1", "", "", "", 197, 0, 576, 0, "a gated MLP, whose activation" },
+        { "has_fc_norm=1", "pool=token", "", "", 197, 0, 576, 0,
+          "here has no norm behind the pool, "
+          "the tensors have one: the head was changed" },
+        { "has_fc_norm=0", "pool=avg has_fc_norm=1", "", "", 197, 0, 576, 0,
+          "here has a norm behind "
+          "the pool, the tensors have none: the head was changed" },
+        { "has_fc_norm=1", "", "", "", 197, 0, 576, 0, "fc_norm is there, so the head may read" },
+        { "has_cls_token=0", "", "", "", 196, 0, 576, 0, "there is no class token, and how the" },
+        { "has_cls_token=0", "", "", "pool=token", 196, 0, 576, 0,
+          "pool token reads the class token" },
+        { "in_chans=33", "", "", "", 197, 0, 576, 0, "in_chans or patch_size is outside" },
+        { "", "", "", "patch_size=1025", 197, 0, 576, 0, "in_chans or patch_size is outside" },
+        { "", "embed_dim=384", "", "", 197, 0, 576, 0, "here says embed_dim 384, the tensors say" }
+    };
+    size_t i;
+    for (i = 0; i < COUNT(cases); i++) check_resolved(&cases[i]);
+}
+
+static void test_stem_stride(void)
+{
+    static const struct {
+        const char *words;
+        int stride;
+    } cases[] = {
+        { "", 1 }, { "stem=conv", 8 }, { "stem=resnet", 4 },
+        { "stem=resnet stem_stage1=1 stem_stage2=2 stem_stage3=3 stem_stage4=4", 32 }
+    };
+    size_t i;
+    for (i = 0; i < COUNT(cases); i++) {
+        settings s;
+        report r = new_report();
+        settings_start(&s, "here");
+        CHECK(put_words(&s, cases[i].words, &r));
+        CHECK_MSG(settings_stem_stride(&s) == cases[i].stride, "%s", cases[i].words);
+    }
+}
+
+/* What does not fit is cut off. */
+static void test_describe(void)
+{
+    char whole[256], cut[10];
+    vit_config c;
+    memset(&c, 0, sizeof c);
+    settings_describe(&c, whole, sizeof whole);
+    settings_describe(&c, cut, sizeof cut);
+    CHECK_MSG(!strncmp(whole, cut, 9) && strlen(cut) == 9 && strlen(whole) > 20, "%s, %s", whole,
+              cut);
 }
 
 /* floor(size / crop_pct) in double, for every pair in use. */
@@ -956,6 +1164,55 @@ static void test_scale(void)
         CHECK_MSG(settings_resolve(all, &facts, &config, &notes, &r), "%s", error);
         CHECK_MSG(config.attn_scale == expected, "%d heads: %.9g", cases[i].heads,
                   (double)config.attn_scale);
+    }
+}
+
+/* === Computed positions === */
+
+enum { WAVES = 16 };
+
+/* Number k of the waves at a place. */
+static void check_wave(int kind, const float *row, int place, int k, int last, int sine, int cosine)
+{
+    const double angle = place * exp(-log(10000.0) * k / last);
+    CHECK_MSG(fabs((double)row[sine] - sin(angle)) < 1e-6 &&
+              fabs((double)row[cosine] - cos(angle)) < 1e-6, "kind %d: wave %d at %d", kind, k,
+              place);
+}
+
+/* The last frequency is 1 / 10000, or would be. */
+static void check_sincos(int kind, int positions)
+{
+    float table[7 * WAVES];
+    vit_config c;
+    int prefix, i, k;
+    memset(&c, 0, sizeof c);
+    c.embed_dim = WAVES;
+    c.grid_width = 3;
+    c.num_patches = 6;
+    c.num_prefix_tokens = 1;
+    c.positions = positions;
+    prefix = positions == VIT_POS_ALL;
+    sincos_positions(kind, &c, table);
+    for (i = 0; kind == SINCOS_1D && i < 6 + prefix; i++)
+        for (k = 0; k < WAVES; k += 2) check_wave(kind, table + i * WAVES, i, k, WAVES, k, k + 1);
+    for (i = 0; kind != SINCOS_1D && i < 6; i++) {
+        const float *row = table + (i + prefix) * WAVES;
+        for (k = 0; k < 4; k++) {
+            check_wave(kind, row, i % 3, k, kind == SINCOS_MAE ? 4 : 3, k, k + 4);
+            check_wave(kind, row, i / 3, k, kind == SINCOS_MAE ? 4 : 3, k + 8, k + 12);
+        }
+    }
+    for (k = 0; kind != SINCOS_1D && prefix && k < WAVES; k++) CHECK(table[k] == 0);
+}
+
+static void test_sincos(void)
+{
+    static const int kinds[] = { SINCOS_SIMPLE_VIT, SINCOS_MAE, SINCOS_1D };
+    size_t i;
+    for (i = 0; i < COUNT(kinds); i++) {
+        check_sincos(kinds[i], VIT_POS_ALL);
+        check_sincos(kinds[i], VIT_POS_PATCHES);
     }
 }
 
@@ -1174,6 +1431,10 @@ int main(int argc, char **argv)
     test_config_pre_norm();
     test_json_labels();
     test_settings();
+    test_resolve();
+    test_stem_stride();
+    test_describe();
+    test_sincos();
     test_resize();
     test_scale();
     test_quantise();

@@ -145,7 +145,7 @@ static bool parse_value(settings *s, setting_key key, const char *text, report *
             return report_fail(r, "%s %s: expected 0 or 1, found \"%s\"", s->origin, name, text);
         settings_put(s, key, text[0] == '1' || text[0] == 't');
         return true;
-    case SETTING_WORD:
+    default: /* SETTING_WORD */
         word = setting_find_word(key, text);
         if (word < 0)
             return report_fail(r, "%s %s: expected one of %s, found \"%s\"", s->origin, name,
@@ -153,7 +153,6 @@ static bool parse_value(settings *s, setting_key key, const char *text, report *
         settings_put(s, key, word);
         return true;
     }
-    return false;
 }
 
 /* Numbers between commas; one stands for every channel. */
@@ -166,8 +165,8 @@ static bool parse_vector(const settings *s, const char *name, const char *text,
         size_t length = strcspn(text, ",");
         if (*count == VIT_MAX_CHANS)
             return report_fail(r, "%s %s: more than %d values", s->origin, name, VIT_MAX_CHANS);
-        snprintf(number, sizeof number, "%.*s", (int)(length < 63 ? length : 63), text);
-        if (length > 62 || !cli_read_number(number, -1e30, 1e30, &values[*count]))
+        snprintf(number, sizeof number, "%.*s", (int)length, text);
+        if (length >= sizeof number || !cli_read_number(number, -1e30, 1e30, &values[*count]))
             return report_fail(r, "%s %s: expected numbers between commas, found \"%s\"",
                                s->origin, name, text);
         ++*count;
@@ -241,13 +240,29 @@ static double shown_or(const settings all[FROM_COUNT], setting_key key, double o
     return all[FROM_TENSORS].given[key] ? all[FROM_TENSORS].value[key] : otherwise;
 }
 
-static bool in_int(const settings all[FROM_COUNT], setting_key key, int *value, double otherwise,
-                   report *r)
+/* Of those that are read as whole numbers and are nothing else. */
+static int int_of(const settings all[FROM_COUNT], setting_key key)
 {
-    double number = value_or(all, key, otherwise);
-    if (!(number >= 0 && number <= INT_MAX))
-        return report_fail(r, "%s %.9g is out of range", table[key].name, number);
-    *value = (int)number;
+    return (int)value_or(all, key, 0);
+}
+
+typedef struct wanted_int {
+    setting_key key;
+    int *value;
+    double otherwise;
+} wanted_int;
+
+/* Those that come out of tensors, or are computed. */
+static bool in_ints(const settings all[FROM_COUNT], const wanted_int *wanted, size_t count,
+                    report *r)
+{
+    size_t i;
+    for (i = 0; i < count; i++) {
+        const double number = value_or(all, wanted[i].key, wanted[i].otherwise);
+        if (!(number >= 0 && number <= INT_MAX))
+            return report_fail(r, "%s %.9g is out of range", table[wanted[i].key].name, number);
+        *wanted[i].value = (int)number;
+    }
     return true;
 }
 
@@ -377,8 +392,6 @@ static bool resolve_heads(const settings all[FROM_COUNT], settings_facts *facts,
                           settings_notes *notes, report *r)
 {
     int64_t inner = facts->qkv_rows ? facts->qkv_rows / 3 : c->embed_dim;
-    if (!in_int(all, SETTING_NUM_HEADS, &c->num_heads, 0, r)) return false;
-    if (!in_int(all, SETTING_HEAD_DIM, &c->head_dim, 0, r)) return false;
     /* who says the number of heads decides over those who only know their width */
     if (settings_origin(all, SETTING_NUM_HEADS) > settings_origin(all, SETTING_HEAD_DIM))
         c->head_dim = 0;
@@ -558,25 +571,31 @@ static bool find_relative_grid(const settings all[FROM_COUNT], settings_facts *f
                        facts->grid_height * c->patch_size, facts->grid_width * c->patch_size);
 }
 
+/* The input that was asked for, or that of the grid. */
+static bool put_img_size(const settings all[FROM_COUNT], const settings_facts *facts,
+                         vit_config *c, report *r)
+{
+    const wanted_int size[] = {
+        { SETTING_IMG_HEIGHT, &c->img_height, facts->grid_height * (double)c->patch_size },
+        { SETTING_IMG_WIDTH, &c->img_width, facts->grid_width * (double)c->patch_size }
+    };
+    return in_ints(all, size, COUNT(size), r);
+}
+
 /* Where no tensor but such a table shows the size. */
 static bool resolve_relative_size(const settings all[FROM_COUNT], settings_facts *facts,
                                   vit_config *c, report *r)
 {
     c->positions = VIT_POS_NONE;
-    return find_relative_grid(all, facts, c, r) &&
-           in_int(all, SETTING_IMG_HEIGHT, &c->img_height,
-                  facts->grid_height * (double)c->patch_size, r) &&
-           in_int(all, SETTING_IMG_WIDTH, &c->img_width,
-                  facts->grid_width * (double)c->patch_size, r);
+    return find_relative_grid(all, facts, c, r) && put_img_size(all, facts, c, r);
 }
 
 /* Without positions nothing in the tensors shows the size. */
 static bool resolve_free_size(const settings all[FROM_COUNT], settings_facts *facts, vit_config *c,
                               report *r)
 {
-    if (!in_int(all, SETTING_IMG_HEIGHT, &c->img_height, 0, r) ||
-        !in_int(all, SETTING_IMG_WIDTH, &c->img_width, 0, r))
-        return false;
+    c->img_height = int_of(all, SETTING_IMG_HEIGHT);
+    c->img_width = int_of(all, SETTING_IMG_WIDTH);
     if (c->img_height == 0 || c->img_width == 0)
         return report_fail(r, "there is no pos_embed to tell the input size; give --img-size HxW, "
                            "--arch or --config");
@@ -647,10 +666,7 @@ static bool resolve_size(const settings all[FROM_COUNT], settings_facts *facts, 
     } else if (!find_grid(all, facts, c, &c->positions, r)) {
         return false;
     }
-    if (!check_positions(all, facts, c, r)) return false;
-    return in_int(all, SETTING_IMG_HEIGHT, &c->img_height, facts->grid_height * (double)patch,
-                  r) &&
-           in_int(all, SETTING_IMG_WIDTH, &c->img_width, facts->grid_width * (double)patch, r);
+    return check_positions(all, facts, c, r) && put_img_size(all, facts, c, r);
 }
 
 /* === Rotary positions === */
@@ -671,7 +687,7 @@ static bool resolve_rope(const settings all[FROM_COUNT], settings_facts *facts, 
     o->temperature = value_or(all, SETTING_ROPE_TEMPERATURE, o->type == ROPE_CAT ? 10000 : 100);
     o->indexing = (rope_indexing)value_or(all, SETTING_ROPE_INDEXING, ROPE_IJ);
     o->offset = value_or(all, SETTING_ROPE_OFFSET, 0);
-    if (!in_int(all, SETTING_ROPE_REFERENCE, &o->reference, 0, r)) return false;
+    o->reference = int_of(all, SETTING_ROPE_REFERENCE);
     if (!(o->temperature > 0))
         return report_fail(r, "rope_temperature %.9g is not above 0", o->temperature);
     c->rope = (int)rope_layout(o->type);
@@ -721,7 +737,7 @@ static bool resolve_vector(const settings all[FROM_COUNT], const settings_facts 
         (count != 1 && !(equal && from == FROM_NAME)))
         return report_fail(r, "%s gives %d values of %s for in_chans %d; give --set %s=...",
                            all[from].origin, count, name, chans, name);
-    for (i = 0; i < chans && i < VIT_MAX_CHANS; i++) {
+    for (i = 0; i < chans; i++) {
         double value = values[0];
         if (count == chans) value = values[i];
         else if (count == facts->chans) value = adapted_value(values, count, chans, i);
@@ -745,18 +761,18 @@ static void keep_crop_pct(const settings all[FROM_COUNT], double crop_pct, vit_c
 static bool resolve_preprocessing(const settings all[FROM_COUNT], const settings_facts *facts,
                                   vit_config *c, settings_notes *notes, report *r)
 {
-    double crop_pct = value_or(all, SETTING_CROP_PCT, 0.9);
+    const double crop_pct = value_or(all, SETTING_CROP_PCT, 0.9);
+    const wanted_int size[] = {
+        { SETTING_RESIZE_HEIGHT, &c->resize_height, floor(c->img_height / crop_pct) },
+        { SETTING_RESIZE_WIDTH, &c->resize_width, floor(c->img_width / crop_pct) }
+    };
     int mean_from = FROM_COUNT - 1;
     if (!(crop_pct > 0 && crop_pct <= 4))
         return report_fail(r, "crop_pct %.9g is not in (0, 4]", crop_pct);
     c->crop_mode = (int)value_or(all, SETTING_CROP_MODE, VIT_CROP_CENTER);
     c->crop_rounding = (int)value_or(all, SETTING_CROP_ROUNDING, VIT_ROUND_EVEN);
     c->interpolation = (int)value_or(all, SETTING_INTERPOLATION, VIT_BICUBIC);
-    if (!in_int(all, SETTING_RESIZE_HEIGHT, &c->resize_height,
-                floor(c->img_height / crop_pct), r) ||
-        !in_int(all, SETTING_RESIZE_WIDTH, &c->resize_width,
-                floor(c->img_width / crop_pct), r))
-        return false;
+    if (!in_ints(all, size, COUNT(size), r)) return false;
     keep_crop_pct(all, crop_pct, c);
     while (mean_from >= 0 && all[mean_from].mean_count == 0) mean_from--;
     notes->preprocess_assumed = mean_from < 0;
@@ -766,29 +782,30 @@ static bool resolve_preprocessing(const settings all[FROM_COUNT], const settings
 
 /* === Options === */
 
-static bool resolve_stem(const settings all[FROM_COUNT], vit_config *c, report *r)
-{
-    c->stem = (int)value_or(all, SETTING_STEM, VIT_STEM_NONE);
-    return in_int(all, SETTING_STEM_WIDTH, &c->stem_width, 0, r) &&
-           in_int(all, SETTING_STEM_STAGE1, &c->stem_stage1, 0, r) &&
-           in_int(all, SETTING_STEM_STAGE2, &c->stem_stage2, 0, r) &&
-           in_int(all, SETTING_STEM_STAGE3, &c->stem_stage3, 0, r) &&
-           in_int(all, SETTING_STEM_STAGE4, &c->stem_stage4, 0, r);
-}
-
 static bool resolve_shape(const settings all[FROM_COUNT], vit_config *c, report *r)
 {
-    return in_int(all, SETTING_IN_CHANS, &c->in_chans, 0, r) &&
-           in_int(all, SETTING_PATCH_SIZE, &c->patch_size, 0, r) &&
-           in_int(all, SETTING_EMBED_DIM, &c->embed_dim, 0, r) &&
-           in_int(all, SETTING_DEPTH, &c->depth, 0, r) &&
-           in_int(all, SETTING_MLP_DIM, &c->mlp_dim, 4.0 * c->embed_dim, r) &&
-           in_int(all, SETTING_NUM_CLASSES, &c->num_classes, 0, r) &&
-           in_int(all, SETTING_REPRESENTATION_DIM, &c->representation_dim, 0, r) &&
-           in_int(all, SETTING_REG_TOKENS, &c->num_reg_tokens, 0, r) &&
-           in_int(all, SETTING_POOL_NUM_HEADS, &c->pool_num_heads, 0, r) &&
-           in_int(all, SETTING_POOL_MLP_DIM, &c->pool_mlp_dim, 0, r) &&
-           in_int(all, SETTING_SELFTEST_SEED, &c->selftest_seed, 1, r);
+    const wanted_int shape[] = {
+        { SETTING_STEM, &c->stem, VIT_STEM_NONE },
+        { SETTING_STEM_WIDTH, &c->stem_width, 0 },
+        { SETTING_STEM_STAGE1, &c->stem_stage1, 0 },
+        { SETTING_STEM_STAGE2, &c->stem_stage2, 0 },
+        { SETTING_STEM_STAGE3, &c->stem_stage3, 0 },
+        { SETTING_STEM_STAGE4, &c->stem_stage4, 0 },
+        { SETTING_IN_CHANS, &c->in_chans, 0 },
+        { SETTING_PATCH_SIZE, &c->patch_size, 0 },
+        { SETTING_EMBED_DIM, &c->embed_dim, 0 },
+        { SETTING_DEPTH, &c->depth, 0 },
+        { SETTING_NUM_HEADS, &c->num_heads, 0 },
+        { SETTING_HEAD_DIM, &c->head_dim, 0 },
+        { SETTING_MLP_DIM, &c->mlp_dim, 4 * value_or(all, SETTING_EMBED_DIM, 0) },
+        { SETTING_NUM_CLASSES, &c->num_classes, 0 },
+        { SETTING_REPRESENTATION_DIM, &c->representation_dim, 0 },
+        { SETTING_REG_TOKENS, &c->num_reg_tokens, 0 },
+        { SETTING_POOL_NUM_HEADS, &c->pool_num_heads, 0 },
+        { SETTING_POOL_MLP_DIM, &c->pool_mlp_dim, 0 },
+        { SETTING_SELFTEST_SEED, &c->selftest_seed, 1 }
+    };
+    return in_ints(all, shape, COUNT(shape), r);
 }
 
 /* What the tensors show by being there. */
@@ -991,7 +1008,6 @@ bool settings_resolve(settings all[FROM_COUNT], settings_facts *facts, vit_confi
     forget_other_width(all);
     expand_patch(all);
     if (!check_contradictions(all, r) || !resolve_shape(all, config, r)) return false;
-    if (!resolve_stem(all, config, r)) return false;
     resolve_flags(all, config);
     config->selftest_tolerance = (float)value_or(all, SETTING_SELFTEST_TOLERANCE, 2e-5);
     if (!resolve_pool(all, config, r) || !resolve_norm(all, config, notes, r) ||
@@ -1016,11 +1032,9 @@ typedef struct phrase_list {
 
 static void add_phrase(phrase_list *list, bool holds, const char *phrase)
 {
-    int written;
     if (!holds || list->used >= list->size) return;
-    written = snprintf(list->text + list->used, list->size - list->used, "%s%s",
-                       list->used ? ", " : "", phrase);
-    if (written > 0) list->used += (size_t)written;
+    list->used += (size_t)snprintf(list->text + list->used, list->size - list->used, "%s%s",
+                                   list->used ? ", " : "", phrase);
 }
 
 static void describe_stem(const vit_config *c, phrase_list *list)
