@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds for one architecture (VIT_FIXED, and what else makes a build small) give the bits of a build
-# for all, and refuse other models. The last line is "N passed, N failed".
+# for all, and refuse other models. The last line is "N passed, N failed". COUNT: what compiles
+# instead, with its flags, to count branches.
 set -u
 cd "$(dirname "$0")/.."
 BIN=${BIN:-.}
@@ -22,8 +23,8 @@ check() {
     flags="$warnings -DVIT_NO_SIMD -DINPUT=${upper}_INPUT -DOUTPUT=${upper}_OUTPUT -DHAS_HEAD=$head"
     flags="$flags -DWORKSPACE=${upper}_WORKSPACE_LOW"
     # shellcheck disable=SC2086 # flags are words
-    ${CC:-cc} -O1 $flags -include "$work/$name.h" tests/fixed_model.c -o "$work/$name.any" &&
-        $4 $5 $flags -DVIT_FIXED="$upper" $small -include "$work/$name.h" tests/fixed_model.c \
+    ${COUNT:-${CC:-cc} -O1} $flags -include "$work/$name.h" tests/fixed_model.c -o "$work/$name.any" &&
+        ${COUNT:-$4 $5} $flags -DVIT_FIXED="$upper" $small -include "$work/$name.h" tests/fixed_model.c \
             -o "$work/$name.fixed" &&
         "$work/$name.any" "$work/$name.vit" >"$work/$name.expected" &&
         "$work/$name.fixed" "$work/$name.vit" "$work/$3.vit" >"$work/$name.found" &&

@@ -347,6 +347,23 @@ static void test_data_flips(void) {
     data_flips(build_kind(VIT_I4));
 }
 
+/* Zeros alone may follow the last tensor. */
+static void test_tail(void) {
+    char detail[VIT_MAX_DETAIL];
+    tiny_file small = build_small(), f = {tiny_aligned(small.size + VIT_ALIGN), small.size};
+    memcpy(f.data, small.data, small.size);
+    f.size += VIT_ALIGN;
+    tiny_put(f.data + VIT_HEADER_FILE_SIZE, f.size, 8);
+    tiny_rehash(&f);
+    accepted("zeros behind the last tensor", &f);
+    f.data[f.size - 1] = 1;
+    CHECK(open_only(&f, 0, detail) == VIT_OK);
+    CHECK(open_only(&f, VIT_OPEN_VERIFY, detail) == VIT_ERROR_CORRUPT);
+    CHECK_MSG(strcmp(detail, "a gap between tensors is not zero") == 0, "%s", detail);
+    tiny_free(&f);
+    tiny_free(&small);
+}
+
 static void test_verify_names_tensor(void) {
     tiny_file f = build_small();
     vit_model model;
@@ -1010,6 +1027,7 @@ int main(int argc, char **argv) {
     test_trailing_byte();
     test_header_flips();
     test_data_flips();
+    test_tail();
     test_verify_names_tensor();
     test_byte_values();
     test_magic_and_version();
