@@ -234,7 +234,8 @@ static void test_checkpoints(const char *data)
     static const char *const names[] = {
         "zip.pt", "legacy.pt", "legacy_protocol4.pt", "wrapped.pt", "nested.pt", "deflate.pt",
         "zip64.pt", "big_endian.pt", "model.safetensors", "shards", "torchscript.pt", "complex.pt",
-        "subclass.pt", "../layouts/jax/model.npz", "../layouts/vit_cpp/model.gguf"
+        "subclass.pt", "../layouts/jax/model.npz", "../layouts/jax_gap/model.npz",
+        "../layouts/vit_cpp/model.gguf"
     };
     char path[1024];
     size_t i;
