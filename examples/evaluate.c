@@ -596,11 +596,8 @@ static double percent(int part, int whole) { return whole ? 100.0 * part / whole
 
 static int confusion_count(const totals *sum, int truth, int predicted) {
     confusion key = { truth, predicted, 0 };
-    const confusion *found = NULL;
-    if (sum->num_confusions) {
-        found = bsearch(&key, sum->confusions, (size_t)sum->num_confusions, sizeof key,
-                        compare_confusions);
-    }
+    const confusion *found = bsearch(&key, sum->confusions, (size_t)sum->num_confusions,
+                                     sizeof key, compare_confusions);
     return found ? found->count : 0;
 }
 

@@ -268,6 +268,18 @@ while IFS= read -r line; do
     if printf '%s' "$line" | "$work/json_check" >/dev/null; then pass; else fail "bad JSON"; fi
 done <"$work/out"
 
+# names, as long as they please; values attached and not
+for unknown in --a-name-that-is-longer-than-all-of-the-known-ones -a-name-that-is-longer-than-all-others; do
+    try "$classify" $unknown
+    usage "unknown option '$unknown' \(try"
+done
+try "$info" -t 5x "$model"
+usage "-t: expected a whole number from 0 to 256, found '5x'"
+for bad in 1.x 1.5.5 . e ''; do
+    try "$convert" x -o y --set "crop_pct=$bad"
+    usage "--set crop_pct: expected a number, found \"$bad\""
+done
+
 # models that are none
 head -c 1000 "$model" >"$work/short.vit"
 for bad in nosuch.vit cat.jpg empty.png short.vit; do
@@ -344,6 +356,29 @@ json blocks.0.norm1.weight tensors "$("$info" --tensors "$model" | sed -n '/^ten
     grep -n '  blocks.0.norm1.weight ' | awk -F: '{ print $1 - 3 }')" name
 try "$info" --json "$nameless" "$headless"
 lines out 2
+try "$info" "$nameless" "$root/models/cifar10-vit.vit"
+is 0
+out ' [0-9.]+ KB$'
+out ' [0-9.]+ MB$'
+printf '%s\n' a b c d e f g h i j >"$work/plain.txt"
+untested=$work/untested.vit
+try "$convert" "$fixtures/plain/model.safetensors" --labels "$work/plain.txt" -o "$untested" \
+    --set selftest_tolerance=0
+is 0
+try "$info" --check --labels "$untested"
+is 0
+out 'self-test +none in this file$'
+out '^      9  j$'
+try "$info" --check --json "$untested"
+is 0
+json ok check checksums
+json null check selftest
+json null check error
+try "$info" --json --labels "$untested"
+json null synsets 0
+try "$convert" "$fixtures/dist/model_legacy.pth" -o "$work/dist.vit"
+try "$info" "$work/dist.vit"
+out ', cls_token, dist_token$'
 try "$info" "$model" "$work/nosuch.vit" "$nameless"
 is 1
 lines err 1
@@ -368,6 +403,14 @@ is 1
 lines out 1
 if "$work/json_check" <"$work/out" >/dev/null; then pass; else fail "bad JSON"; fi
 
+# the same of what the self-test expects
+cp "$model" "$work/unexpected.vit"
+printf '\177' | dd of="$work/unexpected.vit" bs=1 seek=$((size - 29)) conv=notrunc 2>/dev/null
+try "$info" --check "$work/unexpected.vit"
+is 1
+out 'checksums +WRONG: selftest.logits'
+out 'self-test +FAILED on [a-z0-9_-]+: error [0-9.e+-]+, tolerance 2e-05$'
+
 # a checksum that came another way: the hash itself, or a list of them
 sum=$(sha256sum <"$model" | cut -c1-64)
 printf '%064d  other.vit\n%s *some/%s\n' 0 "$sum" "$(basename "$model")" >"$work/sums"
@@ -388,6 +431,23 @@ err 'sums: has no SHA-256 of flipped.vit'
 try "$info" --sha256 "${sum%?}" "$model"
 is 1
 err 'cannot be opened'
+try "$info" --sha256 "${sum%?}x" "$model"
+is 1
+err 'cannot be opened'
+try "$info" --sha256 "$sum" "$work/nosuch.vit"
+is 1
+err 'nosuch.vit: cannot be read: No such file'
+name=$(basename "$model")
+for line in "$sum" "$sum-$name" "$sum -$name" "${sum%?}  $name" "${sum%?}x  $name"; do
+    echo "$line" >"$work/sums"
+    try "$info" --sha256 "$work/sums" "$model"
+    is 1
+    err 'sums: has no SHA-256 of model.vit'
+done
+head -c 1100000 /dev/zero >"$work/sums"
+try "$info" --sha256 "$work/sums" "$model"
+is 1
+err 'sums: has no SHA-256 of model.vit'
 
 # --- vit-run ------------------------------------------------------------------------------
 
@@ -441,6 +501,62 @@ same "$work/out" l.npy
 try "$run" -m "$model" --input x.npy --json -k 2
 json 2 top
 json 2 top 1
+try "$run" -m "$model" --input x.npy -k 1
+out '^x.npy \[1\]$'
+try "$run" -m "$nameless" --input x.npy -k 10
+out '%  class 9$'
+try "$run" -m "$nameless" --input x.npy --json
+json null top 0 0 label
+try "$run" -m "$model" --image "$images/exif6.jpg" --no-exif --dump-input lying.npy --json
+is 0
+json 1 written
+if grep -q '"isa"' "$work/out"; then fail "nothing was run"; else pass; fi
+try "$run" -m "$model" --image "$images/exif6.jpg" --dump-input turned.npy
+differ lying.npy turned.npy
+
+# as SHAPE NUMBERS: x.npy of another shape, of the same length
+as() {
+    head -c 128 x.npy | sed "s/'shape': ([0-9, ]*), }/'shape': $1, }/" | head -c 127 >as.npy
+    printf '%*s\n' $((127 - $(stat -c %s as.npy))) '' >>as.npy
+    tail -c +129 x.npy | head -c "$2" >>as.npy
+}
+as '(3, 12, 12)' 1728
+try "$run" -m "$model" --input as.npy --logits one.npy
+is 0
+same <(tail -c 40 one.npy) <(tail -c 80 l.npy | head -c 40)
+for shape in '(0, 3, 12, 12)' '(2, 1, 12, 12)' '(2, 3, 6, 12)' '(2, 3, 12, 6)' '(432,)'; do
+    as "$shape" 1728
+    try "$run" -m "$model" --input as.npy --logits z.npy
+    is 1
+    err '^vit-run: as.npy: '
+    missing z.npy
+done
+mkdir -p blocked/norm.npy
+try "$run" -m "$model" --input x.npy --trace blocked
+is 1
+lines err 1
+err 'blocked/norm.npy: is a folder'
+ln -s nowhere dangling
+for folder in nosuch/steps dangling; do
+    try "$run" -m "$model" --input x.npy --trace $folder
+    is 1
+    err "$folder: cannot be created: "
+done
+try "$run" -m nosuch.vit --input x.npy
+is 1
+err 'nosuch.vit: '
+try "$convert" "$fixtures/chans4/model.pth" -o chans4.vit
+try "$run" -m chans4.vit --image "$cat"
+is 1
+err "^vit-run: $cat: architecture or data type not supported$"
+try "$classify" -m chans4.vit "$cat"
+is 1
+err "^classify: $cat: architecture or data type not supported$"
+mkdir -p numbered/0
+cp "$cat" numbered/0
+try "$evaluate" -m chans4.vit numbered
+is 1
+err '^evaluate: architecture or data type not supported$'
 
 # wrong command lines
 try "$run" -m "$model"
@@ -588,7 +704,24 @@ err '^evaluate: set/DOG/empty.png: is empty'
 json 9 images
 json 2 unreadable
 if grep -q '^"set/DOG/empty.png",1,,$' p.csv; then pass; else fail "unreadable prediction"; fi
+try "$evaluate" -m "$model" set
+is 1
+out '^images +9  \(and 2 unreadable\)$'
 rm set/DOG/bad.jpg set/DOG/empty.png set/DOG/photo.webp
+mkdir only only/dog
+cp bad.jpg only/dog
+try "$evaluate" -m "$model" only
+is 1
+out '^top-1 +0.00 %  \(0\)$'
+
+# what a path may hold; what is no image, and no folder
+mkdir 'quo"ted' 'quo"ted/dog' 'quo"ted/dog/folder.png'
+cp "$cat" 'quo"ted/dog'
+cp "$cat" 'quo"ted/dog/noimage'
+cp "$cat" 'quo"ted/cat.jpg'
+try "$evaluate" -m "$model" --no-exif --predictions - 'quo"ted'
+is 0
+out '^"quo""ted/dog/cat.jpg",1,'
 
 # folders that are no class, and the map
 mkdir set/zebra set/crane
@@ -611,6 +744,20 @@ for bad in 'zebra' 'zebra horse' 'zebra 10' 'zebra crane' 'zebra -1'; do
     lines err 1
     err '^evaluate: bad.txt: line 1: '
 done
+for i in $(seq 12); do mkdir -p "set/unknown $i"; done
+try "$evaluate" -m "$model" set
+is 1
+err '^evaluate: and 4 more folders like these$'
+rmdir set/unknown*
+printf 'zebra' >bad.txt
+try "$evaluate" -m "$model" --map bad.txt set
+err "^evaluate: bad.txt: line 1: expected 'FOLDER CLASS'$"
+printf '\tdog\n' >bad.txt
+try "$evaluate" -m "$model" --map bad.txt set
+err "^evaluate: bad.txt: line 1: expected 'FOLDER CLASS'$"
+try "$evaluate" -m "$model" --map . set
+is 1
+err '^evaluate: .: cannot be read: Is a directory$'
 try "$evaluate" -m "$model" --map nosuch.txt set
 is 1
 err 'nosuch.txt: cannot be opened'
@@ -626,7 +773,32 @@ is 0
 json 7 classes 1 index
 json null classes 1 label
 
+# more classes than a screen is wide: the worst mistakes, the most frequent first
+try "$convert" "$fixtures/classes21/model.safetensors" -o many.vit
+mkdir folders
+for i in $(seq 0 20); do
+    mkdir "folders/$i"
+    cp "$cat" "$other" "folders/$i"
+done
+cp "$cat" folders/20/again.jpg
+try "$evaluate" -m many.vit folders
+is 0
+out '^most frequent confusions$'
+sed -n '/^most/,$p' "$work/out" | awk 'NR > 1 { print $1 }' >counts
+if [ "$(wc -l <counts)" -gt 5 ]; then pass; else fail "few confusions"; fi
+same counts <(sort -rn counts)
+
 # the rest
+for program in "$evaluate" "$classify"; do
+    cp "$program" "$work/alone"
+    (cd "$work/else" && "$work/alone" "$work/set") >"$work/out" 2>"$work/err"
+    status=$?
+    is 1
+    err 'bundled model was not found; give one with -m'
+done
+try "$evaluate" -m nosuch.vit set
+is 1
+err 'nosuch.vit: '
 try "$evaluate" -m "$model" nosuch
 is 1
 err 'nosuch: cannot be opened'

@@ -57,7 +57,8 @@ static uint64_t element_count(const vit_tensor *tensor) {
     return count;
 }
 
-/* The part with the name's first word, made if there is none yet; the last one if full. */
+/* The part with the name's first word, made if there is none yet: of an architecture's tensors
+ * there are far fewer than MAX_PARTS. */
 static part *find_part(totals *sum, const char *name) {
     size_t length = strcspn(name, ".");
     part *p;
@@ -65,7 +66,6 @@ static part *find_part(totals *sum, const char *name) {
         p = &sum->parts[i];
         if (strncmp(p->name, name, length) == 0 && p->name[length] == '\0') return p;
     }
-    if (sum->num_parts == MAX_PARTS) return &sum->parts[MAX_PARTS - 1];
     p = &sum->parts[sum->num_parts++];
     snprintf(p->name, sizeof p->name, "%.*s", (int)length, name);
     return p;
@@ -185,13 +185,15 @@ static vit_result run_selftest(const vit_model *model, const vit_executor *execu
     float *input, *output;
     params.executor = *executor;
     size = vit_workspace_size(model, &params);
-    workspace = malloc(size ? size : 1);
+    workspace = malloc(size);
     input = malloc((size_t)config->in_chans * pixels * sizeof(float));
     output = malloc((size_t)width * sizeof(float));
     if (workspace && input && output) {
         status = vit_session_init(&session, model, &params, workspace, size);
-        result->isa = status == VIT_OK ? session.isa : VIT_ISA_AUTO;
-        if (status == VIT_OK) status = vit_selftest(&session, input, output, &result->error);
+    }
+    if (status == VIT_OK) {
+        result->isa = session.isa;
+        status = vit_selftest(&session, input, output, &result->error);
     }
     free(output);
     free(input);
@@ -233,9 +235,12 @@ static void print_grouped(uint64_t value, int width) {
 
 /* "22.9 MB", with decimal prefixes as disks have them. */
 static void print_bytes(uint64_t bytes) {
-    if (bytes >= 1000000000) printf("%.2f GB", (double)bytes / 1e9);
-    else if (bytes >= 1000000) printf("%.1f MB", (double)bytes / 1e6);
-    else printf("%.1f KB", (double)bytes / 1e3);
+    static const struct { double size; int digits; const char *name; } units[] = {
+        { 1e9, 2, "GB" }, { 1e6, 1, "MB" }, { 1e3, 1, "KB" }
+    };
+    int i = 0;
+    while (i < 2 && (double)bytes < units[i].size) i++;
+    printf("%.*f %s", units[i].digits, (double)bytes / units[i].size, units[i].name);
 }
 
 static void print_architecture(const vit_config *c) {
@@ -352,7 +357,7 @@ static void print_check(const vit_model *model, const totals *sum, const check *
     printf("  self-test       ");
     if (!result->has_selftest) {
         printf("none in this file\n");
-    } else if (result->selftest == VIT_OK || result->selftest == VIT_ERROR_SELFTEST) {
+    } else if (result->isa != VIT_ISA_AUTO) {
         printf("%s on %s: error %.2g, tolerance %.2g\n",
                result->selftest == VIT_OK ? "ok" : "FAILED", vit_isa_name(result->isa),
                (double)result->error, (double)model->config.selftest_tolerance);
@@ -395,20 +400,18 @@ static void json_floats(const char *name, const float *values, int count) {
 
 /* Every field that the file stores, under its own name, and the derived counts. */
 static void json_config(const vit_config *c) {
-    bool more = false;
     printf(", \"config\": {");
-#define PRINT_int(name) printf("%s\"" #name "\": %d", more ? ", " : "", (int)c->name)
+#define PRINT_int(name) printf("\"" #name "\": %d, ", (int)c->name);
 #define PRINT_float(name)                                                      \
-    printf("%s\"" #name "\": ", more ? ", " : "");                             \
-    cli_put_number(stdout, (double)c->name, 9)
-#define PRINT(type, name, required, smallest, largest)                         \
-    PRINT_##type(name);                                                        \
-    more = true;
+    printf("\"" #name "\": ");                                                 \
+    cli_put_number(stdout, (double)c->name, 9);                                \
+    printf(", ");
+#define PRINT(type, name, required, smallest, largest) PRINT_##type(name)
     VIT_FIELD_LIST(PRINT)
 #undef PRINT
 #undef PRINT_float
 #undef PRINT_int
-    printf(", \"num_patches\": %d, \"num_tokens\": %d}", c->num_patches, c->num_tokens);
+    printf("\"num_patches\": %d, \"num_tokens\": %d}", c->num_patches, c->num_tokens);
 }
 
 static void json_preprocessing(const vit_config *c) {
@@ -466,14 +469,12 @@ static void json_labels(const vit_model *model) {
 }
 
 static void json_check(const check *result) {
-    bool ran = result->isa != VIT_ISA_AUTO &&
-               (result->selftest == VIT_OK || result->selftest == VIT_ERROR_SELFTEST);
     printf(", \"check\": {\"checksums\": ");
     json_text(result->checksums[0] ? result->checksums : "ok");
     printf(", \"selftest\": ");
     json_text(result->has_selftest ? vit_result_string(result->selftest) : NULL);
     printf(", \"error\": ");
-    if (ran) cli_put_number(stdout, (double)result->error, 9);
+    if (result->isa != VIT_ISA_AUTO) cli_put_number(stdout, (double)result->error, 9);
     else printf("null");
     printf(", \"isa\": \"%s\"}", vit_isa_name(result->isa));
 }

@@ -77,10 +77,11 @@ static bool out_of_memory(void) {
     return false;
 }
 
-/* malloc for `count` times `each` floats; NULL also where that is beyond the address space. */
+/* malloc for `count` times `each` floats, one at least of them; NULL also where that is beyond the
+ * address space. */
 static float *allocate(size_t count, size_t each) {
-    if (each != 0 && count > SIZE_MAX / sizeof(float) / each) return NULL;
-    return malloc(count * each * sizeof(float) + 1);
+    if (each > SIZE_MAX / sizeof(float) / count) return NULL;
+    return malloc(count * each * sizeof(float));
 }
 
 /* ------------------------------------------------------------------------- */
@@ -116,14 +117,16 @@ static bool read_images(run *r) {
     return true;
 }
 
+enum { SHAPE_SIZE = 24 * NPY_MAX_DIMS };
+
 /* "[2, 3, 224, 224]" */
-static const char *shape_text(char *text, size_t size, const int64_t *dims, int ndim) {
-    size_t length = (size_t)snprintf(text, size, "[");
-    for (int i = 0; i < ndim && length < size; i++) {
-        length += (size_t)snprintf(text + length, size - length, "%s%lld", i ? ", " : "",
-                                   (long long)dims[i]);
+static const char *shape_text(char text[SHAPE_SIZE], const int64_t *dims, int ndim) {
+    int length = snprintf(text, SHAPE_SIZE, "[");
+    for (int i = 0; i < ndim; i++) {
+        length += snprintf(text + length, (size_t)(SHAPE_SIZE - length), "%s%lld", i ? ", " : "",
+                           (long long)dims[i]);
     }
-    if (length < size) snprintf(text + length, size - length, "]");
+    snprintf(text + length, (size_t)(SHAPE_SIZE - length), "]");
     return text;
 }
 
@@ -142,7 +145,7 @@ static bool input_fits(const vit_config *config, const npy_array *array, int *ba
 static bool read_tensor(run *r) {
     const vit_config *config = &r->model.config;
     const char *path = r->chosen->input;
-    char error[CLI_ERROR_SIZE], found[256];
+    char error[CLI_ERROR_SIZE], found[SHAPE_SIZE];
     npy_array array;
     if (!npy_read(path, &array, error, sizeof error)) {
         cli_error(PROGRAM, path, "%s", error);
@@ -152,7 +155,7 @@ static bool read_tensor(run *r) {
         cli_error(PROGRAM, path, "expected shape [B, %d, %d, %d] or [%d, %d, %d], found %s",
                   config->in_chans, config->img_height, config->img_width, config->in_chans,
                   config->img_height, config->img_width,
-                  shape_text(found, sizeof found, array.dims, array.ndim));
+                  shape_text(found, array.dims, array.ndim));
         npy_free(&array);
         return false;
     }
@@ -178,11 +181,11 @@ static bool read_input(run *r) {
 /* One entry of "written". */
 static void print_written(run *r, const char *tensor, const char *path, const int64_t *dims,
                           int ndim) {
-    char shape[128];
+    char shape[SHAPE_SIZE];
     if (!r->chosen->json) return;
     printf("%s\n    {\"tensor\": \"%s\", \"file\": ", r->num_written++ ? "," : "", tensor);
     json_write_string(stdout, path);
-    printf(", \"shape\": %s}", shape_text(shape, sizeof shape, dims, ndim));
+    printf(", \"shape\": %s}", shape_text(shape, dims, ndim));
 }
 
 /* The reason of a failure is on stderr. */
