@@ -168,7 +168,7 @@ err "model.vit: its input size is fixed"
 try "$classify" -m "$dynamic" --img-size 3 "$cat"
 is 1
 err "dynamic.vit: patch_size is larger than the image"
-for bad in '' x 0 12x 12x0 16385 8x8x8 99999999999; do
+for bad in '' x 0 12x 12x0 16385 8x8x8 99999999999 0000000000000000000000000000000032; do
     try "$classify" --img-size "$bad" "$cat"
     usage "--img-size: expected N.HxW with sides from 1 to 16384, found '$bad'"
 done
@@ -222,6 +222,8 @@ err '^classify: -: is empty$'
 lines out 12
 cat "$cat" | "$classify" -m "$model" - >"$work/out" 2>"$work/err"
 same "$work/out" "$work/five"
+{ cat "$cat"; head -c 100000 /dev/zero; } | "$classify" -m "$model" - >"$work/out" 2>"$work/err"
+same "$work/out" "$work/five"
 
 # EXIF
 try "$classify" -m "$model" --json "$images/exif6.jpg"
@@ -258,9 +260,9 @@ try "$classify" -m "$model" --json "$work/a\"b\\c"$'\n'"d.jpg"
 is 0
 lines out 1
 json "$work/a\"b\\c"$'\n'"d.jpg" image
-try "$classify" -m "$model" "$work/no"$'\033'"[31m"$'\n'"file"
+try "$classify" -m "$model" "$work/no"$'\033'"[31m"$'\n\177'"file"
 lines err 1
-err "no\?\[31m\?file: cannot be opened"
+err "no\?\[31m\?\?file: cannot be opened"
 try "$classify" -m "$model" --json "$cat" "$work/bad.jpg" "$other"
 is 1
 lines out 2
@@ -269,7 +271,7 @@ while IFS= read -r line; do
 done <"$work/out"
 
 # names, as long as they please; values attached and not
-for unknown in --a-name-that-is-longer-than-all-of-the-known-ones -a-name-that-is-longer-than-all-others; do
+for unknown in --a-name-that-is-longer-than-all-of-the-known-ones -a-name-of-another-kind; do
     try "$classify" $unknown
     usage "unknown option '$unknown' \(try"
 done

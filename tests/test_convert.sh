@@ -406,6 +406,8 @@ refuses 1 "blocks.1.attn.qkv.weight: 1 weights are NaN or infinite" $H
 random inf=norm.bias
 refuses 1 "norm.bias: 1 weights are NaN or infinite" $H
 accepts $H --set allow_nonfinite=1
+"$RUN" -m m.vit --image "$cat" --json >out 2>err
+prints '"prob": null'
 random big=head.weight
 accepts $H
 accepts $H --dtype bf16

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <math.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -55,7 +56,7 @@ bool cli_fail(char *error, size_t error_size, const char *format, ...) {
 }
 
 void cli_put_number(FILE *file, double value, int digits) {
-    if (value - value == 0) fprintf(file, "%.*g", digits, value);
+    if (isfinite(value)) fprintf(file, "%.*g", digits, value);
     else fputs("null", file);
 }
 
@@ -100,7 +101,7 @@ bool cli_read_int(const char *text, long min, long max, long *value) {
     if (!looks_decimal(text)) return false;
     errno = 0;
     parsed = strtol(text, &end, 10);
-    if (*end || end == text || errno || parsed < min || parsed > max) return false;
+    if (*end || errno || parsed < min || parsed > max) return false;
     *value = parsed;
     return true;
 }
@@ -125,7 +126,7 @@ bool cli_read_number(const char *text, double min, double max, double *value) {
     double parsed;
     if (!looks_decimal(text)) return false;
     parsed = strtod(text, &end);
-    if (*end || end == text || !(parsed >= min && parsed <= max)) return false;
+    if (*end || !(parsed >= min && parsed <= max)) return false;
     *value = parsed;
     return true;
 }
@@ -155,11 +156,10 @@ static bool usage_error(const parser *p, const char *format, ...) {
     return false;
 }
 
-/* Letters to change, insert or delete to turn a into b; 99 for words that are too long. */
+/* Letters to change, insert or delete to turn a into b, the name of an option. */
 static int edit_distance(const char *a, const char *b) {
     int row[40];
     int width = (int)strlen(b);
-    if (width >= 40) return 99;
     for (int j = 0; j <= width; j++) row[j] = j;
     for (int i = 1; a[i - 1]; i++) {
         int diagonal = row[0];
@@ -242,11 +242,10 @@ static bool set_value(const parser *p, const cli_option *o, const char *word,
     case CLI_INT: return set_int(p, o, word, value);
     case CLI_NUMBER: return set_number(p, o, word, value);
     case CLI_SIZE: return set_size(p, o, word, value);
-    case CLI_LIST:
+    default: /* CLI_LIST */
         if (list_append((cli_list *)o->value, value)) return true;
         cli_error(p->program->name, NULL, "out of memory");
         return false;
-    default: return false;
     }
 }
 
@@ -288,7 +287,7 @@ static bool take_short(parser *p, const char *word) {
         while (o->name && o->letter != *letter) o++;
         if (!o->name) return unknown_option(p, word, word + 1);
         if (o->type != CLI_FLAG) return take_option(p, o, word, letter[1] ? letter + 1 : NULL);
-        if (!take_option(p, o, word, NULL)) return false;
+        take_option(p, o, word, NULL);
     }
     return true;
 }
@@ -329,7 +328,7 @@ static void print_help(const cli_program *program) {
     }
     print_option('h', "help", NULL, "print this text");
     print_option(0, "version", NULL, "print the version");
-    if (program->notes) printf("\n%s", program->notes);
+    printf("\n%s", program->notes);
 }
 
 static void print_version(const cli_program *program) {
@@ -468,7 +467,7 @@ static char unfinished[PATH_MAX];
 /* Ctrl-C shall not leave gigabytes behind. The signal's own action, restored by SA_RESETHAND,
  * follows when this returns. */
 static void remove_unfinished(int number) {
-    if (unfinished[0]) unlink(unfinished);
+    unlink(unfinished);
     raise(number);
 }
 
@@ -476,16 +475,14 @@ static void remove_unfinished(int number) {
 static void watch_signals(const char *temporary) {
     static const int numbers[] = { SIGHUP, SIGINT, SIGTERM, SIGQUIT, SIGPIPE, SIGXFSZ };
     struct sigaction action, old;
-    if (strlen(temporary) >= sizeof unfinished) return;
-    strcpy(unfinished, temporary);
+    strcpy(unfinished, temporary); /* which was created, so it is no longer than a path may be */
     memset(&action, 0, sizeof action);
     action.sa_handler = remove_unfinished;
     action.sa_flags = (int)SA_RESETHAND;
     sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        if (sigaction(numbers[i], NULL, &old) == 0 && old.sa_handler == SIG_DFL) {
-            sigaction(numbers[i], &action, NULL);
-        }
+        sigaction(numbers[i], NULL, &old);
+        if (old.sa_handler == SIG_DFL) sigaction(numbers[i], &action, NULL);
     }
 }
 
