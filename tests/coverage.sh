@@ -15,7 +15,7 @@ export BIN=$counts
 export COUNT="gcc -O0 --coverage -Dalways_inline=unused -D__OPTIMIZE_SIZE__"
 
 # of the longest a part: test_random's models, with and without stems; test_damage's damages
-declare -A fewer=([test_random]="340 30" [test_damage]=20)
+declare -A fewer=([test_random]="340 14" [test_damage]=20)
 for source in tests/test_*.c; do
     name=$(basename "$source" .c)
     [ "$name" = test_parity ] && continue # the same layers as test_random, far slower
