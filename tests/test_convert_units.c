@@ -20,6 +20,7 @@
 #include "tools/labels.h"
 #include "tools/quantise.h"
 #include "tools/rel_pos.h"
+#include "tools/rename.h"
 #include "tools/runner.h"
 #include "tools/settings.h"
 #include "tools/sincos.h"
@@ -474,6 +475,71 @@ static void test_label_files(void)
     CHECK(!labels_read_file(&list, "/no/such/labels", &r) && strstr(error, "cannot open"));
     r = new_report();
     CHECK(labels_from_list(&list, NULL, 0, &r) && list.count == 0 && !list.labels);
+}
+
+/* === --rename === */
+
+/* Opens two tensors, "a.x" and "b.y", under their new names; NULL if those are refused. */
+static checkpoint *open_renamed(const char *const rules[2])
+{
+    static const char header[] = "{\"a.x\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]},"
+                                 "\"b.y\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}}";
+    char bytes[8 + sizeof header] = { (char)(sizeof header - 1) };
+    const char *items[2];
+    report r = new_report();
+    cli_list list;
+    checkpoint *c;
+    items[0] = rules[0];
+    items[1] = rules[1];
+    list.items = items;
+    list.count = rules[1] ? 2 : 1;
+    memcpy(bytes + 8, header, sizeof header);
+    if (!checkpoint_open_memory("x", bytes, sizeof bytes - 1, &c, error, sizeof error)) return NULL;
+    if (rename_tensors(c, &list, &r)) return c;
+    checkpoint_close(c);
+    return NULL;
+}
+
+static void test_renames(void)
+{
+    static const struct { const char *rules[2], *first, *second; } good[] = {
+        { { "a.x=c.z", NULL }, "c.z", "b.y" },      { { "*.y=y.*", NULL }, "a.x", "y.b" },
+        { { "*.*=*_*", NULL }, "a_x", "b_y" },      { { "a.x=b.y", "b.y=a.x" }, "b.y", "a.x" }
+    };
+    static const struct { const char *rules[2], *message; } bad[] = {
+        { { "a.x", NULL }, "expected THEIRS=OURS, found \"a.x\"" },
+        { { "=c", NULL }, "expected THEIRS=OURS" },
+        { { "a.x=", NULL }, "expected THEIRS=OURS" },
+        { { "*.x=c", NULL }, "as many * on the right" },
+        { { "*********=*********", NULL }, "8 at most" },
+        { { "z=c", NULL }, "no tensor is called z (the first is a.x)" },
+        { { "a.x=c", "a.*=d.*" }, "no tensor that is left is called a.*" },
+        { { "a.x=b.y", NULL }, "duplicate tensor \"b.y\"" }
+    };
+    static char rule[1100] = "a.*=";
+    const char *const long_rule[2] = { rule, NULL };
+    checkpoint *c;
+    size_t i;
+    for (i = 0; i < sizeof good / sizeof *good; i++) {
+        c = open_renamed(good[i].rules);
+        CHECK_MSG(c && !strcmp(checkpoint_tensor(c, 0)->name, good[i].first)
+                  && !strcmp(checkpoint_tensor(c, 1)->name, good[i].second), "%s: %s",
+                  good[i].rules[0], error);
+        checkpoint_close(c);
+    }
+    for (i = 0; i < sizeof bad / sizeof *bad; i++)
+        CHECK_MSG(!open_renamed(bad[i].rules) && strstr(error, bad[i].message), "%s: %s",
+                  bad[i].message, error);
+    memset(rule + 4, 'n', 1023);
+    rule[4 + 1023] = '*'; /* one letter too many: what the '*' stands for */
+    CHECK(!open_renamed(long_rule) && strstr(error, "is longer than 1023 letters"));
+    memset(rule + 4, 'n', 1040);
+    rule[4] = '*';
+    CHECK(!open_renamed(long_rule) && strstr(error, "is longer than 1023 letters"));
+    memset(rule, 'n', 1030);
+    CHECK(!open_renamed(long_rule) && strstr(error, "expected THEIRS=OURS"));
+    memcpy(rule + 1030, "=c", 3);
+    CHECK(!open_renamed(long_rule) && strstr(error, "expected THEIRS=OURS"));
 }
 
 /* === config.json === */
@@ -1422,6 +1488,7 @@ int main(int argc, char **argv)
     test_relative(argc > 1 ? argv[1] : "tests/data");
     test_adapt(argc > 1 ? argv[1] : "tests/data");
     test_label_files();
+    test_renames();
     test_bad_configs();
     test_large_config();
     test_config_entries();

@@ -12,10 +12,11 @@ static bool allocate(runner *run, const vit_params *params, report *r)
                                                     : vit_embedding_dim(run->model));
     run->input = malloc((size_t)config->in_chans * pixels * sizeof *run->input);
     run->output = malloc(run->output_size * sizeof *run->output);
-    run->workspace = size ? malloc(size) : NULL;
+    run->workspace = malloc(size);
     if (!run->input || !run->output || !run->workspace) return report_no_memory(r);
-    return !vit_session_init(&run->session, run->model, params, run->workspace, size) ||
-           report_fail(r, "the model cannot be run");
+    if (vit_session_init(&run->session, run->model, params, run->workspace, size))
+        return report_fail(r, "the model cannot be run");
+    return true;
 }
 
 bool runner_open(runner *run, const vit_model *model, vit_trace *trace, void *user, report *r)
@@ -39,7 +40,8 @@ bool runner_forward(runner *run, report *r)
     if (run->model->config.num_classes) outputs.logits = run->output;
     else outputs.embedding = run->output;
     result = vit_forward(&run->session, run->input, 1, &outputs);
-    return !result || report_fail(r, "%s", vit_result_string(result));
+    if (result) return report_fail(r, "%s", vit_result_string(result));
+    return true;
 }
 
 void runner_close(runner *run)
