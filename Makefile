@@ -101,6 +101,7 @@ build/plain/tests/fuzz/make_corpus: build/plain/tests/fuzz/make_corpus.o build/p
 WRAPPED = malloc calloc realloc free fread fwrite fflush fclose fsync rename open_memstream opendir \
           source_read vit_model_open
 build/%/tests/test_converter_memory: LDFLAGS += $(WRAPPED:%=-Wl,--wrap=%)
+build/%/tests/test_layout_damage: LDFLAGS += -Wl,--wrap=checkpoint_tensor -Wl,--wrap=checkpoint_find
 
 # What README.md shows: one file, one header, nothing else.
 examples/hello: examples/hello.c vit.h

@@ -880,6 +880,8 @@ static void check_json_labels(const char *text, bool good, const char *label, co
 
 static void test_json_labels(void)
 {
+    check_json_labels(OF_VIT("\"id2label\": {\"1\": \"b\", \"0\": \"a\"}"), true, "a", NULL);
+    check_json_labels(OF_VIT("\"id2label\": {\"0\": \"LABEL_0\"}"), true, NULL, NULL);
     check_json_labels("{}", true, NULL, NULL);
     check_json_labels("{\"label_names\": [\"cat\", \"dog\"]}", true, "cat", NULL);
     check_json_labels("{\"label_names\": [\"n01440764\"]}", true, "n01440764", "n01440764");

@@ -319,7 +319,8 @@ static bool get_vector(const json_value *value, const char *key, double *out, in
         if (item->kind != JSON_NUMBER) return wrong_value(key, "a list of numbers", r);
         out[(*count)++] = json_number(item, 0);
     }
-    return (*count > 0 && !item) || wrong_value(key, "a number for each channel", r);
+    if (*count == 0 || item) return wrong_value(key, "a number for each channel", r);
+    return true;
 }
 
 /* vit.h computes (x / 255 - mean) / std; another factor on x moves into mean and std. */
