@@ -530,8 +530,7 @@ static size_t image_file__stored_at(int orientation, size_t x, size_t y, size_t 
     case 5: return x * height + y;         /* mirrored along the diagonal  */
     case 6: return right * height + y;     /* to be turned clockwise       */
     case 7: return right * height + below; /* the other diagonal           */
-    case 8: return x * height + below;     /* to be turned anticlockwise   */
-    default: return y * width + x;
+    default: return x * height + below;    /* 8: to be turned anticlockwise */
     }
 }
 

@@ -356,8 +356,32 @@ static void test_paths(void) {
     CHECK(strcmp(error, "is empty") == 0);
 }
 
+/* What stb_image is given and gives back when it goes wrong; before it has a reason for anything. */
+static void test_guards(void) {
+    static const uint8_t file[3] = { 'a', 'b', 'c' };
+    char error[256] = "", got[4] = "";
+    image_file__job job = { file, sizeof file, error, sizeof error };
+    image_file__stream stream;
+    image_file image;
+    CHECK(!image_file__stb_failed(&job) && strstr(error, "unknown reason"));
+    CHECK(!image_file__malloc(IMAGE_FILE_MAX_BLOCK + 1));
+    memset(&stream, 0, sizeof stream);
+    stream.data = file;
+    stream.size = sizeof file;
+    CHECK(image_file__read(&stream, got, -1) == 0 && stream.starved && stream.at == 0);
+    stream.starved = false;
+    image_file__skip(&stream, -1);
+    CHECK(stream.starved && stream.at == 3);
+    CHECK(!image_file_decode(file, ((size_t)256 << 20) + 1, 0, &image, error, sizeof error));
+    CHECK(strstr(error, "above 256 MiB") && !image.pixels);
+    CHECK(image_file_decode("P5\n# a comment\r1 1\n255\nx", 25, 0, &image, error, sizeof error));
+    CHECK(image.width == 1 && image.height == 1);
+    image_file_free(&image);
+}
+
 int main(int argc, char **argv) {
     if (argc > 1) data_folder = argv[1];
+    test_guards();
     CHECK(for_each_line(check_line) >= 40);
     test_exif();
     test_pnm();
