@@ -16,11 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    TORCH_MAX_STEPS = 1000000,       /* nodes visited: shared nodes count each time */
-    TORCH_MAX_NAME = 1024
-};
-
+#ifndef TORCH_MAX_STEPS
+#define TORCH_MAX_STEPS 1000000      /* nodes visited: shared nodes count each time */
+#endif
+#define TORCH_MAX_NAME 1024
 #define TORCH_MAX_INFLATED ((uint64_t)8 << 20)   /* data.pkl in a deflated entry */
 
 /* A storage of a legacy file, found by key. */
