@@ -356,7 +356,7 @@ static void test_paths(void) {
     CHECK(strcmp(error, "is empty") == 0);
 }
 
-/* What stb_image is given and gives back when it goes wrong; before it has a reason for anything. */
+/* What stb_image is given and gives back when it goes wrong; first, without a reason for it. */
 static void test_guards(void) {
     static const uint8_t file[3] = { 'a', 'b', 'c' };
     char error[256] = "", got[4] = "";
