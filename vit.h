@@ -182,10 +182,10 @@
    with -msimd128 has kernels too, which have run in Node. 32-bit ARM is chosen for when
    compiling: SMLAD for int8 on Cortex-M4, M7, M33 and everything since version 6,
    Helium on Cortex-M55 (-mcpu=cortex-m55 -mfloat-abi=hard), under QEMU too. Every other
-   CPU runs the plain C tier. gcc and clang are tested, MinGW-w64 under Wine; MSVC is not. Big-endian
-   CPUs read the same little-endian file, in place. float must be computed as float: gcc
-   wants -msse2 -mfpmath=sse on 32-bit x86 and, with -std=c99, -fexcess-precision=fast on
-   s390x (an #error says so). */
+   CPU runs the plain C tier. gcc and clang are tested, MinGW-w64 under Wine; MSVC is
+   not. Big-endian CPUs read the same little-endian file, in place. float must be
+   computed as float: gcc wants -msse2 -mfpmath=sse on 32-bit x86 and, with -std=c99,
+   -fexcess-precision=fast on s390x (an #error says so). */
 
 /* ------------------------------------------------------------------------- */
 /* >>api                                                                     */

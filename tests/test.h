@@ -54,4 +54,13 @@ static inline int test_summary(void) {
     for (int isa = VIT_ISA_SCALAR; isa < VIT_NUM_ISAS; isa++)                                      \
         if (vit_has_isa((vit_isa)isa))
 
+/* What a kernel rounds to int8, x times inverse: exact where it is fused with an addition. */
+static inline double test_scaled(float x, float inverse) {
+#if defined(VIT_NO_FMA)
+    return (double)(x * inverse);
+#else
+    return (double)x * (double)inverse;
+#endif
+}
+
 #endif

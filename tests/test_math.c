@@ -568,15 +568,6 @@ static float gemm_chain(const gemm_case *g, vit_dtype dtype, int r, int n, int d
     return sum;
 }
 
-/* x times inverse: exact where it is fused with an addition. */
-static double quantised(float x, float inverse) {
-#if defined(VIT_NO_FMA)
-    return (double)(x * inverse);
-#else
-    return (double)x * (double)inverse;
-#endif
-}
-
 /* int8: quantise the row as >>kernels says, sum integers exactly, scale once. */
 static float gemm_integers(const gemm_case *g, int r, int n, int depth) {
     const float *x = g->a + r * depth;
@@ -593,9 +584,9 @@ static float gemm_integers(const gemm_case *g, int r, int n, int depth) {
         scale = (high - low) / 254.99f;
         inverse = 254.99f / (high - low);
     }
-    zero = (int)nearbyint(quantised(-low, inverse));
+    zero = (int)nearbyint(test_scaled(-low, inverse));
     for (int k = 0; k < depth; k++) {
-        double q = nearbyint(quantised(x[k], inverse) + zero);
+        double q = nearbyint(test_scaled(x[k], inverse) + zero);
         q = q < 0 ? 0 : q > 255 ? 255 : q;
         sum += ((int)q - zero) * (signed char)panel[k / 4 * 64 + n % 16 * 4 + k % 4];
     }
@@ -654,7 +645,8 @@ static void test_gemm(const vit__kernels *kernels) {
             for (size_t c = 0; c < sizeof cols / sizeof cols[0]; c++) {
                 int depth = depths[(c + (size_t)rows) % 8];
                 depth = dtype == VIT_I8 && depth < 4 ? 4 : depth;
-                gemm_one(kernels, &g, (vit_dtype)dtype, rows, cols[c], depth, (int)((c + (size_t)rows) % 10));
+                gemm_one(kernels, &g, (vit_dtype)dtype, rows, cols[c], depth,
+                         (int)((c + (size_t)rows) % 10));
             }
         }
     }

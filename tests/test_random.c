@@ -198,15 +198,6 @@ static double round_bf16(double x) {
     return ldexp(nearbyint(ldexp(fraction, 8)), exponent - 8);
 }
 
-/* x times inverse: exact where it is fused with an addition. */
-static double quantised(float x, float inverse) {
-#if defined(VIT_NO_FMA)
-    return (double)(x * inverse);
-#else
-    return (double)x * (double)inverse;
-#endif
-}
-
 /* Smallest and largest of a row and zero, 254.99 steps apart; zero is one of the steps. */
 static void round_u8(const double *x, size_t n, double *out) {
     float low = 0, high = 0, scale = 0, inverse = 0;
@@ -219,9 +210,9 @@ static void round_u8(const double *x, size_t n, double *out) {
         scale = (high - low) / 254.99f;
         inverse = 254.99f / (high - low);
     }
-    double zero = nearbyint(quantised(-low, inverse));
+    double zero = nearbyint(test_scaled(-low, inverse));
     for (size_t i = 0; i < n; i++) {
-        double q = nearbyint(quantised((float)x[i], inverse) + zero);
+        double q = nearbyint(test_scaled((float)x[i], inverse) + zero);
         outside += q < 0 || q > 255;
         out[i] = (double)scale * (q - zero);
     }

@@ -90,7 +90,7 @@ bool inflate_whole(const void *stream, size_t stream_size, void *destination, si
                                             (int)stream_size + INFLATE_PADDING) == (int)size;
 }
 
-/* What fills the buffer is no error here: stb_image says the same of both, and leaves what it has. */
+/* A full buffer is no error here: stb_image says the same of both, and leaves what it has. */
 void inflate_start(const void *stream, size_t stream_size, void *destination, size_t size)
 {
     memset(destination, 0, size);

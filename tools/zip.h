@@ -2,7 +2,8 @@
  *
  * Refused: encryption, several disks, overlapping entries, two entries of one name, local headers
  * that differ from the directory, bytes before the first or after the last record, more than
- * 100000 entries, entries that inflate to 64 MiB more than they take. Names are only ever compared, never used as paths.
+ * 100000 entries, entries that inflate to 64 MiB more than they take. Names are only
+ * ever compared, never used as paths.
  */
 #ifndef ZIP_H
 #define ZIP_H
