@@ -167,7 +167,7 @@ static bool match_alias(const vit_model *model, int index, const char *name) {
 
 static bool match_index(const vit_model *model, int index, const char *name) {
     (void)model;
-    return name[0] && strspn(name, "0123456789") == strlen(name) &&
+    return strspn(name, "0123456789") == strlen(name) &&
            strtol(name, NULL, 10) == index;
 }
 
@@ -382,7 +382,7 @@ typedef struct job {
     int next;                /* image to be taken                                         */
     int done;
     cli_progress progress;
-    vit_result failed;       /* the first failure that is no image's fault                */
+    vit_result failed;       /* the latest failure that is no image's fault               */
 } job;
 
 /* What a worker has for itself. */
@@ -474,7 +474,7 @@ static sample *take_image(job *j, int finished, vit_result result) {
     sample *next = NULL;
     pthread_mutex_lock(&j->lock);
     j->done += finished;
-    if (result != VIT_OK && j->failed == VIT_OK) j->failed = result;
+    if (result != VIT_OK) j->failed = result;
     if (j->failed == VIT_OK && j->next < j->data->count) next = &j->data->samples[j->next++];
     cli_progress_update(&j->progress, (uint64_t)j->done);
     pthread_mutex_unlock(&j->lock);

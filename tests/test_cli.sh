@@ -76,7 +76,7 @@ tried=setup
     fail "json_check does not compile"
 printf '%s\n' 'n00000000 tabby, tabby cat' 'n00000001 dog' 'n00000002 Sports Car' \
     'n00000003 crane, bird' 'n00000004 crane, machine' 'n00000005 maillot' \
-    'n00000006 maillot, tank suit' 'n00000007 "quoted" \ caf'$'\303\251' 'n00000008 eight' \
+    'n00000006 maillot, tank suit' 'n00000007 "quoted" \ caf'$'\303\251' 'n00000008 eight_ball' \
     'n00000009 nine' >"$work/labels.txt"
 model=$work/model.vit
 try "$convert" "$fixtures/plain/model.safetensors" --labels "$work/labels.txt" -o "$model"
@@ -121,7 +121,8 @@ for program in "$classify" "$evaluate" "$info" "$run"; do
     usage "option '--json=yes' takes no value"
     try "$program" x --threads
     usage "option '--threads' needs a value: N"
-    for bad in '' x 1x -1 257 99999999999999999999 ' 1' 0x10 1.5; do
+    for bad in '' x 1x -1 257 99999999999999999999 ' 1' 0x10 1.5 \
+        0000000000000000000000000000000000000000000000000000000000000001; do
         try "$program" --threads "$bad" x
         usage "--threads: expected a whole number from 0 to 256, found '$bad'"
     done
@@ -413,6 +414,10 @@ is 1
 out 'checksums +WRONG: selftest.logits'
 out 'self-test +FAILED on [a-z0-9_-]+: error [0-9.e+-]+, tolerance 2e-05$'
 
+try "$info" --labels "$nameless"
+is 0
+out '^      9  $'
+
 # a checksum that came another way: the hash itself, or a list of them
 sum=$(sha256sum <"$model" | cut -c1-64)
 printf '%064d  other.vit\n%s *some/%s\n' 0 "$sum" "$(basename "$model")" >"$work/sums"
@@ -446,7 +451,7 @@ for line in "$sum" "$sum-$name" "$sum -$name" "${sum%?}  $name" "${sum%?}x  $nam
     is 1
     err 'sums: has no SHA-256 of model.vit'
 done
-head -c 1100000 /dev/zero >"$work/sums"
+head -c 2200000 /dev/zero >"$work/sums"
 try "$info" --sha256 "$work/sums" "$model"
 is 1
 err 'sums: has no SHA-256 of model.vit'
@@ -500,6 +505,8 @@ try "$run" -m "$headless" --input x.npy --trace steps3 --embedding e2.npy
 is 0
 "$run" -m "$model" --input - --logits - <x.npy >"$work/out" 2>"$work/err"
 same "$work/out" l.npy
+"$run" -m "$model" --input - --logits l2.npy <x.npy >"$work/out" 2>"$work/err"
+same l2.npy l.npy
 try "$run" -m "$model" --input x.npy --json -k 2
 json 2 top
 json 2 top 1
@@ -526,11 +533,12 @@ as '(3, 12, 12)' 1728
 try "$run" -m "$model" --input as.npy --logits one.npy
 is 0
 same <(tail -c 40 one.npy) <(tail -c 80 l.npy | head -c 40)
-for shape in '(0, 3, 12, 12)' '(2, 1, 12, 12)' '(2, 3, 6, 12)' '(2, 3, 12, 6)' '(432,)'; do
-    as "$shape" 1728
+for shape in '0 (0, 3, 12, 12)' '0 (1000001, 3, 0, 12)' '1728 (3, 1, 12, 12)' \
+    '1728 (2, 3, 6, 12)' '1728 (2, 3, 12, 6)' '1728 (432,)'; do
+    as "${shape#* }" "${shape%% *}"
     try "$run" -m "$model" --input as.npy --logits z.npy
     is 1
-    err '^vit-run: as.npy: '
+    err '^vit-run: as.npy: expected shape '
     missing z.npy
 done
 mkdir -p blocked/norm.npy
@@ -605,6 +613,9 @@ for target in /dev/full nosuch/z.npy steps; do
     quiet out
     err "^vit-run: $target: (cannot be (written: No space left|created: No such file)|is a folder)"
 done
+try "$run" -m "$model" -i "$cat" -i "$cat" -i "$cat" --dump-input /dev/full   # within the writing
+is 1
+err '^vit-run: /dev/full: cannot be written: No space left'
 try "$run" -m "$model" --input x.npy --trace x.npy
 is 1
 err 'x.npy: cannot be created'
@@ -754,6 +765,9 @@ rmdir set/unknown*
 printf 'zebra' >bad.txt
 try "$evaluate" -m "$model" --map bad.txt set
 err "^evaluate: bad.txt: line 1: expected 'FOLDER CLASS'$"
+printf '\v\n' >bad.txt
+try "$evaluate" -m "$model" --map bad.txt set
+err "^evaluate: bad.txt: line 1: expected 'FOLDER CLASS'$"
 printf '\tdog\n' >bad.txt
 try "$evaluate" -m "$model" --map bad.txt set
 err "^evaluate: bad.txt: line 1: expected 'FOLDER CLASS'$"
@@ -767,6 +781,18 @@ rm -r set/zebra set/crane
 try "$evaluate" -m "$nameless" set
 is 1
 err 'DOG: is none'
+mkdir -p 'ball/EIGHT ball'
+cp "$cat" ball/EIGHT*
+ln -s nowhere ball/gone
+try "$evaluate" -m "$model" --json ball
+is 0
+json 8 classes 0 index
+deep=.$(printf "/$(printf 'd%.0s' {1..250})%.0s" {1..16})
+mkdir -p "$deep"
+(cd "$deep" && mkdir "$(printf 'd%.0s' {1..99})")
+try "$evaluate" -m "$model" "$deep"   # below it a path that no system call takes
+is 1
+err 'has no images in subfolders'
 mkdir numbers numbers/0 numbers/00007
 cp "$cat" numbers/0
 cp "$other" numbers/00007
@@ -789,6 +815,9 @@ out '^most frequent confusions$'
 sed -n '/^most/,$p' "$work/out" | awk 'NR > 1 { print $1 }' >counts
 if [ "$(wc -l <counts)" -gt 5 ]; then pass; else fail "few confusions"; fi
 same counts <(sort -rn counts)
+rm -r folders/[2-9] folders/1?
+try "$evaluate" -m many.vit folders
+is 0
 
 # the rest
 for program in "$evaluate" "$classify"; do

@@ -11,6 +11,7 @@ INFO=$PWD/$BIN/tools/vit-info
 RUN=$PWD/$BIN/tools/vit-run
 CHECKPOINTS=$PWD/tests/data/checkpoints
 ROOT=$PWD
+cat=$ROOT/examples/cat.ppm
 work=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d) # much is written and synced
 trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
 passed=0 failed=0
@@ -81,11 +82,11 @@ same() { # A B
 H="--set num_heads=2"
 for options in "" "dist=1" "patchnorm=1" "bias=0" "repr=24" "repr=24 classes=0" "classes=0" \
     "dist=1 classes=0" "chans=1" "chans=4 patch=3" "patch=5 rows=2 cols=2" "mlp=37" "dim=18" \
-    "depth=0" "depth=11" "classes=1" "classes=33"; do
+    "depth=0" "depth=11" "classes=1" "classes=33" "mlp=4100"; do
     # shellcheck disable=SC2086 # options are words
     random $options
     # shellcheck disable=SC2086
-    accepts $H
+    accepts $H --to vit
     sound m.vit
     if convert m.vit --to safetensors -o back.safetensors; then pass; else fail "unpack $options"; fi
     same m.safetensors back.safetensors
@@ -134,6 +135,11 @@ for line in "patch_embed.proj.weight f16" "blocks.0.mlp.fc1.weight bf16" \
 done
 prints "tensors in int8" "tensors in bf16" "option: --keep head.*"
 sound m.vit
+random dim=272 mlp=16
+accepts $H --dtype int8 --ignore $'a\tb'
+"$INFO" m.vit >out 2>err
+prints "option: --ignore a?b"
+if grep -qF -- --keep out; then fail "a wide model keeps nothing"; else pass; fi
 
 # A stem keeps more bits, like the patch embedding. Its tensors are traced image by image, and do
 # not change with the batch.
@@ -146,7 +152,6 @@ for line in "patch_embed.backbone.stem.conv.weight f16" "blocks.1.mlp.fc2.weight
     if tr -s ' ' <out | grep -q "^ $line "; then pass; else fail "$line"; fi
 done
 sound m.vit
-cat=$ROOT/examples/cat.ppm
 "$RUN" -m m.vit --image "$cat" --trace one >out 2>err
 "$RUN" -m m.vit --image "$cat" --image "$cat" --trace two >out 2>err
 for name in stem.norm stem stages.0.blocks.0.downsample stages.0.blocks.0; do
@@ -200,6 +205,13 @@ cp folder/model.safetensors.index.json-00001 kept
 if convert folder -o folder/model.safetensors.index.json-00001 $H; then fail "overwrote a shard"
 elif grep -q "is an input" err; then pass; else fail "message for a shard as output"; fi
 same kept folder/model.safetensors.index.json-00001
+mkdir f
+./random_checkpoint f/model.safetensors
+printf '{"model_args": {"num_heads": 2}}' >f/config.json
+for path in f/ folder/../f/; do
+    convert $path -o m.vit
+    prints "f/: safetensors" "heads 2 x 8"
+done
 
 # --- what is found out, what is told ---------------------------------------------------------
 
@@ -230,6 +242,16 @@ random rows=2 cols=3
 refuses 1 "pos_embed has 7 rows for 1 prefix token and the patches, which are no square" $H
 accepts $H --img-size 8x12
 prints "input 3 x 8 x 12"
+accepts $H --img-size 8x12 --set crop_mode=squash
+prints "squash, 8x13 to 8x12"
+random depth=0
+accepts $H
+if "$RUN" -m m.vit --image "$cat" --attention a.npy 2>err; then fail "attention without blocks"
+elif grep -qF "m.vit: has no blocks, hence no attention" err; then pass; else fail "no message"; fi
+random dist=1
+accepts $H
+"$INFO" m.vit >out 2>err
+prints "patches of 4 x 4, cls_token, dist_token" "the mean of two heads"
 random repr=24
 refuses 1 "head.weight: expected [5, 16], found [5, 24]" $H --set representation_dim=0
 random repr=16
@@ -416,6 +438,15 @@ refuses 1 "head.weight: 1 weights are too large for f16 (above 65504); use --dty
 
 accepts $H --dtype int8
 accepts $H --dtype int4
+random big=patch_embed.proj.weight
+for options in "" "--calibrate $ROOT/tests/data/images/rgb.png"; do
+    # shellcheck disable=SC2086 # words
+    refuses 1 "1 weights are too large for f16 (above 65504); use --dtype f32" $H --dtype int4 $options
+done
+random # then 3e38 from the head on
+head -c 340 /dev/zero | tr '\0' '\177' |
+    dd of=m.safetensors bs=1 seek=$(($(stat -c %s m.safetensors) - 340)) conv=notrunc 2>/dev/null
+refuses 1 "m.safetensors: the outputs of the self-test are not finite: the weights overflow" $H
 random nan=blocks.1.attn.qkv.weight
 refuses 1 "which cannot be quantised" $H --dtype int8 --keep none --set allow_nonfinite=1
 
@@ -428,6 +459,11 @@ cp "$PHOTOS"/exif6.jpg photos/deep/UPPER.JPG
 cp "$PHOTOS"/rgb.png photos/.hidden
 echo "no image" >photos/notes.txt
 ln -s .. photos/deep/up
+ln -s .. photos/deep/up.jpg
+ln -s nowhere photos/deep/gone.jpg
+nest=nest$(printf '/n%.0s' {1..40})
+mkdir -p "$nest"
+cp "$PHOTOS"/rgb.png "$nest"
 for type in int8 int4 bf16; do
     for options in "" "dim=18 bias=0" "depth=0" "dist=1" "classes=0" "chans=1" "mlp=3" \
         "repr=24 mlp=37"; do
@@ -470,13 +506,22 @@ refuses 2 "--keep: expected --dtype int8 or int4" $H --keep x --dtype bf16
 refuses 2 "" $H --dtype int8 --calibrate photos --calibrate-max 0
 refuses 1 "missing.png: does not exist" $H --dtype int8 --calibrate missing.png
 refuses 1 "empty: has no images in it" $H --dtype int8 --calibrate empty
+refuses 1 "nest: has no images in it" $H --dtype int8 --calibrate nest
+if (ulimit -n 24 && convert m.safetensors -o m.vit $H --dtype int8 --calibrate nest); then
+    fail "more folders than may be open"
+elif grep -q 'nest/n.*/n: cannot be opened: Too many open files' err; then pass
+else fail "message of too many open files"; fi
 refuses 1 "photos/notes.txt: " $H --dtype int8 --calibrate photos/notes.txt
 refuses 1 "photos/rgb.png: is an input" $H --dtype int8 --report photos -o photos/rgb.png
 random chans=4 patch=3
 refuses 1 "images can be given to models of 1 or 3 channels, found 4" $H --dtype int8 --calibrate photos
 random nan=norm.bias
 refuses 1 "NaN" $H --dtype bf16 --calibrate photos --set allow_nonfinite=1
-rm -r photos/deep/up
+rm -r photos/deep/up photos/deep/up.jpg photos/deep/gone.jpg
+random chans=1 patch=1 rows=24 cols=24 # more tokens than are sampled of each of so many
+# shellcheck disable=SC2046 # words
+accepts $H --dtype int8 $(for i in 1 2 3 4 5 6 7 8; do echo --calibrate photos/rgb.png; done)
+prints "on 8 images"
 
 # --- architectures ---------------------------------------------------------------------------
 
@@ -488,6 +533,8 @@ accepts --arch vit_tiny_patch16_224.augreg_in21k
 prints "vit_tiny_patch16_224.augreg_in21k" "mean 0.5, std 0.5"
 accepts --arch timm/vit_tiny_patch16_224.mine
 prints "tag mine is not known"
+accepts --arch deit_tiny_patch16_224 --json
+prints '"architecture": "deit_tiny_patch16_224'
 accepts --arch vit_tiny_patch16_224 --img-size 384
 prints "positions resampled from 14x14 to 24x24" "shorter side to 426"
 accepts
@@ -509,6 +556,9 @@ refuses 1 "vit_base_patch14_dinov2 says patch_size 14, the tensors say 16" \
 cp m.safetensors deit_tiny_patch16_224-a1b2.pth
 convert deit_tiny_patch16_224-a1b2.pth -o m.vit
 prints "give --arch deit_tiny_patch16_224 or --config"
+cp m.safetensors vit_tiny_patch16_224-vit_base_patch16_224_miil.pth
+convert vit_tiny_patch16_224-vit_base_patch16_224_miil.pth -o m.vit
+prints "give --arch vit_base_patch16_224_miil or --config"
 random dim=192 depth=12 mlp=768 patch=16 rows=2 cols=7
 refuses 1 "says img_size 224x224, but pos_embed has 15 rows and a patch is 16 wide" --arch vit_tiny_patch16_224
 random chans=1 dim=192 depth=12 mlp=768 patch=16 rows=14 cols=14
@@ -635,6 +685,10 @@ if grep -q "is an input" err; then pass; else fail "unpacking onto itself"; fi
 same sound.vit kept.vit
 if convert kept.vit --to safetensors -o - && cmp -s out whole; then pass
 else fail "unpacking to standard output"; fi
+convert kept.vit --to safetensors -o back.safetensors --json
+prints '{"output": "back.safetensors", "tensors": ' '"parameters": 7637, "bytes": '
+convert kept.vit --to safetensors -o back.safetensors -q
+if [ -s out ]; then fail "--quiet prints something"; else pass; fi
 if convert kept.vit --to safetensors -o /dev/full; then fail "unpacking to a full disk"
 elif grep -q "/dev/full: cannot be written" err; then pass; else fail "message of a full disk"; fi
 printf '\x55' | dd of=kept.vit bs=1 seek=$(($(stat -c %s kept.vit) - 200)) conv=notrunc 2>/dev/null
@@ -661,6 +715,7 @@ refuses 2 "expected f32, f16, bf16, int8 or int4" --dtype int2
 refuses 2 "expected KEY=VALUE" --set num_heads
 refuses 2 "there is no setting \"heads2\"" --set heads2=1
 refuses 2 "expected a whole number" --set num_heads=two
+for number in 1e 1e31 -1e31; do refuses 2 "expected a number" --set norm_eps=$number; done
 refuses 2 "expected one CHECKPOINT" another.safetensors
 refuses 2 "" --no-such-option
 convert m.safetensors
@@ -710,6 +765,19 @@ END
 if convert m.vit --c-array -o 1-tiny_model.h && ${CC:-cc} -std=c99 -Wall -Wextra -Wpedantic -Werror \
     -I"$ROOT" -I. array.c -o array 2>err && ./array; then pass; else fail "--c-array, exit status $?"; fi
 prints "1-tiny_model.h: _1_tiny_model_data, "
+convert m.vit --c-array -o - && cp out array.h
+convert m.vit --c-array -o .h
+prints ".h: model_data, "
+same array.h .h
+convert m.vit --c-array -o .h --json
+prints '{"output": ".h", "name": "model", "bytes": ' '"workspace_low": '
+convert m.vit --c-array -o .h -q
+if [ -s out ]; then fail "--quiet prints something"; else pass; fi
+convert "$ROOT/tests/data/layouts/vit_cpp/model.gguf" -o m.vit --set num_classes=0
+prints "labels          none"
+width=$("$INFO" --json m.vit | sed -n 's/.*"embed_dim": \([0-9]*\).*/\1/p')
+convert m.vit --c-array -o -
+prints "#define MODEL_OUTPUT $width"
 refuses 1 "m.safetensors: not a .vit file" --c-array
 refuses 2 "--c-array and --to exclude each other" --c-array --to vit
 

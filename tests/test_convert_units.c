@@ -16,6 +16,7 @@
 #include "tools/adapt.h"
 #include "tools/arch.h"
 #include "tools/calibrate.h"
+#include "tools/compare.h"
 #include "tools/config.h"
 #include "tools/labels.h"
 #include "tools/quantise.h"
@@ -1306,7 +1307,8 @@ static void make_weights(float *w)
 {
     uint32_t state = 6;
     int i;
-    for (i = 0; i < OUTPUTS * DEPTH; i++) w[i] = tiny_random(&state);
+    for (i = 0; i < (OUTPUTS - 1) * DEPTH; i++) w[i] = tiny_random(&state);
+    for (; i < OUTPUTS * DEPTH; i++) w[i] = 0; /* steps of 0 */
 }
 
 /* Mean and mean square of what the outputs are off by. */
@@ -1363,6 +1365,16 @@ static void test_rounding(vit_dtype dtype, const float *x, const float *w)
     quantise_end(&layer);
 }
 
+/* Both ends half a step off: what is beyond the last step becomes it. Infinity and NaN stay. */
+static void test_inputs(void)
+{
+    float ends[] = { -153.5f, 101.5f }, none[] = { HUGE_VALF, -HUGE_VALF, (float)NAN };
+    quantise_input(VIT_I8, ends, 2);
+    CHECK_MSG(ends[0] == -154 && ends[1] == 101, "%g, %g", (double)ends[0], (double)ends[1]);
+    quantise_input(VIT_BF16, none, 3);
+    CHECK(none[0] == HUGE_VALF && none[1] == -HUGE_VALF && isnan(none[2]));
+}
+
 static void test_quantise(void)
 {
     static float x[SAMPLES * DEPTH], w[OUTPUTS * DEPTH];
@@ -1371,6 +1383,7 @@ static void test_quantise(void)
     make_samples(x);
     make_weights(w);
     CHECK(!quantise_knows(VIT_F32) && !quantise_knows(VIT_F16));
+    test_inputs();
     test_rounding(VIT_I8, x, w);
     test_rounding(VIT_I4, x, w);
     test_rounding(VIT_BF16, x, w);
@@ -1380,6 +1393,9 @@ static void test_quantise(void)
         if (k != LOUD) CHECK(factors[k] > 0 && factors[k] < factors[LOUD] / 3);
     memset(x, 0, sizeof x); /* nothing to learn from, nothing to be wrong about */
     memset(w, 0, sizeof w);
+    CHECK(quantise_smooth(VIT_I8, x, SAMPLES, w, OUTPUTS, DEPTH, factors, &alpha));
+    for (k = 0; k < DEPTH; k++) CHECK(factors[k] > 0 && isfinite(factors[k]));
+    for (k = 0; k < SAMPLES; k++) x[k * DEPTH] = w[k % OUTPUTS * DEPTH] = 1; /* one channel alone */
     CHECK(quantise_smooth(VIT_I8, x, SAMPLES, w, OUTPUTS, DEPTH, factors, &alpha));
     for (k = 0; k < DEPTH; k++) CHECK(factors[k] > 0 && isfinite(factors[k]));
 }
@@ -1431,18 +1447,15 @@ static void check_folding(const vit_model *model, const vit_model *folded)
     CHECK_MSG(changed >= 6, "%d tensors changed", changed);
 }
 
-static void test_folding(const char *data)
+static void fold(const tiny_options *o, char *path)
 {
-    char path[256];
     char *paths[1] = { path };
     const photo_list photos = { paths, 1 };
-    tiny_options o = tiny_defaults();
     tiny_file f;
     vit_model model, folded;
     report r = new_report();
     FILE *file = fopen(temporary, "wb+");
-    snprintf(path, sizeof path, "%s/images/rgb.png", data);
-    f = tiny_build(&o);
+    f = tiny_build(o);
     CHECK(!vit_model_open_memory(f.data, f.size, 0, &model));
     CHECK_MSG(file && write_folded(&model, &photos, file, &r), "%s", error);
     if (file) fclose(file);
@@ -1451,6 +1464,76 @@ static void test_folding(const char *data)
     vit_model_close(&folded);
     vit_model_close(&model);
     tiny_free(&f);
+}
+
+/* Norms between the layers, and tensors that belong to none. */
+static void test_folding(const char *data)
+{
+    char path[256];
+    tiny_options o[4];
+    size_t i;
+    snprintf(path, sizeof path, "%s/images/rgb.png", data);
+    for (i = 0; i < COUNT(o); i++) o[i] = tiny_defaults();
+    o[1].config.has_attn_norm = o[1].config.has_mlp_norm = 1;
+    o[2].config.has_diff_attn = 1;
+    o[3].config.has_layer_scale = 1;
+    for (i = 0; i < COUNT(o); i++) fold(&o[i], path);
+}
+
+/* Sets every weight of the head. */
+static void fill_head(tiny_file *f, float value)
+{
+    vit_model model;
+    vit_tensor t;
+    int i;
+    CHECK(!vit_model_open_memory(f->data, f->size, 0, &model));
+    for (i = 0; vit_model_tensor(&model, i, &t); i++) {
+        unsigned char *at = f->data + ((const unsigned char *)t.data - f->data);
+        size_t k;
+        if (strncmp(t.name, "head.", 5)) continue;
+        for (k = 0; k < t.size; k += sizeof value) memcpy(at + k, &value, sizeof value);
+    }
+    vit_model_close(&model);
+}
+
+static double compare_heads(float a, float b, const photo_list *photos)
+{
+    const tiny_options o = tiny_defaults();
+    tiny_file f = tiny_build(&o), g = tiny_copy(&f);
+    vit_model first, second;
+    comparison result;
+    report r = new_report();
+    fill_head(&f, a);
+    fill_head(&g, b);
+    CHECK(!vit_model_open_memory(f.data, f.size, 0, &first));
+    CHECK(!vit_model_open_memory(g.data, g.size, 0, &second));
+    CHECK_MSG(compare_models(&first, &second, photos, true, &result, &r), "%s", error);
+    vit_model_close(&first);
+    vit_model_close(&second);
+    tiny_free(&f);
+    tiny_free(&g);
+    return result.mean_cosine;
+}
+
+/* Outputs of nothing but zeros are the same, and like no others; what is no number says nothing. */
+static void test_compare(const char *data)
+{
+    static const struct {
+        float a, b;
+        double cosine;
+    } cases[] = {
+        { 0, 0, 1 }, { 0, 1, 0 }, { 1, 0, 0 }, { 1, (float)NAN, 0 }, { 1, 1, 1 }, { 1, 2, 1 }
+    };
+    char path[256];
+    char *paths[1] = { path };
+    const photo_list photos = { paths, 1 };
+    size_t i;
+    snprintf(path, sizeof path, "%s/images/rgb.png", data);
+    for (i = 0; i < COUNT(cases); i++) {
+        const double found = compare_heads(cases[i].a, cases[i].b, &photos);
+        CHECK_MSG(fabs(found - cases[i].cosine) < 1e-6, "heads of %g and %g: %g",
+                  (double)cases[i].a, (double)cases[i].b, found);
+    }
 }
 
 /* === Photos === */
@@ -1508,6 +1591,7 @@ int main(int argc, char **argv)
     test_scale();
     test_quantise();
     test_folding(argc > 1 ? argv[1] : "tests/data");
+    test_compare(argc > 1 ? argv[1] : "tests/data");
     test_photos(argc > 1 ? argv[1] : "tests/data");
     unlink(temporary);
     return test_summary();

@@ -387,7 +387,7 @@ static void test_conversions(long most)
         { .checkpoint = "layouts/deit3/model.pth", .settings = PLAIN " positions=patches" },
         { .checkpoint = "layouts/rope_vit_mixed/model.pth", .settings = PLAIN " img_size=4" },
         { .checkpoint = "fixtures/plain/model.safetensors", .chans = 1, .patch = 8,
-          .settings = "pos_resample=flexivit img_size=24", .rename = "head.*=head.*" }
+          .settings = "pos_resample=flexivit img_size=32", .rename = "head.*=head.*" }
     };
     size_t i;
     for (i = 0; i < sizeof jobs / sizeof *jobs; i++)

@@ -361,13 +361,13 @@ static void layer_bias(calibration *c, int layer, const vit_tensor *t)
 static bool block_tensor(calibration *c, const char *name, const vit_tensor *t, vit_dtype written)
 {
     int layer;
+    if (!strncmp(name, "norm1.", 6))
+        return divide(c->values, c->factors[QKV], (size_t)t->dims[0]), true;
+    if (!strncmp(name, "norm2.", 6))
+        return divide(c->values, c->factors[FC1], (size_t)t->dims[0]), true;
     for (layer = 0; layer < NUM_LAYERS; layer++) {
         const size_t length = strlen(layer_names[layer]);
-        if (!strncmp(name, "norm1.", 6) && layer == QKV)
-            return divide(c->values, c->factors[QKV], (size_t)t->dims[0]), true;
-        if (!strncmp(name, "norm2.", 6) && layer == FC1)
-            return divide(c->values, c->factors[FC1], (size_t)t->dims[0]), true;
-        if (strncmp(name, layer_names[layer], length) != 0 || name[length] != '.') continue;
+        if (strncmp(name, layer_names[layer], length) != 0) continue;
         if (!strcmp(name + length, ".weight")) return layer_weight(c, layer, t, written);
         return layer_bias(c, layer, t), true;
     }
@@ -380,7 +380,7 @@ const float *calibrate_tensor(calibration *c, int index, vit_dtype written, repo
     int block, used = 0;
     if (!vit_model_tensor(c->model, index, &t)) return NULL;
     read_tensor(&t, c->values);
-    if (sscanf(t.name, "blocks.%d.%n", &block, &used) != 1 || !used) return c->values;
+    if (sscanf(t.name, "blocks.%d.%n", &block, &used) != 1) return c->values;
     if (block != c->block && !begin_block(c, block, r)) return NULL;
     read_tensor(&t, c->values);
     if (!block_tensor(c, t.name + used, &t, written)) return (void)report_no_memory(r), NULL;

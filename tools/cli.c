@@ -585,7 +585,7 @@ bool cli_output_commit(cli_output *output, char *error, size_t error_size) {
 }
 
 void cli_output_abandon(cli_output *output) {
-    if (output->file && output->file != stdout) fclose(output->file);
+    if (output->file != stdout) fclose(output->file);
     if (output->temporary) unlink(output->temporary);
     output_clear(output);
 }

@@ -61,12 +61,11 @@ static bool is_file(const char *path)
 static char *config_beside(const char *checkpoint_path)
 {
     static const char name[] = "config.json";
-    struct stat status;
     size_t length = strlen(checkpoint_path);
     const char *slash = strrchr(checkpoint_path, '/');
     char *path = malloc(length + sizeof name + 1);
     if (!path) return NULL;
-    if (stat(checkpoint_path, &status) == 0 && S_ISDIR(status.st_mode))
+    if (source_is_folder(checkpoint_path))
         snprintf(path, length + sizeof name + 1, "%s/%s", checkpoint_path, name);
     else
         snprintf(path, length + sizeof name + 1, "%.*s%s",
@@ -190,7 +189,7 @@ static bool put_sources(conversion *c, FILE *file, report *r)
     h.done = 0;
     cli_progress_start(&h.progress, "hashing", total);
     if (c->options->quiet) h.progress.active = false;
-    for (i = 0; i < count && good; i++) {
+    for (i = 0; i < count; i++) {
         const char *path = checkpoint_file(c->checkpoint, i)->path;
         char hex[65];
         r->file = path;
@@ -319,10 +318,10 @@ static void count_bad(conversion_stream *s, const float *values, size_t n, float
     }
 }
 
-/* A type with steps has no place for them, and a calibration would spread them. */
+/* Once allowed: a type with steps has no place for them, and a calibration would spread them. */
 static bool may_be_nonfinite(const conversion_stream *s)
 {
-    return s->allow_nonfinite && s->target->dtype < VIT_I8 && s->c->calibration.count == 0;
+    return s->target->dtype < VIT_I8 && s->c->calibration.count == 0;
 }
 
 static bool refuse_bad(conversion_stream *s, const layout_item *item, report *r)
@@ -685,7 +684,8 @@ static bool open_output(conversion *c, cli_output *output, report *r)
 static bool verify_checkpoint(conversion *c, report *r)
 {
     char error[CHECKPOINT_ERROR_SIZE];
-    return checkpoint_verify(c->checkpoint, error, sizeof error) || checkpoint_failed(r, error);
+    if (!checkpoint_verify(c->checkpoint, error, sizeof error)) return checkpoint_failed(r, error);
+    return true;
 }
 
 /* === The model in f32, to calibrate and to compare with === */

@@ -39,7 +39,7 @@ static char *join(const char *a, const char *b)
 {
     size_t size = (a ? strlen(a) + 1 : 0) + strlen(b) + 1;
     char *path = malloc(size);
-    if (path) snprintf(path, size, "%s%s%s", a ? a : "", a && *a ? "/" : "", b);
+    if (path) snprintf(path, size, "%s%s%s", a ? a : "", a ? "/" : "", b);
     return path;
 }
 

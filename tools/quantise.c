@@ -20,7 +20,7 @@ static void add_scaled(float *restrict y, const float *restrict x, float factor,
 static void parallel_for(const vit_executor *executor, int count, vit_task *task, void *arg)
 {
     int i;
-    if (executor && executor->parallel_for)
+    if (executor)
         executor->parallel_for(executor->user, count, task, arg);
     else
         for (i = 0; i < count; i++) task(arg, i);
@@ -73,7 +73,7 @@ static void input_u8(float *row, int n)
     zero = rintf(-low / step);
     for (i = 0; i < n; i++) {
         float q = rintf(row[i] / step) + zero;
-        row[i] = ((q < 0 ? 0 : q > 255 ? 255 : q) - zero) * step;
+        row[i] = ((q > 255 ? 255 : q) - zero) * step;   /* the lowest is 0 exactly */
     }
 }
 

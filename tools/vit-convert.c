@@ -81,7 +81,7 @@ static void print_parts(const conversion *c)
     for (i = 0; i < count; i++) {
         printf("%-15s %-14s %16s", i == 0 ? "parameters" : "", parts[i].name,
                grouped(parts[i].parameters, a));
-        if (!strcmp(parts[i].name, "blocks") && depth > 0)
+        if (!strcmp(parts[i].name, "blocks"))
             printf("   %d x %s", depth, grouped(parts[i].parameters / (uint64_t)depth, b));
         putchar('\n');
     }

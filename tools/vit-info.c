@@ -311,7 +311,7 @@ static void print_label_summary(const vit_model *model) {
     printf("labels            ");
     if (!labels) printf("none");
     else printf("%d", labels);
-    if (labels && vit_label(model, 0) && vit_label(model, last)) {
+    if (labels && vit_label(model, last)) {
         printf(": \"%s\" ... \"%s\"", vit_label(model, 0), vit_label(model, last));
     }
     printf("\nsynsets           ");
