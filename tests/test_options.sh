@@ -73,6 +73,9 @@ asks "there is no class token, and how the patches are pooled cannot be seen" $h
 asks "activation cannot be seen" $h --set pool=avg
 accepts $h --set pool=max --set activation=gelu_tanh
 prints "no class token" "tanh GELU" "maximum of the patches"
+"$info" "$work/m.vit" >"$work/out" 2>"$work/err"
+if grep -q ", cls_token" "$work/out"; then fail "a class token"; else pass; fi
+prints "patches of 4 x 4"
 
 take siglip_heads
 h="--set num_heads=3"
