@@ -342,6 +342,12 @@ static const row others[] = {
 static const row heads[] = {
     { "timm: tiny", TIMM_TENSORS("192", "576"), "", NULL, NULL, "num_heads=3 head_dim=64" },
     { "timm: small", TIMM_TENSORS("384", "1152"), "", NULL, NULL, "num_heads=6" },
+    { "timm: a layer before the head", TIMM_TENSORS("192", "576") ";pre_logits.fc.weight 384,192"
+      ";pre_logits.fc.bias 384;head.weight 2,384;head.bias 2",
+      "norm_eps=1e-6 activation=gelu pool=token", NULL, NULL, "representation_dim=384 pool=token" },
+    { "a stage too many", TIMM_TENSORS("192", "576")
+      ";patch_embed.backbone.stages.1000.blocks.0.conv1.weight 1", "", NULL, NULL,
+      "!1 unknown tensor" },
     { "timm: no model so wide", TIMM_TENSORS("80", "240"), "", NULL, NULL,
       "!give --set num_heads=N, --arch or --config" },
     { "open_clip: head_width", CLIP_TENSORS("320", "960"), "",

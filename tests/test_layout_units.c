@@ -1,6 +1,7 @@
 /* test_layout_units.c - forms, slices and row counts of layout_view.c, by the places that the
  * elements of a numbered tensor come to.
  */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -147,6 +148,22 @@ static void test_rows(void)
     CHECK(!layout_rows(&t, tokens, 3, &rows));
     t = tensor(1, 12, 0, 0, 0);
     CHECK(layout_rows(&t, matrix, 2, &rows) && rows == 1);
+    t = tensor(3, 7, 0, 4, 0);
+    CHECK(!layout_rows(&t, matrix, 2, &rows));
+}
+
+static void test_first_rows(void)
+{
+    checkpoint_tensor_info t = tensor(3, 1, 5, 4, 0), one = tensor(2, 1, 1, 0, 0);
+    CHECK(layout_first_rows(&t, 2) && t.dims[1] == 2 && t.count == 8);
+    CHECK(!layout_first_rows(&t, 3) && !layout_first_rows(&one, 1));
+}
+
+static void test_standardise(void)
+{
+    float row[2] = { -2, 2 };   /* around 0, but too far from it */
+    layout_standardise(row, 2);
+    CHECK(fabsf(row[0] + 1) < 1e-6f && fabsf(row[1] - 1) < 1e-6f);
 }
 
 int main(void)
@@ -156,5 +173,7 @@ int main(void)
     test_slices();
     test_blocks();
     test_rows();
+    test_first_rows();
+    test_standardise();
     return test_summary();
 }

@@ -141,6 +141,7 @@ prints jax "" "npz, JAX layout" "heads 2 x 4"
 # Positions for another grid, as each library makes them.
 more="positions resampled from 2x2 to 3x3 patches, as"
 prints hf_vit "--img-size 6" "$more transformers does"
+prints hf_vit "--img-size 4x6" "positions resampled from 2x2 to 2x3 patches"
 prints hf_dinov2 "--img-size 6" "$more transformers does"
 prints hf_dinov2_reg "--img-size 6" "$more timm does"
 prints hf_clip "--img-size 6" "$more transformers does"

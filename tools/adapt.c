@@ -37,27 +37,13 @@ static void make_gram(const double *b, int rows, int columns, bool of_columns, d
     }
 }
 
-static void swap_rows(double *m, int columns, int i, int j)
-{
-    int k;
-    for (k = 0; i != j && k < columns; k++) {
-        const double value = m[i * columns + k];
-        m[i * columns + k] = m[j * columns + k];
-        m[j * columns + k] = value;
-    }
-}
-
-/* x [n, columns] = the solution of gram x = x, by Gauss and Jordan; gram becomes the identity.
- * False: it has none. */
+/* x [n, columns] = the solution of gram x = x, by Gauss and Jordan. No rows are swapped: gram is
+ * positive definite. False: it has no solution. */
 static bool solve(double *gram, double *x, int n, int columns)
 {
-    int i, j, k, pivot;
+    int i, j, k;
     for (i = 0; i < n; i++) {
-        for (pivot = j = i; j < n; j++)
-            if (fabs(gram[j * n + i]) > fabs(gram[pivot * n + i])) pivot = j;
-        if (!(fabs(gram[pivot * n + i]) > 1e-9)) return false;
-        swap_rows(gram, n, i, pivot);
-        swap_rows(x, columns, i, pivot);
+        if (!(gram[i * n + i] > 1e-9)) return false;
         for (j = 0; j < n; j++) {
             const double factor = gram[j * n + i] / gram[i * n + i];
             if (j == i) continue;

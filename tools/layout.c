@@ -76,8 +76,7 @@ static void put_numbers(const char *from, size_t length, int block, int chunk, c
     const char *end = from + length;
     size_t used = 0;
     for (; from < end && used + 12 < size; from++) {
-        const bool is_number = end - from >= 3 && from[0] == '{' && from[2] == '}';
-        const int number = is_number ? number_of(from[1], block < 0 ? 0 : block, chunk) : -1;
+        const int number = *from == '{' ? number_of(from[1], block < 0 ? 0 : block, chunk) : -1;
         if (number < 0) {
             text[used++] = *from;
             continue;
@@ -112,14 +111,14 @@ static bool make_key(const layout_map *map, const char *key, size_t length, int 
 
 static bool is_stacked(const layout_map *map)
 {
-    return map->blocks && !strstr(map->blocks, "{i}");
+    return !strstr(map->blocks, "{i}");
 }
 
 /* A part of a rule without its slice. */
 static const checkpoint_tensor_info *find_key(const layout_map *map, const char *key, int block)
 {
     const size_t length = strcspn(key, "#@");
-    const bool chunked = map->blocks && strstr(map->blocks, "{c}") && !strncmp(key, "{b}", 3);
+    const bool chunked = strstr(map->blocks, "{c}") && !strncmp(key, "{b}", 3);
     const checkpoint_tensor_info *info = NULL;
     char text[LAYOUT_MAX_KEY];
     int chunk = 0;
@@ -156,7 +155,7 @@ static bool all_hold(const layout_map *map, const char *const *when, int block)
 static int unit_of(const char *pattern, const char *text)
 {
     int stage = 0, block = 0;
-    for (; *pattern && *text; pattern++) {
+    for (; *pattern; pattern++) {
         const char letter = *pattern == '{' ? pattern[1] : '\0';
         const size_t digits = strspn(text, "0123456789");
         if (!letter && *pattern != *text++) return -1;
@@ -166,7 +165,7 @@ static int unit_of(const char *pattern, const char *text)
         pattern += 2;
         text += digits;
     }
-    return *pattern || *text || stage < 0 || block < 0 || block >= LAYOUT_STAGE_BLOCKS
+    return *text || stage < 0 || block < 0 || block >= LAYOUT_STAGE_BLOCKS
                ? -1
                : stage * LAYOUT_STAGE_BLOCKS + block;
 }
@@ -187,7 +186,6 @@ static bool names_tensor(const layout_rule *rule, const char *tensor, int *block
     if (strncmp(rule->tensor, "{b}", 3) != 0) return !strcmp(rule->tensor, tensor);
     if (strncmp(tensor, path, head) != 0) return false;
     digits = strspn(tensor + head, "0123456789");
-    if (digits == 0 || digits > 6 || tensor[head + digits] != '.') return false;
     *block = atoi(tensor + head);
     return !strcmp(rule->tensor + 3, tensor + head + digits + 1);
 }
@@ -231,7 +229,7 @@ static const char *form_of(const layout_map *map, const layout_rule *rule)
 
 static bool form_fits(const layout_rule *rule, const layout_part *part)
 {
-    return !rule->form || !part->info || layout_form_ndim(rule->form) == part->view.ndim;
+    return !rule->form || layout_form_ndim(rule->form) == part->view.ndim;
 }
 
 static bool applies(const layout_map *map, const layout_rule *rule, int block, bool *form_good)
@@ -286,7 +284,7 @@ static int chunk_of(const layout_map *map, int block)
     size_t i;
     int chunk;
     for (chunk = block; chunk > 0; chunk--) {
-        if (!make_key(map, "{b}", 3, block, chunk, key, sizeof key)) break;
+        (void)make_key(map, "{b}", 3, block, chunk, key, sizeof key);
         for (i = 0; i < checkpoint_count(map->checkpoint); i++)
             if (!strncmp(checkpoint_tensor(map->checkpoint, i)->name, key, strlen(key)))
                 return chunk;
@@ -847,7 +845,6 @@ bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_facts *f
     inspect_stem(map, s);
     if (!inspect_patch(map, s, facts, r) || !count_blocks(map, &depth, r)) return false;
     width = (int64_t)s->value[SETTING_EMBED_DIM];
-    if (width < 1) return report_fail(r, "embed_dim is 0");
     map->embed_dim = width;
     settings_put(s, SETTING_DEPTH, depth);
     put_presence(map, s, SETTING_CLS_TOKEN, "cls_token");
@@ -934,8 +931,7 @@ static bool refuse_missing(const char *key, const char *why, const char *tensor,
 /* "{b}norm1.weight" -> "blocks.3.norm1.weight" */
 static void put_tensor(const layout_rule *rule, int block, char text[128])
 {
-    if (strncmp(rule->tensor, "{b}", 3)) snprintf(text, 128, "%s", rule->tensor);
-    else snprintf(text, 128, "blocks.%d.%s", block, rule->tensor + 3);
+    snprintf(text, 128, "blocks.%d.%s", block, rule->tensor + 3);
 }
 
 /* Why a tensor that is not there should be; NULL: it need not. */
@@ -1043,7 +1039,7 @@ static bool guess_prefix(layout_map *map, const layout_rule *rule)
     char key[LAYOUT_MAX_KEY];
     size_t length, i;
     map->prefix[0] = '\0';
-    if (!rule->parts[0] || is_zero_part(rule->parts[0]) ||
+    if (!rule->parts[0] ||
         !make_key(map, rule->parts[0], strcspn(rule->parts[0], "#@"), 0, 0, key, sizeof key))
         return false;
     length = strlen(key);
@@ -1220,12 +1216,11 @@ static bool plan_part(const layout_map *map, const layout_rule *rule, int i, int
 {
     const char *key = rule->parts[i];
     const bool is_constant = rule->method == LAYOUT_LINEAR && i != 1;
-    *fits = raw_view(map, key, block, part);
+    (void)raw_view(map, key, block, part);   /* it is there: the rule was found */
     if (!checkpoint_is_float(part->info->dtype))
         return report_fail(r, "%.200s: expected floating-point weights, found %s",
                            part->info->name, checkpoint_dtype_name(part->info->dtype));
-    *fits = *fits && part->view.count > 0 &&
-            layout_slice(&part->view, key + strcspn(key, "#@"), map->embed_dim);
+    *fits = layout_slice(&part->view, key + strcspn(key, "#@"), map->embed_dim);
     if (*fits && rule->form && !is_constant)
         *fits = layout_apply_form(&part->view, form_of(map, rule), sizes);
     return true;
