@@ -192,6 +192,8 @@ static void check_name(const char *given, const char *full, double mean0)
 
 static void test_other_names(void)
 {
+    check_name("vit_deit_tiny_patch16_224.fb_in1k", "deit_tiny_patch16_224.fb_in1k", 0.485);
+    check_name("vit_base_patch16_224_dino.mae", "vit_base_patch16_224.mae", 0.485);
     check_name("vit_base_patch16_224_in21k", "vit_base_patch16_224.augreg_in21k", 0.5);
     check_name("vit_huge_patch14_224_in21k", "vit_huge_patch14_224.orig_in21k", 0.5);
     check_name("vit_large_patch32_224_in21k", "vit_large_patch32_224.orig_in21k", 0.5);
@@ -216,6 +218,9 @@ static void check_unknown(const char *name, const char *nearest)
     CHECK_MSG(strstr(error, nearest) != NULL, "%s: %s", name, error);
     memset(long_name, 'x', sizeof long_name);
     long_name[sizeof long_name - 1] = '\0';
+    r = new_report();
+    CHECK(arch_find(long_name, &choice, &r) == ARCH_UNKNOWN);
+    long_name[20] = '.';   /* a tag that is too long */
     r = new_report();
     CHECK(arch_find(long_name, &choice, &r) == ARCH_UNKNOWN);
 }
