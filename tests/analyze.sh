@@ -22,6 +22,9 @@ except+="|tools/layout.c:.*1st parameter expecting 'nonnull'|tools/rename.c:.*(n
 # has e^0 in it
 except+='|(tools/npy.c|tools/c_array.c):.*uninitvar: .*(coordinates|upper)'
 except+='|tools/vit_writer.c:.*uselessAssignmentPtrArg|examples/evaluate.c:.*invalidFunctionArg'
+# what is turned upright was decoded; every model has tensors
+except+='|examples/image_file.h:.*2nd parameter expecting .nonnull.'
+except+='|tools/vit_writer.c:.*allocation size of 0 bytes'
 
 verdict() {
     local name=$1
@@ -34,10 +37,13 @@ verdict() {
     fi
 }
 
+# The kernels of larger instruction sets would keep gcc's analyser for hours.
 one() {
     local name=${1##*/}
-    gcc -std=c99 -O1 -fanalyzer -I. -Itools -c "$1" -o /dev/null >"$work/$name.gcc" 2>&1
-    clang-tidy --quiet "$1" -- -std=c99 -I. -Itools >"$work/$name.tidy" 2>"$work/$name.err"
+    gcc -std=c99 -O1 -fanalyzer -DVIT_NO_SIMD -I. -Itools -c "$1" -o /dev/null \
+        >"$work/$name.gcc" 2>&1 || echo "$1:0: error: gcc failed" >>"$work/$name.gcc"
+    clang-tidy --quiet "$1" -- -std=c99 -I. -Itools >"$work/$name.tidy" 2>"$work/$name.err" ||
+        echo "$1:0: error: clang-tidy failed" >>"$work/$name.tidy"
 }
 
 for file in "$@"; do

@@ -44,7 +44,7 @@ writes() {
         check "$(kept "$output")" "files changed by a signal"
     done
     limit=none
-    tried="${tried//"$output"//sys/no}" # where root cannot write either
+    tried="${tried//"$output"//proc/no}" # where root cannot write either
     # shellcheck disable=SC2086 # words
     $tried >/dev/null 2>"$work/err" </dev/null
     status=$?
