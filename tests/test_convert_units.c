@@ -1490,13 +1490,15 @@ static void fill_head(tiny_file *f, float value)
 {
     vit_model model;
     vit_tensor t;
+    uint32_t bits;
     int i;
+    memcpy(&bits, &value, sizeof bits);
     CHECK(!vit_model_open_memory(f->data, f->size, 0, &model));
     for (i = 0; vit_model_tensor(&model, i, &t); i++) {
         unsigned char *at = f->data + ((const unsigned char *)t.data - f->data);
         size_t k;
         if (strncmp(t.name, "head.", 5)) continue;
-        for (k = 0; k < t.size; k += sizeof value) memcpy(at + k, &value, sizeof value);
+        for (k = 0; k < t.size; k += 4) tiny_put(at + k, bits, 4);
     }
     vit_model_close(&model);
 }
