@@ -144,7 +144,7 @@ static void test_sqrt(bool all) {
     CHECK(vit__bits(vit__sqrt(-0.0f)) == 0x80000000u && vit__bits(vit__sqrt(0.0f)) == 0);
 }
 
-/* Between -0.17 and x, or beyond it by as little as erf by its fraction exceeds 1; of minus infinity
+/* Between -0.17 and x, or beyond it by as little as erf, a fraction, exceeds 1; of minus infinity
    no number, as PyTorch's. */
 static bool gelu_in_range(float x, float g) {
     const double beyond = fabs((double)x) * 0x1p-23;
