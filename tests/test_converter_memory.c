@@ -17,6 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "conversion.h"
 #include "test.h"
 #include "vit.h"
 #include "tools/c_array.h"
@@ -298,20 +299,6 @@ static void write_old(void)
     write_text(output, "what was there before");
 }
 
-/* Of the file's bytes; 0 for none. */
-static uint64_t hash_output(void)
-{
-    char bytes[4096];
-    size_t size;
-    vit_hash hash;
-    FILE *file = fopen(output, "rb");
-    if (!file) return 0;
-    vit_hash_init(&hash);
-    while ((size = fread(bytes, 1, sizeof bytes, file)) > 0) vit_hash_update(&hash, bytes, size);
-    fclose(file);
-    return vit_hash_final(&hash);
-}
-
 static int count_files(void)
 {
     DIR *directory = opendir(folder);
@@ -330,7 +317,7 @@ static void fail_once(const char *what, operation *perform, const job *j, long a
     report r = report_make(error, sizeof error, NULL);
     const long before = live_count;
     const int files = count_files();
-    const uint64_t old = hash_output();
+    const uint64_t old = hash_file(output);
     bool good;
     calls = 0;
     fail_at = at;
@@ -340,7 +327,7 @@ static void fail_once(const char *what, operation *perform, const job *j, long a
               what, at, error);
     CHECK_MSG(live_count == before, "%s, call %ld: %ld blocks lost", what, at,
               live_count - before);
-    CHECK_MSG(hash_output() == (good ? wanted : old) && count_files() == files,
+    CHECK_MSG(hash_file(output) == (good ? wanted : old) && count_files() == files,
               "%s, call %ld: files changed", what, at);
     if (good) write_old();
 }
@@ -359,7 +346,7 @@ static void fail_each(const char *what, operation *perform, const job *j, long m
     tried = most > 0 && most < total ? most : total;
     CHECK_MSG(total > 0 && live_count == before, "%s: %ld calls, %ld blocks lost", what,
               total, live_count - before);
-    wanted = hash_output();
+    wanted = hash_file(output);
     write_old();
     for (i = 0; i < tried; i++) fail_once(what, perform, j, 1 + i * total / tried, wanted);
     printf("%s: %ld calls, %ld failed in turn\n", what, total, tried);

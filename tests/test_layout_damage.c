@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "conversion.h"
 #include "test.h"
 #include "vit.h"
 #include "tools/convert.h"
@@ -113,20 +114,6 @@ static bool convert(const char *data, const job *j, size_t *count, report *r)
     return good;
 }
 
-/* Of the output's bytes; 0: there is none. */
-static uint64_t hash_output(void)
-{
-    char bytes[4096];
-    size_t size;
-    vit_hash hash;
-    FILE *file = fopen(output, "rb");
-    if (!file) return 0;
-    vit_hash_init(&hash);
-    while ((size = fread(bytes, 1, sizeof bytes, file)) > 0) vit_hash_update(&hash, bytes, size);
-    fclose(file);
-    return vit_hash_final(&hash);
-}
-
 static void damage_all(const char *data, const job *j)
 {
     char error[CLI_ERROR_SIZE];
@@ -136,7 +123,7 @@ static void damage_all(const char *data, const job *j)
     int kind;
     what = SOUND;
     CHECK_MSG(convert(data, j, &count, &r) && count > 0, "%s: %s", j->checkpoint, error);
-    sound = hash_output();
+    sound = hash_file(output);
     for (kind = RENAMED; kind < DAMAGES; kind++)
         for (victim = 0; victim < count; victim++) {
             bool good;
@@ -146,9 +133,10 @@ static void damage_all(const char *data, const job *j)
             good = convert(data, j, NULL, &r);
             CHECK_MSG(good || (r.failed && error[0] && !strchr(error, '\n')), "%s, tensor %d: %s",
                       j->checkpoint, (int)victim, error);
-            CHECK_MSG(!good || kind != RENAMED || hash_output() == sound, "%s: %s is accepted",
+            CHECK_MSG(!good || kind != RENAMED || hash_file(output) == sound, "%s: %s is accepted",
                       j->checkpoint, damaged_name);
-            CHECK_MSG((hash_output() != 0) == good, "%s, tensor %d", j->checkpoint, (int)victim);
+            CHECK_MSG((hash_file(output) != 0) == good, "%s, tensor %d", j->checkpoint,
+                      (int)victim);
         }
     what = SOUND;
 }
