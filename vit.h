@@ -656,8 +656,8 @@ typedef struct vit_session {
     float *scratch;       /* shared by the phases: patches, qkv, mlp hidden      */
     float *attn;          /* per thread: packed K and V of a head, some scores   */
     size_t attn_stride;   /* floats of `attn` for each thread                    */
-    const uint8_t *mask;  /* of the images in work, or NULL                      */
-    const float *pos;     /* pos_embed: the file's, or resampled; NULL for none  */
+    float *positions;     /* room for resampled positions, or NULL               */
+    const float *pos;     /* pos_embed: the file's, or those; NULL for none      */
     int img_height, img_width; /* that all of this is made for                   */
     int chunk;            /* rows computed together: all, or few of low_memory   */
 } vit_session;
@@ -1116,6 +1116,12 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    define VIT__TEXT(string) string
 #endif
 
+#if defined(VIT_LOGITS_ONLY)
+#    define VIT__LOGITS_ONLY 1
+#else
+#    define VIT__LOGITS_ONLY 0
+#endif
+
 /* Mapping files needs an operating system that has them. */
 #if !defined(VIT_NO_STDIO) && !defined(VIT_NO_MMAP)
 #    define VIT__MMAP 1
@@ -1372,6 +1378,7 @@ VIT__INLINE int vit__min(int a, int b) { return a < b ? a : b; }
 VIT__INLINE int vit__max(int a, int b) { return a > b ? a : b; }
 VIT__INLINE int vit__ceil_div(int a, int b) { return (a + b - 1) / b; }
 VIT__INLINE int vit__round_up(int a, int b) { return vit__ceil_div(a, b) * b; }
+VIT__INLINE size_t vit__max_size(size_t a, size_t b) { return a > b ? a : b; }
 VIT__INLINE uint64_t vit__max64(uint64_t a, uint64_t b) { return a > b ? a : b; }
 VIT__INLINE uint64_t vit__round64(uint64_t n) { return (n + 15) / 16 * 16; }
 
@@ -1642,19 +1649,25 @@ VIT__INLINE float vit__bf16_to_f32(uint16_t h) { return vit__float((uint32_t)h <
 /* ------------------------------------------------------------------------- */
 /* >>arch                                                                    */
 /*                                                                           */
-/* One list says what tensors a model consists of. The loader checks a file  */
-/* against it, the converter writes along it, and the forward pass finds its */
-/* weights by the row of the list. Names and shapes are timm's.              */
+/* One list says what a model consists of, layer by layer. The loader checks */
+/* a file against it, the converter writes in its order, and the forward     */
+/* pass finds its weights by the names in it. Names and shapes are timm's.   */
 /* ------------------------------------------------------------------------- */
 
-/* X(id, name, dims, condition, layout). A letter of dims stands for
+/* X(id, name, kind, dims, condition, bias): a layer, whose tensors follow one another in
+   the file. kind says which they are:
+     LINEAR  "<name>.weight" [dims] in panels, "<name>.bias" [first of dims]
+     NORM    "<name>.weight" [dims], "<name>.bias" [dims]
+     TENSOR  "<name>" [dims] alone
+   A letter of dims stands for
      D embed_dim   A num_heads * head_dim   Q 3 * A   V 2 * A   H head_dim
      M mlp_dim   F width of fc1   T tokens with a position   G num_reg_tokens
-     C in_chans   J stem_width   I channels, P side of a patch on the map it is cut of
-     R representation_dim   E width the head reads   K num_classes
+     C in_chans   J stem_width   I channels of the map that patches are cut from, P side
+     of a patch on it   R representation_dim   E width the head reads   K num_classes
      O width of the self-test's output   N num_patches   S head_dim / 2   Z num_heads
-     W relative positions   U pool_mlp_dim   1, 2, ... themselves
-   The tensor is there if every letter of condition holds:
+     W relative positions   U hidden width of map pooling   1, 2, ... themselves
+   The layer is present if every letter of condition holds, its bias if that one holds too:
+     + always   - never
      R ResNet stem   C convolutional stem
      c cls_token   d dist_token   g registers   p positions   b patch bias
      v norm of raw patches   n patch norm   e norm before the blocks
@@ -1663,116 +1676,91 @@ VIT__INLINE float vit__bf16_to_f32(uint16_t h) { return vit__float((uint32_t)h <
      r representation layer   h head   2 second head   t self-test   x rope   X rope of each block
      i relative positions   D differential attention   w norms of both branches
 
-   rope.cos and rope.sin are of the angle of each pair of numbers of a head, for each
-   patch. attn.rel_pos has, for each head, a bias for every distance from a query patch
+   To add a layer: a row here; a letter, if it needs a new one, in vit__dim or vit__holds.
+   The forward pass then finds it as a member of vit__block_layers or the like. Models that
+   have it need a field of vit_config (VIT_FIELD_LIST), which keeps older readers away.
+
+   rope.cos and rope.sin hold the angle of each pair of elements of a head, for each
+   patch. attn.rel_pos holds, for each head, a bias for every distance from a query patch
    to a key patch, (grid_height * 2 - 1) rows of (grid_width * 2 - 1), both from the
    most negative on, then those from the class token to a patch, from a patch to the
    class token, and from the class token to itself. */
 #define VIT__STEM_LIST(X)                                                      \
-    X(MEAN, "preprocess.mean", "C", "", PLAIN)                                 \
-    X(STD, "preprocess.std", "C", "", PLAIN)                                   \
-    X(CLS_TOKEN, "cls_token", "11D", "c", PLAIN)                               \
-    X(DIST_TOKEN, "dist_token", "11D", "d", PLAIN)                             \
-    X(REG_TOKEN, "reg_token", "1GD", "g", PLAIN)                               \
-    X(POS_EMBED, "pos_embed", "1TD", "p", PLAIN)                               \
-    X(ROOT_WEIGHT, "patch_embed.backbone.stem.conv.weight", "JC77", "R", PANELS) \
-    X(ROOT_NORM_WEIGHT, "patch_embed.backbone.stem.norm.weight", "J", "R", PLAIN) \
-    X(ROOT_NORM_BIAS, "patch_embed.backbone.stem.norm.bias", "J", "R", PLAIN)  \
-    X(CONV0_WEIGHT, "patch_embed.backbone.0.conv.weight", "JC44", "C", PANELS) \
-    X(CONV0_BIAS, "patch_embed.backbone.0.conv.bias", "J", "C", PLAIN)         \
-    X(CONV1_WEIGHT, "patch_embed.backbone.1.conv.weight", "JJ22", "C", PANELS) \
-    X(CONV1_BIAS, "patch_embed.backbone.1.conv.bias", "J", "C", PLAIN)         \
-    X(PATCH_PRE_NORM_WEIGHT, "patch_embed.pre_norm.weight", "IPP", "v", PLAIN) \
-    X(PATCH_PRE_NORM_BIAS, "patch_embed.pre_norm.bias", "IPP", "vl", PLAIN)    \
-    X(ROPE_COS, "rope.cos", "NS", "x", PLAIN)                                  \
-    X(ROPE_SIN, "rope.sin", "NS", "x", PLAIN)                                  \
-    X(PATCH_WEIGHT, "patch_embed.proj.weight", "DIPP", "", PANELS)             \
-    X(PATCH_BIAS, "patch_embed.proj.bias", "D", "b", PLAIN)                    \
-    X(PATCH_NORM_WEIGHT, "patch_embed.norm.weight", "D", "n", PLAIN)           \
-    X(PATCH_NORM_BIAS, "patch_embed.norm.bias", "D", "nl", PLAIN)              \
-    X(NORM_PRE_WEIGHT, "norm_pre.weight", "D", "e", PLAIN)                     \
-    X(NORM_PRE_BIAS, "norm_pre.bias", "D", "el", PLAIN)
+    X(mean, "preprocess.mean", TENSOR, "C", "", '-')                           \
+    X(std, "preprocess.std", TENSOR, "C", "", '-')                             \
+    X(cls_token, "cls_token", TENSOR, "11D", "c", '-')                         \
+    X(dist_token, "dist_token", TENSOR, "11D", "d", '-')                       \
+    X(reg_token, "reg_token", TENSOR, "1GD", "g", '-')                         \
+    X(pos_embed, "pos_embed", TENSOR, "1TD", "p", '-')                         \
+    X(root, "patch_embed.backbone.stem.conv", LINEAR, "JC77", "R", '-')        \
+    X(root_norm, "patch_embed.backbone.stem.norm", NORM, "J", "R", '+')        \
+    X(conv0, "patch_embed.backbone.0.conv", LINEAR, "JC44", "C", '+')          \
+    X(conv1, "patch_embed.backbone.1.conv", LINEAR, "JJ22", "C", '+')          \
+    X(patch_pre_norm, "patch_embed.pre_norm", NORM, "IPP", "v", 'l')           \
+    X(rope_cos, "rope.cos", TENSOR, "NS", "x", '-')                            \
+    X(rope_sin, "rope.sin", TENSOR, "NS", "x", '-')                            \
+    X(patch, "patch_embed.proj", LINEAR, "DIPP", "", 'b')                      \
+    X(patch_norm, "patch_embed.norm", NORM, "D", "n", 'l')                     \
+    X(norm_pre, "norm_pre", NORM, "D", "e", 'l')
 
 /* The stages of a ResNet stem, "patch_embed.backbone.stages.<stage>.blocks.<block>.",
-   their weights standardised by the converter: i channels before the block, o behind
+   their weights standardised by the converter: i channels before the block, o after
    it, m between. The first list is of block 0 alone. */
 #define VIT__DOWN_LIST(X)                                                      \
-    X(DOWN_WEIGHT, "downsample.conv.weight", "oi11", "", PANELS)               \
-    X(DOWN_NORM_WEIGHT, "downsample.norm.weight", "o", "", PLAIN)              \
-    X(DOWN_NORM_BIAS, "downsample.norm.bias", "o", "", PLAIN)
+    X(conv, "downsample.conv", LINEAR, "oi11", "", '-')                        \
+    X(norm, "downsample.norm", NORM, "o", "", '+')
 
 #define VIT__UNIT_LIST(X)                                                      \
-    X(UNIT_CONV1, "conv1.weight", "mi11", "", PANELS)                          \
-    X(UNIT_NORM1_WEIGHT, "norm1.weight", "m", "", PLAIN)                       \
-    X(UNIT_NORM1_BIAS, "norm1.bias", "m", "", PLAIN)                           \
-    X(UNIT_CONV2, "conv2.weight", "mm33", "", PANELS)                          \
-    X(UNIT_NORM2_WEIGHT, "norm2.weight", "m", "", PLAIN)                       \
-    X(UNIT_NORM2_BIAS, "norm2.bias", "m", "", PLAIN)                           \
-    X(UNIT_CONV3, "conv3.weight", "om11", "", PANELS)                          \
-    X(UNIT_NORM3_WEIGHT, "norm3.weight", "o", "", PLAIN)                       \
-    X(UNIT_NORM3_BIAS, "norm3.bias", "o", "", PLAIN)
+    X(conv1, "conv1", LINEAR, "mi11", "", '-')                                 \
+    X(norm1, "norm1", NORM, "m", "", '+')                                      \
+    X(conv2, "conv2", LINEAR, "mm33", "", '-')                                 \
+    X(norm2, "norm2", NORM, "m", "", '+')                                      \
+    X(conv3, "conv3", LINEAR, "om11", "", '-')                                 \
+    X(norm3, "norm3", NORM, "o", "", '+')
 
 #define VIT__BLOCK_LIST(X)                                                     \
-    X(NORM1_WEIGHT, "norm1.weight", "D", "", PLAIN)                            \
-    X(NORM1_BIAS, "norm1.bias", "D", "l", PLAIN)                               \
-    X(QKV_WEIGHT, "attn.qkv.weight", "QD", "", PANELS)                         \
-    X(QKV_BIAS, "attn.qkv.bias", "Q", "q", PLAIN)                              \
-    X(Q_NORM_WEIGHT, "attn.q_norm.weight", "H", "k", PLAIN)                    \
-    X(Q_NORM_BIAS, "attn.q_norm.bias", "H", "kl", PLAIN)                       \
-    X(K_NORM_WEIGHT, "attn.k_norm.weight", "H", "k", PLAIN)                    \
-    X(K_NORM_BIAS, "attn.k_norm.bias", "H", "kl", PLAIN)                       \
-    X(BLOCK_ROPE_COS, "attn.rope.cos", "ZNS", "X", PLAIN)                      \
-    X(BLOCK_ROPE_SIN, "attn.rope.sin", "ZNS", "X", PLAIN)                      \
-    X(REL_POS, "attn.rel_pos", "ZW", "i", PLAIN)                               \
-    X(LAMBDA, "attn.lambda", "1", "D", PLAIN)                                  \
-    X(SUB_NORM_WEIGHT, "attn.sub_norm.weight", "H", "D", PLAIN)                \
-    X(ATTN_NORM_WEIGHT, "attn.norm.weight", "A", "a", PLAIN)                   \
-    X(ATTN_NORM_BIAS, "attn.norm.bias", "A", "al", PLAIN)                      \
-    X(PROJ_WEIGHT, "attn.proj.weight", "DA", "", PANELS)                       \
-    X(PROJ_BIAS, "attn.proj.bias", "D", "o", PLAIN)                            \
-    X(LS1, "ls1.gamma", "D", "s", PLAIN)                                       \
-    X(NORM2_WEIGHT, "norm2.weight", "D", "w", PLAIN)                           \
-    X(NORM2_BIAS, "norm2.bias", "D", "lw", PLAIN)                              \
-    X(FC1_WEIGHT, "mlp.fc1.weight", "FD", "", PANELS)                          \
-    X(FC1_BIAS, "mlp.fc1.bias", "F", "o", PLAIN)                               \
-    X(MLP_NORM_WEIGHT, "mlp.norm.weight", "M", "m", PLAIN)                     \
-    X(MLP_NORM_BIAS, "mlp.norm.bias", "M", "ml", PLAIN)                        \
-    X(FC2_WEIGHT, "mlp.fc2.weight", "DM", "", PANELS)                          \
-    X(FC2_BIAS, "mlp.fc2.bias", "D", "o", PLAIN)                               \
-    X(LS2, "ls2.gamma", "D", "sw", PLAIN)
+    X(norm1, "norm1", NORM, "D", "", 'l')                                      \
+    X(qkv, "attn.qkv", LINEAR, "QD", "", 'q')                                  \
+    X(q_norm, "attn.q_norm", NORM, "H", "k", 'l')                              \
+    X(k_norm, "attn.k_norm", NORM, "H", "k", 'l')                              \
+    X(rope_cos, "attn.rope.cos", TENSOR, "ZNS", "X", '-')                      \
+    X(rope_sin, "attn.rope.sin", TENSOR, "ZNS", "X", '-')                      \
+    X(rel_pos, "attn.rel_pos", TENSOR, "ZW", "i", '-')                         \
+    X(lambda, "attn.lambda", TENSOR, "1", "D", '-')                            \
+    X(sub_norm, "attn.sub_norm", NORM, "H", "D", '-')                          \
+    X(attn_norm, "attn.norm", NORM, "A", "a", 'l')                             \
+    X(proj, "attn.proj", LINEAR, "DA", "", 'o')                                \
+    X(ls1, "ls1.gamma", TENSOR, "D", "s", '-')                                 \
+    X(norm2, "norm2", NORM, "D", "w", 'l')                                     \
+    X(fc1, "mlp.fc1", LINEAR, "FD", "", 'o')                                   \
+    X(mlp_norm, "mlp.norm", NORM, "M", "m", 'l')                               \
+    X(fc2, "mlp.fc2", LINEAR, "DM", "", 'o')                                   \
+    X(ls2, "ls2.gamma", TENSOR, "D", "sw", '-')
 
-/* attn_pool.q is the latent behind its own linear layer: a constant. */
+/* attn_pool.q is the latent after its own linear layer: a constant. */
 #define VIT__TAIL_LIST(X)                                                      \
-    X(NORM_WEIGHT, "norm.weight", "D", "f", PLAIN)                             \
-    X(NORM_BIAS, "norm.bias", "D", "fl", PLAIN)                                \
-    X(POOL_Q, "attn_pool.q", "A", "M", PLAIN)                                  \
-    X(POOL_KV_WEIGHT, "attn_pool.kv.weight", "VD", "M", PANELS)                \
-    X(POOL_KV_BIAS, "attn_pool.kv.bias", "V", "M", PLAIN)                      \
-    X(POOL_PROJ_WEIGHT, "attn_pool.proj.weight", "DA", "M", PANELS)            \
-    X(POOL_PROJ_BIAS, "attn_pool.proj.bias", "D", "M", PLAIN)                  \
-    X(POOL_NORM_WEIGHT, "attn_pool.norm.weight", "D", "M", PLAIN)              \
-    X(POOL_NORM_BIAS, "attn_pool.norm.bias", "D", "Ml", PLAIN)                 \
-    X(POOL_FC1_WEIGHT, "attn_pool.mlp.fc1.weight", "UD", "M", PANELS)          \
-    X(POOL_FC1_BIAS, "attn_pool.mlp.fc1.bias", "U", "M", PLAIN)                \
-    X(POOL_FC2_WEIGHT, "attn_pool.mlp.fc2.weight", "DU", "M", PANELS)          \
-    X(POOL_FC2_BIAS, "attn_pool.mlp.fc2.bias", "D", "M", PLAIN)                \
-    X(FC_NORM_WEIGHT, "fc_norm.weight", "D", "F", PLAIN)                       \
-    X(FC_NORM_BIAS, "fc_norm.bias", "D", "Fl", PLAIN)                          \
-    X(PRE_LOGITS_WEIGHT, "pre_logits.fc.weight", "RD", "r", PANELS)            \
-    X(PRE_LOGITS_BIAS, "pre_logits.fc.bias", "R", "r", PLAIN)                  \
-    X(HEAD_WEIGHT, "head.weight", "KE", "h", PANELS)                           \
-    X(HEAD_BIAS, "head.bias", "K", "h", PLAIN)                                 \
-    X(HEAD_DIST_WEIGHT, "head_dist.weight", "KE", "2", PANELS)                 \
-    X(HEAD_DIST_BIAS, "head_dist.bias", "K", "2", PLAIN)                       \
-    X(SELFTEST, "selftest.logits", "O", "t", PLAIN)
+    X(norm, "norm", NORM, "D", "f", 'l')                                       \
+    X(pool_q, "attn_pool.q", TENSOR, "A", "M", '-')                            \
+    X(pool_kv, "attn_pool.kv", LINEAR, "VD", "M", '+')                         \
+    X(pool_proj, "attn_pool.proj", LINEAR, "DA", "M", '+')                     \
+    X(pool_norm, "attn_pool.norm", NORM, "D", "M", 'l')                        \
+    X(pool_fc1, "attn_pool.mlp.fc1", LINEAR, "UD", "M", '+')                   \
+    X(pool_fc2, "attn_pool.mlp.fc2", LINEAR, "DU", "M", '+')                   \
+    X(fc_norm, "fc_norm", NORM, "D", "F", 'l')                                 \
+    X(pre_logits, "pre_logits.fc", LINEAR, "RD", "r", '+')                     \
+    X(head, "head", LINEAR, "KE", "h", '+')                                    \
+    X(head_dist, "head_dist", LINEAR, "KE", "2", '+')                          \
+    X(selftest, "selftest.logits", TENSOR, "O", "t", '-')
+
+typedef enum vit__kind { VIT__LINEAR, VIT__NORM, VIT__TENSOR } vit__kind;
 
 typedef struct vit__spec {
     const char *name;
     char dims[5];
-    unsigned char layout;
+    unsigned char kind; /* vit__kind */
 } vit__spec;
 
-#define VIT_X(id, name, dims, condition, layout) { VIT__TEXT(name), dims, VIT_LAYOUT_##layout },
+#define VIT_X(id, name, kind, dims, condition, bias) { VIT__TEXT(name), dims, VIT__##kind },
 static const vit__spec vit__stem_specs[] = { VIT__STEM_LIST(VIT_X) };
 static const vit__spec vit__down_specs[] = { VIT__DOWN_LIST(VIT_X) };
 static const vit__spec vit__unit_specs[] = { VIT__UNIT_LIST(VIT_X) };
@@ -1780,21 +1768,31 @@ static const vit__spec vit__block_specs[] = { VIT__BLOCK_LIST(VIT_X) };
 static const vit__spec vit__tail_specs[] = { VIT__TAIL_LIST(VIT_X) };
 #undef VIT_X
 
-/* Apart, because finding a weight needs no more. */
-typedef char vit__condition[3];
-#define VIT_X(id, name, dims, condition, layout) condition,
-static const vit__condition vit__stem_conditions[] = { VIT__STEM_LIST(VIT_X) };
-static const vit__condition vit__block_conditions[] = { VIT__BLOCK_LIST(VIT_X) };
-static const vit__condition vit__tail_conditions[] = { VIT__TAIL_LIST(VIT_X) };
+/* Separate, because finding a layer's tensors needs no more. */
+typedef struct vit__presence {
+    char condition[3], bias;
+} vit__presence;
+
+#define VIT_X(id, name, kind, dims, condition, bias) { condition, bias },
+static const vit__presence vit__stem_presence[] = { VIT__STEM_LIST(VIT_X) };
+static const vit__presence vit__down_presence[] = { VIT__DOWN_LIST(VIT_X) };
+static const vit__presence vit__unit_presence[] = { VIT__UNIT_LIST(VIT_X) };
+static const vit__presence vit__block_presence[] = { VIT__BLOCK_LIST(VIT_X) };
+static const vit__presence vit__tail_presence[] = { VIT__TAIL_LIST(VIT_X) };
 #undef VIT_X
 
-#define VIT_X(id, name, dims, condition, layout) VIT__##id,
-enum { VIT__STEM_LIST(VIT_X) VIT__NUM_STEM };
-enum { VIT__DOWN_LIST(VIT_X) VIT__NUM_DOWN };
-enum { VIT__UNIT_LIST(VIT_X) VIT__NUM_UNIT };
-enum { VIT__BLOCK_LIST(VIT_X) VIT__NUM_BLOCK };
-enum { VIT__TAIL_LIST(VIT_X) VIT__NUM_TAIL };
+#define VIT_X(id, name, kind, dims, condition, bias) +1
+enum {
+    VIT__NUM_STEM = 0 VIT__STEM_LIST(VIT_X),
+    VIT__NUM_DOWN = 0 VIT__DOWN_LIST(VIT_X),
+    VIT__NUM_UNIT = 0 VIT__UNIT_LIST(VIT_X),
+    VIT__NUM_BLOCK = 0 VIT__BLOCK_LIST(VIT_X),
+    VIT__NUM_TAIL = 0 VIT__TAIL_LIST(VIT_X)
+};
 #undef VIT_X
+
+/* The first two tensors of every file are part of its configuration. */
+enum { VIT__MEAN, VIT__STD };
 
 enum { VIT__NUM_STAGES = 4 };
 
@@ -1855,6 +1853,21 @@ static int vit__output_dim(const vit_config *c) {
     return c->num_classes ? c->num_classes : vit__embedding_dim(c);
 }
 
+/* Width of fc1: a gated MLP has twice its hidden layer. */
+static int vit__fc1_dim(const vit_config *c) {
+    return c->has_gated_mlp ? 2 * c->mlp_dim : c->mlp_dim;
+}
+
+/* Hidden width of map pooling. */
+static int vit__pool_hidden(const vit_config *c) {
+    return c->pool_mlp_dim ? c->pool_mlp_dim : c->mlp_dim;
+}
+
+/* Biases by relative position that a head has. */
+static int vit__num_rel_pos(const vit_config *c) {
+    return (2 * c->grid_height - 1) * (2 * c->grid_width - 1) + 3;
+}
+
 static int vit__dim(const vit_config *c, char letter) {
     switch (letter) {
     case 'D': return c->embed_dim;
@@ -1863,8 +1876,8 @@ static int vit__dim(const vit_config *c, char letter) {
     case 'V': return 2 * c->num_heads * c->head_dim;
     case 'H': return c->head_dim;
     case 'M': return c->mlp_dim;
-    case 'U': return c->pool_mlp_dim ? c->pool_mlp_dim : c->mlp_dim;
-    case 'F': return c->has_gated_mlp ? 2 * c->mlp_dim : c->mlp_dim;
+    case 'U': return vit__pool_hidden(c);
+    case 'F': return vit__fc1_dim(c);
     case 'T': return c->positions == VIT_POS_ALL ? c->num_tokens : c->num_patches;
     case 'G': return c->num_reg_tokens;
     case 'C': return c->in_chans;
@@ -1878,7 +1891,7 @@ static int vit__dim(const vit_config *c, char letter) {
     case 'N': return c->num_patches;
     case 'S': return c->head_dim / 2;
     case 'Z': return c->num_heads;
-    case 'W': return (2 * c->grid_height - 1) * (2 * c->grid_width - 1) + 3;
+    case 'W': return vit__num_rel_pos(c);
     default: return letter - '0';
     }
 }
@@ -1924,7 +1937,8 @@ static int vit__holds(const vit_config *c, char condition) {
     case 'i': return c->has_rel_pos;
     case 'D': return c->has_diff_attn;
     case 'w': return c->block_type != VIT_PARALLEL;
-    default: return c->selftest_tolerance > 0; /* t */
+    case 't': return c->selftest_tolerance > 0;
+    default: return condition == '+';
     }
 }
 
@@ -1933,18 +1947,17 @@ static int vit__is_present(const vit_config *c, const char *condition) {
     return *condition == 0;
 }
 
-/* How many of the first n rows of a list this architecture has. */
-static int vit__count(const vit_config *c, const vit__condition *rows, int n) {
-    int i, count = 0;
-    for (i = 0; i < n; i++) count += vit__is_present(c, rows[i]);
-    return count;
+/* How many tensors a row of a list stands for in this architecture: 0, 1 or 2. */
+static int vit__num_tensors(const vit_config *c, const vit__presence *row) {
+    if (!vit__is_present(c, row->condition)) return 0;
+    return 1 + vit__holds(c, row->bias);
 }
 
-/* Row number of the index-th tensor that is present; index must be in range. */
-static int vit__nth(const vit_config *c, const vit__condition *rows, int index) {
-    int i = 0;
-    for (;; i++)
-        if (vit__is_present(c, rows[i]) && index-- == 0) return i;
+/* How many tensors the n rows of a list stand for. */
+static int vit__count(const vit_config *c, const vit__presence *rows, int n) {
+    int count = 0;
+    for (; n; n--, rows++) count += vit__num_tensors(c, rows);
+    return count;
 }
 
 /* Rows and depth of a linear layer: dims[0] and the product of the others. */
@@ -1982,9 +1995,19 @@ static uint64_t vit__tensor_bytes(const vit_tensor *t) {
 /* Where a tensor belongs: to a block, of a stage of the stem unless that is -1; or, if
    both are -1, to the rest. */
 typedef struct vit__place {
-    const vit__spec *spec;
     int stage, block;
+    const vit__spec *spec;
+    int is_bias;
 } vit__place;
+
+/* The row that the index-th of a list's tensors belongs to; index must be in range. */
+static void vit__find_row(const vit_config *c, const vit__spec *specs, const vit__presence *rows,
+                          int index, vit__place *place) {
+    int row = 0, n;
+    for (; index >= (n = vit__num_tensors(c, &rows[row])); row++) index -= n;
+    place->spec = &specs[row];
+    place->is_bias = index;
+}
 
 static void vit__put_place(vit__text *text, const vit__place *place) {
     if (place->stage >= 0) {
@@ -2001,63 +2024,72 @@ static void vit__put_place(vit__text *text, const vit__place *place) {
 static void vit__describe(const vit_config *c, const vit__place *place, vit_dtype dtype,
                           vit_tensor *t) {
     const vit__spec *spec = place->spec;
+    const int is_panels = spec->kind == VIT__LINEAR && !place->is_bias;
+    const int ndim = spec->kind == VIT__LINEAR && place->is_bias ? 1 : 4;
     vit__text text;
     memset(t, 0, sizeof *t);
     text.at = t->name;
     text.end = t->name + sizeof t->name - 1;
     vit__put_place(&text, place);
     vit__put(&text, spec->name);
-    t->layout = (vit_layout)spec->layout;
-    for (t->ndim = 0; spec->dims[t->ndim]; t->ndim++) {
+    if (spec->kind != VIT__TENSOR) vit__put(&text, place->is_bias ? ".bias" : ".weight");
+    t->layout = is_panels ? VIT_LAYOUT_PANELS : VIT_LAYOUT_PLAIN;
+    for (t->ndim = 0; t->ndim < ndim && spec->dims[t->ndim]; t->ndim++) {
         const char letter = spec->dims[t->ndim];
         t->dims[t->ndim] = place->stage < 0
                                ? vit__dim(c, letter)
                                : vit__unit_dim(c, place->stage, place->block, letter);
     }
-    t->dtype = spec->layout == VIT_LAYOUT_PANELS ? dtype : VIT_F32;
+    t->dtype = is_panels ? dtype : VIT_F32;
     if (t->dtype == VIT_I8 && (vit__depth_of(t) < 4 || vit__depth_of(t) > 65536))
         t->dtype = VIT_F32; /* too narrow for a row's header, or sums may exceed 32 bits */
     t->size = vit__tensor_bytes(t);
 }
 
-/* Tensors of the stem's stages before stage `stage`. */
-static int vit__stage_start(const vit_config *c, int stage) {
-    int start = 0;
+/* Tensors of the stem's stages before stage `stage`, and of those before block `block`. */
+static int vit__unit_start(const vit_config *c, int stage, int block) {
+    int down, unit, start;
+    if (!c->stem_stage1) return 0;
+    down = vit__count(c, vit__down_presence, VIT__NUM_DOWN);
+    unit = vit__count(c, vit__unit_presence, VIT__NUM_UNIT);
+    start = block ? down + unit * block : 0;
     while (stage-- > 0)
-        if (vit__stage_depth(c, stage))
-            start += VIT__NUM_DOWN + VIT__NUM_UNIT * vit__stage_depth(c, stage);
+        if (vit__stage_depth(c, stage)) start += down + unit * vit__stage_depth(c, stage);
     return start;
 }
 
 static void vit__find_unit(const vit_config *c, int index, vit__place *place) {
-    int stage = 0;
-    while (index >= vit__stage_start(c, stage + 1)) stage++;
-    index -= vit__stage_start(c, stage);
+    const int down = vit__count(c, vit__down_presence, VIT__NUM_DOWN);
+    int stage = 0, block = 0;
+    while (index >= vit__unit_start(c, stage + 1, 0)) stage++;
+    while (index >= vit__unit_start(c, stage, block + 1)) block++;
     place->stage = stage;
-    place->block = index < VIT__NUM_DOWN ? 0 : (index - VIT__NUM_DOWN) / VIT__NUM_UNIT;
-    place->spec = index < VIT__NUM_DOWN
-                      ? &vit__down_specs[index]
-                      : &vit__unit_specs[(index - VIT__NUM_DOWN) % VIT__NUM_UNIT];
+    place->block = block;
+    index -= vit__unit_start(c, stage, block);
+    if (block == 0 && index < down)
+        vit__find_row(c, vit__down_specs, vit__down_presence, index, place);
+    else
+        vit__find_row(c, vit__unit_specs, vit__unit_presence, block ? index : index - down, place);
 }
 
 VIT_API int vit_architecture_tensor(const vit_config *config, vit_dtype dtype, int index,
                                     vit_tensor *tensor) {
-    const int stem = vit__count(config, vit__stem_conditions, VIT__NUM_STEM);
-    const int units = vit__stage_start(config, VIT__NUM_STAGES);
-    const int block = vit__count(config, vit__block_conditions, VIT__NUM_BLOCK);
-    const int tail = vit__count(config, vit__tail_conditions, VIT__NUM_TAIL);
-    vit__place place = { NULL, -1, -1 };
+    const int stem = vit__count(config, vit__stem_presence, VIT__NUM_STEM);
+    const int units = vit__unit_start(config, VIT__NUM_STAGES, 0);
+    const int block = vit__count(config, vit__block_presence, VIT__NUM_BLOCK);
+    const int tail = vit__count(config, vit__tail_presence, VIT__NUM_TAIL);
+    vit__place place = { -1, -1, NULL, 0 };
     if (index < 0 || index >= stem + units + block * config->depth + tail) return 0;
     if (index < stem) {
-        place.spec = &vit__stem_specs[vit__nth(config, vit__stem_conditions, index)];
+        vit__find_row(config, vit__stem_specs, vit__stem_presence, index, &place);
     } else if ((index -= stem) < units) {
         vit__find_unit(config, index, &place);
     } else if ((index -= units) < block * config->depth) {
         place.block = index / block;
-        place.spec = &vit__block_specs[vit__nth(config, vit__block_conditions, index % block)];
+        vit__find_row(config, vit__block_specs, vit__block_presence, index % block, &place);
     } else {
         index -= block * config->depth;
-        place.spec = &vit__tail_specs[vit__nth(config, vit__tail_conditions, index)];
+        vit__find_row(config, vit__tail_specs, vit__tail_presence, index, &place);
     }
     vit__describe(config, &place, dtype, tensor);
     return 1;
@@ -2139,8 +2171,8 @@ static int64_t vit__largest_row(const vit_config *c) {
     if (largest < c->embed_dim) largest = c->embed_dim;
     if (largest < (int64_t)3 * c->num_heads * c->head_dim)
         largest = (int64_t)3 * c->num_heads * c->head_dim;
-    if (largest < vit__dim(c, 'U')) largest = vit__dim(c, 'U');
-    return largest < vit__dim(c, 'F') ? vit__dim(c, 'F') : largest;
+    if (largest < vit__pool_hidden(c)) largest = vit__pool_hidden(c);
+    return largest < vit__fc1_dim(c) ? vit__fc1_dim(c) : largest;
 }
 
 static int vit__pool_heads(const vit_config *c) {
@@ -6082,9 +6114,11 @@ VIT_API vit_result vit_preprocess(const vit_model *model, const vit_image *image
 /* ------------------------------------------------------------------------- */
 /* >>layers                                                                  */
 /*                                                                           */
-/* One function for each box of the paper's figure. Each splits its work     */
-/* into tasks for the executor; how it is split changes no result, because   */
-/* every number is computed whole, in one order, by one task.                */
+/* What every part of the network is made of: weights found by their names,  */
+/* linear layers, and rows on their way into one (norm, gate, conversion).   */
+/* Each function splits its work into tasks for the executor; how it is      */
+/* split changes no result, because every element is computed whole, in one  */
+/* order, by one task.                                                       */
 /* ------------------------------------------------------------------------- */
 
 static void vit__parallel_for(const vit_session *s, int count, vit_task *task, void *arg) {
@@ -6114,17 +6148,11 @@ static const vit__kernels *vit__kernels_of(const vit_session *s) {
     return vit__known_kernels((const vit__kernels *)s->kernels);
 }
 
-/* The caller's function, NULL in a build without. */
-static vit_trace *vit__trace_of(const vit_params *params) {
-#if defined(VIT_NO_TRACE)
-    (void)params;
-    return NULL;
-#else
-    return params->trace;
-#endif
-}
-
 /* Constants, where the build decides. */
+#if defined(VIT_LOW_MEMORY) && defined(VIT_NO_TRACE) && defined(VIT_FIXED)
+#    define VIT__ALWAYS_LOW /* but for parallel blocks */
+#endif
+
 static int vit__threads(const vit_params *params) {
 #if defined(VIT_NO_EXECUTOR)
     (void)params;
@@ -6135,7 +6163,7 @@ static int vit__threads(const vit_params *params) {
 }
 
 static int vit__is_low(const vit_params *params) {
-#if defined(VIT_LOW_MEMORY) && defined(VIT_NO_TRACE) && defined(VIT_FIXED)
+#if defined(VIT__ALWAYS_LOW)
     (void)params;
     return vit__fixed.block_type != VIT_PARALLEL;
 #else
@@ -6143,18 +6171,17 @@ static int vit__is_low(const vit_params *params) {
 #endif
 }
 
-static int vit__batch(const vit_params *params) {
-    return vit__is_low(params) ? 1 : params->max_batch;
+/* A batch of a pass; low_memory has one image. */
+VIT__INLINE int vit__known_batch(int batch) {
+#if defined(VIT__ALWAYS_LOW)
+    return vit__fixed.block_type != VIT_PARALLEL ? 1 : batch;
+#else
+    return batch;
+#endif
 }
 
-static int vit__is_traced(const vit_session *s) { return vit__trace_of(&s->params) != NULL; }
-
-static void vit__phase(const vit_session *s, vit_phase phase) {
-#if !defined(VIT_NO_TRACE)
-    if (s->params.on_phase) s->params.on_phase(s->params.phase_user, phase);
-#else
-    (void)s, (void)phase;
-#endif
+static int vit__batch(const vit_params *params) {
+    return vit__is_low(params) ? 1 : params->max_batch;
 }
 
 /* Part `index` of `count` equal shares of n things, the first ones larger by one if they
@@ -6168,6 +6195,57 @@ static int vit__share(int n, int index, int count, int *first) {
     return vit__share_end(n, index, count);
 }
 
+/* The workspace, or a part of it, handed out from front to back. Where base is NULL it is
+   only measured: the same function says how much it needs and takes it. */
+typedef struct vit__arena {
+    float *base;   /* aligned to 64 bytes, or NULL */
+    uint64_t used; /* floats; a multiple of 16 */
+} vit__arena;
+
+VIT__CALL float *vit__take(vit__arena *arena, uint64_t floats) {
+    float *at = arena->base ? arena->base + (size_t)arena->used : NULL;
+    arena->used += vit__round64(floats);
+    return at;
+}
+
+/* Rows of floats in memory: [rows, cols], ld floats from one to the next. */
+typedef struct vit__mat {
+    float *data;
+    size_t ld;
+    int rows, cols;
+} vit__mat;
+
+static vit__mat vit__matrix(float *data, size_t ld, int rows, int cols) {
+    vit__mat m;
+    m.data = data;
+    m.ld = ld;
+    m.rows = rows;
+    m.cols = cols;
+    return m;
+}
+
+/* --- tracing and timing ----------------------------------------------------------- */
+
+/* The caller's function, NULL in a build without. */
+static vit_trace *vit__trace_of(const vit_params *params) {
+#if defined(VIT_NO_TRACE)
+    (void)params;
+    return NULL;
+#else
+    return params->trace;
+#endif
+}
+
+static int vit__is_traced(const vit_session *s) { return vit__trace_of(&s->params) != NULL; }
+
+static void vit__phase(const vit_session *s, vit_phase phase) {
+#if !defined(VIT_NO_TRACE)
+    if (s->params.on_phase) s->params.on_phase(s->params.phase_user, phase);
+#else
+    (void)s, (void)phase;
+#endif
+}
+
 static void vit__call_trace(const vit_session *s, const char *name, const float *data, int d0,
                             int d1, int d2) {
     int shape[4] = { 0, 0, 0, 0 };
@@ -6178,76 +6256,76 @@ static void vit__call_trace(const vit_session *s, const char *name, const float 
     s->params.trace(s->params.trace_user, name, data, shape);
 }
 
-/* The same for tensors of a block: "blocks.<block><name>". */
-static void vit__trace_block(const vit_session *s, int block, const char *name, const float *data,
-                             int batch, int width) {
-    char full[64];
-    vit__text text;
-    if (!vit__is_traced(s)) return;
-    text.at = full;
-    text.end = full + sizeof full - 1;
-    vit__put(&text, "blocks.");
-    vit__put_int(&text, (uint64_t)(unsigned)block);
-    vit__put(&text, name);
-    vit__call_trace(s, full, data, batch, VIT__CONFIG(s->model)->num_tokens, width);
-}
+/* --- weights ------------------------------------------------------------------------ */
 
-/* --- weights ------------------------------------------------------------------ */
+/* A layer's tensors in the file. No weight: the architecture does not have this layer. */
+typedef struct vit__layer {
+    const void *weight;  /* [cols, depth] in panels, or the values of a plain tensor       */
+    const float *bias;   /* [cols], or NULL; plain values are read by vit__stored          */
+    vit_dtype dtype;     /* of weight                                                      */
+    int cols, depth;     /* y [cols] = weight [cols, depth] x [depth] + bias               */
+} vit__layer;
 
-/* Directory entry of a tensor by its row in one of the lists of >>arch. */
-static void vit__stem_tensor(const vit_model *m, int row, vit_tensor *t) {
-    vit_model_tensor(m, vit__count(VIT__CONFIG(m), vit__stem_conditions, row), t);
-}
+/* The lists of >>arch, each row a member: weights->qkv. */
+#define VIT_X(id, name, kind, dims, condition, bias) vit__layer id;
+typedef struct vit__stem_layers { VIT__STEM_LIST(VIT_X) } vit__stem_layers;
+typedef struct vit__down_layers { VIT__DOWN_LIST(VIT_X) } vit__down_layers;
+typedef struct vit__unit_layers { VIT__UNIT_LIST(VIT_X) } vit__unit_layers;
+typedef struct vit__block_layers { VIT__BLOCK_LIST(VIT_X) } vit__block_layers;
+typedef struct vit__tail_layers { VIT__TAIL_LIST(VIT_X) } vit__tail_layers;
+#undef VIT_X
 
-/* Of the stem's stages; block -1 for those of VIT__DOWN_LIST. */
-static void vit__unit_tensor(const vit_model *m, int stage, int block, int row, vit_tensor *t) {
-    const int start = vit__count(VIT__CONFIG(m), vit__stem_conditions, VIT__NUM_STEM) +
-                      vit__stage_start(VIT__CONFIG(m), stage);
-    vit_model_tensor(m, start + row + (block < 0 ? 0 : VIT__NUM_DOWN + VIT__NUM_UNIT * block), t);
-}
-
-/* The first tensor of a block. */
-static int vit__block_start(const vit_config *c, int block) {
-    return vit__count(c, vit__stem_conditions, VIT__NUM_STEM) +
-           vit__stage_start(c, VIT__NUM_STAGES) +
-           vit__count(c, vit__block_conditions, VIT__NUM_BLOCK) * block;
-}
-
-static void vit__block_tensor(const vit_model *m, int block, int row, vit_tensor *t) {
+/* Fills one of those structs, of n members; its first tensor is number `index`. */
+static void vit__find_layers(const vit_model *m, int index, const vit__presence *rows, int n,
+                             void *layers) {
     const vit_config *c = VIT__CONFIG(m);
-    vit_model_tensor(m, vit__block_start(c, block) + vit__count(c, vit__block_conditions, row), t);
+    vit__layer *layer = (vit__layer *)layers;
+    for (; n; n--, rows++, layer++) {
+        const int tensors = vit__num_tensors(c, rows);
+        vit_tensor t;
+        memset(layer, 0, sizeof *layer);
+        if (tensors == 0) continue;
+        vit_model_tensor(m, index, &t);
+        layer->weight = t.data;
+        layer->dtype = t.dtype;
+        layer->cols = t.dims[0];
+        layer->depth = vit__depth_of(&t);
+        if (tensors == 2) {
+            vit_model_tensor(m, index + 1, &t);
+            layer->bias = (const float *)t.data;
+        }
+        index += tensors;
+    }
+}
+
+static void vit__find_stem(const vit_model *m, vit__stem_layers *layers) {
+    vit__find_layers(m, 0, vit__stem_presence, VIT__NUM_STEM, layers);
+}
+
+/* The first tensor of a unit of the stem's stages, and of a transformer block. */
+static int vit__unit_index(const vit_config *c, int stage, int block) {
+    return vit__count(c, vit__stem_presence, VIT__NUM_STEM) + vit__unit_start(c, stage, block);
+}
+
+static int vit__block_index(const vit_config *c, int block) {
+    return vit__unit_index(c, VIT__NUM_STAGES, 0) +
+           vit__count(c, vit__block_presence, VIT__NUM_BLOCK) * block;
+}
+
+static void vit__find_block(const vit_model *m, int block, vit__block_layers *layers) {
+    vit__find_layers(m, vit__block_index(VIT__CONFIG(m), block), vit__block_presence,
+                     VIT__NUM_BLOCK, layers);
 }
 
 /* The tail begins where block number `depth` would. */
-static void vit__tail_tensor(const vit_model *m, int row, vit_tensor *t) {
-    const vit_config *c = VIT__CONFIG(m);
-    const int before = vit__count(c, vit__tail_conditions, row);
-    vit_model_tensor(m, vit__block_start(c, c->depth) + before, t);
+static void vit__find_tail(const vit_model *m, vit__tail_layers *layers) {
+    vit__find_layers(m, vit__block_index(VIT__CONFIG(m), VIT__CONFIG(m)->depth),
+                     vit__tail_presence, VIT__NUM_TAIL, layers);
 }
 
-VIT__INLINE const float *vit__floats(const vit_tensor *t) { return (const float *)t->data; }
-
-/* The numbers of a plain tensor, as the file has them (vit__stored reads one), NULL if
-   this architecture does not have it. */
-static const float *vit__stem_floats(const vit_model *m, int row) {
-    vit_tensor t;
-    if (!vit__is_present(VIT__CONFIG(m), vit__stem_conditions[row])) return NULL;
-    vit__stem_tensor(m, row, &t);
-    return vit__floats(&t);
-}
-
-static const float *vit__block_floats(const vit_model *m, int block, int row) {
-    vit_tensor t;
-    if (!vit__is_present(VIT__CONFIG(m), vit__block_conditions[row])) return NULL;
-    vit__block_tensor(m, block, row, &t);
-    return vit__floats(&t);
-}
-
-static const float *vit__tail_floats(const vit_model *m, int row) {
-    vit_tensor t;
-    if (!vit__is_present(VIT__CONFIG(m), vit__tail_conditions[row])) return NULL;
-    vit__tail_tensor(m, row, &t);
-    return vit__floats(&t);
+/* The values of a plain tensor, NULL if this architecture does not have it. */
+VIT__INLINE const float *vit__values(const vit__layer *layer) {
+    return (const float *)layer->weight;
 }
 
 /* y = a + b * factor, b as the file has it, factor NULL for ones. */
@@ -6276,12 +6354,12 @@ typedef struct vit__linear {
     int num_chunks, num_groups;  /* the tasks: chunks of tiles times groups of panels */
 } vit__linear;
 
-/* How kernels want the rows that are multiplied with weights of this type. */
-static vit__form vit__form_of(const vit_session *s, vit_dtype dtype) {
-    return vit__kernels_of(s)->gemm[vit__known_dtype(dtype)].form;
+/* How kernels want the rows that are multiplied with this layer's weight. */
+static vit__form vit__form_of(const vit_session *s, const vit__layer *layer) {
+    return vit__kernels_of(s)->gemm[vit__known_dtype(layer->dtype)].form;
 }
 
-/* Floats that a row of n numbers takes in this form: n or fewer. */
+/* Floats that a row of n elements takes in this form: n or fewer. */
 static int vit__form_floats(vit__form form, int n) {
     if (VIT__SIMD && form == VIT__FORM_BF16) return vit__ceil_div(n, 2);
     if (VIT__INT8 && form == VIT__FORM_U8) return VIT__U8_HEADER / 4 + vit__ceil_div(n, 4);
@@ -6289,18 +6367,23 @@ static int vit__form_floats(vit__form form, int n) {
     return n;
 }
 
-static void vit__linear_init(vit__linear *l, const vit__kernels *kernels, vit_dtype dtype,
-                             const void *panels, int rows, int cols, int depth) {
+static void vit__linear_rows(vit__linear *l, int rows) {
+    l->rows = rows;
+    l->num_tiles = vit__ceil_div(rows, vit__known_gemm(l->gemm)->tile_rows);
+}
+
+/* The caller then says how many rows, where from and where to. */
+static void vit__linear_init(vit__linear *l, const vit__kernels *kernels,
+                             const vit__layer *layer) {
     memset(l, 0, sizeof *l);
     l->kernels = kernels;
-    l->gemm = &kernels->gemm[vit__known_dtype(dtype)];
-    l->panels = (const unsigned char *)panels;
-    l->stride = (size_t)vit__panel_bytes(dtype, depth);
-    l->rows = rows;
-    l->cols = cols;
-    l->depth = depth;
-    l->end_panel = vit__ceil_div(cols, 16);
-    l->num_tiles = vit__ceil_div(rows, vit__known_gemm(l->gemm)->tile_rows);
+    l->gemm = &kernels->gemm[vit__known_dtype(layer->dtype)];
+    l->panels = (const unsigned char *)layer->weight;
+    l->stride = (size_t)vit__panel_bytes(layer->dtype, layer->depth);
+    l->cols = layer->cols;
+    l->depth = layer->depth;
+    l->end_panel = vit__ceil_div(layer->cols, 16);
+    l->out.bias = layer->bias;
 }
 
 /* Tiles [first_tile, end_tile) times panels [panel, panel_end). A group of panels
@@ -6357,17 +6440,16 @@ static void vit__linear_run(const vit_session *s, vit__linear *l) {
 #endif
 }
 
-/* A layer of the model: a [rows, depth], lda numbers apart and in the layer's form,
-   to c. The caller may then set act, add and gamma. */
-static void vit__layer_init(vit__linear *l, const vit_session *s, const vit_tensor *weight,
-                            const float *bias, const float *a, size_t lda, int rows, float *c) {
-    vit__linear_init(l, vit__kernels_of(s), weight->dtype, weight->data, rows, weight->dims[0],
-                     vit__depth_of(weight));
-    l->a = a;
-    l->lda = lda * sizeof(float);
+/* A layer of the model from rows a, in its form, to rows of c, ldc apart. The caller may
+   then set act, add and gamma. */
+static void vit__layer_init(vit__linear *l, const vit_session *s, const vit__layer *layer,
+                            vit__mat a, float *c, size_t ldc) {
+    vit__linear_init(l, vit__kernels_of(s), layer);
+    vit__linear_rows(l, a.rows);
+    l->a = a.data;
+    l->lda = a.ld * sizeof(float);
     l->out.c = c;
-    l->out.ldc = (size_t)l->cols;
-    l->out.bias = bias;
+    l->out.ldc = ldc;
 }
 
 /* --- row-wise: norms, gates, conversion to a layer's input --------------------------- */
@@ -6376,61 +6458,57 @@ static void vit__layer_init(vit__linear *l, const vit_session *s, const vit_tens
 typedef struct vit__rows {
     const vit_session *session;
     const float *x;               /* NULL: the rows are in y already             */
-    float *y;
-    size_t ldx, ldy;
-    int first, rows, dim;         /* first: of an im2col, the number of its first */
+    size_t ldx;
+    vit__mat y;
+    int first;                    /* of an im2col, the number of its first patch */
     int gate;                     /* 1 + vit_activation of a gated MLP           */
-    int has_norm;
-    const float *weight, *bias;   /* of the norm; RMSNorm has no bias            */
+    const vit__layer *norm;       /* NULL for none; RMSNorm has no bias          */
     int norm_parts;               /* the norm is over each of so many parts      */
     float eps;
     vit__form form;               /* of y, afterwards                            */
     int num_tasks;
 } vit__rows;
 
-/* rows of x (or NULL), ldx apart, to rows of y, ldy apart. */
+/* Rows of x, ldx apart, or NULL, to y. */
 static void vit__rows_init(vit__rows *job, const vit_session *s, const float *x, size_t ldx,
-                           float *y, size_t ldy, int rows, int dim) {
+                           vit__mat y) {
     memset(job, 0, sizeof *job);
     job->session = s;
     job->x = x;
-    job->y = y;
     job->ldx = ldx;
-    job->ldy = ldy;
-    job->rows = rows;
-    job->dim = dim;
+    job->y = y;
     job->norm_parts = 1;
     job->eps = VIT__CONFIG(s->model)->norm_eps;
-    job->num_tasks = vit__min(rows, vit__threads(&s->params));
+    job->num_tasks = vit__min(y.rows, vit__threads(&s->params));
 }
 
-static void vit__rows_norm(vit__rows *job, const float *weight, const float *bias) {
-    job->has_norm = weight != NULL;
-    job->weight = weight;
-    job->bias = bias;
+/* An architecture without this norm leaves the rows as they are. */
+static void vit__rows_norm(vit__rows *job, const vit__layer *norm) {
+    job->norm = norm->weight ? norm : NULL;
 }
 
 static void vit__row(const vit__rows *job, int row) {
     const vit__kernels *kernels = vit__kernels_of(job->session);
-    const int part = job->dim / job->norm_parts;
-    float *y = job->y + (size_t)row * job->ldy;
+    const int dim = job->y.cols, part = dim / job->norm_parts;
+    float *y = job->y.data + (size_t)row * job->y.ld;
     const float *x = job->x ? job->x + (size_t)row * job->ldx : y;
     int i;
-    if (job->gate) kernels->gate((vit_activation)(job->gate - 1), y, job->dim);
-    for (i = 0; i < job->norm_parts && job->has_norm; i++)
-        kernels->norm(y + i * part, x + i * part, job->weight, job->bias, part, job->eps);
-    if (!job->has_norm && x != y) memcpy(y, x, (size_t)job->dim * sizeof(float));
-    kernels->convert(job->form, y, job->dim);
+    if (job->gate) kernels->gate((vit_activation)(job->gate - 1), y, dim);
+    for (i = 0; i < job->norm_parts && job->norm; i++)
+        kernels->norm(y + i * part, x + i * part, vit__values(job->norm), job->norm->bias, part,
+                      job->eps);
+    if (!job->norm && x != y) memcpy(y, x, (size_t)dim * sizeof(float));
+    kernels->convert(job->form, y, dim);
 }
 
 static void vit__rows_task(void *arg, int index) {
     const vit__rows *job = (const vit__rows *)arg;
-    int row, end = vit__share(job->rows, index, job->num_tasks, &row);
+    int row, end = vit__share(job->y.rows, index, job->num_tasks, &row);
     for (; row < end; row++) vit__row(job, row);
 }
 
 static void vit__rows_run(vit__rows *job) {
-    if (!job->x && !job->gate && !job->has_norm && job->form == VIT__FORM_F32) return;
+    if (!job->x && !job->gate && !job->norm && job->form == VIT__FORM_F32) return;
     vit__phase(job->session, VIT_PHASE_NORM);
     vit__parallel_for(job->session, job->num_tasks, vit__rows_task, job);
 }
@@ -6441,23 +6519,32 @@ static void vit__rows_norm_now(vit__rows *job) {
     norm.form = VIT__FORM_F32;
     vit__rows_run(&norm);
     job->x = NULL;
-    job->has_norm = 0;
+    job->norm = NULL;
 }
 
-/* y = norm(x), rows ldx and dim apart; a weight of NULL stands for no norm. */
-static void vit__norm(const vit_session *s, const float *weight, const float *bias, const float *x,
-                      size_t ldx, int rows, int dim, float *y, vit__form form) {
+/* y = norm(x), x [y.rows, y.cols] ldx apart; may be in place. */
+static void vit__norm(const vit_session *s, const vit__layer *norm, const float *x, size_t ldx,
+                      vit__mat y) {
     vit__rows job;
-    vit__rows_init(&job, s, x, ldx, y, (size_t)dim, rows, dim);
-    vit__rows_norm(&job, weight, bias);
-    job.form = form;
+    vit__rows_init(&job, s, x, ldx, y);
+    vit__rows_norm(&job, norm);
     vit__rows_run(&job);
 }
 
-/* --- stem: a feature map of the input ------------------------------------------------ */
+/* x = norm(x) */
+static void vit__norm_in_place(const vit_session *s, const vit__layer *norm, vit__mat x) {
+    vit__norm(s, norm, x.data, x.ld, x);
+}
 
-/* Pixels by channels; number [y, x, k] at data[(y * width + x) * step + k * plane]. An
-   input has planes one behind the other; what a stem computes, channels side by side,
+/* ------------------------------------------------------------------------- */
+/* >>stem                                                                    */
+/*                                                                           */
+/* A feature map of the input, which patches are then cut from: ResNetV2's   */
+/* stages and MobileCLIP-B's convolutions. Most models have no stem.         */
+/* ------------------------------------------------------------------------- */
+
+/* Pixels by channels; element [y, x, k] at data[(y * width + x) * step + k * plane]. An
+   input has planes one after the other; what a stem computes, channels side by side,
    so that a pixel is a row for a linear layer. */
 typedef struct vit__features {
     const float *data;
@@ -6483,7 +6570,7 @@ typedef struct vit__window {
     int kernel, stride;
     int top, left;        /* padding before the first pixel */
     int height, width;    /* of what it makes */
-    float *to;            /* a row for each pixel: of the window's numbers, or their maximum */
+    float *to;            /* a row for each pixel: of the window's elements, or their maximum */
     int first, rows;      /* pixels to be made now */
     vit__form form;       /* of the rows */
     int num_tasks;
@@ -6543,7 +6630,7 @@ static void vit__window_task(void *arg, int index) {
     }
 }
 
-/* The largest number under the window, of each channel; there is always a first tap,
+/* The largest element under the window, of each channel; there is always a first tap,
    since padding is smaller than the window. */
 static void vit__max_pool_task(void *arg, int index) {
     const vit__window *w = (const vit__window *)arg;
@@ -6586,43 +6673,49 @@ static uint64_t vit__im2col_floats(const vit_config *c) {
     return pixels * depth < part ? pixels * depth : part;
 }
 
-/* Floats of all of it; `at` may be NULL. */
-static uint64_t vit__stem_layout(const vit_config *c, float *at, vit__stem_room *room) {
-    const uint64_t map = vit__round64((uint64_t)vit__largest_map(c));
-    const uint64_t rows = vit__round64(vit__im2col_floats(c));
-    const uint64_t norm = VIT__NORM_ROWS * (uint64_t)(unsigned)vit__map_chans(c);
+static void vit__place_stem(const vit_config *c, vit__arena *arena, vit__stem_room *room) {
     int i;
-    if (!c->stem) return 0;
-    for (i = 0; i < 3 && at; i++) room->map[i] = at + (size_t)map * (size_t)i;
-    if (at) room->rows = at + (size_t)(3 * map);
-    if (at) room->norm = room->rows + (size_t)rows;
-    return 3 * map + rows + norm;
+    if (!c->stem) return;
+    for (i = 0; i < 3; i++) room->map[i] = vit__take(arena, (uint64_t)vit__largest_map(c));
+    room->rows = vit__take(arena, vit__im2col_floats(c));
+    room->norm = vit__take(arena, VIT__NORM_ROWS * (uint64_t)(unsigned)vit__map_chans(c));
 }
 
-/* A convolution with stride, as a linear layer over im2col rows, a part of them at a
-   time; act as in vit__output. The rows of a window of one pixel lie there already. */
-static vit__features vit__conv(const vit_session *s, const vit__stem_room *room,
-                               const vit_tensor *weight, const float *bias, int act,
-                               vit__features from, int stride, float *to) {
+/* A convolution and what follows it: its activation, or its norm. */
+typedef struct vit__conv {
+    const vit__layer *conv;
+    int kernel, stride;
+    int act;               /* as in vit__output                                  */
+    const vit__layer *norm; /* group norm; NULL for none                         */
+    const float *shortcut; /* added after the norm; NULL for none                */
+    int relu;              /* 1: then ReLU                                       */
+} vit__conv;
+
+/* The convolution as a linear layer over im2col rows, a part of them at a time. The rows
+   of a window of one pixel are in memory already. */
+static vit__features vit__conv_linear(const vit_session *s, const vit__stem_room *room,
+                                      const vit__conv *step, vit__features from, float *to) {
+    const vit__layer *conv = step->conv;
     const int same = VIT__CONFIG(s->model)->stem == VIT_STEM_RESNET;
-    const int kernel = weight->dims[2], chans = weight->dims[0], depth = vit__depth_of(weight);
-    vit__window w = vit__slide(s, from, kernel, stride, same, room->rows);
+    vit__window w = vit__slide(s, from, step->kernel, step->stride, same, room->rows);
     const int pixels = w.height * w.width;
-    const int in_place = kernel == 1 && stride == 1 &&
-                         vit__form_of(s, weight->dtype) == VIT__FORM_F32;
-    const int part = in_place ? pixels : vit__im2col_rows(depth);
+    const int in_place = step->kernel == 1 && step->stride == 1 &&
+                         vit__form_of(s, conv) == VIT__FORM_F32;
+    const int part = in_place ? pixels : vit__im2col_rows(conv->depth);
+    const size_t depth = (size_t)conv->depth, chans = (size_t)conv->cols;
     int first;
-    w.form = vit__form_of(s, weight->dtype);
+    w.form = vit__form_of(s, conv);
     for (first = 0; first < pixels; first += part) {
         const int rows = vit__min(part, pixels - first);
         vit__linear l;
         if (!in_place) vit__window_run(&w, vit__window_task, first, rows);
-        vit__layer_init(&l, s, weight, bias, in_place ? from.data : room->rows, (size_t)depth,
-                        rows, to + (size_t)first * (size_t)chans);
-        l.out.act = act;
+        vit__layer_init(&l, s, conv, vit__matrix(room->rows, depth, rows, conv->depth),
+                        to + (size_t)first * chans, chans);
+        if (in_place) l.a = from.data;
+        l.out.act = step->act;
         vit__linear_run(s, &l);
     }
-    return vit__chans_last(to, w.height, w.width, chans);
+    return vit__chans_last(to, w.height, w.width, conv->cols);
 }
 
 /* --- group norm: torch.nn.GroupNorm(32, chans, eps=1e-5) over a map, in place --------- */
@@ -6633,21 +6726,21 @@ enum { VIT__GROUPS = 32 };
    of the groups, and sums each channel over all pixels in their order. */
 typedef struct vit__group_norm {
     const vit_session *session;
+    const vit__conv *step;
     float *x; /* [pixels, chans] */
     int pixels, chans;
-    const float *weight, *bias, *shortcut;
-    int relu;
     float *room; /* [VIT__NORM_ROWS, chans] */
     int num_tasks;
 } vit__group_norm;
 
 /* sum[k] = sum over the pixels of x, or of (x + offset)^2, in parts of 64 pixels, for n
-   channels from `first` on. part and spare have room for as many. */
+   channels from `first` on. part [2, chans] is room for a part and a square. */
 static void vit__sum_pixels(const vit__group_norm *job, int first, int n, const float *offset,
-                            float *sum, float *part, float *spare) {
+                            float *sum, float *part) {
     const vit__kernels *kernels = vit__kernels_of(job->session);
     const float *x = job->x + first;
     const size_t bytes = (size_t)n * sizeof(float);
+    float *spare = part + job->chans;
     int p;
     memset(sum, 0, bytes);
     memset(part, 0, bytes);
@@ -6676,59 +6769,63 @@ static void vit__group_means(const vit__group_norm *job, int n, float *sum) {
 static void vit__scale_pixels(const vit__group_norm *job, int first, int n, const float *scale,
                               const float *shift) {
     const vit__kernels *kernels = vit__kernels_of(job->session);
+    const float *shortcut = job->step->shortcut;
     int p, k;
     for (p = 0; p < job->pixels; p++) {
         const size_t at = (size_t)p * (size_t)job->chans + (size_t)first;
         float *x = job->x + at;
         kernels->add(x, shift, x, scale, n);
-        if (job->shortcut) kernels->add(x, x, job->shortcut + at, NULL, n);
-        for (k = 0; k < n && job->relu; k++) x[k] = x[k] < 0.0f ? 0.0f : x[k];
+        if (shortcut) kernels->add(x, x, shortcut + at, NULL, n);
+        for (k = 0; k < n && job->step->relu; k++) x[k] = x[k] < 0.0f ? 0.0f : x[k];
     }
 }
 
 static void vit__group_norm_task(void *arg, int index) {
     const vit__group_norm *job = (const vit__group_norm *)arg;
+    const vit__layer *norm = job->step->norm;
     const int width = job->chans / VIT__GROUPS;
     int group, end = vit__share(VIT__GROUPS, index, job->num_tasks, &group);
     const int first = group * width, n = (end - group) * width;
     const size_t chans = (size_t)job->chans;
     float *mean = job->room + first, *scale = mean + chans, *shift = scale + chans;
-    float *part = shift + chans, *spare = part + chans;
+    float *part = shift + chans;
     int k;
-    vit__sum_pixels(job, first, n, NULL, mean, part, spare);
+    vit__sum_pixels(job, first, n, NULL, mean, part);
     vit__group_means(job, n, mean);
     for (k = 0; k < n; k++) mean[k] = -mean[k];
-    vit__sum_pixels(job, first, n, mean, scale, part, spare);
+    vit__sum_pixels(job, first, n, mean, scale, part);
     vit__group_means(job, n, scale);
     for (k = 0; k < n; k++) {
-        scale[k] = vit__stored(job->weight + first + k) / vit__sqrt(scale[k] + 1e-5f);
-        shift[k] = vit__fma_scalar(mean[k], scale[k], vit__stored(job->bias + first + k));
+        const float weight = vit__stored(vit__values(norm) + first + k);
+        scale[k] = weight / vit__sqrt(scale[k] + 1e-5f);
+        shift[k] = vit__fma_scalar(mean[k], scale[k], vit__stored(norm->bias + first + k));
     }
     vit__scale_pixels(job, first, n, scale, shift);
 }
 
-static void vit__normalise(const vit_session *s, const vit__stem_room *room, float *x,
-                           vit__features map, const float *weight, const float *bias,
-                           const float *shortcut, int relu) {
+/* A convolution with all that follows it: a map at `to`. */
+static vit__features vit__conv_run(const vit_session *s, const vit__stem_room *room,
+                                   const vit__conv *step, vit__features from, float *to) {
+    const vit__features map = vit__conv_linear(s, room, step, from, to);
     vit__group_norm job;
+    if (!step->norm) return map;
     job.session = s;
-    job.x = x;
+    job.step = step;
+    job.x = to;
     job.pixels = map.height * map.width;
     job.chans = map.chans;
-    job.weight = weight;
-    job.bias = bias;
-    job.shortcut = shortcut;
-    job.relu = relu;
     job.room = room->norm;
     job.num_tasks = vit__min(VIT__GROUPS, vit__threads(&s->params));
     vit__parallel_for(s, job.num_tasks, vit__group_norm_task, &job);
+    return map;
 }
 
 /* --- stem: ResNetV2's, and MobileCLIP-B's --------------------------------------------- */
 
+/* Stage and block -1: name is the whole name. */
 static void vit__trace_map(const vit_session *s, int stage, int block, const char *name,
                            vit__features map) {
-    const vit__place place = { NULL, stage, block };
+    const vit__place place = { stage, block, NULL, 0 };
     char full[64];
     int shape[4];
     vit__text text;
@@ -6745,105 +6842,141 @@ static void vit__trace_map(const vit_session *s, int stage, int block, const cha
     s->params.trace(s->params.trace_user, full, map.data, shape);
 }
 
-/* A convolution of a stage with its norm, rows `conv` to conv + 2 of a list; block -1 for
-   downsample. */
-static vit__features vit__conv_norm(const vit_session *s, const vit__stem_room *room, int stage,
-                                    int block, int conv, vit__features from, int stride,
-                                    const float *shortcut, int relu, float *to) {
-    vit_tensor weight, gamma, beta;
-    vit__features map;
-    vit__unit_tensor(s->model, stage, block, conv, &weight);
-    vit__unit_tensor(s->model, stage, block, conv + 1, &gamma);
-    vit__unit_tensor(s->model, stage, block, conv + 2, &beta);
-    map = vit__conv(s, room, &weight, NULL, 0, from, stride, to);
-    vit__normalise(s, room, to, map, vit__floats(&gamma), vit__floats(&beta), shortcut, relu);
-    return map;
+/* relu(norm(conv(x))) */
+static vit__conv vit__normed(const vit__layer *conv, int kernel, int stride,
+                             const vit__layer *norm) {
+    vit__conv step;
+    step.conv = conv;
+    step.kernel = kernel;
+    step.stride = stride;
+    step.act = 0;
+    step.norm = norm;
+    step.shortcut = NULL;
+    step.relu = 1;
+    return step;
 }
 
 /* relu(conv3(conv2(conv1(x))) + x), each with its norm, x going through a convolution of
    its own in block 0. x is in map[0], where the result will be too. */
 static vit__features vit__bottleneck(const vit_session *s, vit__stem_room *room, int stage,
                                      int block, vit__features x) {
-    const int stride = stage && !block ? 2 : 1;
+    const vit_config *c = VIT__CONFIG(s->model);
+    const int stride = stage && !block ? 2 : 1, index = vit__unit_index(c, stage, block);
+    const int down = block ? 0 : vit__count(c, vit__down_presence, VIT__NUM_DOWN);
     float *shortcut = room->map[0], *to = room->map[1], *hidden = room->map[2];
-    vit__features map = vit__conv_norm(s, room, stage, block, VIT__UNIT_CONV1, x, 1, NULL, 1, to);
+    vit__unit_layers w;
+    vit__conv step;
+    vit__features map;
+    vit__find_layers(s->model, index + down, vit__unit_presence, VIT__NUM_UNIT, &w);
+    step = vit__normed(&w.conv1, 1, 1, &w.norm1);
+    map = vit__conv_run(s, room, &step, x, to);
     vit__trace_map(s, stage, block, ".norm1", map);
-    map = vit__conv_norm(s, room, stage, block, VIT__UNIT_CONV2, map, stride, NULL, 1, hidden);
+    step = vit__normed(&w.conv2, 3, stride, &w.norm2);
+    map = vit__conv_run(s, room, &step, map, hidden);
     vit__trace_map(s, stage, block, ".norm2", map);
     if (!block) {
+        vit__down_layers d;
+        vit__find_layers(s->model, index, vit__down_presence, VIT__NUM_DOWN, &d);
         shortcut = room->map[1];
         to = room->map[0];
-        x = vit__conv_norm(s, room, stage, -1, VIT__DOWN_WEIGHT, x, stride, NULL, 0, shortcut);
+        step = vit__normed(&d.conv, 1, stride, &d.norm);
+        step.relu = 0;
+        x = vit__conv_run(s, room, &step, x, shortcut);
         vit__trace_map(s, stage, block, ".downsample", x);
     }
-    map = vit__conv_norm(s, room, stage, block, VIT__UNIT_CONV3, map, 1, shortcut, 1, to);
+    step = vit__normed(&w.conv3, 1, 1, &w.norm3);
+    step.shortcut = shortcut;
+    map = vit__conv_run(s, room, &step, map, to);
     vit__trace_map(s, stage, block, "", map);
     room->map[0] = to;
     room->map[1] = shortcut;
     return map;
 }
 
-static vit__features vit__resnet(const vit_session *s, vit__stem_room *room, vit__features input) {
-    const vit_model *m = s->model;
-    vit_tensor weight;
+static vit__features vit__resnet(const vit_session *s, vit__stem_room *room,
+                                 const vit__stem_layers *w, vit__features input) {
+    const vit__conv root = vit__normed(&w->root, 7, 2, &w->root_norm);
     vit__features map;
     vit__window pool;
     int stage, block;
-    vit__stem_tensor(m, VIT__ROOT_WEIGHT, &weight);
-    map = vit__conv(s, room, &weight, NULL, 0, input, 2, room->map[1]);
-    vit__normalise(s, room, room->map[1], map, vit__stem_floats(m, VIT__ROOT_NORM_WEIGHT),
-                   vit__stem_floats(m, VIT__ROOT_NORM_BIAS), NULL, 1);
+    map = vit__conv_run(s, room, &root, input, room->map[1]);
     vit__trace_map(s, -1, -1, "patch_embed.backbone.stem.norm", map);
     pool = vit__slide(s, map, 3, 2, 1, room->map[0]);
     vit__window_run(&pool, vit__max_pool_task, 0, pool.height * pool.width);
     map = vit__chans_last(pool.to, pool.height, pool.width, map.chans);
     vit__trace_map(s, -1, -1, "patch_embed.backbone.stem", map);
     for (stage = 0; stage < VIT__NUM_STAGES; stage++)
-        for (block = 0; block < vit__stage_depth(VIT__CONFIG(m), stage); block++)
+        for (block = 0; block < vit__stage_depth(VIT__CONFIG(s->model), stage); block++)
             map = vit__bottleneck(s, room, stage, block, map);
     return map;
 }
 
-static vit__features vit__conv_stem(const vit_session *s, vit__stem_room *room, vit__features map) {
-    const vit_model *m = s->model;
-    vit_tensor weight;
-    vit__stem_tensor(m, VIT__CONV0_WEIGHT, &weight);
-    map = vit__conv(s, room, &weight, vit__stem_floats(m, VIT__CONV0_BIAS), 1 + VIT_GELU, map, 4,
-                    room->map[0]);
+static vit__features vit__conv_stem(const vit_session *s, vit__stem_room *room,
+                                    const vit__stem_layers *w, vit__features map) {
+    const vit__conv conv0 = { &w->conv0, 4, 4, 1 + VIT_GELU, NULL, NULL, 0 };
+    const vit__conv conv1 = { &w->conv1, 2, 2, 1 + VIT_GELU, NULL, NULL, 0 };
+    map = vit__conv_run(s, room, &conv0, map, room->map[0]);
     vit__trace_map(s, -1, -1, "patch_embed.backbone.0", map);
-    vit__stem_tensor(m, VIT__CONV1_WEIGHT, &weight);
-    map = vit__conv(s, room, &weight, vit__stem_floats(m, VIT__CONV1_BIAS), 1 + VIT_GELU, map, 2,
-                    room->map[1]);
+    map = vit__conv_run(s, room, &conv1, map, room->map[1]);
     vit__trace_map(s, -1, -1, "patch_embed.backbone.1", map);
     return map;
 }
 
+/* ------------------------------------------------------------------------- */
+/* >>embed                                                                   */
+/*                                                                           */
+/* Patch embedding: the input's patches as rows, a linear layer, prefix      */
+/* tokens in front, positions added.                                         */
+/* ------------------------------------------------------------------------- */
+
+/* One batch on its way to tokens. */
+typedef struct vit__embedding {
+    const vit_session *session;
+    const float *input;   /* [batch, in_chans, img_height, img_width]            */
+    int batch;
+    vit__stem_layers w;
+    float *rows;          /* [patches at a time, in_chans * P * P]               */
+    vit__stem_room stem;
+} vit__embedding;
+
+/* Patches embedded together: a batch, or with low_memory a few. A stem makes all at once. */
+static int vit__patch_rows(const vit_session *s, int batch) {
+    const vit_config *c = VIT__CONFIG(s->model);
+    const int all = batch * c->num_patches;
+    return c->stem ? all : vit__min(s->chunk, all);
+}
+
+static void vit__place_patches(const vit_session *s, int batch, vit__arena *arena,
+                               vit__embedding *e) {
+    const vit_config *c = VIT__CONFIG(s->model);
+    const uint64_t rows = (uint64_t)(unsigned)vit__patch_rows(s, batch);
+    e->rows = vit__take(arena, rows * (uint64_t)vit__patch_depth(c));
+    vit__place_stem(c, arena, &e->stem);
+}
+
 /* One image after the other, which keeps the maps near: the rows of its patches, as
    vit__im2col makes them of the input itself. */
-static void vit__stem(const vit_session *s, const float *input, int batch, float *patches,
-                      vit__form form) {
+static void vit__stem(vit__embedding *e) {
+    const vit_session *s = e->session;
     const vit_config *c = VIT__CONFIG(s->model);
     const size_t pixels = (size_t)c->img_height * (size_t)c->img_width;
-    const size_t image = (size_t)c->num_patches * (size_t)vit__patch_depth(c);
-    vit__stem_room room;
+    const float *input = e->input;
+    float *rows = e->rows;
     int i;
-    vit__stem_layout(c, patches + (size_t)vit__round64((uint64_t)batch * image), &room);
-    for (i = 0; i < batch; i++) {
+    for (i = 0; i < vit__known_batch(e->batch); i++) {
         vit__features map = vit__chans_last(input, c->img_height, c->img_width, c->in_chans);
         vit__window w;
         map.step = 1;
         map.plane = pixels;
-        map = c->stem == VIT_STEM_RESNET ? vit__resnet(s, &room, map)
-                                         : vit__conv_stem(s, &room, map);
-        w = vit__slide(s, map, vit__map_patch(c), vit__map_patch(c), 0, patches);
-        w.form = form;
+        map = c->stem == VIT_STEM_RESNET ? vit__resnet(s, &e->stem, &e->w, map)
+                                         : vit__conv_stem(s, &e->stem, &e->w, map);
+        w = vit__slide(s, map, vit__map_patch(c), vit__map_patch(c), 0, rows);
+        w.form = vit__form_of(s, &e->w.patch);
         vit__window_run(&w, vit__window_task, 0, c->num_patches);
         input += pixels * (size_t)c->in_chans;
-        patches += image;
+        rows += (size_t)c->num_patches * (size_t)vit__patch_depth(c);
     }
 }
-
-/* --- patch embedding ------------------------------------------------------------- */
 
 /* im2col: patch number `index` of the batch as one row [in_chans, P, P], the
    order of a convolution's weight. Beyond the image there are zeros. */
@@ -6869,39 +7002,36 @@ static void vit__gather_patch(const vit_config *c, const float *input, int index
 static void vit__gather_task(void *arg, int index) {
     const vit__rows *job = (const vit__rows *)arg;
     vit__rows gathered = *job;
-    int row, end = vit__share(job->rows, index, job->num_tasks, &row);
+    int row, end = vit__share(job->y.rows, index, job->num_tasks, &row);
     gathered.x = NULL;
     for (; row < end; row++) {
         vit__gather_patch(VIT__CONFIG(job->session->model), job->x, job->first + row,
-                          job->y + (size_t)row * job->ldy);
+                          job->y.data + (size_t)row * job->y.ld);
         vit__row(&gathered, row);
     }
 }
 
-/* Patches [first, first + rows) of the batch as rows: conv2d with stride P is then a
+/* Patches [first, first + rows.rows) of the batch as rows: conv2d with stride P is then a
    linear layer. */
-static void vit__im2col(const vit_session *s, const float *input, int first, int rows,
-                        float *patches, vit__form form) {
+static void vit__im2col(const vit__embedding *e, int first, vit__mat rows) {
+    const vit_session *s = e->session;
     const vit_config *c = VIT__CONFIG(s->model);
-    const int dim = (int)vit__patch_depth(c);
     const int shown = vit__is_traced(s) && c->has_patch_pre_norm;
     vit__rows job;
-    vit__rows_init(&job, s, input, 0, patches, (size_t)dim, rows, dim);
+    vit__rows_init(&job, s, e->input, 0, rows);
     job.first = first;
-    vit__rows_norm(&job, vit__stem_floats(s->model, VIT__PATCH_PRE_NORM_WEIGHT),
-                   vit__stem_floats(s->model, VIT__PATCH_PRE_NORM_BIAS));
-    job.form = shown ? VIT__FORM_F32 : form;
+    vit__rows_norm(&job, &e->w.patch_pre_norm);
+    job.form = shown ? VIT__FORM_F32 : vit__form_of(s, &e->w.patch);
     vit__parallel_for(s, job.num_tasks, vit__gather_task, &job);
     if (!shown) return;
-    vit__call_trace(s, "patch_embed.pre_norm", patches, rows / c->num_patches, c->num_patches,
-                    dim);
+    vit__call_trace(s, "patch_embed.pre_norm", rows.data, e->batch, c->num_patches, rows.cols);
     job.x = NULL;
-    job.has_norm = 0;
-    job.form = form;
+    job.norm = NULL;
+    job.form = vit__form_of(s, &e->w.patch);
     vit__rows_run(&job);
 }
 
-/* Numbers and their positions, if there are any; both may be the same place. */
+/* Tokens and their positions, if there are any; both may be the same place. */
 static void vit__put_tokens(const vit_session *s, float *x, const float *from, const float *pos,
                             int count) {
     if (pos) vit__add_stored(vit__kernels_of(s), x, from, pos, NULL, count);
@@ -6909,20 +7039,21 @@ static void vit__put_tokens(const vit_session *s, float *x, const float *from, c
 }
 
 /* x = [cls_token, dist_token, reg_token, patches] + pos_embed, of every image. */
-static void vit__add_positions(const vit_session *s, const float *patches, int batch) {
+static void vit__add_positions(const vit__embedding *e, const float *patches) {
+    const vit_session *s = e->session;
     const vit_config *c = VIT__CONFIG(s->model);
     const int dim = c->embed_dim, patch_size = c->num_patches * dim;
-    const float *cls = vit__stem_floats(s->model, VIT__CLS_TOKEN);
-    const float *dist = vit__stem_floats(s->model, VIT__DIST_TOKEN);
-    const float *reg = vit__stem_floats(s->model, VIT__REG_TOKEN);
+    const float *reg = vit__values(&e->w.reg_token);
     int i, t;
-    for (i = 0; i < batch; i++) {
+    for (i = 0; i < vit__known_batch(e->batch); i++) {
         float *x = s->x + (size_t)i * (size_t)c->num_tokens * (size_t)dim;
         const float *all = s->pos;                                   /* of the patches ... */
         const float *pos = c->positions == VIT_POS_ALL ? all : NULL; /* ... of this token */
         for (t = 0; t < c->num_prefix_tokens; t++, x += dim) {
             const int r = t - c->has_cls_token - c->has_dist_token;
-            const float *token = r >= 0 ? reg + r * dim : t == 0 ? cls : dist;
+            const float *token = r >= 0   ? reg + r * dim
+                                 : t == 0 ? vit__values(&e->w.cls_token)
+                                          : vit__values(&e->w.dist_token);
             vit__copy_stored(x, token, (size_t)dim);
             vit__put_tokens(s, x, x, pos, dim);
             if (pos) all = pos += dim;
@@ -6931,72 +7062,75 @@ static void vit__add_positions(const vit_session *s, const float *patches, int b
     }
 }
 
-/* The linear layer over patches, of `rows` rows from number `first` on. */
-static void vit__patch_proj(const vit_session *s, const float *input, int batch, int first,
-                            int rows, float *to) {
-    const vit_config *c = VIT__CONFIG(s->model);
-    vit_tensor weight;
+/* The linear layer over patches [first, first + count). */
+static void vit__patch_proj(vit__embedding *e, int first, int count, float *patches) {
+    const vit_session *s = e->session;
+    const vit__layer *patch = &e->w.patch;
+    const size_t dim = (size_t)patch->cols;
+    const vit__mat rows = vit__matrix(e->rows, (size_t)patch->depth, count, patch->depth);
     vit__linear proj;
-    vit__form form;
-    vit__stem_tensor(s->model, VIT__PATCH_WEIGHT, &weight);
-    form = vit__form_of(s, weight.dtype);
-    if (c->stem) vit__stem(s, input, batch, s->scratch, form);
-    else vit__im2col(s, input, first, rows, s->scratch, form);
-    vit__layer_init(&proj, s, &weight, vit__stem_floats(s->model, VIT__PATCH_BIAS), s->scratch,
-                    (size_t)vit__depth_of(&weight), rows,
-                    to + (size_t)first * (size_t)c->embed_dim);
+    if (VIT__CONFIG(s->model)->stem) vit__stem(e);
+    else vit__im2col(e, first, rows);
+    vit__layer_init(&proj, s, patch, rows, patches + (size_t)first * dim, dim);
     vit__linear_run(s, &proj);
 }
 
 /* The patches of one image are made where they will stay. */
 static void vit__patch_embed(const vit_session *s, const float *input, int batch) {
     const vit_config *c = VIT__CONFIG(s->model);
-    const vit_model *m = s->model;
     const size_t dim = (size_t)c->embed_dim;
-    const int rows = batch * c->num_patches, step = c->stem ? rows : s->chunk;
+    const int count = batch * c->num_patches, step = vit__patch_rows(s, batch);
+    const int tokens = batch * c->num_tokens;
     float *patches = batch > 1 ? s->y : s->x + (size_t)c->num_prefix_tokens * dim;
+    vit__arena scratch = { s->scratch, 0 };
+    vit__embedding e;
     int i;
+    e.session = s;
+    e.input = input;
+    e.batch = batch;
+    vit__place_patches(s, batch, &scratch, &e);
+    vit__find_stem(s->model, &e.w);
     vit__phase(s, VIT_PHASE_PATCH_EMBED);
-    for (i = 0; i < rows; i += step)
-        vit__patch_proj(s, input, batch, i, vit__min(step, rows - i), patches);
+    for (i = 0; i < count; i += step) vit__patch_proj(&e, i, vit__min(step, count - i), patches);
     if (c->has_patch_norm)
-        vit__norm(s, vit__stem_floats(m, VIT__PATCH_NORM_WEIGHT),
-                  vit__stem_floats(m, VIT__PATCH_NORM_BIAS), patches, dim, rows, c->embed_dim,
-                  patches, VIT__FORM_F32);
+        vit__norm_in_place(s, &e.w.patch_norm, vit__matrix(patches, dim, count, c->embed_dim));
     vit__call_trace(s, "patch_embed", patches, batch, c->num_patches, c->embed_dim);
-    vit__add_positions(s, patches, batch);
+    vit__add_positions(&e, patches);
     vit__call_trace(s, "pos_embed", s->x, batch, c->num_tokens, c->embed_dim);
     if (!c->has_pre_norm) return;
-    vit__norm(s, vit__stem_floats(m, VIT__NORM_PRE_WEIGHT),
-              vit__stem_floats(m, VIT__NORM_PRE_BIAS), s->x, dim, batch * c->num_tokens,
-              c->embed_dim, s->x, VIT__FORM_F32);
+    vit__norm_in_place(s, &e.w.norm_pre, vit__matrix(s->x, dim, tokens, c->embed_dim));
     vit__call_trace(s, "norm_pre", s->x, batch, c->num_tokens, c->embed_dim);
 }
 
-/* --- attention: softmax(scale q k^T) v, head by head ------------------------------ */
+/* ------------------------------------------------------------------------- */
+/* >>attention                                                               */
+/*                                                                           */
+/* softmax(scale q k^T) v, head by head. For each head, k and v are packed   */
+/* as the panels of two small linear layers; then a few query rows at a time */
+/* go through scores, softmax and values while all of it stays in the second */
+/* cache. The [N, N] matrix is never written out unless the caller asked.    */
+/* ------------------------------------------------------------------------- */
 
-/* For each head, k and v are packed as the panels of two small linear layers;
-   then a few query rows at a time go through scores, softmax and values while
-   all of it stays in the second cache. The [N, N] matrix is never written out
-   unless the caller asked for it. */
+/* One attention over a batch, of a block or of map pooling. */
 typedef struct vit__attention {
     const vit_session *session;
-    int heads, dim;     /* H, head_dim */
-    float scale;        /* factor on q k^T */
-    const float *rel_pos; /* [H, relative positions] or NULL */
-    const float *lambda;  /* of differential attention, or NULL */
-    const float *q;     /* [batch, queries, H, head_dim] */
-    int q_stored;       /* 1: a tensor of the file */
-    const float *k, *v; /* [batch, keys, H, head_dim]    */
-    int keys;           /* tokens that are asked, of each image */
-    size_t ldq, ldk;    /* numbers between tokens of q; of k and v ...  */
-    size_t image_q;     /* ... and between images of q; k and v: N * ldk */
-    float *context;     /* [batch, context_rows, H, head_dim]           */
+    int heads, dim;       /* H, head_dim                                          */
+    float scale;          /* factor on q k^T                                      */
+    const float *rel_pos; /* [H, relative positions] or NULL                      */
+    const float *lambda;  /* of differential attention, or NULL                   */
+    vit_dtype dtype;      /* of both products: f32, or bf16 in a bf16 or int8 model */
+
+    const float *q;       /* [batch, queries, H, head_dim]                        */
+    int is_pooling;       /* 1: map pooling, whose q is a tensor of the file      */
+    const float *k, *v;   /* [batch, keys, H, head_dim]                           */
+    int keys;             /* tokens of each image that are attended to            */
+    size_t ldq, ldk;      /* floats between tokens of q; of k and v ...           */
+    size_t image_q;       /* ... and between images of q; of k and v: N * ldk     */
+    float *context;       /* [batch, context_rows, H, head_dim]                   */
     int context_rows;
-    int first;          /* token of the first of these rows             */
-    float *maps;        /* [batch, H, N, N] or NULL   */
-    vit_dtype dtype;    /* of both products: f32, or bf16 in a bf16 or int8 model */
-    int batch, queries; /* of each image, so many tokens ask, from `first` on: N or fewer */
+    const uint8_t *mask;  /* [batch, N] or NULL                                   */
+    float *maps;          /* [batch, H, N, N] or NULL                             */
+    int batch, first, queries; /* query tokens [first, first + queries) of each image */
     int num_tasks;
 } vit__attention;
 
@@ -7004,35 +7138,14 @@ static vit_dtype vit__attention_dtype(vit_dtype weights) {
     return vit__known_dtype(weights == VIT_BF16 || weights == VIT_I8 ? VIT_BF16 : VIT_F32);
 }
 
-/* How attn.proj of a block reads the context. */
-static vit__form vit__proj_form(const vit_model *m, const vit__kernels *kernels, int block) {
-    vit_tensor w;
-    vit__block_tensor(m, block, VIT__PROJ_WEIGHT, &w);
-    return kernels->gemm[vit__known_dtype(w.dtype)].form;
+static int vit__is_differential(const vit__attention *job) {
+    return VIT__KNOWN(has_diff_attn, 1) && job->lambda != NULL;
 }
 
-/* Width of a head of map pooling. */
-static int vit__pool_head_dim(const vit_config *c) {
-    return c->num_heads * c->head_dim / vit__pool_heads(c);
-}
-
-/* Floats for a row of a tile: scores, a second time where there are two maps, and q. */
-static uint64_t vit__head_row(const vit_config *c, int dim) {
-    const int tokens = vit__round_up(c->num_tokens, 16);
-    const int maps = c->has_diff_attn ? 2 : 1;
-    return (uint64_t)(unsigned)(tokens * maps + vit__round_up(dim, 16));
-}
-
-/* Floats of scratch that one task needs for a head: panels of k and v, and a tile of rows
-   of so many floats. */
-static uint64_t vit__attention_scratch(const vit_config *c, const vit__kernels *kernels,
-                                       vit_dtype weights, int dim, uint64_t row) {
-    const vit_dtype dtype = vit__attention_dtype(weights);
-    const uint64_t keys = (uint64_t)(unsigned)vit__ceil_div(c->num_tokens, 16);
-    const uint64_t values = (uint64_t)(unsigned)vit__ceil_div(dim, 16);
-    const uint64_t bytes = keys * vit__panel_bytes(dtype, dim) +
-                           values * vit__panel_bytes(dtype, c->num_tokens);
-    return bytes / sizeof(float) + (uint64_t)(unsigned)kernels->gemm[dtype].tile_rows * row;
+/* Whether q, k and v are computed head by head, when they are needed: low_memory. */
+static int vit__is_by_head(const vit__attention *job) {
+    const int is_pooling = VIT__KNOWN(pool, VIT_POOL_MAP) == VIT_POOL_MAP && job->is_pooling;
+    return vit__is_low(&job->session->params) && !is_pooling;
 }
 
 /* What a task has at hand while it works on one head of one image. */
@@ -7040,75 +7153,100 @@ typedef struct vit__attn_head {
     vit__linear scores; /* q k^T */
     vit__linear values; /* softmax(...) v */
     vit__form form;     /* of q and of the softmax */
-    float *q_tile;      /* room for a tile of q in its form */
-    float *second;      /* room for the scores of the second half of q */
     vit__packing packing;
+    float *tile;        /* scores of a tile of rows; in low_memory rows of x before */
+    float *second;      /* room for the scores of the second half of q */
+    float *q_tile;      /* room for a tile of q in its form */
+    float *slices[2];   /* in low_memory, a tile of k or q, and of v */
     const float *rel_pos; /* of this head, or NULL */
     const uint8_t *mask;  /* [keys] of this image, or NULL */
     float *maps;        /* [N, N] or NULL */
 } vit__attn_head;
 
+/* At most 2^28: 65536 tokens times 4096 elements. */
 static size_t vit__panels_floats(const vit__linear *l) {
     return (size_t)l->end_panel * l->stride / sizeof(float);
 }
 
-/* Head number `number` of the batch, its keys and values still to be packed. */
-static void vit__attention_begin(const vit__attention *job, int number, float *scratch,
-                                 vit__attn_head *head) {
+/* Columns of q, k or v of a head in rows of whole panels, the first not always its own. */
+static int vit__slice_width(const vit_config *c) { return vit__round_up(c->head_dim + 15, 16); }
+
+/* What a task needs for a head: panels of k and v, and a tile of rows. */
+static void vit__place_head(const vit__attention *job, vit__arena *arena, vit__attn_head *head) {
     const vit_config *c = VIT__CONFIG(job->session->model);
     const vit__kernels *kernels = vit__kernels_of(job->session);
-    const int image = number / job->heads, h = number % job->heads;
-    const int n = job->keys, dim = job->dim;
-    const size_t width = (size_t)job->heads * (size_t)dim, tokens = (size_t)vit__round_up(n, 16);
-    const size_t tile = (size_t)kernels->gemm[job->dtype].tile_rows * tokens;
-    float *values, *scores;
+    const int by_head = vit__is_by_head(job);
+    const size_t rows = (size_t)kernels->gemm[job->dtype].tile_rows;
+    const size_t slice = rows * (size_t)vit__slice_width(c);
+    const size_t tokens = (size_t)vit__round_up(job->keys, 16);
+    const size_t scores = vit__is_differential(job) ? 2 * tokens : tokens;
+    const size_t row = scores + (size_t)vit__round_up(job->dim, 16);
+    vit__layer keys = { NULL, NULL, job->dtype, job->keys, job->dim };
+    vit__layer values = { NULL, NULL, job->dtype, job->dim, job->keys };
     memset(head, 0, sizeof *head);
-    vit__linear_init(&head->scores, kernels, job->dtype, scratch, 0, n, dim);
-    values = scratch + vit__panels_floats(&head->scores);
-    vit__linear_init(&head->values, kernels, job->dtype, values, 0, dim, n);
-    scores = values + vit__panels_floats(&head->values);
-    head->packing.keys = (uint32_t *)(void *)scratch;
-    head->packing.values = (uint32_t *)(void *)values;
-    head->packing.tokens = n;
-    head->packing.dim = dim;
-    head->second = VIT__KNOWN(has_diff_attn, 1) && job->lambda ? scores + tile : scores;
-    head->q_tile = head->second + tile;
+    vit__linear_init(&head->scores, kernels, &keys);
+    vit__linear_init(&head->values, kernels, &values);
+    head->packing.keys = (uint32_t *)(void *)vit__take(arena, vit__panels_floats(&head->scores));
+    head->packing.values = (uint32_t *)(void *)vit__take(arena, vit__panels_floats(&head->values));
+    if (by_head) {
+        head->tile = vit__take(arena, rows * vit__max_size(row, (size_t)c->embed_dim));
+        head->slices[0] = vit__take(arena, slice);
+        head->slices[1] = vit__take(arena, slice);
+    } else {
+        head->tile = vit__take(arena, rows * row);
+    }
+    if (!arena->base) return;
+    head->second = head->tile + rows * (scores - tokens);
+    head->q_tile = head->second + rows * tokens;
     head->form = head->scores.gemm->form;
-    head->scores.out.c = scores;
+    head->scores.panels = (const unsigned char *)head->packing.keys;
+    head->scores.out.c = head->tile;
     head->scores.out.ldc = tokens;
-    head->values.a = scores;
+    head->values.panels = (const unsigned char *)head->packing.values;
+    head->values.a = head->tile;
     head->values.lda = tokens * sizeof(float);
-    head->values.out.c = job->context + (size_t)(image * job->context_rows) * width +
-                         (size_t)h * (size_t)dim;
-    head->values.out.ldc = width;
-    if (VIT__KNOWN(has_rel_pos, 1) && job->rel_pos)
-        head->rel_pos = job->rel_pos + h * vit__dim(c, 'W');
-#if !defined(VIT_LOGITS_ONLY)
-    if (job->session->mask)
-        head->mask = job->session->mask + (image + 1) * c->num_tokens - n; /* the last n */
-#endif
-    if (job->maps) head->maps = job->maps + (size_t)number * (size_t)n * (size_t)n;
 }
 
-/* The rows of q that a tile asks with: where they are, or copied, in their form; of a
-   head with two maps only `half` number 0 or 1, the other being zero. */
+/* Head number `number` of the batch for task `task`, its keys and values still to be packed. */
+static void vit__attention_begin(const vit__attention *job, int number, int task,
+                                 vit__attn_head *head) {
+    const vit_session *s = job->session;
+    const vit_config *c = VIT__CONFIG(s->model);
+    const int image = number / job->heads, h = number % job->heads, n = job->keys;
+    const size_t width = (size_t)job->heads * (size_t)job->dim;
+    vit__arena arena = { s->attn + (size_t)task * s->attn_stride, 0 };
+    vit__place_head(job, &arena, head);
+    head->packing.tokens = n;
+    head->packing.dim = job->dim;
+    head->values.out.c = job->context + (size_t)(image * job->context_rows) * width +
+                         (size_t)h * (size_t)job->dim;
+    head->values.out.ldc = width;
+    if (VIT__KNOWN(has_rel_pos, 1) && job->rel_pos)
+        head->rel_pos = job->rel_pos + h * vit__num_rel_pos(c);
+    if (!VIT__LOGITS_ONLY && job->mask)
+        head->mask = job->mask + (image + 1) * c->num_tokens - n; /* the last n */
+    if (!VIT__LOGITS_ONLY && job->maps)
+        head->maps = job->maps + (size_t)number * (size_t)n * (size_t)n;
+}
+
+/* The query rows of a tile: where they are, or copied, in their form; for a head with two
+   maps only `half` 0 or 1, the other being zero. */
 static void vit__attention_queries(const vit__attention *job, const vit__attn_head *head,
                                    const float *q, int half, vit__linear *scores) {
     const size_t dim = (size_t)job->dim, bytes = dim * sizeof(float);
     int r;
     scores->a = q;
     scores->lda = job->ldq * sizeof(float);
-    if (head->form == VIT__FORM_F32 && !(VIT__KNOWN(has_diff_attn, 1) && job->lambda) &&
-        !(VIT__BIG_ENDIAN && job->q_stored))
+    if (head->form == VIT__FORM_F32 && !vit__is_differential(job) &&
+        !(VIT__BIG_ENDIAN && job->is_pooling))
         return;
     scores->a = head->q_tile;
     scores->lda = bytes;
     for (r = 0; r < scores->rows; r++) {
         float *row = head->q_tile + (size_t)r * dim;
-        if (VIT__BIG_ENDIAN && job->q_stored) vit__copy_stored(row, q, dim);
+        if (VIT__BIG_ENDIAN && job->is_pooling) vit__copy_stored(row, q, dim);
         else memcpy(row, q + (size_t)r * job->ldq, bytes);
-        if (VIT__KNOWN(has_diff_attn, 1) && job->lambda)
-            memset(row + (half ? 0 : dim / 2), 0, bytes / 2);
+        if (vit__is_differential(job)) memset(row + (half ? 0 : dim / 2), 0, bytes / 2);
         vit__known_kernels(scores->kernels)->convert(head->form, row, job->dim);
     }
 }
@@ -7133,47 +7271,44 @@ static void vit__add_rel_pos(const vit_config *c, const vit__kernels *kernels, c
     }
 }
 
-static const uint8_t *vit__mask_of(const vit__attn_head *head) {
-#if defined(VIT_LOGITS_ONLY)
-    (void)head;
-    return NULL;
-#else
-    return head->mask;
-#endif
-}
-
 /* A row of q k^T to exp(score - largest); returns 1 / sum. */
 static float vit__attention_softmax(const vit__attention *job, const vit__attn_head *head,
                                     int token, float *row) {
     const vit__kernels *kernels = vit__known_kernels(head->scores.kernels);
+    const float *rel_pos = VIT__KNOWN(has_rel_pos, 1) ? head->rel_pos : NULL;
+    const uint8_t *mask = VIT__LOGITS_ONLY ? NULL : head->mask;
     const int n = job->keys;
     int i;
-    if (!(VIT__KNOWN(has_rel_pos, 1) && head->rel_pos) && !vit__mask_of(head))
-        return kernels->softmax(row, n, job->scale);
+    if (!rel_pos && !mask) return kernels->softmax(row, n, job->scale);
     kernels->scale(row, row, n, job->scale);
-    if (VIT__KNOWN(has_rel_pos, 1) && head->rel_pos)
-        vit__add_rel_pos(VIT__CONFIG(job->session->model), kernels, head->rel_pos, token, row);
-    for (i = 0; i < n && vit__mask_of(head); i++)
-        if (!head->mask[i]) row[i] = VIT__LOWEST;
+    if (rel_pos)
+        vit__add_rel_pos(VIT__CONFIG(job->session->model), kernels, rel_pos, token, row);
+    for (i = 0; i < n && mask; i++)
+        if (!mask[i]) row[i] = VIT__LOWEST;
     return kernels->softmax(row, n, 1.0f);
 }
 
-/* The map of the query rows q, number `first` and so on; each still to be multiplied by
-   its factor. */
+/* A tile of query rows of one head: q, the tokens from `first` on. */
+typedef struct vit__queries {
+    const float *q;
+    int first, rows;
+} vit__queries;
+
+/* Their map, each row still to be multiplied by its factor. */
 static void vit__attention_scores(const vit__attention *job, const vit__attn_head *head,
-                                  const float *q, int first, int half, vit__linear *scores,
+                                  vit__queries tile, int half, vit__linear *scores,
                                   float *factor) {
     int r;
-    vit__attention_queries(job, head, q, half, scores);
+    vit__attention_queries(job, head, tile.q, half, scores);
     vit__gemm(scores, 0, 1, 0, scores->end_panel);
-    for (r = 0; r < scores->rows; r++)
-        factor[r] = vit__attention_softmax(job, head, first + r,
+    for (r = 0; r < tile.rows; r++)
+        factor[r] = vit__attention_softmax(job, head, tile.first + r,
                                            scores->out.c + (size_t)r * scores->out.ldc);
 }
 
 /* Differential attention: map = softmax of the first half - lambda softmax of the second. */
 static void vit__attention_subtract(const vit__attention *job, const vit__attn_head *head,
-                                    const float *q, int first, const vit__linear *scores,
+                                    vit__queries tile, const vit__linear *scores,
                                     float *factor) {
     const vit__kernels *kernels = vit__known_kernels(scores->kernels);
     const int n = job->keys;
@@ -7181,8 +7316,8 @@ static void vit__attention_subtract(const vit__attention *job, const vit__attn_h
     vit__linear second = *scores;
     int r;
     second.out.c = head->second;
-    vit__attention_scores(job, head, q, first, 1, &second, other);
-    for (r = 0; r < scores->rows; r++) {
+    vit__attention_scores(job, head, tile, 1, &second, other);
+    for (r = 0; r < tile.rows; r++) {
         float *row = scores->out.c + (size_t)r * scores->out.ldc;
         float *minus = second.out.c + (size_t)r * scores->out.ldc;
         kernels->scale(row, row, n, factor[r]);
@@ -7192,28 +7327,27 @@ static void vit__attention_subtract(const vit__attention *job, const vit__attn_h
     }
 }
 
-/* Query rows q, number [first, first + rows) of one head: one tile. */
+/* A tile of rows to context: scores, softmax, values. */
 static void vit__attention_rows(const vit__attention *job, const vit__attn_head *head,
-                                const float *q, int first, int rows) {
+                                vit__queries tile) {
     const vit__kernels *kernels = vit__known_kernels(head->scores.kernels);
     const int n = job->keys;
     vit__linear scores = head->scores, values = head->values;
     float factor[VIT__MAX_TILE_ROWS];
     int r;
-    scores.rows = values.rows = rows;
+    scores.rows = values.rows = tile.rows;
     scores.num_tiles = values.num_tiles = 1;
-    values.out.c += (size_t)(first - job->first) * values.out.ldc;
-    vit__attention_scores(job, head, q, first, 0, &scores, factor);
-    if (VIT__KNOWN(has_diff_attn, 1) && job->lambda)
-        vit__attention_subtract(job, head, q, first, &scores, factor);
-    for (r = 0; r < rows; r++) {
+    values.out.c += (size_t)(tile.first - job->first) * values.out.ldc;
+    vit__attention_scores(job, head, tile, 0, &scores, factor);
+    if (vit__is_differential(job)) vit__attention_subtract(job, head, tile, &scores, factor);
+    for (r = 0; r < tile.rows; r++) {
         float *row = scores.out.c + (size_t)r * scores.out.ldc;
-        if (head->maps)
-            kernels->scale(head->maps + (size_t)(first + r) * (size_t)n, row, n, factor[r]);
+        if (!VIT__LOGITS_ONLY && head->maps)
+            kernels->scale(head->maps + (size_t)(tile.first + r) * (size_t)n, row, n, factor[r]);
         kernels->convert(head->form, row, n);
     }
     vit__gemm(&values, 0, 1, 0, values.end_panel);
-    for (r = 0; r < rows; r++) {
+    for (r = 0; r < tile.rows; r++) { /* softmax's division, done on fewer elements here */
         float *row = values.out.c + (size_t)r * values.out.ldc;
         kernels->scale(row, row, job->dim, factor[r]);
     }
@@ -7235,7 +7369,6 @@ static void vit__attention_task(void *arg, int index) {
     const vit__attention *job = (const vit__attention *)arg;
     const int tile_rows = vit__kernels_of(job->session)->gemm[job->dtype].tile_rows;
     const int tiles = vit__ceil_div(job->queries, tile_rows); /* of each head */
-    float *scratch = job->session->attn + (size_t)index * job->session->attn_stride;
     int current = -1, t;
     const int end = vit__share(job->batch * job->heads * tiles, index, job->num_tasks, &t);
     vit__attn_head head;
@@ -7243,296 +7376,336 @@ static void vit__attention_task(void *arg, int index) {
     for (; t < end; t++) {
         const int image = t / tiles / job->heads, h = t / tiles % job->heads;
         const float *q = job->q + (size_t)image * job->image_q + (size_t)h * (size_t)job->dim;
-        int first, last = vit__share(job->queries, t % tiles, tiles, &first);
+        vit__queries tile;
+        int last = vit__share(job->queries, t % tiles, tiles, &tile.first);
+        tile.q = q + (size_t)tile.first * job->ldq;
+        tile.rows = last - tile.first;
         if (t / tiles != current) {
-            vit__attention_begin(job, current = t / tiles, scratch, &head);
+            vit__attention_begin(job, current = t / tiles, index, &head);
             vit__attention_pack(job, current, &head.packing);
         }
-        vit__attention_rows(job, &head, q + (size_t)first * job->ldq, first, last - first);
+        vit__attention_rows(job, &head, tile);
     }
 }
 
-/* Attention of a block, but for where q, k and v are. */
-static void vit__attention_init(vit__attention *job, const vit_session *s, int block, int batch,
-                                int queries, float *maps) {
+/* ------------------------------------------------------------------------- */
+/* >>block                                                                   */
+/*                                                                           */
+/* The transformer block: read vit__block, at the end of this section. Above */
+/* it stand its steps, in the order in which it calls them; what differs     */
+/* between block types is in the two switches of vit__norm_first and         */
+/* vit__add_branch.                                                          */
+/*                                                                           */
+/* To add a block type: a value of vit_block_type, a case in each of these   */
+/* switches (-Wswitch names them).                                           */
+/* ------------------------------------------------------------------------- */
+
+/* One block's part of a forward pass. */
+typedef struct vit__pass {
+    const vit_session *session;
+    int block, batch;
+    int queries;          /* tokens of each image that are read afterwards, from the first on: */
+                          /* all N, or in the last block those that the head reads             */
+    const uint8_t *mask;  /* [batch, N]: 0 for tokens that are not attended to; or NULL        */
+    float *maps;          /* [batch, H, N, N]: attention, for the caller; or NULL              */
+    vit__block_layers w;
+    const float *rope_cos, *rope_sin; /* [H if rope_per_block, num_patches, head_dim / 2]      */
+} vit__pass;
+
+static void vit__begin_block(vit__pass *p, const vit_session *s, int block, int batch) {
     const vit_config *c = VIT__CONFIG(s->model);
-    vit_tensor qkv;
-    vit__block_tensor(s->model, block, VIT__QKV_WEIGHT, &qkv);
+    memset(p, 0, sizeof *p);
+    p->session = s;
+    p->block = block;
+    p->batch = batch;
+    p->queries = c->num_tokens;
+    vit__find_block(s->model, block, &p->w);
+    p->rope_cos = vit__values(&p->w.rope_cos);
+    p->rope_sin = vit__values(&p->w.rope_sin);
+    if (c->rope && !c->rope_per_block) {
+        vit__stem_layers stem;
+        vit__find_stem(s->model, &stem);
+        p->rope_cos = vit__values(&stem.rope_cos);
+        p->rope_sin = vit__values(&stem.rope_sin);
+    }
+}
+
+/* Whether only some tokens of each image are read afterwards. */
+static int vit__is_partial(const vit__pass *p) {
+    return !VIT__SMALL && p->queries < VIT__CONFIG(p->session->model)->num_tokens;
+}
+
+/* Traces a tensor of the block, [batch, N, width], as "blocks.<block><name>". */
+static void vit__show(const vit__pass *p, const char *name, const float *data, int width) {
+    const vit_session *s = p->session;
+    char full[64];
+    vit__text text;
+    if (!vit__is_traced(s)) return;
+    text.at = full;
+    text.end = full + sizeof full - 1;
+    vit__put(&text, "blocks.");
+    vit__put_int(&text, (uint64_t)(unsigned)p->block);
+    vit__put(&text, name);
+    vit__call_trace(s, full, data, p->batch, VIT__CONFIG(s->model)->num_tokens, width);
+}
+
+/* A layer that a trace sees as `name`, before its activation. */
+static void vit__run_shown(const vit__pass *p, vit__linear *l, const char *name) {
+    const int act = l->out.act;
+    if (act && vit__is_traced(p->session)) {
+        l->out.act = 0;
+        vit__linear_run(p->session, l);
+        vit__show(p, name, l->out.c, l->cols);
+        l->out.act = act;
+    }
+    vit__linear_run(p->session, l);
+    if (!act) vit__show(p, name, l->out.c, l->cols);
+}
+
+/* Rows that a trace sees after their gate and after their norm. After a gate they move
+   together, as a trace wants them. */
+static void vit__rows_shown(const vit__pass *p, vit__rows *job, const char *gate_name,
+                            const char *norm_name) {
+    const size_t dim = (size_t)job->y.cols;
+    int r;
+    if (job->gate && vit__is_traced(p->session)) {
+        vit__rows gate = *job;
+        gate.norm = NULL;
+        gate.form = VIT__FORM_F32;
+        vit__rows_run(&gate);
+        for (r = 1; r < job->y.rows; r++)
+            memcpy(job->y.data + (size_t)r * dim, job->y.data + (size_t)r * job->y.ld,
+                   dim * sizeof(float));
+        job->gate = 0;
+        job->y.ld = dim;
+        vit__show(p, gate_name, job->y.data, job->y.cols);
+    }
+    if (job->norm && vit__is_traced(p->session)) {
+        vit__rows_norm_now(job);
+        vit__show(p, norm_name, job->y.data, job->y.cols);
+    }
+    vit__rows_run(job);
+}
+
+/* --- which rows ------------------------------------------------------------------- */
+
+/* Some rows of a [batch, N, width] tensor: rows first, first + step, ... */
+typedef struct vit__view {
+    int first, step, rows;
+} vit__view;
+
+/* The rows that a block works on together, number i of such views: all; with low_memory a
+   few; and where only some tokens of each image are read afterwards, one of those. Returns
+   0 when i is past the last. */
+static int vit__view_rows(const vit__pass *p, int i, vit__view *view) {
+    const int tokens = VIT__CONFIG(p->session->model)->num_tokens;
+    const int batch = vit__known_batch(p->batch), rows = batch * tokens;
+    const int chunk = vit__min(p->session->chunk, rows), one = vit__is_partial(p);
+    view->first = one ? i : i * chunk;
+    view->step = one ? tokens : 1;
+    view->rows = one ? batch : vit__min(chunk, rows - view->first);
+    return view->first < (one ? p->queries : rows);
+}
+
+/* Those rows of data, which are ld apart. */
+static vit__mat vit__rows_of(vit__view view, float *data, size_t ld, int cols) {
+    return vit__matrix(data + (size_t)view.first * ld, (size_t)view.step * ld, view.rows, cols);
+}
+
+/* --- into a branch ------------------------------------------------------------------ */
+
+/* One of the block's two residual branches, attention or MLP. */
+typedef struct vit__branch {
+    const vit__layer *norm, *first, *last, *scale;
+    const char *norm_name, *last_name; /* in a trace */
+    vit_phase phase;                   /* of the last layer */
+    float *spare;    /* [rows, D] for its output, where something comes before the sum */
+    int is_second;
+} vit__branch;
+
+/* The norm in front of a branch: of a parallel block it is the same for both, of post-norm
+   blocks it comes after the branch. */
+static void vit__norm_first(vit__rows *job, const vit_config *c, const vit__layer *norm) {
+    switch ((vit_block_type)c->block_type) {
+    case VIT_PRE_NORM:
+    case VIT_PARALLEL: vit__rows_norm(job, norm); break;
+    case VIT_POST_NORM:
+    case VIT_RES_POST_NORM: break;
+    }
+}
+
+/* y = norm(x), without gaps between the rows, as the branch's first layer reads them. The
+   second branch of a parallel block finds them in y. */
+static void vit__branch_input(const vit__pass *p, const vit__branch *b, vit__view view) {
+    const vit_session *s = p->session;
+    const vit_config *c = VIT__CONFIG(s->model);
+    const size_t dim = (size_t)c->embed_dim;
+    const vit__mat x = vit__rows_of(view, s->x, dim, c->embed_dim);
+    vit__rows rows;
+    vit__rows_init(&rows, s, x.data, x.ld, vit__matrix(s->y, dim, x.rows, x.cols));
+    if (c->block_type == VIT_PARALLEL && b->is_second) rows.x = NULL;
+    else vit__norm_first(&rows, c, b->norm);
+    rows.form = vit__form_of(s, b->first);
+    vit__rows_shown(p, &rows, NULL, b->norm_name);
+}
+
+/* --- attention ------------------------------------------------------------------------ */
+
+/* scratch = attn.qkv(y): k and v of every token, q of those that are read. */
+static void vit__qkv(const vit__pass *p) {
+    const vit_session *s = p->session;
+    const vit_config *c = VIT__CONFIG(s->model);
+    const int tokens = c->num_tokens, width = c->num_heads * c->head_dim;
+    const size_t dim = (size_t)c->embed_dim, ld = 3 * (size_t)width;
+    vit__linear qkv;
+    int token;
+    vit__phase(s, VIT_PHASE_QKV);
+    vit__layer_init(&qkv, s, &p->w.qkv, vit__matrix(s->y, dim, p->batch * tokens, c->embed_dim),
+                    s->scratch, ld);
+    if (vit__is_partial(p)) qkv.first_panel = width / 16;
+    vit__run_shown(p, &qkv, ".attn.qkv");
+    if (!vit__is_partial(p)) return;
+    qkv.first_panel = 0;
+    qkv.end_panel = vit__ceil_div(width, 16);
+    vit__linear_rows(&qkv, p->batch);
+    qkv.lda *= (size_t)tokens;
+    qkv.out.ldc *= (size_t)tokens;
+    for (token = 0; token < p->queries; token++) {
+        vit__linear_run(s, &qkv);
+        qkv.a = (const float *)qkv.a + dim;
+        qkv.out.c += ld;
+    }
+}
+
+/* q and k of every head, normalised in place. */
+static void vit__qk_norm(const vit__pass *p) {
+    const vit_session *s = p->session;
+    const vit_config *c = VIT__CONFIG(s->model);
+    const int width = c->num_heads * c->head_dim, rows = p->batch * c->num_tokens;
+    int is_k;
+    if (!c->has_qk_norm) return;
+    for (is_k = 0; is_k < 2; is_k++) {
+        vit__rows job;
+        vit__rows_init(&job, s, NULL, 0,
+                       vit__matrix(s->scratch + is_k * width, 3 * (size_t)width, rows, width));
+        vit__rows_norm(&job, is_k ? &p->w.k_norm : &p->w.q_norm);
+        job.norm_parts = c->num_heads;
+        vit__rows_run(&job);
+    }
+    vit__show(p, ".attn.qk_norm", s->scratch, 3 * width);
+}
+
+/* q or k of head h of one token, rotated in place, if it is a patch. */
+static void vit__rotate_token(const vit__pass *p, int token, int h, float *x) {
+    const vit_config *c = VIT__CONFIG(p->session->model);
+    const int patch = token - c->num_prefix_tokens, half = c->head_dim / 2;
+    const int table = c->rope_per_block ? h * c->num_patches : 0;
+    const size_t at = (size_t)(table + patch) * (size_t)half;
+    if (patch < 0 || !p->rope_cos) return;
+    vit__kernels_of(p->session)
+        ->rotate((vit_rope)c->rope, x, p->rope_cos + at, p->rope_sin + at, half);
+}
+
+typedef struct vit__rope_job {
+    const vit__pass *pass;
+    int rows, num_tasks;
+} vit__rope_job;
+
+static void vit__rope_task(void *arg, int index) {
+    const vit__rope_job *job = (const vit__rope_job *)arg;
+    const vit_session *s = job->pass->session;
+    const vit_config *c = VIT__CONFIG(s->model);
+    int row, h, end = vit__share(job->rows, index, job->num_tasks, &row);
+    for (; row < end; row++) {
+        float *x = s->scratch + (size_t)row * 3 * (size_t)(c->num_heads * c->head_dim);
+        for (h = 0; h < 2 * c->num_heads; h++, x += c->head_dim)
+            vit__rotate_token(job->pass, row % c->num_tokens, h % c->num_heads, x);
+    }
+}
+
+/* Rotary positions of q and k. */
+static void vit__rope(const vit__pass *p) {
+    const vit_session *s = p->session;
+    const vit_config *c = VIT__CONFIG(s->model);
+    vit__rope_job job;
+    if (!c->rope) return;
+    job.pass = p;
+    job.rows = p->batch * c->num_tokens;
+    job.num_tasks = vit__min(job.rows, vit__threads(&s->params));
+    vit__parallel_for(s, job.num_tasks, vit__rope_task, &job);
+    vit__show(p, ".attn.rope", s->scratch, 3 * c->num_heads * c->head_dim);
+}
+
+/* Attention of a block, but for where q, k and v are. */
+static void vit__attention_init(vit__attention *job, const vit__pass *p) {
+    const vit_session *s = p->session;
+    const vit_config *c = VIT__CONFIG(s->model);
     memset(job, 0, sizeof *job);
     job->session = s;
     job->heads = c->num_heads;
     job->dim = c->head_dim;
     job->scale = c->attn_scale;
-    job->rel_pos = vit__block_floats(s->model, block, VIT__REL_POS);
-    job->lambda = vit__block_floats(s->model, block, VIT__LAMBDA);
+    job->rel_pos = vit__values(&p->w.rel_pos);
+    job->lambda = vit__values(&p->w.lambda);
+    job->dtype = vit__attention_dtype(p->w.qkv.dtype);
     job->keys = c->num_tokens;
     job->context = s->y;
     job->context_rows = c->num_tokens;
-    job->maps = maps;
-    job->dtype = vit__attention_dtype(qkv.dtype);
-    job->batch = batch;
-    job->queries = queries;
+    job->mask = p->mask;
+    job->maps = p->maps;
+    job->batch = vit__known_batch(p->batch);
+    job->queries = p->queries;
     job->num_tasks = vit__threads(&s->params);
 }
 
-/* qkv in scratch to context in y, of the first `queries` tokens of each image. */
-static void vit__attend(const vit_session *s, int block, int batch, int queries, float *maps) {
+/* y = softmax(scale q k^T) v, of the tokens that are read. */
+static void vit__attend(const vit__pass *p) {
+    const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
     const size_t width = (size_t)c->num_heads * (size_t)c->head_dim;
     vit__attention job;
     vit__phase(s, VIT_PHASE_ATTENTION);
-    vit__attention_init(&job, s, block, batch, queries, maps);
+    vit__attention_init(&job, p);
     job.q = s->scratch;
     job.k = s->scratch + width;
     job.v = s->scratch + 2 * width;
     job.ldq = job.ldk = 3 * width;
     job.image_q = 3 * width * (size_t)c->num_tokens;
     vit__parallel_for(s, job.num_tasks, vit__attention_task, &job);
+    vit__show(p, ".attn.context", s->y, (int)width);
 }
 
-/* --- transformer block ------------------------------------------------------------ */
-
-/* Which rows of a [batch, N, width] tensor a step works on: all of them, or one
-   token of each image. Only the latter are needed behind the last attention,
-   because the head reads no other. */
-typedef struct vit__view {
-    int first, step, rows; /* rows first, first + step, ... */
-} vit__view;
-
-static vit__view vit__all_tokens(const vit_session *s, int batch) {
-    vit__view view;
-    view.first = 0;
-    view.step = 1;
-    view.rows = batch * VIT__CONFIG(s->model)->num_tokens;
-    return view;
-}
-
-/* A chunk of `rows` rows, from number `first` on. */
-static vit__view vit__some_rows(const vit_session *s, int first, int rows) {
-    vit__view view;
-    view.first = first;
-    view.step = 1;
-    view.rows = vit__min(s->chunk, rows - first);
-    return view;
-}
-
-static vit__view vit__one_token(const vit_session *s, int batch, int token) {
-    vit__view view;
-    view.first = token;
-    view.step = VIT__CONFIG(s->model)->num_tokens;
-    view.rows = batch;
-    return view;
-}
-
-/* The rows of a weight of a block, with its bias: a [rows, depth] to c. */
-static void vit__block_layer(vit__linear *l, const vit_session *s, int block, int weight,
-                             const float *a, size_t lda, int rows, float *c) {
-    vit_tensor w;
-    vit__block_tensor(s->model, block, weight, &w);
-    vit__layer_init(l, s, &w, vit__block_floats(s->model, block, weight + 1), a, lda, rows, c);
-}
-
-static int vit__norms_first(const vit_config *c) {
-    return c->block_type == VIT_PRE_NORM || c->block_type == VIT_PARALLEL;
-}
-
-/* norm, then the branch's first layer: y = norm(x), scratch = linear(y), both
-   without gaps between the rows of the view. The caller runs the layer. Where
-   the norm comes after the branch, y = x; where both branches share one, the second
-   finds y there already. */
-static void vit__norm_linear(const vit_session *s, int block, vit__view view, int norm,
-                             const char *name, int weight, vit__linear *l) {
+/* Rows of the attention's output, normalised if need be, as attn.proj reads them: of all of
+   a row, or with differential attention of each head, by the paper's RMSNorm. */
+static void vit__attn_norm(const vit__pass *p, vit__mat context) {
+    const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
-    const size_t dim = (size_t)c->embed_dim;
-    const int shared = c->block_type == VIT_PARALLEL && norm == VIT__NORM2_WEIGHT;
-    const int first = !shared && vit__norms_first(c);
-    const float *x = shared ? NULL : s->x + (size_t)view.first * dim;
-    vit__rows rows;
-    vit__block_layer(l, s, block, weight, s->y, dim, view.rows, s->scratch);
-    vit__rows_init(&rows, s, x, (size_t)view.step * dim, s->y, dim, view.rows, c->embed_dim);
-    if (first)
-        vit__rows_norm(&rows, vit__block_floats(s->model, block, norm),
-                       vit__block_floats(s->model, block, norm + 1));
-    if (vit__is_traced(s)) { /* show it before it is converted */
-        vit__rows_norm_now(&rows);
-        if (first) vit__trace_block(s, block, name, s->y, view.rows / c->num_tokens, c->embed_dim);
-    }
-    rows.form = vit__known_gemm(l->gemm)->form;
-    vit__rows_run(&rows);
-    vit__phase(s, weight == VIT__QKV_WEIGHT ? VIT_PHASE_QKV : VIT_PHASE_FC1);
-}
-
-/* x += gamma * branch, of some rows, where something comes before the sum: a trace's
-   look at the branch, its norm, or the other branch's look at x. */
-static void vit__add_branch(const vit_session *s, int block, int norm, const float *gamma,
-                            const char *name, float *branch, float *x, int rows) {
-    const vit_config *c = VIT__CONFIG(s->model);
-    const vit__kernels *kernels = vit__kernels_of(s);
-    const size_t dim = (size_t)c->embed_dim;
-    int r;
-    if (name) vit__trace_block(s, block, name, branch, rows / c->num_tokens, c->embed_dim);
-    if (c->block_type == VIT_RES_POST_NORM)
-        vit__norm(s, vit__block_floats(s->model, block, norm),
-                  vit__block_floats(s->model, block, norm + 1), branch, dim, rows, c->embed_dim,
-                  branch, VIT__FORM_F32);
-    if (c->block_type == VIT_PARALLEL && norm == VIT__NORM1_WEIGHT)
-        vit__norm(s, vit__block_floats(s->model, block, norm),
-                  vit__block_floats(s->model, block, norm + 1), x, dim, rows, c->embed_dim, s->y,
-                  VIT__FORM_F32);
-    for (r = 0; r < rows; r++, x += dim, branch += dim)
-        if (gamma) vit__add_stored(kernels, x, x, gamma, branch, c->embed_dim);
-        else kernels->add(x, x, branch, NULL, c->embed_dim);
-}
-
-/* The branch's last layer, added to the residual stream: x += gamma * linear(a), of
-   which a is overwritten. Where the summand has to be looked at, it goes through
-   `spare`, with the same two additions. */
-static void vit__linear_residual(const vit_session *s, int block, vit__view view, int weight,
-                                 const char *name, float *a, size_t lda, float *spare) {
-    const vit_config *c = VIT__CONFIG(s->model);
-    const size_t dim = (size_t)c->embed_dim;
-    const int is_attn = weight == VIT__PROJ_WEIGHT;
-    const int norm = is_attn ? VIT__NORM1_WEIGHT : VIT__NORM2_WEIGHT;
-    const int parallel = c->block_type == VIT_PARALLEL;
-    const int scale = parallel ? VIT__LS1 : is_attn ? VIT__LS1 : VIT__LS2;
-    const float *gamma = vit__block_floats(s->model, block, scale);
-    float *x = s->x + (size_t)view.first * dim;
-    vit__linear l;
-    vit__block_layer(&l, s, block, weight, a, lda, view.rows, x);
-    vit__phase(s, is_attn ? VIT_PHASE_PROJ : VIT_PHASE_FC2);
-    l.out.ldc = (size_t)view.step * dim;
-    l.out.add = 1;
-    l.out.gamma = gamma;
-    if (vit__is_traced(s) || c->block_type == VIT_RES_POST_NORM ||
-        (parallel && is_attn)) { /* the rows of the view follow one another */
-        l.out.c = spare;
-        l.out.add = 0;
-        vit__linear_run(s, &l);
-        vit__add_branch(s, block, norm, gamma, vit__is_traced(s) ? name : NULL, spare, x,
-                        view.rows);
-    } else {
-        vit__linear_run(s, &l);
-    }
-    if (c->block_type == VIT_POST_NORM)
-        vit__norm(s, vit__block_floats(s->model, block, norm),
-                  vit__block_floats(s->model, block, norm + 1), x, dim, view.rows, c->embed_dim,
-                  x, VIT__FORM_F32);
-}
-
-/* attn.qkv: k and v of every token, q of those that ask. */
-static void vit__qkv(const vit_session *s, int batch, int queries, vit__linear *all) {
-    const vit_config *c = VIT__CONFIG(s->model);
-    const int width = c->num_heads * c->head_dim;
-    vit__linear q = *all;
-    int token;
-    if (queries < c->num_tokens) all->first_panel = width / 16;
-    vit__linear_run(s, all);
-    if (queries == c->num_tokens) return;
-    q.end_panel = vit__ceil_div(width, 16);
-    q.rows = batch;
-    q.num_tiles = vit__ceil_div(batch, vit__known_gemm(q.gemm)->tile_rows);
-    q.lda *= (size_t)c->num_tokens;
-    q.out.ldc *= (size_t)c->num_tokens;
-    for (token = 0; token < queries; token++) {
-        vit__linear_run(s, &q);
-        q.a = (const float *)q.a + c->embed_dim;
-        q.out.c += 3 * width;
-    }
-}
-
-/* q and k of every head, normalised where they are. */
-static void vit__qk_norm(const vit_session *s, int block, int batch) {
-    const vit_config *c = VIT__CONFIG(s->model);
-    const int width = c->num_heads * c->head_dim, rows = batch * c->num_tokens;
-    int which;
-    if (!c->has_qk_norm) return;
-    for (which = 0; which < 2; which++) {
-        const int weight = which ? VIT__K_NORM_WEIGHT : VIT__Q_NORM_WEIGHT;
-        vit__rows job;
-        vit__rows_init(&job, s, NULL, 0, s->scratch + which * width, 3 * (size_t)width, rows,
-                       width);
-        vit__rows_norm(&job, vit__block_floats(s->model, block, weight),
-                       vit__block_floats(s->model, block, weight + 1));
+    vit__rows job;
+    vit__rows_init(&job, s, NULL, 0, context);
+    if (c->has_diff_attn) {
+        vit__rows_norm(&job, &p->w.sub_norm);
         job.norm_parts = c->num_heads;
-        vit__rows_run(&job);
+        job.eps = 1e-5f;
+    } else {
+        vit__rows_norm(&job, &p->w.attn_norm);
     }
-    vit__trace_block(s, block, ".attn.qk_norm", s->scratch, batch, 3 * width);
-}
-
-typedef struct vit__rope_job {
-    const vit_session *session;
-    float *qkv;                  /* [rows, 3, H, head_dim] */
-    const float *cosine, *sine;  /* [H if rope_per_block, num_patches, head_dim / 2] */
-    int rows, num_tasks;
-} vit__rope_job;
-
-static void vit__rope_init(vit__rope_job *job, const vit_session *s, int block) {
-    const int own = VIT__CONFIG(s->model)->rope_per_block;
-    memset(job, 0, sizeof *job);
-    job->session = s;
-    job->cosine = own ? vit__block_floats(s->model, block, VIT__BLOCK_ROPE_COS)
-                      : vit__stem_floats(s->model, VIT__ROPE_COS);
-    job->sine = own ? vit__block_floats(s->model, block, VIT__BLOCK_ROPE_SIN)
-                    : vit__stem_floats(s->model, VIT__ROPE_SIN);
-}
-
-/* q or k of head h of one token, turned where it is, if it is a patch. */
-static void vit__turn(const vit__rope_job *job, int token, int h, float *x) {
-    const vit_config *c = VIT__CONFIG(job->session->model);
-    const int patch = token - c->num_prefix_tokens, half = c->head_dim / 2;
-    const int table = c->rope_per_block ? h * c->num_patches : 0;
-    const size_t at = (size_t)(table + patch) * (size_t)half;
-    if (patch < 0 || !job->cosine) return;
-    vit__kernels_of(job->session)
-        ->rotate((vit_rope)c->rope, x, job->cosine + at, job->sine + at, half);
-}
-
-static void vit__rope_task(void *arg, int index) {
-    const vit__rope_job *job = (const vit__rope_job *)arg;
-    const vit_config *c = VIT__CONFIG(job->session->model);
-    int row, h, end = vit__share(job->rows, index, job->num_tasks, &row);
-    for (; row < end; row++) {
-        float *x = job->qkv + (size_t)row * 3 * (size_t)(c->num_heads * c->head_dim);
-        for (h = 0; h < 2 * c->num_heads; h++, x += c->head_dim)
-            vit__turn(job, row % c->num_tokens, h % c->num_heads, x);
-    }
-}
-
-static void vit__apply_rope(const vit_session *s, int block, int batch) {
-    const vit_config *c = VIT__CONFIG(s->model);
-    vit__rope_job job;
-    if (!c->rope) return;
-    vit__rope_init(&job, s, block);
-    job.qkv = s->scratch;
-    job.rows = batch * c->num_tokens;
-    job.num_tasks = vit__min(job.rows, vit__threads(&s->params));
-    vit__parallel_for(s, job.num_tasks, vit__rope_task, &job);
-    vit__trace_block(s, block, ".attn.rope", s->scratch, batch, 3 * c->num_heads * c->head_dim);
+    job.form = vit__form_of(s, &p->w.proj);
+    vit__rows_shown(p, &job, NULL, c->has_diff_attn ? ".attn.sub_norm" : ".attn.norm");
 }
 
 /* --- the same, head by head: low_memory ------------------------------------------------ */
 
 /* q, k and v of one head are computed when they are needed, from rows that are normed
-   once more each time, a few at a time: all there is of the block is x, the context and
-   the panels of a head. Where attn.proj reads rows that are shorter than those of the
-   context, there are f32 rows for some of the queries only, which shrink before the next
-   ones follow behind them; k and v are then computed once more for these. Every number is
-   computed as above, so the bits are the same. */
+   once more each time, a few at a time: all that is stored of the block is x, the context
+   and the panels of a head. Where attn.proj reads rows that are shorter than those of the
+   context, queries are processed in batches: each batch is compacted before the next is
+   appended; k and v are then computed once more for each batch. Every element is computed
+   as above, so the bits are the same. */
 typedef struct vit__stream {
     vit__attention attention;
+    const vit__pass *pass;
     vit__linear qkv;             /* all of it, for its weights */
-    vit__rope_job rope;
-    const float *norm[2];        /* norm1's weight and bias, if it comes first */
-    const float *qk_norm[2][2];  /* weight and bias of q_norm; of k_norm */
 } vit__stream;
-
-/* Columns of q, k or v of a head in rows of whole panels, the first not always its own. */
-static int vit__slice_width(const vit_config *c) { return vit__round_up(c->head_dim + 15, 16); }
-
-/* Floats for a row of a tile: of x, and when that is read, the scores. */
-static uint64_t vit__stream_row(const vit_config *c) {
-    return vit__max64((uint64_t)(unsigned)c->embed_dim, vit__head_row(c, c->head_dim));
-}
 
 enum { VIT__MAX_PASSES = 5 }; /* over all keys: more would save little */
 
@@ -7558,168 +7731,117 @@ static int vit__context_room(const vit_config *c, vit__form form) {
     return room;
 }
 
-static void vit__stream_init(vit__stream *job, const vit_session *s, int block, float *maps) {
-    const vit_config *c = VIT__CONFIG(s->model);
-    const vit_model *m = s->model;
-    memset(job, 0, sizeof *job);
-    vit__attention_init(&job->attention, s, block, 1, 0, maps);
-    job->attention.ldq = job->attention.ldk = (size_t)vit__slice_width(c);
-    job->attention.num_tasks = vit__min(c->num_heads, vit__threads(&s->params));
-    vit__block_layer(&job->qkv, s, block, VIT__QKV_WEIGHT, NULL, 0, 0, NULL);
-    vit__rope_init(&job->rope, s, block);
-    job->norm[0] = vit__norms_first(c) ? vit__block_floats(m, block, VIT__NORM1_WEIGHT) : NULL;
-    job->norm[1] = vit__block_floats(m, block, VIT__NORM1_BIAS);
-    job->qk_norm[0][0] = vit__block_floats(m, block, VIT__Q_NORM_WEIGHT);
-    job->qk_norm[0][1] = vit__block_floats(m, block, VIT__Q_NORM_BIAS);
-    job->qk_norm[1][0] = vit__block_floats(m, block, VIT__K_NORM_WEIGHT);
-    job->qk_norm[1][1] = vit__block_floats(m, block, VIT__K_NORM_BIAS);
-}
-
 /* Rows [first, first + rows) of x, as the qkv layer reads them. */
 static void vit__stream_rows(const vit__stream *job, int first, int rows, float *tile) {
-    const vit_session *s = job->attention.session;
+    const vit__pass *p = job->pass;
+    const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
     const size_t dim = (size_t)c->embed_dim;
     vit__rows copy;
     int r;
-    vit__rows_init(&copy, s, s->x + (size_t)first * dim, dim, tile, dim, rows, c->embed_dim);
-    vit__rows_norm(&copy, job->norm[0], job->norm[1]);
+    vit__rows_init(&copy, s, s->x + (size_t)first * dim, dim,
+                   vit__matrix(tile, dim, rows, c->embed_dim));
+    vit__norm_first(&copy, c, &p->w.norm1);
     copy.form = vit__known_gemm(job->qkv.gemm)->form;
     for (r = 0; r < rows; r++) vit__row(&copy, r);
 }
 
-/* q, k or v (which = 0, 1, 2) of head h for those rows, normed and turned; returns where
-   they are in the slice. */
-static float *vit__stream_slice(const vit__stream *job, int which, int h, int first, int rows,
-                                const float *tile, float *slice) {
-    const vit__attention *a = &job->attention;
-    const vit_config *c = VIT__CONFIG(a->session->model);
-    const int column = (which * c->num_heads + h) * c->head_dim, panel = column / 16;
-    float *to = slice + column % 16;
+/* Which of q, k and v, and whose. */
+typedef struct vit__slice {
+    int which, h;     /* 0, 1, 2: q, k, v of head h */
+    int first, rows;  /* of tokens [first, first + rows) */
+} vit__slice;
+
+/* q, k or v of some tokens, normed and rotated, from their rows in `tile` to slices; returns
+   where they are there. */
+static float *vit__stream_slice(const vit__stream *job, vit__slice slice, const float *tile,
+                                float *to) {
+    const vit__pass *p = job->pass;
+    const vit_config *c = VIT__CONFIG(p->session->model);
+    const int column = (slice.which * c->num_heads + slice.h) * c->head_dim, panel = column / 16;
+    const vit__layer *norm = slice.which ? &p->w.k_norm : &p->w.q_norm;
+    float *row = to + column % 16;
     vit__linear l = job->qkv;
     int r;
     l.panels += (size_t)panel * l.stride;
     if (l.out.bias) l.out.bias += panel * 16;
     l.cols = vit__min(l.cols - panel * 16, column % 16 + c->head_dim);
-    l.rows = rows;
-    l.num_tiles = vit__ceil_div(rows, vit__known_gemm(l.gemm)->tile_rows);
+    vit__linear_rows(&l, slice.rows);
     l.a = tile;
     l.lda = (size_t)c->embed_dim * sizeof(float);
-    l.out.c = slice;
-    l.out.ldc = a->ldq;
+    l.out.c = to;
+    l.out.ldc = job->attention.ldq;
     vit__gemm(&l, 0, l.num_tiles, 0, vit__ceil_div(l.cols, 16));
-    for (r = 0; r < rows && which < 2; r++, to += a->ldq) {
+    for (r = 0; r < slice.rows && slice.which < 2; r++, row += job->attention.ldq) {
         if (c->has_qk_norm)
-            vit__known_kernels(l.kernels)->norm(to, to, job->qk_norm[which][0],
-                                                job->qk_norm[which][1], c->head_dim, c->norm_eps);
-        vit__turn(&job->rope, first + r, h, to);
+            vit__known_kernels(l.kernels)->norm(row, row, vit__values(norm), norm->bias,
+                                                c->head_dim, c->norm_eps);
+        vit__rotate_token(p, slice.first + r, slice.h, row);
     }
-    return slice + column % 16;
+    return to + column % 16;
 }
 
 /* A head: its panels, a few tokens at a time, then its queries, a tile at a time. */
-static void vit__stream_head(const vit__stream *job, int h, float *scratch) {
+static void vit__stream_head(const vit__stream *job, int h, int task) {
     const vit__attention *a = &job->attention;
-    const vit_config *c = VIT__CONFIG(a->session->model);
     const vit__kernels *kernels = vit__known_kernels(job->qkv.kernels);
     const int tile_rows = kernels->gemm[a->dtype].tile_rows, end = a->first + a->queries;
-    float *tile, *k, *v;
+    vit__slice slice = { 0, 0, 0, 0 };
     vit__attn_head head;
-    int first, rows;
-    vit__attention_begin(a, h, scratch, &head);
-    tile = head.scores.out.c;
-    k = tile + (size_t)tile_rows * (size_t)vit__stream_row(c);
-    v = k + (size_t)tile_rows * a->ldk;
-    for (first = 0; first < a->keys; first += rows) {
+    slice.h = h;
+    vit__attention_begin(a, h, task, &head);
+    for (; slice.first < a->keys; slice.first += slice.rows) {
         const float *keys, *values;
-        rows = vit__min(tile_rows, a->keys - first);
-        vit__stream_rows(job, first, rows, tile);
-        keys = vit__stream_slice(job, 1, h, first, rows, tile, k);
-        values = vit__stream_slice(job, 2, h, first, rows, tile, v);
-        kernels->pack_head(a->dtype, &head.packing, keys, values, a->ldk, first, rows);
+        slice.rows = vit__min(tile_rows, a->keys - slice.first);
+        vit__stream_rows(job, slice.first, slice.rows, head.tile);
+        slice.which = 1;
+        keys = vit__stream_slice(job, slice, head.tile, head.slices[0]);
+        slice.which = 2;
+        values = vit__stream_slice(job, slice, head.tile, head.slices[1]);
+        kernels->pack_head(a->dtype, &head.packing, keys, values, a->ldk, slice.first, slice.rows);
     }
-    for (first = a->first; first < end; first += rows) {
-        rows = vit__min(tile_rows, end - first);
-        vit__stream_rows(job, first, rows, tile);
-        vit__attention_rows(a, &head, vit__stream_slice(job, 0, h, first, rows, tile, k), first,
-                            rows);
+    slice.which = 0;
+    for (slice.first = a->first; slice.first < end; slice.first += slice.rows) {
+        vit__queries tile;
+        slice.rows = vit__min(tile_rows, end - slice.first);
+        vit__stream_rows(job, slice.first, slice.rows, head.tile);
+        tile.q = vit__stream_slice(job, slice, head.tile, head.slices[0]);
+        tile.first = slice.first;
+        tile.rows = slice.rows;
+        vit__attention_rows(a, &head, tile);
     }
 }
 
 static void vit__stream_task(void *arg, int index) {
     const vit__stream *job = (const vit__stream *)arg;
-    const vit_session *s = job->attention.session;
     int h;
-    for (h = index; h < VIT__CONFIG(s->model)->num_heads; h += job->attention.num_tasks)
-        vit__stream_head(job, h, s->attn + (size_t)index * s->attn_stride);
+    for (h = index; h < job->attention.heads; h += job->attention.num_tasks)
+        vit__stream_head(job, h, index);
 }
 
-/* The norm of a context: of all of it, or with differential attention of each head,
-   by the paper's RMSNorm. */
-static void vit__context_norm(const vit_session *s, int block, vit__rows *rows) {
-    const vit_config *c = VIT__CONFIG(s->model);
-    vit__rows_norm(rows, vit__block_floats(s->model, block, VIT__ATTN_NORM_WEIGHT),
-                   vit__block_floats(s->model, block, VIT__ATTN_NORM_BIAS));
-    if (!c->has_diff_attn) return;
-    vit__rows_norm(rows, vit__block_floats(s->model, block, VIT__SUB_NORM_WEIGHT), NULL);
-    rows->norm_parts = c->num_heads;
-    rows->eps = 1e-5f;
-}
-
-/* Rows of context, normed if need be, as attn.proj reads them. */
-static void vit__finish_context(const vit_session *s, int block, int rows, float *a, size_t lda) {
-    const vit_config *c = VIT__CONFIG(s->model);
-    vit__rows job;
-    vit__rows_init(&job, s, NULL, 0, a, lda, rows, c->num_heads * c->head_dim);
-    vit__context_norm(s, block, &job);
-    if (vit__is_traced(s) && job.has_norm) {
-        vit__rows_norm_now(&job);
-        vit__trace_block(s, block, c->has_diff_attn ? ".attn.sub_norm" : ".attn.norm", a,
-                         rows / c->num_tokens, job.dim);
-    }
-    job.form = vit__proj_form(s->model, vit__kernels_of(s), block);
-    vit__rows_run(&job);
-}
-
-/* norm1, attn.qkv and attention: x to rows of context in y; returns their distance. */
-static size_t vit__context(const vit_session *s, int block, int batch, int queries,
-                           float *maps) {
-    const int tokens = VIT__CONFIG(s->model)->num_tokens;
-    const int width = VIT__CONFIG(s->model)->num_heads * VIT__CONFIG(s->model)->head_dim;
-    vit__linear qkv;
-    int i;
-    vit__norm_linear(s, block, vit__all_tokens(s, batch), VIT__NORM1_WEIGHT, ".norm1",
-                     VIT__QKV_WEIGHT, &qkv);
-    vit__qkv(s, batch, queries, &qkv);
-    vit__trace_block(s, block, ".attn.qkv", s->scratch, batch, 3 * width);
-    vit__qk_norm(s, block, batch);
-    vit__apply_rope(s, block, batch);
-    vit__attend(s, block, batch, queries, maps);
-    vit__trace_block(s, block, ".attn.context", s->y, batch, width);
-    if (queries == tokens)
-        vit__finish_context(s, block, batch * tokens, s->y, (size_t)width);
-    for (i = 0; i < queries && queries < tokens; i++)
-        vit__finish_context(s, block, batch, s->y + i * width, (size_t)(tokens * width));
-    return (size_t)width;
-}
-
-/* The same with little memory: as many rows at a time as there is room for. */
-static size_t vit__stream_context(const vit_session *s, int block, int queries, float *maps) {
+/* norm1, attn.qkv, attention and its norm: x to rows of context in y, as many at a time as
+   there is room for. Returns their distance. */
+static size_t vit__attend_by_head(const vit__pass *p) {
+    const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
     const int width = c->num_heads * c->head_dim;
-    const vit__form form = vit__proj_form(s->model, vit__kernels_of(s), block);
+    const vit__form form = vit__form_of(s, &p->w.proj);
     const size_t packed = (size_t)vit__form_floats(form, width), wide = (size_t)width;
     vit__stream job;
     vit__attention *a = &job.attention;
-    vit__stream_init(&job, s, block, maps);
-    for (; a->first < queries; a->first += a->queries) {
+    job.pass = p;
+    vit__attention_init(a, p);
+    vit__linear_init(&job.qkv, vit__kernels_of(s), &p->w.qkv);
+    a->ldq = a->ldk = (size_t)vit__slice_width(c);
+    a->num_tasks = vit__min(c->num_heads, a->num_tasks);
+    for (; a->first < p->queries; a->first += a->queries) {
         const size_t at = (size_t)a->first * packed;
         int r;
         a->context = s->y + at;
-        a->queries = vit__min(queries - a->first, (int)((s->y_size - at) / wide));
+        a->queries = vit__min(p->queries - a->first, (int)((s->y_size - at) / wide));
         vit__phase(s, VIT_PHASE_ATTENTION);
         vit__parallel_for(s, a->num_tasks, vit__stream_task, &job);
-        vit__finish_context(s, block, a->queries, a->context, wide);
+        vit__attn_norm(p, vit__matrix(a->context, wide, a->queries, width));
         for (r = 1; r < a->queries && packed < wide; r++)
             memmove(a->context + (size_t)r * packed, a->context + (size_t)r * wide,
                     packed * sizeof(float));
@@ -7727,144 +7849,272 @@ static size_t vit__stream_context(const vit_session *s, int block, int queries, 
     return packed;
 }
 
-/* x += attn.proj(attention(attn.qkv(norm1(x)))), for the first `queries` tokens. */
-static void vit__attn(const vit_session *s, int block, int batch, int queries, float *maps) {
-    const vit_config *c = VIT__CONFIG(s->model);
-    const int rows = batch * c->num_tokens;
-    const size_t ld = vit__is_low(&s->params) ? vit__stream_context(s, block, queries, maps)
-                                           : vit__context(s, block, batch, queries, maps);
-    int i;
-    for (i = 0; i < rows && queries == c->num_tokens; i += s->chunk)
-        vit__linear_residual(s, block, vit__some_rows(s, i, rows), VIT__PROJ_WEIGHT, ".attn.proj",
-                             s->y + (size_t)i * ld, ld, s->scratch);
-    for (i = 0; i < queries && queries < c->num_tokens; i++)
-        vit__linear_residual(s, block, vit__one_token(s, batch, i), VIT__PROJ_WEIGHT, ".attn.proj",
-                             s->y + (size_t)i * ld, ld * (size_t)c->num_tokens, NULL);
-    vit__trace_block(s, block, ".attn", s->x, batch, c->embed_dim);
-}
+/* --- MLP ---------------------------------------------------------------------------- */
 
-/* Gate and norm of the hidden rows, step by step for a trace, which wants them
-   without gaps: afterwards they are mlp_dim apart. */
-static void vit__trace_hidden(const vit_session *s, int block, int batch, vit__rows *rows) {
-    const size_t dim = (size_t)rows->dim;
-    vit__rows gate = *rows;
-    int r;
-    gate.has_norm = 0;
-    vit__rows_run(&gate);
-    for (r = 1; r < rows->rows && rows->ldy != dim; r++)
-        memcpy(rows->y + (size_t)r * dim, rows->y + (size_t)r * rows->ldy, dim * sizeof(float));
-    rows->gate = 0;
-    rows->ldy = dim;
-    vit__trace_block(s, block, ".mlp.act", rows->y, batch, rows->dim);
-    if (!rows->has_norm) return;
-    vit__rows_norm_now(rows);
-    vit__trace_block(s, block, ".mlp.norm", rows->y, batch, rows->dim);
-}
-
-/* x += mlp.fc2(act(mlp.fc1(norm2(x)))) */
-static void vit__mlp(const vit_session *s, int block, int batch, vit__view view) {
+/* hidden = act(mlp.fc1(y)); a gated MLP's activation comes with its gate. */
+static void vit__fc1(const vit__pass *p, vit__mat y) {
+    const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
-    const int wide = c->has_gated_mlp ? 2 * c->mlp_dim : c->mlp_dim;
     vit__linear fc1;
-    vit__rows rows;
-    vit_tensor w;
-    vit__norm_linear(s, block, view, VIT__NORM2_WEIGHT, ".norm2", VIT__FC1_WEIGHT, &fc1);
-    if (vit__is_traced(s)) { /* once more, without the activation, to be seen */
-        vit__linear_run(s, &fc1);
-        vit__trace_block(s, block, ".mlp.fc1", s->scratch, batch, wide);
+    vit__phase(s, VIT_PHASE_FC1);
+    vit__layer_init(&fc1, s, &p->w.fc1, y, s->scratch, (size_t)p->w.fc1.cols);
+    fc1.out.act = c->has_gated_mlp ? 0 : 1 + c->activation;
+    vit__run_shown(p, &fc1, ".mlp.fc1");
+    if (!c->has_gated_mlp) vit__show(p, ".mlp.act", s->scratch, c->mlp_dim);
+}
+
+/* Hidden rows, gated and normalised if need be, as mlp.fc2 reads them. Their distance may
+   change. */
+static void vit__mlp_norm(const vit__pass *p, vit__mat *hidden) {
+    const vit_config *c = VIT__CONFIG(p->session->model);
+    vit__rows job;
+    vit__rows_init(&job, p->session, NULL, 0, *hidden);
+    job.gate = c->has_gated_mlp ? 1 + c->activation : 0;
+    vit__rows_norm(&job, &p->w.mlp_norm);
+    job.form = vit__form_of(p->session, &p->w.fc2);
+    vit__rows_shown(p, &job, ".mlp.act", ".mlp.norm");
+    *hidden = job.y;
+}
+
+/* --- out of a branch ------------------------------------------------------------------ */
+
+/* x += gamma * branch, with the two additions of the epilogue. */
+static void vit__add_rows(const vit_session *s, const float *gamma, const float *branch,
+                          vit__mat x) {
+    const vit__kernels *kernels = vit__kernels_of(s);
+    int r;
+    for (r = 0; r < x.rows; r++, x.data += x.ld, branch += x.cols)
+        if (gamma) vit__add_stored(kernels, x.data, x.data, gamma, branch, x.cols);
+        else kernels->add(x.data, x.data, branch, NULL, x.cols);
+}
+
+/* spare = last(a), its rows without gaps. */
+static void vit__branch_output(const vit__pass *p, const vit__branch *b, vit__linear *last) {
+    last->out.c = b->spare;
+    last->out.ldc = (size_t)last->cols;
+    vit__run_shown(p, last, b->last_name);
+}
+
+/* x += gamma * last(a): straight from the matrix product, unless a trace wants to see it. */
+static void vit__branch_sum(const vit__pass *p, const vit__branch *b, vit__linear *last,
+                            vit__mat x) {
+    if (vit__is_traced(p->session)) {
+        vit__branch_output(p, b, last);
+        vit__add_rows(p->session, vit__values(b->scale), b->spare, x);
+        return;
     }
-    if (!c->has_gated_mlp) fc1.out.act = 1 + c->activation;
-    vit__linear_run(s, &fc1);
-    vit__block_tensor(s->model, block, VIT__FC2_WEIGHT, &w);
-    vit__rows_init(&rows, s, NULL, 0, s->scratch, (size_t)wide, view.rows, c->mlp_dim);
-    rows.gate = c->has_gated_mlp ? 1 + c->activation : 0;
-    vit__rows_norm(&rows, vit__block_floats(s->model, block, VIT__MLP_NORM_WEIGHT),
-                   vit__block_floats(s->model, block, VIT__MLP_NORM_BIAS));
-    if (vit__is_traced(s)) vit__trace_hidden(s, block, batch, &rows);
-    rows.form = vit__form_of(s, w.dtype);
-    vit__rows_run(&rows);
-    vit__linear_residual(s, block, view, VIT__FC2_WEIGHT, ".mlp.fc2", s->scratch, rows.ldy, s->y);
-    vit__trace_block(s, block, "", s->x, batch, c->embed_dim);
+    last->out.add = 1;
+    last->out.gamma = vit__values(b->scale);
+    vit__linear_run(p->session, last);
 }
 
-/* Block `block`, of which only the first `queries` tokens of each image are read
-   by what follows: all N, or, in the last block, those that the head reads. */
-static void vit__block(const vit_session *s, int block, int batch, int queries, float *maps) {
-    const int tokens = VIT__CONFIG(s->model)->num_tokens, rows = batch * tokens;
-    int i;
-    vit__attn(s, block, batch, queries, maps);
-    for (i = 0; i < rows && queries == tokens; i += s->chunk)
-        vit__mlp(s, block, batch, vit__some_rows(s, i, rows));
-    for (i = 0; i < queries && queries < tokens; i++)
-        vit__mlp(s, block, batch, vit__one_token(s, batch, i));
+/* The branch's last layer, and its sum with x. a is overwritten. */
+static void vit__add_branch(const vit__pass *p, const vit__branch *b, vit__mat a, vit__mat x) {
+    const vit_session *s = p->session;
+    const vit__mat spare = vit__matrix(b->spare, (size_t)x.cols, x.rows, x.cols);
+    const float *gamma = vit__values(b->scale);
+    vit__linear last;
+    vit__phase(s, b->phase);
+    vit__layer_init(&last, s, b->last, a, x.data, x.ld);
+    switch ((vit_block_type)VIT__CONFIG(s->model)->block_type) {
+    case VIT_PRE_NORM: /* x + f(norm(x)) */
+        vit__branch_sum(p, b, &last, x);
+        break;
+    case VIT_POST_NORM: /* norm(x + f(x)) */
+        vit__branch_sum(p, b, &last, x);
+        vit__norm_in_place(s, b->norm, x);
+        break;
+    case VIT_RES_POST_NORM: /* x + norm(f(x)) */
+        vit__branch_output(p, b, &last);
+        vit__norm_in_place(s, b->norm, spare);
+        vit__add_rows(s, gamma, b->spare, x);
+        break;
+    case VIT_PARALLEL: /* x + f(norm(x)) + g(norm(x)): y keeps norm(x) for g, before x changes */
+        if (b->is_second) {
+            vit__branch_sum(p, b, &last, x);
+            break;
+        }
+        vit__branch_output(p, b, &last);
+        vit__norm(s, b->norm, x.data, x.ld, vit__matrix(s->y, (size_t)x.cols, x.rows, x.cols));
+        vit__add_rows(s, gamma, b->spare, x);
+        break;
+    }
 }
 
-/* --- head --------------------------------------------------------------------------- */
+/* --- the block ------------------------------------------------------------------------ */
 
-/* A layer of the tail over one row an image: a [batch, depth], which is
-   overwritten. The caller runs it. */
-static void vit__tail_layer(vit__linear *l, const vit_session *s, int row, float *a, int batch,
-                            float *out) {
-    vit__rows rows;
-    vit_tensor w;
-    vit__tail_tensor(s->model, row, &w);
-    vit__layer_init(l, s, &w, vit__tail_floats(s->model, row + 1), a, (size_t)vit__depth_of(&w),
-                    batch, out);
-    vit__rows_init(&rows, s, NULL, 0, a, (size_t)l->depth, batch, l->depth);
-    rows.form = vit__known_gemm(l->gemm)->form;
-    vit__rows_run(&rows);
-    vit__phase(s, VIT_PHASE_HEAD);
-}
-
-static void vit__head_linear(const vit_session *s, int row, float *a, int batch, float *out) {
-    vit__linear l;
-    vit__tail_layer(&l, s, row, a, batch, out);
-    vit__linear_run(s, &l);
-}
-
-/* timm's AttentionPoolLatent: one query, the same for all images, asks the normed
-   tokens in x, from number `first` on; then x + mlp(norm(x)). pooled [batch, D] is
-   the start of scratch. */
-static void vit__map_pool(const vit_session *s, int batch, int first, float *pooled) {
+/* x [batch, N, D] through one block, in place. y holds what a branch reads, and attention's
+   output; scratch holds qkv, then the MLP's hidden layer. */
+static void vit__block(const vit__pass *p) {
+    const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
-    const size_t width = (size_t)c->num_heads * (size_t)c->head_dim, dim = (size_t)c->embed_dim;
-    float *kv = s->scratch, *hidden = pooled + (size_t)batch * dim;
-    vit__attention job;
-    vit_tensor w;
+    const vit__block_layers *w = &p->w;
+    const vit__layer *ls2 = c->block_type == VIT_PARALLEL ? &w->ls1 : &w->ls2;
+    const vit__branch attn = { &w->norm1, &w->qkv, &w->proj, &w->ls1, VIT__TEXT(".norm1"),
+                               VIT__TEXT(".attn.proj"), VIT_PHASE_PROJ, s->scratch, 0 };
+    const vit__branch mlp = { &w->norm2, &w->fc1, &w->fc2, ls2, VIT__TEXT(".norm2"),
+                              VIT__TEXT(".mlp.fc2"), VIT_PHASE_FC2, s->y, 1 };
+    const int dim = c->embed_dim, width = c->num_heads * c->head_dim;
+    const int low = vit__is_low(&s->params);
+    size_t ld = (size_t)width;
+    vit__view all = { 0, 1, 0 }, view;
+    int i;
+    all.rows = vit__known_batch(p->batch) * c->num_tokens;
+
+    if (low) {
+        ld = vit__attend_by_head(p);                    /* these five steps in less memory */
+    } else {
+        vit__branch_input(p, &attn, all);               /* y = norm1(x)                    */
+        vit__qkv(p);                                    /* q, k, v = qkv(y)                */
+        vit__qk_norm(p);                                /* q, k = q_norm(q), k_norm(k)     */
+        vit__rope(p);                                   /* q, k rotated by their positions */
+        vit__attend(p);                                 /* y = softmax(q k^T) v            */
+    }
+    for (i = 0; vit__view_rows(p, i, &view); i++) {
+        const vit__mat x = vit__rows_of(view, s->x, (size_t)dim, dim);
+        const vit__mat context = vit__rows_of(view, s->y, ld, width);
+        if (!low) vit__attn_norm(p, context);           /* y = attn_norm(y)                */
+        vit__add_branch(p, &attn, context, x);          /* x += ls1 * proj(y)              */
+    }
+    vit__show(p, ".attn", s->x, dim);
+
+    for (i = 0; vit__view_rows(p, i, &view); i++) {
+        const vit__mat x = vit__rows_of(view, s->x, (size_t)dim, dim);
+        vit__mat hidden = vit__matrix(s->scratch, (size_t)w->fc1.cols, view.rows, c->mlp_dim);
+        vit__branch_input(p, &mlp, view);               /* y = norm2(x)                    */
+        vit__fc1(p, vit__matrix(s->y, (size_t)dim, view.rows, dim)); /* hidden = act(fc1(y)) */
+        vit__mlp_norm(p, &hidden);                      /* hidden = mlp_norm(hidden)       */
+        vit__add_branch(p, &mlp, hidden, x);            /* x += ls2 * fc2(hidden)          */
+    }
+    vit__show(p, "", s->x, dim);
+}
+
+/* ------------------------------------------------------------------------- */
+/* >>head                                                                    */
+/*                                                                           */
+/* Final norm, pooling, representation layer, logits; softmax and top-k.     */
+/* ------------------------------------------------------------------------- */
+
+/* The tail of one batch: its layers, and buffers in scratch. */
+typedef struct vit__tail {
+    const vit_session *session;
+    const uint8_t *mask;   /* [batch, N] or NULL                                           */
+    int batch;
+    vit__tail_layers w;
+    float *kv;             /* map pooling: [batch, N, 2, A]; where the others are later    */
+    float *pooled;         /* [batch, width the head reads], with room for D more          */
+    float *dist;           /* [batch, D] of the distillation token                         */
+    float *hidden;         /* [batch, hidden width] of map pooling                         */
+    float *representation; /* [batch, representation_dim]                                  */
+    float *dist_logits;    /* [batch, num_classes]                                         */
+} vit__tail;
+
+static void vit__begin_tail(vit__tail *t, const vit_session *s, int batch) {
+    memset(t, 0, sizeof *t);
+    t->session = s;
+    t->batch = batch;
+    vit__find_tail(s->model, &t->w);
+}
+
+static void vit__place_tail(const vit_config *c, vit__arena *arena, vit__tail *t) {
+    const uint64_t batch = (uint64_t)(unsigned)vit__known_batch(t->batch);
+    const uint64_t dim = (uint64_t)(unsigned)c->embed_dim;
+    const uint64_t tokens = (uint64_t)(unsigned)c->num_tokens;
+    const uint64_t width = (uint64_t)(unsigned)(c->num_heads * c->head_dim);
+    const uint64_t classes = (uint64_t)(unsigned)c->num_classes;
+    const uint64_t hidden = (uint64_t)(unsigned)vit__pool_hidden(c);
+    const uint64_t representation = (uint64_t)(unsigned)c->representation_dim;
+    vit__arena kv = *arena;
+    if (c->pool == VIT_POOL_MAP) t->kv = vit__take(&kv, batch * tokens * 2 * width);
+    t->pooled = vit__take(arena, batch * 2 * dim);
+    if (c->has_dist_token) t->dist = vit__take(arena, batch * dim);
+    if (c->has_dist_token) t->dist_logits = vit__take(arena, batch * classes);
+    if (c->pool == VIT_POOL_MAP) t->hidden = vit__take(arena, batch * hidden);
+    if (c->representation_dim) t->representation = vit__take(arena, batch * representation);
+    arena->used = vit__max64(arena->used, kv.used);
+}
+
+/* A layer over `rows` rows of a, which are overwritten. The caller runs it. */
+static void vit__tail_layer(const vit__tail *t, vit__linear *l, const vit__layer *layer, float *a,
+                            int rows, float *out) {
+    const vit_session *s = t->session;
+    const vit__mat in = vit__matrix(a, (size_t)layer->depth, rows, layer->depth);
+    vit__rows job;
+    vit__rows_init(&job, s, NULL, 0, in);
+    job.form = vit__form_of(s, layer);
+    vit__rows_run(&job);
+    vit__phase(s, VIT_PHASE_HEAD);
+    vit__layer_init(l, s, layer, in, out, (size_t)layer->cols);
+}
+
+/* The same with one row an image, run. */
+static void vit__tail_linear(const vit__tail *t, const vit__layer *layer, float *a, float *out) {
     vit__linear l;
-    vit__tail_tensor(s->model, VIT__POOL_KV_WEIGHT, &w);
-    vit__head_linear(s, VIT__POOL_KV_WEIGHT, s->x, batch * c->num_tokens, kv);
-    memset(&job, 0, sizeof job);
-    job.session = s;
-    job.heads = vit__pool_heads(c);
-    job.dim = vit__pool_head_dim(c);
-    job.scale = c->pool_num_heads ? 1.0f / vit__sqrt((float)job.dim) : c->attn_scale;
-    job.q = vit__tail_floats(s->model, VIT__POOL_Q);
-    job.q_stored = 1;
-    job.ldk = 2 * width;
-    job.k = kv + (size_t)first * job.ldk;
-    job.v = job.k + width;
-    job.keys = c->num_tokens - first;
-    job.context = s->y;
-    job.context_rows = 1;
-    job.dtype = vit__attention_dtype(w.dtype);
-    job.batch = batch;
-    job.queries = 1;
-    job.num_tasks = vit__threads(&s->params);
+    vit__tail_layer(t, &l, layer, a, vit__known_batch(t->batch), out);
+    vit__linear_run(t->session, &l);
+}
+
+/* --- pooling ------------------------------------------------------------------------ */
+
+/* Width of a head of map pooling. */
+static int vit__pool_head_dim(const vit_config *c) {
+    return c->num_heads * c->head_dim / vit__pool_heads(c);
+}
+
+/* The first token that is pooled. */
+static int vit__first_pooled(const vit_config *c) {
+    return c->pool_prefix ? 0 : c->num_prefix_tokens;
+}
+
+/* Attention of map pooling: one query, the same for all images. */
+static void vit__map_attention(const vit__tail *t, vit__attention *job) {
+    const vit_session *s = t->session;
+    const vit_config *c = VIT__CONFIG(s->model);
+    const size_t width = (size_t)c->num_heads * (size_t)c->head_dim;
+    const int first = vit__first_pooled(c);
+    memset(job, 0, sizeof *job);
+    job->session = s;
+    job->heads = vit__pool_heads(c);
+    job->dim = vit__pool_head_dim(c);
+    job->scale = c->pool_num_heads ? 1.0f / vit__sqrt((float)job->dim) : c->attn_scale;
+    job->q = vit__values(&t->w.pool_q);
+    job->is_pooling = 1;
+    job->mask = t->mask;
+    job->ldk = 2 * width;
+    job->keys = c->num_tokens - first;
+    job->context = s->y;
+    job->context_rows = 1;
+    job->dtype = vit__attention_dtype(t->w.pool_kv.dtype);
+    job->batch = vit__known_batch(t->batch);
+    job->queries = 1;
+    job->num_tasks = vit__threads(&s->params);
+}
+
+/* timm's AttentionPoolLatent over the normed tokens in x; then x + mlp(norm(x)). */
+static void vit__map_pool(const vit__tail *t) {
+    const vit_session *s = t->session;
+    const vit_config *c = VIT__CONFIG(s->model);
+    const vit__tail_layers *w = &t->w;
+    const size_t dim = (size_t)c->embed_dim;
+    vit__attention job;
+    vit__linear l;
+    vit__tail_layer(t, &l, &w->pool_kv, s->x, t->batch * c->num_tokens, t->kv);
+    vit__linear_run(s, &l);
+    vit__map_attention(t, &job);
+    job.k = t->kv + (size_t)vit__first_pooled(c) * job.ldk;
+    job.v = job.k + job.ldk / 2;
     vit__parallel_for(s, job.num_tasks, vit__attention_task, &job);
-    vit__head_linear(s, VIT__POOL_PROJ_WEIGHT, s->y, batch, pooled);
-    vit__norm(s, vit__tail_floats(s->model, VIT__POOL_NORM_WEIGHT),
-              vit__tail_floats(s->model, VIT__POOL_NORM_BIAS), pooled, dim, batch, c->embed_dim,
-              s->y, VIT__FORM_F32);
-    vit__tail_layer(&l, s, VIT__POOL_FC1_WEIGHT, s->y, batch, hidden);
+    vit__tail_linear(t, &w->pool_proj, s->y, t->pooled);
+    vit__norm(s, &w->pool_norm, t->pooled, dim, vit__matrix(s->y, dim, t->batch, c->embed_dim));
+    vit__tail_layer(t, &l, &w->pool_fc1, s->y, t->batch, t->hidden);
     l.out.act = 1 + c->activation;
     vit__linear_run(s, &l);
-    vit__tail_layer(&l, s, VIT__POOL_FC2_WEIGHT, hidden, batch, pooled);
+    vit__tail_layer(t, &l, &w->pool_fc2, t->hidden, t->batch, t->pooled);
     l.out.add = 1;
     vit__linear_run(s, &l);
 }
 
-/* The mean or the largest of n rows, number by number. */
+/* The mean or the largest of n rows, column by column. */
 static void vit__reduce_rows(const float *x, int n, int dim, int largest, float *out) {
     int r, i;
     memcpy(out, x, (size_t)dim * sizeof(float));
@@ -7875,18 +8125,20 @@ static void vit__reduce_rows(const float *x, int n, int dim, int largest, float 
     for (i = 0; i < dim && !largest; i++) out[i] /= (float)n;
 }
 
-/* The mean of two rows of numbers, as timm takes it: (a + b) / 2. */
+/* The mean of two rows, as timm takes it: (a + b) / 2. */
 static void vit__mean2(float *out, const float *a, const float *b, int n) {
     int i;
     for (i = 0; i < n; i++) out[i] = (a[i] + b[i]) / 2.0f;
 }
 
-/* One image: tokens [N, D] to pooled, with room for as much behind it. */
+/* One image: its normed tokens [N, D] to pooled, with room for D floats after it. */
 static void vit__pool_image(const vit_config *c, const float *tokens, float *pooled) {
-    const int dim = c->embed_dim, first = c->pool_prefix ? 0 : c->num_prefix_tokens;
+    const int dim = c->embed_dim, first = vit__first_pooled(c);
     const float *patches = tokens + first * dim;
     const int n = c->num_tokens - first;
-    switch (c->pool) {
+    switch ((vit_pool)c->pool) {
+    case VIT_POOL_TOKEN: break; /* vit__pool: only the tokens that are read are normed */
+    case VIT_POOL_MAP: break;   /* vit__map_pool: all images at once */
     case VIT_POOL_AVG: vit__reduce_rows(patches, n, dim, 0, pooled); break;
     case VIT_POOL_MAX: vit__reduce_rows(patches, n, dim, 1, pooled); break;
     case VIT_POOL_AVGMAX:
@@ -7894,70 +8146,107 @@ static void vit__pool_image(const vit_config *c, const float *tokens, float *poo
         vit__reduce_rows(patches, n, dim, 1, pooled + dim);
         vit__mean2(pooled, pooled, pooled + dim, dim);
         break;
-    default: /* VIT_POOL_TOKEN_AVG */
+    case VIT_POOL_TOKEN_AVG:
         memcpy(pooled, tokens, (size_t)dim * sizeof(float));
         vit__reduce_rows(patches, n, dim, 0, pooled + dim);
         break;
     }
 }
 
-/* final norm of what is pooled, pooling, fc_norm: pooled [batch, what the head reads],
-   dist the same of the distillation token. */
-static void vit__pool(const vit_session *s, int batch, float *pooled, float *dist) {
+/* Width of what is pooled. */
+static int vit__pooled_dim(const vit_config *c) {
+    return c->pool == VIT_POOL_TOKEN_AVG ? 2 * c->embed_dim : c->embed_dim;
+}
+
+/* Final norm of what is pooled, pooling, fc_norm: x to pooled, and dist of the
+   distillation token. */
+static void vit__pool(const vit__tail *t) {
+    const vit_session *s = t->session;
     const vit_config *c = VIT__CONFIG(s->model);
-    const vit_model *m = s->model;
+    const int batch = vit__known_batch(t->batch), wide = vit__pooled_dim(c);
     const size_t dim = (size_t)c->embed_dim, image = (size_t)c->num_tokens * dim;
-    const size_t wide = c->pool == VIT_POOL_TOKEN_AVG ? 2 * dim : dim;
-    const float *weight = vit__tail_floats(m, VIT__NORM_WEIGHT);
-    const float *bias = vit__tail_floats(m, VIT__NORM_BIAS);
+    const vit__mat pooled = vit__matrix(t->pooled, dim, batch, c->embed_dim);
     int i;
     if (c->pool == VIT_POOL_TOKEN) {
-        vit__norm(s, weight, bias, s->x, image, batch, c->embed_dim, pooled, VIT__FORM_F32);
+        vit__norm(s, &t->w.norm, s->x, image, pooled);
         if (c->has_dist_token)
-            vit__norm(s, weight, bias, s->x + dim, image, batch, c->embed_dim, dist,
-                      VIT__FORM_F32);
+            vit__norm(s, &t->w.norm, s->x + dim, image,
+                      vit__matrix(t->dist, dim, batch, c->embed_dim));
     } else {
-        vit__norm(s, weight, bias, s->x, dim, batch * c->num_tokens, c->embed_dim, s->x,
-                  VIT__FORM_F32);
-        if (c->pool == VIT_POOL_MAP)
-            vit__map_pool(s, batch, c->pool_prefix ? 0 : c->num_prefix_tokens, pooled);
-        for (i = 0; i < batch && c->pool != VIT_POOL_MAP; i++)
-            vit__pool_image(c, s->x + (size_t)i * image, pooled + (size_t)i * wide);
+        vit__norm_in_place(s, &t->w.norm,
+                           vit__matrix(s->x, dim, batch * c->num_tokens, c->embed_dim));
+        if (c->pool == VIT_POOL_MAP) vit__map_pool(t);
+        for (i = 0; i < batch; i++)
+            vit__pool_image(c, s->x + (size_t)i * image,
+                            t->pooled + (size_t)i * (size_t)wide);
     }
     vit__phase(s, VIT_PHASE_HEAD);
-    vit__call_trace(s, "pool", pooled, batch, (int)wide, 0);
+    vit__call_trace(s, "pool", t->pooled, batch, wide, 0);
     if (!c->has_fc_norm) return;
-    vit__norm(s, vit__tail_floats(m, VIT__FC_NORM_WEIGHT), vit__tail_floats(m, VIT__FC_NORM_BIAS),
-              pooled, dim, batch, c->embed_dim, pooled, VIT__FORM_F32);
-    vit__call_trace(s, "fc_norm", pooled, batch, c->embed_dim, 0);
+    vit__norm_in_place(s, &t->w.fc_norm, pooled);
+    vit__call_trace(s, "fc_norm", t->pooled, batch, c->embed_dim, 0);
 }
+
+/* --- embedding and logits ------------------------------------------------------------- */
 
 /* Linear + tanh over the pooled tokens: the representation layer of ImageNet-21k
-   checkpoints. In place of the tokens, from spare. */
-static void vit__pre_logits(const vit_session *s, int batch, float *pooled, float *out) {
-    const vit_config *c = VIT__CONFIG(s->model);
-    const int n = batch * c->representation_dim;
+   checkpoints. */
+static void vit__pre_logits(const vit__tail *t) {
+    const vit_config *c = VIT__CONFIG(t->session->model);
+    const int n = t->batch * c->representation_dim;
+    float *out = t->representation;
     int i;
-    vit__head_linear(s, VIT__PRE_LOGITS_WEIGHT, pooled, batch, out);
+    vit__tail_linear(t, &t->w.pre_logits, t->pooled, out);
     for (i = 0; i < n; i++) out[i] = vit__tanh(vit__fma_scalar, out[i]);
-    vit__call_trace(s, "pre_logits", out, batch, c->representation_dim, 0);
+    vit__call_trace(t->session, "pre_logits", out, t->batch, c->representation_dim, 0);
 }
 
-/* logits from what the head reads, which is overwritten; with a distillation token
-   from both tokens, `dist` being the second. spare has room for batch *
-   num_classes numbers. */
-static void vit__head_logits(const vit_session *s, float *cls, float *dist, int batch,
-                             float *logits, float *spare) {
+/* logits from what the head reads, which is overwritten; with a distillation token the
+   mean of both heads. */
+static void vit__logits(const vit__tail *t, float *cls, float *logits) {
+    const vit_session *s = t->session;
     const vit_config *c = VIT__CONFIG(s->model);
-    vit__head_linear(s, VIT__HEAD_WEIGHT, cls, batch, logits);
-    vit__call_trace(s, "head", logits, batch, c->num_classes, 0);
+    vit__tail_linear(t, &t->w.head, cls, logits);
+    vit__call_trace(s, "head", logits, t->batch, c->num_classes, 0);
     if (!c->has_dist_token) return;
-    vit__head_linear(s, VIT__HEAD_DIST_WEIGHT, dist, batch, spare);
-    vit__call_trace(s, "head_dist", spare, batch, c->num_classes, 0);
-    vit__mean2(logits, logits, spare, batch * c->num_classes);
+    vit__tail_linear(t, &t->w.head_dist, t->dist, t->dist_logits);
+    vit__call_trace(s, "head_dist", t->dist_logits, t->batch, c->num_classes, 0);
+    vit__mean2(logits, logits, t->dist_logits, t->batch * c->num_classes);
 }
 
-/* --- predictions ---------------------------------------------------------- */
+/* The final norm of every token, only if somebody wants to see it. */
+static void vit__final_tokens(const vit__tail *t, float *tokens) {
+    const vit_session *s = t->session;
+    const vit_config *c = VIT__CONFIG(s->model);
+    const size_t dim = (size_t)c->embed_dim;
+    vit__norm(s, &t->w.norm, s->x, dim,
+              vit__matrix(tokens, dim, t->batch * c->num_tokens, c->embed_dim));
+    vit__phase(s, VIT_PHASE_HEAD);
+    vit__call_trace(s, "norm", tokens, t->batch, c->num_tokens, c->embed_dim);
+}
+
+/* x to what the caller asked for: tokens, embedding, logits. */
+static void vit__head(const vit_session *s, const uint8_t *mask, int batch,
+                      const vit_outputs *out) {
+    const vit_config *c = VIT__CONFIG(s->model);
+    const int n = batch * vit__embedding_dim(c);
+    vit__arena scratch = { s->scratch, 0 };
+    vit__tail t;
+    float *read;
+    vit__begin_tail(&t, s, batch);
+    t.mask = mask;
+    vit__place_tail(c, &scratch, &t);
+    vit__phase(s, VIT_PHASE_HEAD);
+    if (!VIT__LOGITS_ONLY && out->tokens) vit__final_tokens(&t, out->tokens);
+    else if (vit__is_traced(s)) vit__final_tokens(&t, s->y);
+    if (!out->logits && !out->embedding) return;
+    vit__pool(&t);
+    if (c->representation_dim) vit__pre_logits(&t);
+    read = c->representation_dim ? t.representation : t.pooled;
+    if (out->embedding && c->has_dist_token) vit__mean2(out->embedding, read, t.dist, n);
+    else if (out->embedding) memcpy(out->embedding, read, (size_t)n * sizeof(float));
+    if (out->logits) vit__logits(&t, read, out->logits);
+}
 
 VIT_API void vit_softmax(float *x, int n) {
     if (n > 0) {
@@ -7989,87 +8278,89 @@ VIT_API int vit_top_k(const float *scores, int n, int k, vit_prediction *top) {
 }
 
 /* ------------------------------------------------------------------------- */
-/* >>forward                                                                 */
+/* >>workspace                                                               */
 /*                                                                           */
-/* The network, top to bottom, and the memory it needs. One plan describes   */
-/* the workspace, for the size query and for the session alike.              */
+/* The memory of a session. vit__place_session says how much it needs, and   */
+/* takes it; parts of scratch are placed by the sections that use them.      */
 /* ------------------------------------------------------------------------- */
 
-/* --- the workspace --------------------------------------------------------------- */
-
-/* Floats of each buffer of a session. */
-typedef struct vit__plan {
-    uint64_t x, y, scratch, pos, attn_stride, attn;
-    int chunk;
-    int shared;     /* scratch and attn are the same place */
-    uint64_t bytes; /* of all, and of aligning the first */
-} vit__plan;
-
-/* What attention needs, by the types of the weights of every block. */
-static void vit__plan_attention(const vit_model *m, const vit_params *params,
-                                const vit__kernels *kernels, vit__plan *plan) {
-    const vit_config *c = VIT__CONFIG(m);
-    const int pool_dim = vit__pool_head_dim(c);
-    uint64_t row = vit__head_row(c, c->head_dim);
-    vit_tensor w;
-    int i;
-    if (vit__is_low(params)) /* and slices of k and v */
-        row = vit__stream_row(c) + 2 * (uint64_t)(unsigned)vit__slice_width(c);
-    for (i = 0; i < c->depth; i++) {
-        vit__block_tensor(m, i, VIT__QKV_WEIGHT, &w);
-        plan->attn_stride = vit__max64(
-            plan->attn_stride, vit__attention_scratch(c, kernels, w.dtype, c->head_dim, row));
-        if (!vit__is_low(params)) continue;
-        plan->y = vit__max64(plan->y, (uint64_t)(unsigned)vit__context_room(
-                                          c, vit__proj_form(m, kernels, i)));
-    }
-    if (c->pool != VIT_POOL_MAP) return;
-    vit__tail_tensor(m, VIT__POOL_KV_WEIGHT, &w);
-    row = vit__head_row(c, pool_dim);
-    plan->attn_stride = vit__max64(plan->attn_stride,
-                                   vit__attention_scratch(c, kernels, w.dtype, pool_dim, row));
+/* Floats of scratch, which its users take in turn: patches, qkv, a branch's output, the
+   MLP's hidden layer, the tail. */
+static uint64_t vit__scratch_floats(const vit_session *s, uint64_t rows) {
+    const vit_config *c = VIT__CONFIG(s->model);
+    const uint64_t width = (uint64_t)(unsigned)(c->num_heads * c->head_dim);
+    const uint64_t hidden = (uint64_t)(unsigned)vit__max(vit__fc1_dim(c), c->embed_dim);
+    const uint64_t block = vit__max64(vit__is_low(&s->params) ? 0 : rows * 3 * width,
+                                      rows * hidden);
+    vit__arena patches = { NULL, 0 }, tail = { NULL, 0 };
+    vit__embedding e;
+    vit__tail t;
+    t.batch = vit__batch(&s->params);
+    vit__place_patches(s, t.batch, &patches, &e);
+    vit__place_tail(c, &tail, &t);
+    return vit__max64(block, vit__max64(patches.used, tail.used));
 }
 
-/* Cannot overflow: batch < 2^31, threads <= 2^16, and the factors are limited by
-   vit_config_check to 2^16 tokens and 2^24 numbers a token. */
-static void vit__make_plan(const vit_model *m, const vit_params *params, vit__plan *plan) {
-    const vit_config *c = VIT__CONFIG(m);
-    const int low = vit__is_low(params);
-    const vit__kernels *kernels = vit__known_kernels(vit__choose_kernels(params->isa));
+/* What attention needs, by the types of the weights of every block: floats for each thread,
+   and with low_memory of the context. */
+static uint64_t vit__measure_attention(const vit_session *s, uint64_t *context) {
+    const vit_config *c = VIT__CONFIG(s->model);
+    uint64_t stride = 0;
+    vit__attention job;
+    vit__attn_head head;
+    int i;
+    for (i = 0; i < c->depth; i++) {
+        vit__arena arena = { NULL, 0 };
+        vit__pass p;
+        vit__begin_block(&p, s, i, 1);
+        vit__attention_init(&job, &p);
+        vit__place_head(&job, &arena, &head);
+        stride = vit__max64(stride, arena.used);
+        if (vit__is_by_head(&job))
+            *context = vit__max64(*context, (uint64_t)(unsigned)vit__context_room(
+                                                c, vit__form_of(s, &p.w.proj)));
+    }
+    if (c->pool == VIT_POOL_MAP) {
+        vit__arena arena = { NULL, 0 };
+        vit__tail t;
+        vit__begin_tail(&t, s, 1);
+        vit__map_attention(&t, &job);
+        vit__place_head(&job, &arena, &head);
+        stride = vit__max64(stride, arena.used);
+    }
+    return stride;
+}
+
+/* Places the buffers of a session whose model, params and kernels are set; returns the
+   floats that they take. Cannot overflow: batch < 2^31, threads <= 2^16, and the factors
+   are limited by vit_config_check to 2^16 tokens and 2^24 elements a token. */
+static uint64_t vit__place_session(vit_session *s, float *base) {
+    const vit_config *c = VIT__CONFIG(s->model);
+    const vit__kernels *kernels = vit__kernels_of(s);
+    const int low = vit__is_low(&s->params);
     const int tile_rows = vit__max(kernels->gemm[VIT_F32].tile_rows,
                                    kernels->gemm[VIT_BF16].tile_rows);
-    const uint64_t batch = (uint64_t)(unsigned)vit__batch(params);
-    const uint64_t rows = (uint64_t)(unsigned)c->num_tokens;
+    const uint64_t tokens = (uint64_t)(unsigned)vit__batch(&s->params) *
+                            (uint64_t)(unsigned)c->num_tokens;
+    const uint64_t rows = low ? (uint64_t)(unsigned)tile_rows : tokens;
     const uint64_t dim = (uint64_t)(unsigned)c->embed_dim;
     const uint64_t width = (uint64_t)(unsigned)(c->num_heads * c->head_dim);
-    const uint64_t few = low ? (uint64_t)(unsigned)tile_rows : batch * rows;
-    const uint64_t patches = (uint64_t)vit__patch_depth(c) *
-                             (c->stem || !low
-                                  ? batch * (uint64_t)(unsigned)c->num_patches
-                                  : few);
-    uint64_t scratch = vit__round64(patches) + vit__stem_layout(c, NULL, NULL);
-    if (!low) scratch = vit__max64(scratch, few * 3 * width);
-    if (c->pool == VIT_POOL_MAP) scratch = vit__max64(scratch, batch * rows * 2 * width);
-    scratch = vit__max64(scratch, few * (uint64_t)(unsigned)vit__dim(c, 'F'));
-    scratch = vit__max64(scratch, few * dim); /* a projection on its own */
-    scratch = vit__max64(scratch, batch * (4 * dim + (uint64_t)(unsigned)vit__dim(c, 'U') +
-                                           2 * (uint64_t)(unsigned)c->representation_dim +
-                                           2 * (uint64_t)(unsigned)c->num_classes)); /* the tail */
-    memset(plan, 0, sizeof *plan);
-    plan->y = few * vit__max64(dim, width);
-    vit__plan_attention(m, params, kernels, plan);
-    plan->x = vit__round64(batch * rows * dim);
-    plan->y = vit__round64(plan->y);
-    plan->scratch = vit__round64(scratch);
-    plan->chunk = low ? tile_rows : 0x7fffffff;
-    plan->pos = vit__is_resampled(m) ? vit__round64(rows * dim) : 0;
-    plan->attn_stride = vit__round64(plan->attn_stride);
-    plan->attn = plan->attn_stride * (uint64_t)(unsigned)vit__threads(params);
-    plan->shared = low && c->pool != VIT_POOL_MAP; /* never needed at once */
-    plan->bytes = plan->x + plan->y + plan->pos;
-    plan->bytes += plan->shared ? vit__max64(plan->scratch, plan->attn)
-                                : plan->scratch + plan->attn;
-    plan->bytes = plan->bytes * sizeof(float) + VIT_ALIGN;
+    uint64_t y = rows * vit__max64(dim, width), stride;
+    vit__arena arena = { base, 0 }, attn;
+    s->chunk = low ? tile_rows : 0x7fffffff;
+    stride = vit__measure_attention(s, &y);
+    s->x = vit__take(&arena, tokens * dim);
+    s->y = vit__take(&arena, y);
+    s->y_size = (size_t)vit__round64(y);
+    s->positions = vit__is_resampled(s->model)
+                       ? vit__take(&arena, (uint64_t)(unsigned)c->num_tokens * dim)
+                       : NULL;
+    attn = arena;
+    s->scratch = vit__take(&arena, vit__scratch_floats(s, rows));
+    if (!low || c->pool == VIT_POOL_MAP) attn = arena; /* else never needed at once */
+    s->attn = vit__take(&attn, stride * (uint64_t)(unsigned)vit__threads(&s->params));
+    s->attn_stride = (size_t)stride;
+    return vit__max64(arena.used, attn.used);
 }
 
 /* params with its defaults filled in; 0 if they make no sense. A batch whose
@@ -8096,97 +8387,81 @@ static int vit__complete_params(const vit_config *c, const vit_params *given,
            vit__choose_kernels(params->isa) != NULL;
 }
 
-VIT_API size_t vit_workspace_size(const vit_model *model, const vit_params *params) {
-    vit_params full;
-    vit__plan plan;
-    if (!model || !model->tensors || !vit__complete_params(VIT__CONFIG(model), params, &full))
+/* The session as far as it goes without a workspace; 0 if the params make no sense. */
+static int vit__begin_session(vit_session *s, const vit_model *model, const vit_params *params) {
+    memset(s, 0, sizeof *s);
+    if (!model || !model->tensors ||
+        !vit__complete_params(VIT__CONFIG(model), params, &s->params))
         return 0;
-    vit__make_plan(model, &full, &plan);
-    return plan.bytes <= SIZE_MAX ? (size_t)plan.bytes : 0;
+    s->model = model;
+    if (!vit__is_alone()) s->kernels = vit__choose_kernels(s->params.isa);
+    s->isa = vit__kernels_of(s)->isa;
+    s->img_height = VIT__CONFIG(model)->img_height;
+    s->img_width = VIT__CONFIG(model)->img_width;
+    return 1;
+}
+
+/* Bytes of its workspace, and of aligning the first. */
+static uint64_t vit__session_bytes(vit_session *s) {
+    return vit__place_session(s, NULL) * sizeof(float) + VIT_ALIGN;
+}
+
+VIT_API size_t vit_workspace_size(const vit_model *model, const vit_params *params) {
+    vit_session session;
+    uint64_t bytes;
+    if (!vit__begin_session(&session, model, params)) return 0;
+    bytes = vit__session_bytes(&session);
+    return bytes <= SIZE_MAX ? (size_t)bytes : 0;
 }
 
 VIT_API vit_result vit_session_init(vit_session *session, const vit_model *model,
                                     const vit_params *params, void *workspace, size_t size) {
-    vit__plan plan;
-    float *at;
+    vit__stem_layers stem;
+    unsigned char *at = (unsigned char *)workspace;
     if (!session) return VIT_ERROR_ARGUMENT;
-    memset(session, 0, sizeof *session);
-    if (!model || !model->tensors ||
-        !vit__complete_params(VIT__CONFIG(model), params, &session->params))
-        return VIT_ERROR_ARGUMENT;
-    vit__make_plan(model, &session->params, &plan);
-    if (!workspace || size < plan.bytes) return VIT_ERROR_MEMORY;
-    at = (float *)(void *)((unsigned char *)workspace + VIT_ALIGN -
-                           (uintptr_t)workspace % VIT_ALIGN);
-    session->model = model;
-    if (!vit__is_alone()) session->kernels = vit__choose_kernels(session->params.isa);
-    session->isa = vit__kernels_of(session)->isa;
-    session->x = at;
-    session->y = session->x + plan.x;
-    session->y_size = (size_t)plan.y;
-    session->pos = vit__make_positions(model, vit__stem_floats(model, VIT__POS_EMBED),
-                                       session->y + plan.y);
-    session->scratch = session->y + plan.y + plan.pos;
-    session->attn = plan.shared ? session->scratch : session->scratch + plan.scratch;
-    session->attn_stride = (size_t)plan.attn_stride;
-    session->chunk = plan.chunk;
-    session->img_height = VIT__CONFIG(model)->img_height;
-    session->img_width = VIT__CONFIG(model)->img_width;
+    if (!vit__begin_session(session, model, params)) return VIT_ERROR_ARGUMENT;
+    if (!workspace || size < vit__session_bytes(session)) {
+        session->model = NULL;
+        return VIT_ERROR_MEMORY;
+    }
+    at += VIT_ALIGN - (uintptr_t)workspace % VIT_ALIGN;
+    vit__place_session(session, (float *)(void *)at);
+    vit__find_stem(model, &stem);
+    session->pos = vit__make_positions(model, vit__values(&stem.pos_embed), session->positions);
     return VIT_OK;
 }
 
-/* The final norm of every token, only if somebody wants to see it. */
-static void vit__final_tokens(const vit_session *s, int batch, float *tokens) {
-    const vit_config *c = VIT__CONFIG(s->model);
-    vit__norm(s, vit__tail_floats(s->model, VIT__NORM_WEIGHT),
-              vit__tail_floats(s->model, VIT__NORM_BIAS), s->x, (size_t)c->embed_dim,
-              batch * c->num_tokens, c->embed_dim, tokens, VIT__FORM_F32);
-    vit__phase(s, VIT_PHASE_HEAD);
-    vit__call_trace(s, "norm", tokens, batch, c->num_tokens, c->embed_dim);
-}
-
-/* Pooling, then embedding and head. */
-static void vit__head(const vit_session *s, int batch, float *logits, float *embedding) {
-    const vit_config *c = VIT__CONFIG(s->model);
-    const int dim = vit__embedding_dim(c);
-    float *pooled = s->scratch, *dist = pooled + 2 * (size_t)batch * (size_t)c->embed_dim;
-    float *spare = dist + (size_t)batch * (size_t)c->embed_dim;
-    vit__pool(s, batch, pooled, dist);
-    if (c->representation_dim) {
-        vit__pre_logits(s, batch, pooled, spare);
-        pooled = spare;
-        spare += (size_t)batch * (size_t)dim;
-    }
-    if (embedding && c->has_dist_token) vit__mean2(embedding, pooled, dist, batch * dim);
-    else if (embedding) memcpy(embedding, pooled, (size_t)batch * (size_t)dim * sizeof(float));
-    if (logits) vit__head_logits(s, pooled, dist, batch, logits, spare);
-}
+/* ------------------------------------------------------------------------- */
+/* >>forward                                                                 */
+/*                                                                           */
+/* The network, top to bottom.                                               */
+/* ------------------------------------------------------------------------- */
 
 /* How many tokens of the last block are read by somebody, from the first on. */
-static int vit__wanted_tokens(const vit_session *s, const vit_outputs *out) {
+static int vit__read_tokens(const vit_session *s, const vit_outputs *out) {
     const vit_config *c = VIT__CONFIG(s->model);
-    if (VIT__SMALL || out->tokens || vit__is_traced(s) || c->pool != VIT_POOL_TOKEN ||
+    if (out->tokens || vit__is_traced(s) || c->pool != VIT_POOL_TOKEN ||
         c->block_type != VIT_PRE_NORM)
         return c->num_tokens;
     return 1 + c->has_dist_token;
 }
 
 /* At most max_batch images. */
-static void vit__forward_batch(const vit_session *s, const float *input, int batch,
-                               const vit_outputs *out) {
+static void vit__forward_batch(const vit_session *s, const float *input, const uint8_t *mask,
+                               int batch, const vit_outputs *out) {
     const vit_config *c = VIT__CONFIG(s->model);
-    const int map_block = (out->attention_block ? out->attention_block : c->depth) - 1;
-    const int wanted = vit__wanted_tokens(s, out);
+    const int shown = (out->attention_block ? out->attention_block : c->depth) - 1;
     int i;
     vit__patch_embed(s, input, batch);
     for (i = 0; i < c->depth; i++) {
-        float *maps = i == map_block ? out->attention : NULL;
-        vit__block(s, i, batch, i < c->depth - 1 || maps ? c->num_tokens : wanted, maps);
+        vit__pass p;
+        vit__begin_block(&p, s, i, batch);
+        p.mask = mask;
+        if (!VIT__LOGITS_ONLY && i == shown) p.maps = out->attention;
+        if (!VIT__SMALL && i == c->depth - 1 && !p.maps) p.queries = vit__read_tokens(s, out);
+        vit__block(&p);
     }
-    vit__phase(s, VIT_PHASE_HEAD);
-    if (out->tokens) vit__final_tokens(s, batch, out->tokens);
-    else if (vit__is_traced(s)) vit__final_tokens(s, batch, s->y);
-    if (out->logits || out->embedding) vit__head(s, batch, out->logits, out->embedding);
+    vit__head(s, mask, batch, out);
     vit__phase(s, VIT_PHASE_END);
 }
 
@@ -8206,11 +8481,7 @@ VIT_API vit_result vit_forward_masked(vit_session *session, const float *input,
     if (!session || !session->model || !input || batch < 1 || !outputs) return VIT_ERROR_ARGUMENT;
     c = VIT__CONFIG(session->model);
     out = *outputs;
-#if defined(VIT_LOGITS_ONLY)
-    if (mask || out.tokens || out.attention) return VIT_ERROR_ARGUMENT;
-    mask = NULL;
-    out.tokens = out.attention = NULL;
-#endif
+    if (VIT__LOGITS_ONLY && (mask || out.tokens || out.attention)) return VIT_ERROR_ARGUMENT;
     if (out.attention_block < 0 || out.attention_block > c->depth ||
         (out.attention && c->depth == 0) || (out.logits && !c->num_classes) ||
         session->img_height != c->img_height || session->img_width != c->img_width)
@@ -8219,9 +8490,7 @@ VIT_API vit_result vit_forward_masked(vit_session *session, const float *input,
     while (batch > 0) {
         const int now = vit__min(batch, vit__batch(&session->params));
         const size_t n = (size_t)now, tokens = (size_t)c->num_tokens;
-        session->mask = mask;
-        vit__forward_batch(session, input, now, &out);
-        session->mask = NULL;
+        vit__forward_batch(session, input, mask, now, &out);
         batch -= now;
         if (mask) mask += n * tokens;
         input += (size_t)now * image;
@@ -8253,7 +8522,7 @@ VIT_API void vit_selftest_input(const vit_config *config, float *input) {
 VIT_API vit_result vit_selftest(vit_session *session, float *input, float *output, float *error) {
     const vit_config *c;
     vit_outputs outputs;
-    vit_tensor expected;
+    vit__tail_layers tail;
     vit_result result;
     float worst = 0.0f, largest = 0.0f;
     int i;
@@ -8269,9 +8538,10 @@ VIT_API vit_result vit_selftest(vit_session *session, float *input, float *outpu
     else outputs.embedding = output;
     result = vit_forward(session, input, 1, &outputs);
     if (result) return result;
-    vit__tail_tensor(session->model, VIT__SELFTEST, &expected);
+    vit__find_tail(session->model, &tail);
     for (i = 0; i < vit__output_dim(c); i++) {
-        const float want = vit__stored(vit__floats(&expected) + i), difference = output[i] - want;
+        const float want = vit__stored(vit__values(&tail.selftest) + i);
+        const float difference = output[i] - want;
         const float size = vit__float(vit__bits(difference) & 0x7fffffffu);
         const float magnitude = vit__float(vit__bits(want) & 0x7fffffffu);
         if (!(size <= worst)) worst = size; /* NaN stays: nothing is <= NaN */
