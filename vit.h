@@ -45,8 +45,8 @@
       >>cortex      the same for Arm's microcontrollers: SMLAD, Helium
       >>wasm        the same in WebAssembly's SIMD128
       >>dispatch    which kernels run on this machine
-      >>resample    position embeddings and photos in another size
-      >>preprocess  crop and normalise a photo
+      >>resample    position embeddings, input sizes and photos in another size
+      >>preprocess  where a photo is cropped, and its normalisation
       >>layers      linear, norm, stem, patch_embed, attn, mlp, head, softmax and top-k
       >>forward     the workspace and the network, top to bottom; self-test, vit_classify
 */
@@ -804,11 +804,16 @@ VIT_API size_t vit_pack_panel(vit_dtype dtype, const float *rows, int num_rows, 
    is everything behind the first dimension. */
 VIT_API void vit_unpack_row(const vit_tensor *tensor, int row, float *out);
 
-/* Position embeddings of a grid [height, width, dim] for another one, bit for bit as
-   vit_model_resize brings them about. */
+/* Patches down and across. */
+typedef struct vit_grid {
+    int height, width;
+} vit_grid;
+
 #ifndef VIT_NO_DOUBLE
-VIT_API void vit_resample_positions(vit_pos_resample how, const float *from, int height, int width,
-                                    float *to, int new_height, int new_width, int dim);
+/* Resamples position embeddings: from [from_grid.height, from_grid.width, dim], to
+   [to_grid.height, to_grid.width, dim]. The bits are those of vit_model_resize. */
+VIT_API void vit_resample_positions(vit_pos_resample how, int dim, const float *from,
+                                    vit_grid from_grid, float *to, vit_grid to_grid);
 #endif
 
 /* XXH64 with seed 0 (Yann Collet, xxHash specification 0.1.1), in pieces. */
@@ -5532,11 +5537,12 @@ VIT_API const char *vit_isa_name(vit_isa isa) {
 /* ------------------------------------------------------------------------- */
 /* >>resample                                                                */
 /*                                                                           */
-/* Weighted sums of neighbours, for position embeddings of another grid and  */
-/* for photos. Both compute as the libraries they imitate, bit for bit.      */
+/* Position embeddings on another grid, another input size, photos: each is  */
+/* a weighted sum of neighbours along one axis, then along the other, with   */
+/* the bits of the library that it follows (PyTorch or Pillow).              */
 /* ------------------------------------------------------------------------- */
 
-/* What resizing computes with, in Pillow's and PyTorch's precision if it may. */
+/* The precision of Pillow and PyTorch, where the build has it. */
 #if defined(VIT_NO_DOUBLE)
 typedef float vit__real;
 #else
@@ -5544,15 +5550,18 @@ typedef double vit__real;
 #endif
 #define VIT__HALF ((vit__real)0.5)
 
-/* Keeps a product from being fused with what follows, which would change the
-   last bit of a sum on some compilers. */
+#if !defined(VIT_NO_DOUBLE) || !defined(VIT_NO_PREPROCESS)
+
+/* volatile keeps the compiler from fusing the product with a following addition, which
+   would change the last bit. */
 static vit__real vit__product(vit__real a, vit__real b) {
     volatile vit__real product = a * b;
     return product;
 }
 
-/* What resizing weighs with, of pixels and of positions: Keys' cubic kernel with its
-   parameter a, or for a = 0 a triangle. */
+/* Resampling filter for pixels and positions: Keys' cubic kernel with parameter a < 0
+   ("Cubic convolution interpolation for digital image processing", 1981); a triangle if
+   a = 0. */
 static vit__real vit__kernel(vit__real a, vit__real x) {
     if (x < 0) x = -x;
     if (a >= 0) return x < 1 ? 1 - x : 0;
@@ -5561,76 +5570,84 @@ static vit__real vit__kernel(vit__real a, vit__real x) {
     return 0;
 }
 
-/* --- positions for another grid -------------------------------------------------- */
+#endif
+
+/* --- position embeddings ----------------------------------------------------------- */
 
 #if !defined(VIT_NO_DOUBLE)
 
-/* Along one side, output i is a weighted sum of the inputs around its centre. */
 typedef struct vit__pos_filter {
-    double a;         /* of vit__kernel                                          */
-    int radius;       /* the kernel's                                            */
-    int antialias;    /* 1: widened when shrinking, cut and scaled at the edges; */
-                      /*    0: positions at an edge stand for those beyond it    */
-    int corners;      /* 1: the outermost centres stay where they are            */
-    double larger;    /* added to the new size                                   */
+    double a;      /* of vit__kernel                                             */
+    int radius;    /* of the kernel                                              */
+    int antialias; /* 1: widened when shrinking; cut off at the edges and        */
+                   /*    renormalised. 0: positions at an edge are repeated      */
+    int corners;   /* 1: the centres of the corners stay in place                */
+    double larger; /* added to the new size                                      */
 } vit__pos_filter;
 
-/* By vit_pos_resample. */
+/* In the order of vit_pos_resample. */
 static const vit__pos_filter vit__pos_filters[] = {
     { -0.5, 2, 1, 0, 0.0 }, { -0.75, 2, 0, 0, 0.0 }, { -0.75, 2, 0, 1, 0.0 },
     { 0.0, 1, 0, 0, 0.0 },  { 0.0, 1, 0, 1, 0.0 },   { -0.75, 2, 0, 0, 0.1 }
 };
 
-/* One side of both grids. */
-typedef struct vit__pos_side {
+typedef struct vit__pos_axis {
     const vit__pos_filter *filter;
-    int stored;            /* 1: positions are as a file has them                */
-    int size;              /* of the old grid                                    */
-    double scale, stretch; /* old positions for a new one; the kernel's widening */
-} vit__pos_side;
+    int size, new_size;
+    double scale;   /* old positions per new one                                 */
+    double stretch; /* by which the kernel is widened                            */
+} vit__pos_axis;
 
-/* The inputs of one output: first .. first + count - 1, which may lie beyond an edge. */
+/* The inputs of one output: first .. first + count - 1, which may be beyond an edge. */
 typedef struct vit__pos_taps {
     int first, count;
     double center, total;
 } vit__pos_taps;
 
-static void vit__pos_side_init(vit__pos_side *side, vit_pos_resample how, int size, int new_size) {
+typedef struct vit__pos_resampler {
+    vit__pos_axis down, across;
+    const float *from; /* [down.size, across.size, dim]                          */
+    int dim;
+    int stored;        /* 1: input and output in the file's byte order           */
+} vit__pos_resampler;
+
+static void vit__pos_axis_init(vit__pos_axis *axis, vit_pos_resample how, int size, int new_size) {
     const vit__pos_filter *filter = &vit__pos_filters[how];
-    side->filter = filter;
-    side->size = size;
-    side->scale = (double)size / ((double)new_size + filter->larger);
+    axis->filter = filter;
+    axis->size = size;
+    axis->new_size = new_size;
+    axis->scale = (double)size / ((double)new_size + filter->larger);
     if (filter->corners)
-        side->scale = new_size > 1 ? (double)(size - 1) / (double)(new_size - 1) : 0.0;
-    side->stretch = filter->antialias && side->scale > 1.0 ? side->scale : 1.0;
+        axis->scale = new_size > 1 ? (double)(size - 1) / (double)(new_size - 1) : 0.0;
+    axis->stretch = filter->antialias && axis->scale > 1.0 ? axis->scale : 1.0;
 }
 
-/* Rounded to f32, as PyTorch's weights are: products with f32 are then exact in f64. */
-static float vit__pos_weight(const vit__pos_side *side, const vit__pos_taps *taps, int tap) {
+/* Rounded to f32, as PyTorch's weights are: a product with an f32 is then exact in f64. */
+static float vit__pos_weight(const vit__pos_axis *axis, const vit__pos_taps *taps, int tap) {
     const double distance = (double)(taps->first + tap) - taps->center + 0.5;
-    return (float)(vit__kernel(side->filter->a, distance / side->stretch) / taps->total);
+    return (float)(vit__kernel(axis->filter->a, distance / axis->stretch) / taps->total);
 }
 
-static void vit__pos_taps_init(const vit__pos_side *side, int i, vit__pos_taps *taps) {
-    const vit__pos_filter *filter = side->filter;
-    const double support = vit__product((double)filter->radius, side->stretch);
+static void vit__pos_taps_init(const vit__pos_axis *axis, int i, vit__pos_taps *taps) {
+    const vit__pos_filter *filter = axis->filter;
+    const double support = vit__product((double)filter->radius, axis->stretch);
     double total = 0.0;
     int end, tap;
-    taps->center = filter->corners ? vit__product(side->scale, (double)i) + 0.5
-                                   : vit__product(side->scale, (double)i + 0.5);
+    taps->center = filter->corners ? vit__product(axis->scale, (double)i) + 0.5
+                                   : vit__product(axis->scale, (double)i + 0.5);
     taps->total = 1.0;
     taps->first = (int)(taps->center + 0.5) - filter->radius;
     taps->count = 2 * filter->radius;
     if (!filter->antialias) return;
     taps->first = (int)(taps->center - support + 0.5);
     if (taps->first < 0) taps->first = 0;
-    end = vit__min((int)(taps->center + support + 0.5), side->size);
+    end = vit__min((int)(taps->center + support + 0.5), axis->size);
     taps->count = end - taps->first;
-    for (tap = 0; tap < taps->count; tap++) total += (double)vit__pos_weight(side, taps, tap);
+    for (tap = 0; tap < taps->count; tap++) total += (double)vit__pos_weight(axis, taps, tap);
     taps->total = total;
 }
 
-#define VIT__POS_DIMS 16 /* of a position, at a time */
+#define VIT__POS_DIMS 16 /* elements of a position that are computed together */
 
 /* sum += weight * x; fusing the two changes nothing, as the product is exact. */
 static void vit__pos_add(double *sum, float weight, const float *x, int stored, int dims) {
@@ -5639,64 +5656,111 @@ static void vit__pos_add(double *sum, float weight, const float *x, int stored, 
         sum[d] += (double)weight * (double)(stored ? vit__stored(x + d) : x[d]);
 }
 
-/* Some numbers of one new position: across each row of the old grid, then down. */
-static void vit__resample_position(const vit__pos_side *down, const vit__pos_taps *rows,
-                                   const vit__pos_side *across, const vit__pos_taps *columns,
-                                   const float *from, size_t stride, float *to, int dims) {
+/* Elements d .. d + dims - 1 of one new position: across each row of the old grid, then
+   down. */
+static void vit__resample_position(const vit__pos_resampler *r, const vit__pos_taps *rows,
+                                   const vit__pos_taps *columns, int d, int dims, float *to) {
     double sum[VIT__POS_DIMS], row_sum[VIT__POS_DIMS];
     float row[VIT__POS_DIMS];
-    int y, x, d;
+    int y, x, i;
     memset(sum, 0, sizeof sum);
     for (y = 0; y < rows->count; y++) {
-        const int old_y = vit__clamp(rows->first + y, 0, down->size - 1);
+        const int old_y = vit__clamp(rows->first + y, 0, r->down.size - 1);
         memset(row_sum, 0, sizeof row_sum);
         for (x = 0; x < columns->count; x++) {
-            const int old_x = vit__clamp(columns->first + x, 0, across->size - 1);
-            vit__pos_add(row_sum, vit__pos_weight(across, columns, x),
-                         from + ((size_t)old_y * (size_t)across->size + (size_t)old_x) * stride,
-                         across->stored, dims);
+            const int old_x = vit__clamp(columns->first + x, 0, r->across.size - 1);
+            const size_t old = (size_t)old_y * (size_t)r->across.size + (size_t)old_x;
+            vit__pos_add(row_sum, vit__pos_weight(&r->across, columns, x),
+                         r->from + old * (size_t)r->dim + d, r->stored, dims);
         }
-        for (d = 0; d < dims; d++) row[d] = (float)row_sum[d];
-        vit__pos_add(sum, vit__pos_weight(down, rows, y), row, 0, dims);
+        for (i = 0; i < dims; i++) row[i] = (float)row_sum[i];
+        vit__pos_add(sum, vit__pos_weight(&r->down, rows, y), row, 0, dims);
     }
-    for (d = 0; d < dims; d++) row[d] = (float)sum[d];
-    if (across->stored) vit__copy_stored(to, row, (size_t)dims);
-    else memcpy(to, row, (size_t)dims * sizeof(float));
+    for (i = 0; i < dims; i++) row[i] = (float)sum[i];
+    if (r->stored) vit__copy_stored(to + d, row, (size_t)dims);
+    else memcpy(to + d, row, (size_t)dims * sizeof(float));
 }
 
-static void vit__resample_positions(vit_pos_resample how, int stored, const float *from,
-                                    int height, int width, float *to, int new_height,
-                                    int new_width, int dim) {
-    vit__pos_side down, across;
+static void vit__resample_positions(const vit__pos_resampler *r, float *to) {
     vit__pos_taps rows, columns;
     int y, x, d;
-    vit__pos_side_init(&down, how, height, new_height);
-    vit__pos_side_init(&across, how, width, new_width);
-    across.stored = stored;
-    for (y = 0; y < new_height; y++) {
-        vit__pos_taps_init(&down, y, &rows);
-        for (x = 0; x < new_width; x++, to += dim) {
-            vit__pos_taps_init(&across, x, &columns);
-            for (d = 0; d < dim; d += VIT__POS_DIMS)
-                vit__resample_position(&down, &rows, &across, &columns, from + d, (size_t)dim,
-                                       to + d, vit__min(VIT__POS_DIMS, dim - d));
+    for (y = 0; y < r->down.new_size; y++) {
+        vit__pos_taps_init(&r->down, y, &rows);
+        for (x = 0; x < r->across.new_size; x++, to += r->dim) {
+            vit__pos_taps_init(&r->across, x, &columns);
+            for (d = 0; d < r->dim; d += VIT__POS_DIMS)
+                vit__resample_position(r, &rows, &columns, d, vit__min(VIT__POS_DIMS, r->dim - d),
+                                       to);
         }
     }
 }
 
-VIT_API void vit_resample_positions(vit_pos_resample how, const float *from, int height, int width,
-                                    float *to, int new_height, int new_width, int dim) {
-    vit__resample_positions(how, 0, from, height, width, to, new_height, new_width, dim);
+static void vit__pos_resampler_init(vit__pos_resampler *r, vit_pos_resample how, vit_grid from,
+                                    vit_grid to) {
+    vit__pos_axis_init(&r->down, how, from.height, to.height);
+    vit__pos_axis_init(&r->across, how, from.width, to.width);
+}
+
+VIT_API void vit_resample_positions(vit_pos_resample how, int dim, const float *from,
+                                    vit_grid from_grid, float *to, vit_grid to_grid) {
+    vit__pos_resampler r;
+    vit__pos_resampler_init(&r, how, from_grid, to_grid);
+    r.from = from;
+    r.dim = dim;
+    r.stored = 0;
+    vit__resample_positions(&r, to);
+}
+
+/* The grid of an input of this size. */
+static vit_grid vit__grid(const vit_config *c, int height, int width) {
+    vit_grid grid;
+    grid.height = vit__grid_side(c, height);
+    grid.width = vit__grid_side(c, width);
+    return grid;
+}
+
+/* Resamples the file's positions for the model's grid; `to` is in the file's byte order,
+   too. */
+static void vit__resample_stored(const vit_model *m, const float *from, float *to) {
+    const vit_config *c = VIT__CONFIG(m);
+    const int prefix = c->positions == VIT_POS_ALL ? c->num_prefix_tokens * c->embed_dim : 0;
+    vit__pos_resampler r;
+    vit__pos_resampler_init(&r, (vit_pos_resample)c->pos_resample,
+                            vit__grid(c, m->file_height, m->file_width),
+                            vit__grid(c, c->img_height, c->img_width));
+    memcpy(to, from, (size_t)prefix * sizeof(float));
+    r.from = from + prefix;
+    r.dim = c->embed_dim;
+    r.stored = 1;
+    vit__resample_positions(&r, to + prefix);
 }
 
 #endif /* VIT_NO_DOUBLE */
+
+/* Whether the model's grid differs from the one its positions were stored for. */
+static int vit__is_resampled(const vit_model *m) {
+    const vit_config *c = VIT__CONFIG(m);
+    if (VIT__IS_FIXED || !c->dynamic_img_size || c->positions == VIT_POS_NONE) return 0;
+    return c->grid_height != vit__grid_side(c, m->file_height) ||
+           c->grid_width != vit__grid_side(c, m->file_width);
+}
+
+/* The positions of the model's grid, in the file's byte order: `from`, as stored, or
+   resampled at `to`. */
+static const float *vit__make_positions(const vit_model *m, const float *from, float *to) {
+    if (!vit__is_resampled(m)) return from;
+#if !defined(VIT_NO_DOUBLE)
+    vit__resample_stored(m, from, to);
+#endif
+    return to;
+}
 
 /* --- another input size ------------------------------------------------------- */
 
 #if !defined(VIT_NO_DOUBLE)
 
-/* A side of the photo before the crop to `side` pixels, as timm computes it: for that
-   crop_pct is a double again, the nearest of six decimals. */
+/* A side of the photo before it is cropped to `side` pixels, as timm computes it from
+   crop_pct, which it has as a double: the nearest one of six decimals. */
 static int vit__resize_side(const vit_config *c, int side, int file_side, int file_resize) {
     const double pct = (double)(int)(c->crop_pct * 1e6f + 0.5f) / 1e6;
     if (pct > 0.0) return (int)((double)side / pct);
@@ -5716,7 +5780,7 @@ VIT_API vit_result vit_model_resize(vit_model *model, int height, int width) {
     c = model->config;
     c.img_height = height;
     c.img_width = width;
-    c.resize_height = c.resize_width = 1; /* until the others are known to be small */
+    c.resize_height = c.resize_width = 1; /* until height and width are known to be small */
     result = vit_config_check(&c, model->detail);
     if (!result) {
         c.resize_height =
@@ -5730,62 +5794,41 @@ VIT_API vit_result vit_model_resize(vit_model *model, int height, int width) {
 
 #endif /* VIT_NO_DOUBLE */
 
-/* Whether the model's grid is another one than that of the file's positions. */
-static int vit__is_resampled(const vit_model *m) {
-    const vit_config *c = VIT__CONFIG(m);
-    if (VIT__IS_FIXED || !c->dynamic_img_size || c->positions == VIT_POS_NONE) return 0;
-    return c->grid_height != vit__grid_side(c, m->file_height) ||
-           c->grid_width != vit__grid_side(c, m->file_width);
-}
-
-/* The positions of the model's grid: `from` the file, or resampled at `to`, in the file's
-   byte order. */
-static const float *vit__make_positions(const vit_model *m, const float *from, float *to) {
-    const vit_config *c = VIT__CONFIG(m);
-    const int prefix = c->positions == VIT_POS_ALL ? c->num_prefix_tokens * c->embed_dim : 0;
-    if (!vit__is_resampled(m)) return from;
-#if !defined(VIT_NO_DOUBLE)
-    memcpy(to, from, (size_t)prefix * sizeof(float));
-    vit__resample_positions((vit_pos_resample)c->pos_resample, 1, from + prefix,
-                            vit__grid_side(c, m->file_height), vit__grid_side(c, m->file_width),
-                            to + prefix, c->grid_height, c->grid_width, c->embed_dim);
-#else
-    (void)prefix;
-#endif
-    return to;
-}
+/* --- photos ------------------------------------------------------------------------ */
 
 #ifndef VIT_NO_PREPROCESS
 
-/* --- resampling weights of one side ------------------------------------------------ */
+/* As Pillow's Resample.c: antialiased, 8-bit, across and then down, in 22-bit fixed point. */
+typedef struct vit__photo_axis {
+    vit__real scale;                 /* input pixels per output pixel                 */
+    vit__real filter_scale, support; /* widening of the kernel, half its width        */
+    vit__real a;                     /* of vit__kernel                                */
+    int size;                        /* of the photo                                  */
+    int taps;                        /* most weights of one output pixel              */
+} vit__photo_axis;
 
-typedef struct vit__axis {
-    vit__real scale, filter_scale, support; /* input pixels for each output pixel   */
-    vit__real a;                            /* of vit__kernel                       */
-    int in_size, taps;                   /* most weights of one output pixel     */
-} vit__axis;
-
-static void vit__axis_init(vit__axis *axis, vit_interpolation interpolation, int in, int64_t out) {
-    axis->scale = (vit__real)in / (vit__real)out;
+static void vit__photo_axis_init(vit__photo_axis *axis, vit_interpolation interpolation, int size,
+                                 int64_t new_size) {
+    axis->scale = (vit__real)size / (vit__real)new_size;
     axis->filter_scale = axis->scale < 1 ? 1 : axis->scale;
     axis->support = (interpolation == VIT_BICUBIC ? 2 : 1) * axis->filter_scale;
-    axis->in_size = in;
+    axis->size = size;
     axis->taps = (int)axis->support + 1; /* at least ceil(support) */
     axis->taps = 2 * axis->taps + 1;
     axis->a = interpolation == VIT_BICUBIC ? -VIT__HALF : 0;
 }
 
-/* Weights of output pixel `out`, for input pixels *first onwards; returns how
-   many. They add up to 2^22, but for rounding. `real` holds axis->taps numbers. */
-static int vit__weights(const vit__axis *axis, int64_t out, int *first, int32_t *weights,
-                        vit__real *real) {
+/* Weights of output pixel `out`, for the input pixels from *first on; returns how many.
+   They add up to 2^22, apart from rounding. `real` has room for axis->taps values. */
+static int vit__photo_weights(const vit__photo_axis *axis, int64_t out, int *first,
+                              int32_t *weights, vit__real *real) {
     const vit__real center = vit__product((vit__real)out + VIT__HALF, axis->scale);
     const vit__real inverse = 1 / axis->filter_scale;
     vit__real sum = 0;
     int begin = (int)(center - axis->support + VIT__HALF);
     int end = (int)(center + axis->support + VIT__HALF), i;
     if (begin < 0) begin = 0;
-    if (end > axis->in_size) end = axis->in_size;
+    if (end > axis->size) end = axis->size;
     for (i = 0; i < end - begin; i++) {
         const vit__real distance = (vit__real)(i + begin) - center + VIT__HALF;
         real[i] = vit__kernel(axis->a, vit__product(distance, inverse));
@@ -5804,27 +5847,137 @@ VIT__INLINE uint8_t vit__clip(int32_t sum) {
     return (uint8_t)(sum < 0 ? 0 : sum > 255 ? 255 : sum);
 }
 
+/* Computes some columns of a resized photo, row by row downwards. The pointers are into
+   the caller's scratch: as many rows as one output row needs are kept, so that it stays
+   small for large photos. */
+typedef struct vit__resizer {
+    const vit_image *image;
+    vit__photo_axis across, down;
+    int channels;          /* resampled: 1 or 3                                       */
+    int luma;              /* 1: colour to grey first, as Pillow's convert("L")       */
+    int64_t left;          /* first column of the resized photo that is computed      */
+    int columns;           /* how many are                                            */
+    int next_row;          /* of the photo, for the first pass                        */
+    size_t row_size;       /* columns * channels                                      */
+    vit__real *real;       /* [max(across.taps, down.taps)]                           */
+    int32_t *weights;      /* [columns, across.taps]                                  */
+    int32_t *down_weights; /* [down.taps]                                             */
+    int32_t *sums;         /* [row_size]                                              */
+    int *firsts, *counts;  /* [columns]: photo columns of each output column          */
+    uint8_t *ring;         /* [down.taps, row_size]: rows after the first pass        */
+    uint8_t *line;         /* [row_size]: the output row                              */
+    uint8_t *grey;         /* [image width], if luma                                  */
+} vit__resizer;
+
+static int vit__pixel_size(const vit_image *image) {
+    return image->format == VIT_PIXEL_GRAY8 ? 1 : image->format == VIT_PIXEL_RGBA8 ? 4 : 3;
+}
+
+/* The next `size` bytes of scratch, 8-byte aligned; only counted if `at` is NULL. */
+static void *vit__carve(unsigned char *at, uint64_t *used, uint64_t size) {
+    void *place = at ? at + *used : NULL;
+    *used += (size + 7) / 8 * 8;
+    return place;
+}
+
+/* Places the resizer's arrays in scratch, from *used on. */
+static void vit__resizer_layout(vit__resizer *r, unsigned char *scratch, uint64_t *used) {
+    const uint64_t columns = (uint64_t)r->columns, row = r->row_size;
+    const uint64_t across = (uint64_t)r->across.taps, down = (uint64_t)r->down.taps;
+    r->real = (vit__real *)vit__carve(scratch, used, vit__max64(across, down) * sizeof(vit__real));
+    r->weights = (int32_t *)vit__carve(scratch, used, columns * across * 4);
+    r->down_weights = (int32_t *)vit__carve(scratch, used, down * 4);
+    r->sums = (int32_t *)vit__carve(scratch, used, row * 4);
+    r->firsts = (int *)vit__carve(scratch, used, columns * sizeof(int));
+    r->counts = (int *)vit__carve(scratch, used, columns * sizeof(int));
+    r->ring = (uint8_t *)vit__carve(scratch, used, down * row);
+    r->line = (uint8_t *)vit__carve(scratch, used, row);
+    r->grey = (uint8_t *)vit__carve(scratch, used, r->luma ? (uint64_t)r->image->width : 0);
+}
+
+static void vit__resizer_weights(vit__resizer *r) {
+    int x;
+    for (x = 0; x < r->columns; x++)
+        r->counts[x] = vit__photo_weights(&r->across, r->left + x, &r->firsts[x],
+                                          r->weights + (size_t)x * (size_t)r->across.taps, r->real);
+}
+
+/* Row y of the photo, converted to grey if the model has one channel (ITU-R 601 luma in
+   16-bit fixed point, as in Pillow). */
+static const uint8_t *vit__photo_row(const vit__resizer *r, int y, int *pixel_size) {
+    const vit_image *image = r->image;
+    const int size = vit__pixel_size(image);
+    const size_t stride = image->stride ? (size_t)image->stride
+                                        : (size_t)image->width * (size_t)size;
+    const uint8_t *p = image->pixels + (size_t)y * stride;
+    int x;
+    *pixel_size = r->luma ? 1 : size;
+    if (!r->luma) return p;
+    for (x = 0; x < image->width; x++, p += size)
+        r->grey[x] = (uint8_t)((p[0] * 19595u + p[1] * 38470u + p[2] * 7471u + 0x8000u) >> 16);
+    return r->grey;
+}
+
+/* First pass: row y of the photo, resized across, into the ring. */
+static void vit__resize_across(vit__resizer *r, int y) {
+    int pixel_size, x, i;
+    const uint8_t *row = vit__photo_row(r, y, &pixel_size);
+    uint8_t *to = r->ring + (size_t)(y % r->down.taps) * r->row_size;
+    for (x = 0; x < r->columns; x++, to += r->channels) {
+        const uint8_t *from = row + (size_t)r->firsts[x] * (size_t)pixel_size;
+        const int32_t *w = r->weights + (size_t)x * (size_t)r->across.taps;
+        int32_t s0 = 0, s1 = 0, s2 = 0;
+        if (r->channels == 1) {
+            for (i = 0; i < r->counts[x]; i++) s0 += from[i] * w[i];
+            to[0] = vit__clip(s0);
+            continue;
+        }
+        for (i = 0; i < r->counts[x]; i++, from += pixel_size) {
+            s0 += from[0] * w[i];
+            s1 += from[1] * w[i];
+            s2 += from[2] * w[i];
+        }
+        to[0] = vit__clip(s0);
+        to[1] = vit__clip(s1);
+        to[2] = vit__clip(s2);
+    }
+}
+
+/* Second pass: row y of the resized photo, below the one before, into line. */
+static void vit__resize_down(vit__resizer *r, int64_t y) {
+    int first, count, i;
+    size_t x;
+    count = vit__photo_weights(&r->down, y, &first, r->down_weights, r->real);
+    if (r->next_row < first) r->next_row = first; /* rows above are no longer needed */
+    for (; r->next_row < first + count; r->next_row++) vit__resize_across(r, r->next_row);
+    memset(r->sums, 0, r->row_size * sizeof *r->sums);
+    for (i = 0; i < count; i++) {
+        const uint8_t *from = r->ring + (size_t)((first + i) % r->down.taps) * r->row_size;
+        const int32_t weight = r->down_weights[i];
+        for (x = 0; x < r->row_size; x++) r->sums[x] += from[x] * weight;
+    }
+    for (x = 0; x < r->row_size; x++) r->line[x] = vit__clip(r->sums[x]);
+}
+
 #endif /* VIT_NO_PREPROCESS */
 
 /* ------------------------------------------------------------------------- */
 /* >>preprocess                                                              */
 /*                                                                           */
-/* The evaluation transform of timm on a PIL image, bit for bit: resize as   */
-/* Pillow's Resample.c does it (antialiased, 8-bit, two passes with 22-bit   */
-/* weights), crop or pad, (x / 255 - mean) / std. Only the pixels that the   */
-/* crop shows are computed, and only as many rows kept as one output row     */
-/* needs, so that scratch stays small for large photos.                      */
+/* The evaluation transform of timm on a PIL image, bit for bit: resize,     */
+/* crop or pad, (x / 255 - mean) / std. Only the pixels within the crop are  */
+/* computed.                                                                 */
 /* ------------------------------------------------------------------------- */
 
 #ifndef VIT_NO_PREPROCESS
 
-/* Where the model's input lies in the photo, once resized. */
+/* The resized photo, and the model's input within it. */
 typedef struct vit__geometry {
     int64_t width, height; /* of the whole resized photo                         */
-    int64_t left, top;     /* of the input within it; negative: padding          */
+    int64_t left, top;     /* of the input; negative: padding                    */
 } vit__geometry;
 
-/* Python's round(): halves to even. For x >= 0. */
+/* Python's round(), halves to even, for x >= 0. */
 static int64_t vit__round_half_even(vit__real x) {
     const int64_t floor = (int64_t)x;
     const vit__real rest = x - (vit__real)floor;
@@ -5832,14 +5985,14 @@ static int64_t vit__round_half_even(vit__real x) {
     return floor;
 }
 
-/* Where a centre crop begins along one side; negative: how much it pads. */
+/* Where a centre crop begins along one side; minus the padding if the photo is smaller. */
 static int64_t vit__crop_offset(const vit_config *c, int64_t resized, int size) {
     const int down = c->crop_rounding == VIT_ROUND_DOWN;
     if (size > resized) return -(((int64_t)size - resized + down) / 2);
     return down ? (resized - size) / 2 : vit__round_half_even((vit__real)(resized - size) / 2);
 }
 
-/* timm's ResizeKeepRatio: both sides by one factor, so that the image covers the
+/* timm's ResizeKeepRatio: both sides by one factor, so that the photo covers the
    target (center) or fits into it (border). */
 static void vit__keep_ratio(const vit_config *c, const vit_image *image, vit__geometry *g) {
     const vit__real down_h = (vit__real)image->height / (vit__real)c->resize_height;
@@ -5866,144 +6019,59 @@ static void vit__find_geometry(const vit_config *c, const vit_image *image, vit_
     g->top = vit__crop_offset(c, g->height, c->img_height);
 }
 
-/* --- the two passes ------------------------------------------------------------------ */
-
-/* Everything a resize works with; the pointers lie in the caller's scratch. */
-typedef struct vit__resizer {
-    const vit_image *image;
+/* One call of vit_preprocess. */
+typedef struct vit__transform {
+    const vit_config *config;
     vit__geometry geometry;
-    vit__axis across, down;
-    int channels;              /* resampled: 1 or 3                                  */
-    int luma;                  /* 1: colour to grey first, as Pillow's convert("L")  */
-    int first_x, end_x;        /* columns of the input that show the photo           */
-    int first_y, end_y;        /* rows likewise                                      */
-    int next_row;              /* the photo's next row to pass over horizontally     */
-    size_t row_size;           /* channels * (end_x - first_x)                       */
-    float *table;              /* [in_chans, 256] normalised values                  */
-    vit__real *real;              /* [taps]                                             */
-    int32_t *weights;          /* [columns, across.taps]                             */
-    int32_t *down_weights;     /* [down.taps]                                        */
-    int32_t *sums;             /* [row_size]                                         */
-    int *firsts, *counts;      /* [columns]                                          */
-    uint8_t *ring;             /* [down.taps, row_size]: rows after the first pass   */
-    uint8_t *line;             /* [row_size]                                         */
-    uint8_t *grey;             /* [image width], if luma                             */
-} vit__resizer;
+    int first_x, end_x; /* columns of the input that show the photo              */
+    int first_y, end_y; /* rows likewise                                         */
+    float *table;       /* [in_chans, 256]: every byte, normalised               */
+    vit__resizer resizer;
+} vit__transform;
 
-static int vit__pixel_size(const vit_image *image) {
-    return image->format == VIT_PIXEL_GRAY8 ? 1 : image->format == VIT_PIXEL_RGBA8 ? 4 : 3;
-}
-
-static vit_result vit__resizer_init(vit__resizer *r, const vit_config *c, const vit_image *image) {
-    int64_t end;
+/* What vit_preprocess refuses. */
+static vit_result vit__check_image(const vit_config *c, const vit_image *image) {
     if (!image || !image->pixels || image->width < 1 || image->height < 1 ||
         image->width > 1 << 20 || image->height > 1 << 20 || image->stride < 0 ||
         (unsigned)image->format > VIT_PIXEL_GRAY8 ||
         (image->stride && image->stride < image->width * vit__pixel_size(image)))
         return VIT_ERROR_ARGUMENT;
-    if (c->in_chans != 1 && c->in_chans != 3) return VIT_ERROR_UNSUPPORTED;
-    memset(r, 0, sizeof *r);
+    return c->in_chans == 1 || c->in_chans == 3 ? VIT_OK : VIT_ERROR_UNSUPPORTED;
+}
+
+static void vit__transform_init(vit__transform *t, const vit_config *c, const vit_image *image) {
+    const vit_interpolation interpolation = (vit_interpolation)c->interpolation;
+    vit__resizer *r = &t->resizer;
+    int64_t end_x, end_y;
+    memset(t, 0, sizeof *t);
+    t->config = c;
+    vit__find_geometry(c, image, &t->geometry);
+    t->first_x = (int)(t->geometry.left < 0 ? -t->geometry.left : 0);
+    t->first_y = (int)(t->geometry.top < 0 ? -t->geometry.top : 0);
+    end_x = t->geometry.width - t->geometry.left;
+    end_y = t->geometry.height - t->geometry.top;
+    t->end_x = end_x < c->img_width ? (int)end_x : c->img_width;
+    t->end_y = end_y < c->img_height ? (int)end_y : c->img_height;
     r->image = image;
     r->channels = image->format == VIT_PIXEL_GRAY8 ? 1 : c->in_chans;
     r->luma = r->channels == 1 && image->format != VIT_PIXEL_GRAY8;
-    vit__find_geometry(c, image, &r->geometry);
-    vit__axis_init(&r->across, (vit_interpolation)c->interpolation, image->width,
-                   r->geometry.width);
-    vit__axis_init(&r->down, (vit_interpolation)c->interpolation, image->height,
-                   r->geometry.height);
-    r->first_x = (int)(r->geometry.left < 0 ? -r->geometry.left : 0);
-    r->first_y = (int)(r->geometry.top < 0 ? -r->geometry.top : 0);
-    end = r->geometry.width - r->geometry.left;
-    r->end_x = end < c->img_width ? (int)end : c->img_width;
-    end = r->geometry.height - r->geometry.top;
-    r->end_y = end < c->img_height ? (int)end : c->img_height;
-    r->row_size = (size_t)(r->end_x - r->first_x) * (size_t)r->channels;
-    return VIT_OK;
+    vit__photo_axis_init(&r->across, interpolation, image->width, t->geometry.width);
+    vit__photo_axis_init(&r->down, interpolation, image->height, t->geometry.height);
+    r->left = t->geometry.left + t->first_x;
+    r->columns = t->end_x - t->first_x;
+    r->row_size = (size_t)r->columns * (size_t)r->channels;
 }
 
-/* The next `size` bytes of scratch, 8-byte aligned; only counted if at is NULL. */
-static void *vit__carve(unsigned char *at, uint64_t *used, uint64_t size) {
-    void *place = at ? at + *used : NULL;
-    *used += (size + 7) / 8 * 8;
-    return place;
-}
-
-/* Lays the resizer's arrays out over scratch; returns the bytes they take. */
-static uint64_t vit__resizer_layout(vit__resizer *r, const vit_config *c, unsigned char *scratch) {
-    const uint64_t columns = (uint64_t)(r->end_x - r->first_x), row = r->row_size;
-    const uint64_t across = (uint64_t)r->across.taps, down = (uint64_t)r->down.taps;
+/* Places all arrays in scratch, 8-byte aligned; returns the bytes they take. */
+static uint64_t vit__transform_layout(vit__transform *t, unsigned char *scratch) {
+    const uint64_t table_size = (uint64_t)t->config->in_chans * 256 * sizeof(float);
     uint64_t used = 0;
-    r->real = (vit__real *)vit__carve(scratch, &used, vit__max64(across, down) * sizeof(vit__real));
-    r->table = (float *)vit__carve(scratch, &used, (uint64_t)c->in_chans * 256 * sizeof(float));
-    r->weights = (int32_t *)vit__carve(scratch, &used, columns * across * 4);
-    r->down_weights = (int32_t *)vit__carve(scratch, &used, down * 4);
-    r->sums = (int32_t *)vit__carve(scratch, &used, row * 4);
-    r->firsts = (int *)vit__carve(scratch, &used, columns * sizeof(int));
-    r->counts = (int *)vit__carve(scratch, &used, columns * sizeof(int));
-    r->ring = (uint8_t *)vit__carve(scratch, &used, down * row);
-    r->line = (uint8_t *)vit__carve(scratch, &used, row);
-    r->grey = (uint8_t *)vit__carve(scratch, &used, r->luma ? (uint64_t)r->image->width : 0);
+    t->table = (float *)vit__carve(scratch, &used, table_size);
+    vit__resizer_layout(&t->resizer, scratch, &used);
     return used;
 }
 
-/* Row y of the photo, as grey bytes if the model wants one channel (ITU-R 601
-   luma in 16-bit fixed point, as Pillow). */
-static const uint8_t *vit__photo_row(const vit__resizer *r, int y, int *pixel_size) {
-    const vit_image *image = r->image;
-    const int size = vit__pixel_size(image);
-    const size_t stride = image->stride ? (size_t)image->stride
-                                        : (size_t)image->width * (size_t)size;
-    const uint8_t *p = image->pixels + (size_t)y * stride;
-    int x;
-    *pixel_size = r->luma ? 1 : size;
-    if (!r->luma) return p;
-    for (x = 0; x < image->width; x++, p += size)
-        r->grey[x] = (uint8_t)((p[0] * 19595u + p[1] * 38470u + p[2] * 7471u + 0x8000u) >> 16);
-    return r->grey;
-}
-
-/* First pass: one row of the photo, resized across, into its place in the ring. */
-static void vit__resize_across(vit__resizer *r, int y) {
-    int pixel_size, x, i;
-    const uint8_t *row = vit__photo_row(r, y, &pixel_size);
-    uint8_t *to = r->ring + (size_t)(y % r->down.taps) * r->row_size;
-    for (x = 0; x < r->end_x - r->first_x; x++, to += r->channels) {
-        const uint8_t *from = row + (size_t)r->firsts[x] * (size_t)pixel_size;
-        const int32_t *w = r->weights + (size_t)x * (size_t)r->across.taps;
-        int32_t s0 = 0, s1 = 0, s2 = 0;
-        if (r->channels == 1) {
-            for (i = 0; i < r->counts[x]; i++) s0 += from[i] * w[i];
-            to[0] = vit__clip(s0);
-            continue;
-        }
-        for (i = 0; i < r->counts[x]; i++, from += pixel_size) {
-            s0 += from[0] * w[i];
-            s1 += from[1] * w[i];
-            s2 += from[2] * w[i];
-        }
-        to[0] = vit__clip(s0);
-        to[1] = vit__clip(s1);
-        to[2] = vit__clip(s2);
-    }
-}
-
-/* Second pass: row y of the model's input, from the rows in the ring. */
-static void vit__resize_down(vit__resizer *r, int y) {
-    int first, count, i;
-    size_t x;
-    count = vit__weights(&r->down, y + r->geometry.top, &first, r->down_weights, r->real);
-    if (r->next_row < first) r->next_row = first; /* rows above are never needed */
-    for (; r->next_row < first + count; r->next_row++) vit__resize_across(r, r->next_row);
-    memset(r->sums, 0, r->row_size * sizeof *r->sums);
-    for (i = 0; i < count; i++) {
-        const uint8_t *from = r->ring + (size_t)((first + i) % r->down.taps) * r->row_size;
-        const int32_t weight = r->down_weights[i];
-        for (x = 0; x < r->row_size; x++) r->sums[x] += from[x] * weight;
-    }
-    for (x = 0; x < r->row_size; x++) r->line[x] = vit__clip(r->sums[x]);
-}
-
-/* (v / 255 - mean) / std of every byte, in the order and precision of torch. */
+/* (v / 255 - mean) / std of every byte, in torch's order and precision. */
 static void vit__fill_table(const vit_config *c, float *table) {
     int channel, v;
     for (channel = 0; channel < c->in_chans; channel++)
@@ -6012,63 +6080,63 @@ static void vit__fill_table(const vit_config *c, float *table) {
 }
 
 /* Row y of one channel of the input: padding, photo, padding. */
-static void vit__write_row(const vit__resizer *r, const vit_config *c, int y, int channel,
-                           float *out) {
-    const float *table = r->table + 256 * channel;
-    const uint8_t *from = r->line + (r->channels == 3 ? channel : 0);
-    const int shows = y >= r->first_y && y < r->end_y;
+static void vit__write_row(const vit__transform *t, int y, int channel, float *out) {
+    const vit_config *c = t->config;
+    const float *table = t->table + 256 * channel;
+    const int step = t->resizer.channels, shows = y >= t->first_y && y < t->end_y;
+    const uint8_t *from = t->resizer.line + (step == 3 ? channel : 0);
     const int pad = c->crop_mode == VIT_CROP_BORDER
                         ? (int)vit__round_half_even(255 * (vit__real)c->mean[channel]) & 255
                         : 0;
     int x;
     for (x = 0; x < c->img_width; x++) {
-        if (shows && x >= r->first_x && x < r->end_x)
-            out[x] = table[from[(x - r->first_x) * r->channels]];
+        if (shows && x >= t->first_x && x < t->end_x)
+            out[x] = table[from[(x - t->first_x) * step]];
         else
             out[x] = table[pad];
     }
 }
 
 VIT_API size_t vit_preprocess_size(const vit_model *model, const vit_image *image) {
-    vit__resizer r;
+    vit__transform t;
     uint64_t size;
-    if (!model || !model->tensors || vit__resizer_init(&r, VIT__CONFIG(model), image)) return 0;
-    size = vit__resizer_layout(&r, VIT__CONFIG(model), NULL) + 8; /* 8: to align it */
+    if (!model || !model->tensors || vit__check_image(VIT__CONFIG(model), image)) return 0;
+    vit__transform_init(&t, VIT__CONFIG(model), image);
+    size = vit__transform_layout(&t, NULL) + 8; /* 8: to align it */
     return size <= SIZE_MAX ? (size_t)size : 0;
 }
 
 /* scratch is large enough; see vit_preprocess. */
-static void vit__preprocess(vit__resizer *r, const vit_config *c, float *input, void *scratch) {
+static void vit__preprocess(vit__transform *t, void *scratch, float *input) {
+    const vit_config *c = t->config;
     const size_t width = (size_t)c->img_width, plane = width * (size_t)c->img_height;
-    unsigned char *aligned = (unsigned char *)scratch + 8 - (uintptr_t)scratch % 8;
-    int x, y, channel;
-    vit__resizer_layout(r, c, aligned);
-    vit__fill_table(c, r->table);
-    for (x = 0; x < r->end_x - r->first_x; x++)
-        r->counts[x] = vit__weights(&r->across, x + r->first_x + r->geometry.left, &r->firsts[x],
-                                    r->weights + (size_t)x * (size_t)r->across.taps, r->real);
+    int y, channel;
+    vit__transform_layout(t, (unsigned char *)scratch + 8 - (uintptr_t)scratch % 8);
+    vit__fill_table(c, t->table);
+    vit__resizer_weights(&t->resizer);
     for (y = 0; y < c->img_height; y++) {
-        if (y >= r->first_y && y < r->end_y) vit__resize_down(r, y);
+        if (y >= t->first_y && y < t->end_y) vit__resize_down(&t->resizer, y + t->geometry.top);
         for (channel = 0; channel < c->in_chans; channel++)
-            vit__write_row(r, c, y, channel, input + (size_t)channel * plane + (size_t)y * width);
+            vit__write_row(t, y, channel, input + (size_t)channel * plane + (size_t)y * width);
     }
 }
 
 VIT_API vit_result vit_preprocess(const vit_model *model, const vit_image *image, float *input,
                                   void *scratch, size_t scratch_size) {
     const size_t size = vit_preprocess_size(model, image);
-    vit__resizer r;
+    vit__transform t;
     vit_result result;
     void *own = NULL;
     if (!model || !model->tensors || !input) return VIT_ERROR_ARGUMENT;
-    result = vit__resizer_init(&r, VIT__CONFIG(model), image);
+    result = vit__check_image(VIT__CONFIG(model), image);
     if (result) return result;
     if (size == 0 || (scratch && scratch_size < size)) return VIT_ERROR_MEMORY;
 #    ifndef VIT_NO_MALLOC
     if (!scratch) scratch = own = VIT_MALLOC(size);
 #    endif
     if (!scratch) return VIT_ERROR_MEMORY;
-    vit__preprocess(&r, VIT__CONFIG(model), input, scratch);
+    vit__transform_init(&t, VIT__CONFIG(model), image);
+    vit__preprocess(&t, scratch, input);
 #    ifndef VIT_NO_MALLOC
     if (own) VIT_FREE(own);
 #    else
