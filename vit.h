@@ -57,135 +57,136 @@
 
 /* CONCEPTS
 
-   A *model* is one .vit file, opened: weights, architecture, preprocessing and
-   labels. It is read-only, so any number of threads may share it. A *session*
-   is what one forward pass writes to; each thread that runs the model at the
-   same time as another needs its own. `vit-convert` makes .vit files from
-   PyTorch and safetensors checkpoints.
+   A *model* is an open .vit file: weights, architecture, preprocessing and labels.
+   It is read-only, so any number of threads may share it. A *session* holds
+   everything a forward pass writes to; threads that run a model at the same time
+   need one each. `vit-convert` makes .vit files from PyTorch and safetensors
+   checkpoints.
 
       vit_model_open        file or flash  ->  vit_model
       vit_preprocess        photo          ->  input  [in_chans, img_height, img_width]
       vit_forward           input          ->  logits [num_classes], embedding, tokens, attention
       vit_softmax, vit_top_k                   probabilities, the best k
 
-   vit_classify does all of it in one call; use a session once speed matters.
-   Of a model marked dynamic_img_size, vit_model_resize sets the input size.
+   vit_classify does all of it in one call; use a session when speed matters.
+   vit_model_resize sets the input size of models marked dynamic_img_size.
+
+   Compile with -O2. Unoptimised, a forward pass takes some 27 times as long. No other
+   flag is needed: kernels for larger instruction sets are in every build and chosen at
+   run time.
 
    MEMORY
 
-   vit_model_open maps the file; the weights are used where they lie, and
-   processes that open the same file share its pages. vit_workspace_size says
-   exactly how many bytes a session needs, and vit_session_init takes them from
-   the caller. The library allocates in these places only, all avoidable:
-   vit_classify, vit_preprocess without scratch, vit_threads_create, and
-   vit_model_open with VIT_OPEN_COPY or VIT_NO_MMAP. A forward pass never does.
-   vit_params.low_memory halves the workspace and more, with the same bits: ViT-Ti/16 at
-   224 px runs in 404 KiB instead of 992, and as int8, which then computes keys and
-   values five times, in 256 KiB. (On the plain C tier; others take a few KiB more.)
+   vit_model_open maps the file; weights are used in place, and processes that open
+   the same file share its pages. vit_workspace_size returns the exact number of bytes
+   a session needs; the caller passes them to vit_session_init. Only vit_classify,
+   vit_preprocess without scratch, vit_threads_create, and vit_model_open with
+   VIT_OPEN_COPY or VIT_NO_MMAP allocate; all can be avoided. A forward pass never does.
+   vit_params.low_memory more than halves the workspace, with the same bits: ViT-Ti/16
+   at 224 px needs 404 KiB instead of 992, or 256 KiB as int8, at the price of computing
+   keys and values five times. (On the plain C tier; others need a few KiB more.)
 
-   Changing or truncating a file while it is mapped is the one thing a mapping
-   cannot survive (SIGBUS). Replace model files by renaming a new one over the
-   old name, as vit-convert does, or open with VIT_OPEN_COPY. VIT_OPEN_VERIFY
-   compares checksums once, when opening; they find damage, not forgery: for that
-   see vit-info --sha256.
+   Never change or truncate a file while it is mapped (SIGBUS). Replace model files by
+   renaming a new one over the old name, as vit-convert does, or open with VIT_OPEN_COPY.
+   VIT_OPEN_VERIFY compares checksums once, when opening. They detect damage, not
+   forgery; for that see vit-info --sha256.
 
    THREADS
 
    The library starts no threads by itself. vit_threads_create makes a pool and
    fills in a vit_executor for vit_params; or write your own parallel_for over
-   the threads that your program already has. One pool may serve many sessions.
-   After fork() a child must create its own pool.
+   the threads your program already has. Sessions may share a pool. After fork(),
+   the child must create its own.
 
-   ARITHMETIC   (chosen by the file; vit-convert --dtype)
+   ARITHMETIC   (chosen per file: vit-convert --dtype)
 
       f32    the reference.
-      f16    weights of half the size, widened exactly, computed in f32.
-      bf16   weights, and what enters each matrix product, rounded to bf16; products
-             exact, sums f32. Twice as fast as f32 with AVX512-BF16, elsewhere
-             widened and as fast as f32.
-      int8   weights int8, one scale an output; what enters a layer is quantised to
-             8 bits, token by token; sums exact. Attention in bf16, everything
-             else in f32. Three times as fast as f32 with VNNI. NaN and infinity
-             in an input do not reach the outputs as such.
-      int4   4 bits a weight, one f16 scale for 32, widened exactly, computed in
-             f32: for size, slower than f32.
+      f16    half-size weights, widened exactly, computed in f32.
+      bf16   weights and the inputs of each matrix product rounded to bf16; products
+             exact, sums f32. Twice as fast as f32 with AVX512-BF16; as fast as f32
+             elsewhere, where it is widened.
+      int8   int8 weights, one scale per output; a layer's inputs are quantised to 8
+             bits, token by token; sums exact. Attention in bf16, the rest in f32.
+             Three times as fast as f32 with VNNI. NaN and infinity are not propagated.
+      int4   4 bits per weight, an f16 scale per 32 weights, widened exactly, computed
+             in f32: for size, slower than f32.
 
-   The residual stream, norms, softmax and activations are f32 in all of them.
-   Each tensor has a type of its own: vit-convert leaves the patch embedding in f32
-   in bf16 files and in f16 in int8 and int4 files, and what --keep names in bf16.
+   The residual stream, norms, softmax and activations are always f32. Each tensor has
+   its own type: vit-convert keeps the patch embedding in f32 in bf16 files and in f16
+   in int8 and int4 files, and the tensors named with --keep in bf16.
 
    DETERMINISM
 
-   Every sum has one fixed order: a matrix product is one chain of fused
-   multiply-adds over the inner index, reductions of a row run over 16 fixed lanes
-   and one fixed tree, those over tokens and pixels (pooling, group norm) from the
-   first to the last; exp, erf and tanh are fixed sequences of operations. So
-   the outputs have the same bits for any number of threads, any place in a
-   batch, any run, and on every instruction set with fused multiply-add, the
-   plain C tier included (which computes it exactly, slowly, where the CPU has
-   none). Building with VIT_NO_FMA trades that last equality for speed on old
-   CPUs. WebAssembly has no fused multiply-add and is always built so: with and
-   without SIMD128 it gives the bits of a plain C tier built with VIT_NO_FMA, on any
-   CPU (for which gcc needs -std=c99 or -ffp-contract=off, or it fuses after all).
-   Never build with -ffast-math. One exception: the bf16 instructions and
-   Helium take numbers below 2^-126 for zero.
+   Every sum has a fixed order: a matrix product is one chain of fused multiply-adds
+   over the inner index; reductions of a row use 16 fixed lanes and one fixed tree;
+   reductions over tokens and pixels (pooling, group norm) go from the first to the
+   last. exp, erf and tanh are fixed sequences of operations. So outputs have the same
+   bits for any number of threads, any place in a batch, any run, and on every
+   instruction set with fused multiply-add. The plain C tier computes it exactly, but
+   slowly, on CPUs that lack it; VIT_NO_FMA trades equal bits for speed there.
+   WebAssembly has no fused multiply-add and implies VIT_NO_FMA: with or without SIMD128
+   it gives the bits of a plain C tier built with VIT_NO_FMA on any CPU (gcc then needs
+   -std=c99 or -ffp-contract=off, or it fuses all the same). Never build with
+   -ffast-math. One exception: the bf16 instructions and Helium treat values below
+   2^-126 as zero.
 
-   CONFIGURATION   (define before the implementation; nothing else is needed)
+   CONFIGURATION   (define before including the implementation; all are optional)
 
       VIT_IMPLEMENTATION   expand the implementation in this file
       VIT_STATIC           all functions static: private to this file
       VIT_API              linkage of public functions; default extern
       VIT_NO_STDIO         no vit_model_open, no files at all
       VIT_NO_MMAP          vit_model_open reads instead of mapping
-      VIT_NO_MALLOC        no allocation; drops vit_classify and all that needs it
+      VIT_NO_MALLOC        no allocation; drops vit_classify and whatever needs it
       VIT_NO_THREADS       no built-in pool
       VIT_NO_SIMD          the plain C tier only
       VIT_NO_AVX2, VIT_NO_AVX512   leave out one tier (no AVX2 means no AVX-512)
       VIT_NO_NEON          the plain C tier on 64-bit ARM
       VIT_NO_SMLAD, VIT_NO_HELIUM   leave out one tier of 32-bit ARM
       VIT_NO_WASM_SIMD     the plain C tier in WebAssembly
-      VIT_NO_FMA           multiply then add in the plain C tier; WebAssembly implies it,
-                           WASI also VIT_NO_MMAP and, without -pthread, VIT_NO_THREADS
-      VIT_NO_DOUBLE        no arithmetic in double: vit_preprocess may be one step of 255
-                           from Pillow in a pixel, no vit_model_resize, and VIT_NO_FMA
-                           where the CPU has no fused multiply-add
+      VIT_NO_FMA           multiply, then add in the plain C tier; implied by WebAssembly.
+                           WASI also implies VIT_NO_MMAP and, without -pthread,
+                           VIT_NO_THREADS
+      VIT_NO_DOUBLE        no arithmetic in double: pixels from vit_preprocess may differ
+                           from Pillow's by one step of 255, there is no vit_model_resize,
+                           and VIT_NO_FMA is implied where the CPU has no fused multiply-add
       VIT_NO_PREPROCESS    no vit_preprocess, no vit_classify
-      VIT_BARE_METAL       NO_STDIO + NO_MMAP + NO_MALLOC + NO_THREADS in one word
+      VIT_BARE_METAL       VIT_NO_STDIO, _MMAP, _MALLOC and _THREADS in one word
       VIT_NO_F16, VIT_NO_BF16, VIT_NO_INT8, VIT_NO_INT4   leave out a type of weights;
                            int8 needs bf16
-      VIT_NO_TEXT          no messages in detail, labels, names: tensors are known by
-                           their order and shape; wherever vit.h is included
+      VIT_NO_TEXT          no messages in detail, no labels, no names: tensors are matched
+                           by order and shape; define it wherever vit.h is included
       VIT_NO_TRACE         no vit_params.trace and .on_phase
-      VIT_LOGITS_ONLY      of vit_outputs only logits and embedding; no masks
+      VIT_LOGITS_ONLY      no vit_outputs.tokens and .attention, no masks
       VIT_NO_EXECUTOR      no vit_params.executor: everything on the calling thread
-      VIT_LOW_MEMORY       as if vit_params.low_memory were set, and max_batch 1
-      VIT_FIXED            compiled for one architecture: NAME in capitals of a header
-                           that vit-convert --c-array wrote and that is included
-                           before. What it does not need is not there; files of
-                           another vit_model_signature are refused; vit_model.config
-                           stays empty, being constants. Smallest with VIT_STATIC
-      VIT_MAX_CHANS        in_chans at most; default 32; wherever vit.h is included
+      VIT_LOW_MEMORY       always vit_params.low_memory, with max_batch 1
+      VIT_FIXED            built for one architecture: set it to the name, in capitals,
+                           of a header written by vit-convert --c-array and included
+                           first. Code it does not need is left out; files with another
+                           vit_model_signature are refused; vit_model.config stays empty,
+                           since it is constant. Smallest with VIT_STATIC
+      VIT_MAX_CHANS        limit of in_chans; default 32; define it wherever vit.h is
+                           included
       VIT_MALLOC(size), VIT_FREE(ptr)      both or neither; default malloc, free
       VIT_MAX_THREADS      largest pool; default 256
 
-   LIMITS   (each is checked, and a model beyond one is refused by name)
+   LIMITS   (all are checked; the message names the one exceeded)
 
       in_chans 32, image side 16384, patch_size 1024, embed_dim 16384, depth 1024,
       num_heads 1024, head_dim 4096, mlp_dim 262144, num_reg_tokens 1024,
       num_classes 1048576, num_tokens 65536, photo side 1048576, stem_width 512,
-      99 blocks in each stage of a stem, pool_num_heads 1024, pool_mlp_dim 262144,
-      mean 65536. Files above SIZE_MAX are refused.
+      99 blocks per stage of a stem, pool_num_heads 1024, pool_mlp_dim 262144,
+      mean 65536. Files above SIZE_MAX bytes are refused.
 
-   PORTABILITY   x86-64 has AVX2, AVX-VNNI and AVX-512 kernels (the latter also
-   with VNNI and BF16), chosen at run time; 64-bit ARM has NEON kernels (also with
-   sdot, smmla and bfmlal), which have run under QEMU only; WebAssembly compiled
-   with -msimd128 has kernels too, which have run in Node. 32-bit ARM is chosen for when
-   compiling: SMLAD for int8 on Cortex-M4, M7, M33 and everything since version 6,
-   Helium on Cortex-M55 (-mcpu=cortex-m55 -mfloat-abi=hard), under QEMU too. Every other
-   CPU runs the plain C tier. gcc and clang are tested, MinGW-w64 under Wine; MSVC is
-   not. Big-endian CPUs read the same little-endian file, in place. float must be
-   computed as float: gcc wants -msse2 -mfpmath=sse on 32-bit x86 and, with -std=c99,
-   -fexcess-precision=fast on s390x (an #error says so). */
+   PORTABILITY   x86-64 has AVX2, AVX-VNNI and AVX-512 kernels (the last also with
+   VNNI and BF16) and 64-bit ARM has NEON kernels (also with sdot, smmla and bfmlal), all
+   chosen at run time. WebAssembly has kernels if compiled with -msimd128. 32-bit ARM
+   chooses when compiling: SMLAD for int8 on Cortex-M4, M7, M33 and cores since ARMv6,
+   Helium on Cortex-M55 (-mcpu=cortex-m55 -mfloat-abi=hard). All other CPUs run the plain
+   C tier. Tested with gcc and clang, MinGW-w64 under Wine, ARM under QEMU only,
+   WebAssembly in Node; MSVC is untested. Big-endian CPUs read the same little-endian
+   files, in place. float must be computed as float: gcc needs -msse2 -mfpmath=sse on
+   32-bit x86 and, with -std=c99, -fexcess-precision=fast on s390x (an #error says so). */
 
 /* ------------------------------------------------------------------------- */
 /* >>api                                                                     */
@@ -209,8 +210,8 @@
 #    define VIT_NO_THREADS
 #endif
 
-/* WebAssembly multiplies and adds, but does not fuse the two; its system interface
-   maps no files and has no threads, unless it is asked for them. */
+/* WebAssembly has no fused multiply-add; WASI cannot map files and has threads only
+   with -pthread. */
 #if defined(__wasm__) && !defined(VIT_NO_FMA)
 #    define VIT_NO_FMA
 #endif
@@ -221,8 +222,7 @@
 #    define VIT_NO_THREADS
 #endif
 
-/* Linkage of every public function. Under VIT_STATIC a program may use only
-   some of them, which is no reason for a warning. */
+/* Linkage of every public function; unused: a program may use only some of them. */
 #ifndef VIT_API
 #    if !defined(VIT_STATIC)
 #        define VIT_API extern
@@ -239,8 +239,8 @@ extern "C" {
 
 /* --- results -------------------------------------------------------------- */
 
-/* Zero is success, failures are negative. One line per result: the enum here
-   and the strings of vit_result_string() are expanded from this same list. */
+/* Zero is success, failures are negative: X(enumerator, value, text). To add a result:
+   a row; the enum and vit_result_string follow. */
 #define VIT_RESULT_LIST(X)                                                     \
     X(VIT_OK, 0, "ok")                                                         \
     X(VIT_ERROR_ARGUMENT, -1, "invalid argument")                              \
@@ -265,22 +265,33 @@ VIT_API const char *vit_result_string(vit_result result);
 
 /* --- model ---------------------------------------------------------------- */
 
+/* Values are stored in files: never renumber them. To add one to any enum of vit_config:
+   a line before its VIT_NUM_..., by which VIT_FIELD_LIST (>>format) and the loader accept
+   it, and what the recipe above the enum says. Compilers warn of each switch that lacks it
+   (-Wswitch). tools/ need a word for it if vit-convert is to detect, --set or describe it:
+   grep for VIT_NUM_... there. */
+
+/* To add a crop mode: its sizes in vit__find_geometry and, if it pads, the colour in
+   vit__write_row (both >>preprocess). */
 typedef enum vit_crop_mode {
-    VIT_CROP_CENTER = 0, /* shorter side to resize_*, then the centre           */
-    VIT_CROP_SQUASH = 1, /* both sides to resize_*, ignoring the aspect ratio   */
-    VIT_CROP_BORDER = 2  /* longer side to resize_*, the rest filled with mean  */
+    VIT_CROP_CENTER = 0, /* shorter side to resize_*, then the centre            */
+    VIT_CROP_SQUASH = 1, /* both sides to resize_*, ignoring the aspect ratio    */
+    VIT_CROP_BORDER = 2, /* longer side to resize_*, the rest filled with mean   */
+    VIT_NUM_CROP_MODES
 } vit_crop_mode;
 
-/* Of the margin that a crop cuts off, or that padding adds, in front. */
+/* How the top/left crop or padding offset is rounded. To add a way: vit__crop_offset. */
 typedef enum vit_crop_rounding {
-    VIT_ROUND_EVEN = 0, /* Pillow's, torchvision's, timm's: halves to even; of   */
-                        /*    padding the smaller half                           */
-    VIT_ROUND_DOWN = 1  /* transformers': down; of padding the larger half       */
+    VIT_ROUND_EVEN = 0, /* Pillow, torchvision, timm: crop half to even, pad down */
+    VIT_ROUND_DOWN = 1, /* transformers: crop down, pad up                       */
+    VIT_NUM_CROP_ROUNDINGS
 } vit_crop_rounding;
 
+/* To add a filter: its parameter and support in vit__photo_axis_init (>>resample). */
 typedef enum vit_interpolation {
-    VIT_BILINEAR = 0, /* Pillow's BILINEAR, antialiased: support 1              */
-    VIT_BICUBIC = 1   /* Pillow's BICUBIC, antialiased: a = -0.5, support 2     */
+    VIT_BILINEAR = 0, /* Pillow's BILINEAR, antialiased: support 1               */
+    VIT_BICUBIC = 1,  /* Pillow's BICUBIC, antialiased: a = -0.5, support 2      */
+    VIT_NUM_INTERPOLATIONS
 } vit_interpolation;
 
 #ifndef VIT_MAX_CHANS
@@ -291,47 +302,61 @@ typedef enum vit_interpolation {
 typedef enum vit_positions {
     VIT_POS_ALL = 0,     /* all: [1, num_tokens, D]                              */
     VIT_POS_PATCHES = 1, /* the patches: [1, num_patches, D], timm no_embed_class */
-    VIT_POS_NONE = 2
+    VIT_POS_NONE = 2,
+    VIT_NUM_POSITIONS
 } vit_positions;
 
-/* What makes a feature map of the input, out of which the patches are then cut. */
+/* What turns the input into the feature map that patches are cut from. To add a stem: its
+   layers in VIT__STEM_LIST, size and channels of its map, vit__check_stem and
+   vit__largest_map (>>arch); the layers' forward pass in vit__stem (>>layers). */
 typedef enum vit_stem {
     VIT_STEM_NONE = 0,   /* nothing: the map is the input                        */
-    VIT_STEM_RESNET = 1, /* ResNetV2, of timm's hybrids: 7 x 7 convolution, max  */
+    VIT_STEM_RESNET = 1, /* ResNetV2 of timm's hybrids: 7 x 7 convolution, max   */
                          /*    pool, stages of bottlenecks with group norms      */
-    VIT_STEM_CONV = 2    /* convolutions 4 x 4 and 2 x 2, GELU: MobileCLIP-B's   */
+    VIT_STEM_CONV = 2,   /* MobileCLIP-B: convolutions 4 x 4 and 2 x 2, GELU     */
+    VIT_NUM_STEMS
 } vit_stem;
 
-/* How positions are resampled for another grid of patches: each as the library
-   that it is named after does it. Without "antialias" shrinking skips positions. */
+/* How the library of that name resamples positions for another grid of patches. Those not
+   antialiased skip positions when shrinking. To add a way: a row of vit__pos_filters
+   (>>resample), which must have as many. */
 typedef enum vit_pos_resample {
     VIT_RESAMPLE_TIMM = 0,         /* bicubic, antialiased: a = -0.5             */
     VIT_RESAMPLE_TRANSFORMERS = 1, /* bicubic: a = -0.75                         */
     VIT_RESAMPLE_TORCHVISION = 2,  /* the same, the corners' centres kept        */
     VIT_RESAMPLE_FLEXIVIT = 3,     /* bilinear: timm's FlexiViT and .npz files   */
     VIT_RESAMPLE_JAX = 4,          /* bilinear, the corners' centres kept        */
-    VIT_RESAMPLE_DINO = 5          /* as 1, for a grid 0.1 larger: DINO, DINOv2  */
+    VIT_RESAMPLE_DINO = 5,         /* as 1, for a grid 0.1 larger: DINO, DINOv2  */
+    VIT_NUM_POS_RESAMPLES
 } vit_pos_resample;
 
+/* To add a norm type: its sum in vit__norm_body (>>kernels); letter l of >>arch says
+   whether its norms have a bias. */
 typedef enum vit_norm_type {
     VIT_LAYER_NORM = 0, /* (x - mean) / sqrt(var + eps) * weight + bias          */
-    VIT_RMS_NORM = 1    /* x / sqrt(mean of x^2 + eps) * weight                  */
+    VIT_RMS_NORM = 1,   /* x / sqrt(mean of x^2 + eps) * weight                  */
+    VIT_NUM_NORM_TYPES
 } vit_norm_type;
 
+/* To add a block type: its order of steps in vit__block (>>layers); letters of >>arch if
+   its layers differ; what it excludes in vit_config_check. */
 typedef enum vit_block_type {
-    VIT_PRE_NORM = 0,     /* x += attn(norm1(x)); x += mlp(norm2(x))             */
-    VIT_POST_NORM = 1,    /* x = norm1(x + attn(x)); x = norm2(x + mlp(x)),      */
-                          /*    torch.nn.TransformerEncoderLayer's default       */
+    VIT_PRE_NORM = 0,      /* x += attn(norm1(x)); x += mlp(norm2(x))            */
+    VIT_POST_NORM = 1,     /* x = norm1(x + attn(x)); x = norm2(x + mlp(x)),     */
+                           /*    torch.nn.TransformerEncoderLayer's default      */
     VIT_RES_POST_NORM = 2, /* x += norm1(attn(x)); x += norm2(mlp(x)), ResPost   */
-    VIT_PARALLEL = 3      /* x += attn(norm1(x)) + mlp(norm1(x)), ViT-22B        */
+    VIT_PARALLEL = 3,      /* x += attn(norm1(x)) + mlp(norm1(x)), ViT-22B       */
+    VIT_NUM_BLOCK_TYPES
 } vit_block_type;
 
-/* How rotary positions turn the numbers of a head: RoFormer, arXiv 2104.09864, over
-   the two axes of the grid. Only queries and keys of patches are turned. */
+/* Which elements of a head rotary positions rotate together, over the two axes of the
+   grid (RoFormer, arXiv 2104.09864). Only queries and keys of patches are rotated. To add
+   a pairing: vit__rotate_body (>>kernels). */
 typedef enum vit_rope {
     VIT_ROPE_NONE = 0,
-    VIT_ROPE_HALVES = 1, /* number j with j + head_dim / 2: DINOv3                 */
-    VIT_ROPE_PAIRS = 2   /* number 2 j with 2 j + 1: EVA-02                        */
+    VIT_ROPE_HALVES = 1, /* j with j + head_dim / 2: DINOv3                      */
+    VIT_ROPE_PAIRS = 2,  /* 2 j with 2 j + 1: EVA-02                             */
+    VIT_NUM_ROPES
 } vit_rope;
 
 typedef enum vit_activation {
@@ -342,24 +367,33 @@ typedef enum vit_activation {
     VIT_RELU = 4
 } vit_activation;
 
-/* What the head reads. */
+/* What the head reads. To add a pooling: its case in vit__pool_image (>>layers);
+   vit__embedding_dim (>>arch) if it is not D wide; layers of VIT__TAIL_LIST if it has
+   weights; what it excludes in vit_config_check. */
 typedef enum vit_pool {
-    VIT_POOL_TOKEN = 0,    /* token 0 (and the distillation token)               */
-    VIT_POOL_AVG = 1,      /* mean of the patches                                */
-    VIT_POOL_MAX = 2,      /* maximum of the patches                             */
-    VIT_POOL_AVGMAX = 3,   /* half the sum of both                               */
-    VIT_POOL_MAP = 4,      /* multi-head attention pooling: timm's attn_pool     */
-    VIT_POOL_TOKEN_AVG = 5 /* [token 0, mean of the patches], 2 D wide: DINOv2's */
+    VIT_POOL_TOKEN = 0,     /* token 0 (and the distillation token)              */
+    VIT_POOL_AVG = 1,       /* mean of the patches                               */
+    VIT_POOL_MAX = 2,       /* maximum of the patches                            */
+    VIT_POOL_AVGMAX = 3,    /* half the sum of both                              */
+    VIT_POOL_MAP = 4,       /* multi-head attention pooling: timm's attn_pool    */
+    VIT_POOL_TOKEN_AVG = 5, /* [token 0, mean of the patches], 2 D wide: DINOv2  */
+    VIT_NUM_POOLS
 } vit_pool;
 
-/* The hyperparameters, in the vocabulary of the papers and of timm. Everything
-   is stored in the file; only the last group is derived when it is opened. */
+/* The hyperparameters, named as in the papers and timm. All are stored in the file but
+   the last group, which vit_config_check derives.
+
+   To add an option: a member here, zero for "as before"; a row of VIT_FIELD_LIST with
+   required 2, so that older readers refuse a file only if it is used; what it excludes in
+   vit_config_check; the layers it brings in >>arch; where it acts in >>layers, or for an
+   option of preprocessing in >>preprocess. Loading, writing, --c-array and vit-info follow
+   the list. For vit-convert to set it: tools/ has the recipe for a setting. */
 typedef struct vit_config {
     int in_chans;           /* C: channels of the input, 3 for RGB               */
     int img_height;         /* input is [in_chans, img_height, img_width]        */
     int img_width;
-    int patch_size;         /* P: one token per P x P patch; a remainder at the  */
-                            /*    right or bottom is not looked at, but by a stem */
+    int patch_size;         /* P: one token per P x P patch; pixels left over at */
+                            /*    the right and bottom are ignored, but by a stem */
     int embed_dim;          /* D: width of a token                               */
     int depth;              /* L: number of transformer blocks                   */
     int num_heads;          /* H: attention heads                                */
@@ -370,7 +404,7 @@ typedef struct vit_config {
     int has_cls_token;      /* 1: token 0 is the class token                     */
     int has_dist_token;     /* 1: token 1 is DeiT's distillation token, which    */
                             /*    has a second head; logits are the mean of both */
-    int num_reg_tokens;     /* register tokens, behind those two                 */
+    int num_reg_tokens;     /* register tokens, after those two                  */
     int positions;          /* vit_positions                                     */
     int has_patch_bias;     /* 1: the patch embedding has a bias                 */
     int has_patch_norm;     /* 1: norm after the patch embedding                 */
@@ -380,8 +414,8 @@ typedef struct vit_config {
     int has_qkv_bias;       /* 1: the qkv projection has a bias                  */
     int has_qk_norm;        /* 1: q and k of each head are normalised            */
     int rope;               /* vit_rope, rotary positions                        */
-    int rope_per_block;     /* 1: each block and head has angles of its own      */
-    int has_rel_pos;        /* 1: a bias on q k^T by relative position, as BEiT's */
+    int rope_per_block;     /* 1: each block and head has its own angles         */
+    int has_rel_pos;        /* 1: a bias on q k^T by relative position, as BEiT  */
     int has_diff_attn;      /* 1: differential attention: half a head's map minus */
                             /*    lambda times the other half's, arXiv 2410.05258 */
     int has_attn_norm;      /* 1: norm before attn.proj                          */
@@ -390,7 +424,7 @@ typedef struct vit_config {
     int activation;         /* vit_activation, of every MLP                      */
     int has_gated_mlp;      /* 1: fc1 is [2 M, D], fc2 reads act(first M) * rest */
     int has_mlp_norm;       /* 1: norm before mlp.fc2                            */
-    int has_final_norm;     /* 1: norm of all tokens behind the last block       */
+    int has_final_norm;     /* 1: norm of all tokens after the last block        */
     int pool;               /* vit_pool                                          */
     int pool_prefix;        /* 1: the prefix tokens are pooled as well           */
     int pool_num_heads;     /* heads of VIT_POOL_MAP; 0 for num_heads            */
@@ -398,7 +432,7 @@ typedef struct vit_config {
     int has_fc_norm;        /* 1: norm after pooling                             */
     float norm_eps;         /* of every norm: 1e-6 in timm, 1e-5 in CLIP         */
     float attn_scale;       /* factor on q k^T, usually 1 / sqrt(head_dim)       */
-    int has_patch_pre_norm; /* 1: norm of a patch's numbers, before its embedding */
+    int has_patch_pre_norm; /* 1: norm of a patch's values before its embedding  */
     int stem;               /* vit_stem                                          */
     int stem_width;         /* channels of its first convolution                 */
     int stem_stage1;        /* VIT_STEM_RESNET: blocks of each stage, 0 for none */
@@ -406,23 +440,23 @@ typedef struct vit_config {
     int stem_stage3;
     int stem_stage4;
 
-    int resize_height;      /* preprocessing: size before the crop               */
+    int resize_height;      /* preprocessing: the photo's size before the crop   */
     int resize_width;
     int crop_mode;          /* vit_crop_mode                                     */
     int crop_rounding;      /* vit_crop_rounding                                 */
     int interpolation;      /* vit_interpolation                                 */
 
     int dynamic_img_size;   /* 1: vit_model_resize may change the input size     */
-    int dynamic_img_pad;    /* 1: the right and the bottom are padded with zeros */
-                            /*    instead of having a remainder                  */
+    int dynamic_img_pad;    /* 1: the right and bottom are padded with zeros to  */
+                            /*    whole patches                                  */
     int pos_resample;       /* vit_pos_resample, for vit_model_resize            */
-    float crop_pct;         /* of a new size: resize_* = img_* / crop_pct; 0: in */
-                            /*    the proportion that they have                  */
+    float crop_pct;         /* for vit_model_resize: resize_* = img_* / crop_pct; */
+                            /*    0: resize_* change in proportion to img_*      */
 
-    int selftest_seed;         /* of the input that vit_selftest generates       */
+    int selftest_seed;         /* of vit_selftest's input                        */
     float selftest_tolerance;  /* largest accepted |difference| / max|expected|  */
 
-    float mean[VIT_MAX_CHANS]; /* preprocessing of pixels in [0, 1]:             */
+    float mean[VIT_MAX_CHANS]; /* preprocessing of pixels x in [0, 1]:           */
     float std[VIT_MAX_CHANS];  /*    (x - mean) / std                            */
 
     int grid_height;        /* derived: img_height / patch_size; a ResNet stem   */
@@ -442,8 +476,8 @@ typedef struct vit_config {
 /* A loaded model. It points into the file's bytes; nothing is copied. The
    struct itself may be copied or moved; close it once. */
 typedef struct vit_model {
-    vit_config config;           /* read this                                    */
-    char detail[VIT_MAX_DETAIL]; /* after a failed open: what exactly was wrong  */
+    vit_config config;           /* for you to read                              */
+    char detail[VIT_MAX_DETAIL]; /* after a failed open: what was wrong          */
 
     /* Private. Do not rely on anything below; it changes without notice. */
     const unsigned char *data;   /* the whole file                               */
@@ -452,59 +486,64 @@ typedef struct vit_model {
     const unsigned char *fields; /* the records of config                        */
     const unsigned char *labels, *synsets, *source; /* sections, NULL if absent  */
     uint32_t num_tensors, num_fields, num_labels, num_synsets;
-    int ownership;               /* how vit_model_close gives `data` back        */
+    int ownership;               /* how vit_model_close releases `data`          */
     int file_height, file_width; /* img_* and resize_* before vit_model_resize   */
     int file_resize_height, file_resize_width;
 } vit_model;
 
 /* Flags of the open functions, or-ed together; 0 is the usual choice. */
-#define VIT_OPEN_VERIFY 1u /* also check the checksum of every tensor: reads all */
+#define VIT_OPEN_VERIFY 1u /* also verify every tensor's checksum: reads all     */
 #define VIT_OPEN_COPY 2u   /* read the file into memory instead of mapping it    */
 
 #ifndef VIT_NO_STDIO
-/* Opens a .vit file: maps it (with VIT_NO_MMAP or VIT_OPEN_COPY: reads it) and
-   validates all of its structure. On failure model->detail says what was wrong
-   and nothing is left open. Close with vit_model_close. */
+/* Opens a .vit file: maps it (reads it, with VIT_NO_MMAP or VIT_OPEN_COPY) and
+   validates its structure. On failure, model->detail says what was wrong and
+   nothing is left open. Close with vit_model_close. */
 VIT_API vit_result vit_model_open(const char *path, unsigned flags, vit_model *model);
 #endif
 
-/* Uses a .vit image already in memory, e.g. a const array in flash. Nothing is
-   copied or allocated; data must outlive the model and be aligned to 16 bytes
-   (VIT_ALIGN is fastest). Only VIT_OPEN_VERIFY has a meaning here. */
+/* Uses a .vit file already in memory, e.g. a const array in flash. Nothing is copied
+   or allocated; data must outlive the model and be aligned to 16 bytes (VIT_ALIGN is
+   fastest). VIT_OPEN_VERIFY is the only flag used here. Errors as above. */
 VIT_API vit_result vit_model_open_memory(const void *data, size_t size, unsigned flags,
                                          vit_model *model);
+
+/* Releases what vit_model_open took and zeroes the struct. NULL is allowed. */
 VIT_API void vit_model_close(vit_model *model);
 
-/* Another input size, for a model that is marked dynamic_img_size: changes img_*,
-   resize_*, grid_* and num_* in model->config. Sessions opened afterwards resample
-   the positions into their workspace; those opened before are of no use any more.
-   A copy of the struct has a size of its own, so one file may serve several.
-   VIT_ERROR_UNSUPPORTED for a model not so marked or with rotary or relative
-   positions, VIT_ERROR_ARGUMENT for a size out of LIMITS; then nothing has changed,
-   and detail says why. */
 #ifndef VIT_NO_DOUBLE
+/* Changes the input size, in pixels, of a model marked dynamic_img_size: img_*,
+   resize_*, grid_* and num_* in model->config. Sessions created afterwards resample
+   the positions into their workspace; earlier ones become invalid. A copy of the
+   struct has its own size, so one file may serve several. VIT_ERROR_UNSUPPORTED for
+   models not so marked and those with rotary or relative positions, VIT_ERROR_ARGUMENT
+   for sizes beyond LIMITS; detail then says why, and nothing has changed. */
 VIT_API vit_result vit_model_resize(vit_model *model, int height, int width);
 #endif
 
 /* Compares every tensor with its checksum, and the gaps between them with zero.
-   VIT_ERROR_CORRUPT on the first that differs; detail as in vit_model_open. */
+   VIT_ERROR_CORRUPT at the first difference, which detail describes. */
 VIT_API vit_result vit_model_verify(vit_model *model);
 
-/* Name of a class ("tabby, tabby cat"), or NULL when the file carries none. */
+/* Name of a class ("tabby, tabby cat"), or NULL if the file has none. The strings of
+   these three functions live as long as the model is open. */
 VIT_API const char *vit_label(const vit_model *model, int index);
 
-/* WordNet id of a class ("n02123045"), or NULL when the file carries none. */
+/* WordNet id of a class ("n02123045"), or NULL if the file has none. */
 VIT_API const char *vit_synset(const vit_model *model, int index);
 
-/* Where the weights came from: lines of "key: value", never NULL. */
+/* Where the weights came from: lines of "key: value". Never NULL. */
 VIT_API const char *vit_source(const vit_model *model);
 
 /* --- images --------------------------------------------------------------- */
 
+/* To add a format: its bytes in vit__pixel_size, its channels in vit__photo_row and
+   vit__transform_init (>>resample, >>preprocess). */
 typedef enum vit_pixel {
     VIT_PIXEL_RGB8 = 0,
-    VIT_PIXEL_RGBA8 = 1, /* alpha is ignored */
-    VIT_PIXEL_GRAY8 = 2
+    VIT_PIXEL_RGBA8 = 1, /* alpha is ignored                                     */
+    VIT_PIXEL_GRAY8 = 2,
+    VIT_NUM_PIXELS
 } vit_pixel;
 
 typedef struct vit_image {
@@ -515,16 +554,15 @@ typedef struct vit_image {
 } vit_image;
 
 #ifndef VIT_NO_PREPROCESS
-/* Bytes of scratch that vit_preprocess needs for this image; 0 if the image or
-   the model is not fit for it (see there). */
+/* Bytes of scratch that vit_preprocess needs for this image; 0 if it would fail. */
 VIT_API size_t vit_preprocess_size(const vit_model *model, const vit_image *image);
 
-/* Resize, crop and normalise as the model was trained to expect; the pixels are
-   those of Pillow and timm (or transformers), bit for bit. input receives [in_chans, img_height,
-   img_width]. A grey image feeds three equal channels; a model of one channel
-   gets Pillow's luma ("L"). scratch may be NULL: it is then allocated.
-   VIT_ERROR_ARGUMENT for an empty image or one above 1048576 a side,
-   VIT_ERROR_UNSUPPORTED for a model of neither 1 nor 3 channels. */
+/* Resizes, crops and normalises as the model was trained to expect, with the same bits
+   as Pillow and timm (or transformers). input receives [in_chans, img_height,
+   img_width]. A grey image fills three equal channels; models with one channel get
+   Pillow's luma ("L"). scratch may be NULL: it is then allocated. VIT_ERROR_ARGUMENT
+   for empty images and sides above 1048576 pixels, VIT_ERROR_UNSUPPORTED for models
+   with neither 1 nor 3 channels, VIT_ERROR_MEMORY if scratch is too small. */
 VIT_API vit_result vit_preprocess(const vit_model *model, const vit_image *image, float *input,
                                   void *scratch, size_t scratch_size);
 #endif
@@ -556,9 +594,13 @@ typedef enum vit_isa {
     VIT_NUM_ISAS = 14
 } vit_isa;
 
-/* The best tier here, VIT_ISA_SCALAR at least; and whether there is this one. */
+/* The best tier of this CPU and build: VIT_ISA_SCALAR at least. */
 VIT_API vit_isa vit_detect_isa(void);
+
+/* 1 if this CPU and build have the tier. */
 VIT_API int vit_has_isa(vit_isa isa);
+
+/* "avx2". Never NULL; the string is static. */
 VIT_API const char *vit_isa_name(vit_isa isa);
 
 /* Bring your own threads: call task(arg, i) once for every i in [0, count), in
@@ -572,11 +614,11 @@ typedef struct vit_executor {
 } vit_executor;
 
 /* Called with every intermediate tensor, named as in timm ("blocks.3.attn.qkv"),
-   so a port or a test can compare step by step. Names, in order:
+   so that a port or a test can compare step by step. Names, in order:
       patch_embed.backbone...  [1, height, width, channels] of a stem, image by image:
                                VIT_STEM_CONV: .0 and .1; VIT_STEM_RESNET: .stem.norm,
-                               .stem and, with stages.i.blocks.j in front, .norm1,
-                               .norm2, .downsample of a stage's first, then its output
+                               .stem and, each after stages.i.blocks.j, .norm1, .norm2,
+                               .downsample (block 0 only) and "", the block's output
       patch_embed.pre_norm     [batch, num_patches, C * P * P]   if has_patch_pre_norm
       patch_embed              [batch, num_patches, D]   after patch_embed.norm, if any
       pos_embed                [batch, N, D]             with all tokens and positions
@@ -584,7 +626,7 @@ typedef struct vit_executor {
       blocks.i.norm1           [batch, N, D]             unless the norms come last
       blocks.i.attn.qkv        [batch, N, 3 * H * head_dim]
       blocks.i.attn.qk_norm    the same with q and k normalised, if has_qk_norm
-      blocks.i.attn.rope       the same with q and k turned, if there is rope
+      blocks.i.attn.rope       the same with q and k rotated, if there is rope
       blocks.i.attn.context    [batch, N, H * head_dim]
       blocks.i.attn.norm       the same normalised, if has_attn_norm; .sub_norm, head by
                                head, if has_diff_attn
@@ -594,15 +636,16 @@ typedef struct vit_executor {
                                in parallel blocks
       blocks.i                 [batch, N, D]             output of the block
       norm                     [batch, N, D]             also without has_final_norm
-      pool                     [batch, D]                what is pooled; 2 D wide if so
+      pool                     [batch, D]                2 D for VIT_POOL_TOKEN_AVG
       fc_norm                  [batch, D]                if has_fc_norm
       pre_logits               [batch, representation_dim]
       head, head_dist          [batch, num_classes]
-   shape ends with zeros. data is valid during the call only. Tracing costs some
-   speed and changes no bit of the outputs. */
+   Unused elements of shape are zero. data is valid during the call only. Tracing costs
+   some speed and does not change the outputs. */
 typedef void vit_trace(void *user, const char *name, const float *data, const int shape[4]);
 
-/* The steps of a forward pass, for timing them: X(enumerator, value, name). */
+/* The steps of a forward pass, for timing: X(enumerator, value, name). To add one: a row,
+   and a call of vit__phase (>>layers) where it begins. */
 #define VIT_PHASE_LIST(X)                                                      \
     X(VIT_PHASE_END, 0, "end")                 /* the pass is over             */ \
     X(VIT_PHASE_PATCH_EMBED, 1, "patch_embed") /* stem, im2col, GEMM, positions */ \
@@ -621,10 +664,11 @@ typedef enum vit_phase {
     VIT_NUM_PHASES = 9
 } vit_phase;
 
+/* "patch_embed". Never NULL; the string is static. */
 VIT_API const char *vit_phase_name(vit_phase phase);
 
-/* Called on the calling thread whenever a phase begins, which ends the one
-   before; VIT_PHASE_END comes last. Take the time in it: the library has no clock. */
+/* Called on the thread of vit_forward when a phase begins, which ends the one before;
+   VIT_PHASE_END comes last. Read your own clock here. */
 typedef void vit_on_phase(void *user, vit_phase phase);
 
 /* Zero-initialise, then set what you need: zero always means the default. */
@@ -632,10 +676,10 @@ typedef struct vit_params {
     int max_batch;         /* images computed together; default 1                */
     vit_isa isa;           /* default VIT_ISA_AUTO; force a tier in tests        */
     vit_executor executor; /* default: everything on the calling thread          */
-    int low_memory;        /* 1: one image, one attention head, a few rows of the */
-                           /*    MLP at a time: the same bits from less workspace, */
-                           /*    slower, int8 most. Ignored where a trace wants    */
-                           /*    whole tensors, and by parallel blocks             */
+    int low_memory;        /* 1: one image, one attention head and a few rows of  */
+                           /*    the MLP at a time: less workspace, the same bits, */
+                           /*    slower, above all int8. Ignored with a trace and  */
+                           /*    by parallel blocks                                */
     vit_trace *trace;      /* default: none                                      */
     void *trace_user;
     vit_on_phase *on_phase; /* default: none                                     */
@@ -644,8 +688,8 @@ typedef struct vit_params {
 
 /* Everything a forward pass writes to. One session serves one thread at a time. */
 typedef struct vit_session {
-    const vit_model *model; /* read this                                         */
-    vit_isa isa;            /* the tier chosen                                   */
+    const vit_model *model; /* for you to read                                   */
+    vit_isa isa;            /* likewise: the tier chosen                         */
 
     /* Private. */
     vit_params params;
@@ -662,20 +706,20 @@ typedef struct vit_session {
     int chunk;            /* rows computed together: all, or few of low_memory   */
 } vit_session;
 
-/* Exact bytes a session needs, at any alignment. params may be NULL for the
-   defaults. Returns 0 if params are invalid, ask for a tier that this machine
-   lacks, or need more than the address space. */
+/* The exact number of bytes a session needs, at any alignment. params may be NULL: all
+   defaults. 0 if params are invalid, name a tier that is not available, or need more
+   than the address space. */
 VIT_API size_t vit_workspace_size(const vit_model *model, const vit_params *params);
 
-/* workspace must outlive the session; nothing needs to be freed. The model must
-   stay where it is, and of this input size, while sessions use it. */
+/* The workspace belongs to the caller and must outlive the session; there is nothing to
+   free. While sessions use it, the model must stay at its address and keep its input size.
+   VIT_ERROR_ARGUMENT for invalid params, VIT_ERROR_MEMORY if size is too small. */
 VIT_API vit_result vit_session_init(vit_session *session, const vit_model *model,
                                     const vit_params *params, void *workspace, size_t size);
 
 /* --- inference ------------------------------------------------------------ */
 
-/* Ask for what you want: every pointer may be NULL, and what nobody asks for is
-   not computed. */
+/* Where outputs go. Every pointer may be NULL; what is not requested is not computed. */
 typedef struct vit_outputs {
     float *logits;       /* [batch, num_classes]                                 */
     float *embedding;    /* [batch, vit_embedding_dim], what the head reads      */
@@ -684,54 +728,56 @@ typedef struct vit_outputs {
     int attention_block; /* 1..depth; 0 = the last block                         */
 } vit_outputs;
 
-/* Width of outputs.embedding: embed_dim, or representation_dim if there is one, or
-   2 * embed_dim with VIT_POOL_TOKEN_AVG. */
+/* Width of outputs.embedding: representation_dim if not 0, 2 * embed_dim with
+   VIT_POOL_TOKEN_AVG, else embed_dim. */
 VIT_API int vit_embedding_dim(const vit_model *model);
 
-/* Runs the network. input is [batch, in_chans, img_height, img_width], as
-   vit_preprocess writes it; any batch >= 1, max_batch images at a time.
-   VIT_ERROR_ARGUMENT for NULL input, batch < 1, a block that does not exist,
-   logits of a model without a head, or a model resized since vit_session_init. */
+/* Runs the network. input is [batch, in_chans, img_height, img_width], as vit_preprocess
+   writes it, for any batch >= 1; max_batch images are computed at a time.
+   VIT_ERROR_ARGUMENT for NULL pointers, batch < 1, an attention_block out of range,
+   logits if the model has no head, or a model resized since vit_session_init. */
 VIT_API vit_result vit_forward(vit_session *session, const float *input, int batch,
                                const vit_outputs *outputs);
 
-/* The same where some tokens, say of padded or occluded patches, are not to be
-   attended to: mask is [batch, num_tokens], 0 for those. Their scores become the lowest
-   float before the softmax, in every block and in map pooling; they still are queries,
-   and a mean over tokens still counts them. NULL masks nothing. */
+/* The same with some keys masked, e.g. padded or occluded patches: mask is [batch,
+   num_tokens], 0 for tokens that must not be attended to. Their scores become the lowest
+   float before the softmax, in every block and in map pooling; they remain queries and
+   count in means over tokens. NULL masks nothing. */
 VIT_API vit_result vit_forward_masked(vit_session *session, const float *input,
                                       const uint8_t *mask, int batch,
                                       const vit_outputs *outputs);
 
 typedef struct vit_prediction {
-    int index;   /* class                                                        */
-    float score; /* of vit_top_k: as given; of vit_classify: probability         */
+    int index;   /* of the class                                                 */
+    float score; /* vit_top_k: as given; vit_classify: probability               */
 } vit_prediction;
 
-/* In place, over n scores: exp(x - max) / sum, as torch.softmax. */
+/* x[i] = exp(x[i] - max) / sum for n scores, as torch.softmax. n < 1 does nothing. */
 VIT_API void vit_softmax(float *x, int n);
 
-/* The k best of n scores, best first, ties to the lower index, NaN last.
-   Returns how many were written: min(k, n), at least 0. */
+/* The k best of n scores, best first; ties go to the lower index, NaN comes last.
+   Returns the number written to top: min(k, n), at least 0. */
 VIT_API int vit_top_k(const float *scores, int n, int k, vit_prediction *top);
 
 #if !defined(VIT_NO_MALLOC) && !defined(VIT_NO_PREPROCESS)
-/* The whole pipeline in one call: preprocess, forward, softmax, top-k, on the
-   calling thread. top receives k predictions; where k exceeds num_classes the
-   rest get index -1. Allocates its memory and frees it before returning. */
+/* The whole pipeline in one call, on the calling thread: preprocess, forward, softmax,
+   top-k. top receives k predictions; beyond num_classes their index is -1. Memory is
+   allocated and freed within the call. Errors: those of vit_preprocess, and
+   VIT_ERROR_ARGUMENT for k < 0 or a model without a head. */
 VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, int k,
                                 vit_prediction *top);
 #endif
 
-/* Proves this build on this CPU: runs the input that the file's seed generates
-   and compares with the outputs that the converter stored. input
-   [in_chans, img_height, img_width] and output [num_classes, or for a headless
-   model vit_embedding_dim] are overwritten. error, if not NULL, receives
-   max|difference| / max|expected|. VIT_ERROR_UNSUPPORTED if the file has no such
-   outputs, or none for the size that vit_model_resize has set. */
+/* Tests this build on this CPU: runs the model on a pseudorandom input and compares with
+   the outputs stored by vit-convert. input [in_chans, img_height, img_width] and output
+   [num_classes, or vit_embedding_dim without a head] are overwritten. error, if not NULL,
+   receives max|difference| / max|expected|. VIT_ERROR_SELFTEST if that exceeds
+   selftest_tolerance, VIT_ERROR_UNSUPPORTED if the file has no such outputs or
+   vit_model_resize has changed the size. */
 VIT_API vit_result vit_selftest(vit_session *session, float *input, float *output, float *error);
 
-/* The input of vit_selftest: uniform in [-1, 1), from Steele's splitmix64. */
+/* The input of vit_selftest, [in_chans, img_height, img_width]: uniform in [-1, 1), by
+   splitmix64 (Steele, Lea, Flood 2014) from selftest_seed. */
 VIT_API void vit_selftest_input(const vit_config *config, float *input);
 
 /* --- built-in thread pool ------------------------------------------------- */
@@ -739,10 +785,14 @@ VIT_API void vit_selftest_input(const vit_config *config, float *input);
 #if !defined(VIT_NO_THREADS) && !defined(VIT_NO_MALLOC)
 typedef struct vit_threads vit_threads;
 
-/* num_threads counts the calling thread; 0 means one per core. Fills executor,
-   ready for vit_params. Sessions that share a pool take turns phase by phase. */
+/* num_threads includes the calling thread; 0 means one per core. Fills in executor, ready
+   for vit_params. Sessions that share a pool take turns, phase by phase. Release with
+   vit_threads_destroy once no session uses it. VIT_ERROR_ARGUMENT for fewer than 0 or more
+   than VIT_MAX_THREADS threads, VIT_ERROR_MEMORY if they cannot be started. */
 VIT_API vit_result vit_threads_create(int num_threads, vit_threads **threads,
                                       vit_executor *executor);
+
+/* Stops and joins the threads and frees the pool. NULL is allowed. */
 VIT_API void vit_threads_destroy(vit_threads *threads);
 #endif
 
@@ -758,10 +808,11 @@ typedef enum vit_dtype {
     VIT_NUM_DTYPES = 5
 } vit_dtype;
 
-/* How a tensor's numbers lie in the file; see >>format. */
+/* How a tensor's elements are stored; see >>format. */
 typedef enum vit_layout {
-    VIT_LAYOUT_PLAIN = 0, /* row-major                                           */
-    VIT_LAYOUT_PANELS = 1 /* a linear layer [N, K]: panels of 16 rows            */
+    VIT_LAYOUT_PLAIN = 0,  /* row-major                                          */
+    VIT_LAYOUT_PANELS = 1, /* a linear layer [N, K]: panels of 16 rows           */
+    VIT_NUM_LAYOUTS
 } vit_layout;
 
 typedef struct vit_tensor {
@@ -773,35 +824,34 @@ typedef struct vit_tensor {
                         /* K = the product of the others                         */
     const void *data;   /* into the file; NULL from vit_architecture_tensor      */
     uint64_t offset;    /* of data in the file                                   */
-    uint64_t size;      /* bytes, padding of panels included                     */
+    uint64_t size;      /* in bytes, with the padding of panels                  */
     uint64_t checksum;  /* vit_hash of those bytes                               */
 } vit_tensor;
 
-/* Fills the derived fields of config and checks all others against LIMITS and
-   each other. On failure detail (may be NULL) says which. */
+/* Sets the derived fields of config and checks the others against LIMITS and each other.
+   On failure (CORRUPT, UNSUPPORTED), detail, which may be NULL, says which. */
 VIT_API vit_result vit_config_check(vit_config *config, char detail[VIT_MAX_DETAIL]);
 
-/* The tensors that an architecture consists of, in file order: name, layout,
-   dims of number `index` (dtype is VIT_F32 where only that is allowed: plain
-   tensors, int8 with K outside of its limits; else `dtype`). Returns 0 when index
-   is past the last. */
+/* Tensor `index`, in file order, of an architecture: name, layout, dims, size and dtype,
+   which is VIT_F32 where nothing else is allowed (plain tensors, int8 with K beyond its
+   limits). Returns 0 if index is past the last. */
 VIT_API int vit_architecture_tensor(const vit_config *config, vit_dtype dtype, int index,
                                     vit_tensor *tensor);
 
-/* The tensors of an open model, 0 when index is past the last. */
+/* Tensor `index` of an open model. Returns 0 if index is past the last. */
 VIT_API int vit_model_tensor(const vit_model *model, int index, vit_tensor *tensor);
 
-/* Equal for models that differ in nothing but weights and texts: XXH64 of the records of
-   config, of each tensor's name, type, layout, shape and size, and of mean and std. */
+/* Equal for models that differ in weights and texts only: XXH64 of the config records, of
+   each tensor's name, type, layout, shape and size, and of mean and std. */
 VIT_API uint64_t vit_model_signature(const vit_model *model);
 
-/* Packs 16 rows of depth K (fewer at the end: num_rows) as one panel; returns
-   its bytes. panel may be NULL to ask for the size. */
+/* Packs rows [num_rows, depth], 16 or, in the last panel, fewer, as one panel. Returns its
+   size in bytes; panel may be NULL to query it. */
 VIT_API size_t vit_pack_panel(vit_dtype dtype, const float *rows, int num_rows, int depth,
                               void *panel);
 
-/* Row `row` of a tensor as f32: the inverse of packing. For plain tensors a row
-   is everything behind the first dimension. */
+/* Row `row` of a tensor as f32, [K]: the inverse of packing. A row of a plain tensor is
+   everything after the first dimension. */
 VIT_API void vit_unpack_row(const vit_tensor *tensor, int row, float *out);
 
 /* Patches down and across. */
@@ -816,7 +866,8 @@ VIT_API void vit_resample_positions(vit_pos_resample how, int dim, const float *
                                     vit_grid from_grid, float *to, vit_grid to_grid);
 #endif
 
-/* XXH64 with seed 0 (Yann Collet, xxHash specification 0.1.1), in pieces. */
+/* XXH64 with seed 0 (Yann Collet, xxHash specification 0.1.1): init, update with any number
+   of pieces, final. */
 typedef struct vit_hash {
     uint64_t lane[4];
     uint64_t total;
@@ -831,36 +882,36 @@ VIT_API uint64_t vit_hash_final(const vit_hash *hash);
 /* >>format                                                                  */
 /* ------------------------------------------------------------------------- */
 
-/* All numbers are little-endian, all offsets count from the start of the file,
-   all bytes that nothing below speaks of are zero.
+/* Integers and floats are little-endian, offsets count from the start of the file, and
+   bytes not described here are zero.
 
    HEADER, 64 bytes
-      0   u8[8]  magic "\x89VIT\r\n\x1a\n" (as PNG's: catches text-mode transfers)
+      0   u8[8]  magic "\x89VIT\r\n\x1a\n" (like PNG's: detects text-mode transfers)
       8   u32    version, 1
       12  u32    num_sections
       16  u64    file_size, exact
-      24  u64    meta_size: everything but the data section lies below it
+      24  u64    meta_size: all sections but the data end before it
       32  u64    meta_checksum: XXH64 of bytes [0, meta_size) with this field zero
       40  u64[3] zero
 
    SECTION TABLE, 32 bytes each, at 64
       0   u8[8]  tag: "fields" "tensors" "labels" "synsets" "source" "data", zero-padded
-      8   u32    1 if a reader that does not know the tag must refuse the file
+      8   u32    1 if readers that do not know the tag must refuse the file
       12  u32    count: of fields, tensors, strings
       16  u64    offset, a multiple of 8 (of the data: of 64)
       24  u64    size
 
-   "fields": one 32-byte record for each architecture or preprocessing option.
-   An unknown one is skipped, or, if required, refused by its name. Options that
-   VIT_FIELD_LIST marks with 2 are there, and required, only if they are not zero.
+   "fields": one 32-byte record per architecture or preprocessing option. Unknown ones
+   are skipped or, if required, refused by name. Options marked 2 in VIT_FIELD_LIST are
+   present, and required, only if not zero.
       0   u8[24] name as in vit_config ("embed_dim"), zero-padded
       24  u8     type: 0 = int32, 1 = float32
       25  u8     1 if required, else 0
       26  u8[2]  zero
       28  u32    the value's bits
 
-   "tensors": one 128-byte record for each tensor, exactly those, and in the
-   order, of vit_architecture_tensor; their data in the same order.
+   "tensors": one 128-byte record per tensor, exactly those of vit_architecture_tensor in
+   its order; the data is in the same order.
       0   u8[64] name, NUL-terminated
       64  u32    dtype (vit_dtype)         68  u32  layout (vit_layout)
       72  u32    ndim                      76  u32[4] dims, unused ones zero
@@ -870,20 +921,20 @@ VIT_API uint64_t vit_hash_final(const vit_hash *hash);
 
    "labels", "synsets": u32 offset[count] from the start of the section, then the
    NUL-terminated UTF-8 strings; the last byte of the section is zero.
-   "source": UTF-8 lines "key: value\n", a NUL at the end.
+   "source": UTF-8 lines "key: value\n", then a NUL.
    "data": the tensors. Gaps between them are zero.
 
-   PLAIN tensors are row-major, as in PyTorch. PANELS hold a linear layer
-   y[n] = sum over k of w[n][k] x[k], for the kernels to stream in order: rows
-   in panels of 16, each panel K deep, missing rows zero:
+   PLAIN tensors are row-major f32, as in PyTorch. PANELS hold the weight of a linear layer
+   y[n] = sum over k of w[n][k] x[k] in the order in which kernels read it: panels of 16
+   rows, each K deep; missing rows are zero:
       f32, f16   [ceil(N / 16)][K][16]
       bf16       [ceil(N / 16)][ceil(K / 2)][16][2]: pairs of consecutive k, as
-                 dot-product instructions take them; an odd K is padded with zero
+                 dot-product instructions read them; odd K is padded with zero
       int8       [ceil(N / 16)] of: i8 q[ceil(K / 4)][16][4], quads of consecutive
                  k, padded with zero; f32 scale[16]; i32 sum over k of q[16].
                  w = q * scale; -127 <= q <= 127; 4 <= K <= 65536
       int4       [ceil(N / 16)][ceil(K / 32)] of: f16 scale[16]; u8 q[16][16], where
-                 q[j][n] holds weight 2 j of column n in its lower four bits and
+                 q[j][n] holds weight 2 j of row n in its lower four bits and
                  2 j + 1 in its upper; w = (q - 8) * scale; padded with q = 8 */
 
 #define VIT_FILE_MAGIC "\x89VIT\r\n\x1a\n"
@@ -920,9 +971,9 @@ enum {
     VIT_TENSOR_SIZE = 128
 };
 
-/* The fields of vit_config that a file stores, for readers and writers alike:
-   X(type, name, required, smallest, largest). required: 0 a hint; 1 always there; 2 there,
-   and required of the reader, unless zero. mean and std are tensors. */
+/* The fields of vit_config that files store: X(type, name, required, smallest, largest).
+   required: 0 optional, a hint; 1 always present; 2 present, and required of the reader,
+   unless zero. mean and std are tensors. To add one: see vit_config. */
 #define VIT_FIELD_LIST(X)                                                      \
     X(int, in_chans, 1, 1, VIT_MAX_CHANS)                                      \
     X(int, img_height, 1, 1, 16384)                                            \
@@ -938,15 +989,15 @@ enum {
     X(int, has_cls_token, 1, 0, 1)                                             \
     X(int, has_dist_token, 1, 0, 1)                                            \
     X(int, num_reg_tokens, 1, 0, 1024)                                         \
-    X(int, positions, 1, 0, 2)                                                 \
+    X(int, positions, 1, 0, VIT_NUM_POSITIONS - 1)                             \
     X(int, has_patch_bias, 1, 0, 1)                                            \
     X(int, has_patch_norm, 1, 0, 1)                                            \
     X(int, has_pre_norm, 1, 0, 1)                                              \
-    X(int, norm_type, 1, 0, 1)                                                 \
-    X(int, block_type, 1, 0, 3)                                                \
+    X(int, norm_type, 1, 0, VIT_NUM_NORM_TYPES - 1)                            \
+    X(int, block_type, 1, 0, VIT_NUM_BLOCK_TYPES - 1)                          \
     X(int, has_qkv_bias, 1, 0, 1)                                              \
     X(int, has_qk_norm, 1, 0, 1)                                               \
-    X(int, rope, 2, 0, 2)                                                      \
+    X(int, rope, 2, 0, VIT_NUM_ROPES - 1)                                      \
     X(int, rope_per_block, 2, 0, 1)                                            \
     X(int, has_rel_pos, 2, 0, 1)                                               \
     X(int, has_diff_attn, 2, 0, 1)                                             \
@@ -957,7 +1008,7 @@ enum {
     X(int, has_gated_mlp, 1, 0, 1)                                             \
     X(int, has_mlp_norm, 1, 0, 1)                                              \
     X(int, has_final_norm, 1, 0, 1)                                            \
-    X(int, pool, 1, 0, 5)                                                      \
+    X(int, pool, 1, 0, VIT_NUM_POOLS - 1)                                      \
     X(int, pool_prefix, 1, 0, 1)                                               \
     X(int, pool_num_heads, 2, 0, 1024)                                         \
     X(int, pool_mlp_dim, 2, 0, 262144)                                         \
@@ -965,7 +1016,7 @@ enum {
     X(float, norm_eps, 1, 0, 1)                                                \
     X(float, attn_scale, 1, -1e6f, 1e6f)                                       \
     X(int, has_patch_pre_norm, 2, 0, 1)                                        \
-    X(int, stem, 2, 0, 2)                                                      \
+    X(int, stem, 2, 0, VIT_NUM_STEMS - 1)                                      \
     X(int, stem_width, 2, 0, 512)                                              \
     X(int, stem_stage1, 2, 0, 99)                                              \
     X(int, stem_stage2, 2, 0, 99)                                              \
@@ -973,12 +1024,12 @@ enum {
     X(int, stem_stage4, 2, 0, 99)                                              \
     X(int, resize_height, 0, 1, 32768)                                         \
     X(int, resize_width, 0, 1, 32768)                                          \
-    X(int, crop_mode, 0, 0, 2)                                                 \
-    X(int, crop_rounding, 2, 0, 1)                                             \
-    X(int, interpolation, 0, 0, 1)                                             \
+    X(int, crop_mode, 0, 0, VIT_NUM_CROP_MODES - 1)                            \
+    X(int, crop_rounding, 2, 0, VIT_NUM_CROP_ROUNDINGS - 1)                    \
+    X(int, interpolation, 0, 0, VIT_NUM_INTERPOLATIONS - 1)                    \
     X(int, dynamic_img_size, 2, 0, 1)                                          \
     X(int, dynamic_img_pad, 2, 0, 1)                                           \
-    X(int, pos_resample, 2, 0, 5)                                              \
+    X(int, pos_resample, 2, 0, VIT_NUM_POS_RESAMPLES - 1)                      \
     X(float, crop_pct, 2, 0, 4)                                                \
     X(int, selftest_seed, 0, 0, 2147483647)                                    \
     X(float, selftest_tolerance, 0, 0, 1)
@@ -2630,7 +2681,7 @@ static int vit__has_dtype(uint32_t dtype) {
 static vit_result vit__check_tensor(vit_model *model, const unsigned char *entry, int index) {
     vit_tensor expected, found;
     const uint32_t dtype = vit__u32(entry + VIT_TENSOR_DTYPE);
-    if (!vit__has_dtype(dtype) || vit__u32(entry + VIT_TENSOR_LAYOUT) > VIT_LAYOUT_PANELS)
+    if (!vit__has_dtype(dtype) || vit__u32(entry + VIT_TENSOR_LAYOUT) >= VIT_NUM_LAYOUTS)
         return vit__fail_name(model->detail, VIT_ERROR_UNSUPPORTED, "", entry, 64,
                               ": its dtype or layout is not known to this vit.h");
     if (!vit_architecture_tensor(&model->config, (vit_dtype)dtype, index, &expected))
@@ -5590,6 +5641,8 @@ static const vit__pos_filter vit__pos_filters[] = {
     { -0.5, 2, 1, 0, 0.0 }, { -0.75, 2, 0, 0, 0.0 }, { -0.75, 2, 0, 1, 0.0 },
     { 0.0, 1, 0, 0, 0.0 },  { 0.0, 1, 0, 1, 0.0 },   { -0.75, 2, 0, 0, 0.1 }
 };
+typedef char vit__assert_pos_filters[sizeof vit__pos_filters / sizeof *vit__pos_filters ==
+                                             VIT_NUM_POS_RESAMPLES ? 1 : -1];
 
 typedef struct vit__pos_axis {
     const vit__pos_filter *filter;
@@ -6033,7 +6086,7 @@ typedef struct vit__transform {
 static vit_result vit__check_image(const vit_config *c, const vit_image *image) {
     if (!image || !image->pixels || image->width < 1 || image->height < 1 ||
         image->width > 1 << 20 || image->height > 1 << 20 || image->stride < 0 ||
-        (unsigned)image->format > VIT_PIXEL_GRAY8 ||
+        (unsigned)image->format >= VIT_NUM_PIXELS ||
         (image->stride && image->stride < image->width * vit__pixel_size(image)))
         return VIT_ERROR_ARGUMENT;
     return c->in_chans == 1 || c->in_chans == 3 ? VIT_OK : VIT_ERROR_UNSUPPORTED;
@@ -8397,6 +8450,9 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
 #endif /* VIT_IMPLEMENTATION */
 
 /* CHANGE LOG
+
+   next    vit_resample_positions takes vit_grids; every enum of vit_config ends with its
+           VIT_NUM_...
 
    v0.1.0  first version: timm's VisionTransformer and DeiT with nearly all of their
            options, torch.nn's post-norm blocks; rotary and relative positions,
