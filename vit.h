@@ -1420,8 +1420,8 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 /* ------------------------------------------------------------------------- */
 /* >>util                                                                    */
 /*                                                                           */
-/* The file is little-endian bytes of unknown origin, so it is read through  */
-/* these loads; messages are put together here because there is no printf.   */
+/* Small integers, byte order, messages (there is no printf), checksums, half */
+/* floats. A file is little-endian bytes and is read through these loads.    */
 /* ------------------------------------------------------------------------- */
 
 VIT__INLINE int vit__min(int a, int b) { return a < b ? a : b; }
@@ -1451,7 +1451,7 @@ VIT__INLINE float vit__float(uint32_t bits) {
     return x;
 }
 
-/* Between this CPU's byte order and the file's, in either direction. */
+/* Converts between the byte orders of this CPU and of the file, in either direction. */
 VIT__INLINE uint16_t vit__le16(uint16_t x) {
     return VIT__BIG_ENDIAN ? (uint16_t)(x << 8 | x >> 8) : x;
 }
@@ -1461,12 +1461,13 @@ VIT__INLINE uint32_t vit__le32(uint32_t x) {
     return x << 24 | (x & 0xff00u) << 8 | (x >> 8 & 0xff00u) | x >> 24;
 }
 
-/* A number of a tensor in the file, which nothing else may read on a big-endian CPU. */
+/* An element of a tensor in the file. Read file values only through this; it swaps bytes on
+   big-endian CPUs. */
 VIT__INLINE float vit__stored(const float *p) {
     return VIT__BIG_ENDIAN ? vit__float(vit__u32((const unsigned char *)p)) : *p;
 }
 
-/* n f32 numbers, from the file's byte order or to it. */
+/* Copies n f32 or i32 values between the byte orders of file and CPU. */
 VIT__INLINE void vit__copy_stored(void *to, const void *from, size_t n) {
     const unsigned char *in = (const unsigned char *)from;
     unsigned char *out = (unsigned char *)to;
@@ -1476,20 +1477,19 @@ VIT__INLINE void vit__copy_stored(void *to, const void *from, size_t n) {
         for (; n; n--, in += 4, out += 4) bits = vit__u32(in), memcpy(out, &bits, 4);
 }
 
-/* Where floats lie, aligned as such. */
+/* p is a multiple of 4. */
 VIT__INLINE float vit__load_float(const unsigned char *p) {
     float x;
     memcpy(&x, VIT__ALIGNED_4(p), 4);
     return x;
 }
 
-/* One in a panel, which is in the file's byte order. */
+/* The same in a panel, which is in the file's byte order. */
 VIT__INLINE float vit__panel_float(const unsigned char *p) {
     return VIT__BIG_ENDIAN ? vit__float(vit__u32(p)) : vit__load_float(p);
 }
 
-/* 4 bytes of a panel or of a row that enters one: an f32, a pair of bf16 or a quad of
-   int8. */
+/* 4 bytes of a panel or of an input row: an f32, a pair of bf16 or a quad of int8. */
 VIT__INLINE int vit__load32(const unsigned char *p) {
     int bits;
     memcpy(&bits, VIT__ALIGNED_4(p), 4);
@@ -1502,7 +1502,7 @@ VIT__INLINE int vit__is_finite(float x) { return (vit__bits(x) & 0x7f800000u) !=
 
 /* --- messages -------------------------------------------------------------- */
 
-/* Writes into a caller's detail[VIT_MAX_DETAIL], cut off at its end. */
+/* Appends to a caller's buffer, e.g. detail[VIT_MAX_DETAIL]; what does not fit is cut off. */
 typedef struct vit__text {
     char *at, *end;
 } vit__text;
@@ -1523,7 +1523,7 @@ static void vit__put_int(vit__text *text, uint64_t value) {
     vit__put(text, digits + i);
 }
 
-/* detail may be NULL: then all of it goes nowhere. */
+/* Begins a message. detail may be NULL: then it is dropped. */
 static vit__text vit__say(char *detail, const char *first) {
     vit__text text;
     text.at = detail;
@@ -1591,7 +1591,8 @@ static const uint64_t vit__primes[6] = {
 
 VIT__INLINE uint64_t vit__rotate(uint64_t x, int n) { return x << n | x >> (-n & 63); }
 
-/* h rotated, times a prime, plus another one; the primes by number, 0 for none. */
+/* rotate(h, turn) * prime + prime; times and plus are indices into vit__primes, whose
+   entry 0 is 0. */
 VIT__CALL uint64_t vit__hash_step(uint64_t h, int turn, int times, int plus) {
     return vit__rotate(h, turn) * vit__primes[times] + vit__primes[plus];
 }
@@ -1607,7 +1608,7 @@ VIT_API void vit_hash_init(vit_hash *hash) {
     hash->lane[3] = 0u - vit__primes[1];
 }
 
-/* Four independent lanes, each taking every fourth 8-byte word. */
+/* Four independent lanes; each takes every fourth 8-byte word. */
 static void vit__hash_blocks(vit_hash *hash, const unsigned char *p, size_t num_blocks) {
     uint64_t a = hash->lane[0], b = hash->lane[1], c = hash->lane[2], d = hash->lane[3];
     int l;
@@ -1673,13 +1674,13 @@ static float vit__f16_to_f32(uint16_t h) {
     return vit__float(vit__bits((float)rest * 5.9604644775390625e-8f /* 2^-24 */) | sign);
 }
 
-/* To nearest, ties to even; too large becomes infinity; NaN stays NaN. */
+/* To nearest, ties to even; overflow gives infinity, NaN stays NaN. */
 static uint16_t vit__f32_to_f16(float x) {
     const uint32_t bits = vit__bits(x), sign = bits >> 16 & 0x8000u, rest = bits & 0x7fffffffu;
     uint32_t half;
     if (rest > 0x7f800000u) return (uint16_t)(sign | 0x7e00u | (rest >> 13 & 0x1ffu));
     if (rest >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u);
-    if (rest < 0x38800000u) { /* adding 0.5 leaves exactly the ten bits of a subnormal */
+    if (rest < 0x38800000u) { /* adding 0.5 rounds to the ten bits of a subnormal */
         half = vit__bits(vit__float(rest) + 0.5f) - 0x3f000000u;
         return (uint16_t)(sign | half);
     }
@@ -2438,9 +2439,9 @@ VIT_API void vit_unpack_row(const vit_tensor *tensor, int row, float *out) {
 /* ------------------------------------------------------------------------- */
 /* >>load                                                                    */
 /*                                                                           */
-/* A file is hostile until proven otherwise: everything that later code      */
-/* relies on is checked here, once, in the order of the format; the first    */
-/* contradiction is described in model->detail and ends it.                  */
+/* A file is hostile until proven otherwise: everything later code relies on */
+/* is checked here, once, in the order of the format. Loading stops at the   */
+/* first contradiction, which model->detail describes.                       */
 /* ------------------------------------------------------------------------- */
 
 typedef struct vit__section {
@@ -2449,14 +2450,14 @@ typedef struct vit__section {
     uint32_t count;
 } vit__section;
 
-/* Indices into a table of the sections that this reader knows. */
+/* The sections this reader knows. To add one: an index and its tag. */
 enum { VIT__FIELDS, VIT__TENSORS, VIT__LABELS, VIT__SYNSETS, VIT__SOURCE, VIT__DATA,
        VIT__NUM_SECTIONS };
 static const char vit__section_tags[VIT__NUM_SECTIONS][9] = { "fields\0\0", "tensors\0",
                                                               "labels\0\0", "synsets\0",
                                                               "source\0\0", "data\0\0\0\0" };
 
-/* A name of the file in a message: cut at its field's end, odd bytes shown as '?'. */
+/* A name from the file, of at most `size` bytes; unprintable ones become '?'. */
 static void vit__put_name(vit__text *text, const unsigned char *name, int size) {
     char one[2] = { 0, 0 };
     int i;
@@ -2474,7 +2475,7 @@ static vit_result vit__fail_name(char *detail, vit_result result, const char *be
     return result;
 }
 
-/* Bytes that the format keeps for later, or that lie between tensors. */
+/* For reserved bytes and the gaps between tensors. */
 static int vit__is_zero(const unsigned char *bytes, uint64_t size) {
     size_t i;
     for (i = 0; i < size; i++)
@@ -2482,7 +2483,7 @@ static int vit__is_zero(const unsigned char *bytes, uint64_t size) {
     return 1;
 }
 
-/* Magic, version, sizes, and the checksum over everything but the tensors' data. */
+/* Magic, version, sizes, and the checksum of everything but the data section. */
 static vit_result vit__check_header(vit_model *model) {
     /* A copy: the bytes of a mapped file could change between check and use. */
     unsigned char header[VIT_HEADER_SIZE];
@@ -2491,13 +2492,13 @@ static vit_result vit__check_header(vit_model *model) {
     vit_hash hash;
     if (model->size < VIT_HEADER_SIZE) {
         if (model->size >= 8 && memcmp(model->data, VIT_FILE_MAGIC, 8) != 0)
-            return vit__fail(model->detail, VIT_ERROR_MAGIC, "the first 8 bytes are not .vit's");
+            return vit__fail(model->detail, VIT_ERROR_MAGIC, "it has no .vit magic number");
         return vit__fail_int(model->detail, VIT_ERROR_TRUNCATED, "file size, at least",
                              VIT_HEADER_SIZE, model->size);
     }
     memcpy(header, model->data, sizeof header);
     if (memcmp(header, VIT_FILE_MAGIC, 8) != 0)
-        return vit__fail(model->detail, VIT_ERROR_MAGIC, "the first 8 bytes are not .vit's");
+        return vit__fail(model->detail, VIT_ERROR_MAGIC, "it has no .vit magic number");
     if (vit__u32(header + VIT_HEADER_VERSION) != VIT_FILE_VERSION)
         return vit__fail_int(model->detail, VIT_ERROR_VERSION, "file version", VIT_FILE_VERSION,
                              vit__u32(header + VIT_HEADER_VERSION));
@@ -2519,7 +2520,7 @@ static vit_result vit__check_header(vit_model *model) {
     vit_hash_update(&hash, model->data + VIT_HEADER_CHECKSUM + 8,
                     (size_t)meta_size - VIT_HEADER_CHECKSUM - 8);
     if (vit_hash_final(&hash) != vit__u64(header + VIT_HEADER_CHECKSUM))
-        return vit__fail(model->detail, VIT_ERROR_CORRUPT, "the checksum of the header differs");
+        return vit__fail(model->detail, VIT_ERROR_CORRUPT, "the header's checksum does not match");
     return VIT_OK;
 }
 
@@ -2534,11 +2535,11 @@ static vit_result vit__read_section(vit_model *model, const unsigned char *entry
     while (i < VIT__NUM_SECTIONS && memcmp(entry, vit__section_tags[i], 8) != 0) i++;
     if (i == VIT__NUM_SECTIONS)
         return required ? vit__fail_name(model->detail, VIT_ERROR_UNSUPPORTED, "section \"", entry,
-                                         8, "\" is required, but not known to this vit.h")
+                                         8, "\" is required, but unknown to this vit.h")
                         : VIT_OK;
     if (sections[i].at || required > 1)
         return vit__fail_name(model->detail, VIT_ERROR_CORRUPT, "section \"", entry, 8,
-                              required > 1 ? "\" has an unknown flag" : "\" is there twice");
+                              required > 1 ? "\" has an unknown flag" : "\" appears twice");
     if (i == VIT__DATA) {
         begin = meta_size;
         end = model->size;
@@ -2554,7 +2555,7 @@ static vit_result vit__read_section(vit_model *model, const unsigned char *entry
     return VIT_OK;
 }
 
-/* Finds every section and checks that it lies within the file. */
+/* Finds every section and checks that it is within the file. */
 static vit_result vit__read_sections(vit_model *model, vit__section *sections) {
     const uint32_t count = vit__u32(model->data + VIT_HEADER_NUM_SECTIONS);
     static const int required[3] = { VIT__FIELDS, VIT__TENSORS, VIT__DATA };
@@ -2588,7 +2589,7 @@ static int vit__find_field(const unsigned char *record) {
     return -1;
 }
 
-/* A field has four bytes in the file and in vit_config. */
+/* A field has four bytes, in the file as in vit_config. */
 typedef char vit__assert_field_size[sizeof(int) == 4 && sizeof(float) == 4 ? 1 : -1];
 
 static vit_result vit__read_field(vit_model *model, const unsigned char *record,
@@ -2598,11 +2599,11 @@ static vit_result vit__read_field(vit_model *model, const unsigned char *record,
     if (i < 0)
         return record[VIT_FIELD_REQUIRED]
                    ? vit__fail_name(model->detail, VIT_ERROR_UNSUPPORTED, "option \"", record, 24,
-                                    "\" is required, but not known to this vit.h")
+                                    "\" is required, but unknown to this vit.h")
                    : VIT_OK;
     if (seen[i])
         return vit__fail_name(model->detail, VIT_ERROR_CORRUPT, "field \"", record, 24,
-                              "\" is there twice");
+                              "\" appears twice");
     if (record[VIT_FIELD_TYPE] != vit__fields[i].is_float || record[VIT_FIELD_REQUIRED] > 1 ||
         !vit__is_zero(record + VIT_FIELD_REQUIRED + 1, 2))
         return vit__fail_name(model->detail, VIT_ERROR_CORRUPT, "field \"", record, 24,
@@ -2652,7 +2653,7 @@ static void vit__read_tensor(const vit_model *model, const unsigned char *entry,
     t->data = t->offset <= model->size ? model->data + t->offset : NULL;
 }
 
-/* A build without messages has no names either. */
+/* Builds without messages have no names either. */
 static int vit__is_named(const unsigned char *entry, const char name[64]) {
     return !VIT__TEXTS || memcmp(entry, name, 64) == 0;
 }
@@ -2677,13 +2678,13 @@ static int vit__has_dtype(uint32_t dtype) {
     return dtype < VIT_NUM_DTYPES && (all >> dtype & 1u);
 }
 
-/* One entry of the directory against what the architecture wants there. */
+/* Compares an entry of the directory with the tensor the architecture has there. */
 static vit_result vit__check_tensor(vit_model *model, const unsigned char *entry, int index) {
     vit_tensor expected, found;
     const uint32_t dtype = vit__u32(entry + VIT_TENSOR_DTYPE);
     if (!vit__has_dtype(dtype) || vit__u32(entry + VIT_TENSOR_LAYOUT) >= VIT_NUM_LAYOUTS)
         return vit__fail_name(model->detail, VIT_ERROR_UNSUPPORTED, "", entry, 64,
-                              ": its dtype or layout is not known to this vit.h");
+                              ": its dtype or layout is unknown to this vit.h");
     if (!vit_architecture_tensor(&model->config, (vit_dtype)dtype, index, &expected))
         return vit__fail_name(model->detail, VIT_ERROR_CORRUPT, "tensor ", entry, 64,
                               " is not part of this architecture");
@@ -2712,13 +2713,13 @@ static vit_result vit__check_tensors(vit_model *model) {
     }
     if (vit_architecture_tensor(&model->config, VIT_F32, (int)i, &expected)) {
         vit__text text = vit__say(model->detail, expected.name);
-        vit__put(&text, ": this tensor is missing, and all behind it");
+        vit__put(&text, ": this tensor and all after it are missing");
         return VIT_ERROR_CORRUPT;
     }
     return VIT_OK;
 }
 
-/* The data of all tensors, one behind the other, within its section. */
+/* The data of all tensors is within its section, in order, without overlap. */
 static vit_result vit__check_places(vit_model *model, const vit__section *data) {
     const unsigned char *entry = model->tensors;
     uint64_t end = data->offset;
@@ -2735,7 +2736,7 @@ static vit_result vit__check_places(vit_model *model, const vit__section *data) 
     return VIT_OK;
 }
 
-/* mean and std become part of the config, so that nobody needs to look them up. */
+/* Copies mean and std to the config, where preprocessing finds them. */
 static vit_result vit__read_normalisation(vit_model *model) {
     const size_t chans = (size_t)model->config.in_chans;
     vit_tensor t;
@@ -2748,7 +2749,7 @@ static vit_result vit__read_normalisation(vit_model *model) {
 
 /* --- strings ----------------------------------------------------------------- */
 
-/* Every offset points into a section that ends with a NUL: every string ends. */
+/* The section ends with a NUL and every offset is within it, so every string ends. */
 static vit_result vit__check_strings(vit_model *model, const vit__section *section,
                                      const char *name) {
     vit__text text;
@@ -2764,7 +2765,7 @@ static vit_result vit__check_strings(vit_model *model, const vit__section *secti
             vit__put(&text, name);
             vit__put(&text, "\": the offset of string ");
             vit__put_int(&text, i);
-            vit__put(&text, " is outside of it");
+            vit__put(&text, " is beyond its end");
             return VIT_ERROR_CORRUPT;
         }
     }
@@ -2817,7 +2818,7 @@ VIT_API vit_result vit_model_verify(vit_model *model) {
         vit_hash_update(&hash, t.data, (size_t)t.size);
         if (vit_hash_final(&hash) != t.checksum) {
             vit__text text = vit__say(model->detail, t.name);
-            vit__put(&text, ": its checksum differs");
+            vit__put(&text, ": its checksum does not match");
             return VIT_ERROR_CORRUPT;
         }
         zero &= vit__is_zero(model->data + end, t.offset - end);
@@ -2850,18 +2851,18 @@ VIT_API uint64_t vit_model_signature(const vit_model *model) {
     return vit_hash_final(&hash);
 }
 
-/* Of a build for one architecture: the config and everything about tensors but their place
-   and their numbers are known to be right if the signature is. */
+/* For builds for one architecture: a matching signature vouches for the config and for all
+   of the tensors but their places and elements. */
 static vit_result vit__check_signature(vit_model *model, const vit__section *data) {
     const vit_result result = vit__check_places(model, data);
     if (result) return result;
     if (vit_model_signature(model) != VIT__SIGNATURE)
         return vit__fail(model->detail, VIT_ERROR_UNSUPPORTED,
-                         "it is not of the architecture that this program was built for");
+                         "its architecture is not the one this program was built for");
     return VIT_OK;
 }
 
-/* Configuration, and all tensors that belong to it. */
+/* The configuration and the tensors it implies. */
 static vit_result vit__read_architecture(vit_model *model, const vit__section *data) {
     vit_result result;
     if (VIT__IS_FIXED) return vit__check_signature(model, data);
@@ -2881,7 +2882,7 @@ static vit_result vit__load(vit_model *model, unsigned flags) {
     if (!result) result = vit__read_architecture(model, &sections[VIT__DATA]);
     if (!result) result = vit__read_strings(model, sections);
     if (!result && (flags & VIT_OPEN_VERIFY)) result = vit_model_verify(model);
-    if (result) model->tensors = NULL; /* nothing may use it */
+    if (result) model->tensors = NULL; /* marks the model as unusable */
     return result;
 }
 
@@ -2900,7 +2901,7 @@ VIT_API vit_result vit_model_open_memory(const void *data, size_t size, unsigned
 
 #ifndef VIT_NO_STDIO
 
-/* Who gives the bytes back when the model is closed. */
+/* Values of vit_model.ownership. */
 enum { VIT__BORROWED, VIT__MAPPED, VIT__ALLOCATED };
 
 #    if VIT__MMAP && !VIT__WINDOWS
@@ -2958,12 +2959,12 @@ static vit_result vit__map(const char *path, vit_model *model) {
 #    endif
 
 #    ifndef VIT_NO_MALLOC
-/* Reads `size` bytes to the first 64-byte boundary of a new block. The block's
-   address is kept in front of the data, where closing finds it. */
+/* Reads `size` bytes to a 64-byte boundary in a new block. The block's address is stored
+   right before the data, for vit_model_close. */
 static vit_result vit__read_bytes(FILE *file, size_t size, vit_model *model) {
     unsigned char *block = (unsigned char *)VIT_MALLOC(size + 2 * VIT_ALIGN), *data;
     if (!block)
-        return vit__fail_int(model->detail, VIT_ERROR_MEMORY, "bytes of memory", size, 0);
+        return vit__fail_int(model->detail, VIT_ERROR_MEMORY, "bytes allocated", size, 0);
     data = block + 2 * VIT_ALIGN - (uintptr_t)block % VIT_ALIGN;
     memcpy(data - sizeof block, &block, sizeof block);
     model->data = data;
@@ -3001,7 +3002,7 @@ static vit_result vit__acquire(const char *path, unsigned flags, vit_model *mode
     return vit__read(path, model);
 #    else
     (void)path;
-    return vit__fail(model->detail, VIT_ERROR_MEMORY, "this build has no allocation to read into");
+    return vit__fail(model->detail, VIT_ERROR_MEMORY, "this build can neither map nor allocate");
 #    endif
 }
 
@@ -3023,7 +3024,6 @@ VIT_API vit_result vit_model_open(const char *path, unsigned flags, vit_model *m
 
 #endif /* VIT_NO_STDIO */
 
-/* Gives back what the open call took, and leaves the struct empty. */
 VIT_API void vit_model_close(vit_model *model) {
     if (!model) return;
 #ifndef VIT_NO_STDIO
@@ -3031,7 +3031,7 @@ VIT_API void vit_model_close(vit_model *model) {
 #    if VIT__MMAP && VIT__WINDOWS
         UnmapViewOfFile(model->data);
 #    elif VIT__MMAP
-        void *data; /* munmap takes what mmap gave: not const */
+        void *data; /* a copy without const, for munmap */
         memcpy(&data, &model->data, sizeof data);
         munmap(data, model->size);
 #    endif
@@ -3050,10 +3050,10 @@ VIT_API void vit_model_close(vit_model *model) {
 /* ------------------------------------------------------------------------- */
 /* >>threads                                                                 */
 /*                                                                           */
-/* A pool of workers that wait for a job: spinning for some microseconds,    */
-/* since the next phase of a forward pass follows at once, then asleep. A    */
-/* job is a range of indices; workers and the caller take the next index     */
-/* until none is left, so a thread that the system holds back delays nobody. */
+/* A pool of workers that wait for jobs. They spin for some microseconds,    */
+/* since the next phase of a forward pass follows at once, and then sleep. A */
+/* job is a range of indices; workers and the caller each take the next one  */
+/* until none is left, so that a thread the system preempts delays nobody.   */
 /* ------------------------------------------------------------------------- */
 
 VIT__INLINE void vit__serial_for(int count, vit_task *task, void *arg) {
@@ -3089,11 +3089,11 @@ typedef pthread_cond_t vit__cond;
 #        define vit__cond_broadcast(c) pthread_cond_broadcast(c)
 #    endif
 
-/* Sequentially consistent 64-bit atomics; C99 has none of its own. */
+/* Sequentially consistent 64-bit atomics, which C99 lacks. */
 #    if defined(__GNUC__)
 VIT__INLINE uint64_t vit__atomic_load(uint64_t *p) { return __atomic_load_n(p, __ATOMIC_SEQ_CST); }
-/* An exchange, which a plain store is on x86, too: under QEMU 7.2 a load overtakes a store of
-   64-bit ARM, and a thread that should be woken is not. */
+/* An exchange, as a sequentially consistent store is on x86 anyway: under QEMU 7.2 a load
+   overtakes 64-bit ARM's store instruction, and a sleeping thread is not woken. */
 VIT__INLINE void vit__atomic_store(uint64_t *p, uint64_t v) {
     (void)__atomic_exchange_n(p, v, __ATOMIC_SEQ_CST);
 }
@@ -3116,7 +3116,7 @@ VIT__INLINE int vit__atomic_swap(uint64_t *p, uint64_t from, uint64_t to) {
            (LONG64)from;
 }
 #    else
-#        error "vit.h: no atomics known for this compiler; define VIT_NO_THREADS"
+#        error "vit.h: no atomics for this compiler; define VIT_NO_THREADS"
 #    endif
 
 VIT__INLINE void vit__pause(void) {
@@ -3131,10 +3131,10 @@ VIT__INLINE void vit__pause(void) {
 #    define VIT__SPINS 2000
 
 struct vit_threads {
-    /* The job in progress, published by raising `ticket`: job number in the upper
-       32 bits, next index in the lower. The other fields are read before an index
-       is taken and used only if taking it succeeds, which proves that the job is
-       still the same; they are atomics so that a late reader is no data race. */
+    /* The job in progress. ticket: job number in the upper 32 bits, next index in the
+       lower. A thread reads the other fields before it takes an index and uses them only
+       if it gets it, which proves that the job is still the same. They are atomics so
+       that a late reader is no data race. */
     uint64_t ticket;
     uint64_t count, task, arg;
     uint64_t finished; /* indices of this job that are done */
@@ -3142,14 +3142,14 @@ struct vit_threads {
     uint64_t sleepers; /* workers waiting for `wake`, and the caller for `done` */
     uint64_t caller_sleeps;
     uint64_t stop;
-    vit__mutex mutex;  /* guards going to sleep */
-    vit__mutex owner;  /* held by the session whose job runs */
+    vit__mutex mutex; /* held while deciding to sleep or to wake */
+    vit__mutex owner; /* held by the session whose job runs */
     vit__cond wake, done;
     int num_workers;
     vit__thread workers[VIT_MAX_THREADS];
 };
 
-/* Takes indices of job `job` until there are none. */
+/* Takes indices of job `job` until none is left. */
 static void vit__pool_work(vit_threads *pool, uint64_t job) {
     for (;;) {
         const uint64_t ticket = vit__atomic_load(&pool->ticket);
@@ -3172,7 +3172,7 @@ static void vit__pool_work(vit_threads *pool, uint64_t job) {
     }
 }
 
-/* Returns the number of a job other than `last`, or of `last` when asked to stop. */
+/* Waits for a job other than `last` and returns its number; `last` if the pool stops. */
 static uint64_t vit__pool_wait(vit_threads *pool, uint64_t last) {
     int spins;
     for (spins = 0; spins < VIT__SPINS; spins++) {
@@ -3232,8 +3232,8 @@ static void vit__pool_for(void *user, int count, vit_task *task, void *arg) {
         return;
     }
     vit__mutex_lock(&pool->owner);
-    /* An index of 2^31 lies above any count, so between the two stores of the
-       ticket nobody can take one while the fields change. */
+    /* Index 2^31 is above any count: between the two stores of the ticket nobody can take
+       an index, while the fields change. */
     job = ((vit__atomic_load(&pool->ticket) >> 32) + 1) & 0xffffffffu;
     vit__atomic_store(&pool->finished, 0);
     vit__atomic_store(&pool->ticket, job << 32 | 0x80000000u);
@@ -3290,7 +3290,7 @@ VIT_API void vit_threads_destroy(vit_threads *threads) {
     VIT_FREE(threads);
 }
 
-/* Undoes what succeeded when a later part cannot be had. */
+/* Undoes what succeeded if a later part fails. */
 static int vit__pool_init(vit_threads *pool) {
     if (vit__mutex_init(&pool->mutex) != 0) return 0;
     if (vit__mutex_init(&pool->owner) == 0) {
