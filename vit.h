@@ -265,11 +265,10 @@ VIT_API const char *vit_result_string(vit_result result);
 
 /* --- model ---------------------------------------------------------------- */
 
-/* Values are stored in files: never renumber them. To add one to any enum of vit_config:
-   a line before its VIT_NUM_..., by which VIT_FIELD_LIST (>>format) and the loader accept
-   it, and what the recipe above the enum says. Compilers warn of each switch that lacks it
-   (-Wswitch). tools/ need a word for it if vit-convert is to detect, --set or describe it:
-   grep for VIT_NUM_... there. */
+/* Files store these values: never renumber them. To add one to an enum of vit_config: a
+   line before its VIT_NUM_..., which makes the loader accept it; what the recipe above the
+   enum says; and a word for it in tools/model/settings.c. Compilers warn of every switch
+   that lacks it (-Wswitch). */
 
 /* To add a crop mode: its sizes in vit__find_geometry and, if it pads, the colour in
    vit__write_row (both >>preprocess). */
@@ -308,7 +307,7 @@ typedef enum vit_positions {
 
 /* What turns the input into the feature map that patches are cut from. To add a stem: its
    layers in VIT__STEM_LIST, size and channels of its map, vit__check_stem and
-   vit__largest_map (>>arch); the layers' forward pass in vit__stem (>>layers). */
+   vit__largest_map (>>arch); its forward pass in vit__stem (>>stem). */
 typedef enum vit_stem {
     VIT_STEM_NONE = 0,   /* nothing: the map is the input                        */
     VIT_STEM_RESNET = 1, /* ResNetV2 of timm's hybrids: 7 x 7 convolution, max   */
@@ -338,8 +337,8 @@ typedef enum vit_norm_type {
     VIT_NUM_NORM_TYPES
 } vit_norm_type;
 
-/* To add a block type: its order of steps in vit__block (>>layers); letters of >>arch if
-   its layers differ; what it excludes in vit_config_check. */
+/* To add a block type: its cases in the switches of >>block; letters of >>arch if its
+   layers differ; what it excludes in vit_config_check. */
 typedef enum vit_block_type {
     VIT_PRE_NORM = 0,      /* x += attn(norm1(x)); x += mlp(norm2(x))            */
     VIT_POST_NORM = 1,     /* x = norm1(x + attn(x)); x = norm2(x + mlp(x)),     */
@@ -367,8 +366,8 @@ typedef enum vit_activation {
     VIT_RELU = 4
 } vit_activation;
 
-/* What the head reads. To add a pooling: its case in vit__pool_image (>>layers);
-   vit__embedding_dim (>>arch) if it is not D wide; layers of VIT__TAIL_LIST if it has
+/* What the head reads. To add a pooling: its case in vit__pool_image (>>head);
+   vit__embedding_dim (>>arch) if it is not D wide; rows of VIT__TAIL_LIST if it has
    weights; what it excludes in vit_config_check. */
 typedef enum vit_pool {
     VIT_POOL_TOKEN = 0,     /* token 0 (and the distillation token)              */
@@ -385,9 +384,9 @@ typedef enum vit_pool {
 
    To add an option: a member here, zero for "as before"; a row of VIT_FIELD_LIST with
    required 2, so that older readers refuse a file only if it is used; what it excludes in
-   vit_config_check; the layers it brings in >>arch; where it acts in >>layers, or for an
-   option of preprocessing in >>preprocess. Loading, writing, --c-array and vit-info follow
-   the list. For vit-convert to set it: tools/ has the recipe for a setting. */
+   vit_config_check; rows of >>arch for its layers; and what it does, in >>embed, >>block,
+   >>head or, for preprocessing, in >>preprocess. Loading, writing, --c-array and vit-info
+   follow the list. For vit-convert to set it: tools/model/settings.h. */
 typedef struct vit_config {
     int in_chans;           /* C: channels of the input, 3 for RGB               */
     int img_height;         /* input is [in_chans, img_height, img_width]        */
@@ -1050,16 +1049,16 @@ enum {
 /* >>platform                                                                */
 /*                                                                           */
 /* Everything that depends on the compiler, the CPU family or the operating  */
-/* system is decided here, as macros that are 0 or 1; the sections below ask */
-/* only for those.                                                           */
+/* system is decided here, as macros that are 0 or 1. Later sections test    */
+/* only these.                                                               */
 /* ------------------------------------------------------------------------- */
 
 #if defined(VIT_MALLOC) != defined(VIT_FREE)
 #    error "vit.h: define both VIT_MALLOC(size) and VIT_FREE(ptr), or neither"
 #endif
 
-/* The four functions that a C compiler calls by itself anyway. Freestanding
-   tool chains may come without the header that declares them. */
+/* The four functions that compilers call on their own. Freestanding toolchains may lack
+   the header that declares them. */
 #if defined(VIT_BARE_METAL) && defined(__has_include)
 #    if !__has_include(<string.h>)
 #        define VIT__NO_STRING_H 1
@@ -1080,7 +1079,7 @@ int memcmp(const void *a, const void *b, size_t size);
 #    include <string.h>
 #endif
 
-/* A freestanding compiler would call them even for four bytes. */
+/* Freestanding compilers would call them even to copy four bytes. */
 #if defined(__GNUC__) && defined(__STDC_HOSTED__)
 #    if !__STDC_HOSTED__
 #        define VIT__BUILTIN_COPIES
@@ -1100,7 +1099,7 @@ int memcmp(const void *a, const void *b, size_t size);
 #    define VIT_MAX_THREADS 256
 #endif
 
-/* Numbers kept wider than float between two operations would change every result. */
+/* Intermediate results wider than float would change every output. */
 #if defined(__FLT_EVAL_METHOD__) && (__FLT_EVAL_METHOD__ == 1 || __FLT_EVAL_METHOD__ == 2)
 #    error "vit.h: float is computed wider: add -msse2 -mfpmath=sse or -fexcess-precision=fast"
 #endif
@@ -1117,13 +1116,13 @@ int memcmp(const void *a, const void *b, size_t size);
 #    define VIT__WINDOWS 0
 #endif
 
-/* A build for one architecture: then the whole of vit_config is constant, and compilers
-   leave out what that never asks for. */
+/* Builds for one architecture: vit_config is constant, and compilers remove the code it
+   does not need. */
 #if defined(VIT_FIXED)
 #    define VIT__PASTE(a, b) a##b
 #    define VIT__FIXED_PART(name, part) VIT__PASTE(name, part)
 #    if VIT__FIXED_PART(VIT_FIXED, _VERSION) != VIT_VERSION
-#        error "vit.h: the header that VIT_FIXED names is of another version of vit-convert"
+#        error "vit.h: the header that VIT_FIXED names is from another version of vit-convert"
 #    endif
 static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    define VIT__IS_FIXED 1
@@ -1172,7 +1171,7 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    define VIT__TEXT(string) string
 #endif
 
-/* Mapping files needs an operating system that has them. */
+/* Mapping needs files. */
 #if !defined(VIT_NO_STDIO) && !defined(VIT_NO_MMAP)
 #    define VIT__MMAP 1
 #else
@@ -1186,7 +1185,7 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    define VIT__POOL 0
 #endif
 
-/* windows.h is kept out of the declarations and asked to stay small. */
+/* windows.h, kept small, and out of the declarations. */
 #if VIT__WINDOWS && (VIT__MMAP || VIT__POOL)
 #    ifndef WIN32_LEAN_AND_MEAN
 #        define WIN32_LEAN_AND_MEAN
@@ -1197,7 +1196,7 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    include <windows.h>
 #endif
 
-/* These names are visible under strict -std=c99 without feature macros. */
+/* What is used of these is declared under -std=c99 without feature macros. */
 #if !VIT__WINDOWS && VIT__MMAP
 #    include <fcntl.h>
 #    include <sys/mman.h>
