@@ -329,8 +329,8 @@ typedef enum vit_pos_resample {
     VIT_NUM_POS_RESAMPLES
 } vit_pos_resample;
 
-/* To add a norm type: its sum in vit__norm_body (>>kernels); letter l of >>arch says
-   whether its norms have a bias. */
+/* To add a norm type: its formula in vit__norm_body (>>kernels), which tells the present
+   two apart by the bias; letter l of >>arch says whether a norm has one. */
 typedef enum vit_norm_type {
     VIT_LAYER_NORM = 0, /* (x - mean) / sqrt(var + eps) * weight + bias          */
     VIT_RMS_NORM = 1,   /* x / sqrt(mean of x^2 + eps) * weight                  */
@@ -392,7 +392,7 @@ typedef struct vit_config {
     int img_height;         /* input is [in_chans, img_height, img_width]        */
     int img_width;
     int patch_size;         /* P: one token per P x P patch; pixels left over at */
-                            /*    the right and bottom are ignored, but by a stem */
+                            /*    the right and bottom are ignored, except by a stem */
     int embed_dim;          /* D: width of a token                               */
     int depth;              /* L: number of transformer blocks                   */
     int num_heads;          /* H: attention heads                                */
@@ -524,11 +524,11 @@ VIT_API vit_result vit_model_resize(vit_model *model, int height, int width);
    VIT_ERROR_CORRUPT at the first difference, which detail describes. */
 VIT_API vit_result vit_model_verify(vit_model *model);
 
-/* Name of a class ("tabby, tabby cat"), or NULL if the file has none. The strings of
-   these three functions live as long as the model is open. */
+/* Name of class `index` ("tabby, tabby cat"), or NULL if the file has none. The strings
+   of these three functions are valid until the model is closed. */
 VIT_API const char *vit_label(const vit_model *model, int index);
 
-/* WordNet id of a class ("n02123045"), or NULL if the file has none. */
+/* WordNet id of class `index` ("n02123045"), or NULL if the file has none. */
 VIT_API const char *vit_synset(const vit_model *model, int index);
 
 /* Where the weights came from: lines of "key: value". Never NULL. */
@@ -545,9 +545,10 @@ typedef enum vit_pixel {
     VIT_NUM_PIXELS
 } vit_pixel;
 
+/* Pixels of the caller, which are only read. */
 typedef struct vit_image {
-    const uint8_t *pixels; /* top-left pixel                                     */
-    int width, height;
+    const uint8_t *pixels; /* top-left pixel; rows from top to bottom            */
+    int width, height;     /* in pixels                                          */
     int stride;            /* bytes between rows; 0 = tightly packed             */
     vit_pixel format;
 } vit_image;
@@ -660,7 +661,7 @@ typedef enum vit_phase {
 #define VIT_X(name, value, text) name = value,
     VIT_PHASE_LIST(VIT_X)
 #undef VIT_X
-    VIT_NUM_PHASES = 9
+    VIT_NUM_PHASES
 } vit_phase;
 
 /* "patch_embed". Never NULL; the string is static. */
@@ -677,8 +678,8 @@ typedef struct vit_params {
     vit_executor executor; /* default: everything on the calling thread          */
     int low_memory;        /* 1: one image, one attention head and a few rows of  */
                            /*    the MLP at a time: less workspace, the same bits, */
-                           /*    slower, above all int8. Ignored with a trace and  */
-                           /*    by parallel blocks                                */
+                           /*    slower, int8 most. Ignored with a trace and by    */
+                           /*    parallel blocks                                   */
     vit_trace *trace;      /* default: none                                      */
     void *trace_user;
     vit_on_phase *on_phase; /* default: none                                     */
@@ -831,9 +832,9 @@ typedef struct vit_tensor {
    On failure (CORRUPT, UNSUPPORTED), detail, which may be NULL, says which. */
 VIT_API vit_result vit_config_check(vit_config *config, char detail[VIT_MAX_DETAIL]);
 
-/* Tensor `index`, in file order, of an architecture: name, layout, dims, size and dtype,
-   which is VIT_F32 where nothing else is allowed (plain tensors, int8 with K beyond its
-   limits). Returns 0 if index is past the last. */
+/* Tensor `index`, in file order, of an architecture with weights of type dtype: name,
+   layout, dims, size and its own dtype, VIT_F32 where nothing else is allowed (plain
+   tensors, int8 with K beyond its limits). Returns 0 if index is past the last. */
 VIT_API int vit_architecture_tensor(const vit_config *config, vit_dtype dtype, int index,
                                     vit_tensor *tensor);
 
@@ -844,8 +845,8 @@ VIT_API int vit_model_tensor(const vit_model *model, int index, vit_tensor *tens
    each tensor's name, type, layout, shape and size, and of mean and std. */
 VIT_API uint64_t vit_model_signature(const vit_model *model);
 
-/* Packs rows [num_rows, depth], 16 or, in the last panel, fewer, as one panel. Returns its
-   size in bytes; panel may be NULL to query it. */
+/* Packs rows [num_rows, depth] as one panel: 16 of them, or fewer in the last panel.
+   Returns the panel's size in bytes; panel may be NULL to query it. */
 VIT_API size_t vit_pack_panel(vit_dtype dtype, const float *rows, int num_rows, int depth,
                               void *panel);
 
