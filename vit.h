@@ -7528,6 +7528,22 @@ static void vit__attention_task(void *arg, int index) {
 /* switches (-Wswitch names them).                                           */
 /* ------------------------------------------------------------------------- */
 
+/* What a trace and a timer call the ends of a branch. */
+typedef struct vit__branch_names {
+    const char *norm, *last;
+    vit_phase phase; /* of the last layer */
+} vit__branch_names;
+
+static const vit__branch_names vit__branches[2] = {
+    { ".norm1", ".attn.proj", VIT_PHASE_PROJ }, { ".norm2", ".mlp.fc2", VIT_PHASE_FC2 }
+};
+
+/* One of the block's two residual branches: attention, or the second, the MLP. */
+typedef struct vit__branch {
+    const vit__layer *norm, *first, *last, *scale;
+    int is_second;
+} vit__branch;
+
 /* One block's part of a forward pass. */
 typedef struct vit__pass {
     const vit_session *session;
@@ -7538,7 +7554,30 @@ typedef struct vit__pass {
     float *maps;          /* [batch, H, N, N]: attention, for the caller; or NULL              */
     vit__block_layers w;
     const float *rope_cos, *rope_sin; /* [H if rope_per_block, num_patches, head_dim / 2]      */
+    vit__branch attn, mlp;
 } vit__pass;
+
+/* A parallel block has one LayerScale for both branches. */
+static void vit__begin_branches(vit__pass *p) {
+    const int parallel = VIT__CONFIG(p->session->model)->block_type == VIT_PARALLEL;
+    p->attn.norm = &p->w.norm1;
+    p->attn.first = &p->w.qkv;
+    p->attn.last = &p->w.proj;
+    p->attn.scale = &p->w.ls1;
+    p->mlp.norm = &p->w.norm2;
+    p->mlp.first = &p->w.fc1;
+    p->mlp.last = &p->w.fc2;
+    p->mlp.scale = parallel ? &p->w.ls1 : &p->w.ls2;
+    p->mlp.is_second = 1;
+}
+
+/* The tables of the block, or of the whole model. */
+static void vit__begin_rope(vit__pass *p) {
+    vit__stem_layers stem;
+    vit__find_stem(p->session->model, &stem);
+    p->rope_cos = vit__values(p->w.rope_cos.weight ? &p->w.rope_cos : &stem.rope_cos);
+    p->rope_sin = vit__values(p->w.rope_sin.weight ? &p->w.rope_sin : &stem.rope_sin);
+}
 
 static void vit__begin_block(vit__pass *p, const vit_session *s, int block, int batch) {
     const vit_config *c = VIT__CONFIG(s->model);
@@ -7548,14 +7587,8 @@ static void vit__begin_block(vit__pass *p, const vit_session *s, int block, int 
     p->batch = batch;
     p->queries = c->num_tokens;
     vit__find_block(s->model, block, &p->w);
-    p->rope_cos = vit__values(&p->w.rope_cos);
-    p->rope_sin = vit__values(&p->w.rope_sin);
-    if (c->rope && !c->rope_per_block) {
-        vit__stem_layers stem;
-        vit__find_stem(s->model, &stem);
-        p->rope_cos = vit__values(&stem.rope_cos);
-        p->rope_sin = vit__values(&stem.rope_sin);
-    }
+    if (c->rope) vit__begin_rope(p);
+    vit__begin_branches(p);
 }
 
 /* Whether only some tokens of each image are read afterwards. */
@@ -7622,6 +7655,13 @@ typedef struct vit__view {
     int first, step, rows;
 } vit__view;
 
+static vit__view vit__all_rows(const vit__pass *p) {
+    const vit_config *c = VIT__CONFIG(p->session->model);
+    vit__view view = { 0, 1, 0 };
+    view.rows = vit__known_batch(p->batch) * c->num_tokens;
+    return view;
+}
+
 /* The rows that a block works on together, number i of such views: all; with low_memory a
    few; and where only some tokens of each image are read afterwards, one of those. Returns
    0 when i is past the last. */
@@ -7640,16 +7680,12 @@ static vit__mat vit__rows_of(vit__view view, float *data, size_t ld, int cols) {
     return vit__matrix(data + (size_t)view.first * ld, (size_t)view.step * ld, view.rows, cols);
 }
 
-/* --- into a branch ------------------------------------------------------------------ */
+static vit__mat vit__rows_of_x(const vit_session *s, vit__view view) {
+    const int dim = VIT__CONFIG(s->model)->embed_dim;
+    return vit__rows_of(view, s->x, (size_t)dim, dim);
+}
 
-/* One of the block's two residual branches, attention or MLP. */
-typedef struct vit__branch {
-    const vit__layer *norm, *first, *last, *scale;
-    const char *norm_name, *last_name; /* in a trace */
-    vit_phase phase;                   /* of the last layer */
-    float *spare;    /* [rows, D] for its output, where something comes before the sum */
-    int is_second;
-} vit__branch;
+/* --- into a branch ------------------------------------------------------------------ */
 
 /* The norm in front of a branch: of a parallel block it is the same for both, of post-norm
    blocks it comes after the branch. */
@@ -7668,14 +7704,13 @@ static void vit__norm_first(vit__rows *job, const vit_config *c, const vit__laye
 static void vit__branch_input(const vit__pass *p, const vit__branch *b, vit__view view) {
     const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
-    const size_t dim = (size_t)c->embed_dim;
-    const vit__mat x = vit__rows_of(view, s->x, dim, c->embed_dim);
+    const vit__mat x = vit__rows_of_x(s, view);
     vit__rows rows;
-    vit__rows_init(&rows, s, x.data, x.ld, vit__matrix(s->y, dim, x.rows, x.cols));
+    vit__rows_init(&rows, s, x.data, x.ld, vit__matrix(s->y, (size_t)x.cols, x.rows, x.cols));
     if (c->block_type == VIT_PARALLEL && b->is_second) rows.x = NULL;
     else vit__norm_first(&rows, c, b->norm);
     rows.form = vit__form_of(s, b->first);
-    vit__rows_shown(p, &rows, NULL, b->norm_name);
+    vit__rows_shown(p, &rows, NULL, vit__branches[b->is_second].norm);
 }
 
 /* --- attention ------------------------------------------------------------------------ */
@@ -7730,7 +7765,7 @@ static void vit__rotate_token(const vit__pass *p, int token, int h, float *x) {
     const int patch = token - c->num_prefix_tokens, half = c->head_dim / 2;
     const int table = c->rope_per_block ? h * c->num_patches : 0;
     const size_t at = (size_t)(table + patch) * (size_t)half;
-    if (patch < 0 || !p->rope_cos) return;
+    if (patch < 0 || !c->rope) return;
     vit__kernels_of(p->session)
         ->rotate((vit_rope)c->rope, x, p->rope_cos + at, p->rope_sin + at, half);
 }
@@ -7980,29 +8015,32 @@ static size_t vit__attend_by_head(const vit__pass *p) {
 
 /* --- MLP ---------------------------------------------------------------------------- */
 
-/* hidden = act(mlp.fc1(y)); a gated MLP's activation comes with its gate. */
-static void vit__fc1(const vit__pass *p, vit__mat y) {
+/* hidden = act(mlp.fc1(y)), in scratch; a gated MLP's activation comes with its gate. */
+static vit__mat vit__fc1(const vit__pass *p, vit__view view) {
     const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
+    const vit__mat y = vit__matrix(s->y, (size_t)c->embed_dim, view.rows, c->embed_dim);
+    const size_t wide = (size_t)p->w.fc1.cols;
     vit__linear fc1;
     vit__phase(s, VIT_PHASE_FC1);
-    vit__layer_init(&fc1, s, &p->w.fc1, y, s->scratch, (size_t)p->w.fc1.cols);
+    vit__layer_init(&fc1, s, &p->w.fc1, y, s->scratch, wide);
     fc1.out.act = c->has_gated_mlp ? 0 : 1 + c->activation;
     vit__run_shown(p, &fc1, ".mlp.fc1");
     if (!c->has_gated_mlp) vit__show(p, ".mlp.act", s->scratch, c->mlp_dim);
+    return vit__matrix(s->scratch, wide, view.rows, c->mlp_dim);
 }
 
-/* Hidden rows, gated and normalised if need be, as mlp.fc2 reads them. Their distance may
-   change. */
-static void vit__mlp_norm(const vit__pass *p, vit__mat *hidden) {
+/* Hidden rows, gated and normalised if need be, as mlp.fc2 reads them. A trace moves the
+   rows of a gated MLP together. */
+static vit__mat vit__mlp_norm(const vit__pass *p, vit__mat hidden) {
     const vit_config *c = VIT__CONFIG(p->session->model);
     vit__rows job;
-    vit__rows_init(&job, p->session, NULL, 0, *hidden);
+    vit__rows_init(&job, p->session, NULL, 0, hidden);
     job.gate = c->has_gated_mlp ? 1 + c->activation : 0;
     vit__rows_norm(&job, &p->w.mlp_norm);
     job.form = vit__form_of(p->session, &p->w.fc2);
     vit__rows_shown(p, &job, ".mlp.act", ".mlp.norm");
-    *hidden = job.y;
+    return job.y;
 }
 
 /* --- out of a branch ------------------------------------------------------------------ */
@@ -8017,11 +8055,16 @@ static void vit__add_rows(const vit_session *s, const float *gamma, const float 
         else kernels->add(x.data, x.data, branch, NULL, x.cols);
 }
 
-/* spare = last(a), its rows without gaps. */
+/* Where a branch's output goes that is not added at once: rows without gaps. */
+static float *vit__spare(const vit__pass *p, const vit__branch *b) {
+    return b->is_second ? p->session->y : p->session->scratch;
+}
+
+/* spare = last(a) */
 static void vit__branch_output(const vit__pass *p, const vit__branch *b, vit__linear *last) {
-    last->out.c = b->spare;
+    last->out.c = vit__spare(p, b);
     last->out.ldc = (size_t)last->cols;
-    vit__run_shown(p, last, b->last_name);
+    vit__run_shown(p, last, vit__branches[b->is_second].last);
 }
 
 /* x += gamma * last(a): straight from the matrix product, unless a trace wants to see it. */
@@ -8029,7 +8072,7 @@ static void vit__branch_sum(const vit__pass *p, const vit__branch *b, vit__linea
                             vit__mat x) {
     if (vit__is_traced(p->session)) {
         vit__branch_output(p, b, last);
-        vit__add_rows(p->session, vit__values(b->scale), b->spare, x);
+        vit__add_rows(p->session, vit__values(b->scale), vit__spare(p, b), x);
         return;
     }
     last->out.add = 1;
@@ -8037,13 +8080,15 @@ static void vit__branch_sum(const vit__pass *p, const vit__branch *b, vit__linea
     vit__linear_run(p->session, last);
 }
 
-/* The branch's last layer, and its sum with x. a is overwritten. */
-static void vit__add_branch(const vit__pass *p, const vit__branch *b, vit__mat a, vit__mat x) {
+/* The branch's last layer over rows a, which are overwritten, and its sum with those of x. */
+static void vit__add_branch(const vit__pass *p, const vit__branch *b, vit__mat a,
+                            vit__view view) {
     const vit_session *s = p->session;
-    const vit__mat spare = vit__matrix(b->spare, (size_t)x.cols, x.rows, x.cols);
+    const vit__mat x = vit__rows_of_x(s, view);
+    const vit__mat spare = vit__matrix(vit__spare(p, b), (size_t)x.cols, x.rows, x.cols);
     const float *gamma = vit__values(b->scale);
     vit__linear last;
-    vit__phase(s, b->phase);
+    vit__phase(s, vit__branches[b->is_second].phase);
     vit__layer_init(&last, s, b->last, a, x.data, x.ld);
     switch ((vit_block_type)VIT__CONFIG(s->model)->block_type) {
     case VIT_PRE_NORM: /* x + f(norm(x)) */
@@ -8056,7 +8101,7 @@ static void vit__add_branch(const vit__pass *p, const vit__branch *b, vit__mat a
     case VIT_RES_POST_NORM: /* x + norm(f(x)) */
         vit__branch_output(p, b, &last);
         vit__norm_in_place(s, b->norm, spare);
-        vit__add_rows(s, gamma, b->spare, x);
+        vit__add_rows(s, gamma, spare.data, x);
         break;
     case VIT_PARALLEL: /* x + f(norm(x)) + g(norm(x)): y keeps norm(x) for g, before x changes */
         if (b->is_second) {
@@ -8065,7 +8110,7 @@ static void vit__add_branch(const vit__pass *p, const vit__branch *b, vit__mat a
         }
         vit__branch_output(p, b, &last);
         vit__norm(s, b->norm, x.data, x.ld, vit__matrix(s->y, (size_t)x.cols, x.rows, x.cols));
-        vit__add_rows(s, gamma, b->spare, x);
+        vit__add_rows(s, gamma, spare.data, x);
         break;
     case VIT_NUM_BLOCK_TYPES: break;
     }
@@ -8078,45 +8123,35 @@ static void vit__add_branch(const vit__pass *p, const vit__branch *b, vit__mat a
 static void vit__block(const vit__pass *p) {
     const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
-    const vit__block_layers *w = &p->w;
-    const vit__layer *ls2 = c->block_type == VIT_PARALLEL ? &w->ls1 : &w->ls2;
-    const vit__branch attn = { &w->norm1, &w->qkv, &w->proj, &w->ls1, VIT__TEXT(".norm1"),
-                               VIT__TEXT(".attn.proj"), VIT_PHASE_PROJ, s->scratch, 0 };
-    const vit__branch mlp = { &w->norm2, &w->fc1, &w->fc2, ls2, VIT__TEXT(".norm2"),
-                              VIT__TEXT(".mlp.fc2"), VIT_PHASE_FC2, s->y, 1 };
-    const int dim = c->embed_dim, width = c->num_heads * c->head_dim;
-    const int low = vit__is_low(&s->params);
+    const int width = c->num_heads * c->head_dim, low = vit__is_low(&s->params);
     size_t ld = (size_t)width;
-    vit__view all = { 0, 1, 0 }, view;
+    vit__view view;
     int i;
-    all.rows = vit__known_batch(p->batch) * c->num_tokens;
 
     if (low) {
-        ld = vit__attend_by_head(p);                    /* these five steps in less memory */
+        ld = vit__attend_by_head(p);                  /* these five steps in less memory */
     } else {
-        vit__branch_input(p, &attn, all);               /* y = norm1(x)                    */
-        vit__qkv(p);                                    /* q, k, v = qkv(y)                */
-        vit__qk_norm(p);                                /* q, k = q_norm(q), k_norm(k)     */
-        vit__rope(p);                                   /* q, k rotated by their positions */
-        vit__attend(p);                                 /* y = softmax(q k^T) v            */
+        vit__branch_input(p, &p->attn, vit__all_rows(p)); /* y = norm1(x)                */
+        vit__qkv(p);                                  /* q, k, v = qkv(y)                */
+        vit__qk_norm(p);                              /* q, k = q_norm(q), k_norm(k)     */
+        vit__rope(p);                                 /* q, k rotated by their positions */
+        vit__attend(p);                               /* y = softmax(scale q k^T) v      */
     }
     for (i = 0; vit__view_rows(p, i, &view); i++) {
-        const vit__mat x = vit__rows_of(view, s->x, (size_t)dim, dim);
         const vit__mat context = vit__rows_of(view, s->y, ld, width);
-        if (!low) vit__attn_norm(p, context);           /* y = attn_norm(y)                */
-        vit__add_branch(p, &attn, context, x);          /* x += ls1 * proj(y)              */
+        if (!low) vit__attn_norm(p, context);         /* y = attn_norm(y)                */
+        vit__add_branch(p, &p->attn, context, view);  /* x += ls1 * proj(y)              */
     }
-    vit__show(p, ".attn", s->x, dim);
+    vit__show(p, ".attn", s->x, c->embed_dim);
 
     for (i = 0; vit__view_rows(p, i, &view); i++) {
-        const vit__mat x = vit__rows_of(view, s->x, (size_t)dim, dim);
-        vit__mat hidden = vit__matrix(s->scratch, (size_t)w->fc1.cols, view.rows, c->mlp_dim);
-        vit__branch_input(p, &mlp, view);               /* y = norm2(x)                    */
-        vit__fc1(p, vit__matrix(s->y, (size_t)dim, view.rows, dim)); /* hidden = act(fc1(y)) */
-        vit__mlp_norm(p, &hidden);                      /* hidden = mlp_norm(hidden)       */
-        vit__add_branch(p, &mlp, hidden, x);            /* x += ls2 * fc2(hidden)          */
+        vit__mat hidden;
+        vit__branch_input(p, &p->mlp, view);          /* y = norm2(x)                    */
+        hidden = vit__fc1(p, view);                   /* hidden = act(fc1(y))            */
+        hidden = vit__mlp_norm(p, hidden);            /* hidden = mlp_norm(hidden)       */
+        vit__add_branch(p, &p->mlp, hidden, view);    /* x += ls2 * fc2(hidden)          */
     }
-    vit__show(p, "", s->x, dim);
+    vit__show(p, "", s->x, c->embed_dim);
 }
 
 /* ------------------------------------------------------------------------- */
