@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What the build promises: README's programs compile as printed, by the commands printed there, and
-# classify; `make help` and `make install` work; an installed header and model serve a program
-# elsewhere.
+# classify; the links of all pages resolve; `make help` and `make install` work; an installed header
+# and model serve a program elsewhere.
 set -u
 passed=0 failed=0
 work=$(mktemp -d)
@@ -58,6 +58,14 @@ if command -v cmake >/dev/null; then
 else
     echo "test_build.sh: no cmake here: README's CMakeLists.txt is not tried"
 fi
+
+# Links of a page: to files, from the folder of the page.
+links() { sed 's/](/\n&/g' "$1" | sed -n 's/^](\([^)#:]*\)[)#].*/\1/p'; }
+for page in README.md */README.md */*/README.md models/COVERAGE.md; do
+    for link in $(links "$page"); do
+        check "$page: the link to $link" test -e "$(dirname "$page")/$link"
+    done
+done
 
 check "make help lists demo" sh -c "make help | grep '^make demo'"
 check "make install" make -s install PREFIX="$work/usr"
