@@ -1,0 +1,388 @@
+#!/usr/bin/env bash
+# compare_builds.sh - shows that two builds compute the same: each checkpoint of tests/data and
+# models/ becomes the same .vit file, each model gives the same bits. For changes of the code that
+# must not change what it does.
+#
+#     bash tests/compare_builds.sh OLD NEW [SCRATCH]
+#
+# OLD and NEW are checkouts in which `make` has run; checkpoints and pictures are this one's.
+# Compared are
+#
+#   - exit statuses and files of vit-convert: five types, many options, calibrated, back again
+#   - tests/compare_builds.c, compiled with each vit.h: outputs, traced tensors and sizes of the
+#     workspace, on each instruction set of this machine, however a model can be run
+#   - files that vit-run writes, what classify and evaluate say about pictures
+#
+# What is written for people may differ: that is counted and kept in SCRATCH/texts. A case that
+# fails is named; ONLY=REGEX runs those whose names match. CC, CFLAGS and EMULATOR choose how
+# compare_builds is compiled and started, for instruction sets of other CPUs:
+#
+#     CC=aarch64-linux-gnu-gcc CFLAGS='-O2 -static' EMULATOR=qemu-aarch64-static ONLY='fixtures.*f32'
+set -u
+LC_ALL=C
+export LC_ALL
+
+# --- one case: NAME|KIND|ARGUMENTS --------------------------------------------------------------
+# Each command runs twice, in $here/old and $here/new, with the same words but for the program.
+
+# both PROGRAM ARGUMENTS...: PROGRAM within a checkout, or compare_builds
+both() {
+    local text
+    (cd "$here/old" && program "$old" "$@") >"$here/old/out" 2>"$here/old/err" </dev/null
+    status_old=$?
+    (cd "$here/new" && program "$new" "$@") >"$here/new/out" 2>"$here/new/err" </dev/null
+    status_new=$?
+    [ $status_old = 0 ] || [ $status_new = 0 ] || echo refused
+    for text in out err; do
+        difference "$text" >"$here/difference" && continue
+        { echo "== $name: $*"; cat "$here/difference"; } >>"$work/texts.$$"
+        echo text
+    done
+}
+
+program() {
+    local checkout=$1 name=$2
+    shift 2
+    case $name in
+    compare_builds) $EMULATOR "$work/compare_builds.$(basename "$PWD")" "$@" ;;
+    *) "$checkout/$name" "$@" ;;
+    esac
+}
+
+# The lines that differ, but for measured times. JSON is taken apart to show what differs in it.
+difference() {
+    cmp -s "$here/old/$1" "$here/new/$1" ||
+        diff <(untimed "$here/old/$1") <(untimed "$here/new/$1")
+}
+
+untimed() {
+    sed -E 's/"(ms|seconds|images_per_second)": (\{[^}]*\}|[0-9.]+)//g; s/, "/,\n"/g' "$1"
+}
+
+# check WHAT COMMAND...: a line "passed", or "FAILED" and why
+check() {
+    local what=$1 reason
+    shift
+    if reason=$("$@" 2>&1); then
+        echo passed
+    else
+        reason=$(head -n 4 <<<"$reason" | tr '\n' ' ')
+        echo "FAILED $name: $what: ${reason:0:400}"
+    fi
+}
+
+same_status() {
+    [ "$status_old" = "$status_new" ] && return
+    echo "exit status $status_old became $status_new: $(tail -qn 1 "$here/old/err" "$here/new/err")"
+    return 1
+}
+
+# same FILES...: they are there in both folders, or in neither; nothing else but texts may be
+same() {
+    local file
+    same_status || return
+    for file in "$@"; do
+        [ -e "$here/old/$file" ] || [ -e "$here/new/$file" ] || continue
+        diff -rq "$here/old/$file" "$here/new/$file" || return
+    done
+}
+
+# Also what both print is the same.
+same_output() {
+    same_status && difference out
+}
+
+# convert ARGUMENTS...: m.vit
+convert() {
+    both tools/vit-convert "$@" -o m.vit
+    check "vit-convert $*" same m.vit
+}
+
+# pick N WORDS...: one of them
+pick() {
+    local n=$1
+    shift
+    shift $((n % $#))
+    echo "$1"
+}
+
+# Everything that can be done with m.vit.
+use() {
+    local number isa pictures=() i rest
+    [ -e "$here/old/m.vit" ] && [ -e "$here/new/m.vit" ] || return 0
+    both compare_builds m.vit
+    check "vit.h" same_output
+    both tools/vit-convert m.vit --to safetensors -o m.safetensors
+    check "vit-convert --to safetensors" same m.safetensors
+    both tools/vit-convert m.vit --c-array -o m.h
+    check "vit-convert --c-array" same m.h
+    both tools/vit-info --json m.vit
+    both tools/vit-info m.vit
+    check "vit-info" same_status
+    number=$(cksum <<<"$name" | cut -d ' ' -f 1) # settings that differ from case to case
+    # shellcheck disable=SC2086 # names
+    isa=$(pick "$number" $isas)
+    for i in 0 7 31; do pictures+=(-i "$(pick $((number / 5 + i)) "${all_pictures[@]}")"); done
+    mkdir "$here/old/run" "$here/new/run"
+    # A headless model refuses --logits, one without blocks --attention.
+    for rest in "--logits run/logits.npy --attention run/attention.npy" "--logits run/logits.npy" \
+        "--attention run/attention.npy" ""; do
+        # shellcheck disable=SC2086 # words
+        both tools/vit-run -m m.vit --isa "$isa" -t $((1 + number / 7 % 2)) \
+            --batch $((1 + number / 11 % 3)) "${pictures[@]}" --json --dump-input run/input.npy \
+            --embedding run/embedding.npy --tokens run/tokens.npy --trace run/trace $rest
+        [ $status_old = 0 ] && [ $status_new = 0 ] && break
+    done
+    check "vit-run --isa $isa ${pictures[*]}" same run
+}
+
+# Once more where no config.json is beside the weights: name and sizes say the same.
+named() {
+    local arch size
+    both tools/vit-convert "$1" -o m.vit --json
+    arch=$(sed -n 's/.*"architecture": "\([^" ]*\).*/\1/p' "$here/old/out")
+    set -- model.safetensors --arch "$arch" --json
+    for size in img_height img_width patch_size embed_dim depth num_heads; do
+        set -- "$@" --set "$size=$(sed -n "s/.*\"$size\": \([0-9]*\).*/\1/p" "$here/old/out")"
+    done
+    rm -f "$here"/*/m.vit
+    convert "$@"
+}
+
+classify() {
+    both examples/classify "$@" "${all_pictures[@]}"
+    check "classify $*" same_output
+}
+
+one_case() {
+    local here=$work/case.$$ status_old status_new name kind words
+    IFS='|' read -r name kind words <<<"$1"
+    set -f
+    # shellcheck disable=SC2086 # words
+    set -- $words
+    set +f
+    rm -rf "$here"
+    mkdir -p "$here/old" "$here/new"
+    case $kind in
+    convert) convert "$@" ;;
+    model) convert "$@" && use ;;
+    vit) cp "$1" "$here/old/m.vit" && cp "$1" "$here/new/m.vit" && use ;;
+    named)
+        ln -s "$1/model.safetensors" "$here/old/" && ln -s "$1/model.safetensors" "$here/new/"
+        named "$1"
+        ;;
+    classify) classify "$@" ;;
+    evaluate)
+        both examples/evaluate "$@" --csv m.csv --predictions m.predictions
+        check "evaluate $*" same_output
+        check "evaluate $*, files" same m.csv m.predictions
+        ;;
+    esac
+    rm -rf "$here"
+}
+
+if [ "${1-}" = --cases ]; then # by xargs, below
+    shift
+    mapfile -t all_pictures <"$work/pictures.txt"
+    for line in "$@"; do one_case "$line"; done
+    exit
+fi
+
+# --- all cases ----------------------------------------------------------------------------------
+
+# in_types NAME KIND WORDS: in all types; f32 with the report for people
+in_types() {
+    local dtype
+    echo "$1.f32|$2|$3"
+    for dtype in f16 bf16 int8 int4; do echo "$1.$dtype|$2|$3 --dtype $dtype --json"; done
+}
+
+list_fixtures() {
+    local folder file options kind
+    for folder in "$data"/fixtures/*/; do
+        folder=${folder%/} options= kind=model
+        [ -e "$folder/options" ] && options=$(tr '\n' ' ' <"$folder/options")
+        for file in model.safetensors model.pth model_legacy.pth; do
+            [ -e "$folder/$file" ] || continue
+            in_types "fixtures/${folder##*/}/$file" $kind "$folder/$file $options"
+            kind=convert
+        done
+    done
+}
+
+list_coverage() {
+    local folder file what name
+    for folder in "$data"/coverage/*/; do
+        folder=${folder%/} name=coverage/${folder##*/}
+        in_types "$name" model "$folder"
+        echo "$name.named|named|$folder"
+        echo "$name.dynamic|model|$folder --dynamic"
+        for file in "$folder"/img_size_* "$folder"/in_chans_*; do
+            [ -e "$file" ] || continue
+            what=$(basename "$file" .safetensors)
+            in_types "$name.$what" model "$folder --${what%_*} ${what##*_}"
+        done
+    done | sed 's/--img_size/--img-size/; s/--in_chans/--in-chans/'
+}
+
+list_layouts() {
+    local name file options twin last change
+    while IFS='|' read -r name file options twin last; do
+        name=${name// /} file=$data/layouts/$name/${file// /} twin=${twin// /}
+        in_types "layouts/$name" convert "$file $options"
+        while read -r change; do
+            echo "layouts/$name $change|convert|$file $options $change"
+        done <<-END
+		--img-size 6
+		--img-size 4x6
+		--dynamic
+		--in-chans 4
+		--patch-size 3 --in-chans 4 --img-size 6 --set pos_resample=flexivit
+		--set num_classes=0 --set crop_mode=border
+		END
+        [ -n "$twin" ] || continue
+        echo "layouts/twins/$twin for $name|model|$data/layouts/twins/$twin.safetensors $last"
+        in_types "layouts/twins/$twin for $name" convert "$data/layouts/twins/$twin.safetensors $last"
+    done <"$data/layouts/cases.txt"
+    for change in timm transformers torchvision flexivit jax dino; do
+        twin="$data/layouts/twins/plain.safetensors --set num_heads=2 --set norm_eps=1e-6"
+        twin="$twin --set activation=gelu --set pos_resample=$change"
+        echo "layouts resampled, $change|model|$twin --img-size 10x14 --dtype bf16"
+        echo "layouts dynamic, $change|model|$twin --dynamic --dtype f16"
+    done
+}
+
+# Most of them are no models, which must be said by the same status.
+list_checkpoints() {
+    local file
+    while read -r file; do
+        echo "checkpoints/${file##*/}|convert|$file"
+    done < <(find "$data/checkpoints" -type f -o -name shards | sort)
+}
+
+# What small fixtures lack: width, depth, tokens; calibration; the rest of vit-convert's options.
+list_random() {
+    local random=$work/random dtype tiny small
+    "$random" "$work/small.safetensors" dim=96 depth=3 mlp=384 patch=8 rows=6 cols=6 classes=40
+    "$random" "$work/grey.safetensors" dim=72 depth=2 mlp=100 patch=7 chans=1 rows=4 cols=4 classes=3
+    "$random" "$work/tiny.safetensors" dim=192 depth=12 mlp=768 patch=16 rows=14 cols=14 classes=1000
+    seq -f 'class %g' 40 >"$work/labels.txt"
+    small="$work/small.safetensors --set num_heads=3"
+    tiny="$work/tiny.safetensors --arch deit_tiny_patch16_224 --set selftest_tolerance=0"
+    in_types random/small model "$small --labels $work/labels.txt"
+    in_types random/grey model "$work/grey.safetensors --set num_heads=4"
+    in_types random/tiny convert "$tiny"
+    for dtype in bf16 int8 int4; do
+        echo "random/small.$dtype.calibrated|model|$small --dtype $dtype --calibrate $data/images" \
+            "--report $root/examples/cat.jpg --calibrate-max 12"
+        echo "random/grey.$dtype.calibrated|model|$work/grey.safetensors --set num_heads=4" \
+            "--dtype $dtype --calibrate $data/images"
+        echo "coverage.$dtype.calibrated|model|$data/coverage/deit3_base_patch16_224" \
+            "--dtype $dtype --calibrate $data/images --report $data/images --report-max 5"
+        echo "stem.$dtype.calibrated|model|$data/coverage/vit_base_r50_s16_224 --dtype $dtype" \
+            "--calibrate $data/images --keep none"
+    done
+    echo "random/keep.int8|model|$small --dtype int8 --keep none"
+    echo "random/keep.int4|model|$small --dtype int4 --keep blocks.0.* --keep head.weight"
+    echo "random/rename|convert|$small --rename blocks.*=layers.* --ignore norm.*"
+    echo "random/headless|model|$small --set num_classes=0 --set pool=avg"
+    echo "random/settings|model|$small --set norm_eps=1e-3 --set activation=quick_gelu" \
+        "--set mean=0.1,0.2,0.3 --set std=0.5 --set crop_pct=0.7 --set crop_mode=border --dtype f16"
+    echo "random/positions|convert|$small --set no_such=1"
+    echo "random/classes|convert|$small --set num_classes=7"
+    echo "random/type|convert|$small --dtype f8"
+}
+
+list_pictures() {
+    local model file
+    for model in "$root"/models/*.vit; do
+        echo "models/${model##*/}|vit|$model"
+        echo "classify ${model##*/}|classify|-m $model --json"
+        echo "classify ${model##*/} text|classify|-m $model -k 3 -t 2 --no-exif"
+        mkdir -p "$work/set/0" "$work/set/1"
+        for file in "${all_pictures[@]}"; do ln -sf "$file" "$work/set/$((${#file} % 2))/"; done
+        echo "evaluate ${model##*/}|evaluate|-m $model --json $work/set"
+    done
+}
+
+# Pictures of odd sizes, beside those that are there.
+make_pictures() {
+    local size width height
+    mkdir -p "$work/pictures"
+    for size in 1x1 3x200 301x7 33x31 224x224 640x479; do
+        width=${size%x*} height=${size#*x}
+        {
+            printf 'P6\n%d %d\n255\n' "$width" "$height"
+            tail -c $((3 * width * height)) "$root/models/cifar10-vit.vit"
+        } >"$work/pictures/$size.ppm"
+    done
+    find "$work/pictures" "$data/images" "$root/examples" -name '*.[bgjpt][gimnp][adfgmp]' | sort
+}
+
+# --- doing it -----------------------------------------------------------------------------------
+
+# compile NAME CHECKOUT. Where this CPU has fused multiply-add the plain C tier may use it, which
+# gives the same bits sooner; programs of the checkouts do without.
+compile() {
+    # shellcheck disable=SC2086 # flags are words
+    $CC -std=c99 -D_FILE_OFFSET_BITS=64 $CFLAGS -I"$2" "$root/tests/compare_builds.c" \
+        -o "$work/compare_builds.$1" -lpthread -lm
+}
+
+# Counts what comes in, shows failures at once and, on a terminal, how far it is.
+count() {
+    local line passed=0 failed=0 texts=0 refused=0
+    while IFS= read -r line; do
+        case $line in
+        passed) passed=$((passed + 1)) ;;
+        text) texts=$((texts + 1)) ;;
+        refused) refused=$((refused + 1)) ;;
+        *) failed=$((failed + 1)) && printf '%s\n' "$line" ;;
+        esac
+        if [ -t 2 ] && [ $(((passed + failed) % 50)) = 0 ]; then
+            printf '\r%d checks, %d failed ' $((passed + failed)) $failed >&2
+        fi
+    done
+    [ -t 2 ] && printf '\r\033[K' >&2
+    find "$work" -name 'texts.*' -exec cat {} + >"$work/texts"
+    echo "$refused commands failed in both builds"
+    echo "$texts texts for people differ$([ $texts = 0 ] || echo ": $work/texts")"
+    echo "$passed passed, $failed failed"
+    [ $failed = 0 ] && [ $passed -gt 0 ]
+}
+
+if [ $# != 2 ] && [ $# != 3 ]; then
+    echo "usage: bash tests/compare_builds.sh OLD NEW [SCRATCH]" >&2
+    exit 2
+fi
+old=$(realpath "$1") new=$(realpath "$2") root=$(realpath "$(dirname "$0")/..")
+data=$root/tests/data
+work=${3-$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d)} # much is written and synced
+mkdir -p "$work" && work=$(realpath "$work") || exit
+[ $# = 3 ] || trap '[ -s "$work/texts" ] || rm -rf "$work"' EXIT
+if [ -z "${CFLAGS-}" ]; then
+    CFLAGS=-O2
+    grep -qw fma /proc/cpuinfo && [ "$(uname -m)" = x86_64 ] && CFLAGS="$CFLAGS -mfma"
+fi
+CC=${CC:-cc} EMULATOR=${EMULATOR-}
+for program in tools/vit-convert tools/vit-info tools/vit-run examples/classify examples/evaluate; do
+    for checkout in "$old" "$new"; do
+        [ -x "$checkout/$program" ] && continue
+        echo "$checkout/$program is not there: run make first" >&2
+        exit 2
+    done
+done
+compile old "$old" && compile new "$new" && cc -O1 -o "$work/random" "$root/tests/random_checkpoint.c" ||
+    exit
+for isa in scalar avx2 avx-vnni avx512 avx512-vnni avx512-bf16 neon neon-dotprod neon-i8mm neon-bf16; do
+    "$old/tools/vit-run" -m "$root/models/fashion-vit.vit" -i "$root/examples/cat.ppm" --isa $isa \
+        >"$work/out" 2>&1 && isas="${isas-} $isa"
+done
+export old new root data work CC CFLAGS EMULATOR isas
+
+make_pictures >"$work/pictures.txt"
+mapfile -t all_pictures <"$work/pictures.txt"
+{ list_pictures; list_random; list_coverage; list_fixtures; list_layouts; list_checkpoints; } |
+    grep -E "^[^|]*(${ONLY-})" >"$work/cases.txt"
+tr '\n' '\0' <"$work/cases.txt" |
+    xargs -0 -n 8 -P "$(nproc)" bash "$0" --cases | count
