@@ -17,7 +17,8 @@
 # fails is named; ONLY=REGEX runs those whose names match. CC, CFLAGS and EMULATOR choose how
 # compare_builds is compiled and started, for instruction sets of other CPUs:
 #
-#     CC=aarch64-linux-gnu-gcc CFLAGS='-O2 -static' EMULATOR=qemu-aarch64-static ONLY='fixtures.*f32'
+#     CC=aarch64-linux-gnu-gcc CFLAGS='-O2 -static' EMULATOR='qemu-aarch64-static -cpu max' \
+#         ONLY='fixtures/.*model.safetensors.(f32|int8)' bash tests/compare_builds.sh OLD NEW
 set -u
 LC_ALL=C
 export LC_ALL
@@ -33,6 +34,7 @@ both() {
     (cd "$here/new" && program "$new" "$@") >"$here/new/out" 2>"$here/new/err" </dev/null
     status_new=$?
     [ $status_old = 0 ] || [ $status_new = 0 ] || echo refused
+    [ "$1" = compare_builds ] && return
     for text in out err; do
         difference "$text" >"$here/difference" && continue
         { echo "== $name: $*"; cat "$here/difference"; } >>"$work/texts.$$"
@@ -66,7 +68,7 @@ check() {
     if reason=$("$@" 2>&1); then
         echo passed
     else
-        reason=$(head -n 4 <<<"$reason" | tr '\n' ' ')
+        reason=$(head -n 4 <<<"${reason//"$here/"/}" | tr '\n' ' ')
         echo "FAILED $name: $what: ${reason:0:400}"
     fi
 }
@@ -83,7 +85,8 @@ same() {
     same_status || return
     for file in "$@"; do
         [ -e "$here/old/$file" ] || [ -e "$here/new/$file" ] || continue
-        diff -rq "$here/old/$file" "$here/new/$file" || return
+        if [ -d "$here/old/$file" ]; then diff -rq "$here/old/$file" "$here/new/$file" || return
+        else cmp "$here/old/$file" "$here/new/$file" || return; fi
     done
 }
 
@@ -92,10 +95,11 @@ same_output() {
     same_status && difference out
 }
 
-# convert ARGUMENTS...: m.vit
+# convert ARGUMENTS...: m.vit. If it differs, what follows is about OLD's.
 convert() {
     both tools/vit-convert "$@" -o m.vit
     check "vit-convert $*" same m.vit
+    [ ! -e "$here/old/m.vit" ] || cp "$here/old/m.vit" "$here/new/m.vit"
 }
 
 # pick N WORDS...: one of them
@@ -131,7 +135,7 @@ use() {
         both tools/vit-run -m m.vit --isa "$isa" -t $((1 + number / 7 % 2)) \
             --batch $((1 + number / 11 % 3)) "${pictures[@]}" --json --dump-input run/input.npy \
             --embedding run/embedding.npy --tokens run/tokens.npy --trace run/trace $rest
-        [ $status_old = 0 ] && [ $status_new = 0 ] && break
+        [ "$status_old" = 0 ] && [ "$status_new" = 0 ] && break
     done
     check "vit-run --isa $isa ${pictures[*]}" same run
 }
@@ -200,7 +204,7 @@ in_types() {
 list_fixtures() {
     local folder file options kind
     for folder in "$data"/fixtures/*/; do
-        folder=${folder%/} options= kind=model
+        folder=${folder%/} options='' kind=model
         [ -e "$folder/options" ] && options=$(tr '\n' ' ' <"$folder/options")
         for file in model.safetensors model.pth model_legacy.pth; do
             [ -e "$folder/$file" ] || continue
@@ -241,8 +245,9 @@ list_layouts() {
 		--set num_classes=0 --set crop_mode=border
 		END
         [ -n "$twin" ] || continue
-        echo "layouts/twins/$twin for $name|model|$data/layouts/twins/$twin.safetensors $last"
-        in_types "layouts/twins/$twin for $name" convert "$data/layouts/twins/$twin.safetensors $last"
+        change="$data/layouts/twins/$twin.safetensors $last"
+        echo "layouts/twins/$twin for $name|model|$change"
+        in_types "layouts/twins/$twin for $name" convert "$change"
     done <"$data/layouts/cases.txt"
     for change in timm transformers torchvision flexivit jax dino; do
         twin="$data/layouts/twins/plain.safetensors --set num_heads=2 --set norm_eps=1e-6"
@@ -264,8 +269,10 @@ list_checkpoints() {
 list_random() {
     local random=$work/random dtype tiny small
     "$random" "$work/small.safetensors" dim=96 depth=3 mlp=384 patch=8 rows=6 cols=6 classes=40
-    "$random" "$work/grey.safetensors" dim=72 depth=2 mlp=100 patch=7 chans=1 rows=4 cols=4 classes=3
-    "$random" "$work/tiny.safetensors" dim=192 depth=12 mlp=768 patch=16 rows=14 cols=14 classes=1000
+    "$random" "$work/grey.safetensors" dim=72 depth=2 mlp=100 patch=7 chans=1 rows=4 cols=4 \
+        classes=3
+    "$random" "$work/tiny.safetensors" dim=192 depth=12 mlp=768 patch=16 rows=14 cols=14 \
+        classes=1000
     seq -f 'class %g' 40 >"$work/labels.txt"
     small="$work/small.safetensors --set num_heads=3"
     tiny="$work/tiny.safetensors --arch deit_tiny_patch16_224 --set selftest_tolerance=0"
@@ -365,16 +372,16 @@ if [ -z "${CFLAGS-}" ]; then
     grep -qw fma /proc/cpuinfo && [ "$(uname -m)" = x86_64 ] && CFLAGS="$CFLAGS -mfma"
 fi
 CC=${CC:-cc} EMULATOR=${EMULATOR-}
-for program in tools/vit-convert tools/vit-info tools/vit-run examples/classify examples/evaluate; do
-    for checkout in "$old" "$new"; do
+for checkout in "$old" "$new"; do
+    for program in tools/vit-{convert,info,run} examples/{classify,evaluate}; do
         [ -x "$checkout/$program" ] && continue
         echo "$checkout/$program is not there: run make first" >&2
         exit 2
     done
 done
-compile old "$old" && compile new "$new" && cc -O1 -o "$work/random" "$root/tests/random_checkpoint.c" ||
-    exit
-for isa in scalar avx2 avx-vnni avx512 avx512-vnni avx512-bf16 neon neon-dotprod neon-i8mm neon-bf16; do
+compile old "$old" && compile new "$new" &&
+    cc -O1 -o "$work/random" "$root/tests/random_checkpoint.c" || exit
+for isa in scalar avx2 avx-vnni avx512{,-vnni,-bf16} neon{,-dotprod,-i8mm,-bf16}; do
     "$old/tools/vit-run" -m "$root/models/fashion-vit.vit" -i "$root/examples/cat.ppm" --isa $isa \
         >"$work/out" 2>&1 && isas="${isas-} $isa"
 done
