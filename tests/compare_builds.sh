@@ -234,16 +234,11 @@ list_layouts() {
     while IFS='|' read -r name file options twin last; do
         name=${name// /} file=$data/layouts/$name/${file// /} twin=${twin// /}
         in_types "layouts/$name" convert "$file $options"
-        while read -r change; do
+        for change in "--img-size 6" "--img-size 4x6" --dynamic "--in-chans 4" \
+            "--patch-size 3 --in-chans 4 --img-size 6 --set pos_resample=flexivit" \
+            "--set num_classes=0 --set crop_mode=border"; do
             echo "layouts/$name $change|convert|$file $options $change"
-        done <<-END
-		--img-size 6
-		--img-size 4x6
-		--dynamic
-		--in-chans 4
-		--patch-size 3 --in-chans 4 --img-size 6 --set pos_resample=flexivit
-		--set num_classes=0 --set crop_mode=border
-		END
+        done
         [ -n "$twin" ] || continue
         change="$data/layouts/twins/$twin.safetensors $last"
         echo "layouts/twins/$twin for $name|model|$change"
@@ -382,8 +377,8 @@ done
 compile old "$old" && compile new "$new" &&
     cc -O1 -o "$work/random" "$root/tests/random_checkpoint.c" || exit
 for isa in scalar avx2 avx-vnni avx512{,-vnni,-bf16} neon{,-dotprod,-i8mm,-bf16}; do
-    "$old/tools/vit-run" -m "$root/models/fashion-vit.vit" -i "$root/examples/cat.ppm" --isa $isa \
-        >"$work/out" 2>&1 && isas="${isas-} $isa"
+    "$old/tools/vit-run" --isa "$isa" -m "$root/models/fashion-vit.vit" \
+        -i "$root/examples/cat.ppm" >"$work/out" 2>&1 && isas="${isas-} $isa"
 done
 export old new root data work CC CFLAGS EMULATOR isas
 
