@@ -1,7 +1,7 @@
 /* compare_builds.c - prints a hash of everything that a model computes: outputs and traced tensors,
- * on each instruction set, with one and two threads, for several batches, with low memory, masks,
- * other input sizes; and its preprocessing. tests/compare_builds.sh compiles it with the vit.h of
- * two builds: whatever differs is a line that differs.
+ * on each instruction set, with one and two threads, several batches, low memory, masks and other
+ * input sizes, and preprocessed images. tests/compare_builds.sh compiles it with the vit.h of two
+ * builds and compares the lines.
  *
  *     compare_builds MODEL.vit
  */
@@ -14,7 +14,7 @@
 
 enum { MAX_BATCH = 3 };
 
-/* How the network is run; `name` is printed in front of each hash. */
+/* How the network is run; `name` begins each line. */
 typedef struct setup {
     char name[96];
     vit_params params;
@@ -24,7 +24,7 @@ typedef struct setup {
 
 /* --- printing ------------------------------------------------------------- */
 
-/* Not vit_hash, which belongs to what is compared. */
+/* Not vit_hash, which is part of what is compared. */
 static uint64_t hash(const float *data, size_t count) {
     uint64_t h = 14695981039346656037u;
     for (size_t i = 0; i < count; i++) {
@@ -142,7 +142,7 @@ static void run(const vit_model *model, const setup *s, int wanted, int block) {
     free_outputs(&outputs);
 }
 
-/* All that can be asked for, and less: what is not asked for is not computed. */
+/* Several sets of outputs: what is not requested is not computed. */
 static void run_outputs(const vit_model *model, setup *s, const char *how) {
     const int head = model->config.num_classes > 0 ? LOGITS : EMBEDDING;
     const size_t length = strlen(s->name);
@@ -195,7 +195,7 @@ static void run_all(const vit_model *model, const char *size) {
     }
 }
 
-/* The sizes of a dynamic model: larger, oblong, with a remainder. */
+/* Other input sizes of a dynamic model: larger, oblong, not a multiple of the patch. */
 static void run_resized(vit_model *model) {
     const int patch = model->config.patch_size;
     const int height = model->config.img_height, width = model->config.img_width;

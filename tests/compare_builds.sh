@@ -1,21 +1,21 @@
 #!/usr/bin/env bash
-# compare_builds.sh - shows that two builds compute the same: each checkpoint of tests/data and
-# models/ becomes the same .vit file, each model gives the same bits. For changes of the code that
-# must not change what it does.
+# compare_builds.sh - checks that two builds compute the same: each checkpoint of tests/data and
+# models/ becomes the same .vit file, each model gives the same bits. For changes that must not
+# change what the code does.
 #
 #     bash tests/compare_builds.sh OLD NEW [SCRATCH]
 #
-# OLD and NEW are checkouts in which `make` has run; checkpoints and pictures are this one's.
-# Compared are
+# OLD and NEW are checkouts in which `make` has run; checkpoints and images come from this one.
+# It compares
 #
-#   - exit statuses and files of vit-convert: five types, many options, calibrated, back again
-#   - tests/compare_builds.c, compiled with each vit.h: outputs, traced tensors and sizes of the
-#     workspace, on each instruction set of this machine, however a model can be run
-#   - files that vit-run writes, what classify and evaluate say about pictures
+#   - exit statuses and files of vit-convert: five types, many options, calibration, and back
+#   - what tests/compare_builds.c prints, compiled with each vit.h: hashes of outputs and traced
+#     tensors, and workspace sizes, on each instruction set of this machine
+#   - the files that vit-run writes, and the results of classify and evaluate
 #
-# What is written for people may differ: that is counted and kept in SCRATCH/texts. A case that
-# fails is named; ONLY=REGEX runs those whose names match. CC, CFLAGS and EMULATOR choose how
-# compare_builds is compiled and started, for instruction sets of other CPUs:
+# Messages and reports may differ: the differences are counted and kept in build/log, as are the
+# commands that fail in both builds. ONLY=REGEX selects cases by name. CC, CFLAGS and EMULATOR say
+# how compare_builds.c is compiled and run, for the instruction sets of other CPUs:
 #
 #     CC=aarch64-linux-gnu-gcc CFLAGS='-O2 -static' EMULATOR='qemu-aarch64-static -cpu max' \
 #         ONLY='fixtures/.*model.safetensors.(f32|int8)' bash tests/compare_builds.sh OLD NEW
@@ -24,21 +24,20 @@ LC_ALL=C
 export LC_ALL
 
 # --- one case: NAME|KIND|ARGUMENTS --------------------------------------------------------------
-# Each command runs twice, in $here/old and $here/new, with the same words but for the program.
+# Each command runs twice, in $here/old and $here/new, with the same arguments.
 
-# both PROGRAM ARGUMENTS...: PROGRAM within a checkout, or compare_builds
+# both PROGRAM ARGUMENTS...: PROGRAM is a path in a checkout, or compare_builds
 both() {
     local text
     (cd "$here/old" && program "$old" "$@") >"$here/old/out" 2>"$here/old/err" </dev/null
     status_old=$?
     (cd "$here/new" && program "$new" "$@") >"$here/new/out" 2>"$here/new/err" </dev/null
     status_new=$?
-    [ $status_old = 0 ] || [ $status_new = 0 ] || echo refused
+    [ $status_old = 0 ] || [ $status_new = 0 ] || echo "$name: $*" >>"$work/refused.$$"
     [ "$1" = compare_builds ] && return
     for text in out err; do
         difference "$text" >"$here/difference" && continue
         { echo "== $name: $*"; cat "$here/difference"; } >>"$work/texts.$$"
-        echo text
     done
 }
 
@@ -51,7 +50,7 @@ program() {
     esac
 }
 
-# The lines that differ, but for measured times. JSON is taken apart to show what differs in it.
+# The lines that differ, ignoring measured times. JSON is split so that a difference is easy to see.
 difference() {
     cmp -s "$here/old/$1" "$here/new/$1" ||
         diff <(untimed "$here/old/$1") <(untimed "$here/new/$1")
@@ -61,7 +60,7 @@ untimed() {
     sed -E 's/"(ms|seconds|images_per_second)": (\{[^}]*\}|[0-9.]+)//g; s/, "/,\n"/g' "$1"
 }
 
-# check WHAT COMMAND...: a line "passed", or "FAILED" and why
+# check WHAT COMMAND...: prints "passed", or "FAILED" and the reason
 check() {
     local what=$1 reason
     shift
@@ -79,7 +78,7 @@ same_status() {
     return 1
 }
 
-# same FILES...: they are there in both folders, or in neither; nothing else but texts may be
+# same FILES...: equal in both folders, or absent from both; and so is the exit status
 same() {
     local file
     same_status || return
@@ -90,12 +89,12 @@ same() {
     done
 }
 
-# Also what both print is the same.
+# The same exit status and standard output.
 same_output() {
     same_status && difference out
 }
 
-# convert ARGUMENTS...: m.vit. If it differs, what follows is about OLD's.
+# convert ARGUMENTS...: makes m.vit. If it differs, later steps of the case use OLD's.
 convert() {
     both tools/vit-convert "$@" -o m.vit
     check "vit-convert $*" same m.vit
@@ -110,7 +109,7 @@ pick() {
     echo "$1"
 }
 
-# Everything that can be done with m.vit.
+# Runs everything that reads m.vit.
 use() {
     local number isa pictures=() i rest
     [ -e "$here/old/m.vit" ] && [ -e "$here/new/m.vit" ] || return 0
@@ -123,7 +122,7 @@ use() {
     both tools/vit-info --json m.vit
     both tools/vit-info m.vit
     check "vit-info" same_status
-    number=$(cksum <<<"$name" | cut -d ' ' -f 1) # settings that differ from case to case
+    number=$(cksum <<<"$name" | cut -d ' ' -f 1) # so that settings vary
     # shellcheck disable=SC2086 # names
     isa=$(pick "$number" $isas)
     for i in 0 7 31; do pictures+=(-i "$(pick $((number / 5 + i)) "${all_pictures[@]}")"); done
@@ -140,7 +139,7 @@ use() {
     check "vit-run --isa $isa ${pictures[*]}" same run
 }
 
-# Once more where no config.json is beside the weights: name and sizes say the same.
+# Converts without the config.json: by the name of the architecture and the sizes alone.
 named() {
     local arch size
     both tools/vit-convert "$1" -o m.vit --json
@@ -183,6 +182,7 @@ one_case() {
         ;;
     esac
     rm -rf "$here"
+    echo "case"
 }
 
 if [ "${1-}" = --cases ]; then # by xargs, below
@@ -194,7 +194,7 @@ fi
 
 # --- all cases ----------------------------------------------------------------------------------
 
-# in_types NAME KIND WORDS: in all types; f32 with the report for people
+# in_types NAME KIND ARGUMENTS: a case for each type; f32 prints the report as text
 in_types() {
     local dtype
     echo "$1.f32|$2|$3"
@@ -252,7 +252,7 @@ list_layouts() {
     done
 }
 
-# Most of them are no models, which must be said by the same status.
+# Most of these are not models; the exit status must be the same.
 list_checkpoints() {
     local file
     while read -r file; do
@@ -260,7 +260,7 @@ list_checkpoints() {
     done < <(find "$data/checkpoints" -type f -o -name shards | sort)
 }
 
-# What small fixtures lack: width, depth, tokens; calibration; the rest of vit-convert's options.
+# What the fixtures lack: larger models, calibration, the other options of vit-convert.
 list_random() {
     local random=$work/random dtype tiny small
     "$random" "$work/small.safetensors" dim=96 depth=3 mlp=384 patch=8 rows=6 cols=6 classes=40
@@ -307,7 +307,7 @@ list_pictures() {
     done
 }
 
-# Pictures of odd sizes, beside those that are there.
+# The bundled images, and generated ones of odd sizes.
 make_pictures() {
     local size width height
     mkdir -p "$work/pictures"
@@ -323,32 +323,39 @@ make_pictures() {
 
 # --- doing it -----------------------------------------------------------------------------------
 
-# compile NAME CHECKOUT. Where this CPU has fused multiply-add the plain C tier may use it, which
-# gives the same bits sooner; programs of the checkouts do without.
+# compile NAME CHECKOUT. With -mfma (see below) the plain C tier uses the CPU's fused multiply-add:
+# the same bits, but faster. The programs of the checkouts are built without it.
 compile() {
     # shellcheck disable=SC2086 # flags are words
     $CC -std=c99 -D_FILE_OFFSET_BITS=64 $CFLAGS -I"$2" "$root/tests/compare_builds.c" \
         -o "$work/compare_builds.$1" -lpthread -lm
 }
 
-# Counts what comes in, shows failures at once and, on a terminal, how far it is.
+# collect WHAT [PATTERN]: joins the files of all processes, prints how many lines match
+collect() {
+    mkdir -p "$root/build/log"
+    find "$work" -name "$1.*" -exec cat {} + >"$root/build/log/compare_builds.$1"
+    grep -c "${2-}" "$root/build/log/compare_builds.$1"
+}
+
+# count CASES: adds up the lines of all cases, prints failures and, on a terminal, progress.
 count() {
-    local line passed=0 failed=0 texts=0 refused=0
+    local line cases=0 passed=0 failed=0
     while IFS= read -r line; do
         case $line in
+        case) cases=$((cases + 1)) ;;
         passed) passed=$((passed + 1)) ;;
-        text) texts=$((texts + 1)) ;;
-        refused) refused=$((refused + 1)) ;;
         *) failed=$((failed + 1)) && printf '%s\n' "$line" ;;
         esac
-        if [ -t 2 ] && [ $(((passed + failed) % 50)) = 0 ]; then
-            printf '\r%d checks, %d failed ' $((passed + failed)) $failed >&2
-        fi
+        [ ! -t 2 ] || printf '\r\033[K%d of %d cases, %d failed ' $cases "$1" $failed >&2
     done
-    [ -t 2 ] && printf '\r\033[K' >&2
-    find "$work" -name 'texts.*' -exec cat {} + >"$work/texts"
-    echo "$refused commands failed in both builds"
-    echo "$texts texts for people differ$([ $texts = 0 ] || echo ": $work/texts")"
+    [ ! -t 2 ] || printf '\r\033[K' >&2
+    if [ $cases != "$1" ]; then
+        echo "FAILED $cases of $1 cases ended"
+        failed=$((failed + 1))
+    fi
+    echo "$(collect refused) commands fail in both: build/log/compare_builds.refused"
+    echo "$(collect texts ^==) messages and reports differ: build/log/compare_builds.texts"
     echo "$passed passed, $failed failed"
     [ $failed = 0 ] && [ $passed -gt 0 ]
 }
@@ -360,8 +367,8 @@ fi
 old=$(realpath "$1") new=$(realpath "$2") root=$(realpath "$(dirname "$0")/..")
 data=$root/tests/data
 work=${3-$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d)} # much is written and synced
-mkdir -p "$work" && work=$(realpath "$work") || exit
-[ $# = 3 ] || trap '[ -s "$work/texts" ] || rm -rf "$work"' EXIT
+mkdir -p "$work" && work=$(realpath "$work") && rm -rf "$work"/{case,refused,texts}.* || exit
+[ $# = 3 ] || trap 'rm -rf "$work"' EXIT
 if [ -z "${CFLAGS-}" ]; then
     CFLAGS=-O2
     grep -qw fma /proc/cpuinfo && [ "$(uname -m)" = x86_64 ] && CFLAGS="$CFLAGS -mfma"
@@ -387,4 +394,4 @@ mapfile -t all_pictures <"$work/pictures.txt"
 { list_pictures; list_random; list_coverage; list_fixtures; list_layouts; list_checkpoints; } |
     grep -E "^[^|]*(${ONLY-})" >"$work/cases.txt"
 tr '\n' '\0' <"$work/cases.txt" |
-    xargs -0 -n 8 -P "$(nproc)" bash "$0" --cases | count
+    xargs -0 -n 8 -P "$(nproc)" bash "$0" --cases | count "$(wc -l <"$work/cases.txt")"

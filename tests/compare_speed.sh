@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# compare_speed.sh - how two builds compare in speed, and how long their vit.h takes to compile. The
-# two take turns, and the least of all rounds counts: what else the machine does only adds to it.
+# compare_speed.sh - compares the speed of two builds, and the time their vit.h takes to compile
+# with that of stb_image.h. They run in turn, and the minimum of all rounds is reported.
 #
 #     bash tests/compare_speed.sh OLD NEW [ROUNDS [OPTIONS]]     OPTIONS of vit-bench: --isa avx2
 #
-# OLD and NEW are checkouts in which `make` has run. Without -t, on one thread.
+# OLD and NEW are checkouts in which `make` has run. One thread, unless OPTIONS say otherwise.
 set -eu
 if [ $# -lt 2 ]; then
     echo "usage: bash tests/compare_speed.sh OLD NEW [ROUNDS [OPTIONS]]" >&2
@@ -17,7 +17,7 @@ trap 'rm -rf "$work"' EXIT
 LC_ALL=C
 export LC_ALL
 
-# table TITLE UNIT: of lines "CELL WHO NUMBER" the least of each; the first WHO is compared with
+# table TITLE UNIT: of lines "CELL WHO VALUE" prints the minima, and their ratios to the first WHO
 table() {
     awk -v title="$1" -v unit="$2" '
         !($1 in cells) { cells[$1]; order[++count] = $1 }
@@ -45,7 +45,7 @@ progress() {
 
 # --- compiling ----------------------------------------------------------------------------------
 
-# compile CELL WHO COMPILER HEADER DEFINE: seconds of a processor
+# compile CELL WHO COMPILER HEADER DEFINE: CPU seconds
 compile() {
     local TIMEFORMAT='%U %S' seconds
     printf '#define %s\n#include "%s"\n' "$5" "$4" >"$work/one.c"
@@ -65,7 +65,7 @@ for round in $(seq "$rounds"); do
     done
 done >"$work/compiling"
 progress
-table "compiling vit.h" "seconds of a processor" <"$work/compiling"
+table "compiling vit.h" "CPU seconds" <"$work/compiling"
 
 # --- running ------------------------------------------------------------------------------------
 
@@ -82,7 +82,7 @@ model() {
     rm "$work/checkpoint"
 }
 
-# bench CELL WHO CHECKOUT OPTIONS...: ms of an image
+# bench CELL WHO CHECKOUT OPTIONS...: ms per image
 bench() {
     local cell=$1 who=$2 checkout=$3
     shift 3
@@ -101,4 +101,4 @@ for round in $(seq "$rounds"); do
     done
 done >"$work/running"
 progress
-table "an image" ms <"$work/running"
+table "one image" ms <"$work/running"
