@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../tools/json.h"
+#include "base/json.h"
+#include "base/report.h"
 
 static char text[1 << 22];
 

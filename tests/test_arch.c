@@ -6,8 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/report.h"
+#include "model/timm_names.h"
 #include "test.h"
-#include "tools/arch.h"
 
 /* tag, embed_dim, depth, num_heads, mlp_dim, patch_size, input size, options, mean and std,
  * crop_pct, as timm 1.0.29.dev0 has them */

@@ -1,10 +1,14 @@
-/* test_base.c - tools/base.c: reports that do not fit, memory at its limits, sums that overflow,
+/* test_base.c - tools/base/: reports that do not fit, memory at its limits, sums that overflow,
  * UTF-8 at the edges, sources of no bytes.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "base.h"
+#include "base/bytes.h"
+#include "base/memory.h"
+#include "base/report.h"
+#include "base/source.h"
+#include "base/text.h"
 #include "test.h"
 
 static void test_reports(void)
@@ -56,11 +60,11 @@ static void test_growing(void)
 static void test_arithmetic(void)
 {
     uint64_t result;
-    CHECK(base_add(UINT64_MAX - 1, 1, &result) && result == UINT64_MAX);
-    CHECK(!base_add(UINT64_MAX, 1, &result));
-    CHECK(base_multiply(0, UINT64_MAX, &result) && result == 0);
-    CHECK(base_multiply((uint64_t)1 << 32, UINT32_MAX, &result) && result >> 32 == UINT32_MAX);
-    CHECK(!base_multiply((uint64_t)1 << 32, (uint64_t)1 << 32, &result));
+    CHECK(bytes_add(UINT64_MAX - 1, 1, &result) && result == UINT64_MAX);
+    CHECK(!bytes_add(UINT64_MAX, 1, &result));
+    CHECK(bytes_multiply(0, UINT64_MAX, &result) && result == 0);
+    CHECK(bytes_multiply((uint64_t)1 << 32, UINT32_MAX, &result) && result >> 32 == UINT32_MAX);
+    CHECK(!bytes_multiply((uint64_t)1 << 32, (uint64_t)1 << 32, &result));
 }
 
 /* The length of the sequence that a text begins with, as the table of Unicode's chapter 3 has it;
@@ -83,13 +87,13 @@ static void test_utf8(void)
     char name[1026];
     size_t i;
     for (i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const size_t length = base_utf8_length(rows[i].text, rows[i].size);
+        const size_t length = text_utf8_length(rows[i].text, rows[i].size);
         CHECK_MSG(length == rows[i].length, "row %lu: %lu", (unsigned long)i,
                   (unsigned long)length);
     }
     memset(name, 'n', sizeof name);
-    CHECK(base_is_name(name, 1024) && !base_is_name(name, 1025) && !base_is_name(name, 0));
-    CHECK(!base_is_name("a\x1f", 2) && !base_is_name("a\x7f", 2) && !base_is_name("a\xff", 2));
+    CHECK(text_is_name(name, 1024) && !text_is_name(name, 1025) && !text_is_name(name, 0));
+    CHECK(!text_is_name("a\x1f", 2) && !text_is_name("a\x7f", 2) && !text_is_name("a\xff", 2));
 }
 
 static void test_sources(void)

@@ -2,10 +2,9 @@
  *
  *     test_checkpoint [tests/data]
  *
- * The fixtures come from tests/make_checkpoints.py. Links with tools/{base,json,inflate,zip,
- * pickle,safetensors,torch_file,checkpoint,checkpoint_read}.c. Each broken input must be refused
- * with a message that contains the word given beside it; sweeps over all positions must neither
- * crash nor (under sanitizers) touch memory that is not theirs.
+ * The fixtures come from tests/make_checkpoints.py. Each broken input must be refused with a
+ * message that contains the word given beside it; sweeps over all positions must neither crash nor
+ * (under sanitizers) touch memory that is not theirs.
  */
 #define _XOPEN_SOURCE 700 /* mkdtemp */
 
@@ -15,9 +14,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "checkpoint.h"
-#include "inflate.h"
-#include "json.h"
+#include "base/bytes.h"
+#include "base/json.h"
+#include "base/report.h"
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/inflate.h"
 #include "test.h"
 
 /* === Growing byte strings, to build files by hand === */
@@ -76,7 +77,7 @@ static bool load(bytes *b, const char *folder, const char *name)
 
 /* Opens, reads and verifies everything; false if any of it was refused. The copy has exactly the
  * size of the file, so that ASan sees a read beyond its end. */
-static bool open_and_read(const uint8_t *data, size_t size, char error[CHECKPOINT_ERROR_SIZE])
+static bool open_and_read(const uint8_t *data, size_t size, char error[REPORT_SIZE])
 {
     checkpoint *c;
     float values[64];
@@ -85,14 +86,14 @@ static bool open_and_read(const uint8_t *data, size_t size, char error[CHECKPOIN
     uint8_t *exact = malloc(size ? size : 1);
     if (!exact) abort();
     memcpy(exact, data, size);
-    ok = checkpoint_open_memory("test", exact, size, &c, error, CHECKPOINT_ERROR_SIZE);
+    ok = checkpoint_open_memory("test", exact, size, &c, error, REPORT_SIZE);
     for (i = 0; ok && i < checkpoint_count(c); i++) {
         const checkpoint_tensor_info *t = checkpoint_tensor(c, i);
         int64_t count = t->count < 64 ? t->count : 64;
-        ok = checkpoint_read(c, t, 0, count, values, error, CHECKPOINT_ERROR_SIZE)
-          && checkpoint_read(c, t, t->count - count, count, values, error, CHECKPOINT_ERROR_SIZE);
+        ok = checkpoint_read(c, t, 0, count, values, error, REPORT_SIZE)
+          && checkpoint_read(c, t, t->count - count, count, values, error, REPORT_SIZE);
     }
-    ok = ok && checkpoint_verify(c, error, CHECKPOINT_ERROR_SIZE);
+    ok = ok && checkpoint_verify(c, error, REPORT_SIZE);
     checkpoint_close(c);
     free(exact);
     return ok;
@@ -101,7 +102,7 @@ static bool open_and_read(const uint8_t *data, size_t size, char error[CHECKPOIN
 /* The input must be refused, quickly, with a message that contains the word. */
 static void check_refused(const char *what, const uint8_t *data, size_t size, const char *word)
 {
-    char error[CHECKPOINT_ERROR_SIZE] = "";
+    char error[REPORT_SIZE] = "";
     clock_t start = clock();
     bool ok = open_and_read(data, size, error);
     double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
@@ -111,7 +112,7 @@ static void check_refused(const char *what, const uint8_t *data, size_t size, co
 
 static void check_accepted(const char *what, const uint8_t *data, size_t size)
 {
-    char error[CHECKPOINT_ERROR_SIZE] = "";
+    char error[REPORT_SIZE] = "";
     CHECK_MSG(open_and_read(data, size, error), "%s: %s", what, error);
 }
 
@@ -124,7 +125,7 @@ typedef struct expectation {
 
 static bool load_expectation(expectation *e, const char *folder)
 {
-    char error[CHECKPOINT_ERROR_SIZE];
+    char error[REPORT_SIZE];
     report r = report_make(error, sizeof error, "expected.json");
     if (!load(&e->json_text, folder, "expected.json") || !load(&e->values, folder, "expected.bin"))
         return false;
@@ -134,7 +135,7 @@ static bool load_expectation(expectation *e, const char *folder)
 
 static bool same_float(float a, const uint8_t *expected)
 {
-    uint32_t bits = base_load32(expected), got;
+    uint32_t bits = bytes_load32(expected), got;
     float b;
     memcpy(&b, &bits, sizeof b);
     memcpy(&got, &a, sizeof got);
@@ -159,7 +160,7 @@ static bool same_values(checkpoint *c, const checkpoint_tensor_info *t, int64_t 
     int64_t first, i;
     for (first = 0; first < t->count; first += step) {
         int64_t count = t->count - first < step ? t->count - first : step;
-        if (!checkpoint_read(c, t, first, count, values, error, CHECKPOINT_ERROR_SIZE))
+        if (!checkpoint_read(c, t, first, count, values, error, REPORT_SIZE))
             return false;
         for (i = 0; i < count; i++)
             if (!same_float(values[i], at + 4 * (first + i))) return false;
@@ -171,7 +172,7 @@ static bool same_values(checkpoint *c, const checkpoint_tensor_info *t, int64_t 
 static void check_contents(checkpoint *c, const char *name, const expectation *e)
 {
     static const int64_t steps[] = { 64, 1, 5 };
-    char error[CHECKPOINT_ERROR_SIZE] = "";
+    char error[REPORT_SIZE] = "";
     const json_value *row;
     size_t at = 0, s;
     CHECK_MSG(checkpoint_count(c) == e->json.root->count, "%s: %lu tensors", name,
@@ -207,7 +208,7 @@ static const struct { const char *name, *kind, *wrapper; } good[] = {
 static void test_good_fixtures(const char *folder)
 {
     expectation e;
-    char path[1024], error[CHECKPOINT_ERROR_SIZE];
+    char path[1024], error[REPORT_SIZE];
     checkpoint *c;
     size_t i;
     CHECK(load_expectation(&e, folder));
@@ -239,7 +240,7 @@ static const char *metadata(const checkpoint *c, const char *key)
 
 static checkpoint *open_fixture(const char *folder, const char *name)
 {
-    char path[1024], error[CHECKPOINT_ERROR_SIZE];
+    char path[1024], error[REPORT_SIZE];
     checkpoint *c;
     snprintf(path, sizeof path, "%s/%s", folder, name);
     CHECK_MSG(checkpoint_open(path, &c, error, sizeof error), "%s", error);
@@ -254,14 +255,14 @@ static bool read_transposed(checkpoint *c, const checkpoint_tensor_info *t, char
     view.dims[1] = t->dims[0];
     view.strides[0] = t->strides[1];
     view.strides[1] = t->strides[0];
-    return checkpoint_read(c, &view, 0, 1, &value, error, CHECKPOINT_ERROR_SIZE);
+    return checkpoint_read(c, &view, 0, 1, &value, error, REPORT_SIZE);
 }
 
 static void test_details(const char *folder)
 {
     static const int64_t ranges[][2] = { { 1000, 0 }, { 0, 1000 }, { -1, 1 }, { 0, -1 } };
     size_t i;
-    char error[CHECKPOINT_ERROR_SIZE];
+    char error[REPORT_SIZE];
     float values[4] = { 0 };
     checkpoint *c = open_fixture(folder, "wrapped.pt");
     if (c) {
@@ -307,7 +308,7 @@ static void test_details(const char *folder)
 static void test_refused_fixtures(const char *folder)
 {
     bytes b;
-    char path[1024], error[CHECKPOINT_ERROR_SIZE];
+    char path[1024], error[REPORT_SIZE];
     checkpoint *c;
     CHECK(load(&b, folder, "module.pt"));
     check_refused("module.pt", b.data, b.size, "state_dict()");
@@ -331,7 +332,7 @@ static void test_truncated(const char *folder)
         "big_endian.pt", "model.safetensors", "small_zip.pt", "small_legacy.pt",
         "small_deflate.pt", "small.safetensors", "torchscript.pt", "../layouts/jax/model.npz"
     };
-    char error[CHECKPOINT_ERROR_SIZE];
+    char error[REPORT_SIZE];
     size_t i, size;
     for (i = 0; i < sizeof names / sizeof *names; i++) {
         bytes b;
@@ -347,7 +348,7 @@ static void test_truncated(const char *folder)
 static void flip_sweep(const char *folder, const char *name, size_t stride)
 {
     static const uint8_t masks[] = { 0x01, 0x80, 0xFF, 0x10 };
-    char error[CHECKPOINT_ERROR_SIZE];
+    char error[REPORT_SIZE];
     bytes b;
     size_t at, m, refused = 0, total = 0;
     clock_t start = clock();
@@ -381,7 +382,7 @@ static void test_flipped(const char *folder)
 
 static void test_tiny_files(void)
 {
-    char error[CHECKPOINT_ERROR_SIZE];
+    char error[REPORT_SIZE];
     uint8_t data[3] = { 0 };
     long accepted = 0;
     int i;
@@ -569,7 +570,7 @@ static void test_bad_shards(const char *folder)
         { "swapped", "is not in" },          { "config", "weight_map" },
         { "truncated", "JSON" }
     };
-    char path[1024], error[CHECKPOINT_ERROR_SIZE] = "";
+    char path[1024], error[REPORT_SIZE] = "";
     checkpoint *c;
     size_t i;
     for (i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -1038,7 +1039,7 @@ static void test_rare_pickles(void)
         RARE(DICT(ONE "sU\x01q" "ctorch._utils\n_rebuild_sparse_tensor\n(" FLOATS "tR"), 4, 1.0)
 #undef RARE
     };
-    char error[CHECKPOINT_ERROR_SIZE] = "";
+    char error[REPORT_SIZE] = "";
     size_t i;
     for (i = 0; i < sizeof rows / sizeof *rows; i++) {
         bytes b = { 0 };
@@ -1073,7 +1074,7 @@ static void test_choices(void)
         CHOICE("\x80\x02" ONE ".", "", "tensor")
 #undef CHOICE
     };
-    char error[CHECKPOINT_ERROR_SIZE] = "";
+    char error[REPORT_SIZE] = "";
     size_t i;
     for (i = 0; i < sizeof rows / sizeof *rows; i++) {
         bytes b = { 0 };
@@ -1106,7 +1107,7 @@ static void test_metadata(void)
         { "flag", "true" }, { "off", "false" }, { "n", "5" }, { "x", "0.5" }, { "s", "text" },
         { LETTERS_50 ".z", "1" }, { "args.lr", "0.5" }
     };
-    char error[CHECKPOINT_ERROR_SIZE] = "";
+    char error[REPORT_SIZE] = "";
     bytes b = { 0 };
     checkpoint *c;
     size_t i;
@@ -1132,7 +1133,7 @@ static void test_spans(void)
     static const struct { const char *name; float first, second; } rows[] = {
         { "t", 1, 3 }, { "u", 2, 4 }, { "t", 1, 3 }, { "v", 1, 4 }, { "u", 2, 4 }
     };
-    char error[CHECKPOINT_ERROR_SIZE] = "";
+    char error[REPORT_SIZE] = "";
     float values[2] = { 0, 0 };
     bytes b = { 0 };
     checkpoint *c;
@@ -1572,7 +1573,7 @@ static void test_npz_skips(void)
 {
     zip_spec specs[2] = { { "a.npy", NULL, 0, 0, 0, 0, 0, 0 },
                           { "readme", "text", 4, 0, 0, 0, 0, 0 } };
-    char error[CHECKPOINT_ERROR_SIZE] = "";
+    char error[REPORT_SIZE] = "";
     bytes npy = { 0 }, b = { 0 };
     checkpoint *c;
     make_npy(&npy, "<f4", "(1,)", "\0\0\x80\x3f", 4);
@@ -1598,7 +1599,7 @@ static void test_npz(void)
         { "<i8", 8, "\1\0\0\0\0\0\0\0", "I64" }, { "|b1", 1, "\1", "BOOL" },
         { "|u1", 1, "\1", "U8" }, { "|V2", 2, "\x80\x3f", "BF16" }
     };
-    char error[CHECKPOINT_ERROR_SIZE] = "";
+    char error[REPORT_SIZE] = "";
     size_t i;
     for (i = 0; i < sizeof rows / sizeof *rows; i++) {
         bytes npy = { 0 }, b = { 0 };
@@ -1724,7 +1725,7 @@ static void write_made(const char *name, const bytes *b)
 /* Writes the index and opens it: accepted (word NULL) or refused. */
 static void check_index(const char *what, const bytes *text, const char *word)
 {
-    char error[CHECKPOINT_ERROR_SIZE] = "";
+    char error[REPORT_SIZE] = "";
     checkpoint *c;
     bool ok;
     write_made("index.json", text);
@@ -1817,7 +1818,7 @@ static void make_many_tensors(bytes *b, int count)
 /* Metadata that is too much is left out. */
 static void test_much_metadata(void)
 {
-    char error[CHECKPOINT_ERROR_SIZE] = "", entry[40];
+    char error[REPORT_SIZE] = "", entry[40];
     bytes header = { 0 }, b = { 0 };
     checkpoint *c;
     int i;
@@ -1860,7 +1861,7 @@ static void test_limits(void)
 /* A damaged weight of a stored entry opens and reads, but does not verify. */
 static void test_verify(const char *folder)
 {
-    char error[CHECKPOINT_ERROR_SIZE] = "";
+    char error[REPORT_SIZE] = "";
     checkpoint *c;
     bytes b;
     size_t i;

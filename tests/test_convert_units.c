@@ -10,22 +10,25 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/bytes.h"
+#include "base/report.h"
+#include "base/text.h"
+#include "checkpoint/rename.h"
+#include "convert/calibrate.h"
+#include "convert/compare.h"
+#include "convert/quantise.h"
+#include "convert/runner.h"
+#include "convert/vit_writer.h"
+#include "layout/adapt.h"
+#include "model/config.h"
+#include "model/labels.h"
+#include "model/rel_pos.h"
+#include "model/settings.h"
+#include "model/sincos.h"
+#include "model/timm_names.h"
 #include "test.h"
-#include "vit.h"
 #include "tiny_model.h"
-#include "tools/adapt.h"
-#include "tools/arch.h"
-#include "tools/calibrate.h"
-#include "tools/compare.h"
-#include "tools/config.h"
-#include "tools/labels.h"
-#include "tools/quantise.h"
-#include "tools/rel_pos.h"
-#include "tools/rename.h"
-#include "tools/runner.h"
-#include "tools/settings.h"
-#include "tools/sincos.h"
-#include "tools/vit_writer.h"
+#include "vit.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -259,7 +262,7 @@ static bool read_floats(FILE *file, float *out, int count)
     uint32_t bits;
     int i;
     for (i = 0; i < count && fread(bytes, sizeof bytes, 1, file) == 1; i++) {
-        bits = base_load32(bytes);
+        bits = bytes_load32(bytes);
         memcpy(out + i, &bits, sizeof bits);
     }
     return i == count;
@@ -493,7 +496,7 @@ static checkpoint *open_renamed(const char *const rules[2])
     char bytes[8 + sizeof header] = { (char)(sizeof header - 1) };
     const char *items[2];
     report r = new_report();
-    cli_list list;
+    text_list list;
     checkpoint *c;
     items[0] = rules[0];
     items[1] = rules[1];
@@ -1548,7 +1551,7 @@ static void test_compare(const char *data)
 static void test_photos(const char *data)
 {
     const char *items[2];
-    const cli_list operands = { items, 2 };
+    const text_list operands = { items, 2 };
     photo_list all, some;
     report r = new_report();
     char path[256];

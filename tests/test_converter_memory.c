@@ -17,13 +17,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/report.h"
+#include "base/source.h"
+#include "checkpoint/npy.h"
 #include "conversion.h"
+#include "convert/c_array.h"
+#include "convert/convert.h"
+#include "convert/unpack.h"
 #include "test.h"
 #include "vit.h"
-#include "tools/c_array.h"
-#include "tools/convert.h"
-#include "tools/npy.h"
-#include "tools/unpack.h"
 
 /* === Memory that can fail === */
 
@@ -313,7 +315,7 @@ typedef bool operation(const job *j, report *r);
 
 static void fail_once(const char *what, operation *perform, const job *j, long at, uint64_t wanted)
 {
-    char error[CLI_ERROR_SIZE] = "";
+    char error[REPORT_SIZE] = "";
     report r = report_make(error, sizeof error, NULL);
     const long before = live_count;
     const int files = count_files();
@@ -334,7 +336,7 @@ static void fail_once(const char *what, operation *perform, const job *j, long a
 
 static void fail_each(const char *what, operation *perform, const job *j, long most)
 {
-    char error[CLI_ERROR_SIZE] = "";
+    char error[REPORT_SIZE] = "";
     report r = report_make(error, sizeof error, NULL);
     const long before = live_count;
     long total, tried, i;
@@ -385,7 +387,7 @@ int main(int argc, char **argv)
 {
     const job small = { .checkpoint = "coverage/option_qk_norm", .dtype = VIT_I8 };
     const long most = argc > 2 ? atol(argv[2]) : 0;
-    char error[CLI_ERROR_SIZE];
+    char error[REPORT_SIZE];
     report r = report_make(error, sizeof error, NULL);
     data = argc > 1 ? argv[1] : "tests/data";
     strcpy(folder, access("/dev/shm", W_OK) == 0 ? "/dev/shm/vitXXXXXX" : "/tmp/vitXXXXXX");

@@ -14,9 +14,9 @@
  */
 #define _XOPEN_SOURCE 700
 #include "../vit.h"
-
-#include "../tools/checkpoint.h"
-#include "../tools/convert.h"
+#include "base/report.h"
+#include "checkpoint/checkpoint.h"
+#include "convert/convert.h"
 #include "test.h"
 
 #include <dirent.h>
@@ -62,7 +62,7 @@ static const char *join(char path[MAX_PATH], const char *folder, const char *nam
 static bool convert(const fixture *f, const char *weights, const char *name,
                     const settings *told, vit_config *config, char full_name[192])
 {
-    char error[CHECKPOINT_ERROR_SIZE];
+    char error[REPORT_SIZE];
     report r = report_make(error, sizeof error, NULL);
     convert_options options;
     conversion c;
@@ -203,7 +203,7 @@ static double relative_error(const float *got, const float *expected, size_t cou
 static void compare(const fixture *f, checkpoint *file, const char *what, const float *got,
                     size_t count)
 {
-    char error[CHECKPOINT_ERROR_SIZE];
+    char error[REPORT_SIZE];
     const checkpoint_tensor_info *info = checkpoint_find(file, what);
     float *expected = allocate(count);
     bool good = info && info->count == (int64_t)count &&
@@ -261,7 +261,7 @@ static void compare_all(fixture *f, checkpoint *expected)
 
 static void check_numbers(fixture *f, const char *file)
 {
-    char path[MAX_PATH], error[CHECKPOINT_ERROR_SIZE];
+    char path[MAX_PATH], error[REPORT_SIZE];
     checkpoint *expected = NULL;
     vit_result result = vit_model_open(f->model_path, VIT_OPEN_VERIFY, &f->model);
     CHECK_MSG(result == VIT_OK, "%s: %s", f->model_path, f->model.detail);

@@ -15,9 +15,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/report.h"
+#include "base/text.h"
+#include "convert/convert.h"
 #include "test.h"
 #include "vit.h"
-#include "tools/convert.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -30,7 +32,7 @@ typedef struct damage_case {
     const char *set[MAX_OPTIONS];
     int set_count;              /* ... those behind --set */
     const char *rename_items[MAX_OPTIONS];
-    cli_list rename;
+    text_list rename;
     const char *img_size, *arch;
     bool refused;               /* as it is: then damaged all the more */
 } damage_case;
@@ -39,7 +41,7 @@ typedef struct damage_case {
 typedef struct outcome {
     bool good;
     uint64_t signature;         /* of settings and tensors */
-    char text[CLI_ERROR_SIZE];  /* the refusal */
+    char text[REPORT_SIZE];  /* the refusal */
     int num_heads;
     const char *layout;
 } outcome;
@@ -187,7 +189,7 @@ static void convert_damaged(const damage_case *t, int num_heads, const char *wha
 
 static bool names_option(const char *text, const char *assignment)
 {
-    char error[CLI_ERROR_SIZE], option[80];
+    char error[REPORT_SIZE], option[80];
     report r = report_make(error, sizeof error, NULL);
     settings s;
     int key;
@@ -345,7 +347,7 @@ static void write_entries(const entry_list *list)
 
 static bool take_entry(checkpoint *c, const checkpoint_tensor_info *info, entry *e)
 {
-    char error[CHECKPOINT_ERROR_SIZE];
+    char error[REPORT_SIZE];
     memset(e, 0, sizeof *e);
     snprintf(e->name, sizeof e->name, "%s", info->name);
     e->dtype = checkpoint_is_float(info->dtype) ? "F32" : "I32";
@@ -359,7 +361,7 @@ static bool take_entry(checkpoint *c, const checkpoint_tensor_info *info, entry 
 
 static bool take_entries(const char *path, entry_list *list)
 {
-    char error[CHECKPOINT_ERROR_SIZE];
+    char error[REPORT_SIZE];
     checkpoint *c;
     size_t i;
     bool good = true;

@@ -10,9 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/report.h"
+#include "convert/convert.h"
 #include "test.h"
 #include "vit.h"
-#include "tools/convert.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

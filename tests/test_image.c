@@ -2,7 +2,7 @@
  *
  *     test_image [tests/data]
  */
-#include "../examples/image_file.h"
+#include "image/image_file.h"
 #include "test.h"
 
 static const char *data_folder = "tests/data";

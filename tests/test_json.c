@@ -1,7 +1,4 @@
-/* test_json.c - tools/json.c and tools/sha256.c: what they accept, refuse and write.
- *
- * Links with tools/{base,json,sha256}.c.
- */
+/* test_json.c - tools/base/json.c and sha256.c: what they accept, refuse and write. */
 #define _XOPEN_SOURCE 700 /* mkstemp */
 
 #include <stdint.h>
@@ -9,8 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "json.h"
-#include "sha256.h"
+#include "base/json.h"
+#include "base/report.h"
+#include "base/sha256.h"
 #include "test.h"
 
 /* Parses a copy; the caller frees *text and the document if it was accepted. */

@@ -14,10 +14,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/report.h"
 #include "conversion.h"
+#include "convert/convert.h"
 #include "test.h"
 #include "vit.h"
-#include "tools/convert.h"
 
 const checkpoint_tensor_info *__real_checkpoint_tensor(const checkpoint *c, size_t i);
 const checkpoint_tensor_info *__wrap_checkpoint_tensor(const checkpoint *c, size_t i);
@@ -116,7 +117,7 @@ static bool convert(const char *data, const job *j, size_t *count, report *r)
 
 static void damage_all(const char *data, const job *j)
 {
-    char error[CLI_ERROR_SIZE];
+    char error[REPORT_SIZE];
     report r = report_make(error, sizeof error, NULL);
     size_t count = 0;
     uint64_t sound;

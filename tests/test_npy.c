@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../tools/npy.h"
+#include "checkpoint/npy.h"
 #include "test.h"
 
 /* ------------------------------------------------------------------------- */

@@ -17,8 +17,8 @@
  */
 #define VIT_IMPLEMENTATION
 #include "../vit.h"
-
-#include "../tools/checkpoint.h"
+#include "base/report.h"
+#include "checkpoint/checkpoint.h"
 #include "test.h"
 
 #include <math.h>
@@ -256,7 +256,7 @@ static double relative_error(const float *a, const float *b, size_t count) {
 }
 
 static float *read_expected(const fixture *f, const char *name, size_t *count) {
-    char error[CHECKPOINT_ERROR_SIZE];
+    char error[REPORT_SIZE];
     const checkpoint_tensor_info *info = checkpoint_find(f->expected, name);
     if (!info) {
         return NULL;
@@ -746,7 +746,7 @@ static void resize_fixture(fixture *f, const char *folder) {
 }
 
 static bool open_fixture(fixture *f, const char *folder, const char *path) {
-    char expected[1024], error[CHECKPOINT_ERROR_SIZE];
+    char expected[1024], error[REPORT_SIZE];
     vit_result result = vit_model_open(path, VIT_OPEN_VERIFY, &f->model);
     CHECK_MSG(result == VIT_OK, "%s: %s: %s", path, vit_result_string(result), f->model.detail);
     if (result != VIT_OK) {

@@ -8,7 +8,7 @@
 #define VIT_IMPLEMENTATION
 #include "../vit.h"
 
-#include "../examples/image_file.h"
+#include "image/image_file.h"
 
 static const char *folder;
 static int num_files;

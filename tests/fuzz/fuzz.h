@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../tools/checkpoint.h"
+#include "base/report.h"
+#include "checkpoint/checkpoint.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -33,13 +34,13 @@ static inline bool fuzz_read_tensor(checkpoint *c, const checkpoint_tensor_info 
     enum { MOST = 64 };
     float values[MOST];
     const int64_t count = t->count < MOST ? t->count : MOST;
-    return checkpoint_read(c, t, 0, count, values, error, CHECKPOINT_ERROR_SIZE) &&
-           checkpoint_read(c, t, t->count - count, count, values, error, CHECKPOINT_ERROR_SIZE);
+    return checkpoint_read(c, t, 0, count, values, error, REPORT_SIZE) &&
+           checkpoint_read(c, t, t->count - count, count, values, error, REPORT_SIZE);
 }
 
 /* Opens a checkpoint and reads from all of its tensors. A refusal must say why, in one line. */
 static inline void fuzz_checkpoint(const uint8_t *data, size_t size) {
-    char error[CHECKPOINT_ERROR_SIZE] = "";
+    char error[REPORT_SIZE] = "";
     checkpoint *c;
     bool good = checkpoint_open_memory("input", data, size, &c, error, sizeof error);
     for (size_t i = 0; good && i < checkpoint_count(c); i++) {

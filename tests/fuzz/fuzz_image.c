@@ -3,7 +3,7 @@
 #include "fuzz_path.h"
 
 #define IMAGE_FILE_MAX_PIXELS ((int64_t)1 << 16) /* large ones take time and are no different */
-#include "../../examples/image_file.h"
+#include "image/image_file.h"
 
 /* PNG's chunks, with their checksums made right again. */
 static void mend_png(uint8_t *data, size_t size) {

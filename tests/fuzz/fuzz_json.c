@@ -1,9 +1,9 @@
 /* fuzz_json.c - the input as JSON, and as the config.json beside a checkpoint. */
 #define _GNU_SOURCE
+#include "base/report.h"
 #include "fuzz_path.h"
-
-#include "../../tools/config.h"
-#include "../../tools/labels.h"
+#include "model/config.h"
+#include "model/labels.h"
 
 static uint32_t count_values(const json_value *value) {
     uint32_t count = 1, children = 0;
@@ -19,7 +19,7 @@ static uint32_t count_values(const json_value *value) {
 }
 
 static void parse(const uint8_t *data, size_t size, bool unique_keys) {
-    char error[CHECKPOINT_ERROR_SIZE] = "";
+    char error[REPORT_SIZE] = "";
     report r = report_make(error, sizeof error, "input");
     json_document document;
     char *text = malloc(size + 1);
@@ -35,7 +35,7 @@ static void parse(const uint8_t *data, size_t size, bool unique_keys) {
 }
 
 static void configure(const uint8_t *data, size_t size) {
-    char error[CHECKPOINT_ERROR_SIZE] = "";
+    char error[REPORT_SIZE] = "";
     report r = report_make(error, sizeof error, "input");
     config_file config;
     settings s;

@@ -1,11 +1,11 @@
 /* fuzz_labels.c - the input as a text file of labels. */
 #define _GNU_SOURCE
+#include "base/report.h"
 #include "fuzz_path.h"
-
-#include "../../tools/labels.h"
+#include "model/labels.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    char error[CHECKPOINT_ERROR_SIZE] = "";
+    char error[REPORT_SIZE] = "";
     report r = report_make(error, sizeof error, "input");
     label_list list;
     const bool good = labels_read_file(&list, fuzz_path(data, size), &r);

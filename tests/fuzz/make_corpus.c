@@ -13,8 +13,10 @@
 
 #include "vit.h"
 
-#include "../../tools/zip.h"
 #include "../tiny_model.h"
+#include "base/report.h"
+#include "base/source.h"
+#include "checkpoint/zip.h"
 #include "fuzz_zip.h"
 
 enum { MAX_SEED = 1 << 16 };
