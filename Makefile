@@ -14,7 +14,7 @@ WARNINGS = -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wun
 LDLIBS   = -lpthread -lm
 
 PROGRAMS = tools/vit-bench tools/vit-convert tools/vit-info tools/vit-run examples/classify examples/evaluate
-MODULES  = $(patsubst %.c,%,$(filter-out tools/vit-%.c,$(wildcard tools/*.c)))
+MODULES  = $(patsubst %.c,%,$(filter-out tools/bench/peers/%,$(wildcard tools/*/*.c tools/*/*/*.c)))
 TESTS    = $(patsubst %.c,%,$(wildcard tests/test_*.c))
 
 .PHONY: all demo wasm firmware firmware-accuracy firmware-check test test-cross test-wasm soak \
@@ -68,7 +68,7 @@ endef
 SANITIZE_FLAGS = -O1 -g1 -fno-omit-frame-pointer -fno-sanitize-recover=all
 $(eval $(call VARIANT,,plain,,$(MODULES)))
 $(eval $(call VARIANT,build/asan/,asan,-fsanitize=address -fsanitize=undefined $(SANITIZE_FLAGS),$(MODULES)))
-$(eval $(call VARIANT,build/tsan/,tsan,-fsanitize=thread $(SANITIZE_FLAGS),tools/vit))
+$(eval $(call VARIANT,build/tsan/,tsan,-fsanitize=thread $(SANITIZE_FLAGS),tools/base/vit))
 ifdef TARGET # one more, under build/$(TARGET)/: for another compiler, CPU or configuration
 $(eval $(call VARIANT,build/$(TARGET)/,$(TARGET),,$(MODULES)))
 endif
@@ -88,8 +88,8 @@ FUZZ_WATCH = -fsanitize=address -fsanitize=undefined
 $(eval $(call VARIANT,build/fuzz/,fuzz,$(FUZZ_FLAGS) $(FUZZ_WATCH),$(MODULES)))
 $(eval $(call VARIANT,build/msan/,msan,$(FUZZ_FLAGS) -fsanitize=memory,$(MODULES)))
 build/fuzz/% build/msan/%: CC = clang
-build/fuzz/tools/vit.o: CPPFLAGS += -include tests/fuzz/memcmp.h
-build/fuzz/tools/torch_file.o: CPPFLAGS += -DTORCH_MAX_STEPS=2000 # more takes time, no other way
+build/fuzz/tools/base/vit.o: CPPFLAGS += -include tests/fuzz/memcmp.h
+build/fuzz/tools/checkpoint/torch_file.o: CPPFLAGS += -DTORCH_MAX_STEPS=2000 # more takes time, no other way
 $(FUZZERS): build/fuzz/%: build/fuzz/tests/fuzz/fuzz_%.o build/fuzz/modules.a
 	clang -fsanitize=fuzzer $(FUZZ_WATCH) $^ $(LDLIBS) -o $@
 $(FUZZERS:build/fuzz/%=build/msan/%): build/msan/%: build/msan/tests/fuzz/fuzz_%.o build/msan/modules.a
@@ -198,14 +198,14 @@ test-wasm:
 
 # --- speed, beside other runtimes -----------------------------------------------------------
 
-build/peers/vit_worker: tools/bench_peers/vit_worker.c vit.h
+build/peers/vit_worker: tools/bench/peers/vit_worker.c vit.h
 	@mkdir -p $(@D)
 	$(CC) -std=c99 $(WARNINGS) $(CFLAGS) -I. $< $(LDLIBS) -o $@
 
 bench-peers:
 	@sh tools/install-packages.sh peers
 	@$(MAKE) --no-print-directory -s tools/vit-convert build/peers/vit_worker
-	@/usr/bin/python3 -B tools/bench_peers/bench_peers.py $(if $(ARCHS),--archs '$(ARCHS)') \
+	@/usr/bin/python3 -B tools/bench/peers/bench_peers.py $(if $(ARCHS),--archs '$(ARCHS)') \
 	    $(if $(BATCH),--batch '$(BATCH)') $(if $(THREADS),--threads '$(THREADS)') \
 	    $(if $(ROUNDS),--rounds $(ROUNDS)) $(BENCH_FLAGS)
 

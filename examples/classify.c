@@ -11,10 +11,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../tools/cli.h"
-#include "../tools/json.h"
-#include "../vit.h"
-#include "image_file.h"
+#include "base/json.h"
+#include "base/paths.h"
+#include "base/report.h"
+#include "base/text.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/progress.h"
+#include "image/image_file.h"
+#include "vit.h"
 
 #define PROGRAM "classify"
 
@@ -81,16 +86,16 @@ static bool classifier_open(classifier *c, const choices *chosen) {
 
     if (vit_model_open(path, 0, &c->model) != VIT_OK ||
         (size[0] && vit_model_resize(&c->model, size[0], size[1]) != VIT_OK)) {
-        cli_error(PROGRAM, path, "%s", c->model.detail);
+        report_error(PROGRAM, path, "%s", c->model.detail);
         return false;
     }
     if (c->model.config.num_classes == 0) {
-        cli_error(PROGRAM, path, "names no classes; for its embeddings use vit-run");
+        report_error(PROGRAM, path, "names no classes; for its embeddings use vit-run");
         return false;
     }
     result = vit_threads_create(chosen->num_threads, &c->threads, &params.executor);
     if (result == VIT_OK) result = classifier_allocate(c, &params, chosen->k);
-    if (result != VIT_OK) cli_error(PROGRAM, path, "%s", vit_result_string(result));
+    if (result != VIT_OK) report_error(PROGRAM, path, "%s", vit_result_string(result));
     return result == VIT_OK;
 }
 
@@ -132,12 +137,12 @@ static vit_result forward(classifier *c) {
 /* On failure the reason is on stderr. */
 static bool look_at(classifier *c, const char *path, unsigned flags, timings *ms) {
     image_file file;
-    char error[IMAGE_FILE_ERROR_SIZE];
+    report r = report_make();
     vit_result result;
     double start = cli_now_ms(), loaded, prepared;
 
-    if (!image_file_load(path, flags, &file, error, sizeof error)) {
-        cli_error(PROGRAM, path, "%s", error);
+    if (!image_file_load(path, flags, &file, &r)) {
+        report_print(&r, PROGRAM);
         return false;
     }
     loaded = cli_now_ms();
@@ -149,7 +154,7 @@ static bool look_at(classifier *c, const char *path, unsigned flags, timings *ms
     ms->load = loaded - start;
     ms->preprocess = prepared - loaded;
     ms->forward = cli_now_ms() - prepared;
-    if (result != VIT_OK) cli_error(PROGRAM, path, "%s", vit_result_string(result));
+    if (result != VIT_OK) report_error(PROGRAM, path, "%s", vit_result_string(result));
     return result == VIT_OK;
 }
 
@@ -178,9 +183,9 @@ static void print_json(const classifier *c, const char *path, int count, const t
         if (label) json_write_string(stdout, label);
         else printf("null");
         printf(", \"prob\": ");
-        cli_put_number(stdout, (double)c->probs[index], 9);
+        json_write_number(stdout, (double)c->probs[index], 9);
         printf(", \"logit\": ");
-        cli_put_number(stdout, (double)c->logits[index], 9);
+        json_write_number(stdout, (double)c->logits[index], 9);
         printf("}");
     }
     printf("], \"ms\": {\"load\": %.3f, \"preprocess\": %.3f, \"forward\": %.3f}}\n", ms->load,
@@ -201,7 +206,7 @@ static const char notes[] =
     "Exit status: 0, 1 if an image could not be read, 2 for a wrong command line.\n";
 
 /* Sets the choices from the command line; false as cli_parse. */
-static bool choose(int argc, char **argv, choices *c, cli_list *images, int *status) {
+static bool choose(int argc, char **argv, choices *c, text_list *images, int *status) {
     const cli_option options[] = {
         { 'm', "model", "MODEL.vit", "the model (default: the bundled cifar10-vit.vit)", CLI_TEXT,
           &c->model, 0, 0 },
@@ -220,7 +225,7 @@ static bool choose(int argc, char **argv, choices *c, cli_list *images, int *sta
 }
 
 /* Every image is tried; one that fails is reported and counts for the exit status. */
-static int classify_all(classifier *c, const choices *chosen, const cli_list *images) {
+static int classify_all(classifier *c, const choices *chosen, const text_list *images) {
     unsigned flags = chosen->no_exif ? IMAGE_FILE_NO_EXIF : 0;
     int status = CLI_OK;
     for (int i = 0; i < images->count; i++) {
@@ -246,23 +251,23 @@ static int classify_all(classifier *c, const choices *chosen, const cli_list *im
 int main(int argc, char **argv) {
     choices chosen = { NULL, { 0, 0 }, 5, 0, false, false };
     classifier c;
-    cli_list images;
+    text_list images;
     char *bundled = NULL;
     int status;
 
     if (!choose(argc, argv, &chosen, &images, &status)) return status;
     memset(&c, 0, sizeof c);
-    if (!chosen.model) bundled = cli_find_model("cifar10-vit.vit");
+    if (!chosen.model) bundled = paths_find_model("cifar10-vit.vit");
     if (!chosen.model) chosen.model = bundled;
 
     status = CLI_FAILED;
     if (!chosen.model) {
-        cli_error(PROGRAM, NULL, "the bundled model was not found; give one with -m MODEL.vit");
+        report_error(PROGRAM, NULL, "the bundled model was not found; give one with -m MODEL.vit");
     } else if (classifier_open(&c, &chosen)) {
         status = classify_all(&c, &chosen, &images);
     }
     classifier_close(&c);
-    cli_list_free(&images);
+    text_list_free(&images);
     free(bundled);
     return cli_finish(PROGRAM, status);
 }

@@ -21,10 +21,15 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-#include "../tools/cli.h"
-#include "../tools/json.h"
-#include "../vit.h"
-#include "image_file.h"
+#include "base/json.h"
+#include "base/paths.h"
+#include "base/report.h"
+#include "base/text.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/progress.h"
+#include "image/image_file.h"
+#include "vit.h"
 
 #define PROGRAM "evaluate"
 
@@ -38,7 +43,7 @@ typedef struct choices {
 } choices;
 
 static bool out_of_memory(void) {
-    cli_error(PROGRAM, NULL, "out of memory");
+    report_error(PROGRAM, NULL, "out of memory");
     return false;
 }
 
@@ -107,7 +112,7 @@ static bool list_folder(const char *folder, bool subfolders, names *list) {
     const struct dirent *entry;
     bool good = directory != NULL;
     if (!directory) {
-        cli_error(PROGRAM, folder, "cannot be opened: %s", strerror(errno));
+        report_error(PROGRAM, folder, "cannot be opened: %s", strerror(errno));
         return false;
     }
     while (good && (entry = readdir(directory)) != NULL) {
@@ -216,13 +221,13 @@ static bool map_line(const vit_model *model, const char *path, int number, char 
     int *classes, index;
     if (line[0] == '#' || line[strspn(line, " \t\r\n")] == '\0') return true;
     if (!split_line(line, &folder, &class_name)) {
-        cli_error(PROGRAM, path, "line %d: expected 'FOLDER CLASS'", number);
+        report_error(PROGRAM, path, "line %d: expected 'FOLDER CLASS'", number);
         return false;
     }
     index = find_class(model, class_name);
     if (index < 0) {
-        cli_error(PROGRAM, path, "line %d: the model has no%s class '%.80s'", number,
-                  index == AMBIGUOUS ? " single" : "", class_name);
+        report_error(PROGRAM, path, "line %d: the model has no%s class '%.80s'", number,
+                     index == AMBIGUOUS ? " single" : "", class_name);
         return false;
     }
     classes = realloc(map->classes, ((size_t)map->folders.count + 1) * sizeof *classes);
@@ -239,14 +244,14 @@ static bool read_map(const vit_model *model, const char *path, mapping *map) {
     bool good = true;
     FILE *file = fopen(path, "r");
     if (!file) {
-        cli_error(PROGRAM, path, "cannot be opened: %s", strerror(errno));
+        report_error(PROGRAM, path, "cannot be opened: %s", strerror(errno));
         return false;
     }
     while (good && fgets(line, sizeof line, file)) {
         good = map_line(model, path, ++number, line, map);
     }
     if (good && ferror(file)) {
-        cli_error(PROGRAM, path, "cannot be read: %s", strerror(errno));
+        report_error(PROGRAM, path, "cannot be read: %s", strerror(errno));
         good = false;
     }
     fclose(file);
@@ -267,7 +272,7 @@ static int folder_class(const vit_model *model, const mapping *map, const char *
 /* One image and what became of it. */
 typedef struct sample {
     const char *path;        /* of names                                                  */
-    char *error;             /* malloc'ed: why it could not be read; NULL: it could       */
+    char *error;             /* malloc'ed: which file could not be read, and why; or NULL   */
     int true_class;
     int predicted;
     int rank;                /* of the true class among the best TOP; TOP if not there    */
@@ -318,12 +323,12 @@ static bool check_folders(const vit_model *model, const mapping *map, const name
     for (int i = 0; i < folders->count; i++) {
         int class_index = folder_class(model, map, folders->items[i]);
         if (class_index >= 0 || ++wrong > 10) continue;
-        cli_error(PROGRAM, folders->items[i], "%s; name it in a file for --map, with a line "
-                  "'FOLDER<tab>class index or label'",
-                  class_index == AMBIGUOUS ? "matches several of the model's classes"
+        report_error(PROGRAM, folders->items[i], "%s; name it in a file for --map, with a line "
+                     "'FOLDER<tab>class index or label'",
+                     class_index == AMBIGUOUS ? "matches several of the model's classes"
                                            : "is none of the model's classes");
     }
-    if (wrong > 10) cli_error(PROGRAM, NULL, "and %d more folders like these", wrong - 10);
+    if (wrong > 10) report_error(PROGRAM, NULL, "and %d more folders like these", wrong - 10);
     return wrong == 0;
 }
 
@@ -337,7 +342,7 @@ static bool find_images(const vit_model *model, const mapping *map, const char *
                           data, classes);
     }
     if (good && data->paths.count == 0) {
-        cli_error(PROGRAM, root, "has no images in subfolders; expected DIR/CLASS/IMAGE");
+        report_error(PROGRAM, root, "has no images in subfolders; expected DIR/CLASS/IMAGE");
         good = false;
     }
     names_free(&folders);
@@ -450,15 +455,14 @@ static void score(float *logits, int count, sample *s) {
 
 /* Only failures that would hit every image are returned; an unreadable one is noted in s. */
 static vit_result look_at(worker *w, const job *j, sample *s) {
-    char error[IMAGE_FILE_ERROR_SIZE];
+    report r = report_make();
     image_file file;
     vit_outputs outputs = { 0 };
     vit_result result;
-    if (!image_file_load(s->path, j->chosen->no_exif ? IMAGE_FILE_NO_EXIF : 0, &file, error,
-                         sizeof error)) {
-        s->error = malloc(strlen(error) + 1);
+    if (!image_file_load(s->path, j->chosen->no_exif ? IMAGE_FILE_NO_EXIF : 0, &file, &r)) {
+        s->error = malloc(strlen(r.text) + 1);
         if (!s->error) return VIT_ERROR_MEMORY;
-        strcpy(s->error, error);
+        strcpy(s->error, r.text);
         return VIT_OK;
     }
     result = preprocess(w, j->model, &file);
@@ -513,7 +517,7 @@ static bool evaluate(const vit_model *model, const choices *chosen, dataset *dat
         pthread_mutex_destroy(&j.lock);
     }
     vit_threads_destroy(threads);
-    if (j.failed != VIT_OK) cli_error(PROGRAM, NULL, "%s", vit_result_string(j.failed));
+    if (j.failed != VIT_OK) report_error(PROGRAM, NULL, "%s", vit_result_string(j.failed));
     return j.failed == VIT_OK;
 }
 
@@ -568,7 +572,7 @@ static bool add_up(const dataset *data, totals *sum) {
         const sample *s = &data->samples[i];
         if (s->error) {
             sum->unreadable++;
-            cli_error(PROGRAM, s->path, "%s", s->error);
+            report_error(PROGRAM, NULL, "%s", s->error);
             continue;
         }
         sum->images++;
@@ -681,7 +685,7 @@ static void print_json(const vit_model *model, const choices *chosen, const tota
            sum->images, sum->unreadable, sum->right[0], sum->top5);
     printf("\"top1\": %.6f, \"top5\": %.6f, \"cross_entropy\": ",
            percent(sum->right[0], sum->images) / 100, percent(sum->top5, sum->images) / 100);
-    cli_put_number(stdout, sum->loss, 9);
+    json_write_number(stdout, sum->loss, 9);
     printf(", \"seconds\": %.3f, \"images_per_second\": %.1f, ", sum->seconds,
            sum->images / sum->seconds);
     print_json_classes(model, sum);
@@ -728,7 +732,7 @@ static void write_matrix(FILE *file, const vit_model *model, const totals *sum,
 /* Opens, lets `what` be written, closes; failures are on stderr. */
 static bool write_csv(const char *path, const vit_model *model, const choices *chosen,
                       const totals *sum) {
-    char error[CLI_ERROR_SIZE];
+    report r = report_make();
     const char *const inputs[2] = { chosen->model, chosen->map };
     bool *occurs = calloc((size_t)model->config.num_classes, sizeof *occurs);
     cli_output output;
@@ -738,22 +742,22 @@ static bool write_csv(const char *path, const vit_model *model, const choices *c
         occurs[sum->confusions[i].truth] = true;
         occurs[sum->confusions[i].predicted] = true;
     }
-    good = cli_output_open(&output, path, inputs, 2, error, sizeof error);
+    good = cli_output_open(&output, path, inputs, 2, &r);
     if (good) {
         write_matrix(output.file, model, sum, occurs);
-        good = cli_output_commit(&output, error, sizeof error);
+        good = cli_output_commit(&output, &r);
     }
-    if (!good) cli_error(PROGRAM, path, "%s", error);
+    if (!good) report_print(&r, PROGRAM);
     free(occurs);
     return good;
 }
 
 /* Class indices; the last two fields are empty for an unreadable image. */
 static bool write_predictions(const char *path, const choices *chosen, const dataset *data) {
-    char error[CLI_ERROR_SIZE];
+    report r = report_make();
     const char *const inputs[2] = { chosen->model, chosen->map };
     cli_output output;
-    bool good = cli_output_open(&output, path, inputs, 2, error, sizeof error);
+    bool good = cli_output_open(&output, path, inputs, 2, &r);
     if (good) {
         fprintf(output.file, "path,true,predicted,prob\n");
         for (int i = 0; i < data->count; i++) {
@@ -763,9 +767,9 @@ static bool write_predictions(const char *path, const choices *chosen, const dat
             else fprintf(output.file, ",%d,%d,%.9g\n", s->true_class, s->predicted,
                          (double)s->prob);
         }
-        good = cli_output_commit(&output, error, sizeof error);
+        good = cli_output_commit(&output, &r);
     }
-    if (!good) cli_error(PROGRAM, path, "%s", error);
+    if (!good) report_print(&r, PROGRAM);
     return good;
 }
 
@@ -805,24 +809,24 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
     };
     const cli_program program = { PROGRAM, "[options] DIR", description, options, notes, 1, 1,
                                   "DIR" };
-    cli_list operands;
+    text_list operands;
     if (!cli_parse(&program, argc, argv, &operands, status)) return false;
     c->folder = operands.items[0];
-    cli_list_free(&operands);
+    text_list_free(&operands);
     return true;
 }
 
 static bool open_model(const char *path, vit_model *model) {
     if (!path) {
-        cli_error(PROGRAM, NULL, "the bundled model was not found; give one with -m MODEL.vit");
+        report_error(PROGRAM, NULL, "the bundled model was not found; give one with -m MODEL.vit");
         return false;
     }
     if (vit_model_open(path, 0, model) != VIT_OK) {
-        cli_error(PROGRAM, path, "%s", model->detail);
+        report_error(PROGRAM, path, "%s", model->detail);
         return false;
     }
     if (model->config.num_classes > 0) return true;
-    cli_error(PROGRAM, path, "names no classes, so it cannot be right or wrong");
+    report_error(PROGRAM, path, "names no classes, so it cannot be right or wrong");
     return false;
 }
 
@@ -864,7 +868,7 @@ int main(int argc, char **argv) {
     memset(&chosen, 0, sizeof chosen);
     if (!choose(argc, argv, &chosen, &status)) return status;
     if (!chosen.model) {
-        bundled = cli_find_model("cifar10-vit.vit");
+        bundled = paths_find_model("cifar10-vit.vit");
         chosen.model = bundled;
     }
     status = run(&chosen) ? CLI_OK : CLI_FAILED;

@@ -27,7 +27,7 @@ build() {
     local target=$1 compiler=$2 flags=$3 modules=
     shift 3
     [[ $target == host.* ]] || wanted "$target" || return 0
-    [[ $target == *.* ]] && modules=MODULES=tools/vit
+    [[ $target == *.* ]] && modules=MODULES=tools/base/vit
     # shellcheck disable=SC2086 # there or not
     make -s -j"$cores" TARGET="cross/$target" CC="$compiler" CFLAGS=-O2 CPPFLAGS="$flags" \
         LDFLAGS=-static $modules "${@/#/$work/$target/}" || run "$target.build" false

@@ -1,28 +1,35 @@
-/* test_base.c - tools/base.c: reports that do not fit, memory at its limits, sums that overflow,
+/* test_base.c - tools/base/: reports that do not fit, memory at its limits, sums that overflow,
  * UTF-8 at the edges, sources of no bytes.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "base.h"
+#include "base/bytes.h"
+#include "base/memory.h"
+#include "base/report.h"
+#include "base/source.h"
+#include "base/text.h"
 #include "test.h"
 
 static void test_reports(void)
 {
-    char text[16], name[40];
-    report r = report_make(text, sizeof text, NULL);
-    CHECK(text[0] == '\0' && !r.failed);
-    CHECK(!report_fail(&r, "a\nb\x7f%d", 5) && r.failed && strcmp(text, "a?b?5") == 0);
-    CHECK(!report_fail(&r, "another") && strcmp(text, "a?b?5") == 0);
-    r = report_make(text, sizeof text, "file");
-    CHECK(!report_no_memory(&r) && strcmp(text, "file: out of me") == 0);
+    char name[2 * REPORT_SIZE];
+    report r = report_make();
+    CHECK(r.text[0] == '\0' && !r.failed);
+    CHECK(!report_file(&r, "no failure, no file") && !r.failed && r.text[0] == '\0');
+    CHECK(!report_fail(&r, "a\nb\x7f%d", 5) && r.failed && strcmp(r.text, "a?b?5") == 0);
+    CHECK(!report_fail(&r, "another") && strcmp(r.text, "a?b?5") == 0);
+    CHECK(!report_file(&r, "f\tle") && strcmp(r.text, "f?le: a?b?5") == 0);
+    CHECK(!report_file(&r, "another") && strcmp(r.text, "f?le: a?b?5") == 0);
     memset(name, 'n', sizeof name - 1);
     name[sizeof name - 1] = '\0';
-    name[3] = '\n';
-    r = report_make(text, sizeof text, name);
-    CHECK(!report_fail(&r, "unseen") && r.failed && strcmp(text, "nnn?nnnnnnnnnnn") == 0);
-    r = report_make(text, 1, NULL);
-    CHECK(!report_fail(&r, "unseen") && text[0] == '\0');
+    r = report_make();
+    CHECK(!report_no_memory(&r) && strcmp(r.text, "out of memory") == 0);
+    CHECK(!report_file(&r, name) && strlen(r.text) == REPORT_SIZE - 1);
+    CHECK(!memcmp(r.text, "...nn", 5) && strstr(r.text, "nn: out of memory"));
+    r = report_make();
+    CHECK(!report_fail(&r, "%s", name) && strlen(r.text) == REPORT_SIZE - 1);
+    CHECK(!report_file(&r, name) && strlen(r.text) == REPORT_SIZE - 1 && strstr(r.text, "n: nn"));
 }
 
 static void test_arena(void)
@@ -56,11 +63,11 @@ static void test_growing(void)
 static void test_arithmetic(void)
 {
     uint64_t result;
-    CHECK(base_add(UINT64_MAX - 1, 1, &result) && result == UINT64_MAX);
-    CHECK(!base_add(UINT64_MAX, 1, &result));
-    CHECK(base_multiply(0, UINT64_MAX, &result) && result == 0);
-    CHECK(base_multiply((uint64_t)1 << 32, UINT32_MAX, &result) && result >> 32 == UINT32_MAX);
-    CHECK(!base_multiply((uint64_t)1 << 32, (uint64_t)1 << 32, &result));
+    CHECK(bytes_add(UINT64_MAX - 1, 1, &result) && result == UINT64_MAX);
+    CHECK(!bytes_add(UINT64_MAX, 1, &result));
+    CHECK(bytes_multiply(0, UINT64_MAX, &result) && result == 0);
+    CHECK(bytes_multiply((uint64_t)1 << 32, UINT32_MAX, &result) && result >> 32 == UINT32_MAX);
+    CHECK(!bytes_multiply((uint64_t)1 << 32, (uint64_t)1 << 32, &result));
 }
 
 /* The length of the sequence that a text begins with, as the table of Unicode's chapter 3 has it;
@@ -83,25 +90,25 @@ static void test_utf8(void)
     char name[1026];
     size_t i;
     for (i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const size_t length = base_utf8_length(rows[i].text, rows[i].size);
+        const size_t length = text_utf8_length(rows[i].text, rows[i].size);
         CHECK_MSG(length == rows[i].length, "row %lu: %lu", (unsigned long)i,
                   (unsigned long)length);
     }
     memset(name, 'n', sizeof name);
-    CHECK(base_is_name(name, 1024) && !base_is_name(name, 1025) && !base_is_name(name, 0));
-    CHECK(!base_is_name("a\x1f", 2) && !base_is_name("a\x7f", 2) && !base_is_name("a\xff", 2));
+    CHECK(text_is_name(name, 1024) && !text_is_name(name, 1025) && !text_is_name(name, 0));
+    CHECK(!text_is_name("a\x1f", 2) && !text_is_name("a\x7f", 2) && !text_is_name("a\xff", 2));
 }
 
 static void test_sources(void)
 {
-    char text[100], byte = 'x';
-    report r = report_make(text, sizeof text, NULL);
+    char byte = 'x';
+    report r = report_make();
     source s = source_from_memory("none", NULL, 0);
     CHECK(s.memory && source_read(&s, 0, &byte, 0, &r) && byte == 'x');
-    CHECK(!source_read(&s, 1, &byte, 0, &r) && strstr(text, "truncated: 0 bytes expected"));
+    CHECK(!source_read(&s, 1, &byte, 0, &r) && strstr(r.text, "none: truncated: 0 bytes expected"));
     source_close(&s);
-    r = report_make(text, sizeof text, NULL);
-    CHECK(!source_open_file(&s, "/dev/null", &r) && strstr(text, "not a regular file"));
+    r = report_make();
+    CHECK(!source_open_file(&s, "/dev/null", &r) && strstr(r.text, "/dev/null: not a regular"));
     CHECK(source_is_folder("/") && !source_is_folder("/dev/null") && !source_is_folder("/none"));
     CHECK(source_exists("/dev/null") && !source_exists("/none"));
 }

@@ -73,7 +73,8 @@ refused() {
 tried=setup status=0
 : >"$work/out"
 : >"$work/err"
-"${CC:-cc}" -std=c99 -O1 tests/json_check.c tools/json.c tools/base.c -o "$work/json_check" ||
+"${CC:-cc}" -std=c99 -O1 -Itools tests/json_check.c tools/base/{json,memory,report,text}.c \
+    -o "$work/json_check" ||
     fail "json_check does not compile"
 
 # --- what it prints -----------------------------------------------------------------------

@@ -5,7 +5,7 @@
  *
  * Whatever fails, the reader must say so, crash nowhere and give back what it took. The readers
  * are compiled into this file, so that what they call can be replaced without help of the linker:
- * the C library's allocator, the pieces of base.h's arenas, and pread and fstat.
+ * the C library's allocator, the pieces of base/memory.h's arenas, and pread and fstat.
  */
 #define _POSIX_C_SOURCE 200809L
 #define _FILE_OFFSET_BITS 64
@@ -86,7 +86,7 @@ static int failing_fstat(int descriptor, struct stat *status)
 
 #define memory_take whole_take
 #define memory_copy_text whole_copy_text
-#include "../tools/base.c"
+#include "base/memory.c"
 #undef memory_take
 #undef memory_copy_text
 
@@ -103,42 +103,45 @@ char *memory_copy_text(memory_arena *arena, const char *text, size_t size)
     return fails(ALLOCATION) ? NULL : whole_copy_text(arena, text, size);
 }
 
-#include "../tools/json.c"
-#include "../tools/inflate.c"
-#include "../tools/zip.c"
-#include "../tools/pickle.c"
-#include "../tools/safetensors.c"
-#include "../tools/torch_file.c"
-#include "../tools/npz.c"
-#include "../tools/ggml_file.c"
-#include "../tools/checkpoint.c"
-#include "../tools/checkpoint_read.c"
-#include "../tools/labels.c"
+#include "base/bytes.c"
+#include "base/report.c"
+#include "base/source.c"
+#include "base/text.c"
+#include "base/json.c"
+#include "checkpoint/inflate.c"
+#include "checkpoint/zip.c"
+#include "checkpoint/pickle.c"
+#include "checkpoint/safetensors.c"
+#include "checkpoint/torch_file.c"
+#include "checkpoint/npz.c"
+#include "checkpoint/ggml_file.c"
+#include "checkpoint/open.c"
+#include "checkpoint/read.c"
+#include "model/labels.c"
 
 /* === What is done: each takes a path and says whether it succeeded === */
 
-static bool read_all(checkpoint *c, char *error)
+static bool read_all(checkpoint *c, report *r)
 {
     static float values[1000];
     size_t i;
     bool ok = true;
     for (i = 0; ok && i < checkpoint_count(c); i++) {
         const checkpoint_tensor_info *t = checkpoint_tensor(c, i);
-        ok = checkpoint_read(c, t, 0, t->count < 1000 ? t->count : 1000, values, error,
-                             CHECKPOINT_ERROR_SIZE);
+        ok = checkpoint_read(c, t, 0, t->count < 1000 ? t->count : 1000, values, r);
     }
-    return ok && checkpoint_verify(c, error, CHECKPOINT_ERROR_SIZE);
+    return ok && checkpoint_verify(c, r);
 }
 
-static bool read_file(const char *path, char *error)
+static bool read_file(const char *path, report *r)
 {
     checkpoint *c;
-    bool ok = checkpoint_open(path, &c, error, CHECKPOINT_ERROR_SIZE) && read_all(c, error);
+    bool ok = checkpoint_open(path, &c, r) && read_all(c, r);
     checkpoint_close(c);
     return ok;
 }
 
-static bool read_memory(const char *path, char *error)
+static bool read_memory(const char *path, report *r)
 {
     static uint8_t data[10000];
     FILE *file = fopen(path, "rb");
@@ -146,76 +149,74 @@ static bool read_memory(const char *path, char *error)
     checkpoint *c;
     bool ok;
     if (file) fclose(file);
-    ok = checkpoint_open_memory(path, data, size, &c, error, CHECKPOINT_ERROR_SIZE)
-      && read_all(c, error);
+    ok = checkpoint_open_memory(path, data, size, &c, r)
+      && read_all(c, r);
     checkpoint_close(c);
     return ok;
 }
 
-static bool rename_tensor(const char *path, char *error)
+static bool rename_tensor(const char *path, report *r)
 {
-    report r = report_make(error, CHECKPOINT_ERROR_SIZE, path);
     checkpoint *c;
-    bool ok = checkpoint_open(path, &c, error, CHECKPOINT_ERROR_SIZE)
-           && checkpoint_rename(c, 0, "another", &r) && checkpoint_renamed(c, &r);
+    bool ok = checkpoint_open(path, &c, r)
+           && checkpoint_rename(c, 0, "another", r) && checkpoint_renamed(c, r);
     checkpoint_close(c);
     return ok;
 }
 
-static bool read_labels(const char *path, char *error)
+static bool read_labels(const char *path, report *r)
 {
-    report r = report_make(error, CHECKPOINT_ERROR_SIZE, path);
     label_list list;
-    bool ok = labels_read_file(&list, path, &r);
+    bool ok = labels_read_file(&list, path, r);
     if (ok) labels_free(&list);
     return ok;
 }
 
-static bool read_json_labels(const char *path, char *error)
+static bool read_json_labels(const char *path, report *r)
 {
     char text[] = "{\"names\": [\"a\", \"b\"], \"descriptions\": {\"a\": \"ape\"}}";
-    report r = report_make(error, CHECKPOINT_ERROR_SIZE, path);
     json_document json;
     label_list list;
-    bool ok = json_parse(&json, text, sizeof text - 1, true, 0, &r);
+    bool ok = json_parse(&json, text, sizeof text - 1, true, 0, r);
+    (void)path;
     if (!ok) return false;
     ok = labels_from_json(&list, json_get(json.root, "names"),
-                          json_get(json.root, "descriptions"), &r);
+                          json_get(json.root, "descriptions"), r);
     if (ok) labels_free(&list);
     json_free(&json);
     return ok;
 }
 
-static bool copy_labels(const char *path, char *error)
+static bool copy_labels(const char *path, report *r)
 {
     static const char *const names[] = { "cat", "dog" };
-    report r = report_make(error, CHECKPOINT_ERROR_SIZE, path);
     label_list list;
-    bool ok = labels_from_list(&list, names, 2, &r);
+    bool ok = labels_from_list(&list, names, 2, r);
+    (void)path;
     if (ok) labels_free(&list);
     return ok;
 }
 
 /* === What must hold === */
 
-typedef bool operation(const char *path, char *error);
+typedef bool operation(const char *path, report *r);
 
 static void fail_kind(failure kind, operation *perform, const char *path)
 {
-    char error[CHECKPOINT_ERROR_SIZE] = "";
+    report r = report_make();
     long total, silent = 0, leaked = 0, i;
     failing = kind;
     fail_at = 0;
     calls_made = 0;
-    CHECK_MSG(perform(path, error), "%s", error);
+    CHECK_MSG(perform(path, &r), "%s", r.text);
     total = calls_made;
     for (i = 1; i <= total; i++) {
         bool ok;
         fail_at = i;
         calls_made = 0;
-        error[0] = '\0';
-        ok = perform(path, error);
-        silent += ok != (kind == READ_INTERRUPTED) || (!ok && error[0] == '\0');
+        r = report_make();
+        ok = perform(path, &r);
+        silent += ok != (kind == READ_INTERRUPTED) || (!ok && r.text[0] == '\0');
         leaked += live != 0;
         live = 0;
     }

@@ -72,7 +72,8 @@ usage() {
 tried=setup
 : >"$work/out"
 : >"$work/err"
-"${CC:-cc}" -std=c99 -O1 tests/json_check.c tools/json.c tools/base.c -o "$work/json_check" ||
+"${CC:-cc}" -std=c99 -O1 -Itools tests/json_check.c tools/base/{json,memory,report,text}.c \
+    -o "$work/json_check" ||
     fail "json_check does not compile"
 printf '%s\n' 'n00000000 tabby, tabby cat' 'n00000001 dog' 'n00000002 Sports Car' \
     'n00000003 crane, bird' 'n00000004 crane, machine' 'n00000005 maillot' \

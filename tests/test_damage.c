@@ -15,9 +15,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/report.h"
+#include "base/text.h"
+#include "convert/convert.h"
 #include "test.h"
 #include "vit.h"
-#include "tools/convert.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -30,7 +32,7 @@ typedef struct damage_case {
     const char *set[MAX_OPTIONS];
     int set_count;              /* ... those behind --set */
     const char *rename_items[MAX_OPTIONS];
-    cli_list rename;
+    text_list rename;
     const char *img_size, *arch;
     bool refused;               /* as it is: then damaged all the more */
 } damage_case;
@@ -39,7 +41,7 @@ typedef struct damage_case {
 typedef struct outcome {
     bool good;
     uint64_t signature;         /* of settings and tensors */
-    char text[CLI_ERROR_SIZE];  /* the refusal */
+    char text[REPORT_SIZE];  /* the refusal */
     int num_heads;
     const char *layout;
 } outcome;
@@ -154,7 +156,7 @@ static bool parse_options(const damage_case *t, int num_heads, settings *s, repo
 /* Converts what now lies in the folder, and checks what must hold however that ends. */
 static void convert_damaged(const damage_case *t, int num_heads, const char *what, outcome *o)
 {
-    report r = report_make(o->text, sizeof o->text, NULL);
+    report r = report_make();
     convert_options options;
     conversion *c = calloc(1, sizeof *c);
     memset(&options, 0, sizeof options);
@@ -171,6 +173,7 @@ static void convert_damaged(const damage_case *t, int num_heads, const char *wha
     o->good = parse_options(t, num_heads, &c->all[FROM_OPTIONS], &r) && convert_run(c, &r);
     o->num_heads = c->config.num_heads;
     o->layout = c->map.layout ? c->map.layout->name : "";
+    memcpy(o->text, r.text, sizeof o->text);
     convert_free(c);
     free(c);
     if (o->good) {
@@ -187,8 +190,8 @@ static void convert_damaged(const damage_case *t, int num_heads, const char *wha
 
 static bool names_option(const char *text, const char *assignment)
 {
-    char error[CLI_ERROR_SIZE], option[80];
-    report r = report_make(error, sizeof error, NULL);
+    char option[80];
+    report r = report_make();
     settings s;
     int key;
     settings_start(&s, "--set");
@@ -345,7 +348,7 @@ static void write_entries(const entry_list *list)
 
 static bool take_entry(checkpoint *c, const checkpoint_tensor_info *info, entry *e)
 {
-    char error[CHECKPOINT_ERROR_SIZE];
+    report r = report_make();
     memset(e, 0, sizeof *e);
     snprintf(e->name, sizeof e->name, "%s", info->name);
     e->dtype = checkpoint_is_float(info->dtype) ? "F32" : "I32";
@@ -354,17 +357,17 @@ static bool take_entry(checkpoint *c, const checkpoint_tensor_info *info, entry 
     e->count = info->count;
     e->values = malloc((size_t)info->count * sizeof(float) + 1);
     return e->values &&
-           checkpoint_read(c, info, 0, info->count, e->values, error, sizeof error);
+           checkpoint_read(c, info, 0, info->count, e->values, &r);
 }
 
 static bool take_entries(const char *path, entry_list *list)
 {
-    char error[CHECKPOINT_ERROR_SIZE];
+    report r = report_make();
     checkpoint *c;
     size_t i;
     bool good = true;
     list->count = 0;
-    if (!checkpoint_open(path, &c, error, sizeof error)) return false;
+    if (!checkpoint_open(path, &c, &r)) return false;
     for (i = 0; i < checkpoint_count(c) && good; i++)
         good = list->count < MAX_ENTRIES &&
                take_entry(c, checkpoint_tensor(c, i), &list->items[list->count++]);

@@ -1,11 +1,12 @@
-/* test_layout_units.c - forms, slices and row counts of layout_view.c, by the places that the
+/* test_layout_units.c - forms, slices and row counts of views.c, by the places that the
  * elements of a numbered tensor come to.
  */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "../tools/layout_private.h"
+#include "layout/layout.h"
+#include "layout/views.h"
 #include "test.h"
 
 static const layout_sizes sizes = { 2, 3, 2, 4 };   /* patch, chans, heads, head_dim */

@@ -13,13 +13,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../vit.h"
-#include "arch.h"
-#include "bench_peak.h"
-#include "cli.h"
-#include "convert.h"
-#include "json.h"
-#include "vit_writer.h"
+#include "base/json.h"
+#include "base/paths.h"
+#include "base/report.h"
+#include "bench/peak.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/progress.h"
+#include "convert/convert.h"
+#include "convert/vit_writer.h"
+#include "model/timm_names.h"
+#include "vit.h"
 
 #define PROGRAM "vit-bench"
 
@@ -79,7 +83,7 @@ static void bench_free(bench *b) {
 }
 
 static bool out_of_memory(void) {
-    cli_error(PROGRAM, NULL, "out of memory");
+    report_error(PROGRAM, NULL, "out of memory");
     return false;
 }
 
@@ -151,25 +155,26 @@ static bool write_random(FILE *file, const vit_config *config, vit_dtype dtype, 
  * temporary name is its only one: cli_output removes it at the end, and on Ctrl-C. */
 static bool make_model(bench *b, const arch_choice *choice) {
     const char *folder = getenv("TMPDIR");
-    char path[1024], error[CLI_ERROR_SIZE];
-    report r = report_make(error, sizeof error, NULL);
+    char path[1024], detail[VIT_MAX_DETAIL];
+    report r = report_make();
     vit_config config;
     arch_config(choice, &config);
     config.num_classes = 1000;
-    if (vit_config_check(&config, error) != VIT_OK) {
-        cli_error(PROGRAM, choice->arch->name, "%s", error);
+    if (vit_config_check(&config, detail) != VIT_OK) {
+        report_error(PROGRAM, choice->arch->name, "%s", detail);
         return false;
     }
     snprintf(path, sizeof path, "%.900s/" PROGRAM ".vit", folder && *folder ? folder : "/tmp");
-    if (!cli_output_open(&b->random, path, NULL, 0, error, sizeof error)) {
-        cli_error(PROGRAM, path, "%s", error);
+    if (!cli_output_open(&b->random, path, NULL, 0, &r)) {
+        report_print(&r, PROGRAM);
         return false;
     }
     b->path = b->random.temporary;
     arch_full_name(choice, b->name, sizeof b->name);
     if (write_random(b->random.file, &config, (vit_dtype)convert_find_dtype(b->chosen->dtype), &r))
         return true;
-    cli_error(PROGRAM, b->path, "%s", error);
+    (void)report_file(&r, b->path);
+    report_print(&r, PROGRAM);
     return false;
 }
 
@@ -208,13 +213,13 @@ static void name_model(bench *b) {
         line += strlen(key);
         snprintf(b->name, sizeof b->name, "%.*s", (int)strcspn(line, "\n"), line);
     } else {
-        snprintf(b->name, sizeof b->name, "%s", convert_file_name(b->path));
+        snprintf(b->name, sizeof b->name, "%s", paths_file_name(b->path));
     }
 }
 
 static bool open_model(bench *b) {
     if (vit_model_open(b->path, 0, &b->model) != VIT_OK) {
-        cli_error(PROGRAM, b->path, "%s", b->model.detail);
+        report_error(PROGRAM, b->path, "%s", b->model.detail);
         return false;
     }
     name_model(b);
@@ -241,7 +246,7 @@ static bool start_session(bench *b, int num_threads) {
         result = vit_session_init(&b->session, &b->model, &b->params, b->workspace,
                                   b->workspace_size);
     }
-    if (result != VIT_OK) cli_error(PROGRAM, NULL, "%s", vit_result_string(result));
+    if (result != VIT_OK) report_error(PROGRAM, NULL, "%s", vit_result_string(result));
     return result == VIT_OK;
 }
 
@@ -251,7 +256,7 @@ static bool forward(bench *b) {
     if (b->model.config.num_classes) outputs.logits = b->output;
     else outputs.embedding = b->output;
     result = vit_forward(&b->session, b->input, b->params.max_batch, &outputs);
-    if (result != VIT_OK) cli_error(PROGRAM, NULL, "%s", vit_result_string(result));
+    if (result != VIT_OK) report_error(PROGRAM, NULL, "%s", vit_result_string(result));
     return result == VIT_OK;
 }
 
@@ -349,8 +354,8 @@ static bool measure_cold(bench *b) {
     for (int i = 0; i < COLD_STARTS; i++) {
         errno = 0;
         if (!start_cold(b, &b->cold)) {
-            cli_error(PROGRAM, NULL, "a second process for the cold start cannot be run: %s",
-                      errno ? strerror(errno) : "it failed");
+            report_error(PROGRAM, NULL, "a second process for the cold start cannot be run: %s",
+                         errno ? strerror(errno) : "it failed");
             return false;
         }
         open_ms[i] = b->cold.open_ms;
@@ -537,7 +542,7 @@ static void print_text(const bench *b, const figures *f) {
 
 static void put_json(const char *name, double value) {
     printf(", \"%s\": ", name);
-    cli_put_number(stdout, value, value == floor(value) ? 15 : 9);   /* bytes to the last one */
+    json_write_number(stdout, value, value == floor(value) ? 15 : 9);   /* bytes to the last one */
 }
 
 static void print_json(const bench *b, const figures *f) {
@@ -560,9 +565,9 @@ static void print_json(const bench *b, const figures *f) {
     printf(", \"phases\": {");
     for (int i = 0; i < f->num_phases; i++) {
         printf("%s\"%s\": {\"ms\": ", i ? ", " : "", f->phases[i].name);
-        cli_put_number(stdout, f->phases[i].share * f->median, 6);
+        json_write_number(stdout, f->phases[i].share * f->median, 6);
         printf(", \"percent\": ");
-        cli_put_number(stdout, 100 * f->phases[i].share, 4);
+        json_write_number(stdout, 100 * f->phases[i].share, 4);
         putchar('}');
     }
     printf("}}\n");
@@ -579,8 +584,8 @@ static bool check_machine(bench *b) {
     b->params.on_phase = on_phase;
     b->params.phase_user = &b->watch;
     if (vit_workspace_size(&b->model, &b->params)) return true;
-    cli_error(PROGRAM, NULL, "this machine cannot run it: isa %s (the best here is %s), batch of "
-              "%d", b->chosen->isa, vit_isa_name(vit_detect_isa()), b->chosen->batch);
+    report_error(PROGRAM, NULL, "this machine cannot run it: isa %s (the best here is %s), batch "
+                 "of %d", b->chosen->isa, vit_isa_name(vit_detect_isa()), b->chosen->batch);
     return false;
 }
 
@@ -621,7 +626,7 @@ static const char notes[] =
     "Exit status: 0, or 1 if something failed, or 2 for a wrong command line.\n";
 
 static bool complain(const char *text) {
-    cli_error(PROGRAM, NULL, "%s (try '" PROGRAM " --help')", text);
+    report_error(PROGRAM, NULL, "%s (try '" PROGRAM " --help')", text);
     return false;
 }
 
@@ -634,7 +639,7 @@ static void list_isas(char *text, size_t size) {
 }
 
 static bool check_isa(const choices *c) {
-    char names[256], text[CLI_ERROR_SIZE];
+    char names[256], text[REPORT_SIZE];
     if (find_isa(c->isa) >= 0) return true;
     list_isas(names, sizeof names);
     snprintf(text, sizeof text, "--isa: expected one of %s; found '%.40s'", names, c->isa);
@@ -642,10 +647,9 @@ static bool check_isa(const choices *c) {
 }
 
 static bool check_arch(const choices *c, arch_choice *choice) {
-    char error[CLI_ERROR_SIZE];
-    report r = report_make(error, sizeof error, NULL);
+    report r = report_make();
     if (!c->arch || arch_find(c->arch, choice, &r) == ARCH_FOUND) return true;
-    return complain(error);
+    return complain(r.text);
 }
 
 /* What the option table cannot say. */

@@ -5,9 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "c_array.h"
-#include "convert.h"
-#include "unpack.h"
+#include "base/json.h"
+#include "base/paths.h"
+#include "base/report.h"
+#include "base/text.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "convert/c_array.h"
+#include "convert/convert.h"
+#include "convert/unpack.h"
 
 #define PROGRAM "vit-convert"
 
@@ -158,7 +164,7 @@ static char *add_note(note_list *notes)
 /* Does the file's name begin with that of an architecture? Only a hint: names lie. */
 static const char *name_in_file(const char *path)
 {
-    const char *file = convert_file_name(path), *best = NULL;
+    const char *file = paths_file_name(path), *best = NULL;
     const arch *a;
     size_t i;
     for (i = 0; (a = arch_at(i)) != NULL; i++)
@@ -193,7 +199,7 @@ static void note_assumptions(const conversion *c, note_list *notes)
     if (c->config_file.processor)
         snprintf(add_note(notes), sizeof notes->text[0],
                  "no preprocessor_config.json beside %s: images are prepared as transformers does "
-                 "for a %s by default", convert_file_name(c->config_path),
+                 "for a %s by default", paths_file_name(c->config_path),
                  c->config_file.processor);
     if (c->arch_unknown)
         snprintf(add_note(notes), sizeof notes->text[0],
@@ -287,7 +293,7 @@ static void print_report(const conversion *c)
     char a[32];
     note_list notes;
     int i;
-    printf("%-15s %s: %s, %s layout", "checkpoint", convert_file_name(c->options->checkpoint),
+    printf("%-15s %s: %s, %s layout", "checkpoint", paths_file_name(c->options->checkpoint),
            checkpoint_kind(c->checkpoint), c->map.layout->name);
     if (*checkpoint_wrapper(c->checkpoint)) printf(", in %s", checkpoint_wrapper(c->checkpoint));
     if (*c->map.prefix) printf(", under %s", c->map.prefix);
@@ -383,9 +389,9 @@ static void json_comparison(const conversion *c)
         return;
     }
     printf("{\"images\": %d, \"mean_cosine\": ", k->images);
-    cli_put_number(stdout, k->mean_cosine, 9);
+    json_write_number(stdout, k->mean_cosine, 9);
     fputs(", \"min_cosine\": ", stdout);
-    cli_put_number(stdout, k->min_cosine, 9);
+    json_write_number(stdout, k->min_cosine, 9);
     json_text("worst_image", convert_photos(c)->paths[k->worst]);
     if (k->has_classes)
         printf(", \"agree\": %d, \"top1_agreement\": %.6f}", k->agree,
@@ -431,7 +437,7 @@ static void print_archs(void)
 
 static int failed(const char *message, int status)
 {
-    cli_error(PROGRAM, NULL, "%s", message);
+    report_error(PROGRAM, NULL, "%s", message);
     return status;
 }
 
@@ -450,8 +456,7 @@ static bool parse_settings(const arguments *a, settings *s, report *r)
 
 static int convert(const arguments *a)
 {
-    char text[CLI_ERROR_SIZE];
-    report r = report_make(text, sizeof text, NULL);
+    report r = report_make();
     conversion *c = calloc(1, sizeof *c);
     int status = CLI_OK;
     if (!c) return failed("out of memory", CLI_FAILED);
@@ -465,7 +470,7 @@ static int convert(const arguments *a)
     } else if (!a->quiet) {
         print_report(c);
     }
-    if (r.failed) failed(text, status);
+    if (r.failed) failed(r.text, status);
     convert_free(c);
     free(c);
     return status;
@@ -473,11 +478,11 @@ static int convert(const arguments *a)
 
 static int unpack(const arguments *a)
 {
-    char text[CLI_ERROR_SIZE], n[32], b[32];
-    report r = report_make(text, sizeof text, NULL);
+    char n[32], b[32];
+    report r = report_make();
     unpack_result result;
     if (!unpack_to_safetensors(a->convert.checkpoint, a->convert.output, a->quiet, &result, &r))
-        return failed(text, CLI_FAILED);
+        return failed(r.text, CLI_FAILED);
     if (!strcmp(a->convert.output, "-")) return CLI_OK;
     if (a->json) {
         fputs("{\"output\": ", stdout);
@@ -493,11 +498,11 @@ static int unpack(const arguments *a)
 
 static int write_c_array(const arguments *a)
 {
-    char text[CLI_ERROR_SIZE], b[32], w[32], l[32];
-    report r = report_make(text, sizeof text, NULL);
+    char b[32], w[32], l[32];
+    report r = report_make();
     c_array_result result;
     if (!c_array_write(a->convert.checkpoint, a->convert.output, a->quiet, &result, &r))
-        return failed(text, CLI_FAILED);
+        return failed(r.text, CLI_FAILED);
     if (!strcmp(a->convert.output, "-")) return CLI_OK;
     if (a->json) {
         fputs("{\"output\": ", stdout);
@@ -515,11 +520,11 @@ static int write_c_array(const arguments *a)
 
 static int usage_error(const char *message)
 {
-    cli_error(PROGRAM, NULL, "%s (--help tells more)", message);
+    report_error(PROGRAM, NULL, "%s (--help tells more)", message);
     return CLI_USAGE;
 }
 
-static int run(arguments *a, const cli_list *operands)
+static int run(arguments *a, const text_list *operands)
 {
     int dtype = convert_find_dtype(a->dtype);
     if (a->list_archs) return print_archs(), CLI_OK;
@@ -623,20 +628,20 @@ int main(int argc, char **argv)
     const cli_program program = { PROGRAM, "[options] CHECKPOINT -o MODEL.vit",
                                   "Turns a checkpoint of a Vision Transformer into a .vit file.\n",
                                   options, notes, 0, CLI_MANY, "CHECKPOINT" };
-    cli_list operands;
+    text_list operands;
     int status;
     a.dtype = "f32";
     a.convert.calibrate_max = 256;
     a.convert.compare_max = 1000;
     if (cli_parse(&program, argc, argv, &operands, &status)) {
         status = cli_finish(PROGRAM, run(&a, &operands));
-        cli_list_free(&operands);
-        cli_list_free(&a.convert.set);
-        cli_list_free(&a.convert.rename);
-        cli_list_free(&a.convert.ignore);
-        cli_list_free(&a.convert.keep);
-        cli_list_free(&a.convert.calibrate);
-        cli_list_free(&a.convert.compare);
+        text_list_free(&operands);
+        text_list_free(&a.convert.set);
+        text_list_free(&a.convert.rename);
+        text_list_free(&a.convert.ignore);
+        text_list_free(&a.convert.keep);
+        text_list_free(&a.convert.calibrate);
+        text_list_free(&a.convert.compare);
     }
     free(notes);
     return status;

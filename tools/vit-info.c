@@ -7,11 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../vit.h"
-#include "cli.h"
-#include "json.h"
-#include "settings.h"
-#include "sha256.h"
+#include "base/json.h"
+#include "base/report.h"
+#include "base/sha256.h"
+#include "base/source.h"
+#include "base/text.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "model/settings.h"
+#include "vit.h"
 
 #define PROGRAM "vit-info"
 
@@ -124,7 +128,7 @@ static bool find_hash(char *list, const char *path, char hash[HEX_DIGITS + 1]) {
 }
 
 static bool expected_hash(const char *path, const char *given, char hash[HEX_DIGITS + 1]) {
-    char error[CLI_ERROR_SIZE];
+    report r = report_make();
     unsigned char *list;
     char *text;
     size_t size;
@@ -133,14 +137,14 @@ static bool expected_hash(const char *path, const char *given, char hash[HEX_DIG
         snprintf(hash, HEX_DIGITS + 1, "%s", given);
         return true;
     }
-    if (!cli_read_all(given, MAX_LIST, &list, &size, error, sizeof error)) {
-        cli_error(PROGRAM, given, "%s", error);
+    if (!source_read_all(given, MAX_LIST, &list, &size, &r)) {
+        report_print(&r, PROGRAM);
         return false;
     }
     text = size <= MAX_LIST ? calloc(size + 1, 1) : NULL;
     if (text) memcpy(text, list, size);
     found = text && find_hash(text, path, hash);
-    if (!found) cli_error(PROGRAM, given, "has no SHA-256 of %s", base_name(path));
+    if (!found) report_error(PROGRAM, given, "has no SHA-256 of %s", base_name(path));
     free(text);
     free(list);
     return found;
@@ -151,12 +155,12 @@ static bool hash_matches(const char *path, const char *given) {
     char expected[HEX_DIGITS + 1], found[HEX_DIGITS + 1];
     if (!expected_hash(path, given, expected)) return false;
     if (!sha256_file(path, found, NULL, NULL)) {
-        cli_error(PROGRAM, path, "cannot be read: %s", strerror(errno));
+        report_error(PROGRAM, path, "cannot be read: %s", strerror(errno));
         return false;
     }
     for (char *c = expected; *c; c++) *c = *c >= 'A' && *c <= 'F' ? (char)(*c + 32) : *c;
     if (strcmp(expected, found) == 0) return true;
-    cli_error(PROGRAM, path, "its SHA-256 is %s, expected %s", found, expected);
+    report_error(PROGRAM, path, "its SHA-256 is %s, expected %s", found, expected);
     return false;
 }
 
@@ -393,7 +397,7 @@ static void json_floats(const char *name, const float *values, int count) {
     printf(", \"%s\": [", name);
     for (int i = 0; i < count; i++) {
         if (i) printf(", ");
-        cli_put_number(stdout, (double)values[i], 9);
+        json_write_number(stdout, (double)values[i], 9);
     }
     printf("]");
 }
@@ -404,7 +408,7 @@ static void json_config(const vit_config *c) {
 #define PRINT_int(name) printf("\"" #name "\": %d, ", (int)c->name);
 #define PRINT_float(name)                                                      \
     printf("\"" #name "\": ");                                                 \
-    cli_put_number(stdout, (double)c->name, 9);                                \
+    json_write_number(stdout, (double)c->name, 9);                                \
     printf(", ");
 #define PRINT(type, name, required, smallest, largest) PRINT_##type(name)
     VIT_FIELD_LIST(PRINT)
@@ -474,7 +478,7 @@ static void json_check(const check *result) {
     printf(", \"selftest\": ");
     json_text(result->has_selftest ? vit_result_string(result->selftest) : NULL);
     printf(", \"error\": ");
-    if (result->isa != VIT_ISA_AUTO) cli_put_number(stdout, (double)result->error, 9);
+    if (result->isa != VIT_ISA_AUTO) json_write_number(stdout, (double)result->error, 9);
     else printf("null");
     printf(", \"isa\": \"%s\"}", vit_isa_name(result->isa));
 }
@@ -522,11 +526,11 @@ static bool inform(const char *path, const choices *chosen) {
         return false;
     }
     if (!sum) {
-        cli_error(PROGRAM, path, "out of memory");
+        report_error(PROGRAM, path, "out of memory");
         return false;
     }
     if (vit_model_open(path, 0, &model) != VIT_OK) {
-        cli_error(PROGRAM, path, "%s", model.detail);
+        report_error(PROGRAM, path, "%s", model.detail);
         free(sum);
         return false;
     }
@@ -534,7 +538,7 @@ static bool inform(const char *path, const choices *chosen) {
     if (chosen->check) sound = run_check(&model, chosen->num_threads, &result);
     if (chosen->json) print_json(&model, path, chosen, sum, chosen->check ? &result : NULL);
     else print_text(&model, path, chosen, sum, chosen->check ? &result : NULL);
-    if (!sound) cli_error(PROGRAM, path, "the check failed");
+    if (!sound) report_error(PROGRAM, path, "the check failed");
     vit_model_close(&model);
     free(sum);
     return sound;
@@ -556,13 +560,13 @@ int main(int argc, char **argv) {
     };
     const cli_program program = { PROGRAM, "[options] MODEL.vit...", description, options, notes,
                                   1, CLI_MANY, "MODEL.vit" };
-    cli_list files;
+    text_list files;
     int status;
     if (!cli_parse(&program, argc, argv, &files, &status)) return status;
     for (int i = 0; i < files.count; i++) {
         if (i > 0 && !chosen.json) printf("\n");
         if (!inform(files.items[i], &chosen)) status = CLI_FAILED;
     }
-    cli_list_free(&files);
+    text_list_free(&files);
     return cli_finish(PROGRAM, status);
 }

@@ -13,11 +13,15 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "../examples/image_file.h"
-#include "../vit.h"
-#include "cli.h"
-#include "json.h"
-#include "npy.h"
+#include "base/json.h"
+#include "base/report.h"
+#include "base/text.h"
+#include "checkpoint/npy.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/progress.h"
+#include "image/image_file.h"
+#include "vit.h"
 
 #define PROGRAM "vit-run"
 
@@ -33,7 +37,7 @@ static const char *const output_names[NUM_OUTPUTS] = { "logits", "embedding", "t
 typedef struct choices {
     const char *model, *input, *dump, *trace, *isa;
     const char *outputs[NUM_OUTPUTS];    /* paths                                         */
-    cli_list images;
+    text_list images;
     int block;                           /* 0-based; -1: the last                         */
     int img_size[2];                     /* height and width; 0: the model's own          */
     int num_threads, max_batch, k;
@@ -73,7 +77,7 @@ static void run_free(run *r) {
 }
 
 static bool out_of_memory(void) {
-    cli_error(PROGRAM, NULL, "out of memory");
+    report_error(PROGRAM, NULL, "out of memory");
     return false;
 }
 
@@ -91,19 +95,18 @@ static float *allocate(size_t count, size_t each) {
 /* Image number i of the batch, preprocessed. The reason of a failure is on stderr. */
 static bool read_image(run *r, int i) {
     const char *path = r->chosen->images.items[i];
-    char error[CLI_ERROR_SIZE];
+    report failure = report_make();
     image_file file;
     vit_image image;
     vit_result result;
-    if (!image_file_load(path, r->chosen->no_exif ? IMAGE_FILE_NO_EXIF : 0, &file, error,
-                         sizeof error)) {
-        cli_error(PROGRAM, path, "%s", error);
+    if (!image_file_load(path, r->chosen->no_exif ? IMAGE_FILE_NO_EXIF : 0, &file, &failure)) {
+        report_print(&failure, PROGRAM);
         return false;
     }
     image = (vit_image){ file.pixels, file.width, file.height, 0, VIT_PIXEL_RGB8 };
     result = vit_preprocess(&r->model, &image, r->input + (size_t)i * r->image_size, NULL, 0);
     image_file_free(&file);
-    if (result != VIT_OK) cli_error(PROGRAM, path, "%s", vit_result_string(result));
+    if (result != VIT_OK) report_error(PROGRAM, path, "%s", vit_result_string(result));
     return result == VIT_OK;
 }
 
@@ -145,17 +148,18 @@ static bool input_fits(const vit_config *config, const npy_array *array, int *ba
 static bool read_tensor(run *r) {
     const vit_config *config = &r->model.config;
     const char *path = r->chosen->input;
-    char error[CLI_ERROR_SIZE], found[SHAPE_SIZE];
+    report failure = report_make();
+    char found[SHAPE_SIZE];
     npy_array array;
-    if (!npy_read(path, &array, error, sizeof error)) {
-        cli_error(PROGRAM, path, "%s", error);
+    if (!npy_read(path, &array, &failure)) {
+        report_print(&failure, PROGRAM);
         return false;
     }
     if (!input_fits(config, &array, &r->batch)) {
-        cli_error(PROGRAM, path, "expected shape [B, %d, %d, %d] or [%d, %d, %d], found %s",
-                  config->in_chans, config->img_height, config->img_width, config->in_chans,
-                  config->img_height, config->img_width,
-                  shape_text(found, array.dims, array.ndim));
+        report_error(PROGRAM, path, "expected shape [B, %d, %d, %d] or [%d, %d, %d], found %s",
+                     config->in_chans, config->img_height, config->img_width, config->in_chans,
+                     config->img_height, config->img_width,
+                     shape_text(found, array.dims, array.ndim));
         npy_free(&array);
         return false;
     }
@@ -191,15 +195,15 @@ static void print_written(run *r, const char *tensor, const char *path, const in
 /* The reason of a failure is on stderr. */
 static bool write_npy(run *r, const char *tensor, const char *path, const float *data,
                       const int64_t *dims, int ndim) {
-    char error[CLI_ERROR_SIZE];
+    report failure = report_make();
     cli_output output;
-    if (!cli_output_open(&output, path, r->sources, r->num_sources, error, sizeof error)) {
-        cli_error(PROGRAM, path, "%s", error);
-        return false;
+    bool good = cli_output_open(&output, path, r->sources, r->num_sources, &failure);
+    if (good) {
+        npy_write(output.file, data, dims, ndim);   /* a failure stays in the stream */
+        good = cli_output_commit(&output, &failure);
     }
-    npy_write(output.file, data, dims, ndim);   /* a failure stays in the stream */
-    if (!cli_output_commit(&output, error, sizeof error)) {
-        cli_error(PROGRAM, path, "%s", error);
+    if (!good) {
+        report_print(&failure, PROGRAM);
         return false;
     }
     print_written(r, tensor, path, dims, ndim);
@@ -305,9 +309,9 @@ static void print_best_json(const run *r, const float *probs, const vit_predicti
         if (label) json_write_string(stdout, label);
         else printf("null");
         printf(", \"prob\": ");
-        cli_put_number(stdout, (double)probs[top[i].index], 9);
+        json_write_number(stdout, (double)probs[top[i].index], 9);
         printf(", \"logit\": ");
-        cli_put_number(stdout, (double)top[i].score, 9);
+        json_write_number(stdout, (double)top[i].score, 9);
         putchar('}');
     }
     putchar(']');
@@ -373,14 +377,15 @@ static bool start_session(run *r) {
     params.trace_user = r;
     size = vit_workspace_size(&r->model, &params);
     if (size == 0) {
-        cli_error(PROGRAM, NULL, "this machine cannot run it: isa %s (the best here is %s), batch "
-                  "of %d", r->chosen->isa, vit_isa_name(vit_detect_isa()), params.max_batch);
+        report_error(PROGRAM, NULL, "this machine cannot run it: isa %s (the best here is %s), "
+                     "batch of %d",
+                     r->chosen->isa, vit_isa_name(vit_detect_isa()), params.max_batch);
         return false;
     }
     r->workspace = malloc(size);
     if (!r->workspace) return out_of_memory();
     result = vit_session_init(&r->session, &r->model, &params, r->workspace, size);
-    if (result != VIT_OK) cli_error(PROGRAM, NULL, "%s", vit_result_string(result));
+    if (result != VIT_OK) report_error(PROGRAM, NULL, "%s", vit_result_string(result));
     return result == VIT_OK;
 }
 
@@ -395,7 +400,7 @@ static bool run_forward(run *r) {
     outputs.attention_block = r->chosen->block + 1;   /* there 1-based, 0 for the last */
     result = vit_forward(&r->session, r->input, r->batch, &outputs);
     r->forward_ms = cli_now_ms() - start;
-    if (result != VIT_OK) cli_error(PROGRAM, NULL, "%s", vit_result_string(result));
+    if (result != VIT_OK) report_error(PROGRAM, NULL, "%s", vit_result_string(result));
     return result == VIT_OK && !r->trace_failed;
 }
 
@@ -418,16 +423,17 @@ static bool check_choices(const run *r) {
     const vit_config *config = &r->model.config;
     bool needs_head = r->chosen->outputs[LOGITS] || !r->chosen->wants_file;
     if (needs_head && config->num_classes == 0) {
-        cli_error(PROGRAM, r->chosen->model, "names no classes; ask for --embedding or --tokens");
+        report_error(PROGRAM, r->chosen->model,
+                     "names no classes; ask for --embedding or --tokens");
         return false;
     }
     if (r->chosen->block >= config->depth) {
-        cli_error(PROGRAM, r->chosen->model, "has blocks 0 to %d; there is no --block %d",
-                  config->depth - 1, r->chosen->block);
+        report_error(PROGRAM, r->chosen->model, "has blocks 0 to %d; there is no --block %d",
+                     config->depth - 1, r->chosen->block);
         return false;
     }
     if (r->chosen->outputs[ATTENTION] && config->depth == 0) {
-        cli_error(PROGRAM, r->chosen->model, "has no blocks, hence no attention");
+        report_error(PROGRAM, r->chosen->model, "has no blocks, hence no attention");
         return false;
     }
     return true;
@@ -437,18 +443,18 @@ static bool open_all(run *r) {
     double start = cli_now_ms();
     vit_result result;
     if (vit_model_open(r->chosen->model, 0, &r->model) != VIT_OK) {
-        cli_error(PROGRAM, r->chosen->model, "%s", r->model.detail);
+        report_error(PROGRAM, r->chosen->model, "%s", r->model.detail);
         return false;
     }
     if (r->chosen->img_size[0] &&
         vit_model_resize(&r->model, r->chosen->img_size[0], r->chosen->img_size[1]) != VIT_OK) {
-        cli_error(PROGRAM, r->chosen->model, "--img-size: %s", r->model.detail);
+        report_error(PROGRAM, r->chosen->model, "--img-size: %s", r->model.detail);
         return false;
     }
     r->open_ms = cli_now_ms() - start;
     if (!check_choices(r)) return false;
     result = vit_threads_create(r->chosen->num_threads, &r->threads, &r->executor);
-    if (result != VIT_OK) cli_error(PROGRAM, NULL, "%s", vit_result_string(result));
+    if (result != VIT_OK) report_error(PROGRAM, NULL, "%s", vit_result_string(result));
     return result == VIT_OK;
 }
 
@@ -467,7 +473,7 @@ static bool make_trace_folder(const char *path) {
     struct stat status;
     if (!path || mkdir(path, 0777) == 0) return true;
     if (errno == EEXIST && stat(path, &status) == 0 && S_ISDIR(status.st_mode)) return true;
-    cli_error(PROGRAM, path, "cannot be created: %s", strerror(errno));
+    report_error(PROGRAM, path, "cannot be created: %s", strerror(errno));
     return false;
 }
 
@@ -519,7 +525,7 @@ static const char notes[] =
     "Exit status: 0, or 1 if something failed, or 2 for a wrong command line.\n";
 
 static bool complain(const char *text) {
-    cli_error(PROGRAM, NULL, "%s (try '" PROGRAM " --help')", text);
+    report_error(PROGRAM, NULL, "%s (try '" PROGRAM " --help')", text);
     return false;
 }
 
@@ -591,7 +597,7 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
                                   "[options]", description, options, notes, 0, 0, NULL };
     if (!cli_parse(&program, argc, argv, NULL, status)) return false;
     if (check_command(c)) return true;
-    cli_list_free(&c->images);
+    text_list_free(&c->images);
     *status = CLI_USAGE;
     return false;
 }
@@ -610,6 +616,6 @@ int main(int argc, char **argv) {
     r.chosen = &chosen;
     status = run_all(&r) ? CLI_OK : CLI_FAILED;
     run_free(&r);
-    cli_list_free(&chosen.images);
+    text_list_free(&chosen.images);
     return cli_finish(PROGRAM, status);
 }

@@ -4,7 +4,8 @@
 #ifndef FUZZ_ZIP_H
 #define FUZZ_ZIP_H
 
-#include "../../tools/inflate.h"
+#include "base/bytes.h"
+#include "checkpoint/inflate.h"
 #include "fuzz.h"
 
 static inline void fuzz_put(uint8_t *at, uint64_t value, int bytes) {
@@ -13,9 +14,9 @@ static inline void fuzz_put(uint8_t *at, uint64_t value, int bytes) {
 
 /* Of the stored entry that the directory's record describes, if it lies within the file. */
 static inline void fuzz_mend_entry(uint8_t *file, size_t size, uint8_t *record) {
-    const size_t at = base_load32(record + 42), bytes = base_load32(record + 20);
-    if (base_load16(record + 10) != 0 || at > size || size - at < 30) return;
-    const size_t start = at + 30 + base_load16(file + at + 26) + base_load16(file + at + 28);
+    const size_t at = bytes_load32(record + 42), bytes = bytes_load32(record + 20);
+    if (bytes_load16(record + 10) != 0 || at > size || size - at < 30) return;
+    const size_t start = at + 30 + bytes_load16(file + at + 26) + bytes_load16(file + at + 28);
     if (start > size || bytes > size - start) return;
     const uint32_t crc = inflate_crc32(0, file + start, bytes);
     fuzz_put(record + 16, crc, 4);
@@ -24,7 +25,7 @@ static inline void fuzz_mend_entry(uint8_t *file, size_t size, uint8_t *record) 
 
 static inline void fuzz_mend_zip(uint8_t *file, size_t size) {
     for (size_t at = 0; at + 46 <= size; at++)
-        if (file[at] == 'P' && base_load32(file + at) == 0x02014b50)
+        if (file[at] == 'P' && bytes_load32(file + at) == 0x02014b50)
             fuzz_mend_entry(file, size, file + at);
 }
 

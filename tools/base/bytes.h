@@ -1,0 +1,16 @@
+/* bytes.h - checked arithmetic of sizes, little-endian loads and stores. */
+#ifndef BYTES_H
+#define BYTES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+bool bytes_add(uint64_t a, uint64_t b, uint64_t *sum);       /* false: overflow */
+bool bytes_multiply(uint64_t a, uint64_t b, uint64_t *product);
+uint16_t bytes_load16(const void *bytes);
+uint32_t bytes_load32(const void *bytes);
+uint64_t bytes_load64(const void *bytes);
+void bytes_store_floats(void *bytes, const float *values, size_t count);   /* as f32 */
+
+#endif

@@ -1,0 +1,65 @@
+/* json.h - a small strict JSON reader (RFC 8259) and the matching string writer.
+ *
+ * The text is parsed where it stands: strings are unescaped in place, so the tree costs 32 bytes
+ * a value and nothing else. Limits: nesting of 64, 10^6 values, numbers of 400 characters, no
+ * NUL inside strings. The text must outlive the tree.
+ */
+#ifndef JSON_H
+#define JSON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/memory.h"
+#include "base/report.h"
+
+typedef enum json_kind {
+    JSON_NULL, JSON_FALSE, JSON_TRUE, JSON_NUMBER, JSON_STRING, JSON_ARRAY, JSON_OBJECT
+} json_kind;
+
+typedef struct json_value json_value;
+
+struct json_value {
+    uint8_t kind;              /* json_kind */
+    bool integral;             /* number: written without '.' or exponent and fits an int64 */
+    uint32_t count;            /* array, object: number of children */
+    const char *key;           /* inside an object */
+    json_value *next;          /* next child of the same parent */
+    union {
+        const char *string;
+        json_value *first;     /* first child */
+        double number;
+        int64_t integer;       /* instead of number if integral; json_number serves both */
+    } u;
+};
+
+typedef struct json_document {
+    memory_arena memory;
+    json_value *root;
+} json_document;
+
+/* text[size] must be writable: it becomes a NUL. unique_keys refuses objects with a key twice;
+ * otherwise json_get finds the first. base is added to the byte offsets in messages.
+ * On failure there is nothing to free. */
+bool json_parse(json_document *document, char *text, size_t size, bool unique_keys, uint64_t base,
+                report *r);
+void json_free(json_document *document);
+
+/* NULL or the default if the value is missing (NULL is allowed) or of another kind. */
+const json_value *json_get(const json_value *object, const char *key);
+const json_value *json_first(const json_value *array_or_object);   /* then ->next */
+const json_value *json_at(const json_value *array, size_t i);
+const char *json_string(const json_value *value, const char *otherwise);
+double json_number(const json_value *value, double otherwise);
+int64_t json_integer(const json_value *value, int64_t otherwise);
+bool json_bool(const json_value *value, bool otherwise);
+
+/* Writes text as a JSON string with its quotes; bytes that are not UTF-8 become U+FFFD. */
+void json_write_string(FILE *file, const char *text);
+
+/* NaN and infinity, which JSON does not know, become null. */
+void json_write_number(FILE *file, double value, int digits);
+
+#endif

@@ -1,0 +1,72 @@
+#include "base/report.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+report report_make(void)
+{
+    static const report none;
+    return none;
+}
+
+/* Paths and names from a file may hold anything: a message stays on one line, and does not steer
+ * the terminal. */
+static void hide_controls(char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < 0x20 || *text == 0x7F) *text = '?';
+}
+
+bool (report_fail)(report *r, const char *format, ...)
+{
+    va_list arguments;
+    if (r->failed) return false;
+    r->failed = true;
+    va_start(arguments, format);
+    vsnprintf(r->text, sizeof r->text, format, arguments);
+    va_end(arguments);
+    hide_controls(r->text);
+    return false;
+}
+
+bool (report_no_memory)(report *r)
+{
+    return report_fail(r, "out of memory");
+}
+
+/* A path that leaves no room for the message is cut at its beginning. */
+bool (report_file)(report *r, const char *file)
+{
+    enum { LEAST = 40 };     /* characters of the path, whatever the message needs */
+    char message[REPORT_SIZE];
+    const size_t length = strlen(file);
+    size_t room = sizeof r->text - strlen(r->text);
+    if (!r->failed || r->names_file) return false;
+    r->names_file = true;
+    memcpy(message, r->text, sizeof message);
+    room = room > LEAST + sizeof "...: " ? room - sizeof "...: " : LEAST;
+    if (length <= room) snprintf(r->text, sizeof r->text, "%s: ", file);
+    else snprintf(r->text, sizeof r->text, "...%s: ", file + length - room);
+    strncat(r->text, message, sizeof r->text - 1 - strlen(r->text));
+    hide_controls(r->text);
+    return false;
+}
+
+void report_print(const report *r, const char *program)
+{
+    fprintf(stderr, "%s: %s\n", program, r->text);
+}
+
+void report_error(const char *program, const char *file, const char *format, ...)
+{
+    report r = report_make();
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(r.text, sizeof r.text, format, arguments);
+    va_end(arguments);
+    hide_controls(r.text);
+    r.failed = true;
+    if (file) (void)report_file(&r, file);
+    report_print(&r, program);
+}

@@ -1,0 +1,145 @@
+#include "base/sha256.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* First 32 bits of the fractional parts of the cube roots of the first 64 primes. */
+static const uint32_t sha256_constants[64] = {
+    0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
+    0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
+    0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
+    0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967,
+    0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85,
+    0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
+    0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
+    0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2
+};
+
+static uint32_t sha256_rotate(uint32_t x, int n)
+{
+    return x >> n | x << (32 - n);
+}
+
+static uint32_t sha256_load(const uint8_t *p)
+{
+    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | (uint32_t)p[3];
+}
+
+static void sha256_expand(uint32_t w[64], const uint8_t *block)
+{
+    int i;
+    for (i = 0; i < 16; i++) w[i] = sha256_load(block + 4 * i);
+    for (i = 16; i < 64; i++) {
+        uint32_t a = w[i - 15], b = w[i - 2];
+        uint32_t s0 = sha256_rotate(a, 7) ^ sha256_rotate(a, 18) ^ a >> 3;
+        uint32_t s1 = sha256_rotate(b, 17) ^ sha256_rotate(b, 19) ^ b >> 10;
+        w[i] = w[i - 16] + s0 + w[i - 7] + s1;
+    }
+}
+
+/* One round: only d and h get new values; the caller renames instead of moving the rest. */
+static inline void sha256_round(uint32_t a, uint32_t b, uint32_t c, uint32_t *d, uint32_t e,
+                                uint32_t f, uint32_t g, uint32_t *h, uint32_t key)
+{
+    uint32_t s1 = sha256_rotate(e, 6) ^ sha256_rotate(e, 11) ^ sha256_rotate(e, 25);
+    uint32_t s0 = sha256_rotate(a, 2) ^ sha256_rotate(a, 13) ^ sha256_rotate(a, 22);
+    uint32_t t = *h + s1 + (g ^ (e & (f ^ g))) + key;
+    *d += t;
+    *h = t + s0 + ((a & b) | (c & (a | b)));
+}
+
+static void sha256_block(sha256 *s, const uint8_t *block)
+{
+    uint32_t w[64] = { 0 };
+    uint32_t a = s->state[0], b = s->state[1], c = s->state[2], d = s->state[3];
+    uint32_t e = s->state[4], f = s->state[5], g = s->state[6], h = s->state[7];
+    int i;
+    sha256_expand(w, block);
+    for (i = 0; i < 64; i++) w[i] += sha256_constants[i];
+    for (i = 0; i < 64; i += 8) {
+        sha256_round(a, b, c, &d, e, f, g, &h, w[i]);
+        sha256_round(h, a, b, &c, d, e, f, &g, w[i + 1]);
+        sha256_round(g, h, a, &b, c, d, e, &f, w[i + 2]);
+        sha256_round(f, g, h, &a, b, c, d, &e, w[i + 3]);
+        sha256_round(e, f, g, &h, a, b, c, &d, w[i + 4]);
+        sha256_round(d, e, f, &g, h, a, b, &c, w[i + 5]);
+        sha256_round(c, d, e, &f, g, h, a, &b, w[i + 6]);
+        sha256_round(b, c, d, &e, f, g, h, &a, w[i + 7]);
+    }
+    s->state[0] += a;
+    s->state[1] += b;
+    s->state[2] += c;
+    s->state[3] += d;
+    s->state[4] += e;
+    s->state[5] += f;
+    s->state[6] += g;
+    s->state[7] += h;
+}
+
+void sha256_init(sha256 *s)
+{
+    static const uint32_t start[8] = {
+        0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c,
+        0x1f83d9ab, 0x5be0cd19
+    };
+    memcpy(s->state, start, sizeof start);
+    s->size = 0;
+}
+
+void sha256_update(sha256 *s, const void *data, size_t size)
+{
+    const uint8_t *p = data;
+    while (size > 0) {
+        size_t used = (size_t)(s->size % 64);
+        size_t piece = size < 64 - used ? size : 64 - used;
+        if (piece == 64) {
+            sha256_block(s, p);
+        } else {
+            memcpy(s->block + used, p, piece);
+            if (used + piece == 64) sha256_block(s, s->block);
+        }
+        s->size += piece;
+        p += piece;
+        size -= piece;
+    }
+}
+
+/* A one bit, zeros up to 8 bytes before a block's end, the length in bits (big-endian). */
+void sha256_final(sha256 *s, uint8_t digest[32])
+{
+    uint64_t bits = s->size * 8;
+    uint8_t tail[72] = { 0x80 };
+    size_t zeros = (size_t)((119 - s->size % 64) % 64);
+    int i;
+    for (i = 0; i < 8; i++) tail[1 + zeros + (size_t)i] = (uint8_t)(bits >> (56 - 8 * i));
+    sha256_update(s, tail, 1 + zeros + 8);
+    for (i = 0; i < 32; i++) digest[i] = (uint8_t)(s->state[i / 4] >> (24 - 8 * (i % 4)));
+}
+
+void sha256_hex(const uint8_t digest[32], char text[65])
+{
+    int i;
+    for (i = 0; i < 64; i++)
+        text[i] = "0123456789abcdef"[digest[i / 2] >> (i % 2 ? 0 : 4) & 15];
+    text[64] = '\0';
+}
+
+bool sha256_file(const char *path, char text[65], sha256_progress *progress, void *user)
+{
+    unsigned char buffer[1 << 14], digest[32];
+    FILE *file = fopen(path, "rb");
+    sha256 hash;
+    size_t size;
+    bool failed;
+    if (!file) return false;
+    sha256_init(&hash);
+    while ((size = fread(buffer, 1, sizeof buffer, file)) > 0) {
+        sha256_update(&hash, buffer, size);
+        if (progress) progress(user, size);
+    }
+    failed = ferror(file) != 0;
+    fclose(file);
+    sha256_final(&hash, digest);
+    sha256_hex(digest, text);
+    return !failed;
+}

@@ -1,0 +1,130 @@
+#define _POSIX_C_SOURCE 200809L
+#define _FILE_OFFSET_BITS 64
+
+#include "base/source.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+bool source_open_file(source *s, const char *path, report *r)
+{
+    struct stat status;
+    s->name = path;
+    s->memory = NULL;
+    s->size = 0;
+    s->descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    if (s->descriptor < 0) {
+        (void)report_fail(r, "cannot open: %s", strerror(errno));
+        return report_file(r, path);
+    }
+    if (fstat(s->descriptor, &status) == 0 && S_ISREG(status.st_mode)) {
+        s->size = (uint64_t)status.st_size;
+        return true;
+    }
+    source_close(s);
+    (void)report_fail(r, "not a regular file");
+    return report_file(r, path);
+}
+
+source source_from_memory(const char *name, const void *data, size_t size)
+{
+    source s;
+    s.name = name;
+    s.memory = data ? data : (const uint8_t *)"";
+    s.descriptor = -1;
+    s.size = size;
+    return s;
+}
+
+void source_close(source *s)
+{
+    if (s->descriptor >= 0) close(s->descriptor);
+    s->descriptor = -1;
+}
+
+bool source_is_folder(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+bool source_exists(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0;
+}
+
+static bool source_read_file(const source *s, uint64_t offset, uint8_t *to, size_t size, report *r)
+{
+    while (size > 0) {
+        size_t piece = size < ((size_t)1 << 30) ? size : (size_t)1 << 30;
+        ssize_t got = pread(s->descriptor, to, piece, (off_t)offset);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0)
+            return report_fail(r, "cannot read at byte %llu: %s", (unsigned long long)offset,
+                               strerror(errno));
+        if (got == 0)
+            return report_fail(r, "file became shorter: nothing at byte %llu",
+                               (unsigned long long)offset);
+        to += got;
+        offset += (uint64_t)got;
+        size -= (size_t)got;
+    }
+    return true;
+}
+
+bool source_read(const source *s, uint64_t offset, void *destination, size_t size, report *r)
+{
+    bool good = true;
+    if (offset > s->size || size > s->size - offset)
+        good = report_fail(r, "truncated: %llu bytes expected at byte %llu, the file ends at %llu",
+                           (unsigned long long)size, (unsigned long long)offset,
+                           (unsigned long long)s->size);
+    else if (!s->memory)
+        good = source_read_file(s, offset, destination, size, r);
+    else if (size > 0)
+        memcpy(destination, s->memory + offset, size);
+    return good || report_file(r, s->name);
+}
+
+/* Nothing is known of a pipe's size, so the block doubles until it holds everything. */
+static unsigned char *read_stream(FILE *file, size_t limit, size_t *size) {
+    size_t capacity = 1 << 16;
+    unsigned char *data = malloc(capacity);
+    *size = 0;
+    while (data) {
+        *size += fread(data + *size, 1, capacity - *size, file);
+        if (*size < capacity || capacity > limit) break;
+        unsigned char *larger = capacity <= SIZE_MAX / 2 ? realloc(data, capacity * 2) : NULL;
+        if (!larger) free(data);
+        data = larger;
+        capacity *= 2;
+    }
+    return data;
+}
+
+bool source_read_all(const char *path, size_t limit, unsigned char **data, size_t *size,
+                     report *r) {
+    FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
+    *data = NULL;
+    if (!file) {
+        (void)report_fail(r, "cannot be opened: %s", strerror(errno));
+        return report_file(r, path);
+    }
+    *data = read_stream(file, limit, size);
+    if (!*data) {
+        (void)report_no_memory(r);
+    } else if (ferror(file)) {
+        (void)report_fail(r, "cannot be read: %s", strerror(errno));
+        free(*data);
+        *data = NULL;
+    }
+    if (file != stdin) fclose(file);
+    return *data || report_file(r, path);
+}

@@ -1,0 +1,105 @@
+#include "base/text.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The second byte decides over-long forms, surrogates and the end of Unicode. */
+static bool text_utf8_second_fits(uint8_t lead, uint8_t second)
+{
+    switch (lead) {
+    case 0xE0: return second >= 0xA0 && second <= 0xBF;
+    case 0xED: return second >= 0x80 && second <= 0x9F;
+    case 0xF0: return second >= 0x90 && second <= 0xBF;
+    case 0xF4: return second >= 0x80 && second <= 0x8F;
+    default:   return second >= 0x80 && second <= 0xBF;
+    }
+}
+
+size_t text_utf8_length(const char *text, size_t size)
+{
+    const uint8_t *p = (const uint8_t *)text;
+    size_t length, i;
+    if (size == 0) return 0;
+    if (p[0] < 0x80) return 1;
+    if (p[0] < 0xC2 || p[0] > 0xF4) return 0;
+    length = p[0] < 0xE0 ? 2 : p[0] < 0xF0 ? 3 : 4;
+    if (length > size || !text_utf8_second_fits(p[0], p[1])) return 0;
+    for (i = 2; i < length; i++)
+        if ((p[i] & 0xC0) != 0x80) return 0;
+    return length;
+}
+
+bool text_is_name(const char *text, size_t size)
+{
+    size_t at = 0;
+    if (size == 0 || size > 1024) return false;
+    while (at < size) {
+        size_t length = text_utf8_length(text + at, size - at);
+        if (length == 0 || (uint8_t)text[at] < 0x20 || text[at] == 0x7F) return false;
+        at += length;
+    }
+    return true;
+}
+
+/* strtol and strtod skip leading white space and take hexadecimal; a number here begins with a
+ * digit, a sign or a point. */
+static bool looks_decimal(const char *text) {
+    size_t length = strlen(text);
+    return length > 0 && length < 64 && strspn(text, "0123456789+-.eE") == length;
+}
+
+bool text_read_int(const char *text, long min, long max, long *value) {
+    char *end;
+    long parsed;
+    if (!looks_decimal(text)) return false;
+    errno = 0;
+    parsed = strtol(text, &end, 10);
+    if (*end || errno || parsed < min || parsed > max) return false;
+    *value = parsed;
+    return true;
+}
+
+bool text_read_size(const char *text, long min, long max, int size[2]) {
+    const char *x = strchr(text, 'x');
+    size_t length = x ? (size_t)(x - text) : strlen(text);
+    char first[32];
+    long height, width;
+    if (length >= sizeof first) return false;
+    memcpy(first, text, length);
+    first[length] = '\0';
+    if (!text_read_int(first, min, max, &height)) return false;
+    if (!text_read_int(x ? x + 1 : first, min, max, &width)) return false;
+    size[0] = (int)height;
+    size[1] = (int)width;
+    return true;
+}
+
+bool text_read_number(const char *text, double min, double max, double *value) {
+    char *end;
+    double parsed;
+    if (!looks_decimal(text)) return false;
+    parsed = strtod(text, &end);
+    if (*end || !(parsed >= min && parsed <= max)) return false;
+    *value = parsed;
+    return true;
+}
+
+/* text_list grows by doubling at powers of two. */
+bool text_list_append(text_list *list, const char *item) {
+    if ((list->count & (list->count - 1)) == 0) {
+        size_t capacity = list->count ? (size_t)list->count * 2 : 1;
+        const char **items = realloc(list->items, capacity * sizeof *items);
+        if (!items) return false;
+        list->items = items;
+    }
+    list->items[list->count++] = item;
+    return true;
+}
+
+void text_list_free(text_list *list) {
+    free(list->items);
+    list->items = NULL;
+    list->count = 0;
+}

@@ -1,0 +1,214 @@
+/* peak.c - see peak.h. */
+#include "bench/peak.h"
+
+#include <string.h>
+
+#include "cli/progress.h"
+
+/* ------------------------------------------------------------------------- */
+/* The loops                                                                 */
+/*                                                                           */
+/* Twelve or more sums, so that none waits for its own last addition: fused  */
+/* multiply-adds take four or five cycles, and two may begin in each. Where  */
+/* there is assembly it is written out, because a compiler may spill the     */
+/* sums or see through integer arithmetic. That needs no target attribute:   */
+/* the assembler knows every instruction whatever the compiler's flags.      */
+/* ------------------------------------------------------------------------- */
+
+/* 16-bit patterns that are ordinary numbers as f32, as bf16 and as bytes alike. */
+static const uint32_t numbers[2][16] = {
+    { 0x3f353f12, 0x3f613f0b, 0x3f273f58, 0x3f193f73, 0x3f4e3f05, 0x3f7a3f31, 0x3f1d3f66,
+      0x3f523f2b, 0x3f093f6f, 0x3f3c3f44, 0x3f763f17, 0x3f213f5d, 0x3f483f03, 0x3f6b3f39,
+      0x3f0f3f7d, 0x3f543f25 },
+    { 0xbf2e3f5b, 0x3f173f42, 0xbf693f0d, 0x3f363f74, 0xbf053f1f, 0x3f703f51, 0xbf4b3f28,
+      0x3f133f62, 0xbf3f3f07, 0x3f5e3f33, 0xbf223f79, 0x3f083f47, 0xbf7c3f15, 0x3f313f6d,
+      0xbf563f2a, 0x3f1b3f40 }
+};
+
+/* one(2) to one(13), which leaves 0 and 1 for the factors and 14 for a product. */
+#define PEAK_TWELVE(one)                                                                          \
+    one(2) one(3) one(4) one(5) one(6) one(7) one(8) one(9) one(10) one(11) one(12) one(13)
+
+#if defined(__GNUC__) && defined(__x86_64__)
+#    define PEAK_X86 1
+#else
+#    define PEAK_X86 0
+#endif
+
+/* Assemblers know VNNI in its AVX form, and the {vex} that asks for it, since about 2020. */
+#if PEAK_X86 && (defined(__clang__) ? __clang_major__ >= 12 : __GNUC__ >= 11)
+#    define PEAK_AVX_VNNI 1
+#else
+#    define PEAK_AVX_VNNI 0
+#endif
+
+#if PEAK_X86
+
+#    define PEAK_CLEAR(n) "vpxor %%xmm" #n ", %%xmm" #n ", %%xmm" #n "\n\t"
+
+/* void name(uint64_t rounds), with registers of one width ("ymm") and twelve times `one`. */
+#    define PEAK_LOOP(name, width, one)                                                           \
+        static void name(uint64_t rounds) {                                                       \
+            __asm__ volatile("vmovups (%1), %%" width "0\n\t"                                     \
+                             "vmovups 64(%1), %%" width "1\n\t"                                   \
+                             PEAK_TWELVE(PEAK_CLEAR)                                              \
+                             "1:\n\t"                                                             \
+                             PEAK_TWELVE(one)                                                     \
+                             "dec %0\n\t"                                                         \
+                             "jnz 1b\n\t"                                                         \
+                             "vzeroupper"                                                         \
+                             : "+r"(rounds)                                                       \
+                             : "r"(numbers)                                                       \
+                             : "cc", "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5",    \
+                               "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12",         \
+                               "xmm13", "xmm14");                                                 \
+        }
+
+#    define PEAK_FMA_256(n) "vfmadd231ps %%ymm0, %%ymm1, %%ymm" #n "\n\t"
+#    define PEAK_FMA_512(n) "vfmadd231ps %%zmm0, %%zmm1, %%zmm" #n "\n\t"
+#    define PEAK_BF16_512(n) "vdpbf16ps %%zmm0, %%zmm1, %%zmm" #n "\n\t"
+#    define PEAK_VNNI_256(n) "%{vex%} vpdpbusd %%ymm0, %%ymm1, %%ymm" #n "\n\t"
+#    define PEAK_VNNI_512(n) "vpdpbusd %%zmm0, %%zmm1, %%zmm" #n "\n\t"
+#    define PEAK_MADD_256(n)                                                                      \
+        "vpmaddwd %%ymm0, %%ymm1, %%ymm14\n\t"                                                    \
+        "vpaddd %%ymm14, %%ymm" #n ", %%ymm" #n "\n\t"
+#    define PEAK_MADD_512(n)                                                                      \
+        "vpmaddwd %%zmm0, %%zmm1, %%zmm14\n\t"                                                    \
+        "vpaddd %%zmm14, %%zmm" #n ", %%zmm" #n "\n\t"
+
+PEAK_LOOP(run_fma_256, "ymm", PEAK_FMA_256)
+PEAK_LOOP(run_fma_512, "zmm", PEAK_FMA_512)
+PEAK_LOOP(run_bf16_512, "zmm", PEAK_BF16_512)
+PEAK_LOOP(run_vnni_512, "zmm", PEAK_VNNI_512)
+PEAK_LOOP(run_madd_256, "ymm", PEAK_MADD_256)
+PEAK_LOOP(run_madd_512, "zmm", PEAK_MADD_512)
+#    if PEAK_AVX_VNNI
+PEAK_LOOP(run_vnni_256, "ymm", PEAK_VNNI_256)
+#    endif
+
+#elif defined(__GNUC__) && defined(__aarch64__)
+
+/* Registers v8 to v15 belong to the caller, so 20 sums take v2 to v7 and v16 to v29. */
+#    define PEAK_CLEAR(n) "movi v" #n ".4s, #0\n\t"
+#    define PEAK_FMLA(n) "fmla v" #n ".4s, v0.4s, v1.4s\n\t"
+#    define PEAK_TWENTY(one)                                                                      \
+        one(2) one(3) one(4) one(5) one(6) one(7) one(16) one(17) one(18) one(19) one(20)         \
+        one(21) one(22) one(23) one(24) one(25) one(26) one(27) one(28) one(29)
+
+static void run_fmla_128(uint64_t rounds) {
+    __asm__ volatile("ldr q0, [%1]\n\t"
+                     "ldr q1, [%1, #64]\n\t"
+                     PEAK_TWENTY(PEAK_CLEAR)
+                     "1:\n\t"
+                     PEAK_TWENTY(PEAK_FMLA)
+                     "subs %0, %0, #1\n\t"
+                     "b.ne 1b"
+                     : "+r"(rounds)
+                     : "r"(numbers)
+                     : "cc", "memory", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v16",
+                       "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27",
+                       "v28", "v29");
+}
+
+#endif
+
+/* Plain C: the compiler's own vectors of four where it has them, else single floats. */
+#if defined(__GNUC__)
+typedef float peak_vector __attribute__((vector_size(16)));
+#else
+typedef float peak_vector;
+#endif
+enum { PEAK_VECTOR = sizeof(peak_vector) / sizeof(float) };
+
+/* x = x a + b, of which no part can be moved out of the loop, and no two of which are equal. */
+#define PEAK_DECLARE(n) peak_vector x##n = b * n##.0f;
+#define PEAK_STEP(n) x##n = x##n * a + b;
+#define PEAK_SUM(n) + x##n
+
+static void run_plain(uint64_t rounds) {
+    static volatile uint32_t sink;   /* keeps the loop from being dropped */
+    peak_vector a, b, sum;
+    uint32_t bits;
+    memcpy(&a, numbers[0], sizeof a);
+    memcpy(&b, numbers[1], sizeof b);
+    PEAK_TWELVE(PEAK_DECLARE)
+    for (; rounds; rounds--) { PEAK_TWELVE(PEAK_STEP) }
+    sum = b PEAK_TWELVE(PEAK_SUM);
+    memcpy(&bits, &sum, sizeof bits);
+    sink = bits;
+    (void)sink;
+}
+
+/* ------------------------------------------------------------------------- */
+/* Which loop                                                                */
+/* ------------------------------------------------------------------------- */
+
+enum { SUMS = 12 };   /* rounds of every loop but NEON's have so many instructions */
+
+/* The first row whose isa begins the tier's name and whose dtype is the type's, or NULL for any:
+ * a tier that this table does not know yet ("avx512-fp16") gets what all of its family have. */
+static const struct {
+    const char *isa, *dtype;
+    peak_loop loop;
+} loops[] = {
+#if PEAK_X86
+    { "avx512-bf16", "bf16", { "vdpbf16ps zmm", SUMS * 32 * 2.0, run_bf16_512 } },
+    { "avx512-bf16", "int8", { "vpdpbusd zmm", SUMS * 64 * 2.0, run_vnni_512 } },
+    { "avx512-vnni", "int8", { "vpdpbusd zmm", SUMS * 64 * 2.0, run_vnni_512 } },
+#    if PEAK_AVX_VNNI
+    { "avx-vnni", "int8", { "vpdpbusd ymm", SUMS * 32 * 2.0, run_vnni_256 } },
+#    endif
+    { "avx512", "int8", { "vpmaddwd zmm", SUMS * 32 * 2.0, run_madd_512 } },
+    { "avx512", NULL, { "vfmadd231ps zmm", SUMS * 16 * 2.0, run_fma_512 } },
+    { "avx", "int8", { "vpmaddwd ymm", SUMS * 16 * 2.0, run_madd_256 } },
+    { "avx", NULL, { "vfmadd231ps ymm", SUMS * 8 * 2.0, run_fma_256 } },
+#elif defined(__GNUC__) && defined(__aarch64__)
+    { "neon", NULL, { "fmla 4s", 20 * 4 * 2.0, run_fmla_128 } },
+#endif
+    { "", NULL, { "plain C", SUMS * PEAK_VECTOR * 2.0, run_plain } }
+};
+
+const peak_loop *peak_find(const char *isa, const char *dtype) {
+    size_t i = 0;
+    while (strncmp(isa, loops[i].isa, strlen(loops[i].isa)) != 0 ||
+           (loops[i].dtype && strcmp(dtype, loops[i].dtype) != 0)) {
+        i++;
+    }
+    return &loops[i].loop;
+}
+
+/* ------------------------------------------------------------------------- */
+/* The measurement                                                           */
+/* ------------------------------------------------------------------------- */
+
+enum { MAX_THREADS = 256 };
+
+typedef struct peak_job {
+    const peak_loop *loop;
+    double ms;
+    double rates[MAX_THREADS];   /* GFLOP/s of each task */
+} peak_job;
+
+/* Each task lasts as long as all others, so each gets a thread of its own. */
+static void peak_task(void *arg, int index) {
+    enum { CHUNK = 10000 };      /* some 20 microseconds: no delay by asking for the time */
+    peak_job *job = arg;
+    double start = cli_now_ms(), passed, operations = 0;
+    do {
+        job->loop->run(CHUNK);
+        operations += CHUNK * job->loop->operations;
+        passed = cli_now_ms() - start;
+    } while (passed < job->ms);
+    job->rates[index] = operations / passed * 1e-6;
+}
+
+double peak_measure(const peak_loop *loop, const vit_executor *executor, double ms) {
+    int count = executor->num_threads < MAX_THREADS ? executor->num_threads : MAX_THREADS;
+    peak_job job;
+    double sum = 0;
+    job.loop = loop;
+    job.ms = ms;
+    executor->parallel_for(executor->user, count, peak_task, &job);
+    for (int i = 0; i < count; i++) sum += job.rates[i];
+    return sum;
+}

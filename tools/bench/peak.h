@@ -1,0 +1,28 @@
+/* peak.h - how fast this machine can multiply and add: loops that touch nothing but
+ * registers, for the instruction that a matrix product in a given tier and type is made of.
+ *
+ *     const peak_loop *loop = peak_find("avx512", "f32");
+ *     double best = peak_measure(loop, &executor, 30);     GFLOP/s of all its threads at once
+ */
+#ifndef PEAK_H
+#define PEAK_H
+
+#include <stdint.h>
+
+#include "vit.h"
+
+typedef struct peak_loop {
+    const char *name;              /* "vfmadd231ps zmm"                             */
+    double operations;             /* of one round: two for each multiply-add       */
+    void (*run)(uint64_t rounds);  /* only where the CPU has the instruction        */
+} peak_loop;
+
+/* isa and dtype by name, as vit_isa_name and `vit-convert --dtype` have them. Types that are
+ * widened to f32 get the f32 loop. Never NULL: at worst plain C in vectors of four. */
+const peak_loop *peak_find(const char *isa, const char *dtype);
+
+/* Runs the loop on every thread of the executor for so many ms, and returns the sum of what they
+ * reached in GFLOP/s. */
+double peak_measure(const peak_loop *loop, const vit_executor *executor, double ms);
+
+#endif

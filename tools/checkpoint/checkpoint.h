@@ -1,0 +1,139 @@
+/* checkpoint.h - read the tensors of a checkpoint file as float32, whatever wrote it.
+ *
+ *     checkpoint *c;
+ *     report r = report_make();
+ *     if (!checkpoint_open(path, &c, &r)) { puts(r.text); return 1; }
+ *     const checkpoint_tensor_info *t = checkpoint_find(c, "cls_token");
+ *     if (t && !checkpoint_read(c, t, 0, t->count, destination, &r)) { ... }
+ *     checkpoint_close(c);
+ *
+ * Containers, told apart by their content and never by their suffix:
+ *     safetensors         one file, or shards listed by a *.safetensors.index.json
+ *     PyTorch zip         torch.save since 1.6, TorchScript archives
+ *     PyTorch legacy      torch.save before 1.6
+ *     npz                 numpy.savez, savez_compressed
+ *     vit.cpp             f32, f16, q4_0 to q8_0
+ *     a folder            its model.safetensors.index.json, model.safetensors or pytorch_model.bin
+ *
+ * Nothing in a file is ever executed. Every function that can fail returns false and leaves one
+ * line in error that names the file, what was expected and what was found. A checkpoint has
+ * buffers of its own, so one checkpoint serves one thread at a time; different checkpoints are
+ * independent.
+ */
+#ifndef CHECKPOINT_H
+#define CHECKPOINT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/report.h"
+
+#define CHECKPOINT_MAX_DIMS 8
+
+typedef struct checkpoint checkpoint;
+
+typedef enum checkpoint_dtype {
+    CHECKPOINT_F32,
+    CHECKPOINT_F16,
+    CHECKPOINT_BF16,
+    CHECKPOINT_F64,
+    CHECKPOINT_I64,
+    CHECKPOINT_I32,
+    CHECKPOINT_I16,
+    CHECKPOINT_I8,
+    CHECKPOINT_U8,
+    CHECKPOINT_BOOL,
+    CHECKPOINT_Q4_0,    /* ggml's blocks of 32 */
+    CHECKPOINT_Q4_1,
+    CHECKPOINT_Q5_0,
+    CHECKPOINT_Q5_1,
+    CHECKPOINT_Q8_0,
+    CHECKPOINT_DTYPE_COUNT
+} checkpoint_dtype;
+
+typedef struct checkpoint_tensor_info {
+    const char *name;                       /* key in the state dict, nested dicts joined by '.' */
+    const char *container_name;             /* where it lies: shard file, zip entry, storage key */
+    checkpoint_dtype dtype;                 /* as stored; checkpoint_read always gives float */
+    int ndim;                               /* 0 (one element) .. CHECKPOINT_MAX_DIMS */
+    int64_t dims[CHECKPOINT_MAX_DIMS];
+    int64_t strides[CHECKPOINT_MAX_DIMS];   /* in elements, >= 0; 0 for an expanded dimension */
+    int64_t count;                          /* product of dims */
+    size_t storage;                         /* for the reader's own use */
+    int64_t storage_offset;                 /* in elements, for the reader's own use */
+} checkpoint_tensor_info;
+
+typedef struct checkpoint_file_info {
+    const char *path;
+    uint64_t size;
+} checkpoint_file_info;
+
+typedef struct checkpoint_metadata_entry {
+    const char *key;                        /* "format", "epoch", "args.model" */
+    const char *value;                      /* as text */
+} checkpoint_metadata_entry;
+
+/* === Open and close === */
+
+/* Opens a file or folder and checks its whole structure. On failure *out is NULL. */
+bool checkpoint_open(const char *path, checkpoint **out, report *r);
+
+/* The same for a file already in memory, which must outlive the checkpoint. name is used in
+ * messages only. Shards cannot be opened this way. */
+bool checkpoint_open_memory(const char *name, const void *data, size_t size, checkpoint **out,
+                            report *r);
+
+/* NULL is allowed. */
+void checkpoint_close(checkpoint *c);
+
+/* === What is inside === */
+
+/* "safetensors", "PyTorch zip", "PyTorch legacy", "TorchScript", "npz", "vit.cpp" */
+const char *checkpoint_kind(const checkpoint *c);
+
+/* The dict that was taken out of a larger checkpoint, e.g. "model_ema" or "state_dict.module";
+ * "" when the file is the state dict itself. */
+const char *checkpoint_wrapper(const checkpoint *c);
+
+/* Tensors, in the order of the file. checkpoint_find is a binary search; NULL: no such name. */
+size_t checkpoint_count(const checkpoint *c);
+const checkpoint_tensor_info *checkpoint_tensor(const checkpoint *c, size_t i);
+const checkpoint_tensor_info *checkpoint_find(const checkpoint *c, const char *name);
+
+/* Files that hold the data (the index of shards first), to be hashed for provenance. */
+size_t checkpoint_file_count(const checkpoint *c);
+const checkpoint_file_info *checkpoint_file(const checkpoint *c, size_t i);
+
+/* Entries of the state dict that are no tensors this reader can give (quantised, complex, float8),
+ * with the reason as value. */
+size_t checkpoint_skipped_count(const checkpoint *c);
+const checkpoint_metadata_entry *checkpoint_skipped(const checkpoint *c, size_t i);
+
+/* safetensors' __metadata__, or the strings and numbers beside a PyTorch state dict. */
+size_t checkpoint_metadata_count(const checkpoint *c);
+const checkpoint_metadata_entry *checkpoint_metadata(const checkpoint *c, size_t i);
+
+const char *checkpoint_dtype_name(checkpoint_dtype dtype);   /* "F32" */
+size_t checkpoint_dtype_size(checkpoint_dtype dtype);        /* bytes an element, or a block ... */
+size_t checkpoint_block(checkpoint_dtype dtype);             /* ... of so many elements */
+bool checkpoint_is_float(checkpoint_dtype dtype);            /* weights, not indices */
+
+/* Names of the classes, where the container has room for them. */
+size_t checkpoint_label_count(const checkpoint *c);
+const char *const *checkpoint_labels(const checkpoint *c);
+
+/* === Read === */
+
+/* Elements first .. first + count - 1 of the tensor in row-major order, whatever its strides,
+ * converted to float: f16 and bf16 exactly, f64 and integers rounded to nearest, bool 0 or 1.
+ * Contiguous tensors are streamed through a small buffer; strided ones keep the span of storage
+ * they touch, and deflated zip entries the whole entry, until another one is needed. */
+bool checkpoint_read(checkpoint *c, const checkpoint_tensor_info *tensor, int64_t first,
+                     int64_t count, float *destination, report *r);
+
+/* Reads every zip entry and compares its CRC-32; true at once for the other containers.
+ * checkpoint_open checks only what it reads whole, so a damaged weight shows up here. */
+bool checkpoint_verify(checkpoint *c, report *r);
+
+#endif

@@ -1,0 +1,97 @@
+/* container.h - what the readers of containers share with open.c.
+ *
+ * A container reader turns one source into storages (ranges of bytes) and tensors (views of a
+ * storage). Everything that reads element data lives in read.c and knows nothing of
+ * containers.
+ */
+#ifndef CONTAINER_H
+#define CONTAINER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/memory.h"
+#include "base/report.h"
+#include "base/source.h"
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/zip.h"
+
+/* A zip_entry also describes plain bytes of a file: not deflated and without a CRC. */
+typedef struct checkpoint_storage {
+    size_t file;            /* index of its source */
+    zip_entry bytes;
+    bool has_crc;
+    bool big_endian;
+} checkpoint_storage;
+
+/* The bytes [start, start + size) of one storage, inflated; at most one such block at a time. */
+typedef struct checkpoint_cache {
+    uint8_t *data;
+    size_t storage;
+    uint64_t start, size;
+} checkpoint_cache;
+
+typedef struct checkpoint_list {
+    checkpoint_metadata_entry *entries;
+    size_t count, capacity;
+} checkpoint_list;
+
+struct checkpoint {
+    memory_arena memory;                   /* all names and texts */
+    const char *kind;
+    const char *wrapper;
+    source *sources;                       /* parallel to files */
+    checkpoint_file_info *files;
+    size_t file_count, source_capacity, file_capacity;
+    checkpoint_storage *storages;
+    size_t storage_count, storage_capacity;
+    checkpoint_tensor_info *tensors;
+    size_t tensor_count, tensor_capacity;
+    const checkpoint_tensor_info **by_name;
+    checkpoint_list metadata, skipped;
+    const char **labels;
+    size_t label_count, label_capacity;
+    checkpoint_cache cache;
+    uint8_t *buffer;                       /* CHECKPOINT_BUFFER_SIZE bytes on their way to float */
+};
+
+enum {
+    CHECKPOINT_BUFFER_SIZE = 65536,
+    CHECKPOINT_MAX_TENSORS = 32768,
+    CHECKPOINT_MAX_METADATA = 1000
+};
+
+/* === For the container readers === */
+
+bool checkpoint_add_storage(checkpoint *c, const checkpoint_storage *storage, size_t *index,
+                            report *r);
+
+/* Checks name, dimensions and strides, and that every element lies inside the storage, whose
+ * element count under this dtype is `available`. Fills in count; strides are the caller's, and
+ * that ndim is at most CHECKPOINT_MAX_DIMS. */
+bool checkpoint_add_tensor(checkpoint *c, const checkpoint_tensor_info *tensor, uint64_t available,
+                           report *r);
+void checkpoint_contiguous_strides(checkpoint_tensor_info *tensor);
+
+/* Copies both texts. */
+bool checkpoint_add_metadata(checkpoint *c, const char *key, const char *value, report *r);
+bool checkpoint_add_skipped(checkpoint *c, const char *name, const char *reason, report *r);
+bool checkpoint_add_label(checkpoint *c, const char *text, report *r);
+
+/* === For rename.c === */
+
+/* Gives tensors other names; nothing can be found until checkpoint_renamed, which refuses two of
+ * the same name. */
+bool checkpoint_rename(checkpoint *c, size_t i, const char *name, report *r);
+bool checkpoint_renamed(checkpoint *c, report *r);
+
+/* === The readers: read the source of index `file` into c === */
+
+bool safetensors_open(checkpoint *c, size_t file, report *r);
+bool torch_zip_open(checkpoint *c, size_t file, report *r);
+bool torch_legacy_open(checkpoint *c, size_t file, report *r);
+bool npz_open(checkpoint *c, size_t file, report *r);
+bool ggml_open(checkpoint *c, size_t file, report *r);
+
+#endif

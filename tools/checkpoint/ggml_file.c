@@ -1,0 +1,175 @@
+/* ggml_file.c - the files of vit.cpp (their names end in .gguf, their magic says ggml):
+ *
+ *     i32 magic, hidden size, layers, heads, classes, patch size, image size, file type
+ *     i32 number of labels, each: i32 id, i32 length, text
+ *     until the end, tensors: i32 number of dims, i32 length of the name, i32 type,
+ *         i32 dims (the fastest first), name, data
+ *
+ * Nothing is aligned. Quantised types come in blocks of 32 numbers along a row.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/memory.h"
+#include "base/report.h"
+#include "base/source.h"
+#include "checkpoint/container.h"
+
+typedef struct ggml_reader {
+    checkpoint *c;
+    size_t file;
+    uint64_t at;
+    report *report;
+} ggml_reader;
+
+static const struct { uint32_t type; checkpoint_dtype dtype; } types[] = {
+    { 0, CHECKPOINT_F32 },  { 1, CHECKPOINT_F16 },  { 2, CHECKPOINT_Q4_0 }, { 3, CHECKPOINT_Q4_1 },
+    { 6, CHECKPOINT_Q5_0 }, { 7, CHECKPOINT_Q5_1 }, { 8, CHECKPOINT_Q8_0 }
+};
+
+enum { GGML_MAX_LABELS = 100000, GGML_HEADER = 9 };
+
+static bool read_bytes(ggml_reader *g, void *to, size_t size)
+{
+    if (!source_read(&g->c->sources[g->file], g->at, to, size, g->report)) return false;
+    g->at += size;
+    return true;
+}
+
+static bool read_numbers(ggml_reader *g, uint32_t *numbers, int count)
+{
+    uint8_t bytes[4 * GGML_HEADER];
+    int i;
+    if (!read_bytes(g, bytes, 4 * (size_t)count)) return false;
+    for (i = 0; i < count; i++) numbers[i] = bytes_load32(bytes + 4 * i);
+    return true;
+}
+
+static bool read_label(ggml_reader *g, size_t expected)
+{
+    uint32_t numbers[2];
+    char text[1024];
+    if (!read_numbers(g, numbers, 2)) return false;
+    if (numbers[0] != expected || numbers[1] >= sizeof text)
+        return report_fail(g->report, "label %u of %u bytes, where that of class %u is expected",
+                           (unsigned)numbers[0], (unsigned)numbers[1], (unsigned)expected);
+    if (!read_bytes(g, text, numbers[1])) return false;
+    text[numbers[1]] = '\0';
+    return checkpoint_add_label(g->c, text, g->report);
+}
+
+/* What the file says beside the tensors, as the settings that layout_inspect compares them with:
+ * behind the last tensor nothing marks the end. */
+static bool read_header(ggml_reader *g)
+{
+    static const char *const names[] = {
+        "embed_dim", "depth", "num_heads", "num_classes", "patch_size"
+    };
+    uint32_t numbers[GGML_HEADER];
+    size_t i;
+    if (!read_numbers(g, numbers, GGML_HEADER)) return false;
+    if (numbers[8] > GGML_MAX_LABELS)
+        return report_fail(g->report, "%u labels, at most %d expected", (unsigned)numbers[8],
+                           GGML_MAX_LABELS);
+    for (i = 0; i < sizeof names / sizeof *names; i++) {
+        char text[16];
+        snprintf(text, sizeof text, "%u", (unsigned)numbers[1 + i]);
+        if (!checkpoint_add_metadata(g->c, names[i], text, g->report)) return false;
+    }
+    for (i = 0; i < numbers[8]; i++)
+        if (!read_label(g, i)) return false;
+    return true;
+}
+
+/* vit.cpp gives this one the shape of a feature map. */
+static void drop_ones(checkpoint_tensor_info *t)
+{
+    int from, to = 0;
+    for (from = 0; from < t->ndim; from++)
+        if (t->dims[from] != 1) t->dims[to++] = t->dims[from];
+    t->ndim = to;
+}
+
+static bool find_type(ggml_reader *g, uint32_t type, checkpoint_tensor_info *t)
+{
+    size_t i;
+    for (i = 0; i < sizeof types / sizeof *types; i++)
+        if (types[i].type == type) {
+            t->dtype = types[i].dtype;
+            return true;
+        }
+    return report_fail(g->report, "%.200s: tensors of ggml type %u cannot be read", t->name,
+                       (unsigned)type);
+}
+
+/* Bytes of the data; the last dimension of a quantised tensor is whole blocks. */
+static bool data_size(ggml_reader *g, const checkpoint_tensor_info *t, uint64_t *size)
+{
+    const uint64_t block = checkpoint_block(t->dtype);
+    uint64_t count = 1;
+    int i;
+    for (i = 0; i < t->ndim; i++)
+        if (!bytes_multiply(count, (uint64_t)t->dims[i], &count) || count > (uint64_t)1 << 48)
+            return report_fail(g->report, "%.200s: the shape is too large", t->name);
+    if (t->ndim < 1 || t->dims[t->ndim - 1] % (int64_t)block != 0)
+        return report_fail(g->report, "%.200s: rows are no whole blocks of %u", t->name,
+                           (unsigned)block);
+    *size = count / block * checkpoint_dtype_size(t->dtype);
+    return true;
+}
+
+static bool add_tensor(ggml_reader *g, checkpoint_tensor_info *t)
+{
+    const uint64_t file_size = g->c->sources[g->file].size;
+    checkpoint_storage storage;
+    uint64_t size = 0;
+    memset(&storage, 0, sizeof storage);
+    if (!data_size(g, t, &size)) return false;
+    if (size > file_size - g->at)
+        return report_fail(g->report, "%.200s: the file ends inside this tensor", t->name);
+    storage.file = g->file;
+    storage.bytes.name = memory_copy_text(&g->c->memory, t->name, strlen(t->name));
+    storage.bytes.offset = g->at;
+    storage.bytes.size = storage.bytes.stored_size = size;
+    if (!storage.bytes.name) return report_no_memory(g->report);
+    g->at += size;
+    if (!strcmp(t->name, "patch_embed.proj.bias")) drop_ones(t);
+    checkpoint_contiguous_strides(t);
+    t->container_name = t->name;
+    return checkpoint_add_storage(g->c, &storage, &t->storage, g->report) &&
+           checkpoint_add_tensor(g->c, t, size / checkpoint_dtype_size(t->dtype) *
+                                 checkpoint_block(t->dtype), g->report);
+}
+
+static bool read_tensor(ggml_reader *g)
+{
+    checkpoint_tensor_info t;
+    uint32_t numbers[3] = { 0 }, dims[4];
+    char name[1025];
+    int i;
+    memset(&t, 0, sizeof t);
+    if (!read_numbers(g, numbers, 3)) return false;
+    if (numbers[0] > 4 || numbers[1] >= sizeof name)
+        return report_fail(g->report, "a tensor of %u dimensions with a name of %u bytes: damaged",
+                           (unsigned)numbers[0], (unsigned)numbers[1]);
+    t.ndim = (int)numbers[0];
+    if (!read_numbers(g, dims, t.ndim) || !read_bytes(g, name, numbers[1])) return false;
+    name[numbers[1]] = '\0';
+    t.name = name;
+    for (i = 0; i < t.ndim; i++) t.dims[i] = dims[t.ndim - 1 - i];
+    return find_type(g, numbers[2], &t) && add_tensor(g, &t);
+}
+
+bool ggml_open(checkpoint *c, size_t file, report *r)
+{
+    ggml_reader g;
+    memset(&g, 0, sizeof g);
+    g.c = c;
+    g.file = file;
+    g.report = r;
+    if (!read_header(&g)) return false;
+    while (g.at < c->sources[file].size)
+        if (!read_tensor(&g)) return false;
+    return true;
+}

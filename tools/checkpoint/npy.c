@@ -1,0 +1,407 @@
+/* npy.c - see npy.h. The format is described in NumPy's NEP 1. */
+#include "checkpoint/npy.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/source.h"
+
+#define MAGIC "\x93NUMPY"
+
+enum { MAGIC_SIZE = 6, MAX_HEADER = 65536 };
+
+/* ------------------------------------------------------------------------- */
+/* Element types                                                             */
+/* ------------------------------------------------------------------------- */
+
+/* Element types by their letter and size in a dtype string such as "<f4". */
+typedef enum element {
+    F2, F4, F8, I1, I2, I4, I8, U1, U2, U4, U8, BOOLEAN, BF2, NUM_ELEMENTS
+} element;
+
+static const struct {
+    char kind;
+    unsigned char size;
+} elements[NUM_ELEMENTS] = {
+    { 'f', 2 }, { 'f', 4 }, { 'f', 8 }, { 'i', 1 }, { 'i', 2 }, { 'i', 4 }, { 'i', 8 },
+    { 'u', 1 }, { 'u', 2 }, { 'u', 4 }, { 'u', 8 }, { 'b', 1 }, { 'V', 2 }
+};
+
+/* The bits of one number, whatever the byte order of file and machine. */
+static uint64_t load_bits(const unsigned char *bytes, unsigned size, bool big_endian) {
+    uint64_t bits = 0;
+    for (unsigned i = 0; i < size; i++) {
+        bits = bits << 8 | bytes[big_endian ? i : size - 1 - i];
+    }
+    return bits;
+}
+
+static float float_from_bits(uint32_t bits) {
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* IEEE binary16, exactly. Subnormals are (mantissa * 2^-24), which f32 holds exactly. */
+static float half_to_float(uint32_t half) {
+    uint32_t sign = (half & 0x8000u) << 16, exponent = half >> 10 & 31u, mantissa = half & 0x3ffu;
+    if (exponent == 31) return float_from_bits(sign | 0x7f800000u | mantissa << 13);
+    if (exponent > 0) return float_from_bits(sign | (exponent + 112) << 23 | mantissa << 13);
+    return (sign ? -1.0f : 1.0f) * (float)mantissa * (1.0f / 16777216.0f);
+}
+
+/* Two's complement of `size` bytes, without relying on implementation-defined casts. */
+static int64_t to_signed(uint64_t bits, unsigned size) {
+    uint64_t sign = (uint64_t)1 << (8 * size - 1);
+    if (!(bits & sign)) return (int64_t)bits;
+    return -(int64_t)((sign - 1) - (bits & (sign - 1))) - 1;
+}
+
+/* A double beyond float's range becomes an infinity, as in NumPy; C leaves the cast undefined. */
+static float double_to_float(uint64_t bits) {
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    if (value >= 3.4028235677973366e38 || value <= -3.4028235677973366e38) {
+        return float_from_bits(value > 0 ? 0x7f800000u : 0xff800000u);
+    }
+    return (float)value;
+}
+
+static float to_float(element type, uint64_t bits) {
+    switch (type) {
+    case F2: return half_to_float((uint32_t)bits);
+    case F4: return float_from_bits((uint32_t)bits);
+    case F8: return double_to_float(bits);
+    case I1: case I2: case I4: case I8: return (float)to_signed(bits, elements[type].size);
+    case BOOLEAN: return bits ? 1.0f : 0.0f;
+    case BF2: return float_from_bits((uint32_t)bits << 16);
+    default: return (float)bits;   /* U1 to U8 */
+    }
+}
+
+/* ------------------------------------------------------------------------- */
+/* The header: a Python dictionary literal of three keys                     */
+/* ------------------------------------------------------------------------- */
+
+typedef struct header {
+    element type;
+    bool big_endian;
+    bool fortran_order;
+    int ndim;
+    int64_t dims[NPY_MAX_DIMS];
+} header;
+
+/* The first complaint wins; `next` and `end` bound what is left of the literal. */
+typedef struct reader {
+    const char *next, *end;
+    report *report;
+} reader;
+
+#define damaged(r, ...) report_fail((r)->report, "damaged .npy header: " __VA_ARGS__)
+
+static void skip_space(reader *r) {
+    while (r->next < r->end && (*r->next == ' ' || *r->next == '\n' || *r->next == '\t')) {
+        r->next++;
+    }
+}
+
+/* True, and the character consumed, if it comes next. */
+static bool accept(reader *r, char c) {
+    skip_space(r);
+    if (r->next == r->end || *r->next != c) return false;
+    r->next++;
+    return true;
+}
+
+static bool expect(reader *r, char c) {
+    if (accept(r, c)) return true;
+    return damaged(r, "'%c' expected", c);
+}
+
+/* A quoted string without escapes, cut to fit. */
+static bool read_string(reader *r, char *text, size_t size) {
+    char quote;
+    size_t length = 0;
+    skip_space(r);
+    if (r->next == r->end || (*r->next != '\'' && *r->next != '"')) {
+        return damaged(r, "a string expected");
+    }
+    quote = *r->next++;
+    while (r->next < r->end && *r->next != quote) {
+        if (length + 1 < size) text[length++] = *r->next;
+        r->next++;
+    }
+    text[length] = '\0';
+    return expect(r, quote);
+}
+
+static bool read_bool(reader *r, bool *value) {
+    static const char *const words[2] = { "False", "True" };
+    skip_space(r);
+    for (int i = 0; i < 2; i++) {
+        size_t length = strlen(words[i]);
+        if ((size_t)(r->end - r->next) >= length && memcmp(r->next, words[i], length) == 0) {
+            r->next += length;
+            *value = i == 1;
+            return true;
+        }
+    }
+    return damaged(r, "True or False expected");
+}
+
+/* "<f4": byte order, kind, size. A list instead of a string is a record type. */
+static bool read_type(reader *r, header *h) {
+    char text[32];
+    skip_space(r);
+    if (r->next < r->end && *r->next == '[') {
+        return report_fail(r->report, "record arrays are not supported, only plain numbers");
+    }
+    if (!read_string(r, text, sizeof text)) return false;
+    for (int i = 0; i < NUM_ELEMENTS; i++) {
+        bool plain = elements[i].size == 1 || i == BF2;
+        bool order = strchr(plain ? "|<>=" : "<>=", text[0]) != NULL;
+        if (text[0] && order && text[1] == elements[i].kind &&
+            text[2] == (char)('0' + elements[i].size) && text[3] == '\0') {
+            h->type = (element)i;
+            h->big_endian = text[0] == '>';
+            return true;
+        }
+    }
+    return report_fail(r->report, "elements of type '%s' are not supported (f2 f4 f8, i1 to i8, "
+                       "u1 to u8, b1)", text);
+}
+
+static bool read_dim(reader *r, int64_t *dim) {
+    int64_t value = 0;
+    const char *first;
+    skip_space(r);
+    first = r->next;
+    while (r->next < r->end && *r->next >= '0' && *r->next <= '9') {
+        if (value > ((int64_t)1 << 48)) return report_fail(r->report, "the shape is too large");
+        value = value * 10 + (*r->next++ - '0');
+    }
+    if (r->next == first) return damaged(r, "a whole number expected in shape");
+    if (r->next < r->end && *r->next == 'L') r->next++;   /* written by Python 2 */
+    *dim = value;
+    return true;
+}
+
+/* "()", "(3,)", "(2, 3)" or "(2, 3,)". */
+static bool read_shape(reader *r, header *h) {
+    h->ndim = 0;
+    if (!expect(r, '(')) return false;
+    while (!accept(r, ')')) {
+        if (h->ndim == NPY_MAX_DIMS)
+            return report_fail(r->report, "more than %d dimensions", NPY_MAX_DIMS);
+        if (!read_dim(r, &h->dims[h->ndim++])) return false;
+        if (!accept(r, ',')) {
+            if (h->ndim == 1) return damaged(r, "',' expected in shape");
+            if (!expect(r, ')')) return false;
+            break;
+        }
+    }
+    return true;
+}
+
+/* Each key once, in any order. `seen` collects a bit for each. */
+static bool read_entry(reader *r, header *h, unsigned *seen) {
+    static const char *const keys[3] = { "descr", "fortran_order", "shape" };
+    char key[32];
+    int which = 0;
+    if (!read_string(r, key, sizeof key) || !expect(r, ':')) return false;
+    while (which < 3 && strcmp(key, keys[which]) != 0) which++;
+    if (which == 3) return damaged(r, "unknown key '%s'", key);
+    if (*seen & 1u << which) return damaged(r, "'%s' twice", key);
+    *seen |= 1u << which;
+    if (which == 0) return read_type(r, h);
+    return which == 1 ? read_bool(r, &h->fortran_order) : read_shape(r, h);
+}
+
+static bool read_header(reader *r, header *h) {
+    unsigned seen = 0;
+    if (!expect(r, '{')) return false;
+    while (!accept(r, '}')) {
+        if (!read_entry(r, h, &seen)) return false;
+        if (accept(r, ',')) continue;
+        if (!expect(r, '}')) return false;
+        break;
+    }
+    skip_space(r);
+    if (seen != 7) return damaged(r, "descr, fortran_order or shape is missing");
+    if (r->next != r->end) return damaged(r, "text after '}'");
+    return true;
+}
+
+/* Checks the magic and the version; r then spans the dictionary. Returns false, or true with the
+ * offset of the numbers. */
+static bool find_header(reader *r, const unsigned char *bytes, size_t size, size_t *offset) {
+    size_t prefix, length;
+    if (size < MAGIC_SIZE + 2 || memcmp(bytes, MAGIC, MAGIC_SIZE) != 0) {
+        return report_fail(r->report, size == 0 ? "is empty" : "not a .npy file");
+    }
+    if (bytes[6] < 1 || bytes[6] > 3 || bytes[7] != 0) {
+        return report_fail(r->report, ".npy version %d.%d is not supported (1.0, 2.0, 3.0)",
+                           bytes[6], bytes[7]);
+    }
+    prefix = bytes[6] == 1 ? 10 : 12;
+    if (size < prefix) return report_fail(r->report, "the file ends inside the .npy header");
+    length = (size_t)load_bits(bytes + 8, bytes[6] == 1 ? 2 : 4, false);
+    if (length > MAX_HEADER) {
+        return report_fail(r->report, "the .npy header has %zu bytes, limit %d", length,
+                           MAX_HEADER);
+    }
+    if (length > size - prefix) {
+        return report_fail(r->report, "the file ends inside the .npy header");
+    }
+    r->next = (const char *)bytes + prefix;
+    r->end = r->next + length;
+    *offset = prefix + length;
+    return true;
+}
+
+/* ------------------------------------------------------------------------- */
+/* The numbers                                                               */
+/* ------------------------------------------------------------------------- */
+
+/* Product of the dims, and that the file has exactly that many numbers behind the header. */
+static bool check_size(const reader *r, const header *h, uint64_t available, uint64_t *count) {
+    const uint64_t most = SIZE_MAX / sizeof(float), expected = NPY_MAX_BYTES / sizeof(double);
+    const uint64_t size = elements[h->type].size, limit = most < expected ? most : expected;
+    bool empty = false;
+    *count = 1;
+    for (int i = 0; i < h->ndim; i++) {
+        uint64_t dim = (uint64_t)h->dims[i];
+        if (dim == 0) empty = true;
+        else if (*count > limit / dim) return report_fail(r->report, "the shape is too large");
+        else *count *= dim;
+    }
+    if (empty) *count = 0;
+    if (*count * size != available) {
+        return report_fail(r->report, "%llu bytes of numbers expected, %llu found",
+                           (unsigned long long)(*count * size), (unsigned long long)available);
+    }
+    return true;
+}
+
+/* Place in the file of the element at C-order position `index`. */
+static size_t fortran_position(const header *h, size_t index) {
+    size_t position = 0, coordinates[NPY_MAX_DIMS];
+    for (int i = h->ndim - 1; i >= 0; i--) {
+        coordinates[i] = index % (size_t)h->dims[i];
+        index /= (size_t)h->dims[i];
+    }
+    for (int i = h->ndim - 1; i >= 0; i--) {
+        position = position * (size_t)h->dims[i] + coordinates[i];
+    }
+    return position;
+}
+
+static void convert(const header *h, const unsigned char *bytes, float *data, size_t count) {
+    unsigned size = elements[h->type].size;
+    bool reorder = h->fortran_order && h->ndim > 1;
+    for (size_t i = 0; i < count; i++) {
+        size_t at = reorder ? fortran_position(h, i) : i;
+        data[i] = to_float(h->type, load_bits(bytes + at * size, size, h->big_endian));
+    }
+}
+
+bool npy_parse(const void *data, size_t size, npy_array *array, report *r) {
+    reader in = { NULL, NULL, r };
+    header h;
+    size_t offset = 0;
+    uint64_t count = 0;
+    memset(array, 0, sizeof *array);
+    memset(&h, 0, sizeof h);
+    if (!find_header(&in, data, size, &offset) || !read_header(&in, &h) ||
+        !check_size(&in, &h, size - offset, &count)) {
+        return false;
+    }
+    array->data = malloc(count ? (size_t)count * sizeof(float) : 1);
+    if (!array->data)
+        return report_fail(r, "out of memory: %llu numbers", (unsigned long long)count);
+    array->count = (size_t)count;
+    array->ndim = h.ndim;
+    memcpy(array->dims, h.dims, sizeof array->dims);
+    convert(&h, (const unsigned char *)data + offset, array->data, array->count);
+    return true;
+}
+
+bool npy_read_header(const void *data, size_t available, uint64_t size, npy_header *out,
+                     report *r) {
+    reader in = { NULL, NULL, r };
+    header h;
+    memset(out, 0, sizeof *out);
+    memset(&h, 0, sizeof h);
+    if (!find_header(&in, data, available, &out->offset) || !read_header(&in, &h) ||
+        !check_size(&in, &h, size - out->offset, &out->count)) {
+        return false;
+    }
+    out->kind = elements[h.type].kind;
+    out->size = elements[h.type].size;
+    out->big_endian = h.big_endian;
+    out->fortran_order = h.fortran_order;
+    out->ndim = h.ndim;
+    memcpy(out->dims, h.dims, sizeof out->dims);
+    return true;
+}
+
+void npy_free(npy_array *array) {
+    free(array->data);
+    memset(array, 0, sizeof *array);
+}
+
+/* ------------------------------------------------------------------------- */
+/* Files                                                                     */
+/* ------------------------------------------------------------------------- */
+
+bool npy_read(const char *path, npy_array *array, report *r) {
+    unsigned char *data;
+    size_t size;
+    bool good;
+    memset(array, 0, sizeof *array);
+    if (!source_read_all(path, SIZE_MAX / 4, &data, &size, r)) return false;
+    good = npy_parse(data, size, array, r);
+    free(data);
+    return good || report_file(r, path);
+}
+
+/* The dictionary, padded with spaces so that the numbers start at a multiple of 64 bytes. */
+static size_t format_header(char *text, size_t size, const int64_t *dims, int ndim) {
+    size_t length = MAGIC_SIZE + 4;
+    memset(text, ' ', size);
+    memcpy(text, MAGIC "\x01\x00", MAGIC_SIZE + 2);
+    length += (size_t)snprintf(text + length, size - length,
+                               "{'descr': '<f4', 'fortran_order': False, 'shape': (");
+    for (int i = 0; i < ndim; i++) {
+        length += (size_t)snprintf(text + length, size - length, "%s%lld%s", i ? " " : "",
+                                   (long long)dims[i], i + 1 < ndim || ndim == 1 ? "," : "");
+    }
+    length += (size_t)snprintf(text + length, size - length, "), }");
+    text[length] = ' ';
+    length = (length + 1 + 63) / 64 * 64;
+    text[length - 1] = '\n';
+    text[8] = (char)((length - 10) & 255);
+    text[9] = (char)((length - 10) >> 8);
+    return length;
+}
+
+static bool write_floats(FILE *file, const float *data, size_t count) {
+    unsigned char block[4096];
+    for (size_t done = 0; done < count;) {
+        size_t n = count - done < sizeof block / 4 ? count - done : sizeof block / 4;
+        bytes_store_floats(block, data + done, n);
+        if (fwrite(block, 4, n, file) != n) return false;
+        done += n;
+    }
+    return true;
+}
+
+bool npy_write(FILE *file, const float *data, const int64_t *dims, int ndim) {
+    char text[384];
+    size_t length, count = 1;
+    if (ndim < 0 || ndim > NPY_MAX_DIMS) return false;
+    for (int i = 0; i < ndim; i++) count *= (size_t)dims[i];
+    length = format_header(text, sizeof text, dims, ndim);
+    return fwrite(text, 1, length, file) == length && write_floats(file, data, count);
+}

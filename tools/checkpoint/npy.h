@@ -1,0 +1,61 @@
+/* npy.h - read and write NumPy's .npy files as float32.
+ *
+ * Reads versions 1 to 3, C and Fortran order, up to NPY_MAX_DIMS dimensions, of
+ *     <f4 >f4   taken as they are         <f2 >f2   widened exactly
+ *     <f8 >f8 <i4 >i4 <i8 >i8             rounded to nearest
+ *     |u1 |i1 |b1 <u2 <i2 ...             exact
+ *     |V2                                 bfloat16, as JAX saves it: exact
+ * Nothing else (no strings, no records, no pickled objects). The file must have exactly the size
+ * that its header announces. Writes version 1, <f4, C order, as numpy.save does.
+ */
+#ifndef NPY_H
+#define NPY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/report.h"
+
+#define NPY_MAX_DIMS 8
+#define NPY_MAX_BYTES ((uint64_t)1 << 40)   /* largest array; a file above it is refused */
+
+typedef struct npy_array {
+    int ndim;                     /* 0: a scalar                                      */
+    int64_t dims[NPY_MAX_DIMS];
+    size_t count;                 /* product of dims                                  */
+    float *data;                  /* C order; free with npy_free                      */
+} npy_array;
+
+/* On failure array is empty. */
+bool npy_read(const char *path, npy_array *array, report *r);
+
+/* The same for a file already in memory; data need not be aligned and may be freed afterwards. */
+bool npy_parse(const void *data, size_t size, npy_array *array, report *r);
+
+void npy_free(npy_array *array);
+
+/* What stands before the numbers, for readers that stream them. */
+typedef struct npy_header {
+    char kind;                    /* 'f', 'i', 'u', 'b', or 'V' for bfloat16          */
+    unsigned size;                /* bytes of one number                              */
+    bool big_endian;
+    bool fortran_order;
+    int ndim;
+    int64_t dims[NPY_MAX_DIMS];
+    size_t offset;                /* of the first number                              */
+    uint64_t count;
+} npy_header;
+
+enum { NPY_MAX_HEADER = 12 + 65536 };
+
+/* data holds the first `available` bytes, at least NPY_MAX_HEADER unless the file is shorter, of
+ * a file of `size` bytes. */
+bool npy_read_header(const void *data, size_t available, uint64_t size, npy_header *out,
+                     report *r);
+
+/* False where a write failed (errno says why) or ndim is not 0 .. NPY_MAX_DIMS. */
+bool npy_write(FILE *file, const float *data, const int64_t *dims, int ndim);
+
+#endif

@@ -1,0 +1,115 @@
+/* npz.c - numpy.savez: a zip archive with one .npy file for each array. Entries may be deflated
+ * (savez_compressed); a deflated one is inflated whole when its numbers are read.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/report.h"
+#include "base/source.h"
+#include "checkpoint/container.h"
+#include "checkpoint/npy.h"
+
+static const char suffix[] = ".npy";
+
+static checkpoint_dtype dtype_of(const npy_header *header)
+{
+    switch (header->kind) {
+    case 'f': return header->size == 2 ? CHECKPOINT_F16
+                   : header->size == 4 ? CHECKPOINT_F32 : CHECKPOINT_F64;
+    case 'i': return header->size == 1 ? CHECKPOINT_I8 : header->size == 2 ? CHECKPOINT_I16
+                   : header->size == 4 ? CHECKPOINT_I32 : CHECKPOINT_I64;
+    case 'V': return CHECKPOINT_BF16;
+    case 'b': return CHECKPOINT_BOOL;
+    default: return header->size == 1 ? CHECKPOINT_U8 : CHECKPOINT_DTYPE_COUNT;
+    }
+}
+
+/* The first bytes of an entry, as many as a header may have. malloc'ed. */
+static void *read_start(const source *s, const zip_entry *entry, size_t *size, report *r)
+{
+    void *data;
+    *size = entry->size < NPY_MAX_HEADER ? (size_t)entry->size : NPY_MAX_HEADER;
+    data = malloc(*size + 1);
+    if (!data) {
+        (void)report_no_memory(r);
+        return NULL;
+    }
+    if (zip_read_start(s, entry, data, *size, r)) return data;
+    free(data);
+    return NULL;
+}
+
+static void fortran_strides(checkpoint_tensor_info *t)
+{
+    int64_t stride = 1;
+    int i;
+    for (i = 0; i < t->ndim; i++) {
+        t->strides[i] = stride;
+        stride *= t->dims[i];   /* npy_read_header has checked the product */
+    }
+}
+
+static bool add_array(checkpoint *c, size_t file, const zip_entry *entry, const char *name,
+                      const npy_header *header, report *r)
+{
+    checkpoint_storage storage;
+    checkpoint_tensor_info t;
+    memset(&storage, 0, sizeof storage);
+    memset(&t, 0, sizeof t);
+    storage.file = file;
+    storage.bytes = *entry;
+    storage.bytes.name = memory_copy_text(&c->memory, entry->name, strlen(entry->name));
+    storage.has_crc = true;
+    storage.big_endian = header->big_endian;
+    if (!storage.bytes.name) return report_no_memory(r);
+    if (header->offset % header->size != 0)
+        return report_fail(r, "%.200s: the numbers are not aligned", entry->name);
+    t.name = name;
+    t.container_name = entry->name;
+    t.dtype = dtype_of(header);
+    t.ndim = header->ndim;
+    memcpy(t.dims, header->dims, sizeof t.dims);
+    if (header->fortran_order) fortran_strides(&t);
+    else checkpoint_contiguous_strides(&t);
+    t.storage_offset = (int64_t)(header->offset / header->size);
+    return checkpoint_add_storage(c, &storage, &t.storage, r) &&
+           checkpoint_add_tensor(c, &t, entry->size / header->size, r);
+}
+
+/* An array of text or of objects is no tensor, and no reason to refuse the file. */
+static bool read_entry(checkpoint *c, size_t file, const zip_entry *entry, report *r)
+{
+    const size_t length = strlen(entry->name), tail = sizeof suffix - 1;
+    char name[1025];   /* zip.c refuses longer names */
+    report found = report_make();
+    npy_header header;
+    size_t size;
+    void *data;
+    bool good;
+    if (length <= tail || strcmp(entry->name + length - tail, suffix) != 0)
+        return checkpoint_add_skipped(c, entry->name, "not a .npy file", r);
+    snprintf(name, sizeof name, "%.*s", (int)(length - tail), entry->name);
+    data = read_start(&c->sources[file], entry, &size, r);
+    if (!data) return false;
+    good = npy_read_header(data, size, entry->size, &header, &found);
+    free(data);
+    if (good && dtype_of(&header) == CHECKPOINT_DTYPE_COUNT)
+        return checkpoint_add_skipped(c, name, "unsigned numbers", r);
+    if (good) return add_array(c, file, entry, name, &header, r);
+    if (strstr(found.text, "not supported"))
+        return checkpoint_add_skipped(c, name, found.text, r);
+    return report_fail(r, "%.200s: %s", entry->name, found.text);
+}
+
+bool npz_open(checkpoint *c, size_t file, report *r)
+{
+    zip_archive zip;
+    size_t i;
+    bool good = true;
+    if (!zip_open(&zip, &c->sources[file], r)) return false;
+    for (i = 0; i < zip.count && good; i++) good = read_entry(c, file, &zip.entries[i], r);
+    zip_close(&zip);
+    return good;
+}

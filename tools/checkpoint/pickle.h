@@ -1,0 +1,80 @@
+/* pickle.h - reads a Python pickle as plain data. Nothing is imported, called or executed.
+ *
+ * A value is a node in a graph: memoised values are shared by reference, so the graph may have
+ * shared parts and cycles, and who walks it must bound depth and steps. A call such as
+ * collections.OrderedDict() becomes a dict, torch.Size(x) becomes x; every other call stays a
+ * PICKLE_CALL node that names its callable and holds its arguments for the caller to judge.
+ *
+ * Opcodes: the binary ones of protocols 2 to 5 that PyTorch writes, and their relatives; text
+ * opcodes of protocol 0, extension registries and out-of-band buffers are refused.
+ * Limits: max_values (at most 10^6) values of 36 bytes on average, as many entries in the stack and
+ * in the memo, nesting of 64, 16 million opcodes. Texts of more than 64 KiB are read over and
+ * become PICKLE_OPAQUE.
+ */
+#ifndef PICKLE_H
+#define PICKLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/memory.h"
+#include "base/report.h"
+#include "base/source.h"
+
+#define PICKLE_MAX_DEPTH 64
+
+typedef enum pickle_kind {
+    PICKLE_NONE,
+    PICKLE_BOOL,        /* integer */
+    PICKLE_INT,         /* integer */
+    PICKLE_FLOAT,       /* number */
+    PICKLE_STRING,      /* text, count bytes and a NUL; str, bytes and Python 2 strings alike */
+    PICKLE_TUPLE,       /* count items */
+    PICKLE_LIST,
+    PICKLE_SET,
+    PICKLE_DICT,        /* count items: key, value, key, value... */
+    PICKLE_GLOBAL,      /* text: "module.name" */
+    PICKLE_CALL,        /* items: callable, arguments, state (BUILD) or NULL, dict or NULL */
+    PICKLE_PERSISTENT,  /* items: the persistent id */
+    PICKLE_OPAQUE       /* integer of more than 64 bits, long text */
+} pickle_kind;
+
+enum { PICKLE_CALLABLE, PICKLE_ARGUMENTS, PICKLE_STATE, PICKLE_CONTENTS, PICKLE_CALL_ITEMS };
+
+typedef struct pickle_value pickle_value;
+
+struct pickle_value {
+    uint8_t kind;
+    uint8_t depth;      /* of nesting below, as far as known when it was built */
+    uint32_t count;
+    uint32_t capacity;  /* of items, while a container grows */
+    union {
+        int64_t integer;
+        double number;
+        const char *text;
+        pickle_value **items;
+    } u;
+};
+
+typedef struct pickle_document {
+    pickle_value *root;
+    pickle_value **persistent;    /* every PICKLE_PERSISTENT, in order */
+    size_t persistent_count;
+    uint64_t end;                 /* offset behind the STOP opcode */
+    memory_arena memory;
+} pickle_document;
+
+enum { PICKLE_FEW_VALUES = 50000, PICKLE_MAX_VALUES = 1000000 };
+
+/* Reads one pickle that starts at byte `start` and must stop before `end`. On failure there is
+ * nothing to free. */
+bool pickle_load(pickle_document *document, const source *s, uint64_t start, uint64_t end,
+                 size_t max_values, report *r);
+void pickle_free(pickle_document *document);
+
+/* The value of a string key (the last one, as in Python), NULL if there is none. */
+const pickle_value *pickle_get(const pickle_value *dict, const char *key);
+bool pickle_is_text(const pickle_value *value, pickle_kind kind, const char *text);
+
+#endif

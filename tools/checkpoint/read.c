@@ -1,0 +1,296 @@
+/* read.c - elements of a tensor, wherever they lie, as float.
+ *
+ * Raw elements are gathered into one small buffer, brought into little-endian order if need be,
+ * and converted. Contiguous tensors are gathered by reading the file; strided ones from a cached
+ * span of their storage, deflated ones from the inflated entry.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/report.h"
+#include "base/source.h"
+#include "checkpoint/container.h"
+
+/* === Conversion: count little-endian elements at raw to float === */
+
+static float checkpoint_float_of_bits(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static double checkpoint_double_of_bits(uint64_t bits)
+{
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* Exact for every value: subnormals are multiples of 2^-24, NaN payloads move up. */
+static float checkpoint_float_of_half(uint16_t half)
+{
+    uint32_t sign = (uint32_t)(half & 0x8000) << 16;
+    uint32_t exponent = half >> 10 & 31, fraction = half & 1023;
+    float subnormal;
+    if (exponent == 31) return checkpoint_float_of_bits(sign | 0x7F800000 | fraction << 13);
+    if (exponent > 0)
+        return checkpoint_float_of_bits(sign | (exponent + 112) << 23 | fraction << 13);
+    subnormal = (float)fraction * (1.0f / 16777216.0f);
+    return sign ? -subnormal : subnormal;
+}
+
+static float checkpoint_float_of_i64(uint64_t bits)
+{
+    return bits > INT64_MAX ? (float)(-(int64_t)(UINT64_MAX - bits) - 1) : (float)(int64_t)bits;
+}
+
+static float checkpoint_float_of_i32(uint32_t bits)
+{
+    return (float)(bits > INT32_MAX ? (int64_t)bits - ((int64_t)1 << 32) : (int64_t)bits);
+}
+
+static float checkpoint_convert_one(checkpoint_dtype dtype, const uint8_t *raw)
+{
+    switch (dtype) {
+    case CHECKPOINT_F32:  return checkpoint_float_of_bits(bytes_load32(raw));
+    case CHECKPOINT_F16:  return checkpoint_float_of_half(bytes_load16(raw));
+    case CHECKPOINT_BF16: return checkpoint_float_of_bits((uint32_t)bytes_load16(raw) << 16);
+    case CHECKPOINT_F64:  return (float)checkpoint_double_of_bits(bytes_load64(raw));
+    case CHECKPOINT_I64:  return checkpoint_float_of_i64(bytes_load64(raw));
+    case CHECKPOINT_I32:  return checkpoint_float_of_i32(bytes_load32(raw));
+    case CHECKPOINT_I16:  return (float)(bytes_load16(raw) - (raw[1] > 127 ? 65536 : 0));
+    case CHECKPOINT_I8:   return (float)(raw[0] - (raw[0] > 127 ? 256 : 0));
+    case CHECKPOINT_U8:   return (float)raw[0];
+    case CHECKPOINT_BOOL: return raw[0] ? 1.0f : 0.0f;
+    case CHECKPOINT_Q4_0: case CHECKPOINT_Q4_1: case CHECKPOINT_Q5_0: case CHECKPOINT_Q5_1:
+    case CHECKPOINT_Q8_0: case CHECKPOINT_DTYPE_COUNT: break;   /* blocks, see below */
+    }
+    return 0.0f;
+}
+
+static void checkpoint_convert(checkpoint_dtype dtype, const uint8_t *raw, size_t count,
+                               float *destination)
+{
+    size_t i, size = checkpoint_dtype_size(dtype);
+    if (dtype == CHECKPOINT_F32) {     /* the common one in a loop of its own, for speed */
+        for (i = 0; i < count; i++)
+            destination[i] = checkpoint_float_of_bits(bytes_load32(raw + 4 * i));
+        return;
+    }
+    for (i = 0; i < count; i++) destination[i] = checkpoint_convert_one(dtype, raw + i * size);
+}
+
+static void checkpoint_swap_bytes(uint8_t *raw, size_t count, size_t size)
+{
+    size_t i, j;
+    for (i = 0; i < count; i++, raw += size) {
+        for (j = 0; j < size / 2; j++) {
+            uint8_t low = raw[j];
+            raw[j] = raw[size - 1 - j];
+            raw[size - 1 - j] = low;
+        }
+    }
+}
+
+/* === Bytes of a storage === */
+
+static bool checkpoint_load_span(checkpoint *c, const checkpoint_storage *storage, uint64_t start,
+                                 uint64_t size, report *r)
+{
+    const source *s = &c->sources[storage->file];
+    if (size > SIZE_MAX)
+        return report_fail(r, "\"%.200s\" does not fit into memory", storage->bytes.name);
+    c->cache.data = malloc((size_t)size);
+    if (!c->cache.data)
+        return report_fail(r, "out of memory: %llu bytes for \"%.200s\"", (unsigned long long)size,
+                           storage->bytes.name);
+    if (storage->bytes.deflated) return zip_read(s, &storage->bytes, c->cache.data, r);
+    return source_read(s, storage->bytes.offset + start, c->cache.data, (size_t)size, r);
+}
+
+/* Makes the cache hold [start, start + size) of a storage: all of it if it is deflated. */
+static bool checkpoint_need_span(checkpoint *c, size_t index, uint64_t start, uint64_t size,
+                                 report *r)
+{
+    const checkpoint_storage *storage = &c->storages[index];
+    checkpoint_cache *cache = &c->cache;
+    if (storage->bytes.deflated) {
+        start = 0;
+        size = storage->bytes.size;
+    }
+    if (cache->data && cache->storage == index && cache->start <= start
+        && start + size <= cache->start + cache->size) return true;
+    free(cache->data);
+    cache->data = NULL;
+    if (checkpoint_load_span(c, storage, start, size, r)) {
+        cache->storage = index;
+        cache->start = start;
+        cache->size = size;
+        return true;
+    }
+    free(cache->data);
+    cache->data = NULL;
+    return false;
+}
+
+/* === Gathering: count raw elements from logical index first on into the buffer === */
+
+static bool checkpoint_is_contiguous(const checkpoint_tensor_info *t)
+{
+    int64_t expected = 1;
+    int i;
+    for (i = t->ndim - 1; i >= 0; i--) {
+        if (t->dims[i] != 1 && t->strides[i] != expected) return false;
+        expected *= t->dims[i];
+    }
+    return true;
+}
+
+static bool checkpoint_gather_run(checkpoint *c, const checkpoint_tensor_info *t, int64_t first,
+                                  size_t count, report *r)
+{
+    const checkpoint_storage *storage = &c->storages[t->storage];
+    size_t size = checkpoint_dtype_size(t->dtype), bytes = count * size;
+    uint64_t start = (uint64_t)(t->storage_offset + first) * size;
+    if (!storage->bytes.deflated)
+        return source_read(&c->sources[storage->file], storage->bytes.offset + start, c->buffer,
+                           bytes, r);
+    if (!checkpoint_need_span(c, t->storage, start, bytes, r)) return false;
+    memcpy(c->buffer, c->cache.data + (start - c->cache.start), bytes);
+    return true;
+}
+
+/* Logical index -> position along each dimension. */
+static void checkpoint_unravel(const checkpoint_tensor_info *t, int64_t first, int64_t *position)
+{
+    int i;
+    for (i = t->ndim - 1; i >= 0; i--) {
+        position[i] = first % t->dims[i];
+        first /= t->dims[i];
+    }
+}
+
+static void checkpoint_step(const checkpoint_tensor_info *t, int64_t *position, int64_t *element)
+{
+    int i;
+    for (i = t->ndim - 1; i >= 0; i--) {
+        *element += t->strides[i];
+        if (++position[i] < t->dims[i]) return;
+        *element -= t->strides[i] * t->dims[i];
+        position[i] = 0;
+    }
+}
+
+static bool checkpoint_gather_strided(checkpoint *c, const checkpoint_tensor_info *t,
+                                      int64_t first, size_t count, report *r)
+{
+    int64_t position[CHECKPOINT_MAX_DIMS] = { 0 }, element = 0, last = 0;
+    size_t i, size = checkpoint_dtype_size(t->dtype);
+    uint64_t start = (uint64_t)t->storage_offset * size;
+    const uint8_t *from;
+    int d;
+    for (d = 0; d < t->ndim; d++) last += (t->dims[d] - 1) * t->strides[d];
+    if (!checkpoint_need_span(c, t->storage, start, ((uint64_t)last + 1) * size, r)) return false;
+    from = c->cache.data + (start - c->cache.start);
+    checkpoint_unravel(t, first, position);
+    for (d = 0; d < t->ndim; d++) element += position[d] * t->strides[d];
+    for (i = 0; i < count; i++) {
+        memcpy(c->buffer + i * size, from + (uint64_t)element * size, size);
+        checkpoint_step(t, position, &element);
+    }
+    return true;
+}
+
+static bool checkpoint_read_pieces(checkpoint *c, const checkpoint_tensor_info *t, int64_t first,
+                                   int64_t count, float *destination, report *r)
+{
+    size_t size = checkpoint_dtype_size(t->dtype), most = CHECKPOINT_BUFFER_SIZE / size;
+    bool contiguous = checkpoint_is_contiguous(t);
+    while (count > 0) {
+        size_t piece = count < (int64_t)most ? (size_t)count : most;
+        if (!(contiguous ? checkpoint_gather_run(c, t, first, piece, r)
+                         : checkpoint_gather_strided(c, t, first, piece, r))) return false;
+        if (c->storages[t->storage].big_endian) checkpoint_swap_bytes(c->buffer, piece, size);
+        checkpoint_convert(t->dtype, c->buffer, piece, destination);
+        destination += piece;
+        first += (int64_t)piece;
+        count -= (int64_t)piece;
+    }
+    return true;
+}
+
+/* === ggml's quantised blocks: a scale, perhaps a minimum, and 32 numbers of 4, 5 or 8 bits === */
+
+static void checkpoint_unpack_block(checkpoint_dtype dtype, const uint8_t *raw, float *values)
+{
+    const bool has_minimum = dtype == CHECKPOINT_Q4_1 || dtype == CHECKPOINT_Q5_1;
+    const bool has_fifth = dtype == CHECKPOINT_Q5_0 || dtype == CHECKPOINT_Q5_1;
+    const float scale = checkpoint_float_of_half(bytes_load16(raw));
+    const float minimum = has_minimum ? checkpoint_float_of_half(bytes_load16(raw + 2)) : 0;
+    const uint8_t *quants = raw + (has_minimum ? 4 : 2);
+    const uint32_t fifth = has_fifth ? bytes_load32(quants) : 0;
+    const int zero = has_minimum || dtype == CHECKPOINT_Q8_0 ? 0 : has_fifth ? 16 : 8;
+    int i;
+    if (has_fifth) quants += 4;
+    for (i = 0; i < 32; i++) {
+        int q = dtype == CHECKPOINT_Q8_0 ? quants[i] - (quants[i] > 127 ? 256 : 0)
+              : i < 16 ? quants[i] & 15 : quants[i - 16] >> 4;
+        q += (int)(fifth >> i & 1) * 16;
+        values[i] = has_minimum ? (float)q * scale + minimum : (float)(q - zero) * scale;
+    }
+}
+
+static bool checkpoint_read_blocks(checkpoint *c, const checkpoint_tensor_info *t, int64_t first,
+                                   int64_t count, float *destination, report *r)
+{
+    const checkpoint_storage *storage = &c->storages[t->storage];
+    const size_t size = checkpoint_dtype_size(t->dtype);
+    uint8_t raw[64];
+    float values[32];
+    if (!checkpoint_is_contiguous(t))
+        return report_fail(r, "%.200s: quantised weights cannot be transposed", t->name);
+    first += t->storage_offset;
+    while (count > 0) {
+        const int64_t from = first % 32, n = count < 32 - from ? count : 32 - from;
+        if (!source_read(&c->sources[storage->file],
+                         storage->bytes.offset + (uint64_t)(first / 32) * size, raw, size, r))
+            return false;
+        checkpoint_unpack_block(t->dtype, raw, values);
+        memcpy(destination, values + from, (size_t)n * sizeof *values);
+        destination += n;
+        first += n;
+        count -= n;
+    }
+    return true;
+}
+
+static bool checkpoint_read_any(checkpoint *c, const checkpoint_tensor_info *t, int64_t first,
+                                int64_t count, float *destination, report *r)
+{
+    if (first < 0 || count < 0 || first > t->count || count > t->count - first)
+        return report_fail(r, "%.200s: elements %lld to %lld asked for, it has %lld", t->name,
+                           (long long)first, (long long)(first + count), (long long)t->count);
+    if (checkpoint_block(t->dtype) > 1)
+        return checkpoint_read_blocks(c, t, first, count, destination, r);
+    return checkpoint_read_pieces(c, t, first, count, destination, r);
+}
+
+bool checkpoint_read(checkpoint *c, const checkpoint_tensor_info *t, int64_t first, int64_t count,
+                     float *destination, report *r)
+{
+    return checkpoint_read_any(c, t, first, count, destination, r)
+        || report_file(r, c->files[c->storages[t->storage].file].path);
+}
+
+bool checkpoint_verify(checkpoint *c, report *r)
+{
+    size_t i;
+    for (i = 0; i < c->storage_count; i++) {
+        const checkpoint_storage *storage = &c->storages[i];
+        if (storage->has_crc && !zip_verify(&c->sources[storage->file], &storage->bytes, r))
+            return report_file(r, c->files[storage->file].path);
+    }
+    return true;
+}

@@ -1,0 +1,848 @@
+/* torch_file.c - what torch.save writes: a pickle of the state dict, and storages beside it.
+ *
+ * zip form (since 1.6): <root>/data.pkl, <root>/data/<key> for each storage, <root>/byteorder.
+ * TorchScript archives have <root>/constants.pkl as well; their module objects are walked as if
+ * they were dicts. Legacy form: five pickles (magic, 1001, system, object, storage keys), then
+ * for each key an i64 element count and the elements, always little-endian.
+ *
+ * The pickle only describes tensors: _rebuild_tensor_v2(storage, offset, size, stride, ...) where
+ * storage is a persistent id ('storage', class, key, device, elements). Three steps: read the
+ * pickle, choose the state dict inside it, turn its tensor calls into checkpoint tensors.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/memory.h"
+#include "base/report.h"
+#include "base/source.h"
+#include "base/text.h"
+#include "checkpoint/container.h"
+#include "checkpoint/pickle.h"
+
+#ifndef TORCH_MAX_STEPS
+#define TORCH_MAX_STEPS 1000000      /* nodes visited: shared nodes count each time */
+#endif
+#define TORCH_MAX_NAME 1024
+#define TORCH_MAX_INFLATED ((uint64_t)8 << 20)   /* data.pkl in a deflated entry */
+
+/* A storage of a legacy file, found by key. */
+typedef struct torch_legacy_storage {
+    const char *key;
+    uint64_t element_size, count;    /* as the persistent id says */
+    uint64_t offset;                 /* of the first element; 0: not in the list of keys */
+    size_t index;                    /* in the checkpoint's storages, once added */
+    bool added;
+} torch_legacy_storage;
+
+typedef struct torch_reader {
+    checkpoint *c;
+    size_t file;
+    report *report;
+    pickle_document pickle;
+    size_t steps;
+    const pickle_value *module;      /* an nn.Module was met on the way */
+    bool torchscript;
+
+    zip_archive zip;                 /* zip form */
+    const char *root;                /* "archive/" */
+    const zip_entry *data;           /* "archive/data.pkl" */
+    size_t *zip_index;               /* entry -> storage + 1 */
+    bool big_endian;
+
+    torch_legacy_storage *legacy;    /* legacy form, sorted by key */
+    size_t legacy_count;
+} torch_reader;
+
+static bool torch_step(torch_reader *t)
+{
+    if (t->steps++ < TORCH_MAX_STEPS) return true;
+    return report_fail(t->report, "more than %d values to visit", TORCH_MAX_STEPS);
+}
+
+/* === Names that PyTorch writes === */
+
+typedef struct torch_class {
+    const char *name;                /* of the storage class and of the dtype */
+    const char *dtype_name;
+    uint8_t size;
+    bool supported;
+    checkpoint_dtype dtype;
+} torch_class;
+
+static const torch_class torch_classes[] = {
+    { "FloatStorage", "float32", 4, true, CHECKPOINT_F32 },
+    { "HalfStorage", "float16", 2, true, CHECKPOINT_F16 },
+    { "BFloat16Storage", "bfloat16", 2, true, CHECKPOINT_BF16 },
+    { "DoubleStorage", "float64", 8, true, CHECKPOINT_F64 },
+    { "LongStorage", "int64", 8, true, CHECKPOINT_I64 },
+    { "IntStorage", "int32", 4, true, CHECKPOINT_I32 },
+    { "ShortStorage", "int16", 2, true, CHECKPOINT_I16 },
+    { "CharStorage", "int8", 1, true, CHECKPOINT_I8 },
+    { "ByteStorage", "uint8", 1, true, CHECKPOINT_U8 },
+    { "BoolStorage", "bool", 1, true, CHECKPOINT_BOOL },
+    { "UntypedStorage", "", 1, true, CHECKPOINT_U8 },
+    { "ComplexFloatStorage", "complex64", 8, false, CHECKPOINT_U8 },
+    { "ComplexDoubleStorage", "complex128", 16, false, CHECKPOINT_U8 },
+    { "QInt8Storage", "qint8", 1, false, CHECKPOINT_U8 },
+    { "QUInt8Storage", "quint8", 1, false, CHECKPOINT_U8 },
+    { "QInt32Storage", "qint32", 4, false, CHECKPOINT_U8 },
+    { "", "float8_e4m3fn", 1, false, CHECKPOINT_U8 },
+    { "", "float8_e5m2", 1, false, CHECKPOINT_U8 },
+    { "", "uint16", 2, false, CHECKPOINT_U8 },
+    { "", "uint32", 4, false, CHECKPOINT_U8 },
+    { "", "uint64", 8, false, CHECKPOINT_U8 }
+};
+
+/* "torch.FloatStorage" -> "FloatStorage"; NULL if another module defines it. */
+static const char *torch_strip_module(const pickle_value *global)
+{
+    static const char *const modules[] = { "torch.storage.", "torch.cuda.", "torch." };
+    size_t i;
+    if (!global || global->kind != PICKLE_GLOBAL) return NULL;
+    for (i = 0; i < sizeof modules / sizeof *modules; i++) {
+        size_t size = strlen(modules[i]);
+        if (strncmp(global->u.text, modules[i], size) == 0) return global->u.text + size;
+    }
+    return NULL;
+}
+
+static const torch_class *torch_find_class(const pickle_value *global, bool is_dtype)
+{
+    const char *name = torch_strip_module(global);
+    size_t i;
+    for (i = 0; name && name[0] && i < sizeof torch_classes / sizeof *torch_classes; i++)
+        if (strcmp(is_dtype ? torch_classes[i].dtype_name : torch_classes[i].name, name) == 0)
+            return &torch_classes[i];
+    return NULL;
+}
+
+/* How a call that PyTorch uses for tensors is to be read. */
+typedef enum torch_call {
+    TORCH_NOT_A_TENSOR,
+    TORCH_TENSOR,          /* (storage, offset, size, stride, ...) */
+    TORCH_TENSOR_TYPED,    /* (storage, offset, size, stride, requires_grad, hooks, dtype, ...) */
+    TORCH_WRAPPED,         /* (tensor, ...) */
+    TORCH_SUBCLASS         /* (rebuild function, class, its arguments, state) */
+} torch_call;
+
+static torch_call torch_call_of(const pickle_value *callable)
+{
+    static const struct { const char *name; torch_call call; } calls[] = {
+        { "torch._utils._rebuild_tensor_v2", TORCH_TENSOR },
+        { "torch._utils._rebuild_tensor", TORCH_TENSOR },
+        { "torch._utils._rebuild_tensor_v3", TORCH_TENSOR_TYPED },
+        { "torch._utils._rebuild_parameter", TORCH_WRAPPED },
+        { "torch._utils._rebuild_parameter_with_state", TORCH_WRAPPED },
+        { "torch._tensor._rebuild_from_type_v2", TORCH_SUBCLASS }
+    };
+    size_t i;
+    for (i = 0; i < sizeof calls / sizeof *calls; i++)
+        if (pickle_is_text(callable, PICKLE_GLOBAL, calls[i].name)) return calls[i].call;
+    return TORCH_NOT_A_TENSOR;
+}
+
+/* === Reading the pickle's values === */
+
+static const pickle_value *torch_item(const pickle_value *sequence, size_t i)
+{
+    bool is_sequence = sequence
+                    && (sequence->kind == PICKLE_TUPLE || sequence->kind == PICKLE_LIST);
+    return is_sequence && i < sequence->count ? sequence->u.items[i] : NULL;
+}
+
+static const pickle_value *torch_part(const pickle_value *call, size_t part)
+{
+    return call && call->kind == PICKLE_CALL ? call->u.items[part] : NULL;
+}
+
+static bool torch_is_tensor(const pickle_value *value)
+{
+    return torch_call_of(torch_part(value, PICKLE_CALLABLE)) != TORCH_NOT_A_TENSOR;
+}
+
+static bool torch_has_prefix(const pickle_value *global, const char *prefix)
+{
+    return global->kind == PICKLE_GLOBAL
+        && strncmp(global->u.text, prefix, strlen(prefix)) == 0;
+}
+
+/* The dict to look into: itself, the contents of a dict subclass, the attributes of a
+ * TorchScript module; NULL for everything else. */
+static const pickle_value *torch_as_dict(const pickle_value *value)
+{
+    const pickle_value *state;
+    if (!value || value->kind == PICKLE_DICT) return value;
+    if (value->kind != PICKLE_CALL || torch_is_tensor(value)) return NULL;
+    if (torch_part(value, PICKLE_CONTENTS)) return torch_part(value, PICKLE_CONTENTS);
+    state = torch_part(value, PICKLE_STATE);
+    if (torch_has_prefix(torch_part(value, PICKLE_CALLABLE), "__torch__.") && state
+        && state->kind == PICKLE_DICT) return state;
+    return NULL;
+}
+
+static bool torch_is_module(const pickle_value *value)
+{
+    const pickle_value *state = torch_part(value, PICKLE_STATE);
+    return pickle_get(state, "_modules") && pickle_get(state, "_parameters");
+}
+
+/* === Storages === */
+
+/* A storage as a tensor sees it: which bytes, and where its element 0 lies in them. */
+typedef struct torch_storage {
+    const torch_class *class;
+    const char *key;
+    uint64_t base, count;            /* in elements of the class; base > 0 for a legacy view */
+    uint64_t root_count;             /* elements of the whole */
+} torch_storage;
+
+static bool torch_fail_storage(torch_reader *t, const char *name, const char *what)
+{
+    return report_fail(t->report, "%.200s: its storage %s", name, what);
+}
+
+static bool torch_is_count(const pickle_value *value)
+{
+    return value && value->kind == PICKLE_INT && value->u.integer >= 0
+        && value->u.integer <= INT64_MAX / 64;
+}
+
+/* The last field of a legacy id: None or (key, offset, count) of a view of the root storage. */
+static bool torch_read_view(torch_reader *t, const char *name, const pickle_value *view,
+                            torch_storage *storage)
+{
+    const pickle_value *offset = torch_item(view, 1), *count = torch_item(view, 2);
+    if (!view || view->kind == PICKLE_NONE) return true;
+    if (!torch_is_count(offset) || !torch_is_count(count)
+        || (uint64_t)(offset->u.integer + count->u.integer) > storage->root_count)
+        return torch_fail_storage(t, name, "is a view beyond the end of another");
+    storage->base = (uint64_t)offset->u.integer;
+    storage->count = (uint64_t)count->u.integer;
+    return true;
+}
+
+static bool torch_read_storage(torch_reader *t, const char *name, const pickle_value *value,
+                               torch_storage *storage)
+{
+    const pickle_value *id = value && value->kind == PICKLE_PERSISTENT ? value->u.items[0] : NULL;
+    const pickle_value *class = torch_item(id, 1), *key = torch_item(id, 2);
+    const pickle_value *count = torch_item(id, 4);
+    if (!pickle_is_text(torch_item(id, 0), PICKLE_STRING, "storage"))
+        return torch_fail_storage(t, name, "is not a ('storage', class, key, device, size) id");
+    storage->class = torch_find_class(class, false);
+    if (!storage->class)
+        return report_fail(t->report, "%.200s: unknown storage class \"%.200s\"", name,
+                           class && class->kind == PICKLE_GLOBAL ? class->u.text : "(none)");
+    if (!key || key->kind != PICKLE_STRING || !text_is_name(key->u.text, key->count)
+        || key->count > 200)
+        return torch_fail_storage(t, name, "has no usable key");
+    if (!torch_is_count(count)) return torch_fail_storage(t, name, "has no usable size");
+    storage->key = key->u.text;
+    storage->base = 0;
+    storage->root_count = (uint64_t)count->u.integer;
+    storage->count = storage->root_count;
+    return torch_read_view(t, name, torch_item(id, 5), storage);
+}
+
+static bool torch_place_in_zip(torch_reader *t, const char *name, const torch_storage *storage,
+                               size_t *index)
+{
+    char path[TORCH_MAX_NAME * 2];
+    checkpoint_storage placed = { 0 };
+    const zip_entry *entry;
+    size_t *slot;
+    snprintf(path, sizeof path, "%.1000s" "data/%.200s", t->root, storage->key);
+    entry = zip_find(&t->zip, path);
+    if (!entry)
+        return report_fail(t->report, "%.200s: storage \"%.300s\" is missing", name, path);
+    if (entry->size / storage->class->size < storage->root_count)
+        return report_fail(t->report, "%.200s: storage \"%.300s\" has %llu bytes, %llu elements of "
+                           "%u bytes expected", name, path, (unsigned long long)entry->size,
+                           (unsigned long long)storage->root_count, storage->class->size);
+    slot = &t->zip_index[entry - t->zip.entries];
+    if (*slot == 0) {
+        placed.file = t->file;
+        placed.bytes = *entry;
+        placed.bytes.name = memory_copy_text(&t->c->memory, entry->name, strlen(entry->name));
+        placed.has_crc = true;
+        placed.big_endian = t->big_endian;
+        if (!placed.bytes.name) return report_no_memory(t->report);
+        if (!checkpoint_add_storage(t->c, &placed, slot, t->report)) return false;
+        ++*slot;
+    }
+    *index = *slot - 1;
+    return true;
+}
+
+static int torch_compare_keys(const void *a, const void *b)
+{
+    const torch_legacy_storage *x = a, *y = b;
+    return strcmp(x->key, y->key);
+}
+
+static torch_legacy_storage *torch_find_legacy(torch_reader *t, const char *key)
+{
+    torch_legacy_storage wanted = { 0 };
+    wanted.key = key;
+    return bsearch(&wanted, t->legacy, t->legacy_count, sizeof wanted, torch_compare_keys);
+}
+
+static bool torch_place_legacy(torch_reader *t, const char *name, const torch_storage *storage,
+                               size_t *index)
+{
+    torch_legacy_storage *found = torch_find_legacy(t, storage->key);   /* all are listed */
+    checkpoint_storage placed = { 0 };
+    if (found->offset == 0)
+        return report_fail(t->report, "%.200s: storage \"%.200s\" is missing from the list of keys",
+                           name, storage->key);
+    if (!found->added) {
+        placed.file = t->file;
+        placed.bytes.name = memory_copy_text(&t->c->memory, found->key, strlen(found->key));
+        placed.bytes.offset = found->offset;
+        placed.bytes.size = found->count * found->element_size;
+        placed.bytes.stored_size = placed.bytes.size;
+        if (!placed.bytes.name) return report_no_memory(t->report);
+        if (!checkpoint_add_storage(t->c, &placed, &found->index, t->report)) return false;
+        found->added = true;
+    }
+    *index = found->index;
+    return true;
+}
+
+/* === Tensors === */
+
+static bool torch_read_sizes(torch_reader *t, checkpoint_tensor_info *info,
+                             const pickle_value *sizes, const pickle_value *strides)
+{
+    size_t i;
+    if (!sizes || !strides || sizes->count != strides->count
+        || (sizes->kind != PICKLE_TUPLE && sizes->kind != PICKLE_LIST)
+        || (strides->kind != PICKLE_TUPLE && strides->kind != PICKLE_LIST))
+        return report_fail(t->report, "%.200s: sizes and strides do not match", info->name);
+    if (sizes->count > CHECKPOINT_MAX_DIMS)
+        return report_fail(t->report, "%.200s: %lu dimensions, at most %d expected", info->name,
+                           (unsigned long)sizes->count, CHECKPOINT_MAX_DIMS);
+    info->ndim = (int)sizes->count;
+    for (i = 0; i < sizes->count; i++) {
+        if (sizes->u.items[i]->kind != PICKLE_INT || strides->u.items[i]->kind != PICKLE_INT)
+            return report_fail(t->report, "%.200s: sizes and strides must be integers",
+                               info->name);
+        info->dims[i] = sizes->u.items[i]->u.integer;
+        info->strides[i] = strides->u.items[i]->u.integer;
+    }
+    return true;
+}
+
+static bool torch_skip(torch_reader *t, const char *name, const char *reason)
+{
+    return checkpoint_add_skipped(t->c, name, reason, t->report);
+}
+
+/* dtype: NULL for that of the storage. */
+static bool torch_add_view(torch_reader *t, checkpoint_tensor_info *info,
+                           const torch_storage *storage, const torch_class *dtype, int64_t offset)
+{
+    uint64_t bytes = storage->count * storage->class->size;
+    uint64_t base = storage->base * storage->class->size;
+    if (!dtype) dtype = storage->class;
+    if (!dtype->supported) return torch_skip(t, info->name, dtype->dtype_name);
+    if (base % dtype->size || offset < 0 || offset > INT64_MAX / 64)
+        return report_fail(t->report, "%.200s: bad storage offset %lld", info->name,
+                           (long long)offset);
+    if (!(t->legacy ? torch_place_legacy(t, info->name, storage, &info->storage)
+                    : torch_place_in_zip(t, info->name, storage, &info->storage))) return false;
+    info->dtype = dtype->dtype;
+    info->container_name = t->c->storages[info->storage].bytes.name;
+    info->storage_offset = (int64_t)(base / dtype->size) + offset;
+    return checkpoint_add_tensor(t->c, info, (base + bytes) / dtype->size, t->report);
+}
+
+static bool torch_add_tensor(torch_reader *t, const char *name, const pickle_value *arguments,
+                             bool typed)
+{
+    checkpoint_tensor_info info = { 0 };
+    torch_storage storage = { 0 };
+    const pickle_value *offset = torch_item(arguments, 1);
+    const torch_class *dtype = typed ? torch_find_class(torch_item(arguments, 6), true) : NULL;
+    info.name = name;
+    if (!torch_read_storage(t, name, torch_item(arguments, 0), &storage)) return false;
+    if (typed && !dtype)
+        return report_fail(t->report, "%.200s: unknown dtype", name);
+    if (!offset || offset->kind != PICKLE_INT)
+        return report_fail(t->report, "%.200s: no storage offset", name);
+    return torch_read_sizes(t, &info, torch_item(arguments, 2), torch_item(arguments, 3))
+        && torch_add_view(t, &info, &storage, dtype, offset->u.integer);
+}
+
+/* Unwraps parameters and subclasses (bounded: they may be built around themselves). */
+static bool torch_add_call(torch_reader *t, const char *name, const pickle_value *value)
+{
+    const pickle_value *callable = torch_part(value, PICKLE_CALLABLE);
+    const pickle_value *arguments = torch_part(value, PICKLE_ARGUMENTS);
+    int depth;
+    for (depth = 0; depth < PICKLE_MAX_DEPTH; depth++) {
+        torch_call call = torch_call_of(callable);
+        switch (call) {
+        case TORCH_TENSOR:
+        case TORCH_TENSOR_TYPED:
+            return torch_add_tensor(t, name, arguments, call == TORCH_TENSOR_TYPED);
+        case TORCH_SUBCLASS:
+            callable = torch_item(arguments, 0);
+            arguments = torch_item(arguments, 2);
+            break;
+        case TORCH_WRAPPED:
+            value = torch_item(arguments, 0);
+            callable = torch_part(value, PICKLE_CALLABLE);
+            arguments = torch_part(value, PICKLE_ARGUMENTS);
+            break;
+        default:
+            return report_fail(t->report, "%.200s: the tensor is built by \"%.200s\", which is not "
+                               "supported", name, callable && callable->kind == PICKLE_GLOBAL
+                               ? callable->u.text : "(unknown)");
+        }
+    }
+    return report_fail(t->report, "%.200s: parameters nested deeper than %d", name, depth);
+}
+
+/* === Flattening === */
+
+/* Does an opaque call take tensor data, directly or through its arguments? */
+static bool torch_uses_storage(torch_reader *t, const pickle_value *value, int depth)
+{
+    size_t i;
+    bool children = value && (value->kind == PICKLE_TUPLE || value->kind == PICKLE_LIST);
+    if (!value || depth >= PICKLE_MAX_DEPTH || !torch_step(t)) return false;
+    if (value->kind == PICKLE_PERSISTENT || torch_is_tensor(value)) return true;
+    for (i = 0; children && i < value->count; i++)
+        if (torch_uses_storage(t, value->u.items[i], depth + 1)) return true;
+    return value->kind == PICKLE_CALL
+        && torch_uses_storage(t, torch_part(value, PICKLE_ARGUMENTS), depth + 1);
+}
+
+static bool torch_add_opaque(torch_reader *t, const char *name, const pickle_value *value)
+{
+    const pickle_value *callable = torch_part(value, PICKLE_CALLABLE);
+    const char *class = callable && callable->kind == PICKLE_GLOBAL ? callable->u.text
+                                                                    : "(unknown)";
+    if (torch_is_module(value)) t->module = value;
+    if (!torch_uses_storage(t, torch_part(value, PICKLE_ARGUMENTS), 0)) return !t->report->failed;
+    if (strstr(class, "qtensor") || strstr(class, "sparse")) return torch_skip(t, name, class);
+    return report_fail(t->report, "%.200s: the tensor is built by \"%.200s\", which is not "
+                       "supported", name, class);
+}
+
+static bool torch_flatten(torch_reader *t, char *name, size_t name_size, const pickle_value *value,
+                          int depth);
+
+static bool torch_append_name(torch_reader *t, char *name, size_t name_size,
+                              const pickle_value *key, size_t *size)
+{
+    char number[32];
+    const char *text = number;
+    if (key->kind == PICKLE_STRING) text = key->u.text;
+    else snprintf(number, sizeof number, "%lld", (long long)key->u.integer);
+    *size = name_size + (name_size > 0) + strlen(text);
+    if (*size >= TORCH_MAX_NAME || (key->kind == PICKLE_STRING && strlen(text) != key->count))
+        return report_fail(t->report, "a tensor's name is too long or contains a NUL");
+    if (name_size > 0) name[name_size++] = '.';
+    memcpy(name + name_size, text, strlen(text) + 1);
+    return true;
+}
+
+/* name is a buffer of TORCH_MAX_NAME shared by the whole walk; name_size bytes are in use. */
+static bool torch_flatten_dict(torch_reader *t, char *name, size_t name_size,
+                               const pickle_value *dict, int depth)
+{
+    size_t i, size;
+    for (i = 0; i + 1 < dict->count; i += 2) {
+        const pickle_value *key = dict->u.items[i], *value = dict->u.items[i + 1];
+        if (!torch_step(t)) return false;
+        if (key->kind != PICKLE_STRING && key->kind != PICKLE_INT) continue;
+        if (value->kind != PICKLE_DICT && value->kind != PICKLE_CALL) continue;
+        if (!torch_append_name(t, name, name_size, key, &size)
+            || !torch_flatten(t, name, size, value, depth + 1)) return false;
+        name[name_size] = '\0';
+    }
+    return true;
+}
+
+static bool torch_flatten(torch_reader *t, char *name, size_t name_size, const pickle_value *value,
+                          int depth)
+{
+    const pickle_value *dict = torch_as_dict(value);
+    if (depth > PICKLE_MAX_DEPTH)
+        return report_fail(t->report, "dicts nested deeper than %d", PICKLE_MAX_DEPTH);
+    if (torch_is_tensor(value)) return torch_add_call(t, name_size ? name : "tensor", value);
+    if (dict) return torch_flatten_dict(t, name, name_size, dict, depth);
+    return torch_add_opaque(t, name, value);
+}
+
+/* === Choosing the state dict === */
+
+/* Nested dicts are searched, lists (of an optimizer) are not. */
+static bool torch_holds_tensors(torch_reader *t, const pickle_value *value, int depth)
+{
+    const pickle_value *dict = torch_as_dict(value);
+    size_t i;
+    if (depth > PICKLE_MAX_DEPTH || !torch_step(t)) return false;
+    if (torch_is_tensor(value)) return depth > 0;
+    if (torch_is_module(value)) t->module = value;
+    for (i = 0; dict && i + 1 < dict->count; i += 2)
+        if (torch_holds_tensors(t, dict->u.items[i + 1], depth + 1)) return true;
+    return false;
+}
+
+/* In timm's order, then by custom. */
+static const char *const torch_wrappers[] = {
+    "state_dict_ema", "model_ema", "state_dict", "model", "module", "teacher", "student",
+    "encoder", "target_encoder", "model_state_dict", "model_state", "net", "network", "params",
+    "weights"
+};
+
+static const pickle_value *torch_known_wrapper(torch_reader *t, const pickle_value *dict,
+                                               const char **key)
+{
+    size_t i;
+    for (i = 0; i < sizeof torch_wrappers / sizeof *torch_wrappers; i++) {
+        const pickle_value *value = pickle_get(dict, torch_wrappers[i]);
+        *key = torch_wrappers[i];
+        if (torch_as_dict(value) && torch_holds_tensors(t, value, 0)) return value;
+    }
+    return NULL;
+}
+
+/* Tensors that belong to the training and not to the model. */
+static bool torch_is_training_key(const pickle_value *key)
+{
+    static const char *const starts[] = { "optim", "lr_", "sched", "scaler", "amp", "rng" };
+    size_t i;
+    for (i = 0; key->kind == PICKLE_STRING && i < sizeof starts / sizeof *starts; i++)
+        if (strncmp(key->u.text, starts[i], strlen(starts[i])) == 0) return true;
+    return false;
+}
+
+/* The only entry that holds tensors, if it is a dict. */
+static const pickle_value *torch_only_wrapper(torch_reader *t, const pickle_value *dict,
+                                              const char **key)
+{
+    const pickle_value *found = NULL;
+    size_t i;
+    for (i = 0; i + 1 < dict->count; i += 2) {
+        const pickle_value *name = dict->u.items[i], *value = dict->u.items[i + 1];
+        if (torch_is_training_key(name) || !torch_holds_tensors(t, value, 1)) continue;
+        if (found || !torch_as_dict(value) || name->kind != PICKLE_STRING) return NULL;
+        found = value;
+        *key = name->u.text;
+    }
+    return found;
+}
+
+static bool torch_add_wrapper(torch_reader *t, const char *key)
+{
+    size_t old = strlen(t->c->wrapper), size = strlen(key);
+    char *path = memory_take(&t->c->memory, old + size + 2);
+    if (!path) return report_no_memory(t->report);
+    snprintf(path, old + size + 2, "%s%s%s", t->c->wrapper, old ? "." : "", key);
+    t->c->wrapper = path;
+    return true;
+}
+
+static bool torch_add_scalar(torch_reader *t, const char *prefix, const pickle_value *key,
+                             const pickle_value *value)
+{
+    char name[300], text[64];
+    const char *shown = text;
+    if (key->kind != PICKLE_STRING) return true;
+    switch (value->kind) {
+    case PICKLE_STRING: shown = value->u.text; break;
+    case PICKLE_BOOL: shown = value->u.integer ? "true" : "false"; break;
+    case PICKLE_INT: snprintf(text, sizeof text, "%lld", (long long)value->u.integer); break;
+    case PICKLE_FLOAT: snprintf(text, sizeof text, "%.17g", value->u.number); break;
+    default: return true;
+    }
+    snprintf(name, sizeof name, "%s%s%.200s", prefix, prefix[0] ? "." : "", key->u.text);
+    return checkpoint_add_metadata(t->c, name, shown, t->report);
+}
+
+/* Scalars beside the state dict, and those in an argparse.Namespace one level down ("args.lr"). */
+static bool torch_add_metadata(torch_reader *t, const pickle_value *dict, const char *prefix)
+{
+    size_t i;
+    for (i = 0; i + 1 < dict->count; i += 2) {
+        const pickle_value *key = dict->u.items[i], *value = dict->u.items[i + 1];
+        const pickle_value *state = torch_part(value, PICKLE_STATE);
+        if (!torch_step(t) || !torch_add_scalar(t, prefix, key, value)) return false;
+        if (prefix[0] == '\0' && key->kind == PICKLE_STRING && key->count < 64 && state
+            && state->kind == PICKLE_DICT && !torch_is_module(value)
+            && !torch_add_metadata(t, state, key->u.text)) return false;
+    }
+    return true;
+}
+
+static const pickle_value *torch_refuse_module(torch_reader *t)
+{
+    (void)report_fail(t->report, "a whole nn.Module was pickled, which needs its Python code; save "
+                      "model.state_dict() instead");
+    return NULL;
+}
+
+static const pickle_value *torch_choose(torch_reader *t)
+{
+    const pickle_value *value = t->pickle.root, *inner;
+    const char *key = "";
+    int depth;
+    for (depth = 0; depth < PICKLE_MAX_DEPTH && !t->torchscript; depth++) {
+        const pickle_value *dict = torch_as_dict(value);
+        if (!dict) break;
+        t->module = NULL;
+        inner = torch_known_wrapper(t, dict, &key);
+        if (!inner) {
+            inner = torch_only_wrapper(t, dict, &key);
+            if (t->module) return torch_refuse_module(t);
+        }
+        if (t->report->failed || !torch_add_metadata(t, dict, "")) return NULL;
+        if (!inner) break;
+        if (!torch_add_wrapper(t, key)) return NULL;
+        value = inner;
+    }
+    return value;
+}
+
+static bool torch_read_object(torch_reader *t)
+{
+    char name[TORCH_MAX_NAME] = "";
+    const pickle_value *value = torch_choose(t);
+    if (!value || !torch_flatten(t, name, 0, value, 0)) return false;
+    if (t->c->tensor_count > 0) return true;
+    if (t->module) return torch_refuse_module(t) != NULL;
+    return report_fail(t->report, "no state dict: no dict with tensors was found");
+}
+
+/* === zip form === */
+
+/* "archive/" from the only entry of that name; the root may be empty. */
+static bool torch_find_root(torch_reader *t)
+{
+    static const char suffix[] = "data.pkl";
+    size_t i, length = strlen(suffix);
+    char *root;
+    for (i = 0; i < t->zip.count; i++) {
+        const char *name = t->zip.entries[i].name;
+        size_t size = strlen(name);
+        if (size < length || strcmp(name + size - length, suffix) != 0) continue;
+        if (size > length && name[size - length - 1] != '/') continue;
+        if (t->root) return report_fail(t->report, "zip: two entries are called data.pkl");
+        root = memory_copy_text(&t->c->memory, name, size - length);
+        if (!root) return report_no_memory(t->report);
+        t->root = root;
+        t->data = &t->zip.entries[i];
+    }
+    if (t->root) return true;
+    return report_fail(t->report, "zip: no data.pkl inside: not a PyTorch checkpoint");
+}
+
+static const zip_entry *torch_zip_entry(const torch_reader *t, const char *name)
+{
+    char path[TORCH_MAX_NAME * 2];
+    snprintf(path, sizeof path, "%.1000s%s", t->root, name);
+    return zip_find(&t->zip, path);
+}
+
+static bool torch_read_byteorder(torch_reader *t)
+{
+    const zip_entry *entry = torch_zip_entry(t, "byteorder");
+    char text[8] = "";
+    if (!entry) return true;                       /* older than 2.0: little */
+    if (entry->size >= sizeof text)
+        return report_fail(t->report, "zip: byteorder of %llu bytes",
+                           (unsigned long long)entry->size);
+    if (!zip_read(t->zip.source, entry, text, t->report)) return false;
+    t->big_endian = strcmp(text, "big") == 0;
+    if (t->big_endian || strcmp(text, "little") == 0) return true;
+    return report_fail(t->report, "zip: byteorder \"%.8s\", little or big expected", text);
+}
+
+static bool torch_inflate_pickle(torch_reader *t, const zip_entry *entry)
+{
+    source memory;
+    uint8_t *bytes;
+    bool ok;
+    if (entry->size > TORCH_MAX_INFLATED)
+        return report_fail(t->report, "zip: deflated data.pkl of %llu bytes, at most %llu expected",
+                           (unsigned long long)entry->size,
+                           (unsigned long long)TORCH_MAX_INFLATED);
+    bytes = malloc((size_t)entry->size + 1);
+    if (!bytes) return report_no_memory(t->report);
+    ok = zip_read(t->zip.source, entry, bytes, t->report);
+    memory = source_from_memory(entry->name, bytes, (size_t)entry->size);
+    ok = ok && pickle_load(&t->pickle, &memory, 0, entry->size, PICKLE_MAX_VALUES, t->report);
+    free(bytes);
+    return ok;
+}
+
+static bool torch_read_pickle(torch_reader *t)
+{
+    if (t->data->deflated) return torch_inflate_pickle(t, t->data);
+    return zip_verify(t->zip.source, t->data, t->report)
+        && pickle_load(&t->pickle, t->zip.source, t->data->offset,
+                       t->data->offset + t->data->size, PICKLE_MAX_VALUES, t->report);
+}
+
+static bool torch_read_zip(torch_reader *t)
+{
+    bool ok;
+    if (!torch_find_root(t) || !torch_read_byteorder(t) || !torch_read_pickle(t)) return false;
+    t->torchscript = torch_zip_entry(t, "constants.pkl") != NULL;
+    if (t->torchscript) t->c->kind = "TorchScript";
+    t->zip_index = calloc(t->zip.count, sizeof *t->zip_index);
+    ok = t->zip_index ? torch_read_object(t) : report_no_memory(t->report);
+    free(t->zip_index);
+    pickle_free(&t->pickle);
+    return ok;
+}
+
+bool torch_zip_open(checkpoint *c, size_t file, report *r)
+{
+    torch_reader t = { 0 };
+    bool ok;
+    t.c = c;
+    t.file = file;
+    t.report = r;
+    if (!zip_open(&t.zip, &c->sources[file], r)) return false;
+    ok = torch_read_zip(&t);
+    zip_close(&t.zip);
+    return ok;
+}
+
+/* === Legacy form === */
+
+/* Every storage that the object mentions, also outside the state dict: all of them follow in the
+ * file, and only the class tells how many bytes an element has. */
+static bool torch_collect_storages(torch_reader *t)
+{
+    size_t i, count = t->pickle.persistent_count;
+    t->legacy = calloc(count + 1, sizeof *t->legacy);
+    if (!t->legacy) return report_no_memory(t->report);
+    for (i = 0; i < count; i++) {
+        const pickle_value *value = t->pickle.persistent[i];
+        torch_legacy_storage *to = &t->legacy[t->legacy_count];
+        torch_storage storage = { 0 };
+        if (pickle_is_text(torch_item(value->u.items[0], 0), PICKLE_STRING, "module")) continue;
+        if (!torch_read_storage(t, "(legacy file)", value, &storage)) return false;
+        to->key = storage.key;
+        to->element_size = storage.class->size;
+        to->count = storage.root_count;
+        t->legacy_count++;
+    }
+    qsort(t->legacy, t->legacy_count, sizeof *t->legacy, torch_compare_keys);
+    return true;
+}
+
+/* Several tensors may share a storage, but they must agree on it. */
+static bool torch_unify_storages(torch_reader *t)
+{
+    size_t i, kept = 0;
+    for (i = 0; i < t->legacy_count; i++) {
+        const torch_legacy_storage *last = kept ? &t->legacy[kept - 1] : NULL;
+        if (!last || strcmp(last->key, t->legacy[i].key) != 0) {
+            t->legacy[kept++] = t->legacy[i];
+        } else if (last->element_size != t->legacy[i].element_size
+                   || last->count != t->legacy[i].count) {
+            return report_fail(t->report, "storage \"%.200s\" has two types or sizes", last->key);
+        }
+    }
+    t->legacy_count = kept;
+    return true;
+}
+
+/* *at: behind the last storage. */
+static bool torch_locate_storage(torch_reader *t, const char *key, uint64_t *at)
+{
+    const source *s = &t->c->sources[t->file];
+    torch_legacy_storage *storage = torch_find_legacy(t, key);
+    uint8_t bytes[8];
+    uint64_t size;
+    if (!storage || storage->offset)
+        return report_fail(t->report, "storage key \"%.200s\" is %s", key,
+                           storage ? "listed twice" : "used by no tensor");
+    if (!source_read(s, *at, bytes, sizeof bytes, t->report)) return false;
+    if (bytes_load64(bytes) != storage->count)
+        return report_fail(t->report, "storage \"%.200s\" at byte %llu has %llu elements, %llu "
+                           "expected", key, (unsigned long long)*at,
+                           (unsigned long long)bytes_load64(bytes),
+                           (unsigned long long)storage->count);
+    *at += 8;
+    size = storage->count * storage->element_size;
+    if (size > s->size - *at)
+        return report_fail(t->report, "truncated: storage \"%.200s\" needs %llu bytes at byte "
+                           "%llu, the file ends at %llu", key, (unsigned long long)size,
+                           (unsigned long long)*at, (unsigned long long)s->size);
+    storage->offset = *at;
+    *at += size;
+    return true;
+}
+
+static bool torch_locate_storages(torch_reader *t, const pickle_document *keys)
+{
+    uint64_t at = keys->end;
+    size_t i;
+    if (keys->root->kind != PICKLE_LIST)
+        return report_fail(t->report, "legacy: the fifth pickle is no list of storage keys");
+    for (i = 0; i < keys->root->count; i++) {
+        const pickle_value *key = keys->root->u.items[i];
+        if (key->kind != PICKLE_STRING)
+            return report_fail(t->report, "legacy: a storage key is no string");
+        if (!torch_locate_storage(t, key->u.text, &at)) return false;
+    }
+    return true;
+}
+
+/* Magic, protocol and system info: only the second has something to check. Byte order is not
+ * read from the third: the format is little-endian whatever wrote it. */
+static bool torch_skip_preamble(torch_reader *t, uint64_t *at)
+{
+    const source *s = &t->c->sources[t->file];
+    pickle_document document;
+    int i;
+    for (i = 0; i < 3; i++) {
+        bool ok = pickle_load(&document, s, *at, s->size, PICKLE_FEW_VALUES, t->report);
+        if (!ok) return false;
+        *at = document.end;
+        if (i == 1) ok = document.root->kind == PICKLE_INT && document.root->u.integer == 1001;
+        pickle_free(&document);
+        if (!ok) return report_fail(t->report, "legacy: protocol 1001 expected");
+    }
+    return true;
+}
+
+static bool torch_read_keys(torch_reader *t)
+{
+    const source *s = &t->c->sources[t->file];
+    pickle_document keys;
+    bool ok;
+    if (!torch_collect_storages(t) || !torch_unify_storages(t)) return false;
+    if (!pickle_load(&keys, s, t->pickle.end, s->size, PICKLE_FEW_VALUES, t->report))
+        return false;
+    ok = torch_locate_storages(t, &keys);
+    pickle_free(&keys);
+    return ok;
+}
+
+bool torch_legacy_open(checkpoint *c, size_t file, report *r)
+{
+    torch_reader t = { 0 };
+    uint64_t at = 0;
+    bool ok;
+    t.c = c;
+    t.file = file;
+    t.report = r;
+    if (!torch_skip_preamble(&t, &at)) return false;
+    if (!pickle_load(&t.pickle, &c->sources[file], at, c->sources[file].size, PICKLE_MAX_VALUES, r))
+        return false;
+    ok = torch_read_keys(&t) && torch_read_object(&t);
+    free(t.legacy);
+    pickle_free(&t.pickle);
+    return ok;
+}

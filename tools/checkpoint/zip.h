@@ -1,0 +1,53 @@
+/* zip.h - the directory of a zip archive, checked, and its entries (STORED and DEFLATE).
+ *
+ * Refused: encryption, several disks, overlapping entries, two entries of one name, local headers
+ * that differ from the directory, bytes before the first or after the last record, more than
+ * 100000 entries, entries that inflate to 64 MiB more than they take. Names are only
+ * ever compared, never used as paths.
+ */
+#ifndef ZIP_H
+#define ZIP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/memory.h"
+#include "base/report.h"
+#include "base/source.h"
+
+typedef struct zip_entry {
+    const char *name;
+    uint64_t header_offset;     /* of the local header */
+    uint64_t offset;            /* of the data */
+    uint64_t stored_size;       /* bytes in the file */
+    uint64_t size;              /* bytes once inflated */
+    uint32_t crc;
+    bool deflated;
+} zip_entry;
+
+typedef struct zip_archive {
+    const source *source;
+    memory_arena memory;
+    zip_entry *entries;         /* sorted by name */
+    size_t count;
+} zip_archive;
+
+/* The source must outlive the archive. On failure there is nothing to free. */
+bool zip_open(zip_archive *zip, const source *s, report *r);
+void zip_close(zip_archive *zip);
+
+const zip_entry *zip_find(const zip_archive *zip, const char *name);   /* NULL: no such entry */
+
+/* A whole entry (entry->size bytes); checks the CRC. DEFLATE needs memory for both forms. */
+bool zip_read(const source *s, const zip_entry *entry, void *destination, report *r);
+
+/* Its first `size` bytes, not more than it has; no CRC is checked, and what a damaged entry does
+ * not inflate to is zero. */
+bool zip_read_start(const source *s, const zip_entry *entry, void *destination, size_t size,
+                    report *r);
+
+/* Reads a stored entry in small pieces, or a deflated one whole, only to check the CRC. */
+bool zip_verify(const source *s, const zip_entry *entry, report *r);
+
+#endif

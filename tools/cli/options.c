@@ -1,0 +1,246 @@
+#include "cli/options.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/report.h"
+#include "cli/output.h"
+#include "vit.h"
+
+/* Words of argv not looked at yet. */
+typedef struct parser {
+    const cli_program *program;
+    char **words;
+    int count;
+    int next;
+} parser;
+
+/* "--top" or "-k", as the user wrote it; then the complaint and where to look. */
+static bool usage_error(const parser *p, const char *format, ...) REPORT_PRINTF(2, 3);
+
+static bool usage_error(const parser *p, const char *format, ...) {
+    char message[REPORT_SIZE];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    report_error(p->program->name, NULL, "%s (try '%s --help')", message, p->program->name);
+    return false;
+}
+
+/* Letters to change, insert or delete to turn a into b, the name of an option. */
+static int edit_distance(const char *a, const char *b) {
+    int row[40];
+    int width = (int)strlen(b);
+    for (int j = 0; j <= width; j++) row[j] = j;
+    for (int i = 1; a[i - 1]; i++) {
+        int diagonal = row[0];
+        row[0] = i;
+        for (int j = 1; j <= width; j++) {
+            int best = diagonal + (a[i - 1] != b[j - 1]);
+            diagonal = row[j];
+            if (row[j] + 1 < best) best = row[j] + 1;
+            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
+            row[j] = best;
+        }
+    }
+    return row[width];
+}
+
+/* An unknown option is mostly a typing error: names the nearest known one. */
+static bool unknown_option(const parser *p, const char *word, const char *name) {
+    const cli_option *nearest = NULL;
+    int distance = 3;   /* further away is no help */
+    for (const cli_option *o = p->program->options; o->name; o++) {
+        int d = edit_distance(name, o->name);
+        if (d < distance) {
+            distance = d;
+            nearest = o;
+        }
+    }
+    if (nearest) {
+        return usage_error(p, "unknown option '%.80s', did you mean '--%s'?", word, nearest->name);
+    }
+    return usage_error(p, "unknown option '%.80s'", word);
+}
+
+static bool set_int(const parser *p, const cli_option *o, const char *word, const char *value) {
+    long number;
+    if (!text_read_int(value, (long)o->min, (long)o->max, &number)) {
+        return usage_error(p, "%s: expected a whole number from %.0f to %.0f, found '%.80s'", word,
+                           o->min, o->max, value);
+    }
+    *(int *)o->value = (int)number;
+    return true;
+}
+
+static bool set_number(const parser *p, const cli_option *o, const char *word,
+                       const char *value) {
+    if (text_read_number(value, o->min, o->max, (double *)o->value)) return true;
+    return usage_error(p, "%s: expected a number from %g to %g, found '%.80s'", word, o->min,
+                       o->max, value);
+}
+
+/* Stores one value; word is the option as written, for messages. */
+static bool set_size(const parser *p, const cli_option *o, const char *word, const char *text) {
+    if (text_read_size(text, (long)o->min, (long)o->max, (int *)o->value)) return true;
+    return usage_error(p, "%s: expected %s with sides from %.0f to %.0f, found '%.80s'", word,
+                       o->argument, o->min, o->max, text);
+}
+
+static bool set_value(const parser *p, const cli_option *o, const char *word,
+                      const char *value) {
+    switch (o->type) {
+    case CLI_FLAG: *(bool *)o->value = true; return true;
+    case CLI_TEXT: *(const char **)o->value = value; return true;
+    case CLI_INT: return set_int(p, o, word, value);
+    case CLI_NUMBER: return set_number(p, o, word, value);
+    case CLI_SIZE: return set_size(p, o, word, value);
+    default: /* CLI_LIST */
+        if (text_list_append((text_list *)o->value, value)) return true;
+        report_error(p->program->name, NULL, "out of memory");
+        return false;
+    }
+}
+
+/* attached is the value in the same word, or NULL; otherwise the next word is the value. */
+static bool take_option(parser *p, const cli_option *o, const char *word, const char *attached) {
+    if (o->type == CLI_FLAG && attached) {
+        return usage_error(p, "option '%.80s' takes no value", word);
+    }
+    if (o->type != CLI_FLAG && !attached) {
+        if (p->next == p->count) {
+            return usage_error(p, "option '%.80s' needs a value: %s", word, o->argument);
+        }
+        attached = p->words[p->next++];
+    }
+    return set_value(p, o, word, attached);
+}
+
+static bool take_long(parser *p, const char *word) {
+    char name[40];
+    const char *equals = strchr(word, '=');
+    size_t length = equals ? (size_t)(equals - word) - 2 : strlen(word) - 2;
+    if (length < sizeof name) {
+        memcpy(name, word + 2, length);
+        name[length] = '\0';
+        for (const cli_option *o = p->program->options; o->name; o++) {
+            if (strcmp(o->name, name) == 0) {
+                return take_option(p, o, word, equals ? equals + 1 : NULL);
+            }
+        }
+        return unknown_option(p, word, name);
+    }
+    return unknown_option(p, word, "");
+}
+
+/* -k5, -k 5, or several flags in one word (-vq). */
+static bool take_short(parser *p, const char *word) {
+    for (const char *letter = word + 1; *letter; letter++) {
+        const cli_option *o = p->program->options;
+        while (o->name && o->letter != *letter) o++;
+        if (!o->name) return unknown_option(p, word, word + 1);
+        if (o->type != CLI_FLAG) return take_option(p, o, word, letter[1] ? letter + 1 : NULL);
+        take_option(p, o, word, NULL);
+    }
+    return true;
+}
+
+static bool is_any(const char *word, const char *a, const char *b) {
+    return strcmp(word, a) == 0 || strcmp(word, b) == 0;
+}
+
+/* --help and --version work wherever they stand before "--", even behind a mistake. */
+static bool asks_for(int argc, char **argv, const char *name, const char *letter) {
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        if (is_any(argv[i], name, letter)) return true;
+    }
+    return false;
+}
+
+/* One line of --help; continuation lines of the text are indented alike. */
+static void print_option(char letter, const char *name, const char *argument, const char *help) {
+    char left[64];
+    char shortcut[8] = "    ";
+    if (letter) snprintf(shortcut, sizeof shortcut, "-%c, ", letter);
+    snprintf(left, sizeof left, "%s--%s%s%s", shortcut, name, argument ? " " : "",
+             argument ? argument : "");
+    if (strlen(left) > 22) printf("  %s\n  %-22s  ", left, "");
+    else printf("  %-22s  ", left);
+    for (; *help; help++) {
+        putchar(*help);
+        if (*help == '\n') printf("%26s", "");
+    }
+    putchar('\n');
+}
+
+static void print_help(const cli_program *program) {
+    printf("usage: %s %s\n\n%s\noptions:\n", program->name, program->synopsis,
+           program->description);
+    for (const cli_option *o = program->options; o->name; o++) {
+        print_option(o->letter, o->name, o->argument, o->help);
+    }
+    print_option('h', "help", NULL, "print this text");
+    print_option(0, "version", NULL, "print the version");
+    printf("\n%s", program->notes);
+}
+
+static void print_version(const cli_program *program) {
+    printf("%s (vit.h %d.%d.%d)\n", program->name, VIT_VERSION_MAJOR, VIT_VERSION_MINOR,
+           VIT_VERSION_PATCH);
+}
+
+static bool take_word(parser *p, text_list *operands, bool *only_operands) {
+    const char *word = p->words[p->next++];
+    if (*only_operands || word[0] != '-' || word[1] == '\0') {
+        if (text_list_append(operands, word)) return true;
+        report_error(p->program->name, NULL, "out of memory");
+        return false;
+    }
+    if (strcmp(word, "--") == 0) {
+        *only_operands = true;
+        return true;
+    }
+    return word[1] == '-' ? take_long(p, word) : take_short(p, word);
+}
+
+static bool check_count(const parser *p, const text_list *operands) {
+    if (operands->count < p->program->min_operands) {
+        return usage_error(p, "missing %s", p->program->operand);
+    }
+    if (operands->count > p->program->max_operands) {
+        return usage_error(p, "unexpected '%.80s'", operands->items[p->program->max_operands]);
+    }
+    return true;
+}
+
+static void free_lists(const cli_program *program, text_list *operands) {
+    for (const cli_option *o = program->options; o->name; o++) {
+        if (o->type == CLI_LIST) text_list_free((text_list *)o->value);
+    }
+    text_list_free(operands);
+}
+
+bool cli_parse(const cli_program *program, int argc, char **argv, text_list *operands,
+               int *status) {
+    parser p = { program, argv, argc, argc > 0 ? 1 : 0 };
+    text_list own = { NULL, 0 };
+    bool only_operands = false, good = true;
+
+    if (asks_for(argc, argv, "--help", "-h")) {
+        print_help(program);
+    } else if (asks_for(argc, argv, "--version", "--version")) {
+        print_version(program);
+    } else {
+        while (good && p.next < p.count) good = take_word(&p, &own, &only_operands);
+        good = good && check_count(&p, &own);
+        if (!good) free_lists(program, &own);
+        else if (operands) *operands = own;
+        else text_list_free(&own);
+        *status = good ? CLI_OK : CLI_USAGE;
+        return good;
+    }
+    *status = cli_finish(program->name, CLI_OK);
+    return false;
+}

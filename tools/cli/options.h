@@ -1,0 +1,68 @@
+/* options.h - the options of a program, --help and --version.
+ *
+ *     static bool quiet;   static int top = 5;   static const char *model;
+ *     const cli_option options[] = {
+ *         { 'm', "model", "FILE", "the model to use", CLI_TEXT, &model, 0, 0 },
+ *         { 'k', "top", "N", "how many classes to print (default 5)", CLI_INT, &top, 1, 1000 },
+ *         { 'q', "quiet", NULL, "say nothing", CLI_FLAG, &quiet, 0, 0 },
+ *         CLI_END
+ *     };
+ *     const cli_program program = { "classify", "[options] IMAGE...", "Names what it sees.\n",
+ *                                   options, NULL, 1, CLI_MANY, "IMAGE" };
+ *     text_list images;
+ *     int status;
+ *     if (!cli_parse(&program, argc, argv, &images, &status)) return status;
+ *     ...
+ *     text_list_free(&images);
+ *     return cli_finish(program.name, failed ? CLI_FAILED : CLI_OK);
+ */
+#ifndef OPTIONS_H
+#define OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/text.h"
+
+/* `--name value`, `--name=value`, `-n value`, `-nvalue`; a lone `-` is an operand (standard
+ * input) and `--` ends the options. --help and --version come by themselves. */
+
+typedef enum cli_type {
+    CLI_FLAG,     /* no value:      bool *         */
+    CLI_TEXT,     /* any value:     const char **  */
+    CLI_INT,      /* min .. max:    int *          */
+    CLI_NUMBER,   /* min .. max:    double *       */
+    CLI_SIZE,     /* N or HxW:      int[2], height and width, each min .. max */
+    CLI_LIST      /* may be given several times: text_list *, zeroed by the caller */
+} cli_type;
+
+typedef struct cli_option {
+    char letter;              /* 'k' for -k; 0 for none                               */
+    const char *name;         /* "top" for --top                                      */
+    const char *argument;     /* what --help calls the value; NULL for a flag         */
+    const char *help;         /* one sentence; further lines after '\n'               */
+    cli_type type;
+    void *value;              /* receives the value; untouched where the option is absent */
+    double min, max;          /* of CLI_INT, CLI_NUMBER and CLI_SIZE                  */
+} cli_option;
+
+#define CLI_END { 0, NULL, NULL, NULL, CLI_FLAG, NULL, 0, 0 }
+#define CLI_MANY 0x7fffffff
+
+typedef struct cli_program {
+    const char *name;         /* begins every message                                 */
+    const char *synopsis;     /* after the name: "[options] IMAGE..."                 */
+    const char *description;  /* of --help, above the options; ends with '\n'         */
+    const cli_option *options;
+    const char *notes;        /* of --help, below the options                        */
+    int min_operands, max_operands;
+    const char *operand;      /* what a missing one is called: "IMAGE"                */
+} cli_program;
+
+/* Sets the options' values and collects the operands (may be NULL if there can be none).
+ * False when the program should end with *status: --help, --version, or a usage error, which is
+ * on stderr by then. Then there is nothing to free. */
+bool cli_parse(const cli_program *program, int argc, char **argv, text_list *operands,
+               int *status);
+
+#endif

@@ -1,0 +1,53 @@
+#define _POSIX_C_SOURCE 200809L
+
+#include "cli/progress.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+double cli_now_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
+}
+
+void cli_progress_start(cli_progress *progress, const char *label, uint64_t total) {
+    const char *terminal = getenv("TERM");
+    bool dumb = terminal && strcmp(terminal, "dumb") == 0;   /* cannot erase a line */
+    progress->label = label;
+    progress->total = total;
+    progress->started = cli_now_ms();
+    progress->drawn = progress->started;
+    progress->active = !dumb && isatty(STDERR_FILENO) != 0;
+    progress->visible = false;
+}
+
+void cli_progress_update(cli_progress *progress, uint64_t done) {
+    enum { WIDTH = 30 };
+    char bar[WIDTH + 1];
+    double now, share, left;
+    if (!progress->active) return;
+    now = cli_now_ms();
+    if (now - progress->drawn < 100) return;
+    progress->drawn = now;
+    progress->visible = true;
+
+    share = progress->total ? (double)done / (double)progress->total : 0;
+    if (share > 1) share = 1;
+    for (int i = 0; i < WIDTH; i++) bar[i] = i < share * WIDTH ? '#' : '.';
+    bar[WIDTH] = '\0';
+    left = share > 0 ? (now - progress->started) * (1 - share) / share / 1e3 : 0;
+    fprintf(stderr, "\r%s [%s] %3.0f %%  %.0f s left \033[K", progress->label, bar,
+            100 * share, left);
+    fflush(stderr);
+}
+
+void cli_progress_clear(cli_progress *progress) {
+    if (!progress->visible) return;
+    fputs("\r\033[K", stderr);
+    fflush(stderr);
+    progress->visible = false;
+}

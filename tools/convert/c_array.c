@@ -1,0 +1,165 @@
+#include "convert/c_array.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/output.h"
+#include "cli/progress.h"
+#include "vit.h"
+
+/* The output's name without folder and ending, as an identifier. */
+static void make_name(const char *path, char *name, size_t size)
+{
+    const char *start = strrchr(path, '/');
+    size_t i;
+    start = start ? start + 1 : path;
+    snprintf(name, size, "%s%.*s", isdigit((unsigned char)*start) ? "_" : "",
+             (int)strcspn(start, "."), start);
+    if (!*name || !strcmp(path, "-")) snprintf(name, size, "model");
+    for (i = 0; name[i]; i++)
+        if (!isalnum((unsigned char)name[i])) name[i] = '_';
+}
+
+static uint64_t workspace_of(const vit_model *model, int low_memory)
+{
+    vit_params params;
+    memset(&params, 0, sizeof params);
+    params.isa = VIT_ISA_SCALAR;
+    params.low_memory = low_memory;
+    return vit_workspace_size(model, &params);
+}
+
+static void put_head(FILE *file, const c_array_result *c, const char *upper)
+{
+    fprintf(file,
+            "/* A model as a constant array, written by vit-convert; it is used where it lies:\n"
+            " *\n"
+            " *     vit_model_open_memory(%s_data, %s_SIZE, 0, &model);\n"
+            " *\n"
+            " * %s_WORKSPACE bytes hold a session for one image on the plain C tier, and\n"
+            " * %s_WORKSPACE_LOW one with vit_params.low_memory; %s_INPUT floats an image,\n"
+            " * %s_OUTPUT its logits or, without a head, embedding. The rest serves\n"
+            " * #define VIT_FIXED %s. */\n"
+            "#ifndef %s_H\n#define %s_H\n\n",
+            c->name, upper, upper, upper, upper, upper, upper, upper, upper);
+    fprintf(file,
+            "#define %s_SIZE %llu\n#define %s_WORKSPACE %llu\n"
+            "#define %s_WORKSPACE_LOW %llu\n",
+            upper, (unsigned long long)c->bytes, upper, (unsigned long long)c->workspace, upper,
+            (unsigned long long)c->low_memory);
+}
+
+static void put_array(FILE *file, const c_array_result *c, const char *upper)
+{
+    fprintf(file,
+            "#if defined(_MSC_VER)\n#    define %s_ALIGN __declspec(align(%d))\n"
+            "#elif defined(__GNUC__)\n#    define %s_ALIGN __attribute__((aligned(%d)))\n"
+            "#else\n#    define %s_ALIGN /* see to it that it lies at a multiple of 16 */\n"
+            "#endif\n\n%s_ALIGN static const unsigned char %s_data[%s_SIZE] = {",
+            upper, VIT_ALIGN, upper, VIT_ALIGN, upper, upper, c->name, upper);
+}
+
+/* Bit `dtype` for every type that the model computes with: attention of int8 is in bf16. */
+static unsigned dtypes_of(const vit_model *model)
+{
+    vit_tensor tensor;
+    unsigned types = 1u << VIT_F32;
+    int i;
+    for (i = 0; vit_model_tensor(model, i, &tensor); i++) types |= 1u << tensor.dtype;
+    return types & 1u << VIT_I8 ? types | 1u << VIT_BF16 : types;
+}
+
+static void put_floats(FILE *file, const float *x, int n)
+{
+    int i;
+    fprintf(file, "{ ");
+    for (i = 0; i < n; i++) fprintf(file, "%s%.8ef", i ? ", " : "", (double)x[i]);
+    fprintf(file, " }, ");
+}
+
+static void put_number(FILE *file, double value, bool is_float)
+{
+    if (is_float) fprintf(file, "%.8ef, ", value);
+    else fprintf(file, "%.0f, ", value);
+}
+
+/* vit_config as an initialiser, its members in their order, and what else VIT_FIXED needs. */
+static void put_fixed(FILE *file, const vit_model *model, const char *upper)
+{
+    const vit_config *c = &model->config;
+    fprintf(file, "#define %s_INPUT %lld\n#define %s_OUTPUT %d\n\n", upper,
+            (long long)c->in_chans * c->img_height * c->img_width, upper,
+            c->num_classes ? c->num_classes : vit_embedding_dim(model));
+    fprintf(file, "#define %s_VERSION %d\n#define %s_SIGNATURE 0x%016llxull\n", upper, VIT_VERSION,
+            upper, (unsigned long long)vit_model_signature(model));
+    fprintf(file, "#define %s_DTYPES %uu\n#define %s_CONFIG \\\n    { ", upper, dtypes_of(model),
+            upper);
+#define IS_FLOAT_int false
+#define IS_FLOAT_float true
+#define PUT(type, name, required, smallest, largest)                                               \
+    put_number(file, (double)c->name, IS_FLOAT_##type);
+    VIT_FIELD_LIST(PUT)
+#undef PUT
+    fprintf(file, "\\\n      ");
+    put_floats(file, c->mean, c->in_chans);
+    put_floats(file, c->std, c->in_chans);
+    fprintf(file, "%d, %d, %d, %d, %d }\n\n", c->grid_height, c->grid_width, c->num_patches,
+            c->num_prefix_tokens, c->num_tokens);
+}
+
+static void put_data(FILE *file, const vit_model *model, cli_progress *progress)
+{
+    size_t i;
+    for (i = 0; i < model->size; i++) {
+        fprintf(file, "%s%d,", i % 24 ? "" : "\n    ", model->data[i]);
+        if (i % 65536 == 0) cli_progress_update(progress, i);
+    }
+    fprintf(file, "\n};\n\n#endif\n");
+}
+
+static bool write_header(const vit_model *model, cli_output *output, bool quiet,
+                         const c_array_result *c, report *r)
+{
+    char upper[sizeof c->name];
+    cli_progress progress;
+    size_t i;
+    for (i = 0; i < sizeof upper; i++) upper[i] = (char)toupper((unsigned char)c->name[i]);
+    cli_progress_start(&progress, "writing", c->bytes);
+    if (quiet) progress.active = false;
+    put_head(output->file, c, upper);
+    put_fixed(output->file, model, upper);
+    put_array(output->file, c, upper);
+    put_data(output->file, model, &progress);
+    cli_progress_clear(&progress);
+    if (ferror(output->file)) {
+        (void)report_fail(r, "cannot be written: %s", strerror(errno));
+        cli_output_abandon(output);
+        return false;
+    }
+    return cli_output_commit(output, r);
+}
+
+bool c_array_write(const char *input, const char *output, bool quiet, c_array_result *result,
+                   report *r)
+{
+    cli_output file;
+    vit_model model;
+    vit_result opened;
+    bool good;
+    memset(result, 0, sizeof *result);
+    opened = vit_model_open(input, VIT_OPEN_VERIFY, &model);
+    if (opened) {
+        (void)report_fail(r, "%s: %s", vit_result_string(opened), model.detail);
+        return report_file(r, input);
+    }
+    make_name(output, result->name, sizeof result->name);
+    result->bytes = model.size;
+    result->workspace = workspace_of(&model, 0);
+    result->low_memory = workspace_of(&model, 1);
+    good = cli_output_open(&file, output, &input, 1, r) &&
+           write_header(&model, &file, quiet, result, r);
+    vit_model_close(&model);
+    return good || report_file(r, output);
+}

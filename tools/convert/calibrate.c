@@ -1,0 +1,389 @@
+#include "convert/calibrate.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/progress.h"
+#include "convert/quantise.h"
+#include "convert/runner.h"
+
+/* The linear layers of a block and the tensors that they read, named as in a trace. */
+enum { QKV, PROJ, FC1, FC2, NUM_LAYERS };
+
+static const char *const layer_names[NUM_LAYERS] = { "attn.qkv", "attn.proj", "mlp.fc1",
+                                                     "mlp.fc2" };
+
+/* The last tensor of a trace before the layer. */
+static const char *input_name(const vit_config *config, int layer)
+{
+    static const char *const names[NUM_LAYERS] = { "norm1", "attn.context", "norm2", "mlp.act" };
+    if (layer == PROJ && config->has_attn_norm) return "attn.norm";
+    if (layer == PROJ && config->has_diff_attn) return "attn.sub_norm";
+    return layer == FC2 && config->has_mlp_norm ? "mlp.norm" : names[layer];
+}
+
+/* Samples are tokens: enough of them, from as many images as there are. Those of a few blocks
+ * at a time are kept, so that memory stays bounded; each further group takes another run over the
+ * images. */
+enum { MAX_SAMPLES = 4096 };
+#define MAX_SAMPLE_BYTES ((uint64_t)1 << 30)
+
+struct calibration {
+    const vit_model *model;
+    const photo_list *photos;
+    vit_dtype dtype;
+    runner run;
+    photo_reader reader;
+    cli_progress progress;
+    bool quiet;
+
+    int tokens_per_image, max_samples;
+    int first_block, num_blocks;   /* sampled at present */
+    int group_blocks;              /* as many as fit */
+    int image, num_samples;        /* while sampling */
+    float *samples[NUM_LAYERS];    /* [group_blocks][max_samples][depth] */
+
+    int block;                     /* that the factors are of */
+    float *factors[NUM_LAYERS];    /* [depth]: of its layers' inputs; 1 where nothing was changed */
+    float *values, *before;        /* of the tensor asked for last; of a weight, unrounded */
+    float *bias;                   /* of a layer whose weight was just rounded; see layer_bias */
+    bool bias_ready;
+};
+
+static int depth_of_layer(const vit_config *config, int layer)
+{
+    if (layer == FC2) return config->mlp_dim;
+    return layer == PROJ ? config->num_heads * config->head_dim : config->embed_dim;
+}
+
+/* === Sampling === */
+
+/* "blocks.3.norm2" -> 3 and FC1; false for all other names. */
+static bool find_input(const vit_config *config, const char *name, int *block, int *layer)
+{
+    int used = 0;
+    if (sscanf(name, "blocks.%d.%n", block, &used) != 1 || !used) return false;
+    for (*layer = 0; *layer < NUM_LAYERS; ++*layer)
+        if (!strcmp(name + used, input_name(config, *layer))) return true;
+    return false;
+}
+
+/* The i-th token to be taken of an image: those in front, which the head reads, then patches,
+ * evenly spread and others in each image. */
+static size_t sampled_token(const vit_config *config, int image, int i)
+{
+    const int patches = config->num_patches;
+    if (i < config->num_prefix_tokens) return (size_t)i;
+    return (size_t)(config->num_prefix_tokens +
+                    (int)((int64_t)i * 7919 + (int64_t)image * 104729) % patches);
+}
+
+/* vit_trace */
+static void take_samples(void *user, const char *name, const float *data, const int shape[4])
+{
+    calibration *c = user;
+    int block, layer, i;
+    if (!find_input(&c->model->config, name, &block, &layer)) return;
+    block -= c->first_block;
+    if (block < 0 || block >= c->num_blocks) return;
+    for (i = 0; i < c->tokens_per_image; i++) {
+        const size_t depth = (size_t)shape[2];
+        const size_t row = (size_t)block * (size_t)c->max_samples + (size_t)(c->num_samples + i);
+        memcpy(c->samples[layer] + row * depth,
+               data + sampled_token(&c->model->config, c->image, i) * depth, depth * sizeof *data);
+    }
+}
+
+/* Runs all images and keeps what the blocks from `first` on read. */
+static bool sample_blocks(calibration *c, int first, report *r)
+{
+    const int rest = c->model->config.depth - first;
+    bool good = true;
+    c->first_block = first;
+    c->num_blocks = rest < c->group_blocks ? rest : c->group_blocks;
+    c->num_samples = 0;
+    cli_progress_start(&c->progress, "sampling", (uint64_t)c->photos->count);
+    if (c->quiet) c->progress.active = false;
+    for (c->image = 0; good && c->image < c->photos->count; c->image++) {
+        good = photos_read(&c->reader, c->photos->paths[c->image], c->run.input, r) &&
+               runner_forward(&c->run, r);
+        c->num_samples += c->tokens_per_image;
+        cli_progress_update(&c->progress, (uint64_t)c->image + 1);
+    }
+    cli_progress_clear(&c->progress);
+    return good;
+}
+
+/* === Memory === */
+
+/* How many tokens of each image, and how many blocks at a time. */
+static void plan_samples(calibration *c)
+{
+    const vit_config *config = &c->model->config;
+    uint64_t block = 0;
+    int layer;
+    c->tokens_per_image = (MAX_SAMPLES + c->photos->count - 1) / c->photos->count;
+    if (c->tokens_per_image > config->num_tokens) c->tokens_per_image = config->num_tokens;
+    c->max_samples = c->tokens_per_image * c->photos->count;
+    for (layer = 0; layer < NUM_LAYERS; layer++)
+        block += (uint64_t)depth_of_layer(config, layer) * (uint64_t)c->max_samples * sizeof(float);
+    c->group_blocks = config->depth;
+    if ((uint64_t)c->group_blocks * block > MAX_SAMPLE_BYTES)
+        c->group_blocks = block > MAX_SAMPLE_BYTES ? 1 : (int)(MAX_SAMPLE_BYTES / block);
+}
+
+/* Numbers of the largest tensor. */
+static size_t largest_tensor(const vit_model *model)
+{
+    size_t largest = 1, count;
+    vit_tensor t;
+    int i, d;
+    for (i = 0; vit_model_tensor(model, i, &t); i++) {
+        for (count = 1, d = 0; d < t.ndim; d++) count *= (size_t)t.dims[d];
+        if (count > largest) largest = count;
+    }
+    return largest;
+}
+
+static bool allocate(calibration *c)
+{
+    const vit_config *config = &c->model->config;
+    const size_t largest = largest_tensor(c->model);
+    size_t rows, depth;
+    int layer;
+    plan_samples(c);
+    rows = (size_t)c->group_blocks * (size_t)c->max_samples;
+    for (layer = 0; layer < NUM_LAYERS; layer++) {
+        depth = (size_t)depth_of_layer(config, layer);
+        c->factors[layer] = malloc(depth * sizeof(float));
+        c->samples[layer] = malloc((rows ? rows : 1) * depth * sizeof(float));
+        if (!c->factors[layer] || !c->samples[layer]) return false;
+    }
+    c->values = malloc(largest * sizeof(float));
+    c->before = malloc(largest * sizeof(float));
+    c->bias = malloc(largest * sizeof(float));
+    return c->values && c->before && c->bias;
+}
+
+calibration *calibrate_start(const vit_model *reference, vit_dtype dtype, const photo_list *photos,
+                             bool quiet, report *r)
+{
+    calibration *c;
+    if (reference->config.block_type != VIT_PRE_NORM) {
+        (void)report_fail(r, "--calibrate needs blocks that norm what they read "
+                          "(block_type=pre_norm)");
+        return NULL;
+    }
+    c = calloc(1, sizeof *c);
+    if (!c) return (void)report_no_memory(r), NULL;
+    c->model = reference;
+    c->photos = photos;
+    c->dtype = dtype;
+    c->quiet = quiet;
+    c->block = -1;
+    c->reader.model = reference;
+    if (runner_open(&c->run, reference, take_samples, c, r) &&
+        (allocate(c) || report_no_memory(r)))
+        return c;
+    calibrate_free(c);
+    return NULL;
+}
+
+void calibrate_free(calibration *c)
+{
+    int layer;
+    if (!c) return;
+    for (layer = 0; layer < NUM_LAYERS; layer++) {
+        free(c->factors[layer]);
+        free(c->samples[layer]);
+    }
+    free(c->values);
+    free(c->before);
+    free(c->bias);
+    photos_reader_free(&c->reader);
+    runner_close(&c->run);
+    free(c);
+}
+
+/* === Tensors === */
+
+static bool find_tensor(const calibration *c, const char *name, vit_tensor *t)
+{
+    int i;
+    for (i = 0; vit_model_tensor(c->model, i, t); i++)
+        if (!strcmp(t->name, name)) return true;
+    return false;
+}
+
+/* Tensor "blocks.<block>.<layer>.<kind>" of the reference. */
+static bool find_part(const calibration *c, int block, const char *layer, const char *kind,
+                      vit_tensor *t)
+{
+    char name[64];
+    snprintf(name, sizeof name, "blocks.%d.%s.%s", block, layer, kind);
+    return find_tensor(c, name, t);
+}
+
+static size_t depth_of(const vit_tensor *t)
+{
+    size_t depth = 1;
+    int i;
+    for (i = 1; i < t->ndim; i++) depth *= (size_t)t->dims[i];
+    return depth;
+}
+
+static void read_tensor(const vit_tensor *t, float *values)
+{
+    const size_t depth = depth_of(t);
+    int row;
+    for (row = 0; row < t->dims[0]; row++) vit_unpack_row(t, row, values + (size_t)row * depth);
+}
+
+static void divide(float *values, const float *factors, size_t n)
+{
+    size_t i;
+    for (i = 0; i < n; i++) values[i] /= factors[i];
+}
+
+/* What layer `layer` of the block shall compute: its columns times the factors of its input; v,
+ * the last third of qkv's outputs, divided by those of what attention makes of it, in which each
+ * channel stays by itself. */
+static void fold_weight(const calibration *c, int layer, int num_rows, float *weights)
+{
+    const size_t depth = (size_t)depth_of_layer(&c->model->config, layer);
+    const int width = num_rows / 3;
+    int row;
+    size_t k;
+    for (row = 0; row < num_rows; row++, weights += depth) {
+        const float divisor = layer == QKV && row >= 2 * width ? c->factors[PROJ][row - 2 * width]
+                                                               : 1.0f;
+        for (k = 0; k < depth; k++) weights[k] = weights[k] * c->factors[layer][k] / divisor;
+    }
+}
+
+/* === Smoothing a block === */
+
+static float *samples_of(const calibration *c, int block, int layer)
+{
+    return c->samples[layer] + (size_t)(block - c->first_block) * (size_t)c->max_samples *
+                                   (size_t)depth_of_layer(&c->model->config, layer);
+}
+
+/* What feeds fc2 is no LayerNorm and not linear: its channels stay as they are; and those of
+ * attention's result are only its own while no norm is between the two layers. */
+static bool can_smooth(const calibration *c, int layer)
+{
+    if (layer == PROJ && (c->model->config.has_attn_norm || c->model->config.has_diff_attn))
+        return false;
+    return layer != FC2 && (c->dtype == VIT_I8 || c->dtype == VIT_I4);
+}
+
+/* Chooses the factors of a layer's input and divides its samples by them. */
+static bool smooth_layer(calibration *c, int block, int layer)
+{
+    const int depth = depth_of_layer(&c->model->config, layer);
+    float *samples = samples_of(c, block, layer), alpha;
+    vit_tensor t;
+    int k;
+    for (k = 0; k < depth; k++) c->factors[layer][k] = 1;
+    if (!can_smooth(c, layer)) return true;
+    if (!find_part(c, block, layer_names[layer], "weight", &t)) return true;
+    read_tensor(&t, c->before);
+    fold_weight(c, layer, t.dims[0], c->before);
+    if (!quantise_smooth(c->dtype, samples, c->num_samples, c->before, t.dims[0], depth,
+                         c->factors[layer], &alpha))
+        return false;
+    for (k = 0; k < c->num_samples; k++)
+        divide(samples + (size_t)k * (size_t)depth, c->factors[layer], (size_t)depth);
+    return true;
+}
+
+/* proj comes first, since its factors change qkv. */
+static bool begin_block(calibration *c, int block, report *r)
+{
+    static const int order[NUM_LAYERS] = { PROJ, QKV, FC1, FC2 };
+    int i;
+    c->block = block;
+    if ((c->num_blocks == 0 || block >= c->first_block + c->num_blocks) &&
+        !sample_blocks(c, block, r))
+        return false;
+    for (i = 0; i < NUM_LAYERS; i++)
+        if (!smooth_layer(c, block, order[i])) return report_no_memory(r);
+    return true;
+}
+
+/* === Writing a block === */
+
+/* The bias of the layer after folding, to be corrected; false if it has none. */
+static bool folded_bias(calibration *c, int layer, float *bias)
+{
+    vit_tensor t;
+    if (!find_part(c, c->block, layer_names[layer], "bias", &t)) return false;
+    read_tensor(&t, bias);
+    if (layer == QKV)
+        divide(bias + t.dims[0] / 3 * 2, c->factors[PROJ], (size_t)t.dims[0] / 3);
+    return true;
+}
+
+/* Rounds the weight in values; what that does to the bias waits in c->bias. */
+static bool round_layer(calibration *c, int layer, const vit_tensor *t, vit_dtype written)
+{
+    const int depth = depth_of_layer(&c->model->config, layer);
+    const bool has_bias = folded_bias(c, layer, c->bias);
+    quantise_layer q;
+    bool good;
+    memcpy(c->before, c->values, (size_t)t->dims[0] * (size_t)depth * sizeof *c->before);
+    good = quantise_start(&q, written, has_bias, samples_of(c, c->block, layer), c->num_samples,
+                          depth, &c->run.executor) &&
+           quantise_rows(&q, c->values, t->dims[0], &c->run.executor);
+    if (good && has_bias) quantise_bias(&q, c->before, c->values, t->dims[0], c->bias);
+    c->bias_ready = good && has_bias;
+    quantise_end(&q);
+    return good;
+}
+
+/* "blocks.3.mlp.fc1.weight" in values, as it shall be. */
+static bool layer_weight(calibration *c, int layer, const vit_tensor *t, vit_dtype written)
+{
+    fold_weight(c, layer, t->dims[0], c->values);
+    c->bias_ready = false;
+    return !quantise_knows(written) || round_layer(c, layer, t, written);
+}
+
+static void layer_bias(calibration *c, int layer, const vit_tensor *t)
+{
+    if (!c->bias_ready) folded_bias(c, layer, c->values);
+    else memcpy(c->values, c->bias, (size_t)t->dims[0] * sizeof *c->values);
+    c->bias_ready = false;
+}
+
+/* A tensor of a block, by the end of its name: "attn.qkv.weight". */
+static bool block_tensor(calibration *c, const char *name, const vit_tensor *t, vit_dtype written)
+{
+    int layer;
+    if (!strncmp(name, "norm1.", 6))
+        return divide(c->values, c->factors[QKV], (size_t)t->dims[0]), true;
+    if (!strncmp(name, "norm2.", 6))
+        return divide(c->values, c->factors[FC1], (size_t)t->dims[0]), true;
+    for (layer = 0; layer < NUM_LAYERS; layer++) {
+        const size_t length = strlen(layer_names[layer]);
+        if (strncmp(name, layer_names[layer], length) != 0) continue;
+        if (!strcmp(name + length, ".weight")) return layer_weight(c, layer, t, written);
+        return layer_bias(c, layer, t), true;
+    }
+    return true;
+}
+
+const float *calibrate_tensor(calibration *c, int index, vit_dtype written, report *r)
+{
+    vit_tensor t;
+    int block, used = 0;
+    if (!vit_model_tensor(c->model, index, &t)) return NULL;
+    read_tensor(&t, c->values);
+    if (sscanf(t.name, "blocks.%d.%n", &block, &used) != 1) return c->values;
+    if (block != c->block && !begin_block(c, block, r)) return NULL;
+    read_tensor(&t, c->values);
+    if (!block_tensor(c, t.name + used, &t, written)) return (void)report_no_memory(r), NULL;
+    return c->values;
+}

@@ -1,0 +1,26 @@
+/* calibrate.h - the weights of a model, changed so that it loses little by being quantised, as
+ * photos show: outlier channels smoothed, rows clipped, weights rounded together, biases corrected
+ * (quantise.h). Tensor by tensor in the order of the file; never more in memory than one tensor
+ * and samples of a few blocks.
+ */
+#ifndef CALIBRATE_H
+#define CALIBRATE_H
+
+#include <stdbool.h>
+
+#include "base/report.h"
+#include "image/photos.h"
+
+typedef struct calibration calibration;
+
+/* reference is the model in f32. All three must outlive the calibration. NULL: see the report. */
+calibration *calibrate_start(const vit_model *reference, vit_dtype dtype, const photo_list *photos,
+                             bool quiet, report *r);
+
+/* Tensor `index` of the reference as it shall be written, until the next call; the caller says of
+ * which type it will be. Ask for all of them in order. NULL: see the report. */
+const float *calibrate_tensor(calibration *c, int index, vit_dtype written, report *r);
+
+void calibrate_free(calibration *c);
+
+#endif

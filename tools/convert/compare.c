@@ -1,0 +1,85 @@
+#include "convert/compare.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "cli/progress.h"
+#include "convert/runner.h"
+
+static double cosine(const float *a, const float *b, size_t n)
+{
+    double ab = 0, aa = 0, bb = 0;
+    size_t i;
+    for (i = 0; i < n; i++) {
+        ab += (double)a[i] * (double)b[i];
+        aa += (double)a[i] * (double)a[i];
+        bb += (double)b[i] * (double)b[i];
+    }
+    if (aa == 0 && bb == 0) return 1; /* the same */
+    ab /= sqrt(aa) * sqrt(bb);
+    return ab >= -1 ? ab : 0; /* not a number says nothing */
+}
+
+static int best_class(const runner *run)
+{
+    vit_prediction best = { 0, 0 };
+    vit_top_k(run->output, (int)run->output_size, 1, &best);
+    return best.index;
+}
+
+static void count_image(comparison *result, int image, const runner *a, const runner *b)
+{
+    const double similar = cosine(a->output, b->output, a->output_size);
+    if (result->images == 0 || similar < result->min_cosine) {
+        result->min_cosine = similar;
+        result->worst = image;
+    }
+    result->mean_cosine += similar;
+    result->agree += best_class(a) == best_class(b);
+    result->images++;
+}
+
+/* Both models expect the same input. */
+static bool run_both(runner *a, runner *b, photo_reader *reader, const char *path, report *r)
+{
+    const vit_config *c = &reader->model->config;
+    if (!photos_read(reader, path, a->input, r)) return false;
+    memcpy(b->input, a->input, (size_t)c->in_chans * (size_t)c->img_height *
+                                   (size_t)c->img_width * sizeof *a->input);
+    return runner_forward(a, r) && runner_forward(b, r);
+}
+
+static bool compare_all(runner *a, runner *b, const photo_list *photos, bool quiet,
+                        comparison *result, report *r)
+{
+    photo_reader reader = { a->model, NULL, 0 };
+    cli_progress progress;
+    bool good = true;
+    int i;
+    cli_progress_start(&progress, "comparing", (uint64_t)photos->count);
+    if (quiet) progress.active = false;
+    for (i = 0; good && i < photos->count; i++) {
+        good = run_both(a, b, &reader, photos->paths[i], r);
+        if (good) count_image(result, i, a, b);
+        cli_progress_update(&progress, (uint64_t)i + 1);
+    }
+    cli_progress_clear(&progress);
+    photos_reader_free(&reader);
+    return good;
+}
+
+bool compare_models(const vit_model *reference, const vit_model *model, const photo_list *photos,
+                    bool quiet, comparison *result, report *r)
+{
+    runner a, b;
+    bool good;
+    memset(result, 0, sizeof *result);
+    memset(&b, 0, sizeof b);
+    result->has_classes = model->config.num_classes > 0;
+    good = runner_open(&a, reference, NULL, NULL, r) && runner_open(&b, model, NULL, NULL, r) &&
+           compare_all(&a, &b, photos, quiet, result, r);
+    runner_close(&a);
+    runner_close(&b);
+    if (result->images) result->mean_cosine /= result->images;
+    return good;
+}

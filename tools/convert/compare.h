@@ -1,0 +1,21 @@
+/* compare.h - how far a model's outputs are from those of its original in f32. */
+#ifndef COMPARE_H
+#define COMPARE_H
+
+#include <stdbool.h>
+
+#include "base/report.h"
+#include "image/photos.h"
+
+typedef struct comparison {
+    int images;                      /* 0: nothing was compared */
+    bool has_classes;                /* logits, not embeddings, were compared */
+    int agree;                       /* images with the same best class */
+    double mean_cosine, min_cosine;  /* of the angle between both outputs */
+    int worst;                       /* place in the list: the image of min_cosine */
+} comparison;
+
+bool compare_models(const vit_model *reference, const vit_model *model, const photo_list *photos,
+                    bool quiet, comparison *result, report *r);
+
+#endif

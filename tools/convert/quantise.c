@@ -1,0 +1,589 @@
+#include "convert/quantise.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static size_t round16(int n)
+{
+    return ((size_t)n + 15) / 16 * 16;
+}
+
+/* y += factor * x; n is a multiple of 16, which lets compilers use vectors. */
+static void add_scaled(float *restrict y, const float *restrict x, float factor, size_t n)
+{
+    size_t i, l;
+    for (i = 0; i < n; i += 16)
+        for (l = 0; l < 16; l++) y[i + l] += factor * x[i + l];
+}
+
+static void parallel_for(const vit_executor *executor, int count, vit_task *task, void *arg)
+{
+    int i;
+    if (executor)
+        executor->parallel_for(executor->user, count, task, arg);
+    else
+        for (i = 0; i < count; i++) task(arg, i);
+}
+
+bool quantise_knows(vit_dtype dtype)
+{
+    return dtype == VIT_BF16 || dtype == VIT_I8 || dtype == VIT_I4;
+}
+
+/* === The numbers of each type === */
+
+/* To nearest, ties to even. */
+static float to_bf16(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    if (isfinite(x)) bits += 0x7fffu + (bits >> 16 & 1u);
+    bits &= 0xffff0000u;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static float to_f16(float x)
+{
+    unsigned char panel[32];
+    vit_tensor tensor;
+    memset(&tensor, 0, sizeof tensor);
+    tensor.dtype = VIT_F16;
+    tensor.layout = VIT_LAYOUT_PANELS;
+    tensor.ndim = 1;
+    tensor.dims[0] = 1;
+    tensor.data = panel;
+    vit_pack_panel(VIT_F16, &x, 1, 1, panel);
+    vit_unpack_row(&tensor, 0, &x);
+    return x;
+}
+
+/* The token's range, zero included, in 255 steps. */
+static void input_u8(float *row, int n)
+{
+    float low = 0, high = 0, step, zero;
+    int i;
+    for (i = 0; i < n; i++) {
+        low = row[i] < low ? row[i] : low;
+        high = row[i] > high ? row[i] : high;
+    }
+    step = (high - low) / 255.0f;
+    if (!(high - low > 1e-30f)) step = 1;
+    zero = rintf(-low / step);
+    for (i = 0; i < n; i++) {
+        float q = rintf(row[i] / step) + zero;
+        row[i] = ((q > 255 ? 255 : q) - zero) * step;   /* the lowest is 0 exactly */
+    }
+}
+
+void quantise_input(vit_dtype dtype, float *row, int n)
+{
+    int i;
+    if (dtype == VIT_I8) input_u8(row, n);
+    for (i = 0; i < n && dtype == VIT_BF16; i++) row[i] = to_bf16(row[i]);
+}
+
+bool quantise_nearest(vit_dtype dtype, float *rows, int num_rows, int depth)
+{
+    vit_tensor tensor;
+    void *panel = malloc(vit_pack_panel(dtype, NULL, 0, depth, NULL));
+    int row, i;
+    memset(&tensor, 0, sizeof tensor);
+    tensor.dtype = dtype;
+    tensor.layout = VIT_LAYOUT_PANELS;
+    tensor.ndim = 2;
+    tensor.dims[0] = 16;
+    tensor.dims[1] = depth;
+    tensor.data = panel;
+    for (row = 0; panel && row < num_rows; row += 16) {
+        int n = num_rows - row < 16 ? num_rows - row : 16;
+        float *first = rows + (size_t)row * (size_t)depth;
+        vit_pack_panel(dtype, first, n, depth, panel);
+        for (i = 0; i < n; i++) vit_unpack_row(&tensor, i, first + (size_t)i * (size_t)depth);
+    }
+    free(panel);
+    return panel != NULL;
+}
+
+/* === Smoothing === */
+
+enum { SMOOTH_SAMPLES = 256, SMOOTH_ROWS = 256 };   /* enough to tell an alpha from another */
+
+typedef struct smoothing {
+    vit_dtype dtype;
+    int count, num_rows, depth;
+    float *x, *w;          /* [count][depth], [num_rows][depth]: a part of what was given */
+    float *y;              /* [count][round16(num_rows)]: what shall come out */
+    float *x2, *w2, *y2;   /* the same, scaled and quantised */
+    float *columns;        /* [depth][round16(num_rows)]: w or w2, transposed */
+} smoothing;
+
+/* y = x w^T */
+static void multiply(smoothing *s, const float *x, const float *w, float *y)
+{
+    const size_t width = round16(s->num_rows), depth = (size_t)s->depth;
+    size_t i, k;
+    memset(s->columns, 0, depth * width * sizeof *s->columns);
+    for (i = 0; i < (size_t)s->num_rows; i++)
+        for (k = 0; k < depth; k++) s->columns[k * width + i] = w[i * depth + k];
+    memset(y, 0, (size_t)s->count * width * sizeof *y);
+    for (i = 0; i < (size_t)s->count; i++)
+        for (k = 0; k < depth; k++)
+            add_scaled(y + i * width, s->columns + k * width, x[i * depth + k], width);
+}
+
+/* Squared error of the output with these factors; negative: no memory. */
+static double error_with(smoothing *s, const float *factors)
+{
+    const size_t depth = (size_t)s->depth, width = round16(s->num_rows);
+    double sum = 0;
+    size_t i, k;
+    for (i = 0; i < (size_t)s->count; i++) {
+        for (k = 0; k < depth; k++) s->x2[i * depth + k] = s->x[i * depth + k] / factors[k];
+        quantise_input(s->dtype, s->x2 + i * depth, s->depth);
+    }
+    for (i = 0; i < (size_t)s->num_rows; i++)
+        for (k = 0; k < depth; k++) s->w2[i * depth + k] = s->w[i * depth + k] * factors[k];
+    if (!quantise_nearest(s->dtype, s->w2, s->num_rows, s->depth)) return -1;
+    multiply(s, s->x2, s->w2, s->y2);
+    for (i = 0; i < (size_t)s->count * width; i++) {
+        double e = (double)s->y2[i] - (double)s->y[i];
+        sum += e * e;
+    }
+    return sum;
+}
+
+/* n of them, evenly spaced, of rows [all][depth]. malloc'ed, twice as large, for a copy. */
+static float *take_rows(const float *rows, int all, int n, size_t depth)
+{
+    float *taken = malloc(2 * (size_t)n * depth * sizeof *taken);
+    int i;
+    for (i = 0; taken && i < n; i++)
+        memcpy(taken + (size_t)i * depth, rows + (size_t)((int64_t)i * all / n) * depth,
+               depth * sizeof *taken);
+    return taken;
+}
+
+static bool smoothing_start(smoothing *s, vit_dtype dtype, const float *x, int count,
+                            const float *weights, int num_rows, int depth)
+{
+    size_t width;
+    s->dtype = dtype;
+    s->count = count < SMOOTH_SAMPLES ? count : SMOOTH_SAMPLES;
+    s->num_rows = num_rows < SMOOTH_ROWS ? num_rows : SMOOTH_ROWS;
+    s->depth = depth;
+    width = round16(s->num_rows);
+    s->x = take_rows(x, count, s->count, (size_t)depth);
+    s->w = take_rows(weights, num_rows, s->num_rows, (size_t)depth);
+    s->y = malloc(2 * (size_t)s->count * width * sizeof *s->y);
+    s->columns = malloc((size_t)depth * width * sizeof *s->columns);
+    if (!s->x || !s->w || !s->y || !s->columns) return false;
+    s->x2 = s->x + (size_t)s->count * (size_t)depth;
+    s->w2 = s->w + (size_t)s->num_rows * (size_t)depth;
+    s->y2 = s->y + (size_t)s->count * width;
+    multiply(s, s->x, s->w, s->y);
+    return true;
+}
+
+/* largest[k] = max |rows[.][k]|, but at least a thousandth of the largest of all. */
+static void column_maxima(const float *rows, int n, int depth, float *largest)
+{
+    float most = 0;
+    int i, k;
+    for (k = 0; k < depth; k++) largest[k] = 0;
+    for (i = 0; i < n; i++, rows += depth)
+        for (k = 0; k < depth; k++) {
+            const float size = fabsf(rows[k]);
+            largest[k] = size > largest[k] ? size : largest[k];
+            most = size > most ? size : most;
+        }
+    for (k = 0; k < depth; k++)
+        if (!(largest[k] > most * 1e-3f)) largest[k] = most > 0 ? most * 1e-3f : 1;
+}
+
+/* Their geometric mean is 1, so that both sides keep their size. */
+static void make_factors(const float *x, const float *w, int depth, double alpha, float *factors)
+{
+    double mean = 0;
+    int k;
+    for (k = 0; k < depth; k++)
+        mean += alpha * log((double)x[k]) - (1 - alpha) * log((double)w[k]);
+    mean /= depth;
+    for (k = 0; k < depth; k++)
+        factors[k] = (float)exp(alpha * log((double)x[k]) - (1 - alpha) * log((double)w[k]) - mean);
+}
+
+/* The best of several alphas; maxima and candidate are [depth]. */
+static bool try_alphas(smoothing *s, const float *x_max, const float *w_max, float *candidate,
+                       float *factors, float *alpha)
+{
+    static const double alphas[] = { 0.25, 0.4, 0.5, 0.6, 0.7, 0.8 };
+    double best, error;
+    size_t i;
+    int k;
+    for (k = 0; k < s->depth; k++) factors[k] = 1;
+    *alpha = 0;
+    best = error_with(s, factors);
+    for (i = 0; best >= 0 && i < sizeof alphas / sizeof alphas[0]; i++) {
+        make_factors(x_max, w_max, s->depth, alphas[i], candidate);
+        error = error_with(s, candidate);
+        if (error < 0) return false;
+        if (!(error < best)) continue;
+        best = error;
+        *alpha = (float)alphas[i];
+        memcpy(factors, candidate, (size_t)s->depth * sizeof *factors);
+    }
+    return best >= 0;
+}
+
+bool quantise_smooth(vit_dtype dtype, const float *x, int count, const float *weights,
+                     int num_rows, int depth, float *factors, float *alpha)
+{
+    smoothing s;
+    float *maxima = malloc(3 * (size_t)depth * sizeof *maxima);
+    bool good;
+    memset(&s, 0, sizeof s);
+    good = maxima && smoothing_start(&s, dtype, x, count, weights, num_rows, depth);
+    if (good) {
+        column_maxima(x, count, depth, maxima);
+        column_maxima(weights, num_rows, depth, maxima + depth);
+        good = try_alphas(&s, maxima, maxima + depth, maxima + 2 * (size_t)depth, factors, alpha);
+    }
+    free(maxima);
+    free(s.x);
+    free(s.w);
+    free(s.y);
+    free(s.columns);
+    return good;
+}
+
+/* === What a layer reads === */
+
+/* Products of samples, TILE x 64 numbers of the result at a time. */
+enum { TILE = 16, TILE_COLS = 64 };
+
+typedef struct gram_job {
+    const float *a, *b;    /* [count][stride]; count is a multiple of 4 */
+    int count;
+    size_t stride;
+    float *product;        /* [stride][stride] */
+} gram_job;
+
+static void gram_tile(const gram_job *job, size_t row, size_t column)
+{
+    float tile[TILE][TILE_COLS];
+    const size_t stride = job->stride;
+    size_t i, l;
+    int s;
+    memset(tile, 0, sizeof tile);
+    for (s = 0; s < job->count; s += 4) {
+        const float *a = job->a + (size_t)s * stride + row;
+        const float *b = job->b + (size_t)s * stride + column;
+        for (i = 0; i < TILE; i++) {
+            const float a0 = a[i], a1 = a[stride + i], a2 = a[2 * stride + i];
+            const float a3 = a[3 * stride + i];
+            for (l = 0; l < TILE_COLS; l++)
+                tile[i][l] += a0 * b[l] + a1 * b[stride + l] + a2 * b[2 * stride + l] +
+                              a3 * b[3 * stride + l];
+        }
+    }
+    for (i = 0; i < TILE; i++)
+        memcpy(job->product + (row + i) * stride + column, tile[i], sizeof tile[i]);
+}
+
+static void gram_task(void *arg, int index)
+{
+    const gram_job *job = arg;
+    const size_t tiles = job->stride / TILE;
+    gram_tile(job, (size_t)index % tiles * TILE, (size_t)index / tiles * TILE_COLS);
+}
+
+static void run_gram(gram_job *job, const vit_executor *executor)
+{
+    parallel_for(executor, (int)(job->stride / TILE * (job->stride / TILE_COLS)), gram_task, job);
+}
+
+/* Samples for the products: padded, and around their mean if there is a bias for that. */
+typedef struct sample_copies {
+    int count;             /* a multiple of 4 */
+    size_t stride;
+    float *x, *seen;
+} sample_copies;
+
+static bool copy_samples(sample_copies *copies, vit_dtype dtype, const float *x, int count,
+                         int depth)
+{
+    int i;
+    copies->count = (count + 3) / 4 * 4;
+    copies->x = calloc((size_t)copies->count * copies->stride, sizeof *copies->x);
+    copies->seen = calloc((size_t)copies->count * copies->stride, sizeof *copies->seen);
+    if (!copies->x || !copies->seen) return false;
+    for (i = 0; i < count; i++) {
+        const size_t at = (size_t)i * copies->stride;
+        memcpy(copies->x + at, x + (size_t)i * (size_t)depth, (size_t)depth * sizeof *x);
+        memcpy(copies->seen + at, copies->x + at, (size_t)depth * sizeof *x);
+        quantise_input(dtype, copies->seen + at, depth);
+    }
+    return true;
+}
+
+/* rows [count][stride] around their mean, which is kept. */
+static void centre(float *rows, int count, size_t stride, float *mean)
+{
+    const float share = 1 / (float)count;
+    int i;
+    for (i = 0; i < count; i++) add_scaled(mean, rows + (size_t)i * stride, share, stride);
+    for (i = 0; i < count; i++) add_scaled(rows + (size_t)i * stride, mean, -1, stride);
+}
+
+/* Pulls the weights to where they were, as far as the samples do not say otherwise. */
+static void dampen(quantise_layer *layer)
+{
+    const size_t stride = (size_t)layer->stride + 1;
+    double mean = 0;
+    int k;
+    for (k = 0; k < layer->depth; k++) mean += (double)layer->gram[(size_t)k * stride];
+    mean = mean / layer->depth * 0.01 + 1e-30;
+    for (k = 0; k < layer->depth; k++) {
+        layer->gram[(size_t)k * stride] += (float)mean;
+        if (layer->cross != layer->gram) layer->cross[(size_t)k * stride] += (float)mean;
+    }
+}
+
+static bool learn(quantise_layer *layer, bool has_bias, const float *x, int count,
+                  sample_copies *copies, const vit_executor *executor)
+{
+    const size_t stride = (size_t)layer->stride;
+    gram_job job;
+    if (!copy_samples(copies, layer->dtype, x, count, layer->depth)) return false;
+    if (has_bias) {
+        centre(copies->x, count, stride, layer->mean_x);
+        centre(copies->seen, count, stride, layer->mean_seen);
+    }
+    job.a = copies->seen;
+    job.b = copies->seen;
+    job.count = copies->count;
+    job.stride = stride;
+    job.product = layer->gram;
+    run_gram(&job, executor);
+    if (layer->cross != layer->gram) {
+        job.a = copies->x;
+        job.product = layer->cross;
+        run_gram(&job, executor);
+    }
+    dampen(layer);
+    return true;
+}
+
+bool quantise_start(quantise_layer *layer, vit_dtype dtype, bool has_bias, const float *x,
+                    int count, int depth, const vit_executor *executor)
+{
+    const size_t stride = ((size_t)depth + TILE_COLS - 1) / TILE_COLS * TILE_COLS;
+    sample_copies copies;
+    bool good;
+    memset(&copies, 0, sizeof copies);
+    memset(layer, 0, sizeof *layer);
+    layer->dtype = dtype;
+    layer->depth = depth;
+    layer->stride = (int)stride;
+    copies.stride = stride;
+    layer->gram = malloc(stride * stride * sizeof *layer->gram);
+    layer->cross = dtype == VIT_I8 ? malloc(stride * stride * sizeof *layer->cross) : layer->gram;
+    layer->mean_x = calloc(2 * stride, sizeof *layer->mean_x);
+    if (layer->mean_x) layer->mean_seen = layer->mean_x + stride;
+    good = layer->gram && layer->cross && layer->mean_x &&
+           learn(layer, has_bias, x, count, &copies, executor);
+    free(copies.x);
+    free(copies.seen);
+    return good;
+}
+
+void quantise_end(quantise_layer *layer)
+{
+    if (layer->cross != layer->gram) free(layer->cross);
+    free(layer->gram);
+    free(layer->mean_x);
+    memset(layer, 0, sizeof *layer);
+}
+
+/* === Rounding ===
+ * For each row w of weights, the q of the type that makes
+ *
+ *     sum over the samples of (w x - q x^)^2  +  damping * |w - q|^2
+ *
+ * small: one weight after the other is set to its best value while the others stay, a few times
+ * over (cyclic coordinate descent, as in QuantEase, Behdin and others, 2023). */
+
+enum { SWEEPS = 4, ROWS = 16 };
+
+/* A row's steps: of int8 one, of int4 one for each group. */
+typedef struct row_grid {
+    vit_dtype dtype;
+    int group;             /* weights that share a step; 0 for a type without steps */
+    float low, high;       /* of weight / step */
+} row_grid;
+
+static row_grid grid_of(vit_dtype dtype, int depth)
+{
+    row_grid grid = { VIT_BF16, 0, 0, 0 };
+    grid.dtype = dtype;
+    if (dtype == VIT_I8) {
+        grid.group = depth;
+        grid.low = -127;
+        grid.high = 127;
+    } else if (dtype == VIT_I4) {
+        grid.group = 32;
+        grid.low = -8;
+        grid.high = 7;
+    }
+    return grid;
+}
+
+static float nearest(const row_grid *grid, float x, float step)
+{
+    float q;
+    if (!grid->group) return to_bf16(x);
+    if (!(step < 0 || step > 0)) return 0;
+    q = rintf(x / step);
+    return (q < grid->low ? grid->low : q > grid->high ? grid->high : q) * step;
+}
+
+/* The step that makes a weight of this size the largest of its group, as packing will find it. */
+static float step_for(const row_grid *grid, float extreme)
+{
+    return grid->dtype == VIT_I8 ? fabsf(extreme) / 127.0f : to_f16(extreme / -8.0f);
+}
+
+static double group_error(const row_grid *grid, const float *w, int n, float step,
+                          const float *gram, size_t gram_stride)
+{
+    double sum = 0;
+    int k;
+    for (k = 0; k < n; k++) {
+        const double e = (double)w[k] - (double)nearest(grid, w[k], step);
+        sum += e * e * (double)gram[(size_t)k * gram_stride];
+    }
+    return sum;
+}
+
+/* How far to clip a group of weights. The weight at *extreme then is the largest, whatever becomes
+ * of the others, so that packing finds the same step. */
+static float choose_step(const row_grid *grid, const float *w, int n, const float *gram,
+                         size_t gram_stride, int *extreme)
+{
+    double best = HUGE_VAL;
+    float step = 0;
+    int k, clip;
+    *extreme = 0;
+    for (k = 1; k < n; k++)
+        if (fabsf(w[k]) > fabsf(w[*extreme])) *extreme = k;
+    for (clip = 100; clip >= 50; clip -= 5) {
+        const float tried = step_for(grid, w[*extreme] * (float)clip / 100.0f);
+        const double error = group_error(grid, w, n, tried, gram, gram_stride);
+        if (!(error < best)) continue;
+        best = error;
+        step = tried;
+    }
+    return step;
+}
+
+/* Sixteen rows together, because they share the columns of gram. */
+typedef struct rounding {
+    const quantise_layer *layer;
+    row_grid grid;
+    float *weights;        /* [num_rows][depth] */
+    int num_rows;
+    float *scratch;        /* for each task [3][ROWS][stride]: weights, steps, slopes; all of them
+                              in turns */
+} rounding;
+
+/* Steps for each weight, and all weights to the nearest; the extremes get a step of zero as a sign
+ * that they stay. slope = cross w - gram q. */
+static void start_row(const rounding *job, const float *w, float *q, float *steps, float *slope)
+{
+    const quantise_layer *layer = job->layer;
+    const size_t stride = (size_t)layer->stride;
+    const int group = job->grid.group ? job->grid.group : layer->depth;
+    int first, k, extreme;
+    for (first = 0; first < layer->depth; first += group) {
+        const int n = layer->depth - first < group ? layer->depth - first : group;
+        const float step = job->grid.group ? choose_step(&job->grid, w + first, n,
+                               layer->gram + (size_t)first * (stride + 1), stride + 1, &extreme)
+                                           : 1;
+        for (k = first; k < first + n; k++) {
+            q[k] = nearest(&job->grid, w[k], step);
+            steps[k] = step;
+        }
+        if (job->grid.group) steps[first + extreme] = 0;
+    }
+    memset(slope, 0, stride * sizeof *slope);
+    for (k = 0; k < layer->depth; k++) {
+        add_scaled(slope, layer->cross + (size_t)k * stride, w[k], stride);
+        add_scaled(slope, layer->gram + (size_t)k * stride, -q[k], stride);
+    }
+}
+
+static void improve(const rounding *job, int k, float *q, float step, float *slope)
+{
+    const size_t stride = (size_t)job->layer->stride;
+    const float *gram = job->layer->gram + (size_t)k * stride;
+    const float better = nearest(&job->grid, *q + slope[k] / gram[k], step);
+    if (!(better < *q || better > *q)) return;
+    add_scaled(slope, gram, *q - better, stride);
+    *q = better;
+}
+
+static void round_task(void *arg, int index)
+{
+    const rounding *job = arg;
+    const size_t stride = (size_t)job->layer->stride;
+    const size_t depth = (size_t)job->layer->depth;
+    float *w = job->weights + (size_t)index * ROWS * depth;
+    float *q = job->scratch + (size_t)index * 3 * ROWS * stride;
+    float *steps = q + ROWS * stride, *slopes = steps + ROWS * stride;
+    const int rows = job->num_rows - index * ROWS < ROWS ? job->num_rows - index * ROWS : ROWS;
+    int sweep, row;
+    size_t k;
+    for (row = 0; row < rows; row++)
+        start_row(job, w + (size_t)row * depth, q + (size_t)row * stride,
+                  steps + (size_t)row * stride, slopes + (size_t)row * stride);
+    for (sweep = 0; sweep < SWEEPS; sweep++)
+        for (k = 0; k < depth; k++)
+            for (row = 0; row < rows; row++) {
+                const size_t at = (size_t)row * stride;
+                if (steps[at + k] < 0 || steps[at + k] > 0)
+                    improve(job, (int)k, q + at + k, steps[at + k], slopes + at);
+            }
+    for (row = 0; row < rows; row++)
+        memcpy(w + (size_t)row * depth, q + (size_t)row * stride, depth * sizeof *w);
+}
+
+bool quantise_rows(const quantise_layer *layer, float *weights, int num_rows,
+                   const vit_executor *executor)
+{
+    const int tasks = (num_rows + ROWS - 1) / ROWS;
+    rounding job;
+    job.layer = layer;
+    job.grid = grid_of(layer->dtype, layer->depth);
+    job.weights = weights;
+    job.num_rows = num_rows;
+    job.scratch = malloc((size_t)tasks * 3 * ROWS * (size_t)layer->stride * sizeof(float));
+    if (!job.scratch) return false;
+    parallel_for(executor, tasks, round_task, &job);
+    free(job.scratch);
+    return true;
+}
+
+void quantise_bias(const quantise_layer *layer, const float *before, const float *after,
+                   int num_rows, float *bias)
+{
+    int row, k;
+    for (row = 0; row < num_rows; row++, before += layer->depth, after += layer->depth) {
+        double sum = 0;
+        for (k = 0; k < layer->depth; k++)
+            sum += (double)before[k] * (double)layer->mean_x[k] -
+                   (double)after[k] * (double)layer->mean_seen[k];
+        bias[row] += (float)sum;
+    }
+}

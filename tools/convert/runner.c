@@ -1,0 +1,54 @@
+#include "convert/runner.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool allocate(runner *run, const vit_params *params, report *r)
+{
+    const vit_config *config = &run->model->config;
+    size_t pixels = (size_t)config->img_height * (size_t)config->img_width;
+    size_t size = vit_workspace_size(run->model, params);
+    run->output_size = (size_t)(config->num_classes ? config->num_classes
+                                                    : vit_embedding_dim(run->model));
+    run->input = malloc((size_t)config->in_chans * pixels * sizeof *run->input);
+    run->output = malloc(run->output_size * sizeof *run->output);
+    run->workspace = malloc(size);
+    if (!run->input || !run->output || !run->workspace) return report_no_memory(r);
+    if (vit_session_init(&run->session, run->model, params, run->workspace, size))
+        return report_fail(r, "the model cannot be run");
+    return true;
+}
+
+bool runner_open(runner *run, const vit_model *model, vit_trace *trace, void *user, report *r)
+{
+    vit_params params;
+    memset(run, 0, sizeof *run);
+    memset(&params, 0, sizeof params);
+    run->model = model;
+    if (vit_threads_create(0, &run->threads, &run->executor)) return report_no_memory(r);
+    params.executor = run->executor;
+    params.trace = trace;
+    params.trace_user = user;
+    return allocate(run, &params, r);
+}
+
+bool runner_forward(runner *run, report *r)
+{
+    vit_outputs outputs;
+    vit_result result;
+    memset(&outputs, 0, sizeof outputs);
+    if (run->model->config.num_classes) outputs.logits = run->output;
+    else outputs.embedding = run->output;
+    result = vit_forward(&run->session, run->input, 1, &outputs);
+    if (result) return report_fail(r, "%s", vit_result_string(result));
+    return true;
+}
+
+void runner_close(runner *run)
+{
+    vit_threads_destroy(run->threads);
+    free(run->input);
+    free(run->output);
+    free(run->workspace);
+    memset(run, 0, sizeof *run);
+}

@@ -1,0 +1,28 @@
+/* runner.h - a model, set up to be run on one image at a time with all cores. */
+#ifndef RUNNER_H
+#define RUNNER_H
+
+#include <stdbool.h>
+
+#include "base/report.h"
+#include "vit.h"
+
+typedef struct runner {
+    float *input;          /* [in_chans, img_height, img_width]: write this */
+    float *output;         /* logits, or the embedding of a headless model: read this */
+    size_t output_size;
+    vit_executor executor; /* its threads, for other work between the runs */
+
+    /* Private. */
+    const vit_model *model;
+    vit_threads *threads;
+    vit_session session;
+    void *workspace;
+} runner;
+
+/* The model must stay where it is. trace may be NULL. Close it either way. */
+bool runner_open(runner *run, const vit_model *model, vit_trace *trace, void *user, report *r);
+bool runner_forward(runner *run, report *r);
+void runner_close(runner *run);
+
+#endif

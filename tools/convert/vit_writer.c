@@ -1,0 +1,398 @@
+#define _POSIX_C_SOURCE 200809L
+#define _FILE_OFFSET_BITS 64
+
+#include "convert/vit_writer.h"
+
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+
+#include "base/bytes.h"
+
+/* === Little-endian bytes === */
+
+static void store32(unsigned char *at, uint32_t value)
+{
+    int i;
+    for (i = 0; i < 4; i++) at[i] = (unsigned char)(value >> 8 * i);
+}
+
+static void store64(unsigned char *at, uint64_t value)
+{
+    store32(at, (uint32_t)value);
+    store32(at + 4, (uint32_t)(value >> 32));
+}
+
+static uint64_t align(uint64_t value, uint64_t to)
+{
+    return (value + to - 1) / to * to;
+}
+
+/* === Fields === */
+
+static uint32_t int_bits(int value)
+{
+    return (uint32_t)value;
+}
+
+static uint32_t float_bits(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+enum { FIELD_TYPE_int = 0, FIELD_TYPE_float = 1 };
+
+static unsigned char *put_field(unsigned char *at, const char *name, unsigned char type,
+                                int required, uint32_t bits)
+{
+    memcpy(at, name, strlen(name));
+    at[VIT_FIELD_TYPE] = type;
+    at[VIT_FIELD_REQUIRED] = required != 0;
+    store32(at + VIT_FIELD_VALUE, bits);
+    return at + VIT_FIELD_SIZE;
+}
+
+/* Options of kind 2 that are zero are not written. */
+static size_t count_fields(const vit_config *config)
+{
+    size_t count = 0;
+#define X(type, name, required, smallest, largest)                                               \
+    count += (required) != 2 || type##_bits(config->name);
+    VIT_FIELD_LIST(X)
+#undef X
+    return count;
+}
+
+static void put_fields(unsigned char *at, const vit_config *config)
+{
+#define X(type, name, required, smallest, largest)                                               \
+    if ((required) != 2 || type##_bits(config->name))                                             \
+        at = put_field(at, #name, FIELD_TYPE_##type, required, type##_bits(config->name));
+    VIT_FIELD_LIST(X)
+#undef X
+}
+
+/* === Sections === */
+
+typedef struct section_writer {
+    unsigned char *meta, *entry;
+    uint64_t offset;             /* of the next section */
+} section_writer;
+
+/* Enters a section into the table. Without meta this only measures. */
+static void put_section(section_writer *s, const char *tag, int required, size_t count,
+                        uint64_t size)
+{
+    s->offset = align(s->offset, 8);
+    if (s->meta) {
+        memcpy(s->entry, tag, strlen(tag));
+        store32(s->entry + VIT_SECTION_REQUIRED, (uint32_t)required);
+        store32(s->entry + VIT_SECTION_COUNT, (uint32_t)count);
+        store64(s->entry + VIT_SECTION_OFFSET, s->offset);
+        store64(s->entry + VIT_SECTION_BYTES, size);
+        s->entry += VIT_SECTION_SIZE;
+    }
+    s->offset += size;
+}
+
+static uint64_t strings_size(const char *const *strings, size_t count)
+{
+    uint64_t size = 4 * (uint64_t)count;
+    size_t i;
+    for (i = 0; i < count; i++) size += strlen(strings[i]) + 1;
+    return size;
+}
+
+static void put_strings(unsigned char *section, const char *const *strings, size_t count)
+{
+    uint64_t offset = 4 * (uint64_t)count;
+    size_t i;
+    for (i = 0; i < count; i++) {
+        size_t size = strlen(strings[i]) + 1;
+        store32(section + 4 * i, (uint32_t)offset);
+        memcpy(section + offset, strings[i], size);
+        offset += size;
+    }
+}
+
+static void put_string_section(section_writer *s, const char *tag, const char *const *strings,
+                               size_t count)
+{
+    uint64_t size = strings_size(strings, count);
+    put_section(s, tag, 0, count, size);
+    if (s->meta) put_strings(s->meta + s->offset - size, strings, count);
+}
+
+/* One pass measures, a second one writes; data_size is known to the second. */
+static void put_sections(vit_writer *w, section_writer *s, uint32_t num_sections,
+                         const vit_config *config, const vit_writer_strings *strings,
+                         uint64_t data_size)
+{
+    const size_t fields = count_fields(config);
+    s->offset = VIT_HEADER_SIZE + (uint64_t)num_sections * VIT_SECTION_SIZE;
+    put_section(s, "fields", 1, fields, fields * VIT_FIELD_SIZE);
+    if (s->meta) put_fields(s->meta + s->offset - fields * VIT_FIELD_SIZE, config);
+    put_section(s, "tensors", 1, w->count, w->count * VIT_TENSOR_SIZE);
+    w->directory = (size_t)s->offset - w->count * VIT_TENSOR_SIZE;
+    if (strings->count) put_string_section(s, "labels", strings->labels, strings->count);
+    if (strings->count && strings->synsets)
+        put_string_section(s, "synsets", strings->synsets, strings->count);
+    if (strings->provenance) {
+        size_t size = strlen(strings->provenance) + 1;
+        put_section(s, "source", 0, 0, size);
+        if (s->meta) memcpy(s->meta + s->offset - size, strings->provenance, size);
+    }
+    s->offset = align(s->offset, VIT_ALIGN);
+    put_section(s, "data", 1, 0, data_size);
+}
+
+/* === Layout === */
+
+static void put_tensor(unsigned char *at, const vit_tensor *tensor)
+{
+    int i;
+    memcpy(at, tensor->name, strlen(tensor->name));
+    store32(at + VIT_TENSOR_DTYPE, (uint32_t)tensor->dtype);
+    store32(at + VIT_TENSOR_LAYOUT, (uint32_t)tensor->layout);
+    store32(at + VIT_TENSOR_NDIM, (uint32_t)tensor->ndim);
+    for (i = 0; i < tensor->ndim; i++)
+        store32(at + VIT_TENSOR_DIMS + 4 * i, (uint32_t)tensor->dims[i]);
+    store64(at + VIT_TENSOR_OFFSET, tensor->offset);
+    store64(at + VIT_TENSOR_BYTES, tensor->size);
+    store64(at + VIT_TENSOR_CHECKSUM, tensor->checksum);
+}
+
+static int depth_of(const vit_tensor *tensor)
+{
+    int depth = 1, i;
+    for (i = 1; i < tensor->ndim; i++) depth *= tensor->dims[i];
+    return depth;
+}
+
+static bool is_kept(const vit_writer_keep *keep, const char *name)
+{
+    int i;
+    for (i = 0; keep && i < keep->count; i++)
+        if (fnmatch(keep->patterns[i], name, 0) == 0) return true;
+    return false;
+}
+
+/* As vit_architecture_tensor, but not all matrices are of type dtype. The patch embedding and a
+ * stem before it keep more bits: they are small, and in flat areas of a photo, where all pixels
+ * are alike, the rounding errors of weights and of pixels add up. */
+static bool describe(const vit_config *config, vit_dtype dtype, const vit_writer_keep *keep,
+                     int index, vit_tensor *tensor)
+{
+    if (!vit_architecture_tensor(config, dtype, index, tensor)) return false;
+    if (dtype > VIT_F16 && !strncmp(tensor->name, "patch_embed.", 12))
+        vit_architecture_tensor(config, dtype == VIT_BF16 ? VIT_F32 : VIT_F16, index, tensor);
+    else if (dtype >= VIT_I8 && is_kept(keep, tensor->name))
+        vit_architecture_tensor(config, VIT_BF16, index, tensor);
+    return true;
+}
+
+/* The tensors and the largest panel among them. */
+static bool list_tensors(vit_writer *w, const vit_config *config, vit_dtype dtype,
+                         const vit_writer_keep *keep, report *r)
+{
+    size_t largest = 1, i;
+    vit_tensor tensor;
+    int count = 0;
+    while (describe(config, dtype, keep, count, &tensor)) count++;
+    w->count = (size_t)count;
+    w->tensors = calloc(w->count, sizeof *w->tensors);
+    if (!w->tensors) return report_no_memory(r);
+    for (i = 0; i < w->count; i++) {
+        size_t panel;
+        describe(config, dtype, keep, (int)i, &w->tensors[i]);
+        if (w->tensors[i].layout != VIT_LAYOUT_PANELS) continue;
+        panel = vit_pack_panel(w->tensors[i].dtype, NULL, 0, depth_of(&w->tensors[i]), NULL);
+        if (panel > largest) largest = panel;
+    }
+    w->panel = malloc(largest);
+    return w->panel ? true : report_no_memory(r);
+}
+
+static void place_tensors(vit_writer *w)
+{
+    uint64_t offset = w->meta_size;
+    size_t i;
+    for (i = 0; i < w->count; i++) {
+        w->tensors[i].offset = align(offset, VIT_ALIGN);
+        offset = w->tensors[i].offset + w->tensors[i].size;
+    }
+    w->file_size = offset;
+}
+
+static bool make_meta(vit_writer *w, const vit_config *config, const vit_writer_strings *strings,
+                      report *r)
+{
+    uint32_t sections = 3u + (strings->count > 0) + (strings->count > 0 && strings->synsets) +
+                        (strings->provenance != NULL);
+    section_writer s;
+    memset(&s, 0, sizeof s);
+    put_sections(w, &s, sections, config, strings, 0);
+    if (s.offset > 0x7fffffff) return report_fail(r, "the labels are larger than 2 GB");
+    w->meta_size = (size_t)s.offset;
+    w->meta = calloc(w->meta_size, 1);
+    if (!w->meta) return report_no_memory(r);
+    place_tensors(w);
+    s.meta = w->meta;
+    s.entry = w->meta + VIT_HEADER_SIZE;
+    put_sections(w, &s, sections, config, strings, w->file_size - w->meta_size);
+    memcpy(w->meta, VIT_FILE_MAGIC, 8);
+    store32(w->meta + VIT_HEADER_VERSION, VIT_FILE_VERSION);
+    store32(w->meta + VIT_HEADER_NUM_SECTIONS, sections);
+    store64(w->meta + VIT_HEADER_FILE_SIZE, w->file_size);
+    store64(w->meta + VIT_HEADER_META_SIZE, w->meta_size);
+    return true;
+}
+
+/* === Bytes to the file === */
+
+static bool put_bytes(vit_writer *w, const void *bytes, size_t size, report *r)
+{
+    if (fwrite(bytes, 1, size, w->file) != size)
+        return report_fail(r, "cannot be written: %s", strerror(errno));
+    w->position += size;
+    return true;
+}
+
+static bool put_zeros(vit_writer *w, uint64_t until, report *r)
+{
+    static const unsigned char zeros[4096];
+    while (w->position < until) {
+        uint64_t rest = until - w->position;
+        if (!put_bytes(w, zeros, rest < sizeof zeros ? (size_t)rest : sizeof zeros, r))
+            return false;
+    }
+    return true;
+}
+
+static bool go_to(vit_writer *w, uint64_t offset, report *r)
+{
+    if (fseeko(w->file, (off_t)offset, SEEK_SET) != 0)
+        return report_fail(r, "cannot be written: %s", strerror(errno));
+    w->position = offset;
+    return true;
+}
+
+bool vit_writer_start(vit_writer *w, FILE *file, const vit_config *config, vit_dtype dtype,
+                      const vit_writer_strings *strings, report *r)
+{
+    return vit_writer_start_mixed(w, file, config, dtype, NULL, strings, r);
+}
+
+bool vit_writer_start_mixed(vit_writer *w, FILE *file, const vit_config *config, vit_dtype dtype,
+                            const vit_writer_keep *keep, const vit_writer_strings *strings,
+                            report *r)
+{
+    memset(w, 0, sizeof *w);
+    w->file = file;
+    vit_hash_init(&w->hash);
+    if (list_tensors(w, config, dtype, keep, r) && make_meta(w, config, strings, r) &&
+        put_zeros(w, w->meta_size, r))
+        return true;
+    vit_writer_free(w);
+    return false;
+}
+
+/* === Tensors === */
+
+static bool append(vit_writer *w, const void *bytes, size_t size, report *r)
+{
+    vit_tensor *tensor = &w->tensors[w->current];
+    if (!put_zeros(w, tensor->offset, r)) return false;
+    if (size > tensor->offset + tensor->size - w->position)
+        return report_fail(r, "%s has more data than its shape", tensor->name);
+    vit_hash_update(&w->hash, bytes, size);
+    if (!put_bytes(w, bytes, size, r)) return false;
+    if (w->position < tensor->offset + tensor->size) return true;
+    tensor->checksum = vit_hash_final(&w->hash);
+    vit_hash_init(&w->hash);
+    w->current++;
+    return true;
+}
+
+enum { BLOCK_NUMBERS = 1024 };
+
+/* The first of n values as a file has them; returns how many. */
+static size_t fill_block(unsigned char block[4 * BLOCK_NUMBERS], const float *values, size_t n)
+{
+    if (n > BLOCK_NUMBERS) n = BLOCK_NUMBERS;
+    bytes_store_floats(block, values, n);
+    return n;
+}
+
+bool vit_writer_values(vit_writer *w, const float *values, size_t n, report *r)
+{
+    unsigned char block[4 * BLOCK_NUMBERS];
+    size_t done, count;
+    for (done = 0; done < n; done += count) {
+        count = fill_block(block, values + done, n - done);
+        if (!append(w, block, 4 * count, r)) return false;
+    }
+    return true;
+}
+
+bool vit_writer_rows(vit_writer *w, const float *rows, int num_rows, report *r)
+{
+    const vit_tensor *tensor = &w->tensors[w->current];
+    int depth = depth_of(tensor), done;
+    if (tensor->layout == VIT_LAYOUT_PLAIN)
+        return vit_writer_values(w, rows, (size_t)num_rows * (size_t)depth, r);
+    for (done = 0; done < num_rows; done += 16) {
+        int n = num_rows - done < 16 ? num_rows - done : 16;
+        size_t size = vit_pack_panel(tensor->dtype, rows + (size_t)done * (size_t)depth, n, depth,
+                                     w->panel);
+        if (!append(w, w->panel, size, r)) return false;
+    }
+    return true;
+}
+
+bool vit_writer_finish(vit_writer *w, report *r)
+{
+    vit_hash hash;
+    size_t i;
+    if (w->current != w->count)
+        return report_fail(r, "%s was not written", w->tensors[w->current].name);
+    for (i = 0; i < w->count; i++)
+        put_tensor(w->meta + w->directory + i * VIT_TENSOR_SIZE, &w->tensors[i]);
+    store64(w->meta + VIT_HEADER_CHECKSUM, 0);
+    vit_hash_init(&hash);
+    vit_hash_update(&hash, w->meta, w->meta_size);
+    store64(w->meta + VIT_HEADER_CHECKSUM, vit_hash_final(&hash));
+    if (!go_to(w, 0, r) || !put_bytes(w, w->meta, w->meta_size, r)) return false;
+    if (fflush(w->file) != 0) return report_fail(r, "cannot be written: %s", strerror(errno));
+    return true;
+}
+
+bool vit_writer_replace(vit_writer *w, size_t tensor, const float *values, report *r)
+{
+    vit_tensor *t = &w->tensors[tensor];
+    unsigned char block[4 * BLOCK_NUMBERS];
+    const size_t n = (size_t)t->size / 4;
+    size_t done, count;
+    vit_hash hash;
+    if (!go_to(w, t->offset, r)) return false;
+    vit_hash_init(&hash);
+    for (done = 0; done < n; done += count) {
+        count = fill_block(block, values + done, n - done);
+        vit_hash_update(&hash, block, 4 * count);
+        if (!put_bytes(w, block, 4 * count, r)) return false;
+    }
+    t->checksum = vit_hash_final(&hash);
+    return true;
+}
+
+void vit_writer_free(vit_writer *w)
+{
+    free(w->tensors);
+    free(w->meta);
+    free(w->panel);
+    memset(w, 0, sizeof *w);
+}

@@ -1,0 +1,73 @@
+/* vit_writer.h - writes the .vit format of vit.h, streaming: never more in memory than 16 rows of
+ * a tensor and the directory.
+ *
+ *     vit_writer w;
+ *     if (!vit_writer_start(&w, file, &config, VIT_F16, &strings, r)) ...
+ *     for (i = 0; i < w.count; i++)
+ *         ... vit_writer_rows(&w, rows, n, r) until all rows of w.tensors[i] are there ...
+ *     vit_writer_finish(&w, r);
+ *     vit_writer_replace(&w, i, values, r);       perhaps, then finish again
+ *     vit_writer_free(&w);
+ */
+#ifndef VIT_WRITER_H
+#define VIT_WRITER_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "base/report.h"
+#include "vit.h"
+
+typedef struct vit_writer_strings {
+    size_t count;                 /* of labels; 0: none */
+    const char *const *labels;
+    const char *const *synsets;   /* or NULL */
+    const char *provenance;       /* "key: value\n" lines, or NULL */
+} vit_writer_strings;
+
+typedef struct vit_writer {
+    vit_tensor *tensors;          /* in file order; name, dims, offset and size are set */
+    size_t count;
+    uint64_t file_size;
+
+    /* Private. */
+    FILE *file;
+    unsigned char *meta;          /* everything below the data */
+    size_t meta_size, directory;  /* offset of the tensor records */
+    size_t current;               /* tensor that the next rows belong to */
+    uint64_t position;
+    vit_hash hash;
+    unsigned char *panel;         /* the largest panel */
+} vit_writer;
+
+/* Tensors that keep 16 bits in a file of int8 or int4: patterns, as of a shell, of their names. */
+typedef struct vit_writer_keep {
+    const char *const *patterns;
+    int count;
+} vit_writer_keep;
+
+/* Lays the file out and skips to its data. file must be seekable and empty. */
+bool vit_writer_start(vit_writer *w, FILE *file, const vit_config *config, vit_dtype dtype,
+                      const vit_writer_strings *strings, report *r);
+
+/* The same, keeping some tensors in bf16 where dtype is int8 or int4; keep may be NULL. */
+bool vit_writer_start_mixed(vit_writer *w, FILE *file, const vit_config *config, vit_dtype dtype,
+                            const vit_writer_keep *keep, const vit_writer_strings *strings,
+                            report *r);
+
+/* Appends num_rows rows to the current tensor: 16 at a time, fewer only at its end, or any number
+ * for a plain one. A plain tensor may also be cut finer: see vit_writer_values. */
+bool vit_writer_rows(vit_writer *w, const float *rows, int num_rows, report *r);
+
+/* Appends n values to a plain tensor. */
+bool vit_writer_values(vit_writer *w, const float *values, size_t n, report *r);
+
+/* Writes the header, the directory and the checksums: the file is valid from here on. */
+bool vit_writer_finish(vit_writer *w, report *r);
+
+/* New values for a plain tensor; call vit_writer_finish afterwards. */
+bool vit_writer_replace(vit_writer *w, size_t tensor, const float *values, report *r);
+
+void vit_writer_free(vit_writer *w);
+
+#endif

@@ -1,0 +1,583 @@
+/* image_file.h - an image file as RGB bytes, ready for vit_preprocess.
+ *
+ *     image_file photo;
+ *     report r = report_make();
+ *     if (!image_file_load("cat.jpg", 0, &photo, &r)) { puts(r.text); return 1; }
+ *     vit_image image = { photo.pixels, photo.width, photo.height, 0, VIT_PIXEL_RGB8 };
+ *     ...
+ *     image_file_free(&photo);
+ *
+ * JPEG, PNG, BMP, GIF (the first frame) and TGA are decoded by stb_image 2.27 (Sean Barrett and
+ * others, public domain; Debian: libstb-dev), PGM and PPM here. Grey, palette, 16-bit and CMYK
+ * images become RGB; alpha is dropped, as Pillow's convert("RGB") does.
+ *
+ * stb_image is not written for hostile files. What stands around it: a limit on the file, on the
+ * pixels (known from the header before anything is decoded) and on each block of memory, all of
+ * which is given back whatever fails; damaged and truncated files are refused before or after
+ * decoding. Defects inside its decoders remain:
+ * do not feed it files from strangers outside a sandbox.
+ *
+ * Include it in one file of a program. Safe to use on several threads at once.
+ */
+#ifndef IMAGE_FILE_H
+#define IMAGE_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define IMAGE_FILE_MAX_BYTES ((size_t)256 << 20)      /* of a file                        */
+#ifndef IMAGE_FILE_MAX_PIXELS
+#    define IMAGE_FILE_MAX_PIXELS ((int64_t)1 << 27)  /* 134 million                      */
+#endif
+#define IMAGE_FILE_MAX_BLOCK (((size_t)4 << 27) + 65536) /* 4 bytes for each of them      */
+#define IMAGE_FILE_NO_EXIF 1u   /* leave the pixels as they lie, as Pillow and timm do    */
+
+typedef struct image_file {
+    uint8_t *pixels;            /* RGB, rows tightly packed                               */
+    int width, height;
+} image_file;
+
+/* ------------------------------------------------------------------------- */
+/* stb_image, its warnings silenced and its memory bounded                   */
+/* ------------------------------------------------------------------------- */
+
+static void *image_file__malloc(size_t size);
+static void *image_file__realloc(void *old, size_t size);
+static void image_file__release(void *old);
+
+#if defined(__GNUC__)
+#    pragma GCC diagnostic push
+#    pragma GCC diagnostic ignored "-Wpragmas"
+#    pragma GCC diagnostic ignored "-Wcast-align"
+#    pragma GCC diagnostic ignored "-Wcast-qual"
+#    pragma GCC diagnostic ignored "-Wconversion"
+#    pragma GCC diagnostic ignored "-Wdouble-promotion"
+#    pragma GCC diagnostic ignored "-Wimplicit-fallthrough"
+#    pragma GCC diagnostic ignored "-Wmissing-prototypes"
+#    pragma GCC diagnostic ignored "-Wshadow"
+#    pragma GCC diagnostic ignored "-Wsign-compare"
+#    pragma GCC diagnostic ignored "-Wsign-conversion"
+#    pragma GCC diagnostic ignored "-Wundef"
+#    pragma GCC diagnostic ignored "-Wunused-but-set-variable"
+#    pragma GCC diagnostic ignored "-Wunused-function"
+#    pragma GCC diagnostic ignored "-Wunused-parameter"
+#endif
+
+#define STB_IMAGE_IMPLEMENTATION
+#define STBI_ONLY_JPEG
+#define STBI_ONLY_PNG
+#define STBI_ONLY_BMP
+#define STBI_ONLY_GIF
+#define STBI_ONLY_TGA
+#define STBI_NO_STDIO
+#define STBI_NO_LINEAR
+#define STBI_MAX_DIMENSIONS (1 << 20) /* as vit_preprocess */
+#define STBI_MALLOC(size) image_file__malloc(size)
+#define STBI_REALLOC(old, size) image_file__realloc(old, size)
+#define STBI_FREE(old) image_file__release(old)
+#include <stb/stb_image.h>
+
+#include "base/report.h"
+#include "base/source.h"
+
+#if defined(__GNUC__)
+#    pragma GCC diagnostic pop
+#endif
+
+/* ------------------------------------------------------------------------- */
+/* Memory                                                                    */
+/* ------------------------------------------------------------------------- */
+
+/* In front of each block. stb_image loses blocks where an allocation fails; so each thread has a
+ * list of its blocks, and what is left when an image is decoded or refused goes back at once. */
+typedef struct image_file__block {
+    struct image_file__block *before, *after;
+    size_t size, padding; /* the latter for alignment                                     */
+} image_file__block;
+
+static
+#ifdef STBI_THREAD_LOCAL
+    STBI_THREAD_LOCAL
+#endif
+        image_file__block *image_file__blocks; /* the latest                              */
+
+static void image_file__unlink(image_file__block *block) {
+    if (block->before) block->before->after = block->after;
+    if (block->after) block->after->before = block->before;
+    if (image_file__blocks == block) image_file__blocks = block->after;
+    block->before = block->after = NULL;
+}
+
+/* Zeroed, because some decoders read tables that a damaged file never defined. */
+static void *image_file__malloc(size_t size) {
+    image_file__block *block;
+    if (size > IMAGE_FILE_MAX_BLOCK) return NULL;
+    block = calloc(1, sizeof *block + size);
+    if (!block) return NULL;
+    block->size = size;
+    block->after = image_file__blocks;
+    if (block->after) block->after->before = block;
+    image_file__blocks = block;
+    return block + 1;
+}
+
+static void image_file__release(void *old) {
+    image_file__block *block = old;
+    if (!block) return;
+    image_file__unlink(--block);
+    free(block);
+}
+
+static void *image_file__realloc(void *old, size_t size) {
+    const image_file__block *block = old;
+    void *grown = image_file__malloc(size);
+    if (!grown || !block) return grown;
+    memcpy(grown, old, block[-1].size < size ? block[-1].size : size);
+    image_file__release(old);
+    return grown;
+}
+
+/* Gives back all but the pixels, which from here on are the caller's. */
+static void image_file__release_rest(uint8_t *pixels) {
+    void *kept = pixels;
+    if (kept) image_file__unlink((image_file__block *)kept - 1);
+    while (image_file__blocks) image_file__release(image_file__blocks + 1);
+}
+
+/* ------------------------------------------------------------------------- */
+/* Messages                                                                  */
+/* ------------------------------------------------------------------------- */
+
+/* What every step below works on. */
+typedef struct image_file__job {
+    const uint8_t *data;
+    size_t size;
+    report *r;
+} image_file__job;
+
+static bool image_file__check_size(const image_file__job *job, int64_t width, int64_t height) {
+    if (width < 1 || height < 1) {
+        return report_fail(job->r, "has no pixels: found %lld x %lld",
+                 (long long)width, (long long)height);
+    }
+    if (width > STBI_MAX_DIMENSIONS || height > STBI_MAX_DIMENSIONS ||
+        width * height > IMAGE_FILE_MAX_PIXELS) {
+        return report_fail(job->r,
+                 "is too large: found %lld x %lld, limit %lld pixels and %d a side",
+                 (long long)width, (long long)height, (long long)IMAGE_FILE_MAX_PIXELS,
+                 STBI_MAX_DIMENSIONS);
+    }
+    /* A PNG of one bit a pixel and one colour: 8 * 1032. No format says more with a byte, and
+     * nobody shall fill the memory with a short file. */
+    if (width * height / 10000 > (int64_t)job->size) {
+        return report_fail(job->r, "is damaged or truncated: %lld x %lld in %zu bytes",
+                 (long long)width, (long long)height, job->size);
+    }
+    return true;
+}
+
+static bool image_file__begins(const image_file__job *job, const char *magic, size_t size) {
+    return job->size >= size && memcmp(job->data, magic, size) == 0;
+}
+
+/* 0xff, as often as it likes, then 0xd8: stb_image takes that for the start of a JPEG. */
+static bool image_file__is_jpeg(const image_file__job *job) {
+    size_t at = 0;
+    while (at < job->size && job->data[at] == 0xff) at++;
+    return at > 0 && at < job->size && job->data[at] == 0xd8;
+}
+
+/* stb_image's reasons are for programmers; the common ones in plain words. Where a header is
+ * damaged, its last guess, that the file is of an unknown kind, hides the truth. */
+static bool image_file__stb_failed(const image_file__job *job) {
+    const char *reason = stbi_failure_reason();
+    if (!reason) reason = "unknown reason";
+    if (strcmp(reason, "outofmem") == 0) {
+        return report_fail(job->r, "needs too much memory to decode");
+    }
+    if (strcmp(reason, "unknown image type") == 0) {
+        if (image_file__is_jpeg(job) || image_file__begins(job, "GIF8", 4) ||
+            image_file__begins(job, "BM", 2)) {
+            return report_fail(job->r, "is damaged, or of an unsupported kind");
+        }
+        return report_fail(job->r, "is no image that can be read here (JPEG, PNG, BMP, GIF, "
+                                     "TGA, PGM, PPM)");
+    }
+    return report_fail(job->r, "is damaged, or of an unsupported kind: %s", reason);
+}
+
+/* ------------------------------------------------------------------------- */
+/* PGM and PPM: a header in text, then bytes                                 */
+/* ------------------------------------------------------------------------- */
+
+static bool image_file__is_pnm(const image_file__job *job) {
+    return job->size >= 2 && job->data[0] == 'P' && (job->data[1] == '5' || job->data[1] == '6');
+}
+
+/* A whole number, behind white space and '#' comments; -1 if there is none or it is absurd. */
+static int image_file__pnm_number(const image_file__job *job, size_t *at) {
+    int value = -1;
+    for (; *at < job->size; ++*at) {
+        if (job->data[*at] == '#') {
+            while (*at < job->size && job->data[*at] != '\n' && job->data[*at] != '\r') ++*at;
+        } else if (job->data[*at] != ' ' && (job->data[*at] < '\t' || job->data[*at] > '\r')) {
+            break;
+        }
+    }
+    while (*at < job->size && job->data[*at] >= '0' && job->data[*at] <= '9') {
+        if (value > 99999999) return -1;
+        value = (value < 0 ? 0 : value * 10) + (job->data[*at] - '0');
+        ++*at;
+    }
+    return value;
+}
+
+/* Sample i, of one or two bytes, scaled from 0 .. max to 0 .. 255 and rounded. */
+static uint8_t image_file__pnm_sample(const uint8_t *samples, size_t i, int max) {
+    int value = max < 256 ? samples[i] : samples[2 * i] << 8 | samples[2 * i + 1];
+    if (value > max) value = max;
+    return (uint8_t)((value * 255 + max / 2) / max);
+}
+
+static bool image_file__pnm(const image_file__job *job, image_file *image) {
+    size_t at = 2, channels = job->data[1] == '6' ? 3 : 1, count, wanted;
+    int width = image_file__pnm_number(job, &at);
+    int height = image_file__pnm_number(job, &at);
+    int max = image_file__pnm_number(job, &at);
+    if (width < 0 || height < 0 || max < 1 || max > 65535 || at >= job->size) {
+        return report_fail(job->r, "is damaged: not a valid PGM or PPM header");
+    }
+    if (!image_file__check_size(job, width, height)) return false;
+    at++; /* one white space */
+    count = (size_t)width * (size_t)height;
+    wanted = count * channels * (max < 256 ? 1 : 2);
+    if (job->size - at < wanted) return report_fail(job->r, "is truncated");
+
+    image->pixels = image_file__malloc(count * 3);
+    if (!image->pixels) return report_fail(job->r, "needs too much memory to decode");
+    image->width = width;
+    image->height = height;
+    for (size_t i = 0; i < count * 3; i++) {
+        size_t sample = channels == 3 ? i : i / 3;
+        image->pixels[i] = image_file__pnm_sample(job->data + at, sample, max);
+    }
+    return true;
+}
+
+/* ------------------------------------------------------------------------- */
+/* PNG: stb_image checks neither checksums nor unknown chunks thread-safely   */
+/* ------------------------------------------------------------------------- */
+
+static uint32_t image_file__big32(const uint8_t *bytes) {
+    return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 |
+           bytes[3];
+}
+
+static bool image_file__is_png(const image_file__job *job) {
+    return image_file__begins(job, "\x89PNG\r\n\x1a\n", 8);
+}
+
+/* CRC-32 as in the PNG specification, four bits at a time. */
+static uint32_t image_file__crc(const uint8_t *bytes, size_t size) {
+    uint32_t table[16], crc = 0xffffffffu;
+    for (uint32_t i = 0; i < 16; i++) {
+        uint32_t c = i;
+        for (int bit = 0; bit < 4; bit++) c = c & 1 ? c >> 1 ^ 0xedb88320u : c >> 1;
+        table[i] = c;
+    }
+    for (size_t i = 0; i < size; i++) {
+        crc = table[(crc ^ bytes[i]) & 15] ^ crc >> 4;
+        crc = table[(crc ^ (uint32_t)bytes[i] >> 4) & 15] ^ crc >> 4;
+    }
+    return ~crc;
+}
+
+/* Chunks up to IEND: length, type, data, CRC. Those with a capital first letter are critical.
+ * The first is IHDR and begins with width and height. */
+static bool image_file__check_png(const image_file__job *job) {
+    static const char critical[] = "IHDRPLTEIDATIEND";
+    if (job->size < 33) return report_fail(job->r, "is truncated");
+    if (memcmp(job->data + 8, "\0\0\0\x0dIHDR", 8) != 0) {
+        return report_fail(job->r, "is damaged: no PNG header");
+    }
+    if (!image_file__check_size(job, image_file__big32(job->data + 16),
+                                image_file__big32(job->data + 20))) {
+        return false;
+    }
+    for (size_t at = 8;;) {
+        const uint8_t *chunk = job->data + at;
+        uint32_t length;
+        bool known = false;
+        if (job->size - at < 12) return report_fail(job->r, "is truncated");
+        length = image_file__big32(chunk);
+        if (length > job->size - at - 12) return report_fail(job->r, "is truncated");
+        for (int i = 0; i < 16; i += 4) known = known || memcmp(chunk + 4, critical + i, 4) == 0;
+        if (!known && !(chunk[4] & 32)) {
+            return report_fail(job->r, "is damaged: unknown PNG chunk");
+        }
+        if (known && image_file__crc(chunk + 4, 4 + length) !=
+                         image_file__big32(chunk + 8 + length)) {
+            return report_fail(job->r, "is damaged: PNG checksum differs");
+        }
+        if (memcmp(chunk + 4, "IEND", 4) == 0) return true;
+        at += 12 + (size_t)length;
+    }
+}
+
+/* ------------------------------------------------------------------------- */
+/* JPEG: what stb_image 2.27 does not check                                  */
+/* ------------------------------------------------------------------------- */
+
+typedef struct image_file__segment {
+    uint8_t marker;
+    const uint8_t *data; /* behind the two bytes of length                                */
+    size_t size;
+    bool cut;            /* the file ends inside                                          */
+} image_file__segment;
+
+/* The next segment at or behind *at: 0xff, marker, length that counts itself, data. Compressed
+ * pixels are stepped over, where 0xff is followed by 0 or a restart marker; so is the start
+ * marker 0xd8. False: no more. */
+static bool image_file__next_segment(const image_file__job *job, size_t *at,
+                                     image_file__segment *segment) {
+    size_t length;
+    for (;; ++*at) {
+        while (*at < job->size && job->data[*at] != 0xff) ++*at;
+        while (*at < job->size && job->data[*at] == 0xff) ++*at;
+        if (*at >= job->size) return false;
+        segment->marker = job->data[*at];
+        if (segment->marker != 0 && (segment->marker < 0xd0 || segment->marker > 0xd8)) break;
+    }
+    ++*at;
+    if (segment->marker == 0xd9 || job->size - *at < 2) return false;
+    length = (size_t)job->data[*at] << 8 | job->data[*at + 1];
+    if (length < 2) return false;
+    segment->cut = length > job->size - *at;
+    if (segment->cut) length = job->size - *at;
+    segment->data = job->data + *at + 2;
+    segment->size = length - 2;
+    *at += length;
+    return true;
+}
+
+/* Tables in a segment: a byte, 16 counts of codes, the codes. More than 256 would be written
+ * beyond stb_image's table. */
+static bool image_file__huffman_ok(const image_file__segment *segment) {
+    for (size_t at = 0; at < segment->size;) {
+        size_t codes = 0;
+        if (segment->size - at < 17) return false;
+        for (size_t i = 1; i <= 16; i++) codes += segment->data[at + i];
+        at += 17;
+        if (codes > 256 || codes > segment->size - at) return false;
+        at += codes;
+    }
+    return true;
+}
+
+static bool image_file__check_jpeg(const image_file__job *job) {
+    image_file__segment segment;
+    size_t at = 0;
+    while (image_file__next_segment(job, &at, &segment)) {
+        if (segment.cut) return report_fail(job->r, "is truncated");
+        if (segment.marker == 0xc4 && !image_file__huffman_ok(&segment)) {
+            return report_fail(job->r, "is damaged: not a valid Huffman table");
+        }
+    }
+    return true;
+}
+
+/* ------------------------------------------------------------------------- */
+/* Everything else: stb_image, watched for reading past the end              */
+/* ------------------------------------------------------------------------- */
+
+/* stb_image takes zeros behind the end of a file, and thus accepts many truncated ones. So it
+ * reads through these callbacks, which notice. It refills its buffer, always the same one and by
+ * as much as there is, or reads straight to a destination, which then must be filled. */
+typedef struct image_file__stream {
+    const uint8_t *data;
+    size_t size, at;
+    char *buffer;
+    bool starved;
+} image_file__stream;
+
+static int image_file__read(void *user, char *destination, int size) {
+    image_file__stream *stream = user;
+    size_t left = stream->size - stream->at;
+    size_t count = size < 0 ? 0 : (size_t)size < left ? (size_t)size : left;
+    if (!stream->buffer) stream->buffer = destination;
+    if (count == 0 || (destination != stream->buffer && count < (size_t)size)) {
+        stream->starved = true;
+    }
+    memcpy(destination, stream->data + stream->at, count);
+    stream->at += count;
+    return (int)count;
+}
+
+/* Negative counts, from damaged headers, would step back for ever. */
+static void image_file__skip(void *user, int count) {
+    image_file__stream *stream = user;
+    size_t left = stream->size - stream->at;
+    if (count < 0 || (size_t)count > left) {
+        stream->starved = true;
+        stream->at = stream->size;
+    } else {
+        stream->at += (size_t)count;
+    }
+}
+
+static int image_file__eof(void *user) {
+    const image_file__stream *stream = user;
+    return stream->at == stream->size;
+}
+
+static bool image_file__stb(const image_file__job *job, image_file *image) {
+    const stbi_io_callbacks callbacks = { image_file__read, image_file__skip, image_file__eof };
+    image_file__stream stream = { job->data, job->size, 0, NULL, false };
+    int width = 0, height = 0, channels = 0;
+    if (image_file__is_png(job) && !image_file__check_png(job)) return false;
+    if (image_file__is_jpeg(job) && !image_file__check_jpeg(job)) return false;
+    if (!stbi_info_from_memory(job->data, (int)job->size, &width, &height, &channels)) {
+        return image_file__stb_failed(job);
+    }
+    /* The height of a BMP is negative where its rows run from top to bottom. */
+    if (!image_file__check_size(job, width, height < 0 ? -(int64_t)height : height)) return false;
+
+    image->pixels = stbi_load_from_callbacks(&callbacks, &stream, &image->width, &image->height,
+                                             &channels, 3);
+    if (image->pixels && !stream.starved) return true;
+    image_file__release(image->pixels);
+    image->pixels = NULL;
+    if (stream.starved) return report_fail(job->r, "is truncated");
+    return image_file__stb_failed(job);
+}
+
+/* ------------------------------------------------------------------------- */
+/* EXIF orientation                                                          */
+/* ------------------------------------------------------------------------- */
+
+/* A TIFF structure: its numbers are little- or big-endian. */
+typedef struct image_file__tiff {
+    const uint8_t *data;
+    size_t size;
+    bool big_endian;
+} image_file__tiff;
+
+/* Unsigned number of 2 or 4 bytes; 0 outside the data. */
+static uint32_t image_file__tiff_number(const image_file__tiff *tiff, size_t at, size_t bytes) {
+    uint32_t value = 0;
+    if (at > tiff->size || tiff->size - at < bytes) return 0;
+    for (size_t i = 0; i < bytes; i++) {
+        value = value << 8 | tiff->data[at + (tiff->big_endian ? i : bytes - 1 - i)];
+    }
+    return value;
+}
+
+/* Entries of the first directory are 12 bytes: tag, type (3: 16 bits), count, value. */
+static int image_file__tiff_orientation(const uint8_t *data, size_t size) {
+    image_file__tiff tiff = { data, size, size > 0 && data[0] == 'M' };
+    size_t directory, count;
+    if (size < 8 || data[0] != data[1] || (data[0] != 'I' && data[0] != 'M')) return 1;
+    if (image_file__tiff_number(&tiff, 2, 2) != 42) return 1;
+    directory = image_file__tiff_number(&tiff, 4, 4);
+    count = image_file__tiff_number(&tiff, directory, 2);
+    for (size_t i = 0; i < count && i * 12 < size; i++) {
+        size_t entry = directory + 2 + i * 12;
+        if (image_file__tiff_number(&tiff, entry, 2) != 0x0112) continue;
+        if (image_file__tiff_number(&tiff, entry + 2, 2) != 3) return 1;
+        uint32_t value = image_file__tiff_number(&tiff, entry + 8, 2);
+        return value >= 1 && value <= 8 ? (int)value : 1;
+    }
+    return 1;
+}
+
+/* 1 .. 8, and 1 for whatever says nothing valid: the first Exif segment before the pixels. */
+static int image_file__orientation(const image_file__job *job) {
+    image_file__segment segment;
+    size_t at = 0;
+    if (!image_file__is_jpeg(job)) return 1;
+    while (image_file__next_segment(job, &at, &segment) && segment.marker != 0xda) {
+        if (segment.marker == 0xe1 && segment.size >= 6 &&
+            memcmp(segment.data, "Exif\0\0", 6) == 0) {
+            return image_file__tiff_orientation(segment.data + 6, segment.size - 6);
+        }
+    }
+    return 1;
+}
+
+/* Where pixel (x, y) of the upright image, `width` x `height`, lies in the stored one. */
+static size_t image_file__stored_at(int orientation, size_t x, size_t y, size_t width,
+                                    size_t height) {
+    size_t right = width - 1 - x, below = height - 1 - y;
+    switch (orientation) {
+    case 2: return y * width + right;      /* mirrored left to right       */
+    case 3: return below * width + right;  /* turned by 180 degrees        */
+    case 4: return below * width + x;      /* mirrored top to bottom       */
+    case 5: return x * height + y;         /* mirrored along the diagonal  */
+    case 6: return right * height + y;     /* to be turned clockwise       */
+    case 7: return right * height + below; /* the other diagonal           */
+    default: return x * height + below;    /* 8: to be turned anticlockwise */
+    }
+}
+
+/* Replaces the pixels by upright ones; 5 .. 8 swap width and height. */
+static bool image_file__turn(const image_file__job *job, int orientation, image_file *image) {
+    size_t width = (size_t)(orientation > 4 ? image->height : image->width);
+    size_t height = (size_t)(orientation > 4 ? image->width : image->height);
+    uint8_t *upright = image_file__malloc(width * height * 3);
+    if (!upright) return report_fail(job->r, "needs too much memory to turn upright");
+    for (size_t y = 0; y < height; y++) {
+        for (size_t x = 0; x < width; x++) {
+            size_t from = image_file__stored_at(orientation, x, y, width, height);
+            memcpy(upright + (y * width + x) * 3, image->pixels + from * 3, 3);
+        }
+    }
+    image_file__release(image->pixels);
+    image->pixels = upright;
+    image->width = (int)width;
+    image->height = (int)height;
+    return true;
+}
+
+/* ------------------------------------------------------------------------- */
+/* Public                                                                    */
+/* ------------------------------------------------------------------------- */
+
+static void image_file_free(image_file *image) {
+    image_file__release(image->pixels);
+    memset(image, 0, sizeof *image);
+}
+
+/* Decodes a file that is in memory. flags: 0 or IMAGE_FILE_NO_EXIF. On failure image is empty. */
+static bool image_file_decode(const void *data, size_t size, unsigned flags, image_file *image,
+                              report *r) {
+    image_file__job job = { data, size, r };
+    int orientation = 1;
+    bool good;
+    memset(image, 0, sizeof *image);
+    if (size == 0) return report_fail(r, "is empty");
+    if (size > IMAGE_FILE_MAX_BYTES) return report_fail(r, "is too large: above 256 MiB");
+    good = image_file__is_pnm(&job) ? image_file__pnm(&job, image) : image_file__stb(&job, image);
+    if (good && !(flags & IMAGE_FILE_NO_EXIF)) orientation = image_file__orientation(&job);
+    if (good && orientation > 1) good = image_file__turn(&job, orientation, image);
+    if (!good) image_file_free(image);
+    image_file__release_rest(image->pixels);
+    return good;
+}
+
+/* Loads the file at path, or standard input for "-"; otherwise as image_file_decode. */
+static bool image_file_load(const char *path, unsigned flags, image_file *image, report *r) {
+    unsigned char *data;
+    size_t size;
+    bool good;
+    memset(image, 0, sizeof *image);
+    if (!source_read_all(path, IMAGE_FILE_MAX_BYTES, &data, &size, r)) return false;
+    good = image_file_decode(data, size, flags, image, r);
+    free(data);
+    return good || report_file(r, path);
+}
+
+#endif

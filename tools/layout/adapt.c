@@ -1,0 +1,173 @@
+#include "layout/adapt.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* === The pseudo-inverse of resizing one side ===
+ * A resize of both sides is the Kronecker product of two of one side, and so is its inverse. */
+
+/* b [to, from]: what each old pixel gives each new one. False: out of memory. */
+static bool make_resize(double *b, int from, int to, vit_pos_resample how)
+{
+    const size_t n = (size_t)from;
+    float *unit = calloc(n * n + n * (size_t)to, sizeof *unit), *out;
+    size_t i;
+    if (!unit) return false;
+    out = unit + n * n;
+    for (i = 0; i < n; i++) unit[i * n + i] = 1;
+    vit_resample_positions(how, from, unit, (vit_grid){ from, 1 }, out, (vit_grid){ to, 1 });
+    for (i = 0; i < n * (size_t)to; i++) b[i] = (double)out[i];
+    free(unit);
+    return true;
+}
+
+/* gram [n, n]: the products of the rows, or columns, of b [rows, columns] with each other. */
+static void make_gram(const double *b, int rows, int columns, bool of_columns, double *gram)
+{
+    const int n = of_columns ? columns : rows, depth = of_columns ? rows : columns;
+    const int step = of_columns ? 1 : columns, stride = of_columns ? columns : 1;
+    int i, j, k;
+    for (i = 0; i < n; i++) {
+        for (j = 0; j < n; j++) {
+            double sum = 0;
+            for (k = 0; k < depth; k++) sum += b[i * step + k * stride] * b[j * step + k * stride];
+            gram[i * n + j] = sum;
+        }
+    }
+}
+
+/* x [n, columns] = the solution of gram x = x, by Gauss and Jordan. No rows are swapped: gram is
+ * positive definite. False: it has no solution. */
+static bool solve(double *gram, double *x, int n, int columns)
+{
+    int i, j, k;
+    for (i = 0; i < n; i++) {
+        if (!(gram[i * n + i] > 1e-9)) return false;
+        for (j = 0; j < n; j++) {
+            const double factor = gram[j * n + i] / gram[i * n + i];
+            if (j == i) continue;
+            for (k = i; k < n; k++) gram[j * n + k] -= factor * gram[i * n + k];
+            for (k = 0; k < columns; k++) x[j * columns + k] -= factor * x[i * columns + k];
+        }
+    }
+    for (i = 0; i < n; i++)
+        for (k = 0; k < columns; k++) x[i * columns + k] /= gram[i * n + i];
+    return true;
+}
+
+/* to [columns, rows] */
+static void transpose(const double *from, int rows, int columns, double *to)
+{
+    int i, j;
+    for (i = 0; i < rows; i++)
+        for (j = 0; j < columns; j++) to[j * rows + i] = from[i * columns + j];
+}
+
+/* (B' B)^-1 B' where the patch grows, else B' (B B')^-1, which is the transpose of what
+ * (B B') x = B has for x. work: [new, old] and then [n, n]. */
+static bool invert(const adaptation *a, double *work)
+{
+    const int old = a->patch, new = a->new_patch;
+    const bool grows = new > old;
+    double *gram = work + (size_t)old * (size_t)new;
+    make_gram(work, new, old, grows, gram);
+    if (grows) {
+        transpose(work, new, old, a->inverse);
+        return solve(gram, a->inverse, old, new);
+    }
+    if (!solve(gram, work, new, old)) return false;
+    transpose(work, new, old, a->inverse);
+    return true;
+}
+
+static bool start_patch(adaptation *a, vit_pos_resample how, report *r)
+{
+    const size_t old = (size_t)a->patch, new = (size_t)a->new_patch;
+    const size_t small = old < new ? old : new;
+    double *work = malloc((old * new + small * small) * sizeof *work);
+    bool good;
+    a->inverse = malloc(old * new * sizeof *a->inverse);
+    a->plane = malloc(old * old * sizeof *a->plane);
+    a->middle = malloc(old * new * sizeof *a->middle);
+    how = how == VIT_RESAMPLE_FLEXIVIT ? how : VIT_RESAMPLE_TIMM;
+    good = work && a->inverse && a->plane && a->middle &&
+           make_resize(work, a->patch, a->new_patch, how);
+    if (!good) (void)report_no_memory(r);
+    else if (!invert(a, work))
+        good = report_fail(r, "--patch-size %d: a resize of patches of %d has no inverse",
+                           a->new_patch, a->patch);
+    free(work);
+    return good;
+}
+
+/* === The weights === */
+
+/* Channel c of the new ones, in the old size of patches. */
+static void mix_channels(const adaptation *a, const float *from, int c, double *plane)
+{
+    const size_t count = (size_t)a->patch * (size_t)a->patch;
+    const bool sums = a->new_chans == 1 && a->chans > 1;
+    const float factor = a->new_chans == a->chans || sums ? 1 : 3 / (float)a->new_chans;
+    size_t i;
+    int k;
+    from += (size_t)(c % a->chans) * count;
+    for (i = 0; i < count; i++) {
+        plane[i] = (double)(from[i] * factor);
+        for (k = 1; sums && k < a->chans; k++) plane[i] += (double)from[(size_t)k * count + i];
+    }
+}
+
+/* out [new, new] = inverse' plane inverse */
+static void resize_plane(const adaptation *a, float *out)
+{
+    const int old = a->patch, new = a->new_patch;
+    int y, x, k;
+    for (y = 0; y < old; y++) {
+        for (x = 0; x < new; x++) {
+            double sum = 0;
+            for (k = 0; k < old; k++) sum += a->plane[y * old + k] * a->inverse[k * new + x];
+            a->middle[y * new + x] = sum;
+        }
+    }
+    for (y = 0; y < new; y++) {
+        for (x = 0; x < new; x++) {
+            double sum = 0;
+            for (k = 0; k < old; k++) sum += a->inverse[k * new + y] * a->middle[k * new + x];
+            out[y * new + x] = (float)sum;
+        }
+    }
+}
+
+bool adapt_start(adaptation *a, int chans, int patch, int new_chans, int new_patch,
+                 vit_pos_resample how, report *r)
+{
+    memset(a, 0, sizeof *a);
+    a->chans = chans;
+    a->patch = patch;
+    a->new_chans = new_chans;
+    a->new_patch = new_patch;
+    if (patch != new_patch) return start_patch(a, how, r);
+    a->plane = malloc((size_t)patch * (size_t)patch * sizeof *a->plane);
+    return a->plane ? true : report_no_memory(r);
+}
+
+void adapt_row(const adaptation *a, const float *from, float *to)
+{
+    const size_t count = (size_t)a->new_patch * (size_t)a->new_patch;
+    size_t i;
+    int c;
+    for (c = 0; c < a->new_chans; c++, to += count) {
+        mix_channels(a, from, c, a->plane);
+        if (a->inverse) resize_plane(a, to);
+        else
+            for (i = 0; i < count; i++) to[i] = (float)a->plane[i];
+    }
+}
+
+void adapt_free(adaptation *a)
+{
+    free(a->inverse);
+    free(a->plane);
+    free(a->middle);
+}

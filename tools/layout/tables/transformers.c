@@ -1,0 +1,331 @@
+/* transformers.c - the names of Hugging Face transformers. A model with a head stands under "vit."
+ * or the like, and the classifier beside that prefix.
+ */
+#include "layout/tables/tables.h"
+
+static const char *const no_more[] = { "encoder.layer.{i}.", NULL };
+
+#define ATTENTION(path)                                                                          \
+    LAYOUT_QKV("{b}" path "query", "{b}" path "key", "{b}" path "value"),                        \
+    /* BEiT: the keys have no bias */                                                            \
+    LAYOUT_ROWS3("{b}attn.qkv.bias", NULL, "{b}" path "query.bias", "0", "{b}" path "value.bias")
+
+/* === ViT, DeiT, MAE, MSN, DINO, I-JEPA, BEiT, Data2Vec === */
+
+static const char *const vit_prefixes[] = {
+    "module.", "_orig_mod.", "model.", "vit.", "deit.", "ijepa.", "beit.", "data2vec_vision.",
+    "base_model.", "encoder.", "backbone.", NULL
+};
+
+/* DeiT's distillation token has a second head only in the model "with teacher"; with one head it
+ * is a token like any other, and so a register that has a position. */
+#define ONE_HEAD "../classifier.weight"
+/* Not in BEiT. */
+#define KEY_BIAS "{b}attention.attention.key.bias"
+
+/* BEiT: of each block, or of all. */
+#define TABLE(path) path "relative_position_bias.relative_position_bias_table"
+#define REL_POS(path)                                                                            \
+    { "{b}attn.rel_pos", LAYOUT_REL_POS, "nh>hn", { TABLE(path) }, LAYOUT_ALWAYS }
+
+static const layout_rule vit_rules[] = {
+    LAYOUT_MUST_WHEN("cls_token", "embeddings.cls_token", TABLE("{b}attention.attention.")),
+    LAYOUT_MUST_WHEN("cls_token", "embeddings.cls_token", TABLE("encoder.")),
+    LAYOUT_FROM("cls_token", "embeddings.cls_token"),
+    { "dist_token", LAYOUT_STACK, NULL, { "embeddings.distillation_token", NULL, NULL },
+      { "!" ONE_HEAD, NULL } },
+    LAYOUT_WHEN("reg_token", "embeddings.distillation_token", ONE_HEAD),
+    LAYOUT_MUST_WHEN("pos_embed", "embeddings.position_embeddings", KEY_BIAS),
+    LAYOUT_FROM("pos_embed", "embeddings.position_embeddings"),
+    LAYOUT_VIEW("patch_embed.proj.weight", "embeddings.patch_embeddings.projection.weight",
+                "dcpq>dcpq"),
+    LAYOUT_MUST("patch_embed.proj.bias", "embeddings.patch_embeddings.projection.bias"),
+    LAYOUT_FROM2("{b}norm1", "{b}layernorm_before"),
+    ATTENTION("attention.attention."),
+    REL_POS("{b}attention.attention."),
+    REL_POS("encoder."),
+    LAYOUT_FROM2("{b}attn.proj", "{b}attention.output.dense"),
+    LAYOUT_FROM("{b}ls1.gamma", "{b}lambda_1"),
+    LAYOUT_FROM2("{b}norm2", "{b}layernorm_after"),
+    LAYOUT_FROM2("{b}mlp.fc1", "{b}intermediate.dense"),
+    LAYOUT_FROM2("{b}mlp.fc2", "{b}output.dense"),
+    LAYOUT_FROM("{b}ls2.gamma", "{b}lambda_2"),
+    LAYOUT_MUST_WHEN2("norm", "layernorm", "!pooler.layernorm.weight"),
+    LAYOUT_FROM2("fc_norm", "pooler.layernorm"),
+    /* the pooler of a model without a head; DeiT's distillation token excludes it */
+    { "pre_logits.fc.weight", LAYOUT_STACK, NULL, { "pooler.dense.weight", NULL, NULL },
+      { "!" ONE_HEAD, "!embeddings.distillation_token" } },
+    { "pre_logits.fc.bias", LAYOUT_STACK, NULL, { "pooler.dense.bias", NULL, NULL },
+      { "!" ONE_HEAD, "!embeddings.distillation_token" } },
+    LAYOUT_FROM2("head", "../classifier"),
+    LAYOUT_FROM2("head", "../cls_classifier"),
+    LAYOUT_FROM2("head_dist", "../distillation_classifier"),
+    LAYOUT_END
+};
+
+static const layout_extra vit_harmless[] = {
+    { "embeddings.mask_token", "of pre-training" },
+    { "embeddings.position_ids", "an index, not a weight" },
+    { "*relative_position_index", "an index, not a weight" },
+    { "pooler.dense.*", "a pooler that the head does not read" },
+    { "../decoder.*", "of pre-training" },
+    { "../lm_head.*", "of pre-training" },
+    { NULL, NULL }
+};
+
+static const layout_extra vit_lacking[] = {
+    { "../decode_head.*", "the head of a dense prediction model" },
+    { NULL, NULL }
+};
+
+static const layout_default vit_defaults[] = {
+    { "norm_eps=1e-12", NULL }, { "activation=gelu", NULL },
+    { "pool=avg", "!embeddings.cls_token" }, { "pool=avg", "pooler.layernorm.weight" },
+    { "positions=all", "embeddings.position_embeddings" },
+    { "pos_resample=transformers", "embeddings.position_embeddings" },
+    { "pos_resample=transformers", TABLE("{b}attention.attention.") },
+    { "pos_resample=transformers", TABLE("encoder.") }, { NULL, NULL }
+};
+
+const layout layout_hf_vit = {
+    "transformers ViT", "embeddings.patch_embeddings.projection.weight",
+    { "{b}layernorm_before.weight", NULL }, vit_prefixes, no_more, vit_rules, vit_harmless,
+    vit_lacking, vit_defaults, NULL
+};
+
+/* === DINOv2, with or without registers === */
+
+static const char *const dinov2_prefixes[] = {
+    "module.", "_orig_mod.", "model.", "dinov2.", "dinov2_with_registers.", "base_model.",
+    "encoder.", "backbone.", NULL
+};
+
+#define REGISTERS "embeddings.register_tokens"
+
+static const layout_rule dinov2_rules[] = {
+    { "cls_token", LAYOUT_SUM, NULL,
+      { "embeddings.cls_token", "embeddings.position_embeddings@0", NULL }, { REGISTERS, NULL } },
+    LAYOUT_FROM("cls_token", "embeddings.cls_token"),
+    LAYOUT_FROM("reg_token", REGISTERS),
+    LAYOUT_WHEN("pos_embed", "embeddings.position_embeddings@1:", REGISTERS),
+    LAYOUT_MUST("pos_embed", "embeddings.position_embeddings"),
+    LAYOUT_VIEW("patch_embed.proj.weight", "embeddings.patch_embeddings.projection.weight",
+                "dcpq>dcpq"),
+    LAYOUT_MUST("patch_embed.proj.bias", "embeddings.patch_embeddings.projection.bias"),
+    LAYOUT_SAME2("{b}norm1"),
+    LAYOUT_QKV("{b}attention.attention.query", "{b}attention.attention.key",
+               "{b}attention.attention.value"),
+    LAYOUT_FROM2("{b}attn.proj", "{b}attention.output.dense"),
+    LAYOUT_FROM("{b}ls1.gamma", "{b}layer_scale1.lambda1"),
+    LAYOUT_SAME2("{b}norm2"),
+    LAYOUT_SAME2("{b}mlp.fc1"),
+    LAYOUT_SAME2("{b}mlp.fc2"),
+    LAYOUT_FROM2("{b}mlp.fc1", "{b}mlp.weights_in"),
+    LAYOUT_FROM2("{b}mlp.fc2", "{b}mlp.weights_out"),
+    LAYOUT_FROM("{b}ls2.gamma", "{b}layer_scale2.lambda1"),
+    LAYOUT_MUST2("norm", "layernorm"),
+    LAYOUT_FROM2("head", "../classifier"),
+    LAYOUT_END
+};
+
+static const layout_extra dinov2_harmless[] = {
+    { "embeddings.mask_token", "of pre-training" }, { NULL, NULL }
+};
+
+static const layout_extra dinov2_lacking[] = {
+    { "../neck.*", "the neck and head of a dense prediction model" },
+    { "../head.*", "the neck and head of a dense prediction model" },
+    { NULL, NULL }
+};
+
+/* With registers its positions are resampled as timm does it. */
+static const layout_default dinov2_defaults[] = {
+    { "norm_eps=1e-6", NULL },
+    { "activation=silu", "{b}mlp.weights_in.weight" },
+    { "activation=gelu", "!{b}mlp.weights_in.weight" },
+    { "positions=patches", REGISTERS },
+    { "positions=all", "!" REGISTERS },
+    { "pos_resample=transformers", "!" REGISTERS },
+    { NULL, NULL }
+};
+
+const layout layout_hf_dinov2 = {
+    "transformers DINOv2", "embeddings.patch_embeddings.projection.weight",
+    { "{b}norm1.weight", "{b}attention.attention.query.weight" }, dinov2_prefixes, no_more,
+    dinov2_rules, dinov2_harmless, dinov2_lacking, dinov2_defaults, NULL
+};
+
+/* === DINOv3 === */
+
+static const char *const dinov3_prefixes[] = {
+    "module.", "_orig_mod.", "model.", "dinov3_vit.", "base_model.", "backbone.", NULL
+};
+
+static const char *const dinov3_blocks[] = { "layer.{i}.", "model.layer.{i}.", NULL };
+
+static const layout_rule dinov3_rules[] = {
+    LAYOUT_FROM("cls_token", "embeddings.cls_token"),
+    LAYOUT_FROM("reg_token", REGISTERS),
+    LAYOUT_ROPE("rope", NULL),
+    LAYOUT_VIEW("patch_embed.proj.weight", "embeddings.patch_embeddings.weight", "dcpq>dcpq"),
+    LAYOUT_MUST("patch_embed.proj.bias", "embeddings.patch_embeddings.bias"),
+    LAYOUT_SAME2("{b}norm1"),
+    LAYOUT_QKV("{b}attention.q_proj", "{b}attention.k_proj", "{b}attention.v_proj"),
+    LAYOUT_ROWS3("{b}attn.qkv.bias", NULL, "{b}attention.q_proj.bias", "0",
+                 "{b}attention.v_proj.bias"),
+    LAYOUT_FROM2("{b}attn.proj", "{b}attention.o_proj"),
+    LAYOUT_FROM("{b}ls1.gamma", "{b}layer_scale1.lambda1"),
+    LAYOUT_SAME2("{b}norm2"),
+    LAYOUT_ROWS2("{b}mlp.fc1.weight", NULL, "{b}mlp.gate_proj.weight", "{b}mlp.up_proj.weight"),
+    LAYOUT_ROWS2("{b}mlp.fc1.bias", NULL, "{b}mlp.gate_proj.bias", "{b}mlp.up_proj.bias"),
+    LAYOUT_FROM2("{b}mlp.fc1", "{b}mlp.up_proj"),
+    LAYOUT_FROM2("{b}mlp.fc2", "{b}mlp.down_proj"),
+    LAYOUT_FROM("{b}ls2.gamma", "{b}layer_scale2.lambda1"),
+    LAYOUT_SAME2("norm"),
+    LAYOUT_FROM2("head", "../classifier"),
+    LAYOUT_END
+};
+
+static const layout_default dinov3_defaults[] = {
+    { "rope_type=dinov3", NULL }, { "norm_eps=1e-5", NULL },
+    { "activation=silu", "{b}mlp.gate_proj.weight" },
+    { "activation=gelu", "!{b}mlp.gate_proj.weight" }, { NULL, NULL }
+};
+
+const layout layout_hf_dinov3 = {
+    "transformers DINOv3", "embeddings.patch_embeddings.weight", { "embeddings.cls_token", NULL },
+    dinov3_prefixes, dinov3_blocks, dinov3_rules, dinov2_harmless, dinov2_lacking,
+    dinov3_defaults, NULL
+};
+
+/* === CLIP's and SigLIP's vision towers === */
+
+static const char *const tower_prefixes[] = {
+    "module.", "_orig_mod.", "model.", "vision_model.", "vision_tower.", "clip.", "siglip.", NULL
+};
+
+static const char *const tower_blocks[] = { "encoder.layers.{i}.", NULL };
+
+#define TOWER_BLOCK                                                                              \
+    LAYOUT_FROM2("{b}norm1", "{b}layer_norm1"),                                                  \
+    LAYOUT_QKV("{b}self_attn.q_proj", "{b}self_attn.k_proj", "{b}self_attn.v_proj"),             \
+    LAYOUT_FROM2("{b}attn.proj", "{b}self_attn.out_proj"),                                       \
+    LAYOUT_FROM2("{b}norm2", "{b}layer_norm2"),                                                  \
+    LAYOUT_SAME2("{b}mlp.fc1"),                                                                  \
+    LAYOUT_SAME2("{b}mlp.fc2")
+
+/* CLIPForImageClassification averages the patches as the blocks leave them. */
+static const layout_rule clip_rules[] = {
+    LAYOUT_FROM("cls_token", "embeddings.class_embedding"),
+    LAYOUT_MUST("pos_embed", "embeddings.position_embedding.weight"),
+    LAYOUT_VIEW("patch_embed.proj.weight", "embeddings.patch_embedding.weight", "dcpq>dcpq"),
+    LAYOUT_FROM("patch_embed.proj.bias", "embeddings.patch_embedding.bias"),
+    LAYOUT_FROM2("norm_pre", "pre_layrnorm"),
+    LAYOUT_FROM2("norm_pre", "pre_layernorm"),
+    TOWER_BLOCK,
+    LAYOUT_MUST_WHEN2("norm", "post_layernorm", "!" ONE_HEAD),
+    LAYOUT_FROM2("head", "../classifier"),
+    LAYOUT_MUST_WHEN("head.weight", "../visual_projection.weight", "../logit_scale"),
+    LAYOUT_FROM("head.weight", "../visual_projection.weight"),
+    LAYOUT_ZEROS("head.bias", "../visual_projection.weight"),
+    LAYOUT_END
+};
+
+static const layout_extra tower_harmless[] = {
+    { "embeddings.position_ids", "an index, not a weight" },
+    { "post_layernorm.*", "a norm that the head does not read" },
+    { "head.*", "a pooling that the head does not read" },
+    { "../text_model.*", "of a text tower" },
+    { "../text_projection.*", "of a text tower" },
+    { "../logit_scale", "of contrastive training" },
+    { "../logit_bias", "of contrastive training" },
+    { NULL, NULL }
+};
+
+static const layout_extra no_lacking[] = { { NULL, NULL } };
+
+static const layout_default clip_defaults[] = {
+    { "norm_eps=1e-5", NULL }, { "pool=avg", ONE_HEAD }, { "positions=all", NULL },
+    { "pos_resample=transformers", NULL },
+    { NULL, NULL }
+};
+
+static const layout_question clip_questions[] = {
+    { SETTING_ACTIVATION, "--set activation=quick_gelu (OpenAI's weights), --set activation=gelu "
+      "or --config config.json", NULL },
+    { SETTING_COUNT, NULL, NULL }
+};
+
+const layout layout_hf_clip = {
+    "transformers CLIP", "embeddings.patch_embedding.weight",
+    { "embeddings.class_embedding", NULL }, tower_prefixes, tower_blocks, clip_rules,
+    tower_harmless, no_lacking, clip_defaults, clip_questions
+};
+
+#define PROBE "head.probe"
+
+static const layout_rule siglip_rules[] = {
+    LAYOUT_MUST("pos_embed", "embeddings.position_embedding.weight"),
+    LAYOUT_VIEW("patch_embed.proj.weight", "embeddings.patch_embedding.weight", "dcpq>dcpq"),
+    LAYOUT_VIEW("patch_embed.proj.weight", "embeddings.patch_embedding.weight", "d(pqc)>dcpq"),
+    LAYOUT_MUST("patch_embed.proj.bias", "embeddings.patch_embedding.bias"),
+    TOWER_BLOCK,
+    LAYOUT_MUST2("norm", "post_layernorm"),
+    { "attn_pool.q", LAYOUT_LINEAR, NULL,
+      { PROBE, "head.attention.in_proj_weight#0/3", "head.attention.in_proj_bias#0/3" },
+      { "!" ONE_HEAD, NULL } },
+    LAYOUT_ROWS2("attn_pool.kv.weight", NULL, "head.attention.in_proj_weight#1/3",
+                 "head.attention.in_proj_weight#2/3"),
+    LAYOUT_ROWS2("attn_pool.kv.bias", NULL, "head.attention.in_proj_bias#1/3",
+                 "head.attention.in_proj_bias#2/3"),
+    LAYOUT_FROM2("attn_pool.proj", "head.attention.out_proj"),
+    LAYOUT_FROM2("attn_pool.norm", "head.layernorm"),
+    LAYOUT_FROM2("attn_pool.mlp.fc1", "head.mlp.fc1"),
+    LAYOUT_FROM2("attn_pool.mlp.fc2", "head.mlp.fc2"),
+    LAYOUT_FROM2("head", "../classifier"),
+    LAYOUT_END
+};
+
+static const layout_default siglip_defaults[] = {
+    { "norm_eps=1e-6", NULL }, { "activation=gelu_tanh", NULL }, { "pool=avg", ONE_HEAD },
+    { "pos_resample=transformers", NULL }, { NULL, NULL }
+};
+
+const layout layout_hf_siglip = {
+    "transformers SigLIP", "embeddings.patch_embedding.weight",
+    { "!embeddings.class_embedding", "!pre_layrnorm.weight" }, tower_prefixes,
+    tower_blocks, siglip_rules, tower_harmless, no_lacking, siglip_defaults, NULL
+};
+
+/* === AIMv2; Apple's own names are in more.c === */
+
+static const layout_rule aimv2_rules[] = {
+    LAYOUT_MUST("pos_embed", "embeddings.position_embedding.weight"),
+    LAYOUT_VIEW("patch_embed.proj.weight", "embeddings.patch_embed.weight", "dcpq>dcpq"),
+    LAYOUT_MUST("patch_embed.proj.bias", "embeddings.patch_embed.bias"),
+    LAYOUT_MUST("patch_embed.norm.weight", "embeddings.rms_norm.weight"),
+    LAYOUT_FROM("{b}norm1.weight", "{b}rms_norm1.weight"),
+    LAYOUT_QKV("{b}attention.q_proj", "{b}attention.k_proj", "{b}attention.v_proj"),
+    LAYOUT_FROM2("{b}attn.proj", "{b}attention.out_proj"),
+    LAYOUT_FROM("{b}norm2.weight", "{b}rms_norm2.weight"),
+    LAYOUT_ROWS2("{b}mlp.fc1.weight", NULL, "{b}ffn.gate_proj.weight", "{b}ffn.up_proj.weight"),
+    LAYOUT_ROWS2("{b}mlp.fc1.bias", NULL, "{b}ffn.gate_proj.bias", "{b}ffn.up_proj.bias"),
+    LAYOUT_FROM2("{b}mlp.fc2", "{b}ffn.down_proj"),
+    LAYOUT_MUST("norm.weight", "rms_norm.weight"),
+    LAYOUT_END
+};
+
+static const layout_extra aimv2_lacking[] = {
+    { "head.*", "AIMv2's attention pooling" }, { NULL, NULL }
+};
+
+/* Its heads are 128 wide in every size. */
+static const layout_default aimv2_defaults[] = {
+    { "norm_type=rms", NULL }, { "norm_eps=1e-5", NULL }, { "activation=silu", NULL },
+    { "pool=avg", NULL }, { "head_dim=128", NULL }, { NULL, NULL }
+};
+
+const layout layout_hf_aimv2 = {
+    "transformers AIMv2", "embeddings.patch_embed.weight", { "{b}ffn.gate_proj.weight", NULL },
+    tower_prefixes, tower_blocks, aimv2_rules, tower_harmless, aimv2_lacking, aimv2_defaults, NULL
+};

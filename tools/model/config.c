@@ -1,0 +1,41 @@
+#include "model/config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/config_open_clip.h"
+#include "model/config_timm.h"
+#include "model/config_transformers.h"
+
+static bool config_parse(config_file *config, settings *s, const char *path, bool *foreign,
+                         report *r)
+{
+    const json_value *root;
+    size_t size = 0;
+    if (!config_read_text(path, &config->text, &size, r)) return false;
+    if (!json_parse(&config->document, config->text, size, false, 0, r)) return false;
+    root = config->document.root;
+    if (root->kind != JSON_OBJECT) return report_fail(r, "expected a JSON object");
+    if (config_open_clip_is(root)) return config_open_clip_apply(config, s, r);
+    if (config_hf_is(root)) {
+        if (foreign && !config_hf_knows(root)) return *foreign = true;
+        return config_hf_apply(config, s, path, r);
+    }
+    return config_timm_apply(config, s, r);
+}
+
+bool config_read(config_file *config, settings *s, const char *path, bool *foreign, report *r)
+{
+    memset(config, 0, sizeof *config);
+    if (foreign) *foreign = false;
+    if (config_parse(config, s, path, foreign, r)) return true;
+    config_free(config);
+    return report_file(r, path);
+}
+
+void config_free(config_file *config)
+{
+    json_free(&config->document);
+    free(config->text);
+    memset(config, 0, sizeof *config);
+}

@@ -1,0 +1,32 @@
+/* labels.h - the names of the classes, from a text file or from timm's config.json. */
+#ifndef LABELS_H
+#define LABELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/json.h"
+#include "base/memory.h"
+#include "base/report.h"
+
+typedef struct label_list {
+    size_t count;            /* 0: none */
+    const char **labels;     /* "tench, Tinca tinca" */
+    const char **synsets;    /* "n01440764", or whatever a folder of the class is called; or NULL */
+    memory_arena memory;
+} label_list;
+
+void labels_free(label_list *list);
+
+/* One class a line, or on every line a WordNet id, a space and the words. */
+bool labels_read_file(label_list *list, const char *path, report *r);
+
+/* label_names: a list; label_descriptions: NULL, a list, or an object keyed by label_names. Where
+ * both are given, the names are ids and the descriptions what people read. */
+bool labels_from_json(label_list *list, const json_value *names, const json_value *descriptions,
+                      report *r);
+
+/* The names as they are, copied. */
+bool labels_from_list(label_list *list, const char *const *names, size_t count, report *r);
+
+#endif

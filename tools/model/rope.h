@@ -1,0 +1,52 @@
+/* rope.h - the angles of rotary positions, as timm and the models' own code compute them: each
+ * pair of numbers of a head has a frequency, and each patch two coordinates.
+ */
+#ifndef ROPE_H
+#define ROPE_H
+
+#include <stdint.h>
+
+#include "vit.h"
+
+/* timm's names for its kinds. */
+typedef enum rope_type {
+    ROPE_NONE,
+    ROPE_CAT,      /* one half of the pairs for each axis; neighbours pair up          */
+    ROPE_MIXED,    /* learned frequencies for both axes, of each block and head        */
+    ROPE_DINOV3    /* coordinates in [-1, 1]; numbers of the two halves pair up        */
+} rope_type;
+
+typedef enum rope_indexing {
+    ROPE_IJ,       /* the row is the first coordinate                                  */
+    ROPE_XY        /* the column is                                                    */
+} rope_indexing;
+
+typedef struct rope_options {
+    rope_type type;
+    rope_indexing indexing;
+    double temperature;   /* base of the frequencies                                   */
+    double offset;        /* number of the first row and column                        */
+    int reference;        /* side of the grid that numbers refer to; 0: as they are    */
+} rope_options;
+
+/* What a table of cosines or sines depends on. */
+typedef struct rope_grid {
+    rope_options options;
+    int height, width;    /* in patches */
+    int pairs;            /* of a head */
+} rope_grid;
+
+/* Which numbers of a head pair up. */
+vit_rope rope_layout(rope_type type);
+
+/* The angle of a pair; frequencies are the options' own. */
+double rope_angle(const rope_grid *grid, int64_t patch, int64_t pair);
+
+/* The same where the checkpoint gives the periods, one for each pair of an axis ... */
+double rope_angle_of_period(const rope_grid *grid, int64_t patch, int64_t pair,
+                            const float *periods);
+
+/* ... or the frequency of the pair along each coordinate. */
+double rope_angle_mixed(const rope_grid *grid, int64_t patch, float first, float second);
+
+#endif

@@ -1,0 +1,51 @@
+#include "model/sincos.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Sines, then cosines of one coordinate at `count` frequencies, which fall from 1; number `last`
+ * is or would be 1 / 10000. */
+static void put_waves(double place, int count, int last, float *to)
+{
+    int k;
+    for (k = 0; k < count; k++) {
+        const double angle = place / pow(10000, (double)k / last);
+        to[k] = (float)sin(angle);
+        to[count + k] = (float)cos(angle);
+    }
+}
+
+/* [sin x, cos x, sin y, cos y]. SimpleViT's frequencies reach 1 / 10000, those of MAE do not. */
+static void put_grid(int kind, const vit_config *c, float *to)
+{
+    const int count = c->embed_dim / 4, last = kind == SINCOS_MAE ? count : count - 1;
+    int i;
+    for (i = 0; i < c->num_patches; i++, to += c->embed_dim) {
+        put_waves(i % c->grid_width, count, last, to);
+        put_waves(i / c->grid_width, count, last, to + 2 * count);
+    }
+}
+
+/* Sine and cosine of each frequency side by side, along the sequence. */
+static void put_line(const vit_config *c, int rows, float *to)
+{
+    int row, k;
+    for (row = 0; row < rows; row++, to += c->embed_dim)
+        for (k = 0; k < c->embed_dim; k += 2) {
+            const double angle = row / pow(10000, (double)k / c->embed_dim);
+            to[k] = (float)sin(angle);
+            to[k + 1] = (float)cos(angle);
+        }
+}
+
+void sincos_positions(int kind, const vit_config *c, float *to)
+{
+    const int prefix = c->positions == VIT_POS_ALL ? c->num_prefix_tokens : 0;
+    const size_t head = (size_t)prefix * (size_t)c->embed_dim;
+    if (kind == SINCOS_1D) {
+        put_line(c, prefix + c->num_patches, to);
+        return;
+    }
+    memset(to, 0, head * sizeof *to);
+    put_grid(kind, c, to + head);
+}

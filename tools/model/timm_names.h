@@ -1,0 +1,122 @@
+/* timm_names.h - the names timm gives to plain vision transformers: what "vit_base_patch16_224" or
+ * "deit_tiny_patch16_224.fb_in1k" says about the architecture and the preprocessing.
+ */
+#ifndef TIMM_NAMES_H
+#define TIMM_NAMES_H
+
+#include <stdbool.h>
+
+#include "base/report.h"
+#include "model/rope.h"
+#include "vit.h"
+
+/* The (mean, std) pairs in use; the same three values for every plain ViT of a family. */
+typedef enum arch_norm {
+    ARCH_HALF,       /* 0.5 and 0.5: Google's own models, AugReg, SAM, SigLIP */
+    ARCH_IMAGENET,   /* 0.485 0.456 0.406: DeiT, DINO, MAE, BEiT-3            */
+    ARCH_OPENAI,     /* 0.48145466 0.4578275 0.40821073: CLIP, EVA, AIMv2     */
+    ARCH_UNIT,       /* 0 and 1: MIIL, TIPSv2                                 */
+    ARCH_SATELLITE   /* 0.43 0.411 0.296: DINOv3 of satellite images          */
+} arch_norm;
+
+/* What differs from a plain ViT: class token, positions of all tokens, pre-norm blocks of LayerNorm
+ * with epsilon 1e-6, every bias, erf GELU, final norm, the class token read by the head. */
+#define ARCH_OPTION(n) (UINT64_C(1) << (n))
+#define ARCH_NO_CLS        ARCH_OPTION(0)  /* class_token=False */
+#define ARCH_DIST          ARCH_OPTION(1)  /* distilled=True */
+#define ARCH_REG1          ARCH_OPTION(2)  /* reg_tokens=1 */
+#define ARCH_REG4          ARCH_OPTION(3)
+#define ARCH_PATCH_POS     ARCH_OPTION(4)  /* no_embed_class=True */
+#define ARCH_PATCH_NORM    ARCH_OPTION(5)  /* embed_norm_layer */
+#define ARCH_PRE_NORM      ARCH_OPTION(6)  /* pre_norm=True: no patch bias either */
+#define ARCH_RMS           ARCH_OPTION(7)  /* norm_layer=RmsNorm */
+#define ARCH_EPS5          ARCH_OPTION(8)  /* its eps=1e-5 */
+#define ARCH_RES_POST      ARCH_OPTION(9)  /* block_fn=ResPostBlock */
+#define ARCH_NO_QKV_BIAS   ARCH_OPTION(10) /* qkv_bias=False */
+#define ARCH_NO_PROJ_BIAS  ARCH_OPTION(11) /* proj_bias=False */
+#define ARCH_SCALE_NORMS   ARCH_OPTION(12) /* scale_attn_norm and scale_mlp_norm */
+#define ARCH_LAYER_SCALE   ARCH_OPTION(13) /* init_values */
+#define ARCH_GELU_TANH     ARCH_OPTION(14) /* act_layer ... */
+#define ARCH_QUICK_GELU    ARCH_OPTION(15)
+#define ARCH_SILU          ARCH_OPTION(16)
+#define ARCH_GATED         ARCH_OPTION(17) /* mlp_layer=SwiGLU or SwiGLUPacked */
+#define ARCH_AVG           ARCH_OPTION(18) /* global_pool=avg */
+#define ARCH_MAP           ARCH_OPTION(19) /* global_pool=map */
+#define ARCH_POOL_PREFIX   ARCH_OPTION(20) /* pool_include_prefix=True */
+#define ARCH_FC_NORM       ARCH_OPTION(21) /* the final norm stands behind the pool */
+#define ARCH_NO_FINAL_NORM ARCH_OPTION(22) /* final_norm=False */
+#define ARCH_BILINEAR      ARCH_OPTION(23) /* preprocessing: not bicubic */
+#define ARCH_SQUASH        ARCH_OPTION(24) /* preprocessing: no crop */
+#define ARCH_NO_POS        ARCH_OPTION(25) /* no learned positions: use_abs_pos_emb=False */
+#define ARCH_REL_POS       ARCH_OPTION(26) /* use_rel_pos_bias=True */
+#define ARCH_SCALE_MLP     ARCH_OPTION(27) /* scale_mlp=True without scale_attn_inner */
+#define ARCH_POOL_8        ARCH_OPTION(28) /* attn_pool_num_heads=8 */
+#define ARCH_DIFF          ARCH_OPTION(29) /* attn_layer=diff */
+#define ARCH_PARALLEL      ARCH_OPTION(30) /* block_fn=ParallelScalingBlock */
+#define ARCH_DYNAMIC       ARCH_OPTION(31) /* dynamic_img_size=True */
+#define ARCH_FLEXIVIT      ARCH_OPTION(32) /* its positions: bilinear, no antialias */
+#define ARCH_QK_NORM       ARCH_OPTION(33) /* qk_norm=True */
+/* Rotary positions, one kind of those in timm_names.c. */
+#define ARCH_ROPE_SHIFT    60
+#define ARCH_ROPE(kind)    ((uint64_t)(kind) << ARCH_ROPE_SHIFT)
+
+typedef enum arch_rope {
+    ARCH_ROPE_NONE,
+    ARCH_ROPE_EVA02,   /* rows first, on a grid of 16 x 16                      */
+    ARCH_ROPE_PE14,    /* Perception Encoder: columns first, counted from 1 ... */
+    ARCH_ROPE_PE24,
+    ARCH_ROPE_PE32,
+    ARCH_ROPE_PE32_0,  /* ... or from 0 where there is no class token           */
+    ARCH_ROPE_AXIAL,   /* RoPE-ViT: columns first                               */
+    ARCH_ROPE_MIXED,   /* and with frequencies of each block and head           */
+    ARCH_ROPE_DINOV3
+} arch_rope;
+
+typedef struct arch {
+    const char *name;
+    int embed_dim, depth, num_heads, mlp_dim;
+    int patch_size, img_size;
+    uint64_t options; /* ARCH_NO_CLS and so on */
+    arch_norm norm;  /* of its default tag */
+    double crop_pct;
+} arch;
+
+/* What a full name, tag included, stands for. */
+typedef struct arch_choice {
+    const arch *arch;
+    char tag[64];    /* "" if the name carries none */
+    bool tag_known;  /* false: preprocessing is that of the default tag */
+    arch_norm norm;
+    double crop_pct;
+    bool squash;
+} arch_choice;
+
+typedef enum arch_result {
+    ARCH_FOUND,
+    ARCH_LACKING,    /* timm has it, with an option that vit.h cannot run */
+    ARCH_UNKNOWN
+} arch_result;
+
+/* Accepts a table name, timm's retired names ("vit_base_patch16_224_in21k"), a ".tag" behind it
+ * and a "timm/" or "hf-hub:timm/" before it. The message of a failure names the nearest, or the
+ * option that vit.h lacks. */
+arch_result arch_find(const char *name, arch_choice *choice, report *r);
+
+/* The name spelled out: "vit_base_patch16_224.augreg_in21k". */
+void arch_full_name(const arch_choice *choice, char *text, size_t size);
+
+/* Everything it says, for three channels and no head. */
+void arch_config(const arch_choice *choice, vit_config *config);
+
+/* Its rotary positions. */
+void arch_rope_options(const arch_choice *choice, rope_options *rope);
+
+void arch_mean_std(arch_norm norm, double mean[3], double std[3]);
+
+/* Table rows in order, NULL behind the last. */
+const arch *arch_at(size_t i);
+
+/* timm's name for a width and a number of heads that go together; 0 if there is none. */
+int arch_heads_of_width(int embed_dim);
+
+#endif
