@@ -1406,7 +1406,7 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    define VIT__INLINE static inline
 #endif
 
-/* Short functions: inlined, but where size counts. */
+/* Inlined, but not where size counts, or where its frame would add to its caller's. */
 #if VIT__SMALL && defined(__GNUC__)
 #    define VIT__CALL __attribute__((noinline)) static
 #else
@@ -1832,12 +1832,33 @@ static const vit__spec vit__block_specs[] = { VIT__BLOCK_LIST(VIT_X) };
 static const vit__spec vit__tail_specs[] = { VIT__TAIL_LIST(VIT_X) };
 #undef VIT_X
 
-/* Separate, because finding a layer's tensors needs no more. */
+/* A row in memory, for the forward pass: where its tensors are in the file. No weight: the
+   architecture does not have it. Floats are read by vit__stored. */
+typedef struct vit__layer { /* LINEAR: y [cols] = weight [cols, depth] x [depth] + bias     */
+    const float *weight;    /* in panels                                                   */
+    const float *bias;      /* [cols], or NULL                                             */
+    vit_dtype dtype;        /* of weight                                                   */
+    int cols, depth;
+} vit__layer;
+
+typedef struct vit__affine { /* NORM; RMSNorm has no bias                                  */
+    const float *weight, *bias;
+} vit__affine;
+
+typedef const float *vit__values; /* TENSOR                                                */
+
+#define VIT__TYPE_LINEAR vit__layer
+#define VIT__TYPE_NORM vit__affine
+#define VIT__TYPE_TENSOR vit__values
+
+/* Separate from the specs, because finding a layer needs no more. */
 typedef struct vit__presence {
     char condition[3], bias;
+    unsigned char size; /* of its row in memory */
 } vit__presence;
 
-#define VIT_X(id, name, kind, dims, condition, bias) { condition, bias },
+#define VIT_X(id, name, kind, dims, condition, bias)                           \
+    { condition, bias, sizeof(VIT__TYPE_##kind) },
 static const vit__presence vit__stem_presence[] = { VIT__STEM_LIST(VIT_X) };
 static const vit__presence vit__down_presence[] = { VIT__DOWN_LIST(VIT_X) };
 static const vit__presence vit__unit_presence[] = { VIT__UNIT_LIST(VIT_X) };
@@ -6386,16 +6407,8 @@ static void vit__call_trace(const vit_session *s, const char *name, const float 
 
 /* --- weights ------------------------------------------------------------------------ */
 
-/* A layer's tensors in the file. No weight: the architecture does not have this layer. */
-typedef struct vit__layer {
-    const void *weight;  /* [cols, depth] in panels, or the values of a plain tensor       */
-    const float *bias;   /* [cols], or NULL; plain values are read by vit__stored          */
-    vit_dtype dtype;     /* of weight                                                      */
-    int cols, depth;     /* y [cols] = weight [cols, depth] x [depth] + bias               */
-} vit__layer;
-
-/* The lists of >>arch, each row a member: weights->qkv. */
-#define VIT_X(id, name, kind, dims, condition, bias) vit__layer id;
+/* The lists of >>arch in memory, each row a member: w->qkv. */
+#define VIT_X(id, name, kind, dims, condition, bias) VIT__TYPE_##kind id;
 typedef struct vit__stem_layers { VIT__STEM_LIST(VIT_X) } vit__stem_layers;
 typedef struct vit__down_layers { VIT__DOWN_LIST(VIT_X) } vit__down_layers;
 typedef struct vit__unit_layers { VIT__UNIT_LIST(VIT_X) } vit__unit_layers;
@@ -6403,25 +6416,32 @@ typedef struct vit__block_layers { VIT__BLOCK_LIST(VIT_X) } vit__block_layers;
 typedef struct vit__tail_layers { VIT__TAIL_LIST(VIT_X) } vit__tail_layers;
 #undef VIT_X
 
+/* The row that begins with tensor number `index`, if it has any. */
+static vit__layer vit__read_layer(const vit_model *m, int index, int tensors) {
+    vit__layer layer;
+    vit_tensor t;
+    memset(&layer, 0, sizeof layer);
+    if (tensors == 0) return layer;
+    vit_model_tensor(m, index, &t);
+    layer.weight = (const float *)t.data;
+    layer.dtype = t.dtype;
+    layer.cols = t.dims[0];
+    layer.depth = vit__depth_of(&t);
+    if (tensors == 1) return layer;
+    vit_model_tensor(m, index + 1, &t);
+    layer.bias = (const float *)t.data;
+    return layer;
+}
+
 /* Fills one of those structs, of n members; its first tensor is number `index`. */
 static void vit__find_layers(const vit_model *m, int index, const vit__presence *rows, int n,
                              void *layers) {
-    const vit_config *c = VIT__CONFIG(m);
-    vit__layer *layer = (vit__layer *)layers;
-    for (; n; n--, rows++, layer++) {
-        const int tensors = vit__num_tensors(c, rows);
-        vit_tensor t;
-        memset(layer, 0, sizeof *layer);
-        if (tensors == 0) continue;
-        vit_model_tensor(m, index, &t);
-        layer->weight = t.data;
-        layer->dtype = t.dtype;
-        layer->cols = t.dims[0];
-        layer->depth = vit__depth_of(&t);
-        if (tensors == 2) {
-            vit_model_tensor(m, index + 1, &t);
-            layer->bias = (const float *)t.data;
-        }
+    unsigned char *at = (unsigned char *)layers;
+    for (; n; n--, rows++) {
+        const int tensors = vit__num_tensors(VIT__CONFIG(m), rows);
+        const vit__layer layer = vit__read_layer(m, index, tensors);
+        memcpy(at, &layer, rows->size); /* vit__affine and vit__values are how it begins */
+        at += rows->size;
         index += tensors;
     }
 }
@@ -6451,11 +6471,6 @@ static void vit__find_tail(const vit_model *m, vit__tail_layers *layers) {
                      vit__tail_presence, VIT__NUM_TAIL, layers);
 }
 
-/* The values of a plain tensor, NULL if this architecture does not have it. */
-VIT__INLINE const float *vit__values(const vit__layer *layer) {
-    return (const float *)layer->weight;
-}
-
 /* y = a + b * factor, b as the file has it, factor NULL for ones. */
 static void vit__add_stored(const vit__kernels *kernels, float *y, const float *a, const float *b,
                             const float *factor, int n) {
@@ -6479,7 +6494,6 @@ typedef struct vit__linear {
     vit__output out;             /* [rows, cols] */
     int first_panel, end_panel;  /* which of the result's columns are wanted: usually all */
     int num_tiles;               /* the rows, cut into tiles as equal as can be */
-    int num_chunks, num_groups;  /* the tasks: chunks of tiles times groups of panels */
 } vit__linear;
 
 /* How kernels want the rows that are multiplied with this layer's weight. */
@@ -6506,7 +6520,7 @@ static void vit__linear_init(vit__linear *l, const vit__kernels *kernels,
     memset(l, 0, sizeof *l);
     l->kernels = kernels;
     l->gemm = &kernels->gemm[vit__known_dtype(layer->dtype)];
-    l->panels = (const unsigned char *)layer->weight;
+    l->panels = (const unsigned char *)(const void *)layer->weight;
     l->stride = (size_t)vit__panel_bytes(layer->dtype, layer->depth);
     l->cols = layer->cols;
     l->depth = layer->depth;
@@ -6542,29 +6556,37 @@ static void vit__gemm(const vit__linear *l, int first_tile, int end_tile, int pa
 }
 
 #if !defined(VIT_NO_EXECUTOR)
+/* A task is a group of panels times a chunk of tiles. */
+typedef struct vit__linear_job {
+    const vit__linear *linear;
+    int num_groups, num_chunks;
+} vit__linear_job;
+
 static void vit__linear_task(void *arg, int index) {
-    const vit__linear *l = (const vit__linear *)arg;
+    const vit__linear_job *job = (const vit__linear_job *)arg;
+    const vit__linear *l = job->linear;
     const int tile_panels = l->kernels->tile_panels;
-    const int panel = l->first_panel + index % l->num_groups * tile_panels;
-    int first, end = vit__share(l->num_tiles, index / l->num_groups, l->num_chunks, &first);
+    const int panel = l->first_panel + index % job->num_groups * tile_panels;
+    int first, end = vit__share(l->num_tiles, index / job->num_groups, job->num_chunks, &first);
     vit__gemm(l, first, end, panel, vit__min(panel + tile_panels, l->end_panel));
 }
 #endif
 
-/* A task is a group of panels times a chunk of rows: one chunk for each 256 rows,
-   which then stay in the second cache with the weights, and more where there
-   would be too few tasks for the threads. */
-static void vit__linear_run(const vit_session *s, vit__linear *l) {
+/* One chunk for each 256 rows, which then stay in the second cache with the weights, and
+   more where there would be too few tasks for the threads. */
+static void vit__linear_run(const vit_session *s, const vit__linear *l) {
 #if defined(VIT_NO_EXECUTOR)
     (void)s;
     vit__gemm(l, 0, l->num_tiles, l->first_panel, l->end_panel);
 #else
     const int threads = vit__threads(&s->params), wanted = threads > 1 ? 4 * threads : 1;
-    l->num_groups = vit__ceil_div(l->end_panel - l->first_panel, l->kernels->tile_panels);
-    l->num_chunks = vit__ceil_div(l->rows, 256);
-    if (l->num_chunks * l->num_groups < wanted)
-        l->num_chunks = vit__min(vit__ceil_div(wanted, l->num_groups), l->num_tiles);
-    vit__parallel_for(s, l->num_chunks * l->num_groups, vit__linear_task, l);
+    vit__linear_job job;
+    job.linear = l;
+    job.num_groups = vit__ceil_div(l->end_panel - l->first_panel, l->kernels->tile_panels);
+    job.num_chunks = vit__ceil_div(l->rows, 256);
+    if (job.num_chunks * job.num_groups < wanted)
+        job.num_chunks = vit__min(vit__ceil_div(wanted, job.num_groups), l->num_tiles);
+    vit__parallel_for(s, job.num_chunks * job.num_groups, vit__linear_task, &job);
 #endif
 }
 
@@ -6590,7 +6612,7 @@ typedef struct vit__rows {
     vit__mat y;
     int first;                    /* of an im2col, the number of its first patch */
     int gate;                     /* 1 + vit_activation of a gated MLP           */
-    const vit__layer *norm;       /* NULL for none; RMSNorm has no bias          */
+    const vit__affine *norm;      /* NULL for none                               */
     int norm_parts;               /* the norm is over each of so many parts      */
     float eps;
     vit__form form;               /* of y, afterwards                            */
@@ -6611,7 +6633,7 @@ static void vit__rows_init(vit__rows *job, const vit_session *s, const float *x,
 }
 
 /* An architecture without this norm leaves the rows as they are. */
-static void vit__rows_norm(vit__rows *job, const vit__layer *norm) {
+static void vit__rows_norm(vit__rows *job, const vit__affine *norm) {
     job->norm = norm->weight ? norm : NULL;
 }
 
@@ -6623,7 +6645,7 @@ static void vit__row(const vit__rows *job, int row) {
     int i;
     if (job->gate) kernels->gate((vit_activation)(job->gate - 1), y, dim);
     for (i = 0; i < job->norm_parts && job->norm; i++)
-        kernels->norm(y + i * part, x + i * part, vit__values(job->norm), job->norm->bias, part,
+        kernels->norm(y + i * part, x + i * part, job->norm->weight, job->norm->bias, part,
                       job->eps);
     if (!job->norm && x != y) memcpy(y, x, (size_t)dim * sizeof(float));
     kernels->convert(job->form, y, dim);
@@ -6651,7 +6673,7 @@ static void vit__rows_norm_now(vit__rows *job) {
 }
 
 /* y = norm(x), x [y.rows, y.cols] ldx apart; may be in place. */
-static void vit__norm(const vit_session *s, const vit__layer *norm, const float *x, size_t ldx,
+static void vit__norm(const vit_session *s, const vit__affine *norm, const float *x, size_t ldx,
                       vit__mat y) {
     vit__rows job;
     vit__rows_init(&job, s, x, ldx, y);
@@ -6660,7 +6682,7 @@ static void vit__norm(const vit_session *s, const vit__layer *norm, const float 
 }
 
 /* x = norm(x) */
-static void vit__norm_in_place(const vit_session *s, const vit__layer *norm, vit__mat x) {
+static void vit__norm_in_place(const vit_session *s, const vit__affine *norm, vit__mat x) {
     vit__norm(s, norm, x.data, x.ld, x);
 }
 
@@ -6814,7 +6836,7 @@ typedef struct vit__conv {
     const vit__layer *conv;
     int kernel, stride;
     int act;               /* as in vit__output                                  */
-    const vit__layer *norm; /* group norm; NULL for none                         */
+    const vit__affine *norm; /* group norm; NULL for none                        */
     const float *shortcut; /* added after the norm; NULL for none                */
     int relu;              /* 1: then ReLU                                       */
 } vit__conv;
@@ -6910,7 +6932,7 @@ static void vit__scale_pixels(const vit__group_norm *job, int first, int n, cons
 
 static void vit__group_norm_task(void *arg, int index) {
     const vit__group_norm *job = (const vit__group_norm *)arg;
-    const vit__layer *norm = job->step->norm;
+    const vit__affine *norm = job->step->norm;
     const int width = job->chans / VIT__GROUPS;
     int group, end = vit__share(VIT__GROUPS, index, job->num_tasks, &group);
     const int first = group * width, n = (end - group) * width;
@@ -6924,7 +6946,7 @@ static void vit__group_norm_task(void *arg, int index) {
     vit__sum_pixels(job, first, n, mean, scale, part);
     vit__group_means(job, n, scale);
     for (k = 0; k < n; k++) {
-        const float weight = vit__stored(vit__values(norm) + first + k);
+        const float weight = vit__stored(norm->weight + first + k);
         scale[k] = weight / vit__sqrt(scale[k] + 1e-5f);
         shift[k] = vit__fma_scalar(mean[k], scale[k], vit__stored(norm->bias + first + k));
     }
@@ -6972,7 +6994,7 @@ static void vit__trace_map(const vit_session *s, int stage, int block, const cha
 
 /* relu(norm(conv(x))) */
 static vit__conv vit__normed(const vit__layer *conv, int kernel, int stride,
-                             const vit__layer *norm) {
+                             const vit__affine *norm) {
     vit__conv step;
     step.conv = conv;
     step.kernel = kernel;
@@ -7171,7 +7193,7 @@ static void vit__add_positions(const vit__embedding *e, const float *patches) {
     const vit_session *s = e->session;
     const vit_config *c = VIT__CONFIG(s->model);
     const int dim = c->embed_dim, patch_size = c->num_patches * dim;
-    const float *reg = vit__values(&e->w.reg_token);
+    const float *reg = e->w.reg_token;
     int i, t;
     for (i = 0; i < vit__known_batch(e->batch); i++) {
         float *x = s->x + (size_t)i * (size_t)c->num_tokens * (size_t)dim;
@@ -7180,8 +7202,8 @@ static void vit__add_positions(const vit__embedding *e, const float *patches) {
         for (t = 0; t < c->num_prefix_tokens; t++, x += dim) {
             const int r = t - c->has_cls_token - c->has_dist_token;
             const float *token = r >= 0   ? reg + r * dim
-                                 : t == 0 ? vit__values(&e->w.cls_token)
-                                          : vit__values(&e->w.dist_token);
+                                 : t == 0 ? e->w.cls_token
+                                          : e->w.dist_token;
             vit__copy_stored(x, token, (size_t)dim);
             vit__put_tokens(s, x, x, pos, dim);
             if (pos) all = pos += dim;
@@ -7252,10 +7274,8 @@ typedef struct vit__attention {
     int is_pooling;       /* 1: map pooling, whose q is a tensor of the file      */
     const float *k, *v;   /* [batch, keys, H, head_dim]                           */
     int keys;             /* tokens of each image that are attended to            */
-    size_t ldq, ldk;      /* floats between tokens of q; of k and v ...           */
-    size_t image_q;       /* ... and between images of q; of k and v: N * ldk     */
-    float *context;       /* [batch, context_rows, H, head_dim]                   */
-    int context_rows;
+    size_t ldq, ldk;      /* floats between tokens of q; of k and v               */
+    float *context;       /* [batch, N, H, head_dim]; map pooling: [batch, 1, ...] */
     const uint8_t *mask;  /* [batch, N] or NULL                                   */
     float *maps;          /* [batch, H, N, N] or NULL                             */
     int batch, first, queries; /* query tokens [first, first + queries) of each image */
@@ -7270,10 +7290,13 @@ static int vit__is_differential(const vit__attention *job) {
     return VIT__KNOWN(has_diff_attn, 1) && job->lambda != NULL;
 }
 
+static int vit__is_pooling(const vit__attention *job) {
+    return VIT__KNOWN(pool, VIT_POOL_MAP) == VIT_POOL_MAP && job->is_pooling;
+}
+
 /* Whether q, k and v are computed head by head, when they are needed: low_memory. */
 static int vit__is_by_head(const vit__attention *job) {
-    const int is_pooling = VIT__KNOWN(pool, VIT_POOL_MAP) == VIT_POOL_MAP && job->is_pooling;
-    return vit__is_low(&job->session->params) && !is_pooling;
+    return vit__is_low(&job->session->params) && !vit__is_pooling(job);
 }
 
 /* What a task has at hand while it works on one head of one image. */
@@ -7335,18 +7358,26 @@ static void vit__place_head(const vit__attention *job, vit__arena *arena, vit__a
     head->values.lda = tokens * sizeof(float);
 }
 
+VIT__CALL uint64_t vit__head_floats(const vit__attention *job) {
+    vit__arena arena = { NULL, 0 };
+    vit__attn_head head;
+    vit__place_head(job, &arena, &head);
+    return arena.used;
+}
+
 /* Head number `number` of the batch for task `task`, its keys and values still to be packed. */
 static void vit__attention_begin(const vit__attention *job, int number, int task,
                                  vit__attn_head *head) {
     const vit_session *s = job->session;
     const vit_config *c = VIT__CONFIG(s->model);
     const int image = number / job->heads, h = number % job->heads, n = job->keys;
+    const int rows = vit__is_pooling(job) ? 1 : c->num_tokens;
     const size_t width = (size_t)job->heads * (size_t)job->dim;
     vit__arena arena = { s->attn + (size_t)task * s->attn_stride, 0 };
     vit__place_head(job, &arena, head);
     head->packing.tokens = n;
     head->packing.dim = job->dim;
-    head->values.out.c = job->context + (size_t)(image * job->context_rows) * width +
+    head->values.out.c = job->context + (size_t)(image * rows) * width +
                          (size_t)h * (size_t)job->dim;
     head->values.out.ldc = width;
     if (VIT__KNOWN(has_rel_pos, 1) && job->rel_pos)
@@ -7366,13 +7397,13 @@ static void vit__attention_queries(const vit__attention *job, const vit__attn_he
     scores->a = q;
     scores->lda = job->ldq * sizeof(float);
     if (head->form == VIT__FORM_F32 && !vit__is_differential(job) &&
-        !(VIT__BIG_ENDIAN && job->is_pooling))
+        !(VIT__BIG_ENDIAN && vit__is_pooling(job)))
         return;
     scores->a = head->q_tile;
     scores->lda = bytes;
     for (r = 0; r < scores->rows; r++) {
         float *row = head->q_tile + (size_t)r * dim;
-        if (VIT__BIG_ENDIAN && job->is_pooling) vit__copy_stored(row, q, dim);
+        if (VIT__BIG_ENDIAN && vit__is_pooling(job)) vit__copy_stored(row, q, dim);
         else memcpy(row, q + (size_t)r * job->ldq, bytes);
         if (vit__is_differential(job)) memset(row + (half ? 0 : dim / 2), 0, bytes / 2);
         vit__known_kernels(scores->kernels)->convert(head->form, row, job->dim);
@@ -7497,16 +7528,17 @@ static void vit__attention_task(void *arg, int index) {
     const vit__attention *job = (const vit__attention *)arg;
     const int tile_rows = vit__kernels_of(job->session)->gemm[job->dtype].tile_rows;
     const int tiles = vit__ceil_div(job->queries, tile_rows); /* of each head */
+    const int tokens = VIT__CONFIG(job->session->model)->num_tokens;
     int current = -1, t;
     const int end = vit__share(job->batch * job->heads * tiles, index, job->num_tasks, &t);
     vit__attn_head head;
     memset(&head, 0, sizeof head);
     for (; t < end; t++) {
         const int image = t / tiles / job->heads, h = t / tiles % job->heads;
-        const float *q = job->q + (size_t)image * job->image_q + (size_t)h * (size_t)job->dim;
         vit__queries tile;
         int last = vit__share(job->queries, t % tiles, tiles, &tile.first);
-        tile.q = q + (size_t)tile.first * job->ldq;
+        tile.q = job->q + (size_t)(image * tokens + tile.first) * job->ldq +
+                 (size_t)h * (size_t)job->dim;
         tile.rows = last - tile.first;
         if (t / tiles != current) {
             vit__attention_begin(job, current = t / tiles, index, &head);
@@ -7540,7 +7572,9 @@ static const vit__branch_names vit__branches[2] = {
 
 /* One of the block's two residual branches: attention, or the second, the MLP. */
 typedef struct vit__branch {
-    const vit__layer *norm, *first, *last, *scale;
+    const vit__affine *norm;
+    const vit__layer *first, *last;
+    const float *scale; /* LayerScale, or NULL */
     int is_second;
 } vit__branch;
 
@@ -7554,29 +7588,27 @@ typedef struct vit__pass {
     float *maps;          /* [batch, H, N, N]: attention, for the caller; or NULL              */
     vit__block_layers w;
     const float *rope_cos, *rope_sin; /* [H if rope_per_block, num_patches, head_dim / 2]      */
-    vit__branch attn, mlp;
 } vit__pass;
 
+static vit__branch vit__attn_branch(const vit__pass *p) {
+    const vit__branch b = { &p->w.norm1, &p->w.qkv, &p->w.proj, p->w.ls1, 0 };
+    return b;
+}
+
 /* A parallel block has one LayerScale for both branches. */
-static void vit__begin_branches(vit__pass *p) {
+static vit__branch vit__mlp_branch(const vit__pass *p) {
     const int parallel = VIT__CONFIG(p->session->model)->block_type == VIT_PARALLEL;
-    p->attn.norm = &p->w.norm1;
-    p->attn.first = &p->w.qkv;
-    p->attn.last = &p->w.proj;
-    p->attn.scale = &p->w.ls1;
-    p->mlp.norm = &p->w.norm2;
-    p->mlp.first = &p->w.fc1;
-    p->mlp.last = &p->w.fc2;
-    p->mlp.scale = parallel ? &p->w.ls1 : &p->w.ls2;
-    p->mlp.is_second = 1;
+    const float *scale = parallel ? p->w.ls1 : p->w.ls2;
+    const vit__branch b = { &p->w.norm2, &p->w.fc1, &p->w.fc2, scale, 1 };
+    return b;
 }
 
 /* The tables of the block, or of the whole model. */
 static void vit__begin_rope(vit__pass *p) {
     vit__stem_layers stem;
     vit__find_stem(p->session->model, &stem);
-    p->rope_cos = vit__values(p->w.rope_cos.weight ? &p->w.rope_cos : &stem.rope_cos);
-    p->rope_sin = vit__values(p->w.rope_sin.weight ? &p->w.rope_sin : &stem.rope_sin);
+    p->rope_cos = p->w.rope_cos ? p->w.rope_cos : stem.rope_cos;
+    p->rope_sin = p->w.rope_sin ? p->w.rope_sin : stem.rope_sin;
 }
 
 static void vit__begin_block(vit__pass *p, const vit_session *s, int block, int batch) {
@@ -7588,7 +7620,6 @@ static void vit__begin_block(vit__pass *p, const vit_session *s, int block, int 
     p->queries = c->num_tokens;
     vit__find_block(s->model, block, &p->w);
     if (c->rope) vit__begin_rope(p);
-    vit__begin_branches(p);
 }
 
 /* Whether only some tokens of each image are read afterwards. */
@@ -7689,7 +7720,7 @@ static vit__mat vit__rows_of_x(const vit_session *s, vit__view view) {
 
 /* The norm in front of a branch: of a parallel block it is the same for both, of post-norm
    blocks it comes after the branch. */
-static void vit__norm_first(vit__rows *job, const vit_config *c, const vit__layer *norm) {
+static void vit__norm_first(vit__rows *job, const vit_config *c, const vit__affine *norm) {
     switch ((vit_block_type)c->block_type) {
     case VIT_PRE_NORM:
     case VIT_PARALLEL: vit__rows_norm(job, norm); break;
@@ -7809,12 +7840,11 @@ static void vit__attention_init(vit__attention *job, const vit__pass *p) {
     job->heads = c->num_heads;
     job->dim = c->head_dim;
     job->scale = c->attn_scale;
-    job->rel_pos = vit__values(&p->w.rel_pos);
-    job->lambda = vit__values(&p->w.lambda);
+    job->rel_pos = p->w.rel_pos;
+    job->lambda = p->w.lambda;
     job->dtype = vit__attention_dtype(p->w.qkv.dtype);
     job->keys = c->num_tokens;
     job->context = s->y;
-    job->context_rows = c->num_tokens;
     job->mask = p->mask;
     job->maps = p->maps;
     job->batch = vit__known_batch(p->batch);
@@ -7834,7 +7864,6 @@ static void vit__attend(const vit__pass *p) {
     job.k = s->scratch + width;
     job.v = s->scratch + 2 * width;
     job.ldq = job.ldk = 3 * width;
-    job.image_q = 3 * width * (size_t)c->num_tokens;
     vit__parallel_for(s, job.num_tasks, vit__attention_task, &job);
     vit__show(p, ".attn.context", s->y, (int)width);
 }
@@ -7923,7 +7952,7 @@ static float *vit__stream_slice(const vit__stream *job, vit__slice slice, const 
     const vit__pass *p = job->pass;
     const vit_config *c = VIT__CONFIG(p->session->model);
     const int column = (slice.which * c->num_heads + slice.h) * c->head_dim, panel = column / 16;
-    const vit__layer *norm = slice.which ? &p->w.k_norm : &p->w.q_norm;
+    const vit__affine *norm = slice.which ? &p->w.k_norm : &p->w.q_norm;
     float *row = to + column % 16;
     vit__linear l = job->qkv;
     int r;
@@ -7938,7 +7967,7 @@ static float *vit__stream_slice(const vit__stream *job, vit__slice slice, const 
     vit__gemm(&l, 0, l.num_tiles, 0, vit__ceil_div(l.cols, 16));
     for (r = 0; r < slice.rows && slice.which < 2; r++, row += job->attention.ldq) {
         if (c->has_qk_norm)
-            vit__known_kernels(l.kernels)->norm(row, row, vit__values(norm), norm->bias,
+            vit__known_kernels(l.kernels)->norm(row, row, norm->weight, norm->bias,
                                                 c->head_dim, c->norm_eps);
         vit__rotate_token(p, slice.first + r, slice.h, row);
     }
@@ -7985,7 +8014,7 @@ static void vit__stream_task(void *arg, int index) {
 
 /* norm1, attn.qkv, attention and its norm: x to rows of context in y, as many at a time as
    there is room for. Returns their distance. */
-static size_t vit__attend_by_head(const vit__pass *p) {
+VIT__CALL size_t vit__attend_by_head(const vit__pass *p) {
     const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
     const int width = c->num_heads * c->head_dim;
@@ -8072,11 +8101,11 @@ static void vit__branch_sum(const vit__pass *p, const vit__branch *b, vit__linea
                             vit__mat x) {
     if (vit__is_traced(p->session)) {
         vit__branch_output(p, b, last);
-        vit__add_rows(p->session, vit__values(b->scale), vit__spare(p, b), x);
+        vit__add_rows(p->session, b->scale, vit__spare(p, b), x);
         return;
     }
     last->out.add = 1;
-    last->out.gamma = vit__values(b->scale);
+    last->out.gamma = b->scale;
     vit__linear_run(p->session, last);
 }
 
@@ -8086,7 +8115,7 @@ static void vit__add_branch(const vit__pass *p, const vit__branch *b, vit__mat a
     const vit_session *s = p->session;
     const vit__mat x = vit__rows_of_x(s, view);
     const vit__mat spare = vit__matrix(vit__spare(p, b), (size_t)x.cols, x.rows, x.cols);
-    const float *gamma = vit__values(b->scale);
+    const float *gamma = b->scale;
     vit__linear last;
     vit__phase(s, vit__branches[b->is_second].phase);
     vit__layer_init(&last, s, b->last, a, x.data, x.ld);
@@ -8123,6 +8152,7 @@ static void vit__add_branch(const vit__pass *p, const vit__branch *b, vit__mat a
 static void vit__block(const vit__pass *p) {
     const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
+    const vit__branch attn = vit__attn_branch(p), mlp = vit__mlp_branch(p);
     const int width = c->num_heads * c->head_dim, low = vit__is_low(&s->params);
     size_t ld = (size_t)width;
     vit__view view;
@@ -8131,7 +8161,7 @@ static void vit__block(const vit__pass *p) {
     if (low) {
         ld = vit__attend_by_head(p);                  /* these five steps in less memory */
     } else {
-        vit__branch_input(p, &p->attn, vit__all_rows(p)); /* y = norm1(x)                */
+        vit__branch_input(p, &attn, vit__all_rows(p)); /* y = norm1(x)                */
         vit__qkv(p);                                  /* q, k, v = qkv(y)                */
         vit__qk_norm(p);                              /* q, k = q_norm(q), k_norm(k)     */
         vit__rope(p);                                 /* q, k rotated by their positions */
@@ -8140,16 +8170,16 @@ static void vit__block(const vit__pass *p) {
     for (i = 0; vit__view_rows(p, i, &view); i++) {
         const vit__mat context = vit__rows_of(view, s->y, ld, width);
         if (!low) vit__attn_norm(p, context);         /* y = attn_norm(y)                */
-        vit__add_branch(p, &p->attn, context, view);  /* x += ls1 * proj(y)              */
+        vit__add_branch(p, &attn, context, view);  /* x += ls1 * proj(y)              */
     }
     vit__show(p, ".attn", s->x, c->embed_dim);
 
     for (i = 0; vit__view_rows(p, i, &view); i++) {
         vit__mat hidden;
-        vit__branch_input(p, &p->mlp, view);          /* y = norm2(x)                    */
+        vit__branch_input(p, &mlp, view);          /* y = norm2(x)                    */
         hidden = vit__fc1(p, view);                   /* hidden = act(fc1(y))            */
         hidden = vit__mlp_norm(p, hidden);            /* hidden = mlp_norm(hidden)       */
-        vit__add_branch(p, &p->mlp, hidden, view);    /* x += ls2 * fc2(hidden)          */
+        vit__add_branch(p, &mlp, hidden, view);    /* x += ls2 * fc2(hidden)          */
     }
     vit__show(p, "", s->x, c->embed_dim);
 }
@@ -8242,13 +8272,12 @@ static void vit__map_attention(const vit__tail *t, vit__attention *job) {
     job->heads = vit__pool_heads(c);
     job->dim = vit__pool_head_dim(c);
     job->scale = c->pool_num_heads ? 1.0f / vit__sqrt((float)job->dim) : c->attn_scale;
-    job->q = vit__values(&t->w.pool_q);
+    job->q = t->w.pool_q;
     job->is_pooling = 1;
     job->mask = t->mask;
     job->ldk = 2 * width;
     job->keys = c->num_tokens - first;
     job->context = s->y;
-    job->context_rows = 1;
     job->dtype = vit__attention_dtype(t->w.pool_kv.dtype);
     job->batch = vit__known_batch(t->batch);
     job->queries = 1;
@@ -8473,26 +8502,21 @@ static uint64_t vit__measure_attention(const vit_session *s, uint64_t *context) 
     const vit_config *c = VIT__CONFIG(s->model);
     uint64_t stride = 0;
     vit__attention job;
-    vit__attn_head head;
     int i;
     for (i = 0; i < c->depth; i++) {
-        vit__arena arena = { NULL, 0 };
         vit__pass p;
         vit__begin_block(&p, s, i, 1);
         vit__attention_init(&job, &p);
-        vit__place_head(&job, &arena, &head);
-        stride = vit__max64(stride, arena.used);
+        stride = vit__max64(stride, vit__head_floats(&job));
         if (vit__is_by_head(&job))
             *context = vit__max64(*context, (uint64_t)(unsigned)vit__context_room(
                                                 c, vit__form_of(s, &p.w.proj)));
     }
     if (c->pool == VIT_POOL_MAP) {
-        vit__arena arena = { NULL, 0 };
         vit__tail t;
         vit__begin_tail(&t, s, 1);
         vit__map_attention(&t, &job);
-        vit__place_head(&job, &arena, &head);
-        stride = vit__max64(stride, arena.used);
+        stride = vit__max64(stride, vit__head_floats(&job));
     }
     return stride;
 }
@@ -8593,7 +8617,7 @@ VIT_API vit_result vit_session_init(vit_session *session, const vit_model *model
     at += VIT_ALIGN - (uintptr_t)workspace % VIT_ALIGN;
     vit__place_session(session, (float *)(void *)at);
     vit__find_stem(model, &stem);
-    session->pos = vit__make_positions(model, vit__values(&stem.pos_embed), session->positions);
+    session->pos = vit__make_positions(model, stem.pos_embed, session->positions);
     return VIT_OK;
 }
 
@@ -8706,7 +8730,7 @@ VIT_API vit_result vit_selftest(vit_session *session, float *input, float *outpu
     if (result) return result;
     vit__find_tail(session->model, &tail);
     for (i = 0; i < vit__output_dim(c); i++) {
-        const float want = vit__stored(vit__values(&tail.selftest) + i);
+        const float want = vit__stored(tail.selftest + i);
         const float difference = output[i] - want;
         const float size = vit__float(vit__bits(difference) & 0x7fffffffu);
         const float magnitude = vit__float(vit__bits(want) & 0x7fffffffu);
