@@ -334,12 +334,19 @@ typedef enum vit_rope {
     VIT_ROPE_PAIRS = 2   /* number 2 j with 2 j + 1: EVA-02                        */
 } vit_rope;
 
+/* What an MLP does between its layers: X(enumerator, value, name). */
+#define VIT_ACTIVATION_LIST(X)                                                 \
+    X(VIT_GELU, 0, "gelu")             /* x * Phi(x), by erf                */ \
+    X(VIT_GELU_TANH, 1, "gelu_tanh")   /* torch.nn.GELU(approximate="tanh") */ \
+    X(VIT_QUICK_GELU, 2, "quick_gelu") /* x * sigmoid(1.702 x)              */ \
+    X(VIT_SILU, 3, "silu")             /* x * sigmoid(x)                    */ \
+    X(VIT_RELU, 4, "relu")
+
 typedef enum vit_activation {
-    VIT_GELU = 0,       /* x * Phi(x), by erf                                    */
-    VIT_GELU_TANH = 1,  /* torch.nn.GELU(approximate="tanh")                     */
-    VIT_QUICK_GELU = 2, /* x * sigmoid(1.702 x)                                  */
-    VIT_SILU = 3,       /* x * sigmoid(x)                                        */
-    VIT_RELU = 4
+#define VIT_X(name, value, text) name = value,
+    VIT_ACTIVATION_LIST(VIT_X)
+#undef VIT_X
+    VIT_NUM_ACTIVATIONS
 } vit_activation;
 
 /* What the head reads. */
@@ -948,7 +955,7 @@ enum {
     X(int, has_attn_norm, 1, 0, 1)                                             \
     X(int, has_proj_bias, 1, 0, 1)                                             \
     X(int, has_layer_scale, 1, 0, 1)                                           \
-    X(int, activation, 1, 0, 4)                                                \
+    X(int, activation, 1, 0, VIT_NUM_ACTIVATIONS - 1)                          \
     X(int, has_gated_mlp, 1, 0, 1)                                             \
     X(int, has_mlp_norm, 1, 0, 1)                                              \
     X(int, has_final_norm, 1, 0, 1)                                            \
@@ -3439,16 +3446,17 @@ VIT__INLINE vit_activation vit__known(vit_activation activation) {
     return VIT__KNOWN(stem, 1) ? activation : (vit_activation)VIT__KNOWN(activation, activation);
 }
 
-/* The activations of vit_activation. gelu_tanh(x) is x sigmoid(2 u) with u =
-   sqrt(2 / pi) (x + 0.044715 x^3). */
+/* The activations, defined here and nowhere else. gelu_tanh(x) is x sigmoid(2 u) with
+   u = sqrt(2 / pi) (x + 0.044715 x^3). */
 VIT__INLINE float vit__activate(vit__fma_fn *fma, vit_activation activation, float x) {
-    float s;
+    float s = x;
     switch (vit__known(activation)) {
     case VIT_GELU: return vit__gelu(fma, x);
     case VIT_RELU: return x < 0.0f ? 0.0f : x;
     case VIT_GELU_TANH: s = x * fma(x * x, 0.0713548163f, 1.5957691216f); break;
     case VIT_QUICK_GELU: s = 1.702f * x; break;
-    default: s = x; break; /* VIT_SILU */
+    case VIT_SILU: break;
+    case VIT_NUM_ACTIVATIONS: break;
     }
     return x / (1.0f + vit__exp(fma, -s));
 }
@@ -3490,12 +3498,17 @@ typedef enum vit__form {
 
 VIT__INLINE int vit__quads(int depth) { return vit__ceil_div(depth, 4); }
 
+/* An activation that need not be there; zero, so that a struct of zeros has none. */
+#define VIT__NO_ACT 0
+#define VIT__ACT(activation) (1 + (int)(activation))
+#define VIT__ACTIVATION(act) ((vit_activation)((act) - 1))
+
 /* What happens to a tile of a matrix product on its way to memory. */
 typedef struct vit__output {
     float *c;              /* [rows, cols] of the result                         */
     size_t ldc;
     const float *bias;     /* [cols], or NULL; this and gamma as the file has it */
-    int act;               /* 1 + vit_activation: c = act(product + bias)        */
+    int act;               /* VIT__ACT(...) or VIT__NO_ACT: c = act(product + bias) */
     int add;               /* 1: c += product + bias, the residual stream        */
     const float *gamma;    /* [cols] of LayerScale, or NULL: c += gamma * (...)  */
 } vit__output;
@@ -3572,7 +3585,7 @@ typedef struct vit__epilogue {
 VIT__INLINE float vit__output1(vit__fma_fn *fma, vit__epilogue e, float x, float bias, float gamma,
                                float c) {
     x += bias;
-    if (e.act) x = vit__activate(fma, (vit_activation)(e.act - 1), x);
+    if (e.act) x = vit__activate(fma, VIT__ACTIVATION(e.act), x);
     if (e.add) x = e.scale ? fma(x, gamma, c) : x + c;
     return x;
 }
@@ -3627,51 +3640,52 @@ VIT__INLINE void vit__output_rows(vit__fma_fn *fma, vit__epilogue e, const vit__
     }
 }
 
-/* Each combination that occurs gets loops of its own. */
+/* Each combination that occurs gets loops of its own, each activation too. */
 VIT__INLINE void vit__output_body(vit__fma_fn *fma, const vit__output *out, const float *tile,
                                   int tile_cols, int rows, int cols) {
-    vit__epilogue e = { 0, 0, 0 };
-#define VIT_X(a, b, c)                                                         \
-    e.act = (a), e.add = (b), e.scale = (c);                                   \
-    vit__output_rows(fma, e, out, tile, tile_cols, rows, cols);
+    const vit__epilogue copy = { VIT__NO_ACT, 0, 0 }, add = { VIT__NO_ACT, 1, 0 };
+    const vit__epilogue scale = { VIT__NO_ACT, 1, 1 };
     if (VIT__SMALL) vit__output_small(fma, out, tile, tile_cols, rows, cols);
-    else if (out->add && out->gamma) { VIT_X(0, 1, 1) }
-    else if (out->add) { VIT_X(0, 1, 0) }
-    else {
-        switch (out->act) {
-        case 0: VIT_X(0, 0, 0) break;
-        case 1 + VIT_GELU: VIT_X(1 + VIT_GELU, 0, 0) break;
-        case 1 + VIT_GELU_TANH: VIT_X(1 + VIT_GELU_TANH, 0, 0) break;
-        case 1 + VIT_QUICK_GELU: VIT_X(1 + VIT_QUICK_GELU, 0, 0) break;
-        case 1 + VIT_SILU: VIT_X(1 + VIT_SILU, 0, 0) break;
-        default: VIT_X(1 + VIT_RELU, 0, 0) break;
-        }
+    else if (out->add && out->gamma) vit__output_rows(fma, scale, out, tile, tile_cols, rows, cols);
+    else if (out->add) vit__output_rows(fma, add, out, tile, tile_cols, rows, cols);
+    else if (!out->act) vit__output_rows(fma, copy, out, tile, tile_cols, rows, cols);
+#define VIT_X(name, value, text)                                               \
+    else if (vit__known(VIT__ACTIVATION(out->act)) == name) {                  \
+        const vit__epilogue e = { VIT__ACT(name), 0, 0 };                      \
+        vit__output_rows(fma, e, out, tile, tile_cols, rows, cols);            \
     }
+    VIT_ACTIVATION_LIST(VIT_X)
 #undef VIT_X
 }
 
-/* The gated MLP's hidden row: x[i] = act(x[i]) * x[n + i], i < n. */
-VIT__INLINE void vit__gate_rows(vit__fma_fn *fma, vit_activation activation, float *x, int n) {
-    const int full = vit__full(n);
+/* A tier's vit__output_body. */
+typedef void vit__output_fn(const vit__output *out, const float *tile, int tile_cols, int rows,
+                            int cols);
+
+/* The gated MLP's hidden row: x[i] = act(x[i]) * x[n + i], i < n; act by `output`, whose
+   bias of zero changes nothing: x, a layer's output, is never -0. */
+VIT__INLINE void vit__gate_body(vit__output_fn *output, vit_activation activation, float *x,
+                                int n) {
+    const int full = VIT__SMALL ? n : n / 16 * 16;
+    const size_t rest = (size_t)(n - full) * sizeof(float);
+    float last[16] = { 0 };
+    vit__output out = { NULL, 0, NULL, VIT__NO_ACT, 0, NULL };
     int i, l;
-    for (i = 0; i < full; i += 16) {
+    if (!VIT__KNOWN(has_gated_mlp, 1)) return;
+    out.c = x;
+    out.act = VIT__ACT(activation);
+    output(&out, x, 0, 1, full);
+    if (rest) {
+        out.c = (float *)memcpy(last, x + full, rest);
+        output(&out, last, 0, 1, 16);
+        memcpy(x + full, last, rest);
+    }
+    for (i = 0; i < vit__full(n); i += 16) {
         float t[16];
-        for (l = 0; l < 16; l++)
-            t[l] = vit__activate(fma, activation, x[i + l]) * x[n + i + l];
+        for (l = 0; l < 16; l++) t[l] = x[i + l] * x[n + i + l];
         memcpy(x + i, t, sizeof t);
     }
-    for (; i < n; i++) x[i] = vit__activate(fma, activation, x[i]) * x[n + i];
-}
-
-VIT__INLINE void vit__gate_body(vit__fma_fn *fma, vit_activation activation, float *x, int n) {
-    if (!VIT__KNOWN(has_gated_mlp, 1)) return;
-    switch (vit__known(activation)) {
-    case VIT_GELU: vit__gate_rows(fma, VIT_GELU, x, n); break;
-    case VIT_GELU_TANH: vit__gate_rows(fma, VIT_GELU_TANH, x, n); break;
-    case VIT_QUICK_GELU: vit__gate_rows(fma, VIT_QUICK_GELU, x, n); break;
-    case VIT_SILU: vit__gate_rows(fma, VIT_SILU, x, n); break;
-    case VIT_RELU: vit__gate_rows(fma, VIT_RELU, x, n); break;
-    }
+    for (; i < n; i++) x[i] *= x[n + i];
 }
 
 /* Rows are converted VIT__CHUNK numbers at a time, through copies of constant size; from
@@ -4151,7 +4165,7 @@ static void vit__convert_scalar(vit__form form, float *row, int n) {
 }
 
 static void vit__gate_scalar(vit_activation activation, float *x, int n) {
-    vit__gate_body(vit__fma_scalar, activation, x, n);
+    vit__gate_body(vit__output_scalar, activation, x, n);
 }
 
 static void vit__norm_scalar(float *y, const float *x, const float *weight, const float *bias,
@@ -4275,7 +4289,7 @@ VIT__INLINE int vit__odd_first(int i, int depth) { return vit__summand(VIT_BF16,
             vit__convert_body(vit__fma_##isa, form, row, n);                                      \
         }                                                                                         \
         static void vit__gate_##isa(vit_activation activation, float *x, int n) {                 \
-            vit__gate_body(vit__fma_##isa, activation, x, n);                                     \
+            vit__gate_body(vit__output_##isa, activation, x, n);                                  \
         }                                                                                         \
         static void vit__norm_##isa(float *y, const float *x, const float *weight,                \
                                     const float *bias, int dim, float eps) {                      \
@@ -6461,7 +6475,7 @@ typedef struct vit__rows {
     size_t ldx;
     vit__mat y;
     int first;                    /* of an im2col, the number of its first patch */
-    int gate;                     /* 1 + vit_activation of a gated MLP           */
+    int gate;                     /* VIT__ACT(...) of a gated MLP                */
     const vit__layer *norm;       /* NULL for none; RMSNorm has no bias          */
     int norm_parts;               /* the norm is over each of so many parts      */
     float eps;
@@ -6493,7 +6507,7 @@ static void vit__row(const vit__rows *job, int row) {
     float *y = job->y.data + (size_t)row * job->y.ld;
     const float *x = job->x ? job->x + (size_t)row * job->ldx : y;
     int i;
-    if (job->gate) kernels->gate((vit_activation)(job->gate - 1), y, dim);
+    if (job->gate) kernels->gate(VIT__ACTIVATION(job->gate), y, dim);
     for (i = 0; i < job->norm_parts && job->norm; i++)
         kernels->norm(y + i * part, x + i * part, vit__values(job->norm), job->norm->bias, part,
                       job->eps);
@@ -6849,7 +6863,7 @@ static vit__conv vit__normed(const vit__layer *conv, int kernel, int stride,
     step.conv = conv;
     step.kernel = kernel;
     step.stride = stride;
-    step.act = 0;
+    step.act = VIT__NO_ACT;
     step.norm = norm;
     step.shortcut = NULL;
     step.relu = 1;
@@ -6913,8 +6927,8 @@ static vit__features vit__resnet(const vit_session *s, vit__stem_room *room,
 
 static vit__features vit__conv_stem(const vit_session *s, vit__stem_room *room,
                                     const vit__stem_layers *w, vit__features map) {
-    const vit__conv conv0 = { &w->conv0, 4, 4, 1 + VIT_GELU, NULL, NULL, 0 };
-    const vit__conv conv1 = { &w->conv1, 2, 2, 1 + VIT_GELU, NULL, NULL, 0 };
+    const vit__conv conv0 = { &w->conv0, 4, 4, VIT__ACT(VIT_GELU), NULL, NULL, 0 };
+    const vit__conv conv1 = { &w->conv1, 2, 2, VIT__ACT(VIT_GELU), NULL, NULL, 0 };
     map = vit__conv_run(s, room, &conv0, map, room->map[0]);
     vit__trace_map(s, -1, -1, "patch_embed.backbone.0", map);
     map = vit__conv_run(s, room, &conv1, map, room->map[1]);
@@ -7453,7 +7467,7 @@ static void vit__show(const vit__pass *p, const char *name, const float *data, i
 static void vit__run_shown(const vit__pass *p, vit__linear *l, const char *name) {
     const int act = l->out.act;
     if (act && vit__is_traced(p->session)) {
-        l->out.act = 0;
+        l->out.act = VIT__NO_ACT;
         vit__linear_run(p->session, l);
         vit__show(p, name, l->out.c, l->cols);
         l->out.act = act;
@@ -7476,7 +7490,7 @@ static void vit__rows_shown(const vit__pass *p, vit__rows *job, const char *gate
         for (r = 1; r < job->y.rows; r++)
             memcpy(job->y.data + (size_t)r * dim, job->y.data + (size_t)r * job->y.ld,
                    dim * sizeof(float));
-        job->gate = 0;
+        job->gate = VIT__NO_ACT;
         job->y.ld = dim;
         vit__show(p, gate_name, job->y.data, job->y.cols);
     }
@@ -7858,7 +7872,7 @@ static void vit__fc1(const vit__pass *p, vit__mat y) {
     vit__linear fc1;
     vit__phase(s, VIT_PHASE_FC1);
     vit__layer_init(&fc1, s, &p->w.fc1, y, s->scratch, (size_t)p->w.fc1.cols);
-    fc1.out.act = c->has_gated_mlp ? 0 : 1 + c->activation;
+    fc1.out.act = c->has_gated_mlp ? VIT__NO_ACT : VIT__ACT(c->activation);
     vit__run_shown(p, &fc1, ".mlp.fc1");
     if (!c->has_gated_mlp) vit__show(p, ".mlp.act", s->scratch, c->mlp_dim);
 }
@@ -7869,7 +7883,7 @@ static void vit__mlp_norm(const vit__pass *p, vit__mat *hidden) {
     const vit_config *c = VIT__CONFIG(p->session->model);
     vit__rows job;
     vit__rows_init(&job, p->session, NULL, 0, *hidden);
-    job.gate = c->has_gated_mlp ? 1 + c->activation : 0;
+    job.gate = c->has_gated_mlp ? VIT__ACT(c->activation) : VIT__NO_ACT;
     vit__rows_norm(&job, &p->w.mlp_norm);
     job.form = vit__form_of(p->session, &p->w.fc2);
     vit__rows_shown(p, &job, ".mlp.act", ".mlp.norm");
@@ -8107,7 +8121,7 @@ static void vit__map_pool(const vit__tail *t) {
     vit__tail_linear(t, &w->pool_proj, s->y, t->pooled);
     vit__norm(s, &w->pool_norm, t->pooled, dim, vit__matrix(s->y, dim, t->batch, c->embed_dim));
     vit__tail_layer(t, &l, &w->pool_fc1, s->y, t->batch, t->hidden);
-    l.out.act = 1 + c->activation;
+    l.out.act = VIT__ACT(c->activation);
     vit__linear_run(s, &l);
     vit__tail_layer(t, &l, &w->pool_fc2, t->hidden, t->batch, t->pooled);
     l.out.add = 1;

@@ -441,7 +441,7 @@ static void kernel_scale_add(const vit__kernels *k, int n, int special) {
 
 static void kernel_gate(const vit__kernels *k, int n, int special) {
     float x[2 * MAX_N], a[2 * MAX_N], b[2 * MAX_N];
-    for (int activation = VIT_GELU; activation <= VIT_RELU; activation++) {
+    for (int activation = VIT_GELU; activation < VIT_NUM_ACTIVATIONS; activation++) {
         fill(x, 2 * n, 3, special);
         memcpy(a, x, sizeof a);
         memcpy(b, x, sizeof b);
@@ -635,7 +635,7 @@ static void gemm_one(const vit__kernels *kernels, gemm_case *g, vit_dtype dtype,
     l.out.c = got;
     l.out.ldc = (size_t)cols;
     l.out.bias = g->bias;
-    l.out.act = mode >= 5 ? mode - 4 : 0;
+    l.out.act = mode >= 5 ? VIT__ACT(mode - 5) : VIT__NO_ACT;
     l.out.add = mode == 2 || mode == 4;
     l.out.gamma = mode == 4 ? g->gamma : NULL;
     gemm_reference(g, dtype, rows, cols, depth, mode, wanted);
@@ -654,7 +654,7 @@ static void test_gemm(const vit__kernels *kernels) {
                 int depth = depths[(c + (size_t)rows) % 8];
                 depth = dtype == VIT_I8 && depth < 4 ? 4 : depth;
                 gemm_one(kernels, &g, (vit_dtype)dtype, rows, cols[c], depth,
-                         (int)((c + (size_t)rows) % 10));
+                         (int)((c + (size_t)rows) % (5 + VIT_NUM_ACTIVATIONS)));
             }
         }
     }
