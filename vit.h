@@ -334,7 +334,10 @@ typedef enum vit_rope {
     VIT_ROPE_PAIRS = 2   /* number 2 j with 2 j + 1: EVA-02                        */
 } vit_rope;
 
-/* What an MLP does between its layers: X(enumerator, value, name). */
+/* What an MLP does between its layers: X(enumerator, value, name).
+
+   To add an activation: a line here and its case in vit__activate (>>math); in
+   tests/test_random.c its case in activate(), in double. */
 #define VIT_ACTIVATION_LIST(X)                                                 \
     X(VIT_GELU, 0, "gelu")             /* x * Phi(x), by erf                */ \
     X(VIT_GELU_TANH, 1, "gelu_tanh")   /* torch.nn.GELU(approximate="tanh") */ \
@@ -538,8 +541,14 @@ VIT_API vit_result vit_preprocess(const vit_model *model, const vit_image *image
 
 /* --- sessions ------------------------------------------------------------- */
 
-/* Tiers of kernels, slowest first: X(enumerator, value, name). A CPU need not
-   have all that come before its best one. */
+/* Tiers of kernels, slowest first: X(enumerator, value, name). A tier does not imply the
+   lower-numbered ones.
+
+   To add an instruction set: a line here; under >>platform a macro that is 1 if the build
+   has it; its kernels and their table, VIT__TIER, in a section of its own or in that of
+   its family; in >>dispatch a line of VIT__TIER_LIST and its detection. For a macro that
+   leaves it out: its line under CONFIGURATION and in tests/compile.sh. Tests find the
+   tier by themselves. */
 #define VIT_ISA_LIST(X)                                                        \
     X(VIT_ISA_AUTO, 0, "auto")               /* the best of this CPU and build */ \
     X(VIT_ISA_SCALAR, 1, "scalar")           /* plain C                        */ \
@@ -560,7 +569,7 @@ typedef enum vit_isa {
 #define VIT_X(name, value, text) name = value,
     VIT_ISA_LIST(VIT_X)
 #undef VIT_X
-    VIT_NUM_ISAS = 14
+    VIT_NUM_ISAS
 } vit_isa;
 
 /* The best tier here, VIT_ISA_SCALAR at least; and whether there is this one. */
@@ -625,7 +634,7 @@ typedef enum vit_phase {
 #define VIT_X(name, value, text) name = value,
     VIT_PHASE_LIST(VIT_X)
 #undef VIT_X
-    VIT_NUM_PHASES = 9
+    VIT_NUM_PHASES
 } vit_phase;
 
 VIT_API const char *vit_phase_name(vit_phase phase);
@@ -755,14 +764,28 @@ VIT_API void vit_threads_destroy(vit_threads *threads);
 
 /* --- tensors: for tools that inspect or write .vit files ------------------- */
 
+/* Types of weights: X(enumerator, value, name). The value is what files store.
+
+   To add a type: a line here; its layout under >>format; its bit of VIT__DTYPES and a
+   macro that is 1 if the build has it (>>platform); vit__panel_bytes (>>arch);
+   vit__panel_index and vit__weight, or a function beside them, vit_pack_panel
+   (>>layers) and vit__has_dtype (>>load); a kernel in VIT__TIER and in the table of each
+   tier, at least that of vit__gemm_body (>>scalar). In the tests, a line of each table of
+   VIT_NUM_DTYPES rows. */
+#define VIT_DTYPE_LIST(X)                                                      \
+    X(VIT_F32, 0, "f32")                                                       \
+    X(VIT_F16, 1, "f16")   /* IEEE binary16                                 */ \
+    X(VIT_BF16, 2, "bf16") /* upper half of an f32; the layer's input is    */ \
+                           /* rounded to it too                             */ \
+    X(VIT_I8, 3, "int8")   /* a scale for each row of the weight; the       */ \
+                           /* layer's input is quantised too, row by row    */ \
+    X(VIT_I4, 4, "int4")   /* 4 bits, a binary16 scale for each 32 weights  */
+
 typedef enum vit_dtype {
-    VIT_F32 = 0,
-    VIT_F16 = 1,  /* IEEE binary16                                               */
-    VIT_BF16 = 2, /* upper half of an f32; the layer's input is rounded to it too */
-    VIT_I8 = 3,   /* int8, a scale for each row of the weight; the layer's input */
-                  /* is quantised to 8 bits too, token by token                  */
-    VIT_I4 = 4,   /* 4 bits, a binary16 scale for each 32 weights                */
-    VIT_NUM_DTYPES = 5
+#define VIT_X(name, value, text) name = value,
+    VIT_DTYPE_LIST(VIT_X)
+#undef VIT_X
+    VIT_NUM_DTYPES
 } vit_dtype;
 
 /* How a tensor's numbers lie in the file; see >>format. */
@@ -1051,6 +1074,12 @@ int memcmp(const void *a, const void *b, size_t size);
 #    define VIT_MAX_THREADS 256
 #endif
 
+/* Does not compile, with `name` in the message, unless the condition holds. */
+#define VIT__STATIC_ASSERT(condition, name) typedef char vit__##name[(condition) ? 1 : -1]
+
+/* One of each line of a list of three columns: 0 VIT_ISA_LIST(VIT__ONE_MORE) counts them. */
+#define VIT__ONE_MORE(a, b, c) +1
+
 /* Numbers kept wider than float between two operations would change every result. */
 #if defined(__FLT_EVAL_METHOD__) && (__FLT_EVAL_METHOD__ == 1 || __FLT_EVAL_METHOD__ == 2)
 #    error "vit.h: float is computed wider: add -msse2 -mfpmath=sse or -fexcess-precision=fast"
@@ -1220,8 +1249,11 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    define VIT__CORTEX 0
 #endif
 #if VIT__CORTEX && !defined(VIT_NO_HELIUM) && defined(__ARM_FEATURE_MVE)
-#    define VIT__HELIUM (__ARM_FEATURE_MVE == 3) /* of integers and of floats */
-#else
+#    if __ARM_FEATURE_MVE == 3 /* of integers and of floats */
+#        define VIT__HELIUM 1
+#    endif
+#endif
+#if !defined(VIT__HELIUM)
 #    define VIT__HELIUM 0
 #endif
 #if VIT__CORTEX && !VIT__HELIUM && !defined(VIT_NO_SMLAD) && VIT__INT8
@@ -1235,6 +1267,13 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    define VIT__WASM_SIMD 1
 #else
 #    define VIT__WASM_SIMD 0
+#endif
+
+/* Plain C: everywhere, unless the build is for one model and one CPU that has better. */
+#if VIT__IS_FIXED && (VIT__SMLAD || VIT__HELIUM)
+#    define VIT__SCALAR 0
+#else
+#    define VIT__SCALAR 1
 #endif
 
 /* Register tiles, written by VIT__GEMM. */
@@ -1508,7 +1547,9 @@ static vit_result vit__fail_int(char *detail, vit_result result, const char *wha
 
 /* " f32 [576, 192]" */
 static void vit__put_shape(vit__text *text, const vit_tensor *tensor) {
-    static const char *const dtypes[VIT_NUM_DTYPES] = { "f32", "f16", "bf16", "int8", "int4" };
+#define VIT_X(name, value, string) string,
+    static const char *const dtypes[VIT_NUM_DTYPES] = { VIT_DTYPE_LIST(VIT_X) };
+#undef VIT_X
     int i;
     vit__put(text, dtypes[tensor->dtype]);
     vit__put(text, " [");
@@ -1988,8 +2029,10 @@ static uint64_t vit__panel_bytes(vit_dtype dtype, int depth) {
     case VIT_BF16: return (k + 1) / 2 * 2 * 16 * 2;
     case VIT_I8: return (k + 3) / 4 * 4 * 16 + 16 * 4 + 16 * 4;
     case VIT_I4: return (k + 31) / 32 * VIT__I4_GROUP;
-    default: return k * 16 * 4;
+    case VIT_F32: return k * 16 * 4;
+    case VIT_NUM_DTYPES: break;
     }
+    return 0;
 }
 
 static uint64_t vit__tensor_bytes(const vit_tensor *t) {
@@ -3513,8 +3556,8 @@ typedef struct vit__output {
     const float *gamma;    /* [cols] of LayerScale, or NULL: c += gamma * (...)  */
 } vit__output;
 
-/* The largest register tile of any tier, and how many numbers of a row are converted at a
-   time: both lie on the stack. */
+/* The largest tile of any tier (each tier's table asserts that its tiles fit), and how many
+   numbers of a row are converted at a time: both are on the stack. */
 #if VIT__SIMD && !VIT__HELIUM
 #    define VIT__MAX_TILE_ROWS 8
 #    define VIT__MAX_TILE_COLS 48
@@ -3561,6 +3604,45 @@ typedef struct vit__kernels {
     void (*add)(float *y, const float *a, const float *b, const float *gamma, int n);
     void (*rotate)(vit_rope rope, float *x, const float *cosine, const float *sine, int half);
 } vit__kernels;
+
+/* The table of a tier, vit__kernels_<tier>. `bodies` names the tier whose wrappers it takes;
+   then comes a kernel for each type of weights: (function, rows of its tile, form of a). */
+#define VIT__TIER(tier, isa, panels, bodies, f32, f16, bf16, int8, int4)                          \
+    VIT__STATIC_ASSERT(VIT__TILE_FITS(panels, f32) && VIT__TILE_FITS(panels, f16) &&              \
+                           VIT__TILE_FITS(panels, bf16) && VIT__TILE_FITS(panels, int8) &&        \
+                           VIT__TILE_FITS(panels, int4),                                          \
+                       a_tile_of_##tier##_exceeds_VIT__MAX_TILE);                                 \
+    VIT__STATIC_ASSERT(VIT__TILE_ROWS bf16 % 2 == 0, tile_of_##tier##_in_bf16_has_odd_rows);      \
+    static const vit__kernels vit__kernels_##tier = {                                             \
+        isa,                                                                                      \
+        panels,                                                                                   \
+        { VIT__KERNEL f32, VIT__KERNEL f16, VIT__KERNEL bf16, VIT__KERNEL int8,                   \
+          VIT__KERNEL int4 },                                                                     \
+        vit__output_##bodies,                                                                     \
+        vit__convert_##bodies,                                                                    \
+        vit__gate_##bodies,                                                                       \
+        vit__norm_##bodies,                                                                       \
+        vit__softmax_##bodies,                                                                    \
+        vit__pack_head_##bodies,                                                                  \
+        vit__scale_##bodies,                                                                      \
+        vit__add_##bodies,                                                                        \
+        vit__rotate_##bodies,                                                                     \
+    }
+#define VIT__KERNEL(run, rows, form) { run, rows, form }
+#define VIT__TILE_ROWS(run, rows, form) (rows)
+#define VIT__TILE_FITS(panels, kernel)                                                            \
+    (VIT__TILE_ROWS kernel * (panels) * 16 <= VIT__MAX_TILE_ROWS * VIT__MAX_TILE_COLS)
+
+VIT__STATIC_ASSERT(VIT_F32 == 0 && VIT_F16 == 1 && VIT_BF16 == 2 && VIT_I8 == 3 && VIT_I4 == 4 &&
+                       VIT_NUM_DTYPES == 5,
+                   TIER_takes_a_kernel_for_each_dtype_in_order);
+VIT__STATIC_ASSERT(VIT_NUM_DTYPES == 0 VIT_DTYPE_LIST(VIT__ONE_MORE), DTYPE_LIST_has_a_gap);
+VIT__STATIC_ASSERT(VIT__DTYPES < 1u << VIT_NUM_DTYPES && (VIT__IS_FIXED ||
+                       VIT__DTYPES == (1u << VIT_NUM_DTYPES) - 1),
+                   DTYPES_lacks_a_bit_of_DTYPE_LIST);
+VIT__STATIC_ASSERT(VIT_NUM_ACTIVATIONS == 0 VIT_ACTIVATION_LIST(VIT__ONE_MORE),
+                   ACTIVATION_LIST_has_a_gap);
+VIT__STATIC_ASSERT(VIT_NUM_PHASES == 0 VIT_PHASE_LIST(VIT__ONE_MORE), PHASE_LIST_has_a_gap);
 
 #define VIT__LOWEST (-3.4028235e38f) /* of all finite floats */
 
@@ -4195,22 +4277,12 @@ static void vit__rotate_scalar(vit_rope rope, float *x, const float *cosine, con
     vit__rotate_body(vit__fma_scalar, rope, x, cosine, sine, half);
 }
 
-/* Places of the bodies' wrappers in a tier's table. */
-#define VIT__BODIES(isa)                                                       \
-    vit__output_##isa, vit__convert_##isa, vit__gate_##isa, vit__norm_##isa,   \
-        vit__softmax_##isa, vit__pack_head_##isa, vit__scale_##isa,            \
-        vit__add_##isa, vit__rotate_##isa
-
-static const vit__kernels vit__kernels_scalar = {
-    VIT_ISA_SCALAR,
-    1,
-    { { vit__gemm_f32_4x16_scalar, 4, VIT__FORM_F32 },
-      { vit__gemm_f16_4x16_scalar, 4, VIT__FORM_F32 },
-      { vit__gemm_bf16_4x16_scalar, 4, VIT__FORM_ROUNDED },
-      { vit__gemm_i8_4x16_scalar, 4, VIT__FORM_U8 },
-      { vit__gemm_i4_4x16_scalar, 4, VIT__FORM_F32 } },
-    VIT__BODIES(scalar),
-};
+VIT__TIER(scalar, VIT_ISA_SCALAR, 1, scalar,
+          (vit__gemm_f32_4x16_scalar, 4, VIT__FORM_F32),
+          (vit__gemm_f16_4x16_scalar, 4, VIT__FORM_F32),
+          (vit__gemm_bf16_4x16_scalar, 4, VIT__FORM_ROUNDED),
+          (vit__gemm_i8_4x16_scalar, 4, VIT__FORM_U8),
+          (vit__gemm_i4_4x16_scalar, 4, VIT__FORM_F32));
 
 /* ------------------------------------------------------------------------- */
 /* >>tiles                                                                   */
@@ -4257,7 +4329,9 @@ static const vit__kernels vit__kernels_scalar = {
 #    define VIT__STORE_ROW(r, STEP, WIDTH) WIDTH(VIT__STORE, STEP, r)
 
 /* ORDER(i, depth): which k comes i-th. */
+#    define VIT__ONE_ROW(r, A, B) +1
 #    define VIT__GEMM(name, STEP, WEIGHTS, ORDER, ROWS, WIDTH)                                    \
+        VIT__STATIC_ASSERT(0 ROWS(VIT__ONE_ROW, , ) <= VIT__MAX_TILE_ROWS, rows_of_##name);       \
         VIT__NOINLINE static void name(float *tile, const unsigned char *a, size_t lda, int rows, \
                                        const unsigned char *p, size_t stride, int depth) {        \
             const int steps = vit__steps_##STEP(depth);                                           \
@@ -4441,16 +4515,12 @@ VIT__GEMM_AVX2(vit__gemm_i4_avx2, VIT_I4, fma_avx2, vit__i4_avx2, vit__ascending
 
 VIT__TARGET_END
 
-static const vit__kernels vit__kernels_avx2 = {
-    VIT_ISA_AVX2,
-    3,
-    { { vit__gemm_f32_avx2, 6, VIT__FORM_F32 },
-      { vit__gemm_f16_avx2, 6, VIT__FORM_F32 },
-      { vit__gemm_bf16_avx2, 6, VIT__FORM_ROUNDED },
-      { vit__gemm_i8_avx2, 4, VIT__FORM_U8 },
-      { vit__gemm_i4_avx2, 6, VIT__FORM_F32 } },
-    VIT__BODIES(avx2),
-};
+VIT__TIER(avx2, VIT_ISA_AVX2, 3, avx2,
+          (vit__gemm_f32_avx2, 6, VIT__FORM_F32),
+          (vit__gemm_f16_avx2, 6, VIT__FORM_F32),
+          (vit__gemm_bf16_avx2, 6, VIT__FORM_ROUNDED),
+          (vit__gemm_i8_avx2, 4, VIT__FORM_U8),
+          (vit__gemm_i4_avx2, 6, VIT__FORM_F32));
 
 /* --- AVX-VNNI: AVX2 and vpdpbusd -------------------------------------------------- */
 
@@ -4473,16 +4543,12 @@ VIT__GEMM_AVX2(vit__gemm_i8_avxvnni, VIT_I8, vnni_avx2, vit__i8_avx2, vit__ascen
 
 VIT__TARGET_END
 
-static const vit__kernels vit__kernels_avxvnni = {
-    VIT_ISA_AVX_VNNI,
-    3,
-    { { vit__gemm_f32_avx2, 6, VIT__FORM_F32 },
-      { vit__gemm_f16_avx2, 6, VIT__FORM_F32 },
-      { vit__gemm_bf16_avx2, 6, VIT__FORM_ROUNDED },
-      { vit__gemm_i8_avxvnni, 6, VIT__FORM_U8 },
-      { vit__gemm_i4_avx2, 6, VIT__FORM_F32 } },
-    VIT__BODIES(avx2),
-};
+VIT__TIER(avxvnni, VIT_ISA_AVX_VNNI, 3, avx2,
+          (vit__gemm_f32_avx2, 6, VIT__FORM_F32),
+          (vit__gemm_f16_avx2, 6, VIT__FORM_F32),
+          (vit__gemm_bf16_avx2, 6, VIT__FORM_ROUNDED),
+          (vit__gemm_i8_avxvnni, 6, VIT__FORM_U8),
+          (vit__gemm_i4_avx2, 6, VIT__FORM_F32));
 
 #    endif /* VIT__AVXVNNI */
 
@@ -4626,16 +4692,12 @@ VIT__GEMM_AVX512_2(vit__gemm_i4_avx512, VIT_I4, fma_avx512, vit__i4_avx512, vit_
 
 VIT__TARGET_END
 
-static const vit__kernels vit__kernels_avx512 = {
-    VIT_ISA_AVX512,
-    3,
-    { { vit__gemm_f32_avx512, 8, VIT__FORM_F32 },
-      { vit__gemm_f16_avx512, 8, VIT__FORM_F32 },
-      { vit__gemm_bf16_avx512, 8, VIT__FORM_ROUNDED },
-      { vit__gemm_i8_avx512, 4, VIT__FORM_U8 },
-      { vit__gemm_i4_avx512, 8, VIT__FORM_F32 } },
-    VIT__BODIES(avx512),
-};
+VIT__TIER(avx512, VIT_ISA_AVX512, 3, avx512,
+          (vit__gemm_f32_avx512, 8, VIT__FORM_F32),
+          (vit__gemm_f16_avx512, 8, VIT__FORM_F32),
+          (vit__gemm_bf16_avx512, 8, VIT__FORM_ROUNDED),
+          (vit__gemm_i8_avx512, 4, VIT__FORM_U8),
+          (vit__gemm_i4_avx512, 8, VIT__FORM_F32));
 
 /* --- AVX-512 VNNI and BF16: dot products of quads and of pairs ------------------------ */
 
@@ -4656,16 +4718,12 @@ VIT__GEMM_AVX512_8(vit__gemm_i8_vnni, VIT_I8, vnni_avx512, vit__bits_avx512, vit
 
 VIT__TARGET_END
 
-static const vit__kernels vit__kernels_avx512_vnni = {
-    VIT_ISA_AVX512_VNNI,
-    3,
-    { { vit__gemm_f32_avx512, 8, VIT__FORM_F32 },
-      { vit__gemm_f16_avx512, 8, VIT__FORM_F32 },
-      { vit__gemm_bf16_avx512, 8, VIT__FORM_ROUNDED },
-      { vit__gemm_i8_vnni, 8, VIT__FORM_U8 },
-      { vit__gemm_i4_avx512, 8, VIT__FORM_F32 } },
-    VIT__BODIES(avx512),
-};
+VIT__TIER(avx512_vnni, VIT_ISA_AVX512_VNNI, 3, avx512,
+          (vit__gemm_f32_avx512, 8, VIT__FORM_F32),
+          (vit__gemm_f16_avx512, 8, VIT__FORM_F32),
+          (vit__gemm_bf16_avx512, 8, VIT__FORM_ROUNDED),
+          (vit__gemm_i8_vnni, 8, VIT__FORM_U8),
+          (vit__gemm_i4_avx512, 8, VIT__FORM_F32));
 
 #    if VIT__AVX512BF16
 
@@ -4686,16 +4744,12 @@ VIT__GEMM_AVX512_8(vit__gemm_bf16_dot, VIT_BF16, bf16_avx512, vit__bits_avx512, 
 
 VIT__TARGET_END
 
-static const vit__kernels vit__kernels_avx512_bf16 = {
-    VIT_ISA_AVX512_BF16,
-    3,
-    { { vit__gemm_f32_avx512, 8, VIT__FORM_F32 },
-      { vit__gemm_f16_avx512, 8, VIT__FORM_F32 },
-      { vit__gemm_bf16_dot, 8, VIT__FORM_BF16 },
-      { vit__gemm_i8_vnni, 8, VIT__FORM_U8 },
-      { vit__gemm_i4_avx512, 8, VIT__FORM_F32 } },
-    VIT__BODIES(avx512),
-};
+VIT__TIER(avx512_bf16, VIT_ISA_AVX512_BF16, 3, avx512,
+          (vit__gemm_f32_avx512, 8, VIT__FORM_F32),
+          (vit__gemm_f16_avx512, 8, VIT__FORM_F32),
+          (vit__gemm_bf16_dot, 8, VIT__FORM_BF16),
+          (vit__gemm_i8_vnni, 8, VIT__FORM_U8),
+          (vit__gemm_i4_avx512, 8, VIT__FORM_F32));
 
 #    endif /* VIT__AVX512BF16 */
 
@@ -4868,16 +4922,12 @@ static void vit__gemm_i8_neon(float *tile, const unsigned char *a, size_t lda, i
     vit__gemm_i8_neon_x8(tile + 8, a, lda, rows, p + 32, 0, depth);
 }
 
-static const vit__kernels vit__kernels_neon = {
-    VIT_ISA_NEON,
-    1,
-    { { vit__gemm_f32_neon, 6, VIT__FORM_F32 },
-      { vit__gemm_f16_neon, 6, VIT__FORM_F32 },
-      { vit__gemm_bf16_neon, 6, VIT__FORM_ROUNDED },
-      { vit__gemm_i8_neon, 4, VIT__FORM_S8 },
-      { vit__gemm_i4_neon, 5, VIT__FORM_F32 } },
-    VIT__BODIES(neon),
-};
+VIT__TIER(neon, VIT_ISA_NEON, 1, neon,
+          (vit__gemm_f32_neon, 6, VIT__FORM_F32),
+          (vit__gemm_f16_neon, 6, VIT__FORM_F32),
+          (vit__gemm_bf16_neon, 6, VIT__FORM_ROUNDED),
+          (vit__gemm_i8_neon, 4, VIT__FORM_S8),
+          (vit__gemm_i4_neon, 5, VIT__FORM_F32));
 
 /* --- sdot: dot products of quads -------------------------------------------------------- */
 
@@ -4906,16 +4956,12 @@ VIT__GEMM_NEON(vit__gemm_i8_neon_dotprod, dot_neon, vit__bits_neon, vit__in_orde
 
 VIT__TARGET_END
 
-static const vit__kernels vit__kernels_neon_dotprod = {
-    VIT_ISA_NEON_DOTPROD,
-    1,
-    { { vit__gemm_f32_neon, 6, VIT__FORM_F32 },
-      { vit__gemm_f16_neon, 6, VIT__FORM_F32 },
-      { vit__gemm_bf16_neon, 6, VIT__FORM_ROUNDED },
-      { vit__gemm_i8_neon_dotprod, 6, VIT__FORM_S8 },
-      { vit__gemm_i4_neon, 5, VIT__FORM_F32 } },
-    VIT__BODIES(neon),
-};
+VIT__TIER(neon_dotprod, VIT_ISA_NEON_DOTPROD, 1, neon,
+          (vit__gemm_f32_neon, 6, VIT__FORM_F32),
+          (vit__gemm_f16_neon, 6, VIT__FORM_F32),
+          (vit__gemm_bf16_neon, 6, VIT__FORM_ROUNDED),
+          (vit__gemm_i8_neon_dotprod, 6, VIT__FORM_S8),
+          (vit__gemm_i4_neon, 5, VIT__FORM_F32));
 
 #    endif /* VIT__NEON_DOTPROD */
 
@@ -4976,16 +5022,12 @@ static void vit__gemm_i8_neon_i8mm(float *tile, const unsigned char *a, size_t l
 
 VIT__TARGET_END
 
-static const vit__kernels vit__kernels_neon_i8mm = {
-    VIT_ISA_NEON_I8MM,
-    1,
-    { { vit__gemm_f32_neon, 6, VIT__FORM_F32 },
-      { vit__gemm_f16_neon, 6, VIT__FORM_F32 },
-      { vit__gemm_bf16_neon, 6, VIT__FORM_ROUNDED },
-      { vit__gemm_i8_neon_i8mm, 8, VIT__FORM_S8 },
-      { vit__gemm_i4_neon, 5, VIT__FORM_F32 } },
-    VIT__BODIES(neon),
-};
+VIT__TIER(neon_i8mm, VIT_ISA_NEON_I8MM, 1, neon,
+          (vit__gemm_f32_neon, 6, VIT__FORM_F32),
+          (vit__gemm_f16_neon, 6, VIT__FORM_F32),
+          (vit__gemm_bf16_neon, 6, VIT__FORM_ROUNDED),
+          (vit__gemm_i8_neon_i8mm, 8, VIT__FORM_S8),
+          (vit__gemm_i4_neon, 5, VIT__FORM_F32));
 
 /* --- bfmlal: fused multiply-add of bf16 ----------------------------------------------------- */
 
@@ -5011,16 +5053,12 @@ VIT__GEMM_NEON(vit__gemm_bf16_neon_bf16, bfmlal_neon, vit__bits_neon, vit__in_or
 
 VIT__TARGET_END
 
-static const vit__kernels vit__kernels_neon_bf16 = {
-    VIT_ISA_NEON_BF16,
-    1,
-    { { vit__gemm_f32_neon, 6, VIT__FORM_F32 },
-      { vit__gemm_f16_neon, 6, VIT__FORM_F32 },
-      { vit__gemm_bf16_neon_bf16, 6, VIT__FORM_BF16 },
-      { vit__gemm_i8_neon_i8mm, 8, VIT__FORM_S8 },
-      { vit__gemm_i4_neon, 5, VIT__FORM_F32 } },
-    VIT__BODIES(neon),
-};
+VIT__TIER(neon_bf16, VIT_ISA_NEON_BF16, 1, neon,
+          (vit__gemm_f32_neon, 6, VIT__FORM_F32),
+          (vit__gemm_f16_neon, 6, VIT__FORM_F32),
+          (vit__gemm_bf16_neon_bf16, 6, VIT__FORM_BF16),
+          (vit__gemm_i8_neon_i8mm, 8, VIT__FORM_S8),
+          (vit__gemm_i4_neon, 5, VIT__FORM_F32));
 
 #    endif /* VIT__NEON_I8MM */
 
@@ -5076,16 +5114,12 @@ static void vit__gemm_i8_smlad(float *tile, const unsigned char *a, size_t lda, 
     vit__gemm_i8_body(vit__dot_i8_smlad, tile, a, lda, rows, panel, depth);
 }
 
-static const vit__kernels vit__kernels_smlad = {
-    VIT_ISA_SMLAD,
-    1,
-    { { vit__gemm_f32_4x16_scalar, 4, VIT__FORM_F32 },
-      { vit__gemm_f16_4x16_scalar, 4, VIT__FORM_F32 },
-      { vit__gemm_bf16_4x16_scalar, 4, VIT__FORM_ROUNDED },
-      { vit__gemm_i8_smlad, 4, VIT__FORM_U8 },
-      { vit__gemm_i4_4x16_scalar, 4, VIT__FORM_F32 } },
-    VIT__BODIES(scalar),
-};
+VIT__TIER(smlad, VIT_ISA_SMLAD, 1, scalar,
+          (vit__gemm_f32_4x16_scalar, 4, VIT__FORM_F32),
+          (vit__gemm_f16_4x16_scalar, 4, VIT__FORM_F32),
+          (vit__gemm_bf16_4x16_scalar, 4, VIT__FORM_ROUNDED),
+          (vit__gemm_i8_smlad, 4, VIT__FORM_U8),
+          (vit__gemm_i4_4x16_scalar, 4, VIT__FORM_F32));
 
 #endif /* VIT__SMLAD */
 
@@ -5212,16 +5246,12 @@ static void vit__gemm_i8_helium(float *tile, const unsigned char *a, size_t lda,
     }
 }
 
-static const vit__kernels vit__kernels_helium = {
-    VIT_ISA_HELIUM,
-    1,
-    { { vit__gemm_f32_helium, 4, VIT__FORM_F32 },
-      { vit__gemm_f16_helium, 4, VIT__FORM_F32 },
-      { vit__gemm_bf16_helium, 4, VIT__FORM_BF16 },
-      { vit__gemm_i8_helium, 4, VIT__FORM_S8 },
-      { vit__gemm_i4_4x16_scalar, 4, VIT__FORM_F32 } },
-    VIT__BODIES(scalar),
-};
+VIT__TIER(helium, VIT_ISA_HELIUM, 1, scalar,
+          (vit__gemm_f32_helium, 4, VIT__FORM_F32),
+          (vit__gemm_f16_helium, 4, VIT__FORM_F32),
+          (vit__gemm_bf16_helium, 4, VIT__FORM_BF16),
+          (vit__gemm_i8_helium, 4, VIT__FORM_S8),
+          (vit__gemm_i4_4x16_scalar, 4, VIT__FORM_F32));
 
 #endif /* VIT__HELIUM */
 
@@ -5397,16 +5427,12 @@ VIT__INLINE void vit__widen_i4_wasm(float *wide, const unsigned char *p, int k, 
 VIT__GEMM_WIDE_WASM(vit__gemm_f16_wasm, vit__widen_f16_wasm)
 VIT__GEMM_WIDE_WASM(vit__gemm_i4_wasm, vit__widen_i4_wasm)
 
-static const vit__kernels vit__kernels_wasm = {
-    VIT_ISA_WASM_SIMD,
-    1,
-    { { vit__gemm_f32_wasm, 4, VIT__FORM_F32 },
-      { vit__gemm_f16_wasm, 24, VIT__FORM_F32 },
-      { vit__gemm_bf16_wasm, 6, VIT__FORM_BF16 },
-      { vit__gemm_i8_wasm, 4, VIT__FORM_U8 },
-      { vit__gemm_i4_wasm, 24, VIT__FORM_F32 } },
-    VIT__BODIES(scalar),
-};
+VIT__TIER(wasm, VIT_ISA_WASM_SIMD, 1, scalar,
+          (vit__gemm_f32_wasm, 4, VIT__FORM_F32),
+          (vit__gemm_f16_wasm, 24, VIT__FORM_F32),
+          (vit__gemm_bf16_wasm, 6, VIT__FORM_BF16),
+          (vit__gemm_i8_wasm, 4, VIT__FORM_U8),
+          (vit__gemm_i4_wasm, 24, VIT__FORM_F32));
 
 #endif /* VIT__WASM_SIMD */
 
@@ -5502,44 +5528,42 @@ static unsigned vit__detect_arm(void) {
 }
 #endif
 
-/* The tiers of this build, the best last. */
-static const vit__kernels *const vit__tiers[] = {
-#if !(VIT__IS_FIXED && (VIT__SMLAD || VIT__HELIUM)) /* a build for one CPU as well */
-    &vit__kernels_scalar,
-#endif
-#if VIT__AVX2
-    &vit__kernels_avx2,
-#    if VIT__AVXVNNI
-    &vit__kernels_avxvnni,
-#    endif
-#endif
-#if VIT__AVX512
-    &vit__kernels_avx512,
-    &vit__kernels_avx512_vnni,
-#    if VIT__AVX512BF16
-    &vit__kernels_avx512_bf16,
-#    endif
-#endif
-#if VIT__NEON
-    &vit__kernels_neon,
-#    if VIT__NEON_DOTPROD
-    &vit__kernels_neon_dotprod,
-#    endif
-#    if VIT__NEON_I8MM
-    &vit__kernels_neon_i8mm,
-    &vit__kernels_neon_bf16,
-#    endif
-#endif
-#if VIT__SMLAD
-    &vit__kernels_smlad,
-#endif
-#if VIT__HELIUM
-    &vit__kernels_helium,
-#endif
-#if VIT__WASM_SIMD
-    &vit__kernels_wasm,
-#endif
+/* The tables of all tiers: X(enumerator, 1 if this build has it, tier). */
+#define VIT__TIER_LIST(X)                                                                         \
+    X(VIT_ISA_SCALAR, VIT__SCALAR, scalar)                                                        \
+    X(VIT_ISA_AVX2, VIT__AVX2, avx2)                                                              \
+    X(VIT_ISA_AVX_VNNI, VIT__AVXVNNI, avxvnni)                                                    \
+    X(VIT_ISA_AVX512, VIT__AVX512, avx512)                                                        \
+    X(VIT_ISA_AVX512_VNNI, VIT__AVX512, avx512_vnni)                                              \
+    X(VIT_ISA_AVX512_BF16, VIT__AVX512BF16, avx512_bf16)                                          \
+    X(VIT_ISA_NEON, VIT__NEON, neon)                                                              \
+    X(VIT_ISA_NEON_DOTPROD, VIT__NEON_DOTPROD, neon_dotprod)                                      \
+    X(VIT_ISA_NEON_I8MM, VIT__NEON_I8MM, neon_i8mm)                                               \
+    X(VIT_ISA_NEON_BF16, VIT__NEON_I8MM, neon_bf16)                                               \
+    X(VIT_ISA_WASM_SIMD, VIT__WASM_SIMD, wasm)                                                    \
+    X(VIT_ISA_SMLAD, VIT__SMLAD, smlad)                                                           \
+    X(VIT_ISA_HELIUM, VIT__HELIUM, helium)
+
+VIT__STATIC_ASSERT(VIT_NUM_ISAS == 0 VIT_ISA_LIST(VIT__ONE_MORE), ISA_LIST_has_a_gap);
+VIT__STATIC_ASSERT(VIT_NUM_ISAS == 1 VIT__TIER_LIST(VIT__ONE_MORE), TIER_LIST_lacks_a_tier);
+enum {
+    VIT__AT_VIT_ISA_AUTO,
+#define VIT_X(isa, is_here, tier) VIT__AT_##isa,
+    VIT__TIER_LIST(VIT_X)
+#undef VIT_X
 };
+#define VIT_X(isa, is_here, tier)                                              \
+    VIT__STATIC_ASSERT((int)VIT__AT_##isa == (int)isa, isa##_is_out_of_order);
+VIT__TIER_LIST(VIT_X)
+#undef VIT_X
+
+/* Those of this build, the best last. */
+#define VIT__ROW_IF_0(tier)
+#define VIT__ROW_IF_1(tier) &vit__kernels_##tier,
+#define VIT__ROW_IF(is_here, tier) VIT__ROW_IF_##is_here(tier)
+#define VIT_X(isa, is_here, tier) VIT__ROW_IF(is_here, tier)
+static const vit__kernels *const vit__tiers[] = { VIT__TIER_LIST(VIT_X) };
+#undef VIT_X
 
 /* The kernels of a tier, or with VIT_ISA_AUTO of the best one; NULL if this
    machine or this build lacks it. */
