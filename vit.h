@@ -33,7 +33,7 @@
 
       >>platform    compiler and CPU facts, allocation
       >>util        little-endian loads, messages, checksum, half floats
-      >>arch        what tensors an architecture consists of
+      >>arch        the layers of an architecture and their tensors, by name
       >>load        mapping and validating a model
       >>threads     the optional built-in pool
       >>math        exp, erf, tanh, sqrt: fixed sequences of operations
@@ -45,10 +45,17 @@
       >>cortex      the same for Arm's microcontrollers: SMLAD, Helium
       >>wasm        the same in WebAssembly's SIMD128
       >>dispatch    which kernels run on this machine
-      >>resample    position embeddings and photos in another size
-      >>preprocess  crop and normalise a photo
-      >>layers      linear, norm, stem, patch_embed, attn, mlp, head, softmax and top-k
-      >>forward     the workspace and the network, top to bottom; self-test, vit_classify
+      >>resample    position embeddings, input sizes and photos in another size
+      >>preprocess  where a photo is cropped, and its normalisation
+
+      >>layers      weights by name, linear layers, norms
+      >>stem        the convolutions in front of a hybrid
+      >>embed       patches to tokens: patch embedding, prefix tokens, positions
+      >>attention   softmax(q k^T) v, head by head
+      >>block       the transformer block; vit__block, its last function, is the paper's
+      >>head        final norm, pooling, embedding, logits; softmax, top-k
+      >>workspace   the memory of a session, measured and taken
+      >>forward     vit_forward: all of it, top to bottom; self-test, vit_classify
 */
 
 /* ------------------------------------------------------------------------- */
@@ -57,135 +64,136 @@
 
 /* CONCEPTS
 
-   A *model* is one .vit file, opened: weights, architecture, preprocessing and
-   labels. It is read-only, so any number of threads may share it. A *session*
-   is what one forward pass writes to; each thread that runs the model at the
-   same time as another needs its own. `vit-convert` makes .vit files from
-   PyTorch and safetensors checkpoints.
+   A *model* is an open .vit file: weights, architecture, preprocessing and labels.
+   It is read-only, so any number of threads may share it. A *session* holds
+   everything a forward pass writes to; threads that run a model at the same time
+   need one each. `vit-convert` makes .vit files from PyTorch and safetensors
+   checkpoints.
 
       vit_model_open        file or flash  ->  vit_model
       vit_preprocess        photo          ->  input  [in_chans, img_height, img_width]
       vit_forward           input          ->  logits [num_classes], embedding, tokens, attention
       vit_softmax, vit_top_k                   probabilities, the best k
 
-   vit_classify does all of it in one call; use a session once speed matters.
-   Of a model marked dynamic_img_size, vit_model_resize sets the input size.
+   vit_classify does all of it in one call; use a session when speed matters.
+   vit_model_resize sets the input size of models marked dynamic_img_size.
+
+   Compile with -O2. Unoptimised, a forward pass takes some 27 times as long. No other
+   flag is needed: kernels for larger instruction sets are in every build and chosen at
+   run time.
 
    MEMORY
 
-   vit_model_open maps the file; the weights are used where they lie, and
-   processes that open the same file share its pages. vit_workspace_size says
-   exactly how many bytes a session needs, and vit_session_init takes them from
-   the caller. The library allocates in these places only, all avoidable:
-   vit_classify, vit_preprocess without scratch, vit_threads_create, and
-   vit_model_open with VIT_OPEN_COPY or VIT_NO_MMAP. A forward pass never does.
-   vit_params.low_memory halves the workspace and more, with the same bits: ViT-Ti/16 at
-   224 px runs in 404 KiB instead of 992, and as int8, which then computes keys and
-   values five times, in 256 KiB. (On the plain C tier; others take a few KiB more.)
+   vit_model_open maps the file; weights are used in place, and processes that open
+   the same file share its pages. vit_workspace_size returns the exact number of bytes
+   a session needs; the caller passes them to vit_session_init. Only vit_classify,
+   vit_preprocess without scratch, vit_threads_create, and vit_model_open with
+   VIT_OPEN_COPY or VIT_NO_MMAP allocate; all can be avoided. A forward pass never does.
+   vit_params.low_memory more than halves the workspace, with the same bits: ViT-Ti/16
+   at 224 px needs 404 KiB instead of 992, or 256 KiB as int8, at the price of computing
+   keys and values five times. (On the plain C tier; others need a few KiB more.)
 
-   Changing or truncating a file while it is mapped is the one thing a mapping
-   cannot survive (SIGBUS). Replace model files by renaming a new one over the
-   old name, as vit-convert does, or open with VIT_OPEN_COPY. VIT_OPEN_VERIFY
-   compares checksums once, when opening; they find damage, not forgery: for that
-   see vit-info --sha256.
+   Never change or truncate a file while it is mapped (SIGBUS). Replace model files by
+   renaming a new one over the old name, as vit-convert does, or open with VIT_OPEN_COPY.
+   VIT_OPEN_VERIFY compares checksums once, when opening. They detect damage, not
+   forgery; for that see vit-info --sha256.
 
    THREADS
 
    The library starts no threads by itself. vit_threads_create makes a pool and
    fills in a vit_executor for vit_params; or write your own parallel_for over
-   the threads that your program already has. One pool may serve many sessions.
-   After fork() a child must create its own pool.
+   the threads your program already has. Sessions may share a pool. After fork(),
+   the child must create its own.
 
-   ARITHMETIC   (chosen by the file; vit-convert --dtype)
+   ARITHMETIC   (chosen per file: vit-convert --dtype)
 
       f32    the reference.
-      f16    weights of half the size, widened exactly, computed in f32.
-      bf16   weights, and what enters each matrix product, rounded to bf16; products
-             exact, sums f32. Twice as fast as f32 with AVX512-BF16, elsewhere
-             widened and as fast as f32.
-      int8   weights int8, one scale an output; what enters a layer is quantised to
-             8 bits, token by token; sums exact. Attention in bf16, everything
-             else in f32. Three times as fast as f32 with VNNI. NaN and infinity
-             in an input do not reach the outputs as such.
-      int4   4 bits a weight, one f16 scale for 32, widened exactly, computed in
-             f32: for size, slower than f32.
+      f16    half-size weights, widened exactly, computed in f32.
+      bf16   weights and the inputs of each matrix product rounded to bf16; products
+             exact, sums f32. Twice as fast as f32 with AVX512-BF16; as fast as f32
+             elsewhere, where it is widened.
+      int8   int8 weights, one scale per output; a layer's inputs are quantised to 8
+             bits, token by token; sums exact. Attention in bf16, the rest in f32.
+             Three times as fast as f32 with VNNI. NaN and infinity are not propagated.
+      int4   4 bits per weight, an f16 scale per 32 weights, widened exactly, computed
+             in f32: for size, slower than f32.
 
-   The residual stream, norms, softmax and activations are f32 in all of them.
-   Each tensor has a type of its own: vit-convert leaves the patch embedding in f32
-   in bf16 files and in f16 in int8 and int4 files, and what --keep names in bf16.
+   The residual stream, norms, softmax and activations are always f32. Each tensor has
+   its own type: vit-convert keeps the patch embedding in f32 in bf16 files and in f16
+   in int8 and int4 files, and the tensors named with --keep in bf16.
 
    DETERMINISM
 
-   Every sum has one fixed order: a matrix product is one chain of fused
-   multiply-adds over the inner index, reductions of a row run over 16 fixed lanes
-   and one fixed tree, those over tokens and pixels (pooling, group norm) from the
-   first to the last; exp, erf and tanh are fixed sequences of operations. So
-   the outputs have the same bits for any number of threads, any place in a
-   batch, any run, and on every instruction set with fused multiply-add, the
-   plain C tier included (which computes it exactly, slowly, where the CPU has
-   none). Building with VIT_NO_FMA trades that last equality for speed on old
-   CPUs. WebAssembly has no fused multiply-add and is always built so: with and
-   without SIMD128 it gives the bits of a plain C tier built with VIT_NO_FMA, on any
-   CPU (for which gcc needs -std=c99 or -ffp-contract=off, or it fuses after all).
-   Never build with -ffast-math. One exception: the bf16 instructions and
-   Helium take numbers below 2^-126 for zero.
+   Every sum has a fixed order: a matrix product is one chain of fused multiply-adds
+   over the inner index; reductions of a row use 16 fixed lanes and one fixed tree;
+   reductions over tokens and pixels (pooling, group norm) go from the first to the
+   last. exp, erf and tanh are fixed sequences of operations. So outputs have the same
+   bits for any number of threads, any place in a batch, any run, and on every
+   instruction set with fused multiply-add. The plain C tier computes it exactly, but
+   slowly, on CPUs that lack it; VIT_NO_FMA trades equal bits for speed there.
+   WebAssembly has no fused multiply-add and implies VIT_NO_FMA: with or without SIMD128
+   it gives the bits of a plain C tier built with VIT_NO_FMA on any CPU (gcc then needs
+   -std=c99 or -ffp-contract=off, or it fuses all the same). Never build with
+   -ffast-math. One exception: the bf16 instructions and Helium treat values below
+   2^-126 as zero.
 
-   CONFIGURATION   (define before the implementation; nothing else is needed)
+   CONFIGURATION   (define before including the implementation; all are optional)
 
       VIT_IMPLEMENTATION   expand the implementation in this file
       VIT_STATIC           all functions static: private to this file
       VIT_API              linkage of public functions; default extern
       VIT_NO_STDIO         no vit_model_open, no files at all
       VIT_NO_MMAP          vit_model_open reads instead of mapping
-      VIT_NO_MALLOC        no allocation; drops vit_classify and all that needs it
+      VIT_NO_MALLOC        no allocation; drops vit_classify and whatever needs it
       VIT_NO_THREADS       no built-in pool
       VIT_NO_SIMD          the plain C tier only
       VIT_NO_AVX2, VIT_NO_AVX512   leave out one tier (no AVX2 means no AVX-512)
       VIT_NO_NEON          the plain C tier on 64-bit ARM
       VIT_NO_SMLAD, VIT_NO_HELIUM   leave out one tier of 32-bit ARM
       VIT_NO_WASM_SIMD     the plain C tier in WebAssembly
-      VIT_NO_FMA           multiply then add in the plain C tier; WebAssembly implies it,
-                           WASI also VIT_NO_MMAP and, without -pthread, VIT_NO_THREADS
-      VIT_NO_DOUBLE        no arithmetic in double: vit_preprocess may be one step of 255
-                           from Pillow in a pixel, no vit_model_resize, and VIT_NO_FMA
-                           where the CPU has no fused multiply-add
+      VIT_NO_FMA           multiply, then add in the plain C tier; implied by WebAssembly.
+                           WASI also implies VIT_NO_MMAP and, without -pthread,
+                           VIT_NO_THREADS
+      VIT_NO_DOUBLE        no arithmetic in double: pixels from vit_preprocess may differ
+                           from Pillow's by one step of 255, there is no vit_model_resize,
+                           and VIT_NO_FMA is implied where the CPU has no fused multiply-add
       VIT_NO_PREPROCESS    no vit_preprocess, no vit_classify
-      VIT_BARE_METAL       NO_STDIO + NO_MMAP + NO_MALLOC + NO_THREADS in one word
+      VIT_BARE_METAL       VIT_NO_STDIO, _MMAP, _MALLOC and _THREADS in one word
       VIT_NO_F16, VIT_NO_BF16, VIT_NO_INT8, VIT_NO_INT4   leave out a type of weights;
                            int8 needs bf16
-      VIT_NO_TEXT          no messages in detail, labels, names: tensors are known by
-                           their order and shape; wherever vit.h is included
+      VIT_NO_TEXT          no messages in detail, no labels, no names: tensors are matched
+                           by order and shape; define it wherever vit.h is included
       VIT_NO_TRACE         no vit_params.trace and .on_phase
-      VIT_LOGITS_ONLY      of vit_outputs only logits and embedding; no masks
+      VIT_LOGITS_ONLY      no vit_outputs.tokens and .attention, no masks
       VIT_NO_EXECUTOR      no vit_params.executor: everything on the calling thread
-      VIT_LOW_MEMORY       as if vit_params.low_memory were set, and max_batch 1
-      VIT_FIXED            compiled for one architecture: NAME in capitals of a header
-                           that vit-convert --c-array wrote and that is included
-                           before. What it does not need is not there; files of
-                           another vit_model_signature are refused; vit_model.config
-                           stays empty, being constants. Smallest with VIT_STATIC
-      VIT_MAX_CHANS        in_chans at most; default 32; wherever vit.h is included
+      VIT_LOW_MEMORY       always vit_params.low_memory, with max_batch 1
+      VIT_FIXED            built for one architecture: set it to the name, in capitals,
+                           of a header written by vit-convert --c-array and included
+                           first. Code it does not need is left out; files with another
+                           vit_model_signature are refused; vit_model.config stays empty,
+                           since it is constant. Smallest with VIT_STATIC
+      VIT_MAX_CHANS        limit of in_chans; default 32; define it wherever vit.h is
+                           included
       VIT_MALLOC(size), VIT_FREE(ptr)      both or neither; default malloc, free
       VIT_MAX_THREADS      largest pool; default 256
 
-   LIMITS   (each is checked, and a model beyond one is refused by name)
+   LIMITS   (all are checked; the message names the one exceeded)
 
       in_chans 32, image side 16384, patch_size 1024, embed_dim 16384, depth 1024,
       num_heads 1024, head_dim 4096, mlp_dim 262144, num_reg_tokens 1024,
       num_classes 1048576, num_tokens 65536, photo side 1048576, stem_width 512,
-      99 blocks in each stage of a stem, pool_num_heads 1024, pool_mlp_dim 262144,
-      mean 65536. Files above SIZE_MAX are refused.
+      99 blocks per stage of a stem, pool_num_heads 1024, pool_mlp_dim 262144,
+      mean 65536. Files above SIZE_MAX bytes are refused.
 
-   PORTABILITY   x86-64 has AVX2, AVX-VNNI and AVX-512 kernels (the latter also
-   with VNNI and BF16), chosen at run time; 64-bit ARM has NEON kernels (also with
-   sdot, smmla and bfmlal), which have run under QEMU only; WebAssembly compiled
-   with -msimd128 has kernels too, which have run in Node. 32-bit ARM is chosen for when
-   compiling: SMLAD for int8 on Cortex-M4, M7, M33 and everything since version 6,
-   Helium on Cortex-M55 (-mcpu=cortex-m55 -mfloat-abi=hard), under QEMU too. Every other
-   CPU runs the plain C tier. gcc and clang are tested, MinGW-w64 under Wine; MSVC is
-   not. Big-endian CPUs read the same little-endian file, in place. float must be
-   computed as float: gcc wants -msse2 -mfpmath=sse on 32-bit x86 and, with -std=c99,
-   -fexcess-precision=fast on s390x (an #error says so). */
+   PORTABILITY   x86-64 has AVX2, AVX-VNNI and AVX-512 kernels (the last also with
+   VNNI and BF16) and 64-bit ARM has NEON kernels (also with sdot, smmla and bfmlal), all
+   chosen at run time. WebAssembly has kernels if compiled with -msimd128. 32-bit ARM
+   chooses when compiling: SMLAD for int8 on Cortex-M4, M7, M33 and cores since ARMv6,
+   Helium on Cortex-M55 (-mcpu=cortex-m55 -mfloat-abi=hard). All other CPUs run the plain
+   C tier. Tested with gcc and clang, MinGW-w64 under Wine, ARM under QEMU only,
+   WebAssembly in Node; MSVC is untested. Big-endian CPUs read the same little-endian
+   files, in place. float must be computed as float: gcc needs -msse2 -mfpmath=sse on
+   32-bit x86 and, with -std=c99, -fexcess-precision=fast on s390x (an #error says so). */
 
 /* ------------------------------------------------------------------------- */
 /* >>api                                                                     */
@@ -209,8 +217,8 @@
 #    define VIT_NO_THREADS
 #endif
 
-/* WebAssembly multiplies and adds, but does not fuse the two; its system interface
-   maps no files and has no threads, unless it is asked for them. */
+/* WebAssembly has no fused multiply-add; WASI cannot map files and has threads only
+   with -pthread. */
 #if defined(__wasm__) && !defined(VIT_NO_FMA)
 #    define VIT_NO_FMA
 #endif
@@ -221,8 +229,7 @@
 #    define VIT_NO_THREADS
 #endif
 
-/* Linkage of every public function. Under VIT_STATIC a program may use only
-   some of them, which is no reason for a warning. */
+/* Linkage of every public function; unused: a program may use only some of them. */
 #ifndef VIT_API
 #    if !defined(VIT_STATIC)
 #        define VIT_API extern
@@ -239,8 +246,8 @@ extern "C" {
 
 /* --- results -------------------------------------------------------------- */
 
-/* Zero is success, failures are negative. One line per result: the enum here
-   and the strings of vit_result_string() are expanded from this same list. */
+/* Zero is success, failures are negative: X(enumerator, value, text). To add a result:
+   a row; the enum and vit_result_string follow. */
 #define VIT_RESULT_LIST(X)                                                     \
     X(VIT_OK, 0, "ok")                                                         \
     X(VIT_ERROR_ARGUMENT, -1, "invalid argument")                              \
@@ -265,22 +272,32 @@ VIT_API const char *vit_result_string(vit_result result);
 
 /* --- model ---------------------------------------------------------------- */
 
+/* Files store these values: never renumber them. To add one to an enum of vit_config: a
+   line before its VIT_NUM_..., which makes the loader accept it; what the recipe above the
+   enum says; and a word for it in tools/model/settings.c. Compilers warn of every switch
+   that lacks it (-Wswitch). */
+
+/* To add a crop mode: its sizes in vit__find_geometry and, if it pads, the colour in
+   vit__write_row (both >>preprocess). */
 typedef enum vit_crop_mode {
-    VIT_CROP_CENTER = 0, /* shorter side to resize_*, then the centre           */
-    VIT_CROP_SQUASH = 1, /* both sides to resize_*, ignoring the aspect ratio   */
-    VIT_CROP_BORDER = 2  /* longer side to resize_*, the rest filled with mean  */
+    VIT_CROP_CENTER = 0, /* shorter side to resize_*, then the centre            */
+    VIT_CROP_SQUASH = 1, /* both sides to resize_*, ignoring the aspect ratio    */
+    VIT_CROP_BORDER = 2, /* longer side to resize_*, the rest filled with mean   */
+    VIT_NUM_CROP_MODES
 } vit_crop_mode;
 
-/* Of the margin that a crop cuts off, or that padding adds, in front. */
+/* How the top/left crop or padding offset is rounded. To add a way: vit__crop_offset. */
 typedef enum vit_crop_rounding {
-    VIT_ROUND_EVEN = 0, /* Pillow's, torchvision's, timm's: halves to even; of   */
-                        /*    padding the smaller half                           */
-    VIT_ROUND_DOWN = 1  /* transformers': down; of padding the larger half       */
+    VIT_ROUND_EVEN = 0, /* Pillow, torchvision, timm: crop half to even, pad down */
+    VIT_ROUND_DOWN = 1, /* transformers: crop down, pad up                       */
+    VIT_NUM_CROP_ROUNDINGS
 } vit_crop_rounding;
 
+/* To add a filter: its parameter and support in vit__photo_axis_init (>>resample). */
 typedef enum vit_interpolation {
-    VIT_BILINEAR = 0, /* Pillow's BILINEAR, antialiased: support 1              */
-    VIT_BICUBIC = 1   /* Pillow's BICUBIC, antialiased: a = -0.5, support 2     */
+    VIT_BILINEAR = 0, /* Pillow's BILINEAR, antialiased: support 1               */
+    VIT_BICUBIC = 1,  /* Pillow's BICUBIC, antialiased: a = -0.5, support 2      */
+    VIT_NUM_INTERPOLATIONS
 } vit_interpolation;
 
 #ifndef VIT_MAX_CHANS
@@ -291,47 +308,61 @@ typedef enum vit_interpolation {
 typedef enum vit_positions {
     VIT_POS_ALL = 0,     /* all: [1, num_tokens, D]                              */
     VIT_POS_PATCHES = 1, /* the patches: [1, num_patches, D], timm no_embed_class */
-    VIT_POS_NONE = 2
+    VIT_POS_NONE = 2,
+    VIT_NUM_POSITIONS
 } vit_positions;
 
-/* What makes a feature map of the input, out of which the patches are then cut. */
+/* What turns the input into the feature map that patches are cut from. To add a stem: its
+   layers in VIT__STEM_LIST, size and channels of its map, vit__check_stem and
+   vit__largest_map (>>arch); its forward pass in vit__stem (>>stem). */
 typedef enum vit_stem {
     VIT_STEM_NONE = 0,   /* nothing: the map is the input                        */
-    VIT_STEM_RESNET = 1, /* ResNetV2, of timm's hybrids: 7 x 7 convolution, max  */
+    VIT_STEM_RESNET = 1, /* ResNetV2 of timm's hybrids: 7 x 7 convolution, max   */
                          /*    pool, stages of bottlenecks with group norms      */
-    VIT_STEM_CONV = 2    /* convolutions 4 x 4 and 2 x 2, GELU: MobileCLIP-B's   */
+    VIT_STEM_CONV = 2,   /* MobileCLIP-B: convolutions 4 x 4 and 2 x 2, GELU     */
+    VIT_NUM_STEMS
 } vit_stem;
 
-/* How positions are resampled for another grid of patches: each as the library
-   that it is named after does it. Without "antialias" shrinking skips positions. */
+/* How the library of that name resamples positions for another grid of patches. Those not
+   antialiased skip positions when shrinking. To add a way: a row of vit__pos_filters
+   (>>resample), which must have as many. */
 typedef enum vit_pos_resample {
     VIT_RESAMPLE_TIMM = 0,         /* bicubic, antialiased: a = -0.5             */
     VIT_RESAMPLE_TRANSFORMERS = 1, /* bicubic: a = -0.75                         */
     VIT_RESAMPLE_TORCHVISION = 2,  /* the same, the corners' centres kept        */
     VIT_RESAMPLE_FLEXIVIT = 3,     /* bilinear: timm's FlexiViT and .npz files   */
     VIT_RESAMPLE_JAX = 4,          /* bilinear, the corners' centres kept        */
-    VIT_RESAMPLE_DINO = 5          /* as 1, for a grid 0.1 larger: DINO, DINOv2  */
+    VIT_RESAMPLE_DINO = 5,         /* as 1, for a grid 0.1 larger: DINO, DINOv2  */
+    VIT_NUM_POS_RESAMPLES
 } vit_pos_resample;
 
+/* To add a norm type: its formula in vit__norm_body (>>kernels), which tells the present
+   two apart by the bias; letter l of >>arch says whether a norm has one. */
 typedef enum vit_norm_type {
     VIT_LAYER_NORM = 0, /* (x - mean) / sqrt(var + eps) * weight + bias          */
-    VIT_RMS_NORM = 1    /* x / sqrt(mean of x^2 + eps) * weight                  */
+    VIT_RMS_NORM = 1,   /* x / sqrt(mean of x^2 + eps) * weight                  */
+    VIT_NUM_NORM_TYPES
 } vit_norm_type;
 
+/* To add a block type: its cases in the switches of >>block; letters of >>arch if its
+   layers differ; what it excludes in vit_config_check. */
 typedef enum vit_block_type {
-    VIT_PRE_NORM = 0,     /* x += attn(norm1(x)); x += mlp(norm2(x))             */
-    VIT_POST_NORM = 1,    /* x = norm1(x + attn(x)); x = norm2(x + mlp(x)),      */
-                          /*    torch.nn.TransformerEncoderLayer's default       */
+    VIT_PRE_NORM = 0,      /* x += attn(norm1(x)); x += mlp(norm2(x))            */
+    VIT_POST_NORM = 1,     /* x = norm1(x + attn(x)); x = norm2(x + mlp(x)),     */
+                           /*    torch.nn.TransformerEncoderLayer's default      */
     VIT_RES_POST_NORM = 2, /* x += norm1(attn(x)); x += norm2(mlp(x)), ResPost   */
-    VIT_PARALLEL = 3      /* x += attn(norm1(x)) + mlp(norm1(x)), ViT-22B        */
+    VIT_PARALLEL = 3,      /* x += attn(norm1(x)) + mlp(norm1(x)), ViT-22B       */
+    VIT_NUM_BLOCK_TYPES
 } vit_block_type;
 
-/* How rotary positions turn the numbers of a head: RoFormer, arXiv 2104.09864, over
-   the two axes of the grid. Only queries and keys of patches are turned. */
+/* Which elements of a head rotary positions rotate together, over the two axes of the
+   grid (RoFormer, arXiv 2104.09864). Only queries and keys of patches are rotated. To add
+   a pairing: vit__rotate_body (>>kernels). */
 typedef enum vit_rope {
     VIT_ROPE_NONE = 0,
-    VIT_ROPE_HALVES = 1, /* number j with j + head_dim / 2: DINOv3                 */
-    VIT_ROPE_PAIRS = 2   /* number 2 j with 2 j + 1: EVA-02                        */
+    VIT_ROPE_HALVES = 1, /* j with j + head_dim / 2: DINOv3                      */
+    VIT_ROPE_PAIRS = 2,  /* 2 j with 2 j + 1: EVA-02                             */
+    VIT_NUM_ROPES
 } vit_rope;
 
 /* What an MLP does between its layers: X(enumerator, value, name).
@@ -352,24 +383,33 @@ typedef enum vit_activation {
     VIT_NUM_ACTIVATIONS
 } vit_activation;
 
-/* What the head reads. */
+/* What the head reads. To add a pooling: its case in vit__pool_image (>>head);
+   vit__embedding_dim (>>arch) if it is not D wide; rows of VIT__TAIL_LIST if it has
+   weights; what it excludes in vit_config_check. */
 typedef enum vit_pool {
-    VIT_POOL_TOKEN = 0,    /* token 0 (and the distillation token)               */
-    VIT_POOL_AVG = 1,      /* mean of the patches                                */
-    VIT_POOL_MAX = 2,      /* maximum of the patches                             */
-    VIT_POOL_AVGMAX = 3,   /* half the sum of both                               */
-    VIT_POOL_MAP = 4,      /* multi-head attention pooling: timm's attn_pool     */
-    VIT_POOL_TOKEN_AVG = 5 /* [token 0, mean of the patches], 2 D wide: DINOv2's */
+    VIT_POOL_TOKEN = 0,     /* token 0 (and the distillation token)              */
+    VIT_POOL_AVG = 1,       /* mean of the patches                               */
+    VIT_POOL_MAX = 2,       /* maximum of the patches                            */
+    VIT_POOL_AVGMAX = 3,    /* half the sum of both                              */
+    VIT_POOL_MAP = 4,       /* multi-head attention pooling: timm's attn_pool    */
+    VIT_POOL_TOKEN_AVG = 5, /* [token 0, mean of the patches], 2 D wide: DINOv2  */
+    VIT_NUM_POOLS
 } vit_pool;
 
-/* The hyperparameters, in the vocabulary of the papers and of timm. Everything
-   is stored in the file; only the last group is derived when it is opened. */
+/* The hyperparameters, named as in the papers and timm. All are stored in the file but
+   the last group, which vit_config_check derives.
+
+   To add an option: a member here, zero for "as before"; a row of VIT_FIELD_LIST with
+   required 2, so that older readers refuse a file only if it is used; what it excludes in
+   vit_config_check; rows of >>arch for its layers; and what it does, in >>embed, >>block,
+   >>head or, for preprocessing, in >>preprocess. Loading, writing, --c-array and vit-info
+   follow the list. For vit-convert to set it: tools/model/settings.h. */
 typedef struct vit_config {
     int in_chans;           /* C: channels of the input, 3 for RGB               */
     int img_height;         /* input is [in_chans, img_height, img_width]        */
     int img_width;
-    int patch_size;         /* P: one token per P x P patch; a remainder at the  */
-                            /*    right or bottom is not looked at, but by a stem */
+    int patch_size;         /* P: one token per P x P patch; pixels left over at */
+                            /*    the right and bottom are ignored, except by a stem */
     int embed_dim;          /* D: width of a token                               */
     int depth;              /* L: number of transformer blocks                   */
     int num_heads;          /* H: attention heads                                */
@@ -380,7 +420,7 @@ typedef struct vit_config {
     int has_cls_token;      /* 1: token 0 is the class token                     */
     int has_dist_token;     /* 1: token 1 is DeiT's distillation token, which    */
                             /*    has a second head; logits are the mean of both */
-    int num_reg_tokens;     /* register tokens, behind those two                 */
+    int num_reg_tokens;     /* register tokens, after those two                  */
     int positions;          /* vit_positions                                     */
     int has_patch_bias;     /* 1: the patch embedding has a bias                 */
     int has_patch_norm;     /* 1: norm after the patch embedding                 */
@@ -390,8 +430,8 @@ typedef struct vit_config {
     int has_qkv_bias;       /* 1: the qkv projection has a bias                  */
     int has_qk_norm;        /* 1: q and k of each head are normalised            */
     int rope;               /* vit_rope, rotary positions                        */
-    int rope_per_block;     /* 1: each block and head has angles of its own      */
-    int has_rel_pos;        /* 1: a bias on q k^T by relative position, as BEiT's */
+    int rope_per_block;     /* 1: each block and head has its own angles         */
+    int has_rel_pos;        /* 1: a bias on q k^T by relative position, as BEiT  */
     int has_diff_attn;      /* 1: differential attention: half a head's map minus */
                             /*    lambda times the other half's, arXiv 2410.05258 */
     int has_attn_norm;      /* 1: norm before attn.proj                          */
@@ -400,7 +440,7 @@ typedef struct vit_config {
     int activation;         /* vit_activation, of every MLP                      */
     int has_gated_mlp;      /* 1: fc1 is [2 M, D], fc2 reads act(first M) * rest */
     int has_mlp_norm;       /* 1: norm before mlp.fc2                            */
-    int has_final_norm;     /* 1: norm of all tokens behind the last block       */
+    int has_final_norm;     /* 1: norm of all tokens after the last block        */
     int pool;               /* vit_pool                                          */
     int pool_prefix;        /* 1: the prefix tokens are pooled as well           */
     int pool_num_heads;     /* heads of VIT_POOL_MAP; 0 for num_heads            */
@@ -408,7 +448,7 @@ typedef struct vit_config {
     int has_fc_norm;        /* 1: norm after pooling                             */
     float norm_eps;         /* of every norm: 1e-6 in timm, 1e-5 in CLIP         */
     float attn_scale;       /* factor on q k^T, usually 1 / sqrt(head_dim)       */
-    int has_patch_pre_norm; /* 1: norm of a patch's numbers, before its embedding */
+    int has_patch_pre_norm; /* 1: norm of a patch's values before its embedding  */
     int stem;               /* vit_stem                                          */
     int stem_width;         /* channels of its first convolution                 */
     int stem_stage1;        /* VIT_STEM_RESNET: blocks of each stage, 0 for none */
@@ -416,23 +456,23 @@ typedef struct vit_config {
     int stem_stage3;
     int stem_stage4;
 
-    int resize_height;      /* preprocessing: size before the crop               */
+    int resize_height;      /* preprocessing: the photo's size before the crop   */
     int resize_width;
     int crop_mode;          /* vit_crop_mode                                     */
     int crop_rounding;      /* vit_crop_rounding                                 */
     int interpolation;      /* vit_interpolation                                 */
 
     int dynamic_img_size;   /* 1: vit_model_resize may change the input size     */
-    int dynamic_img_pad;    /* 1: the right and the bottom are padded with zeros */
-                            /*    instead of having a remainder                  */
+    int dynamic_img_pad;    /* 1: the right and bottom are padded with zeros to  */
+                            /*    whole patches                                  */
     int pos_resample;       /* vit_pos_resample, for vit_model_resize            */
-    float crop_pct;         /* of a new size: resize_* = img_* / crop_pct; 0: in */
-                            /*    the proportion that they have                  */
+    float crop_pct;         /* for vit_model_resize: resize_* = img_* / crop_pct; */
+                            /*    0: resize_* change in proportion to img_*      */
 
-    int selftest_seed;         /* of the input that vit_selftest generates       */
+    int selftest_seed;         /* of vit_selftest's input                        */
     float selftest_tolerance;  /* largest accepted |difference| / max|expected|  */
 
-    float mean[VIT_MAX_CHANS]; /* preprocessing of pixels in [0, 1]:             */
+    float mean[VIT_MAX_CHANS]; /* preprocessing of pixels x in [0, 1]:           */
     float std[VIT_MAX_CHANS];  /*    (x - mean) / std                            */
 
     int grid_height;        /* derived: img_height / patch_size; a ResNet stem   */
@@ -452,8 +492,8 @@ typedef struct vit_config {
 /* A loaded model. It points into the file's bytes; nothing is copied. The
    struct itself may be copied or moved; close it once. */
 typedef struct vit_model {
-    vit_config config;           /* read this                                    */
-    char detail[VIT_MAX_DETAIL]; /* after a failed open: what exactly was wrong  */
+    vit_config config;           /* for you to read                              */
+    char detail[VIT_MAX_DETAIL]; /* after a failed open: what was wrong          */
 
     /* Private. Do not rely on anything below; it changes without notice. */
     const unsigned char *data;   /* the whole file                               */
@@ -462,79 +502,84 @@ typedef struct vit_model {
     const unsigned char *fields; /* the records of config                        */
     const unsigned char *labels, *synsets, *source; /* sections, NULL if absent  */
     uint32_t num_tensors, num_fields, num_labels, num_synsets;
-    int ownership;               /* how vit_model_close gives `data` back        */
+    int ownership;               /* how vit_model_close releases `data`          */
     int file_height, file_width; /* img_* and resize_* before vit_model_resize   */
     int file_resize_height, file_resize_width;
 } vit_model;
 
 /* Flags of the open functions, or-ed together; 0 is the usual choice. */
-#define VIT_OPEN_VERIFY 1u /* also check the checksum of every tensor: reads all */
+#define VIT_OPEN_VERIFY 1u /* also verify every tensor's checksum: reads all     */
 #define VIT_OPEN_COPY 2u   /* read the file into memory instead of mapping it    */
 
 #ifndef VIT_NO_STDIO
-/* Opens a .vit file: maps it (with VIT_NO_MMAP or VIT_OPEN_COPY: reads it) and
-   validates all of its structure. On failure model->detail says what was wrong
-   and nothing is left open. Close with vit_model_close. */
+/* Opens a .vit file: maps it (reads it, with VIT_NO_MMAP or VIT_OPEN_COPY) and
+   validates its structure. On failure, model->detail says what was wrong and
+   nothing is left open. Close with vit_model_close. */
 VIT_API vit_result vit_model_open(const char *path, unsigned flags, vit_model *model);
 #endif
 
-/* Uses a .vit image already in memory, e.g. a const array in flash. Nothing is
-   copied or allocated; data must outlive the model and be aligned to 16 bytes
-   (VIT_ALIGN is fastest). Only VIT_OPEN_VERIFY has a meaning here. */
+/* Uses a .vit file already in memory, e.g. a const array in flash. Nothing is copied
+   or allocated; data must outlive the model and be aligned to 16 bytes (VIT_ALIGN is
+   fastest). VIT_OPEN_VERIFY is the only flag used here. Errors as above. */
 VIT_API vit_result vit_model_open_memory(const void *data, size_t size, unsigned flags,
                                          vit_model *model);
+
+/* Releases what vit_model_open took and zeroes the struct. NULL is allowed. */
 VIT_API void vit_model_close(vit_model *model);
 
-/* Another input size, for a model that is marked dynamic_img_size: changes img_*,
-   resize_*, grid_* and num_* in model->config. Sessions opened afterwards resample
-   the positions into their workspace; those opened before are of no use any more.
-   A copy of the struct has a size of its own, so one file may serve several.
-   VIT_ERROR_UNSUPPORTED for a model not so marked or with rotary or relative
-   positions, VIT_ERROR_ARGUMENT for a size out of LIMITS; then nothing has changed,
-   and detail says why. */
 #ifndef VIT_NO_DOUBLE
+/* Changes the input size, in pixels, of a model marked dynamic_img_size: img_*,
+   resize_*, grid_* and num_* in model->config. Sessions created afterwards resample
+   the positions into their workspace; earlier ones become invalid. A copy of the
+   struct has its own size, so one file may serve several. VIT_ERROR_UNSUPPORTED for
+   models not so marked and those with rotary or relative positions, VIT_ERROR_ARGUMENT
+   for sizes beyond LIMITS; detail then says why, and nothing has changed. */
 VIT_API vit_result vit_model_resize(vit_model *model, int height, int width);
 #endif
 
 /* Compares every tensor with its checksum, and the gaps between them with zero.
-   VIT_ERROR_CORRUPT on the first that differs; detail as in vit_model_open. */
+   VIT_ERROR_CORRUPT at the first difference, which detail describes. */
 VIT_API vit_result vit_model_verify(vit_model *model);
 
-/* Name of a class ("tabby, tabby cat"), or NULL when the file carries none. */
+/* Name of class `index` ("tabby, tabby cat"), or NULL if the file has none. The strings
+   of these three functions are valid until the model is closed. */
 VIT_API const char *vit_label(const vit_model *model, int index);
 
-/* WordNet id of a class ("n02123045"), or NULL when the file carries none. */
+/* WordNet id of class `index` ("n02123045"), or NULL if the file has none. */
 VIT_API const char *vit_synset(const vit_model *model, int index);
 
-/* Where the weights came from: lines of "key: value", never NULL. */
+/* Where the weights came from: lines of "key: value". Never NULL. */
 VIT_API const char *vit_source(const vit_model *model);
 
 /* --- images --------------------------------------------------------------- */
 
+/* To add a format: its bytes in vit__pixel_size, its channels in vit__photo_row and
+   vit__transform_init (>>resample, >>preprocess). */
 typedef enum vit_pixel {
     VIT_PIXEL_RGB8 = 0,
-    VIT_PIXEL_RGBA8 = 1, /* alpha is ignored */
-    VIT_PIXEL_GRAY8 = 2
+    VIT_PIXEL_RGBA8 = 1, /* alpha is ignored                                     */
+    VIT_PIXEL_GRAY8 = 2,
+    VIT_NUM_PIXELS
 } vit_pixel;
 
+/* Pixels of the caller, which are only read. */
 typedef struct vit_image {
-    const uint8_t *pixels; /* top-left pixel                                     */
-    int width, height;
+    const uint8_t *pixels; /* top-left pixel; rows from top to bottom            */
+    int width, height;     /* in pixels                                          */
     int stride;            /* bytes between rows; 0 = tightly packed             */
     vit_pixel format;
 } vit_image;
 
 #ifndef VIT_NO_PREPROCESS
-/* Bytes of scratch that vit_preprocess needs for this image; 0 if the image or
-   the model is not fit for it (see there). */
+/* Bytes of scratch that vit_preprocess needs for this image; 0 if it would fail. */
 VIT_API size_t vit_preprocess_size(const vit_model *model, const vit_image *image);
 
-/* Resize, crop and normalise as the model was trained to expect; the pixels are
-   those of Pillow and timm (or transformers), bit for bit. input receives [in_chans, img_height,
-   img_width]. A grey image feeds three equal channels; a model of one channel
-   gets Pillow's luma ("L"). scratch may be NULL: it is then allocated.
-   VIT_ERROR_ARGUMENT for an empty image or one above 1048576 a side,
-   VIT_ERROR_UNSUPPORTED for a model of neither 1 nor 3 channels. */
+/* Resizes, crops and normalises as the model was trained to expect, with the same bits
+   as Pillow and timm (or transformers). input receives [in_chans, img_height,
+   img_width]. A grey image fills three equal channels; models with one channel get
+   Pillow's luma ("L"). scratch may be NULL: it is then allocated. VIT_ERROR_ARGUMENT
+   for empty images and sides above 1048576 pixels, VIT_ERROR_UNSUPPORTED for models
+   with neither 1 nor 3 channels, VIT_ERROR_MEMORY if scratch is too small. */
 VIT_API vit_result vit_preprocess(const vit_model *model, const vit_image *image, float *input,
                                   void *scratch, size_t scratch_size);
 #endif
@@ -572,9 +617,13 @@ typedef enum vit_isa {
     VIT_NUM_ISAS
 } vit_isa;
 
-/* The best tier here, VIT_ISA_SCALAR at least; and whether there is this one. */
+/* The best tier of this CPU and build: VIT_ISA_SCALAR at least. */
 VIT_API vit_isa vit_detect_isa(void);
+
+/* 1 if this CPU and build have the tier. */
 VIT_API int vit_has_isa(vit_isa isa);
+
+/* "avx2". Never NULL; the string is static. */
 VIT_API const char *vit_isa_name(vit_isa isa);
 
 /* Bring your own threads: call task(arg, i) once for every i in [0, count), in
@@ -588,11 +637,11 @@ typedef struct vit_executor {
 } vit_executor;
 
 /* Called with every intermediate tensor, named as in timm ("blocks.3.attn.qkv"),
-   so a port or a test can compare step by step. Names, in order:
+   so that a port or a test can compare step by step. Names, in order:
       patch_embed.backbone...  [1, height, width, channels] of a stem, image by image:
                                VIT_STEM_CONV: .0 and .1; VIT_STEM_RESNET: .stem.norm,
-                               .stem and, with stages.i.blocks.j in front, .norm1,
-                               .norm2, .downsample of a stage's first, then its output
+                               .stem and, each after stages.i.blocks.j, .norm1, .norm2,
+                               .downsample (block 0 only) and "", the block's output
       patch_embed.pre_norm     [batch, num_patches, C * P * P]   if has_patch_pre_norm
       patch_embed              [batch, num_patches, D]   after patch_embed.norm, if any
       pos_embed                [batch, N, D]             with all tokens and positions
@@ -600,7 +649,7 @@ typedef struct vit_executor {
       blocks.i.norm1           [batch, N, D]             unless the norms come last
       blocks.i.attn.qkv        [batch, N, 3 * H * head_dim]
       blocks.i.attn.qk_norm    the same with q and k normalised, if has_qk_norm
-      blocks.i.attn.rope       the same with q and k turned, if there is rope
+      blocks.i.attn.rope       the same with q and k rotated, if there is rope
       blocks.i.attn.context    [batch, N, H * head_dim]
       blocks.i.attn.norm       the same normalised, if has_attn_norm; .sub_norm, head by
                                head, if has_diff_attn
@@ -610,15 +659,16 @@ typedef struct vit_executor {
                                in parallel blocks
       blocks.i                 [batch, N, D]             output of the block
       norm                     [batch, N, D]             also without has_final_norm
-      pool                     [batch, D]                what is pooled; 2 D wide if so
+      pool                     [batch, D]                2 D for VIT_POOL_TOKEN_AVG
       fc_norm                  [batch, D]                if has_fc_norm
       pre_logits               [batch, representation_dim]
       head, head_dist          [batch, num_classes]
-   shape ends with zeros. data is valid during the call only. Tracing costs some
-   speed and changes no bit of the outputs. */
+   Unused elements of shape are zero. data is valid during the call only. Tracing costs
+   some speed and does not change the outputs. */
 typedef void vit_trace(void *user, const char *name, const float *data, const int shape[4]);
 
-/* The steps of a forward pass, for timing them: X(enumerator, value, name). */
+/* The steps of a forward pass, for timing: X(enumerator, value, name). To add one: a row,
+   and a call of vit__phase (>>layers) where it begins. */
 #define VIT_PHASE_LIST(X)                                                      \
     X(VIT_PHASE_END, 0, "end")                 /* the pass is over             */ \
     X(VIT_PHASE_PATCH_EMBED, 1, "patch_embed") /* stem, im2col, GEMM, positions */ \
@@ -637,10 +687,11 @@ typedef enum vit_phase {
     VIT_NUM_PHASES
 } vit_phase;
 
+/* "patch_embed". Never NULL; the string is static. */
 VIT_API const char *vit_phase_name(vit_phase phase);
 
-/* Called on the calling thread whenever a phase begins, which ends the one
-   before; VIT_PHASE_END comes last. Take the time in it: the library has no clock. */
+/* Called on the thread of vit_forward when a phase begins, which ends the one before;
+   VIT_PHASE_END comes last. Read your own clock here. */
 typedef void vit_on_phase(void *user, vit_phase phase);
 
 /* Zero-initialise, then set what you need: zero always means the default. */
@@ -648,10 +699,10 @@ typedef struct vit_params {
     int max_batch;         /* images computed together; default 1                */
     vit_isa isa;           /* default VIT_ISA_AUTO; force a tier in tests        */
     vit_executor executor; /* default: everything on the calling thread          */
-    int low_memory;        /* 1: one image, one attention head, a few rows of the */
-                           /*    MLP at a time: the same bits from less workspace, */
-                           /*    slower, int8 most. Ignored where a trace wants    */
-                           /*    whole tensors, and by parallel blocks             */
+    int low_memory;        /* 1: one image, one attention head and a few rows of  */
+                           /*    the MLP at a time: less workspace, the same bits, */
+                           /*    slower, int8 most. Ignored with a trace and by    */
+                           /*    parallel blocks                                   */
     vit_trace *trace;      /* default: none                                      */
     void *trace_user;
     vit_on_phase *on_phase; /* default: none                                     */
@@ -660,8 +711,8 @@ typedef struct vit_params {
 
 /* Everything a forward pass writes to. One session serves one thread at a time. */
 typedef struct vit_session {
-    const vit_model *model; /* read this                                         */
-    vit_isa isa;            /* the tier chosen                                   */
+    const vit_model *model; /* for you to read                                   */
+    vit_isa isa;            /* likewise: the tier chosen                         */
 
     /* Private. */
     vit_params params;
@@ -678,20 +729,20 @@ typedef struct vit_session {
     int chunk;            /* rows computed together: all, or few of low_memory   */
 } vit_session;
 
-/* Exact bytes a session needs, at any alignment. params may be NULL for the
-   defaults. Returns 0 if params are invalid, ask for a tier that this machine
-   lacks, or need more than the address space. */
+/* The exact number of bytes a session needs, at any alignment. params may be NULL: all
+   defaults. 0 if params are invalid, name a tier that is not available, or need more
+   than the address space. */
 VIT_API size_t vit_workspace_size(const vit_model *model, const vit_params *params);
 
-/* workspace must outlive the session; nothing needs to be freed. The model must
-   stay where it is, and of this input size, while sessions use it. */
+/* The workspace belongs to the caller and must outlive the session; there is nothing to
+   free. While sessions use it, the model must stay at its address and keep its input size.
+   VIT_ERROR_ARGUMENT for invalid params, VIT_ERROR_MEMORY if size is too small. */
 VIT_API vit_result vit_session_init(vit_session *session, const vit_model *model,
                                     const vit_params *params, void *workspace, size_t size);
 
 /* --- inference ------------------------------------------------------------ */
 
-/* Ask for what you want: every pointer may be NULL, and what nobody asks for is
-   not computed. */
+/* Where outputs go. Every pointer may be NULL; what is not requested is not computed. */
 typedef struct vit_outputs {
     float *logits;       /* [batch, num_classes]                                 */
     float *embedding;    /* [batch, vit_embedding_dim], what the head reads      */
@@ -700,54 +751,56 @@ typedef struct vit_outputs {
     int attention_block; /* 1..depth; 0 = the last block                         */
 } vit_outputs;
 
-/* Width of outputs.embedding: embed_dim, or representation_dim if there is one, or
-   2 * embed_dim with VIT_POOL_TOKEN_AVG. */
+/* Width of outputs.embedding: representation_dim if not 0, 2 * embed_dim with
+   VIT_POOL_TOKEN_AVG, else embed_dim. */
 VIT_API int vit_embedding_dim(const vit_model *model);
 
-/* Runs the network. input is [batch, in_chans, img_height, img_width], as
-   vit_preprocess writes it; any batch >= 1, max_batch images at a time.
-   VIT_ERROR_ARGUMENT for NULL input, batch < 1, a block that does not exist,
-   logits of a model without a head, or a model resized since vit_session_init. */
+/* Runs the network. input is [batch, in_chans, img_height, img_width], as vit_preprocess
+   writes it, for any batch >= 1; max_batch images are computed at a time.
+   VIT_ERROR_ARGUMENT for NULL pointers, batch < 1, an attention_block out of range,
+   logits if the model has no head, or a model resized since vit_session_init. */
 VIT_API vit_result vit_forward(vit_session *session, const float *input, int batch,
                                const vit_outputs *outputs);
 
-/* The same where some tokens, say of padded or occluded patches, are not to be
-   attended to: mask is [batch, num_tokens], 0 for those. Their scores become the lowest
-   float before the softmax, in every block and in map pooling; they still are queries,
-   and a mean over tokens still counts them. NULL masks nothing. */
+/* The same with some keys masked, e.g. padded or occluded patches: mask is [batch,
+   num_tokens], 0 for tokens that must not be attended to. Their scores become the lowest
+   float before the softmax, in every block and in map pooling; they remain queries and
+   count in means over tokens. NULL masks nothing. */
 VIT_API vit_result vit_forward_masked(vit_session *session, const float *input,
                                       const uint8_t *mask, int batch,
                                       const vit_outputs *outputs);
 
 typedef struct vit_prediction {
-    int index;   /* class                                                        */
-    float score; /* of vit_top_k: as given; of vit_classify: probability         */
+    int index;   /* of the class                                                 */
+    float score; /* vit_top_k: as given; vit_classify: probability               */
 } vit_prediction;
 
-/* In place, over n scores: exp(x - max) / sum, as torch.softmax. */
+/* x[i] = exp(x[i] - max) / sum for n scores, as torch.softmax. n < 1 does nothing. */
 VIT_API void vit_softmax(float *x, int n);
 
-/* The k best of n scores, best first, ties to the lower index, NaN last.
-   Returns how many were written: min(k, n), at least 0. */
+/* The k best of n scores, best first; ties go to the lower index, NaN comes last.
+   Returns the number written to top: min(k, n), at least 0. */
 VIT_API int vit_top_k(const float *scores, int n, int k, vit_prediction *top);
 
 #if !defined(VIT_NO_MALLOC) && !defined(VIT_NO_PREPROCESS)
-/* The whole pipeline in one call: preprocess, forward, softmax, top-k, on the
-   calling thread. top receives k predictions; where k exceeds num_classes the
-   rest get index -1. Allocates its memory and frees it before returning. */
+/* The whole pipeline in one call, on the calling thread: preprocess, forward, softmax,
+   top-k. top receives k predictions; beyond num_classes their index is -1. Memory is
+   allocated and freed within the call. Errors: those of vit_preprocess, and
+   VIT_ERROR_ARGUMENT for k < 0 or a model without a head. */
 VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, int k,
                                 vit_prediction *top);
 #endif
 
-/* Proves this build on this CPU: runs the input that the file's seed generates
-   and compares with the outputs that the converter stored. input
-   [in_chans, img_height, img_width] and output [num_classes, or for a headless
-   model vit_embedding_dim] are overwritten. error, if not NULL, receives
-   max|difference| / max|expected|. VIT_ERROR_UNSUPPORTED if the file has no such
-   outputs, or none for the size that vit_model_resize has set. */
+/* Tests this build on this CPU: runs the model on a pseudorandom input and compares with
+   the outputs stored by vit-convert. input [in_chans, img_height, img_width] and output
+   [num_classes, or vit_embedding_dim without a head] are overwritten. error, if not NULL,
+   receives max|difference| / max|expected|. VIT_ERROR_SELFTEST if that exceeds
+   selftest_tolerance, VIT_ERROR_UNSUPPORTED if the file has no such outputs or
+   vit_model_resize has changed the size. */
 VIT_API vit_result vit_selftest(vit_session *session, float *input, float *output, float *error);
 
-/* The input of vit_selftest: uniform in [-1, 1), from Steele's splitmix64. */
+/* The input of vit_selftest, [in_chans, img_height, img_width]: uniform in [-1, 1), by
+   splitmix64 (Steele, Lea, Flood 2014) from selftest_seed. */
 VIT_API void vit_selftest_input(const vit_config *config, float *input);
 
 /* --- built-in thread pool ------------------------------------------------- */
@@ -755,10 +808,14 @@ VIT_API void vit_selftest_input(const vit_config *config, float *input);
 #if !defined(VIT_NO_THREADS) && !defined(VIT_NO_MALLOC)
 typedef struct vit_threads vit_threads;
 
-/* num_threads counts the calling thread; 0 means one per core. Fills executor,
-   ready for vit_params. Sessions that share a pool take turns phase by phase. */
+/* num_threads includes the calling thread; 0 means one per core. Fills in executor, ready
+   for vit_params. Sessions that share a pool take turns, phase by phase. Release with
+   vit_threads_destroy once no session uses it. VIT_ERROR_ARGUMENT for fewer than 0 or more
+   than VIT_MAX_THREADS threads, VIT_ERROR_MEMORY if they cannot be started. */
 VIT_API vit_result vit_threads_create(int num_threads, vit_threads **threads,
                                       vit_executor *executor);
+
+/* Stops and joins the threads and frees the pool. NULL is allowed. */
 VIT_API void vit_threads_destroy(vit_threads *threads);
 #endif
 
@@ -767,11 +824,10 @@ VIT_API void vit_threads_destroy(vit_threads *threads);
 /* Types of weights: X(enumerator, value, name). The value is what files store.
 
    To add a type: a line here; its layout under >>format; its bit of VIT__DTYPES and a
-   macro that is 1 if the build has it (>>platform); vit__panel_bytes (>>arch);
-   vit__panel_index and vit__weight, or a function beside them, vit_pack_panel
-   (>>layers) and vit__has_dtype (>>load); a kernel in VIT__TIER and in the table of each
-   tier, at least that of vit__gemm_body (>>scalar). In the tests, a line of each table of
-   VIT_NUM_DTYPES rows. */
+   macro that is 1 if the build has it (>>platform); vit__panel_bytes, vit__panel_index,
+   vit__weight and vit_pack_panel (>>arch); vit__has_dtype (>>load); a kernel in
+   VIT__TIER and in the table of each tier, at least that of vit__gemm_body (>>scalar). In
+   the tests, a row of each table of VIT_NUM_DTYPES. */
 #define VIT_DTYPE_LIST(X)                                                      \
     X(VIT_F32, 0, "f32")                                                       \
     X(VIT_F16, 1, "f16")   /* IEEE binary16                                 */ \
@@ -788,10 +844,11 @@ typedef enum vit_dtype {
     VIT_NUM_DTYPES
 } vit_dtype;
 
-/* How a tensor's numbers lie in the file; see >>format. */
+/* How a tensor's elements are stored; see >>format. */
 typedef enum vit_layout {
-    VIT_LAYOUT_PLAIN = 0, /* row-major                                           */
-    VIT_LAYOUT_PANELS = 1 /* a linear layer [N, K]: panels of 16 rows            */
+    VIT_LAYOUT_PLAIN = 0,  /* row-major                                          */
+    VIT_LAYOUT_PANELS = 1, /* a linear layer [N, K]: panels of 16 rows           */
+    VIT_NUM_LAYOUTS
 } vit_layout;
 
 typedef struct vit_tensor {
@@ -803,45 +860,50 @@ typedef struct vit_tensor {
                         /* K = the product of the others                         */
     const void *data;   /* into the file; NULL from vit_architecture_tensor      */
     uint64_t offset;    /* of data in the file                                   */
-    uint64_t size;      /* bytes, padding of panels included                     */
+    uint64_t size;      /* in bytes, with the padding of panels                  */
     uint64_t checksum;  /* vit_hash of those bytes                               */
 } vit_tensor;
 
-/* Fills the derived fields of config and checks all others against LIMITS and
-   each other. On failure detail (may be NULL) says which. */
+/* Sets the derived fields of config and checks the others against LIMITS and each other.
+   On failure (CORRUPT, UNSUPPORTED), detail, which may be NULL, says which. */
 VIT_API vit_result vit_config_check(vit_config *config, char detail[VIT_MAX_DETAIL]);
 
-/* The tensors that an architecture consists of, in file order: name, layout,
-   dims of number `index` (dtype is VIT_F32 where only that is allowed: plain
-   tensors, int8 with K outside of its limits; else `dtype`). Returns 0 when index
-   is past the last. */
+/* Tensor `index`, in file order, of an architecture with weights of type dtype: name,
+   layout, dims, size and its own dtype, VIT_F32 where nothing else is allowed (plain
+   tensors, int8 with K beyond its limits). Returns 0 if index is past the last. */
 VIT_API int vit_architecture_tensor(const vit_config *config, vit_dtype dtype, int index,
                                     vit_tensor *tensor);
 
-/* The tensors of an open model, 0 when index is past the last. */
+/* Tensor `index` of an open model. Returns 0 if index is past the last. */
 VIT_API int vit_model_tensor(const vit_model *model, int index, vit_tensor *tensor);
 
-/* Equal for models that differ in nothing but weights and texts: XXH64 of the records of
-   config, of each tensor's name, type, layout, shape and size, and of mean and std. */
+/* Equal for models that differ in weights and texts only: XXH64 of the config records, of
+   each tensor's name, type, layout, shape and size, and of mean and std. */
 VIT_API uint64_t vit_model_signature(const vit_model *model);
 
-/* Packs 16 rows of depth K (fewer at the end: num_rows) as one panel; returns
-   its bytes. panel may be NULL to ask for the size. */
+/* Packs rows [num_rows, depth] as one panel: 16 of them, or fewer in the last panel.
+   Returns the panel's size in bytes; panel may be NULL to query it. */
 VIT_API size_t vit_pack_panel(vit_dtype dtype, const float *rows, int num_rows, int depth,
                               void *panel);
 
-/* Row `row` of a tensor as f32: the inverse of packing. For plain tensors a row
-   is everything behind the first dimension. */
+/* Row `row` of a tensor as f32, [K]: the inverse of packing. A row of a plain tensor is
+   everything after the first dimension. */
 VIT_API void vit_unpack_row(const vit_tensor *tensor, int row, float *out);
 
-/* Position embeddings of a grid [height, width, dim] for another one, bit for bit as
-   vit_model_resize brings them about. */
+/* Patches down and across. */
+typedef struct vit_grid {
+    int height, width;
+} vit_grid;
+
 #ifndef VIT_NO_DOUBLE
-VIT_API void vit_resample_positions(vit_pos_resample how, const float *from, int height, int width,
-                                    float *to, int new_height, int new_width, int dim);
+/* Resamples position embeddings: from [from_grid.height, from_grid.width, dim], to
+   [to_grid.height, to_grid.width, dim]. The bits are those of vit_model_resize. */
+VIT_API void vit_resample_positions(vit_pos_resample how, int dim, const float *from,
+                                    vit_grid from_grid, float *to, vit_grid to_grid);
 #endif
 
-/* XXH64 with seed 0 (Yann Collet, xxHash specification 0.1.1), in pieces. */
+/* XXH64 with seed 0 (Yann Collet, xxHash specification 0.1.1): init, update with any number
+   of pieces, final. */
 typedef struct vit_hash {
     uint64_t lane[4];
     uint64_t total;
@@ -856,36 +918,36 @@ VIT_API uint64_t vit_hash_final(const vit_hash *hash);
 /* >>format                                                                  */
 /* ------------------------------------------------------------------------- */
 
-/* All numbers are little-endian, all offsets count from the start of the file,
-   all bytes that nothing below speaks of are zero.
+/* Integers and floats are little-endian, offsets count from the start of the file, and
+   bytes not described here are zero.
 
    HEADER, 64 bytes
-      0   u8[8]  magic "\x89VIT\r\n\x1a\n" (as PNG's: catches text-mode transfers)
+      0   u8[8]  magic "\x89VIT\r\n\x1a\n" (like PNG's: detects text-mode transfers)
       8   u32    version, 1
       12  u32    num_sections
       16  u64    file_size, exact
-      24  u64    meta_size: everything but the data section lies below it
+      24  u64    meta_size: all sections but the data end before it
       32  u64    meta_checksum: XXH64 of bytes [0, meta_size) with this field zero
       40  u64[3] zero
 
    SECTION TABLE, 32 bytes each, at 64
       0   u8[8]  tag: "fields" "tensors" "labels" "synsets" "source" "data", zero-padded
-      8   u32    1 if a reader that does not know the tag must refuse the file
+      8   u32    1 if readers that do not know the tag must refuse the file
       12  u32    count: of fields, tensors, strings
       16  u64    offset, a multiple of 8 (of the data: of 64)
       24  u64    size
 
-   "fields": one 32-byte record for each architecture or preprocessing option.
-   An unknown one is skipped, or, if required, refused by its name. Options that
-   VIT_FIELD_LIST marks with 2 are there, and required, only if they are not zero.
+   "fields": one 32-byte record per architecture or preprocessing option. Unknown ones
+   are skipped or, if required, refused by name. Options marked 2 in VIT_FIELD_LIST are
+   present, and required, only if not zero.
       0   u8[24] name as in vit_config ("embed_dim"), zero-padded
       24  u8     type: 0 = int32, 1 = float32
       25  u8     1 if required, else 0
       26  u8[2]  zero
       28  u32    the value's bits
 
-   "tensors": one 128-byte record for each tensor, exactly those, and in the
-   order, of vit_architecture_tensor; their data in the same order.
+   "tensors": one 128-byte record per tensor, exactly those of vit_architecture_tensor in
+   its order; the data is in the same order.
       0   u8[64] name, NUL-terminated
       64  u32    dtype (vit_dtype)         68  u32  layout (vit_layout)
       72  u32    ndim                      76  u32[4] dims, unused ones zero
@@ -895,20 +957,20 @@ VIT_API uint64_t vit_hash_final(const vit_hash *hash);
 
    "labels", "synsets": u32 offset[count] from the start of the section, then the
    NUL-terminated UTF-8 strings; the last byte of the section is zero.
-   "source": UTF-8 lines "key: value\n", a NUL at the end.
+   "source": UTF-8 lines "key: value\n", then a NUL.
    "data": the tensors. Gaps between them are zero.
 
-   PLAIN tensors are row-major, as in PyTorch. PANELS hold a linear layer
-   y[n] = sum over k of w[n][k] x[k], for the kernels to stream in order: rows
-   in panels of 16, each panel K deep, missing rows zero:
+   PLAIN tensors are row-major f32, as in PyTorch. PANELS hold the weight of a linear layer
+   y[n] = sum over k of w[n][k] x[k] in the order in which kernels read it: panels of 16
+   rows, each K deep; missing rows are zero:
       f32, f16   [ceil(N / 16)][K][16]
       bf16       [ceil(N / 16)][ceil(K / 2)][16][2]: pairs of consecutive k, as
-                 dot-product instructions take them; an odd K is padded with zero
+                 dot-product instructions read them; odd K is padded with zero
       int8       [ceil(N / 16)] of: i8 q[ceil(K / 4)][16][4], quads of consecutive
                  k, padded with zero; f32 scale[16]; i32 sum over k of q[16].
                  w = q * scale; -127 <= q <= 127; 4 <= K <= 65536
       int4       [ceil(N / 16)][ceil(K / 32)] of: f16 scale[16]; u8 q[16][16], where
-                 q[j][n] holds weight 2 j of column n in its lower four bits and
+                 q[j][n] holds weight 2 j of row n in its lower four bits and
                  2 j + 1 in its upper; w = (q - 8) * scale; padded with q = 8 */
 
 #define VIT_FILE_MAGIC "\x89VIT\r\n\x1a\n"
@@ -945,9 +1007,9 @@ enum {
     VIT_TENSOR_SIZE = 128
 };
 
-/* The fields of vit_config that a file stores, for readers and writers alike:
-   X(type, name, required, smallest, largest). required: 0 a hint; 1 always there; 2 there,
-   and required of the reader, unless zero. mean and std are tensors. */
+/* The fields of vit_config that files store: X(type, name, required, smallest, largest).
+   required: 0 optional, a hint; 1 always present; 2 present, and required of the reader,
+   unless zero. mean and std are tensors. To add one: see vit_config. */
 #define VIT_FIELD_LIST(X)                                                      \
     X(int, in_chans, 1, 1, VIT_MAX_CHANS)                                      \
     X(int, img_height, 1, 1, 16384)                                            \
@@ -963,15 +1025,15 @@ enum {
     X(int, has_cls_token, 1, 0, 1)                                             \
     X(int, has_dist_token, 1, 0, 1)                                            \
     X(int, num_reg_tokens, 1, 0, 1024)                                         \
-    X(int, positions, 1, 0, 2)                                                 \
+    X(int, positions, 1, 0, VIT_NUM_POSITIONS - 1)                             \
     X(int, has_patch_bias, 1, 0, 1)                                            \
     X(int, has_patch_norm, 1, 0, 1)                                            \
     X(int, has_pre_norm, 1, 0, 1)                                              \
-    X(int, norm_type, 1, 0, 1)                                                 \
-    X(int, block_type, 1, 0, 3)                                                \
+    X(int, norm_type, 1, 0, VIT_NUM_NORM_TYPES - 1)                            \
+    X(int, block_type, 1, 0, VIT_NUM_BLOCK_TYPES - 1)                          \
     X(int, has_qkv_bias, 1, 0, 1)                                              \
     X(int, has_qk_norm, 1, 0, 1)                                               \
-    X(int, rope, 2, 0, 2)                                                      \
+    X(int, rope, 2, 0, VIT_NUM_ROPES - 1)                                      \
     X(int, rope_per_block, 2, 0, 1)                                            \
     X(int, has_rel_pos, 2, 0, 1)                                               \
     X(int, has_diff_attn, 2, 0, 1)                                             \
@@ -982,7 +1044,7 @@ enum {
     X(int, has_gated_mlp, 1, 0, 1)                                             \
     X(int, has_mlp_norm, 1, 0, 1)                                              \
     X(int, has_final_norm, 1, 0, 1)                                            \
-    X(int, pool, 1, 0, 5)                                                      \
+    X(int, pool, 1, 0, VIT_NUM_POOLS - 1)                                      \
     X(int, pool_prefix, 1, 0, 1)                                               \
     X(int, pool_num_heads, 2, 0, 1024)                                         \
     X(int, pool_mlp_dim, 2, 0, 262144)                                         \
@@ -990,7 +1052,7 @@ enum {
     X(float, norm_eps, 1, 0, 1)                                                \
     X(float, attn_scale, 1, -1e6f, 1e6f)                                       \
     X(int, has_patch_pre_norm, 2, 0, 1)                                        \
-    X(int, stem, 2, 0, 2)                                                      \
+    X(int, stem, 2, 0, VIT_NUM_STEMS - 1)                                      \
     X(int, stem_width, 2, 0, 512)                                              \
     X(int, stem_stage1, 2, 0, 99)                                              \
     X(int, stem_stage2, 2, 0, 99)                                              \
@@ -998,12 +1060,12 @@ enum {
     X(int, stem_stage4, 2, 0, 99)                                              \
     X(int, resize_height, 0, 1, 32768)                                         \
     X(int, resize_width, 0, 1, 32768)                                          \
-    X(int, crop_mode, 0, 0, 2)                                                 \
-    X(int, crop_rounding, 2, 0, 1)                                             \
-    X(int, interpolation, 0, 0, 1)                                             \
+    X(int, crop_mode, 0, 0, VIT_NUM_CROP_MODES - 1)                            \
+    X(int, crop_rounding, 2, 0, VIT_NUM_CROP_ROUNDINGS - 1)                    \
+    X(int, interpolation, 0, 0, VIT_NUM_INTERPOLATIONS - 1)                    \
     X(int, dynamic_img_size, 2, 0, 1)                                          \
     X(int, dynamic_img_pad, 2, 0, 1)                                           \
-    X(int, pos_resample, 2, 0, 5)                                              \
+    X(int, pos_resample, 2, 0, VIT_NUM_POS_RESAMPLES - 1)                      \
     X(float, crop_pct, 2, 0, 4)                                                \
     X(int, selftest_seed, 0, 0, 2147483647)                                    \
     X(float, selftest_tolerance, 0, 0, 1)
@@ -1024,16 +1086,16 @@ enum {
 /* >>platform                                                                */
 /*                                                                           */
 /* Everything that depends on the compiler, the CPU family or the operating  */
-/* system is decided here, as macros that are 0 or 1; the sections below ask */
-/* only for those.                                                           */
+/* system is decided here, as macros that are 0 or 1. Later sections test    */
+/* only these.                                                               */
 /* ------------------------------------------------------------------------- */
 
 #if defined(VIT_MALLOC) != defined(VIT_FREE)
 #    error "vit.h: define both VIT_MALLOC(size) and VIT_FREE(ptr), or neither"
 #endif
 
-/* The four functions that a C compiler calls by itself anyway. Freestanding
-   tool chains may come without the header that declares them. */
+/* The four functions that compilers call on their own. Freestanding toolchains may lack
+   the header that declares them. */
 #if defined(VIT_BARE_METAL) && defined(__has_include)
 #    if !__has_include(<string.h>)
 #        define VIT__NO_STRING_H 1
@@ -1054,7 +1116,7 @@ int memcmp(const void *a, const void *b, size_t size);
 #    include <string.h>
 #endif
 
-/* A freestanding compiler would call them even for four bytes. */
+/* Freestanding compilers would call them even to copy four bytes. */
 #if defined(__GNUC__) && defined(__STDC_HOSTED__)
 #    if !__STDC_HOSTED__
 #        define VIT__BUILTIN_COPIES
@@ -1080,7 +1142,7 @@ int memcmp(const void *a, const void *b, size_t size);
 /* One of each line of a list of three columns: 0 VIT_ISA_LIST(VIT__ONE_MORE) counts them. */
 #define VIT__ONE_MORE(a, b, c) +1
 
-/* Numbers kept wider than float between two operations would change every result. */
+/* Intermediate results wider than float would change every output. */
 #if defined(__FLT_EVAL_METHOD__) && (__FLT_EVAL_METHOD__ == 1 || __FLT_EVAL_METHOD__ == 2)
 #    error "vit.h: float is computed wider: add -msse2 -mfpmath=sse or -fexcess-precision=fast"
 #endif
@@ -1097,13 +1159,13 @@ int memcmp(const void *a, const void *b, size_t size);
 #    define VIT__WINDOWS 0
 #endif
 
-/* A build for one architecture: then the whole of vit_config is constant, and compilers
-   leave out what that never asks for. */
+/* Builds for one architecture: vit_config is constant, and compilers remove the code it
+   does not need. */
 #if defined(VIT_FIXED)
 #    define VIT__PASTE(a, b) a##b
 #    define VIT__FIXED_PART(name, part) VIT__PASTE(name, part)
 #    if VIT__FIXED_PART(VIT_FIXED, _VERSION) != VIT_VERSION
-#        error "vit.h: the header that VIT_FIXED names is of another version of vit-convert"
+#        error "vit.h: the header that VIT_FIXED names is from another version of vit-convert"
 #    endif
 static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    define VIT__IS_FIXED 1
@@ -1158,7 +1220,7 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    define VIT__LOGITS_ONLY 0
 #endif
 
-/* Mapping files needs an operating system that has them. */
+/* Mapping needs files. */
 #if !defined(VIT_NO_STDIO) && !defined(VIT_NO_MMAP)
 #    define VIT__MMAP 1
 #else
@@ -1172,7 +1234,7 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    define VIT__POOL 0
 #endif
 
-/* windows.h is kept out of the declarations and asked to stay small. */
+/* windows.h, kept small, and out of the declarations. */
 #if VIT__WINDOWS && (VIT__MMAP || VIT__POOL)
 #    ifndef WIN32_LEAN_AND_MEAN
 #        define WIN32_LEAN_AND_MEAN
@@ -1183,7 +1245,7 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    include <windows.h>
 #endif
 
-/* These names are visible under strict -std=c99 without feature macros. */
+/* What is used of these is declared under -std=c99 without feature macros. */
 #if !VIT__WINDOWS && VIT__MMAP
 #    include <fcntl.h>
 #    include <sys/mman.h>
@@ -1416,8 +1478,8 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 /* ------------------------------------------------------------------------- */
 /* >>util                                                                    */
 /*                                                                           */
-/* The file is little-endian bytes of unknown origin, so it is read through  */
-/* these loads; messages are put together here because there is no printf.   */
+/* Small integers, byte order, messages (there is no printf), checksums, half */
+/* floats. A file is little-endian bytes and is read through these loads.    */
 /* ------------------------------------------------------------------------- */
 
 VIT__INLINE int vit__min(int a, int b) { return a < b ? a : b; }
@@ -1448,7 +1510,7 @@ VIT__INLINE float vit__float(uint32_t bits) {
     return x;
 }
 
-/* Between this CPU's byte order and the file's, in either direction. */
+/* Converts between the byte orders of this CPU and of the file, in either direction. */
 VIT__INLINE uint16_t vit__le16(uint16_t x) {
     return VIT__BIG_ENDIAN ? (uint16_t)(x << 8 | x >> 8) : x;
 }
@@ -1458,12 +1520,13 @@ VIT__INLINE uint32_t vit__le32(uint32_t x) {
     return x << 24 | (x & 0xff00u) << 8 | (x >> 8 & 0xff00u) | x >> 24;
 }
 
-/* A number of a tensor in the file, which nothing else may read on a big-endian CPU. */
+/* An element of a tensor in the file. Read file values only through this; it swaps bytes on
+   big-endian CPUs. */
 VIT__INLINE float vit__stored(const float *p) {
     return VIT__BIG_ENDIAN ? vit__float(vit__u32((const unsigned char *)p)) : *p;
 }
 
-/* n f32 numbers, from the file's byte order or to it. */
+/* Copies n f32 or i32 values between the byte orders of file and CPU. */
 VIT__INLINE void vit__copy_stored(void *to, const void *from, size_t n) {
     const unsigned char *in = (const unsigned char *)from;
     unsigned char *out = (unsigned char *)to;
@@ -1473,20 +1536,19 @@ VIT__INLINE void vit__copy_stored(void *to, const void *from, size_t n) {
         for (; n; n--, in += 4, out += 4) bits = vit__u32(in), memcpy(out, &bits, 4);
 }
 
-/* Where floats lie, aligned as such. */
+/* p is a multiple of 4. */
 VIT__INLINE float vit__load_float(const unsigned char *p) {
     float x;
     memcpy(&x, VIT__ALIGNED_4(p), 4);
     return x;
 }
 
-/* One in a panel, which is in the file's byte order. */
+/* The same in a panel, which is in the file's byte order. */
 VIT__INLINE float vit__panel_float(const unsigned char *p) {
     return VIT__BIG_ENDIAN ? vit__float(vit__u32(p)) : vit__load_float(p);
 }
 
-/* 4 bytes of a panel or of a row that enters one: an f32, a pair of bf16 or a quad of
-   int8. */
+/* 4 bytes of a panel or of an input row: an f32, a pair of bf16 or a quad of int8. */
 VIT__INLINE int vit__load32(const unsigned char *p) {
     int bits;
     memcpy(&bits, VIT__ALIGNED_4(p), 4);
@@ -1499,7 +1561,7 @@ VIT__INLINE int vit__is_finite(float x) { return (vit__bits(x) & 0x7f800000u) !=
 
 /* --- messages -------------------------------------------------------------- */
 
-/* Writes into a caller's detail[VIT_MAX_DETAIL], cut off at its end. */
+/* Appends to a caller's buffer, e.g. detail[VIT_MAX_DETAIL]; what does not fit is cut off. */
 typedef struct vit__text {
     char *at, *end;
 } vit__text;
@@ -1520,7 +1582,7 @@ static void vit__put_int(vit__text *text, uint64_t value) {
     vit__put(text, digits + i);
 }
 
-/* detail may be NULL: then all of it goes nowhere. */
+/* Begins a message. detail may be NULL: then it is dropped. */
 static vit__text vit__say(char *detail, const char *first) {
     vit__text text;
     text.at = detail;
@@ -1590,7 +1652,8 @@ static const uint64_t vit__primes[6] = {
 
 VIT__INLINE uint64_t vit__rotate(uint64_t x, int n) { return x << n | x >> (-n & 63); }
 
-/* h rotated, times a prime, plus another one; the primes by number, 0 for none. */
+/* rotate(h, turn) * prime + prime; times and plus are indices into vit__primes, whose
+   entry 0 is 0. */
 VIT__CALL uint64_t vit__hash_step(uint64_t h, int turn, int times, int plus) {
     return vit__rotate(h, turn) * vit__primes[times] + vit__primes[plus];
 }
@@ -1606,7 +1669,7 @@ VIT_API void vit_hash_init(vit_hash *hash) {
     hash->lane[3] = 0u - vit__primes[1];
 }
 
-/* Four independent lanes, each taking every fourth 8-byte word. */
+/* Four independent lanes; each takes every fourth 8-byte word. */
 static void vit__hash_blocks(vit_hash *hash, const unsigned char *p, size_t num_blocks) {
     uint64_t a = hash->lane[0], b = hash->lane[1], c = hash->lane[2], d = hash->lane[3];
     int l;
@@ -1672,13 +1735,13 @@ static float vit__f16_to_f32(uint16_t h) {
     return vit__float(vit__bits((float)rest * 5.9604644775390625e-8f /* 2^-24 */) | sign);
 }
 
-/* To nearest, ties to even; too large becomes infinity; NaN stays NaN. */
+/* To nearest, ties to even; overflow gives infinity, NaN stays NaN. */
 static uint16_t vit__f32_to_f16(float x) {
     const uint32_t bits = vit__bits(x), sign = bits >> 16 & 0x8000u, rest = bits & 0x7fffffffu;
     uint32_t half;
     if (rest > 0x7f800000u) return (uint16_t)(sign | 0x7e00u | (rest >> 13 & 0x1ffu));
     if (rest >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u);
-    if (rest < 0x38800000u) { /* adding 0.5 leaves exactly the ten bits of a subnormal */
+    if (rest < 0x38800000u) { /* adding 0.5 rounds to the ten bits of a subnormal */
         half = vit__bits(vit__float(rest) + 0.5f) - 0x3f000000u;
         return (uint16_t)(sign | half);
     }
@@ -2464,9 +2527,9 @@ VIT_API void vit_unpack_row(const vit_tensor *tensor, int row, float *out) {
 /* ------------------------------------------------------------------------- */
 /* >>load                                                                    */
 /*                                                                           */
-/* A file is hostile until proven otherwise: everything that later code      */
-/* relies on is checked here, once, in the order of the format; the first    */
-/* contradiction is described in model->detail and ends it.                  */
+/* A file is hostile until proven otherwise: everything later code relies on */
+/* is checked here, once, in the order of the format. Loading stops at the   */
+/* first contradiction, which model->detail describes.                       */
 /* ------------------------------------------------------------------------- */
 
 typedef struct vit__section {
@@ -2475,14 +2538,14 @@ typedef struct vit__section {
     uint32_t count;
 } vit__section;
 
-/* Indices into a table of the sections that this reader knows. */
+/* The sections this reader knows. To add one: an index and its tag. */
 enum { VIT__FIELDS, VIT__TENSORS, VIT__LABELS, VIT__SYNSETS, VIT__SOURCE, VIT__DATA,
        VIT__NUM_SECTIONS };
 static const char vit__section_tags[VIT__NUM_SECTIONS][9] = { "fields\0\0", "tensors\0",
                                                               "labels\0\0", "synsets\0",
                                                               "source\0\0", "data\0\0\0\0" };
 
-/* A name of the file in a message: cut at its field's end, odd bytes shown as '?'. */
+/* A name from the file, of at most `size` bytes; unprintable ones become '?'. */
 static void vit__put_name(vit__text *text, const unsigned char *name, int size) {
     char one[2] = { 0, 0 };
     int i;
@@ -2500,7 +2563,7 @@ static vit_result vit__fail_name(char *detail, vit_result result, const char *be
     return result;
 }
 
-/* Bytes that the format keeps for later, or that lie between tensors. */
+/* For reserved bytes and the gaps between tensors. */
 static int vit__is_zero(const unsigned char *bytes, uint64_t size) {
     size_t i;
     for (i = 0; i < size; i++)
@@ -2508,7 +2571,7 @@ static int vit__is_zero(const unsigned char *bytes, uint64_t size) {
     return 1;
 }
 
-/* Magic, version, sizes, and the checksum over everything but the tensors' data. */
+/* Magic, version, sizes, and the checksum of everything but the data section. */
 static vit_result vit__check_header(vit_model *model) {
     /* A copy: the bytes of a mapped file could change between check and use. */
     unsigned char header[VIT_HEADER_SIZE];
@@ -2517,13 +2580,13 @@ static vit_result vit__check_header(vit_model *model) {
     vit_hash hash;
     if (model->size < VIT_HEADER_SIZE) {
         if (model->size >= 8 && memcmp(model->data, VIT_FILE_MAGIC, 8) != 0)
-            return vit__fail(model->detail, VIT_ERROR_MAGIC, "the first 8 bytes are not .vit's");
+            return vit__fail(model->detail, VIT_ERROR_MAGIC, "it has no .vit magic number");
         return vit__fail_int(model->detail, VIT_ERROR_TRUNCATED, "file size, at least",
                              VIT_HEADER_SIZE, model->size);
     }
     memcpy(header, model->data, sizeof header);
     if (memcmp(header, VIT_FILE_MAGIC, 8) != 0)
-        return vit__fail(model->detail, VIT_ERROR_MAGIC, "the first 8 bytes are not .vit's");
+        return vit__fail(model->detail, VIT_ERROR_MAGIC, "it has no .vit magic number");
     if (vit__u32(header + VIT_HEADER_VERSION) != VIT_FILE_VERSION)
         return vit__fail_int(model->detail, VIT_ERROR_VERSION, "file version", VIT_FILE_VERSION,
                              vit__u32(header + VIT_HEADER_VERSION));
@@ -2545,7 +2608,7 @@ static vit_result vit__check_header(vit_model *model) {
     vit_hash_update(&hash, model->data + VIT_HEADER_CHECKSUM + 8,
                     (size_t)meta_size - VIT_HEADER_CHECKSUM - 8);
     if (vit_hash_final(&hash) != vit__u64(header + VIT_HEADER_CHECKSUM))
-        return vit__fail(model->detail, VIT_ERROR_CORRUPT, "the checksum of the header differs");
+        return vit__fail(model->detail, VIT_ERROR_CORRUPT, "the header's checksum does not match");
     return VIT_OK;
 }
 
@@ -2560,11 +2623,11 @@ static vit_result vit__read_section(vit_model *model, const unsigned char *entry
     while (i < VIT__NUM_SECTIONS && memcmp(entry, vit__section_tags[i], 8) != 0) i++;
     if (i == VIT__NUM_SECTIONS)
         return required ? vit__fail_name(model->detail, VIT_ERROR_UNSUPPORTED, "section \"", entry,
-                                         8, "\" is required, but not known to this vit.h")
+                                         8, "\" is required, but unknown to this vit.h")
                         : VIT_OK;
     if (sections[i].at || required > 1)
         return vit__fail_name(model->detail, VIT_ERROR_CORRUPT, "section \"", entry, 8,
-                              required > 1 ? "\" has an unknown flag" : "\" is there twice");
+                              required > 1 ? "\" has an unknown flag" : "\" appears twice");
     if (i == VIT__DATA) {
         begin = meta_size;
         end = model->size;
@@ -2580,7 +2643,7 @@ static vit_result vit__read_section(vit_model *model, const unsigned char *entry
     return VIT_OK;
 }
 
-/* Finds every section and checks that it lies within the file. */
+/* Finds every section and checks that it is within the file. */
 static vit_result vit__read_sections(vit_model *model, vit__section *sections) {
     const uint32_t count = vit__u32(model->data + VIT_HEADER_NUM_SECTIONS);
     static const int required[3] = { VIT__FIELDS, VIT__TENSORS, VIT__DATA };
@@ -2614,7 +2677,7 @@ static int vit__find_field(const unsigned char *record) {
     return -1;
 }
 
-/* A field has four bytes in the file and in vit_config. */
+/* A field has four bytes, in the file as in vit_config. */
 typedef char vit__assert_field_size[sizeof(int) == 4 && sizeof(float) == 4 ? 1 : -1];
 
 static vit_result vit__read_field(vit_model *model, const unsigned char *record,
@@ -2624,11 +2687,11 @@ static vit_result vit__read_field(vit_model *model, const unsigned char *record,
     if (i < 0)
         return record[VIT_FIELD_REQUIRED]
                    ? vit__fail_name(model->detail, VIT_ERROR_UNSUPPORTED, "option \"", record, 24,
-                                    "\" is required, but not known to this vit.h")
+                                    "\" is required, but unknown to this vit.h")
                    : VIT_OK;
     if (seen[i])
         return vit__fail_name(model->detail, VIT_ERROR_CORRUPT, "field \"", record, 24,
-                              "\" is there twice");
+                              "\" appears twice");
     if (record[VIT_FIELD_TYPE] != vit__fields[i].is_float || record[VIT_FIELD_REQUIRED] > 1 ||
         !vit__is_zero(record + VIT_FIELD_REQUIRED + 1, 2))
         return vit__fail_name(model->detail, VIT_ERROR_CORRUPT, "field \"", record, 24,
@@ -2678,7 +2741,7 @@ static void vit__read_tensor(const vit_model *model, const unsigned char *entry,
     t->data = t->offset <= model->size ? model->data + t->offset : NULL;
 }
 
-/* A build without messages has no names either. */
+/* Builds without messages have no names either. */
 static int vit__is_named(const unsigned char *entry, const char name[64]) {
     return !VIT__TEXTS || memcmp(entry, name, 64) == 0;
 }
@@ -2703,13 +2766,13 @@ static int vit__has_dtype(uint32_t dtype) {
     return dtype < VIT_NUM_DTYPES && (all >> dtype & 1u);
 }
 
-/* One entry of the directory against what the architecture wants there. */
+/* Compares an entry of the directory with the tensor the architecture has there. */
 static vit_result vit__check_tensor(vit_model *model, const unsigned char *entry, int index) {
     vit_tensor expected, found;
     const uint32_t dtype = vit__u32(entry + VIT_TENSOR_DTYPE);
-    if (!vit__has_dtype(dtype) || vit__u32(entry + VIT_TENSOR_LAYOUT) > VIT_LAYOUT_PANELS)
+    if (!vit__has_dtype(dtype) || vit__u32(entry + VIT_TENSOR_LAYOUT) >= VIT_NUM_LAYOUTS)
         return vit__fail_name(model->detail, VIT_ERROR_UNSUPPORTED, "", entry, 64,
-                              ": its dtype or layout is not known to this vit.h");
+                              ": its dtype or layout is unknown to this vit.h");
     if (!vit_architecture_tensor(&model->config, (vit_dtype)dtype, index, &expected))
         return vit__fail_name(model->detail, VIT_ERROR_CORRUPT, "tensor ", entry, 64,
                               " is not part of this architecture");
@@ -2738,13 +2801,13 @@ static vit_result vit__check_tensors(vit_model *model) {
     }
     if (vit_architecture_tensor(&model->config, VIT_F32, (int)i, &expected)) {
         vit__text text = vit__say(model->detail, expected.name);
-        vit__put(&text, ": this tensor is missing, and all behind it");
+        vit__put(&text, ": this tensor and all after it are missing");
         return VIT_ERROR_CORRUPT;
     }
     return VIT_OK;
 }
 
-/* The data of all tensors, one behind the other, within its section. */
+/* The data of all tensors is within its section, in order, without overlap. */
 static vit_result vit__check_places(vit_model *model, const vit__section *data) {
     const unsigned char *entry = model->tensors;
     uint64_t end = data->offset;
@@ -2761,7 +2824,7 @@ static vit_result vit__check_places(vit_model *model, const vit__section *data) 
     return VIT_OK;
 }
 
-/* mean and std become part of the config, so that nobody needs to look them up. */
+/* Copies mean and std to the config, where preprocessing finds them. */
 static vit_result vit__read_normalisation(vit_model *model) {
     const size_t chans = (size_t)model->config.in_chans;
     vit_tensor t;
@@ -2774,7 +2837,7 @@ static vit_result vit__read_normalisation(vit_model *model) {
 
 /* --- strings ----------------------------------------------------------------- */
 
-/* Every offset points into a section that ends with a NUL: every string ends. */
+/* The section ends with a NUL and every offset is within it, so every string ends. */
 static vit_result vit__check_strings(vit_model *model, const vit__section *section,
                                      const char *name) {
     vit__text text;
@@ -2790,7 +2853,7 @@ static vit_result vit__check_strings(vit_model *model, const vit__section *secti
             vit__put(&text, name);
             vit__put(&text, "\": the offset of string ");
             vit__put_int(&text, i);
-            vit__put(&text, " is outside of it");
+            vit__put(&text, " is beyond its end");
             return VIT_ERROR_CORRUPT;
         }
     }
@@ -2843,7 +2906,7 @@ VIT_API vit_result vit_model_verify(vit_model *model) {
         vit_hash_update(&hash, t.data, (size_t)t.size);
         if (vit_hash_final(&hash) != t.checksum) {
             vit__text text = vit__say(model->detail, t.name);
-            vit__put(&text, ": its checksum differs");
+            vit__put(&text, ": its checksum does not match");
             return VIT_ERROR_CORRUPT;
         }
         zero &= vit__is_zero(model->data + end, t.offset - end);
@@ -2876,18 +2939,18 @@ VIT_API uint64_t vit_model_signature(const vit_model *model) {
     return vit_hash_final(&hash);
 }
 
-/* Of a build for one architecture: the config and everything about tensors but their place
-   and their numbers are known to be right if the signature is. */
+/* For builds for one architecture: a matching signature vouches for the config and for all
+   of the tensors but their places and elements. */
 static vit_result vit__check_signature(vit_model *model, const vit__section *data) {
     const vit_result result = vit__check_places(model, data);
     if (result) return result;
     if (vit_model_signature(model) != VIT__SIGNATURE)
         return vit__fail(model->detail, VIT_ERROR_UNSUPPORTED,
-                         "it is not of the architecture that this program was built for");
+                         "its architecture is not the one this program was built for");
     return VIT_OK;
 }
 
-/* Configuration, and all tensors that belong to it. */
+/* The configuration and the tensors it implies. */
 static vit_result vit__read_architecture(vit_model *model, const vit__section *data) {
     vit_result result;
     if (VIT__IS_FIXED) return vit__check_signature(model, data);
@@ -2907,7 +2970,7 @@ static vit_result vit__load(vit_model *model, unsigned flags) {
     if (!result) result = vit__read_architecture(model, &sections[VIT__DATA]);
     if (!result) result = vit__read_strings(model, sections);
     if (!result && (flags & VIT_OPEN_VERIFY)) result = vit_model_verify(model);
-    if (result) model->tensors = NULL; /* nothing may use it */
+    if (result) model->tensors = NULL; /* marks the model as unusable */
     return result;
 }
 
@@ -2926,7 +2989,7 @@ VIT_API vit_result vit_model_open_memory(const void *data, size_t size, unsigned
 
 #ifndef VIT_NO_STDIO
 
-/* Who gives the bytes back when the model is closed. */
+/* Values of vit_model.ownership. */
 enum { VIT__BORROWED, VIT__MAPPED, VIT__ALLOCATED };
 
 #    if VIT__MMAP && !VIT__WINDOWS
@@ -2984,12 +3047,12 @@ static vit_result vit__map(const char *path, vit_model *model) {
 #    endif
 
 #    ifndef VIT_NO_MALLOC
-/* Reads `size` bytes to the first 64-byte boundary of a new block. The block's
-   address is kept in front of the data, where closing finds it. */
+/* Reads `size` bytes to a 64-byte boundary in a new block. The block's address is stored
+   right before the data, for vit_model_close. */
 static vit_result vit__read_bytes(FILE *file, size_t size, vit_model *model) {
     unsigned char *block = (unsigned char *)VIT_MALLOC(size + 2 * VIT_ALIGN), *data;
     if (!block)
-        return vit__fail_int(model->detail, VIT_ERROR_MEMORY, "bytes of memory", size, 0);
+        return vit__fail_int(model->detail, VIT_ERROR_MEMORY, "bytes allocated", size, 0);
     data = block + 2 * VIT_ALIGN - (uintptr_t)block % VIT_ALIGN;
     memcpy(data - sizeof block, &block, sizeof block);
     model->data = data;
@@ -3027,7 +3090,7 @@ static vit_result vit__acquire(const char *path, unsigned flags, vit_model *mode
     return vit__read(path, model);
 #    else
     (void)path;
-    return vit__fail(model->detail, VIT_ERROR_MEMORY, "this build has no allocation to read into");
+    return vit__fail(model->detail, VIT_ERROR_MEMORY, "this build can neither map nor allocate");
 #    endif
 }
 
@@ -3049,7 +3112,6 @@ VIT_API vit_result vit_model_open(const char *path, unsigned flags, vit_model *m
 
 #endif /* VIT_NO_STDIO */
 
-/* Gives back what the open call took, and leaves the struct empty. */
 VIT_API void vit_model_close(vit_model *model) {
     if (!model) return;
 #ifndef VIT_NO_STDIO
@@ -3057,7 +3119,7 @@ VIT_API void vit_model_close(vit_model *model) {
 #    if VIT__MMAP && VIT__WINDOWS
         UnmapViewOfFile(model->data);
 #    elif VIT__MMAP
-        void *data; /* munmap takes what mmap gave: not const */
+        void *data; /* a copy without const, for munmap */
         memcpy(&data, &model->data, sizeof data);
         munmap(data, model->size);
 #    endif
@@ -3076,10 +3138,10 @@ VIT_API void vit_model_close(vit_model *model) {
 /* ------------------------------------------------------------------------- */
 /* >>threads                                                                 */
 /*                                                                           */
-/* A pool of workers that wait for a job: spinning for some microseconds,    */
-/* since the next phase of a forward pass follows at once, then asleep. A    */
-/* job is a range of indices; workers and the caller take the next index     */
-/* until none is left, so a thread that the system holds back delays nobody. */
+/* A pool of workers that wait for jobs. They spin for some microseconds,    */
+/* since the next phase of a forward pass follows at once, and then sleep. A */
+/* job is a range of indices; workers and the caller each take the next one  */
+/* until none is left, so that a thread the system preempts delays nobody.   */
 /* ------------------------------------------------------------------------- */
 
 VIT__INLINE void vit__serial_for(int count, vit_task *task, void *arg) {
@@ -3115,11 +3177,11 @@ typedef pthread_cond_t vit__cond;
 #        define vit__cond_broadcast(c) pthread_cond_broadcast(c)
 #    endif
 
-/* Sequentially consistent 64-bit atomics; C99 has none of its own. */
+/* Sequentially consistent 64-bit atomics, which C99 lacks. */
 #    if defined(__GNUC__)
 VIT__INLINE uint64_t vit__atomic_load(uint64_t *p) { return __atomic_load_n(p, __ATOMIC_SEQ_CST); }
-/* An exchange, which a plain store is on x86, too: under QEMU 7.2 a load overtakes a store of
-   64-bit ARM, and a thread that should be woken is not. */
+/* An exchange, as a sequentially consistent store is on x86 anyway: under QEMU 7.2 a load
+   overtakes 64-bit ARM's store instruction, and a sleeping thread is not woken. */
 VIT__INLINE void vit__atomic_store(uint64_t *p, uint64_t v) {
     (void)__atomic_exchange_n(p, v, __ATOMIC_SEQ_CST);
 }
@@ -3142,7 +3204,7 @@ VIT__INLINE int vit__atomic_swap(uint64_t *p, uint64_t from, uint64_t to) {
            (LONG64)from;
 }
 #    else
-#        error "vit.h: no atomics known for this compiler; define VIT_NO_THREADS"
+#        error "vit.h: no atomics for this compiler; define VIT_NO_THREADS"
 #    endif
 
 VIT__INLINE void vit__pause(void) {
@@ -3157,10 +3219,10 @@ VIT__INLINE void vit__pause(void) {
 #    define VIT__SPINS 2000
 
 struct vit_threads {
-    /* The job in progress, published by raising `ticket`: job number in the upper
-       32 bits, next index in the lower. The other fields are read before an index
-       is taken and used only if taking it succeeds, which proves that the job is
-       still the same; they are atomics so that a late reader is no data race. */
+    /* The job in progress. ticket: job number in the upper 32 bits, next index in the
+       lower. A thread reads the other fields before it takes an index and uses them only
+       if it gets it, which proves that the job is still the same. They are atomics so
+       that a late reader is no data race. */
     uint64_t ticket;
     uint64_t count, task, arg;
     uint64_t finished; /* indices of this job that are done */
@@ -3168,14 +3230,14 @@ struct vit_threads {
     uint64_t sleepers; /* workers waiting for `wake`, and the caller for `done` */
     uint64_t caller_sleeps;
     uint64_t stop;
-    vit__mutex mutex;  /* guards going to sleep */
-    vit__mutex owner;  /* held by the session whose job runs */
+    vit__mutex mutex; /* held while deciding to sleep or to wake */
+    vit__mutex owner; /* held by the session whose job runs */
     vit__cond wake, done;
     int num_workers;
     vit__thread workers[VIT_MAX_THREADS];
 };
 
-/* Takes indices of job `job` until there are none. */
+/* Takes indices of job `job` until none is left. */
 static void vit__pool_work(vit_threads *pool, uint64_t job) {
     for (;;) {
         const uint64_t ticket = vit__atomic_load(&pool->ticket);
@@ -3198,7 +3260,7 @@ static void vit__pool_work(vit_threads *pool, uint64_t job) {
     }
 }
 
-/* Returns the number of a job other than `last`, or of `last` when asked to stop. */
+/* Waits for a job other than `last` and returns its number; `last` if the pool stops. */
 static uint64_t vit__pool_wait(vit_threads *pool, uint64_t last) {
     int spins;
     for (spins = 0; spins < VIT__SPINS; spins++) {
@@ -3258,8 +3320,8 @@ static void vit__pool_for(void *user, int count, vit_task *task, void *arg) {
         return;
     }
     vit__mutex_lock(&pool->owner);
-    /* An index of 2^31 lies above any count, so between the two stores of the
-       ticket nobody can take one while the fields change. */
+    /* Index 2^31 is above any count: between the two stores of the ticket nobody can take
+       an index, while the fields change. */
     job = ((vit__atomic_load(&pool->ticket) >> 32) + 1) & 0xffffffffu;
     vit__atomic_store(&pool->finished, 0);
     vit__atomic_store(&pool->ticket, job << 32 | 0x80000000u);
@@ -3316,7 +3378,7 @@ VIT_API void vit_threads_destroy(vit_threads *threads) {
     VIT_FREE(threads);
 }
 
-/* Undoes what succeeded when a later part cannot be had. */
+/* Undoes what succeeded if a later part fails. */
 static int vit__pool_init(vit_threads *pool) {
     if (vit__mutex_init(&pool->mutex) != 0) return 0;
     if (vit__mutex_init(&pool->owner) == 0) {
@@ -5602,11 +5664,12 @@ VIT_API const char *vit_isa_name(vit_isa isa) {
 /* ------------------------------------------------------------------------- */
 /* >>resample                                                                */
 /*                                                                           */
-/* Weighted sums of neighbours, for position embeddings of another grid and  */
-/* for photos. Both compute as the libraries they imitate, bit for bit.      */
+/* Position embeddings on another grid, another input size, photos: each is  */
+/* a weighted sum of neighbours along one axis, then along the other, with   */
+/* the bits of the library that it follows (PyTorch or Pillow).              */
 /* ------------------------------------------------------------------------- */
 
-/* What resizing computes with, in Pillow's and PyTorch's precision if it may. */
+/* The precision of Pillow and PyTorch, where the build has it. */
 #if defined(VIT_NO_DOUBLE)
 typedef float vit__real;
 #else
@@ -5614,15 +5677,18 @@ typedef double vit__real;
 #endif
 #define VIT__HALF ((vit__real)0.5)
 
-/* Keeps a product from being fused with what follows, which would change the
-   last bit of a sum on some compilers. */
+#if !defined(VIT_NO_DOUBLE) || !defined(VIT_NO_PREPROCESS)
+
+/* volatile keeps the compiler from fusing the product with a following addition, which
+   would change the last bit. */
 static vit__real vit__product(vit__real a, vit__real b) {
     volatile vit__real product = a * b;
     return product;
 }
 
-/* What resizing weighs with, of pixels and of positions: Keys' cubic kernel with its
-   parameter a, or for a = 0 a triangle. */
+/* Resampling filter for pixels and positions: Keys' cubic kernel with parameter a < 0
+   ("Cubic convolution interpolation for digital image processing", 1981); a triangle if
+   a = 0. */
 static vit__real vit__kernel(vit__real a, vit__real x) {
     if (x < 0) x = -x;
     if (a >= 0) return x < 1 ? 1 - x : 0;
@@ -5631,76 +5697,86 @@ static vit__real vit__kernel(vit__real a, vit__real x) {
     return 0;
 }
 
-/* --- positions for another grid -------------------------------------------------- */
+#endif
+
+/* --- position embeddings ----------------------------------------------------------- */
 
 #if !defined(VIT_NO_DOUBLE)
 
-/* Along one side, output i is a weighted sum of the inputs around its centre. */
 typedef struct vit__pos_filter {
-    double a;         /* of vit__kernel                                          */
-    int radius;       /* the kernel's                                            */
-    int antialias;    /* 1: widened when shrinking, cut and scaled at the edges; */
-                      /*    0: positions at an edge stand for those beyond it    */
-    int corners;      /* 1: the outermost centres stay where they are            */
-    double larger;    /* added to the new size                                   */
+    double a;      /* of vit__kernel                                             */
+    int radius;    /* of the kernel                                              */
+    int antialias; /* 1: widened when shrinking; cut off at the edges and        */
+                   /*    renormalised. 0: positions at an edge are repeated      */
+    int corners;   /* 1: the centres of the corners stay in place                */
+    double larger; /* added to the new size                                      */
 } vit__pos_filter;
 
-/* By vit_pos_resample. */
+/* In the order of vit_pos_resample. */
 static const vit__pos_filter vit__pos_filters[] = {
     { -0.5, 2, 1, 0, 0.0 }, { -0.75, 2, 0, 0, 0.0 }, { -0.75, 2, 0, 1, 0.0 },
     { 0.0, 1, 0, 0, 0.0 },  { 0.0, 1, 0, 1, 0.0 },   { -0.75, 2, 0, 0, 0.1 }
 };
+typedef char vit__assert_pos_filters[sizeof vit__pos_filters / sizeof *vit__pos_filters ==
+                                             VIT_NUM_POS_RESAMPLES ? 1 : -1];
 
-/* One side of both grids. */
-typedef struct vit__pos_side {
+typedef struct vit__pos_axis {
     const vit__pos_filter *filter;
-    int stored;            /* 1: positions are as a file has them                */
-    int size;              /* of the old grid                                    */
-    double scale, stretch; /* old positions for a new one; the kernel's widening */
-} vit__pos_side;
+    int size, new_size;
+    double scale;   /* old positions per new one                                 */
+    double stretch; /* by which the kernel is widened                            */
+} vit__pos_axis;
 
-/* The inputs of one output: first .. first + count - 1, which may lie beyond an edge. */
+/* The inputs of one output: first .. first + count - 1, which may be beyond an edge. */
 typedef struct vit__pos_taps {
     int first, count;
     double center, total;
 } vit__pos_taps;
 
-static void vit__pos_side_init(vit__pos_side *side, vit_pos_resample how, int size, int new_size) {
+typedef struct vit__pos_resampler {
+    vit__pos_axis down, across;
+    const float *from; /* [down.size, across.size, dim]                          */
+    int dim;
+    int stored;        /* 1: input and output in the file's byte order           */
+} vit__pos_resampler;
+
+static void vit__pos_axis_init(vit__pos_axis *axis, vit_pos_resample how, int size, int new_size) {
     const vit__pos_filter *filter = &vit__pos_filters[how];
-    side->filter = filter;
-    side->size = size;
-    side->scale = (double)size / ((double)new_size + filter->larger);
+    axis->filter = filter;
+    axis->size = size;
+    axis->new_size = new_size;
+    axis->scale = (double)size / ((double)new_size + filter->larger);
     if (filter->corners)
-        side->scale = new_size > 1 ? (double)(size - 1) / (double)(new_size - 1) : 0.0;
-    side->stretch = filter->antialias && side->scale > 1.0 ? side->scale : 1.0;
+        axis->scale = new_size > 1 ? (double)(size - 1) / (double)(new_size - 1) : 0.0;
+    axis->stretch = filter->antialias && axis->scale > 1.0 ? axis->scale : 1.0;
 }
 
-/* Rounded to f32, as PyTorch's weights are: products with f32 are then exact in f64. */
-static float vit__pos_weight(const vit__pos_side *side, const vit__pos_taps *taps, int tap) {
+/* Rounded to f32, as PyTorch's weights are: a product with an f32 is then exact in f64. */
+static float vit__pos_weight(const vit__pos_axis *axis, const vit__pos_taps *taps, int tap) {
     const double distance = (double)(taps->first + tap) - taps->center + 0.5;
-    return (float)(vit__kernel(side->filter->a, distance / side->stretch) / taps->total);
+    return (float)(vit__kernel(axis->filter->a, distance / axis->stretch) / taps->total);
 }
 
-static void vit__pos_taps_init(const vit__pos_side *side, int i, vit__pos_taps *taps) {
-    const vit__pos_filter *filter = side->filter;
-    const double support = vit__product((double)filter->radius, side->stretch);
+static void vit__pos_taps_init(const vit__pos_axis *axis, int i, vit__pos_taps *taps) {
+    const vit__pos_filter *filter = axis->filter;
+    const double support = vit__product((double)filter->radius, axis->stretch);
     double total = 0.0;
     int end, tap;
-    taps->center = filter->corners ? vit__product(side->scale, (double)i) + 0.5
-                                   : vit__product(side->scale, (double)i + 0.5);
+    taps->center = filter->corners ? vit__product(axis->scale, (double)i) + 0.5
+                                   : vit__product(axis->scale, (double)i + 0.5);
     taps->total = 1.0;
     taps->first = (int)(taps->center + 0.5) - filter->radius;
     taps->count = 2 * filter->radius;
     if (!filter->antialias) return;
     taps->first = (int)(taps->center - support + 0.5);
     if (taps->first < 0) taps->first = 0;
-    end = vit__min((int)(taps->center + support + 0.5), side->size);
+    end = vit__min((int)(taps->center + support + 0.5), axis->size);
     taps->count = end - taps->first;
-    for (tap = 0; tap < taps->count; tap++) total += (double)vit__pos_weight(side, taps, tap);
+    for (tap = 0; tap < taps->count; tap++) total += (double)vit__pos_weight(axis, taps, tap);
     taps->total = total;
 }
 
-#define VIT__POS_DIMS 16 /* of a position, at a time */
+#define VIT__POS_DIMS 16 /* elements of a position that are computed together */
 
 /* sum += weight * x; fusing the two changes nothing, as the product is exact. */
 static void vit__pos_add(double *sum, float weight, const float *x, int stored, int dims) {
@@ -5709,64 +5785,111 @@ static void vit__pos_add(double *sum, float weight, const float *x, int stored, 
         sum[d] += (double)weight * (double)(stored ? vit__stored(x + d) : x[d]);
 }
 
-/* Some numbers of one new position: across each row of the old grid, then down. */
-static void vit__resample_position(const vit__pos_side *down, const vit__pos_taps *rows,
-                                   const vit__pos_side *across, const vit__pos_taps *columns,
-                                   const float *from, size_t stride, float *to, int dims) {
+/* Elements d .. d + dims - 1 of one new position: across each row of the old grid, then
+   down. */
+static void vit__resample_position(const vit__pos_resampler *r, const vit__pos_taps *rows,
+                                   const vit__pos_taps *columns, int d, int dims, float *to) {
     double sum[VIT__POS_DIMS], row_sum[VIT__POS_DIMS];
     float row[VIT__POS_DIMS];
-    int y, x, d;
+    int y, x, i;
     memset(sum, 0, sizeof sum);
     for (y = 0; y < rows->count; y++) {
-        const int old_y = vit__clamp(rows->first + y, 0, down->size - 1);
+        const int old_y = vit__clamp(rows->first + y, 0, r->down.size - 1);
         memset(row_sum, 0, sizeof row_sum);
         for (x = 0; x < columns->count; x++) {
-            const int old_x = vit__clamp(columns->first + x, 0, across->size - 1);
-            vit__pos_add(row_sum, vit__pos_weight(across, columns, x),
-                         from + ((size_t)old_y * (size_t)across->size + (size_t)old_x) * stride,
-                         across->stored, dims);
+            const int old_x = vit__clamp(columns->first + x, 0, r->across.size - 1);
+            const size_t old = (size_t)old_y * (size_t)r->across.size + (size_t)old_x;
+            vit__pos_add(row_sum, vit__pos_weight(&r->across, columns, x),
+                         r->from + old * (size_t)r->dim + d, r->stored, dims);
         }
-        for (d = 0; d < dims; d++) row[d] = (float)row_sum[d];
-        vit__pos_add(sum, vit__pos_weight(down, rows, y), row, 0, dims);
+        for (i = 0; i < dims; i++) row[i] = (float)row_sum[i];
+        vit__pos_add(sum, vit__pos_weight(&r->down, rows, y), row, 0, dims);
     }
-    for (d = 0; d < dims; d++) row[d] = (float)sum[d];
-    if (across->stored) vit__copy_stored(to, row, (size_t)dims);
-    else memcpy(to, row, (size_t)dims * sizeof(float));
+    for (i = 0; i < dims; i++) row[i] = (float)sum[i];
+    if (r->stored) vit__copy_stored(to + d, row, (size_t)dims);
+    else memcpy(to + d, row, (size_t)dims * sizeof(float));
 }
 
-static void vit__resample_positions(vit_pos_resample how, int stored, const float *from,
-                                    int height, int width, float *to, int new_height,
-                                    int new_width, int dim) {
-    vit__pos_side down, across;
+static void vit__resample_positions(const vit__pos_resampler *r, float *to) {
     vit__pos_taps rows, columns;
     int y, x, d;
-    vit__pos_side_init(&down, how, height, new_height);
-    vit__pos_side_init(&across, how, width, new_width);
-    across.stored = stored;
-    for (y = 0; y < new_height; y++) {
-        vit__pos_taps_init(&down, y, &rows);
-        for (x = 0; x < new_width; x++, to += dim) {
-            vit__pos_taps_init(&across, x, &columns);
-            for (d = 0; d < dim; d += VIT__POS_DIMS)
-                vit__resample_position(&down, &rows, &across, &columns, from + d, (size_t)dim,
-                                       to + d, vit__min(VIT__POS_DIMS, dim - d));
+    for (y = 0; y < r->down.new_size; y++) {
+        vit__pos_taps_init(&r->down, y, &rows);
+        for (x = 0; x < r->across.new_size; x++, to += r->dim) {
+            vit__pos_taps_init(&r->across, x, &columns);
+            for (d = 0; d < r->dim; d += VIT__POS_DIMS)
+                vit__resample_position(r, &rows, &columns, d, vit__min(VIT__POS_DIMS, r->dim - d),
+                                       to);
         }
     }
 }
 
-VIT_API void vit_resample_positions(vit_pos_resample how, const float *from, int height, int width,
-                                    float *to, int new_height, int new_width, int dim) {
-    vit__resample_positions(how, 0, from, height, width, to, new_height, new_width, dim);
+static void vit__pos_resampler_init(vit__pos_resampler *r, vit_pos_resample how, vit_grid from,
+                                    vit_grid to) {
+    vit__pos_axis_init(&r->down, how, from.height, to.height);
+    vit__pos_axis_init(&r->across, how, from.width, to.width);
+}
+
+VIT_API void vit_resample_positions(vit_pos_resample how, int dim, const float *from,
+                                    vit_grid from_grid, float *to, vit_grid to_grid) {
+    vit__pos_resampler r;
+    vit__pos_resampler_init(&r, how, from_grid, to_grid);
+    r.from = from;
+    r.dim = dim;
+    r.stored = 0;
+    vit__resample_positions(&r, to);
+}
+
+/* The grid of an input of this size. */
+static vit_grid vit__grid(const vit_config *c, int height, int width) {
+    vit_grid grid;
+    grid.height = vit__grid_side(c, height);
+    grid.width = vit__grid_side(c, width);
+    return grid;
+}
+
+/* Resamples the file's positions for the model's grid; `to` is in the file's byte order,
+   too. */
+static void vit__resample_stored(const vit_model *m, const float *from, float *to) {
+    const vit_config *c = VIT__CONFIG(m);
+    const int prefix = c->positions == VIT_POS_ALL ? c->num_prefix_tokens * c->embed_dim : 0;
+    vit__pos_resampler r;
+    vit__pos_resampler_init(&r, (vit_pos_resample)c->pos_resample,
+                            vit__grid(c, m->file_height, m->file_width),
+                            vit__grid(c, c->img_height, c->img_width));
+    memcpy(to, from, (size_t)prefix * sizeof(float));
+    r.from = from + prefix;
+    r.dim = c->embed_dim;
+    r.stored = 1;
+    vit__resample_positions(&r, to + prefix);
 }
 
 #endif /* VIT_NO_DOUBLE */
+
+/* Whether the model's grid differs from the one its positions were stored for. */
+static int vit__is_resampled(const vit_model *m) {
+    const vit_config *c = VIT__CONFIG(m);
+    if (VIT__IS_FIXED || !c->dynamic_img_size || c->positions == VIT_POS_NONE) return 0;
+    return c->grid_height != vit__grid_side(c, m->file_height) ||
+           c->grid_width != vit__grid_side(c, m->file_width);
+}
+
+/* The positions of the model's grid, in the file's byte order: `from`, as stored, or
+   resampled at `to`. */
+static const float *vit__make_positions(const vit_model *m, const float *from, float *to) {
+    if (!vit__is_resampled(m)) return from;
+#if !defined(VIT_NO_DOUBLE)
+    vit__resample_stored(m, from, to);
+#endif
+    return to;
+}
 
 /* --- another input size ------------------------------------------------------- */
 
 #if !defined(VIT_NO_DOUBLE)
 
-/* A side of the photo before the crop to `side` pixels, as timm computes it: for that
-   crop_pct is a double again, the nearest of six decimals. */
+/* A side of the photo before it is cropped to `side` pixels, as timm computes it from
+   crop_pct, which it has as a double: the nearest one of six decimals. */
 static int vit__resize_side(const vit_config *c, int side, int file_side, int file_resize) {
     const double pct = (double)(int)(c->crop_pct * 1e6f + 0.5f) / 1e6;
     if (pct > 0.0) return (int)((double)side / pct);
@@ -5786,7 +5909,7 @@ VIT_API vit_result vit_model_resize(vit_model *model, int height, int width) {
     c = model->config;
     c.img_height = height;
     c.img_width = width;
-    c.resize_height = c.resize_width = 1; /* until the others are known to be small */
+    c.resize_height = c.resize_width = 1; /* until height and width are known to be small */
     result = vit_config_check(&c, model->detail);
     if (!result) {
         c.resize_height =
@@ -5800,62 +5923,41 @@ VIT_API vit_result vit_model_resize(vit_model *model, int height, int width) {
 
 #endif /* VIT_NO_DOUBLE */
 
-/* Whether the model's grid is another one than that of the file's positions. */
-static int vit__is_resampled(const vit_model *m) {
-    const vit_config *c = VIT__CONFIG(m);
-    if (VIT__IS_FIXED || !c->dynamic_img_size || c->positions == VIT_POS_NONE) return 0;
-    return c->grid_height != vit__grid_side(c, m->file_height) ||
-           c->grid_width != vit__grid_side(c, m->file_width);
-}
-
-/* The positions of the model's grid: `from` the file, or resampled at `to`, in the file's
-   byte order. */
-static const float *vit__make_positions(const vit_model *m, const float *from, float *to) {
-    const vit_config *c = VIT__CONFIG(m);
-    const int prefix = c->positions == VIT_POS_ALL ? c->num_prefix_tokens * c->embed_dim : 0;
-    if (!vit__is_resampled(m)) return from;
-#if !defined(VIT_NO_DOUBLE)
-    memcpy(to, from, (size_t)prefix * sizeof(float));
-    vit__resample_positions((vit_pos_resample)c->pos_resample, 1, from + prefix,
-                            vit__grid_side(c, m->file_height), vit__grid_side(c, m->file_width),
-                            to + prefix, c->grid_height, c->grid_width, c->embed_dim);
-#else
-    (void)prefix;
-#endif
-    return to;
-}
+/* --- photos ------------------------------------------------------------------------ */
 
 #ifndef VIT_NO_PREPROCESS
 
-/* --- resampling weights of one side ------------------------------------------------ */
+/* As Pillow's Resample.c: antialiased, 8-bit, across and then down, in 22-bit fixed point. */
+typedef struct vit__photo_axis {
+    vit__real scale;                 /* input pixels per output pixel                 */
+    vit__real filter_scale, support; /* widening of the kernel, half its width        */
+    vit__real a;                     /* of vit__kernel                                */
+    int size;                        /* of the photo                                  */
+    int taps;                        /* most weights of one output pixel              */
+} vit__photo_axis;
 
-typedef struct vit__axis {
-    vit__real scale, filter_scale, support; /* input pixels for each output pixel   */
-    vit__real a;                            /* of vit__kernel                       */
-    int in_size, taps;                   /* most weights of one output pixel     */
-} vit__axis;
-
-static void vit__axis_init(vit__axis *axis, vit_interpolation interpolation, int in, int64_t out) {
-    axis->scale = (vit__real)in / (vit__real)out;
+static void vit__photo_axis_init(vit__photo_axis *axis, vit_interpolation interpolation, int size,
+                                 int64_t new_size) {
+    axis->scale = (vit__real)size / (vit__real)new_size;
     axis->filter_scale = axis->scale < 1 ? 1 : axis->scale;
     axis->support = (interpolation == VIT_BICUBIC ? 2 : 1) * axis->filter_scale;
-    axis->in_size = in;
+    axis->size = size;
     axis->taps = (int)axis->support + 1; /* at least ceil(support) */
     axis->taps = 2 * axis->taps + 1;
     axis->a = interpolation == VIT_BICUBIC ? -VIT__HALF : 0;
 }
 
-/* Weights of output pixel `out`, for input pixels *first onwards; returns how
-   many. They add up to 2^22, but for rounding. `real` holds axis->taps numbers. */
-static int vit__weights(const vit__axis *axis, int64_t out, int *first, int32_t *weights,
-                        vit__real *real) {
+/* Weights of output pixel `out`, for the input pixels from *first on; returns how many.
+   They add up to 2^22, apart from rounding. `real` has room for axis->taps values. */
+static int vit__photo_weights(const vit__photo_axis *axis, int64_t out, int *first,
+                              int32_t *weights, vit__real *real) {
     const vit__real center = vit__product((vit__real)out + VIT__HALF, axis->scale);
     const vit__real inverse = 1 / axis->filter_scale;
     vit__real sum = 0;
     int begin = (int)(center - axis->support + VIT__HALF);
     int end = (int)(center + axis->support + VIT__HALF), i;
     if (begin < 0) begin = 0;
-    if (end > axis->in_size) end = axis->in_size;
+    if (end > axis->size) end = axis->size;
     for (i = 0; i < end - begin; i++) {
         const vit__real distance = (vit__real)(i + begin) - center + VIT__HALF;
         real[i] = vit__kernel(axis->a, vit__product(distance, inverse));
@@ -5874,27 +5976,137 @@ VIT__INLINE uint8_t vit__clip(int32_t sum) {
     return (uint8_t)(sum < 0 ? 0 : sum > 255 ? 255 : sum);
 }
 
+/* Computes some columns of a resized photo, row by row downwards. The pointers are into
+   the caller's scratch: as many rows as one output row needs are kept, so that it stays
+   small for large photos. */
+typedef struct vit__resizer {
+    const vit_image *image;
+    vit__photo_axis across, down;
+    int channels;          /* resampled: 1 or 3                                       */
+    int luma;              /* 1: colour to grey first, as Pillow's convert("L")       */
+    int64_t left;          /* first column of the resized photo that is computed      */
+    int columns;           /* how many are                                            */
+    int next_row;          /* of the photo, for the first pass                        */
+    size_t row_size;       /* columns * channels                                      */
+    vit__real *real;       /* [max(across.taps, down.taps)]                           */
+    int32_t *weights;      /* [columns, across.taps]                                  */
+    int32_t *down_weights; /* [down.taps]                                             */
+    int32_t *sums;         /* [row_size]                                              */
+    int *firsts, *counts;  /* [columns]: photo columns of each output column          */
+    uint8_t *ring;         /* [down.taps, row_size]: rows after the first pass        */
+    uint8_t *line;         /* [row_size]: the output row                              */
+    uint8_t *grey;         /* [image width], if luma                                  */
+} vit__resizer;
+
+static int vit__pixel_size(const vit_image *image) {
+    return image->format == VIT_PIXEL_GRAY8 ? 1 : image->format == VIT_PIXEL_RGBA8 ? 4 : 3;
+}
+
+/* The next `size` bytes of scratch, 8-byte aligned; only counted if `at` is NULL. */
+static void *vit__carve(unsigned char *at, uint64_t *used, uint64_t size) {
+    void *place = at ? at + *used : NULL;
+    *used += (size + 7) / 8 * 8;
+    return place;
+}
+
+/* Places the resizer's arrays in scratch, from *used on. */
+static void vit__resizer_layout(vit__resizer *r, unsigned char *scratch, uint64_t *used) {
+    const uint64_t columns = (uint64_t)r->columns, row = r->row_size;
+    const uint64_t across = (uint64_t)r->across.taps, down = (uint64_t)r->down.taps;
+    r->real = (vit__real *)vit__carve(scratch, used, vit__max64(across, down) * sizeof(vit__real));
+    r->weights = (int32_t *)vit__carve(scratch, used, columns * across * 4);
+    r->down_weights = (int32_t *)vit__carve(scratch, used, down * 4);
+    r->sums = (int32_t *)vit__carve(scratch, used, row * 4);
+    r->firsts = (int *)vit__carve(scratch, used, columns * sizeof(int));
+    r->counts = (int *)vit__carve(scratch, used, columns * sizeof(int));
+    r->ring = (uint8_t *)vit__carve(scratch, used, down * row);
+    r->line = (uint8_t *)vit__carve(scratch, used, row);
+    r->grey = (uint8_t *)vit__carve(scratch, used, r->luma ? (uint64_t)r->image->width : 0);
+}
+
+static void vit__resizer_weights(vit__resizer *r) {
+    int x;
+    for (x = 0; x < r->columns; x++)
+        r->counts[x] = vit__photo_weights(&r->across, r->left + x, &r->firsts[x],
+                                          r->weights + (size_t)x * (size_t)r->across.taps, r->real);
+}
+
+/* Row y of the photo, converted to grey if the model has one channel (ITU-R 601 luma in
+   16-bit fixed point, as in Pillow). */
+static const uint8_t *vit__photo_row(const vit__resizer *r, int y, int *pixel_size) {
+    const vit_image *image = r->image;
+    const int size = vit__pixel_size(image);
+    const size_t stride = image->stride ? (size_t)image->stride
+                                        : (size_t)image->width * (size_t)size;
+    const uint8_t *p = image->pixels + (size_t)y * stride;
+    int x;
+    *pixel_size = r->luma ? 1 : size;
+    if (!r->luma) return p;
+    for (x = 0; x < image->width; x++, p += size)
+        r->grey[x] = (uint8_t)((p[0] * 19595u + p[1] * 38470u + p[2] * 7471u + 0x8000u) >> 16);
+    return r->grey;
+}
+
+/* First pass: row y of the photo, resized across, into the ring. */
+static void vit__resize_across(vit__resizer *r, int y) {
+    int pixel_size, x, i;
+    const uint8_t *row = vit__photo_row(r, y, &pixel_size);
+    uint8_t *to = r->ring + (size_t)(y % r->down.taps) * r->row_size;
+    for (x = 0; x < r->columns; x++, to += r->channels) {
+        const uint8_t *from = row + (size_t)r->firsts[x] * (size_t)pixel_size;
+        const int32_t *w = r->weights + (size_t)x * (size_t)r->across.taps;
+        int32_t s0 = 0, s1 = 0, s2 = 0;
+        if (r->channels == 1) {
+            for (i = 0; i < r->counts[x]; i++) s0 += from[i] * w[i];
+            to[0] = vit__clip(s0);
+            continue;
+        }
+        for (i = 0; i < r->counts[x]; i++, from += pixel_size) {
+            s0 += from[0] * w[i];
+            s1 += from[1] * w[i];
+            s2 += from[2] * w[i];
+        }
+        to[0] = vit__clip(s0);
+        to[1] = vit__clip(s1);
+        to[2] = vit__clip(s2);
+    }
+}
+
+/* Second pass: row y of the resized photo, below the one before, into line. */
+static void vit__resize_down(vit__resizer *r, int64_t y) {
+    int first, count, i;
+    size_t x;
+    count = vit__photo_weights(&r->down, y, &first, r->down_weights, r->real);
+    if (r->next_row < first) r->next_row = first; /* rows above are no longer needed */
+    for (; r->next_row < first + count; r->next_row++) vit__resize_across(r, r->next_row);
+    memset(r->sums, 0, r->row_size * sizeof *r->sums);
+    for (i = 0; i < count; i++) {
+        const uint8_t *from = r->ring + (size_t)((first + i) % r->down.taps) * r->row_size;
+        const int32_t weight = r->down_weights[i];
+        for (x = 0; x < r->row_size; x++) r->sums[x] += from[x] * weight;
+    }
+    for (x = 0; x < r->row_size; x++) r->line[x] = vit__clip(r->sums[x]);
+}
+
 #endif /* VIT_NO_PREPROCESS */
 
 /* ------------------------------------------------------------------------- */
 /* >>preprocess                                                              */
 /*                                                                           */
-/* The evaluation transform of timm on a PIL image, bit for bit: resize as   */
-/* Pillow's Resample.c does it (antialiased, 8-bit, two passes with 22-bit   */
-/* weights), crop or pad, (x / 255 - mean) / std. Only the pixels that the   */
-/* crop shows are computed, and only as many rows kept as one output row     */
-/* needs, so that scratch stays small for large photos.                      */
+/* The evaluation transform of timm on a PIL image, bit for bit: resize,     */
+/* crop or pad, (x / 255 - mean) / std. Only the pixels within the crop are  */
+/* computed.                                                                 */
 /* ------------------------------------------------------------------------- */
 
 #ifndef VIT_NO_PREPROCESS
 
-/* Where the model's input lies in the photo, once resized. */
+/* The resized photo, and the model's input within it. */
 typedef struct vit__geometry {
     int64_t width, height; /* of the whole resized photo                         */
-    int64_t left, top;     /* of the input within it; negative: padding          */
+    int64_t left, top;     /* of the input; negative: padding                    */
 } vit__geometry;
 
-/* Python's round(): halves to even. For x >= 0. */
+/* Python's round(), halves to even, for x >= 0. */
 static int64_t vit__round_half_even(vit__real x) {
     const int64_t floor = (int64_t)x;
     const vit__real rest = x - (vit__real)floor;
@@ -5902,14 +6114,14 @@ static int64_t vit__round_half_even(vit__real x) {
     return floor;
 }
 
-/* Where a centre crop begins along one side; negative: how much it pads. */
+/* Where a centre crop begins along one side; minus the padding if the photo is smaller. */
 static int64_t vit__crop_offset(const vit_config *c, int64_t resized, int size) {
     const int down = c->crop_rounding == VIT_ROUND_DOWN;
     if (size > resized) return -(((int64_t)size - resized + down) / 2);
     return down ? (resized - size) / 2 : vit__round_half_even((vit__real)(resized - size) / 2);
 }
 
-/* timm's ResizeKeepRatio: both sides by one factor, so that the image covers the
+/* timm's ResizeKeepRatio: both sides by one factor, so that the photo covers the
    target (center) or fits into it (border). */
 static void vit__keep_ratio(const vit_config *c, const vit_image *image, vit__geometry *g) {
     const vit__real down_h = (vit__real)image->height / (vit__real)c->resize_height;
@@ -5936,144 +6148,59 @@ static void vit__find_geometry(const vit_config *c, const vit_image *image, vit_
     g->top = vit__crop_offset(c, g->height, c->img_height);
 }
 
-/* --- the two passes ------------------------------------------------------------------ */
-
-/* Everything a resize works with; the pointers lie in the caller's scratch. */
-typedef struct vit__resizer {
-    const vit_image *image;
+/* One call of vit_preprocess. */
+typedef struct vit__transform {
+    const vit_config *config;
     vit__geometry geometry;
-    vit__axis across, down;
-    int channels;              /* resampled: 1 or 3                                  */
-    int luma;                  /* 1: colour to grey first, as Pillow's convert("L")  */
-    int first_x, end_x;        /* columns of the input that show the photo           */
-    int first_y, end_y;        /* rows likewise                                      */
-    int next_row;              /* the photo's next row to pass over horizontally     */
-    size_t row_size;           /* channels * (end_x - first_x)                       */
-    float *table;              /* [in_chans, 256] normalised values                  */
-    vit__real *real;              /* [taps]                                             */
-    int32_t *weights;          /* [columns, across.taps]                             */
-    int32_t *down_weights;     /* [down.taps]                                        */
-    int32_t *sums;             /* [row_size]                                         */
-    int *firsts, *counts;      /* [columns]                                          */
-    uint8_t *ring;             /* [down.taps, row_size]: rows after the first pass   */
-    uint8_t *line;             /* [row_size]                                         */
-    uint8_t *grey;             /* [image width], if luma                             */
-} vit__resizer;
+    int first_x, end_x; /* columns of the input that show the photo              */
+    int first_y, end_y; /* rows likewise                                         */
+    float *table;       /* [in_chans, 256]: every byte, normalised               */
+    vit__resizer resizer;
+} vit__transform;
 
-static int vit__pixel_size(const vit_image *image) {
-    return image->format == VIT_PIXEL_GRAY8 ? 1 : image->format == VIT_PIXEL_RGBA8 ? 4 : 3;
-}
-
-static vit_result vit__resizer_init(vit__resizer *r, const vit_config *c, const vit_image *image) {
-    int64_t end;
+/* What vit_preprocess refuses. */
+static vit_result vit__check_image(const vit_config *c, const vit_image *image) {
     if (!image || !image->pixels || image->width < 1 || image->height < 1 ||
         image->width > 1 << 20 || image->height > 1 << 20 || image->stride < 0 ||
-        (unsigned)image->format > VIT_PIXEL_GRAY8 ||
+        (unsigned)image->format >= VIT_NUM_PIXELS ||
         (image->stride && image->stride < image->width * vit__pixel_size(image)))
         return VIT_ERROR_ARGUMENT;
-    if (c->in_chans != 1 && c->in_chans != 3) return VIT_ERROR_UNSUPPORTED;
-    memset(r, 0, sizeof *r);
+    return c->in_chans == 1 || c->in_chans == 3 ? VIT_OK : VIT_ERROR_UNSUPPORTED;
+}
+
+static void vit__transform_init(vit__transform *t, const vit_config *c, const vit_image *image) {
+    const vit_interpolation interpolation = (vit_interpolation)c->interpolation;
+    vit__resizer *r = &t->resizer;
+    int64_t end_x, end_y;
+    memset(t, 0, sizeof *t);
+    t->config = c;
+    vit__find_geometry(c, image, &t->geometry);
+    t->first_x = (int)(t->geometry.left < 0 ? -t->geometry.left : 0);
+    t->first_y = (int)(t->geometry.top < 0 ? -t->geometry.top : 0);
+    end_x = t->geometry.width - t->geometry.left;
+    end_y = t->geometry.height - t->geometry.top;
+    t->end_x = end_x < c->img_width ? (int)end_x : c->img_width;
+    t->end_y = end_y < c->img_height ? (int)end_y : c->img_height;
     r->image = image;
     r->channels = image->format == VIT_PIXEL_GRAY8 ? 1 : c->in_chans;
     r->luma = r->channels == 1 && image->format != VIT_PIXEL_GRAY8;
-    vit__find_geometry(c, image, &r->geometry);
-    vit__axis_init(&r->across, (vit_interpolation)c->interpolation, image->width,
-                   r->geometry.width);
-    vit__axis_init(&r->down, (vit_interpolation)c->interpolation, image->height,
-                   r->geometry.height);
-    r->first_x = (int)(r->geometry.left < 0 ? -r->geometry.left : 0);
-    r->first_y = (int)(r->geometry.top < 0 ? -r->geometry.top : 0);
-    end = r->geometry.width - r->geometry.left;
-    r->end_x = end < c->img_width ? (int)end : c->img_width;
-    end = r->geometry.height - r->geometry.top;
-    r->end_y = end < c->img_height ? (int)end : c->img_height;
-    r->row_size = (size_t)(r->end_x - r->first_x) * (size_t)r->channels;
-    return VIT_OK;
+    vit__photo_axis_init(&r->across, interpolation, image->width, t->geometry.width);
+    vit__photo_axis_init(&r->down, interpolation, image->height, t->geometry.height);
+    r->left = t->geometry.left + t->first_x;
+    r->columns = t->end_x - t->first_x;
+    r->row_size = (size_t)r->columns * (size_t)r->channels;
 }
 
-/* The next `size` bytes of scratch, 8-byte aligned; only counted if at is NULL. */
-static void *vit__carve(unsigned char *at, uint64_t *used, uint64_t size) {
-    void *place = at ? at + *used : NULL;
-    *used += (size + 7) / 8 * 8;
-    return place;
-}
-
-/* Lays the resizer's arrays out over scratch; returns the bytes they take. */
-static uint64_t vit__resizer_layout(vit__resizer *r, const vit_config *c, unsigned char *scratch) {
-    const uint64_t columns = (uint64_t)(r->end_x - r->first_x), row = r->row_size;
-    const uint64_t across = (uint64_t)r->across.taps, down = (uint64_t)r->down.taps;
+/* Places all arrays in scratch, 8-byte aligned; returns the bytes they take. */
+static uint64_t vit__transform_layout(vit__transform *t, unsigned char *scratch) {
+    const uint64_t table_size = (uint64_t)t->config->in_chans * 256 * sizeof(float);
     uint64_t used = 0;
-    r->real = (vit__real *)vit__carve(scratch, &used, vit__max64(across, down) * sizeof(vit__real));
-    r->table = (float *)vit__carve(scratch, &used, (uint64_t)c->in_chans * 256 * sizeof(float));
-    r->weights = (int32_t *)vit__carve(scratch, &used, columns * across * 4);
-    r->down_weights = (int32_t *)vit__carve(scratch, &used, down * 4);
-    r->sums = (int32_t *)vit__carve(scratch, &used, row * 4);
-    r->firsts = (int *)vit__carve(scratch, &used, columns * sizeof(int));
-    r->counts = (int *)vit__carve(scratch, &used, columns * sizeof(int));
-    r->ring = (uint8_t *)vit__carve(scratch, &used, down * row);
-    r->line = (uint8_t *)vit__carve(scratch, &used, row);
-    r->grey = (uint8_t *)vit__carve(scratch, &used, r->luma ? (uint64_t)r->image->width : 0);
+    t->table = (float *)vit__carve(scratch, &used, table_size);
+    vit__resizer_layout(&t->resizer, scratch, &used);
     return used;
 }
 
-/* Row y of the photo, as grey bytes if the model wants one channel (ITU-R 601
-   luma in 16-bit fixed point, as Pillow). */
-static const uint8_t *vit__photo_row(const vit__resizer *r, int y, int *pixel_size) {
-    const vit_image *image = r->image;
-    const int size = vit__pixel_size(image);
-    const size_t stride = image->stride ? (size_t)image->stride
-                                        : (size_t)image->width * (size_t)size;
-    const uint8_t *p = image->pixels + (size_t)y * stride;
-    int x;
-    *pixel_size = r->luma ? 1 : size;
-    if (!r->luma) return p;
-    for (x = 0; x < image->width; x++, p += size)
-        r->grey[x] = (uint8_t)((p[0] * 19595u + p[1] * 38470u + p[2] * 7471u + 0x8000u) >> 16);
-    return r->grey;
-}
-
-/* First pass: one row of the photo, resized across, into its place in the ring. */
-static void vit__resize_across(vit__resizer *r, int y) {
-    int pixel_size, x, i;
-    const uint8_t *row = vit__photo_row(r, y, &pixel_size);
-    uint8_t *to = r->ring + (size_t)(y % r->down.taps) * r->row_size;
-    for (x = 0; x < r->end_x - r->first_x; x++, to += r->channels) {
-        const uint8_t *from = row + (size_t)r->firsts[x] * (size_t)pixel_size;
-        const int32_t *w = r->weights + (size_t)x * (size_t)r->across.taps;
-        int32_t s0 = 0, s1 = 0, s2 = 0;
-        if (r->channels == 1) {
-            for (i = 0; i < r->counts[x]; i++) s0 += from[i] * w[i];
-            to[0] = vit__clip(s0);
-            continue;
-        }
-        for (i = 0; i < r->counts[x]; i++, from += pixel_size) {
-            s0 += from[0] * w[i];
-            s1 += from[1] * w[i];
-            s2 += from[2] * w[i];
-        }
-        to[0] = vit__clip(s0);
-        to[1] = vit__clip(s1);
-        to[2] = vit__clip(s2);
-    }
-}
-
-/* Second pass: row y of the model's input, from the rows in the ring. */
-static void vit__resize_down(vit__resizer *r, int y) {
-    int first, count, i;
-    size_t x;
-    count = vit__weights(&r->down, y + r->geometry.top, &first, r->down_weights, r->real);
-    if (r->next_row < first) r->next_row = first; /* rows above are never needed */
-    for (; r->next_row < first + count; r->next_row++) vit__resize_across(r, r->next_row);
-    memset(r->sums, 0, r->row_size * sizeof *r->sums);
-    for (i = 0; i < count; i++) {
-        const uint8_t *from = r->ring + (size_t)((first + i) % r->down.taps) * r->row_size;
-        const int32_t weight = r->down_weights[i];
-        for (x = 0; x < r->row_size; x++) r->sums[x] += from[x] * weight;
-    }
-    for (x = 0; x < r->row_size; x++) r->line[x] = vit__clip(r->sums[x]);
-}
-
-/* (v / 255 - mean) / std of every byte, in the order and precision of torch. */
+/* (v / 255 - mean) / std of every byte, in torch's order and precision. */
 static void vit__fill_table(const vit_config *c, float *table) {
     int channel, v;
     for (channel = 0; channel < c->in_chans; channel++)
@@ -6082,63 +6209,63 @@ static void vit__fill_table(const vit_config *c, float *table) {
 }
 
 /* Row y of one channel of the input: padding, photo, padding. */
-static void vit__write_row(const vit__resizer *r, const vit_config *c, int y, int channel,
-                           float *out) {
-    const float *table = r->table + 256 * channel;
-    const uint8_t *from = r->line + (r->channels == 3 ? channel : 0);
-    const int shows = y >= r->first_y && y < r->end_y;
+static void vit__write_row(const vit__transform *t, int y, int channel, float *out) {
+    const vit_config *c = t->config;
+    const float *table = t->table + 256 * channel;
+    const int step = t->resizer.channels, shows = y >= t->first_y && y < t->end_y;
+    const uint8_t *from = t->resizer.line + (step == 3 ? channel : 0);
     const int pad = c->crop_mode == VIT_CROP_BORDER
                         ? (int)vit__round_half_even(255 * (vit__real)c->mean[channel]) & 255
                         : 0;
     int x;
     for (x = 0; x < c->img_width; x++) {
-        if (shows && x >= r->first_x && x < r->end_x)
-            out[x] = table[from[(x - r->first_x) * r->channels]];
+        if (shows && x >= t->first_x && x < t->end_x)
+            out[x] = table[from[(x - t->first_x) * step]];
         else
             out[x] = table[pad];
     }
 }
 
 VIT_API size_t vit_preprocess_size(const vit_model *model, const vit_image *image) {
-    vit__resizer r;
+    vit__transform t;
     uint64_t size;
-    if (!model || !model->tensors || vit__resizer_init(&r, VIT__CONFIG(model), image)) return 0;
-    size = vit__resizer_layout(&r, VIT__CONFIG(model), NULL) + 8; /* 8: to align it */
+    if (!model || !model->tensors || vit__check_image(VIT__CONFIG(model), image)) return 0;
+    vit__transform_init(&t, VIT__CONFIG(model), image);
+    size = vit__transform_layout(&t, NULL) + 8; /* 8: to align it */
     return size <= SIZE_MAX ? (size_t)size : 0;
 }
 
 /* scratch is large enough; see vit_preprocess. */
-static void vit__preprocess(vit__resizer *r, const vit_config *c, float *input, void *scratch) {
+static void vit__preprocess(vit__transform *t, void *scratch, float *input) {
+    const vit_config *c = t->config;
     const size_t width = (size_t)c->img_width, plane = width * (size_t)c->img_height;
-    unsigned char *aligned = (unsigned char *)scratch + 8 - (uintptr_t)scratch % 8;
-    int x, y, channel;
-    vit__resizer_layout(r, c, aligned);
-    vit__fill_table(c, r->table);
-    for (x = 0; x < r->end_x - r->first_x; x++)
-        r->counts[x] = vit__weights(&r->across, x + r->first_x + r->geometry.left, &r->firsts[x],
-                                    r->weights + (size_t)x * (size_t)r->across.taps, r->real);
+    int y, channel;
+    vit__transform_layout(t, (unsigned char *)scratch + 8 - (uintptr_t)scratch % 8);
+    vit__fill_table(c, t->table);
+    vit__resizer_weights(&t->resizer);
     for (y = 0; y < c->img_height; y++) {
-        if (y >= r->first_y && y < r->end_y) vit__resize_down(r, y);
+        if (y >= t->first_y && y < t->end_y) vit__resize_down(&t->resizer, y + t->geometry.top);
         for (channel = 0; channel < c->in_chans; channel++)
-            vit__write_row(r, c, y, channel, input + (size_t)channel * plane + (size_t)y * width);
+            vit__write_row(t, y, channel, input + (size_t)channel * plane + (size_t)y * width);
     }
 }
 
 VIT_API vit_result vit_preprocess(const vit_model *model, const vit_image *image, float *input,
                                   void *scratch, size_t scratch_size) {
     const size_t size = vit_preprocess_size(model, image);
-    vit__resizer r;
+    vit__transform t;
     vit_result result;
     void *own = NULL;
     if (!model || !model->tensors || !input) return VIT_ERROR_ARGUMENT;
-    result = vit__resizer_init(&r, VIT__CONFIG(model), image);
+    result = vit__check_image(VIT__CONFIG(model), image);
     if (result) return result;
     if (size == 0 || (scratch && scratch_size < size)) return VIT_ERROR_MEMORY;
 #    ifndef VIT_NO_MALLOC
     if (!scratch) scratch = own = VIT_MALLOC(size);
 #    endif
     if (!scratch) return VIT_ERROR_MEMORY;
-    vit__preprocess(&r, VIT__CONFIG(model), input, scratch);
+    vit__transform_init(&t, VIT__CONFIG(model), image);
+    vit__preprocess(&t, scratch, input);
 #    ifndef VIT_NO_MALLOC
     if (own) VIT_FREE(own);
 #    else
@@ -7568,7 +7695,8 @@ static void vit__norm_first(vit__rows *job, const vit_config *c, const vit__laye
     case VIT_PRE_NORM:
     case VIT_PARALLEL: vit__rows_norm(job, norm); break;
     case VIT_POST_NORM:
-    case VIT_RES_POST_NORM: break;
+    case VIT_RES_POST_NORM:
+    case VIT_NUM_BLOCK_TYPES: break;
     }
 }
 
@@ -7976,6 +8104,7 @@ static void vit__add_branch(const vit__pass *p, const vit__branch *b, vit__mat a
         vit__norm(s, b->norm, x.data, x.ld, vit__matrix(s->y, (size_t)x.cols, x.rows, x.cols));
         vit__add_rows(s, gamma, b->spare, x);
         break;
+    case VIT_NUM_BLOCK_TYPES: break;
     }
 }
 
@@ -8188,6 +8317,7 @@ static void vit__pool_image(const vit_config *c, const float *tokens, float *poo
         memcpy(pooled, tokens, (size_t)dim * sizeof(float));
         vit__reduce_rows(patches, n, dim, 0, pooled + dim);
         break;
+    case VIT_NUM_POOLS: break;
     }
 }
 
@@ -8637,6 +8767,9 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
 #endif /* VIT_IMPLEMENTATION */
 
 /* CHANGE LOG
+
+   next    vit_resample_positions takes vit_grids; every enum of vit_config ends with its
+           VIT_NUM_...
 
    v0.1.0  first version: timm's VisionTransformer and DeiT with nearly all of their
            options, torch.nn's post-norm blocks; rotary and relative positions,

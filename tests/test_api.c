@@ -1449,9 +1449,9 @@ static void store_resampled(const vit_model *model, const vit_tensor *from, cons
     float *old = tiny_allocate((size_t)from->size), *new = tiny_allocate((size_t)to->size);
     vit_unpack_row(from, 0, old);
     memcpy(new, old, (size_t)prefix * sizeof(float));
-    vit_resample_positions((vit_pos_resample)c->pos_resample, old + prefix,
-                           model->config.grid_height, model->config.grid_width, new + prefix,
-                           c->grid_height, c->grid_width, c->embed_dim);
+    vit_resample_positions((vit_pos_resample)c->pos_resample, c->embed_dim, old + prefix,
+                           (vit_grid){ model->config.grid_height, model->config.grid_width },
+                           new + prefix, (vit_grid){ c->grid_height, c->grid_width });
     tiny_store(to, new, data);
     free(old);
     free(new);

@@ -274,7 +274,8 @@ static void check_resampled(vit_pos_resample how, const grid_case *g, FILE *file
     int i;
     random_inputs(from, old);
     CHECK(read_floats(file, expected, new));
-    vit_resample_positions(how, from, g->height, g->width, to, g->new_height, g->new_width, g->dim);
+    vit_resample_positions(how, g->dim, from, (vit_grid){ g->height, g->width }, to,
+                           (vit_grid){ g->new_height, g->new_width });
     for (i = 0; i < new; i++) {
         double difference = fabs((double)to[i] - (double)expected[i]);
         if (!(difference <= worst)) worst = difference;

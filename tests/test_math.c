@@ -623,18 +623,19 @@ static void gemm_reference(const gemm_case *g, vit_dtype dtype, int rows, int co
 static void gemm_one(const vit__kernels *kernels, gemm_case *g, vit_dtype dtype, int rows,
                      int cols, int depth, int mode) {
     static float wanted[GEMM_ROWS * GEMM_COLS + 1], got[GEMM_ROWS * GEMM_COLS + 1];
+    const vit__layer layer = {g->panels, g->bias, dtype, cols, depth};
     vit__linear l;
     gemm_prepare(g, dtype, cols, depth, rows, mode == 3 && dtype != VIT_I8 ? 0 : -1);
     gemm_convert(kernels, g, dtype, rows, depth);
     for (int i = 0; i <= rows * cols; i++) {
         wanted[i] = got[i] = random_float();
     }
-    vit__linear_init(&l, kernels, dtype, g->panels, rows, cols, depth);
+    vit__linear_init(&l, kernels, &layer);
+    vit__linear_rows(&l, rows);
     l.a = g->form;
     l.lda = (size_t)depth * sizeof(float);
     l.out.c = got;
     l.out.ldc = (size_t)cols;
-    l.out.bias = g->bias;
     l.out.act = mode >= 5 ? VIT__ACT(mode - 5) : VIT__NO_ACT;
     l.out.add = mode == 2 || mode == 4;
     l.out.gamma = mode == 4 ? g->gamma : NULL;

@@ -438,9 +438,9 @@ static bool stream_positions(conversion_stream *s, const layout_item *item, repo
     good = good && read_values(s, item, 0, (int64_t)old, from, r);
     if (good) {
         memcpy(to, from, prefix * sizeof *to);
-        vit_resample_positions(s->c->notes.pos_resample, from + prefix, facts->grid_height,
-                               facts->grid_width, to + prefix, config->grid_height,
-                               config->grid_width, config->embed_dim);
+        vit_resample_positions(s->c->notes.pos_resample, config->embed_dim, from + prefix,
+                               (vit_grid){ facts->grid_height, facts->grid_width }, to + prefix,
+                               (vit_grid){ config->grid_height, config->grid_width });
     }
     r->file = good ? s->c->options->output : r->file;
     good = good && vit_writer_values(&s->writer, to, total, r);

@@ -100,7 +100,8 @@ bool rel_pos_resample(vit_pos_resample how, const float *from, int height, int w
 {
     if (how == VIT_RESAMPLE_TIMM)
         return resample_distances(from, height, width, to, new_height, new_width);
-    vit_resample_positions(VIT_RESAMPLE_FLEXIVIT, from, 2 * height - 1, 2 * width - 1, to,
-                           2 * new_height - 1, 2 * new_width - 1, 1);
+    vit_resample_positions(VIT_RESAMPLE_FLEXIVIT, 1, from,
+                           (vit_grid){ 2 * height - 1, 2 * width - 1 }, to,
+                           (vit_grid){ 2 * new_height - 1, 2 * new_width - 1 });
     return true;
 }
