@@ -3630,13 +3630,20 @@ typedef struct vit__output {
 #    define VIT__CHUNK 16
 #endif
 
-/* tile[rows][tile_cols] = a[rows][depth], lda bytes apart, times `panels`
-   consecutive panels of weights. Floating point: each element is one chain of fma
-   over k in order, from zero; only bf16 goes k = 1, 0, 3, 2, ..., the order of the
-   instruction vdpbf16ps. int8: the sum of the products is exact, then
+/* What the product for a tile reads: rows of a layer's input and panels of its weights. */
+typedef struct vit__operands {
+    const unsigned char *a;     /* [rows, depth], in the kernel's form           */
+    size_t lda;                 /* bytes                                         */
+    int rows;
+    const unsigned char *panel; /* the first of `panels` consecutive ones        */
+    int depth, panels;
+} vit__operands;
+
+/* tile[rows][tile_cols] = a[rows][depth] times the panels. Floating point: each element
+   is one chain of fma over k in order, from zero; only bf16 goes k = 1, 0, 3, 2, ..., the
+   order of the instruction vdpbf16ps. int8: the sum of the products is exact, then
    (sum - zero * sum of weights) * (scale of the row * scale of the column). */
-typedef void vit__gemm_fn(float *tile, const unsigned char *a, size_t lda, int rows,
-                          const unsigned char *panel, int depth, int panels);
+typedef void vit__gemm_fn(float *tile, const vit__operands *o);
 
 typedef struct vit__gemm_kernel {
     vit__gemm_fn *run;
@@ -3648,6 +3655,7 @@ typedef struct vit__gemm_kernel {
 typedef struct vit__packing {
     uint32_t *keys, *values;
     int tokens, dim;
+    size_t ld;             /* numbers from one token to the next, where they come from */
 } vit__packing;
 
 typedef struct vit__kernels {
@@ -3661,7 +3669,7 @@ typedef struct vit__kernels {
                  float eps);
     float (*softmax)(float *x, int n, float scale);
     void (*pack_head)(vit_dtype dtype, const vit__packing *to, const float *k, const float *v,
-                      size_t ld, int first, int tokens);
+                      int first, int tokens);
     void (*scale)(float *y, const float *x, int n, float factor);
     void (*add)(float *y, const float *a, const float *b, const float *gamma, int n);
     void (*rotate)(vit_rope rope, float *x, const float *cosine, const float *sine, int half);
@@ -4031,12 +4039,12 @@ VIT__INLINE float vit__softmax_body(vit__fma_fn *fma, float *x, int n, float sca
    A unit is 4 bytes of a panel: one f32 or a pair of bf16 along the inner index, as the
    file has it. */
 VIT__INLINE void vit__pack_keys_body(vit_dtype dtype, const vit__packing *to, const float *k,
-                                     size_t ldk, int first, int tokens) {
+                                     int first, int tokens) {
     const int numbers = dtype == VIT_BF16 ? 2 : 1, units = vit__ceil_div(to->dim, numbers);
     int token, d, i;
     if (first == 0 && to->tokens % 16)
         memset(to->keys + to->tokens / 16 * 16 * units, 0, (size_t)units * 64);
-    for (token = first; token < first + tokens; token++, k += ldk) {
+    for (token = first; token < first + tokens; token++, k += to->ld) {
         uint32_t *at = to->keys + token / 16 * 16 * units + token % 16;
         for (d = 0; d < to->dim; d += VIT__CHUNK) {
             const int count = vit__min(VIT__CHUNK, to->dim - d);
@@ -4066,25 +4074,25 @@ VIT__INLINE void vit__pack_value(vit_dtype dtype, uint32_t *unit, const float *v
 
 /* first is even. */
 VIT__INLINE void vit__pack_values_body(vit_dtype dtype, const vit__packing *to, const float *v,
-                                       size_t ldv, int first, int tokens) {
+                                       int first, int tokens) {
     const int numbers = dtype == VIT_BF16 ? 2 : 1;
     const int units = vit__ceil_div(to->tokens, numbers), end = first + tokens, dim = to->dim;
     int token, d;
-    for (token = first; token < end; token += numbers, v += (size_t)numbers * ldv) {
+    for (token = first; token < end; token += numbers, v += (size_t)numbers * to->ld) {
         const int pair = numbers == 2 && token + 1 < end;
         uint32_t *at = to->values + token / numbers * 16;
         float a[16], b[16];
         memset(b, 0, sizeof b);
         for (d = 0; d + 16 <= dim; d += 16, at += units * 16) {
             memcpy(a, v + d, sizeof a);
-            if (pair) memcpy(b, v + ldv + d, sizeof b);
+            if (pair) memcpy(b, v + to->ld + d, sizeof b);
             vit__pack_value(dtype, at, a, b);
         }
         if (d == dim) continue;
         memset(a, 0, sizeof a);
         memset(b, 0, sizeof b);
         memcpy(a, v + d, (size_t)(dim - d) * sizeof(float));
-        if (pair) memcpy(b, v + ldv + d, (size_t)(dim - d) * sizeof(float));
+        if (pair) memcpy(b, v + to->ld + d, (size_t)(dim - d) * sizeof(float));
         vit__pack_value(dtype, at, a, b);
     }
 }
@@ -4101,7 +4109,7 @@ static void vit__put_weight(vit_dtype dtype, void *panels, int row, int k, int d
 
 /* Number by number, for size. */
 static void vit__pack_head_small(vit_dtype dtype, const vit__packing *to, const float *k,
-                                 const float *v, size_t ld, int first, int tokens) {
+                                 const float *v, int first, int tokens) {
     const size_t keys = (size_t)vit__ceil_div(to->tokens, 16) *
                         (size_t)vit__panel_bytes(dtype, to->dim);
     const size_t values = (size_t)vit__ceil_div(to->dim, 16) *
@@ -4109,7 +4117,7 @@ static void vit__pack_head_small(vit_dtype dtype, const vit__packing *to, const 
     int t, d;
     if (first == 0) memset(to->keys, 0, keys);
     if (first == 0) memset(to->values, 0, values);
-    for (t = first; t < first + tokens; t++, k += ld, v += ld)
+    for (t = first; t < first + tokens; t++, k += to->ld, v += to->ld)
         for (d = 0; d < to->dim; d++) {
             vit__put_weight(dtype, to->keys, t, d, to->dim, k[d]);
             vit__put_weight(dtype, to->values, d, t, to->tokens, v[d]);
@@ -4117,13 +4125,13 @@ static void vit__pack_head_small(vit_dtype dtype, const vit__packing *to, const 
 }
 
 VIT__INLINE void vit__pack_head_body(vit_dtype dtype, const vit__packing *to, const float *k,
-                                     const float *v, size_t ld, int first, int tokens) {
+                                     const float *v, int first, int tokens) {
     if (VIT__SMALL) {
-        vit__pack_head_small(dtype, to, k, v, ld, first, tokens);
+        vit__pack_head_small(dtype, to, k, v, first, tokens);
         return;
     }
-    vit__pack_keys_body(dtype, to, k, ld, first, tokens);
-    vit__pack_values_body(dtype, to, v, ld, first, tokens);
+    vit__pack_keys_body(dtype, to, k, first, tokens);
+    vit__pack_values_body(dtype, to, v, first, tokens);
 }
 
 VIT__INLINE void vit__scale_body(float *y, const float *x, int n, float factor) {
@@ -4155,8 +4163,9 @@ VIT__INLINE void vit__add_body(vit__fma_fn *fma, float *y, const float *a, const
 
 /* Turns each pair (a, b) of a head by its angle, in place: a is number i of `half`, in
    steps of `step`, b lies `apart` behind it. */
-VIT__INLINE void vit__rotate_pairs(vit__fma_fn *fma, float *x, const float *cosine,
-                                   const float *sine, int half, int step, int apart) {
+VIT__INLINE void vit__rotate_pairs(vit__fma_fn *fma, vit_rope rope, float *x, const float *cosine,
+                                   const float *sine, int half) {
+    const int step = rope == VIT_ROPE_PAIRS ? 2 : 1, apart = rope == VIT_ROPE_PAIRS ? 1 : half;
     float a[16], b[16];
     const int full = vit__full(half);
     int i, l;
@@ -4182,8 +4191,8 @@ VIT__INLINE void vit__rotate_pairs(vit__fma_fn *fma, float *x, const float *cosi
 VIT__INLINE void vit__rotate_body(vit__fma_fn *fma, vit_rope rope, float *x, const float *cosine,
                                   const float *sine, int half) {
     if (!VIT__KNOWN(rope, 1)) return;
-    if (rope == VIT_ROPE_PAIRS) vit__rotate_pairs(fma, x, cosine, sine, half, 2, 1);
-    else vit__rotate_pairs(fma, x, cosine, sine, half, 1, half);
+    if (rope == VIT_ROPE_PAIRS) vit__rotate_pairs(fma, VIT_ROPE_PAIRS, x, cosine, sine, half);
+    else vit__rotate_pairs(fma, VIT_ROPE_HALVES, x, cosine, sine, half);
 }
 
 /* ------------------------------------------------------------------------- */
@@ -4199,8 +4208,9 @@ VIT__INLINE int vit__summand(vit_dtype dtype, int k, int depth) {
 
 /* Two rows of a times four columns of a panel: eight sums that stay in registers. */
 VIT__INLINE void vit__gemm_2x4(vit_dtype dtype, float *tile, const unsigned char *a,
-                               const unsigned char *b, const unsigned char *panel, int column,
-                               int depth) {
+                               const unsigned char *b, const vit__operands *o, int column) {
+    const unsigned char *const panel = o->panel;
+    const int depth = o->depth;
     float a0 = 0, a1 = 0, a2 = 0, a3 = 0, b0 = 0, b1 = 0, b2 = 0, b3 = 0;
     int i;
     for (i = 0; i < depth; i++) {
@@ -4224,19 +4234,17 @@ VIT__INLINE void vit__gemm_2x4(vit_dtype dtype, float *tile, const unsigned char
 }
 
 /* Of an odd number of rows the last one comes twice. */
-VIT__INLINE void vit__gemm_body(vit_dtype dtype, float *tile, const unsigned char *a, size_t lda,
-                                int rows, const unsigned char *panel, int depth) {
+VIT__INLINE void vit__gemm_body(vit_dtype dtype, float *tile, const vit__operands *o) {
+    const unsigned char *a = o->a;
     int r, column;
-    for (r = 0; r < rows; r += 2, tile += 32, a += 2 * lda)
+    for (r = 0; r < o->rows; r += 2, tile += 32, a += 2 * o->lda)
         for (column = 0; column < 16; column += 4)
-            vit__gemm_2x4(dtype, tile, a, r + 1 < rows ? a + lda : a, panel, column, depth);
+            vit__gemm_2x4(dtype, tile, a, r + 1 < o->rows ? a + o->lda : a, o, column);
 }
 
-#define VIT_X(name, dtype, is_here)                                                                \
-    static void name(float *tile, const unsigned char *a, size_t lda, int rows,                    \
-                     const unsigned char *panel, int depth, int panels) {                          \
-        (void)panels;                                                                              \
-        if (is_here) vit__gemm_body(dtype, tile, a, lda, rows, panel, depth);                      \
+#define VIT_X(name, dtype, is_here)                                            \
+    static void name(float *tile, const vit__operands *o) {                    \
+        if (is_here) vit__gemm_body(dtype, tile, o);                           \
     }
 VIT_X(vit__gemm_f32_4x16_scalar, VIT_F32, 1)
 VIT_X(vit__gemm_f16_4x16_scalar, VIT_F16, VIT__F16)
@@ -4283,20 +4291,18 @@ static void vit__dot_i8_scalar(int32_t *sum, const unsigned char *q, const unsig
     sum[0] = c0, sum[1] = c1, sum[2] = c2, sum[3] = c3;
 }
 
-VIT__INLINE void vit__gemm_i8_body(vit__dot_i8_fn *dot, float *tile, const unsigned char *a,
-                                   size_t lda, int rows, const unsigned char *panel, int depth) {
+VIT__INLINE void vit__gemm_i8_body(vit__dot_i8_fn *dot, float *tile, const vit__operands *o) {
+    const unsigned char *a = o->a, *const tail = o->panel + (size_t)vit__quads(o->depth) * 64;
     int32_t sum[16];
-    int l;
-    for (; rows--; a += lda, tile += 16) {
-        for (l = 0; l < 16; l += 4) dot(sum + l, a + VIT__U8_HEADER, panel + 4 * l, depth);
-        vit__dequantise_row(tile, sum, a, panel + (size_t)vit__quads(depth) * 64);
+    int rows = o->rows, l;
+    for (; rows--; a += o->lda, tile += 16) {
+        for (l = 0; l < 16; l += 4) dot(sum + l, a + VIT__U8_HEADER, o->panel + 4 * l, o->depth);
+        vit__dequantise_row(tile, sum, a, tail);
     }
 }
 
-static void vit__gemm_i8_4x16_scalar(float *tile, const unsigned char *a, size_t lda, int rows,
-                                     const unsigned char *panel, int depth, int panels) {
-    (void)panels;
-    if (VIT__INT8) vit__gemm_i8_body(vit__dot_i8_scalar, tile, a, lda, rows, panel, depth);
+static void vit__gemm_i8_4x16_scalar(float *tile, const vit__operands *o) {
+    if (VIT__INT8) vit__gemm_i8_body(vit__dot_i8_scalar, tile, o);
 }
 
 static void vit__output_scalar(const vit__output *out, const float *tile, int tile_cols,
@@ -4322,8 +4328,8 @@ static float vit__softmax_scalar(float *x, int n, float scale) {
 }
 
 static void vit__pack_head_scalar(vit_dtype dtype, const vit__packing *to, const float *k,
-                                  const float *v, size_t ld, int first, int tokens) {
-    vit__pack_head_body(VIT__BF16 ? dtype : VIT_F32, to, k, v, ld, first, tokens);
+                                  const float *v, int first, int tokens) {
+    vit__pack_head_body(VIT__BF16 ? dtype : VIT_F32, to, k, v, first, tokens);
 }
 
 static void vit__scale_scalar(float *y, const float *x, int n, float factor) {
@@ -4390,13 +4396,16 @@ VIT__TIER(scalar, VIT_ISA_SCALAR, 1, scalar,
 #    define VIT__STORE(STEP, r, n) vit__store_##STEP(tile, r, n, c##r##n, a##r, p, stride, steps);
 #    define VIT__STORE_ROW(r, STEP, WIDTH) WIDTH(VIT__STORE, STEP, r)
 
-/* ORDER(i, depth): which k comes i-th. */
+/* ORDER(i, depth): which k comes i-th. p: the panel, or the part of it that is meant; stride:
+   bytes from one panel to the next, where a step needs them. */
 #    define VIT__ONE_ROW(r, A, B) +1
 #    define VIT__GEMM(name, STEP, WEIGHTS, ORDER, ROWS, WIDTH)                                    \
         VIT__STATIC_ASSERT(0 ROWS(VIT__ONE_ROW, , ) <= VIT__MAX_TILE_ROWS, rows_of_##name);       \
-        VIT__NOINLINE static void name(float *tile, const unsigned char *a, size_t lda, int rows, \
-                                       const unsigned char *p, size_t stride, int depth) {        \
-            const int steps = vit__steps_##STEP(depth);                                           \
+        VIT__NOINLINE static void name(float *tile, const vit__operands *o,                       \
+                                       const unsigned char *p, size_t stride) {                   \
+            const unsigned char *const a = o->a;                                                  \
+            const size_t lda = o->lda;                                                            \
+            const int rows = o->rows, depth = o->depth, steps = vit__steps_##STEP(depth);         \
             int i;                                                                                \
             ROWS(VIT__ROW, , )                                                                    \
             ROWS(VIT__ZERO_ROW, STEP, WIDTH)                                                      \
@@ -4435,9 +4444,9 @@ VIT__INLINE int vit__odd_first(int i, int depth) { return vit__summand(VIT_BF16,
             return vit__softmax_body(vit__fma_##isa, x, n, scale);                                \
         }                                                                                         \
         static void vit__pack_head_##isa(vit_dtype dtype, const vit__packing *to, const float *k, \
-                                         const float *v, size_t ld, int first, int tokens) {      \
-            if (dtype == VIT_F32) vit__pack_head_body(VIT_F32, to, k, v, ld, first, tokens);      \
-            else vit__pack_head_body(VIT_BF16, to, k, v, ld, first, tokens);                      \
+                                         const float *v, int first, int tokens) {                 \
+            if (dtype == VIT_F32) vit__pack_head_body(VIT_F32, to, k, v, first, tokens);          \
+            else vit__pack_head_body(VIT_BF16, to, k, v, first, tokens);                          \
         }                                                                                         \
         static void vit__scale_##isa(float *y, const float *x, int n, float factor) {             \
             vit__scale_body(y, x, n, factor);                                                     \
@@ -4521,11 +4530,8 @@ VIT__INLINE __m256i vit__i8_avx2(const unsigned char *p, size_t stride, int n, i
         const __m256 x = _mm256_castsi256_ps(_mm256_set1_epi32(vit__load32(a + 4 * k)));
 #    define VIT__MAC_fma_avx2(c, n) c = _mm256_fmadd_ps(x, w##n, c);
 VIT__INLINE int vit__steps_fma_avx2(int depth) { return depth; }
-VIT__INLINE void vit__store_fma_avx2(float *tile, int r, int n, __m256 c, const unsigned char *a,
-                                     const unsigned char *p, size_t stride, int steps) {
-    (void)a, (void)p, (void)stride, (void)steps;
-    _mm256_storeu_ps(tile + 48 * r + 8 * n, c);
-}
+#    define vit__store_fma_avx2(tile, r, n, c, a, p, stride, steps)                               \
+        _mm256_storeu_ps(tile + 48 * r + 8 * n, c)
 
 /* x is a quad of the row. Its even and odd bytes are multiplied as 16-bit numbers,
    two products to a sum of 32 bits; vpmaddubsw would saturate. */
@@ -4543,29 +4549,31 @@ VIT__INLINE void vit__store_fma_avx2(float *tile, int r, int n, __m256 c, const 
         c = _mm256_add_epi32(c, _mm256_madd_epi16(x_even, even##n));                              \
         c = _mm256_add_epi32(c, _mm256_madd_epi16(x_odd, odd##n));
 VIT__INLINE int vit__steps_mul16_avx2(int depth) { return vit__quads(depth); }
-VIT__INLINE void vit__store_mul16_avx2(float *tile, int r, int n, __m256i c, const unsigned char *a,
-                                       const unsigned char *p, size_t stride, int steps) {
-    const unsigned char *tail = p + 64 * (size_t)steps + 32 * n;
+/* As vit__dequantise_row. */
+VIT__INLINE __m256 vit__dequantise_avx2(__m256i sum, const unsigned char *a,
+                                        const unsigned char *tail) {
     const __m256 scale = _mm256_castsi256_ps(_mm256_set1_epi32(vit__load32(a)));
     const __m256 scales = _mm256_castsi256_ps(vit__load_avx2(tail));
     const __m256i zero = _mm256_set1_epi32(vit__load32(a + 4));
-    c = _mm256_sub_epi32(c, _mm256_mullo_epi32(zero, vit__load_avx2(tail + 64)));
-    (void)stride;
-    _mm256_storeu_ps(tile + 48 * r + 8 * n,
-                     _mm256_mul_ps(_mm256_cvtepi32_ps(c), _mm256_mul_ps(scale, scales)));
+    sum = _mm256_sub_epi32(sum, _mm256_mullo_epi32(zero, vit__load_avx2(tail + 64)));
+    return _mm256_mul_ps(_mm256_cvtepi32_ps(sum), _mm256_mul_ps(scale, scales));
 }
+#    define vit__store_mul16_avx2(tile, r, n, c, a, p, stride, steps)                             \
+        _mm256_storeu_ps(tile + 48 * r + 8 * n,                                                   \
+                         vit__dequantise_avx2(c, a, p + 64 * (size_t)steps + 32 * n))
 
 /* A kernel: the full height, and one row for the class token and the head. Three
    panels, one after the other, while the rows are in the nearest cache. */
 #    define VIT__GEMM_AVX2(name, dtype, STEP, WEIGHTS, ORDER, ROWS)                               \
         VIT__GEMM(name##_full, STEP, WEIGHTS, ORDER, ROWS, VIT__WIDTH_2)                          \
         VIT__GEMM(name##_1, STEP, WEIGHTS, ORDER, VIT__ROWS_1, VIT__WIDTH_2)                      \
-        static void name(float *tile, const unsigned char *a, size_t lda, int rows,               \
-                         const unsigned char *p, int depth, int panels) {                         \
-            const size_t stride = (size_t)vit__panel_bytes(dtype, depth);                         \
+        static void name(float *tile, const vit__operands *o) {                                   \
+            const size_t stride = (size_t)vit__panel_bytes(dtype, o->depth);                      \
+            const unsigned char *p = o->panel;                                                    \
+            int panels = o->panels;                                                               \
             for (; panels; panels--, p += stride, tile += 16) {                                   \
-                if (rows == 1) name##_1(tile, a, lda, rows, p, stride, depth);                    \
-                else name##_full(tile, a, lda, rows, p, stride, depth);                           \
+                if (o->rows == 1) name##_1(tile, o, p, stride);                                   \
+                else name##_full(tile, o, p, stride);                                             \
             }                                                                                     \
         }
 
@@ -4657,11 +4665,8 @@ VIT__INLINE __m512i vit__bits_avx512(const unsigned char *p, size_t stride, int 
         const __m512 x = _mm512_castsi512_ps(_mm512_set1_epi32(vit__load32(a + 4 * k)));
 #    define VIT__MAC_fma_avx512(c, n) c = _mm512_fmadd_ps(x, w##n, c);
 VIT__INLINE int vit__steps_fma_avx512(int depth) { return depth; }
-VIT__INLINE void vit__store_fma_avx512(float *tile, int r, int n, __m512 c, const unsigned char *a,
-                                       const unsigned char *p, size_t stride, int steps) {
-    (void)a, (void)p, (void)stride, (void)steps;
-    _mm512_storeu_ps(tile + 48 * r + 16 * n, c);
-}
+#    define vit__store_fma_avx512(tile, r, n, c, a, p, stride, steps)                             \
+        _mm512_storeu_ps(tile + 48 * r + 16 * n, c)
 
 /* As in the AVX2 tier. */
 #    define VIT__ACC_mul16_avx512 __m512i
@@ -4678,24 +4683,25 @@ VIT__INLINE void vit__store_fma_avx512(float *tile, int r, int n, __m512 c, cons
         c = _mm512_add_epi32(c, _mm512_madd_epi16(x_even, even##n));                              \
         c = _mm512_add_epi32(c, _mm512_madd_epi16(x_odd, odd##n));
 VIT__INLINE int vit__steps_mul16_avx512(int depth) { return vit__quads(depth); }
-VIT__INLINE void vit__store_mul16_avx512(float *tile, int r, int n, __m512i c,
-                                         const unsigned char *a, const unsigned char *p,
-                                         size_t stride, int steps) {
-    const unsigned char *tail = p + (size_t)n * stride + 64 * (size_t)steps;
+/* As vit__dequantise_row. */
+VIT__INLINE __m512 vit__dequantise_avx512(__m512i sum, const unsigned char *a,
+                                          const unsigned char *tail) {
     const __m512 scale = _mm512_castsi512_ps(_mm512_set1_epi32(vit__load32(a)));
     const __m512i zero = _mm512_set1_epi32(vit__load32(a + 4));
-    c = _mm512_sub_epi32(c, _mm512_mullo_epi32(zero, _mm512_loadu_si512(tail + 64)));
-    _mm512_storeu_ps(tile + 48 * r + 16 * n,
-                     _mm512_mul_ps(_mm512_cvtepi32_ps(c),
-                                   _mm512_mul_ps(scale, _mm512_loadu_ps(tail))));
+    sum = _mm512_sub_epi32(sum, _mm512_mullo_epi32(zero, _mm512_loadu_si512(tail + 64)));
+    return _mm512_mul_ps(_mm512_cvtepi32_ps(sum), _mm512_mul_ps(scale, _mm512_loadu_ps(tail)));
 }
+#    define vit__store_mul16_avx512(tile, r, n, c, a, p, stride, steps)                           \
+        _mm512_storeu_ps(                                                                         \
+            tile + 48 * r + 16 * n,                                                               \
+            vit__dequantise_avx512(c, a, p + (size_t)n * stride + 64 * (size_t)steps))
 
 /* What is left over by tiles of three panels goes panel by panel. */
 #    define VIT__GEMM_REST(name)                                                                  \
-        static void name##_rest(float *tile, const unsigned char *a, size_t lda, int rows,        \
-                                const unsigned char *p, size_t stride, int depth, int panels) {   \
-            for (; panels; panels--, p += stride, tile += 16)                                     \
-                name##_x16(tile, a, lda, rows, p, stride, depth);                                 \
+        static void name##_rest(float *tile, const vit__operands *o, size_t stride) {             \
+            const unsigned char *p = o->panel;                                                    \
+            int panels = o->panels;                                                               \
+            for (; panels; panels--, p += stride, tile += 16) name##_x16(tile, o, p, stride);     \
         }
 
 /* A kernel in two heights, for steps that spend their time on widening. */
@@ -4704,12 +4710,11 @@ VIT__INLINE void vit__store_mul16_avx512(float *tile, int r, int n, __m512i c,
         VIT__GEMM(name##_1, STEP, WEIGHTS, ORDER, VIT__ROWS_1, VIT__WIDTH_3)                      \
         VIT__GEMM(name##_x16, STEP, WEIGHTS, ORDER, ROWS, VIT__WIDTH_1)                           \
         VIT__GEMM_REST(name)                                                                      \
-        static void name(float *tile, const unsigned char *a, size_t lda, int rows,               \
-                         const unsigned char *p, int depth, int panels) {                         \
-            const size_t stride = (size_t)vit__panel_bytes(dtype, depth);                         \
-            if (panels < 3) name##_rest(tile, a, lda, rows, p, stride, depth, panels);            \
-            else if (rows == 1) name##_1(tile, a, lda, rows, p, stride, depth);                   \
-            else name##_full(tile, a, lda, rows, p, stride, depth);                               \
+        static void name(float *tile, const vit__operands *o) {                                   \
+            const size_t stride = (size_t)vit__panel_bytes(dtype, o->depth);                      \
+            if (o->panels < 3) name##_rest(tile, o, stride);                                      \
+            else if (o->rows == 1) name##_1(tile, o, o->panel, stride);                           \
+            else name##_full(tile, o, o->panel, stride);                                          \
         }
 
 /* A kernel in every height that the split of many rows leaves, or a few rows have. */
@@ -4723,22 +4728,22 @@ VIT__INLINE void vit__store_mul16_avx512(float *tile, int r, int n, __m512i c,
         VIT__GEMM(name##_1, STEP, WEIGHTS, ORDER, VIT__ROWS_1, VIT__WIDTH_3)                      \
         VIT__GEMM(name##_x16, STEP, WEIGHTS, ORDER, VIT__ROWS_8, VIT__WIDTH_1)                    \
         VIT__GEMM_REST(name)                                                                      \
-        static void name(float *tile, const unsigned char *a, size_t lda, int rows,               \
-                         const unsigned char *p, int depth, int panels) {                         \
-            const size_t stride = (size_t)vit__panel_bytes(dtype, depth);                         \
-            if (panels < 3) {                                                                     \
-                name##_rest(tile, a, lda, rows, p, stride, depth, panels);                        \
+        static void name(float *tile, const vit__operands *o) {                                   \
+            const size_t stride = (size_t)vit__panel_bytes(dtype, o->depth);                      \
+            const unsigned char *const p = o->panel;                                              \
+            if (o->panels < 3) {                                                                  \
+                name##_rest(tile, o, stride);                                                     \
                 return;                                                                           \
             }                                                                                     \
-            switch (rows) {                                                                       \
-            case 1: name##_1(tile, a, lda, rows, p, stride, depth); break;                        \
-            case 2: name##_2(tile, a, lda, rows, p, stride, depth); break;                        \
+            switch (o->rows) {                                                                    \
+            case 1: name##_1(tile, o, p, stride); break;                                          \
+            case 2: name##_2(tile, o, p, stride); break;                                          \
             case 3:                                                                               \
-            case 4: name##_4(tile, a, lda, rows, p, stride, depth); break;                        \
-            case 5: name##_5(tile, a, lda, rows, p, stride, depth); break;                        \
-            case 6: name##_6(tile, a, lda, rows, p, stride, depth); break;                        \
-            case 7: name##_7(tile, a, lda, rows, p, stride, depth); break;                        \
-            default: name##_8(tile, a, lda, rows, p, stride, depth); break;                       \
+            case 4: name##_4(tile, o, p, stride); break;                                          \
+            case 5: name##_5(tile, o, p, stride); break;                                          \
+            case 6: name##_6(tile, o, p, stride); break;                                          \
+            case 7: name##_7(tile, o, p, stride); break;                                          \
+            default: name##_8(tile, o, p, stride); break;                                         \
             }                                                                                     \
         }
 
@@ -4956,11 +4961,9 @@ VIT__INLINE int vit__steps_mull_neon(int depth) { return vit__ceil_div(depth, 8)
 #    define VIT__GEMM_NEON(name, STEP, WEIGHTS, ORDER, ROWS)                                      \
         VIT__GEMM(name##_full, STEP, WEIGHTS, ORDER, ROWS, VIT__WIDTH_4)                          \
         VIT__GEMM(name##_1, STEP, WEIGHTS, ORDER, VIT__ROWS_1, VIT__WIDTH_4)                      \
-        static void name(float *tile, const unsigned char *a, size_t lda, int rows,               \
-                         const unsigned char *p, int depth, int panels) {                         \
-            (void)panels;                                                                         \
-            if (rows == 1) name##_1(tile, a, lda, rows, p, 0, depth);                             \
-            else name##_full(tile, a, lda, rows, p, 0, depth);                                    \
+        static void name(float *tile, const vit__operands *o) {                                   \
+            if (o->rows == 1) name##_1(tile, o, o->panel, 0);                                     \
+            else name##_full(tile, o, o->panel, 0);                                               \
         }
 
 VIT__GEMM_NEON(vit__gemm_f32_neon, fma_neon, vit__f32_neon, vit__in_order, VIT__ROWS_6)
@@ -4973,15 +4976,13 @@ VIT__GEMM(vit__gemm_i8_neon_x8, mull_neon, vit__two_quads_neon, vit__in_order, V
           VIT__WIDTH_4)
 VIT__GEMM(vit__gemm_i8_neon_1, mull_neon, vit__two_quads_neon, vit__in_order, VIT__ROWS_1,
           VIT__WIDTH_8)
-static void vit__gemm_i8_neon(float *tile, const unsigned char *a, size_t lda, int rows,
-                              const unsigned char *p, int depth, int panels) {
-    (void)panels;
-    if (rows == 1) {
-        vit__gemm_i8_neon_1(tile, a, lda, rows, p, 0, depth);
+static void vit__gemm_i8_neon(float *tile, const vit__operands *o) {
+    if (o->rows == 1) {
+        vit__gemm_i8_neon_1(tile, o, o->panel, 0);
         return;
     }
-    vit__gemm_i8_neon_x8(tile, a, lda, rows, p, 0, depth);
-    vit__gemm_i8_neon_x8(tile + 8, a, lda, rows, p + 32, 0, depth);
+    vit__gemm_i8_neon_x8(tile, o, o->panel, 0);
+    vit__gemm_i8_neon_x8(tile + 8, o, o->panel + 32, 0);
 }
 
 VIT__TIER(neon, VIT_ISA_NEON, 1, neon,
@@ -5066,18 +5067,18 @@ VIT__GEMM_SMMLA(vit__gemm_i8_neon_i8mm_6, VIT__ROWS_3)
 VIT__GEMM_SMMLA(vit__gemm_i8_neon_i8mm_8, VIT__ROWS_4)
 
 /* Half a panel at a time; an odd number of rows has its middle one in two pairs. */
-static void vit__gemm_i8_neon_i8mm(float *tile, const unsigned char *a, size_t lda, int rows,
-                                   const unsigned char *p, int depth, int panels) {
-    const int pairs = (rows + 1) / 2;
-    const size_t apart = (size_t)(rows / 2);
+static void vit__gemm_i8_neon_i8mm(float *tile, const vit__operands *o) {
+    const size_t apart = (size_t)(o->rows / 2);
+    const unsigned char *p = o->panel;
+    vit__operands pairs = *o;
     int half;
-    (void)panels;
+    pairs.rows = (o->rows + 1) / 2;
     for (half = 0; half < 2; half++, tile += 8, p += 32) {
-        switch (pairs) {
-        case 1: vit__gemm_i8_neon_i8mm_2(tile, a, lda, pairs, p, apart, depth); break;
-        case 2: vit__gemm_i8_neon_i8mm_4(tile, a, lda, pairs, p, apart, depth); break;
-        case 3: vit__gemm_i8_neon_i8mm_6(tile, a, lda, pairs, p, apart, depth); break;
-        default: vit__gemm_i8_neon_i8mm_8(tile, a, lda, pairs, p, apart, depth); break;
+        switch (pairs.rows) {
+        case 1: vit__gemm_i8_neon_i8mm_2(tile, &pairs, p, apart); break;
+        case 2: vit__gemm_i8_neon_i8mm_4(tile, &pairs, p, apart); break;
+        case 3: vit__gemm_i8_neon_i8mm_6(tile, &pairs, p, apart); break;
+        default: vit__gemm_i8_neon_i8mm_8(tile, &pairs, p, apart); break;
         }
     }
 }
@@ -5170,10 +5171,8 @@ static void vit__dot_i8_smlad(int32_t *sum, const unsigned char *q, const unsign
     sum[0] = c0, sum[1] = c1, sum[2] = c2, sum[3] = c3;
 }
 
-static void vit__gemm_i8_smlad(float *tile, const unsigned char *a, size_t lda, int rows,
-                               const unsigned char *panel, int depth, int panels) {
-    (void)panels;
-    vit__gemm_i8_body(vit__dot_i8_smlad, tile, a, lda, rows, panel, depth);
+static void vit__gemm_i8_smlad(float *tile, const vit__operands *o) {
+    vit__gemm_i8_body(vit__dot_i8_smlad, tile, o);
 }
 
 VIT__TIER(smlad, VIT_ISA_SMLAD, 1, scalar,
@@ -5235,12 +5234,11 @@ VIT__INLINE uint32x4_t vit__pairs_helium(const unsigned char *p, size_t stride, 
 /* Two rows and half a panel at a time. */
 #    define VIT__GEMM_HELIUM(name, STEP, WEIGHTS, panel_bytes, is_here)                           \
         VIT__GEMM(name##_2x8, STEP, WEIGHTS, vit__ascending, VIT__ROWS_2, VIT__WIDTH_2)           \
-        static void name(float *tile, const unsigned char *a, size_t lda, int rows,               \
-                         const unsigned char *p, int depth, int panels) {                         \
-            (void)panels;                                                                         \
-            for (; is_here && rows > 0; rows -= 2, a += 2 * lda, tile += 32) {                    \
-                name##_2x8(tile, a, lda, rows, p, 0, depth);                                      \
-                name##_2x8(tile + 8, a, lda, rows, p + (panel_bytes) / 2, 0, depth);              \
+        static void name(float *tile, const vit__operands *o) {                                   \
+            vit__operands two = *o;                                                               \
+            for (; is_here && two.rows > 0; two.rows -= 2, two.a += 2 * o->lda, tile += 32) {     \
+                name##_2x8(tile, &two, o->panel, 0);                                              \
+                name##_2x8(tile + 8, &two, o->panel + (panel_bytes) / 2, 0);                      \
             }                                                                                     \
         }
 
@@ -5291,17 +5289,15 @@ static void vit__dequantise_helium(float *tile, const int32_t *sum, const unsign
     }
 }
 
-static void vit__gemm_i8_helium(float *tile, const unsigned char *a, size_t lda, int rows,
-                                const unsigned char *panel, int depth, int panels) {
-    const int bytes = 4 * vit__quads(depth);
-    const unsigned char *tail = panel + 16 * (size_t)bytes, *b;
+static void vit__gemm_i8_helium(float *tile, const vit__operands *o) {
+    const int bytes = 4 * vit__quads(o->depth);
+    const unsigned char *tail = o->panel + 16 * (size_t)bytes, *a = o->a, *b;
     int32_t sum[32];
-    int l;
-    (void)panels;
-    for (; VIT__INT8 && rows > 0; rows -= 2, a += 2 * lda, tile += 32) {
-        b = rows > 1 ? a + lda : a;
+    int rows = o->rows, l;
+    for (; VIT__INT8 && rows > 0; rows -= 2, a += 2 * o->lda, tile += 32) {
+        b = rows > 1 ? a + o->lda : a;
         for (l = 0; l < 16; l += 2)
-            vit__dot_i8_helium(sum + l, a + VIT__U8_HEADER, b + VIT__U8_HEADER, panel + 4 * l,
+            vit__dot_i8_helium(sum + l, a + VIT__U8_HEADER, b + VIT__U8_HEADER, o->panel + 4 * l,
                                bytes);
         vit__dequantise_helium(tile, sum, a, tail);
         vit__dequantise_helium(tile + 16, sum + 16, b, tail);
@@ -5381,26 +5377,27 @@ VIT__INLINE int vit__steps_pair_wasm(int depth) { return vit__ceil_div(depth, 2)
         c = wasm_i32x4_add(c, wasm_i32x4_dot_i16x8(x_even, even##n));                             \
         c = wasm_i32x4_add(c, wasm_i32x4_dot_i16x8(x_odd, odd##n));
 VIT__INLINE int vit__steps_mul16_wasm(int depth) { return vit__quads(depth); }
-VIT__INLINE void vit__store_mul16_wasm(float *tile, int r, int n, v128_t c, const unsigned char *a,
-                                       const unsigned char *p, size_t column, int steps) {
-    const unsigned char *tail = p + 64 * (size_t)steps + 4 * column + 16 * n;
+/* As vit__dequantise_row. */
+VIT__INLINE v128_t vit__dequantise_wasm(v128_t sum, const unsigned char *a,
+                                        const unsigned char *tail) {
     const v128_t scale = wasm_f32x4_mul(wasm_v128_load32_splat(a), wasm_v128_load(tail));
     const v128_t zero = wasm_i32x4_mul(wasm_v128_load32_splat(a + 4), wasm_v128_load(tail + 64));
-    const v128_t sum = wasm_f32x4_convert_i32x4(wasm_i32x4_sub(c, zero));
-    wasm_v128_store(tile + 16 * r + column + 4 * n, wasm_f32x4_mul(sum, scale));
+    return wasm_f32x4_mul(wasm_f32x4_convert_i32x4(wasm_i32x4_sub(sum, zero)), scale);
 }
+#    define vit__store_mul16_wasm(tile, r, n, c, a, p, column, steps)                             \
+        wasm_v128_store(                                                                          \
+            tile + 16 * r + column + 4 * n,                                                       \
+            vit__dequantise_wasm(c, a, p + 64 * (size_t)steps + 4 * column + 16 * n))
 
 /* A kernel: the full height, and one row for the class token and the head. */
 #    define VIT__GEMM_WASM(name, STEP, ROWS)                                                      \
         VIT__GEMM(name##_full, STEP, vit__bits_wasm, vit__ascending, ROWS, VIT__WIDTH_2)          \
         VIT__GEMM(name##_1, STEP, vit__bits_wasm, vit__ascending, VIT__ROWS_1, VIT__WIDTH_2)      \
-        static void name(float *tile, const unsigned char *a, size_t lda, int rows,               \
-                         const unsigned char *p, int depth, int panels) {                         \
+        static void name(float *tile, const vit__operands *o) {                                   \
             size_t column;                                                                        \
-            (void)panels;                                                                         \
             for (column = 0; column < 16; column += 8) {                                          \
-                if (rows == 1) name##_1(tile, a, lda, rows, p, column, depth);                    \
-                else name##_full(tile, a, lda, rows, p, column, depth);                           \
+                if (o->rows == 1) name##_1(tile, o, o->panel, column);                            \
+                else name##_full(tile, o, o->panel, column);                                      \
             }                                                                                     \
         }
 
@@ -5409,16 +5406,18 @@ VIT__GEMM_WASM(vit__gemm_pair_wasm, pair_wasm, VIT__ROWS_3)
 VIT__GEMM_WASM(vit__gemm_i8_wasm, mul16_wasm, VIT__ROWS_4)
 
 /* Three rows, because a fourth would not leave registers enough. */
-static void vit__gemm_bf16_wasm(float *tile, const unsigned char *a, size_t lda, int rows,
-                                const unsigned char *p, int depth, int panels) {
-    for (; rows > 0; rows -= 3, tile += 3 * 16, a += 3 * lda)
-        vit__gemm_pair_wasm(tile, a, lda, vit__min(rows, 3), p, depth, panels);
+static void vit__gemm_bf16_wasm(float *tile, const vit__operands *o) {
+    vit__operands three = *o;
+    int rows = o->rows;
+    for (; rows > 0; rows -= 3, tile += 3 * 16, three.a += 3 * o->lda) {
+        three.rows = vit__min(rows, 3);
+        vit__gemm_pair_wasm(tile, &three);
+    }
 }
 
-static void vit__gemm_f32_wasm(float *tile, const unsigned char *a, size_t lda, int rows,
-                               const unsigned char *p, int depth, int panels) {
+static void vit__gemm_f32_wasm(float *tile, const vit__operands *o) {
     memset(tile, 0, 4 * 64);
-    vit__gemm_muladd_wasm(tile, a, lda, rows, p, depth, panels);
+    vit__gemm_muladd_wasm(tile, o);
 }
 
 /* The exponent is moved into place and its bias made right by a multiplication, which
@@ -5471,18 +5470,20 @@ VIT__INLINE void vit__widen_i4_wasm(float *wide, const unsigned char *p, int k, 
 }
 
 #    define VIT__GEMM_WIDE_WASM(name, widen)                                                      \
-        static void name(float *tile, const unsigned char *a, size_t lda, int rows,               \
-                         const unsigned char *p, int depth, int panels) {                         \
+        static void name(float *tile, const vit__operands *o) {                                   \
             float wide[32 * 16];                                                                  \
+            vit__operands four = *o;                                                              \
             int k, row;                                                                           \
-            memset(tile, 0, (size_t)vit__round_up(rows, 4) * 64);                                 \
-            for (k = 0; k < depth; k += 32, a += 32 * 4) {                                        \
-                const int count = vit__min(32, depth - k);                                        \
-                widen(wide, p, k, count);                                                         \
-                for (row = 0; row < rows; row += 4)                                               \
-                    vit__gemm_muladd_wasm(tile + 16 * row, a + (size_t)row * lda, lda,            \
-                                          vit__min(4, rows - row),                                \
-                                          (const unsigned char *)wide, count, panels);            \
+            memset(tile, 0, (size_t)vit__round_up(o->rows, 4) * 64);                              \
+            four.panel = (const unsigned char *)wide;                                             \
+            for (k = 0; k < o->depth; k += 32) {                                                  \
+                four.depth = vit__min(32, o->depth - k);                                          \
+                widen(wide, o->panel, k, four.depth);                                             \
+                for (row = 0; row < o->rows; row += 4) {                                          \
+                    four.a = o->a + (size_t)row * o->lda + 4 * (size_t)k;                         \
+                    four.rows = vit__min(4, o->rows - row);                                       \
+                    vit__gemm_muladd_wasm(tile + 16 * row, &four);                                \
+                }                                                                                 \
             }                                                                                     \
         }
 
@@ -6559,19 +6560,25 @@ static void vit__gemm(const vit__linear *l, int first_tile, int end_tile, int pa
     const vit__gemm_kernel *gemm = vit__known_gemm(l->gemm);
     const int tile_panels = kernels->tile_panels, tile_cols = tile_panels * 16;
     float tile[VIT__MAX_TILE_ROWS * VIT__MAX_TILE_COLS];
+    vit__operands o;
+    o.lda = l->lda;
+    o.depth = l->depth;
     for (; panel < panel_end; panel += tile_panels) {
         const int panels = vit__min(tile_panels, panel_end - panel);
         const int cols = vit__min(panels * 16, l->cols - panel * 16);
         vit__output out = l->out;
         int t, row, end;
+        o.panel = l->panels + (size_t)panel * l->stride;
+        o.panels = panels;
         vit__share(l->rows, first_tile, l->num_tiles, &end);
         if (out.bias) out.bias += panel * 16;
         if (out.gamma) out.gamma += panel * 16;
         for (t = first_tile; t < end_tile; t++) {
             row = end;
             end = vit__share_end(l->rows, t, l->num_tiles);
-            gemm->run(tile, (const unsigned char *)l->a + (size_t)row * l->lda, l->lda,
-                         end - row, l->panels + (size_t)panel * l->stride, l->depth, panels);
+            o.a = (const unsigned char *)l->a + (size_t)row * l->lda;
+            o.rows = end - row;
+            gemm->run(tile, &o);
             out.c = l->out.c + (size_t)row * out.ldc + panel * 16;
             kernels->output(&out, tile, tile_cols, end - row, cols);
         }
@@ -7383,6 +7390,7 @@ static void vit__attention_begin(const vit__attention *job, int number, int task
     vit__place_head(job, &arena, head);
     head->packing.tokens = n;
     head->packing.dim = job->dim;
+    head->packing.ld = job->ldk;
     head->values.out.c = job->context + (size_t)(image * job->context_rows) * width +
                          (size_t)h * (size_t)job->dim;
     head->values.out.ldc = width;
@@ -7524,7 +7532,7 @@ static void vit__attention_pack(const vit__attention *job, int number, const vit
     const size_t first = (size_t)(image * VIT__CONFIG(job->session->model)->num_tokens) * job->ldk +
                          (size_t)h * (size_t)job->dim;
     vit__kernels_of(job->session)
-        ->pack_head(job->dtype, to, job->k + first, job->v + first, job->ldk, 0, job->keys);
+        ->pack_head(job->dtype, to, job->k + first, job->v + first, 0, job->keys);
 }
 
 /* Tasks share the query rows of all heads of all images, so that three heads
@@ -7964,7 +7972,7 @@ static void vit__stream_head(const vit__stream *job, int h, int task) {
         keys = vit__stream_slice(job, slice, head.tile, head.slices[0]);
         slice.which = 2;
         values = vit__stream_slice(job, slice, head.tile, head.slices[1]);
-        kernels->pack_head(a->dtype, &head.packing, keys, values, a->ldk, slice.first, slice.rows);
+        kernels->pack_head(a->dtype, &head.packing, keys, values, slice.first, slice.rows);
     }
     slice.which = 0;
     for (slice.first = a->first; slice.first < end; slice.first += slice.rows) {

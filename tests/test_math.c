@@ -666,14 +666,14 @@ static void test_gemm_f16(const vit__kernels *kernels) {
     static float tile[VIT__MAX_TILE_ROWS * VIT__MAX_TILE_COLS];
     unsigned char panel[32];
     const float one = 1;
+    const vit__operands o = {(const unsigned char *)&one, sizeof one, 1, panel, 1, 1};
     long wrong = 0;
     for (uint32_t first = 0; first < 65536; first += 16) {
         for (uint32_t n = 0; n < 16; n++) {
             panel[2 * n] = (unsigned char)((first + n) & 255);
             panel[2 * n + 1] = (unsigned char)((first + n) >> 8);
         }
-        kernels->gemm[VIT_F16].run(tile, (const unsigned char *)&one, sizeof one, 1,
-                                   panel, 1, 1);
+        kernels->gemm[VIT_F16].run(tile, &o);
         for (uint32_t n = 0; n < 16; n++) {
             float wanted = vit__f16_to_f32((uint16_t)(first + n));
             wrong += !same_float(tile[n], vit__fma_scalar(one, wanted, 0));
