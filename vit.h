@@ -365,12 +365,22 @@ typedef enum vit_rope {
     VIT_NUM_ROPES
 } vit_rope;
 
+/* What an MLP does between its layers: X(enumerator, value, name).
+
+   To add an activation: a line here and its case in vit__activate (>>math); in
+   tests/test_random.c its case in activate(), in double. */
+#define VIT_ACTIVATION_LIST(X)                                                 \
+    X(VIT_GELU, 0, "gelu")             /* x * Phi(x), by erf                */ \
+    X(VIT_GELU_TANH, 1, "gelu_tanh")   /* torch.nn.GELU(approximate="tanh") */ \
+    X(VIT_QUICK_GELU, 2, "quick_gelu") /* x * sigmoid(1.702 x)              */ \
+    X(VIT_SILU, 3, "silu")             /* x * sigmoid(x)                    */ \
+    X(VIT_RELU, 4, "relu")
+
 typedef enum vit_activation {
-    VIT_GELU = 0,       /* x * Phi(x), by erf                                    */
-    VIT_GELU_TANH = 1,  /* torch.nn.GELU(approximate="tanh")                     */
-    VIT_QUICK_GELU = 2, /* x * sigmoid(1.702 x)                                  */
-    VIT_SILU = 3,       /* x * sigmoid(x)                                        */
-    VIT_RELU = 4
+#define VIT_X(name, value, text) name = value,
+    VIT_ACTIVATION_LIST(VIT_X)
+#undef VIT_X
+    VIT_NUM_ACTIVATIONS
 } vit_activation;
 
 /* What the head reads. To add a pooling: its case in vit__pool_image (>>head);
@@ -576,8 +586,14 @@ VIT_API vit_result vit_preprocess(const vit_model *model, const vit_image *image
 
 /* --- sessions ------------------------------------------------------------- */
 
-/* Tiers of kernels, slowest first: X(enumerator, value, name). A CPU need not
-   have all that come before its best one. */
+/* Tiers of kernels, slowest first: X(enumerator, value, name). A tier does not imply the
+   lower-numbered ones.
+
+   To add an instruction set: a line here; under >>platform a macro that is 1 if the build
+   has it; its kernels and their table, VIT__TIER, in a section of its own or in that of
+   its family; in >>dispatch a line of VIT__TIER_LIST and its detection. For a macro that
+   leaves it out: its line under CONFIGURATION and in tests/compile.sh. Tests find the
+   tier by themselves. */
 #define VIT_ISA_LIST(X)                                                        \
     X(VIT_ISA_AUTO, 0, "auto")               /* the best of this CPU and build */ \
     X(VIT_ISA_SCALAR, 1, "scalar")           /* plain C                        */ \
@@ -598,7 +614,7 @@ typedef enum vit_isa {
 #define VIT_X(name, value, text) name = value,
     VIT_ISA_LIST(VIT_X)
 #undef VIT_X
-    VIT_NUM_ISAS = 14
+    VIT_NUM_ISAS
 } vit_isa;
 
 /* The best tier of this CPU and build: VIT_ISA_SCALAR at least. */
@@ -805,14 +821,27 @@ VIT_API void vit_threads_destroy(vit_threads *threads);
 
 /* --- tensors: for tools that inspect or write .vit files ------------------- */
 
+/* Types of weights: X(enumerator, value, name). The value is what files store.
+
+   To add a type: a line here; its layout under >>format; its bit of VIT__DTYPES and a
+   macro that is 1 if the build has it (>>platform); vit__panel_bytes, vit__panel_index,
+   vit__weight and vit_pack_panel (>>arch); vit__has_dtype (>>load); a kernel in
+   VIT__TIER and in the table of each tier, at least that of vit__gemm_body (>>scalar). In
+   the tests, a row of each table of VIT_NUM_DTYPES. */
+#define VIT_DTYPE_LIST(X)                                                      \
+    X(VIT_F32, 0, "f32")                                                       \
+    X(VIT_F16, 1, "f16")   /* IEEE binary16                                 */ \
+    X(VIT_BF16, 2, "bf16") /* upper half of an f32; the layer's input is    */ \
+                           /* rounded to it too                             */ \
+    X(VIT_I8, 3, "int8")   /* a scale for each row of the weight; the       */ \
+                           /* layer's input is quantised too, row by row    */ \
+    X(VIT_I4, 4, "int4")   /* 4 bits, a binary16 scale for each 32 weights  */
+
 typedef enum vit_dtype {
-    VIT_F32 = 0,
-    VIT_F16 = 1,  /* IEEE binary16                                               */
-    VIT_BF16 = 2, /* upper half of an f32; the layer's input is rounded to it too */
-    VIT_I8 = 3,   /* int8, a scale for each row of the weight; the layer's input */
-                  /* is quantised to 8 bits too, token by token                  */
-    VIT_I4 = 4,   /* 4 bits, a binary16 scale for each 32 weights                */
-    VIT_NUM_DTYPES = 5
+#define VIT_X(name, value, text) name = value,
+    VIT_DTYPE_LIST(VIT_X)
+#undef VIT_X
+    VIT_NUM_DTYPES
 } vit_dtype;
 
 /* How a tensor's elements are stored; see >>format. */
@@ -1011,7 +1040,7 @@ enum {
     X(int, has_attn_norm, 1, 0, 1)                                             \
     X(int, has_proj_bias, 1, 0, 1)                                             \
     X(int, has_layer_scale, 1, 0, 1)                                           \
-    X(int, activation, 1, 0, 4)                                                \
+    X(int, activation, 1, 0, VIT_NUM_ACTIVATIONS - 1)                          \
     X(int, has_gated_mlp, 1, 0, 1)                                             \
     X(int, has_mlp_norm, 1, 0, 1)                                              \
     X(int, has_final_norm, 1, 0, 1)                                            \
@@ -1106,6 +1135,12 @@ int memcmp(const void *a, const void *b, size_t size);
 #ifndef VIT_MAX_THREADS
 #    define VIT_MAX_THREADS 256
 #endif
+
+/* Does not compile, with `name` in the message, unless the condition holds. */
+#define VIT__STATIC_ASSERT(condition, name) typedef char vit__##name[(condition) ? 1 : -1]
+
+/* One of each line of a list of three columns: 0 VIT_ISA_LIST(VIT__ONE_MORE) counts them. */
+#define VIT__ONE_MORE(a, b, c) +1
 
 /* Intermediate results wider than float would change every output. */
 #if defined(__FLT_EVAL_METHOD__) && (__FLT_EVAL_METHOD__ == 1 || __FLT_EVAL_METHOD__ == 2)
@@ -1276,8 +1311,11 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    define VIT__CORTEX 0
 #endif
 #if VIT__CORTEX && !defined(VIT_NO_HELIUM) && defined(__ARM_FEATURE_MVE)
-#    define VIT__HELIUM (__ARM_FEATURE_MVE == 3) /* of integers and of floats */
-#else
+#    if __ARM_FEATURE_MVE == 3 /* of integers and of floats */
+#        define VIT__HELIUM 1
+#    endif
+#endif
+#if !defined(VIT__HELIUM)
 #    define VIT__HELIUM 0
 #endif
 #if VIT__CORTEX && !VIT__HELIUM && !defined(VIT_NO_SMLAD) && VIT__INT8
@@ -1291,6 +1329,13 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    define VIT__WASM_SIMD 1
 #else
 #    define VIT__WASM_SIMD 0
+#endif
+
+/* Plain C: everywhere, unless the build is for one model and one CPU that has better. */
+#if VIT__IS_FIXED && (VIT__SMLAD || VIT__HELIUM)
+#    define VIT__SCALAR 0
+#else
+#    define VIT__SCALAR 1
 #endif
 
 /* Register tiles, written by VIT__GEMM. */
@@ -1564,7 +1609,9 @@ static vit_result vit__fail_int(char *detail, vit_result result, const char *wha
 
 /* " f32 [576, 192]" */
 static void vit__put_shape(vit__text *text, const vit_tensor *tensor) {
-    static const char *const dtypes[VIT_NUM_DTYPES] = { "f32", "f16", "bf16", "int8", "int4" };
+#define VIT_X(name, value, string) string,
+    static const char *const dtypes[VIT_NUM_DTYPES] = { VIT_DTYPE_LIST(VIT_X) };
+#undef VIT_X
     int i;
     vit__put(text, dtypes[tensor->dtype]);
     vit__put(text, " [");
@@ -2066,8 +2113,10 @@ static uint64_t vit__panel_bytes(vit_dtype dtype, int depth) {
     case VIT_BF16: return (k + 1) / 2 * 2 * 16 * 2;
     case VIT_I8: return (k + 3) / 4 * 4 * 16 + 16 * 4 + 16 * 4;
     case VIT_I4: return (k + 31) / 32 * VIT__I4_GROUP;
-    default: return k * 16 * 4;
+    case VIT_F32: return k * 16 * 4;
+    case VIT_NUM_DTYPES: break;
     }
+    return 0;
 }
 
 static uint64_t vit__tensor_bytes(const vit_tensor *t) {
@@ -3523,16 +3572,17 @@ VIT__INLINE vit_activation vit__known(vit_activation activation) {
     return VIT__KNOWN(stem, 1) ? activation : (vit_activation)VIT__KNOWN(activation, activation);
 }
 
-/* The activations of vit_activation. gelu_tanh(x) is x sigmoid(2 u) with u =
-   sqrt(2 / pi) (x + 0.044715 x^3). */
+/* The activations, defined here and nowhere else. gelu_tanh(x) is x sigmoid(2 u) with
+   u = sqrt(2 / pi) (x + 0.044715 x^3). */
 VIT__INLINE float vit__activate(vit__fma_fn *fma, vit_activation activation, float x) {
-    float s;
+    float s = x;
     switch (vit__known(activation)) {
     case VIT_GELU: return vit__gelu(fma, x);
     case VIT_RELU: return x < 0.0f ? 0.0f : x;
     case VIT_GELU_TANH: s = x * fma(x * x, 0.0713548163f, 1.5957691216f); break;
     case VIT_QUICK_GELU: s = 1.702f * x; break;
-    default: s = x; break; /* VIT_SILU */
+    case VIT_SILU: break;
+    case VIT_NUM_ACTIVATIONS: break;
     }
     return x / (1.0f + vit__exp(fma, -s));
 }
@@ -3574,18 +3624,23 @@ typedef enum vit__form {
 
 VIT__INLINE int vit__quads(int depth) { return vit__ceil_div(depth, 4); }
 
+/* An activation that need not be there; zero, so that a struct of zeros has none. */
+#define VIT__NO_ACT 0
+#define VIT__ACT(activation) (1 + (int)(activation))
+#define VIT__ACTIVATION(act) ((vit_activation)((act) - 1))
+
 /* What happens to a tile of a matrix product on its way to memory. */
 typedef struct vit__output {
     float *c;              /* [rows, cols] of the result                         */
     size_t ldc;
     const float *bias;     /* [cols], or NULL; this and gamma as the file has it */
-    int act;               /* 1 + vit_activation: c = act(product + bias)        */
+    int act;               /* VIT__ACT(...) or VIT__NO_ACT: c = act(product + bias) */
     int add;               /* 1: c += product + bias, the residual stream        */
     const float *gamma;    /* [cols] of LayerScale, or NULL: c += gamma * (...)  */
 } vit__output;
 
-/* The largest register tile of any tier, and how many numbers of a row are converted at a
-   time: both lie on the stack. */
+/* The largest tile of any tier (each tier's table asserts that its tiles fit), and how many
+   numbers of a row are converted at a time: both are on the stack. */
 #if VIT__SIMD && !VIT__HELIUM
 #    define VIT__MAX_TILE_ROWS 8
 #    define VIT__MAX_TILE_COLS 48
@@ -3596,13 +3651,20 @@ typedef struct vit__output {
 #    define VIT__CHUNK 16
 #endif
 
-/* tile[rows][tile_cols] = a[rows][depth], lda bytes apart, times `panels`
-   consecutive panels of weights. Floating point: each element is one chain of fma
-   over k in order, from zero; only bf16 goes k = 1, 0, 3, 2, ..., the order of the
-   instruction vdpbf16ps. int8: the sum of the products is exact, then
+/* What the product for a tile reads: rows of a layer's input and panels of its weights. */
+typedef struct vit__operands {
+    const unsigned char *a;     /* [rows, depth], in the kernel's form           */
+    size_t lda;                 /* bytes                                         */
+    int rows;
+    const unsigned char *panel; /* the first of `panels` consecutive ones        */
+    int depth, panels;
+} vit__operands;
+
+/* tile[rows][tile_cols] = a[rows][depth] times the panels. Floating point: each element
+   is one chain of fma over k in order, from zero; only bf16 goes k = 1, 0, 3, 2, ..., the
+   order of the instruction vdpbf16ps. int8: the sum of the products is exact, then
    (sum - zero * sum of weights) * (scale of the row * scale of the column). */
-typedef void vit__gemm_fn(float *tile, const unsigned char *a, size_t lda, int rows,
-                          const unsigned char *panel, int depth, int panels);
+typedef void vit__gemm_fn(float *tile, const vit__operands *o);
 
 typedef struct vit__gemm_kernel {
     vit__gemm_fn *run;
@@ -3614,6 +3676,7 @@ typedef struct vit__gemm_kernel {
 typedef struct vit__packing {
     uint32_t *keys, *values;
     int tokens, dim;
+    size_t ld;             /* numbers from one token to the next, where they come from */
 } vit__packing;
 
 typedef struct vit__kernels {
@@ -3627,11 +3690,50 @@ typedef struct vit__kernels {
                  float eps);
     float (*softmax)(float *x, int n, float scale);
     void (*pack_head)(vit_dtype dtype, const vit__packing *to, const float *k, const float *v,
-                      size_t ld, int first, int tokens);
+                      int first, int tokens);
     void (*scale)(float *y, const float *x, int n, float factor);
     void (*add)(float *y, const float *a, const float *b, const float *gamma, int n);
     void (*rotate)(vit_rope rope, float *x, const float *cosine, const float *sine, int half);
 } vit__kernels;
+
+/* The table of a tier, vit__kernels_<tier>. `bodies` names the tier whose wrappers it takes;
+   then comes a kernel for each type of weights: (function, rows of its tile, form of a). */
+#define VIT__TIER(tier, isa, panels, bodies, f32, f16, bf16, int8, int4)                          \
+    VIT__STATIC_ASSERT(VIT__TILE_FITS(panels, f32) && VIT__TILE_FITS(panels, f16) &&              \
+                           VIT__TILE_FITS(panels, bf16) && VIT__TILE_FITS(panels, int8) &&        \
+                           VIT__TILE_FITS(panels, int4),                                          \
+                       a_tile_of_##tier##_exceeds_VIT__MAX_TILE);                                 \
+    VIT__STATIC_ASSERT(VIT__TILE_ROWS bf16 % 2 == 0, tile_of_##tier##_in_bf16_has_odd_rows);      \
+    static const vit__kernels vit__kernels_##tier = {                                             \
+        isa,                                                                                      \
+        panels,                                                                                   \
+        { VIT__KERNEL f32, VIT__KERNEL f16, VIT__KERNEL bf16, VIT__KERNEL int8,                   \
+          VIT__KERNEL int4 },                                                                     \
+        vit__output_##bodies,                                                                     \
+        vit__convert_##bodies,                                                                    \
+        vit__gate_##bodies,                                                                       \
+        vit__norm_##bodies,                                                                       \
+        vit__softmax_##bodies,                                                                    \
+        vit__pack_head_##bodies,                                                                  \
+        vit__scale_##bodies,                                                                      \
+        vit__add_##bodies,                                                                        \
+        vit__rotate_##bodies,                                                                     \
+    }
+#define VIT__KERNEL(run, rows, form) { run, rows, form }
+#define VIT__TILE_ROWS(run, rows, form) (rows)
+#define VIT__TILE_FITS(panels, kernel)                                                            \
+    (VIT__TILE_ROWS kernel * (panels) * 16 <= VIT__MAX_TILE_ROWS * VIT__MAX_TILE_COLS)
+
+VIT__STATIC_ASSERT(VIT_F32 == 0 && VIT_F16 == 1 && VIT_BF16 == 2 && VIT_I8 == 3 && VIT_I4 == 4 &&
+                       VIT_NUM_DTYPES == 5,
+                   TIER_takes_a_kernel_for_each_dtype_in_order);
+VIT__STATIC_ASSERT(VIT_NUM_DTYPES == 0 VIT_DTYPE_LIST(VIT__ONE_MORE), DTYPE_LIST_has_a_gap);
+VIT__STATIC_ASSERT(VIT__DTYPES < 1u << VIT_NUM_DTYPES && (VIT__IS_FIXED ||
+                       VIT__DTYPES == (1u << VIT_NUM_DTYPES) - 1),
+                   DTYPES_lacks_a_bit_of_DTYPE_LIST);
+VIT__STATIC_ASSERT(VIT_NUM_ACTIVATIONS == 0 VIT_ACTIVATION_LIST(VIT__ONE_MORE),
+                   ACTIVATION_LIST_has_a_gap);
+VIT__STATIC_ASSERT(VIT_NUM_PHASES == 0 VIT_PHASE_LIST(VIT__ONE_MORE), PHASE_LIST_has_a_gap);
 
 #define VIT__LOWEST (-3.4028235e38f) /* of all finite floats */
 
@@ -3656,7 +3758,7 @@ typedef struct vit__epilogue {
 VIT__INLINE float vit__output1(vit__fma_fn *fma, vit__epilogue e, float x, float bias, float gamma,
                                float c) {
     x += bias;
-    if (e.act) x = vit__activate(fma, (vit_activation)(e.act - 1), x);
+    if (e.act) x = vit__activate(fma, VIT__ACTIVATION(e.act), x);
     if (e.add) x = e.scale ? fma(x, gamma, c) : x + c;
     return x;
 }
@@ -3711,51 +3813,52 @@ VIT__INLINE void vit__output_rows(vit__fma_fn *fma, vit__epilogue e, const vit__
     }
 }
 
-/* Each combination that occurs gets loops of its own. */
+/* Each combination that occurs gets loops of its own, each activation too. */
 VIT__INLINE void vit__output_body(vit__fma_fn *fma, const vit__output *out, const float *tile,
                                   int tile_cols, int rows, int cols) {
-    vit__epilogue e = { 0, 0, 0 };
-#define VIT_X(a, b, c)                                                         \
-    e.act = (a), e.add = (b), e.scale = (c);                                   \
-    vit__output_rows(fma, e, out, tile, tile_cols, rows, cols);
+    const vit__epilogue copy = { VIT__NO_ACT, 0, 0 }, add = { VIT__NO_ACT, 1, 0 };
+    const vit__epilogue scale = { VIT__NO_ACT, 1, 1 };
     if (VIT__SMALL) vit__output_small(fma, out, tile, tile_cols, rows, cols);
-    else if (out->add && out->gamma) { VIT_X(0, 1, 1) }
-    else if (out->add) { VIT_X(0, 1, 0) }
-    else {
-        switch (out->act) {
-        case 0: VIT_X(0, 0, 0) break;
-        case 1 + VIT_GELU: VIT_X(1 + VIT_GELU, 0, 0) break;
-        case 1 + VIT_GELU_TANH: VIT_X(1 + VIT_GELU_TANH, 0, 0) break;
-        case 1 + VIT_QUICK_GELU: VIT_X(1 + VIT_QUICK_GELU, 0, 0) break;
-        case 1 + VIT_SILU: VIT_X(1 + VIT_SILU, 0, 0) break;
-        default: VIT_X(1 + VIT_RELU, 0, 0) break;
-        }
+    else if (out->add && out->gamma) vit__output_rows(fma, scale, out, tile, tile_cols, rows, cols);
+    else if (out->add) vit__output_rows(fma, add, out, tile, tile_cols, rows, cols);
+    else if (!out->act) vit__output_rows(fma, copy, out, tile, tile_cols, rows, cols);
+#define VIT_X(name, value, text)                                               \
+    else if (vit__known(VIT__ACTIVATION(out->act)) == name) {                  \
+        const vit__epilogue e = { VIT__ACT(name), 0, 0 };                      \
+        vit__output_rows(fma, e, out, tile, tile_cols, rows, cols);            \
     }
+    VIT_ACTIVATION_LIST(VIT_X)
 #undef VIT_X
 }
 
-/* The gated MLP's hidden row: x[i] = act(x[i]) * x[n + i], i < n. */
-VIT__INLINE void vit__gate_rows(vit__fma_fn *fma, vit_activation activation, float *x, int n) {
-    const int full = vit__full(n);
+/* A tier's vit__output_body. */
+typedef void vit__output_fn(const vit__output *out, const float *tile, int tile_cols, int rows,
+                            int cols);
+
+/* The gated MLP's hidden row: x[i] = act(x[i]) * x[n + i], i < n; act by `output`, whose
+   bias of zero changes nothing: x, a layer's output, is never -0. */
+VIT__INLINE void vit__gate_body(vit__output_fn *output, vit_activation activation, float *x,
+                                int n) {
+    const int full = VIT__SMALL ? n : n / 16 * 16;
+    const size_t rest = (size_t)(n - full) * sizeof(float);
+    float last[16] = { 0 };
+    vit__output out = { NULL, 0, NULL, VIT__NO_ACT, 0, NULL };
     int i, l;
-    for (i = 0; i < full; i += 16) {
+    if (!VIT__KNOWN(has_gated_mlp, 1)) return;
+    out.c = x;
+    out.act = VIT__ACT(activation);
+    output(&out, x, 0, 1, full);
+    if (rest) {
+        out.c = (float *)memcpy(last, x + full, rest);
+        output(&out, last, 0, 1, 16);
+        memcpy(x + full, last, rest);
+    }
+    for (i = 0; i < vit__full(n); i += 16) {
         float t[16];
-        for (l = 0; l < 16; l++)
-            t[l] = vit__activate(fma, activation, x[i + l]) * x[n + i + l];
+        for (l = 0; l < 16; l++) t[l] = x[i + l] * x[n + i + l];
         memcpy(x + i, t, sizeof t);
     }
-    for (; i < n; i++) x[i] = vit__activate(fma, activation, x[i]) * x[n + i];
-}
-
-VIT__INLINE void vit__gate_body(vit__fma_fn *fma, vit_activation activation, float *x, int n) {
-    if (!VIT__KNOWN(has_gated_mlp, 1)) return;
-    switch (vit__known(activation)) {
-    case VIT_GELU: vit__gate_rows(fma, VIT_GELU, x, n); break;
-    case VIT_GELU_TANH: vit__gate_rows(fma, VIT_GELU_TANH, x, n); break;
-    case VIT_QUICK_GELU: vit__gate_rows(fma, VIT_QUICK_GELU, x, n); break;
-    case VIT_SILU: vit__gate_rows(fma, VIT_SILU, x, n); break;
-    case VIT_RELU: vit__gate_rows(fma, VIT_RELU, x, n); break;
-    }
+    for (; i < n; i++) x[i] *= x[n + i];
 }
 
 /* Rows are converted VIT__CHUNK numbers at a time, through copies of constant size; from
@@ -3957,12 +4060,12 @@ VIT__INLINE float vit__softmax_body(vit__fma_fn *fma, float *x, int n, float sca
    A unit is 4 bytes of a panel: one f32 or a pair of bf16 along the inner index, as the
    file has it. */
 VIT__INLINE void vit__pack_keys_body(vit_dtype dtype, const vit__packing *to, const float *k,
-                                     size_t ldk, int first, int tokens) {
+                                     int first, int tokens) {
     const int numbers = dtype == VIT_BF16 ? 2 : 1, units = vit__ceil_div(to->dim, numbers);
     int token, d, i;
     if (first == 0 && to->tokens % 16)
         memset(to->keys + to->tokens / 16 * 16 * units, 0, (size_t)units * 64);
-    for (token = first; token < first + tokens; token++, k += ldk) {
+    for (token = first; token < first + tokens; token++, k += to->ld) {
         uint32_t *at = to->keys + token / 16 * 16 * units + token % 16;
         for (d = 0; d < to->dim; d += VIT__CHUNK) {
             const int count = vit__min(VIT__CHUNK, to->dim - d);
@@ -3992,25 +4095,25 @@ VIT__INLINE void vit__pack_value(vit_dtype dtype, uint32_t *unit, const float *v
 
 /* first is even. */
 VIT__INLINE void vit__pack_values_body(vit_dtype dtype, const vit__packing *to, const float *v,
-                                       size_t ldv, int first, int tokens) {
+                                       int first, int tokens) {
     const int numbers = dtype == VIT_BF16 ? 2 : 1;
     const int units = vit__ceil_div(to->tokens, numbers), end = first + tokens, dim = to->dim;
     int token, d;
-    for (token = first; token < end; token += numbers, v += (size_t)numbers * ldv) {
+    for (token = first; token < end; token += numbers, v += (size_t)numbers * to->ld) {
         const int pair = numbers == 2 && token + 1 < end;
         uint32_t *at = to->values + token / numbers * 16;
         float a[16], b[16];
         memset(b, 0, sizeof b);
         for (d = 0; d + 16 <= dim; d += 16, at += units * 16) {
             memcpy(a, v + d, sizeof a);
-            if (pair) memcpy(b, v + ldv + d, sizeof b);
+            if (pair) memcpy(b, v + to->ld + d, sizeof b);
             vit__pack_value(dtype, at, a, b);
         }
         if (d == dim) continue;
         memset(a, 0, sizeof a);
         memset(b, 0, sizeof b);
         memcpy(a, v + d, (size_t)(dim - d) * sizeof(float));
-        if (pair) memcpy(b, v + ldv + d, (size_t)(dim - d) * sizeof(float));
+        if (pair) memcpy(b, v + to->ld + d, (size_t)(dim - d) * sizeof(float));
         vit__pack_value(dtype, at, a, b);
     }
 }
@@ -4027,7 +4130,7 @@ static void vit__put_weight(vit_dtype dtype, void *panels, int row, int k, int d
 
 /* Number by number, for size. */
 static void vit__pack_head_small(vit_dtype dtype, const vit__packing *to, const float *k,
-                                 const float *v, size_t ld, int first, int tokens) {
+                                 const float *v, int first, int tokens) {
     const size_t keys = (size_t)vit__ceil_div(to->tokens, 16) *
                         (size_t)vit__panel_bytes(dtype, to->dim);
     const size_t values = (size_t)vit__ceil_div(to->dim, 16) *
@@ -4035,7 +4138,7 @@ static void vit__pack_head_small(vit_dtype dtype, const vit__packing *to, const 
     int t, d;
     if (first == 0) memset(to->keys, 0, keys);
     if (first == 0) memset(to->values, 0, values);
-    for (t = first; t < first + tokens; t++, k += ld, v += ld)
+    for (t = first; t < first + tokens; t++, k += to->ld, v += to->ld)
         for (d = 0; d < to->dim; d++) {
             vit__put_weight(dtype, to->keys, t, d, to->dim, k[d]);
             vit__put_weight(dtype, to->values, d, t, to->tokens, v[d]);
@@ -4043,13 +4146,13 @@ static void vit__pack_head_small(vit_dtype dtype, const vit__packing *to, const 
 }
 
 VIT__INLINE void vit__pack_head_body(vit_dtype dtype, const vit__packing *to, const float *k,
-                                     const float *v, size_t ld, int first, int tokens) {
+                                     const float *v, int first, int tokens) {
     if (VIT__SMALL) {
-        vit__pack_head_small(dtype, to, k, v, ld, first, tokens);
+        vit__pack_head_small(dtype, to, k, v, first, tokens);
         return;
     }
-    vit__pack_keys_body(dtype, to, k, ld, first, tokens);
-    vit__pack_values_body(dtype, to, v, ld, first, tokens);
+    vit__pack_keys_body(dtype, to, k, first, tokens);
+    vit__pack_values_body(dtype, to, v, first, tokens);
 }
 
 VIT__INLINE void vit__scale_body(float *y, const float *x, int n, float factor) {
@@ -4081,8 +4184,9 @@ VIT__INLINE void vit__add_body(vit__fma_fn *fma, float *y, const float *a, const
 
 /* Turns each pair (a, b) of a head by its angle, in place: a is number i of `half`, in
    steps of `step`, b lies `apart` behind it. */
-VIT__INLINE void vit__rotate_pairs(vit__fma_fn *fma, float *x, const float *cosine,
-                                   const float *sine, int half, int step, int apart) {
+VIT__INLINE void vit__rotate_pairs(vit__fma_fn *fma, vit_rope rope, float *x, const float *cosine,
+                                   const float *sine, int half) {
+    const int step = rope == VIT_ROPE_PAIRS ? 2 : 1, apart = rope == VIT_ROPE_PAIRS ? 1 : half;
     float a[16], b[16];
     const int full = vit__full(half);
     int i, l;
@@ -4108,8 +4212,8 @@ VIT__INLINE void vit__rotate_pairs(vit__fma_fn *fma, float *x, const float *cosi
 VIT__INLINE void vit__rotate_body(vit__fma_fn *fma, vit_rope rope, float *x, const float *cosine,
                                   const float *sine, int half) {
     if (!VIT__KNOWN(rope, 1)) return;
-    if (rope == VIT_ROPE_PAIRS) vit__rotate_pairs(fma, x, cosine, sine, half, 2, 1);
-    else vit__rotate_pairs(fma, x, cosine, sine, half, 1, half);
+    if (rope == VIT_ROPE_PAIRS) vit__rotate_pairs(fma, VIT_ROPE_PAIRS, x, cosine, sine, half);
+    else vit__rotate_pairs(fma, VIT_ROPE_HALVES, x, cosine, sine, half);
 }
 
 /* ------------------------------------------------------------------------- */
@@ -4125,8 +4229,9 @@ VIT__INLINE int vit__summand(vit_dtype dtype, int k, int depth) {
 
 /* Two rows of a times four columns of a panel: eight sums that stay in registers. */
 VIT__INLINE void vit__gemm_2x4(vit_dtype dtype, float *tile, const unsigned char *a,
-                               const unsigned char *b, const unsigned char *panel, int column,
-                               int depth) {
+                               const unsigned char *b, const vit__operands *o, int column) {
+    const unsigned char *const panel = o->panel;
+    const int depth = o->depth;
     float a0 = 0, a1 = 0, a2 = 0, a3 = 0, b0 = 0, b1 = 0, b2 = 0, b3 = 0;
     int i;
     for (i = 0; i < depth; i++) {
@@ -4150,19 +4255,17 @@ VIT__INLINE void vit__gemm_2x4(vit_dtype dtype, float *tile, const unsigned char
 }
 
 /* Of an odd number of rows the last one comes twice. */
-VIT__INLINE void vit__gemm_body(vit_dtype dtype, float *tile, const unsigned char *a, size_t lda,
-                                int rows, const unsigned char *panel, int depth) {
+VIT__INLINE void vit__gemm_body(vit_dtype dtype, float *tile, const vit__operands *o) {
+    const unsigned char *a = o->a;
     int r, column;
-    for (r = 0; r < rows; r += 2, tile += 32, a += 2 * lda)
+    for (r = 0; r < o->rows; r += 2, tile += 32, a += 2 * o->lda)
         for (column = 0; column < 16; column += 4)
-            vit__gemm_2x4(dtype, tile, a, r + 1 < rows ? a + lda : a, panel, column, depth);
+            vit__gemm_2x4(dtype, tile, a, r + 1 < o->rows ? a + o->lda : a, o, column);
 }
 
-#define VIT_X(name, dtype, is_here)                                                                \
-    static void name(float *tile, const unsigned char *a, size_t lda, int rows,                    \
-                     const unsigned char *panel, int depth, int panels) {                          \
-        (void)panels;                                                                              \
-        if (is_here) vit__gemm_body(dtype, tile, a, lda, rows, panel, depth);                      \
+#define VIT_X(name, dtype, is_here)                                            \
+    static void name(float *tile, const vit__operands *o) {                    \
+        if (is_here) vit__gemm_body(dtype, tile, o);                           \
     }
 VIT_X(vit__gemm_f32_4x16_scalar, VIT_F32, 1)
 VIT_X(vit__gemm_f16_4x16_scalar, VIT_F16, VIT__F16)
@@ -4209,20 +4312,18 @@ static void vit__dot_i8_scalar(int32_t *sum, const unsigned char *q, const unsig
     sum[0] = c0, sum[1] = c1, sum[2] = c2, sum[3] = c3;
 }
 
-VIT__INLINE void vit__gemm_i8_body(vit__dot_i8_fn *dot, float *tile, const unsigned char *a,
-                                   size_t lda, int rows, const unsigned char *panel, int depth) {
+VIT__INLINE void vit__gemm_i8_body(vit__dot_i8_fn *dot, float *tile, const vit__operands *o) {
+    const unsigned char *a = o->a, *const tail = o->panel + (size_t)vit__quads(o->depth) * 64;
     int32_t sum[16];
-    int l;
-    for (; rows--; a += lda, tile += 16) {
-        for (l = 0; l < 16; l += 4) dot(sum + l, a + VIT__U8_HEADER, panel + 4 * l, depth);
-        vit__dequantise_row(tile, sum, a, panel + (size_t)vit__quads(depth) * 64);
+    int rows = o->rows, l;
+    for (; rows--; a += o->lda, tile += 16) {
+        for (l = 0; l < 16; l += 4) dot(sum + l, a + VIT__U8_HEADER, o->panel + 4 * l, o->depth);
+        vit__dequantise_row(tile, sum, a, tail);
     }
 }
 
-static void vit__gemm_i8_4x16_scalar(float *tile, const unsigned char *a, size_t lda, int rows,
-                                     const unsigned char *panel, int depth, int panels) {
-    (void)panels;
-    if (VIT__INT8) vit__gemm_i8_body(vit__dot_i8_scalar, tile, a, lda, rows, panel, depth);
+static void vit__gemm_i8_4x16_scalar(float *tile, const vit__operands *o) {
+    if (VIT__INT8) vit__gemm_i8_body(vit__dot_i8_scalar, tile, o);
 }
 
 static void vit__output_scalar(const vit__output *out, const float *tile, int tile_cols,
@@ -4235,7 +4336,7 @@ static void vit__convert_scalar(vit__form form, float *row, int n) {
 }
 
 static void vit__gate_scalar(vit_activation activation, float *x, int n) {
-    vit__gate_body(vit__fma_scalar, activation, x, n);
+    vit__gate_body(vit__output_scalar, activation, x, n);
 }
 
 static void vit__norm_scalar(float *y, const float *x, const float *weight, const float *bias,
@@ -4248,8 +4349,8 @@ static float vit__softmax_scalar(float *x, int n, float scale) {
 }
 
 static void vit__pack_head_scalar(vit_dtype dtype, const vit__packing *to, const float *k,
-                                  const float *v, size_t ld, int first, int tokens) {
-    vit__pack_head_body(VIT__BF16 ? dtype : VIT_F32, to, k, v, ld, first, tokens);
+                                  const float *v, int first, int tokens) {
+    vit__pack_head_body(VIT__BF16 ? dtype : VIT_F32, to, k, v, first, tokens);
 }
 
 static void vit__scale_scalar(float *y, const float *x, int n, float factor) {
@@ -4265,22 +4366,12 @@ static void vit__rotate_scalar(vit_rope rope, float *x, const float *cosine, con
     vit__rotate_body(vit__fma_scalar, rope, x, cosine, sine, half);
 }
 
-/* Places of the bodies' wrappers in a tier's table. */
-#define VIT__BODIES(isa)                                                       \
-    vit__output_##isa, vit__convert_##isa, vit__gate_##isa, vit__norm_##isa,   \
-        vit__softmax_##isa, vit__pack_head_##isa, vit__scale_##isa,            \
-        vit__add_##isa, vit__rotate_##isa
-
-static const vit__kernels vit__kernels_scalar = {
-    VIT_ISA_SCALAR,
-    1,
-    { { vit__gemm_f32_4x16_scalar, 4, VIT__FORM_F32 },
-      { vit__gemm_f16_4x16_scalar, 4, VIT__FORM_F32 },
-      { vit__gemm_bf16_4x16_scalar, 4, VIT__FORM_ROUNDED },
-      { vit__gemm_i8_4x16_scalar, 4, VIT__FORM_U8 },
-      { vit__gemm_i4_4x16_scalar, 4, VIT__FORM_F32 } },
-    VIT__BODIES(scalar),
-};
+VIT__TIER(scalar, VIT_ISA_SCALAR, 1, scalar,
+          (vit__gemm_f32_4x16_scalar, 4, VIT__FORM_F32),
+          (vit__gemm_f16_4x16_scalar, 4, VIT__FORM_F32),
+          (vit__gemm_bf16_4x16_scalar, 4, VIT__FORM_ROUNDED),
+          (vit__gemm_i8_4x16_scalar, 4, VIT__FORM_U8),
+          (vit__gemm_i4_4x16_scalar, 4, VIT__FORM_F32));
 
 /* ------------------------------------------------------------------------- */
 /* >>tiles                                                                   */
@@ -4326,11 +4417,16 @@ static const vit__kernels vit__kernels_scalar = {
 #    define VIT__STORE(STEP, r, n) vit__store_##STEP(tile, r, n, c##r##n, a##r, p, stride, steps);
 #    define VIT__STORE_ROW(r, STEP, WIDTH) WIDTH(VIT__STORE, STEP, r)
 
-/* ORDER(i, depth): which k comes i-th. */
+/* ORDER(i, depth): which k comes i-th. p: the panel, or the part of it that is meant; stride:
+   bytes from one panel to the next, where a step needs them. */
+#    define VIT__ONE_ROW(r, A, B) +1
 #    define VIT__GEMM(name, STEP, WEIGHTS, ORDER, ROWS, WIDTH)                                    \
-        VIT__NOINLINE static void name(float *tile, const unsigned char *a, size_t lda, int rows, \
-                                       const unsigned char *p, size_t stride, int depth) {        \
-            const int steps = vit__steps_##STEP(depth);                                           \
+        VIT__STATIC_ASSERT(0 ROWS(VIT__ONE_ROW, , ) <= VIT__MAX_TILE_ROWS, rows_of_##name);       \
+        VIT__NOINLINE static void name(float *tile, const vit__operands *o,                       \
+                                       const unsigned char *p, size_t stride) {                   \
+            const unsigned char *const a = o->a;                                                  \
+            const size_t lda = o->lda;                                                            \
+            const int rows = o->rows, depth = o->depth, steps = vit__steps_##STEP(depth);         \
             int i;                                                                                \
             ROWS(VIT__ROW, , )                                                                    \
             ROWS(VIT__ZERO_ROW, STEP, WIDTH)                                                      \
@@ -4359,7 +4455,7 @@ VIT__INLINE int vit__odd_first(int i, int depth) { return vit__summand(VIT_BF16,
             vit__convert_body(vit__fma_##isa, form, row, n);                                      \
         }                                                                                         \
         static void vit__gate_##isa(vit_activation activation, float *x, int n) {                 \
-            vit__gate_body(vit__fma_##isa, activation, x, n);                                     \
+            vit__gate_body(vit__output_##isa, activation, x, n);                                  \
         }                                                                                         \
         static void vit__norm_##isa(float *y, const float *x, const float *weight,                \
                                     const float *bias, int dim, float eps) {                      \
@@ -4369,9 +4465,9 @@ VIT__INLINE int vit__odd_first(int i, int depth) { return vit__summand(VIT_BF16,
             return vit__softmax_body(vit__fma_##isa, x, n, scale);                                \
         }                                                                                         \
         static void vit__pack_head_##isa(vit_dtype dtype, const vit__packing *to, const float *k, \
-                                         const float *v, size_t ld, int first, int tokens) {      \
-            if (dtype == VIT_F32) vit__pack_head_body(VIT_F32, to, k, v, ld, first, tokens);      \
-            else vit__pack_head_body(VIT_BF16, to, k, v, ld, first, tokens);                      \
+                                         const float *v, int first, int tokens) {                 \
+            if (dtype == VIT_F32) vit__pack_head_body(VIT_F32, to, k, v, first, tokens);          \
+            else vit__pack_head_body(VIT_BF16, to, k, v, first, tokens);                          \
         }                                                                                         \
         static void vit__scale_##isa(float *y, const float *x, int n, float factor) {             \
             vit__scale_body(y, x, n, factor);                                                     \
@@ -4455,11 +4551,8 @@ VIT__INLINE __m256i vit__i8_avx2(const unsigned char *p, size_t stride, int n, i
         const __m256 x = _mm256_castsi256_ps(_mm256_set1_epi32(vit__load32(a + 4 * k)));
 #    define VIT__MAC_fma_avx2(c, n) c = _mm256_fmadd_ps(x, w##n, c);
 VIT__INLINE int vit__steps_fma_avx2(int depth) { return depth; }
-VIT__INLINE void vit__store_fma_avx2(float *tile, int r, int n, __m256 c, const unsigned char *a,
-                                     const unsigned char *p, size_t stride, int steps) {
-    (void)a, (void)p, (void)stride, (void)steps;
-    _mm256_storeu_ps(tile + 48 * r + 8 * n, c);
-}
+#    define vit__store_fma_avx2(tile, r, n, c, a, p, stride, steps)                               \
+        _mm256_storeu_ps(tile + 48 * r + 8 * n, c)
 
 /* x is a quad of the row. Its even and odd bytes are multiplied as 16-bit numbers,
    two products to a sum of 32 bits; vpmaddubsw would saturate. */
@@ -4477,29 +4570,31 @@ VIT__INLINE void vit__store_fma_avx2(float *tile, int r, int n, __m256 c, const 
         c = _mm256_add_epi32(c, _mm256_madd_epi16(x_even, even##n));                              \
         c = _mm256_add_epi32(c, _mm256_madd_epi16(x_odd, odd##n));
 VIT__INLINE int vit__steps_mul16_avx2(int depth) { return vit__quads(depth); }
-VIT__INLINE void vit__store_mul16_avx2(float *tile, int r, int n, __m256i c, const unsigned char *a,
-                                       const unsigned char *p, size_t stride, int steps) {
-    const unsigned char *tail = p + 64 * (size_t)steps + 32 * n;
+/* As vit__dequantise_row. */
+VIT__INLINE __m256 vit__dequantise_avx2(__m256i sum, const unsigned char *a,
+                                        const unsigned char *tail) {
     const __m256 scale = _mm256_castsi256_ps(_mm256_set1_epi32(vit__load32(a)));
     const __m256 scales = _mm256_castsi256_ps(vit__load_avx2(tail));
     const __m256i zero = _mm256_set1_epi32(vit__load32(a + 4));
-    c = _mm256_sub_epi32(c, _mm256_mullo_epi32(zero, vit__load_avx2(tail + 64)));
-    (void)stride;
-    _mm256_storeu_ps(tile + 48 * r + 8 * n,
-                     _mm256_mul_ps(_mm256_cvtepi32_ps(c), _mm256_mul_ps(scale, scales)));
+    sum = _mm256_sub_epi32(sum, _mm256_mullo_epi32(zero, vit__load_avx2(tail + 64)));
+    return _mm256_mul_ps(_mm256_cvtepi32_ps(sum), _mm256_mul_ps(scale, scales));
 }
+#    define vit__store_mul16_avx2(tile, r, n, c, a, p, stride, steps)                             \
+        _mm256_storeu_ps(tile + 48 * r + 8 * n,                                                   \
+                         vit__dequantise_avx2(c, a, p + 64 * (size_t)steps + 32 * n))
 
 /* A kernel: the full height, and one row for the class token and the head. Three
    panels, one after the other, while the rows are in the nearest cache. */
 #    define VIT__GEMM_AVX2(name, dtype, STEP, WEIGHTS, ORDER, ROWS)                               \
         VIT__GEMM(name##_full, STEP, WEIGHTS, ORDER, ROWS, VIT__WIDTH_2)                          \
         VIT__GEMM(name##_1, STEP, WEIGHTS, ORDER, VIT__ROWS_1, VIT__WIDTH_2)                      \
-        static void name(float *tile, const unsigned char *a, size_t lda, int rows,               \
-                         const unsigned char *p, int depth, int panels) {                         \
-            const size_t stride = (size_t)vit__panel_bytes(dtype, depth);                         \
+        static void name(float *tile, const vit__operands *o) {                                   \
+            const size_t stride = (size_t)vit__panel_bytes(dtype, o->depth);                      \
+            const unsigned char *p = o->panel;                                                    \
+            int panels = o->panels;                                                               \
             for (; panels; panels--, p += stride, tile += 16) {                                   \
-                if (rows == 1) name##_1(tile, a, lda, rows, p, stride, depth);                    \
-                else name##_full(tile, a, lda, rows, p, stride, depth);                           \
+                if (o->rows == 1) name##_1(tile, o, p, stride);                                   \
+                else name##_full(tile, o, p, stride);                                             \
             }                                                                                     \
         }
 
@@ -4511,16 +4606,12 @@ VIT__GEMM_AVX2(vit__gemm_i4_avx2, VIT_I4, fma_avx2, vit__i4_avx2, vit__ascending
 
 VIT__TARGET_END
 
-static const vit__kernels vit__kernels_avx2 = {
-    VIT_ISA_AVX2,
-    3,
-    { { vit__gemm_f32_avx2, 6, VIT__FORM_F32 },
-      { vit__gemm_f16_avx2, 6, VIT__FORM_F32 },
-      { vit__gemm_bf16_avx2, 6, VIT__FORM_ROUNDED },
-      { vit__gemm_i8_avx2, 4, VIT__FORM_U8 },
-      { vit__gemm_i4_avx2, 6, VIT__FORM_F32 } },
-    VIT__BODIES(avx2),
-};
+VIT__TIER(avx2, VIT_ISA_AVX2, 3, avx2,
+          (vit__gemm_f32_avx2, 6, VIT__FORM_F32),
+          (vit__gemm_f16_avx2, 6, VIT__FORM_F32),
+          (vit__gemm_bf16_avx2, 6, VIT__FORM_ROUNDED),
+          (vit__gemm_i8_avx2, 4, VIT__FORM_U8),
+          (vit__gemm_i4_avx2, 6, VIT__FORM_F32));
 
 /* --- AVX-VNNI: AVX2 and vpdpbusd -------------------------------------------------- */
 
@@ -4543,16 +4634,12 @@ VIT__GEMM_AVX2(vit__gemm_i8_avxvnni, VIT_I8, vnni_avx2, vit__i8_avx2, vit__ascen
 
 VIT__TARGET_END
 
-static const vit__kernels vit__kernels_avxvnni = {
-    VIT_ISA_AVX_VNNI,
-    3,
-    { { vit__gemm_f32_avx2, 6, VIT__FORM_F32 },
-      { vit__gemm_f16_avx2, 6, VIT__FORM_F32 },
-      { vit__gemm_bf16_avx2, 6, VIT__FORM_ROUNDED },
-      { vit__gemm_i8_avxvnni, 6, VIT__FORM_U8 },
-      { vit__gemm_i4_avx2, 6, VIT__FORM_F32 } },
-    VIT__BODIES(avx2),
-};
+VIT__TIER(avxvnni, VIT_ISA_AVX_VNNI, 3, avx2,
+          (vit__gemm_f32_avx2, 6, VIT__FORM_F32),
+          (vit__gemm_f16_avx2, 6, VIT__FORM_F32),
+          (vit__gemm_bf16_avx2, 6, VIT__FORM_ROUNDED),
+          (vit__gemm_i8_avxvnni, 6, VIT__FORM_U8),
+          (vit__gemm_i4_avx2, 6, VIT__FORM_F32));
 
 #    endif /* VIT__AVXVNNI */
 
@@ -4599,11 +4686,8 @@ VIT__INLINE __m512i vit__bits_avx512(const unsigned char *p, size_t stride, int 
         const __m512 x = _mm512_castsi512_ps(_mm512_set1_epi32(vit__load32(a + 4 * k)));
 #    define VIT__MAC_fma_avx512(c, n) c = _mm512_fmadd_ps(x, w##n, c);
 VIT__INLINE int vit__steps_fma_avx512(int depth) { return depth; }
-VIT__INLINE void vit__store_fma_avx512(float *tile, int r, int n, __m512 c, const unsigned char *a,
-                                       const unsigned char *p, size_t stride, int steps) {
-    (void)a, (void)p, (void)stride, (void)steps;
-    _mm512_storeu_ps(tile + 48 * r + 16 * n, c);
-}
+#    define vit__store_fma_avx512(tile, r, n, c, a, p, stride, steps)                             \
+        _mm512_storeu_ps(tile + 48 * r + 16 * n, c)
 
 /* As in the AVX2 tier. */
 #    define VIT__ACC_mul16_avx512 __m512i
@@ -4620,24 +4704,25 @@ VIT__INLINE void vit__store_fma_avx512(float *tile, int r, int n, __m512 c, cons
         c = _mm512_add_epi32(c, _mm512_madd_epi16(x_even, even##n));                              \
         c = _mm512_add_epi32(c, _mm512_madd_epi16(x_odd, odd##n));
 VIT__INLINE int vit__steps_mul16_avx512(int depth) { return vit__quads(depth); }
-VIT__INLINE void vit__store_mul16_avx512(float *tile, int r, int n, __m512i c,
-                                         const unsigned char *a, const unsigned char *p,
-                                         size_t stride, int steps) {
-    const unsigned char *tail = p + (size_t)n * stride + 64 * (size_t)steps;
+/* As vit__dequantise_row. */
+VIT__INLINE __m512 vit__dequantise_avx512(__m512i sum, const unsigned char *a,
+                                          const unsigned char *tail) {
     const __m512 scale = _mm512_castsi512_ps(_mm512_set1_epi32(vit__load32(a)));
     const __m512i zero = _mm512_set1_epi32(vit__load32(a + 4));
-    c = _mm512_sub_epi32(c, _mm512_mullo_epi32(zero, _mm512_loadu_si512(tail + 64)));
-    _mm512_storeu_ps(tile + 48 * r + 16 * n,
-                     _mm512_mul_ps(_mm512_cvtepi32_ps(c),
-                                   _mm512_mul_ps(scale, _mm512_loadu_ps(tail))));
+    sum = _mm512_sub_epi32(sum, _mm512_mullo_epi32(zero, _mm512_loadu_si512(tail + 64)));
+    return _mm512_mul_ps(_mm512_cvtepi32_ps(sum), _mm512_mul_ps(scale, _mm512_loadu_ps(tail)));
 }
+#    define vit__store_mul16_avx512(tile, r, n, c, a, p, stride, steps)                           \
+        _mm512_storeu_ps(                                                                         \
+            tile + 48 * r + 16 * n,                                                               \
+            vit__dequantise_avx512(c, a, p + (size_t)n * stride + 64 * (size_t)steps))
 
 /* What is left over by tiles of three panels goes panel by panel. */
 #    define VIT__GEMM_REST(name)                                                                  \
-        static void name##_rest(float *tile, const unsigned char *a, size_t lda, int rows,        \
-                                const unsigned char *p, size_t stride, int depth, int panels) {   \
-            for (; panels; panels--, p += stride, tile += 16)                                     \
-                name##_x16(tile, a, lda, rows, p, stride, depth);                                 \
+        static void name##_rest(float *tile, const vit__operands *o, size_t stride) {             \
+            const unsigned char *p = o->panel;                                                    \
+            int panels = o->panels;                                                               \
+            for (; panels; panels--, p += stride, tile += 16) name##_x16(tile, o, p, stride);     \
         }
 
 /* A kernel in two heights, for steps that spend their time on widening. */
@@ -4646,12 +4731,11 @@ VIT__INLINE void vit__store_mul16_avx512(float *tile, int r, int n, __m512i c,
         VIT__GEMM(name##_1, STEP, WEIGHTS, ORDER, VIT__ROWS_1, VIT__WIDTH_3)                      \
         VIT__GEMM(name##_x16, STEP, WEIGHTS, ORDER, ROWS, VIT__WIDTH_1)                           \
         VIT__GEMM_REST(name)                                                                      \
-        static void name(float *tile, const unsigned char *a, size_t lda, int rows,               \
-                         const unsigned char *p, int depth, int panels) {                         \
-            const size_t stride = (size_t)vit__panel_bytes(dtype, depth);                         \
-            if (panels < 3) name##_rest(tile, a, lda, rows, p, stride, depth, panels);            \
-            else if (rows == 1) name##_1(tile, a, lda, rows, p, stride, depth);                   \
-            else name##_full(tile, a, lda, rows, p, stride, depth);                               \
+        static void name(float *tile, const vit__operands *o) {                                   \
+            const size_t stride = (size_t)vit__panel_bytes(dtype, o->depth);                      \
+            if (o->panels < 3) name##_rest(tile, o, stride);                                      \
+            else if (o->rows == 1) name##_1(tile, o, o->panel, stride);                           \
+            else name##_full(tile, o, o->panel, stride);                                          \
         }
 
 /* A kernel in every height that the split of many rows leaves, or a few rows have. */
@@ -4665,22 +4749,22 @@ VIT__INLINE void vit__store_mul16_avx512(float *tile, int r, int n, __m512i c,
         VIT__GEMM(name##_1, STEP, WEIGHTS, ORDER, VIT__ROWS_1, VIT__WIDTH_3)                      \
         VIT__GEMM(name##_x16, STEP, WEIGHTS, ORDER, VIT__ROWS_8, VIT__WIDTH_1)                    \
         VIT__GEMM_REST(name)                                                                      \
-        static void name(float *tile, const unsigned char *a, size_t lda, int rows,               \
-                         const unsigned char *p, int depth, int panels) {                         \
-            const size_t stride = (size_t)vit__panel_bytes(dtype, depth);                         \
-            if (panels < 3) {                                                                     \
-                name##_rest(tile, a, lda, rows, p, stride, depth, panels);                        \
+        static void name(float *tile, const vit__operands *o) {                                   \
+            const size_t stride = (size_t)vit__panel_bytes(dtype, o->depth);                      \
+            const unsigned char *const p = o->panel;                                              \
+            if (o->panels < 3) {                                                                  \
+                name##_rest(tile, o, stride);                                                     \
                 return;                                                                           \
             }                                                                                     \
-            switch (rows) {                                                                       \
-            case 1: name##_1(tile, a, lda, rows, p, stride, depth); break;                        \
-            case 2: name##_2(tile, a, lda, rows, p, stride, depth); break;                        \
+            switch (o->rows) {                                                                    \
+            case 1: name##_1(tile, o, p, stride); break;                                          \
+            case 2: name##_2(tile, o, p, stride); break;                                          \
             case 3:                                                                               \
-            case 4: name##_4(tile, a, lda, rows, p, stride, depth); break;                        \
-            case 5: name##_5(tile, a, lda, rows, p, stride, depth); break;                        \
-            case 6: name##_6(tile, a, lda, rows, p, stride, depth); break;                        \
-            case 7: name##_7(tile, a, lda, rows, p, stride, depth); break;                        \
-            default: name##_8(tile, a, lda, rows, p, stride, depth); break;                       \
+            case 4: name##_4(tile, o, p, stride); break;                                          \
+            case 5: name##_5(tile, o, p, stride); break;                                          \
+            case 6: name##_6(tile, o, p, stride); break;                                          \
+            case 7: name##_7(tile, o, p, stride); break;                                          \
+            default: name##_8(tile, o, p, stride); break;                                         \
             }                                                                                     \
         }
 
@@ -4696,16 +4780,12 @@ VIT__GEMM_AVX512_2(vit__gemm_i4_avx512, VIT_I4, fma_avx512, vit__i4_avx512, vit_
 
 VIT__TARGET_END
 
-static const vit__kernels vit__kernels_avx512 = {
-    VIT_ISA_AVX512,
-    3,
-    { { vit__gemm_f32_avx512, 8, VIT__FORM_F32 },
-      { vit__gemm_f16_avx512, 8, VIT__FORM_F32 },
-      { vit__gemm_bf16_avx512, 8, VIT__FORM_ROUNDED },
-      { vit__gemm_i8_avx512, 4, VIT__FORM_U8 },
-      { vit__gemm_i4_avx512, 8, VIT__FORM_F32 } },
-    VIT__BODIES(avx512),
-};
+VIT__TIER(avx512, VIT_ISA_AVX512, 3, avx512,
+          (vit__gemm_f32_avx512, 8, VIT__FORM_F32),
+          (vit__gemm_f16_avx512, 8, VIT__FORM_F32),
+          (vit__gemm_bf16_avx512, 8, VIT__FORM_ROUNDED),
+          (vit__gemm_i8_avx512, 4, VIT__FORM_U8),
+          (vit__gemm_i4_avx512, 8, VIT__FORM_F32));
 
 /* --- AVX-512 VNNI and BF16: dot products of quads and of pairs ------------------------ */
 
@@ -4726,16 +4806,12 @@ VIT__GEMM_AVX512_8(vit__gemm_i8_vnni, VIT_I8, vnni_avx512, vit__bits_avx512, vit
 
 VIT__TARGET_END
 
-static const vit__kernels vit__kernels_avx512_vnni = {
-    VIT_ISA_AVX512_VNNI,
-    3,
-    { { vit__gemm_f32_avx512, 8, VIT__FORM_F32 },
-      { vit__gemm_f16_avx512, 8, VIT__FORM_F32 },
-      { vit__gemm_bf16_avx512, 8, VIT__FORM_ROUNDED },
-      { vit__gemm_i8_vnni, 8, VIT__FORM_U8 },
-      { vit__gemm_i4_avx512, 8, VIT__FORM_F32 } },
-    VIT__BODIES(avx512),
-};
+VIT__TIER(avx512_vnni, VIT_ISA_AVX512_VNNI, 3, avx512,
+          (vit__gemm_f32_avx512, 8, VIT__FORM_F32),
+          (vit__gemm_f16_avx512, 8, VIT__FORM_F32),
+          (vit__gemm_bf16_avx512, 8, VIT__FORM_ROUNDED),
+          (vit__gemm_i8_vnni, 8, VIT__FORM_U8),
+          (vit__gemm_i4_avx512, 8, VIT__FORM_F32));
 
 #    if VIT__AVX512BF16
 
@@ -4756,16 +4832,12 @@ VIT__GEMM_AVX512_8(vit__gemm_bf16_dot, VIT_BF16, bf16_avx512, vit__bits_avx512, 
 
 VIT__TARGET_END
 
-static const vit__kernels vit__kernels_avx512_bf16 = {
-    VIT_ISA_AVX512_BF16,
-    3,
-    { { vit__gemm_f32_avx512, 8, VIT__FORM_F32 },
-      { vit__gemm_f16_avx512, 8, VIT__FORM_F32 },
-      { vit__gemm_bf16_dot, 8, VIT__FORM_BF16 },
-      { vit__gemm_i8_vnni, 8, VIT__FORM_U8 },
-      { vit__gemm_i4_avx512, 8, VIT__FORM_F32 } },
-    VIT__BODIES(avx512),
-};
+VIT__TIER(avx512_bf16, VIT_ISA_AVX512_BF16, 3, avx512,
+          (vit__gemm_f32_avx512, 8, VIT__FORM_F32),
+          (vit__gemm_f16_avx512, 8, VIT__FORM_F32),
+          (vit__gemm_bf16_dot, 8, VIT__FORM_BF16),
+          (vit__gemm_i8_vnni, 8, VIT__FORM_U8),
+          (vit__gemm_i4_avx512, 8, VIT__FORM_F32));
 
 #    endif /* VIT__AVX512BF16 */
 
@@ -4910,11 +4982,9 @@ VIT__INLINE int vit__steps_mull_neon(int depth) { return vit__ceil_div(depth, 8)
 #    define VIT__GEMM_NEON(name, STEP, WEIGHTS, ORDER, ROWS)                                      \
         VIT__GEMM(name##_full, STEP, WEIGHTS, ORDER, ROWS, VIT__WIDTH_4)                          \
         VIT__GEMM(name##_1, STEP, WEIGHTS, ORDER, VIT__ROWS_1, VIT__WIDTH_4)                      \
-        static void name(float *tile, const unsigned char *a, size_t lda, int rows,               \
-                         const unsigned char *p, int depth, int panels) {                         \
-            (void)panels;                                                                         \
-            if (rows == 1) name##_1(tile, a, lda, rows, p, 0, depth);                             \
-            else name##_full(tile, a, lda, rows, p, 0, depth);                                    \
+        static void name(float *tile, const vit__operands *o) {                                   \
+            if (o->rows == 1) name##_1(tile, o, o->panel, 0);                                     \
+            else name##_full(tile, o, o->panel, 0);                                               \
         }
 
 VIT__GEMM_NEON(vit__gemm_f32_neon, fma_neon, vit__f32_neon, vit__in_order, VIT__ROWS_6)
@@ -4927,27 +4997,21 @@ VIT__GEMM(vit__gemm_i8_neon_x8, mull_neon, vit__two_quads_neon, vit__in_order, V
           VIT__WIDTH_4)
 VIT__GEMM(vit__gemm_i8_neon_1, mull_neon, vit__two_quads_neon, vit__in_order, VIT__ROWS_1,
           VIT__WIDTH_8)
-static void vit__gemm_i8_neon(float *tile, const unsigned char *a, size_t lda, int rows,
-                              const unsigned char *p, int depth, int panels) {
-    (void)panels;
-    if (rows == 1) {
-        vit__gemm_i8_neon_1(tile, a, lda, rows, p, 0, depth);
+static void vit__gemm_i8_neon(float *tile, const vit__operands *o) {
+    if (o->rows == 1) {
+        vit__gemm_i8_neon_1(tile, o, o->panel, 0);
         return;
     }
-    vit__gemm_i8_neon_x8(tile, a, lda, rows, p, 0, depth);
-    vit__gemm_i8_neon_x8(tile + 8, a, lda, rows, p + 32, 0, depth);
+    vit__gemm_i8_neon_x8(tile, o, o->panel, 0);
+    vit__gemm_i8_neon_x8(tile + 8, o, o->panel + 32, 0);
 }
 
-static const vit__kernels vit__kernels_neon = {
-    VIT_ISA_NEON,
-    1,
-    { { vit__gemm_f32_neon, 6, VIT__FORM_F32 },
-      { vit__gemm_f16_neon, 6, VIT__FORM_F32 },
-      { vit__gemm_bf16_neon, 6, VIT__FORM_ROUNDED },
-      { vit__gemm_i8_neon, 4, VIT__FORM_S8 },
-      { vit__gemm_i4_neon, 5, VIT__FORM_F32 } },
-    VIT__BODIES(neon),
-};
+VIT__TIER(neon, VIT_ISA_NEON, 1, neon,
+          (vit__gemm_f32_neon, 6, VIT__FORM_F32),
+          (vit__gemm_f16_neon, 6, VIT__FORM_F32),
+          (vit__gemm_bf16_neon, 6, VIT__FORM_ROUNDED),
+          (vit__gemm_i8_neon, 4, VIT__FORM_S8),
+          (vit__gemm_i4_neon, 5, VIT__FORM_F32));
 
 /* --- sdot: dot products of quads -------------------------------------------------------- */
 
@@ -4976,16 +5040,12 @@ VIT__GEMM_NEON(vit__gemm_i8_neon_dotprod, dot_neon, vit__bits_neon, vit__in_orde
 
 VIT__TARGET_END
 
-static const vit__kernels vit__kernels_neon_dotprod = {
-    VIT_ISA_NEON_DOTPROD,
-    1,
-    { { vit__gemm_f32_neon, 6, VIT__FORM_F32 },
-      { vit__gemm_f16_neon, 6, VIT__FORM_F32 },
-      { vit__gemm_bf16_neon, 6, VIT__FORM_ROUNDED },
-      { vit__gemm_i8_neon_dotprod, 6, VIT__FORM_S8 },
-      { vit__gemm_i4_neon, 5, VIT__FORM_F32 } },
-    VIT__BODIES(neon),
-};
+VIT__TIER(neon_dotprod, VIT_ISA_NEON_DOTPROD, 1, neon,
+          (vit__gemm_f32_neon, 6, VIT__FORM_F32),
+          (vit__gemm_f16_neon, 6, VIT__FORM_F32),
+          (vit__gemm_bf16_neon, 6, VIT__FORM_ROUNDED),
+          (vit__gemm_i8_neon_dotprod, 6, VIT__FORM_S8),
+          (vit__gemm_i4_neon, 5, VIT__FORM_F32));
 
 #    endif /* VIT__NEON_DOTPROD */
 
@@ -5028,34 +5088,30 @@ VIT__GEMM_SMMLA(vit__gemm_i8_neon_i8mm_6, VIT__ROWS_3)
 VIT__GEMM_SMMLA(vit__gemm_i8_neon_i8mm_8, VIT__ROWS_4)
 
 /* Half a panel at a time; an odd number of rows has its middle one in two pairs. */
-static void vit__gemm_i8_neon_i8mm(float *tile, const unsigned char *a, size_t lda, int rows,
-                                   const unsigned char *p, int depth, int panels) {
-    const int pairs = (rows + 1) / 2;
-    const size_t apart = (size_t)(rows / 2);
+static void vit__gemm_i8_neon_i8mm(float *tile, const vit__operands *o) {
+    const size_t apart = (size_t)(o->rows / 2);
+    const unsigned char *p = o->panel;
+    vit__operands pairs = *o;
     int half;
-    (void)panels;
+    pairs.rows = (o->rows + 1) / 2;
     for (half = 0; half < 2; half++, tile += 8, p += 32) {
-        switch (pairs) {
-        case 1: vit__gemm_i8_neon_i8mm_2(tile, a, lda, pairs, p, apart, depth); break;
-        case 2: vit__gemm_i8_neon_i8mm_4(tile, a, lda, pairs, p, apart, depth); break;
-        case 3: vit__gemm_i8_neon_i8mm_6(tile, a, lda, pairs, p, apart, depth); break;
-        default: vit__gemm_i8_neon_i8mm_8(tile, a, lda, pairs, p, apart, depth); break;
+        switch (pairs.rows) {
+        case 1: vit__gemm_i8_neon_i8mm_2(tile, &pairs, p, apart); break;
+        case 2: vit__gemm_i8_neon_i8mm_4(tile, &pairs, p, apart); break;
+        case 3: vit__gemm_i8_neon_i8mm_6(tile, &pairs, p, apart); break;
+        default: vit__gemm_i8_neon_i8mm_8(tile, &pairs, p, apart); break;
         }
     }
 }
 
 VIT__TARGET_END
 
-static const vit__kernels vit__kernels_neon_i8mm = {
-    VIT_ISA_NEON_I8MM,
-    1,
-    { { vit__gemm_f32_neon, 6, VIT__FORM_F32 },
-      { vit__gemm_f16_neon, 6, VIT__FORM_F32 },
-      { vit__gemm_bf16_neon, 6, VIT__FORM_ROUNDED },
-      { vit__gemm_i8_neon_i8mm, 8, VIT__FORM_S8 },
-      { vit__gemm_i4_neon, 5, VIT__FORM_F32 } },
-    VIT__BODIES(neon),
-};
+VIT__TIER(neon_i8mm, VIT_ISA_NEON_I8MM, 1, neon,
+          (vit__gemm_f32_neon, 6, VIT__FORM_F32),
+          (vit__gemm_f16_neon, 6, VIT__FORM_F32),
+          (vit__gemm_bf16_neon, 6, VIT__FORM_ROUNDED),
+          (vit__gemm_i8_neon_i8mm, 8, VIT__FORM_S8),
+          (vit__gemm_i4_neon, 5, VIT__FORM_F32));
 
 /* --- bfmlal: fused multiply-add of bf16 ----------------------------------------------------- */
 
@@ -5081,16 +5137,12 @@ VIT__GEMM_NEON(vit__gemm_bf16_neon_bf16, bfmlal_neon, vit__bits_neon, vit__in_or
 
 VIT__TARGET_END
 
-static const vit__kernels vit__kernels_neon_bf16 = {
-    VIT_ISA_NEON_BF16,
-    1,
-    { { vit__gemm_f32_neon, 6, VIT__FORM_F32 },
-      { vit__gemm_f16_neon, 6, VIT__FORM_F32 },
-      { vit__gemm_bf16_neon_bf16, 6, VIT__FORM_BF16 },
-      { vit__gemm_i8_neon_i8mm, 8, VIT__FORM_S8 },
-      { vit__gemm_i4_neon, 5, VIT__FORM_F32 } },
-    VIT__BODIES(neon),
-};
+VIT__TIER(neon_bf16, VIT_ISA_NEON_BF16, 1, neon,
+          (vit__gemm_f32_neon, 6, VIT__FORM_F32),
+          (vit__gemm_f16_neon, 6, VIT__FORM_F32),
+          (vit__gemm_bf16_neon_bf16, 6, VIT__FORM_BF16),
+          (vit__gemm_i8_neon_i8mm, 8, VIT__FORM_S8),
+          (vit__gemm_i4_neon, 5, VIT__FORM_F32));
 
 #    endif /* VIT__NEON_I8MM */
 
@@ -5140,22 +5192,16 @@ static void vit__dot_i8_smlad(int32_t *sum, const unsigned char *q, const unsign
     sum[0] = c0, sum[1] = c1, sum[2] = c2, sum[3] = c3;
 }
 
-static void vit__gemm_i8_smlad(float *tile, const unsigned char *a, size_t lda, int rows,
-                               const unsigned char *panel, int depth, int panels) {
-    (void)panels;
-    vit__gemm_i8_body(vit__dot_i8_smlad, tile, a, lda, rows, panel, depth);
+static void vit__gemm_i8_smlad(float *tile, const vit__operands *o) {
+    vit__gemm_i8_body(vit__dot_i8_smlad, tile, o);
 }
 
-static const vit__kernels vit__kernels_smlad = {
-    VIT_ISA_SMLAD,
-    1,
-    { { vit__gemm_f32_4x16_scalar, 4, VIT__FORM_F32 },
-      { vit__gemm_f16_4x16_scalar, 4, VIT__FORM_F32 },
-      { vit__gemm_bf16_4x16_scalar, 4, VIT__FORM_ROUNDED },
-      { vit__gemm_i8_smlad, 4, VIT__FORM_U8 },
-      { vit__gemm_i4_4x16_scalar, 4, VIT__FORM_F32 } },
-    VIT__BODIES(scalar),
-};
+VIT__TIER(smlad, VIT_ISA_SMLAD, 1, scalar,
+          (vit__gemm_f32_4x16_scalar, 4, VIT__FORM_F32),
+          (vit__gemm_f16_4x16_scalar, 4, VIT__FORM_F32),
+          (vit__gemm_bf16_4x16_scalar, 4, VIT__FORM_ROUNDED),
+          (vit__gemm_i8_smlad, 4, VIT__FORM_U8),
+          (vit__gemm_i4_4x16_scalar, 4, VIT__FORM_F32));
 
 #endif /* VIT__SMLAD */
 
@@ -5209,12 +5255,11 @@ VIT__INLINE uint32x4_t vit__pairs_helium(const unsigned char *p, size_t stride, 
 /* Two rows and half a panel at a time. */
 #    define VIT__GEMM_HELIUM(name, STEP, WEIGHTS, panel_bytes, is_here)                           \
         VIT__GEMM(name##_2x8, STEP, WEIGHTS, vit__ascending, VIT__ROWS_2, VIT__WIDTH_2)           \
-        static void name(float *tile, const unsigned char *a, size_t lda, int rows,               \
-                         const unsigned char *p, int depth, int panels) {                         \
-            (void)panels;                                                                         \
-            for (; is_here && rows > 0; rows -= 2, a += 2 * lda, tile += 32) {                    \
-                name##_2x8(tile, a, lda, rows, p, 0, depth);                                      \
-                name##_2x8(tile + 8, a, lda, rows, p + (panel_bytes) / 2, 0, depth);              \
+        static void name(float *tile, const vit__operands *o) {                                   \
+            vit__operands two = *o;                                                               \
+            for (; is_here && two.rows > 0; two.rows -= 2, two.a += 2 * o->lda, tile += 32) {     \
+                name##_2x8(tile, &two, o->panel, 0);                                              \
+                name##_2x8(tile + 8, &two, o->panel + (panel_bytes) / 2, 0);                      \
             }                                                                                     \
         }
 
@@ -5265,33 +5310,27 @@ static void vit__dequantise_helium(float *tile, const int32_t *sum, const unsign
     }
 }
 
-static void vit__gemm_i8_helium(float *tile, const unsigned char *a, size_t lda, int rows,
-                                const unsigned char *panel, int depth, int panels) {
-    const int bytes = 4 * vit__quads(depth);
-    const unsigned char *tail = panel + 16 * (size_t)bytes, *b;
+static void vit__gemm_i8_helium(float *tile, const vit__operands *o) {
+    const int bytes = 4 * vit__quads(o->depth);
+    const unsigned char *tail = o->panel + 16 * (size_t)bytes, *a = o->a, *b;
     int32_t sum[32];
-    int l;
-    (void)panels;
-    for (; VIT__INT8 && rows > 0; rows -= 2, a += 2 * lda, tile += 32) {
-        b = rows > 1 ? a + lda : a;
+    int rows = o->rows, l;
+    for (; VIT__INT8 && rows > 0; rows -= 2, a += 2 * o->lda, tile += 32) {
+        b = rows > 1 ? a + o->lda : a;
         for (l = 0; l < 16; l += 2)
-            vit__dot_i8_helium(sum + l, a + VIT__U8_HEADER, b + VIT__U8_HEADER, panel + 4 * l,
+            vit__dot_i8_helium(sum + l, a + VIT__U8_HEADER, b + VIT__U8_HEADER, o->panel + 4 * l,
                                bytes);
         vit__dequantise_helium(tile, sum, a, tail);
         vit__dequantise_helium(tile + 16, sum + 16, b, tail);
     }
 }
 
-static const vit__kernels vit__kernels_helium = {
-    VIT_ISA_HELIUM,
-    1,
-    { { vit__gemm_f32_helium, 4, VIT__FORM_F32 },
-      { vit__gemm_f16_helium, 4, VIT__FORM_F32 },
-      { vit__gemm_bf16_helium, 4, VIT__FORM_BF16 },
-      { vit__gemm_i8_helium, 4, VIT__FORM_S8 },
-      { vit__gemm_i4_4x16_scalar, 4, VIT__FORM_F32 } },
-    VIT__BODIES(scalar),
-};
+VIT__TIER(helium, VIT_ISA_HELIUM, 1, scalar,
+          (vit__gemm_f32_helium, 4, VIT__FORM_F32),
+          (vit__gemm_f16_helium, 4, VIT__FORM_F32),
+          (vit__gemm_bf16_helium, 4, VIT__FORM_BF16),
+          (vit__gemm_i8_helium, 4, VIT__FORM_S8),
+          (vit__gemm_i4_4x16_scalar, 4, VIT__FORM_F32));
 
 #endif /* VIT__HELIUM */
 
@@ -5359,26 +5398,27 @@ VIT__INLINE int vit__steps_pair_wasm(int depth) { return vit__ceil_div(depth, 2)
         c = wasm_i32x4_add(c, wasm_i32x4_dot_i16x8(x_even, even##n));                             \
         c = wasm_i32x4_add(c, wasm_i32x4_dot_i16x8(x_odd, odd##n));
 VIT__INLINE int vit__steps_mul16_wasm(int depth) { return vit__quads(depth); }
-VIT__INLINE void vit__store_mul16_wasm(float *tile, int r, int n, v128_t c, const unsigned char *a,
-                                       const unsigned char *p, size_t column, int steps) {
-    const unsigned char *tail = p + 64 * (size_t)steps + 4 * column + 16 * n;
+/* As vit__dequantise_row. */
+VIT__INLINE v128_t vit__dequantise_wasm(v128_t sum, const unsigned char *a,
+                                        const unsigned char *tail) {
     const v128_t scale = wasm_f32x4_mul(wasm_v128_load32_splat(a), wasm_v128_load(tail));
     const v128_t zero = wasm_i32x4_mul(wasm_v128_load32_splat(a + 4), wasm_v128_load(tail + 64));
-    const v128_t sum = wasm_f32x4_convert_i32x4(wasm_i32x4_sub(c, zero));
-    wasm_v128_store(tile + 16 * r + column + 4 * n, wasm_f32x4_mul(sum, scale));
+    return wasm_f32x4_mul(wasm_f32x4_convert_i32x4(wasm_i32x4_sub(sum, zero)), scale);
 }
+#    define vit__store_mul16_wasm(tile, r, n, c, a, p, column, steps)                             \
+        wasm_v128_store(                                                                          \
+            tile + 16 * r + column + 4 * n,                                                       \
+            vit__dequantise_wasm(c, a, p + 64 * (size_t)steps + 4 * column + 16 * n))
 
 /* A kernel: the full height, and one row for the class token and the head. */
 #    define VIT__GEMM_WASM(name, STEP, ROWS)                                                      \
         VIT__GEMM(name##_full, STEP, vit__bits_wasm, vit__ascending, ROWS, VIT__WIDTH_2)          \
         VIT__GEMM(name##_1, STEP, vit__bits_wasm, vit__ascending, VIT__ROWS_1, VIT__WIDTH_2)      \
-        static void name(float *tile, const unsigned char *a, size_t lda, int rows,               \
-                         const unsigned char *p, int depth, int panels) {                         \
+        static void name(float *tile, const vit__operands *o) {                                   \
             size_t column;                                                                        \
-            (void)panels;                                                                         \
             for (column = 0; column < 16; column += 8) {                                          \
-                if (rows == 1) name##_1(tile, a, lda, rows, p, column, depth);                    \
-                else name##_full(tile, a, lda, rows, p, column, depth);                           \
+                if (o->rows == 1) name##_1(tile, o, o->panel, column);                            \
+                else name##_full(tile, o, o->panel, column);                                      \
             }                                                                                     \
         }
 
@@ -5387,16 +5427,18 @@ VIT__GEMM_WASM(vit__gemm_pair_wasm, pair_wasm, VIT__ROWS_3)
 VIT__GEMM_WASM(vit__gemm_i8_wasm, mul16_wasm, VIT__ROWS_4)
 
 /* Three rows, because a fourth would not leave registers enough. */
-static void vit__gemm_bf16_wasm(float *tile, const unsigned char *a, size_t lda, int rows,
-                                const unsigned char *p, int depth, int panels) {
-    for (; rows > 0; rows -= 3, tile += 3 * 16, a += 3 * lda)
-        vit__gemm_pair_wasm(tile, a, lda, vit__min(rows, 3), p, depth, panels);
+static void vit__gemm_bf16_wasm(float *tile, const vit__operands *o) {
+    vit__operands three = *o;
+    int rows = o->rows;
+    for (; rows > 0; rows -= 3, tile += 3 * 16, three.a += 3 * o->lda) {
+        three.rows = vit__min(rows, 3);
+        vit__gemm_pair_wasm(tile, &three);
+    }
 }
 
-static void vit__gemm_f32_wasm(float *tile, const unsigned char *a, size_t lda, int rows,
-                               const unsigned char *p, int depth, int panels) {
+static void vit__gemm_f32_wasm(float *tile, const vit__operands *o) {
     memset(tile, 0, 4 * 64);
-    vit__gemm_muladd_wasm(tile, a, lda, rows, p, depth, panels);
+    vit__gemm_muladd_wasm(tile, o);
 }
 
 /* The exponent is moved into place and its bias made right by a multiplication, which
@@ -5449,34 +5491,32 @@ VIT__INLINE void vit__widen_i4_wasm(float *wide, const unsigned char *p, int k, 
 }
 
 #    define VIT__GEMM_WIDE_WASM(name, widen)                                                      \
-        static void name(float *tile, const unsigned char *a, size_t lda, int rows,               \
-                         const unsigned char *p, int depth, int panels) {                         \
+        static void name(float *tile, const vit__operands *o) {                                   \
             float wide[32 * 16];                                                                  \
+            vit__operands four = *o;                                                              \
             int k, row;                                                                           \
-            memset(tile, 0, (size_t)vit__round_up(rows, 4) * 64);                                 \
-            for (k = 0; k < depth; k += 32, a += 32 * 4) {                                        \
-                const int count = vit__min(32, depth - k);                                        \
-                widen(wide, p, k, count);                                                         \
-                for (row = 0; row < rows; row += 4)                                               \
-                    vit__gemm_muladd_wasm(tile + 16 * row, a + (size_t)row * lda, lda,            \
-                                          vit__min(4, rows - row),                                \
-                                          (const unsigned char *)wide, count, panels);            \
+            memset(tile, 0, (size_t)vit__round_up(o->rows, 4) * 64);                              \
+            four.panel = (const unsigned char *)wide;                                             \
+            for (k = 0; k < o->depth; k += 32) {                                                  \
+                four.depth = vit__min(32, o->depth - k);                                          \
+                widen(wide, o->panel, k, four.depth);                                             \
+                for (row = 0; row < o->rows; row += 4) {                                          \
+                    four.a = o->a + (size_t)row * o->lda + 4 * (size_t)k;                         \
+                    four.rows = vit__min(4, o->rows - row);                                       \
+                    vit__gemm_muladd_wasm(tile + 16 * row, &four);                                \
+                }                                                                                 \
             }                                                                                     \
         }
 
 VIT__GEMM_WIDE_WASM(vit__gemm_f16_wasm, vit__widen_f16_wasm)
 VIT__GEMM_WIDE_WASM(vit__gemm_i4_wasm, vit__widen_i4_wasm)
 
-static const vit__kernels vit__kernels_wasm = {
-    VIT_ISA_WASM_SIMD,
-    1,
-    { { vit__gemm_f32_wasm, 4, VIT__FORM_F32 },
-      { vit__gemm_f16_wasm, 24, VIT__FORM_F32 },
-      { vit__gemm_bf16_wasm, 6, VIT__FORM_BF16 },
-      { vit__gemm_i8_wasm, 4, VIT__FORM_U8 },
-      { vit__gemm_i4_wasm, 24, VIT__FORM_F32 } },
-    VIT__BODIES(scalar),
-};
+VIT__TIER(wasm, VIT_ISA_WASM_SIMD, 1, scalar,
+          (vit__gemm_f32_wasm, 4, VIT__FORM_F32),
+          (vit__gemm_f16_wasm, 24, VIT__FORM_F32),
+          (vit__gemm_bf16_wasm, 6, VIT__FORM_BF16),
+          (vit__gemm_i8_wasm, 4, VIT__FORM_U8),
+          (vit__gemm_i4_wasm, 24, VIT__FORM_F32));
 
 #endif /* VIT__WASM_SIMD */
 
@@ -5572,44 +5612,42 @@ static unsigned vit__detect_arm(void) {
 }
 #endif
 
-/* The tiers of this build, the best last. */
-static const vit__kernels *const vit__tiers[] = {
-#if !(VIT__IS_FIXED && (VIT__SMLAD || VIT__HELIUM)) /* a build for one CPU as well */
-    &vit__kernels_scalar,
-#endif
-#if VIT__AVX2
-    &vit__kernels_avx2,
-#    if VIT__AVXVNNI
-    &vit__kernels_avxvnni,
-#    endif
-#endif
-#if VIT__AVX512
-    &vit__kernels_avx512,
-    &vit__kernels_avx512_vnni,
-#    if VIT__AVX512BF16
-    &vit__kernels_avx512_bf16,
-#    endif
-#endif
-#if VIT__NEON
-    &vit__kernels_neon,
-#    if VIT__NEON_DOTPROD
-    &vit__kernels_neon_dotprod,
-#    endif
-#    if VIT__NEON_I8MM
-    &vit__kernels_neon_i8mm,
-    &vit__kernels_neon_bf16,
-#    endif
-#endif
-#if VIT__SMLAD
-    &vit__kernels_smlad,
-#endif
-#if VIT__HELIUM
-    &vit__kernels_helium,
-#endif
-#if VIT__WASM_SIMD
-    &vit__kernels_wasm,
-#endif
+/* The tables of all tiers: X(enumerator, 1 if this build has it, tier). */
+#define VIT__TIER_LIST(X)                                                                         \
+    X(VIT_ISA_SCALAR, VIT__SCALAR, scalar)                                                        \
+    X(VIT_ISA_AVX2, VIT__AVX2, avx2)                                                              \
+    X(VIT_ISA_AVX_VNNI, VIT__AVXVNNI, avxvnni)                                                    \
+    X(VIT_ISA_AVX512, VIT__AVX512, avx512)                                                        \
+    X(VIT_ISA_AVX512_VNNI, VIT__AVX512, avx512_vnni)                                              \
+    X(VIT_ISA_AVX512_BF16, VIT__AVX512BF16, avx512_bf16)                                          \
+    X(VIT_ISA_NEON, VIT__NEON, neon)                                                              \
+    X(VIT_ISA_NEON_DOTPROD, VIT__NEON_DOTPROD, neon_dotprod)                                      \
+    X(VIT_ISA_NEON_I8MM, VIT__NEON_I8MM, neon_i8mm)                                               \
+    X(VIT_ISA_NEON_BF16, VIT__NEON_I8MM, neon_bf16)                                               \
+    X(VIT_ISA_WASM_SIMD, VIT__WASM_SIMD, wasm)                                                    \
+    X(VIT_ISA_SMLAD, VIT__SMLAD, smlad)                                                           \
+    X(VIT_ISA_HELIUM, VIT__HELIUM, helium)
+
+VIT__STATIC_ASSERT(VIT_NUM_ISAS == 0 VIT_ISA_LIST(VIT__ONE_MORE), ISA_LIST_has_a_gap);
+VIT__STATIC_ASSERT(VIT_NUM_ISAS == 1 VIT__TIER_LIST(VIT__ONE_MORE), TIER_LIST_lacks_a_tier);
+enum {
+    VIT__AT_VIT_ISA_AUTO,
+#define VIT_X(isa, is_here, tier) VIT__AT_##isa,
+    VIT__TIER_LIST(VIT_X)
+#undef VIT_X
 };
+#define VIT_X(isa, is_here, tier)                                              \
+    VIT__STATIC_ASSERT((int)VIT__AT_##isa == (int)isa, isa##_is_out_of_order);
+VIT__TIER_LIST(VIT_X)
+#undef VIT_X
+
+/* Those of this build, the best last. */
+#define VIT__ROW_IF_0(tier)
+#define VIT__ROW_IF_1(tier) &vit__kernels_##tier,
+#define VIT__ROW_IF(is_here, tier) VIT__ROW_IF_##is_here(tier)
+#define VIT_X(isa, is_here, tier) VIT__ROW_IF(is_here, tier)
+static const vit__kernels *const vit__tiers[] = { VIT__TIER_LIST(VIT_X) };
+#undef VIT_X
 
 /* The kernels of a tier, or with VIT_ISA_AUTO of the best one; NULL if this
    machine or this build lacks it. */
@@ -6536,19 +6574,25 @@ static void vit__gemm(const vit__linear *l, int first_tile, int end_tile, int pa
     const vit__gemm_kernel *gemm = vit__known_gemm(l->gemm);
     const int tile_panels = kernels->tile_panels, tile_cols = tile_panels * 16;
     float tile[VIT__MAX_TILE_ROWS * VIT__MAX_TILE_COLS];
+    vit__operands o;
+    o.lda = l->lda;
+    o.depth = l->depth;
     for (; panel < panel_end; panel += tile_panels) {
         const int panels = vit__min(tile_panels, panel_end - panel);
         const int cols = vit__min(panels * 16, l->cols - panel * 16);
         vit__output out = l->out;
         int t, row, end;
+        o.panel = l->panels + (size_t)panel * l->stride;
+        o.panels = panels;
         vit__share(l->rows, first_tile, l->num_tiles, &end);
         if (out.bias) out.bias += panel * 16;
         if (out.gamma) out.gamma += panel * 16;
         for (t = first_tile; t < end_tile; t++) {
             row = end;
             end = vit__share_end(l->rows, t, l->num_tiles);
-            gemm->run(tile, (const unsigned char *)l->a + (size_t)row * l->lda, l->lda,
-                         end - row, l->panels + (size_t)panel * l->stride, l->depth, panels);
+            o.a = (const unsigned char *)l->a + (size_t)row * l->lda;
+            o.rows = end - row;
+            gemm->run(tile, &o);
             out.c = l->out.c + (size_t)row * out.ldc + panel * 16;
             kernels->output(&out, tile, tile_cols, end - row, cols);
         }
@@ -6611,7 +6655,7 @@ typedef struct vit__rows {
     size_t ldx;
     vit__mat y;
     int first;                    /* of an im2col, the number of its first patch */
-    int gate;                     /* 1 + vit_activation of a gated MLP           */
+    int gate;                     /* VIT__ACT(...) of a gated MLP                */
     const vit__affine *norm;      /* NULL for none                               */
     int norm_parts;               /* the norm is over each of so many parts      */
     float eps;
@@ -6643,7 +6687,7 @@ static void vit__row(const vit__rows *job, int row) {
     float *y = job->y.data + (size_t)row * job->y.ld;
     const float *x = job->x ? job->x + (size_t)row * job->ldx : y;
     int i;
-    if (job->gate) kernels->gate((vit_activation)(job->gate - 1), y, dim);
+    if (job->gate) kernels->gate(VIT__ACTIVATION(job->gate), y, dim);
     for (i = 0; i < job->norm_parts && job->norm; i++)
         kernels->norm(y + i * part, x + i * part, job->norm->weight, job->norm->bias, part,
                       job->eps);
@@ -6999,7 +7043,7 @@ static vit__conv vit__normed(const vit__layer *conv, int kernel, int stride,
     step.conv = conv;
     step.kernel = kernel;
     step.stride = stride;
-    step.act = 0;
+    step.act = VIT__NO_ACT;
     step.norm = norm;
     step.shortcut = NULL;
     step.relu = 1;
@@ -7063,8 +7107,8 @@ static vit__features vit__resnet(const vit_session *s, vit__stem_room *room,
 
 static vit__features vit__conv_stem(const vit_session *s, vit__stem_room *room,
                                     const vit__stem_layers *w, vit__features map) {
-    const vit__conv conv0 = { &w->conv0, 4, 4, 1 + VIT_GELU, NULL, NULL, 0 };
-    const vit__conv conv1 = { &w->conv1, 2, 2, 1 + VIT_GELU, NULL, NULL, 0 };
+    const vit__conv conv0 = { &w->conv0, 4, 4, VIT__ACT(VIT_GELU), NULL, NULL, 0 };
+    const vit__conv conv1 = { &w->conv1, 2, 2, VIT__ACT(VIT_GELU), NULL, NULL, 0 };
     map = vit__conv_run(s, room, &conv0, map, room->map[0]);
     vit__trace_map(s, -1, -1, "patch_embed.backbone.0", map);
     map = vit__conv_run(s, room, &conv1, map, room->map[1]);
@@ -7377,6 +7421,7 @@ static void vit__attention_begin(const vit__attention *job, int number, int task
     vit__place_head(job, &arena, head);
     head->packing.tokens = n;
     head->packing.dim = job->dim;
+    head->packing.ld = job->ldk;
     head->values.out.c = job->context + (size_t)(image * rows) * width +
                          (size_t)h * (size_t)job->dim;
     head->values.out.ldc = width;
@@ -7518,7 +7563,7 @@ static void vit__attention_pack(const vit__attention *job, int number, const vit
     const size_t first = (size_t)(image * VIT__CONFIG(job->session->model)->num_tokens) * job->ldk +
                          (size_t)h * (size_t)job->dim;
     vit__kernels_of(job->session)
-        ->pack_head(job->dtype, to, job->k + first, job->v + first, job->ldk, 0, job->keys);
+        ->pack_head(job->dtype, to, job->k + first, job->v + first, 0, job->keys);
 }
 
 /* Tasks share the query rows of all heads of all images, so that three heads
@@ -7645,7 +7690,7 @@ static void vit__show(const vit__pass *p, const char *name, const float *data, i
 static void vit__run_shown(const vit__pass *p, vit__linear *l, const char *name) {
     const int act = l->out.act;
     if (act && vit__is_traced(p->session)) {
-        l->out.act = 0;
+        l->out.act = VIT__NO_ACT;
         vit__linear_run(p->session, l);
         vit__show(p, name, l->out.c, l->cols);
         l->out.act = act;
@@ -7668,7 +7713,7 @@ static void vit__rows_shown(const vit__pass *p, vit__rows *job, const char *gate
         for (r = 1; r < job->y.rows; r++)
             memcpy(job->y.data + (size_t)r * dim, job->y.data + (size_t)r * job->y.ld,
                    dim * sizeof(float));
-        job->gate = 0;
+        job->gate = VIT__NO_ACT;
         job->y.ld = dim;
         vit__show(p, gate_name, job->y.data, job->y.cols);
     }
@@ -7991,7 +8036,7 @@ static void vit__stream_head(const vit__stream *job, int h, int task) {
         keys = vit__stream_slice(job, slice, head.tile, head.slices[0]);
         slice.which = 2;
         values = vit__stream_slice(job, slice, head.tile, head.slices[1]);
-        kernels->pack_head(a->dtype, &head.packing, keys, values, a->ldk, slice.first, slice.rows);
+        kernels->pack_head(a->dtype, &head.packing, keys, values, slice.first, slice.rows);
     }
     slice.which = 0;
     for (slice.first = a->first; slice.first < end; slice.first += slice.rows) {
@@ -8053,7 +8098,7 @@ static vit__mat vit__fc1(const vit__pass *p, vit__view view) {
     vit__linear fc1;
     vit__phase(s, VIT_PHASE_FC1);
     vit__layer_init(&fc1, s, &p->w.fc1, y, s->scratch, wide);
-    fc1.out.act = c->has_gated_mlp ? 0 : 1 + c->activation;
+    fc1.out.act = c->has_gated_mlp ? VIT__NO_ACT : VIT__ACT(c->activation);
     vit__run_shown(p, &fc1, ".mlp.fc1");
     if (!c->has_gated_mlp) vit__show(p, ".mlp.act", s->scratch, c->mlp_dim);
     return vit__matrix(s->scratch, wide, view.rows, c->mlp_dim);
@@ -8065,7 +8110,7 @@ static vit__mat vit__mlp_norm(const vit__pass *p, vit__mat hidden) {
     const vit_config *c = VIT__CONFIG(p->session->model);
     vit__rows job;
     vit__rows_init(&job, p->session, NULL, 0, hidden);
-    job.gate = c->has_gated_mlp ? 1 + c->activation : 0;
+    job.gate = c->has_gated_mlp ? VIT__ACT(c->activation) : VIT__NO_ACT;
     vit__rows_norm(&job, &p->w.mlp_norm);
     job.form = vit__form_of(p->session, &p->w.fc2);
     vit__rows_shown(p, &job, ".mlp.act", ".mlp.norm");
@@ -8301,7 +8346,7 @@ static void vit__map_pool(const vit__tail *t) {
     vit__tail_linear(t, &w->pool_proj, s->y, t->pooled);
     vit__norm(s, &w->pool_norm, t->pooled, dim, vit__matrix(s->y, dim, t->batch, c->embed_dim));
     vit__tail_layer(t, &l, &w->pool_fc1, s->y, t->batch, t->hidden);
-    l.out.act = 1 + c->activation;
+    l.out.act = VIT__ACT(c->activation);
     vit__linear_run(s, &l);
     vit__tail_layer(t, &l, &w->pool_fc2, t->hidden, t->batch, t->pooled);
     l.out.add = 1;
