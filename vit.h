@@ -2559,12 +2559,26 @@ typedef struct vit__section {
     uint32_t count;
 } vit__section;
 
-/* The sections this reader knows. To add one: an index and its tag. */
-enum { VIT__FIELDS, VIT__TENSORS, VIT__LABELS, VIT__SYNSETS, VIT__SOURCE, VIT__DATA,
-       VIT__NUM_SECTIONS };
-static const char vit__section_tags[VIT__NUM_SECTIONS][9] = { "fields\0\0", "tensors\0",
-                                                              "labels\0\0", "synsets\0",
-                                                              "source\0\0", "data\0\0\0\0" };
+/* The sections this reader knows: X(id, tag). To add one: a row; then read it in
+   vit__load. */
+#define VIT__SECTION_LIST(X)                                                   \
+    X(FIELDS, "fields\0\0")                                                    \
+    X(TENSORS, "tensors\0")                                                    \
+    X(LABELS, "labels\0\0")                                                    \
+    X(SYNSETS, "synsets\0")                                                    \
+    X(SOURCE, "source\0\0")                                                    \
+    X(DATA, "data\0\0\0\0")
+
+enum {
+#define VIT_X(id, tag) VIT__##id,
+    VIT__SECTION_LIST(VIT_X)
+#undef VIT_X
+    VIT__NUM_SECTIONS
+};
+
+#define VIT_X(id, tag) tag,
+static const char vit__section_tags[VIT__NUM_SECTIONS][9] = { VIT__SECTION_LIST(VIT_X) };
+#undef VIT_X
 
 /* A name from the file, of at most `size` bytes; unprintable ones become '?'. */
 static void vit__put_name(vit__text *text, const unsigned char *name, int size) {
