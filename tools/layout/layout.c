@@ -480,7 +480,7 @@ static const layout_extra *find_extra(const layout_map *map, const layout_extra 
     const bool inside = !strncmp(name, map->prefix, strlen(map->prefix));
     const size_t parent = parent_length(map->prefix, strlen(map->prefix));
     const char *above = strncmp(name, map->prefix, parent) ? name : name + parent;
-    for (; extras->pattern; extras++) {
+    for (; extras && extras->pattern; extras++) {
         if (!strncmp(extras->pattern, "../", 3)) {
             if ((!inside || !*map->prefix) && !fnmatch(extras->pattern + 3, above, 0))
                 return extras;

@@ -137,10 +137,11 @@ typedef struct layout {
     const char *const *prefixes;   /* what wrappers put before every key, "*.": anything; to NULL */
     const char *const *blocks;     /* paths of a block; ends with NULL */
     const layout_rule *rules;      /* ends with LAYOUT_END */
-    const layout_extra *harmless;  /* dropped without a word */
-    const layout_extra *lacking;   /* what this version of vit.h cannot run */
-    const layout_default *defaults;       /* ends with a NULL assignment; or NULL */
-    const layout_question *questions;     /* ends with NULL options; or NULL */
+    /* Each ends with an entry of NULL, or is NULL. */
+    const layout_extra *harmless;         /* dropped without a word */
+    const layout_extra *lacking;          /* what this version of vit.h cannot run */
+    const layout_default *defaults;
+    const layout_question *questions;
 } layout;
 
 /* All of them, in the order in which they are tried; ends with NULL. */
