@@ -518,7 +518,7 @@ static void check_row(const char *data, const row *t)
                   t->source, t->expected + 1, good ? "a model" : error);
     else
         CHECK_MSG(good, "%s: %s", t->source, error);
-    if (good) check_settings(t, &c->config);
+    if (good) check_settings(t, &c->model.config);
     convert_free(c);
     free(c);
 }
