@@ -137,12 +137,12 @@ static vit_result forward(classifier *c) {
 /* On failure the reason is on stderr. */
 static bool look_at(classifier *c, const char *path, unsigned flags, timings *ms) {
     image_file file;
-    char error[IMAGE_FILE_ERROR_SIZE];
+    report r = report_make();
     vit_result result;
     double start = cli_now_ms(), loaded, prepared;
 
-    if (!image_file_load(path, flags, &file, error, sizeof error)) {
-        report_error(PROGRAM, path, "%s", error);
+    if (!image_file_load(path, flags, &file, &r)) {
+        report_print(&r, PROGRAM);
         return false;
     }
     loaded = cli_now_ms();

@@ -272,7 +272,7 @@ static int folder_class(const vit_model *model, const mapping *map, const char *
 /* One image and what became of it. */
 typedef struct sample {
     const char *path;        /* of names                                                  */
-    char *error;             /* malloc'ed: why it could not be read; NULL: it could       */
+    char *error;             /* malloc'ed: which file could not be read, and why; or NULL   */
     int true_class;
     int predicted;
     int rank;                /* of the true class among the best TOP; TOP if not there    */
@@ -455,15 +455,14 @@ static void score(float *logits, int count, sample *s) {
 
 /* Only failures that would hit every image are returned; an unreadable one is noted in s. */
 static vit_result look_at(worker *w, const job *j, sample *s) {
-    char error[IMAGE_FILE_ERROR_SIZE];
+    report r = report_make();
     image_file file;
     vit_outputs outputs = { 0 };
     vit_result result;
-    if (!image_file_load(s->path, j->chosen->no_exif ? IMAGE_FILE_NO_EXIF : 0, &file, error,
-                         sizeof error)) {
-        s->error = malloc(strlen(error) + 1);
+    if (!image_file_load(s->path, j->chosen->no_exif ? IMAGE_FILE_NO_EXIF : 0, &file, &r)) {
+        s->error = malloc(strlen(r.text) + 1);
         if (!s->error) return VIT_ERROR_MEMORY;
-        strcpy(s->error, error);
+        strcpy(s->error, r.text);
         return VIT_OK;
     }
     result = preprocess(w, j->model, &file);
@@ -573,7 +572,7 @@ static bool add_up(const dataset *data, totals *sum) {
         const sample *s = &data->samples[i];
         if (s->error) {
             sum->unreadable++;
-            report_error(PROGRAM, s->path, "%s", s->error);
+            report_error(PROGRAM, NULL, "%s", s->error);
             continue;
         }
         sum->images++;
@@ -733,7 +732,7 @@ static void write_matrix(FILE *file, const vit_model *model, const totals *sum,
 /* Opens, lets `what` be written, closes; failures are on stderr. */
 static bool write_csv(const char *path, const vit_model *model, const choices *chosen,
                       const totals *sum) {
-    char error[REPORT_SIZE];
+    report r = report_make();
     const char *const inputs[2] = { chosen->model, chosen->map };
     bool *occurs = calloc((size_t)model->config.num_classes, sizeof *occurs);
     cli_output output;
@@ -743,22 +742,22 @@ static bool write_csv(const char *path, const vit_model *model, const choices *c
         occurs[sum->confusions[i].truth] = true;
         occurs[sum->confusions[i].predicted] = true;
     }
-    good = cli_output_open(&output, path, inputs, 2, error, sizeof error);
+    good = cli_output_open(&output, path, inputs, 2, &r);
     if (good) {
         write_matrix(output.file, model, sum, occurs);
-        good = cli_output_commit(&output, error, sizeof error);
+        good = cli_output_commit(&output, &r);
     }
-    if (!good) report_error(PROGRAM, path, "%s", error);
+    if (!good) report_print(&r, PROGRAM);
     free(occurs);
     return good;
 }
 
 /* Class indices; the last two fields are empty for an unreadable image. */
 static bool write_predictions(const char *path, const choices *chosen, const dataset *data) {
-    char error[REPORT_SIZE];
+    report r = report_make();
     const char *const inputs[2] = { chosen->model, chosen->map };
     cli_output output;
-    bool good = cli_output_open(&output, path, inputs, 2, error, sizeof error);
+    bool good = cli_output_open(&output, path, inputs, 2, &r);
     if (good) {
         fprintf(output.file, "path,true,predicted,prob\n");
         for (int i = 0; i < data->count; i++) {
@@ -768,9 +767,9 @@ static bool write_predictions(const char *path, const choices *chosen, const dat
             else fprintf(output.file, ",%d,%d,%.9g\n", s->true_class, s->predicted,
                          (double)s->prob);
         }
-        good = cli_output_commit(&output, error, sizeof error);
+        good = cli_output_commit(&output, &r);
     }
-    if (!good) report_error(PROGRAM, path, "%s", error);
+    if (!good) report_print(&r, PROGRAM);
     return good;
 }
 

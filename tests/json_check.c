@@ -31,13 +31,12 @@ static void print(const json_value *value) {
 
 int main(int argc, char **argv) {
     size_t size = fread(text, 1, sizeof text - 1, stdin);
-    char error[256] = "";
-    report r = report_make(error, sizeof error, NULL);
+    report r = report_make();
     json_document document;
     const json_value *value;
     int status = 2;
     if (!json_parse(&document, text, size, true, 0, &r)) {
-        puts(error);
+        puts(r.text);
         return 1;
     }
     value = document.root;

@@ -498,13 +498,13 @@ static arch_norm norm_of(const char *word)
 
 static void check_found(const char *tag, const char *rest)
 {
-    char error[512], options[160], norm[16], detail[VIT_MAX_DETAIL];
-    report r = report_make(error, sizeof error, NULL);
+    char options[160], norm[16], detail[VIT_MAX_DETAIL];
+    report r = report_make();
     arch_choice choice;
     arch a;
     vit_config config;
     memset(&a, 0, sizeof a);
-    CHECK_MSG(arch_find(tag, &choice, &r) == ARCH_FOUND, "%s: %s", tag, error);
+    CHECK_MSG(arch_find(tag, &choice, &r) == ARCH_FOUND, "%s: %s", tag, r.text);
     if (r.failed) return;
     CHECK_MSG(sscanf(rest, "%d %d %d %d %d %d %159s %15s %lf", &a.embed_dim, &a.depth,
                      &a.num_heads, &a.mlp_dim, &a.patch_size, &a.img_size, options, norm,
@@ -543,8 +543,7 @@ static void check_config(const char *name, const char *field, int got, int expec
 
 static void test_config(void)
 {
-    char error[512];
-    report r = report_make(error, sizeof error, NULL);
+    report r = report_make();
     arch_choice choice;
     vit_config c;
     CHECK(arch_find("vit_so150m_patch16_reg4_gap_256.sbb_e250_in12k", &choice, &r) == ARCH_FOUND);
@@ -572,8 +571,7 @@ static void test_config(void)
 
 static void check_rope(const char *name, rope_options expected, vit_rope layout)
 {
-    char error[512];
-    report r = report_make(error, sizeof error, NULL);
+    report r = report_make();
     arch_choice choice;
     rope_options rope;
     vit_config c;
@@ -621,8 +619,7 @@ static void test_stems(void)
         { "vit_base_mci_224", VIT_STEM_CONV, 192, { 0, 0, 0, 0 } },
         { "vit_base_patch16_224", VIT_STEM_NONE, 0, { 0, 0, 0, 0 } }
     };
-    char error[512];
-    report r = report_make(error, sizeof error, NULL);
+    report r = report_make();
     arch_choice choice;
     vit_config c;
     size_t i;

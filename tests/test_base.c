@@ -13,20 +13,23 @@
 
 static void test_reports(void)
 {
-    char text[16], name[40];
-    report r = report_make(text, sizeof text, NULL);
-    CHECK(text[0] == '\0' && !r.failed);
-    CHECK(!report_fail(&r, "a\nb\x7f%d", 5) && r.failed && strcmp(text, "a?b?5") == 0);
-    CHECK(!report_fail(&r, "another") && strcmp(text, "a?b?5") == 0);
-    r = report_make(text, sizeof text, "file");
-    CHECK(!report_no_memory(&r) && strcmp(text, "file: out of me") == 0);
+    char name[2 * REPORT_SIZE];
+    report r = report_make();
+    CHECK(r.text[0] == '\0' && !r.failed);
+    CHECK(!report_file(&r, "no failure, no file") && !r.failed && r.text[0] == '\0');
+    CHECK(!report_fail(&r, "a\nb\x7f%d", 5) && r.failed && strcmp(r.text, "a?b?5") == 0);
+    CHECK(!report_fail(&r, "another") && strcmp(r.text, "a?b?5") == 0);
+    CHECK(!report_file(&r, "f\tle") && strcmp(r.text, "f?le: a?b?5") == 0);
+    CHECK(!report_file(&r, "another") && strcmp(r.text, "f?le: a?b?5") == 0);
     memset(name, 'n', sizeof name - 1);
     name[sizeof name - 1] = '\0';
-    name[3] = '\n';
-    r = report_make(text, sizeof text, name);
-    CHECK(!report_fail(&r, "unseen") && r.failed && strcmp(text, "nnn?nnnnnnnnnnn") == 0);
-    r = report_make(text, 1, NULL);
-    CHECK(!report_fail(&r, "unseen") && text[0] == '\0');
+    r = report_make();
+    CHECK(!report_no_memory(&r) && strcmp(r.text, "out of memory") == 0);
+    CHECK(!report_file(&r, name) && strlen(r.text) == REPORT_SIZE - 1);
+    CHECK(!memcmp(r.text, "...nn", 5) && strstr(r.text, "nn: out of memory"));
+    r = report_make();
+    CHECK(!report_fail(&r, "%s", name) && strlen(r.text) == REPORT_SIZE - 1);
+    CHECK(!report_file(&r, name) && strlen(r.text) == REPORT_SIZE - 1 && strstr(r.text, "n: nn"));
 }
 
 static void test_arena(void)
@@ -98,14 +101,14 @@ static void test_utf8(void)
 
 static void test_sources(void)
 {
-    char text[100], byte = 'x';
-    report r = report_make(text, sizeof text, NULL);
+    char byte = 'x';
+    report r = report_make();
     source s = source_from_memory("none", NULL, 0);
     CHECK(s.memory && source_read(&s, 0, &byte, 0, &r) && byte == 'x');
-    CHECK(!source_read(&s, 1, &byte, 0, &r) && strstr(text, "truncated: 0 bytes expected"));
+    CHECK(!source_read(&s, 1, &byte, 0, &r) && strstr(r.text, "none: truncated: 0 bytes expected"));
     source_close(&s);
-    r = report_make(text, sizeof text, NULL);
-    CHECK(!source_open_file(&s, "/dev/null", &r) && strstr(text, "not a regular file"));
+    r = report_make();
+    CHECK(!source_open_file(&s, "/dev/null", &r) && strstr(r.text, "/dev/null: not a regular"));
     CHECK(source_is_folder("/") && !source_is_folder("/dev/null") && !source_is_folder("/none"));
     CHECK(source_exists("/dev/null") && !source_exists("/none"));
 }

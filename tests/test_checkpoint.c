@@ -77,7 +77,7 @@ static bool load(bytes *b, const char *folder, const char *name)
 
 /* Opens, reads and verifies everything; false if any of it was refused. The copy has exactly the
  * size of the file, so that ASan sees a read beyond its end. */
-static bool open_and_read(const uint8_t *data, size_t size, char error[REPORT_SIZE])
+static bool open_and_read(const uint8_t *data, size_t size, report *r)
 {
     checkpoint *c;
     float values[64];
@@ -86,14 +86,15 @@ static bool open_and_read(const uint8_t *data, size_t size, char error[REPORT_SI
     uint8_t *exact = malloc(size ? size : 1);
     if (!exact) abort();
     memcpy(exact, data, size);
-    ok = checkpoint_open_memory("test", exact, size, &c, error, REPORT_SIZE);
+    *r = report_make();
+    ok = checkpoint_open_memory("test", exact, size, &c, r);
     for (i = 0; ok && i < checkpoint_count(c); i++) {
         const checkpoint_tensor_info *t = checkpoint_tensor(c, i);
         int64_t count = t->count < 64 ? t->count : 64;
-        ok = checkpoint_read(c, t, 0, count, values, error, REPORT_SIZE)
-          && checkpoint_read(c, t, t->count - count, count, values, error, REPORT_SIZE);
+        ok = checkpoint_read(c, t, 0, count, values, r)
+          && checkpoint_read(c, t, t->count - count, count, values, r);
     }
-    ok = ok && checkpoint_verify(c, error, REPORT_SIZE);
+    ok = ok && checkpoint_verify(c, r);
     checkpoint_close(c);
     free(exact);
     return ok;
@@ -102,18 +103,18 @@ static bool open_and_read(const uint8_t *data, size_t size, char error[REPORT_SI
 /* The input must be refused, quickly, with a message that contains the word. */
 static void check_refused(const char *what, const uint8_t *data, size_t size, const char *word)
 {
-    char error[REPORT_SIZE] = "";
+    report r = report_make();
     clock_t start = clock();
-    bool ok = open_and_read(data, size, error);
+    bool ok = open_and_read(data, size, &r);
     double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
-    CHECK_MSG(!ok && strstr(error, word) != NULL && seconds < 5, "%s: \"%s\" expected, got %s "
-              "\"%s\" in %.1f s", what, word, ok ? "success" : "error", error, seconds);
+    CHECK_MSG(!ok && strstr(r.text, word) != NULL && seconds < 5, "%s: \"%s\" expected, got %s "
+              "\"%s\" in %.1f s", what, word, ok ? "success" : "error", r.text, seconds);
 }
 
 static void check_accepted(const char *what, const uint8_t *data, size_t size)
 {
-    char error[REPORT_SIZE] = "";
-    CHECK_MSG(open_and_read(data, size, error), "%s: %s", what, error);
+    report r = report_make();
+    CHECK_MSG(open_and_read(data, size, &r), "%s: %s", what, r.text);
 }
 
 /* === Fixtures that must read exactly === */
@@ -125,8 +126,7 @@ typedef struct expectation {
 
 static bool load_expectation(expectation *e, const char *folder)
 {
-    char error[REPORT_SIZE];
-    report r = report_make(error, sizeof error, "expected.json");
+    report r = report_make();
     if (!load(&e->json_text, folder, "expected.json") || !load(&e->values, folder, "expected.bin"))
         return false;
     put(&e->json_text, "", 1);
@@ -154,13 +154,13 @@ static bool same_shape(const checkpoint_tensor_info *t, const json_value *row)
 
 /* Reads in pieces of `step` elements and compares with the values at `at`. */
 static bool same_values(checkpoint *c, const checkpoint_tensor_info *t, int64_t step,
-                        const uint8_t *at, char *error)
+                        const uint8_t *at, report *r)
 {
     float values[64];
     int64_t first, i;
     for (first = 0; first < t->count; first += step) {
         int64_t count = t->count - first < step ? t->count - first : step;
-        if (!checkpoint_read(c, t, first, count, values, error, REPORT_SIZE))
+        if (!checkpoint_read(c, t, first, count, values, r))
             return false;
         for (i = 0; i < count; i++)
             if (!same_float(values[i], at + 4 * (first + i))) return false;
@@ -172,7 +172,7 @@ static bool same_values(checkpoint *c, const checkpoint_tensor_info *t, int64_t 
 static void check_contents(checkpoint *c, const char *name, const expectation *e)
 {
     static const int64_t steps[] = { 64, 1, 5 };
-    char error[REPORT_SIZE] = "";
+    report r = report_make();
     const json_value *row;
     size_t at = 0, s;
     CHECK_MSG(checkpoint_count(c) == e->json.root->count, "%s: %lu tensors", name,
@@ -181,12 +181,12 @@ static void check_contents(checkpoint *c, const char *name, const expectation *e
         const char *tensor = json_string(json_get(row, "name"), "");
         const checkpoint_tensor_info *t = checkpoint_find(c, tensor);
         bool ok = t && same_shape(t, row);
-        for (s = 0; ok && s < 3; s++) ok = same_values(c, t, steps[s], e->values.data + at, error);
-        CHECK_MSG(ok, "%s: %s %s", name, tensor, error);
+        for (s = 0; ok && s < 3; s++) ok = same_values(c, t, steps[s], e->values.data + at, &r);
+        CHECK_MSG(ok, "%s: %s %s", name, tensor, r.text);
         at += t ? 4 * (size_t)t->count : 0;
     }
     CHECK_MSG(at == e->values.size, "%s: %lu bytes of values", name, (unsigned long)at);
-    CHECK_MSG(checkpoint_verify(c, error, sizeof error), "%s", error);
+    CHECK_MSG(checkpoint_verify(c, &r), "%s", r.text);
 }
 
 static const struct { const char *name, *kind, *wrapper; } good[] = {
@@ -208,14 +208,15 @@ static const struct { const char *name, *kind, *wrapper; } good[] = {
 static void test_good_fixtures(const char *folder)
 {
     expectation e;
-    char path[1024], error[REPORT_SIZE];
+    char path[1024];
+    report r = report_make();
     checkpoint *c;
     size_t i;
     CHECK(load_expectation(&e, folder));
     for (i = 0; i < sizeof good / sizeof *good; i++) {
         snprintf(path, sizeof path, "%s/%s", folder, good[i].name);
-        if (!checkpoint_open(path, &c, error, sizeof error)) {
-            CHECK_MSG(0, "%s", error);
+        if (!checkpoint_open(path, &c, &r)) {
+            CHECK_MSG(0, "%s", r.text);
             continue;
         }
         CHECK_MSG(strcmp(checkpoint_kind(c), good[i].kind) == 0, "%s", checkpoint_kind(c));
@@ -240,14 +241,15 @@ static const char *metadata(const checkpoint *c, const char *key)
 
 static checkpoint *open_fixture(const char *folder, const char *name)
 {
-    char path[1024], error[REPORT_SIZE];
+    char path[1024];
+    report r = report_make();
     checkpoint *c;
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    CHECK_MSG(checkpoint_open(path, &c, error, sizeof error), "%s", error);
+    CHECK_MSG(checkpoint_open(path, &c, &r), "%s", r.text);
     return c;
 }
 
-static bool read_transposed(checkpoint *c, const checkpoint_tensor_info *t, char *error)
+static bool read_transposed(checkpoint *c, const checkpoint_tensor_info *t, report *r)
 {
     checkpoint_tensor_info view = *t;
     float value;
@@ -255,14 +257,14 @@ static bool read_transposed(checkpoint *c, const checkpoint_tensor_info *t, char
     view.dims[1] = t->dims[0];
     view.strides[0] = t->strides[1];
     view.strides[1] = t->strides[0];
-    return checkpoint_read(c, &view, 0, 1, &value, error, REPORT_SIZE);
+    return checkpoint_read(c, &view, 0, 1, &value, r);
 }
 
 static void test_details(const char *folder)
 {
     static const int64_t ranges[][2] = { { 1000, 0 }, { 0, 1000 }, { -1, 1 }, { 0, -1 } };
     size_t i;
-    char error[REPORT_SIZE];
+    report r = report_make();
     float values[4] = { 0 };
     checkpoint *c = open_fixture(folder, "wrapped.pt");
     if (c) {
@@ -273,10 +275,12 @@ static void test_details(const char *folder)
         CHECK(checkpoint_tensor(c, checkpoint_count(c)) == NULL);
         CHECK(checkpoint_file_count(c) == 1 && checkpoint_file(c, 0)->size > 1000);
         CHECK(checkpoint_file(c, 1) == NULL && checkpoint_skipped(c, 0) == NULL);
-        for (i = 0; i < sizeof ranges / sizeof *ranges; i++)
+        for (i = 0; i < sizeof ranges / sizeof *ranges; i++) {
+            r = report_make();
             CHECK_MSG(!checkpoint_read(c, checkpoint_tensor(c, 0), ranges[i][0], ranges[i][1],
-                                       values, error, sizeof error) && strstr(error, "asked"),
+                                       values, &r) && strstr(r.text, "asked"),
                       "range %lu", (unsigned long)i);
+        }
         checkpoint_close(c);
     }
     c = open_fixture(folder, "model.safetensors");
@@ -286,7 +290,8 @@ static void test_details(const char *folder)
     CHECK(c && checkpoint_file_count(c) == 3);
     checkpoint_close(c);
     c = open_fixture(folder, "subclass.pt");
-    CHECK(c && checkpoint_read(c, checkpoint_find(c, "t"), 0, 3, values, error, sizeof error)
+    r = report_make();
+    CHECK(c && checkpoint_read(c, checkpoint_find(c, "t"), 0, 3, values, &r)
           && values[2] == 9.0f);
     checkpoint_close(c);
     c = open_fixture(folder, "complex.pt");
@@ -295,12 +300,13 @@ static void test_details(const char *folder)
     checkpoint_close(c);
     c = open_fixture(folder, "../layouts/vit_cpp/model.gguf");
     for (i = 0; c && checkpoint_block(checkpoint_tensor(c, i)->dtype) == 1;) i++;
-    CHECK(c && !read_transposed(c, checkpoint_tensor(c, i), error)
-          && strstr(error, "quantised weights cannot be transposed"));
+    CHECK(c && !read_transposed(c, checkpoint_tensor(c, i), &r)
+          && strstr(r.text, "quantised weights cannot be transposed"));
     checkpoint_close(c);
     c = open_fixture(folder, "torchscript.pt");
+    r = report_make();
     CHECK(c && strcmp(checkpoint_kind(c), "TorchScript") == 0 && checkpoint_count(c) == 4
-          && checkpoint_read(c, checkpoint_find(c, "0.weight"), 0, 2, values, error, sizeof error)
+          && checkpoint_read(c, checkpoint_find(c, "0.weight"), 0, 2, values, &r)
           && values[0] == 3.0f && values[1] == 4.0f);
     checkpoint_close(c);
 }
@@ -308,7 +314,8 @@ static void test_details(const char *folder)
 static void test_refused_fixtures(const char *folder)
 {
     bytes b;
-    char path[1024], error[REPORT_SIZE];
+    char path[1024];
+    report r = report_make();
     checkpoint *c;
     CHECK(load(&b, folder, "module.pt"));
     check_refused("module.pt", b.data, b.size, "state_dict()");
@@ -317,9 +324,11 @@ static void test_refused_fixtures(const char *folder)
     check_refused("module_wrapped.pt", b.data, b.size, "state_dict()");
     discard(&b);
     snprintf(path, sizeof path, "%s/..", folder);
-    CHECK(!checkpoint_open(path, &c, error, sizeof error) && strstr(error, "folder without"));
-    CHECK(!checkpoint_open("/dev/null", &c, error, sizeof error) && strstr(error, "regular file"));
-    CHECK(!checkpoint_open("/no/such/file", &c, error, sizeof error) && strstr(error, "open"));
+    CHECK(!checkpoint_open(path, &c, &r) && strstr(r.text, "folder without"));
+    r = report_make();
+    CHECK(!checkpoint_open("/dev/null", &c, &r) && strstr(r.text, "regular file"));
+    r = report_make();
+    CHECK(!checkpoint_open("/no/such/file", &c, &r) && strstr(r.text, "open"));
 }
 
 /* === Sweeps === */
@@ -332,13 +341,13 @@ static void test_truncated(const char *folder)
         "big_endian.pt", "model.safetensors", "small_zip.pt", "small_legacy.pt",
         "small_deflate.pt", "small.safetensors", "torchscript.pt", "../layouts/jax/model.npz"
     };
-    char error[REPORT_SIZE];
+    report r = report_make();
     size_t i, size;
     for (i = 0; i < sizeof names / sizeof *names; i++) {
         bytes b;
         long accepted = 0;
         CHECK(load(&b, folder, names[i]));
-        for (size = 0; size < b.size; size++) accepted += open_and_read(b.data, size, error);
+        for (size = 0; size < b.size; size++) accepted += open_and_read(b.data, size, &r);
         CHECK_MSG(accepted == 0, "%s: %ld prefixes accepted", names[i], accepted);
         check_accepted(names[i], b.data, b.size);
         discard(&b);
@@ -348,7 +357,7 @@ static void test_truncated(const char *folder)
 static void flip_sweep(const char *folder, const char *name, size_t stride)
 {
     static const uint8_t masks[] = { 0x01, 0x80, 0xFF, 0x10 };
-    char error[REPORT_SIZE];
+    report r = report_make();
     bytes b;
     size_t at, m, refused = 0, total = 0;
     clock_t start = clock();
@@ -356,7 +365,7 @@ static void flip_sweep(const char *folder, const char *name, size_t stride)
     for (at = 0; at < b.size; at += stride) {
         for (m = 0; m < sizeof masks; m++) {
             b.data[at] ^= masks[m];
-            refused += !open_and_read(b.data, b.size, error);
+            refused += !open_and_read(b.data, b.size, &r);
             b.data[at] ^= masks[m];
             total++;
         }
@@ -382,16 +391,16 @@ static void test_flipped(const char *folder)
 
 static void test_tiny_files(void)
 {
-    char error[REPORT_SIZE];
+    report r = report_make();
     uint8_t data[3] = { 0 };
     long accepted = 0;
     int i;
-    accepted += open_and_read(data, 0, error);
+    accepted += open_and_read(data, 0, &r);
     for (i = 0; i < 65536; i++) {
         data[0] = (uint8_t)i;
         data[1] = (uint8_t)(i >> 8);
         data[2] = (uint8_t)(i * 31);
-        accepted += open_and_read(data, (size_t)(i % 3) + 1, error);
+        accepted += open_and_read(data, (size_t)(i % 3) + 1, &r);
     }
     CHECK(accepted == 0);
 }
@@ -570,13 +579,15 @@ static void test_bad_shards(const char *folder)
         { "swapped", "is not in" },          { "config", "weight_map" },
         { "truncated", "JSON" }
     };
-    char path[1024], error[REPORT_SIZE] = "";
+    char path[1024];
+    report r = report_make();
     checkpoint *c;
     size_t i;
     for (i = 0; i < sizeof rows / sizeof *rows; i++) {
         snprintf(path, sizeof path, "%s/bad_%s.index.json", folder, rows[i].name);
-        CHECK_MSG(!checkpoint_open(path, &c, error, sizeof error) && strstr(error, rows[i].word),
-                  "%s: %s", rows[i].name, error);
+        r = report_make();
+        CHECK_MSG(!checkpoint_open(path, &c, &r) && strstr(r.text, rows[i].word),
+                  "%s: %s", rows[i].name, r.text);
     }
 }
 
@@ -1039,7 +1050,7 @@ static void test_rare_pickles(void)
         RARE(DICT(ONE "sU\x01q" "ctorch._utils\n_rebuild_sparse_tensor\n(" FLOATS "tR"), 4, 1.0)
 #undef RARE
     };
-    char error[REPORT_SIZE] = "";
+    report r = report_make();
     size_t i;
     for (i = 0; i < sizeof rows / sizeof *rows; i++) {
         bytes b = { 0 };
@@ -1047,11 +1058,11 @@ static void test_rare_pickles(void)
         float value = -1.0f;
         bool ok;
         make_legacy(&b, rows[i].pickle, rows[i].size, (uint64_t)rows[i].count);
-        ok = checkpoint_open_memory("rare", b.data, b.size, &c, error, sizeof error);
+        ok = checkpoint_open_memory("rare", b.data, b.size, &c, &r);
         ok = ok && checkpoint_find(c, "t")
-          && checkpoint_read(c, checkpoint_find(c, "t"), 0, 1, &value, error, sizeof error);
+          && checkpoint_read(c, checkpoint_find(c, "t"), 0, 1, &value, &r);
         CHECK_MSG(ok && (double)value == rows[i].first, "row %lu: %g %s", (unsigned long)i,
-                  (double)value, error);
+                  (double)value, r.text);
         checkpoint_close(c);
         discard(&b);
     }
@@ -1074,17 +1085,17 @@ static void test_choices(void)
         CHOICE("\x80\x02" ONE ".", "", "tensor")
 #undef CHOICE
     };
-    char error[REPORT_SIZE] = "";
+    report r = report_make();
     size_t i;
     for (i = 0; i < sizeof rows / sizeof *rows; i++) {
         bytes b = { 0 };
         checkpoint *c;
         bool ok;
         make_torch_zip(&b, rows[i].pickle, rows[i].size);
-        ok = checkpoint_open_memory("choice", b.data, b.size, &c, error, sizeof error);
+        ok = checkpoint_open_memory("choice", b.data, b.size, &c, &r);
         CHECK_MSG(ok && strcmp(checkpoint_wrapper(c), rows[i].wrapper) == 0
                   && checkpoint_find(c, rows[i].name), "row %lu: %s, %s %s", (unsigned long)i,
-                  error, ok ? checkpoint_wrapper(c) : "", ok ? checkpoint_tensor(c, 0)->name : "");
+                  r.text, ok ? checkpoint_wrapper(c) : "", ok ? checkpoint_tensor(c, 0)->name : "");
         checkpoint_close(c);
         discard(&b);
     }
@@ -1107,13 +1118,12 @@ static void test_metadata(void)
         { "flag", "true" }, { "off", "false" }, { "n", "5" }, { "x", "0.5" }, { "s", "text" },
         { LETTERS_50 ".z", "1" }, { "args.lr", "0.5" }
     };
-    char error[REPORT_SIZE] = "";
+    report r = report_make();
     bytes b = { 0 };
     checkpoint *c;
     size_t i;
     make_torch_zip(&b, pickle, sizeof pickle - 1);
-    CHECK_MSG(checkpoint_open_memory("metadata", b.data, b.size, &c, error, sizeof error), "%s",
-              error);
+    CHECK_MSG(checkpoint_open_memory("metadata", b.data, b.size, &c, &r), "%s", r.text);
     for (i = 0; c && i < sizeof rows / sizeof *rows; i++)
         CHECK_MSG(strcmp(metadata(c, rows[i].key), rows[i].value) == 0, "%s: %s", rows[i].key,
                   metadata(c, rows[i].key));
@@ -1133,20 +1143,18 @@ static void test_spans(void)
     static const struct { const char *name; float first, second; } rows[] = {
         { "t", 1, 3 }, { "u", 2, 4 }, { "t", 1, 3 }, { "v", 1, 4 }, { "u", 2, 4 }
     };
-    char error[REPORT_SIZE] = "";
+    report r = report_make();
     float values[2] = { 0, 0 };
     bytes b = { 0 };
     checkpoint *c;
     size_t i;
     make_torch_zip(&b, pickle, sizeof pickle - 1);
-    CHECK_MSG(checkpoint_open_memory("spans", b.data, b.size, &c, error, sizeof error), "%s",
-              error);
+    CHECK_MSG(checkpoint_open_memory("spans", b.data, b.size, &c, &r), "%s", r.text);
     for (i = 0; c && i < sizeof rows / sizeof *rows; i++)
-        CHECK_MSG(checkpoint_read(c, checkpoint_find(c, rows[i].name), 0, 2, values, error,
-                                  sizeof error)
+        CHECK_MSG(checkpoint_read(c, checkpoint_find(c, rows[i].name), 0, 2, values, &r)
                   && values[0] >= rows[i].first && values[0] <= rows[i].first
                   && values[1] >= rows[i].second && values[1] <= rows[i].second,
-                  "row %lu: %s", (unsigned long)i, error);
+                  "row %lu: %s", (unsigned long)i, r.text);
     checkpoint_close(c);
     discard(&b);
 }
@@ -1573,14 +1581,14 @@ static void test_npz_skips(void)
 {
     zip_spec specs[2] = { { "a.npy", NULL, 0, 0, 0, 0, 0, 0 },
                           { "readme", "text", 4, 0, 0, 0, 0, 0 } };
-    char error[REPORT_SIZE] = "";
+    report r = report_make();
     bytes npy = { 0 }, b = { 0 };
     checkpoint *c;
     make_npy(&npy, "<f4", "(1,)", "\0\0\x80\x3f", 4);
     specs[0].data = npy.data;
     specs[0].size = npy.size;
     make_zip(&b, specs, 2);
-    CHECK_MSG(checkpoint_open_memory("npz", b.data, b.size, &c, error, sizeof error), "%s", error);
+    CHECK_MSG(checkpoint_open_memory("npz", b.data, b.size, &c, &r), "%s", r.text);
     CHECK(c && checkpoint_count(c) == 1 && checkpoint_skipped_count(c) == 1
           && strcmp(checkpoint_skipped(c, 0)->key, "readme") == 0);
     checkpoint_close(c);
@@ -1599,7 +1607,7 @@ static void test_npz(void)
         { "<i8", 8, "\1\0\0\0\0\0\0\0", "I64" }, { "|b1", 1, "\1", "BOOL" },
         { "|u1", 1, "\1", "U8" }, { "|V2", 2, "\x80\x3f", "BF16" }
     };
-    char error[REPORT_SIZE] = "";
+    report r = report_make();
     size_t i;
     for (i = 0; i < sizeof rows / sizeof *rows; i++) {
         bytes npy = { 0 }, b = { 0 };
@@ -1608,11 +1616,11 @@ static void test_npz(void)
         bool ok;
         make_npy(&npy, rows[i].descr, "()", rows[i].one, rows[i].size);
         make_npz(&b, &npy, "a.npy");
-        ok = checkpoint_open_memory("npz", b.data, b.size, &c, error, sizeof error)
-          && checkpoint_read(c, checkpoint_tensor(c, 0), 0, 1, &value, error, sizeof error);
+        ok = checkpoint_open_memory("npz", b.data, b.size, &c, &r)
+          && checkpoint_read(c, checkpoint_tensor(c, 0), 0, 1, &value, &r);
         CHECK_MSG(ok && (double)value == 1.0
                   && !strcmp(checkpoint_dtype_name(checkpoint_tensor(c, 0)->dtype), rows[i].dtype),
-                  "%s: %g %s", rows[i].descr, (double)value, error);
+                  "%s: %g %s", rows[i].descr, (double)value, r.text);
         checkpoint_close(c);
         discard(&b);
         discard(&npy);
@@ -1725,12 +1733,12 @@ static void write_made(const char *name, const bytes *b)
 /* Writes the index and opens it: accepted (word NULL) or refused. */
 static void check_index(const char *what, const bytes *text, const char *word)
 {
-    char error[REPORT_SIZE] = "";
+    report r = report_make();
     checkpoint *c;
     bool ok;
     write_made("index.json", text);
-    ok = checkpoint_open(made_path("index.json"), &c, error, sizeof error);
-    CHECK_MSG(word ? !ok && strstr(error, word) : ok, "%s: %s", what, error);
+    ok = checkpoint_open(made_path("index.json"), &c, &r);
+    CHECK_MSG(word ? !ok && strstr(r.text, word) : ok, "%s: %s", what, r.text);
     checkpoint_close(c);
     unlink(made_path("index.json"));
 }
@@ -1818,7 +1826,8 @@ static void make_many_tensors(bytes *b, int count)
 /* Metadata that is too much is left out. */
 static void test_much_metadata(void)
 {
-    char error[REPORT_SIZE] = "", entry[40];
+    char entry[40];
+    report r = report_make();
     bytes header = { 0 }, b = { 0 };
     checkpoint *c;
     int i;
@@ -1834,8 +1843,7 @@ static void test_much_metadata(void)
     }
     put(&header, "}}", 3);
     make_safetensors(&b, (const char *)header.data, 0);
-    CHECK_MSG(checkpoint_open_memory("metadata", b.data, b.size, &c, error, sizeof error), "%s",
-              error);
+    CHECK_MSG(checkpoint_open_memory("metadata", b.data, b.size, &c, &r), "%s", r.text);
     CHECK(c && checkpoint_metadata_count(c) == 1000 && !strcmp(metadata(c, "999"), "999"));
     checkpoint_close(c);
     discard(&header);
@@ -1861,17 +1869,15 @@ static void test_limits(void)
 /* A damaged weight of a stored entry opens and reads, but does not verify. */
 static void test_verify(const char *folder)
 {
-    char error[REPORT_SIZE] = "";
+    report r = report_make();
     checkpoint *c;
     bytes b;
     size_t i;
     CHECK(load(&b, folder, "small_zip.pt"));
     for (i = 0; i + 16 < b.size && memcmp(b.data + i, "\0\0\x80\x3f\0\0\0\x40", 8) != 0; i++) { }
     b.data[i] ^= 1;
-    CHECK_MSG(checkpoint_open_memory("damaged", b.data, b.size, &c, error, sizeof error), "%s",
-              error);
-    CHECK_MSG(c && !checkpoint_verify(c, error, sizeof error) && strstr(error, "CRC"), "%s",
-              error);
+    CHECK_MSG(checkpoint_open_memory("damaged", b.data, b.size, &c, &r), "%s", r.text);
+    CHECK_MSG(c && !checkpoint_verify(c, &r) && strstr(r.text, "CRC"), "%s", r.text);
     checkpoint_close(c);
     discard(&b);
 }

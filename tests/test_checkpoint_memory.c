@@ -121,28 +121,27 @@ char *memory_copy_text(memory_arena *arena, const char *text, size_t size)
 
 /* === What is done: each takes a path and says whether it succeeded === */
 
-static bool read_all(checkpoint *c, char *error)
+static bool read_all(checkpoint *c, report *r)
 {
     static float values[1000];
     size_t i;
     bool ok = true;
     for (i = 0; ok && i < checkpoint_count(c); i++) {
         const checkpoint_tensor_info *t = checkpoint_tensor(c, i);
-        ok = checkpoint_read(c, t, 0, t->count < 1000 ? t->count : 1000, values, error,
-                             REPORT_SIZE);
+        ok = checkpoint_read(c, t, 0, t->count < 1000 ? t->count : 1000, values, r);
     }
-    return ok && checkpoint_verify(c, error, REPORT_SIZE);
+    return ok && checkpoint_verify(c, r);
 }
 
-static bool read_file(const char *path, char *error)
+static bool read_file(const char *path, report *r)
 {
     checkpoint *c;
-    bool ok = checkpoint_open(path, &c, error, REPORT_SIZE) && read_all(c, error);
+    bool ok = checkpoint_open(path, &c, r) && read_all(c, r);
     checkpoint_close(c);
     return ok;
 }
 
-static bool read_memory(const char *path, char *error)
+static bool read_memory(const char *path, report *r)
 {
     static uint8_t data[10000];
     FILE *file = fopen(path, "rb");
@@ -150,76 +149,74 @@ static bool read_memory(const char *path, char *error)
     checkpoint *c;
     bool ok;
     if (file) fclose(file);
-    ok = checkpoint_open_memory(path, data, size, &c, error, REPORT_SIZE)
-      && read_all(c, error);
+    ok = checkpoint_open_memory(path, data, size, &c, r)
+      && read_all(c, r);
     checkpoint_close(c);
     return ok;
 }
 
-static bool rename_tensor(const char *path, char *error)
+static bool rename_tensor(const char *path, report *r)
 {
-    report r = report_make(error, REPORT_SIZE, path);
     checkpoint *c;
-    bool ok = checkpoint_open(path, &c, error, REPORT_SIZE)
-           && checkpoint_rename(c, 0, "another", &r) && checkpoint_renamed(c, &r);
+    bool ok = checkpoint_open(path, &c, r)
+           && checkpoint_rename(c, 0, "another", r) && checkpoint_renamed(c, r);
     checkpoint_close(c);
     return ok;
 }
 
-static bool read_labels(const char *path, char *error)
+static bool read_labels(const char *path, report *r)
 {
-    report r = report_make(error, REPORT_SIZE, path);
     label_list list;
-    bool ok = labels_read_file(&list, path, &r);
+    bool ok = labels_read_file(&list, path, r);
     if (ok) labels_free(&list);
     return ok;
 }
 
-static bool read_json_labels(const char *path, char *error)
+static bool read_json_labels(const char *path, report *r)
 {
     char text[] = "{\"names\": [\"a\", \"b\"], \"descriptions\": {\"a\": \"ape\"}}";
-    report r = report_make(error, REPORT_SIZE, path);
     json_document json;
     label_list list;
-    bool ok = json_parse(&json, text, sizeof text - 1, true, 0, &r);
+    bool ok = json_parse(&json, text, sizeof text - 1, true, 0, r);
+    (void)path;
     if (!ok) return false;
     ok = labels_from_json(&list, json_get(json.root, "names"),
-                          json_get(json.root, "descriptions"), &r);
+                          json_get(json.root, "descriptions"), r);
     if (ok) labels_free(&list);
     json_free(&json);
     return ok;
 }
 
-static bool copy_labels(const char *path, char *error)
+static bool copy_labels(const char *path, report *r)
 {
     static const char *const names[] = { "cat", "dog" };
-    report r = report_make(error, REPORT_SIZE, path);
     label_list list;
-    bool ok = labels_from_list(&list, names, 2, &r);
+    bool ok = labels_from_list(&list, names, 2, r);
+    (void)path;
     if (ok) labels_free(&list);
     return ok;
 }
 
 /* === What must hold === */
 
-typedef bool operation(const char *path, char *error);
+typedef bool operation(const char *path, report *r);
 
 static void fail_kind(failure kind, operation *perform, const char *path)
 {
-    char error[REPORT_SIZE] = "";
+    report r = report_make();
     long total, silent = 0, leaked = 0, i;
     failing = kind;
     fail_at = 0;
     calls_made = 0;
-    CHECK_MSG(perform(path, error), "%s", error);
+    CHECK_MSG(perform(path, &r), "%s", r.text);
     total = calls_made;
     for (i = 1; i <= total; i++) {
         bool ok;
         fail_at = i;
         calls_made = 0;
-        error[0] = '\0';
-        ok = perform(path, error);
-        silent += ok != (kind == READ_INTERRUPTED) || (!ok && error[0] == '\0');
+        r = report_make();
+        ok = perform(path, &r);
+        silent += ok != (kind == READ_INTERRUPTED) || (!ok && r.text[0] == '\0');
         leaked += live != 0;
         live = 0;
     }

@@ -34,11 +34,12 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-static char error[512];
+static report latest;
 
-static report new_report(void)
+static report *new_report(void)
 {
-    return report_make(error, sizeof error, NULL);
+    latest = report_make();
+    return &latest;
 }
 
 /* === Architectures === */
@@ -127,11 +128,11 @@ static void test_known_names(void)
 {
     size_t i;
     for (i = 0; i < COUNT(known); i++) {
-        report r = new_report();
+        report *r = new_report();
         arch_choice choice;
         double mean[3], std[3];
-        bool found = arch_find(known[i].name, &choice, &r) == ARCH_FOUND;
-        CHECK_MSG(found, "%s: %s", known[i].name, error);
+        bool found = arch_find(known[i].name, &choice, r) == ARCH_FOUND;
+        CHECK_MSG(found, "%s: %s", known[i].name, latest.text);
         if (!found) continue;
         CHECK(choice.arch->embed_dim == known[i].embed_dim);
         CHECK(choice.arch->depth == known[i].depth);
@@ -173,21 +174,21 @@ static void test_lacking_names(void)
 {
     size_t i;
     for (i = 0; i < COUNT(lacking); i++) {
-        report r = new_report();
+        report *r = new_report();
         arch_choice choice;
-        CHECK_MSG(arch_find(lacking[i], &choice, &r) == ARCH_LACKING, "%s", lacking[i]);
-        CHECK(strstr(error, "lacks") && strstr(error, lacking[i]));
+        CHECK_MSG(arch_find(lacking[i], &choice, r) == ARCH_LACKING, "%s", lacking[i]);
+        CHECK(strstr(latest.text, "lacks") && strstr(latest.text, lacking[i]));
     }
 }
 
 static void check_name(const char *given, const char *full, double mean0)
 {
-    report r = new_report();
+    report *r = new_report();
     arch_choice choice;
     char name[256];
     double mean[3], std[3];
-    bool found = arch_find(given, &choice, &r) == ARCH_FOUND;
-    CHECK_MSG(found, "%s: %s", given, error);
+    bool found = arch_find(given, &choice, r) == ARCH_FOUND;
+    CHECK_MSG(found, "%s: %s", given, latest.text);
     if (!found) return;
     arch_full_name(&choice, name, sizeof name);
     arch_mean_std(choice.norm, mean, std);
@@ -216,18 +217,18 @@ static void test_other_names(void)
 
 static void check_unknown(const char *name, const char *nearest)
 {
-    report r = new_report();
+    report *r = new_report();
     arch_choice choice;
     char long_name[300];
-    CHECK_MSG(arch_find(name, &choice, &r) == ARCH_UNKNOWN, "%s", name);
-    CHECK_MSG(strstr(error, nearest) != NULL, "%s: %s", name, error);
+    CHECK_MSG(arch_find(name, &choice, r) == ARCH_UNKNOWN, "%s", name);
+    CHECK_MSG(strstr(latest.text, nearest) != NULL, "%s: %s", name, latest.text);
     memset(long_name, 'x', sizeof long_name);
     long_name[sizeof long_name - 1] = '\0';
     r = new_report();
-    CHECK(arch_find(long_name, &choice, &r) == ARCH_UNKNOWN);
+    CHECK(arch_find(long_name, &choice, r) == ARCH_UNKNOWN);
     long_name[20] = '.';   /* a tag that is too long */
     r = new_report();
-    CHECK(arch_find(long_name, &choice, &r) == ARCH_UNKNOWN);
+    CHECK(arch_find(long_name, &choice, r) == ARCH_UNKNOWN);
 }
 
 static void test_unknown_names(void)
@@ -365,13 +366,13 @@ static void check_adapted(const patch_case *p, FILE *file)
     const int new = p->new_chans * p->new_patch * p->new_patch;
     float *from = malloc((size_t)old * sizeof *from), *to = malloc((size_t)new * sizeof *to);
     float *expected = malloc((size_t)new * sizeof *expected);
-    report r = new_report();
+    report *r = new_report();
     adaptation a;
     double worst = 0, largest = 0;
     int i;
     random_inputs(from, old);
     CHECK(read_floats(file, expected, new));
-    CHECK(adapt_start(&a, p->chans, p->patch, p->new_chans, p->new_patch, p->how, &r));
+    CHECK(adapt_start(&a, p->chans, p->patch, p->new_chans, p->new_patch, p->how, r));
     adapt_row(&a, from, to);
     adapt_free(&a);
     for (i = 0; i < new; i++) {
@@ -429,9 +430,9 @@ static void write_temporary(const char *text, size_t size)
 
 static bool read_labels(label_list *list, const char *text)
 {
-    report r = new_report();
+    report *r = new_report();
     write_temporary(text, strlen(text));
-    return labels_read_file(list, temporary, &r);
+    return labels_read_file(list, temporary, r);
 }
 
 static void check_labels(const char *text, size_t count, size_t at, const char *label,
@@ -439,7 +440,7 @@ static void check_labels(const char *text, size_t count, size_t at, const char *
 {
     label_list list;
     bool good = read_labels(&list, text);
-    CHECK_MSG(good, "%s: %s", text, error);
+    CHECK_MSG(good, "%s: %s", text, latest.text);
     if (!good) return;
     CHECK_MSG(list.count == count, "%s: %zu", text, list.count);
     CHECK_MSG(!strcmp(list.labels[at], label), "%s: %s", text, list.labels[at]);
@@ -450,17 +451,17 @@ static void check_labels(const char *text, size_t count, size_t at, const char *
 
 static void check_bad_labels(const char *text, size_t size, const char *message)
 {
-    report r = new_report();
+    report *r = new_report();
     label_list list;
     write_temporary(text, size);
-    CHECK_MSG(!labels_read_file(&list, temporary, &r), "%s", message);
-    CHECK_MSG(strstr(error, message) != NULL, "%s: %s", message, error);
+    CHECK_MSG(!labels_read_file(&list, temporary, r), "%s", message);
+    CHECK_MSG(strstr(latest.text, message) != NULL, "%s: %s", message, latest.text);
 }
 
 static void test_label_files(void)
 {
     static const char nul[] = "cat\0\ndog\n";
-    report r = new_report();
+    report *r = new_report();
     label_list list;
     check_labels("cat\ndog\n", 2, 1, "dog", NULL);
     check_labels("cat\ndog", 2, 1, "dog", NULL);
@@ -481,11 +482,12 @@ static void test_label_files(void)
     check_bad_labels("\n \n", 3, "found nothing");
     check_bad_labels(nul, sizeof nul - 1, "NUL");
     CHECK(truncate(temporary, (64 << 20) + 1) == 0);
-    CHECK(!labels_read_file(&list, temporary, &r) && strstr(error, "too large"));
     r = new_report();
-    CHECK(!labels_read_file(&list, "/no/such/labels", &r) && strstr(error, "cannot open"));
+    CHECK(!labels_read_file(&list, temporary, r) && strstr(latest.text, "too large"));
     r = new_report();
-    CHECK(labels_from_list(&list, NULL, 0, &r) && list.count == 0 && !list.labels);
+    CHECK(!labels_read_file(&list, "/no/such/labels", r) && strstr(latest.text, "cannot open"));
+    r = new_report();
+    CHECK(labels_from_list(&list, NULL, 0, r) && list.count == 0 && !list.labels);
 }
 
 /* === --rename === */
@@ -497,7 +499,7 @@ static checkpoint *open_renamed(const char *const rules[2])
                                  "\"b.y\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}}";
     char bytes[8 + sizeof header] = { (char)(sizeof header - 1) };
     const char *items[2];
-    report r = new_report();
+    report *r = new_report();
     text_list list;
     checkpoint *c;
     items[0] = rules[0];
@@ -505,8 +507,8 @@ static checkpoint *open_renamed(const char *const rules[2])
     list.items = items;
     list.count = rules[1] ? 2 : 1;
     memcpy(bytes + 8, header, sizeof header);
-    if (!checkpoint_open_memory("x", bytes, sizeof bytes - 1, &c, error, sizeof error)) return NULL;
-    if (rename_tensors(c, &list, &r)) return c;
+    if (!checkpoint_open_memory("x", bytes, sizeof bytes - 1, &c, r)) return NULL;
+    if (rename_tensors(c, &list, r)) return c;
     checkpoint_close(c);
     return NULL;
 }
@@ -535,22 +537,22 @@ static void test_renames(void)
         c = open_renamed(good[i].rules);
         CHECK_MSG(c && !strcmp(checkpoint_tensor(c, 0)->name, good[i].first)
                   && !strcmp(checkpoint_tensor(c, 1)->name, good[i].second), "%s: %s",
-                  good[i].rules[0], error);
+                  good[i].rules[0], latest.text);
         checkpoint_close(c);
     }
     for (i = 0; i < sizeof bad / sizeof *bad; i++)
-        CHECK_MSG(!open_renamed(bad[i].rules) && strstr(error, bad[i].message), "%s: %s",
-                  bad[i].message, error);
+        CHECK_MSG(!open_renamed(bad[i].rules) && strstr(latest.text, bad[i].message), "%s: %s",
+                  bad[i].message, latest.text);
     memset(rule + 4, 'n', 1023);
     rule[4 + 1023] = '*'; /* one letter too many: what the '*' stands for */
-    CHECK(!open_renamed(long_rule) && strstr(error, "is longer than 1023 letters"));
+    CHECK(!open_renamed(long_rule) && strstr(latest.text, "is longer than 1023 letters"));
     memset(rule + 4, 'n', 1040);
     rule[4] = '*';
-    CHECK(!open_renamed(long_rule) && strstr(error, "is longer than 1023 letters"));
+    CHECK(!open_renamed(long_rule) && strstr(latest.text, "is longer than 1023 letters"));
     memset(rule, 'n', 1030);
-    CHECK(!open_renamed(long_rule) && strstr(error, "expected THEIRS=OURS"));
+    CHECK(!open_renamed(long_rule) && strstr(latest.text, "expected THEIRS=OURS"));
     memcpy(rule + 1030, "=c", 3);
-    CHECK(!open_renamed(long_rule) && strstr(error, "expected THEIRS=OURS"));
+    CHECK(!open_renamed(long_rule) && strstr(latest.text, "expected THEIRS=OURS"));
 }
 
 /* === config.json === */
@@ -569,10 +571,10 @@ typedef struct config_case {
 
 static bool read_config(config_file *config, settings *s, const char *text, bool *foreign)
 {
-    report r = new_report();
+    report *r = new_report();
     write_temporary(text, strlen(text));
     settings_start(s, "config.json");
-    return config_read(config, s, temporary, foreign, &r);
+    return config_read(config, s, temporary, foreign, r);
 }
 
 static void test_bad_configs(void)
@@ -688,9 +690,10 @@ static void test_bad_configs(void)
         config_file config;
         settings s;
         bool good = read_config(&config, &s, cases[i].text, NULL);
-        CHECK_MSG(good == !cases[i].message, "%s: %s", cases[i].text, error);
+        CHECK_MSG(good == !cases[i].message, "%s: %s", cases[i].text, latest.text);
         if (cases[i].message)
-            CHECK_MSG(strstr(error, cases[i].message) != NULL, "%s: %s", cases[i].text, error);
+            CHECK_MSG(strstr(latest.text, cases[i].message) != NULL, "%s: %s", cases[i].text,
+                      latest.text);
         if (good) config_free(&config);
     }
 }
@@ -699,12 +702,13 @@ static void test_large_config(void)
 {
     config_file config;
     settings s;
-    report r = new_report();
+    report *r = new_report();
     settings_start(&s, "config.json");
     CHECK(truncate(temporary, 64 * 1024 * 1024 + 1) == 0);
-    CHECK(!config_read(&config, &s, temporary, NULL, &r));
-    CHECK_MSG(strstr(error, "too large for a configuration") != NULL, "%s", error);
-    CHECK(!config_read(&config, &s, "/nowhere", NULL, &r) && r.failed);
+    CHECK(!config_read(&config, &s, temporary, NULL, r));
+    CHECK_MSG(strstr(latest.text, "too large for a configuration") != NULL, "%s", latest.text);
+    r = new_report();
+    CHECK(!config_read(&config, &s, "/nowhere", NULL, r) && r->failed);
 }
 
 /* What one entry comes to. */
@@ -775,7 +779,7 @@ static void test_config_entries(void)
         config_file config;
         settings s;
         const bool good = read_config(&config, &s, cases[i].text, NULL);
-        CHECK_MSG(good, "%s: %s", cases[i].text, error);
+        CHECK_MSG(good, "%s: %s", cases[i].text, latest.text);
         if (!good) continue;
         CHECK_MSG((s.given[cases[i].key] ? s.value[cases[i].key] : -1) == cases[i].value, "%s: %g",
                   cases[i].text, s.value[cases[i].key]);
@@ -800,7 +804,7 @@ static void test_config_names(void)
         settings s;
         const bool good = read_config(&config, &s, cases[i].text, NULL);
         CHECK_MSG(good && !strcmp(config.architecture, cases[i].name), "%s: %s", cases[i].text,
-                  good ? config.architecture : error);
+                  good ? config.architecture : latest.text);
         if (good) config_free(&config);
     }
 }
@@ -811,7 +815,7 @@ static void test_config_values(void)
     settings s;
     label_list labels;
     bool foreign = false, good;
-    report r = new_report();
+    report *r = new_report();
     good = read_config(&config, &s,
                        "{\"architecture\": \"vit_base_patch16_224\", \"num_classes\": 2, "
                        "\"crop_pct\": 0.8, \"label_names\": [\"n01440764\", \"n01443537\"], "
@@ -820,7 +824,7 @@ static void test_config_values(void)
                        "\"crop_mode\": \"squash\", \"mean\": [0.1, 0.2, 0.3]}, \"model_args\": "
                        "{\"img_size\": [64, 32], \"representation_size\": false, "
                        "\"mlp_ratio\": 3, \"qk_scale\": null}}", &foreign);
-    CHECK_MSG(good, "%s", error);
+    CHECK_MSG(good, "%s", latest.text);
     if (!good) return;
     CHECK(!foreign && !strcmp(config.architecture, "vit_base_patch16_224.dino"));
     CHECK(s.value[SETTING_NUM_CLASSES] == 2);
@@ -830,7 +834,7 @@ static void test_config_values(void)
     CHECK(s.given[SETTING_REPRESENTATION_DIM] && s.value[SETTING_REPRESENTATION_DIM] == 0);
     CHECK(!s.given[SETTING_ATTN_SCALE] && !s.given[SETTING_INTERPOLATION]);
     CHECK(s.mean_count == 3 && s.mean[2] == 0.3 && s.std_count == 0);
-    CHECK(labels_from_json(&labels, config.label_names, config.label_descriptions, &r));
+    CHECK(labels_from_json(&labels, config.label_names, config.label_descriptions, r));
     CHECK(labels.count == 2 && !strcmp(labels.labels[0], "tench"));
     CHECK(!strcmp(labels.labels[1], "n01443537") && !strcmp(labels.synsets[1], "n01443537"));
     labels_free(&labels);
@@ -845,17 +849,17 @@ static void test_config_old(void)
     config_file config;
     settings s;
     label_list labels;
-    report r = new_report();
+    report *r = new_report();
     bool good = read_config(&config, &s,
                             "{\"architecture\": \"vit_base_patch16_224\", \"tag\": \"mae\", "
                             "\"num_classes\": 2, \"num_features\": 768, \"crop_pct\": 0.95, "
                             "\"std\": [0.1, 0.2, 0.3], \"labels\": [\"cat\", \"dog\"]}", NULL);
-    CHECK_MSG(good, "%s", error);
+    CHECK_MSG(good, "%s", latest.text);
     if (!good) return;
     CHECK(!strcmp(config.architecture, "vit_base_patch16_224.mae"));
     CHECK(s.value[SETTING_NUM_CLASSES] == 2 && s.value[SETTING_CROP_PCT] == 0.95);
     CHECK(s.std_count == 3 && s.std[0] == 0.1);
-    CHECK(labels_from_json(&labels, config.label_names, config.label_descriptions, &r));
+    CHECK(labels_from_json(&labels, config.label_names, config.label_descriptions, r));
     CHECK(labels.count == 2 && !strcmp(labels.labels[1], "dog"));
     labels_free(&labels);
     config_free(&config);
@@ -867,7 +871,7 @@ static void test_config_pre_norm(void)
     settings s;
     bool good = read_config(&config, &s, "{\"model_args\": {\"pre_norm\": true}}", NULL);
     CHECK_MSG(good && s.value[SETTING_PRE_NORM] == 1 && s.given[SETTING_PATCH_BIAS] &&
-              s.value[SETTING_PATCH_BIAS] == 0, "%s", error);
+              s.value[SETTING_PATCH_BIAS] == 0, "%s", latest.text);
     if (good) config_free(&config);
 }
 
@@ -876,12 +880,12 @@ static void check_json_labels(const char *text, bool good, const char *label, co
     config_file config;
     settings s;
     label_list labels;
-    report r;
-    CHECK_MSG(read_config(&config, &s, text, NULL), "%s: %s", text, error);
+    report *r;
+    CHECK_MSG(read_config(&config, &s, text, NULL), "%s: %s", text, latest.text);
     r = new_report();
-    CHECK_MSG(labels_from_json(&labels, config.label_names, config.label_descriptions, &r) == good,
-              "%s: %s", text, error);
-    if (!good) CHECK_MSG(strstr(error, label) != NULL, "%s: %s", text, error);
+    CHECK_MSG(labels_from_json(&labels, config.label_names, config.label_descriptions, r) == good,
+              "%s: %s", text, latest.text);
+    if (!good) CHECK_MSG(strstr(latest.text, label) != NULL, "%s: %s", text, latest.text);
     if (good && label) CHECK(!strcmp(labels.labels[0], label));
     if (good && label && synset) CHECK(labels.synsets && !strcmp(labels.synsets[0], synset));
     if (good && !synset) CHECK(!labels.synsets);
@@ -917,25 +921,25 @@ static void test_json_labels(void)
 static void check_setting(const char *text, setting_key key, double value)
 {
     settings s;
-    report r = new_report();
+    report *r = new_report();
     settings_start(&s, "--set");
-    CHECK_MSG(settings_parse(&s, text, &r), "%s: %s", text, error);
+    CHECK_MSG(settings_parse(&s, text, r), "%s: %s", text, latest.text);
     CHECK_MSG(s.given[key] && s.value[key] == value, "%s: %g", text, s.value[key]);
 }
 
 static void check_bad_setting(const char *text, const char *message)
 {
     settings s;
-    report r = new_report();
+    report *r = new_report();
     settings_start(&s, "--set");
-    CHECK_MSG(!settings_parse(&s, text, &r), "%s", text);
-    CHECK_MSG(strstr(error, message) != NULL, "%s: %s", text, error);
+    CHECK_MSG(!settings_parse(&s, text, r), "%s", text);
+    CHECK_MSG(strstr(latest.text, message) != NULL, "%s: %s", text, latest.text);
 }
 
 static void test_settings(void)
 {
     settings s;
-    report r = new_report();
+    report *r = new_report();
     check_setting("num_heads=3", SETTING_NUM_HEADS, 3);
     check_setting("eps=1e-5", SETTING_NORM_EPS, 1e-5);
     check_setting("qkv_bias=false", SETTING_QKV_BIAS, 0);
@@ -967,8 +971,8 @@ static void test_settings(void)
     check_bad_setting("std=", "expected numbers between commas");
     check_bad_setting("heads_of_state=1", "there is no setting \"heads_of_state\"");
     settings_start(&s, "--set");
-    CHECK(settings_parse(&s, "mean=0.1,0.2,0.25", &r) && s.mean_count == 3 && s.mean[2] == 0.25);
-    CHECK(settings_parse(&s, "std=2", &r) && s.std_count == 1 && s.std[0] == 2);
+    CHECK(settings_parse(&s, "mean=0.1,0.2,0.25", r) && s.mean_count == 3 && s.mean[2] == 0.25);
+    CHECK(settings_parse(&s, "std=2", r) && s.std_count == 1 && s.std[0] == 2);
 }
 
 static const patch_request as_stored;
@@ -1021,23 +1025,24 @@ static void check_resolved(const resolve_case *t)
     settings all[FROM_COUNT];
     settings_seen seen;
     settings_resolved model;
-    report r = new_report();
+    report *r = new_report();
     bool good;
     plain_settings(all, &seen);
     seen.position_rows = t->rows;
     seen.relative_positions = t->relative;
     seen.qkv_rows = t->qkv_rows;
     seen.patch_depth = t->patch_depth;
-    CHECK_MSG(put_words(&all[FROM_TENSORS], t->tensors, &r) &&
-              put_words(&all[FROM_NAME], t->name, &r) &&
-              put_words(&all[FROM_CONFIG], t->config, &r) &&
-              put_words(&all[FROM_OPTIONS], t->options, &r), "%s", error);
-    good = settings_resolve(all, &seen, &as_stored, &model, &r);
+    CHECK_MSG(put_words(&all[FROM_TENSORS], t->tensors, r) &&
+              put_words(&all[FROM_NAME], t->name, r) &&
+              put_words(&all[FROM_CONFIG], t->config, r) &&
+              put_words(&all[FROM_OPTIONS], t->options, r), "%s", latest.text);
+    good = settings_resolve(all, &seen, &as_stored, &model, r);
     if (good)
         CHECK_MSG(field_of(&model.config, t->expected) == atoi(strchr(t->expected, '=') + 1),
                   "expected %s, found %d", t->expected, field_of(&model.config, t->expected));
     else
-        CHECK_MSG(strstr(error, t->expected) != NULL, "expected %s, found %s", t->expected, error);
+        CHECK_MSG(strstr(latest.text, t->expected) != NULL, "expected %s, found %s", t->expected,
+                  latest.text);
 }
 
 static void test_resolve(void)
@@ -1168,9 +1173,9 @@ static void test_stem_stride(void)
     size_t i;
     for (i = 0; i < COUNT(cases); i++) {
         settings s;
-        report r = new_report();
+        report *r = new_report();
         settings_start(&s, "here");
-        CHECK(put_words(&s, cases[i].words, &r));
+        CHECK(put_words(&s, cases[i].words, r));
         CHECK_MSG(settings_stem_stride(&s) == cases[i].stride, "%s", cases[i].words);
     }
 }
@@ -1204,13 +1209,13 @@ static void test_resize(void)
     for (i = 0; i < COUNT(cases); i++) {
         settings all[FROM_COUNT];
         settings_seen seen;
-    settings_resolved model;
-        report r = new_report();
+        settings_resolved model;
+        report *r = new_report();
         plain_settings(all, &seen);
         settings_put(&all[FROM_OPTIONS], SETTING_IMG_HEIGHT, cases[i].size);
         settings_put(&all[FROM_OPTIONS], SETTING_IMG_WIDTH, cases[i].size);
         settings_put(&all[FROM_CONFIG], SETTING_CROP_PCT, cases[i].crop_pct);
-        CHECK_MSG(settings_resolve(all, &seen, &as_stored, &model, &r), "%s", error);
+        CHECK_MSG(settings_resolve(all, &seen, &as_stored, &model, r), "%s", latest.text);
         CHECK_MSG(model.config.resize_height == cases[i].resize &&
                   model.config.resize_width == cases[i].resize,
                   "%d / %g: %d", cases[i].size, cases[i].crop_pct, model.config.resize_height);
@@ -1233,14 +1238,14 @@ static void test_scale(void)
     for (i = 0; i < COUNT(cases); i++) {
         settings all[FROM_COUNT];
         settings_seen seen;
-    settings_resolved model;
-        report r = new_report();
+        settings_resolved model;
+        report *r = new_report();
         float expected;
         uint32_t bits = (uint32_t)cases[i].bits;
         memcpy(&expected, &bits, sizeof expected);
         plain_settings(all, &seen);
         settings_put(&all[FROM_OPTIONS], SETTING_NUM_HEADS, cases[i].heads);
-        CHECK_MSG(settings_resolve(all, &seen, &as_stored, &model, &r), "%s", error);
+        CHECK_MSG(settings_resolve(all, &seen, &as_stored, &model, r), "%s", latest.text);
         CHECK_MSG(model.config.attn_scale == expected, "%d heads: %.9g", cases[i].heads,
                   (double)model.config.attn_scale);
     }
@@ -1431,11 +1436,11 @@ static bool write_folded(const vit_model *model, const photo_list *photos, FILE 
 
 static void run_selftest_input(const vit_model *model, float *output)
 {
-    report r = new_report();
+    report *r = new_report();
     runner run;
-    CHECK_MSG(runner_open(&run, model, NULL, NULL, &r), "%s", error);
+    CHECK_MSG(runner_open(&run, model, NULL, NULL, r), "%s", latest.text);
     vit_selftest_input(&model->config, run.input);
-    CHECK(runner_forward(&run, &r));
+    CHECK(runner_forward(&run, r));
     memcpy(output, run.output, run.output_size * sizeof *output);
     runner_close(&run);
 }
@@ -1463,11 +1468,11 @@ static void fold(const tiny_options *o, char *path)
     const photo_list photos = { paths, 1 };
     tiny_file f;
     vit_model model, folded;
-    report r = new_report();
+    report *r = new_report();
     FILE *file = fopen(temporary, "wb+");
     f = tiny_build(o);
     CHECK(!vit_model_open_memory(f.data, f.size, 0, &model));
-    CHECK_MSG(file && write_folded(&model, &photos, file, &r), "%s", error);
+    CHECK_MSG(file && write_folded(&model, &photos, file, r), "%s", latest.text);
     if (file) fclose(file);
     CHECK_MSG(!vit_model_open(temporary, VIT_OPEN_VERIFY, &folded), "%s", folded.detail);
     check_folding(&model, &folded);
@@ -1514,12 +1519,12 @@ static double compare_heads(float a, float b, const photo_list *photos)
     tiny_file f = tiny_build(&o), g = tiny_copy(&f);
     vit_model first, second;
     comparison result;
-    report r = new_report();
+    report *r = new_report();
     fill_head(&f, a);
     fill_head(&g, b);
     CHECK(!vit_model_open_memory(f.data, f.size, 0, &first));
     CHECK(!vit_model_open_memory(g.data, g.size, 0, &second));
-    CHECK_MSG(compare_models(&first, &second, photos, true, &result, &r), "%s", error);
+    CHECK_MSG(compare_models(&first, &second, photos, true, &result, r), "%s", latest.text);
     vit_model_close(&first);
     vit_model_close(&second);
     tiny_free(&f);
@@ -1555,16 +1560,16 @@ static void test_photos(const char *data)
     const char *items[2];
     const text_list operands = { items, 2 };
     photo_list all, some;
-    report r = new_report();
+    report *r = new_report();
     char path[256];
     int i;
     snprintf(path, sizeof path, "%s/images", data);
     items[0] = path;
     items[1] = data; /* the same once more */
-    CHECK_MSG(photos_find(&all, &operands, 1000, &r), "%s", error);
+    CHECK_MSG(photos_find(&all, &operands, 1000, r), "%s", latest.text);
     CHECK(all.count > 40 && all.count % 2 == 0);
     for (i = 1; i < all.count / 2; i++) CHECK(strcmp(all.paths[i - 1], all.paths[i]) < 0);
-    CHECK(photos_find(&some, &operands, 10, &r));
+    CHECK(photos_find(&some, &operands, 10, r));
     CHECK(some.count == 10);
     for (i = 0; i < some.count; i++) CHECK(!strcmp(some.paths[i], all.paths[i * all.count / 10]));
     photos_free(&some);

@@ -62,8 +62,7 @@ static const char *join(char path[MAX_PATH], const char *folder, const char *nam
 static bool convert(const fixture *f, const char *weights, const char *name,
                     const settings *told, vit_config *config, char full_name[192])
 {
-    char error[REPORT_SIZE];
-    report r = report_make(error, sizeof error, NULL);
+    report r = report_make();
     convert_options options;
     conversion c;
     bool good;
@@ -78,7 +77,7 @@ static bool convert(const fixture *f, const char *weights, const char *name,
     c.options = &options;
     c.all[FROM_OPTIONS] = *told;
     good = convert_run(&c, &r);
-    CHECK_MSG(good, "%s: %s", f->name, error);
+    CHECK_MSG(good, "%s: %s", f->name, r.text);
     CHECK_MSG(!good || c.has_arch, "%s: its name is not known", f->name);
     *config = c.model.config;
     if (good && c.has_arch && full_name) arch_full_name(&c.arch, full_name, 192);
@@ -203,11 +202,11 @@ static double relative_error(const float *got, const float *expected, size_t cou
 static void compare(const fixture *f, checkpoint *file, const char *what, const float *got,
                     size_t count)
 {
-    char error[REPORT_SIZE];
+    report r = report_make();
     const checkpoint_tensor_info *info = checkpoint_find(file, what);
     float *expected = allocate(count);
     bool good = info && info->count == (int64_t)count &&
-                checkpoint_read(file, info, 0, info->count, expected, error, sizeof error);
+                checkpoint_read(file, info, 0, info->count, expected, &r);
     double found = good ? relative_error(got, expected, count) : 0;
     CHECK_MSG(good, "%s: %s: %lu numbers expected", f->name, what, (unsigned long)count);
     CHECK_MSG(found <= tolerance, "%s: %s: relative error %.2e", f->name, what, found);
@@ -261,13 +260,13 @@ static void compare_all(fixture *f, checkpoint *expected)
 
 static void check_numbers(fixture *f, const char *file)
 {
-    char path[MAX_PATH], error[REPORT_SIZE];
+    char path[MAX_PATH];
+    report r = report_make();
     checkpoint *expected = NULL;
     vit_result result = vit_model_open(f->model_path, VIT_OPEN_VERIFY, &f->model);
     CHECK_MSG(result == VIT_OK, "%s: %s", f->model_path, f->model.detail);
     if (result) return;
-    CHECK_MSG(checkpoint_open(join(path, f->folder, file), &expected, error,
-                              sizeof error), "%s", error);
+    CHECK_MSG(checkpoint_open(join(path, f->folder, file), &expected, &r), "%s", r.text);
     if (expected) compare_all(f, expected);
     checkpoint_close(expected);
     vit_model_close(&f->model);

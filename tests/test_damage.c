@@ -156,7 +156,7 @@ static bool parse_options(const damage_case *t, int num_heads, settings *s, repo
 /* Converts what now lies in the folder, and checks what must hold however that ends. */
 static void convert_damaged(const damage_case *t, int num_heads, const char *what, outcome *o)
 {
-    report r = report_make(o->text, sizeof o->text, NULL);
+    report r = report_make();
     convert_options options;
     conversion *c = calloc(1, sizeof *c);
     memset(&options, 0, sizeof options);
@@ -173,6 +173,7 @@ static void convert_damaged(const damage_case *t, int num_heads, const char *wha
     o->good = parse_options(t, num_heads, &c->all[FROM_OPTIONS], &r) && convert_run(c, &r);
     o->num_heads = c->model.config.num_heads;
     o->layout = c->map.layout ? c->map.layout->name : "";
+    memcpy(o->text, r.text, sizeof o->text);
     convert_free(c);
     free(c);
     if (o->good) {
@@ -189,8 +190,8 @@ static void convert_damaged(const damage_case *t, int num_heads, const char *wha
 
 static bool names_option(const char *text, const char *assignment)
 {
-    char error[REPORT_SIZE], option[80];
-    report r = report_make(error, sizeof error, NULL);
+    char option[80];
+    report r = report_make();
     settings s;
     int key;
     settings_start(&s, "--set");
@@ -347,7 +348,7 @@ static void write_entries(const entry_list *list)
 
 static bool take_entry(checkpoint *c, const checkpoint_tensor_info *info, entry *e)
 {
-    char error[REPORT_SIZE];
+    report r = report_make();
     memset(e, 0, sizeof *e);
     snprintf(e->name, sizeof e->name, "%s", info->name);
     e->dtype = checkpoint_is_float(info->dtype) ? "F32" : "I32";
@@ -356,17 +357,17 @@ static bool take_entry(checkpoint *c, const checkpoint_tensor_info *info, entry 
     e->count = info->count;
     e->values = malloc((size_t)info->count * sizeof(float) + 1);
     return e->values &&
-           checkpoint_read(c, info, 0, info->count, e->values, error, sizeof error);
+           checkpoint_read(c, info, 0, info->count, e->values, &r);
 }
 
 static bool take_entries(const char *path, entry_list *list)
 {
-    char error[REPORT_SIZE];
+    report r = report_make();
     checkpoint *c;
     size_t i;
     bool good = true;
     list->count = 0;
-    if (!checkpoint_open(path, &c, error, sizeof error)) return false;
+    if (!checkpoint_open(path, &c, &r)) return false;
     for (i = 0; i < checkpoint_count(c) && good; i++)
         good = list->count < MAX_ENTRIES &&
                take_entry(c, checkpoint_tensor(c, i), &list->items[list->count++]);

@@ -449,8 +449,8 @@ static bool vector_is(const float *values, const double *expected, int count)
 /* One "norm_eps=1e-6" against the configuration. */
 static void check_setting(const row *t, const vit_config *c, const char *assignment)
 {
-    char error[512], name[64];
-    report r = report_make(error, sizeof error, NULL);
+    char name[64];
+    report r = report_make();
     settings expected;
     int key;
     snprintf(name, sizeof name, "%.*s", (int)strcspn(assignment, "="), assignment);
@@ -460,7 +460,7 @@ static void check_setting(const row *t, const vit_config *c, const char *assignm
         return;
     }
     settings_start(&expected, "the table");
-    CHECK_MSG(settings_parse(&expected, assignment, &r), "%s: %s", t->source, error);
+    CHECK_MSG(settings_parse(&expected, assignment, &r), "%s: %s", t->source, r.text);
     if (expected.mean_count > 0)
         CHECK_MSG(vector_is(c->mean, expected.mean, expected.mean_count), "%s: %s", t->source,
                   assignment);
@@ -496,8 +496,8 @@ static bool parse_options(const char *options, settings *s, report *r)
 
 static void check_row(const char *data, const row *t)
 {
-    char error[512], input[128], output[128];
-    report r = report_make(error, sizeof error, NULL);
+    char input[128], output[128];
+    report r = report_make();
     convert_options options;
     conversion *c = calloc(1, sizeof *c);
     bool good;
@@ -514,10 +514,10 @@ static void check_row(const char *data, const row *t)
     write_text("preprocessor_config.json", t->preprocessor);
     good = parse_options(t->options, &c->all[FROM_OPTIONS], &r) && convert_run(c, &r);
     if (*t->expected == '!')
-        CHECK_MSG(!good && strstr(error, t->expected + 1), "%s: expected \"%s\", found %s",
-                  t->source, t->expected + 1, good ? "a model" : error);
+        CHECK_MSG(!good && strstr(r.text, t->expected + 1), "%s: expected \"%s\", found %s",
+                  t->source, t->expected + 1, good ? "a model" : r.text);
     else
-        CHECK_MSG(good, "%s: %s", t->source, error);
+        CHECK_MSG(good, "%s: %s", t->source, r.text);
     if (good) check_settings(t, &c->model.config);
     convert_free(c);
     free(c);

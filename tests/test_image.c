@@ -49,9 +49,9 @@ static bytes read_file(const char *name) {
  * accepted must have pixels, what is refused must say why. */
 static bool accepted(const void *data, size_t size, unsigned flags) {
     bytes exact = copy_bytes(data, size);
-    char error[IMAGE_FILE_ERROR_SIZE] = "";
+    report r = report_make();
     image_file image;
-    bool good = image_file_decode(exact.data, size, flags, &image, error, sizeof error);
+    bool good = image_file_decode(exact.data, size, flags, &image, &r);
     if (good) {
         unsigned sum = 0;
         CHECK(image.pixels && image.width > 0 && image.height > 0);
@@ -60,7 +60,7 @@ static bool accepted(const void *data, size_t size, unsigned flags) {
         }
         CHECK(sum != 1u || image.pixels);   /* every pixel was read */
     } else {
-        CHECK(error[0] && !image.pixels && image.width == 0 && image.height == 0);
+        CHECK(r.text[0] && !image.pixels && image.width == 0 && image.height == 0);
     }
     image_file_free(&image);
     free(exact.data);
@@ -70,11 +70,11 @@ static bool accepted(const void *data, size_t size, unsigned flags) {
 /* Whether it is refused with this text in the message. */
 static bool refused(const void *data, size_t size, const char *text) {
     bytes exact = copy_bytes(data, size);
-    char error[IMAGE_FILE_ERROR_SIZE] = "";
+    report r = report_make();
     image_file image;
-    bool good = image_file_decode(exact.data, size, 0, &image, error, sizeof error);
-    bool right = !good && strstr(error, text);
-    if (!right) printf("    expected '%s', found '%s'\n", text, good ? "accepted" : error);
+    bool good = image_file_decode(exact.data, size, 0, &image, &r);
+    bool right = !good && strstr(r.text, text);
+    if (!right) printf("    expected '%s', found '%s'\n", text, good ? "accepted" : r.text);
     image_file_free(&image);
     free(exact.data);
     return right;
@@ -85,7 +85,7 @@ static bool refused(const void *data, size_t size, const char *text) {
 /* ------------------------------------------------------------------------- */
 
 static int orientation_of(const bytes *file) {
-    image_file__job job = { file->data, file->size, NULL, 0 };
+    image_file__job job = { file->data, file->size, NULL };
     return image_file__orientation(&job);
 }
 
@@ -109,7 +109,8 @@ static int difference(const image_file *image, int width, int height, const char
 /* One line of expected.txt. */
 static void check_line(const char *line) {
     static char hex[16384];
-    char name[64], path[1024], error[IMAGE_FILE_ERROR_SIZE] = "";
+    char name[64], path[1024];
+    report r = report_make();
     int width, height, tolerance, d;
     image_file image;
     if (sscanf(line, "%63s %d %d %d %16383s", name, &width, &height, &tolerance, hex) != 5) {
@@ -117,8 +118,8 @@ static void check_line(const char *line) {
         return;
     }
     image_path(path, sizeof path, name);
-    if (!image_file_load(path, 0, &image, error, sizeof error)) {
-        CHECK_MSG(false, "%s: %s", name, error);
+    if (!image_file_load(path, 0, &image, &r)) {
+        CHECK_MSG(false, "%s: %s", name, r.text);
         return;
     }
     d = difference(&image, width, height, hex);
@@ -147,16 +148,16 @@ static int for_each_line(void (*check)(const char *line)) {
 /* Only 5 to 8 swap the sides; with IMAGE_FILE_NO_EXIF none does. */
 static void test_exif(void) {
     for (int orientation = 1; orientation <= 8; orientation++) {
-        char name[32], error[IMAGE_FILE_ERROR_SIZE];
+        char name[32];
+        report r = report_make();
         image_file image;
         bytes file;
         snprintf(name, sizeof name, "exif%d.jpg", orientation);
         file = read_file(name);
-        CHECK(image_file_decode(file.data, file.size, 0, &image, error, sizeof error));
+        CHECK(image_file_decode(file.data, file.size, 0, &image, &r));
         CHECK(image.width == (orientation > 4 ? 16 : 24));
         image_file_free(&image);
-        CHECK(image_file_decode(file.data, file.size, IMAGE_FILE_NO_EXIF, &image, error,
-                                sizeof error));
+        CHECK(image_file_decode(file.data, file.size, IMAGE_FILE_NO_EXIF, &image, &r));
         CHECK(image.width == 24 && image.height == 16);
         image_file_free(&image);
         free(file.data);
@@ -168,9 +169,9 @@ static void test_exif(void) {
 /* ------------------------------------------------------------------------- */
 
 static bool pnm_is(const char *text, size_t size, int width, int height, const char *hex) {
-    char error[IMAGE_FILE_ERROR_SIZE] = "";
+    report r = report_make();
     image_file image;
-    bool good = image_file_decode(text, size, 0, &image, error, sizeof error) &&
+    bool good = image_file_decode(text, size, 0, &image, &r) &&
                 difference(&image, width, height, hex) == 0;
     image_file_free(&image);
     return good;
@@ -346,24 +347,27 @@ static void test_exif_damage(void) {
 }
 
 static void test_paths(void) {
-    char error[IMAGE_FILE_ERROR_SIZE] = "";
+    report r = report_make();
     image_file image;
-    CHECK(!image_file_load("no/such/file.png", 0, &image, error, sizeof error));
-    CHECK(strstr(error, "cannot be opened: "));
-    CHECK(!image_file_load(data_folder, 0, &image, error, sizeof error));
-    CHECK(strstr(error, "cannot be read: "));
-    CHECK(!image_file_load("/dev/null", 0, &image, error, sizeof error));
-    CHECK(strcmp(error, "is empty") == 0);
+    CHECK(!image_file_load("no/such/file.png", 0, &image, &r));
+    CHECK(strstr(r.text, "cannot be opened: "));
+    r = report_make();
+    CHECK(!image_file_load(data_folder, 0, &image, &r));
+    CHECK(strstr(r.text, "cannot be read: "));
+    r = report_make();
+    CHECK(!image_file_load("/dev/null", 0, &image, &r));
+    CHECK(strcmp(r.text, "/dev/null: is empty") == 0);
 }
 
 /* What stb_image is given and gives back when it goes wrong; first, without a reason for it. */
 static void test_guards(void) {
     static const uint8_t file[3] = { 'a', 'b', 'c' };
-    char error[256] = "", got[4] = "";
-    image_file__job job = { file, sizeof file, error, sizeof error };
+    char got[4] = "";
+    report r = report_make();
+    image_file__job job = { file, sizeof file, &r };
     image_file__stream stream;
     image_file image;
-    CHECK(!image_file__stb_failed(&job) && strstr(error, "unknown reason"));
+    CHECK(!image_file__stb_failed(&job) && strstr(r.text, "unknown reason"));
     CHECK(!image_file__malloc(IMAGE_FILE_MAX_BLOCK + 1));
     memset(&stream, 0, sizeof stream);
     stream.data = file;
@@ -372,9 +376,10 @@ static void test_guards(void) {
     stream.starved = false;
     image_file__skip(&stream, -1);
     CHECK(stream.starved && stream.at == 3);
-    CHECK(!image_file_decode(file, ((size_t)256 << 20) + 1, 0, &image, error, sizeof error));
-    CHECK(strstr(error, "above 256 MiB") && !image.pixels);
-    CHECK(image_file_decode("P5\n# a comment\r1 1\n255\nx", 25, 0, &image, error, sizeof error));
+    r = report_make();
+    CHECK(!image_file_decode(file, ((size_t)256 << 20) + 1, 0, &image, &r));
+    CHECK(strstr(r.text, "above 256 MiB") && !image.pixels);
+    CHECK(image_file_decode("P5\n# a comment\r1 1\n255\nx", 25, 0, &image, &r));
     CHECK(image.width == 1 && image.height == 1);
     image_file_free(&image);
 }

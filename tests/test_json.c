@@ -12,14 +12,14 @@
 #include "test.h"
 
 /* Parses a copy; the caller frees *text and the document if it was accepted. */
-static bool parse(json_document *document, const char *json, char **text, char error[256])
+static bool parse(json_document *document, const char *json, char **text, report *r)
 {
     size_t size = strlen(json);
-    report r = report_make(error, 256, NULL);
+    *r = report_make();
     *text = malloc(size + 1);
     if (!*text) abort();
     memcpy(*text, json, size);
-    return json_parse(document, *text, size, true, 0, &r);
+    return json_parse(document, *text, size, true, 0, r);
 }
 
 static void test_refused(void)
@@ -44,9 +44,10 @@ static void test_refused(void)
     size_t i;
     for (i = 0; i < sizeof rows / sizeof *rows; i++) {
         json_document document;
-        char *text, error[256] = "";
-        bool ok = parse(&document, rows[i].text, &text, error);
-        CHECK_MSG(!ok && strstr(error, rows[i].word), "%s: %s", rows[i].text, error);
+        report r;
+        char *text;
+        bool ok = parse(&document, rows[i].text, &text, &r);
+        CHECK_MSG(!ok && strstr(r.text, rows[i].word), "%s: %s", rows[i].text, r.text);
         if (ok) json_free(&document);
         free(text);
     }
@@ -60,9 +61,10 @@ static void test_access(void)
         "\"text\": \"\\\"\\\\\\/\\b\\f\\n\\r\\t\\u00e9\\u20AC\\uE000\\ud83d\\ude00\","
         "\"empty\": {}, \"large\": 1E5 } ";
     json_document d;
-    char *text, error[256] = "";
+    report r;
+    char *text;
     const json_value *n;
-    CHECK_MSG(parse(&d, json, &text, error), "%s", error);
+    CHECK_MSG(parse(&d, json, &text, &r), "%s", r.text);
     n = json_get(d.root, "n");
     CHECK(d.root->count == 9 && n && n->count == 5);
     CHECK(strcmp(json_string(json_get(d.root, "name"), ""), "vit") == 0);
@@ -90,12 +92,13 @@ static void test_access(void)
 static void check_nesting(int depth, bool accepted)
 {
     json_document d;
-    char json[300], *text, error[256];
+    report r;
+    char json[300], *text;
     bool ok;
     memset(json, '[', (size_t)depth);
     memset(json + depth, ']', (size_t)depth);
     json[2 * depth] = '\0';
-    ok = parse(&d, json, &text, error);
+    ok = parse(&d, json, &text, &r);
     CHECK_MSG(ok == accepted, "depth %d", depth);
     if (ok) json_free(&d);
     free(text);
@@ -104,18 +107,18 @@ static void check_nesting(int depth, bool accepted)
 static void test_limits(void)
 {
     size_t size = 2200001, i;
-    char *text = malloc(size + 1), error[256] = "";
-    report r = report_make(error, sizeof error, NULL);
+    char *text = malloc(size + 1);
+    report r = report_make();
     json_document d;
     check_nesting(64, true);
     check_nesting(65, false);
     if (!text) abort();
     text[0] = '[';
     for (i = 1; i < size; i += 2) memcpy(text + i, i + 2 < size ? "1," : "1]", 2);
-    CHECK(!json_parse(&d, text, size, true, 0, &r) && strstr(error, "1000000"));
+    CHECK(!json_parse(&d, text, size, true, 0, &r) && strstr(r.text, "1000000"));
     memset(text, '1', 500);
-    r = report_make(error, sizeof error, NULL);
-    CHECK(!json_parse(&d, text, 500, true, 0, &r) && strstr(error, "400"));
+    r = report_make();
+    CHECK(!json_parse(&d, text, 500, true, 0, &r) && strstr(r.text, "400"));
     free(text);
 }
 

@@ -117,23 +117,22 @@ static bool convert(const char *data, const job *j, size_t *count, report *r)
 
 static void damage_all(const char *data, const job *j)
 {
-    char error[REPORT_SIZE];
-    report r = report_make(error, sizeof error, NULL);
+    report r = report_make();
     size_t count = 0;
     uint64_t sound;
     int kind;
     what = SOUND;
-    CHECK_MSG(convert(data, j, &count, &r) && count > 0, "%s: %s", j->checkpoint, error);
+    CHECK_MSG(convert(data, j, &count, &r) && count > 0, "%s: %s", j->checkpoint, r.text);
     sound = hash_file(output);
     for (kind = RENAMED; kind < DAMAGES; kind++)
         for (victim = 0; victim < count; victim++) {
             bool good;
             what = (damage)kind;
-            r = report_make(error, sizeof error, NULL);
+            r = report_make();
             unlink(output);
             good = convert(data, j, NULL, &r);
-            CHECK_MSG(good || (r.failed && error[0] && !strchr(error, '\n')), "%s, tensor %d: %s",
-                      j->checkpoint, (int)victim, error);
+            CHECK_MSG(good || (r.failed && r.text[0] && !strchr(r.text, '\n')), "%s, tensor %d: %s",
+                      j->checkpoint, (int)victim, r.text);
             CHECK_MSG(!good || kind != RENAMED || hash_file(output) == sound, "%s: %s is accepted",
                       j->checkpoint, damaged_name);
             CHECK_MSG((hash_file(output) != 0) == good, "%s, tensor %d", j->checkpoint,

@@ -34,22 +34,22 @@ static void make(int version, const char *dictionary, const void *numbers, size_
 }
 
 /* Parses a copy that ends where its block of memory ends. */
-static bool parse(npy_array *array, char *error, size_t error_size) {
+static bool parse(npy_array *array, report *r) {
     unsigned char *exact = malloc(made.size ? made.size : 1);
     bool good;
     if (!exact) return false;
     memcpy(exact, made.bytes, made.size);
-    good = npy_parse(exact, made.size, array, error, error_size);
+    good = npy_parse(exact, made.size, array, r);
     free(exact);
     return good;
 }
 
 /* True if the made file holds these numbers, with these dims. */
 static bool holds(int ndim, int d0, int d1, const float *expected, size_t count) {
-    char error[256] = "";
+    report r = report_make();
     npy_array a;
-    bool good = parse(&a, error, sizeof error);
-    if (!good) printf("    %s\n", error);
+    bool good = parse(&a, &r);
+    if (!good) printf("    %s\n", r.text);
     good = good && a.ndim == ndim && (ndim < 1 || a.dims[0] == d0) &&
            (ndim < 2 || a.dims[1] == d1) && a.count == count &&
            memcmp(a.data, expected, count * sizeof(float)) == 0;
@@ -58,11 +58,11 @@ static bool holds(int ndim, int d0, int d1, const float *expected, size_t count)
 }
 
 static bool refused(const char *text) {
-    char error[256] = "";
+    report r = report_make();
     npy_array a;
-    bool good = parse(&a, error, sizeof error);
-    bool right = !good && strstr(error, text) && !a.data;
-    if (!right) printf("    expected '%s', found '%s'\n", text, good ? "accepted" : error);
+    bool good = parse(&a, &r);
+    bool right = !good && strstr(r.text, text) && !a.data;
+    if (!right) printf("    expected '%s', found '%s'\n", text, good ? "accepted" : r.text);
     npy_free(&a);
     return right;
 }
@@ -190,22 +190,22 @@ static void test_damage(void) {
         "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }\n";
     size_t whole;
     npy_array a;
-    char error[256];
+    report r = report_make();
     make(1, dictionary, numbers, 24);
     whole = made.size;
-    CHECK(parse(&a, error, sizeof error));
+    CHECK(parse(&a, &r));
     npy_free(&a);
     for (made.size = 0; made.size < whole; made.size++) {
-        CHECK(!parse(&a, error, sizeof error) && error[0]);
+        CHECK(!parse(&a, &r) && r.text[0]);
     }
     made.size = whole + 1;
-    CHECK(!parse(&a, error, sizeof error));
+    CHECK(!parse(&a, &r));
     made.size = whole;
     for (size_t at = 0; at < whole; at++) {
         unsigned char kept = made.bytes[at];
         for (int value = 0; value < 256; value++) {
             made.bytes[at] = (unsigned char)value;
-            if (parse(&a, error, sizeof error)) CHECK(a.count * 4 <= whole);
+            if (parse(&a, &r)) CHECK(a.count * 4 <= whole);
             npy_free(&a);
         }
         made.bytes[at] = kept;
@@ -222,7 +222,7 @@ static void test_written(int ndim, const int64_t *dims, size_t count, const char
     FILE *file = tmpfile();
     char expected[128];
     npy_array a;
-    char error[256] = "";
+    report r = report_make();
     CHECK(file != NULL);
     if (!file) return;
     for (size_t i = 0; i < count; i++) numbers[i] = (float)i * 0.37f - 5.0f;
@@ -237,7 +237,7 @@ static void test_written(int ndim, const int64_t *dims, size_t count, const char
     CHECK_MSG(memcmp(made.bytes + 10, expected, strlen(expected)) == 0, "%.118s",
               (const char *)made.bytes + 10);
     CHECK(made.bytes[127] == '\n' && made.bytes[126] == ' ');
-    CHECK(parse(&a, error, sizeof error));
+    CHECK(parse(&a, &r));
     CHECK(a.ndim == ndim && a.count == count);
     CHECK(a.data && memcmp(a.data, numbers, count * sizeof(float)) == 0);
     for (int i = 0; i < ndim; i++) CHECK(a.dims[i] == dims[i]);
@@ -270,14 +270,16 @@ static void test_full(void) {
 }
 
 static void test_paths(void) {
-    char error[256] = "";
+    report r = report_make();
     npy_array a;
-    CHECK(!npy_read("no/such/file.npy", &a, error, sizeof error));
-    CHECK(strstr(error, "cannot be opened: ") && !a.data);
-    CHECK(!npy_read(".", &a, error, sizeof error));
-    CHECK(strstr(error, "cannot be read: ") && !a.data);
-    CHECK(!npy_read("/dev/null", &a, error, sizeof error));
-    CHECK(strcmp(error, "is empty") == 0);
+    CHECK(!npy_read("no/such/file.npy", &a, &r));
+    CHECK(strstr(r.text, "cannot be opened: ") && !a.data);
+    r = report_make();
+    CHECK(!npy_read(".", &a, &r));
+    CHECK(strstr(r.text, "cannot be read: ") && !a.data);
+    r = report_make();
+    CHECK(!npy_read("/dev/null", &a, &r));
+    CHECK(strcmp(r.text, "/dev/null: is empty") == 0);
 }
 
 int main(void) {

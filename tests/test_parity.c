@@ -256,14 +256,14 @@ static double relative_error(const float *a, const float *b, size_t count) {
 }
 
 static float *read_expected(const fixture *f, const char *name, size_t *count) {
-    char error[REPORT_SIZE];
+    report r = report_make();
     const checkpoint_tensor_info *info = checkpoint_find(f->expected, name);
     if (!info) {
         return NULL;
     }
     float *data = allocate((size_t)info->count, sizeof(float));
-    bool ok = checkpoint_read(f->expected, info, 0, info->count, data, error, sizeof error);
-    CHECK_MSG(ok, "%s: %s", f->name, error);
+    bool ok = checkpoint_read(f->expected, info, 0, info->count, data, &r);
+    CHECK_MSG(ok, "%s: %s", f->name, r.text);
     *count = (size_t)info->count;
     return data;
 }
@@ -746,15 +746,16 @@ static void resize_fixture(fixture *f, const char *folder) {
 }
 
 static bool open_fixture(fixture *f, const char *folder, const char *path) {
-    char expected[1024], error[REPORT_SIZE];
+    char expected[1024];
+    report r = report_make();
     vit_result result = vit_model_open(path, VIT_OPEN_VERIFY, &f->model);
     CHECK_MSG(result == VIT_OK, "%s: %s: %s", path, vit_result_string(result), f->model.detail);
     if (result != VIT_OK) {
         return false;
     }
     snprintf(expected, sizeof expected, "%s/%s/expected.safetensors", folder, f->case_name);
-    bool ok = checkpoint_open(expected, &f->expected, error, sizeof error);
-    CHECK_MSG(ok, "%s", error);
+    bool ok = checkpoint_open(expected, &f->expected, &r);
+    CHECK_MSG(ok, "%s", r.text);
     if (!ok) {
         vit_model_close(&f->model);
     }

@@ -88,9 +88,9 @@ int main(int argc, char **argv) {
     open_model(argv[2]);
     for (int i = 3; i < argc; i++) {
         image_file file;
-        char error[IMAGE_FILE_ERROR_SIZE];
-        if (!image_file_load(argv[i], 0, &file, error, sizeof error)) {
-            printf("%s: %s\n", argv[i], error);
+        report r = report_make();
+        if (!image_file_load(argv[i], 0, &file, &r)) {
+            puts(r.text);
             return 2;
         }
         vit_image image = { file.pixels, file.width, file.height, 3 * file.width, VIT_PIXEL_RGB8 };

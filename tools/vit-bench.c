@@ -155,25 +155,26 @@ static bool write_random(FILE *file, const vit_config *config, vit_dtype dtype, 
  * temporary name is its only one: cli_output removes it at the end, and on Ctrl-C. */
 static bool make_model(bench *b, const arch_choice *choice) {
     const char *folder = getenv("TMPDIR");
-    char path[1024], error[REPORT_SIZE];
-    report r = report_make(error, sizeof error, NULL);
+    char path[1024], detail[VIT_MAX_DETAIL];
+    report r = report_make();
     vit_config config;
     arch_config(choice, &config);
     config.num_classes = 1000;
-    if (vit_config_check(&config, error) != VIT_OK) {
-        report_error(PROGRAM, choice->arch->name, "%s", error);
+    if (vit_config_check(&config, detail) != VIT_OK) {
+        report_error(PROGRAM, choice->arch->name, "%s", detail);
         return false;
     }
     snprintf(path, sizeof path, "%.900s/" PROGRAM ".vit", folder && *folder ? folder : "/tmp");
-    if (!cli_output_open(&b->random, path, NULL, 0, error, sizeof error)) {
-        report_error(PROGRAM, path, "%s", error);
+    if (!cli_output_open(&b->random, path, NULL, 0, &r)) {
+        report_print(&r, PROGRAM);
         return false;
     }
     b->path = b->random.temporary;
     arch_full_name(choice, b->name, sizeof b->name);
     if (write_random(b->random.file, &config, (vit_dtype)convert_find_dtype(b->chosen->dtype), &r))
         return true;
-    report_error(PROGRAM, b->path, "%s", error);
+    (void)report_file(&r, b->path);
+    report_print(&r, PROGRAM);
     return false;
 }
 
@@ -646,10 +647,9 @@ static bool check_isa(const choices *c) {
 }
 
 static bool check_arch(const choices *c, arch_choice *choice) {
-    char error[REPORT_SIZE];
-    report r = report_make(error, sizeof error, NULL);
+    report r = report_make();
     if (!c->arch || arch_find(c->arch, choice, &r) == ARCH_FOUND) return true;
-    return complain(error);
+    return complain(r.text);
 }
 
 /* What the option table cannot say. */

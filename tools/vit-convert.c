@@ -458,8 +458,7 @@ static bool parse_settings(const arguments *a, settings *s, report *r)
 
 static int convert(const arguments *a)
 {
-    char text[REPORT_SIZE];
-    report r = report_make(text, sizeof text, NULL);
+    report r = report_make();
     conversion *c = calloc(1, sizeof *c);
     int status = CLI_OK;
     if (!c) return failed("out of memory", CLI_FAILED);
@@ -473,7 +472,7 @@ static int convert(const arguments *a)
     } else if (!a->quiet) {
         print_report(c);
     }
-    if (r.failed) failed(text, status);
+    if (r.failed) failed(r.text, status);
     convert_free(c);
     free(c);
     return status;
@@ -481,11 +480,11 @@ static int convert(const arguments *a)
 
 static int unpack(const arguments *a)
 {
-    char text[REPORT_SIZE], n[32], b[32];
-    report r = report_make(text, sizeof text, NULL);
+    char n[32], b[32];
+    report r = report_make();
     unpack_result result;
     if (!unpack_to_safetensors(a->convert.checkpoint, a->convert.output, a->quiet, &result, &r))
-        return failed(text, CLI_FAILED);
+        return failed(r.text, CLI_FAILED);
     if (!strcmp(a->convert.output, "-")) return CLI_OK;
     if (a->json) {
         fputs("{\"output\": ", stdout);
@@ -501,11 +500,11 @@ static int unpack(const arguments *a)
 
 static int write_c_array(const arguments *a)
 {
-    char text[REPORT_SIZE], b[32], w[32], l[32];
-    report r = report_make(text, sizeof text, NULL);
+    char b[32], w[32], l[32];
+    report r = report_make();
     c_array_result result;
     if (!c_array_write(a->convert.checkpoint, a->convert.output, a->quiet, &result, &r))
-        return failed(text, CLI_FAILED);
+        return failed(r.text, CLI_FAILED);
     if (!strcmp(a->convert.output, "-")) return CLI_OK;
     if (a->json) {
         fputs("{\"output\": ", stdout);

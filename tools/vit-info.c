@@ -128,7 +128,7 @@ static bool find_hash(char *list, const char *path, char hash[HEX_DIGITS + 1]) {
 }
 
 static bool expected_hash(const char *path, const char *given, char hash[HEX_DIGITS + 1]) {
-    char error[REPORT_SIZE];
+    report r = report_make();
     unsigned char *list;
     char *text;
     size_t size;
@@ -137,8 +137,8 @@ static bool expected_hash(const char *path, const char *given, char hash[HEX_DIG
         snprintf(hash, HEX_DIGITS + 1, "%s", given);
         return true;
     }
-    if (!source_read_all(given, MAX_LIST, &list, &size, error, sizeof error)) {
-        report_error(PROGRAM, given, "%s", error);
+    if (!source_read_all(given, MAX_LIST, &list, &size, &r)) {
+        report_print(&r, PROGRAM);
         return false;
     }
     text = size <= MAX_LIST ? calloc(size + 1, 1) : NULL;

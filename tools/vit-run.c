@@ -95,13 +95,12 @@ static float *allocate(size_t count, size_t each) {
 /* Image number i of the batch, preprocessed. The reason of a failure is on stderr. */
 static bool read_image(run *r, int i) {
     const char *path = r->chosen->images.items[i];
-    char error[REPORT_SIZE];
+    report failure = report_make();
     image_file file;
     vit_image image;
     vit_result result;
-    if (!image_file_load(path, r->chosen->no_exif ? IMAGE_FILE_NO_EXIF : 0, &file, error,
-                         sizeof error)) {
-        report_error(PROGRAM, path, "%s", error);
+    if (!image_file_load(path, r->chosen->no_exif ? IMAGE_FILE_NO_EXIF : 0, &file, &failure)) {
+        report_print(&failure, PROGRAM);
         return false;
     }
     image = (vit_image){ file.pixels, file.width, file.height, 0, VIT_PIXEL_RGB8 };
@@ -149,10 +148,11 @@ static bool input_fits(const vit_config *config, const npy_array *array, int *ba
 static bool read_tensor(run *r) {
     const vit_config *config = &r->model.config;
     const char *path = r->chosen->input;
-    char error[REPORT_SIZE], found[SHAPE_SIZE];
+    report failure = report_make();
+    char found[SHAPE_SIZE];
     npy_array array;
-    if (!npy_read(path, &array, error, sizeof error)) {
-        report_error(PROGRAM, path, "%s", error);
+    if (!npy_read(path, &array, &failure)) {
+        report_print(&failure, PROGRAM);
         return false;
     }
     if (!input_fits(config, &array, &r->batch)) {
@@ -195,15 +195,15 @@ static void print_written(run *r, const char *tensor, const char *path, const in
 /* The reason of a failure is on stderr. */
 static bool write_npy(run *r, const char *tensor, const char *path, const float *data,
                       const int64_t *dims, int ndim) {
-    char error[REPORT_SIZE];
+    report failure = report_make();
     cli_output output;
-    if (!cli_output_open(&output, path, r->sources, r->num_sources, error, sizeof error)) {
-        report_error(PROGRAM, path, "%s", error);
-        return false;
+    bool good = cli_output_open(&output, path, r->sources, r->num_sources, &failure);
+    if (good) {
+        npy_write(output.file, data, dims, ndim);   /* a failure stays in the stream */
+        good = cli_output_commit(&output, &failure);
     }
-    npy_write(output.file, data, dims, ndim);   /* a failure stays in the stream */
-    if (!cli_output_commit(&output, error, sizeof error)) {
-        report_error(PROGRAM, path, "%s", error);
+    if (!good) {
+        report_print(&failure, PROGRAM);
         return false;
     }
     print_written(r, tensor, path, dims, ndim);

@@ -30,27 +30,27 @@ static inline uint8_t *fuzz_copy(const uint8_t *data, size_t size) {
 }
 
 /* The first and the last elements of a tensor, which may claim to have very many. */
-static inline bool fuzz_read_tensor(checkpoint *c, const checkpoint_tensor_info *t, char *error) {
+static inline bool fuzz_read_tensor(checkpoint *c, const checkpoint_tensor_info *t, report *r) {
     enum { MOST = 64 };
     float values[MOST];
     const int64_t count = t->count < MOST ? t->count : MOST;
-    return checkpoint_read(c, t, 0, count, values, error, REPORT_SIZE) &&
-           checkpoint_read(c, t, t->count - count, count, values, error, REPORT_SIZE);
+    return checkpoint_read(c, t, 0, count, values, r) &&
+           checkpoint_read(c, t, t->count - count, count, values, r);
 }
 
 /* Opens a checkpoint and reads from all of its tensors. A refusal must say why, in one line. */
 static inline void fuzz_checkpoint(const uint8_t *data, size_t size) {
-    char error[REPORT_SIZE] = "";
+    report r = report_make();
     checkpoint *c;
-    bool good = checkpoint_open_memory("input", data, size, &c, error, sizeof error);
+    bool good = checkpoint_open_memory("input", data, size, &c, &r);
     for (size_t i = 0; good && i < checkpoint_count(c); i++) {
         const checkpoint_tensor_info *t = checkpoint_tensor(c, i);
         fuzz_require(checkpoint_find(c, t->name) == t, "a tensor is found by its name");
-        good = fuzz_read_tensor(c, t, error);
+        good = fuzz_read_tensor(c, t, &r);
     }
-    if (good) good = checkpoint_verify(c, error, sizeof error);
-    fuzz_require(good || strncmp(error, "input: ", 7) == 0, "the message names the file");
-    fuzz_require(!strchr(error, '\n'), "the message is one line");
+    if (good) good = checkpoint_verify(c, &r);
+    fuzz_require(good || strncmp(r.text, "input: ", 7) == 0, "the message names the file");
+    fuzz_require(!strchr(r.text, '\n'), "the message is one line");
     checkpoint_close(c);
 }
 

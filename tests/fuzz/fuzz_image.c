@@ -17,19 +17,18 @@ static void mend_png(uint8_t *data, size_t size) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    char error[IMAGE_FILE_ERROR_SIZE] = "";
+    report r = report_make();
     image_file image;
     uint8_t *file = fuzz_copy(data, size);
     if (size > 8 && memcmp(file, "\x89PNG", 4) == 0) mend_png(file, size);
     const bool good =
-        size % 2 ? image_file_decode(file, size, 0, &image, error, sizeof error)
-                 : image_file_load(fuzz_path(file, size), IMAGE_FILE_NO_EXIF, &image, error,
-                                   sizeof error);
+        size % 2 ? image_file_decode(file, size, 0, &image, &r)
+                 : image_file_load(fuzz_path(file, size), IMAGE_FILE_NO_EXIF, &image, &r);
     if (good) {
         const size_t last = (size_t)image.width * (size_t)image.height * 3 - 1;
         fuzz_require(image.pixels[last] <= 255, "the last pixel is there");
     } else {
-        fuzz_require(error[0] && !image.pixels, "a refusal says why and leaves nothing");
+        fuzz_require(r.text[0] && !image.pixels, "a refusal says why and leaves nothing");
     }
     image_file_free(&image);
     free(file);

@@ -3,10 +3,10 @@
 #include "fuzz_zip.h"
 
 static void alone(const uint8_t *data, size_t size) {
-    char error[256] = "";
+    report r = report_make();
     npy_array array;
-    const bool good = npy_parse(data, size, &array, error, sizeof error);
-    fuzz_require(good ? array.data != NULL : error[0] && !array.data,
+    const bool good = npy_parse(data, size, &array, &r);
+    fuzz_require(good ? array.data != NULL : r.text[0] && !array.data,
                  "numbers, or a refusal that says why");
     npy_free(&array);
 }

@@ -228,8 +228,7 @@ static void take_file(const char *fuzzer, int before, const char *path) {
 
 /* data.pkl of an archive. */
 static void take_pickle(const char *path) {
-    char error[256];
-    report r = report_make(error, sizeof error, path);
+    report r = report_make();
     source s;
     zip_archive zip;
     if (!source_open_file(&s, path, &r)) return;

@@ -1,40 +1,32 @@
 #include "base/report.h"
 
 #include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
-report report_make(char *text, size_t size, const char *file)
+report report_make(void)
 {
-    report r;
-    r.text = text;
-    r.size = size;
-    r.file = file;
-    r.failed = false;
-    text[0] = '\0';
-    return r;
+    static const report none;
+    return none;
 }
 
-/* Names from a file may hold anything; a terminal must not see it. */
-static void report_hide_controls(char *text)
+/* Paths and names from a file may hold anything: a message stays on one line, and does not steer
+ * the terminal. */
+static void hide_controls(char *text)
 {
     for (; *text; text++)
-        if ((uint8_t)*text < 0x20 || *text == 0x7F) *text = '?';
+        if ((unsigned char)*text < 0x20 || *text == 0x7F) *text = '?';
 }
 
 bool (report_fail)(report *r, const char *format, ...)
 {
-    int used = 0;
     va_list arguments;
     if (r->failed) return false;
     r->failed = true;
-    if (r->file) used = snprintf(r->text, r->size, "%s: ", r->file);
-    if ((size_t)used < r->size) {
-        va_start(arguments, format);
-        vsnprintf(r->text + used, r->size - (size_t)used, format, arguments);
-        va_end(arguments);
-    }
-    report_hide_controls(r->text);
+    va_start(arguments, format);
+    vsnprintf(r->text, sizeof r->text, format, arguments);
+    va_end(arguments);
+    hide_controls(r->text);
     return false;
 }
 
@@ -43,35 +35,38 @@ bool (report_no_memory)(report *r)
     return report_fail(r, "out of memory");
 }
 
-/* Text of others (a path, an option) may hold control characters; a message must stay on one
- * line and must not steer the terminal. */
-static void put_printable(const char *text, FILE *file) {
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        putc(c < 32 || c == 127 ? '?' : c, file);
-    }
-}
-
-void report_error(const char *program, const char *file, const char *format, ...) {
-    char message[2 * REPORT_SIZE];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(message, sizeof message, format, arguments);
-    va_end(arguments);
-
-    fprintf(stderr, "%s: ", program);
-    if (file) {
-        put_printable(file, stderr);
-        fputs(": ", stderr);
-    }
-    put_printable(message, stderr);
-    putc('\n', stderr);
-}
-
-bool cli_fail(char *error, size_t error_size, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(error, error_size, format, arguments);
-    va_end(arguments);
+/* A path that leaves no room for the message is cut at its beginning. */
+bool (report_file)(report *r, const char *file)
+{
+    enum { LEAST = 40 };     /* characters of the path, whatever the message needs */
+    char message[REPORT_SIZE];
+    const size_t length = strlen(file);
+    size_t room = sizeof r->text - strlen(r->text);
+    if (!r->failed || r->names_file) return false;
+    r->names_file = true;
+    memcpy(message, r->text, sizeof message);
+    room = room > LEAST + sizeof "...: " ? room - sizeof "...: " : LEAST;
+    if (length <= room) snprintf(r->text, sizeof r->text, "%s: ", file);
+    else snprintf(r->text, sizeof r->text, "...%s: ", file + length - room);
+    strncat(r->text, message, sizeof r->text - 1 - strlen(r->text));
+    hide_controls(r->text);
     return false;
+}
+
+void report_print(const report *r, const char *program)
+{
+    fprintf(stderr, "%s: %s\n", program, r->text);
+}
+
+void report_error(const char *program, const char *file, const char *format, ...)
+{
+    report r = report_make();
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(r.text, sizeof r.text, format, arguments);
+    va_end(arguments);
+    hide_controls(r.text);
+    r.failed = true;
+    if (file) (void)report_file(&r, file);
+    report_print(&r, program);
 }

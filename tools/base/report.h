@@ -7,16 +7,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A report is where a failing function leaves its one line. The first failure wins: callers on
- * the way out add nothing. */
-typedef struct report {
-    char *text;
-    size_t size;        /* of text, not 0 */
-    const char *file;   /* prefix of the line; may be NULL */
-    bool failed;
-} report;
+#define REPORT_SIZE 512   /* enough for every message; a longer one is cut */
 
-#define REPORT_SIZE 512   /* enough for every message; a smaller buffer truncates */
+/* Where a failing function leaves its line: "FILE: what is wrong". The first failure wins: callers
+ * add nothing but the name of the file, and that only if it is not there yet. */
+typedef struct report {
+    bool failed;
+    bool names_file;         /* private */
+    char text[REPORT_SIZE];
+} report;
 
 #if defined(__GNUC__)
 #define REPORT_PRINTF(format_index, first_argument) \
@@ -25,19 +24,22 @@ typedef struct report {
 #define REPORT_PRINTF(format_index, first_argument)
 #endif
 
-report report_make(char *text, size_t size, const char *file);
+report report_make(void);   /* of no failure */
 
-/* Always false, so that a function can end with `return report_fail(...)`. The macros tell that to
+/* All are false, so that a function can end with `return report_fail(...)`. The macros tell that to
  * a compiler or analyser which sees one file at a time; a statement begins with (void). */
 bool report_fail(report *r, const char *format, ...) REPORT_PRINTF(2, 3);
 bool report_no_memory(report *r);
+/* What failed was about this file: `return parse(text, r) || report_file(r, path)`. */
+bool report_file(report *r, const char *file);
 #define report_fail(...) (report_fail(__VA_ARGS__), false)
 #define report_no_memory(r) (report_no_memory(r), false)
+#define report_file(r, file) (report_file(r, file), false)
 
-/* Formats into error and returns false, for `return cli_fail(...)`. */
-bool cli_fail(char *error, size_t error_size, const char *format, ...) REPORT_PRINTF(3, 4);
+/* Prints a failure on stderr: "PROGRAM: FILE: what is wrong". */
+void report_print(const report *r, const char *program);
 
-/* What a program says: "PROGRAM: FILE: message" on stderr; file may be NULL. */
+/* The same of a program's own; file may be NULL. */
 void report_error(const char *program, const char *file, const char *format, ...)
     REPORT_PRINTF(3, 4);
 

@@ -19,13 +19,17 @@ bool source_open_file(source *s, const char *path, report *r)
     s->memory = NULL;
     s->size = 0;
     s->descriptor = open(path, O_RDONLY | O_CLOEXEC);
-    if (s->descriptor < 0) return report_fail(r, "cannot open: %s", strerror(errno));
+    if (s->descriptor < 0) {
+        (void)report_fail(r, "cannot open: %s", strerror(errno));
+        return report_file(r, path);
+    }
     if (fstat(s->descriptor, &status) == 0 && S_ISREG(status.st_mode)) {
         s->size = (uint64_t)status.st_size;
         return true;
     }
     source_close(s);
-    return report_fail(r, "not a regular file");
+    (void)report_fail(r, "not a regular file");
+    return report_file(r, path);
 }
 
 source source_from_memory(const char *name, const void *data, size_t size)
@@ -77,13 +81,16 @@ static bool source_read_file(const source *s, uint64_t offset, uint8_t *to, size
 
 bool source_read(const source *s, uint64_t offset, void *destination, size_t size, report *r)
 {
+    bool good = true;
     if (offset > s->size || size > s->size - offset)
-        return report_fail(r, "truncated: %llu bytes expected at byte %llu, the file ends at %llu",
+        good = report_fail(r, "truncated: %llu bytes expected at byte %llu, the file ends at %llu",
                            (unsigned long long)size, (unsigned long long)offset,
                            (unsigned long long)s->size);
-    if (!s->memory) return source_read_file(s, offset, destination, size, r);
-    if (size > 0) memcpy(destination, s->memory + offset, size);
-    return true;
+    else if (!s->memory)
+        good = source_read_file(s, offset, destination, size, r);
+    else if (size > 0)
+        memcpy(destination, s->memory + offset, size);
+    return good || report_file(r, s->name);
 }
 
 /* Nothing is known of a pipe's size, so the block doubles until it holds everything. */
@@ -103,21 +110,21 @@ static unsigned char *read_stream(FILE *file, size_t limit, size_t *size) {
 }
 
 bool source_read_all(const char *path, size_t limit, unsigned char **data, size_t *size,
-                     char *error, size_t error_size) {
+                     report *r) {
     FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
     *data = NULL;
     if (!file) {
-        snprintf(error, error_size, "cannot be opened: %s", strerror(errno));
-        return false;
+        (void)report_fail(r, "cannot be opened: %s", strerror(errno));
+        return report_file(r, path);
     }
     *data = read_stream(file, limit, size);
     if (!*data) {
-        snprintf(error, error_size, "out of memory");
+        (void)report_no_memory(r);
     } else if (ferror(file)) {
-        snprintf(error, error_size, "cannot be read: %s", strerror(errno));
+        (void)report_fail(r, "cannot be read: %s", strerror(errno));
         free(*data);
         *data = NULL;
     }
     if (file != stdin) fclose(file);
-    return *data != NULL;
+    return *data || report_file(r, path);
 }

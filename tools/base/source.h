@@ -26,8 +26,7 @@ bool source_exists(const char *path);
 bool source_read(const source *s, uint64_t offset, void *destination, size_t size, report *r);
 
 /* All of a file or pipe ("-": standard input), malloc'ed. Reading ends soon after `limit` bytes,
- * so *size above it shows that there is too much. On failure *data is NULL and error says why. */
-bool source_read_all(const char *path, size_t limit, unsigned char **data, size_t *size,
-                     char *error, size_t error_size);
+ * so *size above it shows that there is too much. On failure *data is NULL. */
+bool source_read_all(const char *path, size_t limit, unsigned char **data, size_t *size, report *r);
 
 #endif

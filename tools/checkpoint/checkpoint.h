@@ -1,10 +1,10 @@
 /* checkpoint.h - read the tensors of a checkpoint file as float32, whatever wrote it.
  *
  *     checkpoint *c;
- *     char error[REPORT_SIZE];
- *     if (!checkpoint_open(path, &c, error, sizeof error)) { puts(error); return 1; }
+ *     report r = report_make();
+ *     if (!checkpoint_open(path, &c, &r)) { puts(r.text); return 1; }
  *     const checkpoint_tensor_info *t = checkpoint_find(c, "cls_token");
- *     if (t && !checkpoint_read(c, t, 0, t->count, destination, error, sizeof error)) { ... }
+ *     if (t && !checkpoint_read(c, t, 0, t->count, destination, &r)) { ... }
  *     checkpoint_close(c);
  *
  * Containers, told apart by their content and never by their suffix:
@@ -77,12 +77,12 @@ typedef struct checkpoint_metadata_entry {
 /* === Open and close === */
 
 /* Opens a file or folder and checks its whole structure. On failure *out is NULL. */
-bool checkpoint_open(const char *path, checkpoint **out, char *error, size_t error_size);
+bool checkpoint_open(const char *path, checkpoint **out, report *r);
 
 /* The same for a file already in memory, which must outlive the checkpoint. name is used in
  * messages only. Shards cannot be opened this way. */
 bool checkpoint_open_memory(const char *name, const void *data, size_t size, checkpoint **out,
-                            char *error, size_t error_size);
+                            report *r);
 
 /* NULL is allowed. */
 void checkpoint_close(checkpoint *c);
@@ -130,10 +130,10 @@ const char *const *checkpoint_labels(const checkpoint *c);
  * Contiguous tensors are streamed through a small buffer; strided ones keep the span of storage
  * they touch, and deflated zip entries the whole entry, until another one is needed. */
 bool checkpoint_read(checkpoint *c, const checkpoint_tensor_info *tensor, int64_t first,
-                     int64_t count, float *destination, char *error, size_t error_size);
+                     int64_t count, float *destination, report *r);
 
 /* Reads every zip entry and compares its CRC-32; true at once for the other containers.
  * checkpoint_open checks only what it reads whole, so a damaged weight shows up here. */
-bool checkpoint_verify(checkpoint *c, char *error, size_t error_size);
+bool checkpoint_verify(checkpoint *c, report *r);
 
 #endif

@@ -1,7 +1,6 @@
 /* npy.c - see npy.h. The format is described in NumPy's NEP 1. */
 #include "checkpoint/npy.h"
 
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -96,23 +95,10 @@ typedef struct header {
 /* The first complaint wins; `next` and `end` bound what is left of the literal. */
 typedef struct reader {
     const char *next, *end;
-    char *error;
-    size_t error_size;
+    report *report;
 } reader;
 
-static bool fail(const reader *r, const char *format, ...)
-#if defined(__GNUC__)
-    __attribute__((format(printf, 2, 3)))
-#endif
-    ;
-
-static bool fail(const reader *r, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(r->error, r->error_size, format, arguments);
-    va_end(arguments);
-    return false;
-}
+#define damaged(r, ...) report_fail((r)->report, "damaged .npy header: " __VA_ARGS__)
 
 static void skip_space(reader *r) {
     while (r->next < r->end && (*r->next == ' ' || *r->next == '\n' || *r->next == '\t')) {
@@ -130,7 +116,7 @@ static bool accept(reader *r, char c) {
 
 static bool expect(reader *r, char c) {
     if (accept(r, c)) return true;
-    return fail(r, "damaged .npy header: '%c' expected", c);
+    return damaged(r, "'%c' expected", c);
 }
 
 /* A quoted string without escapes, cut to fit. */
@@ -139,7 +125,7 @@ static bool read_string(reader *r, char *text, size_t size) {
     size_t length = 0;
     skip_space(r);
     if (r->next == r->end || (*r->next != '\'' && *r->next != '"')) {
-        return fail(r, "damaged .npy header: a string expected");
+        return damaged(r, "a string expected");
     }
     quote = *r->next++;
     while (r->next < r->end && *r->next != quote) {
@@ -161,7 +147,7 @@ static bool read_bool(reader *r, bool *value) {
             return true;
         }
     }
-    return fail(r, "damaged .npy header: True or False expected");
+    return damaged(r, "True or False expected");
 }
 
 /* "<f4": byte order, kind, size. A list instead of a string is a record type. */
@@ -169,7 +155,7 @@ static bool read_type(reader *r, header *h) {
     char text[32];
     skip_space(r);
     if (r->next < r->end && *r->next == '[') {
-        return fail(r, "record arrays are not supported, only plain numbers");
+        return report_fail(r->report, "record arrays are not supported, only plain numbers");
     }
     if (!read_string(r, text, sizeof text)) return false;
     for (int i = 0; i < NUM_ELEMENTS; i++) {
@@ -182,8 +168,8 @@ static bool read_type(reader *r, header *h) {
             return true;
         }
     }
-    return fail(r, "elements of type '%s' are not supported (f2 f4 f8, i1 to i8, u1 to u8, b1)",
-                text);
+    return report_fail(r->report, "elements of type '%s' are not supported (f2 f4 f8, i1 to i8, "
+                       "u1 to u8, b1)", text);
 }
 
 static bool read_dim(reader *r, int64_t *dim) {
@@ -192,10 +178,10 @@ static bool read_dim(reader *r, int64_t *dim) {
     skip_space(r);
     first = r->next;
     while (r->next < r->end && *r->next >= '0' && *r->next <= '9') {
-        if (value > ((int64_t)1 << 48)) return fail(r, "the shape is too large");
+        if (value > ((int64_t)1 << 48)) return report_fail(r->report, "the shape is too large");
         value = value * 10 + (*r->next++ - '0');
     }
-    if (r->next == first) return fail(r, "damaged .npy header: a whole number expected in shape");
+    if (r->next == first) return damaged(r, "a whole number expected in shape");
     if (r->next < r->end && *r->next == 'L') r->next++;   /* written by Python 2 */
     *dim = value;
     return true;
@@ -206,10 +192,11 @@ static bool read_shape(reader *r, header *h) {
     h->ndim = 0;
     if (!expect(r, '(')) return false;
     while (!accept(r, ')')) {
-        if (h->ndim == NPY_MAX_DIMS) return fail(r, "more than %d dimensions", NPY_MAX_DIMS);
+        if (h->ndim == NPY_MAX_DIMS)
+            return report_fail(r->report, "more than %d dimensions", NPY_MAX_DIMS);
         if (!read_dim(r, &h->dims[h->ndim++])) return false;
         if (!accept(r, ',')) {
-            if (h->ndim == 1) return fail(r, "damaged .npy header: ',' expected in shape");
+            if (h->ndim == 1) return damaged(r, "',' expected in shape");
             if (!expect(r, ')')) return false;
             break;
         }
@@ -224,8 +211,8 @@ static bool read_entry(reader *r, header *h, unsigned *seen) {
     int which = 0;
     if (!read_string(r, key, sizeof key) || !expect(r, ':')) return false;
     while (which < 3 && strcmp(key, keys[which]) != 0) which++;
-    if (which == 3) return fail(r, "damaged .npy header: unknown key '%s'", key);
-    if (*seen & 1u << which) return fail(r, "damaged .npy header: '%s' twice", key);
+    if (which == 3) return damaged(r, "unknown key '%s'", key);
+    if (*seen & 1u << which) return damaged(r, "'%s' twice", key);
     *seen |= 1u << which;
     if (which == 0) return read_type(r, h);
     return which == 1 ? read_bool(r, &h->fortran_order) : read_shape(r, h);
@@ -241,8 +228,8 @@ static bool read_header(reader *r, header *h) {
         break;
     }
     skip_space(r);
-    if (seen != 7) return fail(r, "damaged .npy header: descr, fortran_order or shape is missing");
-    if (r->next != r->end) return fail(r, "damaged .npy header: text after '}'");
+    if (seen != 7) return damaged(r, "descr, fortran_order or shape is missing");
+    if (r->next != r->end) return damaged(r, "text after '}'");
     return true;
 }
 
@@ -251,17 +238,22 @@ static bool read_header(reader *r, header *h) {
 static bool find_header(reader *r, const unsigned char *bytes, size_t size, size_t *offset) {
     size_t prefix, length;
     if (size < MAGIC_SIZE + 2 || memcmp(bytes, MAGIC, MAGIC_SIZE) != 0) {
-        return fail(r, size == 0 ? "is empty" : "not a .npy file");
+        return report_fail(r->report, size == 0 ? "is empty" : "not a .npy file");
     }
     if (bytes[6] < 1 || bytes[6] > 3 || bytes[7] != 0) {
-        return fail(r, ".npy version %d.%d is not supported (1.0, 2.0, 3.0)", bytes[6], bytes[7]);
+        return report_fail(r->report, ".npy version %d.%d is not supported (1.0, 2.0, 3.0)",
+                           bytes[6], bytes[7]);
     }
     prefix = bytes[6] == 1 ? 10 : 12;
-    if (size < prefix) return fail(r, "the file ends inside the .npy header");
+    if (size < prefix) return report_fail(r->report, "the file ends inside the .npy header");
     length = (size_t)load_bits(bytes + 8, bytes[6] == 1 ? 2 : 4, false);
-    if (length > MAX_HEADER) return fail(r, "the .npy header has %zu bytes, limit %d", length,
-                                         MAX_HEADER);
-    if (length > size - prefix) return fail(r, "the file ends inside the .npy header");
+    if (length > MAX_HEADER) {
+        return report_fail(r->report, "the .npy header has %zu bytes, limit %d", length,
+                           MAX_HEADER);
+    }
+    if (length > size - prefix) {
+        return report_fail(r->report, "the file ends inside the .npy header");
+    }
     r->next = (const char *)bytes + prefix;
     r->end = r->next + length;
     *offset = prefix + length;
@@ -281,13 +273,13 @@ static bool check_size(const reader *r, const header *h, uint64_t available, uin
     for (int i = 0; i < h->ndim; i++) {
         uint64_t dim = (uint64_t)h->dims[i];
         if (dim == 0) empty = true;
-        else if (*count > limit / dim) return fail(r, "the shape is too large");
+        else if (*count > limit / dim) return report_fail(r->report, "the shape is too large");
         else *count *= dim;
     }
     if (empty) *count = 0;
     if (*count * size != available) {
-        return fail(r, "%llu bytes of numbers expected, %llu found",
-                    (unsigned long long)(*count * size), (unsigned long long)available);
+        return report_fail(r->report, "%llu bytes of numbers expected, %llu found",
+                           (unsigned long long)(*count * size), (unsigned long long)available);
     }
     return true;
 }
@@ -314,19 +306,20 @@ static void convert(const header *h, const unsigned char *bytes, float *data, si
     }
 }
 
-bool npy_parse(const void *data, size_t size, npy_array *array, char *error, size_t error_size) {
-    reader r = { NULL, NULL, error, error_size };
+bool npy_parse(const void *data, size_t size, npy_array *array, report *r) {
+    reader in = { NULL, NULL, r };
     header h;
     size_t offset = 0;
     uint64_t count = 0;
     memset(array, 0, sizeof *array);
     memset(&h, 0, sizeof h);
-    if (!find_header(&r, data, size, &offset) || !read_header(&r, &h) ||
-        !check_size(&r, &h, size - offset, &count)) {
+    if (!find_header(&in, data, size, &offset) || !read_header(&in, &h) ||
+        !check_size(&in, &h, size - offset, &count)) {
         return false;
     }
     array->data = malloc(count ? (size_t)count * sizeof(float) : 1);
-    if (!array->data) return fail(&r, "out of memory: %llu numbers", (unsigned long long)count);
+    if (!array->data)
+        return report_fail(r, "out of memory: %llu numbers", (unsigned long long)count);
     array->count = (size_t)count;
     array->ndim = h.ndim;
     memcpy(array->dims, h.dims, sizeof array->dims);
@@ -335,13 +328,13 @@ bool npy_parse(const void *data, size_t size, npy_array *array, char *error, siz
 }
 
 bool npy_read_header(const void *data, size_t available, uint64_t size, npy_header *out,
-                     char *error, size_t error_size) {
-    reader r = { NULL, NULL, error, error_size };
+                     report *r) {
+    reader in = { NULL, NULL, r };
     header h;
     memset(out, 0, sizeof *out);
     memset(&h, 0, sizeof h);
-    if (!find_header(&r, data, available, &out->offset) || !read_header(&r, &h) ||
-        !check_size(&r, &h, size - out->offset, &out->count)) {
+    if (!find_header(&in, data, available, &out->offset) || !read_header(&in, &h) ||
+        !check_size(&in, &h, size - out->offset, &out->count)) {
         return false;
     }
     out->kind = elements[h.type].kind;
@@ -362,15 +355,15 @@ void npy_free(npy_array *array) {
 /* Files                                                                     */
 /* ------------------------------------------------------------------------- */
 
-bool npy_read(const char *path, npy_array *array, char *error, size_t error_size) {
+bool npy_read(const char *path, npy_array *array, report *r) {
     unsigned char *data;
     size_t size;
     bool good;
     memset(array, 0, sizeof *array);
-    if (!source_read_all(path, SIZE_MAX / 4, &data, &size, error, error_size)) return false;
-    good = npy_parse(data, size, array, error, error_size);
+    if (!source_read_all(path, SIZE_MAX / 4, &data, &size, r)) return false;
+    good = npy_parse(data, size, array, r);
     free(data);
-    return good;
+    return good || report_file(r, path);
 }
 
 /* The dictionary, padded with spaces so that the numbers start at a multiple of 64 bytes. */

@@ -16,6 +16,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "base/report.h"
+
 #define NPY_MAX_DIMS 8
 #define NPY_MAX_BYTES ((uint64_t)1 << 40)   /* largest array; a file above it is refused */
 
@@ -26,11 +28,11 @@ typedef struct npy_array {
     float *data;                  /* C order; free with npy_free                      */
 } npy_array;
 
-/* On failure error says what was found and array is empty. */
-bool npy_read(const char *path, npy_array *array, char *error, size_t error_size);
+/* On failure array is empty. */
+bool npy_read(const char *path, npy_array *array, report *r);
 
 /* The same for a file already in memory; data need not be aligned and may be freed afterwards. */
-bool npy_parse(const void *data, size_t size, npy_array *array, char *error, size_t error_size);
+bool npy_parse(const void *data, size_t size, npy_array *array, report *r);
 
 void npy_free(npy_array *array);
 
@@ -51,7 +53,7 @@ enum { NPY_MAX_HEADER = 12 + 65536 };
 /* data holds the first `available` bytes, at least NPY_MAX_HEADER unless the file is shorter, of
  * a file of `size` bytes. */
 bool npy_read_header(const void *data, size_t available, uint64_t size, npy_header *out,
-                     char *error, size_t error_size);
+                     report *r);
 
 /* False where a write failed (errno says why) or ndim is not 0 .. NPY_MAX_DIMS. */
 bool npy_write(FILE *file, const float *data, const int64_t *dims, int ndim);

@@ -82,7 +82,8 @@ static bool add_array(checkpoint *c, size_t file, const zip_entry *entry, const 
 static bool read_entry(checkpoint *c, size_t file, const zip_entry *entry, report *r)
 {
     const size_t length = strlen(entry->name), tail = sizeof suffix - 1;
-    char name[1025], error[256];   /* zip.c refuses longer names */
+    char name[1025];   /* zip.c refuses longer names */
+    report found = report_make();
     npy_header header;
     size_t size;
     void *data;
@@ -92,13 +93,14 @@ static bool read_entry(checkpoint *c, size_t file, const zip_entry *entry, repor
     snprintf(name, sizeof name, "%.*s", (int)(length - tail), entry->name);
     data = read_start(&c->sources[file], entry, &size, r);
     if (!data) return false;
-    good = npy_read_header(data, size, entry->size, &header, error, sizeof error);
+    good = npy_read_header(data, size, entry->size, &header, &found);
     free(data);
     if (good && dtype_of(&header) == CHECKPOINT_DTYPE_COUNT)
         return checkpoint_add_skipped(c, name, "unsigned numbers", r);
     if (good) return add_array(c, file, entry, name, &header, r);
-    if (strstr(error, "not supported")) return checkpoint_add_skipped(c, name, error, r);
-    return report_fail(r, "%.200s: %s", entry->name, error);
+    if (strstr(found.text, "not supported"))
+        return checkpoint_add_skipped(c, name, found.text, r);
+    return report_fail(r, "%.200s: %s", entry->name, found.text);
 }
 
 bool npz_open(checkpoint *c, size_t file, report *r)

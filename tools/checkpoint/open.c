@@ -166,7 +166,6 @@ static bool checkpoint_add_file(checkpoint *c, const char *path, size_t *index, 
     source s;
     char *name = memory_copy_text(&c->memory, path, strlen(path));
     if (!name) return report_no_memory(r);
-    r->file = name;
     if (!source_open_file(&s, name, r)) return false;
     if (checkpoint_add_source(c, &s, index, r)) return true;
     source_close(&s);
@@ -318,11 +317,10 @@ static bool checkpoint_read_head(const source *s, checkpoint_head *head, report 
     return source_read(s, 0, head->bytes, head->size, r);
 }
 
-static bool checkpoint_open_container(checkpoint *c, size_t file, bool inside_shards, report *r)
+static bool checkpoint_detect(checkpoint *c, size_t file, bool inside_shards, report *r)
 {
     checkpoint_head head;
     size_t i, count = sizeof checkpoint_containers / sizeof *checkpoint_containers;
-    r->file = c->files[file].path;
     if (!checkpoint_read_head(&c->sources[file], &head, r)) return false;
     for (i = 0; i < count; i++) {
         const checkpoint_container *container = &checkpoint_containers[i];
@@ -337,6 +335,11 @@ static bool checkpoint_open_container(checkpoint *c, size_t file, bool inside_sh
     return report_fail(r, "not a known container (first bytes %02x %02x %02x %02x); safetensors or "
                        "a PyTorch checkpoint expected", head.bytes[0], head.bytes[1], head.bytes[2],
                        head.bytes[3]);
+}
+
+static bool checkpoint_open_container(checkpoint *c, size_t file, bool inside_shards, report *r)
+{
+    return checkpoint_detect(c, file, inside_shards, r) || report_file(r, c->files[file].path);
 }
 
 /* === Shards === */
@@ -419,11 +422,8 @@ static bool checkpoint_open_weight_map(checkpoint *c, const char *index_path,
                                        const json_value *map, report *r)
 {
     const json_value *entry;
-    for (entry = json_first(map); entry; entry = entry->next) {
-        r->file = index_path;
+    for (entry = json_first(map); entry; entry = entry->next)
         if (!checkpoint_open_shard(c, index_path, entry, r)) return false;
-    }
-    r->file = index_path;
     if (!checkpoint_index_names(c, r)) return false;
     for (entry = json_first(map); entry; entry = entry->next)
         if (!checkpoint_check_shard(c, entry, r)) return false;
@@ -499,32 +499,31 @@ static char *checkpoint_path_in_folder(checkpoint *c, const char *folder, report
     return NULL;
 }
 
-bool checkpoint_open(const char *path, checkpoint **out, char *error, size_t error_size)
+bool checkpoint_open(const char *path, checkpoint **out, report *r)
 {
-    report r = report_make(error, error_size, path);
     checkpoint *c = checkpoint_new();
+    const char *file_path = path;
     size_t file = 0;
     bool ok;
     *out = NULL;
-    if (!c) return report_no_memory(&r);
-    if (source_is_folder(path)) path = checkpoint_path_in_folder(c, path, &r);
-    ok = path && checkpoint_add_file(c, path, &file, &r)
-        && checkpoint_open_container(c, file, false, &r);
-    r.file = path;       /* names inside c->memory end with it */
-    return checkpoint_finish(c, ok, out, &r);
+    if (!c) return report_no_memory(r);
+    if (source_is_folder(path)) file_path = checkpoint_path_in_folder(c, path, r);
+    ok = file_path && checkpoint_add_file(c, file_path, &file, r)
+        && checkpoint_open_container(c, file, false, r);
+    return checkpoint_finish(c, ok, out, r) || report_file(r, path);
 }
 
 bool checkpoint_open_memory(const char *name, const void *data, size_t size, checkpoint **out,
-                            char *error, size_t error_size)
+                            report *r)
 {
-    report r = report_make(error, error_size, name);
     source s = source_from_memory(name, data, size);
     checkpoint *c = checkpoint_new();
     size_t file = 0;
     *out = NULL;
-    if (!c) return report_no_memory(&r);
-    return checkpoint_finish(c, checkpoint_add_source(c, &s, &file, &r)
-                             && checkpoint_open_container(c, file, false, &r), out, &r);
+    if (!c) return report_no_memory(r);
+    return checkpoint_finish(c, checkpoint_add_source(c, &s, &file, r)
+                             && checkpoint_open_container(c, file, false, r), out, r)
+        || report_file(r, name);
 }
 
 void checkpoint_close(checkpoint *c)

@@ -266,27 +266,31 @@ static bool checkpoint_read_blocks(checkpoint *c, const checkpoint_tensor_info *
     return true;
 }
 
-bool checkpoint_read(checkpoint *c, const checkpoint_tensor_info *t, int64_t first, int64_t count,
-                     float *destination, char *error, size_t error_size)
+static bool checkpoint_read_any(checkpoint *c, const checkpoint_tensor_info *t, int64_t first,
+                                int64_t count, float *destination, report *r)
 {
-    report r = report_make(error, error_size, c->files[c->storages[t->storage].file].path);
     if (first < 0 || count < 0 || first > t->count || count > t->count - first)
-        return report_fail(&r, "%.200s: elements %lld to %lld asked for, it has %lld", t->name,
+        return report_fail(r, "%.200s: elements %lld to %lld asked for, it has %lld", t->name,
                            (long long)first, (long long)(first + count), (long long)t->count);
     if (checkpoint_block(t->dtype) > 1)
-        return checkpoint_read_blocks(c, t, first, count, destination, &r);
-    return checkpoint_read_pieces(c, t, first, count, destination, &r);
+        return checkpoint_read_blocks(c, t, first, count, destination, r);
+    return checkpoint_read_pieces(c, t, first, count, destination, r);
 }
 
-bool checkpoint_verify(checkpoint *c, char *error, size_t error_size)
+bool checkpoint_read(checkpoint *c, const checkpoint_tensor_info *t, int64_t first, int64_t count,
+                     float *destination, report *r)
 {
-    report r = report_make(error, error_size, NULL);
+    return checkpoint_read_any(c, t, first, count, destination, r)
+        || report_file(r, c->files[c->storages[t->storage].file].path);
+}
+
+bool checkpoint_verify(checkpoint *c, report *r)
+{
     size_t i;
     for (i = 0; i < c->storage_count; i++) {
         const checkpoint_storage *storage = &c->storages[i];
-        r.file = c->files[storage->file].path;
-        if (storage->has_crc && !zip_verify(&c->sources[storage->file], &storage->bytes, &r))
-            return false;
+        if (storage->has_crc && !zip_verify(&c->sources[storage->file], &storage->bytes, r))
+            return report_file(r, c->files[storage->file].path);
     }
     return true;
 }

@@ -12,8 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/report.h"
-
 /* === Standard output === */
 
 /* errno says why, or is 0 where it was lost with an earlier write. */
@@ -124,19 +122,20 @@ static void output_clear(cli_output *output) {
 }
 
 bool cli_output_open(cli_output *output, const char *path, const char *const *inputs,
-                     int num_inputs, char *error, size_t error_size) {
+                     int num_inputs, report *r) {
     struct stat target;
     bool exists = strcmp(path, "-") != 0 && stat(path, &target) == 0;
     bool special = exists && !S_ISREG(target.st_mode);
-    output->file = NULL;
-    output->path = NULL;
-    output->temporary = NULL;
+    memset(output, 0, sizeof *output);
+    output->name = path;
 
     if (exists && S_ISDIR(target.st_mode)) {
-        return cli_fail(error, error_size, "is a folder");
+        (void)report_fail(r, "is a folder");
+        return report_file(r, path);
     }
     if (exists && is_input(&target, inputs, num_inputs)) {
-        return cli_fail(error, error_size, "is an input: writing it would destroy it");
+        (void)report_fail(r, "is an input: writing it would destroy it");
+        return report_file(r, path);
     }
     /* A symbolic link stays one: its target is replaced. */
     output->path = exists ? realpath(path, NULL) : copy_text(path);
@@ -151,9 +150,9 @@ bool cli_output_open(cli_output *output, const char *path, const char *const *in
         open_temporary(output, exists ? &target : NULL);
     }
     if (output->file) return true;
-    cli_fail(error, error_size, "cannot be created: %s", strerror(errno ? errno : ENOMEM));
+    (void)report_fail(r, "cannot be created: %s", strerror(errno ? errno : ENOMEM));
     output_clear(output);
-    return false;
+    return report_file(r, path);
 }
 
 /* Everything written has reached the disk. Leaves errno. */
@@ -165,7 +164,7 @@ static bool flush_file(FILE *file, bool regular) {
     return fflush(file) == 0 && (!regular || fsync(fileno(file)) == 0);
 }
 
-bool cli_output_commit(cli_output *output, char *error, size_t error_size) {
+bool cli_output_commit(cli_output *output, report *r) {
     bool good = flush_file(output->file, output->temporary != NULL);
     int reason = errno;
     if (output->file != stdout && fclose(output->file) != 0 && good) {
@@ -177,7 +176,8 @@ bool cli_output_commit(cli_output *output, char *error, size_t error_size) {
         reason = errno;
     }
     if (!good) {
-        cli_fail(error, error_size, "cannot be written: %s", strerror(reason));
+        (void)report_fail(r, "cannot be written: %s", strerror(reason));
+        (void)report_file(r, output->name);
         if (output->temporary) unlink(output->temporary);
     }
     output_clear(output);

@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "base/report.h"
+
 /* Exit statuses of every program. */
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 
@@ -24,15 +26,16 @@ int cli_finish(const char *program, int status);
  * written directly. */
 typedef struct cli_output {
     FILE *file;               /* write here                                           */
-    char *path;               /* private                                              */
+    const char *name;         /* as the caller wrote it; private, as the following    */
+    char *path;
     char *temporary;          /* what is being written; NULL: the target directly     */
 } cli_output;
 
 /* Refuses a target that is one of the inputs, under whatever name. */
 bool cli_output_open(cli_output *output, const char *path, const char *const *inputs,
-                     int num_inputs, char *error, size_t error_size);
+                     int num_inputs, report *r);
 /* Checks every write, syncs, renames. Either way the output is closed and freed. */
-bool cli_output_commit(cli_output *output, char *error, size_t error_size);
+bool cli_output_commit(cli_output *output, report *r);
 /* Closes, and removes what was written so far. */
 void cli_output_abandon(cli_output *output);
 

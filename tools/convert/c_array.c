@@ -122,7 +122,7 @@ static void put_data(FILE *file, const vit_model *model, cli_progress *progress)
 static bool write_header(const vit_model *model, cli_output *output, bool quiet,
                          const c_array_result *c, report *r)
 {
-    char error[REPORT_SIZE], upper[sizeof c->name];
+    char upper[sizeof c->name];
     cli_progress progress;
     size_t i;
     for (i = 0; i < sizeof upper; i++) upper[i] = (char)toupper((unsigned char)c->name[i]);
@@ -138,29 +138,28 @@ static bool write_header(const vit_model *model, cli_output *output, bool quiet,
         cli_output_abandon(output);
         return false;
     }
-    return cli_output_commit(output, error, sizeof error) || report_fail(r, "%s", error);
+    return cli_output_commit(output, r);
 }
 
 bool c_array_write(const char *input, const char *output, bool quiet, c_array_result *result,
                    report *r)
 {
-    char error[REPORT_SIZE];
     cli_output file;
     vit_model model;
     vit_result opened;
     bool good;
     memset(result, 0, sizeof *result);
-    r->file = input;
     opened = vit_model_open(input, VIT_OPEN_VERIFY, &model);
-    if (opened) return report_fail(r, "%s: %s", vit_result_string(opened), model.detail);
+    if (opened) {
+        (void)report_fail(r, "%s: %s", vit_result_string(opened), model.detail);
+        return report_file(r, input);
+    }
     make_name(output, result->name, sizeof result->name);
     result->bytes = model.size;
     result->workspace = workspace_of(&model, 0);
     result->low_memory = workspace_of(&model, 1);
-    r->file = output;
-    good = cli_output_open(&file, output, &input, 1, error, sizeof error)
-               ? write_header(&model, &file, quiet, result, r)
-               : report_fail(r, "%s", error);
+    good = cli_output_open(&file, output, &input, 1, r) &&
+           write_header(&model, &file, quiet, result, r);
     vit_model_close(&model);
-    return good;
+    return good || report_file(r, output);
 }

@@ -38,13 +38,6 @@ const char *convert_dtype_name(vit_dtype dtype)
     return dtype_names[dtype];
 }
 
-/* A failure of the checkpoint reader, whose messages name the file themselves. */
-static bool checkpoint_failed(report *r, const char *error)
-{
-    r->file = NULL;
-    return report_fail(r, "%s", error);
-}
-
 /* === Configuration and name === */
 
 static bool is_file(const char *path)
@@ -79,7 +72,6 @@ static bool read_config(conversion *c, report *r)
     if (given) memcpy(c->config_path, given, size);
     if (given || is_file(c->config_path)) {
         c->all[FROM_CONFIG].origin = paths_file_name(c->config_path);
-        r->file = c->config_path;
         if (!config_read(&c->config_file, &c->all[FROM_CONFIG], c->config_path,
                          given ? NULL : &c->config_foreign, r))
             return false;
@@ -113,14 +105,13 @@ static bool find_arch(conversion *c, report *r)
     settings_start(&c->all[FROM_NAME], "");
     if (!name) return true;
     c->arch_origin = given ? "--arch" : c->all[FROM_CONFIG].origin;
-    r->file = given ? "--arch" : c->config_path;
     result = arch_find(name, &c->arch, r);
     if (result == ARCH_UNKNOWN && !given) {
-        r->failed = false;
+        *r = report_make();
         c->arch_unknown = name;
         return true;
     }
-    if (result != ARCH_FOUND) return false;
+    if (result != ARCH_FOUND) return report_file(r, given ? "--arch" : c->config_path);
     c->has_arch = true;
     c->all[FROM_NAME].origin = c->arch.arch->name;
     settings_from_arch(&c->all[FROM_NAME], &c->arch);
@@ -140,17 +131,16 @@ static bool read_labels(conversion *c, report *r)
 {
     const char *path = c->options->labels;
     bool good;
-    r->file = path ? path : c->config_path;
     if (path)
         good = labels_read_file(&c->labels, path, r);
     else
         good = c->model.config.num_classes == 0 ||   /* they name the classes of a head left out */
                labels_from_json(&c->labels, c->config_file.label_names,
                                 c->config_file.label_descriptions, r);
-    if (!good) return false;
-    if (c->labels.count > 0 && c->labels.count != (size_t)c->model.config.num_classes)
-        return report_fail(r, "%zu labels for %d classes", c->labels.count,
+    if (good && c->labels.count > 0 && c->labels.count != (size_t)c->model.config.num_classes)
+        good = report_fail(r, "%zu labels for %d classes", c->labels.count,
                            c->model.config.num_classes);
+    if (!good) return report_file(r, path ? path : c->config_path);
     c->labels_origin = path ? paths_file_name(path) : c->all[FROM_CONFIG].origin;
     return c->labels.count > 0 || read_own_labels(c, r);
 }
@@ -189,9 +179,8 @@ static bool put_sources(conversion *c, FILE *file, report *r)
     for (i = 0; i < count; i++) {
         const char *path = checkpoint_file(c->checkpoint, i)->path;
         char hex[65];
-        r->file = path;
         good = sha256_file(path, hex, show_hashing, &h) ||
-               report_fail(r, "cannot be read: %s", strerror(errno));
+               report_fail(r, "cannot be read: %s", strerror(errno)) || report_file(r, path);
         if (!good) break;
         put_line(file, "source", paths_file_name(path));
         put_line(file, "sha256", hex);
@@ -322,10 +311,9 @@ static bool may_be_nonfinite(const conversion_stream *s)
     return s->target->dtype < VIT_I8 && s->c->calibration.count == 0;
 }
 
-static bool refuse_bad(conversion_stream *s, const layout_item *item, report *r)
+static bool check_values(conversion_stream *s, const layout_item *item, report *r)
 {
     const vit_dtype dtype = s->target->dtype;
-    r->file = s->c->options->checkpoint;
     if (s->nonfinite > 0 && !s->allow_nonfinite)
         return report_fail(r, "%s: %zu weights are NaN or infinite (--set allow_nonfinite=1 "
                            "accepts them)", layout_item_name(item), s->nonfinite);
@@ -340,12 +328,16 @@ static bool refuse_bad(conversion_stream *s, const layout_item *item, report *r)
     return true;
 }
 
+static bool refuse_bad(conversion_stream *s, const layout_item *item, report *r)
+{
+    return check_values(s, item, r) || report_file(r, s->c->options->checkpoint);
+}
+
 static bool read_values(conversion_stream *s, const layout_item *item, int64_t first, int64_t n,
                         float *to, report *r)
 {
-    char error[REPORT_SIZE];
-    if (!layout_read(s->c->checkpoint, item, first, n, to, error, sizeof error))
-        return checkpoint_failed(r, error);
+    if (!layout_read(s->c->checkpoint, item, first, n, to, r))
+        return report_file(r, s->c->options->checkpoint);
     count_bad(s, to, (size_t)n, largest_of(s->target->dtype));
     return true;
 }
@@ -368,7 +360,6 @@ static bool stream_copy(conversion_stream *s, const layout_item *item, report *r
     for (first = 0; first < count; first += piece) {
         int64_t n = count - first < piece ? count - first : piece;
         bool good = read_values(s, item, first, n, s->buffer, r);
-        r->file = good ? s->c->options->output : r->file;
         if (!good || !(panels ? vit_writer_rows(&s->writer, s->buffer, (int)(n / depth), r)
                               : vit_writer_values(&s->writer, s->buffer, (size_t)n, r)))
             return false;
@@ -397,7 +388,6 @@ static bool stream_adapted(conversion_stream *s, const layout_item *item, const 
         }
         if (s->nonfinite == 0)
             count_bad(s, s->buffer, (size_t)(n * new), largest_of(s->target->dtype));
-        r->file = s->c->options->output;
         if (!vit_writer_rows(&s->writer, s->buffer, n, r)) return false;
     }
     return true;
@@ -412,7 +402,6 @@ static bool stream_patches(conversion_stream *s, const layout_item *item, report
     adaptation a;
     float *from;
     bool good;
-    r->file = s->c->options->output;
     good = adapt_start(&a, stored->chans, side, new_chans, new_side,
                        s->c->model.notes.pos_resample, r);
     from = good ? malloc(16 * old * sizeof *from) : NULL;
@@ -441,7 +430,6 @@ static bool stream_positions(conversion_stream *s, const layout_item *item, repo
                                stored->grid_width, to + prefix, config->grid_height,
                                config->grid_width, config->embed_dim);
     }
-    r->file = good ? s->c->options->output : r->file;
     good = good && vit_writer_values(&s->writer, to, total, r);
     free(from);
     return good;
@@ -464,7 +452,6 @@ static bool stream_relative(conversion_stream *s, const layout_item *item, repor
                                  stored->grid_width, to, config->grid_height, config->grid_width) ||
                 report_no_memory(r));
         if (good) memcpy(to + new - 3, from + old - 3, 3 * sizeof *to);
-        r->file = good ? s->c->options->output : r->file;
         good = good && vit_writer_values(&s->writer, to, new, r);
     }
     free(from);
@@ -488,7 +475,6 @@ static bool stream_own(conversion_stream *s, const layout_item *item, report *r)
     const size_t count = (size_t)count_of(&item->tensor);
     float *zeros;
     bool good;
-    r->file = s->c->options->output;
     if (!strcmp(item->tensor.name, "preprocess.mean"))
         return vit_writer_values(&s->writer, s->c->model.config.mean, count, r);
     if (!strcmp(item->tensor.name, "preprocess.std"))
@@ -511,7 +497,6 @@ static bool stream_calibrated(conversion_stream *s, const layout_item *item, rep
         const int rest = item->tensor.dims[0] - row, n = rest < 16 ? rest : 16;
         const float *rows = values + (size_t)row * (size_t)depth;
         count_bad(s, rows, (size_t)n * (size_t)depth, largest_of(s->target->dtype));
-        r->file = s->c->options->output;
         if (!vit_writer_rows(&s->writer, rows, n, r)) return false;
         cli_progress_update(&s->progress, s->writer.position);
     }
@@ -559,7 +544,6 @@ static bool stream_all(conversion_stream *s, report *r)
     if (c->options->quiet) s->progress.active = false;
     for (i = 0; i < c->plan.count; i++)
         if (!stream_item(s, &c->plan.items[i], r)) return false;
-    r->file = c->options->output;
     return vit_writer_finish(&s->writer, r);
 }
 
@@ -585,18 +569,17 @@ static bool selftest_run(conversion_stream *s, runner *run, const vit_config *co
     vit_selftest_input(config, run->input);
     if (!runner_forward(run, r)) return false;
     if (!s->allow_nonfinite && !all_finite(run->output, run->output_size)) {
-        r->file = s->c->options->checkpoint;
-        return report_fail(r, "the outputs of the self-test are not finite: the weights overflow");
+        (void)report_fail(r, "the outputs of the self-test are not finite: the weights overflow");
+        return report_file(r, s->c->options->checkpoint);
     }
     return vit_writer_replace(&s->writer, s->writer.count - 1, run->output, r) &&
            vit_writer_finish(&s->writer, r);
 }
 
 /* A file that was just written, under its temporary name. */
-static bool open_written(const conversion *c, const cli_output *output, vit_model *model, report *r)
+static bool open_written(const cli_output *output, vit_model *model, report *r)
 {
     vit_result result = vit_model_open(output->temporary, 0, model);
-    r->file = c->options->output;
     return !result || report_fail(r, "%s: %s", vit_result_string(result), model->detail);
 }
 
@@ -605,7 +588,7 @@ static bool add_selftest(conversion_stream *s, report *r)
     vit_model model;
     runner run;
     bool good;
-    if (!open_written(s->c, &s->output, &model, r)) return false;
+    if (!open_written(&s->output, &model, r)) return false;
     good = runner_open(&run, &model, drop_pages, &model, r) &&
            selftest_run(s, &run, &model.config, r);
     runner_close(&run);
@@ -631,7 +614,6 @@ static bool write_stream(conversion_stream *s, vit_dtype dtype, report *r)
     strings.labels = c->labels.labels;
     strings.synsets = c->labels.synsets;
     strings.provenance = c->provenance;
-    r->file = c->options->output;
     choose_kept(c, &keep);
     if (!vit_writer_start_mixed(&s->writer, s->output.file, &c->model.config, dtype, &keep,
                                 &strings, r))
@@ -666,26 +648,15 @@ static const char **list_inputs(const conversion *c, int *count)
 
 static bool open_output(conversion *c, cli_output *output, report *r)
 {
-    char error[REPORT_SIZE];
     int count;
     const char **inputs = list_inputs(c, &count);
     bool good;
-    r->file = c->options->output;
     if (!inputs) return report_no_memory(r);
-    good = cli_output_open(output, c->options->output, inputs, count, error, sizeof error) ||
-           report_fail(r, "%s", error);
+    good = cli_output_open(output, c->options->output, inputs, count, r);
     free(inputs);
     if (!good || output->temporary) return good;
     cli_output_abandon(output);
     return report_fail(r, "expected the name of a file, found a pipe or a device");
-}
-
-/* A zip's checksums: a damaged weight must not become a model that looks healthy. */
-static bool verify_checkpoint(conversion *c, report *r)
-{
-    char error[REPORT_SIZE];
-    if (!checkpoint_verify(c->checkpoint, error, sizeof error)) return checkpoint_failed(r, error);
-    return true;
 }
 
 /* === The model in f32, to calibrate and to compare with === */
@@ -704,7 +675,7 @@ static bool open_reference(conversion *c, vit_model *model, report *r)
     s.c = c;
     s.allow_nonfinite = c->all[FROM_OPTIONS].value[SETTING_ALLOW_NONFINITE] != 0;
     if (!open_output(c, &s.output, r)) return false;
-    good = write_stream(&s, VIT_F32, r) && open_written(c, &s.output, model, r);
+    good = write_stream(&s, VIT_F32, r) && open_written(&s.output, model, r);
     cli_output_abandon(&s.output);
     return good;
 }
@@ -714,7 +685,7 @@ static bool compare(conversion_stream *s, const vit_model *reference, report *r)
     conversion *c = s->c;
     vit_model model;
     bool good;
-    if (!open_written(c, &s->output, &model, r)) return false;
+    if (!open_written(&s->output, &model, r)) return false;
     good = compare_models(reference, &model, convert_photos(c), c->options->quiet,
                           &c->comparison, r);
     vit_model_close(&model);
@@ -740,38 +711,34 @@ static bool write_with_reference(conversion_stream *s, report *r)
 static bool write_output(conversion *c, report *r)
 {
     conversion_stream s;
-    char error[REPORT_SIZE];
     memset(&s, 0, sizeof s);
     s.c = c;
     s.allow_nonfinite = c->all[FROM_OPTIONS].value[SETTING_ALLOW_NONFINITE] != 0;
     if (!open_output(c, &s.output, r)) return false;
-    if (!verify_checkpoint(c, r) || !make_provenance(c, r) ||
+    /* A zip's checksums: a damaged weight must not become a model that looks healthy. */
+    if (!checkpoint_verify(c->checkpoint, r) || !make_provenance(c, r) ||
         !(wants_reference(c) ? write_with_reference(&s, r)
                              : write_stream(&s, c->options->dtype, r))) {
         cli_output_abandon(&s.output);
         return false;
     }
-    r->file = c->options->output;
-    return cli_output_commit(&s.output, error, sizeof error) || report_fail(r, "%s", error);
+    return cli_output_commit(&s.output, r);
 }
 
 /* === Everything === */
 
 static bool open_checkpoint(conversion *c, report *r)
 {
-    char error[REPORT_SIZE];
     unsigned char magic[8];
     FILE *file = is_file(c->options->checkpoint) ? fopen(c->options->checkpoint, "rb") : NULL;
     bool packed = file && fread(magic, 1, 8, file) == 8 && !memcmp(magic, VIT_FILE_MAGIC, 8);
     if (file) fclose(file);
-    r->file = c->options->checkpoint;
     if (packed)
         return report_fail(r, "expected a checkpoint, found a .vit file (--to safetensors turns "
                            "it back)");
-    if (!checkpoint_open(c->options->checkpoint, &c->checkpoint, error, sizeof error))
-        return checkpoint_failed(r, error);
-    return c->options->rename.count == 0 ||
-           rename_tensors(c->checkpoint, &c->options->rename, r);
+    return checkpoint_open(c->options->checkpoint, &c->checkpoint, r) &&
+           (c->options->rename.count == 0 ||
+            rename_tensors(c->checkpoint, &c->options->rename, r));
 }
 
 /* Which error of the self-test is still no bug, where nobody says otherwise. Builds with fused
@@ -793,7 +760,6 @@ static bool resolve(conversion *c, report *r)
     if (!layout_detect(c->checkpoint, &c->map, r)) return false;
     if (!layout_check_features(&c->map, &c->options->ignore, r)) return false;
     if (!read_config(c, r) || !find_arch(c, r)) return false;
-    r->file = c->options->checkpoint;
     if (!layout_inspect(&c->map, c->all, &c->seen, r)) return false;
     if (!layout_check_names(&c->map, c->all, &c->options->ignore, r)) return false;
     if (!layout_check_told(&c->map, c->all, r)) return false;
@@ -818,12 +784,12 @@ static bool find_photos(conversion *c, report *r)
 bool convert_run(conversion *c, report *r)
 {
     size_t i;
-    if (!open_checkpoint(c, r) || !resolve(c, r) || !read_labels(c, r) || !find_photos(c, r))
-        return false;
+    if (!open_checkpoint(c, r) || !resolve(c, r)) return report_file(r, c->options->checkpoint);
+    if (!read_labels(c, r) || !find_photos(c, r)) return false;
     for (i = 0; i < c->plan.count; i++)
         if (!c->plan.items[i].own)
             c->parameters += (uint64_t)count_of(&c->plan.items[i].tensor);
-    return write_output(c, r);
+    return write_output(c, r) || report_file(r, c->options->output);
 }
 
 void convert_free(conversion *c)

@@ -172,11 +172,9 @@ static bool put_tensors(unpacking *u, report *r)
 
 /* === Everything === */
 
-static bool write_output(unpacking *u, const char *output, bool quiet, report *r)
+static bool write_output(unpacking *u, bool quiet, report *r)
 {
-    char error[REPORT_SIZE];
     bool good;
-    r->file = output;
     cli_progress_start(&u->progress, "writing", u->result->bytes);
     if (quiet) u->progress.active = false;
     good = put_header(u, r);
@@ -187,27 +185,24 @@ static bool write_output(unpacking *u, const char *output, bool quiet, report *r
         cli_output_abandon(&u->output);
         return false;
     }
-    if (!cli_output_commit(&u->output, error, sizeof error)) return report_fail(r, "%s", error);
-    return true;
+    return cli_output_commit(&u->output, r);
 }
 
 bool unpack_to_safetensors(const char *input, const char *output, bool quiet,
                            unpack_result *result, report *r)
 {
     unpacking u;
-    char error[REPORT_SIZE];
     vit_result opened;
     bool good;
     memset(&u, 0, sizeof u);
     memset(result, 0, sizeof *result);
     u.result = result;
-    r->file = input;
     opened = vit_model_open(input, 0, &u.model);
-    if (opened) return report_fail(r, "%s: %s", vit_result_string(opened), u.model.detail);
-    r->file = output;
-    good = cli_output_open(&u.output, output, &input, 1, error, sizeof error) ||
-           report_fail(r, "%s", error);
-    good = good && write_output(&u, output, quiet, r);
+    if (opened) {
+        (void)report_fail(r, "%s: %s", vit_result_string(opened), u.model.detail);
+        return report_file(r, input);
+    }
+    good = cli_output_open(&u.output, output, &input, 1, r) && write_output(&u, quiet, r);
     vit_model_close(&u.model);
-    return good;
+    return good || report_file(r, output);
 }

@@ -1,8 +1,8 @@
 /* image_file.h - an image file as RGB bytes, ready for vit_preprocess.
  *
  *     image_file photo;
- *     char error[IMAGE_FILE_ERROR_SIZE];
- *     if (!image_file_load("cat.jpg", 0, &photo, error, sizeof error)) { puts(error); return 1; }
+ *     report r = report_make();
+ *     if (!image_file_load("cat.jpg", 0, &photo, &r)) { puts(r.text); return 1; }
  *     vit_image image = { photo.pixels, photo.width, photo.height, 0, VIT_PIXEL_RGB8 };
  *     ...
  *     image_file_free(&photo);
@@ -29,7 +29,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define IMAGE_FILE_ERROR_SIZE 256
 #define IMAGE_FILE_MAX_BYTES ((size_t)256 << 20)      /* of a file                        */
 #ifndef IMAGE_FILE_MAX_PIXELS
 #    define IMAGE_FILE_MAX_PIXELS ((int64_t)1 << 27)  /* 134 million                      */
@@ -82,6 +81,7 @@ static void image_file__release(void *old);
 #define STBI_FREE(old) image_file__release(old)
 #include <stb/stb_image.h>
 
+#include "base/report.h"
 #include "base/source.h"
 
 #if defined(__GNUC__)
@@ -156,36 +156,26 @@ static void image_file__release_rest(uint8_t *pixels) {
 typedef struct image_file__job {
     const uint8_t *data;
     size_t size;
-    char *error;
-    size_t error_size;
+    report *r;
 } image_file__job;
-
-/* Always false, so that a function can end with it. */
-static bool image_file__fail(const image_file__job *job, const char *message) {
-    snprintf(job->error, job->error_size, "%s", message);
-    return false;
-}
 
 static bool image_file__check_size(const image_file__job *job, int64_t width, int64_t height) {
     if (width < 1 || height < 1) {
-        snprintf(job->error, job->error_size, "has no pixels: found %lld x %lld",
+        return report_fail(job->r, "has no pixels: found %lld x %lld",
                  (long long)width, (long long)height);
-        return false;
     }
     if (width > STBI_MAX_DIMENSIONS || height > STBI_MAX_DIMENSIONS ||
         width * height > IMAGE_FILE_MAX_PIXELS) {
-        snprintf(job->error, job->error_size,
+        return report_fail(job->r,
                  "is too large: found %lld x %lld, limit %lld pixels and %d a side",
                  (long long)width, (long long)height, (long long)IMAGE_FILE_MAX_PIXELS,
                  STBI_MAX_DIMENSIONS);
-        return false;
     }
     /* A PNG of one bit a pixel and one colour: 8 * 1032. No format says more with a byte, and
      * nobody shall fill the memory with a short file. */
     if (width * height / 10000 > (int64_t)job->size) {
-        snprintf(job->error, job->error_size, "is damaged or truncated: %lld x %lld in %zu bytes",
+        return report_fail(job->r, "is damaged or truncated: %lld x %lld in %zu bytes",
                  (long long)width, (long long)height, job->size);
-        return false;
     }
     return true;
 }
@@ -207,18 +197,17 @@ static bool image_file__stb_failed(const image_file__job *job) {
     const char *reason = stbi_failure_reason();
     if (!reason) reason = "unknown reason";
     if (strcmp(reason, "outofmem") == 0) {
-        return image_file__fail(job, "needs too much memory to decode");
+        return report_fail(job->r, "needs too much memory to decode");
     }
     if (strcmp(reason, "unknown image type") == 0) {
         if (image_file__is_jpeg(job) || image_file__begins(job, "GIF8", 4) ||
             image_file__begins(job, "BM", 2)) {
-            return image_file__fail(job, "is damaged, or of an unsupported kind");
+            return report_fail(job->r, "is damaged, or of an unsupported kind");
         }
-        return image_file__fail(job, "is no image that can be read here (JPEG, PNG, BMP, GIF, "
+        return report_fail(job->r, "is no image that can be read here (JPEG, PNG, BMP, GIF, "
                                      "TGA, PGM, PPM)");
     }
-    snprintf(job->error, job->error_size, "is damaged, or of an unsupported kind: %s", reason);
-    return false;
+    return report_fail(job->r, "is damaged, or of an unsupported kind: %s", reason);
 }
 
 /* ------------------------------------------------------------------------- */
@@ -260,16 +249,16 @@ static bool image_file__pnm(const image_file__job *job, image_file *image) {
     int height = image_file__pnm_number(job, &at);
     int max = image_file__pnm_number(job, &at);
     if (width < 0 || height < 0 || max < 1 || max > 65535 || at >= job->size) {
-        return image_file__fail(job, "is damaged: not a valid PGM or PPM header");
+        return report_fail(job->r, "is damaged: not a valid PGM or PPM header");
     }
     if (!image_file__check_size(job, width, height)) return false;
     at++; /* one white space */
     count = (size_t)width * (size_t)height;
     wanted = count * channels * (max < 256 ? 1 : 2);
-    if (job->size - at < wanted) return image_file__fail(job, "is truncated");
+    if (job->size - at < wanted) return report_fail(job->r, "is truncated");
 
     image->pixels = image_file__malloc(count * 3);
-    if (!image->pixels) return image_file__fail(job, "needs too much memory to decode");
+    if (!image->pixels) return report_fail(job->r, "needs too much memory to decode");
     image->width = width;
     image->height = height;
     for (size_t i = 0; i < count * 3; i++) {
@@ -311,9 +300,9 @@ static uint32_t image_file__crc(const uint8_t *bytes, size_t size) {
  * The first is IHDR and begins with width and height. */
 static bool image_file__check_png(const image_file__job *job) {
     static const char critical[] = "IHDRPLTEIDATIEND";
-    if (job->size < 33) return image_file__fail(job, "is truncated");
+    if (job->size < 33) return report_fail(job->r, "is truncated");
     if (memcmp(job->data + 8, "\0\0\0\x0dIHDR", 8) != 0) {
-        return image_file__fail(job, "is damaged: no PNG header");
+        return report_fail(job->r, "is damaged: no PNG header");
     }
     if (!image_file__check_size(job, image_file__big32(job->data + 16),
                                 image_file__big32(job->data + 20))) {
@@ -323,16 +312,16 @@ static bool image_file__check_png(const image_file__job *job) {
         const uint8_t *chunk = job->data + at;
         uint32_t length;
         bool known = false;
-        if (job->size - at < 12) return image_file__fail(job, "is truncated");
+        if (job->size - at < 12) return report_fail(job->r, "is truncated");
         length = image_file__big32(chunk);
-        if (length > job->size - at - 12) return image_file__fail(job, "is truncated");
+        if (length > job->size - at - 12) return report_fail(job->r, "is truncated");
         for (int i = 0; i < 16; i += 4) known = known || memcmp(chunk + 4, critical + i, 4) == 0;
         if (!known && !(chunk[4] & 32)) {
-            return image_file__fail(job, "is damaged: unknown PNG chunk");
+            return report_fail(job->r, "is damaged: unknown PNG chunk");
         }
         if (known && image_file__crc(chunk + 4, 4 + length) !=
                          image_file__big32(chunk + 8 + length)) {
-            return image_file__fail(job, "is damaged: PNG checksum differs");
+            return report_fail(job->r, "is damaged: PNG checksum differs");
         }
         if (memcmp(chunk + 4, "IEND", 4) == 0) return true;
         at += 12 + (size_t)length;
@@ -393,9 +382,9 @@ static bool image_file__check_jpeg(const image_file__job *job) {
     image_file__segment segment;
     size_t at = 0;
     while (image_file__next_segment(job, &at, &segment)) {
-        if (segment.cut) return image_file__fail(job, "is truncated");
+        if (segment.cut) return report_fail(job->r, "is truncated");
         if (segment.marker == 0xc4 && !image_file__huffman_ok(&segment)) {
-            return image_file__fail(job, "is damaged: not a valid Huffman table");
+            return report_fail(job->r, "is damaged: not a valid Huffman table");
         }
     }
     return true;
@@ -462,7 +451,7 @@ static bool image_file__stb(const image_file__job *job, image_file *image) {
     if (image->pixels && !stream.starved) return true;
     image_file__release(image->pixels);
     image->pixels = NULL;
-    if (stream.starved) return image_file__fail(job, "is truncated");
+    if (stream.starved) return report_fail(job->r, "is truncated");
     return image_file__stb_failed(job);
 }
 
@@ -539,7 +528,7 @@ static bool image_file__turn(const image_file__job *job, int orientation, image_
     size_t width = (size_t)(orientation > 4 ? image->height : image->width);
     size_t height = (size_t)(orientation > 4 ? image->width : image->height);
     uint8_t *upright = image_file__malloc(width * height * 3);
-    if (!upright) return image_file__fail(job, "needs too much memory to turn upright");
+    if (!upright) return report_fail(job->r, "needs too much memory to turn upright");
     for (size_t y = 0; y < height; y++) {
         for (size_t x = 0; x < width; x++) {
             size_t from = image_file__stored_at(orientation, x, y, width, height);
@@ -562,16 +551,15 @@ static void image_file_free(image_file *image) {
     memset(image, 0, sizeof *image);
 }
 
-/* Decodes a file that is in memory. flags: 0 or IMAGE_FILE_NO_EXIF. On failure error says what
- * was wrong and image is empty. */
+/* Decodes a file that is in memory. flags: 0 or IMAGE_FILE_NO_EXIF. On failure image is empty. */
 static bool image_file_decode(const void *data, size_t size, unsigned flags, image_file *image,
-                              char *error, size_t error_size) {
-    image_file__job job = { data, size, error, error_size };
+                              report *r) {
+    image_file__job job = { data, size, r };
     int orientation = 1;
     bool good;
     memset(image, 0, sizeof *image);
-    if (size == 0) return image_file__fail(&job, "is empty");
-    if (size > IMAGE_FILE_MAX_BYTES) return image_file__fail(&job, "is too large: above 256 MiB");
+    if (size == 0) return report_fail(r, "is empty");
+    if (size > IMAGE_FILE_MAX_BYTES) return report_fail(r, "is too large: above 256 MiB");
     good = image_file__is_pnm(&job) ? image_file__pnm(&job, image) : image_file__stb(&job, image);
     if (good && !(flags & IMAGE_FILE_NO_EXIF)) orientation = image_file__orientation(&job);
     if (good && orientation > 1) good = image_file__turn(&job, orientation, image);
@@ -581,16 +569,15 @@ static bool image_file_decode(const void *data, size_t size, unsigned flags, ima
 }
 
 /* Loads the file at path, or standard input for "-"; otherwise as image_file_decode. */
-static bool image_file_load(const char *path, unsigned flags, image_file *image, char *error,
-                            size_t error_size) {
+static bool image_file_load(const char *path, unsigned flags, image_file *image, report *r) {
     unsigned char *data;
     size_t size;
     bool good;
     memset(image, 0, sizeof *image);
-    if (!source_read_all(path, IMAGE_FILE_MAX_BYTES, &data, &size, error, error_size)) return false;
-    good = image_file_decode(data, size, flags, image, error, error_size);
+    if (!source_read_all(path, IMAGE_FILE_MAX_BYTES, &data, &size, r)) return false;
+    good = image_file_decode(data, size, flags, image, r);
     free(data);
-    return good;
+    return good || report_file(r, path);
 }
 
 #endif

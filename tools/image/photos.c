@@ -78,13 +78,15 @@ static bool walk(finding *f, const char *folder, int depth)
     DIR *directory = opendir(folder);
     const struct dirent *entry;
     bool good = true;
-    f->r->file = folder;
-    if (!directory) return report_fail(f->r, "cannot be opened: %s", strerror(errno));
+    if (!directory) {
+        (void)report_fail(f->r, "cannot be opened: %s", strerror(errno));
+        return report_file(f->r, folder);
+    }
     while (good && (entry = readdir(directory)) != NULL)
         if (entry->d_name[0] != '.')
             good = visit(f, join(folder, entry->d_name), entry->d_name, depth);
     closedir(directory);
-    return good;
+    return good || report_file(f->r, folder);
 }
 
 static int compare_paths(const void *a, const void *b)
@@ -92,18 +94,16 @@ static int compare_paths(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static bool find_operand(finding *f, const char *operand)
+static bool search(finding *f, const char *operand)
 {
     const int before = f->list.count;
     char *path;
     if (!source_is_folder(operand)) {
-        f->r->file = operand;
         if (!source_exists(operand)) return report_fail(f->r, "does not exist");
         path = join(NULL, operand);
         return path ? add_path(f, path) : report_no_memory(f->r);
     }
     if (!walk(f, operand, 0)) return false;
-    f->r->file = operand;
     if (f->list.count == before) return report_fail(f->r, "has no images in it");
     qsort(f->list.paths + before, (size_t)(f->list.count - before), sizeof *f->list.paths,
           compare_paths);
@@ -122,6 +122,11 @@ static void thin_out(photo_list *list, int max)
         else free(list->paths[i]);
     }
     list->count = kept;
+}
+
+static bool find_operand(finding *f, const char *operand)
+{
+    return search(f, operand) || report_file(f->r, operand);
 }
 
 bool photos_find(photo_list *list, const text_list *operands, int max, report *r)
@@ -166,12 +171,10 @@ static bool prepare(photo_reader *reader, const vit_image *image, float *input, 
 /* Upright, as photos are shown to the model later. */
 bool photos_read(photo_reader *reader, const char *path, float *input, report *r)
 {
-    char error[IMAGE_FILE_ERROR_SIZE];
     image_file file;
     vit_image image;
     bool good;
-    r->file = path;
-    if (!image_file_load(path, 0, &file, error, sizeof error)) return report_fail(r, "%s", error);
+    if (!image_file_load(path, 0, &file, r)) return false;
     memset(&image, 0, sizeof image);
     image.pixels = file.pixels;
     image.width = file.width;
@@ -179,7 +182,7 @@ bool photos_read(photo_reader *reader, const char *path, float *input, report *r
     image.format = VIT_PIXEL_RGB8;
     good = prepare(reader, &image, input, r);
     image_file_free(&file);
-    return good;
+    return good || report_file(r, path);
 }
 
 void photos_reader_free(photo_reader *reader)

@@ -214,7 +214,7 @@ void layout_free_plan(layout_plan *plan);
 /* Numbers first .. first + count - 1 of the tensor, in the file's order; 16 rows at a time where
  * the source lies that way. Copies are exact. */
 bool layout_read(checkpoint *c, const layout_item *item, int64_t first, int64_t count, float *to,
-                 char *error, size_t error_size);
+                 report *r);
 
 /* What LAYOUT_STANDARD does to a row. One that is standard already, as those of a .vit file turned
  * back are, stays as it is. */

@@ -7,15 +7,15 @@
 #include "layout/layout.h"
 
 static bool read_part(checkpoint *c, const layout_part *part, int64_t first, int64_t count,
-                      float *to, char *error, size_t size)
+                      float *to, report *r)
 {
-    if (part->info) return checkpoint_read(c, &part->view, first, count, to, error, size);
+    if (part->info) return checkpoint_read(c, &part->view, first, count, to, r);
     memset(to, 0, (size_t)count * sizeof *to);
     return true;
 }
 
 static bool read_stack(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
-                       float *to, char *error, size_t size)
+                       float *to, report *r)
 {
     int i;
     for (i = 0; i < item->part_count && count > 0; i++) {
@@ -25,7 +25,7 @@ static bool read_stack(checkpoint *c, const layout_item *item, int64_t first, in
             first -= total;
             continue;
         }
-        if (!read_part(c, &item->parts[i], first, n, to, error, size)) return false;
+        if (!read_part(c, &item->parts[i], first, n, to, r)) return false;
         to += n;
         count -= n;
         first = 0;
@@ -35,17 +35,17 @@ static bool read_stack(checkpoint *c, const layout_item *item, int64_t first, in
 
 /* Sums and products. */
 static bool read_joined(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
-                        float *to, char *error, size_t size)
+                        float *to, report *r)
 {
     const bool multiplies = item->method == LAYOUT_PRODUCT;
     float piece[1024];
     int64_t done, n, j;
     int i;
-    if (!read_part(c, &item->parts[0], first, count, to, error, size)) return false;
+    if (!read_part(c, &item->parts[0], first, count, to, r)) return false;
     for (i = 1; i < item->part_count; i++) {
         for (done = 0; done < count; done += n) {
             n = count - done < 1024 ? count - done : 1024;
-            if (!read_part(c, &item->parts[i], first + done, n, piece, error, size)) return false;
+            if (!read_part(c, &item->parts[i], first + done, n, piece, r)) return false;
             for (j = 0; j < n; j++)
                 to[done + j] = multiplies ? to[done + j] * piece[j] : to[done + j] + piece[j];
         }
@@ -55,19 +55,19 @@ static bool read_joined(checkpoint *c, const layout_item *item, int64_t first, i
 
 /* Each product is exact in a double, and the sum is rounded to float once. */
 static bool read_linear(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
-                        float *to, char *error, size_t size)
+                        float *to, report *r)
 {
     const int64_t depth = item->parts[0].view.count;
     float *x = malloc(2 * (size_t)depth * sizeof *x), *row = x ? x + depth : NULL, bias = 0;
     int64_t i, k;
     bool good = x != NULL;
-    if (!good) snprintf(error, size, "out of memory");
-    good = good && read_part(c, &item->parts[0], 0, depth, x, error, size);
+    if (!good) (void)report_no_memory(r);
+    good = good && read_part(c, &item->parts[0], 0, depth, x, r);
     for (i = 0; good && i < count; i++) {
         double sum = 0;
-        good = read_part(c, &item->parts[1], (first + i) * depth, depth, row, error, size);
+        good = read_part(c, &item->parts[1], (first + i) * depth, depth, row, r);
         if (item->part_count > 2)
-            good = good && read_part(c, &item->parts[2], first + i, 1, &bias, error, size);
+            good = good && read_part(c, &item->parts[2], first + i, 1, &bias, r);
         for (k = 0; good && k < depth; k++) sum += (double)x[k] * (double)row[k];
         to[i] = (float)(sum + (double)bias);
     }
@@ -76,11 +76,11 @@ static bool read_linear(checkpoint *c, const layout_item *item, int64_t first, i
 }
 
 /* All numbers of a small source; malloc'ed. */
-static float *read_whole(checkpoint *c, const layout_part *part, char *error, size_t size)
+static float *read_whole(checkpoint *c, const layout_part *part, report *r)
 {
     float *values = malloc((size_t)part->view.count * sizeof *values);
-    if (!values) snprintf(error, size, "out of memory");
-    if (values && read_part(c, part, 0, part->view.count, values, error, size)) return values;
+    if (!values) (void)report_no_memory(r);
+    if (values && read_part(c, part, 0, part->view.count, values, r)) return values;
     free(values);
     return NULL;
 }
@@ -88,17 +88,17 @@ static float *read_whole(checkpoint *c, const layout_part *part, char *error, si
 /* A row for each head. The library subtracts keys from queries, vit.h queries from keys, which
  * turns both axes of its distances round; the three numbers of the class token stay behind them. */
 static bool read_rel_pos(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
-                         float *to, char *error, size_t size)
+                         float *to, report *r)
 {
     const int64_t columns = item->parts[0].view.count / item->tensor.dims[0];
     float *row = malloc((size_t)columns * sizeof *row);
     int64_t read = -1, i;
     bool good = row != NULL;
-    if (!good) snprintf(error, size, "out of memory");
+    if (!good) (void)report_no_memory(r);
     for (i = first; good && i < first + count; i++) {
         const int64_t column = i % columns;
         if (i / columns != read)
-            good = read_part(c, &item->parts[0], i - column, columns, row, error, size);
+            good = read_part(c, &item->parts[0], i - column, columns, row, r);
         read = i / columns;
         if (good) *to++ = row[column < columns - 3 ? columns - 4 - column : column];
     }
@@ -121,10 +121,10 @@ static double angle_of(const layout_item *item, const float *given, int64_t i)
 }
 
 static bool read_rope(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
-                      float *to, char *error, size_t size)
+                      float *to, report *r)
 {
     const bool is_given = item->part_count > 0;
-    float *given = is_given ? read_whole(c, &item->parts[0], error, size) : NULL;
+    float *given = is_given ? read_whole(c, &item->parts[0], r) : NULL;
     int64_t i;
     if (is_given && !given) return false;
     for (i = 0; i < count; i++) {
@@ -141,7 +141,7 @@ static double lambda_init(int block)
     return 0.8 - 0.6 * exp(-0.3 * block);
 }
 
-static bool read_lambda(checkpoint *c, const layout_item *item, float *to, char *error, size_t size)
+static bool read_lambda(checkpoint *c, const layout_item *item, float *to, report *r)
 {
     float *x[LAYOUT_MAX_PARTS] = { NULL };
     double sums[2] = { 0, 0 };
@@ -149,7 +149,7 @@ static bool read_lambda(checkpoint *c, const layout_item *item, float *to, char 
     int64_t j;
     int i;
     for (i = 0; good && i < 4; i++) {
-        x[i] = read_whole(c, &item->parts[i], error, size);
+        x[i] = read_whole(c, &item->parts[i], r);
         good = x[i] != NULL;
     }
     for (i = 0; good && i < 2; i++)
@@ -161,10 +161,10 @@ static bool read_lambda(checkpoint *c, const layout_item *item, float *to, char 
 }
 
 static bool read_less_lambda(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
-                             float *to, char *error, size_t size)
+                             float *to, report *r)
 {
     int64_t i;
-    if (!read_part(c, &item->parts[0], first, count, to, error, size)) return false;
+    if (!read_part(c, &item->parts[0], first, count, to, r)) return false;
     for (i = 0; i < count; i++) to[i] = (float)((double)to[i] * (1 - lambda_init(item->block)));
     return true;
 }
@@ -193,22 +193,22 @@ void layout_standardise(float *row, int64_t depth)
 
 /* Whole rows, as are read of a matrix. */
 static bool read_standard(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
-                          float *to, char *error, size_t size)
+                          float *to, report *r)
 {
     const int64_t depth = item->parts[0].view.count / item->tensor.dims[0];
     int64_t i;
-    if (!read_part(c, &item->parts[0], first, count, to, error, size)) return false;
+    if (!read_part(c, &item->parts[0], first, count, to, r)) return false;
     for (i = 0; i < count; i += depth) layout_standardise(to + i, depth);
     return true;
 }
 
 /* Each part's number for one channel. */
 static bool read_channel(checkpoint *c, const layout_item *item, int part, int64_t channel,
-                         double values[LAYOUT_MAX_PARTS], char *error, size_t size)
+                         double values[LAYOUT_MAX_PARTS], report *r)
 {
     float value;
     for (; part < item->part_count; part++) {
-        if (!read_part(c, &item->parts[part], channel, 1, &value, error, size)) return false;
+        if (!read_part(c, &item->parts[part], channel, 1, &value, r)) return false;
         values[part] = (double)value;
     }
     return true;
@@ -221,49 +221,49 @@ static double batch_factor(double weight, double variance)
 }
 
 static bool read_batch_norm(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
-                            float *to, char *error, size_t size)
+                            float *to, report *r)
 {
     const int64_t depth = item->parts[0].view.count / item->tensor.dims[0];
     double v[LAYOUT_MAX_PARTS] = { 0 };
     int64_t i, k;
-    if (!read_part(c, &item->parts[0], first, count, to, error, size)) return false;
+    if (!read_part(c, &item->parts[0], first, count, to, r)) return false;
     for (i = 0; i < count; i += depth) {
-        if (!read_channel(c, item, 1, (first + i) / depth, v, error, size)) return false;
+        if (!read_channel(c, item, 1, (first + i) / depth, v, r)) return false;
         for (k = i; k < i + depth; k++) to[k] = (float)((double)to[k] * batch_factor(v[1], v[2]));
     }
     return true;
 }
 
 static bool read_batch_shift(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
-                             float *to, char *error, size_t size)
+                             float *to, report *r)
 {
     double v[LAYOUT_MAX_PARTS] = { 0 };
     int64_t i;
     for (i = 0; i < count; i++) {
-        if (!read_channel(c, item, 0, first + i, v, error, size)) return false;
+        if (!read_channel(c, item, 0, first + i, v, r)) return false;
         to[i] = (float)(v[3] - v[0] * batch_factor(v[1], v[2]));
     }
     return true;
 }
 
 static bool read_item(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
-                      float *to, char *error, size_t error_size)
+                      float *to, report *r)
 {
     switch (item->method) {
-    case LAYOUT_STACK: return read_stack(c, item, first, count, to, error, error_size);
+    case LAYOUT_STACK: return read_stack(c, item, first, count, to, r);
     case LAYOUT_SUM:
-    case LAYOUT_PRODUCT: return read_joined(c, item, first, count, to, error, error_size);
-    case LAYOUT_LINEAR: return read_linear(c, item, first, count, to, error, error_size);
+    case LAYOUT_PRODUCT: return read_joined(c, item, first, count, to, r);
+    case LAYOUT_LINEAR: return read_linear(c, item, first, count, to, r);
     case LAYOUT_IDENTITY: return read_identity(item, first, count, to), true;
-    case LAYOUT_REL_POS: return read_rel_pos(c, item, first, count, to, error, error_size);
+    case LAYOUT_REL_POS: return read_rel_pos(c, item, first, count, to, r);
     case LAYOUT_COS:
-    case LAYOUT_SIN: return read_rope(c, item, first, count, to, error, error_size);
-    case LAYOUT_LAMBDA: return read_lambda(c, item, to, error, error_size);
+    case LAYOUT_SIN: return read_rope(c, item, first, count, to, r);
+    case LAYOUT_LAMBDA: return read_lambda(c, item, to, r);
     case LAYOUT_LESS_LAMBDA:
-        return read_less_lambda(c, item, first, count, to, error, error_size);
-    case LAYOUT_STANDARD: return read_standard(c, item, first, count, to, error, error_size);
-    case LAYOUT_BATCH_NORM: return read_batch_norm(c, item, first, count, to, error, error_size);
-    case LAYOUT_BATCH_SHIFT: return read_batch_shift(c, item, first, count, to, error, error_size);
+        return read_less_lambda(c, item, first, count, to, r);
+    case LAYOUT_STANDARD: return read_standard(c, item, first, count, to, r);
+    case LAYOUT_BATCH_NORM: return read_batch_norm(c, item, first, count, to, r);
+    case LAYOUT_BATCH_SHIFT: return read_batch_shift(c, item, first, count, to, r);
     case LAYOUT_ZERO: break;
     }
     memset(to, 0, (size_t)count * sizeof *to);
@@ -271,10 +271,10 @@ static bool read_item(checkpoint *c, const layout_item *item, int64_t first, int
 }
 
 bool layout_read(checkpoint *c, const layout_item *item, int64_t first, int64_t count, float *to,
-                 char *error, size_t error_size)
+                 report *r)
 {
     int64_t i;
-    if (!read_item(c, item, first, count, to, error, error_size)) return false;
+    if (!read_item(c, item, first, count, to, r)) return false;
     for (i = 0; item->divisor > 0 && i < count; i++) to[i] = (float)((double)to[i] / item->divisor);
     return true;
 }

@@ -30,7 +30,7 @@ bool config_read(config_file *config, settings *s, const char *path, bool *forei
     if (foreign) *foreign = false;
     if (config_parse(config, s, path, foreign, r)) return true;
     config_free(config);
-    return false;
+    return report_file(r, path);
 }
 
 void config_free(config_file *config)

@@ -378,7 +378,6 @@ static bool read_preprocessor(settings *s, const char *path, const hf_model *mod
     char *text;
     size_t size = 0;
     bool good;
-    r->file = path;
     good = config_read_text(path, &text, &size, r) &&
            json_parse(&document, text, size, false, 0, r);
     if (good) {
@@ -386,14 +385,14 @@ static bool read_preprocessor(settings *s, const char *path, const hf_model *mod
         json_free(&document);
     }
     free(text);
-    return good;
+    return good || report_file(r, path);
 }
 
 static bool find_preprocessor(config_file *config, settings *s, const char *path,
                               const hf_model *model, report *r)
 {
     static const char name[] = "preprocessor_config.json";
-    const char *slash = strrchr(path, '/'), *file = r->file;
+    const char *slash = strrchr(path, '/');
     size_t folder = slash ? (size_t)(slash + 1 - path) : 0;
     char *beside = malloc(folder + sizeof name);
     bool good = true;
@@ -406,7 +405,6 @@ static bool find_preprocessor(config_file *config, settings *s, const char *path
         config->processor = processors[model->processor].name;
         good = apply_preprocessor(s, NULL, &processors[model->processor], r);
     }
-    r->file = file;
     free(beside);
     return good;
 }

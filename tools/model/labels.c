@@ -123,7 +123,8 @@ bool labels_read_file(label_list *list, const char *path, report *r)
     if (!source_open_file(&file, path, r)) return false;
     if (file.size > LABELS_MAX_FILE) {
         source_close(&file);
-        return report_fail(r, "too large for a list of labels");
+        (void)report_fail(r, "too large for a list of labels");
+        return report_file(r, path);
     }
     text = malloc((size_t)file.size + 1);
     good = text ? source_read(&file, 0, text, (size_t)file.size, r) : report_no_memory(r);
@@ -134,7 +135,7 @@ bool labels_read_file(label_list *list, const char *path, report *r)
     free(text);
     source_close(&file);
     if (!good) labels_free(list);
-    return good;
+    return good || report_file(r, path);
 }
 
 /* === config.json === */
