@@ -654,7 +654,7 @@ static bool refuse_patch(const layout_map *map, const char *tensor, const layout
 }
 
 /* A linear layer over the numbers of a patch leaves its side and channels to be told. */
-static bool inspect_patch(const layout_map *map, settings *s, settings_facts *facts, report *r)
+static bool inspect_patch(const layout_map *map, settings *s, settings_seen *seen, report *r)
 {
     static const char name[] = "patch_embed.proj.weight";
     layout_part part;
@@ -675,7 +675,7 @@ static bool inspect_patch(const layout_map *map, settings *s, settings_facts *fa
     put_size(s, SETTING_PATCH_SIZE,
              layout_letter(form, &part.view, 'p') * settings_stem_stride(s));
     if (strchr(form, '('))
-        facts->patch_depth = part.view.count / layout_letter(form, &part.view, 'd');
+        seen->patch_depth = part.view.count / layout_letter(form, &part.view, 'd');
     return true;
 }
 
@@ -732,24 +732,24 @@ static void inspect_norms(const layout_map *map, settings *s)
 }
 
 /* Some libraries keep the heads apart; a table of relative positions has a column for each. */
-static void inspect_heads(const layout_map *map, settings *s, settings_facts *facts)
+static void inspect_heads(const layout_map *map, settings *s, settings_seen *seen)
 {
     const int64_t heads = rows_of(map, "blocks.0.attn.rel_pos");
     layout_part part;
     const char *form;
     put_size(s, SETTING_NUM_HEADS, heads);
     if (heads > 0)
-        facts->relative_positions = (int)(count_of(map, "blocks.0.attn.rel_pos") / heads);
+        seen->relative_positions = (int)(count_of(map, "blocks.0.attn.rel_pos") / heads);
     if (!peek_part(map, "blocks.0.attn.qkv.weight", 0, &part, &form) || !form) return;
     put_size(s, SETTING_NUM_HEADS, layout_letter(form, &part.view, 'h'));
     put_size(s, SETTING_HEAD_DIM, layout_letter(form, &part.view, 'k'));
 }
 
-static void inspect_block(const layout_map *map, settings *s, settings_facts *facts, int64_t width)
+static void inspect_block(const layout_map *map, settings *s, settings_seen *seen, int64_t width)
 {
     const int64_t fc1 = count_of(map, "blocks.0.mlp.fc1.weight") / width;
     const int64_t fc2 = count_of(map, "blocks.0.mlp.fc2.weight") / width;
-    facts->qkv_rows = count_of(map, "blocks.0.attn.qkv.weight") / width;
+    seen->qkv_rows = count_of(map, "blocks.0.attn.qkv.weight") / width;
     put_size(s, SETTING_MLP_DIM, fc2 ? fc2 : fc1);
     settings_put(s, SETTING_GATED_MLP, fc2 > 0 && fc1 == 2 * fc2);
     put_presence(map, s, SETTING_QKV_BIAS, "blocks.0.attn.qkv.bias");
@@ -760,7 +760,7 @@ static void inspect_block(const layout_map *map, settings *s, settings_facts *fa
     put_presence(map, s, SETTING_MLP_NORM, "blocks.0.mlp.norm.weight");
     put_presence(map, s, SETTING_REL_POS, "blocks.0.attn.rel_pos");
     put_presence(map, s, SETTING_DIFF_ATTN, "blocks.0.attn.lambda");
-    inspect_heads(map, s, facts);
+    inspect_heads(map, s, seen);
 }
 
 static void inspect_head(const layout_map *map, settings *s, int64_t width)
@@ -775,8 +775,8 @@ static void inspect_head(const layout_map *map, settings *s, int64_t width)
         settings_put(s, SETTING_POOL, VIT_POOL_TOKEN_AVG);
 }
 
-/* Takes over what nobody else says; *facts notes what that was. */
-static void fill_gaps(settings all[FROM_COUNT], const settings *told, settings_facts *facts)
+/* Takes over what nobody else says; *seen notes what that was. */
+static void fill_gaps(settings all[FROM_COUNT], const settings *told, settings_seen *seen)
 {
     settings *tensors = &all[FROM_TENSORS];
     bool mean = told->mean_count > 0, std = told->std_count > 0;
@@ -786,7 +786,7 @@ static void fill_gaps(settings all[FROM_COUNT], const settings *told, settings_f
         if (!told->given[key] || settings_origin(all, (setting_key)key) >= 0) continue;
         if (key == SETTING_HEAD_DIM && settings_origin(all, SETTING_NUM_HEADS) >= 0) continue;
         settings_put(tensors, (setting_key)key, told->value[key]);
-        facts->by_default[key] = true;
+        seen->by_default[key] = true;
     }
     for (from = 0; from < FROM_COUNT; from++) {
         mean = mean && all[from].mean_count == 0;
@@ -794,7 +794,7 @@ static void fill_gaps(settings all[FROM_COUNT], const settings *told, settings_f
     }
     if (mean) memcpy(tensors->mean, told->mean, sizeof told->mean);
     if (mean) tensors->mean_count = told->mean_count;
-    facts->mean_by_default = mean;
+    seen->mean_by_default = mean;
     if (std) memcpy(tensors->std, told->std, sizeof told->std);
     if (std) tensors->std_count = told->std_count;
 }
@@ -824,7 +824,7 @@ static bool put_metadata(const layout_map *map, settings *s, report *r)
 }
 
 /* What the library's own code does, and no tensor shows. */
-static bool put_defaults(const layout_map *map, settings all[FROM_COUNT], settings_facts *facts,
+static bool put_defaults(const layout_map *map, settings all[FROM_COUNT], settings_seen *seen,
                          report *r)
 {
     const layout_default *d = map->layout->defaults;
@@ -832,20 +832,20 @@ static bool put_defaults(const layout_map *map, settings all[FROM_COUNT], settin
     settings_start(&told, map->layout->name);
     for (; d && d->assignment; d++)
         if (holds(map, d->when, 0) && !settings_parse(&told, d->assignment, r)) return false;
-    fill_gaps(all, &told, facts);
+    fill_gaps(all, &told, seen);
     return true;
 }
 
-bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_facts *facts, report *r)
+bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_seen *seen, report *r)
 {
     settings *s = &all[FROM_TENSORS];
     double order;
     int64_t width;
     int depth;
-    memset(facts, 0, sizeof *facts);
+    memset(seen, 0, sizeof *seen);
     if (settings_get(all, SETTING_PATCH_ORDER, &order)) map->patch_order = 1 + (int)order;
     inspect_stem(map, s);
-    if (!inspect_patch(map, s, facts, r) || !count_blocks(map, &depth, r)) return false;
+    if (!inspect_patch(map, s, seen, r) || !count_blocks(map, &depth, r)) return false;
     width = (int64_t)s->value[SETTING_EMBED_DIM];
     map->embed_dim = width;
     settings_put(s, SETTING_DEPTH, depth);
@@ -854,12 +854,12 @@ bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_facts *f
     settings_put(s, SETTING_REG_TOKENS, (double)(count_of(map, "reg_token") / width));
     put_presence(map, s, SETTING_PATCH_BIAS, "patch_embed.proj.bias");
     inspect_norms(map, s);
-    if (depth > 0) inspect_block(map, s, facts, width);
+    if (depth > 0) inspect_block(map, s, seen, width);
     inspect_head(map, s, width);
     if (count_of(map, "pos_embed") / width > 1048576)
         return report_fail(r, "pos_embed has more than 1048576 rows");
-    facts->position_rows = (int)(count_of(map, "pos_embed") / width);
-    return put_metadata(map, s, r) && put_defaults(map, all, facts, r);
+    seen->position_rows = (int)(count_of(map, "pos_embed") / width);
+    return put_metadata(map, s, r) && put_defaults(map, all, seen, r);
 }
 
 /* All at once: nobody wants to be asked one thing after the other. */
@@ -1152,18 +1152,19 @@ static bool is_made_here(const char *name)
 
 /* What the tensor's sources have to hold: other patches and another grid of positions are made
  * from them later. */
-static int wanted_dims(const layout_item *item, const vit_config *config,
-                       const settings_facts *facts, int64_t dims[4])
+static int wanted_dims(const layout_item *item, const settings_resolved *model, int64_t dims[4])
 {
+    const vit_config *config = &model->config;
     int i;
     for (i = 0; i < item->tensor.ndim; i++) dims[i] = item->tensor.dims[i];
-    if (item->reads_input) dims[1] = facts->chans;
-    if (item->reads_input && !config->stem) dims[2] = dims[3] = facts->patch;
+    if (item->reads_input) dims[1] = model->stored.chans;
+    if (item->reads_input && !config->stem) dims[2] = dims[3] = model->stored.patch;
     if (item->is_positions)
-        dims[1] = facts->patches +
+        dims[1] = model->stored.patch_rows +
                   (config->positions == VIT_POS_ALL ? config->num_prefix_tokens : 0);
     if (item->is_relative)
-        dims[1] = (2 * (int64_t)facts->grid_height - 1) * (2 * (int64_t)facts->grid_width - 1) + 3;
+        dims[1] = (2 * (int64_t)model->stored.grid_height - 1) *
+                      (2 * (int64_t)model->stored.grid_width - 1) + 3;
     return item->tensor.ndim;
 }
 
@@ -1179,11 +1180,12 @@ static void put_map_sizes(const vit_config *config, layout_sizes *sizes)
     sizes->patch = weight.dims[2];
 }
 
-static layout_sizes sizes_of(const vit_config *config, const settings_facts *facts)
+static layout_sizes sizes_of(const settings_resolved *model)
 {
+    const vit_config *config = &model->config;
     layout_sizes sizes;
-    sizes.patch = facts->patch;
-    sizes.chans = facts->chans;
+    sizes.patch = model->stored.patch;
+    sizes.chans = model->stored.chans;
     sizes.heads = config->num_heads;
     sizes.head_dim = config->head_dim;
     if (config->stem) put_map_sizes(config, &sizes);
@@ -1312,12 +1314,13 @@ static bool parts_fit(layout_item *item, const layout_rule *rule, const int64_t 
 }
 
 static bool plan_sources(const layout_map *map, const layout_rule *rule, int block,
-                         const vit_config *config, const settings_facts *facts,
+                         const settings_resolved *model,
                          layout_item *item, const char *expected, report *r)
 {
-    const layout_sizes sizes = sizes_of(config, facts);
+    const vit_config *config = &model->config;
+    const layout_sizes sizes = sizes_of(model);
     int64_t dims[4] = { 0 };
-    const int count = count_parts(rule), ndim = wanted_dims(item, config, facts, dims);
+    const int count = count_parts(rule), ndim = wanted_dims(item, model, dims);
     int i, culprit;
     bool fits;
     item->method = rule->method;
@@ -1330,8 +1333,8 @@ static bool plan_sources(const layout_map *map, const layout_rule *rule, int blo
         if (is_zero_part(rule->parts[i])) continue;
         if (!plan_part(map, rule, i, block, &sizes, part, &fits, r)) return false;
         if (!fits) return misshapen_part(rule, item, part, expected, r);
-        if (item->is_positions && facts->position_rows < facts->position_table)
-            layout_first_rows(&part->view, facts->position_rows);
+        if (item->is_positions && model->stored.first_rows)
+            layout_first_rows(&part->view, model->stored.position_rows);
     }
     if (parts_fit(item, rule, dims, ndim, config, &culprit)) return true;
     return misshapen_part(rule, item, &item->parts[culprit], expected, r);
@@ -1351,10 +1354,11 @@ static bool reads_input(const char *name, int stem)
     return !strcmp(name, "patch_embed.proj.weight");
 }
 
-static rope_grid rope_of(const vit_config *config, const settings_facts *facts)
+static rope_grid rope_of(const settings_resolved *model)
 {
+    const vit_config *config = &model->config;
     rope_grid grid;
-    grid.options = facts->rope;
+    grid.options = model->rope;
     grid.height = config->grid_height;
     grid.width = config->grid_width;
     grid.pairs = config->head_dim / 2;
@@ -1362,9 +1366,10 @@ static rope_grid rope_of(const vit_config *config, const settings_facts *facts)
 }
 
 /* The tensor's sources, found and of the right shape. */
-static bool plan_item(const layout_map *map, const vit_config *config,
-                      const settings_facts *facts, layout_item *item, report *r)
+static bool plan_item(const layout_map *map, const settings_resolved *model, layout_item *item,
+                      report *r)
 {
+    const vit_config *config = &model->config;
     const char *name = item->tensor.name;
     char expected[128];
     int64_t dims[4];
@@ -1372,25 +1377,26 @@ static bool plan_item(const layout_map *map, const vit_config *config,
     int block;
     const layout_rule *rule;
     item->is_positions = !strcmp(name, "pos_embed");
-    item->own = is_made_here(name) || (item->is_positions && facts->pos_sincos);
+    item->own = is_made_here(name) || (item->is_positions && model->pos_sincos);
     if (item->own) return true;
     item->reads_input = reads_input(name, config->stem);
     item->is_relative = ends_with(name, ".attn.rel_pos");
-    item->divisor = ends_with(name, ".attn.proj.weight") ? facts->context_divisor : 0;
-    item->rope = rope_of(config, facts);
+    item->divisor = ends_with(name, ".attn.proj.weight") ? model->context_divisor : 0;
+    item->rope = rope_of(model);
     rule = find_rule(map, name, &block, &found);
     item->block = block;
-    layout_shape(dims, wanted_dims(item, config, facts, dims), expected, sizeof expected);
+    layout_shape(dims, wanted_dims(item, model, dims), expected, sizeof expected);
     if (!rule)
         return report_fail(r, "%s %s: the %s layout has no such tensor", name, expected,
                            map->layout->name);
     if (!found) return missing_part(map, name, expected, r);
-    return plan_sources(map, rule, block, config, facts, item, expected, r);
+    return plan_sources(map, rule, block, model, item, expected, r);
 }
 
-static bool plan_items(const layout_map *map, const vit_config *config, vit_dtype dtype,
-                       const settings_facts *facts, layout_plan *plan, report *r)
+static bool plan_items(const layout_map *map, const settings_resolved *model, vit_dtype dtype,
+                       layout_plan *plan, report *r)
 {
+    const vit_config *config = &model->config;
     vit_tensor tensor;
     size_t i;
     int count = 0;
@@ -1400,7 +1406,7 @@ static bool plan_items(const layout_map *map, const vit_config *config, vit_dtyp
     if (!plan->items) return report_no_memory(r);
     for (i = 0; i < plan->count; i++) {
         vit_architecture_tensor(config, dtype, (int)i, &plan->items[i].tensor);
-        if (!plan_item(map, config, facts, &plan->items[i], r)) return false;
+        if (!plan_item(map, model, &plan->items[i], r)) return false;
     }
     return true;
 }
@@ -1497,13 +1503,12 @@ static bool check_extras(const layout_map *map, const vit_config *config, const 
     return good;
 }
 
-bool layout_make_plan(const layout_map *map, const vit_config *config, vit_dtype dtype,
-                      const settings_facts *facts, const text_list *ignore, layout_plan *plan,
-                      report *r)
+bool layout_make_plan(const layout_map *map, const settings_resolved *model, vit_dtype dtype,
+                      const text_list *ignore, layout_plan *plan, report *r)
 {
     memset(plan, 0, sizeof *plan);
-    if (plan_items(map, config, dtype, facts, plan, r) &&
-        check_extras(map, config, ignore, plan, r))
+    if (plan_items(map, model, dtype, plan, r) &&
+        check_extras(map, &model->config, ignore, plan, r))
         return true;
     layout_free_plan(plan);
     return false;

@@ -32,6 +32,7 @@
 #include "base/report.h"
 #include "base/text.h"
 #include "checkpoint/checkpoint.h"
+#include "model/resolve.h"
 #include "model/settings.h"
 #include "vit.h"
 
@@ -195,7 +196,7 @@ bool layout_check_features(const layout_map *map, const text_list *ignore, repor
 
 /* Fills all[FROM_TENSORS]: what the tensors say, and where nobody says anything, what the layout's
  * library does. The other origins must be there already. */
-bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_facts *facts, report *r);
+bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_seen *seen, report *r);
 
 /* Refuses a checkpoint that lacks tensors which others imply, or has some that no rule knows and
  * `ignore` does not name: before anything is asked or taken for an option that is off. */
@@ -207,9 +208,8 @@ bool layout_check_told(const layout_map *map, const settings all[FROM_COUNT], re
 
 /* Assigns every tensor of the architecture its source and checks shapes; then every tensor of
  * the checkpoint must have been used, be harmless, or match a pattern of `ignore`. */
-bool layout_make_plan(const layout_map *map, const vit_config *config, vit_dtype dtype,
-                      const settings_facts *facts, const text_list *ignore, layout_plan *plan,
-                      report *r);
+bool layout_make_plan(const layout_map *map, const settings_resolved *model, vit_dtype dtype,
+                      const text_list *ignore, layout_plan *plan, report *r);
 void layout_free_plan(layout_plan *plan);
 
 /* Numbers first .. first + count - 1 of the tensor, in the file's order; 16 rows at a time where
