@@ -66,7 +66,7 @@ static int list_parts(const conversion *c, part parts[MAX_PARTS])
     for (t = 0; t < c->plan.count; t++) {
         const vit_tensor *tensor = &c->plan.items[t].tensor;
         size_t length = strcspn(tensor->name, ".");
-        if (c->plan.items[t].own) continue;
+        if (!layout_is_stored(&c->plan.items[t])) continue;
         for (i = 0; i < count; i++)
             if (strlen(parts[i].name) == length && !memcmp(parts[i].name, tensor->name, length))
                 break;

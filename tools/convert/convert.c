@@ -20,6 +20,10 @@
 #include "convert/runner.h"
 #include "convert/vit_writer.h"
 #include "layout/adapt.h"
+#include "layout/check.h"
+#include "layout/detect.h"
+#include "layout/inspect.h"
+#include "layout/values.h"
 #include "model/rel_pos.h"
 #include "model/sincos.h"
 
@@ -469,19 +473,12 @@ static bool stream_sincos(conversion_stream *s, const layout_item *item, report 
     return good;
 }
 
-/* What no checkpoint has: the normalisation, and room for the self-test. */
-static bool stream_own(conversion_stream *s, const layout_item *item, report *r)
+/* Room for the self-test, whose outputs the finished file has yet to give. */
+static bool stream_zeros(conversion_stream *s, const layout_item *item, report *r)
 {
     const size_t count = (size_t)count_of(&item->tensor);
-    float *zeros;
-    bool good;
-    if (!strcmp(item->tensor.name, "preprocess.mean"))
-        return vit_writer_values(&s->writer, s->c->model.config.mean, count, r);
-    if (!strcmp(item->tensor.name, "preprocess.std"))
-        return vit_writer_values(&s->writer, s->c->model.config.std, count, r);
-    if (item->is_positions) return stream_sincos(s, item, r);
-    zeros = calloc(count, sizeof *zeros);
-    good = zeros ? vit_writer_values(&s->writer, zeros, count, r) : report_no_memory(r);
+    float *zeros = calloc(count, sizeof *zeros);
+    const bool good = zeros ? vit_writer_values(&s->writer, zeros, count, r) : report_no_memory(r);
     free(zeros);
     return good;
 }
@@ -503,22 +500,30 @@ static bool stream_calibrated(conversion_stream *s, const layout_item *item, rep
     return values != NULL;
 }
 
+static bool stream_source(conversion_stream *s, const layout_item *item, report *r)
+{
+    const vit_config *config = &s->c->model.config;
+    const size_t count = (size_t)count_of(&item->tensor);
+    switch (item->kind) {
+    case SOURCE_CHECKPOINT: return stream_copy(s, item, r);
+    case SOURCE_RESAMPLED: return stream_positions(s, item, r);
+    case SOURCE_RESAMPLED_RELATIVE: return stream_relative(s, item, r);
+    case SOURCE_ADAPTED: return stream_patches(s, item, r);
+    case SOURCE_SINCOS: return stream_sincos(s, item, r);
+    case SOURCE_MEAN: return vit_writer_values(&s->writer, config->mean, count, r);
+    case SOURCE_STD: return vit_writer_values(&s->writer, config->std, count, r);
+    case SOURCE_SELFTEST: break;
+    }
+    return stream_zeros(s, item, r);
+}
+
 static bool stream_item(conversion_stream *s, const layout_item *item, report *r)
 {
-    bool good;
+    const bool is_calibrated = s->calibration && layout_is_stored(item);
     s->nonfinite = s->overflows = 0;
     s->target = &s->writer.tensors[s->writer.current];
-    if (item->own) return stream_own(s, item, r);
-    if (s->calibration) return stream_calibrated(s, item, r) && refuse_bad(s, item, r);
-    if (item->is_positions && s->c->model.notes.positions_resampled)
-        good = stream_positions(s, item, r);
-    else if (item->is_relative && s->c->model.notes.positions_resampled)
-        good = stream_relative(s, item, r);
-    else if (item->reads_input && s->c->model.notes.patches_adapted)
-        good = stream_patches(s, item, r);
-    else
-        good = stream_copy(s, item, r);
-    return good && refuse_bad(s, item, r);
+    return (is_calibrated ? stream_calibrated(s, item, r) : stream_source(s, item, r)) &&
+           refuse_bad(s, item, r);
 }
 
 static size_t buffer_size(const layout_plan *plan)
@@ -563,6 +568,12 @@ static bool all_finite(const float *values, size_t n)
     return true;
 }
 
+/* The file has its tensors in the order of the plan. */
+static size_t selftest_index(const layout_plan *plan)
+{
+    return (size_t)(layout_selftest(plan) - plan->items);
+}
+
 /* Runs the file just written and keeps what came out in it. */
 static bool selftest_run(conversion_stream *s, runner *run, const vit_config *config, report *r)
 {
@@ -572,7 +583,7 @@ static bool selftest_run(conversion_stream *s, runner *run, const vit_config *co
         (void)report_fail(r, "the outputs of the self-test are not finite: the weights overflow");
         return report_file(r, s->c->options->checkpoint);
     }
-    return vit_writer_replace(&s->writer, s->writer.count - 1, run->output, r) &&
+    return vit_writer_replace(&s->writer, selftest_index(&s->c->plan), run->output, r) &&
            vit_writer_finish(&s->writer, r);
 }
 
@@ -598,11 +609,6 @@ static bool add_selftest(conversion_stream *s, report *r)
 
 /* === Output === */
 
-static bool has_selftest(const conversion *c)
-{
-    return !strcmp(c->plan.items[c->plan.count - 1].tensor.name, "selftest.logits");
-}
-
 /* The checkpoint, or what the calibration makes of it, as a file of type dtype. */
 static bool write_stream(conversion_stream *s, vit_dtype dtype, report *r)
 {
@@ -620,7 +626,7 @@ static bool write_stream(conversion_stream *s, vit_dtype dtype, report *r)
         return false;
     good = stream_all(s, r);
     cli_progress_clear(&s->progress);
-    good = good && (!has_selftest(c) || add_selftest(s, r));
+    good = good && (!layout_selftest(&c->plan) || add_selftest(s, r));
     c->output_size = s->writer.file_size;
     free(s->buffer);
     s->buffer = NULL;
@@ -787,7 +793,7 @@ bool convert_run(conversion *c, report *r)
     if (!open_checkpoint(c, r) || !resolve(c, r)) return report_file(r, c->options->checkpoint);
     if (!read_labels(c, r) || !find_photos(c, r)) return false;
     for (i = 0; i < c->plan.count; i++)
-        if (!c->plan.items[i].own)
+        if (layout_is_stored(&c->plan.items[i]))
             c->parameters += (uint64_t)count_of(&c->plan.items[i].tensor);
     return write_output(c, r) || report_file(r, c->options->output);
 }
@@ -795,6 +801,7 @@ bool convert_run(conversion *c, report *r)
 void convert_free(conversion *c)
 {
     layout_free_plan(&c->plan);
+    layout_free_map(&c->map);
     config_free(&c->config_file);
     labels_free(&c->labels);
     photos_free(&c->calibration);

@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "checkpoint/checkpoint.h"
 #include "convert/compare.h"
-#include "layout/layout.h"
+#include "layout/plan.h"
 #include "model/config.h"
 #include "model/labels.h"
 #include "model/resolve.h"

@@ -32,7 +32,6 @@
 #include "base/report.h"
 #include "base/text.h"
 #include "checkpoint/checkpoint.h"
-#include "model/resolve.h"
 #include "model/settings.h"
 #include "vit.h"
 
@@ -60,7 +59,7 @@ enum { LAYOUT_MAX_PARTS = 4, LAYOUT_MAX_CONDITIONS = 4 };
 typedef struct layout_rule {
     const char *tensor;                        /* name in the .vit file */
     layout_method method;
-    const char *form;                          /* NULL: the parts lie as they should */
+    const char *axes;                          /* NULL: the parts are stored as in the .vit file */
     const char *parts[LAYOUT_MAX_PARTS];
     const char *when[LAYOUT_MAX_CONDITIONS];   /* conditions; NULL: none */
 } layout_rule;
@@ -147,82 +146,6 @@ typedef struct layout {
 
 /* All of them, in the order in which they are tried; ends with NULL. */
 extern const layout *const layout_all[];
-
-/* A checkpoint seen through its layout. */
-typedef struct layout_map {
-    const layout *layout;
-    checkpoint *checkpoint;
-    char prefix[128];              /* stripped from every key, e.g. "module." */
-    const char *blocks;            /* the path that is in use */
-    int patch_order;               /* 1 + the place of its word; 0: not told */
-    int64_t embed_dim;             /* 0 until the tensors have shown it */
-} layout_map;
-
-/* One source of a tensor. */
-typedef struct layout_part {
-    const checkpoint_tensor_info *info;   /* NULL: zeros */
-    checkpoint_tensor_info view;          /* the part of it that is meant, in the file's order */
-} layout_part;
-
-/* Where one tensor of the .vit file comes from. For pos_embed the rows are those of the
- * checkpoint, which may be resampled later, as are the columns of attn.rel_pos; and the weight that
- * reads the input has its channels and, as patch_embed.proj.weight, its size of patches. */
-typedef struct layout_item {
-    vit_tensor tensor;             /* name and dims wanted */
-    bool own;                      /* the converter makes it itself: no sources */
-    bool is_positions, is_relative;
-    bool reads_input;              /* the weight that sees the input's channels */
-    layout_method method;
-    int block;                     /* -1: none */
-    rope_grid rope;                /* of LAYOUT_COS and LAYOUT_SIN */
-    int part_count;
-    layout_part parts[LAYOUT_MAX_PARTS];
-    double divisor;                /* of every number, once all else is done; 0: none */
-} layout_item;
-
-/* Everything the file consists of, in its order. */
-typedef struct layout_plan {
-    layout_item *items;
-    size_t count;
-    const char **ignored;          /* keys dropped: harmless, or named by --ignore */
-    size_t ignored_count;
-} layout_plan;
-
-/* Finds the layout and the prefix. */
-bool layout_detect(checkpoint *c, layout_map *map, report *r);
-
-/* Refuses a tensor, unless --ignore names it, that means something which vit.h cannot run. */
-bool layout_check_features(const layout_map *map, const text_list *ignore, report *r);
-
-/* Fills all[FROM_TENSORS]: what the tensors say, and where nobody says anything, what the layout's
- * library does. The other origins must be there already. */
-bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_seen *seen, report *r);
-
-/* Refuses a checkpoint that lacks tensors which others imply, or has some that no rule knows and
- * `ignore` does not name: before anything is asked or taken for an option that is off. */
-bool layout_check_names(const layout_map *map, const settings all[FROM_COUNT],
-                        const text_list *ignore, report *r);
-
-/* Refuses what is still unknown, by the options that would tell. */
-bool layout_check_told(const layout_map *map, const settings all[FROM_COUNT], report *r);
-
-/* Assigns every tensor of the architecture its source and checks shapes; then every tensor of
- * the checkpoint must have been used, be harmless, or match a pattern of `ignore`. */
-bool layout_make_plan(const layout_map *map, const settings_resolved *model, vit_dtype dtype,
-                      const text_list *ignore, layout_plan *plan, report *r);
-void layout_free_plan(layout_plan *plan);
-
-/* Numbers first .. first + count - 1 of the tensor, in the file's order; 16 rows at a time where
- * the source lies that way. Copies are exact. */
-bool layout_read(checkpoint *c, const layout_item *item, int64_t first, int64_t count, float *to,
-                 report *r);
-
-/* What LAYOUT_STANDARD does to a row. One that is standard already, as those of a .vit file turned
- * back are, stays as it is. */
-void layout_standardise(float *row, int64_t depth);
-
-/* The key of the first source, for messages. */
-const char *layout_item_name(const layout_item *item);
 
 /* "[192, 3, 16, 16]" */
 const char *layout_shape(const int64_t *dims, int ndim, char *text, size_t size);

@@ -1,10 +1,10 @@
-/* values.c - the values of a .vit tensor, computed from its sources. */
+#include "layout/values.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "layout/layout.h"
 
 static bool read_part(checkpoint *c, const layout_part *part, int64_t first, int64_t count,
                       float *to, report *r)

@@ -99,7 +99,7 @@ static const char *next_dim(const char *form, char *letters, size_t size)
     return form + length + (form[length] == ')');
 }
 
-int layout_form_ndim(const char *form)
+int layout_axes_ndim(const char *form)
 {
     char letters[8] = "";
     int ndim = 0;
@@ -107,7 +107,7 @@ int layout_form_ndim(const char *form)
     return ndim;
 }
 
-int64_t layout_letter(const char *form, const checkpoint_tensor_info *view, char letter)
+int64_t layout_axis_size(const char *form, const checkpoint_tensor_info *view, char letter)
 {
     char letters[8] = "";
     int dim;
@@ -154,13 +154,13 @@ static bool split_dim(letter_table *table, const char *letters, int64_t size, in
     return product == size;
 }
 
-bool layout_apply_form(checkpoint_tensor_info *view, const char *form, const layout_sizes *sizes)
+bool layout_apply_axes(checkpoint_tensor_info *view, const char *form, const layout_sizes *sizes)
 {
     const char *order = strchr(form, '>') + 1;
     letter_table table = { { 0 }, { 0 } };
     char letters[8] = "";
     int i;
-    if (layout_form_ndim(form) != view->ndim) return false;
+    if (layout_axes_ndim(form) != view->ndim) return false;
     for (i = 0; i < view->ndim; i++) {
         form = next_dim(form, letters, sizeof letters);
         if (!split_dim(&table, letters, view->dims[i], view->strides[i], sizes)) return false;

@@ -22,13 +22,13 @@ bool layout_take_block(checkpoint_tensor_info *view, int i);
 bool layout_first_rows(checkpoint_tensor_info *view, int64_t rows);
 
 /* Number of dimensions that a form expects. */
-int layout_form_ndim(const char *form);
+int layout_axes_ndim(const char *form);
 
 /* The size of a letter that stands alone in the form; 0 if it does not. */
-int64_t layout_letter(const char *form, const checkpoint_tensor_info *view, char letter);
+int64_t layout_axis_size(const char *form, const checkpoint_tensor_info *view, char letter);
 
 /* Reorders a view; false where its shape is not that of the form. */
-bool layout_apply_form(checkpoint_tensor_info *view, const char *form, const layout_sizes *sizes);
+bool layout_apply_axes(checkpoint_tensor_info *view, const char *form, const layout_sizes *sizes);
 
 /* True if the view's dimensions can be merged into [rows, dims[1], ...]; counts the rows. */
 bool layout_rows(const checkpoint_tensor_info *view, const int64_t *dims, int ndim, int64_t *rows);
