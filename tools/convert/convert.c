@@ -377,8 +377,8 @@ static bool stream_copy(conversion_stream *s, const layout_item *item, report *r
 static bool stream_adapted(conversion_stream *s, const layout_item *item, const adaptation *a,
                            float *from, report *r)
 {
-    const int64_t old = (int64_t)a->chans * a->patch * a->patch;
-    const int64_t new = (int64_t)a->new_chans * a->new_patch * a->new_patch;
+    const int64_t old = (int64_t)a->from.chans * a->from.side * a->from.side;
+    const int64_t new = (int64_t)a->to.chans * a->to.side * a->to.side;
     const bool is_standard = item->method == LAYOUT_STANDARD;
     layout_item raw = *item;
     int row, i;
@@ -399,15 +399,12 @@ static bool stream_adapted(conversion_stream *s, const layout_item *item, const 
 
 static bool stream_patches(conversion_stream *s, const layout_item *item, report *r)
 {
-    const settings_stored *stored = &s->c->model.stored;
-    const int new_chans = item->tensor.dims[1], new_side = item->tensor.dims[2];
-    const int side = s->c->model.config.stem ? new_side : stored->patch;
-    const size_t old = (size_t)stored->chans * (size_t)side * (size_t)side;
+    const patch_shape wanted = { item->tensor.dims[1], item->tensor.dims[2] };
+    const patch_shape stored = { (int)item->dims[1], (int)item->dims[2] };
+    const size_t old = (size_t)stored.chans * (size_t)stored.side * (size_t)stored.side;
     adaptation a;
     float *from;
-    bool good;
-    good = adapt_start(&a, stored->chans, side, new_chans, new_side,
-                       s->c->model.notes.pos_resample, r);
+    bool good = adapt_start(&a, &stored, &wanted, s->c->model.notes.pos_resample, r);
     from = good ? malloc(16 * old * sizeof *from) : NULL;
     if (good && !from) good = report_no_memory(r);
     good = good && stream_adapted(s, item, &a, from, r);
