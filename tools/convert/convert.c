@@ -12,6 +12,7 @@
 #include "base/paths.h"
 #include "base/sha256.h"
 #include "base/source.h"
+#include "base/tensor.h"
 #include "checkpoint/rename.h"
 #include "cli/output.h"
 #include "cli/progress.h"
@@ -27,21 +28,6 @@
 #include "model/rel_pos.h"
 #include "model/sincos.h"
 
-static const char *const dtype_names[VIT_NUM_DTYPES] = { "f32", "f16", "bf16", "int8", "int4" };
-
-int convert_find_dtype(const char *name)
-{
-    int i;
-    for (i = 0; i < VIT_NUM_DTYPES; i++)
-        if (!strcmp(name, dtype_names[i])) return i;
-    return -1;
-}
-
-const char *convert_dtype_name(vit_dtype dtype)
-{
-    return dtype_names[dtype];
-}
-
 /* === Configuration and name === */
 
 static bool is_file(const char *path)
@@ -55,14 +41,13 @@ static char *config_beside(const char *checkpoint_path)
 {
     static const char name[] = "config.json";
     size_t length = strlen(checkpoint_path);
-    const char *slash = strrchr(checkpoint_path, '/');
     char *path = malloc(length + sizeof name + 1);
     if (!path) return NULL;
     if (source_is_folder(checkpoint_path))
         snprintf(path, length + sizeof name + 1, "%s/%s", checkpoint_path, name);
     else
         snprintf(path, length + sizeof name + 1, "%.*s%s",
-                 slash ? (int)(slash + 1 - checkpoint_path) : 0, checkpoint_path, name);
+                 (int)paths_folder_length(checkpoint_path), checkpoint_path, name);
     return path;
 }
 
@@ -242,7 +227,7 @@ static void put_provenance(conversion *c, FILE *file)
     }
     if (c->config_path) put_line(file, "config", c->all[FROM_CONFIG].origin);
     if (c->labels.count > 0) put_line(file, "labels", c->labels_origin);
-    put_line(file, "dtype", convert_dtype_name(c->options->dtype));
+    put_line(file, "dtype", tensor_dtype_name(c->options->dtype));
     if (c->calibration.count > 0)
         fprintf(file, "calibrated: on %d images\n", c->calibration.count);
     put_overrides(c, file);
@@ -326,7 +311,7 @@ static bool check_values(conversion_stream *s, const layout_item *item, report *
                            layout_item_name(item), s->nonfinite);
     if (s->overflows > 0)
         return report_fail(r, "%s: %zu weights are too large for %s (above %g); use --dtype %s",
-                           layout_item_name(item), s->overflows, convert_dtype_name(dtype),
+                           layout_item_name(item), s->overflows, tensor_dtype_name(dtype),
                            (double)largest_of(dtype),
                            s->c->options->dtype == VIT_F16 ? "bf16 or f32" : "f32");
     return true;
@@ -346,19 +331,12 @@ static bool read_values(conversion_stream *s, const layout_item *item, int64_t f
     return true;
 }
 
-static int64_t count_of(const vit_tensor *tensor)
-{
-    int64_t count = 1;
-    int i;
-    for (i = 0; i < tensor->ndim; i++) count *= tensor->dims[i];
-    return count;
-}
-
 /* A tensor as it is: 16 rows at a time for panels, else in pieces of any size. */
 static bool stream_copy(conversion_stream *s, const layout_item *item, report *r)
 {
     const bool panels = item->tensor.layout == VIT_LAYOUT_PANELS;
-    const int64_t count = count_of(&item->tensor), depth = count / item->tensor.dims[0];
+    const int64_t count = (int64_t)tensor_count(&item->tensor);
+    const int64_t depth = (int64_t)tensor_depth(&item->tensor);
     const int64_t piece = panels ? 16 * depth : 65536;
     int64_t first;
     for (first = 0; first < count; first += piece) {
@@ -461,7 +439,7 @@ static bool stream_relative(conversion_stream *s, const layout_item *item, repor
 
 static bool stream_sincos(conversion_stream *s, const layout_item *item, report *r)
 {
-    const size_t count = (size_t)count_of(&item->tensor);
+    const size_t count = (size_t)tensor_count(&item->tensor);
     float *values = malloc(count * sizeof *values);
     bool good = values ? true : report_no_memory(r);
     if (good) sincos_positions(s->c->model.pos_sincos, &s->c->model.config, values);
@@ -473,7 +451,7 @@ static bool stream_sincos(conversion_stream *s, const layout_item *item, report 
 /* Room for the self-test, whose outputs the finished file has yet to give. */
 static bool stream_zeros(conversion_stream *s, const layout_item *item, report *r)
 {
-    const size_t count = (size_t)count_of(&item->tensor);
+    const size_t count = (size_t)tensor_count(&item->tensor);
     float *zeros = calloc(count, sizeof *zeros);
     const bool good = zeros ? vit_writer_values(&s->writer, zeros, count, r) : report_no_memory(r);
     free(zeros);
@@ -483,7 +461,7 @@ static bool stream_zeros(conversion_stream *s, const layout_item *item, report *
 /* A tensor that the calibration has changed, or passed on. */
 static bool stream_calibrated(conversion_stream *s, const layout_item *item, report *r)
 {
-    const int64_t depth = count_of(&item->tensor) / item->tensor.dims[0];
+    const int64_t depth = (int64_t)tensor_depth(&item->tensor);
     const int index = (int)(s->target - s->writer.tensors);
     const float *values = calibrate_tensor(s->calibration, index, s->target->dtype, r);
     int row;
@@ -500,7 +478,7 @@ static bool stream_calibrated(conversion_stream *s, const layout_item *item, rep
 static bool stream_source(conversion_stream *s, const layout_item *item, report *r)
 {
     const vit_config *config = &s->c->model.config;
-    const size_t count = (size_t)count_of(&item->tensor);
+    const size_t count = (size_t)tensor_count(&item->tensor);
     switch (item->kind) {
     case SOURCE_CHECKPOINT: return stream_copy(s, item, r);
     case SOURCE_RESAMPLED: return stream_positions(s, item, r);
@@ -530,7 +508,7 @@ static size_t buffer_size(const layout_plan *plan)
     for (i = 0; i < plan->count; i++) {
         const vit_tensor *tensor = &plan->items[i].tensor;
         int64_t rows = tensor->dims[0] < 16 ? tensor->dims[0] : 16;
-        int64_t size = rows * (count_of(tensor) / tensor->dims[0]);
+        int64_t size = rows * (int64_t)tensor_depth(tensor);
         if (tensor->layout == VIT_LAYOUT_PANELS && size > largest) largest = size;
     }
     return (size_t)largest;
@@ -791,7 +769,7 @@ bool convert_run(conversion *c, report *r)
     if (!read_labels(c, r) || !find_photos(c, r)) return false;
     for (i = 0; i < c->plan.count; i++)
         if (layout_is_stored(&c->plan.items[i]))
-            c->parameters += (uint64_t)count_of(&c->plan.items[i].tensor);
+            c->parameters += tensor_count(&c->plan.items[i].tensor);
     return write_output(c, r) || report_file(r, c->options->output);
 }
 

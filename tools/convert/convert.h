@@ -61,8 +61,4 @@ void convert_free(conversion *c);
 /* The photos that c->comparison is about. */
 const photo_list *convert_photos(const conversion *c);
 
-/* "f16" -> VIT_F16; -1 for none. */
-int convert_find_dtype(const char *name);
-const char *convert_dtype_name(vit_dtype dtype);
-
 #endif

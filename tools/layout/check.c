@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/tensor.h"
 #include "layout/names.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -11,14 +12,14 @@
 
 bool layout_check_features(const layout_map *map, const text_list *ignore, report *r)
 {
-    char shape[128];
+    char shape[SHAPE_TEXT_SIZE];
     size_t i;
     for (i = 0; i < checkpoint_count(map->checkpoint); i++) {
         const checkpoint_tensor_info *info = checkpoint_tensor(map->checkpoint, i);
         const layout_extra *lacking = names_find_extra(map, map->layout->lacking, info->name);
         if (!lacking || names_is_ignored(map, ignore, info->name)) continue;
         return report_fail(r, "%.200s %s: this version of vit.h lacks %s", info->name,
-                           layout_shape(info->dims, info->ndim, shape, sizeof shape),
+                           shape_text(info->dims, info->ndim, shape, sizeof shape),
                            lacking->meaning);
     }
     return true;

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/tensor.h"
+
 enum { MAX_DEPTH = 1024 };
 
 /* === Detection === */
@@ -188,7 +190,7 @@ static bool guess_layout(checkpoint *c, layout_map *best)
 static bool no_layout(checkpoint *c, report *r)
 {
     const checkpoint_tensor_info *first = checkpoint_count(c) ? checkpoint_tensor(c, 0) : NULL;
-    char shape[128], key[LAYOUT_MAX_KEY];
+    char shape[SHAPE_TEXT_SIZE], key[LAYOUT_MAX_KEY];
     layout_map near;
     if (guess_layout(c, &near) && layout_key(&near, absent_probe(&near), 0, 0, key))
         return report_fail(r, "%.200s is missing: most tensors are those of the %s layout", key,
@@ -196,7 +198,7 @@ static bool no_layout(checkpoint *c, report *r)
     if (!first) return report_fail(r, "expected the tensors of a ViT, found no tensors");
     return report_fail(r, "expected timm's layout (patch_embed.proj.weight) or another that is "
                        "known, found %zu tensors such as %.200s %s", checkpoint_count(c),
-                       first->name, layout_shape(first->dims, first->ndim, shape, sizeof shape));
+                       first->name, shape_text(first->dims, first->ndim, shape, sizeof shape));
 }
 
 /* === All of it === */

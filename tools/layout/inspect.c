@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/tensor.h"
 #include "layout/names.h"
 #include "layout/views.h"
 
@@ -46,7 +47,7 @@ static bool refuse_patch(const layout_map *map, const char *tensor, const layout
                          const char *axes, report *r)
 {
     static const text_list nothing;
-    char key[LAYOUT_MAX_KEY], shape[128];
+    char key[LAYOUT_MAX_KEY], shape[SHAPE_TEXT_SIZE];
     name_list unknown;
     const char *then;
     names_find_unknown(map, &nothing, &unknown);
@@ -56,7 +57,7 @@ static bool refuse_patch(const layout_map *map, const char *tensor, const layout
                            unknown.text);
     return report_fail(r, "%.200s: expected [%s], found %s%s%.120s", part->info->name,
                        strchr(axes, 'p') < strchr(axes, 'd') ? "P, P, C, D" : "D, C, P, P",
-                       layout_shape(part->info->dims, part->info->ndim, shape, sizeof shape),
+                       shape_text(part->info->dims, part->info->ndim, shape, sizeof shape),
                        then, unknown.text);
 }
 
@@ -67,7 +68,7 @@ static bool inspect_patch(const layout_map *map, settings *s, settings_seen *see
     static const char name[] = "patch_embed.proj.weight";
     layout_part part;
     const char *axes;
-    char shape[128];
+    char shape[SHAPE_TEXT_SIZE];
     if (!layout_peek(map, name, 0, &part, &axes)) return refuse_patch(map, name, NULL, NULL, r);
     if (layout_axes_ndim(axes) != part.view.ndim ||
         layout_axis_size(axes, &part.view, 'p') != layout_axis_size(axes, &part.view, 'q'))
@@ -76,7 +77,7 @@ static bool inspect_patch(const layout_map *map, settings *s, settings_seen *see
         return report_fail(r, "%.200s %s: which of a patch's numbers come first is not to be seen; "
                            "give --set patch_order=chw (channel by channel, as unfold has them) or "
                            "--set patch_order=hwc (pixel by pixel)", part.info->name,
-                           layout_shape(part.info->dims, part.info->ndim, shape, sizeof shape));
+                           shape_text(part.info->dims, part.info->ndim, shape, sizeof shape));
     put_size(s, SETTING_EMBED_DIM, layout_axis_size(axes, &part.view, 'd'));
     if (s->value[SETTING_STEM] == VIT_STEM_NONE)
         put_size(s, SETTING_IN_CHANS, layout_axis_size(axes, &part.view, 'c'));

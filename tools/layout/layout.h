@@ -156,7 +156,4 @@ typedef struct layout {
 /* All of them, in the order in which they are tried; ends with NULL. */
 extern const layout *const layout_all[];
 
-/* "[192, 3, 16, 16]" */
-const char *layout_shape(const int64_t *dims, int ndim, char *text, size_t size);
-
 #endif

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/tensor.h"
+
 enum { MAX_LISTED = 10 };
 
 /* === Missing === */
@@ -123,12 +125,12 @@ const layout_extra *names_find_extra(const layout_map *map, const layout_extra *
 
 void names_add(name_list *list, const checkpoint_tensor_info *info)
 {
-    char shape[128];
+    char shape[SHAPE_TEXT_SIZE];
     int written;
     if (list->count++ >= MAX_LISTED || list->used >= sizeof list->text) return;
     written = snprintf(list->text + list->used, sizeof list->text - list->used, "%s%.100s %s",
                        list->used ? ", " : "", info->name,
-                       layout_shape(info->dims, info->ndim, shape, sizeof shape));
+                       shape_text(info->dims, info->ndim, shape, sizeof shape));
     if (written > 0) list->used += (size_t)written;
 }
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/tensor.h"
 #include "layout/inspect.h"
 #include "layout/names.h"
 #include "layout/views.h"
@@ -99,9 +100,9 @@ static void put_source_dims(layout_item *item, const settings_resolved *model)
     }
 }
 
-static const char *describe_dims(const layout_item *item, char text[128])
+static const char *describe_dims(const layout_item *item, char text[SHAPE_TEXT_SIZE])
 {
-    return layout_shape(item->dims, item->tensor.ndim, text, 128);
+    return shape_text(item->dims, item->tensor.ndim, text, SHAPE_TEXT_SIZE);
 }
 
 /* The patch embedding's weight as the file has it, which reads the feature map of a stem. */
@@ -131,7 +132,7 @@ static bool missing_part(const layout_map *map, const layout_item *item, report 
 {
     const char *name = item->tensor.name;
     const layout_rule *rule = names_meant_rule(map, name);
-    char key[LAYOUT_MAX_KEY], expected[128];
+    char key[LAYOUT_MAX_KEY], expected[SHAPE_TEXT_SIZE];
     (void)describe_dims(item, expected);
     if (rule && layout_part_count(rule) == 1 && !rule->axes)
         return report_fail(r, "%.200s is missing: expected %s", names_meant_key(map, name, key),
@@ -143,9 +144,9 @@ static bool missing_part(const layout_map *map, const layout_item *item, report 
 static bool misshapen_part(const layout_rule *rule, const layout_item *item,
                            const layout_part *part, report *r)
 {
-    char found[128], expected[128];
+    char found[SHAPE_TEXT_SIZE], expected[SHAPE_TEXT_SIZE];
     (void)describe_dims(item, expected);
-    layout_shape(part->info->dims, part->info->ndim, found, sizeof found);
+    shape_text(part->info->dims, part->info->ndim, found, sizeof found);
     if (layout_part_count(rule) == 1 && !rule->axes && !strpbrk(rule->parts[0], "#@"))
         return report_fail(r, "%.200s: expected %s, found %s", part->info->name, expected, found);
     return report_fail(r, "%.200s %s does not fit %s %s", part->info->name, found,
@@ -273,7 +274,7 @@ static bool plan_sources(const layout_map *map, const layout_match *match,
     const layout_sizes sizes = sizes_of(model);
     const layout_rule *rule = match->rule;
     const int count = layout_part_count(rule);
-    char expected[128];
+    char expected[SHAPE_TEXT_SIZE];
     int i, culprit;
     item->method = rule->method;
     if (item->method == LAYOUT_IDENTITY &&
@@ -310,7 +311,7 @@ static bool plan_item(const layout_map *map, const settings_resolved *model, lay
 {
     const char *name = item->tensor.name;
     layout_match match;
-    char expected[128];
+    char expected[SHAPE_TEXT_SIZE];
     item->kind = kind_of(name, model);
     put_source_dims(item, model);
     if (!layout_is_stored(item)) return true;

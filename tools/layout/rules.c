@@ -11,20 +11,6 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* === Text === */
-
-const char *layout_shape(const int64_t *dims, int ndim, char *text, size_t size)
-{
-    size_t used = 0;
-    int i;
-    text[0] = '\0';
-    for (i = 0; i < ndim && used < size; i++)
-        used += (size_t)snprintf(text + used, size - used, "%s%lld", i ? ", " : "[",
-                                 (long long)dims[i]);
-    if (used < size) snprintf(text + used, size - used, ndim ? "]" : "[]");
-    return text;
-}
-
 /* === Keys === */
 
 size_t layout_parent_length(const char *prefix, size_t length)
