@@ -16,7 +16,7 @@
 #include "base/text.h"
 #include "cli/options.h"
 #include "cli/output.h"
-#include "model/settings.h"
+#include "model/describe.h"
 #include "vit.h"
 
 #define PROGRAM "vit-info"
