@@ -265,7 +265,7 @@ convert m.vit --to safetensors -o back.safetensors
 random
 same m.safetensors back.safetensors
 random flat=1 chans=1
-refuses 1 "a patch of 16 numbers is not in_chans 3 x a square; give --set in_chans=N" $H
+refuses 1 "a patch of 16 values is not in_chans 3 x a square; give --set in_chans=N" $H
 accepts $H --set in_chans=1
 
 # --- another input size ----------------------------------------------------------------------

@@ -21,8 +21,10 @@
 #include "convert/vit_writer.h"
 #include "layout/adapt.h"
 #include "model/config.h"
+#include "model/describe.h"
 #include "model/labels.h"
 #include "model/rel_pos.h"
+#include "model/resolve.h"
 #include "model/settings.h"
 #include "model/sincos.h"
 #include "model/timm_names.h"
@@ -361,6 +363,7 @@ typedef struct patch_case {
 
 static void check_adapted(const patch_case *p, FILE *file)
 {
+    const patch_shape stored = { p->chans, p->patch }, wanted = { p->new_chans, p->new_patch };
     const int old = p->chans * p->patch * p->patch;
     const int new = p->new_chans * p->new_patch * p->new_patch;
     float *from = malloc((size_t)old * sizeof *from), *to = malloc((size_t)new * sizeof *to);
@@ -371,7 +374,7 @@ static void check_adapted(const patch_case *p, FILE *file)
     int i;
     random_inputs(from, old);
     CHECK(read_floats(file, expected, new));
-    CHECK(adapt_start(&a, p->chans, p->patch, p->new_chans, p->new_patch, p->how, r));
+    CHECK(adapt_start(&a, &stored, &wanted, p->how, r));
     adapt_row(&a, from, to);
     adapt_free(&a);
     for (i = 0; i < new; i++) {
@@ -974,15 +977,17 @@ static void test_settings(void)
     CHECK(settings_parse(&s, "std=2", r) && s.std_count == 1 && s.std[0] == 2);
 }
 
+static const patch_request as_stored;
+
 /* A model as the tensors show it: 192 wide, two blocks, a grid of 14 x 14. */
-static void plain_settings(settings all[FROM_COUNT], settings_facts *facts)
+static void plain_settings(settings all[FROM_COUNT], settings_seen *seen)
 {
     int from;
     for (from = 0; from < FROM_COUNT; from++) settings_start(&all[from], "here");
-    memset(facts, 0, sizeof *facts);
-    facts->position_rows = 197;
+    memset(seen, 0, sizeof *seen);
+    seen->position_rows = 197;
     settings_put(&all[FROM_TENSORS], SETTING_NORM_TYPE, VIT_LAYER_NORM);
-    facts->qkv_rows = 576;
+    seen->qkv_rows = 576;
     settings_put(&all[FROM_TENSORS], SETTING_IN_CHANS, 3);
     settings_put(&all[FROM_TENSORS], SETTING_PATCH_SIZE, 16);
     settings_put(&all[FROM_TENSORS], SETTING_EMBED_DIM, 192);
@@ -1020,24 +1025,23 @@ typedef struct resolve_case {
 static void check_resolved(const resolve_case *t)
 {
     settings all[FROM_COUNT];
-    settings_facts facts;
-    settings_notes notes;
-    vit_config config;
+    settings_seen seen;
+    settings_resolved model;
     report *r = new_report();
     bool good;
-    plain_settings(all, &facts);
-    facts.position_rows = t->rows;
-    facts.relative_positions = t->relative;
-    facts.qkv_rows = t->qkv_rows;
-    facts.patch_depth = t->patch_depth;
+    plain_settings(all, &seen);
+    seen.position_rows = t->rows;
+    seen.relative_positions = t->relative;
+    seen.qkv_rows = t->qkv_rows;
+    seen.patch_depth = t->patch_depth;
     CHECK_MSG(put_words(&all[FROM_TENSORS], t->tensors, r) &&
               put_words(&all[FROM_NAME], t->name, r) &&
               put_words(&all[FROM_CONFIG], t->config, r) &&
               put_words(&all[FROM_OPTIONS], t->options, r), "%s", latest.text);
-    good = settings_resolve(all, &facts, &config, &notes, r);
+    good = settings_resolve(all, &seen, &as_stored, &model, r);
     if (good)
-        CHECK_MSG(field_of(&config, t->expected) == atoi(strchr(t->expected, '=') + 1),
-                  "expected %s, found %d", t->expected, field_of(&config, t->expected));
+        CHECK_MSG(field_of(&model.config, t->expected) == atoi(strchr(t->expected, '=') + 1),
+                  "expected %s, found %d", t->expected, field_of(&model.config, t->expected));
     else
         CHECK_MSG(strstr(latest.text, t->expected) != NULL, "expected %s, found %s", t->expected,
                   latest.text);
@@ -1206,17 +1210,17 @@ static void test_resize(void)
     size_t i;
     for (i = 0; i < COUNT(cases); i++) {
         settings all[FROM_COUNT];
-        settings_facts facts;
-        settings_notes notes;
-        vit_config config;
+        settings_seen seen;
+        settings_resolved model;
         report *r = new_report();
-        plain_settings(all, &facts);
+        plain_settings(all, &seen);
         settings_put(&all[FROM_OPTIONS], SETTING_IMG_HEIGHT, cases[i].size);
         settings_put(&all[FROM_OPTIONS], SETTING_IMG_WIDTH, cases[i].size);
         settings_put(&all[FROM_CONFIG], SETTING_CROP_PCT, cases[i].crop_pct);
-        CHECK_MSG(settings_resolve(all, &facts, &config, &notes, r), "%s", latest.text);
-        CHECK_MSG(config.resize_height == cases[i].resize && config.resize_width == cases[i].resize,
-                  "%d / %g: %d", cases[i].size, cases[i].crop_pct, config.resize_height);
+        CHECK_MSG(settings_resolve(all, &seen, &as_stored, &model, r), "%s", latest.text);
+        CHECK_MSG(model.config.resize_height == cases[i].resize &&
+                  model.config.resize_width == cases[i].resize,
+                  "%d / %g: %d", cases[i].size, cases[i].crop_pct, model.config.resize_height);
     }
 }
 
@@ -1235,18 +1239,17 @@ static void test_scale(void)
     size_t i;
     for (i = 0; i < COUNT(cases); i++) {
         settings all[FROM_COUNT];
-        settings_facts facts;
-        settings_notes notes;
-        vit_config config;
+        settings_seen seen;
+        settings_resolved model;
         report *r = new_report();
         float expected;
         uint32_t bits = (uint32_t)cases[i].bits;
         memcpy(&expected, &bits, sizeof expected);
-        plain_settings(all, &facts);
+        plain_settings(all, &seen);
         settings_put(&all[FROM_OPTIONS], SETTING_NUM_HEADS, cases[i].heads);
-        CHECK_MSG(settings_resolve(all, &facts, &config, &notes, r), "%s", latest.text);
-        CHECK_MSG(config.attn_scale == expected, "%d heads: %.9g", cases[i].heads,
-                  (double)config.attn_scale);
+        CHECK_MSG(settings_resolve(all, &seen, &as_stored, &model, r), "%s", latest.text);
+        CHECK_MSG(model.config.attn_scale == expected, "%d heads: %.9g", cases[i].heads,
+                  (double)model.config.attn_scale);
     }
 }
 

@@ -79,7 +79,7 @@ static bool convert(const fixture *f, const char *weights, const char *name,
     good = convert_run(&c, &r);
     CHECK_MSG(good, "%s: %s", f->name, r.text);
     CHECK_MSG(!good || c.has_arch, "%s: its name is not known", f->name);
-    *config = c.config;
+    *config = c.model.config;
     if (good && c.has_arch && full_name) arch_full_name(&c.arch, full_name, 192);
     convert_free(&c);
     return good;

@@ -171,7 +171,7 @@ static void convert_damaged(const damage_case *t, int num_heads, const char *wha
     options.quiet = true;
     c->options = &options;
     o->good = parse_options(t, num_heads, &c->all[FROM_OPTIONS], &r) && convert_run(c, &r);
-    o->num_heads = c->config.num_heads;
+    o->num_heads = c->model.config.num_heads;
     o->layout = c->map.layout ? c->map.layout->name : "";
     memcpy(o->text, r.text, sizeof o->text);
     convert_free(c);

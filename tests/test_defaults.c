@@ -518,7 +518,7 @@ static void check_row(const char *data, const row *t)
                   t->source, t->expected + 1, good ? "a model" : r.text);
     else
         CHECK_MSG(good, "%s: %s", t->source, r.text);
-    if (good) check_settings(t, &c->config);
+    if (good) check_settings(t, &c->model.config);
     convert_free(c);
     free(c);
 }

@@ -8,12 +8,14 @@
 #include "base/json.h"
 #include "base/paths.h"
 #include "base/report.h"
+#include "base/tensor.h"
 #include "base/text.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "convert/c_array.h"
 #include "convert/convert.h"
 #include "convert/unpack.h"
+#include "model/describe.h"
 
 #define PROGRAM "vit-convert"
 
@@ -38,14 +40,6 @@ static const char *grouped(uint64_t value, char text[32])
     return text;
 }
 
-static uint64_t parameters_of(const vit_tensor *tensor)
-{
-    uint64_t count = 1;
-    int i;
-    for (i = 0; i < tensor->ndim; i++) count *= (uint64_t)tensor->dims[i];
-    return count;
-}
-
 /* === Parameters by part === */
 
 /* "blocks.3.mlp.fc1.weight" belongs to "blocks", "cls_token" to itself. */
@@ -65,7 +59,7 @@ static int list_parts(const conversion *c, part parts[MAX_PARTS])
     for (t = 0; t < c->plan.count; t++) {
         const vit_tensor *tensor = &c->plan.items[t].tensor;
         size_t length = strcspn(tensor->name, ".");
-        if (c->plan.items[t].own) continue;
+        if (!layout_is_stored(&c->plan.items[t])) continue;
         for (i = 0; i < count; i++)
             if (strlen(parts[i].name) == length && !memcmp(parts[i].name, tensor->name, length))
                 break;
@@ -74,7 +68,7 @@ static int list_parts(const conversion *c, part parts[MAX_PARTS])
             memset(&parts[count], 0, sizeof parts[count]);
             memcpy(parts[count++].name, tensor->name, length);
         }
-        parts[i].parameters += parameters_of(tensor);
+        parts[i].parameters += tensor_count(tensor);
     }
     return count;
 }
@@ -83,7 +77,7 @@ static void print_parts(const conversion *c)
 {
     part parts[MAX_PARTS];
     char a[32], b[32];
-    int count = list_parts(c, parts), i, depth = c->config.depth;
+    int count = list_parts(c, parts), i, depth = c->model.config.depth;
     for (i = 0; i < count; i++) {
         printf("%-15s %-14s %16s", i == 0 ? "parameters" : "", parts[i].name,
                grouped(parts[i].parameters, a));
@@ -127,7 +121,7 @@ static void print_preprocessing(const vit_config *c)
 
 static void print_architecture(const conversion *c)
 {
-    const vit_config *k = &c->config;
+    const vit_config *k = &c->model.config;
     char name[256] = "not named", options[512];
     if (c->has_arch) arch_full_name(&c->arch, name, sizeof name);
     printf("%-15s %s", "architecture", name);
@@ -188,11 +182,11 @@ static void note_ignored(const conversion *c, note_list *notes)
 static void note_assumptions(const conversion *c, note_list *notes)
 {
     const char *hint = name_in_file(c->options->checkpoint);
-    if (c->notes.heads_by_width)
+    if (c->model.notes.heads_by_width)
         snprintf(add_note(notes), sizeof notes->text[0],
                  "num_heads %d is what timm's models of width %d have; the tensors do not show it "
-                 "(--set num_heads=N)", c->config.num_heads, c->config.embed_dim);
-    if (c->notes.preprocess_assumed)
+                 "(--set num_heads=N)", c->model.config.num_heads, c->model.config.embed_dim);
+    if (c->model.notes.preprocess_assumed)
         snprintf(add_note(notes), sizeof notes->text[0],
                  "nothing says how images were prepared, so mean and std are assumed to be 0.5; "
                  "give --arch %s or --config FILE", hint ? hint : "NAME");
@@ -209,12 +203,12 @@ static void note_assumptions(const conversion *c, note_list *notes)
         snprintf(add_note(notes), sizeof notes->text[0],
                  "tag %s is not known: the preprocessing is that of %s", c->arch.tag,
                  c->arch.arch->name);
-    if (c->notes.eps_assumed || c->notes.activation_assumed)
+    if (c->model.notes.eps_assumed || c->model.notes.activation_assumed)
         snprintf(add_note(notes), sizeof notes->text[0],
                  "%s%s%s: timm's usual, as nothing says otherwise; give --arch %s or --config FILE",
-                 c->notes.eps_assumed ? "norm_eps 1e-6" : "",
-                 c->notes.eps_assumed && c->notes.activation_assumed ? " and " : "",
-                 c->notes.activation_assumed ? "activation gelu" : "", hint ? hint : "NAME");
+                 c->model.notes.eps_assumed ? "norm_eps 1e-6" : "",
+                 c->model.notes.eps_assumed && c->model.notes.activation_assumed ? " and " : "",
+                 c->model.notes.activation_assumed ? "activation gelu" : "", hint ? hint : "NAME");
 }
 
 /* What the layout's library does by itself, which whoever trained the model may have changed. */
@@ -226,12 +220,12 @@ static void note_defaults(const conversion *c, note_list *notes)
     int key;
     used = start = (size_t)snprintf(text, size, "as %s has them:", c->map.layout->name);
     for (key = 0; key < SETTING_COUNT && used < size; key++)
-        if (c->facts.by_default[key])
+        if (c->seen.by_default[key])
             used += (size_t)snprintf(text + used, size - used, " %s=%s",
                                      setting_name((setting_key)key),
                                      setting_text((setting_key)key,
                                                   c->all[FROM_TENSORS].value[key], value));
-    if (c->facts.mean_by_default && used < size)
+    if (c->seen.mean_by_default && used < size)
         used += (size_t)snprintf(text + used, size - used, " mean std");
     if (used == start) return;
     if (used < size) snprintf(text + used, size - used, "; --set changes them");
@@ -240,33 +234,34 @@ static void note_defaults(const conversion *c, note_list *notes)
 
 static void collect_notes(const conversion *c, note_list *notes)
 {
+    const vit_config *config = &c->model.config;
+    const settings_stored *stored = &c->model.stored;
     char word[32];
     notes->count = 0;
     note_assumptions(c, notes);
     note_defaults(c, notes);
-    if (c->facts.position_rows < c->facts.position_table)
+    if (stored->first_rows)
         snprintf(add_note(notes), sizeof notes->text[0],
-                 "pos_embed has %d rows, of which the first %d are used", c->facts.position_table,
-                 c->facts.position_rows);
-    if (c->facts.context_divisor > 0)
+                 "pos_embed has %d rows, of which the first %d are used", c->seen.position_rows,
+                 stored->position_rows);
+    if (c->model.context_divisor > 0)
         snprintf(add_note(notes), sizeof notes->text[0],
                  "attention is divided by %.9g behind the softmax: so is attn.proj.weight instead",
-                 c->facts.context_divisor);
-    if (c->notes.patches_adapted && c->config.stem)
+                 c->model.context_divisor);
+    if (c->model.notes.patches_adapted && config->stem)
         snprintf(add_note(notes), sizeof notes->text[0],
-                 "first convolution of the stem adapted from %d to %d channels", c->facts.chans,
-                 c->config.in_chans);
-    else if (c->notes.patches_adapted)
+                 "first convolution of the stem adapted from %d to %d channels", stored->chans,
+                 config->in_chans);
+    else if (c->model.notes.patches_adapted)
         snprintf(add_note(notes), sizeof notes->text[0],
                  "patch embedding adapted from %d x %d x %d to %d x %d x %d weights",
-                 c->facts.chans, c->facts.patch, c->facts.patch, c->config.in_chans,
-                 c->config.patch_size, c->config.patch_size);
-    if (c->notes.positions_resampled)
+                 stored->chans, stored->patch, stored->patch, config->in_chans, config->patch_size,
+                 config->patch_size);
+    if (c->model.notes.positions_resampled)
         snprintf(add_note(notes), sizeof notes->text[0],
                  "positions resampled from %dx%d to %dx%d patches, as %s does",
-                 c->facts.grid_height, c->facts.grid_width, c->config.grid_height,
-                 c->config.grid_width,
-                 setting_text(SETTING_POS_RESAMPLE, (int)c->notes.pos_resample, word));
+                 stored->grid_height, stored->grid_width, config->grid_height, config->grid_width,
+                 setting_text(SETTING_POS_RESAMPLE, (int)c->model.notes.pos_resample, word));
     if (c->config_foreign)
         snprintf(add_note(notes), sizeof notes->text[0],
                  "config.json beside the checkpoint is not in timm's form and was not read");
@@ -300,10 +295,10 @@ static void print_report(const conversion *c)
     putchar('\n');
     print_architecture(c);
     print_parts(c);
-    print_preprocessing(&c->config);
+    print_preprocessing(&c->model.config);
     print_labels(c);
     printf("%-15s %s, %s, %s bytes\n", "output", c->options->output,
-           convert_dtype_name(c->options->dtype), grouped(c->output_size, a));
+           tensor_dtype_name(c->options->dtype), grouped(c->output_size, a));
     if (c->calibration.count > 0)
         printf("%-15s on %d images\n", "calibrated", c->calibration.count);
     print_comparison(c);
@@ -411,10 +406,10 @@ static void print_json(const conversion *c)
     json_text("prefix", c->map.prefix);
     if (c->has_arch) arch_full_name(&c->arch, name, sizeof name);
     json_text("architecture", c->has_arch ? name : NULL);
-    json_config(&c->config);
+    json_config(&c->model.config);
     json_parameters(c);
     printf(", \"labels\": %zu", c->labels.count);
-    json_text("dtype", convert_dtype_name(c->options->dtype));
+    json_text("dtype", tensor_dtype_name(c->options->dtype));
     json_text("output", c->options->output);
     printf(", \"bytes\": %" PRIu64, c->output_size);
     json_comparison(c);
@@ -526,7 +521,7 @@ static int usage_error(const char *message)
 
 static int run(arguments *a, const text_list *operands)
 {
-    int dtype = convert_find_dtype(a->dtype);
+    int dtype = tensor_find_dtype(a->dtype);
     if (a->list_archs) return print_archs(), CLI_OK;
     if (operands->count != 1) return usage_error("expected one CHECKPOINT");
     if (!a->convert.output) return usage_error("expected -o FILE");

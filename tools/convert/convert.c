@@ -12,6 +12,7 @@
 #include "base/paths.h"
 #include "base/sha256.h"
 #include "base/source.h"
+#include "base/tensor.h"
 #include "checkpoint/rename.h"
 #include "cli/output.h"
 #include "cli/progress.h"
@@ -20,23 +21,12 @@
 #include "convert/runner.h"
 #include "convert/vit_writer.h"
 #include "layout/adapt.h"
+#include "layout/check.h"
+#include "layout/detect.h"
+#include "layout/inspect.h"
+#include "layout/values.h"
 #include "model/rel_pos.h"
 #include "model/sincos.h"
-
-static const char *const dtype_names[VIT_NUM_DTYPES] = { "f32", "f16", "bf16", "int8", "int4" };
-
-int convert_find_dtype(const char *name)
-{
-    int i;
-    for (i = 0; i < VIT_NUM_DTYPES; i++)
-        if (!strcmp(name, dtype_names[i])) return i;
-    return -1;
-}
-
-const char *convert_dtype_name(vit_dtype dtype)
-{
-    return dtype_names[dtype];
-}
 
 /* === Configuration and name === */
 
@@ -51,14 +41,13 @@ static char *config_beside(const char *checkpoint_path)
 {
     static const char name[] = "config.json";
     size_t length = strlen(checkpoint_path);
-    const char *slash = strrchr(checkpoint_path, '/');
     char *path = malloc(length + sizeof name + 1);
     if (!path) return NULL;
     if (source_is_folder(checkpoint_path))
         snprintf(path, length + sizeof name + 1, "%s/%s", checkpoint_path, name);
     else
         snprintf(path, length + sizeof name + 1, "%.*s%s",
-                 slash ? (int)(slash + 1 - checkpoint_path) : 0, checkpoint_path, name);
+                 (int)paths_folder_length(checkpoint_path), checkpoint_path, name);
     return path;
 }
 
@@ -122,7 +111,7 @@ static bool find_arch(conversion *c, report *r)
 static bool read_own_labels(conversion *c, report *r)
 {
     const size_t count = checkpoint_label_count(c->checkpoint);
-    if (count == 0 || count != (size_t)c->config.num_classes) return true;
+    if (count == 0 || count != (size_t)c->model.config.num_classes) return true;
     c->labels_origin = paths_file_name(c->options->checkpoint);
     return labels_from_list(&c->labels, checkpoint_labels(c->checkpoint), count, r);
 }
@@ -134,11 +123,12 @@ static bool read_labels(conversion *c, report *r)
     if (path)
         good = labels_read_file(&c->labels, path, r);
     else
-        good = c->config.num_classes == 0 ||   /* they name the classes of a head left out */
+        good = c->model.config.num_classes == 0 ||   /* they name the classes of a head left out */
                labels_from_json(&c->labels, c->config_file.label_names,
                                 c->config_file.label_descriptions, r);
-    if (good && c->labels.count > 0 && c->labels.count != (size_t)c->config.num_classes)
-        good = report_fail(r, "%zu labels for %d classes", c->labels.count, c->config.num_classes);
+    if (good && c->labels.count > 0 && c->labels.count != (size_t)c->model.config.num_classes)
+        good = report_fail(r, "%zu labels for %d classes", c->labels.count,
+                           c->model.config.num_classes);
     if (!good) return report_file(r, path ? path : c->config_path);
     c->labels_origin = path ? paths_file_name(path) : c->all[FROM_CONFIG].origin;
     return c->labels.count > 0 || read_own_labels(c, r);
@@ -196,7 +186,8 @@ static void choose_kept(const conversion *c, vit_writer_keep *keep)
     static const char *const narrow[] = { "blocks.[01].attn.qkv.*", "blocks.[01].mlp.*",
                                           "head.weight" };
     const convert_options *o = c->options;
-    const bool by_default = o->keep.count == 0 && o->dtype == VIT_I8 && c->config.embed_dim <= 256;
+    const bool by_default = o->keep.count == 0 && o->dtype == VIT_I8 &&
+                            c->model.config.embed_dim <= 256;
     keep->patterns = o->keep.items;
     if (by_default) keep->patterns = narrow;
     keep->count = by_default ? (int)(sizeof narrow / sizeof *narrow) : o->keep.count;
@@ -236,25 +227,25 @@ static void put_provenance(conversion *c, FILE *file)
     }
     if (c->config_path) put_line(file, "config", c->all[FROM_CONFIG].origin);
     if (c->labels.count > 0) put_line(file, "labels", c->labels_origin);
-    put_line(file, "dtype", convert_dtype_name(c->options->dtype));
+    put_line(file, "dtype", tensor_dtype_name(c->options->dtype));
     if (c->calibration.count > 0)
         fprintf(file, "calibrated: on %d images\n", c->calibration.count);
     put_overrides(c, file);
-    if (c->notes.heads_by_width) put_line(file, "assumed", "num_heads, from embed_dim");
-    if (c->notes.preprocess_assumed) put_line(file, "assumed", "mean and std");
+    if (c->model.notes.heads_by_width) put_line(file, "assumed", "num_heads, from embed_dim");
+    if (c->model.notes.preprocess_assumed) put_line(file, "assumed", "mean and std");
     if (c->config_file.processor) put_line(file, "assumed", "transformers' default preprocessing");
-    if (c->facts.context_divisor > 0)
+    if (c->model.context_divisor > 0)
         fprintf(file, "folded: attn.proj.weight, divided by the root of embed_dim\n");
-    if (c->notes.patches_adapted && c->config.stem)
-        fprintf(file, "adapted: the stem, from %d channels\n", c->facts.chans);
-    else if (c->notes.patches_adapted)
-        fprintf(file, "adapted: patch_embed.proj.weight, from %d x %d x %d\n", c->facts.chans,
-                c->facts.patch, c->facts.patch);
-    if (c->notes.positions_resampled)
+    if (c->model.notes.patches_adapted && c->model.config.stem)
+        fprintf(file, "adapted: the stem, from %d channels\n", c->model.stored.chans);
+    else if (c->model.notes.patches_adapted)
+        fprintf(file, "adapted: patch_embed.proj.weight, from %d x %d x %d\n",
+                c->model.stored.chans, c->model.stored.patch, c->model.stored.patch);
+    if (c->model.notes.positions_resampled)
         fprintf(file, "resampled: %s, from a grid of %dx%d, as %s does\n",
-                c->facts.position_rows > 0 ? "pos_embed" : "attn.rel_pos",
-                c->facts.grid_height, c->facts.grid_width,
-                setting_text(SETTING_POS_RESAMPLE, (int)c->notes.pos_resample, word));
+                c->seen.position_rows > 0 ? "pos_embed" : "attn.rel_pos",
+                c->model.stored.grid_height, c->model.stored.grid_width,
+                setting_text(SETTING_POS_RESAMPLE, (int)c->model.notes.pos_resample, word));
     fprintf(file, "converter: vit-convert %d.%d.%d\n", VIT_VERSION_MAJOR, VIT_VERSION_MINOR,
             VIT_VERSION_PATCH);
 }
@@ -320,7 +311,7 @@ static bool check_values(conversion_stream *s, const layout_item *item, report *
                            layout_item_name(item), s->nonfinite);
     if (s->overflows > 0)
         return report_fail(r, "%s: %zu weights are too large for %s (above %g); use --dtype %s",
-                           layout_item_name(item), s->overflows, convert_dtype_name(dtype),
+                           layout_item_name(item), s->overflows, tensor_dtype_name(dtype),
                            (double)largest_of(dtype),
                            s->c->options->dtype == VIT_F16 ? "bf16 or f32" : "f32");
     return true;
@@ -340,19 +331,12 @@ static bool read_values(conversion_stream *s, const layout_item *item, int64_t f
     return true;
 }
 
-static int64_t count_of(const vit_tensor *tensor)
-{
-    int64_t count = 1;
-    int i;
-    for (i = 0; i < tensor->ndim; i++) count *= tensor->dims[i];
-    return count;
-}
-
 /* A tensor as it is: 16 rows at a time for panels, else in pieces of any size. */
 static bool stream_copy(conversion_stream *s, const layout_item *item, report *r)
 {
     const bool panels = item->tensor.layout == VIT_LAYOUT_PANELS;
-    const int64_t count = count_of(&item->tensor), depth = count / item->tensor.dims[0];
+    const int64_t count = (int64_t)tensor_count(&item->tensor);
+    const int64_t depth = (int64_t)tensor_depth(&item->tensor);
     const int64_t piece = panels ? 16 * depth : 65536;
     int64_t first;
     for (first = 0; first < count; first += piece) {
@@ -371,8 +355,8 @@ static bool stream_copy(conversion_stream *s, const layout_item *item, report *r
 static bool stream_adapted(conversion_stream *s, const layout_item *item, const adaptation *a,
                            float *from, report *r)
 {
-    const int64_t old = (int64_t)a->chans * a->patch * a->patch;
-    const int64_t new = (int64_t)a->new_chans * a->new_patch * a->new_patch;
+    const int64_t old = (int64_t)a->from.chans * a->from.side * a->from.side;
+    const int64_t new = (int64_t)a->to.chans * a->to.side * a->to.side;
     const bool is_standard = item->method == LAYOUT_STANDARD;
     layout_item raw = *item;
     int row, i;
@@ -393,14 +377,12 @@ static bool stream_adapted(conversion_stream *s, const layout_item *item, const 
 
 static bool stream_patches(conversion_stream *s, const layout_item *item, report *r)
 {
-    const settings_facts *facts = &s->c->facts;
-    const int new_chans = item->tensor.dims[1], new_side = item->tensor.dims[2];
-    const int side = s->c->config.stem ? new_side : facts->patch;
-    const size_t old = (size_t)facts->chans * (size_t)side * (size_t)side;
+    const patch_shape wanted = { item->tensor.dims[1], item->tensor.dims[2] };
+    const patch_shape stored = { (int)item->dims[1], (int)item->dims[2] };
+    const size_t old = (size_t)stored.chans * (size_t)stored.side * (size_t)stored.side;
     adaptation a;
     float *from;
-    bool good;
-    good = adapt_start(&a, facts->chans, side, new_chans, new_side, s->c->notes.pos_resample, r);
+    bool good = adapt_start(&a, &stored, &wanted, s->c->model.notes.pos_resample, r);
     from = good ? malloc(16 * old * sizeof *from) : NULL;
     if (good && !from) good = report_no_memory(r);
     good = good && stream_adapted(s, item, &a, from, r);
@@ -412,19 +394,19 @@ static bool stream_patches(conversion_stream *s, const layout_item *item, report
 /* Positions for another grid: prefix tokens as they are, the patches resampled. */
 static bool stream_positions(conversion_stream *s, const layout_item *item, report *r)
 {
-    const vit_config *config = &s->c->config;
-    const settings_facts *facts = &s->c->facts;
+    const vit_config *config = &s->c->model.config;
+    const settings_stored *stored = &s->c->model.stored;
     const size_t depth = (size_t)config->embed_dim;
-    const size_t old = (size_t)facts->position_rows * depth;
-    const size_t prefix = old - (size_t)facts->patches * depth;
+    const size_t old = (size_t)stored->position_rows * depth;
+    const size_t prefix = old - (size_t)stored->patch_rows * depth;
     const size_t total = prefix + (size_t)config->num_patches * depth;
     float *from = malloc((old + total) * sizeof *from), *to = from ? from + old : NULL;
     bool good = from ? true : report_no_memory(r);
     good = good && read_values(s, item, 0, (int64_t)old, from, r);
     if (good) {
         memcpy(to, from, prefix * sizeof *to);
-        vit_resample_positions(s->c->notes.pos_resample, config->embed_dim, from + prefix,
-                               (vit_grid){ facts->grid_height, facts->grid_width }, to + prefix,
+        vit_resample_positions(s->c->model.notes.pos_resample, config->embed_dim, from + prefix,
+                               (vit_grid){ stored->grid_height, stored->grid_width }, to + prefix,
                                (vit_grid){ config->grid_height, config->grid_width });
     }
     good = good && vit_writer_values(&s->writer, to, total, r);
@@ -435,18 +417,18 @@ static bool stream_positions(conversion_stream *s, const layout_item *item, repo
 /* Relative positions for another grid: each head has a row, and the class token its end. */
 static bool stream_relative(conversion_stream *s, const layout_item *item, report *r)
 {
-    const vit_config *config = &s->c->config;
-    const settings_facts *facts = &s->c->facts;
+    const vit_config *config = &s->c->model.config;
+    const settings_stored *stored = &s->c->model.stored;
     const size_t heads = (size_t)item->tensor.dims[0], new = (size_t)item->tensor.dims[1];
-    const size_t old = (size_t)facts->relative_positions;
+    const size_t old = (size_t)s->c->seen.relative_positions;
     float *from = malloc((old + new) * sizeof *from);
     bool good = from ? true : report_no_memory(r);
     size_t i;
     for (i = 0; good && i < heads; i++) {
         float *to = from + old;
         good = read_values(s, item, (int64_t)(i * old), (int64_t)old, from, r) &&
-               (rel_pos_resample(s->c->notes.pos_resample, from, facts->grid_height,
-                                 facts->grid_width, to, config->grid_height, config->grid_width) ||
+               (rel_pos_resample(s->c->model.notes.pos_resample, from, stored->grid_height,
+                                 stored->grid_width, to, config->grid_height, config->grid_width) ||
                 report_no_memory(r));
         if (good) memcpy(to + new - 3, from + old - 3, 3 * sizeof *to);
         good = good && vit_writer_values(&s->writer, to, new, r);
@@ -457,28 +439,21 @@ static bool stream_relative(conversion_stream *s, const layout_item *item, repor
 
 static bool stream_sincos(conversion_stream *s, const layout_item *item, report *r)
 {
-    const size_t count = (size_t)count_of(&item->tensor);
+    const size_t count = (size_t)tensor_count(&item->tensor);
     float *values = malloc(count * sizeof *values);
     bool good = values ? true : report_no_memory(r);
-    if (good) sincos_positions(s->c->facts.pos_sincos, &s->c->config, values);
+    if (good) sincos_positions(s->c->model.pos_sincos, &s->c->model.config, values);
     good = good && vit_writer_values(&s->writer, values, count, r);
     free(values);
     return good;
 }
 
-/* What no checkpoint has: the normalisation, and room for the self-test. */
-static bool stream_own(conversion_stream *s, const layout_item *item, report *r)
+/* Room for the self-test, whose outputs the finished file has yet to give. */
+static bool stream_zeros(conversion_stream *s, const layout_item *item, report *r)
 {
-    const size_t count = (size_t)count_of(&item->tensor);
-    float *zeros;
-    bool good;
-    if (!strcmp(item->tensor.name, "preprocess.mean"))
-        return vit_writer_values(&s->writer, s->c->config.mean, count, r);
-    if (!strcmp(item->tensor.name, "preprocess.std"))
-        return vit_writer_values(&s->writer, s->c->config.std, count, r);
-    if (item->is_positions) return stream_sincos(s, item, r);
-    zeros = calloc(count, sizeof *zeros);
-    good = zeros ? vit_writer_values(&s->writer, zeros, count, r) : report_no_memory(r);
+    const size_t count = (size_t)tensor_count(&item->tensor);
+    float *zeros = calloc(count, sizeof *zeros);
+    const bool good = zeros ? vit_writer_values(&s->writer, zeros, count, r) : report_no_memory(r);
     free(zeros);
     return good;
 }
@@ -486,7 +461,7 @@ static bool stream_own(conversion_stream *s, const layout_item *item, report *r)
 /* A tensor that the calibration has changed, or passed on. */
 static bool stream_calibrated(conversion_stream *s, const layout_item *item, report *r)
 {
-    const int64_t depth = count_of(&item->tensor) / item->tensor.dims[0];
+    const int64_t depth = (int64_t)tensor_depth(&item->tensor);
     const int index = (int)(s->target - s->writer.tensors);
     const float *values = calibrate_tensor(s->calibration, index, s->target->dtype, r);
     int row;
@@ -500,22 +475,30 @@ static bool stream_calibrated(conversion_stream *s, const layout_item *item, rep
     return values != NULL;
 }
 
+static bool stream_source(conversion_stream *s, const layout_item *item, report *r)
+{
+    const vit_config *config = &s->c->model.config;
+    const size_t count = (size_t)tensor_count(&item->tensor);
+    switch (item->kind) {
+    case SOURCE_CHECKPOINT: return stream_copy(s, item, r);
+    case SOURCE_RESAMPLED: return stream_positions(s, item, r);
+    case SOURCE_RESAMPLED_RELATIVE: return stream_relative(s, item, r);
+    case SOURCE_ADAPTED: return stream_patches(s, item, r);
+    case SOURCE_SINCOS: return stream_sincos(s, item, r);
+    case SOURCE_MEAN: return vit_writer_values(&s->writer, config->mean, count, r);
+    case SOURCE_STD: return vit_writer_values(&s->writer, config->std, count, r);
+    case SOURCE_SELFTEST: break;
+    }
+    return stream_zeros(s, item, r);
+}
+
 static bool stream_item(conversion_stream *s, const layout_item *item, report *r)
 {
-    bool good;
+    const bool is_calibrated = s->calibration && layout_is_stored(item);
     s->nonfinite = s->overflows = 0;
     s->target = &s->writer.tensors[s->writer.current];
-    if (item->own) return stream_own(s, item, r);
-    if (s->calibration) return stream_calibrated(s, item, r) && refuse_bad(s, item, r);
-    if (item->is_positions && s->c->notes.positions_resampled)
-        good = stream_positions(s, item, r);
-    else if (item->is_relative && s->c->notes.positions_resampled)
-        good = stream_relative(s, item, r);
-    else if (item->reads_input && s->c->notes.patches_adapted)
-        good = stream_patches(s, item, r);
-    else
-        good = stream_copy(s, item, r);
-    return good && refuse_bad(s, item, r);
+    return (is_calibrated ? stream_calibrated(s, item, r) : stream_source(s, item, r)) &&
+           refuse_bad(s, item, r);
 }
 
 static size_t buffer_size(const layout_plan *plan)
@@ -525,7 +508,7 @@ static size_t buffer_size(const layout_plan *plan)
     for (i = 0; i < plan->count; i++) {
         const vit_tensor *tensor = &plan->items[i].tensor;
         int64_t rows = tensor->dims[0] < 16 ? tensor->dims[0] : 16;
-        int64_t size = rows * (count_of(tensor) / tensor->dims[0]);
+        int64_t size = rows * (int64_t)tensor_depth(tensor);
         if (tensor->layout == VIT_LAYOUT_PANELS && size > largest) largest = size;
     }
     return (size_t)largest;
@@ -560,6 +543,12 @@ static bool all_finite(const float *values, size_t n)
     return true;
 }
 
+/* The file has its tensors in the order of the plan. */
+static size_t selftest_index(const layout_plan *plan)
+{
+    return (size_t)(layout_selftest(plan) - plan->items);
+}
+
 /* Runs the file just written and keeps what came out in it. */
 static bool selftest_run(conversion_stream *s, runner *run, const vit_config *config, report *r)
 {
@@ -569,7 +558,7 @@ static bool selftest_run(conversion_stream *s, runner *run, const vit_config *co
         (void)report_fail(r, "the outputs of the self-test are not finite: the weights overflow");
         return report_file(r, s->c->options->checkpoint);
     }
-    return vit_writer_replace(&s->writer, s->writer.count - 1, run->output, r) &&
+    return vit_writer_replace(&s->writer, selftest_index(&s->c->plan), run->output, r) &&
            vit_writer_finish(&s->writer, r);
 }
 
@@ -595,11 +584,6 @@ static bool add_selftest(conversion_stream *s, report *r)
 
 /* === Output === */
 
-static bool has_selftest(const conversion *c)
-{
-    return !strcmp(c->plan.items[c->plan.count - 1].tensor.name, "selftest.logits");
-}
-
 /* The checkpoint, or what the calibration makes of it, as a file of type dtype. */
 static bool write_stream(conversion_stream *s, vit_dtype dtype, report *r)
 {
@@ -612,11 +596,12 @@ static bool write_stream(conversion_stream *s, vit_dtype dtype, report *r)
     strings.synsets = c->labels.synsets;
     strings.provenance = c->provenance;
     choose_kept(c, &keep);
-    if (!vit_writer_start_mixed(&s->writer, s->output.file, &c->config, dtype, &keep, &strings, r))
+    if (!vit_writer_start_mixed(&s->writer, s->output.file, &c->model.config, dtype, &keep,
+                                &strings, r))
         return false;
     good = stream_all(s, r);
     cli_progress_clear(&s->progress);
-    good = good && (!has_selftest(c) || add_selftest(s, r));
+    good = good && (!layout_selftest(&c->plan) || add_selftest(s, r));
     c->output_size = s->writer.file_size;
     free(s->buffer);
     s->buffer = NULL;
@@ -744,25 +729,24 @@ static void choose_tolerance(conversion *c)
 {
     double given;
     if (settings_get(c->all, SETTING_SELFTEST_TOLERANCE, &given)) return;
-    if (c->options->dtype == VIT_BF16) c->config.selftest_tolerance = 0.02f;
-    if (c->options->dtype == VIT_I8) c->config.selftest_tolerance = 0.1f;
+    if (c->options->dtype == VIT_BF16) c->model.config.selftest_tolerance = 0.02f;
+    if (c->options->dtype == VIT_I8) c->model.config.selftest_tolerance = 0.1f;
 }
 
 /* Everything but the weights themselves. */
 static bool resolve(conversion *c, report *r)
 {
+    const patch_request wanted = { c->options->in_chans, c->options->patch_size };
     settings_start(&c->all[FROM_TENSORS], "the tensors");
     if (!layout_detect(c->checkpoint, &c->map, r)) return false;
     if (!layout_check_features(&c->map, &c->options->ignore, r)) return false;
     if (!read_config(c, r) || !find_arch(c, r)) return false;
-    if (!layout_inspect(&c->map, c->all, &c->facts, r)) return false;
+    if (!layout_inspect(&c->map, c->all, &c->seen, r)) return false;
     if (!layout_check_names(&c->map, c->all, &c->options->ignore, r)) return false;
     if (!layout_check_told(&c->map, c->all, r)) return false;
-    c->facts.wanted_chans = c->options->in_chans;
-    c->facts.wanted_patch = c->options->patch_size;
-    if (!settings_resolve(c->all, &c->facts, &c->config, &c->notes, r)) return false;
+    if (!settings_resolve(c->all, &c->seen, &wanted, &c->model, r)) return false;
     choose_tolerance(c);
-    return layout_make_plan(&c->map, &c->config, c->options->dtype, &c->facts, &c->options->ignore,
+    return layout_make_plan(&c->map, &c->model, c->options->dtype, &c->options->ignore,
                             &c->plan, r);
 }
 
@@ -784,14 +768,15 @@ bool convert_run(conversion *c, report *r)
     if (!open_checkpoint(c, r) || !resolve(c, r)) return report_file(r, c->options->checkpoint);
     if (!read_labels(c, r) || !find_photos(c, r)) return false;
     for (i = 0; i < c->plan.count; i++)
-        if (!c->plan.items[i].own)
-            c->parameters += (uint64_t)count_of(&c->plan.items[i].tensor);
+        if (layout_is_stored(&c->plan.items[i]))
+            c->parameters += tensor_count(&c->plan.items[i].tensor);
     return write_output(c, r) || report_file(r, c->options->output);
 }
 
 void convert_free(conversion *c)
 {
     layout_free_plan(&c->plan);
+    layout_free_map(&c->map);
     config_free(&c->config_file);
     labels_free(&c->labels);
     photos_free(&c->calibration);

@@ -9,9 +9,10 @@
 #include "base/text.h"
 #include "checkpoint/checkpoint.h"
 #include "convert/compare.h"
-#include "layout/layout.h"
+#include "layout/plan.h"
 #include "model/config.h"
 #include "model/labels.h"
+#include "model/resolve.h"
 #include "model/settings.h"
 #include "model/timm_names.h"
 
@@ -35,8 +36,8 @@ typedef struct conversion {
     layout_map map;
     layout_plan plan;
     settings all[FROM_COUNT];      /* [FROM_OPTIONS] is filled by the caller */
-    settings_facts facts;
-    settings_notes notes;
+    settings_seen seen;            /* in the tensors */
+    settings_resolved model;       /* what follows from it and the settings */
     config_file config_file;
     char *config_path;             /* NULL where none was read */
     bool config_foreign;           /* a config.json lay there, but not timm's */
@@ -46,7 +47,6 @@ typedef struct conversion {
     const char *arch_unknown;      /* the configuration's name for it, if nobody knows that */
     label_list labels;
     const char *labels_origin;
-    vit_config config;
     char *provenance;              /* lines "key: value" */
     photo_list calibration;        /* none: quantise as the weights are */
     photo_list photos;             /* of the error's report; none: those of the calibration */
@@ -60,9 +60,5 @@ void convert_free(conversion *c);
 
 /* The photos that c->comparison is about. */
 const photo_list *convert_photos(const conversion *c);
-
-/* "f16" -> VIT_F16; -1 for none. */
-int convert_find_dtype(const char *name);
-const char *convert_dtype_name(vit_dtype dtype);
 
 #endif

@@ -143,46 +143,4 @@ int settings_origin(const settings all[FROM_COUNT], setting_key key);
 /* The value as --set takes it: "7", or the word that it stands for. */
 const char *setting_text(setting_key key, double value, char text[32]);
 
-/* Pixels of the input, along a side, in one of the map that a stem makes; 1 without a stem. */
-int settings_stem_stride(const settings *s);
-
-/* What differs from a plain ViT, in words: "4 register tokens, SiLU, gated MLP". */
-const char *settings_describe(const vit_config *config, char *text, size_t size);
-
-/* Things the report should mention. */
-typedef struct settings_notes {
-    bool heads_by_width;      /* num_heads follows timm's naming of embed_dim */
-    bool eps_assumed;         /* timm's usual 1e-6 ... */
-    bool activation_assumed;  /* ... and erf GELU, of a plain ViT that nothing describes */
-    bool preprocess_assumed;  /* nothing says how images are to be prepared */
-    bool patches_adapted;     /* to other channels or another size */
-    bool positions_resampled;
-    vit_pos_resample pos_resample;   /* how */
-} settings_notes;
-
-/* What the tensors show beyond single settings. */
-typedef struct settings_facts {
-    int wanted_chans;         /* in: of the file, 0: those of the checkpoint */
-    int wanted_patch;
-    int chans;                /* out: of the checkpoint's patch embedding */
-    int patch;
-    int position_rows;        /* of pos_embed; 0 without it */
-    int position_table;       /* out: rows of pos_embed, of which position_rows are used */
-    int patches;              /* out: rows of pos_embed that belong to patches */
-    int grid_height;          /* out: the grid that these rows form */
-    int grid_width;
-    int64_t qkv_rows;         /* of attn.qkv.weight; 0 without blocks */
-    int64_t patch_depth;      /* of a patch_embed.proj.weight in the old 2-D form, else 0 */
-    int pos_sincos;           /* out: how positions are computed; 0: they are not */
-    double context_divisor;   /* out: attn.proj.weight is divided by it; 0: it is not */
-    bool by_default[SETTING_COUNT];   /* nobody said it: it is what the layout's library does */
-    bool mean_by_default;
-    int relative_positions;   /* columns of blocks.0.attn.rel_pos; 0 without it */
-    rope_options rope;        /* out: how the tables of rotary positions are made */
-} settings_facts;
-
-/* Puts all of it together; refuses what contradicts the tensors. */
-bool settings_resolve(settings all[FROM_COUNT], settings_facts *facts, vit_config *config,
-                      settings_notes *notes, report *r);
-
 #endif

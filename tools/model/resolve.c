@@ -1,0 +1,788 @@
+#include "model/resolve.h"
+
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+#include "model/rel_pos.h"
+#include "model/sincos.h"
+#include "model/timm_names.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* One call of settings_resolve. */
+typedef struct resolver {
+    settings all[FROM_COUNT];   /* a copy, in which two ways to say one thing become one */
+    const settings_seen *seen;
+    const patch_request *wanted;
+    settings_resolved *model;
+    vit_config *config;         /* the model's, as are the next two */
+    settings_stored *stored;
+    settings_notes *notes;
+} resolver;
+
+static double value_or(const resolver *m, setting_key key, double otherwise)
+{
+    settings_get(m->all, key, &otherwise);
+    return otherwise;
+}
+
+static bool is_told(const resolver *m, setting_key key)
+{
+    return settings_origin(m->all, key) >= 0;
+}
+
+/* What the tensors or --set say. Where the final norm stands depends in timm on how the head is
+ * pooled, which a configuration may have changed: there a name knows less than the tensors. */
+static double shown_or(const resolver *m, setting_key key, double otherwise)
+{
+    if (m->all[FROM_OPTIONS].given[key]) return m->all[FROM_OPTIONS].value[key];
+    return m->all[FROM_TENSORS].given[key] ? m->all[FROM_TENSORS].value[key] : otherwise;
+}
+
+/* Of those that are read as whole numbers and are nothing else. */
+static int int_of(const resolver *m, setting_key key)
+{
+    return (int)value_or(m, key, 0);
+}
+
+typedef struct wanted_int {
+    setting_key key;
+    int *value;
+    double otherwise;
+} wanted_int;
+
+/* Those that come out of tensors, or are computed, and so may be larger than an int. */
+static bool in_ints(const resolver *m, const wanted_int *wanted, size_t count, report *r)
+{
+    size_t i;
+    for (i = 0; i < count; i++) {
+        const double number = value_or(m, wanted[i].key, wanted[i].otherwise);
+        if (!(number >= 0 && number <= INT_MAX))
+            return report_fail(r, "%s %.9g is out of range", setting_name(wanted[i].key), number);
+        *wanted[i].value = (int)number;
+    }
+    return true;
+}
+
+/* === Contradictions === */
+
+/* The name or the configuration against what the tensors show; --set decides if it speaks. */
+static bool check_contradiction(const resolver *m, setting_key key, report *r)
+{
+    const settings *tensors = &m->all[FROM_TENSORS];
+    const settings *other = &m->all[m->all[FROM_CONFIG].given[key] ? FROM_CONFIG : FROM_NAME];
+    char told[32], seen[32];
+    if (m->all[FROM_OPTIONS].given[key] || !other->given[key] || !tensors->given[key]) return true;
+    if (other->value[key] == tensors->value[key]) return true;
+    return report_fail(r, "%s says %s %s, the tensors say %s", other->origin, setting_name(key),
+                       setting_text(key, other->value[key], told),
+                       setting_text(key, tensors->value[key], seen));
+}
+
+static bool check_contradictions(const resolver *m, report *r)
+{
+    static const setting_key seen[] = {
+        SETTING_STEM, SETTING_IN_CHANS, SETTING_PATCH_SIZE, SETTING_EMBED_DIM, SETTING_DEPTH,
+        SETTING_GATED_MLP, SETTING_MLP_DIM, SETTING_NUM_CLASSES, SETTING_REPRESENTATION_DIM,
+        SETTING_CLS_TOKEN, SETTING_DIST_TOKEN, SETTING_REG_TOKENS, SETTING_PATCH_BIAS,
+        SETTING_PATCH_PRE_NORM, SETTING_PATCH_NORM, SETTING_PRE_NORM, SETTING_NORM_TYPE,
+        SETTING_QKV_BIAS, SETTING_QK_NORM, SETTING_ATTN_NORM, SETTING_PROJ_BIAS,
+        SETTING_LAYER_SCALE, SETTING_MLP_NORM, SETTING_ACTIVATION, SETTING_BLOCK_TYPE,
+        SETTING_POOL, SETTING_REL_POS, SETTING_DIFF_ATTN
+    };
+    size_t i;
+    for (i = 0; i < COUNT(seen); i++)
+        if (!check_contradiction(m, seen[i], r)) return false;
+    return true;
+}
+
+/* === Two ways to say one thing === */
+
+static int stem_stride(int stem, int stages)
+{
+    if (stem == VIT_STEM_NONE) return 1;
+    return stem == VIT_STEM_CONV ? 8 : stages < 2 ? 4 : 2 << stages;
+}
+
+int settings_stem_stride(const settings *s)
+{
+    int stages = 0;
+    while (stages < 4 && s->value[SETTING_STEM_STAGE1 + stages] > 0) stages++;
+    return stem_stride((int)s->value[SETTING_STEM], stages);
+}
+
+/* mlp_ratio is only another way to say mlp_dim; truncated as Python's int() does. timm counts both
+ * halves of a packed gated MLP, which only the tensors tell from a split one. */
+static void expand_ratio(resolver *m)
+{
+    const double embed_dim = value_or(m, SETTING_EMBED_DIM, 0);
+    const double half = m->all[FROM_TENSORS].value[SETTING_MLP_DIM];
+    const bool gated = value_or(m, SETTING_GATED_MLP, 0) != 0;
+    int from;
+    for (from = 0; from < FROM_COUNT; from++) {
+        settings *s = &m->all[from];
+        double mlp_dim = floor(embed_dim * s->value[SETTING_MLP_RATIO]);
+        if (!s->given[SETTING_MLP_RATIO] || s->given[SETTING_MLP_DIM]) continue;
+        settings_put(s, SETTING_MLP_DIM, gated && mlp_dim == 2 * half ? half : mlp_dim);
+    }
+}
+
+/* timm's names stand for an mlp_ratio: where somebody changed the width, mlp_dim changed too. */
+static void forget_other_width(resolver *m)
+{
+    settings *name = &m->all[FROM_NAME];
+    const double named = name->value[SETTING_EMBED_DIM];
+    if (value_or(m, SETTING_EMBED_DIM, named) != named) name->given[SETTING_MLP_DIM] = false;
+}
+
+/* timm's patch_size of a hybrid counts pixels of the map that its backbone makes, and MobileCLIP's
+ * patch embedding is part of the backbone. */
+static void expand_patch(resolver *m)
+{
+    const settings *tensors = &m->all[FROM_TENSORS];
+    const int stride = settings_stem_stride(tensors);
+    const int last = tensors->value[SETTING_STEM] == VIT_STEM_CONV ? 2 : 1;
+    if (m->all[FROM_CONFIG].given[SETTING_PATCH_SIZE])
+        m->all[FROM_CONFIG].value[SETTING_PATCH_SIZE] *= stride * last;
+}
+
+/* A 2-D patch weight [D, C * P * P] leaves C and P open. Unless one of them is told, three channels
+ * are assumed if that leaves a square. */
+static bool resolve_flat_patch(resolver *m, report *r)
+{
+    const double depth = (double)m->seen->patch_depth;
+    const double patch = value_or(m, SETTING_PATCH_SIZE, 0);
+    double chans = patch > 0 ? floor(depth / (patch * patch)) : 3, side;
+    if (depth == 0) return true;
+    chans = value_or(m, SETTING_IN_CHANS, chans);
+    side = floor(sqrt(depth / (chans > 0 ? chans : 1)) + 0.5);
+    settings_put(&m->all[FROM_TENSORS], SETTING_IN_CHANS, chans);
+    if (side * side * chans != depth)
+        return report_fail(r, "patch_embed.proj.weight: a patch of %lld values is not in_chans "
+                           "%.0f x a square; give --set in_chans=N",
+                           (long long)m->seen->patch_depth, chans);
+    settings_put(&m->all[FROM_TENSORS], SETTING_PATCH_SIZE, side);
+    return true;
+}
+
+/* === Heads === */
+
+/* attn.proj is linear, so dividing what it reads can be done to its weight instead. */
+static void resolve_scale(resolver *m)
+{
+    vit_config *c = m->config;
+    const int root = (int)value_or(m, SETTING_ATTN_ROOT, ATTN_ROOT_HEAD_DIM);
+    const int width = c->has_diff_attn ? c->head_dim / 2 : c->head_dim;
+    double scale = width > 0 ? pow(width, -0.5) : 1;
+    if (root == ATTN_ROOT_EMBED_DIM) scale = pow(c->embed_dim, -0.5);
+    if (root == ATTN_ROOT_EMBED_DIM_AFTER) scale = 1;
+    m->model->context_divisor = root == ATTN_ROOT_EMBED_DIM_AFTER ? sqrt(c->embed_dim) : 0;
+    c->attn_scale = (float)value_or(m, SETTING_ATTN_SCALE, scale);
+}
+
+/* num_heads and head_dim: each follows from the other and the width of attention, and timm's usual
+ * number of heads from embed_dim where neither is told. */
+static bool resolve_heads(resolver *m, report *r)
+{
+    vit_config *c = m->config;
+    const int64_t inner = m->seen->qkv_rows ? m->seen->qkv_rows / 3 : c->embed_dim;
+    /* an explicit num_heads overrides a head_dim of lower precedence */
+    if (settings_origin(m->all, SETTING_NUM_HEADS) > settings_origin(m->all, SETTING_HEAD_DIM))
+        c->head_dim = 0;
+    if (c->num_heads == 0 && c->head_dim > 0 && inner % c->head_dim == 0)
+        c->num_heads = (int)(inner / c->head_dim);
+    if (c->num_heads == 0 && inner == c->embed_dim) {
+        c->num_heads = arch_heads_of_width(c->embed_dim);
+        m->notes->heads_by_width = c->num_heads > 0;
+    }
+    if (c->num_heads == 0)
+        return report_fail(r, "num_heads cannot be seen in the tensors, and no model of timm fixes "
+                           "it for embed_dim %d; give --set num_heads=N, --arch or --config",
+                           c->embed_dim);
+    if (inner % c->num_heads != 0 || inner / c->num_heads > INT_MAX)
+        return report_fail(r, "num_heads %d does not divide the width of attention, %lld",
+                           c->num_heads, (long long)inner);
+    if (c->head_dim > 0 && (int64_t)c->head_dim * c->num_heads != inner)
+        return report_fail(r, "num_heads %d x head_dim %d is not the width of attention, %lld",
+                           c->num_heads, c->head_dim, (long long)inner);
+    c->head_dim = (int)(inner / c->num_heads);
+    resolve_scale(m);
+    return true;
+}
+
+/* === Image size and positions === */
+
+static bool is_square(int n, int *side)
+{
+    *side = n > 0 ? (int)(sqrt((double)n) + 0.5) : 0;
+    return *side > 0 && *side * *side == n;
+}
+
+static bool gives_size(const settings *s)
+{
+    return s->given[SETTING_IMG_HEIGHT] && s->given[SETTING_IMG_WIDTH];
+}
+
+/* The name or the configuration, whichever gives the size and comes first. */
+static const settings *teller_of_size(const resolver *m)
+{
+    return &m->all[gives_size(&m->all[FROM_CONFIG]) ? FROM_CONFIG : FROM_NAME];
+}
+
+static int stride_of(const vit_config *c)
+{
+    return stem_stride(c->stem, (c->stem_stage1 > 0) + (c->stem_stage2 > 0) +
+                       (c->stem_stage3 > 0) + (c->stem_stage4 > 0));
+}
+
+/* Patches along a side. The map of a ResNet stem is rounded up, everything else down. */
+static int grid_side(const vit_config *c, double pixels)
+{
+    const int stride = stride_of(c);
+    double side = pixels / stride;
+    side = c->stem == VIT_STEM_RESNET ? ceil(side) : floor(side);
+    side = floor(side / (c->patch_size / stride));
+    return side < 32768 ? (int)side : 0;   /* so that the product of two sides is an int */
+}
+
+/* The grid for a size that somebody tells. */
+static void take_grid(resolver *m, const settings *told)
+{
+    m->stored->grid_height = grid_side(m->config, told->value[SETTING_IMG_HEIGHT]);
+    m->stored->grid_width = grid_side(m->config, told->value[SETTING_IMG_WIDTH]);
+}
+
+/* True if the rows are the patches of the grid, with or without those of the prefix. */
+static bool grid_explains_rows(resolver *m)
+{
+    settings_stored *stored = m->stored;
+    stored->patch_rows = stored->grid_height * stored->grid_width;
+    m->config->positions = VIT_POS_ALL;
+    if (stored->patch_rows == stored->position_rows - m->config->num_prefix_tokens) return true;
+    m->config->positions = VIT_POS_PATCHES;
+    return stored->patch_rows == stored->position_rows;
+}
+
+/* timm takes positions to be square unless their number says otherwise. 0, 1 or 2 ways to read
+ * the rows; if there are two, the one that `positions` tells. */
+static int square_grid(resolver *m)
+{
+    settings_stored *stored = m->stored;
+    const int rows = stored->position_rows, prefix = m->config->num_prefix_tokens;
+    const int wanted = (int)value_or(m, SETTING_POSITIONS, -1);
+    int side = 0, other = 0;
+    const bool fits_all = is_square(rows - prefix, &side);
+    const bool fits_patches = prefix > 0 && is_square(rows, &other);
+    if (!fits_all && (!fits_patches || wanted == VIT_POS_ALL)) return 0;
+    m->config->positions = VIT_POS_ALL;
+    if (!fits_all || (fits_patches && wanted == VIT_POS_PATCHES)) {
+        m->config->positions = VIT_POS_PATCHES;
+        side = other;
+    }
+    stored->grid_height = stored->grid_width = side;
+    stored->patch_rows = side * side;
+    return fits_all && fits_patches && wanted < 0 ? 2 : 1;
+}
+
+/* The size that the name or the configuration tells does not explain the positions. */
+static bool refuse_size(const resolver *m, const settings *told, bool is_square_grid, report *r)
+{
+    const double height = told->value[SETTING_IMG_HEIGHT], width = told->value[SETTING_IMG_WIDTH];
+    const int patch = m->config->patch_size;
+    if (is_square_grid)
+        return report_fail(r, "%s says img_size %.0fx%.0f, the tensors say %lldx%lld (pos_embed "
+                           "has %d patches of %d); --img-size decides", told->origin, height,
+                           width, (long long)m->stored->grid_height * patch,
+                           (long long)m->stored->grid_width * patch, m->stored->patch_rows, patch);
+    return report_fail(r, "%s says img_size %.0fx%.0f, but pos_embed has %d rows and a patch is "
+                       "%d wide", told->origin, height, width, m->stored->position_rows, patch);
+}
+
+static bool refuse_rows(const resolver *m, report *r)
+{
+    const settings_stored *stored = m->stored;
+    const int prefix = m->config->num_prefix_tokens;
+    if (stored->patch_rows > 0 && stored->patch_rows + prefix < stored->position_rows)
+        return report_fail(r, "pos_embed has %d rows, the input %d tokens; if they are the first "
+                           "rows, give --set pos_first_rows=1", stored->position_rows,
+                           stored->patch_rows + prefix);
+    return report_fail(r, "pos_embed has %d rows for %d prefix token%s and the patches, which are "
+                       "no square; give --img-size HxW", stored->position_rows, prefix,
+                       prefix == 1 ? "" : "s");
+}
+
+/* Which grid the positions form, and whether the prefix tokens have some too. The sources in
+ * falling order, but for the command line, which may ask for another size: then the positions
+ * are resampled. */
+static bool find_grid(resolver *m, report *r)
+{
+    const settings *told = teller_of_size(m);
+    int ways;
+    if (gives_size(told)) {
+        take_grid(m, told);
+        if (grid_explains_rows(m)) return true;
+    }
+    ways = square_grid(m);
+    if (gives_size(told) && !gives_size(&m->all[FROM_OPTIONS]))
+        return refuse_size(m, told, ways > 0, r);
+    if (ways > 1)
+        return report_fail(r, "the %d rows of pos_embed may be those of all tokens or of the "
+                           "patches; give --set positions=all or patches",
+                           m->stored->position_rows);
+    if (ways == 1) return true;
+    take_grid(m, &m->all[FROM_OPTIONS]);
+    return grid_explains_rows(m) || refuse_rows(m, r);
+}
+
+/* Positions computed from the coordinates of the patches. */
+static bool resolve_sincos(resolver *m, report *r)
+{
+    vit_config *c = m->config;
+    const int kind = (int)value_or(m, SETTING_POS_SINCOS, SINCOS_NONE);
+    const int step = kind == SINCOS_1D ? 2 : 4;
+    m->model->pos_sincos = kind;
+    if (kind == SINCOS_NONE) return true;
+    if (c->embed_dim % step != 0 || c->embed_dim < 8)
+        return report_fail(r, "pos_sincos: expected an embed_dim that %d divides, 8 at least, "
+                           "found %d", step, c->embed_dim);
+    c->positions = (int)value_or(m, SETTING_POSITIONS, VIT_POS_ALL);
+    return true;
+}
+
+/* A table of relative positions has a row for each distance within the grid, and three for the
+ * class token. */
+static bool take_relative_grid(resolver *m, const settings *told)
+{
+    if (!gives_size(told)) return false;
+    take_grid(m, told);
+    return (2 * (int64_t)m->stored->grid_height - 1) * (2 * (int64_t)m->stored->grid_width - 1) ==
+           (int64_t)m->seen->relative_positions - 3;
+}
+
+/* As find_grid: the grid of such a table is the one that the name or the configuration tells, else
+ * a square one; the command line may ask for another, and tells the one of any other table. */
+static bool find_relative_grid(resolver *m, report *r)
+{
+    const settings *told = teller_of_size(m);
+    const int count = m->seen->relative_positions, patch = m->config->patch_size;
+    int side;
+    if (take_relative_grid(m, told)) return true;
+    if (!is_square(count - 3, &side) || side % 2 == 0)
+        return take_relative_grid(m, &m->all[FROM_OPTIONS]) ||
+               report_fail(r, "the %d relative positions are not those of a square; give "
+                           "--img-size HxW", count);
+    m->stored->grid_height = m->stored->grid_width = (side + 1) / 2;
+    return !gives_size(told) || gives_size(&m->all[FROM_OPTIONS]) ||
+           report_fail(r, "%s says img_size %.0fx%.0f, the %d relative positions say %dx%d; "
+                       "--img-size decides", told->origin, told->value[SETTING_IMG_HEIGHT],
+                       told->value[SETTING_IMG_WIDTH], count, m->stored->grid_height * patch,
+                       m->stored->grid_width * patch);
+}
+
+/* The input size that was asked for, or that of the grid. */
+static bool put_img_size(resolver *m, report *r)
+{
+    vit_config *c = m->config;
+    const wanted_int size[] = {
+        { SETTING_IMG_HEIGHT, &c->img_height, m->stored->grid_height * (double)c->patch_size },
+        { SETTING_IMG_WIDTH, &c->img_width, m->stored->grid_width * (double)c->patch_size }
+    };
+    return in_ints(m, size, COUNT(size), r);
+}
+
+/* Where no tensor but such a table shows the size. */
+static bool resolve_relative_size(resolver *m, report *r)
+{
+    m->config->positions = VIT_POS_NONE;
+    return find_relative_grid(m, r) && put_img_size(m, r);
+}
+
+/* Without positions nothing in the tensors shows the size. */
+static bool resolve_free_size(resolver *m, report *r)
+{
+    vit_config *c = m->config;
+    c->img_height = int_of(m, SETTING_IMG_HEIGHT);
+    c->img_width = int_of(m, SETTING_IMG_WIDTH);
+    if (c->img_height == 0 || c->img_width == 0)
+        return report_fail(r, "there is no pos_embed to tell the input size; give --img-size HxW, "
+                           "--arch or --config");
+    m->stored->grid_height = grid_side(c, c->img_height);
+    m->stored->grid_width = grid_side(c, c->img_width);
+    c->positions = VIT_POS_NONE;
+    return resolve_sincos(m, r);
+}
+
+/* A table for the longest sequence there might be: nothing but the input's size tells how many of
+ * its rows are used. */
+static bool take_first_rows(resolver *m, report *r)
+{
+    vit_config *c = m->config;
+    settings_stored *stored = m->stored;
+    double height, width;
+    int tokens;
+    if (!settings_get(m->all, SETTING_IMG_HEIGHT, &height) ||
+        !settings_get(m->all, SETTING_IMG_WIDTH, &width))
+        return report_fail(r, "how many of the first rows of pos_embed are used depends on the "
+                           "input size; give --img-size HxW");
+    stored->grid_height = (int)fmin(height / c->patch_size, 32767);
+    stored->grid_width = (int)fmin(width / c->patch_size, 32767);
+    stored->patch_rows = stored->grid_height * stored->grid_width;
+    c->positions = (int)value_or(m, SETTING_POSITIONS, VIT_POS_ALL);
+    tokens = stored->patch_rows + (c->positions == VIT_POS_ALL ? c->num_prefix_tokens : 0);
+    if (tokens > m->seen->position_rows)
+        return report_fail(r, "pos_embed has %d rows, an input of %.0fx%.0f needs %d",
+                           m->seen->position_rows, height, width, tokens);
+    stored->position_rows = tokens;
+    stored->first_rows = tokens < m->seen->position_rows;
+    return true;
+}
+
+/* What the name, the configuration or --set says against what the rows show. */
+static bool check_positions(const resolver *m, report *r)
+{
+    const vit_config *c = m->config;
+    const double wanted = value_or(m, SETTING_POSITIONS, c->positions);
+    char told[32], seen[32];
+    if ((int)wanted == c->positions) return true;
+    if (c->num_prefix_tokens == 0 && c->positions != VIT_POS_NONE && (int)wanted != VIT_POS_NONE)
+        return true; /* all tokens are patches */
+    return report_fail(r, "%s says positions %s, pos_embed with %d rows says %s",
+                       m->all[settings_origin(m->all, SETTING_POSITIONS)].origin,
+                       setting_text(SETTING_POSITIONS, wanted, told), m->stored->position_rows,
+                       setting_text(SETTING_POSITIONS, c->positions, seen));
+}
+
+/* Sizes of the input and of the grid that the stored positions form. pos_embed shows most: how
+ * many patches there are; a table of relative positions shows the grid; else somebody must say. */
+static bool resolve_size(resolver *m, report *r)
+{
+    vit_config *c = m->config;
+    const int patch = c->patch_size;
+    c->num_prefix_tokens = c->has_cls_token + c->has_dist_token + c->num_reg_tokens;
+    m->stored->position_rows = m->seen->position_rows;
+    if (patch < 1) return report_fail(r, "patch_size is not known; give --set patch_size=N");
+    if (patch % stride_of(c) != 0)
+        return report_fail(r, "patch_size %d is no multiple of the stem's stride, %d", patch,
+                           stride_of(c));
+    if (m->seen->position_rows == 0)
+        return (c->has_rel_pos ? resolve_relative_size(m, r) : resolve_free_size(m, r)) &&
+               check_positions(m, r);
+    if (value_or(m, SETTING_POS_SINCOS, SINCOS_NONE) > 0)
+        return report_fail(r, "pos_sincos is for positions that are computed, but pos_embed with "
+                           "%d rows is there", m->seen->position_rows);
+    if (value_or(m, SETTING_POS_FIRST_ROWS, 0) != 0 ? !take_first_rows(m, r) : !find_grid(m, r))
+        return false;
+    return check_positions(m, r) && put_img_size(m, r);
+}
+
+/* === Rotary positions === */
+
+/* timm's values where nothing else is told. */
+static bool resolve_rope(resolver *m, report *r)
+{
+    vit_config *c = m->config;
+    rope_options *o = &m->model->rope;
+    const bool no_positions = m->seen->position_rows == 0 && !c->has_rel_pos;
+    if (no_positions && !is_told(m, SETTING_ROPE_TYPE) && !is_told(m, SETTING_POSITIONS) &&
+        !is_told(m, SETTING_POS_SINCOS))
+        return report_fail(r, "there is no pos_embed, and rotary positions cannot be seen in the "
+                           "tensors, nor other computed ones; give --set rope_type=WORD (%s), "
+                           "--set pos_sincos=WORD (%s), --arch or --config",
+                           setting_words(SETTING_ROPE_TYPE), setting_words(SETTING_POS_SINCOS));
+    o->type = (rope_type)value_or(m, SETTING_ROPE_TYPE, ROPE_NONE);
+    o->temperature = value_or(m, SETTING_ROPE_TEMPERATURE, o->type == ROPE_CAT ? 10000 : 100);
+    o->indexing = (rope_indexing)value_or(m, SETTING_ROPE_INDEXING, ROPE_IJ);
+    o->offset = value_or(m, SETTING_ROPE_OFFSET, 0);
+    o->reference = int_of(m, SETTING_ROPE_REFERENCE);
+    if (!(o->temperature > 0))
+        return report_fail(r, "rope_temperature %.9g is not above 0", o->temperature);
+    c->rope = (int)rope_layout(o->type);
+    c->rope_per_block = o->type == ROPE_MIXED;
+    if (c->rope && c->head_dim % 4 != 0)
+        return report_fail(r, "head_dim %d: rotary positions need a multiple of 4", c->head_dim);
+    return true;
+}
+
+/* Tables for one grid end what the name or the configuration leaves to the program. */
+static bool resolve_dynamic(resolver *m, report *r)
+{
+    vit_config *c = m->config;
+    const bool is_wanted = settings_origin(m->all, SETTING_DYNAMIC_IMG_SIZE) == FROM_OPTIONS;
+    if (!c->dynamic_img_size || !(c->rope || c->has_rel_pos)) return true;
+    c->dynamic_img_size = 0;
+    return !is_wanted ||
+           report_fail(r, "dynamic_img_size: the tables of %s positions are for one input size; "
+                       "give --img-size", c->rope ? "rotary" : "relative");
+}
+
+/* === Preprocessing === */
+
+/* Value of a channel that was made from those of the checkpoint, as its weights were. */
+static double adapted_value(const double *values, int count, int chans, int channel)
+{
+    double sum = 0;
+    int i;
+    if (chans > 1) return values[channel % count];
+    for (i = 0; i < count; i++) sum += values[i];
+    return sum / count;
+}
+
+/* mean or std, for each channel of the file: told for these, for the checkpoint's, or one for all.
+ * A name stands for three channels: any number of others may have its values if they are equal. */
+static bool resolve_vector(resolver *m, bool is_std, float *out, report *r)
+{
+    const char *name = is_std ? "std" : "mean";
+    const int chans = m->config->in_chans;
+    int from = FROM_COUNT - 1, i, count;
+    const double *values;
+    bool equal = true;
+    while (from >= 0 && (is_std ? m->all[from].std_count : m->all[from].mean_count) == 0) from--;
+    for (i = 0; i < VIT_MAX_CHANS; i++) out[i] = 0.5f; /* timm's default for a ViT */
+    if (from < 0) return true;
+    count = is_std ? m->all[from].std_count : m->all[from].mean_count;
+    values = is_std ? m->all[from].std : m->all[from].mean;
+    for (i = 1; i < count; i++) equal = equal && values[i] == values[0];
+    if (count != chans && count != m->stored->chans && count != 1 &&
+        !(equal && from == FROM_NAME))
+        return report_fail(r, "%s gives %d values of %s for in_chans %d; give --set %s=...",
+                           m->all[from].origin, count, name, chans, name);
+    for (i = 0; i < chans; i++) {
+        double value = values[0];
+        if (count == chans) value = values[i];
+        else if (count == m->stored->chans) value = adapted_value(values, count, chans, i);
+        if (is_std && !(value > 0))
+            return report_fail(r, "%s std %.9g is not above 0", m->all[from].origin, value);
+        out[i] = (float)value;
+    }
+    return true;
+}
+
+/* A model whose input size may change needs the size before the crop to follow from it. timm gives
+ * crop_pct in a few decimals; with any other number vit.h keeps the proportion of both sizes. */
+static void keep_crop_pct(resolver *m, double crop_pct)
+{
+    const bool told = is_told(m, SETTING_RESIZE_HEIGHT) || is_told(m, SETTING_RESIZE_WIDTH);
+    const bool is_short = fabs(floor(crop_pct * 1e6 + 0.5) / 1e6 - crop_pct) < 1e-9;
+    m->config->crop_pct = m->config->dynamic_img_size && !told && is_short ? (float)crop_pct : 0;
+}
+
+static bool resolve_preprocessing(resolver *m, report *r)
+{
+    vit_config *c = m->config;
+    const double crop_pct = value_or(m, SETTING_CROP_PCT, 0.9);
+    const wanted_int size[] = {
+        { SETTING_RESIZE_HEIGHT, &c->resize_height, floor(c->img_height / crop_pct) },
+        { SETTING_RESIZE_WIDTH, &c->resize_width, floor(c->img_width / crop_pct) }
+    };
+    int mean_from = FROM_COUNT - 1;
+    if (!(crop_pct > 0 && crop_pct <= 4))
+        return report_fail(r, "crop_pct %.9g is not in (0, 4]", crop_pct);
+    c->crop_mode = (int)value_or(m, SETTING_CROP_MODE, VIT_CROP_CENTER);
+    c->crop_rounding = (int)value_or(m, SETTING_CROP_ROUNDING, VIT_ROUND_EVEN);
+    c->interpolation = (int)value_or(m, SETTING_INTERPOLATION, VIT_BICUBIC);
+    if (!in_ints(m, size, COUNT(size), r)) return false;
+    keep_crop_pct(m, crop_pct);
+    while (mean_from >= 0 && m->all[mean_from].mean_count == 0) mean_from--;
+    m->notes->preprocess_assumed = mean_from < 0;
+    return resolve_vector(m, false, c->mean, r) && resolve_vector(m, true, c->std, r);
+}
+
+/* === Options === */
+
+static bool resolve_shape(resolver *m, report *r)
+{
+    vit_config *c = m->config;
+    const wanted_int shape[] = {
+        { SETTING_STEM, &c->stem, VIT_STEM_NONE },
+        { SETTING_STEM_WIDTH, &c->stem_width, 0 },
+        { SETTING_STEM_STAGE1, &c->stem_stage1, 0 },
+        { SETTING_STEM_STAGE2, &c->stem_stage2, 0 },
+        { SETTING_STEM_STAGE3, &c->stem_stage3, 0 },
+        { SETTING_STEM_STAGE4, &c->stem_stage4, 0 },
+        { SETTING_IN_CHANS, &c->in_chans, 0 },
+        { SETTING_PATCH_SIZE, &c->patch_size, 0 },
+        { SETTING_EMBED_DIM, &c->embed_dim, 0 },
+        { SETTING_DEPTH, &c->depth, 0 },
+        { SETTING_NUM_HEADS, &c->num_heads, 0 },
+        { SETTING_HEAD_DIM, &c->head_dim, 0 },
+        { SETTING_MLP_DIM, &c->mlp_dim, 4 * value_or(m, SETTING_EMBED_DIM, 0) },
+        { SETTING_NUM_CLASSES, &c->num_classes, 0 },
+        { SETTING_REPRESENTATION_DIM, &c->representation_dim, 0 },
+        { SETTING_REG_TOKENS, &c->num_reg_tokens, 0 },
+        { SETTING_POOL_NUM_HEADS, &c->pool_num_heads, 0 },
+        { SETTING_POOL_MLP_DIM, &c->pool_mlp_dim, 0 },
+        { SETTING_SELFTEST_SEED, &c->selftest_seed, 1 }
+    };
+    return in_ints(m, shape, COUNT(shape), r);
+}
+
+/* What the tensors show by being there. */
+static void resolve_flags(resolver *m)
+{
+    vit_config *c = m->config;
+    c->has_cls_token = value_or(m, SETTING_CLS_TOKEN, 1) != 0;
+    c->has_dist_token = value_or(m, SETTING_DIST_TOKEN, 0) != 0;
+    c->has_patch_bias = value_or(m, SETTING_PATCH_BIAS, 1) != 0;
+    c->has_patch_pre_norm = value_or(m, SETTING_PATCH_PRE_NORM, 0) != 0;
+    c->has_patch_norm = value_or(m, SETTING_PATCH_NORM, 0) != 0;
+    c->has_pre_norm = value_or(m, SETTING_PRE_NORM, 0) != 0;
+    c->has_qkv_bias = value_or(m, SETTING_QKV_BIAS, 1) != 0;
+    c->has_qk_norm = value_or(m, SETTING_QK_NORM, 0) != 0;
+    c->has_rel_pos = value_or(m, SETTING_REL_POS, 0) != 0;
+    c->has_diff_attn = value_or(m, SETTING_DIFF_ATTN, 0) != 0;
+    c->has_attn_norm = value_or(m, SETTING_ATTN_NORM, 0) != 0;
+    c->has_proj_bias = value_or(m, SETTING_PROJ_BIAS, 1) != 0;
+    c->has_layer_scale = value_or(m, SETTING_LAYER_SCALE, 0) != 0;
+    c->has_gated_mlp = value_or(m, SETTING_GATED_MLP, 0) != 0;
+    c->has_mlp_norm = value_or(m, SETTING_MLP_NORM, 0) != 0;
+    c->has_final_norm = shown_or(m, SETTING_FINAL_NORM, 1) != 0;
+    c->has_fc_norm = shown_or(m, SETTING_FC_NORM, 0) != 0;
+    c->pool_prefix = value_or(m, SETTING_POOL_PREFIX, 0) != 0;
+    c->block_type = (int)value_or(m, SETTING_BLOCK_TYPE, VIT_PRE_NORM);
+    c->dynamic_img_size = value_or(m, SETTING_DYNAMIC_IMG_SIZE, 0) != 0;
+    c->dynamic_img_pad = value_or(m, SETTING_DYNAMIC_IMG_PAD, 0) != 0;
+}
+
+/* No tensor shows what follows. Of a plain ViT, as all of Google's, DeiT, DINO and MAE are, timm's
+ * defaults are taken and the report says so; of all others somebody must say it. */
+
+static bool resolve_norm(resolver *m, report *r)
+{
+    vit_config *c = m->config;
+    const bool told = is_told(m, SETTING_NORM_EPS);
+    if (!is_told(m, SETTING_NORM_TYPE))
+        return report_fail(r, "the norms have no bias, so they are RMS norms or none that vit.h "
+                           "knows; give --set norm_type=rms, --arch or --config");
+    c->norm_type = (int)value_or(m, SETTING_NORM_TYPE, VIT_LAYER_NORM);
+    if (!told && (c->has_pre_norm || c->norm_type == VIT_RMS_NORM || c->has_attn_norm ||
+                  c->has_mlp_norm))
+        return report_fail(r, "norm_eps cannot be seen in the tensors; give --set norm_eps=N "
+                           "(CLIP, AIMv2, BEiT-3: 1e-5; most others: 1e-6), --arch or --config");
+    c->norm_eps = (float)value_or(m, SETTING_NORM_EPS, 1e-6);
+    m->notes->eps_assumed = !told;
+    return true;
+}
+
+static bool resolve_activation(resolver *m, report *r)
+{
+    vit_config *c = m->config;
+    const bool told = is_told(m, SETTING_ACTIVATION);
+    if (!told && c->has_gated_mlp)
+        return report_fail(r, "mlp.fc1 is twice as wide as mlp.fc2: a gated MLP, whose activation "
+                           "cannot be seen in the tensors; give --set activation=silu (SwiGLU, "
+                           "gate first), --arch or --config");
+    if (!told && (c->has_pre_norm || !c->has_cls_token || c->pool == VIT_POOL_MAP))
+        return report_fail(r, "activation cannot be seen in the tensors; give --set "
+                           "activation=WORD (%s), --arch or --config",
+                           setting_words(SETTING_ACTIVATION));
+    c->activation = (int)value_or(m, SETTING_ACTIVATION, VIT_GELU);
+    m->notes->activation_assumed = !told;
+    return true;
+}
+
+/* The pool of a name, if the head was not made another one. */
+static bool check_pool(const resolver *m, report *r)
+{
+    const vit_config *c = m->config;
+    const settings *name = &m->all[FROM_NAME];
+    if (settings_origin(m->all, SETTING_POOL) != FROM_NAME) return true;
+    if ((name->value[SETTING_FC_NORM] != 0) == (c->has_fc_norm != 0)) return true;
+    return report_fail(r, "%s has %s norm behind the pool, the tensors have %s: the head was "
+                       "changed; give --set pool=WORD (%s) or --config", name->origin,
+                       c->has_fc_norm ? "no" : "a", c->has_fc_norm ? "one" : "none",
+                       setting_words(SETTING_POOL));
+}
+
+static bool resolve_pool(resolver *m, report *r)
+{
+    vit_config *c = m->config;
+    c->pool = (int)value_or(m, SETTING_POOL, VIT_POOL_TOKEN);
+    if (c->pool_mlp_dim == c->mlp_dim || c->pool != VIT_POOL_MAP) c->pool_mlp_dim = 0;
+    if (c->pool != VIT_POOL_MAP) c->pool_num_heads = 0;
+    if (is_told(m, SETTING_POOL) && c->pool == VIT_POOL_TOKEN && !c->has_cls_token)
+        return report_fail(r, "pool token reads the class token, and there is none; give --set "
+                           "pool=WORD (%s)", setting_words(SETTING_POOL));
+    if (is_told(m, SETTING_POOL)) return check_pool(m, r);
+    if (!c->has_cls_token)
+        return report_fail(r, "there is no class token, and how the patches are pooled cannot be "
+                           "seen in the tensors; give --set pool=avg (or max, avgmax), --arch or "
+                           "--config");
+    if (c->has_fc_norm)
+        return report_fail(r, "fc_norm is there, so the head may read an average, and how it is "
+                           "pooled cannot be seen in the tensors; give --set pool=avg (or token, "
+                           "max, avgmax), --arch or --config");
+    return true;
+}
+
+/* === Everything === */
+
+/* The patch embedding that was asked for instead of the checkpoint's own. */
+static bool adapt_patches(resolver *m, report *r)
+{
+    vit_config *c = m->config;
+    const int chans = m->wanted->chans ? m->wanted->chans : c->in_chans;
+    const int patch = m->wanted->patch ? m->wanted->patch : c->patch_size;
+    m->stored->chans = c->in_chans;
+    m->stored->patch = c->patch_size;
+    m->notes->patches_adapted = chans != c->in_chans || patch != c->patch_size;
+    if (m->notes->patches_adapted &&
+        (c->has_patch_pre_norm || (c->stem && patch != c->patch_size)))
+        return report_fail(r, "%s: expected patches that are cut out of the input as it is, found "
+                           "%s before them", patch != c->patch_size ? "--patch-size" : "--in-chans",
+                           c->stem ? "a convolutional stem" : "a norm");
+    if (chans != c->in_chans && c->in_chans != 3)
+        return report_fail(r, "--in-chans %d: expected a checkpoint of 3 channels, found %d", chans,
+                           c->in_chans);
+    if (chans > VIT_MAX_CHANS || patch > 1024 || c->patch_size > 1024)
+        return report_fail(r, "in_chans or patch_size is outside of its limits");
+    c->in_chans = chans;
+    c->patch_size = patch;
+    return true;
+}
+
+/* Only a model whose size may change has to know how. */
+static bool resolve_resampling(resolver *m, report *r)
+{
+    vit_config *c = m->config;
+    const vit_pos_resample how =
+        (vit_pos_resample)value_or(m, SETTING_POS_RESAMPLE, VIT_RESAMPLE_TIMM);
+    char word[32];
+    m->notes->pos_resample = how;
+    m->notes->positions_resampled = (m->stored->position_rows > 0 || c->has_rel_pos) &&
+                                    (c->grid_height != m->stored->grid_height ||
+                                     c->grid_width != m->stored->grid_width);
+    if (c->dynamic_img_size) c->pos_resample = (int)how;
+    return !c->has_rel_pos || !m->notes->positions_resampled || rel_pos_knows(how) ||
+           report_fail(r, "pos_resample=%s: relative positions are resampled as timm or "
+                       "transformers does", setting_text(SETTING_POS_RESAMPLE, (int)how, word));
+}
+
+/* Each step reads what those before it have put into the config. */
+bool settings_resolve(const settings all[FROM_COUNT], const settings_seen *seen,
+                      const patch_request *wanted, settings_resolved *model, report *r)
+{
+    char detail[VIT_MAX_DETAIL];
+    resolver resolving, *m = &resolving;
+    memset(model, 0, sizeof *model);
+    memcpy(m->all, all, sizeof m->all);
+    m->seen = seen;
+    m->wanted = wanted;
+    m->model = model;
+    m->config = &model->config;
+    m->stored = &model->stored;
+    m->notes = &model->notes;
+    if (!resolve_flat_patch(m, r)) return false;
+    expand_ratio(m);
+    forget_other_width(m);
+    expand_patch(m);
+    if (!check_contradictions(m, r) || !resolve_shape(m, r)) return false;
+    resolve_flags(m);
+    m->config->selftest_tolerance = (float)value_or(m, SETTING_SELFTEST_TOLERANCE, 2e-5);
+    if (!resolve_pool(m, r) || !resolve_norm(m, r) || !resolve_activation(m, r) ||
+        !resolve_heads(m, r) || !resolve_size(m, r) || !resolve_rope(m, r) ||
+        !resolve_dynamic(m, r) || !adapt_patches(m, r) || !resolve_preprocessing(m, r))
+        return false;
+    if (vit_config_check(m->config, detail) != VIT_OK) return report_fail(r, "%s", detail);
+    return resolve_resampling(m, r);
+}

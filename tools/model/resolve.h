@@ -1,0 +1,68 @@
+/* resolve.h - from what the sources say of a model to its vit_config: what the tensors show goes
+ * in, what follows comes out.
+ */
+#ifndef RESOLVE_H
+#define RESOLVE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/report.h"
+#include "model/rope.h"
+#include "model/settings.h"
+#include "vit.h"
+
+/* What the tensors show beyond single settings. Inspecting a checkpoint fills it in; nothing
+ * changes it after that. */
+typedef struct settings_seen {
+    int position_rows;        /* of pos_embed; 0 without it */
+    int relative_positions;   /* columns of blocks.0.attn.rel_pos; 0 without it */
+    int64_t qkv_rows;         /* of attn.qkv.weight; 0 without blocks */
+    int64_t patch_depth;      /* columns of a 2-D patch_embed.proj.weight, the old form; else 0 */
+    bool by_default[SETTING_COUNT];   /* no source said it: it is what the layout's library does */
+    bool mean_by_default;
+} settings_seen;
+
+/* Channels and patch size that the .vit file is to have; 0: those of the checkpoint. */
+typedef struct patch_request {
+    int chans, patch;
+} patch_request;
+
+/* The checkpoint's own shapes, where those of the .vit file may differ. */
+typedef struct settings_stored {
+    int chans, patch;             /* of the patch embedding */
+    int position_rows;            /* rows of pos_embed in use; 0 without it */
+    bool first_rows;              /* those are the first of more rows: see pos_first_rows */
+    int patch_rows;               /* rows of pos_embed that belong to patches */
+    int grid_height, grid_width;  /* the grid that these rows, or relative positions, form */
+} settings_stored;
+
+/* Things the report should mention. */
+typedef struct settings_notes {
+    bool heads_by_width;      /* num_heads follows timm's naming of embed_dim */
+    bool eps_assumed;         /* timm's usual 1e-6 ... */
+    bool activation_assumed;  /* ... and erf GELU, for a plain ViT that nothing describes */
+    bool preprocess_assumed;  /* nothing says how images are to be prepared */
+    bool patches_adapted;     /* to other channels or another size */
+    bool positions_resampled;
+    vit_pos_resample pos_resample;   /* how */
+} settings_notes;
+
+/* What follows from all of it. Only settings_resolve writes it. */
+typedef struct settings_resolved {
+    vit_config config;            /* of the .vit file */
+    settings_stored stored;
+    settings_notes notes;
+    int pos_sincos;               /* how positions are computed; 0: they are not */
+    double context_divisor;       /* attn.proj.weight is divided by it; 0: it is not */
+    rope_options rope;            /* how the tables of rotary positions are made */
+} settings_resolved;
+
+/* Puts all of it together; refuses what contradicts the tensors. */
+bool settings_resolve(const settings all[FROM_COUNT], const settings_seen *seen,
+                      const patch_request *wanted, settings_resolved *model, report *r);
+
+/* Input pixels, along a side, for one pixel of the feature map that a stem makes; 1 without one. */
+int settings_stem_stride(const settings *s);
+
+#endif
