@@ -6,8 +6,10 @@
 
 #include "base/bytes.h"
 #include "base/memory.h"
+#include "base/paths.h"
 #include "base/report.h"
 #include "base/source.h"
+#include "base/tensor.h"
 #include "base/text.h"
 #include "test.h"
 
@@ -113,6 +115,38 @@ static void test_sources(void)
     CHECK(source_exists("/dev/null") && !source_exists("/none"));
 }
 
+static void test_numbers(void)
+{
+    CHECK(bytes_float(0x3FC00000) == 1.5f && bytes_bfloat(0xC000) == -2.0f);
+    CHECK(bytes_half(0x3E00) == 1.5f && bytes_half(0x8001) == -1.0f / 16777216.0f);
+    CHECK(bytes_half(0x7BFF) == 65504.0f && bytes_half(0xFC00) < -3e38f);
+    CHECK(bytes_double(0x3FF8000000000000) == 1.5f && bytes_double(0xFFEFFFFFFFFFFFFF) < -3e38f);
+    CHECK(bytes_signed(0x80, 1) == -128 && bytes_signed(0x7FFF, 2) == 32767);
+    CHECK(bytes_signed(0xFFFFFFFF, 4) == -1 && bytes_signed((uint64_t)1 << 63, 8) == INT64_MIN);
+}
+
+static void test_tensors(void)
+{
+    const int64_t dims[8] = { 192, 3, INT64_MAX, 1, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX };
+    vit_tensor t = { 0 };
+    char text[SHAPE_TEXT_SIZE];
+    int i;
+    for (i = 0; i < VIT_NUM_DTYPES; i++)
+        CHECK(tensor_find_dtype(tensor_dtype_name((vit_dtype)i)) == i);
+    CHECK(tensor_find_dtype("F32") == -1);
+    CHECK(!strcmp(shape_text(dims, 2, text, sizeof text), "[192, 3]"));
+    CHECK(!strcmp(shape_text(dims, 0, text, sizeof text), "[]"));
+    CHECK(strlen(shape_text(dims, 8, text, sizeof text)) < SHAPE_TEXT_SIZE && strchr(text, ']'));
+    t.ndim = 3;
+    t.dims[0] = 4;
+    t.dims[1] = 3;
+    t.dims[2] = 2;
+    CHECK(tensor_count(&t) == 24 && tensor_depth(&t) == 6);
+    CHECK(!strcmp(paths_file_name("a/b.c"), "b.c") && !strcmp(paths_file_name("b"), "b"));
+    CHECK(!strcmp(paths_file_name("a/b/"), "b/") && paths_folder_length("a/b") == 2);
+    CHECK(paths_folder_length("b") == 0 && paths_folder_length("/b") == 1);
+}
+
 int main(void)
 {
     test_reports();
@@ -121,5 +155,7 @@ int main(void)
     test_arithmetic();
     test_utf8();
     test_sources();
+    test_numbers();
+    test_tensors();
     return test_summary();
 }

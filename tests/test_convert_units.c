@@ -362,6 +362,7 @@ typedef struct patch_case {
 
 static void check_adapted(const patch_case *p, FILE *file)
 {
+    const patch_shape stored = { p->chans, p->patch }, wanted = { p->new_chans, p->new_patch };
     const int old = p->chans * p->patch * p->patch;
     const int new = p->new_chans * p->new_patch * p->new_patch;
     float *from = malloc((size_t)old * sizeof *from), *to = malloc((size_t)new * sizeof *to);
@@ -372,7 +373,7 @@ static void check_adapted(const patch_case *p, FILE *file)
     int i;
     random_inputs(from, old);
     CHECK(read_floats(file, expected, new));
-    CHECK(adapt_start(&a, p->chans, p->patch, p->new_chans, p->new_patch, p->how, r));
+    CHECK(adapt_start(&a, &stored, &wanted, p->how, r));
     adapt_row(&a, from, to);
     adapt_free(&a);
     for (i = 0; i < new; i++) {

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "layout/layout.h"
+#include "layout/values.h"
 #include "layout/views.h"
 #include "test.h"
 
@@ -45,7 +45,7 @@ static int64_t place(const checkpoint_tensor_info *view, int64_t index)
 
 static void check_form(const char *form, checkpoint_tensor_info t, int64_t index, int64_t expected)
 {
-    const bool good = layout_apply_form(&t, form, &sizes);
+    const bool good = layout_apply_axes(&t, form, &sizes);
     CHECK_MSG(good, "%s", form);
     if (good)
         CHECK_MSG(place(&t, index) == expected, "%s: element %d lies at %d, expected %d", form,
@@ -54,7 +54,7 @@ static void check_form(const char *form, checkpoint_tensor_info t, int64_t index
 
 static void refuse_form(const char *form, checkpoint_tensor_info t)
 {
-    CHECK_MSG(!layout_apply_form(&t, form, &sizes), "%s", form);
+    CHECK_MSG(!layout_apply_axes(&t, form, &sizes), "%s", form);
 }
 
 static void test_forms(void)
@@ -80,17 +80,17 @@ static void test_forms(void)
     refuse_form("d(pqc)>dcpq", tensor(2, 8, 24, 0, 0));
     refuse_form("dhk>hkd", tensor(3, 8, 4, 2, 0));         /* heads and their width swapped */
     refuse_form("d(xy)>dxy", tensor(2, 8, 12, 0, 0));      /* nobody knows x */
-    CHECK(layout_form_ndim("d(pqc)>dcpq") == 2 && layout_form_ndim("pqcd>dcpq") == 4);
+    CHECK(layout_axes_ndim("d(pqc)>dcpq") == 2 && layout_axes_ndim("pqcd>dcpq") == 4);
 }
 
 static void test_letters(void)
 {
     checkpoint_tensor_info t = tensor(3, 8, 2, 4, 0), flat = tensor(2, 8, 12, 0, 0);
-    CHECK(layout_letter("dhk>hkd", &t, 'h') == 2 && layout_letter("dhk>hkd", &t, 'k') == 4);
-    CHECK(layout_letter("dhk>hkd", &t, 'x') == 0);
-    CHECK(layout_letter("d(pqc)>dcpq", &flat, 'd') == 8);
-    CHECK(layout_letter("d(pqc)>dcpq", &flat, 'p') == 0);
-    CHECK(layout_letter("d>d", &t, 'k') == 0);
+    CHECK(layout_axis_size("dhk>hkd", &t, 'h') == 2 && layout_axis_size("dhk>hkd", &t, 'k') == 4);
+    CHECK(layout_axis_size("dhk>hkd", &t, 'x') == 0);
+    CHECK(layout_axis_size("d(pqc)>dcpq", &flat, 'd') == 8);
+    CHECK(layout_axis_size("d(pqc)>dcpq", &flat, 'p') == 0);
+    CHECK(layout_axis_size("d>d", &t, 'k') == 0);
 }
 
 static void check_slice(const char *slice, checkpoint_tensor_info t, int64_t first, int64_t count)

@@ -16,6 +16,7 @@
 #include "base/json.h"
 #include "base/paths.h"
 #include "base/report.h"
+#include "base/tensor.h"
 #include "bench/peak.h"
 #include "cli/options.h"
 #include "cli/output.h"
@@ -112,16 +113,10 @@ static float base_of(const vit_tensor *tensor) {
     return strstr(tensor->name, "norm") && strstr(tensor->name, "weight") ? 1.0f : 0.0f;
 }
 
-static size_t row_size(const vit_tensor *tensor) {
-    size_t size = 1;
-    for (int i = 1; i < tensor->ndim; i++) size *= (size_t)tensor->dims[i];
-    return size;
-}
-
 /* Tensor number i, 16 rows at a time. */
 static bool write_tensor(vit_writer *w, size_t i, uint64_t *state, report *r) {
     const vit_tensor *tensor = &w->tensors[i];
-    size_t size = row_size(tensor);
+    size_t size = tensor_depth(tensor);
     float *rows = malloc(16 * size * sizeof *rows);
     bool good = rows != NULL || report_no_memory(r);
     for (int row = 0; good && row < tensor->dims[0]; row += 16) {
@@ -171,7 +166,7 @@ static bool make_model(bench *b, const arch_choice *choice) {
     }
     b->path = b->random.temporary;
     arch_full_name(choice, b->name, sizeof b->name);
-    if (write_random(b->random.file, &config, (vit_dtype)convert_find_dtype(b->chosen->dtype), &r))
+    if (write_random(b->random.file, &config, (vit_dtype)tensor_find_dtype(b->chosen->dtype), &r))
         return true;
     (void)report_file(&r, b->path);
     report_print(&r, PROGRAM);
@@ -198,10 +193,10 @@ static const char *dtype_of(const vit_model *model) {
     vit_tensor tensor;
     for (int i = 0; vit_model_tensor(model, i, &tensor); i++) {
         int dtype = (int)tensor.dtype;
-        if (dtype < MAX_DTYPES) counts[dtype] += (double)tensor.dims[0] * (double)row_size(&tensor);
+        if (dtype < MAX_DTYPES) counts[dtype] += (double)tensor.dims[0] * (double)tensor_depth(&tensor);
         if (dtype < MAX_DTYPES && counts[dtype] > counts[most]) most = dtype;
     }
-    return convert_dtype_name((vit_dtype)most);
+    return tensor_dtype_name((vit_dtype)most);
 }
 
 /* What the file says of its architecture, or else the file's name. */
@@ -658,7 +653,7 @@ static bool check_command(choices *c, arch_choice *choice) {
     if (c->model && c->arch) return complain("either -m or --arch, not both");
     if (c->model && c->dtype) return complain("--dtype needs --arch: a file has its own type");
     if (!c->dtype) c->dtype = "f32";
-    if (convert_find_dtype(c->dtype) < 0)
+    if (tensor_find_dtype(c->dtype) < 0)
         return complain("--dtype: expected f32, f16, bf16, int8 or int4");
     return check_isa(c) && check_arch(c, choice);
 }

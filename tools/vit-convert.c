@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/paths.h"
 #include "base/report.h"
+#include "base/tensor.h"
 #include "base/text.h"
 #include "cli/options.h"
 #include "cli/output.h"
@@ -39,14 +40,6 @@ static const char *grouped(uint64_t value, char text[32])
     return text;
 }
 
-static uint64_t parameters_of(const vit_tensor *tensor)
-{
-    uint64_t count = 1;
-    int i;
-    for (i = 0; i < tensor->ndim; i++) count *= (uint64_t)tensor->dims[i];
-    return count;
-}
-
 /* === Parameters by part === */
 
 /* "blocks.3.mlp.fc1.weight" belongs to "blocks", "cls_token" to itself. */
@@ -66,7 +59,7 @@ static int list_parts(const conversion *c, part parts[MAX_PARTS])
     for (t = 0; t < c->plan.count; t++) {
         const vit_tensor *tensor = &c->plan.items[t].tensor;
         size_t length = strcspn(tensor->name, ".");
-        if (c->plan.items[t].own) continue;
+        if (!layout_is_stored(&c->plan.items[t])) continue;
         for (i = 0; i < count; i++)
             if (strlen(parts[i].name) == length && !memcmp(parts[i].name, tensor->name, length))
                 break;
@@ -75,7 +68,7 @@ static int list_parts(const conversion *c, part parts[MAX_PARTS])
             memset(&parts[count], 0, sizeof parts[count]);
             memcpy(parts[count++].name, tensor->name, length);
         }
-        parts[i].parameters += parameters_of(tensor);
+        parts[i].parameters += tensor_count(tensor);
     }
     return count;
 }
@@ -305,7 +298,7 @@ static void print_report(const conversion *c)
     print_preprocessing(&c->model.config);
     print_labels(c);
     printf("%-15s %s, %s, %s bytes\n", "output", c->options->output,
-           convert_dtype_name(c->options->dtype), grouped(c->output_size, a));
+           tensor_dtype_name(c->options->dtype), grouped(c->output_size, a));
     if (c->calibration.count > 0)
         printf("%-15s on %d images\n", "calibrated", c->calibration.count);
     print_comparison(c);
@@ -416,7 +409,7 @@ static void print_json(const conversion *c)
     json_config(&c->model.config);
     json_parameters(c);
     printf(", \"labels\": %zu", c->labels.count);
-    json_text("dtype", convert_dtype_name(c->options->dtype));
+    json_text("dtype", tensor_dtype_name(c->options->dtype));
     json_text("output", c->options->output);
     printf(", \"bytes\": %" PRIu64, c->output_size);
     json_comparison(c);
@@ -528,7 +521,7 @@ static int usage_error(const char *message)
 
 static int run(arguments *a, const text_list *operands)
 {
-    int dtype = convert_find_dtype(a->dtype);
+    int dtype = tensor_find_dtype(a->dtype);
     if (a->list_archs) return print_archs(), CLI_OK;
     if (operands->count != 1) return usage_error("expected one CHECKPOINT");
     if (!a->convert.output) return usage_error("expected -o FILE");

@@ -8,9 +8,11 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/paths.h"
 #include "base/report.h"
 #include "base/sha256.h"
 #include "base/source.h"
+#include "base/tensor.h"
 #include "base/text.h"
 #include "cli/options.h"
 #include "cli/output.h"
@@ -31,7 +33,6 @@ typedef struct choices {
 
 enum { MAX_PARTS = 64 };
 
-static const char *const dtype_names[VIT_NUM_DTYPES] = { "f32", "f16", "bf16", "int8", "int4" };
 static const char *const layout_names[2] = { "plain", "panels" };
 static const char *const crop_names[3] = { "center", "squash", "border" };
 static const char *const interpolation_names[2] = { "bilinear", "bicubic" };
@@ -55,12 +56,6 @@ static bool is_parameter(const char *name) {
     return strncmp(name, "preprocess.", 11) != 0 && strncmp(name, "selftest.", 9) != 0;
 }
 
-static uint64_t element_count(const vit_tensor *tensor) {
-    uint64_t count = 1;
-    for (int i = 0; i < tensor->ndim; i++) count *= (uint64_t)tensor->dims[i];
-    return count;
-}
-
 /* The part with the name's first word, made if there is none yet: of an architecture's tensors
  * there are far fewer than MAX_PARTS. */
 static part *find_part(totals *sum, const char *name) {
@@ -82,8 +77,8 @@ static void add_up(const vit_model *model, totals *sum) {
         sum->num_tensors++;
         sum->bytes[tensor.dtype] += tensor.size;
         if (!is_parameter(tensor.name)) continue;
-        sum->parameters += element_count(&tensor);
-        find_part(sum, tensor.name)->parameters += element_count(&tensor);
+        sum->parameters += tensor_count(&tensor);
+        find_part(sum, tensor.name)->parameters += tensor_count(&tensor);
     }
 }
 
@@ -110,17 +105,12 @@ static bool is_hash(const char *text, size_t size) {
     return size == HEX_DIGITS && strspn(text, "0123456789abcdefABCDEF") >= HEX_DIGITS;
 }
 
-static const char *base_name(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 /* The hash that stands before the file's name: lines as sha256sum writes them. */
 static bool find_hash(char *list, const char *path, char hash[HEX_DIGITS + 1]) {
     for (char *line = strtok(list, "\r\n"); line; line = strtok(NULL, "\r\n")) {
         const size_t size = strcspn(line, " ");
         if (!is_hash(line, size) || !line[size] || !strchr(" *", line[size + 1])) continue;
-        if (strcmp(base_name(line + size + 2), base_name(path)) != 0) continue;
+        if (strcmp(paths_file_name(line + size + 2), paths_file_name(path)) != 0) continue;
         snprintf(hash, HEX_DIGITS + 1, "%.*s", HEX_DIGITS, line);
         return true;
     }
@@ -144,7 +134,7 @@ static bool expected_hash(const char *path, const char *given, char hash[HEX_DIG
     text = size <= MAX_LIST ? calloc(size + 1, 1) : NULL;
     if (text) memcpy(text, list, size);
     found = text && find_hash(text, path, hash);
-    if (!found) report_error(PROGRAM, given, "has no SHA-256 of %s", base_name(path));
+    if (!found) report_error(PROGRAM, given, "has no SHA-256 of %s", paths_file_name(path));
     free(text);
     free(list);
     return found;
@@ -301,7 +291,7 @@ static void print_sizes(const vit_model *model, const totals *sum) {
     print_bytes(model->size);
     for (int i = 0; i < VIT_NUM_DTYPES; i++) {
         if (!sum->bytes[i]) continue;
-        printf("\n  tensors in %-5s", dtype_names[i]);
+        printf("\n  tensors in %-5s", tensor_dtype_name((vit_dtype)i));
         print_bytes(sum->bytes[i]);
     }
     printf("\n  session         ");
@@ -327,7 +317,7 @@ static void print_tensors(const vit_model *model) {
     vit_tensor t;
     printf("\ntensors\n  %-34s %-5s %-7s %12s  %s\n", "name", "type", "layout", "bytes", "shape");
     for (int i = 0; vit_model_tensor(model, i, &t); i++) {
-        printf("  %-34s %-5s %-7s %12llu  [", t.name, dtype_names[t.dtype],
+        printf("  %-34s %-5s %-7s %12llu  [", t.name, tensor_dtype_name(t.dtype),
                layout_names[t.layout], (unsigned long long)t.size);
         for (int d = 0; d < t.ndim; d++) printf("%s%d", d ? ", " : "", t.dims[d]);
         printf("]\n");
@@ -437,7 +427,7 @@ static void json_totals(const vit_model *model, const totals *sum) {
     printf("}}, \"bytes\": {\"file\": %llu", (unsigned long long)model->size);
     for (int i = 0; i < VIT_NUM_DTYPES; i++) {
         if (!sum->bytes[i]) continue;
-        printf(", \"%s\": %llu", dtype_names[i], (unsigned long long)sum->bytes[i]);
+        printf(", \"%s\": %llu", tensor_dtype_name((vit_dtype)i), (unsigned long long)sum->bytes[i]);
     }
     printf(", \"session\": %llu}", (unsigned long long)vit_workspace_size(model, NULL));
 }
@@ -448,7 +438,7 @@ static void json_tensors(const vit_model *model) {
     for (int i = 0; vit_model_tensor(model, i, &t); i++) {
         printf("%s{\"name\": ", i ? ", " : "");
         json_text(t.name);
-        printf(", \"dtype\": \"%s\", \"layout\": \"%s\", \"shape\": [", dtype_names[t.dtype],
+        printf(", \"dtype\": \"%s\", \"layout\": \"%s\", \"shape\": [", tensor_dtype_name(t.dtype),
                layout_names[t.layout]);
         for (int d = 0; d < t.ndim; d++) printf("%s%d", d ? ", " : "", t.dims[d]);
         printf("], \"offset\": %llu, \"bytes\": %llu, \"checksum\": \"%016llx\"}",

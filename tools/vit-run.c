@@ -15,6 +15,7 @@
 
 #include "base/json.h"
 #include "base/report.h"
+#include "base/tensor.h"
 #include "base/text.h"
 #include "checkpoint/npy.h"
 #include "cli/options.h"
@@ -120,19 +121,6 @@ static bool read_images(run *r) {
     return true;
 }
 
-enum { SHAPE_SIZE = 24 * NPY_MAX_DIMS };
-
-/* "[2, 3, 224, 224]" */
-static const char *shape_text(char text[SHAPE_SIZE], const int64_t *dims, int ndim) {
-    int length = snprintf(text, SHAPE_SIZE, "[");
-    for (int i = 0; i < ndim; i++) {
-        length += snprintf(text + length, (size_t)(SHAPE_SIZE - length), "%s%lld", i ? ", " : "",
-                           (long long)dims[i]);
-    }
-    snprintf(text + length, (size_t)(SHAPE_SIZE - length), "]");
-    return text;
-}
-
 /* True for [B, C, H, W] or [C, H, W] as the model takes it; batch receives B or 1. */
 static bool input_fits(const vit_config *config, const npy_array *array, int *batch) {
     const int64_t *dims = array->dims;
@@ -149,7 +137,7 @@ static bool read_tensor(run *r) {
     const vit_config *config = &r->model.config;
     const char *path = r->chosen->input;
     report failure = report_make();
-    char found[SHAPE_SIZE];
+    char found[SHAPE_TEXT_SIZE];
     npy_array array;
     if (!npy_read(path, &array, &failure)) {
         report_print(&failure, PROGRAM);
@@ -159,7 +147,7 @@ static bool read_tensor(run *r) {
         report_error(PROGRAM, path, "expected shape [B, %d, %d, %d] or [%d, %d, %d], found %s",
                      config->in_chans, config->img_height, config->img_width, config->in_chans,
                      config->img_height, config->img_width,
-                     shape_text(found, array.dims, array.ndim));
+                     shape_text(array.dims, array.ndim, found, sizeof found));
         npy_free(&array);
         return false;
     }
@@ -185,11 +173,11 @@ static bool read_input(run *r) {
 /* One entry of "written". */
 static void print_written(run *r, const char *tensor, const char *path, const int64_t *dims,
                           int ndim) {
-    char shape[SHAPE_SIZE];
+    char shape[SHAPE_TEXT_SIZE];
     if (!r->chosen->json) return;
     printf("%s\n    {\"tensor\": \"%s\", \"file\": ", r->num_written++ ? "," : "", tensor);
     json_write_string(stdout, path);
-    printf(", \"shape\": %s}", shape_text(shape, dims, ndim));
+    printf(", \"shape\": %s}", shape_text(dims, ndim, shape, sizeof shape));
 }
 
 /* The reason of a failure is on stderr. */

@@ -45,3 +45,45 @@ void bytes_store_floats(void *bytes, const float *values, size_t count)
         p[3] = (uint8_t)(bits >> 24);
     }
 }
+
+float bytes_float(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* Subnormals are multiples of 2^-24, which f32 holds exactly; NaN payloads move up. */
+float bytes_half(uint16_t bits)
+{
+    const uint32_t sign = (uint32_t)(bits & 0x8000) << 16;
+    const uint32_t exponent = bits >> 10 & 31, fraction = bits & 1023;
+    float subnormal;
+    if (exponent == 31) return bytes_float(sign | 0x7F800000 | fraction << 13);
+    if (exponent > 0) return bytes_float(sign | (exponent + 112) << 23 | fraction << 13);
+    subnormal = (float)fraction * (1.0f / 16777216.0f);
+    return sign ? -subnormal : subnormal;
+}
+
+float bytes_bfloat(uint16_t bits)
+{
+    return bytes_float((uint32_t)bits << 16);
+}
+
+/* Beyond float's range lies infinity, as in NumPy; C leaves such a cast undefined. */
+float bytes_double(uint64_t bits)
+{
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    if (value >= 3.4028235677973366e38) return bytes_float(0x7F800000);
+    if (value <= -3.4028235677973366e38) return bytes_float(0xFF800000);
+    return (float)value;
+}
+
+/* Without the casts that C leaves to the compiler. */
+int64_t bytes_signed(uint64_t bits, unsigned size)
+{
+    const uint64_t sign = (uint64_t)1 << (8 * size - 1);
+    if (!(bits & sign)) return (int64_t)bits;
+    return -(int64_t)((sign - 1) - (bits & (sign - 1))) - 1;
+}

@@ -44,3 +44,9 @@ const char *paths_file_name(const char *path)
     while (length > 0 && path[length - 1] != '/') length--;
     return path + length;
 }
+
+size_t paths_folder_length(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? (size_t)(slash - path) + 1 : 0;
+}

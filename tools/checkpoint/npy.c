@@ -37,45 +37,14 @@ static uint64_t load_bits(const unsigned char *bytes, unsigned size, bool big_en
     return bits;
 }
 
-static float float_from_bits(uint32_t bits) {
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-/* IEEE binary16, exactly. Subnormals are (mantissa * 2^-24), which f32 holds exactly. */
-static float half_to_float(uint32_t half) {
-    uint32_t sign = (half & 0x8000u) << 16, exponent = half >> 10 & 31u, mantissa = half & 0x3ffu;
-    if (exponent == 31) return float_from_bits(sign | 0x7f800000u | mantissa << 13);
-    if (exponent > 0) return float_from_bits(sign | (exponent + 112) << 23 | mantissa << 13);
-    return (sign ? -1.0f : 1.0f) * (float)mantissa * (1.0f / 16777216.0f);
-}
-
-/* Two's complement of `size` bytes, without relying on implementation-defined casts. */
-static int64_t to_signed(uint64_t bits, unsigned size) {
-    uint64_t sign = (uint64_t)1 << (8 * size - 1);
-    if (!(bits & sign)) return (int64_t)bits;
-    return -(int64_t)((sign - 1) - (bits & (sign - 1))) - 1;
-}
-
-/* A double beyond float's range becomes an infinity, as in NumPy; C leaves the cast undefined. */
-static float double_to_float(uint64_t bits) {
-    double value;
-    memcpy(&value, &bits, sizeof value);
-    if (value >= 3.4028235677973366e38 || value <= -3.4028235677973366e38) {
-        return float_from_bits(value > 0 ? 0x7f800000u : 0xff800000u);
-    }
-    return (float)value;
-}
-
 static float to_float(element type, uint64_t bits) {
     switch (type) {
-    case F2: return half_to_float((uint32_t)bits);
-    case F4: return float_from_bits((uint32_t)bits);
-    case F8: return double_to_float(bits);
-    case I1: case I2: case I4: case I8: return (float)to_signed(bits, elements[type].size);
+    case F2: return bytes_half((uint16_t)bits);
+    case F4: return bytes_float((uint32_t)bits);
+    case F8: return bytes_double(bits);
+    case I1: case I2: case I4: case I8: return (float)bytes_signed(bits, elements[type].size);
     case BOOLEAN: return bits ? 1.0f : 0.0f;
-    case BF2: return float_from_bits((uint32_t)bits << 16);
+    case BF2: return bytes_bfloat((uint16_t)bits);
     default: return (float)bits;   /* U1 to U8 */
     }
 }

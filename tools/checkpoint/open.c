@@ -11,6 +11,7 @@
 #include "base/bytes.h"
 #include "base/json.h"
 #include "base/memory.h"
+#include "base/paths.h"
 #include "base/source.h"
 #include "base/text.h"
 #include "checkpoint/container.h"
@@ -352,8 +353,7 @@ enum {
 /* Folder of `beside` + name, in the checkpoint's memory. */
 static char *checkpoint_path_beside(checkpoint *c, const char *beside, const char *name)
 {
-    const char *slash = strrchr(beside, '/');
-    size_t folder = slash ? (size_t)(slash - beside) + 1 : 0, size = strlen(name);
+    const size_t folder = paths_folder_length(beside), size = strlen(name);
     char *path = memory_take(&c->memory, folder + size + 1);
     if (!path) return NULL;
     memcpy(path, beside, folder);
@@ -407,13 +407,12 @@ static bool checkpoint_is_skipped(const checkpoint *c, const char *name)
 static bool checkpoint_check_shard(checkpoint *c, const json_value *entry, report *r)
 {
     const checkpoint_tensor_info *t = checkpoint_find(c, entry->key);
-    const char *path, *slash;
+    const char *path;
     if (!t && checkpoint_is_skipped(c, entry->key)) return true;
     if (!t)
         return report_fail(r, "weight_map: \"%.200s\" is in no shard", entry->key);
     path = c->files[c->storages[t->storage].file].path;
-    slash = strrchr(path, '/');
-    if (strcmp(slash ? slash + 1 : path, json_string(entry, "")) == 0) return true;
+    if (strcmp(paths_file_name(path), json_string(entry, "")) == 0) return true;
     return report_fail(r, "weight_map: \"%.200s\" is not in %.200s but in %.200s", entry->key,
                        json_string(entry, ""), path);
 }

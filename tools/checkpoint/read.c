@@ -14,54 +14,17 @@
 
 /* === Conversion: count little-endian elements at raw to float === */
 
-static float checkpoint_float_of_bits(uint32_t bits)
-{
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-static double checkpoint_double_of_bits(uint64_t bits)
-{
-    double value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-/* Exact for every value: subnormals are multiples of 2^-24, NaN payloads move up. */
-static float checkpoint_float_of_half(uint16_t half)
-{
-    uint32_t sign = (uint32_t)(half & 0x8000) << 16;
-    uint32_t exponent = half >> 10 & 31, fraction = half & 1023;
-    float subnormal;
-    if (exponent == 31) return checkpoint_float_of_bits(sign | 0x7F800000 | fraction << 13);
-    if (exponent > 0)
-        return checkpoint_float_of_bits(sign | (exponent + 112) << 23 | fraction << 13);
-    subnormal = (float)fraction * (1.0f / 16777216.0f);
-    return sign ? -subnormal : subnormal;
-}
-
-static float checkpoint_float_of_i64(uint64_t bits)
-{
-    return bits > INT64_MAX ? (float)(-(int64_t)(UINT64_MAX - bits) - 1) : (float)(int64_t)bits;
-}
-
-static float checkpoint_float_of_i32(uint32_t bits)
-{
-    return (float)(bits > INT32_MAX ? (int64_t)bits - ((int64_t)1 << 32) : (int64_t)bits);
-}
-
 static float checkpoint_convert_one(checkpoint_dtype dtype, const uint8_t *raw)
 {
     switch (dtype) {
-    case CHECKPOINT_F32:  return checkpoint_float_of_bits(bytes_load32(raw));
-    case CHECKPOINT_F16:  return checkpoint_float_of_half(bytes_load16(raw));
-    case CHECKPOINT_BF16: return checkpoint_float_of_bits((uint32_t)bytes_load16(raw) << 16);
-    case CHECKPOINT_F64:  return (float)checkpoint_double_of_bits(bytes_load64(raw));
-    case CHECKPOINT_I64:  return checkpoint_float_of_i64(bytes_load64(raw));
-    case CHECKPOINT_I32:  return checkpoint_float_of_i32(bytes_load32(raw));
-    case CHECKPOINT_I16:  return (float)(bytes_load16(raw) - (raw[1] > 127 ? 65536 : 0));
-    case CHECKPOINT_I8:   return (float)(raw[0] - (raw[0] > 127 ? 256 : 0));
+    case CHECKPOINT_F32:  return bytes_float(bytes_load32(raw));
+    case CHECKPOINT_F16:  return bytes_half(bytes_load16(raw));
+    case CHECKPOINT_BF16: return bytes_bfloat(bytes_load16(raw));
+    case CHECKPOINT_F64:  return bytes_double(bytes_load64(raw));
+    case CHECKPOINT_I64:  return (float)bytes_signed(bytes_load64(raw), 8);
+    case CHECKPOINT_I32:  return (float)bytes_signed(bytes_load32(raw), 4);
+    case CHECKPOINT_I16:  return (float)bytes_signed(bytes_load16(raw), 2);
+    case CHECKPOINT_I8:   return (float)bytes_signed(raw[0], 1);
     case CHECKPOINT_U8:   return (float)raw[0];
     case CHECKPOINT_BOOL: return raw[0] ? 1.0f : 0.0f;
     case CHECKPOINT_Q4_0: case CHECKPOINT_Q4_1: case CHECKPOINT_Q5_0: case CHECKPOINT_Q5_1:
@@ -76,7 +39,7 @@ static void checkpoint_convert(checkpoint_dtype dtype, const uint8_t *raw, size_
     size_t i, size = checkpoint_dtype_size(dtype);
     if (dtype == CHECKPOINT_F32) {     /* the common one in a loop of its own, for speed */
         for (i = 0; i < count; i++)
-            destination[i] = checkpoint_float_of_bits(bytes_load32(raw + 4 * i));
+            destination[i] = bytes_float(bytes_load32(raw + 4 * i));
         return;
     }
     for (i = 0; i < count; i++) destination[i] = checkpoint_convert_one(dtype, raw + i * size);
@@ -227,8 +190,8 @@ static void checkpoint_unpack_block(checkpoint_dtype dtype, const uint8_t *raw, 
 {
     const bool has_minimum = dtype == CHECKPOINT_Q4_1 || dtype == CHECKPOINT_Q5_1;
     const bool has_fifth = dtype == CHECKPOINT_Q5_0 || dtype == CHECKPOINT_Q5_1;
-    const float scale = checkpoint_float_of_half(bytes_load16(raw));
-    const float minimum = has_minimum ? checkpoint_float_of_half(bytes_load16(raw + 2)) : 0;
+    const float scale = bytes_half(bytes_load16(raw));
+    const float minimum = has_minimum ? bytes_half(bytes_load16(raw + 2)) : 0;
     const uint8_t *quants = raw + (has_minimum ? 4 : 2);
     const uint32_t fifth = has_fifth ? bytes_load32(quants) : 0;
     const int zero = has_minimum || dtype == CHECKPOINT_Q8_0 ? 0 : has_fifth ? 16 : 8;

@@ -9,6 +9,7 @@
 
 #include "base/bytes.h"
 #include "base/json.h"
+#include "base/paths.h"
 #include "base/report.h"
 #include "base/source.h"
 #include "checkpoint/container.h"
@@ -111,9 +112,8 @@ static bool safetensors_add_tensor(safetensors_reader *s, checkpoint_tensor_info
                                    const safetensors_range *range, uint64_t element_size)
 {
     checkpoint_storage storage = { 0 };
-    const char *path = s->c->files[s->file].path, *slash = strrchr(path, '/');
     storage.file = s->file;
-    storage.bytes.name = slash ? slash + 1 : path;
+    storage.bytes.name = paths_file_name(s->c->files[s->file].path);
     storage.bytes.offset = s->data_start + range->begin;
     storage.bytes.size = range->end - range->begin;
     storage.bytes.stored_size = storage.bytes.size;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/paths.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "vit.h"
@@ -12,9 +13,8 @@
 /* The output's name without folder and ending, as an identifier. */
 static void make_name(const char *path, char *name, size_t size)
 {
-    const char *start = strrchr(path, '/');
+    const char *start = paths_file_name(path);
     size_t i;
-    start = start ? start + 1 : path;
     snprintf(name, size, "%s%.*s", isdigit((unsigned char)*start) ? "_" : "",
              (int)strcspn(start, "."), start);
     if (!*name || !strcmp(path, "-")) snprintf(name, size, "model");

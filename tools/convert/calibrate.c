@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/tensor.h"
 #include "cli/progress.h"
 #include "convert/quantise.h"
 #include "convert/runner.h"
@@ -136,13 +137,11 @@ static void plan_samples(calibration *c)
 /* Numbers of the largest tensor. */
 static size_t largest_tensor(const vit_model *model)
 {
-    size_t largest = 1, count;
+    size_t largest = 1;
     vit_tensor t;
-    int i, d;
-    for (i = 0; vit_model_tensor(model, i, &t); i++) {
-        for (count = 1, d = 0; d < t.ndim; d++) count *= (size_t)t.dims[d];
-        if (count > largest) largest = count;
-    }
+    int i;
+    for (i = 0; vit_model_tensor(model, i, &t); i++)
+        if (tensor_count(&t) > largest) largest = (size_t)tensor_count(&t);
     return largest;
 }
 
@@ -225,17 +224,9 @@ static bool find_part(const calibration *c, int block, const char *layer, const 
     return find_tensor(c, name, t);
 }
 
-static size_t depth_of(const vit_tensor *t)
-{
-    size_t depth = 1;
-    int i;
-    for (i = 1; i < t->ndim; i++) depth *= (size_t)t->dims[i];
-    return depth;
-}
-
 static void read_tensor(const vit_tensor *t, float *values)
 {
-    const size_t depth = depth_of(t);
+    const size_t depth = tensor_depth(t);
     int row;
     for (row = 0; row < t->dims[0]; row++) vit_unpack_row(t, row, values + (size_t)row * depth);
 }

@@ -12,6 +12,7 @@
 #include "base/paths.h"
 #include "base/sha256.h"
 #include "base/source.h"
+#include "base/tensor.h"
 #include "checkpoint/rename.h"
 #include "cli/output.h"
 #include "cli/progress.h"
@@ -20,23 +21,12 @@
 #include "convert/runner.h"
 #include "convert/vit_writer.h"
 #include "layout/adapt.h"
+#include "layout/check.h"
+#include "layout/detect.h"
+#include "layout/inspect.h"
+#include "layout/values.h"
 #include "model/rel_pos.h"
 #include "model/sincos.h"
-
-static const char *const dtype_names[VIT_NUM_DTYPES] = { "f32", "f16", "bf16", "int8", "int4" };
-
-int convert_find_dtype(const char *name)
-{
-    int i;
-    for (i = 0; i < VIT_NUM_DTYPES; i++)
-        if (!strcmp(name, dtype_names[i])) return i;
-    return -1;
-}
-
-const char *convert_dtype_name(vit_dtype dtype)
-{
-    return dtype_names[dtype];
-}
 
 /* === Configuration and name === */
 
@@ -51,14 +41,13 @@ static char *config_beside(const char *checkpoint_path)
 {
     static const char name[] = "config.json";
     size_t length = strlen(checkpoint_path);
-    const char *slash = strrchr(checkpoint_path, '/');
     char *path = malloc(length + sizeof name + 1);
     if (!path) return NULL;
     if (source_is_folder(checkpoint_path))
         snprintf(path, length + sizeof name + 1, "%s/%s", checkpoint_path, name);
     else
         snprintf(path, length + sizeof name + 1, "%.*s%s",
-                 slash ? (int)(slash + 1 - checkpoint_path) : 0, checkpoint_path, name);
+                 (int)paths_folder_length(checkpoint_path), checkpoint_path, name);
     return path;
 }
 
@@ -238,7 +227,7 @@ static void put_provenance(conversion *c, FILE *file)
     }
     if (c->config_path) put_line(file, "config", c->all[FROM_CONFIG].origin);
     if (c->labels.count > 0) put_line(file, "labels", c->labels_origin);
-    put_line(file, "dtype", convert_dtype_name(c->options->dtype));
+    put_line(file, "dtype", tensor_dtype_name(c->options->dtype));
     if (c->calibration.count > 0)
         fprintf(file, "calibrated: on %d images\n", c->calibration.count);
     put_overrides(c, file);
@@ -322,7 +311,7 @@ static bool check_values(conversion_stream *s, const layout_item *item, report *
                            layout_item_name(item), s->nonfinite);
     if (s->overflows > 0)
         return report_fail(r, "%s: %zu weights are too large for %s (above %g); use --dtype %s",
-                           layout_item_name(item), s->overflows, convert_dtype_name(dtype),
+                           layout_item_name(item), s->overflows, tensor_dtype_name(dtype),
                            (double)largest_of(dtype),
                            s->c->options->dtype == VIT_F16 ? "bf16 or f32" : "f32");
     return true;
@@ -342,19 +331,12 @@ static bool read_values(conversion_stream *s, const layout_item *item, int64_t f
     return true;
 }
 
-static int64_t count_of(const vit_tensor *tensor)
-{
-    int64_t count = 1;
-    int i;
-    for (i = 0; i < tensor->ndim; i++) count *= tensor->dims[i];
-    return count;
-}
-
 /* A tensor as it is: 16 rows at a time for panels, else in pieces of any size. */
 static bool stream_copy(conversion_stream *s, const layout_item *item, report *r)
 {
     const bool panels = item->tensor.layout == VIT_LAYOUT_PANELS;
-    const int64_t count = count_of(&item->tensor), depth = count / item->tensor.dims[0];
+    const int64_t count = (int64_t)tensor_count(&item->tensor);
+    const int64_t depth = (int64_t)tensor_depth(&item->tensor);
     const int64_t piece = panels ? 16 * depth : 65536;
     int64_t first;
     for (first = 0; first < count; first += piece) {
@@ -373,8 +355,8 @@ static bool stream_copy(conversion_stream *s, const layout_item *item, report *r
 static bool stream_adapted(conversion_stream *s, const layout_item *item, const adaptation *a,
                            float *from, report *r)
 {
-    const int64_t old = (int64_t)a->chans * a->patch * a->patch;
-    const int64_t new = (int64_t)a->new_chans * a->new_patch * a->new_patch;
+    const int64_t old = (int64_t)a->from.chans * a->from.side * a->from.side;
+    const int64_t new = (int64_t)a->to.chans * a->to.side * a->to.side;
     const bool is_standard = item->method == LAYOUT_STANDARD;
     layout_item raw = *item;
     int row, i;
@@ -395,15 +377,12 @@ static bool stream_adapted(conversion_stream *s, const layout_item *item, const 
 
 static bool stream_patches(conversion_stream *s, const layout_item *item, report *r)
 {
-    const settings_stored *stored = &s->c->model.stored;
-    const int new_chans = item->tensor.dims[1], new_side = item->tensor.dims[2];
-    const int side = s->c->model.config.stem ? new_side : stored->patch;
-    const size_t old = (size_t)stored->chans * (size_t)side * (size_t)side;
+    const patch_shape wanted = { item->tensor.dims[1], item->tensor.dims[2] };
+    const patch_shape stored = { (int)item->dims[1], (int)item->dims[2] };
+    const size_t old = (size_t)stored.chans * (size_t)stored.side * (size_t)stored.side;
     adaptation a;
     float *from;
-    bool good;
-    good = adapt_start(&a, stored->chans, side, new_chans, new_side,
-                       s->c->model.notes.pos_resample, r);
+    bool good = adapt_start(&a, &stored, &wanted, s->c->model.notes.pos_resample, r);
     from = good ? malloc(16 * old * sizeof *from) : NULL;
     if (good && !from) good = report_no_memory(r);
     good = good && stream_adapted(s, item, &a, from, r);
@@ -460,7 +439,7 @@ static bool stream_relative(conversion_stream *s, const layout_item *item, repor
 
 static bool stream_sincos(conversion_stream *s, const layout_item *item, report *r)
 {
-    const size_t count = (size_t)count_of(&item->tensor);
+    const size_t count = (size_t)tensor_count(&item->tensor);
     float *values = malloc(count * sizeof *values);
     bool good = values ? true : report_no_memory(r);
     if (good) sincos_positions(s->c->model.pos_sincos, &s->c->model.config, values);
@@ -469,19 +448,12 @@ static bool stream_sincos(conversion_stream *s, const layout_item *item, report 
     return good;
 }
 
-/* What no checkpoint has: the normalisation, and room for the self-test. */
-static bool stream_own(conversion_stream *s, const layout_item *item, report *r)
+/* Room for the self-test, whose outputs the finished file has yet to give. */
+static bool stream_zeros(conversion_stream *s, const layout_item *item, report *r)
 {
-    const size_t count = (size_t)count_of(&item->tensor);
-    float *zeros;
-    bool good;
-    if (!strcmp(item->tensor.name, "preprocess.mean"))
-        return vit_writer_values(&s->writer, s->c->model.config.mean, count, r);
-    if (!strcmp(item->tensor.name, "preprocess.std"))
-        return vit_writer_values(&s->writer, s->c->model.config.std, count, r);
-    if (item->is_positions) return stream_sincos(s, item, r);
-    zeros = calloc(count, sizeof *zeros);
-    good = zeros ? vit_writer_values(&s->writer, zeros, count, r) : report_no_memory(r);
+    const size_t count = (size_t)tensor_count(&item->tensor);
+    float *zeros = calloc(count, sizeof *zeros);
+    const bool good = zeros ? vit_writer_values(&s->writer, zeros, count, r) : report_no_memory(r);
     free(zeros);
     return good;
 }
@@ -489,7 +461,7 @@ static bool stream_own(conversion_stream *s, const layout_item *item, report *r)
 /* A tensor that the calibration has changed, or passed on. */
 static bool stream_calibrated(conversion_stream *s, const layout_item *item, report *r)
 {
-    const int64_t depth = count_of(&item->tensor) / item->tensor.dims[0];
+    const int64_t depth = (int64_t)tensor_depth(&item->tensor);
     const int index = (int)(s->target - s->writer.tensors);
     const float *values = calibrate_tensor(s->calibration, index, s->target->dtype, r);
     int row;
@@ -503,22 +475,30 @@ static bool stream_calibrated(conversion_stream *s, const layout_item *item, rep
     return values != NULL;
 }
 
+static bool stream_source(conversion_stream *s, const layout_item *item, report *r)
+{
+    const vit_config *config = &s->c->model.config;
+    const size_t count = (size_t)tensor_count(&item->tensor);
+    switch (item->kind) {
+    case SOURCE_CHECKPOINT: return stream_copy(s, item, r);
+    case SOURCE_RESAMPLED: return stream_positions(s, item, r);
+    case SOURCE_RESAMPLED_RELATIVE: return stream_relative(s, item, r);
+    case SOURCE_ADAPTED: return stream_patches(s, item, r);
+    case SOURCE_SINCOS: return stream_sincos(s, item, r);
+    case SOURCE_MEAN: return vit_writer_values(&s->writer, config->mean, count, r);
+    case SOURCE_STD: return vit_writer_values(&s->writer, config->std, count, r);
+    case SOURCE_SELFTEST: break;
+    }
+    return stream_zeros(s, item, r);
+}
+
 static bool stream_item(conversion_stream *s, const layout_item *item, report *r)
 {
-    bool good;
+    const bool is_calibrated = s->calibration && layout_is_stored(item);
     s->nonfinite = s->overflows = 0;
     s->target = &s->writer.tensors[s->writer.current];
-    if (item->own) return stream_own(s, item, r);
-    if (s->calibration) return stream_calibrated(s, item, r) && refuse_bad(s, item, r);
-    if (item->is_positions && s->c->model.notes.positions_resampled)
-        good = stream_positions(s, item, r);
-    else if (item->is_relative && s->c->model.notes.positions_resampled)
-        good = stream_relative(s, item, r);
-    else if (item->reads_input && s->c->model.notes.patches_adapted)
-        good = stream_patches(s, item, r);
-    else
-        good = stream_copy(s, item, r);
-    return good && refuse_bad(s, item, r);
+    return (is_calibrated ? stream_calibrated(s, item, r) : stream_source(s, item, r)) &&
+           refuse_bad(s, item, r);
 }
 
 static size_t buffer_size(const layout_plan *plan)
@@ -528,7 +508,7 @@ static size_t buffer_size(const layout_plan *plan)
     for (i = 0; i < plan->count; i++) {
         const vit_tensor *tensor = &plan->items[i].tensor;
         int64_t rows = tensor->dims[0] < 16 ? tensor->dims[0] : 16;
-        int64_t size = rows * (count_of(tensor) / tensor->dims[0]);
+        int64_t size = rows * (int64_t)tensor_depth(tensor);
         if (tensor->layout == VIT_LAYOUT_PANELS && size > largest) largest = size;
     }
     return (size_t)largest;
@@ -563,6 +543,12 @@ static bool all_finite(const float *values, size_t n)
     return true;
 }
 
+/* The file has its tensors in the order of the plan. */
+static size_t selftest_index(const layout_plan *plan)
+{
+    return (size_t)(layout_selftest(plan) - plan->items);
+}
+
 /* Runs the file just written and keeps what came out in it. */
 static bool selftest_run(conversion_stream *s, runner *run, const vit_config *config, report *r)
 {
@@ -572,7 +558,7 @@ static bool selftest_run(conversion_stream *s, runner *run, const vit_config *co
         (void)report_fail(r, "the outputs of the self-test are not finite: the weights overflow");
         return report_file(r, s->c->options->checkpoint);
     }
-    return vit_writer_replace(&s->writer, s->writer.count - 1, run->output, r) &&
+    return vit_writer_replace(&s->writer, selftest_index(&s->c->plan), run->output, r) &&
            vit_writer_finish(&s->writer, r);
 }
 
@@ -598,11 +584,6 @@ static bool add_selftest(conversion_stream *s, report *r)
 
 /* === Output === */
 
-static bool has_selftest(const conversion *c)
-{
-    return !strcmp(c->plan.items[c->plan.count - 1].tensor.name, "selftest.logits");
-}
-
 /* The checkpoint, or what the calibration makes of it, as a file of type dtype. */
 static bool write_stream(conversion_stream *s, vit_dtype dtype, report *r)
 {
@@ -620,7 +601,7 @@ static bool write_stream(conversion_stream *s, vit_dtype dtype, report *r)
         return false;
     good = stream_all(s, r);
     cli_progress_clear(&s->progress);
-    good = good && (!has_selftest(c) || add_selftest(s, r));
+    good = good && (!layout_selftest(&c->plan) || add_selftest(s, r));
     c->output_size = s->writer.file_size;
     free(s->buffer);
     s->buffer = NULL;
@@ -787,14 +768,15 @@ bool convert_run(conversion *c, report *r)
     if (!open_checkpoint(c, r) || !resolve(c, r)) return report_file(r, c->options->checkpoint);
     if (!read_labels(c, r) || !find_photos(c, r)) return false;
     for (i = 0; i < c->plan.count; i++)
-        if (!c->plan.items[i].own)
-            c->parameters += (uint64_t)count_of(&c->plan.items[i].tensor);
+        if (layout_is_stored(&c->plan.items[i]))
+            c->parameters += tensor_count(&c->plan.items[i].tensor);
     return write_output(c, r) || report_file(r, c->options->output);
 }
 
 void convert_free(conversion *c)
 {
     layout_free_plan(&c->plan);
+    layout_free_map(&c->map);
     config_free(&c->config_file);
     labels_free(&c->labels);
     photos_free(&c->calibration);

@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "checkpoint/checkpoint.h"
 #include "convert/compare.h"
-#include "layout/layout.h"
+#include "layout/plan.h"
 #include "model/config.h"
 #include "model/labels.h"
 #include "model/resolve.h"
@@ -60,9 +60,5 @@ void convert_free(conversion *c);
 
 /* The photos that c->comparison is about. */
 const photo_list *convert_photos(const conversion *c);
-
-/* "f16" -> VIT_F16; -1 for none. */
-int convert_find_dtype(const char *name);
-const char *convert_dtype_name(vit_dtype dtype);
 
 #endif

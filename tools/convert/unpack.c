@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/tensor.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "convert/pages.h"
@@ -25,14 +26,6 @@ static bool is_weight(const vit_tensor *t)
     return strncmp(t->name, "preprocess.", 11) != 0 && strncmp(t->name, "selftest.", 9) != 0;
 }
 
-static size_t depth_of(const vit_tensor *t)
-{
-    size_t depth = 1;
-    int i;
-    for (i = 1; i < t->ndim; i++) depth *= (size_t)t->dims[i];
-    return depth;
-}
-
 /* safetensors has no type for quantised weights: those become f32. */
 static bool is_half(const vit_tensor *t)
 {
@@ -46,7 +39,7 @@ static size_t element_size(const vit_tensor *t)
 
 static uint64_t plain_size(const vit_tensor *t)
 {
-    return (uint64_t)t->dims[0] * depth_of(t) * element_size(t);
+    return tensor_count(t) * element_size(t);
 }
 
 /* === Header === */
@@ -129,7 +122,7 @@ static void unpack_half(const vit_tensor *t, int row, size_t depth, unsigned cha
 
 static bool put_panels(unpacking *u, const vit_tensor *t, report *r)
 {
-    const size_t depth = depth_of(t);
+    const size_t depth = tensor_depth(t);
     float *out = malloc(depth * sizeof *out);
     bool good = out ? true : report_no_memory(r);
     int row;

@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include "base/bytes.h"
+#include "base/tensor.h"
 
 /* === Little-endian bytes === */
 
@@ -166,13 +167,6 @@ static void put_tensor(unsigned char *at, const vit_tensor *tensor)
     store64(at + VIT_TENSOR_CHECKSUM, tensor->checksum);
 }
 
-static int depth_of(const vit_tensor *tensor)
-{
-    int depth = 1, i;
-    for (i = 1; i < tensor->ndim; i++) depth *= tensor->dims[i];
-    return depth;
-}
-
 static bool is_kept(const vit_writer_keep *keep, const char *name)
 {
     int i;
@@ -210,7 +204,7 @@ static bool list_tensors(vit_writer *w, const vit_config *config, vit_dtype dtyp
         size_t panel;
         describe(config, dtype, keep, (int)i, &w->tensors[i]);
         if (w->tensors[i].layout != VIT_LAYOUT_PANELS) continue;
-        panel = vit_pack_panel(w->tensors[i].dtype, NULL, 0, depth_of(&w->tensors[i]), NULL);
+        panel = vit_pack_panel(w->tensors[i].dtype, NULL, 0, (int)tensor_depth(&w->tensors[i]), NULL);
         if (panel > largest) largest = panel;
     }
     w->panel = malloc(largest);
@@ -342,7 +336,7 @@ bool vit_writer_values(vit_writer *w, const float *values, size_t n, report *r)
 bool vit_writer_rows(vit_writer *w, const float *rows, int num_rows, report *r)
 {
     const vit_tensor *tensor = &w->tensors[w->current];
-    int depth = depth_of(tensor), done;
+    int depth = (int)tensor_depth(tensor), done;
     if (tensor->layout == VIT_LAYOUT_PLAIN)
         return vit_writer_values(w, rows, (size_t)num_rows * (size_t)depth, r);
     for (done = 0; done < num_rows; done += 16) {

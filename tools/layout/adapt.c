@@ -7,7 +7,8 @@
 /* === The pseudo-inverse of resizing one side ===
  * A resize of both sides is the Kronecker product of two of one side, and so is its inverse. */
 
-/* b [to, from]: what each old pixel gives each new one. False: out of memory. */
+/* b [to, from]: the share of each old pixel in each new one, which a resize of unit vectors gives.
+ * False: out of memory. */
 static bool make_resize(double *b, int from, int to, vit_pos_resample how)
 {
     const size_t n = (size_t)from;
@@ -68,7 +69,7 @@ static void transpose(const double *from, int rows, int columns, double *to)
  * (B B') x = B has for x. work: [new, old] and then [n, n]. */
 static bool invert(const adaptation *a, double *work)
 {
-    const int old = a->patch, new = a->new_patch;
+    const int old = a->from.side, new = a->to.side;
     const bool grows = new > old;
     double *gram = work + (size_t)old * (size_t)new;
     make_gram(work, new, old, grows, gram);
@@ -83,7 +84,7 @@ static bool invert(const adaptation *a, double *work)
 
 static bool start_patch(adaptation *a, vit_pos_resample how, report *r)
 {
-    const size_t old = (size_t)a->patch, new = (size_t)a->new_patch;
+    const size_t old = (size_t)a->from.side, new = (size_t)a->to.side;
     const size_t small = old < new ? old : new;
     double *work = malloc((old * new + small * small) * sizeof *work);
     bool good;
@@ -92,36 +93,37 @@ static bool start_patch(adaptation *a, vit_pos_resample how, report *r)
     a->middle = malloc(old * new * sizeof *a->middle);
     how = how == VIT_RESAMPLE_FLEXIVIT ? how : VIT_RESAMPLE_TIMM;
     good = work && a->inverse && a->plane && a->middle &&
-           make_resize(work, a->patch, a->new_patch, how);
+           make_resize(work, a->from.side, a->to.side, how);
     if (!good) (void)report_no_memory(r);
     else if (!invert(a, work))
         good = report_fail(r, "--patch-size %d: a resize of patches of %d has no inverse",
-                           a->new_patch, a->patch);
+                           a->to.side, a->from.side);
     free(work);
     return good;
 }
 
 /* === The weights === */
 
-/* Channel c of the new ones, in the old size of patches. */
+/* Channel c of the new ones, at the old size. */
 static void mix_channels(const adaptation *a, const float *from, int c, double *plane)
 {
-    const size_t count = (size_t)a->patch * (size_t)a->patch;
-    const bool sums = a->new_chans == 1 && a->chans > 1;
-    const float factor = a->new_chans == a->chans || sums ? 1 : 3 / (float)a->new_chans;
+    const int chans = a->from.chans, new_chans = a->to.chans;
+    const size_t count = (size_t)a->from.side * (size_t)a->from.side;
+    const bool sums = new_chans == 1 && chans > 1;
+    const float factor = new_chans == chans || sums ? 1 : 3 / (float)new_chans;
     size_t i;
     int k;
-    from += (size_t)(c % a->chans) * count;
+    from += (size_t)(c % chans) * count;
     for (i = 0; i < count; i++) {
         plane[i] = (double)(from[i] * factor);
-        for (k = 1; sums && k < a->chans; k++) plane[i] += (double)from[(size_t)k * count + i];
+        for (k = 1; sums && k < chans; k++) plane[i] += (double)from[(size_t)k * count + i];
     }
 }
 
 /* out [new, new] = inverse' plane inverse */
 static void resize_plane(const adaptation *a, float *out)
 {
-    const int old = a->patch, new = a->new_patch;
+    const int old = a->from.side, new = a->to.side;
     int y, x, k;
     for (y = 0; y < old; y++) {
         for (x = 0; x < new; x++) {
@@ -139,25 +141,23 @@ static void resize_plane(const adaptation *a, float *out)
     }
 }
 
-bool adapt_start(adaptation *a, int chans, int patch, int new_chans, int new_patch,
+bool adapt_start(adaptation *a, const patch_shape *from, const patch_shape *to,
                  vit_pos_resample how, report *r)
 {
     memset(a, 0, sizeof *a);
-    a->chans = chans;
-    a->patch = patch;
-    a->new_chans = new_chans;
-    a->new_patch = new_patch;
-    if (patch != new_patch) return start_patch(a, how, r);
-    a->plane = malloc((size_t)patch * (size_t)patch * sizeof *a->plane);
+    a->from = *from;
+    a->to = *to;
+    if (from->side != to->side) return start_patch(a, how, r);
+    a->plane = malloc((size_t)from->side * (size_t)from->side * sizeof *a->plane);
     return a->plane ? true : report_no_memory(r);
 }
 
 void adapt_row(const adaptation *a, const float *from, float *to)
 {
-    const size_t count = (size_t)a->new_patch * (size_t)a->new_patch;
+    const size_t count = (size_t)a->to.side * (size_t)a->to.side;
     size_t i;
     int c;
-    for (c = 0; c < a->new_chans; c++, to += count) {
+    for (c = 0; c < a->to.chans; c++, to += count) {
         mix_channels(a, from, c, a->plane);
         if (a->inverse) resize_plane(a, to);
         else

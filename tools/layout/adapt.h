@@ -13,18 +13,21 @@
 #include "base/report.h"
 #include "vit.h"
 
+typedef struct patch_shape {
+    int chans, side;
+} patch_shape;
+
 typedef struct adaptation {
-    int chans, patch;           /* as they are ... */
-    int new_chans, new_patch;   /* ... and as they shall be */
-    double *inverse;            /* [patch, new_patch], of resizing one side; NULL: same patch */
-    double *plane, *middle;     /* [patch, patch], [patch, new_patch] */
+    patch_shape from, to;
+    double *inverse;            /* [from.side, to.side], of resizing one side; NULL: same side */
+    double *plane, *middle;     /* [from.side, from.side], [from.side, to.side] */
 } adaptation;
 
-/* `how` the resize is thought to be: bilinear for VIT_RESAMPLE_FLEXIVIT, else timm's bicubic. */
-bool adapt_start(adaptation *a, int chans, int patch, int new_chans, int new_patch,
+/* `how` patches are resized: bilinear for VIT_RESAMPLE_FLEXIVIT, else timm's bicubic. */
+bool adapt_start(adaptation *a, const patch_shape *from, const patch_shape *to,
                  vit_pos_resample how, report *r);
 
-/* One output's weights: from [chans, patch, patch] to [new_chans, new_patch, new_patch]. */
+/* The weights of one output channel: [chans, side, side] before and after. */
 void adapt_row(const adaptation *a, const float *from, float *to);
 void adapt_free(adaptation *a);
 

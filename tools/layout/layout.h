@@ -1,28 +1,29 @@
-/* layout.h - how a library names and shapes the tensors of a vision transformer, and where each
- * tensor of a .vit file comes from. A layout is a table (tools/layout/tables/); adding one adds no
- * code unless it needs something that no form, slice or method below expresses.
+/* layout.h - how a library names and shapes the tensors of a vision transformer. A layout is a table
+ * (tools/layout/tables/, whose tables.h tells how to add one); it takes no code unless it needs
+ * something that no method, slice or order of axes below expresses.
  *
  * Keys. A rule says which keys of the checkpoint make up one tensor of the .vit file:
- *     {b}     at the start: the block's path, "blocks.{i}." in the file, layout->blocks in the
- *             checkpoint; {i} there is the block's number, {c} any number (a chunk of blocks).
- *             A path without {i} means that all blocks are stacked in one tensor.
- *     {s} {u} stage and block of a convolutional stem; {S} {U} the same counted from 1
+ *     {b}     at the start: the block's path, which is "blocks.{i}." in the file and one of
+ *             layout->blocks in the checkpoint; {i} there is the block's number, {c} any number
+ *             (a chunk of blocks). A path without {i}: all blocks are stacked in one tensor.
+ *     {s} {u} stage and block of a convolutional stem, counted from 0; {S} {U} from 1
  *     ../     at the start, also twice: a level above the prefix, e.g. a classifier beside "vit."
  *     #k/n    at the end: the k-th of n equal pieces of the first dimension that is not 1
  *     @a @a: @:a   at the end: row a of that dimension, all from a on, all before a; "2d" is two
  *             times embed_dim, a negative number counts from the end, and "@," slices the
- *             dimension that follows
- *     0       alone: zeros, as many rows as each other part has
+ *             dimension after it
+ *     0       alone: zeros, as many rows as each other part has; never the first or the last part
  *
- * Forms. "src>dst" names the dimensions of the source, one letter each, several in brackets where
- * they are merged, and then their order in the .vit file: "io>oi" is a transposed matrix,
- * "d(pqc)>dcpq" a linear layer over channels-last pixels. p and q are the sides of a patch, c the
- * channels, h the heads, k the width of a head, z the three of query, key, value; any other letter
- * is as large as the tensor says. "(patch)" is a patch's numbers in an order that has to be told;
- * where a form knows it, patch_order can still overrule it.
+ * Axes. "source>file" names the dimensions that a part has, one letter each, several in brackets
+ * where they are merged, then the order that the .vit file has: "io>oi" transposes a matrix,
+ * "d(pqc)>dcpq" is a linear layer over channels-last pixels. p and q are the sides of a patch, c its
+ * channels, h the heads, k the width of a head, z the three of query, key and value; any other
+ * letter is as large as the tensor says. "(patch)" is a patch's values in an order that must be
+ * told; where the axes say which, patch_order can still overrule them.
  *
- * Conditions are keys that must be there, "!key" that must not, and ":tensor" tensors of the .vit
- * file that some rule makes.
+ * Conditions are keys that must be there and "!key" that must not; for defaults and questions also
+ * ":tensor", a tensor of the .vit file that some rule makes. Those of a layout and of its defaults
+ * are about the first block.
  */
 #ifndef LAYOUT_H
 #define LAYOUT_H
@@ -32,35 +33,42 @@
 #include "base/report.h"
 #include "base/text.h"
 #include "checkpoint/checkpoint.h"
-#include "model/resolve.h"
 #include "model/settings.h"
 #include "vit.h"
 
+/* X(METHOD, parts at least, at most): what makes a tensor out of its parts. To add one: a line here,
+ * the shapes of its parts in plan.c's parts_fit, its values in values.c's read_item; the compiler
+ * names both switches, and tests/test_layout_tables.c holds the tables against these numbers. */
+#define LAYOUT_METHODS(X)                                                                        \
+    X(STACK, 1, 4)       /* the parts, one below the other */                                    \
+    X(SUM, 2, 4)         /* added up */                                                          \
+    X(PRODUCT, 2, 4)     /* multiplied, element by element */                                    \
+    X(LINEAR, 2, 3)      /* parts[1] parts[0] + parts[2]: a linear layer applied to a constant */ \
+    X(STANDARD, 1, 1)    /* each row less its mean, divided by its deviation */                  \
+    X(BATCH_NORM, 3, 3)  /* a weight and the norm after it: each row of parts[0] times */        \
+                         /* parts[1] / sqrt(parts[2] + 1e-5), the norm's weight and variance */  \
+    X(BATCH_SHIFT, 4, 4) /* the bias of both: parts are the norm's mean, weight, variance, bias */ \
+    X(ZERO, 0, 0)        /* nothing but zeros */                                                 \
+    X(IDENTITY, 0, 0)    /* ones on the diagonal: a projection that is left out */               \
+    X(REL_POS, 1, 1)     /* relative positions: query less key becomes key less query */         \
+    X(COS, 0, 1)         /* of the angles of rotary positions, whose frequencies are settings */ \
+    X(SIN, 0, 1)         /* or parts[0]: periods, or for each block, as [2, depth, ...] */       \
+    X(LAMBDA, 4, 4)      /* exp(parts[0] parts[1]) - exp(parts[2] parts[3]) + lambda_init ... */ \
+    X(LESS_LAMBDA, 1, 1) /* parts[0] (1 - lambda_init), both for differential attention */
+
 typedef enum layout_method {
-    LAYOUT_STACK,       /* the parts, one below the other */
-    LAYOUT_SUM,         /* the parts added up */
-    LAYOUT_PRODUCT,     /* the parts multiplied, number by number */
-    LAYOUT_LINEAR,      /* parts[1] parts[0] + parts[2]: what a linear layer makes of a constant */
-    LAYOUT_STANDARD,    /* each row less its mean, divided by its deviation */
-    LAYOUT_BATCH_NORM,  /* a weight, with the norm behind it: parts[1] is its weight, parts[2] its
-                         * variance; each row times weight / sqrt(variance + 1e-5) */
-    LAYOUT_BATCH_SHIFT, /* the bias of both: parts are its mean, weight, variance and bias */
-    LAYOUT_ZERO,        /* nothing but zeros */
-    LAYOUT_IDENTITY,    /* ones on the diagonal: a projection that is left out */
-    LAYOUT_REL_POS,     /* parts[0], relative positions: query less key becomes key less query */
-    LAYOUT_COS,         /* of the angles of rotary positions, whose frequencies are settings, ... */
-    LAYOUT_SIN,         /* or parts[0], as periods or, of each block, as [2, depth, ...] */
-    LAYOUT_LAMBDA,      /* exp(parts[0] parts[1]) - exp(parts[2] parts[3]) + lambda_init ... */
-    LAYOUT_LESS_LAMBDA  /* parts[0] (1 - lambda_init), both of differential attention */
+#define X(name, least, most) LAYOUT_##name,
+    LAYOUT_METHODS(X)
+#undef X
 } layout_method;
 
 enum { LAYOUT_MAX_PARTS = 4, LAYOUT_MAX_CONDITIONS = 4 };
 
-/* Several rules may serve one tensor: the first whose parts and conditions hold does. */
+/* Several rules may make one tensor: the first does whose parts are there and conditions hold. */
 typedef struct layout_rule {
     const char *tensor;                        /* name in the .vit file */
     layout_method method;
-    const char *form;                          /* NULL: the parts lie as they should */
+    const char *axes;                          /* NULL: the parts are stored as in the .vit file */
     const char *parts[LAYOUT_MAX_PARTS];
     const char *when[LAYOUT_MAX_CONDITIONS];   /* conditions; NULL: none */
 } layout_rule;
@@ -75,15 +83,15 @@ typedef struct layout_rule {
 #define LAYOUT_FROM(name, key) { name, LAYOUT_STACK, NULL, { key, NULL, NULL }, LAYOUT_ALWAYS }
 #define LAYOUT_WHEN(name, key, condition)                                                        \
     { name, LAYOUT_STACK, NULL, { key, NULL, NULL }, { condition, NULL } }
-/* Without it the checkpoint is damaged. */
+/* Without it the checkpoint is incomplete. */
 #define LAYOUT_MUST(name, key) LAYOUT_WHEN(name, key, LAYOUT_REQUIRED)
 #define LAYOUT_MUST_WHEN(name, key, condition)                                                   \
     { name, LAYOUT_STACK, NULL, { key, NULL, NULL }, { LAYOUT_REQUIRED, condition } }
-/* Seen through a form. */
-#define LAYOUT_VIEW(name, key, form)                                                            \
-    { name, LAYOUT_STACK, form, { key, NULL, NULL }, LAYOUT_ALWAYS }
-#define LAYOUT_ROWS2(name, form, a, b) { name, LAYOUT_STACK, form, { a, b, NULL }, LAYOUT_ALWAYS }
-#define LAYOUT_ROWS3(name, form, a, b, c) { name, LAYOUT_STACK, form, { a, b, c }, LAYOUT_ALWAYS }
+/* With its axes named. */
+#define LAYOUT_VIEW(name, key, axes)                                                            \
+    { name, LAYOUT_STACK, axes, { key, NULL, NULL }, LAYOUT_ALWAYS }
+#define LAYOUT_ROWS2(name, axes, a, b) { name, LAYOUT_STACK, axes, { a, b, NULL }, LAYOUT_ALWAYS }
+#define LAYOUT_ROWS3(name, axes, a, b, c) { name, LAYOUT_STACK, axes, { a, b, c }, LAYOUT_ALWAYS }
 #define LAYOUT_ZEROS(name, condition)                                                            \
     { name, LAYOUT_ZERO, NULL, { LAYOUT_NONE }, { condition, NULL } }
 /* Tables of rotary positions, from the settings alone or from what is in the checkpoint. */
@@ -104,7 +112,7 @@ typedef struct layout_rule {
 #define LAYOUT_QKV(q, k, v)                                                                      \
     LAYOUT_ROWS3("{b}attn.qkv.weight", NULL, q ".weight", k ".weight", v ".weight"),             \
     LAYOUT_ROWS3("{b}attn.qkv.bias", NULL, q ".bias", k ".bias", v ".bias")
-/* A convolution and the batch norm behind it. */
+/* A convolution and the batch norm after it. */
 #define LAYOUT_CONV_BN(name, conv, bn)                                                           \
     { name ".weight", LAYOUT_BATCH_NORM, NULL,                                                   \
       { conv ".weight", bn ".weight", bn ".running_var" }, LAYOUT_ALWAYS },                      \
@@ -124,7 +132,7 @@ typedef struct layout_default {
     const char *when;      /* a condition, or NULL */
 } layout_default;
 
-/* What neither the tensors nor the library say, so that somebody must. */
+/* What neither the tensors nor the library say, so that the user must. */
 typedef struct layout_question {
     setting_key setting;
     const char *options;   /* "--set activation=gelu or --set activation=quick_gelu" */
@@ -132,98 +140,20 @@ typedef struct layout_question {
 } layout_question;
 
 typedef struct layout {
-    const char *name;
-    const char *probe;             /* a key that only this layout has ... */
-    const char *when[LAYOUT_MAX_CONDITIONS];   /* ... together with these conditions */
-    const char *const *prefixes;   /* what wrappers put before every key, "*.": anything; to NULL */
+    const char *name;              /* as messages call it */
+    const char *probe;             /* a key that only this layout has, if these conditions hold */
+    const char *when[LAYOUT_MAX_CONDITIONS];
+    const char *const *prefixes;   /* what wrappers put before every key; "*.": anything; to NULL */
     const char *const *blocks;     /* paths of a block; ends with NULL */
     const layout_rule *rules;      /* ends with LAYOUT_END */
-    const layout_extra *harmless;  /* dropped without a word */
-    const layout_extra *lacking;   /* what this version of vit.h cannot run */
-    const layout_default *defaults;       /* ends with a NULL assignment; or NULL */
-    const layout_question *questions;     /* ends with NULL options; or NULL */
+    /* Each ends with an entry of NULL, or is NULL. */
+    const layout_extra *harmless;         /* dropped without a word */
+    const layout_extra *lacking;          /* what this version of vit.h cannot run */
+    const layout_default *defaults;
+    const layout_question *questions;
 } layout;
 
 /* All of them, in the order in which they are tried; ends with NULL. */
 extern const layout *const layout_all[];
-
-/* A checkpoint seen through its layout. */
-typedef struct layout_map {
-    const layout *layout;
-    checkpoint *checkpoint;
-    char prefix[128];              /* stripped from every key, e.g. "module." */
-    const char *blocks;            /* the path that is in use */
-    int patch_order;               /* 1 + the place of its word; 0: not told */
-    int64_t embed_dim;             /* 0 until the tensors have shown it */
-} layout_map;
-
-/* One source of a tensor. */
-typedef struct layout_part {
-    const checkpoint_tensor_info *info;   /* NULL: zeros */
-    checkpoint_tensor_info view;          /* the part of it that is meant, in the file's order */
-} layout_part;
-
-/* Where one tensor of the .vit file comes from. For pos_embed the rows are those of the
- * checkpoint, which may be resampled later, as are the columns of attn.rel_pos; and the weight that
- * reads the input has its channels and, as patch_embed.proj.weight, its size of patches. */
-typedef struct layout_item {
-    vit_tensor tensor;             /* name and dims wanted */
-    bool own;                      /* the converter makes it itself: no sources */
-    bool is_positions, is_relative;
-    bool reads_input;              /* the weight that sees the input's channels */
-    layout_method method;
-    int block;                     /* -1: none */
-    rope_grid rope;                /* of LAYOUT_COS and LAYOUT_SIN */
-    int part_count;
-    layout_part parts[LAYOUT_MAX_PARTS];
-    double divisor;                /* of every number, once all else is done; 0: none */
-} layout_item;
-
-/* Everything the file consists of, in its order. */
-typedef struct layout_plan {
-    layout_item *items;
-    size_t count;
-    const char **ignored;          /* keys dropped: harmless, or named by --ignore */
-    size_t ignored_count;
-} layout_plan;
-
-/* Finds the layout and the prefix. */
-bool layout_detect(checkpoint *c, layout_map *map, report *r);
-
-/* Refuses a tensor, unless --ignore names it, that means something which vit.h cannot run. */
-bool layout_check_features(const layout_map *map, const text_list *ignore, report *r);
-
-/* Fills all[FROM_TENSORS]: what the tensors say, and where nobody says anything, what the layout's
- * library does. The other origins must be there already. */
-bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_seen *seen, report *r);
-
-/* Refuses a checkpoint that lacks tensors which others imply, or has some that no rule knows and
- * `ignore` does not name: before anything is asked or taken for an option that is off. */
-bool layout_check_names(const layout_map *map, const settings all[FROM_COUNT],
-                        const text_list *ignore, report *r);
-
-/* Refuses what is still unknown, by the options that would tell. */
-bool layout_check_told(const layout_map *map, const settings all[FROM_COUNT], report *r);
-
-/* Assigns every tensor of the architecture its source and checks shapes; then every tensor of
- * the checkpoint must have been used, be harmless, or match a pattern of `ignore`. */
-bool layout_make_plan(const layout_map *map, const settings_resolved *model, vit_dtype dtype,
-                      const text_list *ignore, layout_plan *plan, report *r);
-void layout_free_plan(layout_plan *plan);
-
-/* Numbers first .. first + count - 1 of the tensor, in the file's order; 16 rows at a time where
- * the source lies that way. Copies are exact. */
-bool layout_read(checkpoint *c, const layout_item *item, int64_t first, int64_t count, float *to,
-                 report *r);
-
-/* What LAYOUT_STANDARD does to a row. One that is standard already, as those of a .vit file turned
- * back are, stays as it is. */
-void layout_standardise(float *row, int64_t depth);
-
-/* The key of the first source, for messages. */
-const char *layout_item_name(const layout_item *item);
-
-/* "[192, 3, 16, 16]" */
-const char *layout_shape(const int64_t *dims, int ndim, char *text, size_t size);
 
 #endif

@@ -1,11 +1,11 @@
-/* values.c - the values of a .vit tensor, computed from its sources. */
+#include "layout/values.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "layout/layout.h"
-
+/* Zeros have no tensor. */
 static bool read_part(checkpoint *c, const layout_part *part, int64_t first, int64_t count,
                       float *to, report *r)
 {
@@ -14,6 +14,7 @@ static bool read_part(checkpoint *c, const layout_part *part, int64_t first, int
     return true;
 }
 
+/* The range may begin in one part and end in another. */
 static bool read_stack(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
                        float *to, report *r)
 {
@@ -53,7 +54,8 @@ static bool read_joined(checkpoint *c, const layout_item *item, int64_t first, i
     return true;
 }
 
-/* Each product is exact in a double, and the sum is rounded to float once. */
+/* A product of two floats is exact in a double (24 + 24 <= 53 bits); the sum is rounded to float
+ * once. */
 static bool read_linear(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
                         float *to, report *r)
 {
@@ -75,7 +77,7 @@ static bool read_linear(checkpoint *c, const layout_item *item, int64_t first, i
     return good;
 }
 
-/* All numbers of a small source; malloc'ed. */
+/* All elements of a small source; malloc'ed. */
 static float *read_whole(checkpoint *c, const layout_part *part, report *r)
 {
     float *values = malloc((size_t)part->view.count * sizeof *values);
@@ -85,8 +87,8 @@ static float *read_whole(checkpoint *c, const layout_part *part, report *r)
     return NULL;
 }
 
-/* A row for each head. The library subtracts keys from queries, vit.h queries from keys, which
- * turns both axes of its distances round; the three numbers of the class token stay behind them. */
+/* A row for each head. The library indexes by query less key, vit.h by key less query, which
+ * reverses both axes and so the whole row, but for the class token's three values at its end. */
 static bool read_rel_pos(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
                          float *to, report *r)
 {
@@ -106,8 +108,8 @@ static bool read_rel_pos(checkpoint *c, const layout_item *item, int64_t first, 
     return good;
 }
 
-/* The angle behind number i of a table [patches, pairs] or, with frequencies of its own for each
- * block and head, [heads, patches, pairs]. */
+/* The angle of element i of a table [patches, pairs] or, where each block and head has frequencies
+ * of its own, [heads, patches, pairs]. Those are given as [2, depth, heads, pairs], an axis each. */
 static double angle_of(const layout_item *item, const float *given, int64_t i)
 {
     const rope_grid *grid = &item->rope;
@@ -135,7 +137,7 @@ static bool read_rope(checkpoint *c, const layout_item *item, int64_t first, int
     return true;
 }
 
-/* The constant that depends on the depth: arXiv 2410.05258. */
+/* The constant that depends on the block's number: arXiv 2410.05258. */
 static double lambda_init(int block)
 {
     return 0.8 - 0.6 * exp(-0.3 * block);
@@ -169,7 +171,7 @@ static bool read_less_lambda(checkpoint *c, const layout_item *item, int64_t fir
     return true;
 }
 
-/* A square matrix. */
+/* The matrix is square. */
 static void read_identity(const layout_item *item, int64_t first, int64_t count, float *to)
 {
     const int64_t width = item->tensor.dims[1];
@@ -186,12 +188,12 @@ void layout_standardise(float *row, int64_t depth)
         const double x = (double)row[k] - mean;
         variance += x * x / (double)depth;
     }
-    if (fabs(mean) < 1e-6 && fabs(variance - 1) < 1e-3) return;
+    if (fabs(mean) < 1e-6 && fabs(variance - 1) < 1e-3) return;   /* dividing again would round */
     for (k = 0; k < depth; k++)
         row[k] = (float)(((double)row[k] - mean) / sqrt(variance + 1e-8));
 }
 
-/* Whole rows, as are read of a matrix. */
+/* Whole rows: first and count are multiples of depth. */
 static bool read_standard(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
                           float *to, report *r)
 {
@@ -202,7 +204,7 @@ static bool read_standard(checkpoint *c, const layout_item *item, int64_t first,
     return true;
 }
 
-/* Each part's number for one channel. */
+/* The values that the parts, from this one on, have for one channel. */
 static bool read_channel(checkpoint *c, const layout_item *item, int part, int64_t channel,
                          double values[LAYOUT_MAX_PARTS], report *r)
 {
@@ -220,6 +222,7 @@ static double batch_factor(double weight, double variance)
     return weight / sqrt(variance + 1e-5);
 }
 
+/* Whole rows; the factor is computed in double and each product rounded once. */
 static bool read_batch_norm(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
                             float *to, report *r)
 {
@@ -234,6 +237,7 @@ static bool read_batch_norm(checkpoint *c, const layout_item *item, int64_t firs
     return true;
 }
 
+/* y = (x - mean) factor + bias, for a convolution that has no bias. */
 static bool read_batch_shift(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
                              float *to, report *r)
 {

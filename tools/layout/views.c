@@ -1,8 +1,5 @@
-/* views.c - slices and forms of a tensor.
- *
- * A slice, a transposition or a permutation is only another set of dimensions, strides and offset
- * over the same storage, which is what checkpoint_read takes: nothing is copied here before it
- * is asked for.
+/* A slice or a permutation is only another set of dimensions, strides and offset over the same
+ * storage, which checkpoint_read takes: values are copied when they are read.
  */
 #include "layout/views.h"
 
@@ -44,6 +41,7 @@ static bool row_bounds(const char *text, int64_t size, int64_t embed_dim, int64_
     return *first >= 0;
 }
 
+/* Dimensions of 1 in front do not count: [1, N, D] has N rows. */
 bool layout_slice(checkpoint_tensor_info *view, const char *slice, int64_t embed_dim)
 {
     int64_t first, count;
@@ -84,36 +82,36 @@ bool layout_take_block(checkpoint_tensor_info *view, int i)
     return true;
 }
 
-/* === Forms === */
+/* === Axes === */
 
-/* Letters of the next dimension of a form, without brackets; NULL behind the last. */
-static const char *next_dim(const char *form, char *letters, size_t size)
+/* Letters of the source's next dimension, without brackets; NULL after the last. */
+static const char *next_dim(const char *axes, char *letters, size_t size)
 {
     size_t length = 1;
-    if (*form == '>') return NULL;
-    if (*form == '(') {
-        form++;
-        length = strcspn(form, ")");
+    if (*axes == '>') return NULL;
+    if (*axes == '(') {
+        axes++;
+        length = strcspn(axes, ")");
     }
-    snprintf(letters, size, "%.*s", (int)length, form);
-    return form + length + (form[length] == ')');
+    snprintf(letters, size, "%.*s", (int)length, axes);
+    return axes + length + (axes[length] == ')');
 }
 
-int layout_form_ndim(const char *form)
+int layout_axes_ndim(const char *axes)
 {
     char letters[8] = "";
     int ndim = 0;
-    while ((form = next_dim(form, letters, sizeof letters)) != NULL) ndim++;
+    while ((axes = next_dim(axes, letters, sizeof letters)) != NULL) ndim++;
     return ndim;
 }
 
-int64_t layout_letter(const char *form, const checkpoint_tensor_info *view, char letter)
+int64_t layout_axis_size(const char *axes, const checkpoint_tensor_info *view, char letter)
 {
     char letters[8] = "";
     int dim;
     for (dim = 0; dim < view->ndim; dim++) {
-        form = next_dim(form, letters, sizeof letters);
-        if (!form) return 0;
+        axes = next_dim(axes, letters, sizeof letters);
+        if (!axes) return 0;
         if (letters[0] == letter && !letters[1]) return view->dims[dim];
     }
     return 0;
@@ -131,12 +129,13 @@ static int64_t known_size(const layout_sizes *sizes, char letter)
     }
 }
 
-/* Sizes and strides of each letter of the source, indexed by the letter. */
+/* Indexed by the letter, which is ASCII. */
 typedef struct letter_table {
     int64_t size[128], stride[128];
 } letter_table;
 
-/* One dimension of the source, which is one letter or several merged ones. */
+/* One dimension of the source: a letter, or several merged ones, of which the last has the smallest
+ * stride. */
 static bool split_dim(letter_table *table, const char *letters, int64_t size, int64_t stride,
                       const layout_sizes *sizes)
 {
@@ -145,24 +144,24 @@ static bool split_dim(letter_table *table, const char *letters, int64_t size, in
     while (i-- > 0) {
         const unsigned char letter = (unsigned char)letters[i];
         int64_t known = known_size(sizes, letters[i]);
-        if (!known && letters[1]) return false;   /* a merged one must be known */
+        if (!known && letters[1]) return false;   /* cannot be told apart */
         table->size[letter] = known ? known : size;
         table->stride[letter] = stride * product;
         product *= table->size[letter];
-        if (product > size) return false;
+        if (product > size) return false;   /* also keeps the product from overflowing */
     }
     return product == size;
 }
 
-bool layout_apply_form(checkpoint_tensor_info *view, const char *form, const layout_sizes *sizes)
+bool layout_apply_axes(checkpoint_tensor_info *view, const char *axes, const layout_sizes *sizes)
 {
-    const char *order = strchr(form, '>') + 1;
+    const char *order = strchr(axes, '>') + 1;
     letter_table table = { { 0 }, { 0 } };
     char letters[8] = "";
     int i;
-    if (layout_form_ndim(form) != view->ndim) return false;
+    if (layout_axes_ndim(axes) != view->ndim) return false;
     for (i = 0; i < view->ndim; i++) {
-        form = next_dim(form, letters, sizeof letters);
+        axes = next_dim(axes, letters, sizeof letters);
         if (!split_dim(&table, letters, view->dims[i], view->strides[i], sizes)) return false;
     }
     view->ndim = (int)strlen(order);
@@ -173,6 +172,9 @@ bool layout_apply_form(checkpoint_tensor_info *view, const char *form, const lay
     return true;
 }
 
+/* Goes through the dimensions from the last one on: each of dims[ndim - 1], ..., dims[1] must be the
+ * product of the next few of the view's; what the view has left are rows. A view that ends early
+ * has dimensions of 1 in front. */
 bool layout_rows(const checkpoint_tensor_info *view, const int64_t *dims, int ndim, int64_t *rows)
 {
     int at = view->ndim, i;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/paths.h"
 #include "base/source.h"
 #include "model/timm_names.h"
 
@@ -392,8 +393,7 @@ static bool find_preprocessor(config_file *config, settings *s, const char *path
                               const hf_model *model, report *r)
 {
     static const char name[] = "preprocessor_config.json";
-    const char *slash = strrchr(path, '/');
-    size_t folder = slash ? (size_t)(slash + 1 - path) : 0;
+    const size_t folder = paths_folder_length(path);
     char *beside = malloc(folder + sizeof name);
     bool good = true;
     if (!beside) return report_no_memory(r);

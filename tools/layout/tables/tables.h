@@ -1,21 +1,39 @@
-/* tables.h - the layouts, one table each. To add one: write its table, declare it here, and
- * add it to the list in tables.c and to tests/make_layouts.py.
+/* tables.h - the layouts, in one file for each library.
+ *
+ * To add a layout:
+ *   1. Write its table, in the file of its library: prefixes, paths of a block, rules, defaults,
+ *      questions. layout.h has the grammar; the Makefile finds new files.
+ *   2. Name it in LAYOUT_LIST, above every layout whose probe its checkpoints have as well.
+ *   3. Give it a checkpoint, and a twin with the same weights under the names of a .vit file, in
+ *      tests/make_layouts.py, and run that: it writes tests/data/layouts.
+ *   4. Add its name to what README.md says is converted.
+ * tests/test_layout_tables.c reads every table and names what is wrong or was forgotten (1 to 3).
  */
 #ifndef TABLES_H
 #define TABLES_H
 
 #include "layout/layout.h"
 
-extern const layout layout_timm, layout_timm_conv;
-extern const layout layout_hf_vit, layout_hf_dinov2, layout_hf_dinov3, layout_hf_clip;
-extern const layout layout_hf_siglip, layout_hf_aimv2;
-extern const layout layout_torchvision, layout_torch_nn, layout_torch_nn_list;
-extern const layout layout_lucidrains, layout_simple_vit;
-extern const layout layout_einops, layout_replica, layout_notebook;
-extern const layout layout_open_clip, layout_pe_core, layout_pe;
-extern const layout layout_jax;
-extern const layout layout_aimv2, layout_beit3, layout_mobileclip;
-/* Recognised only to be refused by its name. */
-extern const layout layout_lucidrains_first;
+/* In the order in which they are tried: where two could match, the one with the rarer key is
+ * first. lucidrains_first is recognised only to be refused by its name. */
+#define LAYOUT_LIST(X)                                                                           \
+    X(torch_nn) X(torch_nn_list)                                                                 \
+    X(timm) X(timm_conv)                                                                         \
+    X(hf_vit) X(hf_dinov2) X(hf_dinov3) X(hf_clip) X(hf_siglip) X(hf_aimv2)                      \
+    X(torchvision)                                                                               \
+    X(pe) X(open_clip) X(pe_core)                                                                \
+    X(jax)                                                                                       \
+    X(lucidrains) X(simple_vit) X(lucidrains_first)                                              \
+    X(aimv2)                                                                                     \
+    X(beit3)                                                                                     \
+    X(mobileclip)                                                                                \
+    X(einops) X(replica) X(notebook)
+
+#define X(name) extern const layout layout_##name;
+LAYOUT_LIST(X)
+#undef X
+
+/* Prefixes that training scripts put in front of a model, for layouts with none of their own. */
+extern const char *const layout_wrappers[];
 
 #endif

@@ -229,12 +229,16 @@ static const layout_question questions[] = {
 };
 
 const layout layout_timm = {
-    "timm", "patch_embed.proj.weight", LAYOUT_ALWAYS, prefixes, blocks, rules, harmless, lacking,
-    defaults, questions
+    .name = "timm",
+    .probe = "patch_embed.proj.weight",
+    .prefixes = prefixes, .blocks = blocks, .rules = rules, .harmless = harmless,
+    .lacking = lacking, .defaults = defaults, .questions = questions
 };
 
 /* MobileCLIP-B, whose patch embedding is the last convolution of its stem. */
 const layout layout_timm_conv = {
-    "timm", "patch_embed.backbone.2.conv.weight", LAYOUT_ALWAYS, prefixes, blocks, rules, harmless,
-    lacking, defaults, NULL
+    .name = "timm",
+    .probe = "patch_embed.backbone.2.conv.weight",
+    .prefixes = prefixes, .blocks = blocks, .rules = rules, .harmless = harmless,
+    .lacking = lacking, .defaults = defaults
 };

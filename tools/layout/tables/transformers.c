@@ -3,7 +3,7 @@
  */
 #include "layout/tables/tables.h"
 
-static const char *const no_more[] = { "encoder.layer.{i}.", NULL };
+static const char *const encoder_blocks[] = { "encoder.layer.{i}.", NULL };
 
 #define ATTENTION(path)                                                                          \
     LAYOUT_QKV("{b}" path "query", "{b}" path "key", "{b}" path "value"),                        \
@@ -88,9 +88,11 @@ static const layout_default vit_defaults[] = {
 };
 
 const layout layout_hf_vit = {
-    "transformers ViT", "embeddings.patch_embeddings.projection.weight",
-    { "{b}layernorm_before.weight", NULL }, vit_prefixes, no_more, vit_rules, vit_harmless,
-    vit_lacking, vit_defaults, NULL
+    .name = "transformers ViT",
+    .probe = "embeddings.patch_embeddings.projection.weight",
+    .when = { "{b}layernorm_before.weight" },
+    .prefixes = vit_prefixes, .blocks = encoder_blocks, .rules = vit_rules, .harmless = vit_harmless,
+    .lacking = vit_lacking, .defaults = vit_defaults
 };
 
 /* === DINOv2, with or without registers === */
@@ -150,9 +152,11 @@ static const layout_default dinov2_defaults[] = {
 };
 
 const layout layout_hf_dinov2 = {
-    "transformers DINOv2", "embeddings.patch_embeddings.projection.weight",
-    { "{b}norm1.weight", "{b}attention.attention.query.weight" }, dinov2_prefixes, no_more,
-    dinov2_rules, dinov2_harmless, dinov2_lacking, dinov2_defaults, NULL
+    .name = "transformers DINOv2",
+    .probe = "embeddings.patch_embeddings.projection.weight",
+    .when = { "{b}norm1.weight", "{b}attention.attention.query.weight" },
+    .prefixes = dinov2_prefixes, .blocks = encoder_blocks, .rules = dinov2_rules,
+    .harmless = dinov2_harmless, .lacking = dinov2_lacking, .defaults = dinov2_defaults
 };
 
 /* === DINOv3 === */
@@ -193,9 +197,11 @@ static const layout_default dinov3_defaults[] = {
 };
 
 const layout layout_hf_dinov3 = {
-    "transformers DINOv3", "embeddings.patch_embeddings.weight", { "embeddings.cls_token", NULL },
-    dinov3_prefixes, dinov3_blocks, dinov3_rules, dinov2_harmless, dinov2_lacking,
-    dinov3_defaults, NULL
+    .name = "transformers DINOv3",
+    .probe = "embeddings.patch_embeddings.weight",
+    .when = { "embeddings.cls_token" },
+    .prefixes = dinov3_prefixes, .blocks = dinov3_blocks, .rules = dinov3_rules,
+    .harmless = dinov2_harmless, .lacking = dinov2_lacking, .defaults = dinov3_defaults
 };
 
 /* === CLIP's and SigLIP's vision towers === */
@@ -242,8 +248,6 @@ static const layout_extra tower_harmless[] = {
     { NULL, NULL }
 };
 
-static const layout_extra no_lacking[] = { { NULL, NULL } };
-
 static const layout_default clip_defaults[] = {
     { "norm_eps=1e-5", NULL }, { "pool=avg", ONE_HEAD }, { "positions=all", NULL },
     { "pos_resample=transformers", NULL },
@@ -257,9 +261,11 @@ static const layout_question clip_questions[] = {
 };
 
 const layout layout_hf_clip = {
-    "transformers CLIP", "embeddings.patch_embedding.weight",
-    { "embeddings.class_embedding", NULL }, tower_prefixes, tower_blocks, clip_rules,
-    tower_harmless, no_lacking, clip_defaults, clip_questions
+    .name = "transformers CLIP",
+    .probe = "embeddings.patch_embedding.weight",
+    .when = { "embeddings.class_embedding" },
+    .prefixes = tower_prefixes, .blocks = tower_blocks, .rules = clip_rules,
+    .harmless = tower_harmless, .defaults = clip_defaults, .questions = clip_questions
 };
 
 #define PROBE "head.probe"
@@ -292,9 +298,11 @@ static const layout_default siglip_defaults[] = {
 };
 
 const layout layout_hf_siglip = {
-    "transformers SigLIP", "embeddings.patch_embedding.weight",
-    { "!embeddings.class_embedding", "!pre_layrnorm.weight" }, tower_prefixes,
-    tower_blocks, siglip_rules, tower_harmless, no_lacking, siglip_defaults, NULL
+    .name = "transformers SigLIP",
+    .probe = "embeddings.patch_embedding.weight",
+    .when = { "!embeddings.class_embedding", "!pre_layrnorm.weight" },
+    .prefixes = tower_prefixes, .blocks = tower_blocks, .rules = siglip_rules,
+    .harmless = tower_harmless, .defaults = siglip_defaults
 };
 
 /* === AIMv2; Apple's own names are in more.c === */
@@ -326,6 +334,9 @@ static const layout_default aimv2_defaults[] = {
 };
 
 const layout layout_hf_aimv2 = {
-    "transformers AIMv2", "embeddings.patch_embed.weight", { "{b}ffn.gate_proj.weight", NULL },
-    tower_prefixes, tower_blocks, aimv2_rules, tower_harmless, aimv2_lacking, aimv2_defaults, NULL
+    .name = "transformers AIMv2",
+    .probe = "embeddings.patch_embed.weight",
+    .when = { "{b}ffn.gate_proj.weight" },
+    .prefixes = tower_prefixes, .blocks = tower_blocks, .rules = aimv2_rules,
+    .harmless = tower_harmless, .lacking = aimv2_lacking, .defaults = aimv2_defaults
 };

@@ -1,12 +1,6 @@
 /* tutorials.c - the ViTs that people write after a tutorial and train themselves. */
 #include "layout/tables/tables.h"
 
-static const char *const wrappers[] = {
-    "module.", "_orig_mod.", "model.", "backbone.", "net.", "vit.", NULL
-};
-
-static const layout_extra none[] = { { NULL, NULL } };
-
 /* Images are squashed by torchvision's Resize((N, N)), and ToTensor is all that follows. */
 #define SQUASHED                                                                                 \
     { "crop_mode=squash", NULL }, { "crop_pct=1", NULL }, { "interpolation=bilinear", NULL },    \
@@ -59,8 +53,11 @@ static const layout_default einops_defaults[] = {
 };
 
 const layout layout_einops = {
-    "the einops tutorial", "0.cls_token", { "{b}0.fn.0.weight", "{b}1.fn.1.0.weight" }, wrappers,
-    einops_blocks, einops_rules, none, none, einops_defaults, NULL
+    .name = "the einops tutorial",
+    .probe = "0.cls_token",
+    .when = { "{b}0.fn.0.weight", "{b}1.fn.1.0.weight" },
+    .prefixes = layout_wrappers, .blocks = einops_blocks, .rules = einops_rules,
+    .defaults = einops_defaults
 };
 
 /* === nn.MultiheadAttention in blocks of one's own ===
@@ -99,9 +96,11 @@ static const layout_question replica_questions[] = {
 };
 
 const layout layout_replica = {
-    "the paper-replicating tutorial", "patch_embedding.patcher.weight",
-    { "{b}msa_block.layer_norm.weight", NULL }, wrappers, replica_blocks, replica_rules, none, none,
-    replica_defaults, replica_questions
+    .name = "the paper-replicating tutorial",
+    .probe = "patch_embedding.patcher.weight",
+    .when = { "{b}msa_block.layer_norm.weight" },
+    .prefixes = layout_wrappers, .blocks = replica_blocks, .rules = replica_rules,
+    .defaults = replica_defaults, .questions = replica_questions
 };
 
 static const char *const notebook_blocks[] = { "transformer.{i}.", NULL };
@@ -130,7 +129,9 @@ static const layout_default notebook_defaults[] = {
 };
 
 const layout layout_notebook = {
-    "the UvA deep learning notebooks", "input_layer.weight",
-    { "{b}layer_norm_1.weight", "{b}attn.in_proj_weight" }, wrappers, notebook_blocks,
-    notebook_rules, none, none, notebook_defaults, replica_questions
+    .name = "the UvA deep learning notebooks",
+    .probe = "input_layer.weight",
+    .when = { "{b}layer_norm_1.weight", "{b}attn.in_proj_weight" },
+    .prefixes = layout_wrappers, .blocks = notebook_blocks, .rules = notebook_rules,
+    .defaults = notebook_defaults, .questions = replica_questions
 };

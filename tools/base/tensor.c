@@ -1,0 +1,45 @@
+#include "base/tensor.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *const dtype_names[] = { "f32", "f16", "bf16", "int8", "int4" };
+typedef char all_dtypes_have_names[sizeof dtype_names / sizeof *dtype_names == VIT_NUM_DTYPES
+                                   ? 1 : -1];
+
+const char *tensor_dtype_name(vit_dtype dtype)
+{
+    return dtype_names[dtype];
+}
+
+int tensor_find_dtype(const char *name)
+{
+    int i;
+    for (i = 0; i < VIT_NUM_DTYPES; i++)
+        if (!strcmp(name, dtype_names[i])) return i;
+    return -1;
+}
+
+uint64_t tensor_count(const vit_tensor *tensor)
+{
+    return (uint64_t)tensor->dims[0] * tensor_depth(tensor);
+}
+
+size_t tensor_depth(const vit_tensor *tensor)
+{
+    size_t depth = 1;
+    int i;
+    for (i = 1; i < tensor->ndim; i++) depth *= (size_t)tensor->dims[i];
+    return depth;
+}
+
+const char *shape_text(const int64_t *dims, int ndim, char *text, size_t size)
+{
+    size_t used = 0;
+    int i;
+    for (i = 0; i < ndim && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s%lld", i ? ", " : "[",
+                                 (long long)dims[i]);
+    if (used < size) snprintf(text + used, size - used, ndim ? "]" : "[]");
+    return text;
+}

@@ -1,0 +1,270 @@
+#include "layout/inspect.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/tensor.h"
+#include "layout/names.h"
+#include "layout/views.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* === Looking at a tensor === */
+
+/* Elements of all sources of a tensor; 0 without them. */
+static int64_t count_of(const layout_map *map, const char *tensor)
+{
+    layout_part part;
+    const char *axes;
+    int64_t count = 0;
+    int i;
+    for (i = 0; i < LAYOUT_MAX_PARTS; i++)
+        if (layout_peek(map, tensor, i, &part, &axes)) count += part.view.count;
+    return count;
+}
+
+/* Rows of a tensor: the axis that its rule puts first, or its first dimension. */
+static int64_t rows_of(const layout_map *map, const char *tensor)
+{
+    layout_part part;
+    const char *axes;
+    if (!layout_peek(map, tensor, 0, &part, &axes) || part.view.ndim < 1) return 0;
+    return axes ? layout_axis_size(axes, &part.view, strchr(axes, '>')[1]) : part.view.dims[0];
+}
+
+static void put_size(settings *s, setting_key key, int64_t value)
+{
+    if (value > 0) settings_put(s, key, (double)value);
+}
+
+/* The flags that a tensor shows. Without blocks nothing shows those of a block. */
+static void inspect_flags(const layout_map *map, settings *s)
+{
+    int key;
+    for (key = 0; key < SETTING_COUNT; key++) {
+        const char *tensor = setting_rows[key].shown_by;
+        if (tensor && (map->depth > 0 || strncmp(tensor, "blocks.", 7) != 0))
+            settings_put(s, (setting_key)key, layout_has(map, tensor));
+    }
+}
+
+/* The patch embedding is missing, or has another shape; part: what was found, or NULL. */
+static bool refuse_patch(const layout_map *map, const char *tensor, const layout_part *part,
+                         const char *axes, report *r)
+{
+    static const text_list nothing;
+    char key[LAYOUT_MAX_KEY], shape[SHAPE_TEXT_SIZE];
+    name_list unknown;
+    const char *then;
+    names_find_unknown(map, &nothing, &unknown);
+    then = unknown.count > 0 ? "; unknown: " : "";
+    if (!part)
+        return report_fail(r, "%.200s is missing%s%.200s", names_meant_key(map, tensor, key), then,
+                           unknown.text);
+    return report_fail(r, "%.200s: expected [%s], found %s%s%.120s", part->info->name,
+                       strchr(axes, 'p') < strchr(axes, 'd') ? "P, P, C, D" : "D, C, P, P",
+                       shape_text(part->info->dims, part->info->ndim, shape, sizeof shape),
+                       then, unknown.text);
+}
+
+/* A convolution shows the side of a patch and its channels; a linear layer over its pixels shows
+ * neither, so that both have to be told. */
+static bool inspect_patch(const layout_map *map, settings *s, settings_seen *seen, report *r)
+{
+    static const char name[] = "patch_embed.proj.weight";
+    layout_part part;
+    const char *axes;
+    char shape[SHAPE_TEXT_SIZE];
+    if (!layout_peek(map, name, 0, &part, &axes)) return refuse_patch(map, name, NULL, NULL, r);
+    if (layout_axes_ndim(axes) != part.view.ndim ||
+        layout_axis_size(axes, &part.view, 'p') != layout_axis_size(axes, &part.view, 'q'))
+        return refuse_patch(map, name, &part, axes, r);
+    if (strstr(axes, "(patch)"))
+        return report_fail(r, "%.200s %s: which of a patch's numbers come first is not to be seen; "
+                           "give --set patch_order=chw (channel by channel, as unfold has them) or "
+                           "--set patch_order=hwc (pixel by pixel)", part.info->name,
+                           shape_text(part.info->dims, part.info->ndim, shape, sizeof shape));
+    put_size(s, SETTING_EMBED_DIM, layout_axis_size(axes, &part.view, 'd'));
+    if (s->value[SETTING_STEM] == VIT_STEM_NONE)
+        put_size(s, SETTING_IN_CHANS, layout_axis_size(axes, &part.view, 'c'));
+    put_size(s, SETTING_PATCH_SIZE,
+             layout_axis_size(axes, &part.view, 'p') * settings_stem_stride(s));
+    if (strchr(axes, '('))
+        seen->patch_depth = part.view.count / layout_axis_size(axes, &part.view, 'd');
+    return true;
+}
+
+/* Blocks of a stage of the stem, up to the first that is missing. */
+static int count_units(const layout_map *map, int stage)
+{
+    char name[80];   /* enough for any two ints */
+    int count = 0;
+    do
+        snprintf(name, sizeof name, "patch_embed.backbone.stages.%d.blocks.%d.conv1.weight", stage,
+                 count);
+    while (count < LAYOUT_STAGE_BLOCKS && layout_has(map, name) && ++count);
+    return count;
+}
+
+/* The first convolution of a stem, and the pixels under it. */
+static const struct { const char *tensor; vit_stem stem; int pixels; } stems[] = {
+    { "patch_embed.backbone.stem.conv.weight", VIT_STEM_RESNET, 7 * 7 },
+    { "patch_embed.backbone.0.conv.weight", VIT_STEM_CONV, 4 * 4 }
+};
+
+const char *layout_input_weight(vit_stem stem)
+{
+    size_t i;
+    for (i = 0; i < COUNT(stems); i++)
+        if (stems[i].stem == stem) return stems[i].tensor;
+    return "patch_embed.proj.weight";
+}
+
+/* Type and sizes of a stem; and the channels of its input. */
+static void inspect_stem(const layout_map *map, settings *s)
+{
+    size_t i;
+    int stage;
+    settings_put(s, SETTING_STEM, VIT_STEM_NONE);
+    for (i = 0; i < COUNT(stems); i++) {
+        const int64_t width = rows_of(map, stems[i].tensor);
+        if (width == 0) continue;
+        settings_put(s, SETTING_STEM, stems[i].stem);
+        put_size(s, SETTING_STEM_WIDTH, width);
+        put_size(s, SETTING_IN_CHANS,
+                 count_of(map, stems[i].tensor) / (width * stems[i].pixels));
+    }
+    for (stage = 0; stage < LAYOUT_STAGES; stage++)
+        settings_put(s, (setting_key)(SETTING_STEM_STAGE1 + stage), count_units(map, stage));
+}
+
+static void inspect_norm_type(const layout_map *map, settings *s)
+{
+    static const char *const biases[] = {
+        "blocks.0.norm1.bias", "norm.bias", "fc_norm.bias", "norm_pre.bias",
+        "patch_embed.pre_norm.bias", "patch_embed.norm.bias", "attn_pool.norm.bias"
+    };
+    size_t i;
+    for (i = 0; i < COUNT(biases); i++)
+        if (layout_has(map, biases[i])) settings_put(s, SETTING_NORM_TYPE, VIT_LAYER_NORM);
+}
+
+/* Some libraries keep the heads apart; a table of relative positions has a column for each. */
+static void inspect_heads(const layout_map *map, settings *s, settings_seen *seen)
+{
+    const int64_t heads = rows_of(map, "blocks.0.attn.rel_pos");
+    layout_part part;
+    const char *axes;
+    put_size(s, SETTING_NUM_HEADS, heads);
+    if (heads > 0)
+        seen->relative_positions = (int)(count_of(map, "blocks.0.attn.rel_pos") / heads);
+    if (!layout_peek(map, "blocks.0.attn.qkv.weight", 0, &part, &axes) || !axes) return;
+    put_size(s, SETTING_NUM_HEADS, layout_axis_size(axes, &part.view, 'h'));
+    put_size(s, SETTING_HEAD_DIM, layout_axis_size(axes, &part.view, 'k'));
+}
+
+static void inspect_block(const layout_map *map, settings *s, settings_seen *seen, int64_t width)
+{
+    const int64_t fc1 = count_of(map, "blocks.0.mlp.fc1.weight") / width;
+    const int64_t fc2 = count_of(map, "blocks.0.mlp.fc2.weight") / width;
+    seen->qkv_rows = count_of(map, "blocks.0.attn.qkv.weight") / width;
+    put_size(s, SETTING_MLP_DIM, fc2 ? fc2 : fc1);
+    settings_put(s, SETTING_GATED_MLP, fc2 > 0 && fc1 == 2 * fc2);
+    inspect_heads(map, s, seen);
+}
+
+static void inspect_head(const layout_map *map, settings *s, int64_t width)
+{
+    const int64_t classes = rows_of(map, "head.weight");
+    settings_put(s, SETTING_NUM_CLASSES, (double)classes);
+    settings_put(s, SETTING_REPRESENTATION_DIM, (double)rows_of(map, "pre_logits.fc.weight"));
+    put_size(s, SETTING_POOL_MLP_DIM, rows_of(map, "attn_pool.mlp.fc1.weight"));
+    if (layout_has(map, "attn_pool.q")) settings_put(s, SETTING_POOL, VIT_POOL_MAP);
+    else if (classes > 0 && count_of(map, "head.weight") == 2 * width * classes &&
+             !layout_has(map, "pre_logits.fc.weight"))
+        settings_put(s, SETTING_POOL, VIT_POOL_TOKEN_AVG);
+}
+
+/* Takes what nobody else says; *seen notes what that was. */
+static void fill_gaps(settings all[FROM_COUNT], const settings *told, settings_seen *seen)
+{
+    settings *tensors = &all[FROM_TENSORS];
+    bool mean = told->mean_count > 0, std = told->std_count > 0;
+    size_t key;
+    int from;
+    for (key = 0; key < SETTING_COUNT; key++) {
+        if (!told->given[key] || settings_origin(all, (setting_key)key) >= 0) continue;
+        if (key == SETTING_HEAD_DIM && settings_origin(all, SETTING_NUM_HEADS) >= 0) continue;
+        settings_put(tensors, (setting_key)key, told->value[key]);
+        seen->by_default[key] = true;
+    }
+    for (from = 0; from < FROM_COUNT; from++) {
+        mean = mean && all[from].mean_count == 0;
+        std = std && all[from].std_count == 0;
+    }
+    if (mean) memcpy(tensors->mean, told->mean, sizeof told->mean);
+    if (mean) tensors->mean_count = told->mean_count;
+    seen->mean_by_default = mean;
+    if (std) memcpy(tensors->std, told->std, sizeof told->std);
+    if (std) tensors->std_count = told->std_count;
+}
+
+/* vit.cpp's header has settings as well, which must agree with the tensors. */
+static bool put_metadata(const layout_map *map, settings *s, report *r)
+{
+    settings told;
+    size_t i;
+    int key;
+    if (strcmp(checkpoint_kind(map->checkpoint), "vit.cpp") != 0) return true;
+    settings_start(&told, "the header");
+    for (i = 0; i < checkpoint_metadata_count(map->checkpoint); i++) {
+        const checkpoint_metadata_entry *entry = checkpoint_metadata(map->checkpoint, i);
+        char text[64];
+        snprintf(text, sizeof text, "%.20s=%.40s", entry->key, entry->value);
+        if (!settings_parse(&told, text, r)) return false;
+    }
+    for (key = 0; key < SETTING_COUNT; key++) {
+        if (!told.given[key]) continue;
+        if (s->given[key] && (int64_t)s->value[key] != (int64_t)told.value[key])
+            return report_fail(r, "the header says %s %.0f, the tensors say %.0f",
+                               setting_rows[key].name, told.value[key], s->value[key]);
+        settings_put(s, (setting_key)key, told.value[key]);
+    }
+    return true;
+}
+
+/* What the library's own code does, and no tensor shows. */
+static bool put_defaults(const layout_map *map, settings all[FROM_COUNT], settings_seen *seen,
+                         report *r)
+{
+    const layout_default *d = map->layout->defaults;
+    settings told;
+    settings_start(&told, map->layout->name);
+    for (; d && d->assignment; d++)
+        if (layout_holds(map, d->when, 0) && !settings_parse(&told, d->assignment, r)) return false;
+    fill_gaps(all, &told, seen);
+    return true;
+}
+
+bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_seen *seen, report *r)
+{
+    settings *s = &all[FROM_TENSORS];
+    double order;
+    int64_t width;
+    memset(seen, 0, sizeof *seen);
+    if (settings_get(all, SETTING_PATCH_ORDER, &order)) map->patch_order = 1 + (int)order;
+    inspect_stem(map, s);
+    if (!inspect_patch(map, s, seen, r)) return false;
+    width = (int64_t)s->value[SETTING_EMBED_DIM];
+    map->embed_dim = width;
+    settings_put(s, SETTING_DEPTH, map->depth);
+    settings_put(s, SETTING_REG_TOKENS, (double)(count_of(map, "reg_token") / width));
+    inspect_norm_type(map, s);
+    inspect_flags(map, s);
+    if (map->depth > 0) inspect_block(map, s, seen, width);
+    inspect_head(map, s, width);
+    if (count_of(map, "pos_embed") / width > 1048576)
+        return report_fail(r, "pos_embed has more than 1048576 rows");
+    seen->position_rows = (int)(count_of(map, "pos_embed") / width);
+    return put_metadata(map, s, r) && put_defaults(map, all, seen, r);
+}

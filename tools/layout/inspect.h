@@ -1,0 +1,16 @@
+/* inspect.h - the settings that the tensors of a checkpoint show. */
+#ifndef INSPECT_H
+#define INSPECT_H
+
+#include "layout/rules.h"
+#include "model/resolve.h"
+
+/* Fills all[FROM_TENSORS]: what the tensors show, and where nobody says anything, what the layout's
+ * library does. The other origins must be there already. Fills *seen, and puts the order of a patch's pixels
+ * and embed_dim into the map, which slices and axes need from now on. */
+bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_seen *seen, report *r);
+
+/* The weight that reads the channels of the input. */
+const char *layout_input_weight(vit_stem stem);
+
+#endif

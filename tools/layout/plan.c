@@ -1,0 +1,472 @@
+#include "layout/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/tensor.h"
+#include "layout/inspect.h"
+#include "layout/names.h"
+#include "layout/views.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* === Sources === */
+
+static bool ends_with(const char *name, const char *end)
+{
+    const size_t length = strlen(name), tail = strlen(end);
+    return length > tail && !strcmp(name + length - tail, end);
+}
+
+static bool is_pos_embed(const char *name)
+{
+    return !strcmp(name, "pos_embed");
+}
+
+static source_kind kind_of(const char *name, const settings_resolved *model)
+{
+    const bool resampled = model->notes.positions_resampled;
+    if (!strcmp(name, "preprocess.mean")) return SOURCE_MEAN;
+    if (!strcmp(name, "preprocess.std")) return SOURCE_STD;
+    if (!strcmp(name, "selftest.logits")) return SOURCE_SELFTEST;
+    if (is_pos_embed(name) && model->pos_sincos) return SOURCE_SINCOS;
+    if (is_pos_embed(name) && resampled) return SOURCE_RESAMPLED;
+    if (ends_with(name, ".attn.rel_pos") && resampled) return SOURCE_RESAMPLED_RELATIVE;
+    if (!strcmp(name, layout_input_weight((vit_stem)model->config.stem)) &&
+        model->notes.patches_adapted)
+        return SOURCE_ADAPTED;
+    return SOURCE_CHECKPOINT;
+}
+
+bool layout_is_stored(const layout_item *item)
+{
+    switch (item->kind) {
+    case SOURCE_CHECKPOINT:
+    case SOURCE_RESAMPLED:
+    case SOURCE_RESAMPLED_RELATIVE:
+    case SOURCE_ADAPTED:
+        return true;
+    case SOURCE_SINCOS:
+    case SOURCE_MEAN:
+    case SOURCE_STD:
+    case SOURCE_SELFTEST:
+        break;
+    }
+    return false;
+}
+
+const layout_item *layout_selftest(const layout_plan *plan)
+{
+    size_t i;
+    for (i = 0; i < plan->count; i++)
+        if (plan->items[i].kind == SOURCE_SELFTEST) return &plan->items[i];
+    return NULL;
+}
+
+const char *layout_item_name(const layout_item *item)
+{
+    int i;
+    for (i = 0; i < item->part_count; i++)
+        if (item->parts[i].info) return item->parts[i].info->name;
+    return item->tensor.name;
+}
+
+/* What the sources have to hold. */
+static void put_source_dims(layout_item *item, const settings_resolved *model)
+{
+    const settings_stored *stored = &model->stored;
+    int64_t *dims = item->dims;
+    int i;
+    for (i = 0; i < item->tensor.ndim; i++) dims[i] = item->tensor.dims[i];
+    switch (item->kind) {
+    case SOURCE_RESAMPLED:
+        dims[1] = stored->patch_rows;
+        if (model->config.positions == VIT_POS_ALL) dims[1] += model->config.num_prefix_tokens;
+        break;
+    case SOURCE_RESAMPLED_RELATIVE:   /* every distance on both axes; 3 of the class token */
+        dims[1] = (2 * (int64_t)stored->grid_height - 1) *
+                  (2 * (int64_t)stored->grid_width - 1) + 3;
+        break;
+    case SOURCE_ADAPTED:
+        dims[1] = stored->chans;
+        if (!model->config.stem) dims[2] = dims[3] = stored->patch;
+        break;
+    case SOURCE_CHECKPOINT:
+    case SOURCE_SINCOS:
+    case SOURCE_MEAN:
+    case SOURCE_STD:
+    case SOURCE_SELFTEST:
+        break;
+    }
+}
+
+static const char *describe_dims(const layout_item *item, char text[SHAPE_TEXT_SIZE])
+{
+    return shape_text(item->dims, item->tensor.ndim, text, SHAPE_TEXT_SIZE);
+}
+
+/* The patch embedding's weight as the file has it, which reads the feature map of a stem. */
+static void put_map_sizes(const vit_config *config, layout_sizes *sizes)
+{
+    vit_tensor weight;
+    int i = 0;
+    while (vit_architecture_tensor(config, VIT_F32, i, &weight) &&
+           strcmp(weight.name, "patch_embed.proj.weight"))
+        i++;
+    sizes->chans = weight.dims[1];
+    sizes->patch = weight.dims[2];
+}
+
+static layout_sizes sizes_of(const settings_resolved *model)
+{
+    layout_sizes sizes;
+    sizes.patch = model->stored.patch;
+    sizes.chans = model->stored.chans;
+    sizes.heads = model->config.num_heads;
+    sizes.head_dim = model->config.head_dim;
+    if (model->config.stem) put_map_sizes(&model->config, &sizes);
+    return sizes;
+}
+
+static bool missing_part(const layout_map *map, const layout_item *item, report *r)
+{
+    const char *name = item->tensor.name;
+    const layout_rule *rule = names_meant_rule(map, name);
+    char key[LAYOUT_MAX_KEY], expected[SHAPE_TEXT_SIZE];
+    (void)describe_dims(item, expected);
+    if (rule && layout_part_count(rule) == 1 && !rule->axes)
+        return report_fail(r, "%.200s is missing: expected %s", names_meant_key(map, name, key),
+                           expected);
+    return report_fail(r, "%.200s is missing: a part of %s %s", names_meant_key(map, name, key),
+                       name, expected);
+}
+
+static bool misshapen_part(const layout_rule *rule, const layout_item *item,
+                           const layout_part *part, report *r)
+{
+    char found[SHAPE_TEXT_SIZE], expected[SHAPE_TEXT_SIZE];
+    (void)describe_dims(item, expected);
+    shape_text(part->info->dims, part->info->ndim, found, sizeof found);
+    if (layout_part_count(rule) == 1 && !rule->axes && !strpbrk(rule->parts[0], "#@"))
+        return report_fail(r, "%.200s: expected %s, found %s", part->info->name, expected, found);
+    return report_fail(r, "%.200s %s does not fit %s %s", part->info->name, found,
+                       item->tensor.name, expected);
+}
+
+/* === Shapes === */
+
+static bool has_rows(const layout_part *part, const layout_item *item, int64_t wanted)
+{
+    int64_t rows;
+    return layout_rows(&part->view, item->dims, item->tensor.ndim, &rows) && rows == wanted;
+}
+
+/* The rows of a stack; zeros among them are as many as each other part has. */
+static bool stack_fits(layout_item *item, const layout_rule *rule, int *culprit)
+{
+    const int64_t *dims = item->dims;
+    int64_t left = dims[0], depth = 1, rows;
+    bool has_zeros = false;
+    int zeros = -1, i;
+    for (i = 1; i < item->tensor.ndim; i++) depth *= dims[i];
+    for (i = 0; i < item->part_count; i++) has_zeros = has_zeros || !item->parts[i].info;
+    for (i = 0; i < item->part_count; i++) {
+        layout_part *part = &item->parts[i];
+        *culprit = i;
+        if (!part->info) {
+            zeros = i;
+            continue;
+        }
+        if (!rule->axes && part->view.ndim > item->tensor.ndim) return false;
+        if (!layout_rows(&part->view, dims, item->tensor.ndim, &rows)) return false;
+        if (has_zeros && rows * item->part_count != dims[0]) return false;
+        left -= rows;
+    }
+    if (zeros >= 0) item->parts[zeros].view.count = left * depth;
+    return zeros >= 0 ? left > 0 : left == 0;
+}
+
+/* A vector, a matrix that takes it, and perhaps a bias. */
+static bool linear_fits(const layout_item *item, int64_t width, int *culprit)
+{
+    const int64_t matrix[2] = { item->dims[0], width };
+    int64_t rows;
+    *culprit = 0;
+    if (item->parts[0].view.count != width) return false;
+    *culprit = 1;
+    if (!layout_rows(&item->parts[1].view, matrix, 2, &rows) || rows != matrix[0]) return false;
+    *culprit = 2;
+    return item->part_count < 3 || item->parts[2].view.count == matrix[0];
+}
+
+/* Periods for the pairs of one axis, or for both axes frequencies of every block and head. */
+static bool rope_fits(const layout_item *item, const vit_config *config)
+{
+    const checkpoint_tensor_info *view = &item->parts[0].view;
+    const int64_t pairs = config->head_dim / 2;
+    if (item->part_count == 0) return true;
+    if (item->tensor.ndim == 2) return view->count == pairs / 2;
+    return view->ndim > 1 && view->dims[0] == 2 && view->dims[1] == config->depth &&
+           view->count == 2 * config->depth * config->num_heads * pairs;
+}
+
+/* The parts from *culprit on are vectors of so many values. */
+static bool vectors_fit(const layout_item *item, int64_t count, int *culprit)
+{
+    while (*culprit < item->part_count && item->parts[*culprit].view.count == count) ++*culprit;
+    return *culprit == item->part_count;
+}
+
+/* *culprit receives the first part that does not fit. */
+static bool parts_fit(layout_item *item, const layout_rule *rule, const vit_config *config,
+                      int *culprit)
+{
+    const int64_t rows = item->dims[0];
+    *culprit = 0;
+    switch (item->method) {
+    case LAYOUT_STACK:
+    case LAYOUT_REL_POS:
+    case LAYOUT_STANDARD:
+        return stack_fits(item, rule, culprit);
+    case LAYOUT_SUM:
+    case LAYOUT_PRODUCT:
+        for (; *culprit < item->part_count; ++*culprit)
+            if (!has_rows(&item->parts[*culprit], item, rows)) return false;
+        return true;
+    case LAYOUT_LINEAR:
+        return linear_fits(item, config->embed_dim, culprit);
+    case LAYOUT_COS:
+    case LAYOUT_SIN:
+        return rope_fits(item, config);
+    case LAYOUT_LAMBDA:
+        return vectors_fit(item, config->head_dim / 2, culprit);
+    case LAYOUT_BATCH_NORM:
+        if (!has_rows(&item->parts[0], item, rows)) return false;
+        *culprit = 1;
+        return vectors_fit(item, rows, culprit);
+    case LAYOUT_LESS_LAMBDA:
+    case LAYOUT_BATCH_SHIFT:
+        return vectors_fit(item, rows, culprit);
+    case LAYOUT_ZERO:
+    case LAYOUT_IDENTITY:
+        break;
+    }
+    return true;
+}
+
+/* === Items === */
+
+/* Brings a source into the order of the file; false if its shape is another. The constants that a
+ * linear layer is applied to, and its bias, have no axes. */
+static bool arrange_part(const layout_map *map, const layout_match *match, int i,
+                         const layout_sizes *sizes, layout_part *part)
+{
+    const char *axes = layout_rule_axes(map, match->rule);
+    const bool is_vector = match->rule->method == LAYOUT_LINEAR && i != 1;
+    return layout_slice_part(map, match, i, part) &&
+           (!axes || is_vector || layout_apply_axes(&part->view, axes, sizes));
+}
+
+static bool plan_sources(const layout_map *map, const layout_match *match,
+                         const settings_resolved *model, layout_item *item, report *r)
+{
+    const vit_config *config = &model->config;
+    const layout_sizes sizes = sizes_of(model);
+    const layout_rule *rule = match->rule;
+    const int count = layout_part_count(rule);
+    char expected[SHAPE_TEXT_SIZE];
+    int i, culprit;
+    item->method = rule->method;
+    if (item->method == LAYOUT_IDENTITY &&
+        (config->num_heads != 1 || item->dims[0] != item->dims[1]))
+        return report_fail(r, "%s %s is missing: only one head as wide as a token does without it",
+                           item->tensor.name, describe_dims(item, expected));
+    for (i = 0; i < count; i++) {
+        layout_part *part = &item->parts[item->part_count++];
+        if (!layout_find_part(map, match, i, part)) continue;   /* zeros */
+        if (!checkpoint_is_float(part->info->dtype))
+            return report_fail(r, "%.200s: expected floating-point weights, found %s",
+                               part->info->name, checkpoint_dtype_name(part->info->dtype));
+        if (!arrange_part(map, match, i, &sizes, part)) return misshapen_part(rule, item, part, r);
+        if (is_pos_embed(item->tensor.name) && model->stored.first_rows)
+            layout_first_rows(&part->view, model->stored.position_rows);
+    }
+    if (parts_fit(item, rule, config, &culprit)) return true;
+    return misshapen_part(rule, item, &item->parts[culprit], r);
+}
+
+static rope_grid rope_of(const settings_resolved *model)
+{
+    rope_grid grid;
+    grid.options = model->rope;
+    grid.height = model->config.grid_height;
+    grid.width = model->config.grid_width;
+    grid.pairs = model->config.head_dim / 2;
+    return grid;
+}
+
+/* The tensor's sources, found and of the right shape. */
+static bool plan_item(const layout_map *map, const settings_resolved *model, layout_item *item,
+                      report *r)
+{
+    const char *name = item->tensor.name;
+    layout_match match;
+    char expected[SHAPE_TEXT_SIZE];
+    item->kind = kind_of(name, model);
+    put_source_dims(item, model);
+    if (!layout_is_stored(item)) return true;
+    item->divisor = ends_with(name, ".attn.proj.weight") ? model->context_divisor : 0;
+    item->rope = rope_of(model);
+    match = layout_find(map, name);
+    item->block = match.block;
+    if (!match.rule)
+        return report_fail(r, "%s %s: the %s layout has no such tensor", name,
+                           describe_dims(item, expected), map->layout->name);
+    if (!match.found) return missing_part(map, item, r);
+    return plan_sources(map, &match, model, item, r);
+}
+
+static bool plan_items(const layout_map *map, const settings_resolved *model, vit_dtype dtype,
+                       layout_plan *plan, report *r)
+{
+    const vit_config *config = &model->config;
+    vit_tensor tensor;
+    size_t i;
+    int count = 0;
+    while (vit_architecture_tensor(config, dtype, count, &tensor)) count++;
+    plan->count = (size_t)count;
+    plan->items = calloc(plan->count + 1, sizeof *plan->items);
+    if (!plan->items) return report_no_memory(r);
+    for (i = 0; i < plan->count; i++) {
+        vit_architecture_tensor(config, dtype, (int)i, &plan->items[i].tensor);
+        if (!plan_item(map, model, &plan->items[i], r)) return false;
+    }
+    return true;
+}
+
+/* === Tensors that are left over === */
+
+static int compare_pointers(const void *a, const void *b)
+{
+    const char *const *x = a, *const *y = b;
+    return strcmp(*x, *y);
+}
+
+static bool is_source_of(const layout_map *map, const char *tensor, const char *name)
+{
+    layout_part part;
+    const char *axes;
+    int i;
+    for (i = 0; i < LAYOUT_MAX_PARTS; i++)
+        if (layout_peek(map, tensor, i, &part, &axes) && !strcmp(part.info->name, name))
+            return true;
+    return false;
+}
+
+/* What a setting such as --set num_classes=0 or pool=avg asked to drop. */
+static bool dropped_on_request(const layout_map *map, const vit_config *config, const char *name)
+{
+    static const char *const heads[] = {
+        "head.weight", "head.bias", "head_dist.weight", "head_dist.bias"
+    };
+    static const char *const layers[] = { "pre_logits.fc.weight", "pre_logits.fc.bias" };
+    static const char *const pools[] = {
+        "attn_pool.q", "attn_pool.kv.weight", "attn_pool.kv.bias", "attn_pool.proj.weight",
+        "attn_pool.proj.bias", "attn_pool.norm.weight", "attn_pool.norm.bias",
+        "attn_pool.mlp.fc1.weight", "attn_pool.mlp.fc1.bias", "attn_pool.mlp.fc2.weight",
+        "attn_pool.mlp.fc2.bias"
+    };
+    static const char *const norms[] = { "norm.weight", "norm.bias" };
+    static const char *const fc_norms[] = { "fc_norm.weight", "fc_norm.bias" };
+    const struct { bool dropped; const char *const *tensors; size_t count; } groups[] = {
+        { config->num_classes == 0, heads, COUNT(heads) },
+        { config->representation_dim == 0, layers, COUNT(layers) },
+        { config->pool != VIT_POOL_MAP, pools, COUNT(pools) },
+        { !config->has_final_norm, norms, COUNT(norms) },
+        { !config->has_fc_norm, fc_norms, COUNT(fc_norms) }
+    };
+    size_t i, j;
+    for (i = 0; i < COUNT(groups); i++)
+        for (j = 0; groups[i].dropped && j < groups[i].count; j++)
+            if (is_source_of(map, groups[i].tensors[j], name)) return true;
+    return false;
+}
+
+/* The tensors of the checkpoint that are sources, by name. */
+typedef struct used_names {
+    const char **names;
+    size_t count;
+} used_names;
+
+static void list_used(const layout_plan *plan, used_names *used)
+{
+    size_t i;
+    int j;
+    for (i = 0; i < plan->count; i++)
+        for (j = 0; j < plan->items[i].part_count; j++)
+            if (plan->items[i].parts[j].info)
+                used->names[used->count++] = plan->items[i].parts[j].info->name;
+    qsort(used->names, used->count, sizeof *used->names, compare_pointers);
+}
+
+static bool is_used(const used_names *used, const char *name)
+{
+    return bsearch(&name, used->names, used->count, sizeof *used->names, compare_pointers) != NULL;
+}
+
+/* What is not used is dropped, or refused where nobody knows what it is. */
+static bool drop_unused(const layout_map *map, const vit_config *config, const text_list *ignore,
+                        const used_names *used, layout_plan *plan, report *r)
+{
+    const size_t total = checkpoint_count(map->checkpoint);
+    name_list unknown;
+    size_t i;
+    memset(&unknown, 0, sizeof unknown);
+    for (i = 0; i < total; i++) {
+        const checkpoint_tensor_info *info = checkpoint_tensor(map->checkpoint, i);
+        const char *name = info->name;
+        if (is_used(used, name)) continue;
+        if (names_find_extra(map, map->layout->harmless, name) ||
+            names_is_ignored(map, ignore, name) || info->count == 0 ||
+            dropped_on_request(map, config, name))
+            plan->ignored[plan->ignored_count++] = name;
+        else
+            names_add(&unknown, info);
+    }
+    return unknown.count == 0 || names_refuse(&unknown, r);
+}
+
+static bool check_unused(const layout_map *map, const vit_config *config, const text_list *ignore,
+                         layout_plan *plan, report *r)
+{
+    used_names used = { NULL, 0 };
+    bool good = false;
+    used.names = calloc(LAYOUT_MAX_PARTS * plan->count + 1, sizeof *used.names);
+    plan->ignored = calloc(checkpoint_count(map->checkpoint) + 1, sizeof *plan->ignored);
+    if (used.names && plan->ignored) {
+        list_used(plan, &used);
+        good = drop_unused(map, config, ignore, &used, plan, r);
+    } else {
+        (void)report_no_memory(r);
+    }
+    free(used.names);
+    return good;
+}
+
+bool layout_make_plan(const layout_map *map, const settings_resolved *model, vit_dtype dtype,
+                      const text_list *ignore, layout_plan *plan, report *r)
+{
+    memset(plan, 0, sizeof *plan);
+    if (plan_items(map, model, dtype, plan, r) &&
+        check_unused(map, &model->config, ignore, plan, r))
+        return true;
+    layout_free_plan(plan);
+    return false;
+}
+
+void layout_free_plan(layout_plan *plan)
+{
+    free(plan->items);
+    free(plan->ignored);
+    memset(plan, 0, sizeof *plan);
+}

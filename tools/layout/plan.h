@@ -1,0 +1,59 @@
+/* plan.h - where each tensor of the .vit file comes from, decided once, and whether anything of the
+ * checkpoint is left over.
+ */
+#ifndef PLAN_H
+#define PLAN_H
+
+#include "base/text.h"
+#include "layout/rules.h"
+#include "model/resolve.h"
+
+/* Where the values of a tensor come from. To add one: decide it in plan.c's kind_of, give sources
+ * of other dimensions in its source_dims, and write it in convert's stream_item; the compiler names
+ * the switches. */
+typedef enum source_kind {
+    SOURCE_CHECKPOINT,         /* the checkpoint's tensors, by the rule's method */
+    SOURCE_RESAMPLED,          /* the same, of another grid: pos_embed */
+    SOURCE_RESAMPLED_RELATIVE, /* the same: a table of relative positions */
+    SOURCE_ADAPTED,            /* the same, for other channels or patches: what reads the input */
+    SOURCE_SINCOS,             /* positions that are computed */
+    SOURCE_MEAN, SOURCE_STD,   /* of the preprocessing */
+    SOURCE_SELFTEST            /* the outputs of the finished file */
+} source_kind;
+
+typedef struct layout_item {
+    vit_tensor tensor;             /* as the .vit file has it */
+    source_kind kind;
+    int64_t dims[4];               /* of what layout_read gives: not yet resampled or adapted */
+    layout_method method;
+    int block;                     /* -1: none */
+    rope_grid rope;                /* for LAYOUT_COS and LAYOUT_SIN */
+    int part_count;                /* 0 unless layout_is_stored */
+    layout_part parts[LAYOUT_MAX_PARTS];
+    double divisor;                /* of every value, after all else; 0: none */
+} layout_item;
+
+/* Everything the file consists of, in its order. */
+typedef struct layout_plan {
+    layout_item *items;
+    size_t count;
+    const char **ignored;          /* keys dropped: harmless, or named by --ignore */
+    size_t ignored_count;
+} layout_plan;
+
+/* Assigns every tensor of the architecture its source and checks shapes; then every tensor of
+ * the checkpoint must have been used, be harmless, or match a pattern of `ignore`. */
+bool layout_make_plan(const layout_map *map, const settings_resolved *model, vit_dtype dtype,
+                      const text_list *ignore, layout_plan *plan, report *r);
+void layout_free_plan(layout_plan *plan);
+
+/* The item of the self-test; NULL for a file without one. */
+const layout_item *layout_selftest(const layout_plan *plan);
+
+/* Does it come from the checkpoint, so that layout_read gives it? */
+bool layout_is_stored(const layout_item *item);
+
+/* The key of the first source, for messages. */
+const char *layout_item_name(const layout_item *item);
+
+#endif

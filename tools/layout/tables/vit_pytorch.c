@@ -1,0 +1,123 @@
+/* vit_pytorch.c - lucidrains/vit-pytorch. */
+#include "layout/tables/tables.h"
+
+/* === ViT, since 2021-03 ===
+ * A patch's numbers are (p1 p2 c). Until 2023-02 the stem is a linear layer; since 1.0 norms of the
+ * raw patch and of the token stand before and behind it. Until 2023-08 a norm comes behind the pool
+ * and none behind the blocks. The mean is that of all tokens; since 2025-11 a model that takes it
+ * has no class token, but one of no numbers. One head that is as wide as a token has no to_out. */
+
+static const char *const lucidrains_blocks[] = { "transformer.layers.{i}.", NULL };
+
+#define OLD_STEM "!to_patch_embedding.2.weight"
+#define NEW_STEM "to_patch_embedding.2.weight"
+#define RAW_NORM(part)                                                                           \
+    { "patch_embed.pre_norm." part, LAYOUT_STACK, "(pqc)>cpq",                                   \
+      { "to_patch_embedding.1." part, NULL, NULL }, { LAYOUT_REQUIRED, NEW_STEM } }
+#define STEM                                                                                     \
+    RAW_NORM("weight"), RAW_NORM("bias"),                                                        \
+    LAYOUT_VIEW("patch_embed.proj.weight", "to_patch_embedding.2.weight", "d(pqc)>dcpq"),        \
+    LAYOUT_VIEW("patch_embed.proj.weight", "to_patch_embedding.1.weight", "d(pqc)>dcpq"),        \
+    LAYOUT_MUST_WHEN("patch_embed.proj.bias", "to_patch_embedding.2.bias", NEW_STEM),            \
+    LAYOUT_MUST_WHEN("patch_embed.proj.bias", "to_patch_embedding.1.bias", OLD_STEM),            \
+    LAYOUT_MUST_WHEN2("patch_embed.norm", "to_patch_embedding.3", NEW_STEM)
+/* For want of a projection. */
+#define NO_PROJECTION(qkv, out)                                                                  \
+    { "{b}attn.proj.weight", LAYOUT_IDENTITY, NULL, { LAYOUT_NONE }, { qkv, "!" out } },         \
+    { "{b}attn.proj.bias", LAYOUT_ZERO, NULL, { LAYOUT_NONE }, { qkv, "!" out } }
+
+static const layout_rule lucidrains_rules[] = {
+    STEM,
+    LAYOUT_SAME("cls_token"),
+    LAYOUT_MUST("pos_embed", "pos_embedding"),
+    LAYOUT_FROM2("{b}norm1", "{b}0.norm"),
+    LAYOUT_FROM("{b}attn.qkv.weight", "{b}0.fn.to_qkv.weight"),
+    LAYOUT_FROM("{b}attn.qkv.weight", "{b}0.to_qkv.weight"),
+    LAYOUT_FROM2("{b}attn.proj", "{b}0.fn.to_out.0"),
+    LAYOUT_FROM2("{b}attn.proj", "{b}0.to_out.0"),
+    NO_PROJECTION("{b}0.fn.to_qkv.weight", "{b}0.fn.to_out.0.weight"),
+    NO_PROJECTION("{b}0.to_qkv.weight", "{b}0.to_out.0.weight"),
+    LAYOUT_FROM2("{b}norm2", "{b}1.norm"),
+    LAYOUT_FROM2("{b}norm2", "{b}1.net.0"),
+    LAYOUT_FROM2("{b}mlp.fc1", "{b}1.fn.net.0"),
+    LAYOUT_FROM2("{b}mlp.fc1", "{b}1.net.1"),
+    LAYOUT_FROM2("{b}mlp.fc2", "{b}1.fn.net.3"),
+    LAYOUT_FROM2("{b}mlp.fc2", "{b}1.net.4"),
+    LAYOUT_MUST_WHEN2("norm", "transformer.norm", "{b}0.to_qkv.weight"),
+    LAYOUT_FROM2("fc_norm", "mlp_head.0"),
+    LAYOUT_FROM2("head", "mlp_head.1"),
+    LAYOUT_FROM2("head", "mlp_head"),
+    LAYOUT_END
+};
+
+static const layout_default lucidrains_defaults[] = {
+    { "norm_eps=1e-5", NULL }, { "activation=gelu", NULL }, { "pool=avg", "!cls_token" },
+    { "pool_prefix=1", "cls_token" }, { "positions=all", NULL }, { NULL, NULL }
+};
+
+static const layout_question lucidrains_questions[] = {
+    { SETTING_POOL, "--set pool=token (its default, pool = 'cls') or --set pool=avg (pool = "
+      "'mean')", NULL },
+    { SETTING_NUM_HEADS, "--set num_heads=N", NULL },
+    { SETTING_COUNT, NULL, NULL }
+};
+
+const layout layout_lucidrains = {
+    .name = "lucidrains/vit-pytorch",
+    .probe = "to_patch_embedding.1.weight",
+    .when = { "pos_embedding" },
+    .prefixes = layout_wrappers, .blocks = lucidrains_blocks, .rules = lucidrains_rules,
+    .defaults = lucidrains_defaults, .questions = lucidrains_questions
+};
+
+/* === SimpleViT ===
+ * Computed positions, the mean of the patches, no bias in attention. Registers stand
+ * behind the patches there, which makes no difference. Until 2023-08 as above. */
+
+static const layout_rule simple_vit_rules[] = {
+    STEM,
+    LAYOUT_FROM("reg_token", "register_tokens"),
+    LAYOUT_FROM2("{b}norm1", "{b}0.norm"),
+    LAYOUT_FROM("{b}attn.qkv.weight", "{b}0.to_qkv.weight"),
+    LAYOUT_FROM("{b}attn.proj.weight", "{b}0.to_out.weight"),
+    LAYOUT_ZEROS("{b}attn.proj.bias", "{b}0.to_out.weight"),
+    LAYOUT_FROM2("{b}norm2", "{b}1.net.0"),
+    LAYOUT_FROM2("{b}mlp.fc1", "{b}1.net.1"),
+    LAYOUT_FROM2("{b}mlp.fc2", "{b}1.net.3"),
+    LAYOUT_MUST_WHEN2("norm", "transformer.norm", "!linear_head.1.weight"),
+    LAYOUT_FROM2("fc_norm", "linear_head.0"),
+    LAYOUT_FROM2("head", "linear_head.1"),
+    LAYOUT_FROM2("head", "linear_head"),
+    LAYOUT_END
+};
+
+static const layout_default simple_vit_defaults[] = {
+    { "norm_eps=1e-5", NULL }, { "activation=gelu", NULL }, { "pool=avg", NULL },
+    { "positions=patches", NULL }, { "pos_sincos=simple_vit", NULL }, { NULL, NULL }
+};
+
+static const layout_question simple_vit_questions[] = {
+    { SETTING_NUM_HEADS, "--set num_heads=N", NULL }, { SETTING_COUNT, NULL, NULL }
+};
+
+const layout layout_simple_vit = {
+    .name = "SimpleViT of vit-pytorch",
+    .probe = "to_patch_embedding.1.weight",
+    .prefixes = layout_wrappers, .blocks = lucidrains_blocks, .rules = simple_vit_rules,
+    .defaults = simple_vit_defaults, .questions = simple_vit_questions
+};
+
+/* The first versions cut patches out of every p-th pixel. */
+static const layout_rule refused_rules[] = { LAYOUT_END };
+
+static const layout_extra first_lacking[] = {
+    { "patch_to_embedding.*", "the interleaved patches of vit-pytorch before 2021-03" },
+    { NULL, NULL }
+};
+
+const layout layout_lucidrains_first = {
+    .name = "lucidrains/vit-pytorch of 2020",
+    .probe = "patch_to_embedding.weight",
+    .prefixes = layout_wrappers, .blocks = lucidrains_blocks, .rules = refused_rules,
+    .lacking = first_lacking
+};
