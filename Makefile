@@ -89,7 +89,7 @@ $(eval $(call VARIANT,build/fuzz/,fuzz,$(FUZZ_FLAGS) $(FUZZ_WATCH),$(MODULES)))
 $(eval $(call VARIANT,build/msan/,msan,$(FUZZ_FLAGS) -fsanitize=memory,$(MODULES)))
 build/fuzz/% build/msan/%: CC = clang
 build/fuzz/tools/base/vit.o: CPPFLAGS += -include tests/fuzz/memcmp.h
-build/fuzz/tools/checkpoint/torch_file.o: CPPFLAGS += -DTORCH_MAX_STEPS=2000 # more takes time, no other way
+build/fuzz/tools/checkpoint/torch_state_dict.o: CPPFLAGS += -DTORCH_MAX_STEPS=2000 # more takes time, no other way
 $(FUZZERS): build/fuzz/%: build/fuzz/tests/fuzz/fuzz_%.o build/fuzz/modules.a
 	clang -fsanitize=fuzzer $(FUZZ_WATCH) $^ $(LDLIBS) -o $@
 $(FUZZERS:build/fuzz/%=build/msan/%): build/msan/%: build/msan/tests/fuzz/fuzz_%.o build/msan/modules.a

@@ -1,59 +1,21 @@
-/* torch_file.c - what torch.save writes: a pickle of the state dict, and storages beside it.
+/* torch_state_dict.c - the tensors that a pickle of torch.save describes.
  *
- * zip form (since 1.6): <root>/data.pkl, <root>/data/<key> for each storage, <root>/byteorder.
- * TorchScript archives have <root>/constants.pkl as well; their module objects are walked as if
- * they were dicts. Legacy form: five pickles (magic, 1001, system, object, storage keys), then
- * for each key an i64 element count and the elements, always little-endian.
- *
- * The pickle only describes tensors: _rebuild_tensor_v2(storage, offset, size, stride, ...) where
- * storage is a persistent id ('storage', class, key, device, elements). Three steps: read the
- * pickle, choose the state dict inside it, turn its tensor calls into checkpoint tensors.
+ * The pickle holds calls: _rebuild_tensor_v2(storage, offset, size, stride, ...) where storage is a
+ * persistent id ('storage', class, key, device, elements). Two steps: choose the state dict inside
+ * the pickle, turn its tensor calls into checkpoint tensors. TorchScript's module objects are
+ * walked as if they were dicts.
  */
+#include "checkpoint/torch_state_dict.h"
+
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/bytes.h"
 #include "base/memory.h"
-#include "base/report.h"
-#include "base/source.h"
 #include "base/text.h"
-#include "checkpoint/container.h"
-#include "checkpoint/pickle.h"
 
 #ifndef TORCH_MAX_STEPS
 #define TORCH_MAX_STEPS 1000000      /* nodes visited: shared nodes count each time */
 #endif
-#define TORCH_MAX_NAME 1024
-#define TORCH_MAX_INFLATED ((uint64_t)8 << 20)   /* data.pkl in a deflated entry */
-
-/* A storage of a legacy file, found by key. */
-typedef struct torch_legacy_storage {
-    const char *key;
-    uint64_t element_size, count;    /* as the persistent id says */
-    uint64_t offset;                 /* of the first element; 0: not in the list of keys */
-    size_t index;                    /* in the checkpoint's storages, once added */
-    bool added;
-} torch_legacy_storage;
-
-typedef struct torch_reader {
-    checkpoint *c;
-    size_t file;
-    report *report;
-    pickle_document pickle;
-    size_t steps;
-    const pickle_value *module;      /* an nn.Module was met on the way */
-    bool torchscript;
-
-    zip_archive zip;                 /* zip form */
-    const char *root;                /* "archive/" */
-    const zip_entry *data;           /* "archive/data.pkl" */
-    size_t *zip_index;               /* entry -> storage + 1 */
-    bool big_endian;
-
-    torch_legacy_storage *legacy;    /* legacy form, sorted by key */
-    size_t legacy_count;
-} torch_reader;
 
 static bool torch_step(torch_reader *t)
 {
@@ -62,14 +24,6 @@ static bool torch_step(torch_reader *t)
 }
 
 /* === Names that PyTorch writes === */
-
-typedef struct torch_class {
-    const char *name;                /* of the storage class and of the dtype */
-    const char *dtype_name;
-    uint8_t size;
-    bool supported;
-    checkpoint_dtype dtype;
-} torch_class;
 
 static const torch_class torch_classes[] = {
     { "FloatStorage", "float32", 4, true, CHECKPOINT_F32 },
@@ -145,7 +99,7 @@ static torch_call torch_call_of(const pickle_value *callable)
 
 /* === Reading the pickle's values === */
 
-static const pickle_value *torch_item(const pickle_value *sequence, size_t i)
+const pickle_value *torch_item(const pickle_value *sequence, size_t i)
 {
     bool is_sequence = sequence
                     && (sequence->kind == PICKLE_TUPLE || sequence->kind == PICKLE_LIST);
@@ -190,14 +144,6 @@ static bool torch_is_module(const pickle_value *value)
 
 /* === Storages === */
 
-/* A storage as a tensor sees it: which bytes, and where its element 0 lies in them. */
-typedef struct torch_storage {
-    const torch_class *class;
-    const char *key;
-    uint64_t base, count;            /* in elements of the class; base > 0 for a legacy view */
-    uint64_t root_count;             /* elements of the whole */
-} torch_storage;
-
 static bool torch_fail_storage(torch_reader *t, const char *name, const char *what)
 {
     return report_fail(t->report, "%.200s: its storage %s", name, what);
@@ -223,8 +169,8 @@ static bool torch_read_view(torch_reader *t, const char *name, const pickle_valu
     return true;
 }
 
-static bool torch_read_storage(torch_reader *t, const char *name, const pickle_value *value,
-                               torch_storage *storage)
+bool torch_read_storage(torch_reader *t, const char *name, const pickle_value *value,
+                        torch_storage *storage)
 {
     const pickle_value *id = value && value->kind == PICKLE_PERSISTENT ? value->u.items[0] : NULL;
     const pickle_value *class = torch_item(id, 1), *key = torch_item(id, 2);
@@ -244,71 +190,6 @@ static bool torch_read_storage(torch_reader *t, const char *name, const pickle_v
     storage->root_count = (uint64_t)count->u.integer;
     storage->count = storage->root_count;
     return torch_read_view(t, name, torch_item(id, 5), storage);
-}
-
-static bool torch_place_in_zip(torch_reader *t, const char *name, const torch_storage *storage,
-                               size_t *index)
-{
-    char path[TORCH_MAX_NAME * 2];
-    checkpoint_storage placed = { 0 };
-    const zip_entry *entry;
-    size_t *slot;
-    snprintf(path, sizeof path, "%.1000s" "data/%.200s", t->root, storage->key);
-    entry = zip_find(&t->zip, path);
-    if (!entry)
-        return report_fail(t->report, "%.200s: storage \"%.300s\" is missing", name, path);
-    if (entry->size / storage->class->size < storage->root_count)
-        return report_fail(t->report, "%.200s: storage \"%.300s\" has %llu bytes, %llu elements of "
-                           "%u bytes expected", name, path, (unsigned long long)entry->size,
-                           (unsigned long long)storage->root_count, storage->class->size);
-    slot = &t->zip_index[entry - t->zip.entries];
-    if (*slot == 0) {
-        placed.file = t->file;
-        placed.bytes = *entry;
-        placed.bytes.name = memory_copy_text(&t->c->memory, entry->name, strlen(entry->name));
-        placed.has_crc = true;
-        placed.big_endian = t->big_endian;
-        if (!placed.bytes.name) return report_no_memory(t->report);
-        if (!checkpoint_add_storage(t->c, &placed, slot, t->report)) return false;
-        ++*slot;
-    }
-    *index = *slot - 1;
-    return true;
-}
-
-static int torch_compare_keys(const void *a, const void *b)
-{
-    const torch_legacy_storage *x = a, *y = b;
-    return strcmp(x->key, y->key);
-}
-
-static torch_legacy_storage *torch_find_legacy(torch_reader *t, const char *key)
-{
-    torch_legacy_storage wanted = { 0 };
-    wanted.key = key;
-    return bsearch(&wanted, t->legacy, t->legacy_count, sizeof wanted, torch_compare_keys);
-}
-
-static bool torch_place_legacy(torch_reader *t, const char *name, const torch_storage *storage,
-                               size_t *index)
-{
-    torch_legacy_storage *found = torch_find_legacy(t, storage->key);   /* all are listed */
-    checkpoint_storage placed = { 0 };
-    if (found->offset == 0)
-        return report_fail(t->report, "%.200s: storage \"%.200s\" is missing from the list of keys",
-                           name, storage->key);
-    if (!found->added) {
-        placed.file = t->file;
-        placed.bytes.name = memory_copy_text(&t->c->memory, found->key, strlen(found->key));
-        placed.bytes.offset = found->offset;
-        placed.bytes.size = found->count * found->element_size;
-        placed.bytes.stored_size = placed.bytes.size;
-        if (!placed.bytes.name) return report_no_memory(t->report);
-        if (!checkpoint_add_storage(t->c, &placed, &found->index, t->report)) return false;
-        found->added = true;
-    }
-    *index = found->index;
-    return true;
 }
 
 /* === Tensors === */
@@ -351,8 +232,7 @@ static bool torch_add_view(torch_reader *t, checkpoint_tensor_info *info,
     if (base % dtype->size || offset < 0 || offset > INT64_MAX / 64)
         return report_fail(t->report, "%.200s: bad storage offset %lld", info->name,
                            (long long)offset);
-    if (!(t->legacy ? torch_place_legacy(t, info->name, storage, &info->storage)
-                    : torch_place_in_zip(t, info->name, storage, &info->storage))) return false;
+    if (!t->place(t, info->name, storage, &info->storage)) return false;
     info->dtype = dtype->dtype;
     info->container_name = t->c->storages[info->storage].bytes.name;
     info->storage_offset = (int64_t)(base / dtype->size) + offset;
@@ -610,7 +490,7 @@ static const pickle_value *torch_choose(torch_reader *t)
     return value;
 }
 
-static bool torch_read_object(torch_reader *t)
+bool torch_read_state_dict(torch_reader *t)
 {
     char name[TORCH_MAX_NAME] = "";
     const pickle_value *value = torch_choose(t);
@@ -618,231 +498,4 @@ static bool torch_read_object(torch_reader *t)
     if (t->c->tensor_count > 0) return true;
     if (t->module) return torch_refuse_module(t) != NULL;
     return report_fail(t->report, "no state dict: no dict with tensors was found");
-}
-
-/* === zip form === */
-
-/* "archive/" from the only entry of that name; the root may be empty. */
-static bool torch_find_root(torch_reader *t)
-{
-    static const char suffix[] = "data.pkl";
-    size_t i, length = strlen(suffix);
-    char *root;
-    for (i = 0; i < t->zip.count; i++) {
-        const char *name = t->zip.entries[i].name;
-        size_t size = strlen(name);
-        if (size < length || strcmp(name + size - length, suffix) != 0) continue;
-        if (size > length && name[size - length - 1] != '/') continue;
-        if (t->root) return report_fail(t->report, "zip: two entries are called data.pkl");
-        root = memory_copy_text(&t->c->memory, name, size - length);
-        if (!root) return report_no_memory(t->report);
-        t->root = root;
-        t->data = &t->zip.entries[i];
-    }
-    if (t->root) return true;
-    return report_fail(t->report, "zip: no data.pkl inside: not a PyTorch checkpoint");
-}
-
-static const zip_entry *torch_zip_entry(const torch_reader *t, const char *name)
-{
-    char path[TORCH_MAX_NAME * 2];
-    snprintf(path, sizeof path, "%.1000s%s", t->root, name);
-    return zip_find(&t->zip, path);
-}
-
-static bool torch_read_byteorder(torch_reader *t)
-{
-    const zip_entry *entry = torch_zip_entry(t, "byteorder");
-    char text[8] = "";
-    if (!entry) return true;                       /* older than 2.0: little */
-    if (entry->size >= sizeof text)
-        return report_fail(t->report, "zip: byteorder of %llu bytes",
-                           (unsigned long long)entry->size);
-    if (!zip_read(t->zip.source, entry, text, t->report)) return false;
-    t->big_endian = strcmp(text, "big") == 0;
-    if (t->big_endian || strcmp(text, "little") == 0) return true;
-    return report_fail(t->report, "zip: byteorder \"%.8s\", little or big expected", text);
-}
-
-static bool torch_inflate_pickle(torch_reader *t, const zip_entry *entry)
-{
-    source memory;
-    uint8_t *bytes;
-    bool ok;
-    if (entry->size > TORCH_MAX_INFLATED)
-        return report_fail(t->report, "zip: deflated data.pkl of %llu bytes, at most %llu expected",
-                           (unsigned long long)entry->size,
-                           (unsigned long long)TORCH_MAX_INFLATED);
-    bytes = malloc((size_t)entry->size + 1);
-    if (!bytes) return report_no_memory(t->report);
-    ok = zip_read(t->zip.source, entry, bytes, t->report);
-    memory = source_from_memory(entry->name, bytes, (size_t)entry->size);
-    ok = ok && pickle_load(&t->pickle, &memory, 0, entry->size, PICKLE_MAX_VALUES, t->report);
-    free(bytes);
-    return ok;
-}
-
-static bool torch_read_pickle(torch_reader *t)
-{
-    if (t->data->deflated) return torch_inflate_pickle(t, t->data);
-    return zip_verify(t->zip.source, t->data, t->report)
-        && pickle_load(&t->pickle, t->zip.source, t->data->offset,
-                       t->data->offset + t->data->size, PICKLE_MAX_VALUES, t->report);
-}
-
-static bool torch_read_zip(torch_reader *t)
-{
-    bool ok;
-    if (!torch_find_root(t) || !torch_read_byteorder(t) || !torch_read_pickle(t)) return false;
-    t->torchscript = torch_zip_entry(t, "constants.pkl") != NULL;
-    if (t->torchscript) t->c->kind = "TorchScript";
-    t->zip_index = calloc(t->zip.count, sizeof *t->zip_index);
-    ok = t->zip_index ? torch_read_object(t) : report_no_memory(t->report);
-    free(t->zip_index);
-    pickle_free(&t->pickle);
-    return ok;
-}
-
-bool torch_zip_open(checkpoint *c, size_t file, report *r)
-{
-    torch_reader t = { 0 };
-    bool ok;
-    t.c = c;
-    t.file = file;
-    t.report = r;
-    if (!zip_open(&t.zip, &c->sources[file], r)) return false;
-    ok = torch_read_zip(&t);
-    zip_close(&t.zip);
-    return ok;
-}
-
-/* === Legacy form === */
-
-/* Every storage that the object mentions, also outside the state dict: all of them follow in the
- * file, and only the class tells how many bytes an element has. */
-static bool torch_collect_storages(torch_reader *t)
-{
-    size_t i, count = t->pickle.persistent_count;
-    t->legacy = calloc(count + 1, sizeof *t->legacy);
-    if (!t->legacy) return report_no_memory(t->report);
-    for (i = 0; i < count; i++) {
-        const pickle_value *value = t->pickle.persistent[i];
-        torch_legacy_storage *to = &t->legacy[t->legacy_count];
-        torch_storage storage = { 0 };
-        if (pickle_is_text(torch_item(value->u.items[0], 0), PICKLE_STRING, "module")) continue;
-        if (!torch_read_storage(t, "(legacy file)", value, &storage)) return false;
-        to->key = storage.key;
-        to->element_size = storage.class->size;
-        to->count = storage.root_count;
-        t->legacy_count++;
-    }
-    qsort(t->legacy, t->legacy_count, sizeof *t->legacy, torch_compare_keys);
-    return true;
-}
-
-/* Several tensors may share a storage, but they must agree on it. */
-static bool torch_unify_storages(torch_reader *t)
-{
-    size_t i, kept = 0;
-    for (i = 0; i < t->legacy_count; i++) {
-        const torch_legacy_storage *last = kept ? &t->legacy[kept - 1] : NULL;
-        if (!last || strcmp(last->key, t->legacy[i].key) != 0) {
-            t->legacy[kept++] = t->legacy[i];
-        } else if (last->element_size != t->legacy[i].element_size
-                   || last->count != t->legacy[i].count) {
-            return report_fail(t->report, "storage \"%.200s\" has two types or sizes", last->key);
-        }
-    }
-    t->legacy_count = kept;
-    return true;
-}
-
-/* *at: behind the last storage. */
-static bool torch_locate_storage(torch_reader *t, const char *key, uint64_t *at)
-{
-    const source *s = &t->c->sources[t->file];
-    torch_legacy_storage *storage = torch_find_legacy(t, key);
-    uint8_t bytes[8];
-    uint64_t size;
-    if (!storage || storage->offset)
-        return report_fail(t->report, "storage key \"%.200s\" is %s", key,
-                           storage ? "listed twice" : "used by no tensor");
-    if (!source_read(s, *at, bytes, sizeof bytes, t->report)) return false;
-    if (bytes_load64(bytes) != storage->count)
-        return report_fail(t->report, "storage \"%.200s\" at byte %llu has %llu elements, %llu "
-                           "expected", key, (unsigned long long)*at,
-                           (unsigned long long)bytes_load64(bytes),
-                           (unsigned long long)storage->count);
-    *at += 8;
-    size = storage->count * storage->element_size;
-    if (size > s->size - *at)
-        return report_fail(t->report, "truncated: storage \"%.200s\" needs %llu bytes at byte "
-                           "%llu, the file ends at %llu", key, (unsigned long long)size,
-                           (unsigned long long)*at, (unsigned long long)s->size);
-    storage->offset = *at;
-    *at += size;
-    return true;
-}
-
-static bool torch_locate_storages(torch_reader *t, const pickle_document *keys)
-{
-    uint64_t at = keys->end;
-    size_t i;
-    if (keys->root->kind != PICKLE_LIST)
-        return report_fail(t->report, "legacy: the fifth pickle is no list of storage keys");
-    for (i = 0; i < keys->root->count; i++) {
-        const pickle_value *key = keys->root->u.items[i];
-        if (key->kind != PICKLE_STRING)
-            return report_fail(t->report, "legacy: a storage key is no string");
-        if (!torch_locate_storage(t, key->u.text, &at)) return false;
-    }
-    return true;
-}
-
-/* Magic, protocol and system info: only the second has something to check. Byte order is not
- * read from the third: the format is little-endian whatever wrote it. */
-static bool torch_skip_preamble(torch_reader *t, uint64_t *at)
-{
-    const source *s = &t->c->sources[t->file];
-    pickle_document document;
-    int i;
-    for (i = 0; i < 3; i++) {
-        bool ok = pickle_load(&document, s, *at, s->size, PICKLE_FEW_VALUES, t->report);
-        if (!ok) return false;
-        *at = document.end;
-        if (i == 1) ok = document.root->kind == PICKLE_INT && document.root->u.integer == 1001;
-        pickle_free(&document);
-        if (!ok) return report_fail(t->report, "legacy: protocol 1001 expected");
-    }
-    return true;
-}
-
-static bool torch_read_keys(torch_reader *t)
-{
-    const source *s = &t->c->sources[t->file];
-    pickle_document keys;
-    bool ok;
-    if (!torch_collect_storages(t) || !torch_unify_storages(t)) return false;
-    if (!pickle_load(&keys, s, t->pickle.end, s->size, PICKLE_FEW_VALUES, t->report))
-        return false;
-    ok = torch_locate_storages(t, &keys);
-    pickle_free(&keys);
-    return ok;
-}
-
-bool torch_legacy_open(checkpoint *c, size_t file, report *r)
-{
-    torch_reader t = { 0 };
-    uint64_t at = 0;
-    bool ok;
-    t.c = c;
-    t.file = file;
-    t.report = r;
-    if (!torch_skip_preamble(&t, &at)) return false;
-    if (!pickle_load(&t.pickle, &c->sources[file], at, c->sources[file].size, PICKLE_MAX_VALUES, r))
-        return false;
-    ok = torch_read_keys(&t) && torch_read_object(&t);
-    free(t.legacy);
-    pickle_free(&t.pickle);
-    return ok;
 }
