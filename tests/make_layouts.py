@@ -491,12 +491,11 @@ class EncoderViT(torch.nn.Module):
         self.head = torch.nn.Linear(D, CLASSES)
 
 
-def encoder_vit(t, norm_first, patch_bias=True):
-    net = EncoderViT(norm_first, patch_bias)
+def encoder_names(t, layers, norm):
     s = OrderedDict((k, t[k]) for k in ("cls_token", "pos_embed"))
     move(s, "patch_embed", t, "patch_embed.proj")
     for i in range(DEPTH):
-        b, to = "blocks.%d." % i, "encoder.layers.%d." % i
+        b, to = "blocks.%d." % i, layers + "%d." % i
         s[to + "self_attn.in_proj_weight"] = t[b + "attn.qkv.weight"]
         s[to + "self_attn.in_proj_bias"] = t[b + "attn.qkv.bias"]
         move(s, to + "self_attn.out_proj", t, b + "attn.proj")
@@ -504,9 +503,14 @@ def encoder_vit(t, norm_first, patch_bias=True):
         move(s, to + "linear2", t, b + "mlp.fc2")
         move(s, to + "norm1", t, b + "norm1")
         move(s, to + "norm2", t, b + "norm2")
-    move(s, "encoder.norm", t, "norm")
+    move(s, norm, t, "norm")
     move(s, "head", t, "head")
-    net.load_state_dict(as_torch(s))
+    return s
+
+
+def encoder_vit(t, norm_first, patch_bias=True):
+    net = EncoderViT(norm_first, patch_bias)
+    net.load_state_dict(as_torch(encoder_names(t, "encoder.layers.", "encoder.norm")))
     return net.state_dict()
 
 
@@ -524,6 +528,9 @@ def write_torch_nn():
     case("torch_nn_norm_first", encoder_vit(t, True), t, "plain", told + "--set "
          "block_type=pre_norm --set activation=gelu", eps="1e-5",
          twin_options="pool=token " + TUTORIAL, write=pth, suffix="pt")
+    case("torch_nn_list", encoder_names(t, "body.", "norm"), t, "plain", told +
+         "--set block_type=pre_norm --set activation=gelu", eps="1e-5",
+         twin_options="pool=token " + TUTORIAL)
     write_own_stems()
 
 

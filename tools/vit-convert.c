@@ -222,7 +222,7 @@ static void note_defaults(const conversion *c, note_list *notes)
     for (key = 0; key < SETTING_COUNT && used < size; key++)
         if (c->seen.by_default[key])
             used += (size_t)snprintf(text + used, size - used, " %s=%s",
-                                     setting_name((setting_key)key),
+                                     setting_rows[key].name,
                                      setting_text((setting_key)key,
                                                   c->all[FROM_TENSORS].value[key], value));
     if (c->seen.mean_by_default && used < size)
@@ -560,9 +560,9 @@ static char *make_notes(void)
     memcpy(text, intro, sizeof intro);
     for (key = 0; key < SETTING_COUNT; key++)
         used += (size_t)snprintf(text + used, 128, "  %-20s %s%s%s\n",
-                                 setting_name((setting_key)key), setting_help((setting_key)key),
-                                 setting_words((setting_key)key) ? ": " : "",
-                                 setting_words((setting_key)key) ? setting_words((setting_key)key)
+                                 setting_rows[key].name, setting_rows[key].help,
+                                 setting_rows[key].choices ? ": " : "",
+                                 setting_rows[key].choices ? setting_rows[key].choices
                                                                  : "");
     return text;
 }

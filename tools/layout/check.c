@@ -40,7 +40,7 @@ bool layout_check_told(const layout_map *map, const settings all[FROM_COUNT], re
         if (asked[q->setting]) continue;
         asked[q->setting] = true;
         snprintf(names + named, sizeof names - named, "%s%s", count ? ", " : "",
-                 setting_name(q->setting));
+                 setting_rows[q->setting].name);
         snprintf(options + at, sizeof options - at, "%s%s", count ? "; and " : "", q->options);
         count++;
     }
@@ -90,7 +90,7 @@ static bool refuse_missing(const char *key, const char *why, const char *tensor,
     char hint[80] = "";
     if (known)
         snprintf(hint, sizeof hint, "; --set %s=%s if this one has none",
-                 setting_name(known->key), known->key == SETTING_POSITIONS ? "none" : "0");
+                 setting_rows[known->key].name, known->key == SETTING_POSITIONS ? "none" : "0");
     return report_fail(r, "%.200s is missing: %s%s%s%.120s", key, why, hint,
                        unknown->count > 0 ? "; unknown: " : "", unknown->text);
 }

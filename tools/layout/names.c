@@ -12,7 +12,7 @@ enum { MAX_LISTED = 10 };
 
 /* === Missing === */
 
-/* The chunk that a block is in, where blocks have two numbers: some other tensor of it shows that. */
+/* The chunk that a block is in, where blocks have two numbers: another tensor of it shows that. */
 static int chunk_of(const layout_map *map, int block)
 {
     char key[LAYOUT_MAX_KEY];

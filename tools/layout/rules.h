@@ -15,7 +15,7 @@ enum {
  * been meant: some of its parts are missing, or a condition does not hold. */
 typedef struct layout_match {
     const layout_rule *rule;       /* NULL: the layout has no such tensor */
-    int block;                     /* -1: none; in a stem: stage * LAYOUT_STAGE_BLOCKS + its place */
+    int block;                     /* -1: none; in a stem: stage * LAYOUT_STAGE_BLOCKS + place */
     bool found;
 } layout_match;
 

@@ -109,7 +109,7 @@ static bool read_rel_pos(checkpoint *c, const layout_item *item, int64_t first, 
 }
 
 /* The angle of element i of a table [patches, pairs] or, where each block and head has frequencies
- * of its own, [heads, patches, pairs]. Those are given as [2, depth, heads, pairs], an axis each. */
+ * of its own, [heads, patches, pairs]; those are given as [2 axes, depth, heads, pairs]. */
 static double angle_of(const layout_item *item, const float *given, int64_t i)
 {
     const rope_grid *grid = &item->rope;

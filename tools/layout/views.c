@@ -172,9 +172,9 @@ bool layout_apply_axes(checkpoint_tensor_info *view, const char *axes, const lay
     return true;
 }
 
-/* Goes through the dimensions from the last one on: each of dims[ndim - 1], ..., dims[1] must be the
- * product of the next few of the view's; what the view has left are rows. A view that ends early
- * has dimensions of 1 in front. */
+/* From the last dimension to the first: each of dims[ndim - 1], ..., dims[1] must be the product of
+ * the next few of the view's, and what the view has left are rows. A view that ends early has
+ * dimensions of 1 in front. */
 bool layout_rows(const checkpoint_tensor_info *view, const int64_t *dims, int ndim, int64_t *rows)
 {
     int at = view->ndim, i;

@@ -12,7 +12,7 @@ typedef struct layout_sizes {
     int64_t patch, chans, heads, head_dim;
 } layout_sizes;
 
-/* Keeps a slice of a view: "#1/3", "@0", "@1:"; "" keeps everything. False: there are no such rows. */
+/* Keeps a slice of a view: "#1/3", "@0", "@1:"; "" keeps all. False: there are no such rows. */
 bool layout_slice(checkpoint_tensor_info *view, const char *slice, int64_t embed_dim);
 
 /* Drops the first dimension, that of stacked blocks, and keeps block i. */

@@ -146,7 +146,7 @@ static bool is_number(const json_value *value)
 static bool put_setting(settings *s, const key_rule *rule, const char *where,
                         const json_value *value, report *r)
 {
-    setting_kind kind = setting_kind_of(rule->setting);
+    setting_kind kind = setting_rows[rule->setting].kind;
     bool truth = value->kind == JSON_TRUE || value->kind == JSON_FALSE;
     /* timm writes representation_size false where it means none */
     if (kind == SETTING_FLAG || (rule->setting == SETTING_REPRESENTATION_DIM && truth)) {
@@ -218,7 +218,7 @@ static bool put_word(settings *s, const key_rule *rule, const char *where,
 {
     const char *word = json_string(value, NULL);
     int place = word ? setting_find_word(rule->setting, word) : -1;
-    if (place < 0) return wrong(where, rule->key, setting_words(rule->setting), value, r);
+    if (place < 0) return wrong(where, rule->key, setting_rows[rule->setting].choices, value, r);
     settings_put(s, rule->setting, place);
     return true;
 }
