@@ -38,21 +38,21 @@
       >>threads     the optional built-in pool
       >>math        exp, erf, tanh, sqrt: fixed sequences of operations
       >>kernels     one body per operation, compiled once for each instruction set
-      >>scalar      the plain C tier: read this one first
+      >>scalar      the plain C tier: what every other tier must compute
       >>tiles       the macro behind every hand-written register tile
-      >>x86         the same in AVX2 and AVX-512
+      >>x86         the register tiles in AVX2 and AVX-512
       >>arm         the same in NEON, for 64-bit ARM
       >>cortex      the same for Arm's microcontrollers: SMLAD, Helium
       >>wasm        the same in WebAssembly's SIMD128
       >>dispatch    which kernels run on this machine
-      >>resample    position embeddings, input sizes and photos in another size
-      >>preprocess  where a photo is cropped, and its normalisation
+      >>resample    positions for another grid, vit_model_resize, scaling of photos
+      >>preprocess  cropping, padding and normalising a photo
 
       >>layers      weights by name, linear layers, norms
       >>stem        the convolutions in front of a hybrid
       >>embed       patches to tokens: patch embedding, prefix tokens, positions
       >>attention   softmax(q k^T) v, head by head
-      >>block       the transformer block; vit__block, its last function, is the paper's
+      >>block       the transformer block: start at its last function, vit__block
       >>head        final norm, pooling, embedding, logits; softmax, top-k
       >>workspace   the memory of a session, measured and taken
       >>forward     vit_forward: all of it, top to bottom; self-test, vit_classify
@@ -90,8 +90,8 @@
    vit_preprocess without scratch, vit_threads_create, and vit_model_open with
    VIT_OPEN_COPY or VIT_NO_MMAP allocate; all can be avoided. A forward pass never does.
    vit_params.low_memory more than halves the workspace, with the same bits: ViT-Ti/16
-   at 224 px needs 404 KiB instead of 992, or 256 KiB as int8, at the price of computing
-   keys and values five times. (On the plain C tier; others need a few KiB more.)
+   at 224 px needs 404 KiB instead of 992. As int8 it needs 256, and computes keys and
+   values five times. (On the plain C tier; others need a few KiB more.)
 
    Never change or truncate a file while it is mapped (SIGBUS). Replace model files by
    renaming a new one over the old name, as vit-convert does, or open with VIT_OPEN_COPY.
@@ -274,7 +274,7 @@ VIT_API const char *vit_result_string(vit_result result);
 
 /* Files store these values: never renumber them. To add one to an enum of vit_config: a
    line before its VIT_NUM_..., which makes the loader accept it; what the recipe above the
-   enum says; and a word for it in tools/model/settings.c. Compilers warn of every switch
+   enum says; and a word for it in tools/model/setting_list.h. Compilers warn of every switch
    that lacks it (-Wswitch). */
 
 /* To add a crop mode: its sizes in vit__find_geometry and, if it pads, the colour in
@@ -313,8 +313,9 @@ typedef enum vit_positions {
 } vit_positions;
 
 /* What turns the input into the feature map that patches are cut from. To add a stem: its
-   layers in VIT__STEM_LIST, size and channels of its map, vit__check_stem and
-   vit__largest_map (>>arch); its forward pass in vit__stem (>>stem). */
+   layers in VIT__FRONT_LIST, size and channels of its map, vit__check_stem and
+   vit__largest_map (>>arch); its forward pass (>>stem), called by vit__stem_rows (>>embed);
+   settings_stem_stride and layout_input_weight in tools. */
 typedef enum vit_stem {
     VIT_STEM_NONE = 0,   /* nothing: the map is the input                        */
     VIT_STEM_RESNET = 1, /* ResNetV2 of timm's hybrids: 7 x 7 convolution, max   */
@@ -323,8 +324,8 @@ typedef enum vit_stem {
     VIT_NUM_STEMS
 } vit_stem;
 
-/* How the library of that name resamples positions for another grid of patches. Those not
-   antialiased skip positions when shrinking. To add a way: a row of vit__pos_filters
+/* How the library of that name resamples positions for another grid of patches. Without
+   antialiasing, some positions are skipped when shrinking. To add a way: a row of vit__pos_filters
    (>>resample), which must have as many. */
 typedef enum vit_pos_resample {
     VIT_RESAMPLE_TIMM = 0,         /* bicubic, antialiased: a = -0.5             */
@@ -344,8 +345,9 @@ typedef enum vit_norm_type {
     VIT_NUM_NORM_TYPES
 } vit_norm_type;
 
-/* To add a block type: its cases in the switches of >>block; letters of >>arch if its
-   layers differ; what it excludes in vit_config_check. */
+/* To add a block type: its cases in vit__shares_norm (>>arch), vit__norm_before and
+   vit__add_branch (>>block), which -Wswitch names; letters of >>arch if its layers differ;
+   what it excludes in vit_config_check; the reference in tests/test_random.c. */
 typedef enum vit_block_type {
     VIT_PRE_NORM = 0,      /* x += attn(norm1(x)); x += mlp(norm2(x))            */
     VIT_POST_NORM = 1,     /* x = norm1(x + attn(x)); x = norm2(x + mlp(x)),     */
@@ -383,9 +385,9 @@ typedef enum vit_activation {
     VIT_NUM_ACTIVATIONS
 } vit_activation;
 
-/* What the head reads. To add a pooling: its case in vit__pool_image (>>head);
-   vit__embedding_dim (>>arch) if it is not D wide; rows of VIT__TAIL_LIST if it has
-   weights; what it excludes in vit_config_check. */
+/* What the head reads. To add a pooling: its cases in vit__pool_image (>>head) and
+   vit__pooled_dim (>>arch), which -Wswitch names; rows of VIT__TAIL_LIST if it has
+   weights; what it excludes in vit_config_check; the reference in tests/test_random.c. */
 typedef enum vit_pool {
     VIT_POOL_TOKEN = 0,     /* token 0 (and the distillation token)              */
     VIT_POOL_AVG = 1,       /* mean of the patches                               */
@@ -396,14 +398,14 @@ typedef enum vit_pool {
     VIT_NUM_POOLS
 } vit_pool;
 
-/* The hyperparameters, named as in the papers and timm. All are stored in the file but
-   the last group, which vit_config_check derives.
+/* The hyperparameters, named as in the papers and timm. All except
+   the last group, which vit_config_check derives, are stored in the file.
 
    To add an option: a member here, zero for "as before"; a row of VIT_FIELD_LIST with
    required 2, so that older readers refuse a file only if it is used; what it excludes in
    vit_config_check; rows of >>arch for its layers; and what it does, in >>embed, >>block,
    >>head or, for preprocessing, in >>preprocess. Loading, writing, --c-array and vit-info
-   follow the list. For vit-convert to set it: tools/model/settings.h. */
+   follow the list. For vit-convert to set it: tools/model/setting_list.h. */
 typedef struct vit_config {
     int in_chans;           /* C: channels of the input, 3 for RGB               */
     int img_height;         /* input is [in_chans, img_height, img_width]        */
@@ -553,8 +555,8 @@ VIT_API const char *vit_source(const vit_model *model);
 
 /* --- images --------------------------------------------------------------- */
 
-/* To add a format: its bytes in vit__pixel_size, its channels in vit__photo_row and
-   vit__transform_init (>>resample, >>preprocess). */
+/* To add a format: its bytes in vit__pixel_size, its channels in vit__photo_row (luma),
+   vit__resize_across (colour) and vit__transform_init (>>resample, >>preprocess). */
 typedef enum vit_pixel {
     VIT_PIXEL_RGB8 = 0,
     VIT_PIXEL_RGBA8 = 1, /* alpha is ignored                                     */
@@ -586,8 +588,8 @@ VIT_API vit_result vit_preprocess(const vit_model *model, const vit_image *image
 
 /* --- sessions ------------------------------------------------------------- */
 
-/* Tiers of kernels, slowest first: X(enumerator, value, name). A tier does not imply the
-   lower-numbered ones.
+/* Tiers of kernels, within a family the slowest first: X(enumerator, value, name). A tier
+   does not imply the lower-numbered ones.
 
    To add an instruction set: a line here; under >>platform a macro that is 1 if the build
    has it; its kernels and their table, VIT__TIER, in a section of its own or in that of
@@ -654,7 +656,7 @@ typedef struct vit_executor {
       blocks.i.attn.norm       the same normalised, if has_attn_norm; .sub_norm, head by
                                head, if has_diff_attn
       blocks.i.attn.proj       [batch, N, D]             before LayerScale
-      blocks.i.attn            [batch, N, D]             after the residual add
+      blocks.i.attn            [batch, N, D]             attention's half of the block done
       blocks.i.norm2, .mlp.fc1, .mlp.act, .mlp.norm, .mlp.fc2      likewise; no norm2
                                in parallel blocks
       blocks.i                 [batch, N, D]             output of the block
@@ -701,8 +703,8 @@ typedef struct vit_params {
     vit_executor executor; /* default: everything on the calling thread          */
     int low_memory;        /* 1: one image, one attention head and a few rows of  */
                            /*    the MLP at a time: less workspace, the same bits, */
-                           /*    slower, int8 most. Ignored with a trace and by    */
-                           /*    parallel blocks                                   */
+                           /*    but slower, above all with int8. Ignored with a trace */
+                           /*    and by parallel blocks                            */
     vit_trace *trace;      /* default: none                                      */
     void *trace_user;
     vit_on_phase *on_phase; /* default: none                                     */
@@ -1770,7 +1772,7 @@ VIT__INLINE float vit__bf16_to_f32(uint16_t h) { return vit__float((uint32_t)h <
      LINEAR  "<name>.weight" [dims] in panels, "<name>.bias" [first of dims]
      NORM    "<name>.weight" [dims], "<name>.bias" [dims]
      TENSOR  "<name>" [dims] alone
-   A letter of dims stands for
+   A letter of dims stands, in this list only, for
      D embed_dim   A num_heads * head_dim   Q 3 * A   V 2 * A   H head_dim
      M mlp_dim   F width of fc1   T tokens with a position   G num_reg_tokens
      C in_chans   J stem_width   I channels of the map that patches are cut from, P side
@@ -1796,7 +1798,7 @@ VIT__INLINE float vit__bf16_to_f32(uint16_t h) { return vit__float((uint32_t)h <
    to a key patch, (grid_height * 2 - 1) rows of (grid_width * 2 - 1), both from the
    most negative on, then those from the class token to a patch, from a patch to the
    class token, and from the class token to itself. */
-#define VIT__STEM_LIST(X)                                                      \
+#define VIT__FRONT_LIST(X)                                                      \
     X(mean, "preprocess.mean", TENSOR, "C", "", '-')                           \
     X(std, "preprocess.std", TENSOR, "C", "", '-')                             \
     X(cls_token, "cls_token", TENSOR, "11D", "c", '-')                         \
@@ -1872,15 +1874,15 @@ typedef struct vit__spec {
 } vit__spec;
 
 #define VIT_X(id, name, kind, dims, condition, bias) { VIT__TEXT(name), dims, VIT__##kind },
-static const vit__spec vit__stem_specs[] = { VIT__STEM_LIST(VIT_X) };
+static const vit__spec vit__front_specs[] = { VIT__FRONT_LIST(VIT_X) };
 static const vit__spec vit__down_specs[] = { VIT__DOWN_LIST(VIT_X) };
 static const vit__spec vit__unit_specs[] = { VIT__UNIT_LIST(VIT_X) };
 static const vit__spec vit__block_specs[] = { VIT__BLOCK_LIST(VIT_X) };
 static const vit__spec vit__tail_specs[] = { VIT__TAIL_LIST(VIT_X) };
 #undef VIT_X
 
-/* A row in memory, for the forward pass: where its tensors are in the file. No weight: the
-   architecture does not have it. Floats are read by vit__stored. */
+/* A row of those lists as the forward pass has it: pointers to its tensors in the file.
+   weight is NULL if the architecture lacks the layer. Floats are read by vit__stored. */
 typedef struct vit__layer { /* LINEAR: y [cols] = weight [cols, depth] x [depth] + bias     */
     const float *weight;    /* in panels                                                   */
     const float *bias;      /* [cols], or NULL                                             */
@@ -1906,7 +1908,7 @@ typedef struct vit__presence {
 
 #define VIT_X(id, name, kind, dims, condition, bias)                           \
     { condition, bias, sizeof(VIT__TYPE_##kind) },
-static const vit__presence vit__stem_presence[] = { VIT__STEM_LIST(VIT_X) };
+static const vit__presence vit__front_presence[] = { VIT__FRONT_LIST(VIT_X) };
 static const vit__presence vit__down_presence[] = { VIT__DOWN_LIST(VIT_X) };
 static const vit__presence vit__unit_presence[] = { VIT__UNIT_LIST(VIT_X) };
 static const vit__presence vit__block_presence[] = { VIT__BLOCK_LIST(VIT_X) };
@@ -1915,7 +1917,7 @@ static const vit__presence vit__tail_presence[] = { VIT__TAIL_LIST(VIT_X) };
 
 #define VIT_X(id, name, kind, dims, condition, bias) +1
 enum {
-    VIT__NUM_STEM = 0 VIT__STEM_LIST(VIT_X),
+    VIT__NUM_FRONT = 0 VIT__FRONT_LIST(VIT_X),
     VIT__NUM_DOWN = 0 VIT__DOWN_LIST(VIT_X),
     VIT__NUM_UNIT = 0 VIT__UNIT_LIST(VIT_X),
     VIT__NUM_BLOCK = 0 VIT__BLOCK_LIST(VIT_X),
@@ -1928,7 +1930,7 @@ enum { VIT__MEAN, VIT__STD };
 
 enum { VIT__NUM_STAGES = 4 };
 
-/* Blocks of a stage of the stem; stages are there up to the first without any. */
+/* Blocks of a stage of the stem. The first stage with none ends the stem. */
 static int vit__stage_depth(const vit_config *c, int stage) {
     switch (stage) {
     case 0: return c->stem_stage1;
@@ -1945,12 +1947,13 @@ static int vit__num_stages(const vit_config *c) {
     return stage;
 }
 
-/* Channels of the map behind a stage: 4 times the stem's, then twice as many each. */
+/* Channels of the map after a stage: 4 times stem_width for the first, twice as many for
+   each further one. */
 static int vit__stage_chans(const vit_config *c, int stage) {
     return stage < 0 ? c->stem_width : c->stem_width * 4 << stage;
 }
 
-/* The feature map that patches are cut of: its channels, ... */
+/* The feature map that patches are cut from: its channels, ... */
 static int vit__map_chans(const vit_config *c) {
     return c->stem ? vit__stage_chans(c, vit__num_stages(c) - 1) : c->in_chans;
 }
@@ -1971,9 +1974,22 @@ static int vit__map_side(const vit_config *c, int pixels) {
 
 static int vit__map_patch(const vit_config *c) { return c->patch_size / vit__map_stride(c); }
 
-static int vit__embedding_dim(const vit_config *c) {
-    if (c->representation_dim) return c->representation_dim;
-    return c->pool == VIT_POOL_TOKEN_AVG ? 2 * c->embed_dim : c->embed_dim;
+/* Width of what is pooled. */
+VIT__INLINE int vit__pooled_dim(const vit_config *c) {
+    switch ((vit_pool)c->pool) {
+    case VIT_POOL_TOKEN:
+    case VIT_POOL_AVG:
+    case VIT_POOL_MAX:
+    case VIT_POOL_AVGMAX:
+    case VIT_POOL_MAP:
+    case VIT_NUM_POOLS: break;
+    case VIT_POOL_TOKEN_AVG: return 2 * c->embed_dim;
+    }
+    return c->embed_dim;
+}
+
+VIT__INLINE int vit__embedding_dim(const vit_config *c) {
+    return c->representation_dim ? c->representation_dim : vit__pooled_dim(c);
 }
 
 VIT_API int vit_embedding_dim(const vit_model *model) {
@@ -1995,7 +2011,7 @@ static int vit__pool_hidden(const vit_config *c) {
     return c->pool_mlp_dim ? c->pool_mlp_dim : c->mlp_dim;
 }
 
-/* Biases by relative position that a head has. */
+/* How many relative-position biases a head has. */
 static int vit__num_rel_pos(const vit_config *c) {
     return (2 * c->grid_height - 1) * (2 * c->grid_width - 1) + 3;
 }
@@ -2039,6 +2055,18 @@ static int vit__unit_dim(const vit_config *c, int stage, int block, char letter)
     }
 }
 
+/* Whether both branches of a block read the same norm of x. */
+VIT__INLINE int vit__shares_norm(const vit_config *c) {
+    switch ((vit_block_type)c->block_type) {
+    case VIT_PRE_NORM:
+    case VIT_POST_NORM:
+    case VIT_RES_POST_NORM:
+    case VIT_NUM_BLOCK_TYPES: break;
+    case VIT_PARALLEL: return 1;
+    }
+    return 0;
+}
+
 static int vit__holds(const vit_config *c, char condition) {
     switch (condition) {
     case 'R': return c->stem == VIT_STEM_RESNET;
@@ -2068,7 +2096,7 @@ static int vit__holds(const vit_config *c, char condition) {
     case 'X': return c->rope != VIT_ROPE_NONE && c->rope_per_block;
     case 'i': return c->has_rel_pos;
     case 'D': return c->has_diff_attn;
-    case 'w': return c->block_type != VIT_PARALLEL;
+    case 'w': return !vit__shares_norm(c);
     case 't': return c->selftest_tolerance > 0;
     default: return condition == '+';
     }
@@ -2092,7 +2120,7 @@ static int vit__count(const vit_config *c, const vit__presence *rows, int n) {
     return count;
 }
 
-/* Rows and depth of a linear layer: dims[0] and the product of the others. */
+/* Depth of a linear layer's weight: the product of its dims except the first. */
 static int vit__depth_of(const vit_tensor *t) {
     int i, depth = 1;
     for (i = 1; i < t->ndim; i++) depth *= t->dims[i];
@@ -2101,7 +2129,7 @@ static int vit__depth_of(const vit_tensor *t) {
 
 #define VIT__I4_GROUP (32 + 16 * 16) /* bytes: 16 scales, 32 x 16 weights */
 
-/* In a build for one model of f32 there is one type. */
+/* A constant in a build that has f32 only. */
 VIT__INLINE vit_dtype vit__known_dtype(vit_dtype dtype) {
     return VIT__DTYPES == 1u << VIT_F32 ? VIT_F32 : dtype;
 }
@@ -2126,53 +2154,53 @@ static uint64_t vit__tensor_bytes(const vit_tensor *t) {
     return (uint64_t)(unsigned)t->dims[0] * (uint64_t)(unsigned)vit__depth_of(t) * 4;
 }
 
-/* Where a tensor belongs: to a block, of a stage of the stem unless that is -1; or, if
-   both are -1, to the rest. */
-typedef struct vit__place {
+/* Where a tensor belongs: to a block of a stage of the stem; with stage -1 to a transformer
+   block; with both -1 to neither. */
+typedef struct vit__address {
     int stage, block;
     const vit__spec *spec;
     int is_bias;
-} vit__place;
+} vit__address;
 
 /* The row that the index-th of a list's tensors belongs to; index must be in range. */
 static void vit__find_row(const vit_config *c, const vit__spec *specs, const vit__presence *rows,
-                          int index, vit__place *place) {
+                          int index, vit__address *address) {
     int row = 0, n;
     for (; index >= (n = vit__num_tensors(c, &rows[row])); row++) index -= n;
-    place->spec = &specs[row];
-    place->is_bias = index;
+    address->spec = &specs[row];
+    address->is_bias = index;
 }
 
-static void vit__put_place(vit__text *text, const vit__place *place) {
-    if (place->stage >= 0) {
+static void vit__put_address(vit__text *text, const vit__address *address) {
+    if (address->stage >= 0) {
         vit__put(text, "patch_embed.backbone.stages.");
-        vit__put_int(text, (uint64_t)(unsigned)place->stage);
+        vit__put_int(text, (uint64_t)(unsigned)address->stage);
         vit__put(text, ".");
     }
-    if (place->block < 0) return;
+    if (address->block < 0) return;
     vit__put(text, "blocks.");
-    vit__put_int(text, (uint64_t)(unsigned)place->block);
+    vit__put_int(text, (uint64_t)(unsigned)address->block);
     vit__put(text, ".");
 }
 
-static void vit__describe(const vit_config *c, const vit__place *place, vit_dtype dtype,
+static void vit__describe(const vit_config *c, const vit__address *address, vit_dtype dtype,
                           vit_tensor *t) {
-    const vit__spec *spec = place->spec;
-    const int is_panels = spec->kind == VIT__LINEAR && !place->is_bias;
-    const int ndim = spec->kind == VIT__LINEAR && place->is_bias ? 1 : 4;
+    const vit__spec *spec = address->spec;
+    const int is_panels = spec->kind == VIT__LINEAR && !address->is_bias;
+    const int ndim = spec->kind == VIT__LINEAR && address->is_bias ? 1 : 4;
     vit__text text;
     memset(t, 0, sizeof *t);
     text.at = t->name;
     text.end = t->name + sizeof t->name - 1;
-    vit__put_place(&text, place);
+    vit__put_address(&text, address);
     vit__put(&text, spec->name);
-    if (spec->kind != VIT__TENSOR) vit__put(&text, place->is_bias ? ".bias" : ".weight");
+    if (spec->kind != VIT__TENSOR) vit__put(&text, address->is_bias ? ".bias" : ".weight");
     t->layout = is_panels ? VIT_LAYOUT_PANELS : VIT_LAYOUT_PLAIN;
     for (t->ndim = 0; t->ndim < ndim && spec->dims[t->ndim]; t->ndim++) {
         const char letter = spec->dims[t->ndim];
-        t->dims[t->ndim] = place->stage < 0
+        t->dims[t->ndim] = address->stage < 0
                                ? vit__dim(c, letter)
-                               : vit__unit_dim(c, place->stage, place->block, letter);
+                               : vit__unit_dim(c, address->stage, address->block, letter);
     }
     t->dtype = is_panels ? dtype : VIT_F32;
     if (t->dtype == VIT_I8 && (vit__depth_of(t) < 4 || vit__depth_of(t) > 65536))
@@ -2180,7 +2208,7 @@ static void vit__describe(const vit_config *c, const vit__place *place, vit_dtyp
     t->size = vit__tensor_bytes(t);
 }
 
-/* Tensors of the stem's stages before stage `stage`, and of those before block `block`. */
+/* How many tensors of the stem's stages come before this block of this stage. */
 static int vit__unit_start(const vit_config *c, int stage, int block) {
     int down, unit, start;
     if (!c->stem_stage1) return 0;
@@ -2192,40 +2220,41 @@ static int vit__unit_start(const vit_config *c, int stage, int block) {
     return start;
 }
 
-static void vit__find_unit(const vit_config *c, int index, vit__place *place) {
+static void vit__find_unit(const vit_config *c, int index, vit__address *address) {
     const int down = vit__count(c, vit__down_presence, VIT__NUM_DOWN);
     int stage = 0, block = 0;
     while (index >= vit__unit_start(c, stage + 1, 0)) stage++;
     while (index >= vit__unit_start(c, stage, block + 1)) block++;
-    place->stage = stage;
-    place->block = block;
+    address->stage = stage;
+    address->block = block;
     index -= vit__unit_start(c, stage, block);
     if (block == 0 && index < down)
-        vit__find_row(c, vit__down_specs, vit__down_presence, index, place);
+        vit__find_row(c, vit__down_specs, vit__down_presence, index, address);
     else
-        vit__find_row(c, vit__unit_specs, vit__unit_presence, block ? index : index - down, place);
+        vit__find_row(c, vit__unit_specs, vit__unit_presence, block ? index : index - down,
+                      address);
 }
 
 VIT_API int vit_architecture_tensor(const vit_config *config, vit_dtype dtype, int index,
                                     vit_tensor *tensor) {
-    const int stem = vit__count(config, vit__stem_presence, VIT__NUM_STEM);
+    const int stem = vit__count(config, vit__front_presence, VIT__NUM_FRONT);
     const int units = vit__unit_start(config, VIT__NUM_STAGES, 0);
     const int block = vit__count(config, vit__block_presence, VIT__NUM_BLOCK);
     const int tail = vit__count(config, vit__tail_presence, VIT__NUM_TAIL);
-    vit__place place = { -1, -1, NULL, 0 };
+    vit__address address = { -1, -1, NULL, 0 };
     if (index < 0 || index >= stem + units + block * config->depth + tail) return 0;
     if (index < stem) {
-        vit__find_row(config, vit__stem_specs, vit__stem_presence, index, &place);
+        vit__find_row(config, vit__front_specs, vit__front_presence, index, &address);
     } else if ((index -= stem) < units) {
-        vit__find_unit(config, index, &place);
+        vit__find_unit(config, index, &address);
     } else if ((index -= units) < block * config->depth) {
-        place.block = index / block;
-        vit__find_row(config, vit__block_specs, vit__block_presence, index % block, &place);
+        address.block = index / block;
+        vit__find_row(config, vit__block_specs, vit__block_presence, index % block, &address);
     } else {
         index -= block * config->depth;
-        vit__find_row(config, vit__tail_specs, vit__tail_presence, index, &place);
+        vit__find_row(config, vit__tail_specs, vit__tail_presence, index, &address);
     }
-    vit__describe(config, &place, dtype, tensor);
+    vit__describe(config, &address, dtype, tensor);
     return 1;
 }
 
@@ -2255,7 +2284,7 @@ static const vit__field vit__fields[VIT__NUM_FIELDS] = { VIT_FIELD_LIST(VIT_X) }
 
 static vit_result vit__out_of_range(char *detail, const char *name) {
     vit__text text = vit__say(detail, name);
-    vit__put(&text, " is outside of its limits");
+    vit__put(&text, " is out of range");
     return VIT_ERROR_CORRUPT;
 }
 
@@ -2276,7 +2305,7 @@ static vit_result vit__check_ranges(const vit_config *c, char *detail) {
     return VIT_OK;
 }
 
-/* Numbers of a patch, as the patch embedding reads them. */
+/* How many values a patch has, as the patch embedding reads them. */
 static int64_t vit__patch_depth(const vit_config *c) {
     return (int64_t)vit__map_chans(c) * vit__map_patch(c) * vit__map_patch(c);
 }
@@ -2286,7 +2315,7 @@ static int64_t vit__map_numbers(const vit_config *c, int stride, int chans) {
            chans;
 }
 
-/* Numbers of the largest map on the way through the stem: its first or that of a
+/* How many values the largest map on the way through the stem has: its first or that of a
    stage. 0 without a stem. */
 static int64_t vit__largest_map(const vit_config *c) {
     const int stride = c->stem == VIT_STEM_CONV ? 4 : 2;
@@ -2299,7 +2328,7 @@ static int64_t vit__largest_map(const vit_config *c) {
     return largest;
 }
 
-/* Numbers of the widest activation, for each token. */
+/* How many values the widest activation has for each token. */
 static int64_t vit__largest_row(const vit_config *c) {
     int64_t largest = vit__patch_depth(c);
     if (largest < c->embed_dim) largest = c->embed_dim;
@@ -2349,9 +2378,10 @@ static vit_result vit__check_stem(const vit_config *c, char *detail) {
         if (vit__stage_depth(c, stage))
             return vit__fail(detail, VIT_ERROR_CORRUPT, "a stage of the stem is left out");
     if (c->stem == VIT_STEM_RESNET && c->stem_width % 32 != 0)
-        return vit__fail(detail, VIT_ERROR_UNSUPPORTED, "stem_width is no multiple of 32");
+        return vit__fail(detail, VIT_ERROR_UNSUPPORTED, "stem_width is not a multiple of 32");
     if (c->patch_size % vit__map_stride(c) != 0)
-        return vit__fail_int(detail, VIT_ERROR_CORRUPT, "patch_size, with this stem a multiple of",
+        return vit__fail_int(detail, VIT_ERROR_CORRUPT,
+                             "patch_size must be a multiple of the stem's stride",
                              (unsigned)vit__map_stride(c), (unsigned)c->patch_size);
     if (c->stem &&
         (c->has_patch_pre_norm || c->dynamic_img_pad))
@@ -2406,7 +2436,7 @@ VIT_API vit_result vit_config_check(vit_config *config, char detail[VIT_MAX_DETA
     if (c->block_type != VIT_PRE_NORM &&
         (c->has_attn_norm || c->has_mlp_norm))
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
-                         "has_attn_norm and has_mlp_norm need block_type 0");
+                         "has_attn_norm and has_mlp_norm need pre-norm blocks");
     for (i = 0; i < c->in_chans; i++)
         if (!(c->mean[i] >= -65536.0f && c->mean[i] <= 65536.0f) || !vit__is_finite(c->std[i]) ||
             !(c->std[i] > 0.0f))
@@ -2435,7 +2465,7 @@ VIT__INLINE int vit__round_int(float x) {
     return (int)(int32_t)(vit__bits(x + VIT__ROUND) - vit__bits(VIT__ROUND));
 }
 
-/* Weight q of 4 bits in a byte of two. */
+/* The value of one 4-bit weight; two share a byte. */
 VIT__INLINE float vit__i4_to_f32(const unsigned char *panel, int row, int k) {
     const unsigned char *group = panel + (size_t)(k / 32) * VIT__I4_GROUP;
     const int column = row % 16;
@@ -6334,14 +6364,14 @@ static void vit__parallel_for(const vit_session *s, int count, vit_task *task, v
 
 /* Whether this build has one tier only: then its kernels are constants, and with one type
    of weights the matrix product as well. */
-VIT__INLINE int vit__is_alone(void) { return sizeof vit__tiers == sizeof vit__tiers[0]; }
+VIT__INLINE int vit__has_one_tier(void) { return sizeof vit__tiers == sizeof vit__tiers[0]; }
 
 VIT__INLINE const vit__kernels *vit__known_kernels(const vit__kernels *kernels) {
-    return vit__is_alone() ? vit__tiers[0] : kernels;
+    return vit__has_one_tier() ? vit__tiers[0] : kernels;
 }
 
 VIT__INLINE const vit__gemm_kernel *vit__known_gemm(const vit__gemm_kernel *gemm) {
-    const int known = vit__is_alone() && VIT__DTYPES == 1u << VIT_F32;
+    const int known = vit__has_one_tier() && VIT__DTYPES == 1u << VIT_F32;
     return known ? &vit__tiers[0]->gemm[VIT_F32] : gemm;
 }
 
@@ -6366,7 +6396,7 @@ static int vit__threads(const vit_params *params) {
 static int vit__is_low(const vit_params *params) {
 #if defined(VIT__ALWAYS_LOW)
     (void)params;
-    return vit__fixed.block_type != VIT_PARALLEL;
+    return !vit__shares_norm(&vit__fixed);
 #else
     return params->low_memory;
 #endif
@@ -6375,7 +6405,7 @@ static int vit__is_low(const vit_params *params) {
 /* A batch of a pass; low_memory has one image. */
 VIT__INLINE int vit__known_batch(int batch) {
 #if defined(VIT__ALWAYS_LOW)
-    return vit__fixed.block_type != VIT_PARALLEL ? 1 : batch;
+    return !vit__shares_norm(&vit__fixed) ? 1 : batch;
 #else
     return batch;
 #endif
@@ -6461,7 +6491,7 @@ static void vit__call_trace(const vit_session *s, const char *name, const float 
 
 /* The lists of >>arch in memory, each row a member: w->qkv. */
 #define VIT_X(id, name, kind, dims, condition, bias) VIT__TYPE_##kind id;
-typedef struct vit__stem_layers { VIT__STEM_LIST(VIT_X) } vit__stem_layers;
+typedef struct vit__front_layers { VIT__FRONT_LIST(VIT_X) } vit__front_layers;
 typedef struct vit__down_layers { VIT__DOWN_LIST(VIT_X) } vit__down_layers;
 typedef struct vit__unit_layers { VIT__UNIT_LIST(VIT_X) } vit__unit_layers;
 typedef struct vit__block_layers { VIT__BLOCK_LIST(VIT_X) } vit__block_layers;
@@ -6498,13 +6528,13 @@ static void vit__find_layers(const vit_model *m, int index, const vit__presence 
     }
 }
 
-static void vit__find_stem(const vit_model *m, vit__stem_layers *layers) {
-    vit__find_layers(m, 0, vit__stem_presence, VIT__NUM_STEM, layers);
+static void vit__find_front(const vit_model *m, vit__front_layers *layers) {
+    vit__find_layers(m, 0, vit__front_presence, VIT__NUM_FRONT, layers);
 }
 
 /* The first tensor of a unit of the stem's stages, and of a transformer block. */
 static int vit__unit_index(const vit_config *c, int stage, int block) {
-    return vit__count(c, vit__stem_presence, VIT__NUM_STEM) + vit__unit_start(c, stage, block);
+    return vit__count(c, vit__front_presence, VIT__NUM_FRONT) + vit__unit_start(c, stage, block);
 }
 
 static int vit__block_index(const vit_config *c, int block) {
@@ -6663,7 +6693,7 @@ static void vit__layer_init(vit__linear *l, const vit_session *s, const vit__lay
 /* --- row-wise: norms, gates, conversion to a layer's input --------------------------- */
 
 /* What happens to each row on its way into a layer, in this order; all optional. */
-typedef struct vit__rows {
+typedef struct vit__rows_job {
     const vit_session *session;
     const float *x;               /* NULL: the rows are in y already             */
     size_t ldx;
@@ -6675,10 +6705,10 @@ typedef struct vit__rows {
     float eps;
     vit__form form;               /* of y, afterwards                            */
     int num_tasks;
-} vit__rows;
+} vit__rows_job;
 
 /* Rows of x, ldx apart, or NULL, to y. */
-static void vit__rows_init(vit__rows *job, const vit_session *s, const float *x, size_t ldx,
+static void vit__rows_init(vit__rows_job *job, const vit_session *s, const float *x, size_t ldx,
                            vit__mat y) {
     memset(job, 0, sizeof *job);
     job->session = s;
@@ -6691,11 +6721,11 @@ static void vit__rows_init(vit__rows *job, const vit_session *s, const float *x,
 }
 
 /* An architecture without this norm leaves the rows as they are. */
-static void vit__rows_norm(vit__rows *job, const vit__affine *norm) {
+static void vit__rows_norm(vit__rows_job *job, const vit__affine *norm) {
     job->norm = norm->weight ? norm : NULL;
 }
 
-static void vit__row(const vit__rows *job, int row) {
+static void vit__row(const vit__rows_job *job, int row) {
     const vit__kernels *kernels = vit__kernels_of(job->session);
     const int dim = job->y.cols, part = dim / job->norm_parts;
     float *y = job->y.data + (size_t)row * job->y.ld;
@@ -6710,20 +6740,20 @@ static void vit__row(const vit__rows *job, int row) {
 }
 
 static void vit__rows_task(void *arg, int index) {
-    const vit__rows *job = (const vit__rows *)arg;
+    const vit__rows_job *job = (const vit__rows_job *)arg;
     int row, end = vit__share(job->y.rows, index, job->num_tasks, &row);
     for (; row < end; row++) vit__row(job, row);
 }
 
-static void vit__rows_run(vit__rows *job) {
+static void vit__rows_run(vit__rows_job *job) {
     if (!job->x && !job->gate && !job->norm && job->form == VIT__FORM_F32) return;
     vit__phase(job->session, VIT_PHASE_NORM);
     vit__parallel_for(job->session, job->num_tasks, vit__rows_task, job);
 }
 
 /* The norm of a job on its own, so that it can be traced; the rest stays to be done. */
-static void vit__rows_norm_now(vit__rows *job) {
-    vit__rows norm = *job;
+static void vit__rows_norm_now(vit__rows_job *job) {
+    vit__rows_job norm = *job;
     norm.form = VIT__FORM_F32;
     vit__rows_run(&norm);
     job->x = NULL;
@@ -6733,7 +6763,7 @@ static void vit__rows_norm_now(vit__rows *job) {
 /* y = norm(x), x [y.rows, y.cols] ldx apart; may be in place. */
 static void vit__norm(const vit_session *s, const vit__affine *norm, const float *x, size_t ldx,
                       vit__mat y) {
-    vit__rows job;
+    vit__rows_job job;
     vit__rows_init(&job, s, x, ldx, y);
     vit__rows_norm(&job, norm);
     vit__rows_run(&job);
@@ -6870,8 +6900,7 @@ static int vit__im2col_rows(int depth) {
     return depth < 1 << 15 ? (1 << 19) / depth : 16;
 }
 
-/* Floats of the largest of these parts, which is a convolution over 9 pixels or the
-   first one. */
+/* Floats of the largest im2col: that of the first convolution or of a 3 x 3 one. */
 static uint64_t vit__im2col_floats(const vit_config *c) {
     const uint64_t first = (uint64_t)(unsigned)c->in_chans * 49;
     const uint64_t depth = vit__max64(first, (uint64_t)(unsigned)vit__map_chans(c) * 9);
@@ -7033,14 +7062,14 @@ static vit__features vit__conv_run(const vit_session *s, const vit__stem_room *r
 /* Stage and block -1: name is the whole name. */
 static void vit__trace_map(const vit_session *s, int stage, int block, const char *name,
                            vit__features map) {
-    const vit__place place = { stage, block, NULL, 0 };
+    const vit__address address = { stage, block, NULL, 0 };
     char full[64];
     int shape[4];
     vit__text text;
     if (!vit__is_traced(s)) return;
     text.at = full;
     text.end = full + sizeof full - 1;
-    vit__put_place(&text, &place);
+    vit__put_address(&text, &address);
     if (stage >= 0) text.at--; /* the dot */
     vit__put(&text, name);
     shape[0] = 1;
@@ -7102,7 +7131,7 @@ static vit__features vit__bottleneck(const vit_session *s, vit__stem_room *room,
 }
 
 static vit__features vit__resnet(const vit_session *s, vit__stem_room *room,
-                                 const vit__stem_layers *w, vit__features input) {
+                                 const vit__front_layers *w, vit__features input) {
     const vit__conv root = vit__normed(&w->root, 7, 2, &w->root_norm);
     vit__features map;
     vit__window pool;
@@ -7120,7 +7149,7 @@ static vit__features vit__resnet(const vit_session *s, vit__stem_room *room,
 }
 
 static vit__features vit__conv_stem(const vit_session *s, vit__stem_room *room,
-                                    const vit__stem_layers *w, vit__features map) {
+                                    const vit__front_layers *w, vit__features map) {
     const vit__conv conv0 = { &w->conv0, 4, 4, VIT__ACT(VIT_GELU), NULL, NULL, 0 };
     const vit__conv conv1 = { &w->conv1, 2, 2, VIT__ACT(VIT_GELU), NULL, NULL, 0 };
     map = vit__conv_run(s, room, &conv0, map, room->map[0]);
@@ -7138,14 +7167,14 @@ static vit__features vit__conv_stem(const vit_session *s, vit__stem_room *room,
 /* ------------------------------------------------------------------------- */
 
 /* One batch on its way to tokens. */
-typedef struct vit__embedding {
+typedef struct vit__embed_job {
     const vit_session *session;
     const float *input;   /* [batch, in_chans, img_height, img_width]            */
     int batch;
-    vit__stem_layers w;
+    vit__front_layers w;
     float *rows;          /* [patches at a time, in_chans * P * P]               */
     vit__stem_room stem;
-} vit__embedding;
+} vit__embed_job;
 
 /* Patches embedded together: a batch, or with low_memory a few. A stem makes all at once. */
 static int vit__patch_rows(const vit_session *s, int batch) {
@@ -7155,7 +7184,7 @@ static int vit__patch_rows(const vit_session *s, int batch) {
 }
 
 static void vit__place_patches(const vit_session *s, int batch, vit__arena *arena,
-                               vit__embedding *e) {
+                               vit__embed_job *e) {
     const vit_config *c = VIT__CONFIG(s->model);
     const uint64_t rows = (uint64_t)(unsigned)vit__patch_rows(s, batch);
     e->rows = vit__take(arena, rows * (uint64_t)vit__patch_depth(c));
@@ -7164,7 +7193,7 @@ static void vit__place_patches(const vit_session *s, int batch, vit__arena *aren
 
 /* One image after the other, which keeps the maps near: the rows of its patches, as
    vit__im2col makes them of the input itself. */
-static void vit__stem(vit__embedding *e) {
+static void vit__stem_rows(vit__embed_job *e) {
     const vit_session *s = e->session;
     const vit_config *c = VIT__CONFIG(s->model);
     const size_t pixels = (size_t)c->img_height * (size_t)c->img_width;
@@ -7208,8 +7237,8 @@ static void vit__gather_patch(const vit_config *c, const float *input, int index
 
 /* x is the input here; what follows happens to each row while it is at hand. */
 static void vit__gather_task(void *arg, int index) {
-    const vit__rows *job = (const vit__rows *)arg;
-    vit__rows gathered = *job;
+    const vit__rows_job *job = (const vit__rows_job *)arg;
+    vit__rows_job gathered = *job;
     int row, end = vit__share(job->y.rows, index, job->num_tasks, &row);
     gathered.x = NULL;
     for (; row < end; row++) {
@@ -7221,11 +7250,11 @@ static void vit__gather_task(void *arg, int index) {
 
 /* Patches [first, first + rows.rows) of the batch as rows: conv2d with stride P is then a
    linear layer. */
-static void vit__im2col(const vit__embedding *e, int first, vit__mat rows) {
+static void vit__im2col(const vit__embed_job *e, int first, vit__mat rows) {
     const vit_session *s = e->session;
     const vit_config *c = VIT__CONFIG(s->model);
     const int shown = vit__is_traced(s) && c->has_patch_pre_norm;
-    vit__rows job;
+    vit__rows_job job;
     vit__rows_init(&job, s, e->input, 0, rows);
     job.first = first;
     vit__rows_norm(&job, &e->w.patch_pre_norm);
@@ -7247,7 +7276,7 @@ static void vit__put_tokens(const vit_session *s, float *x, const float *from, c
 }
 
 /* x = [cls_token, dist_token, reg_token, patches] + pos_embed, of every image. */
-static void vit__add_positions(const vit__embedding *e, const float *patches) {
+static void vit__add_positions(const vit__embed_job *e, const float *patches) {
     const vit_session *s = e->session;
     const vit_config *c = VIT__CONFIG(s->model);
     const int dim = c->embed_dim, patch_size = c->num_patches * dim;
@@ -7271,19 +7300,19 @@ static void vit__add_positions(const vit__embedding *e, const float *patches) {
 }
 
 /* The linear layer over patches [first, first + count). */
-static void vit__patch_proj(vit__embedding *e, int first, int count, float *patches) {
+static void vit__patch_proj(vit__embed_job *e, int first, int count, float *patches) {
     const vit_session *s = e->session;
     const vit__layer *patch = &e->w.patch;
     const size_t dim = (size_t)patch->cols;
     const vit__mat rows = vit__matrix(e->rows, (size_t)patch->depth, count, patch->depth);
     vit__linear proj;
-    if (VIT__CONFIG(s->model)->stem) vit__stem(e);
+    if (VIT__CONFIG(s->model)->stem) vit__stem_rows(e);
     else vit__im2col(e, first, rows);
     vit__layer_init(&proj, s, patch, rows, patches + (size_t)first * dim, dim);
     vit__linear_run(s, &proj);
 }
 
-/* The patches of one image are made where they will stay. */
+/* With one image, patches are written straight to their place in x; a batch goes through y. */
 static void vit__patch_embed(const vit_session *s, const float *input, int batch) {
     const vit_config *c = VIT__CONFIG(s->model);
     const size_t dim = (size_t)c->embed_dim;
@@ -7291,13 +7320,13 @@ static void vit__patch_embed(const vit_session *s, const float *input, int batch
     const int tokens = batch * c->num_tokens;
     float *patches = batch > 1 ? s->y : s->x + (size_t)c->num_prefix_tokens * dim;
     vit__arena scratch = { s->scratch, 0 };
-    vit__embedding e;
+    vit__embed_job e;
     int i;
     e.session = s;
     e.input = input;
     e.batch = batch;
     vit__place_patches(s, batch, &scratch, &e);
-    vit__find_stem(s->model, &e.w);
+    vit__find_front(s->model, &e.w);
     vit__phase(s, VIT_PHASE_PATCH_EMBED);
     for (i = 0; i < count; i += step) vit__patch_proj(&e, i, vit__min(step, count - i), patches);
     if (c->has_patch_norm)
@@ -7352,7 +7381,7 @@ static int vit__is_pooling(const vit__attention *job) {
     return VIT__KNOWN(pool, VIT_POOL_MAP) == VIT_POOL_MAP && job->is_pooling;
 }
 
-/* Whether q, k and v are computed head by head, when they are needed: low_memory. */
+/* low_memory computes q, k and v head by head, just before they are used. */
 static int vit__is_by_head(const vit__attention *job) {
     return vit__is_low(&job->session->params) && !vit__is_pooling(job);
 }
@@ -7363,10 +7392,10 @@ typedef struct vit__attn_head {
     vit__linear values; /* softmax(...) v */
     vit__form form;     /* of q and of the softmax */
     vit__packing packing;
-    float *tile;        /* scores of a tile of rows; in low_memory rows of x before */
+    float *tile;        /* scores of a tile of rows; with low_memory first the rows of x */
     float *second;      /* room for the scores of the second half of q */
     float *q_tile;      /* room for a tile of q in its form */
-    float *slices[2];   /* in low_memory, a tile of k or q, and of v */
+    float *slices[2];   /* with low_memory, a tile of k or q, and of v */
     const float *rel_pos; /* of this head, or NULL */
     const uint8_t *mask;  /* [keys] of this image, or NULL */
     float *maps;        /* [N, N] or NULL */
@@ -7377,7 +7406,8 @@ static size_t vit__panels_floats(const vit__linear *l) {
     return (size_t)l->end_panel * l->stride / sizeof(float);
 }
 
-/* Columns of q, k or v of a head in rows of whole panels, the first not always its own. */
+/* Columns to compute for q, k or v of one head in whole panels: a head may begin inside a
+   panel. */
 static int vit__slice_width(const vit_config *c) { return vit__round_up(c->head_dim + 15, 16); }
 
 /* What a task needs for a head: panels of k and v, and a tile of rows. */
@@ -7447,8 +7477,8 @@ static void vit__attention_begin(const vit__attention *job, int number, int task
         head->maps = job->maps + (size_t)number * (size_t)n * (size_t)n;
 }
 
-/* The query rows of a tile: where they are, or copied, in their form; for a head with two
-   maps only `half` 0 or 1, the other being zero. */
+/* Points `scores` at the query rows of a tile: in place, or copied and converted.
+   Differential attention keeps half 0 or 1 of each row and zeroes the other. */
 static void vit__attention_queries(const vit__attention *job, const vit__attn_head *head,
                                    const float *q, int half, vit__linear *scores) {
     const size_t dim = (size_t)job->dim, bytes = dim * sizeof(float);
@@ -7512,7 +7542,7 @@ typedef struct vit__queries {
     int first, rows;
 } vit__queries;
 
-/* Their map, each row still to be multiplied by its factor. */
+/* The attention map of a tile; factor[r] is what row r must still be multiplied by. */
 static void vit__attention_scores(const vit__attention *job, const vit__attn_head *head,
                                   vit__queries tile, int half, vit__linear *scores,
                                   float *factor) {
@@ -7611,12 +7641,9 @@ static void vit__attention_task(void *arg, int index) {
 /* >>block                                                                   */
 /*                                                                           */
 /* The transformer block: read vit__block, at the end of this section. Above */
-/* it stand its steps, in the order in which it calls them; what differs     */
-/* between block types is in the two switches of vit__norm_first and         */
-/* vit__add_branch.                                                          */
-/*                                                                           */
-/* To add a block type: a value of vit_block_type, a case in each of these   */
-/* switches (-Wswitch names them).                                           */
+/* it stand its steps, in the order in which it calls them. How block types  */
+/* differ: vit__norm_before and vit__add_branch have a case for each; where  */
+/* both branches share a norm, vit__shares_norm says so.                     */
 /* ------------------------------------------------------------------------- */
 
 /* What a trace and a timer call the ends of a branch. */
@@ -7638,7 +7665,7 @@ typedef struct vit__branch {
 } vit__branch;
 
 /* One block's part of a forward pass. */
-typedef struct vit__pass {
+typedef struct vit__block_pass {
     const vit_session *session;
     int block, batch;
     int queries;          /* tokens of each image that are read afterwards, from the first on: */
@@ -7647,30 +7674,30 @@ typedef struct vit__pass {
     float *maps;          /* [batch, H, N, N]: attention, for the caller; or NULL              */
     vit__block_layers w;
     const float *rope_cos, *rope_sin; /* [H if rope_per_block, num_patches, head_dim / 2]      */
-} vit__pass;
+} vit__block_pass;
 
-static vit__branch vit__attn_branch(const vit__pass *p) {
+static vit__branch vit__attn_branch(const vit__block_pass *p) {
     const vit__branch b = { &p->w.norm1, &p->w.qkv, &p->w.proj, p->w.ls1, 0 };
     return b;
 }
 
-/* A parallel block has one LayerScale for both branches. */
-static vit__branch vit__mlp_branch(const vit__pass *p) {
-    const int parallel = VIT__CONFIG(p->session->model)->block_type == VIT_PARALLEL;
-    const float *scale = parallel ? p->w.ls1 : p->w.ls2;
+/* Branches that share a norm share LayerScale too. */
+static vit__branch vit__mlp_branch(const vit__block_pass *p) {
+    const int shared = vit__shares_norm(VIT__CONFIG(p->session->model));
+    const float *scale = shared ? p->w.ls1 : p->w.ls2;
     const vit__branch b = { &p->w.norm2, &p->w.fc1, &p->w.fc2, scale, 1 };
     return b;
 }
 
 /* The tables of the block, or of the whole model. */
-static void vit__begin_rope(vit__pass *p) {
-    vit__stem_layers stem;
-    vit__find_stem(p->session->model, &stem);
+static void vit__begin_rope(vit__block_pass *p) {
+    vit__front_layers stem;
+    vit__find_front(p->session->model, &stem);
     p->rope_cos = p->w.rope_cos ? p->w.rope_cos : stem.rope_cos;
     p->rope_sin = p->w.rope_sin ? p->w.rope_sin : stem.rope_sin;
 }
 
-static void vit__begin_block(vit__pass *p, const vit_session *s, int block, int batch) {
+static void vit__begin_block(vit__block_pass *p, const vit_session *s, int block, int batch) {
     const vit_config *c = VIT__CONFIG(s->model);
     memset(p, 0, sizeof *p);
     p->session = s;
@@ -7682,12 +7709,12 @@ static void vit__begin_block(vit__pass *p, const vit_session *s, int block, int 
 }
 
 /* Whether only some tokens of each image are read afterwards. */
-static int vit__is_partial(const vit__pass *p) {
+static int vit__is_partial(const vit__block_pass *p) {
     return !VIT__SMALL && p->queries < VIT__CONFIG(p->session->model)->num_tokens;
 }
 
 /* Traces a tensor of the block, [batch, N, width], as "blocks.<block><name>". */
-static void vit__show(const vit__pass *p, const char *name, const float *data, int width) {
+static void vit__show(const vit__block_pass *p, const char *name, const float *data, int width) {
     const vit_session *s = p->session;
     char full[64];
     vit__text text;
@@ -7701,7 +7728,7 @@ static void vit__show(const vit__pass *p, const char *name, const float *data, i
 }
 
 /* A layer that a trace sees as `name`, before its activation. */
-static void vit__run_shown(const vit__pass *p, vit__linear *l, const char *name) {
+static void vit__run_shown(const vit__block_pass *p, vit__linear *l, const char *name) {
     const int act = l->out.act;
     if (act && vit__is_traced(p->session)) {
         l->out.act = VIT__NO_ACT;
@@ -7715,12 +7742,12 @@ static void vit__run_shown(const vit__pass *p, vit__linear *l, const char *name)
 
 /* Rows that a trace sees after their gate and after their norm. After a gate they move
    together, as a trace wants them. */
-static void vit__rows_shown(const vit__pass *p, vit__rows *job, const char *gate_name,
+static void vit__rows_shown(const vit__block_pass *p, vit__rows_job *job, const char *gate_name,
                             const char *norm_name) {
     const size_t dim = (size_t)job->y.cols;
     int r;
     if (job->gate && vit__is_traced(p->session)) {
-        vit__rows gate = *job;
+        vit__rows_job gate = *job;
         gate.norm = NULL;
         gate.form = VIT__FORM_F32;
         vit__rows_run(&gate);
@@ -7745,17 +7772,17 @@ typedef struct vit__view {
     int first, step, rows;
 } vit__view;
 
-static vit__view vit__all_rows(const vit__pass *p) {
+static vit__view vit__all_rows(const vit__block_pass *p) {
     const vit_config *c = VIT__CONFIG(p->session->model);
     vit__view view = { 0, 1, 0 };
     view.rows = vit__known_batch(p->batch) * c->num_tokens;
     return view;
 }
 
-/* The rows that a block works on together, number i of such views: all; with low_memory a
-   few; and where only some tokens of each image are read afterwards, one of those. Returns
-   0 when i is past the last. */
-static int vit__view_rows(const vit__pass *p, int i, vit__view *view) {
+/* Part i of the rows that a block works on together. Usually there is one part, of all
+   rows; with low_memory there are many, of a few rows each; where only some tokens are read
+   afterwards, part i is token i of every image. Returns 0 when i is past the last. */
+static int vit__view_rows(const vit__block_pass *p, int i, vit__view *view) {
     const int tokens = VIT__CONFIG(p->session->model)->num_tokens;
     const int batch = vit__known_batch(p->batch), rows = batch * tokens;
     const int chunk = vit__min(p->session->chunk, rows), one = vit__is_partial(p);
@@ -7779,7 +7806,7 @@ static vit__mat vit__rows_of_x(const vit_session *s, vit__view view) {
 
 /* The norm in front of a branch: of a parallel block it is the same for both, of post-norm
    blocks it comes after the branch. */
-static void vit__norm_first(vit__rows *job, const vit_config *c, const vit__affine *norm) {
+static void vit__norm_before(vit__rows_job *job, const vit_config *c, const vit__affine *norm) {
     switch ((vit_block_type)c->block_type) {
     case VIT_PRE_NORM:
     case VIT_PARALLEL: vit__rows_norm(job, norm); break;
@@ -7789,16 +7816,15 @@ static void vit__norm_first(vit__rows *job, const vit_config *c, const vit__affi
     }
 }
 
-/* y = norm(x), without gaps between the rows, as the branch's first layer reads them. The
-   second branch of a parallel block finds them in y. */
-static void vit__branch_input(const vit__pass *p, const vit__branch *b, vit__view view) {
+/* y = norm(x), without gaps between the rows, as the branch's first layer reads them. */
+static void vit__branch_input(const vit__block_pass *p, const vit__branch *b, vit__view view) {
     const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
     const vit__mat x = vit__rows_of_x(s, view);
-    vit__rows rows;
+    vit__rows_job rows;
     vit__rows_init(&rows, s, x.data, x.ld, vit__matrix(s->y, (size_t)x.cols, x.rows, x.cols));
-    if (c->block_type == VIT_PARALLEL && b->is_second) rows.x = NULL;
-    else vit__norm_first(&rows, c, b->norm);
+    if (vit__shares_norm(c) && b->is_second) rows.x = NULL; /* y has it already */
+    else vit__norm_before(&rows, c, b->norm);
     rows.form = vit__form_of(s, b->first);
     vit__rows_shown(p, &rows, NULL, vit__branches[b->is_second].norm);
 }
@@ -7806,7 +7832,7 @@ static void vit__branch_input(const vit__pass *p, const vit__branch *b, vit__vie
 /* --- attention ------------------------------------------------------------------------ */
 
 /* scratch = attn.qkv(y): k and v of every token, q of those that are read. */
-static void vit__qkv(const vit__pass *p) {
+static void vit__qkv(const vit__block_pass *p) {
     const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
     const int tokens = c->num_tokens, width = c->num_heads * c->head_dim;
@@ -7832,14 +7858,14 @@ static void vit__qkv(const vit__pass *p) {
 }
 
 /* q and k of every head, normalised in place. */
-static void vit__qk_norm(const vit__pass *p) {
+static void vit__qk_norm(const vit__block_pass *p) {
     const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
     const int width = c->num_heads * c->head_dim, rows = p->batch * c->num_tokens;
     int is_k;
     if (!c->has_qk_norm) return;
     for (is_k = 0; is_k < 2; is_k++) {
-        vit__rows job;
+        vit__rows_job job;
         vit__rows_init(&job, s, NULL, 0,
                        vit__matrix(s->scratch + is_k * width, 3 * (size_t)width, rows, width));
         vit__rows_norm(&job, is_k ? &p->w.k_norm : &p->w.q_norm);
@@ -7850,7 +7876,7 @@ static void vit__qk_norm(const vit__pass *p) {
 }
 
 /* q or k of head h of one token, rotated in place, if it is a patch. */
-static void vit__rotate_token(const vit__pass *p, int token, int h, float *x) {
+static void vit__rotate_token(const vit__block_pass *p, int token, int h, float *x) {
     const vit_config *c = VIT__CONFIG(p->session->model);
     const int patch = token - c->num_prefix_tokens, half = c->head_dim / 2;
     const int table = c->rope_per_block ? h * c->num_patches : 0;
@@ -7861,7 +7887,7 @@ static void vit__rotate_token(const vit__pass *p, int token, int h, float *x) {
 }
 
 typedef struct vit__rope_job {
-    const vit__pass *pass;
+    const vit__block_pass *pass;
     int rows, num_tasks;
 } vit__rope_job;
 
@@ -7878,7 +7904,7 @@ static void vit__rope_task(void *arg, int index) {
 }
 
 /* Rotary positions of q and k. */
-static void vit__rope(const vit__pass *p) {
+static void vit__rope(const vit__block_pass *p) {
     const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
     vit__rope_job job;
@@ -7890,8 +7916,8 @@ static void vit__rope(const vit__pass *p) {
     vit__show(p, ".attn.rope", s->scratch, 3 * c->num_heads * c->head_dim);
 }
 
-/* Attention of a block, but for where q, k and v are. */
-static void vit__attention_init(vit__attention *job, const vit__pass *p) {
+/* Attention of a block, except where q, k and v are. */
+static void vit__attention_init(vit__attention *job, const vit__block_pass *p) {
     const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
     memset(job, 0, sizeof *job);
@@ -7912,7 +7938,7 @@ static void vit__attention_init(vit__attention *job, const vit__pass *p) {
 }
 
 /* y = softmax(scale q k^T) v, of the tokens that are read. */
-static void vit__attend(const vit__pass *p) {
+static void vit__attend(const vit__block_pass *p) {
     const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
     const size_t width = (size_t)c->num_heads * (size_t)c->head_dim;
@@ -7927,12 +7953,13 @@ static void vit__attend(const vit__pass *p) {
     vit__show(p, ".attn.context", s->y, (int)width);
 }
 
-/* Rows of the attention's output, normalised if need be, as attn.proj reads them: of all of
-   a row, or with differential attention of each head, by the paper's RMSNorm. */
-static void vit__attn_norm(const vit__pass *p, vit__mat context) {
+/* Normalises rows of the attention's output, if the model does, and converts them for
+   attn.proj. has_attn_norm: over a whole row. Differential attention: over each head, with
+   the paper's RMSNorm. */
+static void vit__attn_norm(const vit__block_pass *p, vit__mat context) {
     const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
-    vit__rows job;
+    vit__rows_job job;
     vit__rows_init(&job, s, NULL, 0, context);
     if (c->has_diff_attn) {
         vit__rows_norm(&job, &p->w.sub_norm);
@@ -7955,17 +7982,17 @@ static void vit__attn_norm(const vit__pass *p, vit__mat context) {
    as above, so the bits are the same. */
 typedef struct vit__stream {
     vit__attention attention;
-    const vit__pass *pass;
+    const vit__block_pass *pass;
     vit__linear qkv;             /* all of it, for its weights */
 } vit__stream;
 
-enum { VIT__MAX_PASSES = 5 }; /* over all keys: more would save little */
+enum { VIT__MAX_SWEEPS = 5 }; /* over all keys: more would save little */
 
 /* How often keys are computed for `rows` rows of context that become `packed` floats each;
-   more than VIT__MAX_PASSES if the room is too small. */
-static int vit__count_passes(int room, int rows, int width, int packed) {
+   more than VIT__MAX_SWEEPS if the room is too small. */
+static int vit__count_sweeps(int room, int rows, int width, int packed) {
     int passes = 0;
-    for (; rows > 0 && passes <= VIT__MAX_PASSES; passes++) {
+    for (; rows > 0 && passes <= VIT__MAX_SWEEPS; passes++) {
         const int now = vit__min(rows, room / width);
         rows -= now;
         room -= now * packed;
@@ -7978,22 +8005,22 @@ static int vit__context_room(const vit_config *c, vit__form form) {
     const int width = c->num_heads * c->head_dim, packed = vit__form_floats(form, width);
     int room = c->num_tokens * packed;
     while (packed < width &&
-           vit__count_passes(room, c->num_tokens, width, packed) > VIT__MAX_PASSES)
+           vit__count_sweeps(room, c->num_tokens, width, packed) > VIT__MAX_SWEEPS)
         room += width;
     return room;
 }
 
 /* Rows [first, first + rows) of x, as the qkv layer reads them. */
 static void vit__stream_rows(const vit__stream *job, int first, int rows, float *tile) {
-    const vit__pass *p = job->pass;
+    const vit__block_pass *p = job->pass;
     const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
     const size_t dim = (size_t)c->embed_dim;
-    vit__rows copy;
+    vit__rows_job copy;
     int r;
     vit__rows_init(&copy, s, s->x + (size_t)first * dim, dim,
                    vit__matrix(tile, dim, rows, c->embed_dim));
-    vit__norm_first(&copy, c, &p->w.norm1);
+    vit__norm_before(&copy, c, &p->w.norm1);
     copy.form = vit__known_gemm(job->qkv.gemm)->form;
     for (r = 0; r < rows; r++) vit__row(&copy, r);
 }
@@ -8004,11 +8031,11 @@ typedef struct vit__slice {
     int first, rows;  /* of tokens [first, first + rows) */
 } vit__slice;
 
-/* q, k or v of some tokens, normed and rotated, from their rows in `tile` to slices; returns
-   where they are there. */
+/* Computes q, k or v of some tokens from their rows in `tile`, q and k normed and rotated.
+   Writes to `to`, and returns where in it they begin. */
 static float *vit__stream_slice(const vit__stream *job, vit__slice slice, const float *tile,
                                 float *to) {
-    const vit__pass *p = job->pass;
+    const vit__block_pass *p = job->pass;
     const vit_config *c = VIT__CONFIG(p->session->model);
     const int column = (slice.which * c->num_heads + slice.h) * c->head_dim, panel = column / 16;
     const vit__affine *norm = slice.which ? &p->w.k_norm : &p->w.q_norm;
@@ -8073,7 +8100,7 @@ static void vit__stream_task(void *arg, int index) {
 
 /* norm1, attn.qkv, attention and its norm: x to rows of context in y, as many at a time as
    there is room for. Returns their distance. */
-VIT__CALL size_t vit__attend_by_head(const vit__pass *p) {
+VIT__CALL size_t vit__attend_by_head(const vit__block_pass *p) {
     const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
     const int width = c->num_heads * c->head_dim;
@@ -8104,7 +8131,7 @@ VIT__CALL size_t vit__attend_by_head(const vit__pass *p) {
 /* --- MLP ---------------------------------------------------------------------------- */
 
 /* hidden = act(mlp.fc1(y)), in scratch; a gated MLP's activation comes with its gate. */
-static vit__mat vit__fc1(const vit__pass *p, vit__view view) {
+static vit__mat vit__fc1(const vit__block_pass *p, vit__view view) {
     const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
     const vit__mat y = vit__matrix(s->y, (size_t)c->embed_dim, view.rows, c->embed_dim);
@@ -8120,9 +8147,9 @@ static vit__mat vit__fc1(const vit__pass *p, vit__view view) {
 
 /* Hidden rows, gated and normalised if need be, as mlp.fc2 reads them. A trace moves the
    rows of a gated MLP together. */
-static vit__mat vit__mlp_norm(const vit__pass *p, vit__mat hidden) {
+static vit__mat vit__mlp_norm(const vit__block_pass *p, vit__mat hidden) {
     const vit_config *c = VIT__CONFIG(p->session->model);
-    vit__rows job;
+    vit__rows_job job;
     vit__rows_init(&job, p->session, NULL, 0, hidden);
     job.gate = c->has_gated_mlp ? VIT__ACT(c->activation) : VIT__NO_ACT;
     vit__rows_norm(&job, &p->w.mlp_norm);
@@ -8144,19 +8171,19 @@ static void vit__add_rows(const vit_session *s, const float *gamma, const float 
 }
 
 /* Where a branch's output goes that is not added at once: rows without gaps. */
-static float *vit__spare(const vit__pass *p, const vit__branch *b) {
+static float *vit__spare(const vit__block_pass *p, const vit__branch *b) {
     return b->is_second ? p->session->y : p->session->scratch;
 }
 
 /* spare = last(a) */
-static void vit__branch_output(const vit__pass *p, const vit__branch *b, vit__linear *last) {
+static void vit__branch_output(const vit__block_pass *p, const vit__branch *b, vit__linear *last) {
     last->out.c = vit__spare(p, b);
     last->out.ldc = (size_t)last->cols;
     vit__run_shown(p, last, vit__branches[b->is_second].last);
 }
 
 /* x += gamma * last(a): straight from the matrix product, unless a trace wants to see it. */
-static void vit__branch_sum(const vit__pass *p, const vit__branch *b, vit__linear *last,
+static void vit__branch_sum(const vit__block_pass *p, const vit__branch *b, vit__linear *last,
                             vit__mat x) {
     if (vit__is_traced(p->session)) {
         vit__branch_output(p, b, last);
@@ -8169,7 +8196,7 @@ static void vit__branch_sum(const vit__pass *p, const vit__branch *b, vit__linea
 }
 
 /* The branch's last layer over rows a, which are overwritten, and its sum with those of x. */
-static void vit__add_branch(const vit__pass *p, const vit__branch *b, vit__mat a,
+static void vit__add_branch(const vit__block_pass *p, const vit__branch *b, vit__mat a,
                             vit__view view) {
     const vit_session *s = p->session;
     const vit__mat x = vit__rows_of_x(s, view);
@@ -8207,8 +8234,10 @@ static void vit__add_branch(const vit__pass *p, const vit__branch *b, vit__mat a
 /* --- the block ------------------------------------------------------------------------ */
 
 /* x [batch, N, D] through one block, in place. y holds what a branch reads, and attention's
-   output; scratch holds qkv, then the MLP's hidden layer. */
-static void vit__block(const vit__pass *p) {
+   output; scratch holds qkv, then the MLP's hidden layer. A branch's output that is not added
+   at once goes to scratch (attention) or y (MLP). The comments show a pre-norm block;
+   vit__norm_before and vit__add_branch do the others. */
+static void vit__block(const vit__block_pass *p) {
     const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
     const vit__branch attn = vit__attn_branch(p), mlp = vit__mlp_branch(p);
@@ -8218,27 +8247,27 @@ static void vit__block(const vit__pass *p) {
     int i;
 
     if (low) {
-        ld = vit__attend_by_head(p);                  /* these five steps in less memory */
+        ld = vit__attend_by_head(p);      /* the five steps below and attn_norm, head by head */
     } else {
-        vit__branch_input(p, &attn, vit__all_rows(p)); /* y = norm1(x)                */
-        vit__qkv(p);                                  /* q, k, v = qkv(y)                */
-        vit__qk_norm(p);                              /* q, k = q_norm(q), k_norm(k)     */
-        vit__rope(p);                                 /* q, k rotated by their positions */
-        vit__attend(p);                               /* y = softmax(scale q k^T) v      */
+        vit__branch_input(p, &attn, vit__all_rows(p));  /* y = norm1(x)                    */
+        vit__qkv(p);                                    /* q, k, v = qkv(y)                */
+        vit__qk_norm(p);                                /* q, k = q_norm(q), k_norm(k)     */
+        vit__rope(p);                                   /* q, k rotated by their positions */
+        vit__attend(p);                                 /* y = softmax(scale q k^T) v      */
     }
-    for (i = 0; vit__view_rows(p, i, &view); i++) {
+    for (i = 0; vit__view_rows(p, i, &view); i++) {     /* once, or for each part          */
         const vit__mat context = vit__rows_of(view, s->y, ld, width);
-        if (!low) vit__attn_norm(p, context);         /* y = attn_norm(y)                */
-        vit__add_branch(p, &attn, context, view);  /* x += ls1 * proj(y)              */
+        if (!low) vit__attn_norm(p, context);           /* y = attn_norm(y)                */
+        vit__add_branch(p, &attn, context, view);       /* x += ls1 * proj(y)              */
     }
     vit__show(p, ".attn", s->x, c->embed_dim);
 
     for (i = 0; vit__view_rows(p, i, &view); i++) {
         vit__mat hidden;
-        vit__branch_input(p, &mlp, view);          /* y = norm2(x)                    */
-        hidden = vit__fc1(p, view);                   /* hidden = act(fc1(y))            */
-        hidden = vit__mlp_norm(p, hidden);            /* hidden = mlp_norm(hidden)       */
-        vit__add_branch(p, &mlp, hidden, view);    /* x += ls2 * fc2(hidden)          */
+        vit__branch_input(p, &mlp, view);               /* y = norm2(x)                    */
+        hidden = vit__fc1(p, view);                     /* hidden = act(fc1(y))            */
+        hidden = vit__mlp_norm(p, hidden);              /* hidden = mlp_norm(hidden)       */
+        vit__add_branch(p, &mlp, hidden, view);         /* x += ls2 * fc2(hidden)          */
     }
     vit__show(p, "", s->x, c->embed_dim);
 }
@@ -8255,7 +8284,8 @@ typedef struct vit__tail {
     const uint8_t *mask;   /* [batch, N] or NULL                                           */
     int batch;
     vit__tail_layers w;
-    float *kv;             /* map pooling: [batch, N, 2, A]; where the others are later    */
+    float *kv;             /* map pooling: [batch, N, 2, A]; the members below are used    */
+                           /*    later and share its memory                             */
     float *pooled;         /* [batch, width the head reads], with room for D more          */
     float *dist;           /* [batch, D] of the distillation token                         */
     float *hidden;         /* [batch, hidden width] of map pooling                         */
@@ -8293,7 +8323,7 @@ static void vit__tail_layer(const vit__tail *t, vit__linear *l, const vit__layer
                             int rows, float *out) {
     const vit_session *s = t->session;
     const vit__mat in = vit__matrix(a, (size_t)layer->depth, rows, layer->depth);
-    vit__rows job;
+    vit__rows_job job;
     vit__rows_init(&job, s, NULL, 0, in);
     job.form = vit__form_of(s, layer);
     vit__rows_run(&job);
@@ -8407,13 +8437,8 @@ static void vit__pool_image(const vit_config *c, const float *tokens, float *poo
     }
 }
 
-/* Width of what is pooled. */
-static int vit__pooled_dim(const vit_config *c) {
-    return c->pool == VIT_POOL_TOKEN_AVG ? 2 * c->embed_dim : c->embed_dim;
-}
-
-/* Final norm of what is pooled, pooling, fc_norm: x to pooled, and dist of the
-   distillation token. */
+/* x to t->pooled: final norm, pooling, fc_norm. The distillation token, normed, goes to
+   t->dist. */
 static void vit__pool(const vit__tail *t) {
     const vit_session *s = t->session;
     const vit_config *c = VIT__CONFIG(s->model);
@@ -8547,7 +8572,7 @@ static uint64_t vit__scratch_floats(const vit_session *s, uint64_t rows) {
     const uint64_t block = vit__max64(vit__is_low(&s->params) ? 0 : rows * 3 * width,
                                       rows * hidden);
     vit__arena patches = { NULL, 0 }, tail = { NULL, 0 };
-    vit__embedding e;
+    vit__embed_job e;
     vit__tail t;
     t.batch = vit__batch(&s->params);
     vit__place_patches(s, t.batch, &patches, &e);
@@ -8555,15 +8580,15 @@ static uint64_t vit__scratch_floats(const vit_session *s, uint64_t rows) {
     return vit__max64(block, vit__max64(patches.used, tail.used));
 }
 
-/* What attention needs, by the types of the weights of every block: floats for each thread,
-   and with low_memory of the context. */
+/* Floats of attention's memory for each thread: the most that any block needs, since their
+   weights may differ in type. With low_memory also raises *context, the floats of y. */
 static uint64_t vit__measure_attention(const vit_session *s, uint64_t *context) {
     const vit_config *c = VIT__CONFIG(s->model);
     uint64_t stride = 0;
     vit__attention job;
     int i;
     for (i = 0; i < c->depth; i++) {
-        vit__pass p;
+        vit__block_pass p;
         vit__begin_block(&p, s, i, 1);
         vit__attention_init(&job, &p);
         stride = vit__max64(stride, vit__head_floats(&job));
@@ -8606,7 +8631,8 @@ static uint64_t vit__place_session(vit_session *s, float *base) {
                        : NULL;
     attn = arena;
     s->scratch = vit__take(&arena, vit__scratch_floats(s, rows));
-    if (!low || c->pool == VIT_POOL_MAP) attn = arena; /* else never needed at once */
+    /* Otherwise scratch and attn are never in use together, and share memory. */
+    if (!low || c->pool == VIT_POOL_MAP) attn = arena;
     s->attn = vit__take(&attn, stride * (uint64_t)(unsigned)vit__threads(&s->params));
     s->attn_stride = (size_t)stride;
     return vit__max64(arena.used, attn.used);
@@ -8629,7 +8655,7 @@ static int vit__complete_params(const vit_config *c, const vit_params *given,
 #if defined(VIT_LOW_MEMORY)
     params->low_memory = 1;
 #endif
-    if (vit__trace_of(params) || c->block_type == VIT_PARALLEL) params->low_memory = 0;
+    if (vit__trace_of(params) || vit__shares_norm(c)) params->low_memory = 0;
     if (params->low_memory) params->max_batch = 1;
     return params->max_batch > 0 &&
            params->executor.num_threads > 0 && params->executor.num_threads <= 1 << 16 &&
@@ -8643,7 +8669,7 @@ static int vit__begin_session(vit_session *s, const vit_model *model, const vit_
         !vit__complete_params(VIT__CONFIG(model), params, &s->params))
         return 0;
     s->model = model;
-    if (!vit__is_alone()) s->kernels = vit__choose_kernels(s->params.isa);
+    if (!vit__has_one_tier()) s->kernels = vit__choose_kernels(s->params.isa);
     s->isa = vit__kernels_of(s)->isa;
     s->img_height = VIT__CONFIG(model)->img_height;
     s->img_width = VIT__CONFIG(model)->img_width;
@@ -8665,7 +8691,7 @@ VIT_API size_t vit_workspace_size(const vit_model *model, const vit_params *para
 
 VIT_API vit_result vit_session_init(vit_session *session, const vit_model *model,
                                     const vit_params *params, void *workspace, size_t size) {
-    vit__stem_layers stem;
+    vit__front_layers stem;
     unsigned char *at = (unsigned char *)workspace;
     if (!session) return VIT_ERROR_ARGUMENT;
     if (!vit__begin_session(session, model, params)) return VIT_ERROR_ARGUMENT;
@@ -8675,7 +8701,7 @@ VIT_API vit_result vit_session_init(vit_session *session, const vit_model *model
     }
     at += VIT_ALIGN - (uintptr_t)workspace % VIT_ALIGN;
     vit__place_session(session, (float *)(void *)at);
-    vit__find_stem(model, &stem);
+    vit__find_front(model, &stem);
     session->pos = vit__make_positions(model, stem.pos_embed, session->positions);
     return VIT_OK;
 }
@@ -8686,11 +8712,10 @@ VIT_API vit_result vit_session_init(vit_session *session, const vit_model *model
 /* The network, top to bottom.                                               */
 /* ------------------------------------------------------------------------- */
 
-/* How many tokens of the last block are read by somebody, from the first on. */
-static int vit__read_tokens(const vit_session *s, const vit_outputs *out) {
+/* The last block's output is read for the first so many tokens only. */
+static int vit__num_read_tokens(const vit_session *s, const vit_outputs *out) {
     const vit_config *c = VIT__CONFIG(s->model);
-    if (out->tokens || vit__is_traced(s) || c->pool != VIT_POOL_TOKEN ||
-        c->block_type != VIT_PRE_NORM)
+    if (out->tokens || vit__is_traced(s) || c->pool != VIT_POOL_TOKEN || vit__shares_norm(c))
         return c->num_tokens;
     return 1 + c->has_dist_token;
 }
@@ -8699,15 +8724,15 @@ static int vit__read_tokens(const vit_session *s, const vit_outputs *out) {
 static void vit__forward_batch(const vit_session *s, const float *input, const uint8_t *mask,
                                int batch, const vit_outputs *out) {
     const vit_config *c = VIT__CONFIG(s->model);
-    const int shown = (out->attention_block ? out->attention_block : c->depth) - 1;
+    const int wanted = (out->attention_block ? out->attention_block : c->depth) - 1;
     int i;
     vit__patch_embed(s, input, batch);
     for (i = 0; i < c->depth; i++) {
-        vit__pass p;
+        vit__block_pass p;
         vit__begin_block(&p, s, i, batch);
         p.mask = mask;
-        if (!VIT__LOGITS_ONLY && i == shown) p.maps = out->attention;
-        if (!VIT__SMALL && i == c->depth - 1 && !p.maps) p.queries = vit__read_tokens(s, out);
+        if (!VIT__LOGITS_ONLY && i == wanted) p.maps = out->attention;
+        if (!VIT__SMALL && i == c->depth - 1 && !p.maps) p.queries = vit__num_read_tokens(s, out);
         vit__block(&p);
     }
     vit__head(s, mask, batch, out);
