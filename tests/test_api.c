@@ -1560,7 +1560,7 @@ static void test_resize_refused(void) {
     check_refused(&b.model, 0, 8, VIT_ERROR_ARGUMENT, "img_height is out of range");
     check_refused(&b.model, 8, -1, VIT_ERROR_ARGUMENT, "img_width is out of range");
     check_refused(&b.model, 16385, 8, VIT_ERROR_ARGUMENT, "img_height is out of range");
-    check_refused(&b.model, 8, 0x7fffffff, VIT_ERROR_ARGUMENT, "img_width is outside");
+    check_refused(&b.model, 8, 0x7fffffff, VIT_ERROR_ARGUMENT, "img_width is out of range");
     check_refused(&b.model, 3, 8, VIT_ERROR_ARGUMENT, "patch_size is larger than the image");
     check_refused(&b.model, 2048, 2048, VIT_ERROR_ARGUMENT, "num_tokens, at most");
     bench_close(&b);
@@ -1576,7 +1576,7 @@ static void test_resize_refused(void) {
     o.config.rope = 0;
     o.config.resize_height = 30;
     b = bench_open(&o);
-    check_refused(&b.model, 16384, 4, VIT_ERROR_ARGUMENT, "resize_height is outside");
+    check_refused(&b.model, 16384, 4, VIT_ERROR_ARGUMENT, "resize_height is out of range");
     bench_close(&b);
 }
 
