@@ -200,8 +200,8 @@ static void test_pnm(void) {
     REFUSED("P6 2000000 1 255\n\x01", "too large: found 2000000 x 1, limit");
     REFUSED("P5 # no end of comment", "header");
     REFUSED("P5", "header");
-    REFUSED("P7", "no image");
-    REFUSED("P", "no image");
+    REFUSED("P7", "not an image");
+    REFUSED("P", "not an image");
 }
 
 /* ------------------------------------------------------------------------- */
@@ -299,8 +299,8 @@ static void test_png_damage(void) {
 static void test_no_image(void) {
     unsigned char noise[256];
     REFUSED("", "empty");
-    REFUSED("\n", "no image");
-    REFUSED("<html>not an image, though its name ends in .jpg</html>", "no image");
+    REFUSED("\n", "not an image");
+    REFUSED("<html>not an image, though its name ends in .jpg</html>", "not an image");
     for (int round = 0; round < 2000; round++) {
         size_t size = next_random() % sizeof noise;
         for (size_t i = 0; i < size; i++) noise[i] = (unsigned char)next_random();

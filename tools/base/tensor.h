@@ -1,14 +1,14 @@
-/* tensor.h - what is said of a tensor in every program: its type by name, its shape as text. */
+/* tensor.h - the size of a tensor, its shape as text, the names of the types. */
 #ifndef TENSOR_H
 #define TENSOR_H
 
 #include "vit.h"
 
-/* "f16"; and back: -1 for none. */
+/* "f16" for VIT_F16, and back; -1: no such type. To add a type: its name is a row in tensor.c. */
 const char *tensor_dtype_name(vit_dtype dtype);
 int tensor_find_dtype(const char *name);
 
-/* Elements, and elements of a row: all dimensions but the first. */
+/* Number of elements: of the whole tensor, and of a row (all dimensions but the first). */
 uint64_t tensor_count(const vit_tensor *tensor);
 size_t tensor_depth(const vit_tensor *tensor);
 
@@ -16,5 +16,6 @@ enum { SHAPE_TEXT_SIZE = 192 };   /* enough for eight dimensions */
 
 /* "[192, 3, 16, 16]" */
 const char *shape_text(const int64_t *dims, int ndim, char *text, size_t size);
+const char *tensor_shape(const vit_tensor *tensor, char text[SHAPE_TEXT_SIZE]);
 
 #endif

@@ -30,8 +30,8 @@
 
 /* === CRC-32, reflected polynomial 0xEDB88320 === */
 
-/* tables[k][n]: CRC of the byte n followed by k zero bytes. Built anew where it pays off, which
- * takes less time than checking 8 KB. */
+/* tables[k][n]: CRC of the byte n followed by k zero bytes. Built for each call that is
+ * long enough: it takes less time than checking 8 KB. */
 static void inflate_crc_tables(uint32_t tables[8][256])
 {
     uint32_t n, k;
@@ -92,7 +92,7 @@ bool inflate_whole(const void *stream, size_t stream_size, void *destination, si
                                             (int)stream_size + INFLATE_PADDING) == (int)size;
 }
 
-/* A full buffer is no error here: stb_image says the same of both, and leaves what it has. */
+/* A full buffer is not an error here. stb_image reports both alike, and keeps what it decoded. */
 void inflate_start(const void *stream, size_t stream_size, void *destination, size_t size)
 {
     memset(destination, 0, size);

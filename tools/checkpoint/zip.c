@@ -17,8 +17,8 @@ enum {
     ZIP_MAX_COMMENT = 65535,
     ZIP_MAX_ENTRIES = 100000,
     ZIP_MAX_DIRECTORY = 16 << 20,    /* bytes */
-    ZIP_MAX_RATIO = 1032,            /* DEFLATE's best: 258 bytes for two bits */
-    ZIP_MAX_GROWTH = 64 << 20        /* bytes that an entry may inflate to beyond its own */
+    ZIP_MAX_RATIO = 1032,            /* the most that DEFLATE reaches: 258 bytes in two bits */
+    ZIP_MAX_GROWTH = 64 << 20        /* bytes by which an entry may grow */
 };
 
 #define ZIP_LOCAL_SIGNATURE   0x04034b50u
@@ -33,7 +33,7 @@ enum {
 
 #define ZIP_UNKNOWN32 0xFFFFFFFFu     /* the true value is in the zip64 record */
 
-/* Where the central directory lies, and where it must end. */
+/* Where the central directory is, and where it must end. */
 typedef struct zip_directory {
     uint64_t offset, size, count, end;
 } zip_directory;
@@ -246,7 +246,7 @@ static bool zip_read_directory(zip_archive *zip, const zip_directory *d, report 
 
 /* === Local headers === */
 
-/* Zero if the sizes follow the data, unknown if a zip64 field holds them, else the same. */
+/* Zero if the sizes follow the data, unknown if a zip64 field has them, else the same. */
 static bool zip_local_agrees(const uint8_t *header, const zip_entry *e)
 {
     bool later = (bytes_load16(header + 6) & ZIP_FLAG_DESCRIPTOR) != 0;
@@ -296,7 +296,7 @@ static bool zip_check_layout(zip_archive *zip, const zip_directory *d, report *r
         zip_entry *e = &zip->entries[i];
         uint64_t limit = i + 1 < zip->count ? e[1].header_offset : d->offset;
         if (e->header_offset > d->offset)
-            return report_fail(r, "zip: \"%.200s\" lies behind the directory", e->name);
+            return report_fail(r, "zip: \"%.200s\" is after the directory", e->name);
         if (!zip_check_local(zip->source, e, r)) return false;
         if (e->offset > limit || e->stored_size > limit - e->offset)
             return report_fail(r, "zip: \"%.200s\" of %llu bytes at byte %llu overlaps what starts "
@@ -376,7 +376,7 @@ bool zip_read(const source *s, const zip_entry *e, void *destination, report *r)
     return zip_check_crc(e, inflate_crc32(0, destination, (size_t)e->size), r);
 }
 
-/* Compressed or not, so many bytes begin within twice as many. */
+/* Compressed or not, the first n bytes come from the first 2 n stored ones. */
 bool zip_read_start(const source *s, const zip_entry *e, void *destination, size_t size, report *r)
 {
     const size_t most = 2 * size + 1024;

@@ -204,7 +204,8 @@ static bool list_tensors(vit_writer *w, const vit_config *config, vit_dtype dtyp
         size_t panel;
         describe(config, dtype, keep, (int)i, &w->tensors[i]);
         if (w->tensors[i].layout != VIT_LAYOUT_PANELS) continue;
-        panel = vit_pack_panel(w->tensors[i].dtype, NULL, 0, (int)tensor_depth(&w->tensors[i]), NULL);
+        panel = vit_pack_panel(w->tensors[i].dtype, NULL, 0, (int)tensor_depth(&w->tensors[i]),
+                               NULL);
         if (panel > largest) largest = panel;
     }
     w->panel = malloc(largest);
