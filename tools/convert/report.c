@@ -22,7 +22,7 @@ static char *add_note(note_list *notes)
     return notes->text[notes->count++];
 }
 
-/* Does the file's name begin with that of an architecture? Only a hint: names lie. */
+/* The architecture that the name of the file contains, if any. Only a hint: names can be wrong. */
 static const char *name_in_file(const char *path)
 {
     const char *file = paths_file_name(path), *best = NULL;
@@ -78,7 +78,7 @@ static void note_assumptions(const conversion *c, note_list *notes)
                  c->model.notes.activation_assumed ? "activation gelu" : "", hint ? hint : "NAME");
 }
 
-/* What the layout's library does by itself, which whoever trained the model may have changed. */
+/* The defaults of the library, which may have been changed in training. */
 static void note_defaults(const conversion *c, note_list *notes)
 {
     const size_t size = sizeof notes->text[0];
@@ -166,7 +166,7 @@ static const char *const crop_words[] = {
     "shorter side to %d, crop the centre", "both sides to %d", "longer side to %d, pad"
 };
 
-/* One number where all channels agree. */
+/* One value if all channels agree. */
 static void print_vector(const char *name, const float *values, int n)
 {
     bool equal = true;
