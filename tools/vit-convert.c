@@ -201,9 +201,9 @@ int main(int argc, char **argv)
           "'blocks.0.*'; may be repeated. Unless told otherwise, int8 keeps\n"
           "blocks.[01].attn.qkv.*, blocks.[01].mlp.* and head.weight of models\n"
           "up to 256 wide; --keep none keeps nothing", CLI_LIST, &a.convert.keep, 0, 0 },
-        { 0, "calibrate", "IMAGES", "an image or a folder, may be repeated: a few dozen or hundred\n"
-          "images like those that the model will see. int8, int4 and bf16\nlose less with them", CLI_LIST,
-          &a.convert.calibrate, 0, 0 },
+        { 0, "calibrate", "IMAGES", "an image or a folder, may be repeated: a few dozen or\n"
+          "hundred images like those that the model will see. int8, int4 and bf16\nlose less with them",
+          CLI_LIST, &a.convert.calibrate, 0, 0 },
         { 0, "calibrate-max", "N", "use at most N of them, evenly spaced (default 256)", CLI_INT,
           &a.convert.calibrate_max, 1, 65536 },
         { 0, "report", "IMAGES", "report the error against f32 on these images instead of those\n"
@@ -222,8 +222,9 @@ int main(int argc, char **argv)
           &a.convert.dynamic, 0, 0 },
         { 0, "set", "KEY=VALUE", "override one setting; may be repeated", CLI_LIST,
           &a.convert.set, 0, 0 },
-        { 0, "rename", "THEIRS=OURS", "rename tensors as a known layout has them; * stands for any\n"
-          "text: 'stem.*=patch_embed.proj.*'; may be repeated, the first\nmatch is used", CLI_LIST, &a.convert.rename, 0, 0 },
+        { 0, "rename", "THEIRS=OURS", "rename tensors as a known layout has them; * stands for\n"
+          "any text: 'stem.*=patch_embed.proj.*'; may be repeated, the\nfirst match is used",
+          CLI_LIST, &a.convert.rename, 0, 0 },
         { 0, "ignore", "PATTERN", "drop unknown tensors whose name matches, with * and ? as in a\n"
           "shell; may be repeated", CLI_LIST, &a.convert.ignore, 0, 0 },
         { 0, "to", "FORMAT", "vit (default), or safetensors to turn a .vit file back; int8 and\n"
