@@ -201,7 +201,7 @@ static void check_questions(const char *name, const layout *l)
 {
     const layout_question *q = l->questions;
     for (; q && q->options; q++) {
-        const char *setting = q->setting < SETTING_COUNT ? setting_name(q->setting) : "none";
+        const char *setting = q->setting < SETTING_COUNT ? setting_rows[q->setting].name : "none";
         CHECK_MSG(strstr(q->options, setting) && strstr(q->options, "--set "), "%s: \"%s\" for %s",
                   name, q->options, setting);
         CHECK_MSG(is_condition(q->when, true), "%s, %s: condition %s", name, setting, q->when);
