@@ -44,7 +44,7 @@ static int number_of(char letter, int block, int chunk)
     }
 }
 
-/* A path or a key with its numbers in place. */
+/* Writes a path or a key with its numbers in place; cuts it where there is no room for one more. */
 static void put_numbers(const char *from, size_t length, int block, int chunk, char *text,
                         size_t size)
 {
@@ -72,7 +72,7 @@ static size_t key_length(const char *part)
 bool layout_key(const layout_map *map, const char *key, int block, int chunk,
                 char text[LAYOUT_MAX_KEY])
 {
-    char path[128] = "", name[256];
+    char path[128] = "", name[256];   /* with the prefix and slashes fewer than LAYOUT_MAX_KEY */
     size_t prefix = strlen(map->prefix), length = key_length(key);
     while (length >= 3 && !strncmp(key, "../", 3)) {
         if (prefix == 0) return false;
@@ -179,6 +179,7 @@ static int find_unit(const char *key, const char *text)
                : stage * LAYOUT_STAGE_BLOCKS + unit;
 }
 
+/* Tensors are named as in vit.h's list: digits follow "blocks." and a dot follows them. */
 bool layout_names(const char *rule_tensor, const char *tensor, int *block)
 {
     static const char path[] = "blocks.";
@@ -336,6 +337,7 @@ static size_t count_rules(const layout *l)
     return count;
 }
 
+/* All matches are one array, which belongs to the first target. */
 bool layout_match_all(layout_map *map, report *r)
 {
     layout_match *matches = NULL;
@@ -346,7 +348,7 @@ bool layout_match_all(layout_map *map, report *r)
     total = list_targets(map);
     matches = malloc((total + 1) * sizeof *matches);
     if (!matches) return layout_free_map(map), report_no_memory(r);
-    map->targets[0].matches = matches;   /* all of them, also of a layout without rules */
+    map->targets[0].matches = matches;   /* there is one entry more than targets */
     for (i = 0; i < map->target_count; i++) {
         layout_target *target = &map->targets[i];
         const bool is_single = !has_units(target->tensor) && !has_blocks(target->tensor);
