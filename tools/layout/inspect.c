@@ -164,8 +164,8 @@ static void inspect_heads(const layout_map *map, settings *s, settings_seen *see
     put_size(s, SETTING_HEAD_DIM, layout_axis_size(axes, &part.view, 'k'));
 }
 
-/* Block 0 stands for all; layout_check_names compares the others. A gated MLP has gate and values in
- * fc1, which then has twice the rows that fc2 reads. */
+/* Block 0 stands for all; layout_check_names compares the others. A gated MLP has its gate and its
+ * values in fc1, which then has twice the rows that fc2 reads. */
 static void inspect_block(const layout_map *map, settings *s, settings_seen *seen, int64_t width)
 {
     const int64_t fc1 = count_of(map, "blocks.0.mlp.fc1.weight") / width;
