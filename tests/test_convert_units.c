@@ -1419,10 +1419,11 @@ static void test_quantise(void)
 /* What the calibration does to the weights, written in f32 where nothing is rounded. */
 static bool write_folded(const vit_model *model, const photo_list *photos, FILE *file, report *r)
 {
-    const vit_writer_strings strings = { 0, NULL, NULL, NULL };
+    const vit_writer_contents contents = { &model->config, VIT_F32, { NULL, 0 }, 0, NULL, NULL,
+                                           NULL };
     calibration *c = calibrate_start(model, VIT_I8, photos, true, r);
     vit_writer w;
-    bool good = c && vit_writer_start(&w, file, &model->config, VIT_F32, &strings, r);
+    bool good = c && vit_writer_start(&w, file, &contents, r);
     size_t i;
     if (!good) return calibrate_free(c), false;
     for (i = 0; good && i < w.count; i++) {

@@ -271,7 +271,7 @@ static void collect_notes(const conversion *c, note_list *notes)
 static void print_comparison(const conversion *c)
 {
     const comparison *k = &c->comparison;
-    const photo_list *photos = convert_photos(c);
+    const photo_list *photos = conversion_photos(c);
     if (k->images == 0) return;
     printf("%-15s against f32 on %d images%s\n", "error", k->images,
            c->photos.count > 0 ? "" : ", those of the calibration");
@@ -387,7 +387,7 @@ static void json_comparison(const conversion *c)
     json_write_number(stdout, k->mean_cosine, 9);
     fputs(", \"min_cosine\": ", stdout);
     json_write_number(stdout, k->min_cosine, 9);
-    json_text("worst_image", convert_photos(c)->paths[k->worst]);
+    json_text("worst_image", conversion_photos(c)->paths[k->worst]);
     if (k->has_classes)
         printf(", \"agree\": %d, \"top1_agreement\": %.6f}", k->agree,
                (double)k->agree / k->images);
