@@ -29,7 +29,7 @@ static int64_t rows_of(const layout_map *map, const char *tensor)
     layout_part part;
     const char *axes;
     if (!layout_peek(map, tensor, 0, &part, &axes) || part.view.ndim < 1) return 0;
-    return axes ? layout_axis_size(axes, &part.view, strchr(axes, '>')[1]) : part.view.dims[0];
+    return axes ? layout_axis_size(axes, &part.view, *layout_file_order(axes)) : part.view.dims[0];
 }
 
 static void put_size(settings *s, setting_key key, int64_t value)
