@@ -194,7 +194,7 @@ static const char *dtype_of(const vit_model *model) {
     vit_tensor tensor;
     for (int i = 0; vit_model_tensor(model, i, &tensor); i++) {
         int dtype = (int)tensor.dtype;
-        if (dtype < MAX_DTYPES) counts[dtype] += (double)tensor.dims[0] * (double)tensor_depth(&tensor);
+        if (dtype < MAX_DTYPES) counts[dtype] += (double)tensor_count(&tensor);
         if (dtype < MAX_DTYPES && counts[dtype] > counts[most]) most = dtype;
     }
     return tensor_dtype_name((vit_dtype)most);
@@ -536,37 +536,42 @@ static void print_text(const bench *b, const figures *f) {
     }
 }
 
-static void put_json(const char *name, double value) {
-    printf(", \"%s\": ", name);
-    json_write_number(stdout, value, value == floor(value) ? 15 : 9);   /* bytes to the last one */
+/* Counts to the last digit. */
+static void put_figure(json_writer *w, const char *name, double value) {
+    json_put_number(w, name, value, value == floor(value) ? 15 : 9);
 }
 
 static void print_json(const bench *b, const figures *f) {
-    printf("{\"arch\": ");
-    json_write_string(stdout, b->name);
-    printf(", \"dtype\": \"%s\", \"isa\": \"%s\", \"threads\": %d, \"batch\": %d, \"runs\": %d",
-           f->dtype, f->isa, b->params.executor.num_threads, b->chosen->batch, b->num_runs);
-    put_json("ms_median", f->median);
-    put_json("ms_min", f->min);
-    put_json("ms_max", f->max);
-    put_json("gflop", f->operations * 1e-9);
-    put_json("gflops", f->gflops);
-    printf(", \"peak_loop\": \"%s\"", b->loop->name);
-    put_json("peak_gflops", f->peak);
-    put_json("percent_of_peak", 100 * f->gflops / f->peak);
-    put_json("workspace_bytes", (double)b->workspace_size);
-    put_json("private_bytes", b->cold.private_bytes);
-    put_json("open_ms", b->cold.open_ms);
-    put_json("cold_ms", b->cold.ready_ms);
-    printf(", \"phases\": {");
+    json_writer w = json_write_to(stdout);
+    json_put_begin(&w, NULL, '{');
+    json_put_text(&w, "arch", b->name);
+    json_put_text(&w, "dtype", f->dtype);
+    json_put_text(&w, "isa", f->isa);
+    json_put_integer(&w, "threads", b->params.executor.num_threads);
+    json_put_integer(&w, "batch", b->chosen->batch);
+    json_put_integer(&w, "runs", b->num_runs);
+    put_figure(&w, "ms_median", f->median);
+    put_figure(&w, "ms_min", f->min);
+    put_figure(&w, "ms_max", f->max);
+    put_figure(&w, "gflop", f->operations * 1e-9);
+    put_figure(&w, "gflops", f->gflops);
+    json_put_text(&w, "peak_loop", b->loop->name);
+    put_figure(&w, "peak_gflops", f->peak);
+    put_figure(&w, "percent_of_peak", 100 * f->gflops / f->peak);
+    put_figure(&w, "workspace_bytes", (double)b->workspace_size);
+    put_figure(&w, "private_bytes", b->cold.private_bytes);
+    put_figure(&w, "open_ms", b->cold.open_ms);
+    put_figure(&w, "cold_ms", b->cold.ready_ms);
+    json_put_begin(&w, "phases", '{');
     for (int i = 0; i < f->num_phases; i++) {
-        printf("%s\"%s\": {\"ms\": ", i ? ", " : "", f->phases[i].name);
-        json_write_number(stdout, f->phases[i].share * f->median, 6);
-        printf(", \"percent\": ");
-        json_write_number(stdout, 100 * f->phases[i].share, 4);
-        putchar('}');
+        json_put_begin(&w, f->phases[i].name, '{');
+        json_put_number(&w, "ms", f->phases[i].share * f->median, 6);
+        json_put_number(&w, "percent", 100 * f->phases[i].share, 4);
+        json_put_end(&w, '}');
     }
-    printf("}}\n");
+    json_put_end(&w, '}');
+    json_put_end(&w, '}');
+    putchar('\n');
 }
 
 /* ------------------------------------------------------------------------- */

@@ -43,3 +43,11 @@ const char *shape_text(const int64_t *dims, int ndim, char *text, size_t size)
     if (used < size) snprintf(text + used, size - used, ndim ? "]" : "[]");
     return text;
 }
+
+const char *tensor_shape(const vit_tensor *tensor, char text[SHAPE_TEXT_SIZE])
+{
+    int64_t dims[4];
+    int i;
+    for (i = 0; i < tensor->ndim; i++) dims[i] = tensor->dims[i];
+    return shape_text(dims, tensor->ndim, text, SHAPE_TEXT_SIZE);
+}

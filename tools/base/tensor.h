@@ -16,5 +16,6 @@ enum { SHAPE_TEXT_SIZE = 192 };   /* enough for eight dimensions */
 
 /* "[192, 3, 16, 16]" */
 const char *shape_text(const int64_t *dims, int ndim, char *text, size_t size);
+const char *tensor_shape(const vit_tensor *tensor, char text[SHAPE_TEXT_SIZE]);
 
 #endif

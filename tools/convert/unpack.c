@@ -12,6 +12,7 @@
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "convert/pages.h"
+#include "model/parts.h"
 
 typedef struct unpacking {
     vit_model model;
@@ -19,12 +20,6 @@ typedef struct unpacking {
     cli_progress progress;
     unpack_result *result;
 } unpacking;
-
-/* Not weights, but what the converter added. */
-static bool is_weight(const vit_tensor *t)
-{
-    return strncmp(t->name, "preprocess.", 11) != 0 && strncmp(t->name, "selftest.", 9) != 0;
-}
 
 /* safetensors has no type for quantised weights: those become f32. */
 static bool is_half(const vit_tensor *t)
@@ -68,7 +63,7 @@ static char *make_header(unpacking *u, size_t *size)
     fwrite("\0\0\0\0\0\0\0", 1, 8, memory);
     fputs("{\"__metadata__\":{\"format\":\"pt\"}", memory);
     for (i = 0; vit_model_tensor(&u->model, i, &t); i++) {
-        if (!is_weight(&t)) continue;
+        if (!parts_is_parameter(t.name)) continue;
         put_entry(memory, &t, &offset);
         u->result->tensors++;
         u->result->parameters += plain_size(&t) / element_size(&t);
@@ -151,7 +146,7 @@ static bool put_tensors(unpacking *u, report *r)
     uint64_t done = 0;
     int i;
     for (i = 0; vit_model_tensor(&u->model, i, &t); i++) {
-        if (!is_weight(&t)) continue;
+        if (!parts_is_parameter(t.name)) continue;
         if (!check_tensor(&t, r)) return false;
         if (t.layout == VIT_LAYOUT_PANELS ? !put_panels(u, &t, r)
                                           : !put_bytes(u, t.data, (size_t)t.size, r))
