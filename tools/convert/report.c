@@ -12,8 +12,10 @@
 
 /* === Notes === */
 
+enum { MAX_NOTES = 16 };   /* there are 13 kinds of notes, and each comes once */
+
 typedef struct note_list {
-    char text[10][512];
+    char text[MAX_NOTES][512];
     int count;
 } note_list;
 
