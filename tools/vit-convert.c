@@ -6,7 +6,6 @@
 
 #include "base/json.h"
 #include "base/report.h"
-#include "base/tensor.h"
 #include "base/text.h"
 #include "cli/options.h"
 #include "cli/output.h"
@@ -19,7 +18,7 @@
 
 typedef struct arguments {
     convert_options convert;
-    const char *dtype, *to;
+    const char *to;
     bool json, quiet, list_archs, c_array;
 } arguments;
 
@@ -135,11 +134,10 @@ static int usage_error(const char *message)
 
 static int run(arguments *a, const text_list *operands)
 {
-    int dtype = tensor_find_dtype(a->dtype);
+    const vit_dtype dtype = a->convert.dtype;
     if (a->list_archs) return print_archs(), CLI_OK;
     if (operands->count != 1) return usage_error("expected one CHECKPOINT");
     if (!a->convert.output) return usage_error("expected -o FILE");
-    if (dtype < 0) return usage_error("--dtype: expected f32, f16, bf16, int8 or int4");
     if (a->convert.keep.count > 0 && dtype < VIT_I8)
         return usage_error("--keep: expected --dtype int8 or int4");
     if (a->convert.calibrate.count > 0 && dtype < VIT_BF16)
@@ -147,7 +145,6 @@ static int run(arguments *a, const text_list *operands)
     if (a->convert.compare.count > 0 && dtype == VIT_F32)
         return usage_error("--report compares with f32: expected another --dtype");
     a->convert.checkpoint = operands->items[0];
-    a->convert.dtype = (vit_dtype)dtype;
     a->convert.quiet = a->quiet;
     if (a->c_array && a->to) return usage_error("--c-array and --to exclude each other");
     if (a->c_array) return write_c_array(a);
@@ -192,8 +189,8 @@ int main(int argc, char **argv)
           &a.convert.arch, 0, 0 },
         { 0, "labels", "FILE", "names of the classes: one a line, or \"n01440764 tench\"",
           CLI_TEXT, &a.convert.labels, 0, 0 },
-        { 0, "dtype", "TYPE", "of the matrices: f32 (default), f16, bf16, int8 or int4", CLI_TEXT,
-          &a.dtype, 0, 0 },
+        { 0, "dtype", "TYPE", "of the matrices: f32 (default), f16, bf16, int8 or int4", CLI_DTYPE,
+          &a.convert.dtype, 0, 0 },
         { 0, "keep", "PATTERN", "keep tensors whose name matches in bf16 where --dtype is int8\n"
           "or int4: 'blocks.0.*'; may be repeated. int8 of a model at most\n"
           "256 wide keeps blocks.[01].attn.qkv.*, blocks.[01].mlp.* and\n"
@@ -239,7 +236,7 @@ int main(int argc, char **argv)
                                   options, notes, 0, CLI_MANY, "CHECKPOINT" };
     text_list operands;
     int status;
-    a.dtype = "f32";
+    a.convert.dtype = VIT_F32;
     a.convert.calibrate_max = 256;
     a.convert.compare_max = 1000;
     if (cli_parse(&program, argc, argv, &operands, &status)) {
