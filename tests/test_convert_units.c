@@ -1145,10 +1145,10 @@ static void test_resolve(void)
         { "", "", "", "pool=map", 197, 0, 576, 0, "activation cannot be seen" },
         { "has_gated_mlp=1", "", "", "", 197, 0, 576, 0, "a gated MLP, whose activation" },
         { "has_fc_norm=1", "pool=token", "", "", 197, 0, 576, 0,
-          "here has no norm behind the pool, "
+          "here has no norm after the pool, "
           "the tensors have one: the head was changed" },
         { "has_fc_norm=0", "pool=avg has_fc_norm=1", "", "", 197, 0, 576, 0,
-          "here has a norm behind "
+          "here has a norm after "
           "the pool, the tensors have none: the head was changed" },
         { "has_fc_norm=1", "", "", "", 197, 0, 576, 0, "fc_norm is there, so the head may read" },
         { "has_cls_token=0", "", "", "", 196, 0, 576, 0, "there is no class token, and how the" },

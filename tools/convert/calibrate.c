@@ -45,9 +45,9 @@ struct calibration {
     int image, num_samples;        /* while sampling */
     float *samples[NUM_LAYERS];    /* [group_blocks][max_samples][depth] */
 
-    int block;                     /* that the factors are of */
+    int block;                     /* whose factors these are */
     float *factors[NUM_LAYERS];    /* [depth]: of its layers' inputs; 1 where nothing was changed */
-    float *values, *before;        /* of the tensor asked for last; of a weight, unrounded */
+    float *values, *before;        /* of the current tensor; of a weight, unrounded */
     float *bias;                   /* of a layer whose weight was just rounded; see layer_bias */
     bool bias_ready;
 };
@@ -70,8 +70,8 @@ static bool find_input(const vit_config *config, const char *name, int *block, i
     return false;
 }
 
-/* The i-th token to be taken of an image: those in front, which the head reads, then patches,
- * evenly spread and others in each image. */
+/* The i-th token to sample of an image: first the prefix tokens, which the head reads, then
+ * patches, evenly spread and different in each image: the steps are primes. */
 static size_t sampled_token(const vit_config *config, int image, int i)
 {
     const int patches = config->num_patches;
@@ -134,7 +134,7 @@ static void plan_samples(calibration *c)
         c->group_blocks = block > MAX_SAMPLE_BYTES ? 1 : (int)(MAX_SAMPLE_BYTES / block);
 }
 
-/* Numbers of the largest tensor. */
+/* Elements of the largest tensor. */
 static size_t largest_tensor(const vit_model *model)
 {
     size_t largest = 1;
@@ -237,9 +237,9 @@ static void divide(float *values, const float *factors, size_t n)
     for (i = 0; i < n; i++) values[i] /= factors[i];
 }
 
-/* What layer `layer` of the block shall compute: its columns times the factors of its input; v,
- * the last third of qkv's outputs, divided by those of what attention makes of it, in which each
- * channel stays by itself. */
+/* The layer's weights after smoothing: columns times the factors of the layer's input. v, the last
+ * third of qkv's outputs, is divided by the factors of attn.proj's input: attention mixes tokens,
+ * but never channels. */
 static void fold_weight(const calibration *c, int layer, int num_rows, float *weights)
 {
     const size_t depth = (size_t)depth_of_layer(&c->model->config, layer);
@@ -344,7 +344,7 @@ static bool round_layer(calibration *c, int layer, const vit_tensor *t, vit_dtyp
     return good;
 }
 
-/* "blocks.3.mlp.fc1.weight" in values, as it shall be. */
+/* "blocks.3.mlp.fc1.weight" in values, as it is to be written. */
 static bool layer_weight(calibration *c, int layer, const vit_tensor *t, vit_dtype written)
 {
     fold_weight(c, layer, t->dims[0], c->values);

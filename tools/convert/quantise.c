@@ -113,8 +113,8 @@ enum { SMOOTH_SAMPLES = 256, SMOOTH_ROWS = 256 };   /* enough to tell an alpha f
 typedef struct smoothing {
     vit_dtype dtype;
     int count, num_rows, depth;
-    float *x, *w;          /* [count][depth], [num_rows][depth]: a part of what was given */
-    float *y;              /* [count][round16(num_rows)]: what shall come out */
+    float *x, *w;          /* [count][depth], [num_rows][depth]: some of the given rows */
+    float *y;              /* [count][round16(num_rows)]: the output to reproduce */
     float *x2, *w2, *y2;   /* the same, scaled and quantised */
     float *columns;        /* [depth][round16(num_rows)]: w or w2, transposed */
 } smoothing;

@@ -24,7 +24,7 @@ static char *add_note(note_list *notes)
     return notes->text[notes->count++];
 }
 
-/* Does the file's name begin with that of an architecture? Only a hint: names lie. */
+/* The architecture whose name is in the file's name. Only a hint: names may be wrong. */
 static const char *name_in_file(const char *path)
 {
     const char *file = paths_file_name(path), *best = NULL;
@@ -115,7 +115,8 @@ static void collect_notes(const conversion *c, note_list *notes)
                  stored->position_rows);
     if (c->model.context_divisor > 0)
         snprintf(add_note(notes), sizeof notes->text[0],
-                 "attention is divided by %.9g behind the softmax: so is attn.proj.weight instead",
+                 "attention is divided by %.9g after the softmax: attn.proj.weight is divided "
+                 "instead",
                  c->model.context_divisor);
     if (c->model.notes.patches_adapted && config->stem)
         snprintf(add_note(notes), sizeof notes->text[0],
@@ -168,7 +169,7 @@ static const char *const crop_words[] = {
     "shorter side to %d, crop the centre", "both sides to %d", "longer side to %d, pad"
 };
 
-/* One number where all channels agree. */
+/* One value where all channels agree. */
 static void print_vector(const char *name, const float *values, int n)
 {
     bool equal = true;

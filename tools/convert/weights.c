@@ -21,13 +21,19 @@ typedef struct stream {
     size_t nonfinite, overflows;
 } stream;
 
-/* Larger values would round to infinity: int4 stores its steps as f16, 7 of them above zero and 8
- * below. f32 overflows nowhere. */
+/* Larger values would round to infinity. The scales of int4 are f16, and its values at most 8 of
+ * them; those of int8 are f32. */
 static float largest_of(vit_dtype dtype)
 {
-    if (dtype == VIT_F16) return 65504.0f;
-    if (dtype == VIT_I4) return 8 * 65504.0f;
-    return dtype == VIT_BF16 ? 3.3895313892515355e38f : HUGE_VALF;
+    switch (dtype) {
+    case VIT_F16: return 65504.0f;
+    case VIT_BF16: return 3.3895313892515355e38f;
+    case VIT_I4: return 8 * 65504.0f;
+    case VIT_F32:
+    case VIT_I8:
+    case VIT_NUM_DTYPES: break;
+    }
+    return HUGE_VALF;
 }
 
 static void count_bad(stream *s, const float *values, size_t n, float largest)
@@ -39,10 +45,11 @@ static void count_bad(stream *s, const float *values, size_t n, float largest)
     }
 }
 
-/* Once allowed: a type with steps has no place for them, and a calibration would spread them. */
+/* Even where they are allowed, quantised types cannot store them, and a calibration would spread
+ * them. */
 static bool may_be_nonfinite(const stream *s)
 {
-    return s->target->dtype < VIT_I8 && s->c->calibration.count == 0;
+    return !tensor_is_quantised(s->target->dtype) && s->c->calibration.count == 0;
 }
 
 static bool check_values(stream *s, const layout_item *item, report *r)

@@ -14,7 +14,7 @@ typedef struct place {
     double part;   /* of the right one */
 } place;
 
-/* The ratio q with which 1 + q + q q + ..., n terms, is `longest`, as far as the bounds let it. */
+/* The ratio q for which 1 + q + q^2 + ..., n terms, is `longest`: by bisection, within bounds. */
 static double find_ratio(int n, int longest)
 {
     double low = 1.01, high = 1.5, q = low;
@@ -26,7 +26,7 @@ static double find_ratio(int n, int longest)
     return q;
 }
 
-/* at [2 n + 1]: where the old distances lie among the new ones, which end at `longest`. */
+/* at [2 n + 1]: where the old distances are among the new ones, which end at `longest`. */
 static void put_distances(int n, int longest, float *at)
 {
     const double q = find_ratio(n, longest);
@@ -40,7 +40,7 @@ static void put_distances(int n, int longest, float *at)
     }
 }
 
-/* What lies beyond the ends is as at the ends. */
+/* Beyond either end, the value at that end. */
 static place find_place(const float *at, int count, float x)
 {
     place p = { 0, 0, 0 };

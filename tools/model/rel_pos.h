@@ -1,8 +1,8 @@
 /* rel_pos.h - tables of relative positions for another grid of patches.
  *
- *     timm           BEiT's own way: old distances lie the farther apart the longer they are, so
- *                    that short ones keep their meaning and the longest reaches the edge; linear
- *                    between them
+ *     timm           BEiT's own way: old distances are spaced more widely the longer they are,
+ *                    so that short ones keep their meaning and the longest reaches the edge;
+ *                    linear between them
  *     transformers   bilinear
  */
 #ifndef REL_POS_H

@@ -173,7 +173,7 @@
     X(ROPE_INDEXING, rope_grid_indexing, WORD, NO_FIELD, ROPE_IJ, NEITHER,                       \
       "rows or columns come first in them")                                                      \
     X(ROPE_OFFSET, rope_grid_offset, NUMBER, NO_FIELD, 0, NEITHER,                               \
-      "number of their first row and column")                                                    \
+      "coordinate of their first row and column")                                                \
     X(ROPE_REFERENCE, ref_feat_shape, INTEGER, NO_FIELD, 0, NEITHER,                             \
       "side of the grid they were trained on")                                                   \
     X(REL_POS, has_rel_pos, FLAG("blocks.0.attn.rel_pos", "relative positions"), COPIED, 0,      \
