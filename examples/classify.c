@@ -173,23 +173,27 @@ static void print_text(const classifier *c, int count) {
 }
 
 static void print_json(const classifier *c, const char *path, int count, const timings *ms) {
-    printf("{\"image\": ");
-    json_write_string(stdout, path);
-    printf(", \"top\": [");
+    json_writer w = json_write_to(stdout);
+    json_put_begin(&w, NULL, '{');
+    json_put_text(&w, "image", path);
+    json_put_begin(&w, "top", '[');
     for (int i = 0; i < count; i++) {
         int index = c->top[i].index;
-        const char *label = vit_label(&c->model, index);
-        printf("%s{\"index\": %d, \"label\": ", i ? ", " : "", index);
-        if (label) json_write_string(stdout, label);
-        else printf("null");
-        printf(", \"prob\": ");
-        json_write_number(stdout, (double)c->probs[index], 9);
-        printf(", \"logit\": ");
-        json_write_number(stdout, (double)c->logits[index], 9);
-        printf("}");
+        json_put_begin(&w, NULL, '{');
+        json_put_integer(&w, "index", index);
+        json_put_text(&w, "label", vit_label(&c->model, index));
+        json_put_number(&w, "prob", (double)c->probs[index], 9);
+        json_put_number(&w, "logit", (double)c->logits[index], 9);
+        json_put_end(&w, '}');
     }
-    printf("], \"ms\": {\"load\": %.3f, \"preprocess\": %.3f, \"forward\": %.3f}}\n", ms->load,
-           ms->preprocess, ms->forward);
+    json_put_end(&w, ']');
+    json_put_begin(&w, "ms", '{');
+    json_put_decimals(&w, "load", ms->load, 3);
+    json_put_decimals(&w, "preprocess", ms->preprocess, 3);
+    json_put_decimals(&w, "forward", ms->forward, 3);
+    json_put_end(&w, '}');
+    json_put_end(&w, '}');
+    putchar('\n');
 }
 
 /* ------------------------------------------------------------------------- */

@@ -659,42 +659,53 @@ static void print_text(const vit_model *model, const totals *sum) {
 /* ------------------------------------------------------------------------- */
 
 /* Classes that occur: label, images, how many of them were named rightly. */
-static void print_json_classes(const vit_model *model, const totals *sum) {
-    bool more = false;
-    printf("\"classes\": [");
+static void put_classes(json_writer *w, const vit_model *model, const totals *sum) {
+    json_put_begin(w, "classes", '[');
     for (int i = 0, n = sum->num_confusions; i < n;) {
         int truth = sum->confusions[i].truth, images = 0;
-        const char *label = vit_label(model, truth);
         for (; i < n && sum->confusions[i].truth == truth; i++) images += sum->confusions[i].count;
-        printf("%s{\"index\": %d, \"label\": ", more ? ", " : "", truth);
-        if (label) json_write_string(stdout, label);
-        else printf("null");
-        printf(", \"images\": %d, \"correct\": %d}", images, confusion_count(sum, truth, truth));
-        more = true;
+        json_put_begin(w, NULL, '{');
+        json_put_integer(w, "index", truth);
+        json_put_text(w, "label", vit_label(model, truth));
+        json_put_integer(w, "images", images);
+        json_put_integer(w, "correct", confusion_count(sum, truth, truth));
+        json_put_end(w, '}');
     }
-    printf("]");
+    json_put_end(w, ']');
 }
 
-/* "confusion" lists [true class, predicted class, images]. */
-static void print_json(const vit_model *model, const choices *chosen, const totals *sum) {
-    printf("{\"model\": ");
-    json_write_string(stdout, chosen->model);
-    printf(", \"folder\": ");
-    json_write_string(stdout, chosen->folder);
-    printf(", \"images\": %d, \"unreadable\": %d, \"correct\": %d, \"correct5\": %d, ",
-           sum->images, sum->unreadable, sum->right[0], sum->top5);
-    printf("\"top1\": %.6f, \"top5\": %.6f, \"cross_entropy\": ",
-           percent(sum->right[0], sum->images) / 100, percent(sum->top5, sum->images) / 100);
-    json_write_number(stdout, sum->loss, 9);
-    printf(", \"seconds\": %.3f, \"images_per_second\": %.1f, ", sum->seconds,
-           sum->images / sum->seconds);
-    print_json_classes(model, sum);
-    printf(", \"confusion\": [");
+/* Lists of true class, predicted class, images. */
+static void put_confusions(json_writer *w, const totals *sum) {
+    json_put_begin(w, "confusion", '[');
     for (int i = 0; i < sum->num_confusions; i++) {
         const confusion *c = &sum->confusions[i];
-        printf("%s[%d, %d, %d]", i ? ", " : "", c->truth, c->predicted, c->count);
+        json_put_begin(w, NULL, '[');
+        json_put_integer(w, NULL, c->truth);
+        json_put_integer(w, NULL, c->predicted);
+        json_put_integer(w, NULL, c->count);
+        json_put_end(w, ']');
     }
-    printf("]}\n");
+    json_put_end(w, ']');
+}
+
+static void print_json(const vit_model *model, const choices *chosen, const totals *sum) {
+    json_writer w = json_write_to(stdout);
+    json_put_begin(&w, NULL, '{');
+    json_put_text(&w, "model", chosen->model);
+    json_put_text(&w, "folder", chosen->folder);
+    json_put_integer(&w, "images", sum->images);
+    json_put_integer(&w, "unreadable", sum->unreadable);
+    json_put_integer(&w, "correct", sum->right[0]);
+    json_put_integer(&w, "correct5", sum->top5);
+    json_put_decimals(&w, "top1", percent(sum->right[0], sum->images) / 100, 6);
+    json_put_decimals(&w, "top5", percent(sum->top5, sum->images) / 100, 6);
+    json_put_number(&w, "cross_entropy", sum->loss, 9);
+    json_put_decimals(&w, "seconds", sum->seconds, 3);
+    json_put_decimals(&w, "images_per_second", sum->images / sum->seconds, 1);
+    put_classes(&w, model, sum);
+    put_confusions(&w, sum);
+    json_put_end(&w, '}');
+    putchar('\n');
 }
 
 /* A field of a CSV file (RFC 4180): quoted, quotes doubled. */

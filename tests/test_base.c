@@ -142,6 +142,9 @@ static void test_tensors(void)
     t.dims[1] = 3;
     t.dims[2] = 2;
     CHECK(tensor_count(&t) == 24 && tensor_depth(&t) == 6);
+    CHECK(!strcmp(tensor_shape(&t, text), "[4, 3, 2]"));
+    CHECK(!strcmp(text_grouped(5717416, text), "5,717,416"));
+    CHECK(!strcmp(text_grouped(0, text), "0") && strlen(text_grouped(UINT64_MAX, text)) == 26);
     CHECK(!strcmp(paths_file_name("a/b.c"), "b.c") && !strcmp(paths_file_name("b"), "b"));
     CHECK(!strcmp(paths_file_name("a/b/"), "b/") && paths_folder_length("a/b") == 2);
     CHECK(paths_folder_length("b") == 0 && paths_folder_length("/b") == 1);

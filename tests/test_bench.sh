@@ -140,7 +140,7 @@ done
 
 # Every tier that this machine has; those that it lacks are named.
 try -m "$model" --isa sse9
-names=$(sed -n "s/.*expected one of auto, \(.*\); found 'sse9'.*/\1/p" "$work/err" | tr -d ,)
+names=$(sed -n "s/.*expected auto, \(.*\), found 'sse9'.*/\1/p" "$work/err" | sed 's/,\| or / /g')
 [ -n "$names" ] || fail "lists no tiers"
 for isa in $names; do
     for dtype in f32 bf16 int8; do
@@ -188,7 +188,7 @@ refused 2 'nearest: vit_base_patch16_224'
 try --arch vit_base_resnet50d_224
 refused 2 'lacks this convolutional stem'
 try -m "$model" --isa sse9
-refused 2 '--isa: expected one of auto, scalar'
+refused 2 '--isa: expected auto, scalar'
 for option in '--runs 0' '-b 0' '-t 257' '--seconds -1'; do
     # shellcheck disable=SC2086 # words
     try -m "$model" $option

@@ -1,6 +1,7 @@
 /* test_json.c - tools/base/json.c and sha256.c: what they accept, refuse and write. */
 #define _XOPEN_SOURCE 700 /* mkstemp */
 
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -190,12 +191,46 @@ static void test_sha256_file(void)
     CHECK(!sha256_file("/", text, NULL, NULL));
 }
 
+static void test_values(void)
+{
+    static const char expected[] =
+        "{\"list\": [1, -2, null, [], {}], \"half\": 0.5, \"none\": null, \"third\": 0.3333, "
+        "\"fixed\": 0.500, \"tenth\": 0.1, \"nine\": 0.0100000035, \"far\": null}";
+    char text[256] = "";
+    FILE *file = tmpfile();
+    json_writer w = json_write_to(file);
+    if (!file) abort();
+    json_put_begin(&w, NULL, '{');
+    json_put_begin(&w, "list", '[');
+    json_put_integer(&w, NULL, 1);
+    json_put_integer(&w, NULL, -2);
+    json_put_text(&w, NULL, NULL);
+    json_put_begin(&w, NULL, '[');
+    json_put_end(&w, ']');
+    json_put_begin(&w, NULL, '{');
+    json_put_end(&w, '}');
+    json_put_end(&w, ']');
+    json_put_number(&w, "half", 0.5, 9);
+    json_put_number(&w, "none", HUGE_VAL, 9);
+    json_put_number(&w, "third", 1 / 3.0, 4);
+    json_put_decimals(&w, "fixed", 0.5, 3);
+    json_put_float(&w, "tenth", 0.1f);
+    json_put_float(&w, "nine", 0.0100000035f);
+    json_put_decimals(&w, "far", HUGE_VAL, 3);
+    json_put_end(&w, '}');
+    rewind(file);
+    CHECK_MSG(fread(text, 1, sizeof text - 1, file) == strlen(expected) &&
+              !strcmp(text, expected), "%s", text);
+    fclose(file);
+}
+
 int main(void)
 {
     test_refused();
     test_access();
     test_limits();
     test_writer();
+    test_values();
     test_sha256();
     test_sha256_file();
     return test_summary();

@@ -17,12 +17,12 @@
 #include "base/paths.h"
 #include "base/report.h"
 #include "base/tensor.h"
+#include "bench/operations.h"
 #include "bench/peak.h"
+#include "bench/random_model.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/progress.h"
-#include "convert/convert.h"
-#include "convert/vit_writer.h"
 #include "model/timm_names.h"
 #include "vit.h"
 
@@ -31,7 +31,9 @@
 enum { MAX_RUNS = 100000, MIN_RUNS = 5, MAX_PEAKS = 10000, PEAK_MS = 30, COLD_STARTS = 3 };
 
 typedef struct choices {
-    const char *model, *arch, *dtype, *isa;
+    const char *model, *arch;
+    vit_dtype dtype;                     /* VIT_NUM_DTYPES: not given                      */
+    vit_isa isa;
     int num_threads, batch, runs;
     double seconds;
     bool json, list_archs;
@@ -92,61 +94,6 @@ static bool out_of_memory(void) {
 /* A model of random weights                                                 */
 /* ------------------------------------------------------------------------- */
 
-/* n numbers around `base`, spread as timm initialises weights (deviation 0.02): 256 different
- * ones, none so near zero that it would be denormal in f16. One step of xorshift gives eight. */
-static void fill_random(float *to, size_t n, float base, uint64_t *state) {
-    float values[256];
-    for (int i = 0; i < 256; i++) values[i] = base + ((float)i - 127.5f) * (0.0346f / 127.5f);
-    for (size_t i = 0; i < n; i++) {
-        if (i % 8 == 0) {
-            *state ^= *state << 13;
-            *state ^= *state >> 7;
-            *state ^= *state << 17;
-        }
-        to[i] = values[*state >> 8 * (i % 8) & 255];
-    }
-}
-
-/* The number that a tensor's values lie around. */
-static float base_of(const vit_tensor *tensor) {
-    if (strncmp(tensor->name, "preprocess.", 11) == 0) return 0.5f;
-    return strstr(tensor->name, "norm") && strstr(tensor->name, "weight") ? 1.0f : 0.0f;
-}
-
-/* Tensor number i, 16 rows at a time. */
-static bool write_tensor(vit_writer *w, size_t i, uint64_t *state, report *r) {
-    const vit_tensor *tensor = &w->tensors[i];
-    size_t size = tensor_depth(tensor);
-    float *rows = malloc(16 * size * sizeof *rows);
-    bool good = rows != NULL || report_no_memory(r);
-    for (int row = 0; good && row < tensor->dims[0]; row += 16) {
-        int n = tensor->dims[0] - row < 16 ? tensor->dims[0] - row : 16;
-        fill_random(rows, (size_t)n * size, base_of(tensor), state);
-        good = vit_writer_rows(w, rows, n, r);
-    }
-    free(rows);
-    return good;
-}
-
-static bool write_random(FILE *file, const vit_config *config, vit_dtype dtype, report *r) {
-    const vit_writer_contents contents = { config, dtype, { NULL, 0 }, 0, NULL, NULL,
-                                           "source: random, by vit-bench\n" };
-    uint64_t state = 0x9e3779b97f4a7c15u;
-    cli_progress progress;
-    vit_writer w;
-    bool good = true;
-    if (!vit_writer_start(&w, file, &contents, r)) return false;
-    cli_progress_start(&progress, "random weights", w.file_size);
-    for (size_t i = 0; good && i < w.count; i++) {
-        good = write_tensor(&w, i, &state, r);
-        cli_progress_update(&progress, w.tensors[i].offset);
-    }
-    cli_progress_clear(&progress);
-    good = good && vit_writer_finish(&w, r);
-    vit_writer_free(&w);
-    return good;
-}
-
 /* A file, not memory, so that opening it is what it always is, and that other processes can. Its
  * temporary name is its only one: cli_output removes it at the end, and on Ctrl-C. */
 static bool make_model(bench *b, const arch_choice *choice) {
@@ -167,7 +114,7 @@ static bool make_model(bench *b, const arch_choice *choice) {
     }
     b->path = b->random.temporary;
     arch_full_name(choice, b->name, sizeof b->name);
-    if (write_random(b->random.file, &config, (vit_dtype)tensor_find_dtype(b->chosen->dtype), &r))
+    if (bench_write_random(b->random.file, &config, b->chosen->dtype, &r))
         return true;
     (void)report_file(&r, b->path);
     report_print(&r, PROGRAM);
@@ -178,14 +125,6 @@ static bool make_model(bench *b, const arch_choice *choice) {
 /* Model and session                                                         */
 /* ------------------------------------------------------------------------- */
 
-/* The vit_isa of that name; -1 for none. */
-static int find_isa(const char *name) {
-    for (int isa = 0; strcmp(vit_isa_name((vit_isa)isa), "unknown") != 0; isa++) {
-        if (strcmp(name, vit_isa_name((vit_isa)isa)) == 0) return isa;
-    }
-    return -1;
-}
-
 /* The type that most of the weights have: some stay f32 in every file. */
 static const char *dtype_of(const vit_model *model) {
     enum { MAX_DTYPES = 16 };
@@ -194,7 +133,7 @@ static const char *dtype_of(const vit_model *model) {
     vit_tensor tensor;
     for (int i = 0; vit_model_tensor(model, i, &tensor); i++) {
         int dtype = (int)tensor.dtype;
-        if (dtype < MAX_DTYPES) counts[dtype] += (double)tensor.dims[0] * (double)tensor_depth(&tensor);
+        if (dtype < MAX_DTYPES) counts[dtype] += (double)tensor_count(&tensor);
         if (dtype < MAX_DTYPES && counts[dtype] > counts[most]) most = dtype;
     }
     return tensor_dtype_name((vit_dtype)most);
@@ -415,60 +354,6 @@ static bool measure_runs(bench *b) {
 }
 
 /* ------------------------------------------------------------------------- */
-/* Operations                                                                */
-/* ------------------------------------------------------------------------- */
-
-/* Multiply-adds of one block of which the first `queries` tokens are wanted: k and v of all. */
-static double block_products(const vit_config *c, double queries) {
-    double tokens = c->num_tokens, dim = c->embed_dim;
-    double width = (double)c->num_heads * c->head_dim;
-    double kv = tokens * dim * 2 * width, attention = queries * tokens * 2 * width;
-    return kv + attention + queries * (2 * dim * width + 2 * dim * c->mlp_dim);
-}
-
-/* Pixels of the map that a convolution of the stem makes, by its name. */
-static double map_pixels(const vit_config *c, const char *name) {
-    int stage = 0, block = 0, stride = 4;
-    char layer[64] = "";
-    if (sscanf(name, "stages.%d.blocks.%d.%63s", &stage, &block, layer) == 3) {
-        stride = 4 << stage;
-        if (stage > 0 && block == 0 && strcmp(layer, "conv1.weight") == 0) stride /= 2;
-    } else if (strncmp(name, "stem.", 5) == 0) {
-        stride = 2;
-    } else if (name[0] == '1') {
-        stride = 8;
-    }
-    return ceil((double)c->img_height / stride) * ceil((double)c->img_width / stride);
-}
-
-/* Multiply-adds before the tokens: of the stem and of the patch embedding. */
-static double patch_products(const vit_config *c) {
-    static const char stem[] = "patch_embed.backbone.";
-    vit_tensor t;
-    double products = 0;
-    for (int i = 0; vit_architecture_tensor(c, VIT_F32, i, &t); i++) {
-        double weights = (double)t.dims[0] * t.dims[1] * t.dims[2] * t.dims[3];
-        if (t.layout != VIT_LAYOUT_PANELS || t.ndim != 4) continue;
-        products += weights * (strncmp(t.name, stem, sizeof stem - 1) == 0
-                                   ? map_pixels(c, t.name + sizeof stem - 1)
-                                   : c->num_patches);
-    }
-    return products;
-}
-
-/* Of one image, when nothing but logits (or the embedding) is asked for. */
-static double count_operations(const vit_config *c) {
-    double read = c->num_prefix_tokens ? c->num_prefix_tokens : c->num_tokens;
-    double embedding = c->representation_dim ? c->representation_dim : c->embed_dim;
-    double products = patch_products(c);
-    for (int i = 0; i < c->depth; i++)
-        products += block_products(c, i < c->depth - 1 ? c->num_tokens : read);
-    if (c->representation_dim) products += (double)c->embed_dim * embedding;
-    products += embedding * c->num_classes * (1 + c->has_dist_token);
-    return 2 * products;
-}
-
-/* ------------------------------------------------------------------------- */
 /* Report                                                                    */
 /* ------------------------------------------------------------------------- */
 
@@ -507,7 +392,7 @@ static void compute_figures(bench *b, figures *f) {
     f->median = median(b->runs, b->num_runs) / b->chosen->batch;
     f->min = b->runs[0] / b->chosen->batch;
     f->max = b->runs[b->num_runs - 1] / b->chosen->batch;
-    f->operations = count_operations(&b->model.config);
+    f->operations = bench_operations(&b->model.config);
     f->gflops = f->operations / f->median * 1e-6;
     f->peak = median(b->peaks, b->num_peaks);
     share_phases(&b->watch, f);
@@ -536,37 +421,42 @@ static void print_text(const bench *b, const figures *f) {
     }
 }
 
-static void put_json(const char *name, double value) {
-    printf(", \"%s\": ", name);
-    json_write_number(stdout, value, value == floor(value) ? 15 : 9);   /* bytes to the last one */
+/* Counts to the last digit. */
+static void put_figure(json_writer *w, const char *name, double value) {
+    json_put_number(w, name, value, value == floor(value) ? 15 : 9);
 }
 
 static void print_json(const bench *b, const figures *f) {
-    printf("{\"arch\": ");
-    json_write_string(stdout, b->name);
-    printf(", \"dtype\": \"%s\", \"isa\": \"%s\", \"threads\": %d, \"batch\": %d, \"runs\": %d",
-           f->dtype, f->isa, b->params.executor.num_threads, b->chosen->batch, b->num_runs);
-    put_json("ms_median", f->median);
-    put_json("ms_min", f->min);
-    put_json("ms_max", f->max);
-    put_json("gflop", f->operations * 1e-9);
-    put_json("gflops", f->gflops);
-    printf(", \"peak_loop\": \"%s\"", b->loop->name);
-    put_json("peak_gflops", f->peak);
-    put_json("percent_of_peak", 100 * f->gflops / f->peak);
-    put_json("workspace_bytes", (double)b->workspace_size);
-    put_json("private_bytes", b->cold.private_bytes);
-    put_json("open_ms", b->cold.open_ms);
-    put_json("cold_ms", b->cold.ready_ms);
-    printf(", \"phases\": {");
+    json_writer w = json_write_to(stdout);
+    json_put_begin(&w, NULL, '{');
+    json_put_text(&w, "arch", b->name);
+    json_put_text(&w, "dtype", f->dtype);
+    json_put_text(&w, "isa", f->isa);
+    json_put_integer(&w, "threads", b->params.executor.num_threads);
+    json_put_integer(&w, "batch", b->chosen->batch);
+    json_put_integer(&w, "runs", b->num_runs);
+    put_figure(&w, "ms_median", f->median);
+    put_figure(&w, "ms_min", f->min);
+    put_figure(&w, "ms_max", f->max);
+    put_figure(&w, "gflop", f->operations * 1e-9);
+    put_figure(&w, "gflops", f->gflops);
+    json_put_text(&w, "peak_loop", b->loop->name);
+    put_figure(&w, "peak_gflops", f->peak);
+    put_figure(&w, "percent_of_peak", 100 * f->gflops / f->peak);
+    put_figure(&w, "workspace_bytes", (double)b->workspace_size);
+    put_figure(&w, "private_bytes", b->cold.private_bytes);
+    put_figure(&w, "open_ms", b->cold.open_ms);
+    put_figure(&w, "cold_ms", b->cold.ready_ms);
+    json_put_begin(&w, "phases", '{');
     for (int i = 0; i < f->num_phases; i++) {
-        printf("%s\"%s\": {\"ms\": ", i ? ", " : "", f->phases[i].name);
-        json_write_number(stdout, f->phases[i].share * f->median, 6);
-        printf(", \"percent\": ");
-        json_write_number(stdout, 100 * f->phases[i].share, 4);
-        putchar('}');
+        json_put_begin(&w, f->phases[i].name, '{');
+        json_put_number(&w, "ms", f->phases[i].share * f->median, 6);
+        json_put_number(&w, "percent", 100 * f->phases[i].share, 4);
+        json_put_end(&w, '}');
     }
-    printf("}}\n");
+    json_put_end(&w, '}');
+    json_put_end(&w, '}');
+    putchar('\n');
 }
 
 /* ------------------------------------------------------------------------- */
@@ -575,13 +465,14 @@ static void print_json(const bench *b, const figures *f) {
 
 /* Before any thread is started or cold start tried, with a message that says what is missing. */
 static bool check_machine(bench *b) {
-    b->params.isa = (vit_isa)find_isa(b->chosen->isa);
+    b->params.isa = b->chosen->isa;
     b->params.max_batch = b->chosen->batch;
     b->params.on_phase = on_phase;
     b->params.phase_user = &b->watch;
     if (vit_workspace_size(&b->model, &b->params)) return true;
     report_error(PROGRAM, NULL, "this machine cannot run it: isa %s (the best here is %s), batch "
-                 "of %d", b->chosen->isa, vit_isa_name(vit_detect_isa()), b->chosen->batch);
+                 "of %d", vit_isa_name(b->chosen->isa), vit_isa_name(vit_detect_isa()),
+                 b->chosen->batch);
     return false;
 }
 
@@ -626,22 +517,6 @@ static bool complain(const char *text) {
     return false;
 }
 
-/* "auto, scalar, avx2", whatever this version of vit.h has. */
-static void list_isas(char *text, size_t size) {
-    size_t length = 0;
-    const char *name;
-    for (int i = 0; strcmp(name = vit_isa_name((vit_isa)i), "unknown") != 0 && length < size; i++)
-        length += (size_t)snprintf(text + length, size - length, "%s%s", i ? ", " : "", name);
-}
-
-static bool check_isa(const choices *c) {
-    char names[256], text[REPORT_SIZE];
-    if (find_isa(c->isa) >= 0) return true;
-    list_isas(names, sizeof names);
-    snprintf(text, sizeof text, "--isa: expected one of %s; found '%.40s'", names, c->isa);
-    return complain(text);
-}
-
 static bool check_arch(const choices *c, arch_choice *choice) {
     report r = report_make();
     if (!c->arch || arch_find(c->arch, choice, &r) == ARCH_FOUND) return true;
@@ -652,11 +527,10 @@ static bool check_arch(const choices *c, arch_choice *choice) {
 static bool check_command(choices *c, arch_choice *choice) {
     if (!c->model && !c->arch) return complain("missing -m MODEL.vit or --arch NAME");
     if (c->model && c->arch) return complain("either -m or --arch, not both");
-    if (c->model && c->dtype) return complain("--dtype needs --arch: a file has its own type");
-    if (!c->dtype) c->dtype = "f32";
-    if (tensor_find_dtype(c->dtype) < 0)
-        return complain("--dtype: expected f32, f16, bf16, int8 or int4");
-    return check_isa(c) && check_arch(c, choice);
+    if (c->model && c->dtype != VIT_NUM_DTYPES)
+        return complain("--dtype needs --arch: a file has its own type");
+    if (c->dtype == VIT_NUM_DTYPES) c->dtype = VIT_F32;
+    return check_arch(c, choice);
 }
 
 static void print_archs(void) {
@@ -673,11 +547,11 @@ static bool choose(int argc, char **argv, choices *c, arch_choice *choice, int *
         { 0, "list-archs", NULL, "print the names that --arch knows", CLI_FLAG, &c->list_archs, 0,
           0 },
         { 0, "dtype", "TYPE", "of --arch's matrices: f32 (default), f16, bf16, int8 or int4",
-          CLI_TEXT, &c->dtype, 0, 0 },
+          CLI_DTYPE, &c->dtype, 0, 0 },
         { 't', "threads", "N", "threads to compute with (default 0: one per core)", CLI_INT,
           &c->num_threads, 0, 256 },
         { 'b', "batch", "N", "images computed together (default 1)", CLI_INT, &c->batch, 1, 4096 },
-        { 0, "isa", "NAME", "instruction set to use (default auto)", CLI_TEXT, &c->isa, 0, 0 },
+        { 0, "isa", "NAME", "instruction set to use (default auto)", CLI_ISA, &c->isa, 0, 0 },
         { 0, "seconds", "S", "measure for so long, and at least 5 times (default 2)", CLI_NUMBER,
           &c->seconds, 0, 3600 },
         { 0, "runs", "N", "measure so many times instead", CLI_INT, &c->runs, 1, MAX_RUNS },
@@ -700,7 +574,8 @@ int main(int argc, char **argv) {
     int status;
     if (argc == 6 && strcmp(argv[1], COLD) == 0) return run_cold(argv + 2);
     memset(&chosen, 0, sizeof chosen);
-    chosen.isa = "auto";
+    chosen.isa = VIT_ISA_AUTO;
+    chosen.dtype = VIT_NUM_DTYPES;
     chosen.batch = 1;
     chosen.seconds = 2;
     if (!choose(argc, argv, &chosen, &choice, &status)) return status;

@@ -17,6 +17,8 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "model/describe.h"
+#include "model/parts.h"
+#include "model/settings.h"
 #include "vit.h"
 
 #define PROGRAM "vit-info"
@@ -31,44 +33,13 @@ typedef struct choices {
 /* Facts                                                                     */
 /* ------------------------------------------------------------------------- */
 
-enum { MAX_PARTS = 64 };
-
 static const char *const layout_names[2] = { "plain", "panels" };
-static const char *const crop_names[3] = { "center", "squash", "border" };
-static const char *const interpolation_names[2] = { "bilinear", "bicubic" };
-
-/* Parameters of one part of the network: "patch_embed", "blocks", "head". */
-typedef struct part {
-    char name[64];
-    uint64_t parameters;
-} part;
 
 typedef struct totals {
-    part parts[MAX_PARTS];              /* in the order of the file                       */
-    int num_parts;
+    part_list parts;
     int num_tensors;
-    uint64_t parameters;
-    uint64_t bytes[VIT_NUM_DTYPES];         /* of tensors, by type                            */
+    uint64_t bytes[VIT_NUM_DTYPES];     /* of tensors, by type                            */
 } totals;
-
-/* Preprocessing constants and the self-test's outputs lie in the file as tensors too. */
-static bool is_parameter(const char *name) {
-    return strncmp(name, "preprocess.", 11) != 0 && strncmp(name, "selftest.", 9) != 0;
-}
-
-/* The part with the name's first word, made if there is none yet: of an architecture's tensors
- * there are far fewer than MAX_PARTS. */
-static part *find_part(totals *sum, const char *name) {
-    size_t length = strcspn(name, ".");
-    part *p;
-    for (int i = 0; i < sum->num_parts; i++) {
-        p = &sum->parts[i];
-        if (strncmp(p->name, name, length) == 0 && p->name[length] == '\0') return p;
-    }
-    p = &sum->parts[sum->num_parts++];
-    snprintf(p->name, sizeof p->name, "%.*s", (int)length, name);
-    return p;
-}
 
 static void add_up(const vit_model *model, totals *sum) {
     vit_tensor tensor;
@@ -76,9 +47,7 @@ static void add_up(const vit_model *model, totals *sum) {
     for (int i = 0; vit_model_tensor(model, i, &tensor); i++) {
         sum->num_tensors++;
         sum->bytes[tensor.dtype] += tensor.size;
-        if (!is_parameter(tensor.name)) continue;
-        sum->parameters += tensor_count(&tensor);
-        find_part(sum, tensor.name)->parameters += tensor_count(&tensor);
+        if (parts_is_parameter(tensor.name)) parts_add(&sum->parts, &tensor);
     }
 }
 
@@ -215,18 +184,6 @@ static bool run_check(vit_model *model, int num_threads, check *result) {
 /* As text                                                                   */
 /* ------------------------------------------------------------------------- */
 
-/* "5,717,416", right-aligned in `width` columns. */
-static void print_grouped(uint64_t value, int width) {
-    char digits[32], text[48];
-    int count = snprintf(digits, sizeof digits, "%llu", (unsigned long long)value), length = 0;
-    for (int i = 0; i < count; i++) {
-        if (i > 0 && (count - i) % 3 == 0) text[length++] = ',';
-        text[length++] = digits[i];
-    }
-    text[length] = '\0';
-    printf("%*s", width, text);
-}
-
 /* "22.9 MB", with decimal prefixes as disks have them. */
 static void print_bytes(uint64_t bytes) {
     static const struct { double size; int digits; const char *name; } units[] = {
@@ -265,25 +222,25 @@ static void print_constants(const char *name, const float *values, int count) {
 static void print_preprocessing(const vit_config *c) {
     static const char *const how[3] = { "the shorter side, then the centre", "both sides",
                                         "the longer side, the rest filled with the mean" };
+    char word[32];
     printf("preprocessing\n  resize          to %d x %d, %s: %s\n", c->resize_height,
-           c->resize_width, interpolation_names[c->interpolation], how[c->crop_mode]);
-    printf("  crop            %s, %d x %d\n", crop_names[c->crop_mode], c->img_height,
-           c->img_width);
+           c->resize_width, setting_text(SETTING_INTERPOLATION, c->interpolation, word),
+           how[c->crop_mode]);
+    printf("  crop            %s, %d x %d\n", setting_text(SETTING_CROP_MODE, c->crop_mode, word),
+           c->img_height, c->img_width);
     print_constants("mean", c->mean, c->in_chans);
     print_constants("std", c->std, c->in_chans);
     printf("\n");
 }
 
-static void print_parameters(const totals *sum) {
+static void print_parameters(const part_list *parts) {
+    char text[32];
     printf("parameters\n");
-    for (int i = 0; i < sum->num_parts; i++) {
-        printf("  %-16s", sum->parts[i].name);
-        print_grouped(sum->parts[i].parameters, 14);
-        printf("\n");
+    for (int i = 0; i < parts->count; i++) {
+        printf("  %-16s%14s\n", parts->items[i].name,
+               text_grouped(parts->items[i].parameters, text));
     }
-    printf("  %-16s", "total");
-    print_grouped(sum->parameters, 14);
-    printf("\n\n");
+    printf("  %-16s%14s\n\n", "total", text_grouped(parts->total, text));
 }
 
 static void print_sizes(const vit_model *model, const totals *sum) {
@@ -314,13 +271,12 @@ static void print_label_summary(const vit_model *model) {
 }
 
 static void print_tensors(const vit_model *model) {
+    char shape[SHAPE_TEXT_SIZE];
     vit_tensor t;
     printf("\ntensors\n  %-34s %-5s %-7s %12s  %s\n", "name", "type", "layout", "bytes", "shape");
     for (int i = 0; vit_model_tensor(model, i, &t); i++) {
-        printf("  %-34s %-5s %-7s %12llu  [", t.name, tensor_dtype_name(t.dtype),
-               layout_names[t.layout], (unsigned long long)t.size);
-        for (int d = 0; d < t.ndim; d++) printf("%s%d", d ? ", " : "", t.dims[d]);
-        printf("]\n");
+        printf("  %-34s %-5s %-7s %12llu  %s\n", t.name, tensor_dtype_name(t.dtype),
+               layout_names[t.layout], (unsigned long long)t.size, tensor_shape(&t, shape));
     }
 }
 
@@ -365,7 +321,7 @@ static void print_text(const vit_model *model, const char *path, const choices *
     printf("%s\n\n", path);
     print_architecture(&model->config);
     print_preprocessing(&model->config);
-    print_parameters(sum);
+    print_parameters(&sum->parts);
     print_sizes(model, sum);
     print_label_summary(model);
     if (chosen->labels) print_labels(model);
@@ -378,116 +334,129 @@ static void print_text(const vit_model *model, const char *path, const choices *
 /* As JSON                                                                   */
 /* ------------------------------------------------------------------------- */
 
-static void json_text(const char *text) {
-    if (text) json_write_string(stdout, text);
-    else printf("null");
+static void put_floats(json_writer *w, const char *key, const float *values, int count) {
+    json_put_begin(w, key, '[');
+    for (int i = 0; i < count; i++) json_put_float(w, NULL, values[i]);
+    json_put_end(w, ']');
 }
 
-static void json_floats(const char *name, const float *values, int count) {
-    printf(", \"%s\": [", name);
-    for (int i = 0; i < count; i++) {
-        if (i) printf(", ");
-        json_write_number(stdout, (double)values[i], 9);
-    }
-    printf("]");
+static void put_pair(json_writer *w, const char *key, int first, int second) {
+    json_put_begin(w, key, '[');
+    json_put_integer(w, NULL, first);
+    json_put_integer(w, NULL, second);
+    json_put_end(w, ']');
 }
 
 /* Every field that the file stores, under its own name, and the derived counts. */
-static void json_config(const vit_config *c) {
-    printf(", \"config\": {");
-#define PRINT_int(name) printf("\"" #name "\": %d, ", (int)c->name);
-#define PRINT_float(name)                                                      \
-    printf("\"" #name "\": ");                                                 \
-    json_write_number(stdout, (double)c->name, 9);                                \
-    printf(", ");
-#define PRINT(type, name, required, smallest, largest) PRINT_##type(name)
-    VIT_FIELD_LIST(PRINT)
-#undef PRINT
-#undef PRINT_float
-#undef PRINT_int
-    printf("\"num_patches\": %d, \"num_tokens\": %d}", c->num_patches, c->num_tokens);
+static void put_config(json_writer *w, const vit_config *c) {
+    json_put_begin(w, "config", '{');
+#define PUT_int(name) json_put_integer(w, #name, (int64_t)c->name);
+#define PUT_float(name) json_put_float(w, #name, c->name);
+#define PUT(type, name, required, smallest, largest) PUT_##type(name)
+    VIT_FIELD_LIST(PUT)
+#undef PUT
+#undef PUT_float
+#undef PUT_int
+    json_put_integer(w, "num_patches", c->num_patches);
+    json_put_integer(w, "num_tokens", c->num_tokens);
+    json_put_end(w, '}');
 }
 
-static void json_preprocessing(const vit_config *c) {
-    printf(", \"preprocessing\": {\"resize\": [%d, %d], \"crop\": [%d, %d], \"crop_mode\": \"%s\", "
-           "\"interpolation\": \"%s\"", c->resize_height, c->resize_width, c->img_height,
-           c->img_width, crop_names[c->crop_mode], interpolation_names[c->interpolation]);
-    json_floats("mean", c->mean, c->in_chans);
-    json_floats("std", c->std, c->in_chans);
-    printf("}");
+static void put_preprocessing(json_writer *w, const vit_config *c) {
+    char word[32];
+    json_put_begin(w, "preprocessing", '{');
+    put_pair(w, "resize", c->resize_height, c->resize_width);
+    put_pair(w, "crop", c->img_height, c->img_width);
+    json_put_text(w, "crop_mode", setting_text(SETTING_CROP_MODE, c->crop_mode, word));
+    json_put_text(w, "interpolation", setting_text(SETTING_INTERPOLATION, c->interpolation, word));
+    put_floats(w, "mean", c->mean, c->in_chans);
+    put_floats(w, "std", c->std, c->in_chans);
+    json_put_end(w, '}');
 }
 
-static void json_totals(const vit_model *model, const totals *sum) {
-    printf(", \"parameters\": {\"total\": %llu, \"parts\": {", (unsigned long long)sum->parameters);
-    for (int i = 0; i < sum->num_parts; i++) {
-        if (i) printf(", ");
-        json_text(sum->parts[i].name);
-        printf(": %llu", (unsigned long long)sum->parts[i].parameters);
+static void put_totals(json_writer *w, const vit_model *model, const totals *sum) {
+    json_put_begin(w, "parameters", '{');
+    json_put_integer(w, "total", (int64_t)sum->parts.total);
+    json_put_begin(w, "parts", '{');
+    for (int i = 0; i < sum->parts.count; i++) {
+        json_put_integer(w, sum->parts.items[i].name, (int64_t)sum->parts.items[i].parameters);
     }
-    printf("}}, \"bytes\": {\"file\": %llu", (unsigned long long)model->size);
+    json_put_end(w, '}');
+    json_put_end(w, '}');
+    json_put_begin(w, "bytes", '{');
+    json_put_integer(w, "file", (int64_t)model->size);
     for (int i = 0; i < VIT_NUM_DTYPES; i++) {
         if (!sum->bytes[i]) continue;
-        printf(", \"%s\": %llu", tensor_dtype_name((vit_dtype)i), (unsigned long long)sum->bytes[i]);
+        json_put_integer(w, tensor_dtype_name((vit_dtype)i), (int64_t)sum->bytes[i]);
     }
-    printf(", \"session\": %llu}", (unsigned long long)vit_workspace_size(model, NULL));
+    json_put_integer(w, "session", (int64_t)vit_workspace_size(model, NULL));
+    json_put_end(w, '}');
 }
 
-static void json_tensors(const vit_model *model) {
+static void put_tensor(json_writer *w, const vit_tensor *t) {
+    char checksum[17];
+    snprintf(checksum, sizeof checksum, "%016llx", (unsigned long long)t->checksum);
+    json_put_begin(w, NULL, '{');
+    json_put_text(w, "name", t->name);
+    json_put_text(w, "dtype", tensor_dtype_name(t->dtype));
+    json_put_text(w, "layout", layout_names[t->layout]);
+    json_put_begin(w, "shape", '[');
+    for (int d = 0; d < t->ndim; d++) json_put_integer(w, NULL, t->dims[d]);
+    json_put_end(w, ']');
+    json_put_integer(w, "offset", (int64_t)t->offset);
+    json_put_integer(w, "bytes", (int64_t)t->size);
+    json_put_text(w, "checksum", checksum);
+    json_put_end(w, '}');
+}
+
+static void put_tensors(json_writer *w, const vit_model *model) {
     vit_tensor t;
-    printf(", \"tensors\": [");
-    for (int i = 0; vit_model_tensor(model, i, &t); i++) {
-        printf("%s{\"name\": ", i ? ", " : "");
-        json_text(t.name);
-        printf(", \"dtype\": \"%s\", \"layout\": \"%s\", \"shape\": [", tensor_dtype_name(t.dtype),
-               layout_names[t.layout]);
-        for (int d = 0; d < t.ndim; d++) printf("%s%d", d ? ", " : "", t.dims[d]);
-        printf("], \"offset\": %llu, \"bytes\": %llu, \"checksum\": \"%016llx\"}",
-               (unsigned long long)t.offset, (unsigned long long)t.size,
-               (unsigned long long)t.checksum);
-    }
-    printf("]");
+    json_put_begin(w, "tensors", '[');
+    for (int i = 0; vit_model_tensor(model, i, &t); i++) put_tensor(w, &t);
+    json_put_end(w, ']');
 }
 
-static void json_labels(const vit_model *model) {
-    printf(", \"labels\": [");
+static void put_labels(json_writer *w, const vit_model *model) {
+    json_put_begin(w, "labels", '[');
     for (int i = 0; i < model->config.num_classes; i++) {
-        if (i) printf(", ");
-        json_text(vit_label(model, i));
+        json_put_text(w, NULL, vit_label(model, i));
     }
-    printf("], \"synsets\": [");
+    json_put_end(w, ']');
+    json_put_begin(w, "synsets", '[');
     for (int i = 0; i < model->config.num_classes; i++) {
-        if (i) printf(", ");
-        json_text(vit_synset(model, i));
+        json_put_text(w, NULL, vit_synset(model, i));
     }
-    printf("]");
+    json_put_end(w, ']');
 }
 
-static void json_check(const check *result) {
-    printf(", \"check\": {\"checksums\": ");
-    json_text(result->checksums[0] ? result->checksums : "ok");
-    printf(", \"selftest\": ");
-    json_text(result->has_selftest ? vit_result_string(result->selftest) : NULL);
-    printf(", \"error\": ");
-    if (result->isa != VIT_ISA_AUTO) json_write_number(stdout, (double)result->error, 9);
-    else printf("null");
-    printf(", \"isa\": \"%s\"}", vit_isa_name(result->isa));
+static void put_check(json_writer *w, const check *result) {
+    json_put_begin(w, "check", '{');
+    json_put_text(w, "checksums", result->checksums[0] ? result->checksums : "ok");
+    json_put_text(w, "selftest",
+                  result->has_selftest ? vit_result_string(result->selftest) : NULL);
+    if (result->isa != VIT_ISA_AUTO) json_put_number(w, "error", (double)result->error, 9);
+    else json_put_text(w, "error", NULL);
+    json_put_text(w, "isa", vit_isa_name(result->isa));
+    json_put_end(w, '}');
 }
 
 static void print_json(const vit_model *model, const char *path, const choices *chosen,
                        const totals *sum, const check *result) {
-    printf("{\"file\": ");
-    json_text(path);
-    json_config(&model->config);
-    json_preprocessing(&model->config);
-    json_totals(model, sum);
-    printf(", \"num_tensors\": %d, \"num_labels\": %d, \"num_synsets\": %d", sum->num_tensors,
-           count_labels(model), count_synsets(model));
-    if (chosen->labels) json_labels(model);
-    if (chosen->tensors) json_tensors(model);
-    printf(", \"source\": ");
-    json_text(vit_source(model));
-    if (result) json_check(result);
-    printf("}\n");
+    json_writer w = json_write_to(stdout);
+    json_put_begin(&w, NULL, '{');
+    json_put_text(&w, "file", path);
+    put_config(&w, &model->config);
+    put_preprocessing(&w, &model->config);
+    put_totals(&w, model, sum);
+    json_put_integer(&w, "num_tensors", sum->num_tensors);
+    json_put_integer(&w, "num_labels", count_labels(model));
+    json_put_integer(&w, "num_synsets", count_synsets(model));
+    if (chosen->labels) put_labels(&w, model);
+    if (chosen->tensors) put_tensors(&w, model);
+    json_put_text(&w, "source", vit_source(model));
+    if (result) put_check(&w, result);
+    json_put_end(&w, '}');
+    putchar('\n');
 }
 
 /* ------------------------------------------------------------------------- */

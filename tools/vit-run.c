@@ -36,7 +36,8 @@ static const char *const output_names[NUM_OUTPUTS] = { "logits", "embedding", "t
                                                        "attention" };
 
 typedef struct choices {
-    const char *model, *input, *dump, *trace, *isa;
+    const char *model, *input, *dump, *trace;
+    vit_isa isa;
     const char *outputs[NUM_OUTPUTS];    /* paths                                         */
     text_list images;
     int block;                           /* 0-based; -1: the last                         */
@@ -65,7 +66,7 @@ typedef struct run {
     char trace_first[64];                /* a stem's first tensor, ...                    */
     int trace_image;                     /* ... and the image that it works on            */
     double open_ms, input_ms, forward_ms;
-    int num_written;                     /* of the JSON list                              */
+    json_writer json;
 } run;
 
 static void run_free(run *r) {
@@ -171,13 +172,17 @@ static bool read_input(run *r) {
 /* ------------------------------------------------------------------------- */
 
 /* One entry of "written". */
-static void print_written(run *r, const char *tensor, const char *path, const int64_t *dims,
-                          int ndim) {
-    char shape[SHAPE_TEXT_SIZE];
+static void put_written(run *r, const char *tensor, const char *path, const int64_t *dims,
+                        int ndim) {
+    json_writer *w = &r->json;
     if (!r->chosen->json) return;
-    printf("%s\n    {\"tensor\": \"%s\", \"file\": ", r->num_written++ ? "," : "", tensor);
-    json_write_string(stdout, path);
-    printf(", \"shape\": %s}", shape_text(dims, ndim, shape, sizeof shape));
+    json_put_begin(w, NULL, '{');
+    json_put_text(w, "tensor", tensor);
+    json_put_text(w, "file", path);
+    json_put_begin(w, "shape", '[');
+    for (int i = 0; i < ndim; i++) json_put_integer(w, NULL, dims[i]);
+    json_put_end(w, ']');
+    json_put_end(w, '}');
 }
 
 /* The reason of a failure is on stderr. */
@@ -194,7 +199,7 @@ static bool write_npy(run *r, const char *tensor, const char *path, const float 
         report_print(&failure, PROGRAM);
         return false;
     }
-    print_written(r, tensor, path, dims, ndim);
+    put_written(r, tensor, path, dims, ndim);
     return true;
 }
 
@@ -288,45 +293,41 @@ static void print_best_text(const run *r, const float *probs, const vit_predicti
     }
 }
 
-static void print_best_json(const run *r, const float *probs, const vit_prediction *top,
-                            int count) {
-    printf("\n    [");
+static void put_best(run *r, const float *probs, const vit_prediction *top, int count) {
+    json_writer *w = &r->json;
+    json_put_begin(w, NULL, '[');
     for (int i = 0; i < count; i++) {
-        const char *label = vit_label(&r->model, top[i].index);
-        printf("%s{\"index\": %d, \"label\": ", i ? ", " : "", top[i].index);
-        if (label) json_write_string(stdout, label);
-        else printf("null");
-        printf(", \"prob\": ");
-        json_write_number(stdout, (double)probs[top[i].index], 9);
-        printf(", \"logit\": ");
-        json_write_number(stdout, (double)top[i].score, 9);
-        putchar('}');
+        json_put_begin(w, NULL, '{');
+        json_put_integer(w, "index", top[i].index);
+        json_put_text(w, "label", vit_label(&r->model, top[i].index));
+        json_put_number(w, "prob", (double)probs[top[i].index], 9);
+        json_put_number(w, "logit", (double)top[i].score, 9);
+        json_put_end(w, '}');
     }
-    putchar(']');
+    json_put_end(w, ']');
 }
 
 /* For each image of the batch. probs and top are scratch, [num_classes] and [k]. */
-static void print_all_best(const run *r, float *probs, vit_prediction *top) {
+static void print_all_best(run *r, float *probs, vit_prediction *top) {
     int classes = r->model.config.num_classes;
-    if (r->chosen->json) printf(",\n  \"top\": [");
+    if (r->chosen->json) json_put_begin(&r->json, "top", '[');
     for (int b = 0; b < r->batch; b++) {
         const float *logits = r->outputs[LOGITS] + (size_t)b * (size_t)classes;
         int count = vit_top_k(logits, classes, r->chosen->k, top);
         memcpy(probs, logits, (size_t)classes * sizeof *probs);
         vit_softmax(probs, classes);
         if (r->chosen->json) {
-            if (b > 0) putchar(',');
-            print_best_json(r, probs, top, count);
+            put_best(r, probs, top, count);
         } else {
             if (r->batch > 1 && r->chosen->input) printf("%s [%d]\n", r->chosen->input, b);
             else if (r->batch > 1) printf("%s\n", r->chosen->images.items[b]);
             print_best_text(r, probs, top, count);
         }
     }
-    if (r->chosen->json) printf("]");
+    if (r->chosen->json) json_put_end(&r->json, ']');
 }
 
-static bool print_best(const run *r) {
+static bool print_best(run *r) {
     float *probs = allocate((size_t)r->model.config.num_classes, 1);
     vit_prediction *top = malloc((size_t)r->chosen->k * sizeof *top);
     bool good = probs && top;
@@ -340,14 +341,6 @@ static bool print_best(const run *r) {
 /* The forward pass                                                          */
 /* ------------------------------------------------------------------------- */
 
-/* Whatever vit_isa_name knows; -1 for anything else. */
-static int find_isa(const char *name) {
-    for (int isa = VIT_ISA_AUTO; isa < VIT_NUM_ISAS; isa++) {
-        if (strcmp(name, vit_isa_name((vit_isa)isa)) == 0) return isa;
-    }
-    return -1;
-}
-
 /* A batch of 8 keeps the cores busy; a trace shows each tensor once, so all images together. */
 static int best_batch(const run *r) {
     int wanted = r->chosen->max_batch ? r->chosen->max_batch : 8;
@@ -359,15 +352,15 @@ static bool start_session(run *r) {
     vit_result result;
     size_t size;
     params.max_batch = best_batch(r);
-    params.isa = (vit_isa)find_isa(r->chosen->isa);
+    params.isa = r->chosen->isa;
     params.executor = r->executor;
     params.trace = r->chosen->trace ? trace : NULL;
     params.trace_user = r;
     size = vit_workspace_size(&r->model, &params);
     if (size == 0) {
         report_error(PROGRAM, NULL, "this machine cannot run it: isa %s (the best here is %s), "
-                     "batch of %d",
-                     r->chosen->isa, vit_isa_name(vit_detect_isa()), params.max_batch);
+                     "batch of %d", vit_isa_name(params.isa), vit_isa_name(vit_detect_isa()),
+                     params.max_batch);
         return false;
     }
     r->workspace = malloc(size);
@@ -465,19 +458,26 @@ static bool make_trace_folder(const char *path) {
     return false;
 }
 
-static void print_json_head(const run *r) {
-    if (!r->chosen->json) return;
-    printf("{\n  \"model\": ");
-    json_write_string(stdout, r->chosen->model);
-    printf(",\n  \"batch\": %d,\n  \"threads\": %d,\n  \"written\": [", r->batch,
-           r->executor.num_threads);
+static void put_head(run *r) {
+    json_writer *w = &r->json;
+    *w = json_write_to(stdout);
+    json_put_begin(w, NULL, '{');
+    json_put_text(w, "model", r->chosen->model);
+    json_put_integer(w, "batch", r->batch);
+    json_put_integer(w, "threads", r->executor.num_threads);
+    json_put_begin(w, "written", '[');
 }
 
-static void print_json_tail(const run *r) {
-    if (!r->chosen->json) return;
-    if (r->chosen->wants_forward) printf(",\n  \"isa\": \"%s\"", vit_isa_name(r->session.isa));
-    printf(",\n  \"ms\": {\"open\": %.3f, \"input\": %.3f, \"forward\": %.3f}\n}\n", r->open_ms,
-           r->input_ms, r->forward_ms);
+static void put_tail(run *r) {
+    json_writer *w = &r->json;
+    if (r->chosen->wants_forward) json_put_text(w, "isa", vit_isa_name(r->session.isa));
+    json_put_begin(w, "ms", '{');
+    json_put_decimals(w, "open", r->open_ms, 3);
+    json_put_decimals(w, "input", r->input_ms, 3);
+    json_put_decimals(w, "forward", r->forward_ms, 3);
+    json_put_end(w, '}');
+    json_put_end(w, '}');
+    putchar('\n');
 }
 
 static bool forward_and_write(run *r) {
@@ -490,11 +490,11 @@ static bool forward_and_write(run *r) {
 static bool run_all(run *r) {
     bool good;
     if (!list_sources(r) || !open_all(r) || !read_input(r)) return false;
-    print_json_head(r);
+    if (r->chosen->json) put_head(r);
     good = write_input(r) && (!r->chosen->wants_forward || forward_and_write(r));
-    if (r->chosen->json) printf("%s]", r->num_written ? "\n  " : "");
+    if (r->chosen->json) json_put_end(&r->json, ']');
     if (good && !r->chosen->wants_file) good = print_best(r);
-    print_json_tail(r);
+    if (r->chosen->json) put_tail(r);
     return good;
 }
 
@@ -540,9 +540,6 @@ static bool check_command(choices *c) {
     if (!c->input && c->images.count == 0) return complain("missing --image FILE or --input X.npy");
     if (c->input && c->images.count > 0) return complain("either --image or --input, not both");
     if (c->block >= 0 && !c->outputs[ATTENTION]) return complain("--block needs --attention A.npy");
-    if (find_isa(c->isa) < 0)
-        return complain("--isa: expected auto, scalar, avx2, avx-vnni, avx512, avx512-vnni, "
-                        "avx512-bf16, neon, neon-dotprod, neon-i8mm or neon-bf16");
     if (!outputs_differ(c)) return complain("two outputs have the same file name");
     return true;
 }
@@ -572,7 +569,7 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
         { 'k', "top", "N", "how many classes to print (default 5)", CLI_INT, &c->k, 1, 1000 },
         { 't', "threads", "N", "threads to compute with (default 0: one per core)", CLI_INT,
           &c->num_threads, 0, 256 },
-        { 0, "isa", "NAME", "auto, scalar, avx2, avx512, ... (default auto)", CLI_TEXT, &c->isa, 0,
+        { 0, "isa", "NAME", "auto, scalar, avx2, avx512, ... (default auto)", CLI_ISA, &c->isa, 0,
           0 },
         { 0, "batch", "N", "compute at most N images together (default 8)", CLI_INT,
           &c->max_batch, 1, 65536 },
@@ -597,7 +594,7 @@ int main(int argc, char **argv) {
     memset(&chosen, 0, sizeof chosen);
     chosen.block = -1;
     chosen.k = 5;
-    chosen.isa = "auto";
+    chosen.isa = VIT_ISA_AUTO;
     if (!choose(argc, argv, &chosen, &status)) return status;
 
     memset(&r, 0, sizeof r);

@@ -391,7 +391,71 @@ void json_write_string(FILE *file, const char *text)
     putc('"', file);
 }
 
-void json_write_number(FILE *file, double value, int digits) {
-    if (isfinite(value)) fprintf(file, "%.*g", digits, value);
-    else fputs("null", file);
+json_writer json_write_to(FILE *file)
+{
+    json_writer w;
+    w.file = file;
+    w.comma = false;
+    return w;
+}
+
+static void json_next(json_writer *w, const char *key)
+{
+    if (w->comma) fputs(", ", w->file);
+    w->comma = true;
+    if (!key) return;
+    json_write_string(w->file, key);
+    fputs(": ", w->file);
+}
+
+void json_put_begin(json_writer *w, const char *key, char bracket)
+{
+    json_next(w, key);
+    putc(bracket, w->file);
+    w->comma = false;
+}
+
+void json_put_end(json_writer *w, char bracket)
+{
+    putc(bracket, w->file);
+    w->comma = true;
+}
+
+void json_put_text(json_writer *w, const char *key, const char *text)
+{
+    json_next(w, key);
+    if (text) json_write_string(w->file, text);
+    else fputs("null", w->file);
+}
+
+void json_put_integer(json_writer *w, const char *key, int64_t value)
+{
+    json_next(w, key);
+    fprintf(w->file, "%lld", (long long)value);
+}
+
+void json_put_number(json_writer *w, const char *key, double value, int digits)
+{
+    json_next(w, key);
+    if (isfinite(value)) fprintf(w->file, "%.*g", digits, value);
+    else fputs("null", w->file);
+}
+
+void json_put_decimals(json_writer *w, const char *key, double value, int decimals)
+{
+    json_next(w, key);
+    if (isfinite(value)) fprintf(w->file, "%.*f", decimals, value);
+    else fputs("null", w->file);
+}
+
+/* Nine digits give every float back. */
+void json_put_float(json_writer *w, const char *key, float value)
+{
+    char text[32];
+    int digits;
+    for (digits = 6; digits < 9; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, (double)value);
+        if (strtof(text, NULL) == value) break;
+    }
+    json_put_number(w, key, (double)value, digits);
 }

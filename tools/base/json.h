@@ -1,4 +1,4 @@
-/* json.h - a small strict JSON reader (RFC 8259) and the matching string writer.
+/* json.h - a small strict JSON reader (RFC 8259), and a writer.
  *
  * The text is parsed where it stands: strings are unescaped in place, so the tree costs 32 bytes
  * a value and nothing else. Limits: nesting of 64, 10^6 values, numbers of 400 characters, no
@@ -59,7 +59,21 @@ bool json_bool(const json_value *value, bool otherwise);
 /* Writes text as a JSON string with its quotes; bytes that are not UTF-8 become U+FFFD. */
 void json_write_string(FILE *file, const char *text);
 
+/* === Writing, a value at a time ===
+ * Commas come by themselves. key is NULL for the outermost value and inside a list. */
+typedef struct json_writer {
+    FILE *file;
+    bool comma;                /* private: a value stands before the next one */
+} json_writer;
+
+json_writer json_write_to(FILE *file);
+void json_put_begin(json_writer *w, const char *key, char bracket);   /* '{' or '[' */
+void json_put_end(json_writer *w, char bracket);                      /* '}' or ']' */
+void json_put_text(json_writer *w, const char *key, const char *text);   /* NULL: null */
+void json_put_integer(json_writer *w, const char *key, int64_t value);
 /* NaN and infinity, which JSON does not know, become null. */
-void json_write_number(FILE *file, double value, int digits);
+void json_put_number(json_writer *w, const char *key, double value, int digits);
+void json_put_decimals(json_writer *w, const char *key, double value, int decimals);
+void json_put_float(json_writer *w, const char *key, float value);   /* enough digits, no more */
 
 #endif

@@ -37,43 +37,37 @@ static void sha256_expand(uint32_t w[64], const uint8_t *block)
     }
 }
 
-/* One round: only d and h get new values; the caller renames instead of moving the rest. */
-static inline void sha256_round(uint32_t a, uint32_t b, uint32_t c, uint32_t *d, uint32_t e,
-                                uint32_t f, uint32_t g, uint32_t *h, uint32_t key)
+/* Round i of eight: its a is s[-i], its b the next, and so on around. Instead of moving the eight
+ * words along, as the standard has it, each round calls them by other names; only two change. */
+static inline void sha256_round(uint32_t s[8], int i, uint32_t key)
 {
-    uint32_t s1 = sha256_rotate(e, 6) ^ sha256_rotate(e, 11) ^ sha256_rotate(e, 25);
-    uint32_t s0 = sha256_rotate(a, 2) ^ sha256_rotate(a, 13) ^ sha256_rotate(a, 22);
-    uint32_t t = *h + s1 + (g ^ (e & (f ^ g))) + key;
-    *d += t;
-    *h = t + s0 + ((a & b) | (c & (a | b)));
+    const uint32_t a = s[(8 - i) & 7], b = s[(9 - i) & 7], c = s[(10 - i) & 7];
+    const uint32_t e = s[(12 - i) & 7], f = s[(13 - i) & 7], g = s[(14 - i) & 7];
+    const uint32_t s1 = sha256_rotate(e, 6) ^ sha256_rotate(e, 11) ^ sha256_rotate(e, 25);
+    const uint32_t s0 = sha256_rotate(a, 2) ^ sha256_rotate(a, 13) ^ sha256_rotate(a, 22);
+    const uint32_t t = s[(15 - i) & 7] + s1 + (g ^ (e & (f ^ g))) + key;
+    s[(11 - i) & 7] += t;
+    s[(15 - i) & 7] = t + s0 + ((a & b) | (c & (a | b)));
 }
 
 static void sha256_block(sha256 *s, const uint8_t *block)
 {
-    uint32_t w[64] = { 0 };
-    uint32_t a = s->state[0], b = s->state[1], c = s->state[2], d = s->state[3];
-    uint32_t e = s->state[4], f = s->state[5], g = s->state[6], h = s->state[7];
+    uint32_t w[64] = { 0 }, state[8];
     int i;
     sha256_expand(w, block);
+    memcpy(state, s->state, sizeof state);
     for (i = 0; i < 64; i++) w[i] += sha256_constants[i];
-    for (i = 0; i < 64; i += 8) {
-        sha256_round(a, b, c, &d, e, f, g, &h, w[i]);
-        sha256_round(h, a, b, &c, d, e, f, &g, w[i + 1]);
-        sha256_round(g, h, a, &b, c, d, e, &f, w[i + 2]);
-        sha256_round(f, g, h, &a, b, c, d, &e, w[i + 3]);
-        sha256_round(e, f, g, &h, a, b, c, &d, w[i + 4]);
-        sha256_round(d, e, f, &g, h, a, b, &c, w[i + 5]);
-        sha256_round(c, d, e, &f, g, h, a, &b, w[i + 6]);
-        sha256_round(b, c, d, &e, f, g, h, &a, w[i + 7]);
+    for (i = 0; i < 64; i += 8) { /* unrolled, for the places to be constants */
+        sha256_round(state, 0, w[i]);
+        sha256_round(state, 1, w[i + 1]);
+        sha256_round(state, 2, w[i + 2]);
+        sha256_round(state, 3, w[i + 3]);
+        sha256_round(state, 4, w[i + 4]);
+        sha256_round(state, 5, w[i + 5]);
+        sha256_round(state, 6, w[i + 6]);
+        sha256_round(state, 7, w[i + 7]);
     }
-    s->state[0] += a;
-    s->state[1] += b;
-    s->state[2] += c;
-    s->state[3] += d;
-    s->state[4] += e;
-    s->state[5] += f;
-    s->state[6] += g;
-    s->state[7] += h;
+    for (i = 0; i < 8; i++) s->state[i] += state[i];
 }
 
 void sha256_init(sha256 *s)

@@ -20,6 +20,19 @@ int tensor_find_dtype(const char *name)
     return -1;
 }
 
+bool tensor_is_quantised(vit_dtype dtype)
+{
+    switch (dtype) {
+    case VIT_I8:
+    case VIT_I4: return true;
+    case VIT_F32:
+    case VIT_F16:
+    case VIT_BF16:
+    case VIT_NUM_DTYPES: break;
+    }
+    return false;
+}
+
 uint64_t tensor_count(const vit_tensor *tensor)
 {
     return (uint64_t)tensor->dims[0] * tensor_depth(tensor);
@@ -42,4 +55,12 @@ const char *shape_text(const int64_t *dims, int ndim, char *text, size_t size)
                                  (long long)dims[i]);
     if (used < size) snprintf(text + used, size - used, ndim ? "]" : "[]");
     return text;
+}
+
+const char *tensor_shape(const vit_tensor *tensor, char text[SHAPE_TEXT_SIZE])
+{
+    int64_t dims[4];
+    int i;
+    for (i = 0; i < tensor->ndim; i++) dims[i] = tensor->dims[i];
+    return shape_text(dims, tensor->ndim, text, SHAPE_TEXT_SIZE);
 }

@@ -2,11 +2,16 @@
 #ifndef TENSOR_H
 #define TENSOR_H
 
+#include <stdbool.h>
+
 #include "vit.h"
 
 /* "f16"; and back: -1 for none. */
 const char *tensor_dtype_name(vit_dtype dtype);
 int tensor_find_dtype(const char *name);
+
+/* Is a weight of this type a small integer times a scale? */
+bool tensor_is_quantised(vit_dtype dtype);
 
 /* Elements, and elements of a row: all dimensions but the first. */
 uint64_t tensor_count(const vit_tensor *tensor);
@@ -16,5 +21,6 @@ enum { SHAPE_TEXT_SIZE = 192 };   /* enough for eight dimensions */
 
 /* "[192, 3, 16, 16]" */
 const char *shape_text(const int64_t *dims, int ndim, char *text, size_t size);
+const char *tensor_shape(const vit_tensor *tensor, char text[SHAPE_TEXT_SIZE]);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -102,4 +103,16 @@ void text_list_free(text_list *list) {
     free(list->items);
     list->items = NULL;
     list->count = 0;
+}
+
+const char *text_grouped(uint64_t value, char text[32])
+{
+    char digits[24];
+    int length = snprintf(digits, sizeof digits, "%llu", (unsigned long long)value), at = 0;
+    for (int i = 0; i < length; i++) {
+        if (i > 0 && (length - i) % 3 == 0) text[at++] = ',';
+        text[at++] = digits[i];
+    }
+    text[at] = '\0';
+    return text;
 }

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Length of the valid UTF-8 sequence at text, 0 if there is none. */
 size_t text_utf8_length(const char *text, size_t size);
@@ -24,5 +25,8 @@ bool text_read_int(const char *text, long min, long max, long *value);
 bool text_read_number(const char *text, double min, double max, double *value);
 /* "384", or "384x256": height, then width. */
 bool text_read_size(const char *text, long min, long max, int size[2]);
+
+/* 5717416 -> "5,717,416" */
+const char *text_grouped(uint64_t value, char text[32]);
 
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/report.h"
+#include "base/tensor.h"
 #include "cli/output.h"
 #include "vit.h"
 
@@ -89,6 +90,33 @@ static bool set_size(const parser *p, const cli_option *o, const char *word, con
                        o->argument, o->min, o->max, text);
 }
 
+/* NULL after the last name that the type has. */
+static const char *name_of(cli_type type, int i) {
+    if (type == CLI_ISA) return i < VIT_NUM_ISAS ? vit_isa_name((vit_isa)i) : NULL;
+    return i < VIT_NUM_DTYPES ? tensor_dtype_name((vit_dtype)i) : NULL;
+}
+
+static bool refuse_name(const parser *p, const cli_option *o, const char *word,
+                        const char *value) {
+    char names[256] = "";
+    size_t length = 0;
+    for (int i = 0; name_of(o->type, i) && length < sizeof names; i++) {
+        const char *comma = i == 0 ? "" : name_of(o->type, i + 1) ? ", " : " or ";
+        length += (size_t)snprintf(names + length, sizeof names - length, "%s%s", comma,
+                                   name_of(o->type, i));
+    }
+    return usage_error(p, "%s: expected %s, found '%.40s'", word, names, value);
+}
+
+static bool set_name(const parser *p, const cli_option *o, const char *word, const char *value) {
+    int i = 0;
+    while (name_of(o->type, i) && strcmp(name_of(o->type, i), value) != 0) i++;
+    if (!name_of(o->type, i)) return refuse_name(p, o, word, value);
+    if (o->type == CLI_ISA) *(vit_isa *)o->value = (vit_isa)i;
+    else *(vit_dtype *)o->value = (vit_dtype)i;
+    return true;
+}
+
 static bool set_value(const parser *p, const cli_option *o, const char *word,
                       const char *value) {
     switch (o->type) {
@@ -97,11 +125,13 @@ static bool set_value(const parser *p, const cli_option *o, const char *word,
     case CLI_INT: return set_int(p, o, word, value);
     case CLI_NUMBER: return set_number(p, o, word, value);
     case CLI_SIZE: return set_size(p, o, word, value);
-    default: /* CLI_LIST */
-        if (text_list_append((text_list *)o->value, value)) return true;
-        report_error(p->program->name, NULL, "out of memory");
-        return false;
+    case CLI_DTYPE:
+    case CLI_ISA: return set_name(p, o, word, value);
+    case CLI_LIST: break;
     }
+    if (text_list_append((text_list *)o->value, value)) return true;
+    report_error(p->program->name, NULL, "out of memory");
+    return false;
 }
 
 /* attached is the value in the same word, or NULL; otherwise the next word is the value. */
@@ -151,7 +181,7 @@ static bool is_any(const char *word, const char *a, const char *b) {
     return strcmp(word, a) == 0 || strcmp(word, b) == 0;
 }
 
-/* --help and --version work wherever they stand before "--", even behind a mistake. */
+/* --help and --version work wherever they stand before "--", even after a mistake. */
 static bool asks_for(int argc, char **argv, const char *name, const char *letter) {
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
         if (is_any(argv[i], name, letter)) return true;

@@ -33,6 +33,8 @@ typedef enum cli_type {
     CLI_INT,      /* min .. max:    int *          */
     CLI_NUMBER,   /* min .. max:    double *       */
     CLI_SIZE,     /* N or HxW:      int[2], height and width, each min .. max */
+    CLI_DTYPE,    /* by its name:   vit_dtype *    */
+    CLI_ISA,      /* by its name:   vit_isa *      */
     CLI_LIST      /* may be given several times: text_list *, zeroed by the caller */
 } cli_type;
 

@@ -21,7 +21,7 @@ typedef struct convert_options {
     const char *checkpoint, *output;
     const char *config, *arch, *labels;   /* NULL where not given */
     const char *img_size;                 /* as given, for the provenance; or NULL */
-    int in_chans, patch_size;             /* other ones than the checkpoint's, or 0 */
+    int in_chans, patch_size;             /* other than the checkpoint's, or 0 */
     bool dynamic;                         /* other sizes at run time */
     vit_dtype dtype;
     text_list set, rename, ignore, keep;
@@ -41,11 +41,11 @@ typedef struct conversion {
     settings_resolved model;       /* what follows from it and the settings */
     config_file config_file;
     char *config_path;             /* NULL where none was read */
-    bool config_foreign;           /* a config.json lay there, but not timm's */
+    bool config_foreign;           /* there was one, but in no known form */
     arch_choice arch;
     bool has_arch;
     const char *arch_origin;       /* "--arch" or "config.json" */
-    const char *arch_unknown;      /* the configuration's name for it, if nobody knows that */
+    const char *arch_unknown;      /* the configuration's name for it, if unknown */
     label_list labels;
     const char *labels_origin;
     char *provenance;              /* lines "key: value" */

@@ -113,9 +113,9 @@ static bool find_arch(conversion *c, report *r)
 
 /* === The model === */
 
-/* Which error of the self-test is still no bug, where nobody says otherwise. Builds with fused
- * multiply-add compute the same bits; those without (VIT_NO_FMA) differ by a few roundings, and
- * where inputs are rounded to 8 or 16 bits, each of them can move a number by a whole step. */
+/* The self-test's tolerance, unless a source gives one. Builds with fused multiply-add compute the
+ * same bits; those without (VIT_NO_FMA) differ by a few roundings, and where inputs are rounded to
+ * 8 or 16 bits, each rounding can move a value by a whole step. */
 static void choose_tolerance(conversion *c)
 {
     double given;
@@ -143,7 +143,7 @@ static bool resolve(conversion *c, report *r)
 
 /* === Labels and photos === */
 
-/* Those in the checkpoint, which a list that does not fit only leaves out. */
+/* The checkpoint's own labels; a list of the wrong length is ignored. */
 static bool read_own_labels(conversion *c, report *r)
 {
     const size_t count = checkpoint_label_count(c->checkpoint);
@@ -159,7 +159,7 @@ static bool read_labels(conversion *c, report *r)
     if (path)
         good = labels_read_file(&c->labels, path, r);
     else
-        good = c->model.config.num_classes == 0 ||   /* they name the classes of a head left out */
+        good = c->model.config.num_classes == 0 ||   /* without a head there is nothing to name */
                labels_from_json(&c->labels, c->config_file.label_names,
                                 c->config_file.label_descriptions, r);
     if (good && c->labels.count > 0 && c->labels.count != (size_t)c->model.config.num_classes)

@@ -12,6 +12,7 @@
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "convert/pages.h"
+#include "model/parts.h"
 
 typedef struct unpacking {
     vit_model model;
@@ -20,13 +21,20 @@ typedef struct unpacking {
     unpack_result *result;
 } unpacking;
 
-/* Not weights, but what the converter added. */
-static bool is_weight(const vit_tensor *t)
+/* safetensors has no type for quantised weights: those become f32. */
+static const char *stored_type(const vit_tensor *t)
 {
-    return strncmp(t->name, "preprocess.", 11) != 0 && strncmp(t->name, "selftest.", 9) != 0;
+    switch (t->dtype) {
+    case VIT_F16: return "F16";
+    case VIT_BF16: return "BF16";
+    case VIT_F32:
+    case VIT_I8:
+    case VIT_I4:
+    case VIT_NUM_DTYPES: break;
+    }
+    return "F32";
 }
 
-/* safetensors has no type for quantised weights: those become f32. */
 static bool is_half(const vit_tensor *t)
 {
     return t->dtype == VIT_F16 || t->dtype == VIT_BF16;
@@ -46,10 +54,9 @@ static uint64_t plain_size(const vit_tensor *t)
 
 static void put_entry(FILE *file, const vit_tensor *t, uint64_t *offset)
 {
-    static const char *const dtypes[VIT_NUM_DTYPES] = { "F32", "F16", "BF16", "F32", "F32" };
     uint64_t end = *offset + plain_size(t);
     int i;
-    fprintf(file, ",\"%s\":{\"dtype\":\"%s\",\"shape\":[", t->name, dtypes[t->dtype]);
+    fprintf(file, ",\"%s\":{\"dtype\":\"%s\",\"shape\":[", t->name, stored_type(t));
     for (i = 0; i < t->ndim; i++) fprintf(file, "%s%d", i ? "," : "", t->dims[i]);
     fprintf(file, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)*offset,
             (unsigned long long)end);
@@ -68,7 +75,7 @@ static char *make_header(unpacking *u, size_t *size)
     fwrite("\0\0\0\0\0\0\0", 1, 8, memory);
     fputs("{\"__metadata__\":{\"format\":\"pt\"}", memory);
     for (i = 0; vit_model_tensor(&u->model, i, &t); i++) {
-        if (!is_weight(&t)) continue;
+        if (!parts_is_parameter(t.name)) continue;
         put_entry(memory, &t, &offset);
         u->result->tensors++;
         u->result->parameters += plain_size(&t) / element_size(&t);
@@ -107,7 +114,7 @@ static bool put_header(unpacking *u, report *r)
 
 /* === Data === */
 
-/* A row of 16-bit numbers, with the bits that they have; panels as >>format in vit.h says. */
+/* A row of 16-bit values, bits unchanged; panels as >>format in vit.h says. */
 static void unpack_half(const vit_tensor *t, int row, size_t depth, unsigned char *out)
 {
     const size_t panel = t->dtype == VIT_BF16 ? (depth + 1) / 2 * 64 : depth * 32;
@@ -151,7 +158,7 @@ static bool put_tensors(unpacking *u, report *r)
     uint64_t done = 0;
     int i;
     for (i = 0; vit_model_tensor(&u->model, i, &t); i++) {
-        if (!is_weight(&t)) continue;
+        if (!parts_is_parameter(t.name)) continue;
         if (!check_tensor(&t, r)) return false;
         if (t.layout == VIT_LAYOUT_PANELS ? !put_panels(u, &t, r)
                                           : !put_bytes(u, t.data, (size_t)t.size, r))

@@ -16,7 +16,7 @@
 
 /* === The output === */
 
-/* Every file that is read: none of them may be overwritten. malloc'ed. */
+/* Every input file: none of them may be overwritten. malloc'ed. */
 static const char **list_inputs(const conversion *c, int *count)
 {
     size_t files = checkpoint_file_count(c->checkpoint), i;

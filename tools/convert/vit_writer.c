@@ -175,19 +175,31 @@ static bool is_kept(const vit_writer_keep *keep, const char *name)
     return false;
 }
 
-/* As vit_architecture_tensor, but not all matrices are of type dtype. The patch embedding and a
- * stem before it keep more bits: they are small, and in flat areas of a photo, where all pixels
- * are alike, the rounding errors of weights and of pixels add up. */
+/* The patch embedding and a stem before it keep more bits: they are small, and in flat areas of a
+ * photo, where all pixels are alike, the rounding errors of weights and of pixels add up. */
+static vit_dtype input_dtype(vit_dtype dtype)
+{
+    switch (dtype) {
+    case VIT_F32:
+    case VIT_BF16: return VIT_F32;
+    case VIT_F16:
+    case VIT_I8:
+    case VIT_I4:
+    case VIT_NUM_DTYPES: break;
+    }
+    return VIT_F16;
+}
+
+/* As vit_architecture_tensor, but not all matrices are of the file's type. */
 static bool describe(const vit_writer_contents *contents, int index, vit_tensor *tensor)
 {
-    const vit_config *config = contents->config;
-    const vit_dtype dtype = contents->dtype;
-    if (!vit_architecture_tensor(config, dtype, index, tensor)) return false;
-    if (dtype > VIT_F16 && !strncmp(tensor->name, "patch_embed.", 12))
-        vit_architecture_tensor(config, dtype == VIT_BF16 ? VIT_F32 : VIT_F16, index, tensor);
-    else if (dtype >= VIT_I8 && is_kept(&contents->keep, tensor->name))
-        vit_architecture_tensor(config, VIT_BF16, index, tensor);
-    return true;
+    vit_dtype dtype = contents->dtype;
+    if (!vit_architecture_tensor(contents->config, dtype, index, tensor)) return false;
+    if (!strncmp(tensor->name, "patch_embed.", 12))
+        dtype = input_dtype(dtype);
+    else if (tensor_is_quantised(dtype) && is_kept(&contents->keep, tensor->name))
+        dtype = VIT_BF16;
+    return vit_architecture_tensor(contents->config, dtype, index, tensor) != 0;
 }
 
 /* The tensors and the largest panel among them. */

@@ -21,13 +21,19 @@ typedef struct stream {
     size_t nonfinite, overflows;
 } stream;
 
-/* Larger values would round to infinity: int4 stores its steps as f16, 7 of them above zero and 8
- * below. f32 overflows nowhere. */
+/* Larger values would round to infinity. The scales of int4 are f16, and its values at most 8 of
+ * them; those of int8 are f32. */
 static float largest_of(vit_dtype dtype)
 {
-    if (dtype == VIT_F16) return 65504.0f;
-    if (dtype == VIT_I4) return 8 * 65504.0f;
-    return dtype == VIT_BF16 ? 3.3895313892515355e38f : HUGE_VALF;
+    switch (dtype) {
+    case VIT_F16: return 65504.0f;
+    case VIT_BF16: return 3.3895313892515355e38f;
+    case VIT_I4: return 8 * 65504.0f;
+    case VIT_F32:
+    case VIT_I8:
+    case VIT_NUM_DTYPES: break;
+    }
+    return HUGE_VALF;
 }
 
 static void count_bad(stream *s, const float *values, size_t n, float largest)
@@ -39,10 +45,11 @@ static void count_bad(stream *s, const float *values, size_t n, float largest)
     }
 }
 
-/* Once allowed: a type with steps has no place for them, and a calibration would spread them. */
+/* Even where they are allowed, quantised types cannot store them, and a calibration would spread
+ * them. */
 static bool may_be_nonfinite(const stream *s)
 {
-    return s->target->dtype < VIT_I8 && s->c->calibration.count == 0;
+    return !tensor_is_quantised(s->target->dtype) && s->c->calibration.count == 0;
 }
 
 static bool check_values(stream *s, const layout_item *item, report *r)
@@ -164,6 +171,8 @@ static bool stream_relative(stream *s, const layout_item *item, report *r)
 {
     const vit_config *config = &s->c->model.config;
     const settings_stored *stored = &s->c->model.stored;
+    const patch_grid old_grid = { stored->grid_height, stored->grid_width };
+    const patch_grid new_grid = { config->grid_height, config->grid_width };
     const size_t heads = (size_t)item->tensor.dims[0], new = (size_t)item->tensor.dims[1];
     const size_t old = (size_t)s->c->seen.relative_positions;
     float *from = malloc((old + new) * sizeof *from);
@@ -172,8 +181,7 @@ static bool stream_relative(stream *s, const layout_item *item, report *r)
     for (i = 0; good && i < heads; i++) {
         float *to = from + old;
         good = read_values(s, item, (int64_t)(i * old), (int64_t)old, from, r) &&
-               (rel_pos_resample(s->c->model.notes.pos_resample, from, stored->grid_height,
-                                 stored->grid_width, to, config->grid_height, config->grid_width) ||
+               (rel_pos_resample(s->c->model.notes.pos_resample, from, &old_grid, to, &new_grid) ||
                 report_no_memory(r));
         if (good) memcpy(to + new - 3, from + old - 3, 3 * sizeof *to);
         good = good && vit_writer_values(s->writer, to, new, r);

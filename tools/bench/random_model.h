@@ -1,0 +1,13 @@
+/* random_model.h - a model of random weights, to measure without a checkpoint. */
+#ifndef RANDOM_MODEL_H
+#define RANDOM_MODEL_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "base/report.h"
+#include "vit.h"
+
+bool bench_write_random(FILE *file, const vit_config *config, vit_dtype dtype, report *r);
+
+#endif
