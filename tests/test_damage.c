@@ -197,7 +197,7 @@ static bool names_option(const char *text, const char *assignment)
     settings_start(&s, "--set");
     if (!settings_parse(&s, assignment, &r)) return false;
     for (key = 0; key < SETTING_COUNT; key++) {
-        snprintf(option, sizeof option, "--set %s=", setting_name((setting_key)key));
+        snprintf(option, sizeof option, "--set %s=", setting_rows[key].name);
         if (s.given[key] && strstr(text, option)) return true;
     }
     return false;

@@ -107,6 +107,13 @@ wanted() {
     return 1
 }
 
+# A table that is not in LAYOUT_LIST is never tried.
+for name in $(sed -n 's/^const layout layout_\([a-z0-9_]*\) = .*/\1/p' tools/layout/tables/*.c); do
+    [ ${#only[@]} = 0 ] || break
+    if grep -q "X($name)" tools/layout/tables/tables.h; then pass
+    else fail "layout_$name is not in LAYOUT_LIST of tools/layout/tables/tables.h"; fi
+done
+
 while IFS='|' read -r name file options twin last; do
     name=$(trim "$name") file=$(trim "$file") options=$(trim "$options")
     twin=$(trim "$twin") last=$(trim "$last")
@@ -132,7 +139,7 @@ prints einops "--set num_heads=2" "the einops tutorial layout" \
     "both sides to 4 to 4x4, bilinear, mean 0, std 1" \
     "as the einops tutorial has them: positions=all norm_eps=1e-05 activation=gelu pool=avg pool_prefix=1" \
     "attn_root=embed_dim_after crop_pct=1" \
-    "attention is divided by 2.82842712 behind the softmax"
+    "attention is divided by 2.82842712 after the softmax"
 prints torch_nn_matrix "--set num_heads=2 --set pool=token --set block_type=post_norm --set \
     activation=relu --set patch_order=chw --img-size 4 --set pos_first_rows=1" \
     "pos_embed has 16 rows, of which the first 5 are used"

@@ -177,9 +177,9 @@ static char *make_notes(void)
     memcpy(text, intro, sizeof intro);
     for (key = 0; key < SETTING_COUNT; key++)
         used += (size_t)snprintf(text + used, 128, "  %-20s %s%s%s\n",
-                                 setting_name((setting_key)key), setting_help((setting_key)key),
-                                 setting_words((setting_key)key) ? ": " : "",
-                                 setting_words((setting_key)key) ? setting_words((setting_key)key)
+                                 setting_rows[key].name, setting_rows[key].help,
+                                 setting_rows[key].choices ? ": " : "",
+                                 setting_rows[key].choices ? setting_rows[key].choices
                                                                  : "");
     return text;
 }
@@ -202,8 +202,8 @@ int main(int argc, char **argv)
           "blocks.[01].attn.qkv.*, blocks.[01].mlp.* and head.weight of models\n"
           "up to 256 wide; --keep none keeps nothing", CLI_LIST, &a.convert.keep, 0, 0 },
         { 0, "calibrate", "IMAGES", "an image or a folder, may be repeated: a few dozen or\n"
-          "hundred images like those that the model will see. int8, int4 and bf16\nlose less with them",
-          CLI_LIST, &a.convert.calibrate, 0, 0 },
+          "hundred images like those that the model will see. int8, int4 and\n"
+          "bf16 lose less with them", CLI_LIST, &a.convert.calibrate, 0, 0 },
         { 0, "calibrate-max", "N", "use at most N of them, evenly spaced (default 256)", CLI_INT,
           &a.convert.calibrate_max, 1, 65536 },
         { 0, "report", "IMAGES", "report the error against f32 on these images instead of those\n"

@@ -29,7 +29,7 @@ static int64_t rows_of(const layout_map *map, const char *tensor)
     layout_part part;
     const char *axes;
     if (!layout_peek(map, tensor, 0, &part, &axes) || part.view.ndim < 1) return 0;
-    return axes ? layout_axis_size(axes, &part.view, strchr(axes, '>')[1]) : part.view.dims[0];
+    return axes ? layout_axis_size(axes, &part.view, *layout_file_order(axes)) : part.view.dims[0];
 }
 
 static void put_size(settings *s, setting_key key, int64_t value)
@@ -37,9 +37,15 @@ static void put_size(settings *s, setting_key key, int64_t value)
     if (value > 0) settings_put(s, key, (double)value);
 }
 
-static void put_presence(const layout_map *map, settings *s, setting_key key, const char *tensor)
+/* The flags that a tensor shows. Without blocks nothing shows those of a block. */
+static void inspect_flags(const layout_map *map, settings *s)
 {
-    settings_put(s, key, layout_has(map, tensor));
+    int key;
+    for (key = 0; key < SETTING_COUNT; key++) {
+        const char *tensor = setting_rows[key].shown_by;
+        if (tensor && (map->depth > 0 || strncmp(tensor, "blocks.", 7) != 0))
+            settings_put(s, (setting_key)key, layout_has(map, tensor));
+    }
 }
 
 /* The patch embedding is missing, or has another shape; part: what was found, or NULL. */
@@ -74,7 +80,7 @@ static bool inspect_patch(const layout_map *map, settings *s, settings_seen *see
         layout_axis_size(axes, &part.view, 'p') != layout_axis_size(axes, &part.view, 'q'))
         return refuse_patch(map, name, &part, axes, r);
     if (strstr(axes, "(patch)"))
-        return report_fail(r, "%.200s %s: which of a patch's numbers come first is not to be seen; "
+        return report_fail(r, "%.200s %s: the order of a patch's values cannot be seen in it; "
                            "give --set patch_order=chw (channel by channel, as unfold has them) or "
                            "--set patch_order=hwc (pixel by pixel)", part.info->name,
                            shape_text(part.info->dims, part.info->ndim, shape, sizeof shape));
@@ -132,7 +138,8 @@ static void inspect_stem(const layout_map *map, settings *s)
         settings_put(s, (setting_key)(SETTING_STEM_STAGE1 + stage), count_units(map, stage));
 }
 
-static void inspect_norms(const layout_map *map, settings *s)
+/* An RMS norm has no bias; that none has one leaves the type to be told. */
+static void inspect_norm_type(const layout_map *map, settings *s)
 {
     static const char *const biases[] = {
         "blocks.0.norm1.bias", "norm.bias", "fc_norm.bias", "norm_pre.bias",
@@ -141,11 +148,6 @@ static void inspect_norms(const layout_map *map, settings *s)
     size_t i;
     for (i = 0; i < COUNT(biases); i++)
         if (layout_has(map, biases[i])) settings_put(s, SETTING_NORM_TYPE, VIT_LAYER_NORM);
-    put_presence(map, s, SETTING_PATCH_PRE_NORM, "patch_embed.pre_norm.weight");
-    put_presence(map, s, SETTING_PATCH_NORM, "patch_embed.norm.weight");
-    put_presence(map, s, SETTING_PRE_NORM, "norm_pre.weight");
-    put_presence(map, s, SETTING_FINAL_NORM, "norm.weight");
-    put_presence(map, s, SETTING_FC_NORM, "fc_norm.weight");
 }
 
 /* Some libraries keep the heads apart; a table of relative positions has a column for each. */
@@ -162,6 +164,8 @@ static void inspect_heads(const layout_map *map, settings *s, settings_seen *see
     put_size(s, SETTING_HEAD_DIM, layout_axis_size(axes, &part.view, 'k'));
 }
 
+/* Block 0 stands for all; layout_check_names compares the others. A gated MLP has its gate and its
+ * values in fc1, which then has twice the rows that fc2 reads. */
 static void inspect_block(const layout_map *map, settings *s, settings_seen *seen, int64_t width)
 {
     const int64_t fc1 = count_of(map, "blocks.0.mlp.fc1.weight") / width;
@@ -169,17 +173,10 @@ static void inspect_block(const layout_map *map, settings *s, settings_seen *see
     seen->qkv_rows = count_of(map, "blocks.0.attn.qkv.weight") / width;
     put_size(s, SETTING_MLP_DIM, fc2 ? fc2 : fc1);
     settings_put(s, SETTING_GATED_MLP, fc2 > 0 && fc1 == 2 * fc2);
-    put_presence(map, s, SETTING_QKV_BIAS, "blocks.0.attn.qkv.bias");
-    put_presence(map, s, SETTING_QK_NORM, "blocks.0.attn.q_norm.weight");
-    put_presence(map, s, SETTING_ATTN_NORM, "blocks.0.attn.norm.weight");
-    put_presence(map, s, SETTING_PROJ_BIAS, "blocks.0.attn.proj.bias");
-    put_presence(map, s, SETTING_LAYER_SCALE, "blocks.0.ls1.gamma");
-    put_presence(map, s, SETTING_MLP_NORM, "blocks.0.mlp.norm.weight");
-    put_presence(map, s, SETTING_REL_POS, "blocks.0.attn.rel_pos");
-    put_presence(map, s, SETTING_DIFF_ATTN, "blocks.0.attn.lambda");
     inspect_heads(map, s, seen);
 }
 
+/* Both of token_avg's vectors go into the head, which is twice as wide for it. */
 static void inspect_head(const layout_map *map, settings *s, int64_t width)
 {
     const int64_t classes = rows_of(map, "head.weight");
@@ -201,6 +198,7 @@ static void fill_gaps(settings all[FROM_COUNT], const settings *told, settings_s
     int from;
     for (key = 0; key < SETTING_COUNT; key++) {
         if (!told->given[key] || settings_origin(all, (setting_key)key) >= 0) continue;
+        /* a width that follows from the number of heads must not contradict it */
         if (key == SETTING_HEAD_DIM && settings_origin(all, SETTING_NUM_HEADS) >= 0) continue;
         settings_put(tensors, (setting_key)key, told->value[key]);
         seen->by_default[key] = true;
@@ -234,7 +232,7 @@ static bool put_metadata(const layout_map *map, settings *s, report *r)
         if (!told.given[key]) continue;
         if (s->given[key] && (int64_t)s->value[key] != (int64_t)told.value[key])
             return report_fail(r, "the header says %s %.0f, the tensors say %.0f",
-                               setting_name((setting_key)key), told.value[key], s->value[key]);
+                               setting_rows[key].name, told.value[key], s->value[key]);
         settings_put(s, (setting_key)key, told.value[key]);
     }
     return true;
@@ -253,6 +251,8 @@ static bool put_defaults(const layout_map *map, settings all[FROM_COUNT], settin
     return true;
 }
 
+/* The stem comes before the patch, whose size on the input depends on it; both come before what is
+ * counted in rows of embed_dim. Defaults are last, to fill what nothing else said. */
 bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_seen *seen, report *r)
 {
     settings *s = &all[FROM_TENSORS];
@@ -265,11 +265,9 @@ bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_seen *se
     width = (int64_t)s->value[SETTING_EMBED_DIM];
     map->embed_dim = width;
     settings_put(s, SETTING_DEPTH, map->depth);
-    put_presence(map, s, SETTING_CLS_TOKEN, "cls_token");
-    put_presence(map, s, SETTING_DIST_TOKEN, "dist_token");
     settings_put(s, SETTING_REG_TOKENS, (double)(count_of(map, "reg_token") / width));
-    put_presence(map, s, SETTING_PATCH_BIAS, "patch_embed.proj.bias");
-    inspect_norms(map, s);
+    inspect_norm_type(map, s);
+    inspect_flags(map, s);
     if (map->depth > 0) inspect_block(map, s, seen, width);
     inspect_head(map, s, width);
     if (count_of(map, "pos_embed") / width > 1048576)

@@ -8,8 +8,6 @@
 #include "model/sincos.h"
 #include "model/timm_names.h"
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
 /* One call of settings_resolve. */
 typedef struct resolver {
     settings all[FROM_COUNT];   /* a copy, in which two ways to say one thing become one */
@@ -34,33 +32,37 @@ static bool is_told(const resolver *m, setting_key key)
 
 /* What the tensors or --set say. Where the final norm stands depends in timm on how the head is
  * pooled, which a configuration may have changed: there a name knows less than the tensors. */
-static double shown_or(const resolver *m, setting_key key, double otherwise)
+static double shown_of(const resolver *m, setting_key key)
 {
     if (m->all[FROM_OPTIONS].given[key]) return m->all[FROM_OPTIONS].value[key];
-    return m->all[FROM_TENSORS].given[key] ? m->all[FROM_TENSORS].value[key] : otherwise;
+    if (m->all[FROM_TENSORS].given[key]) return m->all[FROM_TENSORS].value[key];
+    return setting_rows[key].plain;
 }
 
-/* Of those that are read as whole numbers and are nothing else. */
-static int int_of(const resolver *m, setting_key key)
+/* The plain value where no source gives one. */
+static double value_of(const resolver *m, setting_key key)
 {
-    return (int)value_or(m, key, 0);
+    return value_or(m, key, setting_rows[key].plain);
 }
 
-typedef struct wanted_int {
-    setting_key key;
-    int *value;
-    double otherwise;
-} wanted_int;
-
-/* Those that come out of tensors, or are computed, and so may be larger than an int. */
-static bool in_ints(const resolver *m, const wanted_int *wanted, size_t count, report *r)
+/* Puts it into its field. Whole numbers may come out of tensors or be computed, and so be larger
+ * than an int. */
+static bool put_field(resolver *m, setting_key key, double value, report *r)
 {
-    size_t i;
-    for (i = 0; i < count; i++) {
-        const double number = value_or(m, wanted[i].key, wanted[i].otherwise);
-        if (!(number >= 0 && number <= INT_MAX))
-            return report_fail(r, "%s %.9g is out of range", setting_name(wanted[i].key), number);
-        *wanted[i].value = (int)number;
+    const setting_row *row = &setting_rows[key];
+    if (row->kind == SETTING_INTEGER && !(value >= 0 && value <= INT_MAX))
+        return report_fail(r, "%s %.9g is out of range", row->name, value);
+    setting_put_field(key, value, m->config);
+    return true;
+}
+
+static bool copy_fields(resolver *m, report *r)
+{
+    int i;
+    for (i = 0; i < SETTING_COUNT; i++) {
+        const setting_key key = (setting_key)i;
+        if (setting_rows[key].field == SETTING_COPIED && !put_field(m, key, value_of(m, key), r))
+            return false;
     }
     return true;
 }
@@ -75,25 +77,21 @@ static bool check_contradiction(const resolver *m, setting_key key, report *r)
     char told[32], seen[32];
     if (m->all[FROM_OPTIONS].given[key] || !other->given[key] || !tensors->given[key]) return true;
     if (other->value[key] == tensors->value[key]) return true;
-    return report_fail(r, "%s says %s %s, the tensors say %s", other->origin, setting_name(key),
+    return report_fail(r, "%s says %s %s, the tensors say %s", other->origin,
+                       setting_rows[key].name,
                        setting_text(key, other->value[key], told),
                        setting_text(key, tensors->value[key], seen));
 }
 
+/* What mlp_dim means depends on whether the MLP is gated: that contradiction is named first. */
 static bool check_contradictions(const resolver *m, report *r)
 {
-    static const setting_key seen[] = {
-        SETTING_STEM, SETTING_IN_CHANS, SETTING_PATCH_SIZE, SETTING_EMBED_DIM, SETTING_DEPTH,
-        SETTING_GATED_MLP, SETTING_MLP_DIM, SETTING_NUM_CLASSES, SETTING_REPRESENTATION_DIM,
-        SETTING_CLS_TOKEN, SETTING_DIST_TOKEN, SETTING_REG_TOKENS, SETTING_PATCH_BIAS,
-        SETTING_PATCH_PRE_NORM, SETTING_PATCH_NORM, SETTING_PRE_NORM, SETTING_NORM_TYPE,
-        SETTING_QKV_BIAS, SETTING_QK_NORM, SETTING_ATTN_NORM, SETTING_PROJ_BIAS,
-        SETTING_LAYER_SCALE, SETTING_MLP_NORM, SETTING_ACTIVATION, SETTING_BLOCK_TYPE,
-        SETTING_POOL, SETTING_REL_POS, SETTING_DIFF_ATTN
-    };
-    size_t i;
-    for (i = 0; i < COUNT(seen); i++)
-        if (!check_contradiction(m, seen[i], r)) return false;
+    int key;
+    if (!check_contradiction(m, SETTING_GATED_MLP, r)) return false;
+    for (key = 0; key < SETTING_COUNT; key++)
+        if ((setting_rows[key].sources & SETTING_IS_CHECKED) &&
+            !check_contradiction(m, (setting_key)key, r))
+            return false;
     return true;
 }
 
@@ -116,9 +114,9 @@ int settings_stem_stride(const settings *s)
  * halves of a packed gated MLP, which only the tensors tell from a split one. */
 static void expand_ratio(resolver *m)
 {
-    const double embed_dim = value_or(m, SETTING_EMBED_DIM, 0);
+    const double embed_dim = value_of(m, SETTING_EMBED_DIM);
     const double half = m->all[FROM_TENSORS].value[SETTING_MLP_DIM];
-    const bool gated = value_or(m, SETTING_GATED_MLP, 0) != 0;
+    const bool gated = value_of(m, SETTING_GATED_MLP) != 0;
     int from;
     for (from = 0; from < FROM_COUNT; from++) {
         settings *s = &m->all[from];
@@ -134,6 +132,14 @@ static void forget_other_width(resolver *m)
     settings *name = &m->all[FROM_NAME];
     const double named = name->value[SETTING_EMBED_DIM];
     if (value_or(m, SETTING_EMBED_DIM, named) != named) name->given[SETTING_MLP_DIM] = false;
+}
+
+/* A model without blocks has no tensor that shows mlp_dim. */
+static void fill_mlp_dim(resolver *m)
+{
+    if (!is_told(m, SETTING_MLP_DIM))
+        settings_put(&m->all[FROM_TENSORS], SETTING_MLP_DIM,
+                     value_of(m, SETTING_EMBED_DIM) * setting_rows[SETTING_MLP_RATIO].plain);
 }
 
 /* timm's patch_size of a hybrid counts pixels of the map that its backbone makes, and MobileCLIP's
@@ -152,7 +158,7 @@ static void expand_patch(resolver *m)
 static bool resolve_flat_patch(resolver *m, report *r)
 {
     const double depth = (double)m->seen->patch_depth;
-    const double patch = value_or(m, SETTING_PATCH_SIZE, 0);
+    const double patch = value_of(m, SETTING_PATCH_SIZE);
     double chans = patch > 0 ? floor(depth / (patch * patch)) : 3, side;
     if (depth == 0) return true;
     chans = value_or(m, SETTING_IN_CHANS, chans);
@@ -172,7 +178,7 @@ static bool resolve_flat_patch(resolver *m, report *r)
 static void resolve_scale(resolver *m)
 {
     vit_config *c = m->config;
-    const int root = (int)value_or(m, SETTING_ATTN_ROOT, ATTN_ROOT_HEAD_DIM);
+    const int root = (int)value_of(m, SETTING_ATTN_ROOT);
     const int width = c->has_diff_attn ? c->head_dim / 2 : c->head_dim;
     double scale = width > 0 ? pow(width, -0.5) : 1;
     if (root == ATTN_ROOT_EMBED_DIM) scale = pow(c->embed_dim, -0.5);
@@ -246,7 +252,7 @@ static int grid_side(const vit_config *c, double pixels)
     return side < 32768 ? (int)side : 0;   /* so that the product of two sides is an int */
 }
 
-/* The grid for a size that somebody tells. */
+/* The grid of the input size that a source gives. */
 static void take_grid(resolver *m, const settings *told)
 {
     m->stored->grid_height = grid_side(m->config, told->value[SETTING_IMG_HEIGHT]);
@@ -264,8 +270,8 @@ static bool grid_explains_rows(resolver *m)
     return stored->patch_rows == stored->position_rows;
 }
 
-/* timm takes positions to be square unless their number says otherwise. 0, 1 or 2 ways to read
- * the rows; if there are two, the one that `positions` tells. */
+/* timm assumes a square grid unless the number of rows rules it out. 0, 1 or 2 ways to read the
+ * rows; if there are two, SETTING_POSITIONS decides. */
 static int square_grid(resolver *m)
 {
     settings_stored *stored = m->stored;
@@ -285,7 +291,7 @@ static int square_grid(resolver *m)
     return fits_all && fits_patches && wanted < 0 ? 2 : 1;
 }
 
-/* The size that the name or the configuration tells does not explain the positions. */
+/* The size that the name or the configuration gives does not match the positions. */
 static bool refuse_size(const resolver *m, const settings *told, bool is_square_grid, report *r)
 {
     const double height = told->value[SETTING_IMG_HEIGHT], width = told->value[SETTING_IMG_WIDTH];
@@ -312,9 +318,9 @@ static bool refuse_rows(const resolver *m, report *r)
                        prefix == 1 ? "" : "s");
 }
 
-/* Which grid the positions form, and whether the prefix tokens have some too. The sources in
- * falling order, but for the command line, which may ask for another size: then the positions
- * are resampled. */
+/* Which grid the positions form, and whether the prefix tokens have some too. Sources count in
+ * falling precedence, but for the command line: it may request another size than that of the
+ * positions, which are then resampled. */
 static bool find_grid(resolver *m, report *r)
 {
     const settings *told = teller_of_size(m);
@@ -339,14 +345,14 @@ static bool find_grid(resolver *m, report *r)
 static bool resolve_sincos(resolver *m, report *r)
 {
     vit_config *c = m->config;
-    const int kind = (int)value_or(m, SETTING_POS_SINCOS, SINCOS_NONE);
+    const int kind = (int)value_of(m, SETTING_POS_SINCOS);
     const int step = kind == SINCOS_1D ? 2 : 4;
     m->model->pos_sincos = kind;
     if (kind == SINCOS_NONE) return true;
     if (c->embed_dim % step != 0 || c->embed_dim < 8)
         return report_fail(r, "pos_sincos: expected an embed_dim that %d divides, 8 at least, "
                            "found %d", step, c->embed_dim);
-    c->positions = (int)value_or(m, SETTING_POSITIONS, VIT_POS_ALL);
+    c->positions = (int)value_of(m, SETTING_POSITIONS);
     return true;
 }
 
@@ -360,8 +366,8 @@ static bool take_relative_grid(resolver *m, const settings *told)
            (int64_t)m->seen->relative_positions - 3;
 }
 
-/* As find_grid: the grid of such a table is the one that the name or the configuration tells, else
- * a square one; the command line may ask for another, and tells the one of any other table. */
+/* As find_grid: the grid is that of the name or the configuration if it fits, else a square. The
+ * command line may request another size, and decides where the table is not that of a square. */
 static bool find_relative_grid(resolver *m, report *r)
 {
     const settings *told = teller_of_size(m);
@@ -383,12 +389,11 @@ static bool find_relative_grid(resolver *m, report *r)
 /* The input size that was asked for, or that of the grid. */
 static bool put_img_size(resolver *m, report *r)
 {
-    vit_config *c = m->config;
-    const wanted_int size[] = {
-        { SETTING_IMG_HEIGHT, &c->img_height, m->stored->grid_height * (double)c->patch_size },
-        { SETTING_IMG_WIDTH, &c->img_width, m->stored->grid_width * (double)c->patch_size }
-    };
-    return in_ints(m, size, COUNT(size), r);
+    const double patch = m->config->patch_size;
+    return put_field(m, SETTING_IMG_HEIGHT,
+                     value_or(m, SETTING_IMG_HEIGHT, m->stored->grid_height * patch), r) &&
+           put_field(m, SETTING_IMG_WIDTH,
+                     value_or(m, SETTING_IMG_WIDTH, m->stored->grid_width * patch), r);
 }
 
 /* Where no tensor but such a table shows the size. */
@@ -402,8 +407,8 @@ static bool resolve_relative_size(resolver *m, report *r)
 static bool resolve_free_size(resolver *m, report *r)
 {
     vit_config *c = m->config;
-    c->img_height = int_of(m, SETTING_IMG_HEIGHT);
-    c->img_width = int_of(m, SETTING_IMG_WIDTH);
+    c->img_height = (int)value_of(m, SETTING_IMG_HEIGHT);
+    c->img_width = (int)value_of(m, SETTING_IMG_WIDTH);
     if (c->img_height == 0 || c->img_width == 0)
         return report_fail(r, "there is no pos_embed to tell the input size; give --img-size HxW, "
                            "--arch or --config");
@@ -413,8 +418,8 @@ static bool resolve_free_size(resolver *m, report *r)
     return resolve_sincos(m, r);
 }
 
-/* A table for the longest sequence there might be: nothing but the input's size tells how many of
- * its rows are used. */
+/* A table for the longest sequence there might be: only the input's size tells how many of its rows
+ * are used. */
 static bool take_first_rows(resolver *m, report *r)
 {
     vit_config *c = m->config;
@@ -428,7 +433,7 @@ static bool take_first_rows(resolver *m, report *r)
     stored->grid_height = (int)fmin(height / c->patch_size, 32767);
     stored->grid_width = (int)fmin(width / c->patch_size, 32767);
     stored->patch_rows = stored->grid_height * stored->grid_width;
-    c->positions = (int)value_or(m, SETTING_POSITIONS, VIT_POS_ALL);
+    c->positions = (int)value_of(m, SETTING_POSITIONS);
     tokens = stored->patch_rows + (c->positions == VIT_POS_ALL ? c->num_prefix_tokens : 0);
     if (tokens > m->seen->position_rows)
         return report_fail(r, "pos_embed has %d rows, an input of %.0fx%.0f needs %d",
@@ -468,10 +473,10 @@ static bool resolve_size(resolver *m, report *r)
     if (m->seen->position_rows == 0)
         return (c->has_rel_pos ? resolve_relative_size(m, r) : resolve_free_size(m, r)) &&
                check_positions(m, r);
-    if (value_or(m, SETTING_POS_SINCOS, SINCOS_NONE) > 0)
+    if (value_of(m, SETTING_POS_SINCOS) > 0)
         return report_fail(r, "pos_sincos is for positions that are computed, but pos_embed with "
                            "%d rows is there", m->seen->position_rows);
-    if (value_or(m, SETTING_POS_FIRST_ROWS, 0) != 0 ? !take_first_rows(m, r) : !find_grid(m, r))
+    if (value_of(m, SETTING_POS_FIRST_ROWS) != 0 ? !take_first_rows(m, r) : !find_grid(m, r))
         return false;
     return check_positions(m, r) && put_img_size(m, r);
 }
@@ -489,12 +494,13 @@ static bool resolve_rope(resolver *m, report *r)
         return report_fail(r, "there is no pos_embed, and rotary positions cannot be seen in the "
                            "tensors, nor other computed ones; give --set rope_type=WORD (%s), "
                            "--set pos_sincos=WORD (%s), --arch or --config",
-                           setting_words(SETTING_ROPE_TYPE), setting_words(SETTING_POS_SINCOS));
-    o->type = (rope_type)value_or(m, SETTING_ROPE_TYPE, ROPE_NONE);
+                           setting_rows[SETTING_ROPE_TYPE].choices,
+                           setting_rows[SETTING_POS_SINCOS].choices);
+    o->type = (rope_type)value_of(m, SETTING_ROPE_TYPE);
     o->temperature = value_or(m, SETTING_ROPE_TEMPERATURE, o->type == ROPE_CAT ? 10000 : 100);
-    o->indexing = (rope_indexing)value_or(m, SETTING_ROPE_INDEXING, ROPE_IJ);
-    o->offset = value_or(m, SETTING_ROPE_OFFSET, 0);
-    o->reference = int_of(m, SETTING_ROPE_REFERENCE);
+    o->indexing = (rope_indexing)value_of(m, SETTING_ROPE_INDEXING);
+    o->offset = value_of(m, SETTING_ROPE_OFFSET);
+    o->reference = (int)value_of(m, SETTING_ROPE_REFERENCE);
     if (!(o->temperature > 0))
         return report_fail(r, "rope_temperature %.9g is not above 0", o->temperature);
     c->rope = (int)rope_layout(o->type);
@@ -504,7 +510,8 @@ static bool resolve_rope(resolver *m, report *r)
     return true;
 }
 
-/* Tables for one grid end what the name or the configuration leaves to the program. */
+/* Rotary and relative positions are stored for one grid: a name or configuration that allows any
+ * input size is overruled, a request on the command line is refused. */
 static bool resolve_dynamic(resolver *m, report *r)
 {
     vit_config *c = m->config;
@@ -570,103 +577,43 @@ static void keep_crop_pct(resolver *m, double crop_pct)
 static bool resolve_preprocessing(resolver *m, report *r)
 {
     vit_config *c = m->config;
-    const double crop_pct = value_or(m, SETTING_CROP_PCT, 0.9);
-    const wanted_int size[] = {
-        { SETTING_RESIZE_HEIGHT, &c->resize_height, floor(c->img_height / crop_pct) },
-        { SETTING_RESIZE_WIDTH, &c->resize_width, floor(c->img_width / crop_pct) }
-    };
+    const double crop_pct = value_of(m, SETTING_CROP_PCT);
     int mean_from = FROM_COUNT - 1;
     if (!(crop_pct > 0 && crop_pct <= 4))
         return report_fail(r, "crop_pct %.9g is not in (0, 4]", crop_pct);
-    c->crop_mode = (int)value_or(m, SETTING_CROP_MODE, VIT_CROP_CENTER);
-    c->crop_rounding = (int)value_or(m, SETTING_CROP_ROUNDING, VIT_ROUND_EVEN);
-    c->interpolation = (int)value_or(m, SETTING_INTERPOLATION, VIT_BICUBIC);
-    if (!in_ints(m, size, COUNT(size), r)) return false;
+    if (!put_field(m, SETTING_RESIZE_HEIGHT,
+                   value_or(m, SETTING_RESIZE_HEIGHT, floor(c->img_height / crop_pct)), r) ||
+        !put_field(m, SETTING_RESIZE_WIDTH,
+                   value_or(m, SETTING_RESIZE_WIDTH, floor(c->img_width / crop_pct)), r))
+        return false;
     keep_crop_pct(m, crop_pct);
     while (mean_from >= 0 && m->all[mean_from].mean_count == 0) mean_from--;
     m->notes->preprocess_assumed = mean_from < 0;
     return resolve_vector(m, false, c->mean, r) && resolve_vector(m, true, c->std, r);
 }
 
-/* === Options === */
-
-static bool resolve_shape(resolver *m, report *r)
-{
-    vit_config *c = m->config;
-    const wanted_int shape[] = {
-        { SETTING_STEM, &c->stem, VIT_STEM_NONE },
-        { SETTING_STEM_WIDTH, &c->stem_width, 0 },
-        { SETTING_STEM_STAGE1, &c->stem_stage1, 0 },
-        { SETTING_STEM_STAGE2, &c->stem_stage2, 0 },
-        { SETTING_STEM_STAGE3, &c->stem_stage3, 0 },
-        { SETTING_STEM_STAGE4, &c->stem_stage4, 0 },
-        { SETTING_IN_CHANS, &c->in_chans, 0 },
-        { SETTING_PATCH_SIZE, &c->patch_size, 0 },
-        { SETTING_EMBED_DIM, &c->embed_dim, 0 },
-        { SETTING_DEPTH, &c->depth, 0 },
-        { SETTING_NUM_HEADS, &c->num_heads, 0 },
-        { SETTING_HEAD_DIM, &c->head_dim, 0 },
-        { SETTING_MLP_DIM, &c->mlp_dim, 4 * value_or(m, SETTING_EMBED_DIM, 0) },
-        { SETTING_NUM_CLASSES, &c->num_classes, 0 },
-        { SETTING_REPRESENTATION_DIM, &c->representation_dim, 0 },
-        { SETTING_REG_TOKENS, &c->num_reg_tokens, 0 },
-        { SETTING_POOL_NUM_HEADS, &c->pool_num_heads, 0 },
-        { SETTING_POOL_MLP_DIM, &c->pool_mlp_dim, 0 },
-        { SETTING_SELFTEST_SEED, &c->selftest_seed, 1 }
-    };
-    return in_ints(m, shape, COUNT(shape), r);
-}
-
-/* What the tensors show by being there. */
-static void resolve_flags(resolver *m)
-{
-    vit_config *c = m->config;
-    c->has_cls_token = value_or(m, SETTING_CLS_TOKEN, 1) != 0;
-    c->has_dist_token = value_or(m, SETTING_DIST_TOKEN, 0) != 0;
-    c->has_patch_bias = value_or(m, SETTING_PATCH_BIAS, 1) != 0;
-    c->has_patch_pre_norm = value_or(m, SETTING_PATCH_PRE_NORM, 0) != 0;
-    c->has_patch_norm = value_or(m, SETTING_PATCH_NORM, 0) != 0;
-    c->has_pre_norm = value_or(m, SETTING_PRE_NORM, 0) != 0;
-    c->has_qkv_bias = value_or(m, SETTING_QKV_BIAS, 1) != 0;
-    c->has_qk_norm = value_or(m, SETTING_QK_NORM, 0) != 0;
-    c->has_rel_pos = value_or(m, SETTING_REL_POS, 0) != 0;
-    c->has_diff_attn = value_or(m, SETTING_DIFF_ATTN, 0) != 0;
-    c->has_attn_norm = value_or(m, SETTING_ATTN_NORM, 0) != 0;
-    c->has_proj_bias = value_or(m, SETTING_PROJ_BIAS, 1) != 0;
-    c->has_layer_scale = value_or(m, SETTING_LAYER_SCALE, 0) != 0;
-    c->has_gated_mlp = value_or(m, SETTING_GATED_MLP, 0) != 0;
-    c->has_mlp_norm = value_or(m, SETTING_MLP_NORM, 0) != 0;
-    c->has_final_norm = shown_or(m, SETTING_FINAL_NORM, 1) != 0;
-    c->has_fc_norm = shown_or(m, SETTING_FC_NORM, 0) != 0;
-    c->pool_prefix = value_or(m, SETTING_POOL_PREFIX, 0) != 0;
-    c->block_type = (int)value_or(m, SETTING_BLOCK_TYPE, VIT_PRE_NORM);
-    c->dynamic_img_size = value_or(m, SETTING_DYNAMIC_IMG_SIZE, 0) != 0;
-    c->dynamic_img_pad = value_or(m, SETTING_DYNAMIC_IMG_PAD, 0) != 0;
-}
-
-/* No tensor shows what follows. Of a plain ViT, as all of Google's, DeiT, DINO and MAE are, timm's
- * defaults are taken and the report says so; of all others somebody must say it. */
+/* === Options that no tensor shows ===
+ * For a plain ViT, as all of Google's, DeiT, DINO and MAE are, timm's defaults are taken, and the
+ * report says so; for all others somebody must say it. */
 
 static bool resolve_norm(resolver *m, report *r)
 {
-    vit_config *c = m->config;
+    const vit_config *c = m->config;
     const bool told = is_told(m, SETTING_NORM_EPS);
     if (!is_told(m, SETTING_NORM_TYPE))
         return report_fail(r, "the norms have no bias, so they are RMS norms or none that vit.h "
                            "knows; give --set norm_type=rms, --arch or --config");
-    c->norm_type = (int)value_or(m, SETTING_NORM_TYPE, VIT_LAYER_NORM);
     if (!told && (c->has_pre_norm || c->norm_type == VIT_RMS_NORM || c->has_attn_norm ||
                   c->has_mlp_norm))
         return report_fail(r, "norm_eps cannot be seen in the tensors; give --set norm_eps=N "
                            "(CLIP, AIMv2, BEiT-3: 1e-5; most others: 1e-6), --arch or --config");
-    c->norm_eps = (float)value_or(m, SETTING_NORM_EPS, 1e-6);
     m->notes->eps_assumed = !told;
     return true;
 }
 
 static bool resolve_activation(resolver *m, report *r)
 {
-    vit_config *c = m->config;
+    const vit_config *c = m->config;
     const bool told = is_told(m, SETTING_ACTIVATION);
     if (!told && c->has_gated_mlp)
         return report_fail(r, "mlp.fc1 is twice as wide as mlp.fc2: a gated MLP, whose activation "
@@ -675,34 +622,32 @@ static bool resolve_activation(resolver *m, report *r)
     if (!told && (c->has_pre_norm || !c->has_cls_token || c->pool == VIT_POOL_MAP))
         return report_fail(r, "activation cannot be seen in the tensors; give --set "
                            "activation=WORD (%s), --arch or --config",
-                           setting_words(SETTING_ACTIVATION));
-    c->activation = (int)value_or(m, SETTING_ACTIVATION, VIT_GELU);
+                           setting_rows[SETTING_ACTIVATION].choices);
     m->notes->activation_assumed = !told;
     return true;
 }
 
-/* The pool of a name, if the head was not made another one. */
+/* The name's pool, unless the norm shows that the head was changed. */
 static bool check_pool(const resolver *m, report *r)
 {
     const vit_config *c = m->config;
     const settings *name = &m->all[FROM_NAME];
     if (settings_origin(m->all, SETTING_POOL) != FROM_NAME) return true;
     if ((name->value[SETTING_FC_NORM] != 0) == (c->has_fc_norm != 0)) return true;
-    return report_fail(r, "%s has %s norm behind the pool, the tensors have %s: the head was "
+    return report_fail(r, "%s has %s norm after the pool, the tensors have %s: the head was "
                        "changed; give --set pool=WORD (%s) or --config", name->origin,
                        c->has_fc_norm ? "no" : "a", c->has_fc_norm ? "one" : "none",
-                       setting_words(SETTING_POOL));
+                       setting_rows[SETTING_POOL].choices);
 }
 
 static bool resolve_pool(resolver *m, report *r)
 {
     vit_config *c = m->config;
-    c->pool = (int)value_or(m, SETTING_POOL, VIT_POOL_TOKEN);
     if (c->pool_mlp_dim == c->mlp_dim || c->pool != VIT_POOL_MAP) c->pool_mlp_dim = 0;
     if (c->pool != VIT_POOL_MAP) c->pool_num_heads = 0;
     if (is_told(m, SETTING_POOL) && c->pool == VIT_POOL_TOKEN && !c->has_cls_token)
         return report_fail(r, "pool token reads the class token, and there is none; give --set "
-                           "pool=WORD (%s)", setting_words(SETTING_POOL));
+                           "pool=WORD (%s)", setting_rows[SETTING_POOL].choices);
     if (is_told(m, SETTING_POOL)) return check_pool(m, r);
     if (!c->has_cls_token)
         return report_fail(r, "there is no class token, and how the patches are pooled cannot be "
@@ -746,7 +691,7 @@ static bool resolve_resampling(resolver *m, report *r)
 {
     vit_config *c = m->config;
     const vit_pos_resample how =
-        (vit_pos_resample)value_or(m, SETTING_POS_RESAMPLE, VIT_RESAMPLE_TIMM);
+        (vit_pos_resample)value_of(m, SETTING_POS_RESAMPLE);
     char word[32];
     m->notes->pos_resample = how;
     m->notes->positions_resampled = (m->stored->position_rows > 0 || c->has_rel_pos) &&
@@ -775,10 +720,11 @@ bool settings_resolve(const settings all[FROM_COUNT], const settings_seen *seen,
     if (!resolve_flat_patch(m, r)) return false;
     expand_ratio(m);
     forget_other_width(m);
+    fill_mlp_dim(m);
     expand_patch(m);
-    if (!check_contradictions(m, r) || !resolve_shape(m, r)) return false;
-    resolve_flags(m);
-    m->config->selftest_tolerance = (float)value_or(m, SETTING_SELFTEST_TOLERANCE, 2e-5);
+    if (!check_contradictions(m, r) || !copy_fields(m, r)) return false;
+    m->config->has_final_norm = shown_of(m, SETTING_FINAL_NORM) != 0;
+    m->config->has_fc_norm = shown_of(m, SETTING_FC_NORM) != 0;
     if (!resolve_pool(m, r) || !resolve_norm(m, r) || !resolve_activation(m, r) ||
         !resolve_heads(m, r) || !resolve_size(m, r) || !resolve_rope(m, r) ||
         !resolve_dynamic(m, r) || !adapt_patches(m, r) || !resolve_preprocessing(m, r))

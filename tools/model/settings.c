@@ -1,19 +1,77 @@
 #include "model/settings.h"
 
 #include <limits.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
+#include "model/sincos.h"
 
 /* === The table === */
 
-static const struct {
-    const char *name;
-    setting_kind kind;
-    const char *words, *help;
-} table[] = {
-#define X(key, name, kind, words, what) { name, SETTING_##kind, words, what },
+/* What setting_list.h promises, checked while compiling: where an array below has a negative size,
+ * its name says what is wrong. */
+
+/* Words come in the order of their enum. */
+#define PLACE(value, word, phrase) PLACE_OF_##value,
+#define IN_ORDER(value, word, phrase) \
+    typedef char value##_is_out_of_order[(int)PLACE_OF_##value == (int)value ? 1 : -1];
+#define WORD_ROW(value, word, phrase) { word, phrase },
+
+#define WORDS_INTEGER(key)
+#define WORDS_NUMBER(key)
+#define WORDS_FLAG(shown_by, phrase) WORDS_INTEGER
+#define WORDS_WORD(key)                                                                          \
+    enum { WORDS_OF_##key(PLACE) PLACES_OF_##key };                                              \
+    WORDS_OF_##key(IN_ORDER)                                                                     \
+    static const setting_word words_of_##key[] = { WORDS_OF_##key(WORD_ROW) { NULL, NULL } };
+
+#define X(key, name, kind, field, plain, sources, help) WORDS_##kind(key)
+SETTING_LIST(X)
+#undef X
+
+/* A field of vit_config has as many words as its bounds allow values, and the type of its kind. */
+#define IS_FLOAT_int 0
+#define IS_FLOAT_float 1
+enum {
+#define X(type, name, required, smallest, largest)                                               \
+    LARGEST_##name = (int)(largest), FLOAT_##name = IS_FLOAT_##type,
+    VIT_FIELD_LIST(X)
+#undef X
+    FIELDS_END
+};
+
+#define CHECK_INTEGER(key, name) \
+    typedef char key##_is_another_type[FLOAT_##name ? -1 : 1];
+#define CHECK_NUMBER(key, name) \
+    typedef char key##_is_another_type[FLOAT_##name ? 1 : -1];
+#define CHECK_FLAG(shown_by, phrase) CHECK_INTEGER
+#define CHECK_WORD(key, name) \
+    CHECK_INTEGER(key, name) \
+    typedef char key##_lacks_words[(int)LARGEST_##name + 1 == (int)PLACES_OF_##key ? 1 : -1];
+#define CHECK_NO_FIELD(kind, key, name)
+#define CHECK_COPIED(kind, key, name) CHECK_##kind(key, name)
+#define CHECK_WORKED_OUT(kind, key, name) CHECK_##kind(key, name)
+
+#define X(key, name, kind, field, plain, sources, help) CHECK_##field(kind, key, name)
+SETTING_LIST(X)
+#undef X
+
+#define SPACE_WORD(value, word, phrase) " " word
+#define KIND_INTEGER(key) SETTING_INTEGER, NULL, NULL, NULL, NULL
+#define KIND_NUMBER(key) SETTING_NUMBER, NULL, NULL, NULL, NULL
+#define KIND_WORD(key) SETTING_WORD, NULL, NULL, &(WORDS_OF_##key(SPACE_WORD))[1], words_of_##key
+#define KIND_FLAG(shown_by, phrase) SETTING_FLAG, shown_by, phrase, NULL, NULL KIND_END
+#define KIND_END(key)
+#define OFFSET_NO_FIELD(name) 0
+#define OFFSET_COPIED(name) offsetof(vit_config, name)
+#define OFFSET_WORKED_OUT(name) offsetof(vit_config, name)
+
+const setting_row setting_rows[SETTING_COUNT] = {
+#define X(key, name, kind, field, plain, sources, help)                                          \
+    { #name, help, SETTING_##field, OFFSET_##field(name), plain, SETTING_IS_##sources,           \
+      KIND_##kind(key) },
     SETTING_LIST(X)
 #undef X
 };
@@ -55,26 +113,6 @@ static const struct {
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-const char *setting_name(setting_key key)
-{
-    return table[key].name;
-}
-
-setting_kind setting_kind_of(setting_key key)
-{
-    return table[key].kind;
-}
-
-const char *setting_words(setting_key key)
-{
-    return table[key].words;
-}
-
-const char *setting_help(setting_key key)
-{
-    return table[key].help;
-}
-
 void settings_start(settings *s, const char *origin)
 {
     memset(s, 0, sizeof *s);
@@ -91,16 +129,10 @@ void settings_put(settings *s, setting_key key, double value)
 
 int setting_find_word(setting_key key, const char *word)
 {
-    const char *at = table[key].words;
-    size_t length = strlen(word);
+    const setting_word *words = setting_rows[key].words;
     int place = 0;
-    while (at) {
-        const char *space = strchr(at, ' ');
-        size_t size = space ? (size_t)(space - at) : strlen(at);
-        if (size == length && !memcmp(at, word, size)) return place;
-        at = space ? space + 1 : NULL;
-        place++;
-    }
+    for (; words && words[place].word; place++)
+        if (!strcmp(words[place].word, word)) return place;
     return -1;
 }
 
@@ -109,7 +141,7 @@ static bool setting_find(const char *name, setting_key *key)
     size_t i;
     for (i = 0; i < SETTING_COUNT; i++) {
         *key = (setting_key)i;
-        if (!strcmp(name, table[i].name)) return true;
+        if (!strcmp(name, setting_rows[i].name)) return true;
     }
     for (i = 0; i < COUNT(aliases); i++) {
         *key = aliases[i].key;
@@ -120,11 +152,11 @@ static bool setting_find(const char *name, setting_key *key)
 
 static bool parse_value(settings *s, setting_key key, const char *text, report *r)
 {
-    const char *name = table[key].name;
+    const char *name = setting_rows[key].name;
     double number = 0;
     long integer = 0;
     int word;
-    switch (table[key].kind) {
+    switch (setting_rows[key].kind) {
     case SETTING_INTEGER:
         if (!text_read_int(text, 0, INT_MAX, &integer))
             return report_fail(r, "%s %s: expected a whole number, found \"%s\"", s->origin, name,
@@ -145,7 +177,7 @@ static bool parse_value(settings *s, setting_key key, const char *text, report *
         word = setting_find_word(key, text);
         if (word < 0)
             return report_fail(r, "%s %s: expected one of %s, found \"%s\"", s->origin, name,
-                               table[key].words, text);
+                               setting_rows[key].choices, text);
         settings_put(s, key, word);
         return true;
     }
@@ -219,59 +251,45 @@ bool settings_get(const settings all[FROM_COUNT], setting_key key, double *value
 
 const char *setting_text(setting_key key, double value, char text[32])
 {
-    const char *word = table[key].words;
-    int place = (int)value;
-    if (table[key].kind != SETTING_WORD) {
-        snprintf(text, 32, "%.9g", value);
-        return text;
-    }
-    while (place-- > 0) word = strchr(word, ' ') + 1;
-    snprintf(text, 32, "%.*s", (int)strcspn(word, " "), word);
+    const setting_word *words = setting_rows[key].words;
+    if (words) return words[(int)value].word;
+    snprintf(text, 32, "%.9g", value);
     return text;
 }
 
 /* === From a config === */
 
-void settings_from_config(settings *s, const vit_config *c)
+/* A NUMBER is a float there, everything else an int, as checked above. */
+double setting_get_field(setting_key key, const vit_config *config)
 {
-    settings_put(s, SETTING_EMBED_DIM, c->embed_dim);
-    settings_put(s, SETTING_DEPTH, c->depth);
-    settings_put(s, SETTING_NUM_HEADS, c->num_heads);
-    settings_put(s, SETTING_MLP_DIM, c->mlp_dim);
-    settings_put(s, SETTING_PATCH_SIZE, c->patch_size);
-    settings_put(s, SETTING_IMG_HEIGHT, c->img_height);
-    settings_put(s, SETTING_IMG_WIDTH, c->img_width);
-    settings_put(s, SETTING_CLS_TOKEN, c->has_cls_token);
-    settings_put(s, SETTING_DIST_TOKEN, c->has_dist_token);
-    settings_put(s, SETTING_REG_TOKENS, c->num_reg_tokens);
-    settings_put(s, SETTING_POSITIONS, c->positions);
-    settings_put(s, SETTING_PATCH_BIAS, c->has_patch_bias);
-    settings_put(s, SETTING_STEM, c->stem);
-    settings_put(s, SETTING_PATCH_PRE_NORM, c->has_patch_pre_norm);
-    settings_put(s, SETTING_PATCH_NORM, c->has_patch_norm);
-    settings_put(s, SETTING_PRE_NORM, c->has_pre_norm);
-    settings_put(s, SETTING_NORM_TYPE, c->norm_type);
-    settings_put(s, SETTING_NORM_EPS, (double)c->norm_eps);
-    settings_put(s, SETTING_BLOCK_TYPE, c->block_type);
-    settings_put(s, SETTING_QKV_BIAS, c->has_qkv_bias);
-    settings_put(s, SETTING_QK_NORM, c->has_qk_norm);
-    settings_put(s, SETTING_REL_POS, c->has_rel_pos);
-    settings_put(s, SETTING_DIFF_ATTN, c->has_diff_attn);
-    settings_put(s, SETTING_ATTN_NORM, c->has_attn_norm);
-    settings_put(s, SETTING_PROJ_BIAS, c->has_proj_bias);
-    settings_put(s, SETTING_LAYER_SCALE, c->has_layer_scale);
-    settings_put(s, SETTING_ACTIVATION, c->activation);
-    settings_put(s, SETTING_GATED_MLP, c->has_gated_mlp);
-    settings_put(s, SETTING_MLP_NORM, c->has_mlp_norm);
-    settings_put(s, SETTING_FINAL_NORM, c->has_final_norm);
-    settings_put(s, SETTING_POOL, c->pool);
-    settings_put(s, SETTING_POOL_PREFIX, c->pool_prefix);
-    settings_put(s, SETTING_POOL_NUM_HEADS, c->pool_num_heads);
-    settings_put(s, SETTING_FC_NORM, c->has_fc_norm);
-    settings_put(s, SETTING_CROP_MODE, c->crop_mode);
-    settings_put(s, SETTING_INTERPOLATION, c->interpolation);
-    settings_put(s, SETTING_DYNAMIC_IMG_SIZE, c->dynamic_img_size);
-    if (c->pos_resample) settings_put(s, SETTING_POS_RESAMPLE, c->pos_resample);
+    const char *at = (const char *)config + setting_rows[key].offset;
+    float number;
+    int integer;
+    memcpy(&number, at, sizeof number);
+    memcpy(&integer, at, sizeof integer);
+    return setting_rows[key].kind == SETTING_NUMBER ? (double)number : integer;
+}
+
+void setting_put_field(setting_key key, double value, vit_config *config)
+{
+    char *at = (char *)config + setting_rows[key].offset;
+    const float number = (float)value;
+    if (setting_rows[key].kind == SETTING_NUMBER) {
+        memcpy(at, &number, sizeof number);
+    } else {
+        const int integer = setting_rows[key].kind == SETTING_FLAG ? value != 0 : (int)value;
+        memcpy(at, &integer, sizeof integer);
+    }
+}
+
+void settings_from_config(settings *s, const vit_config *config)
+{
+    int key;
+    for (key = 0; key < SETTING_COUNT; key++)
+        if (setting_rows[key].sources & SETTING_IS_NAMED)
+            settings_put(s, (setting_key)key, setting_get_field((setting_key)key, config));
+    /* timm's own way is only its default: a layout may know better */
+    if (config->pos_resample) settings_put(s, SETTING_POS_RESAMPLE, config->pos_resample);
 }
 
 void settings_from_rope(settings *s, const rope_options *rope)

@@ -1,0 +1,224 @@
+/* setting_list.h - every setting of a model: what --set, a config.json or a name of timm can say,
+ * and where it goes in a vit_config. settings.h is what to include.
+ *
+ * To add a setting:
+ *     1. If it is a field of vit_config, add it there and to VIT_FIELD_LIST (vit.h says how).
+ *     2. Add its row here. Parsing, --help, the copy into vit_config, the check of names and
+ *        configurations against the tensors and the words of vit-info follow from it.
+ *     3. If shown_by names a tensor, the layouts that have it need a rule for it
+ *        (layout/tables/). If timm's models take it as an argument, add that to config_timm.c.
+ *     4. WORKED_OUT: resolve.c computes the field. NO_FIELD: whatever reads the setting.
+ * test_settings fails, with the setting's name, if a field has no row or another type, if the
+ * tensor in shown_by does not come and go with the field, or if vit-info does not mention it.
+ *
+ * To add an activation, a pooling, a type of block or norm, or another value of an enum of vit.h:
+ *     1. Add it to vit.h, and raise its upper bound in VIT_FIELD_LIST (vit.h says how).
+ *     2. Add its word to the list below, at the same place as in the enum. Until then settings.c
+ *        does not compile: "ACTIVATION_lacks_words".
+ *     3. What libraries call it in their own files, if they have it: activations in config_timm.c
+ *        and config_transformers.c, pools and blocks in config_timm.c.
+ */
+#ifndef SETTING_LIST_H
+#define SETTING_LIST_H
+
+/* The words of each WORD, in the order of the enum: X(enumerator, word, phrase). The phrase is what
+ * settings_describe says of a model that has this value; "" for nothing. */
+
+#define WORDS_OF_STEM(X)                                                                         \
+    X(VIT_STEM_NONE, "none", "")                                                                 \
+    X(VIT_STEM_RESNET, "resnet", "ResNet stem")                                                  \
+    X(VIT_STEM_CONV, "conv", "convolutional stem")
+
+#define WORDS_OF_PATCH_ORDER(X)                                                                  \
+    X(PATCH_ORDER_CHW, "chw", "")                                                                \
+    X(PATCH_ORDER_HWC, "hwc", "")
+
+#define WORDS_OF_POSITIONS(X)                                                                    \
+    X(VIT_POS_ALL, "all", "")                                                                    \
+    X(VIT_POS_PATCHES, "patches", "positions of the patches alone")                              \
+    X(VIT_POS_NONE, "none", "no positions")
+
+#define WORDS_OF_POS_SINCOS(X)                                                                   \
+    X(SINCOS_NONE, "none", "")                                                                   \
+    X(SINCOS_SIMPLE_VIT, "simple_vit", "")                                                       \
+    X(SINCOS_MAE, "mae", "")                                                                     \
+    X(SINCOS_1D, "1d", "")
+
+#define WORDS_OF_POS_RESAMPLE(X)                                                                 \
+    X(VIT_RESAMPLE_TIMM, "timm", "")                                                             \
+    X(VIT_RESAMPLE_TRANSFORMERS, "transformers", "")                                             \
+    X(VIT_RESAMPLE_TORCHVISION, "torchvision", "")                                               \
+    X(VIT_RESAMPLE_FLEXIVIT, "flexivit", "")                                                     \
+    X(VIT_RESAMPLE_JAX, "jax", "")                                                               \
+    X(VIT_RESAMPLE_DINO, "dino", "")
+
+#define WORDS_OF_NORM_TYPE(X)                                                                    \
+    X(VIT_LAYER_NORM, "layer", "")                                                               \
+    X(VIT_RMS_NORM, "rms", "RMS norms")
+
+#define WORDS_OF_BLOCK_TYPE(X)                                                                   \
+    X(VIT_PRE_NORM, "pre_norm", "")                                                              \
+    X(VIT_POST_NORM, "post_norm", "post-norm blocks")                                            \
+    X(VIT_RES_POST_NORM, "res_post_norm", "res-post-norm blocks")                                \
+    X(VIT_PARALLEL, "parallel", "parallel blocks")
+
+#define WORDS_OF_ROPE_TYPE(X)                                                                    \
+    X(ROPE_NONE, "none", "")                                                                     \
+    X(ROPE_CAT, "cat", "")                                                                       \
+    X(ROPE_MIXED, "mixed", "")                                                                   \
+    X(ROPE_DINOV3, "dinov3", "")
+
+#define WORDS_OF_ROPE_INDEXING(X)                                                                \
+    X(ROPE_IJ, "ij", "")                                                                         \
+    X(ROPE_XY, "xy", "")
+
+#define WORDS_OF_ATTN_ROOT(X)                                                                    \
+    X(ATTN_ROOT_HEAD_DIM, "head_dim", "")                                                        \
+    X(ATTN_ROOT_EMBED_DIM, "embed_dim", "")                                                      \
+    X(ATTN_ROOT_EMBED_DIM_AFTER, "embed_dim_after", "")
+
+#define WORDS_OF_ACTIVATION(X)                                                                   \
+    X(VIT_GELU, "gelu", "")                                                                      \
+    X(VIT_GELU_TANH, "gelu_tanh", "tanh GELU")                                                   \
+    X(VIT_QUICK_GELU, "quick_gelu", "quick GELU")                                                \
+    X(VIT_SILU, "silu", "SiLU")                                                                  \
+    X(VIT_RELU, "relu", "ReLU")
+
+#define WORDS_OF_POOL(X)                                                                         \
+    X(VIT_POOL_TOKEN, "token", "")                                                               \
+    X(VIT_POOL_AVG, "avg", "mean of the patches")                                                \
+    X(VIT_POOL_MAX, "max", "maximum of the patches")                                             \
+    X(VIT_POOL_AVGMAX, "avgmax", "mean and maximum of the patches")                              \
+    X(VIT_POOL_MAP, "map", "attention pooling")                                                  \
+    X(VIT_POOL_TOKEN_AVG, "token_avg", "class token beside the mean of the patches")
+
+#define WORDS_OF_CROP_MODE(X)                                                                    \
+    X(VIT_CROP_CENTER, "center", "")                                                             \
+    X(VIT_CROP_SQUASH, "squash", "")                                                             \
+    X(VIT_CROP_BORDER, "border", "")
+
+#define WORDS_OF_CROP_ROUNDING(X)                                                                \
+    X(VIT_ROUND_EVEN, "even", "")                                                                \
+    X(VIT_ROUND_DOWN, "down", "")
+
+#define WORDS_OF_INTERPOLATION(X)                                                                \
+    X(VIT_BILINEAR, "bilinear", "")                                                              \
+    X(VIT_BICUBIC, "bicubic", "")
+
+/* X(KEY, name, KIND, field, plain, sources, help), in the order of --help and vit-info:
+ *
+ *     name       as --set takes it; also the field's name in vit_config
+ *     KIND       INTEGER, NUMBER, WORD: one of WORDS_OF_KEY, or FLAG(shown_by, phrase):
+ *                    shown_by   the tensor whose presence shows that it is 1; or NULL
+ *                    phrase     what settings_describe says where it is not `plain`; or NULL
+ *     field      COPIED: into vit_config's field of that name. WORKED_OUT: resolve.c computes that
+ *                field. NO_FIELD: vit_config has none.
+ *     plain      the value where no source says otherwise: that of a plain ViT
+ *     sources    NAMED: timm's name of the architecture says it. CHECKED: where the tensors show
+ *                it, a name or configuration that says otherwise is an error. BOTH; NEITHER.
+ */
+#define SETTING_LIST(X)                                                                          \
+    X(IN_CHANS, in_chans, INTEGER, COPIED, 0, CHECKED, "channels of the input")                  \
+    X(IMG_HEIGHT, img_height, INTEGER, WORKED_OUT, 0, NAMED, "input height in pixels")           \
+    X(IMG_WIDTH, img_width, INTEGER, WORKED_OUT, 0, NAMED, "input width in pixels")              \
+    X(STEM, stem, WORD, COPIED, VIT_STEM_NONE, BOTH, "what makes a feature map of the input")    \
+    X(STEM_WIDTH, stem_width, INTEGER, COPIED, 0, NEITHER, "channels of its first convolution")  \
+    X(STEM_STAGE1, stem_stage1, INTEGER, COPIED, 0, NEITHER, "blocks of its first stage")        \
+    X(STEM_STAGE2, stem_stage2, INTEGER, COPIED, 0, NEITHER, "of its second")                    \
+    X(STEM_STAGE3, stem_stage3, INTEGER, COPIED, 0, NEITHER, "of its third")                     \
+    X(STEM_STAGE4, stem_stage4, INTEGER, COPIED, 0, NEITHER, "of its fourth")                    \
+    X(PATCH_SIZE, patch_size, INTEGER, COPIED, 0, BOTH, "side of a patch in pixels")             \
+    X(PATCH_ORDER, patch_order, WORD, NO_FIELD, 0, NEITHER,                                      \
+      "of a patch's pixels in a linear layer")                                                   \
+    X(EMBED_DIM, embed_dim, INTEGER, COPIED, 0, BOTH, "width of a token")                        \
+    X(DEPTH, depth, INTEGER, COPIED, 0, BOTH, "number of blocks")                                \
+    X(NUM_HEADS, num_heads, INTEGER, COPIED, 0, NAMED, "attention heads")                        \
+    X(HEAD_DIM, head_dim, INTEGER, COPIED, 0, NEITHER, "width of one head")                      \
+    X(MLP_DIM, mlp_dim, INTEGER, COPIED, 0, BOTH, "width of the hidden MLP layer")               \
+    X(MLP_RATIO, mlp_ratio, NUMBER, NO_FIELD, 4, NEITHER, "mlp_dim / embed_dim")                 \
+    X(CLS_TOKEN, has_cls_token, FLAG("cls_token", "no class token"), COPIED, 1, BOTH,            \
+      "class token")                                                                             \
+    X(DIST_TOKEN, has_dist_token, FLAG("dist_token", "distillation token"), COPIED, 0, BOTH,     \
+      "distillation token and second head")                                                      \
+    X(REG_TOKENS, num_reg_tokens, INTEGER, COPIED, 0, BOTH, "register tokens")                   \
+    X(POSITIONS, positions, WORD, WORKED_OUT, VIT_POS_ALL, NAMED, "tokens that have a position") \
+    X(POS_SINCOS, pos_sincos, WORD, NO_FIELD, 0, NEITHER, "computed where none are stored")      \
+    X(POS_FIRST_ROWS, pos_first_rows, FLAG(NULL, NULL), NO_FIELD, 0, NEITHER,                    \
+      "use the first rows of a longer pos_embed")                                                \
+    X(POS_RESAMPLE, pos_resample, WORD, WORKED_OUT, VIT_RESAMPLE_TIMM, NEITHER,                  \
+      "whose way of resampling positions")                                                       \
+    X(DYNAMIC_IMG_SIZE, dynamic_img_size, FLAG(NULL, "any input size"), COPIED, 0, NAMED,        \
+      "other input sizes at run time")                                                           \
+    X(DYNAMIC_IMG_PAD, dynamic_img_pad, FLAG(NULL, "input padded to whole patches"), COPIED, 0,  \
+      NEITHER, "pads the input to whole patches")                                                \
+    X(PATCH_BIAS, has_patch_bias, FLAG("patch_embed.proj.bias", "no patch bias"), COPIED, 1,     \
+      BOTH, "bias of the patch embedding")                                                       \
+    X(PATCH_PRE_NORM, has_patch_pre_norm,                                                        \
+      FLAG("patch_embed.pre_norm.weight", "norm of the raw patches"), COPIED, 0, BOTH,           \
+      "norm of the raw patches")                                                                 \
+    X(PATCH_NORM, has_patch_norm, FLAG("patch_embed.norm.weight", "patch norm"), COPIED, 0,      \
+      BOTH, "norm after the patch embedding")                                                    \
+    X(PRE_NORM, has_pre_norm, FLAG("norm_pre.weight", "norm before the blocks"), COPIED, 0,      \
+      BOTH, "norm before the first block")                                                       \
+    X(NORM_TYPE, norm_type, WORD, COPIED, VIT_LAYER_NORM, BOTH, "kind of every norm")            \
+    X(NORM_EPS, norm_eps, NUMBER, COPIED, 1e-6, NAMED, "epsilon of the norms")                   \
+    X(BLOCK_TYPE, block_type, WORD, COPIED, VIT_PRE_NORM, BOTH, "order in a block")              \
+    X(QKV_BIAS, has_qkv_bias, FLAG("blocks.0.attn.qkv.bias", "no qkv bias"), COPIED, 1, BOTH,    \
+      "bias of the qkv projection")                                                              \
+    X(QK_NORM, has_qk_norm, FLAG("blocks.0.attn.q_norm.weight", "norm of q and k"), COPIED, 0,   \
+      BOTH, "norm of queries and keys")                                                          \
+    X(ROPE_TYPE, rope_type, WORD, NO_FIELD, ROPE_NONE, NEITHER, "rotary positions")              \
+    X(ROPE_TEMPERATURE, rope_temperature, NUMBER, NO_FIELD, 100, NEITHER,                        \
+      "base of their frequencies")                                                               \
+    X(ROPE_INDEXING, rope_grid_indexing, WORD, NO_FIELD, ROPE_IJ, NEITHER,                       \
+      "rows or columns come first in them")                                                      \
+    X(ROPE_OFFSET, rope_grid_offset, NUMBER, NO_FIELD, 0, NEITHER,                               \
+      "coordinate of their first row and column")                                                \
+    X(ROPE_REFERENCE, ref_feat_shape, INTEGER, NO_FIELD, 0, NEITHER,                             \
+      "side of the grid they were trained on")                                                   \
+    X(REL_POS, has_rel_pos, FLAG("blocks.0.attn.rel_pos", "relative positions"), COPIED, 0,      \
+      BOTH, "bias of attention by relative position")                                            \
+    X(DIFF_ATTN, has_diff_attn, FLAG("blocks.0.attn.lambda", "differential attention"), COPIED,  \
+      0, BOTH, "differential attention")                                                         \
+    X(ATTN_NORM, has_attn_norm, FLAG("blocks.0.attn.norm.weight", "norm before attn.proj"),      \
+      COPIED, 0, BOTH, "norm before attn.proj")                                                  \
+    X(PROJ_BIAS, has_proj_bias, FLAG("blocks.0.attn.proj.bias", "no bias of attn.proj and mlp"), \
+      COPIED, 1, BOTH, "bias of attn.proj, mlp.fc1 and mlp.fc2")                                 \
+    X(LAYER_SCALE, has_layer_scale, FLAG("blocks.0.ls1.gamma", "LayerScale"), COPIED, 0, BOTH,   \
+      "LayerScale")                                                                              \
+    X(ACTIVATION, activation, WORD, COPIED, VIT_GELU, BOTH, "of every MLP")                      \
+    X(GATED_MLP, has_gated_mlp, FLAG(NULL, "gated MLP"), COPIED, 0, BOTH,                        \
+      "gated MLP such as SwiGLU")                                                                \
+    X(MLP_NORM, has_mlp_norm, FLAG("blocks.0.mlp.norm.weight", "norm before mlp.fc2"), COPIED,   \
+      0, BOTH, "norm before mlp.fc2")                                                            \
+    X(FINAL_NORM, has_final_norm, FLAG("norm.weight", "no final norm"), WORKED_OUT, 1, NAMED,    \
+      "norm after the last block")                                                               \
+    X(POOL, pool, WORD, COPIED, VIT_POOL_TOKEN, BOTH, "what the head reads")                     \
+    X(POOL_PREFIX, pool_prefix, FLAG(NULL, "prefix tokens pooled too"), COPIED, 0, NAMED,        \
+      "pooling takes the prefix tokens too")                                                     \
+    X(POOL_NUM_HEADS, pool_num_heads, INTEGER, COPIED, 0, NAMED,                                 \
+      "heads of pool=map; 0: num_heads")                                                         \
+    X(POOL_MLP_DIM, pool_mlp_dim, INTEGER, COPIED, 0, NEITHER,                                   \
+      "hidden width of pool=map; 0: mlp_dim")                                                    \
+    X(FC_NORM, has_fc_norm, FLAG("fc_norm.weight", "norm after pooling"), WORKED_OUT, 0, NAMED,  \
+      "norm after pooling")                                                                      \
+    X(REPRESENTATION_DIM, representation_dim, INTEGER, COPIED, 0, CHECKED,                       \
+      "width of pre_logits; 0 drops it")                                                         \
+    X(NUM_CLASSES, num_classes, INTEGER, COPIED, 0, CHECKED, "classes; 0 drops the head")        \
+    X(ATTN_SCALE, attn_scale, NUMBER, WORKED_OUT, 0, NEITHER, "factor on q k^T")                 \
+    X(ATTN_ROOT, attn_root, WORD, NO_FIELD, ATTN_ROOT_HEAD_DIM, NEITHER,                         \
+      "whose root divides q k^T, or what comes after the softmax")                               \
+    X(CROP_PCT, crop_pct, NUMBER, WORKED_OUT, 0.9, NEITHER, "input size / size before the crop") \
+    X(CROP_MODE, crop_mode, WORD, COPIED, VIT_CROP_CENTER, NAMED, "how the input is cut")        \
+    X(CROP_ROUNDING, crop_rounding, WORD, COPIED, VIT_ROUND_EVEN, NEITHER,                       \
+      "of the margins of a centre crop")                                                         \
+    X(INTERPOLATION, interpolation, WORD, COPIED, VIT_BICUBIC, NAMED, "of the resize")           \
+    X(RESIZE_HEIGHT, resize_height, INTEGER, WORKED_OUT, 0, NEITHER, "height before the crop")   \
+    X(RESIZE_WIDTH, resize_width, INTEGER, WORKED_OUT, 0, NEITHER, "width before the crop")      \
+    X(SELFTEST_SEED, selftest_seed, INTEGER, COPIED, 1, NEITHER, "seed of the self-test input")  \
+    X(SELFTEST_TOLERANCE, selftest_tolerance, NUMBER, COPIED, 2e-5, NEITHER,                     \
+      "accepted self-test error")                                                                \
+    X(ALLOW_NONFINITE, allow_nonfinite, FLAG(NULL, NULL), NO_FIELD, 0, NEITHER,                  \
+      "1 accepts weights that are NaN or inf")
+
+#endif
