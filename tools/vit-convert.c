@@ -175,12 +175,11 @@ static char *make_notes(void)
     int key;
     if (!text) return NULL;
     memcpy(text, intro, sizeof intro);
-    for (key = 0; key < SETTING_COUNT; key++)
-        used += (size_t)snprintf(text + used, 128, "  %-20s %s%s%s\n",
-                                 setting_rows[key].name, setting_rows[key].help,
-                                 setting_rows[key].choices ? ": " : "",
-                                 setting_rows[key].choices ? setting_rows[key].choices
-                                                                 : "");
+    for (key = 0; key < SETTING_COUNT; key++) {
+        const setting_row *row = &setting_rows[key];
+        used += (size_t)snprintf(text + used, 128, "  %-20s %s%s%s\n", row->name, row->help,
+                                 row->choices ? ": " : "", row->choices ? row->choices : "");
+    }
     return text;
 }
 
