@@ -320,6 +320,7 @@ static void test_resample(const char *data)
 
 static void check_relative(const int sides[4], FILE *file)
 {
+    const vit_grid old_grid = { sides[0], sides[1] }, new_grid = { sides[2], sides[3] };
     const int old = (2 * sides[0] - 1) * (2 * sides[1] - 1);
     const int new = (2 * sides[2] - 1) * (2 * sides[3] - 1);
     float *from = malloc((size_t)old * sizeof *from), *to = malloc((size_t)new * sizeof *to);
@@ -327,8 +328,7 @@ static void check_relative(const int sides[4], FILE *file)
     int i;
     random_inputs(from, old);
     CHECK(read_floats(file, expected, new));
-    CHECK(rel_pos_resample(VIT_RESAMPLE_TRANSFORMERS, from, sides[0], sides[1], to, sides[2],
-                           sides[3]));
+    CHECK(rel_pos_resample(VIT_RESAMPLE_TRANSFORMERS, from, old_grid, to, new_grid));
     for (i = 0; i < new; i++)
         CHECK_MSG(fabs((double)to[i] - (double)expected[i]) <= 2e-6, "%dx%d to %dx%d, %d: %g, not "
                   "%g", sides[0], sides[1], sides[2], sides[3], i, (double)to[i],
@@ -1146,10 +1146,10 @@ static void test_resolve(void)
         { "", "", "", "pool=map", 197, 0, 576, 0, "activation cannot be seen" },
         { "has_gated_mlp=1", "", "", "", 197, 0, 576, 0, "a gated MLP, whose activation" },
         { "has_fc_norm=1", "pool=token", "", "", 197, 0, 576, 0,
-          "here has no norm behind the pool, "
+          "here has no norm after the pool, "
           "the tensors have one: the head was changed" },
         { "has_fc_norm=0", "pool=avg has_fc_norm=1", "", "", 197, 0, 576, 0,
-          "here has a norm behind "
+          "here has a norm after "
           "the pool, the tensors have none: the head was changed" },
         { "has_fc_norm=1", "", "", "", 197, 0, 576, 0, "fc_norm is there, so the head may read" },
         { "has_cls_token=0", "", "", "", 196, 0, 576, 0, "there is no class token, and how the" },
@@ -1353,6 +1353,7 @@ static double output_error(vit_dtype dtype, const float *x, const float *w, cons
 static void test_rounding(vit_dtype dtype, const float *x, const float *w)
 {
     static float nearest[OUTPUTS * DEPTH], best[OUTPUTS * DEPTH], again[OUTPUTS * DEPTH];
+    const quantise_matrix samples = { x, SAMPLES, DEPTH };
     float bias[OUTPUTS] = { 0 };
     quantise_layer layer;
     double a, b, mean;
@@ -1360,7 +1361,7 @@ static void test_rounding(vit_dtype dtype, const float *x, const float *w)
     memcpy(nearest, w, sizeof nearest);
     memcpy(best, w, sizeof best);
     CHECK(quantise_nearest(dtype, nearest, OUTPUTS, DEPTH));
-    CHECK(quantise_start(&layer, dtype, false, x, SAMPLES, DEPTH, NULL));
+    CHECK(quantise_start(&layer, dtype, false, &samples, NULL));
     CHECK(quantise_rows(&layer, best, OUTPUTS, NULL));
     a = output_error(dtype, x, w, nearest, &mean);
     b = output_error(dtype, x, w, best, &mean);
@@ -1373,7 +1374,7 @@ static void test_rounding(vit_dtype dtype, const float *x, const float *w)
     quantise_end(&layer);
 
     memcpy(best, w, sizeof best);
-    CHECK(quantise_start(&layer, dtype, true, x, SAMPLES, DEPTH, NULL));
+    CHECK(quantise_start(&layer, dtype, true, &samples, NULL));
     CHECK(quantise_rows(&layer, best, OUTPUTS, NULL));
     quantise_bias(&layer, w, best, OUTPUTS, bias);
     output_error(dtype, x, w, best, &mean);
@@ -1395,6 +1396,7 @@ static void test_inputs(void)
 static void test_quantise(void)
 {
     static float x[SAMPLES * DEPTH], w[OUTPUTS * DEPTH];
+    const quantise_matrix samples = { x, SAMPLES, DEPTH }, weights = { w, OUTPUTS, DEPTH };
     float factors[DEPTH], alpha;
     int k;
     make_samples(x);
@@ -1404,26 +1406,27 @@ static void test_quantise(void)
     test_rounding(VIT_I8, x, w);
     test_rounding(VIT_I4, x, w);
     test_rounding(VIT_BF16, x, w);
-    CHECK(quantise_smooth(VIT_I8, x, SAMPLES, w, OUTPUTS, DEPTH, factors, &alpha));
+    CHECK(quantise_smooth(VIT_I8, &samples, &weights, factors, &alpha));
     CHECK_MSG(alpha > 0, "an outlier is not smoothed");
     for (k = 0; k < DEPTH; k++)
         if (k != LOUD) CHECK(factors[k] > 0 && factors[k] < factors[LOUD] / 3);
     memset(x, 0, sizeof x); /* nothing to learn from, nothing to be wrong about */
     memset(w, 0, sizeof w);
-    CHECK(quantise_smooth(VIT_I8, x, SAMPLES, w, OUTPUTS, DEPTH, factors, &alpha));
+    CHECK(quantise_smooth(VIT_I8, &samples, &weights, factors, &alpha));
     for (k = 0; k < DEPTH; k++) CHECK(factors[k] > 0 && isfinite(factors[k]));
     for (k = 0; k < SAMPLES; k++) x[k * DEPTH] = w[k % OUTPUTS * DEPTH] = 1; /* one channel alone */
-    CHECK(quantise_smooth(VIT_I8, x, SAMPLES, w, OUTPUTS, DEPTH, factors, &alpha));
+    CHECK(quantise_smooth(VIT_I8, &samples, &weights, factors, &alpha));
     for (k = 0; k < DEPTH; k++) CHECK(factors[k] > 0 && isfinite(factors[k]));
 }
 
 /* What the calibration does to the weights, written in f32 where nothing is rounded. */
 static bool write_folded(const vit_model *model, const photo_list *photos, FILE *file, report *r)
 {
-    const vit_writer_strings strings = { 0, NULL, NULL, NULL };
+    const vit_writer_contents contents = { &model->config, VIT_F32, { NULL, 0 }, 0, NULL, NULL,
+                                           NULL };
     calibration *c = calibrate_start(model, VIT_I8, photos, true, r);
     vit_writer w;
-    bool good = c && vit_writer_start(&w, file, &model->config, VIT_F32, &strings, r);
+    bool good = c && vit_writer_start(&w, file, &contents, r);
     size_t i;
     if (!good) return calibrate_free(c), false;
     for (i = 0; good && i < w.count; i++) {

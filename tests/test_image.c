@@ -265,7 +265,7 @@ static bool png_refused(uint32_t width, uint32_t height, const char *message) {
     bool right;
     put32(file.data + 16, width);
     put32(file.data + 20, height);
-    put32(file.data + 29, image_file__crc(file.data + 12, 17));
+    put32(file.data + 29, crc32_add(0, file.data + 12, 17));
     right = refused(file.data, file.size, message);
     free(file.data);
     return right;

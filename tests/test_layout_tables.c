@@ -167,6 +167,8 @@ static void check_rule(const char *name, const layout_rule *rule)
     CHECK_MSG(is_tensor(rule->tensor), "%s: vit.h has no tensor %s", name, rule->tensor);
     CHECK_MSG(!rule->axes || are_axes(rule->axes), "%s, %s: axes %s", name, rule->tensor,
               rule->axes);
+    CHECK_MSG(rule->axes || strcmp(rule->tensor, "patch_embed.proj.weight"),
+              "%s, %s: patches must have axes", name, rule->tensor);
     check_parts(name, rule);
     for (i = 0; i < LAYOUT_MAX_CONDITIONS; i++) {
         const char *condition = rule->when[i];
@@ -201,7 +203,7 @@ static void check_questions(const char *name, const layout *l)
 {
     const layout_question *q = l->questions;
     for (; q && q->options; q++) {
-        const char *setting = q->setting < SETTING_COUNT ? setting_name(q->setting) : "none";
+        const char *setting = q->setting < SETTING_COUNT ? setting_rows[q->setting].name : "none";
         CHECK_MSG(strstr(q->options, setting) && strstr(q->options, "--set "), "%s: \"%s\" for %s",
                   name, q->options, setting);
         CHECK_MSG(is_condition(q->when, true), "%s, %s: condition %s", name, setting, q->when);

@@ -139,7 +139,7 @@ prints einops "--set num_heads=2" "the einops tutorial layout" \
     "both sides to 4 to 4x4, bilinear, mean 0, std 1" \
     "as the einops tutorial has them: positions=all norm_eps=1e-05 activation=gelu pool=avg pool_prefix=1" \
     "attn_root=embed_dim_after crop_pct=1" \
-    "attention is divided by 2.82842712 behind the softmax"
+    "attention is divided by 2.82842712 after the softmax"
 prints torch_nn_matrix "--set num_heads=2 --set pool=token --set block_type=post_norm --set \
     activation=relu --set patch_order=chw --img-size 4 --set pos_first_rows=1" \
     "pos_embed has 16 rows, of which the first 5 are used"

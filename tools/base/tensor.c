@@ -20,6 +20,19 @@ int tensor_find_dtype(const char *name)
     return -1;
 }
 
+bool tensor_is_quantised(vit_dtype dtype)
+{
+    switch (dtype) {
+    case VIT_I8:
+    case VIT_I4: return true;
+    case VIT_F32:
+    case VIT_F16:
+    case VIT_BF16:
+    case VIT_NUM_DTYPES: break;
+    }
+    return false;
+}
+
 uint64_t tensor_count(const vit_tensor *tensor)
 {
     return (uint64_t)tensor->dims[0] * tensor_depth(tensor);

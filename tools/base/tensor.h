@@ -2,11 +2,16 @@
 #ifndef TENSOR_H
 #define TENSOR_H
 
+#include <stdbool.h>
+
 #include "vit.h"
 
 /* "f16" for VIT_F16, and back; -1: no such type. To add a type: its name is a row in tensor.c. */
 const char *tensor_dtype_name(vit_dtype dtype);
 int tensor_find_dtype(const char *name);
+
+/* Is a weight of this type a small integer times a scale? */
+bool tensor_is_quantised(vit_dtype dtype);
 
 /* Number of elements: of the whole tensor, and of a row (all dimensions but the first). */
 uint64_t tensor_count(const vit_tensor *tensor);

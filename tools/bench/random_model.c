@@ -45,12 +45,13 @@ static bool write_tensor(vit_writer *w, size_t i, uint64_t *state, report *r) {
 }
 
 bool bench_write_random(FILE *file, const vit_config *config, vit_dtype dtype, report *r) {
-    vit_writer_strings strings = { 0, NULL, NULL, "source: random, by vit-bench\n" };
+    const vit_writer_contents contents = { config, dtype, { NULL, 0 }, 0, NULL, NULL,
+                                           "source: random, by vit-bench\n" };
     uint64_t state = 0x9e3779b97f4a7c15u;
     cli_progress progress;
     vit_writer w;
     bool good = true;
-    if (!vit_writer_start(&w, file, config, dtype, &strings, r)) return false;
+    if (!vit_writer_start(&w, file, &contents, r)) return false;
     cli_progress_start(&progress, "random weights", w.file_size);
     for (size_t i = 0; good && i < w.count; i++) {
         good = write_tensor(&w, i, &state, r);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/crc32.h"
 #include "base/text.h"
 #include "checkpoint/inflate.h"
 
@@ -373,7 +374,7 @@ bool zip_read(const source *s, const zip_entry *e, void *destination, report *r)
         return report_fail(r, "zip: \"%.200s\" does not fit into memory", e->name);
     if (e->deflated ? !zip_inflate(s, e, destination, r)
                     : !source_read(s, e->offset, destination, (size_t)e->size, r)) return false;
-    return zip_check_crc(e, inflate_crc32(0, destination, (size_t)e->size), r);
+    return zip_check_crc(e, crc32_add(0, destination, (size_t)e->size), r);
 }
 
 /* Compressed or not, the first n bytes come from the first 2 n stored ones. */
@@ -400,7 +401,7 @@ static bool zip_verify_stored(const source *s, const zip_entry *e, report *r)
     while (at < e->size) {
         size_t piece = e->size - at < sizeof buffer ? (size_t)(e->size - at) : sizeof buffer;
         if (!source_read(s, e->offset + at, buffer, piece, r)) return false;
-        crc = inflate_crc32(crc, buffer, piece);
+        crc = crc32_add(crc, buffer, piece);
         at += piece;
     }
     return zip_check_crc(e, crc, r);

@@ -45,9 +45,9 @@ struct calibration {
     int image, num_samples;        /* while sampling */
     float *samples[NUM_LAYERS];    /* [group_blocks][max_samples][depth] */
 
-    int block;                     /* that the factors are of */
+    int block;                     /* whose factors these are */
     float *factors[NUM_LAYERS];    /* [depth]: of its layers' inputs; 1 where nothing was changed */
-    float *values, *before;        /* of the tensor asked for last; of a weight, unrounded */
+    float *values, *before;        /* of the current tensor; of a weight, unrounded */
     float *bias;                   /* of a layer whose weight was just rounded; see layer_bias */
     bool bias_ready;
 };
@@ -70,8 +70,8 @@ static bool find_input(const vit_config *config, const char *name, int *block, i
     return false;
 }
 
-/* The i-th token to be taken of an image: those in front, which the head reads, then patches,
- * evenly spread and others in each image. */
+/* The i-th token to sample of an image: first the prefix tokens, which the head reads, then
+ * patches, evenly spread and different in each image: the steps are primes. */
 static size_t sampled_token(const vit_config *config, int image, int i)
 {
     const int patches = config->num_patches;
@@ -134,7 +134,7 @@ static void plan_samples(calibration *c)
         c->group_blocks = block > MAX_SAMPLE_BYTES ? 1 : (int)(MAX_SAMPLE_BYTES / block);
 }
 
-/* Numbers of the largest tensor. */
+/* Elements of the largest tensor. */
 static size_t largest_tensor(const vit_model *model)
 {
     size_t largest = 1;
@@ -237,9 +237,9 @@ static void divide(float *values, const float *factors, size_t n)
     for (i = 0; i < n; i++) values[i] /= factors[i];
 }
 
-/* What layer `layer` of the block shall compute: its columns times the factors of its input; v,
- * the last third of qkv's outputs, divided by those of what attention makes of it, in which each
- * channel stays by itself. */
+/* The layer's weights after smoothing: columns times the factors of the layer's input. v, the last
+ * third of qkv's outputs, is divided by the factors of attn.proj's input: attention mixes tokens,
+ * but never channels. */
 static void fold_weight(const calibration *c, int layer, int num_rows, float *weights)
 {
     const size_t depth = (size_t)depth_of_layer(&c->model->config, layer);
@@ -261,6 +261,15 @@ static float *samples_of(const calibration *c, int block, int layer)
                                    (size_t)depth_of_layer(&c->model->config, layer);
 }
 
+static quantise_matrix sample_matrix(const calibration *c, int block, int layer)
+{
+    quantise_matrix x;
+    x.values = samples_of(c, block, layer);
+    x.count = c->num_samples;
+    x.depth = depth_of_layer(&c->model->config, layer);
+    return x;
+}
+
 /* What feeds fc2 is no LayerNorm and not linear: its channels stay as they are; and those of
  * attention's result are only its own while no norm is between the two layers. */
 static bool can_smooth(const calibration *c, int layer)
@@ -273,20 +282,22 @@ static bool can_smooth(const calibration *c, int layer)
 /* Chooses the factors of a layer's input and divides its samples by them. */
 static bool smooth_layer(calibration *c, int block, int layer)
 {
-    const int depth = depth_of_layer(&c->model->config, layer);
+    const quantise_matrix x = sample_matrix(c, block, layer);
+    quantise_matrix w = { NULL, 0, 0 };
     float *samples = samples_of(c, block, layer), alpha;
     vit_tensor t;
     int k;
-    for (k = 0; k < depth; k++) c->factors[layer][k] = 1;
+    for (k = 0; k < x.depth; k++) c->factors[layer][k] = 1;
     if (!can_smooth(c, layer)) return true;
     if (!find_part(c, block, layer_names[layer], "weight", &t)) return true;
     read_tensor(&t, c->before);
     fold_weight(c, layer, t.dims[0], c->before);
-    if (!quantise_smooth(c->dtype, samples, c->num_samples, c->before, t.dims[0], depth,
-                         c->factors[layer], &alpha))
-        return false;
-    for (k = 0; k < c->num_samples; k++)
-        divide(samples + (size_t)k * (size_t)depth, c->factors[layer], (size_t)depth);
+    w.values = c->before;
+    w.count = t.dims[0];
+    w.depth = x.depth;
+    if (!quantise_smooth(c->dtype, &x, &w, c->factors[layer], &alpha)) return false;
+    for (k = 0; k < x.count; k++)
+        divide(samples + (size_t)k * (size_t)x.depth, c->factors[layer], (size_t)x.depth);
     return true;
 }
 
@@ -320,13 +331,12 @@ static bool folded_bias(calibration *c, int layer, float *bias)
 /* Rounds the weight in values; what that does to the bias waits in c->bias. */
 static bool round_layer(calibration *c, int layer, const vit_tensor *t, vit_dtype written)
 {
-    const int depth = depth_of_layer(&c->model->config, layer);
+    const quantise_matrix x = sample_matrix(c, c->block, layer);
     const bool has_bias = folded_bias(c, layer, c->bias);
     quantise_layer q;
     bool good;
-    memcpy(c->before, c->values, (size_t)t->dims[0] * (size_t)depth * sizeof *c->before);
-    good = quantise_start(&q, written, has_bias, samples_of(c, c->block, layer), c->num_samples,
-                          depth, &c->run.executor) &&
+    memcpy(c->before, c->values, (size_t)t->dims[0] * (size_t)x.depth * sizeof *c->before);
+    good = quantise_start(&q, written, has_bias, &x, &c->run.executor) &&
            quantise_rows(&q, c->values, t->dims[0], &c->run.executor);
     if (good && has_bias) quantise_bias(&q, c->before, c->values, t->dims[0], c->bias);
     c->bias_ready = good && has_bias;
@@ -334,7 +344,7 @@ static bool round_layer(calibration *c, int layer, const vit_tensor *t, vit_dtyp
     return good;
 }
 
-/* "blocks.3.mlp.fc1.weight" in values, as it shall be. */
+/* "blocks.3.mlp.fc1.weight" in values, as it is to be written. */
 static bool layer_weight(calibration *c, int layer, const vit_tensor *t, vit_dtype written)
 {
     fold_weight(c, layer, t->dims[0], c->values);

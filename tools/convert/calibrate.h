@@ -17,8 +17,8 @@ typedef struct calibration calibration;
 calibration *calibrate_start(const vit_model *reference, vit_dtype dtype, const photo_list *photos,
                              bool quiet, report *r);
 
-/* Tensor `index` of the reference as it shall be written, until the next call; the caller says of
- * which type it will be. Ask for all of them in order. NULL: see the report. */
+/* Tensor `index` of the reference as it is to be written in type `written`; valid until the next
+ * call. Call it for all tensors, in order. NULL: see the report. */
 const float *calibrate_tensor(calibration *c, int index, vit_dtype written, report *r);
 
 void calibrate_free(calibration *c);

@@ -17,7 +17,7 @@ static double cosine(const float *a, const float *b, size_t n)
     }
     if (aa == 0 && bb == 0) return 1; /* the same */
     ab /= sqrt(aa) * sqrt(bb);
-    return ab >= -1 ? ab : 0; /* not a number says nothing */
+    return ab >= -1 ? ab : 0; /* NaN: unrelated */
 }
 
 static int best_class(const runner *run)

@@ -2,63 +2,10 @@
 #ifndef CONVERT_H
 #define CONVERT_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "base/report.h"
-#include "base/text.h"
-#include "checkpoint/checkpoint.h"
-#include "convert/compare.h"
-#include "layout/plan.h"
-#include "model/config.h"
-#include "model/labels.h"
-#include "model/resolve.h"
-#include "model/settings.h"
-#include "model/timm_names.h"
-
-typedef struct convert_options {
-    const char *checkpoint, *output;
-    const char *config, *arch, *labels;   /* NULL where not given */
-    const char *img_size;                 /* as given, for the provenance; or NULL */
-    int in_chans, patch_size;             /* other ones than the checkpoint's, or 0 */
-    bool dynamic;                         /* other sizes at run time */
-    vit_dtype dtype;
-    text_list set, rename, ignore, keep;
-    text_list calibrate, compare;          /* photos: to calibrate with, to report the error on */
-    int calibrate_max, compare_max;       /* at most this many of them */
-    bool quiet;
-} convert_options;
-
-/* Everything found out on the way, for the report. */
-typedef struct conversion {
-    const convert_options *options;
-    checkpoint *checkpoint;
-    layout_map map;
-    layout_plan plan;
-    settings all[FROM_COUNT];      /* [FROM_OPTIONS] is filled by the caller */
-    settings_seen seen;            /* in the tensors */
-    settings_resolved model;       /* what follows from it and the settings */
-    config_file config_file;
-    char *config_path;             /* NULL where none was read */
-    bool config_foreign;           /* a config.json lay there, but not timm's */
-    arch_choice arch;
-    bool has_arch;
-    const char *arch_origin;       /* "--arch" or "config.json" */
-    const char *arch_unknown;      /* the configuration's name for it, if nobody knows that */
-    label_list labels;
-    const char *labels_origin;
-    char *provenance;              /* lines "key: value" */
-    photo_list calibration;        /* none: quantise as the weights are */
-    photo_list photos;             /* of the error's report; none: those of the calibration */
-    comparison comparison;         /* without images: was not asked for */
-    uint64_t parameters, output_size;
-} conversion;
+#include "convert/conversion.h"
 
 /* c must be zeroed but for options and all[FROM_OPTIONS]. Free it either way. */
 bool convert_run(conversion *c, report *r);
 void convert_free(conversion *c);
-
-/* The photos that c->comparison is about. */
-const photo_list *convert_photos(const conversion *c);
 
 #endif

@@ -31,7 +31,7 @@ bool quantise_knows(vit_dtype dtype)
     return dtype == VIT_BF16 || dtype == VIT_I8 || dtype == VIT_I4;
 }
 
-/* === The numbers of each type === */
+/* === The values of each type === */
 
 /* To nearest, ties to even. */
 static float to_bf16(float x)
@@ -113,8 +113,8 @@ enum { SMOOTH_SAMPLES = 256, SMOOTH_ROWS = 256 };   /* enough to tell an alpha f
 typedef struct smoothing {
     vit_dtype dtype;
     int count, num_rows, depth;
-    float *x, *w;          /* [count][depth], [num_rows][depth]: a part of what was given */
-    float *y;              /* [count][round16(num_rows)]: what shall come out */
+    float *x, *w;          /* [count][depth], [num_rows][depth]: some of the given rows */
+    float *y;              /* [count][round16(num_rows)]: the output to reproduce */
     float *x2, *w2, *y2;   /* the same, scaled and quantised */
     float *columns;        /* [depth][round16(num_rows)]: w or w2, transposed */
 } smoothing;
@@ -154,45 +154,50 @@ static double error_with(smoothing *s, const float *factors)
     return sum;
 }
 
-/* n of them, evenly spaced, of rows [all][depth]. malloc'ed, twice as large, for a copy. */
-static float *take_rows(const float *rows, int all, int n, size_t depth)
+/* n rows of them, evenly spaced. malloc'ed, twice as large, for a copy. */
+static float *take_rows(const quantise_matrix *from, int n)
 {
+    const size_t depth = (size_t)from->depth;
     float *taken = malloc(2 * (size_t)n * depth * sizeof *taken);
     int i;
     for (i = 0; taken && i < n; i++)
-        memcpy(taken + (size_t)i * depth, rows + (size_t)((int64_t)i * all / n) * depth,
+        memcpy(taken + (size_t)i * depth,
+               from->values + (size_t)((int64_t)i * from->count / n) * depth,
                depth * sizeof *taken);
     return taken;
 }
 
-static bool smoothing_start(smoothing *s, vit_dtype dtype, const float *x, int count,
-                            const float *weights, int num_rows, int depth)
+static bool smoothing_start(smoothing *s, vit_dtype dtype, const quantise_matrix *x,
+                            const quantise_matrix *w)
 {
+    const size_t depth = (size_t)x->depth;
     size_t width;
     s->dtype = dtype;
-    s->count = count < SMOOTH_SAMPLES ? count : SMOOTH_SAMPLES;
-    s->num_rows = num_rows < SMOOTH_ROWS ? num_rows : SMOOTH_ROWS;
-    s->depth = depth;
+    s->count = x->count < SMOOTH_SAMPLES ? x->count : SMOOTH_SAMPLES;
+    s->num_rows = w->count < SMOOTH_ROWS ? w->count : SMOOTH_ROWS;
+    s->depth = x->depth;
     width = round16(s->num_rows);
-    s->x = take_rows(x, count, s->count, (size_t)depth);
-    s->w = take_rows(weights, num_rows, s->num_rows, (size_t)depth);
+    s->x = take_rows(x, s->count);
+    s->w = take_rows(w, s->num_rows);
     s->y = malloc(2 * (size_t)s->count * width * sizeof *s->y);
-    s->columns = malloc((size_t)depth * width * sizeof *s->columns);
+    s->columns = malloc(depth * width * sizeof *s->columns);
     if (!s->x || !s->w || !s->y || !s->columns) return false;
-    s->x2 = s->x + (size_t)s->count * (size_t)depth;
-    s->w2 = s->w + (size_t)s->num_rows * (size_t)depth;
+    s->x2 = s->x + (size_t)s->count * depth;
+    s->w2 = s->w + (size_t)s->num_rows * depth;
     s->y2 = s->y + (size_t)s->count * width;
     multiply(s, s->x, s->w, s->y);
     return true;
 }
 
-/* largest[k] = max |rows[.][k]|, but at least a thousandth of the largest of all. */
-static void column_maxima(const float *rows, int n, int depth, float *largest)
+/* largest[k] = max |values[.][k]|, but at least a thousandth of the largest of all. */
+static void column_maxima(const quantise_matrix *of, float *largest)
 {
+    const int depth = of->depth;
+    const float *rows = of->values;
     float most = 0;
     int i, k;
     for (k = 0; k < depth; k++) largest[k] = 0;
-    for (i = 0; i < n; i++, rows += depth)
+    for (i = 0; i < of->count; i++, rows += depth)
         for (k = 0; k < depth; k++) {
             const float size = fabsf(rows[k]);
             largest[k] = size > largest[k] ? size : largest[k];
@@ -237,18 +242,19 @@ static bool try_alphas(smoothing *s, const float *x_max, const float *w_max, flo
     return best >= 0;
 }
 
-bool quantise_smooth(vit_dtype dtype, const float *x, int count, const float *weights,
-                     int num_rows, int depth, float *factors, float *alpha)
+bool quantise_smooth(vit_dtype dtype, const quantise_matrix *x, const quantise_matrix *w,
+                     float *factors, float *alpha)
 {
+    const size_t depth = (size_t)x->depth;
     smoothing s;
-    float *maxima = malloc(3 * (size_t)depth * sizeof *maxima);
+    float *maxima = malloc(3 * depth * sizeof *maxima);
     bool good;
     memset(&s, 0, sizeof s);
-    good = maxima && smoothing_start(&s, dtype, x, count, weights, num_rows, depth);
+    good = maxima && smoothing_start(&s, dtype, x, w);
     if (good) {
-        column_maxima(x, count, depth, maxima);
-        column_maxima(weights, num_rows, depth, maxima + depth);
-        good = try_alphas(&s, maxima, maxima + depth, maxima + 2 * (size_t)depth, factors, alpha);
+        column_maxima(x, maxima);
+        column_maxima(w, maxima + depth);
+        good = try_alphas(&s, maxima, maxima + depth, maxima + 2 * depth, factors, alpha);
     }
     free(maxima);
     free(s.x);
@@ -260,7 +266,7 @@ bool quantise_smooth(vit_dtype dtype, const float *x, int count, const float *we
 
 /* === What a layer reads === */
 
-/* Products of samples, TILE x 64 numbers of the result at a time. */
+/* Products of samples, TILE x TILE_COLS elements of the result at a time. */
 enum { TILE = 16, TILE_COLS = 64 };
 
 typedef struct gram_job {
@@ -311,19 +317,19 @@ typedef struct sample_copies {
     float *x, *seen;
 } sample_copies;
 
-static bool copy_samples(sample_copies *copies, vit_dtype dtype, const float *x, int count,
-                         int depth)
+static bool copy_samples(sample_copies *copies, vit_dtype dtype, const quantise_matrix *x)
 {
+    const size_t depth = (size_t)x->depth;
     int i;
-    copies->count = (count + 3) / 4 * 4;
+    copies->count = (x->count + 3) / 4 * 4;
     copies->x = calloc((size_t)copies->count * copies->stride, sizeof *copies->x);
     copies->seen = calloc((size_t)copies->count * copies->stride, sizeof *copies->seen);
     if (!copies->x || !copies->seen) return false;
-    for (i = 0; i < count; i++) {
+    for (i = 0; i < x->count; i++) {
         const size_t at = (size_t)i * copies->stride;
-        memcpy(copies->x + at, x + (size_t)i * (size_t)depth, (size_t)depth * sizeof *x);
-        memcpy(copies->seen + at, copies->x + at, (size_t)depth * sizeof *x);
-        quantise_input(dtype, copies->seen + at, depth);
+        memcpy(copies->x + at, x->values + (size_t)i * depth, depth * sizeof *copies->x);
+        memcpy(copies->seen + at, copies->x + at, depth * sizeof *copies->seen);
+        quantise_input(dtype, copies->seen + at, x->depth);
     }
     return true;
 }
@@ -351,15 +357,15 @@ static void dampen(quantise_layer *layer)
     }
 }
 
-static bool learn(quantise_layer *layer, bool has_bias, const float *x, int count,
+static bool learn(quantise_layer *layer, bool has_bias, const quantise_matrix *x,
                   sample_copies *copies, const vit_executor *executor)
 {
     const size_t stride = (size_t)layer->stride;
     gram_job job;
-    if (!copy_samples(copies, layer->dtype, x, count, layer->depth)) return false;
+    if (!copy_samples(copies, layer->dtype, x)) return false;
     if (has_bias) {
-        centre(copies->x, count, stride, layer->mean_x);
-        centre(copies->seen, count, stride, layer->mean_seen);
+        centre(copies->x, x->count, stride, layer->mean_x);
+        centre(copies->seen, x->count, stride, layer->mean_seen);
     }
     job.a = copies->seen;
     job.b = copies->seen;
@@ -376,16 +382,16 @@ static bool learn(quantise_layer *layer, bool has_bias, const float *x, int coun
     return true;
 }
 
-bool quantise_start(quantise_layer *layer, vit_dtype dtype, bool has_bias, const float *x,
-                    int count, int depth, const vit_executor *executor)
+bool quantise_start(quantise_layer *layer, vit_dtype dtype, bool has_bias,
+                    const quantise_matrix *x, const vit_executor *executor)
 {
-    const size_t stride = ((size_t)depth + TILE_COLS - 1) / TILE_COLS * TILE_COLS;
+    const size_t stride = ((size_t)x->depth + TILE_COLS - 1) / TILE_COLS * TILE_COLS;
     sample_copies copies;
     bool good;
     memset(&copies, 0, sizeof copies);
     memset(layer, 0, sizeof *layer);
     layer->dtype = dtype;
-    layer->depth = depth;
+    layer->depth = x->depth;
     layer->stride = (int)stride;
     copies.stride = stride;
     layer->gram = malloc(stride * stride * sizeof *layer->gram);
@@ -393,7 +399,7 @@ bool quantise_start(quantise_layer *layer, vit_dtype dtype, bool has_bias, const
     layer->mean_x = calloc(2 * stride, sizeof *layer->mean_x);
     if (layer->mean_x) layer->mean_seen = layer->mean_x + stride;
     good = layer->gram && layer->cross && layer->mean_x &&
-           learn(layer, has_bias, x, count, &copies, executor);
+           learn(layer, has_bias, x, &copies, executor);
     free(copies.x);
     free(copies.seen);
     return good;

@@ -3,7 +3,7 @@
  * error of one weight can make up for that of another.
  *
  *     quantise_layer layer;
- *     quantise_start(&layer, dtype, has_bias, x, count, depth, executor) ...
+ *     quantise_start(&layer, dtype, has_bias, &samples, executor) ...
  *     quantise_rows(&layer, weights, num_rows, executor)           in place
  *     quantise_bias(&layer, before, after, num_rows, bias)         if there is one
  *     quantise_end(&layer);
@@ -17,10 +17,16 @@
 
 #include "vit.h"
 
+/* Rows of values: samples of what a layer reads, or its weights. */
+typedef struct quantise_matrix {
+    const float *values;   /* [count][depth] */
+    int count, depth;
+} quantise_matrix;
+
 /* Whether this module knows the type: bf16, int8, int4. */
 bool quantise_knows(vit_dtype dtype);
 
-/* n numbers that enter a layer, as its kernels see them. In place. */
+/* n inputs of a layer, as its kernels see them. In place. */
 void quantise_input(vit_dtype dtype, float *row, int n);
 
 /* rows [num_rows][depth], each weight to the nearest of the type, by packing and unpacking.
@@ -30,11 +36,11 @@ bool quantise_nearest(vit_dtype dtype, float *rows, int num_rows, int depth);
 /* --- smoothing (SmoothQuant, Xiao and others, 2022) ---
  * Channels of a layer's input that are much larger than the others take the 8 bits from them. They
  * can be divided by factors[depth] if the weights' columns are multiplied by them. Finds factors
- * that make the error of the layer's output small, on samples x [count][depth] and weights
- * [num_rows][depth]: max|x|^a / max|w|^(1 - a), the best of a few a and of no factors at all.
- * *alpha is that a, or 0 for none. False: no memory. */
-bool quantise_smooth(vit_dtype dtype, const float *x, int count, const float *weights,
-                     int num_rows, int depth, float *factors, float *alpha);
+ * that make the error of the layer's output small, on samples x and weights w:
+ * max|x|^a / max|w|^(1 - a), the best of a few a and of no factors at all. *alpha is that a, or 0
+ * for none. False: no memory. */
+bool quantise_smooth(vit_dtype dtype, const quantise_matrix *x, const quantise_matrix *w,
+                     float *factors, float *alpha);
 
 /* --- rounding --- */
 
@@ -46,9 +52,9 @@ typedef struct quantise_layer {
     float *mean_x, *mean_seen;  /* [stride]: zero without a bias to correct */
 } quantise_layer;
 
-/* Learns from samples x [count][depth] what the layer reads. End it either way. */
-bool quantise_start(quantise_layer *layer, vit_dtype dtype, bool has_bias, const float *x,
-                    int count, int depth, const vit_executor *executor);
+/* Learns from samples x what the layer reads. End it either way. */
+bool quantise_start(quantise_layer *layer, vit_dtype dtype, bool has_bias,
+                    const quantise_matrix *x, const vit_executor *executor);
 
 /* In place; false: no memory. */
 bool quantise_rows(const quantise_layer *layer, float *weights, int num_rows,

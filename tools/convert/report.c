@@ -12,8 +12,10 @@
 
 /* === Notes === */
 
+enum { MAX_NOTES = 16 };   /* there are 13 kinds of notes, and each comes once */
+
 typedef struct note_list {
-    char text[10][512];
+    char text[MAX_NOTES][512];
     int count;
 } note_list;
 
@@ -22,7 +24,7 @@ static char *add_note(note_list *notes)
     return notes->text[notes->count++];
 }
 
-/* Does the file's name begin with that of an architecture? Only a hint: names lie. */
+/* The architecture whose name is in the file's name. Only a hint: names may be wrong. */
 static const char *name_in_file(const char *path)
 {
     const char *file = paths_file_name(path), *best = NULL;
@@ -78,7 +80,7 @@ static void note_assumptions(const conversion *c, note_list *notes)
                  c->model.notes.activation_assumed ? "activation gelu" : "", hint ? hint : "NAME");
 }
 
-/* What the layout's library does by itself, which whoever trained the model may have changed. */
+/* The defaults of the library, which may have been changed in training. */
 static void note_defaults(const conversion *c, note_list *notes)
 {
     const size_t size = sizeof notes->text[0];
@@ -89,7 +91,7 @@ static void note_defaults(const conversion *c, note_list *notes)
     for (key = 0; key < SETTING_COUNT && used < size; key++)
         if (c->seen.by_default[key])
             used += (size_t)snprintf(text + used, size - used, " %s=%s",
-                                     setting_name((setting_key)key),
+                                     setting_rows[key].name,
                                      setting_text((setting_key)key,
                                                   c->all[FROM_TENSORS].value[key], value));
     if (c->seen.mean_by_default && used < size)
@@ -113,7 +115,8 @@ static void collect_notes(const conversion *c, note_list *notes)
                  stored->position_rows);
     if (c->model.context_divisor > 0)
         snprintf(add_note(notes), sizeof notes->text[0],
-                 "attention is divided by %.9g behind the softmax: so is attn.proj.weight instead",
+                 "attention is divided by %.9g after the softmax: attn.proj.weight is divided "
+                 "instead",
                  c->model.context_divisor);
     if (c->model.notes.patches_adapted && config->stem)
         snprintf(add_note(notes), sizeof notes->text[0],
@@ -166,7 +169,7 @@ static const char *const crop_words[] = {
     "shorter side to %d, crop the centre", "both sides to %d", "longer side to %d, pad"
 };
 
-/* One number where all channels agree. */
+/* One value where all channels agree. */
 static void print_vector(const char *name, const float *values, int n)
 {
     bool equal = true;
@@ -218,7 +221,7 @@ static void print_labels(const conversion *c)
 static void print_comparison(const conversion *c)
 {
     const comparison *k = &c->comparison;
-    const photo_list *photos = convert_photos(c);
+    const photo_list *photos = conversion_photos(c);
     if (k->images == 0) return;
     printf("%-15s against f32 on %d images%s\n", "error", k->images,
            c->photos.count > 0 ? "" : ", those of the calibration");
@@ -315,7 +318,7 @@ static void put_comparison(json_writer *w, const conversion *c)
     json_put_integer(w, "images", k->images);
     json_put_number(w, "mean_cosine", k->mean_cosine, 9);
     json_put_number(w, "min_cosine", k->min_cosine, 9);
-    json_put_text(w, "worst_image", convert_photos(c)->paths[k->worst]);
+    json_put_text(w, "worst_image", conversion_photos(c)->paths[k->worst]);
     if (k->has_classes) {
         json_put_integer(w, "agree", k->agree);
         json_put_decimals(w, "top1_agreement", (double)k->agree / k->images, 6);

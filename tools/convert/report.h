@@ -2,7 +2,7 @@
 #ifndef CONVERT_REPORT_H
 #define CONVERT_REPORT_H
 
-#include "convert/convert.h"
+#include "convert/conversion.h"
 
 void convert_report_text(const conversion *c);
 void convert_report_json(const conversion *c);   /* one object on one line */

@@ -22,6 +22,19 @@ typedef struct unpacking {
 } unpacking;
 
 /* safetensors has no type for quantised weights: those become f32. */
+static const char *stored_type(const vit_tensor *t)
+{
+    switch (t->dtype) {
+    case VIT_F16: return "F16";
+    case VIT_BF16: return "BF16";
+    case VIT_F32:
+    case VIT_I8:
+    case VIT_I4:
+    case VIT_NUM_DTYPES: break;
+    }
+    return "F32";
+}
+
 static bool is_half(const vit_tensor *t)
 {
     return t->dtype == VIT_F16 || t->dtype == VIT_BF16;
@@ -41,10 +54,9 @@ static uint64_t plain_size(const vit_tensor *t)
 
 static void put_entry(FILE *file, const vit_tensor *t, uint64_t *offset)
 {
-    static const char *const dtypes[VIT_NUM_DTYPES] = { "F32", "F16", "BF16", "F32", "F32" };
     uint64_t end = *offset + plain_size(t);
     int i;
-    fprintf(file, ",\"%s\":{\"dtype\":\"%s\",\"shape\":[", t->name, dtypes[t->dtype]);
+    fprintf(file, ",\"%s\":{\"dtype\":\"%s\",\"shape\":[", t->name, stored_type(t));
     for (i = 0; i < t->ndim; i++) fprintf(file, "%s%d", i ? "," : "", t->dims[i]);
     fprintf(file, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)*offset,
             (unsigned long long)end);
@@ -102,7 +114,7 @@ static bool put_header(unpacking *u, report *r)
 
 /* === Data === */
 
-/* A row of 16-bit numbers, with the bits that they have; panels as >>format in vit.h says. */
+/* A row of 16-bit values, bits unchanged; panels as >>format in vit.h says. */
 static void unpack_half(const vit_tensor *t, int row, size_t depth, unsigned char *out)
 {
     const size_t panel = t->dtype == VIT_BF16 ? (depth + 1) / 2 * 64 : depth * 32;

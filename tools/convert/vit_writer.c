@@ -130,22 +130,22 @@ static void put_string_section(section_writer *s, const char *tag, const char *c
 
 /* One pass measures, a second one writes; data_size is known to the second. */
 static void put_sections(vit_writer *w, section_writer *s, uint32_t num_sections,
-                         const vit_config *config, const vit_writer_strings *strings,
-                         uint64_t data_size)
+                         const vit_writer_contents *contents, uint64_t data_size)
 {
-    const size_t fields = count_fields(config);
+    const size_t fields = count_fields(contents->config);
     s->offset = VIT_HEADER_SIZE + (uint64_t)num_sections * VIT_SECTION_SIZE;
     put_section(s, "fields", 1, fields, fields * VIT_FIELD_SIZE);
-    if (s->meta) put_fields(s->meta + s->offset - fields * VIT_FIELD_SIZE, config);
+    if (s->meta) put_fields(s->meta + s->offset - fields * VIT_FIELD_SIZE, contents->config);
     put_section(s, "tensors", 1, w->count, w->count * VIT_TENSOR_SIZE);
     w->directory = (size_t)s->offset - w->count * VIT_TENSOR_SIZE;
-    if (strings->count) put_string_section(s, "labels", strings->labels, strings->count);
-    if (strings->count && strings->synsets)
-        put_string_section(s, "synsets", strings->synsets, strings->count);
-    if (strings->provenance) {
-        size_t size = strlen(strings->provenance) + 1;
+    if (contents->num_labels)
+        put_string_section(s, "labels", contents->labels, contents->num_labels);
+    if (contents->num_labels && contents->synsets)
+        put_string_section(s, "synsets", contents->synsets, contents->num_labels);
+    if (contents->provenance) {
+        size_t size = strlen(contents->provenance) + 1;
         put_section(s, "source", 0, 0, size);
-        if (s->meta) memcpy(s->meta + s->offset - size, strings->provenance, size);
+        if (s->meta) memcpy(s->meta + s->offset - size, contents->provenance, size);
     }
     s->offset = align(s->offset, VIT_ALIGN);
     put_section(s, "data", 1, 0, data_size);
@@ -170,42 +170,54 @@ static void put_tensor(unsigned char *at, const vit_tensor *tensor)
 static bool is_kept(const vit_writer_keep *keep, const char *name)
 {
     int i;
-    for (i = 0; keep && i < keep->count; i++)
+    for (i = 0; i < keep->count; i++)
         if (fnmatch(keep->patterns[i], name, 0) == 0) return true;
     return false;
 }
 
-/* As vit_architecture_tensor, but not all matrices are of type dtype. The patch embedding and a
- * stem before it keep more bits: they are small, and in flat areas of a photo, where all pixels
- * are alike, the rounding errors of weights and of pixels add up. */
-static bool describe(const vit_config *config, vit_dtype dtype, const vit_writer_keep *keep,
-                     int index, vit_tensor *tensor)
+/* The patch embedding and a stem before it keep more bits: they are small, and in flat areas of a
+ * photo, where all pixels are alike, the rounding errors of weights and of pixels add up. */
+static vit_dtype input_dtype(vit_dtype dtype)
 {
-    if (!vit_architecture_tensor(config, dtype, index, tensor)) return false;
-    if (dtype > VIT_F16 && !strncmp(tensor->name, "patch_embed.", 12))
-        vit_architecture_tensor(config, dtype == VIT_BF16 ? VIT_F32 : VIT_F16, index, tensor);
-    else if (dtype >= VIT_I8 && is_kept(keep, tensor->name))
-        vit_architecture_tensor(config, VIT_BF16, index, tensor);
-    return true;
+    switch (dtype) {
+    case VIT_F32:
+    case VIT_BF16: return VIT_F32;
+    case VIT_F16:
+    case VIT_I8:
+    case VIT_I4:
+    case VIT_NUM_DTYPES: break;
+    }
+    return VIT_F16;
+}
+
+/* As vit_architecture_tensor, but not all matrices are of the file's type. */
+static bool describe(const vit_writer_contents *contents, int index, vit_tensor *tensor)
+{
+    vit_dtype dtype = contents->dtype;
+    if (!vit_architecture_tensor(contents->config, dtype, index, tensor)) return false;
+    if (!strncmp(tensor->name, "patch_embed.", 12))
+        dtype = input_dtype(dtype);
+    else if (tensor_is_quantised(dtype) && is_kept(&contents->keep, tensor->name))
+        dtype = VIT_BF16;
+    return vit_architecture_tensor(contents->config, dtype, index, tensor) != 0;
 }
 
 /* The tensors and the largest panel among them. */
-static bool list_tensors(vit_writer *w, const vit_config *config, vit_dtype dtype,
-                         const vit_writer_keep *keep, report *r)
+static bool list_tensors(vit_writer *w, const vit_writer_contents *contents, report *r)
 {
     size_t largest = 1, i;
     vit_tensor tensor;
     int count = 0;
-    while (describe(config, dtype, keep, count, &tensor)) count++;
+    while (describe(contents, count, &tensor)) count++;
     w->count = (size_t)count;
     w->tensors = calloc(w->count, sizeof *w->tensors);
     if (!w->tensors) return report_no_memory(r);
     for (i = 0; i < w->count; i++) {
+        vit_tensor *t = &w->tensors[i];
         size_t panel;
-        describe(config, dtype, keep, (int)i, &w->tensors[i]);
-        if (w->tensors[i].layout != VIT_LAYOUT_PANELS) continue;
-        panel = vit_pack_panel(w->tensors[i].dtype, NULL, 0, (int)tensor_depth(&w->tensors[i]),
-                               NULL);
+        describe(contents, (int)i, t);
+        if (t->layout != VIT_LAYOUT_PANELS) continue;
+        panel = vit_pack_panel(t->dtype, NULL, 0, (int)tensor_depth(t), NULL);
         if (panel > largest) largest = panel;
     }
     w->panel = malloc(largest);
@@ -223,14 +235,14 @@ static void place_tensors(vit_writer *w)
     w->file_size = offset;
 }
 
-static bool make_meta(vit_writer *w, const vit_config *config, const vit_writer_strings *strings,
-                      report *r)
+static bool make_meta(vit_writer *w, const vit_writer_contents *contents, report *r)
 {
-    uint32_t sections = 3u + (strings->count > 0) + (strings->count > 0 && strings->synsets) +
-                        (strings->provenance != NULL);
+    const bool has_labels = contents->num_labels > 0;
+    const uint32_t sections = 3u + has_labels + (has_labels && contents->synsets) +
+                              (contents->provenance != NULL);
     section_writer s;
     memset(&s, 0, sizeof s);
-    put_sections(w, &s, sections, config, strings, 0);
+    put_sections(w, &s, sections, contents, 0);
     if (s.offset > 0x7fffffff) return report_fail(r, "the labels are larger than 2 GB");
     w->meta_size = (size_t)s.offset;
     w->meta = calloc(w->meta_size, 1);
@@ -238,7 +250,7 @@ static bool make_meta(vit_writer *w, const vit_config *config, const vit_writer_
     place_tensors(w);
     s.meta = w->meta;
     s.entry = w->meta + VIT_HEADER_SIZE;
-    put_sections(w, &s, sections, config, strings, w->file_size - w->meta_size);
+    put_sections(w, &s, sections, contents, w->file_size - w->meta_size);
     memcpy(w->meta, VIT_FILE_MAGIC, 8);
     store32(w->meta + VIT_HEADER_VERSION, VIT_FILE_VERSION);
     store32(w->meta + VIT_HEADER_NUM_SECTIONS, sections);
@@ -276,20 +288,12 @@ static bool go_to(vit_writer *w, uint64_t offset, report *r)
     return true;
 }
 
-bool vit_writer_start(vit_writer *w, FILE *file, const vit_config *config, vit_dtype dtype,
-                      const vit_writer_strings *strings, report *r)
-{
-    return vit_writer_start_mixed(w, file, config, dtype, NULL, strings, r);
-}
-
-bool vit_writer_start_mixed(vit_writer *w, FILE *file, const vit_config *config, vit_dtype dtype,
-                            const vit_writer_keep *keep, const vit_writer_strings *strings,
-                            report *r)
+bool vit_writer_start(vit_writer *w, FILE *file, const vit_writer_contents *contents, report *r)
 {
     memset(w, 0, sizeof *w);
     w->file = file;
     vit_hash_init(&w->hash);
-    if (list_tensors(w, config, dtype, keep, r) && make_meta(w, config, strings, r) &&
+    if (list_tensors(w, contents, r) && make_meta(w, contents, r) &&
         put_zeros(w, w->meta_size, r))
         return true;
     vit_writer_free(w);

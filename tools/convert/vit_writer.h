@@ -2,7 +2,7 @@
  * a tensor and the directory.
  *
  *     vit_writer w;
- *     if (!vit_writer_start(&w, file, &config, VIT_F16, &strings, r)) ...
+ *     if (!vit_writer_start(&w, file, &contents, r)) ...
  *     for (i = 0; i < w.count; i++)
  *         ... vit_writer_rows(&w, rows, n, r) until all rows of w.tensors[i] are there ...
  *     vit_writer_finish(&w, r);
@@ -18,12 +18,22 @@
 #include "base/report.h"
 #include "vit.h"
 
-typedef struct vit_writer_strings {
-    size_t count;                 /* of labels; 0: none */
+/* Tensors that keep 16 bits in a file of int8 or int4: patterns, as of a shell, of their names. */
+typedef struct vit_writer_keep {
+    const char *const *patterns;
+    int count;
+} vit_writer_keep;
+
+/* What a file consists of but for its tensors. Pointers may be NULL, but for config. */
+typedef struct vit_writer_contents {
+    const vit_config *config;
+    vit_dtype dtype;              /* of the matrices */
+    vit_writer_keep keep;
+    size_t num_labels;
     const char *const *labels;
-    const char *const *synsets;   /* or NULL */
-    const char *provenance;       /* "key: value\n" lines, or NULL */
-} vit_writer_strings;
+    const char *const *synsets;
+    const char *provenance;       /* "key: value\n" lines */
+} vit_writer_contents;
 
 typedef struct vit_writer {
     vit_tensor *tensors;          /* in file order; name, dims, offset and size are set */
@@ -40,20 +50,8 @@ typedef struct vit_writer {
     unsigned char *panel;         /* the largest panel */
 } vit_writer;
 
-/* Tensors that keep 16 bits in a file of int8 or int4: patterns, as of a shell, of their names. */
-typedef struct vit_writer_keep {
-    const char *const *patterns;
-    int count;
-} vit_writer_keep;
-
 /* Lays the file out and skips to its data. file must be seekable and empty. */
-bool vit_writer_start(vit_writer *w, FILE *file, const vit_config *config, vit_dtype dtype,
-                      const vit_writer_strings *strings, report *r);
-
-/* The same, keeping some tensors in bf16 where dtype is int8 or int4; keep may be NULL. */
-bool vit_writer_start_mixed(vit_writer *w, FILE *file, const vit_config *config, vit_dtype dtype,
-                            const vit_writer_keep *keep, const vit_writer_strings *strings,
-                            report *r);
+bool vit_writer_start(vit_writer *w, FILE *file, const vit_writer_contents *contents, report *r);
 
 /* Appends num_rows rows to the current tensor: 16 at a time, fewer only at its end, or any number
  * for a plain one. A plain tensor may also be cut finer: see vit_writer_values. */

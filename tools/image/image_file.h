@@ -80,6 +80,7 @@ static void image_file__release(void *old);
 #define STBI_FREE(old) image_file__release(old)
 #include <stb/stb_image.h>
 
+#include "base/crc32.h"
 #include "base/report.h"
 #include "base/source.h"
 
@@ -280,21 +281,6 @@ static bool image_file__is_png(const image_file__job *job) {
     return image_file__begins(job, "\x89PNG\r\n\x1a\n", 8);
 }
 
-/* CRC-32 as in the PNG specification, four bits at a time. */
-static uint32_t image_file__crc(const uint8_t *bytes, size_t size) {
-    uint32_t table[16], crc = 0xffffffffu;
-    for (uint32_t i = 0; i < 16; i++) {
-        uint32_t c = i;
-        for (int bit = 0; bit < 4; bit++) c = c & 1 ? c >> 1 ^ 0xedb88320u : c >> 1;
-        table[i] = c;
-    }
-    for (size_t i = 0; i < size; i++) {
-        crc = table[(crc ^ bytes[i]) & 15] ^ crc >> 4;
-        crc = table[(crc ^ (uint32_t)bytes[i] >> 4) & 15] ^ crc >> 4;
-    }
-    return ~crc;
-}
-
 /* Chunks up to IEND: length, type, data, CRC. Those with a capital first letter are critical.
  * The first is IHDR and begins with width and height. */
 static bool image_file__check_png(const image_file__job *job) {
@@ -318,7 +304,7 @@ static bool image_file__check_png(const image_file__job *job) {
         if (!known && !(chunk[4] & 32)) {
             return report_fail(job->r, "is damaged: unknown PNG chunk");
         }
-        if (known && image_file__crc(chunk + 4, 4 + length) !=
+        if (known && crc32_add(0, chunk + 4, 4 + length) !=
                          image_file__big32(chunk + 8 + length)) {
             return report_fail(job->r, "is damaged: PNG checksum differs");
         }

@@ -32,8 +32,9 @@ typedef struct layout_map {
     char prefix[128];              /* stripped from every key, e.g. "module." */
     const char *blocks;            /* the path that is in use */
     int depth;                     /* blocks */
-    layout_target *targets;        /* in the order of the rules; their matches are one array */
+    layout_target *targets;        /* in the order of the rules */
     size_t target_count;
+    layout_match *matches;         /* those of all targets */
     int patch_order;               /* 1 + the place of its word; 0: not told */
     int64_t embed_dim;             /* 0 until the tensors have shown it */
 } layout_map;

@@ -105,6 +105,11 @@ int layout_axes_ndim(const char *axes)
     return ndim;
 }
 
+const char *layout_file_order(const char *axes)
+{
+    return axes + strcspn(axes, ">") + 1;
+}
+
 int64_t layout_axis_size(const char *axes, const checkpoint_tensor_info *view, char letter)
 {
     char letters[8] = "";
@@ -155,15 +160,13 @@ static bool split_dim(letter_table *table, const char *letters, int64_t size, in
 
 bool layout_apply_axes(checkpoint_tensor_info *view, const char *axes, const layout_sizes *sizes)
 {
-    const char *order = strchr(axes, '>') + 1;
+    const char *order = layout_file_order(axes);
     letter_table table = { { 0 }, { 0 } };
     char letters[8] = "";
     int i;
     if (layout_axes_ndim(axes) != view->ndim) return false;
-    for (i = 0; i < view->ndim; i++) {
-        axes = next_dim(axes, letters, sizeof letters);
+    for (i = 0; (axes = next_dim(axes, letters, sizeof letters)) != NULL; i++)
         if (!split_dim(&table, letters, view->dims[i], view->strides[i], sizes)) return false;
-    }
     view->ndim = (int)strlen(order);
     for (i = 0; i < view->ndim; i++) {
         view->dims[i] = table.size[(unsigned char)order[i]];

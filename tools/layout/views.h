@@ -24,6 +24,9 @@ bool layout_first_rows(checkpoint_tensor_info *view, int64_t rows);
 /* Number of dimensions of the source. */
 int layout_axes_ndim(const char *axes);
 
+/* The letters of the .vit file's dimensions: those after the '>'. */
+const char *layout_file_order(const char *axes);
+
 /* The size of the source's dimension with this letter alone; 0: there is none. */
 int64_t layout_axis_size(const char *axes, const checkpoint_tensor_info *view, char letter);
 

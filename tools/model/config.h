@@ -1,4 +1,4 @@
-/* config.h - config.json, as it lies beside the weights: timm's, Hugging Face transformers' or
+/* config.h - config.json, as it is stored beside the weights: timm's, Hugging Face transformers' or
  * open_clip's.
  */
 #ifndef CONFIG_H
@@ -9,7 +9,7 @@
 #include "model/config_values.h"
 
 /* Fills s with what the file says. *foreign (may be NULL) is set, and nothing else done, where it
- * describes a model that is none of vit.h's; with NULL that is a failure. */
+ * describes a model that vit.h does not run; with NULL that is a failure. */
 bool config_read(config_file *config, settings *s, const char *path, bool *foreign, report *r);
 void config_free(config_file *config);
 

@@ -18,7 +18,7 @@ typedef enum key_action {
     TO_PRE_NORM,      /* the patches have a bias where it is false */
     TO_ABSENCE,       /* null or false clears the flag `setting`, any number sets it */
     TO_POSITIONS,     /* pos_embed, use_abs_pos_emb, no_embed_class */
-    TO_ROPE,          /* use_rot_pos_emb: false means none, and true leaves the type to be told */
+    TO_ROPE,          /* use_rot_pos_emb: false means none; true does not say which type */
     TO_NORM,          /* kinds of layers, by the names of their classes ... */
     TO_ACTIVATION,
     TO_BLOCK,
@@ -26,7 +26,7 @@ typedef enum key_action {
     TO_MLP,
     TO_SWIGLU,        /* true: a gated MLP with SiLU */
     TO_FINAL_NORM,    /* false: nowhere; else its place is seen in the tensors */
-    TO_NOTHING        /* vit.h has none: all but null is refused */
+    TO_NOTHING        /* vit.h lacks it: anything but null is refused */
 } key_action;
 
 typedef struct key_rule {
@@ -248,7 +248,7 @@ static void fold(const char *name, char text[80])
     text[used] = '\0';
 }
 
-/* A class of layers and what it stands for; no name ends the list. */
+/* A class of layers and its value here; a NULL name ends the list. */
 typedef struct layer_name {
     const char *name;   /* folded */
     int value;

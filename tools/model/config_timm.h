@@ -1,4 +1,5 @@
-/* config_timm.h - timm's config.json, as it lies beside model.safetensors on the Hugging Face hub:
+/* config_timm.h - timm's config.json, as it is stored beside model.safetensors on the Hugging Face
+ * hub:
  *
  *     {"architecture": "vit_base_patch16_224", "num_classes": 10, "global_pool": "token",
  *      "model_args": {"img_size": 384}, "label_names": ["cat", "dog"],

@@ -11,7 +11,7 @@
 /* A configuration of transformers, of whatever model? */
 bool config_hf_is(const json_value *root);
 
-/* Is it one of a model that some layout of vit.h serves? */
+/* Does it describe a model that some layout serves? */
 bool config_hf_knows(const json_value *root);
 
 /* Fills s and the labels from the parsed file at path; a preprocessor_config.json in the same

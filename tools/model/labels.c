@@ -70,7 +70,7 @@ static bool split_lines(label_list *list, char *text, report *r)
     return true;
 }
 
-/* Where every line begins with a WordNet id, the words behind it are the label. */
+/* Where every line begins with a WordNet id, the words after it are the label. */
 static void split_synsets(label_list *list)
 {
     size_t i;

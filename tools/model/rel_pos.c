@@ -8,13 +8,13 @@ bool rel_pos_knows(vit_pos_resample how)
     return how == VIT_RESAMPLE_TIMM || how == VIT_RESAMPLE_TRANSFORMERS;
 }
 
-/* Between two numbers of an axis. */
+/* Between two values of an axis. */
 typedef struct place {
     int left, right;
     double part;   /* of the right one */
 } place;
 
-/* The ratio q with which 1 + q + q q + ..., n terms, is `longest`, as far as the bounds let it. */
+/* The ratio q for which 1 + q + q^2 + ..., n terms, is `longest`: by bisection, within bounds. */
 static double find_ratio(int n, int longest)
 {
     double low = 1.01, high = 1.5, q = low;
@@ -26,7 +26,7 @@ static double find_ratio(int n, int longest)
     return q;
 }
 
-/* at [2 n + 1]: where the old distances lie among the new ones, which end at `longest`. */
+/* at [2 n + 1]: where the old distances are among the new ones, which end at `longest`. */
 static void put_distances(int n, int longest, float *at)
 {
     const double q = find_ratio(n, longest);
@@ -40,7 +40,7 @@ static void put_distances(int n, int longest, float *at)
     }
 }
 
-/* What lies beyond the ends is as at the ends. */
+/* Beyond either end, the value at that end. */
 static place find_place(const float *at, int count, float x)
 {
     place p = { 0, 0, 0 };
@@ -52,56 +52,67 @@ static place find_place(const float *at, int count, float x)
     return p;
 }
 
-/* places [2 new_side - 1], in a row of 2 side - 1; at: room for these. */
-static void put_places(int side, int new_side, float *at, place *places)
+/* For each new distance along a side, where it is among the old ones. */
+typedef struct axis {
+    int old_count, count;   /* distances: 2 side - 1 */
+    place *places;          /* [count] */
+} axis;
+
+/* False: out of memory. */
+static bool make_axis(int side, int new_side, axis *a)
 {
+    float *at = malloc((size_t)(2 * side) * sizeof *at);
+    bool good;
     int i;
-    put_distances(side - 1, new_side - 1, at);
-    for (i = 0; i < 2 * new_side - 1; i++)
-        places[i] = find_place(at, 2 * side - 1, (float)(i - (new_side - 1)));
-}
-
-static double number_at(const float *row, const place *x)
-{
-    return (1 - x->part) * (double)row[x->left] + x->part * (double)row[x->right];
-}
-
-static void resample(const float *from, int width, const place *rows, int row_count,
-                     const place *columns, int column_count, float *to)
-{
-    int y, x;
-    for (y = 0; y < row_count; y++) {
-        const float *top = from + rows[y].left * width, *bottom = from + rows[y].right * width;
-        for (x = 0; x < column_count; x++)
-            *to++ = (float)((1 - rows[y].part) * number_at(top, &columns[x]) +
-                            rows[y].part * number_at(bottom, &columns[x]));
-    }
-}
-
-static bool resample_distances(const float *from, int height, int width, float *to,
-                               int new_height, int new_width)
-{
-    const int rows = 2 * new_height - 1, columns = 2 * new_width - 1;
-    place *places = malloc((size_t)(rows + columns) * sizeof *places);
-    float *at = malloc((size_t)(2 * (height > width ? height : width)) * sizeof *at);
-    const bool good = places && at;
+    a->old_count = 2 * side - 1;
+    a->count = 2 * new_side - 1;
+    a->places = malloc((size_t)a->count * sizeof *a->places);
+    good = at && a->places;
     if (good) {
-        put_places(height, new_height, at, places);
-        put_places(width, new_width, at, places + rows);
-        resample(from, 2 * width - 1, places, rows, places + rows, columns, to);
+        put_distances(side - 1, new_side - 1, at);
+        for (i = 0; i < a->count; i++)
+            a->places[i] = find_place(at, a->old_count, (float)(i - (new_side - 1)));
     }
-    free(places);
     free(at);
     return good;
 }
 
-bool rel_pos_resample(vit_pos_resample how, const float *from, int height, int width, float *to,
-                      int new_height, int new_width)
+static double value_at(const float *row, const place *x)
 {
-    if (how == VIT_RESAMPLE_TIMM)
-        return resample_distances(from, height, width, to, new_height, new_width);
+    return (1 - x->part) * (double)row[x->left] + x->part * (double)row[x->right];
+}
+
+static void resample(const float *from, const axis *rows, const axis *columns, float *to)
+{
+    int y, x;
+    for (y = 0; y < rows->count; y++) {
+        const place *p = &rows->places[y];
+        const float *top = from + p->left * columns->old_count;
+        const float *bottom = from + p->right * columns->old_count;
+        for (x = 0; x < columns->count; x++)
+            *to++ = (float)((1 - p->part) * value_at(top, &columns->places[x]) +
+                            p->part * value_at(bottom, &columns->places[x]));
+    }
+}
+
+static bool resample_distances(const float *from, vit_grid grid, float *to,
+                               vit_grid new_grid)
+{
+    axis rows = { 0, 0, NULL }, columns = { 0, 0, NULL };
+    const bool good = make_axis(grid.height, new_grid.height, &rows) &&
+                      make_axis(grid.width, new_grid.width, &columns);
+    if (good) resample(from, &rows, &columns, to);
+    free(rows.places);
+    free(columns.places);
+    return good;
+}
+
+bool rel_pos_resample(vit_pos_resample how, const float *from, vit_grid grid, float *to,
+                      vit_grid new_grid)
+{
+    if (how == VIT_RESAMPLE_TIMM) return resample_distances(from, grid, to, new_grid);
     vit_resample_positions(VIT_RESAMPLE_FLEXIVIT, 1, from,
-                           (vit_grid){ 2 * height - 1, 2 * width - 1 }, to,
-                           (vit_grid){ 2 * new_height - 1, 2 * new_width - 1 });
+                           (vit_grid){ 2 * grid.height - 1, 2 * grid.width - 1 }, to,
+                           (vit_grid){ 2 * new_grid.height - 1, 2 * new_grid.width - 1 });
     return true;
 }

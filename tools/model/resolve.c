@@ -39,7 +39,7 @@ static double shown_of(const resolver *m, setting_key key)
     return setting_rows[key].plain;
 }
 
-/* The plain value where nobody says another. */
+/* The plain value where no source gives one. */
 static double value_of(const resolver *m, setting_key key)
 {
     return value_or(m, key, setting_rows[key].plain);
@@ -252,7 +252,7 @@ static int grid_side(const vit_config *c, double pixels)
     return side < 32768 ? (int)side : 0;   /* so that the product of two sides is an int */
 }
 
-/* The grid for a size that somebody tells. */
+/* The grid of the input size that a source gives. */
 static void take_grid(resolver *m, const settings *told)
 {
     m->stored->grid_height = grid_side(m->config, told->value[SETTING_IMG_HEIGHT]);
@@ -270,8 +270,8 @@ static bool grid_explains_rows(resolver *m)
     return stored->patch_rows == stored->position_rows;
 }
 
-/* timm takes positions to be square unless their number says otherwise. 0, 1 or 2 ways to read
- * the rows; if there are two, the one that `positions` tells. */
+/* timm assumes a square grid unless the number of rows rules it out. 0, 1 or 2 ways to read the
+ * rows; if there are two, SETTING_POSITIONS decides. */
 static int square_grid(resolver *m)
 {
     settings_stored *stored = m->stored;
@@ -291,7 +291,7 @@ static int square_grid(resolver *m)
     return fits_all && fits_patches && wanted < 0 ? 2 : 1;
 }
 
-/* The size that the name or the configuration tells does not explain the positions. */
+/* The size that the name or the configuration gives does not match the positions. */
 static bool refuse_size(const resolver *m, const settings *told, bool is_square_grid, report *r)
 {
     const double height = told->value[SETTING_IMG_HEIGHT], width = told->value[SETTING_IMG_WIDTH];
@@ -318,9 +318,9 @@ static bool refuse_rows(const resolver *m, report *r)
                        prefix == 1 ? "" : "s");
 }
 
-/* Which grid the positions form, and whether the prefix tokens have some too. The sources in
- * falling order, but for the command line, which may ask for another size: then the positions
- * are resampled. */
+/* Which grid the positions form, and whether the prefix tokens have some too. Sources count in
+ * falling precedence, but for the command line: it may request another size than that of the
+ * positions, which are then resampled. */
 static bool find_grid(resolver *m, report *r)
 {
     const settings *told = teller_of_size(m);
@@ -366,8 +366,8 @@ static bool take_relative_grid(resolver *m, const settings *told)
            (int64_t)m->seen->relative_positions - 3;
 }
 
-/* As find_grid: the grid of such a table is the one that the name or the configuration tells, else
- * a square one; the command line may ask for another, and tells the one of any other table. */
+/* As find_grid: the grid is that of the name or the configuration if it fits, else a square. The
+ * command line may request another size, and decides where the table is not that of a square. */
 static bool find_relative_grid(resolver *m, report *r)
 {
     const settings *told = teller_of_size(m);
@@ -418,8 +418,8 @@ static bool resolve_free_size(resolver *m, report *r)
     return resolve_sincos(m, r);
 }
 
-/* A table for the longest sequence there might be: nothing but the input's size tells how many of
- * its rows are used. */
+/* A table for the longest sequence there might be: only the input's size tells how many of its rows
+ * are used. */
 static bool take_first_rows(resolver *m, report *r)
 {
     vit_config *c = m->config;
@@ -510,7 +510,8 @@ static bool resolve_rope(resolver *m, report *r)
     return true;
 }
 
-/* Tables for one grid end what the name or the configuration leaves to the program. */
+/* Rotary and relative positions are stored for one grid: a name or configuration that allows any
+ * input size is overruled, a request on the command line is refused. */
 static bool resolve_dynamic(resolver *m, report *r)
 {
     vit_config *c = m->config;
@@ -626,14 +627,14 @@ static bool resolve_activation(resolver *m, report *r)
     return true;
 }
 
-/* The pool of a name, if the head was not made another one. */
+/* The name's pool, unless the norm shows that the head was changed. */
 static bool check_pool(const resolver *m, report *r)
 {
     const vit_config *c = m->config;
     const settings *name = &m->all[FROM_NAME];
     if (settings_origin(m->all, SETTING_POOL) != FROM_NAME) return true;
     if ((name->value[SETTING_FC_NORM] != 0) == (c->has_fc_norm != 0)) return true;
-    return report_fail(r, "%s has %s norm behind the pool, the tensors have %s: the head was "
+    return report_fail(r, "%s has %s norm after the pool, the tensors have %s: the head was "
                        "changed; give --set pool=WORD (%s) or --config", name->origin,
                        c->has_fc_norm ? "no" : "a", c->has_fc_norm ? "one" : "none",
                        setting_rows[SETTING_POOL].choices);

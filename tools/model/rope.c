@@ -11,7 +11,7 @@ vit_rope rope_layout(rope_type type)
     return type == ROPE_DINOV3 ? VIT_ROPE_HALVES : VIT_ROPE_PAIRS;
 }
 
-/* Coordinate number `axis` of a patch. */
+/* A patch's first or second coordinate. */
 static double coordinate(const rope_grid *grid, int64_t patch, int axis)
 {
     const rope_options *o = &grid->options;

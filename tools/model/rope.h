@@ -1,5 +1,5 @@
 /* rope.h - the angles of rotary positions, as timm and the models' own code compute them: each
- * pair of numbers of a head has a frequency, and each patch two coordinates.
+ * pair of elements of a head has a frequency, and each patch two coordinates.
  */
 #ifndef ROPE_H
 #define ROPE_H
@@ -13,7 +13,7 @@ typedef enum rope_type {
     ROPE_NONE,
     ROPE_CAT,      /* one half of the pairs for each axis; neighbours pair up          */
     ROPE_MIXED,    /* learned frequencies for both axes, of each block and head        */
-    ROPE_DINOV3    /* coordinates in [-1, 1]; numbers of the two halves pair up        */
+    ROPE_DINOV3    /* coordinates in [-1, 1]; elements of the two halves pair up       */
 } rope_type;
 
 typedef enum rope_indexing {
@@ -25,8 +25,8 @@ typedef struct rope_options {
     rope_type type;
     rope_indexing indexing;
     double temperature;   /* base of the frequencies                                   */
-    double offset;        /* number of the first row and column                        */
-    int reference;        /* side of the grid that numbers refer to; 0: as they are    */
+    double offset;        /* coordinate of the first row and column                    */
+    int reference;        /* side of the grid that coordinates are scaled to; 0: none  */
 } rope_options;
 
 /* What a table of cosines or sines depends on. */
@@ -36,7 +36,7 @@ typedef struct rope_grid {
     int pairs;            /* of a head */
 } rope_grid;
 
-/* Which numbers of a head pair up. */
+/* Which elements of a head pair up. */
 vit_rope rope_layout(rope_type type);
 
 /* The angle of a pair; frequencies are the options' own. */

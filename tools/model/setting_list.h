@@ -173,16 +173,13 @@
     X(ROPE_INDEXING, rope_grid_indexing, WORD, NO_FIELD, ROPE_IJ, NEITHER,                       \
       "rows or columns come first in them")                                                      \
     X(ROPE_OFFSET, rope_grid_offset, NUMBER, NO_FIELD, 0, NEITHER,                               \
-      "number of their first row and column")                                                    \
+      "coordinate of their first row and column")                                                \
     X(ROPE_REFERENCE, ref_feat_shape, INTEGER, NO_FIELD, 0, NEITHER,                             \
       "side of the grid they were trained on")                                                   \
     X(REL_POS, has_rel_pos, FLAG("blocks.0.attn.rel_pos", "relative positions"), COPIED, 0,      \
       BOTH, "bias of attention by relative position")                                            \
     X(DIFF_ATTN, has_diff_attn, FLAG("blocks.0.attn.lambda", "differential attention"), COPIED,  \
       0, BOTH, "differential attention")                                                         \
-    X(ATTN_SCALE, attn_scale, NUMBER, WORKED_OUT, 0, NEITHER, "factor on q k^T")                 \
-    X(ATTN_ROOT, attn_root, WORD, NO_FIELD, ATTN_ROOT_HEAD_DIM, NEITHER,                         \
-      "whose root divides q k^T, or what comes after the softmax")                               \
     X(ATTN_NORM, has_attn_norm, FLAG("blocks.0.attn.norm.weight", "norm before attn.proj"),      \
       COPIED, 0, BOTH, "norm before attn.proj")                                                  \
     X(PROJ_BIAS, has_proj_bias, FLAG("blocks.0.attn.proj.bias", "no bias of attn.proj and mlp"), \
@@ -208,6 +205,9 @@
     X(REPRESENTATION_DIM, representation_dim, INTEGER, COPIED, 0, CHECKED,                       \
       "width of pre_logits; 0 drops it")                                                         \
     X(NUM_CLASSES, num_classes, INTEGER, COPIED, 0, CHECKED, "classes; 0 drops the head")        \
+    X(ATTN_SCALE, attn_scale, NUMBER, WORKED_OUT, 0, NEITHER, "factor on q k^T")                 \
+    X(ATTN_ROOT, attn_root, WORD, NO_FIELD, ATTN_ROOT_HEAD_DIM, NEITHER,                         \
+      "whose root divides q k^T, or what comes after the softmax")                               \
     X(CROP_PCT, crop_pct, NUMBER, WORKED_OUT, 0.9, NEITHER, "input size / size before the crop") \
     X(CROP_MODE, crop_mode, WORD, COPIED, VIT_CROP_CENTER, NAMED, "how the input is cut")        \
     X(CROP_ROUNDING, crop_rounding, WORD, COPIED, VIT_ROUND_EVEN, NEITHER,                       \

@@ -288,7 +288,7 @@ void settings_from_config(settings *s, const vit_config *config)
     for (key = 0; key < SETTING_COUNT; key++)
         if (setting_rows[key].sources & SETTING_IS_NAMED)
             settings_put(s, (setting_key)key, setting_get_field((setting_key)key, config));
-    /* timm's own way, the plain one, stands for nothing told: a layout may know better */
+    /* timm's own way is only its default: a layout may know better */
     if (config->pos_resample) settings_put(s, SETTING_POS_RESAMPLE, config->pos_resample);
 }
 

@@ -3,8 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Sines, then cosines of one coordinate at `count` frequencies, which fall from 1; number `last`
- * is or would be 1 / 10000. */
+/* Sines, then cosines of one coordinate at `count` frequencies, which fall from 1; the one numbered
+ * `last`, if there are so many, is 1 / 10000. */
 static void put_waves(double place, int count, int last, float *to)
 {
     int k;

@@ -399,7 +399,7 @@ static const arch archs[] = {
     { "vit_huge_plus_patch16_dinov3", DINOV3_HUGE, 16, 256, DINOV3_GLU, IMAGENET, 1.0 },
     { "vit_huge_plus_patch16_dinov3_qkvb", DINOV3_HUGE, 16, 256, DINOV3_GLU_BIAS, IMAGENET, 1.0 },
     { "vit_7b_patch16_dinov3",               DINOV3_7B,  16, 256, DINOV3_GLU,    IMAGENET, 1.0   },
-    /* behind a stem; a patch is so many pixels of the input */
+    /* after a stem; the patch size is in pixels of the input */
     { "vit_tiny_r_s16_p8_224",               TINY,       32, 224, PLAIN,         HALF,     0.9   },
     { "vit_tiny_r_s16_p8_384",               TINY,       32, 384, PLAIN,         HALF,     1.0   },
     { "vit_small_r26_s32_224",               SMALL,      32, 224, PLAIN,         HALF,     0.9   },

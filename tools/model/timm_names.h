@@ -43,7 +43,7 @@ typedef enum arch_norm {
 #define ARCH_AVG           ARCH_OPTION(18) /* global_pool=avg */
 #define ARCH_MAP           ARCH_OPTION(19) /* global_pool=map */
 #define ARCH_POOL_PREFIX   ARCH_OPTION(20) /* pool_include_prefix=True */
-#define ARCH_FC_NORM       ARCH_OPTION(21) /* the final norm stands behind the pool */
+#define ARCH_FC_NORM       ARCH_OPTION(21) /* the final norm follows the pool */
 #define ARCH_NO_FINAL_NORM ARCH_OPTION(22) /* final_norm=False */
 #define ARCH_BILINEAR      ARCH_OPTION(23) /* preprocessing: not bicubic */
 #define ARCH_SQUASH        ARCH_OPTION(24) /* preprocessing: no crop */
@@ -81,7 +81,7 @@ typedef struct arch {
     double crop_pct;
 } arch;
 
-/* What a full name, tag included, stands for. */
+/* What a full name, tag included, means. */
 typedef struct arch_choice {
     const arch *arch;
     char tag[64];    /* "" if the name carries none */
@@ -97,8 +97,8 @@ typedef enum arch_result {
     ARCH_UNKNOWN
 } arch_result;
 
-/* Accepts a table name, timm's retired names ("vit_base_patch16_224_in21k"), a ".tag" behind it
- * and a "timm/" or "hf-hub:timm/" before it. The message of a failure names the nearest, or the
+/* Accepts a table name, timm's retired names ("vit_base_patch16_224_in21k"), a ".tag" after it
+ * and a "timm/" or "hf-hub:timm/" before it. A failure's message names the nearest ones, or the
  * option that vit.h lacks. */
 arch_result arch_find(const char *name, arch_choice *choice, report *r);
 
@@ -113,10 +113,10 @@ void arch_rope_options(const arch_choice *choice, rope_options *rope);
 
 void arch_mean_std(arch_norm norm, double mean[3], double std[3]);
 
-/* Table rows in order, NULL behind the last. */
+/* Table rows in order, NULL after the last. */
 const arch *arch_at(size_t i);
 
-/* timm's name for a width and a number of heads that go together; 0 if there is none. */
+/* Head count timm uses for this width; 0 if none. */
 int arch_heads_of_width(int embed_dim);
 
 #endif

@@ -1,0 +1,287 @@
+#include "convert/weights.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/tensor.h"
+#include "cli/progress.h"
+#include "layout/adapt.h"
+#include "layout/values.h"
+#include "model/rel_pos.h"
+#include "model/sincos.h"
+
+typedef struct stream {
+    const conversion *c;
+    vit_writer *writer;
+    calibration *calibration;   /* where weights come from if not from the checkpoint */
+    cli_progress progress;
+    const vit_tensor *target;   /* of the writer: the one being written */
+    float *buffer;              /* rows on their way */
+    size_t nonfinite, overflows;
+} stream;
+
+/* Larger values would round to infinity. The scales of int4 are f16, and its values at most 8 of
+ * them; those of int8 are f32. */
+static float largest_of(vit_dtype dtype)
+{
+    switch (dtype) {
+    case VIT_F16: return 65504.0f;
+    case VIT_BF16: return 3.3895313892515355e38f;
+    case VIT_I4: return 8 * 65504.0f;
+    case VIT_F32:
+    case VIT_I8:
+    case VIT_NUM_DTYPES: break;
+    }
+    return HUGE_VALF;
+}
+
+static void count_bad(stream *s, const float *values, size_t n, float largest)
+{
+    size_t i;
+    for (i = 0; i < n; i++) {
+        if (!isfinite(values[i])) s->nonfinite++;
+        else if (fabsf(values[i]) > largest) s->overflows++;
+    }
+}
+
+/* Even where they are allowed, quantised types cannot store them, and a calibration would spread
+ * them. */
+static bool may_be_nonfinite(const stream *s)
+{
+    return !tensor_is_quantised(s->target->dtype) && s->c->calibration.count == 0;
+}
+
+static bool check_values(stream *s, const layout_item *item, report *r)
+{
+    const vit_dtype dtype = s->target->dtype;
+    if (s->nonfinite > 0 && !conversion_allows_nonfinite(s->c))
+        return report_fail(r, "%s: %zu weights are NaN or infinite (--set allow_nonfinite=1 "
+                           "accepts them)", layout_item_name(item), s->nonfinite);
+    if (s->nonfinite > 0 && !may_be_nonfinite(s))
+        return report_fail(r, "%s: %zu weights are NaN or infinite, which cannot be quantised",
+                           layout_item_name(item), s->nonfinite);
+    if (s->overflows > 0)
+        return report_fail(r, "%s: %zu weights are too large for %s (above %g); use --dtype %s",
+                           layout_item_name(item), s->overflows, tensor_dtype_name(dtype),
+                           (double)largest_of(dtype),
+                           s->c->options->dtype == VIT_F16 ? "bf16 or f32" : "f32");
+    return true;
+}
+
+static bool refuse_bad(stream *s, const layout_item *item, report *r)
+{
+    return check_values(s, item, r) || report_file(r, s->c->options->checkpoint);
+}
+
+static bool read_values(stream *s, const layout_item *item, int64_t first, int64_t n,
+                        float *to, report *r)
+{
+    if (!layout_read(s->c->checkpoint, item, first, n, to, r))
+        return report_file(r, s->c->options->checkpoint);
+    count_bad(s, to, (size_t)n, largest_of(s->target->dtype));
+    return true;
+}
+
+/* A tensor as it is: 16 rows at a time for panels, else in pieces of any size. */
+static bool stream_copy(stream *s, const layout_item *item, report *r)
+{
+    const bool panels = item->tensor.layout == VIT_LAYOUT_PANELS;
+    const int64_t count = (int64_t)tensor_count(&item->tensor);
+    const int64_t depth = (int64_t)tensor_depth(&item->tensor);
+    const int64_t piece = panels ? 16 * depth : 65536;
+    int64_t first;
+    for (first = 0; first < count; first += piece) {
+        int64_t n = count - first < piece ? count - first : piece;
+        bool good = read_values(s, item, first, n, s->buffer, r);
+        if (!good || !(panels ? vit_writer_rows(s->writer, s->buffer, (int)(n / depth), r)
+                              : vit_writer_values(s->writer, s->buffer, (size_t)n, r)))
+            return false;
+        cli_progress_update(&s->progress, s->writer->position);
+    }
+    return true;
+}
+
+/* The patch embedding, or the first convolution of a stem, for other channels or another patch
+ * size, 16 rows at a time; standardised is what comes out. */
+static bool stream_adapted(stream *s, const layout_item *item, const adaptation *a,
+                           float *from, report *r)
+{
+    const int64_t old = (int64_t)a->from.chans * a->from.side * a->from.side;
+    const int64_t new = (int64_t)a->to.chans * a->to.side * a->to.side;
+    const bool is_standard = item->method == LAYOUT_STANDARD;
+    layout_item raw = *item;
+    int row, i;
+    if (is_standard) raw.method = LAYOUT_STACK;
+    for (row = 0; row < item->tensor.dims[0]; row += 16) {
+        const int rest = item->tensor.dims[0] - row, n = rest < 16 ? rest : 16;
+        if (!read_values(s, &raw, row * old, n * old, from, r)) return false;
+        for (i = 0; i < n; i++) {
+            adapt_row(a, from + i * old, s->buffer + i * new);
+            if (is_standard) layout_standardise(s->buffer + i * new, new);
+        }
+        if (s->nonfinite == 0)
+            count_bad(s, s->buffer, (size_t)(n * new), largest_of(s->target->dtype));
+        if (!vit_writer_rows(s->writer, s->buffer, n, r)) return false;
+    }
+    return true;
+}
+
+static bool stream_patches(stream *s, const layout_item *item, report *r)
+{
+    const patch_shape wanted = { item->tensor.dims[1], item->tensor.dims[2] };
+    const patch_shape stored = { (int)item->dims[1], (int)item->dims[2] };
+    const size_t old = (size_t)stored.chans * (size_t)stored.side * (size_t)stored.side;
+    adaptation a;
+    float *from;
+    bool good = adapt_start(&a, &stored, &wanted, s->c->model.notes.pos_resample, r);
+    from = good ? malloc(16 * old * sizeof *from) : NULL;
+    if (good && !from) good = report_no_memory(r);
+    good = good && stream_adapted(s, item, &a, from, r);
+    free(from);
+    adapt_free(&a);
+    return good;
+}
+
+/* Positions for another grid: prefix tokens as they are, the patches resampled. */
+static bool stream_positions(stream *s, const layout_item *item, report *r)
+{
+    const vit_config *config = &s->c->model.config;
+    const settings_stored *stored = &s->c->model.stored;
+    const size_t depth = (size_t)config->embed_dim;
+    const size_t old = (size_t)stored->position_rows * depth;
+    const size_t prefix = old - (size_t)stored->patch_rows * depth;
+    const size_t total = prefix + (size_t)config->num_patches * depth;
+    float *from = malloc((old + total) * sizeof *from), *to = from ? from + old : NULL;
+    bool good = from ? true : report_no_memory(r);
+    good = good && read_values(s, item, 0, (int64_t)old, from, r);
+    if (good) {
+        memcpy(to, from, prefix * sizeof *to);
+        vit_resample_positions(s->c->model.notes.pos_resample, config->embed_dim, from + prefix,
+                               (vit_grid){ stored->grid_height, stored->grid_width }, to + prefix,
+                               (vit_grid){ config->grid_height, config->grid_width });
+    }
+    good = good && vit_writer_values(s->writer, to, total, r);
+    free(from);
+    return good;
+}
+
+/* Relative positions for another grid: each head has a row, and the class token its end. */
+static bool stream_relative(stream *s, const layout_item *item, report *r)
+{
+    const vit_config *config = &s->c->model.config;
+    const settings_stored *stored = &s->c->model.stored;
+    const vit_grid old_grid = { stored->grid_height, stored->grid_width };
+    const vit_grid new_grid = { config->grid_height, config->grid_width };
+    const size_t heads = (size_t)item->tensor.dims[0], new = (size_t)item->tensor.dims[1];
+    const size_t old = (size_t)s->c->seen.relative_positions;
+    float *from = malloc((old + new) * sizeof *from);
+    bool good = from ? true : report_no_memory(r);
+    size_t i;
+    for (i = 0; good && i < heads; i++) {
+        float *to = from + old;
+        good = read_values(s, item, (int64_t)(i * old), (int64_t)old, from, r) &&
+               (rel_pos_resample(s->c->model.notes.pos_resample, from, old_grid, to, new_grid) ||
+                report_no_memory(r));
+        if (good) memcpy(to + new - 3, from + old - 3, 3 * sizeof *to);
+        good = good && vit_writer_values(s->writer, to, new, r);
+    }
+    free(from);
+    return good;
+}
+
+static bool stream_sincos(stream *s, const layout_item *item, report *r)
+{
+    const size_t count = (size_t)tensor_count(&item->tensor);
+    float *values = malloc(count * sizeof *values);
+    bool good = values ? true : report_no_memory(r);
+    if (good) sincos_positions(s->c->model.pos_sincos, &s->c->model.config, values);
+    good = good && vit_writer_values(s->writer, values, count, r);
+    free(values);
+    return good;
+}
+
+/* Room for the self-test, whose outputs the finished file has yet to give. */
+static bool stream_zeros(stream *s, const layout_item *item, report *r)
+{
+    const size_t count = (size_t)tensor_count(&item->tensor);
+    float *zeros = calloc(count, sizeof *zeros);
+    const bool good = zeros ? vit_writer_values(s->writer, zeros, count, r) : report_no_memory(r);
+    free(zeros);
+    return good;
+}
+
+/* A tensor that the calibration has changed, or passed on. */
+static bool stream_calibrated(stream *s, const layout_item *item, report *r)
+{
+    const int64_t depth = (int64_t)tensor_depth(&item->tensor);
+    const int index = (int)(s->target - s->writer->tensors);
+    const float *values = calibrate_tensor(s->calibration, index, s->target->dtype, r);
+    int row;
+    for (row = 0; values && row < item->tensor.dims[0]; row += 16) {
+        const int rest = item->tensor.dims[0] - row, n = rest < 16 ? rest : 16;
+        const float *rows = values + (size_t)row * (size_t)depth;
+        count_bad(s, rows, (size_t)n * (size_t)depth, largest_of(s->target->dtype));
+        if (!vit_writer_rows(s->writer, rows, n, r)) return false;
+        cli_progress_update(&s->progress, s->writer->position);
+    }
+    return values != NULL;
+}
+
+static bool stream_source(stream *s, const layout_item *item, report *r)
+{
+    const vit_config *config = &s->c->model.config;
+    const size_t count = (size_t)tensor_count(&item->tensor);
+    switch (item->kind) {
+    case SOURCE_CHECKPOINT: return stream_copy(s, item, r);
+    case SOURCE_RESAMPLED: return stream_positions(s, item, r);
+    case SOURCE_RESAMPLED_RELATIVE: return stream_relative(s, item, r);
+    case SOURCE_ADAPTED: return stream_patches(s, item, r);
+    case SOURCE_SINCOS: return stream_sincos(s, item, r);
+    case SOURCE_MEAN: return vit_writer_values(s->writer, config->mean, count, r);
+    case SOURCE_STD: return vit_writer_values(s->writer, config->std, count, r);
+    case SOURCE_SELFTEST: break;
+    }
+    return stream_zeros(s, item, r);
+}
+
+static bool stream_item(stream *s, const layout_item *item, report *r)
+{
+    const bool is_calibrated = s->calibration && layout_is_stored(item);
+    s->nonfinite = s->overflows = 0;
+    s->target = &s->writer->tensors[s->writer->current];
+    return (is_calibrated ? stream_calibrated(s, item, r) : stream_source(s, item, r)) &&
+           refuse_bad(s, item, r);
+}
+
+static size_t buffer_size(const layout_plan *plan)
+{
+    int64_t largest = 65536;
+    size_t i;
+    for (i = 0; i < plan->count; i++) {
+        const vit_tensor *tensor = &plan->items[i].tensor;
+        int64_t rows = tensor->dims[0] < 16 ? tensor->dims[0] : 16;
+        int64_t size = rows * (int64_t)tensor_depth(tensor);
+        if (tensor->layout == VIT_LAYOUT_PANELS && size > largest) largest = size;
+    }
+    return (size_t)largest;
+}
+
+bool weights_write(const conversion *c, calibration *calibrated, vit_writer *writer, report *r)
+{
+    stream s;
+    bool good = true;
+    size_t i;
+    memset(&s, 0, sizeof s);
+    s.c = c;
+    s.writer = writer;
+    s.calibration = calibrated;
+    s.buffer = malloc(buffer_size(&c->plan) * sizeof *s.buffer);
+    if (!s.buffer) return report_no_memory(r);
+    cli_progress_start(&s.progress, "converting", writer->file_size);
+    if (c->options->quiet) s.progress.active = false;
+    for (i = 0; good && i < c->plan.count; i++) good = stream_item(&s, &c->plan.items[i], r);
+    cli_progress_clear(&s.progress);
+    free(s.buffer);
+    return good && vit_writer_finish(writer, r);
+}
