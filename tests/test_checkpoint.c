@@ -15,10 +15,10 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "base/crc32.h"
 #include "base/json.h"
 #include "base/report.h"
 #include "checkpoint/checkpoint.h"
-#include "checkpoint/inflate.h"
 #include "test.h"
 
 /* === Growing byte strings, to build files by hand === */
@@ -623,7 +623,7 @@ static void make_zip(bytes *b, const zip_spec *specs, size_t count)
     bytes directory = { 0 };
     size_t i;
     for (i = 0; i < count; i++) {
-        uint32_t crc = inflate_crc32(0, specs[i].data, specs[i].size);
+        uint32_t crc = crc32_add(0, specs[i].data, specs[i].size);
         size_t offset = b->size;
         put(b, "PK\3\4", 4);
         put_zip_fields(b, &specs[i], crc);
@@ -989,9 +989,9 @@ static void test_malformed_legacy(void)
             DICT(WHOLE(FLOATS) "sU\x01u" WHOLE("(U\x07storagectorch\nFloatStorage\nU\x01" "9U\x03"
                                               "cpuK\x04NtQ")), "missing from the list"),
         ROW("no list of keys",
-            GOOD "\x80\x02N.", "no list of storage keys"),
+            GOOD "\x80\x02N.", "not a list of storage keys"),
         ROW("a key that is None",
-            GOOD "\x80\x02]Na.", "no string"),
+            GOOD "\x80\x02]Na.", "not a string"),
         ROW("a pickle that does not end",
             "\x80\x02N", "pickle")
     };
@@ -1378,7 +1378,7 @@ static void test_malformed_zips(void)
         { "a local header one byte off",
           { "a/data/0", FOUR_FLOATS, 16, 0, 0, 0, 0, 1 }, "local header" },
         { "a local header behind the directory",
-          { "a/data/0", FOUR_FLOATS, 16, 0, 0, 0, 0, 1000000 }, "behind" },
+          { "a/data/0", FOUR_FLOATS, 16, 0, 0, 0, 0, 1000000 }, "after the directory" },
         { "a line break in an entry's name",
           { "a\n", FOUR_FLOATS, 16, 0, 0, 0, 0, 0 }, "bad name" },
         { "an entry without a name",
@@ -1632,7 +1632,7 @@ static void test_malformed_npz(void)
     static const struct { const char *name, *entry, *descr, *shape, *word; } rows[] = {
         { "numbers without a sign", "a.npy", "<u4", "(1,)", "no tensors" },
         { "text", "a.npy", "<U1", "(1,)", "no tensors" },
-        { "a shape of more than there is", "a.npy", "<f4", "(2,)", "8 bytes of numbers expected" },
+        { "a shape of more than there is", "a.npy", "<f4", "(2,)", "8 bytes of elements expected" },
         { "a shape without a comma", "a.npy", "<f4", "(1)", "a.npy: damaged" },
         { "a file without a name", ".npy", "<f4", "(1,)", "no tensors" }
     };
@@ -1689,7 +1689,7 @@ static void test_malformed_ggml(void)
         { "a label of another class", { 1, 7, 1, 1, 1, 0, { 9, 0, 0, 0 } }, "label 7" },
         { "a label of 1024 bytes", { 1, 0, 1024, 1, 1, 0, { 9, 0, 0, 0 } }, "of 1024 bytes" },
         { "five dimensions", { 1, 0, 1, 5, 1, 0, { 1, 1, 1, 1 } }, "5 dimensions" },
-        { "no dimension", { 1, 0, 1, 0, 1, 0, { 0, 0, 0, 0 } }, "no whole blocks" },
+        { "no dimension", { 1, 0, 1, 0, 1, 0, { 0, 0, 0, 0 } }, "not whole blocks" },
         { "a tensor's name of 1025 bytes", { 1, 0, 1, 1, 1025, 0, { 9, 0, 0, 0 } }, "1025 bytes" },
         { "a tensor without a name", { 1, 0, 1, 1, 0, 0, { 9, 0, 0, 0 } }, "name is empty" },
         { "a type of numbers that ggml no longer has", { 1, 0, 1, 1, 1, 4, { 9, 0, 0, 0 } },
@@ -1889,9 +1889,9 @@ static void test_crc(void)
     uint32_t pieces = 0;
     size_t i;
     for (i = 0; i < sizeof data; i++) data[i] = (uint8_t)(i * i >> 3);
-    for (i = 0; i < sizeof data; i++) pieces = inflate_crc32(pieces, data + i, 1);
-    CHECK(inflate_crc32(0, data, sizeof data) == pieces);
-    CHECK(inflate_crc32(0, "123456789", 9) == 0xCBF43926);
+    for (i = 0; i < sizeof data; i++) pieces = crc32_add(pieces, data + i, 1);
+    CHECK(crc32_add(0, data, sizeof data) == pieces);
+    CHECK(crc32_add(0, "123456789", 9) == 0xCBF43926);
 }
 
 int main(int count, char **arguments)

@@ -203,7 +203,7 @@ done
 try "$classify" -m "$model" "$work/bad.jpg"
 is 1
 quiet out
-err 'is no image that can be read here \(JPEG, PNG'
+err 'is not an image that can be read here \(JPEG, PNG'
 try "$classify" -m "$model" "$work/empty.png"
 err 'is empty'
 try "$classify" -m "$model" "$work/short.jpg"
@@ -588,7 +588,7 @@ usage "unexpected 'more'"
 # wrong files; nothing is left behind
 try "$run" -m "$model" --image bad.jpg --logits z.npy
 is 1
-err 'bad.jpg: is no image'
+err 'bad.jpg: is not an image'
 missing z.npy
 try "$run" -m "$model" --input l.npy --logits z.npy
 is 1
@@ -596,7 +596,7 @@ err 'l.npy: expected shape \[B, 3, 12, 12\] or \[3, 12, 12\], found \[2, 10\]'
 head -c 500 x.npy >short.npy
 try "$run" -m "$model" --input short.npy --logits z.npy
 is 1
-err 'short.npy: [0-9]+ bytes of numbers expected, [0-9]+ found'
+err 'short.npy: [0-9]+ bytes of elements expected, [0-9]+ found'
 try "$run" -m "$model" --input "$cat" --logits z.npy
 err 'not a .npy file'
 try "$run" -m "$model" --input x.npy --attention z.npy --block 2
@@ -713,7 +713,7 @@ cp "$cat" set/DOG/photo.webp
 try "$evaluate" -m "$model" --json --predictions p.csv set
 is 1
 lines err 2   # photo.webp is a JPEG by its content
-err '^evaluate: set/DOG/bad.jpg: is no image'
+err '^evaluate: set/DOG/bad.jpg: is not an image'
 err '^evaluate: set/DOG/empty.png: is empty'
 json 9 images
 json 2 unreadable

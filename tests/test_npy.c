@@ -170,7 +170,7 @@ static void test_refused(void) {
     REFUSED("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}", "1234", "whole number");
     REFUSED("{'descr': '<f4', 'fortran_order': False, 'shape': (1,)", "1234", "'}' expected");
     REFUSED("{'descr': '<f4', 'fortran_order': False, 'shape': (1,)} + 1", "1234", "after '}'");
-    REFUSED("{'descr': '<f4', 'fortran_order': False, 'shape': (1,)}", "123", "4 bytes of numbers "
+    REFUSED("{'descr': '<f4', 'fortran_order': False, 'shape': (1,)}", "123", "4 bytes of elements "
             "expected, 3 found");
     REFUSED("{'descr': '<f4', 'fortran_order': False, 'shape': (1,)}", "12345", "5 found");
     REFUSED("{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1)}", "1234",

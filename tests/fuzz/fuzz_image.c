@@ -10,7 +10,7 @@ static void mend_png(uint8_t *data, size_t size) {
     for (size_t at = 8; at + 12 <= size;) {
         const size_t length = image_file__big32(data + at);
         if (length > size - at - 12) return;
-        const uint32_t crc = image_file__crc(data + at + 4, 4 + length);
+        const uint32_t crc = crc32_add(0, data + at + 4, 4 + length);
         for (size_t i = 0; i < 4; i++) data[at + 8 + length + i] = (uint8_t)(crc >> (24 - 8 * i));
         at += 12 + length;
     }

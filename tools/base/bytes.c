@@ -70,7 +70,7 @@ float bytes_bfloat(uint16_t bits)
     return bytes_float((uint32_t)bits << 16);
 }
 
-/* Beyond float's range lies infinity, as in NumPy; C leaves such a cast undefined. */
+/* Values beyond float's range become infinity, as in NumPy; in C the cast is undefined. */
 float bytes_double(uint64_t bits)
 {
     double value;
@@ -80,7 +80,7 @@ float bytes_double(uint64_t bits)
     return (float)value;
 }
 
-/* Without the casts that C leaves to the compiler. */
+/* Avoids casts whose result C leaves to the implementation. */
 int64_t bytes_signed(uint64_t bits, unsigned size)
 {
     const uint64_t sign = (uint64_t)1 << (8 * size - 1);

@@ -13,7 +13,7 @@ uint32_t bytes_load32(const void *bytes);
 uint64_t bytes_load64(const void *bytes);
 void bytes_store_floats(void *bytes, const float *values, size_t count);   /* as f32 */
 
-/* Numbers from their bits. */
+/* Values from their bits. */
 float bytes_float(uint32_t bits);                       /* IEEE binary32 */
 float bytes_half(uint16_t bits);                        /* binary16, exactly */
 float bytes_bfloat(uint16_t bits);                      /* bfloat16, exactly */

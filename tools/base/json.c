@@ -163,7 +163,7 @@ static size_t json_skip_digits(json_parser *p)
     return p->at - start;
 }
 
-/* Walks over one number of the grammar; integral tells that it had neither '.' nor exponent. */
+/* Skips one number of the grammar; integral: it had neither '.' nor exponent. */
 static bool json_scan_number(json_parser *p, bool *integral)
 {
     *integral = true;
@@ -448,7 +448,7 @@ void json_put_decimals(json_writer *w, const char *key, double value, int decima
     else fputs("null", w->file);
 }
 
-/* Nine digits give every float back. */
+/* Nine digits are enough for every float to be read back exactly. */
 void json_put_float(json_writer *w, const char *key, float value)
 {
     char text[32];

@@ -1,8 +1,8 @@
 /* json.h - a small strict JSON reader (RFC 8259), and a writer.
  *
- * The text is parsed where it stands: strings are unescaped in place, so the tree costs 32 bytes
- * a value and nothing else. Limits: nesting of 64, 10^6 values, numbers of 400 characters, no
- * NUL inside strings. The text must outlive the tree.
+ * The text is parsed in place: strings are unescaped where they are, so the tree costs 32 bytes a
+ * value and nothing else. Limits: 64 levels, 10^6 values, 400 characters for a number, no NUL
+ * inside a string. The text must outlive the tree.
  */
 #ifndef JSON_H
 #define JSON_H
@@ -40,8 +40,8 @@ typedef struct json_document {
     json_value *root;
 } json_document;
 
-/* text[size] must be writable: it becomes a NUL. unique_keys refuses objects with a key twice;
- * otherwise json_get finds the first. base is added to the byte offsets in messages.
+/* text[size] must be writable: it becomes a NUL. unique_keys refuses an object that has a key
+ * twice; otherwise json_get finds the first. base is added to the byte offsets in messages.
  * On failure there is nothing to free. */
 bool json_parse(json_document *document, char *text, size_t size, bool unique_keys, uint64_t base,
                 report *r);
@@ -60,10 +60,10 @@ bool json_bool(const json_value *value, bool otherwise);
 void json_write_string(FILE *file, const char *text);
 
 /* === Writing, a value at a time ===
- * Commas come by themselves. key is NULL for the outermost value and inside a list. */
+ * Commas are added as needed. key is NULL for the outermost value and for items of a list. */
 typedef struct json_writer {
     FILE *file;
-    bool comma;                /* private: a value stands before the next one */
+    bool comma;                /* private: the next value follows another */
 } json_writer;
 
 json_writer json_write_to(FILE *file);
@@ -71,9 +71,9 @@ void json_put_begin(json_writer *w, const char *key, char bracket);   /* '{' or 
 void json_put_end(json_writer *w, char bracket);                      /* '}' or ']' */
 void json_put_text(json_writer *w, const char *key, const char *text);   /* NULL: null */
 void json_put_integer(json_writer *w, const char *key, int64_t value);
-/* NaN and infinity, which JSON does not know, become null. */
+/* NaN and infinity become null: JSON has neither. */
 void json_put_number(json_writer *w, const char *key, double value, int digits);
 void json_put_decimals(json_writer *w, const char *key, double value, int decimals);
-void json_put_float(json_writer *w, const char *key, float value);   /* enough digits, no more */
+void json_put_float(json_writer *w, const char *key, float value);   /* exactly, in few digits */
 
 #endif

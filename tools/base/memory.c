@@ -26,7 +26,7 @@ memory_arena memory_make(size_t limit)
     memory_arena arena;
     arena.blocks = NULL;
     arena.used = 0;
-    arena.limit = limit / MEMORY_ALIGNMENT * MEMORY_ALIGNMENT;   /* so are all pieces */
+    arena.limit = limit / MEMORY_ALIGNMENT * MEMORY_ALIGNMENT;   /* as all pieces are */
     return arena;
 }
 

@@ -1,17 +1,17 @@
-/* paths.h - names of files, and where the bundled model is. */
+/* paths.h - parts of a path, and where the bundled model is. */
 #ifndef PATHS_H
 #define PATHS_H
 
 #include <stddef.h>
 
-/* The bundled model, wherever the program is run from: beside the executable (../models, or
- * ../share/vit where it is installed), in ./models, or in VIT_MODEL_DIR if that was defined.
- * malloc'ed; NULL: not found, or no memory. */
+/* The bundled model, wherever the program is run from: next to the executable (../models, or
+ * ../share/vit once installed), in ./models, or in VIT_MODEL_DIR if that was defined at compile
+ * time. malloc'ed; NULL: not found, or out of memory. */
 char *paths_find_model(const char *name);
 
-/* What follows the last slash; of "folder/" it is that. */
+/* What follows the last slash, not counting one at the end: "b" for "a/b", "b/" for "a/b/". */
 const char *paths_file_name(const char *path);
-/* Length of what is before that: the folder, with its slash; 0 if none is named. */
+/* Length of the folder, with its slash; 0 if the path names none. */
 size_t paths_folder_length(const char *path);
 
 #endif

@@ -10,8 +10,8 @@ report report_make(void)
     return none;
 }
 
-/* Paths and names from a file may hold anything: a message stays on one line, and does not steer
- * the terminal. */
+/* Paths, and names read from a file, may contain anything. A message must stay on one line and must
+ * not control the terminal. */
 static void hide_controls(char *text)
 {
     for (; *text; text++)
@@ -35,7 +35,7 @@ bool (report_no_memory)(report *r)
     return report_fail(r, "out of memory");
 }
 
-/* A path that leaves no room for the message is cut at its beginning. */
+/* A path too long to leave room for the message loses its beginning. */
 bool (report_file)(report *r, const char *file)
 {
     enum { LEAST = 40 };     /* characters of the path, whatever the message needs */

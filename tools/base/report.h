@@ -1,16 +1,14 @@
-/* report.h - what went wrong: the one line that a failing function leaves, and how a program prints
- * it.
- */
+/* report.h - errors: the one line that a failing function leaves, and how a program prints it. */
 #ifndef REPORT_H
 #define REPORT_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-#define REPORT_SIZE 512   /* enough for every message; a longer one is cut */
+#define REPORT_SIZE 512   /* enough for every message; a longer one is truncated */
 
-/* Where a failing function leaves its line: "FILE: what is wrong". The first failure wins: callers
- * add nothing but the name of the file, and that only if it is not there yet. */
+/* Where a failing function leaves its line: "FILE: what is wrong". The first failure wins. Callers
+ * add only the name of the file, and only if there is none yet. */
 typedef struct report {
     bool failed;
     bool names_file;         /* private */
@@ -24,13 +22,13 @@ typedef struct report {
 #define REPORT_PRINTF(format_index, first_argument)
 #endif
 
-report report_make(void);   /* of no failure */
+report report_make(void);   /* no failure yet */
 
-/* All are false, so that a function can end with `return report_fail(...)`. The macros tell that to
- * a compiler or analyser which sees one file at a time; a statement begins with (void). */
+/* These return false, so that a function can end with `return report_fail(...)`. The macros show
+ * that to compilers and analysers, which see one file at a time; cast to void in a statement. */
 bool report_fail(report *r, const char *format, ...) REPORT_PRINTF(2, 3);
 bool report_no_memory(report *r);
-/* What failed was about this file: `return parse(text, r) || report_file(r, path)`. */
+/* Says which file the failure is about: `return parse(text, r) || report_file(r, path)`. */
 bool report_file(report *r, const char *file);
 #define report_fail(...) (report_fail(__VA_ARGS__), false)
 #define report_no_memory(r) (report_no_memory(r), false)
@@ -39,7 +37,7 @@ bool report_file(report *r, const char *file);
 /* Prints a failure on stderr: "PROGRAM: FILE: what is wrong". */
 void report_print(const report *r, const char *program);
 
-/* The same of a program's own; file may be NULL. */
+/* The same for a message of the program itself; file may be NULL. */
 void report_error(const char *program, const char *file, const char *format, ...)
     REPORT_PRINTF(3, 4);
 

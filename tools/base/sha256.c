@@ -37,8 +37,8 @@ static void sha256_expand(uint32_t w[64], const uint8_t *block)
     }
 }
 
-/* Round i of eight: its a is s[-i], its b the next, and so on around. Instead of moving the eight
- * words along, as the standard has it, each round calls them by other names; only two change. */
+/* Round i of eight. The standard moves all eight words along by one after each round; here their
+ * names move instead (a is s[-i], b the next, and so on), so that only two words change. */
 static inline void sha256_round(uint32_t s[8], int i, uint32_t key)
 {
     const uint32_t a = s[(8 - i) & 7], b = s[(9 - i) & 7], c = s[(10 - i) & 7];
@@ -57,7 +57,7 @@ static void sha256_block(sha256 *s, const uint8_t *block)
     sha256_expand(w, block);
     memcpy(state, s->state, sizeof state);
     for (i = 0; i < 64; i++) w[i] += sha256_constants[i];
-    for (i = 0; i < 64; i += 8) { /* unrolled, for the places to be constants */
+    for (i = 0; i < 64; i += 8) { /* unrolled, so that the indices are constants */
         sha256_round(state, 0, w[i]);
         sha256_round(state, 1, w[i + 1]);
         sha256_round(state, 2, w[i + 2]);

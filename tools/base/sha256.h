@@ -19,8 +19,8 @@ void sha256_update(sha256 *s, const void *data, size_t size);
 void sha256_final(sha256 *s, uint8_t digest[32]);
 void sha256_hex(const uint8_t digest[32], char text[65]);
 
-/* Of a whole file. progress, if not NULL, is called with the bytes of each piece. False where it
- * cannot be read: errno says why. */
+/* Hashes a whole file. progress, if not NULL, is called with the size of each piece. False if the
+ * file cannot be read: errno says why. */
 typedef void sha256_progress(void *user, size_t bytes);
 bool sha256_file(const char *path, char text[65], sha256_progress *progress, void *user);
 

@@ -93,7 +93,7 @@ bool source_read(const source *s, uint64_t offset, void *destination, size_t siz
     return good || report_file(r, s->name);
 }
 
-/* Nothing is known of a pipe's size, so the block doubles until it holds everything. */
+/* The size of a pipe is unknown, so the block doubles until it holds everything. */
 static unsigned char *read_stream(FILE *file, size_t limit, size_t *size) {
     size_t capacity = 1 << 16;
     unsigned char *data = malloc(capacity);

@@ -1,4 +1,4 @@
-/* source.h - read-only bytes at 64-bit offsets, of a file or of memory; and files read whole. */
+/* source.h - read-only bytes at 64-bit offsets, in a file or in memory; files read whole. */
 #ifndef SOURCE_H
 #define SOURCE_H
 
@@ -22,11 +22,11 @@ void source_close(source *s);
 bool source_is_folder(const char *path);
 bool source_exists(const char *path);
 
-/* All of size bytes, or a failure that says where the file ends. */
+/* Reads all `size` bytes; the failure says where the file ends. */
 bool source_read(const source *s, uint64_t offset, void *destination, size_t size, report *r);
 
-/* All of a file or pipe ("-": standard input), malloc'ed. Reading ends soon after `limit` bytes,
- * so *size above it shows that there is too much. On failure *data is NULL. */
+/* A whole file or pipe ("-": standard input), malloc'ed. Reading stops soon after `limit` bytes, so
+ * *size > limit means that there is more than that. On failure *data is NULL. */
 bool source_read_all(const char *path, size_t limit, unsigned char **data, size_t *size, report *r);
 
 #endif

@@ -1,4 +1,4 @@
-/* tensor.h - what is said of a tensor in every program: its type by name, its shape as text. */
+/* tensor.h - the size of a tensor, its shape as text, the names of the types. */
 #ifndef TENSOR_H
 #define TENSOR_H
 
@@ -6,14 +6,15 @@
 
 #include "vit.h"
 
-/* "f16"; and back: -1 for none. */
+/* "f16" for VIT_F16, and back; -1: no such type. To add a type: its name is a row in tensor.c;
+ * then the compiler names the switches over vit_dtype that lack it. */
 const char *tensor_dtype_name(vit_dtype dtype);
 int tensor_find_dtype(const char *name);
 
 /* Is a weight of this type a small integer times a scale? */
 bool tensor_is_quantised(vit_dtype dtype);
 
-/* Elements, and elements of a row: all dimensions but the first. */
+/* Number of elements: of the whole tensor, and of a row (all dimensions but the first). */
 uint64_t tensor_count(const vit_tensor *tensor);
 size_t tensor_depth(const vit_tensor *tensor);
 

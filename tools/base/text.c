@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The second byte decides over-long forms, surrogates and the end of Unicode. */
+/* The second byte rules out over-long forms, surrogates and values beyond Unicode. */
 static bool text_utf8_second_fits(uint8_t lead, uint8_t second)
 {
     switch (lead) {
@@ -44,8 +44,8 @@ bool text_is_name(const char *text, size_t size)
     return true;
 }
 
-/* strtol and strtod skip leading white space and take hexadecimal; a number here begins with a
- * digit, a sign or a point. */
+/* strtol and strtod also accept leading white space and hexadecimal; here a number consists of
+ * these characters only. */
 static bool looks_decimal(const char *text) {
     size_t length = strlen(text);
     return length > 0 && length < 64 && strspn(text, "0123456789+-.eE") == length;
@@ -87,7 +87,7 @@ bool text_read_number(const char *text, double min, double max, double *value) {
     return true;
 }
 
-/* text_list grows by doubling at powers of two. */
+/* Doubles the array when the count is a power of two. */
 bool text_list_append(text_list *list, const char *item) {
     if ((list->count & (list->count - 1)) == 0) {
         size_t capacity = list->count ? (size_t)list->count * 2 : 1;

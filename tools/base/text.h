@@ -6,12 +6,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Length of the valid UTF-8 sequence at text, 0 if there is none. */
+/* Length of the UTF-8 sequence at text; 0: not valid. */
 size_t text_utf8_length(const char *text, size_t size);
-/* True for 1 to 1024 bytes of UTF-8 without control characters: fit to be a tensor's name. */
+/* 1 to 1024 bytes of UTF-8 without control characters: usable as a tensor's name. */
 bool text_is_name(const char *text, size_t size);
 
-/* Words that belong to someone else, such as argv; free with text_list_free. */
+/* Strings owned by someone else, such as argv; free with text_list_free. */
 typedef struct text_list {
     const char **items;
     int count;
@@ -20,7 +20,7 @@ typedef struct text_list {
 bool text_list_append(text_list *list, const char *item);   /* false: out of memory */
 void text_list_free(text_list *list);
 
-/* Strict: the whole text is one number within [min, max]. */
+/* The whole text must be one number within [min, max]. */
 bool text_read_int(const char *text, long min, long max, long *value);
 bool text_read_number(const char *text, double min, double max, double *value);
 /* "384", or "384x256": height, then width. */

@@ -1,4 +1,4 @@
-/* vit.c - the one file of the tools and examples that expands vit.h's implementation. */
+/* vit.c - the one file of tools/ and examples/ that compiles vit.h's implementation. */
 #define VIT_IMPLEMENTATION
 #include "vit.h"
 

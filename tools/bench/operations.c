@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Multiply-adds of one block of which the first `queries` tokens are wanted: k and v of all. */
+/* Multiply-adds of a block that computes its first `queries` tokens; k and v are of all tokens. */
 static double block_products(const vit_config *c, double queries) {
     double tokens = c->num_tokens, dim = c->embed_dim;
     double width = (double)c->num_heads * c->head_dim;
@@ -12,7 +12,7 @@ static double block_products(const vit_config *c, double queries) {
     return kv + attention + queries * (2 * dim * width + 2 * dim * c->mlp_dim);
 }
 
-/* Pixels of the map that a convolution of the stem makes, by its name. */
+/* Pixels of the feature map that the named convolution of the stem produces. */
 static double map_pixels(const vit_config *c, const char *name) {
     int stage = 0, block = 0, stride = 4;
     char layer[64] = "";
@@ -27,7 +27,7 @@ static double map_pixels(const vit_config *c, const char *name) {
     return ceil((double)c->img_height / stride) * ceil((double)c->img_width / stride);
 }
 
-/* Multiply-adds before the tokens: of the stem and of the patch embedding. */
+/* Multiply-adds of the stem and the patch embedding. */
 static double patch_products(const vit_config *c) {
     static const char stem[] = "patch_embed.backbone.";
     vit_tensor t;

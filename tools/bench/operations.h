@@ -1,11 +1,11 @@
-/* operations.h - how much arithmetic a forward pass is. */
+/* operations.h - the number of arithmetic operations in a forward pass. */
 #ifndef OPERATIONS_H
 #define OPERATIONS_H
 
 #include "vit.h"
 
-/* Multiplications and additions for one image, when nothing but logits (or the embedding) is
- * asked for. */
+/* Multiplications and additions for one image, if only the logits (or the embedding) are
+ * computed. */
 double bench_operations(const vit_config *config);
 
 #endif

@@ -15,7 +15,7 @@
 /* the assembler knows every instruction whatever the compiler's flags.      */
 /* ------------------------------------------------------------------------- */
 
-/* 16-bit patterns that are ordinary numbers as f32, as bf16 and as bytes alike. */
+/* 16-bit patterns that are ordinary values whether read as f32, as bf16 or as bytes. */
 static const uint32_t numbers[2][16] = {
     { 0x3f353f12, 0x3f613f0b, 0x3f273f58, 0x3f193f73, 0x3f4e3f05, 0x3f7a3f31, 0x3f1d3f66,
       0x3f523f2b, 0x3f093f6f, 0x3f3c3f44, 0x3f763f17, 0x3f213f5d, 0x3f483f03, 0x3f6b3f39,
@@ -35,7 +35,7 @@ static const uint32_t numbers[2][16] = {
 #    define PEAK_X86 0
 #endif
 
-/* Assemblers know VNNI in its AVX form, and the {vex} that asks for it, since about 2020. */
+/* Assemblers know VNNI in its AVX form, and the {vex} that selects it, since about 2020. */
 #if PEAK_X86 && (defined(__clang__) ? __clang_major__ >= 12 : __GNUC__ >= 11)
 #    define PEAK_AVX_VNNI 1
 #else
@@ -143,10 +143,10 @@ static void run_plain(uint64_t rounds) {
 /* Which loop                                                                */
 /* ------------------------------------------------------------------------- */
 
-enum { SUMS = 12 };   /* rounds of every loop but NEON's have so many instructions */
+enum { SUMS = 12 };   /* instructions of a round, except in NEON's loops */
 
-/* The first row whose isa begins the tier's name and whose dtype is the type's, or NULL for any:
- * a tier that this table does not know yet ("avx512-fp16") gets what all of its family have. */
+/* The first row whose isa is how the tier's name begins, and whose dtype is the type's or NULL, for
+ * any. A tier that is not in this table ("avx512-fp16") gets what all tiers of its family have. */
 static const struct {
     const char *isa, *dtype;
     peak_loop loop;
@@ -189,9 +189,9 @@ typedef struct peak_job {
     double rates[MAX_THREADS];   /* GFLOP/s of each task */
 } peak_job;
 
-/* Each task lasts as long as all others, so each gets a thread of its own. */
+/* All tasks take equally long, so each gets a thread of its own. */
 static void peak_task(void *arg, int index) {
-    enum { CHUNK = 10000 };      /* some 20 microseconds: no delay by asking for the time */
+    enum { CHUNK = 10000 };      /* some 20 microseconds: reading the clock does not count */
     peak_job *job = arg;
     double start = cli_now_ms(), passed, operations = 0;
     do {

@@ -1,5 +1,5 @@
-/* peak.h - how fast this machine can multiply and add: loops that touch nothing but
- * registers, for the instruction that a matrix product in a given tier and type is made of.
+/* peak.h - how fast this machine can multiply and add: loops that use only registers and the
+ * instruction that matrix products of a given tier and type consist of.
  *
  *     const peak_loop *loop = peak_find("avx512", "f32");
  *     double best = peak_measure(loop, &executor, 30);     GFLOP/s of all its threads at once
@@ -18,11 +18,11 @@ typedef struct peak_loop {
 } peak_loop;
 
 /* isa and dtype by name, as vit_isa_name and `vit-convert --dtype` have them. Types that are
- * widened to f32 get the f32 loop. Never NULL: at worst plain C in vectors of four. */
+ * widened to f32 get the loop of f32. Never NULL: plain C in vectors of four if nothing else. */
 const peak_loop *peak_find(const char *isa, const char *dtype);
 
-/* Runs the loop on every thread of the executor for so many ms, and returns the sum of what they
- * reached in GFLOP/s. */
+/* Runs the loop on every thread of the executor for that many ms; returns the sum of their
+ * GFLOP/s. */
 double peak_measure(const peak_loop *loop, const vit_executor *executor, double ms);
 
 #endif

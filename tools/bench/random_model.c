@@ -7,8 +7,9 @@
 #include "cli/progress.h"
 #include "convert/vit_writer.h"
 
-/* n numbers around `base`, spread as timm initialises weights (deviation 0.02): 256 different
- * ones, none so near zero that it would be denormal in f16. One step of xorshift gives eight. */
+/* n values around `base`, spread as timm initialises weights (standard deviation 0.02): 256
+ * different ones, none so close to zero that it is denormal in f16. One step of xorshift gives
+ * eight of them. */
 static void fill_random(float *to, size_t n, float base, uint64_t *state) {
     float values[256];
     for (int i = 0; i < 256; i++) values[i] = base + ((float)i - 127.5f) * (0.0346f / 127.5f);
@@ -22,13 +23,13 @@ static void fill_random(float *to, size_t n, float base, uint64_t *state) {
     }
 }
 
-/* The number that a tensor's values lie around. */
+/* The mean of a tensor's values. */
 static float base_of(const vit_tensor *tensor) {
     if (strncmp(tensor->name, "preprocess.", 11) == 0) return 0.5f;
     return strstr(tensor->name, "norm") && strstr(tensor->name, "weight") ? 1.0f : 0.0f;
 }
 
-/* Tensor number i, 16 rows at a time. */
+/* Tensor i, 16 rows at a time. */
 static bool write_tensor(vit_writer *w, size_t i, uint64_t *state, report *r) {
     const vit_tensor *tensor = &w->tensors[i];
     size_t size = tensor_depth(tensor);

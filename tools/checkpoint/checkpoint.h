@@ -1,4 +1,4 @@
-/* checkpoint.h - read the tensors of a checkpoint file as float32, whatever wrote it.
+/* checkpoint.h - reads the tensors of a checkpoint file as float32, whatever wrote it.
  *
  *     checkpoint *c;
  *     report r = report_make();
@@ -7,7 +7,7 @@
  *     if (t && !checkpoint_read(c, t, 0, t->count, destination, &r)) { ... }
  *     checkpoint_close(c);
  *
- * Containers, told apart by their content and never by their suffix:
+ * Containers, recognised by their content, never by their suffix:
  *     safetensors         one file, or shards listed by a *.safetensors.index.json
  *     PyTorch zip         torch.save since 1.6, TorchScript archives
  *     PyTorch legacy      torch.save before 1.6
@@ -15,10 +15,9 @@
  *     vit.cpp             f32, f16, q4_0 to q8_0
  *     a folder            its model.safetensors.index.json, model.safetensors or pytorch_model.bin
  *
- * Nothing in a file is ever executed. Every function that can fail returns false and leaves one
- * line in error that names the file, what was expected and what was found. A checkpoint has
- * buffers of its own, so one checkpoint serves one thread at a time; different checkpoints are
- * independent.
+ * Nothing in a file is ever executed. Every function that can fail returns false; its report names
+ * the file, what was expected and what was found. A checkpoint has buffers of its own: use one from
+ * one thread at a time; different checkpoints are independent.
  */
 #ifndef CHECKPOINT_H
 #define CHECKPOINT_H
@@ -54,7 +53,7 @@ typedef enum checkpoint_dtype {
 
 typedef struct checkpoint_tensor_info {
     const char *name;                       /* key in the state dict, nested dicts joined by '.' */
-    const char *container_name;             /* where it lies: shard file, zip entry, storage key */
+    const char *container_name;             /* where it is stored: shard, zip entry, storage key */
     checkpoint_dtype dtype;                 /* as stored; checkpoint_read always gives float */
     int ndim;                               /* 0 (one element) .. CHECKPOINT_MAX_DIMS */
     int64_t dims[CHECKPOINT_MAX_DIMS];
@@ -92,48 +91,47 @@ void checkpoint_close(checkpoint *c);
 /* "safetensors", "PyTorch zip", "PyTorch legacy", "TorchScript", "npz", "vit.cpp" */
 const char *checkpoint_kind(const checkpoint *c);
 
-/* The dict that was taken out of a larger checkpoint, e.g. "model_ema" or "state_dict.module";
- * "" when the file is the state dict itself. */
+/* The path of the state dict within the checkpoint, e.g. "model_ema" or "state_dict.module"; "": it
+ * is the whole file. */
 const char *checkpoint_wrapper(const checkpoint *c);
 
-/* Tensors, in the order of the file. checkpoint_find is a binary search; NULL: no such name. */
+/* Tensors in the order of the file. checkpoint_find is a binary search; NULL: no such tensor. */
 size_t checkpoint_count(const checkpoint *c);
 const checkpoint_tensor_info *checkpoint_tensor(const checkpoint *c, size_t i);
 const checkpoint_tensor_info *checkpoint_find(const checkpoint *c, const char *name);
 
-/* Files that hold the data (the index of shards first), to be hashed for provenance. */
+/* The files that were read (an index of shards first), to be hashed for provenance. */
 size_t checkpoint_file_count(const checkpoint *c);
 const checkpoint_file_info *checkpoint_file(const checkpoint *c, size_t i);
 
-/* Entries of the state dict that are no tensors this reader can give (quantised, complex, float8),
- * with the reason as value. */
+/* Tensors that this reader cannot convert (quantised, complex, float8); the value is the reason. */
 size_t checkpoint_skipped_count(const checkpoint *c);
 const checkpoint_metadata_entry *checkpoint_skipped(const checkpoint *c, size_t i);
 
-/* safetensors' __metadata__, or the strings and numbers beside a PyTorch state dict. */
+/* safetensors' __metadata__, or the strings and numbers next to a PyTorch state dict. */
 size_t checkpoint_metadata_count(const checkpoint *c);
 const checkpoint_metadata_entry *checkpoint_metadata(const checkpoint *c, size_t i);
 
 const char *checkpoint_dtype_name(checkpoint_dtype dtype);   /* "F32" */
-size_t checkpoint_dtype_size(checkpoint_dtype dtype);        /* bytes an element, or a block ... */
-size_t checkpoint_block(checkpoint_dtype dtype);             /* ... of so many elements */
-bool checkpoint_is_float(checkpoint_dtype dtype);            /* weights, not indices */
+size_t checkpoint_dtype_size(checkpoint_dtype dtype);        /* bytes of an element or block ... */
+size_t checkpoint_block(checkpoint_dtype dtype);             /* ... of this many elements */
+bool checkpoint_is_float(checkpoint_dtype dtype);            /* weights rather than indices */
 
-/* Names of the classes, where the container has room for them. */
+/* Names of the classes, if the container has them. */
 size_t checkpoint_label_count(const checkpoint *c);
 const char *const *checkpoint_labels(const checkpoint *c);
 
 /* === Read === */
 
-/* Elements first .. first + count - 1 of the tensor in row-major order, whatever its strides,
- * converted to float: f16 and bf16 exactly, f64 and integers rounded to nearest, bool 0 or 1.
- * Contiguous tensors are streamed through a small buffer; strided ones keep the span of storage
- * they touch, and deflated zip entries the whole entry, until another one is needed. */
+/* Elements first .. first + count - 1 in row-major order, whatever the strides, converted to float:
+ * f16 and bf16 exactly, f64 and integers rounded to nearest, bool to 0 or 1. Contiguous tensors are
+ * streamed through a small buffer. For strided ones the part of the storage that they touch is
+ * kept in memory, for deflated zip entries the whole entry, until another one is needed. */
 bool checkpoint_read(checkpoint *c, const checkpoint_tensor_info *tensor, int64_t first,
                      int64_t count, float *destination, report *r);
 
-/* Reads every zip entry and compares its CRC-32; true at once for the other containers.
- * checkpoint_open checks only what it reads whole, so a damaged weight shows up here. */
+/* Reads every zip entry and checks its CRC-32; true at once for the other containers.
+ * checkpoint_open checks only what it reads itself, so damaged weights are found here. */
 bool checkpoint_verify(checkpoint *c, report *r);
 
 #endif

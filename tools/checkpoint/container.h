@@ -1,8 +1,12 @@
 /* container.h - what the readers of containers share with open.c.
  *
  * A container reader turns one source into storages (ranges of bytes) and tensors (views of a
- * storage). Everything that reads element data lives in read.c and knows nothing of
- * containers.
+ * storage). Elements are read by read.c, which knows nothing of containers.
+ *
+ * To add a container: write a file that opens it, by the functions below; declare that here, at the
+ * end; add a row with a probe to the table in open.c, before any probe that also accepts such a
+ * file; name it in checkpoint.h and in the help of vit-convert. Then a fixture of it in
+ * tests/make_checkpoints.py, each way to damage it in test_checkpoint.c, and a fuzzer.
  */
 #ifndef CONTAINER_H
 #define CONTAINER_H
@@ -67,9 +71,9 @@ enum {
 bool checkpoint_add_storage(checkpoint *c, const checkpoint_storage *storage, size_t *index,
                             report *r);
 
-/* Checks name, dimensions and strides, and that every element lies inside the storage, whose
- * element count under this dtype is `available`. Fills in count; strides are the caller's, and
- * that ndim is at most CHECKPOINT_MAX_DIMS. */
+/* Checks name, dimensions and strides, and that every element is inside the storage, which has
+ * `available` elements of this dtype. Fills in count. The caller sets the strides and has checked
+ * that ndim <= CHECKPOINT_MAX_DIMS. */
 bool checkpoint_add_tensor(checkpoint *c, const checkpoint_tensor_info *tensor, uint64_t available,
                            report *r);
 void checkpoint_contiguous_strides(checkpoint_tensor_info *tensor);
@@ -81,8 +85,8 @@ bool checkpoint_add_label(checkpoint *c, const char *text, report *r);
 
 /* === For rename.c === */
 
-/* Gives tensors other names; nothing can be found until checkpoint_renamed, which refuses two of
- * the same name. */
+/* Renames a tensor. Afterwards checkpoint_find works only once checkpoint_renamed was called, which
+ * refuses two tensors of one name. */
 bool checkpoint_rename(checkpoint *c, size_t i, const char *name, report *r);
 bool checkpoint_renamed(checkpoint *c, report *r);
 

@@ -5,7 +5,7 @@
  *     until the end, tensors: i32 number of dims, i32 length of the name, i32 type,
  *         i32 dims (the fastest first), name, data
  *
- * Nothing is aligned. Quantised types come in blocks of 32 numbers along a row.
+ * Nothing is aligned. Quantised types come in blocks of 32 elements along a row.
  */
 #include <stdio.h>
 #include <string.h>
@@ -59,8 +59,8 @@ static bool read_label(ggml_reader *g, size_t expected)
     return checkpoint_add_label(g->c, text, g->report);
 }
 
-/* What the file says beside the tensors, as the settings that layout_inspect compares them with:
- * behind the last tensor nothing marks the end. */
+/* What the file says apart from the tensors, as settings that layout_inspect compares with them:
+ * nothing marks the end of the tensors. */
 static bool read_header(ggml_reader *g)
 {
     static const char *const names[] = {
@@ -82,7 +82,7 @@ static bool read_header(ggml_reader *g)
     return true;
 }
 
-/* vit.cpp gives this one the shape of a feature map. */
+/* vit.cpp stores this one in the shape of a feature map. */
 static void drop_ones(checkpoint_tensor_info *t)
 {
     int from, to = 0;
@@ -103,7 +103,7 @@ static bool find_type(ggml_reader *g, uint32_t type, checkpoint_tensor_info *t)
                        (unsigned)type);
 }
 
-/* Bytes of the data; the last dimension of a quantised tensor is whole blocks. */
+/* Bytes of the data; the last dimension of a quantised tensor is a multiple of the block. */
 static bool data_size(ggml_reader *g, const checkpoint_tensor_info *t, uint64_t *size)
 {
     const uint64_t block = checkpoint_block(t->dtype);
@@ -113,7 +113,7 @@ static bool data_size(ggml_reader *g, const checkpoint_tensor_info *t, uint64_t 
         if (!bytes_multiply(count, (uint64_t)t->dims[i], &count) || count > (uint64_t)1 << 48)
             return report_fail(g->report, "%.200s: the shape is too large", t->name);
     if (t->ndim < 1 || t->dims[t->ndim - 1] % (int64_t)block != 0)
-        return report_fail(g->report, "%.200s: rows are no whole blocks of %u", t->name,
+        return report_fail(g->report, "%.200s: rows are not whole blocks of %u", t->name,
                            (unsigned)block);
     *size = count / block * checkpoint_dtype_size(t->dtype);
     return true;

@@ -28,7 +28,7 @@ static const struct {
     { 'u', 1 }, { 'u', 2 }, { 'u', 4 }, { 'u', 8 }, { 'b', 1 }, { 'V', 2 }
 };
 
-/* The bits of one number, whatever the byte order of file and machine. */
+/* The bits of one element, whatever the byte order of file and machine. */
 static uint64_t load_bits(const unsigned char *bytes, unsigned size, bool big_endian) {
     uint64_t bits = 0;
     for (unsigned i = 0; i < size; i++) {
@@ -75,7 +75,7 @@ static void skip_space(reader *r) {
     }
 }
 
-/* True, and the character consumed, if it comes next. */
+/* Consumes the character and returns true, if it comes next. */
 static bool accept(reader *r, char c) {
     skip_space(r);
     if (r->next == r->end || *r->next != c) return false;
@@ -88,7 +88,7 @@ static bool expect(reader *r, char c) {
     return damaged(r, "'%c' expected", c);
 }
 
-/* A quoted string without escapes, cut to fit. */
+/* A quoted string without escapes, truncated to fit. */
 static bool read_string(reader *r, char *text, size_t size) {
     char quote;
     size_t length = 0;
@@ -202,8 +202,8 @@ static bool read_header(reader *r, header *h) {
     return true;
 }
 
-/* Checks the magic and the version; r then spans the dictionary. Returns false, or true with the
- * offset of the numbers. */
+/* Checks the magic and the version; r then spans the dictionary, and *offset is where the elements
+ * start. */
 static bool find_header(reader *r, const unsigned char *bytes, size_t size, size_t *offset) {
     size_t prefix, length;
     if (size < MAGIC_SIZE + 2 || memcmp(bytes, MAGIC, MAGIC_SIZE) != 0) {
@@ -230,10 +230,10 @@ static bool find_header(reader *r, const unsigned char *bytes, size_t size, size
 }
 
 /* ------------------------------------------------------------------------- */
-/* The numbers                                                               */
+/* The elements                                                              */
 /* ------------------------------------------------------------------------- */
 
-/* Product of the dims, and that the file has exactly that many numbers behind the header. */
+/* The product of the dimensions; the file must have exactly that many elements. */
 static bool check_size(const reader *r, const header *h, uint64_t available, uint64_t *count) {
     const uint64_t most = SIZE_MAX / sizeof(float), expected = NPY_MAX_BYTES / sizeof(double);
     const uint64_t size = elements[h->type].size, limit = most < expected ? most : expected;
@@ -247,7 +247,7 @@ static bool check_size(const reader *r, const header *h, uint64_t available, uin
     }
     if (empty) *count = 0;
     if (*count * size != available) {
-        return report_fail(r->report, "%llu bytes of numbers expected, %llu found",
+        return report_fail(r->report, "%llu bytes of elements expected, %llu found",
                            (unsigned long long)(*count * size), (unsigned long long)available);
     }
     return true;
@@ -288,7 +288,7 @@ bool npy_parse(const void *data, size_t size, npy_array *array, report *r) {
     }
     array->data = malloc(count ? (size_t)count * sizeof(float) : 1);
     if (!array->data)
-        return report_fail(r, "out of memory: %llu numbers", (unsigned long long)count);
+        return report_fail(r, "out of memory: %llu elements", (unsigned long long)count);
     array->count = (size_t)count;
     array->ndim = h.ndim;
     memcpy(array->dims, h.dims, sizeof array->dims);
@@ -335,7 +335,7 @@ bool npy_read(const char *path, npy_array *array, report *r) {
     return good || report_file(r, path);
 }
 
-/* The dictionary, padded with spaces so that the numbers start at a multiple of 64 bytes. */
+/* The dictionary, padded with spaces so that the elements start at a multiple of 64 bytes. */
 static size_t format_header(char *text, size_t size, const int64_t *dims, int ndim) {
     size_t length = MAGIC_SIZE + 4;
     memset(text, ' ', size);

@@ -1,7 +1,7 @@
-/* npy.h - read and write NumPy's .npy files as float32.
+/* npy.h - reads and writes NumPy's .npy files as float32.
  *
  * Reads versions 1 to 3, C and Fortran order, up to NPY_MAX_DIMS dimensions, of
- *     <f4 >f4   taken as they are         <f2 >f2   widened exactly
+ *     <f4 >f4   unchanged                 <f2 >f2   widened exactly
  *     <f8 >f8 <i4 >i4 <i8 >i8             rounded to nearest
  *     |u1 |i1 |b1 <u2 <i2 ...             exact
  *     |V2                                 bfloat16, as JAX saves it: exact
@@ -36,26 +36,26 @@ bool npy_parse(const void *data, size_t size, npy_array *array, report *r);
 
 void npy_free(npy_array *array);
 
-/* What stands before the numbers, for readers that stream them. */
+/* What precedes the elements, for readers that stream them. */
 typedef struct npy_header {
     char kind;                    /* 'f', 'i', 'u', 'b', or 'V' for bfloat16          */
-    unsigned size;                /* bytes of one number                              */
+    unsigned size;                /* bytes of one element                             */
     bool big_endian;
     bool fortran_order;
     int ndim;
     int64_t dims[NPY_MAX_DIMS];
-    size_t offset;                /* of the first number                              */
+    size_t offset;                /* of the first element                             */
     uint64_t count;
 } npy_header;
 
 enum { NPY_MAX_HEADER = 12 + 65536 };
 
-/* data holds the first `available` bytes, at least NPY_MAX_HEADER unless the file is shorter, of
- * a file of `size` bytes. */
+/* data holds the first `available` bytes of a file of `size` bytes: at least NPY_MAX_HEADER, unless
+ * the file is shorter. */
 bool npy_read_header(const void *data, size_t available, uint64_t size, npy_header *out,
                      report *r);
 
-/* False where a write failed (errno says why) or ndim is not 0 .. NPY_MAX_DIMS. */
+/* False: a write failed (errno says why), or ndim is not 0 .. NPY_MAX_DIMS. */
 bool npy_write(FILE *file, const float *data, const int64_t *dims, int ndim);
 
 #endif

@@ -1,5 +1,5 @@
 /* npz.c - numpy.savez: a zip archive with one .npy file for each array. Entries may be deflated
- * (savez_compressed); a deflated one is inflated whole when its numbers are read.
+ * (savez_compressed); a deflated one is inflated whole when its elements are read.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,7 +65,7 @@ static bool add_array(checkpoint *c, size_t file, const zip_entry *entry, const 
     storage.big_endian = header->big_endian;
     if (!storage.bytes.name) return report_no_memory(r);
     if (header->offset % header->size != 0)
-        return report_fail(r, "%.200s: the numbers are not aligned", entry->name);
+        return report_fail(r, "%.200s: the elements are not aligned", entry->name);
     t.name = name;
     t.container_name = entry->name;
     t.dtype = dtype_of(header);
@@ -78,7 +78,7 @@ static bool add_array(checkpoint *c, size_t file, const zip_entry *entry, const 
            checkpoint_add_tensor(c, &t, entry->size / header->size, r);
 }
 
-/* An array of text or of objects is no tensor, and no reason to refuse the file. */
+/* An array of text or objects is not a tensor; it is skipped, not refused. */
 static bool read_entry(checkpoint *c, size_t file, const zip_entry *entry, report *r)
 {
     const size_t length = strlen(entry->name), tail = sizeof suffix - 1;
@@ -96,7 +96,7 @@ static bool read_entry(checkpoint *c, size_t file, const zip_entry *entry, repor
     good = npy_read_header(data, size, entry->size, &header, &found);
     free(data);
     if (good && dtype_of(&header) == CHECKPOINT_DTYPE_COUNT)
-        return checkpoint_add_skipped(c, name, "unsigned numbers", r);
+        return checkpoint_add_skipped(c, name, "unsigned integers", r);
     if (good) return add_array(c, file, entry, name, &header, r);
     if (strstr(found.text, "not supported"))
         return checkpoint_add_skipped(c, name, found.text, r);

@@ -1,8 +1,8 @@
-/* open.c - what kind of file is it, and the lists that every container fills.
+/* open.c - recognises the container of a file, and keeps the lists that every container fills.
  *
- * Containers are recognised by their first bytes. The table below is the place to add one: a
- * probe, and a reader that adds storages and tensors. Formats that people meet but that cannot
- * be read have a row too, so that the message can say what the file is and what to do.
+ * Containers are recognised by their first bytes, by the table below. Formats that people meet but
+ * that cannot be read have a row, too, so that the message can say what the file is and what to do.
+ * container.h says how to add one.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ void checkpoint_contiguous_strides(checkpoint_tensor_info *t)
     uint64_t stride = 1;
     int i;
     for (i = t->ndim - 1; i >= 0; i--) {
-        t->strides[i] = (int64_t)(stride & INT64_MAX);   /* an overflow is refused with the dims */
+        t->strides[i] = (int64_t)(stride & INT64_MAX);   /* overflows: refused by dims */
         stride *= (uint64_t)t->dims[i];
     }
 }
@@ -61,7 +61,7 @@ static bool checkpoint_check_dims(checkpoint_tensor_info *t, report *r)
     return true;
 }
 
-/* The furthest element, offset + sum (dim - 1) * stride, must lie below `available`. */
+/* The furthest element, offset + sum (dim - 1) * stride, must be below `available`. */
 static bool checkpoint_check_extent(const checkpoint_tensor_info *t, uint64_t available, report *r)
 {
     uint64_t last = (uint64_t)t->storage_offset, reach;
@@ -107,7 +107,7 @@ bool checkpoint_add_tensor(checkpoint *c, const checkpoint_tensor_info *tensor, 
     return true;
 }
 
-/* What does not fit is left out: metadata must not keep a model from loading. */
+/* Entries that do not fit are left out: metadata must not keep a model from loading. */
 static bool checkpoint_list_add(checkpoint *c, checkpoint_list *list, const char *key,
                                 const char *value, report *r)
 {
@@ -273,13 +273,13 @@ static bool probe_lfs(const checkpoint_head *head)
     return head_has(head, 0, "version https://git-lfs");
 }
 
-/* Any two bytes may begin a header length, so safetensors goes first ... */
+/* Any two bytes can begin the length of a header, so safetensors comes first ... */
 static bool probe_safetensors(const checkpoint_head *head)
 {
     return head->bytes[8] == '{' && bytes_load64(head->bytes) <= head->file_size - 8;
 }
 
-/* ... and last again, for damaged ones: only the length or only the '{' makes sense. */
+/* ... and again last, for damaged files in which only the length or only the '{' is right. */
 static bool probe_damaged_safetensors(const checkpoint_head *head)
 {
     uint64_t length = bytes_load64(head->bytes);

@@ -233,7 +233,7 @@ static bool pickle_op_proto(pickle_machine *m, unsigned unused)
 
 static bool pickle_op_frame(pickle_machine *m, unsigned size)
 {
-    return pickle_skip(m, size);   /* frames are only a hint for buffering */
+    return pickle_skip(m, size);   /* frames only help buffering */
 }
 
 static bool pickle_op_none(pickle_machine *m, unsigned unused)
@@ -522,7 +522,7 @@ static bool pickle_op_call(pickle_machine *m, unsigned unused)
     pickle_value *arguments = pickle_pop(m), *callable = pickle_pop(m);
     (void)unused;
     if (!arguments || !callable) return false;
-    if (arguments->kind != PICKLE_TUPLE) return pickle_fail(m, "arguments that are no tuple");
+    if (arguments->kind != PICKLE_TUPLE) return pickle_fail(m, "arguments that are not a tuple");
     if (pickle_is_text(callable, PICKLE_GLOBAL, "collections.OrderedDict"))
         return pickle_push_dict(m, arguments);
     if (pickle_is_text(callable, PICKLE_GLOBAL, "collections.defaultdict"))

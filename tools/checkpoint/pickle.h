@@ -1,14 +1,14 @@
 /* pickle.h - reads a Python pickle as plain data. Nothing is imported, called or executed.
  *
- * A value is a node in a graph: memoised values are shared by reference, so the graph may have
- * shared parts and cycles, and who walks it must bound depth and steps. A call such as
- * collections.OrderedDict() becomes a dict, torch.Size(x) becomes x; every other call stays a
- * PICKLE_CALL node that names its callable and holds its arguments for the caller to judge.
+ * A value is a node in a graph. Memoised values are shared by reference, so the graph can have
+ * shared parts and cycles: bound depth and steps when walking it. collections.OrderedDict() becomes
+ * a dict and torch.Size(x) becomes x; every other call stays a PICKLE_CALL node with its callable
+ * and its arguments, for the caller to judge.
  *
  * Opcodes: the binary ones of protocols 2 to 5 that PyTorch writes, and their relatives; text
  * opcodes of protocol 0, extension registries and out-of-band buffers are refused.
  * Limits: max_values (at most 10^6) values of 36 bytes on average, as many entries in the stack and
- * in the memo, nesting of 64, 16 million opcodes. Texts of more than 64 KiB are read over and
+ * in the memo, nesting of 64, 16 million opcodes. Texts of more than 64 KiB are skipped and
  * become PICKLE_OPAQUE.
  */
 #ifndef PICKLE_H
@@ -61,7 +61,7 @@ typedef struct pickle_document {
     pickle_value *root;
     pickle_value **persistent;    /* every PICKLE_PERSISTENT, in order */
     size_t persistent_count;
-    uint64_t end;                 /* offset behind the STOP opcode */
+    uint64_t end;                 /* offset after the STOP opcode */
     memory_arena memory;
 } pickle_document;
 
@@ -73,7 +73,7 @@ bool pickle_load(pickle_document *document, const source *s, uint64_t start, uin
                  size_t max_values, report *r);
 void pickle_free(pickle_document *document);
 
-/* The value of a string key (the last one, as in Python), NULL if there is none. */
+/* The value of a string key (the last one, as in Python); NULL: none. */
 const pickle_value *pickle_get(const pickle_value *dict, const char *key);
 bool pickle_is_text(const pickle_value *value, pickle_kind kind, const char *text);
 

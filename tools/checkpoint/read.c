@@ -1,8 +1,8 @@
-/* read.c - elements of a tensor, wherever they lie, as float.
+/* read.c - the elements of a tensor, wherever they are stored, as float.
  *
- * Raw elements are gathered into one small buffer, brought into little-endian order if need be,
- * and converted. Contiguous tensors are gathered by reading the file; strided ones from a cached
- * span of their storage, deflated ones from the inflated entry.
+ * Raw elements are gathered into one small buffer, swapped to little-endian order if necessary, and
+ * converted. Contiguous tensors are read from the file; strided ones from a cached part of their
+ * storage, deflated ones from the inflated entry.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -184,7 +184,7 @@ static bool checkpoint_read_pieces(checkpoint *c, const checkpoint_tensor_info *
     return true;
 }
 
-/* === ggml's quantised blocks: a scale, perhaps a minimum, and 32 numbers of 4, 5 or 8 bits === */
+/* === ggml's quantised blocks: a scale, perhaps a minimum, and 32 values of 4, 5 or 8 bits === */
 
 static void checkpoint_unpack_block(checkpoint_dtype dtype, const uint8_t *raw, float *values)
 {

@@ -42,7 +42,7 @@ static bool parse_rule(const char *text, rename_rule *rule, report *r)
     return true;
 }
 
-/* Each '*' takes as little as will do. */
+/* Each '*' matches as little as possible. */
 static bool matches(const char *pattern, const char *text, rename_piece *piece)
 {
     for (; *pattern != '*'; pattern++, text++) {
@@ -69,7 +69,7 @@ static bool put_pieces(const char *ours, const rename_piece *piece, char *name, 
     return true;
 }
 
-/* By the first rule that matches, if one does. */
+/* By the first rule that matches, if any. */
 static bool rename_one(checkpoint *c, size_t i, rename_rule *rules, int count, report *r)
 {
     const char *old = checkpoint_tensor(c, i)->name;

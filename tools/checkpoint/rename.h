@@ -1,5 +1,5 @@
-/* rename.h - other names for the tensors of a checkpoint, so that a model with names of its
- * author's own becomes one of a known layout.
+/* rename.h - renames the tensors of a checkpoint, so that a model with names of its own becomes one
+ * of a known layout.
  */
 #ifndef RENAME_H
 #define RENAME_H
@@ -10,8 +10,8 @@
 #include "base/text.h"
 #include "checkpoint/checkpoint.h"
 
-/* Each rule is "theirs=ours"; a '*' in theirs stands for any text, which the '*' of the same
- * number in ours puts back. The first rule that matches a name is used, and each must match. */
+/* Each rule is "theirs=ours". The n-th '*' in theirs stands for any text, which replaces the n-th
+ * '*' in ours. The first rule that matches a name is used; a rule that matches none is an error. */
 bool rename_tensors(checkpoint *c, const text_list *rules, report *r);
 
 #endif

@@ -1,8 +1,8 @@
 /* safetensors.c - u64 header length, JSON header, tensor data; nothing else, in that order.
  *
- * Every rule of the format is enforced: a header of at most 100 MB that starts with '{' and ends
- * the file's description exactly; no key twice; each tensor's bytes are dtype times shape; the
- * tensors' ranges cover the data without hole or overlap up to the last byte of the file.
+ * Every rule of the format is enforced: the header has at most 100 MB, starts with '{' and is
+ * exactly as long as announced; no key occurs twice; the size of each tensor is that of its dtype
+ * and shape; the tensors cover the data without gap or overlap up to the last byte of the file.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ typedef struct safetensors_dtype {
     checkpoint_dtype dtype;
 } safetensors_dtype;
 
-/* Unsupported ones are known by size, so that the rest of the file can be used. */
+/* Unsupported ones have a size, too, so that the rest of the file can be used. */
 static const safetensors_dtype safetensors_dtypes[] = {
     { "F32", 4, true, CHECKPOINT_F32 },     { "F16", 2, true, CHECKPOINT_F16 },
     { "BF16", 2, true, CHECKPOINT_BF16 },   { "F64", 8, true, CHECKPOINT_F64 },
@@ -36,7 +36,7 @@ static const safetensors_dtype safetensors_dtypes[] = {
     { "F8_E8M0", 1, false, CHECKPOINT_U8 }
 };
 
-/* One file while it is read. Ranges are collected for the check of holes and overlaps. */
+/* One file while it is read. Ranges are collected to check for gaps and overlaps. */
 typedef struct safetensors_range {
     uint64_t begin, end;
     const char *name;
@@ -71,7 +71,7 @@ static bool safetensors_read_shape(safetensors_reader *s, const json_value *shap
     for (child = json_first(shape); child; child = child->next) {
         t->dims[t->ndim] = json_integer(child, -1);
         if (t->dims[t->ndim++] < 0)
-            return report_fail(s->report, "%.200s: shape: a dimension is no integer >= 0",
+            return report_fail(s->report, "%.200s: shape: a dimension is not an integer >= 0",
                                t->name);
     }
     return true;
@@ -145,10 +145,10 @@ static bool safetensors_read_metadata(safetensors_reader *s, const json_value *m
 {
     const json_value *child;
     if (metadata->kind != JSON_OBJECT)
-        return report_fail(s->report, "__metadata__ is no object");
+        return report_fail(s->report, "__metadata__ is not an object");
     for (child = json_first(metadata); child; child = child->next) {
         if (child->kind != JSON_STRING)
-            return report_fail(s->report, "__metadata__: \"%.200s\" is no string", child->key);
+            return report_fail(s->report, "__metadata__: \"%.200s\" is not a string", child->key);
         if (!checkpoint_add_metadata(s->c, child->key, child->u.string, s->report)) return false;
     }
     return true;

@@ -60,7 +60,7 @@ static bool torch_legacy_place(torch_reader *t, const char *name, const torch_st
 }
 
 /* Every storage that the object mentions, also outside the state dict: all of them follow in the
- * file, and only the class tells how many bytes an element has. */
+ * file, and only the class says how many bytes an element has. */
 static bool torch_collect_storages(torch_legacy *l)
 {
     size_t i, count = l->reader.pickle.persistent_count;
@@ -99,7 +99,7 @@ static bool torch_unify_storages(torch_legacy *l)
     return true;
 }
 
-/* *at: behind the last storage. */
+/* *at becomes the end of the storage. */
 static bool torch_locate_storage(torch_legacy *l, const char *key, uint64_t *at)
 {
     const source *s = &l->reader.c->sources[l->reader.file];
@@ -132,18 +132,19 @@ static bool torch_locate_storages(torch_legacy *l, const pickle_document *keys)
     uint64_t at = keys->end;
     size_t i;
     if (keys->root->kind != PICKLE_LIST)
-        return report_fail(l->reader.report, "legacy: the fifth pickle is no list of storage keys");
+        return report_fail(l->reader.report,
+                           "legacy: the fifth pickle is not a list of storage keys");
     for (i = 0; i < keys->root->count; i++) {
         const pickle_value *key = keys->root->u.items[i];
         if (key->kind != PICKLE_STRING)
-            return report_fail(l->reader.report, "legacy: a storage key is no string");
+            return report_fail(l->reader.report, "legacy: a storage key is not a string");
         if (!torch_locate_storage(l, key->u.text, &at)) return false;
     }
     return true;
 }
 
-/* Magic, protocol and system info: only the second has something to check. Byte order is not
- * read from the third: the format is little-endian whatever wrote it. */
+/* Magic, protocol and system info. Only the protocol is checked: the format is little-endian
+ * whatever system wrote it. */
 static bool torch_skip_preamble(torch_legacy *l, uint64_t *at)
 {
     const source *s = &l->reader.c->sources[l->reader.file];

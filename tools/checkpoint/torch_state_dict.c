@@ -72,7 +72,7 @@ static const torch_class *torch_find_class(const pickle_value *global, bool is_d
     return NULL;
 }
 
-/* How a call that PyTorch uses for tensors is to be read. */
+/* How to read a call that PyTorch uses for tensors. */
 typedef enum torch_call {
     TORCH_NOT_A_TENSOR,
     TORCH_TENSOR,          /* (storage, offset, size, stride, ...) */
@@ -221,7 +221,7 @@ static bool torch_skip(torch_reader *t, const char *name, const char *reason)
     return checkpoint_add_skipped(t->c, name, reason, t->report);
 }
 
-/* dtype: NULL for that of the storage. */
+/* dtype NULL: that of the storage. */
 static bool torch_add_view(torch_reader *t, checkpoint_tensor_info *info,
                            const torch_storage *storage, const torch_class *dtype, int64_t offset)
 {
@@ -256,7 +256,7 @@ static bool torch_add_tensor(torch_reader *t, const char *name, const pickle_val
         && torch_add_view(t, &info, &storage, dtype, offset->u.integer);
 }
 
-/* Unwraps parameters and subclasses (bounded: they may be built around themselves). */
+/* Unwraps parameters and subclasses. Bounded, because a cycle may wrap itself. */
 static bool torch_add_call(torch_reader *t, const char *name, const pickle_value *value)
 {
     const pickle_value *callable = torch_part(value, PICKLE_CALLABLE);
@@ -288,7 +288,7 @@ static bool torch_add_call(torch_reader *t, const char *name, const pickle_value
 
 /* === Flattening === */
 
-/* Does an opaque call take tensor data, directly or through its arguments? */
+/* Does an opaque call use tensor data, directly or through its arguments? */
 static bool torch_uses_storage(torch_reader *t, const pickle_value *value, int depth)
 {
     size_t i;
@@ -361,7 +361,7 @@ static bool torch_flatten(torch_reader *t, char *name, size_t name_size, const p
 
 /* === Choosing the state dict === */
 
-/* Nested dicts are searched, lists (of an optimizer) are not. */
+/* Searches nested dicts, but not lists, which belong to an optimizer. */
 static bool torch_holds_tensors(torch_reader *t, const pickle_value *value, int depth)
 {
     const pickle_value *dict = torch_as_dict(value);
@@ -393,7 +393,7 @@ static const pickle_value *torch_known_wrapper(torch_reader *t, const pickle_val
     return NULL;
 }
 
-/* Tensors that belong to the training and not to the model. */
+/* Tensors that belong to the training rather than to the model. */
 static bool torch_is_training_key(const pickle_value *key)
 {
     static const char *const starts[] = { "optim", "lr_", "sched", "scaler", "amp", "rng" };
@@ -446,7 +446,7 @@ static bool torch_add_scalar(torch_reader *t, const char *prefix, const pickle_v
     return checkpoint_add_metadata(t->c, name, shown, t->report);
 }
 
-/* Scalars beside the state dict, and those in an argparse.Namespace one level down ("args.lr"). */
+/* Scalars next to the state dict, and in an argparse.Namespace one level down ("args.lr"). */
 static bool torch_add_metadata(torch_reader *t, const pickle_value *dict, const char *prefix)
 {
     size_t i;

@@ -33,7 +33,7 @@ typedef struct torch_storage {
 
 typedef struct torch_reader torch_reader;
 
-/* Adds a storage to the checkpoint, unless it is there; *index is its place. */
+/* Adds a storage to the checkpoint unless it is there already; *index becomes its place. */
 typedef bool torch_place(torch_reader *t, const char *name, const torch_storage *storage,
                          size_t *index);
 
@@ -57,7 +57,7 @@ bool torch_read_state_dict(torch_reader *t);
 bool torch_read_storage(torch_reader *t, const char *name, const pickle_value *value,
                         torch_storage *storage);
 
-/* Item i of a tuple or list; NULL: it has none such, or is neither. */
+/* Item i of a tuple or list; NULL: there is none. */
 const pickle_value *torch_item(const pickle_value *sequence, size_t i);
 
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/crc32.h"
 #include "base/text.h"
 #include "checkpoint/inflate.h"
 
@@ -17,8 +18,8 @@ enum {
     ZIP_MAX_COMMENT = 65535,
     ZIP_MAX_ENTRIES = 100000,
     ZIP_MAX_DIRECTORY = 16 << 20,    /* bytes */
-    ZIP_MAX_RATIO = 1032,            /* DEFLATE's best: 258 bytes for two bits */
-    ZIP_MAX_GROWTH = 64 << 20        /* bytes that an entry may inflate to beyond its own */
+    ZIP_MAX_RATIO = 1032,            /* the most that DEFLATE reaches: 258 bytes in two bits */
+    ZIP_MAX_GROWTH = 64 << 20        /* bytes by which an entry may grow */
 };
 
 #define ZIP_LOCAL_SIGNATURE   0x04034b50u
@@ -33,7 +34,7 @@ enum {
 
 #define ZIP_UNKNOWN32 0xFFFFFFFFu     /* the true value is in the zip64 record */
 
-/* Where the central directory lies, and where it must end. */
+/* Where the central directory is, and where it must end. */
 typedef struct zip_directory {
     uint64_t offset, size, count, end;
 } zip_directory;
@@ -246,7 +247,7 @@ static bool zip_read_directory(zip_archive *zip, const zip_directory *d, report 
 
 /* === Local headers === */
 
-/* Zero if the sizes follow the data, unknown if a zip64 field holds them, else the same. */
+/* Zero if the sizes follow the data, unknown if a zip64 field has them, else the same. */
 static bool zip_local_agrees(const uint8_t *header, const zip_entry *e)
 {
     bool later = (bytes_load16(header + 6) & ZIP_FLAG_DESCRIPTOR) != 0;
@@ -296,7 +297,7 @@ static bool zip_check_layout(zip_archive *zip, const zip_directory *d, report *r
         zip_entry *e = &zip->entries[i];
         uint64_t limit = i + 1 < zip->count ? e[1].header_offset : d->offset;
         if (e->header_offset > d->offset)
-            return report_fail(r, "zip: \"%.200s\" lies behind the directory", e->name);
+            return report_fail(r, "zip: \"%.200s\" is after the directory", e->name);
         if (!zip_check_local(zip->source, e, r)) return false;
         if (e->offset > limit || e->stored_size > limit - e->offset)
             return report_fail(r, "zip: \"%.200s\" of %llu bytes at byte %llu overlaps what starts "
@@ -373,10 +374,10 @@ bool zip_read(const source *s, const zip_entry *e, void *destination, report *r)
         return report_fail(r, "zip: \"%.200s\" does not fit into memory", e->name);
     if (e->deflated ? !zip_inflate(s, e, destination, r)
                     : !source_read(s, e->offset, destination, (size_t)e->size, r)) return false;
-    return zip_check_crc(e, inflate_crc32(0, destination, (size_t)e->size), r);
+    return zip_check_crc(e, crc32_add(0, destination, (size_t)e->size), r);
 }
 
-/* Compressed or not, so many bytes begin within twice as many. */
+/* Compressed or not, the first n bytes come from the first 2 n stored ones. */
 bool zip_read_start(const source *s, const zip_entry *e, void *destination, size_t size, report *r)
 {
     const size_t most = 2 * size + 1024;
@@ -400,7 +401,7 @@ static bool zip_verify_stored(const source *s, const zip_entry *e, report *r)
     while (at < e->size) {
         size_t piece = e->size - at < sizeof buffer ? (size_t)(e->size - at) : sizeof buffer;
         if (!source_read(s, e->offset + at, buffer, piece, r)) return false;
-        crc = inflate_crc32(crc, buffer, piece);
+        crc = crc32_add(crc, buffer, piece);
         at += piece;
     }
     return zip_check_crc(e, crc, r);

@@ -2,8 +2,8 @@
  *
  * Refused: encryption, several disks, overlapping entries, two entries of one name, local headers
  * that differ from the directory, bytes before the first or after the last record, more than
- * 100000 entries, entries that inflate to 64 MiB more than they take. Names are only
- * ever compared, never used as paths.
+ * 100000 entries, entries that inflate to 64 MiB more than their stored size. Names are only
+ * compared, never used as paths.
  */
 #ifndef ZIP_H
 #define ZIP_H
@@ -37,17 +37,18 @@ typedef struct zip_archive {
 bool zip_open(zip_archive *zip, const source *s, report *r);
 void zip_close(zip_archive *zip);
 
-const zip_entry *zip_find(const zip_archive *zip, const char *name);   /* NULL: no such entry */
+const zip_entry *zip_find(const zip_archive *zip, const char *name);   /* NULL: none */
 
-/* A whole entry (entry->size bytes); checks the CRC. DEFLATE needs memory for both forms. */
+/* Reads a whole entry (entry->size bytes) and checks its CRC. A deflated one is held in memory in
+ * both forms. */
 bool zip_read(const source *s, const zip_entry *entry, void *destination, report *r);
 
-/* Its first `size` bytes, not more than it has; no CRC is checked, and what a damaged entry does
- * not inflate to is zero. */
+/* Reads the first `size` bytes of an entry, without checking the CRC; what a damaged entry lacks is
+ * zero. */
 bool zip_read_start(const source *s, const zip_entry *entry, void *destination, size_t size,
                     report *r);
 
-/* Reads a stored entry in small pieces, or a deflated one whole, only to check the CRC. */
+/* Checks the CRC; reads a stored entry in small pieces, a deflated one whole. */
 bool zip_verify(const source *s, const zip_entry *entry, report *r);
 
 #endif

@@ -9,7 +9,7 @@
 #include "cli/output.h"
 #include "vit.h"
 
-/* Words of argv not looked at yet. */
+/* The words of argv that are still to be parsed. */
 typedef struct parser {
     const cli_program *program;
     char **words;
@@ -49,10 +49,10 @@ static int edit_distance(const char *a, const char *b) {
     return row[width];
 }
 
-/* An unknown option is mostly a typing error: names the nearest known one. */
+/* An unknown option is usually a typing error: names the nearest known one. */
 static bool unknown_option(const parser *p, const char *word, const char *name) {
     const cli_option *nearest = NULL;
-    int distance = 3;   /* further away is no help */
+    int distance = 3;   /* a name further away does not help */
     for (const cli_option *o = p->program->options; o->name; o++) {
         int d = edit_distance(name, o->name);
         if (d < distance) {

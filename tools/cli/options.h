@@ -4,7 +4,7 @@
  *     const cli_option options[] = {
  *         { 'm', "model", "FILE", "the model to use", CLI_TEXT, &model, 0, 0 },
  *         { 'k', "top", "N", "how many classes to print (default 5)", CLI_INT, &top, 1, 1000 },
- *         { 'q', "quiet", NULL, "say nothing", CLI_FLAG, &quiet, 0, 0 },
+ *         { 'q', "quiet", NULL, "print nothing", CLI_FLAG, &quiet, 0, 0 },
  *         CLI_END
  *     };
  *     const cli_program program = { "classify", "[options] IMAGE...", "Names what it sees.\n",
@@ -25,7 +25,10 @@
 #include "base/text.h"
 
 /* `--name value`, `--name=value`, `-n value`, `-nvalue`; a lone `-` is an operand (standard
- * input) and `--` ends the options. --help and --version come by themselves. */
+ * input) and `--` ends the options. --help and --version are built in.
+ *
+ * To add a type of option: a row in cli_type, and its case in set_value (options.c), which -Wswitch
+ * demands. */
 
 typedef enum cli_type {
     CLI_FLAG,     /* no value:      bool *         */
@@ -35,7 +38,7 @@ typedef enum cli_type {
     CLI_SIZE,     /* N or HxW:      int[2], height and width, each min .. max */
     CLI_DTYPE,    /* by its name:   vit_dtype *    */
     CLI_ISA,      /* by its name:   vit_isa *      */
-    CLI_LIST      /* may be given several times: text_list *, zeroed by the caller */
+    CLI_LIST      /* any number of values: text_list *, zeroed by the caller */
 } cli_type;
 
 typedef struct cli_option {
@@ -58,12 +61,12 @@ typedef struct cli_program {
     const cli_option *options;
     const char *notes;        /* of --help, below the options                        */
     int min_operands, max_operands;
-    const char *operand;      /* what a missing one is called: "IMAGE"                */
+    const char *operand;      /* what a missing one is called: "IMAGE"               */
 } cli_program;
 
-/* Sets the options' values and collects the operands (may be NULL if there can be none).
- * False when the program should end with *status: --help, --version, or a usage error, which is
- * on stderr by then. Then there is nothing to free. */
+/* Sets the options' values and collects the operands (NULL if the program takes none). False: the
+ * program should exit with *status, after --help, --version or a usage error, which has been
+ * printed. Then there is nothing to free. */
 bool cli_parse(const cli_program *program, int argc, char **argv, text_list *operands,
                int *status);
 

@@ -14,10 +14,10 @@
 
 /* === Standard output === */
 
-/* errno says why, or is 0 where it was lost with an earlier write. */
+/* errno says why, or is 0 if an earlier write failed. */
 static bool stdout_lost(const char *program) {
     report_error(program, "standard output", "%s", errno ? strerror(errno) : "write failed");
-    clearerr(stdout);   /* said once */
+    clearerr(stdout);   /* so that it is said once */
     return false;
 }
 
@@ -31,7 +31,7 @@ bool cli_flush(const char *program) {
 int cli_finish(const char *program, int status) {
     bool good = cli_flush(program);
     /* NFS and quotas report a full disk only when the file is closed. A duplicate is closed, so
-     * that stdout itself stays usable; where there is none, nothing was written. */
+     * that stdout itself stays usable; if it cannot be duplicated, nothing was written. */
     int copy = good ? dup(fileno(stdout)) : -1;
     errno = 0;
     if (copy >= 0 && close(copy) != 0) good = stdout_lost(program);
@@ -47,7 +47,7 @@ static char *copy_text(const char *text) {
     return copy;
 }
 
-/* Same device and inode: the same file, whatever it is called. Missing inputs are no match. */
+/* Same device and inode: the same file, under whatever name. Missing inputs do not match. */
 static bool is_input(const struct stat *target, const char *const *inputs, int num_inputs) {
     struct stat input;
     for (int i = 0; i < num_inputs; i++) {
@@ -62,7 +62,7 @@ static bool is_input(const struct stat *target, const char *const *inputs, int n
 /* The temporary file being written, for the signal handler; "" while there is none. */
 static char unfinished[PATH_MAX];
 
-/* Ctrl-C shall not leave gigabytes behind. The signal's own action, restored by SA_RESETHAND,
+/* Ctrl-C must not leave gigabytes behind. The signal's default action, restored by SA_RESETHAND,
  * follows when this returns. */
 static void remove_unfinished(int number) {
     unlink(unfinished);
@@ -73,7 +73,7 @@ static void remove_unfinished(int number) {
 static void watch_signals(const char *temporary) {
     static const int numbers[] = { SIGHUP, SIGINT, SIGTERM, SIGQUIT, SIGPIPE, SIGXFSZ };
     struct sigaction action, old;
-    strcpy(unfinished, temporary); /* which was created, so it is no longer than a path may be */
+    strcpy(unfinished, temporary); /* fits: the file exists, so its path is shorter than PATH_MAX */
     memset(&action, 0, sizeof action);
     action.sa_handler = remove_unfinished;
     action.sa_flags = (int)SA_RESETHAND;
@@ -111,7 +111,7 @@ static bool open_temporary(cli_output *output, const struct stat *replaced) {
     return false;
 }
 
-/* Frees everything; the file must be closed, and renamed or removed, by then. */
+/* Frees everything. The file must have been closed, and renamed or removed. */
 static void output_clear(cli_output *output) {
     if (output->temporary && strcmp(output->temporary, unfinished) == 0) unfinished[0] = '\0';
     free(output->path);
@@ -137,7 +137,7 @@ bool cli_output_open(cli_output *output, const char *path, const char *const *in
         (void)report_fail(r, "is an input: writing it would destroy it");
         return report_file(r, path);
     }
-    /* A symbolic link stays one: its target is replaced. */
+    /* A symbolic link is kept: its target is replaced. */
     output->path = exists ? realpath(path, NULL) : copy_text(path);
     errno = output->path ? 0 : errno;
     if (!output->path) {
@@ -155,7 +155,7 @@ bool cli_output_open(cli_output *output, const char *path, const char *const *in
     return report_file(r, path);
 }
 
-/* Everything written has reached the disk. Leaves errno. */
+/* Brings everything to the disk. On failure errno says why. */
 static bool flush_file(FILE *file, bool regular) {
     if (ferror(file)) {
         errno = errno ? errno : EIO;

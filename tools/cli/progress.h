@@ -1,11 +1,11 @@
-/* progress.h - a clock, and a bar that shows how far a long step is. */
+/* progress.h - a clock, and a progress bar for long steps. */
 #ifndef PROGRESS_H
 #define PROGRESS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Milliseconds since some fixed moment, never going back. */
+/* Milliseconds since some fixed moment; never goes back. */
 double cli_now_ms(void);
 
 typedef struct cli_progress {
@@ -19,7 +19,7 @@ typedef struct cli_progress {
 /* A bar on stderr, drawn at most ten times a second; silent unless stderr is a terminal. */
 void cli_progress_start(cli_progress *progress, const char *label, uint64_t total);
 void cli_progress_update(cli_progress *progress, uint64_t done);
-/* Erases it: call before printing anything else, and at the end. */
+/* Erases it. Call this before printing anything else, and at the end. */
 void cli_progress_clear(cli_progress *progress);
 
 #endif

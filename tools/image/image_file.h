@@ -11,11 +11,10 @@
  * others, public domain; Debian: libstb-dev), PGM and PPM here. Grey, palette, 16-bit and CMYK
  * images become RGB; alpha is dropped, as Pillow's convert("RGB") does.
  *
- * stb_image is not written for hostile files. What stands around it: a limit on the file, on the
- * pixels (known from the header before anything is decoded) and on each block of memory, all of
- * which is given back whatever fails; damaged and truncated files are refused before or after
- * decoding. Defects inside its decoders remain:
- * do not feed it files from strangers outside a sandbox.
+ * stb_image is not written for hostile files. Here it is guarded: the file, the number of pixels
+ * (known from the header before anything is decoded) and each block of memory have a limit; all
+ * memory is freed whatever fails; damaged and truncated files are refused before or after decoding.
+ * Defects inside its decoders remain: do not give it files from strangers outside a sandbox.
  *
  * Include it in one file of a program. Safe to use on several threads at once.
  */
@@ -34,7 +33,7 @@
 #    define IMAGE_FILE_MAX_PIXELS ((int64_t)1 << 27)  /* 134 million                      */
 #endif
 #define IMAGE_FILE_MAX_BLOCK (((size_t)4 << 27) + 65536) /* 4 bytes for each of them      */
-#define IMAGE_FILE_NO_EXIF 1u   /* leave the pixels as they lie, as Pillow and timm do    */
+#define IMAGE_FILE_NO_EXIF 1u   /* keep the stored orientation, as Pillow and timm do     */
 
 typedef struct image_file {
     uint8_t *pixels;            /* RGB, rows tightly packed                               */
@@ -81,6 +80,7 @@ static void image_file__release(void *old);
 #define STBI_FREE(old) image_file__release(old)
 #include <stb/stb_image.h>
 
+#include "base/crc32.h"
 #include "base/report.h"
 #include "base/source.h"
 
@@ -92,8 +92,8 @@ static void image_file__release(void *old);
 /* Memory                                                                    */
 /* ------------------------------------------------------------------------- */
 
-/* In front of each block. stb_image loses blocks where an allocation fails; so each thread has a
- * list of its blocks, and what is left when an image is decoded or refused goes back at once. */
+/* Precedes each block. stb_image leaks blocks when an allocation fails; so each thread keeps a list
+ * of its blocks, and what is left after an image was decoded or refused is freed at once. */
 typedef struct image_file__block {
     struct image_file__block *before, *after;
     size_t size, padding; /* the latter for alignment                                     */
@@ -141,7 +141,7 @@ static void *image_file__realloc(void *old, size_t size) {
     return grown;
 }
 
-/* Gives back all but the pixels, which from here on are the caller's. */
+/* Frees all but the pixels, which from here on belong to the caller. */
 static void image_file__release_rest(uint8_t *pixels) {
     void *kept = pixels;
     if (kept) image_file__unlink((image_file__block *)kept - 1);
@@ -171,8 +171,8 @@ static bool image_file__check_size(const image_file__job *job, int64_t width, in
                  (long long)width, (long long)height, (long long)IMAGE_FILE_MAX_PIXELS,
                  STBI_MAX_DIMENSIONS);
     }
-    /* A PNG of one bit a pixel and one colour: 8 * 1032. No format says more with a byte, and
-     * nobody shall fill the memory with a short file. */
+    /* A PNG of one bit a pixel and one colour has 8 * 1032 pixels a byte, more than any other
+     * format. A short file must not fill the memory. */
     if (width * height / 10000 > (int64_t)job->size) {
         return report_fail(job->r, "is damaged or truncated: %lld x %lld in %zu bytes",
                  (long long)width, (long long)height, job->size);
@@ -184,15 +184,15 @@ static bool image_file__begins(const image_file__job *job, const char *magic, si
     return job->size >= size && memcmp(job->data, magic, size) == 0;
 }
 
-/* 0xff, as often as it likes, then 0xd8: stb_image takes that for the start of a JPEG. */
+/* Any number of 0xff, then 0xd8: what stb_image takes for the start of a JPEG. */
 static bool image_file__is_jpeg(const image_file__job *job) {
     size_t at = 0;
     while (at < job->size && job->data[at] == 0xff) at++;
     return at > 0 && at < job->size && job->data[at] == 0xd8;
 }
 
-/* stb_image's reasons are for programmers; the common ones in plain words. Where a header is
- * damaged, its last guess, that the file is of an unknown kind, hides the truth. */
+/* stb_image's reasons are written for programmers: the common ones in plain words. For a damaged
+ * header it says "unknown image type", because its last guess failed, too. */
 static bool image_file__stb_failed(const image_file__job *job) {
     const char *reason = stbi_failure_reason();
     if (!reason) reason = "unknown reason";
@@ -204,7 +204,7 @@ static bool image_file__stb_failed(const image_file__job *job) {
             image_file__begins(job, "BM", 2)) {
             return report_fail(job->r, "is damaged, or of an unsupported kind");
         }
-        return report_fail(job->r, "is no image that can be read here (JPEG, PNG, BMP, GIF, "
+        return report_fail(job->r, "is not an image that can be read here (JPEG, PNG, BMP, GIF, "
                                      "TGA, PGM, PPM)");
     }
     return report_fail(job->r, "is damaged, or of an unsupported kind: %s", reason);
@@ -218,7 +218,7 @@ static bool image_file__is_pnm(const image_file__job *job) {
     return job->size >= 2 && job->data[0] == 'P' && (job->data[1] == '5' || job->data[1] == '6');
 }
 
-/* A whole number, behind white space and '#' comments; -1 if there is none or it is absurd. */
+/* A whole number after white space and '#' comments; -1: none, or too large. */
 static int image_file__pnm_number(const image_file__job *job, size_t *at) {
     int value = -1;
     for (; *at < job->size; ++*at) {
@@ -281,21 +281,6 @@ static bool image_file__is_png(const image_file__job *job) {
     return image_file__begins(job, "\x89PNG\r\n\x1a\n", 8);
 }
 
-/* CRC-32 as in the PNG specification, four bits at a time. */
-static uint32_t image_file__crc(const uint8_t *bytes, size_t size) {
-    uint32_t table[16], crc = 0xffffffffu;
-    for (uint32_t i = 0; i < 16; i++) {
-        uint32_t c = i;
-        for (int bit = 0; bit < 4; bit++) c = c & 1 ? c >> 1 ^ 0xedb88320u : c >> 1;
-        table[i] = c;
-    }
-    for (size_t i = 0; i < size; i++) {
-        crc = table[(crc ^ bytes[i]) & 15] ^ crc >> 4;
-        crc = table[(crc ^ (uint32_t)bytes[i] >> 4) & 15] ^ crc >> 4;
-    }
-    return ~crc;
-}
-
 /* Chunks up to IEND: length, type, data, CRC. Those with a capital first letter are critical.
  * The first is IHDR and begins with width and height. */
 static bool image_file__check_png(const image_file__job *job) {
@@ -319,7 +304,7 @@ static bool image_file__check_png(const image_file__job *job) {
         if (!known && !(chunk[4] & 32)) {
             return report_fail(job->r, "is damaged: unknown PNG chunk");
         }
-        if (known && image_file__crc(chunk + 4, 4 + length) !=
+        if (known && crc32_add(0, chunk + 4, 4 + length) !=
                          image_file__big32(chunk + 8 + length)) {
             return report_fail(job->r, "is damaged: PNG checksum differs");
         }
@@ -334,14 +319,14 @@ static bool image_file__check_png(const image_file__job *job) {
 
 typedef struct image_file__segment {
     uint8_t marker;
-    const uint8_t *data; /* behind the two bytes of length                                */
+    const uint8_t *data; /* after the two bytes of length                                 */
     size_t size;
     bool cut;            /* the file ends inside                                          */
 } image_file__segment;
 
-/* The next segment at or behind *at: 0xff, marker, length that counts itself, data. Compressed
- * pixels are stepped over, where 0xff is followed by 0 or a restart marker; so is the start
- * marker 0xd8. False: no more. */
+/* The next segment at or after *at: 0xff, marker, length (which includes itself), data. Skips the
+ * start marker 0xd8 and compressed pixels, in which 0xff is followed by 0 or a restart marker.
+ * False: no more. */
 static bool image_file__next_segment(const image_file__job *job, size_t *at,
                                      image_file__segment *segment) {
     size_t length;
@@ -364,8 +349,8 @@ static bool image_file__next_segment(const image_file__job *job, size_t *at,
     return true;
 }
 
-/* Tables in a segment: a byte, 16 counts of codes, the codes. More than 256 would be written
- * beyond stb_image's table. */
+/* Tables in a segment: a byte, 16 counts of codes, the codes. stb_image would write more than 256
+ * codes beyond the end of its table. */
 static bool image_file__huffman_ok(const image_file__segment *segment) {
     for (size_t at = 0; at < segment->size;) {
         size_t codes = 0;
@@ -394,9 +379,9 @@ static bool image_file__check_jpeg(const image_file__job *job) {
 /* Everything else: stb_image, watched for reading past the end              */
 /* ------------------------------------------------------------------------- */
 
-/* stb_image takes zeros behind the end of a file, and thus accepts many truncated ones. So it
- * reads through these callbacks, which notice. It refills its buffer, always the same one and by
- * as much as there is, or reads straight to a destination, which then must be filled. */
+/* stb_image reads zeros past the end of a file, and so accepts many truncated ones. These callbacks
+ * notice. It either refills its buffer, always the same one, with as much as there is, or reads
+ * directly into a destination, which then must be filled. */
 typedef struct image_file__stream {
     const uint8_t *data;
     size_t size, at;
@@ -417,7 +402,7 @@ static int image_file__read(void *user, char *destination, int size) {
     return (int)count;
 }
 
-/* Negative counts, from damaged headers, would step back for ever. */
+/* A negative count, from a damaged header, would step back for ever. */
 static void image_file__skip(void *user, int count) {
     image_file__stream *stream = user;
     size_t left = stream->size - stream->at;
@@ -443,7 +428,7 @@ static bool image_file__stb(const image_file__job *job, image_file *image) {
     if (!stbi_info_from_memory(job->data, (int)job->size, &width, &height, &channels)) {
         return image_file__stb_failed(job);
     }
-    /* The height of a BMP is negative where its rows run from top to bottom. */
+    /* The height of a BMP is negative if its rows run from top to bottom. */
     if (!image_file__check_size(job, width, height < 0 ? -(int64_t)height : height)) return false;
 
     image->pixels = stbi_load_from_callbacks(&callbacks, &stream, &image->width, &image->height,
@@ -459,7 +444,7 @@ static bool image_file__stb(const image_file__job *job, image_file *image) {
 /* EXIF orientation                                                          */
 /* ------------------------------------------------------------------------- */
 
-/* A TIFF structure: its numbers are little- or big-endian. */
+/* A TIFF structure, little- or big-endian. */
 typedef struct image_file__tiff {
     const uint8_t *data;
     size_t size;
@@ -494,7 +479,7 @@ static int image_file__tiff_orientation(const uint8_t *data, size_t size) {
     return 1;
 }
 
-/* 1 .. 8, and 1 for whatever says nothing valid: the first Exif segment before the pixels. */
+/* 1 .. 8, from the first Exif segment before the pixels; 1 if that is missing or not valid. */
 static int image_file__orientation(const image_file__job *job) {
     image_file__segment segment;
     size_t at = 0;
@@ -508,7 +493,7 @@ static int image_file__orientation(const image_file__job *job) {
     return 1;
 }
 
-/* Where pixel (x, y) of the upright image, `width` x `height`, lies in the stored one. */
+/* Index, in the stored image, of pixel (x, y) of the upright one, which is `width` x `height`. */
 static size_t image_file__stored_at(int orientation, size_t x, size_t y, size_t width,
                                     size_t height) {
     size_t right = width - 1 - x, below = height - 1 - y;

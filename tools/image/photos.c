@@ -13,7 +13,7 @@
 #include "base/source.h"
 #include "image/image_file.h"
 
-enum { MAX_FOLDERS = 32 };   /* inside of each other */
+enum { MAX_FOLDERS = 32 };   /* nested */
 
 typedef struct finding {
     photo_list list;
@@ -36,7 +36,7 @@ static bool add_path(finding *f, char *path)
     return true;
 }
 
-/* "a/b", malloc'ed; b alone where there is no a. */
+/* "a/b", malloc'ed; "b" if a is NULL. */
 static char *join(const char *a, const char *b)
 {
     size_t size = (a ? strlen(a) + 1 : 0) + strlen(b) + 1;
@@ -45,7 +45,7 @@ static char *join(const char *a, const char *b)
     return path;
 }
 
-/* Only kinds that can be read: a folder may hold others beside them. */
+/* Only kinds that can be read: a folder may contain other files. */
 static bool is_image_name(const char *name)
 {
     static const char *const suffixes[] = { "jpg", "jpeg", "png", "bmp", "gif",
@@ -59,7 +59,7 @@ static bool is_image_name(const char *name)
 
 static bool walk(finding *f, const char *folder, int depth);
 
-/* A link to a folder is not followed: it could lead back up. Takes over the path. */
+/* Does not follow links to folders: they could lead back up. Takes ownership of the path. */
 static bool visit(finding *f, char *path, const char *name, int depth)
 {
     struct stat status;

@@ -1,4 +1,4 @@
-/* photos.h - images on the command line: files, and folders with all that lies below them. */
+/* photos.h - the images that a command line names: files, and folders with all below them. */
 #ifndef PHOTOS_H
 #define PHOTOS_H
 
@@ -13,13 +13,13 @@ typedef struct photo_list {
     int count;
 } photo_list;
 
-/* A file is taken as it is; of a folder and those below it, the images by their suffix, sorted
- * by their path, hidden ones left out. Where there are more than `max`, that many of them, evenly
- * spaced, so that every class has its share. An operand without any image is an error. */
+/* An operand is a file, taken as it is, or a folder: all images in it and below it, known by their
+ * suffix, sorted by path, without hidden ones. Of more than `max` images, `max` evenly spaced ones
+ * are kept, so that every class has its share. A folder without images is an error. */
 bool photos_find(photo_list *list, const text_list *operands, int max, report *r);
 void photos_free(photo_list *list);
 
-/* Decodes and preprocesses for a model; keeps its memory for the next one. */
+/* Decodes and preprocesses images for a model; keeps its memory for the next image. */
 typedef struct photo_reader {
     const vit_model *model;
     void *scratch;
