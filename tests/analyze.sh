@@ -16,8 +16,7 @@ except+='|base/text.c:.*leak of .<unknown>.|base/text.c:.*field .items.. results
 # read_lambda frees all four in a loop; the caller frees a sample, and the ranges, however it ends
 except+='|layout/values.c:.*leak of .<unknown>.|convert/quantise.c:.*Potential memory leak'
 except+="|checkpoint/safetensors.c:.*leak of memory pointed to by 'range'"
-# a map whose rules say {b} has blocks; --rename was refused unless both names have as many '*'
-except+="|layout/layout.c:.*1st parameter expecting 'nonnull'"
+# --rename was refused unless both names have as many '*'
 except+='|checkpoint/rename.c:.*(null pointer|garbage)'
 # set element by element before they are read; the last assignment of a list of fields; a sum that
 # has e^0 in it

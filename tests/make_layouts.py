@@ -411,7 +411,7 @@ def write_towers():
          preprocessor={"image_processor_type": "CLIPImageProcessorFast",
                        "crop_size": {"height": 4, "width": 4}, "size": {"shortest_edge": 4}},
          twin_options=CLIP_CROP)
-    case("hf_clip_no_config", s, "activation is not to be seen in a checkpoint of transformers "
+    case("hf_clip_no_config", s, "activation cannot be seen in a checkpoint of transformers "
          "CLIP; give --set activation=quick_gelu", None, "--set num_heads=2")
     t = clip_model(final_norm=False)
     s = hf_tower(t, "vision_model.")
@@ -491,12 +491,11 @@ class EncoderViT(torch.nn.Module):
         self.head = torch.nn.Linear(D, CLASSES)
 
 
-def encoder_vit(t, norm_first, patch_bias=True):
-    net = EncoderViT(norm_first, patch_bias)
+def encoder_names(t, layers, norm):
     s = OrderedDict((k, t[k]) for k in ("cls_token", "pos_embed"))
     move(s, "patch_embed", t, "patch_embed.proj")
     for i in range(DEPTH):
-        b, to = "blocks.%d." % i, "encoder.layers.%d." % i
+        b, to = "blocks.%d." % i, layers + "%d." % i
         s[to + "self_attn.in_proj_weight"] = t[b + "attn.qkv.weight"]
         s[to + "self_attn.in_proj_bias"] = t[b + "attn.qkv.bias"]
         move(s, to + "self_attn.out_proj", t, b + "attn.proj")
@@ -504,9 +503,14 @@ def encoder_vit(t, norm_first, patch_bias=True):
         move(s, to + "linear2", t, b + "mlp.fc2")
         move(s, to + "norm1", t, b + "norm1")
         move(s, to + "norm2", t, b + "norm2")
-    move(s, "encoder.norm", t, "norm")
+    move(s, norm, t, "norm")
     move(s, "head", t, "head")
-    net.load_state_dict(as_torch(s))
+    return s
+
+
+def encoder_vit(t, norm_first, patch_bias=True):
+    net = EncoderViT(norm_first, patch_bias)
+    net.load_state_dict(as_torch(encoder_names(t, "encoder.layers.", "encoder.norm")))
     return net.state_dict()
 
 
@@ -517,13 +521,16 @@ def write_torch_nn():
     case("torch_nn", s, t, "no_final_norm", told + "--set block_type=post_norm --set "
          "activation=relu", eps="1e-5", act="relu", write=pth, suffix="pt",
          twin_options="block_type=post_norm pool=token has_final_norm=0 " + TUTORIAL)
-    case("torch_nn_untold", s, "block_type, activation are not to be seen in a checkpoint of "
+    case("torch_nn_untold", s, "block_type, activation cannot be seen in a checkpoint of "
          "torch.nn.TransformerEncoder; give --set block_type=post_norm (its default) or --set "
          "block_type=pre_norm (norm_first=True); and --set activation=relu", None, told, write=pth, suffix="pt")
     t = model()
     case("torch_nn_norm_first", encoder_vit(t, True), t, "plain", told + "--set "
          "block_type=pre_norm --set activation=gelu", eps="1e-5",
          twin_options="pool=token " + TUTORIAL, write=pth, suffix="pt")
+    case("torch_nn_list", encoder_names(t, "body.", "norm"), t, "plain", told +
+         "--set block_type=pre_norm --set activation=gelu", eps="1e-5",
+         twin_options="pool=token " + TUTORIAL)
     write_own_stems()
 
 
@@ -547,8 +554,8 @@ def write_own_stems():
          twin_options="block_type=post_norm pool=token has_final_norm=0 has_patch_bias=0 "
          + TUTORIAL)
     for name, option, message in (
-            ("order", "--set patch_order=chw ", "patch_weight [12, 8]: which of a patch's numbers "
-             "come first is not to be seen; give --set patch_order=chw"),
+            ("order", "--set patch_order=chw ", "patch_weight [12, 8]: the order of a patch's "
+             "values cannot be seen in it; give --set patch_order=chw"),
             ("rows", "--set pos_first_rows=1", "pos_embed has 16 rows, the input 5 tokens; if they "
              "are the first rows, give --set pos_first_rows=1"),
             ("size", "--img-size 4 ", "how many of the first rows of pos_embed are used depends on "
@@ -607,7 +614,7 @@ def write_lucidrains():
          twin_options="pool=token pool_prefix=1")
     case("lucidrains_mean", s, t, "lucidrains", "--set heads=2 --set pool=avg", eps="1e-5",
          twin_options="pool=avg pool_prefix=1")
-    case("lucidrains_untold", s, "pool is not to be seen in a checkpoint of "
+    case("lucidrains_untold", s, "pool cannot be seen in a checkpoint of "
          "lucidrains/vit-pytorch; give --set pool=token", None, "--set num_heads=2")
     s = {"pos_embedding": t["pos_embed"], "patch_to_embedding.weight": np.zeros((D, 12), "f4"),
          "transformer.net.0.fn.norm.weight": np.zeros(D, "f4")}
@@ -846,7 +853,7 @@ def write_open_clip():
                                "interpolation": "bicubic", "resize_mode": "shortest"}}
     case("open_clip_config", s, t, "clip", eps="1e-5", act="quick_gelu", config=told,
          twin_options=CLIP_CROP)
-    case("open_clip_untold", s, "activation is not to be seen in a checkpoint of open_clip; give "
+    case("open_clip_untold", s, "activation cannot be seen in a checkpoint of open_clip; give "
          "--set activation=quick_gelu", None, "--set num_heads=2")
     s = as_torch(s)
     s["input_resolution"] = torch.tensor(4)
@@ -1270,7 +1277,7 @@ def write_rotary():
     case("eva02_open_clip", OrderedDict(("visual." + k, x) for k, x in s.items()), t, "eva02",
          told, act="silu", twin_options="rope_type=cat")
     s = OrderedDict((k, x) for k, x in s.items() if "freqs" not in k)
-    case("eva02_untold", s, "rope_type is not to be seen in a checkpoint of timm; give --set "
+    case("eva02_untold", s, "rope_type cannot be seen in a checkpoint of timm; give --set "
          "rope_type=none or, for EVA-02, cat", None, told)
     t = rope(no_positions(no_key_bias(model(reg=4, ls=True, classes=0, seed=22))),
              dinov3_angles(1.25))

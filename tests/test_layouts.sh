@@ -107,6 +107,13 @@ wanted() {
     return 1
 }
 
+# A table that is not in LAYOUT_LIST is never tried.
+for name in $(sed -n 's/^const layout layout_\([a-z0-9_]*\) = .*/\1/p' tools/layout/tables/*.c); do
+    [ ${#only[@]} = 0 ] || break
+    if grep -q "X($name)" tools/layout/tables/tables.h; then pass
+    else fail "layout_$name is not in LAYOUT_LIST of tools/layout/tables/tables.h"; fi
+done
+
 while IFS='|' read -r name file options twin last; do
     name=$(trim "$name") file=$(trim "$file") options=$(trim "$options")
     twin=$(trim "$twin") last=$(trim "$last")

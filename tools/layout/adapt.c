@@ -82,6 +82,7 @@ static bool invert(const adaptation *a, double *work)
     return true;
 }
 
+/* Whatever was allocated, adapt_free frees, after a failure too. */
 static bool start_patch(adaptation *a, vit_pos_resample how, report *r)
 {
     const size_t old = (size_t)a->from.side, new = (size_t)a->to.side;

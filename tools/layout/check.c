@@ -27,7 +27,7 @@ bool layout_check_features(const layout_map *map, const text_list *ignore, repor
 
 /* === What somebody must tell === */
 
-/* All at once: nobody wants to be asked one thing after the other. */
+/* All questions at once: nobody wants one error after the other. */
 bool layout_check_told(const layout_map *map, const settings all[FROM_COUNT], report *r)
 {
     const layout_question *q = map->layout->questions;
@@ -44,14 +44,14 @@ bool layout_check_told(const layout_map *map, const settings all[FROM_COUNT], re
         snprintf(options + at, sizeof options - at, "%s%s", count ? "; and " : "", q->options);
         count++;
     }
-    return !count || report_fail(r, "%s %s not to be seen in a checkpoint of %s; give %s", names,
-                                 count == 1 ? "is" : "are", map->layout->name, options);
+    return !count || report_fail(r, "%s cannot be seen in a checkpoint of %s; give %s", names,
+                                 map->layout->name, options);
 }
 
 /* === Completeness ===
  * A tensor that is missing or has another name must not look like an option that is off. */
 
-/* What tells that a model has no such tensor. */
+/* A setting that says that a model has no such tensor. */
 typedef struct absence {
     const char *tensor;
     setting_key key;
@@ -95,7 +95,7 @@ static bool refuse_missing(const char *key, const char *why, const char *tensor,
                        unknown->count > 0 ? "; unknown: " : "", unknown->text);
 }
 
-/* Why a missing tensor should be there; NULL: it need not. */
+/* Why a missing tensor should be there; NULL: it need not, since options are off in most models. */
 static const char *why_missed(const layout_map *map, const settings all[FROM_COUNT],
                               const char *tensor)
 {
@@ -110,6 +110,7 @@ static const char *why_missed(const layout_map *map, const settings all[FROM_COU
         if (names_is_required(rule) && !is_told_absent(all, tensor))
             return "every model of this layout has it";
     }
+    /* a weight without a bias is common, a bias without its weight an accident */
     if (length <= 7 || strcmp(tensor + length - 7, ".weight")) return NULL;
     snprintf(weight, sizeof weight, "%.*s.bias", (int)(length - 7), tensor);
     return layout_has(map, weight) ? "its bias is there" : NULL;
@@ -127,7 +128,7 @@ static const layout_rule *rule_of_blocks(const layout_target *target)
     return first;
 }
 
-/* What one block has, all must have, under the same names. */
+/* What one block has, all must have, by the same rule: else one of them has lost or renamed it. */
 static bool check_blocks(const layout_map *map, const layout_target *target,
                          const settings all[FROM_COUNT], const name_list *unknown, report *r)
 {

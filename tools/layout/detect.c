@@ -17,7 +17,7 @@ static size_t prefix_length(const char *prefix, const char *text, size_t size)
     return length <= size && !memcmp(text, prefix, length) ? length : 0;
 }
 
-/* True if text is made of prefixes alone. */
+/* True if text is made of prefixes alone: wrappers come in any order and number. */
 static bool is_prefix(const layout *l, const char *text, size_t size)
 {
     const char *const *prefix;
@@ -113,7 +113,7 @@ static size_t count_known(const layout_map *map)
     return known;
 }
 
-/* Takes as prefix what stands before a rule's key, which is outside of blocks or in the first. */
+/* Takes as prefix whatever precedes a rule's key, that of the first block if it has blocks. */
 static bool guess_prefix(layout_map *map, const layout_rule *rule)
 {
     char key[LAYOUT_MAX_KEY];
@@ -169,7 +169,7 @@ static void guess_by(const layout *l, checkpoint *c, layout_map *best, size_t *m
         size_t known;
         map.blocks = l->blocks[0];
         if (!guess_prefix(&map, rule) || !strcmp(map.prefix, last)) continue;
-        strcpy(last, map.prefix);
+        strcpy(last, map.prefix);   /* most rules have the prefix of the one before */
         find_blocks(&map);
         known = absent_probe(&map) && !is_excluded(&map) ? count_known(&map) : 0;
         if (known <= *most) continue;
@@ -181,7 +181,7 @@ static void guess_by(const layout *l, checkpoint *c, layout_map *best, size_t *m
 /* The layout that knows most of the tensors although its probe is missing. */
 static bool guess_layout(checkpoint *c, layout_map *best)
 {
-    size_t most = checkpoint_count(c) / 2, i;
+    size_t most = checkpoint_count(c) / 2, i;   /* fewer are a coincidence */
     best->layout = NULL;
     for (i = 0; layout_all[i]; i++) guess_by(layout_all[i], c, best, &most);
     return best->layout != NULL;

@@ -29,7 +29,7 @@ static int64_t rows_of(const layout_map *map, const char *tensor)
     layout_part part;
     const char *axes;
     if (!layout_peek(map, tensor, 0, &part, &axes) || part.view.ndim < 1) return 0;
-    return axes ? layout_axis_size(axes, &part.view, strchr(axes, '>')[1]) : part.view.dims[0];
+    return axes ? layout_axis_size(axes, &part.view, *layout_file_order(axes)) : part.view.dims[0];
 }
 
 static void put_size(settings *s, setting_key key, int64_t value)
@@ -80,7 +80,7 @@ static bool inspect_patch(const layout_map *map, settings *s, settings_seen *see
         layout_axis_size(axes, &part.view, 'p') != layout_axis_size(axes, &part.view, 'q'))
         return refuse_patch(map, name, &part, axes, r);
     if (strstr(axes, "(patch)"))
-        return report_fail(r, "%.200s %s: which of a patch's numbers come first is not to be seen; "
+        return report_fail(r, "%.200s %s: the order of a patch's values cannot be seen in it; "
                            "give --set patch_order=chw (channel by channel, as unfold has them) or "
                            "--set patch_order=hwc (pixel by pixel)", part.info->name,
                            shape_text(part.info->dims, part.info->ndim, shape, sizeof shape));
@@ -138,6 +138,7 @@ static void inspect_stem(const layout_map *map, settings *s)
         settings_put(s, (setting_key)(SETTING_STEM_STAGE1 + stage), count_units(map, stage));
 }
 
+/* An RMS norm has no bias; that none has one leaves the type to be told. */
 static void inspect_norm_type(const layout_map *map, settings *s)
 {
     static const char *const biases[] = {
@@ -163,6 +164,8 @@ static void inspect_heads(const layout_map *map, settings *s, settings_seen *see
     put_size(s, SETTING_HEAD_DIM, layout_axis_size(axes, &part.view, 'k'));
 }
 
+/* Block 0 stands for all; layout_check_names compares the others. A gated MLP has its gate and its
+ * values in fc1, which then has twice the rows that fc2 reads. */
 static void inspect_block(const layout_map *map, settings *s, settings_seen *seen, int64_t width)
 {
     const int64_t fc1 = count_of(map, "blocks.0.mlp.fc1.weight") / width;
@@ -173,6 +176,7 @@ static void inspect_block(const layout_map *map, settings *s, settings_seen *see
     inspect_heads(map, s, seen);
 }
 
+/* Both of token_avg's vectors go into the head, which is twice as wide for it. */
 static void inspect_head(const layout_map *map, settings *s, int64_t width)
 {
     const int64_t classes = rows_of(map, "head.weight");
@@ -194,6 +198,7 @@ static void fill_gaps(settings all[FROM_COUNT], const settings *told, settings_s
     int from;
     for (key = 0; key < SETTING_COUNT; key++) {
         if (!told->given[key] || settings_origin(all, (setting_key)key) >= 0) continue;
+        /* a width that follows from the number of heads must not contradict it */
         if (key == SETTING_HEAD_DIM && settings_origin(all, SETTING_NUM_HEADS) >= 0) continue;
         settings_put(tensors, (setting_key)key, told->value[key]);
         seen->by_default[key] = true;
@@ -246,6 +251,8 @@ static bool put_defaults(const layout_map *map, settings all[FROM_COUNT], settin
     return true;
 }
 
+/* The stem comes before the patch, whose size on the input depends on it; both come before what is
+ * counted in rows of embed_dim. Defaults are last, to fill what nothing else said. */
 bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_seen *seen, report *r)
 {
     settings *s = &all[FROM_TENSORS];

@@ -6,8 +6,8 @@
 #include "model/resolve.h"
 
 /* Fills all[FROM_TENSORS]: what the tensors show, and where nobody says anything, what the layout's
- * library does. The other origins must be there already. Fills *seen, and puts the order of a patch's pixels
- * and embed_dim into the map, which slices and axes need from now on. */
+ * library does. The other origins must be there already. Fills *seen too, and the patch_order
+ * and embed_dim of the map, which slices and axes need from now on. */
 bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_seen *seen, report *r);
 
 /* The weight that reads the channels of the input. */

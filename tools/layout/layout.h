@@ -1,6 +1,6 @@
-/* layout.h - how a library names and shapes the tensors of a vision transformer. A layout is a table
- * (tools/layout/tables/, whose tables.h tells how to add one); it takes no code unless it needs
- * something that no method, slice or order of axes below expresses.
+/* layout.h - how a library names and shapes the tensors of a vision transformer. A layout is a
+ * table (tools/layout/tables/, whose tables.h tells how to add one); it takes no code unless it
+ * needs something that no method, slice or order of axes below expresses.
  *
  * Keys. A rule says which keys of the checkpoint make up one tensor of the .vit file:
  *     {b}     at the start: the block's path, which is "blocks.{i}." in the file and one of
@@ -16,8 +16,8 @@
  *
  * Axes. "source>file" names the dimensions that a part has, one letter each, several in brackets
  * where they are merged, then the order that the .vit file has: "io>oi" transposes a matrix,
- * "d(pqc)>dcpq" is a linear layer over channels-last pixels. p and q are the sides of a patch, c its
- * channels, h the heads, k the width of a head, z the three of query, key and value; any other
+ * "d(pqc)>dcpq" is a linear layer over channels-last pixels. p and q are the sides of a patch, c
+ * its channels, h the heads, k the width of a head, z the three of query, key and value; any other
  * letter is as large as the tensor says. "(patch)" is a patch's values in an order that must be
  * told; where the axes say which, patch_order can still overrule them.
  *
@@ -36,9 +36,9 @@
 #include "model/settings.h"
 #include "vit.h"
 
-/* X(METHOD, parts at least, at most): what makes a tensor out of its parts. To add one: a line here,
- * the shapes of its parts in plan.c's parts_fit, its values in values.c's read_item; the compiler
- * names both switches, and tests/test_layout_tables.c holds the tables against these numbers. */
+/* X(METHOD, parts at least, at most): what makes a tensor out of its parts. To add one: a line
+ * here, the shapes of its parts in plan.c's parts_fit, its values in values.c's read_item; the
+ * compiler names both switches. tests/test_layout_tables.c holds the tables against the numbers. */
 #define LAYOUT_METHODS(X)                                                                        \
     X(STACK, 1, 4)       /* the parts, one below the other */                                    \
     X(SUM, 2, 4)         /* added up */                                                          \

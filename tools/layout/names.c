@@ -12,7 +12,7 @@ enum { MAX_LISTED = 10 };
 
 /* === Missing === */
 
-/* The chunk that a block is in, where blocks have two numbers: some other tensor of it shows that. */
+/* The chunk that a block is in, where blocks have two numbers: another tensor of it shows that. */
 static int chunk_of(const layout_map *map, int block)
 {
     char key[LAYOUT_MAX_KEY];
@@ -71,10 +71,11 @@ const layout_rule *names_meant_rule(const layout_map *map, const char *tensor)
         int score;
         if (!layout_names(rule->tensor, tensor, &block)) continue;
         if (!layout_all_hold(map, rule->when, block)) continue;
+        /* parts that are there say most, then the block before, then the rest of the module */
         score = 4 * names_parts_present(map, rule, block) + names_is_required(rule);
         if (block >= 0) score += 2 * layout_applies(map, rule, block ? block - 1 : 1, &fits);
         if (names_absent_key(map, rule, block, key)) score += has_sibling(map, key);
-        if (score > most) best = rule;
+        if (score > most) best = rule;   /* of equals the first, as where all is there */
         if (score > most) most = score;
     }
     return best;
@@ -92,6 +93,7 @@ const char *names_meant_key(const layout_map *map, const char *tensor, char text
 
 /* === Unknown === */
 
+/* Patterns as of a shell, in which * also stands for dots. */
 static bool matches_any(const text_list *patterns, const char *name)
 {
     int i;
@@ -123,6 +125,7 @@ const layout_extra *names_find_extra(const layout_map *map, const layout_extra *
     return NULL;
 }
 
+/* Each name is cut at 100 characters, so that a list has several in one line. */
 void names_add(name_list *list, const checkpoint_tensor_info *info)
 {
     char shape[SHAPE_TEXT_SIZE];

@@ -9,8 +9,8 @@
 
 /* === Missing === */
 
-/* The rule that a missing tensor seems to be meant by: parts of it are there, another block has it,
- * or its module has another tensor. NULL if the layout has no such tensor. */
+/* The rule that was probably meant to make a missing tensor: parts of it are there, another block
+ * has it, or its module has another tensor. NULL if the layout has no such tensor. */
 const layout_rule *names_meant_rule(const layout_map *map, const char *tensor);
 
 /* The key that it should come from; the tensor's own name if no rule says. */

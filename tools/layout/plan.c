@@ -141,6 +141,7 @@ static bool missing_part(const layout_map *map, const layout_item *item, report 
                        name, expected);
 }
 
+/* Where a part is the whole tensor its shape can be told; else only that it does not fit. */
 static bool misshapen_part(const layout_rule *rule, const layout_item *item,
                            const layout_part *part, report *r)
 {
@@ -161,7 +162,8 @@ static bool has_rows(const layout_part *part, const layout_item *item, int64_t w
     return layout_rows(&part->view, item->dims, item->tensor.ndim, &rows) && rows == wanted;
 }
 
-/* The rows of a stack; zeros among them are as many as each other part has. */
+/* The rows of a stack must add up to the tensor's. Zeros among them stand for as many rows as each
+ * other part has, which is the same for all: their count is known only now. */
 static bool stack_fits(layout_item *item, const layout_rule *rule, int *culprit)
 {
     const int64_t *dims = item->dims;
@@ -199,7 +201,7 @@ static bool linear_fits(const layout_item *item, int64_t width, int *culprit)
     return item->part_count < 3 || item->parts[2].view.count == matrix[0];
 }
 
-/* Periods for the pairs of one axis, or for both axes frequencies of every block and head. */
+/* Periods for the pairs of one axis, or frequencies for both axes, each block and each head. */
 static bool rope_fits(const layout_item *item, const vit_config *config)
 {
     const checkpoint_tensor_info *view = &item->parts[0].view;
@@ -267,6 +269,7 @@ static bool arrange_part(const layout_map *map, const layout_match *match, int i
            (!axes || is_vector || layout_apply_axes(&part->view, axes, sizes));
 }
 
+/* Finds and arranges the rule's parts, and checks that together they have the item's shape. */
 static bool plan_sources(const layout_map *map, const layout_match *match,
                          const settings_resolved *model, layout_item *item, report *r)
 {
@@ -305,7 +308,7 @@ static rope_grid rope_of(const settings_resolved *model)
     return grid;
 }
 
-/* The tensor's sources, found and of the right shape. */
+/* Decides where a tensor comes from, and finds its sources where the checkpoint has them. */
 static bool plan_item(const layout_map *map, const settings_resolved *model, layout_item *item,
                       report *r)
 {
@@ -335,7 +338,7 @@ static bool plan_items(const layout_map *map, const settings_resolved *model, vi
     int count = 0;
     while (vit_architecture_tensor(config, dtype, count, &tensor)) count++;
     plan->count = (size_t)count;
-    plan->items = calloc(plan->count + 1, sizeof *plan->items);
+    plan->items = calloc(plan->count + 1, sizeof *plan->items);   /* unused fields are 0 */
     if (!plan->items) return report_no_memory(r);
     for (i = 0; i < plan->count; i++) {
         vit_architecture_tensor(config, dtype, (int)i, &plan->items[i].tensor);
@@ -363,7 +366,7 @@ static bool is_source_of(const layout_map *map, const char *tensor, const char *
     return false;
 }
 
-/* What a setting such as --set num_classes=0 or pool=avg asked to drop. */
+/* Is it a source of tensors that a setting such as --set num_classes=0 or pool=avg has dropped? */
 static bool dropped_on_request(const layout_map *map, const vit_config *config, const char *name)
 {
     static const char *const heads[] = {
@@ -409,6 +412,7 @@ static void list_used(const layout_plan *plan, used_names *used)
     qsort(used->names, used->count, sizeof *used->names, compare_pointers);
 }
 
+/* Names are unique within a checkpoint. */
 static bool is_used(const used_names *used, const char *name)
 {
     return bsearch(&name, used->names, used->count, sizeof *used->names, compare_pointers) != NULL;

@@ -44,7 +44,7 @@ static int number_of(char letter, int block, int chunk)
     }
 }
 
-/* A path or a key with its numbers in place. */
+/* Writes a path or a key with its numbers in place; cuts it where there is no room for one more. */
 static void put_numbers(const char *from, size_t length, int block, int chunk, char *text,
                         size_t size)
 {
@@ -72,7 +72,7 @@ static size_t key_length(const char *part)
 bool layout_key(const layout_map *map, const char *key, int block, int chunk,
                 char text[LAYOUT_MAX_KEY])
 {
-    char path[128] = "", name[256];
+    char path[128] = "", name[256];   /* with the prefix and slashes fewer than LAYOUT_MAX_KEY */
     size_t prefix = strlen(map->prefix), length = key_length(key);
     while (length >= 3 && !strncmp(key, "../", 3)) {
         if (prefix == 0) return false;
@@ -179,6 +179,7 @@ static int find_unit(const char *key, const char *text)
                : stage * LAYOUT_STAGE_BLOCKS + unit;
 }
 
+/* Tensors are named as in vit.h's list: digits follow "blocks." and a dot follows them. */
 bool layout_names(const char *rule_tensor, const char *tensor, int *block)
 {
     static const char path[] = "blocks.";
@@ -316,6 +317,7 @@ static size_t list_targets(layout_map *map)
     const int units = count_units(map);
     const layout_rule *rule;
     size_t total = 0;
+    map->target_count = 0;
     for (rule = map->layout->rules; rule->tensor; rule++) {
         layout_target *target = map->targets;
         layout_target *end = target + map->target_count;
@@ -338,29 +340,30 @@ static size_t count_rules(const layout *l)
 
 bool layout_match_all(layout_map *map, report *r)
 {
-    layout_match *matches = NULL;
+    layout_match *next;
     size_t total, i;
     int block;
     map->targets = calloc(count_rules(map->layout) + 1, sizeof *map->targets);
     if (!map->targets) return report_no_memory(r);
     total = list_targets(map);
-    matches = malloc((total + 1) * sizeof *matches);
-    if (!matches) return layout_free_map(map), report_no_memory(r);
-    map->targets[0].matches = matches;   /* all of them, also of a layout without rules */
+    map->matches = malloc((total + 1) * sizeof *map->matches);
+    if (!map->matches) return layout_free_map(map), report_no_memory(r);
+    next = map->matches;
     for (i = 0; i < map->target_count; i++) {
         layout_target *target = &map->targets[i];
         const bool is_single = !has_units(target->tensor) && !has_blocks(target->tensor);
-        target->matches = matches;
+        target->matches = next;
         for (block = 0; block < target->count; block++)
-            *matches++ = match_rule(map, target->tensor, is_single ? -1 : block);
+            *next++ = match_rule(map, target->tensor, is_single ? -1 : block);
     }
     return true;
 }
 
 void layout_free_map(layout_map *map)
 {
-    if (map->targets) free(map->targets[0].matches);
+    free(map->matches);
     free(map->targets);
+    map->matches = NULL;
     map->targets = NULL;
     map->target_count = 0;
 }
@@ -388,9 +391,9 @@ bool layout_has(const layout_map *map, const char *tensor)
 
 bool layout_find_part(const layout_map *map, const layout_match *match, int i, layout_part *part)
 {
-    return match->found && i < layout_part_count(match->rule) &&
-           !layout_is_zeros(match->rule->parts[i]) &&
-           find_view(map, match->rule->parts[i], match->block, part);
+    if (!match->found || i >= layout_part_count(match->rule)) return false;
+    if (layout_is_zeros(match->rule->parts[i])) return false;
+    return find_view(map, match->rule->parts[i], match->block, part);
 }
 
 bool layout_slice_part(const layout_map *map, const layout_match *match, int i, layout_part *part)

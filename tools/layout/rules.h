@@ -15,7 +15,7 @@ enum {
  * been meant: some of its parts are missing, or a condition does not hold. */
 typedef struct layout_match {
     const layout_rule *rule;       /* NULL: the layout has no such tensor */
-    int block;                     /* -1: none; in a stem: stage * LAYOUT_STAGE_BLOCKS + its place */
+    int block;                     /* -1: none; in a stem: stage * LAYOUT_STAGE_BLOCKS + place */
     bool found;
 } layout_match;
 
@@ -32,8 +32,9 @@ typedef struct layout_map {
     char prefix[128];              /* stripped from every key, e.g. "module." */
     const char *blocks;            /* the path that is in use */
     int depth;                     /* blocks */
-    layout_target *targets;        /* in the order of the rules; their matches are one array */
+    layout_target *targets;        /* in the order of the rules */
     size_t target_count;
+    layout_match *matches;         /* those of all targets */
     int patch_order;               /* 1 + the place of its word; 0: not told */
     int64_t embed_dim;             /* 0 until the tensors have shown it */
 } layout_map;

@@ -109,7 +109,7 @@ static bool read_rel_pos(checkpoint *c, const layout_item *item, int64_t first, 
 }
 
 /* The angle of element i of a table [patches, pairs] or, where each block and head has frequencies
- * of its own, [heads, patches, pairs]. Those are given as [2, depth, heads, pairs], an axis each. */
+ * of its own, [heads, patches, pairs]; those are given as [2 axes, depth, heads, pairs]. */
 static double angle_of(const layout_item *item, const float *given, int64_t i)
 {
     const rope_grid *grid = &item->rope;
@@ -122,6 +122,7 @@ static double angle_of(const layout_item *item, const float *given, int64_t i)
     return rope_angle_mixed(grid, patch, first[0], first[item->parts[0].view.count / 2]);
 }
 
+/* Angles in double, rounded to float after the cosine or sine. */
 static bool read_rope(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
                       float *to, report *r)
 {
@@ -143,6 +144,7 @@ static double lambda_init(int block)
     return 0.8 - 0.6 * exp(-0.3 * block);
 }
 
+/* One value: parts are the vectors q1, k1, q2, k2. */
 static bool read_lambda(checkpoint *c, const layout_item *item, float *to, report *r)
 {
     float *x[LAYOUT_MAX_PARTS] = { NULL };
@@ -250,6 +252,7 @@ static bool read_batch_shift(checkpoint *c, const layout_item *item, int64_t fir
     return true;
 }
 
+/* By the rule's method; a new one is named by the compiler here. */
 static bool read_item(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
                       float *to, report *r)
 {

@@ -105,6 +105,11 @@ int layout_axes_ndim(const char *axes)
     return ndim;
 }
 
+const char *layout_file_order(const char *axes)
+{
+    return axes + strcspn(axes, ">") + 1;
+}
+
 int64_t layout_axis_size(const char *axes, const checkpoint_tensor_info *view, char letter)
 {
     char letters[8] = "";
@@ -155,15 +160,13 @@ static bool split_dim(letter_table *table, const char *letters, int64_t size, in
 
 bool layout_apply_axes(checkpoint_tensor_info *view, const char *axes, const layout_sizes *sizes)
 {
-    const char *order = strchr(axes, '>') + 1;
+    const char *order = layout_file_order(axes);
     letter_table table = { { 0 }, { 0 } };
     char letters[8] = "";
     int i;
     if (layout_axes_ndim(axes) != view->ndim) return false;
-    for (i = 0; i < view->ndim; i++) {
-        axes = next_dim(axes, letters, sizeof letters);
+    for (i = 0; (axes = next_dim(axes, letters, sizeof letters)) != NULL; i++)
         if (!split_dim(&table, letters, view->dims[i], view->strides[i], sizes)) return false;
-    }
     view->ndim = (int)strlen(order);
     for (i = 0; i < view->ndim; i++) {
         view->dims[i] = table.size[(unsigned char)order[i]];
@@ -172,9 +175,9 @@ bool layout_apply_axes(checkpoint_tensor_info *view, const char *axes, const lay
     return true;
 }
 
-/* Goes through the dimensions from the last one on: each of dims[ndim - 1], ..., dims[1] must be the
- * product of the next few of the view's; what the view has left are rows. A view that ends early
- * has dimensions of 1 in front. */
+/* From the last dimension to the first: each of dims[ndim - 1], ..., dims[1] must be the product of
+ * the next few of the view's, and what the view has left are rows. A view that ends early has
+ * dimensions of 1 in front. */
 bool layout_rows(const checkpoint_tensor_info *view, const int64_t *dims, int ndim, int64_t *rows)
 {
     int at = view->ndim, i;

@@ -12,7 +12,7 @@ typedef struct layout_sizes {
     int64_t patch, chans, heads, head_dim;
 } layout_sizes;
 
-/* Keeps a slice of a view: "#1/3", "@0", "@1:"; "" keeps everything. False: there are no such rows. */
+/* Keeps a slice of a view: "#1/3", "@0", "@1:"; "" keeps all. False: there are no such rows. */
 bool layout_slice(checkpoint_tensor_info *view, const char *slice, int64_t embed_dim);
 
 /* Drops the first dimension, that of stacked blocks, and keeps block i. */
@@ -23,6 +23,9 @@ bool layout_first_rows(checkpoint_tensor_info *view, int64_t rows);
 
 /* Number of dimensions of the source. */
 int layout_axes_ndim(const char *axes);
+
+/* The letters of the .vit file's dimensions: those after the '>'. */
+const char *layout_file_order(const char *axes);
 
 /* The size of the source's dimension with this letter alone; 0: there is none. */
 int64_t layout_axis_size(const char *axes, const checkpoint_tensor_info *view, char letter);

@@ -34,7 +34,7 @@ static const layout_extra lacking[] = {
     { NULL, NULL }
 };
 
-/* Its heads are 128 wide in every size. */
+/* Its heads are 128 wide in models of every size. */
 static const layout_default defaults[] = {
     { "norm_type=rms", NULL }, { "norm_eps=1e-5", NULL }, { "activation=silu", NULL },
     { "pool=avg", NULL }, { "head_dim=128", NULL },

@@ -5,7 +5,7 @@ static const char *const prefixes[] = { "module.", "_orig_mod.", "model.", "beit
 
 static const char *const blocks[] = { "encoder.layers.{i}.", NULL };
 
-/* Rows 0 and 1 of the positions are a padding that the embedding skips. */
+/* Rows 0 and 1 of the positions are padding, which the embedding skips. */
 static const layout_rule rules[] = {
     LAYOUT_FROM("cls_token", "vision_embed.cls_token"),
     LAYOUT_FROM("pos_embed", "encoder.embed_positions.A.weight@2:"),

@@ -13,7 +13,7 @@ static const char *const blocks[] = {
     LAYOUT_FROM(tensor ".weight", key "/scale"), LAYOUT_FROM(tensor ".bias", key "/bias")
 #define JAX_DENSE(tensor, key)                                                                   \
     LAYOUT_VIEW(tensor ".weight", key "/kernel", "io>oi"), LAYOUT_FROM(tensor ".bias", key "/bias")
-/* Heads are an axis of their own, behind the input or before the output. */
+/* Heads have an axis of their own, after the input or before the output. */
 #define JAX_ATTENTION(key)                                                                       \
     LAYOUT_ROWS3("{b}attn.qkv.weight", "dhk>hkd", key "/query/kernel", key "/key/kernel",        \
                  key "/value/kernel"),                                                           \
@@ -22,7 +22,7 @@ static const char *const blocks[] = {
     LAYOUT_VIEW("{b}attn.proj.weight", key "/out/kernel", "hkd>dhk"),                            \
     LAYOUT_MUST("{b}attn.proj.bias", key "/out/bias")
 
-/* Of the stem of a hybrid. The norms of the original have the shape [1, 1, 1, C]. */
+/* The stem of a hybrid. The norms of the original have the shape [1, 1, 1, C]. */
 #define UNIT STEM "stages.{s}.blocks.{u}."
 #define JAX_UNIT "block{S}/unit{U}/"
 #define JAX_CONV(tensor, key)                                                                    \
@@ -83,7 +83,7 @@ static const layout_extra harmless[] = {
     { NULL, NULL }
 };
 
-/* As timm runs them; --set activation=gelu_tanh is what the JAX code computes. */
+/* As timm runs these weights; the JAX code itself computes --set activation=gelu_tanh. */
 static const layout_default defaults[] = {
     { "norm_eps=1e-6", NULL }, { "activation=gelu", NULL }, { "pool=avg", "!cls" },
     { "pos_resample=flexivit", NULL }, { NULL, NULL }

@@ -36,7 +36,7 @@ static const layout_extra harmless[] = {
     { NULL, NULL }
 };
 
-/* Its own code, which timm's model of the same weights follows but for eps and resizing. Without a
+/* By its own code; timm's model of the same weights differs in eps and resizing. Without a
  * class token it takes the mean. */
 static const layout_default defaults[] = {
     { "norm_eps=1e-5", NULL }, { "activation=gelu", NULL }, { "pool=avg", "!cls_token" },

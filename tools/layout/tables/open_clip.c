@@ -70,13 +70,13 @@ static const layout_extra harmless[] = {
 static const layout_extra lacking[] = {
     { "attn_pool.query", "CoCa's attentional pooling" },
     { "attnpool.*", "attention pooling of a ResNet" },
-    { "transformer.resblocks.*.ln_attn.*", "a norm behind attention" },
+    { "transformer.resblocks.*.ln_attn.*", "a norm after attention" },
     { "transformer.resblocks.*.attn.ln_*", "norms inside attention" },
     { "transformer.resblocks.*.attn.logit_scale", "cosine attention" },
     { NULL, NULL }
 };
 
-/* Only OpenAI's own archives carry these numbers beside the weights. */
+/* Only OpenAI's own archives have these integers beside the weights. */
 #define OPENAI "../input_resolution"
 
 static const layout_default defaults[] = {
@@ -99,7 +99,7 @@ const layout layout_open_clip = {
     .lacking = lacking, .defaults = defaults, .questions = questions
 };
 
-/* Perception Encoder has attention pooling, or neither norm nor projection behind the blocks. Its
+/* Perception Encoder has attention pooling, or neither norm nor projection after the blocks. Its
  * rotary positions count from 1 beside a class token, and do not depend on the size of the grid. */
 static const layout_default pe_defaults[] = {
     { "norm_eps=1e-5", NULL }, { "activation=gelu", NULL }, { "positions=all", NULL },

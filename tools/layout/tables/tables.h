@@ -7,7 +7,8 @@
  *   3. Give it a checkpoint, and a twin with the same weights under the names of a .vit file, in
  *      tests/make_layouts.py, and run that: it writes tests/data/layouts.
  *   4. Add its name to what README.md says is converted.
- * tests/test_layout_tables.c reads every table and names what is wrong or was forgotten (1 to 3).
+ * tests/test_layout_tables.c reads every table and names what is wrong in 1 and missing in 3;
+ * tests/test_layouts.sh names what was forgotten in 2, and converts every checkpoint of 3.
  */
 #ifndef TABLES_H
 #define TABLES_H

@@ -1,6 +1,5 @@
-/* timm.c - timm's names, which are those of a .vit file: sources equal tensors. Also of
- * DeiT, DeiT-3, DINO, MAE, I-JEPA, BEiT, EVA, EVA-02, RoPE-ViT and the original DINOv2 and DINOv3,
- * whose own names are the variants below.
+/* timm.c - timm's names, which are those of a .vit file. DeiT, DeiT-3, DINO, MAE, I-JEPA, BEiT,
+ * EVA, EVA-02, RoPE-ViT and the original DINOv2 and DINOv3 have them too, with the variants below.
  */
 #include "layout/tables/tables.h"
 
@@ -17,7 +16,7 @@ static const char *const blocks[] = { "blocks.{c}.{i}.", "blocks.{i}.", NULL };
     { "{b}attn.lambda", LAYOUT_LAMBDA, NULL,                                                     \
       { path "lambda_q1", path "lambda_k1", path "lambda_q2", path "lambda_k2" }, LAYOUT_ALWAYS }
 
-/* Of the stems; the weights of the ResNet's are standardised whenever they are used. */
+/* The stems. A ResNet's weights are standardised in every forward pass, so here once. */
 #define STEM "patch_embed.backbone."
 #define UNIT STEM "stages.{s}.blocks.{u}."
 #define STANDARD(name, key) { name, LAYOUT_STANDARD, NULL, { key, NULL, NULL }, LAYOUT_ALWAYS }
@@ -36,7 +35,7 @@ static const layout_rule rules[] = {
     LAYOUT_FROM("reg_token", "storage_tokens"),
     LAYOUT_WHEN("pos_embed", "pos_embed@1:", "register_tokens"),
     LAYOUT_SAME("pos_embed"),
-    LAYOUT_SAME("rope.cos"),      /* of a .vit file turned back */
+    LAYOUT_SAME("rope.cos"),      /* from a .vit file turned back */
     LAYOUT_SAME("rope.sin"),
     LAYOUT_ROPE("rope", "rope_embed.periods"),
     LAYOUT_ROPE("rope", NULL),
@@ -53,7 +52,7 @@ static const layout_rule rules[] = {
     STANDARD(UNIT "conv3.weight", UNIT "conv3.weight"),
     LAYOUT_SAME2(UNIT "norm3"),
     LAYOUT_CONV_BN(STEM "0.conv", STEM "0.conv", STEM "0.bn"),
-    LAYOUT_SAME2(STEM "0.conv"),   /* of a .vit file turned back */
+    LAYOUT_SAME2(STEM "0.conv"),   /* from a .vit file turned back */
     LAYOUT_CONV_BN(STEM "1.conv", STEM "1.conv", STEM "1.bn"),
     LAYOUT_SAME2(STEM "1.conv"),
     LAYOUT_VIEW("patch_embed.proj.weight", STEM "2.conv.weight", "dcpq>dcpq"),
@@ -62,14 +61,14 @@ static const layout_rule rules[] = {
     LAYOUT_VIEW("patch_embed.proj.weight", "patch_embed.proj.weight", "d(cpq)>dcpq"),
     LAYOUT_MUST_WHEN("patch_embed.proj.bias", "patch_embed.proj.bias", "!norm_pre.weight"),
     LAYOUT_SAME("patch_embed.proj.bias"),
-    LAYOUT_SAME2("patch_embed.pre_norm"),   /* of a .vit file turned back */
+    LAYOUT_SAME2("patch_embed.pre_norm"),   /* from a .vit file turned back */
     LAYOUT_SAME2("patch_embed.norm"),
     LAYOUT_SAME2("norm_pre"),
     LAYOUT_SAME2("{b}norm1"),
     LAYOUT_FROM2("{b}norm1", "{b}in_norm"),
     LAYOUT_ROWS3("{b}attn.qkv.weight", NULL, "{b}attn.q_proj.weight", "{b}attn.k_proj.weight",
                  "{b}attn.v_proj.weight"),
-    LAYOUT_QKV("{b}attn.q", "{b}attn.k", "{b}attn.v"),   /* of --rename: nobody publishes them */
+    LAYOUT_QKV("{b}attn.q", "{b}attn.k", "{b}attn.v"),   /* for --rename: nobody publishes them */
     /* DINOv3 masks the bias of the keys */
     { "{b}attn.qkv.bias", LAYOUT_PRODUCT, NULL, { "{b}attn.qkv.bias", "{b}attn.qkv.bias_mask" },
       LAYOUT_ALWAYS },
@@ -129,7 +128,7 @@ static const layout_rule rules[] = {
     LAYOUT_FROM("{b}ls2.gamma", "{b}gamma_2"),
     LAYOUT_MUST_WHEN("norm.weight", "norm.weight", "!fc_norm.weight"),
     LAYOUT_SAME2("norm"),
-    LAYOUT_SAME("attn_pool.q"),   /* of a .vit file turned back */
+    LAYOUT_SAME("attn_pool.q"),   /* from a .vit file turned back */
     { "attn_pool.q", LAYOUT_LINEAR, NULL,
       { "attn_pool.latent", "attn_pool.q.weight", "attn_pool.q.bias" }, LAYOUT_ALWAYS },
     { "attn_pool.q", LAYOUT_LINEAR, NULL, { "attn_pool.latent", "attn_pool.q.weight", NULL },
@@ -192,14 +191,14 @@ static const layout_extra lacking[] = {
     { NULL, NULL }
 };
 
-/* The names say which half is the gate, and timm and DINOv2 have no other gate there. */
+/* Names that tell which half is the gate: timm and DINOv2 have SiLU there and nothing else. */
 static const layout_default defaults[] = {
     { "activation=silu", "{b}mlp.fc1_g.weight" },
     { "activation=silu", "{b}mlp.w12.weight" },
     { "activation=silu", "{b}mlp.w1.weight" },
     { "positions=patches", "register_tokens" },
     { "block_type=parallel", "{b}in_proj.weight" },
-    /* the original EVA-02: freqs_cos is what it makes of these */
+    /* the original EVA-02, whose freqs_cos follows from these */
     { "rope_type=cat", "{b}attn.rope.freqs_cos" },
     { "ref_feat_shape=16", "{b}attn.rope.freqs_cos" },
     /* the original DINOv3 */
@@ -219,7 +218,7 @@ static const layout_default defaults[] = {
     { NULL, NULL }
 };
 
-/* Names that only EVA, EVA-02 and BEiT have; of these EVA-02 has rotary positions. */
+/* Names that only EVA, EVA-02 and BEiT have; of these, EVA-02 has rotary positions. */
 #define ROPE_TYPES "--set rope_type=none or, for EVA-02, cat (and ref_feat_shape), --arch, --config"
 
 static const layout_question questions[] = {

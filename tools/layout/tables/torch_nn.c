@@ -1,6 +1,6 @@
-/* torch_nn.c - models around a torch.nn.TransformerEncoder, or a list of its layers. What stands
- * around it has no standard names; these are the usual ones, beside the encoder or the module that
- * holds it.
+/* torch_nn.c - models around a torch.nn.TransformerEncoder, or a list of its layers. Nothing but
+ * the encoder has standard names: these are the usual ones, beside the encoder or beside the module
+ * that holds it.
  */
 #include "layout/tables/tables.h"
 
@@ -11,7 +11,7 @@ static const char *const list_blocks[] = { "{i}.", NULL };   /* an nn.ModuleList
 
 #define BESIDE(tensor, name)                                                                     \
     LAYOUT_FROM(tensor, name), LAYOUT_FROM(tensor, "../" name), LAYOUT_FROM(tensor, "../../" name)
-/* A convolution, a linear layer, or a bare matrix that patches are multiplied with. */
+/* A convolution, a linear layer, or a bare matrix that patches are multiplied by. */
 #define PATCH_AT(key)                                                                            \
     LAYOUT_VIEW("patch_embed.proj.weight", key ".weight", "dcpq>dcpq"),                          \
     LAYOUT_VIEW("patch_embed.proj.weight", key ".weight", "d(patch)>dcpq"),                      \
@@ -20,7 +20,7 @@ static const char *const list_blocks[] = { "{i}.", NULL };   /* an nn.ModuleList
 #define PATCH(name) PATCH_AT(name), PATCH_AT("../" name), PATCH_AT("../../" name)
 #define POSITIONS(name)                                                                          \
     BESIDE("pos_embed", name), BESIDE("pos_embed", name ".weight"), BESIDE("pos_embed", name ".pe")
-/* A linear layer, alone, in an nn.Sequential, or behind a norm in one. */
+/* A linear layer: alone, in an nn.Sequential, or after a norm in one. */
 #define HEAD_AT(key)                                                                             \
     LAYOUT_FROM2("head", key),                                                                   \
     LAYOUT_FROM2("head", key ".1"),                                                              \

@@ -1,5 +1,5 @@
-/* transformers.c - the names of Hugging Face transformers. A model with a head stands under "vit."
- * or the like, and the classifier beside that prefix.
+/* transformers.c - the names of Hugging Face transformers. In a model with a head, all else is
+ * under "vit." or the like, with the classifier beside that prefix.
  */
 #include "layout/tables/tables.h"
 
@@ -23,7 +23,7 @@ static const char *const vit_prefixes[] = {
 /* Not in BEiT. */
 #define KEY_BIAS "{b}attention.attention.key.bias"
 
-/* BEiT: of each block, or of all. */
+/* BEiT: one table for each block, or one for all. */
 #define TABLE(path) path "relative_position_bias.relative_position_bias_table"
 #define REL_POS(path)                                                                            \
     { "{b}attn.rel_pos", LAYOUT_REL_POS, "nh>hn", { TABLE(path) }, LAYOUT_ALWAYS }
@@ -52,7 +52,7 @@ static const layout_rule vit_rules[] = {
     LAYOUT_FROM("{b}ls2.gamma", "{b}lambda_2"),
     LAYOUT_MUST_WHEN2("norm", "layernorm", "!pooler.layernorm.weight"),
     LAYOUT_FROM2("fc_norm", "pooler.layernorm"),
-    /* the pooler of a model without a head; DeiT's distillation token excludes it */
+    /* the pooler of a model without a head; not where DeiT's distillation token is */
     { "pre_logits.fc.weight", LAYOUT_STACK, NULL, { "pooler.dense.weight", NULL, NULL },
       { "!" ONE_HEAD, "!embeddings.distillation_token" } },
     { "pre_logits.fc.bias", LAYOUT_STACK, NULL, { "pooler.dense.bias", NULL, NULL },
@@ -91,8 +91,8 @@ const layout layout_hf_vit = {
     .name = "transformers ViT",
     .probe = "embeddings.patch_embeddings.projection.weight",
     .when = { "{b}layernorm_before.weight" },
-    .prefixes = vit_prefixes, .blocks = encoder_blocks, .rules = vit_rules, .harmless = vit_harmless,
-    .lacking = vit_lacking, .defaults = vit_defaults
+    .prefixes = vit_prefixes, .blocks = encoder_blocks, .rules = vit_rules,
+    .harmless = vit_harmless, .lacking = vit_lacking, .defaults = vit_defaults
 };
 
 /* === DINOv2, with or without registers === */
@@ -140,7 +140,7 @@ static const layout_extra dinov2_lacking[] = {
     { NULL, NULL }
 };
 
-/* With registers its positions are resampled as timm does it. */
+/* With registers its positions are resampled as in timm. */
 static const layout_default dinov2_defaults[] = {
     { "norm_eps=1e-6", NULL },
     { "activation=silu", "{b}mlp.weights_in.weight" },
@@ -327,7 +327,7 @@ static const layout_extra aimv2_lacking[] = {
     { "head.*", "AIMv2's attention pooling" }, { NULL, NULL }
 };
 
-/* Its heads are 128 wide in every size. */
+/* Its heads are 128 wide in models of every size. */
 static const layout_default aimv2_defaults[] = {
     { "norm_type=rms", NULL }, { "norm_eps=1e-5", NULL }, { "activation=silu", NULL },
     { "pool=avg", NULL }, { "head_dim=128", NULL }, { NULL, NULL }

@@ -1,4 +1,4 @@
-/* tutorials.c - the ViTs that people write after a tutorial and train themselves. */
+/* tutorials.c - ViTs that people write by a tutorial and train themselves. */
 #include "layout/tables/tables.h"
 
 /* Images are squashed by torchvision's Resize((N, N)), and ToTensor is all that follows. */
@@ -8,8 +8,8 @@
 
 /* === einops and nn.Sequential ===
  * Modules within modules: 0 the stem, 1 the blocks, 2 the head; 1.{i}.0 and 1.{i}.1 are the two
- * residual branches. Its own attention divides by the root of embed_dim, behind the softmax; many
- * who took it over divide before the softmax, which the tensors do not show. */
+ * residual branches. The tutorial's attention divides by the root of embed_dim after the softmax;
+ * many who use its code divide before the softmax, which the tensors do not show. */
 
 static const char *const einops_blocks[] = { "1.{i}.", NULL };
 
@@ -38,7 +38,7 @@ static const layout_rule einops_rules[] = {
     LAYOUT_FROM2("{b}norm2", "{b}1.fn.0"),
     LAYOUT_FROM2("{b}mlp.fc1", "{b}1.fn.1.0"),
     LAYOUT_FROM2("{b}mlp.fc2", "{b}1.fn.1.3"),
-    /* behind a layer without weights that pools, or where pooling is no layer */
+    /* after a layer without weights that pools, or where pooling is no layer */
     LAYOUT_WHEN2("fc_norm", "2.1", "2.2.weight"),
     LAYOUT_FROM2("head", "2.2"),
     LAYOUT_FROM2("fc_norm", "2.0"),
@@ -60,7 +60,7 @@ const layout layout_einops = {
     .defaults = einops_defaults
 };
 
-/* === nn.MultiheadAttention in blocks of one's own ===
+/* === nn.MultiheadAttention in hand-written blocks ===
  * Two courses that many learned from. Both feed a norm, attention, a norm and an nn.Sequential; the
  * first cuts patches with a convolution, the second with a reshape, channel by channel. */
 

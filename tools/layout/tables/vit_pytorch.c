@@ -2,10 +2,10 @@
 #include "layout/tables/tables.h"
 
 /* === ViT, since 2021-03 ===
- * A patch's numbers are (p1 p2 c). Until 2023-02 the stem is a linear layer; since 1.0 norms of the
- * raw patch and of the token stand before and behind it. Until 2023-08 a norm comes behind the pool
- * and none behind the blocks. The mean is that of all tokens; since 2025-11 a model that takes it
- * has no class token, but one of no numbers. One head that is as wide as a token has no to_out. */
+ * A patch's values are ordered (p1 p2 c). Until 2023-02 the stem is a linear layer; since 1.0 it
+ * has a norm of the raw patch before it and one of the token after it. Until 2023-08 there is a
+ * norm after the pool and none after the blocks. The mean is that of all tokens; since 2025-11 a
+ * model that takes it has an empty class token. A single head as wide as a token has no to_out. */
 
 static const char *const lucidrains_blocks[] = { "transformer.layers.{i}.", NULL };
 
@@ -21,7 +21,7 @@ static const char *const lucidrains_blocks[] = { "transformer.layers.{i}.", NULL
     LAYOUT_MUST_WHEN("patch_embed.proj.bias", "to_patch_embedding.2.bias", NEW_STEM),            \
     LAYOUT_MUST_WHEN("patch_embed.proj.bias", "to_patch_embedding.1.bias", OLD_STEM),            \
     LAYOUT_MUST_WHEN2("patch_embed.norm", "to_patch_embedding.3", NEW_STEM)
-/* For want of a projection. */
+/* Without a projection. */
 #define NO_PROJECTION(qkv, out)                                                                  \
     { "{b}attn.proj.weight", LAYOUT_IDENTITY, NULL, { LAYOUT_NONE }, { qkv, "!" out } },         \
     { "{b}attn.proj.bias", LAYOUT_ZERO, NULL, { LAYOUT_NONE }, { qkv, "!" out } }
@@ -71,8 +71,8 @@ const layout layout_lucidrains = {
 };
 
 /* === SimpleViT ===
- * Computed positions, the mean of the patches, no bias in attention. Registers stand
- * behind the patches there, which makes no difference. Until 2023-08 as above. */
+ * Computed positions, the mean of the patches, no bias in attention. Its registers come after the
+ * patches, which makes no difference. Until 2023-08 as above. */
 
 static const layout_rule simple_vit_rules[] = {
     STEM,
@@ -107,7 +107,7 @@ const layout layout_simple_vit = {
     .defaults = simple_vit_defaults, .questions = simple_vit_questions
 };
 
-/* The first versions cut patches out of every p-th pixel. */
+/* The first versions made a patch of every p-th pixel. */
 static const layout_rule refused_rules[] = { LAYOUT_END };
 
 static const layout_extra first_lacking[] = {
