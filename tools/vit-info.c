@@ -222,10 +222,10 @@ static void print_constants(const char *name, const float *values, int count) {
 static const char *sides_resized(vit_crop_mode mode) {
     switch (mode) {
     case VIT_CROP_CENTER: return "the shorter side, then the centre";
-    case VIT_CROP_SQUASH: return "both sides";
     case VIT_CROP_BORDER: return "the longer side, the rest filled with the mean";
+    case VIT_CROP_SQUASH: break;
     }
-    return "";
+    return "both sides";
 }
 
 static void print_preprocessing(const vit_config *c) {

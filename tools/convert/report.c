@@ -168,10 +168,11 @@ static void print_parts(const conversion *c)
 static void print_resize(const vit_config *c)
 {
     switch ((vit_crop_mode)c->crop_mode) {
-    case VIT_CROP_CENTER: printf("shorter side to %d, crop the centre", c->resize_height); break;
-    case VIT_CROP_SQUASH: printf("both sides to %d", c->resize_height); break;
-    case VIT_CROP_BORDER: printf("longer side to %d, pad", c->resize_height); break;
+    case VIT_CROP_CENTER: printf("shorter side to %d, crop the centre", c->resize_height); return;
+    case VIT_CROP_BORDER: printf("longer side to %d, pad", c->resize_height); return;
+    case VIT_CROP_SQUASH: break;
     }
+    printf("both sides to %d", c->resize_height);
 }
 
 /* One value where all channels agree. */
