@@ -175,6 +175,8 @@
       VIT_MAX_CHANS        limit of in_chans; default 32; define it wherever vit.h is
                            included
       VIT_MALLOC(size), VIT_FREE(ptr)      both or neither; default malloc, free
+      VIT_UNOPTIMIZED      meant to be compiled without optimisation: no message says so,
+                           and gcc leaves the kernels alone, which it optimises otherwise
       VIT_MAX_THREADS      largest pool; default 256
 
    LIMITS   (all are checked; the message names the one exceeded)
@@ -349,11 +351,11 @@ typedef enum vit_norm_type {
    vit__add_branch (>>block), which -Wswitch names; letters of >>arch if its layers differ;
    what it excludes in vit_config_check; the reference in tests/test_random.c. */
 typedef enum vit_block_type {
-    VIT_PRE_NORM = 0,      /* x += attn(norm1(x)); x += mlp(norm2(x))            */
-    VIT_POST_NORM = 1,     /* x = norm1(x + attn(x)); x = norm2(x + mlp(x)),     */
-                           /*    torch.nn.TransformerEncoderLayer's default      */
-    VIT_RES_POST_NORM = 2, /* x += norm1(attn(x)); x += norm2(mlp(x)), ResPost   */
-    VIT_PARALLEL = 3,      /* x += attn(norm1(x)) + mlp(norm1(x)), ViT-22B       */
+    VIT_BLOCK_PRE_NORM = 0,      /* x += attn(norm1(x)); x += mlp(norm2(x))      */
+    VIT_BLOCK_POST_NORM = 1,     /* x = norm1(x + attn(x)); x = norm2(x + mlp(x)), */
+                                 /*    torch.nn.TransformerEncoderLayer's default */
+    VIT_BLOCK_RES_POST_NORM = 2, /* x += norm1(attn(x)); x += norm2(mlp(x)), ResPost */
+    VIT_BLOCK_PARALLEL = 3,      /* x += attn(norm1(x)) + mlp(norm1(x)), ViT-22B */
     VIT_NUM_BLOCK_TYPES
 } vit_block_type;
 
@@ -1453,6 +1455,21 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    define VIT__INLINE static inline
 #endif
 
+/* Without optimisation a forward pass takes 25 times as long by gcc, 100 times by clang: a
+   message says so. gcc has a pragma that optimises >>math to >>wasm all the same, and then
+   takes 1.1 times as long; clang has none. */
+#if !defined(VIT_UNOPTIMIZED) && (defined(__GNUC__) ? !defined(__OPTIMIZE__) : defined(_DEBUG))
+#    pragma message("vit.h is compiled without optimisation: use -O2, or define VIT_UNOPTIMIZED")
+#endif
+#if !defined(VIT_UNOPTIMIZED) && defined(__GNUC__) && !defined(__clang__) && \
+    !defined(__OPTIMIZE__)
+#    define VIT__OPTIMIZE_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize (\"O2\")")
+#    define VIT__OPTIMIZE_END _Pragma("GCC pop_options")
+#else
+#    define VIT__OPTIMIZE_BEGIN
+#    define VIT__OPTIMIZE_END
+#endif
+
 /* Inlined, but not where size counts, or where its frame would add to its caller's. */
 #if VIT__SMALL && defined(__GNUC__)
 #    define VIT__CALL __attribute__((noinline)) static
@@ -2058,11 +2075,11 @@ static int vit__unit_dim(const vit_config *c, int stage, int block, char letter)
 /* Whether both branches of a block read the same norm of x. */
 VIT__INLINE int vit__shares_norm(const vit_config *c) {
     switch ((vit_block_type)c->block_type) {
-    case VIT_PRE_NORM:
-    case VIT_POST_NORM:
-    case VIT_RES_POST_NORM:
+    case VIT_BLOCK_PRE_NORM:
+    case VIT_BLOCK_POST_NORM:
+    case VIT_BLOCK_RES_POST_NORM:
     case VIT_NUM_BLOCK_TYPES: break;
-    case VIT_PARALLEL: return 1;
+    case VIT_BLOCK_PARALLEL: return 1;
     }
     return 0;
 }
@@ -2433,10 +2450,10 @@ VIT_API vit_result vit_config_check(vit_config *config, char detail[VIT_MAX_DETA
         (c->representation_dim || c->has_fc_norm))
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
                          "token and average together exclude representation_dim and has_fc_norm");
-    if (c->block_type != VIT_PRE_NORM &&
+    if (c->block_type != VIT_BLOCK_PRE_NORM &&
         (c->has_attn_norm || c->has_mlp_norm))
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
-                         "has_attn_norm and has_mlp_norm need pre-norm blocks");
+                         "has_attn_norm and has_mlp_norm need block_type 0, pre-norm");
     for (i = 0; i < c->in_chans; i++)
         if (!(c->mean[i] >= -65536.0f && c->mean[i] <= 65536.0f) || !vit__is_finite(c->std[i]) ||
             !(c->std[i] > 0.0f))
@@ -3498,6 +3515,8 @@ VIT_API vit_result vit_threads_create(int num_threads, vit_threads **threads,
 /* anything by a plain +, because some compilers would fuse the two and some */
 /* not. Where a sum of products is meant, fma says so.                       */
 /* ------------------------------------------------------------------------- */
+
+VIT__OPTIMIZE_BEGIN
 
 typedef float vit__fma_fn(float a, float b, float c); /* a * b + c, rounded once */
 
@@ -5572,6 +5591,8 @@ VIT__TIER(wasm, VIT_ISA_WASM_SIMD, 1, scalar,
           (vit__gemm_i4_wasm, 24, VIT__FORM_F32));
 
 #endif /* VIT__WASM_SIMD */
+
+VIT__OPTIMIZE_END
 
 /* ------------------------------------------------------------------------- */
 /* >>dispatch                                                                */
@@ -7817,10 +7838,10 @@ static vit__mat vit__rows_of_x(const vit_session *s, vit__view view) {
    blocks it comes after the branch. */
 static void vit__norm_before(vit__rows_job *job, const vit_config *c, const vit__affine *norm) {
     switch ((vit_block_type)c->block_type) {
-    case VIT_PRE_NORM:
-    case VIT_PARALLEL: vit__rows_norm(job, norm); break;
-    case VIT_POST_NORM:
-    case VIT_RES_POST_NORM:
+    case VIT_BLOCK_PRE_NORM:
+    case VIT_BLOCK_PARALLEL: vit__rows_norm(job, norm); break;
+    case VIT_BLOCK_POST_NORM:
+    case VIT_BLOCK_RES_POST_NORM:
     case VIT_NUM_BLOCK_TYPES: break;
     }
 }
@@ -8215,19 +8236,19 @@ static void vit__add_branch(const vit__block_pass *p, const vit__branch *b, vit_
     vit__phase(s, vit__branches[b->is_second].phase);
     vit__layer_init(&last, s, b->last, a, x.data, x.ld);
     switch ((vit_block_type)VIT__CONFIG(s->model)->block_type) {
-    case VIT_PRE_NORM: /* x + f(norm(x)) */
+    case VIT_BLOCK_PRE_NORM: /* x + f(norm(x)) */
         vit__branch_sum(p, b, &last, x);
         break;
-    case VIT_POST_NORM: /* norm(x + f(x)) */
+    case VIT_BLOCK_POST_NORM: /* norm(x + f(x)) */
         vit__branch_sum(p, b, &last, x);
         vit__norm_in_place(s, b->norm, x);
         break;
-    case VIT_RES_POST_NORM: /* x + norm(f(x)) */
+    case VIT_BLOCK_RES_POST_NORM: /* x + norm(f(x)) */
         vit__branch_output(p, b, &last);
         vit__norm_in_place(s, b->norm, spare);
         vit__add_rows(s, gamma, spare.data, x);
         break;
-    case VIT_PARALLEL: /* x + f(norm(x)) + g(norm(x)): y keeps norm(x) for g, before x changes */
+    case VIT_BLOCK_PARALLEL: /* x + f(norm(x)) + g(norm(x)): y gets norm(x) for g before x changes */
         if (b->is_second) {
             vit__branch_sum(p, b, &last, x);
             break;

@@ -428,7 +428,7 @@ static void test_config_products(void) {
     c.has_fc_norm = 1;
     config_refused(&c, "has_fc_norm");
     c.pool = VIT_POOL_AVG;
-    c.block_type = VIT_POST_NORM;
+    c.block_type = VIT_BLOCK_POST_NORM;
     c.has_attn_norm = 1;
     config_refused(&c, "block_type");
     c = o.config;
@@ -484,7 +484,7 @@ static void test_config_pairs(void) {
         {"has_diff_attn excludes", {SET(has_diff_attn, 1), SET(has_attn_norm, 1)}},
         {"token and average together exclude",
          {SET(pool, VIT_POOL_TOKEN_AVG), SET(representation_dim, 8)}},
-        {"need pre-norm blocks", {SET(block_type, VIT_POST_NORM), SET(has_mlp_norm, 1)}},
+        {"need block_type 0, pre-norm", {SET(block_type, VIT_BLOCK_POST_NORM), SET(has_mlp_norm, 1)}},
         {"stem and stem_width need each other", {SET(stem, VIT_STEM_CONV)}},
         {"stem_width is not a multiple of 32", {SET(stem, VIT_STEM_RESNET), SET(stem_width, 48)}},
         {"patch_size must be a multiple of the stem's stride: expected 8, found 12",

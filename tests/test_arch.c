@@ -562,7 +562,7 @@ static void test_config(void)
     CHECK(c.norm_eps == 1e-5f && c.mean[0] == 0.48145466f && c.std[2] == 0.27577711f);
     CHECK(arch_find("vit_base_patch16_rpn_224", &choice, &r) == ARCH_FOUND);
     arch_config(&choice, &c);
-    check_config("rpn", "block_type", c.block_type, VIT_RES_POST_NORM);
+    check_config("rpn", "block_type", c.block_type, VIT_BLOCK_RES_POST_NORM);
     check_config("rpn", "has_fc_norm", c.has_fc_norm, 1);
     check_config("rpn", "has_final_norm", c.has_final_norm, 0);
     check_config("rpn", "has_layer_scale", c.has_layer_scale, 0);

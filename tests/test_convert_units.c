@@ -721,7 +721,7 @@ static void test_config_entries(void)
         setting_key key;
         double value;   /* -1: none given */
     } cases[] = {
-        { ARGS("\"use_post_norm\": true"), SETTING_BLOCK_TYPE, VIT_RES_POST_NORM },
+        { ARGS("\"use_post_norm\": true"), SETTING_BLOCK_TYPE, VIT_BLOCK_RES_POST_NORM },
         { ARGS("\"use_post_norm\": false"), SETTING_BLOCK_TYPE, -1 },
         { ARGS("\"swiglu_mlp\": true"), SETTING_GATED_MLP, 1 },
         { ARGS("\"swiglu_mlp\": true"), SETTING_ACTIVATION, VIT_SILU },

@@ -368,7 +368,7 @@ static int expect_name(const fixture *f, int at, const char *format, int block) 
 
 static int check_block_order(const fixture *f, int block, int at) {
     const vit_config *c = &f->model.config;
-    const bool first = c->block_type == VIT_PRE_NORM;
+    const bool first = c->block_type == VIT_BLOCK_PRE_NORM;
     at = first ? expect_name(f, at, ".norm1", block) : at;
     at = expect_name(f, at, ".attn.qkv", block);
     at = c->has_qk_norm ? expect_name(f, at, ".attn.qk_norm", block) : at;

@@ -626,10 +626,10 @@ static double *attend_all(reference *f, int block, double *qkv) {
 static double *branch_input(reference *f, int block, const char *name) {
     char dotted[32];
     int type = f->model->config.block_type;
-    if (type == VIT_PARALLEL && strcmp(name, "norm2") == 0) {
+    if (type == VIT_BLOCK_PARALLEL && strcmp(name, "norm2") == 0) {
         return norm(f->model, "none", f->shared, f->tokens, f->dim);
     }
-    if (type != VIT_PRE_NORM && type != VIT_PARALLEL) {
+    if (type != VIT_BLOCK_PRE_NORM && type != VIT_BLOCK_PARALLEL) {
         return norm(f->model, "none", f->x, f->tokens, f->dim);
     }
     double *y = block_norm(f->model, block, name, f->x, f->tokens, f->dim);
@@ -644,7 +644,7 @@ static void add_to_x(reference *f, int block, const char *norm_name, const char 
                      const char *name, double *branch) {
     int type = f->model->config.block_type;
     double *gamma = block_weights(f->model, block, gamma_name);
-    if (type == VIT_RES_POST_NORM) {
+    if (type == VIT_BLOCK_RES_POST_NORM) {
         double *normed = block_norm(f->model, block, norm_name, branch, f->tokens, f->dim);
         free(branch);
         branch = normed;
@@ -652,7 +652,7 @@ static void add_to_x(reference *f, int block, const char *norm_name, const char 
     for (size_t i = 0; i < f->tokens * f->dim; i++) {
         f->x[i] += branch[i] * (gamma ? gamma[i % f->dim] : 1);
     }
-    if (type == VIT_POST_NORM) {
+    if (type == VIT_BLOCK_POST_NORM) {
         double *normed = block_norm(f->model, block, norm_name, f->x, f->tokens, f->dim);
         free(f->x);
         f->x = normed;
@@ -767,7 +767,8 @@ static void mlp(reference *f, int block) {
     }
     double *out = block_linear(f->model, block, "mlp.fc2", normed, n, hidden, f->dim);
     block_step(f, block, ".mlp.fc2", out, n * f->dim);
-    add_to_x(f, block, "norm2", c->block_type == VIT_PARALLEL ? "ls1.gamma" : "ls2.gamma", "", out);
+    add_to_x(f, block, "norm2",
+             c->block_type == VIT_BLOCK_PARALLEL ? "ls1.gamma" : "ls2.gamma", "", out);
     free(y);
     free(fc1);
     free(h);
@@ -1047,7 +1048,7 @@ static void more_options(vit_config *c) {
     c->has_pre_norm = pick(0, 1);
     c->has_patch_pre_norm = pick(0, 2) == 0;
     c->norm_type = pick(0, 2) == 0 ? VIT_RMS_NORM : VIT_LAYER_NORM;
-    c->block_type = pre ? VIT_PRE_NORM : pick(1, 2);
+    c->block_type = pre ? VIT_BLOCK_PRE_NORM : pick(1, 2);
     c->has_qk_norm = pick(0, 2) == 0;
     c->has_attn_norm = pre && pick(0, 2) == 0;
     c->has_mlp_norm = pre && pick(0, 2) == 0;
@@ -1075,7 +1076,7 @@ static void attention_options(vit_config *c) {
         c->rope = c->rope_per_block = c->has_qk_norm = c->has_attn_norm = 0;
     }
     if (pick(0, 3) == 0 && !c->has_attn_norm && !c->has_mlp_norm) {
-        c->block_type = VIT_PARALLEL;
+        c->block_type = VIT_BLOCK_PARALLEL;
     }
     if (c->pool == VIT_POOL_MAP && pick(0, 4)) {
         c->pool_num_heads = c->num_heads * pick(1, 2);
@@ -1178,8 +1179,8 @@ static void describe(char *what, size_t size, int index, const tiny_options *o) 
     X(represented, c->representation_dim && c->num_classes && c->depth)                            \
     X(registers, c->num_reg_tokens && c->depth)                                                    \
     X(no_positions, c->positions == VIT_POS_NONE && c->depth)                                      \
-    X(post_norm, c->block_type == VIT_POST_NORM && c->depth)                                       \
-    X(res_post_norm, c->block_type == VIT_RES_POST_NORM && c->depth)                               \
+    X(post_norm, c->block_type == VIT_BLOCK_POST_NORM && c->depth)                                 \
+    X(res_post_norm, c->block_type == VIT_BLOCK_RES_POST_NORM && c->depth)                         \
     X(rms_norm, c->norm_type == VIT_RMS_NORM && c->depth)                                          \
     X(gated, c->has_gated_mlp && c->depth)                                                         \
     X(gated_norm, c->has_gated_mlp && c->has_mlp_norm && c->depth)                                 \
@@ -1191,7 +1192,7 @@ static void describe(char *what, size_t size, int index, const tiny_options *o) 
     X(relative, c->has_rel_pos && c->depth)                                                        \
     X(relative_with_cls, c->has_rel_pos && c->has_cls_token && c->depth)                           \
     X(differential, c->has_diff_attn && c->depth)                                                  \
-    X(parallel, c->block_type == VIT_PARALLEL && c->depth)                                         \
+    X(parallel, c->block_type == VIT_BLOCK_PARALLEL && c->depth)                                   \
     X(map_of_heads, c->pool == VIT_POOL_MAP && c->pool_num_heads)                                  \
     X(map, c->pool == VIT_POOL_MAP)                                                                \
     X(token_avg, c->pool == VIT_POOL_TOKEN_AVG)                                                    \

@@ -71,7 +71,7 @@ static tiny_options smallest(void) {
     X((c->pool = VIT_POOL_MAP, c->pool_num_heads = 1))                                             \
     X((c->norm_type = VIT_RMS_NORM, c->has_gated_mlp = 1))                                         \
     X(c->has_rel_pos = 1)                                                                          \
-    X(c->block_type = VIT_PARALLEL)                                                                \
+    X(c->block_type = VIT_BLOCK_PARALLEL)                                                          \
     X((c->stem = VIT_STEM_CONV, c->stem_width = 2, c->patch_size = 8, c->img_height = 16,          \
        c->img_width = 16))                                                                         \
     X((o.extra_section = "mine", o.extra_field = "my_field"))

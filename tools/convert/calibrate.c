@@ -169,7 +169,7 @@ calibration *calibrate_start(const vit_model *reference, vit_dtype dtype, const 
                              bool quiet, report *r)
 {
     calibration *c;
-    if (reference->config.block_type != VIT_PRE_NORM) {
+    if (reference->config.block_type != VIT_BLOCK_PRE_NORM) {
         (void)report_fail(r, "--calibrate needs blocks that norm what they read "
                           "(block_type=pre_norm)");
         return NULL;

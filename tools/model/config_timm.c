@@ -299,12 +299,13 @@ static bool put_block(settings *s, const key_rule *rule, const char *where,
                       const json_value *value, report *r)
 {
     static const layer_name names[] = {
-        { "block", VIT_PRE_NORM }, { "respostblock", VIT_RES_POST_NORM },
-        { "parallelscalingblock", VIT_PARALLEL }, { "diffparallelscalingblock", VIT_PARALLEL },
+        { "block", VIT_BLOCK_PRE_NORM }, { "respostblock", VIT_BLOCK_RES_POST_NORM },
+        { "parallelscalingblock", VIT_BLOCK_PARALLEL },
+        { "diffparallelscalingblock", VIT_BLOCK_PARALLEL },
         { NULL, 0 }
     };
     if (!strcmp(rule->key, "use_post_norm")) {
-        if (value->kind == JSON_TRUE) settings_put(s, rule->setting, VIT_RES_POST_NORM);
+        if (value->kind == JSON_TRUE) settings_put(s, rule->setting, VIT_BLOCK_RES_POST_NORM);
         return true;
     }
     return put_layer(s, rule, names, where, value, r);

@@ -57,10 +57,10 @@
     X(VIT_RMS_NORM, "rms", "RMS norms")
 
 #define WORDS_OF_BLOCK_TYPE(X)                                                                   \
-    X(VIT_PRE_NORM, "pre_norm", "")                                                              \
-    X(VIT_POST_NORM, "post_norm", "post-norm blocks")                                            \
-    X(VIT_RES_POST_NORM, "res_post_norm", "res-post-norm blocks")                                \
-    X(VIT_PARALLEL, "parallel", "parallel blocks")
+    X(VIT_BLOCK_PRE_NORM, "pre_norm", "")                                                        \
+    X(VIT_BLOCK_POST_NORM, "post_norm", "post-norm blocks")                                      \
+    X(VIT_BLOCK_RES_POST_NORM, "res_post_norm", "res-post-norm blocks")                          \
+    X(VIT_BLOCK_PARALLEL, "parallel", "parallel blocks")
 
 #define WORDS_OF_ROPE_TYPE(X)                                                                    \
     X(ROPE_NONE, "none", "")                                                                     \
@@ -162,7 +162,7 @@
       BOTH, "norm before the first block")                                                       \
     X(NORM_TYPE, norm_type, WORD, COPIED, VIT_LAYER_NORM, BOTH, "kind of every norm")            \
     X(NORM_EPS, norm_eps, NUMBER, COPIED, 1e-6, NAMED, "epsilon of the norms")                   \
-    X(BLOCK_TYPE, block_type, WORD, COPIED, VIT_PRE_NORM, BOTH, "order in a block")              \
+    X(BLOCK_TYPE, block_type, WORD, COPIED, VIT_BLOCK_PRE_NORM, BOTH, "order in a block")        \
     X(QKV_BIAS, has_qkv_bias, FLAG("blocks.0.attn.qkv.bias", "no qkv bias"), COPIED, 1, BOTH,    \
       "bias of the qkv projection")                                                              \
     X(QK_NORM, has_qk_norm, FLAG("blocks.0.attn.q_norm.weight", "norm of q and k"), COPIED, 0,   \

@@ -655,8 +655,8 @@ static int arch_positions(uint64_t options)
 
 static int arch_block_type(uint64_t options)
 {
-    if (options & ARCH_PARALLEL) return VIT_PARALLEL;
-    return options & ARCH_RES_POST ? VIT_RES_POST_NORM : VIT_PRE_NORM;
+    if (options & ARCH_PARALLEL) return VIT_BLOCK_PARALLEL;
+    return options & ARCH_RES_POST ? VIT_BLOCK_RES_POST_NORM : VIT_BLOCK_PRE_NORM;
 }
 
 static void arch_options(uint64_t options, vit_config *c)
