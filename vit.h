@@ -3501,14 +3501,18 @@ VIT_API vit_result vit_threads_create(int num_threads, vit_threads **threads,
 
 typedef float vit__fma_fn(float a, float b, float c); /* a * b + c, rounded once */
 
+/* The plain C tier's; VIT__SOFTWARE_FMA: it takes a dozen operations. */
 #if defined(VIT_NO_FMA) || (defined(VIT_NO_DOUBLE) && !VIT__HAS_FMA)
 VIT__INLINE float vit__fma_scalar(float a, float b, float c) {
     const float product = a * b; /* in one expression with the sum, clang would fuse them */
     return product + c;
 }
+#    define VIT__SOFTWARE_FMA 0
 #elif VIT__HAS_FMA && defined(__GNUC__)
 VIT__INLINE float vit__fma_scalar(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+#    define VIT__SOFTWARE_FMA 0
 #else
+#    define VIT__SOFTWARE_FMA 1
 /* The product of two floats is exact in double. The sum is rounded to odd (the
    last bit is set if anything was lost), which makes the second rounding, to
    float, right: Boldo and Melquiond, "Emulation of FMA and correctly rounded
@@ -3785,6 +3789,12 @@ VIT__STATIC_ASSERT(VIT_NUM_PHASES == 0 VIT_PHASE_LIST(VIT__ONE_MORE), PHASE_LIST
    the same lanes: for size, all. */
 VIT__INLINE int vit__full(int n) { return VIT__SMALL ? 0 : n / 16 * 16; }
 
+/* Whether loops are written once, and not for 16 lanes, rests and each activation apart:
+   for size, and where fma is software, which no compiler makes vectors of. */
+VIT__INLINE int vit__is_once(vit__fma_fn *fma) {
+    return VIT__SMALL || (VIT__SOFTWARE_FMA && fma == vit__fma_scalar);
+}
+
 /* The one tree that ends every reduction. */
 VIT__INLINE float vit__sum16(float *lane) {
     int width, i;
@@ -3816,7 +3826,7 @@ VIT__INLINE void vit__output16(vit__fma_fn *fma, vit__epilogue e, float *c, cons
     memcpy(c, t, sizeof t);
 }
 
-/* Row by row and number by number, for size. */
+/* Row by row and number by number. */
 VIT__INLINE void vit__output_small(vit__fma_fn *fma, const vit__output *out, const float *tile,
                                    int tile_cols, int rows, int cols) {
     vit__epilogue e;
@@ -3862,7 +3872,7 @@ VIT__INLINE void vit__output_body(vit__fma_fn *fma, const vit__output *out, cons
                                   int tile_cols, int rows, int cols) {
     const vit__epilogue copy = { VIT__NO_ACT, 0, 0 }, add = { VIT__NO_ACT, 1, 0 };
     const vit__epilogue scale = { VIT__NO_ACT, 1, 1 };
-    if (VIT__SMALL) vit__output_small(fma, out, tile, tile_cols, rows, cols);
+    if (vit__is_once(fma)) vit__output_small(fma, out, tile, tile_cols, rows, cols);
     else if (out->add && out->gamma) vit__output_rows(fma, scale, out, tile, tile_cols, rows, cols);
     else if (out->add) vit__output_rows(fma, add, out, tile, tile_cols, rows, cols);
     else if (!out->act) vit__output_rows(fma, copy, out, tile, tile_cols, rows, cols);
@@ -3906,7 +3916,18 @@ VIT__INLINE void vit__gate_body(vit__output_fn *output, vit_activation activatio
 }
 
 /* Rows are converted VIT__CHUNK numbers at a time, through copies of constant size; from
-   the front, so that no number lands on one that is still to be read. */
+   the front, so that no number lands on one that is still to be read. The next chunk, of
+   n numbers that are left; zeros after the last. Returns how many it has. */
+VIT__INLINE int vit__load_chunk(float *x, const float *from, int n) {
+    if (n < VIT__CHUNK) {
+        memset(x, 0, VIT__CHUNK * sizeof(float));
+        memcpy(x, from, (size_t)n * sizeof(float));
+        return n;
+    }
+    memcpy(x, from, VIT__CHUNK * sizeof(float));
+    return VIT__CHUNK;
+}
+
 VIT__INLINE void vit__bf16_chunk(uint16_t *half, const float *x) {
     int l;
     for (l = 0; l < VIT__CHUNK; l++) half[l] = vit__le16(vit__f32_to_bf16(x[l]));
@@ -3917,16 +3938,12 @@ VIT__INLINE void vit__convert_bf16(float *row, int n) {
     float x[VIT__CHUNK];
     uint16_t half[VIT__CHUNK];
     int i;
-    for (i = 0; i + VIT__CHUNK <= n; i += VIT__CHUNK) {
-        memcpy(x, row + i, sizeof x);
+    for (i = 0; i < n; i += VIT__CHUNK) {
+        const int count = vit__load_chunk(x, row + i, n - i);
         vit__bf16_chunk(half, x);
-        memcpy(to + 2 * (size_t)i, half, sizeof half);
+        if (count == VIT__CHUNK) memcpy(to + 2 * (size_t)i, half, sizeof half);
+        else memcpy(to + 2 * (size_t)i, half, (size_t)vit__round_up(count, 2) * 2);
     }
-    if (i == n) return;
-    memset(x, 0, sizeof x);
-    memcpy(x, row + i, (size_t)(n - i) * sizeof(float));
-    vit__bf16_chunk(half, x);
-    memcpy(to + 2 * (size_t)i, half, (size_t)vit__round_up(n - i, 2) * 2);
 }
 
 /* The same numbers, still as f32. */
@@ -3984,16 +4001,11 @@ VIT__INLINE void vit__convert_u8(vit__fma_fn *fma, float *row, int n) {
     }
     base = fma(-low, inverse, VIT__ROUND);
     zero = (int32_t)(vit__bits(base) & 0xffu);
-    for (i = 0; i + VIT__CHUNK <= n; i += VIT__CHUNK) {
-        memcpy(x, row + i, sizeof x);
+    for (i = 0; i < n; i += VIT__CHUNK) {
+        const int count = vit__load_chunk(x, row + i, n - i);
         vit__quantise_chunk(fma, q, x, inverse, base);
-        memcpy(to + i, q, sizeof q);
-    }
-    if (i < n) {
-        memset(x, 0, sizeof x);
-        memcpy(x, row + i, (size_t)(n - i) * sizeof(float));
-        vit__quantise_chunk(fma, q, x, inverse, base);
-        memcpy(to + i, q, (size_t)vit__round_up(n - i, 4));
+        if (count == VIT__CHUNK) memcpy(to + i, q, sizeof q);
+        else memcpy(to + i, q, (size_t)vit__round_up(count, 4));
     }
     memcpy(row, &scale, 4);
     memcpy(row + 1, &zero, 4);
@@ -4024,11 +4036,9 @@ VIT__INLINE void vit__convert_body(vit__fma_fn *fma, vit__form form, float *row,
         if (VIT__SIMD) vit__convert_bf16(row, n);
         break;
     case VIT__FORM_U8:
-        if (VIT__INT8) vit__convert_u8(fma, row, n);
-        break;
     case VIT__FORM_S8:
-        if (VIT__SIMD) vit__convert_u8(fma, row, n);
-        if (VIT__SIMD) vit__make_signed(row, n);
+        if (VIT__INT8) vit__convert_u8(fma, row, n);
+        if (VIT__SIMD && form == VIT__FORM_S8) vit__make_signed(row, n);
         break;
     }
 }
@@ -4038,7 +4048,7 @@ VIT__INLINE void vit__convert_body(vit__fma_fn *fma, vit__form form, float *row,
 VIT__INLINE void vit__norm_rows(vit__fma_fn *fma, int rms, float *y, const float *x,
                                 const float *weight, const float *bias, int dim, float eps) {
     float lane[16] = { 0 }, mean = 0.0f, factor;
-    const int full = vit__full(dim);
+    const int full = vit__is_once(fma) ? 0 : vit__full(dim);
     int i, l;
     if (!rms) {
         for (i = 0; i < full; i += 16)
@@ -4074,7 +4084,8 @@ VIT__INLINE void vit__norm_body(vit__fma_fn *fma, float *y, const float *x, cons
    attention does it after the product with V, on fewer numbers. */
 VIT__INLINE float vit__softmax_body(vit__fma_fn *fma, float *x, int n, float scale) {
     float lane[16], sum[16] = { 0 }, max;
-    const int full = vit__full(n), lanes = VIT__SMALL ? 1 : 16; /* the maximum has no order */
+    const int full = vit__is_once(fma) ? 0 : vit__full(n);
+    const int lanes = vit__is_once(fma) ? 1 : 16; /* the maximum has no order */
     int i, l;
     for (l = 0; l < lanes; l++) lane[l] = VIT__LOWEST;
     for (i = 0; i < full; i += 16)
@@ -4112,13 +4123,10 @@ VIT__INLINE void vit__pack_keys_body(vit_dtype dtype, const vit__packing *to, co
     for (token = first; token < first + tokens; token++, k += to->ld) {
         uint32_t *at = to->keys + token / 16 * 16 * units + token % 16;
         for (d = 0; d < to->dim; d += VIT__CHUNK) {
-            const int count = vit__min(VIT__CHUNK, to->dim - d);
             uint32_t unit[VIT__CHUNK];
             float x[VIT__CHUNK];
             uint16_t half[VIT__CHUNK];
-            if (count < VIT__CHUNK) memset(x, 0, sizeof x);
-            if (count < VIT__CHUNK) memcpy(x, k + d, (size_t)count * sizeof(float));
-            else memcpy(x, k + d, sizeof x);
+            const int count = vit__load_chunk(x, k + d, to->dim - d);
             if (dtype == VIT_BF16) vit__bf16_chunk(half, x), memcpy(unit, half, sizeof half);
             else vit__copy_stored(unit, x, VIT__CHUNK);
             for (i = 0; i < vit__ceil_div(count, numbers); i++, at += 16) *at = unit[i];
@@ -4148,17 +4156,18 @@ VIT__INLINE void vit__pack_values_body(vit_dtype dtype, const vit__packing *to, 
         uint32_t *at = to->values + token / numbers * 16;
         float a[16], b[16];
         memset(b, 0, sizeof b);
-        for (d = 0; d + 16 <= dim; d += 16, at += units * 16) {
-            memcpy(a, v + d, sizeof a);
-            if (pair) memcpy(b, v + to->ld + d, sizeof b);
+        for (d = 0; d < dim; d += 16, at += units * 16) {
+            if (d + 16 <= dim) {
+                memcpy(a, v + d, sizeof a);
+                if (pair) memcpy(b, v + to->ld + d, sizeof b);
+            } else {
+                memset(a, 0, sizeof a);
+                memset(b, 0, sizeof b);
+                memcpy(a, v + d, (size_t)(dim - d) * sizeof(float));
+                if (pair) memcpy(b, v + to->ld + d, (size_t)(dim - d) * sizeof(float));
+            }
             vit__pack_value(dtype, at, a, b);
         }
-        if (d == dim) continue;
-        memset(a, 0, sizeof a);
-        memset(b, 0, sizeof b);
-        memcpy(a, v + d, (size_t)(dim - d) * sizeof(float));
-        if (pair) memcpy(b, v + to->ld + d, (size_t)(dim - d) * sizeof(float));
-        vit__pack_value(dtype, at, a, b);
     }
 }
 
@@ -4213,7 +4222,7 @@ VIT__INLINE void vit__scale_body(float *y, const float *x, int n, float factor) 
 /* y = a + gamma * b, gamma NULL for ones: the two additions of the epilogue. */
 VIT__INLINE void vit__add_body(vit__fma_fn *fma, float *y, const float *a, const float *b,
                                const float *gamma, int n) {
-    const int full = vit__full(n);
+    const int full = vit__is_once(fma) ? 0 : vit__full(n);
     int i, l;
     for (i = 0; i < full; i += 16) {
         float t[16];
@@ -4232,7 +4241,7 @@ VIT__INLINE void vit__rotate_pairs(vit__fma_fn *fma, vit_rope rope, float *x, co
                                    const float *sine, int half) {
     const int step = rope == VIT_ROPE_PAIRS ? 2 : 1, apart = rope == VIT_ROPE_PAIRS ? 1 : half;
     float a[16], b[16];
-    const int full = vit__full(half);
+    const int full = vit__is_once(fma) ? 0 : vit__full(half);
     int i, l;
     for (i = 0; i < full; i += 16) {
         float *at = x + i * step;

@@ -11,11 +11,13 @@
 
 #include "base/json.h"
 #include "base/report.h"
+#include "base/tensor.h"
 #include "base/text.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "convert/c_array.h"
 #include "convert/convert.h"
+#include "convert/quantise.h"
 #include "convert/report.h"
 #include "convert/unpack.h"
 
@@ -143,9 +145,9 @@ static int run(arguments *a, const text_list *operands)
     if (a->list_archs) return print_archs(), CLI_OK;
     if (operands->count != 1) return usage_error("expected one CHECKPOINT");
     if (!a->convert.output) return usage_error("expected -o FILE");
-    if (a->convert.keep.count > 0 && dtype < VIT_I8)
+    if (a->convert.keep.count > 0 && !tensor_is_quantised(dtype))
         return usage_error("--keep: expected --dtype int8 or int4");
-    if (a->convert.calibrate.count > 0 && dtype < VIT_BF16)
+    if (a->convert.calibrate.count > 0 && !quantise_knows(dtype))
         return usage_error("--calibrate: expected --dtype int8, int4 or bf16");
     if (a->convert.compare.count > 0 && dtype == VIT_F32)
         return usage_error("--report compares with f32: expected another --dtype");

@@ -219,13 +219,21 @@ static void print_constants(const char *name, const float *values, int count) {
     printf("\n");
 }
 
+static const char *sides_resized(vit_crop_mode mode) {
+    switch (mode) {
+    case VIT_CROP_CENTER: return "the shorter side, then the centre";
+    case VIT_CROP_BORDER: return "the longer side, the rest filled with the mean";
+    case VIT_CROP_SQUASH:
+    case VIT_NUM_CROP_MODES: break;
+    }
+    return "both sides";
+}
+
 static void print_preprocessing(const vit_config *c) {
-    static const char *const how[3] = { "the shorter side, then the centre", "both sides",
-                                        "the longer side, the rest filled with the mean" };
     char word[32];
     printf("preprocessing\n  resize          to %d x %d, %s: %s\n", c->resize_height,
            c->resize_width, setting_text(SETTING_INTERPOLATION, c->interpolation, word),
-           how[c->crop_mode]);
+           sides_resized((vit_crop_mode)c->crop_mode));
     printf("  crop            %s, %d x %d\n", setting_text(SETTING_CROP_MODE, c->crop_mode, word),
            c->img_height, c->img_width);
     print_constants("mean", c->mean, c->in_chans);

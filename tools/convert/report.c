@@ -165,9 +165,16 @@ static void print_parts(const conversion *c)
     printf("%-15s %-14s %16s\n", "", "total", text_grouped(c->parameters, a));
 }
 
-static const char *const crop_words[] = {
-    "shorter side to %d, crop the centre", "both sides to %d", "longer side to %d, pad"
-};
+static void print_resize(const vit_config *c)
+{
+    switch ((vit_crop_mode)c->crop_mode) {
+    case VIT_CROP_CENTER: printf("shorter side to %d, crop the centre", c->resize_height); return;
+    case VIT_CROP_BORDER: printf("longer side to %d, pad", c->resize_height); return;
+    case VIT_CROP_SQUASH:
+    case VIT_NUM_CROP_MODES: break;
+    }
+    printf("both sides to %d", c->resize_height);
+}
 
 /* One value where all channels agree. */
 static void print_vector(const char *name, const float *values, int n)
@@ -181,14 +188,15 @@ static void print_vector(const char *name, const float *values, int n)
 
 static void print_preprocessing(const vit_config *c)
 {
+    char filter[32];
     printf("%-15s ", "preprocessing");
     if (c->resize_height == c->resize_width)
-        printf(crop_words[c->crop_mode], c->resize_height);
+        print_resize(c);
     else
         printf("%s, %dx%d", c->crop_mode == VIT_CROP_SQUASH ? "squash" : "resize",
                c->resize_height, c->resize_width);
     printf(" to %dx%d, %s", c->img_height, c->img_width,
-           c->interpolation == VIT_BICUBIC ? "bicubic" : "bilinear");
+           setting_text(SETTING_INTERPOLATION, c->interpolation, filter));
     print_vector("mean", c->mean, c->in_chans);
     print_vector("std", c->std, c->in_chans);
     putchar('\n');

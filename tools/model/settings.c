@@ -131,7 +131,7 @@ int setting_find_word(setting_key key, const char *word)
 {
     const setting_word *words = setting_rows[key].words;
     int place = 0;
-    for (; words && words[place].word; place++)
+    for (; words[place].word; place++)
         if (!strcmp(words[place].word, word)) return place;
     return -1;
 }

@@ -95,7 +95,7 @@ void settings_from_rope(settings *s, const rope_options *rope);
 bool settings_parse(settings *s, const char *assignment, report *r);
 /* "384" or "384x256": height, then width. */
 bool settings_parse_size(settings *s, const char *text, report *r);
-/* The place of a word, or -1. */
+/* The place of a word among those of a WORD, or -1. */
 int setting_find_word(setting_key key, const char *word);
 
 /* True with the value of the highest origin that gives one. */

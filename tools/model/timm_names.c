@@ -765,12 +765,13 @@ void arch_rope_options(const arch_choice *choice, rope_options *rope)
 
 void arch_mean_std(arch_norm norm, double mean[3], double std[3])
 {
-    static const double values[5][2][3] = {
-        { { 0.5, 0.5, 0.5 }, { 0.5, 0.5, 0.5 } },
-        { { 0.485, 0.456, 0.406 }, { 0.229, 0.224, 0.225 } },
-        { { 0.48145466, 0.4578275, 0.40821073 }, { 0.26862954, 0.26130258, 0.27577711 } },
-        { { 0, 0, 0 }, { 1, 1, 1 } },
-        { { 0.43, 0.411, 0.296 }, { 0.213, 0.156, 0.143 } }
+    static const double values[][2][3] = {
+        [ARCH_HALF] = { { 0.5, 0.5, 0.5 }, { 0.5, 0.5, 0.5 } },
+        [ARCH_IMAGENET] = { { 0.485, 0.456, 0.406 }, { 0.229, 0.224, 0.225 } },
+        [ARCH_OPENAI] = { { 0.48145466, 0.4578275, 0.40821073 },
+                          { 0.26862954, 0.26130258, 0.27577711 } },
+        [ARCH_UNIT] = { { 0, 0, 0 }, { 1, 1, 1 } },
+        [ARCH_SATELLITE] = { { 0.43, 0.411, 0.296 }, { 0.213, 0.156, 0.143 } }
     };
     memcpy(mean, values[norm][0], sizeof values[norm][0]);
     memcpy(std, values[norm][1], sizeof values[norm][1]);
