@@ -67,6 +67,18 @@ verdict "every #include stays on its floor, or leads to one that the table allow
         [[ ${may[$from]-} == *" $(folder "$included") "* ]] || echo "$file includes $included"
     done <<<"$all"
 )"
+# "tools/base owns ...; it may include ..."
+verdict "a header of each folder says what its row says" "$(
+    sed -n 's/^| `\([^`]*\)` | *\(.*\) | *\([^|]*\)|$/\1|\2|\3/p' tools/README.md | tr -d '`' |
+        while IFS='|' read -r floor owns rest; do
+            headers=(tools/"$floor"/*.h)
+            [ -e "${headers[0]}" ] || continue
+            rest=${rest% }
+            text="tools/$floor owns $owns; it may include ${rest:-no other floor}."
+            sed 's/^ \* //' "${headers[@]}" | tr '\n' ' ' | grep -qF "$text" ||
+                echo "missing: $text"
+        done
+)"
 # a source and its header are one
 circles=$(sed 's/\.[ch]\( \|$\)/\1/g' <<<"$all" | awk '$1 != $2' | tsort 2>&1 >/dev/null)
 verdict "no two files include each other" "$circles"

@@ -342,12 +342,6 @@ static void print_text(const vit_model *model, const char *path, const choices *
 /* As JSON                                                                   */
 /* ------------------------------------------------------------------------- */
 
-static void put_floats(json_writer *w, const char *key, const float *values, int count) {
-    json_put_begin(w, key, '[');
-    for (int i = 0; i < count; i++) json_put_float(w, NULL, values[i]);
-    json_put_end(w, ']');
-}
-
 static void put_pair(json_writer *w, const char *key, int first, int second) {
     json_put_begin(w, key, '[');
     json_put_integer(w, NULL, first);
@@ -355,16 +349,10 @@ static void put_pair(json_writer *w, const char *key, int first, int second) {
     json_put_end(w, ']');
 }
 
-/* Every field that the file stores, under its own name, and the derived counts. */
+/* The fields that the file stores, and the derived counts. */
 static void put_config(json_writer *w, const vit_config *c) {
     json_put_begin(w, "config", '{');
-#define PUT_int(name) json_put_integer(w, #name, (int64_t)c->name);
-#define PUT_float(name) json_put_float(w, #name, c->name);
-#define PUT(type, name, required, smallest, largest) PUT_##type(name)
-    VIT_FIELD_LIST(PUT)
-#undef PUT
-#undef PUT_float
-#undef PUT_int
+    describe_put_fields(w, c);
     json_put_integer(w, "num_patches", c->num_patches);
     json_put_integer(w, "num_tokens", c->num_tokens);
     json_put_end(w, '}');
@@ -377,8 +365,8 @@ static void put_preprocessing(json_writer *w, const vit_config *c) {
     put_pair(w, "crop", c->img_height, c->img_width);
     json_put_text(w, "crop_mode", setting_text(SETTING_CROP_MODE, c->crop_mode, word));
     json_put_text(w, "interpolation", setting_text(SETTING_INTERPOLATION, c->interpolation, word));
-    put_floats(w, "mean", c->mean, c->in_chans);
-    put_floats(w, "std", c->std, c->in_chans);
+    json_put_floats(w, "mean", c->mean, c->in_chans);
+    json_put_floats(w, "std", c->std, c->in_chans);
     json_put_end(w, '}');
 }
 

@@ -459,3 +459,11 @@ void json_put_float(json_writer *w, const char *key, float value)
     }
     json_put_number(w, key, (double)value, digits);
 }
+
+void json_put_floats(json_writer *w, const char *key, const float *values, int count)
+{
+    int i;
+    json_put_begin(w, key, '[');
+    for (i = 0; i < count; i++) json_put_float(w, NULL, values[i]);
+    json_put_end(w, ']');
+}

@@ -75,5 +75,6 @@ void json_put_integer(json_writer *w, const char *key, int64_t value);
 void json_put_number(json_writer *w, const char *key, double value, int digits);
 void json_put_decimals(json_writer *w, const char *key, double value, int decimals);
 void json_put_float(json_writer *w, const char *key, float value);   /* exactly, in few digits */
+void json_put_floats(json_writer *w, const char *key, const float *values, int count);
 
 #endif

@@ -1,4 +1,8 @@
-/* report.h - errors: the one line that a failing function leaves, and how a program prints it. */
+/* report.h - errors: the one line that a failing function leaves, and how a program prints it.
+ *
+ * tools/base owns error reports, memory, bytes, text, files, JSON, checksums; the implementation
+ * of vit.h; it may include no other floor.
+ */
 #ifndef REPORT_H
 #define REPORT_H
 

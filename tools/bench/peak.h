@@ -3,6 +3,9 @@
  *
  *     const peak_loop *loop = peak_find("avx512", "f32");
  *     double best = peak_measure(loop, &executor, 30);     GFLOP/s of all its threads at once
+ *
+ * tools/bench owns the peak of this machine, the operations of a model, a model of random weights;
+ * it may include base cli convert.
  */
 #ifndef PEAK_H
 #define PEAK_H

@@ -18,6 +18,9 @@
  * Nothing in a file is ever executed. Every function that can fail returns false; its report names
  * the file, what was expected and what was found. A checkpoint has buffers of its own: use one from
  * one thread at a time; different checkpoints are independent.
+ *
+ * tools/checkpoint owns the containers: PyTorch, safetensors, npz, vit.cpp; their tensors as
+ * float; it may include base.
  */
 #ifndef CHECKPOINT_H
 #define CHECKPOINT_H

@@ -15,6 +15,9 @@
  *     ...
  *     text_list_free(&images);
  *     return cli_finish(program.name, failed ? CLI_FAILED : CLI_OK);
+ *
+ * tools/cli owns what every program shares: options, progress, output files, exit status; it may
+ * include base.
  */
 #ifndef OPTIONS_H
 #define OPTIONS_H

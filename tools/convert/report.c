@@ -266,26 +266,12 @@ void convert_report_text(const conversion *c)
 
 /* === As JSON === */
 
-static void put_floats(json_writer *w, const char *key, const float *values, int count)
-{
-    int i;
-    json_put_begin(w, key, '[');
-    for (i = 0; i < count; i++) json_put_float(w, NULL, values[i]);
-    json_put_end(w, ']');
-}
-
 static void put_config(json_writer *w, const vit_config *c)
 {
     json_put_begin(w, "config", '{');
-#define PUT_int(name) json_put_integer(w, #name, (int64_t)c->name);
-#define PUT_float(name) json_put_float(w, #name, c->name);
-#define PUT(type, name, required, smallest, largest) PUT_##type(name)
-    VIT_FIELD_LIST(PUT)
-#undef PUT
-#undef PUT_float
-#undef PUT_int
-    put_floats(w, "mean", c->mean, c->in_chans);
-    put_floats(w, "std", c->std, c->in_chans);
+    describe_put_fields(w, c);
+    json_put_floats(w, "mean", c->mean, c->in_chans);
+    json_put_floats(w, "std", c->std, c->in_chans);
     json_put_end(w, '}');
 }
 

@@ -17,6 +17,8 @@
  * Defects inside its decoders remain: do not give it files from strangers outside a sandbox.
  *
  * Include it in one file of a program. Safe to use on several threads at once.
+ *
+ * tools/image owns image files as pixels, lists of photos; it may include base.
  */
 #ifndef IMAGE_FILE_H
 #define IMAGE_FILE_H

@@ -24,6 +24,9 @@
  * Conditions are keys that must be there and "!key" that must not; for defaults and questions also
  * ":tensor", a tensor of the .vit file that some rule makes. Those of a layout and of its defaults
  * are about the first block.
+ *
+ * tools/layout owns how a library names and shapes its tensors, and the values of each .vit
+ * tensor; it may include base checkpoint model.
  */
 #ifndef LAYOUT_H
 #define LAYOUT_H

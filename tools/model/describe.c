@@ -48,3 +48,14 @@ const char *settings_describe(const vit_config *config, char *text, size_t size)
     }
     return text;
 }
+
+void describe_put_fields(json_writer *w, const vit_config *c)
+{
+#define PUT_int(name) json_put_integer(w, #name, (int64_t)c->name);
+#define PUT_float(name) json_put_float(w, #name, c->name);
+#define PUT(type, name, required, smallest, largest) PUT_##type(name)
+    VIT_FIELD_LIST(PUT)
+#undef PUT
+#undef PUT_float
+#undef PUT_int
+}

@@ -1,6 +1,9 @@
 /* settings.h - what is known of a model, and from where: the options of its architecture and its
  * preprocessing, gathered from the tensors, timm's name, config.json and the command line.
  * setting_list.h has the settings, resolve.h puts them together into a vit_config.
+ *
+ * tools/model owns what is known of a model: timm's names, config.json, settings, labels,
+ * positions; it may include base.
  */
 #ifndef SETTINGS_H
 #define SETTINGS_H

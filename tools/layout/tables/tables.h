@@ -9,6 +9,8 @@
  *   4. Add its name to what README.md says is converted.
  * tests/test_layout_tables.c reads every table and names what is wrong in 1 and missing in 3;
  * tests/test_layouts.sh names what was forgotten in 2, and converts every checkpoint of 3.
+ *
+ * tools/layout/tables owns the layouts, one table each; it may include layout.
  */
 #ifndef TABLES_H
 #define TABLES_H
