@@ -280,7 +280,8 @@ static void check_resampled(vit_pos_resample how, const grid_case *g, FILE *file
     int i;
     random_inputs(from, old);
     CHECK(read_floats(file, expected, new));
-    vit_resample_positions(how, from, g->height, g->width, to, g->new_height, g->new_width, g->dim);
+    vit_resample_positions(how, g->dim, from, (vit_grid){ g->height, g->width }, to,
+                           (vit_grid){ g->new_height, g->new_width });
     for (i = 0; i < new; i++) {
         double difference = fabs((double)to[i] - (double)expected[i]);
         if (!(difference <= worst)) worst = difference;
@@ -319,7 +320,7 @@ static void test_resample(const char *data)
 
 static void check_relative(const int sides[4], FILE *file)
 {
-    const patch_grid old_grid = { sides[0], sides[1] }, new_grid = { sides[2], sides[3] };
+    const vit_grid old_grid = { sides[0], sides[1] }, new_grid = { sides[2], sides[3] };
     const int old = (2 * sides[0] - 1) * (2 * sides[1] - 1);
     const int new = (2 * sides[2] - 1) * (2 * sides[3] - 1);
     float *from = malloc((size_t)old * sizeof *from), *to = malloc((size_t)new * sizeof *to);
@@ -327,7 +328,7 @@ static void check_relative(const int sides[4], FILE *file)
     int i;
     random_inputs(from, old);
     CHECK(read_floats(file, expected, new));
-    CHECK(rel_pos_resample(VIT_RESAMPLE_TRANSFORMERS, from, &old_grid, to, &new_grid));
+    CHECK(rel_pos_resample(VIT_RESAMPLE_TRANSFORMERS, from, old_grid, to, new_grid));
     for (i = 0; i < new; i++)
         CHECK_MSG(fabs((double)to[i] - (double)expected[i]) <= 2e-6, "%dx%d to %dx%d, %d: %g, not "
                   "%g", sides[0], sides[1], sides[2], sides[3], i, (double)to[i],
