@@ -33,22 +33,29 @@
 
       >>platform    compiler and CPU facts, allocation
       >>util        little-endian loads, messages, checksum, half floats
-      >>arch        what tensors an architecture consists of
+      >>arch        the layers of an architecture and their tensors, by name
       >>load        mapping and validating a model
       >>threads     the optional built-in pool
       >>math        exp, erf, tanh, sqrt: fixed sequences of operations
       >>kernels     one body per operation, compiled once for each instruction set
-      >>scalar      the plain C tier: read this one first
+      >>scalar      the plain C tier: what every other tier must compute
       >>tiles       the macro behind every hand-written register tile
-      >>x86         the same in AVX2 and AVX-512
+      >>x86         the register tiles in AVX2 and AVX-512
       >>arm         the same in NEON, for 64-bit ARM
       >>cortex      the same for Arm's microcontrollers: SMLAD, Helium
       >>wasm        the same in WebAssembly's SIMD128
       >>dispatch    which kernels run on this machine
-      >>layers      linear, norm, stem, patch_embed, attn, mlp, head
-      >>forward     the workspace and the network, top to bottom
-      >>preprocess  resize as Pillow does it, crop, normalise
-      >>public      bodies of the remaining functions declared under >>api
+      >>resample    positions for another grid, vit_model_resize, scaling of photos
+      >>preprocess  cropping, padding and normalising a photo
+
+      >>layers      weights by name, linear layers, norms
+      >>stem        the convolutions in front of a hybrid
+      >>embed       patches to tokens: patch embedding, prefix tokens, positions
+      >>attention   softmax(q k^T) v, head by head
+      >>block       the transformer block: start at its last function, vit__block
+      >>head        final norm, pooling, embedding, logits; softmax, top-k
+      >>workspace   the memory of a session, measured and taken
+      >>forward     vit_forward: all of it, top to bottom; self-test, vit_classify
 */
 
 /* ------------------------------------------------------------------------- */
@@ -57,135 +64,136 @@
 
 /* CONCEPTS
 
-   A *model* is one .vit file, opened: weights, architecture, preprocessing and
-   labels. It is read-only, so any number of threads may share it. A *session*
-   is what one forward pass writes to; each thread that runs the model at the
-   same time as another needs its own. `vit-convert` makes .vit files from
-   PyTorch and safetensors checkpoints.
+   A *model* is an open .vit file: weights, architecture, preprocessing and labels.
+   It is read-only, so any number of threads may share it. A *session* holds
+   everything a forward pass writes to; threads that run a model at the same time
+   need one each. `vit-convert` makes .vit files from PyTorch and safetensors
+   checkpoints.
 
       vit_model_open        file or flash  ->  vit_model
       vit_preprocess        photo          ->  input  [in_chans, img_height, img_width]
       vit_forward           input          ->  logits [num_classes], embedding, tokens, attention
       vit_softmax, vit_top_k                   probabilities, the best k
 
-   vit_classify does all of it in one call; use a session once speed matters.
-   Of a model marked dynamic_img_size, vit_model_resize sets the input size.
+   vit_classify does all of it in one call; use a session when speed matters.
+   vit_model_resize sets the input size of models marked dynamic_img_size.
+
+   Compile with -O2. Unoptimised, a forward pass takes some 27 times as long. No other
+   flag is needed: kernels for larger instruction sets are in every build and chosen at
+   run time.
 
    MEMORY
 
-   vit_model_open maps the file; the weights are used where they lie, and
-   processes that open the same file share its pages. vit_workspace_size says
-   exactly how many bytes a session needs, and vit_session_init takes them from
-   the caller. The library allocates in these places only, all avoidable:
-   vit_classify, vit_preprocess without scratch, vit_threads_create, and
-   vit_model_open with VIT_OPEN_COPY or VIT_NO_MMAP. A forward pass never does.
-   vit_params.low_memory halves the workspace and more, with the same bits: ViT-Ti/16 at
-   224 px runs in 404 KiB instead of 992, and as int8, which then computes keys and
-   values five times, in 256 KiB. (On the plain C tier; others take a few KiB more.)
+   vit_model_open maps the file; weights are used in place, and processes that open
+   the same file share its pages. vit_workspace_size returns the exact number of bytes
+   a session needs; the caller passes them to vit_session_init. Only vit_classify,
+   vit_preprocess without scratch, vit_threads_create, and vit_model_open with
+   VIT_OPEN_COPY or VIT_NO_MMAP allocate; all can be avoided. A forward pass never does.
+   vit_params.low_memory more than halves the workspace, with the same bits: ViT-Ti/16
+   at 224 px needs 404 KiB instead of 992. As int8 it needs 256, and computes keys and
+   values five times. (On the plain C tier; others need a few KiB more.)
 
-   Changing or truncating a file while it is mapped is the one thing a mapping
-   cannot survive (SIGBUS). Replace model files by renaming a new one over the
-   old name, as vit-convert does, or open with VIT_OPEN_COPY. VIT_OPEN_VERIFY
-   compares checksums once, when opening; they find damage, not forgery: for that
-   see vit-info --sha256.
+   Never change or truncate a file while it is mapped (SIGBUS). Replace model files by
+   renaming a new one over the old name, as vit-convert does, or open with VIT_OPEN_COPY.
+   VIT_OPEN_VERIFY compares checksums once, when opening. They detect damage, not
+   forgery; for that see vit-info --sha256.
 
    THREADS
 
    The library starts no threads by itself. vit_threads_create makes a pool and
    fills in a vit_executor for vit_params; or write your own parallel_for over
-   the threads that your program already has. One pool may serve many sessions.
-   After fork() a child must create its own pool.
+   the threads your program already has. Sessions may share a pool. After fork(),
+   the child must create its own.
 
-   ARITHMETIC   (chosen by the file; vit-convert --dtype)
+   ARITHMETIC   (chosen per file: vit-convert --dtype)
 
       f32    the reference.
-      f16    weights of half the size, widened exactly, computed in f32.
-      bf16   weights, and what enters each matrix product, rounded to bf16; products
-             exact, sums f32. Twice as fast as f32 with AVX512-BF16, elsewhere
-             widened and as fast as f32.
-      int8   weights int8, one scale an output; what enters a layer is quantised to
-             8 bits, token by token; sums exact. Attention in bf16, everything
-             else in f32. Three times as fast as f32 with VNNI. NaN and infinity
-             in an input do not reach the outputs as such.
-      int4   4 bits a weight, one f16 scale for 32, widened exactly, computed in
-             f32: for size, slower than f32.
+      f16    half-size weights, widened exactly, computed in f32.
+      bf16   weights and the inputs of each matrix product rounded to bf16; products
+             exact, sums f32. Twice as fast as f32 with AVX512-BF16; as fast as f32
+             elsewhere, where it is widened.
+      int8   int8 weights, one scale per output; a layer's inputs are quantised to 8
+             bits, token by token; sums exact. Attention in bf16, the rest in f32.
+             Three times as fast as f32 with VNNI. NaN and infinity are not propagated.
+      int4   4 bits per weight, an f16 scale per 32 weights, widened exactly, computed
+             in f32: for size, slower than f32.
 
-   The residual stream, norms, softmax and activations are f32 in all of them.
-   Each tensor has a type of its own: vit-convert leaves the patch embedding in f32
-   in bf16 files and in f16 in int8 and int4 files, and what --keep names in bf16.
+   The residual stream, norms, softmax and activations are always f32. Each tensor has
+   its own type: vit-convert keeps the patch embedding in f32 in bf16 files and in f16
+   in int8 and int4 files, and the tensors named with --keep in bf16.
 
    DETERMINISM
 
-   Every sum has one fixed order: a matrix product is one chain of fused
-   multiply-adds over the inner index, reductions of a row run over 16 fixed lanes
-   and one fixed tree, those over tokens and pixels (pooling, group norm) from the
-   first to the last; exp, erf and tanh are fixed sequences of operations. So
-   the outputs have the same bits for any number of threads, any place in a
-   batch, any run, and on every instruction set with fused multiply-add, the
-   plain C tier included (which computes it exactly, slowly, where the CPU has
-   none). Building with VIT_NO_FMA trades that last equality for speed on old
-   CPUs. WebAssembly has no fused multiply-add and is always built so: with and
-   without SIMD128 it gives the bits of a plain C tier built with VIT_NO_FMA, on any
-   CPU (for which gcc needs -std=c99 or -ffp-contract=off, or it fuses after all).
-   Never build with -ffast-math. One exception: the bf16 instructions and
-   Helium take numbers below 2^-126 for zero.
+   Every sum has a fixed order: a matrix product is one chain of fused multiply-adds
+   over the inner index; reductions of a row use 16 fixed lanes and one fixed tree;
+   reductions over tokens and pixels (pooling, group norm) go from the first to the
+   last. exp, erf and tanh are fixed sequences of operations. So outputs have the same
+   bits for any number of threads, any place in a batch, any run, and on every
+   instruction set with fused multiply-add. The plain C tier computes it exactly, but
+   slowly, on CPUs that lack it; VIT_NO_FMA trades equal bits for speed there.
+   WebAssembly has no fused multiply-add and implies VIT_NO_FMA: with or without SIMD128
+   it gives the bits of a plain C tier built with VIT_NO_FMA on any CPU (gcc then needs
+   -std=c99 or -ffp-contract=off, or it fuses all the same). Never build with
+   -ffast-math. One exception: the bf16 instructions and Helium treat values below
+   2^-126 as zero.
 
-   CONFIGURATION   (define before the implementation; nothing else is needed)
+   CONFIGURATION   (define before including the implementation; all are optional)
 
       VIT_IMPLEMENTATION   expand the implementation in this file
       VIT_STATIC           all functions static: private to this file
       VIT_API              linkage of public functions; default extern
       VIT_NO_STDIO         no vit_model_open, no files at all
       VIT_NO_MMAP          vit_model_open reads instead of mapping
-      VIT_NO_MALLOC        no allocation; drops vit_classify and all that needs it
+      VIT_NO_MALLOC        no allocation; drops vit_classify and whatever needs it
       VIT_NO_THREADS       no built-in pool
       VIT_NO_SIMD          the plain C tier only
       VIT_NO_AVX2, VIT_NO_AVX512   leave out one tier (no AVX2 means no AVX-512)
       VIT_NO_NEON          the plain C tier on 64-bit ARM
       VIT_NO_SMLAD, VIT_NO_HELIUM   leave out one tier of 32-bit ARM
       VIT_NO_WASM_SIMD     the plain C tier in WebAssembly
-      VIT_NO_FMA           multiply then add in the plain C tier; WebAssembly implies it,
-                           WASI also VIT_NO_MMAP and, without -pthread, VIT_NO_THREADS
-      VIT_NO_DOUBLE        no arithmetic in double: vit_preprocess may be one step of 255
-                           from Pillow in a pixel, no vit_model_resize, and VIT_NO_FMA
-                           where the CPU has no fused multiply-add
+      VIT_NO_FMA           multiply, then add in the plain C tier; implied by WebAssembly.
+                           WASI also implies VIT_NO_MMAP and, without -pthread,
+                           VIT_NO_THREADS
+      VIT_NO_DOUBLE        no arithmetic in double: pixels from vit_preprocess may differ
+                           from Pillow's by one step of 255, there is no vit_model_resize,
+                           and VIT_NO_FMA is implied where the CPU has no fused multiply-add
       VIT_NO_PREPROCESS    no vit_preprocess, no vit_classify
-      VIT_BARE_METAL       NO_STDIO + NO_MMAP + NO_MALLOC + NO_THREADS in one word
+      VIT_BARE_METAL       VIT_NO_STDIO, _MMAP, _MALLOC and _THREADS in one word
       VIT_NO_F16, VIT_NO_BF16, VIT_NO_INT8, VIT_NO_INT4   leave out a type of weights;
                            int8 needs bf16
-      VIT_NO_TEXT          no messages in detail, labels, names: tensors are known by
-                           their order and shape; wherever vit.h is included
+      VIT_NO_TEXT          no messages in detail, no labels, no names: tensors are matched
+                           by order and shape; define it wherever vit.h is included
       VIT_NO_TRACE         no vit_params.trace and .on_phase
-      VIT_LOGITS_ONLY      of vit_outputs only logits and embedding; no masks
+      VIT_LOGITS_ONLY      no vit_outputs.tokens and .attention, no masks
       VIT_NO_EXECUTOR      no vit_params.executor: everything on the calling thread
-      VIT_LOW_MEMORY       as if vit_params.low_memory were set, and max_batch 1
-      VIT_FIXED            compiled for one architecture: NAME in capitals of a header
-                           that vit-convert --c-array wrote and that is included
-                           before. What it does not need is not there; files of
-                           another vit_model_signature are refused; vit_model.config
-                           stays empty, being constants. Smallest with VIT_STATIC
-      VIT_MAX_CHANS        in_chans at most; default 32; wherever vit.h is included
+      VIT_LOW_MEMORY       always vit_params.low_memory, with max_batch 1
+      VIT_FIXED            built for one architecture: set it to the name, in capitals,
+                           of a header written by vit-convert --c-array and included
+                           first. Code it does not need is left out; files with another
+                           vit_model_signature are refused; vit_model.config stays empty,
+                           since it is constant. Smallest with VIT_STATIC
+      VIT_MAX_CHANS        limit of in_chans; default 32; define it wherever vit.h is
+                           included
       VIT_MALLOC(size), VIT_FREE(ptr)      both or neither; default malloc, free
       VIT_MAX_THREADS      largest pool; default 256
 
-   LIMITS   (each is checked, and a model beyond one is refused by name)
+   LIMITS   (all are checked; the message names the one exceeded)
 
       in_chans 32, image side 16384, patch_size 1024, embed_dim 16384, depth 1024,
       num_heads 1024, head_dim 4096, mlp_dim 262144, num_reg_tokens 1024,
       num_classes 1048576, num_tokens 65536, photo side 1048576, stem_width 512,
-      99 blocks in each stage of a stem, pool_num_heads 1024, pool_mlp_dim 262144,
-      mean 65536. Files above SIZE_MAX are refused.
+      99 blocks per stage of a stem, pool_num_heads 1024, pool_mlp_dim 262144,
+      mean 65536. Files above SIZE_MAX bytes are refused.
 
-   PORTABILITY   x86-64 has AVX2, AVX-VNNI and AVX-512 kernels (the latter also
-   with VNNI and BF16), chosen at run time; 64-bit ARM has NEON kernels (also with
-   sdot, smmla and bfmlal), which have run under QEMU only; WebAssembly compiled
-   with -msimd128 has kernels too, which have run in Node. 32-bit ARM is chosen for when
-   compiling: SMLAD for int8 on Cortex-M4, M7, M33 and everything since version 6,
-   Helium on Cortex-M55 (-mcpu=cortex-m55 -mfloat-abi=hard), under QEMU too. Every other
-   CPU runs the plain C tier. gcc and clang are tested, MinGW-w64 under Wine; MSVC is
-   not. Big-endian CPUs read the same little-endian file, in place. float must be
-   computed as float: gcc wants -msse2 -mfpmath=sse on 32-bit x86 and, with -std=c99,
-   -fexcess-precision=fast on s390x (an #error says so). */
+   PORTABILITY   x86-64 has AVX2, AVX-VNNI and AVX-512 kernels (the last also with
+   VNNI and BF16) and 64-bit ARM has NEON kernels (also with sdot, smmla and bfmlal), all
+   chosen at run time. WebAssembly has kernels if compiled with -msimd128. 32-bit ARM
+   chooses when compiling: SMLAD for int8 on Cortex-M4, M7, M33 and cores since ARMv6,
+   Helium on Cortex-M55 (-mcpu=cortex-m55 -mfloat-abi=hard). All other CPUs run the plain
+   C tier. Tested with gcc and clang, MinGW-w64 under Wine, ARM under QEMU only,
+   WebAssembly in Node; MSVC is untested. Big-endian CPUs read the same little-endian
+   files, in place. float must be computed as float: gcc needs -msse2 -mfpmath=sse on
+   32-bit x86 and, with -std=c99, -fexcess-precision=fast on s390x (an #error says so). */
 
 /* ------------------------------------------------------------------------- */
 /* >>api                                                                     */
@@ -209,8 +217,8 @@
 #    define VIT_NO_THREADS
 #endif
 
-/* WebAssembly multiplies and adds, but does not fuse the two; its system interface
-   maps no files and has no threads, unless it is asked for them. */
+/* WebAssembly has no fused multiply-add; WASI cannot map files and has threads only
+   with -pthread. */
 #if defined(__wasm__) && !defined(VIT_NO_FMA)
 #    define VIT_NO_FMA
 #endif
@@ -221,8 +229,7 @@
 #    define VIT_NO_THREADS
 #endif
 
-/* Linkage of every public function. Under VIT_STATIC a program may use only
-   some of them, which is no reason for a warning. */
+/* Linkage of every public function; unused: a program may use only some of them. */
 #ifndef VIT_API
 #    if !defined(VIT_STATIC)
 #        define VIT_API extern
@@ -239,8 +246,8 @@ extern "C" {
 
 /* --- results -------------------------------------------------------------- */
 
-/* Zero is success, failures are negative. One line per result: the enum here
-   and the strings of vit_result_string() are expanded from this same list. */
+/* Zero is success, failures are negative: X(enumerator, value, text). To add a result:
+   a row; the enum and vit_result_string follow. */
 #define VIT_RESULT_LIST(X)                                                     \
     X(VIT_OK, 0, "ok")                                                         \
     X(VIT_ERROR_ARGUMENT, -1, "invalid argument")                              \
@@ -265,22 +272,32 @@ VIT_API const char *vit_result_string(vit_result result);
 
 /* --- model ---------------------------------------------------------------- */
 
+/* Files store these values: never renumber them. To add one to an enum of vit_config: a
+   line before its VIT_NUM_..., which makes the loader accept it; what the recipe above the
+   enum says; and a word for it in tools/model/setting_list.h. Compilers warn of every switch
+   that lacks it (-Wswitch). */
+
+/* To add a crop mode: its sizes in vit__find_geometry and, if it pads, the colour in
+   vit__write_row (both >>preprocess). */
 typedef enum vit_crop_mode {
-    VIT_CROP_CENTER = 0, /* shorter side to resize_*, then the centre           */
-    VIT_CROP_SQUASH = 1, /* both sides to resize_*, ignoring the aspect ratio   */
-    VIT_CROP_BORDER = 2  /* longer side to resize_*, the rest filled with mean  */
+    VIT_CROP_CENTER = 0, /* shorter side to resize_*, then the centre            */
+    VIT_CROP_SQUASH = 1, /* both sides to resize_*, ignoring the aspect ratio    */
+    VIT_CROP_BORDER = 2, /* longer side to resize_*, the rest filled with mean   */
+    VIT_NUM_CROP_MODES
 } vit_crop_mode;
 
-/* Of the margin that a crop cuts off, or that padding adds, in front. */
+/* How the top/left crop or padding offset is rounded. To add a way: vit__crop_offset. */
 typedef enum vit_crop_rounding {
-    VIT_ROUND_EVEN = 0, /* Pillow's, torchvision's, timm's: halves to even; of   */
-                        /*    padding the smaller half                           */
-    VIT_ROUND_DOWN = 1  /* transformers': down; of padding the larger half       */
+    VIT_ROUND_EVEN = 0, /* Pillow, torchvision, timm: crop half to even, pad down */
+    VIT_ROUND_DOWN = 1, /* transformers: crop down, pad up                       */
+    VIT_NUM_CROP_ROUNDINGS
 } vit_crop_rounding;
 
+/* To add a filter: its parameter and support in vit__photo_axis_init (>>resample). */
 typedef enum vit_interpolation {
-    VIT_BILINEAR = 0, /* Pillow's BILINEAR, antialiased: support 1              */
-    VIT_BICUBIC = 1   /* Pillow's BICUBIC, antialiased: a = -0.5, support 2     */
+    VIT_BILINEAR = 0, /* Pillow's BILINEAR, antialiased: support 1               */
+    VIT_BICUBIC = 1,  /* Pillow's BICUBIC, antialiased: a = -0.5, support 2      */
+    VIT_NUM_INTERPOLATIONS
 } vit_interpolation;
 
 #ifndef VIT_MAX_CHANS
@@ -291,75 +308,110 @@ typedef enum vit_interpolation {
 typedef enum vit_positions {
     VIT_POS_ALL = 0,     /* all: [1, num_tokens, D]                              */
     VIT_POS_PATCHES = 1, /* the patches: [1, num_patches, D], timm no_embed_class */
-    VIT_POS_NONE = 2
+    VIT_POS_NONE = 2,
+    VIT_NUM_POSITIONS
 } vit_positions;
 
-/* What makes a feature map of the input, out of which the patches are then cut. */
+/* What turns the input into the feature map that patches are cut from. To add a stem: its
+   layers in VIT__FRONT_LIST, size and channels of its map, vit__check_stem and
+   vit__largest_map (>>arch); its forward pass (>>stem), called by vit__stem_rows (>>embed);
+   settings_stem_stride and layout_input_weight in tools. */
 typedef enum vit_stem {
     VIT_STEM_NONE = 0,   /* nothing: the map is the input                        */
-    VIT_STEM_RESNET = 1, /* ResNetV2, of timm's hybrids: 7 x 7 convolution, max  */
+    VIT_STEM_RESNET = 1, /* ResNetV2 of timm's hybrids: 7 x 7 convolution, max   */
                          /*    pool, stages of bottlenecks with group norms      */
-    VIT_STEM_CONV = 2    /* convolutions 4 x 4 and 2 x 2, GELU: MobileCLIP-B's   */
+    VIT_STEM_CONV = 2,   /* MobileCLIP-B: convolutions 4 x 4 and 2 x 2, GELU     */
+    VIT_NUM_STEMS
 } vit_stem;
 
-/* How positions are resampled for another grid of patches: each as the library
-   that it is named after does it. Without "antialias" shrinking skips positions. */
+/* How the library of that name resamples positions for another grid of patches. Without
+   antialiasing, some positions are skipped when shrinking. To add a way: a row of vit__pos_filters
+   (>>resample), which must have as many. */
 typedef enum vit_pos_resample {
     VIT_RESAMPLE_TIMM = 0,         /* bicubic, antialiased: a = -0.5             */
     VIT_RESAMPLE_TRANSFORMERS = 1, /* bicubic: a = -0.75                         */
     VIT_RESAMPLE_TORCHVISION = 2,  /* the same, the corners' centres kept        */
     VIT_RESAMPLE_FLEXIVIT = 3,     /* bilinear: timm's FlexiViT and .npz files   */
     VIT_RESAMPLE_JAX = 4,          /* bilinear, the corners' centres kept        */
-    VIT_RESAMPLE_DINO = 5          /* as 1, for a grid 0.1 larger: DINO, DINOv2  */
+    VIT_RESAMPLE_DINO = 5,         /* as 1, for a grid 0.1 larger: DINO, DINOv2  */
+    VIT_NUM_POS_RESAMPLES
 } vit_pos_resample;
 
+/* To add a norm type: its formula in vit__norm_body (>>kernels), which tells the present
+   two apart by the bias; letter l of >>arch says whether a norm has one. */
 typedef enum vit_norm_type {
     VIT_LAYER_NORM = 0, /* (x - mean) / sqrt(var + eps) * weight + bias          */
-    VIT_RMS_NORM = 1    /* x / sqrt(mean of x^2 + eps) * weight                  */
+    VIT_RMS_NORM = 1,   /* x / sqrt(mean of x^2 + eps) * weight                  */
+    VIT_NUM_NORM_TYPES
 } vit_norm_type;
 
+/* To add a block type: its cases in vit__shares_norm (>>arch), vit__norm_before and
+   vit__add_branch (>>block), which -Wswitch names; letters of >>arch if its layers differ;
+   what it excludes in vit_config_check; the reference in tests/test_random.c. */
 typedef enum vit_block_type {
-    VIT_PRE_NORM = 0,     /* x += attn(norm1(x)); x += mlp(norm2(x))             */
-    VIT_POST_NORM = 1,    /* x = norm1(x + attn(x)); x = norm2(x + mlp(x)),      */
-                          /*    torch.nn.TransformerEncoderLayer's default       */
+    VIT_PRE_NORM = 0,      /* x += attn(norm1(x)); x += mlp(norm2(x))            */
+    VIT_POST_NORM = 1,     /* x = norm1(x + attn(x)); x = norm2(x + mlp(x)),     */
+                           /*    torch.nn.TransformerEncoderLayer's default      */
     VIT_RES_POST_NORM = 2, /* x += norm1(attn(x)); x += norm2(mlp(x)), ResPost   */
-    VIT_PARALLEL = 3      /* x += attn(norm1(x)) + mlp(norm1(x)), ViT-22B        */
+    VIT_PARALLEL = 3,      /* x += attn(norm1(x)) + mlp(norm1(x)), ViT-22B       */
+    VIT_NUM_BLOCK_TYPES
 } vit_block_type;
 
-/* How rotary positions turn the numbers of a head: RoFormer, arXiv 2104.09864, over
-   the two axes of the grid. Only queries and keys of patches are turned. */
+/* Which elements of a head rotary positions rotate together, over the two axes of the
+   grid (RoFormer, arXiv 2104.09864). Only queries and keys of patches are rotated. To add
+   a pairing: vit__rotate_body (>>kernels). */
 typedef enum vit_rope {
     VIT_ROPE_NONE = 0,
-    VIT_ROPE_HALVES = 1, /* number j with j + head_dim / 2: DINOv3                 */
-    VIT_ROPE_PAIRS = 2   /* number 2 j with 2 j + 1: EVA-02                        */
+    VIT_ROPE_HALVES = 1, /* j with j + head_dim / 2: DINOv3                      */
+    VIT_ROPE_PAIRS = 2,  /* 2 j with 2 j + 1: EVA-02                             */
+    VIT_NUM_ROPES
 } vit_rope;
 
+/* What an MLP does between its layers: X(enumerator, value, name).
+
+   To add an activation: a line here and its case in vit__activate (>>math); in
+   tests/test_random.c its case in activate(), in double. */
+#define VIT_ACTIVATION_LIST(X)                                                 \
+    X(VIT_GELU, 0, "gelu")             /* x * Phi(x), by erf                */ \
+    X(VIT_GELU_TANH, 1, "gelu_tanh")   /* torch.nn.GELU(approximate="tanh") */ \
+    X(VIT_QUICK_GELU, 2, "quick_gelu") /* x * sigmoid(1.702 x)              */ \
+    X(VIT_SILU, 3, "silu")             /* x * sigmoid(x)                    */ \
+    X(VIT_RELU, 4, "relu")
+
 typedef enum vit_activation {
-    VIT_GELU = 0,       /* x * Phi(x), by erf                                    */
-    VIT_GELU_TANH = 1,  /* torch.nn.GELU(approximate="tanh")                     */
-    VIT_QUICK_GELU = 2, /* x * sigmoid(1.702 x)                                  */
-    VIT_SILU = 3,       /* x * sigmoid(x)                                        */
-    VIT_RELU = 4
+#define VIT_X(name, value, text) name = value,
+    VIT_ACTIVATION_LIST(VIT_X)
+#undef VIT_X
+    VIT_NUM_ACTIVATIONS
 } vit_activation;
 
-/* What the head reads. */
+/* What the head reads. To add a pooling: its cases in vit__pool_image (>>head) and
+   vit__pooled_dim (>>arch), which -Wswitch names; rows of VIT__TAIL_LIST if it has
+   weights; what it excludes in vit_config_check; the reference in tests/test_random.c. */
 typedef enum vit_pool {
-    VIT_POOL_TOKEN = 0,    /* token 0 (and the distillation token)               */
-    VIT_POOL_AVG = 1,      /* mean of the patches                                */
-    VIT_POOL_MAX = 2,      /* maximum of the patches                             */
-    VIT_POOL_AVGMAX = 3,   /* half the sum of both                               */
-    VIT_POOL_MAP = 4,      /* multi-head attention pooling: timm's attn_pool     */
-    VIT_POOL_TOKEN_AVG = 5 /* [token 0, mean of the patches], 2 D wide: DINOv2's */
+    VIT_POOL_TOKEN = 0,     /* token 0 (and the distillation token)              */
+    VIT_POOL_AVG = 1,       /* mean of the patches                               */
+    VIT_POOL_MAX = 2,       /* maximum of the patches                            */
+    VIT_POOL_AVGMAX = 3,    /* half the sum of both                              */
+    VIT_POOL_MAP = 4,       /* multi-head attention pooling: timm's attn_pool    */
+    VIT_POOL_TOKEN_AVG = 5, /* [token 0, mean of the patches], 2 D wide: DINOv2  */
+    VIT_NUM_POOLS
 } vit_pool;
 
-/* The hyperparameters, in the vocabulary of the papers and of timm. Everything
-   is stored in the file; only the last group is derived when it is opened. */
+/* The hyperparameters, named as in the papers and timm. All except
+   the last group, which vit_config_check derives, are stored in the file.
+
+   To add an option: a member here, zero for "as before"; a row of VIT_FIELD_LIST with
+   required 2, so that older readers refuse a file only if it is used; what it excludes in
+   vit_config_check; rows of >>arch for its layers; and what it does, in >>embed, >>block,
+   >>head or, for preprocessing, in >>preprocess. Loading, writing, --c-array and vit-info
+   follow the list. For vit-convert to set it: tools/model/setting_list.h. */
 typedef struct vit_config {
     int in_chans;           /* C: channels of the input, 3 for RGB               */
     int img_height;         /* input is [in_chans, img_height, img_width]        */
     int img_width;
-    int patch_size;         /* P: one token per P x P patch; a remainder at the  */
-                            /*    right or bottom is not looked at, but by a stem */
+    int patch_size;         /* P: one token per P x P patch; pixels left over at */
+                            /*    the right and bottom are ignored, except by a stem */
     int embed_dim;          /* D: width of a token                               */
     int depth;              /* L: number of transformer blocks                   */
     int num_heads;          /* H: attention heads                                */
@@ -370,7 +422,7 @@ typedef struct vit_config {
     int has_cls_token;      /* 1: token 0 is the class token                     */
     int has_dist_token;     /* 1: token 1 is DeiT's distillation token, which    */
                             /*    has a second head; logits are the mean of both */
-    int num_reg_tokens;     /* register tokens, behind those two                 */
+    int num_reg_tokens;     /* register tokens, after those two                  */
     int positions;          /* vit_positions                                     */
     int has_patch_bias;     /* 1: the patch embedding has a bias                 */
     int has_patch_norm;     /* 1: norm after the patch embedding                 */
@@ -380,8 +432,8 @@ typedef struct vit_config {
     int has_qkv_bias;       /* 1: the qkv projection has a bias                  */
     int has_qk_norm;        /* 1: q and k of each head are normalised            */
     int rope;               /* vit_rope, rotary positions                        */
-    int rope_per_block;     /* 1: each block and head has angles of its own      */
-    int has_rel_pos;        /* 1: a bias on q k^T by relative position, as BEiT's */
+    int rope_per_block;     /* 1: each block and head has its own angles         */
+    int has_rel_pos;        /* 1: a bias on q k^T by relative position, as BEiT  */
     int has_diff_attn;      /* 1: differential attention: half a head's map minus */
                             /*    lambda times the other half's, arXiv 2410.05258 */
     int has_attn_norm;      /* 1: norm before attn.proj                          */
@@ -390,7 +442,7 @@ typedef struct vit_config {
     int activation;         /* vit_activation, of every MLP                      */
     int has_gated_mlp;      /* 1: fc1 is [2 M, D], fc2 reads act(first M) * rest */
     int has_mlp_norm;       /* 1: norm before mlp.fc2                            */
-    int has_final_norm;     /* 1: norm of all tokens behind the last block       */
+    int has_final_norm;     /* 1: norm of all tokens after the last block        */
     int pool;               /* vit_pool                                          */
     int pool_prefix;        /* 1: the prefix tokens are pooled as well           */
     int pool_num_heads;     /* heads of VIT_POOL_MAP; 0 for num_heads            */
@@ -398,7 +450,7 @@ typedef struct vit_config {
     int has_fc_norm;        /* 1: norm after pooling                             */
     float norm_eps;         /* of every norm: 1e-6 in timm, 1e-5 in CLIP         */
     float attn_scale;       /* factor on q k^T, usually 1 / sqrt(head_dim)       */
-    int has_patch_pre_norm; /* 1: norm of a patch's numbers, before its embedding */
+    int has_patch_pre_norm; /* 1: norm of a patch's values before its embedding  */
     int stem;               /* vit_stem                                          */
     int stem_width;         /* channels of its first convolution                 */
     int stem_stage1;        /* VIT_STEM_RESNET: blocks of each stage, 0 for none */
@@ -406,23 +458,23 @@ typedef struct vit_config {
     int stem_stage3;
     int stem_stage4;
 
-    int resize_height;      /* preprocessing: size before the crop               */
+    int resize_height;      /* preprocessing: the photo's size before the crop   */
     int resize_width;
     int crop_mode;          /* vit_crop_mode                                     */
     int crop_rounding;      /* vit_crop_rounding                                 */
     int interpolation;      /* vit_interpolation                                 */
 
     int dynamic_img_size;   /* 1: vit_model_resize may change the input size     */
-    int dynamic_img_pad;    /* 1: the right and the bottom are padded with zeros */
-                            /*    instead of having a remainder                  */
+    int dynamic_img_pad;    /* 1: the right and bottom are padded with zeros to  */
+                            /*    whole patches                                  */
     int pos_resample;       /* vit_pos_resample, for vit_model_resize            */
-    float crop_pct;         /* of a new size: resize_* = img_* / crop_pct; 0: in */
-                            /*    the proportion that they have                  */
+    float crop_pct;         /* for vit_model_resize: resize_* = img_* / crop_pct; */
+                            /*    0: resize_* change in proportion to img_*      */
 
-    int selftest_seed;         /* of the input that vit_selftest generates       */
+    int selftest_seed;         /* of vit_selftest's input                        */
     float selftest_tolerance;  /* largest accepted |difference| / max|expected|  */
 
-    float mean[VIT_MAX_CHANS]; /* preprocessing of pixels in [0, 1]:             */
+    float mean[VIT_MAX_CHANS]; /* preprocessing of pixels x in [0, 1]:           */
     float std[VIT_MAX_CHANS];  /*    (x - mean) / std                            */
 
     int grid_height;        /* derived: img_height / patch_size; a ResNet stem   */
@@ -442,8 +494,8 @@ typedef struct vit_config {
 /* A loaded model. It points into the file's bytes; nothing is copied. The
    struct itself may be copied or moved; close it once. */
 typedef struct vit_model {
-    vit_config config;           /* read this                                    */
-    char detail[VIT_MAX_DETAIL]; /* after a failed open: what exactly was wrong  */
+    vit_config config;           /* for you to read                              */
+    char detail[VIT_MAX_DETAIL]; /* after a failed open: what was wrong          */
 
     /* Private. Do not rely on anything below; it changes without notice. */
     const unsigned char *data;   /* the whole file                               */
@@ -452,87 +504,98 @@ typedef struct vit_model {
     const unsigned char *fields; /* the records of config                        */
     const unsigned char *labels, *synsets, *source; /* sections, NULL if absent  */
     uint32_t num_tensors, num_fields, num_labels, num_synsets;
-    int ownership;               /* how vit_model_close gives `data` back        */
+    int ownership;               /* how vit_model_close releases `data`          */
     int file_height, file_width; /* img_* and resize_* before vit_model_resize   */
     int file_resize_height, file_resize_width;
 } vit_model;
 
 /* Flags of the open functions, or-ed together; 0 is the usual choice. */
-#define VIT_OPEN_VERIFY 1u /* also check the checksum of every tensor: reads all */
+#define VIT_OPEN_VERIFY 1u /* also verify every tensor's checksum: reads all     */
 #define VIT_OPEN_COPY 2u   /* read the file into memory instead of mapping it    */
 
 #ifndef VIT_NO_STDIO
-/* Opens a .vit file: maps it (with VIT_NO_MMAP or VIT_OPEN_COPY: reads it) and
-   validates all of its structure. On failure model->detail says what was wrong
-   and nothing is left open. Close with vit_model_close. */
+/* Opens a .vit file: maps it (reads it, with VIT_NO_MMAP or VIT_OPEN_COPY) and
+   validates its structure. On failure, model->detail says what was wrong and
+   nothing is left open. Close with vit_model_close. */
 VIT_API vit_result vit_model_open(const char *path, unsigned flags, vit_model *model);
 #endif
 
-/* Uses a .vit image already in memory, e.g. a const array in flash. Nothing is
-   copied or allocated; data must outlive the model and be aligned to 16 bytes
-   (VIT_ALIGN is fastest). Only VIT_OPEN_VERIFY has a meaning here. */
+/* Uses a .vit file already in memory, e.g. a const array in flash. Nothing is copied
+   or allocated; data must outlive the model and be aligned to 16 bytes (VIT_ALIGN is
+   fastest). VIT_OPEN_VERIFY is the only flag used here. Errors as above. */
 VIT_API vit_result vit_model_open_memory(const void *data, size_t size, unsigned flags,
                                          vit_model *model);
+
+/* Releases what vit_model_open took and zeroes the struct. NULL is allowed. */
 VIT_API void vit_model_close(vit_model *model);
 
-/* Another input size, for a model that is marked dynamic_img_size: changes img_*,
-   resize_*, grid_* and num_* in model->config. Sessions opened afterwards resample
-   the positions into their workspace; those opened before are of no use any more.
-   A copy of the struct has a size of its own, so one file may serve several.
-   VIT_ERROR_UNSUPPORTED for a model not so marked or with rotary or relative
-   positions, VIT_ERROR_ARGUMENT for a size out of LIMITS; then nothing has changed,
-   and detail says why. */
 #ifndef VIT_NO_DOUBLE
+/* Changes the input size, in pixels, of a model marked dynamic_img_size: img_*,
+   resize_*, grid_* and num_* in model->config. Sessions created afterwards resample
+   the positions into their workspace; earlier ones become invalid. A copy of the
+   struct has its own size, so one file may serve several. VIT_ERROR_UNSUPPORTED for
+   models not so marked and those with rotary or relative positions, VIT_ERROR_ARGUMENT
+   for sizes beyond LIMITS; detail then says why, and nothing has changed. */
 VIT_API vit_result vit_model_resize(vit_model *model, int height, int width);
 #endif
 
 /* Compares every tensor with its checksum, and the gaps between them with zero.
-   VIT_ERROR_CORRUPT on the first that differs; detail as in vit_model_open. */
+   VIT_ERROR_CORRUPT at the first difference, which detail describes. */
 VIT_API vit_result vit_model_verify(vit_model *model);
 
-/* Name of a class ("tabby, tabby cat"), or NULL when the file carries none. */
+/* Name of class `index` ("tabby, tabby cat"), or NULL if the file has none. The strings
+   of these three functions are valid until the model is closed. */
 VIT_API const char *vit_label(const vit_model *model, int index);
 
-/* WordNet id of a class ("n02123045"), or NULL when the file carries none. */
+/* WordNet id of class `index` ("n02123045"), or NULL if the file has none. */
 VIT_API const char *vit_synset(const vit_model *model, int index);
 
-/* Where the weights came from: lines of "key: value", never NULL. */
+/* Where the weights came from: lines of "key: value". Never NULL. */
 VIT_API const char *vit_source(const vit_model *model);
 
 /* --- images --------------------------------------------------------------- */
 
+/* To add a format: its bytes in vit__pixel_size, its channels in vit__photo_row (luma),
+   vit__resize_across (colour) and vit__transform_init (>>resample, >>preprocess). */
 typedef enum vit_pixel {
     VIT_PIXEL_RGB8 = 0,
-    VIT_PIXEL_RGBA8 = 1, /* alpha is ignored */
-    VIT_PIXEL_GRAY8 = 2
+    VIT_PIXEL_RGBA8 = 1, /* alpha is ignored                                     */
+    VIT_PIXEL_GRAY8 = 2,
+    VIT_NUM_PIXELS
 } vit_pixel;
 
+/* Pixels of the caller, which are only read. */
 typedef struct vit_image {
-    const uint8_t *pixels; /* top-left pixel                                     */
-    int width, height;
+    const uint8_t *pixels; /* top-left pixel; rows from top to bottom            */
+    int width, height;     /* in pixels                                          */
     int stride;            /* bytes between rows; 0 = tightly packed             */
     vit_pixel format;
 } vit_image;
 
 #ifndef VIT_NO_PREPROCESS
-/* Bytes of scratch that vit_preprocess needs for this image; 0 if the image or
-   the model is not fit for it (see there). */
+/* Bytes of scratch that vit_preprocess needs for this image; 0 if it would fail. */
 VIT_API size_t vit_preprocess_size(const vit_model *model, const vit_image *image);
 
-/* Resize, crop and normalise as the model was trained to expect; the pixels are
-   those of Pillow and timm (or transformers), bit for bit. input receives [in_chans, img_height,
-   img_width]. A grey image feeds three equal channels; a model of one channel
-   gets Pillow's luma ("L"). scratch may be NULL: it is then allocated.
-   VIT_ERROR_ARGUMENT for an empty image or one above 1048576 a side,
-   VIT_ERROR_UNSUPPORTED for a model of neither 1 nor 3 channels. */
+/* Resizes, crops and normalises as the model was trained to expect, with the same bits
+   as Pillow and timm (or transformers). input receives [in_chans, img_height,
+   img_width]. A grey image fills three equal channels; models with one channel get
+   Pillow's luma ("L"). scratch may be NULL: it is then allocated. VIT_ERROR_ARGUMENT
+   for empty images and sides above 1048576 pixels, VIT_ERROR_UNSUPPORTED for models
+   with neither 1 nor 3 channels, VIT_ERROR_MEMORY if scratch is too small. */
 VIT_API vit_result vit_preprocess(const vit_model *model, const vit_image *image, float *input,
                                   void *scratch, size_t scratch_size);
 #endif
 
 /* --- sessions ------------------------------------------------------------- */
 
-/* Tiers of kernels, slowest first: X(enumerator, value, name). A CPU need not
-   have all that come before its best one. */
+/* Tiers of kernels, within a family the slowest first: X(enumerator, value, name). A tier
+   does not imply the lower-numbered ones.
+
+   To add an instruction set: a line here; under >>platform a macro that is 1 if the build
+   has it; its kernels and their table, VIT__TIER, in a section of its own or in that of
+   its family; in >>dispatch a line of VIT__TIER_LIST and its detection. For a macro that
+   leaves it out: its line under CONFIGURATION and in tests/compile.sh. Tests find the
+   tier by themselves. */
 #define VIT_ISA_LIST(X)                                                        \
     X(VIT_ISA_AUTO, 0, "auto")               /* the best of this CPU and build */ \
     X(VIT_ISA_SCALAR, 1, "scalar")           /* plain C                        */ \
@@ -553,12 +616,16 @@ typedef enum vit_isa {
 #define VIT_X(name, value, text) name = value,
     VIT_ISA_LIST(VIT_X)
 #undef VIT_X
-    VIT_NUM_ISAS = 14
+    VIT_NUM_ISAS
 } vit_isa;
 
-/* The best tier here, VIT_ISA_SCALAR at least; and whether there is this one. */
+/* The best tier of this CPU and build: VIT_ISA_SCALAR at least. */
 VIT_API vit_isa vit_detect_isa(void);
+
+/* 1 if this CPU and build have the tier. */
 VIT_API int vit_has_isa(vit_isa isa);
+
+/* "avx2". Never NULL; the string is static. */
 VIT_API const char *vit_isa_name(vit_isa isa);
 
 /* Bring your own threads: call task(arg, i) once for every i in [0, count), in
@@ -572,11 +639,11 @@ typedef struct vit_executor {
 } vit_executor;
 
 /* Called with every intermediate tensor, named as in timm ("blocks.3.attn.qkv"),
-   so a port or a test can compare step by step. Names, in order:
+   so that a port or a test can compare step by step. Names, in order:
       patch_embed.backbone...  [1, height, width, channels] of a stem, image by image:
                                VIT_STEM_CONV: .0 and .1; VIT_STEM_RESNET: .stem.norm,
-                               .stem and, with stages.i.blocks.j in front, .norm1,
-                               .norm2, .downsample of a stage's first, then its output
+                               .stem and, each after stages.i.blocks.j, .norm1, .norm2,
+                               .downsample (block 0 only) and "", the block's output
       patch_embed.pre_norm     [batch, num_patches, C * P * P]   if has_patch_pre_norm
       patch_embed              [batch, num_patches, D]   after patch_embed.norm, if any
       pos_embed                [batch, N, D]             with all tokens and positions
@@ -584,25 +651,26 @@ typedef struct vit_executor {
       blocks.i.norm1           [batch, N, D]             unless the norms come last
       blocks.i.attn.qkv        [batch, N, 3 * H * head_dim]
       blocks.i.attn.qk_norm    the same with q and k normalised, if has_qk_norm
-      blocks.i.attn.rope       the same with q and k turned, if there is rope
+      blocks.i.attn.rope       the same with q and k rotated, if there is rope
       blocks.i.attn.context    [batch, N, H * head_dim]
       blocks.i.attn.norm       the same normalised, if has_attn_norm; .sub_norm, head by
                                head, if has_diff_attn
       blocks.i.attn.proj       [batch, N, D]             before LayerScale
-      blocks.i.attn            [batch, N, D]             after the residual add
+      blocks.i.attn            [batch, N, D]             attention's half of the block done
       blocks.i.norm2, .mlp.fc1, .mlp.act, .mlp.norm, .mlp.fc2      likewise; no norm2
                                in parallel blocks
       blocks.i                 [batch, N, D]             output of the block
       norm                     [batch, N, D]             also without has_final_norm
-      pool                     [batch, D]                what is pooled; 2 D wide if so
+      pool                     [batch, D]                2 D for VIT_POOL_TOKEN_AVG
       fc_norm                  [batch, D]                if has_fc_norm
       pre_logits               [batch, representation_dim]
       head, head_dist          [batch, num_classes]
-   shape ends with zeros. data is valid during the call only. Tracing costs some
-   speed and changes no bit of the outputs. */
+   Unused elements of shape are zero. data is valid during the call only. Tracing costs
+   some speed and does not change the outputs. */
 typedef void vit_trace(void *user, const char *name, const float *data, const int shape[4]);
 
-/* The steps of a forward pass, for timing them: X(enumerator, value, name). */
+/* The steps of a forward pass, for timing: X(enumerator, value, name). To add one: a row,
+   and a call of vit__phase (>>layers) where it begins. */
 #define VIT_PHASE_LIST(X)                                                      \
     X(VIT_PHASE_END, 0, "end")                 /* the pass is over             */ \
     X(VIT_PHASE_PATCH_EMBED, 1, "patch_embed") /* stem, im2col, GEMM, positions */ \
@@ -618,13 +686,14 @@ typedef enum vit_phase {
 #define VIT_X(name, value, text) name = value,
     VIT_PHASE_LIST(VIT_X)
 #undef VIT_X
-    VIT_NUM_PHASES = 9
+    VIT_NUM_PHASES
 } vit_phase;
 
+/* "patch_embed". Never NULL; the string is static. */
 VIT_API const char *vit_phase_name(vit_phase phase);
 
-/* Called on the calling thread whenever a phase begins, which ends the one
-   before; VIT_PHASE_END comes last. Take the time in it: the library has no clock. */
+/* Called on the thread of vit_forward when a phase begins, which ends the one before;
+   VIT_PHASE_END comes last. Read your own clock here. */
 typedef void vit_on_phase(void *user, vit_phase phase);
 
 /* Zero-initialise, then set what you need: zero always means the default. */
@@ -632,10 +701,10 @@ typedef struct vit_params {
     int max_batch;         /* images computed together; default 1                */
     vit_isa isa;           /* default VIT_ISA_AUTO; force a tier in tests        */
     vit_executor executor; /* default: everything on the calling thread          */
-    int low_memory;        /* 1: one image, one attention head, a few rows of the */
-                           /*    MLP at a time: the same bits from less workspace, */
-                           /*    slower, int8 most. Ignored where a trace wants    */
-                           /*    whole tensors, and by parallel blocks             */
+    int low_memory;        /* 1: one image, one attention head and a few rows of  */
+                           /*    the MLP at a time: less workspace, the same bits, */
+                           /*    but slower, above all with int8. Ignored with a trace */
+                           /*    and by parallel blocks                            */
     vit_trace *trace;      /* default: none                                      */
     void *trace_user;
     vit_on_phase *on_phase; /* default: none                                     */
@@ -644,8 +713,8 @@ typedef struct vit_params {
 
 /* Everything a forward pass writes to. One session serves one thread at a time. */
 typedef struct vit_session {
-    const vit_model *model; /* read this                                         */
-    vit_isa isa;            /* the tier chosen                                   */
+    const vit_model *model; /* for you to read                                   */
+    vit_isa isa;            /* likewise: the tier chosen                         */
 
     /* Private. */
     vit_params params;
@@ -656,26 +725,26 @@ typedef struct vit_session {
     float *scratch;       /* shared by the phases: patches, qkv, mlp hidden      */
     float *attn;          /* per thread: packed K and V of a head, some scores   */
     size_t attn_stride;   /* floats of `attn` for each thread                    */
-    const uint8_t *mask;  /* of the images in work, or NULL                      */
-    const float *pos;     /* pos_embed: the file's, or resampled; NULL for none  */
+    float *positions;     /* room for resampled positions, or NULL               */
+    const float *pos;     /* pos_embed: the file's, or those; NULL for none      */
     int img_height, img_width; /* that all of this is made for                   */
     int chunk;            /* rows computed together: all, or few of low_memory   */
 } vit_session;
 
-/* Exact bytes a session needs, at any alignment. params may be NULL for the
-   defaults. Returns 0 if params are invalid, ask for a tier that this machine
-   lacks, or need more than the address space. */
+/* The exact number of bytes a session needs, at any alignment. params may be NULL: all
+   defaults. 0 if params are invalid, name a tier that is not available, or need more
+   than the address space. */
 VIT_API size_t vit_workspace_size(const vit_model *model, const vit_params *params);
 
-/* workspace must outlive the session; nothing needs to be freed. The model must
-   stay where it is, and of this input size, while sessions use it. */
+/* The workspace belongs to the caller and must outlive the session; there is nothing to
+   free. While sessions use it, the model must stay at its address and keep its input size.
+   VIT_ERROR_ARGUMENT for invalid params, VIT_ERROR_MEMORY if size is too small. */
 VIT_API vit_result vit_session_init(vit_session *session, const vit_model *model,
                                     const vit_params *params, void *workspace, size_t size);
 
 /* --- inference ------------------------------------------------------------ */
 
-/* Ask for what you want: every pointer may be NULL, and what nobody asks for is
-   not computed. */
+/* Where outputs go. Every pointer may be NULL; what is not requested is not computed. */
 typedef struct vit_outputs {
     float *logits;       /* [batch, num_classes]                                 */
     float *embedding;    /* [batch, vit_embedding_dim], what the head reads      */
@@ -684,54 +753,56 @@ typedef struct vit_outputs {
     int attention_block; /* 1..depth; 0 = the last block                         */
 } vit_outputs;
 
-/* Width of outputs.embedding: embed_dim, or representation_dim if there is one, or
-   2 * embed_dim with VIT_POOL_TOKEN_AVG. */
+/* Width of outputs.embedding: representation_dim if not 0, 2 * embed_dim with
+   VIT_POOL_TOKEN_AVG, else embed_dim. */
 VIT_API int vit_embedding_dim(const vit_model *model);
 
-/* Runs the network. input is [batch, in_chans, img_height, img_width], as
-   vit_preprocess writes it; any batch >= 1, max_batch images at a time.
-   VIT_ERROR_ARGUMENT for NULL input, batch < 1, a block that does not exist,
-   logits of a model without a head, or a model resized since vit_session_init. */
+/* Runs the network. input is [batch, in_chans, img_height, img_width], as vit_preprocess
+   writes it, for any batch >= 1; max_batch images are computed at a time.
+   VIT_ERROR_ARGUMENT for NULL pointers, batch < 1, an attention_block out of range,
+   logits if the model has no head, or a model resized since vit_session_init. */
 VIT_API vit_result vit_forward(vit_session *session, const float *input, int batch,
                                const vit_outputs *outputs);
 
-/* The same where some tokens, say of padded or occluded patches, are not to be
-   attended to: mask is [batch, num_tokens], 0 for those. Their scores become the lowest
-   float before the softmax, in every block and in map pooling; they still are queries,
-   and a mean over tokens still counts them. NULL masks nothing. */
+/* The same with some keys masked, e.g. padded or occluded patches: mask is [batch,
+   num_tokens], 0 for tokens that must not be attended to. Their scores become the lowest
+   float before the softmax, in every block and in map pooling; they remain queries and
+   count in means over tokens. NULL masks nothing. */
 VIT_API vit_result vit_forward_masked(vit_session *session, const float *input,
                                       const uint8_t *mask, int batch,
                                       const vit_outputs *outputs);
 
 typedef struct vit_prediction {
-    int index;   /* class                                                        */
-    float score; /* of vit_top_k: as given; of vit_classify: probability         */
+    int index;   /* of the class                                                 */
+    float score; /* vit_top_k: as given; vit_classify: probability               */
 } vit_prediction;
 
-/* In place, over n scores: exp(x - max) / sum, as torch.softmax. */
+/* x[i] = exp(x[i] - max) / sum for n scores, as torch.softmax. n < 1 does nothing. */
 VIT_API void vit_softmax(float *x, int n);
 
-/* The k best of n scores, best first, ties to the lower index, NaN last.
-   Returns how many were written: min(k, n), at least 0. */
+/* The k best of n scores, best first; ties go to the lower index, NaN comes last.
+   Returns the number written to top: min(k, n), at least 0. */
 VIT_API int vit_top_k(const float *scores, int n, int k, vit_prediction *top);
 
 #if !defined(VIT_NO_MALLOC) && !defined(VIT_NO_PREPROCESS)
-/* The whole pipeline in one call: preprocess, forward, softmax, top-k, on the
-   calling thread. top receives k predictions; where k exceeds num_classes the
-   rest get index -1. Allocates its memory and frees it before returning. */
+/* The whole pipeline in one call, on the calling thread: preprocess, forward, softmax,
+   top-k. top receives k predictions; beyond num_classes their index is -1. Memory is
+   allocated and freed within the call. Errors: those of vit_preprocess, and
+   VIT_ERROR_ARGUMENT for k < 0 or a model without a head. */
 VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, int k,
                                 vit_prediction *top);
 #endif
 
-/* Proves this build on this CPU: runs the input that the file's seed generates
-   and compares with the outputs that the converter stored. input
-   [in_chans, img_height, img_width] and output [num_classes, or for a headless
-   model vit_embedding_dim] are overwritten. error, if not NULL, receives
-   max|difference| / max|expected|. VIT_ERROR_UNSUPPORTED if the file has no such
-   outputs, or none for the size that vit_model_resize has set. */
+/* Tests this build on this CPU: runs the model on a pseudorandom input and compares with
+   the outputs stored by vit-convert. input [in_chans, img_height, img_width] and output
+   [num_classes, or vit_embedding_dim without a head] are overwritten. error, if not NULL,
+   receives max|difference| / max|expected|. VIT_ERROR_SELFTEST if that exceeds
+   selftest_tolerance, VIT_ERROR_UNSUPPORTED if the file has no such outputs or
+   vit_model_resize has changed the size. */
 VIT_API vit_result vit_selftest(vit_session *session, float *input, float *output, float *error);
 
-/* The input of vit_selftest: uniform in [-1, 1), from Steele's splitmix64. */
+/* The input of vit_selftest, [in_chans, img_height, img_width]: uniform in [-1, 1), by
+   splitmix64 (Steele, Lea, Flood 2014) from selftest_seed. */
 VIT_API void vit_selftest_input(const vit_config *config, float *input);
 
 /* --- built-in thread pool ------------------------------------------------- */
@@ -739,29 +810,47 @@ VIT_API void vit_selftest_input(const vit_config *config, float *input);
 #if !defined(VIT_NO_THREADS) && !defined(VIT_NO_MALLOC)
 typedef struct vit_threads vit_threads;
 
-/* num_threads counts the calling thread; 0 means one per core. Fills executor,
-   ready for vit_params. Sessions that share a pool take turns phase by phase. */
+/* num_threads includes the calling thread; 0 means one per core. Fills in executor, ready
+   for vit_params. Sessions that share a pool take turns, phase by phase. Release with
+   vit_threads_destroy once no session uses it. VIT_ERROR_ARGUMENT for fewer than 0 or more
+   than VIT_MAX_THREADS threads, VIT_ERROR_MEMORY if they cannot be started. */
 VIT_API vit_result vit_threads_create(int num_threads, vit_threads **threads,
                                       vit_executor *executor);
+
+/* Stops and joins the threads and frees the pool. NULL is allowed. */
 VIT_API void vit_threads_destroy(vit_threads *threads);
 #endif
 
 /* --- tensors: for tools that inspect or write .vit files ------------------- */
 
+/* Types of weights: X(enumerator, value, name). The value is what files store.
+
+   To add a type: a line here; its layout under >>format; its bit of VIT__DTYPES and a
+   macro that is 1 if the build has it (>>platform); vit__panel_bytes, vit__panel_index,
+   vit__weight and vit_pack_panel (>>arch); vit__has_dtype (>>load); a kernel in
+   VIT__TIER and in the table of each tier, at least that of vit__gemm_body (>>scalar). In
+   the tests, a row of each table of VIT_NUM_DTYPES. */
+#define VIT_DTYPE_LIST(X)                                                      \
+    X(VIT_F32, 0, "f32")                                                       \
+    X(VIT_F16, 1, "f16")   /* IEEE binary16                                 */ \
+    X(VIT_BF16, 2, "bf16") /* upper half of an f32; the layer's input is    */ \
+                           /* rounded to it too                             */ \
+    X(VIT_I8, 3, "int8")   /* a scale for each row of the weight; the       */ \
+                           /* layer's input is quantised too, row by row    */ \
+    X(VIT_I4, 4, "int4")   /* 4 bits, a binary16 scale for each 32 weights  */
+
 typedef enum vit_dtype {
-    VIT_F32 = 0,
-    VIT_F16 = 1,  /* IEEE binary16                                               */
-    VIT_BF16 = 2, /* upper half of an f32; the layer's input is rounded to it too */
-    VIT_I8 = 3,   /* int8, a scale for each row of the weight; the layer's input */
-                  /* is quantised to 8 bits too, token by token                  */
-    VIT_I4 = 4,   /* 4 bits, a binary16 scale for each 32 weights                */
-    VIT_NUM_DTYPES = 5
+#define VIT_X(name, value, text) name = value,
+    VIT_DTYPE_LIST(VIT_X)
+#undef VIT_X
+    VIT_NUM_DTYPES
 } vit_dtype;
 
-/* How a tensor's numbers lie in the file; see >>format. */
+/* How a tensor's elements are stored; see >>format. */
 typedef enum vit_layout {
-    VIT_LAYOUT_PLAIN = 0, /* row-major                                           */
-    VIT_LAYOUT_PANELS = 1 /* a linear layer [N, K]: panels of 16 rows            */
+    VIT_LAYOUT_PLAIN = 0,  /* row-major                                          */
+    VIT_LAYOUT_PANELS = 1, /* a linear layer [N, K]: panels of 16 rows           */
+    VIT_NUM_LAYOUTS
 } vit_layout;
 
 typedef struct vit_tensor {
@@ -773,45 +862,50 @@ typedef struct vit_tensor {
                         /* K = the product of the others                         */
     const void *data;   /* into the file; NULL from vit_architecture_tensor      */
     uint64_t offset;    /* of data in the file                                   */
-    uint64_t size;      /* bytes, padding of panels included                     */
+    uint64_t size;      /* in bytes, with the padding of panels                  */
     uint64_t checksum;  /* vit_hash of those bytes                               */
 } vit_tensor;
 
-/* Fills the derived fields of config and checks all others against LIMITS and
-   each other. On failure detail (may be NULL) says which. */
+/* Sets the derived fields of config and checks the others against LIMITS and each other.
+   On failure (CORRUPT, UNSUPPORTED), detail, which may be NULL, says which. */
 VIT_API vit_result vit_config_check(vit_config *config, char detail[VIT_MAX_DETAIL]);
 
-/* The tensors that an architecture consists of, in file order: name, layout,
-   dims of number `index` (dtype is VIT_F32 where only that is allowed: plain
-   tensors, int8 with K outside of its limits; else `dtype`). Returns 0 when index
-   is past the last. */
+/* Tensor `index`, in file order, of an architecture with weights of type dtype: name,
+   layout, dims, size and its own dtype, VIT_F32 where nothing else is allowed (plain
+   tensors, int8 with K beyond its limits). Returns 0 if index is past the last. */
 VIT_API int vit_architecture_tensor(const vit_config *config, vit_dtype dtype, int index,
                                     vit_tensor *tensor);
 
-/* The tensors of an open model, 0 when index is past the last. */
+/* Tensor `index` of an open model. Returns 0 if index is past the last. */
 VIT_API int vit_model_tensor(const vit_model *model, int index, vit_tensor *tensor);
 
-/* Equal for models that differ in nothing but weights and texts: XXH64 of the records of
-   config, of each tensor's name, type, layout, shape and size, and of mean and std. */
+/* Equal for models that differ in weights and texts only: XXH64 of the config records, of
+   each tensor's name, type, layout, shape and size, and of mean and std. */
 VIT_API uint64_t vit_model_signature(const vit_model *model);
 
-/* Packs 16 rows of depth K (fewer at the end: num_rows) as one panel; returns
-   its bytes. panel may be NULL to ask for the size. */
+/* Packs rows [num_rows, depth] as one panel: 16 of them, or fewer in the last panel.
+   Returns the panel's size in bytes; panel may be NULL to query it. */
 VIT_API size_t vit_pack_panel(vit_dtype dtype, const float *rows, int num_rows, int depth,
                               void *panel);
 
-/* Row `row` of a tensor as f32: the inverse of packing. For plain tensors a row
-   is everything behind the first dimension. */
+/* Row `row` of a tensor as f32, [K]: the inverse of packing. A row of a plain tensor is
+   everything after the first dimension. */
 VIT_API void vit_unpack_row(const vit_tensor *tensor, int row, float *out);
 
-/* Position embeddings of a grid [height, width, dim] for another one, bit for bit as
-   vit_model_resize brings them about. */
+/* Patches down and across. */
+typedef struct vit_grid {
+    int height, width;
+} vit_grid;
+
 #ifndef VIT_NO_DOUBLE
-VIT_API void vit_resample_positions(vit_pos_resample how, const float *from, int height, int width,
-                                    float *to, int new_height, int new_width, int dim);
+/* Resamples position embeddings: from [from_grid.height, from_grid.width, dim], to
+   [to_grid.height, to_grid.width, dim]. The bits are those of vit_model_resize. */
+VIT_API void vit_resample_positions(vit_pos_resample how, int dim, const float *from,
+                                    vit_grid from_grid, float *to, vit_grid to_grid);
 #endif
 
-/* XXH64 with seed 0 (Yann Collet, xxHash specification 0.1.1), in pieces. */
+/* XXH64 with seed 0 (Yann Collet, xxHash specification 0.1.1): init, update with any number
+   of pieces, final. */
 typedef struct vit_hash {
     uint64_t lane[4];
     uint64_t total;
@@ -826,36 +920,36 @@ VIT_API uint64_t vit_hash_final(const vit_hash *hash);
 /* >>format                                                                  */
 /* ------------------------------------------------------------------------- */
 
-/* All numbers are little-endian, all offsets count from the start of the file,
-   all bytes that nothing below speaks of are zero.
+/* Integers and floats are little-endian, offsets count from the start of the file, and
+   bytes not described here are zero.
 
    HEADER, 64 bytes
-      0   u8[8]  magic "\x89VIT\r\n\x1a\n" (as PNG's: catches text-mode transfers)
+      0   u8[8]  magic "\x89VIT\r\n\x1a\n" (like PNG's: detects text-mode transfers)
       8   u32    version, 1
       12  u32    num_sections
       16  u64    file_size, exact
-      24  u64    meta_size: everything but the data section lies below it
+      24  u64    meta_size: all sections but the data end before it
       32  u64    meta_checksum: XXH64 of bytes [0, meta_size) with this field zero
       40  u64[3] zero
 
    SECTION TABLE, 32 bytes each, at 64
       0   u8[8]  tag: "fields" "tensors" "labels" "synsets" "source" "data", zero-padded
-      8   u32    1 if a reader that does not know the tag must refuse the file
+      8   u32    1 if readers that do not know the tag must refuse the file
       12  u32    count: of fields, tensors, strings
       16  u64    offset, a multiple of 8 (of the data: of 64)
       24  u64    size
 
-   "fields": one 32-byte record for each architecture or preprocessing option.
-   An unknown one is skipped, or, if required, refused by its name. Options that
-   VIT_FIELD_LIST marks with 2 are there, and required, only if they are not zero.
+   "fields": one 32-byte record per architecture or preprocessing option. Unknown ones
+   are skipped or, if required, refused by name. Options marked 2 in VIT_FIELD_LIST are
+   present, and required, only if not zero.
       0   u8[24] name as in vit_config ("embed_dim"), zero-padded
       24  u8     type: 0 = int32, 1 = float32
       25  u8     1 if required, else 0
       26  u8[2]  zero
       28  u32    the value's bits
 
-   "tensors": one 128-byte record for each tensor, exactly those, and in the
-   order, of vit_architecture_tensor; their data in the same order.
+   "tensors": one 128-byte record per tensor, exactly those of vit_architecture_tensor in
+   its order; the data is in the same order.
       0   u8[64] name, NUL-terminated
       64  u32    dtype (vit_dtype)         68  u32  layout (vit_layout)
       72  u32    ndim                      76  u32[4] dims, unused ones zero
@@ -865,20 +959,20 @@ VIT_API uint64_t vit_hash_final(const vit_hash *hash);
 
    "labels", "synsets": u32 offset[count] from the start of the section, then the
    NUL-terminated UTF-8 strings; the last byte of the section is zero.
-   "source": UTF-8 lines "key: value\n", a NUL at the end.
+   "source": UTF-8 lines "key: value\n", then a NUL.
    "data": the tensors. Gaps between them are zero.
 
-   PLAIN tensors are row-major, as in PyTorch. PANELS hold a linear layer
-   y[n] = sum over k of w[n][k] x[k], for the kernels to stream in order: rows
-   in panels of 16, each panel K deep, missing rows zero:
+   PLAIN tensors are row-major f32, as in PyTorch. PANELS hold the weight of a linear layer
+   y[n] = sum over k of w[n][k] x[k] in the order in which kernels read it: panels of 16
+   rows, each K deep; missing rows are zero:
       f32, f16   [ceil(N / 16)][K][16]
       bf16       [ceil(N / 16)][ceil(K / 2)][16][2]: pairs of consecutive k, as
-                 dot-product instructions take them; an odd K is padded with zero
+                 dot-product instructions read them; odd K is padded with zero
       int8       [ceil(N / 16)] of: i8 q[ceil(K / 4)][16][4], quads of consecutive
                  k, padded with zero; f32 scale[16]; i32 sum over k of q[16].
                  w = q * scale; -127 <= q <= 127; 4 <= K <= 65536
       int4       [ceil(N / 16)][ceil(K / 32)] of: f16 scale[16]; u8 q[16][16], where
-                 q[j][n] holds weight 2 j of column n in its lower four bits and
+                 q[j][n] holds weight 2 j of row n in its lower four bits and
                  2 j + 1 in its upper; w = (q - 8) * scale; padded with q = 8 */
 
 #define VIT_FILE_MAGIC "\x89VIT\r\n\x1a\n"
@@ -915,9 +1009,9 @@ enum {
     VIT_TENSOR_SIZE = 128
 };
 
-/* The fields of vit_config that a file stores, for readers and writers alike:
-   X(type, name, required, smallest, largest). required: 0 a hint; 1 always there; 2 there,
-   and required of the reader, unless zero. mean and std are tensors. */
+/* The fields of vit_config that files store: X(type, name, required, smallest, largest).
+   required: 0 optional, a hint; 1 always present; 2 present, and required of the reader,
+   unless zero. mean and std are tensors. To add one: see vit_config. */
 #define VIT_FIELD_LIST(X)                                                      \
     X(int, in_chans, 1, 1, VIT_MAX_CHANS)                                      \
     X(int, img_height, 1, 1, 16384)                                            \
@@ -933,26 +1027,26 @@ enum {
     X(int, has_cls_token, 1, 0, 1)                                             \
     X(int, has_dist_token, 1, 0, 1)                                            \
     X(int, num_reg_tokens, 1, 0, 1024)                                         \
-    X(int, positions, 1, 0, 2)                                                 \
+    X(int, positions, 1, 0, VIT_NUM_POSITIONS - 1)                             \
     X(int, has_patch_bias, 1, 0, 1)                                            \
     X(int, has_patch_norm, 1, 0, 1)                                            \
     X(int, has_pre_norm, 1, 0, 1)                                              \
-    X(int, norm_type, 1, 0, 1)                                                 \
-    X(int, block_type, 1, 0, 3)                                                \
+    X(int, norm_type, 1, 0, VIT_NUM_NORM_TYPES - 1)                            \
+    X(int, block_type, 1, 0, VIT_NUM_BLOCK_TYPES - 1)                          \
     X(int, has_qkv_bias, 1, 0, 1)                                              \
     X(int, has_qk_norm, 1, 0, 1)                                               \
-    X(int, rope, 2, 0, 2)                                                      \
+    X(int, rope, 2, 0, VIT_NUM_ROPES - 1)                                      \
     X(int, rope_per_block, 2, 0, 1)                                            \
     X(int, has_rel_pos, 2, 0, 1)                                               \
     X(int, has_diff_attn, 2, 0, 1)                                             \
     X(int, has_attn_norm, 1, 0, 1)                                             \
     X(int, has_proj_bias, 1, 0, 1)                                             \
     X(int, has_layer_scale, 1, 0, 1)                                           \
-    X(int, activation, 1, 0, 4)                                                \
+    X(int, activation, 1, 0, VIT_NUM_ACTIVATIONS - 1)                          \
     X(int, has_gated_mlp, 1, 0, 1)                                             \
     X(int, has_mlp_norm, 1, 0, 1)                                              \
     X(int, has_final_norm, 1, 0, 1)                                            \
-    X(int, pool, 1, 0, 5)                                                      \
+    X(int, pool, 1, 0, VIT_NUM_POOLS - 1)                                      \
     X(int, pool_prefix, 1, 0, 1)                                               \
     X(int, pool_num_heads, 2, 0, 1024)                                         \
     X(int, pool_mlp_dim, 2, 0, 262144)                                         \
@@ -960,7 +1054,7 @@ enum {
     X(float, norm_eps, 1, 0, 1)                                                \
     X(float, attn_scale, 1, -1e6f, 1e6f)                                       \
     X(int, has_patch_pre_norm, 2, 0, 1)                                        \
-    X(int, stem, 2, 0, 2)                                                      \
+    X(int, stem, 2, 0, VIT_NUM_STEMS - 1)                                      \
     X(int, stem_width, 2, 0, 512)                                              \
     X(int, stem_stage1, 2, 0, 99)                                              \
     X(int, stem_stage2, 2, 0, 99)                                              \
@@ -968,12 +1062,12 @@ enum {
     X(int, stem_stage4, 2, 0, 99)                                              \
     X(int, resize_height, 0, 1, 32768)                                         \
     X(int, resize_width, 0, 1, 32768)                                          \
-    X(int, crop_mode, 0, 0, 2)                                                 \
-    X(int, crop_rounding, 2, 0, 1)                                             \
-    X(int, interpolation, 0, 0, 1)                                             \
+    X(int, crop_mode, 0, 0, VIT_NUM_CROP_MODES - 1)                            \
+    X(int, crop_rounding, 2, 0, VIT_NUM_CROP_ROUNDINGS - 1)                    \
+    X(int, interpolation, 0, 0, VIT_NUM_INTERPOLATIONS - 1)                    \
     X(int, dynamic_img_size, 2, 0, 1)                                          \
     X(int, dynamic_img_pad, 2, 0, 1)                                           \
-    X(int, pos_resample, 2, 0, 5)                                              \
+    X(int, pos_resample, 2, 0, VIT_NUM_POS_RESAMPLES - 1)                      \
     X(float, crop_pct, 2, 0, 4)                                                \
     X(int, selftest_seed, 0, 0, 2147483647)                                    \
     X(float, selftest_tolerance, 0, 0, 1)
@@ -994,16 +1088,16 @@ enum {
 /* >>platform                                                                */
 /*                                                                           */
 /* Everything that depends on the compiler, the CPU family or the operating  */
-/* system is decided here, as macros that are 0 or 1; the sections below ask */
-/* only for those.                                                           */
+/* system is decided here, as macros that are 0 or 1. Later sections test    */
+/* only these.                                                               */
 /* ------------------------------------------------------------------------- */
 
 #if defined(VIT_MALLOC) != defined(VIT_FREE)
 #    error "vit.h: define both VIT_MALLOC(size) and VIT_FREE(ptr), or neither"
 #endif
 
-/* The four functions that a C compiler calls by itself anyway. Freestanding
-   tool chains may come without the header that declares them. */
+/* The four functions that compilers call on their own. Freestanding toolchains may lack
+   the header that declares them. */
 #if defined(VIT_BARE_METAL) && defined(__has_include)
 #    if !__has_include(<string.h>)
 #        define VIT__NO_STRING_H 1
@@ -1024,7 +1118,7 @@ int memcmp(const void *a, const void *b, size_t size);
 #    include <string.h>
 #endif
 
-/* A freestanding compiler would call them even for four bytes. */
+/* Freestanding compilers would call them even to copy four bytes. */
 #if defined(__GNUC__) && defined(__STDC_HOSTED__)
 #    if !__STDC_HOSTED__
 #        define VIT__BUILTIN_COPIES
@@ -1044,7 +1138,13 @@ int memcmp(const void *a, const void *b, size_t size);
 #    define VIT_MAX_THREADS 256
 #endif
 
-/* Numbers kept wider than float between two operations would change every result. */
+/* Does not compile, with `name` in the message, unless the condition holds. */
+#define VIT__STATIC_ASSERT(condition, name) typedef char vit__##name[(condition) ? 1 : -1]
+
+/* One of each line of a list of three columns: 0 VIT_ISA_LIST(VIT__ONE_MORE) counts them. */
+#define VIT__ONE_MORE(a, b, c) +1
+
+/* Intermediate results wider than float would change every output. */
 #if defined(__FLT_EVAL_METHOD__) && (__FLT_EVAL_METHOD__ == 1 || __FLT_EVAL_METHOD__ == 2)
 #    error "vit.h: float is computed wider: add -msse2 -mfpmath=sse or -fexcess-precision=fast"
 #endif
@@ -1061,13 +1161,13 @@ int memcmp(const void *a, const void *b, size_t size);
 #    define VIT__WINDOWS 0
 #endif
 
-/* A build for one architecture: then the whole of vit_config is constant, and compilers
-   leave out what that never asks for. */
+/* Builds for one architecture: vit_config is constant, and compilers remove the code it
+   does not need. */
 #if defined(VIT_FIXED)
 #    define VIT__PASTE(a, b) a##b
 #    define VIT__FIXED_PART(name, part) VIT__PASTE(name, part)
 #    if VIT__FIXED_PART(VIT_FIXED, _VERSION) != VIT_VERSION
-#        error "vit.h: the header that VIT_FIXED names is of another version of vit-convert"
+#        error "vit.h: the header that VIT_FIXED names is from another version of vit-convert"
 #    endif
 static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    define VIT__IS_FIXED 1
@@ -1116,7 +1216,13 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    define VIT__TEXT(string) string
 #endif
 
-/* Mapping files needs an operating system that has them. */
+#if defined(VIT_LOGITS_ONLY)
+#    define VIT__LOGITS_ONLY 1
+#else
+#    define VIT__LOGITS_ONLY 0
+#endif
+
+/* Mapping needs files. */
 #if !defined(VIT_NO_STDIO) && !defined(VIT_NO_MMAP)
 #    define VIT__MMAP 1
 #else
@@ -1130,7 +1236,7 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    define VIT__POOL 0
 #endif
 
-/* windows.h is kept out of the declarations and asked to stay small. */
+/* windows.h, kept small, and out of the declarations. */
 #if VIT__WINDOWS && (VIT__MMAP || VIT__POOL)
 #    ifndef WIN32_LEAN_AND_MEAN
 #        define WIN32_LEAN_AND_MEAN
@@ -1141,7 +1247,7 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    include <windows.h>
 #endif
 
-/* These names are visible under strict -std=c99 without feature macros. */
+/* What is used of these is declared under -std=c99 without feature macros. */
 #if !VIT__WINDOWS && VIT__MMAP
 #    include <fcntl.h>
 #    include <sys/mman.h>
@@ -1207,8 +1313,11 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    define VIT__CORTEX 0
 #endif
 #if VIT__CORTEX && !defined(VIT_NO_HELIUM) && defined(__ARM_FEATURE_MVE)
-#    define VIT__HELIUM (__ARM_FEATURE_MVE == 3) /* of integers and of floats */
-#else
+#    if __ARM_FEATURE_MVE == 3 /* of integers and of floats */
+#        define VIT__HELIUM 1
+#    endif
+#endif
+#if !defined(VIT__HELIUM)
 #    define VIT__HELIUM 0
 #endif
 #if VIT__CORTEX && !VIT__HELIUM && !defined(VIT_NO_SMLAD) && VIT__INT8
@@ -1222,6 +1331,13 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    define VIT__WASM_SIMD 1
 #else
 #    define VIT__WASM_SIMD 0
+#endif
+
+/* Plain C: everywhere, unless the build is for one model and one CPU that has better. */
+#if VIT__IS_FIXED && (VIT__SMLAD || VIT__HELIUM)
+#    define VIT__SCALAR 0
+#else
+#    define VIT__SCALAR 1
 #endif
 
 /* Register tiles, written by VIT__GEMM. */
@@ -1337,7 +1453,7 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    define VIT__INLINE static inline
 #endif
 
-/* Short functions: inlined, but where size counts. */
+/* Inlined, but not where size counts, or where its frame would add to its caller's. */
 #if VIT__SMALL && defined(__GNUC__)
 #    define VIT__CALL __attribute__((noinline)) static
 #else
@@ -1364,14 +1480,15 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 /* ------------------------------------------------------------------------- */
 /* >>util                                                                    */
 /*                                                                           */
-/* The file is little-endian bytes of unknown origin, so it is read through  */
-/* these loads; messages are put together here because there is no printf.   */
+/* Small integers, byte order, messages (there is no printf), checksums, half */
+/* floats. A file is little-endian bytes and is read through these loads.    */
 /* ------------------------------------------------------------------------- */
 
 VIT__INLINE int vit__min(int a, int b) { return a < b ? a : b; }
 VIT__INLINE int vit__max(int a, int b) { return a > b ? a : b; }
 VIT__INLINE int vit__ceil_div(int a, int b) { return (a + b - 1) / b; }
 VIT__INLINE int vit__round_up(int a, int b) { return vit__ceil_div(a, b) * b; }
+VIT__INLINE size_t vit__max_size(size_t a, size_t b) { return a > b ? a : b; }
 VIT__INLINE uint64_t vit__max64(uint64_t a, uint64_t b) { return a > b ? a : b; }
 VIT__INLINE uint64_t vit__round64(uint64_t n) { return (n + 15) / 16 * 16; }
 
@@ -1395,7 +1512,7 @@ VIT__INLINE float vit__float(uint32_t bits) {
     return x;
 }
 
-/* Between this CPU's byte order and the file's, in either direction. */
+/* Converts between the byte orders of this CPU and of the file, in either direction. */
 VIT__INLINE uint16_t vit__le16(uint16_t x) {
     return VIT__BIG_ENDIAN ? (uint16_t)(x << 8 | x >> 8) : x;
 }
@@ -1405,12 +1522,13 @@ VIT__INLINE uint32_t vit__le32(uint32_t x) {
     return x << 24 | (x & 0xff00u) << 8 | (x >> 8 & 0xff00u) | x >> 24;
 }
 
-/* A number of a tensor in the file, which nothing else may read on a big-endian CPU. */
+/* An element of a tensor in the file. Read file values only through this; it swaps bytes on
+   big-endian CPUs. */
 VIT__INLINE float vit__stored(const float *p) {
     return VIT__BIG_ENDIAN ? vit__float(vit__u32((const unsigned char *)p)) : *p;
 }
 
-/* n f32 numbers, from the file's byte order or to it. */
+/* Copies n f32 or i32 values between the byte orders of file and CPU. */
 VIT__INLINE void vit__copy_stored(void *to, const void *from, size_t n) {
     const unsigned char *in = (const unsigned char *)from;
     unsigned char *out = (unsigned char *)to;
@@ -1420,20 +1538,19 @@ VIT__INLINE void vit__copy_stored(void *to, const void *from, size_t n) {
         for (; n; n--, in += 4, out += 4) bits = vit__u32(in), memcpy(out, &bits, 4);
 }
 
-/* Where floats lie, aligned as such. */
+/* p is a multiple of 4. */
 VIT__INLINE float vit__load_float(const unsigned char *p) {
     float x;
     memcpy(&x, VIT__ALIGNED_4(p), 4);
     return x;
 }
 
-/* One in a panel, which is in the file's byte order. */
+/* The same in a panel, which is in the file's byte order. */
 VIT__INLINE float vit__panel_float(const unsigned char *p) {
     return VIT__BIG_ENDIAN ? vit__float(vit__u32(p)) : vit__load_float(p);
 }
 
-/* 4 bytes of a panel or of a row that enters one: an f32, a pair of bf16 or a quad of
-   int8. */
+/* 4 bytes of a panel or of an input row: an f32, a pair of bf16 or a quad of int8. */
 VIT__INLINE int vit__load32(const unsigned char *p) {
     int bits;
     memcpy(&bits, VIT__ALIGNED_4(p), 4);
@@ -1444,34 +1561,9 @@ VIT__INLINE int vit__load32(const unsigned char *p) {
 VIT__INLINE int vit__is_nan(float x) { return (vit__bits(x) & 0x7fffffffu) > 0x7f800000u; }
 VIT__INLINE int vit__is_finite(float x) { return (vit__bits(x) & 0x7f800000u) != 0x7f800000u; }
 
-/* What resizing computes with, in Pillow's and PyTorch's precision if it may. */
-#if defined(VIT_NO_DOUBLE)
-typedef float vit__real;
-#else
-typedef double vit__real;
-#endif
-#define VIT__HALF ((vit__real)0.5)
-
-/* Keeps a product from being fused with what follows, which would change the
-   last bit of a sum on some compilers. */
-static vit__real vit__product(vit__real a, vit__real b) {
-    volatile vit__real product = a * b;
-    return product;
-}
-
-/* What resizing weighs with, of pixels and of positions: Keys' cubic kernel with its
-   parameter a, or for a = 0 a triangle. */
-static vit__real vit__kernel(vit__real a, vit__real x) {
-    if (x < 0) x = -x;
-    if (a >= 0) return x < 1 ? 1 - x : 0;
-    if (x < 1) return vit__product(vit__product(vit__product(a + 2, x) - (a + 3), x), x) + 1;
-    if (x < 2) return vit__product(vit__product(vit__product(x - 5, x) + 8, x) - 4, a);
-    return 0;
-}
-
 /* --- messages -------------------------------------------------------------- */
 
-/* Writes into a caller's detail[VIT_MAX_DETAIL], cut off at its end. */
+/* Appends to a caller's buffer, e.g. detail[VIT_MAX_DETAIL]; what does not fit is cut off. */
 typedef struct vit__text {
     char *at, *end;
 } vit__text;
@@ -1492,7 +1584,7 @@ static void vit__put_int(vit__text *text, uint64_t value) {
     vit__put(text, digits + i);
 }
 
-/* detail may be NULL: then all of it goes nowhere. */
+/* Begins a message. detail may be NULL: then it is dropped. */
 static vit__text vit__say(char *detail, const char *first) {
     vit__text text;
     text.at = detail;
@@ -1519,7 +1611,9 @@ static vit_result vit__fail_int(char *detail, vit_result result, const char *wha
 
 /* " f32 [576, 192]" */
 static void vit__put_shape(vit__text *text, const vit_tensor *tensor) {
-    static const char *const dtypes[VIT_NUM_DTYPES] = { "f32", "f16", "bf16", "int8", "int4" };
+#define VIT_X(name, value, string) string,
+    static const char *const dtypes[VIT_NUM_DTYPES] = { VIT_DTYPE_LIST(VIT_X) };
+#undef VIT_X
     int i;
     vit__put(text, dtypes[tensor->dtype]);
     vit__put(text, " [");
@@ -1560,7 +1654,8 @@ static const uint64_t vit__primes[6] = {
 
 VIT__INLINE uint64_t vit__rotate(uint64_t x, int n) { return x << n | x >> (-n & 63); }
 
-/* h rotated, times a prime, plus another one; the primes by number, 0 for none. */
+/* rotate(h, turn) * prime + prime; times and plus are indices into vit__primes, whose
+   entry 0 is 0. */
 VIT__CALL uint64_t vit__hash_step(uint64_t h, int turn, int times, int plus) {
     return vit__rotate(h, turn) * vit__primes[times] + vit__primes[plus];
 }
@@ -1576,7 +1671,7 @@ VIT_API void vit_hash_init(vit_hash *hash) {
     hash->lane[3] = 0u - vit__primes[1];
 }
 
-/* Four independent lanes, each taking every fourth 8-byte word. */
+/* Four independent lanes; each takes every fourth 8-byte word. */
 static void vit__hash_blocks(vit_hash *hash, const unsigned char *p, size_t num_blocks) {
     uint64_t a = hash->lane[0], b = hash->lane[1], c = hash->lane[2], d = hash->lane[3];
     int l;
@@ -1642,13 +1737,13 @@ static float vit__f16_to_f32(uint16_t h) {
     return vit__float(vit__bits((float)rest * 5.9604644775390625e-8f /* 2^-24 */) | sign);
 }
 
-/* To nearest, ties to even; too large becomes infinity; NaN stays NaN. */
+/* To nearest, ties to even; overflow gives infinity, NaN stays NaN. */
 static uint16_t vit__f32_to_f16(float x) {
     const uint32_t bits = vit__bits(x), sign = bits >> 16 & 0x8000u, rest = bits & 0x7fffffffu;
     uint32_t half;
     if (rest > 0x7f800000u) return (uint16_t)(sign | 0x7e00u | (rest >> 13 & 0x1ffu));
     if (rest >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u);
-    if (rest < 0x38800000u) { /* adding 0.5 leaves exactly the ten bits of a subnormal */
+    if (rest < 0x38800000u) { /* adding 0.5 rounds to the ten bits of a subnormal */
         half = vit__bits(vit__float(rest) + 0.5f) - 0x3f000000u;
         return (uint16_t)(sign | half);
     }
@@ -1667,19 +1762,25 @@ VIT__INLINE float vit__bf16_to_f32(uint16_t h) { return vit__float((uint32_t)h <
 /* ------------------------------------------------------------------------- */
 /* >>arch                                                                    */
 /*                                                                           */
-/* One list says what tensors a model consists of. The loader checks a file  */
-/* against it, the converter writes along it, and the forward pass finds its */
-/* weights by the row of the list. Names and shapes are timm's.              */
+/* One list says what a model consists of, layer by layer. The loader checks */
+/* a file against it, the converter writes in its order, and the forward     */
+/* pass finds its weights by the names in it. Names and shapes are timm's.   */
 /* ------------------------------------------------------------------------- */
 
-/* X(id, name, dims, condition, layout). A letter of dims stands for
+/* X(id, name, kind, dims, condition, bias): a layer, whose tensors follow one another in
+   the file. kind says which they are:
+     LINEAR  "<name>.weight" [dims] in panels, "<name>.bias" [first of dims]
+     NORM    "<name>.weight" [dims], "<name>.bias" [dims]
+     TENSOR  "<name>" [dims] alone
+   A letter of dims stands, in this list only, for
      D embed_dim   A num_heads * head_dim   Q 3 * A   V 2 * A   H head_dim
      M mlp_dim   F width of fc1   T tokens with a position   G num_reg_tokens
-     C in_chans   J stem_width   I channels, P side of a patch on the map it is cut of
-     R representation_dim   E width the head reads   K num_classes
+     C in_chans   J stem_width   I channels of the map that patches are cut from, P side
+     of a patch on it   R representation_dim   E width the head reads   K num_classes
      O width of the self-test's output   N num_patches   S head_dim / 2   Z num_heads
-     W relative positions   U pool_mlp_dim   1, 2, ... themselves
-   The tensor is there if every letter of condition holds:
+     W relative positions   U hidden width of map pooling   1, 2, ... themselves
+   The layer is present if every letter of condition holds, its bias if that one holds too:
+     + always   - never
      R ResNet stem   C convolutional stem
      c cls_token   d dist_token   g registers   p positions   b patch bias
      v norm of raw patches   n patch norm   e norm before the blocks
@@ -1688,142 +1789,148 @@ VIT__INLINE float vit__bf16_to_f32(uint16_t h) { return vit__float((uint32_t)h <
      r representation layer   h head   2 second head   t self-test   x rope   X rope of each block
      i relative positions   D differential attention   w norms of both branches
 
-   rope.cos and rope.sin are of the angle of each pair of numbers of a head, for each
-   patch. attn.rel_pos has, for each head, a bias for every distance from a query patch
+   To add a layer: a row here; a letter, if it needs a new one, in vit__dim or vit__holds.
+   The forward pass then finds it as a member of vit__block_layers or the like. Models that
+   have it need a field of vit_config (VIT_FIELD_LIST), which keeps older readers away.
+
+   rope.cos and rope.sin hold the angle of each pair of elements of a head, for each
+   patch. attn.rel_pos holds, for each head, a bias for every distance from a query patch
    to a key patch, (grid_height * 2 - 1) rows of (grid_width * 2 - 1), both from the
    most negative on, then those from the class token to a patch, from a patch to the
    class token, and from the class token to itself. */
-#define VIT__STEM_LIST(X)                                                      \
-    X(MEAN, "preprocess.mean", "C", "", PLAIN)                                 \
-    X(STD, "preprocess.std", "C", "", PLAIN)                                   \
-    X(CLS_TOKEN, "cls_token", "11D", "c", PLAIN)                               \
-    X(DIST_TOKEN, "dist_token", "11D", "d", PLAIN)                             \
-    X(REG_TOKEN, "reg_token", "1GD", "g", PLAIN)                               \
-    X(POS_EMBED, "pos_embed", "1TD", "p", PLAIN)                               \
-    X(ROOT_WEIGHT, "patch_embed.backbone.stem.conv.weight", "JC77", "R", PANELS) \
-    X(ROOT_NORM_WEIGHT, "patch_embed.backbone.stem.norm.weight", "J", "R", PLAIN) \
-    X(ROOT_NORM_BIAS, "patch_embed.backbone.stem.norm.bias", "J", "R", PLAIN)  \
-    X(CONV0_WEIGHT, "patch_embed.backbone.0.conv.weight", "JC44", "C", PANELS) \
-    X(CONV0_BIAS, "patch_embed.backbone.0.conv.bias", "J", "C", PLAIN)         \
-    X(CONV1_WEIGHT, "patch_embed.backbone.1.conv.weight", "JJ22", "C", PANELS) \
-    X(CONV1_BIAS, "patch_embed.backbone.1.conv.bias", "J", "C", PLAIN)         \
-    X(PATCH_PRE_NORM_WEIGHT, "patch_embed.pre_norm.weight", "IPP", "v", PLAIN) \
-    X(PATCH_PRE_NORM_BIAS, "patch_embed.pre_norm.bias", "IPP", "vl", PLAIN)    \
-    X(ROPE_COS, "rope.cos", "NS", "x", PLAIN)                                  \
-    X(ROPE_SIN, "rope.sin", "NS", "x", PLAIN)                                  \
-    X(PATCH_WEIGHT, "patch_embed.proj.weight", "DIPP", "", PANELS)             \
-    X(PATCH_BIAS, "patch_embed.proj.bias", "D", "b", PLAIN)                    \
-    X(PATCH_NORM_WEIGHT, "patch_embed.norm.weight", "D", "n", PLAIN)           \
-    X(PATCH_NORM_BIAS, "patch_embed.norm.bias", "D", "nl", PLAIN)              \
-    X(NORM_PRE_WEIGHT, "norm_pre.weight", "D", "e", PLAIN)                     \
-    X(NORM_PRE_BIAS, "norm_pre.bias", "D", "el", PLAIN)
+#define VIT__FRONT_LIST(X)                                                      \
+    X(mean, "preprocess.mean", TENSOR, "C", "", '-')                           \
+    X(std, "preprocess.std", TENSOR, "C", "", '-')                             \
+    X(cls_token, "cls_token", TENSOR, "11D", "c", '-')                         \
+    X(dist_token, "dist_token", TENSOR, "11D", "d", '-')                       \
+    X(reg_token, "reg_token", TENSOR, "1GD", "g", '-')                         \
+    X(pos_embed, "pos_embed", TENSOR, "1TD", "p", '-')                         \
+    X(root, "patch_embed.backbone.stem.conv", LINEAR, "JC77", "R", '-')        \
+    X(root_norm, "patch_embed.backbone.stem.norm", NORM, "J", "R", '+')        \
+    X(conv0, "patch_embed.backbone.0.conv", LINEAR, "JC44", "C", '+')          \
+    X(conv1, "patch_embed.backbone.1.conv", LINEAR, "JJ22", "C", '+')          \
+    X(patch_pre_norm, "patch_embed.pre_norm", NORM, "IPP", "v", 'l')           \
+    X(rope_cos, "rope.cos", TENSOR, "NS", "x", '-')                            \
+    X(rope_sin, "rope.sin", TENSOR, "NS", "x", '-')                            \
+    X(patch, "patch_embed.proj", LINEAR, "DIPP", "", 'b')                      \
+    X(patch_norm, "patch_embed.norm", NORM, "D", "n", 'l')                     \
+    X(norm_pre, "norm_pre", NORM, "D", "e", 'l')
 
 /* The stages of a ResNet stem, "patch_embed.backbone.stages.<stage>.blocks.<block>.",
-   their weights standardised by the converter: i channels before the block, o behind
+   their weights standardised by the converter: i channels before the block, o after
    it, m between. The first list is of block 0 alone. */
 #define VIT__DOWN_LIST(X)                                                      \
-    X(DOWN_WEIGHT, "downsample.conv.weight", "oi11", "", PANELS)               \
-    X(DOWN_NORM_WEIGHT, "downsample.norm.weight", "o", "", PLAIN)              \
-    X(DOWN_NORM_BIAS, "downsample.norm.bias", "o", "", PLAIN)
+    X(conv, "downsample.conv", LINEAR, "oi11", "", '-')                        \
+    X(norm, "downsample.norm", NORM, "o", "", '+')
 
 #define VIT__UNIT_LIST(X)                                                      \
-    X(UNIT_CONV1, "conv1.weight", "mi11", "", PANELS)                          \
-    X(UNIT_NORM1_WEIGHT, "norm1.weight", "m", "", PLAIN)                       \
-    X(UNIT_NORM1_BIAS, "norm1.bias", "m", "", PLAIN)                           \
-    X(UNIT_CONV2, "conv2.weight", "mm33", "", PANELS)                          \
-    X(UNIT_NORM2_WEIGHT, "norm2.weight", "m", "", PLAIN)                       \
-    X(UNIT_NORM2_BIAS, "norm2.bias", "m", "", PLAIN)                           \
-    X(UNIT_CONV3, "conv3.weight", "om11", "", PANELS)                          \
-    X(UNIT_NORM3_WEIGHT, "norm3.weight", "o", "", PLAIN)                       \
-    X(UNIT_NORM3_BIAS, "norm3.bias", "o", "", PLAIN)
+    X(conv1, "conv1", LINEAR, "mi11", "", '-')                                 \
+    X(norm1, "norm1", NORM, "m", "", '+')                                      \
+    X(conv2, "conv2", LINEAR, "mm33", "", '-')                                 \
+    X(norm2, "norm2", NORM, "m", "", '+')                                      \
+    X(conv3, "conv3", LINEAR, "om11", "", '-')                                 \
+    X(norm3, "norm3", NORM, "o", "", '+')
 
 #define VIT__BLOCK_LIST(X)                                                     \
-    X(NORM1_WEIGHT, "norm1.weight", "D", "", PLAIN)                            \
-    X(NORM1_BIAS, "norm1.bias", "D", "l", PLAIN)                               \
-    X(QKV_WEIGHT, "attn.qkv.weight", "QD", "", PANELS)                         \
-    X(QKV_BIAS, "attn.qkv.bias", "Q", "q", PLAIN)                              \
-    X(Q_NORM_WEIGHT, "attn.q_norm.weight", "H", "k", PLAIN)                    \
-    X(Q_NORM_BIAS, "attn.q_norm.bias", "H", "kl", PLAIN)                       \
-    X(K_NORM_WEIGHT, "attn.k_norm.weight", "H", "k", PLAIN)                    \
-    X(K_NORM_BIAS, "attn.k_norm.bias", "H", "kl", PLAIN)                       \
-    X(BLOCK_ROPE_COS, "attn.rope.cos", "ZNS", "X", PLAIN)                      \
-    X(BLOCK_ROPE_SIN, "attn.rope.sin", "ZNS", "X", PLAIN)                      \
-    X(REL_POS, "attn.rel_pos", "ZW", "i", PLAIN)                               \
-    X(LAMBDA, "attn.lambda", "1", "D", PLAIN)                                  \
-    X(SUB_NORM_WEIGHT, "attn.sub_norm.weight", "H", "D", PLAIN)                \
-    X(ATTN_NORM_WEIGHT, "attn.norm.weight", "A", "a", PLAIN)                   \
-    X(ATTN_NORM_BIAS, "attn.norm.bias", "A", "al", PLAIN)                      \
-    X(PROJ_WEIGHT, "attn.proj.weight", "DA", "", PANELS)                       \
-    X(PROJ_BIAS, "attn.proj.bias", "D", "o", PLAIN)                            \
-    X(LS1, "ls1.gamma", "D", "s", PLAIN)                                       \
-    X(NORM2_WEIGHT, "norm2.weight", "D", "w", PLAIN)                           \
-    X(NORM2_BIAS, "norm2.bias", "D", "lw", PLAIN)                              \
-    X(FC1_WEIGHT, "mlp.fc1.weight", "FD", "", PANELS)                          \
-    X(FC1_BIAS, "mlp.fc1.bias", "F", "o", PLAIN)                               \
-    X(MLP_NORM_WEIGHT, "mlp.norm.weight", "M", "m", PLAIN)                     \
-    X(MLP_NORM_BIAS, "mlp.norm.bias", "M", "ml", PLAIN)                        \
-    X(FC2_WEIGHT, "mlp.fc2.weight", "DM", "", PANELS)                          \
-    X(FC2_BIAS, "mlp.fc2.bias", "D", "o", PLAIN)                               \
-    X(LS2, "ls2.gamma", "D", "sw", PLAIN)
+    X(norm1, "norm1", NORM, "D", "", 'l')                                      \
+    X(qkv, "attn.qkv", LINEAR, "QD", "", 'q')                                  \
+    X(q_norm, "attn.q_norm", NORM, "H", "k", 'l')                              \
+    X(k_norm, "attn.k_norm", NORM, "H", "k", 'l')                              \
+    X(rope_cos, "attn.rope.cos", TENSOR, "ZNS", "X", '-')                      \
+    X(rope_sin, "attn.rope.sin", TENSOR, "ZNS", "X", '-')                      \
+    X(rel_pos, "attn.rel_pos", TENSOR, "ZW", "i", '-')                         \
+    X(lambda, "attn.lambda", TENSOR, "1", "D", '-')                            \
+    X(sub_norm, "attn.sub_norm", NORM, "H", "D", '-')                          \
+    X(attn_norm, "attn.norm", NORM, "A", "a", 'l')                             \
+    X(proj, "attn.proj", LINEAR, "DA", "", 'o')                                \
+    X(ls1, "ls1.gamma", TENSOR, "D", "s", '-')                                 \
+    X(norm2, "norm2", NORM, "D", "w", 'l')                                     \
+    X(fc1, "mlp.fc1", LINEAR, "FD", "", 'o')                                   \
+    X(mlp_norm, "mlp.norm", NORM, "M", "m", 'l')                               \
+    X(fc2, "mlp.fc2", LINEAR, "DM", "", 'o')                                   \
+    X(ls2, "ls2.gamma", TENSOR, "D", "sw", '-')
 
-/* attn_pool.q is the latent behind its own linear layer: a constant. */
+/* attn_pool.q is the latent after its own linear layer: a constant. */
 #define VIT__TAIL_LIST(X)                                                      \
-    X(NORM_WEIGHT, "norm.weight", "D", "f", PLAIN)                             \
-    X(NORM_BIAS, "norm.bias", "D", "fl", PLAIN)                                \
-    X(POOL_Q, "attn_pool.q", "A", "M", PLAIN)                                  \
-    X(POOL_KV_WEIGHT, "attn_pool.kv.weight", "VD", "M", PANELS)                \
-    X(POOL_KV_BIAS, "attn_pool.kv.bias", "V", "M", PLAIN)                      \
-    X(POOL_PROJ_WEIGHT, "attn_pool.proj.weight", "DA", "M", PANELS)            \
-    X(POOL_PROJ_BIAS, "attn_pool.proj.bias", "D", "M", PLAIN)                  \
-    X(POOL_NORM_WEIGHT, "attn_pool.norm.weight", "D", "M", PLAIN)              \
-    X(POOL_NORM_BIAS, "attn_pool.norm.bias", "D", "Ml", PLAIN)                 \
-    X(POOL_FC1_WEIGHT, "attn_pool.mlp.fc1.weight", "UD", "M", PANELS)          \
-    X(POOL_FC1_BIAS, "attn_pool.mlp.fc1.bias", "U", "M", PLAIN)                \
-    X(POOL_FC2_WEIGHT, "attn_pool.mlp.fc2.weight", "DU", "M", PANELS)          \
-    X(POOL_FC2_BIAS, "attn_pool.mlp.fc2.bias", "D", "M", PLAIN)                \
-    X(FC_NORM_WEIGHT, "fc_norm.weight", "D", "F", PLAIN)                       \
-    X(FC_NORM_BIAS, "fc_norm.bias", "D", "Fl", PLAIN)                          \
-    X(PRE_LOGITS_WEIGHT, "pre_logits.fc.weight", "RD", "r", PANELS)            \
-    X(PRE_LOGITS_BIAS, "pre_logits.fc.bias", "R", "r", PLAIN)                  \
-    X(HEAD_WEIGHT, "head.weight", "KE", "h", PANELS)                           \
-    X(HEAD_BIAS, "head.bias", "K", "h", PLAIN)                                 \
-    X(HEAD_DIST_WEIGHT, "head_dist.weight", "KE", "2", PANELS)                 \
-    X(HEAD_DIST_BIAS, "head_dist.bias", "K", "2", PLAIN)                       \
-    X(SELFTEST, "selftest.logits", "O", "t", PLAIN)
+    X(norm, "norm", NORM, "D", "f", 'l')                                       \
+    X(pool_q, "attn_pool.q", TENSOR, "A", "M", '-')                            \
+    X(pool_kv, "attn_pool.kv", LINEAR, "VD", "M", '+')                         \
+    X(pool_proj, "attn_pool.proj", LINEAR, "DA", "M", '+')                     \
+    X(pool_norm, "attn_pool.norm", NORM, "D", "M", 'l')                        \
+    X(pool_fc1, "attn_pool.mlp.fc1", LINEAR, "UD", "M", '+')                   \
+    X(pool_fc2, "attn_pool.mlp.fc2", LINEAR, "DU", "M", '+')                   \
+    X(fc_norm, "fc_norm", NORM, "D", "F", 'l')                                 \
+    X(pre_logits, "pre_logits.fc", LINEAR, "RD", "r", '+')                     \
+    X(head, "head", LINEAR, "KE", "h", '+')                                    \
+    X(head_dist, "head_dist", LINEAR, "KE", "2", '+')                          \
+    X(selftest, "selftest.logits", TENSOR, "O", "t", '-')
+
+typedef enum vit__kind { VIT__LINEAR, VIT__NORM, VIT__TENSOR } vit__kind;
 
 typedef struct vit__spec {
     const char *name;
     char dims[5];
-    unsigned char layout;
+    unsigned char kind; /* vit__kind */
 } vit__spec;
 
-#define VIT_X(id, name, dims, condition, layout) { VIT__TEXT(name), dims, VIT_LAYOUT_##layout },
-static const vit__spec vit__stem_specs[] = { VIT__STEM_LIST(VIT_X) };
+#define VIT_X(id, name, kind, dims, condition, bias) { VIT__TEXT(name), dims, VIT__##kind },
+static const vit__spec vit__front_specs[] = { VIT__FRONT_LIST(VIT_X) };
 static const vit__spec vit__down_specs[] = { VIT__DOWN_LIST(VIT_X) };
 static const vit__spec vit__unit_specs[] = { VIT__UNIT_LIST(VIT_X) };
 static const vit__spec vit__block_specs[] = { VIT__BLOCK_LIST(VIT_X) };
 static const vit__spec vit__tail_specs[] = { VIT__TAIL_LIST(VIT_X) };
 #undef VIT_X
 
-/* Apart, because finding a weight needs no more. */
-typedef char vit__condition[3];
-#define VIT_X(id, name, dims, condition, layout) condition,
-static const vit__condition vit__stem_conditions[] = { VIT__STEM_LIST(VIT_X) };
-static const vit__condition vit__block_conditions[] = { VIT__BLOCK_LIST(VIT_X) };
-static const vit__condition vit__tail_conditions[] = { VIT__TAIL_LIST(VIT_X) };
+/* A row of those lists as the forward pass has it: pointers to its tensors in the file.
+   weight is NULL if the architecture lacks the layer. Floats are read by vit__stored. */
+typedef struct vit__layer { /* LINEAR: y [cols] = weight [cols, depth] x [depth] + bias     */
+    const float *weight;    /* in panels                                                   */
+    const float *bias;      /* [cols], or NULL                                             */
+    vit_dtype dtype;        /* of weight                                                   */
+    int cols, depth;
+} vit__layer;
+
+typedef struct vit__affine { /* NORM; RMSNorm has no bias                                  */
+    const float *weight, *bias;
+} vit__affine;
+
+typedef const float *vit__values; /* TENSOR                                                */
+
+#define VIT__TYPE_LINEAR vit__layer
+#define VIT__TYPE_NORM vit__affine
+#define VIT__TYPE_TENSOR vit__values
+
+/* Separate from the specs, because finding a layer needs no more. */
+typedef struct vit__presence {
+    char condition[3], bias;
+    unsigned char size; /* of its row in memory */
+} vit__presence;
+
+#define VIT_X(id, name, kind, dims, condition, bias)                           \
+    { condition, bias, sizeof(VIT__TYPE_##kind) },
+static const vit__presence vit__front_presence[] = { VIT__FRONT_LIST(VIT_X) };
+static const vit__presence vit__down_presence[] = { VIT__DOWN_LIST(VIT_X) };
+static const vit__presence vit__unit_presence[] = { VIT__UNIT_LIST(VIT_X) };
+static const vit__presence vit__block_presence[] = { VIT__BLOCK_LIST(VIT_X) };
+static const vit__presence vit__tail_presence[] = { VIT__TAIL_LIST(VIT_X) };
 #undef VIT_X
 
-#define VIT_X(id, name, dims, condition, layout) VIT__##id,
-enum { VIT__STEM_LIST(VIT_X) VIT__NUM_STEM };
-enum { VIT__DOWN_LIST(VIT_X) VIT__NUM_DOWN };
-enum { VIT__UNIT_LIST(VIT_X) VIT__NUM_UNIT };
-enum { VIT__BLOCK_LIST(VIT_X) VIT__NUM_BLOCK };
-enum { VIT__TAIL_LIST(VIT_X) VIT__NUM_TAIL };
+#define VIT_X(id, name, kind, dims, condition, bias) +1
+enum {
+    VIT__NUM_FRONT = 0 VIT__FRONT_LIST(VIT_X),
+    VIT__NUM_DOWN = 0 VIT__DOWN_LIST(VIT_X),
+    VIT__NUM_UNIT = 0 VIT__UNIT_LIST(VIT_X),
+    VIT__NUM_BLOCK = 0 VIT__BLOCK_LIST(VIT_X),
+    VIT__NUM_TAIL = 0 VIT__TAIL_LIST(VIT_X)
+};
 #undef VIT_X
+
+/* The first two tensors of every file are part of its configuration. */
+enum { VIT__MEAN, VIT__STD };
 
 enum { VIT__NUM_STAGES = 4 };
 
-/* Blocks of a stage of the stem; stages are there up to the first without any. */
+/* Blocks of a stage of the stem. The first stage with none ends the stem. */
 static int vit__stage_depth(const vit_config *c, int stage) {
     switch (stage) {
     case 0: return c->stem_stage1;
@@ -1840,12 +1947,13 @@ static int vit__num_stages(const vit_config *c) {
     return stage;
 }
 
-/* Channels of the map behind a stage: 4 times the stem's, then twice as many each. */
+/* Channels of the map after a stage: 4 times stem_width for the first, twice as many for
+   each further one. */
 static int vit__stage_chans(const vit_config *c, int stage) {
     return stage < 0 ? c->stem_width : c->stem_width * 4 << stage;
 }
 
-/* The feature map that patches are cut of: its channels, ... */
+/* The feature map that patches are cut from: its channels, ... */
 static int vit__map_chans(const vit_config *c) {
     return c->stem ? vit__stage_chans(c, vit__num_stages(c) - 1) : c->in_chans;
 }
@@ -1866,14 +1974,46 @@ static int vit__map_side(const vit_config *c, int pixels) {
 
 static int vit__map_patch(const vit_config *c) { return c->patch_size / vit__map_stride(c); }
 
-static int vit__embedding_dim(const vit_config *c) {
-    if (c->representation_dim) return c->representation_dim;
-    return c->pool == VIT_POOL_TOKEN_AVG ? 2 * c->embed_dim : c->embed_dim;
+/* Width of what is pooled. */
+VIT__INLINE int vit__pooled_dim(const vit_config *c) {
+    switch ((vit_pool)c->pool) {
+    case VIT_POOL_TOKEN:
+    case VIT_POOL_AVG:
+    case VIT_POOL_MAX:
+    case VIT_POOL_AVGMAX:
+    case VIT_POOL_MAP:
+    case VIT_NUM_POOLS: break;
+    case VIT_POOL_TOKEN_AVG: return 2 * c->embed_dim;
+    }
+    return c->embed_dim;
+}
+
+VIT__INLINE int vit__embedding_dim(const vit_config *c) {
+    return c->representation_dim ? c->representation_dim : vit__pooled_dim(c);
+}
+
+VIT_API int vit_embedding_dim(const vit_model *model) {
+    return vit__embedding_dim(VIT__CONFIG(model));
 }
 
 /* Width of what vit_selftest compares: the logits, or the embedding without a head. */
 static int vit__output_dim(const vit_config *c) {
     return c->num_classes ? c->num_classes : vit__embedding_dim(c);
+}
+
+/* Width of fc1: a gated MLP has twice its hidden layer. */
+static int vit__fc1_dim(const vit_config *c) {
+    return c->has_gated_mlp ? 2 * c->mlp_dim : c->mlp_dim;
+}
+
+/* Hidden width of map pooling. */
+static int vit__pool_hidden(const vit_config *c) {
+    return c->pool_mlp_dim ? c->pool_mlp_dim : c->mlp_dim;
+}
+
+/* How many relative-position biases a head has. */
+static int vit__num_rel_pos(const vit_config *c) {
+    return (2 * c->grid_height - 1) * (2 * c->grid_width - 1) + 3;
 }
 
 static int vit__dim(const vit_config *c, char letter) {
@@ -1884,8 +2024,8 @@ static int vit__dim(const vit_config *c, char letter) {
     case 'V': return 2 * c->num_heads * c->head_dim;
     case 'H': return c->head_dim;
     case 'M': return c->mlp_dim;
-    case 'U': return c->pool_mlp_dim ? c->pool_mlp_dim : c->mlp_dim;
-    case 'F': return c->has_gated_mlp ? 2 * c->mlp_dim : c->mlp_dim;
+    case 'U': return vit__pool_hidden(c);
+    case 'F': return vit__fc1_dim(c);
     case 'T': return c->positions == VIT_POS_ALL ? c->num_tokens : c->num_patches;
     case 'G': return c->num_reg_tokens;
     case 'C': return c->in_chans;
@@ -1899,7 +2039,7 @@ static int vit__dim(const vit_config *c, char letter) {
     case 'N': return c->num_patches;
     case 'S': return c->head_dim / 2;
     case 'Z': return c->num_heads;
-    case 'W': return (2 * c->grid_height - 1) * (2 * c->grid_width - 1) + 3;
+    case 'W': return vit__num_rel_pos(c);
     default: return letter - '0';
     }
 }
@@ -1913,6 +2053,18 @@ static int vit__unit_dim(const vit_config *c, int stage, int block, char letter)
     case 'o': return chans;
     default: return letter - '0';
     }
+}
+
+/* Whether both branches of a block read the same norm of x. */
+VIT__INLINE int vit__shares_norm(const vit_config *c) {
+    switch ((vit_block_type)c->block_type) {
+    case VIT_PRE_NORM:
+    case VIT_POST_NORM:
+    case VIT_RES_POST_NORM:
+    case VIT_NUM_BLOCK_TYPES: break;
+    case VIT_PARALLEL: return 1;
+    }
+    return 0;
 }
 
 static int vit__holds(const vit_config *c, char condition) {
@@ -1944,8 +2096,9 @@ static int vit__holds(const vit_config *c, char condition) {
     case 'X': return c->rope != VIT_ROPE_NONE && c->rope_per_block;
     case 'i': return c->has_rel_pos;
     case 'D': return c->has_diff_attn;
-    case 'w': return c->block_type != VIT_PARALLEL;
-    default: return c->selftest_tolerance > 0; /* t */
+    case 'w': return !vit__shares_norm(c);
+    case 't': return c->selftest_tolerance > 0;
+    default: return condition == '+';
     }
 }
 
@@ -1954,21 +2107,20 @@ static int vit__is_present(const vit_config *c, const char *condition) {
     return *condition == 0;
 }
 
-/* How many of the first n rows of a list this architecture has. */
-static int vit__count(const vit_config *c, const vit__condition *rows, int n) {
-    int i, count = 0;
-    for (i = 0; i < n; i++) count += vit__is_present(c, rows[i]);
+/* How many tensors a row of a list stands for in this architecture: 0, 1 or 2. */
+static int vit__num_tensors(const vit_config *c, const vit__presence *row) {
+    if (!vit__is_present(c, row->condition)) return 0;
+    return 1 + vit__holds(c, row->bias);
+}
+
+/* How many tensors the n rows of a list stand for. */
+static int vit__count(const vit_config *c, const vit__presence *rows, int n) {
+    int count = 0;
+    for (; n; n--, rows++) count += vit__num_tensors(c, rows);
     return count;
 }
 
-/* Row number of the index-th tensor that is present; index must be in range. */
-static int vit__nth(const vit_config *c, const vit__condition *rows, int index) {
-    int i = 0;
-    for (;; i++)
-        if (vit__is_present(c, rows[i]) && index-- == 0) return i;
-}
-
-/* Rows and depth of a linear layer: dims[0] and the product of the others. */
+/* Depth of a linear layer's weight: the product of its dims except the first. */
 static int vit__depth_of(const vit_tensor *t) {
     int i, depth = 1;
     for (i = 1; i < t->ndim; i++) depth *= t->dims[i];
@@ -1977,7 +2129,7 @@ static int vit__depth_of(const vit_tensor *t) {
 
 #define VIT__I4_GROUP (32 + 16 * 16) /* bytes: 16 scales, 32 x 16 weights */
 
-/* In a build for one model of f32 there is one type. */
+/* A constant in a build that has f32 only. */
 VIT__INLINE vit_dtype vit__known_dtype(vit_dtype dtype) {
     return VIT__DTYPES == 1u << VIT_F32 ? VIT_F32 : dtype;
 }
@@ -1989,8 +2141,10 @@ static uint64_t vit__panel_bytes(vit_dtype dtype, int depth) {
     case VIT_BF16: return (k + 1) / 2 * 2 * 16 * 2;
     case VIT_I8: return (k + 3) / 4 * 4 * 16 + 16 * 4 + 16 * 4;
     case VIT_I4: return (k + 31) / 32 * VIT__I4_GROUP;
-    default: return k * 16 * 4;
+    case VIT_F32: return k * 16 * 4;
+    case VIT_NUM_DTYPES: break;
     }
+    return 0;
 }
 
 static uint64_t vit__tensor_bytes(const vit_tensor *t) {
@@ -2000,87 +2154,107 @@ static uint64_t vit__tensor_bytes(const vit_tensor *t) {
     return (uint64_t)(unsigned)t->dims[0] * (uint64_t)(unsigned)vit__depth_of(t) * 4;
 }
 
-/* Where a tensor belongs: to a block, of a stage of the stem unless that is -1; or, if
-   both are -1, to the rest. */
-typedef struct vit__place {
-    const vit__spec *spec;
+/* Where a tensor belongs: to a block of a stage of the stem; with stage -1 to a transformer
+   block; with both -1 to neither. */
+typedef struct vit__address {
     int stage, block;
-} vit__place;
+    const vit__spec *spec;
+    int is_bias;
+} vit__address;
 
-static void vit__put_place(vit__text *text, const vit__place *place) {
-    if (place->stage >= 0) {
+/* The row that the index-th of a list's tensors belongs to; index must be in range. */
+static void vit__find_row(const vit_config *c, const vit__spec *specs, const vit__presence *rows,
+                          int index, vit__address *address) {
+    int row = 0, n;
+    for (; index >= (n = vit__num_tensors(c, &rows[row])); row++) index -= n;
+    address->spec = &specs[row];
+    address->is_bias = index;
+}
+
+static void vit__put_address(vit__text *text, const vit__address *address) {
+    if (address->stage >= 0) {
         vit__put(text, "patch_embed.backbone.stages.");
-        vit__put_int(text, (uint64_t)(unsigned)place->stage);
+        vit__put_int(text, (uint64_t)(unsigned)address->stage);
         vit__put(text, ".");
     }
-    if (place->block < 0) return;
+    if (address->block < 0) return;
     vit__put(text, "blocks.");
-    vit__put_int(text, (uint64_t)(unsigned)place->block);
+    vit__put_int(text, (uint64_t)(unsigned)address->block);
     vit__put(text, ".");
 }
 
-static void vit__describe(const vit_config *c, const vit__place *place, vit_dtype dtype,
+static void vit__describe(const vit_config *c, const vit__address *address, vit_dtype dtype,
                           vit_tensor *t) {
-    const vit__spec *spec = place->spec;
+    const vit__spec *spec = address->spec;
+    const int is_panels = spec->kind == VIT__LINEAR && !address->is_bias;
+    const int ndim = spec->kind == VIT__LINEAR && address->is_bias ? 1 : 4;
     vit__text text;
     memset(t, 0, sizeof *t);
     text.at = t->name;
     text.end = t->name + sizeof t->name - 1;
-    vit__put_place(&text, place);
+    vit__put_address(&text, address);
     vit__put(&text, spec->name);
-    t->layout = (vit_layout)spec->layout;
-    for (t->ndim = 0; spec->dims[t->ndim]; t->ndim++) {
+    if (spec->kind != VIT__TENSOR) vit__put(&text, address->is_bias ? ".bias" : ".weight");
+    t->layout = is_panels ? VIT_LAYOUT_PANELS : VIT_LAYOUT_PLAIN;
+    for (t->ndim = 0; t->ndim < ndim && spec->dims[t->ndim]; t->ndim++) {
         const char letter = spec->dims[t->ndim];
-        t->dims[t->ndim] = place->stage < 0
+        t->dims[t->ndim] = address->stage < 0
                                ? vit__dim(c, letter)
-                               : vit__unit_dim(c, place->stage, place->block, letter);
+                               : vit__unit_dim(c, address->stage, address->block, letter);
     }
-    t->dtype = spec->layout == VIT_LAYOUT_PANELS ? dtype : VIT_F32;
+    t->dtype = is_panels ? dtype : VIT_F32;
     if (t->dtype == VIT_I8 && (vit__depth_of(t) < 4 || vit__depth_of(t) > 65536))
         t->dtype = VIT_F32; /* too narrow for a row's header, or sums may exceed 32 bits */
     t->size = vit__tensor_bytes(t);
 }
 
-/* Tensors of the stem's stages before stage `stage`. */
-static int vit__stage_start(const vit_config *c, int stage) {
-    int start = 0;
+/* How many tensors of the stem's stages come before this block of this stage. */
+static int vit__unit_start(const vit_config *c, int stage, int block) {
+    int down, unit, start;
+    if (!c->stem_stage1) return 0;
+    down = vit__count(c, vit__down_presence, VIT__NUM_DOWN);
+    unit = vit__count(c, vit__unit_presence, VIT__NUM_UNIT);
+    start = block ? down + unit * block : 0;
     while (stage-- > 0)
-        if (vit__stage_depth(c, stage))
-            start += VIT__NUM_DOWN + VIT__NUM_UNIT * vit__stage_depth(c, stage);
+        if (vit__stage_depth(c, stage)) start += down + unit * vit__stage_depth(c, stage);
     return start;
 }
 
-static void vit__find_unit(const vit_config *c, int index, vit__place *place) {
-    int stage = 0;
-    while (index >= vit__stage_start(c, stage + 1)) stage++;
-    index -= vit__stage_start(c, stage);
-    place->stage = stage;
-    place->block = index < VIT__NUM_DOWN ? 0 : (index - VIT__NUM_DOWN) / VIT__NUM_UNIT;
-    place->spec = index < VIT__NUM_DOWN
-                      ? &vit__down_specs[index]
-                      : &vit__unit_specs[(index - VIT__NUM_DOWN) % VIT__NUM_UNIT];
+static void vit__find_unit(const vit_config *c, int index, vit__address *address) {
+    const int down = vit__count(c, vit__down_presence, VIT__NUM_DOWN);
+    int stage = 0, block = 0;
+    while (index >= vit__unit_start(c, stage + 1, 0)) stage++;
+    while (index >= vit__unit_start(c, stage, block + 1)) block++;
+    address->stage = stage;
+    address->block = block;
+    index -= vit__unit_start(c, stage, block);
+    if (block == 0 && index < down)
+        vit__find_row(c, vit__down_specs, vit__down_presence, index, address);
+    else
+        vit__find_row(c, vit__unit_specs, vit__unit_presence, block ? index : index - down,
+                      address);
 }
 
 VIT_API int vit_architecture_tensor(const vit_config *config, vit_dtype dtype, int index,
                                     vit_tensor *tensor) {
-    const int stem = vit__count(config, vit__stem_conditions, VIT__NUM_STEM);
-    const int units = vit__stage_start(config, VIT__NUM_STAGES);
-    const int block = vit__count(config, vit__block_conditions, VIT__NUM_BLOCK);
-    const int tail = vit__count(config, vit__tail_conditions, VIT__NUM_TAIL);
-    vit__place place = { NULL, -1, -1 };
+    const int stem = vit__count(config, vit__front_presence, VIT__NUM_FRONT);
+    const int units = vit__unit_start(config, VIT__NUM_STAGES, 0);
+    const int block = vit__count(config, vit__block_presence, VIT__NUM_BLOCK);
+    const int tail = vit__count(config, vit__tail_presence, VIT__NUM_TAIL);
+    vit__address address = { -1, -1, NULL, 0 };
     if (index < 0 || index >= stem + units + block * config->depth + tail) return 0;
     if (index < stem) {
-        place.spec = &vit__stem_specs[vit__nth(config, vit__stem_conditions, index)];
+        vit__find_row(config, vit__front_specs, vit__front_presence, index, &address);
     } else if ((index -= stem) < units) {
-        vit__find_unit(config, index, &place);
+        vit__find_unit(config, index, &address);
     } else if ((index -= units) < block * config->depth) {
-        place.block = index / block;
-        place.spec = &vit__block_specs[vit__nth(config, vit__block_conditions, index % block)];
+        address.block = index / block;
+        vit__find_row(config, vit__block_specs, vit__block_presence, index % block, &address);
     } else {
         index -= block * config->depth;
-        place.spec = &vit__tail_specs[vit__nth(config, vit__tail_conditions, index)];
+        vit__find_row(config, vit__tail_specs, vit__tail_presence, index, &address);
     }
-    vit__describe(config, &place, dtype, tensor);
+    vit__describe(config, &address, dtype, tensor);
     return 1;
 }
 
@@ -2110,7 +2284,7 @@ static const vit__field vit__fields[VIT__NUM_FIELDS] = { VIT_FIELD_LIST(VIT_X) }
 
 static vit_result vit__out_of_range(char *detail, const char *name) {
     vit__text text = vit__say(detail, name);
-    vit__put(&text, " is outside of its limits");
+    vit__put(&text, " is out of range");
     return VIT_ERROR_CORRUPT;
 }
 
@@ -2131,7 +2305,7 @@ static vit_result vit__check_ranges(const vit_config *c, char *detail) {
     return VIT_OK;
 }
 
-/* Numbers of a patch, as the patch embedding reads them. */
+/* How many values a patch has, as the patch embedding reads them. */
 static int64_t vit__patch_depth(const vit_config *c) {
     return (int64_t)vit__map_chans(c) * vit__map_patch(c) * vit__map_patch(c);
 }
@@ -2141,7 +2315,7 @@ static int64_t vit__map_numbers(const vit_config *c, int stride, int chans) {
            chans;
 }
 
-/* Numbers of the largest map on the way through the stem: its first or that of a
+/* How many values the largest map on the way through the stem has: its first or that of a
    stage. 0 without a stem. */
 static int64_t vit__largest_map(const vit_config *c) {
     const int stride = c->stem == VIT_STEM_CONV ? 4 : 2;
@@ -2154,14 +2328,14 @@ static int64_t vit__largest_map(const vit_config *c) {
     return largest;
 }
 
-/* Numbers of the widest activation, for each token. */
+/* How many values the widest activation has for each token. */
 static int64_t vit__largest_row(const vit_config *c) {
     int64_t largest = vit__patch_depth(c);
     if (largest < c->embed_dim) largest = c->embed_dim;
     if (largest < (int64_t)3 * c->num_heads * c->head_dim)
         largest = (int64_t)3 * c->num_heads * c->head_dim;
-    if (largest < vit__dim(c, 'U')) largest = vit__dim(c, 'U');
-    return largest < vit__dim(c, 'F') ? vit__dim(c, 'F') : largest;
+    if (largest < vit__pool_hidden(c)) largest = vit__pool_hidden(c);
+    return largest < vit__fc1_dim(c) ? vit__fc1_dim(c) : largest;
 }
 
 static int vit__pool_heads(const vit_config *c) {
@@ -2204,9 +2378,10 @@ static vit_result vit__check_stem(const vit_config *c, char *detail) {
         if (vit__stage_depth(c, stage))
             return vit__fail(detail, VIT_ERROR_CORRUPT, "a stage of the stem is left out");
     if (c->stem == VIT_STEM_RESNET && c->stem_width % 32 != 0)
-        return vit__fail(detail, VIT_ERROR_UNSUPPORTED, "stem_width is no multiple of 32");
+        return vit__fail(detail, VIT_ERROR_UNSUPPORTED, "stem_width is not a multiple of 32");
     if (c->patch_size % vit__map_stride(c) != 0)
-        return vit__fail_int(detail, VIT_ERROR_CORRUPT, "patch_size, with this stem a multiple of",
+        return vit__fail_int(detail, VIT_ERROR_CORRUPT,
+                             "patch_size must be a multiple of the stem's stride",
                              (unsigned)vit__map_stride(c), (unsigned)c->patch_size);
     if (c->stem &&
         (c->has_patch_pre_norm || c->dynamic_img_pad))
@@ -2261,7 +2436,7 @@ VIT_API vit_result vit_config_check(vit_config *config, char detail[VIT_MAX_DETA
     if (c->block_type != VIT_PRE_NORM &&
         (c->has_attn_norm || c->has_mlp_norm))
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
-                         "has_attn_norm and has_mlp_norm need block_type 0");
+                         "has_attn_norm and has_mlp_norm need pre-norm blocks");
     for (i = 0; i < c->in_chans; i++)
         if (!(c->mean[i] >= -65536.0f && c->mean[i] <= 65536.0f) || !vit__is_finite(c->std[i]) ||
             !(c->std[i] > 0.0f))
@@ -2290,7 +2465,7 @@ VIT__INLINE int vit__round_int(float x) {
     return (int)(int32_t)(vit__bits(x + VIT__ROUND) - vit__bits(VIT__ROUND));
 }
 
-/* Weight q of 4 bits in a byte of two. */
+/* The value of one 4-bit weight; two share a byte. */
 VIT__INLINE float vit__i4_to_f32(const unsigned char *panel, int row, int k) {
     const unsigned char *group = panel + (size_t)(k / 32) * VIT__I4_GROUP;
     const int column = row % 16;
@@ -2403,9 +2578,9 @@ VIT_API void vit_unpack_row(const vit_tensor *tensor, int row, float *out) {
 /* ------------------------------------------------------------------------- */
 /* >>load                                                                    */
 /*                                                                           */
-/* A file is hostile until proven otherwise: everything that later code      */
-/* relies on is checked here, once, in the order of the format; the first    */
-/* contradiction is described in model->detail and ends it.                  */
+/* A file is hostile until proven otherwise: everything later code relies on */
+/* is checked here, once, in the order of the format. Loading stops at the   */
+/* first contradiction, which model->detail describes.                       */
 /* ------------------------------------------------------------------------- */
 
 typedef struct vit__section {
@@ -2414,14 +2589,28 @@ typedef struct vit__section {
     uint32_t count;
 } vit__section;
 
-/* Indices into a table of the sections that this reader knows. */
-enum { VIT__FIELDS, VIT__TENSORS, VIT__LABELS, VIT__SYNSETS, VIT__SOURCE, VIT__DATA,
-       VIT__NUM_SECTIONS };
-static const char vit__section_tags[VIT__NUM_SECTIONS][9] = { "fields\0\0", "tensors\0",
-                                                              "labels\0\0", "synsets\0",
-                                                              "source\0\0", "data\0\0\0\0" };
+/* The sections this reader knows: X(id, tag). To add one: a row; then read it in
+   vit__load. */
+#define VIT__SECTION_LIST(X)                                                   \
+    X(FIELDS, "fields\0\0")                                                    \
+    X(TENSORS, "tensors\0")                                                    \
+    X(LABELS, "labels\0\0")                                                    \
+    X(SYNSETS, "synsets\0")                                                    \
+    X(SOURCE, "source\0\0")                                                    \
+    X(DATA, "data\0\0\0\0")
 
-/* A name of the file in a message: cut at its field's end, odd bytes shown as '?'. */
+enum {
+#define VIT_X(id, tag) VIT__##id,
+    VIT__SECTION_LIST(VIT_X)
+#undef VIT_X
+    VIT__NUM_SECTIONS
+};
+
+#define VIT_X(id, tag) tag,
+static const char vit__section_tags[VIT__NUM_SECTIONS][9] = { VIT__SECTION_LIST(VIT_X) };
+#undef VIT_X
+
+/* A name from the file, of at most `size` bytes; unprintable ones become '?'. */
 static void vit__put_name(vit__text *text, const unsigned char *name, int size) {
     char one[2] = { 0, 0 };
     int i;
@@ -2439,7 +2628,7 @@ static vit_result vit__fail_name(char *detail, vit_result result, const char *be
     return result;
 }
 
-/* Bytes that the format keeps for later, or that lie between tensors. */
+/* For reserved bytes and the gaps between tensors. */
 static int vit__is_zero(const unsigned char *bytes, uint64_t size) {
     size_t i;
     for (i = 0; i < size; i++)
@@ -2447,7 +2636,7 @@ static int vit__is_zero(const unsigned char *bytes, uint64_t size) {
     return 1;
 }
 
-/* Magic, version, sizes, and the checksum over everything but the tensors' data. */
+/* Magic, version, sizes, and the checksum of everything but the data section. */
 static vit_result vit__check_header(vit_model *model) {
     /* A copy: the bytes of a mapped file could change between check and use. */
     unsigned char header[VIT_HEADER_SIZE];
@@ -2456,13 +2645,13 @@ static vit_result vit__check_header(vit_model *model) {
     vit_hash hash;
     if (model->size < VIT_HEADER_SIZE) {
         if (model->size >= 8 && memcmp(model->data, VIT_FILE_MAGIC, 8) != 0)
-            return vit__fail(model->detail, VIT_ERROR_MAGIC, "the first 8 bytes are not .vit's");
+            return vit__fail(model->detail, VIT_ERROR_MAGIC, "it has no .vit magic number");
         return vit__fail_int(model->detail, VIT_ERROR_TRUNCATED, "file size, at least",
                              VIT_HEADER_SIZE, model->size);
     }
     memcpy(header, model->data, sizeof header);
     if (memcmp(header, VIT_FILE_MAGIC, 8) != 0)
-        return vit__fail(model->detail, VIT_ERROR_MAGIC, "the first 8 bytes are not .vit's");
+        return vit__fail(model->detail, VIT_ERROR_MAGIC, "it has no .vit magic number");
     if (vit__u32(header + VIT_HEADER_VERSION) != VIT_FILE_VERSION)
         return vit__fail_int(model->detail, VIT_ERROR_VERSION, "file version", VIT_FILE_VERSION,
                              vit__u32(header + VIT_HEADER_VERSION));
@@ -2484,7 +2673,7 @@ static vit_result vit__check_header(vit_model *model) {
     vit_hash_update(&hash, model->data + VIT_HEADER_CHECKSUM + 8,
                     (size_t)meta_size - VIT_HEADER_CHECKSUM - 8);
     if (vit_hash_final(&hash) != vit__u64(header + VIT_HEADER_CHECKSUM))
-        return vit__fail(model->detail, VIT_ERROR_CORRUPT, "the checksum of the header differs");
+        return vit__fail(model->detail, VIT_ERROR_CORRUPT, "the header's checksum does not match");
     return VIT_OK;
 }
 
@@ -2499,11 +2688,11 @@ static vit_result vit__read_section(vit_model *model, const unsigned char *entry
     while (i < VIT__NUM_SECTIONS && memcmp(entry, vit__section_tags[i], 8) != 0) i++;
     if (i == VIT__NUM_SECTIONS)
         return required ? vit__fail_name(model->detail, VIT_ERROR_UNSUPPORTED, "section \"", entry,
-                                         8, "\" is required, but not known to this vit.h")
+                                         8, "\" is required, but unknown to this vit.h")
                         : VIT_OK;
     if (sections[i].at || required > 1)
         return vit__fail_name(model->detail, VIT_ERROR_CORRUPT, "section \"", entry, 8,
-                              required > 1 ? "\" has an unknown flag" : "\" is there twice");
+                              required > 1 ? "\" has an unknown flag" : "\" appears twice");
     if (i == VIT__DATA) {
         begin = meta_size;
         end = model->size;
@@ -2519,7 +2708,7 @@ static vit_result vit__read_section(vit_model *model, const unsigned char *entry
     return VIT_OK;
 }
 
-/* Finds every section and checks that it lies within the file. */
+/* Finds every section and checks that it is within the file. */
 static vit_result vit__read_sections(vit_model *model, vit__section *sections) {
     const uint32_t count = vit__u32(model->data + VIT_HEADER_NUM_SECTIONS);
     static const int required[3] = { VIT__FIELDS, VIT__TENSORS, VIT__DATA };
@@ -2553,7 +2742,7 @@ static int vit__find_field(const unsigned char *record) {
     return -1;
 }
 
-/* A field has four bytes in the file and in vit_config. */
+/* A field has four bytes, in the file as in vit_config. */
 typedef char vit__assert_field_size[sizeof(int) == 4 && sizeof(float) == 4 ? 1 : -1];
 
 static vit_result vit__read_field(vit_model *model, const unsigned char *record,
@@ -2563,11 +2752,11 @@ static vit_result vit__read_field(vit_model *model, const unsigned char *record,
     if (i < 0)
         return record[VIT_FIELD_REQUIRED]
                    ? vit__fail_name(model->detail, VIT_ERROR_UNSUPPORTED, "option \"", record, 24,
-                                    "\" is required, but not known to this vit.h")
+                                    "\" is required, but unknown to this vit.h")
                    : VIT_OK;
     if (seen[i])
         return vit__fail_name(model->detail, VIT_ERROR_CORRUPT, "field \"", record, 24,
-                              "\" is there twice");
+                              "\" appears twice");
     if (record[VIT_FIELD_TYPE] != vit__fields[i].is_float || record[VIT_FIELD_REQUIRED] > 1 ||
         !vit__is_zero(record + VIT_FIELD_REQUIRED + 1, 2))
         return vit__fail_name(model->detail, VIT_ERROR_CORRUPT, "field \"", record, 24,
@@ -2617,7 +2806,7 @@ static void vit__read_tensor(const vit_model *model, const unsigned char *entry,
     t->data = t->offset <= model->size ? model->data + t->offset : NULL;
 }
 
-/* A build without messages has no names either. */
+/* Builds without messages have no names either. */
 static int vit__is_named(const unsigned char *entry, const char name[64]) {
     return !VIT__TEXTS || memcmp(entry, name, 64) == 0;
 }
@@ -2642,13 +2831,13 @@ static int vit__has_dtype(uint32_t dtype) {
     return dtype < VIT_NUM_DTYPES && (all >> dtype & 1u);
 }
 
-/* One entry of the directory against what the architecture wants there. */
+/* Compares an entry of the directory with the tensor the architecture has there. */
 static vit_result vit__check_tensor(vit_model *model, const unsigned char *entry, int index) {
     vit_tensor expected, found;
     const uint32_t dtype = vit__u32(entry + VIT_TENSOR_DTYPE);
-    if (!vit__has_dtype(dtype) || vit__u32(entry + VIT_TENSOR_LAYOUT) > VIT_LAYOUT_PANELS)
+    if (!vit__has_dtype(dtype) || vit__u32(entry + VIT_TENSOR_LAYOUT) >= VIT_NUM_LAYOUTS)
         return vit__fail_name(model->detail, VIT_ERROR_UNSUPPORTED, "", entry, 64,
-                              ": its dtype or layout is not known to this vit.h");
+                              ": its dtype or layout is unknown to this vit.h");
     if (!vit_architecture_tensor(&model->config, (vit_dtype)dtype, index, &expected))
         return vit__fail_name(model->detail, VIT_ERROR_CORRUPT, "tensor ", entry, 64,
                               " is not part of this architecture");
@@ -2677,13 +2866,13 @@ static vit_result vit__check_tensors(vit_model *model) {
     }
     if (vit_architecture_tensor(&model->config, VIT_F32, (int)i, &expected)) {
         vit__text text = vit__say(model->detail, expected.name);
-        vit__put(&text, ": this tensor is missing, and all behind it");
+        vit__put(&text, ": this tensor and all after it are missing");
         return VIT_ERROR_CORRUPT;
     }
     return VIT_OK;
 }
 
-/* The data of all tensors, one behind the other, within its section. */
+/* The data of all tensors is within its section, in order, without overlap. */
 static vit_result vit__check_places(vit_model *model, const vit__section *data) {
     const unsigned char *entry = model->tensors;
     uint64_t end = data->offset;
@@ -2700,7 +2889,7 @@ static vit_result vit__check_places(vit_model *model, const vit__section *data) 
     return VIT_OK;
 }
 
-/* mean and std become part of the config, so that nobody needs to look them up. */
+/* Copies mean and std to the config, where preprocessing finds them. */
 static vit_result vit__read_normalisation(vit_model *model) {
     const size_t chans = (size_t)model->config.in_chans;
     vit_tensor t;
@@ -2713,7 +2902,7 @@ static vit_result vit__read_normalisation(vit_model *model) {
 
 /* --- strings ----------------------------------------------------------------- */
 
-/* Every offset points into a section that ends with a NUL: every string ends. */
+/* The section ends with a NUL and every offset is within it, so every string ends. */
 static vit_result vit__check_strings(vit_model *model, const vit__section *section,
                                      const char *name) {
     vit__text text;
@@ -2729,7 +2918,7 @@ static vit_result vit__check_strings(vit_model *model, const vit__section *secti
             vit__put(&text, name);
             vit__put(&text, "\": the offset of string ");
             vit__put_int(&text, i);
-            vit__put(&text, " is outside of it");
+            vit__put(&text, " is beyond its end");
             return VIT_ERROR_CORRUPT;
         }
     }
@@ -2782,7 +2971,7 @@ VIT_API vit_result vit_model_verify(vit_model *model) {
         vit_hash_update(&hash, t.data, (size_t)t.size);
         if (vit_hash_final(&hash) != t.checksum) {
             vit__text text = vit__say(model->detail, t.name);
-            vit__put(&text, ": its checksum differs");
+            vit__put(&text, ": its checksum does not match");
             return VIT_ERROR_CORRUPT;
         }
         zero &= vit__is_zero(model->data + end, t.offset - end);
@@ -2815,18 +3004,18 @@ VIT_API uint64_t vit_model_signature(const vit_model *model) {
     return vit_hash_final(&hash);
 }
 
-/* Of a build for one architecture: the config and everything about tensors but their place
-   and their numbers are known to be right if the signature is. */
+/* For builds for one architecture: a matching signature vouches for the config and for all
+   of the tensors but their places and elements. */
 static vit_result vit__check_signature(vit_model *model, const vit__section *data) {
     const vit_result result = vit__check_places(model, data);
     if (result) return result;
     if (vit_model_signature(model) != VIT__SIGNATURE)
         return vit__fail(model->detail, VIT_ERROR_UNSUPPORTED,
-                         "it is not of the architecture that this program was built for");
+                         "its architecture is not the one this program was built for");
     return VIT_OK;
 }
 
-/* Configuration, and all tensors that belong to it. */
+/* The configuration and the tensors it implies. */
 static vit_result vit__read_architecture(vit_model *model, const vit__section *data) {
     vit_result result;
     if (VIT__IS_FIXED) return vit__check_signature(model, data);
@@ -2846,7 +3035,7 @@ static vit_result vit__load(vit_model *model, unsigned flags) {
     if (!result) result = vit__read_architecture(model, &sections[VIT__DATA]);
     if (!result) result = vit__read_strings(model, sections);
     if (!result && (flags & VIT_OPEN_VERIFY)) result = vit_model_verify(model);
-    if (result) model->tensors = NULL; /* nothing may use it */
+    if (result) model->tensors = NULL; /* marks the model as unusable */
     return result;
 }
 
@@ -2865,7 +3054,7 @@ VIT_API vit_result vit_model_open_memory(const void *data, size_t size, unsigned
 
 #ifndef VIT_NO_STDIO
 
-/* Who gives the bytes back when the model is closed. */
+/* Values of vit_model.ownership. */
 enum { VIT__BORROWED, VIT__MAPPED, VIT__ALLOCATED };
 
 #    if VIT__MMAP && !VIT__WINDOWS
@@ -2923,12 +3112,12 @@ static vit_result vit__map(const char *path, vit_model *model) {
 #    endif
 
 #    ifndef VIT_NO_MALLOC
-/* Reads `size` bytes to the first 64-byte boundary of a new block. The block's
-   address is kept in front of the data, where closing finds it. */
+/* Reads `size` bytes to a 64-byte boundary in a new block. The block's address is stored
+   right before the data, for vit_model_close. */
 static vit_result vit__read_bytes(FILE *file, size_t size, vit_model *model) {
     unsigned char *block = (unsigned char *)VIT_MALLOC(size + 2 * VIT_ALIGN), *data;
     if (!block)
-        return vit__fail_int(model->detail, VIT_ERROR_MEMORY, "bytes of memory", size, 0);
+        return vit__fail_int(model->detail, VIT_ERROR_MEMORY, "bytes allocated", size, 0);
     data = block + 2 * VIT_ALIGN - (uintptr_t)block % VIT_ALIGN;
     memcpy(data - sizeof block, &block, sizeof block);
     model->data = data;
@@ -2966,7 +3155,7 @@ static vit_result vit__acquire(const char *path, unsigned flags, vit_model *mode
     return vit__read(path, model);
 #    else
     (void)path;
-    return vit__fail(model->detail, VIT_ERROR_MEMORY, "this build has no allocation to read into");
+    return vit__fail(model->detail, VIT_ERROR_MEMORY, "this build can neither map nor allocate");
 #    endif
 }
 
@@ -2988,46 +3177,6 @@ VIT_API vit_result vit_model_open(const char *path, unsigned flags, vit_model *m
 
 #endif /* VIT_NO_STDIO */
 
-/* --- another input size ------------------------------------------------------- */
-
-#if !defined(VIT_NO_DOUBLE)
-
-/* A side of the photo before the crop to `side` pixels, as timm computes it: for that
-   crop_pct is a double again, the nearest of six decimals. */
-static int vit__resize_side(const vit_config *c, int side, int file_side, int file_resize) {
-    const double pct = (double)(int)(c->crop_pct * 1e6f + 0.5f) / 1e6;
-    if (pct > 0.0) return (int)((double)side / pct);
-    return (int)((int64_t)side * file_resize / file_side);
-}
-
-VIT_API vit_result vit_model_resize(vit_model *model, int height, int width) {
-    vit_config c;
-    vit_result result;
-    if (!model || !model->tensors) return VIT_ERROR_ARGUMENT;
-    if (VIT__IS_FIXED || !model->config.dynamic_img_size)
-        return vit__fail(model->detail, VIT_ERROR_UNSUPPORTED,
-                         "its input size is fixed: it is not marked dynamic_img_size");
-    if (model->config.rope || model->config.has_rel_pos)
-        return vit__fail(model->detail, VIT_ERROR_UNSUPPORTED,
-                         "its input size is fixed: rotary and relative positions are for one grid");
-    c = model->config;
-    c.img_height = height;
-    c.img_width = width;
-    c.resize_height = c.resize_width = 1; /* until the others are known to be small */
-    result = vit_config_check(&c, model->detail);
-    if (!result) {
-        c.resize_height =
-            vit__resize_side(&c, height, model->file_height, model->file_resize_height);
-        c.resize_width = vit__resize_side(&c, width, model->file_width, model->file_resize_width);
-        result = vit_config_check(&c, model->detail);
-    }
-    if (!result) model->config = c;
-    return result ? VIT_ERROR_ARGUMENT : VIT_OK;
-}
-
-#endif /* VIT_NO_DOUBLE */
-
-/* Gives back what the open call took, and leaves the struct empty. */
 VIT_API void vit_model_close(vit_model *model) {
     if (!model) return;
 #ifndef VIT_NO_STDIO
@@ -3035,7 +3184,7 @@ VIT_API void vit_model_close(vit_model *model) {
 #    if VIT__MMAP && VIT__WINDOWS
         UnmapViewOfFile(model->data);
 #    elif VIT__MMAP
-        void *data; /* munmap takes what mmap gave: not const */
+        void *data; /* a copy without const, for munmap */
         memcpy(&data, &model->data, sizeof data);
         munmap(data, model->size);
 #    endif
@@ -3054,10 +3203,10 @@ VIT_API void vit_model_close(vit_model *model) {
 /* ------------------------------------------------------------------------- */
 /* >>threads                                                                 */
 /*                                                                           */
-/* A pool of workers that wait for a job: spinning for some microseconds,    */
-/* since the next phase of a forward pass follows at once, then asleep. A    */
-/* job is a range of indices; workers and the caller take the next index     */
-/* until none is left, so a thread that the system holds back delays nobody. */
+/* A pool of workers that wait for jobs. They spin for some microseconds,    */
+/* since the next phase of a forward pass follows at once, and then sleep. A */
+/* job is a range of indices; workers and the caller each take the next one  */
+/* until none is left, so that a thread the system preempts delays nobody.   */
 /* ------------------------------------------------------------------------- */
 
 VIT__INLINE void vit__serial_for(int count, vit_task *task, void *arg) {
@@ -3093,11 +3242,11 @@ typedef pthread_cond_t vit__cond;
 #        define vit__cond_broadcast(c) pthread_cond_broadcast(c)
 #    endif
 
-/* Sequentially consistent 64-bit atomics; C99 has none of its own. */
+/* Sequentially consistent 64-bit atomics, which C99 lacks. */
 #    if defined(__GNUC__)
 VIT__INLINE uint64_t vit__atomic_load(uint64_t *p) { return __atomic_load_n(p, __ATOMIC_SEQ_CST); }
-/* An exchange, which a plain store is on x86, too: under QEMU 7.2 a load overtakes a store of
-   64-bit ARM, and a thread that should be woken is not. */
+/* An exchange, as a sequentially consistent store is on x86 anyway: under QEMU 7.2 a load
+   overtakes 64-bit ARM's store instruction, and a sleeping thread is not woken. */
 VIT__INLINE void vit__atomic_store(uint64_t *p, uint64_t v) {
     (void)__atomic_exchange_n(p, v, __ATOMIC_SEQ_CST);
 }
@@ -3120,7 +3269,7 @@ VIT__INLINE int vit__atomic_swap(uint64_t *p, uint64_t from, uint64_t to) {
            (LONG64)from;
 }
 #    else
-#        error "vit.h: no atomics known for this compiler; define VIT_NO_THREADS"
+#        error "vit.h: no atomics for this compiler; define VIT_NO_THREADS"
 #    endif
 
 VIT__INLINE void vit__pause(void) {
@@ -3135,10 +3284,10 @@ VIT__INLINE void vit__pause(void) {
 #    define VIT__SPINS 2000
 
 struct vit_threads {
-    /* The job in progress, published by raising `ticket`: job number in the upper
-       32 bits, next index in the lower. The other fields are read before an index
-       is taken and used only if taking it succeeds, which proves that the job is
-       still the same; they are atomics so that a late reader is no data race. */
+    /* The job in progress. ticket: job number in the upper 32 bits, next index in the
+       lower. A thread reads the other fields before it takes an index and uses them only
+       if it gets it, which proves that the job is still the same. They are atomics so
+       that a late reader is no data race. */
     uint64_t ticket;
     uint64_t count, task, arg;
     uint64_t finished; /* indices of this job that are done */
@@ -3146,14 +3295,14 @@ struct vit_threads {
     uint64_t sleepers; /* workers waiting for `wake`, and the caller for `done` */
     uint64_t caller_sleeps;
     uint64_t stop;
-    vit__mutex mutex;  /* guards going to sleep */
-    vit__mutex owner;  /* held by the session whose job runs */
+    vit__mutex mutex; /* held while deciding to sleep or to wake */
+    vit__mutex owner; /* held by the session whose job runs */
     vit__cond wake, done;
     int num_workers;
     vit__thread workers[VIT_MAX_THREADS];
 };
 
-/* Takes indices of job `job` until there are none. */
+/* Takes indices of job `job` until none is left. */
 static void vit__pool_work(vit_threads *pool, uint64_t job) {
     for (;;) {
         const uint64_t ticket = vit__atomic_load(&pool->ticket);
@@ -3176,7 +3325,7 @@ static void vit__pool_work(vit_threads *pool, uint64_t job) {
     }
 }
 
-/* Returns the number of a job other than `last`, or of `last` when asked to stop. */
+/* Waits for a job other than `last` and returns its number; `last` if the pool stops. */
 static uint64_t vit__pool_wait(vit_threads *pool, uint64_t last) {
     int spins;
     for (spins = 0; spins < VIT__SPINS; spins++) {
@@ -3236,8 +3385,8 @@ static void vit__pool_for(void *user, int count, vit_task *task, void *arg) {
         return;
     }
     vit__mutex_lock(&pool->owner);
-    /* An index of 2^31 lies above any count, so between the two stores of the
-       ticket nobody can take one while the fields change. */
+    /* Index 2^31 is above any count: between the two stores of the ticket nobody can take
+       an index, while the fields change. */
     job = ((vit__atomic_load(&pool->ticket) >> 32) + 1) & 0xffffffffu;
     vit__atomic_store(&pool->finished, 0);
     vit__atomic_store(&pool->ticket, job << 32 | 0x80000000u);
@@ -3294,7 +3443,7 @@ VIT_API void vit_threads_destroy(vit_threads *threads) {
     VIT_FREE(threads);
 }
 
-/* Undoes what succeeded when a later part cannot be had. */
+/* Undoes what succeeded if a later part fails. */
 static int vit__pool_init(vit_threads *pool) {
     if (vit__mutex_init(&pool->mutex) != 0) return 0;
     if (vit__mutex_init(&pool->owner) == 0) {
@@ -3467,16 +3616,17 @@ VIT__INLINE vit_activation vit__known(vit_activation activation) {
     return VIT__KNOWN(stem, 1) ? activation : (vit_activation)VIT__KNOWN(activation, activation);
 }
 
-/* The activations of vit_activation. gelu_tanh(x) is x sigmoid(2 u) with u =
-   sqrt(2 / pi) (x + 0.044715 x^3). */
+/* The activations, defined here and nowhere else. gelu_tanh(x) is x sigmoid(2 u) with
+   u = sqrt(2 / pi) (x + 0.044715 x^3). */
 VIT__INLINE float vit__activate(vit__fma_fn *fma, vit_activation activation, float x) {
-    float s;
+    float s = x;
     switch (vit__known(activation)) {
     case VIT_GELU: return vit__gelu(fma, x);
     case VIT_RELU: return x < 0.0f ? 0.0f : x;
     case VIT_GELU_TANH: s = x * fma(x * x, 0.0713548163f, 1.5957691216f); break;
     case VIT_QUICK_GELU: s = 1.702f * x; break;
-    default: s = x; break; /* VIT_SILU */
+    case VIT_SILU: break;
+    case VIT_NUM_ACTIVATIONS: break;
     }
     return x / (1.0f + vit__exp(fma, -s));
 }
@@ -3518,18 +3668,23 @@ typedef enum vit__form {
 
 VIT__INLINE int vit__quads(int depth) { return vit__ceil_div(depth, 4); }
 
+/* An activation that need not be there; zero, so that a struct of zeros has none. */
+#define VIT__NO_ACT 0
+#define VIT__ACT(activation) (1 + (int)(activation))
+#define VIT__ACTIVATION(act) ((vit_activation)((act) - 1))
+
 /* What happens to a tile of a matrix product on its way to memory. */
 typedef struct vit__output {
     float *c;              /* [rows, cols] of the result                         */
     size_t ldc;
     const float *bias;     /* [cols], or NULL; this and gamma as the file has it */
-    int act;               /* 1 + vit_activation: c = act(product + bias)        */
+    int act;               /* VIT__ACT(...) or VIT__NO_ACT: c = act(product + bias) */
     int add;               /* 1: c += product + bias, the residual stream        */
     const float *gamma;    /* [cols] of LayerScale, or NULL: c += gamma * (...)  */
 } vit__output;
 
-/* The largest register tile of any tier, and how many numbers of a row are converted at a
-   time: both lie on the stack. */
+/* The largest tile of any tier (each tier's table asserts that its tiles fit), and how many
+   numbers of a row are converted at a time: both are on the stack. */
 #if VIT__SIMD && !VIT__HELIUM
 #    define VIT__MAX_TILE_ROWS 8
 #    define VIT__MAX_TILE_COLS 48
@@ -3540,13 +3695,20 @@ typedef struct vit__output {
 #    define VIT__CHUNK 16
 #endif
 
-/* tile[rows][tile_cols] = a[rows][depth], lda bytes apart, times `panels`
-   consecutive panels of weights. Floating point: each element is one chain of fma
-   over k in order, from zero; only bf16 goes k = 1, 0, 3, 2, ..., the order of the
-   instruction vdpbf16ps. int8: the sum of the products is exact, then
+/* What the product for a tile reads: rows of a layer's input and panels of its weights. */
+typedef struct vit__operands {
+    const unsigned char *a;     /* [rows, depth], in the kernel's form           */
+    size_t lda;                 /* bytes                                         */
+    int rows;
+    const unsigned char *panel; /* the first of `panels` consecutive ones        */
+    int depth, panels;
+} vit__operands;
+
+/* tile[rows][tile_cols] = a[rows][depth] times the panels. Floating point: each element
+   is one chain of fma over k in order, from zero; only bf16 goes k = 1, 0, 3, 2, ..., the
+   order of the instruction vdpbf16ps. int8: the sum of the products is exact, then
    (sum - zero * sum of weights) * (scale of the row * scale of the column). */
-typedef void vit__gemm_fn(float *tile, const unsigned char *a, size_t lda, int rows,
-                          const unsigned char *panel, int depth, int panels);
+typedef void vit__gemm_fn(float *tile, const vit__operands *o);
 
 typedef struct vit__gemm_kernel {
     vit__gemm_fn *run;
@@ -3558,6 +3720,7 @@ typedef struct vit__gemm_kernel {
 typedef struct vit__packing {
     uint32_t *keys, *values;
     int tokens, dim;
+    size_t ld;             /* numbers from one token to the next, where they come from */
 } vit__packing;
 
 typedef struct vit__kernels {
@@ -3571,11 +3734,50 @@ typedef struct vit__kernels {
                  float eps);
     float (*softmax)(float *x, int n, float scale);
     void (*pack_head)(vit_dtype dtype, const vit__packing *to, const float *k, const float *v,
-                      size_t ld, int first, int tokens);
+                      int first, int tokens);
     void (*scale)(float *y, const float *x, int n, float factor);
     void (*add)(float *y, const float *a, const float *b, const float *gamma, int n);
     void (*rotate)(vit_rope rope, float *x, const float *cosine, const float *sine, int half);
 } vit__kernels;
+
+/* The table of a tier, vit__kernels_<tier>. `bodies` names the tier whose wrappers it takes;
+   then comes a kernel for each type of weights: (function, rows of its tile, form of a). */
+#define VIT__TIER(tier, isa, panels, bodies, f32, f16, bf16, int8, int4)                          \
+    VIT__STATIC_ASSERT(VIT__TILE_FITS(panels, f32) && VIT__TILE_FITS(panels, f16) &&              \
+                           VIT__TILE_FITS(panels, bf16) && VIT__TILE_FITS(panels, int8) &&        \
+                           VIT__TILE_FITS(panels, int4),                                          \
+                       a_tile_of_##tier##_exceeds_VIT__MAX_TILE);                                 \
+    VIT__STATIC_ASSERT(VIT__TILE_ROWS bf16 % 2 == 0, tile_of_##tier##_in_bf16_has_odd_rows);      \
+    static const vit__kernels vit__kernels_##tier = {                                             \
+        isa,                                                                                      \
+        panels,                                                                                   \
+        { VIT__KERNEL f32, VIT__KERNEL f16, VIT__KERNEL bf16, VIT__KERNEL int8,                   \
+          VIT__KERNEL int4 },                                                                     \
+        vit__output_##bodies,                                                                     \
+        vit__convert_##bodies,                                                                    \
+        vit__gate_##bodies,                                                                       \
+        vit__norm_##bodies,                                                                       \
+        vit__softmax_##bodies,                                                                    \
+        vit__pack_head_##bodies,                                                                  \
+        vit__scale_##bodies,                                                                      \
+        vit__add_##bodies,                                                                        \
+        vit__rotate_##bodies,                                                                     \
+    }
+#define VIT__KERNEL(run, rows, form) { run, rows, form }
+#define VIT__TILE_ROWS(run, rows, form) (rows)
+#define VIT__TILE_FITS(panels, kernel)                                                            \
+    (VIT__TILE_ROWS kernel * (panels) * 16 <= VIT__MAX_TILE_ROWS * VIT__MAX_TILE_COLS)
+
+VIT__STATIC_ASSERT(VIT_F32 == 0 && VIT_F16 == 1 && VIT_BF16 == 2 && VIT_I8 == 3 && VIT_I4 == 4 &&
+                       VIT_NUM_DTYPES == 5,
+                   TIER_takes_a_kernel_for_each_dtype_in_order);
+VIT__STATIC_ASSERT(VIT_NUM_DTYPES == 0 VIT_DTYPE_LIST(VIT__ONE_MORE), DTYPE_LIST_has_a_gap);
+VIT__STATIC_ASSERT(VIT__DTYPES < 1u << VIT_NUM_DTYPES && (VIT__IS_FIXED ||
+                       VIT__DTYPES == (1u << VIT_NUM_DTYPES) - 1),
+                   DTYPES_lacks_a_bit_of_DTYPE_LIST);
+VIT__STATIC_ASSERT(VIT_NUM_ACTIVATIONS == 0 VIT_ACTIVATION_LIST(VIT__ONE_MORE),
+                   ACTIVATION_LIST_has_a_gap);
+VIT__STATIC_ASSERT(VIT_NUM_PHASES == 0 VIT_PHASE_LIST(VIT__ONE_MORE), PHASE_LIST_has_a_gap);
 
 #define VIT__LOWEST (-3.4028235e38f) /* of all finite floats */
 
@@ -3600,7 +3802,7 @@ typedef struct vit__epilogue {
 VIT__INLINE float vit__output1(vit__fma_fn *fma, vit__epilogue e, float x, float bias, float gamma,
                                float c) {
     x += bias;
-    if (e.act) x = vit__activate(fma, (vit_activation)(e.act - 1), x);
+    if (e.act) x = vit__activate(fma, VIT__ACTIVATION(e.act), x);
     if (e.add) x = e.scale ? fma(x, gamma, c) : x + c;
     return x;
 }
@@ -3655,51 +3857,52 @@ VIT__INLINE void vit__output_rows(vit__fma_fn *fma, vit__epilogue e, const vit__
     }
 }
 
-/* Each combination that occurs gets loops of its own. */
+/* Each combination that occurs gets loops of its own, each activation too. */
 VIT__INLINE void vit__output_body(vit__fma_fn *fma, const vit__output *out, const float *tile,
                                   int tile_cols, int rows, int cols) {
-    vit__epilogue e = { 0, 0, 0 };
-#define VIT_X(a, b, c)                                                         \
-    e.act = (a), e.add = (b), e.scale = (c);                                   \
-    vit__output_rows(fma, e, out, tile, tile_cols, rows, cols);
+    const vit__epilogue copy = { VIT__NO_ACT, 0, 0 }, add = { VIT__NO_ACT, 1, 0 };
+    const vit__epilogue scale = { VIT__NO_ACT, 1, 1 };
     if (VIT__SMALL) vit__output_small(fma, out, tile, tile_cols, rows, cols);
-    else if (out->add && out->gamma) { VIT_X(0, 1, 1) }
-    else if (out->add) { VIT_X(0, 1, 0) }
-    else {
-        switch (out->act) {
-        case 0: VIT_X(0, 0, 0) break;
-        case 1 + VIT_GELU: VIT_X(1 + VIT_GELU, 0, 0) break;
-        case 1 + VIT_GELU_TANH: VIT_X(1 + VIT_GELU_TANH, 0, 0) break;
-        case 1 + VIT_QUICK_GELU: VIT_X(1 + VIT_QUICK_GELU, 0, 0) break;
-        case 1 + VIT_SILU: VIT_X(1 + VIT_SILU, 0, 0) break;
-        default: VIT_X(1 + VIT_RELU, 0, 0) break;
-        }
+    else if (out->add && out->gamma) vit__output_rows(fma, scale, out, tile, tile_cols, rows, cols);
+    else if (out->add) vit__output_rows(fma, add, out, tile, tile_cols, rows, cols);
+    else if (!out->act) vit__output_rows(fma, copy, out, tile, tile_cols, rows, cols);
+#define VIT_X(name, value, text)                                               \
+    else if (vit__known(VIT__ACTIVATION(out->act)) == name) {                  \
+        const vit__epilogue e = { VIT__ACT(name), 0, 0 };                      \
+        vit__output_rows(fma, e, out, tile, tile_cols, rows, cols);            \
     }
+    VIT_ACTIVATION_LIST(VIT_X)
 #undef VIT_X
 }
 
-/* The gated MLP's hidden row: x[i] = act(x[i]) * x[n + i], i < n. */
-VIT__INLINE void vit__gate_rows(vit__fma_fn *fma, vit_activation activation, float *x, int n) {
-    const int full = vit__full(n);
+/* A tier's vit__output_body. */
+typedef void vit__output_fn(const vit__output *out, const float *tile, int tile_cols, int rows,
+                            int cols);
+
+/* The gated MLP's hidden row: x[i] = act(x[i]) * x[n + i], i < n; act by `output`, whose
+   bias of zero changes nothing: x, a layer's output, is never -0. */
+VIT__INLINE void vit__gate_body(vit__output_fn *output, vit_activation activation, float *x,
+                                int n) {
+    const int full = VIT__SMALL ? n : n / 16 * 16;
+    const size_t rest = (size_t)(n - full) * sizeof(float);
+    float last[16] = { 0 };
+    vit__output out = { NULL, 0, NULL, VIT__NO_ACT, 0, NULL };
     int i, l;
-    for (i = 0; i < full; i += 16) {
+    if (!VIT__KNOWN(has_gated_mlp, 1)) return;
+    out.c = x;
+    out.act = VIT__ACT(activation);
+    output(&out, x, 0, 1, full);
+    if (rest) {
+        out.c = (float *)memcpy(last, x + full, rest);
+        output(&out, last, 0, 1, 16);
+        memcpy(x + full, last, rest);
+    }
+    for (i = 0; i < vit__full(n); i += 16) {
         float t[16];
-        for (l = 0; l < 16; l++)
-            t[l] = vit__activate(fma, activation, x[i + l]) * x[n + i + l];
+        for (l = 0; l < 16; l++) t[l] = x[i + l] * x[n + i + l];
         memcpy(x + i, t, sizeof t);
     }
-    for (; i < n; i++) x[i] = vit__activate(fma, activation, x[i]) * x[n + i];
-}
-
-VIT__INLINE void vit__gate_body(vit__fma_fn *fma, vit_activation activation, float *x, int n) {
-    if (!VIT__KNOWN(has_gated_mlp, 1)) return;
-    switch (vit__known(activation)) {
-    case VIT_GELU: vit__gate_rows(fma, VIT_GELU, x, n); break;
-    case VIT_GELU_TANH: vit__gate_rows(fma, VIT_GELU_TANH, x, n); break;
-    case VIT_QUICK_GELU: vit__gate_rows(fma, VIT_QUICK_GELU, x, n); break;
-    case VIT_SILU: vit__gate_rows(fma, VIT_SILU, x, n); break;
-    case VIT_RELU: vit__gate_rows(fma, VIT_RELU, x, n); break;
-    }
+    for (; i < n; i++) x[i] *= x[n + i];
 }
 
 /* Rows are converted VIT__CHUNK numbers at a time, through copies of constant size; from
@@ -3901,12 +4104,12 @@ VIT__INLINE float vit__softmax_body(vit__fma_fn *fma, float *x, int n, float sca
    A unit is 4 bytes of a panel: one f32 or a pair of bf16 along the inner index, as the
    file has it. */
 VIT__INLINE void vit__pack_keys_body(vit_dtype dtype, const vit__packing *to, const float *k,
-                                     size_t ldk, int first, int tokens) {
+                                     int first, int tokens) {
     const int numbers = dtype == VIT_BF16 ? 2 : 1, units = vit__ceil_div(to->dim, numbers);
     int token, d, i;
     if (first == 0 && to->tokens % 16)
         memset(to->keys + to->tokens / 16 * 16 * units, 0, (size_t)units * 64);
-    for (token = first; token < first + tokens; token++, k += ldk) {
+    for (token = first; token < first + tokens; token++, k += to->ld) {
         uint32_t *at = to->keys + token / 16 * 16 * units + token % 16;
         for (d = 0; d < to->dim; d += VIT__CHUNK) {
             const int count = vit__min(VIT__CHUNK, to->dim - d);
@@ -3936,25 +4139,25 @@ VIT__INLINE void vit__pack_value(vit_dtype dtype, uint32_t *unit, const float *v
 
 /* first is even. */
 VIT__INLINE void vit__pack_values_body(vit_dtype dtype, const vit__packing *to, const float *v,
-                                       size_t ldv, int first, int tokens) {
+                                       int first, int tokens) {
     const int numbers = dtype == VIT_BF16 ? 2 : 1;
     const int units = vit__ceil_div(to->tokens, numbers), end = first + tokens, dim = to->dim;
     int token, d;
-    for (token = first; token < end; token += numbers, v += (size_t)numbers * ldv) {
+    for (token = first; token < end; token += numbers, v += (size_t)numbers * to->ld) {
         const int pair = numbers == 2 && token + 1 < end;
         uint32_t *at = to->values + token / numbers * 16;
         float a[16], b[16];
         memset(b, 0, sizeof b);
         for (d = 0; d + 16 <= dim; d += 16, at += units * 16) {
             memcpy(a, v + d, sizeof a);
-            if (pair) memcpy(b, v + ldv + d, sizeof b);
+            if (pair) memcpy(b, v + to->ld + d, sizeof b);
             vit__pack_value(dtype, at, a, b);
         }
         if (d == dim) continue;
         memset(a, 0, sizeof a);
         memset(b, 0, sizeof b);
         memcpy(a, v + d, (size_t)(dim - d) * sizeof(float));
-        if (pair) memcpy(b, v + ldv + d, (size_t)(dim - d) * sizeof(float));
+        if (pair) memcpy(b, v + to->ld + d, (size_t)(dim - d) * sizeof(float));
         vit__pack_value(dtype, at, a, b);
     }
 }
@@ -3971,7 +4174,7 @@ static void vit__put_weight(vit_dtype dtype, void *panels, int row, int k, int d
 
 /* Number by number, for size. */
 static void vit__pack_head_small(vit_dtype dtype, const vit__packing *to, const float *k,
-                                 const float *v, size_t ld, int first, int tokens) {
+                                 const float *v, int first, int tokens) {
     const size_t keys = (size_t)vit__ceil_div(to->tokens, 16) *
                         (size_t)vit__panel_bytes(dtype, to->dim);
     const size_t values = (size_t)vit__ceil_div(to->dim, 16) *
@@ -3979,7 +4182,7 @@ static void vit__pack_head_small(vit_dtype dtype, const vit__packing *to, const 
     int t, d;
     if (first == 0) memset(to->keys, 0, keys);
     if (first == 0) memset(to->values, 0, values);
-    for (t = first; t < first + tokens; t++, k += ld, v += ld)
+    for (t = first; t < first + tokens; t++, k += to->ld, v += to->ld)
         for (d = 0; d < to->dim; d++) {
             vit__put_weight(dtype, to->keys, t, d, to->dim, k[d]);
             vit__put_weight(dtype, to->values, d, t, to->tokens, v[d]);
@@ -3987,13 +4190,13 @@ static void vit__pack_head_small(vit_dtype dtype, const vit__packing *to, const 
 }
 
 VIT__INLINE void vit__pack_head_body(vit_dtype dtype, const vit__packing *to, const float *k,
-                                     const float *v, size_t ld, int first, int tokens) {
+                                     const float *v, int first, int tokens) {
     if (VIT__SMALL) {
-        vit__pack_head_small(dtype, to, k, v, ld, first, tokens);
+        vit__pack_head_small(dtype, to, k, v, first, tokens);
         return;
     }
-    vit__pack_keys_body(dtype, to, k, ld, first, tokens);
-    vit__pack_values_body(dtype, to, v, ld, first, tokens);
+    vit__pack_keys_body(dtype, to, k, first, tokens);
+    vit__pack_values_body(dtype, to, v, first, tokens);
 }
 
 VIT__INLINE void vit__scale_body(float *y, const float *x, int n, float factor) {
@@ -4025,8 +4228,9 @@ VIT__INLINE void vit__add_body(vit__fma_fn *fma, float *y, const float *a, const
 
 /* Turns each pair (a, b) of a head by its angle, in place: a is number i of `half`, in
    steps of `step`, b lies `apart` behind it. */
-VIT__INLINE void vit__rotate_pairs(vit__fma_fn *fma, float *x, const float *cosine,
-                                   const float *sine, int half, int step, int apart) {
+VIT__INLINE void vit__rotate_pairs(vit__fma_fn *fma, vit_rope rope, float *x, const float *cosine,
+                                   const float *sine, int half) {
+    const int step = rope == VIT_ROPE_PAIRS ? 2 : 1, apart = rope == VIT_ROPE_PAIRS ? 1 : half;
     float a[16], b[16];
     const int full = vit__full(half);
     int i, l;
@@ -4052,8 +4256,8 @@ VIT__INLINE void vit__rotate_pairs(vit__fma_fn *fma, float *x, const float *cosi
 VIT__INLINE void vit__rotate_body(vit__fma_fn *fma, vit_rope rope, float *x, const float *cosine,
                                   const float *sine, int half) {
     if (!VIT__KNOWN(rope, 1)) return;
-    if (rope == VIT_ROPE_PAIRS) vit__rotate_pairs(fma, x, cosine, sine, half, 2, 1);
-    else vit__rotate_pairs(fma, x, cosine, sine, half, 1, half);
+    if (rope == VIT_ROPE_PAIRS) vit__rotate_pairs(fma, VIT_ROPE_PAIRS, x, cosine, sine, half);
+    else vit__rotate_pairs(fma, VIT_ROPE_HALVES, x, cosine, sine, half);
 }
 
 /* ------------------------------------------------------------------------- */
@@ -4069,8 +4273,9 @@ VIT__INLINE int vit__summand(vit_dtype dtype, int k, int depth) {
 
 /* Two rows of a times four columns of a panel: eight sums that stay in registers. */
 VIT__INLINE void vit__gemm_2x4(vit_dtype dtype, float *tile, const unsigned char *a,
-                               const unsigned char *b, const unsigned char *panel, int column,
-                               int depth) {
+                               const unsigned char *b, const vit__operands *o, int column) {
+    const unsigned char *const panel = o->panel;
+    const int depth = o->depth;
     float a0 = 0, a1 = 0, a2 = 0, a3 = 0, b0 = 0, b1 = 0, b2 = 0, b3 = 0;
     int i;
     for (i = 0; i < depth; i++) {
@@ -4094,19 +4299,17 @@ VIT__INLINE void vit__gemm_2x4(vit_dtype dtype, float *tile, const unsigned char
 }
 
 /* Of an odd number of rows the last one comes twice. */
-VIT__INLINE void vit__gemm_body(vit_dtype dtype, float *tile, const unsigned char *a, size_t lda,
-                                int rows, const unsigned char *panel, int depth) {
+VIT__INLINE void vit__gemm_body(vit_dtype dtype, float *tile, const vit__operands *o) {
+    const unsigned char *a = o->a;
     int r, column;
-    for (r = 0; r < rows; r += 2, tile += 32, a += 2 * lda)
+    for (r = 0; r < o->rows; r += 2, tile += 32, a += 2 * o->lda)
         for (column = 0; column < 16; column += 4)
-            vit__gemm_2x4(dtype, tile, a, r + 1 < rows ? a + lda : a, panel, column, depth);
+            vit__gemm_2x4(dtype, tile, a, r + 1 < o->rows ? a + o->lda : a, o, column);
 }
 
-#define VIT_X(name, dtype, is_here)                                                                \
-    static void name(float *tile, const unsigned char *a, size_t lda, int rows,                    \
-                     const unsigned char *panel, int depth, int panels) {                          \
-        (void)panels;                                                                              \
-        if (is_here) vit__gemm_body(dtype, tile, a, lda, rows, panel, depth);                      \
+#define VIT_X(name, dtype, is_here)                                            \
+    static void name(float *tile, const vit__operands *o) {                    \
+        if (is_here) vit__gemm_body(dtype, tile, o);                           \
     }
 VIT_X(vit__gemm_f32_4x16_scalar, VIT_F32, 1)
 VIT_X(vit__gemm_f16_4x16_scalar, VIT_F16, VIT__F16)
@@ -4153,20 +4356,18 @@ static void vit__dot_i8_scalar(int32_t *sum, const unsigned char *q, const unsig
     sum[0] = c0, sum[1] = c1, sum[2] = c2, sum[3] = c3;
 }
 
-VIT__INLINE void vit__gemm_i8_body(vit__dot_i8_fn *dot, float *tile, const unsigned char *a,
-                                   size_t lda, int rows, const unsigned char *panel, int depth) {
+VIT__INLINE void vit__gemm_i8_body(vit__dot_i8_fn *dot, float *tile, const vit__operands *o) {
+    const unsigned char *a = o->a, *const tail = o->panel + (size_t)vit__quads(o->depth) * 64;
     int32_t sum[16];
-    int l;
-    for (; rows--; a += lda, tile += 16) {
-        for (l = 0; l < 16; l += 4) dot(sum + l, a + VIT__U8_HEADER, panel + 4 * l, depth);
-        vit__dequantise_row(tile, sum, a, panel + (size_t)vit__quads(depth) * 64);
+    int rows = o->rows, l;
+    for (; rows--; a += o->lda, tile += 16) {
+        for (l = 0; l < 16; l += 4) dot(sum + l, a + VIT__U8_HEADER, o->panel + 4 * l, o->depth);
+        vit__dequantise_row(tile, sum, a, tail);
     }
 }
 
-static void vit__gemm_i8_4x16_scalar(float *tile, const unsigned char *a, size_t lda, int rows,
-                                     const unsigned char *panel, int depth, int panels) {
-    (void)panels;
-    if (VIT__INT8) vit__gemm_i8_body(vit__dot_i8_scalar, tile, a, lda, rows, panel, depth);
+static void vit__gemm_i8_4x16_scalar(float *tile, const vit__operands *o) {
+    if (VIT__INT8) vit__gemm_i8_body(vit__dot_i8_scalar, tile, o);
 }
 
 static void vit__output_scalar(const vit__output *out, const float *tile, int tile_cols,
@@ -4179,7 +4380,7 @@ static void vit__convert_scalar(vit__form form, float *row, int n) {
 }
 
 static void vit__gate_scalar(vit_activation activation, float *x, int n) {
-    vit__gate_body(vit__fma_scalar, activation, x, n);
+    vit__gate_body(vit__output_scalar, activation, x, n);
 }
 
 static void vit__norm_scalar(float *y, const float *x, const float *weight, const float *bias,
@@ -4192,8 +4393,8 @@ static float vit__softmax_scalar(float *x, int n, float scale) {
 }
 
 static void vit__pack_head_scalar(vit_dtype dtype, const vit__packing *to, const float *k,
-                                  const float *v, size_t ld, int first, int tokens) {
-    vit__pack_head_body(VIT__BF16 ? dtype : VIT_F32, to, k, v, ld, first, tokens);
+                                  const float *v, int first, int tokens) {
+    vit__pack_head_body(VIT__BF16 ? dtype : VIT_F32, to, k, v, first, tokens);
 }
 
 static void vit__scale_scalar(float *y, const float *x, int n, float factor) {
@@ -4209,22 +4410,12 @@ static void vit__rotate_scalar(vit_rope rope, float *x, const float *cosine, con
     vit__rotate_body(vit__fma_scalar, rope, x, cosine, sine, half);
 }
 
-/* Places of the bodies' wrappers in a tier's table. */
-#define VIT__BODIES(isa)                                                       \
-    vit__output_##isa, vit__convert_##isa, vit__gate_##isa, vit__norm_##isa,   \
-        vit__softmax_##isa, vit__pack_head_##isa, vit__scale_##isa,            \
-        vit__add_##isa, vit__rotate_##isa
-
-static const vit__kernels vit__kernels_scalar = {
-    VIT_ISA_SCALAR,
-    1,
-    { { vit__gemm_f32_4x16_scalar, 4, VIT__FORM_F32 },
-      { vit__gemm_f16_4x16_scalar, 4, VIT__FORM_F32 },
-      { vit__gemm_bf16_4x16_scalar, 4, VIT__FORM_ROUNDED },
-      { vit__gemm_i8_4x16_scalar, 4, VIT__FORM_U8 },
-      { vit__gemm_i4_4x16_scalar, 4, VIT__FORM_F32 } },
-    VIT__BODIES(scalar),
-};
+VIT__TIER(scalar, VIT_ISA_SCALAR, 1, scalar,
+          (vit__gemm_f32_4x16_scalar, 4, VIT__FORM_F32),
+          (vit__gemm_f16_4x16_scalar, 4, VIT__FORM_F32),
+          (vit__gemm_bf16_4x16_scalar, 4, VIT__FORM_ROUNDED),
+          (vit__gemm_i8_4x16_scalar, 4, VIT__FORM_U8),
+          (vit__gemm_i4_4x16_scalar, 4, VIT__FORM_F32));
 
 /* ------------------------------------------------------------------------- */
 /* >>tiles                                                                   */
@@ -4270,11 +4461,16 @@ static const vit__kernels vit__kernels_scalar = {
 #    define VIT__STORE(STEP, r, n) vit__store_##STEP(tile, r, n, c##r##n, a##r, p, stride, steps);
 #    define VIT__STORE_ROW(r, STEP, WIDTH) WIDTH(VIT__STORE, STEP, r)
 
-/* ORDER(i, depth): which k comes i-th. */
+/* ORDER(i, depth): which k comes i-th. p: the panel, or the part of it that is meant; stride:
+   bytes from one panel to the next, where a step needs them. */
+#    define VIT__ONE_ROW(r, A, B) +1
 #    define VIT__GEMM(name, STEP, WEIGHTS, ORDER, ROWS, WIDTH)                                    \
-        VIT__NOINLINE static void name(float *tile, const unsigned char *a, size_t lda, int rows, \
-                                       const unsigned char *p, size_t stride, int depth) {        \
-            const int steps = vit__steps_##STEP(depth);                                           \
+        VIT__STATIC_ASSERT(0 ROWS(VIT__ONE_ROW, , ) <= VIT__MAX_TILE_ROWS, rows_of_##name);       \
+        VIT__NOINLINE static void name(float *tile, const vit__operands *o,                       \
+                                       const unsigned char *p, size_t stride) {                   \
+            const unsigned char *const a = o->a;                                                  \
+            const size_t lda = o->lda;                                                            \
+            const int rows = o->rows, depth = o->depth, steps = vit__steps_##STEP(depth);         \
             int i;                                                                                \
             ROWS(VIT__ROW, , )                                                                    \
             ROWS(VIT__ZERO_ROW, STEP, WIDTH)                                                      \
@@ -4303,7 +4499,7 @@ VIT__INLINE int vit__odd_first(int i, int depth) { return vit__summand(VIT_BF16,
             vit__convert_body(vit__fma_##isa, form, row, n);                                      \
         }                                                                                         \
         static void vit__gate_##isa(vit_activation activation, float *x, int n) {                 \
-            vit__gate_body(vit__fma_##isa, activation, x, n);                                     \
+            vit__gate_body(vit__output_##isa, activation, x, n);                                  \
         }                                                                                         \
         static void vit__norm_##isa(float *y, const float *x, const float *weight,                \
                                     const float *bias, int dim, float eps) {                      \
@@ -4313,9 +4509,9 @@ VIT__INLINE int vit__odd_first(int i, int depth) { return vit__summand(VIT_BF16,
             return vit__softmax_body(vit__fma_##isa, x, n, scale);                                \
         }                                                                                         \
         static void vit__pack_head_##isa(vit_dtype dtype, const vit__packing *to, const float *k, \
-                                         const float *v, size_t ld, int first, int tokens) {      \
-            if (dtype == VIT_F32) vit__pack_head_body(VIT_F32, to, k, v, ld, first, tokens);      \
-            else vit__pack_head_body(VIT_BF16, to, k, v, ld, first, tokens);                      \
+                                         const float *v, int first, int tokens) {                 \
+            if (dtype == VIT_F32) vit__pack_head_body(VIT_F32, to, k, v, first, tokens);          \
+            else vit__pack_head_body(VIT_BF16, to, k, v, first, tokens);                          \
         }                                                                                         \
         static void vit__scale_##isa(float *y, const float *x, int n, float factor) {             \
             vit__scale_body(y, x, n, factor);                                                     \
@@ -4399,11 +4595,8 @@ VIT__INLINE __m256i vit__i8_avx2(const unsigned char *p, size_t stride, int n, i
         const __m256 x = _mm256_castsi256_ps(_mm256_set1_epi32(vit__load32(a + 4 * k)));
 #    define VIT__MAC_fma_avx2(c, n) c = _mm256_fmadd_ps(x, w##n, c);
 VIT__INLINE int vit__steps_fma_avx2(int depth) { return depth; }
-VIT__INLINE void vit__store_fma_avx2(float *tile, int r, int n, __m256 c, const unsigned char *a,
-                                     const unsigned char *p, size_t stride, int steps) {
-    (void)a, (void)p, (void)stride, (void)steps;
-    _mm256_storeu_ps(tile + 48 * r + 8 * n, c);
-}
+#    define vit__store_fma_avx2(tile, r, n, c, a, p, stride, steps)                               \
+        _mm256_storeu_ps(tile + 48 * r + 8 * n, c)
 
 /* x is a quad of the row. Its even and odd bytes are multiplied as 16-bit numbers,
    two products to a sum of 32 bits; vpmaddubsw would saturate. */
@@ -4421,29 +4614,31 @@ VIT__INLINE void vit__store_fma_avx2(float *tile, int r, int n, __m256 c, const 
         c = _mm256_add_epi32(c, _mm256_madd_epi16(x_even, even##n));                              \
         c = _mm256_add_epi32(c, _mm256_madd_epi16(x_odd, odd##n));
 VIT__INLINE int vit__steps_mul16_avx2(int depth) { return vit__quads(depth); }
-VIT__INLINE void vit__store_mul16_avx2(float *tile, int r, int n, __m256i c, const unsigned char *a,
-                                       const unsigned char *p, size_t stride, int steps) {
-    const unsigned char *tail = p + 64 * (size_t)steps + 32 * n;
+/* As vit__dequantise_row. */
+VIT__INLINE __m256 vit__dequantise_avx2(__m256i sum, const unsigned char *a,
+                                        const unsigned char *tail) {
     const __m256 scale = _mm256_castsi256_ps(_mm256_set1_epi32(vit__load32(a)));
     const __m256 scales = _mm256_castsi256_ps(vit__load_avx2(tail));
     const __m256i zero = _mm256_set1_epi32(vit__load32(a + 4));
-    c = _mm256_sub_epi32(c, _mm256_mullo_epi32(zero, vit__load_avx2(tail + 64)));
-    (void)stride;
-    _mm256_storeu_ps(tile + 48 * r + 8 * n,
-                     _mm256_mul_ps(_mm256_cvtepi32_ps(c), _mm256_mul_ps(scale, scales)));
+    sum = _mm256_sub_epi32(sum, _mm256_mullo_epi32(zero, vit__load_avx2(tail + 64)));
+    return _mm256_mul_ps(_mm256_cvtepi32_ps(sum), _mm256_mul_ps(scale, scales));
 }
+#    define vit__store_mul16_avx2(tile, r, n, c, a, p, stride, steps)                             \
+        _mm256_storeu_ps(tile + 48 * r + 8 * n,                                                   \
+                         vit__dequantise_avx2(c, a, p + 64 * (size_t)steps + 32 * n))
 
 /* A kernel: the full height, and one row for the class token and the head. Three
    panels, one after the other, while the rows are in the nearest cache. */
 #    define VIT__GEMM_AVX2(name, dtype, STEP, WEIGHTS, ORDER, ROWS)                               \
         VIT__GEMM(name##_full, STEP, WEIGHTS, ORDER, ROWS, VIT__WIDTH_2)                          \
         VIT__GEMM(name##_1, STEP, WEIGHTS, ORDER, VIT__ROWS_1, VIT__WIDTH_2)                      \
-        static void name(float *tile, const unsigned char *a, size_t lda, int rows,               \
-                         const unsigned char *p, int depth, int panels) {                         \
-            const size_t stride = (size_t)vit__panel_bytes(dtype, depth);                         \
+        static void name(float *tile, const vit__operands *o) {                                   \
+            const size_t stride = (size_t)vit__panel_bytes(dtype, o->depth);                      \
+            const unsigned char *p = o->panel;                                                    \
+            int panels = o->panels;                                                               \
             for (; panels; panels--, p += stride, tile += 16) {                                   \
-                if (rows == 1) name##_1(tile, a, lda, rows, p, stride, depth);                    \
-                else name##_full(tile, a, lda, rows, p, stride, depth);                           \
+                if (o->rows == 1) name##_1(tile, o, p, stride);                                   \
+                else name##_full(tile, o, p, stride);                                             \
             }                                                                                     \
         }
 
@@ -4455,16 +4650,12 @@ VIT__GEMM_AVX2(vit__gemm_i4_avx2, VIT_I4, fma_avx2, vit__i4_avx2, vit__ascending
 
 VIT__TARGET_END
 
-static const vit__kernels vit__kernels_avx2 = {
-    VIT_ISA_AVX2,
-    3,
-    { { vit__gemm_f32_avx2, 6, VIT__FORM_F32 },
-      { vit__gemm_f16_avx2, 6, VIT__FORM_F32 },
-      { vit__gemm_bf16_avx2, 6, VIT__FORM_ROUNDED },
-      { vit__gemm_i8_avx2, 4, VIT__FORM_U8 },
-      { vit__gemm_i4_avx2, 6, VIT__FORM_F32 } },
-    VIT__BODIES(avx2),
-};
+VIT__TIER(avx2, VIT_ISA_AVX2, 3, avx2,
+          (vit__gemm_f32_avx2, 6, VIT__FORM_F32),
+          (vit__gemm_f16_avx2, 6, VIT__FORM_F32),
+          (vit__gemm_bf16_avx2, 6, VIT__FORM_ROUNDED),
+          (vit__gemm_i8_avx2, 4, VIT__FORM_U8),
+          (vit__gemm_i4_avx2, 6, VIT__FORM_F32));
 
 /* --- AVX-VNNI: AVX2 and vpdpbusd -------------------------------------------------- */
 
@@ -4487,16 +4678,12 @@ VIT__GEMM_AVX2(vit__gemm_i8_avxvnni, VIT_I8, vnni_avx2, vit__i8_avx2, vit__ascen
 
 VIT__TARGET_END
 
-static const vit__kernels vit__kernels_avxvnni = {
-    VIT_ISA_AVX_VNNI,
-    3,
-    { { vit__gemm_f32_avx2, 6, VIT__FORM_F32 },
-      { vit__gemm_f16_avx2, 6, VIT__FORM_F32 },
-      { vit__gemm_bf16_avx2, 6, VIT__FORM_ROUNDED },
-      { vit__gemm_i8_avxvnni, 6, VIT__FORM_U8 },
-      { vit__gemm_i4_avx2, 6, VIT__FORM_F32 } },
-    VIT__BODIES(avx2),
-};
+VIT__TIER(avxvnni, VIT_ISA_AVX_VNNI, 3, avx2,
+          (vit__gemm_f32_avx2, 6, VIT__FORM_F32),
+          (vit__gemm_f16_avx2, 6, VIT__FORM_F32),
+          (vit__gemm_bf16_avx2, 6, VIT__FORM_ROUNDED),
+          (vit__gemm_i8_avxvnni, 6, VIT__FORM_U8),
+          (vit__gemm_i4_avx2, 6, VIT__FORM_F32));
 
 #    endif /* VIT__AVXVNNI */
 
@@ -4543,11 +4730,8 @@ VIT__INLINE __m512i vit__bits_avx512(const unsigned char *p, size_t stride, int 
         const __m512 x = _mm512_castsi512_ps(_mm512_set1_epi32(vit__load32(a + 4 * k)));
 #    define VIT__MAC_fma_avx512(c, n) c = _mm512_fmadd_ps(x, w##n, c);
 VIT__INLINE int vit__steps_fma_avx512(int depth) { return depth; }
-VIT__INLINE void vit__store_fma_avx512(float *tile, int r, int n, __m512 c, const unsigned char *a,
-                                       const unsigned char *p, size_t stride, int steps) {
-    (void)a, (void)p, (void)stride, (void)steps;
-    _mm512_storeu_ps(tile + 48 * r + 16 * n, c);
-}
+#    define vit__store_fma_avx512(tile, r, n, c, a, p, stride, steps)                             \
+        _mm512_storeu_ps(tile + 48 * r + 16 * n, c)
 
 /* As in the AVX2 tier. */
 #    define VIT__ACC_mul16_avx512 __m512i
@@ -4564,24 +4748,25 @@ VIT__INLINE void vit__store_fma_avx512(float *tile, int r, int n, __m512 c, cons
         c = _mm512_add_epi32(c, _mm512_madd_epi16(x_even, even##n));                              \
         c = _mm512_add_epi32(c, _mm512_madd_epi16(x_odd, odd##n));
 VIT__INLINE int vit__steps_mul16_avx512(int depth) { return vit__quads(depth); }
-VIT__INLINE void vit__store_mul16_avx512(float *tile, int r, int n, __m512i c,
-                                         const unsigned char *a, const unsigned char *p,
-                                         size_t stride, int steps) {
-    const unsigned char *tail = p + (size_t)n * stride + 64 * (size_t)steps;
+/* As vit__dequantise_row. */
+VIT__INLINE __m512 vit__dequantise_avx512(__m512i sum, const unsigned char *a,
+                                          const unsigned char *tail) {
     const __m512 scale = _mm512_castsi512_ps(_mm512_set1_epi32(vit__load32(a)));
     const __m512i zero = _mm512_set1_epi32(vit__load32(a + 4));
-    c = _mm512_sub_epi32(c, _mm512_mullo_epi32(zero, _mm512_loadu_si512(tail + 64)));
-    _mm512_storeu_ps(tile + 48 * r + 16 * n,
-                     _mm512_mul_ps(_mm512_cvtepi32_ps(c),
-                                   _mm512_mul_ps(scale, _mm512_loadu_ps(tail))));
+    sum = _mm512_sub_epi32(sum, _mm512_mullo_epi32(zero, _mm512_loadu_si512(tail + 64)));
+    return _mm512_mul_ps(_mm512_cvtepi32_ps(sum), _mm512_mul_ps(scale, _mm512_loadu_ps(tail)));
 }
+#    define vit__store_mul16_avx512(tile, r, n, c, a, p, stride, steps)                           \
+        _mm512_storeu_ps(                                                                         \
+            tile + 48 * r + 16 * n,                                                               \
+            vit__dequantise_avx512(c, a, p + (size_t)n * stride + 64 * (size_t)steps))
 
 /* What is left over by tiles of three panels goes panel by panel. */
 #    define VIT__GEMM_REST(name)                                                                  \
-        static void name##_rest(float *tile, const unsigned char *a, size_t lda, int rows,        \
-                                const unsigned char *p, size_t stride, int depth, int panels) {   \
-            for (; panels; panels--, p += stride, tile += 16)                                     \
-                name##_x16(tile, a, lda, rows, p, stride, depth);                                 \
+        static void name##_rest(float *tile, const vit__operands *o, size_t stride) {             \
+            const unsigned char *p = o->panel;                                                    \
+            int panels = o->panels;                                                               \
+            for (; panels; panels--, p += stride, tile += 16) name##_x16(tile, o, p, stride);     \
         }
 
 /* A kernel in two heights, for steps that spend their time on widening. */
@@ -4590,12 +4775,11 @@ VIT__INLINE void vit__store_mul16_avx512(float *tile, int r, int n, __m512i c,
         VIT__GEMM(name##_1, STEP, WEIGHTS, ORDER, VIT__ROWS_1, VIT__WIDTH_3)                      \
         VIT__GEMM(name##_x16, STEP, WEIGHTS, ORDER, ROWS, VIT__WIDTH_1)                           \
         VIT__GEMM_REST(name)                                                                      \
-        static void name(float *tile, const unsigned char *a, size_t lda, int rows,               \
-                         const unsigned char *p, int depth, int panels) {                         \
-            const size_t stride = (size_t)vit__panel_bytes(dtype, depth);                         \
-            if (panels < 3) name##_rest(tile, a, lda, rows, p, stride, depth, panels);            \
-            else if (rows == 1) name##_1(tile, a, lda, rows, p, stride, depth);                   \
-            else name##_full(tile, a, lda, rows, p, stride, depth);                               \
+        static void name(float *tile, const vit__operands *o) {                                   \
+            const size_t stride = (size_t)vit__panel_bytes(dtype, o->depth);                      \
+            if (o->panels < 3) name##_rest(tile, o, stride);                                      \
+            else if (o->rows == 1) name##_1(tile, o, o->panel, stride);                           \
+            else name##_full(tile, o, o->panel, stride);                                          \
         }
 
 /* A kernel in every height that the split of many rows leaves, or a few rows have. */
@@ -4609,22 +4793,22 @@ VIT__INLINE void vit__store_mul16_avx512(float *tile, int r, int n, __m512i c,
         VIT__GEMM(name##_1, STEP, WEIGHTS, ORDER, VIT__ROWS_1, VIT__WIDTH_3)                      \
         VIT__GEMM(name##_x16, STEP, WEIGHTS, ORDER, VIT__ROWS_8, VIT__WIDTH_1)                    \
         VIT__GEMM_REST(name)                                                                      \
-        static void name(float *tile, const unsigned char *a, size_t lda, int rows,               \
-                         const unsigned char *p, int depth, int panels) {                         \
-            const size_t stride = (size_t)vit__panel_bytes(dtype, depth);                         \
-            if (panels < 3) {                                                                     \
-                name##_rest(tile, a, lda, rows, p, stride, depth, panels);                        \
+        static void name(float *tile, const vit__operands *o) {                                   \
+            const size_t stride = (size_t)vit__panel_bytes(dtype, o->depth);                      \
+            const unsigned char *const p = o->panel;                                              \
+            if (o->panels < 3) {                                                                  \
+                name##_rest(tile, o, stride);                                                     \
                 return;                                                                           \
             }                                                                                     \
-            switch (rows) {                                                                       \
-            case 1: name##_1(tile, a, lda, rows, p, stride, depth); break;                        \
-            case 2: name##_2(tile, a, lda, rows, p, stride, depth); break;                        \
+            switch (o->rows) {                                                                    \
+            case 1: name##_1(tile, o, p, stride); break;                                          \
+            case 2: name##_2(tile, o, p, stride); break;                                          \
             case 3:                                                                               \
-            case 4: name##_4(tile, a, lda, rows, p, stride, depth); break;                        \
-            case 5: name##_5(tile, a, lda, rows, p, stride, depth); break;                        \
-            case 6: name##_6(tile, a, lda, rows, p, stride, depth); break;                        \
-            case 7: name##_7(tile, a, lda, rows, p, stride, depth); break;                        \
-            default: name##_8(tile, a, lda, rows, p, stride, depth); break;                       \
+            case 4: name##_4(tile, o, p, stride); break;                                          \
+            case 5: name##_5(tile, o, p, stride); break;                                          \
+            case 6: name##_6(tile, o, p, stride); break;                                          \
+            case 7: name##_7(tile, o, p, stride); break;                                          \
+            default: name##_8(tile, o, p, stride); break;                                         \
             }                                                                                     \
         }
 
@@ -4640,16 +4824,12 @@ VIT__GEMM_AVX512_2(vit__gemm_i4_avx512, VIT_I4, fma_avx512, vit__i4_avx512, vit_
 
 VIT__TARGET_END
 
-static const vit__kernels vit__kernels_avx512 = {
-    VIT_ISA_AVX512,
-    3,
-    { { vit__gemm_f32_avx512, 8, VIT__FORM_F32 },
-      { vit__gemm_f16_avx512, 8, VIT__FORM_F32 },
-      { vit__gemm_bf16_avx512, 8, VIT__FORM_ROUNDED },
-      { vit__gemm_i8_avx512, 4, VIT__FORM_U8 },
-      { vit__gemm_i4_avx512, 8, VIT__FORM_F32 } },
-    VIT__BODIES(avx512),
-};
+VIT__TIER(avx512, VIT_ISA_AVX512, 3, avx512,
+          (vit__gemm_f32_avx512, 8, VIT__FORM_F32),
+          (vit__gemm_f16_avx512, 8, VIT__FORM_F32),
+          (vit__gemm_bf16_avx512, 8, VIT__FORM_ROUNDED),
+          (vit__gemm_i8_avx512, 4, VIT__FORM_U8),
+          (vit__gemm_i4_avx512, 8, VIT__FORM_F32));
 
 /* --- AVX-512 VNNI and BF16: dot products of quads and of pairs ------------------------ */
 
@@ -4670,16 +4850,12 @@ VIT__GEMM_AVX512_8(vit__gemm_i8_vnni, VIT_I8, vnni_avx512, vit__bits_avx512, vit
 
 VIT__TARGET_END
 
-static const vit__kernels vit__kernels_avx512_vnni = {
-    VIT_ISA_AVX512_VNNI,
-    3,
-    { { vit__gemm_f32_avx512, 8, VIT__FORM_F32 },
-      { vit__gemm_f16_avx512, 8, VIT__FORM_F32 },
-      { vit__gemm_bf16_avx512, 8, VIT__FORM_ROUNDED },
-      { vit__gemm_i8_vnni, 8, VIT__FORM_U8 },
-      { vit__gemm_i4_avx512, 8, VIT__FORM_F32 } },
-    VIT__BODIES(avx512),
-};
+VIT__TIER(avx512_vnni, VIT_ISA_AVX512_VNNI, 3, avx512,
+          (vit__gemm_f32_avx512, 8, VIT__FORM_F32),
+          (vit__gemm_f16_avx512, 8, VIT__FORM_F32),
+          (vit__gemm_bf16_avx512, 8, VIT__FORM_ROUNDED),
+          (vit__gemm_i8_vnni, 8, VIT__FORM_U8),
+          (vit__gemm_i4_avx512, 8, VIT__FORM_F32));
 
 #    if VIT__AVX512BF16
 
@@ -4700,16 +4876,12 @@ VIT__GEMM_AVX512_8(vit__gemm_bf16_dot, VIT_BF16, bf16_avx512, vit__bits_avx512, 
 
 VIT__TARGET_END
 
-static const vit__kernels vit__kernels_avx512_bf16 = {
-    VIT_ISA_AVX512_BF16,
-    3,
-    { { vit__gemm_f32_avx512, 8, VIT__FORM_F32 },
-      { vit__gemm_f16_avx512, 8, VIT__FORM_F32 },
-      { vit__gemm_bf16_dot, 8, VIT__FORM_BF16 },
-      { vit__gemm_i8_vnni, 8, VIT__FORM_U8 },
-      { vit__gemm_i4_avx512, 8, VIT__FORM_F32 } },
-    VIT__BODIES(avx512),
-};
+VIT__TIER(avx512_bf16, VIT_ISA_AVX512_BF16, 3, avx512,
+          (vit__gemm_f32_avx512, 8, VIT__FORM_F32),
+          (vit__gemm_f16_avx512, 8, VIT__FORM_F32),
+          (vit__gemm_bf16_dot, 8, VIT__FORM_BF16),
+          (vit__gemm_i8_vnni, 8, VIT__FORM_U8),
+          (vit__gemm_i4_avx512, 8, VIT__FORM_F32));
 
 #    endif /* VIT__AVX512BF16 */
 
@@ -4854,11 +5026,9 @@ VIT__INLINE int vit__steps_mull_neon(int depth) { return vit__ceil_div(depth, 8)
 #    define VIT__GEMM_NEON(name, STEP, WEIGHTS, ORDER, ROWS)                                      \
         VIT__GEMM(name##_full, STEP, WEIGHTS, ORDER, ROWS, VIT__WIDTH_4)                          \
         VIT__GEMM(name##_1, STEP, WEIGHTS, ORDER, VIT__ROWS_1, VIT__WIDTH_4)                      \
-        static void name(float *tile, const unsigned char *a, size_t lda, int rows,               \
-                         const unsigned char *p, int depth, int panels) {                         \
-            (void)panels;                                                                         \
-            if (rows == 1) name##_1(tile, a, lda, rows, p, 0, depth);                             \
-            else name##_full(tile, a, lda, rows, p, 0, depth);                                    \
+        static void name(float *tile, const vit__operands *o) {                                   \
+            if (o->rows == 1) name##_1(tile, o, o->panel, 0);                                     \
+            else name##_full(tile, o, o->panel, 0);                                               \
         }
 
 VIT__GEMM_NEON(vit__gemm_f32_neon, fma_neon, vit__f32_neon, vit__in_order, VIT__ROWS_6)
@@ -4871,27 +5041,21 @@ VIT__GEMM(vit__gemm_i8_neon_x8, mull_neon, vit__two_quads_neon, vit__in_order, V
           VIT__WIDTH_4)
 VIT__GEMM(vit__gemm_i8_neon_1, mull_neon, vit__two_quads_neon, vit__in_order, VIT__ROWS_1,
           VIT__WIDTH_8)
-static void vit__gemm_i8_neon(float *tile, const unsigned char *a, size_t lda, int rows,
-                              const unsigned char *p, int depth, int panels) {
-    (void)panels;
-    if (rows == 1) {
-        vit__gemm_i8_neon_1(tile, a, lda, rows, p, 0, depth);
+static void vit__gemm_i8_neon(float *tile, const vit__operands *o) {
+    if (o->rows == 1) {
+        vit__gemm_i8_neon_1(tile, o, o->panel, 0);
         return;
     }
-    vit__gemm_i8_neon_x8(tile, a, lda, rows, p, 0, depth);
-    vit__gemm_i8_neon_x8(tile + 8, a, lda, rows, p + 32, 0, depth);
+    vit__gemm_i8_neon_x8(tile, o, o->panel, 0);
+    vit__gemm_i8_neon_x8(tile + 8, o, o->panel + 32, 0);
 }
 
-static const vit__kernels vit__kernels_neon = {
-    VIT_ISA_NEON,
-    1,
-    { { vit__gemm_f32_neon, 6, VIT__FORM_F32 },
-      { vit__gemm_f16_neon, 6, VIT__FORM_F32 },
-      { vit__gemm_bf16_neon, 6, VIT__FORM_ROUNDED },
-      { vit__gemm_i8_neon, 4, VIT__FORM_S8 },
-      { vit__gemm_i4_neon, 5, VIT__FORM_F32 } },
-    VIT__BODIES(neon),
-};
+VIT__TIER(neon, VIT_ISA_NEON, 1, neon,
+          (vit__gemm_f32_neon, 6, VIT__FORM_F32),
+          (vit__gemm_f16_neon, 6, VIT__FORM_F32),
+          (vit__gemm_bf16_neon, 6, VIT__FORM_ROUNDED),
+          (vit__gemm_i8_neon, 4, VIT__FORM_S8),
+          (vit__gemm_i4_neon, 5, VIT__FORM_F32));
 
 /* --- sdot: dot products of quads -------------------------------------------------------- */
 
@@ -4920,16 +5084,12 @@ VIT__GEMM_NEON(vit__gemm_i8_neon_dotprod, dot_neon, vit__bits_neon, vit__in_orde
 
 VIT__TARGET_END
 
-static const vit__kernels vit__kernels_neon_dotprod = {
-    VIT_ISA_NEON_DOTPROD,
-    1,
-    { { vit__gemm_f32_neon, 6, VIT__FORM_F32 },
-      { vit__gemm_f16_neon, 6, VIT__FORM_F32 },
-      { vit__gemm_bf16_neon, 6, VIT__FORM_ROUNDED },
-      { vit__gemm_i8_neon_dotprod, 6, VIT__FORM_S8 },
-      { vit__gemm_i4_neon, 5, VIT__FORM_F32 } },
-    VIT__BODIES(neon),
-};
+VIT__TIER(neon_dotprod, VIT_ISA_NEON_DOTPROD, 1, neon,
+          (vit__gemm_f32_neon, 6, VIT__FORM_F32),
+          (vit__gemm_f16_neon, 6, VIT__FORM_F32),
+          (vit__gemm_bf16_neon, 6, VIT__FORM_ROUNDED),
+          (vit__gemm_i8_neon_dotprod, 6, VIT__FORM_S8),
+          (vit__gemm_i4_neon, 5, VIT__FORM_F32));
 
 #    endif /* VIT__NEON_DOTPROD */
 
@@ -4972,34 +5132,30 @@ VIT__GEMM_SMMLA(vit__gemm_i8_neon_i8mm_6, VIT__ROWS_3)
 VIT__GEMM_SMMLA(vit__gemm_i8_neon_i8mm_8, VIT__ROWS_4)
 
 /* Half a panel at a time; an odd number of rows has its middle one in two pairs. */
-static void vit__gemm_i8_neon_i8mm(float *tile, const unsigned char *a, size_t lda, int rows,
-                                   const unsigned char *p, int depth, int panels) {
-    const int pairs = (rows + 1) / 2;
-    const size_t apart = (size_t)(rows / 2);
+static void vit__gemm_i8_neon_i8mm(float *tile, const vit__operands *o) {
+    const size_t apart = (size_t)(o->rows / 2);
+    const unsigned char *p = o->panel;
+    vit__operands pairs = *o;
     int half;
-    (void)panels;
+    pairs.rows = (o->rows + 1) / 2;
     for (half = 0; half < 2; half++, tile += 8, p += 32) {
-        switch (pairs) {
-        case 1: vit__gemm_i8_neon_i8mm_2(tile, a, lda, pairs, p, apart, depth); break;
-        case 2: vit__gemm_i8_neon_i8mm_4(tile, a, lda, pairs, p, apart, depth); break;
-        case 3: vit__gemm_i8_neon_i8mm_6(tile, a, lda, pairs, p, apart, depth); break;
-        default: vit__gemm_i8_neon_i8mm_8(tile, a, lda, pairs, p, apart, depth); break;
+        switch (pairs.rows) {
+        case 1: vit__gemm_i8_neon_i8mm_2(tile, &pairs, p, apart); break;
+        case 2: vit__gemm_i8_neon_i8mm_4(tile, &pairs, p, apart); break;
+        case 3: vit__gemm_i8_neon_i8mm_6(tile, &pairs, p, apart); break;
+        default: vit__gemm_i8_neon_i8mm_8(tile, &pairs, p, apart); break;
         }
     }
 }
 
 VIT__TARGET_END
 
-static const vit__kernels vit__kernels_neon_i8mm = {
-    VIT_ISA_NEON_I8MM,
-    1,
-    { { vit__gemm_f32_neon, 6, VIT__FORM_F32 },
-      { vit__gemm_f16_neon, 6, VIT__FORM_F32 },
-      { vit__gemm_bf16_neon, 6, VIT__FORM_ROUNDED },
-      { vit__gemm_i8_neon_i8mm, 8, VIT__FORM_S8 },
-      { vit__gemm_i4_neon, 5, VIT__FORM_F32 } },
-    VIT__BODIES(neon),
-};
+VIT__TIER(neon_i8mm, VIT_ISA_NEON_I8MM, 1, neon,
+          (vit__gemm_f32_neon, 6, VIT__FORM_F32),
+          (vit__gemm_f16_neon, 6, VIT__FORM_F32),
+          (vit__gemm_bf16_neon, 6, VIT__FORM_ROUNDED),
+          (vit__gemm_i8_neon_i8mm, 8, VIT__FORM_S8),
+          (vit__gemm_i4_neon, 5, VIT__FORM_F32));
 
 /* --- bfmlal: fused multiply-add of bf16 ----------------------------------------------------- */
 
@@ -5025,16 +5181,12 @@ VIT__GEMM_NEON(vit__gemm_bf16_neon_bf16, bfmlal_neon, vit__bits_neon, vit__in_or
 
 VIT__TARGET_END
 
-static const vit__kernels vit__kernels_neon_bf16 = {
-    VIT_ISA_NEON_BF16,
-    1,
-    { { vit__gemm_f32_neon, 6, VIT__FORM_F32 },
-      { vit__gemm_f16_neon, 6, VIT__FORM_F32 },
-      { vit__gemm_bf16_neon_bf16, 6, VIT__FORM_BF16 },
-      { vit__gemm_i8_neon_i8mm, 8, VIT__FORM_S8 },
-      { vit__gemm_i4_neon, 5, VIT__FORM_F32 } },
-    VIT__BODIES(neon),
-};
+VIT__TIER(neon_bf16, VIT_ISA_NEON_BF16, 1, neon,
+          (vit__gemm_f32_neon, 6, VIT__FORM_F32),
+          (vit__gemm_f16_neon, 6, VIT__FORM_F32),
+          (vit__gemm_bf16_neon_bf16, 6, VIT__FORM_BF16),
+          (vit__gemm_i8_neon_i8mm, 8, VIT__FORM_S8),
+          (vit__gemm_i4_neon, 5, VIT__FORM_F32));
 
 #    endif /* VIT__NEON_I8MM */
 
@@ -5084,22 +5236,16 @@ static void vit__dot_i8_smlad(int32_t *sum, const unsigned char *q, const unsign
     sum[0] = c0, sum[1] = c1, sum[2] = c2, sum[3] = c3;
 }
 
-static void vit__gemm_i8_smlad(float *tile, const unsigned char *a, size_t lda, int rows,
-                               const unsigned char *panel, int depth, int panels) {
-    (void)panels;
-    vit__gemm_i8_body(vit__dot_i8_smlad, tile, a, lda, rows, panel, depth);
+static void vit__gemm_i8_smlad(float *tile, const vit__operands *o) {
+    vit__gemm_i8_body(vit__dot_i8_smlad, tile, o);
 }
 
-static const vit__kernels vit__kernels_smlad = {
-    VIT_ISA_SMLAD,
-    1,
-    { { vit__gemm_f32_4x16_scalar, 4, VIT__FORM_F32 },
-      { vit__gemm_f16_4x16_scalar, 4, VIT__FORM_F32 },
-      { vit__gemm_bf16_4x16_scalar, 4, VIT__FORM_ROUNDED },
-      { vit__gemm_i8_smlad, 4, VIT__FORM_U8 },
-      { vit__gemm_i4_4x16_scalar, 4, VIT__FORM_F32 } },
-    VIT__BODIES(scalar),
-};
+VIT__TIER(smlad, VIT_ISA_SMLAD, 1, scalar,
+          (vit__gemm_f32_4x16_scalar, 4, VIT__FORM_F32),
+          (vit__gemm_f16_4x16_scalar, 4, VIT__FORM_F32),
+          (vit__gemm_bf16_4x16_scalar, 4, VIT__FORM_ROUNDED),
+          (vit__gemm_i8_smlad, 4, VIT__FORM_U8),
+          (vit__gemm_i4_4x16_scalar, 4, VIT__FORM_F32));
 
 #endif /* VIT__SMLAD */
 
@@ -5153,12 +5299,11 @@ VIT__INLINE uint32x4_t vit__pairs_helium(const unsigned char *p, size_t stride, 
 /* Two rows and half a panel at a time. */
 #    define VIT__GEMM_HELIUM(name, STEP, WEIGHTS, panel_bytes, is_here)                           \
         VIT__GEMM(name##_2x8, STEP, WEIGHTS, vit__ascending, VIT__ROWS_2, VIT__WIDTH_2)           \
-        static void name(float *tile, const unsigned char *a, size_t lda, int rows,               \
-                         const unsigned char *p, int depth, int panels) {                         \
-            (void)panels;                                                                         \
-            for (; is_here && rows > 0; rows -= 2, a += 2 * lda, tile += 32) {                    \
-                name##_2x8(tile, a, lda, rows, p, 0, depth);                                      \
-                name##_2x8(tile + 8, a, lda, rows, p + (panel_bytes) / 2, 0, depth);              \
+        static void name(float *tile, const vit__operands *o) {                                   \
+            vit__operands two = *o;                                                               \
+            for (; is_here && two.rows > 0; two.rows -= 2, two.a += 2 * o->lda, tile += 32) {     \
+                name##_2x8(tile, &two, o->panel, 0);                                              \
+                name##_2x8(tile + 8, &two, o->panel + (panel_bytes) / 2, 0);                      \
             }                                                                                     \
         }
 
@@ -5209,33 +5354,27 @@ static void vit__dequantise_helium(float *tile, const int32_t *sum, const unsign
     }
 }
 
-static void vit__gemm_i8_helium(float *tile, const unsigned char *a, size_t lda, int rows,
-                                const unsigned char *panel, int depth, int panels) {
-    const int bytes = 4 * vit__quads(depth);
-    const unsigned char *tail = panel + 16 * (size_t)bytes, *b;
+static void vit__gemm_i8_helium(float *tile, const vit__operands *o) {
+    const int bytes = 4 * vit__quads(o->depth);
+    const unsigned char *tail = o->panel + 16 * (size_t)bytes, *a = o->a, *b;
     int32_t sum[32];
-    int l;
-    (void)panels;
-    for (; VIT__INT8 && rows > 0; rows -= 2, a += 2 * lda, tile += 32) {
-        b = rows > 1 ? a + lda : a;
+    int rows = o->rows, l;
+    for (; VIT__INT8 && rows > 0; rows -= 2, a += 2 * o->lda, tile += 32) {
+        b = rows > 1 ? a + o->lda : a;
         for (l = 0; l < 16; l += 2)
-            vit__dot_i8_helium(sum + l, a + VIT__U8_HEADER, b + VIT__U8_HEADER, panel + 4 * l,
+            vit__dot_i8_helium(sum + l, a + VIT__U8_HEADER, b + VIT__U8_HEADER, o->panel + 4 * l,
                                bytes);
         vit__dequantise_helium(tile, sum, a, tail);
         vit__dequantise_helium(tile + 16, sum + 16, b, tail);
     }
 }
 
-static const vit__kernels vit__kernels_helium = {
-    VIT_ISA_HELIUM,
-    1,
-    { { vit__gemm_f32_helium, 4, VIT__FORM_F32 },
-      { vit__gemm_f16_helium, 4, VIT__FORM_F32 },
-      { vit__gemm_bf16_helium, 4, VIT__FORM_BF16 },
-      { vit__gemm_i8_helium, 4, VIT__FORM_S8 },
-      { vit__gemm_i4_4x16_scalar, 4, VIT__FORM_F32 } },
-    VIT__BODIES(scalar),
-};
+VIT__TIER(helium, VIT_ISA_HELIUM, 1, scalar,
+          (vit__gemm_f32_helium, 4, VIT__FORM_F32),
+          (vit__gemm_f16_helium, 4, VIT__FORM_F32),
+          (vit__gemm_bf16_helium, 4, VIT__FORM_BF16),
+          (vit__gemm_i8_helium, 4, VIT__FORM_S8),
+          (vit__gemm_i4_4x16_scalar, 4, VIT__FORM_F32));
 
 #endif /* VIT__HELIUM */
 
@@ -5303,26 +5442,27 @@ VIT__INLINE int vit__steps_pair_wasm(int depth) { return vit__ceil_div(depth, 2)
         c = wasm_i32x4_add(c, wasm_i32x4_dot_i16x8(x_even, even##n));                             \
         c = wasm_i32x4_add(c, wasm_i32x4_dot_i16x8(x_odd, odd##n));
 VIT__INLINE int vit__steps_mul16_wasm(int depth) { return vit__quads(depth); }
-VIT__INLINE void vit__store_mul16_wasm(float *tile, int r, int n, v128_t c, const unsigned char *a,
-                                       const unsigned char *p, size_t column, int steps) {
-    const unsigned char *tail = p + 64 * (size_t)steps + 4 * column + 16 * n;
+/* As vit__dequantise_row. */
+VIT__INLINE v128_t vit__dequantise_wasm(v128_t sum, const unsigned char *a,
+                                        const unsigned char *tail) {
     const v128_t scale = wasm_f32x4_mul(wasm_v128_load32_splat(a), wasm_v128_load(tail));
     const v128_t zero = wasm_i32x4_mul(wasm_v128_load32_splat(a + 4), wasm_v128_load(tail + 64));
-    const v128_t sum = wasm_f32x4_convert_i32x4(wasm_i32x4_sub(c, zero));
-    wasm_v128_store(tile + 16 * r + column + 4 * n, wasm_f32x4_mul(sum, scale));
+    return wasm_f32x4_mul(wasm_f32x4_convert_i32x4(wasm_i32x4_sub(sum, zero)), scale);
 }
+#    define vit__store_mul16_wasm(tile, r, n, c, a, p, column, steps)                             \
+        wasm_v128_store(                                                                          \
+            tile + 16 * r + column + 4 * n,                                                       \
+            vit__dequantise_wasm(c, a, p + 64 * (size_t)steps + 4 * column + 16 * n))
 
 /* A kernel: the full height, and one row for the class token and the head. */
 #    define VIT__GEMM_WASM(name, STEP, ROWS)                                                      \
         VIT__GEMM(name##_full, STEP, vit__bits_wasm, vit__ascending, ROWS, VIT__WIDTH_2)          \
         VIT__GEMM(name##_1, STEP, vit__bits_wasm, vit__ascending, VIT__ROWS_1, VIT__WIDTH_2)      \
-        static void name(float *tile, const unsigned char *a, size_t lda, int rows,               \
-                         const unsigned char *p, int depth, int panels) {                         \
+        static void name(float *tile, const vit__operands *o) {                                   \
             size_t column;                                                                        \
-            (void)panels;                                                                         \
             for (column = 0; column < 16; column += 8) {                                          \
-                if (rows == 1) name##_1(tile, a, lda, rows, p, column, depth);                    \
-                else name##_full(tile, a, lda, rows, p, column, depth);                           \
+                if (o->rows == 1) name##_1(tile, o, o->panel, column);                            \
+                else name##_full(tile, o, o->panel, column);                                      \
             }                                                                                     \
         }
 
@@ -5331,16 +5471,18 @@ VIT__GEMM_WASM(vit__gemm_pair_wasm, pair_wasm, VIT__ROWS_3)
 VIT__GEMM_WASM(vit__gemm_i8_wasm, mul16_wasm, VIT__ROWS_4)
 
 /* Three rows, because a fourth would not leave registers enough. */
-static void vit__gemm_bf16_wasm(float *tile, const unsigned char *a, size_t lda, int rows,
-                                const unsigned char *p, int depth, int panels) {
-    for (; rows > 0; rows -= 3, tile += 3 * 16, a += 3 * lda)
-        vit__gemm_pair_wasm(tile, a, lda, vit__min(rows, 3), p, depth, panels);
+static void vit__gemm_bf16_wasm(float *tile, const vit__operands *o) {
+    vit__operands three = *o;
+    int rows = o->rows;
+    for (; rows > 0; rows -= 3, tile += 3 * 16, three.a += 3 * o->lda) {
+        three.rows = vit__min(rows, 3);
+        vit__gemm_pair_wasm(tile, &three);
+    }
 }
 
-static void vit__gemm_f32_wasm(float *tile, const unsigned char *a, size_t lda, int rows,
-                               const unsigned char *p, int depth, int panels) {
+static void vit__gemm_f32_wasm(float *tile, const vit__operands *o) {
     memset(tile, 0, 4 * 64);
-    vit__gemm_muladd_wasm(tile, a, lda, rows, p, depth, panels);
+    vit__gemm_muladd_wasm(tile, o);
 }
 
 /* The exponent is moved into place and its bias made right by a multiplication, which
@@ -5393,34 +5535,32 @@ VIT__INLINE void vit__widen_i4_wasm(float *wide, const unsigned char *p, int k, 
 }
 
 #    define VIT__GEMM_WIDE_WASM(name, widen)                                                      \
-        static void name(float *tile, const unsigned char *a, size_t lda, int rows,               \
-                         const unsigned char *p, int depth, int panels) {                         \
+        static void name(float *tile, const vit__operands *o) {                                   \
             float wide[32 * 16];                                                                  \
+            vit__operands four = *o;                                                              \
             int k, row;                                                                           \
-            memset(tile, 0, (size_t)vit__round_up(rows, 4) * 64);                                 \
-            for (k = 0; k < depth; k += 32, a += 32 * 4) {                                        \
-                const int count = vit__min(32, depth - k);                                        \
-                widen(wide, p, k, count);                                                         \
-                for (row = 0; row < rows; row += 4)                                               \
-                    vit__gemm_muladd_wasm(tile + 16 * row, a + (size_t)row * lda, lda,            \
-                                          vit__min(4, rows - row),                                \
-                                          (const unsigned char *)wide, count, panels);            \
+            memset(tile, 0, (size_t)vit__round_up(o->rows, 4) * 64);                              \
+            four.panel = (const unsigned char *)wide;                                             \
+            for (k = 0; k < o->depth; k += 32) {                                                  \
+                four.depth = vit__min(32, o->depth - k);                                          \
+                widen(wide, o->panel, k, four.depth);                                             \
+                for (row = 0; row < o->rows; row += 4) {                                          \
+                    four.a = o->a + (size_t)row * o->lda + 4 * (size_t)k;                         \
+                    four.rows = vit__min(4, o->rows - row);                                       \
+                    vit__gemm_muladd_wasm(tile + 16 * row, &four);                                \
+                }                                                                                 \
             }                                                                                     \
         }
 
 VIT__GEMM_WIDE_WASM(vit__gemm_f16_wasm, vit__widen_f16_wasm)
 VIT__GEMM_WIDE_WASM(vit__gemm_i4_wasm, vit__widen_i4_wasm)
 
-static const vit__kernels vit__kernels_wasm = {
-    VIT_ISA_WASM_SIMD,
-    1,
-    { { vit__gemm_f32_wasm, 4, VIT__FORM_F32 },
-      { vit__gemm_f16_wasm, 24, VIT__FORM_F32 },
-      { vit__gemm_bf16_wasm, 6, VIT__FORM_BF16 },
-      { vit__gemm_i8_wasm, 4, VIT__FORM_U8 },
-      { vit__gemm_i4_wasm, 24, VIT__FORM_F32 } },
-    VIT__BODIES(scalar),
-};
+VIT__TIER(wasm, VIT_ISA_WASM_SIMD, 1, scalar,
+          (vit__gemm_f32_wasm, 4, VIT__FORM_F32),
+          (vit__gemm_f16_wasm, 24, VIT__FORM_F32),
+          (vit__gemm_bf16_wasm, 6, VIT__FORM_BF16),
+          (vit__gemm_i8_wasm, 4, VIT__FORM_U8),
+          (vit__gemm_i4_wasm, 24, VIT__FORM_F32));
 
 #endif /* VIT__WASM_SIMD */
 
@@ -5516,44 +5656,42 @@ static unsigned vit__detect_arm(void) {
 }
 #endif
 
-/* The tiers of this build, the best last. */
-static const vit__kernels *const vit__tiers[] = {
-#if !(VIT__IS_FIXED && (VIT__SMLAD || VIT__HELIUM)) /* a build for one CPU as well */
-    &vit__kernels_scalar,
-#endif
-#if VIT__AVX2
-    &vit__kernels_avx2,
-#    if VIT__AVXVNNI
-    &vit__kernels_avxvnni,
-#    endif
-#endif
-#if VIT__AVX512
-    &vit__kernels_avx512,
-    &vit__kernels_avx512_vnni,
-#    if VIT__AVX512BF16
-    &vit__kernels_avx512_bf16,
-#    endif
-#endif
-#if VIT__NEON
-    &vit__kernels_neon,
-#    if VIT__NEON_DOTPROD
-    &vit__kernels_neon_dotprod,
-#    endif
-#    if VIT__NEON_I8MM
-    &vit__kernels_neon_i8mm,
-    &vit__kernels_neon_bf16,
-#    endif
-#endif
-#if VIT__SMLAD
-    &vit__kernels_smlad,
-#endif
-#if VIT__HELIUM
-    &vit__kernels_helium,
-#endif
-#if VIT__WASM_SIMD
-    &vit__kernels_wasm,
-#endif
+/* The tables of all tiers: X(enumerator, 1 if this build has it, tier). */
+#define VIT__TIER_LIST(X)                                                                         \
+    X(VIT_ISA_SCALAR, VIT__SCALAR, scalar)                                                        \
+    X(VIT_ISA_AVX2, VIT__AVX2, avx2)                                                              \
+    X(VIT_ISA_AVX_VNNI, VIT__AVXVNNI, avxvnni)                                                    \
+    X(VIT_ISA_AVX512, VIT__AVX512, avx512)                                                        \
+    X(VIT_ISA_AVX512_VNNI, VIT__AVX512, avx512_vnni)                                              \
+    X(VIT_ISA_AVX512_BF16, VIT__AVX512BF16, avx512_bf16)                                          \
+    X(VIT_ISA_NEON, VIT__NEON, neon)                                                              \
+    X(VIT_ISA_NEON_DOTPROD, VIT__NEON_DOTPROD, neon_dotprod)                                      \
+    X(VIT_ISA_NEON_I8MM, VIT__NEON_I8MM, neon_i8mm)                                               \
+    X(VIT_ISA_NEON_BF16, VIT__NEON_I8MM, neon_bf16)                                               \
+    X(VIT_ISA_WASM_SIMD, VIT__WASM_SIMD, wasm)                                                    \
+    X(VIT_ISA_SMLAD, VIT__SMLAD, smlad)                                                           \
+    X(VIT_ISA_HELIUM, VIT__HELIUM, helium)
+
+VIT__STATIC_ASSERT(VIT_NUM_ISAS == 0 VIT_ISA_LIST(VIT__ONE_MORE), ISA_LIST_has_a_gap);
+VIT__STATIC_ASSERT(VIT_NUM_ISAS == 1 VIT__TIER_LIST(VIT__ONE_MORE), TIER_LIST_lacks_a_tier);
+enum {
+    VIT__AT_VIT_ISA_AUTO,
+#define VIT_X(isa, is_here, tier) VIT__AT_##isa,
+    VIT__TIER_LIST(VIT_X)
+#undef VIT_X
 };
+#define VIT_X(isa, is_here, tier)                                              \
+    VIT__STATIC_ASSERT((int)VIT__AT_##isa == (int)isa, isa##_is_out_of_order);
+VIT__TIER_LIST(VIT_X)
+#undef VIT_X
+
+/* Those of this build, the best last. */
+#define VIT__ROW_IF_0(tier)
+#define VIT__ROW_IF_1(tier) &vit__kernels_##tier,
+#define VIT__ROW_IF(is_here, tier) VIT__ROW_IF_##is_here(tier)
+#define VIT_X(isa, is_here, tier) VIT__ROW_IF(is_here, tier)
+static const vit__kernels *const vit__tiers[] = { VIT__TIER_LIST(VIT_X) };
+#undef VIT_X
 
 /* The kernels of a tier, or with VIT_ISA_AUTO of the best one; NULL if this
    machine or this build lacks it. */
@@ -5590,11 +5728,628 @@ VIT_API const char *vit_isa_name(vit_isa isa) {
 }
 
 /* ------------------------------------------------------------------------- */
+/* >>resample                                                                */
+/*                                                                           */
+/* Position embeddings on another grid, another input size, photos: each is  */
+/* a weighted sum of neighbours along one axis, then along the other, with   */
+/* the bits of the library that it follows (PyTorch or Pillow).              */
+/* ------------------------------------------------------------------------- */
+
+/* The precision of Pillow and PyTorch, where the build has it. */
+#if defined(VIT_NO_DOUBLE)
+typedef float vit__real;
+#else
+typedef double vit__real;
+#endif
+#define VIT__HALF ((vit__real)0.5)
+
+#if !defined(VIT_NO_DOUBLE) || !defined(VIT_NO_PREPROCESS)
+
+/* volatile keeps the compiler from fusing the product with a following addition, which
+   would change the last bit. */
+static vit__real vit__product(vit__real a, vit__real b) {
+    volatile vit__real product = a * b;
+    return product;
+}
+
+/* Resampling filter for pixels and positions: Keys' cubic kernel with parameter a < 0
+   ("Cubic convolution interpolation for digital image processing", 1981); a triangle if
+   a = 0. */
+static vit__real vit__kernel(vit__real a, vit__real x) {
+    if (x < 0) x = -x;
+    if (a >= 0) return x < 1 ? 1 - x : 0;
+    if (x < 1) return vit__product(vit__product(vit__product(a + 2, x) - (a + 3), x), x) + 1;
+    if (x < 2) return vit__product(vit__product(vit__product(x - 5, x) + 8, x) - 4, a);
+    return 0;
+}
+
+#endif
+
+/* --- position embeddings ----------------------------------------------------------- */
+
+#if !defined(VIT_NO_DOUBLE)
+
+typedef struct vit__pos_filter {
+    double a;      /* of vit__kernel                                             */
+    int radius;    /* of the kernel                                              */
+    int antialias; /* 1: widened when shrinking; cut off at the edges and        */
+                   /*    renormalised. 0: positions at an edge are repeated      */
+    int corners;   /* 1: the centres of the corners stay in place                */
+    double larger; /* added to the new size                                      */
+} vit__pos_filter;
+
+/* In the order of vit_pos_resample. */
+static const vit__pos_filter vit__pos_filters[] = {
+    { -0.5, 2, 1, 0, 0.0 }, { -0.75, 2, 0, 0, 0.0 }, { -0.75, 2, 0, 1, 0.0 },
+    { 0.0, 1, 0, 0, 0.0 },  { 0.0, 1, 0, 1, 0.0 },   { -0.75, 2, 0, 0, 0.1 }
+};
+typedef char vit__assert_pos_filters[sizeof vit__pos_filters / sizeof *vit__pos_filters ==
+                                             VIT_NUM_POS_RESAMPLES ? 1 : -1];
+
+typedef struct vit__pos_axis {
+    const vit__pos_filter *filter;
+    int size, new_size;
+    double scale;   /* old positions per new one                                 */
+    double stretch; /* by which the kernel is widened                            */
+} vit__pos_axis;
+
+/* The inputs of one output: first .. first + count - 1, which may be beyond an edge. */
+typedef struct vit__pos_taps {
+    int first, count;
+    double center, total;
+} vit__pos_taps;
+
+typedef struct vit__pos_resampler {
+    vit__pos_axis down, across;
+    const float *from; /* [down.size, across.size, dim]                          */
+    int dim;
+    int stored;        /* 1: input and output in the file's byte order           */
+} vit__pos_resampler;
+
+static void vit__pos_axis_init(vit__pos_axis *axis, vit_pos_resample how, int size, int new_size) {
+    const vit__pos_filter *filter = &vit__pos_filters[how];
+    axis->filter = filter;
+    axis->size = size;
+    axis->new_size = new_size;
+    axis->scale = (double)size / ((double)new_size + filter->larger);
+    if (filter->corners)
+        axis->scale = new_size > 1 ? (double)(size - 1) / (double)(new_size - 1) : 0.0;
+    axis->stretch = filter->antialias && axis->scale > 1.0 ? axis->scale : 1.0;
+}
+
+/* Rounded to f32, as PyTorch's weights are: a product with an f32 is then exact in f64. */
+static float vit__pos_weight(const vit__pos_axis *axis, const vit__pos_taps *taps, int tap) {
+    const double distance = (double)(taps->first + tap) - taps->center + 0.5;
+    return (float)(vit__kernel(axis->filter->a, distance / axis->stretch) / taps->total);
+}
+
+static void vit__pos_taps_init(const vit__pos_axis *axis, int i, vit__pos_taps *taps) {
+    const vit__pos_filter *filter = axis->filter;
+    const double support = vit__product((double)filter->radius, axis->stretch);
+    double total = 0.0;
+    int end, tap;
+    taps->center = filter->corners ? vit__product(axis->scale, (double)i) + 0.5
+                                   : vit__product(axis->scale, (double)i + 0.5);
+    taps->total = 1.0;
+    taps->first = (int)(taps->center + 0.5) - filter->radius;
+    taps->count = 2 * filter->radius;
+    if (!filter->antialias) return;
+    taps->first = (int)(taps->center - support + 0.5);
+    if (taps->first < 0) taps->first = 0;
+    end = vit__min((int)(taps->center + support + 0.5), axis->size);
+    taps->count = end - taps->first;
+    for (tap = 0; tap < taps->count; tap++) total += (double)vit__pos_weight(axis, taps, tap);
+    taps->total = total;
+}
+
+#define VIT__POS_DIMS 16 /* elements of a position that are computed together */
+
+/* sum += weight * x; fusing the two changes nothing, as the product is exact. */
+static void vit__pos_add(double *sum, float weight, const float *x, int stored, int dims) {
+    int d;
+    for (d = 0; d < dims; d++)
+        sum[d] += (double)weight * (double)(stored ? vit__stored(x + d) : x[d]);
+}
+
+/* Elements d .. d + dims - 1 of one new position: across each row of the old grid, then
+   down. */
+static void vit__resample_position(const vit__pos_resampler *r, const vit__pos_taps *rows,
+                                   const vit__pos_taps *columns, int d, int dims, float *to) {
+    double sum[VIT__POS_DIMS], row_sum[VIT__POS_DIMS];
+    float row[VIT__POS_DIMS];
+    int y, x, i;
+    memset(sum, 0, sizeof sum);
+    for (y = 0; y < rows->count; y++) {
+        const int old_y = vit__clamp(rows->first + y, 0, r->down.size - 1);
+        memset(row_sum, 0, sizeof row_sum);
+        for (x = 0; x < columns->count; x++) {
+            const int old_x = vit__clamp(columns->first + x, 0, r->across.size - 1);
+            const size_t old = (size_t)old_y * (size_t)r->across.size + (size_t)old_x;
+            vit__pos_add(row_sum, vit__pos_weight(&r->across, columns, x),
+                         r->from + old * (size_t)r->dim + d, r->stored, dims);
+        }
+        for (i = 0; i < dims; i++) row[i] = (float)row_sum[i];
+        vit__pos_add(sum, vit__pos_weight(&r->down, rows, y), row, 0, dims);
+    }
+    for (i = 0; i < dims; i++) row[i] = (float)sum[i];
+    if (r->stored) vit__copy_stored(to + d, row, (size_t)dims);
+    else memcpy(to + d, row, (size_t)dims * sizeof(float));
+}
+
+static void vit__resample_positions(const vit__pos_resampler *r, float *to) {
+    vit__pos_taps rows, columns;
+    int y, x, d;
+    for (y = 0; y < r->down.new_size; y++) {
+        vit__pos_taps_init(&r->down, y, &rows);
+        for (x = 0; x < r->across.new_size; x++, to += r->dim) {
+            vit__pos_taps_init(&r->across, x, &columns);
+            for (d = 0; d < r->dim; d += VIT__POS_DIMS)
+                vit__resample_position(r, &rows, &columns, d, vit__min(VIT__POS_DIMS, r->dim - d),
+                                       to);
+        }
+    }
+}
+
+static void vit__pos_resampler_init(vit__pos_resampler *r, vit_pos_resample how, vit_grid from,
+                                    vit_grid to) {
+    vit__pos_axis_init(&r->down, how, from.height, to.height);
+    vit__pos_axis_init(&r->across, how, from.width, to.width);
+}
+
+VIT_API void vit_resample_positions(vit_pos_resample how, int dim, const float *from,
+                                    vit_grid from_grid, float *to, vit_grid to_grid) {
+    vit__pos_resampler r;
+    vit__pos_resampler_init(&r, how, from_grid, to_grid);
+    r.from = from;
+    r.dim = dim;
+    r.stored = 0;
+    vit__resample_positions(&r, to);
+}
+
+/* The grid of an input of this size. */
+static vit_grid vit__grid(const vit_config *c, int height, int width) {
+    vit_grid grid;
+    grid.height = vit__grid_side(c, height);
+    grid.width = vit__grid_side(c, width);
+    return grid;
+}
+
+/* Resamples the file's positions for the model's grid; `to` is in the file's byte order,
+   too. */
+static void vit__resample_stored(const vit_model *m, const float *from, float *to) {
+    const vit_config *c = VIT__CONFIG(m);
+    const int prefix = c->positions == VIT_POS_ALL ? c->num_prefix_tokens * c->embed_dim : 0;
+    vit__pos_resampler r;
+    vit__pos_resampler_init(&r, (vit_pos_resample)c->pos_resample,
+                            vit__grid(c, m->file_height, m->file_width),
+                            vit__grid(c, c->img_height, c->img_width));
+    memcpy(to, from, (size_t)prefix * sizeof(float));
+    r.from = from + prefix;
+    r.dim = c->embed_dim;
+    r.stored = 1;
+    vit__resample_positions(&r, to + prefix);
+}
+
+#endif /* VIT_NO_DOUBLE */
+
+/* Whether the model's grid differs from the one its positions were stored for. */
+static int vit__is_resampled(const vit_model *m) {
+    const vit_config *c = VIT__CONFIG(m);
+    if (VIT__IS_FIXED || !c->dynamic_img_size || c->positions == VIT_POS_NONE) return 0;
+    return c->grid_height != vit__grid_side(c, m->file_height) ||
+           c->grid_width != vit__grid_side(c, m->file_width);
+}
+
+/* The positions of the model's grid, in the file's byte order: `from`, as stored, or
+   resampled at `to`. */
+static const float *vit__make_positions(const vit_model *m, const float *from, float *to) {
+    if (!vit__is_resampled(m)) return from;
+#if !defined(VIT_NO_DOUBLE)
+    vit__resample_stored(m, from, to);
+#endif
+    return to;
+}
+
+/* --- another input size ------------------------------------------------------- */
+
+#if !defined(VIT_NO_DOUBLE)
+
+/* A side of the photo before it is cropped to `side` pixels, as timm computes it from
+   crop_pct, which it has as a double: the nearest one of six decimals. */
+static int vit__resize_side(const vit_config *c, int side, int file_side, int file_resize) {
+    const double pct = (double)(int)(c->crop_pct * 1e6f + 0.5f) / 1e6;
+    if (pct > 0.0) return (int)((double)side / pct);
+    return (int)((int64_t)side * file_resize / file_side);
+}
+
+VIT_API vit_result vit_model_resize(vit_model *model, int height, int width) {
+    vit_config c;
+    vit_result result;
+    if (!model || !model->tensors) return VIT_ERROR_ARGUMENT;
+    if (VIT__IS_FIXED || !model->config.dynamic_img_size)
+        return vit__fail(model->detail, VIT_ERROR_UNSUPPORTED,
+                         "its input size is fixed: it is not marked dynamic_img_size");
+    if (model->config.rope || model->config.has_rel_pos)
+        return vit__fail(model->detail, VIT_ERROR_UNSUPPORTED,
+                         "its input size is fixed: rotary and relative positions are for one grid");
+    c = model->config;
+    c.img_height = height;
+    c.img_width = width;
+    c.resize_height = c.resize_width = 1; /* until height and width are known to be small */
+    result = vit_config_check(&c, model->detail);
+    if (!result) {
+        c.resize_height =
+            vit__resize_side(&c, height, model->file_height, model->file_resize_height);
+        c.resize_width = vit__resize_side(&c, width, model->file_width, model->file_resize_width);
+        result = vit_config_check(&c, model->detail);
+    }
+    if (!result) model->config = c;
+    return result ? VIT_ERROR_ARGUMENT : VIT_OK;
+}
+
+#endif /* VIT_NO_DOUBLE */
+
+/* --- photos ------------------------------------------------------------------------ */
+
+#ifndef VIT_NO_PREPROCESS
+
+/* As Pillow's Resample.c: antialiased, 8-bit, across and then down, in 22-bit fixed point. */
+typedef struct vit__photo_axis {
+    vit__real scale;                 /* input pixels per output pixel                 */
+    vit__real filter_scale, support; /* widening of the kernel, half its width        */
+    vit__real a;                     /* of vit__kernel                                */
+    int size;                        /* of the photo                                  */
+    int taps;                        /* most weights of one output pixel              */
+} vit__photo_axis;
+
+static void vit__photo_axis_init(vit__photo_axis *axis, vit_interpolation interpolation, int size,
+                                 int64_t new_size) {
+    axis->scale = (vit__real)size / (vit__real)new_size;
+    axis->filter_scale = axis->scale < 1 ? 1 : axis->scale;
+    axis->support = (interpolation == VIT_BICUBIC ? 2 : 1) * axis->filter_scale;
+    axis->size = size;
+    axis->taps = (int)axis->support + 1; /* at least ceil(support) */
+    axis->taps = 2 * axis->taps + 1;
+    axis->a = interpolation == VIT_BICUBIC ? -VIT__HALF : 0;
+}
+
+/* Weights of output pixel `out`, for the input pixels from *first on; returns how many.
+   They add up to 2^22, apart from rounding. `real` has room for axis->taps values. */
+static int vit__photo_weights(const vit__photo_axis *axis, int64_t out, int *first,
+                              int32_t *weights, vit__real *real) {
+    const vit__real center = vit__product((vit__real)out + VIT__HALF, axis->scale);
+    const vit__real inverse = 1 / axis->filter_scale;
+    vit__real sum = 0;
+    int begin = (int)(center - axis->support + VIT__HALF);
+    int end = (int)(center + axis->support + VIT__HALF), i;
+    if (begin < 0) begin = 0;
+    if (end > axis->size) end = axis->size;
+    for (i = 0; i < end - begin; i++) {
+        const vit__real distance = (vit__real)(i + begin) - center + VIT__HALF;
+        real[i] = vit__kernel(axis->a, vit__product(distance, inverse));
+        sum += real[i];
+    }
+    for (i = 0; i < end - begin; i++) {
+        const vit__real weight = vit__product(real[i] / sum, 4194304);
+        weights[i] = (int32_t)(weight < 0 ? weight - VIT__HALF : weight + VIT__HALF);
+    }
+    *first = begin;
+    return end - begin;
+}
+
+VIT__INLINE uint8_t vit__clip(int32_t sum) {
+    sum = (sum + (1 << 21)) >> 22;
+    return (uint8_t)(sum < 0 ? 0 : sum > 255 ? 255 : sum);
+}
+
+/* Computes some columns of a resized photo, row by row downwards. The pointers are into
+   the caller's scratch: as many rows as one output row needs are kept, so that it stays
+   small for large photos. */
+typedef struct vit__resizer {
+    const vit_image *image;
+    vit__photo_axis across, down;
+    int channels;          /* resampled: 1 or 3                                       */
+    int luma;              /* 1: colour to grey first, as Pillow's convert("L")       */
+    int64_t left;          /* first column of the resized photo that is computed      */
+    int columns;           /* how many are                                            */
+    int next_row;          /* of the photo, for the first pass                        */
+    size_t row_size;       /* columns * channels                                      */
+    vit__real *real;       /* [max(across.taps, down.taps)]                           */
+    int32_t *weights;      /* [columns, across.taps]                                  */
+    int32_t *down_weights; /* [down.taps]                                             */
+    int32_t *sums;         /* [row_size]                                              */
+    int *firsts, *counts;  /* [columns]: photo columns of each output column          */
+    uint8_t *ring;         /* [down.taps, row_size]: rows after the first pass        */
+    uint8_t *line;         /* [row_size]: the output row                              */
+    uint8_t *grey;         /* [image width], if luma                                  */
+} vit__resizer;
+
+static int vit__pixel_size(const vit_image *image) {
+    return image->format == VIT_PIXEL_GRAY8 ? 1 : image->format == VIT_PIXEL_RGBA8 ? 4 : 3;
+}
+
+/* The next `size` bytes of scratch, 8-byte aligned; only counted if `at` is NULL. */
+static void *vit__carve(unsigned char *at, uint64_t *used, uint64_t size) {
+    void *place = at ? at + *used : NULL;
+    *used += (size + 7) / 8 * 8;
+    return place;
+}
+
+/* Places the resizer's arrays in scratch, from *used on. */
+static void vit__resizer_layout(vit__resizer *r, unsigned char *scratch, uint64_t *used) {
+    const uint64_t columns = (uint64_t)r->columns, row = r->row_size;
+    const uint64_t across = (uint64_t)r->across.taps, down = (uint64_t)r->down.taps;
+    r->real = (vit__real *)vit__carve(scratch, used, vit__max64(across, down) * sizeof(vit__real));
+    r->weights = (int32_t *)vit__carve(scratch, used, columns * across * 4);
+    r->down_weights = (int32_t *)vit__carve(scratch, used, down * 4);
+    r->sums = (int32_t *)vit__carve(scratch, used, row * 4);
+    r->firsts = (int *)vit__carve(scratch, used, columns * sizeof(int));
+    r->counts = (int *)vit__carve(scratch, used, columns * sizeof(int));
+    r->ring = (uint8_t *)vit__carve(scratch, used, down * row);
+    r->line = (uint8_t *)vit__carve(scratch, used, row);
+    r->grey = (uint8_t *)vit__carve(scratch, used, r->luma ? (uint64_t)r->image->width : 0);
+}
+
+static void vit__resizer_weights(vit__resizer *r) {
+    int x;
+    for (x = 0; x < r->columns; x++)
+        r->counts[x] = vit__photo_weights(&r->across, r->left + x, &r->firsts[x],
+                                          r->weights + (size_t)x * (size_t)r->across.taps, r->real);
+}
+
+/* Row y of the photo, converted to grey if the model has one channel (ITU-R 601 luma in
+   16-bit fixed point, as in Pillow). */
+static const uint8_t *vit__photo_row(const vit__resizer *r, int y, int *pixel_size) {
+    const vit_image *image = r->image;
+    const int size = vit__pixel_size(image);
+    const size_t stride = image->stride ? (size_t)image->stride
+                                        : (size_t)image->width * (size_t)size;
+    const uint8_t *p = image->pixels + (size_t)y * stride;
+    int x;
+    *pixel_size = r->luma ? 1 : size;
+    if (!r->luma) return p;
+    for (x = 0; x < image->width; x++, p += size)
+        r->grey[x] = (uint8_t)((p[0] * 19595u + p[1] * 38470u + p[2] * 7471u + 0x8000u) >> 16);
+    return r->grey;
+}
+
+/* First pass: row y of the photo, resized across, into the ring. */
+static void vit__resize_across(vit__resizer *r, int y) {
+    int pixel_size, x, i;
+    const uint8_t *row = vit__photo_row(r, y, &pixel_size);
+    uint8_t *to = r->ring + (size_t)(y % r->down.taps) * r->row_size;
+    for (x = 0; x < r->columns; x++, to += r->channels) {
+        const uint8_t *from = row + (size_t)r->firsts[x] * (size_t)pixel_size;
+        const int32_t *w = r->weights + (size_t)x * (size_t)r->across.taps;
+        int32_t s0 = 0, s1 = 0, s2 = 0;
+        if (r->channels == 1) {
+            for (i = 0; i < r->counts[x]; i++) s0 += from[i] * w[i];
+            to[0] = vit__clip(s0);
+            continue;
+        }
+        for (i = 0; i < r->counts[x]; i++, from += pixel_size) {
+            s0 += from[0] * w[i];
+            s1 += from[1] * w[i];
+            s2 += from[2] * w[i];
+        }
+        to[0] = vit__clip(s0);
+        to[1] = vit__clip(s1);
+        to[2] = vit__clip(s2);
+    }
+}
+
+/* Second pass: row y of the resized photo, below the one before, into line. */
+static void vit__resize_down(vit__resizer *r, int64_t y) {
+    int first, count, i;
+    size_t x;
+    count = vit__photo_weights(&r->down, y, &first, r->down_weights, r->real);
+    if (r->next_row < first) r->next_row = first; /* rows above are no longer needed */
+    for (; r->next_row < first + count; r->next_row++) vit__resize_across(r, r->next_row);
+    memset(r->sums, 0, r->row_size * sizeof *r->sums);
+    for (i = 0; i < count; i++) {
+        const uint8_t *from = r->ring + (size_t)((first + i) % r->down.taps) * r->row_size;
+        const int32_t weight = r->down_weights[i];
+        for (x = 0; x < r->row_size; x++) r->sums[x] += from[x] * weight;
+    }
+    for (x = 0; x < r->row_size; x++) r->line[x] = vit__clip(r->sums[x]);
+}
+
+#endif /* VIT_NO_PREPROCESS */
+
+/* ------------------------------------------------------------------------- */
+/* >>preprocess                                                              */
+/*                                                                           */
+/* The evaluation transform of timm on a PIL image, bit for bit: resize,     */
+/* crop or pad, (x / 255 - mean) / std. Only the pixels within the crop are  */
+/* computed.                                                                 */
+/* ------------------------------------------------------------------------- */
+
+#ifndef VIT_NO_PREPROCESS
+
+/* The resized photo, and the model's input within it. */
+typedef struct vit__geometry {
+    int64_t width, height; /* of the whole resized photo                         */
+    int64_t left, top;     /* of the input; negative: padding                    */
+} vit__geometry;
+
+/* Python's round(), halves to even, for x >= 0. */
+static int64_t vit__round_half_even(vit__real x) {
+    const int64_t floor = (int64_t)x;
+    const vit__real rest = x - (vit__real)floor;
+    if (rest > VIT__HALF || (rest >= VIT__HALF && (floor & 1))) return floor + 1;
+    return floor;
+}
+
+/* Where a centre crop begins along one side; minus the padding if the photo is smaller. */
+static int64_t vit__crop_offset(const vit_config *c, int64_t resized, int size) {
+    const int down = c->crop_rounding == VIT_ROUND_DOWN;
+    if (size > resized) return -(((int64_t)size - resized + down) / 2);
+    return down ? (resized - size) / 2 : vit__round_half_even((vit__real)(resized - size) / 2);
+}
+
+/* timm's ResizeKeepRatio: both sides by one factor, so that the photo covers the
+   target (center) or fits into it (border). */
+static void vit__keep_ratio(const vit_config *c, const vit_image *image, vit__geometry *g) {
+    const vit__real down_h = (vit__real)image->height / (vit__real)c->resize_height;
+    const vit__real down_w = (vit__real)image->width / (vit__real)c->resize_width;
+    const int smaller = c->crop_mode == VIT_CROP_CENTER;
+    const vit__real ratio = (down_h < down_w) == smaller ? down_h : down_w;
+    g->width = vit__round_half_even((vit__real)image->width / ratio);
+    g->height = vit__round_half_even((vit__real)image->height / ratio);
+    if (g->width < 1) g->width = 1;
+    if (g->height < 1) g->height = 1;
+}
+
+static void vit__find_geometry(const vit_config *c, const vit_image *image, vit__geometry *g) {
+    const int64_t w = image->width, h = image->height, size = c->resize_height;
+    g->width = c->resize_width;
+    g->height = c->resize_height;
+    if (c->crop_mode == VIT_CROP_BORDER || (c->crop_mode == VIT_CROP_CENTER && size != g->width))
+        vit__keep_ratio(c, image, g);
+    else if (c->crop_mode == VIT_CROP_CENTER && w <= h) /* torchvision's Resize(int) */
+        g->height = size * h / w;
+    else if (c->crop_mode == VIT_CROP_CENTER)
+        g->width = size * w / h;
+    g->left = vit__crop_offset(c, g->width, c->img_width);
+    g->top = vit__crop_offset(c, g->height, c->img_height);
+}
+
+/* One call of vit_preprocess. */
+typedef struct vit__transform {
+    const vit_config *config;
+    vit__geometry geometry;
+    int first_x, end_x; /* columns of the input that show the photo              */
+    int first_y, end_y; /* rows likewise                                         */
+    float *table;       /* [in_chans, 256]: every byte, normalised               */
+    vit__resizer resizer;
+} vit__transform;
+
+/* What vit_preprocess refuses. */
+static vit_result vit__check_image(const vit_config *c, const vit_image *image) {
+    if (!image || !image->pixels || image->width < 1 || image->height < 1 ||
+        image->width > 1 << 20 || image->height > 1 << 20 || image->stride < 0 ||
+        (unsigned)image->format >= VIT_NUM_PIXELS ||
+        (image->stride && image->stride < image->width * vit__pixel_size(image)))
+        return VIT_ERROR_ARGUMENT;
+    return c->in_chans == 1 || c->in_chans == 3 ? VIT_OK : VIT_ERROR_UNSUPPORTED;
+}
+
+static void vit__transform_init(vit__transform *t, const vit_config *c, const vit_image *image) {
+    const vit_interpolation interpolation = (vit_interpolation)c->interpolation;
+    vit__resizer *r = &t->resizer;
+    int64_t end_x, end_y;
+    memset(t, 0, sizeof *t);
+    t->config = c;
+    vit__find_geometry(c, image, &t->geometry);
+    t->first_x = (int)(t->geometry.left < 0 ? -t->geometry.left : 0);
+    t->first_y = (int)(t->geometry.top < 0 ? -t->geometry.top : 0);
+    end_x = t->geometry.width - t->geometry.left;
+    end_y = t->geometry.height - t->geometry.top;
+    t->end_x = end_x < c->img_width ? (int)end_x : c->img_width;
+    t->end_y = end_y < c->img_height ? (int)end_y : c->img_height;
+    r->image = image;
+    r->channels = image->format == VIT_PIXEL_GRAY8 ? 1 : c->in_chans;
+    r->luma = r->channels == 1 && image->format != VIT_PIXEL_GRAY8;
+    vit__photo_axis_init(&r->across, interpolation, image->width, t->geometry.width);
+    vit__photo_axis_init(&r->down, interpolation, image->height, t->geometry.height);
+    r->left = t->geometry.left + t->first_x;
+    r->columns = t->end_x - t->first_x;
+    r->row_size = (size_t)r->columns * (size_t)r->channels;
+}
+
+/* Places all arrays in scratch, 8-byte aligned; returns the bytes they take. */
+static uint64_t vit__transform_layout(vit__transform *t, unsigned char *scratch) {
+    const uint64_t table_size = (uint64_t)t->config->in_chans * 256 * sizeof(float);
+    uint64_t used = 0;
+    t->table = (float *)vit__carve(scratch, &used, table_size);
+    vit__resizer_layout(&t->resizer, scratch, &used);
+    return used;
+}
+
+/* (v / 255 - mean) / std of every byte, in torch's order and precision. */
+static void vit__fill_table(const vit_config *c, float *table) {
+    int channel, v;
+    for (channel = 0; channel < c->in_chans; channel++)
+        for (v = 0; v < 256; v++)
+            table[256 * channel + v] = ((float)v / 255.0f - c->mean[channel]) / c->std[channel];
+}
+
+/* Row y of one channel of the input: padding, photo, padding. */
+static void vit__write_row(const vit__transform *t, int y, int channel, float *out) {
+    const vit_config *c = t->config;
+    const float *table = t->table + 256 * channel;
+    const int step = t->resizer.channels, shows = y >= t->first_y && y < t->end_y;
+    const uint8_t *from = t->resizer.line + (step == 3 ? channel : 0);
+    const int pad = c->crop_mode == VIT_CROP_BORDER
+                        ? (int)vit__round_half_even(255 * (vit__real)c->mean[channel]) & 255
+                        : 0;
+    int x;
+    for (x = 0; x < c->img_width; x++) {
+        if (shows && x >= t->first_x && x < t->end_x)
+            out[x] = table[from[(x - t->first_x) * step]];
+        else
+            out[x] = table[pad];
+    }
+}
+
+VIT_API size_t vit_preprocess_size(const vit_model *model, const vit_image *image) {
+    vit__transform t;
+    uint64_t size;
+    if (!model || !model->tensors || vit__check_image(VIT__CONFIG(model), image)) return 0;
+    vit__transform_init(&t, VIT__CONFIG(model), image);
+    size = vit__transform_layout(&t, NULL) + 8; /* 8: to align it */
+    return size <= SIZE_MAX ? (size_t)size : 0;
+}
+
+/* scratch is large enough; see vit_preprocess. */
+static void vit__preprocess(vit__transform *t, void *scratch, float *input) {
+    const vit_config *c = t->config;
+    const size_t width = (size_t)c->img_width, plane = width * (size_t)c->img_height;
+    int y, channel;
+    vit__transform_layout(t, (unsigned char *)scratch + 8 - (uintptr_t)scratch % 8);
+    vit__fill_table(c, t->table);
+    vit__resizer_weights(&t->resizer);
+    for (y = 0; y < c->img_height; y++) {
+        if (y >= t->first_y && y < t->end_y) vit__resize_down(&t->resizer, y + t->geometry.top);
+        for (channel = 0; channel < c->in_chans; channel++)
+            vit__write_row(t, y, channel, input + (size_t)channel * plane + (size_t)y * width);
+    }
+}
+
+VIT_API vit_result vit_preprocess(const vit_model *model, const vit_image *image, float *input,
+                                  void *scratch, size_t scratch_size) {
+    const size_t size = vit_preprocess_size(model, image);
+    vit__transform t;
+    vit_result result;
+    void *own = NULL;
+    if (!model || !model->tensors || !input) return VIT_ERROR_ARGUMENT;
+    result = vit__check_image(VIT__CONFIG(model), image);
+    if (result) return result;
+    if (size == 0 || (scratch && scratch_size < size)) return VIT_ERROR_MEMORY;
+#    ifndef VIT_NO_MALLOC
+    if (!scratch) scratch = own = VIT_MALLOC(size);
+#    endif
+    if (!scratch) return VIT_ERROR_MEMORY;
+    vit__transform_init(&t, VIT__CONFIG(model), image);
+    vit__preprocess(&t, scratch, input);
+#    ifndef VIT_NO_MALLOC
+    if (own) VIT_FREE(own);
+#    else
+    (void)own;
+#    endif
+    return VIT_OK;
+}
+
+#endif /* VIT_NO_PREPROCESS */
+
+/* ------------------------------------------------------------------------- */
 /* >>layers                                                                  */
 /*                                                                           */
-/* One function for each box of the paper's figure. Each splits its work     */
-/* into tasks for the executor; how it is split changes no result, because   */
-/* every number is computed whole, in one order, by one task.                */
+/* What every part of the network is made of: weights found by their names,  */
+/* linear layers, and rows on their way into one (norm, gate, conversion).   */
+/* Each function splits its work into tasks for the executor; how it is      */
+/* split changes no result, because every element is computed whole, in one  */
+/* order, by one task.                                                       */
 /* ------------------------------------------------------------------------- */
 
 static void vit__parallel_for(const vit_session *s, int count, vit_task *task, void *arg) {
@@ -5609,14 +6364,14 @@ static void vit__parallel_for(const vit_session *s, int count, vit_task *task, v
 
 /* Whether this build has one tier only: then its kernels are constants, and with one type
    of weights the matrix product as well. */
-VIT__INLINE int vit__is_alone(void) { return sizeof vit__tiers == sizeof vit__tiers[0]; }
+VIT__INLINE int vit__has_one_tier(void) { return sizeof vit__tiers == sizeof vit__tiers[0]; }
 
 VIT__INLINE const vit__kernels *vit__known_kernels(const vit__kernels *kernels) {
-    return vit__is_alone() ? vit__tiers[0] : kernels;
+    return vit__has_one_tier() ? vit__tiers[0] : kernels;
 }
 
 VIT__INLINE const vit__gemm_kernel *vit__known_gemm(const vit__gemm_kernel *gemm) {
-    const int known = vit__is_alone() && VIT__DTYPES == 1u << VIT_F32;
+    const int known = vit__has_one_tier() && VIT__DTYPES == 1u << VIT_F32;
     return known ? &vit__tiers[0]->gemm[VIT_F32] : gemm;
 }
 
@@ -5624,17 +6379,11 @@ static const vit__kernels *vit__kernels_of(const vit_session *s) {
     return vit__known_kernels((const vit__kernels *)s->kernels);
 }
 
-/* The caller's function, NULL in a build without. */
-static vit_trace *vit__trace_of(const vit_params *params) {
-#if defined(VIT_NO_TRACE)
-    (void)params;
-    return NULL;
-#else
-    return params->trace;
-#endif
-}
-
 /* Constants, where the build decides. */
+#if defined(VIT_LOW_MEMORY) && defined(VIT_NO_TRACE) && defined(VIT_FIXED)
+#    define VIT__ALWAYS_LOW /* but for parallel blocks */
+#endif
+
 static int vit__threads(const vit_params *params) {
 #if defined(VIT_NO_EXECUTOR)
     (void)params;
@@ -5645,26 +6394,25 @@ static int vit__threads(const vit_params *params) {
 }
 
 static int vit__is_low(const vit_params *params) {
-#if defined(VIT_LOW_MEMORY) && defined(VIT_NO_TRACE) && defined(VIT_FIXED)
+#if defined(VIT__ALWAYS_LOW)
     (void)params;
-    return vit__fixed.block_type != VIT_PARALLEL;
+    return !vit__shares_norm(&vit__fixed);
 #else
     return params->low_memory;
 #endif
 }
 
-static int vit__batch(const vit_params *params) {
-    return vit__is_low(params) ? 1 : params->max_batch;
+/* A batch of a pass; low_memory has one image. */
+VIT__INLINE int vit__known_batch(int batch) {
+#if defined(VIT__ALWAYS_LOW)
+    return !vit__shares_norm(&vit__fixed) ? 1 : batch;
+#else
+    return batch;
+#endif
 }
 
-static int vit__is_traced(const vit_session *s) { return vit__trace_of(&s->params) != NULL; }
-
-static void vit__phase(const vit_session *s, vit_phase phase) {
-#if !defined(VIT_NO_TRACE)
-    if (s->params.on_phase) s->params.on_phase(s->params.phase_user, phase);
-#else
-    (void)s, (void)phase;
-#endif
+static int vit__batch(const vit_params *params) {
+    return vit__is_low(params) ? 1 : params->max_batch;
 }
 
 /* Part `index` of `count` equal shares of n things, the first ones larger by one if they
@@ -5678,6 +6426,57 @@ static int vit__share(int n, int index, int count, int *first) {
     return vit__share_end(n, index, count);
 }
 
+/* The workspace, or a part of it, handed out from front to back. Where base is NULL it is
+   only measured: the same function says how much it needs and takes it. */
+typedef struct vit__arena {
+    float *base;   /* aligned to 64 bytes, or NULL */
+    uint64_t used; /* floats; a multiple of 16 */
+} vit__arena;
+
+VIT__CALL float *vit__take(vit__arena *arena, uint64_t floats) {
+    float *at = arena->base ? arena->base + (size_t)arena->used : NULL;
+    arena->used += vit__round64(floats);
+    return at;
+}
+
+/* Rows of floats in memory: [rows, cols], ld floats from one to the next. */
+typedef struct vit__mat {
+    float *data;
+    size_t ld;
+    int rows, cols;
+} vit__mat;
+
+static vit__mat vit__matrix(float *data, size_t ld, int rows, int cols) {
+    vit__mat m;
+    m.data = data;
+    m.ld = ld;
+    m.rows = rows;
+    m.cols = cols;
+    return m;
+}
+
+/* --- tracing and timing ----------------------------------------------------------- */
+
+/* The caller's function, NULL in a build without. */
+static vit_trace *vit__trace_of(const vit_params *params) {
+#if defined(VIT_NO_TRACE)
+    (void)params;
+    return NULL;
+#else
+    return params->trace;
+#endif
+}
+
+static int vit__is_traced(const vit_session *s) { return vit__trace_of(&s->params) != NULL; }
+
+static void vit__phase(const vit_session *s, vit_phase phase) {
+#if !defined(VIT_NO_TRACE)
+    if (s->params.on_phase) s->params.on_phase(s->params.phase_user, phase);
+#else
+    (void)s, (void)phase;
+#endif
+}
+
 static void vit__call_trace(const vit_session *s, const char *name, const float *data, int d0,
                             int d1, int d2) {
     int shape[4] = { 0, 0, 0, 0 };
@@ -5688,76 +6487,70 @@ static void vit__call_trace(const vit_session *s, const char *name, const float 
     s->params.trace(s->params.trace_user, name, data, shape);
 }
 
-/* The same for tensors of a block: "blocks.<block><name>". */
-static void vit__trace_block(const vit_session *s, int block, const char *name, const float *data,
-                             int batch, int width) {
-    char full[64];
-    vit__text text;
-    if (!vit__is_traced(s)) return;
-    text.at = full;
-    text.end = full + sizeof full - 1;
-    vit__put(&text, "blocks.");
-    vit__put_int(&text, (uint64_t)(unsigned)block);
-    vit__put(&text, name);
-    vit__call_trace(s, full, data, batch, VIT__CONFIG(s->model)->num_tokens, width);
+/* --- weights ------------------------------------------------------------------------ */
+
+/* The lists of >>arch in memory, each row a member: w->qkv. */
+#define VIT_X(id, name, kind, dims, condition, bias) VIT__TYPE_##kind id;
+typedef struct vit__front_layers { VIT__FRONT_LIST(VIT_X) } vit__front_layers;
+typedef struct vit__down_layers { VIT__DOWN_LIST(VIT_X) } vit__down_layers;
+typedef struct vit__unit_layers { VIT__UNIT_LIST(VIT_X) } vit__unit_layers;
+typedef struct vit__block_layers { VIT__BLOCK_LIST(VIT_X) } vit__block_layers;
+typedef struct vit__tail_layers { VIT__TAIL_LIST(VIT_X) } vit__tail_layers;
+#undef VIT_X
+
+/* The row that begins with tensor number `index`, if it has any. */
+static vit__layer vit__read_layer(const vit_model *m, int index, int tensors) {
+    vit__layer layer;
+    vit_tensor t;
+    memset(&layer, 0, sizeof layer);
+    if (tensors == 0) return layer;
+    vit_model_tensor(m, index, &t);
+    layer.weight = (const float *)t.data;
+    layer.dtype = t.dtype;
+    layer.cols = t.dims[0];
+    layer.depth = vit__depth_of(&t);
+    if (tensors == 1) return layer;
+    vit_model_tensor(m, index + 1, &t);
+    layer.bias = (const float *)t.data;
+    return layer;
 }
 
-/* --- weights ------------------------------------------------------------------ */
-
-/* Directory entry of a tensor by its row in one of the lists of >>arch. */
-static void vit__stem_tensor(const vit_model *m, int row, vit_tensor *t) {
-    vit_model_tensor(m, vit__count(VIT__CONFIG(m), vit__stem_conditions, row), t);
+/* Fills one of those structs, of n members; its first tensor is number `index`. */
+static void vit__find_layers(const vit_model *m, int index, const vit__presence *rows, int n,
+                             void *layers) {
+    unsigned char *at = (unsigned char *)layers;
+    for (; n; n--, rows++) {
+        const int tensors = vit__num_tensors(VIT__CONFIG(m), rows);
+        const vit__layer layer = vit__read_layer(m, index, tensors);
+        memcpy(at, &layer, rows->size); /* vit__affine and vit__values are how it begins */
+        at += rows->size;
+        index += tensors;
+    }
 }
 
-/* Of the stem's stages; block -1 for those of VIT__DOWN_LIST. */
-static void vit__unit_tensor(const vit_model *m, int stage, int block, int row, vit_tensor *t) {
-    const int start = vit__count(VIT__CONFIG(m), vit__stem_conditions, VIT__NUM_STEM) +
-                      vit__stage_start(VIT__CONFIG(m), stage);
-    vit_model_tensor(m, start + row + (block < 0 ? 0 : VIT__NUM_DOWN + VIT__NUM_UNIT * block), t);
+static void vit__find_front(const vit_model *m, vit__front_layers *layers) {
+    vit__find_layers(m, 0, vit__front_presence, VIT__NUM_FRONT, layers);
 }
 
-/* The first tensor of a block. */
-static int vit__block_start(const vit_config *c, int block) {
-    return vit__count(c, vit__stem_conditions, VIT__NUM_STEM) +
-           vit__stage_start(c, VIT__NUM_STAGES) +
-           vit__count(c, vit__block_conditions, VIT__NUM_BLOCK) * block;
+/* The first tensor of a unit of the stem's stages, and of a transformer block. */
+static int vit__unit_index(const vit_config *c, int stage, int block) {
+    return vit__count(c, vit__front_presence, VIT__NUM_FRONT) + vit__unit_start(c, stage, block);
 }
 
-static void vit__block_tensor(const vit_model *m, int block, int row, vit_tensor *t) {
-    const vit_config *c = VIT__CONFIG(m);
-    vit_model_tensor(m, vit__block_start(c, block) + vit__count(c, vit__block_conditions, row), t);
+static int vit__block_index(const vit_config *c, int block) {
+    return vit__unit_index(c, VIT__NUM_STAGES, 0) +
+           vit__count(c, vit__block_presence, VIT__NUM_BLOCK) * block;
+}
+
+static void vit__find_block(const vit_model *m, int block, vit__block_layers *layers) {
+    vit__find_layers(m, vit__block_index(VIT__CONFIG(m), block), vit__block_presence,
+                     VIT__NUM_BLOCK, layers);
 }
 
 /* The tail begins where block number `depth` would. */
-static void vit__tail_tensor(const vit_model *m, int row, vit_tensor *t) {
-    const vit_config *c = VIT__CONFIG(m);
-    const int before = vit__count(c, vit__tail_conditions, row);
-    vit_model_tensor(m, vit__block_start(c, c->depth) + before, t);
-}
-
-VIT__INLINE const float *vit__floats(const vit_tensor *t) { return (const float *)t->data; }
-
-/* The numbers of a plain tensor, as the file has them (vit__stored reads one), NULL if
-   this architecture does not have it. */
-static const float *vit__stem_floats(const vit_model *m, int row) {
-    vit_tensor t;
-    if (!vit__is_present(VIT__CONFIG(m), vit__stem_conditions[row])) return NULL;
-    vit__stem_tensor(m, row, &t);
-    return vit__floats(&t);
-}
-
-static const float *vit__block_floats(const vit_model *m, int block, int row) {
-    vit_tensor t;
-    if (!vit__is_present(VIT__CONFIG(m), vit__block_conditions[row])) return NULL;
-    vit__block_tensor(m, block, row, &t);
-    return vit__floats(&t);
-}
-
-static const float *vit__tail_floats(const vit_model *m, int row) {
-    vit_tensor t;
-    if (!vit__is_present(VIT__CONFIG(m), vit__tail_conditions[row])) return NULL;
-    vit__tail_tensor(m, row, &t);
-    return vit__floats(&t);
+static void vit__find_tail(const vit_model *m, vit__tail_layers *layers) {
+    vit__find_layers(m, vit__block_index(VIT__CONFIG(m), VIT__CONFIG(m)->depth),
+                     vit__tail_presence, VIT__NUM_TAIL, layers);
 }
 
 /* y = a + b * factor, b as the file has it, factor NULL for ones. */
@@ -5783,15 +6576,14 @@ typedef struct vit__linear {
     vit__output out;             /* [rows, cols] */
     int first_panel, end_panel;  /* which of the result's columns are wanted: usually all */
     int num_tiles;               /* the rows, cut into tiles as equal as can be */
-    int num_chunks, num_groups;  /* the tasks: chunks of tiles times groups of panels */
 } vit__linear;
 
-/* How kernels want the rows that are multiplied with weights of this type. */
-static vit__form vit__form_of(const vit_session *s, vit_dtype dtype) {
-    return vit__kernels_of(s)->gemm[vit__known_dtype(dtype)].form;
+/* How kernels want the rows that are multiplied with this layer's weight. */
+static vit__form vit__form_of(const vit_session *s, const vit__layer *layer) {
+    return vit__kernels_of(s)->gemm[vit__known_dtype(layer->dtype)].form;
 }
 
-/* Floats that a row of n numbers takes in this form: n or fewer. */
+/* Floats that a row of n elements takes in this form: n or fewer. */
 static int vit__form_floats(vit__form form, int n) {
     if (VIT__SIMD && form == VIT__FORM_BF16) return vit__ceil_div(n, 2);
     if (VIT__INT8 && form == VIT__FORM_U8) return VIT__U8_HEADER / 4 + vit__ceil_div(n, 4);
@@ -5799,18 +6591,23 @@ static int vit__form_floats(vit__form form, int n) {
     return n;
 }
 
-static void vit__linear_init(vit__linear *l, const vit__kernels *kernels, vit_dtype dtype,
-                             const void *panels, int rows, int cols, int depth) {
+static void vit__linear_rows(vit__linear *l, int rows) {
+    l->rows = rows;
+    l->num_tiles = vit__ceil_div(rows, vit__known_gemm(l->gemm)->tile_rows);
+}
+
+/* The caller then says how many rows, where from and where to. */
+static void vit__linear_init(vit__linear *l, const vit__kernels *kernels,
+                             const vit__layer *layer) {
     memset(l, 0, sizeof *l);
     l->kernels = kernels;
-    l->gemm = &kernels->gemm[vit__known_dtype(dtype)];
-    l->panels = (const unsigned char *)panels;
-    l->stride = (size_t)vit__panel_bytes(dtype, depth);
-    l->rows = rows;
-    l->cols = cols;
-    l->depth = depth;
-    l->end_panel = vit__ceil_div(cols, 16);
-    l->num_tiles = vit__ceil_div(rows, vit__known_gemm(l->gemm)->tile_rows);
+    l->gemm = &kernels->gemm[vit__known_dtype(layer->dtype)];
+    l->panels = (const unsigned char *)(const void *)layer->weight;
+    l->stride = (size_t)vit__panel_bytes(layer->dtype, layer->depth);
+    l->cols = layer->cols;
+    l->depth = layer->depth;
+    l->end_panel = vit__ceil_div(layer->cols, 16);
+    l->out.bias = layer->bias;
 }
 
 /* Tiles [first_tile, end_tile) times panels [panel, panel_end). A group of panels
@@ -5821,19 +6618,25 @@ static void vit__gemm(const vit__linear *l, int first_tile, int end_tile, int pa
     const vit__gemm_kernel *gemm = vit__known_gemm(l->gemm);
     const int tile_panels = kernels->tile_panels, tile_cols = tile_panels * 16;
     float tile[VIT__MAX_TILE_ROWS * VIT__MAX_TILE_COLS];
+    vit__operands o;
+    o.lda = l->lda;
+    o.depth = l->depth;
     for (; panel < panel_end; panel += tile_panels) {
         const int panels = vit__min(tile_panels, panel_end - panel);
         const int cols = vit__min(panels * 16, l->cols - panel * 16);
         vit__output out = l->out;
         int t, row, end;
+        o.panel = l->panels + (size_t)panel * l->stride;
+        o.panels = panels;
         vit__share(l->rows, first_tile, l->num_tiles, &end);
         if (out.bias) out.bias += panel * 16;
         if (out.gamma) out.gamma += panel * 16;
         for (t = first_tile; t < end_tile; t++) {
             row = end;
             end = vit__share_end(l->rows, t, l->num_tiles);
-            gemm->run(tile, (const unsigned char *)l->a + (size_t)row * l->lda, l->lda,
-                         end - row, l->panels + (size_t)panel * l->stride, l->depth, panels);
+            o.a = (const unsigned char *)l->a + (size_t)row * l->lda;
+            o.rows = end - row;
+            gemm->run(tile, &o);
             out.c = l->out.c + (size_t)row * out.ldc + panel * 16;
             kernels->output(&out, tile, tile_cols, end - row, cols);
         }
@@ -5841,133 +6644,145 @@ static void vit__gemm(const vit__linear *l, int first_tile, int end_tile, int pa
 }
 
 #if !defined(VIT_NO_EXECUTOR)
+/* A task is a group of panels times a chunk of tiles. */
+typedef struct vit__linear_job {
+    const vit__linear *linear;
+    int num_groups, num_chunks;
+} vit__linear_job;
+
 static void vit__linear_task(void *arg, int index) {
-    const vit__linear *l = (const vit__linear *)arg;
+    const vit__linear_job *job = (const vit__linear_job *)arg;
+    const vit__linear *l = job->linear;
     const int tile_panels = l->kernels->tile_panels;
-    const int panel = l->first_panel + index % l->num_groups * tile_panels;
-    int first, end = vit__share(l->num_tiles, index / l->num_groups, l->num_chunks, &first);
+    const int panel = l->first_panel + index % job->num_groups * tile_panels;
+    int first, end = vit__share(l->num_tiles, index / job->num_groups, job->num_chunks, &first);
     vit__gemm(l, first, end, panel, vit__min(panel + tile_panels, l->end_panel));
 }
 #endif
 
-/* A task is a group of panels times a chunk of rows: one chunk for each 256 rows,
-   which then stay in the second cache with the weights, and more where there
-   would be too few tasks for the threads. */
-static void vit__linear_run(const vit_session *s, vit__linear *l) {
+/* One chunk for each 256 rows, which then stay in the second cache with the weights, and
+   more where there would be too few tasks for the threads. */
+static void vit__linear_run(const vit_session *s, const vit__linear *l) {
 #if defined(VIT_NO_EXECUTOR)
     (void)s;
     vit__gemm(l, 0, l->num_tiles, l->first_panel, l->end_panel);
 #else
     const int threads = vit__threads(&s->params), wanted = threads > 1 ? 4 * threads : 1;
-    l->num_groups = vit__ceil_div(l->end_panel - l->first_panel, l->kernels->tile_panels);
-    l->num_chunks = vit__ceil_div(l->rows, 256);
-    if (l->num_chunks * l->num_groups < wanted)
-        l->num_chunks = vit__min(vit__ceil_div(wanted, l->num_groups), l->num_tiles);
-    vit__parallel_for(s, l->num_chunks * l->num_groups, vit__linear_task, l);
+    vit__linear_job job;
+    job.linear = l;
+    job.num_groups = vit__ceil_div(l->end_panel - l->first_panel, l->kernels->tile_panels);
+    job.num_chunks = vit__ceil_div(l->rows, 256);
+    if (job.num_chunks * job.num_groups < wanted)
+        job.num_chunks = vit__min(vit__ceil_div(wanted, job.num_groups), l->num_tiles);
+    vit__parallel_for(s, job.num_chunks * job.num_groups, vit__linear_task, &job);
 #endif
 }
 
-/* A layer of the model: a [rows, depth], lda numbers apart and in the layer's form,
-   to c. The caller may then set act, add and gamma. */
-static void vit__layer_init(vit__linear *l, const vit_session *s, const vit_tensor *weight,
-                            const float *bias, const float *a, size_t lda, int rows, float *c) {
-    vit__linear_init(l, vit__kernels_of(s), weight->dtype, weight->data, rows, weight->dims[0],
-                     vit__depth_of(weight));
-    l->a = a;
-    l->lda = lda * sizeof(float);
+/* A layer of the model from rows a, in its form, to rows of c, ldc apart. The caller may
+   then set act, add and gamma. */
+static void vit__layer_init(vit__linear *l, const vit_session *s, const vit__layer *layer,
+                            vit__mat a, float *c, size_t ldc) {
+    vit__linear_init(l, vit__kernels_of(s), layer);
+    vit__linear_rows(l, a.rows);
+    l->a = a.data;
+    l->lda = a.ld * sizeof(float);
     l->out.c = c;
-    l->out.ldc = (size_t)l->cols;
-    l->out.bias = bias;
+    l->out.ldc = ldc;
 }
 
 /* --- row-wise: norms, gates, conversion to a layer's input --------------------------- */
 
 /* What happens to each row on its way into a layer, in this order; all optional. */
-typedef struct vit__rows {
+typedef struct vit__rows_job {
     const vit_session *session;
     const float *x;               /* NULL: the rows are in y already             */
-    float *y;
-    size_t ldx, ldy;
-    int first, rows, dim;         /* first: of an im2col, the number of its first */
-    int gate;                     /* 1 + vit_activation of a gated MLP           */
-    int has_norm;
-    const float *weight, *bias;   /* of the norm; RMSNorm has no bias            */
+    size_t ldx;
+    vit__mat y;
+    int first;                    /* of an im2col, the number of its first patch */
+    int gate;                     /* VIT__ACT(...) of a gated MLP                */
+    const vit__affine *norm;      /* NULL for none                               */
     int norm_parts;               /* the norm is over each of so many parts      */
     float eps;
     vit__form form;               /* of y, afterwards                            */
     int num_tasks;
-} vit__rows;
+} vit__rows_job;
 
-/* rows of x (or NULL), ldx apart, to rows of y, ldy apart. */
-static void vit__rows_init(vit__rows *job, const vit_session *s, const float *x, size_t ldx,
-                           float *y, size_t ldy, int rows, int dim) {
+/* Rows of x, ldx apart, or NULL, to y. */
+static void vit__rows_init(vit__rows_job *job, const vit_session *s, const float *x, size_t ldx,
+                           vit__mat y) {
     memset(job, 0, sizeof *job);
     job->session = s;
     job->x = x;
-    job->y = y;
     job->ldx = ldx;
-    job->ldy = ldy;
-    job->rows = rows;
-    job->dim = dim;
+    job->y = y;
     job->norm_parts = 1;
     job->eps = VIT__CONFIG(s->model)->norm_eps;
-    job->num_tasks = vit__min(rows, vit__threads(&s->params));
+    job->num_tasks = vit__min(y.rows, vit__threads(&s->params));
 }
 
-static void vit__rows_norm(vit__rows *job, const float *weight, const float *bias) {
-    job->has_norm = weight != NULL;
-    job->weight = weight;
-    job->bias = bias;
+/* An architecture without this norm leaves the rows as they are. */
+static void vit__rows_norm(vit__rows_job *job, const vit__affine *norm) {
+    job->norm = norm->weight ? norm : NULL;
 }
 
-static void vit__row(const vit__rows *job, int row) {
+static void vit__row(const vit__rows_job *job, int row) {
     const vit__kernels *kernels = vit__kernels_of(job->session);
-    const int part = job->dim / job->norm_parts;
-    float *y = job->y + (size_t)row * job->ldy;
+    const int dim = job->y.cols, part = dim / job->norm_parts;
+    float *y = job->y.data + (size_t)row * job->y.ld;
     const float *x = job->x ? job->x + (size_t)row * job->ldx : y;
     int i;
-    if (job->gate) kernels->gate((vit_activation)(job->gate - 1), y, job->dim);
-    for (i = 0; i < job->norm_parts && job->has_norm; i++)
-        kernels->norm(y + i * part, x + i * part, job->weight, job->bias, part, job->eps);
-    if (!job->has_norm && x != y) memcpy(y, x, (size_t)job->dim * sizeof(float));
-    kernels->convert(job->form, y, job->dim);
+    if (job->gate) kernels->gate(VIT__ACTIVATION(job->gate), y, dim);
+    for (i = 0; i < job->norm_parts && job->norm; i++)
+        kernels->norm(y + i * part, x + i * part, job->norm->weight, job->norm->bias, part,
+                      job->eps);
+    if (!job->norm && x != y) memcpy(y, x, (size_t)dim * sizeof(float));
+    kernels->convert(job->form, y, dim);
 }
 
 static void vit__rows_task(void *arg, int index) {
-    const vit__rows *job = (const vit__rows *)arg;
-    int row, end = vit__share(job->rows, index, job->num_tasks, &row);
+    const vit__rows_job *job = (const vit__rows_job *)arg;
+    int row, end = vit__share(job->y.rows, index, job->num_tasks, &row);
     for (; row < end; row++) vit__row(job, row);
 }
 
-static void vit__rows_run(vit__rows *job) {
-    if (!job->x && !job->gate && !job->has_norm && job->form == VIT__FORM_F32) return;
+static void vit__rows_run(vit__rows_job *job) {
+    if (!job->x && !job->gate && !job->norm && job->form == VIT__FORM_F32) return;
     vit__phase(job->session, VIT_PHASE_NORM);
     vit__parallel_for(job->session, job->num_tasks, vit__rows_task, job);
 }
 
 /* The norm of a job on its own, so that it can be traced; the rest stays to be done. */
-static void vit__rows_norm_now(vit__rows *job) {
-    vit__rows norm = *job;
+static void vit__rows_norm_now(vit__rows_job *job) {
+    vit__rows_job norm = *job;
     norm.form = VIT__FORM_F32;
     vit__rows_run(&norm);
     job->x = NULL;
-    job->has_norm = 0;
+    job->norm = NULL;
 }
 
-/* y = norm(x), rows ldx and dim apart; a weight of NULL stands for no norm. */
-static void vit__norm(const vit_session *s, const float *weight, const float *bias, const float *x,
-                      size_t ldx, int rows, int dim, float *y, vit__form form) {
-    vit__rows job;
-    vit__rows_init(&job, s, x, ldx, y, (size_t)dim, rows, dim);
-    vit__rows_norm(&job, weight, bias);
-    job.form = form;
+/* y = norm(x), x [y.rows, y.cols] ldx apart; may be in place. */
+static void vit__norm(const vit_session *s, const vit__affine *norm, const float *x, size_t ldx,
+                      vit__mat y) {
+    vit__rows_job job;
+    vit__rows_init(&job, s, x, ldx, y);
+    vit__rows_norm(&job, norm);
     vit__rows_run(&job);
 }
 
-/* --- stem: a feature map of the input ------------------------------------------------ */
+/* x = norm(x) */
+static void vit__norm_in_place(const vit_session *s, const vit__affine *norm, vit__mat x) {
+    vit__norm(s, norm, x.data, x.ld, x);
+}
 
-/* Pixels by channels; number [y, x, k] at data[(y * width + x) * step + k * plane]. An
-   input has planes one behind the other; what a stem computes, channels side by side,
+/* ------------------------------------------------------------------------- */
+/* >>stem                                                                    */
+/*                                                                           */
+/* A feature map of the input, which patches are then cut from: ResNetV2's   */
+/* stages and MobileCLIP-B's convolutions. Most models have no stem.         */
+/* ------------------------------------------------------------------------- */
+
+/* Pixels by channels; element [y, x, k] at data[(y * width + x) * step + k * plane]. An
+   input has planes one after the other; what a stem computes, channels side by side,
    so that a pixel is a row for a linear layer. */
 typedef struct vit__features {
     const float *data;
@@ -5993,7 +6808,7 @@ typedef struct vit__window {
     int kernel, stride;
     int top, left;        /* padding before the first pixel */
     int height, width;    /* of what it makes */
-    float *to;            /* a row for each pixel: of the window's numbers, or their maximum */
+    float *to;            /* a row for each pixel: of the window's elements, or their maximum */
     int first, rows;      /* pixels to be made now */
     vit__form form;       /* of the rows */
     int num_tasks;
@@ -6053,7 +6868,7 @@ static void vit__window_task(void *arg, int index) {
     }
 }
 
-/* The largest number under the window, of each channel; there is always a first tap,
+/* The largest element under the window, of each channel; there is always a first tap,
    since padding is smaller than the window. */
 static void vit__max_pool_task(void *arg, int index) {
     const vit__window *w = (const vit__window *)arg;
@@ -6085,8 +6900,7 @@ static int vit__im2col_rows(int depth) {
     return depth < 1 << 15 ? (1 << 19) / depth : 16;
 }
 
-/* Floats of the largest of these parts, which is a convolution over 9 pixels or the
-   first one. */
+/* Floats of the largest im2col: that of the first convolution or of a 3 x 3 one. */
 static uint64_t vit__im2col_floats(const vit_config *c) {
     const uint64_t first = (uint64_t)(unsigned)c->in_chans * 49;
     const uint64_t depth = vit__max64(first, (uint64_t)(unsigned)vit__map_chans(c) * 9);
@@ -6096,43 +6910,49 @@ static uint64_t vit__im2col_floats(const vit_config *c) {
     return pixels * depth < part ? pixels * depth : part;
 }
 
-/* Floats of all of it; `at` may be NULL. */
-static uint64_t vit__stem_layout(const vit_config *c, float *at, vit__stem_room *room) {
-    const uint64_t map = vit__round64((uint64_t)vit__largest_map(c));
-    const uint64_t rows = vit__round64(vit__im2col_floats(c));
-    const uint64_t norm = VIT__NORM_ROWS * (uint64_t)(unsigned)vit__map_chans(c);
+static void vit__place_stem(const vit_config *c, vit__arena *arena, vit__stem_room *room) {
     int i;
-    if (!c->stem) return 0;
-    for (i = 0; i < 3 && at; i++) room->map[i] = at + (size_t)map * (size_t)i;
-    if (at) room->rows = at + (size_t)(3 * map);
-    if (at) room->norm = room->rows + (size_t)rows;
-    return 3 * map + rows + norm;
+    if (!c->stem) return;
+    for (i = 0; i < 3; i++) room->map[i] = vit__take(arena, (uint64_t)vit__largest_map(c));
+    room->rows = vit__take(arena, vit__im2col_floats(c));
+    room->norm = vit__take(arena, VIT__NORM_ROWS * (uint64_t)(unsigned)vit__map_chans(c));
 }
 
-/* A convolution with stride, as a linear layer over im2col rows, a part of them at a
-   time; act as in vit__output. The rows of a window of one pixel lie there already. */
-static vit__features vit__conv(const vit_session *s, const vit__stem_room *room,
-                               const vit_tensor *weight, const float *bias, int act,
-                               vit__features from, int stride, float *to) {
+/* A convolution and what follows it: its activation, or its norm. */
+typedef struct vit__conv {
+    const vit__layer *conv;
+    int kernel, stride;
+    int act;               /* as in vit__output                                  */
+    const vit__affine *norm; /* group norm; NULL for none                        */
+    const float *shortcut; /* added after the norm; NULL for none                */
+    int relu;              /* 1: then ReLU                                       */
+} vit__conv;
+
+/* The convolution as a linear layer over im2col rows, a part of them at a time. The rows
+   of a window of one pixel are in memory already. */
+static vit__features vit__conv_linear(const vit_session *s, const vit__stem_room *room,
+                                      const vit__conv *step, vit__features from, float *to) {
+    const vit__layer *conv = step->conv;
     const int same = VIT__CONFIG(s->model)->stem == VIT_STEM_RESNET;
-    const int kernel = weight->dims[2], chans = weight->dims[0], depth = vit__depth_of(weight);
-    vit__window w = vit__slide(s, from, kernel, stride, same, room->rows);
+    vit__window w = vit__slide(s, from, step->kernel, step->stride, same, room->rows);
     const int pixels = w.height * w.width;
-    const int in_place = kernel == 1 && stride == 1 &&
-                         vit__form_of(s, weight->dtype) == VIT__FORM_F32;
-    const int part = in_place ? pixels : vit__im2col_rows(depth);
+    const int in_place = step->kernel == 1 && step->stride == 1 &&
+                         vit__form_of(s, conv) == VIT__FORM_F32;
+    const int part = in_place ? pixels : vit__im2col_rows(conv->depth);
+    const size_t depth = (size_t)conv->depth, chans = (size_t)conv->cols;
     int first;
-    w.form = vit__form_of(s, weight->dtype);
+    w.form = vit__form_of(s, conv);
     for (first = 0; first < pixels; first += part) {
         const int rows = vit__min(part, pixels - first);
         vit__linear l;
         if (!in_place) vit__window_run(&w, vit__window_task, first, rows);
-        vit__layer_init(&l, s, weight, bias, in_place ? from.data : room->rows, (size_t)depth,
-                        rows, to + (size_t)first * (size_t)chans);
-        l.out.act = act;
+        vit__layer_init(&l, s, conv, vit__matrix(room->rows, depth, rows, conv->depth),
+                        to + (size_t)first * chans, chans);
+        if (in_place) l.a = from.data;
+        l.out.act = step->act;
         vit__linear_run(s, &l);
     }
-    return vit__chans_last(to, w.height, w.width, chans);
+    return vit__chans_last(to, w.height, w.width, conv->cols);
 }
 
 /* --- group norm: torch.nn.GroupNorm(32, chans, eps=1e-5) over a map, in place --------- */
@@ -6143,21 +6963,21 @@ enum { VIT__GROUPS = 32 };
    of the groups, and sums each channel over all pixels in their order. */
 typedef struct vit__group_norm {
     const vit_session *session;
+    const vit__conv *step;
     float *x; /* [pixels, chans] */
     int pixels, chans;
-    const float *weight, *bias, *shortcut;
-    int relu;
     float *room; /* [VIT__NORM_ROWS, chans] */
     int num_tasks;
 } vit__group_norm;
 
 /* sum[k] = sum over the pixels of x, or of (x + offset)^2, in parts of 64 pixels, for n
-   channels from `first` on. part and spare have room for as many. */
+   channels from `first` on. part [2, chans] is room for a part and a square. */
 static void vit__sum_pixels(const vit__group_norm *job, int first, int n, const float *offset,
-                            float *sum, float *part, float *spare) {
+                            float *sum, float *part) {
     const vit__kernels *kernels = vit__kernels_of(job->session);
     const float *x = job->x + first;
     const size_t bytes = (size_t)n * sizeof(float);
+    float *spare = part + job->chans;
     int p;
     memset(sum, 0, bytes);
     memset(part, 0, bytes);
@@ -6186,66 +7006,70 @@ static void vit__group_means(const vit__group_norm *job, int n, float *sum) {
 static void vit__scale_pixels(const vit__group_norm *job, int first, int n, const float *scale,
                               const float *shift) {
     const vit__kernels *kernels = vit__kernels_of(job->session);
+    const float *shortcut = job->step->shortcut;
     int p, k;
     for (p = 0; p < job->pixels; p++) {
         const size_t at = (size_t)p * (size_t)job->chans + (size_t)first;
         float *x = job->x + at;
         kernels->add(x, shift, x, scale, n);
-        if (job->shortcut) kernels->add(x, x, job->shortcut + at, NULL, n);
-        for (k = 0; k < n && job->relu; k++) x[k] = x[k] < 0.0f ? 0.0f : x[k];
+        if (shortcut) kernels->add(x, x, shortcut + at, NULL, n);
+        for (k = 0; k < n && job->step->relu; k++) x[k] = x[k] < 0.0f ? 0.0f : x[k];
     }
 }
 
 static void vit__group_norm_task(void *arg, int index) {
     const vit__group_norm *job = (const vit__group_norm *)arg;
+    const vit__affine *norm = job->step->norm;
     const int width = job->chans / VIT__GROUPS;
     int group, end = vit__share(VIT__GROUPS, index, job->num_tasks, &group);
     const int first = group * width, n = (end - group) * width;
     const size_t chans = (size_t)job->chans;
     float *mean = job->room + first, *scale = mean + chans, *shift = scale + chans;
-    float *part = shift + chans, *spare = part + chans;
+    float *part = shift + chans;
     int k;
-    vit__sum_pixels(job, first, n, NULL, mean, part, spare);
+    vit__sum_pixels(job, first, n, NULL, mean, part);
     vit__group_means(job, n, mean);
     for (k = 0; k < n; k++) mean[k] = -mean[k];
-    vit__sum_pixels(job, first, n, mean, scale, part, spare);
+    vit__sum_pixels(job, first, n, mean, scale, part);
     vit__group_means(job, n, scale);
     for (k = 0; k < n; k++) {
-        scale[k] = vit__stored(job->weight + first + k) / vit__sqrt(scale[k] + 1e-5f);
-        shift[k] = vit__fma_scalar(mean[k], scale[k], vit__stored(job->bias + first + k));
+        const float weight = vit__stored(norm->weight + first + k);
+        scale[k] = weight / vit__sqrt(scale[k] + 1e-5f);
+        shift[k] = vit__fma_scalar(mean[k], scale[k], vit__stored(norm->bias + first + k));
     }
     vit__scale_pixels(job, first, n, scale, shift);
 }
 
-static void vit__normalise(const vit_session *s, const vit__stem_room *room, float *x,
-                           vit__features map, const float *weight, const float *bias,
-                           const float *shortcut, int relu) {
+/* A convolution with all that follows it: a map at `to`. */
+static vit__features vit__conv_run(const vit_session *s, const vit__stem_room *room,
+                                   const vit__conv *step, vit__features from, float *to) {
+    const vit__features map = vit__conv_linear(s, room, step, from, to);
     vit__group_norm job;
+    if (!step->norm) return map;
     job.session = s;
-    job.x = x;
+    job.step = step;
+    job.x = to;
     job.pixels = map.height * map.width;
     job.chans = map.chans;
-    job.weight = weight;
-    job.bias = bias;
-    job.shortcut = shortcut;
-    job.relu = relu;
     job.room = room->norm;
     job.num_tasks = vit__min(VIT__GROUPS, vit__threads(&s->params));
     vit__parallel_for(s, job.num_tasks, vit__group_norm_task, &job);
+    return map;
 }
 
 /* --- stem: ResNetV2's, and MobileCLIP-B's --------------------------------------------- */
 
+/* Stage and block -1: name is the whole name. */
 static void vit__trace_map(const vit_session *s, int stage, int block, const char *name,
                            vit__features map) {
-    const vit__place place = { NULL, stage, block };
+    const vit__address address = { stage, block, NULL, 0 };
     char full[64];
     int shape[4];
     vit__text text;
     if (!vit__is_traced(s)) return;
     text.at = full;
     text.end = full + sizeof full - 1;
-    vit__put_place(&text, &place);
+    vit__put_address(&text, &address);
     if (stage >= 0) text.at--; /* the dot */
     vit__put(&text, name);
     shape[0] = 1;
@@ -6255,105 +7079,141 @@ static void vit__trace_map(const vit_session *s, int stage, int block, const cha
     s->params.trace(s->params.trace_user, full, map.data, shape);
 }
 
-/* A convolution of a stage with its norm, rows `conv` to conv + 2 of a list; block -1 for
-   downsample. */
-static vit__features vit__conv_norm(const vit_session *s, const vit__stem_room *room, int stage,
-                                    int block, int conv, vit__features from, int stride,
-                                    const float *shortcut, int relu, float *to) {
-    vit_tensor weight, gamma, beta;
-    vit__features map;
-    vit__unit_tensor(s->model, stage, block, conv, &weight);
-    vit__unit_tensor(s->model, stage, block, conv + 1, &gamma);
-    vit__unit_tensor(s->model, stage, block, conv + 2, &beta);
-    map = vit__conv(s, room, &weight, NULL, 0, from, stride, to);
-    vit__normalise(s, room, to, map, vit__floats(&gamma), vit__floats(&beta), shortcut, relu);
-    return map;
+/* relu(norm(conv(x))) */
+static vit__conv vit__normed(const vit__layer *conv, int kernel, int stride,
+                             const vit__affine *norm) {
+    vit__conv step;
+    step.conv = conv;
+    step.kernel = kernel;
+    step.stride = stride;
+    step.act = VIT__NO_ACT;
+    step.norm = norm;
+    step.shortcut = NULL;
+    step.relu = 1;
+    return step;
 }
 
 /* relu(conv3(conv2(conv1(x))) + x), each with its norm, x going through a convolution of
    its own in block 0. x is in map[0], where the result will be too. */
 static vit__features vit__bottleneck(const vit_session *s, vit__stem_room *room, int stage,
                                      int block, vit__features x) {
-    const int stride = stage && !block ? 2 : 1;
+    const vit_config *c = VIT__CONFIG(s->model);
+    const int stride = stage && !block ? 2 : 1, index = vit__unit_index(c, stage, block);
+    const int down = block ? 0 : vit__count(c, vit__down_presence, VIT__NUM_DOWN);
     float *shortcut = room->map[0], *to = room->map[1], *hidden = room->map[2];
-    vit__features map = vit__conv_norm(s, room, stage, block, VIT__UNIT_CONV1, x, 1, NULL, 1, to);
+    vit__unit_layers w;
+    vit__conv step;
+    vit__features map;
+    vit__find_layers(s->model, index + down, vit__unit_presence, VIT__NUM_UNIT, &w);
+    step = vit__normed(&w.conv1, 1, 1, &w.norm1);
+    map = vit__conv_run(s, room, &step, x, to);
     vit__trace_map(s, stage, block, ".norm1", map);
-    map = vit__conv_norm(s, room, stage, block, VIT__UNIT_CONV2, map, stride, NULL, 1, hidden);
+    step = vit__normed(&w.conv2, 3, stride, &w.norm2);
+    map = vit__conv_run(s, room, &step, map, hidden);
     vit__trace_map(s, stage, block, ".norm2", map);
     if (!block) {
+        vit__down_layers d;
+        vit__find_layers(s->model, index, vit__down_presence, VIT__NUM_DOWN, &d);
         shortcut = room->map[1];
         to = room->map[0];
-        x = vit__conv_norm(s, room, stage, -1, VIT__DOWN_WEIGHT, x, stride, NULL, 0, shortcut);
+        step = vit__normed(&d.conv, 1, stride, &d.norm);
+        step.relu = 0;
+        x = vit__conv_run(s, room, &step, x, shortcut);
         vit__trace_map(s, stage, block, ".downsample", x);
     }
-    map = vit__conv_norm(s, room, stage, block, VIT__UNIT_CONV3, map, 1, shortcut, 1, to);
+    step = vit__normed(&w.conv3, 1, 1, &w.norm3);
+    step.shortcut = shortcut;
+    map = vit__conv_run(s, room, &step, map, to);
     vit__trace_map(s, stage, block, "", map);
     room->map[0] = to;
     room->map[1] = shortcut;
     return map;
 }
 
-static vit__features vit__resnet(const vit_session *s, vit__stem_room *room, vit__features input) {
-    const vit_model *m = s->model;
-    vit_tensor weight;
+static vit__features vit__resnet(const vit_session *s, vit__stem_room *room,
+                                 const vit__front_layers *w, vit__features input) {
+    const vit__conv root = vit__normed(&w->root, 7, 2, &w->root_norm);
     vit__features map;
     vit__window pool;
     int stage, block;
-    vit__stem_tensor(m, VIT__ROOT_WEIGHT, &weight);
-    map = vit__conv(s, room, &weight, NULL, 0, input, 2, room->map[1]);
-    vit__normalise(s, room, room->map[1], map, vit__stem_floats(m, VIT__ROOT_NORM_WEIGHT),
-                   vit__stem_floats(m, VIT__ROOT_NORM_BIAS), NULL, 1);
+    map = vit__conv_run(s, room, &root, input, room->map[1]);
     vit__trace_map(s, -1, -1, "patch_embed.backbone.stem.norm", map);
     pool = vit__slide(s, map, 3, 2, 1, room->map[0]);
     vit__window_run(&pool, vit__max_pool_task, 0, pool.height * pool.width);
     map = vit__chans_last(pool.to, pool.height, pool.width, map.chans);
     vit__trace_map(s, -1, -1, "patch_embed.backbone.stem", map);
     for (stage = 0; stage < VIT__NUM_STAGES; stage++)
-        for (block = 0; block < vit__stage_depth(VIT__CONFIG(m), stage); block++)
+        for (block = 0; block < vit__stage_depth(VIT__CONFIG(s->model), stage); block++)
             map = vit__bottleneck(s, room, stage, block, map);
     return map;
 }
 
-static vit__features vit__conv_stem(const vit_session *s, vit__stem_room *room, vit__features map) {
-    const vit_model *m = s->model;
-    vit_tensor weight;
-    vit__stem_tensor(m, VIT__CONV0_WEIGHT, &weight);
-    map = vit__conv(s, room, &weight, vit__stem_floats(m, VIT__CONV0_BIAS), 1 + VIT_GELU, map, 4,
-                    room->map[0]);
+static vit__features vit__conv_stem(const vit_session *s, vit__stem_room *room,
+                                    const vit__front_layers *w, vit__features map) {
+    const vit__conv conv0 = { &w->conv0, 4, 4, VIT__ACT(VIT_GELU), NULL, NULL, 0 };
+    const vit__conv conv1 = { &w->conv1, 2, 2, VIT__ACT(VIT_GELU), NULL, NULL, 0 };
+    map = vit__conv_run(s, room, &conv0, map, room->map[0]);
     vit__trace_map(s, -1, -1, "patch_embed.backbone.0", map);
-    vit__stem_tensor(m, VIT__CONV1_WEIGHT, &weight);
-    map = vit__conv(s, room, &weight, vit__stem_floats(m, VIT__CONV1_BIAS), 1 + VIT_GELU, map, 2,
-                    room->map[1]);
+    map = vit__conv_run(s, room, &conv1, map, room->map[1]);
     vit__trace_map(s, -1, -1, "patch_embed.backbone.1", map);
     return map;
 }
 
+/* ------------------------------------------------------------------------- */
+/* >>embed                                                                   */
+/*                                                                           */
+/* Patch embedding: the input's patches as rows, a linear layer, prefix      */
+/* tokens in front, positions added.                                         */
+/* ------------------------------------------------------------------------- */
+
+/* One batch on its way to tokens. */
+typedef struct vit__embed_job {
+    const vit_session *session;
+    const float *input;   /* [batch, in_chans, img_height, img_width]            */
+    int batch;
+    vit__front_layers w;
+    float *rows;          /* [patches at a time, in_chans * P * P]               */
+    vit__stem_room stem;
+} vit__embed_job;
+
+/* Patches embedded together: a batch, or with low_memory a few. A stem makes all at once. */
+static int vit__patch_rows(const vit_session *s, int batch) {
+    const vit_config *c = VIT__CONFIG(s->model);
+    const int all = batch * c->num_patches;
+    return c->stem ? all : vit__min(s->chunk, all);
+}
+
+static void vit__place_patches(const vit_session *s, int batch, vit__arena *arena,
+                               vit__embed_job *e) {
+    const vit_config *c = VIT__CONFIG(s->model);
+    const uint64_t rows = (uint64_t)(unsigned)vit__patch_rows(s, batch);
+    e->rows = vit__take(arena, rows * (uint64_t)vit__patch_depth(c));
+    vit__place_stem(c, arena, &e->stem);
+}
+
 /* One image after the other, which keeps the maps near: the rows of its patches, as
    vit__im2col makes them of the input itself. */
-static void vit__stem(const vit_session *s, const float *input, int batch, float *patches,
-                      vit__form form) {
+static void vit__stem_rows(vit__embed_job *e) {
+    const vit_session *s = e->session;
     const vit_config *c = VIT__CONFIG(s->model);
     const size_t pixels = (size_t)c->img_height * (size_t)c->img_width;
-    const size_t image = (size_t)c->num_patches * (size_t)vit__patch_depth(c);
-    vit__stem_room room;
+    const float *input = e->input;
+    float *rows = e->rows;
     int i;
-    vit__stem_layout(c, patches + (size_t)vit__round64((uint64_t)batch * image), &room);
-    for (i = 0; i < batch; i++) {
+    for (i = 0; i < vit__known_batch(e->batch); i++) {
         vit__features map = vit__chans_last(input, c->img_height, c->img_width, c->in_chans);
         vit__window w;
         map.step = 1;
         map.plane = pixels;
-        map = c->stem == VIT_STEM_RESNET ? vit__resnet(s, &room, map)
-                                         : vit__conv_stem(s, &room, map);
-        w = vit__slide(s, map, vit__map_patch(c), vit__map_patch(c), 0, patches);
-        w.form = form;
+        map = c->stem == VIT_STEM_RESNET ? vit__resnet(s, &e->stem, &e->w, map)
+                                         : vit__conv_stem(s, &e->stem, &e->w, map);
+        w = vit__slide(s, map, vit__map_patch(c), vit__map_patch(c), 0, rows);
+        w.form = vit__form_of(s, &e->w.patch);
         vit__window_run(&w, vit__window_task, 0, c->num_patches);
         input += pixels * (size_t)c->in_chans;
-        patches += image;
+        rows += (size_t)c->num_patches * (size_t)vit__patch_depth(c);
     }
 }
-
-/* --- patch embedding ------------------------------------------------------------- */
 
 /* im2col: patch number `index` of the batch as one row [in_chans, P, P], the
    order of a convolution's weight. Beyond the image there are zeros. */
@@ -6377,41 +7237,38 @@ static void vit__gather_patch(const vit_config *c, const float *input, int index
 
 /* x is the input here; what follows happens to each row while it is at hand. */
 static void vit__gather_task(void *arg, int index) {
-    const vit__rows *job = (const vit__rows *)arg;
-    vit__rows gathered = *job;
-    int row, end = vit__share(job->rows, index, job->num_tasks, &row);
+    const vit__rows_job *job = (const vit__rows_job *)arg;
+    vit__rows_job gathered = *job;
+    int row, end = vit__share(job->y.rows, index, job->num_tasks, &row);
     gathered.x = NULL;
     for (; row < end; row++) {
         vit__gather_patch(VIT__CONFIG(job->session->model), job->x, job->first + row,
-                          job->y + (size_t)row * job->ldy);
+                          job->y.data + (size_t)row * job->y.ld);
         vit__row(&gathered, row);
     }
 }
 
-/* Patches [first, first + rows) of the batch as rows: conv2d with stride P is then a
+/* Patches [first, first + rows.rows) of the batch as rows: conv2d with stride P is then a
    linear layer. */
-static void vit__im2col(const vit_session *s, const float *input, int first, int rows,
-                        float *patches, vit__form form) {
+static void vit__im2col(const vit__embed_job *e, int first, vit__mat rows) {
+    const vit_session *s = e->session;
     const vit_config *c = VIT__CONFIG(s->model);
-    const int dim = (int)vit__patch_depth(c);
     const int shown = vit__is_traced(s) && c->has_patch_pre_norm;
-    vit__rows job;
-    vit__rows_init(&job, s, input, 0, patches, (size_t)dim, rows, dim);
+    vit__rows_job job;
+    vit__rows_init(&job, s, e->input, 0, rows);
     job.first = first;
-    vit__rows_norm(&job, vit__stem_floats(s->model, VIT__PATCH_PRE_NORM_WEIGHT),
-                   vit__stem_floats(s->model, VIT__PATCH_PRE_NORM_BIAS));
-    job.form = shown ? VIT__FORM_F32 : form;
+    vit__rows_norm(&job, &e->w.patch_pre_norm);
+    job.form = shown ? VIT__FORM_F32 : vit__form_of(s, &e->w.patch);
     vit__parallel_for(s, job.num_tasks, vit__gather_task, &job);
     if (!shown) return;
-    vit__call_trace(s, "patch_embed.pre_norm", patches, rows / c->num_patches, c->num_patches,
-                    dim);
+    vit__call_trace(s, "patch_embed.pre_norm", rows.data, e->batch, c->num_patches, rows.cols);
     job.x = NULL;
-    job.has_norm = 0;
-    job.form = form;
+    job.norm = NULL;
+    job.form = vit__form_of(s, &e->w.patch);
     vit__rows_run(&job);
 }
 
-/* Numbers and their positions, if there are any; both may be the same place. */
+/* Tokens and their positions, if there are any; both may be the same place. */
 static void vit__put_tokens(const vit_session *s, float *x, const float *from, const float *pos,
                             int count) {
     if (pos) vit__add_stored(vit__kernels_of(s), x, from, pos, NULL, count);
@@ -6419,20 +7276,21 @@ static void vit__put_tokens(const vit_session *s, float *x, const float *from, c
 }
 
 /* x = [cls_token, dist_token, reg_token, patches] + pos_embed, of every image. */
-static void vit__add_positions(const vit_session *s, const float *patches, int batch) {
+static void vit__add_positions(const vit__embed_job *e, const float *patches) {
+    const vit_session *s = e->session;
     const vit_config *c = VIT__CONFIG(s->model);
     const int dim = c->embed_dim, patch_size = c->num_patches * dim;
-    const float *cls = vit__stem_floats(s->model, VIT__CLS_TOKEN);
-    const float *dist = vit__stem_floats(s->model, VIT__DIST_TOKEN);
-    const float *reg = vit__stem_floats(s->model, VIT__REG_TOKEN);
+    const float *reg = e->w.reg_token;
     int i, t;
-    for (i = 0; i < batch; i++) {
+    for (i = 0; i < vit__known_batch(e->batch); i++) {
         float *x = s->x + (size_t)i * (size_t)c->num_tokens * (size_t)dim;
         const float *all = s->pos;                                   /* of the patches ... */
         const float *pos = c->positions == VIT_POS_ALL ? all : NULL; /* ... of this token */
         for (t = 0; t < c->num_prefix_tokens; t++, x += dim) {
             const int r = t - c->has_cls_token - c->has_dist_token;
-            const float *token = r >= 0 ? reg + r * dim : t == 0 ? cls : dist;
+            const float *token = r >= 0   ? reg + r * dim
+                                 : t == 0 ? e->w.cls_token
+                                          : e->w.dist_token;
             vit__copy_stored(x, token, (size_t)dim);
             vit__put_tokens(s, x, x, pos, dim);
             if (pos) all = pos += dim;
@@ -6441,72 +7299,73 @@ static void vit__add_positions(const vit_session *s, const float *patches, int b
     }
 }
 
-/* The linear layer over patches, of `rows` rows from number `first` on. */
-static void vit__patch_proj(const vit_session *s, const float *input, int batch, int first,
-                            int rows, float *to) {
-    const vit_config *c = VIT__CONFIG(s->model);
-    vit_tensor weight;
+/* The linear layer over patches [first, first + count). */
+static void vit__patch_proj(vit__embed_job *e, int first, int count, float *patches) {
+    const vit_session *s = e->session;
+    const vit__layer *patch = &e->w.patch;
+    const size_t dim = (size_t)patch->cols;
+    const vit__mat rows = vit__matrix(e->rows, (size_t)patch->depth, count, patch->depth);
     vit__linear proj;
-    vit__form form;
-    vit__stem_tensor(s->model, VIT__PATCH_WEIGHT, &weight);
-    form = vit__form_of(s, weight.dtype);
-    if (c->stem) vit__stem(s, input, batch, s->scratch, form);
-    else vit__im2col(s, input, first, rows, s->scratch, form);
-    vit__layer_init(&proj, s, &weight, vit__stem_floats(s->model, VIT__PATCH_BIAS), s->scratch,
-                    (size_t)vit__depth_of(&weight), rows,
-                    to + (size_t)first * (size_t)c->embed_dim);
+    if (VIT__CONFIG(s->model)->stem) vit__stem_rows(e);
+    else vit__im2col(e, first, rows);
+    vit__layer_init(&proj, s, patch, rows, patches + (size_t)first * dim, dim);
     vit__linear_run(s, &proj);
 }
 
-/* The patches of one image are made where they will stay. */
+/* With one image, patches are written straight to their place in x; a batch goes through y. */
 static void vit__patch_embed(const vit_session *s, const float *input, int batch) {
     const vit_config *c = VIT__CONFIG(s->model);
-    const vit_model *m = s->model;
     const size_t dim = (size_t)c->embed_dim;
-    const int rows = batch * c->num_patches, step = c->stem ? rows : s->chunk;
+    const int count = batch * c->num_patches, step = vit__patch_rows(s, batch);
+    const int tokens = batch * c->num_tokens;
     float *patches = batch > 1 ? s->y : s->x + (size_t)c->num_prefix_tokens * dim;
+    vit__arena scratch = { s->scratch, 0 };
+    vit__embed_job e;
     int i;
+    e.session = s;
+    e.input = input;
+    e.batch = batch;
+    vit__place_patches(s, batch, &scratch, &e);
+    vit__find_front(s->model, &e.w);
     vit__phase(s, VIT_PHASE_PATCH_EMBED);
-    for (i = 0; i < rows; i += step)
-        vit__patch_proj(s, input, batch, i, vit__min(step, rows - i), patches);
+    for (i = 0; i < count; i += step) vit__patch_proj(&e, i, vit__min(step, count - i), patches);
     if (c->has_patch_norm)
-        vit__norm(s, vit__stem_floats(m, VIT__PATCH_NORM_WEIGHT),
-                  vit__stem_floats(m, VIT__PATCH_NORM_BIAS), patches, dim, rows, c->embed_dim,
-                  patches, VIT__FORM_F32);
+        vit__norm_in_place(s, &e.w.patch_norm, vit__matrix(patches, dim, count, c->embed_dim));
     vit__call_trace(s, "patch_embed", patches, batch, c->num_patches, c->embed_dim);
-    vit__add_positions(s, patches, batch);
+    vit__add_positions(&e, patches);
     vit__call_trace(s, "pos_embed", s->x, batch, c->num_tokens, c->embed_dim);
     if (!c->has_pre_norm) return;
-    vit__norm(s, vit__stem_floats(m, VIT__NORM_PRE_WEIGHT),
-              vit__stem_floats(m, VIT__NORM_PRE_BIAS), s->x, dim, batch * c->num_tokens,
-              c->embed_dim, s->x, VIT__FORM_F32);
+    vit__norm_in_place(s, &e.w.norm_pre, vit__matrix(s->x, dim, tokens, c->embed_dim));
     vit__call_trace(s, "norm_pre", s->x, batch, c->num_tokens, c->embed_dim);
 }
 
-/* --- attention: softmax(scale q k^T) v, head by head ------------------------------ */
+/* ------------------------------------------------------------------------- */
+/* >>attention                                                               */
+/*                                                                           */
+/* softmax(scale q k^T) v, head by head. For each head, k and v are packed   */
+/* as the panels of two small linear layers; then a few query rows at a time */
+/* go through scores, softmax and values while all of it stays in the second */
+/* cache. The [N, N] matrix is never written out unless the caller asked.    */
+/* ------------------------------------------------------------------------- */
 
-/* For each head, k and v are packed as the panels of two small linear layers;
-   then a few query rows at a time go through scores, softmax and values while
-   all of it stays in the second cache. The [N, N] matrix is never written out
-   unless the caller asked for it. */
+/* One attention over a batch, of a block or of map pooling. */
 typedef struct vit__attention {
     const vit_session *session;
-    int heads, dim;     /* H, head_dim */
-    float scale;        /* factor on q k^T */
-    const float *rel_pos; /* [H, relative positions] or NULL */
-    const float *lambda;  /* of differential attention, or NULL */
-    const float *q;     /* [batch, queries, H, head_dim] */
-    int q_stored;       /* 1: a tensor of the file */
-    const float *k, *v; /* [batch, keys, H, head_dim]    */
-    int keys;           /* tokens that are asked, of each image */
-    size_t ldq, ldk;    /* numbers between tokens of q; of k and v ...  */
-    size_t image_q;     /* ... and between images of q; k and v: N * ldk */
-    float *context;     /* [batch, context_rows, H, head_dim]           */
-    int context_rows;
-    int first;          /* token of the first of these rows             */
-    float *maps;        /* [batch, H, N, N] or NULL   */
-    vit_dtype dtype;    /* of both products: f32, or bf16 in a bf16 or int8 model */
-    int batch, queries; /* of each image, so many tokens ask, from `first` on: N or fewer */
+    int heads, dim;       /* H, head_dim                                          */
+    float scale;          /* factor on q k^T                                      */
+    const float *rel_pos; /* [H, relative positions] or NULL                      */
+    const float *lambda;  /* of differential attention, or NULL                   */
+    vit_dtype dtype;      /* of both products: f32, or bf16 in a bf16 or int8 model */
+
+    const float *q;       /* [batch, queries, H, head_dim]                        */
+    int is_pooling;       /* 1: map pooling, whose q is a tensor of the file      */
+    const float *k, *v;   /* [batch, keys, H, head_dim]                           */
+    int keys;             /* tokens of each image that are attended to            */
+    size_t ldq, ldk;      /* floats between tokens of q; of k and v               */
+    float *context;       /* [batch, N, H, head_dim]; map pooling: [batch, 1, ...] */
+    const uint8_t *mask;  /* [batch, N] or NULL                                   */
+    float *maps;          /* [batch, H, N, N] or NULL                             */
+    int batch, first, queries; /* query tokens [first, first + queries) of each image */
     int num_tasks;
 } vit__attention;
 
@@ -6514,35 +7373,17 @@ static vit_dtype vit__attention_dtype(vit_dtype weights) {
     return vit__known_dtype(weights == VIT_BF16 || weights == VIT_I8 ? VIT_BF16 : VIT_F32);
 }
 
-/* How attn.proj of a block reads the context. */
-static vit__form vit__proj_form(const vit_model *m, const vit__kernels *kernels, int block) {
-    vit_tensor w;
-    vit__block_tensor(m, block, VIT__PROJ_WEIGHT, &w);
-    return kernels->gemm[vit__known_dtype(w.dtype)].form;
+static int vit__is_differential(const vit__attention *job) {
+    return VIT__KNOWN(has_diff_attn, 1) && job->lambda != NULL;
 }
 
-/* Width of a head of map pooling. */
-static int vit__pool_head_dim(const vit_config *c) {
-    return c->num_heads * c->head_dim / vit__pool_heads(c);
+static int vit__is_pooling(const vit__attention *job) {
+    return VIT__KNOWN(pool, VIT_POOL_MAP) == VIT_POOL_MAP && job->is_pooling;
 }
 
-/* Floats for a row of a tile: scores, a second time where there are two maps, and q. */
-static uint64_t vit__head_row(const vit_config *c, int dim) {
-    const int tokens = vit__round_up(c->num_tokens, 16);
-    const int maps = c->has_diff_attn ? 2 : 1;
-    return (uint64_t)(unsigned)(tokens * maps + vit__round_up(dim, 16));
-}
-
-/* Floats of scratch that one task needs for a head: panels of k and v, and a tile of rows
-   of so many floats. */
-static uint64_t vit__attention_scratch(const vit_config *c, const vit__kernels *kernels,
-                                       vit_dtype weights, int dim, uint64_t row) {
-    const vit_dtype dtype = vit__attention_dtype(weights);
-    const uint64_t keys = (uint64_t)(unsigned)vit__ceil_div(c->num_tokens, 16);
-    const uint64_t values = (uint64_t)(unsigned)vit__ceil_div(dim, 16);
-    const uint64_t bytes = keys * vit__panel_bytes(dtype, dim) +
-                           values * vit__panel_bytes(dtype, c->num_tokens);
-    return bytes / sizeof(float) + (uint64_t)(unsigned)kernels->gemm[dtype].tile_rows * row;
+/* low_memory computes q, k and v head by head, just before they are used. */
+static int vit__is_by_head(const vit__attention *job) {
+    return vit__is_low(&job->session->params) && !vit__is_pooling(job);
 }
 
 /* What a task has at hand while it works on one head of one image. */
@@ -6550,75 +7391,110 @@ typedef struct vit__attn_head {
     vit__linear scores; /* q k^T */
     vit__linear values; /* softmax(...) v */
     vit__form form;     /* of q and of the softmax */
-    float *q_tile;      /* room for a tile of q in its form */
-    float *second;      /* room for the scores of the second half of q */
     vit__packing packing;
+    float *tile;        /* scores of a tile of rows; with low_memory first the rows of x */
+    float *second;      /* room for the scores of the second half of q */
+    float *q_tile;      /* room for a tile of q in its form */
+    float *slices[2];   /* with low_memory, a tile of k or q, and of v */
     const float *rel_pos; /* of this head, or NULL */
     const uint8_t *mask;  /* [keys] of this image, or NULL */
     float *maps;        /* [N, N] or NULL */
 } vit__attn_head;
 
+/* At most 2^28: 65536 tokens times 4096 elements. */
 static size_t vit__panels_floats(const vit__linear *l) {
     return (size_t)l->end_panel * l->stride / sizeof(float);
 }
 
-/* Head number `number` of the batch, its keys and values still to be packed. */
-static void vit__attention_begin(const vit__attention *job, int number, float *scratch,
-                                 vit__attn_head *head) {
+/* Columns to compute for q, k or v of one head in whole panels: a head may begin inside a
+   panel. */
+static int vit__slice_width(const vit_config *c) { return vit__round_up(c->head_dim + 15, 16); }
+
+/* What a task needs for a head: panels of k and v, and a tile of rows. */
+static void vit__place_head(const vit__attention *job, vit__arena *arena, vit__attn_head *head) {
     const vit_config *c = VIT__CONFIG(job->session->model);
     const vit__kernels *kernels = vit__kernels_of(job->session);
-    const int image = number / job->heads, h = number % job->heads;
-    const int n = job->keys, dim = job->dim;
-    const size_t width = (size_t)job->heads * (size_t)dim, tokens = (size_t)vit__round_up(n, 16);
-    const size_t tile = (size_t)kernels->gemm[job->dtype].tile_rows * tokens;
-    float *values, *scores;
+    const int by_head = vit__is_by_head(job);
+    const size_t rows = (size_t)kernels->gemm[job->dtype].tile_rows;
+    const size_t slice = rows * (size_t)vit__slice_width(c);
+    const size_t tokens = (size_t)vit__round_up(job->keys, 16);
+    const size_t scores = vit__is_differential(job) ? 2 * tokens : tokens;
+    const size_t row = scores + (size_t)vit__round_up(job->dim, 16);
+    vit__layer keys = { NULL, NULL, job->dtype, job->keys, job->dim };
+    vit__layer values = { NULL, NULL, job->dtype, job->dim, job->keys };
     memset(head, 0, sizeof *head);
-    vit__linear_init(&head->scores, kernels, job->dtype, scratch, 0, n, dim);
-    values = scratch + vit__panels_floats(&head->scores);
-    vit__linear_init(&head->values, kernels, job->dtype, values, 0, dim, n);
-    scores = values + vit__panels_floats(&head->values);
-    head->packing.keys = (uint32_t *)(void *)scratch;
-    head->packing.values = (uint32_t *)(void *)values;
-    head->packing.tokens = n;
-    head->packing.dim = dim;
-    head->second = VIT__KNOWN(has_diff_attn, 1) && job->lambda ? scores + tile : scores;
-    head->q_tile = head->second + tile;
+    vit__linear_init(&head->scores, kernels, &keys);
+    vit__linear_init(&head->values, kernels, &values);
+    head->packing.keys = (uint32_t *)(void *)vit__take(arena, vit__panels_floats(&head->scores));
+    head->packing.values = (uint32_t *)(void *)vit__take(arena, vit__panels_floats(&head->values));
+    if (by_head) {
+        head->tile = vit__take(arena, rows * vit__max_size(row, (size_t)c->embed_dim));
+        head->slices[0] = vit__take(arena, slice);
+        head->slices[1] = vit__take(arena, slice);
+    } else {
+        head->tile = vit__take(arena, rows * row);
+    }
+    if (!arena->base) return;
+    head->second = head->tile + rows * (scores - tokens);
+    head->q_tile = head->second + rows * tokens;
     head->form = head->scores.gemm->form;
-    head->scores.out.c = scores;
+    head->scores.panels = (const unsigned char *)head->packing.keys;
+    head->scores.out.c = head->tile;
     head->scores.out.ldc = tokens;
-    head->values.a = scores;
+    head->values.panels = (const unsigned char *)head->packing.values;
+    head->values.a = head->tile;
     head->values.lda = tokens * sizeof(float);
-    head->values.out.c = job->context + (size_t)(image * job->context_rows) * width +
-                         (size_t)h * (size_t)dim;
-    head->values.out.ldc = width;
-    if (VIT__KNOWN(has_rel_pos, 1) && job->rel_pos)
-        head->rel_pos = job->rel_pos + h * vit__dim(c, 'W');
-#if !defined(VIT_LOGITS_ONLY)
-    if (job->session->mask)
-        head->mask = job->session->mask + (image + 1) * c->num_tokens - n; /* the last n */
-#endif
-    if (job->maps) head->maps = job->maps + (size_t)number * (size_t)n * (size_t)n;
 }
 
-/* The rows of q that a tile asks with: where they are, or copied, in their form; of a
-   head with two maps only `half` number 0 or 1, the other being zero. */
+VIT__CALL uint64_t vit__head_floats(const vit__attention *job) {
+    vit__arena arena = { NULL, 0 };
+    vit__attn_head head;
+    vit__place_head(job, &arena, &head);
+    return arena.used;
+}
+
+/* Head number `number` of the batch for task `task`, its keys and values still to be packed. */
+static void vit__attention_begin(const vit__attention *job, int number, int task,
+                                 vit__attn_head *head) {
+    const vit_session *s = job->session;
+    const vit_config *c = VIT__CONFIG(s->model);
+    const int image = number / job->heads, h = number % job->heads, n = job->keys;
+    const int rows = vit__is_pooling(job) ? 1 : c->num_tokens;
+    const size_t width = (size_t)job->heads * (size_t)job->dim;
+    vit__arena arena = { s->attn + (size_t)task * s->attn_stride, 0 };
+    vit__place_head(job, &arena, head);
+    head->packing.tokens = n;
+    head->packing.dim = job->dim;
+    head->packing.ld = job->ldk;
+    head->values.out.c = job->context + (size_t)(image * rows) * width +
+                         (size_t)h * (size_t)job->dim;
+    head->values.out.ldc = width;
+    if (VIT__KNOWN(has_rel_pos, 1) && job->rel_pos)
+        head->rel_pos = job->rel_pos + h * vit__num_rel_pos(c);
+    if (!VIT__LOGITS_ONLY && job->mask)
+        head->mask = job->mask + (image + 1) * c->num_tokens - n; /* the last n */
+    if (!VIT__LOGITS_ONLY && job->maps)
+        head->maps = job->maps + (size_t)number * (size_t)n * (size_t)n;
+}
+
+/* Points `scores` at the query rows of a tile: in place, or copied and converted.
+   Differential attention keeps half 0 or 1 of each row and zeroes the other. */
 static void vit__attention_queries(const vit__attention *job, const vit__attn_head *head,
                                    const float *q, int half, vit__linear *scores) {
     const size_t dim = (size_t)job->dim, bytes = dim * sizeof(float);
     int r;
     scores->a = q;
     scores->lda = job->ldq * sizeof(float);
-    if (head->form == VIT__FORM_F32 && !(VIT__KNOWN(has_diff_attn, 1) && job->lambda) &&
-        !(VIT__BIG_ENDIAN && job->q_stored))
+    if (head->form == VIT__FORM_F32 && !vit__is_differential(job) &&
+        !(VIT__BIG_ENDIAN && vit__is_pooling(job)))
         return;
     scores->a = head->q_tile;
     scores->lda = bytes;
     for (r = 0; r < scores->rows; r++) {
         float *row = head->q_tile + (size_t)r * dim;
-        if (VIT__BIG_ENDIAN && job->q_stored) vit__copy_stored(row, q, dim);
+        if (VIT__BIG_ENDIAN && vit__is_pooling(job)) vit__copy_stored(row, q, dim);
         else memcpy(row, q + (size_t)r * job->ldq, bytes);
-        if (VIT__KNOWN(has_diff_attn, 1) && job->lambda)
-            memset(row + (half ? 0 : dim / 2), 0, bytes / 2);
+        if (vit__is_differential(job)) memset(row + (half ? 0 : dim / 2), 0, bytes / 2);
         vit__known_kernels(scores->kernels)->convert(head->form, row, job->dim);
     }
 }
@@ -6643,47 +7519,44 @@ static void vit__add_rel_pos(const vit_config *c, const vit__kernels *kernels, c
     }
 }
 
-static const uint8_t *vit__mask_of(const vit__attn_head *head) {
-#if defined(VIT_LOGITS_ONLY)
-    (void)head;
-    return NULL;
-#else
-    return head->mask;
-#endif
-}
-
 /* A row of q k^T to exp(score - largest); returns 1 / sum. */
 static float vit__attention_softmax(const vit__attention *job, const vit__attn_head *head,
                                     int token, float *row) {
     const vit__kernels *kernels = vit__known_kernels(head->scores.kernels);
+    const float *rel_pos = VIT__KNOWN(has_rel_pos, 1) ? head->rel_pos : NULL;
+    const uint8_t *mask = VIT__LOGITS_ONLY ? NULL : head->mask;
     const int n = job->keys;
     int i;
-    if (!(VIT__KNOWN(has_rel_pos, 1) && head->rel_pos) && !vit__mask_of(head))
-        return kernels->softmax(row, n, job->scale);
+    if (!rel_pos && !mask) return kernels->softmax(row, n, job->scale);
     kernels->scale(row, row, n, job->scale);
-    if (VIT__KNOWN(has_rel_pos, 1) && head->rel_pos)
-        vit__add_rel_pos(VIT__CONFIG(job->session->model), kernels, head->rel_pos, token, row);
-    for (i = 0; i < n && vit__mask_of(head); i++)
-        if (!head->mask[i]) row[i] = VIT__LOWEST;
+    if (rel_pos)
+        vit__add_rel_pos(VIT__CONFIG(job->session->model), kernels, rel_pos, token, row);
+    for (i = 0; i < n && mask; i++)
+        if (!mask[i]) row[i] = VIT__LOWEST;
     return kernels->softmax(row, n, 1.0f);
 }
 
-/* The map of the query rows q, number `first` and so on; each still to be multiplied by
-   its factor. */
+/* A tile of query rows of one head: q, the tokens from `first` on. */
+typedef struct vit__queries {
+    const float *q;
+    int first, rows;
+} vit__queries;
+
+/* The attention map of a tile; factor[r] is what row r must still be multiplied by. */
 static void vit__attention_scores(const vit__attention *job, const vit__attn_head *head,
-                                  const float *q, int first, int half, vit__linear *scores,
+                                  vit__queries tile, int half, vit__linear *scores,
                                   float *factor) {
     int r;
-    vit__attention_queries(job, head, q, half, scores);
+    vit__attention_queries(job, head, tile.q, half, scores);
     vit__gemm(scores, 0, 1, 0, scores->end_panel);
-    for (r = 0; r < scores->rows; r++)
-        factor[r] = vit__attention_softmax(job, head, first + r,
+    for (r = 0; r < tile.rows; r++)
+        factor[r] = vit__attention_softmax(job, head, tile.first + r,
                                            scores->out.c + (size_t)r * scores->out.ldc);
 }
 
 /* Differential attention: map = softmax of the first half - lambda softmax of the second. */
 static void vit__attention_subtract(const vit__attention *job, const vit__attn_head *head,
-                                    const float *q, int first, const vit__linear *scores,
+                                    vit__queries tile, const vit__linear *scores,
                                     float *factor) {
     const vit__kernels *kernels = vit__known_kernels(scores->kernels);
     const int n = job->keys;
@@ -6691,8 +7564,8 @@ static void vit__attention_subtract(const vit__attention *job, const vit__attn_h
     vit__linear second = *scores;
     int r;
     second.out.c = head->second;
-    vit__attention_scores(job, head, q, first, 1, &second, other);
-    for (r = 0; r < scores->rows; r++) {
+    vit__attention_scores(job, head, tile, 1, &second, other);
+    for (r = 0; r < tile.rows; r++) {
         float *row = scores->out.c + (size_t)r * scores->out.ldc;
         float *minus = second.out.c + (size_t)r * scores->out.ldc;
         kernels->scale(row, row, n, factor[r]);
@@ -6702,28 +7575,27 @@ static void vit__attention_subtract(const vit__attention *job, const vit__attn_h
     }
 }
 
-/* Query rows q, number [first, first + rows) of one head: one tile. */
+/* A tile of rows to context: scores, softmax, values. */
 static void vit__attention_rows(const vit__attention *job, const vit__attn_head *head,
-                                const float *q, int first, int rows) {
+                                vit__queries tile) {
     const vit__kernels *kernels = vit__known_kernels(head->scores.kernels);
     const int n = job->keys;
     vit__linear scores = head->scores, values = head->values;
     float factor[VIT__MAX_TILE_ROWS];
     int r;
-    scores.rows = values.rows = rows;
+    scores.rows = values.rows = tile.rows;
     scores.num_tiles = values.num_tiles = 1;
-    values.out.c += (size_t)(first - job->first) * values.out.ldc;
-    vit__attention_scores(job, head, q, first, 0, &scores, factor);
-    if (VIT__KNOWN(has_diff_attn, 1) && job->lambda)
-        vit__attention_subtract(job, head, q, first, &scores, factor);
-    for (r = 0; r < rows; r++) {
+    values.out.c += (size_t)(tile.first - job->first) * values.out.ldc;
+    vit__attention_scores(job, head, tile, 0, &scores, factor);
+    if (vit__is_differential(job)) vit__attention_subtract(job, head, tile, &scores, factor);
+    for (r = 0; r < tile.rows; r++) {
         float *row = scores.out.c + (size_t)r * scores.out.ldc;
-        if (head->maps)
-            kernels->scale(head->maps + (size_t)(first + r) * (size_t)n, row, n, factor[r]);
+        if (!VIT__LOGITS_ONLY && head->maps)
+            kernels->scale(head->maps + (size_t)(tile.first + r) * (size_t)n, row, n, factor[r]);
         kernels->convert(head->form, row, n);
     }
     vit__gemm(&values, 0, 1, 0, values.end_panel);
-    for (r = 0; r < rows; r++) {
+    for (r = 0; r < tile.rows; r++) { /* softmax's division, done on fewer elements here */
         float *row = values.out.c + (size_t)r * values.out.ldc;
         kernels->scale(row, row, job->dim, factor[r]);
     }
@@ -6735,7 +7607,7 @@ static void vit__attention_pack(const vit__attention *job, int number, const vit
     const size_t first = (size_t)(image * VIT__CONFIG(job->session->model)->num_tokens) * job->ldk +
                          (size_t)h * (size_t)job->dim;
     vit__kernels_of(job->session)
-        ->pack_head(job->dtype, to, job->k + first, job->v + first, job->ldk, 0, job->keys);
+        ->pack_head(job->dtype, to, job->k + first, job->v + first, 0, job->keys);
 }
 
 /* Tasks share the query rows of all heads of all images, so that three heads
@@ -6745,312 +7617,382 @@ static void vit__attention_task(void *arg, int index) {
     const vit__attention *job = (const vit__attention *)arg;
     const int tile_rows = vit__kernels_of(job->session)->gemm[job->dtype].tile_rows;
     const int tiles = vit__ceil_div(job->queries, tile_rows); /* of each head */
-    float *scratch = job->session->attn + (size_t)index * job->session->attn_stride;
+    const int tokens = VIT__CONFIG(job->session->model)->num_tokens;
     int current = -1, t;
     const int end = vit__share(job->batch * job->heads * tiles, index, job->num_tasks, &t);
     vit__attn_head head;
     memset(&head, 0, sizeof head);
     for (; t < end; t++) {
         const int image = t / tiles / job->heads, h = t / tiles % job->heads;
-        const float *q = job->q + (size_t)image * job->image_q + (size_t)h * (size_t)job->dim;
-        int first, last = vit__share(job->queries, t % tiles, tiles, &first);
+        vit__queries tile;
+        int last = vit__share(job->queries, t % tiles, tiles, &tile.first);
+        tile.q = job->q + (size_t)(image * tokens + tile.first) * job->ldq +
+                 (size_t)h * (size_t)job->dim;
+        tile.rows = last - tile.first;
         if (t / tiles != current) {
-            vit__attention_begin(job, current = t / tiles, scratch, &head);
+            vit__attention_begin(job, current = t / tiles, index, &head);
             vit__attention_pack(job, current, &head.packing);
         }
-        vit__attention_rows(job, &head, q + (size_t)first * job->ldq, first, last - first);
+        vit__attention_rows(job, &head, tile);
     }
 }
 
-/* Attention of a block, but for where q, k and v are. */
-static void vit__attention_init(vit__attention *job, const vit_session *s, int block, int batch,
-                                int queries, float *maps) {
+/* ------------------------------------------------------------------------- */
+/* >>block                                                                   */
+/*                                                                           */
+/* The transformer block: read vit__block, at the end of this section. Above */
+/* it stand its steps, in the order in which it calls them. How block types  */
+/* differ: vit__norm_before and vit__add_branch have a case for each; where  */
+/* both branches share a norm, vit__shares_norm says so.                     */
+/* ------------------------------------------------------------------------- */
+
+/* What a trace and a timer call the ends of a branch. */
+typedef struct vit__branch_names {
+    const char *norm, *last;
+    vit_phase phase; /* of the last layer */
+} vit__branch_names;
+
+static const vit__branch_names vit__branches[2] = {
+    { ".norm1", ".attn.proj", VIT_PHASE_PROJ }, { ".norm2", ".mlp.fc2", VIT_PHASE_FC2 }
+};
+
+/* One of the block's two residual branches: attention, or the second, the MLP. */
+typedef struct vit__branch {
+    const vit__affine *norm;
+    const vit__layer *first, *last;
+    const float *scale; /* LayerScale, or NULL */
+    int is_second;
+} vit__branch;
+
+/* One block's part of a forward pass. */
+typedef struct vit__block_pass {
+    const vit_session *session;
+    int block, batch;
+    int queries;          /* tokens of each image that are read afterwards, from the first on: */
+                          /* all N, or in the last block those that the head reads             */
+    const uint8_t *mask;  /* [batch, N]: 0 for tokens that are not attended to; or NULL        */
+    float *maps;          /* [batch, H, N, N]: attention, for the caller; or NULL              */
+    vit__block_layers w;
+    const float *rope_cos, *rope_sin; /* [H if rope_per_block, num_patches, head_dim / 2]      */
+} vit__block_pass;
+
+static vit__branch vit__attn_branch(const vit__block_pass *p) {
+    const vit__branch b = { &p->w.norm1, &p->w.qkv, &p->w.proj, p->w.ls1, 0 };
+    return b;
+}
+
+/* Branches that share a norm share LayerScale too. */
+static vit__branch vit__mlp_branch(const vit__block_pass *p) {
+    const int shared = vit__shares_norm(VIT__CONFIG(p->session->model));
+    const float *scale = shared ? p->w.ls1 : p->w.ls2;
+    const vit__branch b = { &p->w.norm2, &p->w.fc1, &p->w.fc2, scale, 1 };
+    return b;
+}
+
+/* The tables of the block, or of the whole model. */
+static void vit__begin_rope(vit__block_pass *p) {
+    vit__front_layers stem;
+    vit__find_front(p->session->model, &stem);
+    p->rope_cos = p->w.rope_cos ? p->w.rope_cos : stem.rope_cos;
+    p->rope_sin = p->w.rope_sin ? p->w.rope_sin : stem.rope_sin;
+}
+
+static void vit__begin_block(vit__block_pass *p, const vit_session *s, int block, int batch) {
     const vit_config *c = VIT__CONFIG(s->model);
-    vit_tensor qkv;
-    vit__block_tensor(s->model, block, VIT__QKV_WEIGHT, &qkv);
+    memset(p, 0, sizeof *p);
+    p->session = s;
+    p->block = block;
+    p->batch = batch;
+    p->queries = c->num_tokens;
+    vit__find_block(s->model, block, &p->w);
+    if (c->rope) vit__begin_rope(p);
+}
+
+/* Whether only some tokens of each image are read afterwards. */
+static int vit__is_partial(const vit__block_pass *p) {
+    return !VIT__SMALL && p->queries < VIT__CONFIG(p->session->model)->num_tokens;
+}
+
+/* Traces a tensor of the block, [batch, N, width], as "blocks.<block><name>". */
+static void vit__show(const vit__block_pass *p, const char *name, const float *data, int width) {
+    const vit_session *s = p->session;
+    char full[64];
+    vit__text text;
+    if (!vit__is_traced(s)) return;
+    text.at = full;
+    text.end = full + sizeof full - 1;
+    vit__put(&text, "blocks.");
+    vit__put_int(&text, (uint64_t)(unsigned)p->block);
+    vit__put(&text, name);
+    vit__call_trace(s, full, data, p->batch, VIT__CONFIG(s->model)->num_tokens, width);
+}
+
+/* A layer that a trace sees as `name`, before its activation. */
+static void vit__run_shown(const vit__block_pass *p, vit__linear *l, const char *name) {
+    const int act = l->out.act;
+    if (act && vit__is_traced(p->session)) {
+        l->out.act = VIT__NO_ACT;
+        vit__linear_run(p->session, l);
+        vit__show(p, name, l->out.c, l->cols);
+        l->out.act = act;
+    }
+    vit__linear_run(p->session, l);
+    if (!act) vit__show(p, name, l->out.c, l->cols);
+}
+
+/* Rows that a trace sees after their gate and after their norm. After a gate they move
+   together, as a trace wants them. */
+static void vit__rows_shown(const vit__block_pass *p, vit__rows_job *job, const char *gate_name,
+                            const char *norm_name) {
+    const size_t dim = (size_t)job->y.cols;
+    int r;
+    if (job->gate && vit__is_traced(p->session)) {
+        vit__rows_job gate = *job;
+        gate.norm = NULL;
+        gate.form = VIT__FORM_F32;
+        vit__rows_run(&gate);
+        for (r = 1; r < job->y.rows; r++)
+            memcpy(job->y.data + (size_t)r * dim, job->y.data + (size_t)r * job->y.ld,
+                   dim * sizeof(float));
+        job->gate = VIT__NO_ACT;
+        job->y.ld = dim;
+        vit__show(p, gate_name, job->y.data, job->y.cols);
+    }
+    if (job->norm && vit__is_traced(p->session)) {
+        vit__rows_norm_now(job);
+        vit__show(p, norm_name, job->y.data, job->y.cols);
+    }
+    vit__rows_run(job);
+}
+
+/* --- which rows ------------------------------------------------------------------- */
+
+/* Some rows of a [batch, N, width] tensor: rows first, first + step, ... */
+typedef struct vit__view {
+    int first, step, rows;
+} vit__view;
+
+static vit__view vit__all_rows(const vit__block_pass *p) {
+    const vit_config *c = VIT__CONFIG(p->session->model);
+    vit__view view = { 0, 1, 0 };
+    view.rows = vit__known_batch(p->batch) * c->num_tokens;
+    return view;
+}
+
+/* Part i of the rows that a block works on together. Usually there is one part, of all
+   rows; with low_memory there are many, of a few rows each; where only some tokens are read
+   afterwards, part i is token i of every image. Returns 0 when i is past the last. */
+static int vit__view_rows(const vit__block_pass *p, int i, vit__view *view) {
+    const int tokens = VIT__CONFIG(p->session->model)->num_tokens;
+    const int batch = vit__known_batch(p->batch), rows = batch * tokens;
+    const int chunk = vit__min(p->session->chunk, rows), one = vit__is_partial(p);
+    view->first = one ? i : i * chunk;
+    view->step = one ? tokens : 1;
+    view->rows = one ? batch : vit__min(chunk, rows - view->first);
+    return view->first < (one ? p->queries : rows);
+}
+
+/* Those rows of data, which are ld apart. */
+static vit__mat vit__rows_of(vit__view view, float *data, size_t ld, int cols) {
+    return vit__matrix(data + (size_t)view.first * ld, (size_t)view.step * ld, view.rows, cols);
+}
+
+static vit__mat vit__rows_of_x(const vit_session *s, vit__view view) {
+    const int dim = VIT__CONFIG(s->model)->embed_dim;
+    return vit__rows_of(view, s->x, (size_t)dim, dim);
+}
+
+/* --- into a branch ------------------------------------------------------------------ */
+
+/* The norm in front of a branch: of a parallel block it is the same for both, of post-norm
+   blocks it comes after the branch. */
+static void vit__norm_before(vit__rows_job *job, const vit_config *c, const vit__affine *norm) {
+    switch ((vit_block_type)c->block_type) {
+    case VIT_PRE_NORM:
+    case VIT_PARALLEL: vit__rows_norm(job, norm); break;
+    case VIT_POST_NORM:
+    case VIT_RES_POST_NORM:
+    case VIT_NUM_BLOCK_TYPES: break;
+    }
+}
+
+/* y = norm(x), without gaps between the rows, as the branch's first layer reads them. */
+static void vit__branch_input(const vit__block_pass *p, const vit__branch *b, vit__view view) {
+    const vit_session *s = p->session;
+    const vit_config *c = VIT__CONFIG(s->model);
+    const vit__mat x = vit__rows_of_x(s, view);
+    vit__rows_job rows;
+    vit__rows_init(&rows, s, x.data, x.ld, vit__matrix(s->y, (size_t)x.cols, x.rows, x.cols));
+    if (vit__shares_norm(c) && b->is_second) rows.x = NULL; /* y has it already */
+    else vit__norm_before(&rows, c, b->norm);
+    rows.form = vit__form_of(s, b->first);
+    vit__rows_shown(p, &rows, NULL, vit__branches[b->is_second].norm);
+}
+
+/* --- attention ------------------------------------------------------------------------ */
+
+/* scratch = attn.qkv(y): k and v of every token, q of those that are read. */
+static void vit__qkv(const vit__block_pass *p) {
+    const vit_session *s = p->session;
+    const vit_config *c = VIT__CONFIG(s->model);
+    const int tokens = c->num_tokens, width = c->num_heads * c->head_dim;
+    const size_t dim = (size_t)c->embed_dim, ld = 3 * (size_t)width;
+    vit__linear qkv;
+    int token;
+    vit__phase(s, VIT_PHASE_QKV);
+    vit__layer_init(&qkv, s, &p->w.qkv, vit__matrix(s->y, dim, p->batch * tokens, c->embed_dim),
+                    s->scratch, ld);
+    if (vit__is_partial(p)) qkv.first_panel = width / 16;
+    vit__run_shown(p, &qkv, ".attn.qkv");
+    if (!vit__is_partial(p)) return;
+    qkv.first_panel = 0;
+    qkv.end_panel = vit__ceil_div(width, 16);
+    vit__linear_rows(&qkv, p->batch);
+    qkv.lda *= (size_t)tokens;
+    qkv.out.ldc *= (size_t)tokens;
+    for (token = 0; token < p->queries; token++) {
+        vit__linear_run(s, &qkv);
+        qkv.a = (const float *)qkv.a + dim;
+        qkv.out.c += ld;
+    }
+}
+
+/* q and k of every head, normalised in place. */
+static void vit__qk_norm(const vit__block_pass *p) {
+    const vit_session *s = p->session;
+    const vit_config *c = VIT__CONFIG(s->model);
+    const int width = c->num_heads * c->head_dim, rows = p->batch * c->num_tokens;
+    int is_k;
+    if (!c->has_qk_norm) return;
+    for (is_k = 0; is_k < 2; is_k++) {
+        vit__rows_job job;
+        vit__rows_init(&job, s, NULL, 0,
+                       vit__matrix(s->scratch + is_k * width, 3 * (size_t)width, rows, width));
+        vit__rows_norm(&job, is_k ? &p->w.k_norm : &p->w.q_norm);
+        job.norm_parts = c->num_heads;
+        vit__rows_run(&job);
+    }
+    vit__show(p, ".attn.qk_norm", s->scratch, 3 * width);
+}
+
+/* q or k of head h of one token, rotated in place, if it is a patch. */
+static void vit__rotate_token(const vit__block_pass *p, int token, int h, float *x) {
+    const vit_config *c = VIT__CONFIG(p->session->model);
+    const int patch = token - c->num_prefix_tokens, half = c->head_dim / 2;
+    const int table = c->rope_per_block ? h * c->num_patches : 0;
+    const size_t at = (size_t)(table + patch) * (size_t)half;
+    if (patch < 0 || !c->rope) return;
+    vit__kernels_of(p->session)
+        ->rotate((vit_rope)c->rope, x, p->rope_cos + at, p->rope_sin + at, half);
+}
+
+typedef struct vit__rope_job {
+    const vit__block_pass *pass;
+    int rows, num_tasks;
+} vit__rope_job;
+
+static void vit__rope_task(void *arg, int index) {
+    const vit__rope_job *job = (const vit__rope_job *)arg;
+    const vit_session *s = job->pass->session;
+    const vit_config *c = VIT__CONFIG(s->model);
+    int row, h, end = vit__share(job->rows, index, job->num_tasks, &row);
+    for (; row < end; row++) {
+        float *x = s->scratch + (size_t)row * 3 * (size_t)(c->num_heads * c->head_dim);
+        for (h = 0; h < 2 * c->num_heads; h++, x += c->head_dim)
+            vit__rotate_token(job->pass, row % c->num_tokens, h % c->num_heads, x);
+    }
+}
+
+/* Rotary positions of q and k. */
+static void vit__rope(const vit__block_pass *p) {
+    const vit_session *s = p->session;
+    const vit_config *c = VIT__CONFIG(s->model);
+    vit__rope_job job;
+    if (!c->rope) return;
+    job.pass = p;
+    job.rows = p->batch * c->num_tokens;
+    job.num_tasks = vit__min(job.rows, vit__threads(&s->params));
+    vit__parallel_for(s, job.num_tasks, vit__rope_task, &job);
+    vit__show(p, ".attn.rope", s->scratch, 3 * c->num_heads * c->head_dim);
+}
+
+/* Attention of a block, except where q, k and v are. */
+static void vit__attention_init(vit__attention *job, const vit__block_pass *p) {
+    const vit_session *s = p->session;
+    const vit_config *c = VIT__CONFIG(s->model);
     memset(job, 0, sizeof *job);
     job->session = s;
     job->heads = c->num_heads;
     job->dim = c->head_dim;
     job->scale = c->attn_scale;
-    job->rel_pos = vit__block_floats(s->model, block, VIT__REL_POS);
-    job->lambda = vit__block_floats(s->model, block, VIT__LAMBDA);
+    job->rel_pos = p->w.rel_pos;
+    job->lambda = p->w.lambda;
+    job->dtype = vit__attention_dtype(p->w.qkv.dtype);
     job->keys = c->num_tokens;
     job->context = s->y;
-    job->context_rows = c->num_tokens;
-    job->maps = maps;
-    job->dtype = vit__attention_dtype(qkv.dtype);
-    job->batch = batch;
-    job->queries = queries;
+    job->mask = p->mask;
+    job->maps = p->maps;
+    job->batch = vit__known_batch(p->batch);
+    job->queries = p->queries;
     job->num_tasks = vit__threads(&s->params);
 }
 
-/* qkv in scratch to context in y, of the first `queries` tokens of each image. */
-static void vit__attend(const vit_session *s, int block, int batch, int queries, float *maps) {
+/* y = softmax(scale q k^T) v, of the tokens that are read. */
+static void vit__attend(const vit__block_pass *p) {
+    const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
     const size_t width = (size_t)c->num_heads * (size_t)c->head_dim;
     vit__attention job;
     vit__phase(s, VIT_PHASE_ATTENTION);
-    vit__attention_init(&job, s, block, batch, queries, maps);
+    vit__attention_init(&job, p);
     job.q = s->scratch;
     job.k = s->scratch + width;
     job.v = s->scratch + 2 * width;
     job.ldq = job.ldk = 3 * width;
-    job.image_q = 3 * width * (size_t)c->num_tokens;
     vit__parallel_for(s, job.num_tasks, vit__attention_task, &job);
+    vit__show(p, ".attn.context", s->y, (int)width);
 }
 
-/* --- transformer block ------------------------------------------------------------ */
-
-/* Which rows of a [batch, N, width] tensor a step works on: all of them, or one
-   token of each image. Only the latter are needed behind the last attention,
-   because the head reads no other. */
-typedef struct vit__view {
-    int first, step, rows; /* rows first, first + step, ... */
-} vit__view;
-
-static vit__view vit__all_tokens(const vit_session *s, int batch) {
-    vit__view view;
-    view.first = 0;
-    view.step = 1;
-    view.rows = batch * VIT__CONFIG(s->model)->num_tokens;
-    return view;
-}
-
-/* A chunk of `rows` rows, from number `first` on. */
-static vit__view vit__some_rows(const vit_session *s, int first, int rows) {
-    vit__view view;
-    view.first = first;
-    view.step = 1;
-    view.rows = vit__min(s->chunk, rows - first);
-    return view;
-}
-
-static vit__view vit__one_token(const vit_session *s, int batch, int token) {
-    vit__view view;
-    view.first = token;
-    view.step = VIT__CONFIG(s->model)->num_tokens;
-    view.rows = batch;
-    return view;
-}
-
-/* The rows of a weight of a block, with its bias: a [rows, depth] to c. */
-static void vit__block_layer(vit__linear *l, const vit_session *s, int block, int weight,
-                             const float *a, size_t lda, int rows, float *c) {
-    vit_tensor w;
-    vit__block_tensor(s->model, block, weight, &w);
-    vit__layer_init(l, s, &w, vit__block_floats(s->model, block, weight + 1), a, lda, rows, c);
-}
-
-static int vit__norms_first(const vit_config *c) {
-    return c->block_type == VIT_PRE_NORM || c->block_type == VIT_PARALLEL;
-}
-
-/* norm, then the branch's first layer: y = norm(x), scratch = linear(y), both
-   without gaps between the rows of the view. The caller runs the layer. Where
-   the norm comes after the branch, y = x; where both branches share one, the second
-   finds y there already. */
-static void vit__norm_linear(const vit_session *s, int block, vit__view view, int norm,
-                             const char *name, int weight, vit__linear *l) {
+/* Normalises rows of the attention's output, if the model does, and converts them for
+   attn.proj. has_attn_norm: over a whole row. Differential attention: over each head, with
+   the paper's RMSNorm. */
+static void vit__attn_norm(const vit__block_pass *p, vit__mat context) {
+    const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
-    const size_t dim = (size_t)c->embed_dim;
-    const int shared = c->block_type == VIT_PARALLEL && norm == VIT__NORM2_WEIGHT;
-    const int first = !shared && vit__norms_first(c);
-    const float *x = shared ? NULL : s->x + (size_t)view.first * dim;
-    vit__rows rows;
-    vit__block_layer(l, s, block, weight, s->y, dim, view.rows, s->scratch);
-    vit__rows_init(&rows, s, x, (size_t)view.step * dim, s->y, dim, view.rows, c->embed_dim);
-    if (first)
-        vit__rows_norm(&rows, vit__block_floats(s->model, block, norm),
-                       vit__block_floats(s->model, block, norm + 1));
-    if (vit__is_traced(s)) { /* show it before it is converted */
-        vit__rows_norm_now(&rows);
-        if (first) vit__trace_block(s, block, name, s->y, view.rows / c->num_tokens, c->embed_dim);
-    }
-    rows.form = vit__known_gemm(l->gemm)->form;
-    vit__rows_run(&rows);
-    vit__phase(s, weight == VIT__QKV_WEIGHT ? VIT_PHASE_QKV : VIT_PHASE_FC1);
-}
-
-/* x += gamma * branch, of some rows, where something comes before the sum: a trace's
-   look at the branch, its norm, or the other branch's look at x. */
-static void vit__add_branch(const vit_session *s, int block, int norm, const float *gamma,
-                            const char *name, float *branch, float *x, int rows) {
-    const vit_config *c = VIT__CONFIG(s->model);
-    const vit__kernels *kernels = vit__kernels_of(s);
-    const size_t dim = (size_t)c->embed_dim;
-    int r;
-    if (name) vit__trace_block(s, block, name, branch, rows / c->num_tokens, c->embed_dim);
-    if (c->block_type == VIT_RES_POST_NORM)
-        vit__norm(s, vit__block_floats(s->model, block, norm),
-                  vit__block_floats(s->model, block, norm + 1), branch, dim, rows, c->embed_dim,
-                  branch, VIT__FORM_F32);
-    if (c->block_type == VIT_PARALLEL && norm == VIT__NORM1_WEIGHT)
-        vit__norm(s, vit__block_floats(s->model, block, norm),
-                  vit__block_floats(s->model, block, norm + 1), x, dim, rows, c->embed_dim, s->y,
-                  VIT__FORM_F32);
-    for (r = 0; r < rows; r++, x += dim, branch += dim)
-        if (gamma) vit__add_stored(kernels, x, x, gamma, branch, c->embed_dim);
-        else kernels->add(x, x, branch, NULL, c->embed_dim);
-}
-
-/* The branch's last layer, added to the residual stream: x += gamma * linear(a), of
-   which a is overwritten. Where the summand has to be looked at, it goes through
-   `spare`, with the same two additions. */
-static void vit__linear_residual(const vit_session *s, int block, vit__view view, int weight,
-                                 const char *name, float *a, size_t lda, float *spare) {
-    const vit_config *c = VIT__CONFIG(s->model);
-    const size_t dim = (size_t)c->embed_dim;
-    const int is_attn = weight == VIT__PROJ_WEIGHT;
-    const int norm = is_attn ? VIT__NORM1_WEIGHT : VIT__NORM2_WEIGHT;
-    const int parallel = c->block_type == VIT_PARALLEL;
-    const int scale = parallel ? VIT__LS1 : is_attn ? VIT__LS1 : VIT__LS2;
-    const float *gamma = vit__block_floats(s->model, block, scale);
-    float *x = s->x + (size_t)view.first * dim;
-    vit__linear l;
-    vit__block_layer(&l, s, block, weight, a, lda, view.rows, x);
-    vit__phase(s, is_attn ? VIT_PHASE_PROJ : VIT_PHASE_FC2);
-    l.out.ldc = (size_t)view.step * dim;
-    l.out.add = 1;
-    l.out.gamma = gamma;
-    if (vit__is_traced(s) || c->block_type == VIT_RES_POST_NORM ||
-        (parallel && is_attn)) { /* the rows of the view follow one another */
-        l.out.c = spare;
-        l.out.add = 0;
-        vit__linear_run(s, &l);
-        vit__add_branch(s, block, norm, gamma, vit__is_traced(s) ? name : NULL, spare, x,
-                        view.rows);
-    } else {
-        vit__linear_run(s, &l);
-    }
-    if (c->block_type == VIT_POST_NORM)
-        vit__norm(s, vit__block_floats(s->model, block, norm),
-                  vit__block_floats(s->model, block, norm + 1), x, dim, view.rows, c->embed_dim,
-                  x, VIT__FORM_F32);
-}
-
-/* attn.qkv: k and v of every token, q of those that ask. */
-static void vit__qkv(const vit_session *s, int batch, int queries, vit__linear *all) {
-    const vit_config *c = VIT__CONFIG(s->model);
-    const int width = c->num_heads * c->head_dim;
-    vit__linear q = *all;
-    int token;
-    if (queries < c->num_tokens) all->first_panel = width / 16;
-    vit__linear_run(s, all);
-    if (queries == c->num_tokens) return;
-    q.end_panel = vit__ceil_div(width, 16);
-    q.rows = batch;
-    q.num_tiles = vit__ceil_div(batch, vit__known_gemm(q.gemm)->tile_rows);
-    q.lda *= (size_t)c->num_tokens;
-    q.out.ldc *= (size_t)c->num_tokens;
-    for (token = 0; token < queries; token++) {
-        vit__linear_run(s, &q);
-        q.a = (const float *)q.a + c->embed_dim;
-        q.out.c += 3 * width;
-    }
-}
-
-/* q and k of every head, normalised where they are. */
-static void vit__qk_norm(const vit_session *s, int block, int batch) {
-    const vit_config *c = VIT__CONFIG(s->model);
-    const int width = c->num_heads * c->head_dim, rows = batch * c->num_tokens;
-    int which;
-    if (!c->has_qk_norm) return;
-    for (which = 0; which < 2; which++) {
-        const int weight = which ? VIT__K_NORM_WEIGHT : VIT__Q_NORM_WEIGHT;
-        vit__rows job;
-        vit__rows_init(&job, s, NULL, 0, s->scratch + which * width, 3 * (size_t)width, rows,
-                       width);
-        vit__rows_norm(&job, vit__block_floats(s->model, block, weight),
-                       vit__block_floats(s->model, block, weight + 1));
+    vit__rows_job job;
+    vit__rows_init(&job, s, NULL, 0, context);
+    if (c->has_diff_attn) {
+        vit__rows_norm(&job, &p->w.sub_norm);
         job.norm_parts = c->num_heads;
-        vit__rows_run(&job);
+        job.eps = 1e-5f;
+    } else {
+        vit__rows_norm(&job, &p->w.attn_norm);
     }
-    vit__trace_block(s, block, ".attn.qk_norm", s->scratch, batch, 3 * width);
-}
-
-typedef struct vit__rope_job {
-    const vit_session *session;
-    float *qkv;                  /* [rows, 3, H, head_dim] */
-    const float *cosine, *sine;  /* [H if rope_per_block, num_patches, head_dim / 2] */
-    int rows, num_tasks;
-} vit__rope_job;
-
-static void vit__rope_init(vit__rope_job *job, const vit_session *s, int block) {
-    const int own = VIT__CONFIG(s->model)->rope_per_block;
-    memset(job, 0, sizeof *job);
-    job->session = s;
-    job->cosine = own ? vit__block_floats(s->model, block, VIT__BLOCK_ROPE_COS)
-                      : vit__stem_floats(s->model, VIT__ROPE_COS);
-    job->sine = own ? vit__block_floats(s->model, block, VIT__BLOCK_ROPE_SIN)
-                    : vit__stem_floats(s->model, VIT__ROPE_SIN);
-}
-
-/* q or k of head h of one token, turned where it is, if it is a patch. */
-static void vit__turn(const vit__rope_job *job, int token, int h, float *x) {
-    const vit_config *c = VIT__CONFIG(job->session->model);
-    const int patch = token - c->num_prefix_tokens, half = c->head_dim / 2;
-    const int table = c->rope_per_block ? h * c->num_patches : 0;
-    const size_t at = (size_t)(table + patch) * (size_t)half;
-    if (patch < 0 || !job->cosine) return;
-    vit__kernels_of(job->session)
-        ->rotate((vit_rope)c->rope, x, job->cosine + at, job->sine + at, half);
-}
-
-static void vit__rope_task(void *arg, int index) {
-    const vit__rope_job *job = (const vit__rope_job *)arg;
-    const vit_config *c = VIT__CONFIG(job->session->model);
-    int row, h, end = vit__share(job->rows, index, job->num_tasks, &row);
-    for (; row < end; row++) {
-        float *x = job->qkv + (size_t)row * 3 * (size_t)(c->num_heads * c->head_dim);
-        for (h = 0; h < 2 * c->num_heads; h++, x += c->head_dim)
-            vit__turn(job, row % c->num_tokens, h % c->num_heads, x);
-    }
-}
-
-static void vit__apply_rope(const vit_session *s, int block, int batch) {
-    const vit_config *c = VIT__CONFIG(s->model);
-    vit__rope_job job;
-    if (!c->rope) return;
-    vit__rope_init(&job, s, block);
-    job.qkv = s->scratch;
-    job.rows = batch * c->num_tokens;
-    job.num_tasks = vit__min(job.rows, vit__threads(&s->params));
-    vit__parallel_for(s, job.num_tasks, vit__rope_task, &job);
-    vit__trace_block(s, block, ".attn.rope", s->scratch, batch, 3 * c->num_heads * c->head_dim);
+    job.form = vit__form_of(s, &p->w.proj);
+    vit__rows_shown(p, &job, NULL, c->has_diff_attn ? ".attn.sub_norm" : ".attn.norm");
 }
 
 /* --- the same, head by head: low_memory ------------------------------------------------ */
 
 /* q, k and v of one head are computed when they are needed, from rows that are normed
-   once more each time, a few at a time: all there is of the block is x, the context and
-   the panels of a head. Where attn.proj reads rows that are shorter than those of the
-   context, there are f32 rows for some of the queries only, which shrink before the next
-   ones follow behind them; k and v are then computed once more for these. Every number is
-   computed as above, so the bits are the same. */
+   once more each time, a few at a time: all that is stored of the block is x, the context
+   and the panels of a head. Where attn.proj reads rows that are shorter than those of the
+   context, queries are processed in batches: each batch is compacted before the next is
+   appended; k and v are then computed once more for each batch. Every element is computed
+   as above, so the bits are the same. */
 typedef struct vit__stream {
     vit__attention attention;
+    const vit__block_pass *pass;
     vit__linear qkv;             /* all of it, for its weights */
-    vit__rope_job rope;
-    const float *norm[2];        /* norm1's weight and bias, if it comes first */
-    const float *qk_norm[2][2];  /* weight and bias of q_norm; of k_norm */
 } vit__stream;
 
-/* Columns of q, k or v of a head in rows of whole panels, the first not always its own. */
-static int vit__slice_width(const vit_config *c) { return vit__round_up(c->head_dim + 15, 16); }
-
-/* Floats for a row of a tile: of x, and when that is read, the scores. */
-static uint64_t vit__stream_row(const vit_config *c) {
-    return vit__max64((uint64_t)(unsigned)c->embed_dim, vit__head_row(c, c->head_dim));
-}
-
-enum { VIT__MAX_PASSES = 5 }; /* over all keys: more would save little */
+enum { VIT__MAX_SWEEPS = 5 }; /* over all keys: more would save little */
 
 /* How often keys are computed for `rows` rows of context that become `packed` floats each;
-   more than VIT__MAX_PASSES if the room is too small. */
-static int vit__count_passes(int room, int rows, int width, int packed) {
+   more than VIT__MAX_SWEEPS if the room is too small. */
+static int vit__count_sweeps(int room, int rows, int width, int packed) {
     int passes = 0;
-    for (; rows > 0 && passes <= VIT__MAX_PASSES; passes++) {
+    for (; rows > 0 && passes <= VIT__MAX_SWEEPS; passes++) {
         const int now = vit__min(rows, room / width);
         rows -= now;
         room -= now * packed;
@@ -7063,173 +8005,122 @@ static int vit__context_room(const vit_config *c, vit__form form) {
     const int width = c->num_heads * c->head_dim, packed = vit__form_floats(form, width);
     int room = c->num_tokens * packed;
     while (packed < width &&
-           vit__count_passes(room, c->num_tokens, width, packed) > VIT__MAX_PASSES)
+           vit__count_sweeps(room, c->num_tokens, width, packed) > VIT__MAX_SWEEPS)
         room += width;
     return room;
 }
 
-static void vit__stream_init(vit__stream *job, const vit_session *s, int block, float *maps) {
-    const vit_config *c = VIT__CONFIG(s->model);
-    const vit_model *m = s->model;
-    memset(job, 0, sizeof *job);
-    vit__attention_init(&job->attention, s, block, 1, 0, maps);
-    job->attention.ldq = job->attention.ldk = (size_t)vit__slice_width(c);
-    job->attention.num_tasks = vit__min(c->num_heads, vit__threads(&s->params));
-    vit__block_layer(&job->qkv, s, block, VIT__QKV_WEIGHT, NULL, 0, 0, NULL);
-    vit__rope_init(&job->rope, s, block);
-    job->norm[0] = vit__norms_first(c) ? vit__block_floats(m, block, VIT__NORM1_WEIGHT) : NULL;
-    job->norm[1] = vit__block_floats(m, block, VIT__NORM1_BIAS);
-    job->qk_norm[0][0] = vit__block_floats(m, block, VIT__Q_NORM_WEIGHT);
-    job->qk_norm[0][1] = vit__block_floats(m, block, VIT__Q_NORM_BIAS);
-    job->qk_norm[1][0] = vit__block_floats(m, block, VIT__K_NORM_WEIGHT);
-    job->qk_norm[1][1] = vit__block_floats(m, block, VIT__K_NORM_BIAS);
-}
-
 /* Rows [first, first + rows) of x, as the qkv layer reads them. */
 static void vit__stream_rows(const vit__stream *job, int first, int rows, float *tile) {
-    const vit_session *s = job->attention.session;
+    const vit__block_pass *p = job->pass;
+    const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
     const size_t dim = (size_t)c->embed_dim;
-    vit__rows copy;
+    vit__rows_job copy;
     int r;
-    vit__rows_init(&copy, s, s->x + (size_t)first * dim, dim, tile, dim, rows, c->embed_dim);
-    vit__rows_norm(&copy, job->norm[0], job->norm[1]);
+    vit__rows_init(&copy, s, s->x + (size_t)first * dim, dim,
+                   vit__matrix(tile, dim, rows, c->embed_dim));
+    vit__norm_before(&copy, c, &p->w.norm1);
     copy.form = vit__known_gemm(job->qkv.gemm)->form;
     for (r = 0; r < rows; r++) vit__row(&copy, r);
 }
 
-/* q, k or v (which = 0, 1, 2) of head h for those rows, normed and turned; returns where
-   they are in the slice. */
-static float *vit__stream_slice(const vit__stream *job, int which, int h, int first, int rows,
-                                const float *tile, float *slice) {
-    const vit__attention *a = &job->attention;
-    const vit_config *c = VIT__CONFIG(a->session->model);
-    const int column = (which * c->num_heads + h) * c->head_dim, panel = column / 16;
-    float *to = slice + column % 16;
+/* Which of q, k and v, and whose. */
+typedef struct vit__slice {
+    int which, h;     /* 0, 1, 2: q, k, v of head h */
+    int first, rows;  /* of tokens [first, first + rows) */
+} vit__slice;
+
+/* Computes q, k or v of some tokens from their rows in `tile`, q and k normed and rotated.
+   Writes to `to`, and returns where in it they begin. */
+static float *vit__stream_slice(const vit__stream *job, vit__slice slice, const float *tile,
+                                float *to) {
+    const vit__block_pass *p = job->pass;
+    const vit_config *c = VIT__CONFIG(p->session->model);
+    const int column = (slice.which * c->num_heads + slice.h) * c->head_dim, panel = column / 16;
+    const vit__affine *norm = slice.which ? &p->w.k_norm : &p->w.q_norm;
+    float *row = to + column % 16;
     vit__linear l = job->qkv;
     int r;
     l.panels += (size_t)panel * l.stride;
     if (l.out.bias) l.out.bias += panel * 16;
     l.cols = vit__min(l.cols - panel * 16, column % 16 + c->head_dim);
-    l.rows = rows;
-    l.num_tiles = vit__ceil_div(rows, vit__known_gemm(l.gemm)->tile_rows);
+    vit__linear_rows(&l, slice.rows);
     l.a = tile;
     l.lda = (size_t)c->embed_dim * sizeof(float);
-    l.out.c = slice;
-    l.out.ldc = a->ldq;
+    l.out.c = to;
+    l.out.ldc = job->attention.ldq;
     vit__gemm(&l, 0, l.num_tiles, 0, vit__ceil_div(l.cols, 16));
-    for (r = 0; r < rows && which < 2; r++, to += a->ldq) {
+    for (r = 0; r < slice.rows && slice.which < 2; r++, row += job->attention.ldq) {
         if (c->has_qk_norm)
-            vit__known_kernels(l.kernels)->norm(to, to, job->qk_norm[which][0],
-                                                job->qk_norm[which][1], c->head_dim, c->norm_eps);
-        vit__turn(&job->rope, first + r, h, to);
+            vit__known_kernels(l.kernels)->norm(row, row, norm->weight, norm->bias,
+                                                c->head_dim, c->norm_eps);
+        vit__rotate_token(p, slice.first + r, slice.h, row);
     }
-    return slice + column % 16;
+    return to + column % 16;
 }
 
 /* A head: its panels, a few tokens at a time, then its queries, a tile at a time. */
-static void vit__stream_head(const vit__stream *job, int h, float *scratch) {
+static void vit__stream_head(const vit__stream *job, int h, int task) {
     const vit__attention *a = &job->attention;
-    const vit_config *c = VIT__CONFIG(a->session->model);
     const vit__kernels *kernels = vit__known_kernels(job->qkv.kernels);
     const int tile_rows = kernels->gemm[a->dtype].tile_rows, end = a->first + a->queries;
-    float *tile, *k, *v;
+    vit__slice slice = { 0, 0, 0, 0 };
     vit__attn_head head;
-    int first, rows;
-    vit__attention_begin(a, h, scratch, &head);
-    tile = head.scores.out.c;
-    k = tile + (size_t)tile_rows * (size_t)vit__stream_row(c);
-    v = k + (size_t)tile_rows * a->ldk;
-    for (first = 0; first < a->keys; first += rows) {
+    slice.h = h;
+    vit__attention_begin(a, h, task, &head);
+    for (; slice.first < a->keys; slice.first += slice.rows) {
         const float *keys, *values;
-        rows = vit__min(tile_rows, a->keys - first);
-        vit__stream_rows(job, first, rows, tile);
-        keys = vit__stream_slice(job, 1, h, first, rows, tile, k);
-        values = vit__stream_slice(job, 2, h, first, rows, tile, v);
-        kernels->pack_head(a->dtype, &head.packing, keys, values, a->ldk, first, rows);
+        slice.rows = vit__min(tile_rows, a->keys - slice.first);
+        vit__stream_rows(job, slice.first, slice.rows, head.tile);
+        slice.which = 1;
+        keys = vit__stream_slice(job, slice, head.tile, head.slices[0]);
+        slice.which = 2;
+        values = vit__stream_slice(job, slice, head.tile, head.slices[1]);
+        kernels->pack_head(a->dtype, &head.packing, keys, values, slice.first, slice.rows);
     }
-    for (first = a->first; first < end; first += rows) {
-        rows = vit__min(tile_rows, end - first);
-        vit__stream_rows(job, first, rows, tile);
-        vit__attention_rows(a, &head, vit__stream_slice(job, 0, h, first, rows, tile, k), first,
-                            rows);
+    slice.which = 0;
+    for (slice.first = a->first; slice.first < end; slice.first += slice.rows) {
+        vit__queries tile;
+        slice.rows = vit__min(tile_rows, end - slice.first);
+        vit__stream_rows(job, slice.first, slice.rows, head.tile);
+        tile.q = vit__stream_slice(job, slice, head.tile, head.slices[0]);
+        tile.first = slice.first;
+        tile.rows = slice.rows;
+        vit__attention_rows(a, &head, tile);
     }
 }
 
 static void vit__stream_task(void *arg, int index) {
     const vit__stream *job = (const vit__stream *)arg;
-    const vit_session *s = job->attention.session;
     int h;
-    for (h = index; h < VIT__CONFIG(s->model)->num_heads; h += job->attention.num_tasks)
-        vit__stream_head(job, h, s->attn + (size_t)index * s->attn_stride);
+    for (h = index; h < job->attention.heads; h += job->attention.num_tasks)
+        vit__stream_head(job, h, index);
 }
 
-/* The norm of a context: of all of it, or with differential attention of each head,
-   by the paper's RMSNorm. */
-static void vit__context_norm(const vit_session *s, int block, vit__rows *rows) {
-    const vit_config *c = VIT__CONFIG(s->model);
-    vit__rows_norm(rows, vit__block_floats(s->model, block, VIT__ATTN_NORM_WEIGHT),
-                   vit__block_floats(s->model, block, VIT__ATTN_NORM_BIAS));
-    if (!c->has_diff_attn) return;
-    vit__rows_norm(rows, vit__block_floats(s->model, block, VIT__SUB_NORM_WEIGHT), NULL);
-    rows->norm_parts = c->num_heads;
-    rows->eps = 1e-5f;
-}
-
-/* Rows of context, normed if need be, as attn.proj reads them. */
-static void vit__finish_context(const vit_session *s, int block, int rows, float *a, size_t lda) {
-    const vit_config *c = VIT__CONFIG(s->model);
-    vit__rows job;
-    vit__rows_init(&job, s, NULL, 0, a, lda, rows, c->num_heads * c->head_dim);
-    vit__context_norm(s, block, &job);
-    if (vit__is_traced(s) && job.has_norm) {
-        vit__rows_norm_now(&job);
-        vit__trace_block(s, block, c->has_diff_attn ? ".attn.sub_norm" : ".attn.norm", a,
-                         rows / c->num_tokens, job.dim);
-    }
-    job.form = vit__proj_form(s->model, vit__kernels_of(s), block);
-    vit__rows_run(&job);
-}
-
-/* norm1, attn.qkv and attention: x to rows of context in y; returns their distance. */
-static size_t vit__context(const vit_session *s, int block, int batch, int queries,
-                           float *maps) {
-    const int tokens = VIT__CONFIG(s->model)->num_tokens;
-    const int width = VIT__CONFIG(s->model)->num_heads * VIT__CONFIG(s->model)->head_dim;
-    vit__linear qkv;
-    int i;
-    vit__norm_linear(s, block, vit__all_tokens(s, batch), VIT__NORM1_WEIGHT, ".norm1",
-                     VIT__QKV_WEIGHT, &qkv);
-    vit__qkv(s, batch, queries, &qkv);
-    vit__trace_block(s, block, ".attn.qkv", s->scratch, batch, 3 * width);
-    vit__qk_norm(s, block, batch);
-    vit__apply_rope(s, block, batch);
-    vit__attend(s, block, batch, queries, maps);
-    vit__trace_block(s, block, ".attn.context", s->y, batch, width);
-    if (queries == tokens)
-        vit__finish_context(s, block, batch * tokens, s->y, (size_t)width);
-    for (i = 0; i < queries && queries < tokens; i++)
-        vit__finish_context(s, block, batch, s->y + i * width, (size_t)(tokens * width));
-    return (size_t)width;
-}
-
-/* The same with little memory: as many rows at a time as there is room for. */
-static size_t vit__stream_context(const vit_session *s, int block, int queries, float *maps) {
+/* norm1, attn.qkv, attention and its norm: x to rows of context in y, as many at a time as
+   there is room for. Returns their distance. */
+VIT__CALL size_t vit__attend_by_head(const vit__block_pass *p) {
+    const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
     const int width = c->num_heads * c->head_dim;
-    const vit__form form = vit__proj_form(s->model, vit__kernels_of(s), block);
+    const vit__form form = vit__form_of(s, &p->w.proj);
     const size_t packed = (size_t)vit__form_floats(form, width), wide = (size_t)width;
     vit__stream job;
     vit__attention *a = &job.attention;
-    vit__stream_init(&job, s, block, maps);
-    for (; a->first < queries; a->first += a->queries) {
+    job.pass = p;
+    vit__attention_init(a, p);
+    vit__linear_init(&job.qkv, vit__kernels_of(s), &p->w.qkv);
+    a->ldq = a->ldk = (size_t)vit__slice_width(c);
+    a->num_tasks = vit__min(c->num_heads, a->num_tasks);
+    for (; a->first < p->queries; a->first += a->queries) {
         const size_t at = (size_t)a->first * packed;
         int r;
         a->context = s->y + at;
-        a->queries = vit__min(queries - a->first, (int)((s->y_size - at) / wide));
+        a->queries = vit__min(p->queries - a->first, (int)((s->y_size - at) / wide));
         vit__phase(s, VIT_PHASE_ATTENTION);
         vit__parallel_for(s, a->num_tasks, vit__stream_task, &job);
-        vit__finish_context(s, block, a->queries, a->context, wide);
+        vit__attn_norm(p, vit__matrix(a->context, wide, a->queries, width));
         for (r = 1; r < a->queries && packed < wide; r++)
             memmove(a->context + (size_t)r * packed, a->context + (size_t)r * wide,
                     packed * sizeof(float));
@@ -7237,144 +8128,276 @@ static size_t vit__stream_context(const vit_session *s, int block, int queries, 
     return packed;
 }
 
-/* x += attn.proj(attention(attn.qkv(norm1(x)))), for the first `queries` tokens. */
-static void vit__attn(const vit_session *s, int block, int batch, int queries, float *maps) {
-    const vit_config *c = VIT__CONFIG(s->model);
-    const int rows = batch * c->num_tokens;
-    const size_t ld = vit__is_low(&s->params) ? vit__stream_context(s, block, queries, maps)
-                                           : vit__context(s, block, batch, queries, maps);
-    int i;
-    for (i = 0; i < rows && queries == c->num_tokens; i += s->chunk)
-        vit__linear_residual(s, block, vit__some_rows(s, i, rows), VIT__PROJ_WEIGHT, ".attn.proj",
-                             s->y + (size_t)i * ld, ld, s->scratch);
-    for (i = 0; i < queries && queries < c->num_tokens; i++)
-        vit__linear_residual(s, block, vit__one_token(s, batch, i), VIT__PROJ_WEIGHT, ".attn.proj",
-                             s->y + (size_t)i * ld, ld * (size_t)c->num_tokens, NULL);
-    vit__trace_block(s, block, ".attn", s->x, batch, c->embed_dim);
-}
+/* --- MLP ---------------------------------------------------------------------------- */
 
-/* Gate and norm of the hidden rows, step by step for a trace, which wants them
-   without gaps: afterwards they are mlp_dim apart. */
-static void vit__trace_hidden(const vit_session *s, int block, int batch, vit__rows *rows) {
-    const size_t dim = (size_t)rows->dim;
-    vit__rows gate = *rows;
-    int r;
-    gate.has_norm = 0;
-    vit__rows_run(&gate);
-    for (r = 1; r < rows->rows && rows->ldy != dim; r++)
-        memcpy(rows->y + (size_t)r * dim, rows->y + (size_t)r * rows->ldy, dim * sizeof(float));
-    rows->gate = 0;
-    rows->ldy = dim;
-    vit__trace_block(s, block, ".mlp.act", rows->y, batch, rows->dim);
-    if (!rows->has_norm) return;
-    vit__rows_norm_now(rows);
-    vit__trace_block(s, block, ".mlp.norm", rows->y, batch, rows->dim);
-}
-
-/* x += mlp.fc2(act(mlp.fc1(norm2(x)))) */
-static void vit__mlp(const vit_session *s, int block, int batch, vit__view view) {
+/* hidden = act(mlp.fc1(y)), in scratch; a gated MLP's activation comes with its gate. */
+static vit__mat vit__fc1(const vit__block_pass *p, vit__view view) {
+    const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
-    const int wide = c->has_gated_mlp ? 2 * c->mlp_dim : c->mlp_dim;
+    const vit__mat y = vit__matrix(s->y, (size_t)c->embed_dim, view.rows, c->embed_dim);
+    const size_t wide = (size_t)p->w.fc1.cols;
     vit__linear fc1;
-    vit__rows rows;
-    vit_tensor w;
-    vit__norm_linear(s, block, view, VIT__NORM2_WEIGHT, ".norm2", VIT__FC1_WEIGHT, &fc1);
-    if (vit__is_traced(s)) { /* once more, without the activation, to be seen */
-        vit__linear_run(s, &fc1);
-        vit__trace_block(s, block, ".mlp.fc1", s->scratch, batch, wide);
+    vit__phase(s, VIT_PHASE_FC1);
+    vit__layer_init(&fc1, s, &p->w.fc1, y, s->scratch, wide);
+    fc1.out.act = c->has_gated_mlp ? VIT__NO_ACT : VIT__ACT(c->activation);
+    vit__run_shown(p, &fc1, ".mlp.fc1");
+    if (!c->has_gated_mlp) vit__show(p, ".mlp.act", s->scratch, c->mlp_dim);
+    return vit__matrix(s->scratch, wide, view.rows, c->mlp_dim);
+}
+
+/* Hidden rows, gated and normalised if need be, as mlp.fc2 reads them. A trace moves the
+   rows of a gated MLP together. */
+static vit__mat vit__mlp_norm(const vit__block_pass *p, vit__mat hidden) {
+    const vit_config *c = VIT__CONFIG(p->session->model);
+    vit__rows_job job;
+    vit__rows_init(&job, p->session, NULL, 0, hidden);
+    job.gate = c->has_gated_mlp ? VIT__ACT(c->activation) : VIT__NO_ACT;
+    vit__rows_norm(&job, &p->w.mlp_norm);
+    job.form = vit__form_of(p->session, &p->w.fc2);
+    vit__rows_shown(p, &job, ".mlp.act", ".mlp.norm");
+    return job.y;
+}
+
+/* --- out of a branch ------------------------------------------------------------------ */
+
+/* x += gamma * branch, with the two additions of the epilogue. */
+static void vit__add_rows(const vit_session *s, const float *gamma, const float *branch,
+                          vit__mat x) {
+    const vit__kernels *kernels = vit__kernels_of(s);
+    int r;
+    for (r = 0; r < x.rows; r++, x.data += x.ld, branch += x.cols)
+        if (gamma) vit__add_stored(kernels, x.data, x.data, gamma, branch, x.cols);
+        else kernels->add(x.data, x.data, branch, NULL, x.cols);
+}
+
+/* Where a branch's output goes that is not added at once: rows without gaps. */
+static float *vit__spare(const vit__block_pass *p, const vit__branch *b) {
+    return b->is_second ? p->session->y : p->session->scratch;
+}
+
+/* spare = last(a) */
+static void vit__branch_output(const vit__block_pass *p, const vit__branch *b, vit__linear *last) {
+    last->out.c = vit__spare(p, b);
+    last->out.ldc = (size_t)last->cols;
+    vit__run_shown(p, last, vit__branches[b->is_second].last);
+}
+
+/* x += gamma * last(a): straight from the matrix product, unless a trace wants to see it. */
+static void vit__branch_sum(const vit__block_pass *p, const vit__branch *b, vit__linear *last,
+                            vit__mat x) {
+    if (vit__is_traced(p->session)) {
+        vit__branch_output(p, b, last);
+        vit__add_rows(p->session, b->scale, vit__spare(p, b), x);
+        return;
     }
-    if (!c->has_gated_mlp) fc1.out.act = 1 + c->activation;
-    vit__linear_run(s, &fc1);
-    vit__block_tensor(s->model, block, VIT__FC2_WEIGHT, &w);
-    vit__rows_init(&rows, s, NULL, 0, s->scratch, (size_t)wide, view.rows, c->mlp_dim);
-    rows.gate = c->has_gated_mlp ? 1 + c->activation : 0;
-    vit__rows_norm(&rows, vit__block_floats(s->model, block, VIT__MLP_NORM_WEIGHT),
-                   vit__block_floats(s->model, block, VIT__MLP_NORM_BIAS));
-    if (vit__is_traced(s)) vit__trace_hidden(s, block, batch, &rows);
-    rows.form = vit__form_of(s, w.dtype);
-    vit__rows_run(&rows);
-    vit__linear_residual(s, block, view, VIT__FC2_WEIGHT, ".mlp.fc2", s->scratch, rows.ldy, s->y);
-    vit__trace_block(s, block, "", s->x, batch, c->embed_dim);
+    last->out.add = 1;
+    last->out.gamma = b->scale;
+    vit__linear_run(p->session, last);
 }
 
-/* Block `block`, of which only the first `queries` tokens of each image are read
-   by what follows: all N, or, in the last block, those that the head reads. */
-static void vit__block(const vit_session *s, int block, int batch, int queries, float *maps) {
-    const int tokens = VIT__CONFIG(s->model)->num_tokens, rows = batch * tokens;
-    int i;
-    vit__attn(s, block, batch, queries, maps);
-    for (i = 0; i < rows && queries == tokens; i += s->chunk)
-        vit__mlp(s, block, batch, vit__some_rows(s, i, rows));
-    for (i = 0; i < queries && queries < tokens; i++)
-        vit__mlp(s, block, batch, vit__one_token(s, batch, i));
+/* The branch's last layer over rows a, which are overwritten, and its sum with those of x. */
+static void vit__add_branch(const vit__block_pass *p, const vit__branch *b, vit__mat a,
+                            vit__view view) {
+    const vit_session *s = p->session;
+    const vit__mat x = vit__rows_of_x(s, view);
+    const vit__mat spare = vit__matrix(vit__spare(p, b), (size_t)x.cols, x.rows, x.cols);
+    const float *gamma = b->scale;
+    vit__linear last;
+    vit__phase(s, vit__branches[b->is_second].phase);
+    vit__layer_init(&last, s, b->last, a, x.data, x.ld);
+    switch ((vit_block_type)VIT__CONFIG(s->model)->block_type) {
+    case VIT_PRE_NORM: /* x + f(norm(x)) */
+        vit__branch_sum(p, b, &last, x);
+        break;
+    case VIT_POST_NORM: /* norm(x + f(x)) */
+        vit__branch_sum(p, b, &last, x);
+        vit__norm_in_place(s, b->norm, x);
+        break;
+    case VIT_RES_POST_NORM: /* x + norm(f(x)) */
+        vit__branch_output(p, b, &last);
+        vit__norm_in_place(s, b->norm, spare);
+        vit__add_rows(s, gamma, spare.data, x);
+        break;
+    case VIT_PARALLEL: /* x + f(norm(x)) + g(norm(x)): y keeps norm(x) for g, before x changes */
+        if (b->is_second) {
+            vit__branch_sum(p, b, &last, x);
+            break;
+        }
+        vit__branch_output(p, b, &last);
+        vit__norm(s, b->norm, x.data, x.ld, vit__matrix(s->y, (size_t)x.cols, x.rows, x.cols));
+        vit__add_rows(s, gamma, spare.data, x);
+        break;
+    case VIT_NUM_BLOCK_TYPES: break;
+    }
 }
 
-/* --- head --------------------------------------------------------------------------- */
+/* --- the block ------------------------------------------------------------------------ */
 
-/* A layer of the tail over one row an image: a [batch, depth], which is
-   overwritten. The caller runs it. */
-static void vit__tail_layer(vit__linear *l, const vit_session *s, int row, float *a, int batch,
-                            float *out) {
-    vit__rows rows;
-    vit_tensor w;
-    vit__tail_tensor(s->model, row, &w);
-    vit__layer_init(l, s, &w, vit__tail_floats(s->model, row + 1), a, (size_t)vit__depth_of(&w),
-                    batch, out);
-    vit__rows_init(&rows, s, NULL, 0, a, (size_t)l->depth, batch, l->depth);
-    rows.form = vit__known_gemm(l->gemm)->form;
-    vit__rows_run(&rows);
-    vit__phase(s, VIT_PHASE_HEAD);
-}
-
-static void vit__head_linear(const vit_session *s, int row, float *a, int batch, float *out) {
-    vit__linear l;
-    vit__tail_layer(&l, s, row, a, batch, out);
-    vit__linear_run(s, &l);
-}
-
-/* timm's AttentionPoolLatent: one query, the same for all images, asks the normed
-   tokens in x, from number `first` on; then x + mlp(norm(x)). pooled [batch, D] is
-   the start of scratch. */
-static void vit__map_pool(const vit_session *s, int batch, int first, float *pooled) {
+/* x [batch, N, D] through one block, in place. y holds what a branch reads, and attention's
+   output; scratch holds qkv, then the MLP's hidden layer. A branch's output that is not added
+   at once goes to scratch (attention) or y (MLP). The comments show a pre-norm block;
+   vit__norm_before and vit__add_branch do the others. */
+static void vit__block(const vit__block_pass *p) {
+    const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
-    const size_t width = (size_t)c->num_heads * (size_t)c->head_dim, dim = (size_t)c->embed_dim;
-    float *kv = s->scratch, *hidden = pooled + (size_t)batch * dim;
-    vit__attention job;
-    vit_tensor w;
+    const vit__branch attn = vit__attn_branch(p), mlp = vit__mlp_branch(p);
+    const int width = c->num_heads * c->head_dim, low = vit__is_low(&s->params);
+    size_t ld = (size_t)width;
+    vit__view view;
+    int i;
+
+    if (low) {
+        ld = vit__attend_by_head(p);      /* the five steps below and attn_norm, head by head */
+    } else {
+        vit__branch_input(p, &attn, vit__all_rows(p));  /* y = norm1(x)                    */
+        vit__qkv(p);                                    /* q, k, v = qkv(y)                */
+        vit__qk_norm(p);                                /* q, k = q_norm(q), k_norm(k)     */
+        vit__rope(p);                                   /* q, k rotated by their positions */
+        vit__attend(p);                                 /* y = softmax(scale q k^T) v      */
+    }
+    for (i = 0; vit__view_rows(p, i, &view); i++) {     /* once, or for each part          */
+        const vit__mat context = vit__rows_of(view, s->y, ld, width);
+        if (!low) vit__attn_norm(p, context);           /* y = attn_norm(y)                */
+        vit__add_branch(p, &attn, context, view);       /* x += ls1 * proj(y)              */
+    }
+    vit__show(p, ".attn", s->x, c->embed_dim);
+
+    for (i = 0; vit__view_rows(p, i, &view); i++) {
+        vit__mat hidden;
+        vit__branch_input(p, &mlp, view);               /* y = norm2(x)                    */
+        hidden = vit__fc1(p, view);                     /* hidden = act(fc1(y))            */
+        hidden = vit__mlp_norm(p, hidden);              /* hidden = mlp_norm(hidden)       */
+        vit__add_branch(p, &mlp, hidden, view);         /* x += ls2 * fc2(hidden)          */
+    }
+    vit__show(p, "", s->x, c->embed_dim);
+}
+
+/* ------------------------------------------------------------------------- */
+/* >>head                                                                    */
+/*                                                                           */
+/* Final norm, pooling, representation layer, logits; softmax and top-k.     */
+/* ------------------------------------------------------------------------- */
+
+/* The tail of one batch: its layers, and buffers in scratch. */
+typedef struct vit__tail {
+    const vit_session *session;
+    const uint8_t *mask;   /* [batch, N] or NULL                                           */
+    int batch;
+    vit__tail_layers w;
+    float *kv;             /* map pooling: [batch, N, 2, A]; the members below are used    */
+                           /*    later and share its memory                             */
+    float *pooled;         /* [batch, width the head reads], with room for D more          */
+    float *dist;           /* [batch, D] of the distillation token                         */
+    float *hidden;         /* [batch, hidden width] of map pooling                         */
+    float *representation; /* [batch, representation_dim]                                  */
+    float *dist_logits;    /* [batch, num_classes]                                         */
+} vit__tail;
+
+static void vit__begin_tail(vit__tail *t, const vit_session *s, int batch) {
+    memset(t, 0, sizeof *t);
+    t->session = s;
+    t->batch = batch;
+    vit__find_tail(s->model, &t->w);
+}
+
+static void vit__place_tail(const vit_config *c, vit__arena *arena, vit__tail *t) {
+    const uint64_t batch = (uint64_t)(unsigned)vit__known_batch(t->batch);
+    const uint64_t dim = (uint64_t)(unsigned)c->embed_dim;
+    const uint64_t tokens = (uint64_t)(unsigned)c->num_tokens;
+    const uint64_t width = (uint64_t)(unsigned)(c->num_heads * c->head_dim);
+    const uint64_t classes = (uint64_t)(unsigned)c->num_classes;
+    const uint64_t hidden = (uint64_t)(unsigned)vit__pool_hidden(c);
+    const uint64_t representation = (uint64_t)(unsigned)c->representation_dim;
+    vit__arena kv = *arena;
+    if (c->pool == VIT_POOL_MAP) t->kv = vit__take(&kv, batch * tokens * 2 * width);
+    t->pooled = vit__take(arena, batch * 2 * dim);
+    if (c->has_dist_token) t->dist = vit__take(arena, batch * dim);
+    if (c->has_dist_token) t->dist_logits = vit__take(arena, batch * classes);
+    if (c->pool == VIT_POOL_MAP) t->hidden = vit__take(arena, batch * hidden);
+    if (c->representation_dim) t->representation = vit__take(arena, batch * representation);
+    arena->used = vit__max64(arena->used, kv.used);
+}
+
+/* A layer over `rows` rows of a, which are overwritten. The caller runs it. */
+static void vit__tail_layer(const vit__tail *t, vit__linear *l, const vit__layer *layer, float *a,
+                            int rows, float *out) {
+    const vit_session *s = t->session;
+    const vit__mat in = vit__matrix(a, (size_t)layer->depth, rows, layer->depth);
+    vit__rows_job job;
+    vit__rows_init(&job, s, NULL, 0, in);
+    job.form = vit__form_of(s, layer);
+    vit__rows_run(&job);
+    vit__phase(s, VIT_PHASE_HEAD);
+    vit__layer_init(l, s, layer, in, out, (size_t)layer->cols);
+}
+
+/* The same with one row an image, run. */
+static void vit__tail_linear(const vit__tail *t, const vit__layer *layer, float *a, float *out) {
     vit__linear l;
-    vit__tail_tensor(s->model, VIT__POOL_KV_WEIGHT, &w);
-    vit__head_linear(s, VIT__POOL_KV_WEIGHT, s->x, batch * c->num_tokens, kv);
-    memset(&job, 0, sizeof job);
-    job.session = s;
-    job.heads = vit__pool_heads(c);
-    job.dim = vit__pool_head_dim(c);
-    job.scale = c->pool_num_heads ? 1.0f / vit__sqrt((float)job.dim) : c->attn_scale;
-    job.q = vit__tail_floats(s->model, VIT__POOL_Q);
-    job.q_stored = 1;
-    job.ldk = 2 * width;
-    job.k = kv + (size_t)first * job.ldk;
-    job.v = job.k + width;
-    job.keys = c->num_tokens - first;
-    job.context = s->y;
-    job.context_rows = 1;
-    job.dtype = vit__attention_dtype(w.dtype);
-    job.batch = batch;
-    job.queries = 1;
-    job.num_tasks = vit__threads(&s->params);
-    vit__parallel_for(s, job.num_tasks, vit__attention_task, &job);
-    vit__head_linear(s, VIT__POOL_PROJ_WEIGHT, s->y, batch, pooled);
-    vit__norm(s, vit__tail_floats(s->model, VIT__POOL_NORM_WEIGHT),
-              vit__tail_floats(s->model, VIT__POOL_NORM_BIAS), pooled, dim, batch, c->embed_dim,
-              s->y, VIT__FORM_F32);
-    vit__tail_layer(&l, s, VIT__POOL_FC1_WEIGHT, s->y, batch, hidden);
-    l.out.act = 1 + c->activation;
+    vit__tail_layer(t, &l, layer, a, vit__known_batch(t->batch), out);
+    vit__linear_run(t->session, &l);
+}
+
+/* --- pooling ------------------------------------------------------------------------ */
+
+/* Width of a head of map pooling. */
+static int vit__pool_head_dim(const vit_config *c) {
+    return c->num_heads * c->head_dim / vit__pool_heads(c);
+}
+
+/* The first token that is pooled. */
+static int vit__first_pooled(const vit_config *c) {
+    return c->pool_prefix ? 0 : c->num_prefix_tokens;
+}
+
+/* Attention of map pooling: one query, the same for all images. */
+static void vit__map_attention(const vit__tail *t, vit__attention *job) {
+    const vit_session *s = t->session;
+    const vit_config *c = VIT__CONFIG(s->model);
+    const size_t width = (size_t)c->num_heads * (size_t)c->head_dim;
+    const int first = vit__first_pooled(c);
+    memset(job, 0, sizeof *job);
+    job->session = s;
+    job->heads = vit__pool_heads(c);
+    job->dim = vit__pool_head_dim(c);
+    job->scale = c->pool_num_heads ? 1.0f / vit__sqrt((float)job->dim) : c->attn_scale;
+    job->q = t->w.pool_q;
+    job->is_pooling = 1;
+    job->mask = t->mask;
+    job->ldk = 2 * width;
+    job->keys = c->num_tokens - first;
+    job->context = s->y;
+    job->dtype = vit__attention_dtype(t->w.pool_kv.dtype);
+    job->batch = vit__known_batch(t->batch);
+    job->queries = 1;
+    job->num_tasks = vit__threads(&s->params);
+}
+
+/* timm's AttentionPoolLatent over the normed tokens in x; then x + mlp(norm(x)). */
+static void vit__map_pool(const vit__tail *t) {
+    const vit_session *s = t->session;
+    const vit_config *c = VIT__CONFIG(s->model);
+    const vit__tail_layers *w = &t->w;
+    const size_t dim = (size_t)c->embed_dim;
+    vit__attention job;
+    vit__linear l;
+    vit__tail_layer(t, &l, &w->pool_kv, s->x, t->batch * c->num_tokens, t->kv);
     vit__linear_run(s, &l);
-    vit__tail_layer(&l, s, VIT__POOL_FC2_WEIGHT, hidden, batch, pooled);
+    vit__map_attention(t, &job);
+    job.k = t->kv + (size_t)vit__first_pooled(c) * job.ldk;
+    job.v = job.k + job.ldk / 2;
+    vit__parallel_for(s, job.num_tasks, vit__attention_task, &job);
+    vit__tail_linear(t, &w->pool_proj, s->y, t->pooled);
+    vit__norm(s, &w->pool_norm, t->pooled, dim, vit__matrix(s->y, dim, t->batch, c->embed_dim));
+    vit__tail_layer(t, &l, &w->pool_fc1, s->y, t->batch, t->hidden);
+    l.out.act = VIT__ACT(c->activation);
+    vit__linear_run(s, &l);
+    vit__tail_layer(t, &l, &w->pool_fc2, t->hidden, t->batch, t->pooled);
     l.out.add = 1;
     vit__linear_run(s, &l);
 }
 
-/* The mean or the largest of n rows, number by number. */
+/* The mean or the largest of n rows, column by column. */
 static void vit__reduce_rows(const float *x, int n, int dim, int largest, float *out) {
     int r, i;
     memcpy(out, x, (size_t)dim * sizeof(float));
@@ -7385,18 +8408,20 @@ static void vit__reduce_rows(const float *x, int n, int dim, int largest, float 
     for (i = 0; i < dim && !largest; i++) out[i] /= (float)n;
 }
 
-/* The mean of two rows of numbers, as timm takes it: (a + b) / 2. */
+/* The mean of two rows, as timm takes it: (a + b) / 2. */
 static void vit__mean2(float *out, const float *a, const float *b, int n) {
     int i;
     for (i = 0; i < n; i++) out[i] = (a[i] + b[i]) / 2.0f;
 }
 
-/* One image: tokens [N, D] to pooled, with room for as much behind it. */
+/* One image: its normed tokens [N, D] to pooled, with room for D floats after it. */
 static void vit__pool_image(const vit_config *c, const float *tokens, float *pooled) {
-    const int dim = c->embed_dim, first = c->pool_prefix ? 0 : c->num_prefix_tokens;
+    const int dim = c->embed_dim, first = vit__first_pooled(c);
     const float *patches = tokens + first * dim;
     const int n = c->num_tokens - first;
-    switch (c->pool) {
+    switch ((vit_pool)c->pool) {
+    case VIT_POOL_TOKEN: break; /* vit__pool: only the tokens that are read are normed */
+    case VIT_POOL_MAP: break;   /* vit__map_pool: all images at once */
     case VIT_POOL_AVG: vit__reduce_rows(patches, n, dim, 0, pooled); break;
     case VIT_POOL_MAX: vit__reduce_rows(patches, n, dim, 1, pooled); break;
     case VIT_POOL_AVGMAX:
@@ -7404,797 +8429,102 @@ static void vit__pool_image(const vit_config *c, const float *tokens, float *poo
         vit__reduce_rows(patches, n, dim, 1, pooled + dim);
         vit__mean2(pooled, pooled, pooled + dim, dim);
         break;
-    default: /* VIT_POOL_TOKEN_AVG */
+    case VIT_POOL_TOKEN_AVG:
         memcpy(pooled, tokens, (size_t)dim * sizeof(float));
         vit__reduce_rows(patches, n, dim, 0, pooled + dim);
         break;
+    case VIT_NUM_POOLS: break;
     }
 }
 
-/* final norm of what is pooled, pooling, fc_norm: pooled [batch, what the head reads],
-   dist the same of the distillation token. */
-static void vit__pool(const vit_session *s, int batch, float *pooled, float *dist) {
+/* x to t->pooled: final norm, pooling, fc_norm. The distillation token, normed, goes to
+   t->dist. */
+static void vit__pool(const vit__tail *t) {
+    const vit_session *s = t->session;
     const vit_config *c = VIT__CONFIG(s->model);
-    const vit_model *m = s->model;
+    const int batch = vit__known_batch(t->batch), wide = vit__pooled_dim(c);
     const size_t dim = (size_t)c->embed_dim, image = (size_t)c->num_tokens * dim;
-    const size_t wide = c->pool == VIT_POOL_TOKEN_AVG ? 2 * dim : dim;
-    const float *weight = vit__tail_floats(m, VIT__NORM_WEIGHT);
-    const float *bias = vit__tail_floats(m, VIT__NORM_BIAS);
+    const vit__mat pooled = vit__matrix(t->pooled, dim, batch, c->embed_dim);
     int i;
     if (c->pool == VIT_POOL_TOKEN) {
-        vit__norm(s, weight, bias, s->x, image, batch, c->embed_dim, pooled, VIT__FORM_F32);
+        vit__norm(s, &t->w.norm, s->x, image, pooled);
         if (c->has_dist_token)
-            vit__norm(s, weight, bias, s->x + dim, image, batch, c->embed_dim, dist,
-                      VIT__FORM_F32);
+            vit__norm(s, &t->w.norm, s->x + dim, image,
+                      vit__matrix(t->dist, dim, batch, c->embed_dim));
     } else {
-        vit__norm(s, weight, bias, s->x, dim, batch * c->num_tokens, c->embed_dim, s->x,
-                  VIT__FORM_F32);
-        if (c->pool == VIT_POOL_MAP)
-            vit__map_pool(s, batch, c->pool_prefix ? 0 : c->num_prefix_tokens, pooled);
-        for (i = 0; i < batch && c->pool != VIT_POOL_MAP; i++)
-            vit__pool_image(c, s->x + (size_t)i * image, pooled + (size_t)i * wide);
+        vit__norm_in_place(s, &t->w.norm,
+                           vit__matrix(s->x, dim, batch * c->num_tokens, c->embed_dim));
+        if (c->pool == VIT_POOL_MAP) vit__map_pool(t);
+        for (i = 0; i < batch; i++)
+            vit__pool_image(c, s->x + (size_t)i * image,
+                            t->pooled + (size_t)i * (size_t)wide);
     }
     vit__phase(s, VIT_PHASE_HEAD);
-    vit__call_trace(s, "pool", pooled, batch, (int)wide, 0);
+    vit__call_trace(s, "pool", t->pooled, batch, wide, 0);
     if (!c->has_fc_norm) return;
-    vit__norm(s, vit__tail_floats(m, VIT__FC_NORM_WEIGHT), vit__tail_floats(m, VIT__FC_NORM_BIAS),
-              pooled, dim, batch, c->embed_dim, pooled, VIT__FORM_F32);
-    vit__call_trace(s, "fc_norm", pooled, batch, c->embed_dim, 0);
+    vit__norm_in_place(s, &t->w.fc_norm, pooled);
+    vit__call_trace(s, "fc_norm", t->pooled, batch, c->embed_dim, 0);
 }
+
+/* --- embedding and logits ------------------------------------------------------------- */
 
 /* Linear + tanh over the pooled tokens: the representation layer of ImageNet-21k
-   checkpoints. In place of the tokens, from spare. */
-static void vit__pre_logits(const vit_session *s, int batch, float *pooled, float *out) {
-    const vit_config *c = VIT__CONFIG(s->model);
-    const int n = batch * c->representation_dim;
+   checkpoints. */
+static void vit__pre_logits(const vit__tail *t) {
+    const vit_config *c = VIT__CONFIG(t->session->model);
+    const int n = t->batch * c->representation_dim;
+    float *out = t->representation;
     int i;
-    vit__head_linear(s, VIT__PRE_LOGITS_WEIGHT, pooled, batch, out);
+    vit__tail_linear(t, &t->w.pre_logits, t->pooled, out);
     for (i = 0; i < n; i++) out[i] = vit__tanh(vit__fma_scalar, out[i]);
-    vit__call_trace(s, "pre_logits", out, batch, c->representation_dim, 0);
+    vit__call_trace(t->session, "pre_logits", out, t->batch, c->representation_dim, 0);
 }
 
-/* logits from what the head reads, which is overwritten; with a distillation token
-   from both tokens, `dist` being the second. spare has room for batch *
-   num_classes numbers. */
-static void vit__head_logits(const vit_session *s, float *cls, float *dist, int batch,
-                             float *logits, float *spare) {
+/* logits from what the head reads, which is overwritten; with a distillation token the
+   mean of both heads. */
+static void vit__logits(const vit__tail *t, float *cls, float *logits) {
+    const vit_session *s = t->session;
     const vit_config *c = VIT__CONFIG(s->model);
-    vit__head_linear(s, VIT__HEAD_WEIGHT, cls, batch, logits);
-    vit__call_trace(s, "head", logits, batch, c->num_classes, 0);
+    vit__tail_linear(t, &t->w.head, cls, logits);
+    vit__call_trace(s, "head", logits, t->batch, c->num_classes, 0);
     if (!c->has_dist_token) return;
-    vit__head_linear(s, VIT__HEAD_DIST_WEIGHT, dist, batch, spare);
-    vit__call_trace(s, "head_dist", spare, batch, c->num_classes, 0);
-    vit__mean2(logits, logits, spare, batch * c->num_classes);
-}
-
-/* ------------------------------------------------------------------------- */
-/* >>forward                                                                 */
-/*                                                                           */
-/* The network, top to bottom, and the memory it needs. One plan describes   */
-/* the workspace, for the size query and for the session alike.              */
-/* ------------------------------------------------------------------------- */
-
-/* --- positions for another grid -------------------------------------------------- */
-
-#if !defined(VIT_NO_DOUBLE)
-
-/* Along one side, output i is a weighted sum of the inputs around its centre. */
-typedef struct vit__pos_filter {
-    double a;         /* of vit__kernel                                          */
-    int radius;       /* the kernel's                                            */
-    int antialias;    /* 1: widened when shrinking, cut and scaled at the edges; */
-                      /*    0: positions at an edge stand for those beyond it    */
-    int corners;      /* 1: the outermost centres stay where they are            */
-    double larger;    /* added to the new size                                   */
-} vit__pos_filter;
-
-/* By vit_pos_resample. */
-static const vit__pos_filter vit__pos_filters[] = {
-    { -0.5, 2, 1, 0, 0.0 }, { -0.75, 2, 0, 0, 0.0 }, { -0.75, 2, 0, 1, 0.0 },
-    { 0.0, 1, 0, 0, 0.0 },  { 0.0, 1, 0, 1, 0.0 },   { -0.75, 2, 0, 0, 0.1 }
-};
-
-/* One side of both grids. */
-typedef struct vit__pos_side {
-    const vit__pos_filter *filter;
-    int stored;            /* 1: positions are as a file has them                */
-    int size;              /* of the old grid                                    */
-    double scale, stretch; /* old positions for a new one; the kernel's widening */
-} vit__pos_side;
-
-/* The inputs of one output: first .. first + count - 1, which may lie beyond an edge. */
-typedef struct vit__pos_taps {
-    int first, count;
-    double center, total;
-} vit__pos_taps;
-
-static void vit__pos_side_init(vit__pos_side *side, vit_pos_resample how, int size, int new_size) {
-    const vit__pos_filter *filter = &vit__pos_filters[how];
-    side->filter = filter;
-    side->size = size;
-    side->scale = (double)size / ((double)new_size + filter->larger);
-    if (filter->corners)
-        side->scale = new_size > 1 ? (double)(size - 1) / (double)(new_size - 1) : 0.0;
-    side->stretch = filter->antialias && side->scale > 1.0 ? side->scale : 1.0;
-}
-
-/* Rounded to f32, as PyTorch's weights are: products with f32 are then exact in f64. */
-static float vit__pos_weight(const vit__pos_side *side, const vit__pos_taps *taps, int tap) {
-    const double distance = (double)(taps->first + tap) - taps->center + 0.5;
-    return (float)(vit__kernel(side->filter->a, distance / side->stretch) / taps->total);
-}
-
-static void vit__pos_taps_init(const vit__pos_side *side, int i, vit__pos_taps *taps) {
-    const vit__pos_filter *filter = side->filter;
-    const double support = vit__product((double)filter->radius, side->stretch);
-    double total = 0.0;
-    int end, tap;
-    taps->center = filter->corners ? vit__product(side->scale, (double)i) + 0.5
-                                   : vit__product(side->scale, (double)i + 0.5);
-    taps->total = 1.0;
-    taps->first = (int)(taps->center + 0.5) - filter->radius;
-    taps->count = 2 * filter->radius;
-    if (!filter->antialias) return;
-    taps->first = (int)(taps->center - support + 0.5);
-    if (taps->first < 0) taps->first = 0;
-    end = vit__min((int)(taps->center + support + 0.5), side->size);
-    taps->count = end - taps->first;
-    for (tap = 0; tap < taps->count; tap++) total += (double)vit__pos_weight(side, taps, tap);
-    taps->total = total;
-}
-
-#define VIT__POS_DIMS 16 /* of a position, at a time */
-
-/* sum += weight * x; fusing the two changes nothing, as the product is exact. */
-static void vit__pos_add(double *sum, float weight, const float *x, int stored, int dims) {
-    int d;
-    for (d = 0; d < dims; d++)
-        sum[d] += (double)weight * (double)(stored ? vit__stored(x + d) : x[d]);
-}
-
-/* Some numbers of one new position: across each row of the old grid, then down. */
-static void vit__resample_position(const vit__pos_side *down, const vit__pos_taps *rows,
-                                   const vit__pos_side *across, const vit__pos_taps *columns,
-                                   const float *from, size_t stride, float *to, int dims) {
-    double sum[VIT__POS_DIMS], row_sum[VIT__POS_DIMS];
-    float row[VIT__POS_DIMS];
-    int y, x, d;
-    memset(sum, 0, sizeof sum);
-    for (y = 0; y < rows->count; y++) {
-        const int old_y = vit__clamp(rows->first + y, 0, down->size - 1);
-        memset(row_sum, 0, sizeof row_sum);
-        for (x = 0; x < columns->count; x++) {
-            const int old_x = vit__clamp(columns->first + x, 0, across->size - 1);
-            vit__pos_add(row_sum, vit__pos_weight(across, columns, x),
-                         from + ((size_t)old_y * (size_t)across->size + (size_t)old_x) * stride,
-                         across->stored, dims);
-        }
-        for (d = 0; d < dims; d++) row[d] = (float)row_sum[d];
-        vit__pos_add(sum, vit__pos_weight(down, rows, y), row, 0, dims);
-    }
-    for (d = 0; d < dims; d++) row[d] = (float)sum[d];
-    if (across->stored) vit__copy_stored(to, row, (size_t)dims);
-    else memcpy(to, row, (size_t)dims * sizeof(float));
-}
-
-static void vit__resample_positions(vit_pos_resample how, int stored, const float *from,
-                                    int height, int width, float *to, int new_height,
-                                    int new_width, int dim) {
-    vit__pos_side down, across;
-    vit__pos_taps rows, columns;
-    int y, x, d;
-    vit__pos_side_init(&down, how, height, new_height);
-    vit__pos_side_init(&across, how, width, new_width);
-    across.stored = stored;
-    for (y = 0; y < new_height; y++) {
-        vit__pos_taps_init(&down, y, &rows);
-        for (x = 0; x < new_width; x++, to += dim) {
-            vit__pos_taps_init(&across, x, &columns);
-            for (d = 0; d < dim; d += VIT__POS_DIMS)
-                vit__resample_position(&down, &rows, &across, &columns, from + d, (size_t)dim,
-                                       to + d, vit__min(VIT__POS_DIMS, dim - d));
-        }
-    }
-}
-
-VIT_API void vit_resample_positions(vit_pos_resample how, const float *from, int height, int width,
-                                    float *to, int new_height, int new_width, int dim) {
-    vit__resample_positions(how, 0, from, height, width, to, new_height, new_width, dim);
-}
-
-#endif /* VIT_NO_DOUBLE */
-
-/* Whether the model's grid is another one than that of the file's positions. */
-static int vit__is_resampled(const vit_model *m) {
-    const vit_config *c = VIT__CONFIG(m);
-    if (VIT__IS_FIXED || !c->dynamic_img_size || c->positions == VIT_POS_NONE) return 0;
-    return c->grid_height != vit__grid_side(c, m->file_height) ||
-           c->grid_width != vit__grid_side(c, m->file_width);
-}
-
-/* The positions of the model's grid, at `to` if they are not the file's, but as a file
-   would have them. */
-static const float *vit__make_positions(const vit_model *m, float *to) {
-    const vit_config *c = VIT__CONFIG(m);
-    const float *from = vit__stem_floats(m, VIT__POS_EMBED);
-    const int prefix = c->positions == VIT_POS_ALL ? c->num_prefix_tokens * c->embed_dim : 0;
-    if (!vit__is_resampled(m)) return from;
-#if !defined(VIT_NO_DOUBLE)
-    memcpy(to, from, (size_t)prefix * sizeof(float));
-    vit__resample_positions((vit_pos_resample)c->pos_resample, 1, from + prefix,
-                            vit__grid_side(c, m->file_height), vit__grid_side(c, m->file_width),
-                            to + prefix, c->grid_height, c->grid_width, c->embed_dim);
-#else
-    (void)prefix;
-#endif
-    return to;
-}
-
-/* --- the workspace --------------------------------------------------------------- */
-
-/* Floats of each buffer of a session. */
-typedef struct vit__plan {
-    uint64_t x, y, scratch, pos, attn_stride, attn;
-    int chunk;
-    int shared;     /* scratch and attn are the same place */
-    uint64_t bytes; /* of all, and of aligning the first */
-} vit__plan;
-
-/* What attention needs, by the types of the weights of every block. */
-static void vit__plan_attention(const vit_model *m, const vit_params *params,
-                                const vit__kernels *kernels, vit__plan *plan) {
-    const vit_config *c = VIT__CONFIG(m);
-    const int pool_dim = vit__pool_head_dim(c);
-    uint64_t row = vit__head_row(c, c->head_dim);
-    vit_tensor w;
-    int i;
-    if (vit__is_low(params)) /* and slices of k and v */
-        row = vit__stream_row(c) + 2 * (uint64_t)(unsigned)vit__slice_width(c);
-    for (i = 0; i < c->depth; i++) {
-        vit__block_tensor(m, i, VIT__QKV_WEIGHT, &w);
-        plan->attn_stride = vit__max64(
-            plan->attn_stride, vit__attention_scratch(c, kernels, w.dtype, c->head_dim, row));
-        if (!vit__is_low(params)) continue;
-        plan->y = vit__max64(plan->y, (uint64_t)(unsigned)vit__context_room(
-                                          c, vit__proj_form(m, kernels, i)));
-    }
-    if (c->pool != VIT_POOL_MAP) return;
-    vit__tail_tensor(m, VIT__POOL_KV_WEIGHT, &w);
-    row = vit__head_row(c, pool_dim);
-    plan->attn_stride = vit__max64(plan->attn_stride,
-                                   vit__attention_scratch(c, kernels, w.dtype, pool_dim, row));
-}
-
-/* Cannot overflow: batch < 2^31, threads <= 2^16, and the factors are limited by
-   vit_config_check to 2^16 tokens and 2^24 numbers a token. */
-static void vit__make_plan(const vit_model *m, const vit_params *params, vit__plan *plan) {
-    const vit_config *c = VIT__CONFIG(m);
-    const int low = vit__is_low(params);
-    const vit__kernels *kernels = vit__known_kernels(vit__choose_kernels(params->isa));
-    const int tile_rows = vit__max(kernels->gemm[VIT_F32].tile_rows,
-                                   kernels->gemm[VIT_BF16].tile_rows);
-    const uint64_t batch = (uint64_t)(unsigned)vit__batch(params);
-    const uint64_t rows = (uint64_t)(unsigned)c->num_tokens;
-    const uint64_t dim = (uint64_t)(unsigned)c->embed_dim;
-    const uint64_t width = (uint64_t)(unsigned)(c->num_heads * c->head_dim);
-    const uint64_t few = low ? (uint64_t)(unsigned)tile_rows : batch * rows;
-    const uint64_t patches = (uint64_t)vit__patch_depth(c) *
-                             (c->stem || !low
-                                  ? batch * (uint64_t)(unsigned)c->num_patches
-                                  : few);
-    uint64_t scratch = vit__round64(patches) + vit__stem_layout(c, NULL, NULL);
-    if (!low) scratch = vit__max64(scratch, few * 3 * width);
-    if (c->pool == VIT_POOL_MAP) scratch = vit__max64(scratch, batch * rows * 2 * width);
-    scratch = vit__max64(scratch, few * (uint64_t)(unsigned)vit__dim(c, 'F'));
-    scratch = vit__max64(scratch, few * dim); /* a projection on its own */
-    scratch = vit__max64(scratch, batch * (4 * dim + (uint64_t)(unsigned)vit__dim(c, 'U') +
-                                           2 * (uint64_t)(unsigned)c->representation_dim +
-                                           2 * (uint64_t)(unsigned)c->num_classes)); /* the tail */
-    memset(plan, 0, sizeof *plan);
-    plan->y = few * vit__max64(dim, width);
-    vit__plan_attention(m, params, kernels, plan);
-    plan->x = vit__round64(batch * rows * dim);
-    plan->y = vit__round64(plan->y);
-    plan->scratch = vit__round64(scratch);
-    plan->chunk = low ? tile_rows : 0x7fffffff;
-    plan->pos = vit__is_resampled(m) ? vit__round64(rows * dim) : 0;
-    plan->attn_stride = vit__round64(plan->attn_stride);
-    plan->attn = plan->attn_stride * (uint64_t)(unsigned)vit__threads(params);
-    plan->shared = low && c->pool != VIT_POOL_MAP; /* never needed at once */
-    plan->bytes = plan->x + plan->y + plan->pos;
-    plan->bytes += plan->shared ? vit__max64(plan->scratch, plan->attn)
-                                : plan->scratch + plan->attn;
-    plan->bytes = plan->bytes * sizeof(float) + VIT_ALIGN;
-}
-
-/* params with its defaults filled in; 0 if they make no sense. A batch whose
-   activations would exceed 2^31 numbers is quietly done in parts. */
-static int vit__complete_params(const vit_config *c, const vit_params *given,
-                                vit_params *params) {
-    const int most = 0x7fffffff / (c->num_tokens * (int)vit__largest_row(c));
-    memset(params, 0, sizeof *params);
-    if (given) *params = *given;
-    if (params->max_batch == 0) params->max_batch = 1;
-    if (params->max_batch > most) params->max_batch = most;
-#if defined(VIT_NO_EXECUTOR)
-    params->executor.parallel_for = NULL;
-#endif
-    if (!params->executor.parallel_for) params->executor.num_threads = 1;
-    if (params->executor.num_threads == 0) params->executor.num_threads = 1;
-#if defined(VIT_LOW_MEMORY)
-    params->low_memory = 1;
-#endif
-    if (vit__trace_of(params) || c->block_type == VIT_PARALLEL) params->low_memory = 0;
-    if (params->low_memory) params->max_batch = 1;
-    return params->max_batch > 0 &&
-           params->executor.num_threads > 0 && params->executor.num_threads <= 1 << 16 &&
-           vit__choose_kernels(params->isa) != NULL;
-}
-
-VIT_API size_t vit_workspace_size(const vit_model *model, const vit_params *params) {
-    vit_params full;
-    vit__plan plan;
-    if (!model || !model->tensors || !vit__complete_params(VIT__CONFIG(model), params, &full))
-        return 0;
-    vit__make_plan(model, &full, &plan);
-    return plan.bytes <= SIZE_MAX ? (size_t)plan.bytes : 0;
-}
-
-VIT_API vit_result vit_session_init(vit_session *session, const vit_model *model,
-                                    const vit_params *params, void *workspace, size_t size) {
-    vit__plan plan;
-    float *at;
-    if (!session) return VIT_ERROR_ARGUMENT;
-    memset(session, 0, sizeof *session);
-    if (!model || !model->tensors ||
-        !vit__complete_params(VIT__CONFIG(model), params, &session->params))
-        return VIT_ERROR_ARGUMENT;
-    vit__make_plan(model, &session->params, &plan);
-    if (!workspace || size < plan.bytes) return VIT_ERROR_MEMORY;
-    at = (float *)(void *)((unsigned char *)workspace + VIT_ALIGN -
-                           (uintptr_t)workspace % VIT_ALIGN);
-    session->model = model;
-    if (!vit__is_alone()) session->kernels = vit__choose_kernels(session->params.isa);
-    session->isa = vit__kernels_of(session)->isa;
-    session->x = at;
-    session->y = session->x + plan.x;
-    session->y_size = (size_t)plan.y;
-    session->pos = vit__make_positions(model, session->y + plan.y);
-    session->scratch = session->y + plan.y + plan.pos;
-    session->attn = plan.shared ? session->scratch : session->scratch + plan.scratch;
-    session->attn_stride = (size_t)plan.attn_stride;
-    session->chunk = plan.chunk;
-    session->img_height = VIT__CONFIG(model)->img_height;
-    session->img_width = VIT__CONFIG(model)->img_width;
-    return VIT_OK;
+    vit__tail_linear(t, &t->w.head_dist, t->dist, t->dist_logits);
+    vit__call_trace(s, "head_dist", t->dist_logits, t->batch, c->num_classes, 0);
+    vit__mean2(logits, logits, t->dist_logits, t->batch * c->num_classes);
 }
 
 /* The final norm of every token, only if somebody wants to see it. */
-static void vit__final_tokens(const vit_session *s, int batch, float *tokens) {
+static void vit__final_tokens(const vit__tail *t, float *tokens) {
+    const vit_session *s = t->session;
     const vit_config *c = VIT__CONFIG(s->model);
-    vit__norm(s, vit__tail_floats(s->model, VIT__NORM_WEIGHT),
-              vit__tail_floats(s->model, VIT__NORM_BIAS), s->x, (size_t)c->embed_dim,
-              batch * c->num_tokens, c->embed_dim, tokens, VIT__FORM_F32);
+    const size_t dim = (size_t)c->embed_dim;
+    vit__norm(s, &t->w.norm, s->x, dim,
+              vit__matrix(tokens, dim, t->batch * c->num_tokens, c->embed_dim));
     vit__phase(s, VIT_PHASE_HEAD);
-    vit__call_trace(s, "norm", tokens, batch, c->num_tokens, c->embed_dim);
+    vit__call_trace(s, "norm", tokens, t->batch, c->num_tokens, c->embed_dim);
 }
 
-/* Pooling, then embedding and head. */
-static void vit__head(const vit_session *s, int batch, float *logits, float *embedding) {
+/* x to what the caller asked for: tokens, embedding, logits. */
+static void vit__head(const vit_session *s, const uint8_t *mask, int batch,
+                      const vit_outputs *out) {
     const vit_config *c = VIT__CONFIG(s->model);
-    const int dim = vit__embedding_dim(c);
-    float *pooled = s->scratch, *dist = pooled + 2 * (size_t)batch * (size_t)c->embed_dim;
-    float *spare = dist + (size_t)batch * (size_t)c->embed_dim;
-    vit__pool(s, batch, pooled, dist);
-    if (c->representation_dim) {
-        vit__pre_logits(s, batch, pooled, spare);
-        pooled = spare;
-        spare += (size_t)batch * (size_t)dim;
-    }
-    if (embedding && c->has_dist_token) vit__mean2(embedding, pooled, dist, batch * dim);
-    else if (embedding) memcpy(embedding, pooled, (size_t)batch * (size_t)dim * sizeof(float));
-    if (logits) vit__head_logits(s, pooled, dist, batch, logits, spare);
-}
-
-/* How many tokens of the last block are read by somebody, from the first on. */
-static int vit__wanted_tokens(const vit_session *s, const vit_outputs *out) {
-    const vit_config *c = VIT__CONFIG(s->model);
-    if (VIT__SMALL || out->tokens || vit__is_traced(s) || c->pool != VIT_POOL_TOKEN ||
-        c->block_type != VIT_PRE_NORM)
-        return c->num_tokens;
-    return 1 + c->has_dist_token;
-}
-
-/* At most max_batch images. */
-static void vit__forward_batch(const vit_session *s, const float *input, int batch,
-                               const vit_outputs *out) {
-    const vit_config *c = VIT__CONFIG(s->model);
-    const int map_block = (out->attention_block ? out->attention_block : c->depth) - 1;
-    const int wanted = vit__wanted_tokens(s, out);
-    int i;
-    vit__patch_embed(s, input, batch);
-    for (i = 0; i < c->depth; i++) {
-        float *maps = i == map_block ? out->attention : NULL;
-        vit__block(s, i, batch, i < c->depth - 1 || maps ? c->num_tokens : wanted, maps);
-    }
+    const int n = batch * vit__embedding_dim(c);
+    vit__arena scratch = { s->scratch, 0 };
+    vit__tail t;
+    float *read;
+    vit__begin_tail(&t, s, batch);
+    t.mask = mask;
+    vit__place_tail(c, &scratch, &t);
     vit__phase(s, VIT_PHASE_HEAD);
-    if (out->tokens) vit__final_tokens(s, batch, out->tokens);
-    else if (vit__is_traced(s)) vit__final_tokens(s, batch, s->y);
-    if (out->logits || out->embedding) vit__head(s, batch, out->logits, out->embedding);
-    vit__phase(s, VIT_PHASE_END);
-}
-
-static float *vit__advance(float *p, size_t n) { return p ? p + n : NULL; }
-
-VIT_API vit_result vit_forward(vit_session *session, const float *input, int batch,
-                               const vit_outputs *outputs) {
-    return vit_forward_masked(session, input, NULL, batch, outputs);
-}
-
-VIT_API vit_result vit_forward_masked(vit_session *session, const float *input,
-                                      const uint8_t *mask, int batch,
-                                      const vit_outputs *outputs) {
-    const vit_config *c;
-    vit_outputs out;
-    size_t image;
-    if (!session || !session->model || !input || batch < 1 || !outputs) return VIT_ERROR_ARGUMENT;
-    c = VIT__CONFIG(session->model);
-    out = *outputs;
-#if defined(VIT_LOGITS_ONLY)
-    if (mask || out.tokens || out.attention) return VIT_ERROR_ARGUMENT;
-    mask = NULL;
-    out.tokens = out.attention = NULL;
-#endif
-    if (out.attention_block < 0 || out.attention_block > c->depth ||
-        (out.attention && c->depth == 0) || (out.logits && !c->num_classes) ||
-        session->img_height != c->img_height || session->img_width != c->img_width)
-        return VIT_ERROR_ARGUMENT;
-    image = (size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width;
-    while (batch > 0) {
-        const int now = vit__min(batch, vit__batch(&session->params));
-        const size_t n = (size_t)now, tokens = (size_t)c->num_tokens;
-        session->mask = mask;
-        vit__forward_batch(session, input, now, &out);
-        session->mask = NULL;
-        batch -= now;
-        if (mask) mask += n * tokens;
-        input += (size_t)now * image;
-        out.logits = vit__advance(out.logits, n * (size_t)c->num_classes);
-        out.embedding = vit__advance(out.embedding, n * (size_t)vit__embedding_dim(c));
-        out.tokens = vit__advance(out.tokens, n * tokens * (size_t)c->embed_dim);
-        out.attention = vit__advance(out.attention, n * tokens * tokens * (size_t)c->num_heads);
-    }
-    return VIT_OK;
-}
-
-/* ------------------------------------------------------------------------- */
-/* >>preprocess                                                              */
-/*                                                                           */
-/* The evaluation transform of timm on a PIL image, bit for bit: resize as   */
-/* Pillow's Resample.c does it (antialiased, 8-bit, two passes with 22-bit   */
-/* weights), crop or pad, (x / 255 - mean) / std. Only the pixels that the   */
-/* crop shows are computed, and only as many rows kept as one output row     */
-/* needs, so that scratch stays small for large photos.                      */
-/* ------------------------------------------------------------------------- */
-
-#ifndef VIT_NO_PREPROCESS
-
-/* Where the model's input lies in the photo, once resized. */
-typedef struct vit__geometry {
-    int64_t width, height; /* of the whole resized photo                         */
-    int64_t left, top;     /* of the input within it; negative: padding          */
-} vit__geometry;
-
-/* Python's round(): halves to even. For x >= 0. */
-static int64_t vit__round_half_even(vit__real x) {
-    const int64_t floor = (int64_t)x;
-    const vit__real rest = x - (vit__real)floor;
-    if (rest > VIT__HALF || (rest >= VIT__HALF && (floor & 1))) return floor + 1;
-    return floor;
-}
-
-/* Where a centre crop begins along one side; negative: how much it pads. */
-static int64_t vit__crop_offset(const vit_config *c, int64_t resized, int size) {
-    const int down = c->crop_rounding == VIT_ROUND_DOWN;
-    if (size > resized) return -(((int64_t)size - resized + down) / 2);
-    return down ? (resized - size) / 2 : vit__round_half_even((vit__real)(resized - size) / 2);
-}
-
-/* timm's ResizeKeepRatio: both sides by one factor, so that the image covers the
-   target (center) or fits into it (border). */
-static void vit__keep_ratio(const vit_config *c, const vit_image *image, vit__geometry *g) {
-    const vit__real down_h = (vit__real)image->height / (vit__real)c->resize_height;
-    const vit__real down_w = (vit__real)image->width / (vit__real)c->resize_width;
-    const int smaller = c->crop_mode == VIT_CROP_CENTER;
-    const vit__real ratio = (down_h < down_w) == smaller ? down_h : down_w;
-    g->width = vit__round_half_even((vit__real)image->width / ratio);
-    g->height = vit__round_half_even((vit__real)image->height / ratio);
-    if (g->width < 1) g->width = 1;
-    if (g->height < 1) g->height = 1;
-}
-
-static void vit__find_geometry(const vit_config *c, const vit_image *image, vit__geometry *g) {
-    const int64_t w = image->width, h = image->height, size = c->resize_height;
-    g->width = c->resize_width;
-    g->height = c->resize_height;
-    if (c->crop_mode == VIT_CROP_BORDER || (c->crop_mode == VIT_CROP_CENTER && size != g->width))
-        vit__keep_ratio(c, image, g);
-    else if (c->crop_mode == VIT_CROP_CENTER && w <= h) /* torchvision's Resize(int) */
-        g->height = size * h / w;
-    else if (c->crop_mode == VIT_CROP_CENTER)
-        g->width = size * w / h;
-    g->left = vit__crop_offset(c, g->width, c->img_width);
-    g->top = vit__crop_offset(c, g->height, c->img_height);
-}
-
-/* --- resampling weights of one side ------------------------------------------------ */
-
-typedef struct vit__axis {
-    vit__real scale, filter_scale, support; /* input pixels for each output pixel   */
-    vit__real a;                            /* of vit__kernel                       */
-    int in_size, taps;                   /* most weights of one output pixel     */
-} vit__axis;
-
-static void vit__axis_init(vit__axis *axis, vit_interpolation interpolation, int in, int64_t out) {
-    axis->scale = (vit__real)in / (vit__real)out;
-    axis->filter_scale = axis->scale < 1 ? 1 : axis->scale;
-    axis->support = (interpolation == VIT_BICUBIC ? 2 : 1) * axis->filter_scale;
-    axis->in_size = in;
-    axis->taps = (int)axis->support + 1; /* at least ceil(support) */
-    axis->taps = 2 * axis->taps + 1;
-    axis->a = interpolation == VIT_BICUBIC ? -VIT__HALF : 0;
-}
-
-/* Weights of output pixel `out`, for input pixels *first onwards; returns how
-   many. They add up to 2^22, but for rounding. `real` holds axis->taps numbers. */
-static int vit__weights(const vit__axis *axis, int64_t out, int *first, int32_t *weights,
-                        vit__real *real) {
-    const vit__real center = vit__product((vit__real)out + VIT__HALF, axis->scale);
-    const vit__real inverse = 1 / axis->filter_scale;
-    vit__real sum = 0;
-    int begin = (int)(center - axis->support + VIT__HALF);
-    int end = (int)(center + axis->support + VIT__HALF), i;
-    if (begin < 0) begin = 0;
-    if (end > axis->in_size) end = axis->in_size;
-    for (i = 0; i < end - begin; i++) {
-        const vit__real distance = (vit__real)(i + begin) - center + VIT__HALF;
-        real[i] = vit__kernel(axis->a, vit__product(distance, inverse));
-        sum += real[i];
-    }
-    for (i = 0; i < end - begin; i++) {
-        const vit__real weight = vit__product(real[i] / sum, 4194304);
-        weights[i] = (int32_t)(weight < 0 ? weight - VIT__HALF : weight + VIT__HALF);
-    }
-    *first = begin;
-    return end - begin;
-}
-
-VIT__INLINE uint8_t vit__clip(int32_t sum) {
-    sum = (sum + (1 << 21)) >> 22;
-    return (uint8_t)(sum < 0 ? 0 : sum > 255 ? 255 : sum);
-}
-
-/* --- the two passes ------------------------------------------------------------------ */
-
-/* Everything a resize works with; the pointers lie in the caller's scratch. */
-typedef struct vit__resizer {
-    const vit_image *image;
-    vit__geometry geometry;
-    vit__axis across, down;
-    int channels;              /* resampled: 1 or 3                                  */
-    int luma;                  /* 1: colour to grey first, as Pillow's convert("L")  */
-    int first_x, end_x;        /* columns of the input that show the photo           */
-    int first_y, end_y;        /* rows likewise                                      */
-    int next_row;              /* the photo's next row to pass over horizontally     */
-    size_t row_size;           /* channels * (end_x - first_x)                       */
-    float *table;              /* [in_chans, 256] normalised values                  */
-    vit__real *real;              /* [taps]                                             */
-    int32_t *weights;          /* [columns, across.taps]                             */
-    int32_t *down_weights;     /* [down.taps]                                        */
-    int32_t *sums;             /* [row_size]                                         */
-    int *firsts, *counts;      /* [columns]                                          */
-    uint8_t *ring;             /* [down.taps, row_size]: rows after the first pass   */
-    uint8_t *line;             /* [row_size]                                         */
-    uint8_t *grey;             /* [image width], if luma                             */
-} vit__resizer;
-
-static int vit__pixel_size(const vit_image *image) {
-    return image->format == VIT_PIXEL_GRAY8 ? 1 : image->format == VIT_PIXEL_RGBA8 ? 4 : 3;
-}
-
-static vit_result vit__resizer_init(vit__resizer *r, const vit_config *c, const vit_image *image) {
-    int64_t end;
-    if (!image || !image->pixels || image->width < 1 || image->height < 1 ||
-        image->width > 1 << 20 || image->height > 1 << 20 || image->stride < 0 ||
-        (unsigned)image->format > VIT_PIXEL_GRAY8 ||
-        (image->stride && image->stride < image->width * vit__pixel_size(image)))
-        return VIT_ERROR_ARGUMENT;
-    if (c->in_chans != 1 && c->in_chans != 3) return VIT_ERROR_UNSUPPORTED;
-    memset(r, 0, sizeof *r);
-    r->image = image;
-    r->channels = image->format == VIT_PIXEL_GRAY8 ? 1 : c->in_chans;
-    r->luma = r->channels == 1 && image->format != VIT_PIXEL_GRAY8;
-    vit__find_geometry(c, image, &r->geometry);
-    vit__axis_init(&r->across, (vit_interpolation)c->interpolation, image->width,
-                   r->geometry.width);
-    vit__axis_init(&r->down, (vit_interpolation)c->interpolation, image->height,
-                   r->geometry.height);
-    r->first_x = (int)(r->geometry.left < 0 ? -r->geometry.left : 0);
-    r->first_y = (int)(r->geometry.top < 0 ? -r->geometry.top : 0);
-    end = r->geometry.width - r->geometry.left;
-    r->end_x = end < c->img_width ? (int)end : c->img_width;
-    end = r->geometry.height - r->geometry.top;
-    r->end_y = end < c->img_height ? (int)end : c->img_height;
-    r->row_size = (size_t)(r->end_x - r->first_x) * (size_t)r->channels;
-    return VIT_OK;
-}
-
-/* The next `size` bytes of scratch, 8-byte aligned; only counted if at is NULL. */
-static void *vit__carve(unsigned char *at, uint64_t *used, uint64_t size) {
-    void *place = at ? at + *used : NULL;
-    *used += (size + 7) / 8 * 8;
-    return place;
-}
-
-/* Lays the resizer's arrays out over scratch; returns the bytes they take. */
-static uint64_t vit__resizer_layout(vit__resizer *r, const vit_config *c, unsigned char *scratch) {
-    const uint64_t columns = (uint64_t)(r->end_x - r->first_x), row = r->row_size;
-    const uint64_t across = (uint64_t)r->across.taps, down = (uint64_t)r->down.taps;
-    uint64_t used = 0;
-    r->real = (vit__real *)vit__carve(scratch, &used, vit__max64(across, down) * sizeof(vit__real));
-    r->table = (float *)vit__carve(scratch, &used, (uint64_t)c->in_chans * 256 * sizeof(float));
-    r->weights = (int32_t *)vit__carve(scratch, &used, columns * across * 4);
-    r->down_weights = (int32_t *)vit__carve(scratch, &used, down * 4);
-    r->sums = (int32_t *)vit__carve(scratch, &used, row * 4);
-    r->firsts = (int *)vit__carve(scratch, &used, columns * sizeof(int));
-    r->counts = (int *)vit__carve(scratch, &used, columns * sizeof(int));
-    r->ring = (uint8_t *)vit__carve(scratch, &used, down * row);
-    r->line = (uint8_t *)vit__carve(scratch, &used, row);
-    r->grey = (uint8_t *)vit__carve(scratch, &used, r->luma ? (uint64_t)r->image->width : 0);
-    return used;
-}
-
-/* Row y of the photo, as grey bytes if the model wants one channel (ITU-R 601
-   luma in 16-bit fixed point, as Pillow). */
-static const uint8_t *vit__photo_row(const vit__resizer *r, int y, int *pixel_size) {
-    const vit_image *image = r->image;
-    const int size = vit__pixel_size(image);
-    const size_t stride = image->stride ? (size_t)image->stride
-                                        : (size_t)image->width * (size_t)size;
-    const uint8_t *p = image->pixels + (size_t)y * stride;
-    int x;
-    *pixel_size = r->luma ? 1 : size;
-    if (!r->luma) return p;
-    for (x = 0; x < image->width; x++, p += size)
-        r->grey[x] = (uint8_t)((p[0] * 19595u + p[1] * 38470u + p[2] * 7471u + 0x8000u) >> 16);
-    return r->grey;
-}
-
-/* First pass: one row of the photo, resized across, into its place in the ring. */
-static void vit__resize_across(vit__resizer *r, int y) {
-    int pixel_size, x, i;
-    const uint8_t *row = vit__photo_row(r, y, &pixel_size);
-    uint8_t *to = r->ring + (size_t)(y % r->down.taps) * r->row_size;
-    for (x = 0; x < r->end_x - r->first_x; x++, to += r->channels) {
-        const uint8_t *from = row + (size_t)r->firsts[x] * (size_t)pixel_size;
-        const int32_t *w = r->weights + (size_t)x * (size_t)r->across.taps;
-        int32_t s0 = 0, s1 = 0, s2 = 0;
-        if (r->channels == 1) {
-            for (i = 0; i < r->counts[x]; i++) s0 += from[i] * w[i];
-            to[0] = vit__clip(s0);
-            continue;
-        }
-        for (i = 0; i < r->counts[x]; i++, from += pixel_size) {
-            s0 += from[0] * w[i];
-            s1 += from[1] * w[i];
-            s2 += from[2] * w[i];
-        }
-        to[0] = vit__clip(s0);
-        to[1] = vit__clip(s1);
-        to[2] = vit__clip(s2);
-    }
-}
-
-/* Second pass: row y of the model's input, from the rows in the ring. */
-static void vit__resize_down(vit__resizer *r, int y) {
-    int first, count, i;
-    size_t x;
-    count = vit__weights(&r->down, y + r->geometry.top, &first, r->down_weights, r->real);
-    if (r->next_row < first) r->next_row = first; /* rows above are never needed */
-    for (; r->next_row < first + count; r->next_row++) vit__resize_across(r, r->next_row);
-    memset(r->sums, 0, r->row_size * sizeof *r->sums);
-    for (i = 0; i < count; i++) {
-        const uint8_t *from = r->ring + (size_t)((first + i) % r->down.taps) * r->row_size;
-        const int32_t weight = r->down_weights[i];
-        for (x = 0; x < r->row_size; x++) r->sums[x] += from[x] * weight;
-    }
-    for (x = 0; x < r->row_size; x++) r->line[x] = vit__clip(r->sums[x]);
-}
-
-/* (v / 255 - mean) / std of every byte, in the order and precision of torch. */
-static void vit__fill_table(const vit_config *c, float *table) {
-    int channel, v;
-    for (channel = 0; channel < c->in_chans; channel++)
-        for (v = 0; v < 256; v++)
-            table[256 * channel + v] = ((float)v / 255.0f - c->mean[channel]) / c->std[channel];
-}
-
-/* Row y of one channel of the input: padding, photo, padding. */
-static void vit__write_row(const vit__resizer *r, const vit_config *c, int y, int channel,
-                           float *out) {
-    const float *table = r->table + 256 * channel;
-    const uint8_t *from = r->line + (r->channels == 3 ? channel : 0);
-    const int shows = y >= r->first_y && y < r->end_y;
-    const int pad = c->crop_mode == VIT_CROP_BORDER
-                        ? (int)vit__round_half_even(255 * (vit__real)c->mean[channel]) & 255
-                        : 0;
-    int x;
-    for (x = 0; x < c->img_width; x++) {
-        if (shows && x >= r->first_x && x < r->end_x)
-            out[x] = table[from[(x - r->first_x) * r->channels]];
-        else
-            out[x] = table[pad];
-    }
-}
-
-VIT_API size_t vit_preprocess_size(const vit_model *model, const vit_image *image) {
-    vit__resizer r;
-    uint64_t size;
-    if (!model || !model->tensors || vit__resizer_init(&r, VIT__CONFIG(model), image)) return 0;
-    size = vit__resizer_layout(&r, VIT__CONFIG(model), NULL) + 8; /* 8: to align it */
-    return size <= SIZE_MAX ? (size_t)size : 0;
-}
-
-/* scratch is large enough; see vit_preprocess. */
-static void vit__preprocess(vit__resizer *r, const vit_config *c, float *input, void *scratch) {
-    const size_t width = (size_t)c->img_width, plane = width * (size_t)c->img_height;
-    unsigned char *aligned = (unsigned char *)scratch + 8 - (uintptr_t)scratch % 8;
-    int x, y, channel;
-    vit__resizer_layout(r, c, aligned);
-    vit__fill_table(c, r->table);
-    for (x = 0; x < r->end_x - r->first_x; x++)
-        r->counts[x] = vit__weights(&r->across, x + r->first_x + r->geometry.left, &r->firsts[x],
-                                    r->weights + (size_t)x * (size_t)r->across.taps, r->real);
-    for (y = 0; y < c->img_height; y++) {
-        if (y >= r->first_y && y < r->end_y) vit__resize_down(r, y);
-        for (channel = 0; channel < c->in_chans; channel++)
-            vit__write_row(r, c, y, channel, input + (size_t)channel * plane + (size_t)y * width);
-    }
-}
-
-VIT_API vit_result vit_preprocess(const vit_model *model, const vit_image *image, float *input,
-                                  void *scratch, size_t scratch_size) {
-    const size_t size = vit_preprocess_size(model, image);
-    vit__resizer r;
-    vit_result result;
-    void *own = NULL;
-    if (!model || !model->tensors || !input) return VIT_ERROR_ARGUMENT;
-    result = vit__resizer_init(&r, VIT__CONFIG(model), image);
-    if (result) return result;
-    if (size == 0 || (scratch && scratch_size < size)) return VIT_ERROR_MEMORY;
-#    ifndef VIT_NO_MALLOC
-    if (!scratch) scratch = own = VIT_MALLOC(size);
-#    endif
-    if (!scratch) return VIT_ERROR_MEMORY;
-    vit__preprocess(&r, VIT__CONFIG(model), input, scratch);
-#    ifndef VIT_NO_MALLOC
-    if (own) VIT_FREE(own);
-#    else
-    (void)own;
-#    endif
-    return VIT_OK;
-}
-
-#endif /* VIT_NO_PREPROCESS */
-
-/* ------------------------------------------------------------------------- */
-/* >>public                                                                  */
-/*                                                                           */
-/* Bodies of what remains of the API.                                        */
-/* ------------------------------------------------------------------------- */
-
-VIT_API int vit_embedding_dim(const vit_model *model) {
-    return vit__embedding_dim(VIT__CONFIG(model));
+    if (!VIT__LOGITS_ONLY && out->tokens) vit__final_tokens(&t, out->tokens);
+    else if (vit__is_traced(s)) vit__final_tokens(&t, s->y);
+    if (!out->logits && !out->embedding) return;
+    vit__pool(&t);
+    if (c->representation_dim) vit__pre_logits(&t);
+    read = c->representation_dim ? t.representation : t.pooled;
+    if (out->embedding && c->has_dist_token) vit__mean2(out->embedding, read, t.dist, n);
+    else if (out->embedding) memcpy(out->embedding, read, (size_t)n * sizeof(float));
+    if (out->logits) vit__logits(&t, read, out->logits);
 }
 
 VIT_API void vit_softmax(float *x, int n) {
@@ -8226,6 +8556,228 @@ VIT_API int vit_top_k(const float *scores, int n, int k, vit_prediction *top) {
     return count;
 }
 
+/* ------------------------------------------------------------------------- */
+/* >>workspace                                                               */
+/*                                                                           */
+/* The memory of a session. vit__place_session says how much it needs, and   */
+/* takes it; parts of scratch are placed by the sections that use them.      */
+/* ------------------------------------------------------------------------- */
+
+/* Floats of scratch, which its users take in turn: patches, qkv, a branch's output, the
+   MLP's hidden layer, the tail. */
+static uint64_t vit__scratch_floats(const vit_session *s, uint64_t rows) {
+    const vit_config *c = VIT__CONFIG(s->model);
+    const uint64_t width = (uint64_t)(unsigned)(c->num_heads * c->head_dim);
+    const uint64_t hidden = (uint64_t)(unsigned)vit__max(vit__fc1_dim(c), c->embed_dim);
+    const uint64_t block = vit__max64(vit__is_low(&s->params) ? 0 : rows * 3 * width,
+                                      rows * hidden);
+    vit__arena patches = { NULL, 0 }, tail = { NULL, 0 };
+    vit__embed_job e;
+    vit__tail t;
+    t.batch = vit__batch(&s->params);
+    vit__place_patches(s, t.batch, &patches, &e);
+    vit__place_tail(c, &tail, &t);
+    return vit__max64(block, vit__max64(patches.used, tail.used));
+}
+
+/* Floats of attention's memory for each thread: the most that any block needs, since their
+   weights may differ in type. With low_memory also raises *context, the floats of y. */
+static uint64_t vit__measure_attention(const vit_session *s, uint64_t *context) {
+    const vit_config *c = VIT__CONFIG(s->model);
+    uint64_t stride = 0;
+    vit__attention job;
+    int i;
+    for (i = 0; i < c->depth; i++) {
+        vit__block_pass p;
+        vit__begin_block(&p, s, i, 1);
+        vit__attention_init(&job, &p);
+        stride = vit__max64(stride, vit__head_floats(&job));
+        if (vit__is_by_head(&job))
+            *context = vit__max64(*context, (uint64_t)(unsigned)vit__context_room(
+                                                c, vit__form_of(s, &p.w.proj)));
+    }
+    if (c->pool == VIT_POOL_MAP) {
+        vit__tail t;
+        vit__begin_tail(&t, s, 1);
+        vit__map_attention(&t, &job);
+        stride = vit__max64(stride, vit__head_floats(&job));
+    }
+    return stride;
+}
+
+/* Places the buffers of a session whose model, params and kernels are set; returns the
+   floats that they take. Cannot overflow: batch < 2^31, threads <= 2^16, and the factors
+   are limited by vit_config_check to 2^16 tokens and 2^24 elements a token. */
+static uint64_t vit__place_session(vit_session *s, float *base) {
+    const vit_config *c = VIT__CONFIG(s->model);
+    const vit__kernels *kernels = vit__kernels_of(s);
+    const int low = vit__is_low(&s->params);
+    const int tile_rows = vit__max(kernels->gemm[VIT_F32].tile_rows,
+                                   kernels->gemm[VIT_BF16].tile_rows);
+    const uint64_t tokens = (uint64_t)(unsigned)vit__batch(&s->params) *
+                            (uint64_t)(unsigned)c->num_tokens;
+    const uint64_t rows = low ? (uint64_t)(unsigned)tile_rows : tokens;
+    const uint64_t dim = (uint64_t)(unsigned)c->embed_dim;
+    const uint64_t width = (uint64_t)(unsigned)(c->num_heads * c->head_dim);
+    uint64_t y = rows * vit__max64(dim, width), stride;
+    vit__arena arena = { base, 0 }, attn;
+    s->chunk = low ? tile_rows : 0x7fffffff;
+    stride = vit__measure_attention(s, &y);
+    s->x = vit__take(&arena, tokens * dim);
+    s->y = vit__take(&arena, y);
+    s->y_size = (size_t)vit__round64(y);
+    s->positions = vit__is_resampled(s->model)
+                       ? vit__take(&arena, (uint64_t)(unsigned)c->num_tokens * dim)
+                       : NULL;
+    attn = arena;
+    s->scratch = vit__take(&arena, vit__scratch_floats(s, rows));
+    /* Otherwise scratch and attn are never in use together, and share memory. */
+    if (!low || c->pool == VIT_POOL_MAP) attn = arena;
+    s->attn = vit__take(&attn, stride * (uint64_t)(unsigned)vit__threads(&s->params));
+    s->attn_stride = (size_t)stride;
+    return vit__max64(arena.used, attn.used);
+}
+
+/* params with its defaults filled in; 0 if they make no sense. A batch whose
+   activations would exceed 2^31 numbers is quietly done in parts. */
+static int vit__complete_params(const vit_config *c, const vit_params *given,
+                                vit_params *params) {
+    const int most = 0x7fffffff / (c->num_tokens * (int)vit__largest_row(c));
+    memset(params, 0, sizeof *params);
+    if (given) *params = *given;
+    if (params->max_batch == 0) params->max_batch = 1;
+    if (params->max_batch > most) params->max_batch = most;
+#if defined(VIT_NO_EXECUTOR)
+    params->executor.parallel_for = NULL;
+#endif
+    if (!params->executor.parallel_for) params->executor.num_threads = 1;
+    if (params->executor.num_threads == 0) params->executor.num_threads = 1;
+#if defined(VIT_LOW_MEMORY)
+    params->low_memory = 1;
+#endif
+    if (vit__trace_of(params) || vit__shares_norm(c)) params->low_memory = 0;
+    if (params->low_memory) params->max_batch = 1;
+    return params->max_batch > 0 &&
+           params->executor.num_threads > 0 && params->executor.num_threads <= 1 << 16 &&
+           vit__choose_kernels(params->isa) != NULL;
+}
+
+/* The session as far as it goes without a workspace; 0 if the params make no sense. */
+static int vit__begin_session(vit_session *s, const vit_model *model, const vit_params *params) {
+    memset(s, 0, sizeof *s);
+    if (!model || !model->tensors ||
+        !vit__complete_params(VIT__CONFIG(model), params, &s->params))
+        return 0;
+    s->model = model;
+    if (!vit__has_one_tier()) s->kernels = vit__choose_kernels(s->params.isa);
+    s->isa = vit__kernels_of(s)->isa;
+    s->img_height = VIT__CONFIG(model)->img_height;
+    s->img_width = VIT__CONFIG(model)->img_width;
+    return 1;
+}
+
+/* Bytes of its workspace, and of aligning the first. */
+static uint64_t vit__session_bytes(vit_session *s) {
+    return vit__place_session(s, NULL) * sizeof(float) + VIT_ALIGN;
+}
+
+VIT_API size_t vit_workspace_size(const vit_model *model, const vit_params *params) {
+    vit_session session;
+    uint64_t bytes;
+    if (!vit__begin_session(&session, model, params)) return 0;
+    bytes = vit__session_bytes(&session);
+    return bytes <= SIZE_MAX ? (size_t)bytes : 0;
+}
+
+VIT_API vit_result vit_session_init(vit_session *session, const vit_model *model,
+                                    const vit_params *params, void *workspace, size_t size) {
+    vit__front_layers stem;
+    unsigned char *at = (unsigned char *)workspace;
+    if (!session) return VIT_ERROR_ARGUMENT;
+    if (!vit__begin_session(session, model, params)) return VIT_ERROR_ARGUMENT;
+    if (!workspace || size < vit__session_bytes(session)) {
+        session->model = NULL;
+        return VIT_ERROR_MEMORY;
+    }
+    at += VIT_ALIGN - (uintptr_t)workspace % VIT_ALIGN;
+    vit__place_session(session, (float *)(void *)at);
+    vit__find_front(model, &stem);
+    session->pos = vit__make_positions(model, stem.pos_embed, session->positions);
+    return VIT_OK;
+}
+
+/* ------------------------------------------------------------------------- */
+/* >>forward                                                                 */
+/*                                                                           */
+/* The network, top to bottom.                                               */
+/* ------------------------------------------------------------------------- */
+
+/* The last block's output is read for the first so many tokens only. */
+static int vit__num_read_tokens(const vit_session *s, const vit_outputs *out) {
+    const vit_config *c = VIT__CONFIG(s->model);
+    if (out->tokens || vit__is_traced(s) || c->pool != VIT_POOL_TOKEN || vit__shares_norm(c))
+        return c->num_tokens;
+    return 1 + c->has_dist_token;
+}
+
+/* At most max_batch images. */
+static void vit__forward_batch(const vit_session *s, const float *input, const uint8_t *mask,
+                               int batch, const vit_outputs *out) {
+    const vit_config *c = VIT__CONFIG(s->model);
+    const int wanted = (out->attention_block ? out->attention_block : c->depth) - 1;
+    int i;
+    vit__patch_embed(s, input, batch);
+    for (i = 0; i < c->depth; i++) {
+        vit__block_pass p;
+        vit__begin_block(&p, s, i, batch);
+        p.mask = mask;
+        if (!VIT__LOGITS_ONLY && i == wanted) p.maps = out->attention;
+        if (!VIT__SMALL && i == c->depth - 1 && !p.maps) p.queries = vit__num_read_tokens(s, out);
+        vit__block(&p);
+    }
+    vit__head(s, mask, batch, out);
+    vit__phase(s, VIT_PHASE_END);
+}
+
+static float *vit__advance(float *p, size_t n) { return p ? p + n : NULL; }
+
+VIT_API vit_result vit_forward(vit_session *session, const float *input, int batch,
+                               const vit_outputs *outputs) {
+    return vit_forward_masked(session, input, NULL, batch, outputs);
+}
+
+VIT_API vit_result vit_forward_masked(vit_session *session, const float *input,
+                                      const uint8_t *mask, int batch,
+                                      const vit_outputs *outputs) {
+    const vit_config *c;
+    vit_outputs out;
+    size_t image;
+    if (!session || !session->model || !input || batch < 1 || !outputs) return VIT_ERROR_ARGUMENT;
+    c = VIT__CONFIG(session->model);
+    out = *outputs;
+    if (VIT__LOGITS_ONLY && (mask || out.tokens || out.attention)) return VIT_ERROR_ARGUMENT;
+    if (out.attention_block < 0 || out.attention_block > c->depth ||
+        (out.attention && c->depth == 0) || (out.logits && !c->num_classes) ||
+        session->img_height != c->img_height || session->img_width != c->img_width)
+        return VIT_ERROR_ARGUMENT;
+    image = (size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width;
+    while (batch > 0) {
+        const int now = vit__min(batch, vit__batch(&session->params));
+        const size_t n = (size_t)now, tokens = (size_t)c->num_tokens;
+        vit__forward_batch(session, input, mask, now, &out);
+        batch -= now;
+        if (mask) mask += n * tokens;
+        input += (size_t)now * image;
+        out.logits = vit__advance(out.logits, n * (size_t)c->num_classes);
+        out.embedding = vit__advance(out.embedding, n * (size_t)vit__embedding_dim(c));
+        out.tokens = vit__advance(out.tokens, n * tokens * (size_t)c->embed_dim);
+        out.attention = vit__advance(out.attention, n * tokens * tokens * (size_t)c->num_heads);
+    }
+    return VIT_OK;
+}
+
+/* --- self-test ------------------------------------------------------------ */
+
 /* Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014. */
 VIT_API void vit_selftest_input(const vit_config *config, float *input) {
     const size_t n = (size_t)config->in_chans * (size_t)config->img_height *
@@ -8244,7 +8796,7 @@ VIT_API void vit_selftest_input(const vit_config *config, float *input) {
 VIT_API vit_result vit_selftest(vit_session *session, float *input, float *output, float *error) {
     const vit_config *c;
     vit_outputs outputs;
-    vit_tensor expected;
+    vit__tail_layers tail;
     vit_result result;
     float worst = 0.0f, largest = 0.0f;
     int i;
@@ -8260,9 +8812,10 @@ VIT_API vit_result vit_selftest(vit_session *session, float *input, float *outpu
     else outputs.embedding = output;
     result = vit_forward(session, input, 1, &outputs);
     if (result) return result;
-    vit__tail_tensor(session->model, VIT__SELFTEST, &expected);
+    vit__find_tail(session->model, &tail);
     for (i = 0; i < vit__output_dim(c); i++) {
-        const float want = vit__stored(vit__floats(&expected) + i), difference = output[i] - want;
+        const float want = vit__stored(tail.selftest + i);
+        const float difference = output[i] - want;
         const float size = vit__float(vit__bits(difference) & 0x7fffffffu);
         const float magnitude = vit__float(vit__bits(want) & 0x7fffffffu);
         if (!(size <= worst)) worst = size; /* NaN stays: nothing is <= NaN */
@@ -8272,6 +8825,8 @@ VIT_API vit_result vit_selftest(vit_session *session, float *input, float *outpu
     if (error) *error = worst;
     return worst <= c->selftest_tolerance ? VIT_OK : VIT_ERROR_SELFTEST;
 }
+
+/* --- all in one call ------------------------------------------------------ */
 
 #if !defined(VIT_NO_MALLOC) && !defined(VIT_NO_PREPROCESS)
 /* One block holds input, logits and workspace. */
@@ -8318,6 +8873,9 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
 #endif /* VIT_IMPLEMENTATION */
 
 /* CHANGE LOG
+
+   next    vit_resample_positions takes vit_grids; every enum of vit_config ends with its
+           VIT_NUM_...
 
    v0.1.0  first version: timm's VisionTransformer and DeiT with nearly all of their
            options, torch.nn's post-norm blocks; rotary and relative positions,

@@ -201,25 +201,25 @@ static void print_json(const classifier *c, const char *path, int count, const t
 /* ------------------------------------------------------------------------- */
 
 static const char description[] =
-    "Prints the most likely classes of each IMAGE: JPEG, PNG, BMP, GIF (its first frame), TGA,\n"
-    "PGM or PPM; '-' is standard input. Grey, palette and alpha images become RGB, and the EXIF\n"
-    "orientation of a JPEG is honoured.\n";
+    "Prints the most likely classes of each IMAGE: a JPEG, PNG, BMP, GIF (its first frame), TGA,\n"
+    "PGM or PPM file, or '-' for standard input. Grey, palette and alpha images are converted to\n"
+    "RGB. JPEGs are rotated as their EXIF orientation says.\n";
 
 static const char notes[] =
-    "timm and Pillow do not turn images by EXIF; with --no-exif results equal theirs.\n"
-    "Exit status: 0, or 1 if an image could not be read, or 2 for a wrong command line.\n";
+    "timm and Pillow ignore the EXIF orientation; use --no-exif for the same results.\n"
+    "Exit status: 0, 1 if an image could not be read, 2 for a wrong command line.\n";
 
 /* Sets the choices from the command line; false as cli_parse. */
 static bool choose(int argc, char **argv, choices *c, text_list *images, int *status) {
     const cli_option options[] = {
         { 'm', "model", "MODEL.vit", "the model (default: the bundled cifar10-vit.vit)", CLI_TEXT,
           &c->model, 0, 0 },
-        { 0, "img-size", "N|HxW", "the input size, of a model that leaves it open", CLI_SIZE,
+        { 0, "img-size", "N|HxW", "input size, for models converted with --dynamic", CLI_SIZE,
           c->img_size, 1, 16384 },
         { 'k', "top", "N", "how many classes to print (default 5)", CLI_INT, &c->k, 1, 1000 },
         { 't', "threads", "N", "threads to compute with (default 0: one per core)", CLI_INT,
           &c->num_threads, 0, 256 },
-        { 0, "json", NULL, "one JSON object a line for each image", CLI_FLAG, &c->json, 0, 0 },
+        { 0, "json", NULL, "print one JSON object per image and line", CLI_FLAG, &c->json, 0, 0 },
         { 0, "no-exif", NULL, "ignore the EXIF orientation", CLI_FLAG, &c->no_exif, 0, 0 },
         CLI_END
     };

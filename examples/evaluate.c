@@ -790,31 +790,31 @@ static bool write_predictions(const char *path, const choices *chosen, const dat
 
 static const char description[] =
     "Classifies every image DIR/CLASS/IMAGE and reports top-1 and top-5 accuracy, mean\n"
-    "cross-entropy and the confusion matrix. CLASS is a label of the model, one of the aliases\n"
-    "that its commas separate, a synset id (n02123045) or a class index; upper or lower case,\n"
-    "with '_' for ' ' if you like.\n";
+    "cross-entropy and the confusion matrix. CLASS is a label of the model, one of the names in\n"
+    "a label such as 'tabby, tabby cat', a synset id (n02123045) or a class index. Upper and\n"
+    "lower case are the same, and so are '_' and ' '.\n";
 
 static const char notes[] =
-    "A map has lines 'FOLDER<tab>CLASS' (or a space; then FOLDER has none); '#' starts a comment.\n"
-    "Files with these suffixes are images: jpg jpeg png bmp gif tga pgm ppm pnm; tif, tiff and\n"
-    "webp count as unreadable. timm does not turn images by EXIF; --no-exif does not either.\n"
-    "Results do not depend on the number of threads.\n"
-    "Exit status: 0, or 1 if an image could not be read or something failed, or 2 for a wrong\n"
-    "command line.\n";
+    "A --map file has lines 'FOLDER<tab>CLASS', or with a space if FOLDER contains none; lines\n"
+    "that start with '#' are comments. Images are files that end in .jpg, .jpeg, .png, .bmp,\n"
+    ".gif, .tga, .pgm, .ppm or .pnm; .tif, .tiff and .webp are reported as unreadable. timm\n"
+    "ignores the EXIF orientation; use --no-exif for the same results. The number of threads\n"
+    "does not change any result.\n"
+    "Exit status: 0, 1 if an image could not be read or something failed, 2 for a wrong command\n"
+    "line.\n";
 
 static bool choose(int argc, char **argv, choices *c, int *status) {
     const cli_option options[] = {
         { 'm', "model", "MODEL.vit", "the model (default: the bundled cifar10-vit.vit)", CLI_TEXT,
           &c->model, 0, 0 },
-        { 0, "map", "FILE", "which class a folder is", CLI_TEXT, &c->map, 0, 0 },
-        { 0, "limit", "N", "only N images, evenly spaced over the folder", CLI_INT, &c->limit, 1,
-          2147483647 },
-        { 't', "threads", "N", "images at the same time (default 0: one per core)", CLI_INT,
+        { 0, "map", "FILE", "the classes of folders with other names", CLI_TEXT, &c->map, 0, 0 },
+        { 0, "limit", "N", "use only N images, evenly spaced", CLI_INT, &c->limit, 1, 2147483647 },
+        { 't', "threads", "N", "threads, one image each (default 0: one per core)", CLI_INT,
           &c->num_threads, 0, 256 },
         { 0, "json", NULL, "print one JSON object", CLI_FLAG, &c->json, 0, 0 },
-        { 0, "csv", "FILE", "write the confusion matrix", CLI_TEXT, &c->csv, 0, 0 },
-        { 0, "predictions", "FILE", "write path, true and predicted class and probability of\n"
-          "every image as CSV", CLI_TEXT, &c->predictions, 0, 0 },
+        { 0, "csv", "FILE", "write the confusion matrix as CSV", CLI_TEXT, &c->csv, 0, 0 },
+        { 0, "predictions", "FILE", "write path, true class, predicted class and probability\n"
+          "of each image as CSV", CLI_TEXT, &c->predictions, 0, 0 },
         { 0, "no-exif", NULL, "ignore the EXIF orientation", CLI_FLAG, &c->no_exif, 0, 0 },
         CLI_END
     };

@@ -484,10 +484,10 @@ static void test_config_pairs(void) {
         {"has_diff_attn excludes", {SET(has_diff_attn, 1), SET(has_attn_norm, 1)}},
         {"token and average together exclude",
          {SET(pool, VIT_POOL_TOKEN_AVG), SET(representation_dim, 8)}},
-        {"need block_type 0", {SET(block_type, VIT_POST_NORM), SET(has_mlp_norm, 1)}},
+        {"need pre-norm blocks", {SET(block_type, VIT_POST_NORM), SET(has_mlp_norm, 1)}},
         {"stem and stem_width need each other", {SET(stem, VIT_STEM_CONV)}},
-        {"stem_width is no multiple of 32", {SET(stem, VIT_STEM_RESNET), SET(stem_width, 48)}},
-        {"patch_size, with this stem a multiple of: expected 8, found 12",
+        {"stem_width is not a multiple of 32", {SET(stem, VIT_STEM_RESNET), SET(stem_width, 48)}},
+        {"patch_size must be a multiple of the stem's stride: expected 8, found 12",
          {SET(stem, VIT_STEM_CONV), SET(stem_width, 8), SET(patch_size, 12)}},
         {"stem excludes has_patch_pre_norm and dynamic_img_pad",
          {SET(stem, VIT_STEM_CONV), SET(stem_width, 8), SET(patch_size, 8),
@@ -1449,9 +1449,9 @@ static void store_resampled(const vit_model *model, const vit_tensor *from, cons
     float *old = tiny_allocate((size_t)from->size), *new = tiny_allocate((size_t)to->size);
     vit_unpack_row(from, 0, old);
     memcpy(new, old, (size_t)prefix * sizeof(float));
-    vit_resample_positions((vit_pos_resample)c->pos_resample, old + prefix,
-                           model->config.grid_height, model->config.grid_width, new + prefix,
-                           c->grid_height, c->grid_width, c->embed_dim);
+    vit_resample_positions((vit_pos_resample)c->pos_resample, c->embed_dim, old + prefix,
+                           (vit_grid){ model->config.grid_height, model->config.grid_width },
+                           new + prefix, (vit_grid){ c->grid_height, c->grid_width });
     tiny_store(to, new, data);
     free(old);
     free(new);
@@ -1557,10 +1557,10 @@ static void test_resize_refused(void) {
     CHECK(vit_model_resize(&b.model, 8, 8) == VIT_ERROR_ARGUMENT);
     o.config.dynamic_img_size = 1;
     b = bench_open(&o);
-    check_refused(&b.model, 0, 8, VIT_ERROR_ARGUMENT, "img_height is outside of its limits");
-    check_refused(&b.model, 8, -1, VIT_ERROR_ARGUMENT, "img_width is outside of its limits");
-    check_refused(&b.model, 16385, 8, VIT_ERROR_ARGUMENT, "img_height is outside of its limits");
-    check_refused(&b.model, 8, 0x7fffffff, VIT_ERROR_ARGUMENT, "img_width is outside");
+    check_refused(&b.model, 0, 8, VIT_ERROR_ARGUMENT, "img_height is out of range");
+    check_refused(&b.model, 8, -1, VIT_ERROR_ARGUMENT, "img_width is out of range");
+    check_refused(&b.model, 16385, 8, VIT_ERROR_ARGUMENT, "img_height is out of range");
+    check_refused(&b.model, 8, 0x7fffffff, VIT_ERROR_ARGUMENT, "img_width is out of range");
     check_refused(&b.model, 3, 8, VIT_ERROR_ARGUMENT, "patch_size is larger than the image");
     check_refused(&b.model, 2048, 2048, VIT_ERROR_ARGUMENT, "num_tokens, at most");
     bench_close(&b);
@@ -1576,7 +1576,7 @@ static void test_resize_refused(void) {
     o.config.rope = 0;
     o.config.resize_height = 30;
     b = bench_open(&o);
-    check_refused(&b.model, 16384, 4, VIT_ERROR_ARGUMENT, "resize_height is outside");
+    check_refused(&b.model, 16384, 4, VIT_ERROR_ARGUMENT, "resize_height is out of range");
     bench_close(&b);
 }
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# What the build promises: README's program compiles as it stands and classifies; `make help`
-# and `make install` work; an installed header and model serve a program elsewhere.
+# What the build promises: README's programs compile as printed, by the commands printed there, and
+# classify; the links of all pages resolve; `make help` and `make install` work; an installed header
+# and model serve a program elsewhere.
 set -u
 passed=0 failed=0
 work=$(mktemp -d)
@@ -18,16 +19,53 @@ check() { # check DESCRIPTION COMMAND...
     fi
 }
 
-sed -n '/^```c$/,/^```$/p' README.md | sed '1d;$d' >"$work/readme.c"
-check "README's program is examples/hello.c" diff "$work/readme.c" examples/hello.c
+# block LANGUAGE N: the Nth block of code in that language that README.md shows
+block() {
+    awk -v fence='```'"$1" -v wanted="$2" '
+        $0 == "```" { inside = 0 }
+        inside
+        $0 == fence { inside = ++seen == wanted }' README.md
+}
 
-mkdir "$work/user"
+# printed START: the command of README.md that begins so
+printed() { sed -n "s/^\$ \($1.*\)/\1/p" README.md; }
+
+# Where a user works: README's files, vit.h, the photo and the model, and nothing else.
+mkdir "$work/user" "$work/elsewhere"
 cp vit.h "$work/user"
-cp "$work/readme.c" "$work/user/hello.c"
+ln -s "$PWD/examples" "$PWD/models" "$work/user"
+ln -s "$PWD/examples" "$PWD/models" "$work/elsewhere"
+block c 1 >"$work/user/hello.c"
+block c 2 >"$work/user/vit.c"
+block c 3 >"$work/user/frames.c"
+block cmake 1 >"$work/user/CMakeLists.txt"
+cp "$work/user/vit.c" "$work/user/frames.c" "$work/elsewhere"
+
+check "README's program is examples/hello.c" diff "$work/user/hello.c" examples/hello.c
 check "it compiles against vit.h alone, with no flags" \
     sh -c "cd '$work/user' && cc hello.c -o hello"
 check "it classifies the cat" \
     sh -c "'$work/user/hello' <examples/cat.ppm | grep '^cat,'"
+check "README's command for it" \
+    sh -c "cd '$work/user' && $(printed 'cc -O2 -I\.') | grep '^cat, 78.8 %$'"
+check "README's command for two files" \
+    sh -c "cd '$work/user' && $(printed 'cc -O2 vit\.c') | grep '^cat$'"
+if command -v cmake >/dev/null; then
+    check "README's CMakeLists.txt builds, optimised" \
+        sh -c "cd '$work/user' && cmake -B out && cmake --build out -v >log && grep -- -O3 log"
+    check "its program works" \
+        sh -c "cd '$work/user' && tail -c 49152 examples/cat.ppm | out/frames | grep '^cat$'"
+else
+    echo "test_build.sh: no cmake here: README's CMakeLists.txt is not tried"
+fi
+
+# Links of a page: to files, from the folder of the page.
+links() { sed 's/](/\n&/g' "$1" | sed -n 's/^](\([^)#:]*\)[)#].*/\1/p'; }
+for page in README.md */README.md */*/README.md models/COVERAGE.md; do
+    for link in $(links "$page"); do
+        check "$page: the link to $link" test -e "$(dirname "$page")/$link"
+    done
+done
 
 check "make help lists demo" sh -c "make help | grep '^make demo'"
 check "make install" make -s install PREFIX="$work/usr"
@@ -35,6 +73,15 @@ check "the installed header compiles" \
     sh -c "echo '#include <vit.h>' | cc -std=c99 -I'$work/usr/include' -x c -fsyntax-only -"
 check "pkg-config file names version and folder" \
     sh -c "grep '^Version: [0-9]' '$work/usr/share/pkgconfig/vit.pc' && grep '^prefix=$work/usr' '$work/usr/share/pkgconfig/vit.pc'"
+if command -v pkg-config >/dev/null; then
+    # shellcheck disable=SC2016 # the backquotes are README's
+    line=$(sed -n 's/^`\(cc -O2 .*pkg-config[^`]*\)`.*/\1/p' README.md)
+    check "README's command with pkg-config" \
+        sh -c "cd '$work/elsewhere' && PKG_CONFIG_PATH='$work/usr/share/pkgconfig' && \
+            export PKG_CONFIG_PATH && $line && tail -c 49152 examples/cat.ppm | ./frames | grep '^cat$'"
+else
+    echo "test_build.sh: no pkg-config here: README's command with it is not tried"
+fi
 check "the installed classifier finds its model from anywhere" \
     sh -c "cp examples/cat.jpg '$work' && cd / && '$work/usr/bin/vit-classify' '$work/cat.jpg' | grep cat"
 check "make uninstall leaves nothing" \

@@ -604,7 +604,7 @@ is 1
 err 'has blocks 0 to 1; there is no --block 2'
 try "$run" -m "$headless" --input x.npy --logits z.npy
 is 1
-err 'names no classes'
+err 'has no classes'
 try "$run" -m "$headless" --input x.npy
 is 1
 missing z.npy

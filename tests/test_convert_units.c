@@ -280,7 +280,8 @@ static void check_resampled(vit_pos_resample how, const grid_case *g, FILE *file
     int i;
     random_inputs(from, old);
     CHECK(read_floats(file, expected, new));
-    vit_resample_positions(how, from, g->height, g->width, to, g->new_height, g->new_width, g->dim);
+    vit_resample_positions(how, g->dim, from, (vit_grid){ g->height, g->width }, to,
+                           (vit_grid){ g->new_height, g->new_width });
     for (i = 0; i < new; i++) {
         double difference = fabs((double)to[i] - (double)expected[i]);
         if (!(difference <= worst)) worst = difference;
@@ -319,7 +320,7 @@ static void test_resample(const char *data)
 
 static void check_relative(const int sides[4], FILE *file)
 {
-    const patch_grid old_grid = { sides[0], sides[1] }, new_grid = { sides[2], sides[3] };
+    const vit_grid old_grid = { sides[0], sides[1] }, new_grid = { sides[2], sides[3] };
     const int old = (2 * sides[0] - 1) * (2 * sides[1] - 1);
     const int new = (2 * sides[2] - 1) * (2 * sides[3] - 1);
     float *from = malloc((size_t)old * sizeof *from), *to = malloc((size_t)new * sizeof *to);
@@ -327,7 +328,7 @@ static void check_relative(const int sides[4], FILE *file)
     int i;
     random_inputs(from, old);
     CHECK(read_floats(file, expected, new));
-    CHECK(rel_pos_resample(VIT_RESAMPLE_TRANSFORMERS, from, &old_grid, to, &new_grid));
+    CHECK(rel_pos_resample(VIT_RESAMPLE_TRANSFORMERS, from, old_grid, to, new_grid));
     for (i = 0; i < new; i++)
         CHECK_MSG(fabs((double)to[i] - (double)expected[i]) <= 2e-6, "%dx%d to %dx%d, %d: %g, not "
                   "%g", sides[0], sides[1], sides[2], sides[3], i, (double)to[i],
@@ -1127,6 +1128,8 @@ static void test_resolve(void)
         { "has_rel_pos=1", "", "img_size=48", "img_size=32", 0, 12, 576, 0, "img_width=32" },
         { "has_rel_pos=1", "", "img_size=48x32", "", 0, 18, 576, 0, "img_height=48" },
         { "has_rel_pos=1", "", "", "patch_size=2000000000", 0, 12, 576, 0, "is out of range" },
+        { "", "", "", "patch_size=2000000000 img_height=32", 197, 0, 576, 0,
+          "img_width 2.8e+10 is out of range" },
         { "has_rel_pos=1", "", "", "img_size=64 pos_resample=jax", 0, 12, 576, 0,
           "pos_resample=jax: relative positions are resampled as timm or transformers does" },
         { "", "", "", "mean=1,2", 197, 0, 576, 0, "gives 2 values of mean for in_chans 3" },
@@ -1136,6 +1139,8 @@ static void test_resolve(void)
         { "", "", "", "std=1,0,1", 197, 0, 576, 0, "std 0 is not above 0" },
         { "", "", "", "crop_pct=5", 197, 0, 576, 0, "crop_pct 5 is not in (0, 4]" },
         { "", "", "", "crop_pct=1e-9", 197, 0, 576, 0, "resize_height 2.24e+11 is out of range" },
+        { "", "", "", "crop_pct=1e-9 resize_height=8", 197, 0, 576, 0,
+          "resize_width 2.24e+11 is out of range" },
         { "", "", "", "dynamic_img_size=1 resize_width=300", 197, 0, 576, 0, "crop_pct=0" },
         { "", "", "", "dynamic_img_size=1 crop_pct=1", 197, 0, 576, 0, "crop_pct=1" },
         { "", "", "", "dynamic_img_size=1 crop_pct=1.00000049", 197, 0, 576, 0, "crop_pct=0" },
@@ -1156,7 +1161,9 @@ static void test_resolve(void)
           "pool token reads the class token" },
         { "in_chans=33", "", "", "", 197, 0, 576, 0, "in_chans or patch_size is outside" },
         { "", "", "", "patch_size=1025", 197, 0, 576, 0, "in_chans or patch_size is outside" },
-        { "", "embed_dim=384", "", "", 197, 0, 576, 0, "here says embed_dim 384, the tensors say" }
+        { "", "embed_dim=384", "", "", 197, 0, 576, 0, "here says embed_dim 384, the tensors say" },
+        { "has_gated_mlp=1", "", "has_gated_mlp=0 mlp_dim=1536", "", 197, 0, 576, 0,
+          "here says has_gated_mlp 0, the tensors say 1" }
     };
     size_t i;
     for (i = 0; i < COUNT(cases); i++) check_resolved(&cases[i]);

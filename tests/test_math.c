@@ -441,7 +441,7 @@ static void kernel_scale_add(const vit__kernels *k, int n, int special) {
 
 static void kernel_gate(const vit__kernels *k, int n, int special) {
     float x[2 * MAX_N], a[2 * MAX_N], b[2 * MAX_N];
-    for (int activation = VIT_GELU; activation <= VIT_RELU; activation++) {
+    for (int activation = VIT_GELU; activation < VIT_NUM_ACTIVATIONS; activation++) {
         fill(x, 2 * n, 3, special);
         memcpy(a, x, sizeof a);
         memcpy(b, x, sizeof b);
@@ -623,19 +623,20 @@ static void gemm_reference(const gemm_case *g, vit_dtype dtype, int rows, int co
 static void gemm_one(const vit__kernels *kernels, gemm_case *g, vit_dtype dtype, int rows,
                      int cols, int depth, int mode) {
     static float wanted[GEMM_ROWS * GEMM_COLS + 1], got[GEMM_ROWS * GEMM_COLS + 1];
+    const vit__layer layer = {g->panels, g->bias, dtype, cols, depth};
     vit__linear l;
     gemm_prepare(g, dtype, cols, depth, rows, mode == 3 && dtype != VIT_I8 ? 0 : -1);
     gemm_convert(kernels, g, dtype, rows, depth);
     for (int i = 0; i <= rows * cols; i++) {
         wanted[i] = got[i] = random_float();
     }
-    vit__linear_init(&l, kernels, dtype, g->panels, rows, cols, depth);
+    vit__linear_init(&l, kernels, &layer);
+    vit__linear_rows(&l, rows);
     l.a = g->form;
     l.lda = (size_t)depth * sizeof(float);
     l.out.c = got;
     l.out.ldc = (size_t)cols;
-    l.out.bias = g->bias;
-    l.out.act = mode >= 5 ? mode - 4 : 0;
+    l.out.act = mode >= 5 ? VIT__ACT(mode - 5) : VIT__NO_ACT;
     l.out.add = mode == 2 || mode == 4;
     l.out.gamma = mode == 4 ? g->gamma : NULL;
     gemm_reference(g, dtype, rows, cols, depth, mode, wanted);
@@ -654,7 +655,7 @@ static void test_gemm(const vit__kernels *kernels) {
                 int depth = depths[(c + (size_t)rows) % 8];
                 depth = dtype == VIT_I8 && depth < 4 ? 4 : depth;
                 gemm_one(kernels, &g, (vit_dtype)dtype, rows, cols[c], depth,
-                         (int)((c + (size_t)rows) % 10));
+                         (int)((c + (size_t)rows) % (5 + VIT_NUM_ACTIVATIONS)));
             }
         }
     }
@@ -665,14 +666,14 @@ static void test_gemm_f16(const vit__kernels *kernels) {
     static float tile[VIT__MAX_TILE_ROWS * VIT__MAX_TILE_COLS];
     unsigned char panel[32];
     const float one = 1;
+    const vit__operands o = {(const unsigned char *)&one, sizeof one, 1, panel, 1, 1};
     long wrong = 0;
     for (uint32_t first = 0; first < 65536; first += 16) {
         for (uint32_t n = 0; n < 16; n++) {
             panel[2 * n] = (unsigned char)((first + n) & 255);
             panel[2 * n + 1] = (unsigned char)((first + n) >> 8);
         }
-        kernels->gemm[VIT_F16].run(tile, (const unsigned char *)&one, sizeof one, 1,
-                                   panel, 1, 1);
+        kernels->gemm[VIT_F16].run(tile, &o);
         for (uint32_t n = 0; n < 16; n++) {
             float wanted = vit__f16_to_f32((uint16_t)(first + n));
             wrong += !same_float(tile[n], vit__fma_scalar(one, wanted, 0));

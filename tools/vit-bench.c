@@ -1,5 +1,5 @@
-/* vit-bench.c - how fast a model runs here, how fast this machine could multiply at all, and where
- * the time goes.
+/* vit-bench.c - how fast a model runs on this machine, how that compares with the machine's peak,
+ * and where the time goes.
  *
  *     vit-bench --arch vit_base_patch16_224                random weights: needs no file
  *     vit-bench -m deit.vit -t 1 --json
@@ -39,23 +39,23 @@ typedef struct choices {
     bool json, list_archs;
 } choices;
 
-/* Time by phase: what vit_on_phase adds up. */
+/* Time by phase, added up by on_phase. */
 typedef struct stopwatch {
     vit_phase phase;
     double since;
     double ms[VIT_NUM_PHASES];           /* [VIT_PHASE_END]: between the passes           */
 } stopwatch;
 
-/* What a process that was started for this one pass says of itself, through a pipe. */
+/* What a process that was started for one pass reports about itself, through a pipe. */
 typedef struct cold_start {
     double open_ms;
     double ready_ms;                     /* cli_now_ms() when the first logits were there; */
                                          /*    the parent makes it a duration              */
-    double private_bytes;                /* NaN where the system does not say              */
+    double private_bytes;                /* NaN if the system does not say                 */
 } cold_start;
 
-/* Everything that lives until the end. Zeroed, then filled step by step; bench_free takes any of
- * these states. */
+/* Everything that is kept until the end. Zeroed, then filled step by step; bench_free accepts it in
+ * any of these states. */
 typedef struct bench {
     const choices *chosen;
     const char *executable;              /* argv[0]                                        */
@@ -94,8 +94,8 @@ static bool out_of_memory(void) {
 /* A model of random weights                                                 */
 /* ------------------------------------------------------------------------- */
 
-/* A file, not memory, so that opening it is what it always is, and that other processes can. Its
- * temporary name is its only one: cli_output removes it at the end, and on Ctrl-C. */
+/* A file rather than memory, so that opening it costs what it always does, and other processes can
+ * open it. It keeps its temporary name: cli_output removes it at the end, and on Ctrl-C. */
 static bool make_model(bench *b, const arch_choice *choice) {
     const char *folder = getenv("TMPDIR");
     char path[1024], detail[VIT_MAX_DETAIL];
@@ -125,7 +125,7 @@ static bool make_model(bench *b, const arch_choice *choice) {
 /* Model and session                                                         */
 /* ------------------------------------------------------------------------- */
 
-/* The type that most of the weights have: some stay f32 in every file. */
+/* The type of most weights: some are f32 in every file. */
 static const char *dtype_of(const vit_model *model) {
     enum { MAX_DTYPES = 16 };
     double counts[MAX_DTYPES] = { 0 };
@@ -139,7 +139,7 @@ static const char *dtype_of(const vit_model *model) {
     return tensor_dtype_name((vit_dtype)most);
 }
 
-/* What the file says of its architecture, or else the file's name. */
+/* The architecture that the file names, or else the name of the file. */
 static void name_model(bench *b) {
     static const char key[] = "architecture: ";
     const char *line = strstr(vit_source(&b->model), key);
@@ -161,8 +161,7 @@ static bool open_model(bench *b) {
     return true;
 }
 
-/* The same for the measurement and for a cold start. b->params says what is asked for; the model
- * is open. Input and output are those of a batch. */
+/* For the measurement and for a cold start alike. The model is open and b->params is set. */
 static bool start_session(bench *b, int num_threads) {
     const vit_config *c = &b->model.config;
     size_t image = (size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width;
@@ -199,12 +198,12 @@ static bool forward(bench *b) {
 /* Cold start                                                                */
 /* ------------------------------------------------------------------------- */
 
-/* First argument of a process that is started to be measured: PROGRAM COLD MODEL ISA THREADS
- * BATCH, the numbers in decimal. */
+/* The first argument of a process that is started to be measured: PROGRAM COLD MODEL ISA THREADS
+ * BATCH, with numbers in decimal. */
 #define COLD "--cold-start"
 
-/* Memory of this process that no file backs: workspace, buffers, stacks. The mapped weights are
- * not in it, and neither are pages of theirs that were written to the disk only lately. */
+/* Memory of this process that is not backed by a file: workspace, buffers, stacks. The mapped
+ * weights do not count, not even pages that were written to the disk only recently. */
 static double private_bytes(void) {
     FILE *file = fopen("/proc/self/smaps_rollup", "r");
     char line[128];
@@ -218,7 +217,7 @@ static double private_bytes(void) {
     return bytes;
 }
 
-/* The child: what a program does that classifies one batch. */
+/* The child: what a program that classifies one batch does. */
 static int run_cold(char **arguments) {
     static bench b;
     cold_start cold;
@@ -237,7 +236,7 @@ static int run_cold(char **arguments) {
     return fwrite(&cold, sizeof cold, 1, stdout) == 1 && fflush(stdout) == 0 ? CLI_OK : CLI_FAILED;
 }
 
-/* In the child of fork; does not return. */
+/* Called in the child of fork; does not return. */
 static void become_cold(const bench *b, int output) {
     char numbers[3][16];
     char *arguments[] = { (char *)(uintptr_t)b->executable, (char *)(uintptr_t)COLD,
@@ -252,8 +251,8 @@ static void become_cold(const bench *b, int output) {
     _exit(127);
 }
 
-/* One cold start; the model is in the system's cache by now, as it is for a program that is
- * started often. */
+/* One cold start, with the model in the system's cache, as it is for a program that is started
+ * often. */
 static bool start_cold(const bench *b, cold_start *cold) {
     double start = cli_now_ms();
     int ends[2], status = -1;
@@ -305,8 +304,8 @@ static bool measure_cold(bench *b) {
 /* Runs                                                                      */
 /* ------------------------------------------------------------------------- */
 
-/* vit_on_phase. Some hundred calls a pass at 50 ns or less: nothing beside a forward pass, so it
- * watches every run. */
+/* vit_on_phase. Some hundred calls a pass of at most 50 ns each: negligible, so it watches every
+ * run. */
 static void on_phase(void *user, vit_phase phase) {
     stopwatch *watch = user;
     double now = cli_now_ms();
@@ -326,8 +325,8 @@ static bool enough_runs(const bench *b, double run_ms) {
     return b->num_runs >= MIN_RUNS && run_ms >= b->chosen->seconds * 1e3;
 }
 
-/* Forward passes, and between them the peak, about a fifth of the time: what slows this machine
- * down slows both. */
+/* Forward passes, interleaved with measurements of the peak, about a fifth of the time: whatever
+ * slows this machine down slows both. */
 static bool measure_runs(bench *b) {
     double run_ms = 0, peak_ms = 0;
     cli_progress progress;
@@ -371,8 +370,7 @@ typedef struct figures {
     int num_phases;
 } figures;
 
-/* Phases that took no time at all (there are none without blocks) stay in: the list is the same
- * for every model. */
+/* Phases that took no time stay in, so that the list is the same for every model. */
 static void share_phases(const stopwatch *watch, figures *f) {
     double sum = 0;
     for (int i = 0; i < VIT_NUM_PHASES; i++) sum += i == VIT_PHASE_END ? 0 : watch->ms[i];
@@ -421,7 +419,7 @@ static void print_text(const bench *b, const figures *f) {
     }
 }
 
-/* Counts to the last digit. */
+/* Whole numbers in full. */
 static void put_figure(json_writer *w, const char *name, double value) {
     json_put_number(w, name, value, value == floor(value) ? 15 : 9);
 }
@@ -463,7 +461,7 @@ static void print_json(const bench *b, const figures *f) {
 /* From end to end                                                           */
 /* ------------------------------------------------------------------------- */
 
-/* Before any thread is started or cold start tried, with a message that says what is missing. */
+/* Called before any thread or process is started, for a message that says what is missing. */
 static bool check_machine(bench *b) {
     b->params.isa = b->chosen->isa;
     b->params.max_batch = b->chosen->batch;
@@ -476,7 +474,7 @@ static bool check_machine(bench *b) {
     return false;
 }
 
-/* Reasons of failures are on stderr. */
+/* Reports failures. */
 static bool run_all(bench *b, const arch_choice *choice) {
     figures f;
     b->path = b->chosen->model;
@@ -496,21 +494,20 @@ static bool run_all(bench *b, const arch_choice *choice) {
 /* ------------------------------------------------------------------------- */
 
 static const char description[] =
-    "Measures a model on this machine: time, speed and how that compares with the machine's peak,\n"
-    "memory, and where the time goes. --arch makes random weights, in a file under TMPDIR that is\n"
-    "removed at the end.\n";
+    "Measures a model on this machine: time, speed next to the machine's peak, memory, and where\n"
+    "the time goes. --arch makes random weights, in a file under TMPDIR that is removed at the\n"
+    "end.\n";
 
 static const char notes[] =
-    "GFLOP/s counts what is computed, two operations for a multiply-add: patch embedding, linear\n"
-    "layers, both products of attention. Only logits are asked for, so the last block computes k\n"
-    "and v for all tokens but q, proj, fc1 and fc2 for class and distillation token alone.\n"
-    "The peak is that of a loop in registers, on as many threads, of the instruction that tier\n"
-    "and type are made of, measured between the runs; the median of all. For int8 it counts int8\n"
-    "operations, though attention is bf16; f16 and int4 are widened to f32.\n"
-    "Open and cold start are medians of 3 processes, the file being in the system's cache;\n"
-    "private memory is what no file backs. The phases share out the median as they share all\n"
-    "runs.\n"
-    "Exit status: 0, or 1 if something failed, or 2 for a wrong command line.\n";
+    "GFLOP/s counts two operations for a multiply-add, of patch embedding, linear layers and both\n"
+    "products of attention. Only the logits are computed, so the last block computes k and v for\n"
+    "all tokens, but q, proj, fc1 and fc2 for the class and distillation tokens alone.\n"
+    "The peak is the median speed of a loop in registers, on as many threads, of the instruction\n"
+    "that matrix products use, measured between the runs. For int8 it counts int8 operations,\n"
+    "although attention is bf16; f16 and int4 are widened to f32.\n"
+    "Open and cold start are medians of 3 processes, with the file in the system's cache. Private\n"
+    "memory is what no file backs. The median is divided among the phases as all runs are.\n"
+    "Exit status: 0, 1 if something failed, 2 for a wrong command line.\n";
 
 static bool complain(const char *text) {
     report_error(PROGRAM, NULL, "%s (try '" PROGRAM " --help')", text);
@@ -523,7 +520,7 @@ static bool check_arch(const choices *c, arch_choice *choice) {
     return complain(r.text);
 }
 
-/* What the option table cannot say. */
+/* Checks what the table of options cannot express. */
 static bool check_command(choices *c, arch_choice *choice) {
     if (!c->model && !c->arch) return complain("missing -m MODEL.vit or --arch NAME");
     if (c->model && c->arch) return complain("either -m or --arch, not both");
@@ -538,7 +535,7 @@ static void print_archs(void) {
     for (size_t i = 0; (a = arch_at(i)) != NULL; i++) puts(a->name);
 }
 
-/* False: the program should end with *status. */
+/* False: the program should exit with *status. */
 static bool choose(int argc, char **argv, choices *c, arch_choice *choice, int *status) {
     const cli_option options[] = {
         { 'm', "model", "MODEL.vit", "the model", CLI_TEXT, &c->model, 0, 0 },
@@ -552,9 +549,9 @@ static bool choose(int argc, char **argv, choices *c, arch_choice *choice, int *
           &c->num_threads, 0, 256 },
         { 'b', "batch", "N", "images computed together (default 1)", CLI_INT, &c->batch, 1, 4096 },
         { 0, "isa", "NAME", "instruction set to use (default auto)", CLI_ISA, &c->isa, 0, 0 },
-        { 0, "seconds", "S", "measure for so long, and at least 5 times (default 2)", CLI_NUMBER,
+        { 0, "seconds", "S", "measure for S seconds, and at least 5 times (default 2)", CLI_NUMBER,
           &c->seconds, 0, 3600 },
-        { 0, "runs", "N", "measure so many times instead", CLI_INT, &c->runs, 1, MAX_RUNS },
+        { 0, "runs", "N", "measure N times instead", CLI_INT, &c->runs, 1, MAX_RUNS },
         { 0, "json", NULL, "print one JSON object", CLI_FLAG, &c->json, 0, 0 },
         CLI_END
     };

@@ -1,4 +1,9 @@
-/* vit-convert - turns a checkpoint of PyTorch or safetensors into a .vit file, and back. */
+/* vit-convert.c - turns a checkpoint into a .vit file, and back.
+ *
+ *     vit-convert vit_base.safetensors -o vit_base.vit
+ *     vit-convert vit_base.pth --dtype int8 --calibrate photos/ -o vit_base.vit
+ *     vit-convert vit_base.vit --to safetensors -o vit_base.safetensors
+ */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,7 +48,7 @@ static int failed(const char *message, int status)
     return status;
 }
 
-/* The settings of the command line; a usage error if one does not parse. */
+/* The settings that the command line gives; failures are usage errors. */
 static bool parse_settings(const arguments *a, settings *s, report *r)
 {
     int i;
@@ -156,27 +161,27 @@ static int run(arguments *a, const text_list *operands)
     return convert(a);
 }
 
-/* --help lists what --set takes, straight from the table. malloc'ed; NULL: no memory. */
+/* The end of --help: what --set takes, from the table. malloc'ed; NULL: out of memory. */
 static char *make_notes(void)
 {
     static const char intro[] =
         "CHECKPOINT is safetensors (also sharded), a PyTorch .pth, .pt or .bin of any age, a JAX\n"
-        ".npz, a file of vit.cpp (no other GGUF), or a folder with one of them. config.json\n"
-        "beside it is read unless --config is given. The tensors' names tell whose it is: timm's,\n"
-        "transformers', torchvision's, open_clip's, JAX's, torch.nn's, vit-pytorch's.\n"
-        "\nWhat --set takes, and where it differs from what is found out otherwise, decides:\n"
+        ".npz, a file of vit.cpp (no other GGUF), or a folder with one of them. config.json next\n"
+        "to it is read unless --config is given. The library that wrote it is recognised by the\n"
+        "names of the tensors: timm, transformers, torchvision, open_clip, JAX, torch.nn,\n"
+        "vit-pytorch.\n"
+        "\nSettings for --set, which override everything that is found otherwise:\n"
         "  img_size=N or HxW, mean=M[,M...], std=S[,S...]\n";
     char *text = malloc(sizeof intro + SETTING_COUNT * 128);
     size_t used = sizeof intro - 1;
     int key;
     if (!text) return NULL;
     memcpy(text, intro, sizeof intro);
-    for (key = 0; key < SETTING_COUNT; key++)
-        used += (size_t)snprintf(text + used, 128, "  %-20s %s%s%s\n",
-                                 setting_rows[key].name, setting_rows[key].help,
-                                 setting_rows[key].choices ? ": " : "",
-                                 setting_rows[key].choices ? setting_rows[key].choices
-                                                                 : "");
+    for (key = 0; key < SETTING_COUNT; key++) {
+        const setting_row *row = &setting_rows[key];
+        used += (size_t)snprintf(text + used, 128, "  %-20s %s%s%s\n", row->name, row->help,
+                                 row->choices ? ": " : "", row->choices ? row->choices : "");
+    }
     return text;
 }
 
@@ -187,42 +192,42 @@ int main(int argc, char **argv)
     const cli_option options[] = {
         { 'o', "output", "FILE", "the file to write", CLI_TEXT, &a.convert.output, 0, 0 },
         { 0, "config", "FILE", "timm's config.json", CLI_TEXT, &a.convert.config, 0, 0 },
-        { 0, "arch", "NAME", "timm's name of the architecture, with or without a .tag", CLI_TEXT,
+        { 0, "arch", "NAME", "timm's name of the architecture, with or without its tag", CLI_TEXT,
           &a.convert.arch, 0, 0 },
         { 0, "labels", "FILE", "names of the classes: one a line, or \"n01440764 tench\"",
           CLI_TEXT, &a.convert.labels, 0, 0 },
         { 0, "dtype", "TYPE", "of the matrices: f32 (default), f16, bf16, int8 or int4", CLI_DTYPE,
           &a.convert.dtype, 0, 0 },
-        { 0, "keep", "PATTERN", "keep tensors whose name matches in bf16 where --dtype is int8\n"
-          "or int4: 'blocks.0.*'; may be repeated. int8 of a model at most\n"
-          "256 wide keeps blocks.[01].attn.qkv.*, blocks.[01].mlp.* and\n"
-          "head.weight; --keep none does not", CLI_LIST, &a.convert.keep, 0, 0 },
-        { 0, "calibrate", "IMAGES", "an image or a folder of images, a few dozen or hundred like\n"
-          "those that the model is for: int8, int4 and bf16 lose less;\nmay be repeated", CLI_LIST,
-          &a.convert.calibrate, 0, 0 },
+        { 0, "keep", "PATTERN", "with int8 or int4, keep tensors whose name matches in bf16:\n"
+          "'blocks.0.*'; may be repeated. Unless told otherwise, int8 keeps\n"
+          "blocks.[01].attn.qkv.*, blocks.[01].mlp.* and head.weight of models\n"
+          "up to 256 wide; --keep none keeps nothing", CLI_LIST, &a.convert.keep, 0, 0 },
+        { 0, "calibrate", "IMAGES", "an image or a folder, may be repeated: a few dozen or\n"
+          "hundred images like those that the model will see. int8, int4 and\n"
+          "bf16 lose less with them", CLI_LIST, &a.convert.calibrate, 0, 0 },
         { 0, "calibrate-max", "N", "use at most N of them, evenly spaced (default 256)", CLI_INT,
           &a.convert.calibrate_max, 1, 65536 },
-        { 0, "report", "IMAGES", "report the error against f32 on these, not on those of\n"
-          "--calibrate; may be repeated", CLI_LIST, &a.convert.compare, 0, 0 },
+        { 0, "report", "IMAGES", "report the error against f32 on these images instead of those\n"
+          "of --calibrate; may be repeated", CLI_LIST, &a.convert.compare, 0, 0 },
         { 0, "report-max", "N", "use at most N of them, evenly spaced (default 1000)", CLI_INT,
           &a.convert.compare_max, 1, 1048576 },
         { 0, "img-size", "N|HxW", "resample the positions for this input size", CLI_TEXT,
           &a.convert.img_size, 0, 0 },
-        { 0, "patch-size", "N", "other patches, as FlexiViT's weights allow: resizes the patch\n"
-          "embedding; the input keeps its size, the positions are resampled", CLI_INT,
+        { 0, "patch-size", "N", "another patch size, as FlexiViT's weights allow: the patch\n"
+          "embedding is resized, the positions are resampled, the input\nkeeps its size", CLI_INT,
           &a.convert.patch_size, 1, 1024 },
-        { 0, "in-chans", "N", "another number of channels, made from the first three: 1 is their\n"
-          "sum, with the mean of their mean and std; more repeat them", CLI_INT,
+        { 0, "in-chans", "N", "another number of channels, made from the first three: their sum\n"
+          "for 1 (with the mean of their mean and std), repeated for more", CLI_INT,
           &a.convert.in_chans, 1, VIT_MAX_CHANS },
         { 0, "dynamic", NULL, "let programs choose the input size (vit_model_resize)", CLI_FLAG,
           &a.convert.dynamic, 0, 0 },
         { 0, "set", "KEY=VALUE", "override one setting; may be repeated", CLI_LIST,
           &a.convert.set, 0, 0 },
-        { 0, "rename", "THEIRS=OURS", "call a tensor by the name that a known layout has for it;\n"
-          "a * stands for any text: 'stem.*=patch_embed.proj.*'; may be\nrepeated, the first that "
-          "matches is used", CLI_LIST, &a.convert.rename, 0, 0 },
-        { 0, "ignore", "PATTERN", "drop unknown tensors whose name matches, as a shell matches;\n"
-          "may be repeated", CLI_LIST, &a.convert.ignore, 0, 0 },
+        { 0, "rename", "THEIRS=OURS", "rename tensors as a known layout has them; * stands for\n"
+          "any text: 'stem.*=patch_embed.proj.*'; may be repeated, the\nfirst match is used",
+          CLI_LIST, &a.convert.rename, 0, 0 },
+        { 0, "ignore", "PATTERN", "drop unknown tensors whose name matches, with * and ? as in a\n"
+          "shell; may be repeated", CLI_LIST, &a.convert.ignore, 0, 0 },
         { 0, "to", "FORMAT", "vit (default), or safetensors to turn a .vit file back; int8 and\n"
           "int4 become f32", CLI_TEXT, &a.to, 0, 0 },
         { 0, "c-array", NULL, "turn a .vit file into a C header with a constant array, for flash",

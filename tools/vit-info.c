@@ -1,4 +1,4 @@
-/* vit-info.c - says what is inside a .vit file, and with --check whether it is sound.
+/* vit-info.c - prints what is in a .vit file, and with --check whether it is intact.
  *
  *     vit-info model.vit
  *     vit-info --check --json model.vit
@@ -25,7 +25,7 @@
 
 typedef struct choices {
     bool check, json, tensors, labels;
-    const char *sha256;                 /* a hash, or the name of a list; or NULL         */
+    const char *sha256;                 /* a hash, or the name of a list, or NULL         */
     int num_threads;
 } choices;
 
@@ -51,7 +51,7 @@ static void add_up(const vit_model *model, totals *sum) {
     }
 }
 
-/* vit_label, but how many there are: names may stop anywhere. */
+/* How many classes have a name: the list may be shorter than num_classes. */
 static int count_labels(const vit_model *model) {
     int count = 0;
     for (int i = 0; i < model->config.num_classes; i++) count += vit_label(model, i) != NULL;
@@ -74,7 +74,7 @@ static bool is_hash(const char *text, size_t size) {
     return size == HEX_DIGITS && strspn(text, "0123456789abcdefABCDEF") >= HEX_DIGITS;
 }
 
-/* The hash that stands before the file's name: lines as sha256sum writes them. */
+/* The hash that precedes the name of the file, in lines as sha256sum writes them. */
 static bool find_hash(char *list, const char *path, char hash[HEX_DIGITS + 1]) {
     for (char *line = strtok(list, "\r\n"); line; line = strtok(NULL, "\r\n")) {
         const size_t size = strcspn(line, " ");
@@ -109,7 +109,7 @@ static bool expected_hash(const char *path, const char *given, char hash[HEX_DIG
     return found;
 }
 
-/* Before anything else is read of the file. */
+/* Called before anything else of the file is read. */
 static bool hash_matches(const char *path, const char *given) {
     char expected[HEX_DIGITS + 1], found[HEX_DIGITS + 1];
     if (!expected_hash(path, given, expected)) return false;
@@ -128,14 +128,14 @@ static bool hash_matches(const char *path, const char *given) {
 /* ------------------------------------------------------------------------- */
 
 typedef struct check {
-    char checksums[VIT_MAX_DETAIL];     /* "" where all are right, else what is wrong     */
+    char checksums[VIT_MAX_DETAIL];     /* "" if all are right, else what is wrong        */
     bool has_selftest;
     vit_result selftest;
     float error;                        /* max|difference| / max|expected|                */
     vit_isa isa;
 } check;
 
-/* Runs the self-test on `executor`; input and output are malloc'ed for it. */
+/* Runs the self-test on `executor`. */
 static vit_result run_selftest(const vit_model *model, const vit_executor *executor,
                                check *result) {
     const vit_config *config = &model->config;
@@ -164,7 +164,7 @@ static vit_result run_selftest(const vit_model *model, const vit_executor *execu
     return status;
 }
 
-/* True if the file is sound and this machine computes with it what it should. */
+/* True if the file is intact and this machine computes what it should with it. */
 static bool run_check(vit_model *model, int num_threads, check *result) {
     vit_threads *threads = NULL;
     vit_executor executor;
@@ -471,15 +471,14 @@ static void print_json(const vit_model *model, const char *path, const choices *
 /* ------------------------------------------------------------------------- */
 
 static const char description[] =
-    "Prints what is inside MODEL.vit: architecture, preprocessing, parameters, sizes, labels and\n"
+    "Prints what is in MODEL.vit: architecture, preprocessing, parameters, sizes, labels and\n"
     "where it came from.\n";
 
 static const char notes[] =
-    "--check compares every tensor with its checksum and runs the self-test that the file\n"
-    "carries: it shows that the file is whole and that this machine computes correctly with it.\n"
-    "Against a forger only --sha256 helps, with a sum that came another way than the file.\n"
-    "Exit status: 0, or 1 if a file is unreadable or fails the check, or 2 for a wrong command\n"
-    "line.\n";
+    "--check compares every tensor with its checksum and runs the self-test in the file. It shows\n"
+    "that the file is complete and that this machine computes correctly with it. Against forgery\n"
+    "only --sha256 helps, with a checksum that did not come with the file.\n"
+    "Exit status: 0, 1 if a file cannot be read or fails the check, 2 for a wrong command line.\n";
 
 /* Opens, checks, prints one file. Failures are on stderr. */
 static bool inform(const char *path, const choices *chosen) {

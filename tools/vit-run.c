@@ -4,7 +4,7 @@
  *     vit-run -m deit.vit --input x.npy --logits y.npy             [B, C, H, W] -> [B, classes]
  *     vit-run -m deit.vit --image cat.jpg --trace steps            every intermediate tensor
  *
- * For comparing any tensor with PyTorch's: numpy.load() reads what this writes.
+ * numpy.load() reads what this writes, so that any tensor can be compared with PyTorch's.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -27,7 +27,7 @@
 #define PROGRAM "vit-run"
 
 /* ------------------------------------------------------------------------- */
-/* What is asked for                                                         */
+/* The command                                                               */
 /* ------------------------------------------------------------------------- */
 
 enum { LOGITS, EMBEDDING, TOKENS, ATTENTION, NUM_OUTPUTS };
@@ -47,8 +47,8 @@ typedef struct choices {
     bool wants_file, wants_forward;      /* derived                                       */
 } choices;
 
-/* Everything that lives until the end. Zeroed, then filled step by step; run_free takes any of
- * these states. */
+/* Everything that is kept until the end. Zeroed, then filled step by step; run_free accepts it in
+ * any of these states. */
 typedef struct run {
     const choices *chosen;
     vit_model model;
@@ -83,8 +83,7 @@ static bool out_of_memory(void) {
     return false;
 }
 
-/* malloc for `count` times `each` floats, one at least of them; NULL also where that is beyond the
- * address space. */
+/* malloc for count * each floats, at least one; NULL also if that exceeds the address space. */
 static float *allocate(size_t count, size_t each) {
     if (each > SIZE_MAX / sizeof(float) / count) return NULL;
     return malloc(count * each * sizeof(float));
@@ -94,7 +93,7 @@ static float *allocate(size_t count, size_t each) {
 /* Input                                                                     */
 /* ------------------------------------------------------------------------- */
 
-/* Image number i of the batch, preprocessed. The reason of a failure is on stderr. */
+/* Image i of the batch, preprocessed. Reports a failure. */
 static bool read_image(run *r, int i) {
     const char *path = r->chosen->images.items[i];
     report failure = report_make();
@@ -122,7 +121,7 @@ static bool read_images(run *r) {
     return true;
 }
 
-/* True for [B, C, H, W] or [C, H, W] as the model takes it; batch receives B or 1. */
+/* Is it [B, C, H, W] or [C, H, W], as the model takes it? *batch becomes B, or 1. */
 static bool input_fits(const vit_config *config, const npy_array *array, int *batch) {
     const int64_t *dims = array->dims;
     int64_t count = 1;
@@ -185,7 +184,7 @@ static void put_written(run *r, const char *tensor, const char *path, const int6
     json_put_end(w, '}');
 }
 
-/* The reason of a failure is on stderr. */
+/* Reports a failure. */
 static bool write_npy(run *r, const char *tensor, const char *path, const float *data,
                       const int64_t *dims, int ndim) {
     report failure = report_make();
@@ -203,8 +202,8 @@ static bool write_npy(run *r, const char *tensor, const char *path, const float 
     return true;
 }
 
-/* ".1" for the second image of a batch: a stem takes one after the other, so that its tensors come
- * once for each. Otherwise "". */
+/* ".1" for the second image of a batch, in a stem: that computes one image after the other, so its
+ * tensors are traced once for each. Otherwise "". */
 static const char *image_suffix(run *r, const char *name, char text[16]) {
     text[0] = '\0';
     if (r->batch == 1 || strncmp(name, "patch_embed.backbone.", 21) != 0) return text;
@@ -247,7 +246,7 @@ static int output_shape(const run *r, int which, int64_t dims[4]) {
     return which == TOKENS ? 3 : which == ATTENTION ? 4 : 2;
 }
 
-/* Room for what is asked for; the logits also where the best classes are to be printed. */
+/* Room for the outputs that are written, and for the logits if the best classes are printed. */
 static bool allocate_outputs(run *r) {
     for (int i = 0; i < NUM_OUTPUTS; i++) {
         int64_t dims[4];
@@ -341,7 +340,7 @@ static bool print_best(run *r) {
 /* The forward pass                                                          */
 /* ------------------------------------------------------------------------- */
 
-/* A batch of 8 keeps the cores busy; a trace shows each tensor once, so all images together. */
+/* A batch of 8 keeps the cores busy. A trace needs all images together: each tensor once. */
 static int best_batch(const run *r) {
     int wanted = r->chosen->max_batch ? r->chosen->max_batch : 8;
     return r->chosen->trace || wanted > r->batch ? r->batch : wanted;
@@ -385,7 +384,7 @@ static bool run_forward(run *r) {
     return result == VIT_OK && !r->trace_failed;
 }
 
-/* With nothing but a trace asked for, the network must still be computed to its end. */
+/* Even if only a trace is written, the network must be computed to its end. */
 static bool allocate_for_trace(run *r) {
     int which = r->model.config.num_classes > 0 ? LOGITS : EMBEDDING;
     int64_t dims[4];
@@ -399,13 +398,13 @@ static bool allocate_for_trace(run *r) {
 /* From end to end                                                           */
 /* ------------------------------------------------------------------------- */
 
-/* What the command line says must fit the model. */
+/* The command line must fit the model. */
 static bool check_choices(const run *r) {
     const vit_config *config = &r->model.config;
     bool needs_head = r->chosen->outputs[LOGITS] || !r->chosen->wants_file;
     if (needs_head && config->num_classes == 0) {
         report_error(PROGRAM, r->chosen->model,
-                     "names no classes; ask for --embedding or --tokens");
+                     "has no classes; use --embedding or --tokens");
         return false;
     }
     if (r->chosen->block >= config->depth) {
@@ -439,7 +438,7 @@ static bool open_all(run *r) {
     return result == VIT_OK;
 }
 
-/* The files that are read; cli_output_open refuses to overwrite any of them. */
+/* The files that are read: cli_output_open refuses to overwrite them. */
 static bool list_sources(run *r) {
     const choices *c = r->chosen;
     r->sources = malloc(((size_t)c->images.count + 2) * sizeof *r->sources);
@@ -485,8 +484,7 @@ static bool forward_and_write(run *r) {
            allocate_for_trace(r) && run_forward(r) && write_outputs(r);
 }
 
-/* Reasons of failures are on stderr. The JSON object is closed in any case, with what was
- * written until then. */
+/* Reports failures. The JSON object is completed in any case, with what was written so far. */
 static bool run_all(run *r) {
     bool good;
     if (!list_sources(r) || !open_all(r) || !read_input(r)) return false;
@@ -503,21 +501,21 @@ static bool run_all(run *r) {
 /* ------------------------------------------------------------------------- */
 
 static const char description[] =
-    "Runs a model on images, or on a tensor that was preprocessed elsewhere, and writes what is\n"
-    "asked for as .npy files of float32. Without any of these it prints the best classes.\n";
+    "Runs a model on images, or on a tensor that was preprocessed elsewhere, and writes outputs\n"
+    "as .npy files of float32. If no output is named, it prints the best classes.\n";
 
 static const char notes[] =
     "Shapes: logits [B, classes], embedding [B, dim], tokens [B, N, dim] after the final norm,\n"
     "attention [B, heads, N, N]. Blocks count from 0, as in timm: blocks.0.\n"
-    "timm and Pillow do not turn images by EXIF; with --no-exif results equal theirs.\n"
-    "Exit status: 0, or 1 if something failed, or 2 for a wrong command line.\n";
+    "timm and Pillow ignore the EXIF orientation; with --no-exif results equal theirs.\n"
+    "Exit status: 0, 1 if something failed, 2 for a wrong command line.\n";
 
 static bool complain(const char *text) {
     report_error(PROGRAM, NULL, "%s (try '" PROGRAM " --help')", text);
     return false;
 }
 
-/* Two outputs of one name would leave only the second. */
+/* Of two outputs of one name only the second would be left. */
 static bool outputs_differ(const choices *c) {
     const char *paths[NUM_OUTPUTS + 1];
     for (int i = 0; i < NUM_OUTPUTS; i++) paths[i] = c->outputs[i];
@@ -530,7 +528,7 @@ static bool outputs_differ(const choices *c) {
     return true;
 }
 
-/* What the option table cannot say; also fills the derived fields. */
+/* Checks what the table of options cannot express; fills the derived fields. */
 static bool check_command(choices *c) {
     bool tensor = false;
     for (int i = 0; i < NUM_OUTPUTS; i++) tensor = tensor || c->outputs[i];
@@ -550,7 +548,7 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
         { 'i', "image", "FILE", "an image; several make a batch", CLI_LIST, &c->images, 0, 0 },
         { 0, "input", "X.npy", "a preprocessed batch [B, C, H, W], or one image [C, H, W]",
           CLI_TEXT, &c->input, 0, 0 },
-        { 0, "img-size", "N|HxW", "the input size, of a model that leaves it open", CLI_SIZE,
+        { 0, "img-size", "N|HxW", "the input size, for models that leave it open", CLI_SIZE,
           c->img_size, 1, 16384 },
         { 0, "logits", "L.npy", "write the scores of the classes", CLI_TEXT,
           &c->outputs[LOGITS], 0, 0 },

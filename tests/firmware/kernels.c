@@ -177,7 +177,14 @@ static void compare(const vit__kernels *kernels, vit_dtype dtype, int count, int
 }
 
 static void run(const vit__kernels *kernels, vit_dtype dtype, int count, int depth) {
-    kernels->gemm[dtype].run(tile, rows[0].bytes, sizeof rows[0], count, panel.bytes, depth, 1);
+    vit__operands o;
+    o.a = rows[0].bytes;
+    o.lda = sizeof rows[0];
+    o.rows = count;
+    o.panel = panel.bytes;
+    o.depth = depth;
+    o.panels = 1;
+    kernels->gemm[dtype].run(tile, &o);
 }
 
 static void check(const vit__kernels *kernels, vit_dtype dtype, int count, int depth, int extreme) {

@@ -80,7 +80,7 @@ static void note_assumptions(const conversion *c, note_list *notes)
                  c->model.notes.activation_assumed ? "activation gelu" : "", hint ? hint : "NAME");
 }
 
-/* What the layout's library does by itself, which whoever trained the model may have changed. */
+/* The defaults of the library, which may have been changed in training. */
 static void note_defaults(const conversion *c, note_list *notes)
 {
     const size_t size = sizeof notes->text[0];

@@ -157,9 +157,9 @@ static bool stream_positions(stream *s, const layout_item *item, report *r)
     good = good && read_values(s, item, 0, (int64_t)old, from, r);
     if (good) {
         memcpy(to, from, prefix * sizeof *to);
-        vit_resample_positions(s->c->model.notes.pos_resample, from + prefix, stored->grid_height,
-                               stored->grid_width, to + prefix, config->grid_height,
-                               config->grid_width, config->embed_dim);
+        vit_resample_positions(s->c->model.notes.pos_resample, config->embed_dim, from + prefix,
+                               (vit_grid){ stored->grid_height, stored->grid_width }, to + prefix,
+                               (vit_grid){ config->grid_height, config->grid_width });
     }
     good = good && vit_writer_values(s->writer, to, total, r);
     free(from);
@@ -171,8 +171,8 @@ static bool stream_relative(stream *s, const layout_item *item, report *r)
 {
     const vit_config *config = &s->c->model.config;
     const settings_stored *stored = &s->c->model.stored;
-    const patch_grid old_grid = { stored->grid_height, stored->grid_width };
-    const patch_grid new_grid = { config->grid_height, config->grid_width };
+    const vit_grid old_grid = { stored->grid_height, stored->grid_width };
+    const vit_grid new_grid = { config->grid_height, config->grid_width };
     const size_t heads = (size_t)item->tensor.dims[0], new = (size_t)item->tensor.dims[1];
     const size_t old = (size_t)s->c->seen.relative_positions;
     float *from = malloc((old + new) * sizeof *from);
@@ -181,7 +181,7 @@ static bool stream_relative(stream *s, const layout_item *item, report *r)
     for (i = 0; good && i < heads; i++) {
         float *to = from + old;
         good = read_values(s, item, (int64_t)(i * old), (int64_t)old, from, r) &&
-               (rel_pos_resample(s->c->model.notes.pos_resample, from, &old_grid, to, &new_grid) ||
+               (rel_pos_resample(s->c->model.notes.pos_resample, from, old_grid, to, new_grid) ||
                 report_no_memory(r));
         if (good) memcpy(to + new - 3, from + old - 3, 3 * sizeof *to);
         good = good && vit_writer_values(s->writer, to, new, r);

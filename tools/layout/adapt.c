@@ -17,7 +17,7 @@ static bool make_resize(double *b, int from, int to, vit_pos_resample how)
     if (!unit) return false;
     out = unit + n * n;
     for (i = 0; i < n; i++) unit[i * n + i] = 1;
-    vit_resample_positions(how, unit, from, 1, out, to, 1, from);
+    vit_resample_positions(how, from, unit, (vit_grid){ from, 1 }, out, (vit_grid){ to, 1 });
     for (i = 0; i < n * (size_t)to; i++) b[i] = (double)out[i];
     free(unit);
     return true;

@@ -95,23 +95,24 @@ static void resample(const float *from, const axis *rows, const axis *columns, f
     }
 }
 
-static bool resample_distances(const float *from, const patch_grid *grid, float *to,
-                               const patch_grid *new_grid)
+static bool resample_distances(const float *from, vit_grid grid, float *to,
+                               vit_grid new_grid)
 {
     axis rows = { 0, 0, NULL }, columns = { 0, 0, NULL };
-    const bool good = make_axis(grid->height, new_grid->height, &rows) &&
-                      make_axis(grid->width, new_grid->width, &columns);
+    const bool good = make_axis(grid.height, new_grid.height, &rows) &&
+                      make_axis(grid.width, new_grid.width, &columns);
     if (good) resample(from, &rows, &columns, to);
     free(rows.places);
     free(columns.places);
     return good;
 }
 
-bool rel_pos_resample(vit_pos_resample how, const float *from, const patch_grid *grid, float *to,
-                      const patch_grid *new_grid)
+bool rel_pos_resample(vit_pos_resample how, const float *from, vit_grid grid, float *to,
+                      vit_grid new_grid)
 {
     if (how == VIT_RESAMPLE_TIMM) return resample_distances(from, grid, to, new_grid);
-    vit_resample_positions(VIT_RESAMPLE_FLEXIVIT, from, 2 * grid->height - 1, 2 * grid->width - 1,
-                           to, 2 * new_grid->height - 1, 2 * new_grid->width - 1, 1);
+    vit_resample_positions(VIT_RESAMPLE_FLEXIVIT, 1, from,
+                           (vit_grid){ 2 * grid.height - 1, 2 * grid.width - 1 }, to,
+                           (vit_grid){ 2 * new_grid.height - 1, 2 * new_grid.width - 1 });
     return true;
 }

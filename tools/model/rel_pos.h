@@ -15,12 +15,8 @@
 /* Is it one of these ways? */
 bool rel_pos_knows(vit_pos_resample how);
 
-typedef struct patch_grid {
-    int height, width;
-} patch_grid;
-
 /* One head's values [2 height - 1, 2 width - 1], for another grid. False: out of memory. */
-bool rel_pos_resample(vit_pos_resample how, const float *from, const patch_grid *grid, float *to,
-                      const patch_grid *new_grid);
+bool rel_pos_resample(vit_pos_resample how, const float *from, vit_grid grid, float *to,
+                      vit_grid new_grid);
 
 #endif
