@@ -1128,6 +1128,8 @@ static void test_resolve(void)
         { "has_rel_pos=1", "", "img_size=48", "img_size=32", 0, 12, 576, 0, "img_width=32" },
         { "has_rel_pos=1", "", "img_size=48x32", "", 0, 18, 576, 0, "img_height=48" },
         { "has_rel_pos=1", "", "", "patch_size=2000000000", 0, 12, 576, 0, "is out of range" },
+        { "", "", "", "patch_size=2000000000 img_height=32", 197, 0, 576, 0,
+          "img_width 2.8e+10 is out of range" },
         { "has_rel_pos=1", "", "", "img_size=64 pos_resample=jax", 0, 12, 576, 0,
           "pos_resample=jax: relative positions are resampled as timm or transformers does" },
         { "", "", "", "mean=1,2", 197, 0, 576, 0, "gives 2 values of mean for in_chans 3" },
@@ -1137,6 +1139,8 @@ static void test_resolve(void)
         { "", "", "", "std=1,0,1", 197, 0, 576, 0, "std 0 is not above 0" },
         { "", "", "", "crop_pct=5", 197, 0, 576, 0, "crop_pct 5 is not in (0, 4]" },
         { "", "", "", "crop_pct=1e-9", 197, 0, 576, 0, "resize_height 2.24e+11 is out of range" },
+        { "", "", "", "crop_pct=1e-9 resize_height=8", 197, 0, 576, 0,
+          "resize_width 2.24e+11 is out of range" },
         { "", "", "", "dynamic_img_size=1 resize_width=300", 197, 0, 576, 0, "crop_pct=0" },
         { "", "", "", "dynamic_img_size=1 crop_pct=1", 197, 0, 576, 0, "crop_pct=1" },
         { "", "", "", "dynamic_img_size=1 crop_pct=1.00000049", 197, 0, 576, 0, "crop_pct=0" },
@@ -1157,7 +1161,9 @@ static void test_resolve(void)
           "pool token reads the class token" },
         { "in_chans=33", "", "", "", 197, 0, 576, 0, "in_chans or patch_size is outside" },
         { "", "", "", "patch_size=1025", 197, 0, 576, 0, "in_chans or patch_size is outside" },
-        { "", "embed_dim=384", "", "", 197, 0, 576, 0, "here says embed_dim 384, the tensors say" }
+        { "", "embed_dim=384", "", "", 197, 0, 576, 0, "here says embed_dim 384, the tensors say" },
+        { "has_gated_mlp=1", "", "has_gated_mlp=0 mlp_dim=1536", "", 197, 0, 576, 0,
+          "here says has_gated_mlp 0, the tensors say 1" }
     };
     size_t i;
     for (i = 0; i < COUNT(cases); i++) check_resolved(&cases[i]);

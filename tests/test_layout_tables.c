@@ -305,6 +305,8 @@ int main(int argc, char **argv)
         CHECK_MSG(has_checkpoint[i], "layout_%s: no checkpoint of tests/make_layouts.py has it",
                   table_names[i]);
     }
+    /* inspect.c counts through them */
+    CHECK(SETTING_STEM_STAGE4 == SETTING_STEM_STAGE1 + LAYOUT_STAGES - 1);
     CHECK(i < MAX_LAYOUTS && case_count > 0 && case_count < MAX_CASES);
     return test_summary();
 }

@@ -143,17 +143,6 @@ static bool open_reference(conversion *c, vit_model *model, report *r)
     return good;
 }
 
-static bool write_calibrated(conversion *c, const vit_model *reference, const cli_output *output,
-                             report *r)
-{
-    const vit_dtype dtype = c->options->dtype;
-    calibration *calibrated = calibrate_start(reference, dtype, &c->calibration,
-                                              c->options->quiet, r);
-    const bool good = calibrated && write_model(c, dtype, calibrated, output, r);
-    calibrate_free(calibrated);
-    return good;
-}
-
 static bool compare(conversion *c, const vit_model *reference, const cli_output *output, report *r)
 {
     vit_model model;
@@ -167,12 +156,17 @@ static bool compare(conversion *c, const vit_model *reference, const cli_output 
 
 static bool write_with_reference(conversion *c, const cli_output *output, report *r)
 {
+    const vit_dtype dtype = c->options->dtype;
+    const bool wanted = c->calibration.count > 0;
+    calibration *calibrated = NULL;
     vit_model reference;
     bool good;
     if (!open_reference(c, &reference, r)) return false;
-    good = (c->calibration.count > 0 ? write_calibrated(c, &reference, output, r)
-                                     : write_model(c, c->options->dtype, NULL, output, r)) &&
-           compare(c, &reference, output, r);
+    if (wanted)
+        calibrated = calibrate_start(&reference, dtype, &c->calibration, c->options->quiet, r);
+    good = (calibrated || !wanted) && write_model(c, dtype, calibrated, output, r);
+    calibrate_free(calibrated);
+    good = good && compare(c, &reference, output, r);
     vit_model_close(&reference);
     return good;
 }

@@ -1,4 +1,4 @@
-/* check.h - refuses checkpoints that would convert to something else than the model they hold. */
+/* check.h - refuses checkpoints that would convert to something other than the model they hold. */
 #ifndef CHECK_H
 #define CHECK_H
 

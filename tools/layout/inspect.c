@@ -106,33 +106,32 @@ static int count_units(const layout_map *map, int stage)
     return count;
 }
 
-/* The first convolution of a stem, and the pixels under it. */
-static const struct { const char *tensor; vit_stem stem; int pixels; } stems[] = {
-    { "patch_embed.backbone.stem.conv.weight", VIT_STEM_RESNET, 7 * 7 },
-    { "patch_embed.backbone.0.conv.weight", VIT_STEM_CONV, 4 * 4 }
-};
-
 const char *layout_input_weight(vit_stem stem)
 {
-    size_t i;
-    for (i = 0; i < COUNT(stems); i++)
-        if (stems[i].stem == stem) return stems[i].tensor;
+    switch (stem) {
+    case VIT_STEM_NONE: break;
+    case VIT_STEM_RESNET: return "patch_embed.backbone.stem.conv.weight";
+    case VIT_STEM_CONV: return "patch_embed.backbone.0.conv.weight";
+    }
     return "patch_embed.proj.weight";
 }
 
 /* Type and sizes of a stem; and the channels of its input. */
 static void inspect_stem(const layout_map *map, settings *s)
 {
+    static const struct { vit_stem stem; int pixels; } kernels[] = {   /* of the first convolution */
+        { VIT_STEM_RESNET, 7 * 7 }, { VIT_STEM_CONV, 4 * 4 }
+    };
     size_t i;
     int stage;
     settings_put(s, SETTING_STEM, VIT_STEM_NONE);
-    for (i = 0; i < COUNT(stems); i++) {
-        const int64_t width = rows_of(map, stems[i].tensor);
+    for (i = 0; i < COUNT(kernels); i++) {
+        const char *first = layout_input_weight(kernels[i].stem);
+        const int64_t width = rows_of(map, first);
         if (width == 0) continue;
-        settings_put(s, SETTING_STEM, stems[i].stem);
+        settings_put(s, SETTING_STEM, kernels[i].stem);
         put_size(s, SETTING_STEM_WIDTH, width);
-        put_size(s, SETTING_IN_CHANS,
-                 count_of(map, stems[i].tensor) / (width * stems[i].pixels));
+        put_size(s, SETTING_IN_CHANS, count_of(map, first) / (width * kernels[i].pixels));
     }
     for (stage = 0; stage < LAYOUT_STAGES; stage++)
         settings_put(s, (setting_key)(SETTING_STEM_STAGE1 + stage), count_units(map, stage));

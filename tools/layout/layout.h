@@ -12,7 +12,8 @@
  *     @a @a: @:a   at the end: row a of that dimension, all from a on, all before a; "2d" is two
  *             times embed_dim, a negative number counts from the end, and "@," slices the
  *             dimension after it
- *     0       alone: zeros, as many rows as each other part has; never the first or the last part
+ *     0       by itself: a part of zeros, with as many rows as each other part has; it cannot be
+ *             the first or the last part
  *
  * Axes. "source>file" names the dimensions that a part has, one letter each, several in brackets
  * where they are merged, then the order that the .vit file has: "io>oi" transposes a matrix,
@@ -67,7 +68,8 @@ typedef enum layout_method {
 
 enum { LAYOUT_MAX_PARTS = 4, LAYOUT_MAX_CONDITIONS = 4 };
 
-/* Several rules may make one tensor: the first does whose parts are there and conditions hold. */
+/* Several rules may make the same tensor. The first one applies whose parts are all there and whose
+ * conditions hold. */
 typedef struct layout_rule {
     const char *tensor;                        /* name in the .vit file */
     layout_method method;

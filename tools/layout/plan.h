@@ -8,9 +8,10 @@
 #include "layout/rules.h"
 #include "model/resolve.h"
 
-/* Where the values of a tensor come from. To add one: decide it in plan.c's kind_of, give sources
- * of other dimensions in its source_dims, and write it in convert's stream_item; the compiler names
- * the switches. */
+/* Where the values of a tensor come from. To add one: decide it in kind_of (plan.c), set the
+ * dimensions of its sources in put_source_dims if they differ from the tensor's, say in
+ * layout_is_stored whether it has any, and write its values in stream_source (convert/weights.c).
+ * The compiler names the last three, which are switches. */
 typedef enum source_kind {
     SOURCE_CHECKPOINT,         /* the checkpoint's tensors, by the rule's method */
     SOURCE_RESAMPLED,          /* the same, of another grid: pos_embed */

@@ -218,9 +218,10 @@ static bool find_view(const layout_map *map, const char *part, int block, layout
 /* A linear layer over the pixels of a patch: as written, or in the order that was told. */
 const char *layout_rule_axes(const layout_map *map, const layout_rule *rule)
 {
-    static const char *const orders[][3] = {   /* order open, chw, hwc */
-        { "d(patch)>dcpq", "d(cpq)>dcpq", "d(pqc)>dcpq" },
-        { "(patch)d>dcpq", "(cpq)d>dcpq", "(pqc)d>dcpq" }
+    enum { CHW = 1 + PATCH_ORDER_CHW, HWC = 1 + PATCH_ORDER_HWC };   /* as map->patch_order */
+    static const char *const orders[][3] = {
+        { "d(patch)>dcpq", [CHW] = "d(cpq)>dcpq", [HWC] = "d(pqc)>dcpq" },
+        { "(patch)d>dcpq", [CHW] = "(cpq)d>dcpq", [HWC] = "(pqc)d>dcpq" }
     };
     size_t i;
     int order;

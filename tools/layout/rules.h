@@ -35,7 +35,7 @@ typedef struct layout_map {
     layout_target *targets;        /* in the order of the rules */
     size_t target_count;
     layout_match *matches;         /* those of all targets */
-    int patch_order;               /* 1 + the place of its word; 0: not told */
+    int patch_order;               /* 1 + PATCH_ORDER_...; 0: not told */
     int64_t embed_dim;             /* 0 until the tensors have shown it */
 } layout_map;
 

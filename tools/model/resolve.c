@@ -338,7 +338,8 @@ static bool find_grid(resolver *m, report *r)
                            m->stored->position_rows);
     if (ways == 1) return true;
     take_grid(m, &m->all[FROM_OPTIONS]);
-    return grid_explains_rows(m) || refuse_rows(m, r);
+    if (grid_explains_rows(m)) return true;
+    return refuse_rows(m, r);
 }
 
 /* Positions computed from the coordinates of the patches. */
