@@ -9,8 +9,8 @@
  *        (layout/tables/). If timm's models take it as an argument, add that to config_timm.c.
  *     4. WORKED_OUT: resolve.c computes the field. NO_FIELD: whatever reads the setting.
  * settings.c does not compile if the kind does not fit the field's type. test_settings fails, with
- * the setting's name, if a field has no row, if the tensor in shown_by does not come and go with the
- * field, if --set does not reach the field, or if vit-info does not mention it.
+ * the setting's name, if a field has no row, if the tensor in shown_by does not come and go with
+ * the field, if --set does not reach the field, or if vit-info does not mention it.
  *
  * To add an activation, a pooling, a type of block or norm, or another value of an enum of vit.h:
  *     1. Add it to vit.h, where the enum says how.
