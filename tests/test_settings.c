@@ -84,6 +84,15 @@ static void check_given(setting_key key, const char *text, double value)
     CHECK_MSG(!strcmp(setting_text(key, value, back), text), "%s: back as %s", assignment, back);
 }
 
+/* Tools and traces use the same names. */
+static void test_activation_names(void)
+{
+#define X(enumerator, value, text)                                                               \
+    CHECK_MSG(setting_find_word(SETTING_ACTIVATION, text) == value, "%s: vit.h's name", text);
+    VIT_ACTIVATION_LIST(X)
+#undef X
+}
+
 static void test_given(void)
 {
     int key, place;
@@ -231,6 +240,7 @@ int main(void)
 {
     test_fields();
     test_given();
+    test_activation_names();
     test_shown();
     test_described();
     test_copied();

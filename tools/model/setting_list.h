@@ -8,11 +8,12 @@
  *     3. If shown_by names a tensor, the layouts that have it need a rule for it
  *        (layout/tables/). If timm's models take it as an argument, add that to config_timm.c.
  *     4. WORKED_OUT: resolve.c computes the field. NO_FIELD: whatever reads the setting.
- * test_settings fails, with the setting's name, if a field has no row or another type, if the
- * tensor in shown_by does not come and go with the field, or if vit-info does not mention it.
+ * settings.c does not compile if the kind does not fit the field's type. test_settings fails, with
+ * the setting's name, if a field has no row, if the tensor in shown_by does not come and go with
+ * the field, if --set does not reach the field, or if vit-info does not mention it.
  *
  * To add an activation, a pooling, a type of block or norm, or another value of an enum of vit.h:
- *     1. Add it to vit.h, and raise its upper bound in VIT_FIELD_LIST (vit.h says how).
+ *     1. Add it to vit.h, where the enum says how.
  *     2. Add its word to the list below, at the same place as in the enum. Until then settings.c
  *        does not compile: "ACTIVATION_lacks_words".
  *     3. What libraries call it in their own files, if they have it: activations in config_timm.c
