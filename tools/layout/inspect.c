@@ -112,6 +112,7 @@ const char *layout_input_weight(vit_stem stem)
     case VIT_STEM_NONE: break;
     case VIT_STEM_RESNET: return "patch_embed.backbone.stem.conv.weight";
     case VIT_STEM_CONV: return "patch_embed.backbone.0.conv.weight";
+    case VIT_NUM_STEMS: break;
     }
     return "patch_embed.proj.weight";
 }
