@@ -8248,7 +8248,7 @@ static void vit__add_branch(const vit__block_pass *p, const vit__branch *b, vit_
         vit__norm_in_place(s, b->norm, spare);
         vit__add_rows(s, gamma, spare.data, x);
         break;
-    case VIT_BLOCK_PARALLEL: /* x + f(norm(x)) + g(norm(x)): y gets norm(x) for g before x changes */
+    case VIT_BLOCK_PARALLEL: /* x + f(norm(x)) + g(norm(x)): y gets norm(x) before x changes */
         if (b->is_second) {
             vit__branch_sum(p, b, &last, x);
             break;
