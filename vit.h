@@ -372,7 +372,7 @@ typedef enum vit_rope {
 /* What an MLP does between its layers: X(enumerator, value, name).
 
    To add an activation: a line here and its case in vit__activate (>>math); in
-   tests/test_random.c its case in activate(), in double. */
+   tests/test_random.c its case in activate(), in double. tests/test_values.c tries it. */
 #define VIT_ACTIVATION_LIST(X)                                                 \
     X(VIT_GELU, 0, "gelu")             /* x * Phi(x), by erf                */ \
     X(VIT_GELU_TANH, 1, "gelu_tanh")   /* torch.nn.GELU(approximate="tanh") */ \
@@ -1173,13 +1173,13 @@ int memcmp(const void *a, const void *b, size_t size);
 #    endif
 static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    define VIT__IS_FIXED 1
-#    define VIT__KNOWN(name, otherwise) (vit__fixed.name)
+#    define VIT__FIXED_OR(name, otherwise) (vit__fixed.name)
 #    define VIT__CONFIG(model) ((void)(model), &vit__fixed)
 #    define VIT__DTYPES VIT__FIXED_PART(VIT_FIXED, _DTYPES)
 #    define VIT__SIGNATURE VIT__FIXED_PART(VIT_FIXED, _SIGNATURE)
 #else
 #    define VIT__IS_FIXED 0
-#    define VIT__KNOWN(name, otherwise) (otherwise)
+#    define VIT__FIXED_OR(name, otherwise) (otherwise)
 #    define VIT__CONFIG(model) (&(model)->config)
 #    define VIT__DTYPES 31u
 #    define VIT__SIGNATURE 0
@@ -1187,24 +1187,24 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 
 /* The types of weights in this build, by the numbers of vit_dtype. */
 #if defined(VIT_NO_F16)
-#    define VIT__F16 0
+#    define VIT__HAS_F16 0
 #else
-#    define VIT__F16 (VIT__DTYPES >> 1 & 1)
+#    define VIT__HAS_F16 (VIT__DTYPES >> 1 & 1)
 #endif
 #if defined(VIT_NO_BF16)
-#    define VIT__BF16 0
+#    define VIT__HAS_BF16 0
 #else
-#    define VIT__BF16 (VIT__DTYPES >> 2 & 1)
+#    define VIT__HAS_BF16 (VIT__DTYPES >> 2 & 1)
 #endif
 #if defined(VIT_NO_INT8)
-#    define VIT__INT8 0
+#    define VIT__HAS_INT8 0
 #else
-#    define VIT__INT8 (VIT__DTYPES >> 3 & 1)
+#    define VIT__HAS_INT8 (VIT__DTYPES >> 3 & 1)
 #endif
 #if defined(VIT_NO_INT4)
-#    define VIT__INT4 0
+#    define VIT__HAS_INT4 0
 #else
-#    define VIT__INT4 (VIT__DTYPES >> 4 & 1)
+#    define VIT__HAS_INT4 (VIT__DTYPES >> 4 & 1)
 #endif
 #if defined(VIT_NO_BF16) && !defined(VIT_NO_INT8)
 #    error "vit.h: VIT_NO_BF16 needs VIT_NO_INT8, whose attention is in bf16"
@@ -1322,7 +1322,7 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #if !defined(VIT__HELIUM)
 #    define VIT__HELIUM 0
 #endif
-#if VIT__CORTEX && !VIT__HELIUM && !defined(VIT_NO_SMLAD) && VIT__INT8
+#if VIT__CORTEX && !VIT__HELIUM && !defined(VIT_NO_SMLAD) && VIT__HAS_INT8
 #    define VIT__SMLAD 1
 #else
 #    define VIT__SMLAD 0
@@ -2843,8 +2843,8 @@ static vit_result vit__fail_tensor(vit_model *model, const vit_tensor *expected,
 }
 
 static int vit__has_dtype(uint32_t dtype) {
-    const unsigned all = 1u << VIT_F32 | VIT__F16 << VIT_F16 | VIT__BF16 << VIT_BF16 |
-                         VIT__INT8 << VIT_I8 | VIT__INT4 << VIT_I4;
+    const unsigned all = 1u << VIT_F32 | VIT__HAS_F16 << VIT_F16 | VIT__HAS_BF16 << VIT_BF16 |
+                         VIT__HAS_INT8 << VIT_I8 | VIT__HAS_INT4 << VIT_I4;
     return dtype < VIT_NUM_DTYPES && (all >> dtype & 1u);
 }
 
@@ -3636,7 +3636,8 @@ VIT__INLINE float vit__gelu(vit__fma_fn *fma, float x) {
 
 /* In a build for one architecture there is one activation, but for a stem's own. */
 VIT__INLINE vit_activation vit__known(vit_activation activation) {
-    return VIT__KNOWN(stem, 1) ? activation : (vit_activation)VIT__KNOWN(activation, activation);
+    if (VIT__FIXED_OR(stem, 1)) return activation;
+    return (vit_activation)VIT__FIXED_OR(activation, activation);
 }
 
 /* The activations, defined here and nowhere else. gelu_tanh(x) is x sigmoid(2 u) with
@@ -3917,7 +3918,7 @@ VIT__INLINE void vit__gate_body(vit__output_fn *output, vit_activation activatio
     float last[16] = { 0 };
     vit__output out = { NULL, 0, NULL, VIT__NO_ACT, 0, NULL };
     int i, l;
-    if (!VIT__KNOWN(has_gated_mlp, 1)) return;
+    if (!VIT__FIXED_OR(has_gated_mlp, 1)) return;
     out.c = x;
     out.act = VIT__ACT(activation);
     output(&out, x, 0, 1, full);
@@ -4049,14 +4050,14 @@ VIT__INLINE void vit__convert_body(vit__fma_fn *fma, vit__form form, float *row,
     switch (form) {
     case VIT__FORM_F32: break;
     case VIT__FORM_ROUNDED:
-        if (VIT__BF16) vit__round_bf16(row, n);
+        if (VIT__HAS_BF16) vit__round_bf16(row, n);
         break;
     case VIT__FORM_BF16:
         if (VIT__SIMD) vit__convert_bf16(row, n);
         break;
     case VIT__FORM_U8:
     case VIT__FORM_S8:
-        if (VIT__INT8) vit__convert_u8(fma, row, n);
+        if (VIT__HAS_INT8) vit__convert_u8(fma, row, n);
         if (VIT__SIMD && form == VIT__FORM_S8) vit__make_signed(row, n);
         break;
     }
@@ -4094,7 +4095,8 @@ VIT__INLINE void vit__norm_rows(vit__fma_fn *fma, int rms, float *y, const float
 
 VIT__INLINE void vit__norm_body(vit__fma_fn *fma, float *y, const float *x, const float *weight,
                                 const float *bias, int dim, float eps) {
-    const int always = VIT__KNOWN(norm_type, 1) == VIT_LAYER_NORM && !VIT__KNOWN(has_diff_attn, 1);
+    const int always = VIT__FIXED_OR(norm_type, 1) == VIT_LAYER_NORM &&
+                       !VIT__FIXED_OR(has_diff_attn, 1);
     if (always || bias) vit__norm_rows(fma, 0, y, x, weight, bias, dim, eps);
     else vit__norm_rows(fma, 1, y, x, weight, bias, dim, eps);
 }
@@ -4283,7 +4285,7 @@ VIT__INLINE void vit__rotate_pairs(vit__fma_fn *fma, vit_rope rope, float *x, co
 
 VIT__INLINE void vit__rotate_body(vit__fma_fn *fma, vit_rope rope, float *x, const float *cosine,
                                   const float *sine, int half) {
-    if (!VIT__KNOWN(rope, 1)) return;
+    if (!VIT__FIXED_OR(rope, 1)) return;
     if (rope == VIT_ROPE_PAIRS) vit__rotate_pairs(fma, VIT_ROPE_PAIRS, x, cosine, sine, half);
     else vit__rotate_pairs(fma, VIT_ROPE_HALVES, x, cosine, sine, half);
 }
@@ -4340,9 +4342,9 @@ VIT__INLINE void vit__gemm_body(vit_dtype dtype, float *tile, const vit__operand
         if (is_here) vit__gemm_body(dtype, tile, o);                           \
     }
 VIT_X(vit__gemm_f32_4x16_scalar, VIT_F32, 1)
-VIT_X(vit__gemm_f16_4x16_scalar, VIT_F16, VIT__F16)
-VIT_X(vit__gemm_bf16_4x16_scalar, VIT_BF16, VIT__BF16)
-VIT_X(vit__gemm_i4_4x16_scalar, VIT_I4, VIT__INT4)
+VIT_X(vit__gemm_f16_4x16_scalar, VIT_F16, VIT__HAS_F16)
+VIT_X(vit__gemm_bf16_4x16_scalar, VIT_BF16, VIT__HAS_BF16)
+VIT_X(vit__gemm_i4_4x16_scalar, VIT_I4, VIT__HAS_INT4)
 #undef VIT_X
 
 /* sum of (q - zero) w from sum of q w; wraps instead of overflowing, should a
@@ -4395,7 +4397,7 @@ VIT__INLINE void vit__gemm_i8_body(vit__dot_i8_fn *dot, float *tile, const vit__
 }
 
 static void vit__gemm_i8_4x16_scalar(float *tile, const vit__operands *o) {
-    if (VIT__INT8) vit__gemm_i8_body(vit__dot_i8_scalar, tile, o);
+    if (VIT__HAS_INT8) vit__gemm_i8_body(vit__dot_i8_scalar, tile, o);
 }
 
 static void vit__output_scalar(const vit__output *out, const float *tile, int tile_cols,
@@ -4422,7 +4424,7 @@ static float vit__softmax_scalar(float *x, int n, float scale) {
 
 static void vit__pack_head_scalar(vit_dtype dtype, const vit__packing *to, const float *k,
                                   const float *v, int first, int tokens) {
-    vit__pack_head_body(VIT__BF16 ? dtype : VIT_F32, to, k, v, first, tokens);
+    vit__pack_head_body(VIT__HAS_BF16 ? dtype : VIT_F32, to, k, v, first, tokens);
 }
 
 static void vit__scale_scalar(float *y, const float *x, int n, float factor) {
@@ -5336,8 +5338,8 @@ VIT__INLINE uint32x4_t vit__pairs_helium(const unsigned char *p, size_t stride, 
         }
 
 VIT__GEMM_HELIUM(vit__gemm_f32_helium, fma_helium, vit__f32_helium, 64, 1)
-VIT__GEMM_HELIUM(vit__gemm_f16_helium, fma_helium, vit__f16_helium, 32, VIT__F16)
-VIT__GEMM_HELIUM(vit__gemm_bf16_helium, pair_helium, vit__pairs_helium, 64, VIT__BF16)
+VIT__GEMM_HELIUM(vit__gemm_f16_helium, fma_helium, vit__f16_helium, 32, VIT__HAS_F16)
+VIT__GEMM_HELIUM(vit__gemm_bf16_helium, pair_helium, vit__pairs_helium, 64, VIT__HAS_BF16)
 
 /* Two rows a and b times two columns of a panel, whose quads lie 64 bytes apart. In
    assembly, because compilers make no loop of it that ends with its last bytes. The
@@ -5387,7 +5389,7 @@ static void vit__gemm_i8_helium(float *tile, const vit__operands *o) {
     const unsigned char *tail = o->panel + 16 * (size_t)bytes, *a = o->a, *b;
     int32_t sum[32];
     int rows = o->rows, l;
-    for (; VIT__INT8 && rows > 0; rows -= 2, a += 2 * o->lda, tile += 32) {
+    for (; VIT__HAS_INT8 && rows > 0; rows -= 2, a += 2 * o->lda, tile += 32) {
         b = rows > 1 ? a + o->lda : a;
         for (l = 0; l < 16; l += 2)
             vit__dot_i8_helium(sum + l, a + VIT__U8_HEADER, b + VIT__U8_HEADER, o->panel + 4 * l,
@@ -6616,7 +6618,7 @@ static vit__form vit__form_of(const vit_session *s, const vit__layer *layer) {
 /* Floats that a row of n elements takes in this form: n or fewer. */
 static int vit__form_floats(vit__form form, int n) {
     if (VIT__SIMD && form == VIT__FORM_BF16) return vit__ceil_div(n, 2);
-    if (VIT__INT8 && form == VIT__FORM_U8) return VIT__U8_HEADER / 4 + vit__ceil_div(n, 4);
+    if (VIT__HAS_INT8 && form == VIT__FORM_U8) return VIT__U8_HEADER / 4 + vit__ceil_div(n, 4);
     if (VIT__SIMD && form == VIT__FORM_S8) return VIT__U8_HEADER / 4 + vit__ceil_div(n, 8) * 2;
     return n;
 }
@@ -7404,11 +7406,11 @@ static vit_dtype vit__attention_dtype(vit_dtype weights) {
 }
 
 static int vit__is_differential(const vit__attention *job) {
-    return VIT__KNOWN(has_diff_attn, 1) && job->lambda != NULL;
+    return VIT__FIXED_OR(has_diff_attn, 1) && job->lambda != NULL;
 }
 
 static int vit__is_pooling(const vit__attention *job) {
-    return VIT__KNOWN(pool, VIT_POOL_MAP) == VIT_POOL_MAP && job->is_pooling;
+    return VIT__FIXED_OR(pool, VIT_POOL_MAP) == VIT_POOL_MAP && job->is_pooling;
 }
 
 /* low_memory computes q, k and v head by head, just before they are used. */
@@ -7499,7 +7501,7 @@ static void vit__attention_begin(const vit__attention *job, int number, int task
     head->values.out.c = job->context + (size_t)(image * rows) * width +
                          (size_t)h * (size_t)job->dim;
     head->values.out.ldc = width;
-    if (VIT__KNOWN(has_rel_pos, 1) && job->rel_pos)
+    if (VIT__FIXED_OR(has_rel_pos, 1) && job->rel_pos)
         head->rel_pos = job->rel_pos + h * vit__num_rel_pos(c);
     if (!VIT__LOGITS_ONLY && job->mask)
         head->mask = job->mask + (image + 1) * c->num_tokens - n; /* the last n */
@@ -7553,7 +7555,7 @@ static void vit__add_rel_pos(const vit_config *c, const vit__kernels *kernels, c
 static float vit__attention_softmax(const vit__attention *job, const vit__attn_head *head,
                                     int token, float *row) {
     const vit__kernels *kernels = vit__known_kernels(head->scores.kernels);
-    const float *rel_pos = VIT__KNOWN(has_rel_pos, 1) ? head->rel_pos : NULL;
+    const float *rel_pos = VIT__FIXED_OR(has_rel_pos, 1) ? head->rel_pos : NULL;
     const uint8_t *mask = VIT__LOGITS_ONLY ? NULL : head->mask;
     const int n = job->keys;
     int i;

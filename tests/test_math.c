@@ -499,7 +499,7 @@ static void kernel_convert_signed(const vit__kernels *k, int n) {
 }
 
 static void test_row_kernels(const vit__kernels *k) {
-    for (int n = VIT__SIMD && VIT__INT8 ? 4 : MAX_N + 1; n <= MAX_N; n++) {
+    for (int n = VIT__SIMD && VIT__HAS_INT8 ? 4 : MAX_N + 1; n <= MAX_N; n++) {
         kernel_convert_signed(k, n);
     }
     for (int n = 0; n <= MAX_N; n++) {
@@ -623,7 +623,7 @@ static void gemm_reference(const gemm_case *g, vit_dtype dtype, int rows, int co
 static void gemm_one(const vit__kernels *kernels, gemm_case *g, vit_dtype dtype, int rows,
                      int cols, int depth, int mode) {
     static float wanted[GEMM_ROWS * GEMM_COLS + 1], got[GEMM_ROWS * GEMM_COLS + 1];
-    const vit__layer layer = {g->panels, g->bias, dtype, cols, depth};
+    const vit__layer layer = {(const float *)(const void *)g->panels, g->bias, dtype, cols, depth};
     vit__linear l;
     gemm_prepare(g, dtype, cols, depth, rows, mode == 3 && dtype != VIT_I8 ? 0 : -1);
     gemm_convert(kernels, g, dtype, rows, depth);

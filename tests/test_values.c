@@ -1,0 +1,93 @@
+/* test_values.c - every value of each enum that a model chooses from: accepted up to the last one,
+ * refused beyond, and each with outputs of its own. A value that was added and does nothing fails
+ * here, by name.
+ */
+#define VIT_IMPLEMENTATION
+#include "../vit.h"
+
+#include "test.h"
+#include "tiny_model.h"
+
+enum { LARGEST = 8, NUM_LOGITS = 5 };
+
+/* Logits of a tiny model with these options, by plain C; false if it is refused. */
+static int run(const tiny_options *o, float logits[NUM_LOGITS]) {
+    static float input[3 * 8 * 8];
+    tiny_file file = tiny_build(o);
+    vit_model model;
+    vit_session session;
+    vit_params params;
+    vit_outputs outputs;
+    memset(&params, 0, sizeof params);
+    memset(&outputs, 0, sizeof outputs);
+    params.isa = VIT_ISA_SCALAR;
+    outputs.logits = logits;
+    vit_result result = vit_model_open_memory(file.data, file.size, 0, &model);
+    CHECK_MSG(result == VIT_OK, "%s", model.detail);
+    if (result == VIT_OK) {
+        size_t size = vit_workspace_size(&model, &params);
+        void *workspace = tiny_allocate(size);
+        vit_selftest_input(&model.config, input);
+        result = vit_session_init(&session, &model, &params, workspace, size);
+        CHECK(result == VIT_OK && vit_forward(&session, input, 1, &outputs) == VIT_OK);
+        free(workspace);
+        vit_model_close(&model);
+    }
+    tiny_free(&file);
+    return result == VIT_OK;
+}
+
+/* What a value wants of the other options. */
+static void prepare(vit_config *c, const char *name, int value) {
+    c->num_reg_tokens = 1;
+    if (strcmp(name, "stem") == 0 && value != VIT_STEM_NONE) {
+        c->stem_width = 32;
+        c->stem_stage1 = value == VIT_STEM_RESNET;
+        c->patch_size = value == VIT_STEM_CONV ? 8 : 4;
+    }
+}
+
+/* The values of one enum, 0 ... count - 1, the field's largest being the last. */
+static void values(const char *name, size_t offset, int count, int largest) {
+    float logits[LARGEST][NUM_LOGITS];
+    CHECK_MSG(largest == count - 1 && count <= LARGEST, "%s: %d values, largest %d", name, count,
+              largest);
+    for (int value = 0; value <= count && count <= LARGEST; value++) {
+        tiny_options o = tiny_defaults();
+        char detail[VIT_MAX_DETAIL];
+        prepare(&o.config, name, value);
+        memcpy((char *)&o.config + offset, &value, sizeof value);
+        if (value == count) {
+            CHECK_MSG(vit_config_check(&o.config, detail) != VIT_OK &&
+                          strstr(detail, name), "%s %d: %s", name, value, detail);
+        } else if (run(&o, logits[value])) {
+            for (int i = 0; i < value; i++) {
+                CHECK_MSG(memcmp(logits[i], logits[value], sizeof logits[i]) != 0,
+                          "%s: %d does what %d does", name, value, i);
+            }
+        }
+    }
+}
+
+static int largest_of(const char *field) {
+#define LARGEST_OF(type, name, required, smallest, largest)                                        \
+    if (strcmp(field, #name) == 0) {                                                               \
+        return (int)(largest);                                                                     \
+    }
+    VIT_FIELD_LIST(LARGEST_OF)
+#undef LARGEST_OF
+    return -1;
+}
+
+int main(void) {
+#define VALUES(name, count) values(#name, offsetof(vit_config, name), count, largest_of(#name))
+    VALUES(positions, VIT_NUM_POSITIONS);
+    VALUES(stem, VIT_NUM_STEMS);
+    VALUES(norm_type, VIT_NUM_NORM_TYPES);
+    VALUES(block_type, VIT_NUM_BLOCK_TYPES);
+    VALUES(rope, VIT_NUM_ROPES);
+    VALUES(activation, VIT_NUM_ACTIVATIONS);
+    VALUES(pool, VIT_NUM_POOLS);
+#undef VALUES
+    return test_summary();
+}
