@@ -8906,8 +8906,9 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
 
 /* CHANGE LOG
 
-   next    vit_resample_positions takes vit_grids; every enum of vit_config ends with its
-           VIT_NUM_...
+   next    block types are called VIT_BLOCK_...; vit_resample_positions takes vit_grids;
+           every enum of vit_config ends with its VIT_NUM_...; an unoptimised build says so
+           (VIT_UNOPTIMIZED), and gcc optimises its kernels all the same
 
    v0.1.0  first version: timm's VisionTransformer and DeiT with nearly all of their
            options, torch.nn's post-norm blocks; rotary and relative positions,
