@@ -675,7 +675,7 @@ cp whole m.safetensors
 accepts $H
 cp m.vit kept.vit
 cp m.vit m.safetensors
-refuses 1 "expected a checkpoint, found a .vit file" $H
+refuses 1 ".vit file: a checkpoint is expected; --to safetensors turns a .vit file back" $H
 cp whole m.safetensors
 refuses 1 "not a .vit file" --to safetensors
 refuses 2 "--to: expected vit or safetensors" --to onnx

@@ -299,7 +299,8 @@ static const checkpoint_container checkpoint_containers[] = {
       "checkpoint that it was made from (safetensors, .pth, .npz)" },
     { "vit.cpp", probe_ggml, ggml_open, NULL },
     { "HDF5", probe_hdf5, NULL, "not supported; save as safetensors" },
-    { "vit.h model", probe_vit, NULL, "converted already" },
+    { ".vit file", probe_vit, NULL, "a checkpoint is expected; --to safetensors turns a .vit file "
+      "back into one" },
     { "gzip", probe_gzip, NULL, "not supported; unpack it first" },
     { "web page", probe_html, NULL, "not a checkpoint; the download went wrong" },
     { "Git LFS pointer", probe_lfs, NULL, "not the file itself; run git lfs pull" },

@@ -26,13 +26,6 @@ static bool is_file(const char *path)
 
 static bool open_checkpoint(conversion *c, report *r)
 {
-    unsigned char magic[8];
-    FILE *file = is_file(c->options->checkpoint) ? fopen(c->options->checkpoint, "rb") : NULL;
-    bool packed = file && fread(magic, 1, 8, file) == 8 && !memcmp(magic, VIT_FILE_MAGIC, 8);
-    if (file) fclose(file);
-    if (packed)
-        return report_fail(r, "expected a checkpoint, found a .vit file (--to safetensors turns "
-                           "it back)");
     return checkpoint_open(c->options->checkpoint, &c->checkpoint, r) &&
            (c->options->rename.count == 0 ||
             rename_tensors(c->checkpoint, &c->options->rename, r));
@@ -137,8 +130,7 @@ static bool resolve(conversion *c, report *r)
     if (!layout_check_told(&c->map, c->all, r)) return false;
     if (!settings_resolve(c->all, &c->seen, &wanted, &c->model, r)) return false;
     choose_tolerance(c);
-    return layout_make_plan(&c->map, &c->model, c->options->dtype, &c->options->ignore,
-                            &c->plan, r);
+    return layout_make_plan(&c->map, &c->model, &c->options->ignore, &c->plan, r);
 }
 
 /* === Labels and photos === */

@@ -329,19 +329,20 @@ static bool plan_item(const layout_map *map, const settings_resolved *model, lay
     return plan_sources(map, &match, model, item, r);
 }
 
-static bool plan_items(const layout_map *map, const settings_resolved *model, vit_dtype dtype,
-                       layout_plan *plan, report *r)
+/* Names and shapes; what type each tensor is stored in, the writer decides. */
+static bool plan_items(const layout_map *map, const settings_resolved *model, layout_plan *plan,
+                       report *r)
 {
     const vit_config *config = &model->config;
     vit_tensor tensor;
     size_t i;
     int count = 0;
-    while (vit_architecture_tensor(config, dtype, count, &tensor)) count++;
+    while (vit_architecture_tensor(config, VIT_F32, count, &tensor)) count++;
     plan->count = (size_t)count;
     plan->items = calloc(plan->count + 1, sizeof *plan->items);   /* unused fields are 0 */
     if (!plan->items) return report_no_memory(r);
     for (i = 0; i < plan->count; i++) {
-        vit_architecture_tensor(config, dtype, (int)i, &plan->items[i].tensor);
+        vit_architecture_tensor(config, VIT_F32, (int)i, &plan->items[i].tensor);
         if (!plan_item(map, model, &plan->items[i], r)) return false;
     }
     return true;
@@ -457,11 +458,11 @@ static bool check_unused(const layout_map *map, const vit_config *config, const 
     return good;
 }
 
-bool layout_make_plan(const layout_map *map, const settings_resolved *model, vit_dtype dtype,
+bool layout_make_plan(const layout_map *map, const settings_resolved *model,
                       const text_list *ignore, layout_plan *plan, report *r)
 {
     memset(plan, 0, sizeof *plan);
-    if (plan_items(map, model, dtype, plan, r) &&
+    if (plan_items(map, model, plan, r) &&
         check_unused(map, &model->config, ignore, plan, r))
         return true;
     layout_free_plan(plan);

@@ -44,7 +44,7 @@ typedef struct layout_plan {
 
 /* Assigns every tensor of the architecture its source and checks shapes; then every tensor of
  * the checkpoint must have been used, be harmless, or match a pattern of `ignore`. */
-bool layout_make_plan(const layout_map *map, const settings_resolved *model, vit_dtype dtype,
+bool layout_make_plan(const layout_map *map, const settings_resolved *model,
                       const text_list *ignore, layout_plan *plan, report *r);
 void layout_free_plan(layout_plan *plan);
 
