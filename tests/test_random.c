@@ -1043,7 +1043,7 @@ static void more_options(vit_config *c) {
     bool pre = pick(0, 2) != 0;
     c->has_cls_token = c->has_dist_token || pick(0, 1);
     c->num_reg_tokens = pick(0, 3) ? 0 : pick(1, 4);
-    c->positions = pick(0, 2);
+    c->positions = pick(0, VIT_NUM_POSITIONS - 1);
     c->has_patch_bias = pick(0, 1);
     c->has_pre_norm = pick(0, 1);
     c->has_patch_pre_norm = pick(0, 2) == 0;
@@ -1054,10 +1054,10 @@ static void more_options(vit_config *c) {
     c->has_mlp_norm = pre && pick(0, 2) == 0;
     c->has_proj_bias = pick(0, 1);
     c->has_layer_scale = pick(0, 1);
-    c->activation = pick(0, 4);
+    c->activation = pick(0, VIT_NUM_ACTIVATIONS - 1);
     c->has_gated_mlp = pick(0, 2) == 0;
     c->has_final_norm = pick(0, 3) != 0;
-    c->pool = c->has_dist_token ? VIT_POOL_TOKEN : pick(0, 5);
+    c->pool = c->has_dist_token ? VIT_POOL_TOKEN : pick(0, VIT_NUM_POOLS - 1);
     c->pool = c->pool == VIT_POOL_TOKEN_AVG && c->representation_dim ? VIT_POOL_AVG : c->pool;
     c->pool_prefix = pick(0, 3) == 0;
     c->has_fc_norm = !c->has_dist_token && c->pool != VIT_POOL_TOKEN_AVG && pick(0, 2) == 0;
@@ -1066,7 +1066,7 @@ static void more_options(vit_config *c) {
 /* Positions in attention, and other attentions. */
 static void attention_options(vit_config *c) {
     c->head_dim += c->head_dim % 2;
-    c->rope = pick(0, 2);
+    c->rope = pick(0, VIT_NUM_ROPES - 1);
     c->rope_per_block = c->rope && pick(0, 1);
     if (!c->has_dist_token && pick(0, 2) == 0) {
         c->num_reg_tokens = 0;
