@@ -597,7 +597,7 @@ VIT_API vit_result vit_preprocess(const vit_model *model, const vit_image *image
    has it; its kernels and their table, VIT__TIER, in a section of its own or in that of
    its family; in >>dispatch a line of VIT__TIER_LIST and its detection. For a macro that
    leaves it out: its line under CONFIGURATION and in tests/compile.sh. Tests find the
-   tier by themselves. */
+   tier by themselves; test_api names it if it is not detected. */
 #define VIT_ISA_LIST(X)                                                        \
     X(VIT_ISA_AUTO, 0, "auto")               /* the best of this CPU and build */ \
     X(VIT_ISA_SCALAR, 1, "scalar")           /* plain C                        */ \
