@@ -838,7 +838,7 @@ static void test_packing_nonfinite(void) {
     }
 }
 
-/* Plain tensors: a row is everything behind the first dimension. */
+/* Plain tensors: a row is everything after the first dimension. */
 static void test_unpack_plain(void) {
     float values[2 * 3 * 4], row[12];
     unsigned char data[sizeof values];
