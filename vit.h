@@ -597,7 +597,7 @@ VIT_API vit_result vit_preprocess(const vit_model *model, const vit_image *image
    has it; its kernels and their table, VIT__TIER, in a section of its own or in that of
    its family; in >>dispatch a line of VIT__TIER_LIST and its detection. For a macro that
    leaves it out: its line under CONFIGURATION and in tests/compile.sh. Tests find the
-   tier by themselves. */
+   tier by themselves; test_api names it if it is not detected. */
 #define VIT_ISA_LIST(X)                                                        \
     X(VIT_ISA_AUTO, 0, "auto")               /* the best of this CPU and build */ \
     X(VIT_ISA_SCALAR, 1, "scalar")           /* plain C                        */ \
@@ -4364,7 +4364,8 @@ static void vit__dequantise_row(float *tile, const int32_t *sum, const unsigned 
                   (scale * vit__panel_float(tail));
 }
 
-/* One row of a times four columns of a panel, in integers. */
+/* One row of a times four columns of a panel, in integers: sum[c] += q[k] * w[k][c]. Every tier's
+   sums fit 32 bits: |q| <= 255, |w| <= 128, depth <= 65536, and 65536 * 255 * 128 < 2^31. */
 typedef void vit__dot_i8_fn(int32_t *sum, const unsigned char *q, const unsigned char *w,
                             int depth);
 
@@ -4452,11 +4453,21 @@ VIT__TIER(scalar, VIT_ISA_SCALAR, 1, scalar,
 /*                                                                           */
 /* One macro, VIT__GEMM, writes all register tiles; it is given the height,  */
 /* the width in vectors and a *step*, which says how the inner loop loads    */
-/* and multiplies.                                                           */
+/* and multiplies. In plain C, a tile of f32 is                              */
+/*                                                                           */
+/*    for (i = 0; i < depth; i++) {                                          */
+/*        k = ORDER(i, depth);                                               */
+/*        for (r = 0; r < rows; r++)                                         */
+/*            for (l = 0; l < columns; l++)                                  */
+/*                c[r][l] = fma(a[r][k], w[k][l], c[r][l]);                  */
+/*    }                                                                      */
+/*                                                                           */
+/* The comments below say in plain C what an instruction does; l is a lane   */
+/* of 32 bits, j one of 16, i one of 8.                                      */
 /*                                                                           */
 /* Every accumulator is a named variable, because arrays of them are spilled */
 /* by gcc 12 and clang 14. Where a tile has more rows than asked for, those  */
-/* past the end repeat the last one; their results are not stored to c.      */
+/* past the end repeat the last one, and nobody reads their results.         */
 /* ------------------------------------------------------------------------- */
 
 #if VIT__SIMD
@@ -4606,6 +4617,7 @@ VIT__INLINE __m256 vit__i4_avx2(const unsigned char *p, size_t stride, int n, in
     const unsigned char *group = p + (size_t)(k / 32) * VIT__I4_GROUP;
     const unsigned char *bytes = group + 32 + k % 32 / 2 * 16 + 8 * n;
     const __m128i eight = _mm_loadl_epi64((const __m128i *)(const void *)bytes);
+    /* exact, 4 bits times 11: ((both[l] >> k % 2 * 4 & 15) - 8) * scale[l] */
     const __m256i both = _mm256_cvtepu8_epi32(eight);
     const __m256i q = _mm256_and_si256(_mm256_srl_epi32(both, _mm_cvtsi32_si128(k % 2 * 4)),
                                        _mm256_set1_epi32(15));
@@ -4628,8 +4640,15 @@ VIT__INLINE int vit__steps_fma_avx2(int depth) { return depth; }
 #    define vit__store_fma_avx2(tile, r, n, c, a, p, stride, steps)                               \
         _mm256_storeu_ps(tile + 48 * r + 8 * n, c)
 
-/* x is a quad of the row. Its even and odd bytes are multiplied as 16-bit numbers,
-   two products to a sum of 32 bits; vpmaddubsw would saturate. */
+/* x is a quad of the row. Its even and odd bytes are multiplied as 16-bit integers, and
+   two products added in 32 bits:
+
+      even[j] = (int8_t)w[2 * j], odd[j] = (int8_t)w[2 * j + 1]         slli and srai, srai
+      x_even[j] = (uint8_t)x[2 * j], x_odd[j] = (uint8_t)x[2 * j + 1]   and, srli
+      c[l] += x_even[2 * l] * even[2 * l] + x_even[2 * l + 1] * even[2 * l + 1]     madd
+      c[l] += x_odd[2 * l] * odd[2 * l] + x_odd[2 * l + 1] * odd[2 * l + 1]
+
+   vpmaddubsw does it in one step, but saturates at 16 bits: 2 * 255 * 127 > 32767. */
 #    define VIT__ACC_mul16_avx2 __m256i
 #    define VIT__ZERO_mul16_avx2(r, n) _mm256_setzero_si256()
 #    define VIT__LOAD_mul16_avx2(n, weights)                                                      \
@@ -4644,7 +4663,8 @@ VIT__INLINE int vit__steps_fma_avx2(int depth) { return depth; }
         c = _mm256_add_epi32(c, _mm256_madd_epi16(x_even, even##n));                              \
         c = _mm256_add_epi32(c, _mm256_madd_epi16(x_odd, odd##n));
 VIT__INLINE int vit__steps_mul16_avx2(int depth) { return vit__quads(depth); }
-/* As vit__dequantise_row. */
+/* As vit__dequantise_row: (float)(sum[l] - zero * sums[l]) * (scale * scales[l]), the integers
+   modulo 2^32. */
 VIT__INLINE __m256 vit__dequantise_avx2(__m256i sum, const unsigned char *a,
                                         const unsigned char *tail) {
     const __m256 scale = _mm256_castsi256_ps(_mm256_set1_epi32(vit__load32(a)));
@@ -4693,7 +4713,10 @@ VIT__TIER(avx2, VIT_ISA_AVX2, 3, avx2,
 
 VIT__TARGET_BEGIN(VIT__TARGET_AVXVNNI)
 
-/* In assembly, because gcc 12 spills the accumulators of the intrinsic. */
+/* vpdpbusd, which does not saturate:
+      for (i = 0; i < 4; i++) c[l] += (uint8_t)x[4 * l + i] * (int8_t)w[4 * l + i];
+   {vex}: encoded as AVX-VNNI, not as AVX-512. In assembly, because gcc 12 spills the
+   accumulators of the intrinsic. */
 #        define VIT__ACC_vnni_avx2 __m256i
 #        define VIT__ZERO_vnni_avx2(r, n) _mm256_setzero_si256()
 #        define VIT__LOAD_vnni_avx2(n, weights) const __m256i w##n = weights;
@@ -4728,13 +4751,14 @@ VIT__TARGET_BEGIN(VIT__TARGET_AVX512)
 VIT__INLINE float vit__fma_avx512(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 VIT__WRAP_BODIES(avx512)
 
-/* Weights k of panel n; the panels lie `stride` bytes apart. */
+/* Weights k of panel n; the panels are `stride` bytes apart. */
 VIT__INLINE __m512 vit__f32_avx512(const unsigned char *p, size_t stride, int n, int k) {
     return _mm512_loadu_ps(p + (size_t)n * stride + 64 * (size_t)k);
 }
 VIT__INLINE __m512 vit__f16_avx512(const unsigned char *p, size_t stride, int n, int k) {
     return _mm512_cvtph_ps(vit__load_avx2(p + (size_t)n * stride + 32 * (size_t)k));
 }
+/* As in the AVX2 tier: k & 1 ? pairs[l] & 0xffff0000 : pairs[l] << 16. */
 VIT__INLINE __m512 vit__bf16_avx512(const unsigned char *p, size_t stride, int n, int k) {
     const __m512i pairs = _mm512_loadu_si512(p + (size_t)n * stride + 64 * (size_t)(k / 2));
     const __m512i high = _mm512_and_si512(pairs, _mm512_set1_epi32((int)0xffff0000u));
@@ -4745,7 +4769,7 @@ VIT__INLINE __m512 vit__i4_avx512(const unsigned char *p, size_t stride, int n, 
     const __m512i both = _mm512_cvtepu8_epi32(vit__load_sse2(group + 32 + k % 32 / 2 * 16));
     const __m512i q = _mm512_srl_epi32(both, _mm_cvtsi32_si128(k % 2 * 4));
     const __m512 value = _mm512_setr_ps(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7);
-    /* the look-up reads the low four bits only */
+    /* value[q[l] & 15] * scale[l]; the look-up reads the low four bits only */
     return _mm512_mul_ps(_mm512_permutexvar_ps(q, value), _mm512_cvtph_ps(vit__load_avx2(group)));
 }
 /* A quad of int8 or a pair of bf16. */
@@ -4865,7 +4889,8 @@ VIT__TIER(avx512, VIT_ISA_AVX512, 3, avx512,
 
 VIT__TARGET_BEGIN(VIT__TARGET_AVX512_VNNI)
 
-/* In assembly, because gcc 12 spills the accumulators of the intrinsic. */
+/* vpdpbusd as in AVX-VNNI, also in assembly, because gcc 12 spills the accumulators of the
+   intrinsic. */
 #    define VIT__ACC_vnni_avx512 __m512i
 #    define VIT__ZERO_vnni_avx512(r, n) _mm512_setzero_si512()
 #    define VIT__LOAD_vnni_avx512(n, weights) const __m512i w##n = weights;
@@ -4891,7 +4916,9 @@ VIT__TIER(avx512_vnni, VIT_ISA_AVX512_VNNI, 3, avx512,
 
 VIT__TARGET_BEGIN(VIT__TARGET_AVX512_BF16)
 
-/* c = fma(x[0], w[0], fma(x[1], w[1], c)); numbers below 2^-126 count as zero. */
+/* vdpbf16ps, the second of a pair first:
+      c[l] = fma(x[2 * l], w[2 * l], fma(x[2 * l + 1], w[2 * l + 1], c[l]));
+   Operands and results below 2^-126 count as zero. */
 #        define VIT__ACC_bf16_avx512 __m512
 #        define VIT__ZERO_bf16_avx512(r, n) _mm512_setzero_ps()
 #        define VIT__LOAD_bf16_avx512(n, weights) const __m512i w##n = weights;
@@ -4932,8 +4959,8 @@ VIT__TIER(avx512_bf16, VIT_ISA_AVX512_BF16, 3, avx512,
 /*                                                                           */
 /* int8 takes its rows as FORM_S8: the instructions multiply signed bytes.   */
 /*                                                                           */
-/* No inner loop of gcc 12 and clang 14 touches the stack. Their instructions */
-/* for a multiply-accumulate: f32 0.38, f16 0.42, bf16 0.50, int4 0.75, int8 */
+/* No inner loop of gcc 12 and clang 14 touches the stack. Instructions for  */
+/* each multiply-accumulate: f32 0.38, f16 0.42, bf16 0.50, int4 0.75, int8 */
 /* 0.28, 0.09 with sdot and 0.07 with smmla, bf16 0.34 with bfmlal.          */
 /*                                                                           */
 /* gcc inlines no function into a region whose instruction set is not larger */
@@ -4965,7 +4992,7 @@ VIT__INLINE float32x4_t vit__f16_neon(const unsigned char *p, size_t stride, int
     return vit__load_f16_neon(p + 32 * (size_t)k + 8 * n);
 }
 /* A pair holds weight k in its lower half and k + 1 in its upper half: a look-up
-   moves the one to the top of its lane; indices beyond the table give zero. */
+   moves the one to the top of its lane. vqtbl1q_u8(table, at): at[i] < 16 ? table[at[i]] : 0. */
 VIT__INLINE float32x4_t vit__bf16_neon(const unsigned char *p, size_t stride, int n, int k) {
     static const uint8_t half[2][16] = {
         { 99, 99, 0, 1, 99, 99, 4, 5, 99, 99, 8, 9, 99, 99, 12, 13 },
@@ -4975,7 +5002,12 @@ VIT__INLINE float32x4_t vit__bf16_neon(const unsigned char *p, size_t stride, in
     (void)stride;
     return vreinterpretq_f32_u8(vqtbl1q_u8(pairs, vld1q_u8(half[k & 1])));
 }
-/* q - 8 is found as the two bytes of a bf16, of 16 columns at once. */
+/* q - 8 is looked up as the two bytes of a bf16, for 16 columns at once:
+
+      q[i] = both[i] >> k % 2 * 4 & 15                       vshl, to the right if negative
+      half[j] = high[q[j]] << 8 | low[q[j]]                  vqtbl1, vzip of bytes
+      wide[l] = half[4 * n + l] << 16                        vzip with zeros
+      wide[l] * scale[l], exact: 4 bits times 11 */
 VIT__INLINE float32x4_t vit__i4_neon(const unsigned char *p, size_t stride, int n, int k) {
     static const uint8_t high[16] = { 0xc1, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0, 0xbf,
                                       0x00, 0x3f, 0x40, 0x40, 0x40, 0x40, 0x40, 0x40 };
@@ -5002,7 +5034,8 @@ VIT__INLINE float32x4_t vit__i4_neon(const unsigned char *p, size_t stride, int 
    and spill accumulators to make room for them. */
 #    define VIT__FENCE_NEON __asm__ __volatile__("" : : : "memory");
 
-/* In assembly, because gcc 12 spills the accumulators of the intrinsic. */
+/* fmla by an element: c[l] = fma(w[l], x, c[l]). In assembly, because gcc 12 spills the
+   accumulators of the intrinsic. */
 #    define VIT__ACC_fma_neon float32x4_t
 #    define VIT__ZERO_fma_neon(r, n) vdupq_n_f32(0)
 #    define VIT__LOAD_fma_neon(n, weights) const float32x4_t w##n = weights;
@@ -5016,7 +5049,8 @@ VIT__INLINE int vit__steps_fma_neon(int depth) { return depth; }
 #    define vit__store_fma_neon(tile, r, n, c, a, p, stride, steps)                               \
         vst1q_f32(tile + 16 * r + 4 * n, c)
 
-/* Two columns of a row from the sums of their products. */
+/* Two columns of a row from the sums of their products, as vit__dequantise_row:
+   to[l] = (float)(sum[l] - zero * sums[l]) * (scale * scales[l]), the integers modulo 2^32. */
 #    define VIT__DEQUANTISE_NEON(to, sum, a, tail)                                                \
         {                                                                                         \
             const uint8x8_t header = vld1_u8(a);                                                  \
@@ -5029,9 +5063,13 @@ VIT__INLINE int vit__steps_fma_neon(int depth) { return depth; }
                                   vmul_f32(scale, scales)));                                      \
         }
 
-/* x is two quads of the row, each twice. Two products of a signed byte and one
-   between -127 and 127 fit in 16 bits; pairs of those go to sums of 32 bits, of
-   which there are two for each column. */
+/* x and y are a quad of the row each, twice; v and w those of two columns:
+
+      product[j] = (int16_t)(v[j] * x[j] + w[j] * y[j])      vmull, vmlal
+      c[l] += product[2 * l] + product[2 * l + 1]            vpadal
+
+   Exact: 2 * 128 * 127 <= 32767, as no weight is -128. c has two sums for each column, which
+   vpadd adds. */
 #    define VIT__ACC_mull_neon int32x4_t
 #    define VIT__ZERO_mull_neon(r, n) vdupq_n_s32(0)
 #    define VIT__LOAD_mull_neon(n, weights)                                                       \
@@ -5093,7 +5131,8 @@ VIT__TIER(neon, VIT_ISA_NEON, 1, neon,
 
 VIT__TARGET_BEGIN(VIT__TARGET_NEON_DOTPROD)
 
-/* In assembly, because clang 14 has the intrinsics for whole files only. */
+/* sdot: for (i = 0; i < 4; i++) c[l] += w[4 * l + i] * x[i]. In assembly, because clang 14
+   has the intrinsics for whole files only. */
 #        define VIT__ACC_dot_neon int32x4_t
 #        define VIT__ZERO_dot_neon(r, n) vdupq_n_s32(0)
 #        define VIT__LOAD_dot_neon(n, weights) const int8x16_t w##n = weights;
@@ -5129,7 +5168,8 @@ VIT__TIER(neon_dotprod, VIT_ISA_NEON_DOTPROD, 1, neon,
 
 VIT__TARGET_BEGIN(VIT__TARGET_NEON_I8MM)
 
-/* Two quads of columns 2 n and 2 n + 1, each column's together. */
+/* Two quads of columns 2 n and 2 n + 1, each column's together. vzip1 of words: first[0],
+   second[0], first[1], second[1]; vzip2 the same of words 2 and 3. */
 VIT__INLINE int8x16_t vit__columns_neon(const unsigned char *p, size_t stride, int n, int k) {
     const int32x4_t first = vreinterpretq_s32_s8(vit__bits_neon(p, stride, n / 2, 2 * k));
     const int32x4_t second = vreinterpretq_s32_s8(vit__bits_neon(p, stride, n / 2, 2 * k + 1));
@@ -5137,8 +5177,9 @@ VIT__INLINE int8x16_t vit__columns_neon(const unsigned char *p, size_t stride, i
     return vreinterpretq_s8_s32(n % 2 ? vzip2q_s32(first, second) : vzip1q_s32(first, second));
 }
 
-/* Row r here is a pair, rows r and r + `apart`, which comes in the place of the
-   panels' stride; c holds two columns of the first, then of the second. */
+/* Row r here is a pair, rows r and r + `apart`, which is passed in place of the panels'
+   stride; c holds two columns of the first, then of the second. smmla:
+      for (i = 0; i < 8; i++) c[2 * row + column] += x[8 * row + i] * w[8 * column + i]; */
 #        define VIT__ACC_smmla_neon int32x4_t
 #        define VIT__ZERO_smmla_neon(r, n) vdupq_n_s32(0)
 #        define VIT__LOAD_smmla_neon(n, weights) const int8x16_t w##n = weights;
@@ -5193,8 +5234,13 @@ VIT__TARGET_BEGIN(VIT__TARGET_NEON_BF16)
 
 typedef struct vit__four_bytes { unsigned char byte[4]; } vit__four_bytes;
 
-/* c = fma(x[0], w[0], fma(x[1], w[1], c)). Only registers 0 to 15, constraint x, have
-   16-bit elements, and clang allows it for full vectors only: hence a load by hand. */
+/* The second of a pair first:
+
+      c[l] = fma(w[2 * l + 1], x[1], c[l])      bfmlalt
+      c[l] = fma(w[2 * l], x[0], c[l])          bfmlalb
+
+   16-bit elements can be taken from registers 0 to 15 only, constraint x, which clang allows
+   for full vectors only: hence a load by hand. */
 #        define VIT__ACC_bfmlal_neon float32x4_t
 #        define VIT__ZERO_bfmlal_neon(r, n) vdupq_n_f32(0)
 #        define VIT__LOAD_bfmlal_neon(n, weights) const int8x16_t w##n = weights;
@@ -5226,25 +5272,31 @@ VIT__TIER(neon_bf16, VIT_ISA_NEON_BF16, 1, neon,
 /* >>cortex                                                                  */
 /*                                                                           */
 /* Arm's microcontrollers. SMLAD, of Cortex-M4 and every 32-bit ARM since    */
-/* version 6, multiplies two pairs of 16-bit numbers and adds both products: */
-/* for int8, and the plain C tier does the rest.                             */
+/* version 6, multiplies two pairs of 16-bit integers and adds both products */
+/* to a sum. It is used for int8; the plain C tier does the rest.            */
 /*                                                                           */
 /* Helium, of Cortex-M55, has 8 registers of 128 bits. f32 and what is       */
-/* widened to it: 2 rows x 8 columns. int8, as FORM_S8: 2 rows x 2 columns,  */
-/* each product of 16 bytes a whole sum, because only 8-bit numbers that     */
-/* stand side by side are summed in 32 bits; so four quads of a column are   */
-/* gathered. Its instructions take numbers below 2^-126 for zero.            */
+/* widened to it: 2 rows x 8 columns. int8, as FORM_S8: 2 rows x 2 columns.  */
+/* The instruction that adds products of bytes in 32 bits adds those of all  */
+/* 16 lanes to one sum; so a vector holds 16 weights of one column, four     */
+/* quads that a load gathers. Values below 2^-126 count as zero.             */
 /* ------------------------------------------------------------------------- */
 
 /* --- SMLAD: two products at a time -------------------------------------------------------- */
 
 #if VIT__SMLAD
 
-/* Bytes 0 and 2 of a word as two 16-bit numbers; bytes 1 and 3. In assembly, because
-   compilers rotate in an instruction of its own. */
+/* Bytes 0 and 2 of a word, then bytes 1 and 3, as two 16-bit integers each (uxtb16; sxtb16
+   extends the sign):
+
+      to = word & 0xff | (word >> 16 & 0xff) << 16
+      from = word >> 8 & 0xff | (word >> 24) << 16
+
+   In assembly, because compilers rotate in an instruction of its own. */
 #    define VIT__HALVES_SMLAD(to, from, instruction, word)                                        \
         __asm__(instruction " %0, %1" : "=r"(to) : "r"(word));                                    \
         __asm__(instruction " %0, %1, ror #8" : "=r"(from) : "r"(word));
+/* smlad: c += even.low * q_even.low + even.high * q_even.high, as int16_t. */
 #    define VIT__COLUMN_SMLAD(c, n)                                                               \
         word = vit__load32(w + 4 * n);                                                            \
         VIT__HALVES_SMLAD(even, odd, "sxtb16", word)                                              \
@@ -5288,7 +5340,8 @@ VIT__INLINE float32x4_t vit__f32_helium(const unsigned char *p, size_t stride, i
     (void)stride;
     return vld1q_f32((const float *)(const void *)(p + 64 * (size_t)k + 16 * n));
 }
-/* In assembly, because binutils 2.40 writes another instruction for any register but 0. */
+/* vldrh.u32 widens four halves to 32 bits each, vcvtb converts the lower half of each lane.
+   In assembly, because binutils 2.40 encodes vcvtb wrongly for registers other than 0. */
 VIT__INLINE float32x4_t vit__f16_helium(const unsigned char *p, size_t stride, int n, int k) {
     const unsigned char *at = p + 32 * (size_t)k + 8 * n;
     const uint32x4_t half = vldrhq_u32((const uint16_t *)(const void *)at);
@@ -5312,7 +5365,8 @@ VIT__INLINE uint32x4_t vit__pairs_helium(const unsigned char *p, size_t stride, 
 #    define vit__store_fma_helium(tile, r, n, c, a, p, stride, steps)                             \
         vst1q_f32(tile + 16 * r + 4 * n, c)
 
-/* The second of a pair of bf16 comes first. */
+/* The second of a pair of bf16 comes first: c[l] = fma(v[l], x, fma(w[l], y, c[l])), v being
+   the lower halves of the pairs as f32, w the upper ones. */
 #    define VIT__ACC_pair_helium float32x4_t
 #    define VIT__ZERO_pair_helium(r, n) vdupq_n_f32(0)
 #    define VIT__LOAD_pair_helium(n, weights)                                                     \
@@ -5341,9 +5395,21 @@ VIT__GEMM_HELIUM(vit__gemm_f32_helium, fma_helium, vit__f32_helium, 64, 1)
 VIT__GEMM_HELIUM(vit__gemm_f16_helium, fma_helium, vit__f16_helium, 32, VIT__HAS_F16)
 VIT__GEMM_HELIUM(vit__gemm_bf16_helium, pair_helium, vit__pairs_helium, 64, VIT__HAS_BF16)
 
-/* Two rows a and b times two columns of a panel, whose quads lie 64 bytes apart. In
-   assembly, because compilers make no loop of it that ends with its last bytes. The
-   instruction sums into even registers only, constraint Te. */
+/* Two rows a and b times two columns of a panel, whose quads are 64 bytes apart:
+
+      for (; bytes > 0; bytes -= 16) {                           dlstp, letp
+          for (l = 0; l < 4; l++) {
+              at[l] += 256;                                      vldrw, to itself
+              q0[l] = *(int32_t *)at[l];                         a quad of the first column,
+              q1[l] = *(int32_t *)(at[l] + 4);                   one of the second
+          }
+          for (i = 0; i < bytes && i < 16; i++)                  vmladava, on bytes
+              a0 += q0[i] * a[i], a1 += q1[i] * a[i], b0 += q0[i] * b[i], b1 += q1[i] * b[i];
+          a += 16, b += 16;
+      }
+
+   In assembly, because compilers do not make this loop, whose last pass masks what is past
+   the end. vmladava sums into even registers only, constraint Te. */
 VIT__INLINE void vit__dot_i8_helium(int32_t *sum, const unsigned char *a, const unsigned char *b,
                                     const unsigned char *w, int bytes) {
     const uint32_t first = (uint32_t)(uintptr_t)w - 256;
@@ -5368,7 +5434,7 @@ VIT__INLINE void vit__dot_i8_helium(int32_t *sum, const unsigned char *a, const 
     sum[0] = a0, sum[1] = a1, sum[16] = b0, sum[17] = b1;
 }
 
-/* As vit__dequantise_row. */
+/* As vit__dequantise_row: (float)(sum[l] - zero * sums[l]) * (scale * scales[l]). */
 static void vit__dequantise_helium(float *tile, const int32_t *sum, const unsigned char *a,
                                    const unsigned char *tail) {
     const float *scales = (const float *)(const void *)tail;
@@ -5412,8 +5478,8 @@ VIT__TIER(helium, VIT_ISA_HELIUM, 1, scalar,
 /* >>wasm                                                                    */
 /*                                                                           */
 /* Register tiles for WebAssembly's SIMD128: 4 rows x 8 columns, which take  */
-/* 8 of the 16 registers that x86 has for it. They are half a panel; in the  */
-/* place of the panels' stride comes the first column. The steps:            */
+/* 8 of the 16 registers that x86 has for it. They are half a panel; the     */
+/* first column is passed in place of the panels' stride. The steps:         */
 /*                                                                           */
 /*    muladd   one k a step                                                  */
 /*    pair     a pair of bf16 a step                                         */
@@ -5423,7 +5489,8 @@ VIT__TIER(helium, VIT_ISA_HELIUM, 1, scalar,
 /* many as there is room for in vit__gemm's tile with these columns.         */
 /*                                                                           */
 /* Products are rounded before they are added, as in the plain C tier built  */
-/* with VIT_NO_FMA. All but the tiles is that tier's: it becomes vectors.    */
+/* with VIT_NO_FMA. Everything except the tiles is that tier's, which        */
+/* compilers vectorise.                                                      */
 /* ------------------------------------------------------------------------- */
 
 #if VIT__WASM_SIMD
@@ -5434,7 +5501,7 @@ VIT__INLINE v128_t vit__bits_wasm(const unsigned char *p, size_t column, int n, 
     return wasm_v128_load(p + 64 * (size_t)k + 4 * column + 16 * n);
 }
 
-/* Goes on from the sums in the tile. */
+/* c[l] += x * w[l], starting from the sums in the tile. */
 #    define VIT__ACC_muladd_wasm v128_t
 #    define VIT__ZERO_muladd_wasm(r, n) wasm_v128_load(tile + 16 * r + stride + 4 * n)
 #    define VIT__LOAD_muladd_wasm(n, weights) const v128_t w##n = weights;
@@ -5444,7 +5511,8 @@ VIT__INLINE int vit__steps_muladd_wasm(int depth) { return depth; }
 #    define vit__store_muladd_wasm(tile, r, n, c, a, p, column, steps)                            \
         wasm_v128_store(tile + 16 * r + column + 4 * n, c)
 
-/* The second of a pair comes first. */
+/* The second of a pair comes first: c[l] += x1 * w1[l], then c[l] += x0 * w0[l]. Only the sums
+   are rounded: a product of two bf16 has 16 bits, f32 has 24 (fewer below 2^-126). */
 #    define VIT__ACC_pair_wasm v128_t
 #    define VIT__ZERO_pair_wasm(r, n) wasm_f32x4_const_splat(0.0f)
 #    define VIT__LOAD_pair_wasm(n, weights) VIT__PAIR_WASM(weights, v##n, w0##n, w1##n)
@@ -5458,7 +5526,7 @@ VIT__INLINE int vit__steps_muladd_wasm(int depth) { return depth; }
 VIT__INLINE int vit__steps_pair_wasm(int depth) { return vit__ceil_div(depth, 2); }
 #    define vit__store_pair_wasm vit__store_muladd_wasm
 
-/* As in the AVX2 tier. */
+/* As in the AVX2 tier; dot_i16x8 is its madd. */
 #    define VIT__ACC_mul16_wasm v128_t
 #    define VIT__ZERO_mul16_wasm(r, n) wasm_i32x4_const_splat(0)
 #    define VIT__LOAD_mul16_wasm(n, weights)                                                      \
@@ -5500,7 +5568,7 @@ VIT__GEMM_WASM(vit__gemm_muladd_wasm, muladd_wasm, VIT__ROWS_4)
 VIT__GEMM_WASM(vit__gemm_pair_wasm, pair_wasm, VIT__ROWS_3)
 VIT__GEMM_WASM(vit__gemm_i8_wasm, mul16_wasm, VIT__ROWS_4)
 
-/* Three rows, because a fourth would not leave registers enough. */
+/* Three rows, because four would need too many registers. */
 static void vit__gemm_bf16_wasm(float *tile, const vit__operands *o) {
     vit__operands three = *o;
     int rows = o->rows;
@@ -5515,8 +5583,13 @@ static void vit__gemm_f32_wasm(float *tile, const vit__operands *o) {
     vit__gemm_muladd_wasm(tile, o);
 }
 
-/* The exponent is moved into place and its bias made right by a multiplication, which
-   counts infinity and NaN as numbers: they get their exponent back. */
+/* Exponent and mantissa are moved into place, and a multiplication by 2^112 corrects the bias
+   (127 instead of 15), exactly and for subnormals too:
+
+      x = vit__float((half & 0x7fff) << 13) * 0x1p112f
+      bits = vit__bits(x) | (x >= 65536 ? 0x7f800000 : 0) | (half & 0x8000) << 16
+
+   Infinity and NaN come out as 65536 or more, and get their exponent back. */
 VIT__INLINE v128_t vit__load_f16_wasm(const unsigned char *p) {
     const v128_t half = wasm_i32x4_shl(wasm_i32x4_load16x4(p), 13); /* sign-extended */
     const v128_t sign = wasm_v128_and(half, wasm_i32x4_const_splat((int)0x80000000u));
@@ -5536,7 +5609,8 @@ VIT__INLINE void vit__widen_f16_wasm(float *wide, const unsigned char *p, int k,
                             vit__load_f16_wasm(p + 32 * (size_t)(k + i) + 8 * n));
 }
 
-/* q - 8 of 16 columns, times their scales; q becomes the last bits of 2^23 + q. */
+/* q - 8 of 16 columns, times their scales. Exact: with q in its last bits, 2^23 is 2^23 + q;
+   vit__float(q[l] | vit__bits(8388608.0f)) - 8388616.0f is q[l] - 8. */
 VIT__INLINE void vit__scale_i4_wasm(float *wide, v128_t q, const v128_t *scale) {
     const v128_t low = wasm_u16x8_extend_low_u8x16(q), high = wasm_u16x8_extend_high_u8x16(q);
     const v128_t q4[4] = { wasm_u32x4_extend_low_u16x8(low), wasm_u32x4_extend_high_u16x8(low),

@@ -472,7 +472,7 @@ static const struct {
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* The options behind words with commas between them; all of them for an unknown one. */
+/* The options after words with commas between them; all of them for an unknown one. */
 static uint64_t options_of(const char *text)
 {
     uint64_t options = 0;

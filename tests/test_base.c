@@ -73,7 +73,7 @@ static void test_arithmetic(void)
 }
 
 /* The length of the sequence that a text begins with, as the table of Unicode's chapter 3 has it;
- * 0 for over-long forms, surrogates, what lies behind the last code point, and parts. */
+ * 0 for over-long forms, surrogates, what comes after the last code point, and parts. */
 static void test_utf8(void)
 {
     static const struct { const char *text; size_t size, length; } rows[] = {

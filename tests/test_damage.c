@@ -30,7 +30,7 @@ typedef struct damage_case {
     char name[64], file[64];
     char options[512];          /* cut into words ... */
     const char *set[MAX_OPTIONS];
-    int set_count;              /* ... those behind --set */
+    int set_count;              /* ... those after --set */
     const char *rename_items[MAX_OPTIONS];
     text_list rename;
     const char *img_size, *arch;

@@ -186,7 +186,7 @@ static void test_pnm(void) {
     PNM_IS("P5 2 1 15\n\x01\x0f", 2, 1, "111111ffffff");
     PNM_IS("P5 2 1 15\n\x01\x7f", 2, 1, "111111ffffff");   /* above its own maximum */
     PNM_IS("P6 1 1 255\nabc", 1, 1, "616263");
-    PNM_IS("P6 1 1 255\nabcdef", 1, 1, "616263");          /* a second image behind it */
+    PNM_IS("P6 1 1 255\nabcdef", 1, 1, "616263");          /* a second image after it */
     PNM_IS("P5 1 1 1023\n\x03\xff", 1, 1, "ffffff");
     REFUSED("P5 2 1 255\n\x01", "truncated");
     REFUSED("P5 2 1 65535\n\x01\x02\x03", "truncated");

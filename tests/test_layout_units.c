@@ -64,7 +64,7 @@ static void test_forms(void)
     /* kernel [P 2, P 2, C 3, D 8] -> [d 5, c 1, p 1, q 0] */
     check_form("pqcd>dcpq", tensor(4, 2, 2, 3, 8), 5 * 12 + 1 * 4 + 1 * 2 + 0,
                1 * 48 + 0 * 24 + 1 * 8 + 5);
-    /* the same behind a linear layer over (p q c) and over (c p q) */
+    /* the same after a linear layer over (p q c) and over (c p q) */
     check_form("d(pqc)>dcpq", tensor(2, 8, 12, 0, 0), 5 * 12 + 1 * 4 + 1 * 2 + 0,
                5 * 12 + (1 * 2 + 0) * 3 + 1);
     check_form("d(cpq)>dcpq", tensor(2, 8, 12, 0, 0), 5 * 12 + 7, 5 * 12 + 7);

@@ -78,7 +78,7 @@ same_numbers() {
         cmp -s <(tail -c "$size" "$1") <(tail -c "$size" "$2")
 }
 
-data_size() { # FILE: bytes behind a safetensors header
+data_size() { # FILE: bytes after a safetensors header
     local header
     header=$(od -An -tu8 -N8 "$1" | tr -d ' ')
     echo $(($(wc -c <"$1") - header - 8))

@@ -475,7 +475,7 @@ static void kernel_rotate(const vit__kernels *k, int n, int special) {
     }
 }
 
-/* FORM_S8: everything of FORM_U8 less 128, zeros at the end, and nothing behind it. */
+/* FORM_S8: everything of FORM_U8 less 128, zeros at the end, and nothing after it. */
 static void kernel_convert_signed(const vit__kernels *k, int n) {
     enum { HEADER = VIT__U8_HEADER };
     float u[MAX_N + PAD], s[MAX_N + PAD];

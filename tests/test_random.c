@@ -475,7 +475,7 @@ static feature_map mobileclip(reference *f, feature_map x) {
     return x;
 }
 
-/* The feature map behind a stem, as the planes of an input that patches are cut out of. */
+/* The feature map after a stem, as the planes of an input that patches are cut out of. */
 static feature_map embed_map(reference *f, const float *input) {
     const vit_config *c = &f->model->config;
     feature_map x = {(size_t)c->img_height, (size_t)c->img_width, (size_t)c->in_chans, NULL};
@@ -569,7 +569,7 @@ static void scores(const reference *f, const double *qkv, size_t ld, size_t widt
 }
 
 /* Query i of one head: its row of the map, and what it reads of the values. qkv is of this head:
-   q at [token * ld], k and v behind it by `width` and twice that. */
+   q at [token * ld], k and v after it by `width` and twice that. */
 static void attend(const reference *f, const double *qkv, size_t ld, size_t width, vit_dtype dtype,
                    size_t h, size_t i, const double *bias, const double *lambda, double *map,
                    double *context) {
@@ -707,7 +707,7 @@ static void rope(reference *f, int block, double *qkv) {
     free(sine);
 }
 
-/* The norm behind attention: of the whole context, or of each head's. */
+/* The norm after attention: of the whole context, or of each head's. */
 static double *context_norm(reference *f, int block, const double *context) {
     const vit_config *c = &f->model->config;
     size_t heads = (size_t)c->num_heads, hd = (size_t)c->head_dim, n = f->tokens;
@@ -1290,7 +1290,7 @@ static double test_one(int index, bool has_stem, const vit_executor *executor) {
     return worst;
 }
 
-/* Arguments behind the folder of the tests' data: so many models instead of all, and so many more
+/* Arguments after the folder of the tests' data: so many models instead of all, and so many more
    with stems. */
 int main(int argc, char **argv) {
     int plain = argc > 2 ? atoi(argv[2]) : MODELS;

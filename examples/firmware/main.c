@@ -1,7 +1,7 @@
 /* main.c - names the clothes that a camera sees, on a microcontroller: a Vision Transformer of
  * Fashion-MNIST without malloc, C library, libm or double.
  *
- * The model is a constant array and used where it lies, in flash. The build makes fashion_vit.h of
+ * The model is a constant array and used in place, in flash. The build makes fashion_vit.h of
  * models/fashion-vit.vit by vit-convert --c-array; it also says how much RAM a forward pass needs,
  * so that the arena is a static array of exactly that size, and everything that vit.h has to know
  * of the architecture, so that VIT_FIXED leaves out all code for others.

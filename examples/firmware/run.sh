@@ -43,7 +43,7 @@ expected() {
     "$program" "$model" $images $labels
 }
 
-# figure NAME FILE: the number behind NAME
+# figure NAME FILE: the number after NAME
 figure() {
     awk -v name="$1" '$1 == name { print $2 }' "$2"
 }

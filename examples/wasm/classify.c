@@ -12,7 +12,7 @@
 #include "../../vit.h"
 
 typedef struct classifier {
-    vit_model model;     /* its weights lie in data                                    */
+    vit_model model;     /* its weights are in data                                    */
     vit_session session; /* what a forward pass needs, in workspace                    */
     void *data, *workspace;
     float *input;        /* [in_chans, img_height, img_width]                          */

@@ -25,7 +25,7 @@ static void print_bits(float number) {
 }
 
 int main(void) {
-    /* behind the weights: the photo and the logits, too large for the RAM */
+    /* after the weights: the photo and the logits, too large for the RAM */
     float *input = (float *)(uintptr_t)(WEIGHTS + (WEIGHTS_SIZE + 63) / 64 * 64), *logits;
     static vit_model model;
     static vit_session session;

@@ -1,4 +1,4 @@
-/* fuzz_pickle.c - the input as the pickle of a checkpoint: behind a byte that says in which of the
+/* fuzz_pickle.c - the input as the pickle of a checkpoint: after a byte that says in which of the
  * two containers, the zip archive or the older plain file.
  */
 #include "fuzz_zip.h"

@@ -1,4 +1,4 @@
-/* fuzz_vit.c - the input as a .vit file, behind a byte of switches: its size and its checksum are
+/* fuzz_vit.c - the input as a .vit file, after a byte of switches: its size and its checksum are
  * made right again before it is opened, unless these say otherwise. A model that opens is run, if
  * they say so.
  */

@@ -26,7 +26,7 @@ static int written;
 
 /* --- writing ----------------------------------------------------------------- */
 
-/* A seed of that fuzzer; before >= 0: behind this byte of switches. */
+/* A seed of that fuzzer; before >= 0: after this byte of switches. */
 static void write_seed(const char *fuzzer, int before, const void *data, size_t size) {
     char path[512];
     const uint8_t first = (uint8_t)before;

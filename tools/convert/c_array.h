@@ -1,5 +1,5 @@
 /* c_array.h - a .vit file as a C header with one constant array, for programs that have no files:
- * in flash it is used where it lies. */
+ * it is used in place, in flash. */
 #ifndef C_ARRAY_H
 #define C_ARRAY_H
 

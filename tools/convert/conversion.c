@@ -6,7 +6,7 @@ const photo_list *conversion_photos(const conversion *c)
 }
 
 /* Narrow models have little to average rounding errors over, and are small: unless told otherwise,
- * int8 spares their first two blocks and the head, but for attn.proj, whose input in 8 bits is what
+ * int8 spares their first two blocks and the head, except attn.proj, whose input in 8 bits is what
  * keeps the workspace of low_memory small. */
 vit_writer_keep conversion_kept(const conversion *c)
 {

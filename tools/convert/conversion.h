@@ -51,7 +51,7 @@ typedef struct conversion {
     char *provenance;              /* lines "key: value" */
     photo_list calibration;        /* none: quantise as the weights are */
     photo_list photos;             /* of the error's report; none: those of the calibration */
-    comparison comparison;         /* without images: was not asked for */
+    comparison comparison;         /* without images: was not requested */
     uint64_t parameters, output_size;
 } conversion;
 

@@ -8,7 +8,7 @@
 
 #include "convert/conversion.h"
 
-/* c must be zeroed but for options and all[FROM_OPTIONS]. Free it either way. */
+/* c must be zeroed except for options and all[FROM_OPTIONS]. Free it either way. */
 bool convert_run(conversion *c, report *r);
 void convert_free(conversion *c);
 

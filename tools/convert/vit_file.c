@@ -132,7 +132,7 @@ static bool wants_reference(const conversion *c)
     return c->calibration.count > 0 || c->photos.count > 0;
 }
 
-/* A file without a name: it is stored beside the output, and is gone when it is closed. */
+/* The model as f32 in a temporary file beside the output, which is removed once it is mapped. */
 static bool open_reference(conversion *c, vit_model *model, report *r)
 {
     cli_output output;

@@ -24,7 +24,7 @@ typedef struct vit_writer_keep {
     int count;
 } vit_writer_keep;
 
-/* What a file consists of but for its tensors. Pointers may be NULL, but for config. */
+/* What a file consists of, except its tensors. Pointers may be NULL, except config. */
 typedef struct vit_writer_contents {
     const vit_config *config;
     vit_dtype dtype;              /* of the matrices */

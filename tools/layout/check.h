@@ -10,7 +10,7 @@
 bool layout_check_features(const layout_map *map, const text_list *ignore, report *r);
 
 /* Refuses a checkpoint that lacks tensors which others imply, or has some that no rule knows and
- * `ignore` does not name: before anything is asked or taken for an option that is off. */
+ * `ignore` does not name: before anything is asked for or taken for an option that is off. */
 bool layout_check_names(const layout_map *map, const settings all[FROM_COUNT],
                         const text_list *ignore, report *r);
 

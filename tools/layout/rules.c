@@ -206,7 +206,7 @@ int layout_part_count(const layout_rule *rule)
     return count;
 }
 
-/* A source as it is stored, but for blocks that are stacked. */
+/* A source as it is stored, or one block of it if blocks are stacked. */
 static bool find_view(const layout_map *map, const char *part, int block, layout_part *out)
 {
     out->info = layout_find_key(map, part, block);

@@ -88,7 +88,7 @@ static float *read_whole(checkpoint *c, const layout_part *part, report *r)
 }
 
 /* A row for each head. The library indexes by query less key, vit.h by key less query, which
- * reverses both axes and so the whole row, but for the class token's three values at its end. */
+ * reverses both axes and so the whole row, except the class token's three values at its end. */
 static bool read_rel_pos(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
                          float *to, report *r)
 {

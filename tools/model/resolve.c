@@ -319,7 +319,7 @@ static bool refuse_rows(const resolver *m, report *r)
 }
 
 /* Which grid the positions form, and whether the prefix tokens have some too. Sources count in
- * falling precedence, but for the command line: it may request another size than that of the
+ * falling precedence, except for the command line: it may request another size than that of the
  * positions, which are then resampled. */
 static bool find_grid(resolver *m, report *r)
 {
@@ -387,7 +387,7 @@ static bool find_relative_grid(resolver *m, report *r)
                        m->stored->grid_width * patch);
 }
 
-/* The input size that was asked for, or that of the grid. */
+/* The input size that was requested, or that of the grid. */
 static bool put_img_size(resolver *m, report *r)
 {
     const double patch = m->config->patch_size;
@@ -469,7 +469,7 @@ static bool resolve_size(resolver *m, report *r)
     m->stored->position_rows = m->seen->position_rows;
     if (patch < 1) return report_fail(r, "patch_size is not known; give --set patch_size=N");
     if (patch % stride_of(c) != 0)
-        return report_fail(r, "patch_size %d is no multiple of the stem's stride, %d", patch,
+        return report_fail(r, "patch_size %d is not a multiple of the stem's stride, %d", patch,
                            stride_of(c));
     if (m->seen->position_rows == 0)
         return (c->has_rel_pos ? resolve_relative_size(m, r) : resolve_free_size(m, r)) &&
@@ -663,7 +663,7 @@ static bool resolve_pool(resolver *m, report *r)
 
 /* === Everything === */
 
-/* The patch embedding that was asked for instead of the checkpoint's own. */
+/* The patch embedding that was requested instead of the checkpoint's own. */
 static bool adapt_patches(resolver *m, report *r)
 {
     vit_config *c = m->config;
@@ -681,7 +681,7 @@ static bool adapt_patches(resolver *m, report *r)
         return report_fail(r, "--in-chans %d: expected a checkpoint of 3 channels, found %d", chans,
                            c->in_chans);
     if (chans > VIT_MAX_CHANS || patch > 1024 || c->patch_size > 1024)
-        return report_fail(r, "in_chans or patch_size is outside of its limits");
+        return report_fail(r, "in_chans or patch_size is out of range");
     c->in_chans = chans;
     c->patch_size = patch;
     return true;

@@ -2,7 +2,7 @@
  * and where it goes in a vit_config. settings.h is what to include.
  *
  * To add a setting:
- *     1. If it is a field of vit_config, add it there and to VIT_FIELD_LIST (vit.h says how).
+ *     1. If it is a field of vit_config, add it there (the recipe is above vit_config in vit.h).
  *     2. Add its row here. Parsing, --help, the copy into vit_config, the check of names and
  *        configurations against the tensors and the words of vit-info follow from it.
  *     3. If shown_by names a tensor, the layouts that have it need a rule for it
@@ -23,7 +23,7 @@
 #define SETTING_LIST_H
 
 /* The words of each WORD, in the order of the enum: X(enumerator, word, phrase). The phrase is what
- * settings_describe says of a model that has this value; "" for nothing. */
+ * settings_describe says of models with this value; "" for nothing. */
 
 #define WORDS_OF_STEM(X)                                                                         \
     X(VIT_STEM_NONE, "none", "")                                                                 \

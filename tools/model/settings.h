@@ -27,7 +27,7 @@ typedef enum setting_kind {
     SETTING_INTEGER,
     SETTING_NUMBER,
     SETTING_FLAG,     /* 0 or 1, also true and false */
-    SETTING_WORD      /* one of its words; the value is the word's place */
+    SETTING_WORD      /* one of its words; the value is the word's index */
 } setting_kind;
 
 typedef enum setting_field { SETTING_NO_FIELD, SETTING_COPIED, SETTING_WORKED_OUT } setting_field;
@@ -54,18 +54,18 @@ typedef struct setting_row {
     setting_kind kind;
     const char *shown_by, *phrase;
     const char *choices;         /* the words, with spaces between them; NULL: not a WORD */
-    const setting_word *words;   /* the same by place; ends with a NULL word; or NULL */
+    const setting_word *words;   /* the same by index; ends with a NULL word; or NULL */
 } setting_row;
 
 extern const setting_row setting_rows[SETTING_COUNT];
 
-/* Places of patch_order's words. */
+/* Indices of patch_order's words. */
 enum { PATCH_ORDER_CHW, PATCH_ORDER_HWC };
 
-/* Places of attn_root's words. The last one is what a well-known tutorial computes. */
+/* Indices of attn_root's words. The last one is what a well-known tutorial computes. */
 enum { ATTN_ROOT_HEAD_DIM, ATTN_ROOT_EMBED_DIM, ATTN_ROOT_EMBED_DIM_AFTER };
 
-/* What one source says of the model. Integers and places of words are exact in a double. */
+/* What one source says of the model. Integers and indices of words are exact in a double. */
 typedef struct settings {
     const char *origin;            /* for messages: "config.json", "--set" */
     bool given[SETTING_COUNT];
@@ -95,7 +95,7 @@ void settings_from_rope(settings *s, const rope_options *rope);
 bool settings_parse(settings *s, const char *assignment, report *r);
 /* "384" or "384x256": height, then width. */
 bool settings_parse_size(settings *s, const char *text, report *r);
-/* The place of a word among those of a WORD, or -1. */
+/* The index of a word among those of a WORD, or -1. */
 int setting_find_word(setting_key key, const char *word);
 
 /* True with the value of the highest origin that gives one. */

@@ -116,7 +116,7 @@ void arch_mean_std(arch_norm norm, double mean[3], double std[3]);
 /* Table rows in order, NULL after the last. */
 const arch *arch_at(size_t i);
 
-/* Head count timm uses for this width; 0 if none. */
+/* The number of heads that timm's models of this width have; 0 if none has it. */
 int arch_heads_of_width(int embed_dim);
 
 #endif
