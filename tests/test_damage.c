@@ -387,7 +387,7 @@ static void free_entries(entry_list *list)
 /* Around torch.nn's encoder everybody has what they like. */
 static bool is_ones_own(const outcome *base, const char *name)
 {
-    return !strcmp(base->layout, "torch.nn.TransformerEncoder") && !strstr(name, "layers.");
+    return !strncmp(base->layout, "torch.nn.TransformerEncoder", 27) && !strstr(name, "layers.");
 }
 
 static bool ends_with(const char *name, const char *ending)
