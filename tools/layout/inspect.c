@@ -120,7 +120,7 @@ const char *layout_input_weight(vit_stem stem)
 /* Type and sizes of a stem; and the channels of its input. */
 static void inspect_stem(const layout_map *map, settings *s)
 {
-    static const struct { vit_stem stem; int pixels; } kernels[] = {   /* of the first convolution */
+    static const struct { vit_stem stem; int pixels; } kernels[] = { /* of the first one */
         { VIT_STEM_RESNET, 7 * 7 }, { VIT_STEM_CONV, 4 * 4 }
     };
     size_t i;
