@@ -419,7 +419,7 @@ static void test_unknown_containers(void)
         { "<!DOCTYPE html><html>", 21, "web page" },
         { "version https://git-lfs.github.com/spec/v1\n", 43, "LFS" },
         { "\x80\x02}q\x00.\0\0\0\0\0\0\0\0", 14, "pickle" },
-        { "\x89VIT\r\n\x1a\n\0\0\0\0", 12, "converted" },
+        { "\x89VIT\r\n\x1a\n\0\0\0\0", 12, "a checkpoint is expected" },
         { "{\"model_type\": \"vit\"}", 21, "memory" },
         { "\0\0\0\0\0\0\0\0\0\0", 10, "known container" },
         { "\xff\xfe\xfd\xfc\xfb\xfa\xf9\xf8\xf7\xf6", 10, "known container" },
