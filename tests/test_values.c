@@ -10,31 +10,18 @@
 
 enum { LARGEST = 8, NUM_LOGITS = 5 };
 
-/* Logits of a tiny model with these options, by plain C; false if it is refused. */
+/* Logits of a tiny model with these options, by plain C; false if it cannot run. */
 static int run(const tiny_options *o, float logits[NUM_LOGITS]) {
-    static float input[3 * 8 * 8];
     tiny_file file = tiny_build(o);
-    vit_model model;
-    vit_session session;
-    vit_params params;
-    vit_outputs outputs;
-    memset(&params, 0, sizeof params);
-    memset(&outputs, 0, sizeof outputs);
-    params.isa = VIT_ISA_SCALAR;
-    outputs.logits = logits;
-    vit_result result = vit_model_open_memory(file.data, file.size, 0, &model);
-    CHECK_MSG(result == VIT_OK, "%s", model.detail);
-    if (result == VIT_OK) {
-        size_t size = vit_workspace_size(&model, &params);
-        void *workspace = tiny_allocate(size);
-        vit_selftest_input(&model.config, input);
-        result = vit_session_init(&session, &model, &params, workspace, size);
-        CHECK(result == VIT_OK && vit_forward(&session, input, 1, &outputs) == VIT_OK);
-        free(workspace);
-        vit_model_close(&model);
+    float *output = tiny_selftest_output(&file);
+    CHECK(output != NULL);
+    if (output) {
+        memcpy(logits, output, NUM_LOGITS * sizeof *logits);
+        CHECK(logits[0] - logits[0] == 0); /* finite */
     }
+    free(output);
     tiny_free(&file);
-    return result == VIT_OK;
+    return output != NULL;
 }
 
 /* What a value wants of the other options. */
