@@ -10,29 +10,13 @@ bool config_open_clip_is(const json_value *root)
     return model && json_get(model, "vision_cfg");
 }
 
-static bool is_count(const json_value *value)
-{
-    const int64_t count = json_integer(value, 0);
-    return count >= 1 && count <= 1 << 20;
-}
-
-static bool put_count(settings *s, setting_key setting, const json_value *object, const char *key,
-                      report *r)
-{
-    const json_value *value = json_get(object, key);
-    if (!value || value->kind == JSON_NULL) return true;
-    if (!is_count(value)) return report_fail(r, "%s: expected a whole number", key);
-    settings_put(s, setting, json_number(value, 0));
-    return true;
-}
-
 /* One number, or height and width. */
 static bool put_size(settings *s, const json_value *value, report *r)
 {
     const json_value *first = value && value->kind == JSON_ARRAY ? json_first(value) : value;
     const json_value *second = value && value->kind == JSON_ARRAY ? json_at(value, 1) : value;
     if (!value || value->kind == JSON_NULL) return true;
-    if (!is_count(first) || !is_count(second))
+    if (!config_is_size(first) || !config_is_size(second))
         return report_fail(r, "image_size: expected n or [height, width]");
     settings_put(s, SETTING_IMG_HEIGHT, json_number(first, 0));
     settings_put(s, SETTING_IMG_WIDTH, json_number(second, 0));
@@ -54,10 +38,10 @@ static bool put_vision(settings *s, const json_value *model, const json_value *v
     const char *pool = json_string(json_get(vision, "pool_type"), "tok");
     const json_value *eps = json_get(json_get(vision, "norm_kwargs"), "eps");
     settings_put(s, SETTING_HEAD_DIM, 64);
-    if (!put_count(s, SETTING_HEAD_DIM, vision, "head_width", r) ||
-        !put_count(s, SETTING_EMBED_DIM, vision, "width", r) ||
-        !put_count(s, SETTING_DEPTH, vision, "layers", r) ||
-        !put_count(s, SETTING_PATCH_SIZE, vision, "patch_size", r))
+    if (!config_put_size(s, SETTING_HEAD_DIM, vision, "head_width", r) ||
+        !config_put_size(s, SETTING_EMBED_DIM, vision, "width", r) ||
+        !config_put_size(s, SETTING_DEPTH, vision, "layers", r) ||
+        !config_put_size(s, SETTING_PATCH_SIZE, vision, "patch_size", r))
         return false;
     if (json_number(json_get(vision, "mlp_ratio"), 0) > 0)
         settings_put(s, SETTING_MLP_RATIO, json_number(json_get(vision, "mlp_ratio"), 0));

@@ -101,27 +101,6 @@ static bool wrong_value(const char *key, const char *expected, report *r)
     return report_fail(r, "%s: expected %s", key, expected);
 }
 
-static bool is_null(const json_value *value)
-{
-    return !value || value->kind == JSON_NULL;
-}
-
-static bool is_size(const json_value *value)
-{
-    const int64_t size = json_integer(value, 0);
-    return size >= 1 && size <= 1 << 20;
-}
-
-static bool put_count(settings *s, setting_key setting, const json_value *object, const char *key,
-                      report *r)
-{
-    const json_value *value = json_get(object, key);
-    if (is_null(value)) return true;
-    if (!is_size(value)) return wrong_value(key, "a whole number", r);
-    settings_put(s, setting, json_number(value, 0));
-    return true;
-}
-
 /* n, or [n, m] */
 static bool get_pair(const json_value *value, int64_t *first, int64_t *second)
 {
@@ -133,7 +112,7 @@ static bool get_pair(const json_value *value, int64_t *first, int64_t *second)
     }
     *first = json_integer(a, 0);
     *second = json_integer(b, 0);
-    return is_size(a) && is_size(b);
+    return config_is_size(a) && config_is_size(b);
 }
 
 static bool put_sizes(settings *s, const json_value *object, report *r)
@@ -141,13 +120,13 @@ static bool put_sizes(settings *s, const json_value *object, report *r)
     const json_value *image = json_get(object, "image_size");
     const json_value *patch = json_get(object, "patch_size");
     int64_t height, width;
-    if (!is_null(image)) {
+    if (!config_is_null(image)) {
         if (!get_pair(image, &height, &width))
             return wrong_value("image_size", "n or [height, width]", r);
         settings_put(s, SETTING_IMG_HEIGHT, (double)height);
         settings_put(s, SETTING_IMG_WIDTH, (double)width);
     }
-    if (is_null(patch)) return true;
+    if (config_is_null(patch)) return true;
     if (!get_pair(patch, &height, &width) || height != width)
         return wrong_value("patch_size", "one number (patches are square)", r);
     settings_put(s, SETTING_PATCH_SIZE, (double)height);
@@ -157,7 +136,7 @@ static bool put_sizes(settings *s, const json_value *object, report *r)
 static bool put_activation(settings *s, const json_value *object, const hf_model *model, report *r)
 {
     const json_value *value = json_get(object, "hidden_act");
-    const char *name = is_null(value) ? model->activation : json_string(value, NULL);
+    const char *name = config_is_null(value) ? model->activation : json_string(value, NULL);
     size_t i;
     if (!name) return wrong_value("hidden_act", "a name", r);
     if (json_bool(json_get(object, "use_swiglu_ffn"), false)) name = "silu";
@@ -173,26 +152,26 @@ static bool put_activation(settings *s, const json_value *object, const hf_model
 static void put_rope(settings *s, const json_value *object)
 {
     const json_value *base = json_get(object, "rope_theta");
-    if (is_null(base)) base = json_get(json_get(object, "rope_parameters"), "rope_theta");
-    if (!is_null(base)) settings_put(s, SETTING_ROPE_TEMPERATURE, json_number(base, 0));
+    if (config_is_null(base)) base = json_get(json_get(object, "rope_parameters"), "rope_theta");
+    if (!config_is_null(base)) settings_put(s, SETTING_ROPE_TEMPERATURE, json_number(base, 0));
 }
 
 static bool put_numbers(settings *s, const json_value *object, const hf_model *model, report *r)
 {
     const json_value *bias = json_get(object, "qkv_bias");
     const json_value *eps = json_get(object, "layer_norm_eps");
-    if (is_null(eps)) eps = json_get(object, "rms_norm_eps");
+    if (config_is_null(eps)) eps = json_get(object, "rms_norm_eps");
     settings_put(s, SETTING_NUM_HEADS, model->heads);
     settings_put(s, SETTING_NORM_EPS, json_number(eps, model->eps));
     put_rope(s, object);
     if (bias && (bias->kind == JSON_TRUE || bias->kind == JSON_FALSE))
         settings_put(s, SETTING_QKV_BIAS, bias->kind == JSON_TRUE);
-    return put_count(s, SETTING_EMBED_DIM, object, "hidden_size", r) &&
-           put_count(s, SETTING_DEPTH, object, "num_hidden_layers", r) &&
-           put_count(s, SETTING_NUM_HEADS, object, "num_attention_heads", r) &&
-           put_count(s, SETTING_MLP_DIM, object, "intermediate_size", r) &&
-           put_count(s, SETTING_REG_TOKENS, object, "num_register_tokens", r) &&
-           put_count(s, SETTING_IN_CHANS, object, "num_channels", r);
+    return config_put_size(s, SETTING_EMBED_DIM, object, "hidden_size", r) &&
+           config_put_size(s, SETTING_DEPTH, object, "num_hidden_layers", r) &&
+           config_put_size(s, SETTING_NUM_HEADS, object, "num_attention_heads", r) &&
+           config_put_size(s, SETTING_MLP_DIM, object, "intermediate_size", r) &&
+           config_put_size(s, SETTING_REG_TOKENS, object, "num_register_tokens", r) &&
+           config_put_size(s, SETTING_IN_CHANS, object, "num_channels", r);
 }
 
 /* === Labels === */
@@ -241,14 +220,14 @@ static bool get_frame(const json_value *value, bool single_is_shortest, hf_frame
 {
     const json_value *shortest = json_get(value, "shortest_edge");
     memset(frame, 0, sizeof *frame);
-    if (is_null(value)) return true;
+    if (config_is_null(value)) return true;
     if (value->kind == JSON_OBJECT) {
         const json_value *height = json_get(value, "height"), *width = json_get(value, "width");
-        frame->shortest = !is_null(shortest);
+        frame->shortest = !config_is_null(shortest);
         if (frame->shortest) height = width = shortest;
         frame->height = json_integer(height, 0);
         frame->width = json_integer(width, 0);
-        return is_size(height) && is_size(width);
+        return config_is_size(height) && config_is_size(width);
     }
     frame->shortest = single_is_shortest && value->kind == JSON_NUMBER;
     return get_pair(value, &frame->height, &frame->width);
@@ -341,9 +320,9 @@ static bool put_normalisation(settings *s, const json_value *root, const hf_proc
     if (json_bool(json_get(root, "do_normalize"), true)) {
         arch_mean_std(processor->norm, s->mean, s->std);
         s->mean_count = s->std_count = 3;
-        if (!is_null(mean) && !get_vector(mean, "image_mean", s->mean, &s->mean_count, r))
+        if (!config_is_null(mean) && !get_vector(mean, "image_mean", s->mean, &s->mean_count, r))
             return false;
-        if (!is_null(std) && !get_vector(std, "image_std", s->std, &s->std_count, r)) return false;
+        if (!config_is_null(std) && !get_vector(std, "image_std", s->std, &s->std_count, r)) return false;
     }
     for (i = 0; i < s->mean_count; i++) s->mean[i] /= factor;
     for (i = 0; i < s->std_count; i++) s->std[i] /= factor;

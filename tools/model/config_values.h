@@ -18,6 +18,16 @@ typedef struct config_file {
     json_document document;     /* private */
 } config_file;
 
+/* Absent, or null. */
+bool config_is_null(const json_value *value);
+
+/* A whole number from 1 to 2^20, as widths, depths and counts are. */
+bool config_is_size(const json_value *value);
+
+/* The setting from such a member of the object, if there is one; fails for another value. */
+bool config_put_size(settings *s, setting_key setting, const json_value *object, const char *key,
+                     report *r);
+
 /* All of a file, malloc'ed, with room for json_parse. *text is to be freed either way. */
 bool config_read_text(const char *path, char **text, size_t *size, report *r);
 
