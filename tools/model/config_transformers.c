@@ -322,7 +322,8 @@ static bool put_normalisation(settings *s, const json_value *root, const hf_proc
         s->mean_count = s->std_count = 3;
         if (!config_is_null(mean) && !get_vector(mean, "image_mean", s->mean, &s->mean_count, r))
             return false;
-        if (!config_is_null(std) && !get_vector(std, "image_std", s->std, &s->std_count, r)) return false;
+        if (!config_is_null(std) && !get_vector(std, "image_std", s->std, &s->std_count, r))
+            return false;
     }
     for (i = 0; i < s->mean_count; i++) s->mean[i] /= factor;
     for (i = 0; i < s->std_count; i++) s->std[i] /= factor;
