@@ -103,6 +103,7 @@ bool checkpoint_add_tensor(checkpoint *c, const checkpoint_tensor_info *tensor, 
     t.name = memory_copy_text(&c->memory, t.name, strlen(t.name));
     t.container_name = memory_copy_text(&c->memory, t.container_name, strlen(t.container_name));
     if (!t.name || !t.container_name) return report_no_memory(r);
+    t.stored_name = t.name;
     tensors[c->tensor_count++] = t;
     return true;
 }
@@ -531,6 +532,7 @@ void checkpoint_close(checkpoint *c)
     size_t i;
     if (!c) return;
     for (i = 0; i < c->file_count; i++) source_close(&c->sources[i]);
+    for (i = 0; i < c->storage_count; i++) free(c->storages[i].computed);
     free(c->sources);
     free(c->files);
     free(c->storages);
@@ -587,6 +589,46 @@ bool checkpoint_rename(checkpoint *c, size_t i, const char *name, report *r)
 
 bool checkpoint_renamed(checkpoint *c, report *r)
 {
+    return checkpoint_sort_names(c, r);
+}
+
+bool checkpoint_add_values(checkpoint *c, const char *name, const float *values, size_t count,
+                           size_t *storage, report *r)
+{
+    checkpoint_storage computed = { 0 };
+    computed.bytes.name = memory_copy_text(&c->memory, name, strlen(name));
+    computed.bytes.size = count * sizeof(float);
+    computed.computed = malloc(count * sizeof(float));
+    if (!computed.bytes.name || !computed.computed) {
+        free(computed.computed);
+        return report_no_memory(r);
+    }
+    bytes_store_floats(computed.computed, values, count);
+    if (checkpoint_add_storage(c, &computed, storage, r)) return true;
+    free(computed.computed);
+    return false;
+}
+
+bool checkpoint_replace(checkpoint *c, const checkpoint_tensor_info *tensors, size_t count,
+                        report *r)
+{
+    checkpoint_tensor_info *copies = malloc((count + 1) * sizeof *copies);
+    const checkpoint_tensor_info **by_name = malloc((count + 1) * sizeof *by_name);
+    bool good = copies && by_name ? true : report_no_memory(r);
+    size_t i;
+    for (i = 0; good && i < count; i++) {
+        copies[i] = tensors[i];
+        copies[i].name = memory_copy_text(&c->memory, tensors[i].name, strlen(tensors[i].name));
+        copies[i].stored_name = memory_copy_text(&c->memory, tensors[i].stored_name,
+                                                 strlen(tensors[i].stored_name));
+        if (!copies[i].name || !copies[i].stored_name) good = report_no_memory(r);
+    }
+    if (!good) return free(copies), free(by_name), false;
+    free(c->tensors);
+    free(c->by_name);
+    c->tensors = copies;
+    c->by_name = by_name;
+    c->tensor_count = c->tensor_capacity = count;
     return checkpoint_sort_names(c, r);
 }
 

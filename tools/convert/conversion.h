@@ -11,6 +11,7 @@
 #include "convert/compare.h"
 #include "convert/vit_writer.h"
 #include "layout/plan.h"
+#include "layout/structure.h"
 #include "model/config.h"
 #include "model/labels.h"
 #include "model/resolve.h"
@@ -35,6 +36,7 @@ typedef struct conversion {
     const convert_options *options;
     checkpoint *checkpoint;
     layout_map map;
+    structure structure;           /* where no table knows the names */
     layout_plan plan;
     settings all[FROM_COUNT];      /* [FROM_OPTIONS] is filled by the caller */
     settings_seen seen;            /* in the tensors */

@@ -15,6 +15,7 @@
 #include "layout/check.h"
 #include "layout/detect.h"
 #include "layout/inspect.h"
+#include "layout/tables/tables.h"
 
 /* === The checkpoint === */
 
@@ -117,12 +118,28 @@ static void choose_tolerance(conversion *c)
     if (c->options->dtype == VIT_I8) c->model.config.selftest_tolerance = 0.1f;
 }
 
+/* By the tables, or by structure where no table explains all tensors. What the structure lacks is
+ * told unless a table comes close. */
+static bool find_layout(conversion *c, report *r)
+{
+    report by_structure = report_make();
+    const bool detected = layout_detect(c->checkpoint, &c->map, r);
+    if (detected && !layout_falls_short(&c->map, &c->options->ignore)) return true;
+    if (!structure_find(c->checkpoint, &c->structure, &by_structure)) {
+        if (!detected && !c->map.layout) *r = by_structure;
+        return detected;
+    }
+    layout_free_map(&c->map);
+    *r = report_make();
+    return layout_use(&layout_own, c->checkpoint, &c->map, r);
+}
+
 /* Everything but the weights themselves. */
 static bool resolve(conversion *c, report *r)
 {
     const patch_request wanted = { c->options->in_chans, c->options->patch_size };
     settings_start(&c->all[FROM_TENSORS], "the tensors");
-    if (!layout_detect(c->checkpoint, &c->map, r)) return false;
+    if (!find_layout(c, r)) return false;
     if (!layout_check_features(&c->map, &c->options->ignore, r)) return false;
     if (!read_config(c, r) || !find_arch(c, r)) return false;
     if (!layout_inspect(&c->map, c->all, &c->seen, r)) return false;
@@ -186,6 +203,7 @@ void convert_free(conversion *c)
 {
     layout_free_plan(&c->plan);
     layout_free_map(&c->map);
+    structure_free(&c->structure);
     config_free(&c->config_file);
     labels_free(&c->labels);
     photos_free(&c->calibration);
