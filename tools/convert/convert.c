@@ -131,6 +131,8 @@ static bool find_layout(conversion *c, report *r)
     }
     layout_free_map(&c->map);
     *r = report_make();
+    if (c->structure.heads)
+        settings_put(&c->all[FROM_TENSORS], SETTING_NUM_HEADS, c->structure.heads);
     return layout_use(&layout_own, c->checkpoint, &c->map, r);
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/tensor.h"
 #include "layout/names.h"
+#include "layout/patch_order.h"
 #include "layout/views.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -65,6 +66,26 @@ static bool refuse_patch(const layout_map *map, const char *tensor, const layout
                        strchr(axes, 'p') < strchr(axes, 'd') ? "P, P, C, D" : "D, C, P, P",
                        shape_text(part->info->dims, part->info->ndim, shape, sizeof shape),
                        then, unknown.text);
+}
+
+/* What a linear layer does not show, trained weights do; without colours there is one order. */
+static bool read_patch_order(layout_map *map, settings all[FROM_COUNT], settings_seen *seen,
+                             report *r)
+{
+    const layout_match match = layout_find(map, "patch_embed.proj.weight");
+    patch_order_evidence evidence;
+    double chans = 0;
+    if (map->patch_order || !match.found || !match.rule->axes ||
+        !strstr(match.rule->axes, "(patch)"))
+        return true;
+    settings_get(all, SETTING_IN_CHANS, &chans);
+    if (!patch_order_read(map, (int64_t)chans, &evidence, r)) return false;
+    if (!evidence.found) return true;
+    map->patch_order = 1 + evidence.order;
+    seen->patch_order_read = evidence.best > 0;
+    seen->patch_order_best = evidence.best;
+    seen->patch_order_next = evidence.next;
+    return true;
 }
 
 /* A convolution shows the side of a patch and its channels; a linear layer over its pixels shows
@@ -261,6 +282,7 @@ bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_seen *se
     memset(seen, 0, sizeof *seen);
     if (settings_get(all, SETTING_PATCH_ORDER, &order)) map->patch_order = 1 + (int)order;
     inspect_stem(map, s);
+    if (!read_patch_order(map, all, seen, r)) return false;
     if (!inspect_patch(map, s, seen, r)) return false;
     width = (int64_t)s->value[SETTING_EMBED_DIM];
     map->embed_dim = width;

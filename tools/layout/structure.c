@@ -149,6 +149,7 @@ static bool add_heads(new_tensors *n, const structure_part *first, const char *r
     const structure_part *part = first;
     bool good = heads ? true : report_no_memory(n->report);
     int i;
+    n->parts->result->heads = count;
     for (i = 0; good && i < count; i++) {
         good = read_layer(n, part, &heads[i]);
         part = structure_at(n->parts, first->block, part->next);

@@ -37,7 +37,7 @@ typedef struct structure {
     /* For each tensor of the checkpoint as it is afterwards: why it has this role. */
     const char **reasons;
     size_t reason_count;
-    bool patch_rows_last;       /* the patch embedding is a bare matrix [C P P, D] */
+    int heads;                  /* 0: nothing shows them; else there is a layer for each */
 } structure;
 
 /* Renames and folds the checkpoint's tensors for layout_own. On failure the checkpoint is as it

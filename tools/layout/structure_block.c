@@ -60,7 +60,8 @@ static void mark_heads(structure_parts *p, structure_part *part, size_t before, 
     int count = 1;
     if (first > 1 || (first == 1 && with_number(p, part, before, after, 0))) return;
     while (with_number(p, part, before, after, first + count)) count++;
-    if (count < 2 || part->rows >= p->width) return;
+    if (count < 2 || (part->rows >= p->width && !structure_says(part, "heads head attn attention")))
+        return;
     if (part->cols != p->width && part->cols * count != p->width) return;
     part->heads = count;
     for (last = part; --count > 0; last = next) {

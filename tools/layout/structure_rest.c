@@ -53,7 +53,6 @@ static void name_token(structure_parts *p, structure_part *part)
         structure_name(part, "dist_token", by_name);
     else if (structure_says(part, "reg register registers"))
         structure_name(part, "reg_token", by_name);
-    else if (structure_says(part, POSITION_WORDS)) return;
     else if (structure_says(part, CLASS_WORDS) && !with_role(p, "cls_token"))
         structure_name(part, "cls_token", by_name);
 }
@@ -190,7 +189,6 @@ static void name_patch(structure_parts *p)
             structure_name(linear, "patch_embed.proj", patch_reason(linear));
     } else if ((linear = find_bare_patch(p)) != NULL) {
         structure_name(linear, "patch_embed.matrix", patch_reason(linear));
-        p->result->patch_rows_last = true;
     }
 }
 

@@ -19,6 +19,8 @@ typedef struct settings_seen {
     int relative_positions;   /* columns of blocks.0.attn.rel_pos; 0 without it */
     int64_t qkv_rows;         /* of attn.qkv.weight; 0 without blocks */
     int64_t patch_depth;      /* columns of a 2-D patch_embed.proj.weight, the old form; else 0 */
+    bool patch_order_read;    /* from the weights: the mean correlation of neighbouring pixels in */
+    double patch_order_best, patch_order_next;   /* the order that was found, and in the other */
     bool by_default[SETTING_COUNT];   /* no source said it: it is what the layout's library does */
     bool mean_by_default;
 } settings_seen;
