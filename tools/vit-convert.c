@@ -144,7 +144,7 @@ static int run(arguments *a, const text_list *operands)
     const vit_dtype dtype = a->convert.dtype;
     if (a->list_archs) return print_archs(), CLI_OK;
     if (operands->count != 1) return usage_error("expected one CHECKPOINT");
-    if (!a->convert.output) return usage_error("expected -o FILE");
+    if (!a->convert.output && !a->convert.plan) return usage_error("expected -o FILE");
     if (a->convert.keep.count > 0 && !tensor_is_quantised(dtype))
         return usage_error("--keep: expected --dtype int8 or int4");
     if (a->convert.calibrate.count > 0 && !quantise_knows(dtype))
@@ -228,6 +228,8 @@ int main(int argc, char **argv)
           CLI_LIST, &a.convert.rename, 0, 0 },
         { 0, "ignore", "PATTERN", "drop unknown tensors whose name matches, with * and ? as in a\n"
           "shell; may be repeated", CLI_LIST, &a.convert.ignore, 0, 0 },
+        { 0, "plan", NULL, "print which tensor becomes which and why, and write nothing", CLI_FLAG,
+          &a.convert.plan, 0, 0 },
         { 0, "to", "FORMAT", "vit (default), or safetensors to turn a .vit file back; int8 and\n"
           "int4 become f32", CLI_TEXT, &a.to, 0, 0 },
         { 0, "c-array", NULL, "turn a .vit file into a C header with a constant array, for flash",

@@ -29,6 +29,7 @@ typedef struct convert_options {
     text_list calibrate, compare;          /* photos: to calibrate with, to report the error on */
     int calibrate_max, compare_max;       /* at most this many of them */
     bool quiet;
+    bool plan;                            /* print what would be done, write nothing */
 } convert_options;
 
 /* One run of vit-convert: what each stage found out, for those after it and for the report. */

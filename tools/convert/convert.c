@@ -198,6 +198,7 @@ bool convert_run(conversion *c, report *r)
     for (i = 0; i < c->plan.count; i++)
         if (layout_is_stored(&c->plan.items[i]))
             c->parameters += tensor_count(&c->plan.items[i].tensor);
+    if (c->options->plan) return true;
     return vit_file_write(c, r) || report_file(r, c->options->output);
 }
 

@@ -7,6 +7,7 @@
 #include "base/paths.h"
 #include "base/tensor.h"
 #include "base/text.h"
+#include "convert/mapping.h"
 #include "model/describe.h"
 #include "model/parts.h"
 
@@ -255,13 +256,15 @@ void convert_report_text(const conversion *c)
     print_parts(c);
     print_preprocessing(&c->model.config);
     print_labels(c);
-    printf("%-15s %s, %s, %s bytes\n", "output", c->options->output,
-           tensor_dtype_name(c->options->dtype), text_grouped(c->output_size, a));
+    if (!c->options->plan)
+        printf("%-15s %s, %s, %s bytes\n", "output", c->options->output,
+               tensor_dtype_name(c->options->dtype), text_grouped(c->output_size, a));
     if (c->calibration.count > 0)
         printf("%-15s on %d images\n", "calibrated", c->calibration.count);
     print_comparison(c);
     collect_notes(c, &notes);
     for (i = 0; i < notes.count; i++) printf("%-15s %s\n", "note", notes.text[i]);
+    if (c->options->plan) mapping_print(c);
 }
 
 /* === As JSON === */
@@ -343,6 +346,7 @@ void convert_report_json(const conversion *c)
     json_put_integer(&w, "bytes", (int64_t)c->output_size);
     put_comparison(&w, c);
     put_notes(&w, c);
+    if (c->options->plan) mapping_put(&w, c);
     json_put_end(&w, '}');
     putchar('\n');
 }

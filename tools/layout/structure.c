@@ -140,6 +140,16 @@ static bool read_layer(new_tensors *n, const structure_part *part, fold_layer *l
                      part->is_bare && part->kind == PART_MATRIX, layer, n->report);
 }
 
+/* "attn.heads.*.query" for a list that begins with "attn.heads.0.query". */
+static void name_list(const structure_parts *p, const structure_part *first, char *text, size_t size)
+{
+    const char *path = first->path, *other = structure_at(p, first->block, first->next)->path;
+    size_t same = 0, end;
+    while (path[same] && path[same] == other[same]) same++;
+    for (end = same; path[end] >= '0' && path[end] <= '9';) end++;
+    snprintf(text, size, "%.*s*%s", (int)same, path, path + end);
+}
+
 /* A list of layers, one for each head. */
 static bool add_heads(new_tensors *n, const structure_part *first, const char *role)
 {
@@ -147,16 +157,18 @@ static bool add_heads(new_tensors *n, const structure_part *first, const char *r
     const int groups = !strcmp(role, "attn.qkv") ? 3 : !strcmp(role, "attn.kv") ? 2 : 1;
     fold_layer *heads = calloc((size_t)count, sizeof *heads), all = { NULL, NULL, 0, 0 };
     const structure_part *part = first;
+    char from[1100];
     bool good = heads ? true : report_no_memory(n->report);
     int i;
     n->parts->result->heads = count;
+    name_list(n->parts, first, from, sizeof from);
     for (i = 0; good && i < count; i++) {
         good = read_layer(n, part, &heads[i]);
         part = structure_at(n->parts, first->block, part->next);
     }
     good = good && fold_heads(heads, count, first->cols != n->parts->width, groups, &all,
                               n->report) &&
-           add_layer(n, first->block, role, &all, first->path, stacked);
+           add_layer(n, first->block, role, &all, from, stacked);
     for (i = 0; heads && i < count; i++) fold_free(&heads[i]);
     free(heads);
     fold_free(&all);

@@ -60,7 +60,7 @@ static const layout_question questions[] = {
 };
 
 const layout layout_own = {
-    .name = "of its author's own",
+    .name = "own (found by structure)",
     .probe = "blocks.0.attn.proj.weight",
     .prefixes = prefixes, .blocks = blocks, .rules = rules, .defaults = defaults,
     .questions = questions
