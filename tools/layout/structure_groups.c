@@ -258,6 +258,24 @@ static int join_lists(const group_search *g, int blocks)
     return places;
 }
 
+/* Has the first block of joined lists what a block needs? If not, they are none. */
+static bool keep_lists(structure_parts *p)
+{
+    int norms = 0, matrices = 0, i;
+    for (i = 0; i < p->count; i++) {
+        if (p->parts[i].block != 0) continue;
+        norms += p->parts[i].kind == PART_NORM;
+        matrices += p->parts[i].kind == PART_MATRIX;
+    }
+    if (norms > 0 && matrices > 1) return true;
+    for (i = 0; i < p->count; i++) {
+        if (p->parts[i].block < 0) continue;
+        p->parts[i].block = p->parts[i].place = -1;
+        p->parts[i].inner = p->parts[i].path;
+    }
+    return false;
+}
+
 static void count_places(structure_parts *p)
 {
     int i;
@@ -273,7 +291,6 @@ static void count_places(structure_parts *p)
 static bool index_blocks(structure_parts *p, report *r)
 {
     int i;
-    count_places(p);
     p->in_blocks = calloc((size_t)p->depth * (size_t)p->places + 1, sizeof *p->in_blocks);
     if (!p->in_blocks) return report_no_memory(r);
     for (i = 0; i < p->count; i++) {
@@ -305,6 +322,67 @@ static int64_t find_width(const structure_parts *p)
     return width;
 }
 
+/* === A single block whose parts have no number === */
+
+/* The most common length of all norms. */
+static int64_t common_norm(const structure_parts *p)
+{
+    int64_t length = 0;
+    int most = 1, i, j;
+    for (i = 0; i < p->count; i++) {
+        int count = 0;
+        for (j = 0; p->parts[i].kind == PART_NORM && j < p->count; j++)
+            count += p->parts[j].kind == PART_NORM && p->parts[j].rows == p->parts[i].rows;
+        if (count <= most) continue;
+        most = count;
+        length = p->parts[i].rows;
+    }
+    return length;
+}
+
+static bool is_outside(const structure_part *part)
+{
+    return structure_says(part, "patch patches pos position positional cls class head classifier "
+                          "embed embedding final last");
+}
+
+/* Does another matrix read what this one gives, or its third? */
+static bool is_read(const structure_parts *p, const structure_part *part)
+{
+    int i;
+    for (i = 0; i < p->count; i++) {
+        const structure_part *other = &p->parts[i];
+        if (other == part || other->kind != PART_MATRIX || is_outside(other)) continue;
+        if (other->cols == part->rows || (part->rows % 3 == 0 && other->cols == part->rows / 3))
+            return true;
+    }
+    return false;
+}
+
+static bool may_be_in_block(const structure_parts *p, const structure_part *part, int64_t width)
+{
+    if (is_outside(part)) return false;
+    if (part->kind == PART_NORM) return part->rows == width;
+    if (part->kind != PART_MATRIX) return false;
+    return (part->cols == width && is_read(p, part)) ||
+           (part->rows == width && part->cols != width && is_read(p, part));
+}
+
+/* Of three norms the last is that after the block. */
+static void take_single_block(structure_parts *p)
+{
+    const int64_t width = common_norm(p);
+    int norms = 0, i;
+    if (width == 0) return;
+    for (i = 0; i < p->count; i++) {
+        structure_part *part = &p->parts[i];
+        if (!may_be_in_block(p, part, width)) continue;
+        if (part->kind == PART_NORM && ++norms > 2) continue;
+        part->block = 0;
+        part->place = p->places++;
+    }
+}
+
 static bool find_groups(structure_parts *p, group_search *g, report *r)
 {
     block_run best = { NULL, 0, 0, 0, 0, false };
@@ -318,10 +396,11 @@ static bool find_groups(structure_parts *p, group_search *g, report *r)
             next++;
         search_series(&g->entries[i], g->entries + next, &best);
     }
-    if (!best.first || (!best.is_complete && best.blocks == 1))
-        return report_fail(r, "no group of tensors looks like a block of a transformer");
     if (best.is_complete) mark(&best, 0);
-    else if (join_lists(g, best.blocks) == 0)
+    else if (best.blocks < 2 || join_lists(g, best.blocks) == 0 || !keep_lists(p))
+        take_single_block(p);
+    count_places(p);
+    if (p->places == 0)
         return report_fail(r, "no group of tensors looks like a block of a transformer");
     return index_blocks(p, r);
 }
