@@ -215,18 +215,25 @@ static bool find_view(const layout_map *map, const char *part, int block, layout
     return !has_blocks(part) || !layout_is_stacked(map) || layout_take_block(&out->view, block);
 }
 
-/* A linear layer over the pixels of a patch: as written, or in the order that was told. */
+/* A linear layer or a norm of the pixels of a patch: as written, or in the order that was told. */
 const char *layout_rule_axes(const layout_map *map, const layout_rule *rule)
 {
-    enum { CHW = 1 + PATCH_ORDER_CHW, HWC = 1 + PATCH_ORDER_HWC };   /* as map->patch_order */
-    static const char *const orders[][3] = {
-        { "d(patch)>dcpq", [CHW] = "d(cpq)>dcpq", [HWC] = "d(pqc)>dcpq" },
-        { "(patch)d>dcpq", [CHW] = "(cpq)d>dcpq", [HWC] = "(pqc)d>dcpq" }
+    enum {   /* as map->patch_order */
+        CHW = 1 + PATCH_ORDER_CHW, HWC = 1 + PATCH_ORDER_HWC, CWH = 1 + PATCH_ORDER_CWH,
+        WHC = 1 + PATCH_ORDER_WHC, COUNT_OF_ORDERS
+    };
+    static const char *const orders[][COUNT_OF_ORDERS] = {
+        { "d(patch)>dcpq", [CHW] = "d(cpq)>dcpq", [HWC] = "d(pqc)>dcpq", [CWH] = "d(cqp)>dcpq",
+          [WHC] = "d(qpc)>dcpq" },
+        { "(patch)d>dcpq", [CHW] = "(cpq)d>dcpq", [HWC] = "(pqc)d>dcpq", [CWH] = "(cqp)d>dcpq",
+          [WHC] = "(qpc)d>dcpq" },
+        { "(patch)>cpq", [CHW] = "(cpq)>cpq", [HWC] = "(pqc)>cpq", [CWH] = "(cqp)>cpq",
+          [WHC] = "(qpc)>cpq" }
     };
     size_t i;
     int order;
     for (i = 0; rule->axes && i < COUNT(orders); i++)
-        for (order = 0; order < 3; order++)
+        for (order = 0; order < COUNT_OF_ORDERS; order++)
             if (!strcmp(rule->axes, orders[i][order]))
                 return map->patch_order ? orders[i][map->patch_order] : rule->axes;
     return rule->axes;
