@@ -103,6 +103,8 @@ static void put_changes(const conversion *c, FILE *file)
     char word[32];
     if (c->model.context_divisor > 0)
         fprintf(file, "folded: attn.proj.weight, divided by the root of embed_dim\n");
+    if (c->model.config.attention == VIT_ATTENTION_SELF)
+        fprintf(file, "folded: attn.proj, with the values of attn.qkv\n");
     if (notes->patches_adapted && c->model.config.stem)
         fprintf(file, "adapted: the stem, from %d channels\n", stored->chans);
     else if (notes->patches_adapted)

@@ -27,6 +27,14 @@ bool layout_check_features(const layout_map *map, const text_list *ignore, repor
 
 /* === What somebody must tell === */
 
+/* Attention of each token to itself alone has no heads. */
+static bool plays_no_part(const settings all[FROM_COUNT], setting_key key)
+{
+    double attention = VIT_ATTENTION_ALL;
+    settings_get(all, SETTING_ATTENTION, &attention);
+    return key == SETTING_NUM_HEADS && attention == VIT_ATTENTION_SELF;
+}
+
 /* All questions at once: nobody wants one error after the other. */
 bool layout_check_told(const layout_map *map, const settings all[FROM_COUNT], report *r)
 {
@@ -37,7 +45,7 @@ bool layout_check_told(const layout_map *map, const settings all[FROM_COUNT], re
     for (; q && q->options; q++) {
         const size_t at = strlen(options), named = strlen(names);
         if (!layout_holds(map, q->when, 0) || settings_origin(all, q->setting) >= 0) continue;
-        if (asked[q->setting]) continue;
+        if (asked[q->setting] || plays_no_part(all, q->setting)) continue;
         asked[q->setting] = true;
         snprintf(names + named, sizeof names - named, "%s%s", count ? ", " : "",
                  setting_rows[q->setting].name);

@@ -186,13 +186,15 @@ static void inspect_heads(const layout_map *map, settings *s, settings_seen *see
 }
 
 /* Block 0 stands for all; layout_check_names compares the others. A gated MLP has its gate and its
- * values in fc1, which then has twice the rows that fc2 reads. */
+ * values in fc1, which then has twice the rows that fc2 reads. Blocks without an MLP have no norm
+ * in front of it either. */
 static void inspect_block(const layout_map *map, settings *s, settings_seen *seen, int64_t width)
 {
     const int64_t fc1 = count_of(map, "blocks.0.mlp.fc1.weight") / width;
     const int64_t fc2 = count_of(map, "blocks.0.mlp.fc2.weight") / width;
     seen->qkv_rows = count_of(map, "blocks.0.attn.qkv.weight") / width;
-    put_size(s, SETTING_MLP_DIM, fc2 ? fc2 : fc1);
+    if (fc1 > 0 || fc2 > 0 || !layout_has(map, "blocks.0.norm2.weight"))
+        settings_put(s, SETTING_MLP_DIM, (double)(fc2 ? fc2 : fc1));
     settings_put(s, SETTING_GATED_MLP, fc2 > 0 && fc1 == 2 * fc2);
     inspect_heads(map, s, seen);
 }
@@ -272,15 +274,29 @@ static bool put_defaults(const layout_map *map, settings all[FROM_COUNT], settin
     return true;
 }
 
+/* A run of the input's values has no order but its own. */
+static bool put_patch_order(layout_map *map, const settings all[FROM_COUNT], report *r)
+{
+    double order = PATCH_ORDER_CHW, cut = VIT_CUT_SQUARES;
+    const bool told = settings_get(all, SETTING_PATCH_ORDER, &order);
+    const bool runs = settings_get(all, SETTING_PATCH_CUT, &cut) &&
+                      (cut == VIT_CUT_RESHAPE || cut == VIT_CUT_UNFOLD);
+    char text[32];
+    if (runs && order != PATCH_ORDER_CHW)
+        return report_fail(r, "patch_cut=%s takes values as they come: expected patch_order=chw "
+                           "or none", setting_text(SETTING_PATCH_CUT, cut, text));
+    if (told || runs) map->patch_order = 1 + (int)order;
+    return true;
+}
+
 /* The stem comes before the patch, whose size on the input depends on it; both come before what is
  * counted in rows of embed_dim. Defaults are last, to fill what nothing else said. */
 bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_seen *seen, report *r)
 {
     settings *s = &all[FROM_TENSORS];
-    double order;
     int64_t width;
     memset(seen, 0, sizeof *seen);
-    if (settings_get(all, SETTING_PATCH_ORDER, &order)) map->patch_order = 1 + (int)order;
+    if (!put_patch_order(map, all, r)) return false;
     inspect_stem(map, s);
     if (!read_patch_order(map, all, seen, r)) return false;
     if (!inspect_patch(map, s, seen, r)) return false;

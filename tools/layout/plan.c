@@ -1,5 +1,6 @@
 #include "layout/plan.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,6 +36,9 @@ static source_kind kind_of(const char *name, const settings_resolved *model)
     if (!strcmp(name, layout_input_weight((vit_stem)model->config.stem)) &&
         model->notes.patches_adapted)
         return SOURCE_ADAPTED;
+    if (model->config.attention == VIT_ATTENTION_SELF &&
+        (ends_with(name, ".attn.proj.weight") || ends_with(name, ".attn.proj.bias")))
+        return SOURCE_FOLDED;
     return SOURCE_CHECKPOINT;
 }
 
@@ -45,6 +49,7 @@ bool layout_is_stored(const layout_item *item)
     case SOURCE_RESAMPLED:
     case SOURCE_RESAMPLED_RELATIVE:
     case SOURCE_ADAPTED:
+    case SOURCE_FOLDED:
         return true;
     case SOURCE_SINCOS:
     case SOURCE_MEAN:
@@ -66,6 +71,7 @@ const layout_item *layout_selftest(const layout_plan *plan)
 const char *layout_item_name(const layout_item *item)
 {
     int i;
+    if (item->folded) return layout_item_name(&item->folded[FOLDED_PROJ]);
     for (i = 0; i < item->part_count; i++)
         if (item->parts[i].info) return item->parts[i].info->name;
     return item->tensor.name;
@@ -92,6 +98,7 @@ static void put_source_dims(layout_item *item, const settings_resolved *model)
         if (!model->config.stem) dims[2] = dims[3] = stored->patch;
         break;
     case SOURCE_CHECKPOINT:
+    case SOURCE_FOLDED:
     case SOURCE_SINCOS:
     case SOURCE_MEAN:
     case SOURCE_STD:
@@ -308,16 +315,14 @@ static rope_grid rope_of(const settings_resolved *model)
     return grid;
 }
 
-/* Decides where a tensor comes from, and finds its sources where the checkpoint has them. */
-static bool plan_item(const layout_map *map, const settings_resolved *model, layout_item *item,
-                      report *r)
+/* Finds the sources of what the checkpoint has. */
+static bool plan_stored(const layout_map *map, const settings_resolved *model, layout_item *item,
+                        report *r)
 {
     const char *name = item->tensor.name;
     layout_match match;
     char expected[SHAPE_TEXT_SIZE];
-    item->kind = kind_of(name, model);
     put_source_dims(item, model);
-    if (!layout_is_stored(item)) return true;
     item->divisor = ends_with(name, ".attn.proj.weight") ? model->context_divisor : 0;
     item->rope = rope_of(model);
     match = layout_find(map, name);
@@ -327,6 +332,64 @@ static bool plan_item(const layout_map *map, const settings_resolved *model, lay
                            describe_dims(item, expected), map->layout->name);
     if (!match.found) return missing_part(map, item, r);
     return plan_sources(map, &match, model, item, r);
+}
+
+/* A layer of the block as if attention were of all tokens; columns 0: its bias. */
+static bool plan_layer(const layout_map *map, const settings_resolved *model, int block,
+                       const char *layer, int rows, int columns, layout_item *item, report *r)
+{
+    vit_tensor *t = &item->tensor;
+    snprintf(t->name, sizeof t->name, "blocks.%d.attn.%s.%s", block, layer,
+             columns ? "weight" : "bias");
+    t->ndim = columns ? 2 : 1;
+    t->dims[0] = rows;
+    t->dims[1] = columns;
+    item->kind = SOURCE_CHECKPOINT;
+    return plan_stored(map, model, item, r);
+}
+
+/* attn.proj of tokens that attend to themselves alone: what goes in is v, the last third of qkv. A
+ * bias is folded only where v has one. */
+static bool plan_folded(const layout_map *map, const settings_resolved *model, layout_item *item,
+                        report *r)
+{
+    const int dim = model->config.embed_dim;
+    const int width = model->config.num_heads * model->config.head_dim;
+    const bool is_bias = item->tensor.ndim == 1;
+    char qkv_bias[80];
+    int block;
+    layout_item *folded;
+    (void)layout_names("{b}attn.proj.weight", item->tensor.name, &block);
+    snprintf(qkv_bias, sizeof qkv_bias, "blocks.%d.attn.qkv.bias", block);
+    if (layout_has(map, qkv_bias) && !model->config.has_proj_bias)
+        return report_fail(r, "%s: attention=self adds the bias of v to that of attn.proj, which "
+                           "has none", item->tensor.name);
+    if (is_bias && !layout_has(map, qkv_bias)) {
+        item->kind = SOURCE_CHECKPOINT;
+        return plan_stored(map, model, item, r);
+    }
+    folded = item->folded = calloc(FOLDED_COUNT, sizeof *folded);
+    if (!folded) return report_no_memory(r);
+    item->block = block;
+    item->divisor = model->context_divisor;
+    if (!plan_layer(map, model, block, "proj", dim, width, &folded[FOLDED_PROJ], r) ||
+        !plan_layer(map, model, block, "qkv", 3 * width, is_bias ? 0 : dim, &folded[FOLDED_QKV],
+                    r) ||
+        (is_bias && !plan_layer(map, model, block, "proj", dim, 0, &folded[FOLDED_BIAS], r)))
+        return false;
+    folded[FOLDED_PROJ].divisor = 0;
+    return true;
+}
+
+/* Decides where a tensor comes from, and finds its sources where the checkpoint has them. */
+static bool plan_item(const layout_map *map, const settings_resolved *model, layout_item *item,
+                      report *r)
+{
+    item->kind = kind_of(item->tensor.name, model);
+    if (item->kind == SOURCE_FOLDED) return plan_folded(map, model, item, r);
+    if (layout_is_stored(item)) return plan_stored(map, model, item, r);
+    put_source_dims(item, model);
+    return true;
 }
 
 /* Names and shapes; what type each tensor is stored in, the writer decides. */
@@ -402,14 +465,18 @@ typedef struct used_names {
     size_t count;
 } used_names;
 
+static void add_used(const layout_item *item, used_names *used)
+{
+    int i;
+    for (i = 0; i < item->part_count; i++)
+        if (item->parts[i].info) used->names[used->count++] = item->parts[i].info->name;
+    for (i = 0; item->folded && i < FOLDED_COUNT; i++) add_used(&item->folded[i], used);
+}
+
 static void list_used(const layout_plan *plan, used_names *used)
 {
     size_t i;
-    int j;
-    for (i = 0; i < plan->count; i++)
-        for (j = 0; j < plan->items[i].part_count; j++)
-            if (plan->items[i].parts[j].info)
-                used->names[used->count++] = plan->items[i].parts[j].info->name;
+    for (i = 0; i < plan->count; i++) add_used(&plan->items[i], used);
     qsort(used->names, used->count, sizeof *used->names, compare_pointers);
 }
 
@@ -446,7 +513,7 @@ static bool check_unused(const layout_map *map, const vit_config *config, const 
 {
     used_names used = { NULL, 0 };
     bool good = false;
-    used.names = calloc(LAYOUT_MAX_PARTS * plan->count + 1, sizeof *used.names);
+    used.names = calloc(FOLDED_COUNT * LAYOUT_MAX_PARTS * plan->count + 1, sizeof *used.names);
     plan->ignored = calloc(checkpoint_count(map->checkpoint) + 1, sizeof *plan->ignored);
     if (used.names && plan->ignored) {
         list_used(plan, &used);
@@ -471,6 +538,8 @@ bool layout_make_plan(const layout_map *map, const settings_resolved *model,
 
 void layout_free_plan(layout_plan *plan)
 {
+    size_t i;
+    for (i = 0; plan->items && i < plan->count; i++) free(plan->items[i].folded);
     free(plan->items);
     free(plan->ignored);
     memset(plan, 0, sizeof *plan);

@@ -187,12 +187,28 @@ static void resolve_scale(resolver *m)
     c->attn_scale = (float)value_or(m, SETTING_ATTN_SCALE, scale);
 }
 
+/* Attention of each token to itself alone has no heads: any number that divides the width does, of
+ * those that are not too wide for vit.h. Its bias goes into that of attn.proj. */
+static bool resolve_self(resolver *m, report *r)
+{
+    vit_config *c = m->config;
+    const int64_t inner = m->seen->qkv_rows ? m->seen->qkv_rows / 3 : c->embed_dim;
+    if (c->num_heads == 0) c->num_heads = 1;
+    while (c->num_heads < 1024 && (inner % c->num_heads || inner / c->num_heads > 4096))
+        c->num_heads++;
+    c->has_qkv_bias = 0;
+    if (!put_field(m, SETTING_HEAD_DIM, (double)(inner / c->num_heads), r)) return false;
+    resolve_scale(m);
+    return true;
+}
+
 /* num_heads and head_dim: each follows from the other and the width of attention, and timm's usual
  * number of heads from embed_dim where neither is told. */
 static bool resolve_heads(resolver *m, report *r)
 {
     vit_config *c = m->config;
     const int64_t inner = m->seen->qkv_rows ? m->seen->qkv_rows / 3 : c->embed_dim;
+    if (c->attention == VIT_ATTENTION_SELF) return resolve_self(m, r);
     /* an explicit num_heads overrides a head_dim of lower precedence */
     if (settings_origin(m->all, SETTING_NUM_HEADS) > settings_origin(m->all, SETTING_HEAD_DIM))
         c->head_dim = 0;
@@ -615,7 +631,8 @@ static bool resolve_norm(resolver *m, report *r)
 static bool resolve_activation(resolver *m, report *r)
 {
     const vit_config *c = m->config;
-    const bool told = is_told(m, SETTING_ACTIVATION);
+    const bool has_none = c->mlp_dim == 0 && c->pool != VIT_POOL_MAP;
+    const bool told = is_told(m, SETTING_ACTIVATION) || has_none;
     if (!told && c->has_gated_mlp)
         return report_fail(r, "mlp.fc1 is twice as wide as mlp.fc2: a gated MLP, whose activation "
                            "cannot be seen in the tensors; give --set activation=silu (SwiGLU, "
@@ -669,9 +686,14 @@ static bool adapt_patches(resolver *m, report *r)
     vit_config *c = m->config;
     const int chans = m->wanted->chans ? m->wanted->chans : c->in_chans;
     const int patch = m->wanted->patch ? m->wanted->patch : c->patch_size;
+    char word[32];
     m->stored->chans = c->in_chans;
     m->stored->patch = c->patch_size;
     m->notes->patches_adapted = chans != c->in_chans || patch != c->patch_size;
+    if (m->notes->patches_adapted && c->patch_cut != VIT_CUT_SQUARES)
+        return report_fail(r, "%s: expected patches that are squares of the input, found "
+                           "patch_cut=%s", patch != c->patch_size ? "--patch-size" : "--in-chans",
+                           setting_text(SETTING_PATCH_CUT, c->patch_cut, word));
     if (m->notes->patches_adapted &&
         (c->has_patch_pre_norm || (c->stem && patch != c->patch_size)))
         return report_fail(r, "%s: expected patches that are cut out of the input as it is, found "
@@ -699,6 +721,11 @@ static bool resolve_resampling(resolver *m, report *r)
                                     (c->grid_height != m->stored->grid_height ||
                                      c->grid_width != m->stored->grid_width);
     if (c->dynamic_img_size) c->pos_resample = (int)how;
+    if (m->notes->positions_resampled && c->patch_cut != VIT_CUT_SQUARES)
+        return report_fail(r, "the positions are for %dx%d patches, the input has %dx%d: expected "
+                           "the same for patch_cut=%s", m->stored->grid_height,
+                           m->stored->grid_width, c->grid_height, c->grid_width,
+                           setting_text(SETTING_PATCH_CUT, c->patch_cut, word));
     return !c->has_rel_pos || !m->notes->positions_resampled || rel_pos_knows(how) ||
            report_fail(r, "pos_resample=%s: relative positions are resampled as timm or "
                        "transformers does", setting_text(SETTING_POS_RESAMPLE, (int)how, word));
@@ -724,6 +751,7 @@ bool settings_resolve(const settings all[FROM_COUNT], const settings_seen *seen,
     fill_mlp_dim(m);
     expand_patch(m);
     if (!check_contradictions(m, r) || !copy_fields(m, r)) return false;
+    if (m->config->representation_dim == 0) m->config->representation_act = 0;
     m->config->has_final_norm = shown_of(m, SETTING_FINAL_NORM) != 0;
     m->config->has_fc_norm = shown_of(m, SETTING_FC_NORM) != 0;
     if (!resolve_pool(m, r) || !resolve_norm(m, r) || !resolve_activation(m, r) ||
