@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/report.h"
+#include "model/heads_evidence.h"
 #include "model/rope.h"
 #include "model/settings.h"
 #include "vit.h"
@@ -19,6 +20,7 @@ typedef struct settings_seen {
     int relative_positions;   /* columns of blocks.0.attn.rel_pos; 0 without it */
     int64_t qkv_rows;         /* of attn.qkv.weight; 0 without blocks */
     int64_t patch_depth;      /* columns of a 2-D patch_embed.proj.weight, the old form; else 0 */
+    heads_evidence heads;             /* in the weights, where nobody says it */
     bool by_default[SETTING_COUNT];   /* no source said it: it is what the layout's library does */
     bool mean_by_default;
 } settings_seen;
@@ -40,6 +42,7 @@ typedef struct settings_stored {
 /* Things the report should mention. */
 typedef struct settings_notes {
     bool heads_by_width;      /* num_heads follows timm's naming of embed_dim */
+    bool heads_by_weights;    /* the weights show it */
     bool eps_assumed;         /* timm's usual 1e-6 ... */
     bool activation_assumed;  /* ... and erf GELU, for a plain ViT that nothing describes */
     bool preprocess_assumed;  /* nothing says how images are to be prepared */
