@@ -9,10 +9,11 @@
 
 enum {
     WIDEST = 4096,
-    COLUMNS = 256      /* of a row: that many tell rows apart */
+    LEAST_COLUMNS = 32, COLUMNS = 256      /* of a row: so many tell rows apart */
 };
 
-static const double most_products = 4e9;   /* a second or two; deeper models: every other block */
+/* A second at most. Of wide rows it takes fewer columns, of deep models fewer blocks. */
+static const double most_products = 4e9, most_of_block = 5e8;
 
 /* A score is in standard deviations. Shuffled rows of trained models stay below 7. Halves and
  * doubles of the right number score up to 0.7 of it, rarely more. */
@@ -215,11 +216,16 @@ static void rank(const heads_reader *h, int blocks, heads_evidence *out)
                     ranked[1].score <= most_ambiguity * ranked[0].score;
 }
 
-/* Blocks that are looked at, so that it takes no more than a few seconds. */
+static int64_t count_columns(const heads_reader *h)
+{
+    const int64_t most = (int64_t)(most_of_block / (double)(2 * h->width * h->width));
+    const int64_t columns = most < LEAST_COLUMNS ? LEAST_COLUMNS : most < COLUMNS ? most : COLUMNS;
+    return columns < h->depth ? columns : h->depth;
+}
+
 static int count_blocks(const heads_reader *h, int depth)
 {
-    const double each = 2 * (double)h->width * (double)h->width * (double)h->columns;
-    const double most = ceil(most_products / each);
+    const double most = ceil(most_products / (double)(2 * h->width * h->width * h->columns));
     return most < depth ? (int)most : depth;
 }
 
@@ -249,9 +255,9 @@ bool heads_read(const layout_map *map, int64_t width, heads_evidence *out, repor
     h.checkpoint = map->checkpoint;
     h.width = width;
     h.depth = map->embed_dim;
-    h.columns = h.depth < COLUMNS ? h.depth : COLUMNS;
     if (width < 4 || width > WIDEST || h.depth < 1 || !find_sources(&h, map, 0)) return true;
     list_candidates(width, out);
+    h.columns = count_columns(&h);
     size = (size_t)width * (size_t)h.columns;
     h.row_sums = malloc(2 * (size_t)width * sizeof *h.row_sums);
     h.line = malloc((4 * size + (size_t)width) * sizeof *h.line);
