@@ -90,7 +90,12 @@ static void put_origin(const conversion *c, FILE *file)
 
 static void put_assumptions(const conversion *c, FILE *file)
 {
-    if (c->model.notes.heads_by_width) put_line(file, "assumed", "num_heads, from embed_dim");
+    char why[HEADS_TEXT];
+    if (c->model.notes.heads_by_weights)
+        fprintf(file, "assumed: num_heads=%d, %s\n", c->model.config.num_heads,
+                heads_why(&c->seen.heads, why));
+    else if (c->model.notes.heads_by_width)
+        put_line(file, "assumed", "num_heads, from embed_dim");
     if (c->model.notes.preprocess_assumed) put_line(file, "assumed", "mean and std");
     if (c->config_file.processor) put_line(file, "assumed", "transformers' default preprocessing");
 }

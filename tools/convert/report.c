@@ -49,13 +49,24 @@ static void note_ignored(const conversion *c, note_list *notes)
     if (plan->ignored_count > 8 && used < size) snprintf(text + used, size - used, " ...");
 }
 
+static void note_heads(const conversion *c, char *text, size_t size)
+{
+    const vit_config *config = &c->model.config;
+    const bool by_weights = c->model.notes.heads_by_weights;
+    char why[HEADS_TEXT], width[80] = "";
+    if (c->model.notes.heads_by_width)
+        snprintf(width, sizeof width, "%swhat timm's models of width %d have",
+                 by_weights ? ", and " : "", config->embed_dim);
+    snprintf(text, size, "num_heads %d%s%s%s%s (--set num_heads=N)", config->num_heads,
+             by_weights ? ", " : " is ", by_weights ? heads_why(&c->seen.heads, why) : "", width,
+             by_weights ? "" : "; the tensors do not show it");
+}
+
 static void note_assumptions(const conversion *c, note_list *notes)
 {
     const char *hint = name_in_file(c->options->checkpoint);
-    if (c->model.notes.heads_by_width)
-        snprintf(add_note(notes), sizeof notes->text[0],
-                 "num_heads %d is what timm's models of width %d have; the tensors do not show it "
-                 "(--set num_heads=N)", c->model.config.num_heads, c->model.config.embed_dim);
+    if (c->model.notes.heads_by_weights || c->model.notes.heads_by_width)
+        note_heads(c, add_note(notes), sizeof notes->text[0]);
     if (c->model.notes.preprocess_assumed)
         snprintf(add_note(notes), sizeof notes->text[0],
                  "nothing says how images were prepared, so mean and std are assumed to be 0.5; "

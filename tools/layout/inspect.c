@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/tensor.h"
+#include "layout/heads.h"
 #include "layout/names.h"
 #include "layout/patch_order.h"
 #include "layout/views.h"
@@ -261,6 +262,21 @@ static bool put_metadata(const layout_map *map, settings *s, report *r)
     return true;
 }
 
+/* The weights are looked at where nobody says how many heads there are. Two vectors of query and
+ * key for each head, as differential attention has them, would look like twice as many heads. */
+static bool read_heads(const layout_map *map, settings all[FROM_COUNT], settings_seen *seen,
+                       report *r)
+{
+    heads_evidence *heads = &seen->heads;
+    if (map->depth == 0 || layout_has(map, "blocks.0.attn.lambda")) return true;
+    if (settings_origin(all, SETTING_NUM_HEADS) >= 0 || settings_origin(all, SETTING_HEAD_DIM) >= 0)
+        return true;
+    if (!heads_read(map, seen->qkv_rows / 3, heads, r)) return false;
+    if (heads->is_clear)
+        settings_put(&all[FROM_TENSORS], SETTING_NUM_HEADS, heads->ranked[0].heads);
+    return true;
+}
+
 /* What the library's own code does, and no tensor shows. */
 static bool put_defaults(const layout_map *map, settings all[FROM_COUNT], settings_seen *seen,
                          report *r)
@@ -311,5 +327,6 @@ bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_seen *se
     if (count_of(map, "pos_embed") / width > 1048576)
         return report_fail(r, "pos_embed has more than 1048576 rows");
     seen->position_rows = (int)(count_of(map, "pos_embed") / width);
-    return put_metadata(map, s, r) && put_defaults(map, all, seen, r);
+    return put_metadata(map, s, r) && read_heads(map, all, seen, r) &&
+           put_defaults(map, all, seen, r);
 }

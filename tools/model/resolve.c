@@ -202,26 +202,35 @@ static bool resolve_self(resolver *m, report *r)
     return true;
 }
 
+/* What the weights show, or timm's usual number where they show nothing. */
+static void put_assumed_heads(resolver *m, int by_width)
+{
+    vit_config *c = m->config;
+    const bool is_shown = m->seen->heads.is_clear && c->num_heads == m->seen->heads.ranked[0].heads;
+    const bool told = c->num_heads > 0 && !is_shown;
+    if (c->num_heads == 0) c->num_heads = by_width;
+    m->notes->heads_by_weights = is_shown;
+    m->notes->heads_by_width = !told && by_width > 0 && c->num_heads == by_width;
+}
+
 /* num_heads and head_dim: each follows from the other and the width of attention, and timm's usual
  * number of heads from embed_dim where neither is told. */
 static bool resolve_heads(resolver *m, report *r)
 {
     vit_config *c = m->config;
     const int64_t inner = m->seen->qkv_rows ? m->seen->qkv_rows / 3 : c->embed_dim;
+    char option[HEADS_TEXT];
     if (c->attention == VIT_ATTENTION_SELF) return resolve_self(m, r);
     /* an explicit num_heads overrides a head_dim of lower precedence */
     if (settings_origin(m->all, SETTING_NUM_HEADS) > settings_origin(m->all, SETTING_HEAD_DIM))
         c->head_dim = 0;
     if (c->num_heads == 0 && c->head_dim > 0 && inner % c->head_dim == 0)
         c->num_heads = (int)(inner / c->head_dim);
-    if (c->num_heads == 0 && inner == c->embed_dim) {
-        c->num_heads = arch_heads_of_width(c->embed_dim);
-        m->notes->heads_by_width = c->num_heads > 0;
-    }
+    put_assumed_heads(m, inner == c->embed_dim ? arch_heads_of_width(c->embed_dim) : 0);
     if (c->num_heads == 0)
         return report_fail(r, "num_heads cannot be seen in the tensors, and no model of timm fixes "
-                           "it for embed_dim %d; give --set num_heads=N, --arch or --config",
-                           c->embed_dim);
+                           "it for embed_dim %d; give %s, --arch or --config", c->embed_dim,
+                           heads_option(&m->seen->heads, option));
     if (inner % c->num_heads != 0 || inner / c->num_heads > INT_MAX)
         return report_fail(r, "num_heads %d does not divide the width of attention, %lld",
                            c->num_heads, (long long)inner);

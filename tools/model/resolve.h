@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/report.h"
+#include "model/heads_evidence.h"
 #include "model/rope.h"
 #include "model/settings.h"
 #include "vit.h"
@@ -21,6 +22,7 @@ typedef struct settings_seen {
     int64_t patch_depth;      /* columns of a 2-D patch_embed.proj.weight, the old form; else 0 */
     bool patch_order_read;    /* from the weights: the mean correlation of neighbouring pixels in */
     double patch_order_best, patch_order_next;   /* the order that was found, and in the other */
+    heads_evidence heads;             /* in the weights, where nobody says it */
     bool by_default[SETTING_COUNT];   /* no source said it: it is what the layout's library does */
     bool mean_by_default;
 } settings_seen;
@@ -42,6 +44,7 @@ typedef struct settings_stored {
 /* Things the report should mention. */
 typedef struct settings_notes {
     bool heads_by_width;      /* num_heads follows timm's naming of embed_dim */
+    bool heads_by_weights;    /* the weights show it */
     bool eps_assumed;         /* timm's usual 1e-6 ... */
     bool activation_assumed;  /* ... and erf GELU, for a plain ViT that nothing describes */
     bool preprocess_assumed;  /* nothing says how images are to be prepared */
