@@ -251,15 +251,30 @@ static bool put_defaults(const layout_map *map, settings all[FROM_COUNT], settin
     return true;
 }
 
+/* 1 + the index of a word; 0: nobody says it. */
+static int order_of(const settings all[FROM_COUNT], setting_key key)
+{
+    double word = -1;
+    settings_get(all, key, &word);
+    return 1 + (int)word;
+}
+
+void layout_take_orders(layout_map *map, const settings all[FROM_COUNT])
+{
+    const int qkv = order_of(all, SETTING_QKV_ORDER);
+    map->patch_order = order_of(all, SETTING_PATCH_ORDER);
+    map->qkv_order = qkv ? qkv - 1 : QKV_ORDER_QKV;
+    map->qkv_interleave = order_of(all, SETTING_QKV_INTERLEAVE);
+}
+
 /* The stem comes before the patch, whose size on the input depends on it; both come before what is
  * counted in rows of embed_dim. Defaults are last, to fill what nothing else said. */
 bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_seen *seen, report *r)
 {
     settings *s = &all[FROM_TENSORS];
-    double order;
     int64_t width;
     memset(seen, 0, sizeof *seen);
-    if (settings_get(all, SETTING_PATCH_ORDER, &order)) map->patch_order = 1 + (int)order;
+    layout_take_orders(map, all);
     inspect_stem(map, s);
     if (!inspect_patch(map, s, seen, r)) return false;
     width = (int64_t)s->value[SETTING_EMBED_DIM];
