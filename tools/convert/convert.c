@@ -11,6 +11,7 @@
 #include "base/source.h"
 #include "base/tensor.h"
 #include "checkpoint/rename.h"
+#include "convert/match.h"
 #include "convert/vit_file.h"
 #include "layout/check.h"
 #include "layout/detect.h"
@@ -104,36 +105,7 @@ static bool find_arch(conversion *c, report *r)
     return true;
 }
 
-/* === The model === */
-
-/* The self-test's tolerance, unless a source gives one. Builds with fused multiply-add compute the
- * same bits; those without (VIT_NO_FMA) differ by a few roundings, and where inputs are rounded to
- * 8 or 16 bits, each rounding can move a value by a whole step. */
-static void choose_tolerance(conversion *c)
-{
-    double given;
-    if (settings_get(c->all, SETTING_SELFTEST_TOLERANCE, &given)) return;
-    if (c->options->dtype == VIT_BF16) c->model.config.selftest_tolerance = 0.02f;
-    if (c->options->dtype == VIT_I8) c->model.config.selftest_tolerance = 0.1f;
-}
-
-/* Everything but the weights themselves. */
-static bool resolve(conversion *c, report *r)
-{
-    const patch_request wanted = { c->options->in_chans, c->options->patch_size };
-    settings_start(&c->all[FROM_TENSORS], "the tensors");
-    if (!layout_detect(c->checkpoint, &c->map, r)) return false;
-    if (!layout_check_features(&c->map, &c->options->ignore, r)) return false;
-    if (!read_config(c, r) || !find_arch(c, r)) return false;
-    if (!layout_inspect(&c->map, c->all, &c->seen, r)) return false;
-    if (!layout_check_names(&c->map, c->all, &c->options->ignore, r)) return false;
-    if (!layout_check_told(&c->map, c->all, r)) return false;
-    if (!settings_resolve(c->all, &c->seen, &wanted, &c->model, r)) return false;
-    choose_tolerance(c);
-    return layout_make_plan(&c->map, &c->model, &c->options->ignore, &c->plan, r);
-}
-
-/* === Labels and photos === */
+/* === Labels === */
 
 /* The checkpoint's own labels; a list of the wrong length is ignored. */
 static bool read_own_labels(conversion *c, report *r)
@@ -148,6 +120,7 @@ static bool read_labels(conversion *c, report *r)
 {
     const char *path = c->options->labels;
     bool good;
+    if (c->labels_origin) return true;   /* already, for labelled pictures */
     if (path)
         good = labels_read_file(&c->labels, path, r);
     else
@@ -161,6 +134,48 @@ static bool read_labels(conversion *c, report *r)
     c->labels_origin = path ? paths_file_name(path) : c->all[FROM_CONFIG].origin;
     return c->labels.count > 0 || read_own_labels(c, r);
 }
+
+/* === The model === */
+
+/* The self-test's tolerance, unless a source gives one. Builds with fused multiply-add compute the
+ * same bits; those without (VIT_NO_FMA) differ by a few roundings, and where inputs are rounded to
+ * 8 or 16 bits, each rounding can move a value by a whole step. */
+static void choose_tolerance(conversion *c)
+{
+    double given;
+    if (settings_get(c->all, SETTING_SELFTEST_TOLERANCE, &given)) return;
+    if (c->options->dtype == VIT_BF16) c->model.config.selftest_tolerance = 0.02f;
+    if (c->options->dtype == VIT_I8) c->model.config.selftest_tolerance = 0.1f;
+}
+
+/* Folders of labelled pictures may be called as the classes are. */
+static bool match_settings(conversion *c, report *r)
+{
+    double classes = 0;
+    settings_get(c->all, SETTING_NUM_CLASSES, &classes);
+    c->model.config.num_classes = (int)classes;
+    if (c->options->match_folder && !read_labels(c, r)) return false;
+    return match_run(c, r);
+}
+
+/* Everything but the weights themselves. */
+static bool resolve(conversion *c, report *r)
+{
+    const patch_request wanted = { c->options->in_chans, c->options->patch_size };
+    settings_start(&c->all[FROM_TENSORS], "the tensors");
+    if (!layout_detect(c->checkpoint, &c->map, r)) return false;
+    if (!layout_check_features(&c->map, &c->options->ignore, r)) return false;
+    if (!read_config(c, r) || !find_arch(c, r) || !match_prepare(c, r)) return false;
+    if (!layout_inspect(&c->map, c->all, &c->seen, r)) return false;
+    if (!layout_check_names(&c->map, c->all, &c->options->ignore, r)) return false;
+    if (!match_settings(c, r)) return false;
+    if (!layout_check_told(&c->map, c->all, r)) return false;
+    if (!settings_resolve(c->all, &c->seen, &wanted, &c->model, r)) return false;
+    choose_tolerance(c);
+    return layout_make_plan(&c->map, &c->model, &c->options->ignore, &c->plan, r);
+}
+
+/* === Photos === */
 
 static bool find_photos(conversion *c, report *r)
 {
@@ -184,6 +199,7 @@ bool convert_run(conversion *c, report *r)
 
 void convert_free(conversion *c)
 {
+    match_free(c->match);
     layout_free_plan(&c->plan);
     layout_free_map(&c->map);
     config_free(&c->config_file);
