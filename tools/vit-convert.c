@@ -151,6 +151,8 @@ static int run(arguments *a, const text_list *operands)
         return usage_error("--calibrate: expected --dtype int8, int4 or bf16");
     if (a->convert.compare.count > 0 && dtype == VIT_F32)
         return usage_error("--report compares with f32: expected another --dtype");
+    if (!a->convert.match_input != !a->convert.match_logits)
+        return usage_error("--match-input and --match-logits need each other");
     a->convert.checkpoint = operands->items[0];
     a->convert.quiet = a->quiet;
     if (a->c_array && a->to) return usage_error("--c-array and --to exclude each other");
@@ -232,6 +234,23 @@ int main(int argc, char **argv)
           &a.convert.plan, 0, 0 },
         { 0, "strict", NULL, "refuse instead of assuming anything: all that nothing says is asked",
           CLI_FLAG, &a.convert.strict, 0, 0 },
+        { 0, "match-input", "X.npy", "find out by running the model what the checkpoint does not\n"
+          "say: an input for which --match-logits has the original's output.\n"
+          "Two lines of PyTorch write both:\n"
+          "  x = torch.randn(1, 3, 224, 224); np.save('x.npy', x.numpy())\n"
+          "  np.save('y.npy', model.eval()(x).detach().numpy())", CLI_TEXT,
+          &a.convert.match_input, 0, 0 },
+        { 0, "match-logits", "Y.npy", "the logits for it; without a head the embedding", CLI_TEXT,
+          &a.convert.match_logits, 0, 0 },
+        { 0, "match-tolerance", "T", "largest difference / largest logit to accept (default 1e-4)",
+          CLI_NUMBER, &a.convert.match_tolerance, 1e-9, 1 },
+        { 0, "match-folder", "DIR", "find out by labelled pictures, a folder for each class, what\n"
+          "fits them best: the preprocessing and, without --match-input,\nall that is open",
+          CLI_TEXT, &a.convert.match_folder, 0, 0 },
+        { 0, "match-max", "N", "use at most N of them, evenly spaced (default 200)", CLI_INT,
+          &a.convert.match_max, 1, 65536 },
+        { 0, "match-seconds", "S", "search for so long at most (default 120)", CLI_NUMBER,
+          &a.convert.match_seconds, 1, 1e6 },
         { 0, "to", "FORMAT", "vit (default), or safetensors to turn a .vit file back; int8 and\n"
           "int4 become f32", CLI_TEXT, &a.to, 0, 0 },
         { 0, "c-array", NULL, "turn a .vit file into a C header with a constant array, for flash",
@@ -251,6 +270,9 @@ int main(int argc, char **argv)
     a.convert.dtype = VIT_F32;
     a.convert.calibrate_max = 256;
     a.convert.compare_max = 1000;
+    a.convert.match_tolerance = 1e-4;
+    a.convert.match_max = 200;
+    a.convert.match_seconds = 120;
     if (cli_parse(&program, argc, argv, &operands, &status)) {
         status = cli_finish(PROGRAM, run(&a, &operands));
         text_list_free(&operands);

@@ -29,6 +29,9 @@ typedef struct convert_options {
     text_list set, rename, ignore, keep;
     text_list calibrate, compare;          /* photos: to calibrate with, to report the error on */
     int calibrate_max, compare_max;       /* at most this many of them */
+    const char *match_input, *match_logits, *match_folder;   /* see match.h */
+    double match_tolerance, match_seconds;
+    int match_max;
     bool quiet;
     bool plan;                            /* print what would be done, write nothing */
     bool strict;                          /* refuse what would be assumed */
@@ -52,6 +55,7 @@ typedef struct conversion {
     bool has_arch;
     const char *arch_origin;       /* "--arch" or "config.json" */
     const char *arch_unknown;      /* the configuration's name for it, if unknown */
+    struct match *match;           /* NULL: nothing is to be matched */
     label_list labels;
     const char *labels_origin;
     char *provenance;              /* lines "key: value" */

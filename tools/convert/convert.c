@@ -11,6 +11,7 @@
 #include "base/source.h"
 #include "base/tensor.h"
 #include "checkpoint/rename.h"
+#include "convert/match.h"
 #include "convert/vit_file.h"
 #include "layout/check.h"
 #include "layout/detect.h"
@@ -106,6 +107,36 @@ static bool find_arch(conversion *c, report *r)
     return true;
 }
 
+/* === Labels === */
+
+/* The checkpoint's own labels; a list of the wrong length is ignored. */
+static bool read_own_labels(conversion *c, report *r)
+{
+    const size_t count = checkpoint_label_count(c->checkpoint);
+    if (count == 0 || count != (size_t)c->model.config.num_classes) return true;
+    c->labels_origin = paths_file_name(c->options->checkpoint);
+    return labels_from_list(&c->labels, checkpoint_labels(c->checkpoint), count, r);
+}
+
+static bool read_labels(conversion *c, report *r)
+{
+    const char *path = c->options->labels;
+    bool good;
+    if (c->labels_origin) return true;   /* already, for labelled pictures */
+    if (path)
+        good = labels_read_file(&c->labels, path, r);
+    else
+        good = c->model.config.num_classes == 0 ||   /* without a head there is nothing to name */
+               labels_from_json(&c->labels, c->config_file.label_names,
+                                c->config_file.label_descriptions, r);
+    if (good && c->labels.count > 0 && c->labels.count != (size_t)c->model.config.num_classes)
+        good = report_fail(r, "%zu labels for %d classes", c->labels.count,
+                           c->model.config.num_classes);
+    if (!good) return report_file(r, path ? path : c->config_path);
+    c->labels_origin = path ? paths_file_name(path) : c->all[FROM_CONFIG].origin;
+    return c->labels.count > 0 || read_own_labels(c, r);
+}
+
 /* === The model === */
 
 /* The self-test's tolerance, unless a source gives one. Builds with fused multiply-add compute the
@@ -164,6 +195,16 @@ static bool assume_sources(conversion *c)
                            "not in timm's form and was not read", "--config FILE");
 }
 
+/* Folders of labelled pictures may be called as the classes are. */
+static bool match_settings(conversion *c, report *r)
+{
+    double classes = 0;
+    settings_get(c->all, SETTING_NUM_CLASSES, &classes);
+    c->model.config.num_classes = (int)classes;
+    if (c->options->match_folder && !read_labels(c, r)) return false;
+    return match_run(c, r);
+}
+
 /* Everything but the weights themselves. What stands in the way comes in one message. */
 static bool resolve(conversion *c, report *r)
 {
@@ -174,10 +215,11 @@ static bool resolve(conversion *c, report *r)
     settings_start(&c->all[FROM_TENSORS], "the tensors");
     if (!find_layout(c, r)) return false;
     if (!layout_check_features(&c->map, &o->ignore, r)) return false;
-    if (!read_config(c, r) || !find_arch(c, r)) return false;
+    if (!read_config(c, r) || !find_arch(c, r) || !match_prepare(c, r)) return false;
     inspected = layout_inspect(&c->map, c->all, &c->seen, f, r);
     if (!inspected && !findings_take(f, r)) return false;
     if (!layout_check_names(&c->map, c->all, &o->ignore, f, r)) return false;
+    if (inspected && !findings_are_open(f) && !match_settings(c, r)) return false;
     if (!layout_check_told(&c->map, c->all, &c->seen, f, r)) return false;
     if (inspected && !settings_resolve(c->all, &c->seen, &wanted, &c->model, f, r)) {
         if (!findings_take(f, r)) return false;
@@ -191,34 +233,7 @@ static bool resolve(conversion *c, report *r)
     return !o->strict || f->assumed.count == 0 || findings_refuse(f, true, r);
 }
 
-/* === Labels and photos === */
-
-/* The checkpoint's own labels; a list of the wrong length is ignored. */
-static bool read_own_labels(conversion *c, report *r)
-{
-    const size_t count = checkpoint_label_count(c->checkpoint);
-    if (count == 0 || count != (size_t)c->model.config.num_classes) return true;
-    c->labels_origin = paths_file_name(c->options->checkpoint);
-    return labels_from_list(&c->labels, checkpoint_labels(c->checkpoint), count, r);
-}
-
-static bool read_labels(conversion *c, report *r)
-{
-    const char *path = c->options->labels;
-    bool good;
-    if (path)
-        good = labels_read_file(&c->labels, path, r);
-    else
-        good = c->model.config.num_classes == 0 ||   /* without a head there is nothing to name */
-               labels_from_json(&c->labels, c->config_file.label_names,
-                                c->config_file.label_descriptions, r);
-    if (good && c->labels.count > 0 && c->labels.count != (size_t)c->model.config.num_classes)
-        good = report_fail(r, "%zu labels for %d classes", c->labels.count,
-                           c->model.config.num_classes);
-    if (!good) return report_file(r, path ? path : c->config_path);
-    c->labels_origin = path ? paths_file_name(path) : c->all[FROM_CONFIG].origin;
-    return c->labels.count > 0 || read_own_labels(c, r);
-}
+/* === Photos === */
 
 static bool find_photos(conversion *c, report *r)
 {
@@ -243,6 +258,7 @@ bool convert_run(conversion *c, report *r)
 
 void convert_free(conversion *c)
 {
+    match_free(c->match);
     layout_free_plan(&c->plan);
     layout_free_map(&c->map);
     structure_free(&c->structure);

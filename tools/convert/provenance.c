@@ -10,6 +10,7 @@
 #include "base/sha256.h"
 #include "base/tensor.h"
 #include "cli/progress.h"
+#include "convert/match.h"
 
 /* A line of its own: control characters become '?'. */
 static void put_line(FILE *file, const char *key, const char *value)
@@ -128,6 +129,7 @@ static void put_provenance(const conversion *c, FILE *file)
     if (c->calibration.count > 0)
         fprintf(file, "calibrated: on %d images\n", c->calibration.count);
     put_overrides(c, file);
+    match_put_provenance(c->match, file);
     put_assumptions(c, file);
     put_changes(c, file);
     fprintf(file, "converter: vit-convert %d.%d.%d\n", VIT_VERSION_MAJOR, VIT_VERSION_MINOR,

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "convert/mapping.h"
 #include "layout/groups.h"
+#include "convert/match.h"
 #include "model/describe.h"
 #include "model/parts.h"
 
@@ -262,6 +263,7 @@ void convert_report_text(const conversion *c)
     if (c->calibration.count > 0)
         printf("%-15s on %d images\n", "calibrated", c->calibration.count);
     print_comparison(c);
+    match_report_text(c->match);
     collect_notes(c, &notes);
     for (i = 0; i < notes.count; i++) printf("%-15s %s\n", "note", notes.text[i]);
     if (c->options->plan) mapping_print(c);
@@ -353,6 +355,7 @@ void convert_report_json(const conversion *c)
     json_put_text(&w, "output", c->options->output);
     json_put_integer(&w, "bytes", (int64_t)c->output_size);
     put_comparison(&w, c);
+    match_report_json(c->match, &w);
     put_notes(&w, c);
     if (c->options->plan) mapping_put(&w, c);
     json_put_end(&w, '}');

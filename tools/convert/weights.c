@@ -268,11 +268,25 @@ static size_t buffer_size(const layout_plan *plan)
     return (size_t)largest;
 }
 
-bool weights_write(const conversion *c, calibration *calibrated, vit_writer *writer, report *r)
+/* The tensors of a plan that are wanted; NULL: all of them. */
+static bool write_items(stream *s, const bool *wanted, report *r)
 {
-    stream s;
+    const layout_plan *plan = &s->c->plan;
     bool good = true;
     size_t i;
+    for (i = 0; good && i < plan->count; i++) {
+        if (wanted && !wanted[i]) continue;
+        good = (!wanted || vit_writer_go_to(s->writer, i, r)) &&
+               stream_item(s, &plan->items[i], r);
+    }
+    return good;
+}
+
+static bool write_some(const conversion *c, calibration *calibrated, const bool *wanted,
+                       vit_writer *writer, report *r)
+{
+    stream s;
+    bool good;
     memset(&s, 0, sizeof s);
     s.c = c;
     s.writer = writer;
@@ -281,8 +295,18 @@ bool weights_write(const conversion *c, calibration *calibrated, vit_writer *wri
     if (!s.buffer) return report_no_memory(r);
     cli_progress_start(&s.progress, "converting", writer->file_size);
     if (c->options->quiet) s.progress.active = false;
-    for (i = 0; good && i < c->plan.count; i++) good = stream_item(&s, &c->plan.items[i], r);
+    good = write_items(&s, wanted, r);
     cli_progress_clear(&s.progress);
     free(s.buffer);
-    return good && vit_writer_finish(writer, r);
+    return good;
+}
+
+bool weights_write(const conversion *c, calibration *calibrated, vit_writer *writer, report *r)
+{
+    return write_some(c, calibrated, NULL, writer, r) && vit_writer_finish(writer, r);
+}
+
+bool weights_rewrite(const conversion *c, const bool *wanted, vit_writer *writer, report *r)
+{
+    return write_some(c, NULL, wanted, writer, r);
 }

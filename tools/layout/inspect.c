@@ -295,18 +295,35 @@ static bool put_defaults(const layout_map *map, settings all[FROM_COUNT], settin
 }
 
 /* A run of the input's values has no order but its own. */
-static bool put_patch_order(layout_map *map, const settings all[FROM_COUNT], report *r)
+static bool takes_runs(const settings all[FROM_COUNT])
 {
-    double order = PATCH_ORDER_CHW, cut = VIT_CUT_SQUARES;
-    const bool told = settings_get(all, SETTING_PATCH_ORDER, &order);
-    const bool runs = settings_get(all, SETTING_PATCH_CUT, &cut) &&
-                      (cut == VIT_CUT_RESHAPE || cut == VIT_CUT_UNFOLD);
-    char text[32];
-    if (runs && order != PATCH_ORDER_CHW)
-        return report_fail(r, "patch_cut=%s takes values as they come: expected patch_order=chw "
-                           "or none", setting_text(SETTING_PATCH_CUT, cut, text));
-    if (told || runs) map->patch_order = 1 + (int)order;
-    return true;
+    double cut = VIT_CUT_SQUARES;
+    settings_get(all, SETTING_PATCH_CUT, &cut);
+    return cut == VIT_CUT_RESHAPE || cut == VIT_CUT_UNFOLD;
+}
+
+static bool check_patch_order(const settings all[FROM_COUNT], report *r)
+{
+    double order = PATCH_ORDER_CHW;
+    settings_get(all, SETTING_PATCH_ORDER, &order);
+    return !takes_runs(all) || order == PATCH_ORDER_CHW ||
+           report_fail(r, "patch_cut takes values as they come: expected patch_order=chw or none");
+}
+
+/* 1 + the index of a word; 0: nobody says it. */
+static int order_of(const settings all[FROM_COUNT], setting_key key)
+{
+    double word = -1;
+    settings_get(all, key, &word);
+    return 1 + (int)word;
+}
+
+void layout_take_orders(layout_map *map, const settings all[FROM_COUNT])
+{
+    const int qkv = order_of(all, SETTING_QKV_ORDER);
+    map->patch_order = takes_runs(all) ? 1 + PATCH_ORDER_CHW : order_of(all, SETTING_PATCH_ORDER);
+    map->qkv_order = qkv ? qkv - 1 : QKV_ORDER_QKV;
+    map->qkv_interleave = order_of(all, SETTING_QKV_INTERLEAVE);
 }
 
 /* The stem comes before the patch, whose size on the input depends on it; both come before what is
@@ -319,7 +336,8 @@ bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_seen *se
     memset(seen, 0, sizeof *seen);
     seen->library = map->layout->name;
     seen->is_open = map->layout->is_open;
-    if (!put_patch_order(map, all, r)) return false;
+    if (!check_patch_order(all, r)) return false;
+    layout_take_orders(map, all);
     inspect_stem(map, s);
     if (!read_patch_order(map, all, seen, r)) return false;
     if (!inspect_patch(map, s, seen, f, r)) return false;

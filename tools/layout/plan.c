@@ -171,7 +171,7 @@ static bool has_rows(const layout_part *part, const layout_item *item, int64_t w
 
 /* The rows of a stack must add up to the tensor's. Zeros among them stand for as many rows as each
  * other part has, which is the same for all: their count is known only now. */
-static bool stack_fits(layout_item *item, const layout_rule *rule, int *culprit)
+static bool stack_fits(layout_item *item, const char *axes, int *culprit)
 {
     const int64_t *dims = item->dims;
     int64_t left = dims[0], depth = 1, rows;
@@ -186,7 +186,7 @@ static bool stack_fits(layout_item *item, const layout_rule *rule, int *culprit)
             zeros = i;
             continue;
         }
-        if (!rule->axes && part->view.ndim > item->tensor.ndim) return false;
+        if (!axes && part->view.ndim > item->tensor.ndim) return false;
         if (!layout_rows(&part->view, dims, item->tensor.ndim, &rows)) return false;
         if (has_zeros && rows * item->part_count != dims[0]) return false;
         left -= rows;
@@ -227,7 +227,7 @@ static bool vectors_fit(const layout_item *item, int64_t count, int *culprit)
 }
 
 /* *culprit receives the first part that does not fit. */
-static bool parts_fit(layout_item *item, const layout_rule *rule, const vit_config *config,
+static bool parts_fit(layout_item *item, const char *axes, const vit_config *config,
                       int *culprit)
 {
     const int64_t rows = item->dims[0];
@@ -236,7 +236,7 @@ static bool parts_fit(layout_item *item, const layout_rule *rule, const vit_conf
     case LAYOUT_STACK:
     case LAYOUT_REL_POS:
     case LAYOUT_STANDARD:
-        return stack_fits(item, rule, culprit);
+        return stack_fits(item, axes, culprit);
     case LAYOUT_SUM:
     case LAYOUT_PRODUCT:
         for (; *culprit < item->part_count; ++*culprit)
@@ -276,6 +276,57 @@ static bool arrange_part(const layout_map *map, const layout_match *match, int i
            (!axes || is_vector || layout_apply_axes(&part->view, axes, sizes));
 }
 
+static void swap_parts(layout_item *item, int i, int j)
+{
+    const layout_part part = item->parts[i];
+    item->parts[i] = item->parts[j];
+    item->parts[j] = part;
+}
+
+/* Query, key and value as parts of their own, out of one tensor [3, ...]. */
+static bool split_qkv(layout_item *item)
+{
+    const layout_part whole = item->parts[0];
+    const int64_t rows = item->part_count == 1 && whole.view.ndim > 1 ? whole.view.dims[0] : 0;
+    int i;
+    if (rows != 3) return false;
+    for (i = 0; i < 3; i++) {
+        item->parts[i] = whole;
+        layout_take_block(&item->parts[i].view, i);
+    }
+    item->part_count = 3;
+    return true;
+}
+
+/* Puts query, key and value into the file's order; false where they cannot be told apart. */
+static bool order_qkv(const layout_map *map, layout_item *item)
+{
+    char word[4];
+    int i;
+    memcpy(word, setting_rows[SETTING_QKV_ORDER].words[map->qkv_order].word, sizeof word);
+    if (item->method != LAYOUT_STACK || (item->part_count != 3 && !split_qkv(item))) return false;
+    for (i = 0; i < 2; i++) {   /* a selection sort */
+        const int place = (int)(strchr(word, "qkv"[i]) - word);
+        swap_parts(item, i, place);
+        word[place] = word[i];
+        word[i] = "qkv"[i];
+    }
+    return true;
+}
+
+/* What --set qkv_order and qkv_interleave say, where the axes do not do it. */
+static bool arrange_qkv(const layout_map *map, layout_item *item, report *r)
+{
+    const bool is_qkv = strstr(item->tensor.name, ".attn.qkv.") != NULL;
+    if (is_qkv && map->qkv_interleave > 1 + QKV_INTERLEAVE_NONE &&
+        (item->part_count != 1 || item->method != LAYOUT_STACK))
+        return report_fail(r, "qkv_interleave is for query, key and value in one tensor, found "
+                           "several for %s", item->tensor.name);
+    return !is_qkv || map->qkv_order == QKV_ORDER_QKV || order_qkv(map, item) ||
+           report_fail(r, "qkv_order: %s is not one tensor of query, key and value, nor three",
+                       item->tensor.name);
+}
+
 /* Finds and arranges the rule's parts, and checks that together they have the item's shape. */
 static bool plan_sources(const layout_map *map, const layout_match *match,
                          const settings_resolved *model, layout_item *item, report *r)
@@ -301,7 +352,8 @@ static bool plan_sources(const layout_map *map, const layout_match *match,
         if (is_pos_embed(item->tensor.name) && model->stored.first_rows)
             layout_first_rows(&part->view, model->stored.position_rows);
     }
-    if (parts_fit(item, rule, config, &culprit)) return true;
+    if (!arrange_qkv(map, item, r)) return false;
+    if (parts_fit(item, layout_rule_axes(map, rule), config, &culprit)) return true;
     return misshapen_part(rule, item, &item->parts[culprit], r);
 }
 
@@ -315,6 +367,25 @@ static rope_grid rope_of(const settings_resolved *model)
     return grid;
 }
 
+/* A model has one norm at its end, before the pooling or after it, which the tensors do not show:
+ * --set has_final_norm and has_fc_norm say which. */
+static layout_match find_match(const layout_map *map, const vit_config *config, const char *name)
+{
+    static const char *const norms[][2] = {
+        { "norm.weight", "fc_norm.weight" }, { "norm.bias", "fc_norm.bias" }
+    };
+    layout_match match = layout_find(map, name), other;
+    size_t i;
+    if (match.found || config->has_final_norm == config->has_fc_norm) return match;
+    for (i = 0; i < COUNT(norms); i++) {
+        const int place = !strcmp(name, norms[i][1]);
+        if (!place && strcmp(name, norms[i][0]) != 0) continue;
+        other = layout_find(map, norms[i][!place]);
+        if (other.found) match = other;
+    }
+    return match;
+}
+
 /* Finds the sources of what the checkpoint has. */
 static bool plan_stored(const layout_map *map, const settings_resolved *model, layout_item *item,
                         report *r)
@@ -325,7 +396,7 @@ static bool plan_stored(const layout_map *map, const settings_resolved *model, l
     put_source_dims(item, model);
     item->divisor = ends_with(name, ".attn.proj.weight") ? model->context_divisor : 0;
     item->rope = rope_of(model);
-    match = layout_find(map, name);
+    match = find_match(map, &model->config, name);
     item->block = match.block;
     if (!match.rule)
         return report_fail(r, "%s %s: the %s layout has no such tensor", name,

@@ -218,8 +218,20 @@ static bool find_view(const layout_map *map, const char *part, int block, layout
     return !has_blocks(part) || !layout_is_stacked(map) || layout_take_block(&out->view, block);
 }
 
+/* Query, key and value in one tensor, whose rows are in the order that was told. */
+static const char *qkv_axes(const layout_map *map, const layout_rule *rule)
+{
+    static const char *const weight[] = { "(zhk)d>zhkd", "(hzk)d>zhkd", "(hkz)d>zhkd" };
+    static const char *const bias[] = { "(zhk)>zhk", "(hzk)>zhk", "(hkz)>zhk" };
+    const bool is_weight = !strcmp(rule->tensor, "{b}attn.qkv.weight");
+    const bool is_told = map->qkv_interleave || (map->qkv_order && !rule->axes);
+    if (!is_weight && strcmp(rule->tensor, "{b}attn.qkv.bias") != 0) return rule->axes;
+    if (layout_part_count(rule) != 1 || !is_told) return rule->axes;
+    return (is_weight ? weight : bias)[map->qkv_interleave ? map->qkv_interleave - 1 : 0];
+}
+
 /* A linear layer or a norm of the pixels of a patch: as written, or in the order that was told. */
-const char *layout_rule_axes(const layout_map *map, const layout_rule *rule)
+static const char *patch_axes(const layout_map *map, const layout_rule *rule)
 {
     enum {   /* as map->patch_order */
         CHW = 1 + PATCH_ORDER_CHW, HWC = 1 + PATCH_ORDER_HWC, CWH = 1 + PATCH_ORDER_CWH,
@@ -240,6 +252,11 @@ const char *layout_rule_axes(const layout_map *map, const layout_rule *rule)
             if (!strcmp(rule->axes, orders[i][order]))
                 return map->patch_order ? orders[i][map->patch_order] : rule->axes;
     return rule->axes;
+}
+
+const char *layout_rule_axes(const layout_map *map, const layout_rule *rule)
+{
+    return has_blocks(rule->tensor) ? qkv_axes(map, rule) : patch_axes(map, rule);
 }
 
 bool layout_applies(const layout_map *map, const layout_rule *rule, int block, bool *fits)

@@ -85,6 +85,19 @@
     X(ROPE_IJ, "ij", "")                                                                         \
     X(ROPE_XY, "xy", "")
 
+#define WORDS_OF_QKV_ORDER(X)                                                                    \
+    X(QKV_ORDER_QKV, "qkv", "")                                                                  \
+    X(QKV_ORDER_QVK, "qvk", "")                                                                  \
+    X(QKV_ORDER_KQV, "kqv", "")                                                                  \
+    X(QKV_ORDER_KVQ, "kvq", "")                                                                  \
+    X(QKV_ORDER_VQK, "vqk", "")                                                                  \
+    X(QKV_ORDER_VKQ, "vkq", "")
+
+#define WORDS_OF_QKV_INTERLEAVE(X)                                                               \
+    X(QKV_INTERLEAVE_NONE, "none", "")                                                           \
+    X(QKV_INTERLEAVE_PER_HEAD, "per_head", "")                                                   \
+    X(QKV_INTERLEAVE_PER_VALUE, "per_value", "")
+
 #define WORDS_OF_ATTN_ROOT(X)                                                                    \
     X(ATTN_ROOT_HEAD_DIM, "head_dim", "")                                                        \
     X(ATTN_ROOT_EMBED_DIM, "embed_dim", "")                                                      \
@@ -191,6 +204,9 @@
       "which tokens a token attends to")                                                         \
     X(QKV_BIAS, has_qkv_bias, FLAG("blocks.0.attn.qkv.bias", "no qkv bias"), COPIED, 1, BOTH,    \
       "bias of the qkv projection")                                                              \
+    X(QKV_ORDER, qkv_order, WORD, NO_FIELD, 0, NEITHER, "of query, key and value in a weight")   \
+    X(QKV_INTERLEAVE, qkv_interleave, WORD, NO_FIELD, 0, NEITHER,                                \
+      "whether each head, or value of a head, has its own")                                      \
     X(QK_NORM, has_qk_norm, FLAG("blocks.0.attn.q_norm.weight", "norm of q and k"), COPIED, 0,   \
       BOTH, "norm of queries and keys")                                                          \
     X(ROPE_TYPE, rope_type, WORD, NO_FIELD, ROPE_NONE, NEITHER, "rotary positions")              \
