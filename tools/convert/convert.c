@@ -12,6 +12,7 @@
 #include "base/tensor.h"
 #include "checkpoint/rename.h"
 #include "convert/vit_file.h"
+#include "layout/attributes.h"
 #include "layout/check.h"
 #include "layout/detect.h"
 #include "layout/inspect.h"
@@ -26,7 +27,8 @@ static bool is_file(const char *path)
 
 static bool open_checkpoint(conversion *c, report *r)
 {
-    return checkpoint_open(c->options->checkpoint, &c->checkpoint, r) &&
+    return checkpoint_open_weights(c->options->checkpoint, c->options->weights, &c->checkpoint,
+                                   r) &&
            (c->options->rename.count == 0 ||
             rename_tensors(c->checkpoint, &c->options->rename, r));
 }
@@ -125,6 +127,7 @@ static bool resolve(conversion *c, report *r)
     if (!layout_detect(c->checkpoint, &c->map, r)) return false;
     if (!layout_check_features(&c->map, &c->options->ignore, r)) return false;
     if (!read_config(c, r) || !find_arch(c, r)) return false;
+    if (!attributes_put(c->checkpoint, c->all, &c->told, r)) return false;
     if (!layout_inspect(&c->map, c->all, &c->seen, r)) return false;
     if (!layout_check_names(&c->map, c->all, &c->options->ignore, r)) return false;
     if (!layout_check_told(&c->map, c->all, r)) return false;

@@ -12,7 +12,7 @@
 
 /* === Notes === */
 
-enum { MAX_NOTES = 16 };   /* there are 13 kinds of notes, and each comes once */
+enum { MAX_NOTES = 16 };   /* there are 15 kinds of notes, and each comes once */
 
 typedef struct note_list {
     char text[MAX_NOTES][512];
@@ -46,6 +46,21 @@ static void note_ignored(const conversion *c, note_list *notes)
     for (i = 0; i < plan->ignored_count && i < 8 && used < size; i++)
         used += (size_t)snprintf(text + used, size - used, " %.80s", plan->ignored[i]);
     if (plan->ignored_count > 8 && used < size) snprintf(text + used, size - used, " ...");
+}
+
+static void note_choices(const conversion *c, note_list *notes)
+{
+    const size_t count = checkpoint_choice_count(c->checkpoint), size = sizeof notes->text[0];
+    size_t used, i;
+    char *text;
+    if (count < 2) return;
+    text = add_note(notes);
+    used = (size_t)snprintf(text, size, "state dict %.100s; others for --weights:",
+                            checkpoint_wrapper(c->checkpoint));
+    for (i = 0; i < count && used < size; i++)
+        if (strcmp(checkpoint_choice(c->checkpoint, i), checkpoint_wrapper(c->checkpoint)) != 0)
+            used += (size_t)snprintf(text + used, size - used, " %.80s",
+                                     checkpoint_choice(c->checkpoint, i));
 }
 
 static void note_assumptions(const conversion *c, note_list *notes)
@@ -107,6 +122,10 @@ static void collect_notes(const conversion *c, note_list *notes)
     const settings_stored *stored = &c->model.stored;
     char word[32];
     notes->count = 0;
+    note_choices(c, notes);
+    if (c->told.text[0])
+        snprintf(add_note(notes), sizeof notes->text[0], "the checkpoint says %.490s",
+                 c->told.text);
     note_assumptions(c, notes);
     note_defaults(c, notes);
     if (stored->first_rows)
