@@ -61,6 +61,18 @@ static bool parse_settings(const arguments *a, settings *s, report *r)
     return true;
 }
 
+/* Of several state dicts one was taken without being asked for: that is said even with -q. */
+static void say_choice(const conversion *c)
+{
+    const checkpoint *file = c->checkpoint;
+    size_t other = 0;
+    if (!file || c->options->weights || checkpoint_choice_count(file) < 2) return;
+    if (!strcmp(checkpoint_choice(file, 0), checkpoint_wrapper(file))) other = 1;
+    report_error(PROGRAM, c->options->checkpoint,
+                 "several state dicts: using %.100s; --weights %.100s chooses another",
+                 checkpoint_wrapper(file), checkpoint_choice(file, other));
+}
+
 static int convert(const arguments *a)
 {
     report r = report_make();
@@ -78,6 +90,8 @@ static int convert(const arguments *a)
         else if (!a->quiet) convert_report_text(c);
     }
     if (r.failed) report_print(&r, PROGRAM);
+    say_choice(c);
+    if (r.failed) failed(r.text, status);
     convert_free(c);
     free(c);
     return status;
@@ -167,9 +181,10 @@ static int run(arguments *a, const text_list *operands)
 static char *make_notes(void)
 {
     static const char intro[] =
-        "CHECKPOINT is safetensors (also sharded), a PyTorch .pth, .pt or .bin of any age, a JAX\n"
-        ".npz, a file of vit.cpp (no other GGUF), or a folder with one of them. config.json next\n"
-        "to it is read unless --config is given. The library that wrote it is recognised by the\n"
+        "CHECKPOINT is safetensors (also sharded), a PyTorch .pth, .pt or .bin of any age (a state\n"
+        "dict, a whole model or TorchScript), a pickle of tensors or arrays, a JAX .npz, a file of\n"
+        "vit.cpp (no other GGUF), a tar with one of them inside or a folder. config.json next to it\n"
+        "is read unless --config is given. The library that wrote it is recognised by the\n"
         "names of the tensors: timm, transformers, torchvision, open_clip, JAX, torch.nn,\n"
         "vit-pytorch.\n"
         "\nSettings for --set, which override everything that is found otherwise:\n"
@@ -198,6 +213,8 @@ int main(int argc, char **argv)
           &a.convert.arch, 0, 0 },
         { 0, "labels", "FILE", "names of the classes: one a line, or \"n01440764 tench\"",
           CLI_TEXT, &a.convert.labels, 0, 0 },
+        { 0, "weights", "NAME", "which of several state dicts in the file: model, model_ema ...",
+          CLI_TEXT, &a.convert.weights, 0, 0 },
         { 0, "dtype", "TYPE", "of the matrices: f32 (default), f16, bf16, int8 or int4", CLI_DTYPE,
           &a.convert.dtype, 0, 0 },
         { 0, "keep", "PATTERN", "with int8 or int4, keep tensors whose name matches in bf16:\n"

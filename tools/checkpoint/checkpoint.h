@@ -17,8 +17,8 @@
  *     tar                 with one file inside, which is one of these
  *     a folder            its model.safetensors.index.json, model.safetensors or pytorch_model.bin
  *
- * PyTorch's files may hold a state dict or a whole module (torch.save(model)), whose tensors get the
- * names that its state_dict() would give them.
+ * PyTorch's files may hold a state dict or a whole module (torch.save(model)), whose tensors get
+ * the names that its state_dict() would give them.
  *
  * Nothing in a file is ever executed. Every function that can fail returns false; its report names
  * the file, what was expected and what was found. A checkpoint has buffers of its own: use one from

@@ -1,6 +1,6 @@
 /* torch_module.c - modules that were pickled whole. Such a pickle names their classes and lists
- * their attributes; PyTorch would import the classes, here both are data: tensors get the names that
- * state_dict() would give them, everything simple becomes an attribute of the checkpoint.
+ * their attributes. PyTorch would import the classes; here both are data: tensors get the names
+ * that state_dict() would give them, everything simple becomes an attribute of the checkpoint.
  */
 #include <stdio.h>
 #include <stdlib.h>

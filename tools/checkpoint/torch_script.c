@@ -1,9 +1,9 @@
 /* torch_script.c - the code in a TorchScript archive, as text: nothing runs it.
  *
- * A class lists its constants ("eps : Final[float] = 1.0000000000000001e-05") and its functions call
- * PyTorch's operators by name, with numbers written out. That tells what no tensor shows: the
- * activation, the epsilon of the norms, often the number of heads. A frozen archive has no names for
- * its weights: they are called by the operator that reads them ("3.linear.weight").
+ * A class lists its constants ("eps : Final[float] = 1.0000000000000001e-05"), and its functions
+ * call PyTorch's operators by name, with numbers written out. That tells what no tensor shows: the
+ * activation, the epsilon of the norms, often the number of heads. A frozen archive has no names
+ * for its weights: they are called by the operator that reads them ("3.linear.weight").
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,12 @@
 
 #include "checkpoint/torch_state_dict.h"
 
-enum { TORCH_MAX_ARGUMENTS = 16, TORCH_VALUE = 80 };
+enum {
+    TORCH_MAX_ARGUMENTS = 16,
+    TORCH_MAX_ARGUMENT_TEXT = 2048,  /* of one call */
+    TORCH_REMEMBERED = 16,           /* attributes that are not given again */
+    TORCH_VALUE = 80
+};
 
 typedef struct torch_span {
     const char *text;
@@ -24,6 +29,7 @@ typedef struct torch_description {
     const char *module;
     torch_span body;
     size_t first;                    /* of the attributes that it gave */
+    int attentions;                  /* softmaxes and the like: 0, 1, or 2 for more */
 } torch_description;
 
 /* === Spans of text === */
@@ -52,11 +58,12 @@ static const char *torch_find(torch_span span, const char *text)
     return NULL;
 }
 
-/* The items between commas from `text` on, up to the bracket that ends them; the number of all. */
+/* The items between commas from `text` on, up to the bracket that ends them; their number. */
 static size_t torch_split(torch_span text, torch_span items[TORCH_MAX_ARGUMENTS])
 {
     size_t i, start = 0, count = 0;
     int depth = 0;
+    if (text.size > TORCH_MAX_ARGUMENT_TEXT) text.size = TORCH_MAX_ARGUMENT_TEXT;
     for (i = 0; i < text.size && depth >= 0; i++) {
         const char c = text.text[i];
         depth += (c == '(' || c == '[') - (c == ')' || c == ']');
@@ -102,9 +109,10 @@ static bool torch_is_number(torch_span span, bool whole)
 static bool torch_say(torch_description *d, const char *name, const char *value)
 {
     checkpoint *c = d->reader->c;
-    size_t i;
+    size_t i = d->first;
     if (value[0] == '\0') return true;
-    for (i = d->first; i < c->attribute_count; i++)
+    if (c->attribute_count - i > TORCH_REMEMBERED) i = c->attribute_count - TORCH_REMEMBERED;
+    for (; i < c->attribute_count; i++)
         if (strcmp(c->attributes[i].name, name) == 0
             && strcmp(c->attributes[i].value, value) == 0) return true;
     return checkpoint_add_attribute(c, d->module, name, value, d->reader->report);
@@ -117,6 +125,23 @@ static bool torch_say_span(torch_description *d, const char *name, torch_span sp
     return torch_say(d, name, value);
 }
 
+static int torch_count_attentions(torch_span body)
+{
+    static const char *const names[] = { "softmax(", "scaled_dot_product_attention(" };
+    const char *end = body.text + body.size, *at;
+    size_t i;
+    int count = 0;
+    for (i = 0; i < sizeof names / sizeof *names; i++) {
+        torch_span rest = body;
+        while (count < 2 && (at = torch_find(rest, names[i])) != NULL) {
+            rest.text = at + 1;
+            rest.size = (size_t)(end - rest.text);
+            count++;
+        }
+    }
+    return count;
+}
+
 /* [batch, tokens, 3, heads, width], or [batch, tokens, heads, width] where there is one softmax. */
 static bool torch_say_heads(torch_description *d, torch_span list)
 {
@@ -127,16 +152,8 @@ static bool torch_say_heads(torch_description *d, torch_span list)
     count = torch_split(list, items);
     if (count == 5 && torch_span_is(items[2], "3") && torch_is_number(items[3], true))
         return torch_say_span(d, "code.num_heads", items[3]);
-    if (count == 4 && torch_is_number(items[2], true) && torch_is_number(items[3], true)) {
-        const char *at = torch_find(d->body, "softmax(");
-        torch_span rest = d->body;
-        if (!at) at = torch_find(d->body, "scaled_dot_product_attention(");
-        if (!at) return true;
-        rest.text = at + 1;
-        rest.size = (size_t)(d->body.text + d->body.size - rest.text);
-        if (!torch_find(rest, "softmax(") && !torch_find(rest, "scaled_dot_product_attention("))
-            return torch_say_span(d, "code.num_heads", items[2]);
-    }
+    if (count == 4 && torch_is_number(items[2], true) && torch_is_number(items[3], true)
+        && d->attentions == 1) return torch_say_span(d, "code.num_heads", items[2]);
     return true;
 }
 
@@ -216,7 +233,7 @@ static bool torch_say_constants(torch_description *d)
         at = torch_find(value, "] = ");
         value.text = at ? at + 4 : line;
         value.size = (size_t)(line - value.text);
-        if (text[0] && !torch_say_span(d, text, value)) return false;
+        if (!torch_step(d->reader) || (text[0] && !torch_say_span(d, text, value))) return false;
         rest.text = line;
         rest.size = (size_t)(end - line);
     }
@@ -264,6 +281,7 @@ bool torch_describe_code(torch_reader *t, const char *module, const char *class,
     d.module = module;
     d.first = t->c->attribute_count;
     if (!torch_find_class_body(class, code, &d.body)) return true;
+    d.attentions = torch_count_attentions(d.body);
     for (rest = d.body; torch_next_call(&rest, &name, arguments, &count);)
         if (!torch_step(t) || !torch_say_call(&d, name, arguments, count)) return false;
     return torch_say_constants(&d) && torch_say_others(&d);
@@ -283,55 +301,35 @@ static long torch_constant_index(torch_span span)
     return torch_is_number(digits, true) ? strtol(digits.text, NULL, 10) : -1;
 }
 
-/* Where the code uses a constant first: "3.linear.weight" if the fourth call that uses any is one of
- * linear; ".bias" for its second one. */
-static void torch_name_constant(const char *code, size_t wanted, char name[TORCH_VALUE])
+/* Adds a constant by what an operator takes it for: "3.linear.weight" for the first constant of the
+ * fourth call that has any. One that is used twice is there twice, as trained weights would be. */
+static bool torch_add_constant(torch_reader *t, torch_span operator, size_t place, size_t part,
+                               long index)
 {
-    torch_span rest, operator = { NULL, 0 }, arguments[TORCH_MAX_ARGUMENTS];
-    size_t i, count = 0, place = 0;
-    snprintf(name, TORCH_VALUE, "constant%lu", (unsigned long)wanted);
-    rest.text = code;
-    rest.size = strlen(code);
-    while (torch_next_call(&rest, &operator, arguments, &count)) {
-        static const char *const parts[] = { "weight", "bias", "running_mean", "running_var" };
-        size_t used = 0;
-        for (i = 0; i < count && used < sizeof parts / sizeof *parts; i++) {
-            const long index = torch_constant_index(arguments[i]);
-            if (index < 0) continue;
-            if ((size_t)index == wanted) {
-                snprintf(name, TORCH_VALUE, "%lu.%.*s.%s", (unsigned long)place,
-                         operator.size < 40 ? (int)operator.size : 40, operator.text,
-                         parts[used]);
-                return;
-            }
-            used++;
-        }
-        place += used > 0;
-    }
-}
-
-static bool torch_is_named(const torch_reader *t, const char *name)
-{
-    size_t i;
-    for (i = 0; i < t->c->tensor_count; i++)
-        if (strcmp(t->c->tensors[i].name, name) == 0) return true;
-    return false;
+    static const char *const parts[] = { "weight", "bias", "running_mean", "running_var" };
+    const pickle_value *value = torch_item(t->pickle.root, (size_t)index);
+    char name[TORCH_VALUE];
+    if (!value || !torch_is_tensor(t, value)) return true;
+    snprintf(name, sizeof name, "%lu.%.*s.%s", (unsigned long)place,
+             operator.size < 40 ? (int)operator.size : 40, operator.text,
+             parts[part < 3 ? part : 3]);
+    return part > 3 || torch_add_call(t, name, value);
 }
 
 bool torch_add_constants(torch_reader *t, const char *code)
 {
-    const pickle_value *root = t->pickle.root;
-    char name[TORCH_VALUE];
-    size_t i;
-    for (i = 0; torch_item(root, i); i++) {
-        const pickle_value *value = torch_item(root, i);
-        if (i >= TORCH_MAX_CONSTANTS)
-            return report_fail(t->report, "more than %d constants", TORCH_MAX_CONSTANTS);
-        if (!torch_is_tensor(t, value)) continue;
-        torch_name_constant(code, i, name);
-        if (torch_is_named(t, name))
-            snprintf(name, sizeof name, "constant%lu", (unsigned long)i);
-        if (!torch_add_call(t, name, value)) return false;
+    torch_span rest, operator = { NULL, 0 }, arguments[TORCH_MAX_ARGUMENTS];
+    size_t i, count = 0, place = 0;
+    rest.text = code;
+    rest.size = strlen(code);
+    while (torch_next_call(&rest, &operator, arguments, &count)) {
+        size_t part = 0;
+        if (!torch_step(t)) return false;
+        for (i = 0; i < count; i++) {
+            const long index = torch_constant_index(arguments[i]);
+            if (index >= 0 && !torch_add_constant(t, operator, place, part++, index)) return false;
+        }
+        place += part > 0;
     }
     if (t->c->tensor_count > 0) return true;
     return report_fail(t->report, "no tensors, neither of modules nor among the constants");

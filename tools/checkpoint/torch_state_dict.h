@@ -15,8 +15,6 @@
 
 #define TORCH_MAX_NAME 1024
 
-enum { TORCH_MAX_CONSTANTS = 2000 };   /* of a frozen TorchScript archive */
-
 typedef struct torch_class {
     const char *name;                /* of the storage class and of the dtype */
     const char *dtype_name;
@@ -93,7 +91,7 @@ bool torch_add_call(torch_reader *t, const char *name, const pickle_value *value
 bool torch_read_sizes(torch_reader *t, checkpoint_tensor_info *info, const pickle_value *sizes,
                       const pickle_value *strides);
 
-/* torch_choose.c: what to read of all that is in the pickle, and what else there is. NULL: failed. */
+/* torch_choose.c: what to read of all that is in the pickle. NULL: failed. */
 const pickle_value *torch_choose(torch_reader *t);
 
 /* torch_module.c: a module that was pickled whole, and what it says of itself. */

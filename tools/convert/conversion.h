@@ -10,6 +10,7 @@
 #include "checkpoint/checkpoint.h"
 #include "convert/compare.h"
 #include "convert/vit_writer.h"
+#include "layout/attributes.h"
 #include "layout/plan.h"
 #include "layout/structure.h"
 #include "model/config.h"
@@ -22,6 +23,7 @@
 typedef struct convert_options {
     const char *checkpoint, *output;
     const char *config, *arch, *labels;   /* NULL where not given */
+    const char *weights;                  /* which of several state dicts, or NULL */
     const char *img_size;                 /* as given, for the provenance; or NULL */
     int in_chans, patch_size;             /* other than the checkpoint's, or 0 */
     bool dynamic;                         /* other sizes at run time */
@@ -46,6 +48,7 @@ typedef struct conversion {
     layout_plan plan;
     settings all[FROM_COUNT];      /* [FROM_OPTIONS] is filled by the caller */
     settings_seen seen;            /* in the tensors */
+    attributes_told told;          /* by the model, beside its tensors */
     settings_resolved model;       /* what follows from it and the settings */
     findings found;                /* what is assumed, and on the way what is asked */
     config_file config_file;

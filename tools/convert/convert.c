@@ -13,6 +13,7 @@
 #include "checkpoint/rename.h"
 #include "convert/match.h"
 #include "convert/vit_file.h"
+#include "layout/attributes.h"
 #include "layout/check.h"
 #include "layout/detect.h"
 #include "layout/inspect.h"
@@ -29,7 +30,8 @@ static bool is_file(const char *path)
 
 static bool open_checkpoint(conversion *c, report *r)
 {
-    return checkpoint_open(c->options->checkpoint, &c->checkpoint, r) &&
+    return checkpoint_open_weights(c->options->checkpoint, c->options->weights, &c->checkpoint,
+                                   r) &&
            (c->options->rename.count == 0 ||
             rename_tensors(c->checkpoint, &c->options->rename, r));
 }
@@ -168,10 +170,37 @@ static bool find_layout(conversion *c, report *r)
     return layout_use(&layout_own, c->checkpoint, &c->map, r);
 }
 
+/* One of several state dicts is taken. */
+static bool assume_weights(conversion *c)
+{
+    const size_t count = checkpoint_choice_count(c->checkpoint);
+    char what[256], why[1024];
+    size_t used, i;
+    if (count < 2 || c->options->weights) return true;
+    snprintf(what, sizeof what, "weights=%.200s", checkpoint_wrapper(c->checkpoint));
+    used = (size_t)snprintf(why, sizeof why, "one of several state dicts:");
+    for (i = 0; i < count && used < sizeof why; i++)
+        used += (size_t)snprintf(why + used, sizeof why - used, " %.200s",
+                                 checkpoint_choice(c->checkpoint, i));
+    return findings_assume(&c->found, what, why, "--weights NAME");
+}
+
+/* What was matched by structure rests on. */
+static bool assume_structure(conversion *c)
+{
+    const structure *s = &c->structure;
+    int i;
+    for (i = 0; i < s->note_count; i++)
+        if (!findings_assume(&c->found, s->notes[i].what, s->notes[i].why, s->notes[i].option))
+            return false;
+    return true;
+}
+
 /* What is assumed beyond single settings. */
 static bool assume_sources(conversion *c)
 {
     char what[512], why[512];
+    if (!assume_weights(c) || !assume_structure(c)) return false;
     if (c->config_file.processor) {
         snprintf(what, sizeof what, "preprocessing of a %.100s", c->config_file.processor);
         snprintf(why, sizeof why, "transformers' default, as no preprocessor_config.json is beside "
@@ -216,6 +245,7 @@ static bool resolve(conversion *c, report *r)
     if (!find_layout(c, r)) return false;
     if (!layout_check_features(&c->map, &o->ignore, r)) return false;
     if (!read_config(c, r) || !find_arch(c, r) || !match_prepare(c, r)) return false;
+    if (!attributes_put(c->checkpoint, c->all, &c->told, r)) return false;
     inspected = layout_inspect(&c->map, c->all, &c->seen, f, r);
     if (!inspected && !findings_take(f, r)) return false;
     if (!layout_check_names(&c->map, c->all, &o->ignore, f, r)) return false;

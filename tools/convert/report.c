@@ -16,7 +16,7 @@
 
 /* === Notes === */
 
-enum { MAX_NOTES = 8 };   /* there are 5 kinds of notes, and each comes once */
+enum { MAX_NOTES = 12 };   /* there are 8 kinds of notes, and each comes once */
 
 typedef struct note_list {
     char text[MAX_NOTES][512];
@@ -26,6 +26,21 @@ typedef struct note_list {
 static char *add_note(note_list *notes)
 {
     return notes->text[notes->count++];
+}
+
+static void note_choices(const conversion *c, note_list *notes)
+{
+    const size_t count = checkpoint_choice_count(c->checkpoint), size = sizeof notes->text[0];
+    size_t used, i;
+    char *text;
+    if (count < 2) return;
+    text = add_note(notes);
+    used = (size_t)snprintf(text, size, "state dict %.100s; others for --weights:",
+                            checkpoint_wrapper(c->checkpoint));
+    for (i = 0; i < count && used < size; i++)
+        if (strcmp(checkpoint_choice(c->checkpoint, i), checkpoint_wrapper(c->checkpoint)) != 0)
+            used += (size_t)snprintf(text + used, size - used, " %.80s",
+                                     checkpoint_choice(c->checkpoint, i));
 }
 
 static void collect_notes(const conversion *c, note_list *notes)
