@@ -218,6 +218,15 @@ done
 random dim=192 mlp=256 rows=2 cols=2
 accepts
 prints "heads 3 x 64" "note            num_heads 3" "mean 0.5" "give --arch NAME or --config FILE"
+cp "$ROOT/tests/data/trained/heads4.safetensors" m.safetensors # trained weights show it
+accepts
+prints "heads 4 x 8" "num_heads 4, read from the weights (" "; next best 8: "
+if "$INFO" m.vit >out 2>err; then prints "assumed: num_heads=4, read from the weights ("
+else fail "vit-info"; fi
+accepts $H
+if grep -q "read from the weights" out; then fail "read although it is told"; else pass; fi
+cp "$ROOT/tests/data/trained/heads1.safetensors" m.safetensors
+refuses 1 "no model of timm fixes it for embed_dim 32; give --set num_heads=N (1, 2, 4, 8 or 16)"
 random
 refuses 1 "no model of timm fixes it for embed_dim 16; give --set num_heads=N"
 refuses 1 "num_heads 3 does not divide" --set num_heads=3

@@ -72,12 +72,12 @@ static int convert(const arguments *a)
         status = CLI_USAGE;
     } else if (!convert_run(c, &r)) {
         status = CLI_FAILED;
-    } else if (a->json) {
-        convert_report_json(c);
-    } else if (!a->quiet) {
-        convert_report_text(c);
+    } else {
+        convert_report_findings(c, PROGRAM);
+        if (a->json) convert_report_json(c);
+        else if (!a->quiet) convert_report_text(c);
     }
-    if (r.failed) failed(r.text, status);
+    if (r.failed) report_print(&r, PROGRAM);
     convert_free(c);
     free(c);
     return status;
@@ -230,6 +230,8 @@ int main(int argc, char **argv)
           "shell; may be repeated", CLI_LIST, &a.convert.ignore, 0, 0 },
         { 0, "plan", NULL, "print which tensor becomes which and why, and write nothing", CLI_FLAG,
           &a.convert.plan, 0, 0 },
+        { 0, "strict", NULL, "refuse instead of assuming anything: all that nothing says is asked",
+          CLI_FLAG, &a.convert.strict, 0, 0 },
         { 0, "to", "FORMAT", "vit (default), or safetensors to turn a .vit file back; int8 and\n"
           "int4 become f32", CLI_TEXT, &a.to, 0, 0 },
         { 0, "c-array", NULL, "turn a .vit file into a C header with a constant array, for flash",
@@ -237,7 +239,8 @@ int main(int argc, char **argv)
         { 0, "list-archs", NULL, "print the architectures and end", CLI_FLAG, &a.list_archs, 0,
           0 },
         { 0, "json", NULL, "report as JSON", CLI_FLAG, &a.json, 0, 0 },
-        { 'q', "quiet", NULL, "no report, no progress", CLI_FLAG, &a.quiet, 0, 0 },
+        { 'q', "quiet", NULL, "no report, no progress; still says what is assumed or dropped",
+          CLI_FLAG, &a.quiet, 0, 0 },
         CLI_END
     };
     const cli_program program = { PROGRAM, "[options] CHECKPOINT -o MODEL.vit",

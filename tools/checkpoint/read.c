@@ -59,25 +59,28 @@ static void checkpoint_swap_bytes(uint8_t *raw, size_t count, size_t size)
 
 /* === Bytes of a storage === */
 
-/* Where its bytes are read from: a file, or memory if they were computed. */
-static source checkpoint_source_of(const checkpoint *c, const checkpoint_storage *storage)
+bool checkpoint_read_bytes(const checkpoint *c, const checkpoint_storage *storage, uint64_t offset,
+                           void *destination, size_t size, report *r)
 {
-    if (!storage->computed) return c->sources[storage->file];
-    return source_from_memory(storage->bytes.name, storage->computed, (size_t)storage->bytes.size);
+    offset += storage->bytes.offset;
+    if (!storage->memory)
+        return source_read(&c->sources[storage->file], offset, destination, size, r);
+    if (size > 0) memcpy(destination, storage->memory + offset, size);   /* checked when added */
+    return true;
 }
 
 static bool checkpoint_load_span(checkpoint *c, const checkpoint_storage *storage, uint64_t start,
                                  uint64_t size, report *r)
 {
-    const source s = checkpoint_source_of(c, storage);
+    const source *s = &c->sources[storage->file];
     if (size > SIZE_MAX)
         return report_fail(r, "\"%.200s\" does not fit into memory", storage->bytes.name);
     c->cache.data = malloc((size_t)size);
     if (!c->cache.data)
         return report_fail(r, "out of memory: %llu bytes for \"%.200s\"", (unsigned long long)size,
                            storage->bytes.name);
-    if (storage->bytes.deflated) return zip_read(&s, &storage->bytes, c->cache.data, r);
-    return source_read(&s, storage->bytes.offset + start, c->cache.data, (size_t)size, r);
+    if (storage->bytes.deflated) return zip_read(s, &storage->bytes, c->cache.data, r);
+    return checkpoint_read_bytes(c, storage, start, c->cache.data, (size_t)size, r);
 }
 
 /* Makes the cache hold [start, start + size) of a storage: all of it if it is deflated. */
@@ -123,10 +126,9 @@ static bool checkpoint_gather_run(checkpoint *c, const checkpoint_tensor_info *t
 {
     const checkpoint_storage *storage = &c->storages[t->storage];
     size_t size = checkpoint_dtype_size(t->dtype), bytes = count * size;
-    const source s = checkpoint_source_of(c, storage);
     uint64_t start = (uint64_t)(t->storage_offset + first) * size;
     if (!storage->bytes.deflated)
-        return source_read(&s, storage->bytes.offset + start, c->buffer, bytes, r);
+        return checkpoint_read_bytes(c, storage, start, c->buffer, bytes, r);
     if (!checkpoint_need_span(c, t->storage, start, bytes, r)) return false;
     memcpy(c->buffer, c->cache.data + (start - c->cache.start), bytes);
     return true;

@@ -13,6 +13,7 @@
 #include "layout/plan.h"
 #include "layout/structure.h"
 #include "model/config.h"
+#include "model/findings.h"
 #include "model/labels.h"
 #include "model/resolve.h"
 #include "model/settings.h"
@@ -30,6 +31,7 @@ typedef struct convert_options {
     int calibrate_max, compare_max;       /* at most this many of them */
     bool quiet;
     bool plan;                            /* print what would be done, write nothing */
+    bool strict;                          /* refuse what would be assumed */
 } convert_options;
 
 /* One run of vit-convert: what each stage found out, for those after it and for the report. */
@@ -42,6 +44,7 @@ typedef struct conversion {
     settings all[FROM_COUNT];      /* [FROM_OPTIONS] is filled by the caller */
     settings_seen seen;            /* in the tensors */
     settings_resolved model;       /* what follows from it and the settings */
+    findings found;                /* what is assumed, and on the way what is asked */
     config_file config_file;
     char *config_path;             /* NULL where none was read */
     bool config_foreign;           /* there was one, but in no known form */

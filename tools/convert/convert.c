@@ -16,6 +16,7 @@
 #include "layout/detect.h"
 #include "layout/inspect.h"
 #include "layout/tables/tables.h"
+#include "model/assume.h"
 
 /* === The checkpoint === */
 
@@ -136,20 +137,58 @@ static bool find_layout(conversion *c, report *r)
     return layout_use(&layout_own, c->checkpoint, &c->map, r);
 }
 
-/* Everything but the weights themselves. */
+/* What is assumed beyond single settings. */
+static bool assume_sources(conversion *c)
+{
+    char what[512], why[512];
+    if (c->config_file.processor) {
+        snprintf(what, sizeof what, "preprocessing of a %.100s", c->config_file.processor);
+        snprintf(why, sizeof why, "transformers' default, as no preprocessor_config.json is beside "
+                 "%.200s", paths_file_name(c->config_path));
+        if (!findings_assume(&c->found, what, why, "--set mean=M --set std=S --set crop_pct=N"))
+            return false;
+    }
+    if (c->arch_unknown) {
+        snprintf(what, sizeof what, "architecture=%.200s", c->arch_unknown);
+        snprintf(why, sizeof why, "%.200s names it, which is none of timm's: the rest of that file "
+                 "and the tensors decide", c->arch_origin);
+        if (!findings_assume(&c->found, what, why, "--arch NAME")) return false;
+    }
+    if (c->has_arch && !c->arch.tag_known) {
+        snprintf(what, sizeof what, "preprocessing of %.200s", c->arch.arch->name);
+        snprintf(why, sizeof why, "tag %.200s is not known", c->arch.tag);
+        if (!findings_assume(&c->found, what, why, "--arch NAME")) return false;
+    }
+    return !c->config_foreign ||
+           findings_assume(&c->found, "no configuration", "config.json beside the checkpoint is "
+                           "not in timm's form and was not read", "--config FILE");
+}
+
+/* Everything but the weights themselves. What stands in the way comes in one message. */
 static bool resolve(conversion *c, report *r)
 {
-    const patch_request wanted = { c->options->in_chans, c->options->patch_size };
+    const convert_options *o = c->options;
+    const patch_request wanted = { o->in_chans, o->patch_size };
+    findings *f = &c->found;
+    bool inspected;
     settings_start(&c->all[FROM_TENSORS], "the tensors");
     if (!find_layout(c, r)) return false;
-    if (!layout_check_features(&c->map, &c->options->ignore, r)) return false;
+    if (!layout_check_features(&c->map, &o->ignore, r)) return false;
     if (!read_config(c, r) || !find_arch(c, r)) return false;
-    if (!layout_inspect(&c->map, c->all, &c->seen, r)) return false;
-    if (!layout_check_names(&c->map, c->all, &c->options->ignore, r)) return false;
-    if (!layout_check_told(&c->map, c->all, r)) return false;
-    if (!settings_resolve(c->all, &c->seen, &wanted, &c->model, r)) return false;
+    inspected = layout_inspect(&c->map, c->all, &c->seen, f, r);
+    if (!inspected && !findings_take(f, r)) return false;
+    if (!layout_check_names(&c->map, c->all, &o->ignore, f, r)) return false;
+    if (!layout_check_told(&c->map, c->all, &c->seen, f, r)) return false;
+    if (inspected && !settings_resolve(c->all, &c->seen, &wanted, &c->model, f, r)) {
+        if (!findings_take(f, r)) return false;
+    } else if (inspected && !assume_settings(c->all, &c->seen, &c->model, f)) {
+        return report_no_memory(r);
+    }
+    if (!assume_sources(c)) return report_no_memory(r);
+    if (findings_are_open(f)) return findings_refuse(f, o->strict, r);
     choose_tolerance(c);
-    return layout_make_plan(&c->map, &c->model, &c->options->ignore, &c->plan, r);
+    if (!layout_make_plan(&c->map, &c->model, &o->ignore, &c->plan, f, r)) return false;
+    return !o->strict || f->assumed.count == 0 || findings_refuse(f, true, r);
 }
 
 /* === Labels and photos === */
@@ -207,6 +246,7 @@ void convert_free(conversion *c)
     layout_free_plan(&c->plan);
     layout_free_map(&c->map);
     structure_free(&c->structure);
+    findings_free(&c->found);
     config_free(&c->config_file);
     labels_free(&c->labels);
     photos_free(&c->calibration);

@@ -38,8 +38,8 @@ void mapping_print(const conversion *c)
         if (layout_is_stored(&c->plan.items[i])) print_item(c, &c->plan.items[i]);
     for (i = 0; i < c->structure.dropped_count; i++)
         printf("%-51s <- %s\n", "(dropped)", c->structure.dropped[i]);
-    for (i = 0; i < c->plan.ignored_count; i++)
-        printf("%-51s <- %s\n", "(dropped)", c->plan.ignored[i]);
+    for (i = 0; i < c->plan.dropped_count; i++)
+        printf("%-51s <- %s\n", "(dropped)", c->plan.dropped[i].name);
 }
 
 static void put_item(json_writer *w, const conversion *c, const layout_item *item)

@@ -97,7 +97,7 @@ static bool count_blocks(layout_map *map, report *r)
         const checkpoint_tensor_info *info = checkpoint_tensor(map->checkpoint, i);
         const int64_t blocks = blocks_shown(map, info);
         if (blocks > MAX_DEPTH)
-            return report_fail(r, "%.200s: more than %d blocks", info->name, MAX_DEPTH);
+            return report_fail(r, "%s: more than %d blocks", info->name, MAX_DEPTH);
         if (blocks > map->depth) map->depth = (int)blocks;
     }
     return true;
@@ -194,11 +194,11 @@ static bool no_layout(checkpoint *c, report *r)
     char shape[SHAPE_TEXT_SIZE], key[LAYOUT_MAX_KEY];
     layout_map near;
     if (guess_layout(c, &near) && layout_key(&near, absent_probe(&near), 0, 0, key))
-        return report_fail(r, "%.200s is missing: most tensors are those of the %s layout", key,
+        return report_fail(r, "%s is missing: most tensors are those of the %s layout", key,
                            near.layout->name);
     if (!first) return report_fail(r, "expected the tensors of a ViT, found no tensors");
     return report_fail(r, "expected timm's layout (patch_embed.proj.weight) or another that is "
-                       "known, found %zu tensors such as %.200s %s", checkpoint_count(c),
+                       "known, found %zu tensors such as %s %s", checkpoint_count(c),
                        first->name, shape_text(first->dims, first->ndim, shape, sizeof shape));
 }
 
@@ -220,13 +220,11 @@ bool layout_falls_short(const layout_map *map, const text_list *ignore)
         "blocks.0.attn.qkv.weight", "blocks.0.attn.proj.weight", "blocks.0.norm2.weight",
         "blocks.0.mlp.fc1.weight", "blocks.0.mlp.fc2.weight", "head.weight"
     };
-    name_list unknown;
     size_t i;
-    names_find_unknown(map, ignore, &unknown);
-    for (i = 0; unknown.count > 0 && i < sizeof usual / sizeof *usual; i++)
+    if (!names_has_unknown(map, ignore)) return false;
+    for (i = 0; i < sizeof usual / sizeof *usual; i++)
         if (!layout_has(map, usual[i])) return true;
-    return unknown.count > 0 && !layout_has(map, "norm.weight") &&
-           !layout_has(map, "fc_norm.weight");
+    return !layout_has(map, "norm.weight") && !layout_has(map, "fc_norm.weight");
 }
 
 bool layout_detect(checkpoint *c, layout_map *map, report *r)

@@ -132,6 +132,12 @@ typedef struct layout_extra {
     const char *meaning;
 } layout_extra;
 
+/* Tensors that play no part beside others: a text tower is one beside its table of words. */
+typedef struct layout_company {
+    const char *pattern, *beside;   /* as those above */
+    const char *meaning;
+} layout_company;
+
 /* What the library does where nothing else says so: "norm_eps=1e-12". */
 typedef struct layout_default {
     const char *assignment;
@@ -152,8 +158,11 @@ typedef struct layout {
     const char *const *prefixes;   /* what wrappers put before every key; "*.": anything; to NULL */
     const char *const *blocks;     /* paths of a block; ends with NULL */
     const layout_rule *rules;      /* ends with LAYOUT_END */
+    bool is_open;                  /* names that anybody's own code may have: whatever the tensors
+                                      do not show may be otherwise, and is an assumption */
     /* Each ends with an entry of NULL, or is NULL. */
-    const layout_extra *harmless;         /* dropped without a word */
+    const layout_extra *harmless;         /* these play no part, and are dropped */
+    const layout_company *company;        /* nor do these, where the others are */
     const layout_extra *lacking;          /* what this version of vit.h cannot run */
     const layout_default *defaults;
     const layout_question *questions;

@@ -142,9 +142,9 @@ static bool missing_part(const layout_map *map, const layout_item *item, report 
     char key[LAYOUT_MAX_KEY], expected[SHAPE_TEXT_SIZE];
     (void)describe_dims(item, expected);
     if (rule && layout_part_count(rule) == 1 && !rule->axes)
-        return report_fail(r, "%.200s is missing: expected %s", names_meant_key(map, name, key),
+        return report_fail(r, "%s is missing: expected %s", names_meant_key(map, name, key),
                            expected);
-    return report_fail(r, "%.200s is missing: a part of %s %s", names_meant_key(map, name, key),
+    return report_fail(r, "%s is missing: a part of %s %s", names_meant_key(map, name, key),
                        name, expected);
 }
 
@@ -156,8 +156,8 @@ static bool misshapen_part(const layout_rule *rule, const layout_item *item,
     (void)describe_dims(item, expected);
     shape_text(part->info->dims, part->info->ndim, found, sizeof found);
     if (layout_part_count(rule) == 1 && !rule->axes && !strpbrk(rule->parts[0], "#@"))
-        return report_fail(r, "%.200s: expected %s, found %s", part->info->name, expected, found);
-    return report_fail(r, "%.200s %s does not fit %s %s", part->info->name, found,
+        return report_fail(r, "%s: expected %s, found %s", part->info->name, expected, found);
+    return report_fail(r, "%s %s does not fit %s %s", part->info->name, found,
                        item->tensor.name, expected);
 }
 
@@ -295,7 +295,7 @@ static bool plan_sources(const layout_map *map, const layout_match *match,
         layout_part *part = &item->parts[item->part_count++];
         if (!layout_find_part(map, match, i, part)) continue;   /* zeros */
         if (!checkpoint_is_float(part->info->dtype))
-            return report_fail(r, "%.200s: expected floating-point weights, found %s",
+            return report_fail(r, "%s: expected floating-point weights, found %s",
                                part->info->name, checkpoint_dtype_name(part->info->dtype));
         if (!arrange_part(map, match, i, &sizes, part)) return misshapen_part(rule, item, part, r);
         if (is_pos_embed(item->tensor.name) && model->stored.first_rows)
@@ -394,7 +394,7 @@ static bool plan_item(const layout_map *map, const settings_resolved *model, lay
 
 /* Names and shapes; what type each tensor is stored in, the writer decides. */
 static bool plan_items(const layout_map *map, const settings_resolved *model, layout_plan *plan,
-                       report *r)
+                       findings *f, report *r)
 {
     const vit_config *config = &model->config;
     vit_tensor tensor;
@@ -406,7 +406,7 @@ static bool plan_items(const layout_map *map, const settings_resolved *model, la
     if (!plan->items) return report_no_memory(r);
     for (i = 0; i < plan->count; i++) {
         vit_architecture_tensor(config, VIT_F32, (int)i, &plan->items[i].tensor);
-        if (!plan_item(map, model, &plan->items[i], r)) return false;
+        if (!plan_item(map, model, &plan->items[i], r) && !findings_take(f, r)) return false;
     }
     return true;
 }
@@ -486,51 +486,60 @@ static bool is_used(const used_names *used, const char *name)
     return bsearch(&name, used->names, used->count, sizeof *used->names, compare_pointers) != NULL;
 }
 
+/* Why it may be dropped; NULL where nobody knows what it is. */
+static const char *why_dropped(const layout_map *map, const vit_config *config,
+                               const text_list *ignore, const checkpoint_tensor_info *info)
+{
+    if (names_is_ignored(map, ignore, info->name)) return "by --ignore";
+    if (info->count == 0) return "without a value";
+    if (dropped_on_request(map, config, info->name)) return "not used with these settings";
+    return names_why_harmless(map, info->name);
+}
+
 /* What is not used is dropped, or refused where nobody knows what it is. */
 static bool drop_unused(const layout_map *map, const vit_config *config, const text_list *ignore,
-                        const used_names *used, layout_plan *plan, report *r)
+                        const used_names *used, layout_plan *plan, name_groups *unknown)
 {
     const size_t total = checkpoint_count(map->checkpoint);
-    name_list unknown;
     size_t i;
-    memset(&unknown, 0, sizeof unknown);
     for (i = 0; i < total; i++) {
         const checkpoint_tensor_info *info = checkpoint_tensor(map->checkpoint, i);
-        const char *name = info->name;
-        if (is_used(used, name)) continue;
-        if (names_find_extra(map, map->layout->harmless, name) ||
-            names_is_ignored(map, ignore, name) || info->count == 0 ||
-            dropped_on_request(map, config, name))
-            plan->ignored[plan->ignored_count++] = name;
-        else
-            names_add(&unknown, info);
+        const char *why;
+        if (is_used(used, info->name)) continue;
+        why = why_dropped(map, config, ignore, info);
+        if (!why && !names_add_unknown(map, info, unknown)) return false;
+        if (!why) continue;
+        plan->dropped[plan->dropped_count].name = info->name;
+        plan->dropped[plan->dropped_count++].why = why;
     }
-    return unknown.count == 0 || names_refuse(&unknown, r);
+    return true;
 }
 
 static bool check_unused(const layout_map *map, const vit_config *config, const text_list *ignore,
-                         layout_plan *plan, report *r)
+                         layout_plan *plan, findings *f, report *r)
 {
     used_names used = { NULL, 0 };
-    bool good = false;
+    name_groups *unknown = calloc(1, sizeof *unknown);
+    bool good;
     used.names = calloc(FOLDED_COUNT * LAYOUT_MAX_PARTS * plan->count + 1, sizeof *used.names);
-    plan->ignored = calloc(checkpoint_count(map->checkpoint) + 1, sizeof *plan->ignored);
-    if (used.names && plan->ignored) {
-        list_used(plan, &used);
-        good = drop_unused(map, config, ignore, &used, plan, r);
-    } else {
-        (void)report_no_memory(r);
-    }
+    plan->dropped = calloc(checkpoint_count(map->checkpoint) + 1, sizeof *plan->dropped);
+    good = unknown && used.names && plan->dropped;
+    if (good) list_used(plan, &used);
+    good = good && drop_unused(map, config, ignore, &used, plan, unknown) &&
+           names_put_unknown(unknown, f);
+    if (unknown) groups_free(unknown);
+    free(unknown);
     free(used.names);
-    return good;
+    return good || report_no_memory(r);
 }
 
 bool layout_make_plan(const layout_map *map, const settings_resolved *model,
-                      const text_list *ignore, layout_plan *plan, report *r)
+                      const text_list *ignore, layout_plan *plan, findings *f, report *r)
 {
     memset(plan, 0, sizeof *plan);
-    if (plan_items(map, model, plan, r) &&
-        check_unused(map, &model->config, ignore, plan, r))
+    if (plan_items(map, model, plan, f, r) &&
+        (f->wrong.count > 0 || check_unused(map, &model->config, ignore, plan, f, r)) &&
+        (!findings_are_open(f) || findings_refuse(f, false, r)))
         return true;
     layout_free_plan(plan);
     return false;
@@ -541,6 +550,6 @@ void layout_free_plan(layout_plan *plan)
     size_t i;
     for (i = 0; plan->items && i < plan->count; i++) free(plan->items[i].folded);
     free(plan->items);
-    free(plan->ignored);
+    free(plan->dropped);
     memset(plan, 0, sizeof *plan);
 }

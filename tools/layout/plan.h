@@ -40,18 +40,24 @@ typedef struct layout_item {
                                    /* attn.proj.weight, attn.qkv.bias, attn.proj.bias */
 } layout_item;
 
+/* A key that nothing reads. */
+typedef struct layout_dropped {
+    const char *name, *why;        /* "of a text tower" */
+} layout_dropped;
+
 /* Everything the file consists of, in its order. */
 typedef struct layout_plan {
     layout_item *items;
     size_t count;
-    const char **ignored;          /* keys dropped: harmless, or named by --ignore */
-    size_t ignored_count;
+    layout_dropped *dropped;       /* keys of the checkpoint */
+    size_t dropped_count;
 } layout_plan;
 
 /* Assigns every tensor of the architecture its source and checks shapes; then every tensor of
- * the checkpoint must have been used, be harmless, or match a pattern of `ignore`. */
+ * the checkpoint must have been used, be harmless, or match a pattern of `ignore`. What does not
+ * fit is noted in *f, and refused at the end. */
 bool layout_make_plan(const layout_map *map, const settings_resolved *model,
-                      const text_list *ignore, layout_plan *plan, report *r);
+                      const text_list *ignore, layout_plan *plan, findings *f, report *r);
 void layout_free_plan(layout_plan *plan);
 
 /* The item of the self-test; NULL for a file without one. */

@@ -62,6 +62,6 @@ static const layout_question questions[] = {
 const layout layout_own = {
     .name = "own (found by structure)",
     .probe = "blocks.0.attn.proj.weight",
-    .prefixes = prefixes, .blocks = blocks, .rules = rules, .defaults = defaults,
-    .questions = questions
+    .prefixes = prefixes, .blocks = blocks, .rules = rules, .is_open = true,
+    .defaults = defaults, .questions = questions
 };

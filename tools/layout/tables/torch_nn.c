@@ -107,14 +107,14 @@ const layout layout_torch_nn = {
     .name = "torch.nn.TransformerEncoder",
     .probe = "layers.0.self_attn.in_proj_weight",
     .when = { "{b}linear1.weight", ENCODER_ALONE },
-    .prefixes = prefixes, .blocks = blocks, .rules = rules, .defaults = defaults,
-    .questions = questions
+    .prefixes = prefixes, .blocks = blocks, .rules = rules, .is_open = true,
+    .defaults = defaults, .questions = questions
 };
 
 const layout layout_torch_nn_list = {
     .name = "torch.nn.TransformerEncoderLayer",
     .probe = "0.self_attn.in_proj_weight",
     .when = { "{b}linear1.weight", ENCODER_ALONE },
-    .prefixes = prefixes, .blocks = list_blocks, .rules = rules, .defaults = defaults,
-    .questions = questions
+    .prefixes = prefixes, .blocks = list_blocks, .rules = rules, .is_open = true,
+    .defaults = defaults, .questions = questions
 };
