@@ -167,7 +167,8 @@ static bool find_layout(conversion *c, report *r)
     *r = report_make();
     if (c->structure.heads)
         settings_put(&c->all[FROM_TENSORS], SETTING_NUM_HEADS, c->structure.heads);
-    return layout_use(&layout_own, c->checkpoint, &c->map, r);
+    return layout_use(c->structure.is_torch ? &layout_own_torch : &layout_own, c->checkpoint,
+                      &c->map, r);
 }
 
 /* One of several state dicts is taken. */
