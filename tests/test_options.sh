@@ -52,7 +52,15 @@ prints() { # TEXT...
     done
 }
 
-# --- what no tensor shows is asked for, one after the other ---------------------------------------
+says() { # TEXT...: on stderr
+    local text
+    for text; do
+        if grep -qF -e "vit-convert: $text" "$work/err"; then pass
+        else fail "expected \"$text\" on stderr"; fi
+    done
+}
+
+# --- what no tensor shows is asked for, all of it at once -----------------------------------------
 
 take clip
 asks "num_heads: cannot be seen" --set norm_eps=1e-5 --set activation=quick_gelu
@@ -87,8 +95,8 @@ take eva
 h="--set num_heads=2"
 asks "fc_norm is there, so the head may read an average" $h
 accepts $h --set global_pool=avg
-prints "mean of the patches, norm after pooling" \
-    "norm_eps 1e-6 and activation gelu: timm's usual, as nothing says otherwise"
+prints "mean of the patches, norm after pooling"
+says "assumed norm_eps=1e-06, timm's usual (--set norm_eps=N)" "assumed activation=gelu, timm's"
 
 take test_vit4
 asks "the norms have no bias, so they are RMS norms" $h --set pool=avg
