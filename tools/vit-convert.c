@@ -78,7 +78,6 @@ static int convert(const arguments *a)
         else if (!a->quiet) convert_report_text(c);
     }
     if (r.failed) report_print(&r, PROGRAM);
-    if (r.failed) failed(r.text, status);
     convert_free(c);
     free(c);
     return status;
