@@ -274,8 +274,13 @@ convert m.vit --to safetensors -o back.safetensors
 random
 same m.safetensors back.safetensors
 random flat=1 chans=1
-refuses 1 "a patch of 16 values is not in_chans 3 x a square; give --set in_chans=N" $H
-accepts $H --set in_chans=1
+accepts $H
+prints "input 1 x 12 x 12" "in_chans 1 is assumed, since a patch of 4 x 4 values is no square"
+accepts $H --set in_chans=4
+prints "input 4 x 6 x 6"
+random flat=1 chans=2
+refuses 1 "a patch of 32 values is not in_chans 3 x a square; give --set in_chans=N" $H
+accepts $H --set in_chans=2
 
 # --- another input size ----------------------------------------------------------------------
 

@@ -96,6 +96,8 @@ static void put_assumptions(const conversion *c, FILE *file)
                 heads_why(&c->seen.heads, why));
     else if (c->model.notes.heads_by_width)
         put_line(file, "assumed", "num_heads, from embed_dim");
+    if (c->model.notes.chans_assumed)
+        put_line(file, "assumed", "in_chans=1, as patches are no square times three");
     if (c->model.notes.preprocess_assumed) put_line(file, "assumed", "mean and std");
     if (c->config_file.processor) put_line(file, "assumed", "transformers' default preprocessing");
 }

@@ -12,7 +12,7 @@
 
 /* === Notes === */
 
-enum { MAX_NOTES = 16 };   /* there are 13 kinds of notes, and each comes once */
+enum { MAX_NOTES = 16 };   /* there are 14 kinds of notes, and each comes once */
 
 typedef struct note_list {
     char text[MAX_NOTES][512];
@@ -66,6 +66,10 @@ static void note_assumptions(const conversion *c, note_list *notes)
     const char *hint = name_in_file(c->options->checkpoint);
     if (c->model.notes.heads_by_weights || c->model.notes.heads_by_width)
         note_heads(c, add_note(notes), sizeof notes->text[0]);
+    if (c->model.notes.chans_assumed)
+        snprintf(add_note(notes), sizeof notes->text[0],
+                 "in_chans 1 is assumed, since a patch of %d x %d values is no square times three "
+                 "(--set in_chans=N)", c->model.stored.patch, c->model.stored.patch);
     if (c->model.notes.preprocess_assumed)
         snprintf(add_note(notes), sizeof notes->text[0],
                  "nothing says how images were prepared, so mean and std are assumed to be 0.5; "

@@ -68,6 +68,17 @@ static bool refuse_patch(const layout_map *map, const char *tensor, const layout
                        then, unknown.text);
 }
 
+/* With one channel, a patch's values have only one order. */
+static void assume_order(layout_map *map, const settings all[FROM_COUNT])
+{
+    layout_part part;
+    const char *axes;
+    if (!layout_peek(map, "patch_embed.proj.weight", 0, &part, &axes)) return;
+    if (!axes || !strstr(axes, "(patch)") || layout_axes_ndim(axes) != part.view.ndim) return;
+    if (settings_flat_chans(all, part.view.count / layout_axis_size(axes, &part.view, 'd')) == 1)
+        map->patch_order = 1 + PATCH_ORDER_CHW;
+}
+
 /* A convolution shows the side of a patch and its channels; a linear layer over its pixels shows
  * neither, so that both have to be told. */
 static bool inspect_patch(const layout_map *map, settings *s, settings_seen *seen, report *r)
@@ -276,6 +287,7 @@ bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_seen *se
     int64_t width;
     memset(seen, 0, sizeof *seen);
     if (settings_get(all, SETTING_PATCH_ORDER, &order)) map->patch_order = 1 + (int)order;
+    else assume_order(map, all);
     inspect_stem(map, s);
     if (!inspect_patch(map, s, seen, r)) return false;
     width = (int64_t)s->value[SETTING_EMBED_DIM];

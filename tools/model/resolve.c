@@ -153,16 +153,31 @@ static void expand_patch(resolver *m)
         m->all[FROM_CONFIG].value[SETTING_PATCH_SIZE] *= stride * last;
 }
 
-/* A 2-D patch weight [D, C * P * P] leaves C and P open. Unless one of them is told, three channels
- * are assumed if that leaves a square. */
+static bool is_square(int64_t n, int *side)
+{
+    *side = n > 0 && n <= INT_MAX ? (int)(sqrt((double)n) + 0.5) : 0;
+    return *side > 0 && (int64_t)*side * *side == n;
+}
+
+double settings_flat_chans(const settings all[FROM_COUNT], int64_t depth)
+{
+    double chans, patch;
+    int side;
+    if (settings_get(all, SETTING_IN_CHANS, &chans)) return chans;
+    if (settings_get(all, SETTING_PATCH_SIZE, &patch) && patch > 0)
+        return floor((double)depth / (patch * patch));
+    return is_square(depth, &side) ? 1 : 3;
+}
+
+/* A 2-D patch weight [D, C * P * P] leaves C and P open. */
 static bool resolve_flat_patch(resolver *m, report *r)
 {
     const double depth = (double)m->seen->patch_depth;
-    const double patch = value_of(m, SETTING_PATCH_SIZE);
-    double chans = patch > 0 ? floor(depth / (patch * patch)) : 3, side;
+    const double chans = settings_flat_chans(m->all, m->seen->patch_depth);
+    const double side = floor(sqrt(depth / (chans > 0 ? chans : 1)) + 0.5);
     if (depth == 0) return true;
-    chans = value_or(m, SETTING_IN_CHANS, chans);
-    side = floor(sqrt(depth / (chans > 0 ? chans : 1)) + 0.5);
+    m->notes->chans_assumed = chans == 1 && !is_told(m, SETTING_IN_CHANS) &&
+                              !is_told(m, SETTING_PATCH_SIZE);
     settings_put(&m->all[FROM_TENSORS], SETTING_IN_CHANS, chans);
     if (side * side * chans != depth)
         return report_fail(r, "patch_embed.proj.weight: a patch of %lld values is not in_chans "
@@ -227,12 +242,6 @@ static bool resolve_heads(resolver *m, report *r)
 }
 
 /* === Image size and positions === */
-
-static bool is_square(int n, int *side)
-{
-    *side = n > 0 ? (int)(sqrt((double)n) + 0.5) : 0;
-    return *side > 0 && *side * *side == n;
-}
 
 static bool gives_size(const settings *s)
 {

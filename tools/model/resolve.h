@@ -43,6 +43,7 @@ typedef struct settings_stored {
 typedef struct settings_notes {
     bool heads_by_width;      /* num_heads follows timm's naming of embed_dim */
     bool heads_by_weights;    /* the weights show it */
+    bool chans_assumed;       /* one, as a patch of so many values has */
     bool eps_assumed;         /* timm's usual 1e-6 ... */
     bool activation_assumed;  /* ... and erf GELU, for a plain ViT that nothing describes */
     bool preprocess_assumed;  /* nothing says how images are to be prepared */
@@ -64,6 +65,10 @@ typedef struct settings_resolved {
 /* Puts all of it together; refuses what contradicts the tensors. */
 bool settings_resolve(const settings all[FROM_COUNT], const settings_seen *seen,
                       const patch_request *wanted, settings_resolved *model, report *r);
+
+/* The channels of patches with so many values, where only a matrix over all of them is there. Unless
+ * told: 1 for a square number of values, which is never three times another square; else 3. */
+double settings_flat_chans(const settings all[FROM_COUNT], int64_t depth);
 
 /* Input pixels, along a side, for one pixel of the feature map that a stem makes; 1 without one. */
 int settings_stem_stride(const settings *s);
