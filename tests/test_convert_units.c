@@ -1444,7 +1444,7 @@ static void test_quantise(void)
 }
 
 /* What the calibration does to the weights, written in f32 where nothing is rounded. */
-static bool write_folded(const vit_model *model, const photo_list *photos, FILE *file, report *r)
+static bool write_folded(const vit_model *model, photo_list *photos, FILE *file, report *r)
 {
     const vit_writer_contents contents = { &model->config, VIT_F32, { NULL, 0 }, 0, NULL, NULL,
                                            NULL };
@@ -1494,7 +1494,7 @@ static void check_folding(const vit_model *model, const vit_model *folded)
 static void fold(const tiny_options *o, char *path)
 {
     char *paths[1] = { path };
-    const photo_list photos = { paths, 1 };
+    photo_list photos = { paths, 1, 0 };
     tiny_file f;
     vit_model model, folded;
     report *r = new_report();
@@ -1572,7 +1572,7 @@ static void test_compare(const char *data)
     };
     char path[256];
     char *paths[1] = { path };
-    const photo_list photos = { paths, 1 };
+    photo_list photos = { paths, 1, 0 };
     size_t i;
     snprintf(path, sizeof path, "%s/images/rgb.png", data);
     for (i = 0; i < COUNT(cases); i++) {

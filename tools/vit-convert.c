@@ -77,6 +77,8 @@ static int convert(const arguments *a)
     } else if (!a->quiet) {
         convert_report_text(c);
     }
+    convert_report_skipped(&c->calibration, PROGRAM);
+    convert_report_skipped(&c->photos, PROGRAM);
     if (r.failed) failed(r.text, status);
     convert_free(c);
     free(c);

@@ -1,9 +1,13 @@
-/* report.h - what a conversion found, on standard output. */
+/* report.h - what a conversion found. */
 #ifndef CONVERT_REPORT_H
 #define CONVERT_REPORT_H
 
 #include "convert/conversion.h"
 
+/* On standard error: the photos that could not be read. */
+void convert_report_skipped(const photo_list *photos, const char *program);
+
+/* On standard output. */
 void convert_report_text(const conversion *c);
 void convert_report_json(const conversion *c);   /* one object on one line */
 

@@ -146,7 +146,7 @@ bool photos_find(photo_list *list, const text_list *operands, int max, report *r
 void photos_free(photo_list *list)
 {
     int i;
-    for (i = 0; i < list->count; i++) free(list->paths[i]);
+    for (i = 0; i < list->count + list->skipped; i++) free(list->paths[i]);
     free(list->paths);
     memset(list, 0, sizeof *list);
 }
@@ -168,13 +168,27 @@ static bool prepare(photo_reader *reader, const vit_image *image, float *input, 
     return !result || report_fail(r, "%s", vit_result_string(result));
 }
 
+/* False if nothing would be left, or if it is not the image's fault. */
+static bool skip(photo_list *list, int i, report *r)
+{
+    char *path = list->paths[i];
+    if (r->no_memory || list->count == 1) return false;
+    memmove(&list->paths[i], &list->paths[i + 1],
+            (size_t)(list->count + list->skipped - i - 1) * sizeof *list->paths);
+    list->paths[--list->count + list->skipped++] = path;
+    *r = report_make();
+    return true;
+}
+
 /* Upright, as photos are shown to the model later. */
-bool photos_read(photo_reader *reader, const char *path, float *input, report *r)
+bool photos_read(photo_reader *reader, photo_list *list, int i, float *input, report *r)
 {
     image_file file;
     vit_image image;
     bool good;
-    if (!image_file_load(path, 0, &file, r)) return false;
+    while (i < list->count && !image_file_load(list->paths[i], 0, &file, r))
+        if (!skip(list, i, r)) return false;
+    if (i == list->count) return false;
     memset(&image, 0, sizeof image);
     image.pixels = file.pixels;
     image.width = file.width;
@@ -182,7 +196,7 @@ bool photos_read(photo_reader *reader, const char *path, float *input, report *r
     image.format = VIT_PIXEL_RGB8;
     good = prepare(reader, &image, input, r);
     image_file_free(&file);
-    return good || report_file(r, path);
+    return good || report_file(r, list->paths[i]);
 }
 
 void photos_reader_free(photo_reader *reader)
