@@ -615,8 +615,6 @@ def write_lucidrains():
          twin_options="pool=token pool_prefix=1")
     case("lucidrains_mean", s, t, "lucidrains", "--set heads=2 --set pool=avg", eps="1e-5",
          twin_options="pool=avg pool_prefix=1")
-    case("lucidrains_untold", s, "pool: cannot be seen in a checkpoint of "
-         "lucidrains/vit-pytorch; give --set pool=token", None, "--set num_heads=2")
     write_lucidrains_2020()
     write_lucidrains_eras()
 
@@ -678,7 +676,7 @@ def write_lucidrains_2020():
     case("lucidrains_2021-01-21", s, t, "lucidrains_2020-12", told +
          " --set pool=avg --set attn_root=head_dim", eps="1e-5",
          twin_options="pool=avg pool_prefix=1")
-    case("lucidrains_2020_untold", s, "pool, num_heads, attn_root cannot be seen in a checkpoint "
+    case("lucidrains_2020_untold", s, "pool: cannot be seen in a checkpoint "
          "of lucidrains/vit-pytorch of 2020; give --set pool=token", None)
 
 

@@ -151,16 +151,19 @@ static void choose_tolerance(conversion *c)
     if (c->options->dtype == VIT_I8) c->model.config.selftest_tolerance = 0.1f;
 }
 
-/* By the tables, or by structure where no table explains all tensors. What the structure lacks is
- * told unless a table comes close. */
+/* By the tables, or by structure where no table explains all tensors. What structure cannot explain
+ * is told unless a table comes close. */
 static bool find_layout(conversion *c, report *r)
 {
+    const text_list *ignore = &c->options->ignore;
     report by_structure = report_make();
     const bool detected = layout_detect(c->checkpoint, &c->map, r);
-    if (detected && !layout_falls_short(&c->map, &c->options->ignore)) return true;
+    if (detected && !layout_check_features(&c->map, ignore, r)) return false;
+    if (detected && !layout_falls_short(&c->map, ignore)) return true;
     if (!structure_find(c->checkpoint, &c->structure, &by_structure)) {
-        if (!detected && !c->map.layout) *r = by_structure;
-        return detected;
+        if (detected && layout_knows_most(&c->map)) return true;
+        *r = by_structure;
+        return false;
     }
     layout_free_map(&c->map);
     *r = report_make();
@@ -244,7 +247,6 @@ static bool resolve(conversion *c, report *r)
     bool inspected;
     settings_start(&c->all[FROM_TENSORS], "the tensors");
     if (!find_layout(c, r)) return false;
-    if (!layout_check_features(&c->map, &o->ignore, r)) return false;
     if (!read_config(c, r) || !find_arch(c, r) || !match_prepare(c, r)) return false;
     if (!attributes_put(c->checkpoint, c->all, &c->told, r)) return false;
     inspected = layout_inspect(&c->map, c->all, &c->seen, f, &failure);

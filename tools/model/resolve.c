@@ -617,6 +617,15 @@ static double adapted_value(const double *values, int count, int chans, int chan
     return sum / count;
 }
 
+/* What a library does to colours says nothing of a model with other channels. */
+static bool fits_default(const resolver *m, bool is_std)
+{
+    const settings *s = &m->all[FROM_TENSORS];
+    const int count = is_std ? s->std_count : s->mean_count;
+    const bool by_default = is_std ? m->seen->std_by_default : m->seen->mean_by_default;
+    return !by_default || count == 1 || count == m->stored->chans;
+}
+
 /* mean or std, for each channel of the file: told for these, for the checkpoint's, or one for all.
  * A name stands for three channels: any number of others may have its values if they are equal. */
 static bool resolve_vector(resolver *m, bool is_std, float *out, report *r)
@@ -627,6 +636,7 @@ static bool resolve_vector(resolver *m, bool is_std, float *out, report *r)
     const double *values;
     bool equal = true;
     while (from >= 0 && (is_std ? m->all[from].std_count : m->all[from].mean_count) == 0) from--;
+    if (from == FROM_TENSORS && !fits_default(m, is_std)) from = -1;
     for (i = 0; i < VIT_MAX_CHANS; i++) out[i] = 0.5f; /* timm's default for a ViT */
     if (from < 0) return true;
     count = is_std ? m->all[from].std_count : m->all[from].mean_count;

@@ -52,12 +52,11 @@ static const layout_rule lucidrains_rules[] = {
 
 static const layout_default lucidrains_defaults[] = {
     { "norm_eps=1e-5", NULL }, { "activation=gelu", NULL }, { "pool=avg", "!cls_token" },
-    { "pool_prefix=1", "cls_token" }, { "positions=all", NULL }, { NULL, NULL }
+    { "pool=token", "cls_token" }, { "pool_prefix=1", "cls_token" }, { "positions=all", NULL },
+    { NULL, NULL }
 };
 
 static const layout_question lucidrains_questions[] = {
-    { SETTING_POOL, "--set pool=token (its default, pool = 'cls') or --set pool=avg (pool = "
-      "'mean')", NULL },
     { SETTING_NUM_HEADS, "--set num_heads=N", NULL },
     { SETTING_COUNT, NULL, NULL }
 };
