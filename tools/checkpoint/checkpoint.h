@@ -61,6 +61,7 @@ typedef enum checkpoint_dtype {
 
 typedef struct checkpoint_tensor_info {
     const char *name;                       /* key in the state dict, nested dicts joined by '.' */
+    const char *stored_name;                /* the same before anything was renamed */
     const char *container_name;             /* where it is stored: shard, zip entry, storage key */
     checkpoint_dtype dtype;                 /* as stored; checkpoint_read always gives float */
     int ndim;                               /* 0 (one element) .. CHECKPOINT_MAX_DIMS */

@@ -115,6 +115,17 @@ bool checkpoint_read_bytes(const checkpoint *c, const checkpoint_storage *storag
 bool checkpoint_rename(checkpoint *c, size_t i, const char *name, report *r);
 bool checkpoint_renamed(checkpoint *c, report *r);
 
+/* === For layouts that are found by structure === */
+
+/* A storage of values that were computed from others, as little-endian f32. Copies them. */
+bool checkpoint_add_values(checkpoint *c, const char *name, const float *values, size_t count,
+                           size_t *storage, report *r);
+
+/* Replaces the list of tensors by views of the same storages, under other names. Copies the texts;
+ * pointers to the old tensors become invalid. */
+bool checkpoint_replace(checkpoint *c, const checkpoint_tensor_info *tensors, size_t count,
+                        report *r);
+
 /* === The readers: read the source of index `file` into c === */
 
 /* Whatever it is: for containers of other containers. */

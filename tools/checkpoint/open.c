@@ -103,6 +103,7 @@ bool checkpoint_add_tensor(checkpoint *c, const checkpoint_tensor_info *tensor, 
     t.name = memory_copy_text(&c->memory, t.name, strlen(t.name));
     t.container_name = memory_copy_text(&c->memory, t.container_name, strlen(t.container_name));
     if (!t.name || !t.container_name) return report_no_memory(r);
+    t.stored_name = t.name;
     tensors[c->tensor_count++] = t;
     return true;
 }
@@ -191,7 +192,7 @@ bool checkpoint_add_attribute(checkpoint *c, const char *module, const char *nam
 
 uint8_t *checkpoint_add_block(checkpoint *c, uint64_t size, report *r)
 {
-    const uint64_t most = c->files[0].size + ((uint64_t)1 << 24);
+    const uint64_t most = 32 * c->files[0].size + ((uint64_t)1 << 24);
     uint8_t **blocks = memory_grow(c->blocks, sizeof *blocks, c->block_count, &c->block_capacity);
     if (blocks) c->blocks = blocks;
     if (size > most || c->block_bytes > most - size) {
@@ -698,6 +699,43 @@ bool checkpoint_rename(checkpoint *c, size_t i, const char *name, report *r)
 
 bool checkpoint_renamed(checkpoint *c, report *r)
 {
+    return checkpoint_sort_names(c, r);
+}
+
+bool checkpoint_add_values(checkpoint *c, const char *name, const float *values, size_t count,
+                           size_t *storage, report *r)
+{
+    checkpoint_storage computed = { 0 };
+    uint8_t *bytes = checkpoint_add_block(c, (uint64_t)count * sizeof(float), r);
+    if (!bytes) return false;
+    bytes_store_floats(bytes, values, count);
+    computed.memory = bytes;
+    computed.bytes.size = (uint64_t)count * sizeof(float);
+    computed.bytes.name = memory_copy_text(&c->memory, name, strlen(name));
+    if (!computed.bytes.name) return report_no_memory(r);
+    return checkpoint_add_storage(c, &computed, storage, r);
+}
+
+bool checkpoint_replace(checkpoint *c, const checkpoint_tensor_info *tensors, size_t count,
+                        report *r)
+{
+    checkpoint_tensor_info *copies = malloc((count + 1) * sizeof *copies);
+    const checkpoint_tensor_info **by_name = malloc((count + 1) * sizeof *by_name);
+    bool good = copies && by_name ? true : report_no_memory(r);
+    size_t i;
+    for (i = 0; good && i < count; i++) {
+        copies[i] = tensors[i];
+        copies[i].name = memory_copy_text(&c->memory, tensors[i].name, strlen(tensors[i].name));
+        copies[i].stored_name = memory_copy_text(&c->memory, tensors[i].stored_name,
+                                                 strlen(tensors[i].stored_name));
+        if (!copies[i].name || !copies[i].stored_name) good = report_no_memory(r);
+    }
+    if (!good) return free(copies), free(by_name), false;
+    free(c->tensors);
+    free(c->by_name);
+    c->tensors = copies;
+    c->by_name = by_name;
+    c->tensor_count = c->tensor_capacity = count;
     return checkpoint_sort_names(c, r);
 }
 
