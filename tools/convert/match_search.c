@@ -243,16 +243,45 @@ static size_t find_best(const match_search *s)
     return best;
 }
 
-/* Where the slope leads to nothing: every second time from the nearest try, else from the
- * likeliest, which in the end has tried everything. What was found is followed down. */
+/* The same every time. */
+static int random_below(match_search *s, int n)
+{
+    s->random = s->random * 6364136223846793005u + 1442695040888963407u;
+    return (int)((s->random >> 33) % (uint64_t)n);
+}
+
+/* Somewhere else, or the best with a few rows changed. */
+static size_t jump(match_search *s, size_t best, bool far)
+{
+    match_choice choice = s->tries[best].choice;
+    int row;
+    for (row = 0; row < s->table->count; row++)
+        if (random_below(s, far ? 2 : 4) == 0)
+            choice.of[row] = (unsigned char)random_below(s, s->table->rows[row].count);
+    return try_choice(s, &choice);
+}
+
+/* One more attempt where the slope led to nothing: from the nearest try that was not expanded, from
+ * the likeliest, which in the end has tried everything, or from a place at random. */
+static bool attempt(match_search *s, int round, size_t best, size_t *found)
+{
+    const bool by_likelihood = round % 4 == 1;
+    size_t next = 0;
+    if (round % 4 >= 2) {
+        *found = descend(s, jump(s, best, round % 4 == 2));
+        return true;
+    }
+    if (!find_next(s, by_likelihood, &next)) return false;
+    *found = expand(s, next, s->tries[next].error < NEAR || by_likelihood);
+    return true;
+}
+
 static size_t look_around(match_search *s, size_t best)
 {
-    size_t next = 0, found;
+    size_t found;
     int round;
     for (round = 0; !fits(s, best) && !is_over(s); round++) {
-        const bool by_likelihood = round % 2 != 0;
-        if (!find_next(s, by_likelihood, &next)) break;
-        found = expand(s, next, s->tries[next].error < NEAR || by_likelihood);
+        if (!attempt(s, round, best, &found)) break;
         if (is_better(s, found, best)) best = descend(s, found);
     }
     return best;
@@ -333,6 +362,7 @@ bool match_search_run(match_search *s, report *r)
     }
     cli_progress_clear(&s->progress);
     s->took = elapsed(s);
+    if (getenv("DBG")) printf("DBG %d %zu %.2f %d\n", s->runs, s->count, s->took, good);
     if (s->is_out_of_memory) return report_no_memory(r);
     return good;
 }

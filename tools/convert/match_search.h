@@ -36,6 +36,7 @@ typedef struct match_search {
 
     /* Private. */
     cli_progress progress;
+    uint64_t random;
     int images;                /* of the pair, used for the search */
     float *output;
     bool is_out_of_memory;
