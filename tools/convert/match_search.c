@@ -70,7 +70,7 @@ static match_try *add_try(match_search *s, const match_choice *choice)
     t = &s->tries[s->count];
     memset(t, 0, sizeof *t);
     t->choice = *choice;
-    t->error = t->square = INFINITY;
+    t->error = t->slope = INFINITY;
     for (row = 0; row < s->table->count; row++)
         t->unlikely += choice->of[row] ? 100 + choice->of[row] : 0;
     *find_place(s, choice) = ++s->count;
@@ -101,7 +101,7 @@ static bool run_images(match_search *s, int first, int end, match_error *error, 
 /* So many of the pair's images that a thousand runs would fit in the time. */
 static bool choose_images(match_search *s, report *r)
 {
-    match_error error = { 0, 0 };
+    match_error error = { 0, 0, 0, 0, 0 };
     const double before = cli_now_ms();
     double took, most;
     if (s->images > 0 || s->pair->images == 1) return s->images = s->images ? s->images : 1, true;
@@ -114,11 +114,11 @@ static bool choose_images(match_search *s, report *r)
 
 static bool measure(match_search *s, match_try *t, report *r)
 {
-    match_error error = { 0, 0 };
+    match_error error = { 0, 0, 0, 0, 0 };
     if (!choose_images(s, r) || !run_images(s, 0, s->images, &error, r)) return false;
     s->runs++;
     t->error = error.largest;
-    t->square = error.square / ((double)s->pair->outputs * s->images);
+    t->slope = match_error_slope(&error);
     return true;
 }
 
@@ -139,7 +139,7 @@ static bool evaluate(match_search *s, match_try *t, report *r)
     same = find_signature(s, s->model->signature);
     if (same) {
         t->error = same->error;
-        t->square = same->square;
+        t->slope = same->slope;
         t->signature = same->signature;
         return true;
     }
@@ -167,7 +167,7 @@ static size_t try_choice(match_search *s, const match_choice *choice)
 static bool is_better(const match_search *s, size_t a, size_t b)
 {
     const match_try *x = &s->tries[a], *y = &s->tries[b];
-    return x->square < y->square || (x->square == y->square && x->unlikely < y->unlikely);
+    return x->slope < y->slope || (x->slope == y->slope && x->unlikely < y->unlikely);
 }
 
 static bool fits(const match_search *s, size_t i)
@@ -333,7 +333,7 @@ static void prefer_likely(match_search *s)
 static bool check_rest(match_search *s, report *r)
 {
     match_try *t = &s->tries[s->chosen];
-    match_error error = { t->error, 0 };
+    match_error error = { t->error, 0, 0, 0, 0 };
     settings matched = *s->base;
     match_apply(s->table, &t->choice, &matched);
     if (!match_model_set(s->model, &matched, r) || !match_model_load(s->model, r) ||
