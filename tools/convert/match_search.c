@@ -362,7 +362,6 @@ bool match_search_run(match_search *s, report *r)
     }
     cli_progress_clear(&s->progress);
     s->took = elapsed(s);
-    if (getenv("DBG")) printf("DBG %d %zu %.2f %d\n", s->runs, s->count, s->took, good);
     if (s->is_out_of_memory) return report_no_memory(r);
     return good;
 }
