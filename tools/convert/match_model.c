@@ -8,7 +8,7 @@
 #include "convert/weights.h"
 #include "layout/inspect.h"
 
-/* Threads cost more than they save below so many weights; images take memory above so many bytes. */
+/* Threads cost more than they save below so many weights; images are few above so many bytes. */
 enum { SMALL_MODEL = 1000000, LARGE_IMAGE = 1 << 29 };
 
 /* === What tensors come from === */

@@ -59,8 +59,8 @@ typedef struct row_source {
     bool is_fine;
 } row_source;
 
-/* The search settles them in this order. To add a row: a line here, before the fine ones. Settings and words that do not exist are
- * skipped. */
+/* The search settles them in this order. To add a row: a line here, before the fine ones. Settings
+ * and words that do not exist are skipped. */
 static const row_source architecture[] = {
     { "patch_order", "patch_order", "patch_order=chw|patch_order=hwc|patch_order=*",
       has_linear_patch, false, false },

@@ -8,10 +8,12 @@
 
 #include "base/memory.h"
 
-/* Errors that mere rounding may have; what differs less than the second is near enough for settings
- * that make little difference; as many tries as memory is allowed for. */
+/* Errors that mere rounding may have; below the second, settings that make little difference are
+ * worth a try; what gains less than the third is left as likely as it was; as many tries as memory
+ * is allowed for. */
 #define ROUNDING 2e-6
 #define NEAR 0.05
+#define WORTHWHILE 0.85
 enum { MAX_TRIES = 1 << 17, WANTED_RUNS = 1000 };
 
 /* === Time === */
@@ -70,7 +72,7 @@ static match_try *add_try(match_search *s, const match_choice *choice)
     t = &s->tries[s->count];
     memset(t, 0, sizeof *t);
     t->choice = *choice;
-    t->error = t->slope = INFINITY;
+    t->error = t->slope = HUGE_VAL;
     for (row = 0; row < s->table->count; row++)
         t->unlikely += choice->of[row] ? 100 + choice->of[row] : 0;
     *find_place(s, choice) = ++s->count;
@@ -184,7 +186,8 @@ static size_t settle_row(match_search *s, size_t from, int row)
     for (value = 0; value < s->table->rows[row].count && !is_over(s); value++) {
         choice.of[row] = (unsigned char)value;
         i = try_choice(s, &choice);
-        if (is_better(s, i, best)) best = i;
+        if (is_better(s, i, best) && s->tries[i].slope < WORTHWHILE * s->tries[from].slope)
+            best = i;
     }
     return best;
 }
