@@ -33,8 +33,9 @@ static bool is_told(const resolver *m, setting_key key)
     return settings_origin(m->all, key) >= 0;
 }
 
-/* What the tensors, --match or --set say. Where the final norm stands depends in timm on how the head is
- * pooled, which a configuration may have changed: there a name knows less than the tensors. */
+/* What the tensors, --match or --set say. Where the final norm stands depends in timm on how the
+ * head is pooled, which a configuration may have changed: there a name knows less than the tensors.
+ */
 static double shown_of(const resolver *m, setting_key key)
 {
     if (m->all[FROM_OPTIONS].given[key]) return m->all[FROM_OPTIONS].value[key];
