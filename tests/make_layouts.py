@@ -617,10 +617,71 @@ def write_lucidrains():
          twin_options="pool=avg pool_prefix=1")
     case("lucidrains_untold", s, "pool: cannot be seen in a checkpoint of "
          "lucidrains/vit-pytorch; give --set pool=token", None, "--set num_heads=2")
-    s = {"pos_embedding": t["pos_embed"], "patch_to_embedding.weight": np.zeros((D, 12), "f4"),
-         "transformer.net.0.fn.norm.weight": np.zeros(D, "f4")}
-    case("lucidrains_2020", s, "lacks the interleaved patches of vit-pytorch before 2021-03", None)
+    write_lucidrains_2020()
     write_lucidrains_eras()
+
+
+def lucidrains_2020(t, attn, mlp, out, fc2, head):
+    """attn and mlp: paths of the branches of block i; head: places of its layers, but the last
+    may be alone."""
+    s = OrderedDict()
+    s["pos_embedding"], s["cls_token"] = t["pos_embed"], t["cls_token"]
+    s["patch_to_embedding.weight"] = (
+        t["patch_embed.proj.weight"].transpose(0, 2, 3, 1).reshape(D, -1))
+    s["patch_to_embedding.bias"] = t["patch_embed.proj.bias"]
+    for i in range(DEPTH):
+        b = "blocks.%d." % i
+        move(s, attn(i) + "norm", t, b + "norm1")
+        move(s, attn(i) + "fn.to_qkv", t, b + "attn.qkv")
+        move(s, attn(i) + "fn." + out, t, b + "attn.proj")
+        move(s, mlp(i) + "norm", t, b + "norm2")
+        move(s, mlp(i) + "fn.net.0", t, b + "mlp.fc1")
+        move(s, mlp(i) + "fn." + fc2, t, b + "mlp.fc2")
+    for place, name in zip(reversed(head), ("head", "pre_logits.fc", "fc_norm")):
+        move(s, "mlp_head.%d" % place, t, name)
+    return s
+
+
+def write_lucidrains_2020():
+    """The head and attention's scale as they were at the time."""
+    def pair(i):
+        return "transformer.layers.%d." % i
+
+    def layers(t, out, fc2, head):
+        return lucidrains_2020(t, lambda i: pair(i) + "0.fn.", lambda i: pair(i) + "1.fn.", out,
+                               fc2, head)
+    told = "--set num_heads=2"
+    twin = "pool=token pool_prefix=1 attn_root=embed_dim representation_act=gelu"
+    t = model(qkv_bias=False, final_norm=False, rep=5, seed=22)
+    s = lucidrains_2020(t, lambda i: "transformer.net.%d.fn." % (2 * i),
+                        lambda i: "transformer.net.%d.fn." % (2 * i + 1), "to_out", "net.2", (0, 2))
+    case("lucidrains_first", s, t, "lucidrains_first", told, eps="1e-5",
+         twin_options="pool=token attn_root=embed_dim representation_act=gelu "
+         "has_final_norm=0")
+    case("lucidrains_interleaved", s, t, "lucidrains_first", told + " --set patch_cut=interleaved",
+         eps="1e-5", twin_options="pool=token attn_root=embed_dim representation_act=gelu "
+         "has_final_norm=0 patch_cut=interleaved")
+    s = layers(t, "to_out", "net.2", (0, 2))
+    case("lucidrains_2020-10-07", s, t, "lucidrains_first", told, eps="1e-5",
+         twin_options=twin + " has_final_norm=0")
+    t = model(qkv_bias=False, final_norm=False, fc_norm=True, rep=5, seed=23)
+    s = layers(t, "to_out", "net.2", (0, 1, 3))
+    case("lucidrains_2020-10-10", s, t, "lucidrains_2020", told, eps="1e-5", twin_options=twin)
+    s = layers(t, "to_out.0", "net.3", (0, 1, 4))
+    case("lucidrains_2020-10-14", s, t, "lucidrains_2020", told, eps="1e-5", twin_options=twin)
+    t = model(qkv_bias=False, final_norm=False, fc_norm=True, seed=24)
+    s = layers(t, "to_out.0", "net.3", (1,))
+    move(s, "mlp_head.0", t, "fc_norm")
+    case("lucidrains_2020-12-07", s, t, "lucidrains_2020-12", told +
+         " --set pool=token --set attn_root=embed_dim", eps="1e-5",
+         twin_options="pool=token pool_prefix=1 attn_root=embed_dim")
+    case("lucidrains_2021-01-21", s, t, "lucidrains_2020-12", told +
+         " --set pool=avg --set attn_root=head_dim", eps="1e-5",
+         twin_options="pool=avg pool_prefix=1")
+    case("lucidrains_2020_untold", s, "pool: cannot be seen in a checkpoint "
+         "of lucidrains/vit-pytorch of 2020; give --set pool=token ... num_heads: cannot ... "
+         "--set attn_root=embed_dim (until 2021-01-21) or --set attn_root=head_dim ... give: "
+         "--set pool=token|avg --set num_heads=N --set attn_root=embed_dim|head_dim", None)
 
 
 def lucidrains_stem(t):

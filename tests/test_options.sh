@@ -134,8 +134,8 @@ accepts $h --set block_type=post_norm --set norm_eps=1e-5 --set activation=relu 
 prints "post-norm blocks, ReLU, no final norm"
 }
 
-asks "--calibrate needs blocks that norm what they read (block_type=pre_norm)" --dtype int8 \
-    --calibrate "$root/examples/cat.ppm" --set num_heads=2 --set block_type=post_norm \
+asks "--calibrate needs blocks that norm what they read (block_type=pre_norm) and attention=all" \
+    --dtype int8 --calibrate "$root/examples/cat.ppm" --set num_heads=2 --set block_type=post_norm \
     --set norm_eps=1e-5 --set activation=relu --set final_norm=0
 
 # --- config.json ----------------------------------------------------------------------------------

@@ -196,6 +196,7 @@ static const char *company_of(setting_key key)
         return "stem=resnet stem_width=32 stem_stage1=1 stem_stage2=1 stem_stage3=1 patch_size=32";
     case SETTING_EMBED_DIM: return "num_heads=3";
     case SETTING_CLS_TOKEN: return "pool=avg";
+    case SETTING_REPRESENTATION_ACTIVATION: return "representation_dim=8";
     case SETTING_POOL_NUM_HEADS:
     case SETTING_POOL_MLP_DIM: return "pool=map";
     default: return "";

@@ -144,13 +144,15 @@ static int run(arguments *a, const text_list *operands)
     const vit_dtype dtype = a->convert.dtype;
     if (a->list_archs) return print_archs(), CLI_OK;
     if (operands->count != 1) return usage_error("expected one CHECKPOINT");
-    if (!a->convert.output) return usage_error("expected -o FILE");
+    if (!a->convert.output && !a->convert.plan) return usage_error("expected -o FILE");
     if (a->convert.keep.count > 0 && !tensor_is_quantised(dtype))
         return usage_error("--keep: expected --dtype int8 or int4");
     if (a->convert.calibrate.count > 0 && !quantise_knows(dtype))
         return usage_error("--calibrate: expected --dtype int8, int4 or bf16");
     if (a->convert.compare.count > 0 && dtype == VIT_F32)
         return usage_error("--report compares with f32: expected another --dtype");
+    if (!a->convert.match_input != !a->convert.match_logits)
+        return usage_error("--match-input and --match-logits need each other");
     a->convert.checkpoint = operands->items[0];
     a->convert.quiet = a->quiet;
     if (a->c_array && a->to) return usage_error("--c-array and --to exclude each other");
@@ -165,9 +167,10 @@ static int run(arguments *a, const text_list *operands)
 static char *make_notes(void)
 {
     static const char intro[] =
-        "CHECKPOINT is safetensors (also sharded), a PyTorch .pth, .pt or .bin of any age, a JAX\n"
-        ".npz, a file of vit.cpp (no other GGUF), or a folder with one of them. config.json next\n"
-        "to it is read unless --config is given. The library that wrote it is recognised by the\n"
+        "CHECKPOINT is safetensors (also sharded), a PyTorch .pth, .pt or .bin of any age (a state\n"
+        "dict, a whole model or TorchScript), a pickle of tensors or arrays, a JAX .npz, a file of\n"
+        "vit.cpp (no other GGUF), a tar with one of them inside or a folder. config.json next to it\n"
+        "is read unless --config is given. The library that wrote it is recognised by the\n"
         "names of the tensors: timm, transformers, torchvision, open_clip, JAX, torch.nn,\n"
         "vit-pytorch.\n"
         "\nSettings for --set, which override everything that is found otherwise:\n"
@@ -196,6 +199,8 @@ int main(int argc, char **argv)
           &a.convert.arch, 0, 0 },
         { 0, "labels", "FILE", "names of the classes: one a line, or \"n01440764 tench\"",
           CLI_TEXT, &a.convert.labels, 0, 0 },
+        { 0, "weights", "NAME", "which of several state dicts in the file: model, model_ema ...",
+          CLI_TEXT, &a.convert.weights, 0, 0 },
         { 0, "dtype", "TYPE", "of the matrices: f32 (default), f16, bf16, int8 or int4", CLI_DTYPE,
           &a.convert.dtype, 0, 0 },
         { 0, "keep", "PATTERN", "with int8 or int4, keep tensors whose name matches in bf16:\n"
@@ -228,8 +233,27 @@ int main(int argc, char **argv)
           CLI_LIST, &a.convert.rename, 0, 0 },
         { 0, "ignore", "PATTERN", "drop unknown tensors whose name matches, with * and ? as in a\n"
           "shell; may be repeated", CLI_LIST, &a.convert.ignore, 0, 0 },
+        { 0, "plan", NULL, "print which tensor becomes which and why, and write nothing", CLI_FLAG,
+          &a.convert.plan, 0, 0 },
         { 0, "strict", NULL, "refuse instead of assuming anything: all that nothing says is asked",
           CLI_FLAG, &a.convert.strict, 0, 0 },
+        { 0, "match-input", "X.npy", "find out by running the model what the checkpoint does not\n"
+          "say: an input for which --match-logits has the original's output.\n"
+          "Two lines of PyTorch write both:\n"
+          "  x = torch.randn(1, 3, 224, 224); np.save('x.npy', x.numpy())\n"
+          "  np.save('y.npy', model.eval()(x).detach().numpy())", CLI_TEXT,
+          &a.convert.match_input, 0, 0 },
+        { 0, "match-logits", "Y.npy", "the logits for it; without a head the embedding", CLI_TEXT,
+          &a.convert.match_logits, 0, 0 },
+        { 0, "match-tolerance", "T", "largest difference / largest logit to accept (default 1e-4)",
+          CLI_NUMBER, &a.convert.match_tolerance, 1e-9, 1 },
+        { 0, "match-folder", "DIR", "find out by labelled pictures, a folder for each class, what\n"
+          "fits them best: the preprocessing and, without --match-input,\nall that is open",
+          CLI_TEXT, &a.convert.match_folder, 0, 0 },
+        { 0, "match-max", "N", "use at most N of them, evenly spaced (default 200)", CLI_INT,
+          &a.convert.match_max, 1, 65536 },
+        { 0, "match-seconds", "S", "search for so long at most (default 120)", CLI_NUMBER,
+          &a.convert.match_seconds, 1, 1e6 },
         { 0, "to", "FORMAT", "vit (default), or safetensors to turn a .vit file back; int8 and\n"
           "int4 become f32", CLI_TEXT, &a.to, 0, 0 },
         { 0, "c-array", NULL, "turn a .vit file into a C header with a constant array, for flash",
@@ -249,6 +273,9 @@ int main(int argc, char **argv)
     a.convert.dtype = VIT_F32;
     a.convert.calibrate_max = 256;
     a.convert.compare_max = 1000;
+    a.convert.match_tolerance = 1e-4;
+    a.convert.match_max = 200;
+    a.convert.match_seconds = 120;
     if (cli_parse(&program, argc, argv, &operands, &status)) {
         status = cli_finish(PROGRAM, run(&a, &operands));
         text_list_free(&operands);

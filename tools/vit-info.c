@@ -202,8 +202,10 @@ static void print_architecture(const vit_config *c) {
     printf("  tokens          %d: %d x %d patches of %d x %d%s%s\n", c->num_tokens,
            c->grid_height, c->grid_width, c->patch_size, c->patch_size,
            c->has_cls_token ? ", cls_token" : "", c->has_dist_token ? ", dist_token" : "");
-    printf("  blocks          %d of width %d: %d heads of %d, MLP of %d\n", c->depth, c->embed_dim,
-           c->num_heads, c->head_dim, c->mlp_dim);
+    printf("  blocks          %d of width %d: ", c->depth, c->embed_dim);
+    if (c->attention == VIT_ATTENTION_ALL) printf("%d heads of %d, ", c->num_heads, c->head_dim);
+    if (c->mlp_dim) printf("MLP of %d\n", c->mlp_dim);
+    else printf("no MLP\n");
     if (c->num_classes) printf("  classes         %d\n", c->num_classes);
     else printf("  classes         none: gives embeddings\n");
     settings_describe(c, options, sizeof options);

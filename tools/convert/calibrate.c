@@ -54,7 +54,7 @@ struct calibration {
 
 static int depth_of_layer(const vit_config *config, int layer)
 {
-    if (layer == FC2) return config->mlp_dim;
+    if (layer == FC2) return config->mlp_dim ? config->mlp_dim : 1;
     return layer == PROJ ? config->num_heads * config->head_dim : config->embed_dim;
 }
 
@@ -169,9 +169,10 @@ calibration *calibrate_start(const vit_model *reference, vit_dtype dtype, const 
                              bool quiet, report *r)
 {
     calibration *c;
-    if (reference->config.block_type != VIT_BLOCK_PRE_NORM) {
+    if (reference->config.block_type != VIT_BLOCK_PRE_NORM ||
+        reference->config.attention != VIT_ATTENTION_ALL) {
         (void)report_fail(r, "--calibrate needs blocks that norm what they read "
-                          "(block_type=pre_norm)");
+                          "(block_type=pre_norm) and attention=all");
         return NULL;
     }
     c = calloc(1, sizeof *c);

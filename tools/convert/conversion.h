@@ -10,7 +10,9 @@
 #include "checkpoint/checkpoint.h"
 #include "convert/compare.h"
 #include "convert/vit_writer.h"
+#include "layout/attributes.h"
 #include "layout/plan.h"
+#include "layout/structure.h"
 #include "model/config.h"
 #include "model/findings.h"
 #include "model/labels.h"
@@ -21,6 +23,7 @@
 typedef struct convert_options {
     const char *checkpoint, *output;
     const char *config, *arch, *labels;   /* NULL where not given */
+    const char *weights;                  /* which of several state dicts, or NULL */
     const char *img_size;                 /* as given, for the provenance; or NULL */
     int in_chans, patch_size;             /* other than the checkpoint's, or 0 */
     bool dynamic;                         /* other sizes at run time */
@@ -28,7 +31,11 @@ typedef struct convert_options {
     text_list set, rename, ignore, keep;
     text_list calibrate, compare;          /* photos: to calibrate with, to report the error on */
     int calibrate_max, compare_max;       /* at most this many of them */
+    const char *match_input, *match_logits, *match_folder;   /* see match.h */
+    double match_tolerance, match_seconds;
+    int match_max;
     bool quiet;
+    bool plan;                            /* print what would be done, write nothing */
     bool strict;                          /* refuse what would be assumed */
 } convert_options;
 
@@ -37,9 +44,11 @@ typedef struct conversion {
     const convert_options *options;
     checkpoint *checkpoint;
     layout_map map;
+    structure structure;           /* where no table knows the names */
     layout_plan plan;
     settings all[FROM_COUNT];      /* [FROM_OPTIONS] is filled by the caller */
     settings_seen seen;            /* in the tensors */
+    attributes_told told;          /* by the model, beside its tensors */
     settings_resolved model;       /* what follows from it and the settings */
     findings found;                /* what is assumed, and on the way what is asked */
     config_file config_file;
@@ -49,6 +58,7 @@ typedef struct conversion {
     bool has_arch;
     const char *arch_origin;       /* "--arch" or "config.json" */
     const char *arch_unknown;      /* the configuration's name for it, if unknown */
+    struct match *match;           /* NULL: nothing is to be matched */
     label_list labels;
     const char *labels_origin;
     char *provenance;              /* lines "key: value" */

@@ -11,10 +11,13 @@
 #include "base/source.h"
 #include "base/tensor.h"
 #include "checkpoint/rename.h"
+#include "convert/match.h"
 #include "convert/vit_file.h"
+#include "layout/attributes.h"
 #include "layout/check.h"
 #include "layout/detect.h"
 #include "layout/inspect.h"
+#include "layout/tables/tables.h"
 #include "model/assume.h"
 
 /* === The checkpoint === */
@@ -27,7 +30,8 @@ static bool is_file(const char *path)
 
 static bool open_checkpoint(conversion *c, report *r)
 {
-    return checkpoint_open(c->options->checkpoint, &c->checkpoint, r) &&
+    return checkpoint_open_weights(c->options->checkpoint, c->options->weights, &c->checkpoint,
+                                   r) &&
            (c->options->rename.count == 0 ||
             rename_tensors(c->checkpoint, &c->options->rename, r));
 }
@@ -105,6 +109,36 @@ static bool find_arch(conversion *c, report *r)
     return true;
 }
 
+/* === Labels === */
+
+/* The checkpoint's own labels; a list of the wrong length is ignored. */
+static bool read_own_labels(conversion *c, report *r)
+{
+    const size_t count = checkpoint_label_count(c->checkpoint);
+    if (count == 0 || count != (size_t)c->model.config.num_classes) return true;
+    c->labels_origin = paths_file_name(c->options->checkpoint);
+    return labels_from_list(&c->labels, checkpoint_labels(c->checkpoint), count, r);
+}
+
+static bool read_labels(conversion *c, report *r)
+{
+    const char *path = c->options->labels;
+    bool good;
+    if (c->labels_origin) return true;   /* already, for labelled pictures */
+    if (path)
+        good = labels_read_file(&c->labels, path, r);
+    else
+        good = c->model.config.num_classes == 0 ||   /* without a head there is nothing to name */
+               labels_from_json(&c->labels, c->config_file.label_names,
+                                c->config_file.label_descriptions, r);
+    if (good && c->labels.count > 0 && c->labels.count != (size_t)c->model.config.num_classes)
+        good = report_fail(r, "%zu labels for %d classes", c->labels.count,
+                           c->model.config.num_classes);
+    if (!good) return report_file(r, path ? path : c->config_path);
+    c->labels_origin = path ? paths_file_name(path) : c->all[FROM_CONFIG].origin;
+    return c->labels.count > 0 || read_own_labels(c, r);
+}
+
 /* === The model === */
 
 /* The self-test's tolerance, unless a source gives one. Builds with fused multiply-add compute the
@@ -118,10 +152,56 @@ static void choose_tolerance(conversion *c)
     if (c->options->dtype == VIT_I8) c->model.config.selftest_tolerance = 0.1f;
 }
 
+/* By the tables, or by structure where no table explains all tensors. What the structure lacks is
+ * told unless a table comes close. */
+static bool find_layout(conversion *c, report *r)
+{
+    report by_structure = report_make();
+    const bool detected = layout_detect(c->checkpoint, &c->map, r);
+    if (detected && !layout_falls_short(&c->map, &c->options->ignore)) return true;
+    if (!structure_find(c->checkpoint, &c->structure, &by_structure)) {
+        if (!detected && !c->map.layout) *r = by_structure;
+        return detected;
+    }
+    layout_free_map(&c->map);
+    *r = report_make();
+    if (c->structure.heads)
+        settings_put(&c->all[FROM_TENSORS], SETTING_NUM_HEADS, c->structure.heads);
+    return layout_use(c->structure.is_torch ? &layout_own_torch : &layout_own, c->checkpoint,
+                      &c->map, r);
+}
+
+/* One of several state dicts is taken. */
+static bool assume_weights(conversion *c)
+{
+    const size_t count = checkpoint_choice_count(c->checkpoint);
+    char what[256], why[1024];
+    size_t used, i;
+    if (count < 2 || c->options->weights) return true;
+    snprintf(what, sizeof what, "weights=%.200s", checkpoint_wrapper(c->checkpoint));
+    used = (size_t)snprintf(why, sizeof why, "one of several state dicts:");
+    for (i = 0; i < count && used < sizeof why; i++)
+        used += (size_t)snprintf(why + used, sizeof why - used, " %.200s",
+                                 checkpoint_choice(c->checkpoint, i));
+    return findings_assume(&c->found, what, why, "--weights NAME");
+}
+
+/* What was matched by structure rests on. */
+static bool assume_structure(conversion *c)
+{
+    const structure *s = &c->structure;
+    int i;
+    for (i = 0; i < s->note_count; i++)
+        if (!findings_assume(&c->found, s->notes[i].what, s->notes[i].why, s->notes[i].option))
+            return false;
+    return true;
+}
+
 /* What is assumed beyond single settings. */
 static bool assume_sources(conversion *c)
 {
     char what[512], why[512];
+    if (!assume_weights(c) || !assume_structure(c)) return false;
     if (c->config_file.processor) {
         snprintf(what, sizeof what, "preprocessing of a %.100s", c->config_file.processor);
         snprintf(why, sizeof why, "transformers' default, as no preprocessor_config.json is beside "
@@ -145,6 +225,16 @@ static bool assume_sources(conversion *c)
                            "not in timm's form and was not read", "--config FILE");
 }
 
+/* Folders of labelled pictures may be called as the classes are. */
+static bool match_settings(conversion *c, report *r)
+{
+    double classes = 0;
+    settings_get(c->all, SETTING_NUM_CLASSES, &classes);
+    c->model.config.num_classes = (int)classes;
+    if (c->options->match_folder && !read_labels(c, r)) return false;
+    return match_run(c, r);
+}
+
 /* Everything but the weights themselves. What stands in the way comes in one message. */
 static bool resolve(conversion *c, report *r)
 {
@@ -154,12 +244,14 @@ static bool resolve(conversion *c, report *r)
     report failure = report_make();
     bool inspected;
     settings_start(&c->all[FROM_TENSORS], "the tensors");
-    if (!layout_detect(c->checkpoint, &c->map, r)) return false;
+    if (!find_layout(c, r)) return false;
     if (!layout_check_features(&c->map, &o->ignore, r)) return false;
-    if (!read_config(c, r) || !find_arch(c, r)) return false;
+    if (!read_config(c, r) || !find_arch(c, r) || !match_prepare(c, r)) return false;
+    if (!attributes_put(c->checkpoint, c->all, &c->told, r)) return false;
     inspected = layout_inspect(&c->map, c->all, &c->seen, f, &failure);
     if (!layout_check_names(&c->map, c->all, &o->ignore, f, r)) return false;
     if (!inspected && !findings_take(f, &failure)) return report_no_memory(r);
+    if (inspected && !findings_are_open(f) && !match_settings(c, r)) return false;
     if (!layout_check_told(&c->map, c->all, &c->seen, f, r)) return false;
     if (inspected && !settings_resolve(c->all, &c->seen, &wanted, &c->model, f, r)) {
         if (!findings_take(f, r)) return false;
@@ -173,34 +265,7 @@ static bool resolve(conversion *c, report *r)
     return !o->strict || f->assumed.count == 0 || findings_refuse(f, true, r);
 }
 
-/* === Labels and photos === */
-
-/* The checkpoint's own labels; a list of the wrong length is ignored. */
-static bool read_own_labels(conversion *c, report *r)
-{
-    const size_t count = checkpoint_label_count(c->checkpoint);
-    if (count == 0 || count != (size_t)c->model.config.num_classes) return true;
-    c->labels_origin = paths_file_name(c->options->checkpoint);
-    return labels_from_list(&c->labels, checkpoint_labels(c->checkpoint), count, r);
-}
-
-static bool read_labels(conversion *c, report *r)
-{
-    const char *path = c->options->labels;
-    bool good;
-    if (path)
-        good = labels_read_file(&c->labels, path, r);
-    else
-        good = c->model.config.num_classes == 0 ||   /* without a head there is nothing to name */
-               labels_from_json(&c->labels, c->config_file.label_names,
-                                c->config_file.label_descriptions, r);
-    if (good && c->labels.count > 0 && c->labels.count != (size_t)c->model.config.num_classes)
-        good = report_fail(r, "%zu labels for %d classes", c->labels.count,
-                           c->model.config.num_classes);
-    if (!good) return report_file(r, path ? path : c->config_path);
-    c->labels_origin = path ? paths_file_name(path) : c->all[FROM_CONFIG].origin;
-    return c->labels.count > 0 || read_own_labels(c, r);
-}
+/* === Photos === */
 
 static bool find_photos(conversion *c, report *r)
 {
@@ -219,13 +284,16 @@ bool convert_run(conversion *c, report *r)
     for (i = 0; i < c->plan.count; i++)
         if (layout_is_stored(&c->plan.items[i]))
             c->parameters += tensor_count(&c->plan.items[i].tensor);
+    if (c->options->plan) return true;
     return vit_file_write(c, r) || report_file(r, c->options->output);
 }
 
 void convert_free(conversion *c)
 {
+    match_free(c->match);
     layout_free_plan(&c->plan);
     layout_free_map(&c->map);
+    structure_free(&c->structure);
     findings_free(&c->found);
     config_free(&c->config_file);
     labels_free(&c->labels);

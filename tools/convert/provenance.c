@@ -10,6 +10,7 @@
 #include "base/sha256.h"
 #include "base/tensor.h"
 #include "cli/progress.h"
+#include "convert/match.h"
 
 /* A line of its own: control characters become '?'. */
 static void put_line(FILE *file, const char *key, const char *value)
@@ -107,6 +108,8 @@ static void put_changes(const conversion *c, FILE *file)
     char word[32];
     if (c->model.context_divisor > 0)
         fprintf(file, "folded: attn.proj.weight, divided by the root of embed_dim\n");
+    if (c->model.config.attention == VIT_ATTENTION_SELF)
+        fprintf(file, "folded: attn.proj, with the values of attn.qkv\n");
     if (notes->patches_adapted && c->model.config.stem)
         fprintf(file, "adapted: the stem, from %d channels\n", stored->chans);
     else if (notes->patches_adapted)
@@ -126,6 +129,7 @@ static void put_provenance(const conversion *c, FILE *file)
     if (c->calibration.count > 0)
         fprintf(file, "calibrated: on %d images\n", c->calibration.count);
     put_overrides(c, file);
+    match_put_provenance(c->match, file);
     put_assumptions(c, file);
     put_changes(c, file);
     fprintf(file, "converter: vit-convert %d.%d.%d\n", VIT_VERSION_MAJOR, VIT_VERSION_MINOR,

@@ -8,16 +8,18 @@
 #include "base/paths.h"
 #include "base/tensor.h"
 #include "base/text.h"
+#include "convert/mapping.h"
 #include "layout/groups.h"
+#include "convert/match.h"
 #include "model/describe.h"
 #include "model/parts.h"
 
 /* === Notes === */
 
-enum { MAX_NOTES = 8 };   /* there are 5 kinds of notes, and each comes once */
+enum { MAX_NOTES = 12 };   /* there are 8 kinds of notes, and each comes once */
 
 typedef struct note_list {
-    char text[MAX_NOTES][512];
+    char text[MAX_NOTES][REPORT_SIZE + 32];   /* one holds the text of a report */
     int count;
 } note_list;
 
@@ -32,6 +34,8 @@ static void collect_notes(const conversion *c, note_list *notes)
     const settings_stored *stored = &c->model.stored;
     char word[32];
     notes->count = 0;
+    if (c->told.text[0])
+        snprintf(add_note(notes), sizeof notes->text[0], "the checkpoint says %s", c->told.text);
     if (stored->first_rows)
         snprintf(add_note(notes), sizeof notes->text[0],
                  "pos_embed has %d rows, of which the first %d are used", c->seen.position_rows,
@@ -255,13 +259,16 @@ void convert_report_text(const conversion *c)
     print_parts(c);
     print_preprocessing(&c->model.config);
     print_labels(c);
-    printf("%-15s %s, %s, %s bytes\n", "output", c->options->output,
-           tensor_dtype_name(c->options->dtype), text_grouped(c->output_size, a));
+    if (!c->options->plan)
+        printf("%-15s %s, %s, %s bytes\n", "output", c->options->output,
+               tensor_dtype_name(c->options->dtype), text_grouped(c->output_size, a));
     if (c->calibration.count > 0)
         printf("%-15s on %d images\n", "calibrated", c->calibration.count);
     print_comparison(c);
+    match_report_text(c->match);
     collect_notes(c, &notes);
     for (i = 0; i < notes.count; i++) printf("%-15s %s\n", "note", notes.text[i]);
+    if (c->options->plan) mapping_print(c);
 }
 
 /* === As JSON === */
@@ -350,7 +357,9 @@ void convert_report_json(const conversion *c)
     json_put_text(&w, "output", c->options->output);
     json_put_integer(&w, "bytes", (int64_t)c->output_size);
     put_comparison(&w, c);
+    match_report_json(c->match, &w);
     put_notes(&w, c);
+    if (c->options->plan) mapping_put(&w, c);
     json_put_end(&w, '}');
     putchar('\n');
 }

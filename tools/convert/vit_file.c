@@ -21,7 +21,7 @@ static const char **list_inputs(const conversion *c, int *count)
 {
     size_t files = checkpoint_file_count(c->checkpoint), i;
     size_t photos = (size_t)c->calibration.count + (size_t)c->photos.count;
-    const char **inputs = calloc(files + photos + 3, sizeof *inputs);
+    const char **inputs = calloc(files + photos + 5, sizeof *inputs);
     int p;
     *count = 0;
     if (!inputs) return NULL;
@@ -29,6 +29,10 @@ static const char **list_inputs(const conversion *c, int *count)
     for (i = 0; i < files; i++) inputs[(*count)++] = checkpoint_file(c->checkpoint, i)->path;
     if (c->config_path) inputs[(*count)++] = c->config_path;
     if (c->options->labels) inputs[(*count)++] = c->options->labels;
+    if (c->options->match_input) {
+        inputs[(*count)++] = c->options->match_input;
+        inputs[(*count)++] = c->options->match_logits;
+    }
     for (p = 0; p < c->calibration.count; p++) inputs[(*count)++] = c->calibration.paths[p];
     for (p = 0; p < c->photos.count; p++) inputs[(*count)++] = c->photos.paths[p];
     return inputs;

@@ -263,7 +263,8 @@ static bool make_meta(vit_writer *w, const vit_writer_contents *contents, report
 
 static bool put_bytes(vit_writer *w, const void *bytes, size_t size, report *r)
 {
-    if (fwrite(bytes, 1, size, w->file) != size)
+    if (w->memory) memcpy(w->memory + w->position, bytes, size);
+    else if (fwrite(bytes, 1, size, w->file) != size)
         return report_fail(r, "cannot be written: %s", strerror(errno));
     w->position += size;
     return true;
@@ -282,9 +283,20 @@ static bool put_zeros(vit_writer *w, uint64_t until, report *r)
 
 static bool go_to(vit_writer *w, uint64_t offset, report *r)
 {
-    if (fseeko(w->file, (off_t)offset, SEEK_SET) != 0)
+    if (!w->memory && fseeko(w->file, (off_t)offset, SEEK_SET) != 0)
         return report_fail(r, "cannot be written: %s", strerror(errno));
     w->position = offset;
+    return true;
+}
+
+/* Aligned as vit.h likes it best. */
+static bool take_memory(vit_writer *w, report *r)
+{
+    void *memory = NULL;
+    if (w->file_size > SIZE_MAX ||
+        posix_memalign(&memory, VIT_ALIGN, (size_t)w->file_size) != 0)
+        return report_no_memory(r);
+    w->memory = memory;
     return true;
 }
 
@@ -294,7 +306,7 @@ bool vit_writer_start(vit_writer *w, FILE *file, const vit_writer_contents *cont
     w->file = file;
     vit_hash_init(&w->hash);
     if (list_tensors(w, contents, r) && make_meta(w, contents, r) &&
-        put_zeros(w, w->meta_size, r))
+        (file || take_memory(w, r)) && put_zeros(w, w->meta_size, r))
         return true;
     vit_writer_free(w);
     return false;
@@ -315,6 +327,13 @@ static bool append(vit_writer *w, const void *bytes, size_t size, report *r)
     vit_hash_init(&w->hash);
     w->current++;
     return true;
+}
+
+bool vit_writer_go_to(vit_writer *w, size_t tensor, report *r)
+{
+    w->current = tensor;
+    vit_hash_init(&w->hash);
+    return go_to(w, w->tensors[tensor].offset, r);
 }
 
 enum { BLOCK_NUMBERS = 1024 };
@@ -366,7 +385,7 @@ bool vit_writer_finish(vit_writer *w, report *r)
     vit_hash_update(&hash, w->meta, w->meta_size);
     store64(w->meta + VIT_HEADER_CHECKSUM, vit_hash_final(&hash));
     if (!go_to(w, 0, r) || !put_bytes(w, w->meta, w->meta_size, r)) return false;
-    if (fflush(w->file) != 0) return report_fail(r, "cannot be written: %s", strerror(errno));
+    if (!w->memory && fflush(w->file) != 0) return report_fail(r, "cannot be written: %s", strerror(errno));
     return true;
 }
 
@@ -393,5 +412,6 @@ void vit_writer_free(vit_writer *w)
     free(w->tensors);
     free(w->meta);
     free(w->panel);
+    free(w->memory);
     memset(w, 0, sizeof *w);
 }

@@ -39,6 +39,7 @@ typedef struct vit_writer {
     vit_tensor *tensors;          /* in file order; name, dims, offset and size are set */
     size_t count;
     uint64_t file_size;
+    unsigned char *memory;        /* the whole file, where it is written there; else NULL */
 
     /* Private. */
     FILE *file;
@@ -50,7 +51,8 @@ typedef struct vit_writer {
     unsigned char *panel;         /* the largest panel */
 } vit_writer;
 
-/* Lays the file out and skips to its data. file must be seekable and empty. */
+/* Lays the file out and skips to its data. file must be seekable and empty; NULL: writes to
+ * w->memory, which vit_writer_free frees. */
 bool vit_writer_start(vit_writer *w, FILE *file, const vit_writer_contents *contents, report *r);
 
 /* Appends num_rows rows to the current tensor: 16 at a time, fewer only at its end, or any number
@@ -59,6 +61,9 @@ bool vit_writer_rows(vit_writer *w, const float *rows, int num_rows, report *r);
 
 /* Appends n values to a plain tensor. */
 bool vit_writer_values(vit_writer *w, const float *values, size_t n, report *r);
+
+/* The next rows belong to this tensor, whose values are written again. */
+bool vit_writer_go_to(vit_writer *w, size_t tensor, report *r);
 
 /* Writes the header, the directory and the checksums: the file is valid from here on. */
 bool vit_writer_finish(vit_writer *w, report *r);

@@ -233,7 +233,8 @@ static bool stream_source(stream *s, const layout_item *item, report *r)
     const vit_config *config = &s->c->model.config;
     const size_t count = (size_t)tensor_count(&item->tensor);
     switch (item->kind) {
-    case SOURCE_CHECKPOINT: return stream_copy(s, item, r);
+    case SOURCE_CHECKPOINT:
+    case SOURCE_FOLDED: return stream_copy(s, item, r);
     case SOURCE_RESAMPLED: return stream_positions(s, item, r);
     case SOURCE_RESAMPLED_RELATIVE: return stream_relative(s, item, r);
     case SOURCE_ADAPTED: return stream_patches(s, item, r);
@@ -267,11 +268,25 @@ static size_t buffer_size(const layout_plan *plan)
     return (size_t)largest;
 }
 
-bool weights_write(const conversion *c, calibration *calibrated, vit_writer *writer, report *r)
+/* The tensors of a plan that are wanted; NULL: all of them. */
+static bool write_items(stream *s, const bool *wanted, report *r)
 {
-    stream s;
+    const layout_plan *plan = &s->c->plan;
     bool good = true;
     size_t i;
+    for (i = 0; good && i < plan->count; i++) {
+        if (wanted && !wanted[i]) continue;
+        good = (!wanted || vit_writer_go_to(s->writer, i, r)) &&
+               stream_item(s, &plan->items[i], r);
+    }
+    return good;
+}
+
+static bool write_some(const conversion *c, calibration *calibrated, const bool *wanted,
+                       vit_writer *writer, report *r)
+{
+    stream s;
+    bool good;
     memset(&s, 0, sizeof s);
     s.c = c;
     s.writer = writer;
@@ -280,8 +295,18 @@ bool weights_write(const conversion *c, calibration *calibrated, vit_writer *wri
     if (!s.buffer) return report_no_memory(r);
     cli_progress_start(&s.progress, "converting", writer->file_size);
     if (c->options->quiet) s.progress.active = false;
-    for (i = 0; good && i < c->plan.count; i++) good = stream_item(&s, &c->plan.items[i], r);
+    good = write_items(&s, wanted, r);
     cli_progress_clear(&s.progress);
     free(s.buffer);
-    return good && vit_writer_finish(writer, r);
+    return good;
+}
+
+bool weights_write(const conversion *c, calibration *calibrated, vit_writer *writer, report *r)
+{
+    return write_some(c, calibrated, NULL, writer, r) && vit_writer_finish(writer, r);
+}
+
+bool weights_rewrite(const conversion *c, const bool *wanted, vit_writer *writer, report *r)
+{
+    return write_some(c, NULL, wanted, writer, r);
 }

@@ -12,4 +12,7 @@
  * they are. Refuses values that the file's type cannot hold. */
 bool weights_write(const conversion *c, calibration *calibrated, vit_writer *writer, report *r);
 
+/* Writes the tensors of the plan for which `wanted` is true, in any order, without finishing. */
+bool weights_rewrite(const conversion *c, const bool *wanted, vit_writer *writer, report *r);
+
 #endif

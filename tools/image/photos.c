@@ -151,7 +151,7 @@ void photos_free(photo_list *list)
     memset(list, 0, sizeof *list);
 }
 
-static bool prepare(photo_reader *reader, const vit_image *image, float *input, report *r)
+bool photos_prepare(photo_reader *reader, const vit_image *image, float *input, report *r)
 {
     size_t size = vit_preprocess_size(reader->model, image);
     vit_result result;
@@ -168,20 +168,35 @@ static bool prepare(photo_reader *reader, const vit_image *image, float *input, 
     return !result || report_fail(r, "%s", vit_result_string(result));
 }
 
-/* Upright, as photos are shown to the model later. */
-bool photos_read(photo_reader *reader, const char *path, float *input, report *r)
+/* As photos are shown to the model later. */
+bool photos_decode(const char *path, vit_image *image, report *r)
 {
     image_file file;
+    if (!image_file_load(path, 0, &file, r)) return false;
+    memset(image, 0, sizeof *image);
+    image->pixels = file.pixels;
+    image->width = file.width;
+    image->height = file.height;
+    image->format = VIT_PIXEL_RGB8;
+    return true;
+}
+
+void photos_free_image(vit_image *image)
+{
+    image_file file;
+    memset(&file, 0, sizeof file);
+    file.pixels = (uint8_t *)(uintptr_t)image->pixels;   /* which it made itself */
+    image_file_free(&file);
+    memset(image, 0, sizeof *image);
+}
+
+bool photos_read(photo_reader *reader, const char *path, float *input, report *r)
+{
     vit_image image;
     bool good;
-    if (!image_file_load(path, 0, &file, r)) return false;
-    memset(&image, 0, sizeof image);
-    image.pixels = file.pixels;
-    image.width = file.width;
-    image.height = file.height;
-    image.format = VIT_PIXEL_RGB8;
-    good = prepare(reader, &image, input, r);
-    image_file_free(&file);
+    if (!photos_decode(path, &image, r)) return false;
+    good = photos_prepare(reader, &image, input, r);
+    photos_free_image(&image);
     return good || report_file(r, path);
 }
 

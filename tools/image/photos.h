@@ -19,6 +19,10 @@ typedef struct photo_list {
 bool photos_find(photo_list *list, const text_list *operands, int max, report *r);
 void photos_free(photo_list *list);
 
+/* Decodes one, upright. Free it with photos_free_image; on failure there is nothing to free. */
+bool photos_decode(const char *path, vit_image *image, report *r);
+void photos_free_image(vit_image *image);
+
 /* Decodes and preprocesses images for a model; keeps its memory for the next image. */
 typedef struct photo_reader {
     const vit_model *model;
@@ -27,6 +31,7 @@ typedef struct photo_reader {
 } photo_reader;
 
 bool photos_read(photo_reader *reader, const char *path, float *input, report *r);
+bool photos_prepare(photo_reader *reader, const vit_image *image, float *input, report *r);
 void photos_reader_free(photo_reader *reader);
 
 #endif

@@ -29,12 +29,21 @@ bool layout_check_features(const layout_map *map, const text_list *ignore, repor
 
 /* === What somebody must tell === */
 
+/* Attention of each token to itself alone has no heads. */
+static bool plays_no_part(const settings all[FROM_COUNT], setting_key key)
+{
+    double attention = VIT_ATTENTION_ALL;
+    settings_get(all, SETTING_ATTENTION, &attention);
+    return key == SETTING_NUM_HEADS && attention == VIT_ATTENTION_SELF;
+}
+
 /* How many heads are possible depends on the model. */
 static const char *options_of(const layout_map *map, const layout_question *q,
-                              const settings_seen *seen, char text[CHOICES_SIZE])
+                              const settings_seen *seen, char text[HEADS_TEXT])
 {
     const int64_t width = seen->qkv_rows ? seen->qkv_rows / 3 : map->embed_dim;
     if (q->setting != SETTING_NUM_HEADS || width == 0) return q->options;
+    if (seen->heads.count > 0) return heads_option(&seen->heads, text);
     return choices_of_heads(width, "", text);
 }
 
@@ -42,10 +51,11 @@ bool layout_check_told(const layout_map *map, const settings all[FROM_COUNT],
                        const settings_seen *seen, findings *f, report *r)
 {
     const layout_question *q = map->layout->questions;
-    char why[160], text[CHOICES_SIZE];
+    char why[160], text[HEADS_TEXT];
     snprintf(why, sizeof why, "cannot be seen in a checkpoint of %s", map->layout->name);
     for (; q && q->options; q++) {
         if (!layout_holds(map, q->when, 0) || settings_origin(all, q->setting) >= 0) continue;
+        if (plays_no_part(all, q->setting)) continue;
         if (!findings_ask(f, setting_rows[q->setting].name, why, options_of(map, q, seen, text)))
             return report_no_memory(r);
     }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/tensor.h"
+#include "layout/names.h"
 
 enum { MAX_DEPTH = 1024 };
 
@@ -202,6 +203,30 @@ static bool no_layout(checkpoint *c, report *r)
 }
 
 /* === All of it === */
+
+bool layout_use(const layout *l, checkpoint *c, layout_map *map, report *r)
+{
+    memset(map, 0, sizeof *map);
+    map->layout = l;
+    map->checkpoint = c;
+    map->blocks = l->blocks[0];
+    return count_blocks(map, r) && layout_match_all(map, r);
+}
+
+bool layout_falls_short(const layout_map *map, const text_list *ignore)
+{
+    static const char *const usual[] = {
+        "patch_embed.proj.weight", "pos_embed", "blocks.0.norm1.weight",
+        "blocks.0.attn.qkv.weight", "blocks.0.attn.proj.weight", "blocks.0.norm2.weight",
+        "blocks.0.mlp.fc1.weight", "blocks.0.mlp.fc2.weight", "head.weight"
+    };
+    size_t i;
+    if (!names_has_unknown(map, ignore)) return false;
+    if (map->layout->is_open) return true;
+    for (i = 0; i < sizeof usual / sizeof *usual; i++)
+        if (!layout_has(map, usual[i])) return true;
+    return !layout_has(map, "norm.weight") && !layout_has(map, "fc_norm.weight");
+}
 
 bool layout_detect(checkpoint *c, layout_map *map, report *r)
 {

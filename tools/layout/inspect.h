@@ -12,6 +12,10 @@
 bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_seen *seen, findings *f,
                     report *r);
 
+/* The settings that say in which order a tensor has its elements, for layout_rule_axes. Calling it
+ * again with others changes what is planned from then on. */
+void layout_take_orders(layout_map *map, const settings all[FROM_COUNT]);
+
 /* The weight that reads the channels of the input. */
 const char *layout_input_weight(vit_stem stem);
 

@@ -5,7 +5,8 @@
  * Keys. A rule says which keys of the checkpoint make up one tensor of the .vit file:
  *     {b}     at the start: the block's path, which is "blocks.{i}." in the file and one of
  *             layout->blocks in the checkpoint; {i} there is the block's number, {c} any number
- *             (a chunk of blocks). A path without {i}: all blocks are stacked in one tensor.
+ *             (a chunk of blocks), {e} and {o} two times the block's, and one more. A path without
+ *             {i} and {e}: all blocks are stacked in one tensor.
  *     {s} {u} stage and block of a convolutional stem, counted from 0; {S} {U} from 1
  *     ../     at the start, also twice: a level above the prefix, e.g. a classifier beside "vit."
  *     #k/n    at the end: the k-th of n equal pieces of the first dimension that is not 1
@@ -169,5 +170,9 @@ typedef struct layout {
 
 /* All of them, in the order in which they are tried; ends with NULL. */
 extern const layout *const layout_all[];
+
+/* What structure.c names the tensors for, of anybody's own blocks and of torch.nn's encoder layers
+ * under other names. No key tells such checkpoints from others, so these are not among them. */
+extern const layout layout_own, layout_own_torch;
 
 #endif

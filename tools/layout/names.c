@@ -192,15 +192,27 @@ bool names_put_unknown(const name_groups *unknown, findings *f)
     return unknown->more == 0 || findings_wrong(f, text, advice);
 }
 
+static bool is_unknown(const layout_map *map, const text_list *ignore,
+                       const checkpoint_tensor_info *info)
+{
+    return !layout_is_known(map, info->name) && !names_is_ignored(map, ignore, info->name) &&
+           info->count > 0 && !names_why_harmless(map, info->name);
+}
+
 bool names_find_unknown(const layout_map *map, const text_list *ignore, name_groups *unknown)
 {
     size_t i;
     for (i = 0; i < checkpoint_count(map->checkpoint); i++) {
         const checkpoint_tensor_info *info = checkpoint_tensor(map->checkpoint, i);
-        if (!layout_is_known(map, info->name) && !names_is_ignored(map, ignore, info->name) &&
-            info->count > 0 && !names_why_harmless(map, info->name) &&
-            !names_add_unknown(map, info, unknown))
-            return false;
+        if (is_unknown(map, ignore, info) && !names_add_unknown(map, info, unknown)) return false;
     }
     return true;
+}
+
+bool names_has_unknown(const layout_map *map, const text_list *ignore)
+{
+    size_t i;
+    for (i = 0; i < checkpoint_count(map->checkpoint); i++)
+        if (is_unknown(map, ignore, checkpoint_tensor(map->checkpoint, i))) return true;
+    return false;
 }

@@ -41,6 +41,8 @@ bool names_put_unknown(const name_groups *unknown, findings *f);
 /* Tensors that no rule knows, that matter, and that `ignore` does not name. */
 bool names_find_unknown(const layout_map *map, const text_list *ignore, name_groups *unknown);
 
+bool names_has_unknown(const layout_map *map, const text_list *ignore);
+
 /* Why this tensor plays no part; NULL if it may play one. */
 const char *names_why_harmless(const layout_map *map, const char *name);
 

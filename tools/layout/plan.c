@@ -36,6 +36,9 @@ static source_kind kind_of(const char *name, const settings_resolved *model)
     if (!strcmp(name, layout_input_weight((vit_stem)model->config.stem)) &&
         model->notes.patches_adapted)
         return SOURCE_ADAPTED;
+    if (model->config.attention == VIT_ATTENTION_SELF &&
+        (ends_with(name, ".attn.proj.weight") || ends_with(name, ".attn.proj.bias")))
+        return SOURCE_FOLDED;
     return SOURCE_CHECKPOINT;
 }
 
@@ -46,6 +49,7 @@ bool layout_is_stored(const layout_item *item)
     case SOURCE_RESAMPLED:
     case SOURCE_RESAMPLED_RELATIVE:
     case SOURCE_ADAPTED:
+    case SOURCE_FOLDED:
         return true;
     case SOURCE_SINCOS:
     case SOURCE_MEAN:
@@ -67,6 +71,7 @@ const layout_item *layout_selftest(const layout_plan *plan)
 const char *layout_item_name(const layout_item *item)
 {
     int i;
+    if (item->folded) return layout_item_name(&item->folded[FOLDED_PROJ]);
     for (i = 0; i < item->part_count; i++)
         if (item->parts[i].info) return item->parts[i].info->name;
     return item->tensor.name;
@@ -93,6 +98,7 @@ static void put_source_dims(layout_item *item, const settings_resolved *model)
         if (!model->config.stem) dims[2] = dims[3] = stored->patch;
         break;
     case SOURCE_CHECKPOINT:
+    case SOURCE_FOLDED:
     case SOURCE_SINCOS:
     case SOURCE_MEAN:
     case SOURCE_STD:
@@ -165,7 +171,7 @@ static bool has_rows(const layout_part *part, const layout_item *item, int64_t w
 
 /* The rows of a stack must add up to the tensor's. Zeros among them stand for as many rows as each
  * other part has, which is the same for all: their count is known only now. */
-static bool stack_fits(layout_item *item, const layout_rule *rule, int *culprit)
+static bool stack_fits(layout_item *item, const char *axes, int *culprit)
 {
     const int64_t *dims = item->dims;
     int64_t left = dims[0], depth = 1, rows;
@@ -180,7 +186,7 @@ static bool stack_fits(layout_item *item, const layout_rule *rule, int *culprit)
             zeros = i;
             continue;
         }
-        if (!rule->axes && part->view.ndim > item->tensor.ndim) return false;
+        if (!axes && part->view.ndim > item->tensor.ndim) return false;
         if (!layout_rows(&part->view, dims, item->tensor.ndim, &rows)) return false;
         if (has_zeros && rows * item->part_count != dims[0]) return false;
         left -= rows;
@@ -221,7 +227,7 @@ static bool vectors_fit(const layout_item *item, int64_t count, int *culprit)
 }
 
 /* *culprit receives the first part that does not fit. */
-static bool parts_fit(layout_item *item, const layout_rule *rule, const vit_config *config,
+static bool parts_fit(layout_item *item, const char *axes, const vit_config *config,
                       int *culprit)
 {
     const int64_t rows = item->dims[0];
@@ -230,7 +236,7 @@ static bool parts_fit(layout_item *item, const layout_rule *rule, const vit_conf
     case LAYOUT_STACK:
     case LAYOUT_REL_POS:
     case LAYOUT_STANDARD:
-        return stack_fits(item, rule, culprit);
+        return stack_fits(item, axes, culprit);
     case LAYOUT_SUM:
     case LAYOUT_PRODUCT:
         for (; *culprit < item->part_count; ++*culprit)
@@ -270,6 +276,57 @@ static bool arrange_part(const layout_map *map, const layout_match *match, int i
            (!axes || is_vector || layout_apply_axes(&part->view, axes, sizes));
 }
 
+static void swap_parts(layout_item *item, int i, int j)
+{
+    const layout_part part = item->parts[i];
+    item->parts[i] = item->parts[j];
+    item->parts[j] = part;
+}
+
+/* Query, key and value as parts of their own, out of one tensor [3, ...]. */
+static bool split_qkv(layout_item *item)
+{
+    const layout_part whole = item->parts[0];
+    const int64_t rows = item->part_count == 1 && whole.view.ndim > 1 ? whole.view.dims[0] : 0;
+    int i;
+    if (rows != 3) return false;
+    for (i = 0; i < 3; i++) {
+        item->parts[i] = whole;
+        layout_take_block(&item->parts[i].view, i);
+    }
+    item->part_count = 3;
+    return true;
+}
+
+/* Puts query, key and value into the file's order; false where they cannot be told apart. */
+static bool order_qkv(const layout_map *map, layout_item *item)
+{
+    char word[4];
+    int i;
+    memcpy(word, setting_rows[SETTING_QKV_ORDER].words[map->qkv_order].word, sizeof word);
+    if (item->method != LAYOUT_STACK || (item->part_count != 3 && !split_qkv(item))) return false;
+    for (i = 0; i < 2; i++) {   /* a selection sort */
+        const int place = (int)(strchr(word, "qkv"[i]) - word);
+        swap_parts(item, i, place);
+        word[place] = word[i];
+        word[i] = "qkv"[i];
+    }
+    return true;
+}
+
+/* What --set qkv_order and qkv_interleave say, where the axes do not do it. */
+static bool arrange_qkv(const layout_map *map, layout_item *item, report *r)
+{
+    const bool is_qkv = strstr(item->tensor.name, ".attn.qkv.") != NULL;
+    if (is_qkv && map->qkv_interleave > 1 + QKV_INTERLEAVE_NONE &&
+        (item->part_count != 1 || item->method != LAYOUT_STACK))
+        return report_fail(r, "qkv_interleave is for query, key and value in one tensor, found "
+                           "several for %s", item->tensor.name);
+    return !is_qkv || map->qkv_order == QKV_ORDER_QKV || order_qkv(map, item) ||
+           report_fail(r, "qkv_order: %s is not one tensor of query, key and value, nor three",
+                       item->tensor.name);
+}
+
 /* Finds and arranges the rule's parts, and checks that together they have the item's shape. */
 static bool plan_sources(const layout_map *map, const layout_match *match,
                          const settings_resolved *model, layout_item *item, report *r)
@@ -295,7 +352,8 @@ static bool plan_sources(const layout_map *map, const layout_match *match,
         if (is_pos_embed(item->tensor.name) && model->stored.first_rows)
             layout_first_rows(&part->view, model->stored.position_rows);
     }
-    if (parts_fit(item, rule, config, &culprit)) return true;
+    if (!arrange_qkv(map, item, r)) return false;
+    if (parts_fit(item, layout_rule_axes(map, rule), config, &culprit)) return true;
     return misshapen_part(rule, item, &item->parts[culprit], r);
 }
 
@@ -309,25 +367,100 @@ static rope_grid rope_of(const settings_resolved *model)
     return grid;
 }
 
-/* Decides where a tensor comes from, and finds its sources where the checkpoint has them. */
-static bool plan_item(const layout_map *map, const settings_resolved *model, layout_item *item,
-                      report *r)
+/* A model has one norm at its end, before the pooling or after it, which the tensors do not show:
+ * --set has_final_norm and has_fc_norm say which. */
+static layout_match find_match(const layout_map *map, const vit_config *config, const char *name)
+{
+    static const char *const norms[][2] = {
+        { "norm.weight", "fc_norm.weight" }, { "norm.bias", "fc_norm.bias" }
+    };
+    layout_match match = layout_find(map, name), other;
+    size_t i;
+    if (match.found || config->has_final_norm == config->has_fc_norm) return match;
+    for (i = 0; i < COUNT(norms); i++) {
+        const int place = !strcmp(name, norms[i][1]);
+        if (!place && strcmp(name, norms[i][0]) != 0) continue;
+        other = layout_find(map, norms[i][!place]);
+        if (other.found) match = other;
+    }
+    return match;
+}
+
+/* Finds the sources of what the checkpoint has. */
+static bool plan_stored(const layout_map *map, const settings_resolved *model, layout_item *item,
+                        report *r)
 {
     const char *name = item->tensor.name;
     layout_match match;
     char expected[SHAPE_TEXT_SIZE];
-    item->kind = kind_of(name, model);
     put_source_dims(item, model);
-    if (!layout_is_stored(item)) return true;
     item->divisor = ends_with(name, ".attn.proj.weight") ? model->context_divisor : 0;
     item->rope = rope_of(model);
-    match = layout_find(map, name);
+    match = find_match(map, &model->config, name);
     item->block = match.block;
     if (!match.rule)
         return report_fail(r, "%s %s: the %s layout has no such tensor", name,
                            describe_dims(item, expected), map->layout->name);
     if (!match.found) return missing_part(map, item, r);
     return plan_sources(map, &match, model, item, r);
+}
+
+/* A layer of the block as if attention were of all tokens; columns 0: its bias. */
+static bool plan_layer(const layout_map *map, const settings_resolved *model, int block,
+                       const char *layer, int rows, int columns, layout_item *item, report *r)
+{
+    vit_tensor *t = &item->tensor;
+    snprintf(t->name, sizeof t->name, "blocks.%d.attn.%s.%s", block, layer,
+             columns ? "weight" : "bias");
+    t->ndim = columns ? 2 : 1;
+    t->dims[0] = rows;
+    t->dims[1] = columns;
+    item->kind = SOURCE_CHECKPOINT;
+    return plan_stored(map, model, item, r);
+}
+
+/* attn.proj of tokens that attend to themselves alone: what goes in is v, the last third of qkv. A
+ * bias is folded only where v has one. */
+static bool plan_folded(const layout_map *map, const settings_resolved *model, layout_item *item,
+                        report *r)
+{
+    const int dim = model->config.embed_dim;
+    const int width = model->config.num_heads * model->config.head_dim;
+    const bool is_bias = item->tensor.ndim == 1;
+    char qkv_bias[80];
+    int block;
+    layout_item *folded;
+    (void)layout_names("{b}attn.proj.weight", item->tensor.name, &block);
+    snprintf(qkv_bias, sizeof qkv_bias, "blocks.%d.attn.qkv.bias", block);
+    if (layout_has(map, qkv_bias) && !model->config.has_proj_bias)
+        return report_fail(r, "%s: attention=self adds the bias of v to that of attn.proj, which "
+                           "has none", item->tensor.name);
+    if (is_bias && !layout_has(map, qkv_bias)) {
+        item->kind = SOURCE_CHECKPOINT;
+        return plan_stored(map, model, item, r);
+    }
+    folded = item->folded = calloc(FOLDED_COUNT, sizeof *folded);
+    if (!folded) return report_no_memory(r);
+    item->block = block;
+    item->divisor = model->context_divisor;
+    if (!plan_layer(map, model, block, "proj", dim, width, &folded[FOLDED_PROJ], r) ||
+        !plan_layer(map, model, block, "qkv", 3 * width, is_bias ? 0 : dim, &folded[FOLDED_QKV],
+                    r) ||
+        (is_bias && !plan_layer(map, model, block, "proj", dim, 0, &folded[FOLDED_BIAS], r)))
+        return false;
+    folded[FOLDED_PROJ].divisor = 0;
+    return true;
+}
+
+/* Decides where a tensor comes from, and finds its sources where the checkpoint has them. */
+static bool plan_item(const layout_map *map, const settings_resolved *model, layout_item *item,
+                      report *r)
+{
+    item->kind = kind_of(item->tensor.name, model);
+    if (item->kind == SOURCE_FOLDED) return plan_folded(map, model, item, r);
+    if (layout_is_stored(item)) return plan_stored(map, model, item, r);
+    put_source_dims(item, model);
+    return true;
 }
 
 /* Names and shapes; what type each tensor is stored in, the writer decides. */
@@ -432,14 +565,18 @@ typedef struct used_names {
     size_t count;
 } used_names;
 
+static void add_used(const layout_item *item, used_names *used)
+{
+    int i;
+    for (i = 0; i < item->part_count; i++)
+        if (item->parts[i].info) used->names[used->count++] = item->parts[i].info->name;
+    for (i = 0; item->folded && i < FOLDED_COUNT; i++) add_used(&item->folded[i], used);
+}
+
 static void list_used(const layout_plan *plan, used_names *used)
 {
     size_t i;
-    int j;
-    for (i = 0; i < plan->count; i++)
-        for (j = 0; j < plan->items[i].part_count; j++)
-            if (plan->items[i].parts[j].info)
-                used->names[used->count++] = plan->items[i].parts[j].info->name;
+    for (i = 0; i < plan->count; i++) add_used(&plan->items[i], used);
     qsort(used->names, used->count, sizeof *used->names, compare_pointers);
 }
 
@@ -484,7 +621,7 @@ static bool check_unused(const layout_map *map, const vit_config *config, const 
     used_names used = { NULL, 0 };
     name_groups *unknown = calloc(1, sizeof *unknown);
     bool good;
-    used.names = calloc(LAYOUT_MAX_PARTS * plan->count + 1, sizeof *used.names);
+    used.names = calloc(FOLDED_COUNT * LAYOUT_MAX_PARTS * plan->count + 1, sizeof *used.names);
     plan->dropped = calloc(checkpoint_count(map->checkpoint) + 1, sizeof *plan->dropped);
     good = unknown && used.names && plan->dropped;
     if (good) list_used(plan, &used);
@@ -510,6 +647,8 @@ bool layout_make_plan(const layout_map *map, const settings_resolved *model,
 
 void layout_free_plan(layout_plan *plan)
 {
+    size_t i;
+    for (i = 0; plan->items && i < plan->count; i++) free(plan->items[i].folded);
     free(plan->items);
     free(plan->dropped);
     memset(plan, 0, sizeof *plan);

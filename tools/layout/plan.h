@@ -17,10 +17,14 @@ typedef enum source_kind {
     SOURCE_RESAMPLED,          /* the same, of another grid: pos_embed */
     SOURCE_RESAMPLED_RELATIVE, /* the same: a table of relative positions */
     SOURCE_ADAPTED,            /* the same, for other channels or patches: what reads the input */
+    SOURCE_FOLDED,             /* attn.proj of attention=self: the product with the values' layer */
     SOURCE_SINCOS,             /* positions that are computed */
     SOURCE_MEAN, SOURCE_STD,   /* of the preprocessing */
     SOURCE_SELFTEST            /* the outputs of the finished file */
 } source_kind;
+
+/* The items that a folded one is made of. */
+enum { FOLDED_PROJ, FOLDED_QKV, FOLDED_BIAS, FOLDED_COUNT };
 
 typedef struct layout_item {
     vit_tensor tensor;             /* as the .vit file has it */
@@ -32,6 +36,8 @@ typedef struct layout_item {
     int part_count;                /* 0 unless layout_is_stored */
     layout_part parts[LAYOUT_MAX_PARTS];
     double divisor;                /* of every value, after all else; 0: none */
+    struct layout_item *folded;    /* SOURCE_FOLDED: attn.proj.weight, attn.qkv.weight; of a bias */
+                                   /* attn.proj.weight, attn.qkv.bias, attn.proj.bias */
 } layout_item;
 
 /* A key that nothing reads. */

@@ -36,6 +36,8 @@ typedef struct layout_map {
     size_t target_count;
     layout_match *matches;         /* those of all targets */
     int patch_order;               /* 1 + PATCH_ORDER_...; 0: not told */
+    int qkv_order;                 /* QKV_ORDER_... */
+    int qkv_interleave;            /* 1 + QKV_INTERLEAVE_...; 0: not told */
     int64_t embed_dim;             /* 0 until the tensors have shown it */
 } layout_map;
 
@@ -79,7 +81,7 @@ bool layout_is_zeros(const char *part);
 /* Are all parts there, and do all conditions hold? *fits: the axes have as many dimensions. */
 bool layout_applies(const layout_map *map, const layout_rule *rule, int block, bool *fits);
 
-/* The axes of a rule, in the order of a patch's pixels that was told. */
+/* The axes of a rule, in the order of a patch's pixels or of qkv's rows that was told. */
 const char *layout_rule_axes(const layout_map *map, const layout_rule *rule);
 
 /* May any rule read this tensor of the checkpoint? */

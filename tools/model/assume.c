@@ -53,11 +53,12 @@ static bool assume_defaults(const assumer *a)
     static const struct { setting_key key; bool everywhere; } keys[] = {
         { SETTING_NUM_HEADS, true }, { SETTING_HEAD_DIM, true }, { SETTING_NORM_EPS, true },
         { SETTING_ACTIVATION, true }, { SETTING_POOL, true }, { SETTING_POOL_PREFIX, false },
-        { SETTING_ATTN_ROOT, true }
+        { SETTING_ATTN_ROOT, true }, { SETTING_BLOCK_TYPE, false }
     };
     char why[160];
     size_t i;
-    snprintf(why, sizeof why, "as %s has it", a->seen->library ? a->seen->library : "");
+    if (a->seen->library) snprintf(why, sizeof why, "as %s has it", a->seen->library);
+    else snprintf(why, sizeof why, "the usual; nothing shows it");
     for (i = 0; i < COUNT(keys); i++)
         if (a->seen->by_default[keys[i].key] && (keys[i].everywhere || a->seen->is_open) &&
             !assume(a, keys[i].key, a->all[FROM_TENSORS].value[keys[i].key], why))
@@ -65,13 +66,35 @@ static bool assume_defaults(const assumer *a)
     return true;
 }
 
+/* What trained weights show, with the figures that say how clearly. */
+static bool assume_evidence(const assumer *a)
+{
+    const settings_seen *seen = a->seen;
+    const vit_config *c = &a->model->config;
+    char why[HEADS_TEXT], agrees[HEADS_TEXT + 80];
+    double order = PATCH_ORDER_CHW;
+    if (a->model->notes.heads_by_weights) {
+        snprintf(agrees, sizeof agrees, "%s", heads_why(&seen->heads, why));
+        if (a->model->notes.heads_by_width)
+            snprintf(agrees, sizeof agrees, "%s, and what timm's models of width %d have", why,
+                     c->embed_dim);
+        if (!assume(a, SETTING_NUM_HEADS, c->num_heads, agrees)) return false;
+    }
+    if (!seen->patch_order_read) return true;
+    settings_get(a->all, SETTING_PATCH_ORDER, &order);
+    snprintf(why, sizeof why, "read from the weights: neighbouring pixels correlate by %.3f, in the "
+             "other order by %.3f", seen->patch_order_best, seen->patch_order_next);
+    return assume(a, SETTING_PATCH_ORDER, order, why);
+}
+
 /* Where neither the library says it. */
 static bool assume_usual(const assumer *a)
 {
     const vit_config *c = &a->model->config;
+    const bool by_width = a->model->notes.heads_by_width && !a->model->notes.heads_by_weights;
     char why[96];
     snprintf(why, sizeof why, "what timm's models of width %d have", c->embed_dim);
-    if (a->model->notes.heads_by_width && !assume(a, SETTING_NUM_HEADS, c->num_heads, why))
+    if (by_width && !assume(a, SETTING_NUM_HEADS, c->num_heads, why))
         return false;
     if (settings_origin(a->all, SETTING_NORM_EPS) < 0 &&
         !assume(a, SETTING_NORM_EPS, setting_rows[SETTING_NORM_EPS].plain, "timm's usual"))
@@ -90,6 +113,20 @@ static bool may_pool_prefix(const vit_config *c)
     return c->num_prefix_tokens > 0 && c->pool != VIT_POOL_TOKEN && c->pool != VIT_POOL_TOKEN_AVG;
 }
 
+/* Positions show how many patches there are, not whether they overlap. */
+static bool assume_size(const assumer *a)
+{
+    const vit_config *c = &a->model->config;
+    char what[64], why[128];
+    if (settings_origin(a->all, SETTING_IMG_HEIGHT) >= 0 || a->seen->position_rows == 0 ||
+        findings_has_asked(a->found, "img_size"))
+        return true;
+    snprintf(what, sizeof what, "img_size=%dx%d", c->img_height, c->img_width);
+    snprintf(why, sizeof why, "%d x %d patches of %d pixels, side by side",
+             a->model->stored.grid_height, a->model->stored.grid_width, c->patch_size);
+    return findings_assume(a->found, what, why, "--img-size HxW");
+}
+
 /* A norm that is stored need not be called, and the order within a block cannot be seen. */
 static bool assume_structure(const assumer *a)
 {
@@ -97,6 +134,8 @@ static bool assume_structure(const assumer *a)
     const struct { setting_key key; bool asked; int value; const char *why; } rows[] = {
         { SETTING_BLOCK_TYPE, c->depth > 0, c->block_type, "the usual order" },
         { SETTING_POOL, c->has_cls_token, c->pool, "there is a class token" },
+        { SETTING_ATTENTION, c->depth > 0 && a->seen->is_torch_attention, c->attention,
+          "torch.nn's attention is given tokens first, or has batch_first=True" },
         { SETTING_POOL_PREFIX, may_pool_prefix(c), c->pool_prefix, "the mean is of the patches" },
         { SETTING_POSITIONS, a->model->stored.first_rows, c->positions, "the usual" },
         { SETTING_PATCH_ORDER, a->seen->patch_depth > 0 && !is_described(a),
@@ -110,6 +149,7 @@ static bool assume_structure(const assumer *a)
         if (rows[i].asked && settings_origin(a->all, rows[i].key) < 0 &&
             !assume(a, rows[i].key, rows[i].value, rows[i].why))
             return false;
+    if (!assume_size(a)) return false;
     return !c->has_final_norm || settings_origin(a->all, SETTING_FINAL_NORM) != FROM_TENSORS ||
            assume(a, SETTING_FINAL_NORM, 1, "it is stored, so it is taken to be run");
 }
@@ -178,8 +218,10 @@ static bool assume_preprocessing(const assumer *a)
         append_setting(a, SETTING_CROP_PCT, crop_pct, &t);
     append_setting(a, SETTING_CROP_MODE, c->crop_mode, &t);
     append_setting(a, SETTING_INTERPOLATION, c->interpolation, &t);
-    snprintf(why, sizeof why, "nothing says how images were prepared: as %s has it",
-             by_library ? a->seen->library : "timm");
+    snprintf(why, sizeof why, "nothing says how images were prepared: %s%s%s",
+             by_library && !a->seen->library ? "the usual" : "as ",
+             !by_library ? "timm" : a->seen->library ? a->seen->library : "",
+             by_library && !a->seen->library ? "" : " has it");
     return !*t.what || findings_assume(a->found, t.what, why, t.options);
 }
 
@@ -191,6 +233,6 @@ bool assume_settings(const settings all[FROM_COUNT], const settings_seen *seen,
     a.seen = seen;
     a.model = model;
     a.found = f;
-    return assume_defaults(&a) && assume_usual(&a) && (!seen->is_open || assume_structure(&a)) &&
-           assume_preprocessing(&a);
+    return assume_defaults(&a) && assume_evidence(&a) && assume_usual(&a) &&
+           (!seen->is_open || assume_structure(&a)) && assume_preprocessing(&a);
 }

@@ -33,11 +33,12 @@ static bool is_told(const resolver *m, setting_key key)
     return settings_origin(m->all, key) >= 0;
 }
 
-/* What the tensors or --set say. Where the final norm stands depends in timm on how the head is
+/* What the tensors, --match or --set say. Where the final norm stands depends in timm on how the head is
  * pooled, which a configuration may have changed: there a name knows less than the tensors. */
 static double shown_of(const resolver *m, setting_key key)
 {
     if (m->all[FROM_OPTIONS].given[key]) return m->all[FROM_OPTIONS].value[key];
+    if (m->all[FROM_MATCH].given[key]) return m->all[FROM_MATCH].value[key];
     if (m->all[FROM_TENSORS].given[key]) return m->all[FROM_TENSORS].value[key];
     return setting_rows[key].plain;
 }
@@ -222,12 +223,40 @@ static void resolve_scale(resolver *m)
     c->attn_scale = (float)value_or(m, SETTING_ATTN_SCALE, scale);
 }
 
+/* Attention of each token to itself alone has no heads: any number that divides the width does, of
+ * those that are not too wide for vit.h. Its bias goes into that of attn.proj. */
+static bool resolve_self(resolver *m, report *r)
+{
+    vit_config *c = m->config;
+    const int64_t inner = m->seen->qkv_rows ? m->seen->qkv_rows / 3 : c->embed_dim;
+    if (c->num_heads == 0) c->num_heads = 1;
+    while (c->num_heads < 1024 && (inner % c->num_heads || inner / c->num_heads > 4096))
+        c->num_heads++;
+    c->has_qkv_bias = 0;
+    if (!put_field(m, SETTING_HEAD_DIM, (double)(inner / c->num_heads), r)) return false;
+    resolve_scale(m);
+    return true;
+}
+
+/* What the weights show, or timm's usual number where they show nothing. */
+static void put_assumed_heads(resolver *m, int by_width)
+{
+    vit_config *c = m->config;
+    const bool is_shown = m->seen->heads.is_clear && c->num_heads == m->seen->heads.ranked[0].heads;
+    const bool told = c->num_heads > 0 && !is_shown;
+    if (c->num_heads == 0) c->num_heads = by_width;
+    m->notes->heads_by_weights = is_shown;
+    m->notes->heads_by_width = !told && by_width > 0 && c->num_heads == by_width;
+}
+
 static bool ask_heads(const resolver *m, int64_t width, report *r)
 {
-    char why[160], options[CHOICES_SIZE];
+    char why[160], options[CHOICES_SIZE], seen[HEADS_TEXT];
     snprintf(why, sizeof why, "cannot be seen in the tensors, and no model of timm fixes it for "
              "embed_dim %d", m->config->embed_dim);
-    return ask(m, "num_heads", why, choices_of_heads(width, NAME_OR_CONFIG, options), r);
+    return ask(m, "num_heads", why, m->seen->heads.count > 0
+               ? heads_option(&m->seen->heads, seen)
+               : choices_of_heads(width, NAME_OR_CONFIG, options), r);
 }
 
 /* num_heads and head_dim: each follows from the other and the width of attention, and timm's usual
@@ -236,15 +265,13 @@ static bool resolve_heads(resolver *m, report *r)
 {
     vit_config *c = m->config;
     const int64_t inner = m->seen->qkv_rows ? m->seen->qkv_rows / 3 : c->embed_dim;
+    if (c->attention == VIT_ATTENTION_SELF) return resolve_self(m, r);
     /* an explicit num_heads overrides a head_dim of lower precedence */
     if (settings_origin(m->all, SETTING_NUM_HEADS) > settings_origin(m->all, SETTING_HEAD_DIM))
         c->head_dim = 0;
     if (c->num_heads == 0 && c->head_dim > 0 && inner % c->head_dim == 0)
         c->num_heads = (int)(inner / c->head_dim);
-    if (c->num_heads == 0 && inner == c->embed_dim) {
-        c->num_heads = arch_heads_of_width(c->embed_dim);
-        m->notes->heads_by_width = c->num_heads > 0;
-    }
+    put_assumed_heads(m, inner == c->embed_dim ? arch_heads_of_width(c->embed_dim) : 0);
     if (c->num_heads == 0 && !ask_heads(m, inner, r)) return false;
     if (c->num_heads == 0) c->num_heads = 1;   /* until somebody answers */
     if (inner % c->num_heads != 0 || inner / c->num_heads > INT_MAX)
@@ -667,6 +694,7 @@ static bool resolve_activation(resolver *m, report *r)
     const vit_config *c = m->config;
     char options[CHOICES_SIZE];
     if (is_told(m, SETTING_ACTIVATION)) return true;
+    if (c->mlp_dim == 0 && c->pool != VIT_POOL_MAP) return true;   /* there is none */
     if (c->has_gated_mlp)
         return ask(m, "activation", "mlp.fc1 is twice as wide as mlp.fc2: a gated MLP, whose "
                    "activation cannot be seen in the tensors", "--set activation=silu (SwiGLU, "
@@ -719,9 +747,14 @@ static bool adapt_patches(resolver *m, report *r)
     vit_config *c = m->config;
     const int chans = m->wanted->chans ? m->wanted->chans : c->in_chans;
     const int patch = m->wanted->patch ? m->wanted->patch : c->patch_size;
+    char word[32];
     m->stored->chans = c->in_chans;
     m->stored->patch = c->patch_size;
     m->notes->patches_adapted = chans != c->in_chans || patch != c->patch_size;
+    if (m->notes->patches_adapted && c->patch_cut != VIT_CUT_SQUARES)
+        return report_fail(r, "%s: expected patches that are squares of the input, found "
+                           "patch_cut=%s", patch != c->patch_size ? "--patch-size" : "--in-chans",
+                           setting_text(SETTING_PATCH_CUT, c->patch_cut, word));
     if (m->notes->patches_adapted &&
         (c->has_patch_pre_norm || (c->stem && patch != c->patch_size)))
         return report_fail(r, "%s: expected patches that are cut out of the input as it is, found "
@@ -749,6 +782,11 @@ static bool resolve_resampling(resolver *m, report *r)
                                     (c->grid_height != m->stored->grid_height ||
                                      c->grid_width != m->stored->grid_width);
     if (c->dynamic_img_size) c->pos_resample = (int)how;
+    if (m->notes->positions_resampled && c->patch_cut != VIT_CUT_SQUARES)
+        return report_fail(r, "the positions are for %dx%d patches, the input has %dx%d: expected "
+                           "the same for patch_cut=%s", m->stored->grid_height,
+                           m->stored->grid_width, c->grid_height, c->grid_width,
+                           setting_text(SETTING_PATCH_CUT, c->patch_cut, word));
     return !c->has_rel_pos || !m->notes->positions_resampled || rel_pos_knows(how) ||
            report_fail(r, "pos_resample=%s: relative positions are resampled as timm or "
                        "transformers does", setting_text(SETTING_POS_RESAMPLE, (int)how, word));
@@ -776,6 +814,7 @@ bool settings_resolve(const settings all[FROM_COUNT], const settings_seen *seen,
     fill_mlp_dim(m);
     expand_patch(m);
     if (!check_contradictions(m, r) || !copy_fields(m, r)) return false;
+    if (m->config->representation_dim == 0) m->config->representation_act = 0;
     m->config->has_final_norm = shown_of(m, SETTING_FINAL_NORM) != 0;
     m->config->has_fc_norm = shown_of(m, SETTING_FC_NORM) != 0;
     if (!resolve_pool(m, r) || !resolve_norm(m, r) || !resolve_activation(m, r) ||

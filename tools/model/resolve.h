@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/report.h"
+#include "model/heads_evidence.h"
 #include "model/findings.h"
 #include "model/rope.h"
 #include "model/settings.h"
@@ -20,6 +21,9 @@ typedef struct settings_seen {
     int relative_positions;   /* columns of blocks.0.attn.rel_pos; 0 without it */
     int64_t qkv_rows;         /* of attn.qkv.weight; 0 without blocks */
     int64_t patch_depth;      /* columns of a 2-D patch_embed.proj.weight, the old form; else 0 */
+    bool patch_order_read;    /* from the weights: the mean correlation of neighbouring pixels in */
+    double patch_order_best, patch_order_next;   /* the order that was found, and in the other */
+    heads_evidence heads;             /* in the weights, where nobody says it */
     bool by_default[SETTING_COUNT];   /* no source said it: it is what the layout's library does */
     bool mean_by_default, std_by_default;
     const char *library;      /* that library */
@@ -44,6 +48,7 @@ typedef struct settings_stored {
 /* Things the report should mention. */
 typedef struct settings_notes {
     bool heads_by_width;      /* num_heads follows timm's naming of embed_dim */
+    bool heads_by_weights;    /* the weights show it */
     bool chans_by_depth;      /* in_chans follows from a linear layer's width */
     bool patches_adapted;     /* to other channels or another size */
     bool positions_resampled;

@@ -59,8 +59,17 @@ typedef struct setting_row {
 
 extern const setting_row setting_rows[SETTING_COUNT];
 
-/* Indices of patch_order's words. */
-enum { PATCH_ORDER_CHW, PATCH_ORDER_HWC };
+/* Indices of patch_order's words: h and w are the row and the column in a patch. */
+enum { PATCH_ORDER_CHW, PATCH_ORDER_HWC, PATCH_ORDER_CWH, PATCH_ORDER_WHC };
+
+/* Indices of qkv_order's words: how the rows of a weight, or its parts, are ordered. */
+enum {
+    QKV_ORDER_QKV, QKV_ORDER_QVK, QKV_ORDER_KQV, QKV_ORDER_KVQ, QKV_ORDER_VQK, QKV_ORDER_VKQ
+};
+
+/* Indices of qkv_interleave's words: which of head, value of a head and query, key or value comes
+ * first in the rows of a joint weight. */
+enum { QKV_INTERLEAVE_NONE, QKV_INTERLEAVE_PER_HEAD, QKV_INTERLEAVE_PER_VALUE };
 
 /* Indices of attn_root's words. The last one is what a well-known tutorial computes. */
 enum { ATTN_ROOT_HEAD_DIM, ATTN_ROOT_EMBED_DIM, ATTN_ROOT_EMBED_DIM_AFTER };
@@ -75,7 +84,11 @@ typedef struct settings {
 } settings;
 
 /* In rising order of precedence. */
-enum { FROM_TENSORS, FROM_NAME, FROM_CONFIG, FROM_OPTIONS, FROM_COUNT };
+enum {
+    FROM_TENSORS, FROM_NAME, FROM_CONFIG,
+    FROM_MATCH,     /* found by running the model: see convert/match.h */
+    FROM_OPTIONS, FROM_COUNT
+};
 
 void settings_start(settings *s, const char *origin);
 void settings_put(settings *s, setting_key key, double value);

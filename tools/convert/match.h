@@ -1,0 +1,30 @@
+/* match.h - settles what a checkpoint leaves open by running the model: until it gives the same
+ * logits as the original for one input (--match-input), and until it tells the classes of labelled
+ * pictures best (--match-folder).
+ */
+#ifndef MATCH_H
+#define MATCH_H
+
+#include <stdio.h>
+
+#include "base/json.h"
+#include "convert/conversion.h"
+
+typedef struct match match;
+
+/* Reads the pair, and takes from it what the tensors may not show: the size of the input and its
+ * channels. To be called before layout_inspect; does nothing unless something is to be matched. */
+bool match_prepare(conversion *c, report *r);
+
+/* Fills all[FROM_MATCH]. To be called after layout_inspect, before anything is asked for. */
+bool match_run(conversion *c, report *r);
+
+void match_free(match *m);
+
+/* What was found; nothing for NULL. Labelled pictures that cannot tell two values apart leave an
+ * assumption. */
+void match_put_provenance(const match *m, FILE *file);
+void match_report_text(const match *m);
+void match_report_json(const match *m, json_writer *w);
+
+#endif

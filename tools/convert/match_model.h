@@ -1,0 +1,54 @@
+/* match_model.h - the model that a conversion would give with other settings, in memory, ready to
+ * run. What two of them have in common is read from the checkpoint once.
+ */
+#ifndef MATCH_MODEL_H
+#define MATCH_MODEL_H
+
+#include "convert/conversion.h"
+#include "convert/vit_writer.h"
+
+enum { MATCH_MAX_IMAGES = 4 };
+
+/* A .vit file in memory, without checksums that hold. */
+typedef struct match_image {
+    vit_writer writer;
+    uint64_t *sources;     /* of each tensor: a hash of what its values come from */
+    vit_model model;       /* .config is that of the model that was set last */
+} match_image;
+
+typedef struct match_model {
+    vit_config config;     /* of the model that was set last */
+    uint64_t signature;    /* equal for settings that make no difference */
+    size_t output_size;    /* of one input */
+
+    /* Private. */
+    conversion c;
+    convert_options options;
+    uint64_t *sources;
+    match_image images[MATCH_MAX_IMAGES];
+    int num_images, next;
+    match_image *image;
+    bool is_loaded;
+    vit_threads *threads;
+    vit_executor executor;
+    void *workspace;
+    size_t workspace_size;
+    vit_session session;
+} match_model;
+
+/* c is copied as it is now; its checkpoint and layout are used. Close it either way. */
+bool match_model_open(match_model *m, const conversion *c, report *r);
+void match_model_close(match_model *m);
+
+/* Works out the model that these settings, as all[FROM_MATCH], give; false where there is none. */
+bool match_model_set(match_model *m, const settings *matched, report *r);
+
+/* The weights and the session of the model that was set; whoever only changes its preprocessing
+ * need not call it again. */
+bool match_model_load(match_model *m, report *r);
+const vit_model *match_model_get(const match_model *m);
+
+/* One input; logits, or the embedding of a headless model. */
+bool match_model_run(match_model *m, const float *input, float *output, report *r);
+
+#endif

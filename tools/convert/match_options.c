@@ -1,0 +1,374 @@
+#include "convert/match_options.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/report.h"
+#include "model/timm_names.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* === The tables === */
+
+static double value_of(const conversion *c, setting_key key)
+{
+    double value = setting_rows[key].plain;
+    settings_get(c->all, key, &value);
+    return value;
+}
+
+static bool has_linear_patch(const conversion *c) { return c->seen.patch_depth > 0; }
+static bool has_blocks(const conversion *c) { return c->seen.qkv_rows > 0; }
+static bool has_positions(const conversion *c) { return c->seen.position_rows > 0; }
+static bool has_mlp(const conversion *c) { return value_of(c, SETTING_MLP_DIM) > 0; }
+
+static bool lacks_positions(const conversion *c)
+{
+    return c->seen.position_rows == 0 && c->seen.relative_positions == 0;
+}
+
+/* Query, key and value in one matrix. */
+static bool has_joint_qkv(const conversion *c)
+{
+    static const char name[] = "blocks.0.attn.qkv.weight";
+    layout_part part;
+    const char *axes;
+    return !layout_peek(&c->map, name, 1, &part, &axes) &&
+           layout_peek(&c->map, name, 0, &part, &axes) && part.view.ndim == 2;
+}
+
+/* A norm is stored; whether and where it is called is another matter. */
+static bool has_last_norm(const conversion *c)
+{
+    return c->all[FROM_TENSORS].value[SETTING_FINAL_NORM] != 0 ||
+           c->all[FROM_TENSORS].value[SETTING_FC_NORM] != 0;
+}
+
+static bool has_pre_logits(const conversion *c)
+{
+    return value_of(c, SETTING_REPRESENTATION_DIM) > 0;
+}
+
+typedef struct row_source {
+    const char *name;
+    const char *keys;      /* settings that must all be open */
+    const char *values;    /* between bars; "key=*": all other words of this WORD */
+    bool (*applies)(const conversion *c);
+    bool shown;            /* the tensors show the settings, but not what is done with them */
+    bool is_fine;
+} row_source;
+
+/* To add a row: a line here, before the fine ones. Settings and words that do not exist are
+ * skipped. */
+static const row_source architecture[] = {
+    { "num_heads", "num_heads head_dim", "", has_blocks, false, false },
+    { "block_type", "block_type", "block_type=pre_norm|block_type=post_norm|block_type=*",
+      has_blocks, false, false },
+    { "activation", "activation", "activation=gelu|activation=relu|activation=*", has_mlp, false,
+      false },
+    { "pool", "pool pool_prefix",
+      "pool=token pool_prefix=0|pool=avg pool_prefix=0|pool=avg pool_prefix=1|"
+      "pool=max pool_prefix=0|pool=max pool_prefix=1|pool=avgmax pool_prefix=0|"
+      "pool=avgmax pool_prefix=1", NULL, false, false },
+    { "norm", "has_final_norm has_fc_norm",
+      "has_final_norm=1 has_fc_norm=0|has_final_norm=0 has_fc_norm=1|"
+      "has_final_norm=0 has_fc_norm=0", has_last_norm, true, false },
+    { "patch_order", "patch_order", "patch_order=chw|patch_order=hwc|patch_order=*",
+      has_linear_patch, false, false },
+    { "patch_cut", "patch_cut", "patch_cut=squares|patch_cut=*", has_linear_patch, false, false },
+    { "positions", "positions pos_first_rows",
+      "positions=all pos_first_rows=0|positions=patches pos_first_rows=0|"
+      "positions=all pos_first_rows=1|positions=patches pos_first_rows=1", has_positions, false,
+      false },
+    { "pos_sincos", "positions pos_sincos rope_type",
+      "pos_sincos=mae positions=patches|pos_sincos=mae positions=all|"
+      "pos_sincos=simple_vit positions=patches|pos_sincos=1d positions=all|"
+      "pos_sincos=1d positions=patches|rope_type=none|rope_type=*", lacks_positions, false,
+      false },
+    { "attn_root", "attn_root attn_scale",
+      "attn_root=head_dim|attn_root=embed_dim|attn_scale=1|attn_root=embed_dim_after|"
+      "attn_root=*", has_blocks, false, false },
+    { "attention", "attention", "attention=all|attention=*", has_blocks, false, false },
+    { "qkv_order", "qkv_order", "qkv_order=qkv|qkv_order=*", has_blocks, false, false },
+    { "qkv_interleave", "qkv_interleave", "qkv_interleave=none|qkv_interleave=*",
+      has_joint_qkv, false, false },
+    { "representation_activation", "representation_activation", "representation_activation=*",
+      has_pre_logits, false, false },
+    { "norm_eps", "norm_eps",
+      "norm_eps=1e-06|norm_eps=1e-05|norm_eps=1e-12|norm_eps=1e-08|norm_eps=1e-07|norm_eps=0.001",
+      NULL, false, true }
+};
+
+#define MEAN_3(a, b, c, d, e, f) "mean=" a "," b "," c " std=" d "," e "," f
+#define MEAN_1(a, b) "mean=" a " std=" b
+
+/* Known means and deviations: ImageNet's, CIFAR-10's, CIFAR-100's, then those of grey pictures:
+ * MNIST's, Fashion-MNIST's. */
+static const row_source preprocessing[] = {
+    { "mean", "", MEAN_1("0.5", "0.5") "|" MEAN_1("0", "1") "|"
+      MEAN_3("0.485", "0.456", "0.406", "0.229", "0.224", "0.225") "|"
+      MEAN_3("0.4914", "0.4822", "0.4465", "0.247", "0.2435", "0.2616") "|"
+      MEAN_3("0.5071", "0.4865", "0.4409", "0.2673", "0.2564", "0.2762") "|"
+      MEAN_1("0.1307", "0.3081") "|" MEAN_1("0.286", "0.353") "|"
+      MEAN_1("0", "0.00392156863"), NULL, false, false },
+    { "crop_pct", "crop_pct resize_height resize_width", "crop_pct=1|crop_pct=0.875|crop_pct=0.9",
+      NULL, false, false },
+    { "crop_mode", "crop_mode", "crop_mode=center|crop_mode=squash", NULL, false, false },
+    { "interpolation", "interpolation", "interpolation=bilinear|interpolation=bicubic", NULL,
+      false, false }
+};
+
+/* === What is open === */
+
+static bool find_key(const char *name, size_t length, setting_key *key)
+{
+    int i;
+    for (i = 0; i < SETTING_COUNT; i++) {
+        *key = (setting_key)i;
+        if (strlen(setting_rows[i].name) == length && !strncmp(setting_rows[i].name, name, length))
+            return true;
+    }
+    return false;
+}
+
+static bool is_open(const conversion *c, setting_key key, bool shown)
+{
+    const int from = settings_origin(c->all, key);
+    if (from == FROM_TENSORS && key == SETTING_NUM_HEADS && c->seen.heads.count > 0) return true;
+    if (from == FROM_TENSORS && key == SETTING_PATCH_ORDER && c->seen.patch_order_read) return true;
+    return from < 0 || from == FROM_MATCH ||
+           (from == FROM_TENSORS && (shown || c->seen.by_default[key]));
+}
+
+static bool are_open(const conversion *c, const row_source *source)
+{
+    const char *keys = source->keys;
+    setting_key key;
+    while (*keys) {
+        const size_t length = strcspn(keys, " ");
+        if (find_key(keys, length, &key) && !is_open(c, key, source->shown)) return false;
+        keys += length;
+        keys += strspn(keys, " ");
+    }
+    return true;
+}
+
+/* mean and std are no settings of one number. */
+static bool is_mean_open(const conversion *c)
+{
+    int from;
+    for (from = 0; from < FROM_COUNT; from++)
+        if (c->all[from].mean_count > 0 || c->all[from].std_count > 0)
+            return from == FROM_TENSORS && c->seen.mean_by_default;
+    return true;
+}
+
+/* === Values === */
+
+/* Puts "a=1 b=2"; false: there is no such setting, or no such word. */
+static bool put_text(settings *s, const char *text)
+{
+    char one[MATCH_TEXT];
+    report r = report_make();
+    while (*text) {
+        const size_t length = strcspn(text, " ");
+        snprintf(one, sizeof one, "%.*s", (int)length, text);
+        if (!settings_parse(s, one, &r)) return false;
+        text += length;
+        text += strspn(text, " ");
+    }
+    return true;
+}
+
+void match_apply(const match_table *table, const match_choice *choice, settings *s)
+{
+    int i;
+    for (i = 0; i < table->count; i++)
+        (void)put_text(s, table->rows[i].values[choice->of[i]]);
+}
+
+/* Adds it once, at this place; a text that --set would refuse is left out. */
+static void insert_value(match_row *row, int place, const char *text, size_t length)
+{
+    char copy[MATCH_TEXT];
+    settings s;
+    int i;
+    if (length >= sizeof copy || row->count == MATCH_MAX_VALUES) return;
+    snprintf(copy, sizeof copy, "%.*s", (int)length, text);
+    settings_start(&s, "");
+    if (!put_text(&s, copy)) return;
+    for (i = 0; i < row->count; i++)
+        if (!strcmp(row->values[i], copy)) return;
+    memmove(row->values[place + 1], row->values[place],
+            (size_t)(row->count - place) * sizeof row->values[0]);
+    memcpy(row->values[place], copy, sizeof copy);
+    row->count++;
+}
+
+static void add_words(match_row *row, const char *name, size_t length)
+{
+    char text[MATCH_TEXT];
+    setting_key key;
+    int i;
+    if (!find_key(name, length, &key) || !setting_rows[key].words) return;
+    for (i = 0; setting_rows[key].words[i].word; i++) {
+        snprintf(text, sizeof text, "%s=%s", setting_rows[key].name,
+                 setting_rows[key].words[i].word);
+        insert_value(row, row->count, text, strlen(text));
+    }
+}
+
+static void add_values(match_row *row, const char *values)
+{
+    while (*values) {
+        const size_t length = strcspn(values, "|");
+        if (length > 2 && !strncmp(values + length - 2, "=*", 2))
+            add_words(row, values, length - 2);
+        else
+            insert_value(row, row->count, values, length);
+        values += length;
+        values += *values == '|';
+    }
+}
+
+/* How far a width of a head is from the usual 64. */
+static double oddity(int64_t width, int heads)
+{
+    return fabs(log2((double)width / heads / 64));
+}
+
+/* Divisors of the width of attention: what the weights hint at, timm's number for this width, then
+ * the others, the width of whose heads is most usual first. */
+static void add_heads(match_row *row, const conversion *c)
+{
+    const heads_evidence *hints = &c->seen.heads;
+    const int64_t width = c->seen.qkv_rows / 3;
+    char text[MATCH_TEXT];
+    double last = -1;
+    int i, n;
+    for (i = 0; i <= hints->count; i++) {
+        n = i < hints->count ? hints->ranked[i].heads
+                             : arch_heads_of_width((int)value_of(c, SETTING_EMBED_DIM));
+        snprintf(text, sizeof text, "num_heads=%d", n);
+        if (n > 0 && width % n == 0) insert_value(row, row->count, text, strlen(text));
+    }
+    while (row->count < MATCH_MAX_VALUES - 1) {
+        int best = 0;
+        for (n = 1; n <= width && n <= 1024; n++)
+            if (width % n == 0 && oddity(width, n) > last &&
+                (!best || oddity(width, n) < oddity(width, best)))
+                best = n;
+        if (!best) return;
+        for (n = best; n <= width && n <= 1024; n++) {   /* two may be equally odd */
+            if (width % n != 0 || oddity(width, n) > oddity(width, best)) continue;
+            snprintf(text, sizeof text, "num_heads=%d", n);
+            insert_value(row, row->count, text, strlen(text));
+        }
+        last = oddity(width, best);
+    }
+}
+
+/* === The default first === */
+
+/* Is it what would be done without a search? */
+static bool is_current(const conversion *c, const char *text)
+{
+    settings s;
+    int key;
+    settings_start(&s, "");
+    (void)put_text(&s, text);
+    for (key = 0; key < SETTING_COUNT; key++)
+        if (s.given[key] && s.value[key] != value_of(c, (setting_key)key)) return false;
+    return s.mean_count == 0;
+}
+
+static bool is_told(const conversion *c, const row_source *source)
+{
+    setting_key key;
+    return find_key(source->keys, strcspn(source->keys, " "), &key) &&
+           settings_origin(c->all, key) >= 0;
+}
+
+/* A default that no value of the table is, of a row of one setting, becomes one. */
+static void add_current(match_row *row, const conversion *c, const row_source *source)
+{
+    char text[MATCH_TEXT], word[32];
+    setting_key key;
+    int i;
+    if (!is_told(c, source)) return;
+    (void)find_key(source->keys, strcspn(source->keys, " "), &key);
+    for (i = 0; i < row->count; i++) {
+        if (!is_current(c, row->values[i])) continue;
+        memcpy(text, row->values[i], sizeof text);
+        memmove(row->values[1], row->values[0], (size_t)i * sizeof row->values[0]);
+        memcpy(row->values[0], text, sizeof text);
+        return;
+    }
+    snprintf(text, sizeof text, "%s=%s", setting_rows[key].name,
+             setting_text(key, value_of(c, key), word));
+    insert_value(row, 0, text, strlen(text));
+}
+
+/* The layout's own mean and deviation. */
+static void add_current_mean(match_row *row, const conversion *c)
+{
+    const settings *s = &c->all[FROM_TENSORS];
+    char text[MATCH_TEXT];
+    int used, i;
+    if (!s->mean_count || !s->std_count || s->mean_count > 3 || s->std_count > 3) return;
+    used = snprintf(text, sizeof text, "mean=");
+    for (i = 0; i < s->mean_count; i++)
+        used += snprintf(text + used, sizeof text - (size_t)used, "%s%.7g", i ? "," : "",
+                         s->mean[i]);
+    used += snprintf(text + used, sizeof text - (size_t)used, " std=");
+    for (i = 0; i < s->std_count; i++)
+        used += snprintf(text + used, sizeof text - (size_t)used, "%s%.7g", i ? "," : "",
+                         s->std[i]);
+    insert_value(row, 0, text, (size_t)used);
+}
+
+/* === Both lists === */
+
+static match_row *add_row(match_table *table, const row_source *source)
+{
+    match_row *row = &table->rows[table->count++];
+    memset(row, 0, sizeof *row);
+    row->name = source->name;
+    row->is_fine = source->is_fine;
+    add_values(row, source->values);
+    return row;
+}
+
+static bool is_wanted(const conversion *c, const row_source *source)
+{
+    return (!source->applies || source->applies(c)) && are_open(c, source);
+}
+
+void match_list_architecture(match_table *table, const conversion *c)
+{
+    size_t i;
+    for (i = 0; i < COUNT(architecture); i++) {
+        const row_source *source = &architecture[i];
+        match_row *row;
+        if (!is_wanted(c, source)) continue;
+        row = add_row(table, source);
+        if (!strcmp(row->name, "num_heads")) add_heads(row, c);
+        if (row->count > 0) add_current(row, c, source);
+        if (row->count == 0) table->count--;
+    }
+}
+
+void match_list_preprocessing(match_table *table, const conversion *c)
+{
+    size_t i;
+    for (i = 0; i < COUNT(preprocessing); i++) {
+        const row_source *source = &preprocessing[i];
+        const bool is_mean = !strcmp(source->name, "mean");
+        match_row *row;
+        if (is_mean ? !is_mean_open(c) : !is_wanted(c, source)) continue;
+        row = add_row(table, source);
+        if (is_mean) add_current_mean(row, c);
+        else add_current(row, c, source);
+    }
+}

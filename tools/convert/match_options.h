@@ -1,0 +1,37 @@
+/* match_options.h - what a checkpoint may leave open, and the values to try: a table. */
+#ifndef MATCH_OPTIONS_H
+#define MATCH_OPTIONS_H
+
+#include <stdbool.h>
+
+#include "convert/conversion.h"
+
+enum { MATCH_TEXT = 128, MATCH_MAX_ROWS = 24, MATCH_MAX_VALUES = 40 };
+
+/* One thing that is open. A value is what --set would take, several settings with spaces between
+ * them; the likeliest comes first. */
+typedef struct match_row {
+    const char *name;
+    bool is_fine;      /* makes little difference: of interest once the rest fits */
+    int count;
+    char values[MATCH_MAX_VALUES][MATCH_TEXT];
+} match_row;
+
+typedef struct match_table {
+    int count;
+    match_row rows[MATCH_MAX_ROWS];
+} match_table;
+
+/* An index of a value for each row. */
+typedef struct match_choice {
+    unsigned char of[MATCH_MAX_ROWS];
+} match_choice;
+
+/* What is open: what nobody told, and what is only a default of the layout or read from weights. */
+void match_list_architecture(match_table *table, const conversion *c);
+void match_list_preprocessing(match_table *table, const conversion *c);
+
+/* Puts the chosen values of all rows into s. */
+void match_apply(const match_table *table, const match_choice *choice, settings *s);
+
+#endif

@@ -1,0 +1,346 @@
+#define _POSIX_C_SOURCE 200809L
+
+#include "convert/match_search.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+/* Errors that mere rounding may have; what differs less than the second is near enough for settings
+ * that make little difference; as many tries as memory is allowed for. */
+#define ROUNDING 2e-6
+#define NEAR 0.05
+enum { MAX_TRIES = 1 << 17, WANTED_RUNS = 1000 };
+
+/* === Time === */
+
+static double elapsed(const match_search *s)
+{
+    return (cli_now_ms() - s->started) / 1e3;
+}
+
+static bool is_over(const match_search *s)
+{
+    return s->is_out_of_memory || s->count >= MAX_TRIES || elapsed(s) > s->seconds;
+}
+
+/* === What was tried === */
+
+static uint64_t hash_choice(const match_choice *choice)
+{
+    vit_hash hash;
+    vit_hash_init(&hash);
+    vit_hash_update(&hash, choice, sizeof *choice);
+    return vit_hash_final(&hash);
+}
+
+/* Where the choice is, or would be. */
+static size_t *find_place(const match_search *s, const match_choice *choice)
+{
+    size_t i = (size_t)hash_choice(choice) & (s->num_places - 1);
+    while (s->places[i] && memcmp(&s->tries[s->places[i] - 1].choice, choice, sizeof *choice) != 0)
+        i = (i + 1) & (s->num_places - 1);
+    return &s->places[i];
+}
+
+static bool grow_places(match_search *s)
+{
+    const size_t wanted = s->num_places ? 2 * s->num_places : 1024;
+    size_t *larger = calloc(wanted, sizeof *larger), i;
+    if (!larger) return false;
+    free(s->places);
+    s->places = larger;
+    s->num_places = wanted;
+    for (i = 0; i < s->count; i++) *find_place(s, &s->tries[i].choice) = i + 1;
+    return true;
+}
+
+/* A new try, or NULL: out of memory. */
+static match_try *add_try(match_search *s, const match_choice *choice)
+{
+    match_try *tries = memory_grow(s->tries, sizeof *tries, s->count, &s->capacity), *t;
+    int row;
+    if (tries) s->tries = tries;
+    if (!tries || (2 * s->count >= s->num_places && !grow_places(s))) {
+        s->is_out_of_memory = true;
+        return NULL;
+    }
+    t = &s->tries[s->count];
+    memset(t, 0, sizeof *t);
+    t->choice = *choice;
+    t->error = t->square = INFINITY;
+    for (row = 0; row < s->table->count; row++)
+        t->unlikely += choice->of[row] ? 100 + choice->of[row] : 0;
+    *find_place(s, choice) = ++s->count;
+    return t;
+}
+
+/* Models that were run already under another name. */
+static const match_try *find_signature(const match_search *s, uint64_t signature)
+{
+    size_t i;
+    for (i = s->count - 1; i-- > 0;)
+        if (s->tries[i].signature == signature) return &s->tries[i];
+    return NULL;
+}
+
+/* === One try === */
+
+static bool run_images(match_search *s, int first, int end, match_error *error, report *r)
+{
+    int i;
+    for (i = first; i < end; i++) {
+        if (!match_model_run(s->model, match_pair_input(s->pair, i), s->output, r)) return false;
+        match_pair_compare(s->pair, i, s->output, error);
+    }
+    return true;
+}
+
+/* So many of the pair's images that a thousand runs would fit in the time. */
+static bool choose_images(match_search *s, report *r)
+{
+    match_error error = { 0, 0 };
+    const double before = cli_now_ms();
+    double took, most;
+    if (s->images > 0 || s->pair->images == 1) return s->images = s->images ? s->images : 1, true;
+    if (!run_images(s, 0, 1, &error, r)) return false;
+    took = cli_now_ms() - before + 1e-3;
+    most = s->seconds * 1e3 / took / WANTED_RUNS;
+    s->images = most >= s->pair->images ? s->pair->images : most < 1 ? 1 : (int)most;
+    return true;
+}
+
+static bool measure(match_search *s, match_try *t, report *r)
+{
+    match_error error = { 0, 0 };
+    if (!choose_images(s, r) || !run_images(s, 0, s->images, &error, r)) return false;
+    s->runs++;
+    t->error = error.largest;
+    t->square = error.square / ((double)s->pair->outputs * s->images);
+    return true;
+}
+
+static bool has_output(match_search *s, report *r)
+{
+    if (!match_pair_fits(s->pair, &s->model->config, s->model->output_size, r)) return false;
+    if (!s->output) s->output = malloc(s->pair->outputs * sizeof *s->output);
+    return s->output || report_no_memory(r);
+}
+
+/* What cannot be resolved, planned or run is no model. */
+static bool evaluate(match_search *s, match_try *t, report *r)
+{
+    settings matched = *s->base;
+    const match_try *same;
+    match_apply(s->table, &t->choice, &matched);
+    if (!match_model_set(s->model, &matched, r)) return false;
+    same = find_signature(s, s->model->signature);
+    if (same) {
+        t->error = same->error;
+        t->square = same->square;
+        t->signature = same->signature;
+        return true;
+    }
+    if (!match_model_load(s->model, r) || !has_output(s, r) || !measure(s, t, r)) return false;
+    t->signature = s->model->signature;
+    return true;
+}
+
+/* The index of a try with this choice, which is run unless it was before. */
+static size_t try_choice(match_search *s, const match_choice *choice)
+{
+    const size_t known = s->num_places ? *find_place(s, choice) : 0;
+    report r = report_make();
+    match_try *t;
+    if (known) return known - 1;
+    t = add_try(s, choice);
+    if (!t) return 0;
+    if (!evaluate(s, t, &r) && s->count == 1) s->first = r;
+    cli_progress_update(&s->progress, (uint64_t)(elapsed(s) * 1e3));
+    return s->count - 1;
+}
+
+/* === The search === */
+
+static bool is_better(const match_search *s, size_t a, size_t b)
+{
+    const match_try *x = &s->tries[a], *y = &s->tries[b];
+    return x->square < y->square || (x->square == y->square && x->unlikely < y->unlikely);
+}
+
+static bool fits(const match_search *s, size_t i)
+{
+    return s->tries[i].error <= s->tolerance;
+}
+
+/* The best value of one row, all else being equal. */
+static size_t settle_row(match_search *s, size_t from, int row)
+{
+    match_choice choice = s->tries[from].choice;
+    size_t best = from, i;
+    int value;
+    for (value = 0; value < s->table->rows[row].count && !is_over(s); value++) {
+        choice.of[row] = (unsigned char)value;
+        i = try_choice(s, &choice);
+        if (is_better(s, i, best)) best = i;
+    }
+    return best;
+}
+
+/* Row after row, until nothing is gained. */
+static size_t descend(match_search *s, size_t from)
+{
+    size_t before;
+    int row;
+    do {
+        before = from;
+        for (row = 0; row < s->table->count && !is_over(s); row++)
+            if (!s->table->rows[row].is_fine || s->tries[from].error < NEAR)
+                from = settle_row(s, from, row);
+    } while (from != before && !is_over(s));
+    return from;
+}
+
+/* All single changes; returns the best of them and the try itself. */
+static size_t expand(match_search *s, size_t from, bool finely)
+{
+    size_t best = from, i;
+    int row;
+    s->tries[from].is_expanded = true;
+    if (finely) s->tries[from].is_expanded_finely = true;
+    for (row = 0; row < s->table->count && !is_over(s); row++) {
+        if (s->table->rows[row].is_fine && !finely) continue;
+        i = settle_row(s, from, row);
+        if (is_better(s, i, best)) best = i;
+        if (fits(s, best) && !finely) break;
+    }
+    return best;
+}
+
+/* The most promising try that was not expanded: the nearest one, or the likeliest. */
+static bool find_next(const match_search *s, bool by_likelihood, size_t *next)
+{
+    bool found = false;
+    size_t i;
+    for (i = 0; i < s->count; i++) {
+        const match_try *t = &s->tries[i];
+        if (t->is_expanded) continue;
+        if (!found || (by_likelihood ? t->unlikely < s->tries[*next].unlikely
+                                     : is_better(s, i, *next)))
+            *next = i;
+        found = true;
+    }
+    return found;
+}
+
+static size_t find_best(const match_search *s)
+{
+    size_t best = 0, i;
+    for (i = 1; i < s->count; i++)
+        if (is_better(s, i, best)) best = i;
+    return best;
+}
+
+/* Where the slope leads to nothing: every second time from the nearest try, else from the
+ * likeliest, which in the end has tried everything. What was found is followed down. */
+static size_t look_around(match_search *s, size_t best)
+{
+    size_t next = 0, found;
+    int round;
+    for (round = 0; !fits(s, best) && !is_over(s); round++) {
+        const bool by_likelihood = round % 2 != 0;
+        if (!find_next(s, by_likelihood, &next)) break;
+        found = expand(s, next, s->tries[next].error < NEAR || by_likelihood);
+        if (is_better(s, found, best)) best = descend(s, found);
+    }
+    return best;
+}
+
+/* === What fits === */
+
+bool match_search_is_equal(const match_search *s, const match_try *other)
+{
+    const match_try *t = &s->tries[s->chosen];
+    return other->signature != t->signature &&
+           other->error <= fmin(s->tolerance, fmax(ROUNDING, 4 * t->error));
+}
+
+const match_try *match_search_other(const match_search *s, int row, int value)
+{
+    match_choice choice = s->tries[s->chosen].choice;
+    size_t place;
+    choice.of[row] = (unsigned char)value;
+    place = *find_place(s, &choice);
+    return place ? &s->tries[place - 1] : NULL;
+}
+
+/* Every other single value, until none is better. */
+static void polish(match_search *s)
+{
+    size_t better;
+    while (!s->tries[s->chosen].is_expanded_finely && !is_over(s)) {
+        better = expand(s, s->chosen, true);
+        if (fits(s, better)) s->chosen = better;
+    }
+}
+
+/* Of values that fit equally the likeliest. */
+static void prefer_likely(match_search *s)
+{
+    const double enough = fmin(s->tolerance, fmax(ROUNDING, 4 * s->tries[s->chosen].error));
+    int row, value;
+    for (row = 0; row < s->table->count; row++)
+        for (value = 0; value < s->tries[s->chosen].choice.of[row]; value++) {
+            const match_try *other = match_search_other(s, row, value);
+            if (!other || other->error > enough) continue;
+            s->chosen = (size_t)(other - s->tries);
+            expand(s, s->chosen, true);
+        }
+}
+
+/* The images that the search left out must fit as well. */
+static bool check_rest(match_search *s, report *r)
+{
+    match_try *t = &s->tries[s->chosen];
+    match_error error = { t->error, 0 };
+    settings matched = *s->base;
+    match_apply(s->table, &t->choice, &matched);
+    if (!match_model_set(s->model, &matched, r) || !match_model_load(s->model, r) ||
+        !run_images(s, s->images, s->pair->images, &error, r))
+        return false;
+    t->error = error.largest;
+    return true;
+}
+
+bool match_search_run(match_search *s, report *r)
+{
+    const match_choice likeliest = { { 0 } };
+    bool good = false;
+    s->started = cli_now_ms();
+    s->first = report_make();
+    cli_progress_start(&s->progress, "matching", (uint64_t)(s->seconds * 1e3));
+    if (s->quiet) s->progress.active = false;
+    try_choice(s, &likeliest);
+    if (s->count > 0) s->chosen = look_around(s, descend(s, 0));
+    if (s->count > 0 && fits(s, s->chosen)) {
+        polish(s);
+        prefer_likely(s);
+        good = check_rest(s, r) && fits(s, s->chosen);
+    } else if (s->count > 0) {
+        s->chosen = find_best(s);
+    }
+    cli_progress_clear(&s->progress);
+    s->took = elapsed(s);
+    if (s->is_out_of_memory) return report_no_memory(r);
+    return good;
+}
+
+void match_search_free(match_search *s)
+{
+    free(s->tries);
+    free(s->places);
+    free(s->output);
+    memset(s, 0, sizeof *s);
+}
