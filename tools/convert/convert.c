@@ -17,7 +17,6 @@
 #include "layout/check.h"
 #include "layout/detect.h"
 #include "layout/inspect.h"
-#include "layout/tables/tables.h"
 #include "model/assume.h"
 
 /* === The checkpoint === */

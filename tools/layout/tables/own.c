@@ -57,7 +57,7 @@ static const layout_default torch_defaults[] = { USUAL, { NULL, NULL } };
 
 /* What a head of two layers has between them. */
 #define BETWEEN                                                                                  \
-    { SETTING_REPRESENTATION_ACTIVATION, "--set representation_activation=tanh|gelu|relu|none "  \
+    { SETTING_REPRESENTATION_ACTIVATION, "--set representation_act=tanh|gelu|relu|none "  \
       "(between the head's two layers)", ":pre_logits.fc.weight" }
 
 static const layout_question own_questions[] = {
