@@ -677,9 +677,9 @@ def write_lucidrains_2020():
          " --set pool=avg --set attn_root=head_dim", eps="1e-5",
          twin_options="pool=avg pool_prefix=1")
     case("lucidrains_2020_untold", s, "pool: cannot be seen in a checkpoint "
-         "of lucidrains/vit-pytorch of 2020 ... num_heads: cannot be seen ... attn_root: cannot be "
-         "seen ... give: --set pool=token|avg --set num_heads=N "
-         "--set attn_root=embed_dim|head_dim", None)
+         "of lucidrains/vit-pytorch of 2020; give --set pool=token ... num_heads: cannot ... "
+         "--set attn_root=embed_dim (until 2021-01-21) or --set attn_root=head_dim ... give: "
+         "--set pool=token|avg --set num_heads=N --set attn_root=embed_dim|head_dim", None)
 
 
 def lucidrains_stem(t):

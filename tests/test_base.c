@@ -21,6 +21,10 @@ static void test_reports(void)
     CHECK(!report_file(&r, "no failure, no file") && !r.failed && r.text[0] == '\0');
     CHECK(!report_fail(&r, "a\nb\x7f%d", 5) && r.failed && strcmp(r.text, "a?b?5") == 0);
     CHECK(!report_fail(&r, "another") && strcmp(r.text, "a?b?5") == 0);
+    CHECK(report_line(&r, 0, "c\nd") && strcmp(r.text, "a?b?5\nc?d") == 0);
+    CHECK(!report_line(&r, REPORT_SIZE - 10, "e") && strcmp(r.text, "a?b?5\nc?d") == 0);
+    CHECK(report_line(&r, REPORT_SIZE - 12, "f") && strcmp(r.text, "a?b?5\nc?d\nf") == 0);
+    r.text[5] = '\0';
     CHECK(!report_file(&r, "f\tle") && strcmp(r.text, "f?le: a?b?5") == 0);
     CHECK(!report_file(&r, "another") && strcmp(r.text, "f?le: a?b?5") == 0);
     memset(name, 'n', sizeof name - 1);

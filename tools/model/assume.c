@@ -118,11 +118,12 @@ static bool assume_size(const assumer *a)
 {
     const vit_config *c = &a->model->config;
     char what[64], why[128];
-    if (settings_origin(a->all, SETTING_IMG_HEIGHT) >= 0 || a->seen->position_rows == 0)
+    if (settings_origin(a->all, SETTING_IMG_HEIGHT) >= 0 || a->seen->position_rows == 0 ||
+        findings_has_asked(a->found, "img_size"))
         return true;
     snprintf(what, sizeof what, "img_size=%dx%d", c->img_height, c->img_width);
-    snprintf(why, sizeof why, "%d x %d patches of %d pixels, side by side", c->grid_height,
-             c->grid_width, c->patch_size);
+    snprintf(why, sizeof why, "%d x %d patches of %d pixels, side by side",
+             a->model->stored.grid_height, a->model->stored.grid_width, c->patch_size);
     return findings_assume(a->found, what, why, "--img-size HxW");
 }
 
