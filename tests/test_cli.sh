@@ -153,7 +153,7 @@ opens() {
 checkpoints=$root/tests/data/checkpoints
 for name in zip legacy; do
     opens "$checkpoints/$name.pt" \
-        "$name\.pt: is a PyTorch checkpoint; convert it first: vit-convert .*/$name\.pt -o $name\.vit$"
+        "$name\.pt: is a PyTorch checkpoint; convert it first: vit-convert .* -o $name\.vit$"
 done
 opens "$checkpoints/small.safetensors" "is a safetensors checkpoint; .* -o small\.vit$"
 opens "$root/tests/data/layouts/jax_map/model.npz" "is an \.npz of NumPy arrays; .* -o model\.vit$"
