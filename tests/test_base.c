@@ -137,7 +137,10 @@ static void test_tensors(void)
     int i;
     for (i = 0; i < VIT_NUM_DTYPES; i++)
         CHECK(tensor_find_dtype(tensor_dtype_name((vit_dtype)i)) == i);
-    CHECK(tensor_find_dtype("F32") == -1);
+    CHECK(tensor_find_dtype("F32") == -1 && tensor_find_dtype("float64") == -1);
+    CHECK(tensor_find_dtype("fp32") == VIT_F32 && tensor_find_dtype("float32") == VIT_F32);
+    CHECK(tensor_find_dtype("fp16") == VIT_F16 && tensor_find_dtype("float16") == VIT_F16);
+    CHECK(tensor_find_dtype("half") == VIT_F16 && tensor_find_dtype("bfloat16") == VIT_BF16);
     CHECK(!strcmp(shape_text(dims, 2, text, sizeof text), "[192, 3]"));
     CHECK(!strcmp(shape_text(dims, 0, text, sizeof text), "[]"));
     CHECK(strlen(shape_text(dims, 8, text, sizeof text)) < SHAPE_TEXT_SIZE && strchr(text, ']'));

@@ -122,6 +122,12 @@ for type in f16 bf16; do
     same wide.safetensors again.safetensors
 done
 
+for type in f32:float32 f32:fp32 f16:float16 f16:fp16 f16:half bf16:bfloat16; do
+    random # as PyTorch calls them
+    accepts $H --dtype ${type#*:}
+    prints "output          m.vit, ${type%:*},"
+done
+
 # Quantised weights come back as the f32 that they stand for, and quantising those changes little:
 # nothing in int4, whose scales are rounded; in int8 the last bit of a scale.
 for type in int8 int4; do

@@ -234,6 +234,10 @@ static void check_unknown(const char *name, const char *nearest)
 static void test_unknown_names(void)
 {
     check_unknown("vit_tiny_patch16", "nearest: vit_tiny_patch16_224, vit_tiny_patch16_384");
+    check_unknown("vit_tiny", "nearest: vit_tiny_patch16_224, vit_tiny_patch16_384");
+    check_unknown("deit_tiny", "nearest: deit_tiny_patch16_224, deit_tiny_distilled_patch16_224");
+    check_unknown("ViT-Tiny", "nearest: vit_tiny_patch16_224,");
+    check_unknown("vit_b_16", "vit_base_patch16_224");
     check_unknown("deit_tiny_patch_16_224", "nearest: deit_tiny_patch16_224,");
     check_unknown("vit-base-patch16-224", "vit_base_patch16_224");
     check_unknown("", "unknown architecture");
@@ -1555,7 +1559,7 @@ static void fill_head(tiny_file *f, float value)
     vit_model_close(&model);
 }
 
-static double compare_heads(float a, float b, const photo_list *photos)
+static double compare_heads(float a, float b, photo_list *photos)
 {
     const tiny_options o = tiny_defaults();
     tiny_file f = tiny_build(&o), g = tiny_copy(&f);
