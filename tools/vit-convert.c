@@ -61,18 +61,6 @@ static bool parse_settings(const arguments *a, settings *s, report *r)
     return true;
 }
 
-/* Of several state dicts one was taken without being asked for: that is said even with -q. */
-static void say_choice(const conversion *c)
-{
-    const checkpoint *file = c->checkpoint;
-    size_t other = 0;
-    if (!file || c->options->weights || checkpoint_choice_count(file) < 2) return;
-    if (!strcmp(checkpoint_choice(file, 0), checkpoint_wrapper(file))) other = 1;
-    report_error(PROGRAM, c->options->checkpoint,
-                 "several state dicts: using %.100s; --weights %.100s chooses another",
-                 checkpoint_wrapper(file), checkpoint_choice(file, other));
-}
-
 static int convert(const arguments *a)
 {
     report r = report_make();
@@ -90,8 +78,6 @@ static int convert(const arguments *a)
         else if (!a->quiet) convert_report_text(c);
     }
     if (r.failed) report_print(&r, PROGRAM);
-    say_choice(c);
-    if (r.failed) failed(r.text, status);
     convert_free(c);
     free(c);
     return status;

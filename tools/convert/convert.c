@@ -17,7 +17,6 @@
 #include "layout/check.h"
 #include "layout/detect.h"
 #include "layout/inspect.h"
-#include "layout/tables/tables.h"
 #include "model/assume.h"
 
 /* === The checkpoint === */
@@ -160,7 +159,7 @@ static bool use_structure(conversion *c, report *r)
     layout_free_map(&c->map);
     if (s->heads) settings_put(&c->all[FROM_TENSORS], SETTING_NUM_HEADS, s->heads);
     if (s->assignment && !settings_parse(&c->all[FROM_TENSORS], s->assignment, r)) return false;
-    return layout_use(&layout_own, c->checkpoint, &c->map, r);
+    return layout_use(s->is_torch ? &layout_own_torch : &layout_own, c->checkpoint, &c->map, r);
 }
 
 /* By the tables, or by structure where no table explains all tensors. What the structure lacks is
@@ -248,15 +247,16 @@ static bool resolve(conversion *c, report *r)
     const convert_options *o = c->options;
     const patch_request wanted = { o->in_chans, o->patch_size };
     findings *f = &c->found;
+    report failure = report_make();
     bool inspected;
     settings_start(&c->all[FROM_TENSORS], "the tensors");
     if (!find_layout(c, r)) return false;
     if (!layout_check_features(&c->map, &o->ignore, r)) return false;
     if (!read_config(c, r) || !find_arch(c, r) || !match_prepare(c, r)) return false;
     if (!attributes_put(c->checkpoint, c->all, &c->told, r)) return false;
-    inspected = layout_inspect(&c->map, c->all, &c->seen, f, r);
-    if (!inspected && !findings_take(f, r)) return false;
+    inspected = layout_inspect(&c->map, c->all, &c->seen, f, &failure);
     if (!layout_check_names(&c->map, c->all, &o->ignore, f, r)) return false;
+    if (!inspected && !findings_take(f, &failure)) return report_no_memory(r);
     if (inspected && !findings_are_open(f) && !match_settings(c, r)) return false;
     if (!layout_check_told(&c->map, c->all, &c->seen, f, r)) return false;
     if (inspected && !settings_resolve(c->all, &c->seen, &wanted, &c->model, f, r)) {

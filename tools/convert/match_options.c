@@ -93,7 +93,7 @@ static const row_source architecture[] = {
     { "qkv_order", "qkv_order", "qkv_order=qkv|qkv_order=*", has_blocks, false, false },
     { "qkv_interleave", "qkv_interleave", "qkv_interleave=none|qkv_interleave=*",
       has_joint_qkv, false, false },
-    { "representation_activation", "representation_activation", "representation_activation=*",
+    { "representation_act", "representation_act", "representation_act=*",
       has_pre_logits, false, false },
     { "norm_eps", "norm_eps",
       "norm_eps=1e-06|norm_eps=1e-05|norm_eps=1e-12|norm_eps=1e-08|norm_eps=1e-07|norm_eps=0.001",

@@ -28,27 +28,14 @@ static char *add_note(note_list *notes)
     return notes->text[notes->count++];
 }
 
-static void note_choices(const conversion *c, note_list *notes)
-{
-    const size_t count = checkpoint_choice_count(c->checkpoint), size = sizeof notes->text[0];
-    size_t used, i;
-    char *text;
-    if (count < 2) return;
-    text = add_note(notes);
-    used = (size_t)snprintf(text, size, "state dict %.100s; others for --weights:",
-                            checkpoint_wrapper(c->checkpoint));
-    for (i = 0; i < count && used < size; i++)
-        if (strcmp(checkpoint_choice(c->checkpoint, i), checkpoint_wrapper(c->checkpoint)) != 0)
-            used += (size_t)snprintf(text + used, size - used, " %.80s",
-                                     checkpoint_choice(c->checkpoint, i));
-}
-
 static void collect_notes(const conversion *c, note_list *notes)
 {
     const vit_config *config = &c->model.config;
     const settings_stored *stored = &c->model.stored;
     char word[32];
     notes->count = 0;
+    if (c->told.text[0])
+        snprintf(add_note(notes), sizeof notes->text[0], "the checkpoint says %.480s", c->told.text);
     if (stored->first_rows)
         snprintf(add_note(notes), sizeof notes->text[0],
                  "pos_embed has %d rows, of which the first %d are used", c->seen.position_rows,

@@ -96,15 +96,30 @@ static bool is_told_absent(const settings all[FROM_COUNT], const char *tensor)
     return false;
 }
 
-/* What was found so far. With a name for each there might be too many of them. */
 typedef struct missing {
     const layout_map *map;
     const settings *all;
     name_groups groups;
-    size_t left;              /* how many may still be looked for */
+    uint64_t *keys;           /* hashes of those found */
+    size_t count, most;       /* how many of them, and how many may be looked for */
 } missing;
 
-static bool add_missing(missing *m, const char *key, const char *why, const char *tensor)
+/* Two tensors may need the same key. */
+static bool is_new(missing *m, const char *key)
+{
+    vit_hash hash;
+    uint64_t sum;
+    size_t i = 0;
+    vit_hash_init(&hash);
+    vit_hash_update(&hash, key, strlen(key));
+    sum = vit_hash_final(&hash);
+    while (i < m->count && m->keys[i] != sum) i++;
+    if (i == m->count && m->count < m->most) m->keys[m->count++] = sum;
+    else return false;
+    return true;
+}
+
+static bool add_key(missing *m, const char *key, const char *why, const char *tensor)
 {
     const absence *known = find_absence(tensor);
     char note[160];
@@ -112,8 +127,21 @@ static bool add_missing(missing *m, const char *key, const char *why, const char
     if (known)
         snprintf(note + used, sizeof note - (size_t)used, "; --set %s=%s if this one has none",
                  setting_rows[known->key].name, known->key == SETTING_POSITIONS ? "none" : "0");
-    m->left--;
-    return groups_add(&m->groups, key, note);
+    return !is_new(m, key) || groups_add(&m->groups, key, note);
+}
+
+/* All parts of the rule that are not there, or the tensor where there is no rule. */
+static bool add_missing(missing *m, const layout_rule *rule, int block, const char *why,
+                        const char *tensor)
+{
+    char key[LAYOUT_MAX_KEY];
+    int i, absent = 0;
+    for (i = 0; rule && i < layout_part_count(rule); i++) {
+        if (!names_absent_part(m->map, rule, i, block, key)) continue;
+        if (!add_key(m, key, why, tensor)) return false;
+        absent++;
+    }
+    return absent > 0 || add_key(m, tensor, why, tensor);
 }
 
 /* Why a missing tensor should be there; NULL: it need not, since options are off in most models. */
@@ -156,15 +184,15 @@ static bool check_blocks(missing *m, const layout_target *target)
     char tensor[128], key[LAYOUT_MAX_KEY];
     const char *why;
     int i;
-    for (i = 0; i < target->count && m->left > 0; i++) {
+    for (i = 0; i < target->count && m->count < m->most; i++) {
         const layout_match *match = &target->matches[i];
         snprintf(tensor, sizeof tensor, "blocks.%d.%s", i, target->tensor + strlen("{b}"));
         if (first && !(match->found && match->rule == first) &&
             names_absent_key(m->map, first, i, key) &&
-            !add_missing(m, key, "other blocks have it", tensor))
+            !add_missing(m, first, i, "other blocks have it", tensor))
             return false;
         why = first ? NULL : why_missed(m->map, m->all, tensor);
-        if (why && !add_missing(m, names_meant_key(m->map, tensor, key), why, tensor)) return false;
+        if (why && !add_missing(m, names_meant_rule(m->map, tensor), i, why, tensor)) return false;
     }
     return true;
 }
@@ -173,17 +201,16 @@ static bool check_blocks(missing *m, const layout_target *target)
  * of them, and the plan misses the others. */
 static bool find_missing(missing *m)
 {
-    char key[LAYOUT_MAX_KEY];
     const char *why;
     size_t i;
-    for (i = 0; i < m->map->target_count && m->left > 0; i++) {
+    for (i = 0; i < m->map->target_count && m->count < m->most; i++) {
         const layout_target *target = &m->map->targets[i];
         const char *tensor = target->tensor;
         if (!strncmp(tensor, "{b}", 3)) {
             if (!check_blocks(m, target)) return false;
         } else if (!layout_has(m->map, tensor)) {
             why = why_missed(m->map, m->all, tensor);
-            if (why && !add_missing(m, names_meant_key(m->map, tensor, key), why, tensor))
+            if (why && !add_missing(m, names_meant_rule(m->map, tensor), -1, why, tensor))
                 return false;
         }
     }
@@ -208,15 +235,18 @@ static bool put_missing(const name_groups *groups, findings *f)
 
 static bool check_missing(const layout_map *map, const settings all[FROM_COUNT], findings *f)
 {
-    enum { MOST = 1000000 };   /* comparisons with a rule; each looks at all names */
+    enum { MOST = 1000000, MOST_KEYS = 4096 };   /* to find a rule for each looks at all names */
     missing *m = calloc(1, sizeof *m);
     bool good;
     if (!m) return false;
     m->map = map;
     m->all = all;
-    m->left = MOST / (checkpoint_count(map->checkpoint) + 1) + 1;
-    good = find_missing(m) && put_missing(&m->groups, f);
+    m->most = MOST / (checkpoint_count(map->checkpoint) + 1) + 1;
+    if (m->most > MOST_KEYS) m->most = MOST_KEYS;
+    m->keys = calloc(m->most, sizeof *m->keys);
+    good = m->keys && find_missing(m) && put_missing(&m->groups, f);
     groups_free(&m->groups);
+    free(m->keys);
     free(m);
     return good;
 }

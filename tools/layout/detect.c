@@ -222,6 +222,7 @@ bool layout_falls_short(const layout_map *map, const text_list *ignore)
     };
     size_t i;
     if (!names_has_unknown(map, ignore)) return false;
+    if (map->layout->is_open) return true;
     for (i = 0; i < sizeof usual / sizeof *usual; i++)
         if (!layout_has(map, usual[i])) return true;
     return !layout_has(map, "norm.weight") && !layout_has(map, "fc_norm.weight");

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { GROUPS_MAX = 64, GROUP_NUMBERS = 4, GROUP_TEXT_SIZE = 2048 };
+enum { GROUPS_MAX = 64, GROUP_NUMBERS = 4, GROUP_TEXT_SIZE = 4096 };
 
 typedef struct name_group {
     char *name;                          /* of the first */

@@ -334,7 +334,7 @@ bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_seen *se
     settings *s = &all[FROM_TENSORS];
     int64_t width;
     memset(seen, 0, sizeof *seen);
-    seen->library = map->layout->name;
+    seen->library = map->layout == &layout_own ? NULL : map->layout->name;
     seen->is_open = map->layout->is_open;
     if (!check_patch_order(all, r)) return false;
     layout_take_orders(map, all);

@@ -25,14 +25,20 @@ static int chunk_of(const layout_map *map, int block)
     return 0;
 }
 
+const char *names_absent_part(const layout_map *map, const layout_rule *rule, int part, int block,
+                              char text[LAYOUT_MAX_KEY])
+{
+    const char *key = rule->parts[part];
+    if (layout_is_zeros(key) || layout_find_key(map, key, block)) return NULL;
+    return layout_key(map, key, block, chunk_of(map, block), text) ? text : NULL;
+}
+
 const char *names_absent_key(const layout_map *map, const layout_rule *rule, int block,
                              char text[LAYOUT_MAX_KEY])
 {
     int i;
     for (i = 0; i < layout_part_count(rule); i++)
-        if (!layout_is_zeros(rule->parts[i]) && !layout_find_key(map, rule->parts[i], block) &&
-            layout_key(map, rule->parts[i], block, chunk_of(map, block), text))
-            return text;
+        if (names_absent_part(map, rule, i, block, text)) return text;
     return NULL;
 }
 

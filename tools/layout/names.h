@@ -22,6 +22,10 @@ const char *names_meant_key(const layout_map *map, const char *tensor, char text
 const char *names_absent_key(const layout_map *map, const layout_rule *rule, int block,
                              char text[LAYOUT_MAX_KEY]);
 
+/* That of one of its parts, or NULL. */
+const char *names_absent_part(const layout_map *map, const layout_rule *rule, int part, int block,
+                              char text[LAYOUT_MAX_KEY]);
+
 int names_parts_present(const layout_map *map, const layout_rule *rule, int block);
 bool names_is_required(const layout_rule *rule);
 

@@ -465,7 +465,7 @@ static bool plan_item(const layout_map *map, const settings_resolved *model, lay
 
 /* Names and shapes; what type each tensor is stored in, the writer decides. */
 static bool plan_items(const layout_map *map, const settings_resolved *model, layout_plan *plan,
-                       findings *f, report *r)
+                       name_groups *failures, report *r)
 {
     const vit_config *config = &model->config;
     vit_tensor tensor;
@@ -477,9 +477,38 @@ static bool plan_items(const layout_map *map, const settings_resolved *model, la
     if (!plan->items) return report_no_memory(r);
     for (i = 0; i < plan->count; i++) {
         vit_architecture_tensor(config, VIT_F32, (int)i, &plan->items[i].tensor);
-        if (!plan_item(map, model, &plan->items[i], r) && !findings_take(f, r)) return false;
+        if (plan_item(map, model, &plan->items[i], r)) continue;
+        if (!groups_add(failures, r->text, "")) return false;
+        *r = report_make();
     }
     return true;
+}
+
+/* The same failure in several blocks is one. */
+static bool put_failures(const name_groups *failures, findings *f)
+{
+    char text[GROUP_TEXT_SIZE], line[GROUP_TEXT_SIZE + 40];
+    size_t i;
+    for (i = 0; i < failures->count; i++) {
+        const name_group *group = &failures->items[i];
+        (void)group_text(group, text);
+        if (group->count == 1) snprintf(line, sizeof line, "%s", text);
+        else snprintf(line, sizeof line, "%s (%zu tensors)", text, group->count);
+        if (!findings_wrong(f, line, "")) return false;
+    }
+    snprintf(line, sizeof line, "%zu more tensors that do not fit", failures->more);
+    return failures->more == 0 || findings_wrong(f, line, "");
+}
+
+static bool plan_all(const layout_map *map, const settings_resolved *model, layout_plan *plan,
+                     findings *f, report *r)
+{
+    name_groups *failures = calloc(1, sizeof *failures);
+    const bool good = failures && plan_items(map, model, plan, failures, r) &&
+                      put_failures(failures, f);
+    if (failures) groups_free(failures);
+    free(failures);
+    return good || report_no_memory(r);
 }
 
 /* === Tensors that are left over === */
@@ -608,7 +637,7 @@ bool layout_make_plan(const layout_map *map, const settings_resolved *model,
                       const text_list *ignore, layout_plan *plan, findings *f, report *r)
 {
     memset(plan, 0, sizeof *plan);
-    if (plan_items(map, model, plan, f, r) &&
+    if (plan_all(map, model, plan, f, r) &&
         (f->wrong.count > 0 || check_unused(map, &model->config, ignore, plan, f, r)) &&
         (!findings_are_open(f) || findings_refuse(f, false, r)))
         return true;

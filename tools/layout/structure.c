@@ -463,6 +463,19 @@ static bool note_dropped(const structure_parts *p, structure *s, report *r)
 
 /* === All of it === */
 
+static bool ends_in(const structure_part *part, const char *name)
+{
+    const size_t length = part ? strlen(part->path) : 0, size = strlen(name);
+    return length >= size && !strcmp(part->path + length - size, name);
+}
+
+/* Its names, which other people's blocks hardly have all of. */
+static bool are_torch_layers(const structure_parts *p)
+{
+    return ends_in(in_block(p, 0, "attn.qkv"), "self_attn.in_proj") &&
+           ends_in(in_block(p, 0, "mlp.fc1"), "linear1");
+}
+
 static bool replace_tensors(new_tensors *n, structure *s)
 {
     checkpoint_tensor_info *views = calloc(n->count + 1, sizeof *views);
@@ -500,6 +513,7 @@ bool structure_find(checkpoint *c, const text_list *ignore, structure *s, report
     n.report = r;
     s->found = structure_make_parts(c, ignore, &p, r) && name_all(&p, r) && note_dropped(&p, s, r) &&
                add_all(&n) && replace_tensors(&n, s);
+    s->is_torch = s->found && are_torch_layers(&p);
     for (i = 0; i < n.count; i++) free(n.items[i].stored);
     free(n.items);
     structure_free_parts(&p);

@@ -38,6 +38,7 @@ typedef struct structure {
     /* For each tensor of the checkpoint as it is afterwards: why it has this role. */
     const char **reasons;
     size_t reason_count;
+    bool is_torch;              /* the blocks are torch.nn.TransformerEncoderLayer */
     int heads;                  /* 0: nothing shows them; else there is a layer for each */
     const char *assignment;     /* of a setting, which the names show; NULL: none */
     bool has_blocks;            /* also on failure, which is then about what is left over */

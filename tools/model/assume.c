@@ -57,7 +57,8 @@ static bool assume_defaults(const assumer *a)
     };
     char why[160];
     size_t i;
-    snprintf(why, sizeof why, "as %s has it", a->seen->library ? a->seen->library : "");
+    if (a->seen->library) snprintf(why, sizeof why, "as %s has it", a->seen->library);
+    else snprintf(why, sizeof why, "the usual; nothing shows it");
     for (i = 0; i < COUNT(keys); i++)
         if (a->seen->by_default[keys[i].key] && (keys[i].everywhere || a->seen->is_open) &&
             !assume(a, keys[i].key, a->all[FROM_TENSORS].value[keys[i].key], why))
@@ -112,6 +113,19 @@ static bool may_pool_prefix(const vit_config *c)
     return c->num_prefix_tokens > 0 && c->pool != VIT_POOL_TOKEN && c->pool != VIT_POOL_TOKEN_AVG;
 }
 
+/* Positions show how many patches there are, not whether they overlap. */
+static bool assume_size(const assumer *a)
+{
+    const vit_config *c = &a->model->config;
+    char what[64], why[128];
+    if (settings_origin(a->all, SETTING_IMG_HEIGHT) >= 0 || a->seen->position_rows == 0)
+        return true;
+    snprintf(what, sizeof what, "img_size=%dx%d", c->img_height, c->img_width);
+    snprintf(why, sizeof why, "%d x %d patches of %d pixels, side by side", c->grid_height,
+             c->grid_width, c->patch_size);
+    return findings_assume(a->found, what, why, "--img-size HxW");
+}
+
 /* A norm that is stored need not be called, and the order within a block cannot be seen. */
 static bool assume_structure(const assumer *a)
 {
@@ -119,6 +133,8 @@ static bool assume_structure(const assumer *a)
     const struct { setting_key key; bool asked; int value; const char *why; } rows[] = {
         { SETTING_BLOCK_TYPE, c->depth > 0, c->block_type, "the usual order" },
         { SETTING_POOL, c->has_cls_token, c->pool, "there is a class token" },
+        { SETTING_ATTENTION, c->depth > 0 && a->seen->is_torch_attention, c->attention,
+          "torch.nn's attention is given tokens first, or has batch_first=True" },
         { SETTING_POOL_PREFIX, may_pool_prefix(c), c->pool_prefix, "the mean is of the patches" },
         { SETTING_POSITIONS, a->model->stored.first_rows, c->positions, "the usual" },
         { SETTING_PATCH_ORDER, a->seen->patch_depth > 0 && !is_described(a),
@@ -132,6 +148,7 @@ static bool assume_structure(const assumer *a)
         if (rows[i].asked && settings_origin(a->all, rows[i].key) < 0 &&
             !assume(a, rows[i].key, rows[i].value, rows[i].why))
             return false;
+    if (!assume_size(a)) return false;
     return !c->has_final_norm || settings_origin(a->all, SETTING_FINAL_NORM) != FROM_TENSORS ||
            assume(a, SETTING_FINAL_NORM, 1, "it is stored, so it is taken to be run");
 }
@@ -200,8 +217,10 @@ static bool assume_preprocessing(const assumer *a)
         append_setting(a, SETTING_CROP_PCT, crop_pct, &t);
     append_setting(a, SETTING_CROP_MODE, c->crop_mode, &t);
     append_setting(a, SETTING_INTERPOLATION, c->interpolation, &t);
-    snprintf(why, sizeof why, "nothing says how images were prepared: as %s has it",
-             by_library ? a->seen->library : "timm");
+    snprintf(why, sizeof why, "nothing says how images were prepared: %s%s%s",
+             by_library && !a->seen->library ? "the usual" : "as ",
+             !by_library ? "timm" : a->seen->library ? a->seen->library : "",
+             by_library && !a->seen->library ? "" : " has it");
     return !*t.what || findings_assume(a->found, t.what, why, t.options);
 }
 

@@ -73,7 +73,12 @@ bool findings_wrong(findings *f, const char *what, const char *advice)
 
 bool findings_take(findings *f, report *r)
 {
-    const bool good = findings_wrong(f, r->text, "");
+    const size_t length = strlen(r->text);
+    bool good = false;
+    size_t i;
+    for (i = 0; i < f->wrong.count && !good; i++)
+        good = !strncmp(f->wrong.items[i].what, r->text, length);
+    good = good || findings_wrong(f, r->text, "");
     if (good) *r = report_make();
     return good;
 }
@@ -176,7 +181,7 @@ static void put_questions(message *m, const finding_list *list)
     size_t i;
     for (i = 0; i < list->count; i++) {
         const finding *item = &list->items[i];
-        snprintf(text, sizeof text, "  %s: %s; %s", item->what, item->why, item->options);
+        snprintf(text, sizeof text, "  %s: %s; give %s", item->what, item->why, item->options);
         put_line(m, text);
     }
     m->left_out += list->more;

@@ -33,7 +33,7 @@ bool findings_assume(findings *f, const char *what, const char *why, const char 
 bool findings_ask(findings *f, const char *what, const char *why, const char *options);
 bool findings_wrong(findings *f, const char *what, const char *advice);
 
-/* A failure becomes one of the things that are wrong. Always false if out of memory. */
+/* A failure becomes one of the things that are wrong, unless one begins with the same words. */
 bool findings_take(findings *f, report *r);
 
 bool findings_has_asked(const findings *f, const char *what);

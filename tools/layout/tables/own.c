@@ -47,22 +47,41 @@ static const layout_rule rules[] = {
     LAYOUT_END
 };
 
-static const layout_default defaults[] = {
-    { "norm_eps=1e-5", NULL }, { "activation=gelu", NULL }, { "pool=token", "cls_token" },
-    { "pool=avg", "!cls_token" }, { "block_type=pre_norm", ":norm.weight" },
-    { "block_type=pre_norm", ":fc_norm.weight" }, { "crop_mode=squash", NULL },
-    { "crop_pct=1", NULL }, { "interpolation=bilinear", NULL }, { NULL, NULL }
-};
+#define USUAL                                                                                    \
+    { "norm_eps=1e-5", NULL }, { "pool=token", "cls_token" }, { "pool=avg", "!cls_token" },      \
+    { "crop_mode=squash", NULL }, { "crop_pct=1", NULL }, { "interpolation=bilinear", NULL }
 
-static const layout_question questions[] = {
-    { SETTING_BLOCK_TYPE, "--set block_type=pre_norm or --set block_type=post_norm", NULL },
+static const layout_default own_defaults[] = {
+    USUAL, { "activation=gelu", NULL }, { "block_type=pre_norm", NULL }, { NULL, NULL }
+};
+static const layout_default torch_defaults[] = { USUAL, { NULL, NULL } };
+
+/* What a head of two layers has between them. */
+#define BETWEEN                                                                                  \
+    { SETTING_REPRESENTATION_ACTIVATION, "--set representation_act=tanh|gelu|relu|none "  \
+      "(between the head's two layers)", ":pre_logits.fc.weight" }
+
+static const layout_question own_questions[] = {
+    BETWEEN,
+    { SETTING_NUM_HEADS, "--set num_heads=N", NULL }, { SETTING_COUNT, NULL, NULL }
+};
+static const layout_question torch_questions[] = {
+    { SETTING_BLOCK_TYPE, "--set block_type=post_norm (its default) or --set block_type=pre_norm "
+      "(norm_first=True)", NULL },
+    { SETTING_ACTIVATION, "--set activation=relu (its default) or --set activation=gelu", NULL },
+    BETWEEN,
     { SETTING_NUM_HEADS, "--set num_heads=N", NULL },
     { SETTING_COUNT, NULL, NULL }
 };
 
+#define FOUND .probe = "blocks.0.attn.proj.weight", .prefixes = prefixes, .blocks = blocks,       \
+              .rules = rules, .is_open = true
+
 const layout layout_own = {
-    .name = "own (found by structure)",
-    .probe = "blocks.0.attn.proj.weight",
-    .prefixes = prefixes, .blocks = blocks, .rules = rules, .is_open = true,
-    .defaults = defaults, .questions = questions
+    .name = "own, found by structure", FOUND, .defaults = own_defaults, .questions = own_questions
+};
+
+const layout layout_own_torch = {
+    .name = "torch.nn.TransformerEncoderLayer, found by structure", FOUND,
+    .defaults = torch_defaults, .questions = torch_questions
 };

@@ -36,9 +36,6 @@
 LAYOUT_LIST(X)
 #undef X
 
-/* What structure.c names the tensors for; found by no key. */
-extern const layout layout_own;
-
 /* Prefixes that training scripts put in front of a model, for layouts with none of their own. */
 extern const char *const layout_wrappers[];
 

@@ -177,8 +177,8 @@ static const layout_extra harmless[] = {
 };
 
 static const layout_company company[] = {
-    { "../head.mlp.*", "../head.last_layer.weight_v", "projection head of DINO" },
-    { "../head.last_layer.*", "../head.last_layer.weight_v", "projection head of DINO" },
+    { "../head.mlp.*", "../head.last_layer.weight_g", "projection head of DINO" },
+    { "../head.last_layer.*", "../head.last_layer.weight_g", "projection head of DINO" },
     { "../transformer.*", "../token_embedding.weight", "of a text tower" },
     { "../positional_embedding", "../token_embedding.weight", "of a text tower" },
     { "../ln_final.*", "../token_embedding.weight", "of a text tower" },
