@@ -82,33 +82,58 @@ static bool make_layer(int64_t rows, int64_t cols, bool has_bias, fold_layer *la
     return false;
 }
 
-/* sum of a[i] b[i * stride] */
-static double dot(const float *a, const float *b, int64_t count, int64_t stride)
+enum { CHAIN_ROWS = 4 };   /* that share what is read of the first layer */
+
+/* Rows of the product, each the sum of the first layer's rows times a row of the second. */
+static void chain_rows(const fold_layer *first, const float *second, int rows, double *sums,
+                       float *result)
 {
-    double sum = 0;
-    int64_t i;
-    for (i = 0; i < count; i++) sum += (double)a[i] * (double)b[i * stride];
-    return sum;
+    const int64_t cols = first->cols, inner = first->rows;
+    int64_t j, k;
+    int i;
+    memset(sums, 0, (size_t)rows * (size_t)cols * sizeof *sums);
+    for (k = 0; k < inner; k++)
+        for (i = 0; i < rows; i++) {
+            const double factor = (double)second[i * inner + k];
+            const float *row = first->weight + k * cols;
+            double *sum = sums + i * cols;
+            for (j = 0; j < cols; j++) sum[j] += factor * (double)row[j];
+        }
+    for (j = 0; j < rows * cols; j++) result[j] = (float)sums[j];
+}
+
+static void chain_bias(const fold_layer *first, const fold_layer *second, float *bias)
+{
+    int64_t i, k;
+    for (i = 0; i < second->rows; i++) {
+        double sum = second->bias ? (double)second->bias[i] : 0;
+        for (k = 0; first->bias && k < first->rows; k++)
+            sum += (double)second->weight[i * second->cols + k] * (double)first->bias[k];
+        bias[i] = (float)sum;
+    }
 }
 
 bool fold_chain(const fold_layer *first, const fold_layer *second, fold_layer *result, report *r)
 {
-    const bool has_bias = first->bias || second->bias;
-    int64_t i, j;
+    const int64_t rows = second->rows, cols = first->cols;
+    double *sums;
+    int64_t i;
     memset(result, 0, sizeof *result);
     if (second->cols != first->rows)
         return report_fail(r, "a layer that reads %lld values does not follow one that gives %lld",
                            (long long)second->cols, (long long)first->rows);
-    if (!make_layer(second->rows, first->cols, has_bias, result, r)) return false;
-    for (i = 0; i < second->rows; i++) {
-        const float *row = second->weight + i * second->cols;
-        for (j = 0; j < first->cols; j++)
-            result->weight[i * first->cols + j] =
-                (float)dot(row, first->weight + j, first->rows, first->cols);
-        if (has_bias)
-            result->bias[i] = (float)((first->bias ? dot(row, first->bias, first->rows, 1) : 0) +
-                                      (second->bias ? (double)second->bias[i] : 0));
+    if (!make_layer(rows, cols, first->bias || second->bias, result, r)) return false;
+    sums = malloc((size_t)cols * CHAIN_ROWS * sizeof *sums);
+    if (!sums) {
+        fold_free(result);
+        return report_no_memory(r);
     }
+    for (i = 0; i < rows; i += CHAIN_ROWS)
+        chain_rows(first, second->weight + i * second->cols,
+                   rows - i < CHAIN_ROWS ? (int)(rows - i) : CHAIN_ROWS, sums,
+                   result->weight + i * cols);
+    if (result->bias) chain_bias(first, second, result->bias);
+    free(sums);
     return true;
 }
 

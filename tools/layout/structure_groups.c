@@ -6,6 +6,7 @@
 #include "layout/structure_parts.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -434,19 +435,25 @@ static int64_t norm_length(const block_run *run)
     return run->first->part->rows;
 }
 
+/* "encoder.layers.*" */
+static void put_series(const block_run *run, char *text, size_t size)
+{
+    snprintf(text, size, "%.*s*", (int)run->first->before, run->first->part->path);
+}
+
 /* An encoder with a decoder, or stages: neither may be left out without a word. */
 static bool check_alone(const group_search *g, const block_run *best, report *r)
 {
     const block_run other = find_best(g, true);
-    const char *a = best->first->part->path, *b;
+    char a[300], b[300];
     if (best->blocks < 2 || !other.is_complete || other.blocks < 2) return true;
-    b = other.first->part->path;
-    return report_fail(r, "two groups of tensors look like the blocks of a transformer: %d of "
-                       "%.*s*, %lld wide, and %d of %.*s*, %lld wide. A model in stages, such as "
-                       "Swin, is none that vit.h can run; of an encoder and a decoder, --ignore "
-                       "'%.*s*' drops one", best->blocks, (int)best->first->before, a,
-                       (long long)norm_length(best), other.blocks, (int)other.first->before, b,
-                       (long long)norm_length(&other), (int)other.first->before, b);
+    put_series(best, a, sizeof a);
+    put_series(&other, b, sizeof b);
+    return report_fail(r, "two groups of tensors look like the blocks of a transformer: %d of %s, "
+                       "%lld wide, and %d of %s, %lld wide. A model in stages, such as Swin, is "
+                       "none that vit.h can run; of an encoder and a decoder, --ignore '%s' drops "
+                       "one", best->blocks, a, (long long)norm_length(best), other.blocks, b,
+                       (long long)norm_length(&other), strstr(a, "dec") ? a : b);
 }
 
 static bool find_groups(structure_parts *p, group_search *g, report *r)
