@@ -524,6 +524,12 @@ def buffer(length, *shape):
     return build
 
 
+def added_patch(net):
+    """Two layers over the same values, one of them for the position, as its author thinks."""
+    a, b = [net.linear(n, PATCH * PATCH, D) for n in ("encoder", "pos_embedding")]
+    return lambda image: a(patches(image)) + b(patches(image))
+
+
 def grid_positions(net):
     patch = conv_patch(net)
     p = net.parameter("pos", D, SIDE // PATCH, SIDE // PATCH)
@@ -572,6 +578,12 @@ def beginnings():
     case("sincos_long_first", Model(start=with_positions(buffer(50, 50, 1, D)), **timm),
          TWO + " --set pos_first_rows=1 --img-size 6")
     case("grid_positions", Model(start=grid_positions, **average, **timm), TWO)
+    for result in ("1e-5", "--rename 'pos_embedding.*=patch_added.*'"):
+        case("added_patch" if result[0] == "1" else "added_or_positions", Model(
+            start=added_patch, end=lambda net: head(net, "ln_f", "vit_head", "avg"), **timm),
+             TWO + " --set in_chans=1 --set positions=none --img-size 6" + (
+                 " --rename pos_embedding.*=patch_added.*" if result[0] == "1" else ""), result,
+             chans=1)
     case("apart", Model(start=apart, **timm), TWO)
     case("registers", Model(start=registers, **timm), TWO)
     case("no_positions", Model(start=lambda net: tokens(net, pos=None), **timm),

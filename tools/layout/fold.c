@@ -82,24 +82,48 @@ static bool make_layer(int64_t rows, int64_t cols, bool has_bias, fold_layer *la
     return false;
 }
 
-enum { CHAIN_ROWS = 4 };   /* that share what is read of the first layer */
-
-/* Rows of the product, each the sum of the first layer's rows times a row of the second. */
-static void chain_rows(const fold_layer *first, const float *second, int rows, double *sums,
-                       float *result)
+/* sums += the factors times so many rows, in the order of the rows. */
+static void add_rows(const double *factors, const double *rows, int64_t count, int64_t cols,
+                     double *sums)
 {
-    const int64_t cols = first->cols, inner = first->rows;
     int64_t j, k;
-    int i;
-    memset(sums, 0, (size_t)rows * (size_t)cols * sizeof *sums);
-    for (k = 0; k < inner; k++)
-        for (i = 0; i < rows; i++) {
-            const double factor = (double)second[i * inner + k];
-            const float *row = first->weight + k * cols;
-            double *sum = sums + i * cols;
-            for (j = 0; j < cols; j++) sum[j] += factor * (double)row[j];
+    for (k = 0; k + 4 <= count; k += 4, rows += 4 * cols, factors += 4)   /* sums stay at hand */
+        for (j = 0; j < cols; j++) {
+            double sum = sums[j];
+            sum += factors[0] * rows[j];
+            sum += factors[1] * rows[cols + j];
+            sum += factors[2] * rows[2 * cols + j];
+            sum += factors[3] * rows[3 * cols + j];
+            sums[j] = sum;
         }
-    for (j = 0; j < rows * cols; j++) result[j] = (float)sums[j];
+    for (; k < count; k++, rows += cols, factors++)
+        for (j = 0; j < cols; j++) sums[j] += factors[0] * rows[j];
+}
+
+static void widen(const float *from, int64_t count, double *to)
+{
+    int64_t i;
+    for (i = 0; i < count; i++) to[i] = (double)from[i];
+}
+
+/* Each row of the product is a sum of the first layer's rows. */
+static bool chain_weights(const fold_layer *first, const fold_layer *second, float *result,
+                          report *r)
+{
+    const int64_t inner = first->rows, cols = first->cols;
+    double *all = malloc((size_t)(inner * cols + inner + cols) * sizeof *all);
+    int64_t i, j;
+    if (!all) return report_no_memory(r);
+    widen(first->weight, inner * cols, all);
+    for (i = 0; i < second->rows; i++) {
+        double *factors = all + inner * cols, *sums = factors + inner;
+        widen(second->weight + i * inner, inner, factors);
+        memset(sums, 0, (size_t)cols * sizeof *sums);
+        add_rows(factors, all, inner, cols, sums);
+        for (j = 0; j < cols; j++) result[i * cols + j] = (float)sums[j];
+    }
+    free(all);
+    return true;
 }
 
 static void chain_bias(const fold_layer *first, const fold_layer *second, float *bias)
@@ -116,24 +140,16 @@ static void chain_bias(const fold_layer *first, const fold_layer *second, float 
 bool fold_chain(const fold_layer *first, const fold_layer *second, fold_layer *result, report *r)
 {
     const int64_t rows = second->rows, cols = first->cols;
-    double *sums;
-    int64_t i;
     memset(result, 0, sizeof *result);
     if (second->cols != first->rows)
         return report_fail(r, "a layer that reads %lld values does not follow one that gives %lld",
                            (long long)second->cols, (long long)first->rows);
     if (!make_layer(rows, cols, first->bias || second->bias, result, r)) return false;
-    sums = malloc((size_t)cols * CHAIN_ROWS * sizeof *sums);
-    if (!sums) {
+    if (!chain_weights(first, second, result->weight, r)) {
         fold_free(result);
-        return report_no_memory(r);
+        return false;
     }
-    for (i = 0; i < rows; i += CHAIN_ROWS)
-        chain_rows(first, second->weight + i * second->cols,
-                   rows - i < CHAIN_ROWS ? (int)(rows - i) : CHAIN_ROWS, sums,
-                   result->weight + i * cols);
     if (result->bias) chain_bias(first, second, result->bias);
-    free(sums);
     return true;
 }
 

@@ -310,12 +310,41 @@ static bool add_simple(new_tensors *n, const structure_part *part, const char *r
            (!part->bias || add_view(n, part->block, role, ".bias", part->bias, part->reason));
 }
 
+static bool is_square(int64_t n)
+{
+    int64_t side = 0;
+    while (side * side < n) side++;
+    return side * side == n;
+}
+
+/* Are there positions for the class token and the patches, but none for the registers? */
+static bool skips_registers(const new_tensors *n, int64_t rows)
+{
+    const structure_part *found = NULL, *part;
+    int i;
+    for (i = 0; i < n->parts->count; i++) {
+        part = &n->parts->parts[i];
+        if (part->role && !strcmp(part->role, "reg_token")) found = part;
+    }
+    return found && rows < 1 << 20 && is_square(rows - 1) &&
+           !is_square(rows - 1 - found->weight->count / n->parts->width);
+}
+
 static bool add_positions(new_tensors *n, const structure_part *part)
 {
-    checkpoint_tensor_info view;
+    checkpoint_tensor_info view, first;
     if (!table_view(part->weight, n->parts->width, &view))
         return report_fail(n->report, "%.200s: expected positions [N, %lld]", part->path,
                            (long long)n->parts->width);
+    if (skips_registers(n, view.dims[1])) {
+        first = view;
+        first.dims[1] = 1;
+        first.count = view.dims[2];
+        view.dims[1]--;
+        view.count -= first.count;
+        view.storage_offset += view.strides[1];
+        if (!add_view(n, -1, "pos_embed", ".class", &first, part->reason)) return false;
+    }
     return add_view(n, -1, "pos_embed", "", &view, part->reason);
 }
 

@@ -83,6 +83,27 @@ static int64_t table_rows(const structure_parts *p, const structure_part *part)
            (t->ndim > 2 && t->dims[t->ndim - 3] == p->width) ? t->count / p->width : 0;
 }
 
+/* A layer whose columns are positions; or, as large as the layer over a patch's values, a second
+ * one of them. */
+static void name_linear_positions(structure_parts *p, structure_part *part)
+{
+    const structure_part *other = NULL;
+    int i;
+    for (i = 0; i < p->count && !other; i++)
+        if (&p->parts[i] != part && is_open(&p->parts[i]) && p->parts[i].kind == PART_MATRIX &&
+            p->parts[i].rows == part->rows && p->parts[i].cols == part->cols)
+            other = &p->parts[i];
+    if (other && !structure_says(part, "table"))
+        snprintf(p->unsure, sizeof p->unsure, "%.300s [%lld, %lld] is either a table of %lld "
+                 "positions, or a second layer over the values of a patch beside %.300s; give "
+                 "--rename '%.300s.*=pos_table.*' or --rename '%.300s.*=patch_added.*'",
+                 part->path, (long long)part->rows, (long long)part->cols, (long long)part->cols,
+                 other->path, part->path, part->path);
+    structure_name(part, "pos_embed.linear", by_name);
+    structure_note_add(p->result, "a linear layer is the table of positions",
+                       "its name and shape say so", "--rename THEIRS=OURS");
+}
+
 static void name_positions(structure_parts *p)
 {
     structure_part *by_words = NULL, *any = NULL;
@@ -91,10 +112,9 @@ static void name_positions(structure_parts *p)
         structure_part *part = &p->parts[i];
         const bool says = structure_says(part, POSITION_WORDS);
         if (!is_open(part)) continue;
-        if (says && part->kind == PART_MATRIX && part->rows == p->width && part->bias) {
-            structure_name(part, "pos_embed.linear", by_name);
-            structure_note_add(p->result, "a linear layer as table of positions",
-                               "its name and shape say so", "--rename THEIRS=OURS");
+        if (says && part->kind == PART_MATRIX && part->rows == p->width && part->bias &&
+            !structure_says(part, "patch patches added")) {
+            name_linear_positions(p, part);
             return;
         }
         if (structure_says(part, "reg register registers") && table_rows(p, part) > 0)
@@ -140,6 +160,7 @@ static structure_part *find_linear_patch(const structure_parts *p)
     for (i = 0; i < p->count; i++) {
         structure_part *part = &p->parts[i];
         if (!is_open(part) || part->kind != PART_MATRIX || part->rows != p->width) continue;
+        if (structure_says(part, "added")) continue;
         if (structure_says(part, PATCH_WORDS) && !structure_says(part, "head classifier"))
             return part;
         if (part->cols != p->width && !found) found = part;
@@ -198,6 +219,20 @@ static void name_patch(structure_parts *p)
             structure_name(linear, "patch_embed.proj", patch_reason(linear));
     } else if ((linear = find_bare_patch(p)) != NULL) {
         structure_name(linear, "patch_embed.matrix", patch_reason(linear));
+    }
+}
+
+/* A second layer over the same values, added to the first. */
+static void name_patch_added(structure_parts *p)
+{
+    const structure_part *first = with_role(p, "patch_embed.proj");
+    int i;
+    for (i = 0; first && i < p->count; i++) {
+        structure_part *part = &p->parts[i];
+        if (is_open(part) && part->kind == PART_MATRIX && part->rows == first->rows &&
+            part->cols == first->cols && !part->bias == !first->bias &&
+            structure_says(part, "added"))
+            structure_name(part, "patch_embed.added", by_name);
     }
 }
 
@@ -294,9 +329,11 @@ bool structure_name_rest(structure_parts *p, report *r)
     name_positions(p);
     name_patch(p);
     name_patch_bias(p);
+    name_patch_added(p);
     name_last_token(p);
     name_norms(p);
     name_head(p);
+    if (p->unsure[0]) return report_fail(r, "%s", p->unsure);
     return with_role(p, "patch_embed.proj") || with_role(p, "patch_embed.second") ||
            with_role(p, "patch_embed.matrix") ||
            report_fail(r, "no patch embedding was found: a convolution [%lld, C, P, P] or a matrix "
