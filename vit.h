@@ -7413,7 +7413,8 @@ static void vit__stem_rows(vit__embed_job *e) {
 }
 
 /* Square number `square` of one channel. Beyond the image there are zeros. */
-static void vit__gather_square(const vit_config *c, const float *plane, int square, float *row) {
+VIT__INLINE void vit__gather_square(const vit_config *c, const float *plane, int square,
+                                    float *row) {
     const size_t p = (size_t)c->patch_size, width = (size_t)c->img_width;
     const int top = square / c->grid_width * c->patch_size;
     const int left = square % c->grid_width * c->patch_size;
@@ -7426,8 +7427,8 @@ static void vit__gather_square(const vit_config *c, const float *plane, int squa
 }
 
 /* Pixels as far apart as the grid is high and wide. */
-static void vit__gather_interleaved(const vit_config *c, const float *plane, int patch,
-                                    float *row) {
+VIT__INLINE void vit__gather_interleaved(const vit_config *c, const float *plane, int patch,
+                                         float *row) {
     const int p = c->patch_size;
     int y, x;
     for (y = 0; y < p; y++) {
@@ -9128,7 +9129,10 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
 
 /* CHANGE LOG
 
-   next    block types are called VIT_BLOCK_...; vit_resample_positions takes vit_grids;
+   next    blocks without an MLP (mlp_dim 0), attention of each token to itself alone,
+           activations of pre_logits other than tanh, patches that are no squares; files
+           that use them are refused by name by older readers, all others are the same;
+           block types are called VIT_BLOCK_...; vit_resample_positions takes vit_grids;
            every enum of vit_config ends with its VIT_NUM_...; an unoptimised build says so
            (VIT_UNOPTIMIZED), and gcc optimises its kernels all the same
 

@@ -174,7 +174,7 @@ OWN = {
     "interleaved":    dict(img=(8, 12), cut="interleaved"),
     "interleaved_raw": dict(img=(12, 8), cut="interleaved", patch_pre_norm=True),
     "cut_reshape":    dict(img=(8, 12), cut="reshape", chans=2),
-    "cut_unfold":     dict(img=(12, 8), cut="unfold", chans=4),
+    "cut_unfold":     dict(img=(12, 8), cut="unfold"),
 }
 CASES.update((case, dict(SMALL, told=True, seed=40260 + i, **changes))
              for i, (case, changes) in enumerate(OWN.items()))

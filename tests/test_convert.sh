@@ -616,6 +616,29 @@ prints '"mean_cosine": 0.9999' '"agree": null'
 accepts $H --dtype f16 --report photos
 prints "cosine of the embeddings 1.0000"
 random
+mkdir partly # images that cannot be read are left out, and named
+cp "$PHOTOS"/rgb.png partly/b.png
+head -c 60 "$PHOTOS"/rgb.png >partly/a.png
+echo text >partly/c.jpg
+for type in int8 bf16; do
+    if convert m.safetensors -o m.vit $H --dtype $type --calibrate partly -q &&
+        [ "$(cat err)" = "vit-convert: skipped 2 of 3 images, which cannot be read: partly/a.png, \
+partly/c.jpg" ]; then pass
+    else fail "a calibration with images that cannot be read"; fi
+    "$INFO" m.vit >out
+    prints "calibrated: on 1 images"
+    cp m.vit first.vit
+    accepts $H --dtype $type --calibrate partly/b.png
+    same first.vit m.vit
+done
+if convert m.safetensors -o m.vit $H --dtype f16 --report partly; then pass
+else fail "a report with images that cannot be read"; fi
+prints "against f32 on 1 images"
+if grep -q "skipped 2 of 3 images" err; then pass; else fail "says nothing of skipped images"; fi
+refuses 1 "partly/c.jpg: is not an image" $H --dtype int8 --calibrate partly/c.jpg
+rm partly/b.png
+convert m.safetensors -o m.vit $H --dtype int8 --calibrate partly
+if [ $? = 1 ] && grep -q "c.jpg: is not an image" err; then pass; else fail "no image is left"; fi
 refuses 2 "--calibrate: expected --dtype int8, int4 or bf16" $H --calibrate photos
 refuses 2 "--calibrate: expected" $H --calibrate photos --dtype f16
 refuses 2 "--report compares with f32" $H --report photos

@@ -1006,6 +1006,24 @@ static void plain_settings(settings all[FROM_COUNT], settings_seen *seen)
     settings_put(&all[FROM_TENSORS], SETTING_NUM_CLASSES, 10);
 }
 
+/* Channels of patches that only a matrix shows. */
+static void test_flat_chans(void)
+{
+    static const struct { int64_t depth; double chans; } cases[] = {
+        { 16, 1 }, { 49, 1 }, { 64, 1 }, { 196, 1 }, { 784, 1 }, { 900, 1 }, { 3, 3 }, { 48, 3 },
+        { 192, 3 }, { 300, 3 }, { 768, 3 }, { 50, 3 }, { INT64_MAX, 3 }
+    };
+    settings all[FROM_COUNT];
+    size_t i;
+    for (i = 0; i < FROM_COUNT; i++) settings_start(&all[i], "here");
+    for (i = 0; i < sizeof cases / sizeof *cases; i++)
+        CHECK_MSG(settings_flat_chans(all, cases[i].depth) == cases[i].chans, "case %d", (int)i);
+    settings_put(&all[FROM_OPTIONS], SETTING_PATCH_SIZE, 2);
+    CHECK(settings_flat_chans(all, 16) == 4);
+    settings_put(&all[FROM_CONFIG], SETTING_IN_CHANS, 2);
+    CHECK(settings_flat_chans(all, 16) == 2);
+}
+
 static int field_of(const vit_config *c, const char *name)
 {
 #define X(type, field, kind, smallest, largest)                                                  \
@@ -1436,7 +1454,7 @@ static void test_quantise(void)
 }
 
 /* What the calibration does to the weights, written in f32 where nothing is rounded. */
-static bool write_folded(const vit_model *model, const photo_list *photos, FILE *file, report *r)
+static bool write_folded(const vit_model *model, photo_list *photos, FILE *file, report *r)
 {
     const vit_writer_contents contents = { &model->config, VIT_F32, { NULL, 0 }, 0, NULL, NULL,
                                            NULL };
@@ -1486,7 +1504,7 @@ static void check_folding(const vit_model *model, const vit_model *folded)
 static void fold(const tiny_options *o, char *path)
 {
     char *paths[1] = { path };
-    const photo_list photos = { paths, 1 };
+    photo_list photos = { paths, 1, 0 };
     tiny_file f;
     vit_model model, folded;
     report *r = new_report();
@@ -1564,7 +1582,7 @@ static void test_compare(const char *data)
     };
     char path[256];
     char *paths[1] = { path };
-    const photo_list photos = { paths, 1 };
+    photo_list photos = { paths, 1, 0 };
     size_t i;
     snprintf(path, sizeof path, "%s/images/rgb.png", data);
     for (i = 0; i < COUNT(cases); i++) {
@@ -1621,6 +1639,7 @@ int main(int argc, char **argv)
     test_config_pre_norm();
     test_json_labels();
     test_settings();
+    test_flat_chans();
     test_resolve();
     test_stem_stride();
     test_describe();

@@ -138,6 +138,47 @@ asks "--calibrate needs blocks that norm what they read (block_type=pre_norm) an
     --dtype int8 --calibrate "$root/examples/cat.ppm" --set num_heads=2 --set block_type=post_norm \
     --set norm_eps=1e-5 --set activation=relu --set final_norm=0
 
+# --- what people write themselves -----------------------------------------------------------------
+
+take self
+h="--set num_heads=2 --set norm_eps=1e-6 --set activation=gelu"
+# shellcheck disable=SC2086
+{
+accepts --set norm_eps=1e-6 --set activation=gelu --set attention=self # no heads are asked for
+prints "each token attends to itself alone"
+accepts $h --set attention=self --set attn_root=embed_dim_after
+asks "expected one of all self" $h --set attention=own
+asks "--calibrate needs blocks that norm what they read (block_type=pre_norm) and attention=all" \
+    --dtype int8 --calibrate "$root/examples/cat.ppm" $h --set attention=self
+}
+
+take no_mlp
+# shellcheck disable=SC2086
+{
+accepts --set num_heads=2 --set norm_eps=1e-6
+prints "no MLP" "LayerScale"
+sed -i "s|\"mlp_ratio\": 0|\"mlp_ratio\": 4|" "$work/said.json"
+asks "said.json says mlp_dim 80, the tensors say 0" --config said.json
+accepts --set num_heads=2 --set norm_eps=1e-6 --dtype int8 --calibrate "$root/examples/cat.ppm"
+}
+
+take interleaved
+h="--set num_heads=2 --set norm_eps=1e-6 --set activation=gelu --img-size 8x12"
+# shellcheck disable=SC2086
+{
+accepts $h --set patch_cut=interleaved
+prints "interleaved patches"
+accepts $h --set patch_cut=reshape --set patch_order=chw
+asks "patch_cut=reshape takes values as they come" $h --set patch_cut=reshape \
+    --set patch_order=hwc
+asks "--patch-size: expected patches that are squares of the input, found patch_cut=unfold" $h \
+    --set patch_cut=unfold --patch-size 8
+asks "--in-chans: expected patches that are squares" $h --set patch_cut=unfold --in-chans 1
+asks "the positions are for 2x3 patches, the input has 4x6" --set num_heads=2 \
+    --set norm_eps=1e-6 --set activation=gelu --set patch_cut=interleaved --img-size 16x24 \
+    --config said.json
+}
+
 # --- config.json ----------------------------------------------------------------------------------
 
 take dinov2_reg

@@ -77,6 +77,8 @@ static int convert(const arguments *a)
         if (a->json) convert_report_json(c);
         else if (!a->quiet) convert_report_text(c);
     }
+    convert_report_skipped(&c->calibration, PROGRAM);
+    convert_report_skipped(&c->photos, PROGRAM);
     if (r.failed) report_print(&r, PROGRAM);
     convert_free(c);
     free(c);

@@ -32,6 +32,7 @@ bool (report_fail)(report *r, const char *format, ...)
 
 bool (report_no_memory)(report *r)
 {
+    if (!r->failed) r->no_memory = true;
     return report_fail(r, "out of memory");
 }
 

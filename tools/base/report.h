@@ -15,6 +15,7 @@
  * failure wins. Callers add only the name of the file, and only if there is none yet. */
 typedef struct report {
     bool failed;
+    bool no_memory;          /* report_no_memory was the failure */
     bool names_file;         /* private */
     char text[REPORT_SIZE];
 } report;

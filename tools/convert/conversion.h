@@ -69,7 +69,7 @@ typedef struct conversion {
 } conversion;
 
 /* The photos that c->comparison is about. */
-const photo_list *conversion_photos(const conversion *c);
+photo_list *conversion_photos(conversion *c);
 
 /* Tensors that stay in 16 bits. */
 vit_writer_keep conversion_kept(const conversion *c);

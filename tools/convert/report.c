@@ -233,16 +233,30 @@ static void print_labels(const conversion *c)
 static void print_comparison(const conversion *c)
 {
     const comparison *k = &c->comparison;
-    const photo_list *photos = conversion_photos(c);
     if (k->images == 0) return;
     printf("%-15s against f32 on %d images%s\n", "error", k->images,
            c->photos.count > 0 ? "" : ", those of the calibration");
     printf("%-15s cosine of the %s %.6f on average, %.6f at worst (%s)\n", "",
            k->has_classes ? "logits" : "embeddings", k->mean_cosine, k->min_cosine,
-           photos->paths[k->worst]);
+           k->worst);
     if (k->has_classes)
         printf("%-15s same best class for %d of %d, %.2f %%\n", "", k->agree, k->images,
                100.0 * k->agree / k->images);
+}
+
+void convert_report_skipped(const photo_list *photos, const char *program)
+{
+    enum { NAMED = 8 };
+    const char *const *names = (const char *const *)photos->paths + photos->count;
+    char text[400];
+    size_t used = 0;
+    int i;
+    if (photos->skipped == 0) return;
+    for (i = 0; i < photos->skipped && i < NAMED && used < sizeof text; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", i ? ", " : "", names[i]);
+    report_error(program, NULL, "skipped %d of %d images, which cannot be read: %s%s",
+                 photos->skipped, photos->count + photos->skipped, text,
+                 photos->skipped > NAMED && used < sizeof text ? ", ..." : "");
 }
 
 void convert_report_text(const conversion *c)
@@ -327,7 +341,7 @@ static void put_comparison(json_writer *w, const conversion *c)
     json_put_integer(w, "images", k->images);
     json_put_number(w, "mean_cosine", k->mean_cosine, 9);
     json_put_number(w, "min_cosine", k->min_cosine, 9);
-    json_put_text(w, "worst_image", conversion_photos(c)->paths[k->worst]);
+    json_put_text(w, "worst_image", k->worst);
     if (k->has_classes) {
         json_put_integer(w, "agree", k->agree);
         json_put_decimals(w, "top1_agreement", (double)k->agree / k->images, 6);

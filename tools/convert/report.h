@@ -7,6 +7,10 @@
 /* What was assumed and what was dropped, a line each. */
 void convert_report_findings(const conversion *c, const char *program);
 
+/* The photos that could not be read. */
+void convert_report_skipped(const photo_list *photos, const char *program);
+
+/* On standard output. */
 void convert_report_text(const conversion *c);
 void convert_report_json(const conversion *c);   /* one object on one line */
 
