@@ -260,7 +260,8 @@ def tokens(net, patch=conv_patch, cls="cls_token", pos="pos_embed", patch_first=
 def head(net, norm="norm", name="head", pool="token"):
     n = net.norm(norm) if norm else lambda x: x
     f = net.linear(name, D, CLASSES)
-    if pool == "avg": return lambda x: f(n(x.mean(1)))
+    if pool == "avg": return lambda x: f(n(x).mean(1))
+    if pool == "norm_after": return lambda x: f(n(x.mean(1)))
     return lambda x: f(n(x)[:, 0])
 
 
@@ -272,10 +273,10 @@ def two_layers(net, first, second, act, norm="norm"):
 class Model(Net):
     """Tokens, blocks and a head, each a function that makes its pieces."""
 
-    def __init__(self, block="blocks.{i}.", start=tokens, end=head, depth=DEPTH, **how):
+    def __init__(self, block="layers.{i}.", start=tokens, end=head, depth=DEPTH, **how):
         super().__init__()
         make = block if callable(block) else lambda b: usual(b, **how)
-        name = "blocks.{i}." if callable(block) else block
+        name = "layers.{i}." if callable(block) else block
         self.start = start(self)
         self.middle = [make(name.format(i=i))(self) for i in range(depth)]
         self.end = end(self)
@@ -458,8 +459,8 @@ def blocks():
 
 def extra(net):
     net.put("steps", torch.tensor(12))
-    net.put("blocks.0.attn.num_calls", torch.tensor([3]))
-    net.put("blocks.1.attn.num_calls", torch.tensor([3]))
+    net.put("layers.0.attn.num_calls", torch.tensor([3]))
+    net.put("layers.1.attn.num_calls", torch.tensor([3]))
     net.put("causal", torch.zeros(COUNT + 1, COUNT + 1, dtype=torch.bool))
     return net
 
@@ -523,6 +524,12 @@ def buffer(length, *shape):
     return build
 
 
+def added_patch(net):
+    """Two layers over the same values, one of them for the position, as its author thinks."""
+    a, b = [net.linear(n, PATCH * PATCH, D) for n in ("encoder", "pos_embedding")]
+    return lambda image: a(patches(image)) + b(patches(image))
+
+
 def grid_positions(net):
     patch = conv_patch(net)
     p = net.parameter("pos", D, SIDE // PATCH, SIDE // PATCH)
@@ -571,10 +578,16 @@ def beginnings():
     case("sincos_long_first", Model(start=with_positions(buffer(50, 50, 1, D)), **timm),
          TWO + " --set pos_first_rows=1 --img-size 6")
     case("grid_positions", Model(start=grid_positions, **average, **timm), TWO)
+    for result in ("1e-5", "--rename 'pos_embedding.*=patch_added.*'"):
+        case("added_patch" if result[0] == "1" else "added_or_positions", Model(
+            start=added_patch, end=lambda net: head(net, "ln_f", "vit_head", "avg"), **timm),
+             TWO + " --set in_chans=1 --set positions=none --img-size 6" + (
+                 " --rename pos_embedding.*=patch_added.*" if result[0] == "1" else ""), result,
+             chans=1)
     case("apart", Model(start=apart, **timm), TWO)
     case("registers", Model(start=registers, **timm), TWO)
     case("no_positions", Model(start=lambda net: tokens(net, pos=None), **timm),
-         TWO + " --img-size 6")
+         TWO + " --img-size 6 --set positions=none")
     case("average", Model(start=lambda net: tokens(net, cls=None), **average, **timm), TWO)
     case("unnamed_token", Model(start=lambda net: tokens(net, cls="tok", pos="p"), **timm), TWO)
     case("tokens_last", Model(start=lambda net: tokens(net, patch_first=False), **timm), TWO)
@@ -590,18 +603,19 @@ def endings():
                             end=lambda net: head(net, "mlp_head.0", "mlp_head.1")), TWO)
     case("head_norm_average", Model(
         attn="attn.qkv attn.out", start=lambda net: tokens(net, cls=None),
-        end=lambda net: head(net, "mlp_head.0", "mlp_head.1", "avg")), TWO)
+        end=lambda net: head(net, "mlp_head.0", "mlp_head.1", "norm_after")), TWO)
     case("head_bare", Model(attn="attn.qkv attn.out", end=lambda net: head(net, None, "fc")),
          TWO + " " + PRE)
 
 
 def timm_like(**more):
+    more.setdefault("block", "blocks.{i}.")
     return Model(attn="attn.qkv attn.proj", **more)
 
 
 def near_copies():
     case("block_for_blocks", timm_like(block="block.{i}."), TWO)
-    case("timm_named", timm_like(), TWO)
+    case("timm_named", timm_like(), TWO + " --set norm_eps=1e-5")
     case("timm_mlp", timm_like(feed="mlp.0 mlp.3"), TWO)
     case("timm_norms", timm_like(norms="ln1 ln2"), TWO)
     case("tutorial", Model(block="encoder.{i}.", attn="attention.query attention.key attention.value "
@@ -646,13 +660,13 @@ def with_decoder():
 
 def token_norms():
     net = Model(attn="attn.qkv attn.proj")
-    for i in range(2): net.put("blocks.%d.norm1" % i, nn.LayerNorm((COUNT + 1, D)))
+    for i in range(2): net.put("layers.%d.norm1" % i, nn.LayerNorm((COUNT + 1, D)))
     return net
 
 
 def batch_norms():
     net = Model(attn="attn.qkv attn.proj")
-    for i in range(2): net.put("blocks.%d.norm1" % i, nn.BatchNorm1d(D))
+    for i in range(2): net.put("layers.%d.norm1" % i, nn.BatchNorm1d(D))
     return net
 
 
@@ -700,13 +714,13 @@ def unnamed(b):
 
 
 def refusals():
-    case("batch_second", BatchSecond(), TWO + " " + POST + " --img-size 6 --set pool=token "
+    case("batch_second", BatchSecond(), TWO + " " + POST + " --img-size 6 --set positions=none --set pool=token "
          "--set activation=relu --set attention=self")
-    case("decoder", with_decoder(), TWO, "decoder.layers.0.attn.qkv")
-    case("norm_of_all", token_norms(), TWO, "blocks.0.norm1")
-    case("batch_norm", batch_norms(), TWO, "batch norm")
-    case("flattened", flattened(), TWO, "all 10 tokens at once")
-    case("stages", stages(), TWO, "stages")
+    case("decoder", with_decoder(), TWO, "--ignore 'decoder.layers.*' drops one")
+    case("norm_of_all", token_norms(), TWO, "over tokens and width at once")
+    case("batch_norm", batch_norms(), TWO, "layers.{0..1}.norm1 [8]: a batch norm")
+    case("flattened", flattened(), TWO, "reads all tokens at once")
+    case("stages", stages(), TWO, "A model in stages")
     case("cnn", cnn(), "", "no group of tensors looks like a block of a transformer")
     case("text", text_model(), TWO, "no patch embedding")
     case("unnamed", Model(block=unnamed), TWO)

@@ -151,8 +151,19 @@ static void choose_tolerance(conversion *c)
     if (c->options->dtype == VIT_I8) c->model.config.selftest_tolerance = 0.1f;
 }
 
-/* By the tables, or by structure where no table explains all tensors. What structure cannot explain
- * is told unless a table comes close. */
+/* The layout of what was found by structure, and what its names and shapes show. */
+static bool use_structure(conversion *c, report *r)
+{
+    const structure *s = &c->structure;
+    *r = report_make();
+    layout_free_map(&c->map);
+    if (s->heads) settings_put(&c->all[FROM_TENSORS], SETTING_NUM_HEADS, s->heads);
+    if (s->assignment && !settings_parse(&c->all[FROM_TENSORS], s->assignment, r)) return false;
+    return layout_use(s->is_torch ? &layout_own_torch : &layout_own, c->checkpoint, &c->map, r);
+}
+
+/* By the tables, or by structure where no table explains all tensors. What the structure lacks is
+ * told where it knows the blocks, and where no table comes close. */
 static bool find_layout(conversion *c, report *r)
 {
     const text_list *ignore = &c->options->ignore;
@@ -160,17 +171,12 @@ static bool find_layout(conversion *c, report *r)
     const bool detected = layout_detect(c->checkpoint, &c->map, r);
     if (detected && !layout_check_features(&c->map, ignore, r)) return false;
     if (detected && !layout_falls_short(&c->map, ignore)) return true;
-    if (!structure_find(c->checkpoint, &c->structure, &by_structure)) {
-        if (detected && layout_knows_most(&c->map)) return true;
-        *r = by_structure;
-        return false;
-    }
-    layout_free_map(&c->map);
-    *r = report_make();
-    if (c->structure.heads)
-        settings_put(&c->all[FROM_TENSORS], SETTING_NUM_HEADS, c->structure.heads);
-    return layout_use(c->structure.is_torch ? &layout_own_torch : &layout_own, c->checkpoint,
-                      &c->map, r);
+    if (structure_find(c->checkpoint, ignore, &c->structure, &by_structure))
+        return use_structure(c, r);
+    if (detected && !c->structure.has_blocks && layout_knows_most(&c->map)) return true;
+    if (!detected && c->map.layout) return false;
+    *r = by_structure;
+    return false;
 }
 
 /* One of several state dicts is taken. */

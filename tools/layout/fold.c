@@ -82,33 +82,74 @@ static bool make_layer(int64_t rows, int64_t cols, bool has_bias, fold_layer *la
     return false;
 }
 
-/* sum of a[i] b[i * stride] */
-static double dot(const float *a, const float *b, int64_t count, int64_t stride)
+/* sums += the factors times so many rows, in the order of the rows. */
+static void add_rows(const double *factors, const double *rows, int64_t count, int64_t cols,
+                     double *sums)
 {
-    double sum = 0;
+    int64_t j, k;
+    for (k = 0; k + 4 <= count; k += 4, rows += 4 * cols, factors += 4)   /* sums stay at hand */
+        for (j = 0; j < cols; j++) {
+            double sum = sums[j];
+            sum += factors[0] * rows[j];
+            sum += factors[1] * rows[cols + j];
+            sum += factors[2] * rows[2 * cols + j];
+            sum += factors[3] * rows[3 * cols + j];
+            sums[j] = sum;
+        }
+    for (; k < count; k++, rows += cols, factors++)
+        for (j = 0; j < cols; j++) sums[j] += factors[0] * rows[j];
+}
+
+static void widen(const float *from, int64_t count, double *to)
+{
     int64_t i;
-    for (i = 0; i < count; i++) sum += (double)a[i] * (double)b[i * stride];
-    return sum;
+    for (i = 0; i < count; i++) to[i] = (double)from[i];
+}
+
+/* Each row of the product is a sum of the first layer's rows. */
+static bool chain_weights(const fold_layer *first, const fold_layer *second, float *result,
+                          report *r)
+{
+    const int64_t inner = first->rows, cols = first->cols;
+    double *all = malloc((size_t)(inner * cols + inner + cols) * sizeof *all);
+    int64_t i, j;
+    if (!all) return report_no_memory(r);
+    widen(first->weight, inner * cols, all);
+    for (i = 0; i < second->rows; i++) {
+        double *factors = all + inner * cols, *sums = factors + inner;
+        widen(second->weight + i * inner, inner, factors);
+        memset(sums, 0, (size_t)cols * sizeof *sums);
+        add_rows(factors, all, inner, cols, sums);
+        for (j = 0; j < cols; j++) result[i * cols + j] = (float)sums[j];
+    }
+    free(all);
+    return true;
+}
+
+static void chain_bias(const fold_layer *first, const fold_layer *second, float *bias)
+{
+    int64_t i, k;
+    for (i = 0; i < second->rows; i++) {
+        double sum = second->bias ? (double)second->bias[i] : 0;
+        for (k = 0; first->bias && k < first->rows; k++)
+            sum += (double)second->weight[i * second->cols + k] * (double)first->bias[k];
+        bias[i] = (float)sum;
+    }
 }
 
 bool fold_chain(const fold_layer *first, const fold_layer *second, fold_layer *result, report *r)
 {
-    const bool has_bias = first->bias || second->bias;
-    int64_t i, j;
+    const int64_t rows = second->rows, cols = first->cols;
     memset(result, 0, sizeof *result);
     if (second->cols != first->rows)
         return report_fail(r, "a layer that reads %lld values does not follow one that gives %lld",
                            (long long)second->cols, (long long)first->rows);
-    if (!make_layer(second->rows, first->cols, has_bias, result, r)) return false;
-    for (i = 0; i < second->rows; i++) {
-        const float *row = second->weight + i * second->cols;
-        for (j = 0; j < first->cols; j++)
-            result->weight[i * first->cols + j] =
-                (float)dot(row, first->weight + j, first->rows, first->cols);
-        if (has_bias)
-            result->bias[i] = (float)((first->bias ? dot(row, first->bias, first->rows, 1) : 0) +
-                                      (second->bias ? (double)second->bias[i] : 0));
+    if (!make_layer(rows, cols, first->bias || second->bias, result, r)) return false;
+    if (!chain_weights(first, second, result->weight, r)) {
+        fold_free(result);
+        return false;
     }
+    if (result->bias) chain_bias(first, second, result->bias);
     return true;
 }
 

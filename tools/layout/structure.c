@@ -9,6 +9,7 @@
 #include "base/tensor.h"
 #include "checkpoint/container.h"
 #include "layout/fold.h"
+#include "layout/groups.h"
 #include "layout/structure_parts.h"
 
 static const char stacked[] = "one layer for each head, stacked";
@@ -309,12 +310,41 @@ static bool add_simple(new_tensors *n, const structure_part *part, const char *r
            (!part->bias || add_view(n, part->block, role, ".bias", part->bias, part->reason));
 }
 
+static bool is_square(int64_t n)
+{
+    int64_t side = 0;
+    while (side * side < n) side++;
+    return side * side == n;
+}
+
+/* Are there positions for the class token and the patches, but none for the registers? */
+static bool skips_registers(const new_tensors *n, int64_t rows)
+{
+    const structure_part *found = NULL, *part;
+    int i;
+    for (i = 0; i < n->parts->count; i++) {
+        part = &n->parts->parts[i];
+        if (part->role && !strcmp(part->role, "reg_token")) found = part;
+    }
+    return found && rows < 1 << 20 && is_square(rows - 1) &&
+           !is_square(rows - 1 - found->weight->count / n->parts->width);
+}
+
 static bool add_positions(new_tensors *n, const structure_part *part)
 {
-    checkpoint_tensor_info view;
+    checkpoint_tensor_info view, first;
     if (!table_view(part->weight, n->parts->width, &view))
         return report_fail(n->report, "%.200s: expected positions [N, %lld]", part->path,
                            (long long)n->parts->width);
+    if (skips_registers(n, view.dims[1])) {
+        first = view;
+        first.dims[1] = 1;
+        first.count = view.dims[2];
+        view.dims[1]--;
+        view.count -= first.count;
+        view.storage_offset += view.strides[1];
+        if (!add_view(n, -1, "pos_embed", ".class", &first, part->reason)) return false;
+    }
     return add_view(n, -1, "pos_embed", "", &view, part->reason);
 }
 
@@ -370,27 +400,81 @@ static bool is_explained(const structure_part *part)
     return part->role || part->is_dropped || part->is_next;
 }
 
-/* All that has no role, each name whole. */
-static bool check_all_explained(const structure_parts *p, report *r)
+/* Why no role fits, where that can be told. */
+static const char *remark(const structure_parts *p, const structure_part *part)
 {
-    char text[REPORT_SIZE] = "", shape[SHAPE_TEXT_SIZE];
-    size_t used = 0;
-    int left = 0, listed = 0, i;
+    const checkpoint_tensor_info *t = part->weight;
+    if (part->kind == PART_BATCH) return ": a batch norm, which vit.h has not";
+    if (part->kind == PART_OTHER && part->bias && part->bias->ndim > 1)
+        return ": a norm over tokens and width at once, which vit.h has not";
+    if (part->kind == PART_MATRIX && p->rows > 1 && part->cols == p->rows * p->width)
+        return ": a layer that reads all tokens at once, which vit.h has not";
+    if (t->ndim > 1 && t->dims[t->ndim - 1] == t->dims[t->ndim - 2] && !part->bias && part->is_bare)
+        return ": perhaps a mask";
+    return "";
+}
+
+static bool add_left(const structure_parts *p, const structure_part *part, name_groups *left)
+{
+    char shape[SHAPE_TEXT_SIZE], note[SHAPE_TEXT_SIZE + 80];
+    snprintf(note, sizeof note, " %s%s", shape_text(part->weight->dims, part->weight->ndim, shape,
+                                                    sizeof shape), remark(p, part));
+    return groups_add(left, part->path, note);
+}
+
+static bool add_read(const structure_part *part, name_groups *read)
+{
+    char note[80];
+    snprintf(note, sizeof note, " = %s%s", part->block < 0 ? "" : "blocks.*.", part->role);
+    return groups_add(read, part->path, note);
+}
+
+static bool put_groups(const name_groups *groups, report *r)
+{
+    char name[GROUP_TEXT_SIZE], text[GROUP_TEXT_SIZE + 200];
+    size_t i;
+    bool fits = groups->more == 0;
+    for (i = 0; i < groups->count && fits; i++) {
+        snprintf(text, sizeof text, "  %s%s", group_text(&groups->items[i], name),
+                 groups->items[i].note);
+        fits = report_line(r, 300, text);
+    }
+    return fits || report_line(r, 200, "  and others");
+}
+
+/* Lists all that has no role, then what the rest was taken for. */
+static bool refuse_left(const structure_parts *p, int count, name_groups *left, name_groups *read,
+                        report *r)
+{
+    int i;
     for (i = 0; i < p->count; i++) {
         const structure_part *part = &p->parts[i];
-        const size_t size = strlen(part->path) + SHAPE_TEXT_SIZE;
-        if (is_explained(part)) continue;
-        left++;
-        if (used + size > sizeof text - 100) continue;
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s %s", used ? ", " : "",
-                                 part->path, shape_text(part->weight->dims, part->weight->ndim,
-                                                        shape, sizeof shape));
-        listed++;
+        if (!(is_explained(part) ? part->is_next || part->is_dropped || add_read(part, read)
+                                 : add_left(p, part, left)))
+            return report_no_memory(r);
     }
+    (void)report_fail(r, "in a vision transformer of %d blocks, %lld wide, %d of its layers and "
+                      "parameters would have no part:", p->depth, (long long)p->width, count);
+    put_groups(left, r);
+    report_line(r, 0, "--rename THEIRS=OURS says what one is, --ignore PATTERN drops it. The rest "
+                "was read as:");
+    put_groups(read, r);
+    return false;
+}
+
+static bool check_all_explained(const structure_parts *p, report *r)
+{
+    name_groups *groups;
+    int left = 0, i;
+    for (i = 0; i < p->count; i++) left += !is_explained(&p->parts[i]);
     if (left == 0) return true;
-    return report_fail(r, "%d tensor%s without a part in a vision transformer of %d blocks: %s%s",
-                       left, left == 1 ? "" : "s", p->depth, text,
-                       listed < left ? " and others" : "");
+    groups = calloc(2, sizeof *groups);
+    if (!groups) return report_no_memory(r);
+    (void)refuse_left(p, left, &groups[0], &groups[1], r);
+    groups_free(&groups[0]);
+    groups_free(&groups[1]);
+    free(groups);
+    return false;
 }
 
 static bool note_dropped(const structure_parts *p, structure *s, report *r)
@@ -447,7 +531,7 @@ static bool name_all(structure_parts *p, report *r)
            structure_name_rest(p, r) && check_all_explained(p, r);
 }
 
-bool structure_find(checkpoint *c, structure *s, report *r)
+bool structure_find(checkpoint *c, const text_list *ignore, structure *s, report *r)
 {
     structure_parts p = { 0 };
     new_tensors n = { 0 };
@@ -456,7 +540,7 @@ bool structure_find(checkpoint *c, structure *s, report *r)
     p.result = s;
     n.parts = &p;
     n.report = r;
-    s->found = structure_make_parts(c, &p, r) && name_all(&p, r) && note_dropped(&p, s, r) &&
+    s->found = structure_make_parts(c, ignore, &p, r) && name_all(&p, r) && note_dropped(&p, s, r) &&
                add_all(&n) && replace_tensors(&n, s);
     s->is_torch = s->found && are_torch_layers(&p);
     for (i = 0; i < n.count; i++) free(n.items[i].stored);

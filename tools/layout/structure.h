@@ -19,6 +19,7 @@
 #include <stdbool.h>
 
 #include "base/report.h"
+#include "base/text.h"
 #include "checkpoint/checkpoint.h"
 
 enum { STRUCTURE_MAX_NOTES = 16 };
@@ -39,11 +40,14 @@ typedef struct structure {
     size_t reason_count;
     bool is_torch;              /* the blocks are torch.nn.TransformerEncoderLayer */
     int heads;                  /* 0: nothing shows them; else there is a layer for each */
+    const char *assignment;     /* of a setting, which the names show; NULL: none */
+    bool has_blocks;            /* also on failure, which is then about what is left over */
 } structure;
 
-/* Renames and folds the checkpoint's tensors for layout_own. On failure the checkpoint is as it
- * was and the report says what could not be explained. Free it either way. */
-bool structure_find(checkpoint *c, structure *s, report *r);
+/* Renames and folds the checkpoint's tensors for layout_own, but for those that `ignore` names. On
+ * failure the checkpoint is as it was and the report says what could not be explained. Free it
+ * either way. */
+bool structure_find(checkpoint *c, const text_list *ignore, structure *s, report *r);
 void structure_free(structure *s);
 
 #endif

@@ -25,6 +25,7 @@ enum { MAX_MATRICES = 16 };
 
 static const char by_name[] = "by its name";
 static const char by_shape[] = "by its shape";
+static const char by_number[] = "by the number in its name";
 static const char by_order[] = "by its place in the file";
 
 typedef struct matrix_list {
@@ -153,9 +154,7 @@ static void name_by_words(structure_parts *p)
         structure_name(kv, "attn.kv", by_name);
     } else if (fused && rows_of(fused) % 3 == 0) {
         structure_name(fused, "attn.qkv", by_name);
-        if (structure_says(fused, "kqv"))
-            structure_note_add(p->result, "qkv_order=kqv", "the name says so",
-                               "--set qkv_order=WORD");
+        if (structure_says(fused, "kqv")) p->result->assignment = "qkv_order=kqv";
     }
 }
 
@@ -175,34 +174,86 @@ static bool has_shape(const structure_parts *p, const structure_part *part, int6
     return rows_of(part) == rows && cols_of(p, part) == cols;
 }
 
-/* [3 I, D] in front of [D, I]; or three alike one after the other, then perhaps [D, I]. */
-static void name_by_shape(structure_parts *p)
+/* Are the matrices but this one an MLP: none, two layers or a gated three? */
+static bool is_mlp(const structure_parts *p, const matrix_list *list, const structure_part *but)
 {
-    matrix_list list;
-    int i;
-    list_matrices(p, &list);
-    for (i = 0; i + 1 < list.count; i++) {
-        structure_part *a = list.items[i], *b = list.items[i + 1];
-        const int64_t rows = rows_of(a);
-        if (cols_of(p, a) == p->width && rows % 3 == 0 && has_shape(p, b, p->width, rows / 3)) {
-            structure_name(a, "attn.qkv", by_shape);
-            return;
+    const structure_part *rest[MAX_MATRICES];
+    int64_t hidden;
+    int count = 0, i;
+    for (i = 0; i < list->count; i++)
+        if (list->items[i] != but) rest[count++] = list->items[i];
+    if (count == 0) return true;
+    hidden = rest[0]->rows;
+    if (count == 2)
+        return (rest[0]->cols == p->width && rest[1]->rows == p->width &&
+                (rest[1]->cols == hidden || 2 * rest[1]->cols == hidden)) ||
+               (rest[1]->cols == p->width && rest[0]->rows == p->width &&
+                rest[0]->cols == rest[1]->rows);
+    if (count == 3) {
+        int reads = 0, writes = 0;
+        for (i = 0; i < 3; i++) {
+            reads += rest[i]->cols == p->width && rest[i]->rows != p->width;
+            writes += rest[i]->rows == p->width && rest[i]->cols != p->width;
         }
+        return reads == 2 && writes == 1;
     }
-    for (i = 0; i + 2 < list.count; i++) {
-        structure_part **three = list.items + i;
+    return false;
+}
+
+/* [3 I, D] in front of [D, I]. */
+static bool name_fused(const structure_parts *p, const matrix_list *list)
+{
+    int i;
+    for (i = 0; i + 1 < list->count; i++) {
+        const int64_t rows = rows_of(list->items[i]);
+        if (cols_of(p, list->items[i]) != p->width || rows % 3 != 0 ||
+            !has_shape(p, list->items[i + 1], p->width, rows / 3))
+            continue;
+        structure_name(list->items[i], "attn.qkv", by_shape);
+        return true;
+    }
+    return false;
+}
+
+/* [3 D, D] beside an MLP: there is no projection. */
+static bool name_fused_alone(const structure_parts *p, const matrix_list *list)
+{
+    int i;
+    for (i = 0; i < list->count; i++) {
+        if (!has_shape(p, list->items[i], 3 * p->width, p->width) ||
+            structure_says(list->items[i], MLP_WORDS) || !is_mlp(p, list, list->items[i]))
+            continue;
+        structure_name(list->items[i], "attn.qkv", by_shape);
+        return true;
+    }
+    return false;
+}
+
+/* Three alike one after the other. */
+static void name_three(structure_parts *p, const matrix_list *list)
+{
+    static const char *const roles[] = { "attn.q", "attn.k", "attn.v" };
+    int i, k;
+    for (i = 0; i + 2 < list->count; i++) {
+        structure_part *const *three = list->items + i;
         const int64_t rows = rows_of(three[0]);
         if (!has_shape(p, three[0], rows, p->width) || !has_shape(p, three[1], rows, p->width) ||
             !has_shape(p, three[2], rows, p->width))
             continue;
-        structure_name(three[0], "attn.q", by_order);
-        structure_name(three[1], "attn.k", by_order);
-        structure_name(three[2], "attn.v", by_order);
+        if (!structure_order_tells(p, three, 3, "query, key and value")) return;
+        for (k = 0; k < 3; k++) structure_name(three[k], roles[k], by_order);
         structure_note_add(p->result, "the order of query, key and value in a block",
                            "their names do not tell, so it is that of the file",
                            "--rename THEIRS=OURS");
         return;
     }
+}
+
+static void name_by_shape(structure_parts *p)
+{
+    matrix_list list;
+    list_matrices(p, &list);
+    if (!name_fused(p, &list) && !name_fused_alone(p, &list)) name_three(p, &list);
 }
 
 /* Width of what attention gives to its projection; 0: no attention was found. */
@@ -233,40 +284,15 @@ static int projection_score(const structure_part *part, const structure_part *at
     return score;
 }
 
-/* What is left after the projection: nothing, two layers, a gated three, or no MLP at all. */
-static bool is_mlp(const structure_parts *p, const matrix_list *list, const structure_part *proj)
-{
-    const structure_part *rest[MAX_MATRICES];
-    int64_t hidden;
-    int count = 0, i;
-    for (i = 0; i < list->count; i++)
-        if (list->items[i] != proj) rest[count++] = list->items[i];
-    if (count == 0) return true;
-    hidden = rest[0]->rows;
-    if (count == 2)
-        return (rest[0]->cols == p->width && rest[1]->rows == p->width &&
-                (rest[1]->cols == hidden || 2 * rest[1]->cols == hidden)) ||
-               (rest[1]->cols == p->width && rest[0]->rows == p->width &&
-                rest[0]->cols == rest[1]->rows);
-    if (count == 3) {
-        int reads = 0, writes = 0;
-        for (i = 0; i < 3; i++) {
-            reads += rest[i]->cols == p->width && rest[i]->rows != p->width;
-            writes += rest[i]->rows == p->width && rest[i]->cols != p->width;
-        }
-        return reads == 2 && writes == 1;
-    }
-    return false;
-}
-
 /* The projection is that matrix, or none, which leaves an MLP. */
 static bool name_projection(structure_parts *p)
 {
     const int64_t inner = inner_width(p);
     const structure_part *attention = with_role(p, "attn.qkv");
-    structure_part *best = NULL;
+    structure_part *best = NULL, *alike[2];
     matrix_list list;
     int score, most = -100, i;
+    bool tied = false;
     if (!attention) attention = with_role(p, "attn.v");
     if (!attention) attention = with_role(p, "attn.kv");
     list_matrices(p, &list);
@@ -275,18 +301,23 @@ static bool name_projection(structure_parts *p)
         if (!has_shape(p, list.items[i], p->width, inner) || !is_mlp(p, &list, list.items[i]))
             continue;
         score = projection_score(list.items[i], attention);
+        alike[1] = list.items[i];
+        tied = score == most ? best != NULL : tied && score < most;
         if (score <= most) continue;
         most = score;
-        best = list.items[i];
+        alike[0] = best = list.items[i];
     }
     if (most == -100) return false;
-    if (best) structure_name(best, "attn.proj", most > 0 ? by_name : by_order);
+    if (tied && !structure_order_tells(p, alike, 2, "attention's projection and the MLP"))
+        return true;
+    if (best) structure_name(best, "attn.proj", tied ? by_order : most > 0 ? by_name : by_shape);
     return true;
 }
 
 static void name_gated(matrix_list *list, structure_parts *p)
 {
-    structure_part *gate = NULL, *up = NULL;
+    structure_part *gate = NULL, *up = NULL, *two[2];
+    bool is_named;
     int i;
     for (i = 0; i < 3; i++) {
         structure_part *part = list->items[i];
@@ -295,30 +326,46 @@ static void name_gated(matrix_list *list, structure_parts *p)
         else if (!up) up = part;
         else gate = part;
     }
-    if (structure_says(up, GATE_WORDS)) {
-        structure_part *swapped = gate;
-        gate = up;
-        up = swapped;
+    two[0] = structure_says(up, GATE_WORDS) ? up : gate;
+    two[1] = two[0] == up ? gate : up;
+    is_named = structure_says(two[0], GATE_WORDS) || structure_says(two[1], "up");
+    if (!is_named && !structure_order_tells(p, two, 2, "the gate and what it multiplies")) return;
+    structure_name(two[0], "mlp.gate", is_named ? by_name : by_order);
+    structure_name(two[1], "mlp.up", is_named ? by_name : by_order);
+    if (!is_named)
+        structure_note_add(p->result, "the first of a gated MLP's layers is the gate", "their names "
+                           "do not tell", "--rename THEIRS=OURS");
+}
+
+/* Which of two comes first by its words; -1: they do not tell. */
+static int first_by_words(structure_part *const *two, const char *before, const char *after)
+{
+    const int a = structure_says(two[0], before) - structure_says(two[0], after);
+    const int b = structure_says(two[1], before) - structure_says(two[1], after);
+    return a == b ? -1 : a < b;
+}
+
+static void name_two(structure_parts *p, structure_part *const *two)
+{
+    const char *why = by_shape;
+    int first = two[0]->cols != p->width || two[1]->rows != p->width;
+    if (two[0]->rows == two[0]->cols) {
+        first = first_by_words(two, "in input expand up first hidden intermediate",
+                               "out output contract down second");
+        why = first < 0 ? by_order : by_name;
+        if (first < 0 && !structure_order_tells(p, two, 2, "the two layers of the MLP")) return;
+        if (first < 0) first = structure_last_number(two[0]) > structure_last_number(two[1]);
     }
-    structure_name(gate, "mlp.gate", by_order);
-    structure_name(up, "mlp.up", by_order);
-    structure_note_add(p->result, "a gated MLP", "three matrices; the first that reads tokens is "
-                       "taken for the gate", "--rename THEIRS=OURS");
+    structure_name(two[first], "mlp.fc1", why);
+    structure_name(two[1 - first], "mlp.fc2", why);
 }
 
 static void name_mlp(structure_parts *p)
 {
     matrix_list list;
-    int first;
     list_matrices(p, &list);
-    if (list.count == 3) {
-        name_gated(&list, p);
-    } else if (list.count == 2) {
-        const char *why = list.items[0]->rows == list.items[0]->cols ? by_order : by_shape;
-        first = list.items[0]->cols == p->width && list.items[1]->rows == p->width ? 0 : 1;
-        structure_name(list.items[first], "mlp.fc1", why);
-        structure_name(list.items[1 - first], "mlp.fc2", why);
-    }
+    if (list.count == 3) name_gated(&list, p);
+    else if (list.count == 2) name_two(p, list.items);
 }
 
 /* === Norms and LayerScale === */
@@ -347,16 +394,8 @@ static int place_of(const structure_part *part, const structure_part *attention,
     return score;
 }
 
-static int last_number(const structure_part *part)
-{
-    int i;
-    for (i = part->word_count - 1; i >= 0; i--)
-        if (isdigit((unsigned char)part->words[i][0])) return atoi(part->words[i]);
-    return -1;
-}
-
 /* Which of two belongs to attention: true, the first one. */
-static bool is_in_order(const structure_parts *p, structure_part *const *two, const char **why)
+static bool is_in_order(structure_parts *p, structure_part *const *two, const char **why)
 {
     const structure_part *attention = with_role(p, "attn.qkv"), *mlp = with_role(p, "mlp.fc1");
     int a, b;
@@ -365,14 +404,14 @@ static bool is_in_order(const structure_parts *p, structure_part *const *two, co
     b = place_of(two[1], attention, mlp);
     *why = by_name;
     if (a != b) return a > b;
-    a = last_number(two[0]);
-    b = last_number(two[1]);
+    a = structure_last_number(two[0]);
+    b = structure_last_number(two[1]);
+    *why = by_number;
     if (a != b) return a < b;
-    if (structure_says(two[0], "after post output second") ||
-        structure_says(two[1], "before pre input first"))
-        return false;
-    if (!structure_says(two[1], "after post output second")) *why = by_order;
-    return true;
+    a = first_by_words(two, "before pre input first", "after post output second");
+    *why = a < 0 ? by_order : by_name;
+    if (a < 0) (void)structure_order_tells(p, two, 2, "attention's and the MLP's");
+    return a <= 0;
 }
 
 static void name_pair(structure_parts *p, structure_part *const *two, const char *first,
@@ -448,16 +487,6 @@ static void copy_roles(structure_parts *p)
         }
 }
 
-static void drop_whole_numbers(structure_parts *p)
-{
-    int i;
-    for (i = 0; i < p->places; i++) {
-        structure_part *part = structure_at(p, 0, i);
-        part->is_dropped = !checkpoint_is_float(part->weight->dtype) &&
-                           part->weight->dtype != CHECKPOINT_BOOL;
-    }
-}
-
 /* A bare parameter of two dimensions is what tokens are multiplied by: [in, out]. */
 static void turn_bare_matrices(structure_parts *p)
 {
@@ -480,11 +509,11 @@ static void turn_bare_matrices(structure_parts *p)
 bool structure_name_block(structure_parts *p, report *r)
 {
     turn_bare_matrices(p);
-    drop_whole_numbers(p);
     find_heads(p);
     name_head_norms(p);
     name_by_words(p);
     if (inner_width(p) == 0) name_by_shape(p);
+    if (p->unsure[0]) return report_fail(r, "%s", p->unsure);
     if (inner_width(p) == 0)
         return report_fail(r, "no query, key and value were found in %.200s",
                            structure_at(p, 0, 0)->path);
@@ -495,5 +524,5 @@ bool structure_name_block(structure_parts *p, report *r)
     name_norms(p);
     name_scales(p);
     copy_roles(p);
-    return true;
+    return !p->unsure[0] || report_fail(r, "%s", p->unsure);
 }

@@ -6,10 +6,11 @@
 #include "layout/structure_parts.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_PERIOD = 6, MAX_NUMBERS = 8 };
+enum { MAX_PERIOD = 6, MAX_NUMBERS = 8, MAX_PLACES = 1024 };
 
 /* A number in the path of a part. */
 typedef struct numbered {
@@ -189,7 +190,8 @@ static block_run run_at(const numbered *e, const numbered *end, int period)
         run.count += length;
     }
     for (i = 0; i < run.count; i++) run.elements += e[i].part->weight->count;
-    run.is_complete = looks_complete(e, length) && (run.blocks > 1 || is_one_block(e, length));
+    if (length <= MAX_PLACES && (run.blocks > 1 || period == 1))
+        run.is_complete = looks_complete(e, length) && (run.blocks > 1 || is_one_block(e, length));
     return run;
 }
 
@@ -205,15 +207,19 @@ static bool is_better(const block_run *a, const block_run *b)
     return a->first->before < b->first->before;
 }
 
-/* The best run within one series. */
+/* The best run within one series. What begins within a run is a part of it. */
 static void search_series(const numbered *first, const numbered *end, block_run *best)
 {
-    const numbered *e;
+    const numbered *e, *after[MAX_PERIOD + 1] = { NULL };
     int period;
     for (e = first; e < end; e += number_length(e, end))
         for (period = 1; period <= MAX_PERIOD; period++) {
-            const block_run run = run_at(e, end, period);
-            if (run.first && (run.blocks > 1 || period == 1) && is_better(&run, best)) *best = run;
+            block_run run;
+            if (after[period] && e < after[period]) continue;
+            run = run_at(e, end, period);
+            if (!run.first || (run.blocks == 1 && period > 1)) continue;
+            after[period] = e + run.count - run.count / (size_t)run.blocks;
+            if (is_better(&run, best)) *best = run;
         }
 }
 
@@ -239,18 +245,33 @@ static bool overlaps(const block_run *run)
     return false;
 }
 
+/* Is the number a component of the path, as in "norms.0.weight"? */
+static bool is_component(const numbered *e)
+{
+    const char *path = e->part->path;
+    return (e->before == 0 || path[e->before - 1] == '.') && (!path[e->after] ||
+                                                              path[e->after] == '.');
+}
+
+static size_t series_end(const group_search *g, size_t first)
+{
+    size_t end = first + 1;
+    while (end < g->count && same_series(&g->entries[first], &g->entries[end])) end++;
+    return end;
+}
+
 /* Lists beside each other, "norms.0", "attns.0", "mlps.0", are one block together. Their series
  * tell what the parts are. */
-static int join_lists(const group_search *g, int blocks)
+static int join_lists(const group_search *g, int blocks, bool components, int places)
 {
     size_t i, next;
-    int places = 0;
     for (i = 0; i < g->count; i = next) {
         block_run run;
-        for (next = i + 1; next < g->count && same_series(&g->entries[i], &g->entries[next]);)
-            next++;
+        next = series_end(g, i);
         run = run_at(&g->entries[i], &g->entries[next], 1);
-        if (run.blocks != blocks || run.count != next - i || overlaps(&run)) continue;
+        if (run.blocks != blocks || run.count != next - i || overlaps(&run) ||
+            is_component(&g->entries[i]) != components || run.count > (size_t)MAX_PLACES)
+            continue;
         mark(&run, places);
         places += (int)(run.count / (size_t)run.blocks);
         for (; i < next; i++) g->entries[i].part->inner = g->entries[i].part->path;
@@ -274,6 +295,13 @@ static bool keep_lists(structure_parts *p)
         p->parts[i].inner = p->parts[i].path;
     }
     return false;
+}
+
+/* Numbers that are components of a path first, then those in the middle of a word. */
+static bool join_all_lists(structure_parts *p, const group_search *g, int blocks)
+{
+    const int places = join_lists(g, blocks, true, 0);
+    return join_lists(g, blocks, false, places) > 0 && keep_lists(p);
 }
 
 static void count_places(structure_parts *p)
@@ -342,7 +370,8 @@ static int64_t common_norm(const structure_parts *p)
 
 static bool is_outside(const structure_part *part)
 {
-    return structure_says(part, "patch patches pos position positional cls class head classifier "
+    return part->is_dropped ||
+           structure_says(part, "patch patches pos position positional cls class head classifier "
                           "embed embedding final last");
 }
 
@@ -352,7 +381,7 @@ static bool is_read(const structure_parts *p, const structure_part *part)
     int i;
     for (i = 0; i < p->count; i++) {
         const structure_part *other = &p->parts[i];
-        if (other == part || other->kind != PART_MATRIX || is_outside(other)) continue;
+        if (other == part || other->kind != PART_MATRIX || other->is_outside) continue;
         if (other->cols == part->rows || (part->rows % 3 == 0 && other->cols == part->rows / 3))
             return true;
     }
@@ -361,7 +390,7 @@ static bool is_read(const structure_parts *p, const structure_part *part)
 
 static bool may_be_in_block(const structure_parts *p, const structure_part *part, int64_t width)
 {
-    if (is_outside(part)) return false;
+    if (part->is_outside) return false;
     if (part->kind == PART_NORM) return part->rows == width;
     if (part->kind != PART_MATRIX) return false;
     return (part->cols == width && is_read(p, part)) ||
@@ -374,7 +403,8 @@ static void take_single_block(structure_parts *p)
     const int64_t width = common_norm(p);
     int norms = 0, i;
     if (width == 0) return;
-    for (i = 0; i < p->count; i++) {
+    for (i = 0; i < p->count; i++) p->parts[i].is_outside = is_outside(&p->parts[i]);
+    for (i = 0; i < p->count && p->places < MAX_PLACES; i++) {
         structure_part *part = &p->parts[i];
         if (!may_be_in_block(p, part, width)) continue;
         if (part->kind == PART_NORM && ++norms > 2) continue;
@@ -383,22 +413,64 @@ static void take_single_block(structure_parts *p)
     }
 }
 
-static bool find_groups(structure_parts *p, group_search *g, report *r)
+/* The best of all runs; with `beside`, of those that share nothing with the blocks. */
+static block_run find_best(const group_search *g, bool beside)
 {
     block_run best = { NULL, 0, 0, 0, 0, false };
-    size_t i, next;
+    size_t i;
+    for (i = 0; i < g->count; i = series_end(g, i)) {
+        const numbered *first = &g->entries[i], *end = g->entries + series_end(g, i);
+        block_run run = { NULL, 0, 0, 0, 0, false };
+        search_series(first, end, &run);
+        if (run.first && (!beside || !overlaps(&run)) && is_better(&run, &best)) best = run;
+    }
+    return best;
+}
+
+static int64_t norm_length(const block_run *run)
+{
+    size_t i;
+    for (i = 0; i < run->count; i++)
+        if (run->first[i].part->kind == PART_NORM) return run->first[i].part->rows;
+    return run->first->part->rows;
+}
+
+/* "encoder.layers.*" */
+static void put_series(const block_run *run, char *text, size_t size)
+{
+    snprintf(text, size, "%.*s*", (int)run->first->before, run->first->part->path);
+}
+
+/* An encoder with a decoder, or stages: neither may be left out without a word. */
+static bool check_alone(const group_search *g, const block_run *best, report *r)
+{
+    const block_run other = find_best(g, true);
+    char a[300], b[300];
+    if (best->blocks < 2 || !other.is_complete || other.blocks < 2) return true;
+    put_series(best, a, sizeof a);
+    put_series(&other, b, sizeof b);
+    return report_fail(r, "two groups of tensors look like the blocks of a transformer: %d of %s, "
+                       "%lld wide, and %d of %s, %lld wide. A model in stages, such as Swin, is "
+                       "none that vit.h can run; of an encoder and a decoder, --ignore '%s' drops "
+                       "one", best->blocks, a, (long long)norm_length(best), other.blocks, b,
+                       (long long)norm_length(&other), strstr(a, "dec") ? a : b);
+}
+
+static bool find_groups(structure_parts *p, group_search *g, report *r)
+{
+    block_run best;
     int k;
     for (k = 0; k < p->count; k++)
-        if (!add_numbers(g, &p->parts[k])) return report_no_memory(r);
-    qsort(g->entries, g->count, sizeof *g->entries, compare_entries);
-    for (i = 0; i < g->count; i = next) {
-        for (next = i + 1; next < g->count && same_series(&g->entries[i], &g->entries[next]);)
-            next++;
-        search_series(&g->entries[i], g->entries + next, &best);
-    }
-    if (best.is_complete) mark(&best, 0);
-    else if (best.blocks < 2 || join_lists(g, best.blocks) == 0 || !keep_lists(p))
+        if (!p->parts[k].is_dropped && !add_numbers(g, &p->parts[k])) return report_no_memory(r);
+    if (g->count > 0) qsort(g->entries, g->count, sizeof *g->entries, compare_entries);
+    best = find_best(g, false);
+    if (best.is_complete) {
+        mark(&best, 0);
+        p->result->has_blocks = true;
+        if (!check_alone(g, &best, r)) return false;
+    } else if (best.blocks < 2 || !join_all_lists(p, g, best.blocks)) {
         take_single_block(p);
+    }
     count_places(p);
     if (p->places == 0)
         return report_fail(r, "no group of tensors looks like a block of a transformer");
@@ -411,6 +483,7 @@ bool structure_find_blocks(structure_parts *p, report *r)
     const bool good = find_groups(p, &g, r);
     free(g.entries);
     if (!good) return false;
+    p->result->has_blocks = true;
     p->width = find_width(p);
     return p->width > 0 || report_fail(r, "no norm in a block shows the width of a token");
 }

@@ -3,6 +3,7 @@
 #include "layout/structure_parts.h"
 
 #include <ctype.h>
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,16 +108,19 @@ static int real_dims(const checkpoint_tensor_info *t, bool is_bare, int64_t dims
     return last - first;
 }
 
-/* The kind by the shape of the weight. */
+/* The kind by the shape of the weight. A bias as long as its second dimension shows that it is
+ * [inputs, outputs]. */
 static void find_kind(structure_part *part)
 {
     const checkpoint_tensor_info *t = part->weight;
     int64_t dims[2];
-    const int ndim = real_dims(t, part->is_bare, dims);
+    int ndim = real_dims(t, part->is_bare, dims);
     part->rows = dims[0];
     part->cols = dims[1];
     part->kind = PART_OTHER;
     if (!checkpoint_is_float(t->dtype) || t->count == 0) return;
+    if (t->ndim == 2 && part->bias && part->bias->count == dims[1] && dims[0] != dims[1])
+        part->is_bare = true;
     if (ndim <= 1) part->kind = part->bias && part->bias->count == part->rows ? PART_NORM
                                                                               : PART_VECTOR;
     else if (part->is_bare) part->kind = PART_TABLE;
@@ -125,49 +129,75 @@ static void find_kind(structure_part *part)
     else if (ndim == 4 && t->ndim == 4) part->kind = PART_CONV;
 }
 
-static structure_part *find_part(structure_parts *p, const char *name, size_t length)
+/* Parts by their path: indices + 1, 0 is free. */
+typedef struct part_table {
+    structure_parts *parts;
+    int slots[4 * STRUCTURE_MAX_TENSORS];
+} part_table;
+
+/* Where a path is, or where it would be. */
+static int *find_slot(part_table *table, const char *name, size_t length)
 {
-    int i;
-    for (i = p->count - 1; i >= 0; i--)   /* the two tensors of a part are close */
-        if (strlen(p->parts[i].path) == length && !memcmp(p->parts[i].path, name, length))
-            return &p->parts[i];
-    return NULL;
+    const size_t count = sizeof table->slots / sizeof *table->slots;
+    uint32_t hash = 2166136261u;   /* FNV-1a */
+    size_t i;
+    for (i = 0; i < length; i++) hash = (hash ^ (unsigned char)name[i]) * 16777619u;
+    for (i = hash % count; table->slots[i]; i = (i + 1) % count) {
+        const structure_part *part = &table->parts->parts[table->slots[i] - 1];
+        if (part->path_size == length && !memcmp(part->path, name, length)) break;
+    }
+    return &table->slots[i];
+}
+
+static structure_part *find_part(part_table *table, const char *name, size_t length)
+{
+    const int *slot = find_slot(table, name, length);
+    return *slot ? &table->parts->parts[*slot - 1] : NULL;
+}
+
+static structure_part *add_part(part_table *table, const char *name, size_t length)
+{
+    structure_parts *p = table->parts;
+    structure_part *part = &p->parts[p->count];
+    part->path = strndup(name, length);
+    if (!part->path) return NULL;
+    part->path_size = length;
+    part->block = part->place = -1;
+    part->is_bare = !name[length];
+    *find_slot(table, name, length) = ++p->count;
+    return part;
 }
 
 /* A new part, or a bias or weight for one that is there. */
-static bool add_tensor(structure_parts *p, const checkpoint_tensor_info *t, report *r)
+static bool add_tensor(part_table *table, const checkpoint_tensor_info *t, report *r)
 {
     bool is_bias;
     size_t length = stem_length(t->name, &is_bias);
-    structure_part *part = find_part(p, t->name, length);
+    structure_part *part = find_part(table, t->name, length);
     const checkpoint_tensor_info **slot;
     if (part && (is_bias ? part->bias : part->weight)) {   /* say, alpha and gamma */
         length = strlen(t->name);
         part = NULL;
         is_bias = false;
     }
-    if (!part) {
-        part = &p->parts[p->count++];
-        part->path = strndup(t->name, length);
-        if (!part->path) return report_no_memory(r);
-        part->block = part->place = -1;
-        part->is_bare = !t->name[length];
-    }
+    if (!part) part = add_part(table, t->name, length);
+    if (!part) return report_no_memory(r);
     slot = is_bias ? &part->bias : &part->weight;
     *slot = t;
     return true;
 }
 
 /* running_mean and running_var mark a batch norm. */
-static void mark_batch_norms(structure_parts *p)
+static void mark_batch_norms(part_table *table)
 {
+    structure_parts *p = table->parts;
     int i;
     for (i = 0; i < p->count; i++) {
         const char *leaf = strrchr(p->parts[i].path, '.');
         structure_part *norm;
         if (!leaf || (strcmp(leaf, ".running_mean") && strcmp(leaf, ".running_var"))) continue;
         p->parts[i].kind = PART_BATCH;
-        norm = find_part(p, p->parts[i].path, (size_t)(leaf - p->parts[i].path));
+        norm = find_part(table, p->parts[i].path, (size_t)(leaf - p->parts[i].path));
         if (norm) norm->kind = PART_BATCH;
     }
 }
@@ -195,18 +225,65 @@ static void read_all_words(structure_parts *p)
     }
 }
 
-bool structure_make_parts(checkpoint *c, structure_parts *p, report *r)
+/* === What plays no part === */
+
+static bool is_ignored(const text_list *ignore, const char *name)
 {
+    int i;
+    for (i = 0; i < ignore->count; i++)
+        if (!fnmatch(ignore->items[i], name, 0)) return true;
+    return false;
+}
+
+/* A mask that is the same everywhere masks nothing. */
+static bool is_constant(checkpoint *c, const checkpoint_tensor_info *t, bool *constant, report *r)
+{
+    enum { MOST = 1 << 20 };
+    const size_t count = t->count > 0 && t->count <= MOST ? (size_t)t->count : 0;
+    float *values = malloc((count + 1) * sizeof *values);
+    bool good = values ? true : report_no_memory(r);
+    size_t i;
+    good = good && (count == 0 || checkpoint_read(c, t, 0, t->count, values, r));
+    *constant = count > 0;
+    for (i = 1; good && i < count; i++) *constant = *constant && values[i] == values[0];
+    free(values);
+    return good;
+}
+
+static bool drop_parts(structure_parts *p, const text_list *ignore, report *r)
+{
+    int i;
+    for (i = 0; i < p->count; i++) {
+        structure_part *part = &p->parts[i];
+        const checkpoint_dtype dtype = part->weight->dtype;
+        if (is_ignored(ignore, part->weight->name)) {
+            part->is_dropped = true;
+            part->reason = "by --ignore";
+        } else if (dtype == CHECKPOINT_BOOL) {
+            if (!is_constant(p->checkpoint, part->weight, &part->is_dropped, r)) return false;
+            part->reason = "a mask that masks nothing";
+        } else if (!checkpoint_is_float(dtype)) {
+            part->is_dropped = true;
+            part->reason = "whole numbers, not weights";
+        }
+    }
+    return true;
+}
+
+/* === All of it === */
+
+static bool fill_parts(part_table *table, checkpoint *c, report *r)
+{
+    structure_parts *p = table->parts;
     const size_t count = checkpoint_count(c);
     size_t i;
     int k;
-    p->checkpoint = c;
-    if (count == 0 || count > STRUCTURE_MAX_TENSORS)
-        return report_fail(r, "expected 1 to %d tensors, found %zu", STRUCTURE_MAX_TENSORS, count);
-    p->parts = calloc(count + 1, sizeof *p->parts);
-    if (!p->parts) return report_no_memory(r);
-    for (i = 0; i < count; i++)
-        if (!add_tensor(p, checkpoint_tensor(c, i), r)) return false;
+    p->is_sorted = true;
+    for (i = 0; i < count; i++) {
+        const checkpoint_tensor_info *t = checkpoint_tensor(c, i);
+        if (!add_tensor(table, t, r)) return false;
+        if (i > 0 && strcmp(checkpoint_tensor(c, i - 1)->name, t->name) > 0) p->is_sorted = false;
+    }
     for (k = 0; k < p->count; k++) {
         structure_part *part = &p->parts[k];
         if (!part->weight) {   /* a bias by itself is a vector, whatever it is called */
@@ -216,9 +293,25 @@ bool structure_make_parts(checkpoint *c, structure_parts *p, report *r)
         }
         find_kind(part);
     }
-    read_all_words(p);
-    mark_batch_norms(p);
     return true;
+}
+
+bool structure_make_parts(checkpoint *c, const text_list *ignore, structure_parts *p, report *r)
+{
+    const size_t count = checkpoint_count(c);
+    part_table *table;
+    bool good;
+    p->checkpoint = c;
+    if (count == 0 || count > STRUCTURE_MAX_TENSORS)
+        return report_fail(r, "expected 1 to %d tensors, found %zu", STRUCTURE_MAX_TENSORS, count);
+    p->parts = calloc(count + 1, sizeof *p->parts);
+    table = calloc(1, sizeof *table);
+    if (table) table->parts = p;
+    good = p->parts && table ? fill_parts(table, c, r) : report_no_memory(r);
+    if (good) mark_batch_norms(table);
+    free(table);
+    if (good) read_all_words(p);
+    return good && drop_parts(p, ignore, r);
 }
 
 void structure_free_parts(structure_parts *p)
@@ -249,4 +342,46 @@ void structure_note_add(structure *s, const char *what, const char *why, const c
     snprintf(note->what, sizeof note->what, "%s", what);
     snprintf(note->why, sizeof note->why, "%s", why);
     snprintf(note->option, sizeof note->option, "%s", option);
+}
+
+int structure_last_number(const structure_part *part)
+{
+    int i;
+    for (i = part->word_count - 1; i >= 0; i--)
+        if (isdigit((unsigned char)part->words[i][0])) return atoi(part->words[i]);
+    return -1;
+}
+
+/* "layers.*.b": what a --rename of all blocks calls it. */
+static void put_pattern(const structure_part *part, char *text, size_t size)
+{
+    const size_t inner = (size_t)(part->inner - part->path);
+    size_t before = inner;
+    while (before > 0 && isdigit((unsigned char)part->path[before - 1])) before--;
+    if (before < inner) snprintf(text, size, "%.*s*%s", (int)before, part->path, part->inner);
+    else snprintf(text, size, "%s", part->path);
+}
+
+bool structure_order_tells(structure_parts *p, structure_part *const *parts, int count,
+                           const char *roles)
+{
+    char pattern[256];
+    size_t used;
+    int i, j;
+    bool told = true;
+    for (i = 0; i < count; i++)
+        for (j = 0; j < i; j++)
+            told = told && structure_last_number(parts[i]) != structure_last_number(parts[j]);
+    if (!p->is_sorted || told || p->unsure[0]) return !p->is_sorted || told;
+    used = (size_t)snprintf(p->unsure, sizeof p->unsure, "the names of");
+    for (i = 0; i < count && used < sizeof p->unsure - 1200; i++) {
+        put_pattern(parts[i], pattern, sizeof pattern);
+        used += (size_t)snprintf(p->unsure + used, sizeof p->unsure - used, "%s %s", i ? "," : "",
+                                 pattern);
+    }
+    put_pattern(parts[0], pattern, sizeof pattern);
+    snprintf(p->unsure + used, sizeof p->unsure - used, " do not tell which is which of %s, and "
+             "this file has its tensors in the order of their names; give --rename '%s.*=NEW.*' for "
+             "each, where NEW is a telling name such as 'layers.*.attn.query'", roles, pattern);
+    return false;
 }

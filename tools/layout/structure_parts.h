@@ -19,6 +19,7 @@ enum { PART_MAX_WORDS = 24, PART_WORD_SIZE = 24, STRUCTURE_MAX_TENSORS = 8192 };
 
 typedef struct structure_part {
     char *path;                                  /* the name without ".weight" */
+    size_t path_size;
     const checkpoint_tensor_info *weight, *bias; /* NULL: there is none */
     part_kind kind;
     int64_t rows, cols;
@@ -30,6 +31,7 @@ typedef struct structure_part {
     const char *role, *reason;                   /* NULL: not found yet */
     bool is_bare;                                /* a parameter, not the weight of a module */
     bool is_dropped;
+    bool is_outside;                             /* of a block, by its words */
     char words[PART_MAX_WORDS][PART_WORD_SIZE];  /* of `inner`, or of the path */
     int word_count;
 } structure_part;
@@ -41,10 +43,14 @@ typedef struct structure_parts {
     int depth, places;     /* blocks, and parts of each */
     structure_part **in_blocks;   /* [depth, places] */
     int64_t width;         /* of a token */
+    int64_t rows;          /* of the table of positions; 0: not found */
+    bool is_sorted;        /* the file has them by name, so that their order tells nothing */
+    char unsure[2048];     /* what neither names nor shapes nor order decide; "": nothing */
     structure *result;
 } structure_parts;
 
-bool structure_make_parts(checkpoint *c, structure_parts *p, report *r);
+/* Tensors that `ignore` names are dropped. */
+bool structure_make_parts(checkpoint *c, const text_list *ignore, structure_parts *p, report *r);
 void structure_free_parts(structure_parts *p);
 
 /* Splits what the words are taken from anew. */
@@ -64,6 +70,14 @@ bool structure_name_rest(structure_parts *p, report *r);
 
 /* Gives a part its role, the first reason counts. */
 void structure_name(structure_part *part, const char *role, const char *reason);
+
+/* Does their order in the file, or the last number in their names, tell parts of a block apart?
+ * If not, the parts are unsure: `roles` says what of. */
+bool structure_order_tells(structure_parts *p, structure_part *const *parts, int count,
+                           const char *roles);
+
+/* The last number in a name; -1: none. */
+int structure_last_number(const structure_part *part);
 
 void structure_note_add(structure *s, const char *what, const char *why, const char *option);
 

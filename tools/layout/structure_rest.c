@@ -13,9 +13,11 @@
 #define AFTER_WORDS "final last post after norm+f ln+f ln+post encoder+norm out output"
 #define BEFORE_WORDS "pre before input patch patches emb embed embedding embeddings first"
 
+enum { MAX_NORMS = 16 };
+
 static const char by_name[] = "by its name";
 static const char by_shape[] = "by its shape";
-static const char by_order[] = "by its place in the file";
+static const char left_over[] = "the only one left";
 
 static bool is_open(const structure_part *part)
 {
@@ -68,7 +70,7 @@ static void name_last_token(structure_parts *p)
         if (found || structure_says(part, POSITION_WORDS)) return;
         found = part;
     }
-    if (found && !with_role(p, "cls_token")) structure_name(found, "cls_token", by_shape);
+    if (found && !with_role(p, "cls_token")) structure_name(found, "cls_token", left_over);
 }
 
 /* Rows of a table of vectors as long as a token; 0: it is none. Grids are [D, h, w]. */
@@ -81,6 +83,27 @@ static int64_t table_rows(const structure_parts *p, const structure_part *part)
            (t->ndim > 2 && t->dims[t->ndim - 3] == p->width) ? t->count / p->width : 0;
 }
 
+/* A layer whose columns are positions; or, as large as the layer over a patch's values, a second
+ * one of them. */
+static void name_linear_positions(structure_parts *p, structure_part *part)
+{
+    const structure_part *other = NULL;
+    int i;
+    for (i = 0; i < p->count && !other; i++)
+        if (&p->parts[i] != part && is_open(&p->parts[i]) && p->parts[i].kind == PART_MATRIX &&
+            p->parts[i].rows == part->rows && p->parts[i].cols == part->cols)
+            other = &p->parts[i];
+    if (other && !structure_says(part, "table"))
+        snprintf(p->unsure, sizeof p->unsure, "%.300s [%lld, %lld] is either a table of %lld "
+                 "positions, or a second layer over the values of a patch beside %.300s; give "
+                 "--rename '%.300s.*=pos_table.*' or --rename '%.300s.*=patch_added.*'",
+                 part->path, (long long)part->rows, (long long)part->cols, (long long)part->cols,
+                 other->path, part->path, part->path);
+    structure_name(part, "pos_embed.linear", by_name);
+    structure_note_add(p->result, "a linear layer is the table of positions",
+                       "its name and shape say so", "--rename THEIRS=OURS");
+}
+
 static void name_positions(structure_parts *p)
 {
     structure_part *by_words = NULL, *any = NULL;
@@ -89,10 +112,9 @@ static void name_positions(structure_parts *p)
         structure_part *part = &p->parts[i];
         const bool says = structure_says(part, POSITION_WORDS);
         if (!is_open(part)) continue;
-        if (says && part->kind == PART_MATRIX && part->rows == p->width && part->bias) {
-            structure_name(part, "pos_embed.linear", by_name);
-            structure_note_add(p->result, "a linear layer as table of positions",
-                               "its name and shape say so", "--rename THEIRS=OURS");
+        if (says && part->kind == PART_MATRIX && part->rows == p->width && part->bias &&
+            !structure_says(part, "patch patches added")) {
+            name_linear_positions(p, part);
             return;
         }
         if (structure_says(part, "reg register registers") && table_rows(p, part) > 0)
@@ -105,6 +127,8 @@ static void name_positions(structure_parts *p)
     }
     if (by_words) structure_name(by_words, "pos_embed", by_name);
     else if (any) structure_name(any, "pos_embed", by_shape);
+    any = with_role(p, "pos_embed");
+    if (any) p->rows = table_rows(p, any);
 }
 
 /* === Patch embedding === */
@@ -136,6 +160,7 @@ static structure_part *find_linear_patch(const structure_parts *p)
     for (i = 0; i < p->count; i++) {
         structure_part *part = &p->parts[i];
         if (!is_open(part) || part->kind != PART_MATRIX || part->rows != p->width) continue;
+        if (structure_says(part, "added")) continue;
         if (structure_says(part, PATCH_WORDS) && !structure_says(part, "head classifier"))
             return part;
         if (part->cols != p->width && !found) found = part;
@@ -143,15 +168,20 @@ static structure_part *find_linear_patch(const structure_parts *p)
     return found;
 }
 
-/* A matrix of [C P P, D], by which patches are multiplied. */
+/* A matrix of [C P P, D], by which patches are multiplied: a parameter, or called "patch_weight". */
 static structure_part *find_bare_patch(const structure_parts *p)
 {
     int i;
     for (i = 0; i < p->count; i++) {
         structure_part *part = &p->parts[i];
-        if (is_open(part) && part->kind == PART_TABLE && part->weight->ndim == 2 &&
-            part->cols == p->width)
-            return part;
+        const bool is_table = part->kind == PART_TABLE && part->weight->ndim == 2;
+        if (!is_open(part) || part->cols != p->width) continue;
+        if (structure_says(part, "tok token tokens word words vocab wte")) continue;
+        if (!is_table && (part->kind != PART_MATRIX || !structure_says(part, PATCH_WORDS) ||
+                          structure_says(part, HEAD_WORDS)))
+            continue;
+        part->kind = PART_TABLE;
+        return part;
     }
     return NULL;
 }
@@ -192,6 +222,20 @@ static void name_patch(structure_parts *p)
     }
 }
 
+/* A second layer over the same values, added to the first. */
+static void name_patch_added(structure_parts *p)
+{
+    const structure_part *first = with_role(p, "patch_embed.proj");
+    int i;
+    for (i = 0; first && i < p->count; i++) {
+        structure_part *part = &p->parts[i];
+        if (is_open(part) && part->kind == PART_MATRIX && part->rows == first->rows &&
+            part->cols == first->cols && !part->bias == !first->bias &&
+            structure_says(part, "added"))
+            structure_name(part, "patch_embed.added", by_name);
+    }
+}
+
 /* A bare bias of the same module: patch_bias beside patch_weight has another name at times. */
 static void name_patch_bias(structure_parts *p)
 {
@@ -223,28 +267,34 @@ static bool in_head(const structure_part *part)
     return structure_says(part, "head classifier mlp+head classification heads fc out");
 }
 
-static void name_norm(structure_parts *p, structure_part *part)
+/* What it would be; NULL: nothing. */
+static const char *norm_role(const structure_parts *p, const structure_part *part, bool has_class)
 {
     const bool before = structure_says(part, BEFORE_WORDS) && !structure_says(part, AFTER_WORDS);
-    const bool has_class = with_role(p, "cls_token") != NULL;
-    if (part->rows == patch_depth(p) && part->rows != p->width)
-        structure_name(part, "patch_embed.pre_norm", by_shape);
-    else if (part->rows != p->width) return;
-    else if (in_head(part) && (!has_class || with_role(p, "norm")))
-        structure_name(part, "fc_norm", by_name);
-    else if (in_head(part) || structure_says(part, AFTER_WORDS))
-        structure_name(part, "norm", by_name);
-    else if (before && structure_says(part, "patch patches"))
-        structure_name(part, "patch_embed.norm", by_name);
-    else if (before) structure_name(part, "norm_pre", by_name);
-    else structure_name(part, "norm", by_order);
+    if (part->rows != p->width) return part->rows == patch_depth(p) ? "patch_embed.pre_norm" : NULL;
+    if (in_head(part) && (!has_class || with_role(p, "norm"))) return "fc_norm";
+    if (!before || in_head(part)) return "norm";
+    return structure_says(part, "patch patches") ? "patch_embed.norm" : "norm_pre";
 }
 
-static void name_norms(structure_parts *p)
+static void name_norm(const structure_parts *p, structure_part *part, bool has_class)
 {
-    int i;
-    for (i = 0; i < p->count; i++)
-        if (is_open(&p->parts[i]) && is_norm(&p->parts[i])) name_norm(p, &p->parts[i]);
+    const char *role = norm_role(p, part, has_class);
+    const bool says = in_head(part) || structure_says(part, AFTER_WORDS) ||
+                      structure_says(part, BEFORE_WORDS);
+    if (role && !with_role(p, role)) structure_name(part, role, says ? by_name : left_over);
+}
+
+static void name_norms(const structure_parts *p)
+{
+    const bool has_class = with_role(p, "cls_token") != NULL;
+    int named = 0, i;
+    for (i = 0; i < p->count && named < MAX_NORMS; i++) {
+        structure_part *part = &p->parts[i];
+        if (!is_open(part) || !is_norm(part)) continue;
+        name_norm(p, part, has_class);
+        named++;
+    }
 }
 
 /* What is left of the matrices: classes, perhaps with a layer in front. */
@@ -272,28 +322,18 @@ static void name_head(structure_parts *p)
 
 /* === All of it === */
 
-static void drop_whole_numbers(structure_parts *p)
-{
-    int i;
-    for (i = 0; i < p->count; i++) {
-        structure_part *part = &p->parts[i];
-        if (is_open(part) && !checkpoint_is_float(part->weight->dtype) &&
-            part->weight->dtype != CHECKPOINT_BOOL)
-            drop(part, "whole numbers, not weights");
-    }
-}
-
 bool structure_name_rest(structure_parts *p, report *r)
 {
     int i;
-    drop_whole_numbers(p);
     for (i = 0; i < p->count; i++) name_token(p, &p->parts[i]);
     name_positions(p);
     name_patch(p);
     name_patch_bias(p);
+    name_patch_added(p);
     name_last_token(p);
     name_norms(p);
     name_head(p);
+    if (p->unsure[0]) return report_fail(r, "%s", p->unsure);
     return with_role(p, "patch_embed.proj") || with_role(p, "patch_embed.second") ||
            with_role(p, "patch_embed.matrix") ||
            report_fail(r, "no patch embedding was found: a convolution [%lld, C, P, P] or a matrix "

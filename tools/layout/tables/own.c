@@ -10,16 +10,22 @@ static const char *const blocks[] = { "blocks.{i}.", NULL };
 #define SAME2(name) LAYOUT_SAME2("{b}" name)
 
 static const layout_rule rules[] = {
+    { "cls_token", LAYOUT_SUM, NULL, { "cls_token", "pos_embed.class", NULL }, LAYOUT_ALWAYS },
     LAYOUT_SAME("cls_token"),
     LAYOUT_SAME("dist_token"),
     LAYOUT_SAME("reg_token"),
     LAYOUT_SAME("pos_embed"),
+    { "patch_embed.proj.weight", LAYOUT_SUM, "d(patch)>dcpq",
+      { "patch_embed.proj.weight", "patch_embed.added.weight", NULL }, LAYOUT_ALWAYS },
+    { "patch_embed.proj.bias", LAYOUT_SUM, NULL,
+      { "patch_embed.proj.bias", "patch_embed.added.bias", NULL }, LAYOUT_ALWAYS },
     PATCH("patch_embed.proj.weight", "dcpq>dcpq"),
     PATCH("patch_embed.proj.weight", "d(patch)>dcpq"),
     PATCH("patch_embed.matrix.weight", "(patch)d>dcpq"),
     LAYOUT_SAME("patch_embed.proj.bias"),
     LAYOUT_FROM("patch_embed.proj.bias", "patch_embed.matrix.bias"),
-    LAYOUT_SAME2("patch_embed.pre_norm"),
+    LAYOUT_VIEW("patch_embed.pre_norm.weight", "patch_embed.pre_norm.weight", "(patch)>cpq"),
+    LAYOUT_VIEW("patch_embed.pre_norm.bias", "patch_embed.pre_norm.bias", "(patch)>cpq"),
     LAYOUT_SAME2("patch_embed.norm"),
     LAYOUT_SAME2("norm_pre"),
     SAME2("norm1"),
