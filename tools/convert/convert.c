@@ -256,6 +256,7 @@ static bool resolve(conversion *c, report *r)
     if (!read_config(c, r) || !find_arch(c, r) || !match_prepare(c, r)) return false;
     if (!attributes_put(c->checkpoint, c->all, &c->told, r)) return false;
     inspected = layout_inspect(&c->map, c->all, &c->seen, f, &failure);
+    c->seen.is_batch_second = c->told.batch_second;
     if (!layout_check_names(&c->map, c->all, &o->ignore, f, r)) return false;
     if (!inspected && !findings_take(f, &failure)) return report_no_memory(r);
     if (inspected && !findings_are_open(f) && !match_settings(c, r)) return false;

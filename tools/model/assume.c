@@ -135,7 +135,9 @@ static bool assume_structure(const assumer *a)
         { SETTING_BLOCK_TYPE, c->depth > 0, c->block_type, "the usual order" },
         { SETTING_POOL, c->has_cls_token, c->pool, "there is a class token" },
         { SETTING_ATTENTION, c->depth > 0 && a->seen->is_torch_attention, c->attention,
-          "torch.nn's attention is given tokens first, or has batch_first=True" },
+          a->seen->is_batch_second
+              ? "its attention has batch_first=False, so is taken to be given tokens first"
+              : "torch.nn's attention is given tokens first, or has batch_first=True" },
         { SETTING_POOL_PREFIX, may_pool_prefix(c), c->pool_prefix, "the mean is of the patches" },
         { SETTING_POSITIONS, a->model->stored.first_rows, c->positions, "the usual" },
         { SETTING_PATCH_ORDER, a->seen->patch_depth > 0 && !is_described(a),
