@@ -350,7 +350,7 @@ static const row heads[] = {
       ";patch_embed.backbone.stages.1000.blocks.0.conv1.weight 1", "", NULL, NULL,
       "!1 unknown tensor" },
     { "timm: no model so wide", TIMM_TENSORS("80", "240"), "", NULL, NULL,
-      "!give --set num_heads=N, --arch or --config" },
+      "!give --set num_heads=N (1, 2, 4, 5, 8, 10, 16, 20 or 40), --arch" },
     { "open_clip: head_width", CLIP_TENSORS("320", "960"), "",
       "{\"model_cfg\": {\"vision_cfg\": {}}}", NULL, "num_heads=5 head_dim=64" },
     { "AIMv2: 128 wide", AIMV2_TENSORS("384", "1152"), "", NULL, NULL, "num_heads=3 head_dim=128" }
