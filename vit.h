@@ -369,10 +369,33 @@ typedef enum vit_rope {
     VIT_NUM_ROPES
 } vit_rope;
 
+/* How patches are cut out of the input, whose values the patch embedding reads as [C, P, P]; all
+   but squares need an input of whole patches. N is num_patches. To add a way: its case in
+   vit__gather_patch (>>embed); the reference in tests/test_random.c. */
+typedef enum vit_patch_cut {
+    VIT_CUT_SQUARES = 0,     /* P x P pixels side by side, as a convolution reads    */
+    VIT_CUT_INTERLEAVED = 1, /* every grid_height-th row, every grid_width-th column: */
+                             /*    einops "(p1 h) (p2 w)"                            */
+    VIT_CUT_RESHAPE = 2,     /* N runs of the input's values: x.reshape(N, C P P)    */
+    VIT_CUT_UNFOLD = 3,      /* C squares in a row, of all that there are, channel by */
+                             /*    channel: x.unfold().unfold() without a permute    */
+    VIT_NUM_CUTS
+} vit_patch_cut;
+
+/* Which tokens a token attends to. To add a kind: vit__block (>>block), and letter A of >>arch. */
+typedef enum vit_attention {
+    VIT_ATTENTION_ALL = 0,
+    VIT_ATTENTION_SELF = 1, /* itself alone: softmax gives 1, so the context is v, and */
+                            /*    v and attn.proj are one layer, stored as attn.proj:  */
+                            /*    an encoder that took the batch for the sequence      */
+    VIT_NUM_ATTENTIONS
+} vit_attention;
+
 /* What an MLP does between its layers: X(enumerator, value, name).
 
-   To add an activation: a line here and its case in vit__activate (>>math); in
-   tests/test_random.c its case in activate(), in double. tests/test_values.c tries it. */
+   To add an activation: a line here, one in vit_representation, and its case in vit__activate
+   (>>math); in tests/test_random.c its case in activate(), in double. tests/test_values.c
+   tries it. */
 #define VIT_ACTIVATION_LIST(X)                                                 \
     X(VIT_GELU, 0, "gelu")             /* x * Phi(x), by erf                */ \
     X(VIT_GELU_TANH, 1, "gelu_tanh")   /* torch.nn.GELU(approximate="tanh") */ \
@@ -386,6 +409,19 @@ typedef enum vit_activation {
 #undef VIT_X
     VIT_NUM_ACTIVATIONS
 } vit_activation;
+
+/* What follows the linear layer of pre_logits; from VIT_REPRESENTATION_GELU on the activations
+   above, in their order. */
+typedef enum vit_representation {
+    VIT_REPRESENTATION_TANH = 0,
+    VIT_REPRESENTATION_NONE = 1,
+    VIT_REPRESENTATION_GELU = 2,
+    VIT_REPRESENTATION_GELU_TANH = 3,
+    VIT_REPRESENTATION_QUICK_GELU = 4,
+    VIT_REPRESENTATION_SILU = 5,
+    VIT_REPRESENTATION_RELU = 6,
+    VIT_NUM_REPRESENTATIONS
+} vit_representation;
 
 /* What the head reads. To add a pooling: its cases in vit__pool_image (>>head) and
    vit__pooled_dim (>>arch), which -Wswitch names; rows of VIT__TAIL_LIST if it has
@@ -418,9 +454,11 @@ typedef struct vit_config {
     int depth;              /* L: number of transformer blocks                   */
     int num_heads;          /* H: attention heads                                */
     int head_dim;           /* width of one head, usually D / H                  */
-    int mlp_dim;            /* width of the hidden MLP layer, D * mlp_ratio      */
+    int mlp_dim;            /* width of the hidden MLP layer, D * mlp_ratio; 0:  */
+                            /*    blocks of attention alone, without norm2       */
     int num_classes;        /* width of the head; 0 for a headless backbone      */
-    int representation_dim; /* pre_logits: width of Linear + tanh; 0 for none    */
+    int representation_dim; /* pre_logits: width of its linear layer; 0 for none */
+    int representation_act; /* vit_representation: what follows that layer       */
     int has_cls_token;      /* 1: token 0 is the class token                     */
     int has_dist_token;     /* 1: token 1 is DeiT's distillation token, which    */
                             /*    has a second head; logits are the mean of both */
@@ -431,6 +469,7 @@ typedef struct vit_config {
     int has_pre_norm;       /* 1: norm before the first block, norm_pre          */
     int norm_type;          /* vit_norm_type, of every norm                      */
     int block_type;         /* vit_block_type                                    */
+    int attention;          /* vit_attention                                     */
     int has_qkv_bias;       /* 1: the qkv projection has a bias                  */
     int has_qk_norm;        /* 1: q and k of each head are normalised            */
     int rope;               /* vit_rope, rotary positions                        */
@@ -453,6 +492,7 @@ typedef struct vit_config {
     float norm_eps;         /* of every norm: 1e-6 in timm, 1e-5 in CLIP         */
     float attn_scale;       /* factor on q k^T, usually 1 / sqrt(head_dim)       */
     int has_patch_pre_norm; /* 1: norm of a patch's values before its embedding  */
+    int patch_cut;          /* vit_patch_cut                                     */
     int stem;               /* vit_stem                                          */
     int stem_width;         /* channels of its first convolution                 */
     int stem_stage1;        /* VIT_STEM_RESNET: blocks of each stage, 0 for none */
@@ -654,13 +694,13 @@ typedef struct vit_executor {
       blocks.i.attn.qkv        [batch, N, 3 * H * head_dim]
       blocks.i.attn.qk_norm    the same with q and k normalised, if has_qk_norm
       blocks.i.attn.rope       the same with q and k rotated, if there is rope
-      blocks.i.attn.context    [batch, N, H * head_dim]
+      blocks.i.attn.context    [batch, N, H * head_dim]; VIT_ATTENTION_SELF has none of these
       blocks.i.attn.norm       the same normalised, if has_attn_norm; .sub_norm, head by
                                head, if has_diff_attn
       blocks.i.attn.proj       [batch, N, D]             before LayerScale
       blocks.i.attn            [batch, N, D]             attention's half of the block done
       blocks.i.norm2, .mlp.fc1, .mlp.act, .mlp.norm, .mlp.fc2      likewise; no norm2
-                               in parallel blocks
+                               in parallel blocks, none of them if mlp_dim is 0
       blocks.i                 [batch, N, D]             output of the block
       norm                     [batch, N, D]             also without has_final_norm
       pool                     [batch, D]                2 D for VIT_POOL_TOKEN_AVG
@@ -769,7 +809,8 @@ VIT_API vit_result vit_forward(vit_session *session, const float *input, int bat
 /* The same with some keys masked, e.g. padded or occluded patches: mask is [batch,
    num_tokens], 0 for tokens that must not be attended to. Their scores become the lowest
    float before the softmax, in every block and in map pooling; they remain queries and
-   count in means over tokens. NULL masks nothing. */
+   count in means over tokens. With VIT_ATTENTION_SELF blocks have nothing to mask. NULL masks
+   nothing. */
 VIT_API vit_result vit_forward_masked(vit_session *session, const float *input,
                                       const uint8_t *mask, int batch,
                                       const vit_outputs *outputs);
@@ -1023,9 +1064,10 @@ enum {
     X(int, depth, 1, 0, 1024)                                                  \
     X(int, num_heads, 1, 1, 1024)                                              \
     X(int, head_dim, 1, 1, 4096)                                               \
-    X(int, mlp_dim, 1, 1, 262144)                                              \
+    X(int, mlp_dim, 1, 0, 262144)                                              \
     X(int, num_classes, 1, 0, 1048576)                                         \
     X(int, representation_dim, 1, 0, 16384)                                    \
+    X(int, representation_act, 2, 0, VIT_NUM_REPRESENTATIONS - 1)              \
     X(int, has_cls_token, 1, 0, 1)                                             \
     X(int, has_dist_token, 1, 0, 1)                                            \
     X(int, num_reg_tokens, 1, 0, 1024)                                         \
@@ -1035,6 +1077,7 @@ enum {
     X(int, has_pre_norm, 1, 0, 1)                                              \
     X(int, norm_type, 1, 0, VIT_NUM_NORM_TYPES - 1)                            \
     X(int, block_type, 1, 0, VIT_NUM_BLOCK_TYPES - 1)                          \
+    X(int, attention, 2, 0, VIT_NUM_ATTENTIONS - 1)                            \
     X(int, has_qkv_bias, 1, 0, 1)                                              \
     X(int, has_qk_norm, 1, 0, 1)                                               \
     X(int, rope, 2, 0, VIT_NUM_ROPES - 1)                                      \
@@ -1056,6 +1099,7 @@ enum {
     X(float, norm_eps, 1, 0, 1)                                                \
     X(float, attn_scale, 1, -1e6f, 1e6f)                                       \
     X(int, has_patch_pre_norm, 2, 0, 1)                                        \
+    X(int, patch_cut, 2, 0, VIT_NUM_CUTS - 1)                                  \
     X(int, stem, 2, 0, VIT_NUM_STEMS - 1)                                      \
     X(int, stem_width, 2, 0, 512)                                              \
     X(int, stem_stage1, 2, 0, 99)                                              \
@@ -1791,6 +1835,7 @@ VIT__INLINE float vit__bf16_to_f32(uint16_t h) { return vit__float((uint32_t)h <
      TENSOR  "<name>" [dims] alone
    A letter of dims stands, in this list only, for
      D embed_dim   A num_heads * head_dim   Q 3 * A   V 2 * A   H head_dim
+     B what attn.proj reads: A, or D where it is folded with v
      M mlp_dim   F width of fc1   T tokens with a position   G num_reg_tokens
      C in_chans   J stem_width   I channels of the map that patches are cut from, P side
      of a patch on it   R representation_dim   E width the head reads   K num_classes
@@ -1804,7 +1849,8 @@ VIT__INLINE float vit__bf16_to_f32(uint16_t h) { return vit__float((uint32_t)h <
      l LayerNorm, whose norms have a bias   q qkv bias   k qk norm   a attn norm
      o proj bias   s layer scale   m mlp norm   f final norm   F fc norm   M map pooling
      r representation layer   h head   2 second head   t self-test   x rope   X rope of each block
-     i relative positions   D differential attention   w norms of both branches
+     i relative positions   D differential attention   A attention to all tokens   y MLP
+     w norm of the second branch
 
    To add a layer: a row here; a letter, if it needs a new one, in vit__dim or vit__holds.
    The forward pass then finds it as a member of vit__block_layers or the like. Models that
@@ -1850,7 +1896,7 @@ VIT__INLINE float vit__bf16_to_f32(uint16_t h) { return vit__float((uint32_t)h <
 
 #define VIT__BLOCK_LIST(X)                                                     \
     X(norm1, "norm1", NORM, "D", "", 'l')                                      \
-    X(qkv, "attn.qkv", LINEAR, "QD", "", 'q')                                  \
+    X(qkv, "attn.qkv", LINEAR, "QD", "A", 'q')                                 \
     X(q_norm, "attn.q_norm", NORM, "H", "k", 'l')                              \
     X(k_norm, "attn.k_norm", NORM, "H", "k", 'l')                              \
     X(rope_cos, "attn.rope.cos", TENSOR, "ZNS", "X", '-')                      \
@@ -1859,12 +1905,12 @@ VIT__INLINE float vit__bf16_to_f32(uint16_t h) { return vit__float((uint32_t)h <
     X(lambda, "attn.lambda", TENSOR, "1", "D", '-')                            \
     X(sub_norm, "attn.sub_norm", NORM, "H", "D", '-')                          \
     X(attn_norm, "attn.norm", NORM, "A", "a", 'l')                             \
-    X(proj, "attn.proj", LINEAR, "DA", "", 'o')                                \
+    X(proj, "attn.proj", LINEAR, "DB", "", 'o')                                \
     X(ls1, "ls1.gamma", TENSOR, "D", "s", '-')                                 \
     X(norm2, "norm2", NORM, "D", "w", 'l')                                     \
-    X(fc1, "mlp.fc1", LINEAR, "FD", "", 'o')                                   \
+    X(fc1, "mlp.fc1", LINEAR, "FD", "y", 'o')                                  \
     X(mlp_norm, "mlp.norm", NORM, "M", "m", 'l')                               \
-    X(fc2, "mlp.fc2", LINEAR, "DM", "", 'o')                                   \
+    X(fc2, "mlp.fc2", LINEAR, "DM", "y", 'o')                                  \
     X(ls2, "ls2.gamma", TENSOR, "D", "sw", '-')
 
 /* attn_pool.q is the latent after its own linear layer: a constant. */
@@ -2028,6 +2074,11 @@ static int vit__pool_hidden(const vit_config *c) {
     return c->pool_mlp_dim ? c->pool_mlp_dim : c->mlp_dim;
 }
 
+/* Width of what attn.proj reads. */
+VIT__INLINE int vit__context_dim(const vit_config *c) {
+    return c->attention == VIT_ATTENTION_SELF ? c->embed_dim : c->num_heads * c->head_dim;
+}
+
 /* How many relative-position biases a head has. */
 static int vit__num_rel_pos(const vit_config *c) {
     return (2 * c->grid_height - 1) * (2 * c->grid_width - 1) + 3;
@@ -2037,6 +2088,7 @@ static int vit__dim(const vit_config *c, char letter) {
     switch (letter) {
     case 'D': return c->embed_dim;
     case 'A': return c->num_heads * c->head_dim;
+    case 'B': return vit__context_dim(c);
     case 'Q': return 3 * c->num_heads * c->head_dim;
     case 'V': return 2 * c->num_heads * c->head_dim;
     case 'H': return c->head_dim;
@@ -2113,7 +2165,9 @@ static int vit__holds(const vit_config *c, char condition) {
     case 'X': return c->rope != VIT_ROPE_NONE && c->rope_per_block;
     case 'i': return c->has_rel_pos;
     case 'D': return c->has_diff_attn;
-    case 'w': return !vit__shares_norm(c);
+    case 'A': return c->attention == VIT_ATTENTION_ALL;
+    case 'y': return c->mlp_dim != 0;
+    case 'w': return c->mlp_dim != 0 && !vit__shares_norm(c);
     case 't': return c->selftest_tolerance > 0;
     default: return condition == '+';
     }
@@ -2383,6 +2437,37 @@ static vit_result vit__check_attention(const vit_config *c, char *detail) {
     return VIT_OK;
 }
 
+/* What is left out of a block, and what that excludes. */
+static vit_result vit__check_blocks(const vit_config *c, char *detail) {
+    if (!c->mlp_dim && (c->has_gated_mlp || c->has_mlp_norm || vit__shares_norm(c)))
+        return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
+                         "mlp_dim 0 excludes has_gated_mlp, has_mlp_norm and parallel blocks");
+    if (c->pool == VIT_POOL_MAP && !vit__pool_hidden(c))
+        return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
+                         "map pooling needs pool_mlp_dim or mlp_dim");
+    if (c->attention == VIT_ATTENTION_SELF &&
+        (c->has_qkv_bias || c->has_qk_norm || c->rope || c->has_rel_pos || c->has_diff_attn ||
+         c->has_attn_norm))
+        return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
+                         "attention 1, to itself alone, excludes has_qkv_bias, has_qk_norm, rope, "
+                         "has_rel_pos, has_diff_attn and has_attn_norm");
+    if (c->representation_act && !c->representation_dim)
+        return vit__fail(detail, VIT_ERROR_CORRUPT, "representation_act needs representation_dim");
+    return VIT_OK;
+}
+
+/* Patches that are no squares. */
+static vit_result vit__check_cut(const vit_config *c, char *detail) {
+    if (c->patch_cut == VIT_CUT_SQUARES) return VIT_OK;
+    if (c->stem || c->dynamic_img_size || c->dynamic_img_pad)
+        return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
+                         "patch_cut excludes stem, dynamic_img_size and dynamic_img_pad");
+    if (c->img_height % c->patch_size || c->img_width % c->patch_size)
+        return vit__fail(detail, VIT_ERROR_CORRUPT,
+                         "patch_cut needs img_height and img_width of whole patches");
+    return VIT_OK;
+}
+
 /* The stem's fields against each other. */
 static vit_result vit__check_stem(const vit_config *c, char *detail) {
     const int stages = vit__num_stages(c);
@@ -2422,6 +2507,8 @@ VIT_API vit_result vit_config_check(vit_config *config, char detail[VIT_MAX_DETA
     if (!c) return vit__fail(detail, VIT_ERROR_ARGUMENT, "config is NULL");
     result = vit__check_ranges(c, detail);
     if (!result) result = vit__check_stem(c, detail);
+    if (!result) result = vit__check_cut(c, detail);
+    if (!result) result = vit__check_blocks(c, detail);
     if (result) return result;
     c->grid_height = vit__grid_side(c, c->img_height);
     c->grid_width = vit__grid_side(c, c->img_width);
@@ -3634,9 +3721,10 @@ VIT__INLINE float vit__gelu(vit__fma_fn *fma, float x) {
     return x * 0.5f * (1.0f + z * p / q);
 }
 
-/* In a build for one architecture there is one activation, but for a stem's own. */
+/* In a build for one architecture there is one activation, but for those of a stem and of
+   pre_logits. */
 VIT__INLINE vit_activation vit__known(vit_activation activation) {
-    if (VIT__FIXED_OR(stem, 1)) return activation;
+    if (VIT__FIXED_OR(stem, 1) || VIT__FIXED_OR(representation_act, 1)) return activation;
     return (vit_activation)VIT__FIXED_OR(activation, activation);
 }
 
@@ -3801,6 +3889,9 @@ VIT__STATIC_ASSERT(VIT__DTYPES < 1u << VIT_NUM_DTYPES && (VIT__IS_FIXED ||
                    DTYPES_lacks_a_bit_of_DTYPE_LIST);
 VIT__STATIC_ASSERT(VIT_NUM_ACTIVATIONS == 0 VIT_ACTIVATION_LIST(VIT__ONE_MORE),
                    ACTIVATION_LIST_has_a_gap);
+VIT__STATIC_ASSERT((int)VIT_NUM_REPRESENTATIONS ==
+                       (int)VIT_REPRESENTATION_GELU + (int)VIT_NUM_ACTIVATIONS,
+                   vit_representation_lacks_an_activation);
 VIT__STATIC_ASSERT(VIT_NUM_PHASES == 0 VIT_PHASE_LIST(VIT__ONE_MORE), PHASE_LIST_has_a_gap);
 
 #define VIT__LOWEST (-3.4028235e38f) /* of all finite floats */
@@ -7321,24 +7412,56 @@ static void vit__stem_rows(vit__embed_job *e) {
     }
 }
 
-/* im2col: patch number `index` of the batch as one row [in_chans, P, P], the
-   order of a convolution's weight. Beyond the image there are zeros. */
-static void vit__gather_patch(const vit_config *c, const float *input, int index, float *row) {
-    const size_t p = (size_t)c->patch_size;
-    const size_t width = (size_t)c->img_width, plane = width * (size_t)c->img_height;
-    const int image = index / c->num_patches, patch = index % c->num_patches;
-    const int top = patch / c->grid_width * c->patch_size;
-    const int left = patch % c->grid_width * c->patch_size;
+/* Square number `square` of one channel. Beyond the image there are zeros. */
+VIT__INLINE void vit__gather_square(const vit_config *c, const float *plane, int square,
+                                    float *row) {
+    const size_t p = (size_t)c->patch_size, width = (size_t)c->img_width;
+    const int top = square / c->grid_width * c->patch_size;
+    const int left = square % c->grid_width * c->patch_size;
     const size_t rows = (size_t)vit__min(c->patch_size, c->img_height - top);
     const size_t columns = (size_t)vit__min(c->patch_size, c->img_width - left);
-    const float *from = input + (size_t)image * (size_t)c->in_chans * plane +
-                        (size_t)top * width + (size_t)left;
-    int channel;
+    const float *from = plane + (size_t)top * width + (size_t)left;
     size_t y;
-    if (rows < p || columns < p) memset(row, 0, (size_t)c->in_chans * p * p * sizeof(float));
-    for (channel = 0; channel < c->in_chans; channel++, from += plane, row += p * p)
-        for (y = 0; y < rows; y++)
-            memcpy(row + y * p, from + y * width, columns * sizeof(float));
+    if (rows < p || columns < p) memset(row, 0, p * p * sizeof(float));
+    for (y = 0; y < rows; y++) memcpy(row + y * p, from + y * width, columns * sizeof(float));
+}
+
+/* Pixels as far apart as the grid is high and wide. */
+VIT__INLINE void vit__gather_interleaved(const vit_config *c, const float *plane, int patch,
+                                         float *row) {
+    const int p = c->patch_size;
+    int y, x;
+    for (y = 0; y < p; y++) {
+        const float *from = plane + (size_t)(y * c->grid_height + patch / c->grid_width) *
+                                        (size_t)c->img_width + patch % c->grid_width;
+        for (x = 0; x < p; x++) *row++ = from[x * c->grid_width];
+    }
+}
+
+/* im2col: patch number `index` of the batch as one row [in_chans, P, P], the
+   order of a convolution's weight. */
+static void vit__gather_patch(const vit_config *c, const float *input, int index, float *row) {
+    const size_t area = (size_t)c->patch_size * (size_t)c->patch_size;
+    const size_t plane = (size_t)c->img_width * (size_t)c->img_height;
+    const int patch = index % c->num_patches;
+    const float *image = input + (size_t)(index / c->num_patches) * (size_t)c->in_chans * plane;
+    int channel;
+    for (channel = 0; channel < c->in_chans; channel++, row += area) {
+        const float *from = image + (size_t)channel * plane;
+        const int nth = patch * c->in_chans + channel; /* of all patches of one channel */
+        switch ((vit_patch_cut)c->patch_cut) {
+        case VIT_CUT_SQUARES: vit__gather_square(c, from, patch, row); break;
+        case VIT_CUT_INTERLEAVED: vit__gather_interleaved(c, from, patch, row); break;
+        case VIT_CUT_RESHAPE:
+            memcpy(row, image + (size_t)nth * area, area * sizeof(float));
+            break;
+        case VIT_CUT_UNFOLD:
+            from = image + (size_t)(nth / c->num_patches) * plane;
+            vit__gather_square(c, from, nth % c->num_patches, row);
+            break;
+        case VIT_NUM_CUTS: break;
+        }
+    }
 }
 
 /* x is the input here; what follows happens to each row while it is at hand. */
@@ -7782,8 +7905,14 @@ typedef struct vit__block_pass {
     const float *rope_cos, *rope_sin; /* [H if rope_per_block, num_patches, head_dim / 2]      */
 } vit__block_pass;
 
+/* Whether a token attends to all; else attn.proj is the whole branch. */
+static int vit__sees_all(const vit__block_pass *p) {
+    return VIT__CONFIG(p->session->model)->attention == VIT_ATTENTION_ALL;
+}
+
 static vit__branch vit__attn_branch(const vit__block_pass *p) {
-    const vit__branch b = { &p->w.norm1, &p->w.qkv, &p->w.proj, p->w.ls1, 0 };
+    const vit__layer *first = vit__sees_all(p) ? &p->w.qkv : &p->w.proj;
+    const vit__branch b = { &p->w.norm1, first, &p->w.proj, p->w.ls1, 0 };
     return b;
 }
 
@@ -7923,7 +8052,8 @@ static void vit__norm_before(vit__rows_job *job, const vit_config *c, const vit_
 }
 
 /* y = norm(x), without gaps between the rows, as the branch's first layer reads them. */
-static void vit__branch_input(const vit__block_pass *p, const vit__branch *b, vit__view view) {
+static vit__mat vit__branch_input(const vit__block_pass *p, const vit__branch *b,
+                                  vit__view view) {
     const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
     const vit__mat x = vit__rows_of_x(s, view);
@@ -7933,6 +8063,7 @@ static void vit__branch_input(const vit__block_pass *p, const vit__branch *b, vi
     else vit__norm_before(&rows, c, b->norm);
     rows.form = vit__form_of(s, b->first);
     vit__rows_shown(p, &rows, NULL, vit__branches[b->is_second].norm);
+    return rows.y;
 }
 
 /* --- attention ------------------------------------------------------------------------ */
@@ -8076,6 +8207,16 @@ static void vit__attn_norm(const vit__block_pass *p, vit__mat context) {
     }
     job.form = vit__form_of(s, &p->w.proj);
     vit__rows_shown(p, &job, NULL, c->has_diff_attn ? ".attn.sub_norm" : ".attn.norm");
+}
+
+/* The maps of tokens that attend to themselves alone. */
+static void vit__self_maps(const vit__block_pass *p) {
+    const vit_config *c = VIT__CONFIG(p->session->model);
+    const size_t n = (size_t)c->num_tokens, rows = (size_t)(p->batch * c->num_heads) * n;
+    size_t row;
+    if (VIT__LOGITS_ONLY || !p->maps) return;
+    memset(p->maps, 0, rows * n * sizeof(float));
+    for (row = 0; row < rows; row++) p->maps[row * n + row % n] = 1.0f;
 }
 
 /* --- the same, head by head: low_memory ------------------------------------------------ */
@@ -8237,10 +8378,9 @@ VIT__CALL size_t vit__attend_by_head(const vit__block_pass *p) {
 /* --- MLP ---------------------------------------------------------------------------- */
 
 /* hidden = act(mlp.fc1(y)), in scratch; a gated MLP's activation comes with its gate. */
-static vit__mat vit__fc1(const vit__block_pass *p, vit__view view) {
+static vit__mat vit__fc1(const vit__block_pass *p, vit__mat y) {
     const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
-    const vit__mat y = vit__matrix(s->y, (size_t)c->embed_dim, view.rows, c->embed_dim);
     const size_t wide = (size_t)p->w.fc1.cols;
     vit__linear fc1;
     vit__phase(s, VIT_PHASE_FC1);
@@ -8248,7 +8388,7 @@ static vit__mat vit__fc1(const vit__block_pass *p, vit__view view) {
     fc1.out.act = c->has_gated_mlp ? VIT__NO_ACT : VIT__ACT(c->activation);
     vit__run_shown(p, &fc1, ".mlp.fc1");
     if (!c->has_gated_mlp) vit__show(p, ".mlp.act", s->scratch, c->mlp_dim);
-    return vit__matrix(s->scratch, wide, view.rows, c->mlp_dim);
+    return vit__matrix(s->scratch, wide, y.rows, c->mlp_dim);
 }
 
 /* Hidden rows, gated and normalised if need be, as mlp.fc2 reads them. A trace moves the
@@ -8348,11 +8488,14 @@ static void vit__block(const vit__block_pass *p) {
     const vit_config *c = VIT__CONFIG(s->model);
     const vit__branch attn = vit__attn_branch(p), mlp = vit__mlp_branch(p);
     const int width = c->num_heads * c->head_dim, low = vit__is_low(&s->params);
+    const int all = vit__sees_all(p);
     size_t ld = (size_t)width;
     vit__view view;
     int i;
 
-    if (low) {
+    if (!all) {
+        vit__self_maps(p);                /* proj(norm1(x)) below is all of attention         */
+    } else if (low) {
         ld = vit__attend_by_head(p);      /* the five steps below and attn_norm, head by head */
     } else {
         vit__branch_input(p, &attn, vit__all_rows(p));  /* y = norm1(x)                    */
@@ -8362,16 +8505,16 @@ static void vit__block(const vit__block_pass *p) {
         vit__attend(p);                                 /* y = softmax(scale q k^T) v      */
     }
     for (i = 0; vit__view_rows(p, i, &view); i++) {     /* once, or for each part          */
-        const vit__mat context = vit__rows_of(view, s->y, ld, width);
-        if (!low) vit__attn_norm(p, context);           /* y = attn_norm(y)                */
+        const vit__mat context = all ? vit__rows_of(view, s->y, ld, width)
+                                     : vit__branch_input(p, &attn, view);
+        if (all && !low) vit__attn_norm(p, context);    /* y = attn_norm(y)                */
         vit__add_branch(p, &attn, context, view);       /* x += ls1 * proj(y)              */
     }
     vit__show(p, ".attn", s->x, c->embed_dim);
 
-    for (i = 0; vit__view_rows(p, i, &view); i++) {
-        vit__mat hidden;
-        vit__branch_input(p, &mlp, view);               /* y = norm2(x)                    */
-        hidden = vit__fc1(p, view);                     /* hidden = act(fc1(y))            */
+    for (i = 0; c->mlp_dim && vit__view_rows(p, i, &view); i++) {
+        vit__mat hidden = vit__branch_input(p, &mlp, view); /* y = norm2(x)                */
+        hidden = vit__fc1(p, hidden);                   /* hidden = act(fc1(y))            */
         hidden = vit__mlp_norm(p, hidden);              /* hidden = mlp_norm(hidden)       */
         vit__add_branch(p, &mlp, hidden, view);         /* x += ls2 * fc2(hidden)          */
     }
@@ -8574,15 +8717,21 @@ static void vit__pool(const vit__tail *t) {
 
 /* --- embedding and logits ------------------------------------------------------------- */
 
-/* Linear + tanh over the pooled tokens: the representation layer of ImageNet-21k
-   checkpoints. */
+/* Linear and an activation over the pooled tokens: with tanh the representation layer of
+   ImageNet-21k checkpoints. */
 static void vit__pre_logits(const vit__tail *t) {
     const vit_config *c = VIT__CONFIG(t->session->model);
-    const int n = t->batch * c->representation_dim;
+    const int batch = vit__known_batch(t->batch), act = c->representation_act;
+    const int n = batch * c->representation_dim;
     float *out = t->representation;
+    vit__linear l;
     int i;
-    vit__tail_linear(t, &t->w.pre_logits, t->pooled, out);
-    for (i = 0; i < n; i++) out[i] = vit__tanh(vit__fma_scalar, out[i]);
+    vit__tail_layer(t, &l, &t->w.pre_logits, t->pooled, batch, out);
+    if (act >= VIT_REPRESENTATION_GELU)
+        l.out.act = VIT__ACT((int)VIT_GELU + act - (int)VIT_REPRESENTATION_GELU);
+    vit__linear_run(t->session, &l);
+    for (i = 0; i < n && act == VIT_REPRESENTATION_TANH; i++)
+        out[i] = vit__tanh(vit__fma_scalar, out[i]);
     vit__call_trace(t->session, "pre_logits", out, t->batch, c->representation_dim, 0);
 }
 
@@ -8675,8 +8824,8 @@ static uint64_t vit__scratch_floats(const vit_session *s, uint64_t rows) {
     const vit_config *c = VIT__CONFIG(s->model);
     const uint64_t width = (uint64_t)(unsigned)(c->num_heads * c->head_dim);
     const uint64_t hidden = (uint64_t)(unsigned)vit__max(vit__fc1_dim(c), c->embed_dim);
-    const uint64_t block = vit__max64(vit__is_low(&s->params) ? 0 : rows * 3 * width,
-                                      rows * hidden);
+    const int has_qkv = c->attention == VIT_ATTENTION_ALL && !vit__is_low(&s->params);
+    const uint64_t block = vit__max64(has_qkv ? rows * 3 * width : 0, rows * hidden);
     vit__arena patches = { NULL, 0 }, tail = { NULL, 0 };
     vit__embed_job e;
     vit__tail t;
@@ -8693,7 +8842,7 @@ static uint64_t vit__measure_attention(const vit_session *s, uint64_t *context) 
     uint64_t stride = 0;
     vit__attention job;
     int i;
-    for (i = 0; i < c->depth; i++) {
+    for (i = 0; i < c->depth && c->attention == VIT_ATTENTION_ALL; i++) {
         vit__block_pass p;
         vit__begin_block(&p, s, i, 1);
         vit__attention_init(&job, &p);
@@ -8980,7 +9129,10 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
 
 /* CHANGE LOG
 
-   next    block types are called VIT_BLOCK_...; vit_resample_positions takes vit_grids;
+   next    blocks without an MLP (mlp_dim 0), attention of each token to itself alone,
+           activations of pre_logits other than tanh, patches that are no squares; files
+           that use them are refused by name by older readers, all others are the same;
+           block types are called VIT_BLOCK_...; vit_resample_positions takes vit_grids;
            every enum of vit_config ends with its VIT_NUM_...; an unoptimised build says so
            (VIT_UNOPTIMIZED), and gcc optimises its kernels all the same
 

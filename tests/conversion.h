@@ -2,9 +2,24 @@
 #ifndef CONVERSION_H
 #define CONVERSION_H
 
+#include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "vit.h"
+
+/* A refusal is one line, or a heading with a line for each reason and for what to do. */
+static inline bool is_refusal(const char *text)
+{
+    const char *line = strchr(text, '\n');
+    if (!line) return *text != '\0';
+    if (line == text || line[-1] != ':') return false;
+    for (; line; line = strchr(line + 1, '\n'))
+        if (strncmp(line + 1, "  ", 2) && strncmp(line + 1, "--", 2) &&
+            strncmp(line + 1, "give: --", 8))
+            return false;
+    return true;
+}
 
 /* Of the file's bytes; 0: there is none. */
 static inline uint64_t hash_file(const char *path)

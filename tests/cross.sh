@@ -78,8 +78,8 @@ make -s -j"$cores" tools/vit-convert build/plain/tests/test_random
 
 # --- CPU models, of this family and of 64-bit ARM's ----------------------------------------------
 
-models="120 10" target=aarch64 # with stems, slow in software
-[ "${1-}" = short ] && models="24 2" target=aarch64.short
+models="120 10 20" target=aarch64 # with stems, slow in software, and with own_options
+[ "${1-}" = short ] && models="24 2 6" target=aarch64.short
 bits=$(of_host build/plain/tests/test_random)
 build $target "${compilers[aarch64]}" "" tests/test_math tests/test_random
 for cpu in cortex-a53:neon cortex-a76:neon-dotprod max:neon-bf16; do
@@ -122,7 +122,7 @@ done
 
 # --- other compilers and flags -------------------------------------------------------------------
 
-models="60 2"
+models="60 2 10"
 bits=$(of_host build/plain/tests/test_random)
 for target in aarch64.clang armhf.fma s390x.clang; do
     build $target "${compilers[$target]}" "" tests/test_math tests/test_random

@@ -46,7 +46,7 @@ BASE = dict(img=(12, 12), patch=4, chans=3, dim=24, depth=1, heads=2, mlp=4.0, c
             cls=True, reg=0, pos="all", pre_norm=False, rms=False, block="pre", qk_norm=False,
             attn_norm=False, proj_bias=True, ls=False, act="gelu", gated=None, mlp_norm=False,
             final_norm=True, pool="token", pool_prefix=False, fc_norm=False, head_dim=None,
-            run=None, pad=False, adapt=None)
+            run=None, pad=False, adapt=None, rep_act="tanh", attend="all", cut="squares")
 
 CASES = {
     "plain":          dict(depth=2, forms=("safetensors", "pth", "legacy")),
@@ -156,6 +156,29 @@ SIZES.update({
 CASES.update((case, dict(SMALL, told=True, depth=1, seed=30260 + i, **SIZES[case]))
              for i, case in enumerate(SIZES))
 
+# What people write who build a ViT of their own.
+OWN = {
+    "no_mlp":         dict(mlp=0, ls=True),
+    "no_mlp_post":    dict(mlp=0, block="post", eps=1e-5),
+    "no_mlp_res":     dict(mlp=0, block="res", reg=1, pool="avg", rms=True),
+    "self":           dict(attend="self"),
+    "self_wide":      dict(attend="self", heads=3, head_dim=12, qkv_bias=False, ls=True, reg=1),
+    "self_post":      dict(attend="self", block="post", act="relu", eps=1e-5, pool="avg"),
+    "self_res":       dict(attend="self", block="res", mlp=0),
+    "rep_none":       dict(rep=11, rep_act="none"),
+    "rep_gelu":       dict(rep=13, rep_act="gelu", act="relu", pool="avg"),
+    "rep_gelu_tanh":  dict(rep=16, rep_act="gelu_tanh"),
+    "rep_quick_gelu": dict(rep=17, rep_act="quick_gelu", classes=0),
+    "rep_silu":       dict(rep=9, rep_act="silu", fc_norm=True, final_norm=False),
+    "rep_relu":       dict(rep=30, rep_act="relu", mlp=0),
+    "interleaved":    dict(img=(8, 12), cut="interleaved"),
+    "interleaved_raw": dict(img=(12, 8), cut="interleaved", patch_pre_norm=True),
+    "cut_reshape":    dict(img=(8, 12), cut="reshape", chans=2),
+    "cut_unfold":     dict(img=(12, 8), cut="unfold"),
+}
+CASES.update((case, dict(SMALL, told=True, seed=40260 + i, **changes))
+             for i, (case, changes) in enumerate(OWN.items()))
+
 
 # --- the model, with timm's names in the state dict ----------------------------------------------
 
@@ -180,6 +203,8 @@ ACTIVATIONS = {
     "quick_gelu": lambda x: x * torch.sigmoid(1.702 * x),
     "silu": F.silu,
     "relu": F.relu,
+    "tanh": torch.tanh,
+    "none": lambda x: x,
 }
 
 
@@ -187,9 +212,24 @@ def attn_dim(c):
     return c["heads"] * c["head_dim"] if c["head_dim"] else c["dim"]
 
 
+def cut(x, p, how):
+    """[b, N, C P P]: what the patch embedding reads."""
+    b, c, height, width = x.shape
+    n = (height // p) * (width // p)
+    if how == "interleaved":  # b c (p1 h) (p2 w) -> b (h w) (c p1 p2)
+        return x.reshape(b, c, p, height // p, p, width // p).permute(0, 3, 5, 1, 2, 4).reshape(
+            b, n, -1)
+    if how == "reshape":
+        return x.reshape(b, n, -1)
+    if how == "unfold":
+        return x.unfold(2, p, p).unfold(3, p, p).reshape(b, n, -1)
+    return F.unfold(x, p, stride=p).transpose(1, 2)
+
+
 class PatchEmbed(nn.Module):
     def __init__(self, c):
         super().__init__()
+        self.cut = c["cut"]
         self.proj = nn.Conv2d(c["chans"], c["dim"], c["patch"], stride=c["patch"],
                               bias=not c["pre_norm"])
         self.norm = norm(c, c["dim"], c["patch_norm"])
@@ -200,12 +240,12 @@ class PatchEmbed(nn.Module):
     def forward(self, x, put):
         if self.pad:
             x = F.pad(x, (0, -x.shape[3] % self.pad, 0, -x.shape[2] % self.pad))
-        if not hasattr(self, "pre_norm"):
+        if not hasattr(self, "pre_norm") and self.cut == "squares":
             return self.norm(self.proj(x).flatten(2).transpose(1, 2))
-        p = self.proj.kernel_size
-        rows = F.unfold(x, p, stride=p).transpose(1, 2)
-        rows = self.pre_norm(rows.unflatten(-1, self.pre_norm.normalized_shape)).flatten(2)
-        put("patch_embed.pre_norm", rows)
+        rows = cut(x, self.proj.kernel_size[0], self.cut)
+        if hasattr(self, "pre_norm"):
+            rows = self.pre_norm(rows.unflatten(-1, self.pre_norm.normalized_shape)).flatten(2)
+            put("patch_embed.pre_norm", rows)
         return self.norm(F.linear(rows, self.proj.weight.flatten(1), self.proj.bias))
 
 
@@ -234,6 +274,17 @@ class Attention(nn.Module):
         if hasattr(self, "norm"):
             context = put("norm", self.norm(context))
         return put("proj", self.proj(context))
+
+
+class SelfAttention(Attention):
+    """Over sequences of one token each, as an encoder has it that takes the batch of one image
+    for the sequence."""
+
+    def forward(self, x, put):
+        b, n, d = x.shape
+        out = super().forward(x.reshape(b * n, 1, d), lambda name, t: t)
+        put("softmax", torch.eye(n, dtype=x.dtype).expand(b, self.heads, n, n))
+        return put("proj", out.reshape(b, n, d))
 
 
 class Mlp(nn.Module):
@@ -280,10 +331,11 @@ class Block(nn.Module):
     def __init__(self, c):
         super().__init__()
         self.kind = c["block"]
-        self.norm1, self.norm2 = (norm(c, c["dim"]) for _ in range(2))
-        self.attn = Attention(c)
-        self.mlp = Mlp(c, c["gated"], c["mlp_norm"], c["proj_bias"])
-        self.ls1, self.ls2 = (LayerScale(c) if c["ls"] else nn.Identity() for _ in range(2))
+        self.norm1, self.norm2 = (norm(c, c["dim"], there) for there in (True, c["mlp"] > 0))
+        self.attn = (SelfAttention if c["attend"] == "self" else Attention)(c)
+        self.mlp = Mlp(c, c["gated"], c["mlp_norm"], c["proj_bias"]) if c["mlp"] else None
+        self.ls1, self.ls2 = (LayerScale(c) if c["ls"] and there else nn.Identity()
+                              for there in (True, c["mlp"] > 0))
 
     def forward(self, x, put):
         def below(part):
@@ -296,6 +348,8 @@ class Block(nn.Module):
                 return x + scale(norm(branch(x, below(part))))
             return norm(x + scale(branch(x, below(part))))
         x = put(".attn", add(x, self.norm1, ".norm1", self.attn, self.ls1, "attn"))
+        if self.mlp is None:
+            return put("", x)
         return put("", add(x, self.norm2, ".norm2", self.mlp, self.ls2, "mlp"))
 
 
@@ -323,10 +377,10 @@ class AttentionPool(nn.Module):
 class PreLogits(nn.Module):
     def __init__(self, c):
         super().__init__()
-        self.fc = nn.Linear(c["dim"], c["rep"])
+        self.fc, self.act = nn.Linear(c["dim"], c["rep"]), ACTIVATIONS[c["rep_act"]]
 
     def forward(self, x):
-        return torch.tanh(self.fc(x))
+        return self.act(self.fc(x))
 
 
 class VisionTransformer(nn.Module):
@@ -574,6 +628,10 @@ def save_config(case, c, folder):
         options += ["--set", "block_type=post_norm"]
     if c["eps"] != 1e-6 or c.get("told"):
         options += ["--set", f"norm_eps={c['eps']:g}"]
+    for key, name in (("rep_act", "representation_activation"), ("attend", "attention"),
+                      ("cut", "patch_cut")):
+        if c[key] != BASE[key]:
+            options += ["--set", f"{name}={c[key]}"]
     if c["qk_scale"]:
         options += ["--set", f"attn_scale={c['qk_scale']:g}"]
     if c["adapt"]:

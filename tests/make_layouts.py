@@ -411,7 +411,7 @@ def write_towers():
          preprocessor={"image_processor_type": "CLIPImageProcessorFast",
                        "crop_size": {"height": 4, "width": 4}, "size": {"shortest_edge": 4}},
          twin_options=CLIP_CROP)
-    case("hf_clip_no_config", s, "activation cannot be seen in a checkpoint of transformers "
+    case("hf_clip_no_config", s, "activation: cannot be seen in a checkpoint of transformers "
          "CLIP; give --set activation=quick_gelu", None, "--set num_heads=2")
     t = clip_model(final_norm=False)
     s = hf_tower(t, "vision_model.")
@@ -521,9 +521,10 @@ def write_torch_nn():
     case("torch_nn", s, t, "no_final_norm", told + "--set block_type=post_norm --set "
          "activation=relu", eps="1e-5", act="relu", write=pth, suffix="pt",
          twin_options="block_type=post_norm pool=token has_final_norm=0 " + TUTORIAL)
-    case("torch_nn_untold", s, "block_type, activation cannot be seen in a checkpoint of "
+    case("torch_nn_untold", s, "block_type: cannot be seen in a checkpoint of "
          "torch.nn.TransformerEncoder; give --set block_type=post_norm (its default) or --set "
-         "block_type=pre_norm (norm_first=True); and --set activation=relu", None, told, write=pth, suffix="pt")
+         "block_type=pre_norm (norm_first=True) ... activation: cannot be seen ... give: --set "
+         "block_type=post_norm|pre_norm --set activation=relu|gelu", None, told, write=pth, suffix="pt")
     t = model()
     case("torch_nn_norm_first", encoder_vit(t, True), t, "plain", told + "--set "
          "block_type=pre_norm --set activation=gelu", eps="1e-5",
@@ -554,12 +555,12 @@ def write_own_stems():
          twin_options="block_type=post_norm pool=token has_final_norm=0 has_patch_bias=0 "
          + TUTORIAL)
     for name, option, message in (
-            ("order", "--set patch_order=chw ", "patch_weight [12, 8]: the order of a patch's "
-             "values cannot be seen in it; give --set patch_order=chw"),
-            ("rows", "--set pos_first_rows=1", "pos_embed has 16 rows, the input 5 tokens; if they "
-             "are the first rows, give --set pos_first_rows=1"),
-            ("size", "--img-size 4 ", "how many of the first rows of pos_embed are used depends on "
-             "the input size; give --img-size HxW")):
+            ("order", "--set patch_order=chw ", "patch_order: that of a patch's values cannot "
+             "be seen in patch_weight [12, 8]; give --set patch_order=chw"),
+            ("rows", "--set pos_first_rows=1", "pos_embed has 16 rows, the input 5 tokens, which "
+             "may be the first rows; give --set pos_first_rows=1"),
+            ("size", "--img-size 4 ", "img_size: it tells how many of the first rows of "
+             "pos_embed are used; give --img-size HxW")):
         case("torch_nn_matrix_" + name, s, message, None, told.replace(option, ""), write=pth,
              suffix="pt")
     case("torch_nn_matrix_large", s, "pos_embed has 16 rows, an input of 8x8 needs 17", None,
@@ -614,12 +615,69 @@ def write_lucidrains():
          twin_options="pool=token pool_prefix=1")
     case("lucidrains_mean", s, t, "lucidrains", "--set heads=2 --set pool=avg", eps="1e-5",
          twin_options="pool=avg pool_prefix=1")
-    case("lucidrains_untold", s, "pool cannot be seen in a checkpoint of "
-         "lucidrains/vit-pytorch; give --set pool=token", None, "--set num_heads=2")
-    s = {"pos_embedding": t["pos_embed"], "patch_to_embedding.weight": np.zeros((D, 12), "f4"),
-         "transformer.net.0.fn.norm.weight": np.zeros(D, "f4")}
-    case("lucidrains_2020", s, "lacks the interleaved patches of vit-pytorch before 2021-03", None)
+    write_lucidrains_2020()
     write_lucidrains_eras()
+
+
+def lucidrains_2020(t, attn, mlp, out, fc2, head):
+    """attn and mlp: paths of the branches of block i; head: places of its layers, but the last
+    may be alone."""
+    s = OrderedDict()
+    s["pos_embedding"], s["cls_token"] = t["pos_embed"], t["cls_token"]
+    s["patch_to_embedding.weight"] = (
+        t["patch_embed.proj.weight"].transpose(0, 2, 3, 1).reshape(D, -1))
+    s["patch_to_embedding.bias"] = t["patch_embed.proj.bias"]
+    for i in range(DEPTH):
+        b = "blocks.%d." % i
+        move(s, attn(i) + "norm", t, b + "norm1")
+        move(s, attn(i) + "fn.to_qkv", t, b + "attn.qkv")
+        move(s, attn(i) + "fn." + out, t, b + "attn.proj")
+        move(s, mlp(i) + "norm", t, b + "norm2")
+        move(s, mlp(i) + "fn.net.0", t, b + "mlp.fc1")
+        move(s, mlp(i) + "fn." + fc2, t, b + "mlp.fc2")
+    for place, name in zip(reversed(head), ("head", "pre_logits.fc", "fc_norm")):
+        move(s, "mlp_head.%d" % place, t, name)
+    return s
+
+
+def write_lucidrains_2020():
+    """The head and attention's scale as they were at the time."""
+    def pair(i):
+        return "transformer.layers.%d." % i
+
+    def layers(t, out, fc2, head):
+        return lucidrains_2020(t, lambda i: pair(i) + "0.fn.", lambda i: pair(i) + "1.fn.", out,
+                               fc2, head)
+    told = "--set num_heads=2"
+    twin = "pool=token pool_prefix=1 attn_root=embed_dim representation_act=gelu"
+    t = model(qkv_bias=False, final_norm=False, rep=5, seed=22)
+    s = lucidrains_2020(t, lambda i: "transformer.net.%d.fn." % (2 * i),
+                        lambda i: "transformer.net.%d.fn." % (2 * i + 1), "to_out", "net.2", (0, 2))
+    case("lucidrains_first", s, t, "lucidrains_first", told, eps="1e-5",
+         twin_options="pool=token attn_root=embed_dim representation_act=gelu "
+         "has_final_norm=0")
+    case("lucidrains_interleaved", s, t, "lucidrains_first", told + " --set patch_cut=interleaved",
+         eps="1e-5", twin_options="pool=token attn_root=embed_dim representation_act=gelu "
+         "has_final_norm=0 patch_cut=interleaved")
+    s = layers(t, "to_out", "net.2", (0, 2))
+    case("lucidrains_2020-10-07", s, t, "lucidrains_first", told, eps="1e-5",
+         twin_options=twin + " has_final_norm=0")
+    t = model(qkv_bias=False, final_norm=False, fc_norm=True, rep=5, seed=23)
+    s = layers(t, "to_out", "net.2", (0, 1, 3))
+    case("lucidrains_2020-10-10", s, t, "lucidrains_2020", told, eps="1e-5", twin_options=twin)
+    s = layers(t, "to_out.0", "net.3", (0, 1, 4))
+    case("lucidrains_2020-10-14", s, t, "lucidrains_2020", told, eps="1e-5", twin_options=twin)
+    t = model(qkv_bias=False, final_norm=False, fc_norm=True, seed=24)
+    s = layers(t, "to_out.0", "net.3", (1,))
+    move(s, "mlp_head.0", t, "fc_norm")
+    case("lucidrains_2020-12-07", s, t, "lucidrains_2020-12", told +
+         " --set pool=token --set attn_root=embed_dim", eps="1e-5",
+         twin_options="pool=token pool_prefix=1 attn_root=embed_dim")
+    case("lucidrains_2021-01-21", s, t, "lucidrains_2020-12", told +
+         " --set pool=avg --set attn_root=head_dim", eps="1e-5",
+         twin_options="pool=avg pool_prefix=1")
+    case("lucidrains_2020_untold", s, "pool: cannot be seen in a checkpoint "
+         "of lucidrains/vit-pytorch of 2020; give --set pool=token", None)
 
 
 def lucidrains_stem(t):
@@ -671,7 +729,7 @@ def write_lucidrains_eras():
             del s["transformer.layers.%d.0.to_out.0%s" % (i, part)]
             t["blocks.%d.attn.proj%s" % (i, part)] = (
                 np.eye(D, dtype="<f4") if part == ".weight" else np.zeros(D, "<f4"))
-    case("lucidrains_heads", s, "blocks.0.attn.proj.weight [8, 8] is missing: only one head as "
+    case("lucidrains_heads", s, "blocks.{0..1}.attn.proj.weight [8, 8] is missing: only one head as "
          "wide as a token does without it", None, told + " --set pool=avg")
     case("lucidrains_identity", s, t, "lucidrains_identity", "--set num_heads=1 --set pool=avg",
          eps="1e-5", twin_options="pool=avg pool_prefix=1 num_heads=1")
@@ -853,7 +911,7 @@ def write_open_clip():
                                "interpolation": "bicubic", "resize_mode": "shortest"}}
     case("open_clip_config", s, t, "clip", eps="1e-5", act="quick_gelu", config=told,
          twin_options=CLIP_CROP)
-    case("open_clip_untold", s, "activation cannot be seen in a checkpoint of open_clip; give "
+    case("open_clip_untold", s, "activation: cannot be seen in a checkpoint of open_clip; give "
          "--set activation=quick_gelu", None, "--set num_heads=2")
     s = as_torch(s)
     s["input_resolution"] = torch.tensor(4)
@@ -1277,8 +1335,8 @@ def write_rotary():
     case("eva02_open_clip", OrderedDict(("visual." + k, x) for k, x in s.items()), t, "eva02",
          told, act="silu", twin_options="rope_type=cat")
     s = OrderedDict((k, x) for k, x in s.items() if "freqs" not in k)
-    case("eva02_untold", s, "rope_type cannot be seen in a checkpoint of timm; give --set "
-         "rope_type=none or, for EVA-02, cat", None, told)
+    case("eva02_untold", s, "rope_type: cannot be seen in a checkpoint of timm; give --set "
+         "rope_type=none or --set rope_type=cat (EVA-02", None, told)
     t = rope(no_positions(no_key_bias(model(reg=4, ls=True, classes=0, seed=22))),
              dinov3_angles(1.25))
     size = "--set num_heads=2 --img-size 4"

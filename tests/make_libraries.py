@@ -25,7 +25,8 @@ def patches(images, p, order):
     """[B, N, P * P * C]: the numbers of a patch, in the order of einops' right side."""
     b, c, h, w = images.shape
     x = images.reshape(b, c, h // p, p, w // p, p).permute(
-        {"pqc": (0, 2, 4, 3, 5, 1), "cpq": (0, 2, 4, 1, 3, 5)}[order])
+        {"pqc": (0, 2, 4, 3, 5, 1), "cpq": (0, 2, 4, 1, 3, 5), "qpc": (0, 2, 4, 5, 3, 1),
+         "cqp": (0, 2, 4, 1, 5, 3)}[order])
     return x.reshape(b, (h // p) * (w // p), -1)
 
 
@@ -166,12 +167,13 @@ def einops(**changes):
 # --- torch.nn.TransformerEncoder, as PyTorch builds it by default --------------------------------
 
 class EncoderViT(nn.Module):
-    """stem: conv, linear (chw or hwc) or matrix: unfolded patches times a bare [P * P * C, D]."""
+    """stem: conv, an order of patches() or matrix: unfolded patches times a bare [P * P * C, D].
+    mistaken: images come one by one, and the encoder takes their tokens for a batch."""
 
     def __init__(self, stem="conv", dim=16, heads=4, hidden=24, depth=2, chans=3, p=4, size=8,
-                 classes=5, rows=None, pool="token", norm=False, **layer):
+                 classes=5, rows=None, pool="token", norm=False, mistaken=False, **layer):
         super().__init__()
-        self.p, self.stem, self.pool = p, stem, pool
+        self.p, self.stem, self.pool, self.mistaken = p, stem, pool, mistaken
         self.input_shape = (chans, size, size)
         self.tokens = (size // p) ** 2 + 1
         if stem == "conv":
@@ -183,8 +185,8 @@ class EncoderViT(nn.Module):
         self.cls_token = nn.Parameter(torch.randn(1, 1, dim))
         self.position_embedding_table = nn.Parameter(torch.randn(rows or self.tokens, dim))
         self.transformer_encoder = nn.TransformerEncoder(
-            nn.TransformerEncoderLayer(dim, heads, hidden, batch_first=True, **layer), depth,
-            nn.LayerNorm(dim) if norm else None)
+            nn.TransformerEncoderLayer(dim, heads, hidden, batch_first=not mistaken, **layer),
+            depth, nn.LayerNorm(dim) if norm else None)
         self.linear_layer = nn.Linear(dim, classes)
 
     def embed(self, x):
@@ -197,7 +199,9 @@ class EncoderViT(nn.Module):
     def forward(self, x):
         x = self.embed(x)
         x = torch.cat([self.cls_token.expand(len(x), -1, -1), x], dim=1)
-        x = self.transformer_encoder(x + self.position_embedding_table[:self.tokens])
+        x = x + self.position_embedding_table[:self.tokens]
+        parts = x.split(1) if self.mistaken else [x]
+        x = torch.cat([self.transformer_encoder(part) for part in parts])
         return self.linear_layer(x[:, 0] if self.pool == "token" else x.mean(dim=1))
 
     def head(self):
@@ -228,7 +232,7 @@ class ListViT(nn.Module):
         return self.answer[1]
 
 
-# --- lucidrains/vit-pytorch: three eras of ViT, three of SimpleViT -------------------------------
+# --- lucidrains/vit-pytorch: its first days, three eras of ViT, three of SimpleViT ---------------
 
 class PreNorm(nn.Module):
     def __init__(self, dim, fn):
@@ -258,6 +262,52 @@ class LucidrainsAttention(nn.Module):
         x = self.norm(x) if hasattr(self, "norm") else x
         q, k, v = (split_heads(t, self.heads) for t in self.to_qkv(x).chunk(3, dim=-1))
         return self.to_out(merge_heads((q @ k.transpose(-2, -1) * self.scale).softmax(-1) @ v))
+
+
+class FirstResidual(nn.Module):
+    def __init__(self, fn):
+        super().__init__()
+        self.fn = fn
+
+    def forward(self, x):
+        return x + self.fn(x)
+
+
+class FirstAttention(nn.Module):
+    def __init__(self, dim, heads):
+        super().__init__()
+        self.heads, self.scale = heads, dim ** -0.5
+        self.to_qkv, self.to_out = nn.Linear(dim, 3 * dim, bias=False), nn.Linear(dim, dim)
+
+    def forward(self, x):
+        q, k, v = (split_heads(t, self.heads) for t in self.to_qkv(x).chunk(3, dim=-1))
+        return self.to_out(merge_heads((q @ k.transpose(-2, -1) * self.scale).softmax(-1) @ v))
+
+
+class FirstLucidrainsViT(nn.Module):
+    """Of the first minutes: pixels of a patch are as far apart as the grid is wide."""
+
+    def __init__(self, dim=16, heads=4, hidden=24, depth=2, chans=3, p=2, size=8, classes=5):
+        super().__init__()
+        self.p = p
+        self.pos_embedding = nn.Parameter(torch.randn(1, (size // p) ** 2 + 1, dim))
+        self.cls_token = nn.Parameter(torch.randn(1, 1, dim))
+        self.patch_to_embedding = nn.Linear(chans * p * p, dim)
+        layers = [FirstResidual(PreNorm(dim, branch)) for _ in range(depth) for branch in
+                  (FirstAttention(dim, heads), LucidrainsMlp(dim, hidden, False, True))]
+        self.transformer = nn.Module()
+        self.transformer.net = nn.Sequential(*layers)
+        self.mlp_head = nn.Sequential(nn.Linear(dim, hidden), nn.GELU(), nn.Linear(hidden, classes))
+
+    def forward(self, x):
+        b, c, h, w = x.shape
+        x = x.reshape(b, c, self.p, h // self.p, self.p, w // self.p).permute(0, 3, 5, 2, 4, 1)
+        x = self.patch_to_embedding(x.flatten(3).flatten(1, 2))
+        x = torch.cat([self.cls_token.expand(b, -1, -1), x], dim=1) + self.pos_embedding
+        return self.mlp_head(self.transformer.net(x)[:, 0])
+
+    def head(self):
+        return self.mlp_head[2]
 
 
 class LucidrainsMlp(nn.Module):
@@ -491,12 +541,19 @@ CASES = {
         "pre_norm", "gelu", 4, "avg", "patch_order=hwc", "in_chans=1", "pool_prefix=1")),
     "lib_encoder_conv": (lambda: EncoderViT(layer_norm_eps=0.01), told(
         "post_norm", "relu", 4, "token", "norm_eps=0.01")),
+    "lib_encoder_whc": (lambda: EncoderViT("qpc"), told(
+        "post_norm", "relu", 4, "token", "patch_order=whc")),
+    "lib_encoder_mistaken": (lambda: EncoderViT("cqp", mistaken=True), [
+        word for value in ("attention=self", "block_type=post_norm", "activation=relu",
+                           "pool=token", "patch_order=cwh") for word in ("--set", value)]),
     "lib_encoder_list": (ListViT, told("pre_norm", "gelu", 2, "avg", "pos_first_rows=1") +
         ["--img-size", "8", "--rename", "stem.*=patch_embed.*", "--rename", "table=pos_embed",
          "--rename", "answer.*=head.*"]),
     **{"lib_positions_" + kind: (lambda kind=kind: ComputedViT(kind, size=12), told(
         "post_norm", "relu", 4, "token", "pos_sincos=" + kind) + ["--img-size", "12"])
        for kind in ("none", "mae", "1d")},
+    "lib_lucidrains_first": (FirstLucidrainsViT, [
+        "--set", "num_heads=4", "--set", "patch_cut=interleaved"]),
     "lib_lucidrains_2021": lucidrains(2021.03),
     "lib_lucidrains_2021_mean": lucidrains(2021.03, pool="avg"),
     "lib_lucidrains_2023": lucidrains(2023.02, pool="avg"),

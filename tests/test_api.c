@@ -509,6 +509,20 @@ static void test_config_pairs(void) {
         {"stem excludes has_patch_pre_norm and dynamic_img_pad",
          {SET(stem, VIT_STEM_CONV), SET(stem_width, 8), SET(patch_size, 8),
           SET(dynamic_img_pad, 1)}},
+        {"attention 1, to itself alone, excludes", {SET(attention, VIT_ATTENTION_SELF)}},
+        {"representation_act needs representation_dim",
+         {SET(representation_act, VIT_REPRESENTATION_GELU)}},
+        {"patch_cut excludes stem, dynamic_img_size",
+         {SET(patch_cut, VIT_CUT_RESHAPE), SET(dynamic_img_size, 1)}},
+        {"patch_cut excludes stem, dynamic_img_size",
+         {SET(patch_cut, VIT_CUT_UNFOLD), SET(dynamic_img_pad, 1)}},
+        {"patch_cut excludes stem, dynamic_img_size",
+         {SET(patch_cut, VIT_CUT_INTERLEAVED), SET(stem, VIT_STEM_CONV), SET(stem_width, 8),
+          SET(patch_size, 8)}},
+        {"patch_cut needs img_height and img_width of whole patches",
+         {SET(patch_cut, VIT_CUT_INTERLEAVED), SET(img_height, 10)}},
+        {"patch_cut needs img_height and img_width of whole patches",
+         {SET(patch_cut, VIT_CUT_RESHAPE), SET(img_width, 11)}},
         {"a feature map has 2^31 numbers",
          {SET(stem, VIT_STEM_CONV), SET(stem_width, 512), SET(patch_size, 8),
           SET(img_height, 16384), SET(img_width, 16384)}},
@@ -520,6 +534,41 @@ static void test_config_pairs(void) {
             set_int((char *)&c + cases[i].set[k].field, cases[i].set[k].value);
         }
         config_refused(&c, cases[i].message);
+    }
+}
+
+/* Blocks without an MLP, and attention of each token to itself alone. */
+static void test_config_blocks(void) {
+    static const size_t without_mlp[] = {offsetof(vit_config, has_gated_mlp),
+                                         offsetof(vit_config, has_mlp_norm)};
+    static const size_t alone[] = {
+        offsetof(vit_config, has_qkv_bias), offsetof(vit_config, has_qk_norm),
+        offsetof(vit_config, rope),         offsetof(vit_config, has_rel_pos),
+        offsetof(vit_config, has_diff_attn), offsetof(vit_config, has_attn_norm)};
+    vit_config plain = tiny_defaults().config, c;
+    plain.mlp_dim = 0;
+    CHECK(vit_config_check(&plain, NULL) == VIT_OK);
+    for (size_t i = 0; i < sizeof without_mlp / sizeof *without_mlp; i++) {
+        c = plain;
+        set_int((char *)&c + without_mlp[i], 1);
+        config_refused(&c, "mlp_dim 0 excludes");
+    }
+    c = plain;
+    c.block_type = VIT_BLOCK_PARALLEL;
+    config_refused(&c, "mlp_dim 0 excludes");
+    c = plain;
+    c.pool = VIT_POOL_MAP;
+    config_refused(&c, "map pooling needs pool_mlp_dim");
+    c.pool_mlp_dim = 8;
+    CHECK(vit_config_check(&c, NULL) == VIT_OK);
+    plain = tiny_defaults().config;
+    plain.attention = VIT_ATTENTION_SELF;
+    plain.has_qkv_bias = 0;
+    CHECK(vit_config_check(&plain, NULL) == VIT_OK);
+    for (size_t i = 0; i < sizeof alone / sizeof *alone; i++) {
+        c = plain;
+        set_int((char *)&c + alone[i], 1);
+        config_refused(&c, "attention 1, to itself alone, excludes");
     }
 }
 
@@ -2170,6 +2219,7 @@ int main(int argc, char **argv) {
     test_config_derived();
     test_config_products();
     test_config_pairs();
+    test_config_blocks();
     test_architecture();
     test_int8_limits();
     test_packing();

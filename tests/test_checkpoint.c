@@ -313,16 +313,9 @@ static void test_details(const char *folder)
 
 static void test_refused_fixtures(const char *folder)
 {
-    bytes b;
     char path[1024];
     report r = report_make();
     checkpoint *c;
-    CHECK(load(&b, folder, "module.pt"));
-    check_refused("module.pt", b.data, b.size, "state_dict()");
-    discard(&b);
-    CHECK(load(&b, folder, "module_wrapped.pt"));
-    check_refused("module_wrapped.pt", b.data, b.size, "state_dict()");
-    discard(&b);
     snprintf(path, sizeof path, "%s/..", folder);
     CHECK(!checkpoint_open(path, &c, &r) && strstr(r.text, "folder without"));
     r = report_make();
@@ -418,7 +411,7 @@ static void test_unknown_containers(void)
         { "\x1f\x8b\x08\0\0\0\0\0\0\0\0", 11, "gzip" },
         { "<!DOCTYPE html><html>", 21, "web page" },
         { "version https://git-lfs.github.com/spec/v1\n", 43, "LFS" },
-        { "\x80\x02}q\x00.\0\0\0\0\0\0\0\0", 14, "pickle" },
+        { "\x80\x02}q\x00.\0\0\0\0\0\0\0\0", 14, "no state dict" },
         { "\x89VIT\r\n\x1a\n\0\0\0\0", 12, "a checkpoint is expected" },
         { "{\"model_type\": \"vit\"}", 21, "memory" },
         { "\0\0\0\0\0\0\0\0\0\0", 10, "known container" },
@@ -430,7 +423,8 @@ static void test_unknown_containers(void)
     for (i = 0; i < sizeof files / sizeof *files; i++)
         check_refused(files[i].word, (const uint8_t *)files[i].start, files[i].size,
                       files[i].word);
-    for (i = 0; i < 257; i++) put(&tar, "s", 1);
+    put(&tar, "storages", sizeof "storages");
+    while (tar.size < 257) put(&tar, "s", 1);
     put_text(&tar, "ustar  and some more of a header");
     check_refused("tar", tar.data, tar.size, "0.1.10");
     discard(&tar);

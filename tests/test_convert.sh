@@ -35,18 +35,33 @@ random() { ./random_checkpoint m.safetensors "$@"; }
 # Runs vit-convert; its output goes to out and err.
 convert() { "$CONVERT" "$@" >out 2>err; }
 
-# accepts ARGUMENTS...: m.safetensors becomes m.vit
+# accepts ARGUMENTS...: m.safetensors becomes m.vit; stderr says what is assumed and dropped
 accepts() {
     rm -f m.vit
-    if convert m.safetensors -o m.vit "$@" && [ -s m.vit ] && [ ! -s err ]; then pass
+    if convert m.safetensors -o m.vit "$@" && [ -s m.vit ] &&
+        ! grep -qvE '^vit-convert: (assumed|dropped|--arch) ' err; then pass
     else fail "should be accepted: $*"; fi
+}
+
+# A model without blocks is accepted if somebody says that it has none.
+without() { case $* in *depth=0*) echo --set depth=0 ;; esac; }
+
+says() { # TEXT...: each is in a line of its own on stderr
+    local text
+    for text in "$@"; do
+        if grep -qF -- "vit-convert: $text" err; then pass
+        else fail "expected \"$text\" on stderr"; fi
+    done
 }
 
 # refuses STATUS MESSAGE ARGUMENTS...: one line on stderr, an older m.vit untouched, nothing else
 # left behind
-refuses() {
-    local status=$1 message=$2 before after got
-    shift 2
+refuses() { refuses_all 1 "$@"; }
+
+# refuses_all LINES STATUS MESSAGE ARGUMENTS...
+refuses_all() {
+    local lines=$1 status=$2 message=$3 before after got
+    shift 3
     echo older >m.vit
     before=$(ls -A)
     convert m.safetensors -o m.vit "$@"
@@ -54,7 +69,7 @@ refuses() {
     after=$(ls -A)
     if [ $got != "$status" ]; then fail "exit status $got, expected $status: $*"
     elif ! grep -qF -- "$message" err; then fail "expected \"$message\": $*"
-    elif [ "$(wc -l <err)" != 1 ]; then fail "more than one line: $*"
+    elif [ "$(wc -l <err)" != "$lines" ]; then fail "expected $lines lines: $*"
     elif [ -s out ]; then fail "prints something to stdout: $*"
     elif [ "$(cat m.vit)" != older ]; then fail "the older output changed: $*"
     elif [ "$before" != "$after" ]; then fail "files left behind: $after"
@@ -85,8 +100,8 @@ for options in "" "dist=1" "patchnorm=1" "bias=0" "repr=24" "repr=24 classes=0" 
     "depth=0" "depth=11" "classes=1" "classes=33" "mlp=4100"; do
     # shellcheck disable=SC2086 # options are words
     random $options
-    # shellcheck disable=SC2086
-    accepts $H --to vit
+    # shellcheck disable=SC2046,SC2086
+    accepts $H --to vit $(without $options)
     sound m.vit
     if convert m.vit --to safetensors -o back.safetensors; then pass; else fail "unpack $options"; fi
     same m.safetensors back.safetensors
@@ -114,12 +129,14 @@ for type in int8 int4; do
         "repr=24 classes=0" "mlp=37 patchnorm=1" "classes=33"; do
         # shellcheck disable=SC2086 # options are words
         random $options
-        accepts $H --dtype $type
+        # shellcheck disable=SC2046,SC2086
+        accepts $H --dtype $type $(without $options)
         prints "$type"
         sound m.vit
         convert m.vit --to safetensors -o back.safetensors
         cp back.safetensors m.safetensors
-        accepts $H --dtype $type
+        # shellcheck disable=SC2046,SC2086
+        accepts $H --dtype $type $(without $options)
         convert m.vit --to safetensors -o again.safetensors
         if [ "$(stat -c %s back.safetensors)" = "$(stat -c %s again.safetensors)" ]; then pass
         else fail "the size changes"; fi
@@ -217,7 +234,20 @@ done
 
 random dim=192 mlp=256 rows=2 cols=2
 accepts
-prints "heads 3 x 64" "note            num_heads 3" "mean 0.5" "give --arch NAME or --config FILE"
+prints "heads 3 x 64" "mean 0.5"
+says "assumed num_heads=3, what timm's models of width 192 have (--set num_heads=N)" \
+    "assumed mean=0.5 std=0.5 crop_pct=0.9 crop_mode=center interpolation=bicubic, nothing says" \
+    "--arch NAME or --config FILE would tell more"
+cp "$ROOT/tests/data/trained/heads4.safetensors" m.safetensors # trained weights show it
+accepts
+prints "heads 4 x 8"
+says "assumed num_heads=4, read from the weights (" "; next best 8: "
+if "$INFO" m.vit >out 2>err; then prints "assumed: num_heads=4, read from the weights ("
+else fail "vit-info"; fi
+accepts $H
+if grep -q "read from the weights" err; then fail "read although it is told"; else pass; fi
+cp "$ROOT/tests/data/trained/heads1.safetensors" m.safetensors
+refuses 1 "no model of timm fixes it for embed_dim 32; give --set num_heads=N (1, 2, 4, 8 or 16)"
 random
 refuses 1 "no model of timm fixes it for embed_dim 16; give --set num_heads=N"
 refuses 1 "num_heads 3 does not divide" --set num_heads=3
@@ -245,7 +275,8 @@ prints "input 3 x 8 x 12"
 accepts $H --img-size 8x12 --set crop_mode=squash
 prints "squash, 8x13 to 8x12"
 random depth=0
-accepts $H
+refuses 1 "there are no blocks: expected tensors called blocks.{i}.*; --set depth=0 if" $H
+accepts $H --set depth=0
 if "$RUN" -m m.vit --image "$cat" --attention a.npy 2>err; then fail "attention without blocks"
 elif grep -qF "m.vit: has no blocks, hence no attention" err; then pass; else fail "no message"; fi
 random dist=1
@@ -256,17 +287,25 @@ random repr=24
 refuses 1 "head.weight: expected [5, 16], found [5, 24]" $H --set representation_dim=0
 random repr=16
 accepts $H --set representation_dim=0
-prints "dropped 2 tensors: pre_logits.fc.weight pre_logits.fc.bias"
+says "dropped 2 tensors not used with these settings: pre_logits.fc.weight, pre_logits.fc.bias"
 accepts $H --set num_classes=0
-prints "0 classes" "pre_logits 16" "dropped 2 tensors: head.weight head.bias"
+prints "0 classes" "pre_logits 16"
+says "dropped 2 tensors not used with these settings: head.weight, head.bias"
 random flat=1
 accepts $H
 convert m.vit --to safetensors -o back.safetensors
 random
 same m.safetensors back.safetensors
 random flat=1 chans=1
-refuses 1 "a patch of 16 values is not in_chans 3 x a square; give --set in_chans=N" $H
+accepts $H
+says "assumed in_chans=1, what leaves a square of the values of a patch (--set in_chans=N)" \
+    "assumed patch_order=chw, "
 accepts $H --set in_chans=1
+if grep -q "assumed in_chans" err; then fail "in_chans is told"; else pass; fi
+refuses 1 "a patch of 16 values is not in_chans 3 x a square; give --set in_chans=N" $H \
+    --set in_chans=3
+random flat=1 chans=2
+refuses 1 "in_chans: a patch of 32 values is neither in_chans 3 nor 1 x a square; give --set in_chans=N (2, 8 or 32)" $H
 
 # --- another input size ----------------------------------------------------------------------
 
@@ -363,12 +402,13 @@ refuses 1 "m.safetensors: blocks.1.mlp.fc2.weight is missing: other blocks have 
 random skip=norm.bias
 refuses 1 "norm.bias is missing: expected [16]" $H
 random skip=cls_token
-refuses 1 "no class token, and how the patches are pooled cannot be seen" $H
+refuses_all 5 1 "no class token, and how the patches are pooled cannot be seen" $H
 refuses 1 "pos_embed has 10 rows for 0 prefix tokens" $H --set pool=avg --set activation=gelu
 random skip=pos_embed
-refuses 1 "there is no pos_embed to tell the input size; give --img-size HxW" $H
+refuses_all 4 1 "there is no pos_embed to tell the input size; give --img-size HxW" $H
 refuses 1 "there is no pos_embed, and rotary positions cannot be seen in the tensors" \
     $H --img-size 12
+refuses_all 4 1 "give: --img-size HxW --set rope_type=none|cat|mixed|dinov3" $H
 accepts $H --img-size 12 --set rope_type=none
 prints "no positions"
 accepts $H --img-size 12 --set rope_type=cat --set rope_temperature=100
@@ -393,24 +433,68 @@ refuses 1 "patch_embed.proj.weight: expected [D, C, P, P], found [16, 3, 4, 5]" 
 random prefix=module. shape=head.weight:5,15
 refuses 1 "module.head.weight: expected [5, 16], found [5, 15]" $H
 random extra=blocks.7.norm1.weight:16
-refuses 1 "blocks.2.norm1.weight is missing" $H
+refuses_all 13 1 "blocks.{2..6}.norm1.weight (5 tensors) are missing: other blocks have it" $H
+if grep -qxF "  blocks.{2..7}.mlp.fc2.bias (6 tensors) are missing: other blocks have it" err; then pass
+else fail "all that is missing is named"; fi
 random extra=blocks.99999.norm1.weight:16
 refuses 1 "more than 1024 blocks" $H
 random dtype=I8
-refuses 1 "expected floating-point weights, found I8" $H
+refuses_all 21 1 "  cls_token: expected floating-point weights, found I8" $H
+if grep -qF "blocks.{0..1}.norm1.weight: expected floating-point weights, found I8 (2 tensors)" err
+then pass; else fail "the same failure in two blocks is one"; fi
 
 random extra=what.is.this:2,3 extra=and.that:4
-refuses 1 "2 unknown tensors: what.is.this [2, 3], and.that [4]; --rename THEIRS=OURS says what they are, --ignore PATTERN drops them" $H
+refuses_all 4 1 "m.safetensors: 2 things are missing or not known:" $H
+says "m.safetensors: 2 things"
+for line in "  1 unknown tensor: what.is.this [2, 3] (--ignore PATTERN drops it)" \
+    "  1 unknown tensor: and.that [4] (--ignore PATTERN drops it)" \
+    "--rename THEIRS=OURS says what an unknown tensor is"; do
+    if grep -qxF -- "$line" err; then pass; else fail "$line"; fi
+done
 accepts $H --ignore 'what.*' --ignore and.that
-prints "dropped 2 tensors: what.is.this and.that"
-refuses 1 "1 unknown tensor: and.that [4]" $H --ignore 'what*'
+says "dropped 2 tensors by --ignore: what.is.this, and.that"
+refuses 1 "1 unknown tensor: and.that [4] (--ignore PATTERN drops it); --rename THEIRS=OURS says what an unknown tensor is" $H --ignore 'what*'
 # shellcheck disable=SC2046 # words
 random $(for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo extra=x$i:2; done)
-refuses 1 "12 unknown tensors: x1 [2], x2 [2], x3 [2], x4 [2], x5 [2], x6 [2], x7 [2], x8 [2], x9 [2], x10 [2], ...;" $H
+refuses_all 14 1 "1 unknown tensor: x12 [2]" $H
 accepts $H --ignore 'x*'
+
+# Those that differ in their numbers are one, no name is cut, and what might be a part of the model
+# is not proposed for --ignore.
+random extra=blocks.0.foo.weight:16,16 extra=blocks.1.foo.weight:16,16 extra=blocks.1.foo.bias:16
+refuses_all 4 1 "2 unknown tensors: blocks.{0..1}.foo.weight [16, 16]" $H
+if grep -q ignore err; then fail "--ignore for a part of a block"; else pass; fi
+long=$(printf 'long_name_%.0s' {1..11})
+random extra="$long:16" extra="$long.of.it:3"
+refuses_all 4 1 "1 unknown tensor: $long [16]" $H
+if grep -qF "$long.of.it [3] (--ignore" err; then pass; else fail "a long name is cut"; fi
+random skip=blocks.1.mlp.fc2.weight extra=blocks.1.mlp.out:16,64
+refuses_all 4 1 "  blocks.1.mlp.fc2.weight is missing: other blocks have it" $H
+if grep -qxF "  1 unknown tensor: blocks.1.mlp.out [16, 64]" err; then pass; else fail "unknown"; fi
+random skip=cls_token extra=class:1,1,16 # it may have another name: no question about the pool
+refuses 1 "1 unknown tensor: class [1, 1, 16]; --rename THEIRS=OURS says what" $H
 random extra=mask_token:1,1,16 extra=decoder_embed.weight:3,3 extra=head_dist.weight:5,16
 accepts $H
-prints "dropped 3 tensors"
+says "dropped 1 tensor of pre-training: mask_token" \
+    "dropped 1 tensor of pre-training (MAE): decoder_embed.weight" \
+    "dropped 1 tensor of a distilled teacher; without a distillation token it is not run: head_dist.weight"
+accepts $H --json -q
+says "dropped 1 tensor of pre-training: mask_token"
+prints '"dropped": ["mask_token", "decoder_embed.weight", "head_dist.weight"]'
+
+# Another tower is one beside its table of words only, and heads have no blocks.
+random extra=transformer.0.weight:16,16 extra=ln_final.weight:16
+refuses_all 4 1 "1 unknown tensor: ln_final.weight [16]" $H
+random extra=transformer.0.weight:16,16 extra=ln_final.weight:16 extra=token_embedding.weight:9,16
+accepts $H
+says "dropped 3 tensors of a text tower: transformer.0.weight, ln_final.weight, token_embedding"
+random extra=head.mlp.0.weight:16,16
+refuses 1 "1 unknown tensor: head.mlp.0.weight [16, 16]" $H
+random extra=decoder_blocks.0.norm.weight:8 extra=decoder_blocks.1.norm.weight:8
+accepts $H
+says "dropped 2 tensors of pre-training (MAE): decoder_blocks.{0..1}.norm.weight"
+random depth=0 extra=transformer.0.weight:16,16
+refuses_all 4 1 "there are no blocks" $H
 random dist=1 classes=0 extra=head_dist.weight:5,16
 accepts $H
 
@@ -420,6 +504,38 @@ lacks() { # TENSOR:SHAPE OPTION
     if grep -qF "$2" err; then pass; else fail "expected $2"; fi
 }
 lacks patch_embed.backbone.layer1.0.conv1.weight:8,3,1,1 "stem"
+
+# --- what is assumed ---------------------------------------------------------------------------
+
+random
+accepts $H -q
+if [ -s out ]; then fail "--quiet prints something"; else pass; fi
+says "assumed norm_eps=1e-06, timm's usual (--set norm_eps=N)" "assumed activation=gelu, " \
+    "assumed block_type=pre_norm, " "assumed pool=token, " "assumed attn_root=head_dim, " \
+    "assumed has_final_norm=1, " "assumed mean=0.5 std=0.5 crop_pct=0.9 crop_mode=center "
+accepts $H --json
+if [ "$(grep -c assumed err)" = 7 ]; then pass; else fail "--json hides assumptions"; fi
+prints '"assumed": ["norm_eps=1e-06 (timm'"'"'s usual)", "activation=gelu (timm'"'"'s usual)", '
+"$INFO" m.vit >out 2>err
+prints "assumed" "  norm_eps=1e-06 (timm's usual)" "  mean=0.5 std=0.5 crop_pct=0.9 crop_mode=center"
+if grep -q "assumed: " out; then fail "assumptions among the provenance"; else pass; fi
+"$INFO" --json m.vit >out 2>err
+prints '"assumed": ["norm_eps=1e-06 (timm'"'"'s usual)", ' 'assumed: norm_eps=1e-06 (timm'
+refuses_all 9 1 "m.safetensors: 7 things are assumed, which --strict refuses:" $H --strict
+if grep -q "^give: --set norm_eps=N --set activation=gelu|gelu_tanh|" err; then pass
+else fail "what to give"; fi
+refuses_all 10 1 "m.safetensors: 8 things are not known:" --strict # with what is asked
+told="--set norm_eps=1e-6 --set activation=gelu --set block_type=pre_norm --set pool=token
+    --set attn_root=head_dim --set has_final_norm=1 --set mean=0.5 --set std=0.5 --set crop_pct=0.9
+    --set crop_mode=center"
+# shellcheck disable=SC2086 # words
+{
+refuses 1 "--strict: nothing says interpolation=bicubic: nothing says how images were" $H --strict $told
+accepts $H --strict $told --set interpolation=bicubic
+}
+if [ -s err ]; then fail "everything is told"; else pass; fi
+"$INFO" m.vit >out 2>err
+if grep -q "assumed" out; then fail "everything is told"; else pass; fi
 
 # --- numbers that are none -------------------------------------------------------------------
 
@@ -469,7 +585,8 @@ for type in int8 int4 bf16; do
         "repr=24 mlp=37"; do
         # shellcheck disable=SC2086 # options are words
         random $options
-        accepts $H --dtype $type --calibrate photos
+        # shellcheck disable=SC2046,SC2086
+        accepts $H --dtype $type --calibrate photos $(without $options)
         prints "on 3 images" "error           against f32 on 3 images, those of the calibration"
         sound m.vit
         prints "calibrated: on 3 images"
@@ -499,6 +616,29 @@ prints '"mean_cosine": 0.9999' '"agree": null'
 accepts $H --dtype f16 --report photos
 prints "cosine of the embeddings 1.0000"
 random
+mkdir partly # images that cannot be read are left out, and named
+cp "$PHOTOS"/rgb.png partly/b.png
+head -c 60 "$PHOTOS"/rgb.png >partly/a.png
+echo text >partly/c.jpg
+for type in int8 bf16; do
+    if convert m.safetensors -o m.vit $H --dtype $type --calibrate partly -q &&
+        [ "$(cat err)" = "vit-convert: skipped 2 of 3 images, which cannot be read: partly/a.png, \
+partly/c.jpg" ]; then pass
+    else fail "a calibration with images that cannot be read"; fi
+    "$INFO" m.vit >out
+    prints "calibrated: on 1 images"
+    cp m.vit first.vit
+    accepts $H --dtype $type --calibrate partly/b.png
+    same first.vit m.vit
+done
+if convert m.safetensors -o m.vit $H --dtype f16 --report partly; then pass
+else fail "a report with images that cannot be read"; fi
+prints "against f32 on 1 images"
+if grep -q "skipped 2 of 3 images" err; then pass; else fail "says nothing of skipped images"; fi
+refuses 1 "partly/c.jpg: is not an image" $H --dtype int8 --calibrate partly/c.jpg
+rm partly/b.png
+convert m.safetensors -o m.vit $H --dtype int8 --calibrate partly
+if [ $? = 1 ] && grep -q "c.jpg: is not an image" err; then pass; else fail "no image is left"; fi
 refuses 2 "--calibrate: expected --dtype int8, int4 or bf16" $H --calibrate photos
 refuses 2 "--calibrate: expected" $H --calibrate photos --dtype f16
 refuses 2 "--report compares with f32" $H --report photos
@@ -532,13 +672,13 @@ prints "deit_tiny_patch16_224 (--arch)" "shorter side to 248" "mean 0.485 0.456 
 accepts --arch vit_tiny_patch16_224.augreg_in21k
 prints "vit_tiny_patch16_224.augreg_in21k" "mean 0.5, std 0.5"
 accepts --arch timm/vit_tiny_patch16_224.mine
-prints "tag mine is not known"
+says "assumed preprocessing of vit_tiny_patch16_224, tag mine is not known (--arch NAME)"
 accepts --arch deit_tiny_patch16_224 --json
 prints '"architecture": "deit_tiny_patch16_224'
 accepts --arch vit_tiny_patch16_224 --img-size 384
 prints "positions resampled from 14x14 to 24x24" "shorter side to 426"
 accepts
-prints "give --arch NAME"
+says "--arch NAME or --config FILE would tell more"
 refuses 1 "vit_tiny_patch16_384 says img_size 384x384, the tensors say 224x224" \
     --arch vit_tiny_patch16_384
 refuses 1 "vit_small_patch16_224 says embed_dim 384, the tensors say 192" \
@@ -555,10 +695,10 @@ refuses 1 "vit_base_patch14_dinov2 says patch_size 14, the tensors say 16" \
     --arch vit_base_patch14_dinov2
 cp m.safetensors deit_tiny_patch16_224-a1b2.pth
 convert deit_tiny_patch16_224-a1b2.pth -o m.vit
-prints "give --arch deit_tiny_patch16_224 or --config"
+says "--arch deit_tiny_patch16_224 or --config FILE would tell more"
 cp m.safetensors vit_tiny_patch16_224-vit_base_patch16_224_miil.pth
 convert vit_tiny_patch16_224-vit_base_patch16_224_miil.pth -o m.vit
-prints "give --arch vit_base_patch16_224_miil or --config"
+says "--arch vit_base_patch16_224_miil or --config FILE would tell more"
 random dim=192 depth=12 mlp=768 patch=16 rows=2 cols=7
 refuses 1 "says img_size 224x224, but pos_embed has 15 rows and a patch is 16 wide" --arch vit_tiny_patch16_224
 random chans=1 dim=192 depth=12 mlp=768 patch=16 rows=14 cols=14
@@ -575,7 +715,8 @@ echo '{"architecture": "my_own_vit", "num_classes": 5, "model_args": {"num_heads
   "label_names": ["a", "b", "c", "d", "e\u00e9"],
   "pretrained_cfg": {"mean": [0.25, 0.25, 0.25], "std": [1, 1, 1], "crop_pct": 1.0}}' >config.json
 accepts
-prints "heads 2 x 8" "mean 0.25, std 1" "5 from config.json, the first \"a\"" "my_own_vit in config.json"
+prints "heads 2 x 8" "mean 0.25, std 1" "5 from config.json, the first \"a\""
+says "assumed architecture=my_own_vit, config.json names it, which is none of timm's"
 "$INFO" --labels m.vit >out 2>err
 prints "eé"
 accepts --set mean=0.75
@@ -615,7 +756,7 @@ refuses 1 "missing.json: " --config missing.json $H
 printf '{"model_type": "resnet", "hidden_size": 16}' >config.json
 refuses 1 "config.json: model_type resnet: expected timm's form" --config config.json $H
 accepts $H
-prints "is not in timm's form and was not read"
+says "assumed no configuration, config.json beside the checkpoint is not in timm's form and was"
 printf '{"model_type": "vit", "num_attention_heads": 2}' >config.json
 accepts
 prints "heads 2 x 8" "mean 0.5, std 0.5"

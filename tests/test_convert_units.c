@@ -977,7 +977,17 @@ static void test_settings(void)
     CHECK(settings_parse(&s, "std=2", r) && s.std_count == 1 && s.std[0] == 2);
 }
 
-static const patch_request as_stored;
+/* With an answer to every question. */
+static bool resolved(const settings all[FROM_COUNT], const settings_seen *seen,
+                     settings_resolved *model, report *r)
+{
+    static const patch_request as_stored;
+    findings found = { { NULL, 0, 0 }, { NULL, 0, 0 }, { NULL, 0, 0 } };
+    bool good = settings_resolve(all, seen, &as_stored, model, &found, r);
+    if (good && findings_are_open(&found)) good = findings_refuse(&found, false, r);
+    findings_free(&found);
+    return good;
+}
 
 /* A model as the tensors show it: 192 wide, two blocks, a grid of 14 x 14. */
 static void plain_settings(settings all[FROM_COUNT], settings_seen *seen)
@@ -994,6 +1004,24 @@ static void plain_settings(settings all[FROM_COUNT], settings_seen *seen)
     settings_put(&all[FROM_TENSORS], SETTING_DEPTH, 2);
     settings_put(&all[FROM_TENSORS], SETTING_MLP_DIM, 768);
     settings_put(&all[FROM_TENSORS], SETTING_NUM_CLASSES, 10);
+}
+
+/* Channels of patches that only a matrix shows. */
+static void test_flat_chans(void)
+{
+    static const struct { int64_t depth; double chans; } cases[] = {
+        { 16, 1 }, { 49, 1 }, { 64, 1 }, { 196, 1 }, { 784, 1 }, { 900, 1 }, { 3, 3 }, { 48, 3 },
+        { 192, 3 }, { 300, 3 }, { 768, 3 }, { 50, 3 }, { INT64_MAX, 3 }
+    };
+    settings all[FROM_COUNT];
+    size_t i;
+    for (i = 0; i < FROM_COUNT; i++) settings_start(&all[i], "here");
+    for (i = 0; i < sizeof cases / sizeof *cases; i++)
+        CHECK_MSG(settings_flat_chans(all, cases[i].depth) == cases[i].chans, "case %d", (int)i);
+    settings_put(&all[FROM_OPTIONS], SETTING_PATCH_SIZE, 2);
+    CHECK(settings_flat_chans(all, 16) == 4);
+    settings_put(&all[FROM_CONFIG], SETTING_IN_CHANS, 2);
+    CHECK(settings_flat_chans(all, 16) == 2);
 }
 
 static int field_of(const vit_config *c, const char *name)
@@ -1038,7 +1066,7 @@ static void check_resolved(const resolve_case *t)
               put_words(&all[FROM_NAME], t->name, r) &&
               put_words(&all[FROM_CONFIG], t->config, r) &&
               put_words(&all[FROM_OPTIONS], t->options, r), "%s", latest.text);
-    good = settings_resolve(all, &seen, &as_stored, &model, r);
+    good = resolved(all, &seen, &model, r);
     if (good)
         CHECK_MSG(field_of(&model.config, t->expected) == atoi(strchr(t->expected, '=') + 1),
                   "expected %s, found %d", t->expected, field_of(&model.config, t->expected));
@@ -1056,13 +1084,13 @@ static void test_resolve(void)
         { "", "", "", "mlp_ratio=2 mlp_dim=9", 197, 0, 576, 0, "mlp_dim=9" },
         { "", "", "", "head_dim=32", 197, 0, 576, 0, "num_heads=6" },
         { "", "", "", "head_dim=100", 197, 0, 576, 0, "num_heads 3 x head_dim 100 is" },
-        { "", "", "", "", 197, 0, 300, 0, "num_heads cannot be seen in the tensors" },
+        { "", "", "", "", 197, 0, 300, 0, "num_heads: cannot be seen in the tensors" },
         { "", "", "", "num_heads=3 head_dim=7", 197, 0, 576, 0, "num_heads 3 x head_dim 7 is not" },
         { "", "", "", "num_heads=5", 197, 0, 576, 0, "num_heads 5 does not divide" },
         { "has_diff_attn=1", "", "", "num_heads=192", 197, 0, 576, 0, "head_dim" },
         { "", "", "", "in_chans=0", 197, 0, 576, 768, "is not in_chans 0 x a square" },
         { "", "", "", "patch_size=16", 197, 0, 576, 768, "in_chans=3" },
-        { "", "", "", "patch_size=0", 197, 0, 576, 0, "patch_size is not known" },
+        { "", "", "", "patch_size=0", 197, 0, 576, 0, "patch_size: nothing shows it; give --set patch_size=N" },
         { "", "", "", "patch_size=2000000000", 197, 0, 576, 0, "img_height 2.8e+10 is out of" },
         { "stem=resnet stem_stage1=1", "", "", "", 197, 0, 576, 0, "stem and stem_width need" },
         { "stem=resnet stem_stage1=1 stem_stage2=1", "", "", "patch_size=12", 197, 0, 576, 0,
@@ -1073,7 +1101,7 @@ static void test_resolve(void)
         { "", "", "img_size=96", "", 197, 0, 576, 0, "says img_size 96x96, the tensors say 224" },
         { "", "", "img_size=96", "img_size=48", 197, 0, 576, 0, "img_width=48" },
         { "", "", "img_size=96", "", 24, 0, 576, 0, "but pos_embed has 24 rows and a patch is 16" },
-        { "", "", "", "img_size=16", 24, 0, 576, 0, "the input 2 tokens; if they are the first" },
+        { "", "", "", "img_size=16", 24, 0, 576, 0, "the input 2 tokens, which may be the first" },
         { "", "", "", "img_size=999999", 24, 0, 576, 0,
           "pos_embed has 24 rows for 1 prefix token " },
         { "num_reg_tokens=2", "", "", "img_size=96x64", 27, 0, 576, 0, "img_width=64" },
@@ -1089,8 +1117,8 @@ static void test_resolve(void)
           "positions=0" },
         { "has_cls_token=0", "", "", "positions=none pool=avg activation=gelu", 196, 0, 576, 0,
           "says positions none, pos_embed with 196 rows says all" },
-        { "", "", "", "pos_first_rows=1", 197, 0, 576, 0, "depends on the input size" },
-        { "", "", "", "pos_first_rows=1 img_height=32", 197, 0, 576, 0, "depends on the input" },
+        { "", "", "", "pos_first_rows=1", 197, 0, 576, 0, "img_size: it tells how many of the first rows" },
+        { "", "", "", "pos_first_rows=1 img_height=32", 197, 0, 576, 0, "img_size: it tells how many of the first" },
         { "", "", "", "pos_first_rows=1 img_size=32", 197, 0, 576, 0, "img_width=32" },
         { "", "", "", "pos_first_rows=1 positions=patches img_size=224", 196, 0, 576, 0,
           "positions=1" },
@@ -1144,10 +1172,10 @@ static void test_resolve(void)
         { "", "", "", "dynamic_img_size=1 resize_width=300", 197, 0, 576, 0, "crop_pct=0" },
         { "", "", "", "dynamic_img_size=1 crop_pct=1", 197, 0, 576, 0, "crop_pct=1" },
         { "", "", "", "dynamic_img_size=1 crop_pct=1.00000049", 197, 0, 576, 0, "crop_pct=0" },
-        { "has_mlp_norm=1", "", "", "", 197, 0, 576, 0, "norm_eps cannot be seen" },
-        { "has_attn_norm=1", "", "", "", 197, 0, 576, 0, "norm_eps cannot be seen" },
-        { "has_pre_norm=1", "", "", "", 197, 0, 576, 0, "norm_eps cannot be seen" },
-        { "", "", "", "pool=map", 197, 0, 576, 0, "activation cannot be seen" },
+        { "has_mlp_norm=1", "", "", "", 197, 0, 576, 0, "norm_eps: cannot be seen" },
+        { "has_attn_norm=1", "", "", "", 197, 0, 576, 0, "norm_eps: cannot be seen" },
+        { "has_pre_norm=1", "", "", "", 197, 0, 576, 0, "norm_eps: cannot be seen" },
+        { "", "", "", "pool=map", 197, 0, 576, 0, "activation: cannot be seen" },
         { "has_gated_mlp=1", "", "", "", 197, 0, 576, 0, "a gated MLP, whose activation" },
         { "has_fc_norm=1", "pool=token", "", "", 197, 0, 576, 0,
           "here has no norm after the pool, "
@@ -1223,7 +1251,7 @@ static void test_resize(void)
         settings_put(&all[FROM_OPTIONS], SETTING_IMG_HEIGHT, cases[i].size);
         settings_put(&all[FROM_OPTIONS], SETTING_IMG_WIDTH, cases[i].size);
         settings_put(&all[FROM_CONFIG], SETTING_CROP_PCT, cases[i].crop_pct);
-        CHECK_MSG(settings_resolve(all, &seen, &as_stored, &model, r), "%s", latest.text);
+        CHECK_MSG(resolved(all, &seen, &model, r), "%s", latest.text);
         CHECK_MSG(model.config.resize_height == cases[i].resize &&
                   model.config.resize_width == cases[i].resize,
                   "%d / %g: %d", cases[i].size, cases[i].crop_pct, model.config.resize_height);
@@ -1253,7 +1281,7 @@ static void test_scale(void)
         memcpy(&expected, &bits, sizeof expected);
         plain_settings(all, &seen);
         settings_put(&all[FROM_OPTIONS], SETTING_NUM_HEADS, cases[i].heads);
-        CHECK_MSG(settings_resolve(all, &seen, &as_stored, &model, r), "%s", latest.text);
+        CHECK_MSG(resolved(all, &seen, &model, r), "%s", latest.text);
         CHECK_MSG(model.config.attn_scale == expected, "%d heads: %.9g", cases[i].heads,
                   (double)model.config.attn_scale);
     }
@@ -1426,7 +1454,7 @@ static void test_quantise(void)
 }
 
 /* What the calibration does to the weights, written in f32 where nothing is rounded. */
-static bool write_folded(const vit_model *model, const photo_list *photos, FILE *file, report *r)
+static bool write_folded(const vit_model *model, photo_list *photos, FILE *file, report *r)
 {
     const vit_writer_contents contents = { &model->config, VIT_F32, { NULL, 0 }, 0, NULL, NULL,
                                            NULL };
@@ -1476,7 +1504,7 @@ static void check_folding(const vit_model *model, const vit_model *folded)
 static void fold(const tiny_options *o, char *path)
 {
     char *paths[1] = { path };
-    const photo_list photos = { paths, 1 };
+    photo_list photos = { paths, 1, 0 };
     tiny_file f;
     vit_model model, folded;
     report *r = new_report();
@@ -1554,7 +1582,7 @@ static void test_compare(const char *data)
     };
     char path[256];
     char *paths[1] = { path };
-    const photo_list photos = { paths, 1 };
+    photo_list photos = { paths, 1, 0 };
     size_t i;
     snprintf(path, sizeof path, "%s/images/rgb.png", data);
     for (i = 0; i < COUNT(cases); i++) {
@@ -1611,6 +1639,7 @@ int main(int argc, char **argv)
     test_config_pre_norm();
     test_json_labels();
     test_settings();
+    test_flat_chans();
     test_resolve();
     test_stem_stride();
     test_describe();

@@ -222,6 +222,8 @@ static bool put_settings(settings *s, const char *words, report *r)
     return true;
 }
 
+static bool skipped;   /* a photo that could not be read: the others calibrate otherwise */
+
 static bool convert(const job *j, report *r)
 {
     static const char *const photos[PHOTOS] = {
@@ -258,6 +260,7 @@ static bool convert(const job *j, report *r)
     settings_start(&c.all[FROM_OPTIONS], "--set");
     settings_put(&c.all[FROM_OPTIONS], SETTING_NUM_HEADS, 2);
     good = put_settings(&c.all[FROM_OPTIONS], j->settings, r) && convert_run(&c, r);
+    skipped = c.calibration.skipped + c.photos.skipped > 0;
     convert_free(&c);
     return good;
 }
@@ -321,14 +324,15 @@ static void fail_once(const char *what, operation *perform, const job *j, long a
     bool good;
     calls = 0;
     fail_at = at;
+    skipped = false;
     good = perform(j, &r);
     fail_at = 0;
     CHECK_MSG(good || (r.failed && r.text[0] && !strchr(r.text, '\n')), "%s, call %ld: %s",
               what, at, r.text);
     CHECK_MSG(live_count == before, "%s, call %ld: %ld blocks lost", what, at,
               live_count - before);
-    CHECK_MSG(hash_file(output) == (good ? wanted : old) && count_files() == files,
-              "%s, call %ld: files changed", what, at);
+    CHECK_MSG((hash_file(output) == (good ? wanted : old) || (good && skipped)) &&
+                  count_files() == files, "%s, call %ld: files changed", what, at);
     if (good) write_old();
 }
 

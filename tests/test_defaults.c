@@ -214,7 +214,7 @@ static const row image_processors[] = {
 
 static const row others[] = {
     { "timm: LayerNorm, nn.GELU, global_pool", "timm_map/model.safetensors", HEADS, NULL, NULL,
-      "!activation cannot be seen in the tensors; give --set activation=" },
+      "!activation: cannot be seen in the tensors; give --set activation=" },
     { "timm: LayerNorm, nn.GELU, global_pool", "mae/model.pth", AT_224, NULL, NULL,
       "norm_eps=1e-6 activation=gelu pool=token block_type=pre_norm pool_prefix=0" },
     { "timm: _cfg of vision_transformer.py", "mae/model.pth", AT_224, NULL, NULL, TIMM_IMAGES },
@@ -229,7 +229,7 @@ static const row others[] = {
     { "DeiT-3: rows that may be either", "deit3/model.pth", HEADS " positions=patches", NULL, NULL,
       "norm_eps=1e-6 activation=gelu" },
     { "open_clip around timm", "open_clip_timm/model.safetensors", HEADS, NULL, NULL,
-      "!norm_eps cannot be seen in the tensors; give --set norm_eps=N" },
+      "!norm_eps: cannot be seen in the tensors; give --set norm_eps=N" },
     { "vit.cpp: its header", "vit_cpp/model.gguf", "", NULL, NULL,
       "num_heads=2 norm_eps=1e-6 activation=gelu pool=token" },
     { "torchvision: VisionTransformer", "torchvision/model.pth", HEADS, NULL, NULL,
@@ -266,7 +266,7 @@ static const row others[] = {
     { "EVA-02: norm_layer", "eva02_original/model.pth", HEADS, NULL, NULL,
       "!give --set norm_eps=N" },
     { "EVA-02 in timm's names: rotary or not", "eva02_untold/model.safetensors", HEADS, NULL, NULL,
-      "!give --set rope_type=none or, for EVA-02, cat" },
+      "!give --set rope_type=none or --set rope_type=cat (EVA-02" },
     { "DINOv3: vision_transformer.py", "dinov3_original/model.pth", HEADS " img_size=4", NULL, NULL,
       "norm_eps=1e-5 activation=gelu pool=token rope=1 " IMAGENET },
     { "Perception Encoder: pe.py", "pe_core/model.pt", HEADS, NULL, NULL,
@@ -350,7 +350,7 @@ static const row heads[] = {
       ";patch_embed.backbone.stages.1000.blocks.0.conv1.weight 1", "", NULL, NULL,
       "!1 unknown tensor" },
     { "timm: no model so wide", TIMM_TENSORS("80", "240"), "", NULL, NULL,
-      "!give --set num_heads=N, --arch or --config" },
+      "!give --set num_heads=N (1, 2, 4, 5, 8 or 10), --arch NAME or --config FILE" },
     { "open_clip: head_width", CLIP_TENSORS("320", "960"), "",
       "{\"model_cfg\": {\"vision_cfg\": {}}}", NULL, "num_heads=5 head_dim=64" },
     { "AIMv2: 128 wide", AIMV2_TENSORS("384", "1152"), "", NULL, NULL, "num_heads=3 head_dim=128" }

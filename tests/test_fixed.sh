@@ -12,10 +12,12 @@ warnings="-std=c99 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wundef -Werro
 small="-DVIT_STATIC -DVIT_NO_TEXT -DVIT_NO_TRACE -DVIT_NO_EXECUTOR -DVIT_LOW_MEMORY"
 small="$small -DVIT_LOGITS_ONLY -DVIT_BARE_METAL -DVIT_MAX_CHANS=3"
 
-# check NAME DTYPE OTHER COMPILER LEVEL: a fixture of tests/data/coverage
+# check NAME DTYPE OTHER COMPILER LEVEL: a fixture of tests/data/coverage or tests/data/fixtures
 check() {
-    local name=$1_$2 upper flags head=1
-    "$BIN/tools/vit-convert" "tests/data/coverage/$1" --dtype "$2" -q -o "$work/$name.vit" &&
+    local name=$1_$2 folder=tests/data/coverage/$1 upper flags head=1 options=()
+    [ -d "$folder" ] || folder=tests/data/fixtures/$1
+    [ ! -e "$folder/options" ] || mapfile -t options <"$folder/options"
+    "$BIN/tools/vit-convert" "$folder" --dtype "$2" -q -o "$work/$name.vit" "${options[@]}" &&
         "$BIN/tools/vit-convert" "$work/$name.vit" --c-array -q -o "$work/$name.h" || return 1
     sed -i '/ALIGN static const/,/^};/d' "$work/$name.h" # the program reads the file
     upper=$(tr '[:lower:]' '[:upper:]' <<<"$name")
@@ -50,6 +52,13 @@ vit_so150m_patch16_reg4_map_256 f16 gcc -Os
 vit_tiny_r_s16_p8_224 f32 gcc -Os
 vit_base_mci_224 int8 gcc -Os
 vit_dlittle_patch16_reg1_gap_256 f32 clang -Oz
+self int8 gcc -Os
+self_res f32 clang -Oz
+rep_gelu f32 gcc -Os
+rep_relu bf16 gcc -O2
+interleaved f32 gcc -Os
+cut_unfold f16 clang -Os
+cut_reshape int4 gcc -Os
 CASES
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]

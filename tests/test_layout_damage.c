@@ -5,7 +5,7 @@
  *
  * A tensor that has another name must never look like an option that is off: that is refused, or
  * the same bytes are written, since such tensors are dropped (those of a text model). What else is
- * wrong is refused in one line, or was of no importance. The linker puts the functions below in the
+ * wrong is refused, or was of no importance. The linker puts the functions below in the
  * place of the reader's (Makefile).
  */
 #define _POSIX_C_SOURCE 200809L
@@ -131,7 +131,7 @@ static void damage_all(const char *data, const job *j)
             r = report_make();
             unlink(output);
             good = convert(data, j, NULL, &r);
-            CHECK_MSG(good || (r.failed && r.text[0] && !strchr(r.text, '\n')), "%s, tensor %d: %s",
+            CHECK_MSG(good || (r.failed && is_refusal(r.text)), "%s, tensor %d: %s",
                       j->checkpoint, (int)victim, r.text);
             CHECK_MSG(!good || kind != RENAMED || hash_file(output) == sound, "%s: %s is accepted",
                       j->checkpoint, damaged_name);

@@ -52,15 +52,23 @@ prints() { # TEXT...
     done
 }
 
-# --- what no tensor shows is asked for, one after the other ---------------------------------------
+says() { # TEXT...: on stderr
+    local text
+    for text; do
+        if grep -qF -e "vit-convert: $text" "$work/err"; then pass
+        else fail "expected \"$text\" on stderr"; fi
+    done
+}
+
+# --- what no tensor shows is asked for, all of it at once -----------------------------------------
 
 take clip
-asks "num_heads cannot be seen" --set norm_eps=1e-5 --set activation=quick_gelu
+asks "num_heads: cannot be seen" --set norm_eps=1e-5 --set activation=quick_gelu
 h="--set num_heads=1"
 # shellcheck disable=SC2086 # words
 {
-asks "norm_eps cannot be seen in the tensors; give --set norm_eps=N" $h
-asks "activation cannot be seen in the tensors; give --set activation=WORD (gelu gelu_tanh" $h \
+asks "norm_eps: cannot be seen in the tensors; give --set norm_eps=N" $h
+asks "activation: cannot be seen in the tensors; give --set activation=gelu|gelu_tanh" $h \
     --set norm_eps=1e-5
 accepts $h --set norm_eps=1e-5 --set act_layer=quick_gelu
 prints "no patch bias, norm before the blocks, quick GELU"
@@ -70,7 +78,7 @@ asks "--set says" --set positions=patches $h --set norm_eps=1e-5 --set activatio
 take siglip_gap
 h="--set num_heads=2"
 asks "there is no class token, and how the patches are pooled cannot be seen" $h
-asks "activation cannot be seen" $h --set pool=avg
+asks "activation: cannot be seen" $h --set pool=avg
 accepts $h --set pool=max --set activation=gelu_tanh
 prints "no class token" "tanh GELU" "maximum of the patches"
 "$info" "$work/m.vit" >"$work/out" 2>"$work/err"
@@ -79,7 +87,7 @@ prints "patches of 4 x 4"
 
 take siglip_heads
 h="--set num_heads=3"
-asks "activation cannot be seen" $h
+asks "activation: cannot be seen" $h
 accepts $h --set activation=gelu
 prints "attention pooling"
 
@@ -87,17 +95,17 @@ take eva
 h="--set num_heads=2"
 asks "fc_norm is there, so the head may read an average" $h
 accepts $h --set global_pool=avg
-prints "mean of the patches, norm after pooling" \
-    "norm_eps 1e-6 and activation gelu: timm's usual, as nothing says otherwise"
+prints "mean of the patches, norm after pooling"
+says "assumed norm_eps=1e-06, timm's usual (--set norm_eps=N)" "assumed activation=gelu, timm's"
 
 take test_vit4
 asks "the norms have no bias, so they are RMS norms" $h --set pool=avg
-asks "norm_eps cannot be seen" $h --set pool=avg --set norm_type=rms
+asks "norm_eps: cannot be seen" $h --set pool=avg --set norm_type=rms
 accepts $h --set pool=avg --set norm_type=rms --set eps=1e-6 --set activation=gelu
 prints "1 register token, RMS norms, LayerScale" "norm after pooling"
 
 take beit3
-asks "norm_eps cannot be seen" $h --set pool=avg
+asks "norm_eps: cannot be seen" $h --set pool=avg
 accepts $h --set pool=avg --set norm_eps=1e-5 --json
 prints '"has_attn_norm": 1' '"has_mlp_norm": 1' '"has_fc_norm": 1' '"has_final_norm": 0'
 
@@ -126,9 +134,50 @@ accepts $h --set block_type=post_norm --set norm_eps=1e-5 --set activation=relu 
 prints "post-norm blocks, ReLU, no final norm"
 }
 
-asks "--calibrate needs blocks that norm what they read (block_type=pre_norm)" --dtype int8 \
-    --calibrate "$root/examples/cat.ppm" --set num_heads=2 --set block_type=post_norm \
+asks "--calibrate needs blocks that norm what they read (block_type=pre_norm) and attention=all" \
+    --dtype int8 --calibrate "$root/examples/cat.ppm" --set num_heads=2 --set block_type=post_norm \
     --set norm_eps=1e-5 --set activation=relu --set final_norm=0
+
+# --- what people write themselves -----------------------------------------------------------------
+
+take self
+h="--set num_heads=2 --set norm_eps=1e-6 --set activation=gelu"
+# shellcheck disable=SC2086
+{
+accepts --set norm_eps=1e-6 --set activation=gelu --set attention=self # no heads are asked for
+prints "each token attends to itself alone"
+accepts $h --set attention=self --set attn_root=embed_dim_after
+asks "expected one of all self" $h --set attention=own
+asks "--calibrate needs blocks that norm what they read (block_type=pre_norm) and attention=all" \
+    --dtype int8 --calibrate "$root/examples/cat.ppm" $h --set attention=self
+}
+
+take no_mlp
+# shellcheck disable=SC2086
+{
+accepts --set num_heads=2 --set norm_eps=1e-6
+prints "no MLP" "LayerScale"
+sed -i "s|\"mlp_ratio\": 0|\"mlp_ratio\": 4|" "$work/said.json"
+asks "said.json says mlp_dim 80, the tensors say 0" --config said.json
+accepts --set num_heads=2 --set norm_eps=1e-6 --dtype int8 --calibrate "$root/examples/cat.ppm"
+}
+
+take interleaved
+h="--set num_heads=2 --set norm_eps=1e-6 --set activation=gelu --img-size 8x12"
+# shellcheck disable=SC2086
+{
+accepts $h --set patch_cut=interleaved
+prints "interleaved patches"
+accepts $h --set patch_cut=reshape --set patch_order=chw
+asks "patch_cut=reshape takes values as they come" $h --set patch_cut=reshape \
+    --set patch_order=hwc
+asks "--patch-size: expected patches that are squares of the input, found patch_cut=unfold" $h \
+    --set patch_cut=unfold --patch-size 8
+asks "--in-chans: expected patches that are squares" $h --set patch_cut=unfold --in-chans 1
+asks "the positions are for 2x3 patches, the input has 4x6" --set num_heads=2 \
+    --set norm_eps=1e-6 --set activation=gelu --set patch_cut=interleaved --img-size 16x24 \
+    --config said.json
+}
 
 # --- config.json ----------------------------------------------------------------------------------
 

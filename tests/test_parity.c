@@ -369,13 +369,17 @@ static int expect_name(const fixture *f, int at, const char *format, int block) 
 static int check_block_order(const fixture *f, int block, int at) {
     const vit_config *c = &f->model.config;
     const bool first = c->block_type == VIT_BLOCK_PRE_NORM;
+    const bool all = c->attention == VIT_ATTENTION_ALL;
     at = first ? expect_name(f, at, ".norm1", block) : at;
-    at = expect_name(f, at, ".attn.qkv", block);
+    at = all ? expect_name(f, at, ".attn.qkv", block) : at;
     at = c->has_qk_norm ? expect_name(f, at, ".attn.qk_norm", block) : at;
-    at = expect_name(f, at, ".attn.context", block);
+    at = all ? expect_name(f, at, ".attn.context", block) : at;
     at = c->has_attn_norm ? expect_name(f, at, ".attn.norm", block) : at;
     at = expect_name(f, at, ".attn.proj", block);
     at = expect_name(f, at, ".attn", block);
+    if (c->mlp_dim == 0) {
+        return expect_name(f, at, "", block);
+    }
     at = first ? expect_name(f, at, ".norm2", block) : at;
     at = expect_name(f, at, ".mlp.fc1", block);
     at = expect_name(f, at, ".mlp.act", block);

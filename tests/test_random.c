@@ -25,7 +25,7 @@
 #include <float.h>
 #include <stdbool.h>
 
-enum { MODELS = 640, STEMS = 90, BATCH = 2, MAX_TRACED = 240 };
+enum { MODELS = 640, STEMS = 90, OWN = 240, BATCH = 2, MAX_TRACED = 240 };
 
 /* Largest relative errors. Measured over seven seeds: 7.1e-6, 1.9e-5 where differential attention
    subtracts maps that are nearly equal; 3.4e-5 where weights of the softmax are rounded, 7e-4
@@ -310,6 +310,14 @@ static double activate(int activation, double x) {
     }
 }
 
+static double represent(int activation, double x) {
+    switch (activation) {
+    case VIT_REPRESENTATION_TANH: return tanh(x);
+    case VIT_REPRESENTATION_NONE: return x;
+    default: return activate(activation - VIT_REPRESENTATION_GELU, x);
+    }
+}
+
 /* x becomes exp(x - max); returns the sum. */
 static double exponentials(double *x, size_t n) {
     double top = x[0], sum = 0;
@@ -490,6 +498,28 @@ static feature_map embed_map(reference *f, const float *input) {
     return c->stem == VIT_STEM_CONV ? mobileclip(f, x) : resnet(f, x);
 }
 
+/* Patches that are no squares: [num_patches, C, P, P] of the input's planes. */
+static feature_map cut_patches(const vit_config *c, const feature_map *x, size_t p) {
+    size_t height = x->height / p, width = x->width / p, area = p * p;
+    feature_map y = {height, width, x->chans * area, doubles(height * width * x->chans * area)};
+    for (size_t i = 0; i < height * width * y.chans; i++) {
+        size_t patch = i / y.chans, k = i % y.chans, square = i / area % (height * width);
+        size_t chan = k / area, row = k % area / p * height + patch / width;
+        size_t column = k % p * width + patch % width;
+        if (c->patch_cut == VIT_CUT_RESHAPE) {
+            chan = i / (x->width * x->height);
+            row = i / x->width % x->height;
+            column = i % x->width;
+        } else if (c->patch_cut == VIT_CUT_UNFOLD) {
+            chan = i / area / (height * width);
+            row = square / width * p + i % area / p;
+            column = square % width * p + i % p;
+        }
+        y.data[i] = x->data[(row * x->width + column) * x->chans + chan];
+    }
+    return y;
+}
+
 /* conv2d with stride P, straight from its definition. */
 static double *patch_embed(reference *f, const float *input) {
     const vit_config *c = &f->model->config;
@@ -497,7 +527,7 @@ static double *patch_embed(reference *f, const float *input) {
     vit_tensor t;
     CHECK(find_tensor(f->model, "patch_embed.proj.weight", &t) && (size_t)t.dims[1] == x.chans);
     size_t p = (size_t)t.dims[2], chans = x.chans, patches = (size_t)c->num_patches;
-    feature_map seen = windows(&x, p, p, false, 0);
+    feature_map seen = c->patch_cut ? cut_patches(c, &x, p) : windows(&x, p, p, false, 0);
     CHECK(seen.height * seen.width == patches);
     double *rows = seen.data, *to;
     free(x.data);
@@ -734,6 +764,16 @@ static void attention(reference *f, int block) {
     const vit_config *c = &f->model->config;
     size_t width = (size_t)(c->num_heads * c->head_dim), n = f->tokens;
     double *y = branch_input(f, block, "norm1");
+    if (c->attention == VIT_ATTENTION_SELF) {
+        double *proj = block_linear(f->model, block, "attn.proj", y, n, f->dim, f->dim);
+        block_step(f, block, ".attn.proj", proj, n * f->dim);
+        add_to_x(f, block, "norm1", "ls1.gamma", ".attn", proj);
+        for (size_t i = 0; i < (size_t)c->num_heads * n * n; i++) {
+            f->attention[i] = i / n % n == i % n;
+        }
+        free(y);
+        return;
+    }
     double *qkv = block_linear(f->model, block, "attn.qkv", y, n, f->dim, 3 * width);
     block_step(f, block, ".attn.qkv", qkv, n * 3 * width);
     qk_norm(f, block, qkv);
@@ -753,6 +793,10 @@ static void mlp(reference *f, int block) {
     const vit_config *c = &f->model->config;
     size_t n = f->tokens, hidden = (size_t)c->mlp_dim;
     size_t wide = c->has_gated_mlp ? 2 * hidden : hidden;
+    if (hidden == 0) {
+        block_step(f, block, "", f->x, n * f->dim);
+        return;
+    }
     double *y = branch_input(f, block, "norm2"), *h = doubles(n * hidden);
     double *fc1 = block_linear(f->model, block, "mlp.fc1", y, n, f->dim, wide);
     block_step(f, block, ".mlp.fc1", fc1, n * wide);
@@ -866,7 +910,7 @@ static void embedding(reference *f) {
     if (c->representation_dim) {
         double *y = linear(f->model, "pre_logits.fc", cls, 1, f->dim, width);
         for (size_t i = 0; i < width; i++) {
-            f->embedding[i] = tanh(y[i]);
+            f->embedding[i] = represent(c->representation_act, y[i]);
         }
         free(y);
         step(f, "pre_logits", f->embedding, width, strict);
@@ -1103,8 +1147,32 @@ static void random_stem(vit_config *c, int number) {
     c->has_patch_pre_norm = 0;
 }
 
-/* kind: a dtype, or VIT_NUM_DTYPES for all of them in one model. stem: see above; -1 for none. */
-static tiny_options random_options(int kind, int stem) {
+/* What people write who build a ViT of their own. */
+static void own_options(vit_config *c) {
+    c->patch_cut = pick(0, VIT_NUM_CUTS - 1);
+    if (c->patch_cut) {
+        c->img_height -= c->img_height % c->patch_size;
+        c->img_width -= c->img_width % c->patch_size;
+    }
+    c->attention = pick(0, VIT_NUM_ATTENTIONS - 1);
+    if (c->attention == VIT_ATTENTION_SELF) {
+        c->has_qkv_bias = c->has_qk_norm = c->rope = c->rope_per_block = 0;
+        c->has_rel_pos = c->has_diff_attn = c->has_attn_norm = 0;
+    }
+    if (pick(0, 1) && c->block_type != VIT_BLOCK_PARALLEL && c->pool != VIT_POOL_MAP) {
+        c->mlp_dim = c->has_gated_mlp = c->has_mlp_norm = 0;
+    }
+    if (!c->has_dist_token && c->pool != VIT_POOL_TOKEN_AVG) {
+        c->representation_dim = pick(1, 50);
+        c->representation_act = pick(0, VIT_NUM_REPRESENTATIONS - 1);
+    }
+}
+
+/* Plain, with a stem, or with what is in own_options. */
+typedef enum model_group { GROUP_PLAIN, GROUP_STEM, GROUP_OWN } model_group;
+
+/* kind: a dtype, or VIT_NUM_DTYPES for all of them in one model. stem: see above. */
+static tiny_options random_options(int kind, model_group group, int stem) {
     tiny_options o = tiny_defaults();
     vit_config *c = &o.config;
     c->in_chans = pick(1, 6);
@@ -1131,8 +1199,11 @@ static tiny_options random_options(int kind, int stem) {
     if (pick(0, 1)) {
         attention_options(c);
     }
-    if (stem >= 0) {
+    if (group == GROUP_STEM) {
         random_stem(c, stem);
+    }
+    if (group == GROUP_OWN) {
+        own_options(c);
     }
     c->norm_eps = (float)pick(1, 100) * 1e-5f;
     c->attn_scale = (float)pick(-20, 40) / 40.0f;
@@ -1148,14 +1219,15 @@ static void describe(char *what, size_t size, int index, const tiny_options *o) 
     snprintf(what, size,
              "model %d: %dx%dx%d by %d, D %d, L %d, H %d x %d, mlp %d, classes %d, rep %d, "
              "dist %d, norm %d, bias %d, pos %d, type %d/%d, act %d/%d, pool %d/%d, rope %d/%d, "
-             "relative %d, diff %d, stem %d of %d: %d %d %d %d, %s %d",
+             "relative %d, diff %d, stem %d of %d: %d %d %d %d, cut %d, self %d, then %d, %s %d",
              index, c->in_chans, c->img_height, c->img_width, c->patch_size, c->embed_dim, c->depth,
              c->num_heads, c->head_dim, c->mlp_dim, c->num_classes, c->representation_dim,
              c->has_dist_token, c->has_patch_norm, c->has_qkv_bias, c->positions, c->norm_type,
              c->block_type, c->activation, c->has_gated_mlp, c->pool, c->pool_num_heads, c->rope,
              c->rope_per_block, c->has_rel_pos, c->has_diff_attn, c->stem, c->stem_width,
-             c->stem_stage1, c->stem_stage2, c->stem_stage3, c->stem_stage4,
-             o->mixed ? "dtypes from" : "dtype", (int)o->dtype);
+             c->stem_stage1, c->stem_stage2, c->stem_stage3, c->stem_stage4, c->patch_cut,
+             c->attention, c->representation_act, o->mixed ? "dtypes from" : "dtype",
+             (int)o->dtype);
 }
 
 /* Shapes that kernels find hard; each must come up with each kind of weights. */
@@ -1196,7 +1268,15 @@ static void describe(char *what, size_t size, int index, const tiny_options *o) 
     X(map_of_heads, c->pool == VIT_POOL_MAP && c->pool_num_heads)                                  \
     X(map, c->pool == VIT_POOL_MAP)                                                                \
     X(token_avg, c->pool == VIT_POOL_TOKEN_AVG)                                                    \
-    X(relu, c->activation == VIT_RELU && c->depth)
+    X(relu, c->activation == VIT_RELU && c->depth)                                                 \
+    X(no_mlp, c->mlp_dim == 0 && c->depth)                                                         \
+    X(self_attention, c->attention == VIT_ATTENTION_SELF && c->depth)                              \
+    X(self_alone, c->attention == VIT_ATTENTION_SELF && c->mlp_dim == 0 && c->depth)               \
+    X(interleaved, c->patch_cut == VIT_CUT_INTERLEAVED && c->grid_height > 1 && c->grid_width > 1) \
+    X(reshaped, c->patch_cut == VIT_CUT_RESHAPE && c->in_chans > 1)                                \
+    X(unfolded, c->patch_cut == VIT_CUT_UNFOLD && c->in_chans > 1 && c->num_patches > 1)           \
+    X(untouched, c->representation_act == VIT_REPRESENTATION_NONE)                                 \
+    X(activated, c->representation_act >= VIT_REPRESENTATION_GELU)
 
 #define SHAPE(name, condition) name,
 enum { SHAPE_LIST(SHAPE) NUM_SHAPES };
@@ -1270,10 +1350,10 @@ static double test_opened(const char *what, int index, const vit_model *model,
     return worst;
 }
 
-static double test_one(int index, bool has_stem, const vit_executor *executor) {
-    char what[256];
+static double test_one(int index, model_group group, const vit_executor *executor) {
+    char what[320];
     int kind = index % (VIT_NUM_DTYPES + 1), stem = index / (VIT_NUM_DTYPES + 1) % 5;
-    tiny_options o = random_options(kind, has_stem ? stem : -1);
+    tiny_options o = random_options(kind, group, stem);
     tiny_file file = tiny_build(&o);
     vit_model model;
     double worst = 0;
@@ -1290,20 +1370,22 @@ static double test_one(int index, bool has_stem, const vit_executor *executor) {
     return worst;
 }
 
-/* Arguments after the folder of the tests' data: so many models instead of all, and so many more
-   with stems. */
+/* Arguments after the folder of the tests' data: so many models instead of all, so many more with
+   stems, and so many more with own_options. */
 int main(int argc, char **argv) {
     int plain = argc > 2 ? atoi(argv[2]) : MODELS;
-    int models = plain + (argc > 3 ? atoi(argv[3]) : argc > 2 ? 0 : STEMS);
+    int stems = plain + (argc > 3 ? atoi(argv[3]) : argc > 2 ? 0 : STEMS);
+    int models = stems + (argc > 4 ? atoi(argv[4]) : argc > 2 ? 0 : OWN);
     vit_threads *pool;
     vit_executor executor;
     double worst = 0;
     vit_hash_init(&bits);
     CHECK(vit_threads_create(3, &pool, &executor) == VIT_OK);
     for (int i = 0; i < models; i++) {
-        worst = fmax(worst, test_one(i, i >= plain, &executor));
+        model_group group = i < plain ? GROUP_PLAIN : i < stems ? GROUP_STEM : GROUP_OWN;
+        worst = fmax(worst, test_one(i, group, &executor));
     }
-    if (models >= MODELS + STEMS) {
+    if (models >= MODELS + STEMS + OWN) {
         check_shapes();
     }
     vit_threads_destroy(pool);

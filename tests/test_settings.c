@@ -28,15 +28,26 @@ static void plain_model(settings all[FROM_COUNT], settings_seen *seen)
     settings_put(tensors, SETTING_NORM_TYPE, VIT_LAYER_NORM);
 }
 
-static vit_config plain_config(void)
+/* With an answer to every question. */
+static bool resolved(const settings all[FROM_COUNT], const settings_seen *seen,
+                     settings_resolved *model, report *r)
 {
     static const patch_request as_stored;
+    findings found = { { NULL, 0, 0 }, { NULL, 0, 0 }, { NULL, 0, 0 } };
+    bool good = settings_resolve(all, seen, &as_stored, model, &found, r);
+    if (good && findings_are_open(&found)) good = findings_refuse(&found, false, r);
+    findings_free(&found);
+    return good;
+}
+
+static vit_config plain_config(void)
+{
     settings all[FROM_COUNT];
     settings_seen seen;
     settings_resolved model;
     report r = report_make();
     plain_model(all, &seen);
-    CHECK_MSG(settings_resolve(all, &seen, &as_stored, &model, &r), "%s", r.text);
+    CHECK_MSG(resolved(all, &seen, &model, &r), "%s", r.text);
     return model.config;
 }
 
@@ -185,6 +196,7 @@ static const char *company_of(setting_key key)
         return "stem=resnet stem_width=32 stem_stage1=1 stem_stage2=1 stem_stage3=1 patch_size=32";
     case SETTING_EMBED_DIM: return "num_heads=3";
     case SETTING_CLS_TOKEN: return "pool=avg";
+    case SETTING_REPRESENTATION_ACTIVATION: return "representation_dim=8";
     case SETTING_POOL_NUM_HEADS:
     case SETTING_POOL_MLP_DIM: return "pool=map";
     default: return "";
@@ -210,7 +222,6 @@ static void put_words(settings *s, const char *words)
 /* Only patches have positions here, so that other tokens may come and go. */
 static void check_copied(setting_key key)
 {
-    static const patch_request as_stored;
     const double value = other_value(&setting_rows[key]);
     settings all[FROM_COUNT];
     settings_seen seen;
@@ -223,7 +234,7 @@ static void check_copied(setting_key key)
     if (key == SETTING_PATCH_SIZE || key == SETTING_STEM_STAGE4) seen.position_rows = 0;
     if (seen.position_rows == 0) put_words(&all[FROM_OPTIONS], "positions=none");
     settings_put(&all[FROM_OPTIONS], key, value);
-    CHECK_MSG(settings_resolve(all, &seen, &as_stored, &model, &r), "%s=%g: %s",
+    CHECK_MSG(resolved(all, &seen, &model, &r), "%s=%g: %s",
               setting_rows[key].name, value, r.text);
     CHECK_MSG(setting_get_field(key, &model.config) == value, "%s: %g", setting_rows[key].name,
               setting_get_field(key, &model.config));

@@ -27,6 +27,8 @@ static int run(const tiny_options *o, float logits[NUM_LOGITS]) {
 /* What a value wants of the other options. */
 static void prepare(vit_config *c, const char *name, int value) {
     c->num_reg_tokens = 1;
+    c->has_qkv_bias = strcmp(name, "attention") != 0;
+    c->representation_dim = strcmp(name, "representation_act") == 0 ? 12 : 0;
     if (strcmp(name, "stem") == 0 && value != VIT_STEM_NONE) {
         c->stem_width = 32;
         c->stem_stage1 = value == VIT_STEM_RESNET;
@@ -74,6 +76,9 @@ int main(void) {
     VALUES(block_type, VIT_NUM_BLOCK_TYPES);
     VALUES(rope, VIT_NUM_ROPES);
     VALUES(activation, VIT_NUM_ACTIVATIONS);
+    VALUES(representation_act, VIT_NUM_REPRESENTATIONS);
+    VALUES(attention, VIT_NUM_ATTENTIONS);
+    VALUES(patch_cut, VIT_NUM_CUTS);
     VALUES(pool, VIT_NUM_POOLS);
 #undef VALUES
     return test_summary();

@@ -72,12 +72,14 @@ static int convert(const arguments *a)
         status = CLI_USAGE;
     } else if (!convert_run(c, &r)) {
         status = CLI_FAILED;
-    } else if (a->json) {
-        convert_report_json(c);
-    } else if (!a->quiet) {
-        convert_report_text(c);
+    } else {
+        convert_report_findings(c, PROGRAM);
+        if (a->json) convert_report_json(c);
+        else if (!a->quiet) convert_report_text(c);
     }
-    if (r.failed) failed(r.text, status);
+    convert_report_skipped(&c->calibration, PROGRAM);
+    convert_report_skipped(&c->photos, PROGRAM);
+    if (r.failed) report_print(&r, PROGRAM);
     convert_free(c);
     free(c);
     return status;
@@ -144,7 +146,7 @@ static int run(arguments *a, const text_list *operands)
     const vit_dtype dtype = a->convert.dtype;
     if (a->list_archs) return print_archs(), CLI_OK;
     if (operands->count != 1) return usage_error("expected one CHECKPOINT");
-    if (!a->convert.output) return usage_error("expected -o FILE");
+    if (!a->convert.output && !a->convert.plan) return usage_error("expected -o FILE");
     if (a->convert.keep.count > 0 && !tensor_is_quantised(dtype))
         return usage_error("--keep: expected --dtype int8 or int4");
     if (a->convert.calibrate.count > 0 && !quantise_knows(dtype))
@@ -167,11 +169,12 @@ static int run(arguments *a, const text_list *operands)
 static char *make_notes(void)
 {
     static const char intro[] =
-        "CHECKPOINT is safetensors (also sharded), a PyTorch .pth, .pt or .bin of any age, a JAX\n"
-        ".npz, a file of vit.cpp (no other GGUF), or a folder with one of them. config.json next\n"
-        "to it is read unless --config is given. The library that wrote it is recognised by the\n"
-        "names of the tensors: timm, transformers, torchvision, open_clip, JAX, torch.nn,\n"
-        "vit-pytorch.\n"
+        "CHECKPOINT is safetensors (also sharded), a PyTorch .pth, .pt or .bin of any age (a\n"
+        "state dict, a whole model or TorchScript), a pickle of tensors or arrays, a JAX .npz,\n"
+        "a file of vit.cpp (no other GGUF), or a tar or folder with one of them. config.json\n"
+        "next to it is read unless --config is given. The library that wrote it is recognised\n"
+        "by the names of the tensors: timm, transformers, torchvision, open_clip, JAX,\n"
+        "torch.nn, vit-pytorch.\n"
         "\nSettings for --set, which override everything that is found otherwise:\n"
         "  img_size=N or HxW, mean=M[,M...], std=S[,S...]\n";
     char *text = malloc(sizeof intro + SETTING_COUNT * 128);
@@ -198,6 +201,8 @@ int main(int argc, char **argv)
           &a.convert.arch, 0, 0 },
         { 0, "labels", "FILE", "names of the classes: one a line, or \"n01440764 tench\"",
           CLI_TEXT, &a.convert.labels, 0, 0 },
+        { 0, "weights", "NAME", "which of several state dicts in the file: model, model_ema ...",
+          CLI_TEXT, &a.convert.weights, 0, 0 },
         { 0, "dtype", "TYPE", "of the matrices: f32 (default), f16, bf16, int8 or int4", CLI_DTYPE,
           &a.convert.dtype, 0, 0 },
         { 0, "keep", "PATTERN", "with int8 or int4, keep tensors whose name matches in bf16:\n"
@@ -230,6 +235,10 @@ int main(int argc, char **argv)
           CLI_LIST, &a.convert.rename, 0, 0 },
         { 0, "ignore", "PATTERN", "drop unknown tensors whose name matches, with * and ? as in a\n"
           "shell; may be repeated", CLI_LIST, &a.convert.ignore, 0, 0 },
+        { 0, "plan", NULL, "print which tensor becomes which and why, and write nothing", CLI_FLAG,
+          &a.convert.plan, 0, 0 },
+        { 0, "strict", NULL, "refuse instead of assuming anything: all that nothing says is asked",
+          CLI_FLAG, &a.convert.strict, 0, 0 },
         { 0, "match-input", "X.npy", "find out by running the model what the checkpoint does not\n"
           "say: an input for which --match-logits has the original's output.\n"
           "Two lines of PyTorch write both:\n"
@@ -254,7 +263,8 @@ int main(int argc, char **argv)
         { 0, "list-archs", NULL, "print the architectures and end", CLI_FLAG, &a.list_archs, 0,
           0 },
         { 0, "json", NULL, "report as JSON", CLI_FLAG, &a.json, 0, 0 },
-        { 'q', "quiet", NULL, "no report, no progress", CLI_FLAG, &a.quiet, 0, 0 },
+        { 'q', "quiet", NULL, "no report, no progress; still says what is assumed or dropped",
+          CLI_FLAG, &a.quiet, 0, 0 },
         CLI_END
     };
     const cli_program program = { PROGRAM, "[options] CHECKPOINT -o MODEL.vit",

@@ -202,8 +202,10 @@ static void print_architecture(const vit_config *c) {
     printf("  tokens          %d: %d x %d patches of %d x %d%s%s\n", c->num_tokens,
            c->grid_height, c->grid_width, c->patch_size, c->patch_size,
            c->has_cls_token ? ", cls_token" : "", c->has_dist_token ? ", dist_token" : "");
-    printf("  blocks          %d of width %d: %d heads of %d, MLP of %d\n", c->depth, c->embed_dim,
-           c->num_heads, c->head_dim, c->mlp_dim);
+    printf("  blocks          %d of width %d: ", c->depth, c->embed_dim);
+    if (c->attention == VIT_ATTENTION_ALL) printf("%d heads of %d, ", c->num_heads, c->head_dim);
+    if (c->mlp_dim) printf("MLP of %d\n", c->mlp_dim);
+    else printf("no MLP\n");
     if (c->num_classes) printf("  classes         %d\n", c->num_classes);
     else printf("  classes         none: gives embeddings\n");
     settings_describe(c, options, sizeof options);
@@ -297,15 +299,35 @@ static void print_labels(const vit_model *model) {
     }
 }
 
-/* Lines of "key: value", indented. */
-static void print_provenance(const char *lines) {
-    if (!*lines) return;
-    printf("\nprovenance\n  ");
-    for (; *lines; lines++) {
-        if (*lines == '\n' && lines[1]) printf("\n  ");
-        else if (*lines != '\n') putchar(*lines);
+/* The lines of the provenance are "key: value". What was assumed has a heading of its own. */
+static const char assumed_key[] = "assumed: ";
+
+/* The next line, and whether it is about an assumption; false at the end. */
+static bool next_line(const char **at, const char **line, int *length, bool *is_assumed) {
+    const size_t key = sizeof assumed_key - 1;
+    if (!**at) return false;
+    *line = *at;
+    *length = (int)strcspn(*at, "\n");
+    *at += *length;
+    if (**at) ++*at;
+    *is_assumed = !strncmp(*line, assumed_key, key);
+    if (*is_assumed) {
+        *line += key;
+        *length -= (int)key;
     }
-    printf("\n");
+    return true;
+}
+
+static void print_lines(const char *heading, const char *at, bool assumed) {
+    const char *line;
+    int length;
+    bool is_assumed, any = false;
+    while (next_line(&at, &line, &length, &is_assumed)) {
+        if (is_assumed != assumed) continue;
+        if (!any) printf("\n%s\n", heading);
+        printf("  %.*s\n", length, line);
+        any = true;
+    }
 }
 
 static void print_check(const vit_model *model, const totals *sum, const check *result) {
@@ -334,7 +356,8 @@ static void print_text(const vit_model *model, const char *path, const choices *
     print_label_summary(model);
     if (chosen->labels) print_labels(model);
     if (chosen->tensors) print_tensors(model);
-    print_provenance(vit_source(model));
+    print_lines("assumed", vit_source(model), true);
+    print_lines("provenance", vit_source(model), false);
     if (result) print_check(model, sum, result);
 }
 
@@ -425,6 +448,20 @@ static void put_labels(json_writer *w, const vit_model *model) {
     json_put_end(w, ']');
 }
 
+static void put_assumed(json_writer *w, const char *at) {
+    char text[1024];
+    const char *line;
+    int length;
+    bool is_assumed;
+    json_put_begin(w, "assumed", '[');
+    while (next_line(&at, &line, &length, &is_assumed)) {
+        if (!is_assumed) continue;
+        snprintf(text, sizeof text, "%.*s", length, line);
+        json_put_text(w, NULL, text);
+    }
+    json_put_end(w, ']');
+}
+
 static void put_check(json_writer *w, const check *result) {
     json_put_begin(w, "check", '{');
     json_put_text(w, "checksums", result->checksums[0] ? result->checksums : "ok");
@@ -449,6 +486,7 @@ static void print_json(const vit_model *model, const char *path, const choices *
     json_put_integer(&w, "num_synsets", count_synsets(model));
     if (chosen->labels) put_labels(&w, model);
     if (chosen->tensors) put_tensors(&w, model);
+    put_assumed(&w, vit_source(model));
     json_put_text(&w, "source", vit_source(model));
     if (result) put_check(&w, result);
     json_put_end(&w, '}');

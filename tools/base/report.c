@@ -10,8 +10,8 @@ report report_make(void)
     return none;
 }
 
-/* Paths, and names read from a file, may contain anything. A message must stay on one line and must
- * not control the terminal. */
+/* Paths, and names read from a file, may contain anything. They must not begin a line and must not
+ * control the terminal. */
 static void hide_controls(char *text)
 {
     for (; *text; text++)
@@ -32,7 +32,18 @@ bool (report_fail)(report *r, const char *format, ...)
 
 bool (report_no_memory)(report *r)
 {
+    if (!r->failed) r->no_memory = true;
     return report_fail(r, "out of memory");
+}
+
+bool report_line(report *r, size_t spare, const char *text)
+{
+    const size_t used = strlen(r->text), length = strlen(text);
+    if (used + length + 2 + spare > sizeof r->text) return false;
+    r->text[used] = '\n';
+    memcpy(r->text + used + 1, text, length + 1);
+    hide_controls(r->text + used + 1);
+    return true;
 }
 
 /* A path too long to leave room for the message loses its beginning. */
@@ -48,8 +59,8 @@ bool (report_file)(report *r, const char *file)
     room = room > LEAST + sizeof "...: " ? room - sizeof "...: " : LEAST;
     if (length <= room) snprintf(r->text, sizeof r->text, "%s: ", file);
     else snprintf(r->text, sizeof r->text, "...%s: ", file + length - room);
-    strncat(r->text, message, sizeof r->text - 1 - strlen(r->text));
     hide_controls(r->text);
+    strncat(r->text, message, sizeof r->text - 1 - strlen(r->text));
     return false;
 }
 

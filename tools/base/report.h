@@ -1,4 +1,4 @@
-/* report.h - errors: the one line that a failing function leaves, and how a program prints it.
+/* report.h - errors: the message that a failing function leaves, and how a program prints it.
  *
  * tools/base owns error reports, memory, bytes, text, files, JSON, checksums; the implementation
  * of vit.h; it may include no other floor.
@@ -9,12 +9,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define REPORT_SIZE 512   /* enough for every message; a longer one is truncated */
+#define REPORT_SIZE 8192   /* enough for every message; a longer one is truncated */
 
-/* Where a failing function leaves its line: "FILE: what is wrong". The first failure wins. Callers
- * add only the name of the file, and only if there is none yet. */
+/* Where a failing function leaves its message: "FILE: what is wrong", mostly in one line. The first
+ * failure wins. Callers add only the name of the file, and only if there is none yet. */
 typedef struct report {
     bool failed;
+    bool no_memory;          /* report_no_memory was the failure */
     bool names_file;         /* private */
     char text[REPORT_SIZE];
 } report;
@@ -34,6 +35,9 @@ bool report_fail(report *r, const char *format, ...) REPORT_PRINTF(2, 3);
 bool report_no_memory(report *r);
 /* Says which file the failure is about: `return parse(text, r) || report_file(r, path)`. */
 bool report_file(report *r, const char *file);
+/* A failure about several things has a line for each. False: the line does not fit as a whole with
+ * `spare` more bytes, and is left out. */
+bool report_line(report *r, size_t spare, const char *text);
 #define report_fail(...) (report_fail(__VA_ARGS__), false)
 #define report_no_memory(r) (report_no_memory(r), false)
 #define report_file(r, file) (report_file(r, file), false)

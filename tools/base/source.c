@@ -17,7 +17,7 @@ bool source_open_file(source *s, const char *path, report *r)
     struct stat status;
     s->name = path;
     s->memory = NULL;
-    s->size = 0;
+    s->start = s->size = 0;
     s->descriptor = open(path, O_RDONLY | O_CLOEXEC);
     if (s->descriptor < 0) {
         (void)report_fail(r, "cannot open: %s", strerror(errno));
@@ -38,8 +38,18 @@ source source_from_memory(const char *name, const void *data, size_t size)
     s.name = name;
     s.memory = data ? data : (const uint8_t *)"";
     s.descriptor = -1;
+    s.start = 0;
     s.size = size;
     return s;
+}
+
+source source_part(const source *s, uint64_t offset, uint64_t size)
+{
+    source part = *s;
+    if (part.memory) part.memory += offset;
+    else part.start += offset;
+    part.size = size;
+    return part;
 }
 
 void source_close(source *s)
@@ -87,7 +97,7 @@ bool source_read(const source *s, uint64_t offset, void *destination, size_t siz
                            (unsigned long long)size, (unsigned long long)offset,
                            (unsigned long long)s->size);
     else if (!s->memory)
-        good = source_read_file(s, offset, destination, size, r);
+        good = source_read_file(s, s->start + offset, destination, size, r);
     else if (size > 0)
         memcpy(destination, s->memory + offset, size);
     return good || report_file(r, s->name);

@@ -12,11 +12,13 @@ typedef struct source {
     const char *name;
     const uint8_t *memory;   /* NULL: a file */
     int descriptor;
+    uint64_t start;          /* of a part of a file: where it begins there */
     uint64_t size;
 } source;
 
 bool source_open_file(source *s, const char *path, report *r);
 source source_from_memory(const char *name, const void *data, size_t size);
+source source_part(const source *s, uint64_t offset, uint64_t size);   /* which must be within it */
 void source_close(source *s);
 
 bool source_is_folder(const char *path);

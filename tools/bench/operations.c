@@ -8,6 +8,7 @@
 static double block_products(const vit_config *c, double queries) {
     double tokens = c->num_tokens, dim = c->embed_dim;
     double width = (double)c->num_heads * c->head_dim;
+    if (c->attention == VIT_ATTENTION_SELF) return queries * dim * (dim + 2 * c->mlp_dim);
     double kv = tokens * dim * 2 * width, attention = queries * tokens * 2 * width;
     return kv + attention + queries * (2 * dim * width + 2 * dim * c->mlp_dim);
 }

@@ -11,9 +11,14 @@
  *     safetensors         one file, or shards listed by a *.safetensors.index.json
  *     PyTorch zip         torch.save since 1.6, TorchScript archives
  *     PyTorch legacy      torch.save before 1.6
+ *     pickle              a dict of tensors or of NumPy arrays, by Python's own pickle.dump
  *     npz                 numpy.savez, savez_compressed
  *     vit.cpp             f32, f16, q4_0 to q8_0
+ *     tar                 with one file inside, which is one of these
  *     a folder            its model.safetensors.index.json, model.safetensors or pytorch_model.bin
+ *
+ * PyTorch's files may hold a state dict or a whole module (torch.save(model)), whose tensors get
+ * the names that its state_dict() would give them.
  *
  * Nothing in a file is ever executed. Every function that can fail returns false; its report names
  * the file, what was expected and what was found. A checkpoint has buffers of its own: use one from
@@ -56,6 +61,7 @@ typedef enum checkpoint_dtype {
 
 typedef struct checkpoint_tensor_info {
     const char *name;                       /* key in the state dict, nested dicts joined by '.' */
+    const char *stored_name;                /* the same before anything was renamed */
     const char *container_name;             /* where it is stored: shard, zip entry, storage key */
     checkpoint_dtype dtype;                 /* as stored; checkpoint_read always gives float */
     int ndim;                               /* 0 (one element) .. CHECKPOINT_MAX_DIMS */
@@ -76,10 +82,20 @@ typedef struct checkpoint_metadata_entry {
     const char *value;                      /* as text */
 } checkpoint_metadata_entry;
 
+/* What a module of a model that was saved whole says of itself. */
+typedef struct checkpoint_attribute {
+    const char *module;                     /* as in the names of its tensors; "": the model */
+    const char *name;                       /* "num_heads", "eps"; "class"; "config.num_heads" */
+    const char *value;                      /* as text: "12", "1e-05", "true", "(16, 16)" */
+} checkpoint_attribute;
+
 /* === Open and close === */
 
 /* Opens a file or folder and checks its whole structure. On failure *out is NULL. */
 bool checkpoint_open(const char *path, checkpoint **out, report *r);
+
+/* The same with the state dict of this path, of several in the file; NULL: the usual one. */
+bool checkpoint_open_weights(const char *path, const char *weights, checkpoint **out, report *r);
 
 /* The same for a file already in memory, which must outlive the checkpoint. name is used in
  * messages only. Shards cannot be opened this way. */
@@ -91,12 +107,17 @@ void checkpoint_close(checkpoint *c);
 
 /* === What is inside === */
 
-/* "safetensors", "PyTorch zip", "PyTorch legacy", "TorchScript", "npz", "vit.cpp" */
+/* "safetensors", "PyTorch zip", "PyTorch legacy", "TorchScript", "pickle", "npz", "vit.cpp" */
 const char *checkpoint_kind(const checkpoint *c);
 
 /* The path of the state dict within the checkpoint, e.g. "model_ema" or "state_dict.module"; "": it
  * is the whole file. */
 const char *checkpoint_wrapper(const checkpoint *c);
+
+/* The state dicts to choose from: paths such as "model" and "model_ema". The one that was taken is
+ * checkpoint_wrapper. None if there is but one. */
+size_t checkpoint_choice_count(const checkpoint *c);
+const char *checkpoint_choice(const checkpoint *c, size_t i);
 
 /* Tensors in the order of the file. checkpoint_find is a binary search; NULL: no such tensor. */
 size_t checkpoint_count(const checkpoint *c);
@@ -114,6 +135,13 @@ const checkpoint_metadata_entry *checkpoint_skipped(const checkpoint *c, size_t 
 /* safetensors' __metadata__, or the strings and numbers next to a PyTorch state dict. */
 size_t checkpoint_metadata_count(const checkpoint *c);
 const checkpoint_metadata_entry *checkpoint_metadata(const checkpoint *c, size_t i);
+
+/* Of a whole module or a TorchScript archive, module by module. Besides the attributes themselves
+ * ("class" comes first) there is what the code of TorchScript shows: "code.activation" (gelu,
+ * gelu_tanh, quick_gelu, silu, relu), "code.layer_norm_eps", "code.num_heads", "code.norm_first".
+ * A function is given by its name, such as "torch._C._nn.gelu". */
+size_t checkpoint_attribute_count(const checkpoint *c);
+const checkpoint_attribute *checkpoint_attribute_at(const checkpoint *c, size_t i);
 
 const char *checkpoint_dtype_name(checkpoint_dtype dtype);   /* "F32" */
 size_t checkpoint_dtype_size(checkpoint_dtype dtype);        /* bytes of an element or block ... */

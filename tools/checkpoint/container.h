@@ -25,6 +25,7 @@
 typedef struct checkpoint_storage {
     size_t file;            /* index of its source */
     zip_entry bytes;
+    const uint8_t *memory;  /* the bytes themselves, where they had to be decoded; else NULL */
     bool has_crc;
     bool big_endian;
 } checkpoint_storage;
@@ -45,6 +46,7 @@ struct checkpoint {
     memory_arena memory;                   /* all names and texts */
     const char *kind;
     const char *wrapper;
+    const char *wanted;                    /* path of the state dict to take; or NULL */
     source *sources;                       /* parallel to files */
     checkpoint_file_info *files;
     size_t file_count, source_capacity, file_capacity;
@@ -54,6 +56,13 @@ struct checkpoint {
     size_t tensor_count, tensor_capacity;
     const checkpoint_tensor_info **by_name;
     checkpoint_list metadata, skipped;
+    const char **choices;
+    size_t choice_count, choice_capacity;
+    checkpoint_attribute *attributes;
+    size_t attribute_count, attribute_capacity, attribute_bytes;
+    uint8_t **blocks;                      /* memory of storages */
+    size_t block_count, block_capacity;
+    uint64_t block_bytes;
     const char **labels;
     size_t label_count, label_capacity;
     checkpoint_cache cache;
@@ -63,7 +72,10 @@ struct checkpoint {
 enum {
     CHECKPOINT_BUFFER_SIZE = 65536,
     CHECKPOINT_MAX_TENSORS = 32768,
-    CHECKPOINT_MAX_METADATA = 1000
+    CHECKPOINT_MAX_METADATA = 1000,
+    CHECKPOINT_MAX_CHOICES = 100,
+    CHECKPOINT_MAX_ATTRIBUTES = 20000,
+    CHECKPOINT_MAX_ATTRIBUTE_BYTES = 2 << 20
 };
 
 /* === For the container readers === */
@@ -82,6 +94,19 @@ void checkpoint_contiguous_strides(checkpoint_tensor_info *tensor);
 bool checkpoint_add_metadata(checkpoint *c, const char *key, const char *value, report *r);
 bool checkpoint_add_skipped(checkpoint *c, const char *name, const char *reason, report *r);
 bool checkpoint_add_label(checkpoint *c, const char *text, report *r);
+bool checkpoint_add_choice(checkpoint *c, const char *path, report *r);
+
+/* Copies all three. What is too long or too much is left out. */
+bool checkpoint_add_attribute(checkpoint *c, const char *module, const char *name,
+                              const char *value, report *r);
+
+/* Memory for the bytes of a storage, which live as long as the checkpoint. All of it together may
+ * be a little larger than the file and no more, lest one part of it be decoded many times. */
+uint8_t *checkpoint_add_block(checkpoint *c, uint64_t size, report *r);
+
+/* Bytes of a storage that is not deflated. */
+bool checkpoint_read_bytes(const checkpoint *c, const checkpoint_storage *storage, uint64_t offset,
+                           void *destination, size_t size, report *r);
 
 /* === For rename.c === */
 
@@ -90,11 +115,27 @@ bool checkpoint_add_label(checkpoint *c, const char *text, report *r);
 bool checkpoint_rename(checkpoint *c, size_t i, const char *name, report *r);
 bool checkpoint_renamed(checkpoint *c, report *r);
 
+/* === For layouts that are found by structure === */
+
+/* A storage of values that were computed from others, as little-endian f32. Copies them. */
+bool checkpoint_add_values(checkpoint *c, const char *name, const float *values, size_t count,
+                           size_t *storage, report *r);
+
+/* Replaces the list of tensors by views of the same storages, under other names. Copies the texts;
+ * pointers to the old tensors become invalid. */
+bool checkpoint_replace(checkpoint *c, const checkpoint_tensor_info *tensors, size_t count,
+                        report *r);
+
 /* === The readers: read the source of index `file` into c === */
+
+/* Whatever it is: for containers of other containers. */
+bool checkpoint_open_inside(checkpoint *c, size_t file, report *r);
 
 bool safetensors_open(checkpoint *c, size_t file, report *r);
 bool torch_zip_open(checkpoint *c, size_t file, report *r);
 bool torch_legacy_open(checkpoint *c, size_t file, report *r);
+bool torch_pickle_open(checkpoint *c, size_t file, report *r);
+bool tar_open(checkpoint *c, size_t file, report *r);
 bool npz_open(checkpoint *c, size_t file, report *r);
 bool ggml_open(checkpoint *c, size_t file, report *r);
 

@@ -103,6 +103,7 @@ bool checkpoint_add_tensor(checkpoint *c, const checkpoint_tensor_info *tensor, 
     t.name = memory_copy_text(&c->memory, t.name, strlen(t.name));
     t.container_name = memory_copy_text(&c->memory, t.container_name, strlen(t.container_name));
     if (!t.name || !t.container_name) return report_no_memory(r);
+    t.stored_name = t.name;
     tensors[c->tensor_count++] = t;
     return true;
 }
@@ -144,6 +145,68 @@ bool checkpoint_add_label(checkpoint *c, const char *text, report *r)
     labels[c->label_count] = memory_copy_text(&c->memory, text, strlen(text));
     if (!labels[c->label_count++]) return report_no_memory(r);
     return true;
+}
+
+bool checkpoint_add_choice(checkpoint *c, const char *path, report *r)
+{
+    const char **choices;
+    if (c->choice_count >= CHECKPOINT_MAX_CHOICES) return true;
+    choices = memory_grow(c->choices, sizeof *choices, c->choice_count, &c->choice_capacity);
+    if (!choices) return report_no_memory(r);
+    c->choices = choices;
+    choices[c->choice_count] = memory_copy_text(&c->memory, path, strlen(path));
+    if (!choices[c->choice_count++]) return report_no_memory(r);
+    return true;
+}
+
+/* The attributes of a module follow each other and share its path. */
+static const char *checkpoint_keep_module(checkpoint *c, const char *module)
+{
+    const size_t count = c->attribute_count;
+    const char *last = count > 0 ? c->attributes[count - 1].module : NULL;
+    if (last && strcmp(last, module) == 0) return last;
+    c->attribute_bytes += strlen(module);
+    return memory_copy_text(&c->memory, module, strlen(module));
+}
+
+bool checkpoint_add_attribute(checkpoint *c, const char *module, const char *name,
+                              const char *value, report *r)
+{
+    const size_t name_size = strlen(name), value_size = strlen(value);
+    checkpoint_attribute *attributes, attribute;
+    if (c->attribute_count >= CHECKPOINT_MAX_ATTRIBUTES || name_size > 100 || value_size > 300
+        || c->attribute_bytes + strlen(module) > CHECKPOINT_MAX_ATTRIBUTE_BYTES)
+        return true;
+    attributes = memory_grow(c->attributes, sizeof attribute, c->attribute_count,
+                             &c->attribute_capacity);
+    if (!attributes) return report_no_memory(r);
+    c->attributes = attributes;
+    attribute.module = checkpoint_keep_module(c, module);
+    attribute.name = memory_copy_text(&c->memory, name, name_size);
+    attribute.value = memory_copy_text(&c->memory, value, value_size);
+    if (!attribute.module || !attribute.name || !attribute.value) return report_no_memory(r);
+    attributes[c->attribute_count++] = attribute;
+    c->attribute_bytes += name_size + value_size;
+    return true;
+}
+
+uint8_t *checkpoint_add_block(checkpoint *c, uint64_t size, report *r)
+{
+    const uint64_t most = 32 * c->files[0].size + ((uint64_t)1 << 24);
+    uint8_t **blocks = memory_grow(c->blocks, sizeof *blocks, c->block_count, &c->block_capacity);
+    if (blocks) c->blocks = blocks;
+    if (size > most || c->block_bytes > most - size) {
+        (void)report_fail(r, "more than %llu bytes to decode", (unsigned long long)most);
+        return NULL;
+    }
+    blocks = blocks ? blocks + c->block_count : NULL;
+    if (!blocks || !(*blocks = malloc((size_t)size + 1))) {
+        (void)report_no_memory(r);
+        return NULL;
+    }
+    c->block_count++;
+    c->block_bytes += size;
+    return *blocks;
 }
 
 static bool checkpoint_add_source(checkpoint *c, const source *s, size_t *index, report *r)
@@ -260,6 +323,17 @@ static bool probe_pickle(const checkpoint_head *head)
     return head->bytes[0] == 0x80 && head->bytes[1] <= 5;
 }
 
+/* The four files of the oldest torch.save. */
+static bool probe_torch_tar(const checkpoint_head *head)
+{
+    static const char *const names[] = { "sys_info", "pickle", "tensors", "storages" };
+    size_t i;
+    for (i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp((const char *)head->bytes, names[i]) == 0 && head_has(head, 257, "ustar"))
+            return true;
+    return false;
+}
+
 static bool probe_tar(const checkpoint_head *head)     { return head_has(head, 257, "ustar"); }
 static bool probe_npy(const checkpoint_head *head)     { return head_has(head, 0, "\x93NUMPY"); }
 static bool probe_gguf(const checkpoint_head *head)    { return head_has(head, 0, "GGUF"); }
@@ -291,9 +365,10 @@ static const checkpoint_container checkpoint_containers[] = {
     { "npz", probe_npz, npz_open, NULL },
     { "PyTorch zip", probe_zip, torch_zip_open, NULL },
     { "PyTorch legacy", probe_torch_legacy, torch_legacy_open, NULL },
-    { "PyTorch tar (before 0.1.10)", probe_tar, NULL,
+    { "PyTorch tar (before 0.1.10)", probe_torch_tar, NULL,
       "not supported; load and save it again with a newer PyTorch" },
-    { "pickle that torch.save did not write", probe_pickle, NULL, "not supported" },
+    { "tar", probe_tar, tar_open, NULL },
+    { "pickle", probe_pickle, torch_pickle_open, NULL },
     { "npy", probe_npy, NULL, "not supported; a whole model is expected" },
     { "GGUF", probe_gguf, NULL, "not supported, only vit.cpp's files of that name; give the "
       "checkpoint that it was made from (safetensors, .pth, .npz)" },
@@ -337,6 +412,11 @@ static bool checkpoint_detect(checkpoint *c, size_t file, bool inside_shards, re
     return report_fail(r, "not a known container (first bytes %02x %02x %02x %02x); safetensors or "
                        "a PyTorch checkpoint expected", head.bytes[0], head.bytes[1], head.bytes[2],
                        head.bytes[3]);
+}
+
+bool checkpoint_open_inside(checkpoint *c, size_t file, report *r)
+{
+    return checkpoint_detect(c, file, c->file_count > 1, r);
 }
 
 static bool checkpoint_open_container(checkpoint *c, size_t file, bool inside_shards, report *r)
@@ -473,6 +553,8 @@ static checkpoint *checkpoint_new(void)
 static bool checkpoint_finish(checkpoint *c, bool ok, checkpoint **out, report *r)
 {
     ok = ok && (c->by_name || checkpoint_index_names(c, r));
+    if (ok && c->wanted && c->wrapper[0] == '\0')
+        ok = report_fail(r, "no state dict \"%.200s\": the file holds a single one", c->wanted);
     *out = ok ? c : NULL;
     if (!ok) checkpoint_close(c);
     return ok;
@@ -501,12 +583,18 @@ static char *checkpoint_path_in_folder(checkpoint *c, const char *folder, report
 
 bool checkpoint_open(const char *path, checkpoint **out, report *r)
 {
+    return checkpoint_open_weights(path, NULL, out, r);
+}
+
+bool checkpoint_open_weights(const char *path, const char *weights, checkpoint **out, report *r)
+{
     checkpoint *c = checkpoint_new();
     const char *file_path = path;
     size_t file = 0;
     bool ok;
     *out = NULL;
     if (!c) return report_no_memory(r);
+    c->wanted = weights;
     if (source_is_folder(path)) file_path = checkpoint_path_in_folder(c, path, r);
     ok = file_path && checkpoint_add_file(c, file_path, &file, r)
         && checkpoint_open_container(c, file, false, r);
@@ -539,6 +627,10 @@ void checkpoint_close(checkpoint *c)
     free(c->metadata.entries);
     free(c->skipped.entries);
     free(c->labels);
+    free(c->choices);
+    free(c->attributes);
+    for (i = 0; i < c->block_count; i++) free(c->blocks[i]);
+    free(c->blocks);
     free(c->cache.data);
     free(c->buffer);
     memory_free(&c->memory);
@@ -555,6 +647,26 @@ const char *checkpoint_kind(const checkpoint *c)
 const char *checkpoint_wrapper(const checkpoint *c)
 {
     return c->wrapper;
+}
+
+size_t checkpoint_choice_count(const checkpoint *c)
+{
+    return c->choice_count;
+}
+
+const char *checkpoint_choice(const checkpoint *c, size_t i)
+{
+    return i < c->choice_count ? c->choices[i] : NULL;
+}
+
+size_t checkpoint_attribute_count(const checkpoint *c)
+{
+    return c->attribute_count;
+}
+
+const checkpoint_attribute *checkpoint_attribute_at(const checkpoint *c, size_t i)
+{
+    return i < c->attribute_count ? &c->attributes[i] : NULL;
 }
 
 size_t checkpoint_count(const checkpoint *c)
@@ -587,6 +699,43 @@ bool checkpoint_rename(checkpoint *c, size_t i, const char *name, report *r)
 
 bool checkpoint_renamed(checkpoint *c, report *r)
 {
+    return checkpoint_sort_names(c, r);
+}
+
+bool checkpoint_add_values(checkpoint *c, const char *name, const float *values, size_t count,
+                           size_t *storage, report *r)
+{
+    checkpoint_storage computed = { 0 };
+    uint8_t *bytes = checkpoint_add_block(c, (uint64_t)count * sizeof(float), r);
+    if (!bytes) return false;
+    bytes_store_floats(bytes, values, count);
+    computed.memory = bytes;
+    computed.bytes.size = (uint64_t)count * sizeof(float);
+    computed.bytes.name = memory_copy_text(&c->memory, name, strlen(name));
+    if (!computed.bytes.name) return report_no_memory(r);
+    return checkpoint_add_storage(c, &computed, storage, r);
+}
+
+bool checkpoint_replace(checkpoint *c, const checkpoint_tensor_info *tensors, size_t count,
+                        report *r)
+{
+    checkpoint_tensor_info *copies = malloc((count + 1) * sizeof *copies);
+    const checkpoint_tensor_info **by_name = malloc((count + 1) * sizeof *by_name);
+    bool good = copies && by_name ? true : report_no_memory(r);
+    size_t i;
+    for (i = 0; good && i < count; i++) {
+        copies[i] = tensors[i];
+        copies[i].name = memory_copy_text(&c->memory, tensors[i].name, strlen(tensors[i].name));
+        copies[i].stored_name = memory_copy_text(&c->memory, tensors[i].stored_name,
+                                                 strlen(tensors[i].stored_name));
+        if (!copies[i].name || !copies[i].stored_name) good = report_no_memory(r);
+    }
+    if (!good) return free(copies), free(by_name), false;
+    free(c->tensors);
+    free(c->by_name);
+    c->tensors = copies;
+    c->by_name = by_name;
+    c->tensor_count = c->tensor_capacity = count;
     return checkpoint_sort_names(c, r);
 }
 

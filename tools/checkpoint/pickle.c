@@ -285,14 +285,27 @@ static bool pickle_op_float(pickle_machine *m, unsigned unused)
     return pickle_push(m, value);
 }
 
+/* Not read, but noted where it is: perhaps the elements of an array. */
+static bool pickle_push_long_text(pickle_machine *m, uint64_t size)
+{
+    const uint64_t at = pickle_position(m);
+    pickle_value *value;
+    if (!pickle_skip(m, size)) return false;
+    value = pickle_new(m, PICKLE_LONG_TEXT);
+    if (!value) return false;
+    value->u.integer = (int64_t)at;
+    value->count = (uint32_t)size;
+    value->capacity = (uint32_t)(size >> 32);
+    return pickle_push(m, value);
+}
+
 static bool pickle_op_text(pickle_machine *m, unsigned width)
 {
     uint64_t size;
     pickle_value *value;
     char *text;
     if (!pickle_take_number(m, width, &size)) return false;
-    if (size > PICKLE_MAX_TEXT)
-        return pickle_skip(m, size) && pickle_push(m, pickle_new(m, PICKLE_OPAQUE));
+    if (size > PICKLE_MAX_TEXT) return pickle_push_long_text(m, size);
     if (!pickle_has(m, size)) return false;
     value = pickle_new(m, PICKLE_STRING);
     if (!value) return false;
@@ -670,4 +683,9 @@ const pickle_value *pickle_get(const pickle_value *dict, const char *key)
     for (; i >= 2; i -= 2)
         if (pickle_is_text(dict->u.items[i - 2], PICKLE_STRING, key)) return dict->u.items[i - 1];
     return NULL;
+}
+
+uint64_t pickle_long_size(const pickle_value *long_text)
+{
+    return (uint64_t)long_text->capacity << 32 | long_text->count;
 }

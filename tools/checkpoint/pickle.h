@@ -8,8 +8,8 @@
  * Opcodes: the binary ones of protocols 2 to 5 that PyTorch writes, and their relatives; text
  * opcodes of protocol 0, extension registries and out-of-band buffers are refused.
  * Limits: max_values (at most 10^6) values of 36 bytes on average, as many entries in the stack and
- * in the memo, nesting of 64, 16 million opcodes. Texts of more than 64 KiB are skipped and
- * become PICKLE_OPAQUE.
+ * in the memo, nesting of 64, 16 million opcodes. Texts of more than 64 KiB are not read:
+ * they become PICKLE_LONG_TEXT.
  */
 #ifndef PICKLE_H
 #define PICKLE_H
@@ -37,7 +37,8 @@ typedef enum pickle_kind {
     PICKLE_GLOBAL,      /* text: "module.name" */
     PICKLE_CALL,        /* items: callable, arguments, state (BUILD) or NULL, dict or NULL */
     PICKLE_PERSISTENT,  /* items: the persistent id */
-    PICKLE_OPAQUE       /* integer of more than 64 bits, long text */
+    PICKLE_LONG_TEXT,   /* integer: where in the source; pickle_long_size: how many bytes */
+    PICKLE_OPAQUE       /* integer of more than 64 bits */
 } pickle_kind;
 
 enum { PICKLE_CALLABLE, PICKLE_ARGUMENTS, PICKLE_STATE, PICKLE_CONTENTS, PICKLE_CALL_ITEMS };
@@ -76,5 +77,7 @@ void pickle_free(pickle_document *document);
 /* The value of a string key (the last one, as in Python); NULL: none. */
 const pickle_value *pickle_get(const pickle_value *dict, const char *key);
 bool pickle_is_text(const pickle_value *value, pickle_kind kind, const char *text);
+
+uint64_t pickle_long_size(const pickle_value *long_text);
 
 #endif

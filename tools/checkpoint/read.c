@@ -59,6 +59,16 @@ static void checkpoint_swap_bytes(uint8_t *raw, size_t count, size_t size)
 
 /* === Bytes of a storage === */
 
+bool checkpoint_read_bytes(const checkpoint *c, const checkpoint_storage *storage, uint64_t offset,
+                           void *destination, size_t size, report *r)
+{
+    offset += storage->bytes.offset;
+    if (!storage->memory)
+        return source_read(&c->sources[storage->file], offset, destination, size, r);
+    if (size > 0) memcpy(destination, storage->memory + offset, size);   /* checked when added */
+    return true;
+}
+
 static bool checkpoint_load_span(checkpoint *c, const checkpoint_storage *storage, uint64_t start,
                                  uint64_t size, report *r)
 {
@@ -70,7 +80,7 @@ static bool checkpoint_load_span(checkpoint *c, const checkpoint_storage *storag
         return report_fail(r, "out of memory: %llu bytes for \"%.200s\"", (unsigned long long)size,
                            storage->bytes.name);
     if (storage->bytes.deflated) return zip_read(s, &storage->bytes, c->cache.data, r);
-    return source_read(s, storage->bytes.offset + start, c->cache.data, (size_t)size, r);
+    return checkpoint_read_bytes(c, storage, start, c->cache.data, (size_t)size, r);
 }
 
 /* Makes the cache hold [start, start + size) of a storage: all of it if it is deflated. */
@@ -118,8 +128,7 @@ static bool checkpoint_gather_run(checkpoint *c, const checkpoint_tensor_info *t
     size_t size = checkpoint_dtype_size(t->dtype), bytes = count * size;
     uint64_t start = (uint64_t)(t->storage_offset + first) * size;
     if (!storage->bytes.deflated)
-        return source_read(&c->sources[storage->file], storage->bytes.offset + start, c->buffer,
-                           bytes, r);
+        return checkpoint_read_bytes(c, storage, start, c->buffer, bytes, r);
     if (!checkpoint_need_span(c, t->storage, start, bytes, r)) return false;
     memcpy(c->buffer, c->cache.data + (start - c->cache.start), bytes);
     return true;

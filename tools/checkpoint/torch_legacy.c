@@ -1,5 +1,6 @@
 /* torch_legacy.c - torch.save before 1.6: five pickles (magic, 1001, system, object, storage keys),
- * then for each key an i64 element count and the elements, always little-endian.
+ * then for each key an i64 element count and the elements, always little-endian. Python's own
+ * pickle.dump writes such a file, as bytes, for each storage.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,8 @@ typedef struct torch_legacy_storage {
 
 typedef struct torch_legacy {
     torch_reader reader;
+    const source *source;
+    uint64_t end;                    /* of the part of the source that it fills */
     torch_legacy_storage *storages;  /* sorted by key */
     size_t count;
 } torch_legacy;
@@ -102,7 +105,6 @@ static bool torch_unify_storages(torch_legacy *l)
 /* *at becomes the end of the storage. */
 static bool torch_locate_storage(torch_legacy *l, const char *key, uint64_t *at)
 {
-    const source *s = &l->reader.c->sources[l->reader.file];
     report *r = l->reader.report;
     torch_legacy_storage *storage = torch_find_legacy(l, key);
     uint8_t bytes[8];
@@ -110,7 +112,7 @@ static bool torch_locate_storage(torch_legacy *l, const char *key, uint64_t *at)
     if (!storage || storage->offset)
         return report_fail(r, "storage key \"%.200s\" is %s", key,
                            storage ? "listed twice" : "used by no tensor");
-    if (!source_read(s, *at, bytes, sizeof bytes, r)) return false;
+    if (!source_read(l->source, *at, bytes, sizeof bytes, r)) return false;
     if (bytes_load64(bytes) != storage->count)
         return report_fail(r, "storage \"%.200s\" at byte %llu has %llu elements, %llu "
                            "expected", key, (unsigned long long)*at,
@@ -118,10 +120,10 @@ static bool torch_locate_storage(torch_legacy *l, const char *key, uint64_t *at)
                            (unsigned long long)storage->count);
     *at += 8;
     size = storage->count * storage->element_size;
-    if (size > s->size - *at)
+    if (*at > l->end || size > l->end - *at)
         return report_fail(r, "truncated: storage \"%.200s\" needs %llu bytes at byte "
                            "%llu, the file ends at %llu", key, (unsigned long long)size,
-                           (unsigned long long)*at, (unsigned long long)s->size);
+                           (unsigned long long)*at, (unsigned long long)l->end);
     storage->offset = *at;
     *at += size;
     return true;
@@ -147,11 +149,11 @@ static bool torch_locate_storages(torch_legacy *l, const pickle_document *keys)
  * whatever system wrote it. */
 static bool torch_skip_preamble(torch_legacy *l, uint64_t *at)
 {
-    const source *s = &l->reader.c->sources[l->reader.file];
     pickle_document document;
     int i;
     for (i = 0; i < 3; i++) {
-        bool ok = pickle_load(&document, s, *at, s->size, PICKLE_FEW_VALUES, l->reader.report);
+        bool ok = pickle_load(&document, l->source, *at, l->end, PICKLE_FEW_VALUES,
+                              l->reader.report);
         if (!ok) return false;
         *at = document.end;
         if (i == 1) ok = document.root->kind == PICKLE_INT && document.root->u.integer == 1001;
@@ -163,32 +165,114 @@ static bool torch_skip_preamble(torch_legacy *l, uint64_t *at)
 
 static bool torch_read_keys(torch_legacy *l)
 {
-    const source *s = &l->reader.c->sources[l->reader.file];
     pickle_document keys;
     bool ok;
     if (!torch_collect_storages(l) || !torch_unify_storages(l)) return false;
-    if (!pickle_load(&keys, s, l->reader.pickle.end, s->size, PICKLE_FEW_VALUES, l->reader.report))
-        return false;
+    if (!pickle_load(&keys, l->source, l->reader.pickle.end, l->end, PICKLE_FEW_VALUES,
+                     l->reader.report)) return false;
     ok = torch_locate_storages(l, &keys);
     pickle_free(&keys);
     return ok;
 }
 
+/* Up to where each storage is. On failure, too, torch_close_legacy is to be called. */
+static bool torch_read_legacy(torch_legacy *l, uint64_t at, size_t max_values)
+{
+    return torch_skip_preamble(l, &at)
+        && pickle_load(&l->reader.pickle, l->source, at, l->end, max_values, l->reader.report)
+        && torch_read_keys(l);
+}
+
+static void torch_close_legacy(torch_legacy *l)
+{
+    free(l->storages);
+    pickle_free(&l->reader.pickle);
+}
+
 bool torch_legacy_open(checkpoint *c, size_t file, report *r)
 {
     torch_legacy l = { 0 };
-    const source *s = &c->sources[file];
-    uint64_t at = 0;
     bool ok;
     l.reader.c = c;
     l.reader.file = file;
     l.reader.report = r;
     l.reader.place = torch_legacy_place;
     l.reader.form = &l;
-    if (!torch_skip_preamble(&l, &at)) return false;
-    if (!pickle_load(&l.reader.pickle, s, at, s->size, PICKLE_MAX_VALUES, r)) return false;
-    ok = torch_read_keys(&l) && torch_read_state_dict(&l.reader);
-    free(l.storages);
-    pickle_free(&l.reader.pickle);
+    l.reader.source = l.source = &c->sources[file];
+    l.end = l.source->size;
+    ok = torch_read_legacy(&l, 0, PICKLE_MAX_VALUES) && torch_read_state_dict(&l.reader);
+    torch_close_legacy(&l);
+    return ok;
+}
+
+/* === In a pickle by Python itself === */
+
+bool torch_is_nested(const pickle_value *value)
+{
+    return pickle_is_text(torch_part(value, PICKLE_CALLABLE), PICKLE_GLOBAL,
+                          "torch.storage._load_from_bytes");
+}
+
+/* The only storage of such a file, which is its object. */
+static bool torch_find_nested(torch_legacy *l, const char *name, torch_storage *storage,
+                              checkpoint_storage *found)
+{
+    torch_reader *t = &l->reader;
+    const torch_legacy_storage *place;
+    if (!torch_read_storage(t, name, t->pickle.root, storage)) return false;
+    place = torch_find_legacy(l, storage->key);   /* it is listed, as all are */
+    if (place->offset == 0)
+        return report_fail(t->report, "%.200s: its storage has no elements", name);
+    found->bytes.name = memory_copy_text(&t->c->memory, place->key, strlen(place->key));
+    found->bytes.offset = place->offset;
+    found->bytes.size = found->bytes.stored_size = place->count * place->element_size;
+    storage->key = NULL;                          /* does not outlive the pickle */
+    storage->found = found;
+    return found->bytes.name || report_no_memory(t->report);
+}
+
+bool torch_read_nested(torch_reader *t, const char *name, const pickle_value *value,
+                       torch_storage *storage, checkpoint_storage *found)
+{
+    torch_legacy l = { 0 };
+    torch_bytes bytes;
+    source memory;
+    bool ok;
+    if (!torch_read_bytes(t, name, torch_item(torch_part(value, PICKLE_ARGUMENTS), 0), &bytes))
+        return false;
+    memory = source_from_memory(t->source->name, bytes.memory, (size_t)bytes.size);
+    l.reader.c = t->c;
+    l.reader.file = found->file = t->file;
+    l.reader.report = t->report;
+    l.source = bytes.memory ? &memory : t->source;
+    l.end = bytes.offset + bytes.size;
+    found->memory = bytes.memory;
+    ok = torch_read_legacy(&l, bytes.offset, PICKLE_FEW_VALUES)
+        && torch_find_nested(&l, name, storage, found);
+    torch_close_legacy(&l);
+    return ok;
+}
+
+static bool torch_refuse_place(torch_reader *t, const char *name, const torch_storage *storage,
+                               size_t *index)
+{
+    (void)index;
+    return report_fail(t->report, "%.200s: storage \"%.200s\" is not in the file", name,
+                       storage->key);
+}
+
+bool torch_pickle_open(checkpoint *c, size_t file, report *r)
+{
+    torch_reader reader = { 0 };
+    const source *s = &c->sources[file];
+    bool ok;
+    reader.c = c;
+    reader.file = file;
+    reader.report = r;
+    reader.place = torch_refuse_place;
+    reader.source = s;
+    ok = pickle_load(&reader.pickle, s, 0, s->size, PICKLE_MAX_VALUES, r)
+        && torch_read_state_dict(&reader);
+    pickle_free(&reader.pickle);
     return ok;
 }

@@ -17,7 +17,7 @@
 #define TORCH_MAX_STEPS 1000000      /* nodes visited: shared nodes count each time */
 #endif
 
-static bool torch_step(torch_reader *t)
+bool torch_step(torch_reader *t)
 {
     if (t->steps++ < TORCH_MAX_STEPS) return true;
     return report_fail(t->report, "more than %d values to visit", TORCH_MAX_STEPS);
@@ -106,14 +106,15 @@ const pickle_value *torch_item(const pickle_value *sequence, size_t i)
     return is_sequence && i < sequence->count ? sequence->u.items[i] : NULL;
 }
 
-static const pickle_value *torch_part(const pickle_value *call, size_t part)
+const pickle_value *torch_part(const pickle_value *call, size_t part)
 {
     return call && call->kind == PICKLE_CALL ? call->u.items[part] : NULL;
 }
 
-static bool torch_is_tensor(const pickle_value *value)
+bool torch_is_tensor(const torch_reader *t, const pickle_value *value)
 {
-    return torch_call_of(torch_part(value, PICKLE_CALLABLE)) != TORCH_NOT_A_TENSOR;
+    return torch_call_of(torch_part(value, PICKLE_CALLABLE)) != TORCH_NOT_A_TENSOR
+        || (t->arrays && torch_is_array(value));
 }
 
 static bool torch_has_prefix(const pickle_value *global, const char *prefix)
@@ -122,13 +123,11 @@ static bool torch_has_prefix(const pickle_value *global, const char *prefix)
         && strncmp(global->u.text, prefix, strlen(prefix)) == 0;
 }
 
-/* The dict to look into: itself, the contents of a dict subclass, the attributes of a
- * TorchScript module; NULL for everything else. */
-static const pickle_value *torch_as_dict(const pickle_value *value)
+const pickle_value *torch_as_dict(const pickle_value *value)
 {
     const pickle_value *state;
     if (!value || value->kind == PICKLE_DICT) return value;
-    if (value->kind != PICKLE_CALL || torch_is_tensor(value)) return NULL;
+    if (value->kind != PICKLE_CALL) return NULL;
     if (torch_part(value, PICKLE_CONTENTS)) return torch_part(value, PICKLE_CONTENTS);
     state = torch_part(value, PICKLE_STATE);
     if (torch_has_prefix(torch_part(value, PICKLE_CALLABLE), "__torch__.") && state
@@ -136,10 +135,22 @@ static const pickle_value *torch_as_dict(const pickle_value *value)
     return NULL;
 }
 
-static bool torch_is_module(const pickle_value *value)
+/* A module of torch.fx has its attributes as an argument; an object with slots has them first of
+ * two. */
+const pickle_value *torch_as_object(const pickle_value *value)
 {
     const pickle_value *state = torch_part(value, PICKLE_STATE);
-    return pickle_get(state, "_modules") && pickle_get(state, "_parameters");
+    if (state && state->kind == PICKLE_TUPLE) state = torch_item(state, 0);
+    if (!state && pickle_is_text(torch_part(value, PICKLE_CALLABLE), PICKLE_GLOBAL,
+                                 "torch.fx.graph_module.reduce_graph_module"))
+        state = torch_item(torch_part(value, PICKLE_ARGUMENTS), 0);
+    return state && state->kind == PICKLE_DICT ? state : NULL;
+}
+
+const pickle_value *torch_as_module(const pickle_value *value)
+{
+    const pickle_value *state = torch_as_object(value);
+    return pickle_get(state, "_modules") && pickle_get(state, "_parameters") ? state : NULL;
 }
 
 /* === Storages === */
@@ -194,8 +205,8 @@ bool torch_read_storage(torch_reader *t, const char *name, const pickle_value *v
 
 /* === Tensors === */
 
-static bool torch_read_sizes(torch_reader *t, checkpoint_tensor_info *info,
-                             const pickle_value *sizes, const pickle_value *strides)
+bool torch_read_sizes(torch_reader *t, checkpoint_tensor_info *info, const pickle_value *sizes,
+                      const pickle_value *strides)
 {
     size_t i;
     if (!sizes || !strides || sizes->count != strides->count
@@ -232,7 +243,9 @@ static bool torch_add_view(torch_reader *t, checkpoint_tensor_info *info,
     if (base % dtype->size || offset < 0 || offset > INT64_MAX / 64)
         return report_fail(t->report, "%.200s: bad storage offset %lld", info->name,
                            (long long)offset);
-    if (!t->place(t, info->name, storage, &info->storage)) return false;
+    if (!(storage->found
+          ? checkpoint_add_storage(t->c, storage->found, &info->storage, t->report)
+          : t->place(t, info->name, storage, &info->storage))) return false;
     info->dtype = dtype->dtype;
     info->container_name = t->c->storages[info->storage].bytes.name;
     info->storage_offset = (int64_t)(base / dtype->size) + offset;
@@ -244,10 +257,12 @@ static bool torch_add_tensor(torch_reader *t, const char *name, const pickle_val
 {
     checkpoint_tensor_info info = { 0 };
     torch_storage storage = { 0 };
-    const pickle_value *offset = torch_item(arguments, 1);
+    checkpoint_storage found = { 0 };
+    const pickle_value *offset = torch_item(arguments, 1), *id = torch_item(arguments, 0);
     const torch_class *dtype = typed ? torch_find_class(torch_item(arguments, 6), true) : NULL;
     info.name = name;
-    if (!torch_read_storage(t, name, torch_item(arguments, 0), &storage)) return false;
+    if (!(torch_is_nested(id) ? torch_read_nested(t, name, id, &storage, &found)
+                              : torch_read_storage(t, name, id, &storage))) return false;
     if (typed && !dtype)
         return report_fail(t->report, "%.200s: unknown dtype", name);
     if (!offset || offset->kind != PICKLE_INT)
@@ -257,11 +272,12 @@ static bool torch_add_tensor(torch_reader *t, const char *name, const pickle_val
 }
 
 /* Unwraps parameters and subclasses. Bounded, because a cycle may wrap itself. */
-static bool torch_add_call(torch_reader *t, const char *name, const pickle_value *value)
+bool torch_add_call(torch_reader *t, const char *name, const pickle_value *value)
 {
     const pickle_value *callable = torch_part(value, PICKLE_CALLABLE);
     const pickle_value *arguments = torch_part(value, PICKLE_ARGUMENTS);
     int depth;
+    if (torch_is_array(value)) return torch_add_array(t, name, value);
     for (depth = 0; depth < PICKLE_MAX_DEPTH; depth++) {
         torch_call call = torch_call_of(callable);
         switch (call) {
@@ -294,7 +310,7 @@ static bool torch_uses_storage(torch_reader *t, const pickle_value *value, int d
     size_t i;
     bool children = value && (value->kind == PICKLE_TUPLE || value->kind == PICKLE_LIST);
     if (!value || depth >= PICKLE_MAX_DEPTH || !torch_step(t)) return false;
-    if (value->kind == PICKLE_PERSISTENT || torch_is_tensor(value)) return true;
+    if (value->kind == PICKLE_PERSISTENT || torch_is_tensor(t, value)) return true;
     for (i = 0; children && i < value->count; i++)
         if (torch_uses_storage(t, value->u.items[i], depth + 1)) return true;
     return value->kind == PICKLE_CALL
@@ -306,18 +322,14 @@ static bool torch_add_opaque(torch_reader *t, const char *name, const pickle_val
     const pickle_value *callable = torch_part(value, PICKLE_CALLABLE);
     const char *class = callable && callable->kind == PICKLE_GLOBAL ? callable->u.text
                                                                     : "(unknown)";
-    if (torch_is_module(value)) t->module = value;
     if (!torch_uses_storage(t, torch_part(value, PICKLE_ARGUMENTS), 0)) return !t->report->failed;
     if (strstr(class, "qtensor") || strstr(class, "sparse")) return torch_skip(t, name, class);
     return report_fail(t->report, "%.200s: the tensor is built by \"%.200s\", which is not "
                        "supported", name, class);
 }
 
-static bool torch_flatten(torch_reader *t, char *name, size_t name_size, const pickle_value *value,
-                          int depth);
-
-static bool torch_append_name(torch_reader *t, char *name, size_t name_size,
-                              const pickle_value *key, size_t *size)
+bool torch_append_name(torch_reader *t, char *name, size_t name_size, const pickle_value *key,
+                       size_t *size)
 {
     char number[32];
     const char *text = number;
@@ -331,7 +343,6 @@ static bool torch_append_name(torch_reader *t, char *name, size_t name_size,
     return true;
 }
 
-/* name is a buffer of TORCH_MAX_NAME shared by the whole walk; name_size bytes are in use. */
 static bool torch_flatten_dict(torch_reader *t, char *name, size_t name_size,
                                const pickle_value *dict, int depth)
 {
@@ -348,154 +359,27 @@ static bool torch_flatten_dict(torch_reader *t, char *name, size_t name_size,
     return true;
 }
 
-static bool torch_flatten(torch_reader *t, char *name, size_t name_size, const pickle_value *value,
-                          int depth)
+bool torch_flatten(torch_reader *t, char *name, size_t name_size, const pickle_value *value,
+                   int depth)
 {
     const pickle_value *dict = torch_as_dict(value);
     if (depth > PICKLE_MAX_DEPTH)
         return report_fail(t->report, "dicts nested deeper than %d", PICKLE_MAX_DEPTH);
-    if (torch_is_tensor(value)) return torch_add_call(t, name_size ? name : "tensor", value);
-    if (dict) return torch_flatten_dict(t, name, name_size, dict, depth);
-    return torch_add_opaque(t, name, value);
+    if (torch_is_tensor(t, value)) return torch_add_call(t, name_size ? name : "tensor", value);
+    if (torch_as_module(value)) return torch_flatten_module(t, name, name_size, value, depth);
+    if (!dict) return torch_add_opaque(t, name, value);
+    if (t->describe && value->kind == PICKLE_CALL && !torch_add_attributes(t, name, value))
+        return false;
+    return torch_flatten_dict(t, name, name_size, dict, depth);
 }
 
-/* === Choosing the state dict === */
-
-/* Searches nested dicts, but not lists, which belong to an optimizer. */
-static bool torch_holds_tensors(torch_reader *t, const pickle_value *value, int depth)
-{
-    const pickle_value *dict = torch_as_dict(value);
-    size_t i;
-    if (depth > PICKLE_MAX_DEPTH || !torch_step(t)) return false;
-    if (torch_is_tensor(value)) return depth > 0;
-    if (torch_is_module(value)) t->module = value;
-    for (i = 0; dict && i + 1 < dict->count; i += 2)
-        if (torch_holds_tensors(t, dict->u.items[i + 1], depth + 1)) return true;
-    return false;
-}
-
-/* In timm's order, then by custom. */
-static const char *const torch_wrappers[] = {
-    "state_dict_ema", "model_ema", "state_dict", "model", "module", "teacher", "student",
-    "encoder", "target_encoder", "model_state_dict", "model_state", "net", "network", "params",
-    "weights"
-};
-
-static const pickle_value *torch_known_wrapper(torch_reader *t, const pickle_value *dict,
-                                               const char **key)
-{
-    size_t i;
-    for (i = 0; i < sizeof torch_wrappers / sizeof *torch_wrappers; i++) {
-        const pickle_value *value = pickle_get(dict, torch_wrappers[i]);
-        *key = torch_wrappers[i];
-        if (torch_as_dict(value) && torch_holds_tensors(t, value, 0)) return value;
-    }
-    return NULL;
-}
-
-/* Tensors that belong to the training rather than to the model. */
-static bool torch_is_training_key(const pickle_value *key)
-{
-    static const char *const starts[] = { "optim", "lr_", "sched", "scaler", "amp", "rng" };
-    size_t i;
-    for (i = 0; key->kind == PICKLE_STRING && i < sizeof starts / sizeof *starts; i++)
-        if (strncmp(key->u.text, starts[i], strlen(starts[i])) == 0) return true;
-    return false;
-}
-
-/* The only entry that holds tensors, if it is a dict. */
-static const pickle_value *torch_only_wrapper(torch_reader *t, const pickle_value *dict,
-                                              const char **key)
-{
-    const pickle_value *found = NULL;
-    size_t i;
-    for (i = 0; i + 1 < dict->count; i += 2) {
-        const pickle_value *name = dict->u.items[i], *value = dict->u.items[i + 1];
-        if (torch_is_training_key(name) || !torch_holds_tensors(t, value, 1)) continue;
-        if (found || !torch_as_dict(value) || name->kind != PICKLE_STRING) return NULL;
-        found = value;
-        *key = name->u.text;
-    }
-    return found;
-}
-
-static bool torch_add_wrapper(torch_reader *t, const char *key)
-{
-    size_t old = strlen(t->c->wrapper), size = strlen(key);
-    char *path = memory_take(&t->c->memory, old + size + 2);
-    if (!path) return report_no_memory(t->report);
-    snprintf(path, old + size + 2, "%s%s%s", t->c->wrapper, old ? "." : "", key);
-    t->c->wrapper = path;
-    return true;
-}
-
-static bool torch_add_scalar(torch_reader *t, const char *prefix, const pickle_value *key,
-                             const pickle_value *value)
-{
-    char name[300], text[64];
-    const char *shown = text;
-    if (key->kind != PICKLE_STRING) return true;
-    switch (value->kind) {
-    case PICKLE_STRING: shown = value->u.text; break;
-    case PICKLE_BOOL: shown = value->u.integer ? "true" : "false"; break;
-    case PICKLE_INT: snprintf(text, sizeof text, "%lld", (long long)value->u.integer); break;
-    case PICKLE_FLOAT: snprintf(text, sizeof text, "%.17g", value->u.number); break;
-    default: return true;
-    }
-    snprintf(name, sizeof name, "%s%s%.200s", prefix, prefix[0] ? "." : "", key->u.text);
-    return checkpoint_add_metadata(t->c, name, shown, t->report);
-}
-
-/* Scalars next to the state dict, and in an argparse.Namespace one level down ("args.lr"). */
-static bool torch_add_metadata(torch_reader *t, const pickle_value *dict, const char *prefix)
-{
-    size_t i;
-    for (i = 0; i + 1 < dict->count; i += 2) {
-        const pickle_value *key = dict->u.items[i], *value = dict->u.items[i + 1];
-        const pickle_value *state = torch_part(value, PICKLE_STATE);
-        if (!torch_step(t) || !torch_add_scalar(t, prefix, key, value)) return false;
-        if (prefix[0] == '\0' && key->kind == PICKLE_STRING && key->count < 64 && state
-            && state->kind == PICKLE_DICT && !torch_is_module(value)
-            && !torch_add_metadata(t, state, key->u.text)) return false;
-    }
-    return true;
-}
-
-static const pickle_value *torch_refuse_module(torch_reader *t)
-{
-    (void)report_fail(t->report, "a whole nn.Module was pickled, which needs its Python code; save "
-                      "model.state_dict() instead");
-    return NULL;
-}
-
-static const pickle_value *torch_choose(torch_reader *t)
-{
-    const pickle_value *value = t->pickle.root, *inner;
-    const char *key = "";
-    int depth;
-    for (depth = 0; depth < PICKLE_MAX_DEPTH && !t->torchscript; depth++) {
-        const pickle_value *dict = torch_as_dict(value);
-        if (!dict) break;
-        t->module = NULL;
-        inner = torch_known_wrapper(t, dict, &key);
-        if (!inner) {
-            inner = torch_only_wrapper(t, dict, &key);
-            if (t->module) return torch_refuse_module(t);
-        }
-        if (t->report->failed || !torch_add_metadata(t, dict, "")) return NULL;
-        if (!inner) break;
-        if (!torch_add_wrapper(t, key)) return NULL;
-        value = inner;
-    }
-    return value;
-}
+/* === Everything === */
 
 bool torch_read_state_dict(torch_reader *t)
 {
     char name[TORCH_MAX_NAME] = "";
     const pickle_value *value = torch_choose(t);
     if (!value || !torch_flatten(t, name, 0, value, 0)) return false;
-    if (t->c->tensor_count > 0) return true;
-    if (t->module) return torch_refuse_module(t) != NULL;
-    return report_fail(t->report, "no state dict: no dict with tensors was found");
+    if (t->c->tensor_count > 0 || t->torchscript) return true;
+    return report_fail(t->report, "no state dict: no dict or module with tensors was found");
 }

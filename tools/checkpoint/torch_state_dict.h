@@ -29,6 +29,7 @@ typedef struct torch_storage {
     const char *key;
     uint64_t base, count;            /* in elements of the class; base > 0 for a legacy view */
     uint64_t root_count;             /* elements of the whole */
+    const checkpoint_storage *found; /* where it is, if the pickle itself holds it; else NULL */
 } torch_storage;
 
 typedef struct torch_reader torch_reader;
@@ -44,10 +45,13 @@ struct torch_reader {
     torch_place *place;
     void *form;                      /* for place: the torch_zip or torch_legacy */
     pickle_document pickle;
+    const source *source;            /* of the pickle; of its long texts, too */
     bool torchscript;
+    /* What the code of a class of TorchScript says of a module; NULL outside TorchScript. */
+    bool (*describe)(torch_reader *t, const char *module, const char *class);
 
+    bool arrays;                     /* private: NumPy's arrays count as tensors */
     size_t steps;                    /* private */
-    const pickle_value *module;      /* private: an nn.Module was met on the way */
 };
 
 /* Finds the state dict in t->pickle and adds its tensors. */
@@ -57,7 +61,67 @@ bool torch_read_state_dict(torch_reader *t);
 bool torch_read_storage(torch_reader *t, const char *name, const pickle_value *value,
                         torch_storage *storage);
 
+/* === For the files that share the work === */
+
+/* Counts a value that is visited; false when there were too many. */
+bool torch_step(torch_reader *t);
+
 /* Item i of a tuple or list; NULL: there is none. */
 const pickle_value *torch_item(const pickle_value *sequence, size_t i);
+/* PICKLE_CALLABLE and so on of a call; NULL: it has none. */
+const pickle_value *torch_part(const pickle_value *call, size_t part);
+
+bool torch_is_tensor(const torch_reader *t, const pickle_value *value);
+/* The dict to look into: itself, the contents of a dict subclass, the attributes of a
+ * TorchScript module; NULL for everything else. */
+const pickle_value *torch_as_dict(const pickle_value *value);
+/* The attributes of an object that was built from a dict of them; NULL: it was not. */
+const pickle_value *torch_as_object(const pickle_value *value);
+/* The same for an nn.Module alone. */
+const pickle_value *torch_as_module(const pickle_value *value);
+
+/* name is a buffer of TORCH_MAX_NAME shared by the whole walk; name_size bytes are in use. */
+bool torch_append_name(torch_reader *t, char *name, size_t name_size, const pickle_value *key,
+                       size_t *size);
+bool torch_flatten(torch_reader *t, char *name, size_t name_size, const pickle_value *value,
+                   int depth);
+
+/* Adds a tensor by a call that rebuilds it. */
+bool torch_add_call(torch_reader *t, const char *name, const pickle_value *value);
+bool torch_read_sizes(torch_reader *t, checkpoint_tensor_info *info, const pickle_value *sizes,
+                      const pickle_value *strides);
+
+/* torch_choose.c: what to read of all that is in the pickle. NULL: failed. */
+const pickle_value *torch_choose(torch_reader *t);
+
+/* torch_module.c: a module that was pickled whole, and what it says of itself. */
+bool torch_flatten_module(torch_reader *t, char *name, size_t name_size,
+                          const pickle_value *module, int depth);
+bool torch_add_attributes(torch_reader *t, const char *module, const pickle_value *value);
+void torch_show_number(double number, char *text, size_t size);
+
+/* torch_script.c: the code of TorchScript is text: what it says of a module of this class ... */
+bool torch_describe_code(torch_reader *t, const char *module, const char *class,
+                         const char *code);
+/* ... and the constants in t->pickle as tensors, called by what the code does with them. */
+bool torch_add_constants(torch_reader *t, const char *code);
+
+/* torch_array.c: an array of NumPy. */
+bool torch_is_array(const pickle_value *value);
+bool torch_add_array(torch_reader *t, const char *name, const pickle_value *value);
+
+/* Bytes in a pickle: where they lie in the source, or a decoded copy. */
+typedef struct torch_bytes {
+    const uint8_t *memory;           /* NULL: at `offset` of the source */
+    uint64_t offset, size;
+} torch_bytes;
+
+bool torch_read_bytes(torch_reader *t, const char *name, const pickle_value *value,
+                      torch_bytes *bytes);
+
+/* torch_legacy.c: a storage that was pickled as bytes, which are a file of their own. */
+bool torch_is_nested(const pickle_value *value);
+bool torch_read_nested(torch_reader *t, const char *name, const pickle_value *value,
+                       torch_storage *storage, checkpoint_storage *found);
 
 #endif

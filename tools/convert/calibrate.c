@@ -32,7 +32,7 @@ enum { MAX_SAMPLES = 4096 };
 
 struct calibration {
     const vit_model *model;
-    const photo_list *photos;
+    photo_list *photos;
     vit_dtype dtype;
     runner run;
     photo_reader reader;
@@ -54,7 +54,7 @@ struct calibration {
 
 static int depth_of_layer(const vit_config *config, int layer)
 {
-    if (layer == FC2) return config->mlp_dim;
+    if (layer == FC2) return config->mlp_dim ? config->mlp_dim : 1;
     return layer == PROJ ? config->num_heads * config->head_dim : config->embed_dim;
 }
 
@@ -96,24 +96,23 @@ static void take_samples(void *user, const char *name, const float *data, const 
     }
 }
 
-/* Runs all images and keeps what the blocks from `first` on read. */
+/* Runs all images and keeps what the blocks from `first` on read. The first time shows which images
+ * cannot be read. */
 static bool sample_blocks(calibration *c, int first, report *r)
 {
     const int rest = c->model->config.depth - first;
-    bool good = true;
     c->first_block = first;
     c->num_blocks = rest < c->group_blocks ? rest : c->group_blocks;
     c->num_samples = 0;
     cli_progress_start(&c->progress, "sampling", (uint64_t)c->photos->count);
     if (c->quiet) c->progress.active = false;
-    for (c->image = 0; good && c->image < c->photos->count; c->image++) {
-        good = photos_read(&c->reader, c->photos->paths[c->image], c->run.input, r) &&
-               runner_forward(&c->run, r);
+    for (c->image = 0; photos_read(&c->reader, c->photos, c->image, c->run.input, r) &&
+                       runner_forward(&c->run, r); c->image++) {
         c->num_samples += c->tokens_per_image;
         cli_progress_update(&c->progress, (uint64_t)c->image + 1);
     }
     cli_progress_clear(&c->progress);
-    return good;
+    return !r->failed;
 }
 
 /* === Memory === */
@@ -165,13 +164,14 @@ static bool allocate(calibration *c)
     return c->values && c->before && c->bias;
 }
 
-calibration *calibrate_start(const vit_model *reference, vit_dtype dtype, const photo_list *photos,
+calibration *calibrate_start(const vit_model *reference, vit_dtype dtype, photo_list *photos,
                              bool quiet, report *r)
 {
     calibration *c;
-    if (reference->config.block_type != VIT_BLOCK_PRE_NORM) {
+    if (reference->config.block_type != VIT_BLOCK_PRE_NORM ||
+        reference->config.attention != VIT_ATTENTION_ALL) {
         (void)report_fail(r, "--calibrate needs blocks that norm what they read "
-                          "(block_type=pre_norm)");
+                          "(block_type=pre_norm) and attention=all");
         return NULL;
     }
     c = calloc(1, sizeof *c);
@@ -183,7 +183,7 @@ calibration *calibrate_start(const vit_model *reference, vit_dtype dtype, const 
     c->block = -1;
     c->reader.model = reference;
     if (runner_open(&c->run, reference, take_samples, c, r) &&
-        (allocate(c) || report_no_memory(r)))
+        (allocate(c) || report_no_memory(r)) && sample_blocks(c, 0, r))
         return c;
     calibrate_free(c);
     return NULL;
@@ -307,9 +307,7 @@ static bool begin_block(calibration *c, int block, report *r)
     static const int order[NUM_LAYERS] = { PROJ, QKV, FC1, FC2 };
     int i;
     c->block = block;
-    if ((c->num_blocks == 0 || block >= c->first_block + c->num_blocks) &&
-        !sample_blocks(c, block, r))
-        return false;
+    if (block >= c->first_block + c->num_blocks && !sample_blocks(c, block, r)) return false;
     for (i = 0; i < NUM_LAYERS; i++)
         if (!smooth_layer(c, block, order[i])) return report_no_memory(r);
     return true;

@@ -13,8 +13,9 @@
 
 typedef struct calibration calibration;
 
-/* reference is the model in f32. All three must outlive the calibration. NULL: see the report. */
-calibration *calibrate_start(const vit_model *reference, vit_dtype dtype, const photo_list *photos,
+/* reference is the model in f32. All three must outlive the calibration, which takes photos that
+ * cannot be read out of their list. NULL: see the report. */
+calibration *calibrate_start(const vit_model *reference, vit_dtype dtype, photo_list *photos,
                              bool quiet, report *r);
 
 /* Tensor `index` of the reference as it is to be written in type `written`; valid until the next

@@ -27,48 +27,45 @@ static int best_class(const runner *run)
     return best.index;
 }
 
-static void count_image(comparison *result, int image, const runner *a, const runner *b)
+static void count_image(comparison *result, const char *path, const runner *a, const runner *b)
 {
     const double similar = cosine(a->output, b->output, a->output_size);
     if (result->images == 0 || similar < result->min_cosine) {
         result->min_cosine = similar;
-        result->worst = image;
+        result->worst = path;
     }
     result->mean_cosine += similar;
     result->agree += best_class(a) == best_class(b);
     result->images++;
 }
 
-/* Both models expect the same input. */
-static bool run_both(runner *a, runner *b, photo_reader *reader, const char *path, report *r)
+/* Both models expect the same input, which the first has. */
+static bool run_both(runner *a, runner *b, report *r)
 {
-    const vit_config *c = &reader->model->config;
-    if (!photos_read(reader, path, a->input, r)) return false;
+    const vit_config *c = &a->model->config;
     memcpy(b->input, a->input, (size_t)c->in_chans * (size_t)c->img_height *
                                    (size_t)c->img_width * sizeof *a->input);
     return runner_forward(a, r) && runner_forward(b, r);
 }
 
-static bool compare_all(runner *a, runner *b, const photo_list *photos, bool quiet,
+static bool compare_all(runner *a, runner *b, photo_list *photos, bool quiet,
                         comparison *result, report *r)
 {
     photo_reader reader = { a->model, NULL, 0 };
     cli_progress progress;
-    bool good = true;
     int i;
     cli_progress_start(&progress, "comparing", (uint64_t)photos->count);
     if (quiet) progress.active = false;
-    for (i = 0; good && i < photos->count; i++) {
-        good = run_both(a, b, &reader, photos->paths[i], r);
-        if (good) count_image(result, i, a, b);
+    for (i = 0; photos_read(&reader, photos, i, a->input, r) && run_both(a, b, r); i++) {
+        count_image(result, photos->paths[i], a, b);
         cli_progress_update(&progress, (uint64_t)i + 1);
     }
     cli_progress_clear(&progress);
     photos_reader_free(&reader);
-    return good;
+    return !r->failed;
 }
 
-bool compare_models(const vit_model *reference, const vit_model *model, const photo_list *photos,
+bool compare_models(const vit_model *reference, const vit_model *model, photo_list *photos,
                     bool quiet, comparison *result, report *r)
 {
     runner a, b;

@@ -12,10 +12,11 @@ typedef struct comparison {
     bool has_classes;                /* logits, not embeddings, were compared */
     int agree;                       /* images with the same best class */
     double mean_cosine, min_cosine;  /* of the angle between both outputs */
-    int worst;                       /* place in the list: the image of min_cosine */
+    const char *worst;               /* path of the image of min_cosine */
 } comparison;
 
-bool compare_models(const vit_model *reference, const vit_model *model, const photo_list *photos,
+/* Photos that cannot be read are taken out of the list. */
+bool compare_models(const vit_model *reference, const vit_model *model, photo_list *photos,
                     bool quiet, comparison *result, report *r);
 
 #endif

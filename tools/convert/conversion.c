@@ -1,6 +1,6 @@
 #include "convert/conversion.h"
 
-const photo_list *conversion_photos(const conversion *c)
+photo_list *conversion_photos(conversion *c)
 {
     return c->photos.count > 0 ? &c->photos : &c->calibration;
 }

@@ -10,8 +10,11 @@
 #include "checkpoint/checkpoint.h"
 #include "convert/compare.h"
 #include "convert/vit_writer.h"
+#include "layout/attributes.h"
 #include "layout/plan.h"
+#include "layout/structure.h"
 #include "model/config.h"
+#include "model/findings.h"
 #include "model/labels.h"
 #include "model/resolve.h"
 #include "model/settings.h"
@@ -20,6 +23,7 @@
 typedef struct convert_options {
     const char *checkpoint, *output;
     const char *config, *arch, *labels;   /* NULL where not given */
+    const char *weights;                  /* which of several state dicts, or NULL */
     const char *img_size;                 /* as given, for the provenance; or NULL */
     int in_chans, patch_size;             /* other than the checkpoint's, or 0 */
     bool dynamic;                         /* other sizes at run time */
@@ -31,6 +35,8 @@ typedef struct convert_options {
     double match_tolerance, match_seconds;
     int match_max;
     bool quiet;
+    bool plan;                            /* print what would be done, write nothing */
+    bool strict;                          /* refuse what would be assumed */
 } convert_options;
 
 /* One run of vit-convert: what each stage found out, for those after it and for the report. */
@@ -38,10 +44,13 @@ typedef struct conversion {
     const convert_options *options;
     checkpoint *checkpoint;
     layout_map map;
+    structure structure;           /* where no table knows the names */
     layout_plan plan;
     settings all[FROM_COUNT];      /* [FROM_OPTIONS] is filled by the caller */
     settings_seen seen;            /* in the tensors */
+    attributes_told told;          /* by the model, beside its tensors */
     settings_resolved model;       /* what follows from it and the settings */
+    findings found;                /* what is assumed, and on the way what is asked */
     config_file config_file;
     char *config_path;             /* NULL where none was read */
     bool config_foreign;           /* there was one, but in no known form */
@@ -60,7 +69,7 @@ typedef struct conversion {
 } conversion;
 
 /* The photos that c->comparison is about. */
-const photo_list *conversion_photos(const conversion *c);
+photo_list *conversion_photos(conversion *c);
 
 /* Tensors that stay in 16 bits. */
 vit_writer_keep conversion_kept(const conversion *c);

@@ -13,9 +13,11 @@
 #include "checkpoint/rename.h"
 #include "convert/match.h"
 #include "convert/vit_file.h"
+#include "layout/attributes.h"
 #include "layout/check.h"
 #include "layout/detect.h"
 #include "layout/inspect.h"
+#include "model/assume.h"
 
 /* === The checkpoint === */
 
@@ -27,7 +29,8 @@ static bool is_file(const char *path)
 
 static bool open_checkpoint(conversion *c, report *r)
 {
-    return checkpoint_open(c->options->checkpoint, &c->checkpoint, r) &&
+    return checkpoint_open_weights(c->options->checkpoint, c->options->weights, &c->checkpoint,
+                                   r) &&
            (c->options->rename.count == 0 ||
             rename_tensors(c->checkpoint, &c->options->rename, r));
 }
@@ -148,6 +151,82 @@ static void choose_tolerance(conversion *c)
     if (c->options->dtype == VIT_I8) c->model.config.selftest_tolerance = 0.1f;
 }
 
+/* By the tables, or by structure where no table explains all tensors. What structure cannot explain
+ * is told unless a table comes close. */
+static bool find_layout(conversion *c, report *r)
+{
+    const text_list *ignore = &c->options->ignore;
+    report by_structure = report_make();
+    const bool detected = layout_detect(c->checkpoint, &c->map, r);
+    if (detected && !layout_check_features(&c->map, ignore, r)) return false;
+    if (detected && !layout_falls_short(&c->map, ignore)) return true;
+    if (!structure_find(c->checkpoint, &c->structure, &by_structure)) {
+        if (detected && layout_knows_most(&c->map)) return true;
+        *r = by_structure;
+        return false;
+    }
+    layout_free_map(&c->map);
+    *r = report_make();
+    if (c->structure.heads)
+        settings_put(&c->all[FROM_TENSORS], SETTING_NUM_HEADS, c->structure.heads);
+    return layout_use(c->structure.is_torch ? &layout_own_torch : &layout_own, c->checkpoint,
+                      &c->map, r);
+}
+
+/* One of several state dicts is taken. */
+static bool assume_weights(conversion *c)
+{
+    const size_t count = checkpoint_choice_count(c->checkpoint);
+    char what[256], why[1024];
+    size_t used, i;
+    if (count < 2 || c->options->weights) return true;
+    snprintf(what, sizeof what, "weights=%.200s", checkpoint_wrapper(c->checkpoint));
+    used = (size_t)snprintf(why, sizeof why, "one of several state dicts:");
+    for (i = 0; i < count && used < sizeof why; i++)
+        used += (size_t)snprintf(why + used, sizeof why - used, " %.200s",
+                                 checkpoint_choice(c->checkpoint, i));
+    return findings_assume(&c->found, what, why, "--weights NAME");
+}
+
+/* What was matched by structure rests on. */
+static bool assume_structure(conversion *c)
+{
+    const structure *s = &c->structure;
+    int i;
+    for (i = 0; i < s->note_count; i++)
+        if (!findings_assume(&c->found, s->notes[i].what, s->notes[i].why, s->notes[i].option))
+            return false;
+    return true;
+}
+
+/* What is assumed beyond single settings. */
+static bool assume_sources(conversion *c)
+{
+    char what[512], why[512];
+    if (!assume_weights(c) || !assume_structure(c)) return false;
+    if (c->config_file.processor) {
+        snprintf(what, sizeof what, "preprocessing of a %.100s", c->config_file.processor);
+        snprintf(why, sizeof why, "transformers' default, as no preprocessor_config.json is beside "
+                 "%.200s", paths_file_name(c->config_path));
+        if (!findings_assume(&c->found, what, why, "--set mean=M --set std=S --set crop_pct=N"))
+            return false;
+    }
+    if (c->arch_unknown) {
+        snprintf(what, sizeof what, "architecture=%.200s", c->arch_unknown);
+        snprintf(why, sizeof why, "%.200s names it, which is none of timm's: the rest of that file "
+                 "and the tensors decide", c->arch_origin);
+        if (!findings_assume(&c->found, what, why, "--arch NAME")) return false;
+    }
+    if (c->has_arch && !c->arch.tag_known) {
+        snprintf(what, sizeof what, "preprocessing of %.200s", c->arch.arch->name);
+        snprintf(why, sizeof why, "tag %.200s is not known", c->arch.tag);
+        if (!findings_assume(&c->found, what, why, "--arch NAME")) return false;
+    }
+    return !c->config_foreign ||
+           findings_assume(&c->found, "no configuration", "config.json beside the checkpoint is "
+                           "not in timm's form and was not read", "--config FILE");
+}
+
 /* Folders of labelled pictures may be called as the classes are. */
 static bool match_settings(conversion *c, report *r)
 {
@@ -158,21 +237,33 @@ static bool match_settings(conversion *c, report *r)
     return match_run(c, r);
 }
 
-/* Everything but the weights themselves. */
+/* Everything but the weights themselves. What stands in the way comes in one message. */
 static bool resolve(conversion *c, report *r)
 {
-    const patch_request wanted = { c->options->in_chans, c->options->patch_size };
+    const convert_options *o = c->options;
+    const patch_request wanted = { o->in_chans, o->patch_size };
+    findings *f = &c->found;
+    report failure = report_make();
+    bool inspected;
     settings_start(&c->all[FROM_TENSORS], "the tensors");
-    if (!layout_detect(c->checkpoint, &c->map, r)) return false;
-    if (!layout_check_features(&c->map, &c->options->ignore, r)) return false;
+    if (!find_layout(c, r)) return false;
     if (!read_config(c, r) || !find_arch(c, r) || !match_prepare(c, r)) return false;
-    if (!layout_inspect(&c->map, c->all, &c->seen, r)) return false;
-    if (!layout_check_names(&c->map, c->all, &c->options->ignore, r)) return false;
-    if (!match_settings(c, r)) return false;
-    if (!layout_check_told(&c->map, c->all, r)) return false;
-    if (!settings_resolve(c->all, &c->seen, &wanted, &c->model, r)) return false;
+    if (!attributes_put(c->checkpoint, c->all, &c->told, r)) return false;
+    inspected = layout_inspect(&c->map, c->all, &c->seen, f, &failure);
+    if (!layout_check_names(&c->map, c->all, &o->ignore, f, r)) return false;
+    if (!inspected && !findings_take(f, &failure)) return report_no_memory(r);
+    if (inspected && !findings_are_open(f) && !match_settings(c, r)) return false;
+    if (!layout_check_told(&c->map, c->all, &c->seen, f, r)) return false;
+    if (inspected && !settings_resolve(c->all, &c->seen, &wanted, &c->model, f, r)) {
+        if (!findings_take(f, r)) return false;
+    } else if (inspected && !assume_settings(c->all, &c->seen, &c->model, f)) {
+        return report_no_memory(r);
+    }
+    if (!assume_sources(c)) return report_no_memory(r);
+    if (findings_are_open(f)) return findings_refuse(f, o->strict, r);
     choose_tolerance(c);
-    return layout_make_plan(&c->map, &c->model, &c->options->ignore, &c->plan, r);
+    if (!layout_make_plan(&c->map, &c->model, &o->ignore, &c->plan, f, r)) return false;
+    return !o->strict || f->assumed.count == 0 || findings_refuse(f, true, r);
 }
 
 /* === Photos === */
@@ -194,6 +285,7 @@ bool convert_run(conversion *c, report *r)
     for (i = 0; i < c->plan.count; i++)
         if (layout_is_stored(&c->plan.items[i]))
             c->parameters += tensor_count(&c->plan.items[i].tensor);
+    if (c->options->plan) return true;
     return vit_file_write(c, r) || report_file(r, c->options->output);
 }
 
@@ -202,6 +294,8 @@ void convert_free(conversion *c)
     match_free(c->match);
     layout_free_plan(&c->plan);
     layout_free_map(&c->map);
+    structure_free(&c->structure);
+    findings_free(&c->found);
     config_free(&c->config_file);
     labels_free(&c->labels);
     photos_free(&c->calibration);

@@ -14,19 +14,19 @@
 #include "layout/inspect.h"
 
 /* One row of a table, settled. */
-typedef struct finding {
+typedef struct settled {
     char value[MATCH_TEXT];
     char next[MATCH_TEXT];     /* the nearest other value that was tried; "": none was */
     double next_score;         /* its error, or its cross-entropy */
     char equals[256];          /* values that fit as well */
     bool by_folder;
-} finding;
+} settled;
 
 struct match {
     match_pair pair;
     char hashes[2][65];        /* of its files */
     match_table table;         /* the one in use */
-    finding findings[2 * MATCH_MAX_ROWS];
+    settled settled_rows[2 * MATCH_MAX_ROWS];
     int count;
     double error, seconds, folder_seconds, loss;
     int runs, folder_runs, pictures, right;
@@ -99,22 +99,22 @@ void match_free(match *m)
 
 /* === What was found === */
 
-static finding *add_finding(match *m, int row, int value)
+static settled *add_settled(match *m, int row, int value)
 {
-    finding *f = &m->findings[m->count++];
+    settled *f = &m->settled_rows[m->count++];
     memset(f, 0, sizeof *f);
     f->next_score = HUGE_VAL;
     memcpy(f->value, m->table.rows[row].values[value], sizeof f->value);
     return f;
 }
 
-static void add_equal(finding *f, const char *value)
+static void add_equal(settled *f, const char *value)
 {
     const size_t used = strlen(f->equals);
     snprintf(f->equals + used, sizeof f->equals - used, "%s%s", used ? ", " : "", value);
 }
 
-static void add_other(finding *f, const char *value, double score)
+static void add_other(settled *f, const char *value, double score)
 {
     if (f->next[0] && !(score < f->next_score)) return;
     memcpy(f->next, value, sizeof f->next);
@@ -126,7 +126,7 @@ static void list_row(match *m, const match_search *s, int row)
 {
     const match_row *values = &m->table.rows[row];
     const match_try *chosen = &s->tries[s->chosen];
-    finding *f = add_finding(m, row, chosen->choice.of[row]);
+    settled *f = add_settled(m, row, chosen->choice.of[row]);
     int value;
     for (value = 0; value < values->count; value++) {
         const match_try *other = match_search_other(s, row, value);
@@ -210,7 +210,7 @@ static bool run_pair(conversion *c, match_model *model, report *r)
     int row;
     memset(&s, 0, sizeof s);
     m->table.count = 0;
-    match_list_architecture(&m->table, c, NULL, 0);
+    match_list_architecture(&m->table, c);
     s.table = &m->table;
     s.model = model;
     s.pair = &m->pair;
@@ -236,10 +236,10 @@ static void list_verdict(match *m, const match_sorting *s, int row)
 {
     const match_verdict *verdict = &s->verdicts[row];
     const char *next;
-    finding *f;
+    settled *f;
     if (verdict->next < 0) return;
     next = m->table.rows[row].values[verdict->next];
-    f = add_finding(m, row, s->chosen.of[row]);
+    f = add_settled(m, row, s->chosen.of[row]);
     f->by_folder = true;
     add_other(f, next, verdict->next_loss);
     if (verdict->is_open) memcpy(f->equals, f->next, sizeof f->next);
@@ -255,7 +255,7 @@ static bool sort_pictures(conversion *c, match_model *model, const match_picture
     int row;
     memset(&s, 0, sizeof s);
     m->table.count = 0;
-    if (m->pair.images == 0) match_list_architecture(&m->table, c, NULL, 0);
+    if (m->pair.images == 0) match_list_architecture(&m->table, c);
     while (m->table.count > 0 && m->table.rows[m->table.count - 1].is_fine) m->table.count--;
     match_list_preprocessing(&m->table, c);
     s.table = &m->table;
@@ -319,7 +319,7 @@ void match_put_provenance(const match *m, FILE *file)
         fprintf(file, "match: %s %d pictures, %d right, cross-entropy %.4g\n",
                 paths_file_name(m->folder), m->pictures, m->right, m->loss);
     for (i = 0; i < m->count; i++) {
-        const finding *f = &m->findings[i];
+        const settled *f = &m->settled_rows[i];
         const bool is_assumed = f->by_folder && f->equals[0];
         fprintf(file, "%s: %s", is_assumed ? "assumed" : "matched", f->value);
         if (f->equals[0]) fprintf(file, " (%s fits equally)", f->equals);
@@ -327,7 +327,7 @@ void match_put_provenance(const match *m, FILE *file)
     }
 }
 
-static void print_finding(const finding *f)
+static void print_settled(const settled *f)
 {
     printf("%-15s %s", "", f->value);
     if (f->next[0] && !(f->by_folder && f->equals[0]))
@@ -348,15 +348,15 @@ void match_report_text(const match *m)
         printf("%-15s error %.2g, the best of %d models in %.1f s\n", "match", m->error, m->runs,
                m->seconds);
     for (i = 0; i < m->count; i++)
-        if (!m->findings[i].by_folder) print_finding(&m->findings[i]);
+        if (!m->settled_rows[i].by_folder) print_settled(&m->settled_rows[i]);
     if (m->folder)
         printf("%-15s cross-entropy %.4g, %d of %d pictures right, the best of %d in %.1f s\n",
                "match", m->loss, m->right, m->pictures, m->folder_runs, m->folder_seconds);
     for (i = 0; i < m->count; i++)
-        if (m->findings[i].by_folder) print_finding(&m->findings[i]);
+        if (m->settled_rows[i].by_folder) print_settled(&m->settled_rows[i]);
 }
 
-static void put_finding(json_writer *w, const finding *f)
+static void put_settled(json_writer *w, const settled *f)
 {
     json_put_begin(w, NULL, '{');
     json_put_text(w, "value", f->value);
@@ -385,7 +385,7 @@ void match_report_json(const match *m, json_writer *w)
         json_put_number(w, "folder_seconds", m->folder_seconds, 4);
     }
     json_put_begin(w, "settled", '[');
-    for (i = 0; i < m->count; i++) put_finding(w, &m->findings[i]);
+    for (i = 0; i < m->count; i++) put_settled(w, &m->settled_rows[i]);
     json_put_end(w, ']');
     json_put_end(w, '}');
 }

@@ -87,9 +87,12 @@ static void free_plan(match_plan *p)
 
 static bool make_plan(match_model *m, match_plan *p, report *r)
 {
+    findings open = { 0 };
+    const bool good = layout_make_plan(&m->c.map, &m->c.model, &m->c.options->ignore, &p->plan,
+                                       &open, r);
     size_t i;
-    if (!layout_make_plan(&m->c.map, &m->c.model, &m->c.options->ignore, &p->plan, r))
-        return false;
+    findings_free(&open);
+    if (!good) return false;
     p->sources = malloc((p->plan.count + 1) * sizeof *p->sources);
     if (!p->sources) return report_no_memory(r);
     for (i = 0; i < p->plan.count; i++)
@@ -127,13 +130,23 @@ static uint64_t sign(const match_model *m)
     return vit_hash_final(&hash);
 }
 
+/* Nothing may be left open. */
+static bool resolve_all(conversion *c, const patch_request *wanted, report *r)
+{
+    findings open = { 0 };
+    const bool good = settings_resolve(c->all, &c->seen, wanted, &c->model, &open, r) &&
+                      (!findings_are_open(&open) || findings_refuse(&open, false, r));
+    findings_free(&open);
+    return good;
+}
+
 bool match_model_set(match_model *m, const settings *matched, report *r)
 {
     conversion *c = &m->c;
     const patch_request wanted = { c->options->in_chans, c->options->patch_size };
     c->all[FROM_MATCH] = *matched;
     layout_take_orders(&c->map, c->all);
-    if (!settings_resolve(c->all, &c->seen, &wanted, &c->model, r)) return false;
+    if (!resolve_all(c, &wanted, r)) return false;
     c->model.config.selftest_tolerance = 0;   /* there is none in memory */
     m->config = c->model.config;
     m->plan = find_plan(m, r);

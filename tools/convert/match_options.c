@@ -93,7 +93,7 @@ static const row_source architecture[] = {
     { "qkv_interleave", "qkv_interleave", "qkv_interleave=none|qkv_interleave=*",
       has_joint_qkv, false, false },
     { "num_heads", "num_heads head_dim", "", has_blocks, false, false },
-    { "representation_activation", "representation_activation", "representation_activation=*",
+    { "representation_act", "representation_act", "representation_act=*",
       has_pre_logits, false, false },
     { "norm_eps", "norm_eps",
       "norm_eps=1e-06|norm_eps=1e-05|norm_eps=1e-12|norm_eps=1e-08|norm_eps=1e-07|norm_eps=0.001",
@@ -135,6 +135,8 @@ static bool find_key(const char *name, size_t length, setting_key *key)
 static bool is_open(const conversion *c, setting_key key, bool shown)
 {
     const int from = settings_origin(c->all, key);
+    if (from == FROM_TENSORS && key == SETTING_NUM_HEADS && c->seen.heads.count > 0) return true;
+    if (from == FROM_TENSORS && key == SETTING_PATCH_ORDER && c->seen.patch_order_read) return true;
     return from < 0 || from == FROM_MATCH ||
            (from == FROM_TENSORS && (shown || c->seen.by_default[key]));
 }
@@ -236,16 +238,18 @@ static double oddity(int64_t width, int heads)
     return fabs(log2((double)width / heads / 64));
 }
 
-/* Divisors of the width of attention: those given, timm's number for this width, then the others,
- * the width of whose heads is most usual first. */
-static void add_heads(match_row *row, const conversion *c, const int *heads, int num_heads)
+/* Divisors of the width of attention: what the weights hint at, timm's number for this width, then
+ * the others, the width of whose heads is most usual first. */
+static void add_heads(match_row *row, const conversion *c)
 {
+    const heads_evidence *hints = &c->seen.heads;
     const int64_t width = c->seen.qkv_rows / 3;
     char text[MATCH_TEXT];
     double last = -1;
     int i, n;
-    for (i = 0; i <= num_heads; i++) {
-        n = i < num_heads ? heads[i] : arch_heads_of_width((int)value_of(c, SETTING_EMBED_DIM));
+    for (i = 0; i <= hints->count; i++) {
+        n = i < hints->count ? hints->ranked[i].heads
+                             : arch_heads_of_width((int)value_of(c, SETTING_EMBED_DIM));
         snprintf(text, sizeof text, "num_heads=%d", n);
         if (n > 0 && width % n == 0) insert_value(row, row->count, text, strlen(text));
     }
@@ -341,8 +345,7 @@ static bool is_wanted(const conversion *c, const row_source *source)
     return (!source->applies || source->applies(c)) && are_open(c, source);
 }
 
-void match_list_architecture(match_table *table, const conversion *c, const int *heads,
-                             int num_heads)
+void match_list_architecture(match_table *table, const conversion *c)
 {
     size_t i;
     for (i = 0; i < COUNT(architecture); i++) {
@@ -350,7 +353,7 @@ void match_list_architecture(match_table *table, const conversion *c, const int 
         match_row *row;
         if (!is_wanted(c, source)) continue;
         row = add_row(table, source);
-        if (!strcmp(row->name, "num_heads")) add_heads(row, c, heads, num_heads);
+        if (!strcmp(row->name, "num_heads")) add_heads(row, c);
         if (row->count > 0) add_current(row, c, source);
         if (row->count == 0) table->count--;
     }

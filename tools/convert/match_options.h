@@ -27,10 +27,8 @@ typedef struct match_choice {
     unsigned char of[MATCH_MAX_ROWS];
 } match_choice;
 
-/* What is open: what nobody told, and what is only a default of the layout. heads are numbers to
- * try first, in this order; or NULL. */
-void match_list_architecture(match_table *table, const conversion *c, const int *heads,
-                             int num_heads);
+/* What is open: what nobody told, and what is only a default of the layout or read from weights. */
+void match_list_architecture(match_table *table, const conversion *c);
 void match_list_preprocessing(match_table *table, const conversion *c);
 
 /* Puts the chosen values of all rows into s. */

@@ -91,9 +91,13 @@ static void put_origin(const conversion *c, FILE *file)
 
 static void put_assumptions(const conversion *c, FILE *file)
 {
-    if (c->model.notes.heads_by_width) put_line(file, "assumed", "num_heads, from embed_dim");
-    if (c->model.notes.preprocess_assumed) put_line(file, "assumed", "mean and std");
-    if (c->config_file.processor) put_line(file, "assumed", "transformers' default preprocessing");
+    size_t i;
+    for (i = 0; i < c->found.assumed.count; i++) {
+        const finding *item = &c->found.assumed.items[i];
+        char text[1024];
+        snprintf(text, sizeof text, "%s (%s)", item->what, item->why);
+        put_line(file, "assumed", text);
+    }
 }
 
 /* Weights that are not those of the checkpoint. */
@@ -104,6 +108,8 @@ static void put_changes(const conversion *c, FILE *file)
     char word[32];
     if (c->model.context_divisor > 0)
         fprintf(file, "folded: attn.proj.weight, divided by the root of embed_dim\n");
+    if (c->model.config.attention == VIT_ATTENTION_SELF)
+        fprintf(file, "folded: attn.proj, with the values of attn.qkv\n");
     if (notes->patches_adapted && c->model.config.stem)
         fprintf(file, "adapted: the stem, from %d channels\n", stored->chans);
     else if (notes->patches_adapted)

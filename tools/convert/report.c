@@ -1,19 +1,22 @@
 #include "convert/report.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/json.h"
 #include "base/paths.h"
 #include "base/tensor.h"
 #include "base/text.h"
+#include "convert/mapping.h"
+#include "layout/groups.h"
 #include "convert/match.h"
 #include "model/describe.h"
 #include "model/parts.h"
 
 /* === Notes === */
 
-enum { MAX_NOTES = 16 };   /* there are 13 kinds of notes, and each comes once */
+enum { MAX_NOTES = 12 };   /* there are 8 kinds of notes, and each comes once */
 
 typedef struct note_list {
     char text[MAX_NOTES][512];
@@ -25,91 +28,14 @@ static char *add_note(note_list *notes)
     return notes->text[notes->count++];
 }
 
-/* The architecture whose name is in the file's name. Only a hint: names may be wrong. */
-static const char *name_in_file(const char *path)
-{
-    const char *file = paths_file_name(path), *best = NULL;
-    const arch *a;
-    size_t i;
-    for (i = 0; (a = arch_at(i)) != NULL; i++)
-        if (strstr(file, a->name) && (!best || strlen(a->name) > strlen(best))) best = a->name;
-    return best;
-}
-
-static void note_ignored(const conversion *c, note_list *notes)
-{
-    const layout_plan *plan = &c->plan;
-    char *text = add_note(notes);
-    const size_t size = sizeof notes->text[0];
-    size_t used, i;
-    used = (size_t)snprintf(text, size, "dropped %zu tensor%s:", plan->ignored_count,
-                            plan->ignored_count == 1 ? "" : "s");
-    for (i = 0; i < plan->ignored_count && i < 8 && used < size; i++)
-        used += (size_t)snprintf(text + used, size - used, " %.80s", plan->ignored[i]);
-    if (plan->ignored_count > 8 && used < size) snprintf(text + used, size - used, " ...");
-}
-
-static void note_assumptions(const conversion *c, note_list *notes)
-{
-    const char *hint = name_in_file(c->options->checkpoint);
-    if (c->model.notes.heads_by_width)
-        snprintf(add_note(notes), sizeof notes->text[0],
-                 "num_heads %d is what timm's models of width %d have; the tensors do not show it "
-                 "(--set num_heads=N)", c->model.config.num_heads, c->model.config.embed_dim);
-    if (c->model.notes.preprocess_assumed)
-        snprintf(add_note(notes), sizeof notes->text[0],
-                 "nothing says how images were prepared, so mean and std are assumed to be 0.5; "
-                 "give --arch %s or --config FILE", hint ? hint : "NAME");
-    if (c->config_file.processor)
-        snprintf(add_note(notes), sizeof notes->text[0],
-                 "no preprocessor_config.json beside %s: images are prepared as transformers does "
-                 "for a %s by default", paths_file_name(c->config_path),
-                 c->config_file.processor);
-    if (c->arch_unknown)
-        snprintf(add_note(notes), sizeof notes->text[0],
-                 "%.200s in %s is no architecture of timm: the rest of that file and the tensors "
-                 "decide", c->arch_unknown, c->arch_origin);
-    if (c->has_arch && !c->arch.tag_known)
-        snprintf(add_note(notes), sizeof notes->text[0],
-                 "tag %s is not known: the preprocessing is that of %s", c->arch.tag,
-                 c->arch.arch->name);
-    if (c->model.notes.eps_assumed || c->model.notes.activation_assumed)
-        snprintf(add_note(notes), sizeof notes->text[0],
-                 "%s%s%s: timm's usual, as nothing says otherwise; give --arch %s or --config FILE",
-                 c->model.notes.eps_assumed ? "norm_eps 1e-6" : "",
-                 c->model.notes.eps_assumed && c->model.notes.activation_assumed ? " and " : "",
-                 c->model.notes.activation_assumed ? "activation gelu" : "", hint ? hint : "NAME");
-}
-
-/* The defaults of the library, which may have been changed in training. */
-static void note_defaults(const conversion *c, note_list *notes)
-{
-    const size_t size = sizeof notes->text[0];
-    char *text = notes->text[notes->count], value[32];
-    size_t used, start;
-    int key;
-    used = start = (size_t)snprintf(text, size, "as %s has them:", c->map.layout->name);
-    for (key = 0; key < SETTING_COUNT && used < size; key++)
-        if (c->seen.by_default[key])
-            used += (size_t)snprintf(text + used, size - used, " %s=%s",
-                                     setting_rows[key].name,
-                                     setting_text((setting_key)key,
-                                                  c->all[FROM_TENSORS].value[key], value));
-    if (c->seen.mean_by_default && used < size)
-        used += (size_t)snprintf(text + used, size - used, " mean std");
-    if (used == start) return;
-    if (used < size) snprintf(text + used, size - used, "; --set changes them");
-    notes->count++;
-}
-
 static void collect_notes(const conversion *c, note_list *notes)
 {
     const vit_config *config = &c->model.config;
     const settings_stored *stored = &c->model.stored;
     char word[32];
     notes->count = 0;
-    note_assumptions(c, notes);
-    note_defaults(c, notes);
+    if (c->told.text[0])
+        snprintf(add_note(notes), sizeof notes->text[0], "the checkpoint says %.480s", c->told.text);
     if (stored->first_rows)
         snprintf(add_note(notes), sizeof notes->text[0],
                  "pos_embed has %d rows, of which the first %d are used", c->seen.position_rows,
@@ -133,10 +59,87 @@ static void collect_notes(const conversion *c, note_list *notes)
                  "positions resampled from %dx%d to %dx%d patches, as %s does",
                  stored->grid_height, stored->grid_width, config->grid_height, config->grid_width,
                  setting_text(SETTING_POS_RESAMPLE, (int)c->model.notes.pos_resample, word));
-    if (c->config_foreign)
-        snprintf(add_note(notes), sizeof notes->text[0],
-                 "config.json beside the checkpoint is not in timm's form and was not read");
-    if (c->plan.ignored_count > 0) note_ignored(c, notes);
+}
+
+/* === What must be said in any case === */
+
+/* The architecture whose name is in the file's name. Only a hint: names may be wrong. */
+static const char *name_in_file(const char *path)
+{
+    const char *file = paths_file_name(path), *best = NULL;
+    const arch *a;
+    size_t i;
+    for (i = 0; (a = arch_at(i)) != NULL; i++)
+        if (strstr(file, a->name) && (!best || strlen(a->name) > strlen(best))) best = a->name;
+    return best;
+}
+
+static void print_assumed(const conversion *c, const char *program)
+{
+    const char *hint = name_in_file(c->options->checkpoint);
+    size_t i;
+    for (i = 0; i < c->found.assumed.count; i++) {
+        const finding *item = &c->found.assumed.items[i];
+        report_error(program, NULL, "assumed %s, %s (%s)", item->what, item->why, item->options);
+    }
+    if (settings_origin(c->all, SETTING_NORM_EPS) < 0)
+        report_error(program, NULL, "--arch %s or --config FILE would tell more",
+                     hint ? hint : "NAME");
+}
+
+/* Those that are dropped for one reason. */
+static void print_dropped(const name_groups *groups, const char *why, size_t count,
+                          const char *program)
+{
+    char text[REPORT_SIZE / 2] = "", name[GROUP_TEXT_SIZE];
+    size_t i, used = 0, named = 0;
+    for (i = 0; i < groups->count; i++) {
+        const name_group *group = &groups->items[i];
+        (void)group_text(group, name);
+        if (used + strlen(name) + 3 > sizeof text) continue;
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", used ? ", " : "", name);
+        named += group->count;
+    }
+    if (named == count)
+        report_error(program, NULL, "dropped %zu tensor%s %s: %s", count, count == 1 ? "" : "s",
+                     why, text);
+    else
+        report_error(program, NULL, "dropped %zu tensors %s: %s and %zu more", count, why, text,
+                     count - named);
+}
+
+enum { MAX_REASONS = 64 };   /* no layout has as many */
+
+/* One line for each reason; false: out of memory. */
+static bool print_all_dropped(const conversion *c, name_groups *groups, const char *program)
+{
+    const layout_plan *plan = &c->plan;
+    const char *said[MAX_REASONS];
+    size_t reasons = 0, first, i, count;
+    for (first = 0; first < plan->dropped_count; first++) {
+        const char *why = plan->dropped[first].why;
+        for (i = 0; i < reasons && strcmp(said[i], why) != 0;) i++;
+        if (i < reasons || reasons == MAX_REASONS) continue;
+        said[reasons++] = why;
+        for (count = 0, i = first; i < plan->dropped_count; i++) {
+            if (strcmp(plan->dropped[i].why, why) != 0) continue;
+            if (!groups_add(groups, plan->dropped[i].name, "")) return false;
+            count++;
+        }
+        print_dropped(groups, why, count, program);
+        groups_free(groups);
+    }
+    return true;
+}
+
+void convert_report_findings(const conversion *c, const char *program)
+{
+    name_groups *groups = calloc(1, sizeof *groups);
+    print_assumed(c, program);
+    if (!groups || !print_all_dropped(c, groups, program))
+        report_error(program, NULL, "dropped %zu tensors", c->plan.dropped_count);
+    if (groups) groups_free(groups);
+    free(groups);
 }
 
 /* === As text === */
@@ -230,16 +233,30 @@ static void print_labels(const conversion *c)
 static void print_comparison(const conversion *c)
 {
     const comparison *k = &c->comparison;
-    const photo_list *photos = conversion_photos(c);
     if (k->images == 0) return;
     printf("%-15s against f32 on %d images%s\n", "error", k->images,
            c->photos.count > 0 ? "" : ", those of the calibration");
     printf("%-15s cosine of the %s %.6f on average, %.6f at worst (%s)\n", "",
            k->has_classes ? "logits" : "embeddings", k->mean_cosine, k->min_cosine,
-           photos->paths[k->worst]);
+           k->worst);
     if (k->has_classes)
         printf("%-15s same best class for %d of %d, %.2f %%\n", "", k->agree, k->images,
                100.0 * k->agree / k->images);
+}
+
+void convert_report_skipped(const photo_list *photos, const char *program)
+{
+    enum { NAMED = 8 };
+    const char *const *names = (const char *const *)photos->paths + photos->count;
+    char text[400];
+    size_t used = 0;
+    int i;
+    if (photos->skipped == 0) return;
+    for (i = 0; i < photos->skipped && i < NAMED && used < sizeof text; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", i ? ", " : "", names[i]);
+    report_error(program, NULL, "skipped %d of %d images, which cannot be read: %s%s",
+                 photos->skipped, photos->count + photos->skipped, text,
+                 photos->skipped > NAMED && used < sizeof text ? ", ..." : "");
 }
 
 void convert_report_text(const conversion *c)
@@ -256,14 +273,16 @@ void convert_report_text(const conversion *c)
     print_parts(c);
     print_preprocessing(&c->model.config);
     print_labels(c);
-    printf("%-15s %s, %s, %s bytes\n", "output", c->options->output,
-           tensor_dtype_name(c->options->dtype), text_grouped(c->output_size, a));
+    if (!c->options->plan)
+        printf("%-15s %s, %s, %s bytes\n", "output", c->options->output,
+               tensor_dtype_name(c->options->dtype), text_grouped(c->output_size, a));
     if (c->calibration.count > 0)
         printf("%-15s on %d images\n", "calibrated", c->calibration.count);
     print_comparison(c);
     match_report_text(c->match);
     collect_notes(c, &notes);
     for (i = 0; i < notes.count; i++) printf("%-15s %s\n", "note", notes.text[i]);
+    if (c->options->plan) mapping_print(c);
 }
 
 /* === As JSON === */
@@ -295,7 +314,15 @@ static void put_notes(json_writer *w, const conversion *c)
     int i;
     collect_notes(c, &notes);
     json_put_begin(w, "dropped", '[');
-    for (t = 0; t < c->plan.ignored_count; t++) json_put_text(w, NULL, c->plan.ignored[t]);
+    for (t = 0; t < c->plan.dropped_count; t++) json_put_text(w, NULL, c->plan.dropped[t].name);
+    json_put_end(w, ']');
+    json_put_begin(w, "assumed", '[');
+    for (t = 0; t < c->found.assumed.count; t++) {
+        const finding *item = &c->found.assumed.items[t];
+        char text[1024];
+        snprintf(text, sizeof text, "%s (%s)", item->what, item->why);
+        json_put_text(w, NULL, text);
+    }
     json_put_end(w, ']');
     json_put_begin(w, "notes", '[');
     for (i = 0; i < notes.count; i++) json_put_text(w, NULL, notes.text[i]);
@@ -314,7 +341,7 @@ static void put_comparison(json_writer *w, const conversion *c)
     json_put_integer(w, "images", k->images);
     json_put_number(w, "mean_cosine", k->mean_cosine, 9);
     json_put_number(w, "min_cosine", k->min_cosine, 9);
-    json_put_text(w, "worst_image", conversion_photos(c)->paths[k->worst]);
+    json_put_text(w, "worst_image", k->worst);
     if (k->has_classes) {
         json_put_integer(w, "agree", k->agree);
         json_put_decimals(w, "top1_agreement", (double)k->agree / k->images, 6);
@@ -346,6 +373,7 @@ void convert_report_json(const conversion *c)
     put_comparison(&w, c);
     match_report_json(c->match, &w);
     put_notes(&w, c);
+    if (c->options->plan) mapping_put(&w, c);
     json_put_end(&w, '}');
     putchar('\n');
 }

@@ -1,9 +1,16 @@
-/* report.h - what a conversion found, on standard output. */
+/* report.h - what a conversion found: on standard output, and what nobody may miss on stderr. */
 #ifndef CONVERT_REPORT_H
 #define CONVERT_REPORT_H
 
 #include "convert/conversion.h"
 
+/* What was assumed and what was dropped, a line each. */
+void convert_report_findings(const conversion *c, const char *program);
+
+/* The photos that could not be read. */
+void convert_report_skipped(const photo_list *photos, const char *program);
+
+/* On standard output. */
 void convert_report_text(const conversion *c);
 void convert_report_json(const conversion *c);   /* one object on one line */
 

@@ -168,11 +168,17 @@ static bool write_with_reference(conversion *c, const cli_output *output, report
     if (!open_reference(c, &reference, r)) return false;
     if (wanted)
         calibrated = calibrate_start(&reference, dtype, &c->calibration, c->options->quiet, r);
-    good = (calibrated || !wanted) && write_model(c, dtype, calibrated, output, r);
+    good = (calibrated || !wanted) && provenance_make(c, r) &&
+           write_model(c, dtype, calibrated, output, r);
     calibrate_free(calibrated);
     good = good && compare(c, &reference, output, r);
     vit_model_close(&reference);
     return good;
+}
+
+static bool write_plainly(conversion *c, const cli_output *output, report *r)
+{
+    return provenance_make(c, r) && write_model(c, c->options->dtype, NULL, output, r);
 }
 
 bool vit_file_write(conversion *c, report *r)
@@ -180,9 +186,8 @@ bool vit_file_write(conversion *c, report *r)
     cli_output output;
     if (!open_output(c, &output, r)) return false;
     /* a zip's checksums: a damaged weight must not become a model that looks healthy */
-    if (!checkpoint_verify(c->checkpoint, r) || !provenance_make(c, r) ||
-        !(wants_reference(c) ? write_with_reference(c, &output, r)
-                             : write_model(c, c->options->dtype, NULL, &output, r))) {
+    if (!checkpoint_verify(c->checkpoint, r) ||
+        !(wants_reference(c) ? write_with_reference(c, &output, r) : write_plainly(c, &output, r))) {
         cli_output_abandon(&output);
         return false;
     }

@@ -233,7 +233,8 @@ static bool stream_source(stream *s, const layout_item *item, report *r)
     const vit_config *config = &s->c->model.config;
     const size_t count = (size_t)tensor_count(&item->tensor);
     switch (item->kind) {
-    case SOURCE_CHECKPOINT: return stream_copy(s, item, r);
+    case SOURCE_CHECKPOINT:
+    case SOURCE_FOLDED: return stream_copy(s, item, r);
     case SOURCE_RESAMPLED: return stream_positions(s, item, r);
     case SOURCE_RESAMPLED_RELATIVE: return stream_relative(s, item, r);
     case SOURCE_ADAPTED: return stream_patches(s, item, r);

@@ -107,6 +107,13 @@ static
 #endif
         image_file__block *image_file__blocks; /* the latest                              */
 
+/* An allocation has failed: stb_image gives other reasons for some of these failures. */
+static
+#ifdef STBI_THREAD_LOCAL
+    STBI_THREAD_LOCAL
+#endif
+        bool image_file__no_memory;
+
 static void image_file__unlink(image_file__block *block) {
     if (block->before) block->before->after = block->after;
     if (block->after) block->after->before = block->before;
@@ -119,7 +126,10 @@ static void *image_file__malloc(size_t size) {
     image_file__block *block;
     if (size > IMAGE_FILE_MAX_BLOCK) return NULL;
     block = calloc(1, sizeof *block + size);
-    if (!block) return NULL;
+    if (!block) {
+        image_file__no_memory = true;
+        return NULL;
+    }
     block->size = size;
     block->after = image_file__blocks;
     if (block->after) block->after->before = block;
@@ -198,9 +208,7 @@ static bool image_file__is_jpeg(const image_file__job *job) {
 static bool image_file__stb_failed(const image_file__job *job) {
     const char *reason = stbi_failure_reason();
     if (!reason) reason = "unknown reason";
-    if (strcmp(reason, "outofmem") == 0) {
-        return report_fail(job->r, "needs too much memory to decode");
-    }
+    if (image_file__no_memory || strcmp(reason, "outofmem") == 0) return report_no_memory(job->r);
     if (strcmp(reason, "unknown image type") == 0) {
         if (image_file__is_jpeg(job) || image_file__begins(job, "GIF8", 4) ||
             image_file__begins(job, "BM", 2)) {
@@ -260,7 +268,7 @@ static bool image_file__pnm(const image_file__job *job, image_file *image) {
     if (job->size - at < wanted) return report_fail(job->r, "is truncated");
 
     image->pixels = image_file__malloc(count * 3);
-    if (!image->pixels) return report_fail(job->r, "needs too much memory to decode");
+    if (!image->pixels) return report_no_memory(job->r);
     image->width = width;
     image->height = height;
     for (size_t i = 0; i < count * 3; i++) {
@@ -515,7 +523,7 @@ static bool image_file__turn(const image_file__job *job, int orientation, image_
     size_t width = (size_t)(orientation > 4 ? image->height : image->width);
     size_t height = (size_t)(orientation > 4 ? image->width : image->height);
     uint8_t *upright = image_file__malloc(width * height * 3);
-    if (!upright) return report_fail(job->r, "needs too much memory to turn upright");
+    if (!upright) return report_no_memory(job->r);
     for (size_t y = 0; y < height; y++) {
         for (size_t x = 0; x < width; x++) {
             size_t from = image_file__stored_at(orientation, x, y, width, height);
@@ -545,6 +553,7 @@ static bool image_file_decode(const void *data, size_t size, unsigned flags, ima
     int orientation = 1;
     bool good;
     memset(image, 0, sizeof *image);
+    image_file__no_memory = false;
     if (size == 0) return report_fail(r, "is empty");
     if (size > IMAGE_FILE_MAX_BYTES) return report_fail(r, "is too large: above 256 MiB");
     good = image_file__is_pnm(&job) ? image_file__pnm(&job, image) : image_file__stb(&job, image);

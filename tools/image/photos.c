@@ -146,7 +146,7 @@ bool photos_find(photo_list *list, const text_list *operands, int max, report *r
 void photos_free(photo_list *list)
 {
     int i;
-    for (i = 0; i < list->count; i++) free(list->paths[i]);
+    for (i = 0; i < list->count + list->skipped; i++) free(list->paths[i]);
     free(list->paths);
     memset(list, 0, sizeof *list);
 }
@@ -166,6 +166,18 @@ bool photos_prepare(photo_reader *reader, const vit_image *image, float *input, 
         return report_fail(r, "images can be given to models of 1 or 3 channels, found %d",
                            reader->model->config.in_chans);
     return !result || report_fail(r, "%s", vit_result_string(result));
+}
+
+/* False if nothing would be left, or if it is not the image's fault. */
+static bool skip(photo_list *list, int i, report *r)
+{
+    char *path = list->paths[i];
+    if (r->no_memory || list->count == 1) return false;
+    memmove(&list->paths[i], &list->paths[i + 1],
+            (size_t)(list->count + list->skipped - i - 1) * sizeof *list->paths);
+    list->paths[--list->count + list->skipped++] = path;
+    *r = report_make();
+    return true;
 }
 
 /* As photos are shown to the model later. */
@@ -190,14 +202,16 @@ void photos_free_image(vit_image *image)
     memset(image, 0, sizeof *image);
 }
 
-bool photos_read(photo_reader *reader, const char *path, float *input, report *r)
+bool photos_read(photo_reader *reader, photo_list *list, int i, float *input, report *r)
 {
     vit_image image;
     bool good;
-    if (!photos_decode(path, &image, r)) return false;
+    while (i < list->count && !photos_decode(list->paths[i], &image, r))
+        if (!skip(list, i, r)) return false;
+    if (i == list->count) return false;
     good = photos_prepare(reader, &image, input, r);
     photos_free_image(&image);
-    return good || report_file(r, path);
+    return good || report_file(r, list->paths[i]);
 }
 
 void photos_reader_free(photo_reader *reader)

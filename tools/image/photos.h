@@ -11,6 +11,7 @@
 typedef struct photo_list {
     char **paths;
     int count;
+    int skipped;   /* those that could not be read: their paths come after the others */
 } photo_list;
 
 /* An operand is a file, taken as it is, or a folder: all images in it and below it, known by their
@@ -30,7 +31,9 @@ typedef struct photo_reader {
     size_t scratch_size;
 } photo_reader;
 
-bool photos_read(photo_reader *reader, const char *path, float *input, report *r);
+/* Image i of the list. Images that cannot be read are taken out of the list, so that this is another
+ * one, unless nothing would be left. False after the last one; or else *r tells why. */
+bool photos_read(photo_reader *reader, photo_list *list, int i, float *input, report *r);
 bool photos_prepare(photo_reader *reader, const vit_image *image, float *input, report *r);
 void photos_reader_free(photo_reader *reader);
 

@@ -1,10 +1,12 @@
 #include "layout/check.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/tensor.h"
 #include "layout/names.h"
+#include "model/choices.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -18,7 +20,7 @@ bool layout_check_features(const layout_map *map, const text_list *ignore, repor
         const checkpoint_tensor_info *info = checkpoint_tensor(map->checkpoint, i);
         const layout_extra *lacking = names_find_extra(map, map->layout->lacking, info->name);
         if (!lacking || names_is_ignored(map, ignore, info->name)) continue;
-        return report_fail(r, "%.200s %s: this version of vit.h lacks %s", info->name,
+        return report_fail(r, "%s %s: this version of vit.h lacks %s", info->name,
                            shape_text(info->dims, info->ndim, shape, sizeof shape),
                            lacking->meaning);
     }
@@ -27,25 +29,37 @@ bool layout_check_features(const layout_map *map, const text_list *ignore, repor
 
 /* === What somebody must tell === */
 
-/* All questions at once: nobody wants one error after the other. */
-bool layout_check_told(const layout_map *map, const settings all[FROM_COUNT], report *r)
+/* Attention of each token to itself alone has no heads. */
+static bool plays_no_part(const settings all[FROM_COUNT], setting_key key)
+{
+    double attention = VIT_ATTENTION_ALL;
+    settings_get(all, SETTING_ATTENTION, &attention);
+    return key == SETTING_NUM_HEADS && attention == VIT_ATTENTION_SELF;
+}
+
+/* How many heads are possible depends on the model. */
+static const char *options_of(const layout_map *map, const layout_question *q,
+                              const settings_seen *seen, char text[HEADS_TEXT])
+{
+    const int64_t width = seen->qkv_rows ? seen->qkv_rows / 3 : map->embed_dim;
+    if (q->setting != SETTING_NUM_HEADS || width == 0) return q->options;
+    if (seen->heads.count > 0) return heads_option(&seen->heads, text);
+    return choices_of_heads(width, "", text);
+}
+
+bool layout_check_told(const layout_map *map, const settings all[FROM_COUNT],
+                       const settings_seen *seen, findings *f, report *r)
 {
     const layout_question *q = map->layout->questions;
-    char names[128] = "", options[640] = "";
-    bool asked[SETTING_COUNT] = { false };
-    int count = 0;
+    char why[160], text[HEADS_TEXT];
+    snprintf(why, sizeof why, "cannot be seen in a checkpoint of %s", map->layout->name);
     for (; q && q->options; q++) {
-        const size_t at = strlen(options), named = strlen(names);
         if (!layout_holds(map, q->when, 0) || settings_origin(all, q->setting) >= 0) continue;
-        if (asked[q->setting]) continue;
-        asked[q->setting] = true;
-        snprintf(names + named, sizeof names - named, "%s%s", count ? ", " : "",
-                 setting_rows[q->setting].name);
-        snprintf(options + at, sizeof options - at, "%s%s", count ? "; and " : "", q->options);
-        count++;
+        if (plays_no_part(all, q->setting)) continue;
+        if (!findings_ask(f, setting_rows[q->setting].name, why, options_of(map, q, seen, text)))
+            return report_no_memory(r);
     }
-    return !count || report_fail(r, "%s cannot be seen in a checkpoint of %s; give %s", names,
-                                 map->layout->name, options);
+    return true;
 }
 
 /* === Completeness ===
@@ -82,17 +96,52 @@ static bool is_told_absent(const settings all[FROM_COUNT], const char *tensor)
     return false;
 }
 
-/* One that was renamed shows up among the unknown. */
-static bool refuse_missing(const char *key, const char *why, const char *tensor,
-                           const name_list *unknown, report *r)
+typedef struct missing {
+    const layout_map *map;
+    const settings *all;
+    name_groups groups;
+    uint64_t *keys;           /* hashes of those found */
+    size_t count, most;       /* how many of them, and how many may be looked for */
+} missing;
+
+/* Two tensors may need the same key. */
+static bool is_new(missing *m, const char *key)
+{
+    vit_hash hash;
+    uint64_t sum;
+    size_t i = 0;
+    vit_hash_init(&hash);
+    vit_hash_update(&hash, key, strlen(key));
+    sum = vit_hash_final(&hash);
+    while (i < m->count && m->keys[i] != sum) i++;
+    if (i == m->count && m->count < m->most) m->keys[m->count++] = sum;
+    else return false;
+    return true;
+}
+
+static bool add_key(missing *m, const char *key, const char *why, const char *tensor)
 {
     const absence *known = find_absence(tensor);
-    char hint[80] = "";
+    char note[160];
+    int used = snprintf(note, sizeof note, "missing: %s", why);
     if (known)
-        snprintf(hint, sizeof hint, "; --set %s=%s if this one has none",
+        snprintf(note + used, sizeof note - (size_t)used, "; --set %s=%s if this one has none",
                  setting_rows[known->key].name, known->key == SETTING_POSITIONS ? "none" : "0");
-    return report_fail(r, "%.200s is missing: %s%s%s%.120s", key, why, hint,
-                       unknown->count > 0 ? "; unknown: " : "", unknown->text);
+    return !is_new(m, key) || groups_add(&m->groups, key, note);
+}
+
+/* All parts of the rule that are not there, or the tensor where there is no rule. */
+static bool add_missing(missing *m, const layout_rule *rule, int block, const char *why,
+                        const char *tensor)
+{
+    char key[LAYOUT_MAX_KEY];
+    int i, absent = 0;
+    for (i = 0; rule && i < layout_part_count(rule); i++) {
+        if (!names_absent_part(m->map, rule, i, block, key)) continue;
+        if (!add_key(m, key, why, tensor)) return false;
+        absent++;
+    }
+    return absent > 0 || add_key(m, tensor, why, tensor);
 }
 
 /* Why a missing tensor should be there; NULL: it need not, since options are off in most models. */
@@ -129,52 +178,107 @@ static const layout_rule *rule_of_blocks(const layout_target *target)
 }
 
 /* What one block has, all must have, by the same rule: else one of them has lost or renamed it. */
-static bool check_blocks(const layout_map *map, const layout_target *target,
-                         const settings all[FROM_COUNT], const name_list *unknown, report *r)
+static bool check_blocks(missing *m, const layout_target *target)
 {
     const layout_rule *first = rule_of_blocks(target);
     char tensor[128], key[LAYOUT_MAX_KEY];
     const char *why;
     int i;
-    for (i = 0; i < target->count; i++) {
+    for (i = 0; i < target->count && m->count < m->most; i++) {
         const layout_match *match = &target->matches[i];
         snprintf(tensor, sizeof tensor, "blocks.%d.%s", i, target->tensor + strlen("{b}"));
         if (first && !(match->found && match->rule == first) &&
-            names_absent_key(map, first, i, key))
-            return refuse_missing(key, "other blocks have it", tensor, unknown, r);
-        why = first ? NULL : why_missed(map, all, tensor);
-        if (why) return refuse_missing(names_meant_key(map, tensor, key), why, tensor, unknown, r);
+            names_absent_key(m->map, first, i, key) &&
+            !add_missing(m, first, i, "other blocks have it", tensor))
+            return false;
+        why = first ? NULL : why_missed(m->map, m->all, tensor);
+        if (why && !add_missing(m, names_meant_rule(m->map, tensor), i, why, tensor)) return false;
     }
     return true;
 }
 
 /* Tensors of a stem's stages are not checked here: how many blocks a stage has is counted by one
  * of them, and the plan misses the others. */
-static bool check_missing(const layout_map *map, const settings all[FROM_COUNT],
-                          const name_list *unknown, report *r)
+static bool find_missing(missing *m)
 {
-    char key[LAYOUT_MAX_KEY];
     const char *why;
     size_t i;
-    for (i = 0; i < map->target_count; i++) {
-        const layout_target *target = &map->targets[i];
+    for (i = 0; i < m->map->target_count && m->count < m->most; i++) {
+        const layout_target *target = &m->map->targets[i];
         const char *tensor = target->tensor;
         if (!strncmp(tensor, "{b}", 3)) {
-            if (!check_blocks(map, target, all, unknown, r)) return false;
-        } else if (!layout_has(map, tensor)) {
-            why = why_missed(map, all, tensor);
-            if (why)
-                return refuse_missing(names_meant_key(map, tensor, key), why, tensor, unknown, r);
+            if (!check_blocks(m, target)) return false;
+        } else if (!layout_has(m->map, tensor)) {
+            why = why_missed(m->map, m->all, tensor);
+            if (why && !add_missing(m, names_meant_rule(m->map, tensor), -1, why, tensor))
+                return false;
         }
     }
     return true;
 }
 
-bool layout_check_names(const layout_map *map, const settings all[FROM_COUNT],
-                        const text_list *ignore, report *r)
+static bool put_missing(const name_groups *groups, findings *f)
 {
-    name_list unknown;
-    names_find_unknown(map, ignore, &unknown);
-    return check_missing(map, all, &unknown, r) &&
-           (unknown.count == 0 || names_refuse(&unknown, r));
+    char name[GROUP_TEXT_SIZE], text[GROUP_TEXT_SIZE + 256];
+    size_t i;
+    for (i = 0; i < groups->count; i++) {
+        const name_group *group = &groups->items[i];
+        if (group->count == 1)
+            snprintf(text, sizeof text, "%s is %s", group_text(group, name), group->note);
+        else
+            snprintf(text, sizeof text, "%s (%zu tensors) are %s", group_text(group, name),
+                     group->count, group->note);
+        if (!findings_wrong(f, text, "")) return false;
+    }
+    return groups->more == 0 || findings_wrong(f, "more tensors are missing", "");
+}
+
+static bool check_missing(const layout_map *map, const settings all[FROM_COUNT], findings *f)
+{
+    enum { MOST = 1000000, MOST_KEYS = 4096 };   /* to find a rule for each looks at all names */
+    missing *m = calloc(1, sizeof *m);
+    bool good;
+    if (!m) return false;
+    m->map = map;
+    m->all = all;
+    m->most = MOST / (checkpoint_count(map->checkpoint) + 1) + 1;
+    if (m->most > MOST_KEYS) m->most = MOST_KEYS;
+    m->keys = calloc(m->most, sizeof *m->keys);
+    good = m->keys && find_missing(m) && put_missing(&m->groups, f);
+    groups_free(&m->groups);
+    free(m->keys);
+    free(m);
+    return good;
+}
+
+static bool check_unknown(const layout_map *map, const text_list *ignore, findings *f)
+{
+    name_groups *unknown = calloc(1, sizeof *unknown);
+    const bool good = unknown && names_find_unknown(map, ignore, unknown) &&
+                      names_put_unknown(unknown, f);
+    if (unknown) groups_free(unknown);
+    free(unknown);
+    return good;
+}
+
+/* A model without blocks is none, unless somebody says that this is one. */
+static bool check_depth(const layout_map *map, const settings all[FROM_COUNT], findings *f)
+{
+    const char *const *path = map->layout->blocks;
+    char text[256];
+    int from;
+    if (map->depth > 0) return true;
+    for (from = FROM_NAME; from < FROM_COUNT; from++)
+        if (all[from].given[SETTING_DEPTH] && all[from].value[SETTING_DEPTH] == 0) return true;
+    while (path[1]) path++;   /* the plainest */
+    snprintf(text, sizeof text, "there are no blocks: expected tensors called %s%s*; --set depth=0 "
+             "if this model has none", map->prefix, *path);
+    return findings_wrong(f, text, "");
+}
+
+bool layout_check_names(const layout_map *map, const settings all[FROM_COUNT],
+                        const text_list *ignore, findings *f, report *r)
+{
+    return (check_depth(map, all, f) && check_missing(map, all, f) &&
+            check_unknown(map, ignore, f)) || report_no_memory(r);
 }

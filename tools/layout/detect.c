@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/tensor.h"
+#include "layout/names.h"
 
 enum { MAX_DEPTH = 1024 };
 
@@ -96,7 +97,7 @@ static bool count_blocks(layout_map *map, report *r)
         const checkpoint_tensor_info *info = checkpoint_tensor(map->checkpoint, i);
         const int64_t blocks = blocks_shown(map, info);
         if (blocks > MAX_DEPTH)
-            return report_fail(r, "%.200s: more than %d blocks", info->name, MAX_DEPTH);
+            return report_fail(r, "%s: more than %d blocks", info->name, MAX_DEPTH);
         if (blocks > map->depth) map->depth = (int)blocks;
     }
     return true;
@@ -193,15 +194,44 @@ static bool no_layout(checkpoint *c, report *r)
     char shape[SHAPE_TEXT_SIZE], key[LAYOUT_MAX_KEY];
     layout_map near;
     if (guess_layout(c, &near) && layout_key(&near, absent_probe(&near), 0, 0, key))
-        return report_fail(r, "%.200s is missing: most tensors are those of the %s layout", key,
+        return report_fail(r, "%s is missing: most tensors are those of the %s layout", key,
                            near.layout->name);
     if (!first) return report_fail(r, "expected the tensors of a ViT, found no tensors");
     return report_fail(r, "expected timm's layout (patch_embed.proj.weight) or another that is "
-                       "known, found %zu tensors such as %.200s %s", checkpoint_count(c),
+                       "known, found %zu tensors such as %s %s", checkpoint_count(c),
                        first->name, shape_text(first->dims, first->ndim, shape, sizeof shape));
 }
 
 /* === All of it === */
+
+bool layout_use(const layout *l, checkpoint *c, layout_map *map, report *r)
+{
+    memset(map, 0, sizeof *map);
+    map->layout = l;
+    map->checkpoint = c;
+    map->blocks = l->blocks[0];
+    return count_blocks(map, r) && layout_match_all(map, r);
+}
+
+bool layout_falls_short(const layout_map *map, const text_list *ignore)
+{
+    static const char *const usual[] = {
+        "patch_embed.proj.weight", "pos_embed", "blocks.0.norm1.weight",
+        "blocks.0.attn.qkv.weight", "blocks.0.attn.proj.weight", "blocks.0.norm2.weight",
+        "blocks.0.mlp.fc1.weight", "blocks.0.mlp.fc2.weight", "head.weight"
+    };
+    size_t i;
+    if (!names_has_unknown(map, ignore)) return false;
+    if (map->layout->is_open) return true;
+    for (i = 0; i < sizeof usual / sizeof *usual; i++)
+        if (!layout_has(map, usual[i])) return true;
+    return !layout_has(map, "norm.weight") && !layout_has(map, "fc_norm.weight");
+}
+
+bool layout_knows_most(const layout_map *map)
+{
+    return 2 * count_known(map) >= checkpoint_count(map->checkpoint);
+}
 
 bool layout_detect(checkpoint *c, layout_map *map, report *r)
 {

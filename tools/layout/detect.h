@@ -2,10 +2,21 @@
 #ifndef DETECT_H
 #define DETECT_H
 
+#include "base/text.h"
 #include "layout/rules.h"
 
 /* Finds the layout, the prefix, the path of the blocks and their number, and matches every tensor
  * that the rules name. On success the map is freed with layout_free_map. */
 bool layout_detect(checkpoint *c, layout_map *map, report *r);
+
+/* The same for a layout that is known, without a prefix. */
+bool layout_use(const layout *l, checkpoint *c, layout_map *map, report *r);
+
+/* Does the layout leave tensors over, and either anybody may use its names or it lacks some that
+ * hardly any model does without? Then names were changed, or it is another one. */
+bool layout_falls_short(const layout_map *map, const text_list *ignore);
+
+/* Does it know half of the tensors, at least? */
+bool layout_knows_most(const layout_map *map);
 
 #endif

@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "base/tensor.h"
+#include "layout/heads.h"
 #include "layout/names.h"
+#include "layout/patch_order.h"
 #include "layout/views.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -52,38 +54,59 @@ static void inspect_flags(const layout_map *map, settings *s)
 static bool refuse_patch(const layout_map *map, const char *tensor, const layout_part *part,
                          const char *axes, report *r)
 {
-    static const text_list nothing;
     char key[LAYOUT_MAX_KEY], shape[SHAPE_TEXT_SIZE];
-    name_list unknown;
-    const char *then;
-    names_find_unknown(map, &nothing, &unknown);
-    then = unknown.count > 0 ? "; unknown: " : "";
-    if (!part)
-        return report_fail(r, "%.200s is missing%s%.200s", names_meant_key(map, tensor, key), then,
-                           unknown.text);
-    return report_fail(r, "%.200s: expected [%s], found %s%s%.120s", part->info->name,
+    if (!part) return report_fail(r, "%s is missing", names_meant_key(map, tensor, key));
+    return report_fail(r, "%s: expected [%s], found %s", part->info->name,
                        strchr(axes, 'p') < strchr(axes, 'd') ? "P, P, C, D" : "D, C, P, P",
-                       shape_text(part->info->dims, part->info->ndim, shape, sizeof shape),
-                       then, unknown.text);
+                       shape_text(part->info->dims, part->info->ndim, shape, sizeof shape));
+}
+
+/* Until somebody answers, channel by channel. */
+static bool ask_patch_order(layout_map *map, const layout_part *part, findings *f, report *r)
+{
+    char shape[SHAPE_TEXT_SIZE], why[LAYOUT_MAX_KEY + SHAPE_TEXT_SIZE + 80];
+    snprintf(why, sizeof why, "that of a patch's values cannot be seen in %s %s", part->info->name,
+             shape_text(part->info->dims, part->info->ndim, shape, sizeof shape));
+    map->patch_order = 1 + PATCH_ORDER_CHW;
+    return findings_ask(f, "patch_order", why, "--set patch_order=chw (channel by channel, as "
+                        "unfold has them) or --set patch_order=hwc (pixel by pixel)") ||
+           report_no_memory(r);
+}
+
+/* What a linear layer does not show, trained weights do; without colours there is one order. */
+static bool read_patch_order(layout_map *map, settings all[FROM_COUNT], settings_seen *seen,
+                             report *r)
+{
+    const layout_match match = layout_find(map, "patch_embed.proj.weight");
+    patch_order_evidence evidence;
+    double chans = 0;
+    if (map->patch_order || !match.found || !match.rule->axes ||
+        !strstr(match.rule->axes, "(patch)"))
+        return true;
+    settings_get(all, SETTING_IN_CHANS, &chans);
+    if (!patch_order_read(map, (int64_t)chans, &evidence, r)) return false;
+    if (!evidence.found) return true;
+    map->patch_order = 1 + evidence.order;
+    settings_put(&all[FROM_TENSORS], SETTING_PATCH_ORDER, evidence.order);
+    seen->patch_order_read = evidence.best > 0;
+    seen->patch_order_best = evidence.best;
+    seen->patch_order_next = evidence.next;
+    return true;
 }
 
 /* A convolution shows the side of a patch and its channels; a linear layer over its pixels shows
  * neither, so that both have to be told. */
-static bool inspect_patch(const layout_map *map, settings *s, settings_seen *seen, report *r)
+static bool inspect_patch(layout_map *map, settings *s, settings_seen *seen, findings *f,
+                          report *r)
 {
     static const char name[] = "patch_embed.proj.weight";
     layout_part part;
     const char *axes;
-    char shape[SHAPE_TEXT_SIZE];
     if (!layout_peek(map, name, 0, &part, &axes)) return refuse_patch(map, name, NULL, NULL, r);
     if (layout_axes_ndim(axes) != part.view.ndim ||
         layout_axis_size(axes, &part.view, 'p') != layout_axis_size(axes, &part.view, 'q'))
         return refuse_patch(map, name, &part, axes, r);
-    if (strstr(axes, "(patch)"))
-        return report_fail(r, "%.200s %s: the order of a patch's values cannot be seen in it; "
-                           "give --set patch_order=chw (channel by channel, as unfold has them) or "
-                           "--set patch_order=hwc (pixel by pixel)", part.info->name,
-                           shape_text(part.info->dims, part.info->ndim, shape, sizeof shape));
+    if (strstr(axes, "(patch)") && !ask_patch_order(map, &part, f, r)) return false;
     put_size(s, SETTING_EMBED_DIM, layout_axis_size(axes, &part.view, 'd'));
     if (s->value[SETTING_STEM] == VIT_STEM_NONE)
         put_size(s, SETTING_IN_CHANS, layout_axis_size(axes, &part.view, 'c'));
@@ -159,19 +182,23 @@ static void inspect_heads(const layout_map *map, settings *s, settings_seen *see
     put_size(s, SETTING_NUM_HEADS, heads);
     if (heads > 0)
         seen->relative_positions = (int)(count_of(map, "blocks.0.attn.rel_pos") / heads);
-    if (!layout_peek(map, "blocks.0.attn.qkv.weight", 0, &part, &axes) || !axes) return;
+    if (!layout_peek(map, "blocks.0.attn.qkv.weight", 0, &part, &axes)) return;
+    seen->is_torch_attention = strstr(part.info->name, "in_proj_weight") != NULL;
+    if (!axes) return;
     put_size(s, SETTING_NUM_HEADS, layout_axis_size(axes, &part.view, 'h'));
     put_size(s, SETTING_HEAD_DIM, layout_axis_size(axes, &part.view, 'k'));
 }
 
 /* Block 0 stands for all; layout_check_names compares the others. A gated MLP has its gate and its
- * values in fc1, which then has twice the rows that fc2 reads. */
+ * values in fc1, which then has twice the rows that fc2 reads. Blocks without an MLP have no norm
+ * in front of it either. */
 static void inspect_block(const layout_map *map, settings *s, settings_seen *seen, int64_t width)
 {
     const int64_t fc1 = count_of(map, "blocks.0.mlp.fc1.weight") / width;
     const int64_t fc2 = count_of(map, "blocks.0.mlp.fc2.weight") / width;
     seen->qkv_rows = count_of(map, "blocks.0.attn.qkv.weight") / width;
-    put_size(s, SETTING_MLP_DIM, fc2 ? fc2 : fc1);
+    if (fc1 > 0 || fc2 > 0 || !layout_has(map, "blocks.0.norm2.weight"))
+        settings_put(s, SETTING_MLP_DIM, (double)(fc2 ? fc2 : fc1));
     settings_put(s, SETTING_GATED_MLP, fc2 > 0 && fc1 == 2 * fc2);
     inspect_heads(map, s, seen);
 }
@@ -210,6 +237,7 @@ static void fill_gaps(settings all[FROM_COUNT], const settings *told, settings_s
     if (mean) memcpy(tensors->mean, told->mean, sizeof told->mean);
     if (mean) tensors->mean_count = told->mean_count;
     seen->mean_by_default = mean;
+    seen->std_by_default = std;
     if (std) memcpy(tensors->std, told->std, sizeof told->std);
     if (std) tensors->std_count = told->std_count;
 }
@@ -238,6 +266,21 @@ static bool put_metadata(const layout_map *map, settings *s, report *r)
     return true;
 }
 
+/* The weights are looked at where nobody says how many heads there are. Two vectors of query and
+ * key for each head, as differential attention has them, would look like twice as many heads. */
+static bool read_heads(const layout_map *map, settings all[FROM_COUNT], settings_seen *seen,
+                       report *r)
+{
+    heads_evidence *heads = &seen->heads;
+    if (map->depth == 0 || layout_has(map, "blocks.0.attn.lambda")) return true;
+    if (settings_origin(all, SETTING_NUM_HEADS) >= 0 || settings_origin(all, SETTING_HEAD_DIM) >= 0)
+        return true;
+    if (!heads_read(map, seen->qkv_rows / 3, heads, r)) return false;
+    if (heads->is_clear)
+        settings_put(&all[FROM_TENSORS], SETTING_NUM_HEADS, heads->ranked[0].heads);
+    return true;
+}
+
 /* What the library's own code does, and no tensor shows. */
 static bool put_defaults(const layout_map *map, settings all[FROM_COUNT], settings_seen *seen,
                          report *r)
@@ -251,6 +294,22 @@ static bool put_defaults(const layout_map *map, settings all[FROM_COUNT], settin
     return true;
 }
 
+/* A run of the input's values has no order but its own. */
+static bool takes_runs(const settings all[FROM_COUNT])
+{
+    double cut = VIT_CUT_SQUARES;
+    settings_get(all, SETTING_PATCH_CUT, &cut);
+    return cut == VIT_CUT_RESHAPE || cut == VIT_CUT_UNFOLD;
+}
+
+static bool check_patch_order(const settings all[FROM_COUNT], report *r)
+{
+    double order = PATCH_ORDER_CHW;
+    settings_get(all, SETTING_PATCH_ORDER, &order);
+    return !takes_runs(all) || order == PATCH_ORDER_CHW ||
+           report_fail(r, "patch_cut takes values as they come: expected patch_order=chw or none");
+}
+
 /* 1 + the index of a word; 0: nobody says it. */
 static int order_of(const settings all[FROM_COUNT], setting_key key)
 {
@@ -262,21 +321,26 @@ static int order_of(const settings all[FROM_COUNT], setting_key key)
 void layout_take_orders(layout_map *map, const settings all[FROM_COUNT])
 {
     const int qkv = order_of(all, SETTING_QKV_ORDER);
-    map->patch_order = order_of(all, SETTING_PATCH_ORDER);
+    map->patch_order = takes_runs(all) ? 1 + PATCH_ORDER_CHW : order_of(all, SETTING_PATCH_ORDER);
     map->qkv_order = qkv ? qkv - 1 : QKV_ORDER_QKV;
     map->qkv_interleave = order_of(all, SETTING_QKV_INTERLEAVE);
 }
 
 /* The stem comes before the patch, whose size on the input depends on it; both come before what is
  * counted in rows of embed_dim. Defaults are last, to fill what nothing else said. */
-bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_seen *seen, report *r)
+bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_seen *seen, findings *f,
+                    report *r)
 {
     settings *s = &all[FROM_TENSORS];
     int64_t width;
     memset(seen, 0, sizeof *seen);
+    seen->library = map->layout == &layout_own ? NULL : map->layout->name;
+    seen->is_open = map->layout->is_open;
+    if (!check_patch_order(all, r)) return false;
     layout_take_orders(map, all);
     inspect_stem(map, s);
-    if (!inspect_patch(map, s, seen, r)) return false;
+    if (!read_patch_order(map, all, seen, r)) return false;
+    if (!inspect_patch(map, s, seen, f, r)) return false;
     width = (int64_t)s->value[SETTING_EMBED_DIM];
     map->embed_dim = width;
     settings_put(s, SETTING_DEPTH, map->depth);
@@ -288,5 +352,6 @@ bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_seen *se
     if (count_of(map, "pos_embed") / width > 1048576)
         return report_fail(r, "pos_embed has more than 1048576 rows");
     seen->position_rows = (int)(count_of(map, "pos_embed") / width);
-    return put_metadata(map, s, r) && put_defaults(map, all, seen, r);
+    return put_metadata(map, s, r) && read_heads(map, all, seen, r) &&
+           put_defaults(map, all, seen, r);
 }

@@ -5,7 +5,8 @@
  * Keys. A rule says which keys of the checkpoint make up one tensor of the .vit file:
  *     {b}     at the start: the block's path, which is "blocks.{i}." in the file and one of
  *             layout->blocks in the checkpoint; {i} there is the block's number, {c} any number
- *             (a chunk of blocks). A path without {i}: all blocks are stacked in one tensor.
+ *             (a chunk of blocks), {e} and {o} two times the block's, and one more. A path without
+ *             {i} and {e}: all blocks are stacked in one tensor.
  *     {s} {u} stage and block of a convolutional stem, counted from 0; {S} {U} from 1
  *     ../     at the start, also twice: a level above the prefix, e.g. a classifier beside "vit."
  *     #k/n    at the end: the k-th of n equal pieces of the first dimension that is not 1
@@ -131,6 +132,12 @@ typedef struct layout_extra {
     const char *meaning;
 } layout_extra;
 
+/* Tensors that play no part beside others: a text tower is one beside its table of words. */
+typedef struct layout_company {
+    const char *pattern, *beside;   /* as those above */
+    const char *meaning;
+} layout_company;
+
 /* What the library does where nothing else says so: "norm_eps=1e-12". */
 typedef struct layout_default {
     const char *assignment;
@@ -151,8 +158,11 @@ typedef struct layout {
     const char *const *prefixes;   /* what wrappers put before every key; "*.": anything; to NULL */
     const char *const *blocks;     /* paths of a block; ends with NULL */
     const layout_rule *rules;      /* ends with LAYOUT_END */
+    bool is_open;                  /* names that anybody's own code may have: whatever the tensors
+                                      do not show may be otherwise, and is an assumption */
     /* Each ends with an entry of NULL, or is NULL. */
-    const layout_extra *harmless;         /* dropped without a word */
+    const layout_extra *harmless;         /* these play no part, and are dropped */
+    const layout_company *company;        /* nor do these, where the others are */
     const layout_extra *lacking;          /* what this version of vit.h cannot run */
     const layout_default *defaults;
     const layout_question *questions;
@@ -160,5 +170,9 @@ typedef struct layout {
 
 /* All of them, in the order in which they are tried; ends with NULL. */
 extern const layout *const layout_all[];
+
+/* What structure.c names the tensors for, of anybody's own blocks and of torch.nn's encoder layers
+ * under other names. No key tells such checkpoints from others, so these are not among them. */
+extern const layout layout_own, layout_own_torch;
 
 #endif

@@ -8,8 +8,6 @@
 
 #include "base/tensor.h"
 
-enum { MAX_LISTED = 10 };
-
 /* === Missing === */
 
 /* The chunk that a block is in, where blocks have two numbers: another tensor of it shows that. */
@@ -27,14 +25,20 @@ static int chunk_of(const layout_map *map, int block)
     return 0;
 }
 
+const char *names_absent_part(const layout_map *map, const layout_rule *rule, int part, int block,
+                              char text[LAYOUT_MAX_KEY])
+{
+    const char *key = rule->parts[part];
+    if (layout_is_zeros(key) || layout_find_key(map, key, block)) return NULL;
+    return layout_key(map, key, block, chunk_of(map, block), text) ? text : NULL;
+}
+
 const char *names_absent_key(const layout_map *map, const layout_rule *rule, int block,
                              char text[LAYOUT_MAX_KEY])
 {
     int i;
     for (i = 0; i < layout_part_count(rule); i++)
-        if (!layout_is_zeros(rule->parts[i]) && !layout_find_key(map, rule->parts[i], block) &&
-            layout_key(map, rule->parts[i], block, chunk_of(map, block), text))
-            return text;
+        if (names_absent_part(map, rule, i, block, text)) return text;
     return NULL;
 }
 
@@ -108,52 +112,107 @@ bool names_is_ignored(const layout_map *map, const text_list *ignore, const char
 }
 
 /* A pattern that begins with "../" is for names outside the prefix. */
-const layout_extra *names_find_extra(const layout_map *map, const layout_extra *extras,
-                                     const char *name)
+static bool matches_extra(const layout_map *map, const char *pattern, const char *name)
 {
     const bool inside = !strncmp(name, map->prefix, strlen(map->prefix));
     const size_t parent = layout_parent_length(map->prefix, strlen(map->prefix));
     const char *above = strncmp(name, map->prefix, parent) ? name : name + parent;
-    for (; extras && extras->pattern; extras++) {
-        if (!strncmp(extras->pattern, "../", 3)) {
-            if ((!inside || !*map->prefix) && !fnmatch(extras->pattern + 3, above, 0))
-                return extras;
-        } else if (!fnmatch(extras->pattern, layout_strip(map, name), 0)) {
-            return extras;
-        }
-    }
+    if (strncmp(pattern, "../", 3)) return !fnmatch(pattern, layout_strip(map, name), 0);
+    return (!inside || !*map->prefix) && !fnmatch(pattern + 3, above, 0);
+}
+
+const layout_extra *names_find_extra(const layout_map *map, const layout_extra *extras,
+                                     const char *name)
+{
+    for (; extras && extras->pattern; extras++)
+        if (matches_extra(map, extras->pattern, name)) return extras;
     return NULL;
 }
 
-/* Each name is cut at 100 characters, so that a list has several in one line. */
-void names_add(name_list *list, const checkpoint_tensor_info *info)
+/* Without a prefix, what is above it is beside the model. */
+static bool has_beside(const layout_map *map, const char *key)
 {
-    char shape[SHAPE_TEXT_SIZE];
-    int written;
-    if (list->count++ >= MAX_LISTED || list->used >= sizeof list->text) return;
-    written = snprintf(list->text + list->used, sizeof list->text - list->used, "%s%.100s %s",
-                       list->used ? ", " : "", info->name,
-                       shape_text(info->dims, info->ndim, shape, sizeof shape));
-    if (written > 0) list->used += (size_t)written;
+    if (!*map->prefix && !strncmp(key, "../", 3)) key += 3;
+    return layout_find_key(map, key, 0) != NULL;
 }
 
-bool names_refuse(const name_list *unknown, report *r)
+const char *names_why_harmless(const layout_map *map, const char *name)
 {
-    const bool one = unknown->count == 1;
-    return report_fail(r, "%d unknown tensor%s: %.340s%s; --rename THEIRS=OURS says what %s, "
-                       "--ignore PATTERN drops %s", unknown->count, one ? "" : "s", unknown->text,
-                       unknown->count > MAX_LISTED ? ", ..." : "", one ? "it is" : "they are",
-                       one ? "it" : "them");
+    const layout_extra *extra = names_find_extra(map, map->layout->harmless, name);
+    const layout_company *company = map->layout->company;
+    if (extra) return extra->meaning;
+    for (; company && company->pattern; company++)
+        if (matches_extra(map, company->pattern, name) && has_beside(map, company->beside))
+            return company->meaning;
+    return NULL;
 }
 
-void names_find_unknown(const layout_map *map, const text_list *ignore, name_list *unknown)
+/* Could it be a part of the model under another name? One outside the blocks that has no number, no
+ * side as wide as a token and none of the usual words is no likely one. */
+static bool may_matter(const layout_map *map, const checkpoint_tensor_info *info)
+{
+    static const char *const words[] = {
+        "attn", "att.", "mlp", "norm", "ln", "head", "fc", "class", "cls", "token", "pos", "emb",
+        "patch", "proj", "qkv", "query", "key", "value", "block", "layer", "conv", "linear"
+    };
+    const char *name = layout_strip(map, info->name);
+    size_t i;
+    int d;
+    for (i = 0; i < sizeof words / sizeof *words; i++)
+        if (strstr(name, words[i])) return true;
+    for (d = 0; d < info->ndim; d++)
+        if (info->dims[d] == map->embed_dim) return true;
+    for (i = 0; name[i]; i++)
+        if (name[i] == '.' && name[i + 1] >= '0' && name[i + 1] <= '9') return true;
+    return map->embed_dim == 0;
+}
+
+bool names_add_unknown(const layout_map *map, const checkpoint_tensor_info *info,
+                       name_groups *unknown)
+{
+    char shape[SHAPE_TEXT_SIZE], note[SHAPE_TEXT_SIZE + 40];
+    shape_text(info->dims, info->ndim, shape, sizeof shape);
+    snprintf(note, sizeof note, "%s%s", shape,
+             may_matter(map, info) ? "" : " (--ignore PATTERN drops it)");
+    return groups_add(unknown, info->name, note);
+}
+
+bool names_put_unknown(const name_groups *unknown, findings *f)
+{
+    static const char advice[] = "--rename THEIRS=OURS says what an unknown tensor is";
+    char name[GROUP_TEXT_SIZE], text[GROUP_TEXT_SIZE + SHAPE_TEXT_SIZE + 80];
+    size_t i;
+    for (i = 0; i < unknown->count; i++) {
+        const name_group *group = &unknown->items[i];
+        snprintf(text, sizeof text, "%zu unknown tensor%s: %s %s", group->count,
+                 group->count == 1 ? "" : "s", group_text(group, name), group->note);
+        if (!findings_wrong(f, text, advice)) return false;
+    }
+    snprintf(text, sizeof text, "%zu more unknown tensors", unknown->more);
+    return unknown->more == 0 || findings_wrong(f, text, advice);
+}
+
+static bool is_unknown(const layout_map *map, const text_list *ignore,
+                       const checkpoint_tensor_info *info)
+{
+    return !layout_is_known(map, info->name) && !names_is_ignored(map, ignore, info->name) &&
+           info->count > 0 && !names_why_harmless(map, info->name);
+}
+
+bool names_find_unknown(const layout_map *map, const text_list *ignore, name_groups *unknown)
 {
     size_t i;
-    memset(unknown, 0, sizeof *unknown);
     for (i = 0; i < checkpoint_count(map->checkpoint); i++) {
         const checkpoint_tensor_info *info = checkpoint_tensor(map->checkpoint, i);
-        if (!layout_is_known(map, info->name) && !names_is_ignored(map, ignore, info->name) &&
-            info->count > 0 && !names_find_extra(map, map->layout->harmless, info->name))
-            names_add(unknown, info);
+        if (is_unknown(map, ignore, info) && !names_add_unknown(map, info, unknown)) return false;
     }
+    return true;
+}
+
+bool names_has_unknown(const layout_map *map, const text_list *ignore)
+{
+    size_t i;
+    for (i = 0; i < checkpoint_count(map->checkpoint); i++)
+        if (is_unknown(map, ignore, checkpoint_tensor(map->checkpoint, i))) return true;
+    return false;
 }

@@ -5,7 +5,9 @@
 #define NAMES_H
 
 #include "base/text.h"
+#include "layout/groups.h"
 #include "layout/rules.h"
+#include "model/findings.h"
 
 /* === Missing === */
 
@@ -20,23 +22,29 @@ const char *names_meant_key(const layout_map *map, const char *tensor, char text
 const char *names_absent_key(const layout_map *map, const layout_rule *rule, int block,
                              char text[LAYOUT_MAX_KEY]);
 
+/* That of one of its parts, or NULL. */
+const char *names_absent_part(const layout_map *map, const layout_rule *rule, int part, int block,
+                              char text[LAYOUT_MAX_KEY]);
+
 int names_parts_present(const layout_map *map, const layout_rule *rule, int block);
 bool names_is_required(const layout_rule *rule);
 
 /* === Unknown === */
 
-/* The first of them, for a message, and how many there are. */
-typedef struct name_list {
-    char text[REPORT_SIZE];
-    size_t used;
-    int count;
-} name_list;
+/* Collects one for a message, beside those that differ in their numbers. False: out of memory. */
+bool names_add_unknown(const layout_map *map, const checkpoint_tensor_info *info,
+                       name_groups *unknown);
 
-void names_add(name_list *list, const checkpoint_tensor_info *info);
-bool names_refuse(const name_list *unknown, report *r);
+/* All that were collected, as findings. */
+bool names_put_unknown(const name_groups *unknown, findings *f);
 
 /* Tensors that no rule knows, that matter, and that `ignore` does not name. */
-void names_find_unknown(const layout_map *map, const text_list *ignore, name_list *unknown);
+bool names_find_unknown(const layout_map *map, const text_list *ignore, name_groups *unknown);
+
+bool names_has_unknown(const layout_map *map, const text_list *ignore);
+
+/* Why this tensor plays no part; NULL if it may play one. */
+const char *names_why_harmless(const layout_map *map, const char *name);
 
 /* Does --ignore name it, with or without the prefix? */
 bool names_is_ignored(const layout_map *map, const text_list *ignore, const char *name);

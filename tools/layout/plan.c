@@ -1,5 +1,6 @@
 #include "layout/plan.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,6 +36,9 @@ static source_kind kind_of(const char *name, const settings_resolved *model)
     if (!strcmp(name, layout_input_weight((vit_stem)model->config.stem)) &&
         model->notes.patches_adapted)
         return SOURCE_ADAPTED;
+    if (model->config.attention == VIT_ATTENTION_SELF &&
+        (ends_with(name, ".attn.proj.weight") || ends_with(name, ".attn.proj.bias")))
+        return SOURCE_FOLDED;
     return SOURCE_CHECKPOINT;
 }
 
@@ -45,6 +49,7 @@ bool layout_is_stored(const layout_item *item)
     case SOURCE_RESAMPLED:
     case SOURCE_RESAMPLED_RELATIVE:
     case SOURCE_ADAPTED:
+    case SOURCE_FOLDED:
         return true;
     case SOURCE_SINCOS:
     case SOURCE_MEAN:
@@ -66,6 +71,7 @@ const layout_item *layout_selftest(const layout_plan *plan)
 const char *layout_item_name(const layout_item *item)
 {
     int i;
+    if (item->folded) return layout_item_name(&item->folded[FOLDED_PROJ]);
     for (i = 0; i < item->part_count; i++)
         if (item->parts[i].info) return item->parts[i].info->name;
     return item->tensor.name;
@@ -92,6 +98,7 @@ static void put_source_dims(layout_item *item, const settings_resolved *model)
         if (!model->config.stem) dims[2] = dims[3] = stored->patch;
         break;
     case SOURCE_CHECKPOINT:
+    case SOURCE_FOLDED:
     case SOURCE_SINCOS:
     case SOURCE_MEAN:
     case SOURCE_STD:
@@ -135,9 +142,9 @@ static bool missing_part(const layout_map *map, const layout_item *item, report 
     char key[LAYOUT_MAX_KEY], expected[SHAPE_TEXT_SIZE];
     (void)describe_dims(item, expected);
     if (rule && layout_part_count(rule) == 1 && !rule->axes)
-        return report_fail(r, "%.200s is missing: expected %s", names_meant_key(map, name, key),
+        return report_fail(r, "%s is missing: expected %s", names_meant_key(map, name, key),
                            expected);
-    return report_fail(r, "%.200s is missing: a part of %s %s", names_meant_key(map, name, key),
+    return report_fail(r, "%s is missing: a part of %s %s", names_meant_key(map, name, key),
                        name, expected);
 }
 
@@ -149,8 +156,8 @@ static bool misshapen_part(const layout_rule *rule, const layout_item *item,
     (void)describe_dims(item, expected);
     shape_text(part->info->dims, part->info->ndim, found, sizeof found);
     if (layout_part_count(rule) == 1 && !rule->axes && !strpbrk(rule->parts[0], "#@"))
-        return report_fail(r, "%.200s: expected %s, found %s", part->info->name, expected, found);
-    return report_fail(r, "%.200s %s does not fit %s %s", part->info->name, found,
+        return report_fail(r, "%s: expected %s, found %s", part->info->name, expected, found);
+    return report_fail(r, "%s %s does not fit %s %s", part->info->name, found,
                        item->tensor.name, expected);
 }
 
@@ -339,7 +346,7 @@ static bool plan_sources(const layout_map *map, const layout_match *match,
         layout_part *part = &item->parts[item->part_count++];
         if (!layout_find_part(map, match, i, part)) continue;   /* zeros */
         if (!checkpoint_is_float(part->info->dtype))
-            return report_fail(r, "%.200s: expected floating-point weights, found %s",
+            return report_fail(r, "%s: expected floating-point weights, found %s",
                                part->info->name, checkpoint_dtype_name(part->info->dtype));
         if (!arrange_part(map, match, i, &sizes, part)) return misshapen_part(rule, item, part, r);
         if (is_pos_embed(item->tensor.name) && model->stored.first_rows)
@@ -379,16 +386,14 @@ static layout_match find_match(const layout_map *map, const vit_config *config, 
     return match;
 }
 
-/* Decides where a tensor comes from, and finds its sources where the checkpoint has them. */
-static bool plan_item(const layout_map *map, const settings_resolved *model, layout_item *item,
-                      report *r)
+/* Finds the sources of what the checkpoint has. */
+static bool plan_stored(const layout_map *map, const settings_resolved *model, layout_item *item,
+                        report *r)
 {
     const char *name = item->tensor.name;
     layout_match match;
     char expected[SHAPE_TEXT_SIZE];
-    item->kind = kind_of(name, model);
     put_source_dims(item, model);
-    if (!layout_is_stored(item)) return true;
     item->divisor = ends_with(name, ".attn.proj.weight") ? model->context_divisor : 0;
     item->rope = rope_of(model);
     match = find_match(map, &model->config, name);
@@ -400,9 +405,67 @@ static bool plan_item(const layout_map *map, const settings_resolved *model, lay
     return plan_sources(map, &match, model, item, r);
 }
 
+/* A layer of the block as if attention were of all tokens; columns 0: its bias. */
+static bool plan_layer(const layout_map *map, const settings_resolved *model, int block,
+                       const char *layer, int rows, int columns, layout_item *item, report *r)
+{
+    vit_tensor *t = &item->tensor;
+    snprintf(t->name, sizeof t->name, "blocks.%d.attn.%s.%s", block, layer,
+             columns ? "weight" : "bias");
+    t->ndim = columns ? 2 : 1;
+    t->dims[0] = rows;
+    t->dims[1] = columns;
+    item->kind = SOURCE_CHECKPOINT;
+    return plan_stored(map, model, item, r);
+}
+
+/* attn.proj of tokens that attend to themselves alone: what goes in is v, the last third of qkv. A
+ * bias is folded only where v has one. */
+static bool plan_folded(const layout_map *map, const settings_resolved *model, layout_item *item,
+                        report *r)
+{
+    const int dim = model->config.embed_dim;
+    const int width = model->config.num_heads * model->config.head_dim;
+    const bool is_bias = item->tensor.ndim == 1;
+    char qkv_bias[80];
+    int block;
+    layout_item *folded;
+    (void)layout_names("{b}attn.proj.weight", item->tensor.name, &block);
+    snprintf(qkv_bias, sizeof qkv_bias, "blocks.%d.attn.qkv.bias", block);
+    if (layout_has(map, qkv_bias) && !model->config.has_proj_bias)
+        return report_fail(r, "%s: attention=self adds the bias of v to that of attn.proj, which "
+                           "has none", item->tensor.name);
+    if (is_bias && !layout_has(map, qkv_bias)) {
+        item->kind = SOURCE_CHECKPOINT;
+        return plan_stored(map, model, item, r);
+    }
+    folded = item->folded = calloc(FOLDED_COUNT, sizeof *folded);
+    if (!folded) return report_no_memory(r);
+    item->block = block;
+    item->divisor = model->context_divisor;
+    if (!plan_layer(map, model, block, "proj", dim, width, &folded[FOLDED_PROJ], r) ||
+        !plan_layer(map, model, block, "qkv", 3 * width, is_bias ? 0 : dim, &folded[FOLDED_QKV],
+                    r) ||
+        (is_bias && !plan_layer(map, model, block, "proj", dim, 0, &folded[FOLDED_BIAS], r)))
+        return false;
+    folded[FOLDED_PROJ].divisor = 0;
+    return true;
+}
+
+/* Decides where a tensor comes from, and finds its sources where the checkpoint has them. */
+static bool plan_item(const layout_map *map, const settings_resolved *model, layout_item *item,
+                      report *r)
+{
+    item->kind = kind_of(item->tensor.name, model);
+    if (item->kind == SOURCE_FOLDED) return plan_folded(map, model, item, r);
+    if (layout_is_stored(item)) return plan_stored(map, model, item, r);
+    put_source_dims(item, model);
+    return true;
+}
+
 /* Names and shapes; what type each tensor is stored in, the writer decides. */
 static bool plan_items(const layout_map *map, const settings_resolved *model, layout_plan *plan,
-                       report *r)
+                       name_groups *failures, report *r)
 {
     const vit_config *config = &model->config;
     vit_tensor tensor;
@@ -414,9 +477,38 @@ static bool plan_items(const layout_map *map, const settings_resolved *model, la
     if (!plan->items) return report_no_memory(r);
     for (i = 0; i < plan->count; i++) {
         vit_architecture_tensor(config, VIT_F32, (int)i, &plan->items[i].tensor);
-        if (!plan_item(map, model, &plan->items[i], r)) return false;
+        if (plan_item(map, model, &plan->items[i], r)) continue;
+        if (!groups_add(failures, r->text, "")) return false;
+        *r = report_make();
     }
     return true;
+}
+
+/* The same failure in several blocks is one. */
+static bool put_failures(const name_groups *failures, findings *f)
+{
+    char text[GROUP_TEXT_SIZE], line[GROUP_TEXT_SIZE + 40];
+    size_t i;
+    for (i = 0; i < failures->count; i++) {
+        const name_group *group = &failures->items[i];
+        (void)group_text(group, text);
+        if (group->count == 1) snprintf(line, sizeof line, "%s", text);
+        else snprintf(line, sizeof line, "%s (%zu tensors)", text, group->count);
+        if (!findings_wrong(f, line, "")) return false;
+    }
+    snprintf(line, sizeof line, "%zu more tensors that do not fit", failures->more);
+    return failures->more == 0 || findings_wrong(f, line, "");
+}
+
+static bool plan_all(const layout_map *map, const settings_resolved *model, layout_plan *plan,
+                     findings *f, report *r)
+{
+    name_groups *failures = calloc(1, sizeof *failures);
+    const bool good = failures && plan_items(map, model, plan, failures, r) &&
+                      put_failures(failures, f);
+    if (failures) groups_free(failures);
+    free(failures);
+    return good || report_no_memory(r);
 }
 
 /* === Tensors that are left over === */
@@ -473,14 +565,18 @@ typedef struct used_names {
     size_t count;
 } used_names;
 
+static void add_used(const layout_item *item, used_names *used)
+{
+    int i;
+    for (i = 0; i < item->part_count; i++)
+        if (item->parts[i].info) used->names[used->count++] = item->parts[i].info->name;
+    for (i = 0; item->folded && i < FOLDED_COUNT; i++) add_used(&item->folded[i], used);
+}
+
 static void list_used(const layout_plan *plan, used_names *used)
 {
     size_t i;
-    int j;
-    for (i = 0; i < plan->count; i++)
-        for (j = 0; j < plan->items[i].part_count; j++)
-            if (plan->items[i].parts[j].info)
-                used->names[used->count++] = plan->items[i].parts[j].info->name;
+    for (i = 0; i < plan->count; i++) add_used(&plan->items[i], used);
     qsort(used->names, used->count, sizeof *used->names, compare_pointers);
 }
 
@@ -490,51 +586,60 @@ static bool is_used(const used_names *used, const char *name)
     return bsearch(&name, used->names, used->count, sizeof *used->names, compare_pointers) != NULL;
 }
 
+/* Why it may be dropped; NULL where nobody knows what it is. */
+static const char *why_dropped(const layout_map *map, const vit_config *config,
+                               const text_list *ignore, const checkpoint_tensor_info *info)
+{
+    if (names_is_ignored(map, ignore, info->name)) return "by --ignore";
+    if (info->count == 0) return "without a value";
+    if (dropped_on_request(map, config, info->name)) return "not used with these settings";
+    return names_why_harmless(map, info->name);
+}
+
 /* What is not used is dropped, or refused where nobody knows what it is. */
 static bool drop_unused(const layout_map *map, const vit_config *config, const text_list *ignore,
-                        const used_names *used, layout_plan *plan, report *r)
+                        const used_names *used, layout_plan *plan, name_groups *unknown)
 {
     const size_t total = checkpoint_count(map->checkpoint);
-    name_list unknown;
     size_t i;
-    memset(&unknown, 0, sizeof unknown);
     for (i = 0; i < total; i++) {
         const checkpoint_tensor_info *info = checkpoint_tensor(map->checkpoint, i);
-        const char *name = info->name;
-        if (is_used(used, name)) continue;
-        if (names_find_extra(map, map->layout->harmless, name) ||
-            names_is_ignored(map, ignore, name) || info->count == 0 ||
-            dropped_on_request(map, config, name))
-            plan->ignored[plan->ignored_count++] = name;
-        else
-            names_add(&unknown, info);
+        const char *why;
+        if (is_used(used, info->name)) continue;
+        why = why_dropped(map, config, ignore, info);
+        if (!why && !names_add_unknown(map, info, unknown)) return false;
+        if (!why) continue;
+        plan->dropped[plan->dropped_count].name = info->name;
+        plan->dropped[plan->dropped_count++].why = why;
     }
-    return unknown.count == 0 || names_refuse(&unknown, r);
+    return true;
 }
 
 static bool check_unused(const layout_map *map, const vit_config *config, const text_list *ignore,
-                         layout_plan *plan, report *r)
+                         layout_plan *plan, findings *f, report *r)
 {
     used_names used = { NULL, 0 };
-    bool good = false;
-    used.names = calloc(LAYOUT_MAX_PARTS * plan->count + 1, sizeof *used.names);
-    plan->ignored = calloc(checkpoint_count(map->checkpoint) + 1, sizeof *plan->ignored);
-    if (used.names && plan->ignored) {
-        list_used(plan, &used);
-        good = drop_unused(map, config, ignore, &used, plan, r);
-    } else {
-        (void)report_no_memory(r);
-    }
+    name_groups *unknown = calloc(1, sizeof *unknown);
+    bool good;
+    used.names = calloc(FOLDED_COUNT * LAYOUT_MAX_PARTS * plan->count + 1, sizeof *used.names);
+    plan->dropped = calloc(checkpoint_count(map->checkpoint) + 1, sizeof *plan->dropped);
+    good = unknown && used.names && plan->dropped;
+    if (good) list_used(plan, &used);
+    good = good && drop_unused(map, config, ignore, &used, plan, unknown) &&
+           names_put_unknown(unknown, f);
+    if (unknown) groups_free(unknown);
+    free(unknown);
     free(used.names);
-    return good;
+    return good || report_no_memory(r);
 }
 
 bool layout_make_plan(const layout_map *map, const settings_resolved *model,
-                      const text_list *ignore, layout_plan *plan, report *r)
+                      const text_list *ignore, layout_plan *plan, findings *f, report *r)
 {
     memset(plan, 0, sizeof *plan);
-    if (plan_items(map, model, plan, r) &&
-        check_unused(map, &model->config, ignore, plan, r))
+    if (plan_all(map, model, plan, f, r) &&
+        (f->wrong.count > 0 || check_unused(map, &model->config, ignore, plan, f, r)) &&
+        (!findings_are_open(f) || findings_refuse(f, false, r)))
         return true;
     layout_free_plan(plan);
     return false;
@@ -542,7 +647,9 @@ bool layout_make_plan(const layout_map *map, const settings_resolved *model,
 
 void layout_free_plan(layout_plan *plan)
 {
+    size_t i;
+    for (i = 0; plan->items && i < plan->count; i++) free(plan->items[i].folded);
     free(plan->items);
-    free(plan->ignored);
+    free(plan->dropped);
     memset(plan, 0, sizeof *plan);
 }

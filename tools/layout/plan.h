@@ -17,10 +17,14 @@ typedef enum source_kind {
     SOURCE_RESAMPLED,          /* the same, of another grid: pos_embed */
     SOURCE_RESAMPLED_RELATIVE, /* the same: a table of relative positions */
     SOURCE_ADAPTED,            /* the same, for other channels or patches: what reads the input */
+    SOURCE_FOLDED,             /* attn.proj of attention=self: the product with the values' layer */
     SOURCE_SINCOS,             /* positions that are computed */
     SOURCE_MEAN, SOURCE_STD,   /* of the preprocessing */
     SOURCE_SELFTEST            /* the outputs of the finished file */
 } source_kind;
+
+/* The items that a folded one is made of. */
+enum { FOLDED_PROJ, FOLDED_QKV, FOLDED_BIAS, FOLDED_COUNT };
 
 typedef struct layout_item {
     vit_tensor tensor;             /* as the .vit file has it */
@@ -32,20 +36,28 @@ typedef struct layout_item {
     int part_count;                /* 0 unless layout_is_stored */
     layout_part parts[LAYOUT_MAX_PARTS];
     double divisor;                /* of every value, after all else; 0: none */
+    struct layout_item *folded;    /* SOURCE_FOLDED: attn.proj.weight, attn.qkv.weight; of a bias */
+                                   /* attn.proj.weight, attn.qkv.bias, attn.proj.bias */
 } layout_item;
+
+/* A key that nothing reads. */
+typedef struct layout_dropped {
+    const char *name, *why;        /* "of a text tower" */
+} layout_dropped;
 
 /* Everything the file consists of, in its order. */
 typedef struct layout_plan {
     layout_item *items;
     size_t count;
-    const char **ignored;          /* keys dropped: harmless, or named by --ignore */
-    size_t ignored_count;
+    layout_dropped *dropped;       /* keys of the checkpoint */
+    size_t dropped_count;
 } layout_plan;
 
 /* Assigns every tensor of the architecture its source and checks shapes; then every tensor of
- * the checkpoint must have been used, be harmless, or match a pattern of `ignore`. */
+ * the checkpoint must have been used, be harmless, or match a pattern of `ignore`. What does not
+ * fit is noted in *f, and refused at the end. */
 bool layout_make_plan(const layout_map *map, const settings_resolved *model,
-                      const text_list *ignore, layout_plan *plan, report *r);
+                      const text_list *ignore, layout_plan *plan, findings *f, report *r);
 void layout_free_plan(layout_plan *plan);
 
 /* The item of the self-test; NULL for a file without one. */

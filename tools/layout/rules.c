@@ -35,6 +35,8 @@ static int number_of(char letter, int block, int chunk)
 {
     switch (letter) {
     case 'i': return block;
+    case 'e': return 2 * block;
+    case 'o': return 2 * block + 1;
     case 'c': return chunk;
     case 's': return stage_of(block);
     case 'S': return stage_of(block) + 1;
@@ -92,7 +94,7 @@ bool layout_key(const layout_map *map, const char *key, int block, int chunk,
 
 bool layout_is_stacked(const layout_map *map)
 {
-    return !strstr(map->blocks, "{i}");
+    return !strstr(map->blocks, "{i}") && !strstr(map->blocks, "{e}");
 }
 
 /* Which chunk a block is in is not told: chunks are tried from 0. None is above the block's own
@@ -125,7 +127,8 @@ int layout_block_of(const layout_map *map, const char *path, const char *name)
         digits = strspn(name, "0123456789");
         if (digits == 0) return -1;
         /* far above every limit, and atoi does not overflow */
-        if (path[1] == 'i') block = digits < 5 ? atoi(name) : INT_MAX - 1;
+        if (path[1] != 'c') block = digits < 5 ? atoi(name) : INT_MAX - 1;
+        if (path[1] == 'e') block /= 2;
         name += digits;
         path += 2;
     }
@@ -227,18 +230,25 @@ static const char *qkv_axes(const layout_map *map, const layout_rule *rule)
     return (is_weight ? weight : bias)[map->qkv_interleave ? map->qkv_interleave - 1 : 0];
 }
 
-/* A linear layer over the pixels of a patch: as written, or in the order that was told. */
+/* A linear layer or a norm of the pixels of a patch: as written, or in the order that was told. */
 static const char *patch_axes(const layout_map *map, const layout_rule *rule)
 {
-    enum { CHW = 1 + PATCH_ORDER_CHW, HWC = 1 + PATCH_ORDER_HWC };   /* as map->patch_order */
-    static const char *const orders[][3] = {
-        { "d(patch)>dcpq", [CHW] = "d(cpq)>dcpq", [HWC] = "d(pqc)>dcpq" },
-        { "(patch)d>dcpq", [CHW] = "(cpq)d>dcpq", [HWC] = "(pqc)d>dcpq" }
+    enum {   /* as map->patch_order */
+        CHW = 1 + PATCH_ORDER_CHW, HWC = 1 + PATCH_ORDER_HWC, CWH = 1 + PATCH_ORDER_CWH,
+        WHC = 1 + PATCH_ORDER_WHC, COUNT_OF_ORDERS
+    };
+    static const char *const orders[][COUNT_OF_ORDERS] = {
+        { "d(patch)>dcpq", [CHW] = "d(cpq)>dcpq", [HWC] = "d(pqc)>dcpq", [CWH] = "d(cqp)>dcpq",
+          [WHC] = "d(qpc)>dcpq" },
+        { "(patch)d>dcpq", [CHW] = "(cpq)d>dcpq", [HWC] = "(pqc)d>dcpq", [CWH] = "(cqp)d>dcpq",
+          [WHC] = "(qpc)d>dcpq" },
+        { "(patch)>cpq", [CHW] = "(cpq)>cpq", [HWC] = "(pqc)>cpq", [CWH] = "(cqp)>cpq",
+          [WHC] = "(qpc)>cpq" }
     };
     size_t i;
     int order;
     for (i = 0; rule->axes && i < COUNT(orders); i++)
-        for (order = 0; order < 3; order++)
+        for (order = 0; order < COUNT_OF_ORDERS; order++)
             if (!strcmp(rule->axes, orders[i][order]))
                 return map->patch_order ? orders[i][map->patch_order] : rule->axes;
     return rule->axes;
@@ -268,11 +278,11 @@ bool layout_applies(const layout_map *map, const layout_rule *rule, int block, b
 /* Is this the tensor that a part of a rule names? Comparing the ends is enough to rule out most. */
 static bool is_part(const layout_map *map, const char *part, const char *name, int block)
 {
-    const char *end = part;
+    const char *numbers = strrchr(part, '}'), *end = numbers ? numbers + 1 : part;
     const size_t length = strlen(name);
     const checkpoint_tensor_info *info;
     size_t size;
-    while (!strncmp(end, "../", 3) || has_blocks(end)) end += 3;
+    while (!strncmp(end, "../", 3)) end += 3;
     size = key_length(end);
     if (has_units(part)) block = find_unit(part, layout_strip(map, name));
     else if (size > length || memcmp(name + length - size, end, size) != 0) return false;

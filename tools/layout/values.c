@@ -277,10 +277,86 @@ static bool read_item(checkpoint *c, const layout_item *item, int64_t first, int
     return true;
 }
 
+/* A product of two layers, a few rows of it at a time. */
+typedef struct folding {
+    const layout_item *proj, *qkv;
+    int64_t inner, columns;   /* [rows, inner] times [inner, columns] */
+    int64_t step;             /* rows of the second that are read together */
+    float *rows, *values;     /* of the first, and of the second */
+    double *sums;
+} folding;
+
+enum { FOLDED_ROWS = 16, FOLDED_VALUES = 65536 };
+
+/* Products of floats are exact in a double; sums are in the order of the inner dimension. */
+static bool fold_rows(checkpoint *c, const folding *f, int64_t first, int64_t rows, report *r)
+{
+    const int64_t v = 2 * f->inner;   /* after q and k */
+    int64_t i, n, k, row, column;
+    memset(f->sums, 0, (size_t)(rows * f->columns) * sizeof *f->sums);
+    if (!layout_read(c, f->proj, first * f->inner, rows * f->inner, f->rows, r)) return false;
+    for (i = 0; i < f->inner; i += n) {
+        n = f->inner - i < f->step ? f->inner - i : f->step;
+        if (!layout_read(c, f->qkv, (v + i) * f->columns, n * f->columns, f->values, r))
+            return false;
+        for (row = 0; row < rows; row++)
+            for (k = 0; k < n; k++)
+                for (column = 0; column < f->columns; column++)
+                    f->sums[row * f->columns + column] +=
+                        (double)f->rows[row * f->inner + i + k] *
+                        (double)f->values[k * f->columns + column];
+    }
+    return true;
+}
+
+/* Whole rows, each value rounded to float once. */
+static bool put_rows(checkpoint *c, const folding *f, const layout_item *item, int64_t first,
+                     int64_t rows, float *to, report *r)
+{
+    const double divisor = item->divisor > 0 ? item->divisor : 1;
+    float bias[FOLDED_ROWS] = { 0 };
+    int64_t i;
+    if (!fold_rows(c, f, first, rows, r)) return false;
+    if (item->tensor.ndim == 1 &&
+        !layout_read(c, &item->folded[FOLDED_BIAS], first, rows, bias, r))
+        return false;
+    for (i = 0; i < rows * f->columns; i++)
+        to[i] = (float)(f->sums[i] / divisor + (double)bias[i / f->columns]);
+    return true;
+}
+
+static bool read_folded(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
+                        float *to, report *r)
+{
+    folding f;
+    int64_t done, rows;
+    bool good;
+    f.proj = &item->folded[FOLDED_PROJ];
+    f.qkv = &item->folded[FOLDED_QKV];
+    f.inner = f.proj->dims[1];
+    f.columns = item->tensor.ndim > 1 ? f.qkv->dims[1] : 1;
+    f.step = f.columns < FOLDED_VALUES ? FOLDED_VALUES / f.columns : 1;
+    f.rows = malloc(FOLDED_ROWS * (size_t)f.inner * sizeof *f.rows);
+    f.values = malloc((size_t)(f.step * f.columns) * sizeof *f.values);
+    f.sums = malloc(FOLDED_ROWS * (size_t)f.columns * sizeof *f.sums);
+    good = (f.rows && f.values && f.sums) || report_no_memory(r);
+    first /= f.columns;
+    count /= f.columns;
+    for (done = 0; good && done < count; done += rows) {
+        rows = count - done < FOLDED_ROWS ? count - done : FOLDED_ROWS;
+        good = put_rows(c, &f, item, first + done, rows, to + done * f.columns, r);
+    }
+    free(f.rows);
+    free(f.values);
+    free(f.sums);
+    return good;
+}
+
 bool layout_read(checkpoint *c, const layout_item *item, int64_t first, int64_t count, float *to,
                  report *r)
 {
     int64_t i;
+    if (item->kind == SOURCE_FOLDED) return read_folded(c, item, first, count, to, r);
     if (!read_item(c, item, first, count, to, r)) return false;
     for (i = 0; item->divisor > 0 && i < count; i++) to[i] = (float)((double)to[i] / item->divisor);
     return true;

@@ -19,6 +19,7 @@ static const char *phrase_by_hand(setting_key key, const vit_config *c, char tex
                  c->num_reg_tokens == 1 ? "" : "s");
     if (key == SETTING_ROPE_TYPE && c->rope != VIT_ROPE_NONE)
         snprintf(text, PHRASE_SIZE, "rotary positions");
+    if (key == SETTING_MLP_DIM && c->mlp_dim == 0) snprintf(text, PHRASE_SIZE, "no MLP");
     if (key == SETTING_REPRESENTATION_DIM && c->representation_dim > 0)
         snprintf(text, PHRASE_SIZE, "pre_logits %d", c->representation_dim);
     return text;
@@ -30,6 +31,7 @@ static const char *phrase_of(setting_key key, const vit_config *c, char text[PHR
     const setting_row *row = &setting_rows[key];
     if (*phrase_by_hand(key, c, text)) return text;
     if (key == SETTING_FINAL_NORM && c->has_fc_norm) return "";   /* that one is the final norm */
+    if (key == SETTING_QKV_BIAS && c->attention == VIT_ATTENTION_SELF) return "";
     if (row->field == SETTING_NO_FIELD) return "";
     if (row->words) return row->words[(int)setting_get_field(key, c)].phrase;
     return row->phrase && setting_get_field(key, c) != row->plain ? row->phrase : "";

@@ -2,8 +2,10 @@
 
 #include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "model/choices.h"
 #include "model/rel_pos.h"
 #include "model/sincos.h"
 #include "model/timm_names.h"
@@ -17,6 +19,7 @@ typedef struct resolver {
     vit_config *config;         /* the model's, as are the next two */
     settings_stored *stored;
     settings_notes *notes;
+    findings *found;
 } resolver;
 
 static double value_or(const resolver *m, setting_key key, double otherwise)
@@ -46,6 +49,24 @@ static double value_of(const resolver *m, setting_key key)
 {
     return value_or(m, key, setting_rows[key].plain);
 }
+
+/* === Questions ===
+ * They return true, so that all are asked at once. */
+
+static bool ask(const resolver *m, const char *what, const char *why, const char *options,
+                report *r)
+{
+    return findings_ask(m->found, what, why, options) || report_no_memory(r);
+}
+
+/* The same where a tensor that is not there raises the question: it may have another name. */
+static bool ask_for_lack(const resolver *m, const char *what, const char *why,
+                         const char *options, report *r)
+{
+    return m->found->wrong.count > 0 || ask(m, what, why, options, r);
+}
+
+#define NAME_OR_CONFIG ", --arch NAME or --config FILE"
 
 /* Puts it into its field. Whole numbers may come out of tensors or be computed, and so be larger
  * than an int. */
@@ -155,22 +176,36 @@ static void expand_patch(resolver *m)
         m->all[FROM_CONFIG].value[SETTING_PATCH_SIZE] *= stride * last;
 }
 
+static bool ask_chans(const resolver *m, int64_t depth, report *r)
+{
+    char why[160], options[CHOICES_SIZE];
+    snprintf(why, sizeof why, "a patch of %lld values is neither in_chans 3 nor 1 x a square",
+             (long long)depth);
+    return ask(m, "in_chans", why, choices_of_chans(depth, options), r);
+}
+
 /* A 2-D patch weight [D, C * P * P] leaves C and P open. Unless one of them is told, three channels
- * are assumed if that leaves a square. */
+ * are assumed if that leaves a square, then one. */
 static bool resolve_flat_patch(resolver *m, report *r)
 {
-    const double depth = (double)m->seen->patch_depth;
+    settings *tensors = &m->all[FROM_TENSORS];
+    const int64_t depth = m->seen->patch_depth;
     const double patch = value_of(m, SETTING_PATCH_SIZE);
-    double chans = patch > 0 ? floor(depth / (patch * patch)) : 3, side;
+    double chans = patch > 0 ? floor((double)depth / (patch * patch)) : 3;
+    int side;
     if (depth == 0) return true;
+    m->notes->chans_by_depth = !is_told(m, SETTING_IN_CHANS) && patch == 0;
+    if (m->notes->chans_by_depth && (depth % 3 || !choices_is_square(depth / 3, &side))) {
+        chans = 1;
+        if (!choices_is_square(depth, &side)) return ask_chans(m, depth, r);
+    }
     chans = value_or(m, SETTING_IN_CHANS, chans);
-    side = floor(sqrt(depth / (chans > 0 ? chans : 1)) + 0.5);
-    settings_put(&m->all[FROM_TENSORS], SETTING_IN_CHANS, chans);
-    if (side * side * chans != depth)
+    settings_put(tensors, SETTING_IN_CHANS, chans);
+    if (!(chans > 0) || fmod((double)depth, chans) != 0 ||
+        !choices_is_square((int64_t)((double)depth / chans), &side))
         return report_fail(r, "patch_embed.proj.weight: a patch of %lld values is not in_chans "
-                           "%.0f x a square; give --set in_chans=N",
-                           (long long)m->seen->patch_depth, chans);
-    settings_put(&m->all[FROM_TENSORS], SETTING_PATCH_SIZE, side);
+                           "%.0f x a square; give --set in_chans=N", (long long)depth, chans);
+    settings_put(tensors, SETTING_PATCH_SIZE, side);
     return true;
 }
 
@@ -189,25 +224,57 @@ static void resolve_scale(resolver *m)
     c->attn_scale = (float)value_or(m, SETTING_ATTN_SCALE, scale);
 }
 
+/* Attention of each token to itself alone has no heads: any number that divides the width does, of
+ * those that are not too wide for vit.h. Its bias goes into that of attn.proj. */
+static bool resolve_self(resolver *m, report *r)
+{
+    vit_config *c = m->config;
+    const int64_t inner = m->seen->qkv_rows ? m->seen->qkv_rows / 3 : c->embed_dim;
+    if (c->num_heads == 0) c->num_heads = 1;
+    while (c->num_heads < 1024 && (inner % c->num_heads || inner / c->num_heads > 4096))
+        c->num_heads++;
+    c->has_qkv_bias = 0;
+    if (!put_field(m, SETTING_HEAD_DIM, (double)(inner / c->num_heads), r)) return false;
+    resolve_scale(m);
+    return true;
+}
+
+/* What the weights show, or timm's usual number where they show nothing. */
+static void put_assumed_heads(resolver *m, int by_width)
+{
+    vit_config *c = m->config;
+    const bool is_shown = m->seen->heads.is_clear && c->num_heads == m->seen->heads.ranked[0].heads;
+    const bool told = c->num_heads > 0 && !is_shown;
+    if (c->num_heads == 0) c->num_heads = by_width;
+    m->notes->heads_by_weights = is_shown;
+    m->notes->heads_by_width = !told && by_width > 0 && c->num_heads == by_width;
+}
+
+static bool ask_heads(const resolver *m, int64_t width, report *r)
+{
+    char why[160], options[CHOICES_SIZE], seen[HEADS_TEXT];
+    snprintf(why, sizeof why, "cannot be seen in the tensors, and no model of timm fixes it for "
+             "embed_dim %d", m->config->embed_dim);
+    return ask(m, "num_heads", why, m->seen->heads.count > 0
+               ? heads_option(&m->seen->heads, seen)
+               : choices_of_heads(width, NAME_OR_CONFIG, options), r);
+}
+
 /* num_heads and head_dim: each follows from the other and the width of attention, and timm's usual
  * number of heads from embed_dim where neither is told. */
 static bool resolve_heads(resolver *m, report *r)
 {
     vit_config *c = m->config;
     const int64_t inner = m->seen->qkv_rows ? m->seen->qkv_rows / 3 : c->embed_dim;
+    if (c->attention == VIT_ATTENTION_SELF) return resolve_self(m, r);
     /* an explicit num_heads overrides a head_dim of lower precedence */
     if (settings_origin(m->all, SETTING_NUM_HEADS) > settings_origin(m->all, SETTING_HEAD_DIM))
         c->head_dim = 0;
     if (c->num_heads == 0 && c->head_dim > 0 && inner % c->head_dim == 0)
         c->num_heads = (int)(inner / c->head_dim);
-    if (c->num_heads == 0 && inner == c->embed_dim) {
-        c->num_heads = arch_heads_of_width(c->embed_dim);
-        m->notes->heads_by_width = c->num_heads > 0;
-    }
-    if (c->num_heads == 0)
-        return report_fail(r, "num_heads cannot be seen in the tensors, and no model of timm fixes "
-                           "it for embed_dim %d; give --set num_heads=N, --arch or --config",
-                           c->embed_dim);
+    put_assumed_heads(m, inner == c->embed_dim ? arch_heads_of_width(c->embed_dim) : 0);
+    if (c->num_heads == 0 && !ask_heads(m, inner, r)) return false;
+    if (c->num_heads == 0) c->num_heads = 1;   /* until somebody answers */
     if (inner % c->num_heads != 0 || inner / c->num_heads > INT_MAX)
         return report_fail(r, "num_heads %d does not divide the width of attention, %lld",
                            c->num_heads, (long long)inner);
@@ -220,12 +287,6 @@ static bool resolve_heads(resolver *m, report *r)
 }
 
 /* === Image size and positions === */
-
-static bool is_square(int n, int *side)
-{
-    *side = n > 0 ? (int)(sqrt((double)n) + 0.5) : 0;
-    return *side > 0 && *side * *side == n;
-}
 
 static bool gives_size(const settings *s)
 {
@@ -280,8 +341,8 @@ static int square_grid(resolver *m)
     const int rows = stored->position_rows, prefix = m->config->num_prefix_tokens;
     const int wanted = (int)value_or(m, SETTING_POSITIONS, -1);
     int side = 0, other = 0;
-    const bool fits_all = is_square(rows - prefix, &side);
-    const bool fits_patches = prefix > 0 && is_square(rows, &other);
+    const bool fits_all = choices_is_square(rows - prefix, &side);
+    const bool fits_patches = prefix > 0 && choices_is_square(rows, &other);
     if (!fits_all && (!fits_patches || wanted == VIT_POS_ALL)) return 0;
     m->config->positions = VIT_POS_ALL;
     if (!fits_all || (fits_patches && wanted == VIT_POS_PATCHES)) {
@@ -307,17 +368,22 @@ static bool refuse_size(const resolver *m, const settings *told, bool is_square_
                        "%d wide", told->origin, height, width, m->stored->position_rows, patch);
 }
 
-static bool refuse_rows(const resolver *m, report *r)
+/* Rows that are no square: another number of patches, or more rows than there are tokens. */
+static bool ask_for_rows(const resolver *m, report *r)
 {
     const settings_stored *stored = m->stored;
-    const int prefix = m->config->num_prefix_tokens;
-    if (stored->patch_rows > 0 && stored->patch_rows + prefix < stored->position_rows)
-        return report_fail(r, "pos_embed has %d rows, the input %d tokens; if they are the first "
-                           "rows, give --set pos_first_rows=1", stored->position_rows,
-                           stored->patch_rows + prefix);
-    return report_fail(r, "pos_embed has %d rows for %d prefix token%s and the patches, which are "
-                       "no square; give --img-size HxW", stored->position_rows, prefix,
-                       prefix == 1 ? "" : "s");
+    const int prefix = m->config->num_prefix_tokens, patch = m->config->patch_size;
+    char why[160], options[CHOICES_SIZE];
+    if (stored->patch_rows > 0 && stored->patch_rows + prefix < stored->position_rows) {
+        snprintf(why, sizeof why, "pos_embed has %d rows, the input %d tokens, which may be the "
+                 "first rows", stored->position_rows, stored->patch_rows + prefix);
+        return ask_for_lack(m, "pos_first_rows", why, "--set pos_first_rows=1", r);
+    }
+    snprintf(why, sizeof why, "pos_embed has %d rows for %d prefix token%s and the patches, which "
+             "are no square", stored->position_rows, prefix, prefix == 1 ? "" : "s");
+    if (stored->position_rows <= prefix) return report_fail(r, "%s", why);
+    return ask_for_lack(m, "img_size", why,
+                        choices_of_size(stored->position_rows - prefix, patch, options), r);
 }
 
 /* Which grid the positions form, and whether the prefix tokens have some too. Sources count in
@@ -335,13 +401,11 @@ static bool find_grid(resolver *m, report *r)
     if (gives_size(told) && !gives_size(&m->all[FROM_OPTIONS]))
         return refuse_size(m, told, ways > 0, r);
     if (ways > 1)
-        return report_fail(r, "the %d rows of pos_embed may be those of all tokens or of the "
-                           "patches; give --set positions=all or patches",
-                           m->stored->position_rows);
+        return ask(m, "positions", "the rows of pos_embed may be those of all tokens or of the "
+                   "patches", "--set positions=all|patches", r);
     if (ways == 1) return true;
     take_grid(m, &m->all[FROM_OPTIONS]);
-    if (grid_explains_rows(m)) return true;
-    return refuse_rows(m, r);
+    return grid_explains_rows(m) || ask_for_rows(m, r);
 }
 
 /* Positions computed from the coordinates of the patches. */
@@ -369,6 +433,14 @@ static bool take_relative_grid(resolver *m, const settings *told)
            (int64_t)m->seen->relative_positions - 3;
 }
 
+static bool ask_relative_size(const resolver *m, report *r)
+{
+    char why[96];
+    snprintf(why, sizeof why, "the %d relative positions are not those of a square",
+             m->seen->relative_positions);
+    return ask(m, "img_size", why, "--img-size HxW", r);
+}
+
 /* As find_grid: the grid is that of the name or the configuration if it fits, else a square. The
  * command line may request another size, and decides where the table is not that of a square. */
 static bool find_relative_grid(resolver *m, report *r)
@@ -377,10 +449,9 @@ static bool find_relative_grid(resolver *m, report *r)
     const int count = m->seen->relative_positions, patch = m->config->patch_size;
     int side;
     if (take_relative_grid(m, told)) return true;
-    if (!is_square(count - 3, &side) || side % 2 == 0)
+    if (!choices_is_square(count - 3, &side) || side % 2 == 0)
         return take_relative_grid(m, &m->all[FROM_OPTIONS]) ||
-               report_fail(r, "the %d relative positions are not those of a square; give "
-                           "--img-size HxW", count);
+               ask_relative_size(m, r);
     m->stored->grid_height = m->stored->grid_width = (side + 1) / 2;
     return !gives_size(told) || gives_size(&m->all[FROM_OPTIONS]) ||
            report_fail(r, "%s says img_size %.0fx%.0f, the %d relative positions say %dx%d; "
@@ -412,9 +483,10 @@ static bool resolve_free_size(resolver *m, report *r)
     vit_config *c = m->config;
     c->img_height = (int)value_of(m, SETTING_IMG_HEIGHT);
     c->img_width = (int)value_of(m, SETTING_IMG_WIDTH);
-    if (c->img_height == 0 || c->img_width == 0)
-        return report_fail(r, "there is no pos_embed to tell the input size; give --img-size HxW, "
-                           "--arch or --config");
+    if ((c->img_height == 0 || c->img_width == 0) &&
+        !ask_for_lack(m, "img_size", "there is no pos_embed to tell the input size",
+                      "--img-size HxW" NAME_OR_CONFIG, r))
+        return false;
     m->stored->grid_height = grid_side(c, c->img_height);
     m->stored->grid_width = grid_side(c, c->img_width);
     c->positions = VIT_POS_NONE;
@@ -431,8 +503,8 @@ static bool take_first_rows(resolver *m, report *r)
     int tokens;
     if (!settings_get(m->all, SETTING_IMG_HEIGHT, &height) ||
         !settings_get(m->all, SETTING_IMG_WIDTH, &width))
-        return report_fail(r, "how many of the first rows of pos_embed are used depends on the "
-                           "input size; give --img-size HxW");
+        return ask(m, "img_size", "it tells how many of the first rows of pos_embed are used",
+                   "--img-size HxW", r);
     stored->grid_height = (int)fmin(height / c->patch_size, 32767);
     stored->grid_width = (int)fmin(width / c->patch_size, 32767);
     stored->patch_rows = stored->grid_height * stored->grid_width;
@@ -452,7 +524,7 @@ static bool check_positions(const resolver *m, report *r)
     const vit_config *c = m->config;
     const double wanted = value_or(m, SETTING_POSITIONS, c->positions);
     char told[32], seen[32];
-    if ((int)wanted == c->positions) return true;
+    if ((int)wanted == c->positions || findings_are_open(m->found)) return true;
     if (c->num_prefix_tokens == 0 && c->positions != VIT_POS_NONE && (int)wanted != VIT_POS_NONE)
         return true; /* all tokens are patches */
     return report_fail(r, "%s says positions %s, pos_embed with %d rows says %s",
@@ -469,7 +541,9 @@ static bool resolve_size(resolver *m, report *r)
     const int patch = c->patch_size;
     c->num_prefix_tokens = c->has_cls_token + c->has_dist_token + c->num_reg_tokens;
     m->stored->position_rows = m->seen->position_rows;
-    if (patch < 1) return report_fail(r, "patch_size is not known; give --set patch_size=N");
+    if (patch < 1 && findings_has_asked(m->found, "in_chans")) return true;
+    if (patch < 1)
+        return ask(m, "patch_size", "nothing shows it", "--set patch_size=N", r);
     if (patch % stride_of(c) != 0)
         return report_fail(r, "patch_size %d is not a multiple of the stem's stride, %d", patch,
                            stride_of(c));
@@ -486,6 +560,16 @@ static bool resolve_size(resolver *m, report *r)
 
 /* === Rotary positions === */
 
+static bool ask_positions(const resolver *m, report *r)
+{
+    char options[CHOICES_SIZE], sincos[128];
+    snprintf(sincos, sizeof sincos, " or --set pos_sincos=WORD (%s)" NAME_OR_CONFIG,
+             setting_rows[SETTING_POS_SINCOS].choices);
+    return ask_for_lack(m, "positions", "there is no pos_embed, and rotary positions cannot be "
+                        "seen in the tensors, nor other computed ones",
+                        choices_of_words(SETTING_ROPE_TYPE, sincos, options), r);
+}
+
 /* timm's values where nothing else is told. */
 static bool resolve_rope(resolver *m, report *r)
 {
@@ -494,11 +578,7 @@ static bool resolve_rope(resolver *m, report *r)
     const bool no_positions = m->seen->position_rows == 0 && !c->has_rel_pos;
     if (no_positions && !is_told(m, SETTING_ROPE_TYPE) && !is_told(m, SETTING_POSITIONS) &&
         !is_told(m, SETTING_POS_SINCOS))
-        return report_fail(r, "there is no pos_embed, and rotary positions cannot be seen in the "
-                           "tensors, nor other computed ones; give --set rope_type=WORD (%s), "
-                           "--set pos_sincos=WORD (%s), --arch or --config",
-                           setting_rows[SETTING_ROPE_TYPE].choices,
-                           setting_rows[SETTING_POS_SINCOS].choices);
+        return ask_positions(m, r);
     o->type = (rope_type)value_of(m, SETTING_ROPE_TYPE);
     o->temperature = value_or(m, SETTING_ROPE_TEMPERATURE, o->type == ROPE_CAT ? 10000 : 100);
     o->indexing = (rope_indexing)value_of(m, SETTING_ROPE_INDEXING);
@@ -508,7 +588,7 @@ static bool resolve_rope(resolver *m, report *r)
         return report_fail(r, "rope_temperature %.9g is not above 0", o->temperature);
     c->rope = (int)rope_layout(o->type);
     c->rope_per_block = o->type == ROPE_MIXED;
-    if (c->rope && c->head_dim % 4 != 0)
+    if (c->rope && c->head_dim % 4 != 0 && !findings_has_asked(m->found, "num_heads"))
         return report_fail(r, "head_dim %d: rotary positions need a multiple of 4", c->head_dim);
     return true;
 }
@@ -538,6 +618,15 @@ static double adapted_value(const double *values, int count, int chans, int chan
     return sum / count;
 }
 
+/* What a library does to colours says nothing of a model with other channels. */
+static bool fits_default(const resolver *m, bool is_std)
+{
+    const settings *s = &m->all[FROM_TENSORS];
+    const int count = is_std ? s->std_count : s->mean_count;
+    const bool by_default = is_std ? m->seen->std_by_default : m->seen->mean_by_default;
+    return !by_default || count == 1 || count == m->stored->chans;
+}
+
 /* mean or std, for each channel of the file: told for these, for the checkpoint's, or one for all.
  * A name stands for three channels: any number of others may have its values if they are equal. */
 static bool resolve_vector(resolver *m, bool is_std, float *out, report *r)
@@ -548,6 +637,7 @@ static bool resolve_vector(resolver *m, bool is_std, float *out, report *r)
     const double *values;
     bool equal = true;
     while (from >= 0 && (is_std ? m->all[from].std_count : m->all[from].mean_count) == 0) from--;
+    if (from == FROM_TENSORS && !fits_default(m, is_std)) from = -1;
     for (i = 0; i < VIT_MAX_CHANS; i++) out[i] = 0.5f; /* timm's default for a ViT */
     if (from < 0) return true;
     count = is_std ? m->all[from].std_count : m->all[from].mean_count;
@@ -581,7 +671,6 @@ static bool resolve_preprocessing(resolver *m, report *r)
 {
     vit_config *c = m->config;
     const double crop_pct = value_of(m, SETTING_CROP_PCT);
-    int mean_from = FROM_COUNT - 1;
     if (!(crop_pct > 0 && crop_pct <= 4))
         return report_fail(r, "crop_pct %.9g is not in (0, 4]", crop_pct);
     if (!put_field(m, SETTING_RESIZE_HEIGHT,
@@ -590,44 +679,42 @@ static bool resolve_preprocessing(resolver *m, report *r)
                    value_or(m, SETTING_RESIZE_WIDTH, floor(c->img_width / crop_pct)), r))
         return false;
     keep_crop_pct(m, crop_pct);
-    while (mean_from >= 0 && m->all[mean_from].mean_count == 0) mean_from--;
-    m->notes->preprocess_assumed = mean_from < 0;
     return resolve_vector(m, false, c->mean, r) && resolve_vector(m, true, c->std, r);
 }
 
 /* === Options that no tensor shows ===
- * For a plain ViT, as all of Google's, DeiT, DINO and MAE are, timm's defaults are taken, and the
- * report says so; for all others somebody must say it. */
+ * For a plain ViT, as all of Google's, DeiT, DINO and MAE are, timm's defaults are assumed; for all
+ * others somebody must say it. */
 
 static bool resolve_norm(resolver *m, report *r)
 {
     const vit_config *c = m->config;
-    const bool told = is_told(m, SETTING_NORM_EPS);
-    if (!is_told(m, SETTING_NORM_TYPE))
-        return report_fail(r, "the norms have no bias, so they are RMS norms or none that vit.h "
-                           "knows; give --set norm_type=rms, --arch or --config");
-    if (!told && (c->has_pre_norm || c->norm_type == VIT_RMS_NORM || c->has_attn_norm ||
-                  c->has_mlp_norm))
-        return report_fail(r, "norm_eps cannot be seen in the tensors; give --set norm_eps=N "
-                           "(CLIP, AIMv2, BEiT-3: 1e-5; most others: 1e-6), --arch or --config");
-    m->notes->eps_assumed = !told;
-    return true;
+    const bool is_plain = !c->has_pre_norm && c->norm_type != VIT_RMS_NORM && !c->has_attn_norm &&
+                          !c->has_mlp_norm;
+    if (!is_told(m, SETTING_NORM_TYPE) &&
+        !ask_for_lack(m, "norm_type", "the norms have no bias, so they are RMS norms or none that "
+                      "vit.h knows", "--set norm_type=rms" NAME_OR_CONFIG, r))
+        return false;
+    return is_told(m, SETTING_NORM_EPS) || is_plain ||
+           ask(m, "norm_eps", "cannot be seen in the tensors", "--set norm_eps=N (CLIP, AIMv2, "
+               "BEiT-3: 1e-5; most others: 1e-6)" NAME_OR_CONFIG, r);
 }
 
 static bool resolve_activation(resolver *m, report *r)
 {
     const vit_config *c = m->config;
-    const bool told = is_told(m, SETTING_ACTIVATION);
-    if (!told && c->has_gated_mlp)
-        return report_fail(r, "mlp.fc1 is twice as wide as mlp.fc2: a gated MLP, whose activation "
-                           "cannot be seen in the tensors; give --set activation=silu (SwiGLU, "
-                           "gate first), --arch or --config");
-    if (!told && (c->has_pre_norm || !c->has_cls_token || c->pool == VIT_POOL_MAP))
-        return report_fail(r, "activation cannot be seen in the tensors; give --set "
-                           "activation=WORD (%s), --arch or --config",
-                           setting_rows[SETTING_ACTIVATION].choices);
-    m->notes->activation_assumed = !told;
-    return true;
+    char options[CHOICES_SIZE];
+    if (is_told(m, SETTING_ACTIVATION)) return true;
+    if (c->mlp_dim == 0 && c->pool != VIT_POOL_MAP) return true;   /* there is none */
+    if (c->has_gated_mlp)
+        return ask(m, "activation", "mlp.fc1 is twice as wide as mlp.fc2: a gated MLP, whose "
+                   "activation cannot be seen in the tensors", "--set activation=silu (SwiGLU, "
+                   "gate first)" NAME_OR_CONFIG, r);
+    choices_of_words(SETTING_ACTIVATION, NAME_OR_CONFIG, options);
+    if (c->has_pre_norm || c->pool == VIT_POOL_MAP)
+        return ask(m, "activation", "cannot be seen in the tensors", options, r);
+    return c->has_cls_token ||
+           ask_for_lack(m, "activation", "cannot be seen in the tensors", options, r);
 }
 
 /* The name's pool, unless the norm shows that the head was changed. */
@@ -635,12 +722,13 @@ static bool check_pool(const resolver *m, report *r)
 {
     const vit_config *c = m->config;
     const settings *name = &m->all[FROM_NAME];
+    char why[256], options[CHOICES_SIZE];
     if (settings_origin(m->all, SETTING_POOL) != FROM_NAME) return true;
     if ((name->value[SETTING_FC_NORM] != 0) == (c->has_fc_norm != 0)) return true;
-    return report_fail(r, "%s has %s norm after the pool, the tensors have %s: the head was "
-                       "changed; give --set pool=WORD (%s) or --config", name->origin,
-                       c->has_fc_norm ? "no" : "a", c->has_fc_norm ? "one" : "none",
-                       setting_rows[SETTING_POOL].choices);
+    snprintf(why, sizeof why, "%.100s has %s norm after the pool, the tensors have %s: the head "
+             "was changed", name->origin, c->has_fc_norm ? "no" : "a",
+             c->has_fc_norm ? "one" : "none");
+    return ask(m, "pool", why, choices_of_words(SETTING_POOL, " or --config FILE", options), r);
 }
 
 static bool resolve_pool(resolver *m, report *r)
@@ -653,14 +741,13 @@ static bool resolve_pool(resolver *m, report *r)
                            "pool=WORD (%s)", setting_rows[SETTING_POOL].choices);
     if (is_told(m, SETTING_POOL)) return check_pool(m, r);
     if (!c->has_cls_token)
-        return report_fail(r, "there is no class token, and how the patches are pooled cannot be "
-                           "seen in the tensors; give --set pool=avg (or max, avgmax), --arch or "
-                           "--config");
-    if (c->has_fc_norm)
-        return report_fail(r, "fc_norm is there, so the head may read an average, and how it is "
-                           "pooled cannot be seen in the tensors; give --set pool=avg (or token, "
-                           "max, avgmax), --arch or --config");
-    return true;
+        return ask_for_lack(m, "pool", "there is no class token, and how the patches are pooled "
+                            "cannot be seen in the tensors",
+                            "--set pool=avg|max|avgmax" NAME_OR_CONFIG, r);
+    return !c->has_fc_norm ||
+           ask(m, "pool", "fc_norm is there, so the head may read an average, and how it is "
+               "pooled cannot be seen in the tensors",
+               "--set pool=avg|token|max|avgmax" NAME_OR_CONFIG, r);
 }
 
 /* === Everything === */
@@ -671,9 +758,14 @@ static bool adapt_patches(resolver *m, report *r)
     vit_config *c = m->config;
     const int chans = m->wanted->chans ? m->wanted->chans : c->in_chans;
     const int patch = m->wanted->patch ? m->wanted->patch : c->patch_size;
+    char word[32];
     m->stored->chans = c->in_chans;
     m->stored->patch = c->patch_size;
     m->notes->patches_adapted = chans != c->in_chans || patch != c->patch_size;
+    if (m->notes->patches_adapted && c->patch_cut != VIT_CUT_SQUARES)
+        return report_fail(r, "%s: expected patches that are squares of the input, found "
+                           "patch_cut=%s", patch != c->patch_size ? "--patch-size" : "--in-chans",
+                           setting_text(SETTING_PATCH_CUT, c->patch_cut, word));
     if (m->notes->patches_adapted &&
         (c->has_patch_pre_norm || (c->stem && patch != c->patch_size)))
         return report_fail(r, "%s: expected patches that are cut out of the input as it is, found "
@@ -701,6 +793,11 @@ static bool resolve_resampling(resolver *m, report *r)
                                     (c->grid_height != m->stored->grid_height ||
                                      c->grid_width != m->stored->grid_width);
     if (c->dynamic_img_size) c->pos_resample = (int)how;
+    if (m->notes->positions_resampled && c->patch_cut != VIT_CUT_SQUARES)
+        return report_fail(r, "the positions are for %dx%d patches, the input has %dx%d: expected "
+                           "the same for patch_cut=%s", m->stored->grid_height,
+                           m->stored->grid_width, c->grid_height, c->grid_width,
+                           setting_text(SETTING_PATCH_CUT, c->patch_cut, word));
     return !c->has_rel_pos || !m->notes->positions_resampled || rel_pos_knows(how) ||
            report_fail(r, "pos_resample=%s: relative positions are resampled as timm or "
                        "transformers does", setting_text(SETTING_POS_RESAMPLE, (int)how, word));
@@ -708,7 +805,8 @@ static bool resolve_resampling(resolver *m, report *r)
 
 /* Each step reads what those before it have put into the config. */
 bool settings_resolve(const settings all[FROM_COUNT], const settings_seen *seen,
-                      const patch_request *wanted, settings_resolved *model, report *r)
+                      const patch_request *wanted, settings_resolved *model, findings *f,
+                      report *r)
 {
     char detail[VIT_MAX_DETAIL];
     resolver resolving, *m = &resolving;
@@ -720,18 +818,21 @@ bool settings_resolve(const settings all[FROM_COUNT], const settings_seen *seen,
     m->config = &model->config;
     m->stored = &model->stored;
     m->notes = &model->notes;
+    m->found = f;
     if (!resolve_flat_patch(m, r)) return false;
     expand_ratio(m);
     forget_other_width(m);
     fill_mlp_dim(m);
     expand_patch(m);
     if (!check_contradictions(m, r) || !copy_fields(m, r)) return false;
+    if (m->config->representation_dim == 0) m->config->representation_act = 0;
     m->config->has_final_norm = shown_of(m, SETTING_FINAL_NORM) != 0;
     m->config->has_fc_norm = shown_of(m, SETTING_FC_NORM) != 0;
     if (!resolve_pool(m, r) || !resolve_norm(m, r) || !resolve_activation(m, r) ||
         !resolve_heads(m, r) || !resolve_size(m, r) || !resolve_rope(m, r) ||
         !resolve_dynamic(m, r) || !adapt_patches(m, r) || !resolve_preprocessing(m, r))
         return false;
+    if (findings_are_open(f)) return true;
     if (vit_config_check(m->config, detail) != VIT_OK) return report_fail(r, "%s", detail);
     return resolve_resampling(m, r);
 }

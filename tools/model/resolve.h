@@ -8,6 +8,8 @@
 #include <stdint.h>
 
 #include "base/report.h"
+#include "model/heads_evidence.h"
+#include "model/findings.h"
 #include "model/rope.h"
 #include "model/settings.h"
 #include "vit.h"
@@ -19,8 +21,14 @@ typedef struct settings_seen {
     int relative_positions;   /* columns of blocks.0.attn.rel_pos; 0 without it */
     int64_t qkv_rows;         /* of attn.qkv.weight; 0 without blocks */
     int64_t patch_depth;      /* columns of a 2-D patch_embed.proj.weight, the old form; else 0 */
+    bool patch_order_read;    /* from the weights: the mean correlation of neighbouring pixels in */
+    double patch_order_best, patch_order_next;   /* the order that was found, and in the other */
+    heads_evidence heads;             /* in the weights, where nobody says it */
     bool by_default[SETTING_COUNT];   /* no source said it: it is what the layout's library does */
-    bool mean_by_default;
+    bool mean_by_default, std_by_default;
+    const char *library;      /* that library */
+    bool is_open;             /* see layout->is_open */
+    bool is_torch_attention;  /* torch.nn.MultiheadAttention, whose scale is known */
 } settings_seen;
 
 /* Channels and patch size that the .vit file is to have; 0: those of the checkpoint. */
@@ -40,9 +48,8 @@ typedef struct settings_stored {
 /* Things the report should mention. */
 typedef struct settings_notes {
     bool heads_by_width;      /* num_heads follows timm's naming of embed_dim */
-    bool eps_assumed;         /* timm's usual 1e-6 ... */
-    bool activation_assumed;  /* ... and erf GELU, for a plain ViT that nothing describes */
-    bool preprocess_assumed;  /* nothing says how images are to be prepared */
+    bool heads_by_weights;    /* the weights show it */
+    bool chans_by_depth;      /* in_chans follows from a linear layer's width */
     bool patches_adapted;     /* to other channels or another size */
     bool positions_resampled;
     vit_pos_resample pos_resample;   /* how */
@@ -58,9 +65,12 @@ typedef struct settings_resolved {
     rope_options rope;            /* how the tables of rotary positions are made */
 } settings_resolved;
 
-/* Puts all of it together; refuses what contradicts the tensors. */
+/* Puts all of it together; refuses what contradicts the tensors. What nothing says is asked in *f,
+ * or the usual is taken (assume.h). With open questions there *model is no model. Where something
+ * is wrong already, what is missing may have another name, and is not asked for. */
 bool settings_resolve(const settings all[FROM_COUNT], const settings_seen *seen,
-                      const patch_request *wanted, settings_resolved *model, report *r);
+                      const patch_request *wanted, settings_resolved *model, findings *f,
+                      report *r);
 
 /* Input pixels, along a side, for one pixel of the feature map that a stem makes; 1 without one. */
 int settings_stem_stride(const settings *s);

@@ -32,7 +32,15 @@
 
 #define WORDS_OF_PATCH_ORDER(X)                                                                  \
     X(PATCH_ORDER_CHW, "chw", "")                                                                \
-    X(PATCH_ORDER_HWC, "hwc", "")
+    X(PATCH_ORDER_HWC, "hwc", "")                                                                \
+    X(PATCH_ORDER_CWH, "cwh", "")                                                                \
+    X(PATCH_ORDER_WHC, "whc", "")
+
+#define WORDS_OF_PATCH_CUT(X)                                                                    \
+    X(VIT_CUT_SQUARES, "squares", "")                                                            \
+    X(VIT_CUT_INTERLEAVED, "interleaved", "interleaved patches")                                 \
+    X(VIT_CUT_RESHAPE, "reshape", "patches by reshape")                                          \
+    X(VIT_CUT_UNFOLD, "unfold", "patches by unfold without permute")
 
 #define WORDS_OF_POSITIONS(X)                                                                    \
     X(VIT_POS_ALL, "all", "")                                                                    \
@@ -62,6 +70,10 @@
     X(VIT_BLOCK_POST_NORM, "post_norm", "post-norm blocks")                                      \
     X(VIT_BLOCK_RES_POST_NORM, "res_post_norm", "res-post-norm blocks")                          \
     X(VIT_BLOCK_PARALLEL, "parallel", "parallel blocks")
+
+#define WORDS_OF_ATTENTION(X)                                                                    \
+    X(VIT_ATTENTION_ALL, "all", "")                                                              \
+    X(VIT_ATTENTION_SELF, "self", "each token attends to itself alone")
 
 #define WORDS_OF_ROPE_TYPE(X)                                                                    \
     X(ROPE_NONE, "none", "")                                                                     \
@@ -97,6 +109,15 @@
     X(VIT_QUICK_GELU, "quick_gelu", "quick GELU")                                                \
     X(VIT_SILU, "silu", "SiLU")                                                                  \
     X(VIT_RELU, "relu", "ReLU")
+
+#define WORDS_OF_REPRESENTATION_ACTIVATION(X)                                                    \
+    X(VIT_REPRESENTATION_TANH, "tanh", "")                                                       \
+    X(VIT_REPRESENTATION_NONE, "none", "no activation of pre_logits")                            \
+    X(VIT_REPRESENTATION_GELU, "gelu", "GELU in pre_logits")                                     \
+    X(VIT_REPRESENTATION_GELU_TANH, "gelu_tanh", "tanh GELU in pre_logits")                      \
+    X(VIT_REPRESENTATION_QUICK_GELU, "quick_gelu", "quick GELU in pre_logits")                   \
+    X(VIT_REPRESENTATION_SILU, "silu", "SiLU in pre_logits")                                     \
+    X(VIT_REPRESENTATION_RELU, "relu", "ReLU in pre_logits")
 
 #define WORDS_OF_POOL(X)                                                                         \
     X(VIT_POOL_TOKEN, "token", "")                                                               \
@@ -144,11 +165,13 @@
     X(PATCH_SIZE, patch_size, INTEGER, COPIED, 0, BOTH, "side of a patch in pixels")             \
     X(PATCH_ORDER, patch_order, WORD, NO_FIELD, 0, NEITHER,                                      \
       "of a patch's pixels in a linear layer")                                                   \
+    X(PATCH_CUT, patch_cut, WORD, COPIED, VIT_CUT_SQUARES, NEITHER,                              \
+      "how patches are cut out of the input")                                                    \
     X(EMBED_DIM, embed_dim, INTEGER, COPIED, 0, BOTH, "width of a token")                        \
     X(DEPTH, depth, INTEGER, COPIED, 0, BOTH, "number of blocks")                                \
     X(NUM_HEADS, num_heads, INTEGER, COPIED, 0, NAMED, "attention heads")                        \
     X(HEAD_DIM, head_dim, INTEGER, COPIED, 0, NEITHER, "width of one head")                      \
-    X(MLP_DIM, mlp_dim, INTEGER, COPIED, 0, BOTH, "width of the hidden MLP layer")               \
+    X(MLP_DIM, mlp_dim, INTEGER, COPIED, 0, BOTH, "width of the hidden MLP layer; 0: no MLP")    \
     X(MLP_RATIO, mlp_ratio, NUMBER, NO_FIELD, 4, NEITHER, "mlp_dim / embed_dim")                 \
     X(CLS_TOKEN, has_cls_token, FLAG("cls_token", "no class token"), COPIED, 1, BOTH,            \
       "class token")                                                                             \
@@ -177,6 +200,8 @@
     X(NORM_TYPE, norm_type, WORD, COPIED, VIT_LAYER_NORM, BOTH, "kind of every norm")            \
     X(NORM_EPS, norm_eps, NUMBER, COPIED, 1e-6, NAMED, "epsilon of the norms")                   \
     X(BLOCK_TYPE, block_type, WORD, COPIED, VIT_BLOCK_PRE_NORM, BOTH, "order in a block")        \
+    X(ATTENTION, attention, WORD, COPIED, VIT_ATTENTION_ALL, NEITHER,                            \
+      "which tokens a token attends to")                                                         \
     X(QKV_BIAS, has_qkv_bias, FLAG("blocks.0.attn.qkv.bias", "no qkv bias"), COPIED, 1, BOTH,    \
       "bias of the qkv projection")                                                              \
     X(QKV_ORDER, qkv_order, WORD, NO_FIELD, 0, NEITHER, "of query, key and value in a weight")   \
@@ -221,6 +246,8 @@
       "norm after pooling")                                                                      \
     X(REPRESENTATION_DIM, representation_dim, INTEGER, COPIED, 0, CHECKED,                       \
       "width of pre_logits; 0 drops it")                                                         \
+    X(REPRESENTATION_ACTIVATION, representation_act, WORD, COPIED, VIT_REPRESENTATION_TANH,      \
+      NEITHER, "what follows the layer of pre_logits")                                           \
     X(NUM_CLASSES, num_classes, INTEGER, COPIED, 0, CHECKED, "classes; 0 drops the head")        \
     X(ATTN_SCALE, attn_scale, NUMBER, WORKED_OUT, 0, NEITHER, "factor on q k^T")                 \
     X(ATTN_ROOT, attn_root, WORD, NO_FIELD, ATTN_ROOT_HEAD_DIM, NEITHER,                         \

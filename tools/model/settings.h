@@ -59,8 +59,8 @@ typedef struct setting_row {
 
 extern const setting_row setting_rows[SETTING_COUNT];
 
-/* Indices of patch_order's words. */
-enum { PATCH_ORDER_CHW, PATCH_ORDER_HWC };
+/* Indices of patch_order's words: h and w are the row and the column in a patch. */
+enum { PATCH_ORDER_CHW, PATCH_ORDER_HWC, PATCH_ORDER_CWH, PATCH_ORDER_WHC };
 
 /* Indices of qkv_order's words: how the rows of a weight, or its parts, are ordered. */
 enum {

@@ -53,11 +53,8 @@ static const layout_rule pe_rules[] = {
 };
 
 static const layout_extra harmless[] = {
-    { "../transformer.*", "of a text tower" },
     { "../text.*", "of a text tower" },
     { "../token_embedding.weight", "of a text tower" },
-    { "../positional_embedding", "of a text tower" },
-    { "../ln_final.*", "of a text tower" },
     { "../text_projection", "of a text tower" },
     { "../logit_scale", "of contrastive training" },
     { "../logit_bias", "of contrastive training" },
@@ -65,6 +62,13 @@ static const layout_extra harmless[] = {
     { "../context_length", "a number, not a weight" },
     { "../vocab_size", "a number, not a weight" },
     { NULL, NULL }
+};
+
+static const layout_company company[] = {
+    { "../transformer.*", "../token_embedding.weight", "of a text tower" },
+    { "../positional_embedding", "../token_embedding.weight", "of a text tower" },
+    { "../ln_final.*", "../token_embedding.weight", "of a text tower" },
+    { NULL, NULL, NULL }
 };
 
 static const layout_extra lacking[] = {
@@ -96,7 +100,7 @@ const layout layout_open_clip = {
     .probe = "conv1.weight",
     .when = { "class_embedding", "positional_embedding", "ln_post.weight", "!attn_pool.probe" },
     .prefixes = prefixes, .blocks = blocks, .rules = rules, .harmless = harmless,
-    .lacking = lacking, .defaults = defaults, .questions = questions
+    .company = company, .lacking = lacking, .defaults = defaults, .questions = questions
 };
 
 /* Perception Encoder has attention pooling, or neither norm nor projection after the blocks. Its
@@ -115,7 +119,7 @@ const layout layout_pe_core = {
     .probe = "attn_pool.probe",
     .when = { "conv1.weight" },
     .prefixes = prefixes, .blocks = blocks, .rules = pe_rules, .harmless = harmless,
-    .lacking = lacking, .defaults = pe_defaults
+    .company = company, .lacking = lacking, .defaults = pe_defaults
 };
 
 const layout layout_pe = {
@@ -123,5 +127,5 @@ const layout layout_pe = {
     .probe = "conv1.weight",
     .when = { "!ln_post.weight", "!proj", "{b}ln_1.weight" },
     .prefixes = prefixes, .blocks = blocks, .rules = pe_rules, .harmless = harmless,
-    .lacking = lacking, .defaults = pe_defaults
+    .company = company, .lacking = lacking, .defaults = pe_defaults
 };

@@ -18,7 +18,7 @@
 #include "layout/layout.h"
 
 /* In the order in which they are tried: where two could match, the one with the rarer key is
- * first. lucidrains_first is recognised only to be refused by its name. */
+ * first. */
 #define LAYOUT_LIST(X)                                                                           \
     X(torch_nn) X(torch_nn_list)                                                                 \
     X(timm) X(timm_conv)                                                                         \
@@ -26,7 +26,7 @@
     X(torchvision)                                                                               \
     X(pe) X(open_clip) X(pe_core)                                                                \
     X(jax)                                                                                       \
-    X(lucidrains) X(simple_vit) X(lucidrains_first)                                              \
+    X(lucidrains) X(simple_vit) X(lucidrains_2020) X(lucidrains_first)                           \
     X(aimv2)                                                                                     \
     X(beit3)                                                                                     \
     X(mobileclip)                                                                                \

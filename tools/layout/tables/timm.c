@@ -151,7 +151,11 @@ static const layout_rule rules[] = {
 
 static const layout_extra harmless[] = {
     { "mask_token", "of pre-training" },
-    { "decoder_*", "of pre-training (MAE)" },
+    { "decoder_embed.*", "of pre-training (MAE)" },
+    { "decoder_pos_embed", "of pre-training (MAE)" },
+    { "decoder_blocks.*", "of pre-training (MAE)" },
+    { "decoder_norm.*", "of pre-training (MAE)" },
+    { "decoder_pred.*", "of pre-training (MAE)" },
     { "*position_ids", "an index, not a weight" },
     { "patch_embed.backbone.*.num_batches_tracked", "of training" },
     { "head_dist.*", "of a distilled teacher; without a distillation token it is not run" },
@@ -163,18 +167,22 @@ static const layout_extra harmless[] = {
     { "freqs_t_[xy]", "tables that depend on the size" },
     { "local_cls_norm.*", "of training with crops (DINOv3)" },
     { "projectors.*", "of distillation (EUPE)" },
-    { "../head.mlp.*", "projection head of DINO" },
-    { "../head.last_layer.*", "projection head of DINO" },
     { "../dino_head.*", "projection head of DINOv2" },
     { "../ibot_head.*", "projection head of DINOv2" },
     { "../text.*", "of a text tower" },
     { "../logit_bias", "of contrastive training" },
-    { "../transformer.*", "of a text tower" },
     { "../token_embedding.weight", "of a text tower" },
-    { "../positional_embedding", "of a text tower" },
-    { "../ln_final.*", "of a text tower" },
     { "../text_projection", "of a text tower" },
     { NULL, NULL }
+};
+
+static const layout_company company[] = {
+    { "../head.mlp.*", "../head.last_layer.weight_g", "projection head of DINO" },
+    { "../head.last_layer.*", "../head.last_layer.weight_g", "projection head of DINO" },
+    { "../transformer.*", "../token_embedding.weight", "of a text tower" },
+    { "../positional_embedding", "../token_embedding.weight", "of a text tower" },
+    { "../ln_final.*", "../token_embedding.weight", "of a text tower" },
+    { NULL, NULL, NULL }
 };
 
 static const layout_extra lacking[] = {
@@ -219,7 +227,9 @@ static const layout_default defaults[] = {
 };
 
 /* Names that only EVA, EVA-02 and BEiT have; of these, EVA-02 has rotary positions. */
-#define ROPE_TYPES "--set rope_type=none or, for EVA-02, cat (and ref_feat_shape), --arch, --config"
+#define ROPE_TYPES                                                                               \
+    "--set rope_type=none or --set rope_type=cat (EVA-02; and ref_feat_shape), --arch NAME or "  \
+    "--config FILE"
 
 static const layout_question questions[] = {
     { SETTING_ROPE_TYPE, ROPE_TYPES, "{b}attn.q_bias" },
@@ -230,14 +240,15 @@ static const layout_question questions[] = {
 const layout layout_timm = {
     .name = "timm",
     .probe = "patch_embed.proj.weight",
-    .prefixes = prefixes, .blocks = blocks, .rules = rules, .harmless = harmless,
-    .lacking = lacking, .defaults = defaults, .questions = questions
+    .prefixes = prefixes, .blocks = blocks, .rules = rules, .is_open = true,
+    .harmless = harmless, .company = company, .lacking = lacking, .defaults = defaults,
+    .questions = questions
 };
 
 /* MobileCLIP-B, whose patch embedding is the last convolution of its stem. */
 const layout layout_timm_conv = {
     .name = "timm",
     .probe = "patch_embed.backbone.2.conv.weight",
-    .prefixes = prefixes, .blocks = blocks, .rules = rules, .harmless = harmless,
-    .lacking = lacking, .defaults = defaults
+    .prefixes = prefixes, .blocks = blocks, .rules = rules, .is_open = true,
+    .harmless = harmless, .company = company, .lacking = lacking, .defaults = defaults
 };

@@ -87,7 +87,8 @@ static const layout_rule rules[] = {
 };
 
 static const layout_default defaults[] = {
-    { "norm_eps=1e-5", NULL }, { "positions=all", ":pos_embed" }, { "crop_mode=squash", NULL },
+    { "norm_eps=1e-5", NULL }, { "positions=all", ":pos_embed" }, { "pool=token", ":cls_token" },
+    { "crop_mode=squash", NULL },
     { "crop_pct=1", NULL }, { "interpolation=bilinear", NULL }, { "mean=0", NULL },
     { "std=1", NULL }, { NULL, NULL }
 };
@@ -96,7 +97,6 @@ static const layout_question questions[] = {
     { SETTING_BLOCK_TYPE, "--set block_type=post_norm (its default) or --set block_type=pre_norm "
       "(norm_first=True)", NULL },
     { SETTING_ACTIVATION, "--set activation=relu (its default) or --set activation=gelu", NULL },
-    { SETTING_POOL, "--set pool=token or --set pool=avg", NULL },
     { SETTING_NUM_HEADS, "--set num_heads=N", NULL },
     { SETTING_COUNT, NULL, NULL }
 };
@@ -107,14 +107,14 @@ const layout layout_torch_nn = {
     .name = "torch.nn.TransformerEncoder",
     .probe = "layers.0.self_attn.in_proj_weight",
     .when = { "{b}linear1.weight", ENCODER_ALONE },
-    .prefixes = prefixes, .blocks = blocks, .rules = rules, .defaults = defaults,
-    .questions = questions
+    .prefixes = prefixes, .blocks = blocks, .rules = rules, .is_open = true,
+    .defaults = defaults, .questions = questions
 };
 
 const layout layout_torch_nn_list = {
     .name = "torch.nn.TransformerEncoderLayer",
     .probe = "0.self_attn.in_proj_weight",
     .when = { "{b}linear1.weight", ENCODER_ALONE },
-    .prefixes = prefixes, .blocks = list_blocks, .rules = rules, .defaults = defaults,
-    .questions = questions
+    .prefixes = prefixes, .blocks = list_blocks, .rules = rules, .is_open = true,
+    .defaults = defaults, .questions = questions
 };

@@ -68,9 +68,14 @@ static const layout_extra vit_harmless[] = {
     { "embeddings.position_ids", "an index, not a weight" },
     { "*relative_position_index", "an index, not a weight" },
     { "pooler.dense.*", "a pooler that the head does not read" },
-    { "../decoder.*", "of pre-training" },
     { "../lm_head.*", "of pre-training" },
     { NULL, NULL }
+};
+
+static const layout_company vit_company[] = {
+    { "../decoder.*", "../decoder.mask_token", "of pre-training (MAE)" },
+    { "../decoder.*", "embeddings.mask_token", "of pre-training" },
+    { NULL, NULL, NULL }
 };
 
 static const layout_extra vit_lacking[] = {
@@ -92,7 +97,8 @@ const layout layout_hf_vit = {
     .probe = "embeddings.patch_embeddings.projection.weight",
     .when = { "{b}layernorm_before.weight" },
     .prefixes = vit_prefixes, .blocks = encoder_blocks, .rules = vit_rules,
-    .harmless = vit_harmless, .lacking = vit_lacking, .defaults = vit_defaults
+    .harmless = vit_harmless, .company = vit_company, .lacking = vit_lacking,
+    .defaults = vit_defaults
 };
 
 /* === DINOv2, with or without registers === */
@@ -240,12 +246,15 @@ static const layout_rule clip_rules[] = {
 static const layout_extra tower_harmless[] = {
     { "embeddings.position_ids", "an index, not a weight" },
     { "post_layernorm.*", "a norm that the head does not read" },
-    { "head.*", "a pooling that the head does not read" },
     { "../text_model.*", "of a text tower" },
     { "../text_projection.*", "of a text tower" },
     { "../logit_scale", "of contrastive training" },
     { "../logit_bias", "of contrastive training" },
     { NULL, NULL }
+};
+
+static const layout_company tower_company[] = {
+    { "head.*", "head.probe", "a pooling that the head does not read" }, { NULL, NULL, NULL }
 };
 
 static const layout_default clip_defaults[] = {
@@ -302,7 +311,7 @@ const layout layout_hf_siglip = {
     .probe = "embeddings.patch_embedding.weight",
     .when = { "!embeddings.class_embedding", "!pre_layrnorm.weight" },
     .prefixes = tower_prefixes, .blocks = tower_blocks, .rules = siglip_rules,
-    .harmless = tower_harmless, .defaults = siglip_defaults
+    .harmless = tower_harmless, .company = tower_company, .defaults = siglip_defaults
 };
 
 /* === AIMv2; Apple's own names are in more.c === */

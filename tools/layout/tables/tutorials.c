@@ -57,7 +57,7 @@ const layout layout_einops = {
     .probe = "0.cls_token",
     .when = { "{b}0.fn.0.weight", "{b}1.fn.1.0.weight" },
     .prefixes = layout_wrappers, .blocks = einops_blocks, .rules = einops_rules,
-    .defaults = einops_defaults
+    .is_open = true, .defaults = einops_defaults
 };
 
 /* === nn.MultiheadAttention in hand-written blocks ===
@@ -100,7 +100,7 @@ const layout layout_replica = {
     .probe = "patch_embedding.patcher.weight",
     .when = { "{b}msa_block.layer_norm.weight" },
     .prefixes = layout_wrappers, .blocks = replica_blocks, .rules = replica_rules,
-    .defaults = replica_defaults, .questions = replica_questions
+    .is_open = true, .defaults = replica_defaults, .questions = replica_questions
 };
 
 static const char *const notebook_blocks[] = { "transformer.{i}.", NULL };
@@ -133,5 +133,5 @@ const layout layout_notebook = {
     .probe = "input_layer.weight",
     .when = { "{b}layer_norm_1.weight", "{b}attn.in_proj_weight" },
     .prefixes = layout_wrappers, .blocks = notebook_blocks, .rules = notebook_rules,
-    .defaults = notebook_defaults, .questions = replica_questions
+    .is_open = true, .defaults = notebook_defaults, .questions = replica_questions
 };

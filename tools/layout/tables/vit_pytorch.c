@@ -52,12 +52,11 @@ static const layout_rule lucidrains_rules[] = {
 
 static const layout_default lucidrains_defaults[] = {
     { "norm_eps=1e-5", NULL }, { "activation=gelu", NULL }, { "pool=avg", "!cls_token" },
-    { "pool_prefix=1", "cls_token" }, { "positions=all", NULL }, { NULL, NULL }
+    { "pool=token", "cls_token" }, { "pool_prefix=1", "cls_token" }, { "positions=all", NULL },
+    { NULL, NULL }
 };
 
 static const layout_question lucidrains_questions[] = {
-    { SETTING_POOL, "--set pool=token (its default, pool = 'cls') or --set pool=avg (pool = "
-      "'mean')", NULL },
     { SETTING_NUM_HEADS, "--set num_heads=N", NULL },
     { SETTING_COUNT, NULL, NULL }
 };
@@ -107,17 +106,91 @@ const layout layout_simple_vit = {
     .defaults = simple_vit_defaults, .questions = simple_vit_questions
 };
 
-/* The first versions made a patch of every p-th pixel. */
-static const layout_rule refused_rules[] = { LAYOUT_END };
+/* === ViT until 2021-03 ===
+ * A linear layer over patches (p1 p2 c), each branch in a Residual. Until 2020-12 the head is two
+ * linear layers with GELU between them, until 2021-01 q k^T is divided by the root of embed_dim;
+ * since 2020-12 the mean of all tokens may go into the head. */
 
-static const layout_extra first_lacking[] = {
-    { "patch_to_embedding.*", "the interleaved patches of vit-pytorch before 2021-03" },
-    { NULL, NULL }
+#define OLD_BRANCHES(attn, mlp)                                                                  \
+    LAYOUT_SAME("cls_token"),                                                                    \
+    LAYOUT_MUST("pos_embed", "pos_embedding"),                                                   \
+    LAYOUT_VIEW("patch_embed.proj.weight", "patch_to_embedding.weight", "d(pqc)>dcpq"),          \
+    LAYOUT_MUST("patch_embed.proj.bias", "patch_to_embedding.bias"),                             \
+    LAYOUT_FROM2("{b}norm1", attn "norm"),                                                       \
+    LAYOUT_FROM("{b}attn.qkv.weight", attn "fn.to_qkv.weight"),                                  \
+    LAYOUT_FROM2("{b}attn.proj", attn "fn.to_out.0"),                                            \
+    LAYOUT_FROM2("{b}attn.proj", attn "fn.to_out"),                                              \
+    LAYOUT_FROM2("{b}norm2", mlp "norm"),                                                        \
+    LAYOUT_FROM2("{b}mlp.fc1", mlp "fn.net.0"),                                                  \
+    LAYOUT_FROM2("{b}mlp.fc2", mlp "fn.net.3"),                                                  \
+    LAYOUT_FROM2("{b}mlp.fc2", mlp "fn.net.2")
+
+static const layout_rule lucidrains_2020_rules[] = {
+    OLD_BRANCHES("{b}0.fn.", "{b}1.fn."),
+    LAYOUT_WHEN2("fc_norm", "mlp_head.0", "mlp_head.1.weight"),
+    LAYOUT_WHEN2("pre_logits.fc", "mlp_head.0", "mlp_head.2.weight"),
+    LAYOUT_WHEN2("pre_logits.fc", "mlp_head.1", "mlp_head.3.weight"),
+    LAYOUT_WHEN2("pre_logits.fc", "mlp_head.1", "mlp_head.4.weight"),
+    LAYOUT_FROM2("head", "mlp_head.4"),
+    LAYOUT_FROM2("head", "mlp_head.3"),
+    LAYOUT_FROM2("head", "mlp_head.2"),
+    LAYOUT_FROM2("head", "mlp_head.1"),
+    LAYOUT_END
+};
+
+#define OLD_DEFAULTS                                                                             \
+    { "norm_eps=1e-5", NULL }, { "activation=gelu", NULL }, { "positions=all", NULL },           \
+    { "representation_act=gelu", ":pre_logits.fc.weight" },                                      \
+    { "attn_root=embed_dim", ":pre_logits.fc.weight" },                                          \
+    { "pool=token", ":pre_logits.fc.weight" }
+
+static const layout_default lucidrains_2020_defaults[] = {
+    OLD_DEFAULTS, { "pool_prefix=1", NULL }, { NULL, NULL }
+};
+
+static const layout_question lucidrains_2020_questions[] = {
+    { SETTING_POOL, "--set pool=token (its default, pool = 'cls') or --set pool=avg (pool = "
+      "'mean')", NULL },
+    { SETTING_NUM_HEADS, "--set num_heads=N", NULL },
+    { SETTING_ATTN_ROOT, "--set attn_root=embed_dim (until 2021-01-21) or --set "
+      "attn_root=head_dim", NULL },
+    { SETTING_COUNT, NULL, NULL }
+};
+
+const layout layout_lucidrains_2020 = {
+    .name = "lucidrains/vit-pytorch of 2020",
+    .probe = "patch_to_embedding.weight",
+    .when = { "pos_embedding", "{b}0.fn.fn.to_qkv.weight" },
+    .prefixes = layout_wrappers, .blocks = lucidrains_blocks, .rules = lucidrains_2020_rules,
+    .defaults = lucidrains_2020_defaults, .questions = lucidrains_2020_questions
+};
+
+/* === Its first three days ===
+ * Both branches of all blocks are one nn.Sequential, and there is no norm after them. The very
+ * first version made a patch of every grid_height-th row and grid_width-th column; nothing in the
+ * tensors shows it, and it was replaced within minutes. */
+
+static const char *const first_blocks[] = { "transformer.net.{e}.", NULL };
+
+static const layout_rule lucidrains_first_rules[] = {
+    OLD_BRANCHES("{b}fn.", "transformer.net.{o}.fn."),
+    LAYOUT_FROM2("pre_logits.fc", "mlp_head.0"),
+    LAYOUT_FROM2("head", "mlp_head.2"),
+    LAYOUT_END
+};
+
+static const layout_default lucidrains_first_defaults[] = {
+    OLD_DEFAULTS, { "patch_cut=squares", NULL }, { NULL, NULL }
+};
+
+static const layout_question lucidrains_first_questions[] = {
+    { SETTING_NUM_HEADS, "--set num_heads=N", NULL }, { SETTING_COUNT, NULL, NULL }
 };
 
 const layout layout_lucidrains_first = {
-    .name = "lucidrains/vit-pytorch of 2020",
+    .name = "lucidrains/vit-pytorch of October 2020",
     .probe = "patch_to_embedding.weight",
-    .prefixes = layout_wrappers, .blocks = lucidrains_blocks, .rules = refused_rules,
-    .lacking = first_lacking
+    .when = { "pos_embedding", "{b}fn.fn.to_qkv.weight" },
+    .prefixes = layout_wrappers, .blocks = first_blocks, .rules = lucidrains_first_rules,
+    .defaults = lucidrains_first_defaults, .questions = lucidrains_first_questions
 };

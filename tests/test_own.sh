@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# Vision transformers that people wrote on their own: each is converted and must give PyTorch's
+# logits, or is refused with a message. tests/make_own.py wrote the cases. Run from the root of
+# the repository.
+#
+#     BIN=. bash tests/test_own.sh [CASE...]
+set -u
+cd "$(dirname "$0")/.."
+BIN=${BIN:-.}
+DATA=tests/data/own
+work=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d) # much is written and synced
+trap 'rm -rf "$work"' EXIT
+passed=0 failed=0
+only=("$@")
+
+pass() { passed=$((passed + 1)); }
+fail() { # WHAT
+    failed=$((failed + 1))
+    echo "FAILED $1"
+    sed 's/^/    /' "$work/err" 2>/dev/null | head -n 5
+}
+
+trim() {
+    local text=$1
+    text=${text#"${text%%[! ]*}"}
+    echo "${text%"${text##*[! ]}"}"
+}
+
+wanted() {
+    local name
+    [ ${#only[@]} = 0 ] && return 0
+    for name in "${only[@]}"; do [ "$1" = "$name" ] && return 0; done
+    return 1
+}
+
+# converts CASE FILE ARGUMENTS TOLERANCE
+converts() {
+    # shellcheck disable=SC2086 # arguments are words
+    if ! "$BIN/tools/vit-convert" "$DATA/$1/$2" -q -o "$work/model.vit" $3 2>"$work/err"; then
+        fail "$1: should be converted"
+    elif ! "$BIN/tools/vit-run" -m "$work/model.vit" --input "$DATA/$1/x.npy" \
+        --logits "$work/y.npy" >/dev/null 2>"$work/err"; then fail "$1: should run"
+    elif ! "$work/compare_npy" "$work/y.npy" "$DATA/$1/y.npy" "$4" >"$work/err"; then
+        fail "$1: other logits than PyTorch's"
+    else pass; fi
+}
+
+# refuses CASE FILE ARGUMENTS MESSAGE
+refuses() {
+    # shellcheck disable=SC2086
+    if "$BIN/tools/vit-convert" "$DATA/$1/$2" -q -o "$work/model.vit" $3 2>"$work/err"; then
+        fail "$1: should be refused"
+    elif ! grep -qF -- "$4" "$work/err"; then fail "$1: expected \"$4\""
+    elif [ "$(wc -l <"$work/err")" != 1 ]; then fail "$1: more than one line"
+    else pass; fi
+}
+
+"${CC:-cc}" -std=c99 -O1 tests/compare_npy.c -lm -o "$work/compare_npy" 2>"$work/err" ||
+    fail "compare_npy does not compile"
+
+while IFS='|' read -r name file options result; do
+    name=$(trim "$name") file=$(trim "$file") options=$(trim "$options") result=$(trim "$result")
+    wanted "$name" || continue
+    case $result in
+    [0-9]*) converts "$name" "$file" "$options" "$result" ;;
+    *) refuses "$name" "$file" "$options" "$result" ;;
+    esac
+done <"$DATA/cases.txt"
+
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]

@@ -1,0 +1,14 @@
+/* mapping.h - which tensors of the checkpoint become which of the .vit file, and why. */
+#ifndef MAPPING_H
+#define MAPPING_H
+
+#include "base/json.h"
+#include "convert/conversion.h"
+
+/* One line for each tensor of the file, then the tensors that are dropped. */
+void mapping_print(const conversion *c);
+
+/* The same as an array "mapping" of objects. */
+void mapping_put(json_writer *w, const conversion *c);
+
+#endif

@@ -1,0 +1,269 @@
+#include "layout/heads.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "layout/views.h"
+
+enum {
+    WIDEST = 4096,
+    LEAST_COLUMNS = 32, COLUMNS = 256      /* of a row: so many tell rows apart */
+};
+
+/* A second at most. Of wide rows it takes fewer columns, of deep models fewer blocks. */
+static const double most_products = 4e9, most_of_block = 5e8;
+
+/* A score is in standard deviations. Shuffled rows of trained models stay below 7. Halves and
+ * doubles of the right number score up to 0.7 of it, rarely more. */
+static const double least_score = 10, most_ambiguity = 0.85;
+
+/* A tensor of the .vit file: its parts, one below the other. */
+typedef struct heads_source {
+    layout_part parts[LAYOUT_MAX_PARTS];
+    int part_count;
+    int64_t count;
+} heads_source;
+
+/* The sources of one block, and room for its values: `width` rows of `columns` each. */
+typedef struct heads_reader {
+    checkpoint *checkpoint;
+    heads_source qkv, proj;
+    int64_t width, depth, columns;
+    float *values[4];     /* q, k, v, proj's columns */
+    float *line;          /* a row of proj */
+    double *row_sums;
+    double z[2][HEADS_MOST];   /* q with k, v with proj: sums over the blocks */
+} heads_reader;
+
+/* === Reading === */
+
+/* False: the layout has none, or keeps it so that its rows cannot be told before heads are known.
+ * As one head, rows come in the order of the file. */
+static bool find_source(const layout_map *map, int block, const char *name, int64_t width,
+                        heads_source *source)
+{
+    const layout_sizes one_head = { 0, 0, 1, width };
+    layout_match match;
+    layout_part *part = source->parts;
+    const char *axes;
+    char tensor[64];
+    snprintf(tensor, sizeof tensor, "blocks.%d.%s", block, name);
+    match = layout_find(map, tensor);
+    source->part_count = 0;
+    source->count = 0;
+    if (!match.found || match.rule->method != LAYOUT_STACK) return false;
+    for (; layout_peek(map, tensor, source->part_count, part, &axes); part++) {
+        if (axes && !layout_apply_axes(&part->view, axes, &one_head)) return false;
+        if (part->view.count % width != 0 || part->view.count % map->embed_dim != 0) return false;
+        source->part_count++;
+        source->count += part->view.count;
+    }
+    return source->part_count == layout_part_count(match.rule);
+}
+
+static bool find_sources(heads_reader *h, const layout_map *map, int block)
+{
+    const int64_t count = h->width * h->depth;
+    return find_source(map, block, "attn.qkv.weight", h->width, &h->qkv) &&
+           find_source(map, block, "attn.proj.weight", h->width, &h->proj) &&
+           h->qkv.count == 3 * count && h->proj.count == count;
+}
+
+/* Elements of one row, which no two parts share. */
+static bool read_source(heads_reader *h, const heads_source *source, int64_t first, int64_t count,
+                        float *to, report *r)
+{
+    const layout_part *part = source->parts;
+    for (; first >= part->view.count; part++) first -= part->view.count;
+    return checkpoint_read(h->checkpoint, &part->view, first, count, to, r);
+}
+
+/* The beginnings of `width` rows of qkv. */
+static bool read_rows(heads_reader *h, int64_t first, float *to, report *r)
+{
+    int64_t i;
+    for (i = 0; i < h->width; i++)
+        if (!read_source(h, &h->qkv, (first + i) * h->depth, h->columns, to + i * h->columns, r))
+            return false;
+    return true;
+}
+
+static bool read_columns(heads_reader *h, float *to, report *r)
+{
+    int64_t i, k;
+    for (k = 0; k < h->columns; k++) {
+        if (!read_source(h, &h->proj, k * h->width, h->width, h->line, r)) return false;
+        for (i = 0; i < h->width; i++) to[i * h->columns + k] = h->line[i];
+    }
+    return true;
+}
+
+static void normalise(float *row, int64_t count)
+{
+    double squares = 0;
+    int64_t k;
+    for (k = 0; k < count; k++) squares += (double)row[k] * (double)row[k];
+    for (k = 0; squares > 0 && k < count; k++) row[k] = (float)((double)row[k] / sqrt(squares));
+}
+
+static bool read_block(heads_reader *h, report *r)
+{
+    int64_t row;
+    int i;
+    for (i = 0; i < 3; i++)
+        if (!read_rows(h, i * h->width, h->values[i], r)) return false;
+    if (!read_columns(h, h->values[3], r)) return false;
+    for (i = 0; i < 4; i++)
+        for (row = 0; row < h->width; row++)
+            normalise(h->values[i] + row * h->columns, h->columns);
+    return true;
+}
+
+/* === Comparing === */
+
+static double dot(const float *x, const float *y, int64_t count)
+{
+    float sums[8] = { 0 }, rest = 0;
+    int64_t k;
+    int i;
+    for (k = 0; k + 8 <= count; k += 8)
+        for (i = 0; i < 8; i++) sums[i] += x[k + i] * y[k + i];
+    for (; k < count; k++) rest += x[k] * y[k];
+    for (i = 0; i < 8; i++) rest += sums[i];
+    return (double)rest;
+}
+
+/* Adds up how much each row resembles those before it, and of these those in its own head. */
+static double add_pairs(heads_reader *h, const float *x, const float *y,
+                        const heads_evidence *evidence, double *inside, double *line)
+{
+    const int64_t n = h->width, columns = h->columns;
+    double squares = 0;
+    int64_t i, j;
+    int c;
+    memset(h->row_sums, 0, (size_t)n * sizeof *h->row_sums);
+    for (i = 0; i < n; i++) {
+        for (j = 0; j < i; j++) {
+            line[j] = dot(x + i * columns, x + j * columns, columns) *
+                      dot(y + i * columns, y + j * columns, columns);
+            h->row_sums[i] += line[j];
+            h->row_sums[j] += line[j];
+            squares += line[j] * line[j];
+        }
+        for (c = 0; c < evidence->count; c++) {
+            const int64_t head_dim = n / evidence->ranked[c].heads;
+            for (j = i / head_dim * head_dim; j < i; j++) inside[c] += line[j];
+        }
+    }
+    return squares;
+}
+
+/* By how many standard deviations rows of the same head resemble each other more than rows that
+ * were shuffled would. Mantel's test of two matrices, with what is common to all pairs of one row
+ * taken out: heads are of equal size, so that it adds nothing but noise. */
+static void compare(heads_reader *h, const float *x, const float *y,
+                    const heads_evidence *evidence, double *z)
+{
+    const double n = (double)h->width;
+    double inside[HEADS_MOST] = { 0 }, total = 0, variance, mean;
+    int64_t i;
+    int c;
+    variance = 2 * add_pairs(h, x, y, evidence, inside, h->row_sums + h->width);
+    for (i = 0; i < h->width; i++) total += h->row_sums[i];
+    mean = total / (n * (n - 1));
+    variance -= n * (n - 1) * mean * mean;
+    for (i = 0; i < h->width; i++)
+        variance -= 2 * pow(h->row_sums[i] - (n - 1) * mean, 2) / (n - 2);
+    for (c = 0; c < evidence->count; c++) {
+        const double others = n / evidence->ranked[c].heads - 1, share = others / (n - 1);
+        const double spread = 2 * variance * share * (1 - share) * (n - 1) / (n - 3);
+        if (spread > 0) z[c] += (2 * inside[c] - n * others * mean) / sqrt(spread);
+    }
+}
+
+/* === All blocks === */
+
+/* The numbers that divide the width, with heads of two rows at least. */
+static void list_candidates(int64_t width, heads_evidence *out)
+{
+    int heads;
+    for (heads = 1; heads <= 64 && 2 * heads <= width && out->count < HEADS_MOST; heads++) {
+        if (width % heads != 0) continue;
+        out->ranked[out->count].heads = heads;
+        out->ranked[out->count++].score = 0;
+    }
+}
+
+static int compare_scores(const void *a, const void *b)
+{
+    const heads_candidate *x = a, *y = b;
+    if (x->score != y->score) return x->score < y->score ? 1 : -1;
+    return x->heads - y->heads;
+}
+
+static void rank(const heads_reader *h, int blocks, heads_evidence *out)
+{
+    heads_candidate *ranked = out->ranked;
+    int c;
+    for (c = 0; c < out->count; c++) {
+        ranked[c].score = (fmax(h->z[0][c], 0) + fmax(h->z[1][c], 0)) / sqrt(blocks);
+        if (!isfinite(ranked[c].score)) ranked[c].score = 0;   /* as weights that are not */
+    }
+    qsort(ranked, (size_t)out->count, sizeof *ranked, compare_scores);
+    out->is_clear = out->count > 1 && ranked[0].score >= least_score &&
+                    ranked[1].score <= most_ambiguity * ranked[0].score;
+}
+
+static int64_t count_columns(const heads_reader *h)
+{
+    const int64_t most = (int64_t)(most_of_block / (double)(2 * h->width * h->width));
+    const int64_t columns = most < LEAST_COLUMNS ? LEAST_COLUMNS : most < COLUMNS ? most : COLUMNS;
+    return columns < h->depth ? columns : h->depth;
+}
+
+static int count_blocks(const heads_reader *h, int depth)
+{
+    const double most = ceil(most_products / (double)(2 * h->width * h->width * h->columns));
+    return most < depth ? (int)most : depth;
+}
+
+static bool read_all(heads_reader *h, const layout_map *map, heads_evidence *out, report *r)
+{
+    const int blocks = count_blocks(h, map->depth);
+    int i;
+    for (i = 0; i < blocks; i++) {
+        const int block = (int)((int64_t)i * map->depth / blocks);
+        if (!find_sources(h, map, block)) return out->count = 0, true;
+        if (!read_block(h, r)) return false;
+        compare(h, h->values[0], h->values[1], out, h->z[0]);
+        compare(h, h->values[2], h->values[3], out, h->z[1]);
+    }
+    rank(h, blocks, out);
+    return true;
+}
+
+bool heads_read(const layout_map *map, int64_t width, heads_evidence *out, report *r)
+{
+    heads_reader h;
+    size_t size;
+    bool good;
+    int i;
+    memset(out, 0, sizeof *out);
+    memset(&h, 0, sizeof h);
+    h.checkpoint = map->checkpoint;
+    h.width = width;
+    h.depth = map->embed_dim;
+    if (width < 4 || width > WIDEST || h.depth < 1 || !find_sources(&h, map, 0)) return true;
+    list_candidates(width, out);
+    h.columns = count_columns(&h);
+    size = (size_t)width * (size_t)h.columns;
+    h.row_sums = malloc(2 * (size_t)width * sizeof *h.row_sums);
+    h.line = malloc((4 * size + (size_t)width) * sizeof *h.line);
+    for (i = 0; h.line && i < 4; i++) h.values[i] = h.line + width + (size_t)i * size;
+    good = h.line && h.row_sums ? read_all(&h, map, out, r) : report_no_memory(r);
+    free(h.row_sums);
+    free(h.line);
+    return good;
+}

@@ -1,0 +1,475 @@
+#define _POSIX_C_SOURCE 200809L
+
+#include "layout/structure.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/tensor.h"
+#include "checkpoint/container.h"
+#include "layout/fold.h"
+#include "layout/structure_parts.h"
+
+static const char stacked[] = "one layer for each head, stacked";
+static const char chained[] = "two layers one after the other, multiplied";
+static const char left_out[] = "there is none, which is the same as this";
+
+/* === The new tensors === */
+
+enum { NEW_NAME_SIZE = 64 };
+
+typedef struct new_tensor {
+    checkpoint_tensor_info view;
+    char name[NEW_NAME_SIZE];
+    char *stored;                  /* malloc'ed; NULL: that of the view */
+    const char *reason;
+} new_tensor;
+
+typedef struct new_tensors {
+    structure_parts *parts;
+    new_tensor *items;
+    size_t count, capacity;
+    report *report;
+} new_tensors;
+
+static new_tensor *add(new_tensors *n, int block, const char *role, const char *leaf,
+                       const char *reason)
+{
+    new_tensor *items = memory_grow(n->items, sizeof *items, n->count, &n->capacity);
+    new_tensor *t;
+    if (!items) {
+        (void)report_no_memory(n->report);
+        return NULL;
+    }
+    n->items = items;
+    t = &items[n->count++];
+    memset(t, 0, sizeof *t);
+    if (block >= 0) snprintf(t->name, sizeof t->name, "blocks.%d.%s%s", block, role, leaf);
+    else snprintf(t->name, sizeof t->name, "%s%s", role, leaf);
+    t->reason = reason;
+    return t;
+}
+
+static bool add_view(new_tensors *n, int block, const char *role, const char *leaf,
+                     const checkpoint_tensor_info *view, const char *reason)
+{
+    new_tensor *t = add(n, block, role, leaf, reason);
+    if (t) t->view = *view;
+    return t != NULL;
+}
+
+/* `from`: the name of what it was computed from. */
+static bool add_values(new_tensors *n, int block, const char *role, const char *leaf,
+                       const float *values, int64_t rows, int64_t cols, const char *from,
+                       const char *reason)
+{
+    new_tensor *t = add(n, block, role, leaf, reason);
+    checkpoint_tensor_info *view;
+    if (!t) return false;
+    view = &t->view;
+    t->stored = strdup(from);
+    if (!t->stored) return report_no_memory(n->report);
+    view->dtype = CHECKPOINT_F32;
+    view->ndim = cols > 0 ? 2 : 1;
+    view->dims[0] = rows;
+    view->dims[1] = cols;
+    view->count = rows * (cols > 0 ? cols : 1);
+    view->container_name = "";
+    checkpoint_contiguous_strides(view);
+    return checkpoint_add_values(n->parts->checkpoint, from, values, (size_t)view->count,
+                                 &view->storage, n->report);
+}
+
+static bool add_layer(new_tensors *n, int block, const char *role, const fold_layer *layer,
+                      const char *from, const char *reason)
+{
+    return add_values(n, block, role, ".weight", layer->weight, layer->rows, layer->cols, from,
+                      reason) &&
+           (!layer->bias ||
+            add_values(n, block, role, ".bias", layer->bias, layer->rows, 0, from, reason));
+}
+
+/* === Views === */
+
+/* [out, in, 1, 1] as [out, in]; a bare [in, out] turned round. */
+static checkpoint_tensor_info matrix_view(const structure_part *part)
+{
+    checkpoint_tensor_info view = *part->weight;
+    if (part->kind != PART_MATRIX) return view;
+    view.ndim = 2;
+    if (!part->is_bare) return view;
+    view.dims[0] = part->weight->dims[1];
+    view.dims[1] = part->weight->dims[0];
+    view.strides[0] = part->weight->strides[1];
+    view.strides[1] = part->weight->strides[0];
+    return view;
+}
+
+/* A table as [1, N, D]: tokens may come first, or the width may be in front of a grid. False: its
+ * other dimensions cannot be counted as one. */
+static bool table_view(const checkpoint_tensor_info *t, int64_t width,
+                       checkpoint_tensor_info *view)
+{
+    int64_t rows = 1, stride = 0;
+    int d = t->ndim - 1, i;
+    while (d > 0 && t->dims[d] != width) d--;
+    if (t->dims[d] != width) return false;
+    for (i = t->ndim - 1; i >= 0; i--) {
+        if (i == d || t->dims[i] == 1) continue;
+        if (rows > 1 && t->strides[i] != stride * rows) return false;
+        if (rows == 1) stride = t->strides[i];
+        rows *= t->dims[i];
+    }
+    *view = *t;
+    view->ndim = 3;
+    view->dims[0] = 1;
+    view->strides[0] = 0;
+    view->dims[1] = rows;
+    view->strides[1] = stride;
+    view->dims[2] = width;
+    view->strides[2] = t->strides[d];
+    return true;
+}
+
+/* === Folds === */
+
+static bool read_layer(new_tensors *n, const structure_part *part, fold_layer *layer)
+{
+    return fold_read(n->parts->checkpoint, part->weight, part->bias,
+                     part->is_bare && part->kind == PART_MATRIX, layer, n->report);
+}
+
+/* "attn.heads.*.query" for a list that begins with "attn.heads.0.query". */
+static void name_list(const structure_parts *p, const structure_part *first, char *text, size_t size)
+{
+    const char *path = first->path, *other = structure_at(p, first->block, first->next)->path;
+    size_t same = 0, end;
+    while (path[same] && path[same] == other[same]) same++;
+    for (end = same; path[end] >= '0' && path[end] <= '9';) end++;
+    snprintf(text, size, "%.*s*%s", (int)same, path, path + end);
+}
+
+/* A list of layers, one for each head. */
+static bool add_heads(new_tensors *n, const structure_part *first, const char *role)
+{
+    const int count = first->heads;
+    const int groups = !strcmp(role, "attn.qkv") ? 3 : !strcmp(role, "attn.kv") ? 2 : 1;
+    fold_layer *heads = calloc((size_t)count, sizeof *heads), all = { NULL, NULL, 0, 0 };
+    const structure_part *part = first;
+    char from[1100];
+    bool good = heads ? true : report_no_memory(n->report);
+    int i;
+    n->parts->result->heads = count;
+    name_list(n->parts, first, from, sizeof from);
+    for (i = 0; good && i < count; i++) {
+        good = read_layer(n, part, &heads[i]);
+        part = structure_at(n->parts, first->block, part->next);
+    }
+    good = good && fold_heads(heads, count, first->cols != n->parts->width, groups, &all,
+                              n->report) &&
+           add_layer(n, first->block, role, &all, from, stacked);
+    for (i = 0; heads && i < count; i++) fold_free(&heads[i]);
+    free(heads);
+    fold_free(&all);
+    return good;
+}
+
+/* first and second, which reads what first gives, as one layer. */
+static bool add_chain(new_tensors *n, const structure_part *first, const structure_part *second,
+                      const char *role)
+{
+    fold_layer a = { NULL, NULL, 0, 0 }, b = a, both = a;
+    bool good = read_layer(n, first, &a) && read_layer(n, second, &b) &&
+                fold_chain(&a, &b, &both, n->report);
+    if (good && first->kind == PART_CONV) {   /* keeps the convolution's shape */
+        new_tensor *weight;
+        good = add_layer(n, second->block, role, &both, second->path, chained);
+        weight = &n->items[n->count - (both.bias ? 2 : 1)];
+        weight->view.ndim = 4;
+        memcpy(weight->view.dims + 1, first->weight->dims + 1, 3 * sizeof(int64_t));
+        checkpoint_contiguous_strides(&weight->view);
+    } else if (good) {
+        good = add_layer(n, second->block, role, &both, second->path, chained);
+    }
+    fold_free(&a);
+    fold_free(&b);
+    fold_free(&both);
+    return good;
+}
+
+static const structure_part *in_block(const structure_parts *p, int block, const char *role)
+{
+    int place;
+    for (place = 0; place < p->places; place++) {
+        const structure_part *part = structure_at(p, block, place);
+        if (part->role && !strcmp(part->role, role)) return part;
+    }
+    return NULL;
+}
+
+/* Query, key and value each by a layer of their own, then by their rows of the fused one. */
+static bool add_before(new_tensors *n, const structure_part *fused)
+{
+    static const char *const before[] = { "attn.before.q", "attn.before.k", "attn.before.v" };
+    static const char *const roles[] = { "attn.q", "attn.k", "attn.v" };
+    const int64_t width = n->parts->width;
+    fold_layer all = { NULL, NULL, 0, 0 };
+    bool good = read_layer(n, fused, &all);
+    int i;
+    for (i = 0; good && i < 3; i++) {
+        const structure_part *part = in_block(n->parts, fused->block, before[i]);
+        const fold_layer rows = fold_rows(&all, i * width, width);
+        fold_layer first = { NULL, NULL, 0, 0 }, both = first;
+        good = read_layer(n, part, &first) && fold_chain(&first, &rows, &both, n->report) &&
+               add_layer(n, fused->block, roles[i], &both, part->path, chained);
+        fold_free(&first);
+        fold_free(&both);
+    }
+    fold_free(&all);
+    return good;
+}
+
+static bool add_linear_positions(new_tensors *n, const structure_part *part)
+{
+    fold_layer layer = { NULL, NULL, 0, 0 };
+    float *table = NULL;
+    const bool good = read_layer(n, part, &layer) && fold_positions(&layer, &table, n->report) &&
+                      add_values(n, -1, "pos_embed", "", table, layer.cols, layer.rows, part->path,
+                                 "columns of a linear layer, and its bias");
+    free(table);
+    fold_free(&layer);
+    return good;
+}
+
+/* === What is missing because it changes nothing === */
+
+static bool add_zeros(new_tensors *n, int block, const char *role, int64_t count)
+{
+    float *zeros = calloc((size_t)count, sizeof *zeros);
+    const bool good = zeros && add_values(n, block, role, ".bias", zeros, count, 0, "(zeros)",
+                                          left_out);
+    free(zeros);
+    return good || report_no_memory(n->report);
+}
+
+static bool add_identity(new_tensors *n, int block)
+{
+    const int64_t width = n->parts->width;
+    float *ones = calloc((size_t)width * (size_t)width, sizeof *ones);
+    bool good = ones ? true : report_no_memory(n->report);
+    int64_t i;
+    for (i = 0; good && i < width; i++) ones[i * width + i] = 1;
+    good = good && add_values(n, block, "attn.proj", ".weight", ones, width, width, "(identity)",
+                              left_out);
+    free(ones);
+    return good;
+}
+
+/* Where one of the layers has a bias all must have one. */
+static bool fill_biases(new_tensors *n, int block, const char *const *roles, size_t count)
+{
+    const structure_parts *p = n->parts;
+    bool any = false;
+    size_t i;
+    for (i = 0; i < count; i++) {
+        const structure_part *part = in_block(p, block, roles[i]);
+        any = any || (part && part->bias);
+    }
+    for (i = 0; any && i < count; i++) {
+        const structure_part *part = in_block(p, block, roles[i]);
+        const bool is_identity = !part && !strcmp(roles[i], "attn.proj");
+        const int64_t rows = part ? part->rows * (part->heads ? part->heads : 1) : p->width;
+        if ((is_identity || (part && !part->bias)) && !add_zeros(n, block, roles[i], rows))
+            return false;
+    }
+    return true;
+}
+
+static bool fill_block(new_tensors *n, int block)
+{
+    static const char *const linear[] = { "attn.proj", "mlp.fc1", "mlp.gate", "mlp.up", "mlp.fc2" };
+    static const char *const inputs[] = { "attn.q", "attn.k", "attn.v", "attn.kv" };
+    return (in_block(n->parts, block, "attn.proj") || add_identity(n, block)) &&
+           fill_biases(n, block, linear, sizeof linear / sizeof *linear) &&
+           fill_biases(n, block, inputs, sizeof inputs / sizeof *inputs);
+}
+
+/* === Parts === */
+
+static bool is_whole(const char *role)
+{
+    return !strcmp(role, "cls_token") || !strcmp(role, "dist_token") || !strcmp(role, "reg_token");
+}
+
+static bool add_simple(new_tensors *n, const structure_part *part, const char *role)
+{
+    const checkpoint_tensor_info view = matrix_view(part);
+    return add_view(n, part->block, role, ".weight", &view, part->reason) &&
+           (!part->bias || add_view(n, part->block, role, ".bias", part->bias, part->reason));
+}
+
+static bool add_positions(new_tensors *n, const structure_part *part)
+{
+    checkpoint_tensor_info view;
+    if (!table_view(part->weight, n->parts->width, &view))
+        return report_fail(n->report, "%.200s: expected positions [N, %lld]", part->path,
+                           (long long)n->parts->width);
+    return add_view(n, -1, "pos_embed", "", &view, part->reason);
+}
+
+static bool add_part(new_tensors *n, const structure_part *part)
+{
+    const char *role = part->role;
+    if (!role || part->is_next || !strncmp(role, "attn.before.", 12)) return true;
+    if (!strcmp(role, "patch_embed.first")) return true;
+    if (part->heads) return add_heads(n, part, role);
+    if (!strcmp(role, "attn.qkv") && in_block(n->parts, part->block, "attn.before.q"))
+        return add_before(n, part);
+    if (!strcmp(role, "patch_embed.bias"))
+        return add_view(n, -1, "patch_embed.matrix", ".bias", part->weight, part->reason);
+    if (!strcmp(role, "norm1+norm2")) return add_simple(n, part, "norm1") &&
+                                             add_simple(n, part, "norm2");
+    if (!strcmp(role, "ls1") || !strcmp(role, "ls2"))
+        return add_view(n, part->block, role, ".gamma", part->weight, part->reason);
+    if (!strcmp(role, "pos_embed")) return add_positions(n, part);
+    if (!strcmp(role, "pos_embed.linear")) return add_linear_positions(n, part);
+    if (is_whole(role)) return add_view(n, -1, role, "", part->weight, part->reason);
+    return add_simple(n, part, role);
+}
+
+static bool add_patch_chain(new_tensors *n)
+{
+    const structure_part *first = NULL, *second = NULL;
+    int i;
+    for (i = 0; i < n->parts->count; i++) {
+        const structure_part *part = &n->parts->parts[i];
+        if (part->role && !strcmp(part->role, "patch_embed.first")) first = part;
+        if (part->role && !strcmp(part->role, "patch_embed.second")) second = part;
+    }
+    return !first || add_chain(n, first, second, "patch_embed.proj");
+}
+
+static bool add_all(new_tensors *n)
+{
+    int i;
+    for (i = 0; i < n->parts->count; i++) {
+        const structure_part *part = &n->parts->parts[i];
+        if (part->role && !strcmp(part->role, "patch_embed.second")) continue;
+        if (!add_part(n, part)) return false;
+    }
+    for (i = 0; i < n->parts->depth; i++)
+        if (!fill_block(n, i)) return false;
+    return add_patch_chain(n);
+}
+
+/* === What is left over === */
+
+static bool is_explained(const structure_part *part)
+{
+    return part->role || part->is_dropped || part->is_next;
+}
+
+/* All that has no role, each name whole. */
+static bool check_all_explained(const structure_parts *p, report *r)
+{
+    char text[REPORT_SIZE] = "", shape[SHAPE_TEXT_SIZE];
+    size_t used = 0;
+    int left = 0, listed = 0, i;
+    for (i = 0; i < p->count; i++) {
+        const structure_part *part = &p->parts[i];
+        const size_t size = strlen(part->path) + SHAPE_TEXT_SIZE;
+        if (is_explained(part)) continue;
+        left++;
+        if (used + size > sizeof text - 100) continue;
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s %s", used ? ", " : "",
+                                 part->path, shape_text(part->weight->dims, part->weight->ndim,
+                                                        shape, sizeof shape));
+        listed++;
+    }
+    if (left == 0) return true;
+    return report_fail(r, "%d tensor%s without a part in a vision transformer of %d blocks: %s%s",
+                       left, left == 1 ? "" : "s", p->depth, text,
+                       listed < left ? " and others" : "");
+}
+
+static bool note_dropped(const structure_parts *p, structure *s, report *r)
+{
+    int i;
+    s->dropped = calloc((size_t)p->count + 1, sizeof *s->dropped);
+    if (!s->dropped) return report_no_memory(r);
+    for (i = 0; i < p->count; i++) {
+        if (!p->parts[i].is_dropped) continue;
+        s->dropped[s->dropped_count] = strdup(p->parts[i].weight->name);
+        if (!s->dropped[s->dropped_count++]) return report_no_memory(r);
+    }
+    return true;
+}
+
+/* === All of it === */
+
+static bool ends_in(const structure_part *part, const char *name)
+{
+    const size_t length = part ? strlen(part->path) : 0, size = strlen(name);
+    return length >= size && !strcmp(part->path + length - size, name);
+}
+
+/* Its names, which other people's blocks hardly have all of. */
+static bool are_torch_layers(const structure_parts *p)
+{
+    return ends_in(in_block(p, 0, "attn.qkv"), "self_attn.in_proj") &&
+           ends_in(in_block(p, 0, "mlp.fc1"), "linear1");
+}
+
+static bool replace_tensors(new_tensors *n, structure *s)
+{
+    checkpoint_tensor_info *views = calloc(n->count + 1, sizeof *views);
+    bool good;
+    size_t i;
+    s->reasons = calloc(n->count + 1, sizeof *s->reasons);
+    good = views && s->reasons ? true : report_no_memory(n->report);
+    for (i = 0; good && i < n->count; i++) {
+        const new_tensor *t = &n->items[i];
+        views[i] = t->view;
+        views[i].name = t->name;
+        views[i].stored_name = t->stored ? t->stored : t->view.stored_name;
+        s->reasons[i] = t->reason;
+    }
+    s->reason_count = n->count;
+    good = good && checkpoint_replace(n->parts->checkpoint, views, n->count, n->report);
+    free(views);
+    return good;
+}
+
+static bool name_all(structure_parts *p, report *r)
+{
+    return structure_find_blocks(p, r) && structure_name_block(p, r) &&
+           structure_name_rest(p, r) && check_all_explained(p, r);
+}
+
+bool structure_find(checkpoint *c, structure *s, report *r)
+{
+    structure_parts p = { 0 };
+    new_tensors n = { 0 };
+    size_t i;
+    memset(s, 0, sizeof *s);
+    p.result = s;
+    n.parts = &p;
+    n.report = r;
+    s->found = structure_make_parts(c, &p, r) && name_all(&p, r) && note_dropped(&p, s, r) &&
+               add_all(&n) && replace_tensors(&n, s);
+    s->is_torch = s->found && are_torch_layers(&p);
+    for (i = 0; i < n.count; i++) free(n.items[i].stored);
+    free(n.items);
+    structure_free_parts(&p);
+    return s->found;
+}
+
+void structure_free(structure *s)
+{
+    size_t i;
+    for (i = 0; i < s->dropped_count; i++) free((char *)(uintptr_t)s->dropped[i]);
+    free(s->dropped);
+    free(s->reasons);
+    memset(s, 0, sizeof *s);
+}

@@ -1,0 +1,49 @@
+/* structure.h - finds a vision transformer in a checkpoint whose names no layout knows: by repeated
+ * numbered groups, shapes, words in the names and, last, the order in the file.
+ *
+ * The tensors become parts: a weight and its bias. Parts of the same place in each group are the
+ * blocks. Every part then gets a role, which is its name in the layout that layout_own reads:
+ * "blocks.0.attn.q". Some are folded first, such as one linear layer for each head. Every tensor
+ * must get a role or be known to play none; otherwise nothing is changed and the report names all
+ * that is left.
+ *
+ *     structure_parts.c    tensors into parts
+ *     structure_groups.c   parts into blocks
+ *     structure_block.c    roles within a block
+ *     structure_rest.c     roles before and after the blocks
+ *     structure.c          puts the roles' names on the tensors, folded where needed
+ */
+#ifndef STRUCTURE_H
+#define STRUCTURE_H
+
+#include <stdbool.h>
+
+#include "base/report.h"
+#include "checkpoint/checkpoint.h"
+
+enum { STRUCTURE_MAX_NOTES = 16 };
+
+/* What was taken to be so although nothing in the file proves it. */
+typedef struct structure_note {
+    char what[160], why[160], option[160];
+} structure_note;
+
+typedef struct structure {
+    bool found;
+    structure_note notes[STRUCTURE_MAX_NOTES];
+    int note_count;
+    const char **dropped;       /* tensors that play no part, as the file names them */
+    size_t dropped_count;
+    /* For each tensor of the checkpoint as it is afterwards: why it has this role. */
+    const char **reasons;
+    size_t reason_count;
+    bool is_torch;              /* the blocks are torch.nn.TransformerEncoderLayer */
+    int heads;                  /* 0: nothing shows them; else there is a layer for each */
+} structure;
+
+/* Renames and folds the checkpoint's tensors for layout_own. On failure the checkpoint is as it
+ * was and the report says what could not be explained. Free it either way. */
+bool structure_find(checkpoint *c, structure *s, report *r);
+void structure_free(structure *s);
+
+#endif

@@ -1,0 +1,499 @@
+/* The roles within a block, decided for the first one: the others are alike. Words in the names
+ * come first. What they leave open, shapes decide: attention's matrices read and write tokens,
+ * those of the MLP are [F, D] and [D, F]. The order in the file is last, and is said.
+ */
+#include "layout/structure_parts.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ATTENTION_WORDS "attn att attention self mha msa mhsa sa multihead multi+head heads"
+#define QUERY_WORDS "q query queries wq toq toqueries"
+#define KEY_WORDS "k key keys wk tok tokeys"
+#define VALUE_WORDS "v value values wv tov tovalues"
+#define FUSED_WORDS "qkv in+proj toqkv wqkv kqv c+attn"
+#define KEY_VALUE_WORDS "kv tokv"
+#define PROJ_WORDS "out o wo proj projection output unify unifyheads merge concat dense c+proj to+out"
+#define MLP_WORDS                                                                                \
+    "mlp ff ffn feedforward feed+forward ffwd fc fcn linear intermediate expand hidden dense"
+#define GATE_WORDS "gate w+gate"
+#define SCALE_WORDS "ls gamma scale layerscale lambda"
+
+enum { MAX_MATRICES = 16 };
+
+static const char by_name[] = "by its name";
+static const char by_shape[] = "by its shape";
+static const char by_order[] = "by its place in the file";
+
+typedef struct matrix_list {
+    structure_part *items[MAX_MATRICES];
+    int count;
+} matrix_list;
+
+/* === One linear layer for each head === */
+
+/* The part of the same block whose path has another number in this place; NULL: none. */
+static structure_part *with_number(const structure_parts *p, const structure_part *part,
+                                   size_t before, size_t after, int number)
+{
+    int i;
+    for (i = 0; i < p->places; i++) {
+        structure_part *other = structure_at(p, 0, i);
+        const char *path = other->path;
+        char *end;
+        if (strncmp(path, part->path, before) != 0 || !isdigit((unsigned char)path[before]))
+            continue;
+        if (strtol(path + before, &end, 10) == number && !strcmp(end, part->path + after) &&
+            other->rows == part->rows && other->cols == part->cols && other->kind == part->kind)
+            return other;
+    }
+    return NULL;
+}
+
+/* Marks a list that begins with this part, at 0 or 1. */
+static void mark_heads(structure_parts *p, structure_part *part, size_t before, size_t after)
+{
+    const int first = atoi(part->path + before);
+    structure_part *last, *next;
+    int count = 1;
+    if (first > 1 || (first == 1 && with_number(p, part, before, after, 0))) return;
+    while (with_number(p, part, before, after, first + count)) count++;
+    if (count < 2 || (part->rows >= p->width && !structure_says(part, "heads head attn attention")))
+        return;
+    if (part->cols != p->width && part->cols * count != p->width) return;
+    part->heads = count;
+    for (last = part; --count > 0; last = next) {
+        next = with_number(p, part, before, after, first + part->heads - count);
+        last->next = next->place;
+        next->is_next = true;
+    }
+}
+
+static void find_heads(structure_parts *p)
+{
+    int i;
+    for (i = 0; i < p->places; i++) {
+        structure_part *part = structure_at(p, 0, i);
+        size_t at = (size_t)(part->inner - part->path);
+        if (part->kind != PART_MATRIX) continue;
+        while (part->path[at] && !part->heads && !part->is_next) {
+            const size_t start = at;
+            while (isdigit((unsigned char)part->path[at])) at++;
+            if (at > start) mark_heads(p, part, start, at);
+            else at++;
+        }
+    }
+}
+
+/* As one layer: all heads. */
+static int64_t rows_of(const structure_part *part)
+{
+    return part->rows * (part->heads ? part->heads : 1);
+}
+
+static int64_t cols_of(const structure_parts *p, const structure_part *part)
+{
+    return part->heads ? p->width : part->cols;
+}
+
+/* === Attention === */
+
+static bool is_open(const structure_part *part)
+{
+    return !part->role && !part->is_next && !part->is_dropped;
+}
+
+static void list_matrices(const structure_parts *p, matrix_list *list)
+{
+    int i;
+    list->count = 0;
+    for (i = 0; i < p->places && list->count < MAX_MATRICES; i++) {
+        structure_part *part = structure_at(p, 0, i);
+        if (part->kind == PART_MATRIX && is_open(part)) list->items[list->count++] = part;
+    }
+}
+
+/* The only open matrix with one of these words that reads tokens; NULL: none, or several. */
+static structure_part *only_one(const structure_parts *p, const char *words, const char *but)
+{
+    structure_part *found = NULL;
+    int i;
+    for (i = 0; i < p->places; i++) {
+        structure_part *part = structure_at(p, 0, i);
+        if (part->kind != PART_MATRIX || !is_open(part) || cols_of(p, part) != p->width) continue;
+        if (!structure_says(part, words) || structure_says(part, but)) continue;
+        if (found) return NULL;
+        found = part;
+    }
+    return found;
+}
+
+/* Queries, keys and values by words. */
+static void name_by_words(structure_parts *p)
+{
+    structure_part *q = only_one(p, QUERY_WORDS, KEY_WORDS " " VALUE_WORDS);
+    structure_part *k = only_one(p, KEY_WORDS, QUERY_WORDS " " VALUE_WORDS);
+    structure_part *v = only_one(p, VALUE_WORDS, QUERY_WORDS " " KEY_WORDS);
+    structure_part *kv = only_one(p, KEY_VALUE_WORDS, "qkv");
+    structure_part *fused = only_one(p, FUSED_WORDS, "out");
+    const bool three = q && k && v && rows_of(q) == rows_of(k) && rows_of(k) == rows_of(v);
+    if (three && fused && fused->rows == 3 * p->width && q->rows == p->width) {
+        structure_name(q, "attn.before.q", by_name);   /* in front of nn.MultiheadAttention */
+        structure_name(k, "attn.before.k", by_name);
+        structure_name(v, "attn.before.v", by_name);
+        structure_name(fused, "attn.qkv", by_name);
+    } else if (three) {
+        structure_name(q, "attn.q", by_name);
+        structure_name(k, "attn.k", by_name);
+        structure_name(v, "attn.v", by_name);
+    } else if (q && kv && rows_of(kv) == 2 * rows_of(q)) {
+        structure_name(q, "attn.q", by_name);
+        structure_name(kv, "attn.kv", by_name);
+    } else if (fused && rows_of(fused) % 3 == 0) {
+        structure_name(fused, "attn.qkv", by_name);
+        if (structure_says(fused, "kqv"))
+            structure_note_add(p->result, "qkv_order=kqv", "the name says so",
+                               "--set qkv_order=WORD");
+    }
+}
+
+static structure_part *with_role(const structure_parts *p, const char *role)
+{
+    int i;
+    for (i = 0; i < p->places; i++) {
+        structure_part *part = structure_at(p, 0, i);
+        if (part->role && !strcmp(part->role, role)) return part;
+    }
+    return NULL;
+}
+
+static bool has_shape(const structure_parts *p, const structure_part *part, int64_t rows,
+                      int64_t cols)
+{
+    return rows_of(part) == rows && cols_of(p, part) == cols;
+}
+
+/* [3 I, D] in front of [D, I]; or three alike one after the other, then perhaps [D, I]. */
+static void name_by_shape(structure_parts *p)
+{
+    matrix_list list;
+    int i;
+    list_matrices(p, &list);
+    for (i = 0; i + 1 < list.count; i++) {
+        structure_part *a = list.items[i], *b = list.items[i + 1];
+        const int64_t rows = rows_of(a);
+        if (cols_of(p, a) == p->width && rows % 3 == 0 && has_shape(p, b, p->width, rows / 3)) {
+            structure_name(a, "attn.qkv", by_shape);
+            return;
+        }
+    }
+    for (i = 0; i + 2 < list.count; i++) {
+        structure_part **three = list.items + i;
+        const int64_t rows = rows_of(three[0]);
+        if (!has_shape(p, three[0], rows, p->width) || !has_shape(p, three[1], rows, p->width) ||
+            !has_shape(p, three[2], rows, p->width))
+            continue;
+        structure_name(three[0], "attn.q", by_order);
+        structure_name(three[1], "attn.k", by_order);
+        structure_name(three[2], "attn.v", by_order);
+        structure_note_add(p->result, "the order of query, key and value in a block",
+                           "their names do not tell, so it is that of the file",
+                           "--rename THEIRS=OURS");
+        return;
+    }
+}
+
+/* Width of what attention gives to its projection; 0: no attention was found. */
+static int64_t inner_width(const structure_parts *p)
+{
+    const structure_part *fused = with_role(p, "attn.qkv"), *q = with_role(p, "attn.q");
+    return fused ? rows_of(fused) / 3 : q ? rows_of(q) : 0;
+}
+
+/* === The projection and the MLP === */
+
+/* Letters that two paths share up to a dot: in the same module or not. */
+static size_t shared_path(const structure_part *a, const structure_part *b)
+{
+    size_t i, shared = 0;
+    for (i = 0; a->inner[i] && a->inner[i] == b->inner[i]; i++)
+        if (a->inner[i] == '.') shared = i + 1;
+    return shared;
+}
+
+static int projection_score(const structure_part *part, const structure_part *attention)
+{
+    int score = 0;
+    if (structure_says(part, ATTENTION_WORDS)) score += 3;
+    if (structure_says(part, PROJ_WORDS)) score += 1;
+    if (structure_says(part, MLP_WORDS) && !structure_says(part, ATTENTION_WORDS)) score -= 2;
+    if (attention && shared_path(part, attention) > 1) score += 2;
+    return score;
+}
+
+/* What is left after the projection: nothing, two layers, a gated three, or no MLP at all. */
+static bool is_mlp(const structure_parts *p, const matrix_list *list, const structure_part *proj)
+{
+    const structure_part *rest[MAX_MATRICES];
+    int64_t hidden;
+    int count = 0, i;
+    for (i = 0; i < list->count; i++)
+        if (list->items[i] != proj) rest[count++] = list->items[i];
+    if (count == 0) return true;
+    hidden = rest[0]->rows;
+    if (count == 2)
+        return (rest[0]->cols == p->width && rest[1]->rows == p->width &&
+                (rest[1]->cols == hidden || 2 * rest[1]->cols == hidden)) ||
+               (rest[1]->cols == p->width && rest[0]->rows == p->width &&
+                rest[0]->cols == rest[1]->rows);
+    if (count == 3) {
+        int reads = 0, writes = 0;
+        for (i = 0; i < 3; i++) {
+            reads += rest[i]->cols == p->width && rest[i]->rows != p->width;
+            writes += rest[i]->rows == p->width && rest[i]->cols != p->width;
+        }
+        return reads == 2 && writes == 1;
+    }
+    return false;
+}
+
+/* The projection is that matrix, or none, which leaves an MLP. */
+static bool name_projection(structure_parts *p)
+{
+    const int64_t inner = inner_width(p);
+    const structure_part *attention = with_role(p, "attn.qkv");
+    structure_part *best = NULL;
+    matrix_list list;
+    int score, most = -100, i;
+    if (!attention) attention = with_role(p, "attn.v");
+    if (!attention) attention = with_role(p, "attn.kv");
+    list_matrices(p, &list);
+    if (inner == p->width && is_mlp(p, &list, NULL)) most = 0;   /* heads side by side */
+    for (i = 0; i < list.count; i++) {
+        if (!has_shape(p, list.items[i], p->width, inner) || !is_mlp(p, &list, list.items[i]))
+            continue;
+        score = projection_score(list.items[i], attention);
+        if (score <= most) continue;
+        most = score;
+        best = list.items[i];
+    }
+    if (most == -100) return false;
+    if (best) structure_name(best, "attn.proj", most > 0 ? by_name : by_order);
+    return true;
+}
+
+static void name_gated(matrix_list *list, structure_parts *p)
+{
+    structure_part *gate = NULL, *up = NULL;
+    int i;
+    for (i = 0; i < 3; i++) {
+        structure_part *part = list->items[i];
+        if (part->rows == p->width) structure_name(part, "mlp.fc2", by_shape);
+        else if (!gate && !structure_says(part, "up")) gate = part;
+        else if (!up) up = part;
+        else gate = part;
+    }
+    if (structure_says(up, GATE_WORDS)) {
+        structure_part *swapped = gate;
+        gate = up;
+        up = swapped;
+    }
+    structure_name(gate, "mlp.gate", by_order);
+    structure_name(up, "mlp.up", by_order);
+    structure_note_add(p->result, "a gated MLP", "three matrices; the first that reads tokens is "
+                       "taken for the gate", "--rename THEIRS=OURS");
+}
+
+static void name_mlp(structure_parts *p)
+{
+    matrix_list list;
+    int first;
+    list_matrices(p, &list);
+    if (list.count == 3) {
+        name_gated(&list, p);
+    } else if (list.count == 2) {
+        const char *why = list.items[0]->rows == list.items[0]->cols ? by_order : by_shape;
+        first = list.items[0]->cols == p->width && list.items[1]->rows == p->width ? 0 : 1;
+        structure_name(list.items[first], "mlp.fc1", why);
+        structure_name(list.items[1 - first], "mlp.fc2", why);
+    }
+}
+
+/* === Norms and LayerScale === */
+
+/* Those of one length, without a role, which are norms rather than scales. */
+static int list_norms(const structure_parts *p, int64_t rows, structure_part **norms, int most)
+{
+    int count = 0, i;
+    for (i = 0; i < p->places; i++) {
+        structure_part *part = structure_at(p, 0, i);
+        const bool is_norm = part->kind == PART_NORM ||
+                             (part->kind == PART_VECTOR && !structure_says(part, SCALE_WORDS));
+        if (is_norm && is_open(part) && part->rows == rows && count < most) norms[count++] = part;
+    }
+    return count;
+}
+
+static int place_of(const structure_part *part, const structure_part *attention,
+                    const structure_part *mlp)
+{
+    int score = 0;
+    if (attention) score += (int)shared_path(part, attention);
+    if (mlp) score -= (int)shared_path(part, mlp);
+    if (structure_says(part, ATTENTION_WORDS)) score += 2;
+    if (structure_says(part, MLP_WORDS)) score -= 2;
+    return score;
+}
+
+static int last_number(const structure_part *part)
+{
+    int i;
+    for (i = part->word_count - 1; i >= 0; i--)
+        if (isdigit((unsigned char)part->words[i][0])) return atoi(part->words[i]);
+    return -1;
+}
+
+/* Which of two belongs to attention: true, the first one. */
+static bool is_in_order(const structure_parts *p, structure_part *const *two, const char **why)
+{
+    const structure_part *attention = with_role(p, "attn.qkv"), *mlp = with_role(p, "mlp.fc1");
+    int a, b;
+    if (!attention) attention = with_role(p, "attn.q");
+    a = place_of(two[0], attention, mlp);
+    b = place_of(two[1], attention, mlp);
+    *why = by_name;
+    if (a != b) return a > b;
+    a = last_number(two[0]);
+    b = last_number(two[1]);
+    if (a != b) return a < b;
+    if (structure_says(two[0], "after post output second") ||
+        structure_says(two[1], "before pre input first"))
+        return false;
+    if (!structure_says(two[1], "after post output second")) *why = by_order;
+    return true;
+}
+
+static void name_pair(structure_parts *p, structure_part *const *two, const char *first,
+                      const char *second)
+{
+    const char *why;
+    const int a = is_in_order(p, two, &why) ? 0 : 1;
+    structure_name(two[a], first, why);
+    structure_name(two[1 - a], second, why);
+}
+
+/* Norms of one head, or of all heads, for queries and keys. */
+static void name_head_norms(structure_parts *p)
+{
+    int i;
+    for (i = 0; i < p->places; i++) {
+        structure_part *part = structure_at(p, 0, i);
+        if ((part->kind != PART_NORM && part->kind != PART_VECTOR) || !is_open(part)) continue;
+        if (structure_says(part, QUERY_WORDS " qnorm")) structure_name(part, "attn.q_norm", by_name);
+        else if (structure_says(part, KEY_WORDS " knorm"))
+            structure_name(part, "attn.k_norm", by_name);
+    }
+}
+
+static void name_norms(structure_parts *p)
+{
+    structure_part *norms[4];
+    const int count = list_norms(p, p->width, norms, 4);
+    const structure_part *fc1 = with_role(p, "mlp.fc1");
+    if (count == 2) name_pair(p, norms, "norm1", "norm2");
+    if (count == 1 && fc1) {
+        structure_name(norms[0], "norm1+norm2", by_shape);
+        structure_note_add(p->result, "one norm used twice in each block",
+                           "there is a single one for attention and MLP", "--rename THEIRS=OURS");
+    } else if (count == 1) {
+        structure_name(norms[0], "norm1", by_shape);
+    }
+    if (fc1 && fc1->rows != p->width && list_norms(p, fc1->rows, norms, 1) == 1)
+        structure_name(norms[0], "mlp.norm", by_shape);
+}
+
+static void name_scales(structure_parts *p)
+{
+    structure_part *scales[2];
+    int count = 0, i;
+    for (i = 0; i < p->places; i++) {
+        structure_part *part = structure_at(p, 0, i);
+        if (part->kind == PART_VECTOR && is_open(part) && part->rows == p->width &&
+            structure_says(part, SCALE_WORDS)) {
+            if (count == 2) return;
+            scales[count++] = part;
+        }
+    }
+    if (count == 2) name_pair(p, scales, "ls1", "ls2");
+}
+
+/* === All of it === */
+
+/* Gives every block the roles of the first one. */
+static void copy_roles(structure_parts *p)
+{
+    int block, place;
+    for (block = 1; block < p->depth; block++)
+        for (place = 0; place < p->places; place++) {
+            const structure_part *from = structure_at(p, 0, place);
+            structure_part *to = structure_at(p, block, place);
+            to->role = from->role;
+            to->reason = from->reason;
+            to->heads = from->heads;
+            to->next = from->next;
+            to->is_next = from->is_next;
+            to->is_dropped = from->is_dropped;
+        }
+}
+
+static void drop_whole_numbers(structure_parts *p)
+{
+    int i;
+    for (i = 0; i < p->places; i++) {
+        structure_part *part = structure_at(p, 0, i);
+        part->is_dropped = !checkpoint_is_float(part->weight->dtype) &&
+                           part->weight->dtype != CHECKPOINT_BOOL;
+    }
+}
+
+/* A bare parameter of two dimensions is what tokens are multiplied by: [in, out]. */
+static void turn_bare_matrices(structure_parts *p)
+{
+    int i;
+    bool is_square = false;
+    for (i = 0; i < p->places * p->depth; i++) {
+        structure_part *part = p->in_blocks[i];
+        const int64_t rows = part->rows;
+        if (part->kind != PART_TABLE || part->weight->ndim != 2) continue;
+        part->kind = PART_MATRIX;
+        part->rows = part->cols;
+        part->cols = rows;
+        is_square = is_square || part->rows == part->cols;
+    }
+    if (is_square)
+        structure_note_add(p->result, "bare matrices are [inputs, outputs]",
+                           "tokens are multiplied by them: x @ W", "--rename THEIRS=OURS");
+}
+
+bool structure_name_block(structure_parts *p, report *r)
+{
+    turn_bare_matrices(p);
+    drop_whole_numbers(p);
+    find_heads(p);
+    name_head_norms(p);
+    name_by_words(p);
+    if (inner_width(p) == 0) name_by_shape(p);
+    if (inner_width(p) == 0)
+        return report_fail(r, "no query, key and value were found in %.200s",
+                           structure_at(p, 0, 0)->path);
+    if (!name_projection(p))
+        return report_fail(r, "attention's projection and an MLP were expected among the matrices "
+                           "of a block, which begins with %.200s", structure_at(p, 0, 0)->path);
+    name_mlp(p);
+    name_norms(p);
+    name_scales(p);
+    copy_roles(p);
+    return true;
+}

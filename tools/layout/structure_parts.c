@@ -1,0 +1,252 @@
+#define _POSIX_C_SOURCE 200809L
+
+#include "layout/structure_parts.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* === Words === */
+
+static bool starts_word(const char *text, const char *at)
+{
+    if (at == text) return true;
+    if (isdigit((unsigned char)*at) != isdigit((unsigned char)at[-1])) return true;
+    return isupper((unsigned char)*at) && !isupper((unsigned char)at[-1]);
+}
+
+void structure_read_words(structure_part *part, const char *text)
+{
+    const char *at;
+    size_t used = 0;
+    part->word_count = 0;
+    for (at = text; *at; at++) {
+        const bool letter = isalnum((unsigned char)*at) != 0;
+        const bool begins = letter && (starts_word(text, at) || !isalnum((unsigned char)at[-1]));
+        if (!letter) continue;
+        if (begins) {
+            if (part->word_count == PART_MAX_WORDS) return;
+            part->word_count++;
+            used = 0;
+        }
+        if (used + 1 < PART_WORD_SIZE) {
+            part->words[part->word_count - 1][used++] = (char)tolower((unsigned char)*at);
+            part->words[part->word_count - 1][used] = '\0';
+        }
+    }
+}
+
+/* Do the words from i on begin with this text, in which '+' is between two of them? */
+static bool has_words_at(const structure_part *part, int i, const char *text, size_t size)
+{
+    const char *end = text + size;
+    while (text < end && i < part->word_count) {
+        const char *plus = memchr(text, '+', (size_t)(end - text));
+        const size_t length = (size_t)((plus ? plus : end) - text);
+        if (strlen(part->words[i]) != length || memcmp(part->words[i], text, length) != 0)
+            return false;
+        text += length + (plus != NULL);
+        i++;
+    }
+    return text >= end;
+}
+
+bool structure_says(const structure_part *part, const char *words)
+{
+    int i;
+    while (*words) {
+        const size_t size = strcspn(words, " ");
+        for (i = 0; i < part->word_count; i++)
+            if (has_words_at(part, i, words, size)) return true;
+        words += size;
+        words += strspn(words, " ");
+    }
+    return false;
+}
+
+/* === Parts === */
+
+typedef struct leaf_name {
+    const char *text;
+    bool is_bias;
+} leaf_name;
+
+/* What the last component of a module's tensors is called. */
+static const leaf_name leaf_names[] = {
+    { "weight", false }, { "bias", true }, { "kernel", false }, { "gamma", false },
+    { "beta", true }, { "alpha", false }, { "scale", false }, { "shift", true }, { "a_2", false },
+    { "b_2", true }, { "g", false }, { "b", true }, { "w", false }, { "W", false }, { "B", true }
+};
+
+/* Length of the name without its leaf; the name's own if it has none of these. */
+static size_t stem_length(const char *name, bool *is_bias)
+{
+    const size_t length = strlen(name);
+    size_t i;
+    for (i = 0; i < sizeof leaf_names / sizeof *leaf_names; i++) {
+        const size_t leaf = strlen(leaf_names[i].text);
+        const char before = length > leaf ? name[length - leaf - 1] : '\0';
+        *is_bias = leaf_names[i].is_bias;
+        if (length < leaf || strcmp(name + length - leaf, leaf_names[i].text) != 0) continue;
+        if (before == '.' || before == '/' || (before == '_' && leaf > 3))
+            return length - leaf - 1;
+    }
+    *is_bias = false;
+    return length;
+}
+
+/* Number of dimensions without ones: in front of a parameter, after a convolution's channels. */
+static int real_dims(const checkpoint_tensor_info *t, bool is_bare, int64_t dims[2])
+{
+    int first = 0, last = t->ndim;
+    while (is_bare && first < t->ndim && t->dims[first] == 1) first++;
+    while (last > first + (is_bare ? 1 : 2) && t->dims[last - 1] == 1) last--;
+    dims[0] = first < last ? t->dims[first] : 1;
+    dims[1] = first + 1 < last ? t->dims[first + 1] : 1;
+    return last - first;
+}
+
+/* The kind by the shape of the weight. */
+static void find_kind(structure_part *part)
+{
+    const checkpoint_tensor_info *t = part->weight;
+    int64_t dims[2];
+    const int ndim = real_dims(t, part->is_bare, dims);
+    part->rows = dims[0];
+    part->cols = dims[1];
+    part->kind = PART_OTHER;
+    if (!checkpoint_is_float(t->dtype) || t->count == 0) return;
+    if (ndim <= 1) part->kind = part->bias && part->bias->count == part->rows ? PART_NORM
+                                                                              : PART_VECTOR;
+    else if (part->is_bare) part->kind = PART_TABLE;
+    else if (ndim == 2 && part->bias && part->bias->ndim > 1) return;   /* a norm of [N, D] */
+    else if (ndim == 2) part->kind = PART_MATRIX;
+    else if (ndim == 4 && t->ndim == 4) part->kind = PART_CONV;
+}
+
+static structure_part *find_part(structure_parts *p, const char *name, size_t length)
+{
+    int i;
+    for (i = p->count - 1; i >= 0; i--)   /* the two tensors of a part are close */
+        if (strlen(p->parts[i].path) == length && !memcmp(p->parts[i].path, name, length))
+            return &p->parts[i];
+    return NULL;
+}
+
+/* A new part, or a bias or weight for one that is there. */
+static bool add_tensor(structure_parts *p, const checkpoint_tensor_info *t, report *r)
+{
+    bool is_bias;
+    size_t length = stem_length(t->name, &is_bias);
+    structure_part *part = find_part(p, t->name, length);
+    const checkpoint_tensor_info **slot;
+    if (part && (is_bias ? part->bias : part->weight)) {   /* say, alpha and gamma */
+        length = strlen(t->name);
+        part = NULL;
+        is_bias = false;
+    }
+    if (!part) {
+        part = &p->parts[p->count++];
+        part->path = strndup(t->name, length);
+        if (!part->path) return report_no_memory(r);
+        part->block = part->place = -1;
+        part->is_bare = !t->name[length];
+    }
+    slot = is_bias ? &part->bias : &part->weight;
+    *slot = t;
+    return true;
+}
+
+/* running_mean and running_var mark a batch norm. */
+static void mark_batch_norms(structure_parts *p)
+{
+    int i;
+    for (i = 0; i < p->count; i++) {
+        const char *leaf = strrchr(p->parts[i].path, '.');
+        structure_part *norm;
+        if (!leaf || (strcmp(leaf, ".running_mean") && strcmp(leaf, ".running_var"))) continue;
+        p->parts[i].kind = PART_BATCH;
+        norm = find_part(p, p->parts[i].path, (size_t)(leaf - p->parts[i].path));
+        if (norm) norm->kind = PART_BATCH;
+    }
+}
+
+/* Length of the path that all parts are in: "module.model." */
+static size_t common_prefix(const structure_parts *p)
+{
+    const char *first = p->parts[0].path, *dot = strrchr(first, '.');
+    size_t length = dot ? (size_t)(dot - first) + 1 : 0;
+    int i;
+    for (i = 1; i < p->count; i++)
+        while (length > 0 && strncmp(p->parts[i].path, first, length) != 0)
+            for (length--; length > 0 && first[length - 1] != '.'; length--) continue;
+    return length;
+}
+
+/* Words of a prefix that all share say nothing of a part. */
+static void read_all_words(structure_parts *p)
+{
+    const size_t prefix = common_prefix(p);
+    int i;
+    for (i = 0; i < p->count; i++) {
+        p->parts[i].inner = p->parts[i].path + prefix;
+        structure_read_words(&p->parts[i], p->parts[i].inner);
+    }
+}
+
+bool structure_make_parts(checkpoint *c, structure_parts *p, report *r)
+{
+    const size_t count = checkpoint_count(c);
+    size_t i;
+    int k;
+    p->checkpoint = c;
+    if (count == 0 || count > STRUCTURE_MAX_TENSORS)
+        return report_fail(r, "expected 1 to %d tensors, found %zu", STRUCTURE_MAX_TENSORS, count);
+    p->parts = calloc(count + 1, sizeof *p->parts);
+    if (!p->parts) return report_no_memory(r);
+    for (i = 0; i < count; i++)
+        if (!add_tensor(p, checkpoint_tensor(c, i), r)) return false;
+    for (k = 0; k < p->count; k++) {
+        structure_part *part = &p->parts[k];
+        if (!part->weight) {   /* a bias by itself is a vector, whatever it is called */
+            part->weight = part->bias;
+            part->bias = NULL;
+            part->is_bare = true;
+        }
+        find_kind(part);
+    }
+    read_all_words(p);
+    mark_batch_norms(p);
+    return true;
+}
+
+void structure_free_parts(structure_parts *p)
+{
+    int i;
+    for (i = 0; i < p->count; i++) free(p->parts[i].path);
+    free(p->parts);
+    free(p->in_blocks);
+}
+
+structure_part *structure_at(const structure_parts *p, int block, int place)
+{
+    return p->in_blocks[block * p->places + place];
+}
+
+void structure_name(structure_part *part, const char *role, const char *reason)
+{
+    if (part->role) return;
+    part->role = role;
+    part->reason = reason;
+}
+
+void structure_note_add(structure *s, const char *what, const char *why, const char *option)
+{
+    structure_note *note = &s->notes[s->note_count];
+    if (s->note_count == STRUCTURE_MAX_NOTES) return;
+    s->note_count++;
+    snprintf(note->what, sizeof note->what, "%s", what);
+    snprintf(note->why, sizeof note->why, "%s", why);
+    snprintf(note->option, sizeof note->option, "%s", option);
+}

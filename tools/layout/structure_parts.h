@@ -1,0 +1,70 @@
+/* structure_parts.h - the parts of a checkpoint, which is what structure_*.c share. */
+#ifndef STRUCTURE_PARTS_H
+#define STRUCTURE_PARTS_H
+
+#include "layout/structure.h"
+
+typedef enum part_kind {
+    PART_MATRIX,    /* [rows, cols]: a linear layer, or a convolution of one pixel */
+    PART_CONV,      /* [rows, channels, P, P] */
+    PART_NORM,      /* a weight and a bias, both [rows] */
+    PART_VECTOR,    /* [rows] by itself: a norm without bias, a token, LayerScale */
+    PART_TABLE,     /* a bare parameter of more dimensions: positions, tokens, a matrix */
+    PART_BATCH,     /* of a batch norm */
+    PART_OTHER      /* whole numbers, norms over more than one dimension, what else there may be */
+} part_kind;
+
+/* The words that a name is made of: lower case, split at dots, underscores, capitals and digits. */
+enum { PART_MAX_WORDS = 24, PART_WORD_SIZE = 24, STRUCTURE_MAX_TENSORS = 8192 };
+
+typedef struct structure_part {
+    char *path;                                  /* the name without ".weight" */
+    const checkpoint_tensor_info *weight, *bias; /* NULL: there is none */
+    part_kind kind;
+    int64_t rows, cols;
+    int block, place;                            /* -1: not in a block */
+    const char *inner;                           /* the path after the block's number */
+    int heads;                                   /* > 0: first of so many, one for each head */
+    int next;                                    /* place of the next of them; 0: none */
+    bool is_next;                                /* one of them that is not the first */
+    const char *role, *reason;                   /* NULL: not found yet */
+    bool is_bare;                                /* a parameter, not the weight of a module */
+    bool is_dropped;
+    char words[PART_MAX_WORDS][PART_WORD_SIZE];  /* of `inner`, or of the path */
+    int word_count;
+} structure_part;
+
+typedef struct structure_parts {
+    checkpoint *checkpoint;
+    structure_part *parts;
+    int count;
+    int depth, places;     /* blocks, and parts of each */
+    structure_part **in_blocks;   /* [depth, places] */
+    int64_t width;         /* of a token */
+    structure *result;
+} structure_parts;
+
+bool structure_make_parts(checkpoint *c, structure_parts *p, report *r);
+void structure_free_parts(structure_parts *p);
+
+/* Splits what the words are taken from anew. */
+void structure_read_words(structure_part *part, const char *text);
+
+/* Does it have one of these words? A list as "q query queries"; "in+proj": one after the other. */
+bool structure_says(const structure_part *part, const char *words);
+
+/* The part of block 0 at this place; with block > 0 the same of another block. */
+structure_part *structure_at(const structure_parts *p, int block, int place);
+
+/* Finds blocks, depth and width. */
+bool structure_find_blocks(structure_parts *p, report *r);
+
+bool structure_name_block(structure_parts *p, report *r);
+bool structure_name_rest(structure_parts *p, report *r);
+
+/* Gives a part its role, the first reason counts. */
+void structure_name(structure_part *part, const char *role, const char *reason);
+
+void structure_note_add(structure *s, const char *what, const char *why, const char *option);
+
+#endif

@@ -1,0 +1,301 @@
+/* The roles before and after the blocks: tokens, positions, patch embedding, norms, head. */
+#include "layout/structure_parts.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define CLASS_WORDS "cls class clstoken classtoken"
+#define POSITION_WORDS "pos position positional positions pe posembed posemb posembedding wpe"
+#define PATCH_WORDS                                                                              \
+    "patch patches patchify embed embedding embeddings emb input stem conv tokenizer projection "\
+    "linear+projection proj linear+map img image tubelet"
+#define HEAD_WORDS "head classifier cls class mlp+head fc out output logits classification heads"
+#define AFTER_WORDS "final last post after norm+f ln+f ln+post encoder+norm out output"
+#define BEFORE_WORDS "pre before input patch patches emb embed embedding embeddings first"
+
+static const char by_name[] = "by its name";
+static const char by_shape[] = "by its shape";
+static const char by_order[] = "by its place in the file";
+
+static bool is_open(const structure_part *part)
+{
+    return part->block < 0 && !part->role && !part->is_dropped;
+}
+
+static structure_part *with_role(const structure_parts *p, const char *role)
+{
+    int i;
+    for (i = 0; i < p->count; i++)
+        if (p->parts[i].block < 0 && p->parts[i].role && !strcmp(p->parts[i].role, role))
+            return &p->parts[i];
+    return NULL;
+}
+
+static void drop(structure_part *part, const char *reason)
+{
+    part->is_dropped = true;
+    part->reason = reason;
+}
+
+/* === Tokens and positions === */
+
+static bool is_token(const structure_parts *p, const structure_part *part)
+{
+    return part->weight->count == p->width && !part->bias &&
+           (part->kind == PART_VECTOR || part->kind == PART_TABLE || part->kind == PART_MATRIX);
+}
+
+static void name_token(structure_parts *p, structure_part *part)
+{
+    if (!is_open(part) || !is_token(p, part)) return;
+    if (structure_says(part, "mask masked")) drop(part, "a token of training");
+    else if (structure_says(part, "dist distill distillation"))
+        structure_name(part, "dist_token", by_name);
+    else if (structure_says(part, "reg register registers"))
+        structure_name(part, "reg_token", by_name);
+    else if (structure_says(part, CLASS_WORDS) && !with_role(p, "cls_token"))
+        structure_name(part, "cls_token", by_name);
+}
+
+/* A bare parameter as long as a token that no word explains. */
+static void name_last_token(structure_parts *p)
+{
+    structure_part *found = NULL;
+    int i;
+    for (i = 0; i < p->count; i++) {
+        structure_part *part = &p->parts[i];
+        if (!is_open(part) || !is_token(p, part) || !part->is_bare) continue;
+        if (found || structure_says(part, POSITION_WORDS)) return;
+        found = part;
+    }
+    if (found && !with_role(p, "cls_token")) structure_name(found, "cls_token", by_shape);
+}
+
+/* Rows of a table of vectors as long as a token; 0: it is none. Grids are [D, h, w]. */
+static int64_t table_rows(const structure_parts *p, const structure_part *part)
+{
+    const checkpoint_tensor_info *t = part->weight;
+    if (part->kind == PART_MATRIX && !part->bias && part->cols == p->width) return part->rows;
+    if (part->kind != PART_TABLE || t->count % p->width != 0) return 0;
+    return t->dims[t->ndim - 1] == p->width || (t->ndim > 2 && t->dims[t->ndim - 2] == p->width) ||
+           (t->ndim > 2 && t->dims[t->ndim - 3] == p->width) ? t->count / p->width : 0;
+}
+
+static void name_positions(structure_parts *p)
+{
+    structure_part *by_words = NULL, *any = NULL;
+    int i;
+    for (i = 0; i < p->count; i++) {
+        structure_part *part = &p->parts[i];
+        const bool says = structure_says(part, POSITION_WORDS);
+        if (!is_open(part)) continue;
+        if (says && part->kind == PART_MATRIX && part->rows == p->width && part->bias) {
+            structure_name(part, "pos_embed.linear", by_name);
+            structure_note_add(p->result, "a linear layer as table of positions",
+                               "its name and shape say so", "--rename THEIRS=OURS");
+            return;
+        }
+        if (structure_says(part, "reg register registers") && table_rows(p, part) > 0)
+            structure_name(part, "reg_token", by_name);
+        else if (table_rows(p, part) > 0 && says && !by_words) by_words = part;
+        else if (!any && table_rows(p, part) > 1 && part->is_bare && part->kind == PART_TABLE &&
+                 part->weight->dims[part->weight->ndim - 1] == p->width &&
+                 !structure_says(part, "patch weight proj projection linear w mask"))
+            any = part;
+    }
+    if (by_words) structure_name(by_words, "pos_embed", by_name);
+    else if (any) structure_name(any, "pos_embed", by_shape);
+}
+
+/* === Patch embedding === */
+
+static const char *patch_reason(const structure_part *part)
+{
+    return structure_says(part, PATCH_WORDS) ? by_name : by_shape;
+}
+
+/* The first open part of a kind whose rows are so many; 0: any. */
+static structure_part *first_of(const structure_parts *p, part_kind kind, int64_t rows,
+                                int64_t cols)
+{
+    int i;
+    for (i = 0; i < p->count; i++) {
+        structure_part *part = &p->parts[i];
+        if (is_open(part) && part->kind == kind && (!rows || part->rows == rows) &&
+            (!cols || part->cols == cols))
+            return part;
+    }
+    return NULL;
+}
+
+/* Linear layers that make tokens: by their words, else the first whose input is not a token. */
+static structure_part *find_linear_patch(const structure_parts *p)
+{
+    structure_part *found = NULL;
+    int i;
+    for (i = 0; i < p->count; i++) {
+        structure_part *part = &p->parts[i];
+        if (!is_open(part) || part->kind != PART_MATRIX || part->rows != p->width) continue;
+        if (structure_says(part, PATCH_WORDS) && !structure_says(part, "head classifier"))
+            return part;
+        if (part->cols != p->width && !found) found = part;
+    }
+    return found;
+}
+
+/* A matrix of [C P P, D], by which patches are multiplied. */
+static structure_part *find_bare_patch(const structure_parts *p)
+{
+    int i;
+    for (i = 0; i < p->count; i++) {
+        structure_part *part = &p->parts[i];
+        if (is_open(part) && part->kind == PART_TABLE && part->weight->ndim == 2 &&
+            part->cols == p->width)
+            return part;
+    }
+    return NULL;
+}
+
+/* Two layers with nothing but a matrix product between them are one. */
+static void name_folded_patch(structure_parts *p, structure_part *first, structure_part *second)
+{
+    structure_name(first, "patch_embed.first", patch_reason(first));
+    structure_name(second, "patch_embed.second", patch_reason(second));
+    structure_note_add(p->result, "no activation between the two layers of the patch embedding",
+                       "nothing shows one", "--ignore PATTERN");
+}
+
+static void name_patch(structure_parts *p)
+{
+    structure_part *conv = first_of(p, PART_CONV, 0, 0), *linear, *before;
+    if (conv && conv->rows == p->width) {
+        structure_name(conv, "patch_embed.proj", patch_reason(conv));
+        linear = first_of(p, PART_MATRIX, p->width, p->width);
+        if (linear && structure_says(linear, "patch patches embed embedding") &&
+            !structure_says(linear, "head classifier")) {
+            conv->role = NULL;
+            name_folded_patch(p, conv, linear);
+        }
+        return;
+    }
+    linear = conv ? first_of(p, PART_MATRIX, p->width, conv->rows) : find_linear_patch(p);
+    if (conv && linear) {
+        name_folded_patch(p, conv, linear);
+    } else if (linear) {
+        before = first_of(p, PART_MATRIX, linear->cols, 0);
+        if (before && before != linear && before < linear)
+            name_folded_patch(p, before, linear);
+        else
+            structure_name(linear, "patch_embed.proj", patch_reason(linear));
+    } else if ((linear = find_bare_patch(p)) != NULL) {
+        structure_name(linear, "patch_embed.matrix", patch_reason(linear));
+    }
+}
+
+/* A bare bias of the same module: patch_bias beside patch_weight has another name at times. */
+static void name_patch_bias(structure_parts *p)
+{
+    structure_part *matrix = with_role(p, "patch_embed.matrix");
+    int i;
+    for (i = 0; matrix && !matrix->bias && i < p->count; i++) {
+        structure_part *part = &p->parts[i];
+        if (is_open(part) && part->kind == PART_VECTOR && part->rows == p->width &&
+            structure_says(part, "bias b"))
+            structure_name(part, "patch_embed.bias", by_name);
+    }
+}
+
+/* === Norms and head === */
+
+static bool is_norm(const structure_part *part)
+{
+    return part->kind == PART_NORM || (part->kind == PART_VECTOR && !part->is_bare);
+}
+
+static int64_t patch_depth(const structure_parts *p)
+{
+    const structure_part *linear = with_role(p, "patch_embed.proj");
+    return linear && linear->kind == PART_MATRIX ? linear->cols : 0;
+}
+
+static bool in_head(const structure_part *part)
+{
+    return structure_says(part, "head classifier mlp+head classification heads fc out");
+}
+
+static void name_norm(structure_parts *p, structure_part *part)
+{
+    const bool before = structure_says(part, BEFORE_WORDS) && !structure_says(part, AFTER_WORDS);
+    const bool has_class = with_role(p, "cls_token") != NULL;
+    if (part->rows == patch_depth(p) && part->rows != p->width)
+        structure_name(part, "patch_embed.pre_norm", by_shape);
+    else if (part->rows != p->width) return;
+    else if (in_head(part) && (!has_class || with_role(p, "norm")))
+        structure_name(part, "fc_norm", by_name);
+    else if (in_head(part) || structure_says(part, AFTER_WORDS))
+        structure_name(part, "norm", by_name);
+    else if (before && structure_says(part, "patch patches"))
+        structure_name(part, "patch_embed.norm", by_name);
+    else if (before) structure_name(part, "norm_pre", by_name);
+    else structure_name(part, "norm", by_order);
+}
+
+static void name_norms(structure_parts *p)
+{
+    int i;
+    for (i = 0; i < p->count; i++)
+        if (is_open(&p->parts[i]) && is_norm(&p->parts[i])) name_norm(p, &p->parts[i]);
+}
+
+/* What is left of the matrices: classes, perhaps with a layer in front. */
+static void name_head(structure_parts *p)
+{
+    structure_part *left[3];
+    int count = 0, i;
+    for (i = 0; i < p->count; i++) {
+        structure_part *part = &p->parts[i];
+        if (!is_open(part) || part->kind != PART_MATRIX) continue;
+        if (structure_says(part, "dist distill distillation") && part->cols == p->width) {
+            structure_name(part, "head_dist", by_name);
+            continue;
+        }
+        if (count == 3) return;
+        left[count++] = part;
+    }
+    if (count == 1 && (left[0]->cols == p->width || left[0]->cols == 2 * p->width)) {
+        structure_name(left[0], "head", structure_says(left[0], HEAD_WORDS) ? by_name : by_shape);
+    } else if (count == 2 && left[0]->cols == p->width && left[1]->cols == left[0]->rows) {
+        structure_name(left[0], "pre_logits.fc", by_shape);
+        structure_name(left[1], "head", by_shape);
+    }
+}
+
+/* === All of it === */
+
+static void drop_whole_numbers(structure_parts *p)
+{
+    int i;
+    for (i = 0; i < p->count; i++) {
+        structure_part *part = &p->parts[i];
+        if (is_open(part) && !checkpoint_is_float(part->weight->dtype) &&
+            part->weight->dtype != CHECKPOINT_BOOL)
+            drop(part, "whole numbers, not weights");
+    }
+}
+
+bool structure_name_rest(structure_parts *p, report *r)
+{
+    int i;
+    drop_whole_numbers(p);
+    for (i = 0; i < p->count; i++) name_token(p, &p->parts[i]);
+    name_positions(p);
+    name_patch(p);
+    name_patch_bias(p);
+    name_last_token(p);
+    name_norms(p);
+    name_head(p);
+    return with_role(p, "patch_embed.proj") || with_role(p, "patch_embed.second") ||
+           with_role(p, "patch_embed.matrix") ||
+           report_fail(r, "no patch embedding was found: a convolution [%lld, C, P, P] or a matrix "
+                       "[%lld, C x P x P]", (long long)p->width, (long long)p->width);
+}

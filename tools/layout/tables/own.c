@@ -1,0 +1,86 @@
+/* own.c - ViTs of people's own, whose tensors structure.c has found and named. Not in LAYOUT_LIST:
+ * no key tells these checkpoints from others.
+ */
+#include "layout/tables/tables.h"
+
+static const char *const prefixes[] = { NULL };
+static const char *const blocks[] = { "blocks.{i}.", NULL };
+
+#define PATCH(weight, axes) LAYOUT_VIEW("patch_embed.proj.weight", weight, axes)
+#define SAME2(name) LAYOUT_SAME2("{b}" name)
+
+static const layout_rule rules[] = {
+    LAYOUT_SAME("cls_token"),
+    LAYOUT_SAME("dist_token"),
+    LAYOUT_SAME("reg_token"),
+    LAYOUT_SAME("pos_embed"),
+    PATCH("patch_embed.proj.weight", "dcpq>dcpq"),
+    PATCH("patch_embed.proj.weight", "d(patch)>dcpq"),
+    PATCH("patch_embed.matrix.weight", "(patch)d>dcpq"),
+    LAYOUT_SAME("patch_embed.proj.bias"),
+    LAYOUT_FROM("patch_embed.proj.bias", "patch_embed.matrix.bias"),
+    LAYOUT_SAME2("patch_embed.pre_norm"),
+    LAYOUT_SAME2("patch_embed.norm"),
+    LAYOUT_SAME2("norm_pre"),
+    SAME2("norm1"),
+    SAME2("attn.qkv"),
+    LAYOUT_QKV("{b}attn.q", "{b}attn.k", "{b}attn.v"),
+    LAYOUT_ROWS2("{b}attn.qkv.weight", NULL, "{b}attn.q.weight", "{b}attn.kv.weight"),
+    LAYOUT_ROWS2("{b}attn.qkv.bias", NULL, "{b}attn.q.bias", "{b}attn.kv.bias"),
+    SAME2("attn.q_norm"),
+    SAME2("attn.k_norm"),
+    SAME2("attn.proj"),
+    LAYOUT_SAME("{b}ls1.gamma"),
+    SAME2("norm2"),
+    SAME2("mlp.fc1"),
+    LAYOUT_ROWS2("{b}mlp.fc1.weight", NULL, "{b}mlp.gate.weight", "{b}mlp.up.weight"),
+    LAYOUT_ROWS2("{b}mlp.fc1.bias", NULL, "{b}mlp.gate.bias", "{b}mlp.up.bias"),
+    SAME2("mlp.norm"),
+    SAME2("mlp.fc2"),
+    LAYOUT_SAME("{b}ls2.gamma"),
+    LAYOUT_SAME2("norm"),
+    LAYOUT_SAME2("fc_norm"),
+    LAYOUT_SAME2("pre_logits.fc"),
+    LAYOUT_SAME2("head"),
+    LAYOUT_SAME2("head_dist"),
+    LAYOUT_END
+};
+
+#define USUAL                                                                                    \
+    { "norm_eps=1e-5", NULL }, { "pool=token", "cls_token" }, { "pool=avg", "!cls_token" },      \
+    { "crop_mode=squash", NULL }, { "crop_pct=1", NULL }, { "interpolation=bilinear", NULL }
+
+static const layout_default own_defaults[] = {
+    USUAL, { "activation=gelu", NULL }, { "block_type=pre_norm", NULL }, { NULL, NULL }
+};
+static const layout_default torch_defaults[] = { USUAL, { NULL, NULL } };
+
+/* What a head of two layers has between them. */
+#define BETWEEN                                                                                  \
+    { SETTING_REPRESENTATION_ACTIVATION, "--set representation_act=tanh|gelu|relu|none "  \
+      "(between the head's two layers)", ":pre_logits.fc.weight" }
+
+static const layout_question own_questions[] = {
+    BETWEEN,
+    { SETTING_NUM_HEADS, "--set num_heads=N", NULL }, { SETTING_COUNT, NULL, NULL }
+};
+static const layout_question torch_questions[] = {
+    { SETTING_BLOCK_TYPE, "--set block_type=post_norm (its default) or --set block_type=pre_norm "
+      "(norm_first=True)", NULL },
+    { SETTING_ACTIVATION, "--set activation=relu (its default) or --set activation=gelu", NULL },
+    BETWEEN,
+    { SETTING_NUM_HEADS, "--set num_heads=N", NULL },
+    { SETTING_COUNT, NULL, NULL }
+};
+
+#define FOUND .probe = "blocks.0.attn.proj.weight", .prefixes = prefixes, .blocks = blocks,       \
+              .rules = rules, .is_open = true
+
+const layout layout_own = {
+    .name = "own, found by structure", FOUND, .defaults = own_defaults, .questions = own_questions
+};
+
+const layout layout_own_torch = {
+    .name = "torch.nn.TransformerEncoderLayer, found by structure", FOUND,
+    .defaults = torch_defaults, .questions = torch_questions
+};

@@ -1,0 +1,237 @@
+#include "model/assume.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "model/choices.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+typedef struct assumer {
+    const settings *all;
+    const settings_seen *seen;
+    const settings_resolved *model;
+    findings *found;
+} assumer;
+
+/* What others than the tensors say, or what the tensors show and is not merely usual. */
+static bool is_told(const assumer *a, setting_key key)
+{
+    return settings_origin(a->all, key) >= 0 && !a->seen->by_default[key];
+}
+
+/* A name of timm, or a configuration of its form, says how the blocks are made. */
+static bool is_described(const assumer *a)
+{
+    return a->all[FROM_NAME].given[SETTING_BLOCK_TYPE];
+}
+
+static const char *options_of(setting_key key, char text[CHOICES_SIZE])
+{
+    const setting_row *row = &setting_rows[key];
+    if (row->words && key != SETTING_POOL) return choices_of_words(key, "", text);
+    snprintf(text, CHOICES_SIZE, "--set %s=%s", row->name,
+             key == SETTING_POOL ? "token|avg|max|avgmax" :   /* which need no other tensors */
+             row->kind == SETTING_FLAG ? "0|1" : "N");
+    return text;
+}
+
+static bool assume(const assumer *a, setting_key key, double value, const char *why)
+{
+    char word[32], what[96], options[CHOICES_SIZE];
+    if (findings_has_asked(a->found, setting_rows[key].name)) return true;
+    snprintf(what, sizeof what, "%s=%s", setting_rows[key].name, setting_text(key, value, word));
+    return findings_assume(a->found, what, why, options_of(key, options));
+}
+
+/* === The network === */
+
+/* What the library's configurations may change is an assumption, what its code always does is
+ * none; and of a model that anybody may have written everything is one. */
+static bool assume_defaults(const assumer *a)
+{
+    static const struct { setting_key key; bool everywhere; } keys[] = {
+        { SETTING_NUM_HEADS, true }, { SETTING_HEAD_DIM, true }, { SETTING_NORM_EPS, true },
+        { SETTING_ACTIVATION, true }, { SETTING_POOL, true }, { SETTING_POOL_PREFIX, false },
+        { SETTING_ATTN_ROOT, true }, { SETTING_BLOCK_TYPE, false }
+    };
+    char why[160];
+    size_t i;
+    if (a->seen->library) snprintf(why, sizeof why, "as %s has it", a->seen->library);
+    else snprintf(why, sizeof why, "the usual; nothing shows it");
+    for (i = 0; i < COUNT(keys); i++)
+        if (a->seen->by_default[keys[i].key] && (keys[i].everywhere || a->seen->is_open) &&
+            !assume(a, keys[i].key, a->all[FROM_TENSORS].value[keys[i].key], why))
+            return false;
+    return true;
+}
+
+/* What trained weights show, with the figures that say how clearly. */
+static bool assume_evidence(const assumer *a)
+{
+    const settings_seen *seen = a->seen;
+    const vit_config *c = &a->model->config;
+    char why[HEADS_TEXT], agrees[HEADS_TEXT + 80];
+    double order = PATCH_ORDER_CHW;
+    if (a->model->notes.heads_by_weights) {
+        snprintf(agrees, sizeof agrees, "%s", heads_why(&seen->heads, why));
+        if (a->model->notes.heads_by_width)
+            snprintf(agrees, sizeof agrees, "%s, and what timm's models of width %d have", why,
+                     c->embed_dim);
+        if (!assume(a, SETTING_NUM_HEADS, c->num_heads, agrees)) return false;
+    }
+    if (!seen->patch_order_read) return true;
+    settings_get(a->all, SETTING_PATCH_ORDER, &order);
+    snprintf(why, sizeof why, "read from the weights: neighbouring pixels correlate by %.3f, in the "
+             "other order by %.3f", seen->patch_order_best, seen->patch_order_next);
+    return assume(a, SETTING_PATCH_ORDER, order, why);
+}
+
+/* Where neither the library says it. */
+static bool assume_usual(const assumer *a)
+{
+    const vit_config *c = &a->model->config;
+    const bool by_width = a->model->notes.heads_by_width && !a->model->notes.heads_by_weights;
+    char why[96];
+    snprintf(why, sizeof why, "what timm's models of width %d have", c->embed_dim);
+    if (by_width && !assume(a, SETTING_NUM_HEADS, c->num_heads, why))
+        return false;
+    if (settings_origin(a->all, SETTING_NORM_EPS) < 0 &&
+        !assume(a, SETTING_NORM_EPS, setting_rows[SETTING_NORM_EPS].plain, "timm's usual"))
+        return false;
+    if (a->model->notes.chans_by_depth &&
+        !assume(a, SETTING_IN_CHANS, a->model->stored.chans,
+                "what leaves a square of the values of a patch"))
+        return false;
+    return settings_origin(a->all, SETTING_ACTIVATION) >= 0 ||
+           assume(a, SETTING_ACTIVATION, c->activation, "timm's usual");
+}
+
+/* Does the head read something else if prefix tokens are pooled too? */
+static bool may_pool_prefix(const vit_config *c)
+{
+    return c->num_prefix_tokens > 0 && c->pool != VIT_POOL_TOKEN && c->pool != VIT_POOL_TOKEN_AVG;
+}
+
+/* Positions show how many patches there are, not whether they overlap. */
+static bool assume_size(const assumer *a)
+{
+    const vit_config *c = &a->model->config;
+    char what[64], why[128];
+    if (settings_origin(a->all, SETTING_IMG_HEIGHT) >= 0 || a->seen->position_rows == 0)
+        return true;
+    snprintf(what, sizeof what, "img_size=%dx%d", c->img_height, c->img_width);
+    snprintf(why, sizeof why, "%d x %d patches of %d pixels, side by side", c->grid_height,
+             c->grid_width, c->patch_size);
+    return findings_assume(a->found, what, why, "--img-size HxW");
+}
+
+/* A norm that is stored need not be called, and the order within a block cannot be seen. */
+static bool assume_structure(const assumer *a)
+{
+    const vit_config *c = &a->model->config;
+    const struct { setting_key key; bool asked; int value; const char *why; } rows[] = {
+        { SETTING_BLOCK_TYPE, c->depth > 0, c->block_type, "the usual order" },
+        { SETTING_POOL, c->has_cls_token, c->pool, "there is a class token" },
+        { SETTING_ATTENTION, c->depth > 0 && a->seen->is_torch_attention, c->attention,
+          "torch.nn's attention is given tokens first, or has batch_first=True" },
+        { SETTING_POOL_PREFIX, may_pool_prefix(c), c->pool_prefix, "the mean is of the patches" },
+        { SETTING_POSITIONS, a->model->stored.first_rows, c->positions, "the usual" },
+        { SETTING_PATCH_ORDER, a->seen->patch_depth > 0 && !is_described(a),
+          (int)a->all[FROM_TENSORS].value[SETTING_PATCH_ORDER],
+          "the order that this layout has" },
+        { SETTING_ATTN_ROOT, c->depth > 0 && !a->seen->is_torch_attention && !is_described(a) &&
+          !is_told(a, SETTING_ATTN_SCALE), ATTN_ROOT_HEAD_DIM, "the usual" }
+    };
+    size_t i;
+    for (i = 0; i < COUNT(rows); i++)
+        if (rows[i].asked && settings_origin(a->all, rows[i].key) < 0 &&
+            !assume(a, rows[i].key, rows[i].value, rows[i].why))
+            return false;
+    if (!assume_size(a)) return false;
+    return !c->has_final_norm || settings_origin(a->all, SETTING_FINAL_NORM) != FROM_TENSORS ||
+           assume(a, SETTING_FINAL_NORM, 1, "it is stored, so it is taken to be run");
+}
+
+/* === Preprocessing === */
+
+typedef struct text {
+    char what[512], options[256];
+} text;
+
+static void append(char *to, size_t size, const char *more)
+{
+    const size_t used = strlen(to);
+    snprintf(to + used, size - used, "%s%s", used ? " " : "", more);
+}
+
+static void append_setting(const assumer *a, setting_key key, double value, text *t)
+{
+    char word[32], what[96], options[CHOICES_SIZE];
+    if (is_told(a, key)) return;
+    snprintf(what, sizeof what, "%s=%s", setting_rows[key].name, setting_text(key, value, word));
+    append(t->what, sizeof t->what, what);
+    append(t->options, sizeof t->options, options_of(key, options));
+}
+
+/* One value where all channels agree. */
+static void append_vector(const char *name, const float *values, int count, text *t)
+{
+    char what[64], option[32];
+    int i, different = 0;
+    for (i = 1; i < count; i++) different += values[i] != values[0];
+    for (i = 0; i < (different ? count : 1); i++) {
+        snprintf(what, sizeof what, "%.6g", (double)values[i]);
+        if (i > 0) snprintf(t->what + strlen(t->what), sizeof t->what - strlen(t->what), ",%s",
+                            what);
+        else snprintf(t->what + strlen(t->what), sizeof t->what - strlen(t->what), "%s%s=%s",
+                      *t->what ? " " : "", name, what);
+    }
+    snprintf(option, sizeof option, "--set %s=%c", name, *name == 'm' ? 'M' : 'S');
+    append(t->options, sizeof t->options, option);
+}
+
+static bool is_vector_told(const assumer *a, bool is_std)
+{
+    const bool by_default = is_std ? a->seen->std_by_default : a->seen->mean_by_default;
+    int from;
+    for (from = by_default ? FROM_TENSORS + 1 : FROM_TENSORS; from < FROM_COUNT; from++)
+        if (is_std ? a->all[from].std_count : a->all[from].mean_count) return true;
+    return false;
+}
+
+/* A configuration that gives a mean has all of it: what it leaves out is its library's default. */
+static bool assume_preprocessing(const assumer *a)
+{
+    const vit_config *c = &a->model->config;
+    const bool by_library = a->seen->mean_by_default || a->seen->by_default[SETTING_CROP_PCT];
+    double crop_pct = setting_rows[SETTING_CROP_PCT].plain;
+    text t;
+    char why[160];
+    if (a->all[FROM_CONFIG].mean_count > 0) return true;
+    memset(&t, 0, sizeof t);
+    settings_get(a->all, SETTING_CROP_PCT, &crop_pct);
+    if (!is_vector_told(a, false)) append_vector("mean", c->mean, c->in_chans, &t);
+    if (!is_vector_told(a, true)) append_vector("std", c->std, c->in_chans, &t);
+    if (!is_told(a, SETTING_RESIZE_HEIGHT))
+        append_setting(a, SETTING_CROP_PCT, crop_pct, &t);
+    append_setting(a, SETTING_CROP_MODE, c->crop_mode, &t);
+    append_setting(a, SETTING_INTERPOLATION, c->interpolation, &t);
+    snprintf(why, sizeof why, "nothing says how images were prepared: %s%s%s",
+             by_library && !a->seen->library ? "the usual" : "as ",
+             !by_library ? "timm" : a->seen->library ? a->seen->library : "",
+             by_library && !a->seen->library ? "" : " has it");
+    return !*t.what || findings_assume(a->found, t.what, why, t.options);
+}
+
+bool assume_settings(const settings all[FROM_COUNT], const settings_seen *seen,
+                     const settings_resolved *model, findings *f)
+{
+    assumer a;
+    a.all = all;
+    a.seen = seen;
+    a.model = model;
+    a.found = f;
+    return assume_defaults(&a) && assume_evidence(&a) && assume_usual(&a) &&
+           (!seen->is_open || assume_structure(&a)) && assume_preprocessing(&a);
+}

@@ -1,0 +1,243 @@
+#include "model/findings.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MAX_FINDINGS = 128,
+    ITEM_SIZE = 4096,      /* of a line: names have up to 1024 letters */
+    GIVE_SIZE = 1024       /* of what to give, which comes last */
+};
+
+/* === Collecting === */
+
+static char *copy_text(const char *text)
+{
+    const size_t size = strlen(text) + 1;
+    char *copy = malloc(size);
+    if (copy) memcpy(copy, text, size);
+    return copy;
+}
+
+static void free_finding(finding *item)
+{
+    free(item->what);
+    free(item->why);
+    free(item->options);
+}
+
+static bool add(finding_list *list, const char *what, const char *why, const char *options)
+{
+    finding *item;
+    if (list->count == MAX_FINDINGS) {
+        list->more++;
+        return true;
+    }
+    if (!list->items) list->items = calloc(MAX_FINDINGS, sizeof *list->items);
+    if (!list->items) return false;
+    item = &list->items[list->count];
+    item->what = copy_text(what);
+    item->why = copy_text(why);
+    item->options = copy_text(options);
+    if (item->what && item->why && item->options) {
+        list->count++;
+        return true;
+    }
+    free_finding(item);
+    return false;
+}
+
+bool findings_assume(findings *f, const char *what, const char *why, const char *options)
+{
+    return add(&f->assumed, what, why, options);
+}
+
+bool findings_has_asked(const findings *f, const char *what)
+{
+    size_t i;
+    for (i = 0; i < f->asked.count; i++)
+        if (!strcmp(f->asked.items[i].what, what)) return true;
+    return false;
+}
+
+bool findings_ask(findings *f, const char *what, const char *why, const char *options)
+{
+    return findings_has_asked(f, what) || add(&f->asked, what, why, options);
+}
+
+bool findings_wrong(findings *f, const char *what, const char *advice)
+{
+    return add(&f->wrong, what, advice, "");
+}
+
+bool findings_take(findings *f, report *r)
+{
+    const size_t length = strlen(r->text);
+    bool good = false;
+    size_t i;
+    for (i = 0; i < f->wrong.count && !good; i++)
+        good = !strncmp(f->wrong.items[i].what, r->text, length);
+    good = good || findings_wrong(f, r->text, "");
+    if (good) *r = report_make();
+    return good;
+}
+
+bool findings_are_open(const findings *f)
+{
+    return f->asked.count > 0 || f->wrong.count > 0;
+}
+
+static void free_list(finding_list *list)
+{
+    size_t i;
+    for (i = 0; i < list->count; i++) free_finding(&list->items[i]);
+    free(list->items);
+}
+
+void findings_free(findings *f)
+{
+    free_list(&f->assumed);
+    free_list(&f->asked);
+    free_list(&f->wrong);
+    memset(f, 0, sizeof *f);
+}
+
+/* === What to give ===
+ * "--set pool=token (its default) or --set pool=avg" becomes "--set pool=token|avg". */
+
+/* The next word outside brackets; false at the end. */
+static bool next_word(const char **at, char *word, size_t size)
+{
+    int depth = 0;
+    size_t length = 0;
+    for (; **at && (depth > 0 || length == 0 || **at != ' '); ++*at) {
+        if (**at == '(') depth++;
+        if (depth == 0 && **at != ' ' && length + 1 < size) word[length++] = **at;
+        if (**at == ')' && depth > 0) depth--;
+    }
+    word[length] = '\0';
+    return length > 0;
+}
+
+static void append(char *text, size_t size, const char *before, const char *more)
+{
+    const size_t used = strlen(text);
+    snprintf(text + used, size - used, "%s%s", before, more);
+}
+
+/* Options that follow each other are all needed; of those with a word or a comma between them one
+ * is, and other values of the same setting join those before. */
+static void add_options(char *give, size_t size, const char *options)
+{
+    char word[128], value[128], key[128] = "";
+    bool either = false;
+    while (next_word(&options, word, sizeof word)) {
+        const bool is_option = !strncmp(word, "--", 2);
+        const size_t length = is_option && next_word(&options, value, sizeof value)
+                                  ? strcspn(value, "=") + 1 : 0;
+        bool comma = false;
+        if (length > 0) {
+            comma = value[strcspn(value, ",;")] != '\0';
+            value[strcspn(value, ",;")] = '\0';
+        }
+        if (length > 0 && (!either || !*key)) {
+            append(give, size, " ", word);
+            append(give, size, " ", value);
+            snprintf(key, sizeof key, "%.*s", (int)length, value);
+        } else if (length > 0 && !strncmp(value, key, length)) {
+            append(give, size, "|", value + length);
+        }
+        either = comma || length == 0;
+    }
+}
+
+/* === One message === */
+
+typedef struct message {
+    report *r;
+    size_t left_out;
+} message;
+
+static void put_line(message *m, const char *text)
+{
+    if (!report_line(m->r, GIVE_SIZE + ITEM_SIZE / 4, text)) m->left_out++;
+}
+
+static void put_wrong(message *m, const finding_list *list)
+{
+    char text[ITEM_SIZE];
+    size_t i;
+    for (i = 0; i < list->count; i++) {
+        snprintf(text, sizeof text, "  %s", list->items[i].what);
+        put_line(m, text);
+    }
+    m->left_out += list->more;
+}
+
+static void put_questions(message *m, const finding_list *list)
+{
+    char text[ITEM_SIZE];
+    size_t i;
+    for (i = 0; i < list->count; i++) {
+        const finding *item = &list->items[i];
+        snprintf(text, sizeof text, "  %s: %s; give %s", item->what, item->why, item->options);
+        put_line(m, text);
+    }
+    m->left_out += list->more;
+}
+
+/* What to do about what is wrong, each once. */
+static void put_advice(message *m, const finding_list *list)
+{
+    size_t i, before;
+    for (i = 0; i < list->count; i++) {
+        const char *advice = list->items[i].why;
+        for (before = 0; before < i && strcmp(list->items[before].why, advice) != 0;) before++;
+        if (*advice && before == i) (void)report_line(m->r, GIVE_SIZE, advice);
+    }
+}
+
+static void put_give(report *r, const findings *f, bool strict)
+{
+    char give[GIVE_SIZE] = "give:";
+    const size_t empty = strlen(give);
+    size_t i;
+    for (i = 0; i < f->asked.count; i++)
+        add_options(give, sizeof give, f->asked.items[i].options);
+    for (i = 0; strict && i < f->assumed.count; i++)
+        add_options(give, sizeof give, f->assumed.items[i].options);
+    if (strlen(give) > empty) (void)report_line(r, 0, give);
+}
+
+static bool refuse_one(const findings *f, report *r)
+{
+    const finding *item;
+    if (f->wrong.count > 0) {
+        item = &f->wrong.items[0];
+        return report_fail(r, "%s%s%s", item->what, *item->why ? "; " : "", item->why);
+    }
+    item = f->asked.count > 0 ? &f->asked.items[0] : &f->assumed.items[0];
+    return report_fail(r, "%s%s: %s; give %s", f->asked.count > 0 ? "" : "--strict: nothing says ",
+                       item->what, item->why, item->options);
+}
+
+bool findings_refuse(const findings *f, bool strict, report *r)
+{
+    const size_t open = f->wrong.count + f->asked.count;
+    const size_t count = open + (strict ? f->assumed.count : 0);
+    message m = { r, 0 };
+    char more[64];
+    if (count == 1) return refuse_one(f, r);
+    (void)report_fail(r, "%zu things are %s:", count + f->wrong.more,
+                      open == 0 ? "assumed, which --strict refuses"
+                      : f->wrong.count == 0 ? "not known" : "missing or not known");
+    put_wrong(&m, &f->wrong);
+    put_questions(&m, &f->asked);
+    if (strict) put_questions(&m, &f->assumed);
+    snprintf(more, sizeof more, "  and %zu more", m.left_out);
+    if (m.left_out > 0) (void)report_line(r, GIVE_SIZE, more);
+    put_advice(&m, &f->wrong);
+    put_give(r, f, strict);
+    return false;
+}

@@ -1,0 +1,52 @@
+#include "model/heads_evidence.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const double least_hint = 3;   /* one model in ten without any heads scores so much */
+
+const char *heads_why(const heads_evidence *evidence, char text[HEADS_TEXT])
+{
+    const heads_candidate *next = &evidence->ranked[1];
+    snprintf(text, HEADS_TEXT, "read from the weights (%.0f; next best %d: %.0f)",
+             evidence->ranked[0].score, next->heads, next->score);
+    return text;
+}
+
+static int next_above(const heads_evidence *evidence, int heads)
+{
+    int next = 0, i;
+    for (i = 0; i < evidence->count; i++) {
+        const int other = evidence->ranked[i].heads;
+        if (other > heads && (next == 0 || other < next)) next = other;
+    }
+    return next;
+}
+
+/* In rising order. */
+static size_t put_numbers(const heads_evidence *evidence, char *text, size_t used)
+{
+    int heads = next_above(evidence, 0), next;
+    const char *between = "";
+    for (; heads; heads = next) {
+        next = next_above(evidence, heads);
+        used += (size_t)snprintf(text + used, HEADS_TEXT - used, "%s%d", between, heads);
+        between = next && next_above(evidence, next) ? ", " : " or ";
+    }
+    return used;
+}
+
+const char *heads_option(const heads_evidence *evidence, char text[HEADS_TEXT])
+{
+    const heads_candidate *best = evidence->ranked;
+    size_t used = (size_t)snprintf(text, HEADS_TEXT, "--set num_heads=N");
+    if (evidence->count < 2) return text;
+    used += (size_t)snprintf(text + used, HEADS_TEXT - used, " (");
+    used = put_numbers(evidence, text, used);
+    if (best->score >= least_hint)
+        used += (size_t)snprintf(text + used, HEADS_TEXT - used,
+                                 "; the weights hint at %d: %.1f, then %d: %.1f", best[0].heads,
+                                 best[0].score, best[1].heads, best[1].score);
+    snprintf(text + used, HEADS_TEXT - used, ")");
+    return text;
+}
