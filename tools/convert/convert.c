@@ -250,6 +250,7 @@ static bool resolve(conversion *c, report *r)
     const patch_request wanted = { o->in_chans, o->patch_size };
     findings *f = &c->found;
     report failure = report_make();
+    size_t i;
     bool inspected;
     settings_start(&c->all[FROM_TENSORS], "the tensors");
     if (!find_layout(c, r)) return false;
@@ -270,6 +271,10 @@ static bool resolve(conversion *c, report *r)
     if (findings_are_open(f)) return findings_refuse(f, o->strict, r);
     choose_tolerance(c);
     if (!layout_make_plan(&c->map, &c->model, &o->ignore, &c->plan, f, r)) return false;
+    for (i = 0; i < c->structure.dropped_count; i++)
+        if (!layout_add_dropped(&c->plan, c->structure.dropped[i].name,
+                                c->structure.dropped[i].why))
+            return report_no_memory(r);
     return !o->strict || f->assumed.count == 0 || findings_refuse(f, true, r);
 }
 

@@ -1,9 +1,21 @@
+#define _POSIX_C_SOURCE 200809L
+
 #include "convert/mapping.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/tensor.h"
+#include "layout/groups.h"
+
+/* A line of the table; what differs in the block's number alone is one line. */
+typedef struct mapping_row {
+    name_groups *ours;
+    name_groups *theirs[LAYOUT_MAX_PARTS];
+    char shape[SHAPE_TEXT_SIZE];
+    const char *why;
+} mapping_row;
 
 /* What was found by structure has a reason for each tensor, a table one for all. */
 static const char *reason_of(const conversion *c, const layout_item *item)
@@ -20,33 +32,112 @@ static const char *part_name(const layout_part *part)
     return part->info ? part->info->stored_name : "zeros";
 }
 
-static void print_item(const conversion *c, const layout_item *item)
+/* === As text === */
+
+static void free_row(mapping_row *row)
 {
-    char shape[SHAPE_TEXT_SIZE];
     int i;
-    printf("%-30s %-20s <- ", item->tensor.name,
-           shape_text(item->dims, item->tensor.ndim, shape, sizeof shape));
+    if (row->ours) groups_free(row->ours);
+    free(row->ours);
+    for (i = 0; i < LAYOUT_MAX_PARTS; i++) {
+        if (row->theirs[i]) groups_free(row->theirs[i]);
+        free(row->theirs[i]);
+    }
+    memset(row, 0, sizeof *row);
+}
+
+static bool add_name(name_groups **groups, const char *name)
+{
+    if (!*groups) *groups = calloc(1, sizeof **groups);
+    return *groups && groups_add(*groups, name, "");
+}
+
+static bool add_item(mapping_row *row, const conversion *c, const layout_item *item)
+{
+    int i;
+    shape_text(item->dims, item->tensor.ndim, row->shape, sizeof row->shape);
+    row->why = reason_of(c, item);
     for (i = 0; i < item->part_count; i++)
-        printf("%s%s", i ? " + " : "", part_name(&item->parts[i]));
-    printf("%s(%s)\n", item->part_count ? "   " : "", reason_of(c, item));
+        if (!add_name(&row->theirs[i], part_name(&item->parts[i]))) return false;
+    return add_name(&row->ours, item->tensor.name);
+}
+
+/* Is it that item in another block? */
+static bool is_same_item(const layout_item *a, const layout_item *b)
+{
+    const char *x = strchr(a->tensor.name + strlen("blocks."), '.');
+    const char *y = strchr(b->tensor.name + strlen("blocks."), '.');
+    return a->block >= 0 && b->block >= 0 && x && y && !strcmp(x, y) &&
+           a->part_count == b->part_count && layout_is_stored(b);
+}
+
+static void print_row(const mapping_row *row)
+{
+    char name[GROUP_TEXT_SIZE];
+    int i;
+    printf("  %-32s %-16s ", group_text(&row->ours->items[0], name), row->shape);
+    for (i = 0; i < LAYOUT_MAX_PARTS && row->theirs[i]; i++)
+        printf("%s%s", i ? " + " : "", group_text(&row->theirs[i]->items[0], name));
+    printf("%s(%s)\n", i ? "  " : "", row->why);
+}
+
+/* All blocks at once where their names are alike. */
+static bool print_blocks(const conversion *c, const layout_item *first)
+{
+    mapping_row row = { 0 };
+    const layout_item *item = first, *end = c->plan.items + c->plan.count;
+    bool good = true;
+    int i, differ = 0;
+    for (; good && item < end; item++)
+        if (is_same_item(first, item)) good = add_item(&row, c, item);
+    for (i = 0; good && i < first->part_count; i++)
+        differ += row.theirs[i]->count > 1 || row.theirs[i]->more > 0;
+    if (good && differ == 0) print_row(&row);
+    for (item = first; good && differ > 0 && item < end; item++) {
+        if (!is_same_item(first, item)) continue;
+        free_row(&row);
+        good = add_item(&row, c, item);
+        if (good) print_row(&row);
+    }
+    free_row(&row);
+    return good;
+}
+
+static bool print_item(const conversion *c, const layout_item *item)
+{
+    mapping_row row = { 0 };
+    bool good;
+    if (item->block == 0) return print_blocks(c, item);
+    if (item->block > 0) return true;
+    good = add_item(&row, c, item);
+    if (good) print_row(&row);
+    free_row(&row);
+    return good;
 }
 
 void mapping_print(const conversion *c)
 {
+    bool good = true;
     size_t i;
-    for (i = 0; i < c->plan.count; i++)
-        if (layout_is_stored(&c->plan.items[i])) print_item(c, &c->plan.items[i]);
-    for (i = 0; i < c->structure.dropped_count; i++)
-        printf("%-51s <- %s\n", "(dropped)", c->structure.dropped[i]);
+    puts("mapping");
+    for (i = 0; good && i < c->plan.count; i++)
+        if (layout_is_stored(&c->plan.items[i])) good = print_item(c, &c->plan.items[i]);
+    if (!good) puts("  ...: out of memory");
+    if (c->plan.dropped_count > 0) puts("dropped");
     for (i = 0; i < c->plan.dropped_count; i++)
-        printf("%-51s <- %s\n", "(dropped)", c->plan.dropped[i].name);
+        printf("  %s  (%s)\n", c->plan.dropped[i].name, c->plan.dropped[i].why);
 }
+
+/* === As JSON === */
 
 static void put_item(json_writer *w, const conversion *c, const layout_item *item)
 {
     int i;
     json_put_begin(w, NULL, '{');
     json_put_text(w, "tensor", item->tensor.name);
+    json_put_begin(w, "shape", '[');
+    for (i = 0; i < item->tensor.ndim; i++) json_put_integer(w, NULL, item->dims[i]);
+    json_put_end(w, ']');
     json_put_begin(w, "from", '[');
     for (i = 0; i < item->part_count; i++) json_put_text(w, NULL, part_name(&item->parts[i]));
     json_put_end(w, ']');

@@ -5,10 +5,10 @@
 #include "base/json.h"
 #include "convert/conversion.h"
 
-/* One line for each tensor of the file, then the tensors that are dropped. */
+/* One line for each tensor of the file, or of all blocks, then the tensors that are dropped. */
 void mapping_print(const conversion *c);
 
-/* The same as an array "mapping" of objects. */
+/* The former as an array "mapping" of objects, each tensor by itself. */
 void mapping_put(json_writer *w, const conversion *c);
 
 #endif

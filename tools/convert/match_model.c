@@ -90,10 +90,10 @@ static void free_plan(match_plan *p)
 
 static bool make_plan(match_model *m, match_plan *p, report *r)
 {
-    size_t i;
     findings open = { 0 };
     const bool good = layout_make_plan(&m->c.map, &m->c.model, &m->c.options->ignore, &p->plan,
                                        &open, r);
+    size_t i;
     findings_free(&open);
     if (!good) return false;
     p->sources = malloc((p->plan.count + 1) * sizeof *p->sources);

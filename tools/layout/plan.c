@@ -645,6 +645,16 @@ bool layout_make_plan(const layout_map *map, const settings_resolved *model,
     return false;
 }
 
+bool layout_add_dropped(layout_plan *plan, const char *name, const char *why)
+{
+    layout_dropped *dropped = realloc(plan->dropped, (plan->dropped_count + 1) * sizeof *dropped);
+    if (!dropped) return false;
+    plan->dropped = dropped;
+    dropped[plan->dropped_count].name = name;
+    dropped[plan->dropped_count++].why = why;
+    return true;
+}
+
 void layout_free_plan(layout_plan *plan)
 {
     size_t i;

@@ -58,6 +58,9 @@ typedef struct layout_plan {
  * fit is noted in *f, and refused at the end. */
 bool layout_make_plan(const layout_map *map, const settings_resolved *model,
                       const text_list *ignore, layout_plan *plan, findings *f, report *r);
+/* What was dropped before the layout was known. False: out of memory. */
+bool layout_add_dropped(layout_plan *plan, const char *name, const char *why);
+
 void layout_free_plan(layout_plan *plan);
 
 /* The item of the self-test; NULL for a file without one. */

@@ -484,8 +484,9 @@ static bool note_dropped(const structure_parts *p, structure *s, report *r)
     if (!s->dropped) return report_no_memory(r);
     for (i = 0; i < p->count; i++) {
         if (!p->parts[i].is_dropped) continue;
-        s->dropped[s->dropped_count] = strdup(p->parts[i].weight->name);
-        if (!s->dropped[s->dropped_count++]) return report_no_memory(r);
+        s->dropped[s->dropped_count].why = p->parts[i].reason;
+        s->dropped[s->dropped_count].name = strdup(p->parts[i].weight->name);
+        if (!s->dropped[s->dropped_count++].name) return report_no_memory(r);
     }
     return true;
 }
@@ -552,7 +553,7 @@ bool structure_find(checkpoint *c, const text_list *ignore, structure *s, report
 void structure_free(structure *s)
 {
     size_t i;
-    for (i = 0; i < s->dropped_count; i++) free((char *)(uintptr_t)s->dropped[i]);
+    for (i = 0; i < s->dropped_count; i++) free(s->dropped[i].name);
     free(s->dropped);
     free(s->reasons);
     memset(s, 0, sizeof *s);

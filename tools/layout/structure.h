@@ -29,11 +29,16 @@ typedef struct structure_note {
     char what[160], why[160], option[160];
 } structure_note;
 
+typedef struct structure_dropped {
+    char *name;                 /* as the file has it */
+    const char *why;            /* "of whole numbers" */
+} structure_dropped;
+
 typedef struct structure {
     bool found;
     structure_note notes[STRUCTURE_MAX_NOTES];
     int note_count;
-    const char **dropped;       /* tensors that play no part, as the file names them */
+    structure_dropped *dropped; /* tensors that play no part */
     size_t dropped_count;
     /* For each tensor of the checkpoint as it is afterwards: why it has this role. */
     const char **reasons;

@@ -261,10 +261,10 @@ static bool drop_parts(structure_parts *p, const text_list *ignore, report *r)
             part->reason = "by --ignore";
         } else if (dtype == CHECKPOINT_BOOL) {
             if (!is_constant(p->checkpoint, part->weight, &part->is_dropped, r)) return false;
-            part->reason = "a mask that masks nothing";
+            part->reason = "of a mask that masks nothing";
         } else if (!checkpoint_is_float(dtype)) {
             part->is_dropped = true;
-            part->reason = "whole numbers, not weights";
+            part->reason = "of whole numbers";
         }
     }
     return true;

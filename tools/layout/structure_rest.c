@@ -50,7 +50,7 @@ static bool is_token(const structure_parts *p, const structure_part *part)
 static void name_token(structure_parts *p, structure_part *part)
 {
     if (!is_open(part) || !is_token(p, part)) return;
-    if (structure_says(part, "mask masked")) drop(part, "a token of training");
+    if (structure_says(part, "mask masked")) drop(part, "of training alone");
     else if (structure_says(part, "dist distill distillation"))
         structure_name(part, "dist_token", by_name);
     else if (structure_says(part, "reg register registers"))

@@ -125,6 +125,10 @@ const layout layout_simple_vit = {
     LAYOUT_FROM2("{b}mlp.fc2", mlp "fn.net.3"),                                                  \
     LAYOUT_FROM2("{b}mlp.fc2", mlp "fn.net.2")
 
+#define ONE_LAYER(part)                                                                          \
+    { "head." part, LAYOUT_STACK, NULL, { "mlp_head.1." part, NULL, NULL },                      \
+      { "!mlp_head.3.weight", "!mlp_head.4.weight" } }
+
 static const layout_rule lucidrains_2020_rules[] = {
     OLD_BRANCHES("{b}0.fn.", "{b}1.fn."),
     LAYOUT_WHEN2("fc_norm", "mlp_head.0", "mlp_head.1.weight"),
@@ -134,7 +138,7 @@ static const layout_rule lucidrains_2020_rules[] = {
     LAYOUT_FROM2("head", "mlp_head.4"),
     LAYOUT_FROM2("head", "mlp_head.3"),
     LAYOUT_FROM2("head", "mlp_head.2"),
-    LAYOUT_FROM2("head", "mlp_head.1"),
+    ONE_LAYER("weight"), ONE_LAYER("bias"),
     LAYOUT_END
 };
 

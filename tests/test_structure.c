@@ -1,0 +1,97 @@
+/* test_structure.c - matching by structure: random models, and checkpoints of as many tensors as
+ * are allowed whose names are the worst to match.
+ *
+ *     test_structure tests/data [MODELS]
+ */
+#include "layout/structure.h"
+
+#include <time.h>
+
+#include "named_tensors.h"
+#include "test.h"
+
+static const text_list none;
+
+/* Finds what it can, reads what was found; true if there was something. */
+static bool match(named_tensors *tensors, report *r)
+{
+    size_t size, i;
+    uint8_t *file = named_file(tensors, &size);
+    structure found;
+    checkpoint *c;
+    bool good = false;
+    *r = report_make();
+    if (checkpoint_open_memory("random", file, size, &c, r)) {
+        good = structure_find(c, &none, &found, r);
+        CHECK(good != r->failed);
+        for (i = 0; good && i < checkpoint_count(c); i++) {
+            const checkpoint_tensor_info *t = checkpoint_tensor(c, i);
+            float value;
+            CHECK(checkpoint_read(c, t, t->count - 1, 1, &value, r));
+        }
+        structure_free(&found);
+    }
+    checkpoint_close(c);
+    free(file);
+    return good;
+}
+
+static void test_random(int models)
+{
+    uint64_t state = 1;
+    uint8_t bytes[160];
+    int i, found = 0;
+    size_t k;
+    for (i = 0; i < models; i++) {
+        named_bytes source = { bytes, 0 };
+        named_tensors tensors = { 0 };
+        report r;
+        for (k = 0; k < sizeof bytes; k++) {
+            state = state * 6364136223846793005u + 1442695040888963407u;
+            bytes[k] = (uint8_t)(state >> 56);
+        }
+        source.size = 20 + (size_t)(state >> 33) % (sizeof bytes - 20);
+        named_model(&source, &tensors);
+        found += match(&tensors, &r);
+    }
+    printf("%d of %d random models were found\n", found, models);
+}
+
+/* So many tensors, named by their number in ways that make many groups of them; every so many have
+ * one dimension. */
+static void test_many(const char *what, const char *format, int modulus, int vectors)
+{
+    named_tensors tensors = { 0 };
+    char name[200];
+    clock_t start;
+    report r;
+    int i;
+    for (i = 0; i < 8192; i++) {
+        const int dims[4] = { 2, i / modulus % vectors == 0 ? 0 : 2, 0, 0 };
+        snprintf(name, sizeof name, format, i % modulus, i / modulus);
+        named_add(&tensors, name, dims);
+    }
+    start = clock();
+    (void)match(&tensors, &r);
+    printf("%s: %.2f s: %.60s\n", what, (double)(clock() - start) / CLOCKS_PER_SEC, r.text);
+    CHECK(clock() - start < 20 * CLOCKS_PER_SEC);   /* far less without sanitizers */
+}
+
+int main(int argc, char **argv)
+{
+    test_random(argc > 2 ? atoi(argv[2]) * 100 : 20000);
+    test_many("one list", "l.%d.w%d.weight", 8192, 1);
+    test_many("many blocks", "l.%d.w%d.weight", 1024, 4);
+    test_many("many places", "l.%d.w%d.weight", 8, 3);
+    test_many("too many places", "l.%d.w%d.weight", 2, 3);
+    test_many("places as numbers", "l.%d.%d.weight", 8, 3);
+    test_many("one block of lists", "block.q.%d.%d.weight", 90, 3);
+    test_many("numbers everywhere", "0.1.2.3.%d.0.%d.1.weight", 90, 3);
+    test_many("many lists", "%d.w%d.attn.q.weight", 16, 3);
+    test_many("no numbers", "w%da%d.weight", 90, 2);
+    test_many("no numbers, vectors alone", "n%da%d.weight", 8192, 1);
+    test_many("words", "attn.q.k.v.norm.mlp.head.w%da%d.weight", 16, 2);
+    test_many("words of a block", "l.%d.attn.q.k.v.norm.mlp.head.w%d.weight", 16, 3);
+    test_many("biases", "w%da%d.bias", 8192, 1);
+    return test_summary();
+}
