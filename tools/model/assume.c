@@ -149,9 +149,9 @@ static bool assume_side_by_side(const assumer *a)
     const int stride = a->model->notes.positions_resampled ? other_stride(a) : 0;
     char why[160];
     if (stride == 0 || settings_origin(a->all, SETTING_PATCH_STRIDE) >= 0) return true;
-    snprintf(why, sizeof why, "side by side, so the positions of %d x %d patches are resampled; "
-             "patch_stride=%d would fit as they are", stored->grid_height, stored->grid_width,
-             stride);
+    snprintf(why, sizeof why, "patches side by side, for which the positions of %d x %d are "
+             "resampled; patch_stride=%d fits them as they are", stored->grid_height,
+             stored->grid_width, stride);
     return assume(a, SETTING_PATCH_STRIDE, a->model->config.patch_size, why);
 }
 
