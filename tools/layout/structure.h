@@ -11,7 +11,7 @@
  *     structure_groups.c   parts into blocks
  *     structure_block.c    roles within a block
  *     structure_rest.c     roles before and after the blocks
- *     structure.c          puts the roles' names on the tensors, folded where needed
+ *     structure_tensors.c  puts the roles' names on the tensors, folded where needed
  */
 #ifndef STRUCTURE_H
 #define STRUCTURE_H
