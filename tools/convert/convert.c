@@ -163,16 +163,16 @@ static bool use_structure(conversion *c, report *r)
 }
 
 /* By the tables, or by structure where no table explains all tensors. What the structure lacks is
- * told where it knows the blocks, and where no table comes close. */
+ * told where it found blocks, and where no table comes close. */
 static bool find_layout(conversion *c, report *r)
 {
     const text_list *ignore = &c->options->ignore;
     report by_structure = report_make();
     const bool detected = layout_detect(c->checkpoint, &c->map, r);
-    if (detected && !layout_falls_short(&c->map, ignore)) return true;
+    if ((detected && !layout_falls_short(&c->map, ignore)) || r->no_memory) return detected;
     if (structure_find(c->checkpoint, ignore, &c->structure, &by_structure))
         return use_structure(c, r);
-    if (!c->structure.has_blocks && (detected || c->map.layout)) return detected;
+    if (c->structure.has_no_blocks && (detected || c->map.layout)) return detected;
     *r = by_structure;
     return false;
 }
