@@ -15,6 +15,7 @@
 #include "base/paths.h"
 #include "base/report.h"
 #include "base/text.h"
+#include "cli/model.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/progress.h"
@@ -83,9 +84,13 @@ static bool classifier_open(classifier *c, const choices *chosen) {
     const int *size = chosen->img_size;
     vit_params params = { 0 };
     vit_result result;
+    report r = report_make();
 
-    if (vit_model_open(path, 0, &c->model) != VIT_OK ||
-        (size[0] && vit_model_resize(&c->model, size[0], size[1]) != VIT_OK)) {
+    if (!cli_model_open(path, 0, &c->model, &r)) {
+        report_print(&r, PROGRAM);
+        return false;
+    }
+    if (size[0] && vit_model_resize(&c->model, size[0], size[1]) != VIT_OK) {
         report_error(PROGRAM, path, "%s", c->model.detail);
         return false;
     }

@@ -25,6 +25,7 @@
 #include "base/paths.h"
 #include "base/report.h"
 #include "base/text.h"
+#include "cli/model.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/progress.h"
@@ -828,12 +829,13 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
 }
 
 static bool open_model(const char *path, vit_model *model) {
+    report r = report_make();
     if (!path) {
         report_error(PROGRAM, NULL, "the bundled model was not found; give one with -m MODEL.vit");
         return false;
     }
-    if (vit_model_open(path, 0, model) != VIT_OK) {
-        report_error(PROGRAM, path, "%s", model->detail);
+    if (!cli_model_open(path, 0, model, &r)) {
+        report_print(&r, PROGRAM);
         return false;
     }
     if (model->config.num_classes > 0) return true;

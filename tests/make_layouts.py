@@ -615,8 +615,6 @@ def write_lucidrains():
          twin_options="pool=token pool_prefix=1")
     case("lucidrains_mean", s, t, "lucidrains", "--set heads=2 --set pool=avg", eps="1e-5",
          twin_options="pool=avg pool_prefix=1")
-    case("lucidrains_untold", s, "pool: cannot be seen in a checkpoint of "
-         "lucidrains/vit-pytorch; give --set pool=token", None, "--set num_heads=2")
     write_lucidrains_2020()
     write_lucidrains_eras()
 
@@ -678,8 +676,10 @@ def write_lucidrains_2020():
     case("lucidrains_2021-01-21", s, t, "lucidrains_2020-12", told +
          " --set pool=avg --set attn_root=head_dim", eps="1e-5",
          twin_options="pool=avg pool_prefix=1")
-    case("lucidrains_2020_untold", s, "pool, num_heads, attn_root cannot be seen in a checkpoint "
-         "of lucidrains/vit-pytorch of 2020; give --set pool=token", None)
+    case("lucidrains_2020_untold", s, "pool: cannot be seen in a checkpoint "
+         "of lucidrains/vit-pytorch of 2020; give --set pool=token ... num_heads: cannot ... "
+         "--set attn_root=embed_dim (until 2021-01-21) or --set attn_root=head_dim ... give: "
+         "--set pool=token|avg --set num_heads=N --set attn_root=embed_dim|head_dim", None)
 
 
 def lucidrains_stem(t):

@@ -21,6 +21,10 @@ static void test_reports(void)
     CHECK(!report_file(&r, "no failure, no file") && !r.failed && r.text[0] == '\0');
     CHECK(!report_fail(&r, "a\nb\x7f%d", 5) && r.failed && strcmp(r.text, "a?b?5") == 0);
     CHECK(!report_fail(&r, "another") && strcmp(r.text, "a?b?5") == 0);
+    CHECK(report_line(&r, 0, "c\nd") && strcmp(r.text, "a?b?5\nc?d") == 0);
+    CHECK(!report_line(&r, REPORT_SIZE - 10, "e") && strcmp(r.text, "a?b?5\nc?d") == 0);
+    CHECK(report_line(&r, REPORT_SIZE - 12, "f") && strcmp(r.text, "a?b?5\nc?d\nf") == 0);
+    r.text[5] = '\0';
     CHECK(!report_file(&r, "f\tle") && strcmp(r.text, "f?le: a?b?5") == 0);
     CHECK(!report_file(&r, "another") && strcmp(r.text, "f?le: a?b?5") == 0);
     memset(name, 'n', sizeof name - 1);
@@ -133,7 +137,10 @@ static void test_tensors(void)
     int i;
     for (i = 0; i < VIT_NUM_DTYPES; i++)
         CHECK(tensor_find_dtype(tensor_dtype_name((vit_dtype)i)) == i);
-    CHECK(tensor_find_dtype("F32") == -1);
+    CHECK(tensor_find_dtype("F32") == -1 && tensor_find_dtype("float64") == -1);
+    CHECK(tensor_find_dtype("fp32") == VIT_F32 && tensor_find_dtype("float32") == VIT_F32);
+    CHECK(tensor_find_dtype("fp16") == VIT_F16 && tensor_find_dtype("float16") == VIT_F16);
+    CHECK(tensor_find_dtype("half") == VIT_F16 && tensor_find_dtype("bfloat16") == VIT_BF16);
     CHECK(!strcmp(shape_text(dims, 2, text, sizeof text), "[192, 3]"));
     CHECK(!strcmp(shape_text(dims, 0, text, sizeof text), "[]"));
     CHECK(strlen(shape_text(dims, 8, text, sizeof text)) < SHAPE_TEXT_SIZE && strchr(text, ']'));

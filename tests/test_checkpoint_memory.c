@@ -239,7 +239,10 @@ static void test_checkpoints(const char *data)
         "zip.pt", "legacy.pt", "legacy_protocol4.pt", "wrapped.pt", "nested.pt", "deflate.pt",
         "zip64.pt", "big_endian.pt", "model.safetensors", "shards", "torchscript.pt", "complex.pt",
         "subclass.pt", "../layouts/jax/model.npz", "../layouts/jax_gap/model.npz",
-        "../layouts/vit_cpp/model.gguf"
+        "../layouts/vit_cpp/model.gguf", "../modules/whole.pt", "../modules/odd.pt",
+        "../modules/scripted.pt", "../modules/frozen.pt", "../modules/arrays2.pkl",
+        "../modules/tensors4.pkl", "../modules/big2.pkl", "../modules/several.pt",
+        "../modules/one.tar"
     };
     char path[1024];
     size_t i;

@@ -136,6 +136,31 @@ for program in "$classify" "$evaluate" "$info" "$run"; do
     err "^$name: standard output: No space left on device$"
 done
 
+# --- what is no model ---------------------------------------------------------------------
+
+# opens FILE MESSAGE: what every program says of it in the place of a model.
+opens() {
+    local program
+    for program in "$info $1" "$run -m $1 --image $root/examples/cat.ppm" "$evaluate -m $1 $work" \
+        "$classify -m $1 $root/examples/cat.ppm" "$bin/tools/vit-bench -m $1"; do
+        # shellcheck disable=SC2086 # words
+        try $program
+        is 1
+        lines err 1
+        err "$2"
+    done
+}
+checkpoints=$root/tests/data/checkpoints
+for name in zip legacy; do
+    opens "$checkpoints/$name.pt" \
+        "$name\.pt: is a PyTorch checkpoint; convert it first: vit-convert .* -o $name\.vit$"
+done
+opens "$checkpoints/small.safetensors" "is a safetensors checkpoint; .* -o small\.vit$"
+opens "$root/tests/data/layouts/jax_map/model.npz" "is an \.npz of NumPy arrays; .* -o model\.vit$"
+opens "$work/nosuch.vit" 'nosuch\.vit: cannot be opened: No such file or directory$'
+opens "$checkpoints" 'checkpoints: is a folder, not a \.vit file$'
+opens "$root/README.md" 'README\.md: it has no \.vit magic number$'
+
 # --- classify -----------------------------------------------------------------------------
 
 try "$classify" -m "$model" "$cat"

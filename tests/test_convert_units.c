@@ -234,6 +234,10 @@ static void check_unknown(const char *name, const char *nearest)
 static void test_unknown_names(void)
 {
     check_unknown("vit_tiny_patch16", "nearest: vit_tiny_patch16_224, vit_tiny_patch16_384");
+    check_unknown("vit_tiny", "nearest: vit_tiny_patch16_224, vit_tiny_patch16_384");
+    check_unknown("deit_tiny", "nearest: deit_tiny_patch16_224, deit_tiny_distilled_patch16_224");
+    check_unknown("ViT-Tiny", "nearest: vit_tiny_patch16_224,");
+    check_unknown("vit_b_16", "vit_base_patch16_224");
     check_unknown("deit_tiny_patch_16_224", "nearest: deit_tiny_patch16_224,");
     check_unknown("vit-base-patch16-224", "vit_base_patch16_224");
     check_unknown("", "unknown architecture");
@@ -1090,7 +1094,8 @@ static void test_resolve(void)
         { "has_diff_attn=1", "", "", "num_heads=192", 197, 0, 576, 0, "head_dim" },
         { "", "", "", "in_chans=0", 197, 0, 576, 768, "is not in_chans 0 x a square" },
         { "", "", "", "patch_size=16", 197, 0, 576, 768, "in_chans=3" },
-        { "", "", "", "patch_size=0", 197, 0, 576, 0, "patch_size: nothing shows it; give --set patch_size=N" },
+        { "", "", "", "patch_size=0", 197, 0, 576, 0,
+          "patch_size: nothing shows it; give --set patch_size=N" },
         { "", "", "", "patch_size=2000000000", 197, 0, 576, 0, "img_height 2.8e+10 is out of" },
         { "stem=resnet stem_stage1=1", "", "", "", 197, 0, 576, 0, "stem and stem_width need" },
         { "stem=resnet stem_stage1=1 stem_stage2=1", "", "", "patch_size=12", 197, 0, 576, 0,
@@ -1117,8 +1122,10 @@ static void test_resolve(void)
           "positions=0" },
         { "has_cls_token=0", "", "", "positions=none pool=avg activation=gelu", 196, 0, 576, 0,
           "says positions none, pos_embed with 196 rows says all" },
-        { "", "", "", "pos_first_rows=1", 197, 0, 576, 0, "img_size: it tells how many of the first rows" },
-        { "", "", "", "pos_first_rows=1 img_height=32", 197, 0, 576, 0, "img_size: it tells how many of the first" },
+        { "", "", "", "pos_first_rows=1", 197, 0, 576, 0,
+          "img_size: it tells how many of the first rows" },
+        { "", "", "", "pos_first_rows=1 img_height=32", 197, 0, 576, 0,
+          "img_size: it tells how many of the first" },
         { "", "", "", "pos_first_rows=1 img_size=32", 197, 0, 576, 0, "img_width=32" },
         { "", "", "", "pos_first_rows=1 positions=patches img_size=224", 196, 0, 576, 0,
           "positions=1" },
@@ -1552,7 +1559,7 @@ static void fill_head(tiny_file *f, float value)
     vit_model_close(&model);
 }
 
-static double compare_heads(float a, float b, const photo_list *photos)
+static double compare_heads(float a, float b, photo_list *photos)
 {
     const tiny_options o = tiny_defaults();
     tiny_file f = tiny_build(&o), g = tiny_copy(&f);

@@ -411,10 +411,11 @@ static bool may_be_absent(const outcome *base, const char *name)
     return false;
 }
 
-/* Of EVA-02's tables the name says what they are of, and the numbers are not read. */
+/* The names of these say what they, or others beside them, are of; the numbers are not read. */
 static bool is_read(const entry *e)
 {
-    return e->matters && !ends_with(e->name, "rope.freqs_cos");
+    return e->matters && !ends_with(e->name, "rope.freqs_cos") &&
+           !ends_with(e->name, "token_embedding.weight");
 }
 
 static bool same(const outcome *o, const outcome *base)

@@ -243,7 +243,7 @@ static const row others[] = {
     { "torch.nn: activation", "torch_nn/model.pt", HEADS " pool=token block_type=post_norm", NULL,
       NULL, "!give --set activation=relu (its default) or --set activation=gelu" },
     { "torch.nn: the module around it", "torch_nn/model.pt",
-      HEADS " activation=relu block_type=post_norm", NULL, NULL, "!give --set pool=token or" },
+      HEADS " activation=relu block_type=post_norm", NULL, NULL, "pool=token" },
     { "torch.nn: nhead", "torch_nn/model.pt", "pool=token activation=relu block_type=post_norm",
       NULL, NULL, "!give --set num_heads=N" },
     { "vit-pytorch: LayerNorm, nn.GELU", "lucidrains/model.safetensors", HEADS " pool=avg", NULL,
@@ -350,7 +350,7 @@ static const row heads[] = {
       ";patch_embed.backbone.stages.1000.blocks.0.conv1.weight 1", "", NULL, NULL,
       "!1 unknown tensor" },
     { "timm: no model so wide", TIMM_TENSORS("80", "240"), "", NULL, NULL,
-      "!give --set num_heads=N (1, 2, 4, 5, 8 or 10), --arch NAME or --config FILE" },
+      "!give --set num_heads=N (1, 2, 4, 5, 8, 10, 16, 20 or 40)" },
     { "open_clip: head_width", CLIP_TENSORS("320", "960"), "",
       "{\"model_cfg\": {\"vision_cfg\": {}}}", NULL, "num_heads=5 head_dim=64" },
     { "AIMv2: 128 wide", AIMV2_TENSORS("384", "1152"), "", NULL, NULL, "num_heads=3 head_dim=128" }

@@ -170,6 +170,61 @@ static void test_shuffled(const char *folder)
     }
 }
 
+/* Of a size that f16 has normal numbers for; cut, not rounded. */
+static uint16_t half_of(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return (uint16_t)((bits >> 16 & 0x8000) | ((bits >> 23 & 255) - 112) << 10 |
+                      (bits >> 13 & 1023));
+}
+
+/* About -1 to 1, but not too close to 0. */
+static float noise(unsigned *state)
+{
+    const float x = (float)(next_random(state) % 1000 + 10) / 1000;
+    return next_random(state) % 2 ? x : -x;
+}
+
+/* Rows of four heads: each has a direction of its own, and one that two of them share. */
+static void write_alike(uint16_t *q, uint16_t *k, float shared, unsigned *state)
+{
+    float own[4][2][WIDTH], common[2][2][WIDTH];
+    int row, side, i;
+    for (i = 0; i < 4 * 2 * WIDTH; i++) (&own[0][0][0])[i] = noise(state);
+    for (i = 0; i < 2 * 2 * WIDTH; i++) (&common[0][0][0])[i] = noise(state) * shared;
+    for (row = 0; row < WIDTH; row++) {
+        const float sign = next_random(state) % 2 ? 1.0f : -1.0f;
+        for (side = 0; side < 2; side++)
+            for (i = 0; i < WIDTH; i++) {
+                const float x = own[row / 8][side][i] + common[row / 16][side][i];
+                (side ? k : q)[row * WIDTH + i] = half_of(sign * x + 2 * noise(state));
+            }
+    }
+}
+
+/* Two pairs of heads that resemble each other must not pass for two heads. */
+static void test_alike(const char *folder)
+{
+    unsigned state = 1;
+    int i, block;
+    for (i = 0; i <= 8; i++) {
+        fixture f = load(folder, 4);
+        heads_evidence e;
+        for (block = 0; block < 2; block++) {
+            char name[64];
+            uint16_t *qkv;
+            snprintf(name, sizeof name, "blocks.%d.attn.qkv.weight", block);
+            qkv = values_of(&f, name);
+            if (qkv) write_alike(qkv, qkv + WIDTH * WIDTH, (float)i * 0.25f, &state);
+        }
+        e = read_heads(&f);
+        CHECK_MSG(e.ranked[0].heads == 4, "%d scores %g, %d %g", e.ranked[0].heads,
+                  e.ranked[0].score, e.ranked[1].heads, e.ranked[1].score);
+        CHECK(e.is_clear == (i <= 4));   /* beyond, two heads score nearly as much, or more */
+    }
+}
+
 static void test_broken(const char *folder)
 {
     static const uint16_t fillers[] = { 0, 0x3C00, 0x7E00, 0xFC00 };   /* 0, 1, NaN, -inf */
@@ -210,7 +265,8 @@ static void test_texts(void)
 {
     const heads_evidence clear = { { { 3, 154.4 }, { 6, 94.7 }, { 2, 79.7 } }, 3, true };
     const heads_evidence hint = { { { 4, 6.24 }, { 8, 3.9 }, { 1, 0 }, { 2, 0 } }, 4, false };
-    const heads_evidence none = { { { 2, 1 }, { 1, 0 } }, 2, false }, unread = { { { 0, 0 } }, 0, 0 };
+    const heads_evidence none = { { { 2, 1 }, { 1, 0 } }, 2, false };
+    const heads_evidence unread = { { { 0, 0 } }, 0, false };
     heads_evidence many = { { { 0, 0 } }, HEADS_MOST, false };
     char text[HEADS_TEXT];
     int i;
@@ -232,6 +288,7 @@ int main(int argc, char **argv)
     test_trained(folder);
     test_told(folder);
     test_shuffled(folder);
+    test_alike(folder);
     test_broken(folder);
     test_widths(folder);
     test_texts();

@@ -120,9 +120,10 @@ wanted() {
     return 1
 }
 
-# A table that is not in LAYOUT_LIST is never tried.
+# A table that is not in LAYOUT_LIST is never tried, but for those of structure.c.
 for name in $(sed -n 's/^const layout layout_\([a-z0-9_]*\) = .*/\1/p' tools/layout/tables/*.c); do
     [ ${#only[@]} = 0 ] || break
+    [[ $name == own* ]] && continue
     if grep -q "X($name)" tools/layout/tables/tables.h; then pass
     else fail "layout_$name is not in LAYOUT_LIST of tools/layout/tables/tables.h"; fi
 done

@@ -79,7 +79,8 @@ static checkpoint *open_expected(const char *folder, char *line)
     *wrapper++ = '\0';
     c = open_weights(folder, name, NULL);
     CHECK_MSG(c && !strcmp(checkpoint_kind(c), kind) && !strcmp(checkpoint_wrapper(c), wrapper),
-              "%s: %s in \"%s\"", name, c ? checkpoint_kind(c) : "", c ? checkpoint_wrapper(c) : "");
+              "%s: %s in \"%s\"", name, c ? checkpoint_kind(c) : "",
+              c ? checkpoint_wrapper(c) : "");
     return c;
 }
 
@@ -181,8 +182,8 @@ static void test_settings(const char *folder)
                    "norm_eps=1e-05 (blocks.0.norm1.code.layer_norm_eps), activation=gelu_tanh "
                    "(blocks.0.mlp.act.code.activation)", false);
     check_settings(folder, "encoder.pt", "num_heads=4 (layers.0.self_attn.num_heads), "
-                   "norm_eps=1e-05 (layers.0.norm1.eps), block_type=pre_norm (layers.0.norm_first), "
-                   "activation=relu (layers.0.activation)", true);
+                   "norm_eps=1e-05 (layers.0.norm1.eps), block_type=pre_norm "
+                   "(layers.0.norm_first), activation=relu (layers.0.activation)", true);
     check_settings(folder, "frozen.pt", "num_heads=2 (code.num_heads), norm_eps=1e-05 "
                    "(code.layer_norm_eps), activation=gelu_tanh (code.activation)", false);
     check_settings(folder, "arrays4.pkl", "", false);

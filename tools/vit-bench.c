@@ -20,6 +20,7 @@
 #include "bench/operations.h"
 #include "bench/peak.h"
 #include "bench/random_model.h"
+#include "cli/model.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/progress.h"
@@ -153,8 +154,9 @@ static void name_model(bench *b) {
 }
 
 static bool open_model(bench *b) {
-    if (vit_model_open(b->path, 0, &b->model) != VIT_OK) {
-        report_error(PROGRAM, b->path, "%s", b->model.detail);
+    report r = report_make();
+    if (!cli_model_open(b->path, 0, &b->model, &r)) {
+        report_print(&r, PROGRAM);
         return false;
     }
     name_model(b);

@@ -141,11 +141,20 @@ static int usage_error(const char *message)
     return CLI_USAGE;
 }
 
+/* Mostly a value with a space before or in it. */
+static int two_checkpoints(const text_list *operands)
+{
+    report_error(PROGRAM, NULL, "expected one CHECKPOINT, found '%.150s' and '%.150s' "
+                 "(--help tells more)", operands->items[0], operands->items[1]);
+    return CLI_USAGE;
+}
+
 static int run(arguments *a, const text_list *operands)
 {
     const vit_dtype dtype = a->convert.dtype;
     if (a->list_archs) return print_archs(), CLI_OK;
-    if (operands->count != 1) return usage_error("expected one CHECKPOINT");
+    if (operands->count > 1) return two_checkpoints(operands);
+    if (operands->count < 1) return usage_error("expected one CHECKPOINT");
     if (!a->convert.output && !a->convert.plan) return usage_error("expected -o FILE");
     if (a->convert.keep.count > 0 && !tensor_is_quantised(dtype))
         return usage_error("--keep: expected --dtype int8 or int4");
@@ -169,12 +178,12 @@ static int run(arguments *a, const text_list *operands)
 static char *make_notes(void)
 {
     static const char intro[] =
-        "CHECKPOINT is safetensors (also sharded), a PyTorch .pth, .pt or .bin of any age (a state\n"
-        "dict, a whole model or TorchScript), a pickle of tensors or arrays, a JAX .npz, a file of\n"
-        "vit.cpp (no other GGUF), a tar with one of them inside or a folder. config.json next to it\n"
-        "is read unless --config is given. The library that wrote it is recognised by the\n"
-        "names of the tensors: timm, transformers, torchvision, open_clip, JAX, torch.nn,\n"
-        "vit-pytorch.\n"
+        "CHECKPOINT is safetensors (also sharded), a PyTorch .pth, .pt or .bin of any age (a\n"
+        "state dict, a whole model or TorchScript), a pickle of tensors or arrays, a JAX .npz,\n"
+        "a file of vit.cpp (no other GGUF), or a tar or folder with one of them. config.json\n"
+        "next to it is read unless --config is given. The library that wrote it is recognised\n"
+        "by the names of the tensors: timm, transformers, torchvision, open_clip, JAX,\n"
+        "torch.nn, vit-pytorch.\n"
         "\nSettings for --set, which override everything that is found otherwise:\n"
         "  img_size=N or HxW, mean=M[,M...], std=S[,S...]\n";
     char *text = malloc(sizeof intro + SETTING_COUNT * 128);
@@ -211,7 +220,8 @@ int main(int argc, char **argv)
           "up to 256 wide; --keep none keeps nothing", CLI_LIST, &a.convert.keep, 0, 0 },
         { 0, "calibrate", "IMAGES", "an image or a folder, may be repeated: a few dozen or\n"
           "hundred images like those that the model will see. int8, int4 and\n"
-          "bf16 lose less with them", CLI_LIST, &a.convert.calibrate, 0, 0 },
+          "bf16 lose less with them. Those that cannot be read are left out",
+          CLI_LIST, &a.convert.calibrate, 0, 0 },
         { 0, "calibrate-max", "N", "use at most N of them, evenly spaced (default 256)", CLI_INT,
           &a.convert.calibrate_max, 1, 65536 },
         { 0, "report", "IMAGES", "report the error against f32 on these images instead of those\n"

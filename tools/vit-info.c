@@ -14,6 +14,7 @@
 #include "base/source.h"
 #include "base/tensor.h"
 #include "base/text.h"
+#include "cli/model.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "model/describe.h"
@@ -512,6 +513,7 @@ static bool inform(const char *path, const choices *chosen) {
     vit_model model;
     totals *sum = malloc(sizeof *sum);
     check result;
+    report r = report_make();
     bool sound = true;
     if (chosen->sha256 && !hash_matches(path, chosen->sha256)) {
         free(sum);
@@ -521,8 +523,8 @@ static bool inform(const char *path, const choices *chosen) {
         report_error(PROGRAM, path, "out of memory");
         return false;
     }
-    if (vit_model_open(path, 0, &model) != VIT_OK) {
-        report_error(PROGRAM, path, "%s", model.detail);
+    if (!cli_model_open(path, 0, &model, &r)) {
+        report_print(&r, PROGRAM);
         free(sum);
         return false;
     }

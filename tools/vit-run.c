@@ -18,6 +18,7 @@
 #include "base/tensor.h"
 #include "base/text.h"
 #include "checkpoint/npy.h"
+#include "cli/model.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/progress.h"
@@ -421,9 +422,10 @@ static bool check_choices(const run *r) {
 
 static bool open_all(run *r) {
     double start = cli_now_ms();
+    report failure = report_make();
     vit_result result;
-    if (vit_model_open(r->chosen->model, 0, &r->model) != VIT_OK) {
-        report_error(PROGRAM, r->chosen->model, "%s", r->model.detail);
+    if (!cli_model_open(r->chosen->model, 0, &r->model, &failure)) {
+        report_print(&failure, PROGRAM);
         return false;
     }
     if (r->chosen->img_size[0] &&

@@ -11,6 +11,7 @@
 
 #include "base/report.h"
 #include "checkpoint/checkpoint.h"
+#include "layout/attributes.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -38,6 +39,18 @@ static inline bool fuzz_read_tensor(checkpoint *c, const checkpoint_tensor_info 
            checkpoint_read(c, t, t->count - count, count, values, r);
 }
 
+/* What the checkpoint says beside its tensors is text, in one line. */
+static inline bool fuzz_read_attributes(checkpoint *c, report *r) {
+    static settings all[FROM_COUNT];
+    attributes_told told;
+    memset(all, 0, sizeof all);
+    for (size_t i = 0; i < checkpoint_attribute_count(c); i++) {
+        const checkpoint_attribute *a = checkpoint_attribute_at(c, i);
+        fuzz_require(!strpbrk(a->name, "\n\r") && !strpbrk(a->value, "\n\r"), "one line");
+    }
+    return attributes_put(c, all, &told, r) || report_file(r, "input");
+}
+
 /* Opens a checkpoint and reads from all of its tensors. A refusal must say why, in one line. */
 static inline void fuzz_checkpoint(const uint8_t *data, size_t size) {
     report r = report_make();
@@ -48,7 +61,7 @@ static inline void fuzz_checkpoint(const uint8_t *data, size_t size) {
         fuzz_require(checkpoint_find(c, t->name) == t, "a tensor is found by its name");
         good = fuzz_read_tensor(c, t, &r);
     }
-    if (good) good = checkpoint_verify(c, &r);
+    if (good) good = checkpoint_verify(c, &r) && fuzz_read_attributes(c, &r);
     fuzz_require(good || strncmp(r.text, "input: ", 7) == 0, "the message names the file");
     fuzz_require(!strchr(r.text, '\n'), "the message is one line");
     checkpoint_close(c);

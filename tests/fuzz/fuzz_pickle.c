@@ -1,5 +1,5 @@
-/* fuzz_pickle.c - the input as the pickle of a checkpoint: after a byte that says in which of the
- * two containers, the zip archive or the older plain file.
+/* fuzz_pickle.c - the input as the pickle of a checkpoint, after a byte that says in which
+ * container: a zip archive, also of TorchScript, the older plain file, or nothing but the pickle.
  */
 #include "fuzz_zip.h"
 
@@ -33,9 +33,19 @@ static void as_legacy(const uint8_t *pickle, size_t size) {
     free(file);
 }
 
+static void as_pickle(const uint8_t *pickle, size_t size) {
+    uint8_t *file = fuzz_copy(pickle, size);
+    fuzz_checkpoint(file, size);
+    free(file);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size < 2) return 0;
-    if (data[0] & 1) as_legacy(data + 1, size - 1);
-    else as_zip(data + 1, size - 1, (data[0] & 2) != 0);
+    switch (data[0] & 3) {
+    case 0: as_zip(data + 1, size - 1, false); break;
+    case 1: as_legacy(data + 1, size - 1); break;
+    case 2: as_zip(data + 1, size - 1, true); break;
+    default: as_pickle(data + 1, size - 1);
+    }
     return 0;
 }

@@ -32,7 +32,7 @@ static inline void fuzz_mend_zip(uint8_t *file, size_t size) {
 typedef struct fuzz_zip {
     uint8_t *bytes;
     size_t size;
-    uint8_t directory[256]; /* of few entries with short names */
+    uint8_t directory[512]; /* of few entries with short names */
     size_t directory_size;
     unsigned count;
 } fuzz_zip;

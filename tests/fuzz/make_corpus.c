@@ -136,6 +136,27 @@ static void write_arrays(void) {
 #define TENSOR "ctorch._utils\n_rebuild_tensor_v2\n(" FLOATS "K\1K\3\x85K\1\x85\x89NtR"
 #define SEED(text) { text, sizeof(text) - 1 }
 
+/* Modules in modules, with attributes; an array of NumPy; a storage as bytes. */
+#define FLOAT4 "\0\0\x80\x3f\0\0\0\x40\0\0\x40\x40\0\0\x80\x40"
+#define ARRAY                                                                                      \
+    "cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\nK\0\x85" "C\1btR(K\1K\2K\2\x86"       \
+    "cnumpy\ndtype\nU\2" "f4\x89\x88\x87R"                                                         \
+    "(K\3U\1<NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\0tb\x89" "C\x10" FLOAT4 "tb"
+#define NESTED                                                                                     \
+    "ctorch.storage\n_load_from_bytes\nC\x67"                                                      \
+    "\x80\2\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.\x80\2M\xe9\3.\x80\2}."                \
+    "\x80\2" FLOATS ".\x80\2]U\1" "0a." "\4\0\0\0\0\0\0\0" FLOAT4 "\x85R"
+#define LAYER                                                                                      \
+    "ctorch.nn\nLayer\n)\x81}(U\x0b_parameters}U\6weightctorch._utils\n_rebuild_parameter\n"       \
+    "(" TENSOR "\x88NtRsU\x08_buffers}U\1b" TENSOR "sU\x1b_non_persistent_buffers_set"             \
+    "c__builtin__\nset\n]U\1ba\x85RU\x08_modules}U\x03numK\2"                                      \
+    "U\3" "epsG\x3e\xe4\xf8\xb5\x88\xe3\x68\xf1" "U\4sizeK\4K\4\x86"                               \
+    "U\3" "actcfunctools\npartial\nctorch\ngelu\n\x85R"                                            \
+    "(ctorch\ngelu\n)}U\x0b" "approximateU\4tanhsNtbub"
+#define MODULE                                                                                     \
+    "cmy\nModel\n)\x81}(U\x0b_parameters}U\x08_modules}U\6" "blocksctorch.nn\nList\n)\x81}("       \
+    "U\x0b_parameters}U\x08_modules}(U\1" "0" LAYER "U\1" "1" LAYER "uubsub"
+
 static void write_pickles(void) {
     static const struct { const char *text; size_t size; } seeds[] = {
         SEED("\x80\2}U\1t" TENSOR "s."),
@@ -145,10 +166,15 @@ static void write_pickles(void) {
              "U\nstate_dict}U\1t" TENSOR "su."),
         SEED("\x80\4\x95\4\0\0\0\0\0\0\0}\x94\x8c\1a\x94K\1s."),
         SEED("\x80\2](K\1M\2\1J\3\0\1\0\x8a\2\1\2\x88\x89NX\2\0\0\0abT\1\0\0\0xe."),
-        SEED("\x80\2]\x94(K\1K\2\x86K\1K\2K\3\x87\x85" "0e2.")
+        SEED("\x80\2]\x94(K\1K\2\x86K\1K\2K\3\x87\x85" "0e2."),
+        SEED("\x80\2" MODULE "."),
+        SEED("\x80\2}(U\5model" MODULE "U\3" "ema}U\1t" TENSOR "sU\4" "args}U\5headsK\2su."),
+        SEED("\x80\2}U\1a" ARRAY "s."),
+        SEED("\x80\2}U\1tctorch._utils\n_rebuild_tensor_v2\n("
+             NESTED "K\0K\4\x85K\1\x85\x89NtRs.")
     };
     for (size_t i = 0; i < sizeof seeds / sizeof seeds[0]; i++)
-        for (int container = 0; container < 3; container++)
+        for (int container = 0; container < 4; container++)
             write_seed("pickle", container, seeds[i].text, seeds[i].size);
 }
 
@@ -217,6 +243,18 @@ static void write_numbers(void) {
 
 /* --- the tests' own files ------------------------------------------------------- */
 
+/* The class is called M, as in the archive of fuzz_script.c. */
+static void write_script(const uint8_t *code, size_t size) {
+    char text[MAX_SEED] = "class M";
+    const uint8_t *bracket = memchr(code, '(', size);
+    if (!bracket) return;
+    size -= (size_t)(bracket - code);
+    if (size > sizeof text - 8) return;
+    memcpy(text + 7, bracket, size);
+    write_seed("script", 0, text, size + 7);
+    write_seed("script", 1, text, size + 7);
+}
+
 static void take_file(const char *fuzzer, int before, const char *path) {
     static uint8_t bytes[MAX_SEED];
     FILE *file = fopen(path, "rb");
@@ -226,7 +264,7 @@ static void take_file(const char *fuzzer, int before, const char *path) {
     if (size > 0 && size < sizeof bytes) write_seed(fuzzer, before, bytes, size);
 }
 
-/* data.pkl of an archive. */
+/* data.pkl of an archive, and the code of TorchScript. */
 static void take_pickle(const char *path) {
     report r = report_make();
     source s;
@@ -238,6 +276,8 @@ static void take_pickle(const char *path) {
             uint8_t *bytes = malloc((size_t)e->size + 1);
             if (bytes && strstr(e->name, "data.pkl") && zip_read(&s, e, bytes, &r))
                 write_seed("pickle", 0, bytes, (size_t)e->size);
+            if (bytes && strstr(e->name, "/code/") && zip_read(&s, e, bytes, &r))
+                write_script(bytes, (size_t)e->size);
             free(bytes);
         }
         zip_close(&zip);
@@ -299,6 +339,7 @@ int main(int argc, char **argv) {
     write_jsons();
     write_numbers();
     take_all(argv[1], "checkpoints", take_checkpoint);
+    take_all(argv[1], "modules", take_checkpoint);
     take_all(argv[1], "images", take_image);
     take_all(argv[1], "layouts", take_config);
     take_all(argv[1], "coverage", take_config);

@@ -14,9 +14,17 @@ const char *tensor_dtype_name(vit_dtype dtype)
 
 int tensor_find_dtype(const char *name)
 {
+    static const struct { const char *name; vit_dtype dtype; } others[] = {
+        { "float32", VIT_F32 }, { "fp32", VIT_F32 }, { "float", VIT_F32 },
+        { "float16", VIT_F16 }, { "fp16", VIT_F16 }, { "half", VIT_F16 },
+        { "bfloat16", VIT_BF16 }
+    };
     int i;
+    size_t k;
     for (i = 0; i < VIT_NUM_DTYPES; i++)
         if (!strcmp(name, dtype_names[i])) return i;
+    for (k = 0; k < sizeof others / sizeof *others; k++)
+        if (!strcmp(name, others[k].name)) return (int)others[k].dtype;
     return -1;
 }
 

@@ -96,7 +96,7 @@ bool checkpoint_add_skipped(checkpoint *c, const char *name, const char *reason,
 bool checkpoint_add_label(checkpoint *c, const char *text, report *r);
 bool checkpoint_add_choice(checkpoint *c, const char *path, report *r);
 
-/* Copies all three. What is too long or too much is left out. */
+/* Copies all three. What is too long, too much or not printable is left out. */
 bool checkpoint_add_attribute(checkpoint *c, const char *module, const char *name,
                               const char *value, report *r);
 

@@ -174,6 +174,7 @@ bool checkpoint_add_attribute(checkpoint *c, const char *module, const char *nam
 {
     const size_t name_size = strlen(name), value_size = strlen(value);
     checkpoint_attribute *attributes, attribute;
+    if (!text_is_name(name, name_size) || !text_is_name(value, value_size)) return true;
     if (c->attribute_count >= CHECKPOINT_MAX_ATTRIBUTES || name_size > 100 || value_size > 300
         || c->attribute_bytes + strlen(module) > CHECKPOINT_MAX_ATTRIBUTE_BYTES)
         return true;

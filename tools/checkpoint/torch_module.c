@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text.h"
 #include "checkpoint/torch_state_dict.h"
 
 enum { TORCH_SHOWN = 320, TORCH_MOST_NUMBERS = 8 };
@@ -31,7 +30,7 @@ static bool torch_show_scalar(const pickle_value *value, char text[TORCH_SHOWN])
     case PICKLE_INT: snprintf(text, TORCH_SHOWN, "%lld", (long long)value->u.integer); return true;
     case PICKLE_FLOAT: torch_show_number(value->u.number, text, TORCH_SHOWN); return true;
     case PICKLE_STRING: case PICKLE_GLOBAL:
-        if (!text_is_name(value->u.text, value->count) || value->count >= TORCH_SHOWN) return false;
+        if (value->count >= TORCH_SHOWN) return false;
         memcpy(text, value->u.text, value->count + (size_t)1);
         return true;
     default: return false;
@@ -102,7 +101,6 @@ static bool torch_add_entry(torch_reader *t, const char *module, const char *pre
 {
     const pickle_value *inner = torch_as_object(value);
     char name[TORCH_SHOWN], text[TORCH_SHOWN];
-    if (!text_is_name(key->u.text, key->count)) return true;
     snprintf(name, sizeof name, "%.100s%s%.100s", prefix, prefix[0] ? "." : "", key->u.text);
     if (torch_show_scalar(value, text) || torch_show_numbers(value, text))
         return checkpoint_add_attribute(t->c, module, name, text, t->report);
@@ -134,7 +132,7 @@ bool torch_add_attributes(torch_reader *t, const char *module, const pickle_valu
 {
     const char *class = torch_class_of(value);
     char text[TORCH_SHOWN];
-    if (class && text_is_name(class, strlen(class))) {
+    if (class) {
         torch_show_class(class, text);
         if (!checkpoint_add_attribute(t->c, module, "class", text, t->report)) return false;
     }

@@ -109,9 +109,9 @@ static bool refuse_name(const parser *p, const cli_option *o, const char *word,
 }
 
 static bool set_name(const parser *p, const cli_option *o, const char *word, const char *value) {
-    int i = 0;
-    while (name_of(o->type, i) && strcmp(name_of(o->type, i), value) != 0) i++;
-    if (!name_of(o->type, i)) return refuse_name(p, o, word, value);
+    int i = o->type == CLI_DTYPE ? tensor_find_dtype(value) : 0;
+    while (o->type == CLI_ISA && name_of(o->type, i) && strcmp(name_of(o->type, i), value)) i++;
+    if (i < 0 || !name_of(o->type, i)) return refuse_name(p, o, word, value);
     if (o->type == CLI_ISA) *(vit_isa *)o->value = (vit_isa)i;
     else *(vit_dtype *)o->value = (vit_dtype)i;
     return true;

@@ -169,10 +169,13 @@ static bool find_layout(conversion *c, report *r)
     const text_list *ignore = &c->options->ignore;
     report by_structure = report_make();
     const bool detected = layout_detect(c->checkpoint, &c->map, r);
-    if ((detected && !layout_falls_short(&c->map, ignore)) || r->no_memory) return detected;
+    if (!detected && r->no_memory) return false;
+    if (detected && !layout_check_features(&c->map, ignore, r)) return false;
+    if (detected && !layout_falls_short(&c->map, ignore)) return true;
     if (structure_find(c->checkpoint, ignore, &c->structure, &by_structure))
         return use_structure(c, r);
-    if (c->structure.has_no_blocks && (detected || c->map.layout)) return detected;
+    if (detected && c->structure.has_no_blocks && layout_knows_most(&c->map)) return true;
+    if (!detected && c->map.layout) return false;
     *r = by_structure;
     return false;
 }
@@ -252,10 +255,10 @@ static bool resolve(conversion *c, report *r)
     bool inspected;
     settings_start(&c->all[FROM_TENSORS], "the tensors");
     if (!find_layout(c, r)) return false;
-    if (!layout_check_features(&c->map, &o->ignore, r)) return false;
     if (!read_config(c, r) || !find_arch(c, r) || !match_prepare(c, r)) return false;
     if (!attributes_put(c->checkpoint, c->all, &c->told, r)) return false;
     inspected = layout_inspect(&c->map, c->all, &c->seen, f, &failure);
+    c->seen.is_batch_second = c->told.batch_second;
     if (!layout_check_names(&c->map, c->all, &o->ignore, f, r)) return false;
     if (!inspected && !findings_take(f, &failure)) return report_no_memory(r);
     if (inspected && !findings_are_open(f) && !match_settings(c, r)) return false;

@@ -245,6 +245,7 @@ static void list_verdict(match *m, const match_sorting *s, int row)
     if (verdict->is_open) memcpy(f->equals, f->next, sizeof f->next);
 }
 
+/* Pictures cannot tell what makes little difference: that stays as it would be without them. */
 static bool sort_pictures(conversion *c, match_model *model, const match_pictures *pictures,
                           report *r)
 {
@@ -255,6 +256,7 @@ static bool sort_pictures(conversion *c, match_model *model, const match_picture
     memset(&s, 0, sizeof s);
     m->table.count = 0;
     if (m->pair.images == 0) match_list_architecture(&m->table, c);
+    while (m->table.count > 0 && m->table.rows[m->table.count - 1].is_fine) m->table.count--;
     match_list_preprocessing(&m->table, c);
     s.table = &m->table;
     s.model = model;
@@ -277,9 +279,10 @@ static bool sort_pictures(conversion *c, match_model *model, const match_picture
 
 static bool run_folder(conversion *c, match_model *model, report *r)
 {
-    const double classes = c->all[FROM_TENSORS].value[SETTING_NUM_CLASSES];
+    double classes = 0;
     match_pictures pictures;
     bool good;
+    settings_get(c->all, SETTING_NUM_CLASSES, &classes);
     if (classes < 2)
         return report_fail(r, "--match-folder: expected a model with classes, found one without a "
                            "head");

@@ -134,7 +134,8 @@ static bool read_listed(match_pictures *p, const photo_list *list, const char *f
 {
     const size_t count = (size_t)list->count;
     folder_name *names = calloc(count, sizeof *names), own;
-    int *classes = calloc(2 * count, sizeof *classes), *of_folder = classes ? classes + count : NULL;
+    int *classes = calloc(2 * count, sizeof *classes);
+    int *of_folder = classes ? classes + count : NULL;
     bool good = names && classes;
     size_t i;
     if (!good) (void)report_no_memory(r);
@@ -214,7 +215,7 @@ static bool take_buffers(match_sorting *s, report *r)
     const vit_config *c = &s->model->config;
     const size_t pixels = (size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width;
     const size_t count = (size_t)s->pictures->count;
-    float *input = realloc(s->input, pixels * sizeof *input);   /* positions may show another size */
+    float *input = realloc(s->input, pixels * sizeof *input);   /* sizes may differ */
     if (!input) return report_no_memory(r);
     s->input = input;
     if (s->output) return true;

@@ -8,7 +8,7 @@
 #include "convert/weights.h"
 #include "layout/inspect.h"
 
-/* Threads cost more than they save below so many weights; images take memory above so many bytes. */
+/* Threads cost more than they save below so many weights; images are few above so many bytes. */
 enum { SMALL_MODEL = 1000000, LARGE_IMAGE = 1 << 29 };
 
 /* === What tensors come from === */
@@ -46,7 +46,7 @@ static uint64_t hash_item(const layout_item *item, const settings_resolved *mode
     const bool is_copied = item->kind == SOURCE_CHECKPOINT && item->method != LAYOUT_COS &&
                            item->method != LAYOUT_SIN;
     vit_hash hash;
-    int i;
+    int i, part;
     vit_hash_init(&hash);
     vit_hash_update(&hash, item->tensor.name, strlen(item->tensor.name) + 1);
     vit_hash_update(&hash, item->tensor.dims, sizeof item->tensor.dims);
@@ -54,35 +54,83 @@ static uint64_t hash_item(const layout_item *item, const settings_resolved *mode
     vit_hash_update(&hash, &item->divisor, sizeof item->divisor);
     if (!is_copied) hash_computed(&hash, item, model);
     for (i = 0; i < item->part_count; i++) hash_part(&hash, &item->parts[i]);
+    for (i = 0; item->folded && i < FOLDED_COUNT; i++)
+        for (part = 0; part < item->folded[i].part_count; part++)
+            hash_part(&hash, &item->folded[i].parts[part]);
     return vit_hash_final(&hash);
 }
 
-/* The tensors and the configuration, whose every member is 4 bytes wide. */
-static bool sign(match_model *m, report *r)
+/* Without what changes nothing in a plan. Every member of a configuration is 4 bytes wide. */
+static uint64_t plan_key(const match_model *m)
 {
-    const layout_plan *plan = &m->c.plan;
-    uint64_t *larger = realloc(m->sources, (plan->count + 1) * sizeof *larger);
+    const settings_resolved *model = &m->c.model;
+    const int numbers[] = { model->pos_sincos, (int)model->notes.pos_resample,
+                            model->notes.positions_resampled, model->notes.patches_adapted };
+    vit_config config = m->config;
     vit_hash hash;
-    size_t i;
-    if (!larger) return report_no_memory(r);
-    m->sources = larger;
+    config.activation = 0;
+    config.norm_eps = config.attn_scale = 0;
+    config.pool_prefix = 0;
     vit_hash_init(&hash);
-    vit_hash_update(&hash, &m->config, sizeof m->config);
-    for (i = 0; i < plan->count; i++) {
-        m->sources[i] = hash_item(&plan->items[i], &m->c.model);
-        vit_hash_update(&hash, &m->sources[i], sizeof m->sources[i]);
-    }
-    m->signature = vit_hash_final(&hash);
+    vit_hash_update(&hash, &config, sizeof config);
+    vit_hash_update(&hash, &m->c.map, sizeof m->c.map);
+    vit_hash_update(&hash, &model->stored, sizeof model->stored);
+    vit_hash_update(&hash, &model->context_divisor, sizeof model->context_divisor);
+    vit_hash_update(&hash, &model->rope, sizeof model->rope);
+    vit_hash_update(&hash, numbers, sizeof numbers);
+    return vit_hash_final(&hash);
+}
+
+static void free_plan(match_plan *p)
+{
+    layout_free_plan(&p->plan);
+    free(p->sources);
+    memset(p, 0, sizeof *p);
+}
+
+static bool make_plan(match_model *m, match_plan *p, report *r)
+{
+    size_t i;
+    findings open = { 0 };
+    const bool good = layout_make_plan(&m->c.map, &m->c.model, &m->c.options->ignore, &p->plan,
+                                       &open, r);
+    findings_free(&open);
+    if (!good) return false;
+    p->sources = malloc((p->plan.count + 1) * sizeof *p->sources);
+    if (!p->sources) return report_no_memory(r);
+    for (i = 0; i < p->plan.count; i++)
+        p->sources[i] = hash_item(&p->plan.items[i], &m->c.model);
     return true;
 }
 
-static bool make_plan(conversion *c, report *r)
+/* The plan of the model that was set; NULL: there is none. */
+static const match_plan *find_plan(match_model *m, report *r)
 {
-    findings open = { 0 };
-    const bool good = layout_make_plan(&c->map, &c->model, &c->options->ignore, &c->plan, &open,
-                                       r);
-    findings_free(&open);
-    return good;
+    const uint64_t key = plan_key(m);
+    match_plan *p;
+    int i;
+    for (i = 0; i < m->num_plans; i++)
+        if (m->plans[i].key == key && m->plans[i].sources) return &m->plans[i];
+    if (m->num_plans < MATCH_MAX_PLANS) m->num_plans++;
+    m->next_plan = (m->next_plan + 1) % MATCH_MAX_PLANS;
+    p = &m->plans[m->next_plan];
+    free_plan(p);
+    p->key = key;
+    if (make_plan(m, p, r)) return p;
+    free_plan(p);
+    return NULL;
+}
+
+/* Without prefix tokens, all tokens are the patches. */
+static uint64_t sign(const match_model *m)
+{
+    vit_config config = m->config;
+    vit_hash hash;
+    if (config.num_prefix_tokens == 0) config.pool_prefix = config.positions = 0;
+    vit_hash_init(&hash);
+    vit_hash_update(&hash, &config, sizeof config);
+    vit_hash_update(&hash, m->plan->sources, m->plan->plan.count * sizeof *m->plan->sources);
+    return vit_hash_final(&hash);
 }
 
 /* Nothing may be left open. */
@@ -99,14 +147,16 @@ bool match_model_set(match_model *m, const settings *matched, report *r)
 {
     conversion *c = &m->c;
     const patch_request wanted = { c->options->in_chans, c->options->patch_size };
-    layout_free_plan(&c->plan);
-    m->is_loaded = false;
     c->all[FROM_MATCH] = *matched;
     layout_take_orders(&c->map, c->all);
     if (!resolve_all(c, &wanted, r)) return false;
     c->model.config.selftest_tolerance = 0;   /* there is none in memory */
     m->config = c->model.config;
-    return make_plan(c, r) && sign(m, r);
+    m->plan = find_plan(m, r);
+    if (!m->plan) return false;
+    c->plan = m->plan->plan;
+    m->signature = sign(m);
+    return true;
 }
 
 /* === Images === */
@@ -148,7 +198,7 @@ static bool copy_tensor(const match_model *m, const match_image *to, size_t tens
         const match_image *from = &m->images[i];
         if (from == to) continue;
         for (t = 0; t < from->writer.count; t++) {
-            if (from->sources[t] != m->sources[tensor]) continue;
+            if (from->sources[t] != m->plan->sources[tensor]) continue;
             memcpy(to->writer.memory + target->offset,
                    from->writer.memory + from->writer.tensors[t].offset, (size_t)target->size);
             return true;
@@ -167,10 +217,10 @@ static bool update_image(match_model *m, match_image *image, bool is_new, report
     if (!wanted) return report_no_memory(r);
     for (i = 0; i < count; i++)
         wanted[i] = is_new ? i + 1 == count || !copy_tensor(m, image, i)
-                           : image->sources[i] != m->sources[i];
+                           : image->sources[i] != m->plan->sources[i];
     memset(image->sources, 0, count * sizeof *image->sources);   /* until all are written */
     good = weights_rewrite(&m->c, wanted, &image->writer, r);
-    if (good) memcpy(image->sources, m->sources, count * sizeof *image->sources);
+    if (good) memcpy(image->sources, m->plan->sources, count * sizeof *image->sources);
     free(wanted);
     return good;
 }
@@ -216,21 +266,26 @@ static match_image *make_image(match_model *m, report *r)
 
 /* === Running === */
 
+/* Room for the session, if there is too little. */
+static bool take_workspace(match_model *m, const vit_params *params, report *r)
+{
+    const size_t size = vit_workspace_size(&m->image->model, params);
+    if (size <= m->workspace_size) return report_fail(r, "the model cannot be run");
+    free(m->workspace);
+    m->workspace = malloc(size);
+    m->workspace_size = m->workspace ? size : 0;
+    return m->workspace || report_no_memory(r);
+}
+
 static bool start_session(match_model *m, report *r)
 {
     vit_params params;
-    size_t size;
     memset(&params, 0, sizeof params);
+    params.isa = m->isa;
     if (m->image->writer.file_size > SMALL_MODEL * sizeof(float)) params.executor = m->executor;
-    size = vit_workspace_size(&m->image->model, &params);
-    if (size > m->workspace_size) {
-        free(m->workspace);
-        m->workspace = malloc(size);
-        m->workspace_size = m->workspace ? size : 0;
-        if (!m->workspace) return report_no_memory(r);
-    }
-    if (vit_session_init(&m->session, &m->image->model, &params, m->workspace, size))
-        return report_fail(r, "the model cannot be run");
+    while (vit_session_init(&m->session, &m->image->model, &params, m->workspace,
+                            m->workspace_size))
+        if (!take_workspace(m, &params, r)) return false;
     return true;
 }
 
@@ -243,8 +298,7 @@ bool match_model_load(match_model *m, report *r)
     image->model.config = m->config;
     m->output_size = (size_t)(m->config.num_classes ? m->config.num_classes
                                                     : vit_embedding_dim(&image->model));
-    m->is_loaded = start_session(m, r);
-    return m->is_loaded;
+    return start_session(m, r);
 }
 
 const vit_model *match_model_get(const match_model *m)
@@ -270,6 +324,7 @@ bool match_model_open(match_model *m, const conversion *c, report *r)
     m->options.quiet = true;   /* the search has a progress of its own */
     m->options.dtype = VIT_F32;
     m->c.options = &m->options;
+    m->isa = vit_detect_isa();
     memset(&m->c.plan, 0, sizeof m->c.plan);
     return !vit_threads_create(0, &m->threads, &m->executor) || report_no_memory(r);
 }
@@ -278,9 +333,8 @@ void match_model_close(match_model *m)
 {
     int i;
     for (i = 0; i < m->num_images; i++) free_image(&m->images[i]);
-    layout_free_plan(&m->c.plan);
+    for (i = 0; i < MATCH_MAX_PLANS; i++) free_plan(&m->plans[i]);
     vit_threads_destroy(m->threads);
-    free(m->sources);
     free(m->workspace);
     memset(m, 0, sizeof *m);
 }

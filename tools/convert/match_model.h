@@ -7,7 +7,15 @@
 #include "convert/conversion.h"
 #include "convert/vit_writer.h"
 
-enum { MATCH_MAX_IMAGES = 4 };
+enum { MATCH_MAX_IMAGES = 4, MATCH_MAX_PLANS = 256 };
+
+/* A plan and a hash of what each tensor's values come from. Making one takes longer than running a
+ * small model, and settings such as the activation leave it as it is. */
+typedef struct match_plan {
+    uint64_t key;          /* of the settings that it depends on */
+    layout_plan plan;
+    uint64_t *sources;
+} match_plan;
 
 /* A .vit file in memory, without checksums that hold. */
 typedef struct match_image {
@@ -24,11 +32,13 @@ typedef struct match_model {
     /* Private. */
     conversion c;
     convert_options options;
-    uint64_t *sources;
+    match_plan plans[MATCH_MAX_PLANS];
+    int num_plans, next_plan;
+    const match_plan *plan;  /* of the model that was set last */
     match_image images[MATCH_MAX_IMAGES];
     int num_images, next;
     match_image *image;
-    bool is_loaded;
+    vit_isa isa;
     vit_threads *threads;
     vit_executor executor;
     void *workspace;

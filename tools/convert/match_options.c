@@ -59,10 +59,12 @@ typedef struct row_source {
     bool is_fine;
 } row_source;
 
-/* To add a row: a line here, before the fine ones. Settings and words that do not exist are
- * skipped. */
+/* The search settles them in this order. To add a row: a line here, before the fine ones. Settings
+ * and words that do not exist are skipped. */
 static const row_source architecture[] = {
-    { "num_heads", "num_heads head_dim", "", has_blocks, false, false },
+    { "patch_order", "patch_order", "patch_order=chw|patch_order=hwc|patch_order=*",
+      has_linear_patch, false, false },
+    { "patch_cut", "patch_cut", "patch_cut=squares|patch_cut=*", has_linear_patch, false, false },
     { "block_type", "block_type", "block_type=pre_norm|block_type=post_norm|block_type=*",
       has_blocks, false, false },
     { "activation", "activation", "activation=gelu|activation=relu|activation=*", has_mlp, false,
@@ -74,9 +76,6 @@ static const row_source architecture[] = {
     { "norm", "has_final_norm has_fc_norm",
       "has_final_norm=1 has_fc_norm=0|has_final_norm=0 has_fc_norm=1|"
       "has_final_norm=0 has_fc_norm=0", has_last_norm, true, false },
-    { "patch_order", "patch_order", "patch_order=chw|patch_order=hwc|patch_order=*",
-      has_linear_patch, false, false },
-    { "patch_cut", "patch_cut", "patch_cut=squares|patch_cut=*", has_linear_patch, false, false },
     { "positions", "positions pos_first_rows",
       "positions=all pos_first_rows=0|positions=patches pos_first_rows=0|"
       "positions=all pos_first_rows=1|positions=patches pos_first_rows=1", has_positions, false,
@@ -93,6 +92,7 @@ static const row_source architecture[] = {
     { "qkv_order", "qkv_order", "qkv_order=qkv|qkv_order=*", has_blocks, false, false },
     { "qkv_interleave", "qkv_interleave", "qkv_interleave=none|qkv_interleave=*",
       has_joint_qkv, false, false },
+    { "num_heads", "num_heads head_dim", "", has_blocks, false, false },
     { "representation_act", "representation_act", "representation_act=*",
       has_pre_logits, false, false },
     { "norm_eps", "norm_eps",

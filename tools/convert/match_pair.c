@@ -122,9 +122,20 @@ void match_pair_compare(const match_pair *pair, int image, const float *output,
     const float *expected = pair->logits.data + (size_t)image * pair->outputs;
     size_t k;
     for (k = 0; k < pair->outputs; k++) {
-        const double e = ((double)output[k] - (double)expected[k]) / pair->largest;
+        const double a = (double)output[k] / pair->largest;
+        const double b = (double)expected[k] / pair->largest, e = a - b;
         const double far = e == e ? fabs(e) : HUGE_VAL;   /* NaN is as far as can be */
         error->largest = far > error->largest ? far : error->largest;
         error->square += far * far;
+        error->ab += a * b;
+        error->aa += a * a;
+        error->bb += b * b;
     }
+}
+
+double match_error_slope(const match_error *error)
+{
+    const double size = sqrt(error->aa) * sqrt(error->bb);
+    if (!(error->square < HUGE_VAL)) return HUGE_VAL;
+    return (size > 0 ? 1 - error->ab / size : 1) + 0.03 * error->square / error->bb;
 }

@@ -26,11 +26,17 @@ bool match_pair_fits(const match_pair *pair, const vit_config *config, size_t ou
 
 /* How far an output is from that of the original, relative to all of its logits. */
 typedef struct match_error {
-    double largest, square;        /* of the differences; sum of their squares */
+    double largest;                /* of the differences */
+    double square;                 /* sum of their squares */
+    double ab, aa, bb;             /* sums of products of the output and the logits */
 } match_error;
 
 /* Counts the output of an image in. */
 void match_pair_compare(const match_pair *pair, int image, const float *output,
                         match_error *error);
+
+/* What the search makes smaller: above all the angle between the two. The squares alone would draw
+ * it to models that give next to nothing. */
+double match_error_slope(const match_error *error);
 
 #endif

@@ -8,10 +8,12 @@
 
 #include "base/memory.h"
 
-/* Errors that mere rounding may have; what differs less than the second is near enough for settings
- * that make little difference; as many tries as memory is allowed for. */
+/* Errors that mere rounding may have; below the second, settings that make little difference are
+ * worth a try; what gains less than the third is left as likely as it was; as many tries as memory
+ * is allowed for. */
 #define ROUNDING 2e-6
 #define NEAR 0.05
+#define WORTHWHILE 0.85
 enum { MAX_TRIES = 1 << 17, WANTED_RUNS = 1000 };
 
 /* === Time === */
@@ -70,7 +72,7 @@ static match_try *add_try(match_search *s, const match_choice *choice)
     t = &s->tries[s->count];
     memset(t, 0, sizeof *t);
     t->choice = *choice;
-    t->error = t->square = INFINITY;
+    t->error = t->slope = HUGE_VAL;
     for (row = 0; row < s->table->count; row++)
         t->unlikely += choice->of[row] ? 100 + choice->of[row] : 0;
     *find_place(s, choice) = ++s->count;
@@ -101,7 +103,7 @@ static bool run_images(match_search *s, int first, int end, match_error *error, 
 /* So many of the pair's images that a thousand runs would fit in the time. */
 static bool choose_images(match_search *s, report *r)
 {
-    match_error error = { 0, 0 };
+    match_error error = { 0, 0, 0, 0, 0 };
     const double before = cli_now_ms();
     double took, most;
     if (s->images > 0 || s->pair->images == 1) return s->images = s->images ? s->images : 1, true;
@@ -114,11 +116,11 @@ static bool choose_images(match_search *s, report *r)
 
 static bool measure(match_search *s, match_try *t, report *r)
 {
-    match_error error = { 0, 0 };
+    match_error error = { 0, 0, 0, 0, 0 };
     if (!choose_images(s, r) || !run_images(s, 0, s->images, &error, r)) return false;
     s->runs++;
     t->error = error.largest;
-    t->square = error.square / ((double)s->pair->outputs * s->images);
+    t->slope = match_error_slope(&error);
     return true;
 }
 
@@ -139,7 +141,7 @@ static bool evaluate(match_search *s, match_try *t, report *r)
     same = find_signature(s, s->model->signature);
     if (same) {
         t->error = same->error;
-        t->square = same->square;
+        t->slope = same->slope;
         t->signature = same->signature;
         return true;
     }
@@ -167,7 +169,7 @@ static size_t try_choice(match_search *s, const match_choice *choice)
 static bool is_better(const match_search *s, size_t a, size_t b)
 {
     const match_try *x = &s->tries[a], *y = &s->tries[b];
-    return x->square < y->square || (x->square == y->square && x->unlikely < y->unlikely);
+    return x->slope < y->slope || (x->slope == y->slope && x->unlikely < y->unlikely);
 }
 
 static bool fits(const match_search *s, size_t i)
@@ -184,7 +186,8 @@ static size_t settle_row(match_search *s, size_t from, int row)
     for (value = 0; value < s->table->rows[row].count && !is_over(s); value++) {
         choice.of[row] = (unsigned char)value;
         i = try_choice(s, &choice);
-        if (is_better(s, i, best)) best = i;
+        if (is_better(s, i, best) && s->tries[i].slope < WORTHWHILE * s->tries[from].slope)
+            best = i;
     }
     return best;
 }
@@ -243,16 +246,45 @@ static size_t find_best(const match_search *s)
     return best;
 }
 
-/* Where the slope leads to nothing: every second time from the nearest try, else from the
- * likeliest, which in the end has tried everything. What was found is followed down. */
+/* The same every time. */
+static int random_below(match_search *s, int n)
+{
+    s->random = s->random * 6364136223846793005u + 1442695040888963407u;
+    return (int)((s->random >> 33) % (uint64_t)n);
+}
+
+/* Somewhere else, or the best with a few rows changed. */
+static size_t jump(match_search *s, size_t best, bool far)
+{
+    match_choice choice = s->tries[best].choice;
+    int row;
+    for (row = 0; row < s->table->count; row++)
+        if (random_below(s, far ? 2 : 4) == 0)
+            choice.of[row] = (unsigned char)random_below(s, s->table->rows[row].count);
+    return try_choice(s, &choice);
+}
+
+/* One more attempt where the slope led to nothing: from the nearest try that was not expanded, from
+ * the likeliest, which in the end has tried everything, or from a place at random. */
+static bool attempt(match_search *s, int round, size_t best, size_t *found)
+{
+    const bool by_likelihood = round % 4 == 1;
+    size_t next = 0;
+    if (round % 4 >= 2) {
+        *found = descend(s, jump(s, best, round % 4 == 2));
+        return true;
+    }
+    if (!find_next(s, by_likelihood, &next)) return false;
+    *found = expand(s, next, s->tries[next].error < NEAR || by_likelihood);
+    return true;
+}
+
 static size_t look_around(match_search *s, size_t best)
 {
-    size_t next = 0, found;
+    size_t found;
     int round;
     for (round = 0; !fits(s, best) && !is_over(s); round++) {
-        const bool by_likelihood = round % 2 != 0;
-        if (!find_next(s, by_likelihood, &next)) break;
-        found = expand(s, next, s->tries[next].error < NEAR || by_likelihood);
+        if (!attempt(s, round, best, &found)) break;
         if (is_better(s, found, best)) best = descend(s, found);
     }
     return best;
@@ -304,7 +336,7 @@ static void prefer_likely(match_search *s)
 static bool check_rest(match_search *s, report *r)
 {
     match_try *t = &s->tries[s->chosen];
-    match_error error = { t->error, 0 };
+    match_error error = { t->error, 0, 0, 0, 0 };
     settings matched = *s->base;
     match_apply(s->table, &t->choice, &matched);
     if (!match_model_set(s->model, &matched, r) || !match_model_load(s->model, r) ||

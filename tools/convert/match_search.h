@@ -12,7 +12,7 @@ typedef struct match_try {
     match_choice choice;
     uint64_t signature;    /* of the model; 0: there is none */
     double error;          /* the largest difference / max|logit|; infinite: there is no model */
-    double square;         /* the mean square, of which the search follows the slope */
+    double slope;          /* what the search follows down */
     int unlikely;          /* how far from the likeliest values */
     bool is_expanded, is_expanded_finely;
 } match_try;
@@ -36,6 +36,7 @@ typedef struct match_search {
 
     /* Private. */
     cli_progress progress;
+    uint64_t random;
     int images;                /* of the pair, used for the search */
     float *output;
     bool is_out_of_memory;

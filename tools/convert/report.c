@@ -19,7 +19,7 @@
 enum { MAX_NOTES = 12 };   /* there are 8 kinds of notes, and each comes once */
 
 typedef struct note_list {
-    char text[MAX_NOTES][512];
+    char text[MAX_NOTES][REPORT_SIZE + 32];   /* one holds the text of a report */
     int count;
 } note_list;
 
@@ -35,7 +35,7 @@ static void collect_notes(const conversion *c, note_list *notes)
     char word[32];
     notes->count = 0;
     if (c->told.text[0])
-        snprintf(add_note(notes), sizeof notes->text[0], "the checkpoint says %.480s", c->told.text);
+        snprintf(add_note(notes), sizeof notes->text[0], "the checkpoint says %s", c->told.text);
     if (stored->first_rows)
         snprintf(add_note(notes), sizeof notes->text[0],
                  "pos_embed has %d rows, of which the first %d are used", c->seen.position_rows,

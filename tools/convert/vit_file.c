@@ -187,7 +187,8 @@ bool vit_file_write(conversion *c, report *r)
     if (!open_output(c, &output, r)) return false;
     /* a zip's checksums: a damaged weight must not become a model that looks healthy */
     if (!checkpoint_verify(c->checkpoint, r) ||
-        !(wants_reference(c) ? write_with_reference(c, &output, r) : write_plainly(c, &output, r))) {
+        !(wants_reference(c) ? write_with_reference(c, &output, r)
+                             : write_plainly(c, &output, r))) {
         cli_output_abandon(&output);
         return false;
     }

@@ -385,7 +385,8 @@ bool vit_writer_finish(vit_writer *w, report *r)
     vit_hash_update(&hash, w->meta, w->meta_size);
     store64(w->meta + VIT_HEADER_CHECKSUM, vit_hash_final(&hash));
     if (!go_to(w, 0, r) || !put_bytes(w, w->meta, w->meta_size, r)) return false;
-    if (!w->memory && fflush(w->file) != 0) return report_fail(r, "cannot be written: %s", strerror(errno));
+    if (!w->memory && fflush(w->file) != 0)
+        return report_fail(r, "cannot be written: %s", strerror(errno));
     return true;
 }
 

@@ -20,10 +20,9 @@ typedef struct walk {
     const checkpoint *checkpoint;
     char blocks[PATH_SIZE];      /* before the number of a block: "encoder.layers." */
     bool has_blocks;
-    vote heads, model_heads, eps, activation, code_activation, norm_first;
+    vote heads, model_heads, eps, activation, code_activation, norm_first, batch_first;
     vote patch, height, width, chans, order, pool;
     const checkpoint_attribute *unknown_activation;
-    bool batch_second;
 } walk;
 
 static void cast_vote(vote *v, double value, const checkpoint_attribute *a)
@@ -243,8 +242,8 @@ static void see_order(walk *w, const checkpoint_attribute *a)
     const bool is_first = !strcmp(a->name, "norm_first") || !strcmp(a->name, "code.norm_first");
     if (is_first && is_in_blocks(w, a->module))
         cast_vote(&w->norm_first, !strcmp(a->value, "true"), a);
-    if (!strcmp(a->name, "batch_first") && !strcmp(a->value, "false") &&
-        is_in_blocks(w, a->module)) w->batch_second = true;
+    if (!strcmp(a->name, "batch_first") && is_in_blocks(w, a->module))
+        cast_vote(&w->batch_first, !strcmp(a->value, "true"), a);
 }
 
 /* A layer of einops that cuts the patches: 'b c (h p1) (w p2) -> b (h w) (p1 p2 c)'. */
@@ -387,6 +386,10 @@ bool attributes_put(const checkpoint *c, settings all[FROM_COUNT], attributes_to
         put(&w.width, SETTING_IMG_WIDTH, tensors, told);
     }
     put(&w.pool, SETTING_POOL, tensors, told);
-    told->batch_second = w.batch_second;
+    told->batch_second = w.batch_first.given && (w.batch_first.disputed || w.batch_first.value < 1);
+    if (!told->batch_second) {
+        w.batch_first.value = VIT_ATTENTION_ALL;
+        put(&w.batch_first, SETTING_ATTENTION, tensors, told);
+    }
     return refuse_activation(&w, all, r);
 }

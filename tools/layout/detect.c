@@ -228,6 +228,11 @@ bool layout_falls_short(const layout_map *map, const text_list *ignore)
     return !layout_has(map, "norm.weight") && !layout_has(map, "fc_norm.weight");
 }
 
+bool layout_knows_most(const layout_map *map)
+{
+    return 2 * count_known(map) >= checkpoint_count(map->checkpoint);
+}
+
 bool layout_detect(checkpoint *c, layout_map *map, report *r)
 {
     size_t i;

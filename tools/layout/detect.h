@@ -16,4 +16,7 @@ bool layout_use(const layout *l, checkpoint *c, layout_map *map, report *r);
  * hardly any model does without? Then names were changed, or it is another one. */
 bool layout_falls_short(const layout_map *map, const text_list *ignore);
 
+/* Does it know half of the tensors, at least? */
+bool layout_knows_most(const layout_map *map);
+
 #endif

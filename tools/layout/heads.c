@@ -8,7 +8,7 @@
 #include "layout/views.h"
 
 enum {
-    WIDEST = 4096,
+    LEAST_ROWS = 4, WIDEST = 4096,
     LEAST_COLUMNS = 32, COLUMNS = 256      /* of a row: so many tell rows apart */
 };
 
@@ -18,6 +18,10 @@ static const double most_products = 4e9, most_of_block = 5e8;
 /* A score is in standard deviations. Shuffled rows of trained models stay below 7. Halves and
  * doubles of the right number score up to 0.7 of it, rarely more. */
 static const double least_score = 10, most_ambiguity = 0.85;
+
+/* Parts of a head that are rather heads themselves: elsewhere their score is below 4, or below a
+ * thirtieth of that of the heads. */
+static const double least_of_parts = 5, share_of_parts = 0.1;
 
 /* A tensor of the .vit file: its parts, one below the other. */
 typedef struct heads_source {
@@ -31,6 +35,7 @@ typedef struct heads_reader {
     checkpoint *checkpoint;
     heads_source qkv, proj;
     int64_t width, depth, columns;
+    int64_t rows;         /* of the groups in which heads are looked for */
     float *values[4];     /* q, k, v, proj's columns */
     float *line;          /* a row of proj */
     double *row_sums;
@@ -135,11 +140,16 @@ static double dot(const float *x, const float *y, int64_t count)
     return (double)rest;
 }
 
+/* What the heads of one number are compared by, added up over the groups of a block. */
+typedef struct heads_sums {
+    double excess[HEADS_MOST], spread[HEADS_MOST];
+} heads_sums;
+
 /* Adds up how much each row resembles those before it, and of these those in its own head. */
 static double add_pairs(heads_reader *h, const float *x, const float *y,
                         const heads_evidence *evidence, double *inside, double *line)
 {
-    const int64_t n = h->width, columns = h->columns;
+    const int64_t n = h->rows, columns = h->columns;
     double squares = 0;
     int64_t i, j;
     int c;
@@ -160,35 +170,49 @@ static double add_pairs(heads_reader *h, const float *x, const float *y,
     return squares;
 }
 
-/* By how many standard deviations rows of the same head resemble each other more than rows that
- * were shuffled would. Mantel's test of two matrices, with what is common to all pairs of one row
+/* How much more rows of the same head resemble each other than shuffled rows would, and the
+ * variance of that. Mantel's test of two matrices, with what is common to all pairs of one row
  * taken out: heads are of equal size, so that it adds nothing but noise. */
-static void compare(heads_reader *h, const float *x, const float *y,
-                    const heads_evidence *evidence, double *z)
+static void add_group(heads_reader *h, const float *x, const float *y,
+                      const heads_evidence *evidence, heads_sums *sums)
 {
-    const double n = (double)h->width;
+    const double n = (double)h->rows;
     double inside[HEADS_MOST] = { 0 }, total = 0, variance, mean;
     int64_t i;
     int c;
-    variance = 2 * add_pairs(h, x, y, evidence, inside, h->row_sums + h->width);
-    for (i = 0; i < h->width; i++) total += h->row_sums[i];
+    variance = 2 * add_pairs(h, x, y, evidence, inside, h->row_sums + h->rows);
+    for (i = 0; i < h->rows; i++) total += h->row_sums[i];
     mean = total / (n * (n - 1));
     variance -= n * (n - 1) * mean * mean;
-    for (i = 0; i < h->width; i++)
+    for (i = 0; i < h->rows; i++)
         variance -= 2 * pow(h->row_sums[i] - (n - 1) * mean, 2) / (n - 2);
     for (c = 0; c < evidence->count; c++) {
         const double others = n / evidence->ranked[c].heads - 1, share = others / (n - 1);
-        const double spread = 2 * variance * share * (1 - share) * (n - 1) / (n - 3);
-        if (spread > 0) z[c] += (2 * inside[c] - n * others * mean) / sqrt(spread);
+        sums->spread[c] += 2 * variance * share * (1 - share) * (n - 1) / (n - 3);
+        sums->excess[c] += 2 * inside[c] - n * others * mean;
     }
+}
+
+/* In standard deviations. */
+static void compare(heads_reader *h, const float *x, const float *y,
+                    const heads_evidence *evidence, double *z)
+{
+    heads_sums sums = { { 0 }, { 0 } };
+    int64_t first;
+    int c;
+    for (first = 0; first < h->width; first += h->rows)
+        add_group(h, x + first * h->columns, y + first * h->columns, evidence, &sums);
+    for (c = 0; c < evidence->count; c++)
+        if (sums.spread[c] > 0) z[c] += sums.excess[c] / sqrt(sums.spread[c]);
 }
 
 /* === All blocks === */
 
-/* The numbers that divide the width, with heads of two rows at least. */
+/* The numbers that divide the rows, with heads of two at least. */
 static void list_candidates(int64_t width, heads_evidence *out)
 {
     int heads;
+    memset(out, 0, sizeof *out);
     for (heads = 1; heads <= 64 && 2 * heads <= width && out->count < HEADS_MOST; heads++) {
         if (width % heads != 0) continue;
         out->ranked[out->count].heads = heads;
@@ -229,10 +253,15 @@ static int count_blocks(const heads_reader *h, int depth)
     return most < depth ? (int)most : depth;
 }
 
-static bool read_all(heads_reader *h, const layout_map *map, heads_evidence *out, report *r)
+/* Looks for heads within groups of so many rows. */
+static bool read_all(heads_reader *h, const layout_map *map, int64_t rows, heads_evidence *out,
+                     report *r)
 {
     const int blocks = count_blocks(h, map->depth);
     int i;
+    h->rows = rows;
+    memset(h->z, 0, sizeof h->z);
+    list_candidates(rows, out);
     for (i = 0; i < blocks; i++) {
         const int block = (int)((int64_t)i * map->depth / blocks);
         if (!find_sources(h, map, block)) return out->count = 0, true;
@@ -241,6 +270,34 @@ static bool read_all(heads_reader *h, const layout_map *map, heads_evidence *out
         compare(h, h->values[2], h->values[3], out, h->z[1]);
     }
     rank(h, blocks, out);
+    return true;
+}
+
+static void move_to_front(heads_evidence *evidence, int heads)
+{
+    heads_candidate *ranked = evidence->ranked, moved;
+    int c = 0;
+    while (c < evidence->count && ranked[c].heads != heads) c++;
+    if (c == evidence->count) return;
+    moved = ranked[c];
+    memmove(ranked + 1, ranked, (size_t)c * sizeof *ranked);
+    ranked[0] = moved;
+}
+
+/* Heads can resemble each other, too: two pairs of them then look like two heads. But rows within
+ * one head show no parts. */
+static bool check_parts(heads_reader *h, const layout_map *map, heads_evidence *out, report *r)
+{
+    const heads_candidate best = out->ranked[0];
+    const int64_t rows = h->width / (best.heads > 0 ? best.heads : 1);
+    heads_evidence parts;
+    if (best.score < least_score || rows < LEAST_ROWS) return true;
+    if (!read_all(h, map, rows, &parts, r)) return false;
+    if (parts.ranked[0].score < least_of_parts ||
+        parts.ranked[0].score < share_of_parts * best.score)
+        return true;
+    move_to_front(out, best.heads * parts.ranked[0].heads);
+    out->is_clear = false;
     return true;
 }
 
@@ -255,14 +312,15 @@ bool heads_read(const layout_map *map, int64_t width, heads_evidence *out, repor
     h.checkpoint = map->checkpoint;
     h.width = width;
     h.depth = map->embed_dim;
-    if (width < 4 || width > WIDEST || h.depth < 1 || !find_sources(&h, map, 0)) return true;
-    list_candidates(width, out);
+    if (width < LEAST_ROWS || width > WIDEST || h.depth < 1) return true;
+    if (!find_sources(&h, map, 0)) return true;
     h.columns = count_columns(&h);
     size = (size_t)width * (size_t)h.columns;
     h.row_sums = malloc(2 * (size_t)width * sizeof *h.row_sums);
     h.line = malloc((4 * size + (size_t)width) * sizeof *h.line);
     for (i = 0; h.line && i < 4; i++) h.values[i] = h.line + width + (size_t)i * size;
-    good = h.line && h.row_sums ? read_all(&h, map, out, r) : report_no_memory(r);
+    good = h.line && h.row_sums ? read_all(&h, map, width, out, r) && check_parts(&h, map, out, r)
+                                : report_no_memory(r);
     free(h.row_sums);
     free(h.line);
     return good;

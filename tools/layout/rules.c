@@ -189,8 +189,8 @@ bool layout_names(const char *rule_tensor, const char *tensor, int *block)
     const size_t head = sizeof path - 1;
     size_t digits;
     *block = -1;
-    if (has_units(rule_tensor)) return (*block = find_unit(rule_tensor, tensor)) >= 0;
-    if (!has_blocks(rule_tensor)) return !strcmp(rule_tensor, tensor);
+    if (!strchr(rule_tensor, '{')) return !strcmp(rule_tensor, tensor);
+    if (!has_blocks(rule_tensor)) return (*block = find_unit(rule_tensor, tensor)) >= 0;
     if (strncmp(tensor, path, head) != 0) return false;
     digits = strspn(tensor + head, "0123456789");
     *block = atoi(tensor + head);

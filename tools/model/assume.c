@@ -118,11 +118,12 @@ static bool assume_size(const assumer *a)
 {
     const vit_config *c = &a->model->config;
     char what[64], why[128];
-    if (settings_origin(a->all, SETTING_IMG_HEIGHT) >= 0 || a->seen->position_rows == 0)
+    if (settings_origin(a->all, SETTING_IMG_HEIGHT) >= 0 || a->seen->position_rows == 0 ||
+        findings_has_asked(a->found, "img_size"))
         return true;
     snprintf(what, sizeof what, "img_size=%dx%d", c->img_height, c->img_width);
-    snprintf(why, sizeof why, "%d x %d patches of %d pixels, side by side", c->grid_height,
-             c->grid_width, c->patch_size);
+    snprintf(why, sizeof why, "%d x %d patches of %d pixels, side by side",
+             a->model->stored.grid_height, a->model->stored.grid_width, c->patch_size);
     return findings_assume(a->found, what, why, "--img-size HxW");
 }
 
@@ -134,7 +135,9 @@ static bool assume_structure(const assumer *a)
         { SETTING_BLOCK_TYPE, c->depth > 0, c->block_type, "the usual order" },
         { SETTING_POOL, c->has_cls_token, c->pool, "there is a class token" },
         { SETTING_ATTENTION, c->depth > 0 && a->seen->is_torch_attention, c->attention,
-          "torch.nn's attention is given tokens first, or has batch_first=True" },
+          a->seen->is_batch_second
+              ? "its attention has batch_first=False, so is taken to be given tokens first"
+              : "torch.nn's attention is given tokens first, or has batch_first=True" },
         { SETTING_POOL_PREFIX, may_pool_prefix(c), c->pool_prefix, "the mean is of the patches" },
         { SETTING_POSITIONS, a->model->stored.first_rows, c->positions, "the usual" },
         { SETTING_PATCH_ORDER, a->seen->patch_depth > 0 && !is_described(a),

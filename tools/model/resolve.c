@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "model/choices.h"
+#include "model/preprocessing.h"
 #include "model/rel_pos.h"
 #include "model/sincos.h"
 #include "model/timm_names.h"
@@ -33,8 +34,9 @@ static bool is_told(const resolver *m, setting_key key)
     return settings_origin(m->all, key) >= 0;
 }
 
-/* What the tensors, --match or --set say. Where the final norm stands depends in timm on how the head is
- * pooled, which a configuration may have changed: there a name knows less than the tensors. */
+/* What the tensors, --match or --set say. Where the final norm stands depends in timm on how the
+ * head is pooled, which a configuration may have changed: there a name knows less than the tensors.
+ */
 static double shown_of(const resolver *m, setting_key key)
 {
     if (m->all[FROM_OPTIONS].given[key]) return m->all[FROM_OPTIONS].value[key];
@@ -67,15 +69,9 @@ static bool ask_for_lack(const resolver *m, const char *what, const char *why,
 
 #define NAME_OR_CONFIG ", --arch NAME or --config FILE"
 
-/* Puts it into its field. Whole numbers may come out of tensors or be computed, and so be larger
- * than an int. */
 static bool put_field(resolver *m, setting_key key, double value, report *r)
 {
-    const setting_row *row = &setting_rows[key];
-    if (row->kind == SETTING_INTEGER && !(value >= 0 && value <= INT_MAX))
-        return report_fail(r, "%s %.9g is out of range", row->name, value);
-    setting_put_field(key, value, m->config);
-    return true;
+    return setting_put_whole(key, value, m->config, r);
 }
 
 static bool copy_fields(resolver *m, report *r)
@@ -605,72 +601,6 @@ static bool resolve_dynamic(resolver *m, report *r)
                        "give --img-size", c->rope ? "rotary" : "relative");
 }
 
-/* === Preprocessing === */
-
-/* Value of a channel that was made from those of the checkpoint, as its weights were. */
-static double adapted_value(const double *values, int count, int chans, int channel)
-{
-    double sum = 0;
-    int i;
-    if (chans > 1) return values[channel % count];
-    for (i = 0; i < count; i++) sum += values[i];
-    return sum / count;
-}
-
-/* mean or std, for each channel of the file: told for these, for the checkpoint's, or one for all.
- * A name stands for three channels: any number of others may have its values if they are equal. */
-static bool resolve_vector(resolver *m, bool is_std, float *out, report *r)
-{
-    const char *name = is_std ? "std" : "mean";
-    const int chans = m->config->in_chans;
-    int from = FROM_COUNT - 1, i, count;
-    const double *values;
-    bool equal = true;
-    while (from >= 0 && (is_std ? m->all[from].std_count : m->all[from].mean_count) == 0) from--;
-    for (i = 0; i < VIT_MAX_CHANS; i++) out[i] = 0.5f; /* timm's default for a ViT */
-    if (from < 0) return true;
-    count = is_std ? m->all[from].std_count : m->all[from].mean_count;
-    values = is_std ? m->all[from].std : m->all[from].mean;
-    for (i = 1; i < count; i++) equal = equal && values[i] == values[0];
-    if (count != chans && count != m->stored->chans && count != 1 &&
-        !(equal && from == FROM_NAME))
-        return report_fail(r, "%s gives %d values of %s for in_chans %d; give --set %s=...",
-                           m->all[from].origin, count, name, chans, name);
-    for (i = 0; i < chans; i++) {
-        double value = values[0];
-        if (count == chans) value = values[i];
-        else if (count == m->stored->chans) value = adapted_value(values, count, chans, i);
-        if (is_std && !(value > 0))
-            return report_fail(r, "%s std %.9g is not above 0", m->all[from].origin, value);
-        out[i] = (float)value;
-    }
-    return true;
-}
-
-/* A model whose input size may change needs the size before the crop to follow from it. timm gives
- * crop_pct in a few decimals; with any other number vit.h keeps the proportion of both sizes. */
-static void keep_crop_pct(resolver *m, double crop_pct)
-{
-    const bool told = is_told(m, SETTING_RESIZE_HEIGHT) || is_told(m, SETTING_RESIZE_WIDTH);
-    const bool is_short = fabs(floor(crop_pct * 1e6 + 0.5) / 1e6 - crop_pct) < 1e-9;
-    m->config->crop_pct = m->config->dynamic_img_size && !told && is_short ? (float)crop_pct : 0;
-}
-
-static bool resolve_preprocessing(resolver *m, report *r)
-{
-    vit_config *c = m->config;
-    const double crop_pct = value_of(m, SETTING_CROP_PCT);
-    if (!(crop_pct > 0 && crop_pct <= 4))
-        return report_fail(r, "crop_pct %.9g is not in (0, 4]", crop_pct);
-    if (!put_field(m, SETTING_RESIZE_HEIGHT,
-                   value_or(m, SETTING_RESIZE_HEIGHT, floor(c->img_height / crop_pct)), r) ||
-        !put_field(m, SETTING_RESIZE_WIDTH,
-                   value_or(m, SETTING_RESIZE_WIDTH, floor(c->img_width / crop_pct)), r))
-        return false;
-    keep_crop_pct(m, crop_pct);
-    return resolve_vector(m, false, c->mean, r) && resolve_vector(m, true, c->std, r);
-}
-
 /* === Options that no tensor shows ===
  * For a plain ViT, as all of Google's, DeiT, DINO and MAE are, timm's defaults are assumed; for all
  * others somebody must say it. */
@@ -737,6 +667,15 @@ static bool resolve_pool(resolver *m, report *r)
            ask(m, "pool", "fc_norm is there, so the head may read an average, and how it is "
                "pooled cannot be seen in the tensors",
                "--set pool=avg|token|max|avgmax" NAME_OR_CONFIG, r);
+}
+
+/* What a library does to colours by default says nothing of a model with other channels. */
+static void forget_colours(resolver *m)
+{
+    settings *s = &m->all[FROM_TENSORS];
+    const int chans = m->stored->chans;
+    if (m->seen->mean_by_default && s->mean_count > 1 && s->mean_count != chans) s->mean_count = 0;
+    if (m->seen->std_by_default && s->std_count > 1 && s->std_count != chans) s->std_count = 0;
 }
 
 /* === Everything === */
@@ -819,8 +758,10 @@ bool settings_resolve(const settings all[FROM_COUNT], const settings_seen *seen,
     m->config->has_fc_norm = shown_of(m, SETTING_FC_NORM) != 0;
     if (!resolve_pool(m, r) || !resolve_norm(m, r) || !resolve_activation(m, r) ||
         !resolve_heads(m, r) || !resolve_size(m, r) || !resolve_rope(m, r) ||
-        !resolve_dynamic(m, r) || !adapt_patches(m, r) || !resolve_preprocessing(m, r))
+        !resolve_dynamic(m, r) || !adapt_patches(m, r))
         return false;
+    forget_colours(m);
+    if (!preprocessing_resolve(m->all, m->stored->chans, m->config, r)) return false;
     if (findings_are_open(f)) return true;
     if (vit_config_check(m->config, detail) != VIT_OK) return report_fail(r, "%s", detail);
     return resolve_resampling(m, r);

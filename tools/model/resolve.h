@@ -29,6 +29,7 @@ typedef struct settings_seen {
     const char *library;      /* that library */
     bool is_open;             /* see layout->is_open */
     bool is_torch_attention;  /* torch.nn.MultiheadAttention, whose scale is known */
+    bool is_batch_second;     /* it says that it is given [tokens, batch, width] */
 } settings_seen;
 
 /* Channels and patch size that the .vit file is to have; 0: those of the checkpoint. */

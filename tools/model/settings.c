@@ -283,6 +283,15 @@ void setting_put_field(setting_key key, double value, vit_config *config)
     }
 }
 
+bool setting_put_whole(setting_key key, double value, vit_config *config, report *r)
+{
+    const setting_row *row = &setting_rows[key];
+    if (row->kind == SETTING_INTEGER && !(value >= 0 && value <= INT_MAX))
+        return report_fail(r, "%s %.9g is out of range", row->name, value);
+    setting_put_field(key, value, config);
+    return true;
+}
+
 void settings_from_config(settings *s, const vit_config *config)
 {
     int key;

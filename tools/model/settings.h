@@ -96,6 +96,9 @@ void settings_put(settings *s, setting_key key, double value);
 /* The field of a vit_config that a setting has. */
 double setting_get_field(setting_key key, const vit_config *config);
 void setting_put_field(setting_key key, double value, vit_config *config);
+/* The same; refuses what is out of range. Whole numbers may come out of tensors or be computed, and
+ * so be larger than an int. */
+bool setting_put_whole(setting_key key, double value, vit_config *config, report *r);
 
 /* What timm's name of an architecture says: the settings that are NAMED, and how positions are
  * resampled. */

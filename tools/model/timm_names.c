@@ -2,6 +2,7 @@
 
 #include "model/timm_names.h"
 
+#include <ctype.h>
 #include <fnmatch.h>
 #include <math.h>
 #include <stdio.h>
@@ -526,21 +527,30 @@ static size_t arch_min3(size_t a, size_t b, size_t c)
 
 enum { ARCH_MAX_NAME = 128 };
 
-/* Levenshtein's edit distance, one row at a time. */
-static size_t arch_distance(const char *a, const char *b)
+static bool arch_same_letter(char a, char b)
 {
-    size_t row[ARCH_MAX_NAME + 1], length = strlen(b), i, j;
-    for (j = 0; j <= length; j++) row[j] = j;
-    for (i = 0; a[i]; i++) {
+    return tolower((unsigned char)a) == b || (a == '-' && b == '_');
+}
+
+/* Levenshtein's edit distance, one row at a time. Names are shortened more often than misspelt: what
+ * `name` lacks costs little, what it has besides much, and a missing end nothing. */
+static size_t arch_distance(const char *name, const char *full)
+{
+    enum { LACKS = 1, OTHER = 5 };
+    size_t row[ARCH_MAX_NAME + 1], length = strlen(full), i, j;
+    for (j = 0; j <= length; j++) row[j] = j * LACKS;
+    for (i = 0; name[i]; i++) {
         size_t diagonal = row[0];
-        row[0] = i + 1;
+        row[0] += OTHER;
         for (j = 1; j <= length; j++) {
-            size_t above = row[j];
-            row[j] = arch_min3(above + 1, row[j - 1] + 1, diagonal + (a[i] != b[j - 1]));
+            const size_t above = row[j];
+            row[j] = arch_min3(above + OTHER, row[j - 1] + LACKS,
+                               diagonal + (arch_same_letter(name[i], full[j - 1]) ? 0 : OTHER));
             diagonal = above;
         }
     }
-    return row[length];
+    for (j = 0; name[j] && arch_same_letter(name[j], full[j]);) j++;
+    return name[j] ? row[length] : 0;
 }
 
 static const arch *arch_nearest(const char *name, const arch *except1, const arch *except2)

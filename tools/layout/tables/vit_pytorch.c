@@ -52,12 +52,11 @@ static const layout_rule lucidrains_rules[] = {
 
 static const layout_default lucidrains_defaults[] = {
     { "norm_eps=1e-5", NULL }, { "activation=gelu", NULL }, { "pool=avg", "!cls_token" },
-    { "pool_prefix=1", "cls_token" }, { "positions=all", NULL }, { NULL, NULL }
+    { "pool=token", "cls_token" }, { "pool_prefix=1", "cls_token" }, { "positions=all", NULL },
+    { NULL, NULL }
 };
 
 static const layout_question lucidrains_questions[] = {
-    { SETTING_POOL, "--set pool=token (its default, pool = 'cls') or --set pool=avg (pool = "
-      "'mean')", NULL },
     { SETTING_NUM_HEADS, "--set num_heads=N", NULL },
     { SETTING_COUNT, NULL, NULL }
 };
@@ -126,6 +125,10 @@ const layout layout_simple_vit = {
     LAYOUT_FROM2("{b}mlp.fc2", mlp "fn.net.3"),                                                  \
     LAYOUT_FROM2("{b}mlp.fc2", mlp "fn.net.2")
 
+#define ONE_LAYER(part)                                                                          \
+    { "head." part, LAYOUT_STACK, NULL, { "mlp_head.1." part, NULL, NULL },                      \
+      { "!mlp_head.3.weight", "!mlp_head.4.weight" } }
+
 static const layout_rule lucidrains_2020_rules[] = {
     OLD_BRANCHES("{b}0.fn.", "{b}1.fn."),
     LAYOUT_WHEN2("fc_norm", "mlp_head.0", "mlp_head.1.weight"),
@@ -135,7 +138,7 @@ static const layout_rule lucidrains_2020_rules[] = {
     LAYOUT_FROM2("head", "mlp_head.4"),
     LAYOUT_FROM2("head", "mlp_head.3"),
     LAYOUT_FROM2("head", "mlp_head.2"),
-    LAYOUT_FROM2("head", "mlp_head.1"),
+    ONE_LAYER("weight"), ONE_LAYER("bias"),
     LAYOUT_END
 };
 

@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# Models that were saved whole, from the command line: one command, no option, and the result is
+# that of the weights alone with every setting given by hand. Run from the root of the repository.
+#
+#     BIN=. bash tests/test_modules.sh         programs in $BIN/tools; build/asan has sanitized ones
+set -u
+cd "$(dirname "$0")/.."
+BIN=${BIN:-.}
+CONVERT=$PWD/$BIN/tools/vit-convert
+RUN=$PWD/$BIN/tools/vit-run
+modules=$PWD/tests/data/modules
+cat=$PWD/examples/cat.ppm
+work=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d)
+trap 'rm -rf "$work"' EXIT
+passed=0 failed=0
+cd "$work" || exit 1
+
+pass() { passed=$((passed + 1)); }
+fail() { # WHAT: and what the program said
+    failed=$((failed + 1))
+    echo "FAILED (line ${BASH_LINENO[1]}): $1"
+    sed 's/^/    /' err out 2>/dev/null | head -n 20
+}
+
+# logits FILE OPTIONS...: of the model in FILE, to logits.npy
+logits() {
+    local file=$1
+    shift
+    rm -f logits.npy
+    "$CONVERT" "$modules/$file" -o m.vit "$@" >out 2>err &&
+        "$RUN" -m m.vit --image "$cat" --logits logits.npy >/dev/null
+}
+
+# same FILE OPTIONS...: as by hand
+same() {
+    if logits "$@" && cmp -s logits.npy expected.npy; then pass; else fail "$*: other logits"; fi
+}
+
+# says TEXT: in the report or on stderr
+says() { if grep -qF -- "$1" out err; then pass; else fail "expected \"$1\""; fi; }
+
+hand=(--set num_heads=2 --set norm_eps=1e-5 --set activation=gelu_tanh)
+if logits tensors4.pkl "${hand[@]}"; then pass; else fail "tensors4.pkl"; fi
+mv logits.npy expected.npy
+
+for file in whole.pt whole_legacy.pt whole_protocol4.pt whole.pkl data_parallel.pt \
+    beside_optimizer.pt trainer.pt traced.pt scripted.pt; do
+    same $file
+    says "the checkpoint says num_heads=2"
+    if grep -qE "assumed (num_heads|norm_eps|activation)" err; then fail "$file: assumes"
+    else pass; fi
+done
+for file in arrays.pt arrays{2,3,4,5}.pkl tensors{2,3,4,5}.pkl one.tar; do
+    same $file "${hand[@]}"
+done
+
+# what the user says comes first
+if logits whole.pt --set activation=relu && ! cmp -s logits.npy expected.npy; then pass
+else fail "--set activation"; fi
+says "ReLU"
+
+# several state dicts: said even with -q, unless one was asked for
+same several.pt -q "${hand[@]}"
+says "assumed weights=model_ema.module, one of several state dicts: model model_ema.module"
+same several.pt --weights model "${hand[@]}"
+if grep -q "assumed weights" err; then fail "assumes what was asked for"; else pass; fi
+says "in model"
+if logits several.pt --weights teacher; then fail "--weights teacher"; else pass; fi
+says "no state dict \"teacher\"; expected one of model, model_ema.module"
+
+# a checkpoint without names: refused, and the tensors are named by what reads them
+if logits frozen.pt; then fail "frozen.pt"; else pass; fi
+says "1.expand"
+
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

@@ -1,0 +1,60 @@
+#include "cli/model.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/paths.h"
+#include "base/source.h"
+
+enum { HEAD = 64 };   /* bytes that tell the kinds of files apart */
+
+/* A zip begins with its first entry, whose name comes after 30 bytes. */
+static const char *kind_of_zip(const unsigned char *head)
+{
+    char name[HEAD - 30 + 1] = "";
+    const size_t length = head[26] + 256u * head[27];
+    memcpy(name, head + 30, length < HEAD - 30 ? length : HEAD - 30);
+    return strstr(name, ".npy") ? "an .npz of NumPy arrays" : "a PyTorch checkpoint";
+}
+
+/* What a file is by its first bytes, where vit-convert takes it; else NULL. */
+static const char *kind_of(const unsigned char *head)
+{
+    int i;
+    if (!memcmp(head, "PK\3\4", 4)) return kind_of_zip(head);
+    if (head[0] == 0x80 && head[1] >= 2 && head[1] <= 5) return "a PyTorch checkpoint";
+    for (i = 4; i < 8; i++)   /* the length of a header in JSON */
+        if (head[i] != 0) return NULL;
+    return head[8] == '{' ? "a safetensors checkpoint" : NULL;
+}
+
+static bool refuse_checkpoint(const char *path, const char *kind, report *r)
+{
+    const char *file = paths_file_name(path), *dot = strrchr(file, '.');
+    const int stem = (int)(dot && dot > file ? (size_t)(dot - file) : strlen(file));
+    return report_fail(r, "is %s; convert it first: vit-convert %.150s -o %.*s.vit", kind, path,
+                       stem < 150 ? stem : 150, file);
+}
+
+static bool refuse(const char *path, const char *detail, report *r)
+{
+    unsigned char head[HEAD] = { 0 };
+    FILE *file;
+    size_t size;
+    if (source_is_folder(path)) return report_fail(r, "is a folder, not a .vit file");
+    file = fopen(path, "rb");
+    if (!file) return report_fail(r, "cannot be opened: %s", strerror(errno));
+    size = fread(head, 1, sizeof head, file);
+    fclose(file);
+    if (size > 0 && kind_of(head)) return refuse_checkpoint(path, kind_of(head), r);
+    return report_fail(r, "%s", detail);
+}
+
+bool cli_model_open(const char *path, unsigned flags, vit_model *model, report *r)
+{
+    if (vit_model_open(path, flags, model) == VIT_OK) return true;
+    (void)refuse(path, model->detail, r);
+    return report_file(r, path);
+}
