@@ -377,7 +377,13 @@ static void test_conversions(long most)
         { .checkpoint = "layouts/deit3/model.pth", .settings = PLAIN " positions=patches" },
         { .checkpoint = "layouts/rope_vit_mixed/model.pth", .settings = PLAIN " img_size=4" },
         { .checkpoint = "fixtures/plain/model.safetensors", .chans = 1, .patch = 8,
-          .settings = "pos_resample=flexivit img_size=32", .rename = "head.*=head.*" }
+          .settings = "pos_resample=flexivit img_size=32", .rename = "head.*=head.*" },
+        { .checkpoint = "own/heads_lists/model.safetensors", .settings = "num_heads=2" },
+        { .checkpoint = "own/before_multihead/model.safetensors", .settings = "num_heads=2" },
+        { .checkpoint = "own/conv_linear/model.safetensors", .settings = "num_heads=2" },
+        { .checkpoint = "own/linear_positions/model.safetensors", .settings = "num_heads=2" },
+        { .checkpoint = "own/integers/model.safetensors", .settings = "num_heads=2" },
+        { .checkpoint = "own/no_projection/model.safetensors", .settings = "num_heads=2" }
     };
     size_t i;
     for (i = 0; i < sizeof jobs / sizeof *jobs; i++)

@@ -175,8 +175,8 @@ static bool fits(const match_search *s, size_t i)
     return s->tries[i].error <= s->tolerance;
 }
 
-/* A gain that chance alone may give is none: then what is likelier stays. The more logits there are,
- * the less chance can do. */
+/* A gain that chance alone may give is none: then what is likelier stays. The more logits there
+ * are, the less chance can do. */
 static double worthwhile(const match_search *s)
 {
     return 1 - fmin(0.15, 1 / sqrt((double)s->pair->outputs * (s->images ? s->images : 1)));

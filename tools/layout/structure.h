@@ -11,7 +11,7 @@
  *     structure_groups.c   parts into blocks
  *     structure_block.c    roles within a block
  *     structure_rest.c     roles before and after the blocks
- *     structure.c          puts the roles' names on the tensors, folded where needed
+ *     structure_tensors.c  puts the roles' names on the tensors, folded where needed
  */
 #ifndef STRUCTURE_H
 #define STRUCTURE_H
@@ -46,7 +46,7 @@ typedef struct structure {
     bool is_torch;              /* the blocks are torch.nn.TransformerEncoderLayer */
     int heads;                  /* 0: nothing shows them; else there is a layer for each */
     const char *assignment;     /* of a setting, which the names show; NULL: none */
-    bool has_blocks;            /* also on failure, which is then about what is left over */
+    bool has_no_blocks;         /* the failure is that nothing looks like the blocks of one */
 } structure;
 
 /* Renames and folds the checkpoint's tensors for layout_own, but for those that `ignore` names. On

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/tensor.h"
+
 #define ATTENTION_WORDS "attn att attention self mha msa mhsa sa multihead multi+head heads"
 #define QUERY_WORDS "q query queries wq toq toqueries"
 #define KEY_WORDS "k key keys wk tok tokeys"
@@ -429,10 +431,11 @@ static void name_head_norms(structure_parts *p)
     int i;
     for (i = 0; i < p->places; i++) {
         structure_part *part = structure_at(p, 0, i);
-        if ((part->kind != PART_NORM && part->kind != PART_VECTOR) || !is_open(part)) continue;
-        if (structure_says(part, QUERY_WORDS " qnorm")) structure_name(part, "attn.q_norm", by_name);
-        else if (structure_says(part, KEY_WORDS " knorm"))
-            structure_name(part, "attn.k_norm", by_name);
+        const char *role = structure_says(part, QUERY_WORDS " qnorm") ? "attn.q_norm"
+                           : structure_says(part, KEY_WORDS " knorm") ? "attn.k_norm" : NULL;
+        if (role && is_open(part) && (part->kind == PART_NORM || part->kind == PART_VECTOR) &&
+            !with_role(p, role))
+            structure_name(part, role, by_name);
     }
 }
 
@@ -506,6 +509,25 @@ static void turn_bare_matrices(structure_parts *p)
                            "tokens are multiplied by them: x @ W", "--rename THEIRS=OURS");
 }
 
+/* No reading fits: the matrices of a block, with their shapes. */
+static bool refuse_matrices(const structure_parts *p, report *r)
+{
+    char line[400], shape[SHAPE_TEXT_SIZE];
+    int i;
+    (void)report_fail(r, "attention and an MLP of width %lld cannot be made of the matrices in a "
+                      "block:", (long long)p->width);
+    for (i = 0; i < p->places && i < MAX_MATRICES; i++) {
+        const structure_part *part = structure_at(p, 0, i);
+        if (part->kind != PART_MATRIX) continue;
+        snprintf(line, sizeof line, "  %.300s %s", part->path,
+                 shape_text(part->weight->dims, part->weight->ndim, shape, sizeof shape));
+        report_line(r, 0, line);
+    }
+    report_line(r, 0, "--rename THEIRS=OURS gives them telling names, such as query, key, value, "
+                "out, fc1, fc2");
+    return false;
+}
+
 bool structure_name_block(structure_parts *p, report *r)
 {
     turn_bare_matrices(p);
@@ -514,12 +536,7 @@ bool structure_name_block(structure_parts *p, report *r)
     name_by_words(p);
     if (inner_width(p) == 0) name_by_shape(p);
     if (p->unsure[0]) return report_fail(r, "%s", p->unsure);
-    if (inner_width(p) == 0)
-        return report_fail(r, "no query, key and value were found in %.200s",
-                           structure_at(p, 0, 0)->path);
-    if (!name_projection(p))
-        return report_fail(r, "attention's projection and an MLP were expected among the matrices "
-                           "of a block, which begins with %.200s", structure_at(p, 0, 0)->path);
+    if (inner_width(p) == 0 || !name_projection(p)) return refuse_matrices(p, r);
     name_mlp(p);
     name_norms(p);
     name_scales(p);

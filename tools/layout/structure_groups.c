@@ -466,14 +466,15 @@ static bool find_groups(structure_parts *p, group_search *g, report *r)
     best = find_best(g, false);
     if (best.is_complete) {
         mark(&best, 0);
-        p->result->has_blocks = true;
         if (!check_alone(g, &best, r)) return false;
     } else if (best.blocks < 2 || !join_all_lists(p, g, best.blocks)) {
         take_single_block(p);
     }
     count_places(p);
+    p->result->has_no_blocks = p->places == 0;
     if (p->places == 0)
-        return report_fail(r, "no group of tensors looks like a block of a transformer");
+        return report_fail(r, "no group of tensors looks like a block of a transformer: a norm as "
+                           "wide as a token, and matrices that read and write as many values");
     return index_blocks(p, r);
 }
 
@@ -483,7 +484,7 @@ bool structure_find_blocks(structure_parts *p, report *r)
     const bool good = find_groups(p, &g, r);
     free(g.entries);
     if (!good) return false;
-    p->result->has_blocks = true;
     p->width = find_width(p);
+    p->result->has_no_blocks = p->width == 0;
     return p->width > 0 || report_fail(r, "no norm in a block shows the width of a token");
 }

@@ -33,6 +33,12 @@ static structure_part *with_role(const structure_parts *p, const char *role)
     return NULL;
 }
 
+static void name_once(const structure_parts *p, structure_part *part, const char *role,
+                      const char *reason)
+{
+    if (!with_role(p, role)) structure_name(part, role, reason);
+}
+
 static void drop(structure_part *part, const char *reason)
 {
     part->is_dropped = true;
@@ -52,11 +58,10 @@ static void name_token(structure_parts *p, structure_part *part)
     if (!is_open(part) || !is_token(p, part)) return;
     if (structure_says(part, "mask masked")) drop(part, "of training alone");
     else if (structure_says(part, "dist distill distillation"))
-        structure_name(part, "dist_token", by_name);
+        name_once(p, part, "dist_token", by_name);
     else if (structure_says(part, "reg register registers"))
-        structure_name(part, "reg_token", by_name);
-    else if (structure_says(part, CLASS_WORDS) && !with_role(p, "cls_token"))
-        structure_name(part, "cls_token", by_name);
+        name_once(p, part, "reg_token", by_name);
+    else if (structure_says(part, CLASS_WORDS)) name_once(p, part, "cls_token", by_name);
 }
 
 /* A bare parameter as long as a token that no word explains. */
@@ -67,6 +72,7 @@ static void name_last_token(structure_parts *p)
     for (i = 0; i < p->count; i++) {
         structure_part *part = &p->parts[i];
         if (!is_open(part) || !is_token(p, part) || !part->is_bare) continue;
+        if (strlen(part->path) < strlen(part->weight->name)) continue;   /* a bias by itself */
         if (found || structure_says(part, POSITION_WORDS)) return;
         found = part;
     }
@@ -118,7 +124,7 @@ static void name_positions(structure_parts *p)
             return;
         }
         if (structure_says(part, "reg register registers") && table_rows(p, part) > 0)
-            structure_name(part, "reg_token", by_name);
+            name_once(p, part, "reg_token", by_name);
         else if (table_rows(p, part) > 0 && says && !by_words) by_words = part;
         else if (!any && table_rows(p, part) > 1 && part->is_bare && part->kind == PART_TABLE &&
                  part->weight->dims[part->weight->ndim - 1] == p->width &&
@@ -232,7 +238,7 @@ static void name_patch_added(structure_parts *p)
         if (is_open(part) && part->kind == PART_MATRIX && part->rows == first->rows &&
             part->cols == first->cols && !part->bias == !first->bias &&
             structure_says(part, "added"))
-            structure_name(part, "patch_embed.added", by_name);
+            name_once(p, part, "patch_embed.added", by_name);
     }
 }
 
@@ -245,7 +251,7 @@ static void name_patch_bias(structure_parts *p)
         structure_part *part = &p->parts[i];
         if (is_open(part) && part->kind == PART_VECTOR && part->rows == p->width &&
             structure_says(part, "bias b"))
-            structure_name(part, "patch_embed.bias", by_name);
+            name_once(p, part, "patch_embed.bias", by_name);
     }
 }
 
@@ -282,7 +288,7 @@ static void name_norm(const structure_parts *p, structure_part *part, bool has_c
     const char *role = norm_role(p, part, has_class);
     const bool says = in_head(part) || structure_says(part, AFTER_WORDS) ||
                       structure_says(part, BEFORE_WORDS);
-    if (role && !with_role(p, role)) structure_name(part, role, says ? by_name : left_over);
+    if (role) name_once(p, part, role, says ? by_name : left_over);
 }
 
 static void name_norms(const structure_parts *p)
@@ -306,7 +312,7 @@ static void name_head(structure_parts *p)
         structure_part *part = &p->parts[i];
         if (!is_open(part) || part->kind != PART_MATRIX) continue;
         if (structure_says(part, "dist distill distillation") && part->cols == p->width) {
-            structure_name(part, "head_dist", by_name);
+            name_once(p, part, "head_dist", by_name);
             continue;
         }
         if (count == 3) return;
