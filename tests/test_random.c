@@ -348,8 +348,8 @@ static feature_map windows(const feature_map *x, size_t kernel, size_t stride, b
     feature_map y;
     size_t top = same ? padding(x->height, kernel, stride) : 0;
     size_t left = same ? padding(x->width, kernel, stride) : 0;
-    y.height = (x->height + (same ? stride - 1 : 0)) / stride;
-    y.width = (x->width + (same ? stride - 1 : 0)) / stride;
+    y.height = same ? (x->height + stride - 1) / stride : (x->height - kernel) / stride + 1;
+    y.width = same ? (x->width + stride - 1) / stride : (x->width - kernel) / stride + 1;
     y.chans = x->chans * kernel * kernel;
     y.data = doubles(y.height * y.width * y.chans);
     for (size_t i = 0; i < y.height * y.width * y.chans; i++) {
@@ -1155,7 +1155,7 @@ static void own_options(vit_config *c) {
         c->img_height -= c->img_height % c->patch_size;
         c->img_width -= c->img_width % c->patch_size;
     } else {
-        c->patch_stride = pick((c->patch_size + 1) / 2, c->patch_size + 1);
+        c->patch_stride = (c->patch_size + 1) / 2 + c->img_width % 3;
     }
     c->attention = pick(0, VIT_NUM_ATTENTIONS - 1);
     if (c->attention == VIT_ATTENTION_SELF) {
