@@ -243,14 +243,18 @@ static void add_values(match_row *row, const char *values)
     }
 }
 
-/* The sizes of the input and of a patch, if all are known. */
 typedef struct patch_fit {
-    int height, width, patch;
+    int height, width, patch;   /* of the input, of a patch */
+    int rows, prefix;           /* of pos_embed, of those that may be other tokens' */
 } patch_fit;
 
+/* False: the sizes are not known. */
 static bool find_patch_fit(const conversion *c, patch_fit *fit)
 {
     const double chans = value_of(c, SETTING_IN_CHANS);
+    fit->rows = c->seen.position_rows;
+    fit->prefix = (int)(value_of(c, SETTING_CLS_TOKEN) + value_of(c, SETTING_DIST_TOKEN) +
+                        value_of(c, SETTING_REG_TOKENS));
     fit->height = (int)value_of(c, SETTING_IMG_HEIGHT);
     fit->width = (int)value_of(c, SETTING_IMG_WIDTH);
     fit->patch = (int)value_of(c, SETTING_PATCH_SIZE);
@@ -299,35 +303,31 @@ static void add_heads(match_row *row, const conversion *c)
     }
 }
 
-/* Patches along both sides if they are so far apart; 0: some pixels are left over. */
-static int64_t patches_of(const patch_fit *fit, int stride, bool exactly)
+/* As many patches as there are positions; without them, none of whose pixels are left over. */
+static bool stride_fits(const patch_fit *fit, int stride)
 {
     const int height = fit->height - fit->patch, width = fit->width - fit->patch;
-    if (exactly && (height % stride || width % stride)) return 0;
-    return (int64_t)(height / stride + 1) * (width / stride + 1);
+    const int64_t patches = (int64_t)(height / stride + 1) * (width / stride + 1);
+    if (fit->rows > 0) return patches == fit->rows || patches + fit->prefix == fit->rows;
+    return height % stride == 0 && width % stride == 0 && patches <= MOST_PATCHES;
 }
 
-/* Distances of patches that give as many as there are positions, the largest first, and side by
- * side. Without positions all distances are possible that leave no pixels over. */
+/* Nothing to choose where patches side by side have the positions. Otherwise that is the last
+ * resort, with positions that are resampled. */
 static void add_strides(match_row *row, const conversion *c)
 {
-    const int rows = c->seen.position_rows;
-    const int prefix = (int)(value_of(c, SETTING_CLS_TOKEN) + value_of(c, SETTING_DIST_TOKEN) +
-                             value_of(c, SETTING_REG_TOKENS));
+    static const char side_by_side[] = "patch_stride=0";
     char text[MATCH_TEXT];
     patch_fit fit;
     int stride;
-    if (!find_patch_fit(c, &fit)) return;
-    if (rows == 0) insert_value(row, 0, "patch_stride=0", strlen("patch_stride=0"));
-    for (stride = fit.patch; stride > 0; stride--) {
-        const int64_t patches = patches_of(&fit, stride, rows == 0);
-        const bool fits = rows > 0 ? patches == rows || patches + prefix == rows
-                                   : patches > 0 && patches <= MOST_PATCHES;
-        snprintf(text, sizeof text, "patch_stride=%d", stride == fit.patch ? 0 : stride);
-        if (fits) insert_value(row, row->count, text, strlen(text));
+    if (!find_patch_fit(c, &fit) || (fit.rows > 0 && stride_fits(&fit, fit.patch))) return;
+    if (fit.rows == 0) insert_value(row, 0, side_by_side, strlen(side_by_side));
+    for (stride = fit.patch - 1; stride > 0; stride--) {
+        snprintf(text, sizeof text, "patch_stride=%d", stride);
+        if (stride_fits(&fit, stride)) insert_value(row, row->count, text, strlen(text));
     }
-    insert_value(row, row->count, "patch_stride=0", strlen("patch_stride=0"));
-    if (row->count == 1) row->count = 0;   /* nothing to choose */
+    insert_value(row, row->count, side_by_side, strlen(side_by_side));
+    if (row->count == 1) row->count = 0;
 }
 
 /* === The default first === */
