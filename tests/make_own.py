@@ -619,6 +619,9 @@ def overlaps(timm, average):
     case("overlap_conv_matched", Model(start=conv, **timm), matched("overlap_conv_matched"), side=7)
     case("overlap_no_positions", Model(start=linear(cls=None, pos=None), **average, **timm),
          matched("overlap_no_positions"), side=10)
+    case("overlap_resampled", Model(start=linear(), **timm),
+         TWO + " " + CHW + " --img-size 10 --strict",
+         "the positions of 4 x 4 are resampled; patch_stride=2 fits them as they are")
     case("overlap_padded", Model(start=linear(), **timm),
          TWO + " " + CHW + " --set patch_stride=2 --set dynamic_img_pad=1",
          "patch_stride excludes patch_cut, stem and dynamic_img_pad")

@@ -1222,15 +1222,16 @@ static void describe(char *what, size_t size, int index, const tiny_options *o) 
     snprintf(what, size,
              "model %d: %dx%dx%d by %d, D %d, L %d, H %d x %d, mlp %d, classes %d, rep %d, "
              "dist %d, norm %d, bias %d, pos %d, type %d/%d, act %d/%d, pool %d/%d, rope %d/%d, "
-             "relative %d, diff %d, stem %d of %d: %d %d %d %d, cut %d by %d, self %d, then %d, %s %d",
+             "relative %d, diff %d, stem %d of %d: %d %d %d %d, cut %d by %d, self %d, "
+             "then %d, %s %d",
              index, c->in_chans, c->img_height, c->img_width, c->patch_size, c->embed_dim, c->depth,
              c->num_heads, c->head_dim, c->mlp_dim, c->num_classes, c->representation_dim,
              c->has_dist_token, c->has_patch_norm, c->has_qkv_bias, c->positions, c->norm_type,
              c->block_type, c->activation, c->has_gated_mlp, c->pool, c->pool_num_heads, c->rope,
              c->rope_per_block, c->has_rel_pos, c->has_diff_attn, c->stem, c->stem_width,
              c->stem_stage1, c->stem_stage2, c->stem_stage3, c->stem_stage4, c->patch_cut,
-             c->patch_stride, c->attention, c->representation_act, o->mixed ? "dtypes from" : "dtype",
-             (int)o->dtype);
+             c->patch_stride, c->attention, c->representation_act,
+             o->mixed ? "dtypes from" : "dtype", (int)o->dtype);
 }
 
 /* Shapes that kernels find hard; each must come up with each kind of weights. */
