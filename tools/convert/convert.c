@@ -174,7 +174,9 @@ static bool find_layout(conversion *c, report *r)
     if (detected && !layout_falls_short(&c->map, ignore)) return true;
     if (structure_find(c->checkpoint, ignore, &c->structure, &by_structure))
         return use_structure(c, r);
-    if (detected && c->structure.has_no_blocks && layout_knows_most(&c->map)) return true;
+    if (detected && (c->structure.has_no_blocks ? layout_knows_most(&c->map)
+                                                : !layout_lacks_usual(&c->map)))
+        return true;
     if (!detected && c->map.layout) return false;
     *r = by_structure;
     return false;

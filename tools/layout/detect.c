@@ -213,7 +213,7 @@ bool layout_use(const layout *l, checkpoint *c, layout_map *map, report *r)
     return count_blocks(map, r) && layout_match_all(map, r);
 }
 
-bool layout_falls_short(const layout_map *map, const text_list *ignore)
+bool layout_lacks_usual(const layout_map *map)
 {
     static const char *const usual[] = {
         "patch_embed.proj.weight", "pos_embed", "blocks.0.norm1.weight",
@@ -221,11 +221,14 @@ bool layout_falls_short(const layout_map *map, const text_list *ignore)
         "blocks.0.mlp.fc1.weight", "blocks.0.mlp.fc2.weight", "head.weight"
     };
     size_t i;
-    if (!names_has_unknown(map, ignore)) return false;
-    if (map->layout->is_open) return true;
     for (i = 0; i < sizeof usual / sizeof *usual; i++)
         if (!layout_has(map, usual[i])) return true;
     return !layout_has(map, "norm.weight") && !layout_has(map, "fc_norm.weight");
+}
+
+bool layout_falls_short(const layout_map *map, const text_list *ignore)
+{
+    return names_has_unknown(map, ignore) && (map->layout->is_open || layout_lacks_usual(map));
 }
 
 bool layout_knows_most(const layout_map *map)

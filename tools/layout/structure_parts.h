@@ -2,7 +2,9 @@
 #ifndef STRUCTURE_PARTS_H
 #define STRUCTURE_PARTS_H
 
-#include "layout/structure.h"
+#include "base/text.h"
+#include "checkpoint/checkpoint.h"
+#include "layout/structure_result.h"
 
 typedef enum part_kind {
     PART_MATRIX,    /* [rows, cols]: a linear layer, or a convolution of one pixel */
