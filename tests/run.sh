@@ -8,8 +8,8 @@ only=("$@")
 export ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1
 
 # What sanitizers make slow: there a part of what the plain run does whole.
-declare -A fewer=([test_structure]=20 [test_converter_memory]=40 [test_damage]=10
-    [test_layout_damage]=4 [test_match]=6 [test_random]="330 6 24")
+declare -A fewer=([test_converter_memory]=40 [test_damage]=10 [test_layout_damage]=4
+    [test_match]=6 [test_random]="330 6 24" [test_structure]=20)
 
 run compile bash tests/compile.sh # long ones first
 run cross bash tests/cross.sh short

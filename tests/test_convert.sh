@@ -935,6 +935,7 @@ convert m.vit --c-array -o -
 prints "#define MODEL_OUTPUT $width"
 refuses 1 "m.safetensors: not a .vit file" --c-array
 refuses 2 "--c-array and --to exclude each other" --c-array --to vit
+refuses 2 "--match-input and --match-logits need each other" --match-input x.npy
 
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]

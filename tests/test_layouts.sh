@@ -120,7 +120,7 @@ wanted() {
     return 1
 }
 
-# A table that is not in LAYOUT_LIST is never tried, but for those of structure.c.
+# A table that is not in LAYOUT_LIST is never tried, but for those of structure_*.c.
 for name in $(sed -n 's/^const layout layout_\([a-z0-9_]*\) = .*/\1/p' tools/layout/tables/*.c); do
     [ ${#only[@]} = 0 ] || break
     [[ $name == own* ]] && continue

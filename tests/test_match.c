@@ -323,10 +323,10 @@ static bool list_open(match_table *table)
     for (from = 0; from < FROM_COUNT; from++) settings_start(&c->all[from], "");
     good = checkpoint_open(o.checkpoint, &c->checkpoint, &r) &&
            layout_detect(c->checkpoint, &c->map, &r) && match_prepare(c, &r) &&
-           layout_inspect(&c->map, c->all, &c->seen, &r);
+           layout_inspect(&c->map, c->all, &c->seen, &c->found, &r);
     CHECK_MSG(good, "%s", r.text);
     table->count = 0;
-    if (good) match_list_architecture(table, c, NULL, 0);
+    if (good) match_list_architecture(table, c);
     convert_free(c);
     free(c);
     return good;
@@ -592,12 +592,14 @@ static void write_picture(const char *path, uint32_t seed)
 }
 
 /* The class that the converted model sees in a picture. */
-static int class_of(const vit_model *model, runner *run, const char *path)
+static int class_of(const vit_model *model, runner *run, char *path)
 {
+    photo_list one = { &path, 1, 0 };
     photo_reader reader = { model, NULL, 0 };
     vit_prediction top = { 0, 0 };
     report r = report_make();
-    CHECK_MSG(photos_read(&reader, path, run->input, &r) && runner_forward(run, &r), "%s", r.text);
+    CHECK_MSG(photos_read(&reader, &one, 0, run->input, &r) && runner_forward(run, &r), "%s",
+              r.text);
     vit_top_k(run->output, (int)run->output_size, 1, &top);
     photos_reader_free(&reader);
     return top.index;

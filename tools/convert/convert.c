@@ -162,22 +162,22 @@ static bool use_structure(conversion *c, report *r)
     return layout_use(s->is_torch ? &layout_own_torch : &layout_own, c->checkpoint, &c->map, r);
 }
 
-/* By the tables, or by structure where no table explains all tensors. What the structure lacks is
- * told where it found blocks, and where no table comes close. */
+/* By the tables, or by structure where no table explains all tensors. A published library's
+ * checkpoint with other names is another matter: somebody must say what was changed. What
+ * structure lacks is told where no table comes close. */
 static bool find_layout(conversion *c, report *r)
 {
     const text_list *ignore = &c->options->ignore;
     report by_structure = report_make();
     const bool detected = layout_detect(c->checkpoint, &c->map, r);
-    if (!detected && r->no_memory) return false;
-    if (detected && !layout_check_features(&c->map, ignore, r)) return false;
+    bool is_close = c->map.layout != NULL;
+    if (r->no_memory || (detected && !layout_check_features(&c->map, ignore, r))) return false;
     if (detected && !layout_falls_short(&c->map, ignore)) return true;
+    if (detected) is_close = layout_knows_most(&c->map);
+    if (is_close && !c->map.layout->is_open) return detected;
     if (structure_find(c->checkpoint, ignore, &c->structure, &by_structure))
         return use_structure(c, r);
-    if (detected && (c->structure.has_no_blocks ? layout_knows_most(&c->map)
-                                                : !layout_lacks_usual(&c->map)))
-        return true;
-    if (!detected && c->map.layout) return false;
+    if (is_close && !by_structure.no_memory) return detected;
     *r = by_structure;
     return false;
 }

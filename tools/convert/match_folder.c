@@ -285,7 +285,8 @@ static void keep_best(match_sorting *s, const match_choice *choice)
     s->loss = mean_of(s->best, s->used);
 }
 
-/* All values of one row. The second is what the first was better than, or what came nearest. */
+/* All values of one row: the likeliest stays unless another is clearly better. The second is what
+ * the first was better than, or what came nearest. */
 static bool settle_row(match_sorting *s, int row)
 {
     const match_choice before = s->chosen;
@@ -302,8 +303,7 @@ static bool settle_row(match_sorting *s, int row)
         choice.of[row] = (unsigned char)value;
         if (value == before.of[row] || !measure(s, &choice, &ignored)) continue;
         loss = mean_of(s->losses, s->used);
-        if (loss < s->loss) {
-            verdict->is_open |= !is_clear(s->losses, s->best, s->used);
+        if (is_clear(s->losses, s->best, s->used)) {
             verdict->next = s->chosen.of[row];
             verdict->next_loss = s->loss;
             keep_best(s, &choice);

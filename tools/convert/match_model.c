@@ -40,23 +40,27 @@ static void hash_computed(vit_hash *hash, const layout_item *item, const setting
     vit_hash_update(hash, factors, sizeof factors);
 }
 
-static uint64_t hash_item(const layout_item *item, const settings_resolved *model)
+static void hash_sources(vit_hash *hash, const layout_item *item)
 {
     const int numbers[] = { (int)item->kind, (int)item->method, item->block, item->part_count };
+    int i;
+    vit_hash_update(hash, numbers, sizeof numbers);
+    vit_hash_update(hash, &item->divisor, sizeof item->divisor);
+    for (i = 0; i < item->part_count; i++) hash_part(hash, &item->parts[i]);
+}
+
+static uint64_t hash_item(const layout_item *item, const settings_resolved *model)
+{
     const bool is_copied = item->kind == SOURCE_CHECKPOINT && item->method != LAYOUT_COS &&
                            item->method != LAYOUT_SIN;
     vit_hash hash;
-    int i, part;
+    int i;
     vit_hash_init(&hash);
     vit_hash_update(&hash, item->tensor.name, strlen(item->tensor.name) + 1);
     vit_hash_update(&hash, item->tensor.dims, sizeof item->tensor.dims);
-    vit_hash_update(&hash, numbers, sizeof numbers);
-    vit_hash_update(&hash, &item->divisor, sizeof item->divisor);
     if (!is_copied) hash_computed(&hash, item, model);
-    for (i = 0; i < item->part_count; i++) hash_part(&hash, &item->parts[i]);
-    for (i = 0; item->folded && i < FOLDED_COUNT; i++)
-        for (part = 0; part < item->folded[i].part_count; part++)
-            hash_part(&hash, &item->folded[i].parts[part]);
+    hash_sources(&hash, item);
+    for (i = 0; item->folded && i < FOLDED_COUNT; i++) hash_sources(&hash, &item->folded[i]);
     return vit_hash_final(&hash);
 }
 
@@ -90,10 +94,10 @@ static void free_plan(match_plan *p)
 
 static bool make_plan(match_model *m, match_plan *p, report *r)
 {
-    size_t i;
     findings open = { 0 };
     const bool good = layout_make_plan(&m->c.map, &m->c.model, &m->c.options->ignore, &p->plan,
                                        &open, r);
+    size_t i;
     findings_free(&open);
     if (!good) return false;
     p->sources = malloc((p->plan.count + 1) * sizeof *p->sources);

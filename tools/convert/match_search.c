@@ -9,11 +9,9 @@
 #include "base/memory.h"
 
 /* Errors that mere rounding may have; below the second, settings that make little difference are
- * worth a try; what gains less than the third is left as likely as it was; as many tries as memory
- * is allowed for. */
+ * worth a try; as many tries as memory is allowed for. */
 #define ROUNDING 2e-6
 #define NEAR 0.05
-#define WORTHWHILE 0.85
 enum { MAX_TRIES = 1 << 17, WANTED_RUNS = 1000 };
 
 /* === Time === */
@@ -177,6 +175,13 @@ static bool fits(const match_search *s, size_t i)
     return s->tries[i].error <= s->tolerance;
 }
 
+/* A gain that chance alone may give is none: then what is likelier stays. The more logits there
+ * are, the less chance can do. */
+static double worthwhile(const match_search *s)
+{
+    return 1 - fmin(0.15, 1 / sqrt((double)s->pair->outputs * (s->images ? s->images : 1)));
+}
+
 /* The best value of one row, all else being equal. */
 static size_t settle_row(match_search *s, size_t from, int row)
 {
@@ -186,7 +191,7 @@ static size_t settle_row(match_search *s, size_t from, int row)
     for (value = 0; value < s->table->rows[row].count && !is_over(s); value++) {
         choice.of[row] = (unsigned char)value;
         i = try_choice(s, &choice);
-        if (is_better(s, i, best) && s->tries[i].slope < WORTHWHILE * s->tries[from].slope)
+        if (is_better(s, i, best) && s->tries[i].slope < worthwhile(s) * s->tries[from].slope)
             best = i;
     }
     return best;

@@ -30,12 +30,28 @@ static bool is_prefix(const layout *l, const char *text, size_t size)
     return false;
 }
 
-/* Is this name the probe after a prefix, and do the layout's conditions hold there? */
-static bool is_probe(const layout *l, checkpoint *c, const char *name, layout_map *candidate)
+/* Length of the path that all names are in, "my_vit." or "": whoever chose it, it is a prefix. */
+static size_t common_path(checkpoint *c)
+{
+    const char *first = checkpoint_tensor(c, 0)->name, *dot = strrchr(first, '.');
+    size_t length = dot ? (size_t)(dot - first) + 1 : 0, i;
+    for (i = 1; i < checkpoint_count(c); i++)
+        while (length > 0 && strncmp(checkpoint_tensor(c, i)->name, first, length) != 0)
+            for (length--; length > 0 && first[length - 1] != '.'; length--) continue;
+    return length;
+}
+
+/* Is this name the probe after a prefix, and do the layout's conditions hold there? The first
+ * `common` letters are those of every name. */
+static bool is_probe(const layout *l, checkpoint *c, const char *name, size_t common,
+                     layout_map *candidate)
 {
     const size_t length = strlen(name), probe = strlen(l->probe);
-    if (length < probe || strcmp(name + length - probe, l->probe) != 0) return false;
-    if (length - probe >= sizeof candidate->prefix || !is_prefix(l, name, length - probe))
+    const size_t prefix = length - probe;
+    if (length < probe || strcmp(name + prefix, l->probe) != 0) return false;
+    if (prefix >= sizeof candidate->prefix) return false;
+    if (!is_prefix(l, name, prefix) &&
+        !(common <= prefix && is_prefix(l, name + common, prefix - common)))
         return false;
     memset(candidate, 0, sizeof *candidate);
     candidate->layout = l;
@@ -49,11 +65,12 @@ static bool is_probe(const layout *l, checkpoint *c, const char *name, layout_ma
  * without a prefix, which beats every wrapped one. */
 static int probe(const layout *l, checkpoint *c, layout_map *map, layout_map *second)
 {
+    const size_t common = checkpoint_count(c) ? common_path(c) : 0;
     layout_map candidate;
     size_t i;
     int found = 0;
     for (i = 0; i < checkpoint_count(c); i++) {
-        if (!is_probe(l, c, checkpoint_tensor(c, i)->name, &candidate)) continue;
+        if (!is_probe(l, c, checkpoint_tensor(c, i)->name, common, &candidate)) continue;
         if (candidate.prefix[0] == '\0') {
             *map = candidate;
             return 1;
@@ -188,14 +205,17 @@ static bool guess_layout(checkpoint *c, layout_map *best)
     return best->layout != NULL;
 }
 
-static bool no_layout(checkpoint *c, report *r)
+static bool no_layout(checkpoint *c, layout_map *map, report *r)
 {
     const checkpoint_tensor_info *first = checkpoint_count(c) ? checkpoint_tensor(c, 0) : NULL;
     char shape[SHAPE_TEXT_SIZE], key[LAYOUT_MAX_KEY];
     layout_map near;
-    if (guess_layout(c, &near) && layout_key(&near, absent_probe(&near), 0, 0, key))
+    memset(map, 0, sizeof *map);
+    if (guess_layout(c, &near) && layout_key(&near, absent_probe(&near), 0, 0, key)) {
+        map->layout = near.layout;
         return report_fail(r, "%s is missing: most tensors are those of the %s layout", key,
                            near.layout->name);
+    }
     if (!first) return report_fail(r, "expected the tensors of a ViT, found no tensors");
     return report_fail(r, "expected timm's layout (patch_embed.proj.weight) or another that is "
                        "known, found %zu tensors such as %s %s", checkpoint_count(c),
@@ -213,7 +233,7 @@ bool layout_use(const layout *l, checkpoint *c, layout_map *map, report *r)
     return count_blocks(map, r) && layout_match_all(map, r);
 }
 
-bool layout_lacks_usual(const layout_map *map)
+bool layout_falls_short(const layout_map *map, const text_list *ignore)
 {
     static const char *const usual[] = {
         "patch_embed.proj.weight", "pos_embed", "blocks.0.norm1.weight",
@@ -221,14 +241,11 @@ bool layout_lacks_usual(const layout_map *map)
         "blocks.0.mlp.fc1.weight", "blocks.0.mlp.fc2.weight", "head.weight"
     };
     size_t i;
+    if (!names_has_unknown(map, ignore)) return false;
+    if (map->layout->is_open) return true;
     for (i = 0; i < sizeof usual / sizeof *usual; i++)
         if (!layout_has(map, usual[i])) return true;
     return !layout_has(map, "norm.weight") && !layout_has(map, "fc_norm.weight");
-}
-
-bool layout_falls_short(const layout_map *map, const text_list *ignore)
-{
-    return names_has_unknown(map, ignore) && (map->layout->is_open || layout_lacks_usual(map));
 }
 
 bool layout_knows_most(const layout_map *map)
@@ -250,5 +267,5 @@ bool layout_detect(checkpoint *c, layout_map *map, report *r)
         find_blocks(map);
         return count_blocks(map, r) && layout_match_all(map, r);
     }
-    return no_layout(c, r);
+    return no_layout(c, map, r);
 }

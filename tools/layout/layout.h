@@ -171,7 +171,7 @@ typedef struct layout {
 /* All of them, in the order in which they are tried; ends with NULL. */
 extern const layout *const layout_all[];
 
-/* What structure.c names the tensors for, of anybody's own blocks and of torch.nn's encoder layers
+/* What structure_*.c name the tensors for, of anybody's own blocks and of torch.nn's encoder layers
  * under other names. No key tells such checkpoints from others, so these are not among them. */
 extern const layout layout_own, layout_own_torch;
 

@@ -11,14 +11,42 @@
  *     structure_groups.c   parts into blocks
  *     structure_block.c    roles within a block
  *     structure_rest.c     roles before and after the blocks
- *     structure.c          puts the roles' names on the tensors, folded where needed
+ *     structure_tensors.c  puts the roles' names on the tensors, folded where needed
  */
 #ifndef STRUCTURE_H
 #define STRUCTURE_H
 
+#include <stdbool.h>
+
+#include "base/report.h"
 #include "base/text.h"
 #include "checkpoint/checkpoint.h"
-#include "layout/structure_result.h"
+
+enum { STRUCTURE_MAX_NOTES = 16 };
+
+/* What was taken to be so although nothing in the file proves it. */
+typedef struct structure_note {
+    char what[160], why[160], option[160];
+} structure_note;
+
+typedef struct structure_dropped {
+    char *name;                 /* as the file has it */
+    const char *why;            /* "of whole numbers" */
+} structure_dropped;
+
+typedef struct structure {
+    bool found;
+    structure_note notes[STRUCTURE_MAX_NOTES];
+    int note_count;
+    structure_dropped *dropped; /* tensors that play no part */
+    size_t dropped_count;
+    /* For each tensor of the checkpoint as it is afterwards: why it has this role. */
+    const char **reasons;
+    size_t reason_count;
+    bool is_torch;              /* the blocks are torch.nn.TransformerEncoderLayer */
+    int heads;                  /* 0: nothing shows them; else there is a layer for each */
+    const char *assignment;     /* of a setting, which the names show; NULL: none */
+} structure;
 
 /* Renames and folds the checkpoint's tensors for layout_own, but for those that `ignore` names. On
  * failure the checkpoint is as it was and the report says what could not be explained. Free it

@@ -2,9 +2,7 @@
 #ifndef STRUCTURE_PARTS_H
 #define STRUCTURE_PARTS_H
 
-#include "base/text.h"
-#include "checkpoint/checkpoint.h"
-#include "layout/structure_result.h"
+#include "layout/structure.h"
 
 typedef enum part_kind {
     PART_MATRIX,    /* [rows, cols]: a linear layer, or a convolution of one pixel */

@@ -1,4 +1,4 @@
-/* own.c - ViTs of people's own, whose tensors structure.c has found and named. Not in LAYOUT_LIST:
+/* own.c - ViTs of people's own, whose tensors structure_*.c have found and named. Not in LAYOUT_LIST:
  * no key tells these checkpoints from others.
  */
 #include "layout/tables/tables.h"
