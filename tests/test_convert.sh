@@ -202,18 +202,13 @@ if grep -aqF "$work" first.vit; then fail "an absolute path in the file"; else p
 random
 accepts $H
 convert m.vit --to safetensors -o plain.safetensors
-for prefix in module. model. _orig_mod. backbone. module._orig_mod. timm_model. visual.trunk.; do
+for prefix in module. model. _orig_mod. backbone. module._orig_mod. timm_model. visual.trunk. student.; do
     random prefix=$prefix
     accepts $H
     prints "under $prefix"
     convert m.vit --to safetensors -o back.safetensors
     same plain.safetensors back.safetensors
 done
-random prefix=student. # no layout's prefix
-accepts $H
-prints "found by structure"
-convert m.vit --to safetensors -o back.safetensors
-same plain.safetensors back.safetensors
 random extra=module.patch_embed.proj.weight:16,3,4,4
 refuses 1 "unknown tensor: module.patch_embed.proj.weight [16, 3, 4, 4]" $H
 random prefix=module. extra=../model.patch_embed.proj.weight:16,3,4,4
@@ -481,11 +476,11 @@ if grep -qF "$long.of.it [3] (--ignore" err; then pass; else fail "a long name i
 random skip=blocks.1.mlp.fc2.weight extra=blocks.1.mlp.out:16,64
 refuses_all 4 1 "  blocks.1.mlp.fc2.weight is missing: other blocks have it" $H
 if grep -qxF "  1 unknown tensor: blocks.1.mlp.out [16, 64]" err; then pass; else fail "unknown"; fi
-random skip=cls_token extra=class:1,1,16 # it has another name
+random skip=cls_token extra=class:1,1,16 # its name says what it is
 accepts $H
-prints "found by structure"
-random skip=cls_token extra=pool_me:1,2,16 # it may have another name: no question about the pool
-refuses 1 "1 unknown tensor: pool_me [1, 2, 16]; --rename THEIRS=OURS says what" $H
+says "assumed pool=token, "
+random skip=cls_token extra=thing:1,7 # it may have another name: no question about the pool
+refuses 1 "1 unknown tensor: thing [1, 7] (--ignore PATTERN drops it); --rename" $H
 random extra=mask_token:1,1,16 extra=decoder_embed.weight:3,3 extra=head_dist.weight:5,16
 accepts $H
 says "dropped 1 tensor of pre-training: mask_token" \
