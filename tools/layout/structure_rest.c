@@ -72,6 +72,7 @@ static void name_last_token(structure_parts *p)
     for (i = 0; i < p->count; i++) {
         structure_part *part = &p->parts[i];
         if (!is_open(part) || !is_token(p, part) || !part->is_bare) continue;
+        if (strlen(part->path) < strlen(part->weight->name)) continue;   /* a bias by itself */
         if (found || structure_says(part, POSITION_WORDS)) return;
         found = part;
     }
