@@ -471,7 +471,6 @@ static bool find_groups(structure_parts *p, group_search *g, report *r)
         take_single_block(p);
     }
     count_places(p);
-    p->result->has_no_blocks = p->places == 0;
     if (p->places == 0)
         return report_fail(r, "no group of tensors looks like a block of a transformer: a norm as "
                            "wide as a token, and matrices that read and write as many values");
@@ -485,6 +484,5 @@ bool structure_find_blocks(structure_parts *p, report *r)
     free(g.entries);
     if (!good) return false;
     p->width = find_width(p);
-    p->result->has_no_blocks = p->width == 0;
     return p->width > 0 || report_fail(r, "no norm in a block shows the width of a token");
 }
