@@ -258,7 +258,8 @@ static bool resolve(conversion *c, report *r)
     settings_start(&c->all[FROM_TENSORS], "the tensors");
     if (!find_layout(c, r)) return false;
     if (!read_config(c, r) || !find_arch(c, r) || !match_prepare(c, r)) return false;
-    if (!attributes_put(c->checkpoint, c->all, &c->told, r)) return false;
+    if (!attributes_put(c->checkpoint, layout_patch_weight(&c->map), c->all, &c->told, r))
+        return false;
     inspected = layout_inspect(&c->map, c->all, &c->seen, f, &failure);
     c->seen.is_batch_second = c->told.batch_second;
     if (!layout_check_names(&c->map, c->all, &o->ignore, f, r)) return false;
