@@ -622,7 +622,8 @@ def near_copies():
     case("timm_mlp", timm_like(feed="mlp.0 mlp.3"), TWO)
     case("timm_norms", timm_like(norms="ln1 ln2"), TWO)
     case("tutorial", Model(block="encoder.{i}.", attn="attention.query attention.key "
-                           "attention.value attention.dense", norms="layernorm_before layernorm_after",
+                           "attention.value attention.dense",
+                           norms="layernorm_before layernorm_after",
                            feed="intermediate.dense output.dense", start=lambda net: tokens(
                                net, lambda n: conv_patch(n, "embeddings.projection"),
                                "embeddings.cls", "embeddings.positions"),

@@ -1,7 +1,7 @@
 /* Blocks are what repeats. A name with a number, "enc.layers.3.norm", is in the series
- * "enc.layers." at 3. Two numbers of a series are alike if the same names of the same shapes follow them. A run
- * of numbers that are all alike, or alike every second one, is a run of blocks if it has what a
- * block needs: a norm, a matrix that reads tokens and one that writes them.
+ * "enc.layers." at 3. Two numbers of a series are alike if the same names of the same shapes follow
+ * them. A run of numbers that are all alike, or alike every second one, is a run of blocks if it
+ * has what a block needs: a norm, a matrix that reads tokens and one that writes them.
  */
 #include "layout/structure_parts.h"
 
