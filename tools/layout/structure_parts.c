@@ -381,7 +381,7 @@ bool structure_order_tells(structure_parts *p, structure_part *const *parts, int
     }
     put_pattern(parts[0], pattern, sizeof pattern);
     snprintf(p->unsure + used, sizeof p->unsure - used, " do not tell which is which of %s, and "
-             "this file has its tensors in the order of their names; give --rename '%s.*=NEW.*' for "
-             "each, where NEW is a telling name such as 'layers.*.attn.query'", roles, pattern);
+             "this file has its tensors in the order of their names; give --rename '%s.*=NEW.*' "
+             "for each, where NEW is a telling name such as 'layers.*.attn.query'", roles, pattern);
     return false;
 }
