@@ -1010,24 +1010,6 @@ static void plain_settings(settings all[FROM_COUNT], settings_seen *seen)
     settings_put(&all[FROM_TENSORS], SETTING_NUM_CLASSES, 10);
 }
 
-/* Channels of patches that only a matrix shows. */
-static void test_flat_chans(void)
-{
-    static const struct { int64_t depth; double chans; } cases[] = {
-        { 16, 1 }, { 49, 1 }, { 64, 1 }, { 196, 1 }, { 784, 1 }, { 900, 1 }, { 3, 3 }, { 48, 3 },
-        { 192, 3 }, { 300, 3 }, { 768, 3 }, { 50, 3 }, { INT64_MAX, 3 }
-    };
-    settings all[FROM_COUNT];
-    size_t i;
-    for (i = 0; i < FROM_COUNT; i++) settings_start(&all[i], "here");
-    for (i = 0; i < sizeof cases / sizeof *cases; i++)
-        CHECK_MSG(settings_flat_chans(all, cases[i].depth) == cases[i].chans, "case %d", (int)i);
-    settings_put(&all[FROM_OPTIONS], SETTING_PATCH_SIZE, 2);
-    CHECK(settings_flat_chans(all, 16) == 4);
-    settings_put(&all[FROM_CONFIG], SETTING_IN_CHANS, 2);
-    CHECK(settings_flat_chans(all, 16) == 2);
-}
-
 static int field_of(const vit_config *c, const char *name)
 {
 #define X(type, field, kind, smallest, largest)                                                  \
@@ -1662,7 +1644,6 @@ int main(int argc, char **argv)
     test_config_pre_norm();
     test_json_labels();
     test_settings();
-    test_flat_chans();
     test_resolve();
     test_stem_stride();
     test_describe();

@@ -55,6 +55,16 @@ static bool has_last_norm(const conversion *c)
            c->all[FROM_TENSORS].value[SETTING_FC_NORM] != 0;
 }
 
+/* The layout has models with rotary positions beside those that are stored. */
+static bool may_have_rope(const conversion *c)
+{
+    const layout_question *q = c->map.layout->questions;
+    for (; q && q->options; q++)
+        if (q->setting == SETTING_ROPE_TYPE && layout_holds(&c->map, q->when, 0))
+            return c->seen.position_rows > 0;
+    return false;
+}
+
 static bool has_pre_logits(const conversion *c)
 {
     return value_of(c, SETTING_REPRESENTATION_DIM) > 0;
@@ -99,6 +109,8 @@ static const row_source architecture[] = {
     { "attn_root", "attn_root attn_scale",
       "attn_root=head_dim|attn_root=embed_dim|attn_scale=1|attn_root=embed_dim_after|"
       "attn_root=*", has_blocks, false, false },
+    { "norm_type", "norm_type", "norm_type=rms", NULL, false, false },   /* without biases */
+    { "rope_type", "rope_type", "rope_type=none|rope_type=*", may_have_rope, false, false },
     { "attention", "attention", "attention=all|attention=*", has_blocks, false, false },
     { "qkv_order", "qkv_order", "qkv_order=qkv|qkv_order=*", has_blocks, false, false },
     { "qkv_interleave", "qkv_interleave", "qkv_interleave=none|qkv_interleave=*",

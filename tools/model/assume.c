@@ -80,7 +80,8 @@ static bool assume_evidence(const assumer *a)
                      c->embed_dim);
         if (!assume(a, SETTING_NUM_HEADS, c->num_heads, agrees)) return false;
     }
-    if (!seen->patch_order_read) return true;
+    if (!seen->patch_order_read || settings_origin(a->all, SETTING_PATCH_ORDER) != FROM_TENSORS)
+        return true;
     settings_get(a->all, SETTING_PATCH_ORDER, &order);
     snprintf(why, sizeof why, "read from the weights: neighbouring pixels correlate by %.3f, in the "
              "other order by %.3f", seen->patch_order_best, seen->patch_order_next);

@@ -238,7 +238,9 @@ static bool resolve_self(resolver *m, report *r)
 static void put_assumed_heads(resolver *m, int by_width)
 {
     vit_config *c = m->config;
-    const bool is_shown = m->seen->heads.is_clear && c->num_heads == m->seen->heads.ranked[0].heads;
+    const bool is_shown = m->seen->heads.is_clear &&
+                          settings_origin(m->all, SETTING_NUM_HEADS) == FROM_TENSORS &&
+                          c->num_heads == m->seen->heads.ranked[0].heads;
     const bool told = c->num_heads > 0 && !is_shown;
     if (c->num_heads == 0) c->num_heads = by_width;
     m->notes->heads_by_weights = is_shown;
