@@ -293,7 +293,8 @@ static size_t try_pairs(match_search *s, match_pairs *pairs, size_t from, size_t
     size_t i;
     if (pairs->from != from) pairs->number = pairs->count = 0;
     pairs->from = from;
-    while (s->count < enough && (from == 0 || pairs->count < MOST_PAIRS) && !is_over(s) && !fits(s, best)) {
+    while (s->count < enough && (from == 0 || pairs->count < MOST_PAIRS) && !is_over(s) &&
+           !fits(s, best)) {
         match_choice choice = s->tries[from].choice;
         if (!next_pair(s, &pairs->number, &choice)) break;
         i = try_choice(s, &choice);
