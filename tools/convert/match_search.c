@@ -133,6 +133,14 @@ static bool has_output(match_search *s, report *r)
     return s->output || report_no_memory(r);
 }
 
+/* What the settings alone show, before weights are read. */
+static bool may_fit(const match_search *s, report *r)
+{
+    const vit_config *c = &s->model->config;
+    const size_t outputs = c->num_classes ? (size_t)c->num_classes : s->pair->outputs;
+    return match_pair_fits(s->pair, c, outputs, r);
+}
+
 /* What cannot be resolved, planned or run is no model. */
 static bool evaluate(match_search *s, match_try *t, report *r)
 {
@@ -147,7 +155,7 @@ static bool evaluate(match_search *s, match_try *t, report *r)
         t->signature = same->signature;
         return true;
     }
-    if (!match_model_load(s->model, r) || !has_output(s, r) || !measure(s, t, r)) return false;
+    if (!may_fit(s, r) || !match_model_load(s->model, r) || !has_output(s, r) || !measure(s, t, r)) return false;
     t->signature = s->model->signature;
     return true;
 }
@@ -337,7 +345,8 @@ static bool attempt(match_search *s, int round, size_t best, size_t *found)
     return true;
 }
 
-/* First two changes at a time, of the likeliest and of the best choice in turn. */
+/* First two changes at a time, of the likeliest and of the best choice in turn. If none of these is
+ * a model, no more will help. */
 static size_t look_around(match_search *s, size_t best)
 {
     size_t found, before;
@@ -345,7 +354,7 @@ static size_t look_around(match_search *s, size_t best)
     for (round = 0; !fits(s, best) && !is_over(s); round++) {
         before = s->count;
         found = try_pairs(s, &s->pairs[round % 2], round % 2 ? 0 : best, best);
-        if (s->count == before && !attempt(s, round / 2, best, &found)) break;
+        if (s->count == before && (s->runs == 0 || !attempt(s, round / 2, best, &found))) break;
         if (is_better(s, found, best)) best = descend(s, found, CLEAR);
     }
     return best;
