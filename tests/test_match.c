@@ -542,6 +542,7 @@ static const refusal refusals[] = {
       { 1, 12, 12 }, 3, { 5 }, 1, 0 },
     { "value 0 is NaN or infinite", { 3, 12, 12 }, 3, { 5 }, 1, HUGE_VALF },
     { "found zeros", { 3, 12, 12 }, 3, { 1 }, 1, 1e-42f * 0 },
+    { "found the same value everywhere", { 3, 12, 12 }, 3, { 5 }, 1, 0 },
     { "models that were tried in", { 3, 12, 12 }, 3, { 5 }, 1, 0 }
 };
 
@@ -568,6 +569,10 @@ static void check_refusals(void)
         if (strstr(t->message, "zeros")) {
             const float zeros[5] = { 0 };
             write_npy("y.npy", zeros, 1, 5, 1, 1, 1);
+        }
+        if (strstr(t->message, "same value")) {
+            const float same[5] = { 2, 2, 2, 2, 2 };
+            write_npy("y.npy", same, 1, 5, 1, 1, 1);
         }
         CHECK_MSG(!convert(&o, "", NULL, &r) && strstr(r.text, t->message),
                   "expected \"%s\", found \"%s\"", t->message, r.text);

@@ -284,21 +284,28 @@ static double oddity(int64_t width, int heads)
     return fabs(log2((double)width / heads / 64));
 }
 
-/* Divisors of the width of attention: what the weights hint at, timm's number for this width, then
- * the others, the width of whose heads is most usual first. */
+static void add_number(match_row *row, int64_t width, int heads)
+{
+    char text[MATCH_TEXT];
+    if (heads < 1 || width % heads != 0) return;
+    snprintf(text, sizeof text, "num_heads=%d", heads);
+    insert_value(row, row->count, text, strlen(text));
+}
+
+enum { CHANCE = 7 };   /* see heads_evidence.h */
+
+/* Divisors of the width of attention: what the weights show, timm's number for this width, what the
+ * weights hint at, then the others, the width of whose heads is most usual first. */
 static void add_heads(match_row *row, const conversion *c)
 {
     const heads_evidence *hints = &c->seen.heads;
     const int64_t width = c->seen.qkv_rows / 3;
-    char text[MATCH_TEXT];
     double last = -1;
     int i, n;
-    for (i = 0; i <= hints->count; i++) {
-        n = i < hints->count ? hints->ranked[i].heads
-                             : arch_heads_of_width((int)value_of(c, SETTING_EMBED_DIM));
-        snprintf(text, sizeof text, "num_heads=%d", n);
-        if (n > 0 && width % n == 0) insert_value(row, row->count, text, strlen(text));
-    }
+    if (hints->is_clear) add_number(row, width, hints->ranked[0].heads);
+    add_number(row, width, arch_heads_of_width((int)value_of(c, SETTING_EMBED_DIM)));
+    for (i = 0; i < hints->count; i++)
+        if (hints->ranked[i].score > CHANCE) add_number(row, width, hints->ranked[i].heads);
     while (row->count < MATCH_MAX_VALUES - 1) {
         int best = 0;
         for (n = 1; n <= width && n <= 1024; n++)
@@ -306,11 +313,8 @@ static void add_heads(match_row *row, const conversion *c)
                 (!best || oddity(width, n) < oddity(width, best)))
                 best = n;
         if (!best) return;
-        for (n = best; n <= width && n <= 1024; n++) {   /* two may be equally odd */
-            if (width % n != 0 || oddity(width, n) > oddity(width, best)) continue;
-            snprintf(text, sizeof text, "num_heads=%d", n);
-            insert_value(row, row->count, text, strlen(text));
-        }
+        for (n = best; n <= width && n <= 1024; n++)   /* two may be equally odd */
+            if (oddity(width, n) <= oddity(width, best)) add_number(row, width, n);
         last = oddity(width, best);
     }
 }

@@ -71,6 +71,13 @@ static bool are_probabilities(const match_pair *p)
     return true;
 }
 
+static bool are_equal(const match_pair *p)
+{
+    size_t i = 1;
+    while (i < p->logits.count && !memcmp(p->logits.data, p->logits.data + i, sizeof(float))) i++;
+    return i > 1 && i == p->logits.count;
+}
+
 static bool check_logits(match_pair *p, report *r)
 {
     size_t i;
@@ -81,8 +88,11 @@ static bool check_logits(match_pair *p, report *r)
                            "softmax out") || report_file(r, p->logits_path);
     for (i = 0; i < p->logits.count; i++)
         p->largest = fmax(p->largest, fabs((double)p->logits.data[i]));
-    return p->largest > 0 ||
-           report_fail(r, "expected logits, found zeros") || report_file(r, p->logits_path);
+    if (!(p->largest > 0))
+        return report_fail(r, "expected logits, found zeros") || report_file(r, p->logits_path);
+    return !are_equal(p) ||
+           report_fail(r, "expected logits, found the same value everywhere") ||
+           report_file(r, p->logits_path);
 }
 
 bool match_pair_read(match_pair *pair, const char *input, const char *logits, report *r)

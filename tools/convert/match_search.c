@@ -12,7 +12,11 @@
  * worth a try; as many tries as memory is allowed for. */
 #define ROUNDING 2e-6
 #define NEAR 0.05
+#define CLEAR 0.5
 enum { MAX_TRIES = 1 << 17, WANTED_RUNS = 1000 };
+
+/* Values of a row that a descent tries, and pairs of values before the next one. */
+enum { LIKELY = 7, BATCH = 40, MOST_PAIRS = 200 };
 
 /* === Time === */
 
@@ -129,6 +133,14 @@ static bool has_output(match_search *s, report *r)
     return s->output || report_no_memory(r);
 }
 
+/* What the settings alone show, before weights are read. */
+static bool may_fit(const match_search *s, report *r)
+{
+    const vit_config *c = &s->model->config;
+    const size_t outputs = c->num_classes ? (size_t)c->num_classes : s->pair->outputs;
+    return match_pair_fits(s->pair, c, outputs, r);
+}
+
 /* What cannot be resolved, planned or run is no model. */
 static bool evaluate(match_search *s, match_try *t, report *r)
 {
@@ -143,7 +155,7 @@ static bool evaluate(match_search *s, match_try *t, report *r)
         t->signature = same->signature;
         return true;
     }
-    if (!match_model_load(s->model, r) || !has_output(s, r) || !measure(s, t, r)) return false;
+    if (!may_fit(s, r) || !match_model_load(s->model, r) || !has_output(s, r) || !measure(s, t, r)) return false;
     t->signature = s->model->signature;
     return true;
 }
@@ -182,13 +194,14 @@ static double worthwhile(const match_search *s)
     return 1 - fmin(0.15, 1 / sqrt((double)s->pair->outputs * (s->images ? s->images : 1)));
 }
 
-/* The best value of one row, all else being equal. */
-static size_t settle_row(match_search *s, size_t from, int row)
+/* The best value of one row, all else being equal; of its likeliest alone, unless finely. */
+static size_t settle_row(match_search *s, size_t from, int row, bool finely)
 {
     match_choice choice = s->tries[from].choice;
+    const int count = s->table->rows[row].count;
     size_t best = from, i;
     int value;
-    for (value = 0; value < s->table->rows[row].count && !is_over(s); value++) {
+    for (value = 0; value < (finely || count < LIKELY ? count : LIKELY) && !is_over(s); value++) {
         choice.of[row] = (unsigned char)value;
         i = try_choice(s, &choice);
         if (is_better(s, i, best) && s->tries[i].slope < worthwhile(s) * s->tries[from].slope)
@@ -197,18 +210,26 @@ static size_t settle_row(match_search *s, size_t from, int row)
     return best;
 }
 
-/* Row after row, until nothing is gained. */
-static size_t descend(match_search *s, size_t from)
+/* A change that leaves less than `clear` is taken at once. Once a whole round has none, the best of
+ * that round is, until nothing is gained. */
+static size_t descend(match_search *s, size_t from, double clear)
 {
-    size_t before;
-    int row;
-    do {
-        before = from;
-        for (row = 0; row < s->table->count && !is_over(s); row++)
-            if (!s->table->rows[row].is_fine || s->tries[from].error < NEAR)
-                from = settle_row(s, from, row);
-    } while (from != before && !is_over(s));
-    return from;
+    const int rows = s->table->count;
+    size_t best = from, i;
+    int row, since = 0;
+    for (row = 0; since < rows && !fits(s, best) && !is_over(s); row = (row + 1) % rows) {
+        const bool is_near = s->tries[from].error < NEAR;
+        if (!s->table->rows[row].is_fine || is_near) {
+            i = settle_row(s, from, row, is_near);
+            if (is_better(s, i, best)) best = i;
+        }
+        since++;
+        if (s->tries[best].slope < clear * s->tries[from].slope || since == rows) {
+            if (best != from) since = 0;
+            from = best;
+        }
+    }
+    return best;
 }
 
 /* All single changes; returns the best of them and the try itself. */
@@ -220,7 +241,7 @@ static size_t expand(match_search *s, size_t from, bool finely)
     if (finely) s->tries[from].is_expanded_finely = true;
     for (row = 0; row < s->table->count && !is_over(s); row++) {
         if (s->table->rows[row].is_fine && !finely) continue;
-        i = settle_row(s, from, row);
+        i = settle_row(s, from, row, true);
         if (is_better(s, i, best)) best = i;
         if (fits(s, best) && !finely) break;
     }
@@ -251,6 +272,46 @@ static size_t find_best(const match_search *s)
     return best;
 }
 
+/* The next change of two rows, where *number starts at 0; those whose new values are the likeliest
+ * come first. False: that was all. */
+static bool next_pair(const match_search *s, int *number, match_choice *choice)
+{
+    const match_row *rows = s->table->rows;
+    const int count = s->table->count, ranks = MATCH_MAX_VALUES;
+    for (; *number < count * count * ranks * 2 * ranks; ++*number) {
+        const int a = *number / count % count, b = *number % count;
+        const int first = *number / (count * count) % ranks;
+        const int second = *number / (count * count * ranks) - first;   /* of their sum */
+        if (a >= b || rows[a].is_fine || rows[b].is_fine || first >= rows[a].count ||
+            second < 0 || second >= rows[b].count || first == choice->of[a] ||
+            second == choice->of[b])
+            continue;
+        choice->of[a] = (unsigned char)first;
+        choice->of[b] = (unsigned char)second;
+        ++*number;
+        return true;
+    }
+    return false;
+}
+
+/* Some more pairs of changes; returns the best of them, or `best`. */
+static size_t try_pairs(match_search *s, match_pairs *pairs, size_t from, size_t best)
+{
+    const size_t enough = s->count + BATCH;
+    size_t i;
+    if (pairs->from != from) pairs->number = pairs->count = 0;
+    pairs->from = from;
+    while (s->count < enough && (from == 0 || pairs->count < MOST_PAIRS) && !is_over(s) &&
+           !fits(s, best)) {
+        match_choice choice = s->tries[from].choice;
+        if (!next_pair(s, &pairs->number, &choice)) break;
+        i = try_choice(s, &choice);
+        pairs->count++;
+        if (is_better(s, i, best)) best = i;
+    }
+    return best;
+}
+
 /* The same every time. */
 static int random_below(match_search *s, int n)
 {
@@ -276,7 +337,7 @@ static bool attempt(match_search *s, int round, size_t best, size_t *found)
     const bool by_likelihood = round % 4 == 1;
     size_t next = 0;
     if (round % 4 >= 2) {
-        *found = descend(s, jump(s, best, round % 4 == 2));
+        *found = descend(s, jump(s, best, round % 4 == 2), 1);
         return true;
     }
     if (!find_next(s, by_likelihood, &next)) return false;
@@ -284,13 +345,17 @@ static bool attempt(match_search *s, int round, size_t best, size_t *found)
     return true;
 }
 
+/* First two changes at a time, of the likeliest and of the best choice in turn. If none of these is
+ * a model, no more will help. */
 static size_t look_around(match_search *s, size_t best)
 {
-    size_t found;
+    size_t found, before;
     int round;
     for (round = 0; !fits(s, best) && !is_over(s); round++) {
-        if (!attempt(s, round, best, &found)) break;
-        if (is_better(s, found, best)) best = descend(s, found);
+        before = s->count;
+        found = try_pairs(s, &s->pairs[round % 2], round % 2 ? 0 : best, best);
+        if (s->count == before && (s->runs == 0 || !attempt(s, round / 2, best, &found))) break;
+        if (is_better(s, found, best)) best = descend(s, found, CLEAR);
     }
     return best;
 }
@@ -360,7 +425,7 @@ bool match_search_run(match_search *s, report *r)
     cli_progress_start(&s->progress, "matching", (uint64_t)(s->seconds * 1e3));
     if (s->quiet) s->progress.active = false;
     try_choice(s, &likeliest);
-    if (s->count > 0) s->chosen = look_around(s, descend(s, 0));
+    if (s->count > 0) s->chosen = look_around(s, descend(s, 0, CLEAR));
     if (s->count > 0 && fits(s, s->chosen)) {
         polish(s);
         prefer_likely(s);

@@ -17,6 +17,12 @@ typedef struct match_try {
     bool is_expanded, is_expanded_finely;
 } match_try;
 
+/* Changes of two rows of a try, up to which they were tried. */
+typedef struct match_pairs {
+    size_t from;
+    int number, count;
+} match_pairs;
+
 typedef struct match_search {
     const match_table *table;
     match_model *model;
@@ -37,6 +43,7 @@ typedef struct match_search {
     /* Private. */
     cli_progress progress;
     uint64_t random;
+    match_pairs pairs[2];
     int images;                /* of the pair, used for the search */
     float *output;
     bool is_out_of_memory;
