@@ -142,7 +142,8 @@ def each_head(net, q, k, v, proj=None, inputs=D, each=D // HEADS, by_head=True, 
                 layers[name, h] = net.linear(name.format(h=h), inputs, each, bias)
     else:
         for name in (q, k, v):
-            for h in range(heads): layers[name, h] = net.linear(name.format(h=h), inputs, each, bias)
+            for h in range(heads):
+                layers[name, h] = net.linear(name.format(h=h), inputs, each, bias)
     o = net.linear(proj, heads * each, D) if proj else lambda x: x
 
     def run(x):
@@ -234,6 +235,16 @@ def linear_patch(net, name="patch_embed", order="chw", chans=CHANS):
     return lambda image: f(patches(image, order))
 
 
+def overlapping_linear(net):
+    cut, f = nn.Unfold(4, stride=2), net.linear("patch_embed", CHANS * 4 * 4, D)
+    return lambda image: f(cut(image).transpose(1, 2))
+
+
+def overlapping_conv(net):
+    conv = net.put("patch_embed.proj", nn.Conv2d(CHANS, D, 3, 2))
+    return lambda image: conv(image).flatten(2).transpose(1, 2)
+
+
 COUNT = (SIDE // PATCH) ** 2
 
 
@@ -242,10 +253,10 @@ def sincos(length):
     return torch.stack((at.sin(), at.cos()), -1).flatten(1)
 
 
-def tokens(net, patch=conv_patch, cls="cls_token", pos="pos_embed", patch_first=True):
+def tokens(net, patch=conv_patch, cls="cls_token", pos="pos_embed", patch_first=True, count=COUNT):
     made = patch(net) if patch_first else None
     c = net.parameter(cls, 1, 1, D) if cls else None
-    p = net.parameter(pos, 1, COUNT + (1 if cls else 0), D) if pos else None
+    p = net.parameter(pos, 1, count + (1 if cls else 0), D) if pos else None
     made = made or patch(net)
 
     def run(image):
@@ -343,7 +354,7 @@ def attentions():
     heads = TWO
     slices = dict(kind=each_head, inputs=D // HEADS)
     case("heads_slices", Model(attn="mhsa.q_mappings.{h} mhsa.k_mappings.{h} mhsa.v_mappings.{h}",
-                               feed="mlp.0 mlp.2", norms="norm1 norm2", by_head=False, **slices), "")
+                               feed="mlp.0 mlp.2", by_head=False, **slices), "")
     case("heads_slices_by_head", Model(attn="msa.{h}.q msa.{h}.k msa.{h}.v msa_out",
                                        feed="ff.0 ff.2", **slices), "")
     case("heads_full", Model(attn="sa.heads.{h}.query sa.heads.{h}.key sa.heads.{h}.value sa.proj",
@@ -372,7 +383,8 @@ def attentions():
          heads)
     case("narrow", Model(attn="attn.qkv attn.proj", inner=4), heads)
     case("conv1x1", Model(block=lambda b: lambda net: pre(
-        net.norm(b + "n1"), convolutions(net, *[b + "att." + w for w in "qkvo"]), net.norm(b + "n2"),
+        net.norm(b + "n1"), convolutions(net, *[b + "att." + w for w in "qkvo"]),
+        net.norm(b + "n2"),
         conv_mlp(net, b + "conv_mlp.0", b + "conv_mlp.2"))), heads)
     case("bare_attention", Model(attn="attention.W_q attention.W_k attention.W_v attention.W_o",
                                  kind=bare), heads)
@@ -422,7 +434,8 @@ def blocks():
     case("no_mlp", Model(block=lambda b: lambda net: pre(
         net.norm(b + "0.norm"), fused(net, b + "0.to_qkv", b + "0.to_out"))), TWO)
     case("layer_scale", Model(block=lambda b: scaled(b, "gamma_1", "gamma_2")), TWO)
-    case("layer_scale_named", Model(block=lambda b: scaled(b, "ls_attn.scale", "ls_mlp.scale")), TWO)
+    case("layer_scale_named", Model(block=lambda b: scaled(b, "ls_attn.scale", "ls_mlp.scale")),
+         TWO)
     case("gated", Model(block=gated_block), TWO + " --set activation=silu")
     case("post_norm", Model(block=lambda b: usual(
         b, attn="mha.q mha.k mha.v mha.o", feed="ff.linear1 ff.linear2", block=post),
@@ -590,7 +603,28 @@ def beginnings():
          TWO + " --img-size 6 --set positions=none")
     case("average", Model(start=lambda net: tokens(net, cls=None), **average, **timm), TWO)
     case("unnamed_token", Model(start=lambda net: tokens(net, cls="tok", pos="p"), **timm), TWO)
+    overlaps(timm, average)
     case("tokens_last", Model(start=lambda net: tokens(net, patch_first=False), **timm), TWO)
+
+
+def matched(name):
+    return " --match-input %s/x.npy --match-logits %s/y.npy" % (("tests/data/own/" + name,) * 2)
+
+
+def overlaps(timm, average):
+    linear = lambda **more: lambda net: tokens(net, overlapping_linear, count=16, **more)
+    conv = lambda net: tokens(net, overlapping_conv, count=9)
+    case("overlap_linear", Model(start=linear(), **timm), TWO + " " + CHW + " --set patch_stride=2",
+         side=10)
+    case("overlap_conv", Model(start=conv, **timm), TWO + " --set patch_stride=2", side=7)
+    case("overlap_matched", Model(start=linear(cls=None), **average, **timm),
+         matched("overlap_matched"), side=10)
+    case("overlap_conv_matched", Model(start=conv, **timm), matched("overlap_conv_matched"), side=7)
+    case("overlap_no_positions", Model(start=linear(cls=None, pos=None), **average, **timm),
+         matched("overlap_no_positions"), side=10)
+    case("overlap_padded", Model(start=linear(), **timm),
+         TWO + " " + CHW + " --set patch_stride=2 --set dynamic_img_pad=1",
+         "patch_stride excludes patch_cut, stem and dynamic_img_pad")
 
 
 def endings():
@@ -618,8 +652,9 @@ def near_copies():
     case("timm_named", timm_like(), TWO + " --set norm_eps=1e-5")
     case("timm_mlp", timm_like(feed="mlp.0 mlp.3"), TWO)
     case("timm_norms", timm_like(norms="ln1 ln2"), TWO)
-    case("tutorial", Model(block="encoder.{i}.", attn="attention.query attention.key attention.value "
-                           "attention.dense", norms="layernorm_before layernorm_after",
+    case("tutorial", Model(block="encoder.{i}.", attn="attention.query attention.key "
+                           "attention.value attention.dense",
+                           norms="layernorm_before layernorm_after",
                            feed="intermediate.dense output.dense", start=lambda net: tokens(
                                net, lambda n: conv_patch(n, "embeddings.projection"),
                                "embeddings.cls", "embeddings.positions"),
@@ -714,8 +749,8 @@ def unnamed(b):
 
 
 def refusals():
-    case("batch_second", BatchSecond(), TWO + " " + POST + " --img-size 6 --set positions=none --set pool=token "
-         "--set activation=relu --set attention=self")
+    case("batch_second", BatchSecond(), TWO + " " + POST + " --img-size 6 --set positions=none "
+         "--set pool=token --set activation=relu --set attention=self")
     case("decoder", with_decoder(), TWO, "--ignore 'decoder.layers.*' drops one")
     case("norm_of_all", token_norms(), TWO, "over tokens and width at once")
     case("batch_norm", batch_norms(), TWO, "layers.{0..1}.norm1 [8]: a batch norm")

@@ -433,7 +433,7 @@ static bool names_key(const damage_case *t, const outcome *o, const char *key)
  * ask what only the table told. */
 static bool is_by_structure(const outcome *o)
 {
-    return o->layout && strstr(o->layout, "found by structure");
+    return o->layout && strstr(o->layout, "hand-written");
 }
 
 /* The changed list as a file, and what becomes of it. */

@@ -55,12 +55,14 @@ static settings_seen inspect(const fixture *f, settings all[FROM_COUNT])
     checkpoint *c = NULL;
     layout_map map;
     settings_seen seen;
+    findings found = { 0 };
     bool good;
     memset(&map, 0, sizeof map);
     memset(&seen, 0, sizeof seen);
     good = checkpoint_open_memory("trained", f->bytes, f->size, &c, &r) &&
-           layout_detect(c, &map, &r) && layout_inspect(&map, all, &seen, &r);
+           layout_detect(c, &map, &r) && layout_inspect(&map, all, &seen, &found, &r);
     CHECK_MSG(good, "%s", r.text);
+    findings_free(&found);
     layout_free_map(&map);
     checkpoint_close(c);
     return seen;

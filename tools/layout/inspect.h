@@ -17,6 +17,10 @@ bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_seen *se
 void layout_take_orders(layout_map *map, const settings all[FROM_COUNT]);
 
 /* The weight that reads the channels of the input. */
+/* What the checkpoint calls the weight that reads the patches of the input itself, or NULL: there is
+ * a stem. */
+const char *layout_patch_weight(const layout_map *map);
+
 const char *layout_input_weight(vit_stem stem);
 
 #endif

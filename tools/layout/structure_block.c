@@ -17,7 +17,9 @@
 #define VALUE_WORDS "v value values wv tov tovalues"
 #define FUSED_WORDS "qkv in+proj toqkv wqkv kqv c+attn"
 #define KEY_VALUE_WORDS "kv tokv"
-#define PROJ_WORDS "out o wo proj projection output unify unifyheads merge concat dense c+proj to+out"
+#define PROJ_WORDS                                                                              \
+    "out o wo proj projection output unify unifyheads merge concat dense "     \
+    "c+proj to+out"
 #define MLP_WORDS                                                                                \
     "mlp ff ffn feedforward feed+forward ffwd fc fcn linear intermediate expand hidden dense"
 #define GATE_WORDS "gate w+gate"
@@ -335,8 +337,8 @@ static void name_gated(matrix_list *list, structure_parts *p)
     structure_name(two[0], "mlp.gate", is_named ? by_name : by_order);
     structure_name(two[1], "mlp.up", is_named ? by_name : by_order);
     if (!is_named)
-        structure_note_add(p->result, "the first of a gated MLP's layers is the gate", "their names "
-                           "do not tell", "--rename THEIRS=OURS");
+        structure_note_add(p->result, "the first of a gated MLP's layers is the gate",
+                           "their names do not tell", "--rename THEIRS=OURS");
 }
 
 /* Which of two comes first by its words; -1: they do not tell. */
@@ -514,8 +516,8 @@ static bool refuse_matrices(const structure_parts *p, report *r)
 {
     char line[400], shape[SHAPE_TEXT_SIZE];
     int i;
-    (void)report_fail(r, "attention and an MLP of width %lld cannot be made of the matrices in a "
-                      "block:", (long long)p->width);
+    (void)report_fail(r, "the matrices of a block cannot be read as attention and an MLP, %lld "
+                      "wide:", (long long)p->width);
     for (i = 0; i < p->places && i < MAX_MATRICES; i++) {
         const structure_part *part = structure_at(p, 0, i);
         if (part->kind != PART_MATRIX) continue;

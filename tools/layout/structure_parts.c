@@ -302,8 +302,7 @@ bool structure_make_parts(checkpoint *c, const text_list *ignore, structure_part
     part_table *table;
     bool good;
     p->checkpoint = c;
-    p->result->has_no_blocks = count == 0 || count > STRUCTURE_MAX_TENSORS;
-    if (p->result->has_no_blocks)
+    if (count == 0 || count > STRUCTURE_MAX_TENSORS)
         return report_fail(r, "expected 1 to %d tensors, found %zu", STRUCTURE_MAX_TENSORS, count);
     p->parts = calloc(count + 1, sizeof *p->parts);
     table = calloc(1, sizeof *table);
@@ -382,7 +381,7 @@ bool structure_order_tells(structure_parts *p, structure_part *const *parts, int
     }
     put_pattern(parts[0], pattern, sizeof pattern);
     snprintf(p->unsure + used, sizeof p->unsure - used, " do not tell which is which of %s, and "
-             "this file has its tensors in the order of their names; give --rename '%s.*=NEW.*' for "
-             "each, where NEW is a telling name such as 'layers.*.attn.query'", roles, pattern);
+             "this file has its tensors in the order of their names; give --rename '%s.*=NEW.*' "
+             "for each, where NEW is a telling name such as 'layers.*.attn.query'", roles, pattern);
     return false;
 }

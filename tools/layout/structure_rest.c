@@ -174,7 +174,8 @@ static structure_part *find_linear_patch(const structure_parts *p)
     return found;
 }
 
-/* A matrix of [C P P, D], by which patches are multiplied: a parameter, or called "patch_weight". */
+/* A matrix of [C P P, D], by which patches are multiplied: a parameter, or a
+ * "patch_weight". */
 static structure_part *find_bare_patch(const structure_parts *p)
 {
     int i;

@@ -142,7 +142,8 @@ static bool read_layer(new_tensors *n, const structure_part *part, fold_layer *l
 }
 
 /* "attn.heads.*.query" for a list that begins with "attn.heads.0.query". */
-static void name_list(const structure_parts *p, const structure_part *first, char *text, size_t size)
+static void name_list(const structure_parts *p, const structure_part *first, char *text,
+                      size_t size)
 {
     const char *path = first->path, *other = structure_at(p, first->block, first->next)->path;
     size_t same = 0, end;
@@ -541,8 +542,8 @@ bool structure_find(checkpoint *c, const text_list *ignore, structure *s, report
     p.result = s;
     n.parts = &p;
     n.report = r;
-    s->found = structure_make_parts(c, ignore, &p, r) && name_all(&p, r) && note_dropped(&p, s, r) &&
-               add_all(&n) && replace_tensors(&n, s);
+    s->found = structure_make_parts(c, ignore, &p, r) && name_all(&p, r) &&
+               note_dropped(&p, s, r) && add_all(&n) && replace_tensors(&n, s);
     s->is_torch = s->found && are_torch_layers(&p);
     for (i = 0; i < n.count; i++) free(n.items[i].stored);
     free(n.items);

@@ -60,7 +60,7 @@ const char *choices_of_chans(int64_t values, char text[CHOICES_SIZE])
     return text;
 }
 
-const char *choices_of_size(int patches, int patch_size, char text[CHOICES_SIZE])
+const char *choices_of_size(int patches, int patch_size, int stride, char text[CHOICES_SIZE])
 {
     char size[64];
     int height, count = 0;
@@ -69,7 +69,8 @@ const char *choices_of_size(int patches, int patch_size, char text[CHOICES_SIZE]
         const int width = patches / height;
         if (patches % height || height / WIDEST > width || width / WIDEST > height) continue;
         snprintf(size, sizeof size, "%s%lldx%lld", count++ ? ", " : " (",
-                 (long long)height * patch_size, (long long)width * patch_size);
+                 (long long)(height - 1) * stride + patch_size,
+                 (long long)(width - 1) * stride + patch_size);
         append(text, size);
     }
     append(text, count ? ")" : "");

@@ -83,10 +83,10 @@ static const layout_question torch_questions[] = {
               .rules = rules, .is_open = true
 
 const layout layout_own = {
-    .name = "own, found by structure", FOUND, .defaults = own_defaults, .questions = own_questions
+    .name = "a hand-written ViT", FOUND, .defaults = own_defaults, .questions = own_questions
 };
 
 const layout layout_own_torch = {
-    .name = "torch.nn.TransformerEncoderLayer, found by structure", FOUND,
+    .name = "hand-written code around torch.nn.TransformerEncoderLayer", FOUND,
     .defaults = torch_defaults, .questions = torch_questions
 };
