@@ -142,7 +142,8 @@ def each_head(net, q, k, v, proj=None, inputs=D, each=D // HEADS, by_head=True, 
                 layers[name, h] = net.linear(name.format(h=h), inputs, each, bias)
     else:
         for name in (q, k, v):
-            for h in range(heads): layers[name, h] = net.linear(name.format(h=h), inputs, each, bias)
+            for h in range(heads):
+                layers[name, h] = net.linear(name.format(h=h), inputs, each, bias)
     o = net.linear(proj, heads * each, D) if proj else lambda x: x
 
     def run(x):
@@ -342,8 +343,9 @@ def prefixed(prefix):
 def attentions():
     heads = TWO
     slices = dict(kind=each_head, inputs=D // HEADS)
-    case("heads_slices", Model(attn="mhsa.q_mappings.{h} mhsa.k_mappings.{h} mhsa.v_mappings.{h}",
-                               feed="mlp.0 mlp.2", norms="norm1 norm2", by_head=False, **slices), "")
+    case("heads_slices", Model(
+        attn="mhsa.q_mappings.{h} mhsa.k_mappings.{h} mhsa.v_mappings.{h}", feed="mlp.0 mlp.2",
+        norms="norm1 norm2", by_head=False, **slices), "")
     case("heads_slices_by_head", Model(attn="msa.{h}.q msa.{h}.k msa.{h}.v msa_out",
                                        feed="ff.0 ff.2", **slices), "")
     case("heads_full", Model(attn="sa.heads.{h}.query sa.heads.{h}.key sa.heads.{h}.value sa.proj",
@@ -372,8 +374,8 @@ def attentions():
          heads)
     case("narrow", Model(attn="attn.qkv attn.proj", inner=4), heads)
     case("conv1x1", Model(block=lambda b: lambda net: pre(
-        net.norm(b + "n1"), convolutions(net, *[b + "att." + w for w in "qkvo"]), net.norm(b + "n2"),
-        conv_mlp(net, b + "conv_mlp.0", b + "conv_mlp.2"))), heads)
+        net.norm(b + "n1"), convolutions(net, *[b + "att." + w for w in "qkvo"]),
+        net.norm(b + "n2"), conv_mlp(net, b + "conv_mlp.0", b + "conv_mlp.2"))), heads)
     case("bare_attention", Model(attn="attention.W_q attention.W_k attention.W_v attention.W_o",
                                  kind=bare), heads)
     case("head_norms", Model(block=lambda b: lambda net: pre(
@@ -422,7 +424,8 @@ def blocks():
     case("no_mlp", Model(block=lambda b: lambda net: pre(
         net.norm(b + "0.norm"), fused(net, b + "0.to_qkv", b + "0.to_out"))), TWO)
     case("layer_scale", Model(block=lambda b: scaled(b, "gamma_1", "gamma_2")), TWO)
-    case("layer_scale_named", Model(block=lambda b: scaled(b, "ls_attn.scale", "ls_mlp.scale")), TWO)
+    case("layer_scale_named",
+         Model(block=lambda b: scaled(b, "ls_attn.scale", "ls_mlp.scale")), TWO)
     case("gated", Model(block=gated_block), TWO + " --set activation=silu")
     case("post_norm", Model(block=lambda b: usual(
         b, attn="mha.q mha.k mha.v mha.o", feed="ff.linear1 ff.linear2", block=post),
@@ -618,8 +621,9 @@ def near_copies():
     case("timm_named", timm_like(), TWO + " --set norm_eps=1e-5")
     case("timm_mlp", timm_like(feed="mlp.0 mlp.3"), TWO)
     case("timm_norms", timm_like(norms="ln1 ln2"), TWO)
-    case("tutorial", Model(block="encoder.{i}.", attn="attention.query attention.key attention.value "
-                           "attention.dense", norms="layernorm_before layernorm_after",
+    case("tutorial", Model(block="encoder.{i}.", attn="attention.query attention.key "
+                           "attention.value attention.dense",
+                           norms="layernorm_before layernorm_after",
                            feed="intermediate.dense output.dense", start=lambda net: tokens(
                                net, lambda n: conv_patch(n, "embeddings.projection"),
                                "embeddings.cls", "embeddings.positions"),
@@ -714,8 +718,8 @@ def unnamed(b):
 
 
 def refusals():
-    case("batch_second", BatchSecond(), TWO + " " + POST + " --img-size 6 --set positions=none --set pool=token "
-         "--set activation=relu --set attention=self")
+    case("batch_second", BatchSecond(), TWO + " " + POST + " --img-size 6 --set positions=none "
+         "--set pool=token --set activation=relu --set attention=self")
     case("decoder", with_decoder(), TWO, "--ignore 'decoder.layers.*' drops one")
     case("norm_of_all", token_norms(), TWO, "over tokens and width at once")
     case("batch_norm", batch_norms(), TWO, "layers.{0..1}.norm1 [8]: a batch norm")

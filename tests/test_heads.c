@@ -52,6 +52,7 @@ static uint16_t *values_of(fixture *f, const char *tensor)
 static settings_seen inspect(const fixture *f, settings all[FROM_COUNT])
 {
     report r = report_make();
+    findings found = { { NULL, 0, 0 }, { NULL, 0, 0 }, { NULL, 0, 0 } };
     checkpoint *c = NULL;
     layout_map map;
     settings_seen seen;
@@ -59,8 +60,9 @@ static settings_seen inspect(const fixture *f, settings all[FROM_COUNT])
     memset(&map, 0, sizeof map);
     memset(&seen, 0, sizeof seen);
     good = checkpoint_open_memory("trained", f->bytes, f->size, &c, &r) &&
-           layout_detect(c, &map, &r) && layout_inspect(&map, all, &seen, &r);
+           layout_detect(c, &map, &r) && layout_inspect(&map, all, &seen, &found, &r);
     CHECK_MSG(good, "%s", r.text);
+    findings_free(&found);
     layout_free_map(&map);
     checkpoint_close(c);
     return seen;

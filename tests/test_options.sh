@@ -96,7 +96,7 @@ h="--set num_heads=2"
 asks "fc_norm is there, so the head may read an average" $h
 accepts $h --set global_pool=avg
 prints "mean of the patches, norm after pooling"
-says "assumed norm_eps=1e-06, timm's usual (--set norm_eps=N)" "assumed activation=gelu, timm's"
+says "assumed norm_eps=1e-06: timm's usual (--set norm_eps=N)" "assumed activation=gelu: timm's"
 
 take test_vit4
 asks "the norms have no bias, so they are RMS norms" $h --set pool=avg

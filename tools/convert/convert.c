@@ -10,6 +10,7 @@
 #include "base/paths.h"
 #include "base/source.h"
 #include "base/tensor.h"
+#include "base/text.h"
 #include "checkpoint/rename.h"
 #include "convert/match.h"
 #include "convert/vit_file.h"
@@ -187,13 +188,12 @@ static bool assume_weights(conversion *c)
 {
     const size_t count = checkpoint_choice_count(c->checkpoint);
     char what[256], why[1024];
-    size_t used, i;
+    size_t i;
     if (count < 2 || c->options->weights) return true;
     snprintf(what, sizeof what, "weights=%.200s", checkpoint_wrapper(c->checkpoint));
-    used = (size_t)snprintf(why, sizeof why, "one of several state dicts:");
-    for (i = 0; i < count && used < sizeof why; i++)
-        used += (size_t)snprintf(why + used, sizeof why - used, " %.200s",
-                                 checkpoint_choice(c->checkpoint, i));
+    snprintf(why, sizeof why, "one of several state dicts:");
+    for (i = 0; i < count; i++)
+        text_append(why, sizeof why, " %.200s", checkpoint_choice(c->checkpoint, i));
     return findings_assume(&c->found, what, why, "--weights NAME");
 }
 

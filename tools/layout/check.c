@@ -52,7 +52,7 @@ bool layout_check_told(const layout_map *map, const settings all[FROM_COUNT],
 {
     const layout_question *q = map->layout->questions;
     char why[160], text[HEADS_TEXT];
-    snprintf(why, sizeof why, "cannot be seen in a checkpoint of %s", map->layout->name);
+    snprintf(why, sizeof why, "cannot be seen in the tensors of the %s layout", map->layout->name);
     for (; q && q->options; q++) {
         if (!layout_holds(map, q->when, 0) || settings_origin(all, q->setting) >= 0) continue;
         if (plays_no_part(all, q->setting)) continue;
@@ -114,8 +114,8 @@ static bool is_new(missing *m, const char *key)
     vit_hash_update(&hash, key, strlen(key));
     sum = vit_hash_final(&hash);
     while (i < m->count && m->keys[i] != sum) i++;
-    if (i == m->count && m->count < m->most) m->keys[m->count++] = sum;
-    else return false;
+    if (i < m->count || m->count == m->most) return false;
+    m->keys[m->count++] = sum;
     return true;
 }
 

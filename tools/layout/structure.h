@@ -24,7 +24,7 @@
 
 enum { STRUCTURE_MAX_NOTES = 16 };
 
-/* What was taken to be so although nothing in the file proves it. */
+/* An assumption: nothing in the file proves it. */
 typedef struct structure_note {
     char what[160], why[160], option[160];
 } structure_note;
@@ -46,7 +46,6 @@ typedef struct structure {
     bool is_torch;              /* the blocks are torch.nn.TransformerEncoderLayer */
     int heads;                  /* 0: nothing shows them; else there is a layer for each */
     const char *assignment;     /* of a setting, which the names show; NULL: none */
-    bool has_no_blocks;         /* the failure is that nothing looks like the blocks of one */
 } structure;
 
 /* Renames and folds the checkpoint's tensors for layout_own, but for those that `ignore` names. On

@@ -1,7 +1,7 @@
-/* Blocks are what repeats. A name with a number, "enc.layers.3.norm", is in the series "enc.layers."
- * at 3. Two numbers of a series are alike if the same names of the same shapes follow them. A run
- * of numbers that are all alike, or alike every second one, is a run of blocks if it has what a
- * block needs: a norm, a matrix that reads tokens and one that writes them.
+/* Blocks are what repeats. A name with a number, "enc.layers.3.norm", is in the series
+ * "enc.layers." at 3. Two numbers of a series are alike if the same names of the same shapes
+ * follow them. A run of numbers that are all alike, or alike every second one, is a run of blocks
+ * if it has what a block needs: a norm, a matrix that reads tokens and one that writes them.
  */
 #include "layout/structure_parts.h"
 
@@ -167,7 +167,8 @@ static bool is_one_block(const numbered *e, size_t length)
         part.kind = e[i].part->kind;
         structure_read_words(&part, rest_of(&e[i]));
         if (part.kind == PART_CONV || part.kind == PART_TABLE ||
-            structure_says(&part, "patch patches pos position positional cls class head classifier"))
+            structure_says(&part,
+                           "patch patches pos position positional cls class head classifier"))
             return false;
     }
     return true;
@@ -471,7 +472,6 @@ static bool find_groups(structure_parts *p, group_search *g, report *r)
         take_single_block(p);
     }
     count_places(p);
-    p->result->has_no_blocks = p->places == 0;
     if (p->places == 0)
         return report_fail(r, "no group of tensors looks like a block of a transformer: a norm as "
                            "wide as a token, and matrices that read and write as many values");
@@ -485,6 +485,5 @@ bool structure_find_blocks(structure_parts *p, report *r)
     free(g.entries);
     if (!good) return false;
     p->width = find_width(p);
-    p->result->has_no_blocks = p->width == 0;
     return p->width > 0 || report_fail(r, "no norm in a block shows the width of a token");
 }

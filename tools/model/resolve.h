@@ -8,8 +8,8 @@
 #include <stdint.h>
 
 #include "base/report.h"
-#include "model/heads_evidence.h"
 #include "model/findings.h"
+#include "model/heads_evidence.h"
 #include "model/rope.h"
 #include "model/settings.h"
 #include "vit.h"
