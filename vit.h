@@ -9130,8 +9130,11 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
 /* CHANGE LOG
 
    next    blocks without an MLP (mlp_dim 0), attention of each token to itself alone,
-           activations of pre_logits other than tanh, patches that are no squares; files
-           that use them are refused by name by older readers, all others are the same;
+           activations of pre_logits other than tanh, patches that are not squares; older
+           readers refuse files that use these, by name, and all other files stay the same;
+           vit-convert reads whole modules, TorchScript and hand-written models, finds what
+           nothing says (--match-input, --match-folder), asks for the rest in one message,
+           names what it assumes (--strict refuses it), and has --plan and --weights;
            block types are called VIT_BLOCK_...; vit_resample_positions takes vit_grids;
            every enum of vit_config ends with its VIT_NUM_...; an unoptimised build says so
            (VIT_UNOPTIMIZED), and gcc optimises its kernels all the same

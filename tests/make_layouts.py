@@ -523,8 +523,8 @@ def write_torch_nn():
          twin_options="block_type=post_norm pool=token has_final_norm=0 " + TUTORIAL)
     case("torch_nn_untold", s, "block_type: cannot be seen in the tensors of the "
          "torch.nn.TransformerEncoder layout; give --set block_type=post_norm (its default) or "
-         "--set block_type=pre_norm (norm_first=True) ... activation: cannot be seen ... give: --set "
-         "block_type=post_norm|pre_norm --set activation=relu|gelu", None, told, write=pth,
+         "--set block_type=pre_norm (norm_first=True) ... activation: cannot be seen ... give: "
+         "--set block_type=post_norm|pre_norm --set activation=relu|gelu", None, told, write=pth,
          suffix="pt")
     t = model()
     case("torch_nn_norm_first", encoder_vit(t, True), t, "plain", told + "--set "

@@ -681,7 +681,7 @@ prints "deit_tiny_patch16_224 (--arch)" "shorter side to 248" "mean 0.485 0.456 
 accepts --arch vit_tiny_patch16_224.augreg_in21k
 prints "vit_tiny_patch16_224.augreg_in21k" "mean 0.5, std 0.5"
 accepts --arch timm/vit_tiny_patch16_224.mine
-says "assumed preprocessing of vit_tiny_patch16_224, tag mine is not known (--arch NAME)"
+says "assumed preprocessing of vit_tiny_patch16_224: tag mine is not known (--arch NAME)"
 accepts --arch deit_tiny_patch16_224 --json
 prints '"architecture": "deit_tiny_patch16_224'
 accepts --arch vit_tiny_patch16_224 --img-size 384
@@ -725,7 +725,7 @@ echo '{"architecture": "my_own_vit", "num_classes": 5, "model_args": {"num_heads
   "pretrained_cfg": {"mean": [0.25, 0.25, 0.25], "std": [1, 1, 1], "crop_pct": 1.0}}' >config.json
 accepts
 prints "heads 2 x 8" "mean 0.25, std 1" "5 from config.json, the first \"a\""
-says "assumed architecture=my_own_vit: config.json names it, which is none of timm's"
+says "assumed architecture=my_own_vit: config.json names it, but timm has no such model"
 "$INFO" --labels m.vit >out 2>err
 prints "eé"
 accepts --set mean=0.75
@@ -765,7 +765,7 @@ refuses 1 "missing.json: " --config missing.json $H
 printf '{"model_type": "resnet", "hidden_size": 16}' >config.json
 refuses 1 "config.json: model_type resnet: expected timm's form" --config config.json $H
 accepts $H
-says "assumed no configuration, config.json beside the checkpoint is not in timm's form and was"
+says "assumed no configuration: config.json beside the checkpoint is not in timm's form and was"
 printf '{"model_type": "vit", "num_attention_heads": 2}' >config.json
 accepts
 prints "heads 2 x 8" "mean 0.5, std 0.5"

@@ -235,8 +235,8 @@ int main(int argc, char **argv)
           "  x = torch.randn(1, 3, 224, 224); np.save('x.npy', x.numpy())\n"
           "  np.save('y.npy', model.eval()(x).detach().numpy())", CLI_TEXT,
           &a.convert.match_input, 0, 0 },
-        { 0, "match-logits", "Y.npy", "the original's logits for it; the embedding if it has no head", CLI_TEXT,
-          &a.convert.match_logits, 0, 0 },
+        { 0, "match-logits", "Y.npy", "the original's logits for it; the embedding without a head",
+          CLI_TEXT, &a.convert.match_logits, 0, 0 },
         { 0, "match-tolerance", "T", "largest difference / largest logit to accept (default 1e-4)",
           CLI_NUMBER, &a.convert.match_tolerance, 1e-9, 1 },
         { 0, "match-seconds", "S", "search for at most so many seconds (default 120)", CLI_NUMBER,

@@ -197,7 +197,7 @@ static bool assume_weights(conversion *c)
     return findings_assume(&c->found, what, why, "--weights NAME");
 }
 
-/* What was matched by structure rests on. */
+/* What the matching by structure rests on. */
 static bool assume_structure(conversion *c)
 {
     const structure *s = &c->structure;
@@ -222,8 +222,8 @@ static bool assume_sources(conversion *c)
     }
     if (c->arch_unknown) {
         snprintf(what, sizeof what, "architecture=%.200s", c->arch_unknown);
-        snprintf(why, sizeof why, "%.200s names it, which is none of timm's: the rest of that file "
-                 "and the tensors decide", c->arch_origin);
+        snprintf(why, sizeof why, "%.200s names it, but timm has no such model: the rest of that "
+                 "file and the tensors decide", c->arch_origin);
         if (!findings_assume(&c->found, what, why, "--arch NAME")) return false;
     }
     if (c->has_arch && !c->arch.tag_known) {

@@ -140,7 +140,8 @@ static bool assume_structure(const assumer *a)
           a->seen->is_batch_second
               ? "its attention has batch_first=False, so it presumably gets tokens first"
               : "torch.nn's attention presumably gets tokens first, or has batch_first=True" },
-        { SETTING_POOL_PREFIX, may_pool_prefix(c), c->pool_prefix, "the usual mean is of the patches alone" },
+        { SETTING_POOL_PREFIX, may_pool_prefix(c), c->pool_prefix,
+          "the usual mean is of the patches alone" },
         { SETTING_POSITIONS, a->model->stored.first_rows, c->positions, "the usual" },
         { SETTING_PATCH_ORDER, a->seen->patch_depth > 0 && !is_described(a),
           (int)a->all[FROM_TENSORS].value[SETTING_PATCH_ORDER],
