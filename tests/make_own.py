@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Writes tests/data/own: vision transformers as people write them on their own.
+"""Writes tests/data/own: vision transformers as people write them themselves.
 
     /usr/bin/python3 tests/make_own.py        (Debian: python3-torch, python3-numpy)
 

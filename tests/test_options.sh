@@ -169,7 +169,7 @@ h="--set num_heads=2 --set norm_eps=1e-6 --set activation=gelu --img-size 8x12"
 accepts $h --set patch_cut=interleaved
 prints "interleaved patches"
 accepts $h --set patch_cut=reshape --set patch_order=chw
-asks "patch_cut takes values as they come" $h --set patch_cut=reshape \
+asks "patch_cut=unfold keep the order of the values" $h --set patch_cut=reshape \
     --set patch_order=hwc
 asks "--patch-size: expected patches that are squares of the input, found patch_cut=unfold" $h \
     --set patch_cut=unfold --patch-size 8

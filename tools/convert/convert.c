@@ -163,9 +163,9 @@ static bool use_structure(conversion *c, report *r)
     return layout_use(s->is_torch ? &layout_own_torch : &layout_own, c->checkpoint, &c->map, r);
 }
 
-/* By the tables, or by structure where no table explains all tensors. A published library's
- * checkpoint with other names is another matter: somebody must say what was changed. What
- * structure lacks is told where no table comes close. */
+/* By the tables, or by structure where no table explains all tensors. But where most names are
+ * those of a published library, the user must say what was changed. Where no table comes close, the
+ * message is about what the structure lacks. */
 static bool find_layout(conversion *c, report *r)
 {
     const text_list *ignore = &c->options->ignore;

@@ -261,7 +261,7 @@ static bool check_unknown(const layout_map *map, const text_list *ignore, findin
     return good;
 }
 
-/* A model without blocks is none, unless somebody says that this is one. */
+/* A model without blocks is refused, unless the user says that it has none. */
 static bool check_depth(const layout_map *map, const settings all[FROM_COUNT], findings *f)
 {
     const char *const *path = map->layout->blocks;

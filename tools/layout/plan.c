@@ -584,7 +584,7 @@ static bool is_used(const used_names *used, const char *name)
     return bsearch(&name, used->names, used->count, sizeof *used->names, compare_pointers) != NULL;
 }
 
-/* Why it may be dropped; NULL where nobody knows what it is. */
+/* Why it may be dropped; NULL: it is unknown. */
 static const char *why_dropped(const layout_map *map, const vit_config *config,
                                const text_list *ignore, const checkpoint_tensor_info *info)
 {

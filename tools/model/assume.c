@@ -47,8 +47,8 @@ static bool assume(const assumer *a, setting_key key, double value, const char *
 
 /* === The network === */
 
-/* What the library's configurations may change is an assumption, what its code always does is
- * none; and of a model that anybody may have written everything is one. */
+/* What the library's configurations may change is an assumption; what its code always does is not.
+ * Where anyone may have written the model, all of it is. */
 static bool assume_defaults(const assumer *a)
 {
     static const struct { setting_key key; bool everywhere; } keys[] = {
