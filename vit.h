@@ -373,7 +373,7 @@ typedef enum vit_rope {
    but squares need an input of whole patches. N is num_patches. To add a way: its case in
    vit__gather_patch (>>embed); the reference in tests/test_random.c. */
 typedef enum vit_patch_cut {
-    VIT_CUT_SQUARES = 0,     /* P x P pixels side by side, as a convolution reads    */
+    VIT_CUT_SQUARES = 0,     /* P x P pixels, as a convolution reads; see patch_stride */
     VIT_CUT_INTERLEAVED = 1, /* every grid_height-th row, every grid_width-th column: */
                              /*    einops "(p1 h) (p2 w)"                            */
     VIT_CUT_RESHAPE = 2,     /* N runs of the input's values: x.reshape(N, C P P)    */
@@ -450,6 +450,8 @@ typedef struct vit_config {
     int img_width;
     int patch_size;         /* P: one token per P x P patch; pixels left over at */
                             /*    the right and bottom are ignored, except by a stem */
+    int patch_stride;       /* pixels from one patch to the next; 0 for P, side  */
+                            /*    by side; patches overlap if it is less         */
     int embed_dim;          /* D: width of a token                               */
     int depth;              /* L: number of transformer blocks                   */
     int num_heads;          /* H: attention heads                                */
@@ -520,7 +522,8 @@ typedef struct vit_config {
     float std[VIT_MAX_CHANS];  /*    (x - mean) / std                            */
 
     int grid_height;        /* derived: img_height / patch_size; a ResNet stem   */
-                            /*    and dynamic_img_pad round sizes up             */
+                            /*    and dynamic_img_pad round sizes up; or, with   */
+                            /*    patch_stride, (img_height - P) / patch_stride + 1 */
     int grid_width;
     int num_patches;        /* grid_height * grid_width                          */
     int num_prefix_tokens;  /* before the patches: cls, dist, register tokens    */
@@ -1060,6 +1063,7 @@ enum {
     X(int, img_height, 1, 1, 16384)                                            \
     X(int, img_width, 1, 1, 16384)                                             \
     X(int, patch_size, 1, 1, 1024)                                             \
+    X(int, patch_stride, 2, 0, 1024)                                           \
     X(int, embed_dim, 1, 1, 16384)                                             \
     X(int, depth, 1, 0, 1024)                                                  \
     X(int, num_heads, 1, 1, 1024)                                              \
@@ -2456,8 +2460,11 @@ static vit_result vit__check_blocks(const vit_config *c, char *detail) {
     return VIT_OK;
 }
 
-/* Patches that are no squares. */
+/* Patches that are no squares, or not side by side. */
 static vit_result vit__check_cut(const vit_config *c, char *detail) {
+    if (c->patch_stride && (c->patch_cut || c->stem || c->dynamic_img_pad))
+        return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
+                         "patch_stride excludes patch_cut, stem and dynamic_img_pad");
     if (c->patch_cut == VIT_CUT_SQUARES) return VIT_OK;
     if (c->stem || c->dynamic_img_size || c->dynamic_img_pad)
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
@@ -2497,6 +2504,7 @@ static vit_result vit__check_stem(const vit_config *c, char *detail) {
 /* Patches along a side of the input. */
 static int vit__grid_side(const vit_config *c, int side) {
     const int map = vit__map_side(c, side), patch = vit__map_patch(c);
+    if (c->patch_stride) return map < patch ? 0 : (map - patch) / c->patch_stride + 1;
     return c->dynamic_img_pad ? vit__ceil_div(map, patch) : map / patch;
 }
 
@@ -7416,8 +7424,9 @@ static void vit__stem_rows(vit__embed_job *e) {
 VIT__INLINE void vit__gather_square(const vit_config *c, const float *plane, int square,
                                     float *row) {
     const size_t p = (size_t)c->patch_size, width = (size_t)c->img_width;
-    const int top = square / c->grid_width * c->patch_size;
-    const int left = square % c->grid_width * c->patch_size;
+    const int stride = c->patch_stride ? c->patch_stride : c->patch_size;
+    const int top = square / c->grid_width * stride;
+    const int left = square % c->grid_width * stride;
     const size_t rows = (size_t)vit__min(c->patch_size, c->img_height - top);
     const size_t columns = (size_t)vit__min(c->patch_size, c->img_width - left);
     const float *from = plane + (size_t)top * width + (size_t)left;
@@ -7477,8 +7486,7 @@ static void vit__gather_task(void *arg, int index) {
     }
 }
 
-/* Patches [first, first + rows.rows) of the batch as rows: conv2d with stride P is then a
-   linear layer. */
+/* Patches [first, first + rows.rows) of the batch as rows: conv2d is then a linear layer. */
 static void vit__im2col(const vit__embed_job *e, int first, vit__mat rows) {
     const vit_session *s = e->session;
     const vit_config *c = VIT__CONFIG(s->model);
@@ -9130,11 +9138,14 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
 /* CHANGE LOG
 
    next    blocks without an MLP (mlp_dim 0), attention of each token to itself alone,
-           activations of pre_logits other than tanh, patches that are not squares; older
-           readers refuse files that use these, by name, and all other files stay the same;
-           vit-convert reads whole modules, TorchScript and hand-written models, finds what
-           nothing says (--match-input, --match-folder), asks for the rest in one message,
-           names what it assumes (--strict refuses it), and has --plan and --weights;
+           activations of pre_logits other than tanh, patches that are not squares or
+           overlap (patch_stride); older readers refuse files that use these, by name,
+           and all other files stay the same;
+           vit-convert: hand-written ViTs are matched by structure (--plan); what a
+           checkpoint does not say is found with --match-input and --match-logits or
+           --match-folder; heads and patch order are read from trained weights;
+           assumptions are printed and kept in the file (--strict refuses them); all
+           questions come in one message; whole pickled modules, TorchScript, --weights;
            block types are called VIT_BLOCK_...; vit_resample_positions takes vit_grids;
            every enum of vit_config ends with its VIT_NUM_...; an unoptimised build says so
            (VIT_UNOPTIMIZED), and gcc optimises its kernels all the same

@@ -24,6 +24,7 @@ Every tensor is computed in float32 and again in float64; the two must agree to 
 tensor's maximum, so a fixture that is numerically touchy never gets committed.
 """
 import json
+import math
 import os
 import struct
 import sys
@@ -46,7 +47,7 @@ BASE = dict(img=(12, 12), patch=4, chans=3, dim=24, depth=1, heads=2, mlp=4.0, c
             cls=True, reg=0, pos="all", pre_norm=False, rms=False, block="pre", qk_norm=False,
             attn_norm=False, proj_bias=True, ls=False, act="gelu", gated=None, mlp_norm=False,
             final_norm=True, pool="token", pool_prefix=False, fc_norm=False, head_dim=None,
-            run=None, pad=False, adapt=None, rep_act="tanh", attend="all", cut="squares")
+            run=None, pad=False, adapt=None, rep_act="tanh", attend="all", cut="squares", stride=0)
 
 CASES = {
     "plain":          dict(depth=2, forms=("safetensors", "pth", "legacy")),
@@ -175,6 +176,11 @@ OWN = {
     "interleaved_raw": dict(img=(12, 8), cut="interleaved", patch_pre_norm=True),
     "cut_reshape":    dict(img=(8, 12), cut="reshape", chans=2),
     "cut_unfold":     dict(img=(12, 8), cut="unfold"),
+    "overlap":        dict(img=(8, 10), stride=2),
+    "overlap_odd":    dict(img=(8, 11), stride=3, pos="patches", pool="avg", reg=1),
+    "overlap_raw":    dict(img=(5, 6), stride=1, patch_pre_norm=True),
+    "overlap_resize": dict(img=(6, 8), stride=2, run=(8, 9)),
+    "patch_gaps":     dict(img=(13, 14), stride=5, chans=1),
 }
 CASES.update((case, dict(SMALL, told=True, seed=40260 + i, **changes))
              for i, (case, changes) in enumerate(OWN.items()))
@@ -212,7 +218,12 @@ def attn_dim(c):
     return c["heads"] * c["head_dim"] if c["head_dim"] else c["dim"]
 
 
-def cut(x, p, how):
+def grid_of(c, size):
+    step, more = c["stride"] or c["patch"], c["patch"] - 1 if c["pad"] else 0
+    return [(side - c["patch"] + more) // step + 1 for side in size]
+
+
+def cut(x, p, how, stride):
     """[b, N, C P P]: what the patch embedding reads."""
     b, c, height, width = x.shape
     n = (height // p) * (width // p)
@@ -223,14 +234,14 @@ def cut(x, p, how):
         return x.reshape(b, n, -1)
     if how == "unfold":
         return x.unfold(2, p, p).unfold(3, p, p).reshape(b, n, -1)
-    return F.unfold(x, p, stride=p).transpose(1, 2)
+    return F.unfold(x, p, stride=stride).transpose(1, 2)
 
 
 class PatchEmbed(nn.Module):
     def __init__(self, c):
         super().__init__()
         self.cut = c["cut"]
-        self.proj = nn.Conv2d(c["chans"], c["dim"], c["patch"], stride=c["patch"],
+        self.proj = nn.Conv2d(c["chans"], c["dim"], c["patch"], stride=c["stride"] or c["patch"],
                               bias=not c["pre_norm"])
         self.norm = norm(c, c["dim"], c["patch_norm"])
         self.pad = c["patch"] if c["pad"] else 0
@@ -242,7 +253,7 @@ class PatchEmbed(nn.Module):
             x = F.pad(x, (0, -x.shape[3] % self.pad, 0, -x.shape[2] % self.pad))
         if not hasattr(self, "pre_norm") and self.cut == "squares":
             return self.norm(self.proj(x).flatten(2).transpose(1, 2))
-        rows = cut(x, self.proj.kernel_size[0], self.cut)
+        rows = cut(x, self.proj.kernel_size[0], self.cut, self.proj.stride)
         if hasattr(self, "pre_norm"):
             rows = self.pre_norm(rows.unflatten(-1, self.pre_norm.normalized_shape)).flatten(2)
             put("patch_embed.pre_norm", rows)
@@ -388,7 +399,7 @@ class VisionTransformer(nn.Module):
         super().__init__()
         self.c, dim = c, c["dim"]
         self.prefix = c["cls"] + c["dist"] + c["reg"]
-        patches = (c["img"][0] // c["patch"]) * (c["img"][1] // c["patch"])
+        patches = math.prod(grid_of(c, c["img"]))
         self.cls_token = nn.Parameter(torch.zeros(1, 1, dim)) if c["cls"] else None
         self.dist_token = nn.Parameter(torch.zeros(1, 1, dim)) if c["dist"] else None
         self.reg_token = nn.Parameter(torch.zeros(1, c["reg"], dim)) if c["reg"] else None
@@ -416,7 +427,7 @@ class VisionTransformer(nn.Module):
 
     def positions(self, grid):
         """For this grid; a class token and its like keep theirs."""
-        old = [side // self.c["patch"] for side in self.c["img"]]
+        old = grid_of(self.c, self.c["img"])
         prefix = self.prefix if self.c["pos"] == "all" else 0
         patches = self.pos_embed[:, prefix:].reshape(1, *old, -1).permute(0, 3, 1, 2)
         if list(grid) != old:
@@ -445,10 +456,8 @@ class VisionTransformer(nn.Module):
             out[name] = t
             return t
 
-        round_up = self.c["patch"] - 1 if self.c["pad"] else 0
-        grid = [(side + round_up) // self.c["patch"] for side in images.shape[2:]]
         x = put("patch_embed", self.patch_embed(images, put))
-        x = put("pos_embed", self.add_positions(x, grid))
+        x = put("pos_embed", self.add_positions(x, grid_of(self.c, images.shape[2:])))
         if self.c["pre_norm"]:
             x = put("norm_pre", self.norm_pre(x))
         for i, block in enumerate(self.blocks):
@@ -517,7 +526,7 @@ def adapt(model, c):
         [other_channels(other_patch(w, new["patch"], FLEXIVIT), new["chans"])
          for w in state["patch_embed.proj.weight"]])
     prefix = model.prefix if c["pos"] == "all" else 0
-    old_grid, new_grid = ([side // k["patch"] for side in c["img"]] for k in (c, new))
+    old_grid, new_grid = (grid_of(k, c["img"]) for k in (c, new))
     pos = state["pos_embed"][:, prefix:].unflatten(1, old_grid).permute(0, 3, 1, 2)
     pos = WAYS[FLEXIVIT](pos, new_grid).flatten(2).transpose(1, 2)
     state["pos_embed"] = torch.cat([state["pos_embed"][:, :prefix], pos], dim=1)
@@ -629,7 +638,7 @@ def save_config(case, c, folder):
     if c["eps"] != 1e-6 or c.get("told"):
         options += ["--set", f"norm_eps={c['eps']:g}"]
     for key, name in (("rep_act", "representation_act"), ("attend", "attention"),
-                      ("cut", "patch_cut")):
+                      ("cut", "patch_cut"), ("stride", "patch_stride")):
         if c[key] != BASE[key]:
             options += ["--set", f"{name}={c[key]}"]
     if c["qk_scale"]:

@@ -411,8 +411,8 @@ def write_towers():
          preprocessor={"image_processor_type": "CLIPImageProcessorFast",
                        "crop_size": {"height": 4, "width": 4}, "size": {"shortest_edge": 4}},
          twin_options=CLIP_CROP)
-    case("hf_clip_no_config", s, "activation: cannot be seen in the tensors of the "
-         "transformers CLIP layout; give --set activation=quick_gelu", None, "--set num_heads=2")
+    case("hf_clip_no_config", s, "activation: cannot be seen in a checkpoint of transformers "
+         "CLIP; give --set activation=quick_gelu", None, "--set num_heads=2")
     t = clip_model(final_norm=False)
     s = hf_tower(t, "vision_model.")
     s["vision_model.post_layernorm.weight"] = s["vision_model.post_layernorm.bias"] = np.ones(D)
@@ -521,8 +521,8 @@ def write_torch_nn():
     case("torch_nn", s, t, "no_final_norm", told + "--set block_type=post_norm --set "
          "activation=relu", eps="1e-5", act="relu", write=pth, suffix="pt",
          twin_options="block_type=post_norm pool=token has_final_norm=0 " + TUTORIAL)
-    case("torch_nn_untold", s, "block_type: cannot be seen in the tensors of the "
-         "torch.nn.TransformerEncoder layout; give --set block_type=post_norm (its default) or "
+    case("torch_nn_untold", s, "block_type: cannot be seen in a checkpoint of "
+         "torch.nn.TransformerEncoder; give --set block_type=post_norm (its default) or "
          "--set block_type=pre_norm (norm_first=True) ... activation: cannot be seen ... give: "
          "--set block_type=post_norm|pre_norm --set activation=relu|gelu", None, told, write=pth,
          suffix="pt")
@@ -677,8 +677,8 @@ def write_lucidrains_2020():
     case("lucidrains_2021-01-21", s, t, "lucidrains_2020-12", told +
          " --set pool=avg --set attn_root=head_dim", eps="1e-5",
          twin_options="pool=avg pool_prefix=1")
-    case("lucidrains_2020_untold", s, "pool: cannot be seen in the tensors of the "
-         "lucidrains/vit-pytorch of 2020 layout; give --set pool=token ... num_heads: cannot ... "
+    case("lucidrains_2020_untold", s, "pool: cannot be seen in a checkpoint of "
+         "lucidrains/vit-pytorch of 2020; give --set pool=token ... num_heads: cannot ... "
          "--set attn_root=embed_dim (until 2021-01-21) or --set attn_root=head_dim ... give: "
          "--set pool=token|avg --set num_heads=N --set attn_root=embed_dim|head_dim", None)
 
@@ -914,8 +914,8 @@ def write_open_clip():
                                "interpolation": "bicubic", "resize_mode": "shortest"}}
     case("open_clip_config", s, t, "clip", eps="1e-5", act="quick_gelu", config=told,
          twin_options=CLIP_CROP)
-    case("open_clip_untold", s, "activation: cannot be seen in the tensors of the open_clip "
-         "layout; give --set activation=quick_gelu", None, "--set num_heads=2")
+    case("open_clip_untold", s, "activation: cannot be seen in a checkpoint of open_clip; give "
+         "--set activation=quick_gelu", None, "--set num_heads=2")
     s = as_torch(s)
     s["input_resolution"] = torch.tensor(4)
     s["context_length"], s["vocab_size"] = torch.tensor(77), torch.tensor(3)
@@ -1338,8 +1338,8 @@ def write_rotary():
     case("eva02_open_clip", OrderedDict(("visual." + k, x) for k, x in s.items()), t, "eva02",
          told, act="silu", twin_options="rope_type=cat")
     s = OrderedDict((k, x) for k, x in s.items() if "freqs" not in k)
-    case("eva02_untold", s, "rope_type: cannot be seen in the tensors of the timm layout; "
-         "give --set rope_type=none or --set rope_type=cat (EVA-02", None, told)
+    case("eva02_untold", s, "rope_type: cannot be seen in a checkpoint of timm; give --set "
+         "rope_type=none or --set rope_type=cat (EVA-02", None, told)
     t = rope(no_positions(no_key_bias(model(reg=4, ls=True, classes=0, seed=22))),
              dinov3_angles(1.25))
     size = "--set num_heads=2 --img-size 4"

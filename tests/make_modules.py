@@ -129,6 +129,18 @@ class Trainer:
         self.model, self.epoch = model, 7
 
 
+class Overlapping(nn.Module):
+    """Patches that overlap, or are cut out of a padded input: by a convolution or by nn.Unfold."""
+    def __init__(self, linear: bool, padding: int = 0, stride=2):
+        super().__init__()
+        self.cut = nn.Unfold(4, padding=padding, stride=stride) if linear else nn.Identity()
+        self.embed = nn.Linear(48, 8) if linear else nn.Conv2d(3, 8, 4, stride, padding)
+        self.positions = nn.Parameter(torch.randn(1, 9, 8))
+        self.layers = nn.ModuleList([Block(8, 2) for _ in range(2)])
+        self.norm = nn.LayerNorm(8)
+        self.head = nn.Linear(8, 3)
+
+
 def write(name, data):
     with open(os.path.join(OUT, name), "wb") as f:
         f.write(data)
@@ -197,6 +209,10 @@ VIT = [("", "class", "__main__.ViT"), ("blocks.1.attn", "num_heads", "2"),
        ("blocks.0.norm1", "eps", "1e-05"), ("blocks.0.norm1", "normalized_shape", "(8)"),
        ("blocks.0.mlp.act", "class", nested("activation.GELU")),
        ("blocks.0.mlp.act", "approximate", "tanh"), ("patch_embed", "patch_size", "(4, 4)")]
+
+
+OVERLAPS = {"overlap_conv": (False,), "overlap_linear": (True,), "overlap_padded": (True, 1),
+            "overlap_uneven": (False, 0, (2, 1))}
 
 
 def under(prefix, attributes):
@@ -295,6 +311,12 @@ def main():
             info.size = len(data)
             t.addfile(info, io.BytesIO(data))
     expect("one.tar", "PyTorch legacy", "", double)
+    for name, args in OVERLAPS.items():
+        module = Overlapping(*args)
+        write(name + ".pt", saved(module))
+        cutter = ("cut", "class", nested("fold.Unfold")) if args[0] else (
+            "embed", "class", nested("conv.Conv2d"))
+        expect(name + ".pt", "PyTorch zip", "", module.state_dict(), [cutter])
     with open(os.path.join(OUT, "expected.txt"), "w") as f:
         f.write("\n".join(lines) + "\n")
 

@@ -235,6 +235,16 @@ def linear_patch(net, name="patch_embed", order="chw", chans=CHANS):
     return lambda image: f(patches(image, order))
 
 
+def overlapping_linear(net):
+    cut, f = nn.Unfold(4, stride=2), net.linear("patch_embed", CHANS * 4 * 4, D)
+    return lambda image: f(cut(image).transpose(1, 2))
+
+
+def overlapping_conv(net):
+    conv = net.put("patch_embed.proj", nn.Conv2d(CHANS, D, 3, 2))
+    return lambda image: conv(image).flatten(2).transpose(1, 2)
+
+
 COUNT = (SIDE // PATCH) ** 2
 
 
@@ -243,10 +253,10 @@ def sincos(length):
     return torch.stack((at.sin(), at.cos()), -1).flatten(1)
 
 
-def tokens(net, patch=conv_patch, cls="cls_token", pos="pos_embed", patch_first=True):
+def tokens(net, patch=conv_patch, cls="cls_token", pos="pos_embed", patch_first=True, count=COUNT):
     made = patch(net) if patch_first else None
     c = net.parameter(cls, 1, 1, D) if cls else None
-    p = net.parameter(pos, 1, COUNT + (1 if cls else 0), D) if pos else None
+    p = net.parameter(pos, 1, count + (1 if cls else 0), D) if pos else None
     made = made or patch(net)
 
     def run(image):
@@ -345,7 +355,7 @@ def attentions():
     slices = dict(kind=each_head, inputs=D // HEADS)
     case("heads_slices", Model(
         attn="mhsa.q_mappings.{h} mhsa.k_mappings.{h} mhsa.v_mappings.{h}", feed="mlp.0 mlp.2",
-        norms="norm1 norm2", by_head=False, **slices), "")
+        by_head=False, **slices), "")
     case("heads_slices_by_head", Model(attn="msa.{h}.q msa.{h}.k msa.{h}.v msa_out",
                                        feed="ff.0 ff.2", **slices), "")
     case("heads_full", Model(attn="sa.heads.{h}.query sa.heads.{h}.key sa.heads.{h}.value sa.proj",
@@ -593,7 +603,31 @@ def beginnings():
          TWO + " --img-size 6 --set positions=none")
     case("average", Model(start=lambda net: tokens(net, cls=None), **average, **timm), TWO)
     case("unnamed_token", Model(start=lambda net: tokens(net, cls="tok", pos="p"), **timm), TWO)
+    overlaps(timm, average)
     case("tokens_last", Model(start=lambda net: tokens(net, patch_first=False), **timm), TWO)
+
+
+def matched(name):
+    return " --match-input %s/x.npy --match-logits %s/y.npy" % (("tests/data/own/" + name,) * 2)
+
+
+def overlaps(timm, average):
+    linear = lambda **more: lambda net: tokens(net, overlapping_linear, count=16, **more)
+    conv = lambda net: tokens(net, overlapping_conv, count=9)
+    case("overlap_linear", Model(start=linear(), **timm), TWO + " " + CHW + " --set patch_stride=2",
+         side=10)
+    case("overlap_conv", Model(start=conv, **timm), TWO + " --set patch_stride=2", side=7)
+    case("overlap_matched", Model(start=linear(cls=None), **average, **timm),
+         matched("overlap_matched"), side=10)
+    case("overlap_conv_matched", Model(start=conv, **timm), matched("overlap_conv_matched"), side=7)
+    case("overlap_no_positions", Model(start=linear(cls=None, pos=None), **average, **timm),
+         matched("overlap_no_positions"), side=10)
+    case("overlap_resampled", Model(start=linear(), **timm),
+         TWO + " " + CHW + " --img-size 10 --strict",
+         "the positions of 4 x 4 are resampled; patch_stride=2 fits them as they are")
+    case("overlap_padded", Model(start=linear(), **timm),
+         TWO + " " + CHW + " --set patch_stride=2 --set dynamic_img_pad=1",
+         "patch_stride excludes patch_cut, stem and dynamic_img_pad")
 
 
 def endings():

@@ -407,7 +407,16 @@ static void test_config_derived(void) {
     CHECK(vit_config_check(c, NULL) == VIT_OK);
     CHECK(c->grid_height == 4 && c->grid_width == 2 && c->num_patches == 8);
     CHECK(c->num_prefix_tokens == 2 && c->num_tokens == 10);
+    c->patch_stride = 5;
+    CHECK(vit_config_check(c, NULL) == VIT_OK);
+    CHECK(c->grid_height == 5 && c->grid_width == 3 && c->num_patches == 15);
+    c->patch_stride = 24; /* one row is within reach, of columns the first alone */
+    CHECK(vit_config_check(c, NULL) == VIT_OK);
+    CHECK(c->grid_height == 1 && c->grid_width == 1);
+    c->patch_stride = 0;
     c->patch_size = 18; /* wider than the image */
+    CHECK(vit_config_check(c, NULL) != VIT_OK);
+    c->patch_stride = 1;
     CHECK(vit_config_check(c, NULL) != VIT_OK);
     c->patch_size = 1;
     c->img_height = c->img_width = 16384; /* 2^28 tokens */
@@ -512,6 +521,14 @@ static void test_config_pairs(void) {
         {"attention 1, to itself alone, excludes", {SET(attention, VIT_ATTENTION_SELF)}},
         {"representation_act needs representation_dim",
          {SET(representation_act, VIT_REPRESENTATION_GELU)}},
+        {"patch_stride excludes patch_cut, stem",
+         {SET(patch_stride, 2), SET(patch_cut, VIT_CUT_INTERLEAVED)}},
+        {"patch_stride excludes patch_cut, stem",
+         {SET(patch_stride, 2), SET(stem, VIT_STEM_CONV), SET(stem_width, 8), SET(patch_size, 8)}},
+        {"patch_stride excludes patch_cut, stem",
+         {SET(patch_stride, 2), SET(dynamic_img_pad, 1)}},
+        {"patch_stride is out of range", {SET(patch_stride, 1025)}},
+        {"patch_stride is out of range", {SET(patch_stride, -1)}},
         {"patch_cut excludes stem, dynamic_img_size",
          {SET(patch_cut, VIT_CUT_RESHAPE), SET(dynamic_img_size, 1)}},
         {"patch_cut excludes stem, dynamic_img_size",
@@ -1627,6 +1644,13 @@ static void test_resize_refused(void) {
     check_refused(&b.model, 3, 8, VIT_ERROR_ARGUMENT, "patch_size is larger than the image");
     check_refused(&b.model, 2048, 2048, VIT_ERROR_ARGUMENT, "num_tokens, at most");
     bench_close(&b);
+    o.config.patch_stride = 2;
+    b = bench_open(&o);
+    check_refused(&b.model, 3, 8, VIT_ERROR_ARGUMENT, "patch_size is larger than the image");
+    CHECK(vit_model_resize(&b.model, 4, 9) == VIT_OK);
+    CHECK(b.model.config.grid_height == 1 && b.model.config.grid_width == 3);
+    bench_close(&b);
+    o.config.patch_stride = 0;
     o.config.has_rel_pos = 1;
     b = bench_open(&o);
     check_refused(&b.model, 8, 8, VIT_ERROR_UNSUPPORTED, "rotary and relative positions");

@@ -1010,24 +1010,6 @@ static void plain_settings(settings all[FROM_COUNT], settings_seen *seen)
     settings_put(&all[FROM_TENSORS], SETTING_NUM_CLASSES, 10);
 }
 
-/* Channels of patches that only a matrix shows. */
-static void test_flat_chans(void)
-{
-    static const struct { int64_t depth; double chans; } cases[] = {
-        { 16, 1 }, { 49, 1 }, { 64, 1 }, { 196, 1 }, { 784, 1 }, { 900, 1 }, { 3, 3 }, { 48, 3 },
-        { 192, 3 }, { 300, 3 }, { 768, 3 }, { 50, 3 }, { INT64_MAX, 3 }
-    };
-    settings all[FROM_COUNT];
-    size_t i;
-    for (i = 0; i < FROM_COUNT; i++) settings_start(&all[i], "here");
-    for (i = 0; i < sizeof cases / sizeof *cases; i++)
-        CHECK_MSG(settings_flat_chans(all, cases[i].depth) == cases[i].chans, "case %d", (int)i);
-    settings_put(&all[FROM_OPTIONS], SETTING_PATCH_SIZE, 2);
-    CHECK(settings_flat_chans(all, 16) == 4);
-    settings_put(&all[FROM_CONFIG], SETTING_IN_CHANS, 2);
-    CHECK(settings_flat_chans(all, 16) == 2);
-}
-
 static int field_of(const vit_config *c, const char *name)
 {
 #define X(type, field, kind, smallest, largest)                                                  \
@@ -1097,6 +1079,22 @@ static void test_resolve(void)
         { "", "", "", "patch_size=0", 197, 0, 576, 0,
           "patch_size: nothing shows it; give --set patch_size=N" },
         { "", "", "", "patch_size=2000000000", 197, 0, 576, 0, "img_height 2.8e+10 is out of" },
+        { "", "", "", "patch_stride=8", 197, 0, 576, 0, "img_width=120" },
+        { "", "", "", "patch_stride=16", 197, 0, 576, 0, "patch_stride=0" },
+        { "", "", "", "patch_stride=8 img_size=224", 197, 0, 576, 0, "img_width=224" },
+        { "", "", "img_size=120", "patch_stride=8", 197, 0, 576, 0, "patch_stride=8" },
+        { "", "", "img_size=96", "patch_stride=8", 197, 0, 576, 0,
+          "says img_size 96x96, the tensors say 120x120" },
+        { "", "", "", "patch_stride=8", 19, 0, 576, 0, "(24x80, 32x56, 56x32, 80x24)" },
+        { "", "", "", "patch_stride=8 img_size=33x56", 19, 0, 576, 0, "img_height=33" },
+        { "", "", "", "patch_stride=8 pos_first_rows=1 img_size=32", 197, 0, 576, 0,
+          "img_width=32" },
+        { "has_rel_pos=1", "", "", "patch_stride=8", 0, 12, 576, 0, "img_width=24" },
+        { "", "", "", "patch_stride=8 img_size=8 positions=none", 0, 0, 576, 0,
+          "patch_size is larger than the image" },
+        { "", "", "", "patch_stride=1025", 197, 0, 576, 0, "patch_stride 1025 is out of range" },
+        { "stem=conv stem_width=8", "", "", "patch_stride=8", 197, 0, 576, 0,
+          "patch_stride excludes patch_cut, stem and dynamic_img_pad" },
         { "stem=resnet stem_stage1=1", "", "", "", 197, 0, 576, 0, "stem and stem_width need" },
         { "stem=resnet stem_stage1=1 stem_stage2=1", "", "", "patch_size=12", 197, 0, 576, 0,
           "patch_size 12 is not a multiple of the stem's stride, 8" },
@@ -1646,7 +1644,6 @@ int main(int argc, char **argv)
     test_config_pre_norm();
     test_json_labels();
     test_settings();
-    test_flat_chans();
     test_resolve();
     test_stem_stride();
     test_describe();

@@ -433,7 +433,7 @@ static bool names_key(const damage_case *t, const outcome *o, const char *key)
  * what only the table told. */
 static bool is_by_structure(const outcome *o)
 {
-    return o->layout && !strncmp(o->layout, "custom", 6);
+    return o->layout && strstr(o->layout, "hand-written");
 }
 
 /* The changed list as a file, and what becomes of it. */

@@ -152,8 +152,9 @@ static void test_choices(void)
     check_choices(choices_of_heads(1, "", text), "--set num_heads=N");
     check_choices(choices_of_chans(32, text), "--set in_chans=N (2, 8 or 32)");
     check_choices(choices_of_chans(49, text), "--set in_chans=N (1)");
-    check_choices(choices_of_size(6, 4, text), "--img-size HxW (4x24, 8x12, 12x8, 24x4)");
-    check_choices(choices_of_size(0, 4, text), "--img-size HxW");
+    check_choices(choices_of_size(6, 4, 4, text), "--img-size HxW (4x24, 8x12, 12x8, 24x4)");
+    check_choices(choices_of_size(4, 4, 2, text), "--img-size HxW (4x10, 6x6, 10x4)");
+    check_choices(choices_of_size(0, 4, 4, text), "--img-size HxW");
     check_choices(choices_of_words(SETTING_INTERPOLATION, " or not", text),
                   "--set interpolation=bilinear|bicubic or not");
     CHECK(choices_is_square(49, &side) && side == 7 && !choices_is_square(48, &side));

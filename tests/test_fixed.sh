@@ -59,6 +59,8 @@ rep_relu bf16 gcc -O2
 interleaved f32 gcc -Os
 cut_unfold f16 clang -Os
 cut_reshape int4 gcc -Os
+overlap f32 gcc -Os
+overlap_odd int8 clang -Oz
 CASES
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]

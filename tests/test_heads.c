@@ -52,10 +52,10 @@ static uint16_t *values_of(fixture *f, const char *tensor)
 static settings_seen inspect(const fixture *f, settings all[FROM_COUNT])
 {
     report r = report_make();
-    findings found = { { NULL, 0, 0 }, { NULL, 0, 0 }, { NULL, 0, 0 } };
     checkpoint *c = NULL;
     layout_map map;
     settings_seen seen;
+    findings found = { 0 };
     bool good;
     memset(&map, 0, sizeof map);
     memset(&seen, 0, sizeof seen);

@@ -141,16 +141,16 @@ while IFS='|' read -r name file options twin last; do
 done <"$DATA/cases.txt"
 
 prints hf_vit "" "transformers ViT layout, under vit." '5 from config.json, the first "class 0"' \
-    "both sides to 4" "bilinear, mean 0.5, std 0.5"
+    "squash to 4x4" "bilinear, mean 0.5, std 0.5"
 prints hf_clip "" "transformers CLIP layout, under vision_model." "heads 2 x 4"
-prints hf_deit_distilled "--img-size 224" "both sides to 256 to 224x224, bicubic"
+prints hf_deit_distilled "--img-size 224" "squash to 256, crop the centre to 224x224, bicubic"
 prints hf_dinov2 "--img-size 224" "shorter side to 256, crop the centre to 224x224, bicubic"
 prints torchvision "--set num_heads=2 --img-size 224" \
     "shorter side to 256, crop the centre to 224x224, bilinear, mean 0.485 0.456 0.406"
 prints dino "--set num_heads=2 --set norm_eps=1e-6 --set activation=gelu" "in teacher" \
     "under backbone."
 prints einops "--set num_heads=2" "the einops tutorial layout" \
-    "both sides to 4 to 4x4, bilinear, mean 0, std 1" \
+    "squash to 4x4, bilinear, mean 0, std 1" \
     "vit-convert: assumed norm_eps=1e-05: as the einops tutorial has it (--set norm_eps=N)" \
     "vit-convert: assumed activation=gelu: as" "vit-convert: assumed pool=avg: as" \
     "vit-convert: assumed pool_prefix=1: as" "vit-convert: assumed attn_root=embed_dim_after: as" \

@@ -728,6 +728,7 @@ static void test_contradictions(void) {
         {"mlp_dim", 25, "blocks.0.mlp.fc1.weight", "[24, 16]", "[25, 16]"},
         {"embed_dim", 17, NULL, "16", "17"},
         {"patch_size", 2, NULL, NULL, NULL},
+        {"patch_stride", 2, "pos_embed", "5", "10"},
         {"in_chans", 4, NULL, NULL, NULL},
         {"img_height", 16, "pos_embed", "5", "9"},
         {"num_heads", 3, "blocks.0.attn.qkv.weight", "[48, 16]", "[72, 16]"},

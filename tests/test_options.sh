@@ -179,6 +179,22 @@ asks "the positions are for 2x3 patches, the input has 4x6" --set num_heads=2 \
     --config said.json
 }
 
+take overlap
+h="--set num_heads=2 --set norm_eps=1e-6 --set activation=gelu"
+# shellcheck disable=SC2086
+{
+accepts $h --set patch_stride=2 --img-size 8x10
+prints "patches 2 pixels apart"
+accepts $h --set patch_stride=2 --img-size 9x11 --set dynamic_img_size=1
+accepts $h --set patch_stride=2 --img-size 8x10 --in-chans 1
+asks "--patch-size: expected patches side by side, found patch_stride=2" $h --img-size 8x10 \
+    --set patch_stride=2 --patch-size 8
+asks "patch_stride excludes patch_cut" $h --img-size 8x10 --set patch_stride=2 \
+    --set patch_cut=interleaved --config said.json
+asks "patch_stride 1025 is out of range" $h --img-size 8x10 --set patch_stride=1025
+asks "--set patch_stride: expected a whole number" $h --img-size 8x10 --set patch_stride=-1
+}
+
 # --- config.json ----------------------------------------------------------------------------------
 
 take dinov2_reg

@@ -348,8 +348,8 @@ static feature_map windows(const feature_map *x, size_t kernel, size_t stride, b
     feature_map y;
     size_t top = same ? padding(x->height, kernel, stride) : 0;
     size_t left = same ? padding(x->width, kernel, stride) : 0;
-    y.height = (x->height + (same ? stride - 1 : 0)) / stride;
-    y.width = (x->width + (same ? stride - 1 : 0)) / stride;
+    y.height = same ? (x->height + stride - 1) / stride : (x->height - kernel) / stride + 1;
+    y.width = same ? (x->width + stride - 1) / stride : (x->width - kernel) / stride + 1;
     y.chans = x->chans * kernel * kernel;
     y.data = doubles(y.height * y.width * y.chans);
     for (size_t i = 0; i < y.height * y.width * y.chans; i++) {
@@ -520,14 +520,15 @@ static feature_map cut_patches(const vit_config *c, const feature_map *x, size_t
     return y;
 }
 
-/* conv2d with stride P, straight from its definition. */
+/* conv2d, straight from its definition. */
 static double *patch_embed(reference *f, const float *input) {
     const vit_config *c = &f->model->config;
     feature_map x = embed_map(f, input);
     vit_tensor t;
     CHECK(find_tensor(f->model, "patch_embed.proj.weight", &t) && (size_t)t.dims[1] == x.chans);
     size_t p = (size_t)t.dims[2], chans = x.chans, patches = (size_t)c->num_patches;
-    feature_map seen = c->patch_cut ? cut_patches(c, &x, p) : windows(&x, p, p, false, 0);
+    size_t stride = c->patch_stride ? (size_t)c->patch_stride : p;
+    feature_map seen = c->patch_cut ? cut_patches(c, &x, p) : windows(&x, p, stride, false, 0);
     CHECK(seen.height * seen.width == patches);
     double *rows = seen.data, *to;
     free(x.data);
@@ -1153,6 +1154,8 @@ static void own_options(vit_config *c) {
     if (c->patch_cut) {
         c->img_height -= c->img_height % c->patch_size;
         c->img_width -= c->img_width % c->patch_size;
+    } else {
+        c->patch_stride = (c->patch_size + 1) / 2 + c->img_width % 3;
     }
     c->attention = pick(0, VIT_NUM_ATTENTIONS - 1);
     if (c->attention == VIT_ATTENTION_SELF) {
@@ -1219,15 +1222,16 @@ static void describe(char *what, size_t size, int index, const tiny_options *o) 
     snprintf(what, size,
              "model %d: %dx%dx%d by %d, D %d, L %d, H %d x %d, mlp %d, classes %d, rep %d, "
              "dist %d, norm %d, bias %d, pos %d, type %d/%d, act %d/%d, pool %d/%d, rope %d/%d, "
-             "relative %d, diff %d, stem %d of %d: %d %d %d %d, cut %d, self %d, then %d, %s %d",
+             "relative %d, diff %d, stem %d of %d: %d %d %d %d, cut %d by %d, self %d, "
+             "then %d, %s %d",
              index, c->in_chans, c->img_height, c->img_width, c->patch_size, c->embed_dim, c->depth,
              c->num_heads, c->head_dim, c->mlp_dim, c->num_classes, c->representation_dim,
              c->has_dist_token, c->has_patch_norm, c->has_qkv_bias, c->positions, c->norm_type,
              c->block_type, c->activation, c->has_gated_mlp, c->pool, c->pool_num_heads, c->rope,
              c->rope_per_block, c->has_rel_pos, c->has_diff_attn, c->stem, c->stem_width,
              c->stem_stage1, c->stem_stage2, c->stem_stage3, c->stem_stage4, c->patch_cut,
-             c->attention, c->representation_act, o->mixed ? "dtypes from" : "dtype",
-             (int)o->dtype);
+             c->patch_stride, c->attention, c->representation_act,
+             o->mixed ? "dtypes from" : "dtype", (int)o->dtype);
 }
 
 /* Shapes that kernels find hard; each must come up with each kind of weights. */
@@ -1275,6 +1279,7 @@ static void describe(char *what, size_t size, int index, const tiny_options *o) 
     X(interleaved, c->patch_cut == VIT_CUT_INTERLEAVED && c->grid_height > 1 && c->grid_width > 1) \
     X(reshaped, c->patch_cut == VIT_CUT_RESHAPE && c->in_chans > 1)                                \
     X(unfolded, c->patch_cut == VIT_CUT_UNFOLD && c->in_chans > 1 && c->num_patches > 1)           \
+    X(overlapping, c->patch_stride && c->patch_stride < c->patch_size && c->num_patches > 1)       \
     X(untouched, c->representation_act == VIT_REPRESENTATION_NONE)                                 \
     X(activated, c->representation_act >= VIT_REPRESENTATION_GELU)
 

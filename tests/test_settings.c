@@ -231,7 +231,8 @@ static void check_copied(setting_key key)
     seen.position_rows = 196;
     put_words(&all[FROM_CONFIG], "norm_eps=1e-5 activation=gelu positions=patches img_size=224");
     put_words(&all[FROM_OPTIONS], company_of(key));
-    if (key == SETTING_PATCH_SIZE || key == SETTING_STEM_STAGE4) seen.position_rows = 0;
+    if (key == SETTING_PATCH_SIZE || key == SETTING_PATCH_STRIDE || key == SETTING_STEM_STAGE4)
+        seen.position_rows = 0;
     if (seen.position_rows == 0) put_words(&all[FROM_OPTIONS], "positions=none");
     settings_put(&all[FROM_OPTIONS], key, value);
     CHECK_MSG(resolved(all, &seen, &model, &r), "%s=%g: %s",

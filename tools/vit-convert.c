@@ -17,6 +17,7 @@
 #include "cli/output.h"
 #include "convert/c_array.h"
 #include "convert/convert.h"
+#include "convert/mapping.h"
 #include "convert/quantise.h"
 #include "convert/report.h"
 #include "convert/unpack.h"
@@ -72,6 +73,7 @@ static int convert(const arguments *a)
         status = CLI_USAGE;
     } else if (!convert_run(c, &r)) {
         status = CLI_FAILED;
+        if (a->convert.plan) mapping_print_names(c);
     } else {
         convert_report_findings(c, PROGRAM);
         if (a->json) convert_report_json(c);

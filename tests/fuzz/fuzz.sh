@@ -29,7 +29,7 @@ build/plain/tests/fuzz/make_corpus tests/data "$seeds" >/dev/null || exit 1
 one() {
     local name=$1 log=$BIN/$1.log options=()
     [ ! -e "tests/fuzz/$name.dict" ] || options=("-dict=tests/fuzz/$name.dict")
-    mkdir -p "build/fuzz/found/$name"
+    mkdir -p "build/fuzz/found/$name" "$seeds/$name"
     if "$BIN/$name" "$limit" "${options[@]}" -max_len=8192 -timeout=10 -rss_limit_mb=512 \
         -malloc_limit_mb=256 -print_final_stats=1 -artifact_prefix="$BIN/$name-" \
         "build/fuzz/found/$name" "$seeds/$name" >"$log" 2>&1; then

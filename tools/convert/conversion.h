@@ -42,6 +42,7 @@ typedef struct convert_options {
 /* One run of vit-convert: what each stage found out, for those after it and for the report. */
 typedef struct conversion {
     const convert_options *options;
+    const char *weights;           /* which of several state dicts is tried; NULL: the usual one */
     checkpoint *checkpoint;
     layout_map map;
     structure structure;           /* where no table knows the names */

@@ -30,8 +30,8 @@ static bool is_file(const char *path)
 
 static bool open_checkpoint(conversion *c, report *r)
 {
-    return checkpoint_open_weights(c->options->checkpoint, c->options->weights, &c->checkpoint,
-                                   r) &&
+    const char *weights = c->weights ? c->weights : c->options->weights;
+    return checkpoint_open_weights(c->options->checkpoint, weights, &c->checkpoint, r) &&
            (c->options->rename.count == 0 ||
             rename_tensors(c->checkpoint, &c->options->rename, r));
 }
@@ -183,13 +183,13 @@ static bool find_layout(conversion *c, report *r)
     return false;
 }
 
-/* One of several state dicts is taken. */
+/* One of several state dicts is taken. That its logits match is more than an assumption. */
 static bool assume_weights(conversion *c)
 {
     const size_t count = checkpoint_choice_count(c->checkpoint);
     char what[256], why[1024];
     size_t i;
-    if (count < 2 || c->options->weights) return true;
+    if (count < 2 || c->options->weights || c->options->match_input) return true;
     snprintf(what, sizeof what, "weights=%.200s", checkpoint_wrapper(c->checkpoint));
     snprintf(why, sizeof why, "one of several state dicts:");
     for (i = 0; i < count; i++)
@@ -258,12 +258,13 @@ static bool resolve(conversion *c, report *r)
     settings_start(&c->all[FROM_TENSORS], "the tensors");
     if (!find_layout(c, r)) return false;
     if (!read_config(c, r) || !find_arch(c, r) || !match_prepare(c, r)) return false;
-    if (!attributes_put(c->checkpoint, c->all, &c->told, r)) return false;
+    if (!attributes_put(c->checkpoint, layout_patch_weight(&c->map), c->all, &c->told, r))
+        return false;
     inspected = layout_inspect(&c->map, c->all, &c->seen, f, &failure);
     c->seen.is_batch_second = c->told.batch_second;
     if (!layout_check_names(&c->map, c->all, &o->ignore, f, r)) return false;
     if (!inspected && !findings_take(f, &failure)) return report_no_memory(r);
-    if (inspected && !findings_are_open(f) && !match_settings(c, r)) return false;
+    if (inspected && f->wrong.count == 0 && !match_settings(c, r)) return false;
     if (!layout_check_told(&c->map, c->all, &c->seen, f, r)) return false;
     if (inspected && !settings_resolve(c->all, &c->seen, &wanted, &c->model, f, r)) {
         if (!findings_take(f, r)) return false;
@@ -281,6 +282,48 @@ static bool resolve(conversion *c, report *r)
     return !o->strict || f->assumed.count == 0 || findings_refuse(f, true, r);
 }
 
+/* === One state dict after the other === */
+
+/* Tries those that are not taken by default; the first that fits takes the place of c. */
+static bool resolve_others(conversion *c, const conversion *start)
+{
+    conversion *other = malloc(sizeof *other);
+    bool good = false;
+    size_t i;
+    for (i = 0; other && !good && i < checkpoint_choice_count(c->checkpoint); i++) {
+        report r = report_make();
+        *other = *start;
+        other->weights = checkpoint_choice(c->checkpoint, i);
+        if (!strcmp(other->weights, checkpoint_wrapper(c->checkpoint))) continue;
+        good = open_checkpoint(other, &r) && resolve(other, &r);
+        if (!good) convert_free(other);
+    }
+    if (good) {
+        convert_free(c);
+        *c = *other;
+        c->weights = NULL;   /* was c's own */
+    }
+    free(other);
+    return good;
+}
+
+/* Where an input and its logits are there to tell, any state dict may be the one. */
+static bool open_and_resolve(conversion *c, report *r)
+{
+    conversion *start = malloc(sizeof *start);
+    bool good;
+    if (!start) return report_no_memory(r);
+    *start = *c;
+    good = open_checkpoint(c, r) && resolve(c, r);
+    if (!good && c->checkpoint && c->options->match_input && !c->options->weights &&
+        resolve_others(c, start)) {
+        *r = report_make();
+        good = true;
+    }
+    free(start);
+    return good || report_file(r, c->options->checkpoint);
+}
+
 /* === Photos === */
 
 static bool find_photos(conversion *c, report *r)
@@ -295,7 +338,7 @@ static bool find_photos(conversion *c, report *r)
 bool convert_run(conversion *c, report *r)
 {
     size_t i;
-    if (!open_checkpoint(c, r) || !resolve(c, r)) return report_file(r, c->options->checkpoint);
+    if (!open_and_resolve(c, r)) return false;
     if (!read_labels(c, r) || !find_photos(c, r)) return false;
     for (i = 0; i < c->plan.count; i++)
         if (layout_is_stored(&c->plan.items[i]))

@@ -153,3 +153,15 @@ void mapping_put(json_writer *w, const conversion *c)
         if (layout_is_stored(&c->plan.items[i])) put_item(w, c, &c->plan.items[i]);
     json_put_end(w, ']');
 }
+
+void mapping_print_names(const conversion *c)
+{
+    char shape[SHAPE_TEXT_SIZE];
+    size_t i;
+    for (i = 0; c->structure.found && i < c->structure.reason_count; i++) {
+        const checkpoint_tensor_info *info = checkpoint_tensor(c->checkpoint, i);
+        printf("  %-32s %-16s %s   (%s)\n", info->name,
+               shape_text(info->dims, info->ndim, shape, sizeof shape), info->stored_name,
+               c->structure.reasons[i]);
+    }
+}

@@ -26,7 +26,7 @@ struct match {
     match_pair pair;
     char hashes[2][65];        /* of its files */
     match_table table;         /* the one in use */
-    settled settled_rows[2 * MATCH_MAX_ROWS];
+    settled settled_rows[1 + 2 * MATCH_MAX_ROWS];
     int count;
     double error, seconds, folder_seconds, loss;
     int runs, folder_runs, pictures, right;
@@ -55,7 +55,7 @@ static void take_size(conversion *c)
     settings_put(&c->all[FROM_OPTIONS], SETTING_IMG_WIDTH, pair->width);
 }
 
-/* The orders that the layout has itself: layout_inspect asks for one that it does not know. */
+/* The orders that the layout has itself. One that it does not know is read from the weights. */
 static void take_orders(conversion *c)
 {
     settings *s = &c->all[FROM_MATCH];
@@ -63,8 +63,9 @@ static void take_orders(conversion *c)
     const char *axes;
     if (layout_peek(&c->map, "patch_embed.proj.weight", 0, &part, &axes) && axes &&
         strchr(axes, '(')) {
-        settings_put(s, SETTING_PATCH_ORDER,
-                     strstr(axes, "(pqc)") ? PATCH_ORDER_HWC : PATCH_ORDER_CHW);
+        if (!strstr(axes, "(patch)"))
+            settings_put(s, SETTING_PATCH_ORDER,
+                         strstr(axes, "(pqc)") ? PATCH_ORDER_HWC : PATCH_ORDER_CHW);
         if (c->match->pair.images > 0 && !c->options->in_chans)
             settings_put(s, SETTING_IN_CHANS, c->match->pair.chans);
     }
@@ -138,19 +139,30 @@ static void list_row(match *m, const match_search *s, int row)
     if (!f->next[0] && !f->equals[0]) m->count--;
 }
 
-/* From here on they are told: nothing of them is assumed. */
+/* From here on they are told: nothing of them is assumed or asked. */
 static void take_settings(conversion *c, const match_choice *choice)
 {
     settings *s = &c->all[FROM_MATCH];
     int key;
     match_apply(&c->match->table, choice, s);
-    for (key = 0; key < SETTING_COUNT; key++)
-        if (s->given[key]) c->seen.by_default[key] = false;
+    for (key = 0; key < SETTING_COUNT; key++) {
+        if (!s->given[key]) continue;
+        c->seen.by_default[key] = false;
+        findings_answer(&c->found, setting_rows[key].name);
+    }
+    if (s->given[SETTING_NUM_HEADS]) memset(&c->seen.heads, 0, sizeof c->seen.heads);
+    if (s->given[SETTING_PATCH_ORDER]) c->seen.patch_order_read = false;
     if (s->mean_count > 0) c->seen.mean_by_default = false;
     layout_take_orders(&c->map, c->all);
 }
 
 /* === By a pair === */
+
+/* State dicts to choose from; 0: there is no choice. They share the time. */
+static size_t count_choices(const conversion *c)
+{
+    return c->options->weights ? 0 : checkpoint_choice_count(c->checkpoint);
+}
 
 /* All values that were open, as one could try them again. */
 static void print_values(const match_table *table)
@@ -172,10 +184,11 @@ static int compare_tries(const void *a, const void *b)
 }
 
 /* What was open, and what came nearest. */
-static void print_nearest(const match_table *table, match_search *s)
+static void print_nearest(const conversion *c, const match_table *table, match_search *s)
 {
     size_t i;
     int row;
+    if (count_choices(c)) fprintf(stderr, "weights=%.60s, ", checkpoint_wrapper(c->checkpoint));
     fprintf(stderr, "tried:\n");
     print_values(table);
     qsort(s->tries, s->count, sizeof *s->tries, compare_tries);
@@ -195,11 +208,20 @@ static bool refuse_pair(const conversion *c, match_search *s, report *r)
         *r = s->first;
         return false;
     }
-    if (!c->options->quiet) print_nearest(s->table, s);
+    if (!c->options->quiet) print_nearest(c, s->table, s);
     return report_fail(r, "none of %d models that were tried in %.0f s gives these logits: the "
                        "nearest is off by %.3g of the largest, %g is accepted", s->runs, s->took,
                        error, s->tolerance) ||
            report_file(r, s->pair->logits_path);
+}
+
+/* The others were not tried, or do not fit. */
+static void settle_weights(const conversion *c)
+{
+    settled *f = &c->match->settled_rows[c->match->count++];
+    memset(f, 0, sizeof *f);
+    snprintf(f->value, sizeof f->value, "weights=%.60s, the first of %zu that fits",
+             checkpoint_wrapper(c->checkpoint), count_choices(c));
 }
 
 static bool run_pair(conversion *c, match_model *model, report *r)
@@ -216,10 +238,11 @@ static bool run_pair(conversion *c, match_model *model, report *r)
     s.pair = &m->pair;
     s.base = &c->all[FROM_MATCH];
     s.tolerance = c->options->match_tolerance;
-    s.seconds = c->options->match_seconds;
+    s.seconds = c->options->match_seconds / (double)(count_choices(c) ? count_choices(c) : 1);
     s.quiet = c->options->quiet;
     good = match_search_run(&s, r) || (!r->failed && refuse_pair(c, &s, r));
     if (good) {
+        if (count_choices(c)) settle_weights(c);
         for (row = 0; row < m->table.count; row++) list_row(m, &s, row);
         m->error = s.tries[s.chosen].error;
         m->runs = s.runs;

@@ -5,9 +5,12 @@
 #include <string.h>
 
 #include "base/report.h"
+#include "model/choices.h"
 #include "model/timm_names.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+enum { MOST_PATCHES = 1024 };   /* that are tried without positions, which would tell how many */
 
 /* === The tables === */
 
@@ -28,6 +31,13 @@ static bool lacks_positions(const conversion *c)
     return c->seen.position_rows == 0 && c->seen.relative_positions == 0;
 }
 
+/* Of a model that somebody wrote, or whose positions show how many patches there are. */
+static bool may_overlap(const conversion *c)
+{
+    return (c->seen.is_open || has_positions(c)) && c->options->patch_size == 0 &&
+           value_of(c, SETTING_STEM) == VIT_STEM_NONE;
+}
+
 /* Query, key and value in one matrix. */
 static bool has_joint_qkv(const conversion *c)
 {
@@ -43,6 +53,16 @@ static bool has_last_norm(const conversion *c)
 {
     return c->all[FROM_TENSORS].value[SETTING_FINAL_NORM] != 0 ||
            c->all[FROM_TENSORS].value[SETTING_FC_NORM] != 0;
+}
+
+/* The layout has models with rotary positions beside those that are stored. */
+static bool may_have_rope(const conversion *c)
+{
+    const layout_question *q = c->map.layout->questions;
+    for (; q && q->options; q++)
+        if (q->setting == SETTING_ROPE_TYPE && layout_holds(&c->map, q->when, 0))
+            return c->seen.position_rows > 0;
+    return false;
 }
 
 static bool has_pre_logits(const conversion *c)
@@ -65,6 +85,7 @@ static const row_source architecture[] = {
     { "patch_order", "patch_order", "patch_order=chw|patch_order=hwc|patch_order=*",
       has_linear_patch, false, false },
     { "patch_cut", "patch_cut", "patch_cut=squares|patch_cut=*", has_linear_patch, false, false },
+    { "patch_stride", "patch_stride", "", may_overlap, false, false },
     { "block_type", "block_type", "block_type=pre_norm|block_type=post_norm|block_type=*",
       has_blocks, false, false },
     { "activation", "activation", "activation=gelu|activation=relu|activation=*", has_mlp, false,
@@ -88,6 +109,8 @@ static const row_source architecture[] = {
     { "attn_root", "attn_root attn_scale",
       "attn_root=head_dim|attn_root=embed_dim|attn_scale=1|attn_root=embed_dim_after|"
       "attn_root=*", has_blocks, false, false },
+    { "norm_type", "norm_type", "norm_type=rms", NULL, false, false },   /* without biases */
+    { "rope_type", "rope_type", "rope_type=none|rope_type=*", may_have_rope, false, false },
     { "attention", "attention", "attention=all|attention=*", has_blocks, false, false },
     { "qkv_order", "qkv_order", "qkv_order=qkv|qkv_order=*", has_blocks, false, false },
     { "qkv_interleave", "qkv_interleave", "qkv_interleave=none|qkv_interleave=*",
@@ -232,6 +255,29 @@ static void add_values(match_row *row, const char *values)
     }
 }
 
+typedef struct patch_fit {
+    int height, width, patch;   /* of the input, of a patch */
+    int rows, prefix;           /* of pos_embed, of those that may be other tokens' */
+} patch_fit;
+
+/* False: the sizes are not known. */
+static bool find_patch_fit(const conversion *c, patch_fit *fit)
+{
+    const double chans = value_of(c, SETTING_IN_CHANS);
+    fit->rows = c->seen.position_rows;
+    fit->prefix = (int)(value_of(c, SETTING_CLS_TOKEN) + value_of(c, SETTING_DIST_TOKEN) +
+                        value_of(c, SETTING_REG_TOKENS));
+    fit->height = (int)value_of(c, SETTING_IMG_HEIGHT);
+    fit->width = (int)value_of(c, SETTING_IMG_WIDTH);
+    fit->patch = (int)value_of(c, SETTING_PATCH_SIZE);
+    if (has_linear_patch(c) &&
+        !choices_is_square(chans > 0 ? (int64_t)((double)c->seen.patch_depth / chans) : 0,
+                           &fit->patch))
+        return false;
+    return fit->patch > 0 && fit->patch <= 1024 && fit->height >= fit->patch &&
+           fit->width >= fit->patch && fit->height <= 16384 && fit->width <= 16384;
+}
+
 /* How far a width of a head is from the usual 64. */
 static double oddity(int64_t width, int heads)
 {
@@ -267,6 +313,33 @@ static void add_heads(match_row *row, const conversion *c)
         }
         last = oddity(width, best);
     }
+}
+
+/* As many patches as there are positions; without them, none of whose pixels are left over. */
+static bool stride_fits(const patch_fit *fit, int stride)
+{
+    const int height = fit->height - fit->patch, width = fit->width - fit->patch;
+    const int64_t patches = (int64_t)(height / stride + 1) * (width / stride + 1);
+    if (fit->rows > 0) return patches == fit->rows || patches + fit->prefix == fit->rows;
+    return height % stride == 0 && width % stride == 0 && patches <= MOST_PATCHES;
+}
+
+/* Nothing to choose where patches side by side have the positions. Otherwise that is the last
+ * resort, with positions that are resampled. */
+static void add_strides(match_row *row, const conversion *c)
+{
+    static const char side_by_side[] = "patch_stride=0";
+    char text[MATCH_TEXT];
+    patch_fit fit;
+    int stride;
+    if (!find_patch_fit(c, &fit) || (fit.rows > 0 && stride_fits(&fit, fit.patch))) return;
+    if (fit.rows == 0) insert_value(row, 0, side_by_side, strlen(side_by_side));
+    for (stride = fit.patch - 1; stride > 0; stride--) {
+        snprintf(text, sizeof text, "patch_stride=%d", stride);
+        if (stride_fits(&fit, stride)) insert_value(row, row->count, text, strlen(text));
+    }
+    insert_value(row, row->count, side_by_side, strlen(side_by_side));
+    if (row->count == 1) row->count = 0;
 }
 
 /* === The default first === */
@@ -354,6 +427,7 @@ void match_list_architecture(match_table *table, const conversion *c)
         if (!is_wanted(c, source)) continue;
         row = add_row(table, source);
         if (!strcmp(row->name, "num_heads")) add_heads(row, c);
+        if (!strcmp(row->name, "patch_stride")) add_strides(row, c);
         if (row->count > 0) add_current(row, c, source);
         if (row->count == 0) table->count--;
     }

@@ -48,7 +48,10 @@ static bool take_logits(match_pair *p, report *r)
                            shape_of(&p->input, input), shape_of(y, found)) ||
                report_file(r, p->logits_path);
     p->outputs = y->count / (size_t)p->images;
-    return true;
+    return y->count > 1 ||
+           report_fail(r, "one number is not enough: among thousands of models some give it by "
+                       "chance; save several inputs, [8, C, H, W], and their logits [8, %zu]",
+                       p->outputs) || report_file(r, p->logits_path);
 }
 
 /* A softmax at the end of the model is not part of a .vit file. */

@@ -85,6 +85,11 @@ static void print_assumed(const conversion *c, const char *program)
     if (settings_origin(c->all, SETTING_NORM_EPS) < 0)
         report_error(program, NULL, "--arch %s or --config FILE would tell more",
                      hint ? hint : "NAME");
+    else if (c->found.assumed.count > 0 && c->map.layout->is_open && !c->has_arch &&
+             !c->options->match_input)
+        report_error(program, NULL, "one input and the logits that the original gives for it would "
+                     "settle this, but for the preprocessing: --match-input x.npy --match-logits "
+                     "y.npy");
 }
 
 /* Those that are dropped for one reason. */
@@ -177,7 +182,8 @@ static void print_resize(const vit_config *c)
     case VIT_CROP_SQUASH:
     case VIT_NUM_CROP_MODES: break;
     }
-    printf("both sides to %d", c->resize_height);
+    if (c->resize_height == c->img_height) printf("squash");
+    else printf("squash to %d, crop the centre", c->resize_height);
 }
 
 /* One value where all channels agree. */
@@ -264,8 +270,9 @@ void convert_report_text(const conversion *c)
     char a[32];
     note_list notes;
     int i;
-    printf("%-15s %s: %s, %s layout", "checkpoint", paths_file_name(c->options->checkpoint),
-           checkpoint_kind(c->checkpoint), c->map.layout->name);
+    printf("%-15s %s: %s, %s%s", "checkpoint", paths_file_name(c->options->checkpoint),
+           checkpoint_kind(c->checkpoint), c->structure.found ? "" : c->map.layout->name,
+           c->structure.found ? "matched by structure" : " layout");
     if (*checkpoint_wrapper(c->checkpoint)) printf(", in %s", checkpoint_wrapper(c->checkpoint));
     if (*c->map.prefix) printf(", under %s", c->map.prefix);
     putchar('\n');

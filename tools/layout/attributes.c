@@ -18,10 +18,12 @@ typedef struct vote {
 
 typedef struct walk {
     const checkpoint *checkpoint;
+    const char *patch_weight;    /* that reads patches, or NULL */
     char blocks[PATH_SIZE];      /* before the number of a block: "encoder.layers." */
     bool has_blocks;
     vote heads, model_heads, eps, activation, code_activation, norm_first, batch_first;
     vote patch, height, width, chans, order, pool;
+    vote kernel, stride, padding;   /* of what cuts the patches */
     const checkpoint_attribute *unknown_activation;
 } walk;
 
@@ -273,6 +275,31 @@ static void see_input(walk *w, const checkpoint_attribute *a, const char *class)
         cast_vote(&w->chans, height, a);
 }
 
+static bool is_weight_of(const char *weight, const char *module)
+{
+    const size_t length = strlen(module);
+    return weight && !strncmp(weight, module, length) && !strcmp(weight + length, ".weight");
+}
+
+/* The convolution that reads the patches, or nn.Unfold in front of a linear layer. */
+static void see_cut(walk *w, const checkpoint_attribute *a, const char *class)
+{
+    const struct { const char *name; vote *vote; } votes[] = {
+        { "kernel_size", &w->kernel }, { "stride", &w->stride }, { "padding", &w->padding }
+    };
+    const char *kind = last_component(class);
+    double height, width;
+    size_t i;
+    if (!(!strcmp(kind, "Conv2d") && is_weight_of(w->patch_weight, a->module)) &&
+        !(!strcmp(kind, "Unfold") && w->has_blocks && !is_in_blocks(w, a->module)))
+        return;
+    for (i = 0; i < COUNT(votes); i++) {
+        if (strcmp(a->name, votes[i].name) != 0 || !read_pair(a->value, &height, &width)) continue;
+        cast_vote(votes[i].vote, height, a);
+        cast_vote(votes[i].vote, width, a);
+    }
+}
+
 static void see_pool(walk *w, const checkpoint_attribute *a)
 {
     static const struct { const char *name, *word; int pool; } pools[] = {
@@ -300,6 +327,7 @@ static void see_attributes(walk *w)
         see_order(w, a);
         see_pattern(w, a);
         see_input(w, a, class);
+        see_cut(w, a, class);
         see_pool(w, a);
     }
 }
@@ -358,8 +386,28 @@ static bool refuse_activation(const walk *w, const settings all[FROM_COUNT], rep
                        setting_rows[SETTING_ACTIVATION].choices);
 }
 
-bool attributes_put(const checkpoint *c, settings all[FROM_COUNT], attributes_told *told,
-                    report *r)
+/* Patches side by side are not worth a word. */
+static void put_stride(const walk *w, settings *tensors, attributes_told *told)
+{
+    const bool side_by_side = w->kernel.given && w->kernel.value == w->stride.value;
+    if (w->kernel.disputed || w->stride.disputed || !w->stride.given) return;
+    if (side_by_side) settings_put(tensors, SETTING_PATCH_STRIDE, 0);
+    else put(&w->stride, SETTING_PATCH_STRIDE, tensors, told);
+}
+
+static bool refuse_cut(const walk *w, const settings all[FROM_COUNT], report *r)
+{
+    if (settings_origin(all, SETTING_PATCH_STRIDE) > FROM_TENSORS) return true;
+    if (w->padding.given)
+        return report_fail(r, "%.100s cuts patches out of a padded input, which vit.h does not; "
+                           "--set patch_stride=N takes them without padding", w->padding.module);
+    return !w->stride.disputed ||
+           report_fail(r, "%.100s has strides that differ, and vit.h has one; --set "
+                       "patch_stride=N gives it", w->stride.module);
+}
+
+bool attributes_put(const checkpoint *c, const char *patch, settings all[FROM_COUNT],
+                    attributes_told *told, report *r)
 {
     settings *tensors = &all[FROM_TENSORS];
     walk w;
@@ -367,6 +415,7 @@ bool attributes_put(const checkpoint *c, settings all[FROM_COUNT], attributes_to
     memset(&w, 0, sizeof w);
     memset(told, 0, sizeof *told);
     w.checkpoint = c;
+    w.patch_weight = patch;
     find_blocks(&w);
     see_attributes(&w);
     see_metadata(&w);
@@ -378,6 +427,7 @@ bool attributes_put(const checkpoint *c, settings all[FROM_COUNT], attributes_to
     put(w.code_activation.given ? &w.code_activation : &w.activation, SETTING_ACTIVATION, tensors,
         told);   /* what is called counts, not what is there to be called */
     put(&w.patch, SETTING_PATCH_SIZE, tensors, told);
+    put_stride(&w, tensors, told);
     put(&w.order, SETTING_PATCH_ORDER, tensors, told);
     put(&w.chans, SETTING_IN_CHANS, tensors, told);
     if (!w.height.disputed && !w.width.disputed) {
@@ -390,5 +440,5 @@ bool attributes_put(const checkpoint *c, settings all[FROM_COUNT], attributes_to
         w.batch_first.value = VIT_ATTENTION_ALL;
         put(&w.batch_first, SETTING_ATTENTION, tensors, told);
     }
-    return refuse_activation(&w, all, r);
+    return refuse_activation(&w, all, r) && refuse_cut(&w, all, r);
 }

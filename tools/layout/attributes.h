@@ -17,8 +17,10 @@ typedef struct attributes_told {
 
 /* Puts what is said for sure, with one value wherever it is said, into all[FROM_TENSORS]. To be
  * called before layout_inspect, so that the tensors overrule it and it overrules the layout's
- * defaults. Fails for an activation that vit.h lacks, unless a higher source gives one. */
-bool attributes_put(const checkpoint *c, settings all[FROM_COUNT], attributes_told *told,
-                    report *r);
+ * defaults. patch: what the checkpoint calls the weight that reads the input's patches; NULL:
+ * nothing does. Fails for an activation or patches that vit.h lacks, unless a higher source tells
+ * of others. */
+bool attributes_put(const checkpoint *c, const char *patch, settings all[FROM_COUNT],
+                    attributes_told *told, report *r);
 
 #endif

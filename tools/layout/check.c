@@ -52,7 +52,7 @@ bool layout_check_told(const layout_map *map, const settings all[FROM_COUNT],
 {
     const layout_question *q = map->layout->questions;
     char why[160], text[HEADS_TEXT];
-    snprintf(why, sizeof why, "cannot be seen in the tensors of the %s layout", map->layout->name);
+    snprintf(why, sizeof why, "cannot be seen in a checkpoint of %s", map->layout->name);
     for (; q && q->options; q++) {
         if (!layout_holds(map, q->when, 0) || settings_origin(all, q->setting) >= 0) continue;
         if (plays_no_part(all, q->setting)) continue;

@@ -140,6 +140,17 @@ const char *layout_input_weight(vit_stem stem)
     return "patch_embed.proj.weight";
 }
 
+const char *layout_patch_weight(const layout_map *map)
+{
+    layout_part part;
+    const char *axes;
+    if (layout_has(map, layout_input_weight(VIT_STEM_RESNET)) ||
+        layout_has(map, layout_input_weight(VIT_STEM_CONV)) ||
+        !layout_peek(map, layout_input_weight(VIT_STEM_NONE), 0, &part, &axes) || !part.info)
+        return NULL;
+    return part.info->stored_name;
+}
+
 /* Type and sizes of a stem; and the channels of its input. */
 static void inspect_stem(const layout_map *map, settings *s)
 {

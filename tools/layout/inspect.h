@@ -19,4 +19,8 @@ void layout_take_orders(layout_map *map, const settings all[FROM_COUNT]);
 /* The weight that reads the channels of the input. */
 const char *layout_input_weight(vit_stem stem);
 
+/* What the checkpoint calls the weight that reads patches of the input itself; NULL: there is a
+ * stem. */
+const char *layout_patch_weight(const layout_map *map);
+
 #endif

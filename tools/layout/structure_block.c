@@ -510,8 +510,8 @@ static bool refuse_matrices(const structure_parts *p, report *r)
 {
     char line[400], shape[SHAPE_TEXT_SIZE];
     int i;
-    (void)report_fail(r, "attention and an MLP of width %lld cannot be made of the matrices in a "
-                      "block:", (long long)p->width);
+    (void)report_fail(r, "the matrices of a block cannot be read as attention and an MLP, %lld "
+                      "wide:", (long long)p->width);
     for (i = 0; i < p->places && i < MAX_MATRICES; i++) {
         const structure_part *part = structure_at(p, 0, i);
         if (part->kind != PART_MATRIX) continue;

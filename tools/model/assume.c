@@ -81,7 +81,8 @@ static bool assume_evidence(const assumer *a)
                      c->embed_dim);
         if (!assume(a, SETTING_NUM_HEADS, c->num_heads, agrees)) return false;
     }
-    if (!seen->patch_order_read) return true;
+    if (!seen->patch_order_read || settings_origin(a->all, SETTING_PATCH_ORDER) != FROM_TENSORS)
+        return true;
     settings_get(a->all, SETTING_PATCH_ORDER, &order);
     snprintf(why, sizeof why,
              "read from the weights: neighbouring pixels correlate by %.3f, in the other order by "
@@ -124,9 +125,37 @@ static bool assume_size(const assumer *a)
         findings_has_asked(a->found, "img_size"))
         return true;
     snprintf(what, sizeof what, "img_size=%dx%d", c->img_height, c->img_width);
-    snprintf(why, sizeof why, "%d x %d patches of %d pixels, side by side",
-             a->model->stored.grid_height, a->model->stored.grid_width, c->patch_size);
-    return findings_assume(a->found, what, why, "--img-size HxW");
+    snprintf(why, sizeof why, "%d x %d patches of %d pixels, %s",
+             a->model->stored.grid_height, a->model->stored.grid_width, c->patch_size,
+             c->patch_stride ? "with this patch_stride" : "side by side");
+    return findings_assume(a->found, what, why, c->patch_stride
+                           ? "--img-size HxW" : "--img-size HxW or --set patch_stride=N");
+}
+
+/* Positions that are resampled may be those of patches that overlap: the stride that gives as many,
+ * or 0. */
+static int other_stride(const assumer *a)
+{
+    const vit_config *c = &a->model->config;
+    const settings_stored *stored = &a->model->stored;
+    int stride;
+    for (stride = c->patch_size - 1; stride > 0; stride--)
+        if ((stored->grid_height - 1) * stride == c->img_height - c->patch_size &&
+            (stored->grid_width - 1) * stride == c->img_width - c->patch_size)
+            return stride;
+    return 0;
+}
+
+static bool assume_side_by_side(const assumer *a)
+{
+    const settings_stored *stored = &a->model->stored;
+    const int stride = a->model->notes.positions_resampled ? other_stride(a) : 0;
+    char why[160];
+    if (stride == 0 || settings_origin(a->all, SETTING_PATCH_STRIDE) >= 0) return true;
+    snprintf(why, sizeof why, "patches side by side, for which the positions of %d x %d are "
+             "resampled; patch_stride=%d fits them as they are", stored->grid_height,
+             stored->grid_width, stride);
+    return assume(a, SETTING_PATCH_STRIDE, a->model->config.patch_size, why);
 }
 
 /* A norm that is stored need not be called, and the order within a block cannot be seen. */
@@ -154,7 +183,7 @@ static bool assume_structure(const assumer *a)
         if (rows[i].asked && settings_origin(a->all, rows[i].key) < 0 &&
             !assume(a, rows[i].key, rows[i].value, rows[i].why))
             return false;
-    if (!assume_size(a)) return false;
+    if (!assume_size(a) || !assume_side_by_side(a)) return false;
     return !c->has_final_norm || settings_origin(a->all, SETTING_FINAL_NORM) != FROM_TENSORS ||
            assume(a, SETTING_FINAL_NORM, 1, "it is stored, so it is presumably used");
 }

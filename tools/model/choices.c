@@ -51,7 +51,7 @@ const char *choices_of_chans(int64_t values, char text[CHOICES_SIZE])
     return text;
 }
 
-const char *choices_of_size(int patches, int patch_size, char text[CHOICES_SIZE])
+const char *choices_of_size(int patches, int patch_size, int stride, char text[CHOICES_SIZE])
 {
     int height, count = 0;
     snprintf(text, CHOICES_SIZE, "--img-size HxW");
@@ -59,7 +59,8 @@ const char *choices_of_size(int patches, int patch_size, char text[CHOICES_SIZE]
         const int width = patches / height;
         if (patches % height || height / WIDEST > width || width / WIDEST > height) continue;
         text_append(text, CHOICES_SIZE, "%s%lldx%lld", count++ ? ", " : " (",
-                    (long long)height * patch_size, (long long)width * patch_size);
+                    (long long)(height - 1) * stride + patch_size,
+                    (long long)(width - 1) * stride + patch_size);
     }
     text_append(text, CHOICES_SIZE, "%s", count ? ")" : "");
     return text;

@@ -21,7 +21,7 @@ const char *choices_of_heads(int64_t width, const char *others, char text[CHOICE
 const char *choices_of_chans(int64_t values, char text[CHOICES_SIZE]);
 
 /* Input sizes of so many patches. */
-const char *choices_of_size(int patches, int patch_size, char text[CHOICES_SIZE]);
+const char *choices_of_size(int patches, int patch_size, int stride, char text[CHOICES_SIZE]);
 
 /* Is n the square of *side? */
 bool choices_is_square(int64_t n, int *side);

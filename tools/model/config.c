@@ -7,6 +7,19 @@
 #include "model/config_timm.h"
 #include "model/config_transformers.h"
 
+/* Has it anything that timm's files have, and others hardly? */
+static bool is_timm(const json_value *root)
+{
+    static const char *const keys[] = {
+        "architecture", "pretrained_cfg", "model_args", "input_size", "mean", "std", "crop_pct",
+        "interpolation", "global_pool"
+    };
+    size_t i;
+    for (i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (json_get(root, keys[i])) return true;
+    return false;
+}
+
 static bool config_parse(config_file *config, settings *s, const char *path, bool *foreign,
                          report *r)
 {
@@ -21,6 +34,7 @@ static bool config_parse(config_file *config, settings *s, const char *path, boo
         if (foreign && !config_hf_knows(root)) return *foreign = true;
         return config_hf_apply(config, s, path, r);
     }
+    if (foreign && !is_timm(root)) return *foreign = true;
     return config_timm_apply(config, s, r);
 }
 

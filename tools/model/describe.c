@@ -14,6 +14,9 @@ static const char *phrase_by_hand(setting_key key, const vit_config *c, char tex
     text[0] = '\0';
     if (key == SETTING_STEM && c->stem == VIT_STEM_RESNET)
         snprintf(text, PHRASE_SIZE, "ResNet stem of %d block%s", blocks, blocks == 1 ? "" : "s");
+    if (key == SETTING_PATCH_STRIDE && c->patch_stride > 0)
+        snprintf(text, PHRASE_SIZE, "patches %d pixel%s apart", c->patch_stride,
+                 c->patch_stride == 1 ? "" : "s");
     if (key == SETTING_REG_TOKENS && c->num_reg_tokens > 0)
         snprintf(text, PHRASE_SIZE, "%d register token%s", c->num_reg_tokens,
                  c->num_reg_tokens == 1 ? "" : "s");

@@ -68,6 +68,17 @@ bool findings_ask(findings *f, const char *what, const char *why, const char *op
     return findings_has_asked(f, what) || add(&f->asked, what, why, options);
 }
 
+void findings_answer(findings *f, const char *what)
+{
+    finding_list *list = &f->asked;
+    size_t i = 0;
+    while (i < list->count && strcmp(list->items[i].what, what) != 0) i++;
+    if (i == list->count) return;
+    free_finding(&list->items[i]);
+    list->count--;
+    memmove(list->items + i, list->items + i + 1, (list->count - i) * sizeof *list->items);
+}
+
 bool findings_wrong(findings *f, const char *what, const char *advice)
 {
     return add(&f->wrong, what, advice, "");

@@ -31,6 +31,7 @@ typedef struct findings {
 /* These copy what they are given. False: out of memory. What is asked once is not asked again. */
 bool findings_assume(findings *f, const char *what, const char *why, const char *options);
 bool findings_ask(findings *f, const char *what, const char *why, const char *options);
+void findings_answer(findings *f, const char *what);   /* asks it no more */
 bool findings_wrong(findings *f, const char *what, const char *advice);
 
 /* A failure becomes one of the things that are wrong, unless one begins with the same words. */

@@ -238,7 +238,9 @@ static bool resolve_self(resolver *m, report *r)
 static void put_assumed_heads(resolver *m, int by_width)
 {
     vit_config *c = m->config;
-    const bool is_shown = m->seen->heads.is_clear && c->num_heads == m->seen->heads.ranked[0].heads;
+    const bool is_shown = m->seen->heads.is_clear &&
+                          settings_origin(m->all, SETTING_NUM_HEADS) == FROM_TENSORS &&
+                          c->num_heads == m->seen->heads.ranked[0].heads;
     const bool told = c->num_heads > 0 && !is_shown;
     if (c->num_heads == 0) c->num_heads = by_width;
     m->notes->heads_by_weights = is_shown;
@@ -300,6 +302,11 @@ static int stride_of(const vit_config *c)
                        (c->stem_stage3 > 0) + (c->stem_stage4 > 0));
 }
 
+int settings_patch_step(const vit_config *c)
+{
+    return c->patch_stride ? c->patch_stride : c->patch_size;
+}
+
 /* Patches along a side. The map of a ResNet stem is rounded up, everything else down. */
 static int grid_side(const vit_config *c, double pixels)
 {
@@ -307,7 +314,16 @@ static int grid_side(const vit_config *c, double pixels)
     double side = pixels / stride;
     side = c->stem == VIT_STEM_RESNET ? ceil(side) : floor(side);
     side = floor(side / (c->patch_size / stride));
+    if (c->patch_stride)
+        side = pixels < c->patch_size ? 0
+                                      : floor((pixels - c->patch_size) / c->patch_stride) + 1;
     return side < 32768 ? (int)side : 0;   /* so that the product of two sides is an int */
+}
+
+/* The smallest side with so many patches. */
+static double pixels_of(const vit_config *c, int patches)
+{
+    return (patches - 1.0) * settings_patch_step(c) + c->patch_size;
 }
 
 /* The grid of the input size that a source gives. */
@@ -355,10 +371,11 @@ static bool refuse_size(const resolver *m, const settings *told, bool is_square_
     const double height = told->value[SETTING_IMG_HEIGHT], width = told->value[SETTING_IMG_WIDTH];
     const int patch = m->config->patch_size;
     if (is_square_grid)
-        return report_fail(r, "%s says img_size %.0fx%.0f, the tensors say %lldx%lld (pos_embed "
+        return report_fail(r, "%s says img_size %.0fx%.0f, the tensors say %.0fx%.0f (pos_embed "
                            "has %d patches of %d); --img-size decides", told->origin, height,
-                           width, (long long)m->stored->grid_height * patch,
-                           (long long)m->stored->grid_width * patch, m->stored->patch_rows, patch);
+                           width, pixels_of(m->config, m->stored->grid_height),
+                           pixels_of(m->config, m->stored->grid_width), m->stored->patch_rows,
+                           patch);
     return report_fail(r, "%s says img_size %.0fx%.0f, but pos_embed has %d rows and a patch is "
                        "%d wide", told->origin, height, width, m->stored->position_rows, patch);
 }
@@ -378,7 +395,8 @@ static bool ask_for_rows(const resolver *m, report *r)
              "are no square", stored->position_rows, prefix, prefix == 1 ? "" : "s");
     if (stored->position_rows <= prefix) return report_fail(r, "%s", why);
     return ask_for_lack(m, "img_size", why,
-                        choices_of_size(stored->position_rows - prefix, patch, options), r);
+                        choices_of_size(stored->position_rows - prefix, patch,
+                                        settings_patch_step(m->config), options), r);
 }
 
 /* Which grid the positions form, and whether the prefix tokens have some too. Sources count in
@@ -441,7 +459,7 @@ static bool ask_relative_size(const resolver *m, report *r)
 static bool find_relative_grid(resolver *m, report *r)
 {
     const settings *told = teller_of_size(m);
-    const int count = m->seen->relative_positions, patch = m->config->patch_size;
+    const int count = m->seen->relative_positions;
     int side;
     if (take_relative_grid(m, told)) return true;
     if (!choices_is_square(count - 3, &side) || side % 2 == 0)
@@ -449,20 +467,20 @@ static bool find_relative_grid(resolver *m, report *r)
                ask_relative_size(m, r);
     m->stored->grid_height = m->stored->grid_width = (side + 1) / 2;
     return !gives_size(told) || gives_size(&m->all[FROM_OPTIONS]) ||
-           report_fail(r, "%s says img_size %.0fx%.0f, the %d relative positions say %dx%d; "
+           report_fail(r, "%s says img_size %.0fx%.0f, the %d relative positions say %.0fx%.0f; "
                        "--img-size decides", told->origin, told->value[SETTING_IMG_HEIGHT],
-                       told->value[SETTING_IMG_WIDTH], count, m->stored->grid_height * patch,
-                       m->stored->grid_width * patch);
+                       told->value[SETTING_IMG_WIDTH], count,
+                       pixels_of(m->config, m->stored->grid_height),
+                       pixels_of(m->config, m->stored->grid_width));
 }
 
 /* The input size that was requested, or that of the grid. */
 static bool put_img_size(resolver *m, report *r)
 {
-    const double patch = m->config->patch_size;
-    return put_field(m, SETTING_IMG_HEIGHT,
-                     value_or(m, SETTING_IMG_HEIGHT, m->stored->grid_height * patch), r) &&
-           put_field(m, SETTING_IMG_WIDTH,
-                     value_or(m, SETTING_IMG_WIDTH, m->stored->grid_width * patch), r);
+    const double height = pixels_of(m->config, m->stored->grid_height);
+    const double width = pixels_of(m->config, m->stored->grid_width);
+    return put_field(m, SETTING_IMG_HEIGHT, value_or(m, SETTING_IMG_HEIGHT, height), r) &&
+           put_field(m, SETTING_IMG_WIDTH, value_or(m, SETTING_IMG_WIDTH, width), r);
 }
 
 /* Where no tensor but such a table shows the size. */
@@ -500,8 +518,8 @@ static bool take_first_rows(resolver *m, report *r)
         !settings_get(m->all, SETTING_IMG_WIDTH, &width))
         return ask(m, "img_size", "it tells how many of the first rows of pos_embed are used",
                    "--img-size HxW", r);
-    stored->grid_height = (int)fmin(height / c->patch_size, 32767);
-    stored->grid_width = (int)fmin(width / c->patch_size, 32767);
+    stored->grid_height = grid_side(c, height);
+    stored->grid_width = grid_side(c, width);
     stored->patch_rows = stored->grid_height * stored->grid_width;
     c->positions = (int)value_of(m, SETTING_POSITIONS);
     tokens = stored->patch_rows + (c->positions == VIT_POS_ALL ? c->num_prefix_tokens : 0);
@@ -542,6 +560,9 @@ static bool resolve_size(resolver *m, report *r)
     if (patch % stride_of(c) != 0)
         return report_fail(r, "patch_size %d is not a multiple of the stem's stride, %d", patch,
                            stride_of(c));
+    if (c->patch_stride == patch) c->patch_stride = 0;
+    if (c->patch_stride < 0 || c->patch_stride > 1024)
+        return report_fail(r, "patch_stride %d is out of range", c->patch_stride);
     if (m->seen->position_rows == 0)
         return (c->has_rel_pos ? resolve_relative_size(m, r) : resolve_free_size(m, r)) &&
                check_positions(m, r);
@@ -694,6 +715,9 @@ static bool adapt_patches(resolver *m, report *r)
         return report_fail(r, "%s: expected patches that are squares of the input, found "
                            "patch_cut=%s", patch != c->patch_size ? "--patch-size" : "--in-chans",
                            setting_text(SETTING_PATCH_CUT, c->patch_cut, word));
+    if (patch != c->patch_size && c->patch_stride)
+        return report_fail(r, "--patch-size: expected patches side by side, found patch_stride=%d",
+                           c->patch_stride);
     if (m->notes->patches_adapted &&
         (c->has_patch_pre_norm || (c->stem && patch != c->patch_size)))
         return report_fail(r, "%s: expected patches that are cut out of the input as it is, found "

@@ -163,6 +163,8 @@
     X(STEM_STAGE3, stem_stage3, INTEGER, COPIED, 0, NEITHER, "of its third")                     \
     X(STEM_STAGE4, stem_stage4, INTEGER, COPIED, 0, NEITHER, "of its fourth")                    \
     X(PATCH_SIZE, patch_size, INTEGER, COPIED, 0, BOTH, "side of a patch in pixels")             \
+    X(PATCH_STRIDE, patch_stride, INTEGER, COPIED, 0, NEITHER,                                   \
+      "pixels from one patch to the next; 0: patch_size")                                        \
     X(PATCH_ORDER, patch_order, WORD, NO_FIELD, 0, NEITHER,                                      \
       "of a patch's pixels in a linear layer")                                                   \
     X(PATCH_CUT, patch_cut, WORD, COPIED, VIT_CUT_SQUARES, NEITHER,                              \

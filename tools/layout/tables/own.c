@@ -83,10 +83,10 @@ static const layout_question torch_questions[] = {
               .rules = rules, .is_open = true
 
 const layout layout_own = {
-    .name = "custom", FOUND, .defaults = own_defaults, .questions = own_questions
+    .name = "a hand-written ViT", FOUND, .defaults = own_defaults, .questions = own_questions
 };
 
 const layout layout_own_torch = {
-    .name = "custom torch.nn.TransformerEncoderLayer", FOUND,
+    .name = "hand-written code around torch.nn.TransformerEncoderLayer", FOUND,
     .defaults = torch_defaults, .questions = torch_questions
 };
