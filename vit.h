@@ -9138,14 +9138,14 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
 /* CHANGE LOG
 
    next    blocks without an MLP (mlp_dim 0), attention of each token to itself alone,
-           activations of pre_logits other than tanh, patches that are no squares or
-           overlap (patch_stride); files that use them are refused by name by older
-           readers, all others are the same;
-           vit-convert: ViTs of one's own are matched by structure (--plan), what a
+           activations of pre_logits other than tanh, patches that are not squares or
+           overlap (patch_stride); older readers refuse files that use these, by name,
+           and all other files stay the same;
+           vit-convert: hand-written ViTs are matched by structure (--plan); what a
            checkpoint does not say is found with --match-input and --match-logits or
-           --match-folder, heads and patch order are read from trained weights, what is
-           assumed is said and kept in the file (--strict refuses it), all questions
-           come in one message; whole pickled modules, TorchScript, --weights;
+           --match-folder; heads and patch order are read from trained weights;
+           assumptions are printed and kept in the file (--strict refuses them); all
+           questions come in one message; whole pickled modules, TorchScript, --weights;
            block types are called VIT_BLOCK_...; vit_resample_positions takes vit_grids;
            every enum of vit_config ends with its VIT_NUM_...; an unoptimised build says so
            (VIT_UNOPTIMIZED), and gcc optimises its kernels all the same

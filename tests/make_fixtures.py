@@ -637,7 +637,7 @@ def save_config(case, c, folder):
         options += ["--set", "block_type=post_norm"]
     if c["eps"] != 1e-6 or c.get("told"):
         options += ["--set", f"norm_eps={c['eps']:g}"]
-    for key, name in (("rep_act", "representation_activation"), ("attend", "attention"),
+    for key, name in (("rep_act", "representation_act"), ("attend", "attention"),
                       ("cut", "patch_cut"), ("stride", "patch_stride")):
         if c[key] != BASE[key]:
             options += ["--set", f"{name}={c[key]}"]

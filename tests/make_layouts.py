@@ -522,9 +522,10 @@ def write_torch_nn():
          "activation=relu", eps="1e-5", act="relu", write=pth, suffix="pt",
          twin_options="block_type=post_norm pool=token has_final_norm=0 " + TUTORIAL)
     case("torch_nn_untold", s, "block_type: cannot be seen in a checkpoint of "
-         "torch.nn.TransformerEncoder; give --set block_type=post_norm (its default) or --set "
-         "block_type=pre_norm (norm_first=True) ... activation: cannot be seen ... give: --set "
-         "block_type=post_norm|pre_norm --set activation=relu|gelu", None, told, write=pth, suffix="pt")
+         "torch.nn.TransformerEncoder; give --set block_type=post_norm (its default) or "
+         "--set block_type=pre_norm (norm_first=True) ... activation: cannot be seen ... give: "
+         "--set block_type=post_norm|pre_norm --set activation=relu|gelu", None, told, write=pth,
+         suffix="pt")
     t = model()
     case("torch_nn_norm_first", encoder_vit(t, True), t, "plain", told + "--set "
          "block_type=pre_norm --set activation=gelu", eps="1e-5",
@@ -676,8 +677,8 @@ def write_lucidrains_2020():
     case("lucidrains_2021-01-21", s, t, "lucidrains_2020-12", told +
          " --set pool=avg --set attn_root=head_dim", eps="1e-5",
          twin_options="pool=avg pool_prefix=1")
-    case("lucidrains_2020_untold", s, "pool: cannot be seen in a checkpoint "
-         "of lucidrains/vit-pytorch of 2020; give --set pool=token ... num_heads: cannot ... "
+    case("lucidrains_2020_untold", s, "pool: cannot be seen in a checkpoint of "
+         "lucidrains/vit-pytorch of 2020; give --set pool=token ... num_heads: cannot ... "
          "--set attn_root=embed_dim (until 2021-01-21) or --set attn_root=head_dim ... give: "
          "--set pool=token|avg --set num_heads=N --set attn_root=embed_dim|head_dim", None)
 
@@ -731,8 +732,8 @@ def write_lucidrains_eras():
             del s["transformer.layers.%d.0.to_out.0%s" % (i, part)]
             t["blocks.%d.attn.proj%s" % (i, part)] = (
                 np.eye(D, dtype="<f4") if part == ".weight" else np.zeros(D, "<f4"))
-    case("lucidrains_heads", s, "blocks.{0..1}.attn.proj.weight [8, 8] is missing: only one head as "
-         "wide as a token does without it", None, told + " --set pool=avg")
+    case("lucidrains_heads", s, "blocks.{0..1}.attn.proj.weight [8, 8] is missing: only one head "
+         "as wide as a token does without it", None, told + " --set pool=avg")
     case("lucidrains_identity", s, t, "lucidrains_identity", "--set num_heads=1 --set pool=avg",
          eps="1e-5", twin_options="pool=avg pool_prefix=1 num_heads=1")
     t = model(cls=False, **stem)

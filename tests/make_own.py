@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Writes tests/data/own: vision transformers as people write them on their own.
+"""Writes tests/data/own: vision transformers as people write them themselves.
 
     /usr/bin/python3 tests/make_own.py        (Debian: python3-torch, python3-numpy)
 
@@ -353,8 +353,9 @@ def prefixed(prefix):
 def attentions():
     heads = TWO
     slices = dict(kind=each_head, inputs=D // HEADS)
-    case("heads_slices", Model(attn="mhsa.q_mappings.{h} mhsa.k_mappings.{h} mhsa.v_mappings.{h}",
-                               feed="mlp.0 mlp.2", by_head=False, **slices), "")
+    case("heads_slices", Model(
+        attn="mhsa.q_mappings.{h} mhsa.k_mappings.{h} mhsa.v_mappings.{h}", feed="mlp.0 mlp.2",
+        by_head=False, **slices), "")
     case("heads_slices_by_head", Model(attn="msa.{h}.q msa.{h}.k msa.{h}.v msa_out",
                                        feed="ff.0 ff.2", **slices), "")
     case("heads_full", Model(attn="sa.heads.{h}.query sa.heads.{h}.key sa.heads.{h}.value sa.proj",
@@ -384,8 +385,7 @@ def attentions():
     case("narrow", Model(attn="attn.qkv attn.proj", inner=4), heads)
     case("conv1x1", Model(block=lambda b: lambda net: pre(
         net.norm(b + "n1"), convolutions(net, *[b + "att." + w for w in "qkvo"]),
-        net.norm(b + "n2"),
-        conv_mlp(net, b + "conv_mlp.0", b + "conv_mlp.2"))), heads)
+        net.norm(b + "n2"), conv_mlp(net, b + "conv_mlp.0", b + "conv_mlp.2"))), heads)
     case("bare_attention", Model(attn="attention.W_q attention.W_k attention.W_v attention.W_o",
                                  kind=bare), heads)
     case("head_norms", Model(block=lambda b: lambda net: pre(
@@ -434,8 +434,8 @@ def blocks():
     case("no_mlp", Model(block=lambda b: lambda net: pre(
         net.norm(b + "0.norm"), fused(net, b + "0.to_qkv", b + "0.to_out"))), TWO)
     case("layer_scale", Model(block=lambda b: scaled(b, "gamma_1", "gamma_2")), TWO)
-    case("layer_scale_named", Model(block=lambda b: scaled(b, "ls_attn.scale", "ls_mlp.scale")),
-         TWO)
+    case("layer_scale_named",
+         Model(block=lambda b: scaled(b, "ls_attn.scale", "ls_mlp.scale")), TWO)
     case("gated", Model(block=gated_block), TWO + " --set activation=silu")
     case("post_norm", Model(block=lambda b: usual(
         b, attn="mha.q mha.k mha.v mha.o", feed="ff.linear1 ff.linear2", block=post),

@@ -118,6 +118,7 @@ char *memory_copy_text(memory_arena *arena, const char *text, size_t size)
 #include "checkpoint/torch_legacy.c"
 #include "checkpoint/npz.c"
 #include "checkpoint/ggml_file.c"
+#include "checkpoint/contents.c"
 #include "checkpoint/open.c"
 #include "checkpoint/read.c"
 #include "model/labels.c"

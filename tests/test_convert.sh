@@ -239,13 +239,13 @@ done
 random dim=192 mlp=256 rows=2 cols=2
 accepts
 prints "heads 3 x 64" "mean 0.5"
-says "assumed num_heads=3, what timm's models of width 192 have (--set num_heads=N)" \
-    "assumed mean=0.5 std=0.5 crop_pct=0.9 crop_mode=center interpolation=bicubic, nothing says" \
+says "assumed num_heads=3: what timm's models of width 192 have (--set num_heads=N)" \
+    "assumed mean=0.5 std=0.5 crop_pct=0.9 crop_mode=center interpolation=bicubic: as timm" \
     "--arch NAME or --config FILE would tell more"
 cp "$ROOT/tests/data/trained/heads4.safetensors" m.safetensors # trained weights show it
 accepts
 prints "heads 4 x 8"
-says "assumed num_heads=4, read from the weights ("
+says "assumed num_heads=4: read from the weights ("
 if grep -q "; next best 8: .*(--set num_heads=N)" err; then pass; else fail "the next best"; fi
 if "$INFO" m.vit >out 2>err; then prints "  num_heads=4 (read from the weights ("
 else fail "vit-info"; fi
@@ -303,8 +303,8 @@ random
 same m.safetensors back.safetensors
 random flat=1 chans=1
 accepts $H
-says "assumed in_chans=1, what leaves a square of the values of a patch (--set in_chans=N)" \
-    "assumed patch_order=chw, "
+says "assumed in_chans=1: this makes patches square (--set in_chans=N)" \
+    "assumed patch_order=chw: "
 accepts $H --set in_chans=1
 if grep -q "assumed in_chans" err; then fail "in_chans is told"; else pass; fi
 refuses 1 "a patch of 16 values is not in_chans 3 x a square; give --set in_chans=N" $H \
@@ -478,7 +478,7 @@ refuses_all 4 1 "  blocks.1.mlp.fc2.weight is missing: other blocks have it" $H
 if grep -qxF "  1 unknown tensor: blocks.1.mlp.out [16, 64]" err; then pass; else fail "unknown"; fi
 random skip=cls_token extra=class:1,1,16 # its name says what it is
 accepts $H
-says "assumed pool=token, "
+says "assumed pool=token: "
 random skip=cls_token extra=thing:1,7 # it may have another name: no question about the pool
 refuses 1 "1 unknown tensor: thing [1, 7] (--ignore PATTERN drops it); --rename" $H
 random extra=mask_token:1,1,16 extra=decoder_embed.weight:3,3 extra=head_dist.weight:5,16
@@ -518,10 +518,11 @@ lacks patch_embed.backbone.layer1.0.conv1.weight:8,3,1,1 "stem"
 random
 accepts $H -q
 if [ -s out ]; then fail "--quiet prints something"; else pass; fi
-says "assumed norm_eps=1e-06, timm's usual (--set norm_eps=N)" "assumed activation=gelu, " \
-    "assumed block_type=pre_norm, " "assumed pool=token, " "assumed attn_root=head_dim, " \
-    "assumed img_size=12x12, 3 x 3 patches of 4 pixels, side by side (--img-size HxW or --set patch_stride=N)" \
-    "assumed has_final_norm=1, " "assumed mean=0.5 std=0.5 crop_pct=0.9 crop_mode=center "
+says "assumed norm_eps=1e-06: timm's usual (--set norm_eps=N)" "assumed activation=gelu: " \
+    "assumed block_type=pre_norm: " "assumed pool=token: " "assumed attn_root=head_dim: " \
+    "assumed img_size=12x12: 3 x 3 patches of 4 pixels, side by side (--img-size HxW or --set \
+patch_stride=N)" \
+    "assumed has_final_norm=1: " "assumed mean=0.5 std=0.5 crop_pct=0.9 crop_mode=center "
 accepts $H --json
 if [ "$(grep -c assumed err)" = 8 ]; then pass; else fail "--json hides assumptions"; fi
 prints '"assumed": ["norm_eps=1e-06 (timm'"'"'s usual)", "activation=gelu (timm'"'"'s usual)", '
@@ -539,7 +540,7 @@ told="--set norm_eps=1e-6 --set activation=gelu --set block_type=pre_norm --set 
     --set crop_mode=center --img-size 12"
 # shellcheck disable=SC2086 # words
 {
-refuses 1 "--strict: nothing says interpolation=bicubic: nothing says how images were" $H --strict $told
+refuses 1 "--strict refuses to assume interpolation=bicubic: as timm has it" $H --strict $told
 accepts $H --strict $told --set interpolation=bicubic
 }
 if [ -s err ]; then fail "everything is told"; else pass; fi
@@ -681,7 +682,7 @@ prints "deit_tiny_patch16_224 (--arch)" "shorter side to 248" "mean 0.485 0.456 
 accepts --arch vit_tiny_patch16_224.augreg_in21k
 prints "vit_tiny_patch16_224.augreg_in21k" "mean 0.5, std 0.5"
 accepts --arch timm/vit_tiny_patch16_224.mine
-says "assumed preprocessing of vit_tiny_patch16_224, tag mine is not known (--arch NAME)"
+says "assumed preprocessing of vit_tiny_patch16_224: tag mine is not known (--arch NAME)"
 accepts --arch deit_tiny_patch16_224 --json
 prints '"architecture": "deit_tiny_patch16_224'
 accepts --arch vit_tiny_patch16_224 --img-size 384
@@ -725,7 +726,7 @@ echo '{"architecture": "my_own_vit", "num_classes": 5, "model_args": {"num_heads
   "pretrained_cfg": {"mean": [0.25, 0.25, 0.25], "std": [1, 1, 1], "crop_pct": 1.0}}' >config.json
 accepts
 prints "heads 2 x 8" "mean 0.25, std 1" "5 from config.json, the first \"a\""
-says "assumed architecture=my_own_vit, config.json names it, which is none of timm's"
+says "assumed architecture=my_own_vit: config.json names it, but timm has no such model"
 "$INFO" --labels m.vit >out 2>err
 prints "eé"
 accepts --set mean=0.75
@@ -765,7 +766,7 @@ refuses 1 "missing.json: " --config missing.json $H
 printf '{"model_type": "resnet", "hidden_size": 16}' >config.json
 refuses 1 "config.json: model_type resnet: expected timm's form" --config config.json $H
 accepts $H
-says "assumed no configuration, config.json beside the checkpoint is not in timm's form and was"
+says "assumed no configuration: config.json beside the checkpoint is not in timm's form and was"
 printf '{"model_type": "vit", "num_attention_heads": 2}' >config.json
 accepts
 prints "heads 2 x 8" "mean 0.5, std 0.5"

@@ -429,8 +429,8 @@ static bool names_key(const damage_case *t, const outcome *o, const char *key)
     return !o->good && (t->rename.count > 0 || strstr(o->text, key));
 }
 
-/* Names that no table knows are matched by structure: that may find the same tensors all the same, or
- * ask what only the table told. */
+/* Names that no table knows are matched by structure, which may still find the same tensors, or ask
+ * what only the table told. */
 static bool is_by_structure(const outcome *o)
 {
     return o->layout && strstr(o->layout, "hand-written");

@@ -25,7 +25,7 @@ static void test_messages(void)
     CHECK(findings_assume(&f, "norm_eps=1e-05", "the usual", "--set norm_eps=N"));
     CHECK(!findings_are_open(&f));
     check_message(&f, true,
-                  "--strict: nothing says norm_eps=1e-05: the usual; give --set norm_eps=N");
+                  "--strict refuses to assume norm_eps=1e-05: the usual; give --set norm_eps=N");
     CHECK(findings_ask(&f, "pool", "why", "--set pool=token (its default) or --set pool=avg"));
     CHECK(findings_ask(&f, "pool", "again", "--set pool=max"));   /* asked once */
     CHECK(findings_are_open(&f) && findings_has_asked(&f, "pool"));

@@ -151,11 +151,11 @@ prints dino "--set num_heads=2 --set norm_eps=1e-6 --set activation=gelu" "in te
     "under backbone."
 prints einops "--set num_heads=2" "the einops tutorial layout" \
     "squash to 4x4, bilinear, mean 0, std 1" \
-    "vit-convert: assumed norm_eps=1e-05, as the einops tutorial has it (--set norm_eps=N)" \
-    "vit-convert: assumed activation=gelu, as" "vit-convert: assumed pool=avg, as" \
-    "vit-convert: assumed pool_prefix=1, as" "vit-convert: assumed attn_root=embed_dim_after, as" \
+    "vit-convert: assumed norm_eps=1e-05: as the einops tutorial has it (--set norm_eps=N)" \
+    "vit-convert: assumed activation=gelu: as" "vit-convert: assumed pool=avg: as" \
+    "vit-convert: assumed pool_prefix=1: as" "vit-convert: assumed attn_root=embed_dim_after: as" \
     "vit-convert: assumed block_type=pre_norm" \
-    "assumed mean=0 std=1 crop_pct=1 crop_mode=squash interpolation=bilinear, nothing says" \
+    "assumed mean=0 std=1 crop_pct=1 crop_mode=squash interpolation=bilinear: as the" \
     "attention is divided by 2.82842712 after the softmax"
 prints torch_nn_matrix "--set num_heads=2 --set pool=token --set block_type=post_norm --set \
     activation=relu --set patch_order=chw --img-size 4 --set pos_first_rows=1" \

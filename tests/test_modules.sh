@@ -75,7 +75,7 @@ says "ReLU"
 
 # several state dicts: said even with -q, unless one was asked for
 same several.pt -q "${hand[@]}"
-says "assumed weights=model_ema.module, one of several state dicts: model model_ema.module"
+says "assumed weights=model_ema.module: one of several state dicts: model model_ema.module"
 same several.pt --weights model "${hand[@]}"
 if grep -q "assumed weights" err; then fail "assumes what was asked for"; else pass; fi
 says "in model"

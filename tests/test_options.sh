@@ -96,7 +96,7 @@ h="--set num_heads=2"
 asks "fc_norm is there, so the head may read an average" $h
 accepts $h --set global_pool=avg
 prints "mean of the patches, norm after pooling"
-says "assumed norm_eps=1e-06, timm's usual (--set norm_eps=N)" "assumed activation=gelu, timm's"
+says "assumed norm_eps=1e-06: timm's usual (--set norm_eps=N)" "assumed activation=gelu: timm's"
 
 take test_vit4
 asks "the norms have no bias, so they are RMS norms" $h --set pool=avg
@@ -169,7 +169,7 @@ h="--set num_heads=2 --set norm_eps=1e-6 --set activation=gelu --img-size 8x12"
 accepts $h --set patch_cut=interleaved
 prints "interleaved patches"
 accepts $h --set patch_cut=reshape --set patch_order=chw
-asks "patch_cut takes values as they come" $h --set patch_cut=reshape \
+asks "patch_cut=unfold keep the order of the values" $h --set patch_cut=reshape \
     --set patch_order=hwc
 asks "--patch-size: expected patches that are squares of the input, found patch_cut=unfold" $h \
     --set patch_cut=unfold --patch-size 8

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Vision transformers that people wrote on their own: each is converted and must give PyTorch's
+# Vision transformers that people wrote themselves: each is converted and must give PyTorch's
 # logits, or is refused with a message. tests/make_own.py wrote the cases. Run from the root of
 # the repository.
 #

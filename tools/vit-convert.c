@@ -143,7 +143,7 @@ static int usage_error(const char *message)
     return CLI_USAGE;
 }
 
-/* Mostly a value with a space before or in it. */
+/* Mostly because a value has a space before or in it. */
 static int two_checkpoints(const text_list *operands)
 {
     report_error(PROGRAM, NULL, "expected one CHECKPOINT, found '%.150s' and '%.150s' "
@@ -207,19 +207,48 @@ int main(int argc, char **argv)
     char *notes = make_notes();
     const cli_option options[] = {
         { 'o', "output", "FILE", "the file to write", CLI_TEXT, &a.convert.output, 0, 0 },
-        { 0, "config", "FILE", "timm's config.json", CLI_TEXT, &a.convert.config, 0, 0 },
         { 0, "arch", "NAME", "timm's name of the architecture, with or without its tag", CLI_TEXT,
           &a.convert.arch, 0, 0 },
+        { 0, "config", "FILE", "timm's config.json", CLI_TEXT, &a.convert.config, 0, 0 },
         { 0, "labels", "FILE", "names of the classes: one a line, or \"n01440764 tench\"",
           CLI_TEXT, &a.convert.labels, 0, 0 },
-        { 0, "weights", "NAME", "which of several state dicts in the file: model, model_ema ...",
-          CLI_TEXT, &a.convert.weights, 0, 0 },
+        { 0, "set", "KEY=VALUE", "override one setting; may be repeated", CLI_LIST,
+          &a.convert.set, 0, 0 },
+        { 0, "plan", NULL, "print which tensor becomes which and why, and write nothing", CLI_FLAG,
+          &a.convert.plan, 0, 0 },
+        { 0, "strict", NULL, "assume nothing: ask for all that the files do not say", CLI_FLAG,
+          &a.convert.strict, 0, 0 },
         { 0, "dtype", "TYPE", "of the matrices: f32 (default), f16, bf16, int8 or int4", CLI_DTYPE,
           &a.convert.dtype, 0, 0 },
-        { 0, "keep", "PATTERN", "with int8 or int4, keep tensors whose name matches in bf16:\n"
-          "'blocks.0.*'; may be repeated. Unless told otherwise, int8 keeps\n"
-          "blocks.[01].attn.qkv.*, blocks.[01].mlp.* and head.weight of models\n"
-          "up to 256 wide; --keep none keeps nothing", CLI_LIST, &a.convert.keep, 0, 0 },
+        { 0, "img-size", "N|HxW", "resample the positions for this input size", CLI_TEXT,
+          &a.convert.img_size, 0, 0 },
+        { 0, "dynamic", NULL, "let programs choose the input size (vit_model_resize)", CLI_FLAG,
+          &a.convert.dynamic, 0, 0 },
+        { 0, "rename", "THEIRS=OURS", "rename tensors as a known layout has them; * stands for\n"
+          "any text: 'stem.*=patch_embed.proj.*'; may be repeated, the\nfirst match is used",
+          CLI_LIST, &a.convert.rename, 0, 0 },
+        { 0, "ignore", "PATTERN", "drop unknown tensors whose name matches, with * and ? as in a\n"
+          "shell; may be repeated", CLI_LIST, &a.convert.ignore, 0, 0 },
+        { 0, "weights", "NAME", "which of several state dicts in the file: model, model_ema ...",
+          CLI_TEXT, &a.convert.weights, 0, 0 },
+        { 0, "match-input", "X.npy", "find out what the checkpoint does not say, by running the\n"
+          "model on this input until it gives the logits of --match-logits.\n"
+          "Two lines of PyTorch write both:\n"
+          "  x = torch.randn(1, 3, 224, 224); np.save('x.npy', x.numpy())\n"
+          "  np.save('y.npy', model.eval()(x).detach().numpy())", CLI_TEXT,
+          &a.convert.match_input, 0, 0 },
+        { 0, "match-logits", "Y.npy", "the original's logits for it; the embedding without a head",
+          CLI_TEXT, &a.convert.match_logits, 0, 0 },
+        { 0, "match-tolerance", "T", "largest difference / largest logit to accept (default 1e-4)",
+          CLI_NUMBER, &a.convert.match_tolerance, 1e-9, 1 },
+        { 0, "match-seconds", "S", "search for at most so many seconds (default 120)", CLI_NUMBER,
+          &a.convert.match_seconds, 1, 1e6 },
+        { 0, "match-folder", "DIR", "labelled pictures, a folder for each class: find the\n"
+          "preprocessing that suits them best and, without --match-input,\n"
+          "all else that is open",
+          CLI_TEXT, &a.convert.match_folder, 0, 0 },
+        { 0, "match-max", "N", "use at most N of them, evenly spaced (default 200)", CLI_INT,
+          &a.convert.match_max, 1, 65536 },
         { 0, "calibrate", "IMAGES", "an image or a folder, may be repeated: a few dozen or\n"
           "hundred images like those that the model will see. int8, int4 and\n"
           "bf16 lose less with them. Those that cannot be read are left out",
@@ -230,44 +259,16 @@ int main(int argc, char **argv)
           "of --calibrate; may be repeated", CLI_LIST, &a.convert.compare, 0, 0 },
         { 0, "report-max", "N", "use at most N of them, evenly spaced (default 1000)", CLI_INT,
           &a.convert.compare_max, 1, 1048576 },
-        { 0, "img-size", "N|HxW", "resample the positions for this input size", CLI_TEXT,
-          &a.convert.img_size, 0, 0 },
+        { 0, "keep", "PATTERN", "with int8 or int4, keep tensors whose name matches in bf16:\n"
+          "'blocks.0.*'; may be repeated. Unless told otherwise, int8 keeps\n"
+          "blocks.[01].attn.qkv.*, blocks.[01].mlp.* and head.weight of models\n"
+          "up to 256 wide; --keep none keeps nothing", CLI_LIST, &a.convert.keep, 0, 0 },
         { 0, "patch-size", "N", "another patch size, as FlexiViT's weights allow: the patch\n"
           "embedding is resized, the positions are resampled, the input\nkeeps its size", CLI_INT,
           &a.convert.patch_size, 1, 1024 },
         { 0, "in-chans", "N", "another number of channels, made from the first three: their sum\n"
           "for 1 (with the mean of their mean and std), repeated for more", CLI_INT,
           &a.convert.in_chans, 1, VIT_MAX_CHANS },
-        { 0, "dynamic", NULL, "let programs choose the input size (vit_model_resize)", CLI_FLAG,
-          &a.convert.dynamic, 0, 0 },
-        { 0, "set", "KEY=VALUE", "override one setting; may be repeated", CLI_LIST,
-          &a.convert.set, 0, 0 },
-        { 0, "rename", "THEIRS=OURS", "rename tensors as a known layout has them; * stands for\n"
-          "any text: 'stem.*=patch_embed.proj.*'; may be repeated, the\nfirst match is used",
-          CLI_LIST, &a.convert.rename, 0, 0 },
-        { 0, "ignore", "PATTERN", "drop unknown tensors whose name matches, with * and ? as in a\n"
-          "shell; may be repeated", CLI_LIST, &a.convert.ignore, 0, 0 },
-        { 0, "plan", NULL, "print which tensor becomes which and why, and write nothing", CLI_FLAG,
-          &a.convert.plan, 0, 0 },
-        { 0, "strict", NULL, "refuse instead of assuming anything: all that nothing says is asked",
-          CLI_FLAG, &a.convert.strict, 0, 0 },
-        { 0, "match-input", "X.npy", "find out by running the model what the checkpoint does not\n"
-          "say: an input for which --match-logits has the original's output.\n"
-          "Two lines of PyTorch write both:\n"
-          "  x = torch.randn(1, 3, 224, 224); np.save('x.npy', x.numpy())\n"
-          "  np.save('y.npy', model.eval()(x).detach().numpy())", CLI_TEXT,
-          &a.convert.match_input, 0, 0 },
-        { 0, "match-logits", "Y.npy", "the logits for it; without a head the embedding", CLI_TEXT,
-          &a.convert.match_logits, 0, 0 },
-        { 0, "match-tolerance", "T", "largest difference / largest logit to accept (default 1e-4)",
-          CLI_NUMBER, &a.convert.match_tolerance, 1e-9, 1 },
-        { 0, "match-folder", "DIR", "find out by labelled pictures, a folder for each class, what\n"
-          "fits them best: the preprocessing and, without --match-input,\nall that is open",
-          CLI_TEXT, &a.convert.match_folder, 0, 0 },
-        { 0, "match-max", "N", "use at most N of them, evenly spaced (default 200)", CLI_INT,
-          &a.convert.match_max, 1, 65536 },
-        { 0, "match-seconds", "S", "search for so long at most (default 120)", CLI_NUMBER,
-          &a.convert.match_seconds, 1, 1e6 },
         { 0, "to", "FORMAT", "vit (default), or safetensors to turn a .vit file back; int8 and\n"
           "int4 become f32", CLI_TEXT, &a.to, 0, 0 },
         { 0, "c-array", NULL, "turn a .vit file into a C header with a constant array, for flash",

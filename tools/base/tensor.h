@@ -6,8 +6,9 @@
 
 #include "vit.h"
 
-/* "f16" for VIT_F16, and back, also from PyTorch's "float16" and the like; -1: no such type. To add a type: its name is a row in tensor.c;
- * then the compiler names the switches over vit_dtype that lack it. */
+/* "f16" for VIT_F16, and back, also from PyTorch's "float16" and the like; -1: no such type. To add
+ * a type: its name is a row in tensor.c; then the compiler names the switches over vit_dtype that
+ * lack it. */
 const char *tensor_dtype_name(vit_dtype dtype);
 int tensor_find_dtype(const char *name);
 

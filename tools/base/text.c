@@ -1,6 +1,7 @@
 #include "base/text.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,6 +104,15 @@ void text_list_free(text_list *list) {
     free(list->items);
     list->items = NULL;
     list->count = 0;
+}
+
+void text_append(char *text, size_t size, const char *format, ...)
+{
+    const size_t used = strlen(text);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text + used, size - used, format, arguments);
+    va_end(arguments);
 }
 
 const char *text_grouped(uint64_t value, char text[32])

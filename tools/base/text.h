@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/report.h"
+
 /* Length of the UTF-8 sequence at text; 0: not valid. */
 size_t text_utf8_length(const char *text, size_t size);
 /* 1 to 1024 bytes of UTF-8 without control characters: usable as a tensor's name. */
@@ -25,6 +27,9 @@ bool text_read_int(const char *text, long min, long max, long *value);
 bool text_read_number(const char *text, double min, double max, double *value);
 /* "384", or "384x256": height, then width. */
 bool text_read_size(const char *text, long min, long max, int size[2]);
+
+/* Adds to the end of a text what fits there. */
+void text_append(char *text, size_t size, const char *format, ...) REPORT_PRINTF(3, 4);
 
 /* 5717416 -> "5,717,416" */
 const char *text_grouped(uint64_t value, char text[32]);

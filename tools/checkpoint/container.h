@@ -1,4 +1,4 @@
-/* container.h - what the readers of containers share with open.c.
+/* container.h - what the readers of containers share with open.c and contents.c.
  *
  * A container reader turns one source into storages (ranges of bytes) and tensors (views of a
  * storage). Elements are read by read.c, which knows nothing of containers.
@@ -100,13 +100,18 @@ bool checkpoint_add_choice(checkpoint *c, const char *path, report *r);
 bool checkpoint_add_attribute(checkpoint *c, const char *module, const char *name,
                               const char *value, report *r);
 
-/* Memory for the bytes of a storage, which live as long as the checkpoint. All of it together may
- * be a little larger than the file and no more, lest one part of it be decoded many times. */
+/* Memory for the bytes of a storage, which live as long as the checkpoint. All of it together is
+ * limited, to 32 times the file and 16 MiB: one part of a file could be decoded many times. */
 uint8_t *checkpoint_add_block(checkpoint *c, uint64_t size, report *r);
 
 /* Bytes of a storage that is not deflated. */
 bool checkpoint_read_bytes(const checkpoint *c, const checkpoint_storage *storage, uint64_t offset,
                            void *destination, size_t size, report *r);
+
+/* === For open.c === */
+
+/* Sorts the tensors by name, when all are there; refuses two of one name. */
+bool checkpoint_index_names(checkpoint *c, report *r);
 
 /* === For rename.c === */
 
@@ -122,7 +127,7 @@ bool checkpoint_add_values(checkpoint *c, const char *name, const float *values,
                            size_t *storage, report *r);
 
 /* Replaces the list of tensors by views of the same storages, under other names. Copies the texts;
- * pointers to the old tensors become invalid. */
+ * pointers to the old tensors become invalid. On failure the list is as it was. */
 bool checkpoint_replace(checkpoint *c, const checkpoint_tensor_info *tensors, size_t count,
                         report *r);
 

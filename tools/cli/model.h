@@ -7,7 +7,8 @@
 #include "base/report.h"
 #include "vit.h"
 
-/* vit_model_open. Why a file cannot be opened is told, and that a checkpoint has to be converted. */
+/* vit_model_open, whose message says why a file cannot be opened, or that it is a checkpoint, which
+ * must be converted first. */
 bool cli_model_open(const char *path, unsigned flags, vit_model *model, report *r);
 
 #endif

@@ -10,6 +10,7 @@
 #include "base/paths.h"
 #include "base/source.h"
 #include "base/tensor.h"
+#include "base/text.h"
 #include "checkpoint/rename.h"
 #include "convert/match.h"
 #include "convert/vit_file.h"
@@ -162,9 +163,9 @@ static bool use_structure(conversion *c, report *r)
     return layout_use(s->is_torch ? &layout_own_torch : &layout_own, c->checkpoint, &c->map, r);
 }
 
-/* By the tables, or by structure where no table explains all tensors. A published library's
- * checkpoint with other names is another matter: somebody must say what was changed. What
- * structure lacks is told where no table comes close. */
+/* By the tables, or by structure where no table explains all tensors. But where most names are
+ * those of a published library, the user must say what was changed. Where no table comes close, the
+ * message is about what the structure lacks. */
 static bool find_layout(conversion *c, report *r)
 {
     const text_list *ignore = &c->options->ignore;
@@ -187,17 +188,16 @@ static bool assume_weights(conversion *c)
 {
     const size_t count = checkpoint_choice_count(c->checkpoint);
     char what[256], why[1024];
-    size_t used, i;
+    size_t i;
     if (count < 2 || c->options->weights || c->options->match_input) return true;
     snprintf(what, sizeof what, "weights=%.200s", checkpoint_wrapper(c->checkpoint));
-    used = (size_t)snprintf(why, sizeof why, "one of several state dicts:");
-    for (i = 0; i < count && used < sizeof why; i++)
-        used += (size_t)snprintf(why + used, sizeof why - used, " %.200s",
-                                 checkpoint_choice(c->checkpoint, i));
+    snprintf(why, sizeof why, "one of several state dicts:");
+    for (i = 0; i < count; i++)
+        text_append(why, sizeof why, " %.200s", checkpoint_choice(c->checkpoint, i));
     return findings_assume(&c->found, what, why, "--weights NAME");
 }
 
-/* What was matched by structure rests on. */
+/* What the matching by structure rests on. */
 static bool assume_structure(conversion *c)
 {
     const structure *s = &c->structure;
@@ -222,8 +222,8 @@ static bool assume_sources(conversion *c)
     }
     if (c->arch_unknown) {
         snprintf(what, sizeof what, "architecture=%.200s", c->arch_unknown);
-        snprintf(why, sizeof why, "%.200s names it, which is none of timm's: the rest of that file "
-                 "and the tensors decide", c->arch_origin);
+        snprintf(why, sizeof why, "%.200s names it, but timm has no such model: the rest of that "
+                 "file and the tensors decide", c->arch_origin);
         if (!findings_assume(&c->found, what, why, "--arch NAME")) return false;
     }
     if (c->has_arch && !c->arch.tag_known) {

@@ -8,7 +8,7 @@
 /* One line for each tensor of the file, or of all blocks, then the tensors that are dropped. */
 void mapping_print(const conversion *c);
 
-/* The former as an array "mapping" of objects, each tensor by itself. */
+/* The tensors as an array "mapping" of objects, one for each. */
 void mapping_put(json_writer *w, const conversion *c);
 
 /* What structure made of the names, for a conversion that failed after it: open questions must not

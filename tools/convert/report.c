@@ -9,8 +9,8 @@
 #include "base/tensor.h"
 #include "base/text.h"
 #include "convert/mapping.h"
-#include "layout/groups.h"
 #include "convert/match.h"
+#include "layout/groups.h"
 #include "model/describe.h"
 #include "model/parts.h"
 
@@ -80,7 +80,7 @@ static void print_assumed(const conversion *c, const char *program)
     size_t i;
     for (i = 0; i < c->found.assumed.count; i++) {
         const finding *item = &c->found.assumed.items[i];
-        report_error(program, NULL, "assumed %s, %s (%s)", item->what, item->why, item->options);
+        report_error(program, NULL, "assumed %s: %s (%s)", item->what, item->why, item->options);
     }
     if (settings_origin(c->all, SETTING_NORM_EPS) < 0)
         report_error(program, NULL, "--arch %s or --config FILE would tell more",

@@ -1,4 +1,5 @@
-/* report.h - what a conversion found: on standard output, and what nobody may miss on stderr. */
+/* report.h - prints what a conversion found: a report on standard output, and on stderr what
+ * must not be missed. */
 #ifndef CONVERT_REPORT_H
 #define CONVERT_REPORT_H
 

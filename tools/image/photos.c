@@ -197,7 +197,7 @@ void photos_free_image(vit_image *image)
 {
     image_file file;
     memset(&file, 0, sizeof file);
-    file.pixels = (uint8_t *)(uintptr_t)image->pixels;   /* which it made itself */
+    file.pixels = (uint8_t *)(uintptr_t)image->pixels;   /* photos_decode's own */
     image_file_free(&file);
     memset(image, 0, sizeof *image);
 }

@@ -31,8 +31,9 @@ typedef struct photo_reader {
     size_t scratch_size;
 } photo_reader;
 
-/* Image i of the list. Images that cannot be read are taken out of the list, so that this is another
- * one, unless nothing would be left. False after the last one; or else *r tells why. */
+/* Image i of the list. One that cannot be read is moved to the skipped ones, and the next takes its
+ * place; if none would be left, that is a failure. False after the last image, or with a message in
+ * *r. */
 bool photos_read(photo_reader *reader, photo_list *list, int i, float *input, report *r);
 bool photos_prepare(photo_reader *reader, const vit_image *image, float *input, report *r);
 void photos_reader_free(photo_reader *reader);

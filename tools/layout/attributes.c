@@ -368,13 +368,12 @@ static bool heads_divide(const walk *w, const vote *v)
 
 static void put(const vote *v, setting_key key, settings *tensors, attributes_told *told)
 {
-    const size_t used = strlen(told->text);
     char value[32];
     if (!v->given || v->disputed) return;
     settings_put(tensors, key, v->value);
-    snprintf(told->text + used, sizeof told->text - used, "%s%s=%s (%.60s%s%.60s)",
-             used > 0 ? ", " : "", setting_rows[key].name, setting_text(key, v->value, value),
-             v->module, v->module[0] ? "." : "", v->name);
+    text_append(told->text, sizeof told->text, "%s%s=%s (%.60s%s%.60s)",
+                *told->text ? ", " : "", setting_rows[key].name,
+                setting_text(key, v->value, value), v->module, v->module[0] ? "." : "", v->name);
 }
 
 static bool refuse_activation(const walk *w, const settings all[FROM_COUNT], report *r)

@@ -114,8 +114,8 @@ static bool is_new(missing *m, const char *key)
     vit_hash_update(&hash, key, strlen(key));
     sum = vit_hash_final(&hash);
     while (i < m->count && m->keys[i] != sum) i++;
-    if (i == m->count && m->count < m->most) m->keys[m->count++] = sum;
-    else return false;
+    if (i < m->count || m->count == m->most) return false;
+    m->keys[m->count++] = sum;
     return true;
 }
 
@@ -261,7 +261,7 @@ static bool check_unknown(const layout_map *map, const text_list *ignore, findin
     return good;
 }
 
-/* A model without blocks is none, unless somebody says that this is one. */
+/* A model without blocks is refused, unless the user says that it has none. */
 static bool check_depth(const layout_map *map, const settings all[FROM_COUNT], findings *f)
 {
     const char *const *path = map->layout->blocks;

@@ -30,19 +30,8 @@ static bool is_prefix(const layout *l, const char *text, size_t size)
     return false;
 }
 
-/* Length of the path that all names are in, "my_vit." or "": whoever chose it, it is a prefix. */
-static size_t common_path(checkpoint *c)
-{
-    const char *first = checkpoint_tensor(c, 0)->name, *dot = strrchr(first, '.');
-    size_t length = dot ? (size_t)(dot - first) + 1 : 0, i;
-    for (i = 1; i < checkpoint_count(c); i++)
-        while (length > 0 && strncmp(checkpoint_tensor(c, i)->name, first, length) != 0)
-            for (length--; length > 0 && first[length - 1] != '.'; length--) continue;
-    return length;
-}
-
 /* Is this name the probe after a prefix, and do the layout's conditions hold there? The first
- * `common` letters are those of every name. */
+ * `common` letters, the path that all names are in, may be anything. */
 static bool is_probe(const layout *l, checkpoint *c, const char *name, size_t common,
                      layout_map *candidate)
 {
@@ -65,7 +54,7 @@ static bool is_probe(const layout *l, checkpoint *c, const char *name, size_t co
  * without a prefix, which beats every wrapped one. */
 static int probe(const layout *l, checkpoint *c, layout_map *map, layout_map *second)
 {
-    const size_t common = checkpoint_count(c) ? common_path(c) : 0;
+    const size_t common = layout_common_path(c);
     layout_map candidate;
     size_t i;
     int found = 0;

@@ -12,8 +12,8 @@ bool layout_detect(checkpoint *c, layout_map *map, report *r);
 /* The same for a layout that is known, without a prefix. */
 bool layout_use(const layout *l, checkpoint *c, layout_map *map, report *r);
 
-/* Does the layout leave tensors over, and either anybody may use its names or it lacks some that
- * hardly any model does without? Then names were changed, or it is another one. */
+/* Does the layout leave tensors over, and either anyone may use its names (is_open) or the usual
+ * tensors are not all there? Then names were changed, or it is another one. */
 bool layout_falls_short(const layout_map *map, const text_list *ignore);
 
 /* Does it know half of the tensors, at least? */

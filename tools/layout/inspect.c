@@ -61,7 +61,7 @@ static bool refuse_patch(const layout_map *map, const char *tensor, const layout
                        shape_text(part->info->dims, part->info->ndim, shape, sizeof shape));
 }
 
-/* Until somebody answers, channel by channel. */
+/* Channel by channel until there is an answer. */
 static bool ask_patch_order(layout_map *map, const layout_part *part, findings *f, report *r)
 {
     char shape[SHAPE_TEXT_SIZE], why[LAYOUT_MAX_KEY + SHAPE_TEXT_SIZE + 80];
@@ -277,7 +277,7 @@ static bool put_metadata(const layout_map *map, settings *s, report *r)
     return true;
 }
 
-/* The weights are looked at where nobody says how many heads there are. Two vectors of query and
+/* The weights are looked at where no source says how many heads there are. Two vectors of query and
  * key for each head, as differential attention has them, would look like twice as many heads. */
 static bool read_heads(const layout_map *map, settings all[FROM_COUNT], settings_seen *seen,
                        report *r)
@@ -318,10 +318,11 @@ static bool check_patch_order(const settings all[FROM_COUNT], report *r)
     double order = PATCH_ORDER_CHW;
     settings_get(all, SETTING_PATCH_ORDER, &order);
     return !takes_runs(all) || order == PATCH_ORDER_CHW ||
-           report_fail(r, "patch_cut takes values as they come: expected patch_order=chw or none");
+           report_fail(r, "patch_cut=reshape and patch_cut=unfold keep the order of the values: "
+                       "expected patch_order=chw, or none");
 }
 
-/* 1 + the index of a word; 0: nobody says it. */
+/* 1 + the index of a word; 0: no source says it. */
 static int order_of(const settings all[FROM_COUNT], setting_key key)
 {
     double word = -1;

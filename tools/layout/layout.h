@@ -158,8 +158,8 @@ typedef struct layout {
     const char *const *prefixes;   /* what wrappers put before every key; "*.": anything; to NULL */
     const char *const *blocks;     /* paths of a block; ends with NULL */
     const layout_rule *rules;      /* ends with LAYOUT_END */
-    bool is_open;                  /* names that anybody's own code may have: whatever the tensors
-                                      do not show may be otherwise, and is an assumption */
+    bool is_open;                  /* anyone's own code may have such names: what the tensors do not
+                                      show is an assumption */
     /* Each ends with an entry of NULL, or is NULL. */
     const layout_extra *harmless;         /* these play no part, and are dropped */
     const layout_company *company;        /* nor do these, where the others are */
@@ -171,8 +171,9 @@ typedef struct layout {
 /* All of them, in the order in which they are tried; ends with NULL. */
 extern const layout *const layout_all[];
 
-/* What structure_*.c name the tensors for, of anybody's own blocks and of torch.nn's encoder layers
- * under other names. No key tells such checkpoints from others, so these are not among them. */
+/* The layouts of what structure_*.c find: blocks that people wrote themselves, and torch.nn's
+ * encoder layers under other names. No key tells such checkpoints from others, so these two are not
+ * among them. */
 extern const layout layout_own, layout_own_torch;
 
 #endif

@@ -97,8 +97,7 @@ const char *names_meant_key(const layout_map *map, const char *tensor, char text
 
 /* === Unknown === */
 
-/* Patterns as of a shell, in which * also stands for dots. */
-static bool matches_any(const text_list *patterns, const char *name)
+bool names_match(const text_list *patterns, const char *name)
 {
     int i;
     for (i = 0; i < patterns->count; i++)
@@ -108,7 +107,7 @@ static bool matches_any(const text_list *patterns, const char *name)
 
 bool names_is_ignored(const layout_map *map, const text_list *ignore, const char *name)
 {
-    return matches_any(ignore, name) || matches_any(ignore, layout_strip(map, name));
+    return names_match(ignore, name) || names_match(ignore, layout_strip(map, name));
 }
 
 /* A pattern that begins with "../" is for names outside the prefix. */

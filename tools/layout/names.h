@@ -46,6 +46,9 @@ bool names_has_unknown(const layout_map *map, const text_list *ignore);
 /* Why this tensor plays no part; NULL if it may play one. */
 const char *names_why_harmless(const layout_map *map, const char *name);
 
+/* Is it one of these patterns? They are as of a shell, but * also stands for dots. */
+bool names_match(const text_list *patterns, const char *name);
+
 /* Does --ignore name it, with or without the prefix? */
 bool names_is_ignored(const layout_map *map, const text_list *ignore, const char *name);
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/settings.h"
+#include "model/choices.h"
 
 enum { MIN_STANDARD_ERRORS = 6, MAX_ROWS = 4096, MAX_DEPTH = 1 << 20 };
 
@@ -13,12 +13,6 @@ typedef struct flat_patch {
     int64_t chans, side;
     int64_t across, down, plane;   /* steps to the next column, row and channel */
 } flat_patch;
-
-static int64_t square_side(int64_t n)
-{
-    const int64_t side = (int64_t)floor(sqrt((double)n) + 0.5);
-    return side * side == n ? side : 0;
-}
 
 static flat_patch flatten(int order, int64_t chans, int64_t side)
 {
@@ -49,26 +43,28 @@ static double sum_neighbours(const float *row, const flat_patch *patch, int64_t 
 
 /* Products of neighbours, and of values with themselves, over all rows. */
 typedef struct smoothness {
+    int64_t chans, side;           /* of the patches */
     double products[2], squares;   /* in each order */
     int64_t count;
 } smoothness;
 
-static void add_row(smoothness *s, const float *row, int64_t chans, int64_t side)
+static void add_row(smoothness *s, const float *row)
 {
+    const int64_t count = s->chans * s->side * s->side;
     int64_t i, pairs = 0;
     int order;
     for (order = 0; order < 2; order++) {
-        const flat_patch patch = flatten(order, chans, side);
+        const flat_patch patch = flatten(order, s->chans, s->side);
         s->products[order] += sum_neighbours(row, &patch, patch.across, patch.down, &pairs) +
                               sum_neighbours(row, &patch, patch.down, patch.across, &pairs);
     }
     s->count += pairs / 2;
-    for (i = 0; i < chans * side * side; i++) s->squares += (double)row[i] * (double)row[i];
+    for (i = 0; i < count; i++) s->squares += (double)row[i] * (double)row[i];
 }
 
 /* Rows of the weight, one filter after the other, whichever way it is stored. */
-static bool add_rows(const layout_map *map, const checkpoint_tensor_info *view, bool rows_last,
-                     int64_t side, int64_t chans, smoothness *s, report *r)
+static bool add_rows(const layout_map *map, const checkpoint_tensor_info *view,
+                     bool rows_last, smoothness *s, report *r)
 {
     checkpoint_tensor_info row = *view;
     const int64_t rows = view->dims[rows_last], depth = view->dims[!rows_last];
@@ -81,7 +77,7 @@ static bool add_rows(const layout_map *map, const checkpoint_tensor_info *view, 
     for (i = 0; good && i < rows && i < MAX_ROWS; i++) {
         row.storage_offset = view->storage_offset + i * view->strides[rows_last];
         good = checkpoint_read(map->checkpoint, &row, 0, depth, values, r);
-        if (good) add_row(s, values, chans, side);
+        if (good) add_row(s, values);
     }
     free(values);
     return good;
@@ -105,25 +101,28 @@ static void decide(const smoothness *s, int64_t values, patch_order_evidence *ev
 bool patch_order_read(const layout_map *map, int64_t chans, patch_order_evidence *evidence,
                       report *r)
 {
-    smoothness s = { { 0, 0 }, 0, 0 };
+    smoothness s = { 0, 0, { 0, 0 }, 0, 0 };
     layout_part part;
     const char *axes;
-    int64_t depth, side, rows;
+    int64_t depth, rows;
     bool rows_last;
+    int side;
     memset(evidence, 0, sizeof *evidence);
     if (!layout_peek(map, "patch_embed.proj.weight", 0, &part, &axes)) return true;
     if (part.view.ndim != 2 || !checkpoint_is_float(part.view.dtype)) return true;
     rows_last = axes[0] == '(';
     depth = part.view.dims[!rows_last];
     rows = part.view.dims[rows_last];
-    if (chans == 0) chans = depth % 3 == 0 && square_side(depth / 3) ? 3 : 1;
-    side = chans > 0 && depth % chans == 0 ? square_side(depth / chans) : 0;
-    if (side == 0 || depth > MAX_DEPTH) return true;
+    if (chans == 0) chans = depth % 3 == 0 && choices_is_square(depth / 3, &side) ? 3 : 1;
+    if (chans < 1 || depth % chans || !choices_is_square(depth / chans, &side)) return true;
+    if (depth > MAX_DEPTH) return true;
     if (chans == 1 || side == 1) {
         evidence->found = true;
         return true;
     }
-    if (!add_rows(map, &part.view, rows_last, side, chans, &s, r)) return false;
+    s.chans = chans;
+    s.side = side;
+    if (!add_rows(map, &part.view, rows_last, &s, r)) return false;
     decide(&s, (rows < MAX_ROWS ? rows : MAX_ROWS) * depth, evidence);
     return true;
 }

@@ -14,8 +14,8 @@ typedef struct patch_order_evidence {
     double best, next;   /* mean correlation of neighbours, in this order and the other */
 } patch_order_evidence;
 
-/* Of the matrix behind patch_embed.proj.weight, whose axes have "(patch)". chans: 0 if nobody told;
- * then 3 where that leaves a square, else 1. With one channel the orders are the same. */
+/* Of the matrix behind patch_embed.proj.weight, whose axes have "(patch)". chans: 0 where nothing
+ * says it; then 3 if that leaves a square, else 1. With one channel the orders are the same. */
 bool patch_order_read(const layout_map *map, int64_t chans, patch_order_evidence *evidence,
                       report *r);
 

@@ -406,8 +406,7 @@ static bool plan_stored(const layout_map *map, const settings_resolved *model, l
 }
 
 /* A layer of the block as if attention were of all tokens; columns 0: its bias. */
-static bool plan_layer(const layout_map *map, const settings_resolved *model, int block,
-                       const char *layer, int rows, int columns, layout_item *item, report *r)
+static void put_layer(layout_item *item, int block, const char *layer, int rows, int columns)
 {
     vit_tensor *t = &item->tensor;
     snprintf(t->name, sizeof t->name, "blocks.%d.attn.%s.%s", block, layer,
@@ -416,7 +415,6 @@ static bool plan_layer(const layout_map *map, const settings_resolved *model, in
     t->dims[0] = rows;
     t->dims[1] = columns;
     item->kind = SOURCE_CHECKPOINT;
-    return plan_stored(map, model, item, r);
 }
 
 /* attn.proj of tokens that attend to themselves alone: what goes in is v, the last third of qkv. A
@@ -428,7 +426,7 @@ static bool plan_folded(const layout_map *map, const settings_resolved *model, l
     const int width = model->config.num_heads * model->config.head_dim;
     const bool is_bias = item->tensor.ndim == 1;
     char qkv_bias[80];
-    int block;
+    int block, i;
     layout_item *folded;
     (void)layout_names("{b}attn.proj.weight", item->tensor.name, &block);
     snprintf(qkv_bias, sizeof qkv_bias, "blocks.%d.attn.qkv.bias", block);
@@ -443,11 +441,11 @@ static bool plan_folded(const layout_map *map, const settings_resolved *model, l
     if (!folded) return report_no_memory(r);
     item->block = block;
     item->divisor = model->context_divisor;
-    if (!plan_layer(map, model, block, "proj", dim, width, &folded[FOLDED_PROJ], r) ||
-        !plan_layer(map, model, block, "qkv", 3 * width, is_bias ? 0 : dim, &folded[FOLDED_QKV],
-                    r) ||
-        (is_bias && !plan_layer(map, model, block, "proj", dim, 0, &folded[FOLDED_BIAS], r)))
-        return false;
+    put_layer(&folded[FOLDED_PROJ], block, "proj", dim, width);
+    put_layer(&folded[FOLDED_QKV], block, "qkv", 3 * width, is_bias ? 0 : dim);
+    put_layer(&folded[FOLDED_BIAS], block, "proj", dim, 0);
+    for (i = 0; i < (is_bias ? FOLDED_COUNT : FOLDED_BIAS); i++)
+        if (!plan_stored(map, model, &folded[i], r)) return false;
     folded[FOLDED_PROJ].divisor = 0;
     return true;
 }
@@ -586,7 +584,7 @@ static bool is_used(const used_names *used, const char *name)
     return bsearch(&name, used->names, used->count, sizeof *used->names, compare_pointers) != NULL;
 }
 
-/* Why it may be dropped; NULL where nobody knows what it is. */
+/* Why it may be dropped; NULL: it is unknown. */
 static const char *why_dropped(const layout_map *map, const vit_config *config,
                                const text_list *ignore, const checkpoint_tensor_info *info)
 {

@@ -13,6 +13,17 @@
 
 /* === Keys === */
 
+size_t layout_common_path(const checkpoint *c)
+{
+    const checkpoint_tensor_info *tensor = checkpoint_tensor(c, 0);
+    const char *first = tensor ? tensor->name : "", *dot = strrchr(first, '.');
+    size_t length = dot ? (size_t)(dot - first) + 1 : 0, i;
+    for (i = 1; i < checkpoint_count(c); i++)
+        while (length > 0 && strncmp(checkpoint_tensor(c, i)->name, first, length) != 0)
+            for (length--; length > 0 && first[length - 1] != '.'; length--) continue;
+    return length;
+}
+
 size_t layout_parent_length(const char *prefix, size_t length)
 {
     if (length > 0) length--;

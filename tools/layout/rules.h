@@ -57,6 +57,9 @@ bool layout_key(const layout_map *map, const char *key, int block, int chunk,
 /* Its tensor; NULL if there is none, or an empty one. */
 const checkpoint_tensor_info *layout_find_key(const layout_map *map, const char *key, int block);
 
+/* Length of the path that all tensors are in: that of "my_vit.", or 0. */
+size_t layout_common_path(const checkpoint *c);
+
 /* Length without the last component: for "module.vit." that of "module.". */
 size_t layout_parent_length(const char *prefix, size_t length);
 

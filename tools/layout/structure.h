@@ -24,7 +24,7 @@
 
 enum { STRUCTURE_MAX_NOTES = 16 };
 
-/* What was taken to be so although nothing in the file proves it. */
+/* An assumption: nothing in the file proves it. */
 typedef struct structure_note {
     char what[160], why[160], option[160];
 } structure_note;

@@ -17,9 +17,8 @@
 #define VALUE_WORDS "v value values wv tov tovalues"
 #define FUSED_WORDS "qkv in+proj toqkv wqkv kqv c+attn"
 #define KEY_VALUE_WORDS "kv tokv"
-#define PROJ_WORDS                                                                              \
-    "out o wo proj projection output unify unifyheads merge concat dense "     \
-    "c+proj to+out"
+#define PROJ_WORDS                                                                               \
+    "out o wo proj projection output unify unifyheads merge concat dense c+proj to+out"
 #define MLP_WORDS                                                                                \
     "mlp ff ffn feedforward feed+forward ffwd fc fcn linear intermediate expand hidden dense"
 #define GATE_WORDS "gate w+gate"
@@ -164,12 +163,7 @@ static void name_by_words(structure_parts *p)
 
 static structure_part *with_role(const structure_parts *p, const char *role)
 {
-    int i;
-    for (i = 0; i < p->places; i++) {
-        structure_part *part = structure_at(p, 0, i);
-        if (part->role && !strcmp(part->role, role)) return part;
-    }
-    return NULL;
+    return structure_with_role(p, 0, role);
 }
 
 static bool has_shape(const structure_parts *p, const structure_part *part, int64_t rows,
@@ -246,9 +240,8 @@ static void name_three(structure_parts *p, const matrix_list *list)
             continue;
         if (!structure_order_tells(p, three, 3, "query, key and value")) return;
         for (k = 0; k < 3; k++) structure_name(three[k], roles[k], by_order);
-        structure_note_add(p->result, "the order of query, key and value in a block",
-                           "their names do not tell, so it is that of the file",
-                           "--rename THEIRS=OURS");
+        structure_note_add(p->result, "query, key and value in the order of the file",
+                           "their names do not tell", "--rename THEIRS=OURS");
         return;
     }
 }
@@ -337,7 +330,7 @@ static void name_gated(matrix_list *list, structure_parts *p)
     structure_name(two[0], "mlp.gate", is_named ? by_name : by_order);
     structure_name(two[1], "mlp.up", is_named ? by_name : by_order);
     if (!is_named)
-        structure_note_add(p->result, "the first of a gated MLP's layers is the gate",
+        structure_note_add(p->result, "the first of a gated MLP's layers as the gate",
                            "their names do not tell", "--rename THEIRS=OURS");
 }
 
@@ -450,7 +443,7 @@ static void name_norms(structure_parts *p)
     if (count == 1 && fc1) {
         structure_name(norms[0], "norm1+norm2", by_shape);
         structure_note_add(p->result, "one norm used twice in each block",
-                           "there is a single one for attention and MLP", "--rename THEIRS=OURS");
+                           "there is only one for attention and MLP", "--rename THEIRS=OURS");
     } else if (count == 1) {
         structure_name(norms[0], "norm1", by_shape);
     }
@@ -507,8 +500,9 @@ static void turn_bare_matrices(structure_parts *p)
         is_square = is_square || part->rows == part->cols;
     }
     if (is_square)
-        structure_note_add(p->result, "bare matrices are [inputs, outputs]",
-                           "tokens are multiplied by them: x @ W", "--rename THEIRS=OURS");
+        structure_note_add(p->result, "bare matrices as [inputs, outputs]",
+                           "tokens are usually multiplied by them as x @ W",
+                           "--rename THEIRS=OURS");
 }
 
 /* No reading fits: the matrices of a block, with their shapes. */

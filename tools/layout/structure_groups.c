@@ -1,7 +1,7 @@
 /* Blocks are what repeats. A name with a number, "enc.layers.3.norm", is in the series
- * "enc.layers." at 3. Two numbers of a series are alike if the same names of the same shapes follow
- * them. A run of numbers that are all alike, or alike every second one, is a run of blocks if it
- * has what a block needs: a norm, a matrix that reads tokens and one that writes them.
+ * "enc.layers." at 3. Two numbers of a series are alike if the same names of the same shapes
+ * follow them. A run of numbers that are all alike, or alike every second one, is a run of blocks
+ * if it has what a block needs: a norm, a matrix that reads tokens and one that writes them.
  */
 #include "layout/structure_parts.h"
 
@@ -167,8 +167,8 @@ static bool is_one_block(const numbered *e, size_t length)
         part.kind = e[i].part->kind;
         structure_read_words(&part, rest_of(&e[i]));
         if (part.kind == PART_CONV || part.kind == PART_TABLE ||
-            structure_says(&part, "patch patches pos position positional cls class head "
-                                  "classifier"))
+            structure_says(&part,
+                           "patch patches pos position positional cls class head classifier"))
             return false;
     }
     return true;

@@ -3,10 +3,11 @@
 #include "layout/structure_parts.h"
 
 #include <ctype.h>
-#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "layout/names.h"
 
 /* === Words === */
 
@@ -139,10 +140,11 @@ typedef struct part_table {
 static int *find_slot(part_table *table, const char *name, size_t length)
 {
     const size_t count = sizeof table->slots / sizeof *table->slots;
-    uint32_t hash = 2166136261u;   /* FNV-1a */
+    vit_hash hash;
     size_t i;
-    for (i = 0; i < length; i++) hash = (hash ^ (unsigned char)name[i]) * 16777619u;
-    for (i = hash % count; table->slots[i]; i = (i + 1) % count) {
+    vit_hash_init(&hash);
+    vit_hash_update(&hash, name, length);
+    for (i = vit_hash_final(&hash) % count; table->slots[i]; i = (i + 1) % count) {
         const structure_part *part = &table->parts->parts[table->slots[i] - 1];
         if (part->path_size == length && !memcmp(part->path, name, length)) break;
     }
@@ -202,38 +204,19 @@ static void mark_batch_norms(part_table *table)
     }
 }
 
-/* Length of the path that all parts are in: "module.model." */
-static size_t common_prefix(const structure_parts *p)
-{
-    const char *first = p->parts[0].path, *dot = strrchr(first, '.');
-    size_t length = dot ? (size_t)(dot - first) + 1 : 0;
-    int i;
-    for (i = 1; i < p->count; i++)
-        while (length > 0 && strncmp(p->parts[i].path, first, length) != 0)
-            for (length--; length > 0 && first[length - 1] != '.'; length--) continue;
-    return length;
-}
-
-/* Words of a prefix that all share say nothing of a part. */
+/* Words of a path that all share say nothing of a part. */
 static void read_all_words(structure_parts *p)
 {
-    const size_t prefix = common_prefix(p);
+    const size_t shared = layout_common_path(p->checkpoint);
     int i;
     for (i = 0; i < p->count; i++) {
-        p->parts[i].inner = p->parts[i].path + prefix;
-        structure_read_words(&p->parts[i], p->parts[i].inner);
+        structure_part *part = &p->parts[i];
+        part->inner = part->path + (shared < part->path_size ? shared : 0);
+        structure_read_words(part, part->inner);
     }
 }
 
 /* === What plays no part === */
-
-static bool is_ignored(const text_list *ignore, const char *name)
-{
-    int i;
-    for (i = 0; i < ignore->count; i++)
-        if (!fnmatch(ignore->items[i], name, 0)) return true;
-    return false;
-}
 
 /* A mask that is the same everywhere masks nothing. */
 static bool is_constant(checkpoint *c, const checkpoint_tensor_info *t, bool *constant, report *r)
@@ -256,7 +239,7 @@ static bool drop_parts(structure_parts *p, const text_list *ignore, report *r)
     for (i = 0; i < p->count; i++) {
         structure_part *part = &p->parts[i];
         const checkpoint_dtype dtype = part->weight->dtype;
-        if (is_ignored(ignore, part->weight->name)) {
+        if (names_match(ignore, part->weight->name)) {
             part->is_dropped = true;
             part->reason = "by --ignore";
         } else if (dtype == CHECKPOINT_BOOL) {
@@ -327,6 +310,17 @@ structure_part *structure_at(const structure_parts *p, int block, int place)
     return p->in_blocks[block * p->places + place];
 }
 
+structure_part *structure_with_role(const structure_parts *p, int block, const char *role)
+{
+    const int count = block < 0 ? p->count : p->places;
+    int i;
+    for (i = 0; i < count; i++) {
+        structure_part *part = block < 0 ? &p->parts[i] : structure_at(p, block, i);
+        if (part->block == block && part->role && !strcmp(part->role, role)) return part;
+    }
+    return NULL;
+}
+
 void structure_name(structure_part *part, const char *role, const char *reason)
 {
     if (part->role) return;
@@ -365,23 +359,22 @@ static void put_pattern(const structure_part *part, char *text, size_t size)
 bool structure_order_tells(structure_parts *p, structure_part *const *parts, int count,
                            const char *roles)
 {
+    enum { ROOM = 1200 };   /* for what comes after the list */
     char pattern[256];
-    size_t used;
     int i, j;
     bool told = true;
     for (i = 0; i < count; i++)
         for (j = 0; j < i; j++)
             told = told && structure_last_number(parts[i]) != structure_last_number(parts[j]);
     if (!p->is_sorted || told || p->unsure[0]) return !p->is_sorted || told;
-    used = (size_t)snprintf(p->unsure, sizeof p->unsure, "the names of");
-    for (i = 0; i < count && used < sizeof p->unsure - 1200; i++) {
+    snprintf(p->unsure, sizeof p->unsure, "the names of");
+    for (i = 0; i < count && strlen(p->unsure) < sizeof p->unsure - ROOM; i++) {
         put_pattern(parts[i], pattern, sizeof pattern);
-        used += (size_t)snprintf(p->unsure + used, sizeof p->unsure - used, "%s %s", i ? "," : "",
-                                 pattern);
+        text_append(p->unsure, sizeof p->unsure, "%s %s", i ? "," : "", pattern);
     }
     put_pattern(parts[0], pattern, sizeof pattern);
-    snprintf(p->unsure + used, sizeof p->unsure - used, " do not tell which is which of %s, and "
-             "this file has its tensors in the order of their names; give --rename '%s.*=NEW.*' "
-             "for each, where NEW is a telling name such as 'layers.*.attn.query'", roles, pattern);
+    text_append(p->unsure, sizeof p->unsure, " do not tell which is which of %s, and the tensors "
+                "of this file are sorted by name; give --rename '%s.*=NEW.*' for each, where NEW "
+                "is a telling name such as 'layers.*.attn.query'", roles, pattern);
     return false;
 }

@@ -59,8 +59,10 @@ void structure_read_words(structure_part *part, const char *text);
 /* Does it have one of these words? A list as "q query queries"; "in+proj": one after the other. */
 bool structure_says(const structure_part *part, const char *words);
 
-/* The part of block 0 at this place; with block > 0 the same of another block. */
 structure_part *structure_at(const structure_parts *p, int block, int place);
+
+/* The first part of a block, or outside of all (-1), with this role; NULL: none. */
+structure_part *structure_with_role(const structure_parts *p, int block, const char *role);
 
 /* Finds blocks, depth and width. */
 bool structure_find_blocks(structure_parts *p, report *r);
@@ -68,7 +70,7 @@ bool structure_find_blocks(structure_parts *p, report *r);
 bool structure_name_block(structure_parts *p, report *r);
 bool structure_name_rest(structure_parts *p, report *r);
 
-/* Gives a part its role, the first reason counts. */
+/* Gives a part its role, unless it has one. */
 void structure_name(structure_part *part, const char *role, const char *reason);
 
 /* Does their order in the file, or the last number in their names, tell parts of a block apart?

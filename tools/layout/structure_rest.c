@@ -26,11 +26,7 @@ static bool is_open(const structure_part *part)
 
 static structure_part *with_role(const structure_parts *p, const char *role)
 {
-    int i;
-    for (i = 0; i < p->count; i++)
-        if (p->parts[i].block < 0 && p->parts[i].role && !strcmp(p->parts[i].role, role))
-            return &p->parts[i];
-    return NULL;
+    return structure_with_role(p, -1, role);
 }
 
 static void name_once(const structure_parts *p, structure_part *part, const char *role,
@@ -106,7 +102,7 @@ static void name_linear_positions(structure_parts *p, structure_part *part)
                  part->path, (long long)part->rows, (long long)part->cols, (long long)part->cols,
                  other->path, part->path, part->path);
     structure_name(part, "pos_embed.linear", by_name);
-    structure_note_add(p->result, "a linear layer is the table of positions",
+    structure_note_add(p->result, "a linear layer as the table of positions",
                        "its name and shape say so", "--rename THEIRS=OURS");
 }
 
@@ -174,8 +170,7 @@ static structure_part *find_linear_patch(const structure_parts *p)
     return found;
 }
 
-/* A matrix of [C P P, D], by which patches are multiplied: a parameter, or a
- * "patch_weight". */
+/* A matrix [C P P, D], by which patches are multiplied: a parameter, or called "patch_weight". */
 static structure_part *find_bare_patch(const structure_parts *p)
 {
     int i;

@@ -11,10 +11,11 @@
 #include "layout/fold.h"
 #include "layout/groups.h"
 #include "layout/structure_parts.h"
+#include "model/choices.h"
 
 static const char stacked[] = "one layer for each head, stacked";
 static const char chained[] = "two layers one after the other, multiplied";
-static const char left_out[] = "there is none, which is the same as this";
+static const char left_out[] = "the model has none";
 
 /* === The new tensors === */
 
@@ -60,35 +61,40 @@ static bool add_view(new_tensors *n, int block, const char *role, const char *le
     return t != NULL;
 }
 
-/* `from`: the name of what it was computed from. */
+/* [rows, cols], or [rows] where cols is 0, and the name of what they were computed from. */
+typedef struct new_values {
+    const float *values;
+    int64_t rows, cols;
+    const char *from;
+} new_values;
+
 static bool add_values(new_tensors *n, int block, const char *role, const char *leaf,
-                       const float *values, int64_t rows, int64_t cols, const char *from,
-                       const char *reason)
+                       const new_values *from, const char *reason)
 {
     new_tensor *t = add(n, block, role, leaf, reason);
     checkpoint_tensor_info *view;
     if (!t) return false;
     view = &t->view;
-    t->stored = strdup(from);
+    t->stored = strdup(from->from);
     if (!t->stored) return report_no_memory(n->report);
     view->dtype = CHECKPOINT_F32;
-    view->ndim = cols > 0 ? 2 : 1;
-    view->dims[0] = rows;
-    view->dims[1] = cols;
-    view->count = rows * (cols > 0 ? cols : 1);
+    view->ndim = from->cols > 0 ? 2 : 1;
+    view->dims[0] = from->rows;
+    view->dims[1] = from->cols;
+    view->count = from->rows * (from->cols > 0 ? from->cols : 1);
     view->container_name = "";
     checkpoint_contiguous_strides(view);
-    return checkpoint_add_values(n->parts->checkpoint, from, values, (size_t)view->count,
-                                 &view->storage, n->report);
+    return checkpoint_add_values(n->parts->checkpoint, from->from, from->values,
+                                 (size_t)view->count, &view->storage, n->report);
 }
 
 static bool add_layer(new_tensors *n, int block, const char *role, const fold_layer *layer,
                       const char *from, const char *reason)
 {
-    return add_values(n, block, role, ".weight", layer->weight, layer->rows, layer->cols, from,
-                      reason) &&
-           (!layer->bias ||
-            add_values(n, block, role, ".bias", layer->bias, layer->rows, 0, from, reason));
+    const new_values weight = { layer->weight, layer->rows, layer->cols, from };
+    const new_values bias = { layer->bias, layer->rows, 0, from };
+    return add_values(n, block, role, ".weight", &weight, reason) &&
+           (!layer->bias || add_values(n, block, role, ".bias", &bias, reason));
 }
 
 /* === Views === */
@@ -200,16 +206,6 @@ static bool add_chain(new_tensors *n, const structure_part *first, const structu
     return good;
 }
 
-static const structure_part *in_block(const structure_parts *p, int block, const char *role)
-{
-    int place;
-    for (place = 0; place < p->places; place++) {
-        const structure_part *part = structure_at(p, block, place);
-        if (part->role && !strcmp(part->role, role)) return part;
-    }
-    return NULL;
-}
-
 /* Query, key and value each by a layer of their own, then by their rows of the fused one. */
 static bool add_before(new_tensors *n, const structure_part *fused)
 {
@@ -220,7 +216,7 @@ static bool add_before(new_tensors *n, const structure_part *fused)
     bool good = read_layer(n, fused, &all);
     int i;
     for (i = 0; good && i < 3; i++) {
-        const structure_part *part = in_block(n->parts, fused->block, before[i]);
+        const structure_part *part = structure_with_role(n->parts, fused->block, before[i]);
         const fold_layer rows = fold_rows(&all, i * width, width);
         fold_layer first = { NULL, NULL, 0, 0 }, both = first;
         good = read_layer(n, part, &first) && fold_chain(&first, &rows, &both, n->report) &&
@@ -236,9 +232,10 @@ static bool add_linear_positions(new_tensors *n, const structure_part *part)
 {
     fold_layer layer = { NULL, NULL, 0, 0 };
     float *table = NULL;
-    const bool good = read_layer(n, part, &layer) && fold_positions(&layer, &table, n->report) &&
-                      add_values(n, -1, "pos_embed", "", table, layer.cols, layer.rows, part->path,
-                                 "columns of a linear layer, and its bias");
+    bool good = read_layer(n, part, &layer) && fold_positions(&layer, &table, n->report);
+    const new_values values = { table, layer.cols, layer.rows, part->path };
+    good = good && add_values(n, -1, "pos_embed", "", &values,
+                              "columns of a linear layer, and its bias");
     free(table);
     fold_free(&layer);
     return good;
@@ -249,8 +246,8 @@ static bool add_linear_positions(new_tensors *n, const structure_part *part)
 static bool add_zeros(new_tensors *n, int block, const char *role, int64_t count)
 {
     float *zeros = calloc((size_t)count, sizeof *zeros);
-    const bool good = zeros && add_values(n, block, role, ".bias", zeros, count, 0, "(zeros)",
-                                          left_out);
+    const new_values values = { zeros, count, 0, "(zeros)" };
+    const bool good = zeros && add_values(n, block, role, ".bias", &values, left_out);
     free(zeros);
     return good || report_no_memory(n->report);
 }
@@ -259,11 +256,11 @@ static bool add_identity(new_tensors *n, int block)
 {
     const int64_t width = n->parts->width;
     float *ones = calloc((size_t)width * (size_t)width, sizeof *ones);
+    const new_values values = { ones, width, width, "(identity)" };
     bool good = ones ? true : report_no_memory(n->report);
     int64_t i;
     for (i = 0; good && i < width; i++) ones[i * width + i] = 1;
-    good = good && add_values(n, block, "attn.proj", ".weight", ones, width, width, "(identity)",
-                              left_out);
+    good = good && add_values(n, block, "attn.proj", ".weight", &values, left_out);
     free(ones);
     return good;
 }
@@ -275,11 +272,11 @@ static bool fill_biases(new_tensors *n, int block, const char *const *roles, siz
     bool any = false;
     size_t i;
     for (i = 0; i < count; i++) {
-        const structure_part *part = in_block(p, block, roles[i]);
+        const structure_part *part = structure_with_role(p, block, roles[i]);
         any = any || (part && part->bias);
     }
     for (i = 0; any && i < count; i++) {
-        const structure_part *part = in_block(p, block, roles[i]);
+        const structure_part *part = structure_with_role(p, block, roles[i]);
         const bool is_identity = !part && !strcmp(roles[i], "attn.proj");
         const int64_t rows = part ? part->rows * (part->heads ? part->heads : 1) : p->width;
         if ((is_identity || (part && !part->bias)) && !add_zeros(n, block, roles[i], rows))
@@ -292,7 +289,7 @@ static bool fill_block(new_tensors *n, int block)
 {
     static const char *const linear[] = { "attn.proj", "mlp.fc1", "mlp.gate", "mlp.up", "mlp.fc2" };
     static const char *const inputs[] = { "attn.q", "attn.k", "attn.v", "attn.kv" };
-    return (in_block(n->parts, block, "attn.proj") || add_identity(n, block)) &&
+    return (structure_with_role(n->parts, block, "attn.proj") || add_identity(n, block)) &&
            fill_biases(n, block, linear, sizeof linear / sizeof *linear) &&
            fill_biases(n, block, inputs, sizeof inputs / sizeof *inputs);
 }
@@ -311,24 +308,13 @@ static bool add_simple(new_tensors *n, const structure_part *part, const char *r
            (!part->bias || add_view(n, part->block, role, ".bias", part->bias, part->reason));
 }
 
-static bool is_square(int64_t n)
-{
-    int64_t side = 0;
-    while (side * side < n) side++;
-    return side * side == n;
-}
-
 /* Are there positions for the class token and the patches, but none for the registers? */
 static bool skips_registers(const new_tensors *n, int64_t rows)
 {
-    const structure_part *found = NULL, *part;
-    int i;
-    for (i = 0; i < n->parts->count; i++) {
-        part = &n->parts->parts[i];
-        if (part->role && !strcmp(part->role, "reg_token")) found = part;
-    }
-    return found && rows < 1 << 20 && is_square(rows - 1) &&
-           !is_square(rows - 1 - found->weight->count / n->parts->width);
+    const structure_part *registers = structure_with_role(n->parts, -1, "reg_token");
+    int side;
+    return registers && choices_is_square(rows - 1, &side) &&
+           !choices_is_square(rows - 1 - registers->weight->count / n->parts->width, &side);
 }
 
 static bool add_positions(new_tensors *n, const structure_part *part)
@@ -355,7 +341,7 @@ static bool add_part(new_tensors *n, const structure_part *part)
     if (!role || part->is_next || !strncmp(role, "attn.before.", 12)) return true;
     if (!strcmp(role, "patch_embed.first")) return true;
     if (part->heads) return add_heads(n, part, role);
-    if (!strcmp(role, "attn.qkv") && in_block(n->parts, part->block, "attn.before.q"))
+    if (!strcmp(role, "attn.qkv") && structure_with_role(n->parts, part->block, "attn.before.q"))
         return add_before(n, part);
     if (!strcmp(role, "patch_embed.bias"))
         return add_view(n, -1, "patch_embed.matrix", ".bias", part->weight, part->reason);
@@ -371,13 +357,8 @@ static bool add_part(new_tensors *n, const structure_part *part)
 
 static bool add_patch_chain(new_tensors *n)
 {
-    const structure_part *first = NULL, *second = NULL;
-    int i;
-    for (i = 0; i < n->parts->count; i++) {
-        const structure_part *part = &n->parts->parts[i];
-        if (part->role && !strcmp(part->role, "patch_embed.first")) first = part;
-        if (part->role && !strcmp(part->role, "patch_embed.second")) second = part;
-    }
+    const structure_part *first = structure_with_role(n->parts, -1, "patch_embed.first");
+    const structure_part *second = structure_with_role(n->parts, -1, "patch_embed.second");
     return !first || add_chain(n, first, second, "patch_embed.proj");
 }
 
@@ -405,11 +386,11 @@ static bool is_explained(const structure_part *part)
 static const char *remark(const structure_parts *p, const structure_part *part)
 {
     const checkpoint_tensor_info *t = part->weight;
-    if (part->kind == PART_BATCH) return ": a batch norm, which vit.h has not";
+    if (part->kind == PART_BATCH) return ": a batch norm, which vit.h lacks";
     if (part->kind == PART_OTHER && part->bias && part->bias->ndim > 1)
-        return ": a norm over tokens and width at once, which vit.h has not";
+        return ": a norm over tokens and width at once, which vit.h lacks";
     if (part->kind == PART_MATRIX && p->rows > 1 && part->cols == p->rows * p->width)
-        return ": a layer that reads all tokens at once, which vit.h has not";
+        return ": a layer that reads all tokens at once, which vit.h lacks";
     if (t->ndim > 1 && t->dims[t->ndim - 1] == t->dims[t->ndim - 2] && !part->bias && part->is_bare)
         return ": perhaps a mask";
     return "";
@@ -454,8 +435,8 @@ static bool refuse_left(const structure_parts *p, int count, name_groups *left, 
                                  : add_left(p, part, left)))
             return report_no_memory(r);
     }
-    (void)report_fail(r, "in a vision transformer of %d blocks, %lld wide, %d of its layers and "
-                      "parameters would have no part:", p->depth, (long long)p->width, count);
+    (void)report_fail(r, "%d layers and parameters have no place in a vision transformer of %d "
+                      "blocks, %lld wide:", count, p->depth, (long long)p->width);
     put_groups(left, r);
     report_line(r, 0, "--rename THEIRS=OURS says what one is, --ignore PATTERN drops it. The rest "
                 "was read as:");
@@ -500,11 +481,11 @@ static bool ends_in(const structure_part *part, const char *name)
     return length >= size && !strcmp(part->path + length - size, name);
 }
 
-/* Its names, which other people's blocks hardly have all of. */
+/* Both of these names together are hardly anyone else's. */
 static bool are_torch_layers(const structure_parts *p)
 {
-    return ends_in(in_block(p, 0, "attn.qkv"), "self_attn.in_proj") &&
-           ends_in(in_block(p, 0, "mlp.fc1"), "linear1");
+    return ends_in(structure_with_role(p, 0, "attn.qkv"), "self_attn.in_proj") &&
+           ends_in(structure_with_role(p, 0, "mlp.fc1"), "linear1");
 }
 
 static bool replace_tensors(new_tensors *n, structure *s)

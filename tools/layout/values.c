@@ -279,7 +279,9 @@ static bool read_item(checkpoint *c, const layout_item *item, int64_t first, int
 
 /* A product of two layers, a few rows of it at a time. */
 typedef struct folding {
-    const layout_item *proj, *qkv;
+    checkpoint *checkpoint;
+    const layout_item *proj, *qkv, *bias;   /* bias: NULL for a weight */
+    double divisor;
     int64_t inner, columns;   /* [rows, inner] times [inner, columns] */
     int64_t step;             /* rows of the second that are read together */
     float *rows, *values;     /* of the first, and of the second */
@@ -289,8 +291,9 @@ typedef struct folding {
 enum { FOLDED_ROWS = 16, FOLDED_VALUES = 65536 };
 
 /* Products of floats are exact in a double; sums are in the order of the inner dimension. */
-static bool fold_rows(checkpoint *c, const folding *f, int64_t first, int64_t rows, report *r)
+static bool sum_rows(const folding *f, int64_t first, int64_t rows, report *r)
 {
+    checkpoint *c = f->checkpoint;
     const int64_t v = 2 * f->inner;   /* after q and k */
     int64_t i, n, k, row, column;
     memset(f->sums, 0, (size_t)(rows * f->columns) * sizeof *f->sums);
@@ -310,18 +313,14 @@ static bool fold_rows(checkpoint *c, const folding *f, int64_t first, int64_t ro
 }
 
 /* Whole rows, each value rounded to float once. */
-static bool put_rows(checkpoint *c, const folding *f, const layout_item *item, int64_t first,
-                     int64_t rows, float *to, report *r)
+static bool put_rows(const folding *f, int64_t first, int64_t rows, float *to, report *r)
 {
-    const double divisor = item->divisor > 0 ? item->divisor : 1;
     float bias[FOLDED_ROWS] = { 0 };
     int64_t i;
-    if (!fold_rows(c, f, first, rows, r)) return false;
-    if (item->tensor.ndim == 1 &&
-        !layout_read(c, &item->folded[FOLDED_BIAS], first, rows, bias, r))
-        return false;
+    if (!sum_rows(f, first, rows, r)) return false;
+    if (f->bias && !layout_read(f->checkpoint, f->bias, first, rows, bias, r)) return false;
     for (i = 0; i < rows * f->columns; i++)
-        to[i] = (float)(f->sums[i] / divisor + (double)bias[i / f->columns]);
+        to[i] = (float)(f->sums[i] / f->divisor + (double)bias[i / f->columns]);
     return true;
 }
 
@@ -331,6 +330,9 @@ static bool read_folded(checkpoint *c, const layout_item *item, int64_t first, i
     folding f;
     int64_t done, rows;
     bool good;
+    f.checkpoint = c;
+    f.divisor = item->divisor > 0 ? item->divisor : 1;
+    f.bias = item->tensor.ndim == 1 ? &item->folded[FOLDED_BIAS] : NULL;
     f.proj = &item->folded[FOLDED_PROJ];
     f.qkv = &item->folded[FOLDED_QKV];
     f.inner = f.proj->dims[1];
@@ -344,7 +346,7 @@ static bool read_folded(checkpoint *c, const layout_item *item, int64_t first, i
     count /= f.columns;
     for (done = 0; good && done < count; done += rows) {
         rows = count - done < FOLDED_ROWS ? count - done : FOLDED_ROWS;
-        good = put_rows(c, &f, item, first + done, rows, to + done * f.columns, r);
+        good = put_rows(&f, first + done, rows, to + done * f.columns, r);
     }
     free(f.rows);
     free(f.values);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "model/choices.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -46,8 +47,8 @@ static bool assume(const assumer *a, setting_key key, double value, const char *
 
 /* === The network === */
 
-/* What the library's configurations may change is an assumption, what its code always does is
- * none; and of a model that anybody may have written everything is one. */
+/* What the library's configurations may change is an assumption; what its code always does is not.
+ * Where anyone may have written the model, all of it is. */
 static bool assume_defaults(const assumer *a)
 {
     static const struct { setting_key key; bool everywhere; } keys[] = {
@@ -83,8 +84,9 @@ static bool assume_evidence(const assumer *a)
     if (!seen->patch_order_read || settings_origin(a->all, SETTING_PATCH_ORDER) != FROM_TENSORS)
         return true;
     settings_get(a->all, SETTING_PATCH_ORDER, &order);
-    snprintf(why, sizeof why, "read from the weights: neighbouring pixels correlate by %.3f, in the "
-             "other order by %.3f", seen->patch_order_best, seen->patch_order_next);
+    snprintf(why, sizeof why,
+             "read from the weights: neighbouring pixels correlate by %.3f, in the other order by "
+             "%.3f", seen->patch_order_best, seen->patch_order_next);
     return assume(a, SETTING_PATCH_ORDER, order, why);
 }
 
@@ -102,7 +104,7 @@ static bool assume_usual(const assumer *a)
         return false;
     if (a->model->notes.chans_by_depth &&
         !assume(a, SETTING_IN_CHANS, a->model->stored.chans,
-                "what leaves a square of the values of a patch"))
+                "this makes patches square"))
         return false;
     return settings_origin(a->all, SETTING_ACTIVATION) >= 0 ||
            assume(a, SETTING_ACTIVATION, c->activation, "timm's usual");
@@ -165,13 +167,14 @@ static bool assume_structure(const assumer *a)
         { SETTING_POOL, c->has_cls_token, c->pool, "there is a class token" },
         { SETTING_ATTENTION, c->depth > 0 && a->seen->is_torch_attention, c->attention,
           a->seen->is_batch_second
-              ? "its attention has batch_first=False, so is taken to be given tokens first"
-              : "torch.nn's attention is given tokens first, or has batch_first=True" },
-        { SETTING_POOL_PREFIX, may_pool_prefix(c), c->pool_prefix, "the mean is of the patches" },
+              ? "its attention has batch_first=False, so it presumably gets tokens first"
+              : "torch.nn's attention presumably gets tokens first, or has batch_first=True" },
+        { SETTING_POOL_PREFIX, may_pool_prefix(c), c->pool_prefix,
+          "the usual mean is of the patches alone" },
         { SETTING_POSITIONS, a->model->stored.first_rows, c->positions, "the usual" },
         { SETTING_PATCH_ORDER, a->seen->patch_depth > 0 && !is_described(a),
           (int)a->all[FROM_TENSORS].value[SETTING_PATCH_ORDER],
-          "the order that this layout has" },
+          "as this layout has it" },
         { SETTING_ATTN_ROOT, c->depth > 0 && !a->seen->is_torch_attention && !is_described(a) &&
           !is_told(a, SETTING_ATTN_SCALE), ATTN_ROOT_HEAD_DIM, "the usual" }
     };
@@ -182,7 +185,7 @@ static bool assume_structure(const assumer *a)
             return false;
     if (!assume_size(a) || !assume_side_by_side(a)) return false;
     return !c->has_final_norm || settings_origin(a->all, SETTING_FINAL_NORM) != FROM_TENSORS ||
-           assume(a, SETTING_FINAL_NORM, 1, "it is stored, so it is taken to be run");
+           assume(a, SETTING_FINAL_NORM, 1, "it is stored, so it is presumably used");
 }
 
 /* === Preprocessing === */
@@ -191,36 +194,27 @@ typedef struct text {
     char what[512], options[256];
 } text;
 
-static void append(char *to, size_t size, const char *more)
-{
-    const size_t used = strlen(to);
-    snprintf(to + used, size - used, "%s%s", used ? " " : "", more);
-}
-
 static void append_setting(const assumer *a, setting_key key, double value, text *t)
 {
-    char word[32], what[96], options[CHOICES_SIZE];
+    char word[32], options[CHOICES_SIZE];
     if (is_told(a, key)) return;
-    snprintf(what, sizeof what, "%s=%s", setting_rows[key].name, setting_text(key, value, word));
-    append(t->what, sizeof t->what, what);
-    append(t->options, sizeof t->options, options_of(key, options));
+    text_append(t->what, sizeof t->what, "%s%s=%s", *t->what ? " " : "", setting_rows[key].name,
+                setting_text(key, value, word));
+    text_append(t->options, sizeof t->options, "%s%s", *t->options ? " " : "",
+                options_of(key, options));
 }
 
 /* One value where all channels agree. */
 static void append_vector(const char *name, const float *values, int count, text *t)
 {
-    char what[64], option[32];
     int i, different = 0;
     for (i = 1; i < count; i++) different += values[i] != values[0];
-    for (i = 0; i < (different ? count : 1); i++) {
-        snprintf(what, sizeof what, "%.6g", (double)values[i]);
-        if (i > 0) snprintf(t->what + strlen(t->what), sizeof t->what - strlen(t->what), ",%s",
-                            what);
-        else snprintf(t->what + strlen(t->what), sizeof t->what - strlen(t->what), "%s%s=%s",
-                      *t->what ? " " : "", name, what);
-    }
-    snprintf(option, sizeof option, "--set %s=%c", name, *name == 'm' ? 'M' : 'S');
-    append(t->options, sizeof t->options, option);
+    text_append(t->what, sizeof t->what, "%s%s=%.6g", *t->what ? " " : "", name,
+                (double)values[0]);
+    for (i = 1; different && i < count; i++)
+        text_append(t->what, sizeof t->what, ",%.6g", (double)values[i]);
+    text_append(t->options, sizeof t->options, "%s--set %s=%c", *t->options ? " " : "", name,
+                *name == 'm' ? 'M' : 'S');
 }
 
 static bool is_vector_told(const assumer *a, bool is_std)
@@ -249,7 +243,7 @@ static bool assume_preprocessing(const assumer *a)
         append_setting(a, SETTING_CROP_PCT, crop_pct, &t);
     append_setting(a, SETTING_CROP_MODE, c->crop_mode, &t);
     append_setting(a, SETTING_INTERPOLATION, c->interpolation, &t);
-    snprintf(why, sizeof why, "nothing says how images were prepared: %s%s%s",
+    snprintf(why, sizeof why, "%s%s%s; nothing says how images were prepared",
              by_library && !a->seen->library ? "the usual" : "as ",
              !by_library ? "timm" : a->seen->library ? a->seen->library : "",
              by_library && !a->seen->library ? "" : " has it");

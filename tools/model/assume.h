@@ -1,5 +1,5 @@
-/* assume.h - what a model is taken to be although nothing says it: neither its tensors nor a name,
- * a configuration or an option.
+/* assume.h - what is assumed of a model where neither its tensors nor a name, a configuration or an
+ * option says it.
  */
 #ifndef ASSUME_H
 #define ASSUME_H

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
+
 enum {
     MAX_FINDINGS = 128,
     ITEM_SIZE = 4096,      /* of a line: names have up to 1024 letters */
@@ -131,12 +133,6 @@ static bool next_word(const char **at, char *word, size_t size)
     return length > 0;
 }
 
-static void append(char *text, size_t size, const char *before, const char *more)
-{
-    const size_t used = strlen(text);
-    snprintf(text + used, size - used, "%s%s", before, more);
-}
-
 /* Options that follow each other are all needed; of those with a word or a comma between them one
  * is, and other values of the same setting join those before. */
 static void add_options(char *give, size_t size, const char *options)
@@ -153,11 +149,10 @@ static void add_options(char *give, size_t size, const char *options)
             value[strcspn(value, ",;")] = '\0';
         }
         if (length > 0 && (!either || !*key)) {
-            append(give, size, " ", word);
-            append(give, size, " ", value);
+            text_append(give, size, " %s %s", word, value);
             snprintf(key, sizeof key, "%.*s", (int)length, value);
         } else if (length > 0 && !strncmp(value, key, length)) {
-            append(give, size, "|", value + length);
+            text_append(give, size, "|%s", value + length);
         }
         either = comma || length == 0;
     }
@@ -229,8 +224,9 @@ static bool refuse_one(const findings *f, report *r)
         return report_fail(r, "%s%s%s", item->what, *item->why ? "; " : "", item->why);
     }
     item = f->asked.count > 0 ? &f->asked.items[0] : &f->assumed.items[0];
-    return report_fail(r, "%s%s: %s; give %s", f->asked.count > 0 ? "" : "--strict: nothing says ",
-                       item->what, item->why, item->options);
+    return report_fail(r, "%s%s: %s; give %s",
+                       f->asked.count > 0 ? "" : "--strict refuses to assume ", item->what,
+                       item->why, item->options);
 }
 
 bool findings_refuse(const findings *f, bool strict, report *r)

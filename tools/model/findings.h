@@ -1,5 +1,5 @@
-/* findings.h - what a conversion takes although nothing says it, and what it must ask. Both are
- * collected, so that the user hears of all of it at once.
+/* findings.h - what a conversion assumes, what it must ask, and what is wrong with the tensors. All
+ * of it is collected, so that one message can tell the user everything.
  */
 #ifndef FINDINGS_H
 #define FINDINGS_H

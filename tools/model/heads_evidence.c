@@ -1,7 +1,7 @@
 #include "model/heads_evidence.h"
 
 #include <stdio.h>
-#include <string.h>
+#include "base/text.h"
 
 static const double least_hint = 3;   /* one model in ten without any heads scores so much */
 
@@ -24,29 +24,27 @@ static int next_above(const heads_evidence *evidence, int heads)
 }
 
 /* In rising order. */
-static size_t put_numbers(const heads_evidence *evidence, char *text, size_t used)
+static void append_numbers(const heads_evidence *evidence, char text[HEADS_TEXT])
 {
     int heads = next_above(evidence, 0), next;
     const char *between = "";
     for (; heads; heads = next) {
         next = next_above(evidence, heads);
-        used += (size_t)snprintf(text + used, HEADS_TEXT - used, "%s%d", between, heads);
+        text_append(text, HEADS_TEXT, "%s%d", between, heads);
         between = next && next_above(evidence, next) ? ", " : " or ";
     }
-    return used;
 }
 
 const char *heads_option(const heads_evidence *evidence, char text[HEADS_TEXT])
 {
     const heads_candidate *best = evidence->ranked;
-    size_t used = (size_t)snprintf(text, HEADS_TEXT, "--set num_heads=N");
+    snprintf(text, HEADS_TEXT, "--set num_heads=N");
     if (evidence->count < 2) return text;
-    used += (size_t)snprintf(text + used, HEADS_TEXT - used, " (");
-    used = put_numbers(evidence, text, used);
+    text_append(text, HEADS_TEXT, " (");
+    append_numbers(evidence, text);
     if (best->score >= least_hint)
-        used += (size_t)snprintf(text + used, HEADS_TEXT - used,
-                                 "; the weights hint at %d: %.1f, then %d: %.1f", best[0].heads,
-                                 best[0].score, best[1].heads, best[1].score);
-    snprintf(text + used, HEADS_TEXT - used, ")");
+        text_append(text, HEADS_TEXT, "; the weights hint at %d: %.1f, then %d: %.1f",
+                    best[0].heads, best[0].score, best[1].heads, best[1].score);
+    text_append(text, HEADS_TEXT, ")");
     return text;
 }

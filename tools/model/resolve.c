@@ -271,7 +271,7 @@ static bool resolve_heads(resolver *m, report *r)
         c->num_heads = (int)(inner / c->head_dim);
     put_assumed_heads(m, inner == c->embed_dim ? arch_heads_of_width(c->embed_dim) : 0);
     if (c->num_heads == 0 && !ask_heads(m, inner, r)) return false;
-    if (c->num_heads == 0) c->num_heads = 1;   /* until somebody answers */
+    if (c->num_heads == 0) c->num_heads = 1;   /* until there is an answer */
     if (inner % c->num_heads != 0 || inner / c->num_heads > INT_MAX)
         return report_fail(r, "num_heads %d does not divide the width of attention, %lld",
                            c->num_heads, (long long)inner);

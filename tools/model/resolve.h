@@ -8,8 +8,8 @@
 #include <stdint.h>
 
 #include "base/report.h"
-#include "model/heads_evidence.h"
 #include "model/findings.h"
+#include "model/heads_evidence.h"
 #include "model/rope.h"
 #include "model/settings.h"
 #include "vit.h"
@@ -23,7 +23,7 @@ typedef struct settings_seen {
     int64_t patch_depth;      /* columns of a 2-D patch_embed.proj.weight, the old form; else 0 */
     bool patch_order_read;    /* from the weights: the mean correlation of neighbouring pixels in */
     double patch_order_best, patch_order_next;   /* the order that was found, and in the other */
-    heads_evidence heads;             /* in the weights, where nobody says it */
+    heads_evidence heads;             /* in the weights; read if no source says it */
     bool by_default[SETTING_COUNT];   /* no source said it: it is what the layout's library does */
     bool mean_by_default, std_by_default;
     const char *library;      /* that library */

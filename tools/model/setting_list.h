@@ -208,7 +208,7 @@
       "bias of the qkv projection")                                                              \
     X(QKV_ORDER, qkv_order, WORD, NO_FIELD, 0, NEITHER, "of query, key and value in a weight")   \
     X(QKV_INTERLEAVE, qkv_interleave, WORD, NO_FIELD, 0, NEITHER,                                \
-      "whether each head, or value of a head, has its own")                                      \
+      "how the rows of q, k and v alternate in one weight")                                      \
     X(QK_NORM, has_qk_norm, FLAG("blocks.0.attn.q_norm.weight", "norm of q and k"), COPIED, 0,   \
       BOTH, "norm of queries and keys")                                                          \
     X(ROPE_TYPE, rope_type, WORD, NO_FIELD, ROPE_NONE, NEITHER, "rotary positions")              \

@@ -101,7 +101,6 @@ static const struct {
     { "global_pool", SETTING_POOL },
     { "pool_include_prefix", SETTING_POOL_PREFIX },
     { "representation_size", SETTING_REPRESENTATION_DIM },
-    { "representation_activation", SETTING_REPRESENTATION_ACTIVATION },
     { "heads", SETTING_NUM_HEADS },
     { "use_fc_norm", SETTING_FC_NORM },
     { "use_pre_transformer_norm", SETTING_PRE_NORM },

@@ -532,8 +532,8 @@ static bool arch_same_letter(char a, char b)
     return tolower((unsigned char)a) == b || (a == '-' && b == '_');
 }
 
-/* Levenshtein's edit distance, one row at a time. Names are shortened more often than misspelt: what
- * `name` lacks costs little, what it has besides much, and a missing end nothing. */
+/* Levenshtein's edit distance, one row at a time. Names are shortened more often than misspelt:
+ * what `name` lacks costs little, what it has besides much, and a missing end nothing. */
 static size_t arch_distance(const char *name, const char *full)
 {
     enum { LACKS = 1, OTHER = 5 };

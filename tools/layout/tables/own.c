@@ -1,5 +1,5 @@
-/* own.c - ViTs of people's own, whose tensors structure_*.c have found and named. Not in LAYOUT_LIST:
- * no key tells these checkpoints from others.
+/* own.c - ViTs that people wrote themselves, whose tensors structure_*.c found and named. They are
+ * not in LAYOUT_LIST: no key tells these checkpoints from others.
  */
 #include "layout/tables/tables.h"
 
@@ -63,7 +63,7 @@ static const layout_default torch_defaults[] = { USUAL, { NULL, NULL } };
 
 /* What a head of two layers has between them. */
 #define BETWEEN                                                                                  \
-    { SETTING_REPRESENTATION_ACTIVATION, "--set representation_act=tanh|gelu|relu|none "  \
+    { SETTING_REPRESENTATION_ACTIVATION, "--set representation_act=tanh|gelu|relu|none "         \
       "(between the head's two layers)", ":pre_logits.fc.weight" }
 
 static const layout_question own_questions[] = {
@@ -79,7 +79,7 @@ static const layout_question torch_questions[] = {
     { SETTING_COUNT, NULL, NULL }
 };
 
-#define FOUND .probe = "blocks.0.attn.proj.weight", .prefixes = prefixes, .blocks = blocks,       \
+#define FOUND .probe = "blocks.0.attn.proj.weight", .prefixes = prefixes, .blocks = blocks,      \
               .rules = rules, .is_open = true
 
 const layout layout_own = {
