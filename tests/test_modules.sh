@@ -59,14 +59,14 @@ told=(--set pool=avg --set patch_order=chw)
 for file in overlap_conv.pt overlap_linear.pt; do
     if logits $file "${told[@]}"; then pass; else fail $file; fi
     says "patches 2 pixels apart"
-    says "img_size=8x8, 3 x 3 patches of 4 pixels, with this patch_stride"
+    says "img_size=8x8: 3 x 3 patches of 4 pixels, with this patch_stride"
 done
 if logits overlap_padded.pt "${told[@]}"; then fail "overlap_padded.pt"; else pass; fi
 says "cut cuts patches out of a padded input, which vit.h does not"
 if logits overlap_uneven.pt "${told[@]}"; then fail "overlap_uneven.pt"; else pass; fi
 says "embed has strides that differ"
 if logits overlap_uneven.pt "${told[@]}" --set patch_stride=4; then pass; else fail "told"; fi
-says "img_size=12x12, 3 x 3 patches of 4 pixels, side by side"
+says "img_size=12x12: 3 x 3 patches of 4 pixels, side by side"
 
 # what the user says comes first
 if logits whole.pt --set activation=relu && ! cmp -s logits.npy expected.npy; then pass

@@ -104,10 +104,6 @@ bool checkpoint_add_attribute(checkpoint *c, const char *module, const char *nam
  * limited, to 32 times the file and 16 MiB: one part of a file could be decoded many times. */
 uint8_t *checkpoint_add_block(checkpoint *c, uint64_t size, report *r);
 
-/* Bytes of a storage that is not deflated. */
-bool checkpoint_read_bytes(const checkpoint *c, const checkpoint_storage *storage, uint64_t offset,
-                           void *destination, size_t size, report *r);
-
 /* === For open.c === */
 
 /* Sorts the tensors by name, when all are there; refuses two of one name. */

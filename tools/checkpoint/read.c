@@ -59,8 +59,9 @@ static void checkpoint_swap_bytes(uint8_t *raw, size_t count, size_t size)
 
 /* === Bytes of a storage === */
 
-bool checkpoint_read_bytes(const checkpoint *c, const checkpoint_storage *storage, uint64_t offset,
-                           void *destination, size_t size, report *r)
+/* Of a storage that is not deflated. */
+static bool checkpoint_read_bytes(const checkpoint *c, const checkpoint_storage *storage,
+                                  uint64_t offset, void *destination, size_t size, report *r)
 {
     offset += storage->bytes.offset;
     if (!storage->memory)

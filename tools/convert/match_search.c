@@ -155,7 +155,9 @@ static bool evaluate(match_search *s, match_try *t, report *r)
         t->signature = same->signature;
         return true;
     }
-    if (!may_fit(s, r) || !match_model_load(s->model, r) || !has_output(s, r) || !measure(s, t, r)) return false;
+    if (!may_fit(s, r) || !match_model_load(s->model, r) || !has_output(s, r) ||
+        !measure(s, t, r))
+        return false;
     t->signature = s->model->signature;
     return true;
 }

@@ -399,7 +399,7 @@ static bool plan_stored(const layout_map *map, const settings_resolved *model, l
     match = find_match(map, &model->config, name);
     item->block = match.block;
     if (!match.rule)
-        return report_fail(r, "%s %s: the %s layout has no such tensor", name,
+        return report_fail(r, "%s %s: %s has no such tensor", name,
                            describe_dims(item, expected), map->layout->name);
     if (!match.found) return missing_part(map, item, r);
     return plan_sources(map, &match, model, item, r);

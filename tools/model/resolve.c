@@ -302,7 +302,8 @@ static int stride_of(const vit_config *c)
                        (c->stem_stage3 > 0) + (c->stem_stage4 > 0));
 }
 
-int settings_patch_step(const vit_config *c)
+/* Pixels from one patch to the next. */
+static int patch_step(const vit_config *c)
 {
     return c->patch_stride ? c->patch_stride : c->patch_size;
 }
@@ -323,7 +324,7 @@ static int grid_side(const vit_config *c, double pixels)
 /* The smallest side with so many patches. */
 static double pixels_of(const vit_config *c, int patches)
 {
-    return (patches - 1.0) * settings_patch_step(c) + c->patch_size;
+    return (patches - 1.0) * patch_step(c) + c->patch_size;
 }
 
 /* The grid of the input size that a source gives. */
@@ -396,7 +397,7 @@ static bool ask_for_rows(const resolver *m, report *r)
     if (stored->position_rows <= prefix) return report_fail(r, "%s", why);
     return ask_for_lack(m, "img_size", why,
                         choices_of_size(stored->position_rows - prefix, patch,
-                                        settings_patch_step(m->config), options), r);
+                                        patch_step(m->config), options), r);
 }
 
 /* Which grid the positions form, and whether the prefix tokens have some too. Sources count in

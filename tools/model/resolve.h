@@ -73,9 +73,6 @@ bool settings_resolve(const settings all[FROM_COUNT], const settings_seen *seen,
                       const patch_request *wanted, settings_resolved *model, findings *f,
                       report *r);
 
-/* Pixels from one patch to the next. */
-int settings_patch_step(const vit_config *c);
-
 /* Input pixels, along a side, for one pixel of the feature map that a stem makes; 1 without one. */
 int settings_stem_stride(const settings *s);
 
