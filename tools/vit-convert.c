@@ -74,6 +74,7 @@ static int convert(const arguments *a)
     } else if (!convert_run(c, &r)) {
         status = CLI_FAILED;
         if (a->convert.plan) mapping_print_names(c);
+        if (findings_only_ask(&c->found) && !a->convert.strict) convert_report_findings(c, PROGRAM);
     } else {
         convert_report_findings(c, PROGRAM);
         if (a->json) convert_report_json(c);

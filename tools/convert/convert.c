@@ -175,7 +175,9 @@ static bool find_layout(conversion *c, report *r)
     if (r->no_memory || (detected && !layout_check_features(&c->map, ignore, r))) return false;
     if (detected && !layout_falls_short(&c->map, ignore)) return true;
     if (detected) is_close = layout_knows_most(&c->map);
-    if (is_close && !c->map.layout->is_open) return detected;
+    if (is_close && !c->map.layout->is_open &&
+        (!detected || layout_has(&c->map, "blocks.0.attn.qkv.weight")))
+        return detected;
     if (structure_find(c->checkpoint, ignore, &c->structure, &by_structure))
         return use_structure(c, r);
     if (is_close && !by_structure.no_memory) return detected;
@@ -243,7 +245,7 @@ static bool match_settings(conversion *c, report *r)
     settings_get(c->all, SETTING_NUM_CLASSES, &classes);
     c->model.config.num_classes = (int)classes;
     if (c->options->match_folder && !read_labels(c, r)) return false;
-    return match_run(c, r);
+    return match_run(c, r) && (match_assume(c->match, &c->found) || report_no_memory(r));
 }
 
 /* Everything but the weights themselves. What stands in the way comes in one message. */

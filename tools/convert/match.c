@@ -330,6 +330,25 @@ bool match_run(conversion *c, report *r)
 
 /* === Reports === */
 
+static bool is_assumed(const settled *f)
+{
+    return f->by_folder && f->equals[0];
+}
+
+bool match_assume(const match *m, findings *f)
+{
+    char why[2 * MATCH_TEXT], option[MATCH_TEXT + 16];
+    int i;
+    for (i = 0; m && i < m->count; i++) {
+        const settled *s = &m->settled_rows[i];
+        if (!is_assumed(s)) continue;
+        snprintf(why, sizeof why, "on the labelled pictures %s is not clearly worse", s->next);
+        snprintf(option, sizeof option, "--set %s", s->next);
+        if (!findings_assume(f, s->value, why, option)) return false;
+    }
+    return true;
+}
+
 void match_put_provenance(const match *m, FILE *file)
 {
     int i;
@@ -343,8 +362,8 @@ void match_put_provenance(const match *m, FILE *file)
                 paths_file_name(m->folder), m->pictures, m->right, m->loss);
     for (i = 0; i < m->count; i++) {
         const settled *f = &m->settled_rows[i];
-        const bool is_assumed = f->by_folder && f->equals[0];
-        fprintf(file, "%s: %s", is_assumed ? "assumed" : "matched", f->value);
+        if (is_assumed(f)) continue;   /* and in the file as such */
+        fprintf(file, "matched: %s", f->value);
         if (f->equals[0]) fprintf(file, " (%s fits equally)", f->equals);
         fputc('\n', file);
     }
@@ -353,10 +372,10 @@ void match_put_provenance(const match *m, FILE *file)
 static void print_settled(const settled *f)
 {
     printf("%-15s %s", "", f->value);
-    if (f->next[0] && !(f->by_folder && f->equals[0]))
+    if (f->next[0] && !is_assumed(f))
         printf("; next: %s, %s %.2g", f->next, f->by_folder ? "cross-entropy" : "error",
                f->next_score);
-    if (f->by_folder && f->equals[0])
+    if (is_assumed(f))
         printf(", assumed: %s, cross-entropy %.4g, is not clearly worse", f->next, f->next_score);
     else if (f->equals[0])
         printf("; fits equally: %s", f->equals);

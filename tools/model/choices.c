@@ -30,7 +30,7 @@ const char *choices_of_words(setting_key key, const char *others, char text[CHOI
 
 const char *choices_of_heads(int64_t width, const char *others, char text[CHOICES_SIZE])
 {
-    const int64_t narrowest = width < 64 ? 2 : 8;   /* heads in practice */
+    const int64_t narrowest = width < 8 ? 1 : width < 64 ? 2 : 8;   /* heads in practice */
     int numbers[MAX_CHOICES], count = 0, heads;
     for (heads = 1; heads <= 64 && count < MAX_CHOICES; heads++)
         if (width % heads == 0 && width / heads >= narrowest) numbers[count++] = heads;

@@ -96,6 +96,11 @@ bool findings_take(findings *f, report *r)
     return good;
 }
 
+bool findings_only_ask(const findings *f)
+{
+    return f->asked.count > 0 && f->wrong.count == 0;
+}
+
 bool findings_are_open(const findings *f)
 {
     return f->asked.count > 0 || f->wrong.count > 0;
