@@ -194,7 +194,7 @@ static void inspect_heads(const layout_map *map, settings *s, settings_seen *see
     if (heads > 0)
         seen->relative_positions = (int)(count_of(map, "blocks.0.attn.rel_pos") / heads);
     if (!layout_peek(map, "blocks.0.attn.qkv.weight", 0, &part, &axes)) return;
-    seen->is_torch_attention = strstr(part.info->name, "in_proj_weight") != NULL;
+    seen->is_torch_attention = strstr(part.info->stored_name, "in_proj_weight") != NULL;
     if (!axes) return;
     put_size(s, SETTING_NUM_HEADS, layout_axis_size(axes, &part.view, 'h'));
     put_size(s, SETTING_HEAD_DIM, layout_axis_size(axes, &part.view, 'k'));

@@ -66,6 +66,7 @@ const layout layout_lucidrains = {
     .probe = "to_patch_embedding.1.weight",
     .when = { "pos_embedding" },
     .prefixes = layout_wrappers, .blocks = lucidrains_blocks, .rules = lucidrains_rules,
+    .is_open = true,
     .defaults = lucidrains_defaults, .questions = lucidrains_questions
 };
 
@@ -103,6 +104,7 @@ const layout layout_simple_vit = {
     .name = "SimpleViT of vit-pytorch",
     .probe = "to_patch_embedding.1.weight",
     .prefixes = layout_wrappers, .blocks = lucidrains_blocks, .rules = simple_vit_rules,
+    .is_open = true,
     .defaults = simple_vit_defaults, .questions = simple_vit_questions
 };
 
