@@ -4,8 +4,8 @@
  *
  *     test_match [tests/data [MODELS [CHANGES]]]
  *
- * Each model has at most CHANGES settings other than the likeliest (3, a few more where such a model
- * cannot be). With all of them changed, the search may take minutes, and does not find each one.
+ * Each model has at most CHANGES settings other than the likeliest (3; a few more where there is no
+ * such model). With all of them changed, the search may take minutes, and some are not found.
  */
 #define _POSIX_C_SOURCE 200809L
 

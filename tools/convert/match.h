@@ -21,7 +21,8 @@ bool match_run(conversion *c, report *r);
 
 void match_free(match *m);
 
-/* What labelled pictures could not tell from the next value is an assumption. False: out of memory. */
+/* What labelled pictures could not tell from the next value is an assumption. False: out of
+ * memory. */
 bool match_assume(const match *m, findings *f);
 
 /* What was found; nothing for NULL. Labelled pictures that cannot tell two values apart leave an

@@ -42,7 +42,7 @@ bool findings_has_asked(const findings *f, const char *what);
 /* Is there anything that must be told or put right first? */
 bool findings_are_open(const findings *f);
 
-/* Is nothing wrong, but something asked? What is assumed then is worth knowing before the answer. */
+/* Is nothing wrong, but something asked? Then it helps to know what is assumed besides. */
 bool findings_only_ask(const findings *f);
 
 /* One failure about everything that is open and, if strict, assumed. Returns false. */
