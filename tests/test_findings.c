@@ -149,7 +149,8 @@ static void test_choices(void)
                   "--set num_heads=N (1, 2, 3, 4, 6, 8, 12, 16 or 24)");
     check_choices(choices_of_heads(8, ", --arch NAME", text),
                   "--set num_heads=N (1, 2 or 4), --arch NAME");
-    check_choices(choices_of_heads(1, "", text), "--set num_heads=N");
+    check_choices(choices_of_heads(1, "", text), "--set num_heads=N (1)");
+    check_choices(choices_of_heads(4, "", text), "--set num_heads=N (1, 2 or 4)");
     check_choices(choices_of_chans(32, text), "--set in_chans=N (2, 8 or 32)");
     check_choices(choices_of_chans(49, text), "--set in_chans=N (1)");
     check_choices(choices_of_size(6, 4, 4, text), "--img-size HxW (4x24, 8x12, 12x8, 24x4)");
