@@ -28,6 +28,7 @@
 #include "model/settings.h"
 #include "model/sincos.h"
 #include "model/timm_names.h"
+#include "conversion.h"
 #include "test.h"
 #include "tiny_model.h"
 #include "vit.h"
@@ -979,18 +980,6 @@ static void test_settings(void)
     settings_start(&s, "--set");
     CHECK(settings_parse(&s, "mean=0.1,0.2,0.25", r) && s.mean_count == 3 && s.mean[2] == 0.25);
     CHECK(settings_parse(&s, "std=2", r) && s.std_count == 1 && s.std[0] == 2);
-}
-
-/* With an answer to every question. */
-static bool resolved(const settings all[FROM_COUNT], const settings_seen *seen,
-                     settings_resolved *model, report *r)
-{
-    static const patch_request as_stored;
-    findings found = { { NULL, 0, 0 }, { NULL, 0, 0 }, { NULL, 0, 0 } };
-    bool good = settings_resolve(all, seen, &as_stored, model, &found, r);
-    if (good && findings_are_open(&found)) good = findings_refuse(&found, false, r);
-    findings_free(&found);
-    return good;
 }
 
 /* A model as the tensors show it: 192 wide, two blocks, a grid of 14 x 14. */

@@ -8,6 +8,7 @@
 #include "model/describe.h"
 #include "model/resolve.h"
 #include "model/settings.h"
+#include "conversion.h"
 #include "test.h"
 #include "vit.h"
 
@@ -26,18 +27,6 @@ static void plain_model(settings all[FROM_COUNT], settings_seen *seen)
     settings_put(tensors, SETTING_DEPTH, 2);
     settings_put(tensors, SETTING_NUM_CLASSES, 10);
     settings_put(tensors, SETTING_NORM_TYPE, VIT_LAYER_NORM);
-}
-
-/* With an answer to every question. */
-static bool resolved(const settings all[FROM_COUNT], const settings_seen *seen,
-                     settings_resolved *model, report *r)
-{
-    static const patch_request as_stored;
-    findings found = { { NULL, 0, 0 }, { NULL, 0, 0 }, { NULL, 0, 0 } };
-    bool good = settings_resolve(all, seen, &as_stored, model, &found, r);
-    if (good && findings_are_open(&found)) good = findings_refuse(&found, false, r);
-    findings_free(&found);
-    return good;
 }
 
 static vit_config plain_config(void)

@@ -26,8 +26,6 @@
 
 enum { MAX_MATRICES = 16 };
 
-static const char by_name[] = "by its name";
-static const char by_shape[] = "by its shape";
 static const char by_number[] = "by the number in its name";
 static const char by_order[] = "by its place in the file";
 
@@ -144,19 +142,20 @@ static void name_by_words(structure_parts *p)
     structure_part *fused = only_one(p, FUSED_WORDS, "out");
     const bool three = q && k && v && rows_of(q) == rows_of(k) && rows_of(k) == rows_of(v);
     if (three && fused && fused->rows == 3 * p->width && q->rows == p->width) {
-        structure_name(q, "attn.before.q", by_name);   /* in front of nn.MultiheadAttention */
-        structure_name(k, "attn.before.k", by_name);
-        structure_name(v, "attn.before.v", by_name);
-        structure_name(fused, "attn.qkv", by_name);
+        /* in front of nn.MultiheadAttention */
+        structure_name(q, "attn.before.q", structure_by_name);
+        structure_name(k, "attn.before.k", structure_by_name);
+        structure_name(v, "attn.before.v", structure_by_name);
+        structure_name(fused, "attn.qkv", structure_by_name);
     } else if (three) {
-        structure_name(q, "attn.q", by_name);
-        structure_name(k, "attn.k", by_name);
-        structure_name(v, "attn.v", by_name);
+        structure_name(q, "attn.q", structure_by_name);
+        structure_name(k, "attn.k", structure_by_name);
+        structure_name(v, "attn.v", structure_by_name);
     } else if (q && kv && rows_of(kv) == 2 * rows_of(q)) {
-        structure_name(q, "attn.q", by_name);
-        structure_name(kv, "attn.kv", by_name);
+        structure_name(q, "attn.q", structure_by_name);
+        structure_name(kv, "attn.kv", structure_by_name);
     } else if (fused && rows_of(fused) % 3 == 0) {
-        structure_name(fused, "attn.qkv", by_name);
+        structure_name(fused, "attn.qkv", structure_by_name);
         if (structure_says(fused, "kqv")) p->result->assignment = "qkv_order=kqv";
     }
 }
@@ -207,7 +206,7 @@ static bool name_fused(const structure_parts *p, const matrix_list *list)
         if (cols_of(p, list->items[i]) != p->width || rows % 3 != 0 ||
             !has_shape(p, list->items[i + 1], p->width, rows / 3))
             continue;
-        structure_name(list->items[i], "attn.qkv", by_shape);
+        structure_name(list->items[i], "attn.qkv", structure_by_shape);
         return true;
     }
     return false;
@@ -221,7 +220,7 @@ static bool name_fused_alone(const structure_parts *p, const matrix_list *list)
         if (!has_shape(p, list->items[i], 3 * p->width, p->width) ||
             structure_says(list->items[i], MLP_WORDS) || !is_mlp(p, list, list->items[i]))
             continue;
-        structure_name(list->items[i], "attn.qkv", by_shape);
+        structure_name(list->items[i], "attn.qkv", structure_by_shape);
         return true;
     }
     return false;
@@ -307,7 +306,9 @@ static bool name_projection(structure_parts *p)
     if (most == -100) return false;
     if (tied && !structure_order_tells(p, alike, 2, "attention's projection and the MLP"))
         return true;
-    if (best) structure_name(best, "attn.proj", tied ? by_order : most > 0 ? by_name : by_shape);
+    if (best)
+        structure_name(best, "attn.proj", tied ? by_order : most > 0 ? structure_by_name
+                                                                     : structure_by_shape);
     return true;
 }
 
@@ -318,7 +319,7 @@ static void name_gated(matrix_list *list, structure_parts *p)
     int i;
     for (i = 0; i < 3; i++) {
         structure_part *part = list->items[i];
-        if (part->rows == p->width) structure_name(part, "mlp.fc2", by_shape);
+        if (part->rows == p->width) structure_name(part, "mlp.fc2", structure_by_shape);
         else if (!gate && !structure_says(part, "up")) gate = part;
         else if (!up) up = part;
         else gate = part;
@@ -327,8 +328,8 @@ static void name_gated(matrix_list *list, structure_parts *p)
     two[1] = two[0] == up ? gate : up;
     is_named = structure_says(two[0], GATE_WORDS) || structure_says(two[1], "up");
     if (!is_named && !structure_order_tells(p, two, 2, "the gate and what it multiplies")) return;
-    structure_name(two[0], "mlp.gate", is_named ? by_name : by_order);
-    structure_name(two[1], "mlp.up", is_named ? by_name : by_order);
+    structure_name(two[0], "mlp.gate", is_named ? structure_by_name : by_order);
+    structure_name(two[1], "mlp.up", is_named ? structure_by_name : by_order);
     if (!is_named)
         structure_note_add(p->result, "the first of a gated MLP's layers as the gate",
                            "their names do not tell", "--rename THEIRS=OURS");
@@ -344,12 +345,12 @@ static int first_by_words(structure_part *const *two, const char *before, const 
 
 static void name_two(structure_parts *p, structure_part *const *two)
 {
-    const char *why = by_shape;
+    const char *why = structure_by_shape;
     int first = two[0]->cols != p->width || two[1]->rows != p->width;
     if (two[0]->rows == two[0]->cols) {
         first = first_by_words(two, "in input expand up first hidden intermediate",
                                "out output contract down second");
-        why = first < 0 ? by_order : by_name;
+        why = first < 0 ? by_order : structure_by_name;
         if (first < 0 && !structure_order_tells(p, two, 2, "the two layers of the MLP")) return;
         if (first < 0) first = structure_last_number(two[0]) > structure_last_number(two[1]);
     }
@@ -399,14 +400,14 @@ static bool is_in_order(structure_parts *p, structure_part *const *two, const ch
     if (!attention) attention = with_role(p, "attn.q");
     a = place_of(two[0], attention, mlp);
     b = place_of(two[1], attention, mlp);
-    *why = by_name;
+    *why = structure_by_name;
     if (a != b) return a > b;
     a = structure_last_number(two[0]);
     b = structure_last_number(two[1]);
     *why = by_number;
     if (a != b) return a < b;
     a = first_by_words(two, "before pre input first", "after post output second");
-    *why = a < 0 ? by_order : by_name;
+    *why = a < 0 ? by_order : structure_by_name;
     if (a < 0) (void)structure_order_tells(p, two, 2, "attention's and the MLP's");
     return a <= 0;
 }
@@ -430,7 +431,7 @@ static void name_head_norms(structure_parts *p)
                            : structure_says(part, KEY_WORDS " knorm") ? "attn.k_norm" : NULL;
         if (role && is_open(part) && (part->kind == PART_NORM || part->kind == PART_VECTOR) &&
             !with_role(p, role))
-            structure_name(part, role, by_name);
+            structure_name(part, role, structure_by_name);
     }
 }
 
@@ -441,14 +442,14 @@ static void name_norms(structure_parts *p)
     const structure_part *fc1 = with_role(p, "mlp.fc1");
     if (count == 2) name_pair(p, norms, "norm1", "norm2");
     if (count == 1 && fc1) {
-        structure_name(norms[0], "norm1+norm2", by_shape);
+        structure_name(norms[0], "norm1+norm2", structure_by_shape);
         structure_note_add(p->result, "one norm used twice in each block",
                            "there is only one for attention and MLP", "--rename THEIRS=OURS");
     } else if (count == 1) {
-        structure_name(norms[0], "norm1", by_shape);
+        structure_name(norms[0], "norm1", structure_by_shape);
     }
     if (fc1 && fc1->rows != p->width && list_norms(p, fc1->rows, norms, 1) == 1)
-        structure_name(norms[0], "mlp.norm", by_shape);
+        structure_name(norms[0], "mlp.norm", structure_by_shape);
 }
 
 static void name_scales(structure_parts *p)

@@ -9,6 +9,9 @@
 
 #include "layout/names.h"
 
+const char structure_by_name[] = "by its name";
+const char structure_by_shape[] = "by its shape";
+
 /* === Words === */
 
 static bool starts_word(const char *text, const char *at)

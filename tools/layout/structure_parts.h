@@ -83,4 +83,7 @@ int structure_last_number(const structure_part *part);
 
 void structure_note_add(structure *s, const char *what, const char *why, const char *option);
 
+/* Reasons for a role that blocks and the rest share. */
+extern const char structure_by_name[], structure_by_shape[];
+
 #endif

@@ -15,8 +15,6 @@
 
 enum { MAX_NORMS = 16 };
 
-static const char by_name[] = "by its name";
-static const char by_shape[] = "by its shape";
 static const char left_over[] = "the only one left";
 
 static bool is_open(const structure_part *part)
@@ -54,10 +52,10 @@ static void name_token(structure_parts *p, structure_part *part)
     if (!is_open(part) || !is_token(p, part)) return;
     if (structure_says(part, "mask masked")) drop(part, "of training alone");
     else if (structure_says(part, "dist distill distillation"))
-        name_once(p, part, "dist_token", by_name);
+        name_once(p, part, "dist_token", structure_by_name);
     else if (structure_says(part, "reg register registers"))
-        name_once(p, part, "reg_token", by_name);
-    else if (structure_says(part, CLASS_WORDS)) name_once(p, part, "cls_token", by_name);
+        name_once(p, part, "reg_token", structure_by_name);
+    else if (structure_says(part, CLASS_WORDS)) name_once(p, part, "cls_token", structure_by_name);
 }
 
 /* A bare parameter as long as a token that no word explains. */
@@ -101,7 +99,7 @@ static void name_linear_positions(structure_parts *p, structure_part *part)
                  "--rename '%.300s.*=pos_table.*' or --rename '%.300s.*=patch_added.*'",
                  part->path, (long long)part->rows, (long long)part->cols, (long long)part->cols,
                  other->path, part->path, part->path);
-    structure_name(part, "pos_embed.linear", by_name);
+    structure_name(part, "pos_embed.linear", structure_by_name);
     structure_note_add(p->result, "a linear layer as the table of positions",
                        "its name and shape say so", "--rename THEIRS=OURS");
 }
@@ -120,15 +118,15 @@ static void name_positions(structure_parts *p)
             return;
         }
         if (structure_says(part, "reg register registers") && table_rows(p, part) > 0)
-            name_once(p, part, "reg_token", by_name);
+            name_once(p, part, "reg_token", structure_by_name);
         else if (table_rows(p, part) > 0 && says && !by_words) by_words = part;
         else if (!any && table_rows(p, part) > 1 && part->is_bare && part->kind == PART_TABLE &&
                  part->weight->dims[part->weight->ndim - 1] == p->width &&
                  !structure_says(part, "patch weight proj projection linear w mask"))
             any = part;
     }
-    if (by_words) structure_name(by_words, "pos_embed", by_name);
-    else if (any) structure_name(any, "pos_embed", by_shape);
+    if (by_words) structure_name(by_words, "pos_embed", structure_by_name);
+    else if (any) structure_name(any, "pos_embed", structure_by_shape);
     any = with_role(p, "pos_embed");
     if (any) p->rows = table_rows(p, any);
 }
@@ -137,7 +135,7 @@ static void name_positions(structure_parts *p)
 
 static const char *patch_reason(const structure_part *part)
 {
-    return structure_says(part, PATCH_WORDS) ? by_name : by_shape;
+    return structure_says(part, PATCH_WORDS) ? structure_by_name : structure_by_shape;
 }
 
 /* The first open part of a kind whose rows are so many; 0: any. */
@@ -234,7 +232,7 @@ static void name_patch_added(structure_parts *p)
         if (is_open(part) && part->kind == PART_MATRIX && part->rows == first->rows &&
             part->cols == first->cols && !part->bias == !first->bias &&
             structure_says(part, "added"))
-            name_once(p, part, "patch_embed.added", by_name);
+            name_once(p, part, "patch_embed.added", structure_by_name);
     }
 }
 
@@ -247,7 +245,7 @@ static void name_patch_bias(structure_parts *p)
         structure_part *part = &p->parts[i];
         if (is_open(part) && part->kind == PART_VECTOR && part->rows == p->width &&
             structure_says(part, "bias b"))
-            name_once(p, part, "patch_embed.bias", by_name);
+            name_once(p, part, "patch_embed.bias", structure_by_name);
     }
 }
 
@@ -284,7 +282,7 @@ static void name_norm(const structure_parts *p, structure_part *part, bool has_c
     const char *role = norm_role(p, part, has_class);
     const bool says = in_head(part) || structure_says(part, AFTER_WORDS) ||
                       structure_says(part, BEFORE_WORDS);
-    if (role) name_once(p, part, role, says ? by_name : left_over);
+    if (role) name_once(p, part, role, says ? structure_by_name : left_over);
 }
 
 static void name_norms(const structure_parts *p)
@@ -308,17 +306,18 @@ static void name_head(structure_parts *p)
         structure_part *part = &p->parts[i];
         if (!is_open(part) || part->kind != PART_MATRIX) continue;
         if (structure_says(part, "dist distill distillation") && part->cols == p->width) {
-            name_once(p, part, "head_dist", by_name);
+            name_once(p, part, "head_dist", structure_by_name);
             continue;
         }
         if (count == 3) return;
         left[count++] = part;
     }
     if (count == 1 && (left[0]->cols == p->width || left[0]->cols == 2 * p->width)) {
-        structure_name(left[0], "head", structure_says(left[0], HEAD_WORDS) ? by_name : by_shape);
+        structure_name(left[0], "head", structure_says(left[0], HEAD_WORDS) ? structure_by_name
+                                                                           : structure_by_shape);
     } else if (count == 2 && left[0]->cols == p->width && left[1]->cols == left[0]->rows) {
-        structure_name(left[0], "pre_logits.fc", by_shape);
-        structure_name(left[1], "head", by_shape);
+        structure_name(left[0], "pre_logits.fc", structure_by_shape);
+        structure_name(left[1], "head", structure_by_shape);
     }
 }
 
