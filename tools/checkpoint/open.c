@@ -87,21 +87,29 @@ static bool probe_npz(const checkpoint_head *head)
     return probe_zip(head) && name_size >= 4 && head_has(head, 30 + name_size - 4, ".npy");
 }
 
-/* PROTO, perhaps FRAME, then LONG1 with the 10 bytes of 0x1950a86a20f9469cfc6c, STOP. */
+/* PROTO, perhaps FRAME, then LONG1 with the 10 bytes of 0x1950a86a20f9469cfc6c, STOP; or, before
+ * protocol 2, the number as text. */
 static bool probe_torch_legacy(const checkpoint_head *head)
 {
     static const uint8_t magic[13] = {
         0x8a, 10, 0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19, '.'
     };
     size_t at;
-    if (head->bytes[0] != 0x80) return false;
+    if (head->bytes[0] != 0x80) return head_has(head, 0, "L119547037146038801333356L\n.");
     for (at = 2; at + sizeof magic <= head->size && at <= 11; at += 9)
         if (memcmp(head->bytes + at, magic, sizeof magic) == 0) return true;
     return false;
 }
 
+/* PROTO; before protocol 2 a dict that goes to the memo, or the class of one. */
 static bool probe_pickle(const checkpoint_head *head)
 {
+    static const char *const starts[] = {
+        "(dp", "}q", "ccollections\n", "ccopy_reg\n", "ccopyreg\n"
+    };
+    size_t i;
+    for (i = 0; i < sizeof starts / sizeof *starts; i++)
+        if (head_has(head, 0, starts[i])) return true;
     return head->bytes[0] == 0x80 && head->bytes[1] <= 5;
 }
 

@@ -112,7 +112,7 @@ bool torch_add_array(torch_reader *t, const char *name, const pickle_value *valu
 
 /* Bytes in a pickle: where they lie in the source, or a decoded copy. */
 typedef struct torch_bytes {
-    const uint8_t *memory;           /* NULL: at `offset` of the source */
+    uint8_t *memory;                 /* NULL: at `offset` of the source */
     uint64_t offset, size;
 } torch_bytes;
 
