@@ -337,6 +337,10 @@ def main():
         "center": torch.ones(2)}, "opt": {"param_groups": [], "state": {"m": torch.ones(2)}}}
     write("several.pt", saved(several))
     expect("several.pt", "PyTorch zip", "model_ema.module", tensors)
+    for name, names in ("labels", ["bird", "cat", "dog"]), ("more_labels", ["a", "b", "c", "d"]):
+        write(name + ".pt", saved({"model": tensors, "class_to_idx": {
+            word: i for i, word in reversed(list(enumerate(names)))}}))
+        expect(name + ".pt", "PyTorch zip", "model", tensors)
     with tarfile.open(os.path.join(OUT, "one.tar"), "w", format=tarfile.USTAR_FORMAT) as t:
         for name, data in ("._one.pt", b"hidden"), ("./one.pt", saved(double, **legacy)):
             info = tarfile.TarInfo(name)

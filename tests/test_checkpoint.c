@@ -1130,6 +1130,52 @@ static void test_choices(void)
     }
 }
 
+/* Names of classes beside the state dict, in order; "": none that can be used. */
+static void test_labels(void)
+{
+#define BESIDE(ENTRY) DICT("}U\x01" "a" ONE "s" "s" ENTRY)
+#define CAT "U\x03" "cat"
+#define DOG "U\x03" "dog"
+    static const struct { const char *pickle; size_t size; const char *labels; } rows[] = {
+#define LABELS(ENTRY, EXPECTED) { BESIDE(ENTRY), sizeof BESIDE(ENTRY) - 1, EXPECTED }
+        LABELS("U\x0b" "class_names](" DOG CAT "e", "dog,cat,"),
+        LABELS("U\x07" "classes" CAT DOG "\x86", "cat,dog,"),
+        LABELS("U\x0c" "class_to_idx}(" DOG "K\x01" CAT "K\0u", "cat,dog,"),
+        LABELS("U\x0c" "idx_to_class}(K\x01" CAT "K\0" DOG "u", "dog,cat,"),
+        LABELS("U\x09label_map}(U\x01" "1" DOG "U\x01" "0" CAT "u", "cat,dog,"),
+        LABELS("U\x04" "args}U\x07" "classes](" DOG "es", "dog,"),
+        LABELS("U\x07" "classes](" CAT "esU\x06labels](" DOG "e", "cat,"),
+        LABELS("U\x07" "classesK\x02", ""),
+        LABELS("U\x07" "classes]", ""),
+        LABELS("U\x07" "classes](" CAT "K\x01" "e", ""),
+        LABELS("U\x07" "classes](U\x03" "a\nbe", ""),
+        LABELS("U\x0c" "class_to_idx}(" DOG "K\x01" CAT "K\x01u", ""),
+        LABELS("U\x0c" "class_to_idx}(" DOG "K\x01" CAT "K\x02u", ""),
+        LABELS("U\x0c" "class_to_idx}(" DOG "J\xff\xff\xff\xff" CAT "K\0u", ""),
+        LABELS("U\x0c" "class_to_idx}(" DOG CAT "u", ""),
+        LABELS("U\x05words](" DOG CAT "e", "")
+#undef LABELS
+    };
+    report r = report_make();
+    size_t i, k;
+    for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char labels[64] = "";
+        bytes b = { 0 };
+        checkpoint *c;
+        bool ok;
+        make_torch_zip(&b, rows[i].pickle, rows[i].size);
+        ok = checkpoint_open_memory("labels", b.data, b.size, &c, &r);
+        for (k = 0; ok && k < checkpoint_label_count(c); k++) {
+            strcat(labels, checkpoint_labels(c)[k]);
+            strcat(labels, ",");
+        }
+        CHECK_MSG(ok && strcmp(labels, rows[i].labels) == 0, "row %lu: %s %s", (unsigned long)i,
+                  r.text, labels);
+        checkpoint_close(c);
+        discard(&b);
+    }
+}
+
 #define OBJECT(STATE) "cmy\nObject\n)\x81" STATE "b"
 #define HALF "G\x3f\xe0\0\0\0\0\0\0"
 
@@ -1940,6 +1986,7 @@ int main(int count, char **arguments)
     test_malformed_preamble();
     test_rare_pickles();
     test_choices();
+    test_labels();
     test_metadata();
     test_spans();
     test_pickle_bombs();

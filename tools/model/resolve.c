@@ -678,8 +678,8 @@ static bool resolve_pool(resolver *m, report *r)
     if (c->pool_mlp_dim == c->mlp_dim || c->pool != VIT_POOL_MAP) c->pool_mlp_dim = 0;
     if (c->pool != VIT_POOL_MAP) c->pool_num_heads = 0;
     if (is_told(m, SETTING_POOL) && c->pool == VIT_POOL_TOKEN && !c->has_cls_token)
-        return report_fail(r, "pool token reads the class token, and there is none; give --set "
-                           "pool=WORD (%s)", setting_rows[SETTING_POOL].choices);
+        return report_fail(r, "pool=token reads the class token, and there is none; give --set "
+                           "pool=avg, --set pool=max or --set pool=avgmax");
     if (is_told(m, SETTING_POOL)) return check_pool(m, r);
     if (!c->has_cls_token)
         return ask_for_lack(m, "pool", "there is no class token, and how the patches are pooled "

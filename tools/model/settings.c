@@ -127,6 +127,38 @@ void settings_put(settings *s, setting_key key, double value)
 
 /* === KEY=VALUE === */
 
+/* What people call a word of vit.h. */
+static const struct {
+    setting_key key;
+    const char *theirs, *word;
+} word_aliases[] = {
+    { SETTING_POOL, "cls", "token" },                 { SETTING_POOL, "cls_token", "token" },
+    { SETTING_POOL, "class_token", "token" },         { SETTING_POOL, "mean", "avg" },
+    { SETTING_POOL, "average", "avg" },               { SETTING_POOL, "gap", "avg" },
+    { SETTING_BLOCK_TYPE, "pre", "pre_norm" },        { SETTING_BLOCK_TYPE, "prenorm", "pre_norm" },
+    { SETTING_BLOCK_TYPE, "post", "post_norm" },
+    { SETTING_BLOCK_TYPE, "postnorm", "post_norm" },  { SETTING_ACTIVATION, "swish", "silu" },
+    { SETTING_ACTIVATION, "quickgelu", "quick_gelu" },
+    { SETTING_ACTIVATION, "gelu_new", "gelu_tanh" },
+    { SETTING_ACTIVATION, "tanh_gelu", "gelu_tanh" },
+    { SETTING_ACTIVATION, "gelu_pytorch_tanh", "gelu_tanh" },
+    { SETTING_NORM_TYPE, "layernorm", "layer" },      { SETTING_NORM_TYPE, "rmsnorm", "rms" },
+    { SETTING_REPRESENTATION_ACTIVATION, "identity", "none" }
+};
+
+/* In small letters, with _ for - and without "nn." in front. */
+static void plain_word(const char *word, char plain[64])
+{
+    size_t i;
+    if (!strncmp(word, "nn.", 3)) word += 3;
+    for (i = 0; word[i] && i + 1 < 64; i++) {
+        plain[i] = word[i];
+        if (word[i] >= 'A' && word[i] <= 'Z') plain[i] = (char)(word[i] - 'A' + 'a');
+        if (word[i] == '-') plain[i] = '_';
+    }
+    plain[i] = '\0';
+}
+
 int setting_find_word(setting_key key, const char *word)
 {
     const setting_word *words = setting_rows[key].words;
@@ -134,6 +166,18 @@ int setting_find_word(setting_key key, const char *word)
     for (; words[place].word; place++)
         if (!strcmp(words[place].word, word)) return place;
     return -1;
+}
+
+/* Also as people write it. */
+static int find_any_word(setting_key key, const char *text)
+{
+    char plain[64];
+    size_t i;
+    plain_word(text, plain);
+    for (i = 0; i < COUNT(word_aliases); i++)
+        if (word_aliases[i].key == key && !strcmp(word_aliases[i].theirs, plain))
+            return setting_find_word(key, word_aliases[i].word);
+    return setting_find_word(key, plain);
 }
 
 static bool setting_find(const char *name, setting_key *key)
@@ -174,7 +218,7 @@ static bool parse_value(settings *s, setting_key key, const char *text, report *
         settings_put(s, key, text[0] == '1' || text[0] == 't');
         return true;
     default: /* SETTING_WORD */
-        word = setting_find_word(key, text);
+        word = find_any_word(key, text);
         if (word < 0)
             return report_fail(r, "%s %s: expected one of %s, found \"%s\"", s->origin, name,
                                setting_rows[key].choices, text);
