@@ -79,7 +79,8 @@ static void test_given(void)
         CHECK(findings_ask(&f, "a", "?", cases[i].options) && findings_ask(&f, "z", "?", "z"));
         CHECK(!findings_refuse(&f, false, &r));
         give = strstr(r.text, "give your model's values, for example:");
-        snprintf(expected, sizeof expected, "give your model's values, for example:%s", cases[i].expected);
+        snprintf(expected, sizeof expected, "give your model's values, for example:%s",
+                 cases[i].expected);
         if (*cases[i].expected) CHECK_MSG(give && !strcmp(give, expected), "%s", r.text);
         else CHECK_MSG(!give, "%s", r.text);
         findings_free(&f);
@@ -100,7 +101,7 @@ static void test_many(void)
     CHECK(!findings_refuse(&f, false, &r) && is_refusal(r.text));
     CHECK(!strncmp(r.text, "201 things are missing or not known:\n  nnn", 42));
     CHECK(strstr(r.text, "n\n  and 1") != NULL);
-    CHECK(strstr(r.text, " more\n--advice\ngive your model's values, for example: --set pool=token") != NULL);
+    CHECK(strstr(r.text, " more\n--advice\ngive your model's values, for example: --set pool=token"));
     CHECK(strlen(r.text) < REPORT_SIZE - 1);
     findings_free(&f);
 }
