@@ -196,6 +196,10 @@ static bool resolve_flat_patch(resolver *m, report *r)
     }
     chans = value_or(m, SETTING_IN_CHANS, chans);
     settings_put(tensors, SETTING_IN_CHANS, chans);
+    if (settings_origin(m->all, SETTING_IN_CHANS) == FROM_MATCH &&
+        (depth % (int64_t)chans || !choices_is_square(depth / (int64_t)chans, &side)))
+        return report_fail(r, "--match-input has %.0f channels, [C, H, W], but a patch has %lld "
+                           "values, which is not %.0f x a square", chans, (long long)depth, chans);
     if (!(chans > 0) || fmod((double)depth, chans) != 0 ||
         !choices_is_square((int64_t)((double)depth / chans), &side))
         return report_fail(r, "patch_embed.proj.weight: a patch of %lld values is not in_chans "
