@@ -302,7 +302,7 @@ def main():
         ("patch_embed", "patch_size", "(4, 4)")])
     write("frozen.pt", scripted(torch.jit.freeze(torch.jit.script(model))))
     expect("frozen.pt", "TorchScript", "", {
-        "0.conv2d.weight": model.patch_embed.proj.weight, "1.expand.weight": model.cls_token,
+        "0.conv2d.weight": model.patch_embed.proj.weight, "1.expand.cls_token": model.cls_token,
         "4.linear.bias": model.blocks[0].attn.qkv.bias, "16.linear.weight": model.head.weight}, [
         ("", "code.layer_norm_eps", "1e-05"), ("", "code.activation", "gelu_tanh"),
         ("", "code.num_heads", "2")])

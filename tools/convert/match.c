@@ -221,8 +221,8 @@ static bool check_pair(const conversion *c, report *r)
     if (!m->takes_size || !match_count_patches(c, &patches) ||
         patches.height * patches.width <= patches.positions) return true;
     return report_fail(r, "expected an input of at most %d patches, as there are positions, found "
-                       "%d x %d pixels, which make %d x %d patches of %d; --img-size %dx%d resamples "
-                       "the positions", patches.positions, m->pair.height, m->pair.width,
+                       "%d x %d pixels, which make %d x %d patches of %d; --img-size %dx%d "
+                       "resamples the positions", patches.positions, m->pair.height, m->pair.width,
                        patches.height, patches.width, patches.size, m->pair.height,
                        m->pair.width) || report_file(r, m->pair.input_path);
 }
