@@ -348,7 +348,7 @@ static void test_nuisances(void)
 static void test_tar(void)
 {
     static const struct { const char *name, *size; const char *word; } rows[] = {
-        { "a", "00000007777", "damaged" }, { "a", "9", "damaged" }, { "a", "0", "too few" },
+        { "a", "00000007777", "damaged" }, { "a", "9", "damaged" }, { "a", "0", "empty" },
         { ".a", "0", "0 files" }
     };
     size_t i;

@@ -90,7 +90,7 @@ same more_labels.pt "${hand[@]}"
 says "labels          none: the checkpoint has names of 4 classes, the model 3"
 
 # a checkpoint without names: the tensors are named by what reads them
-same frozen.pt
+same frozen.pt --set crop_mode=center --set crop_pct=0.9 --set interpolation=bicubic
 
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]
