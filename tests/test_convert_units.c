@@ -524,7 +524,8 @@ static void test_renames(void)
 {
     static const struct { const char *rules[2], *first, *second; } good[] = {
         { { "a.x=c.z", NULL }, "c.z", "b.y" },      { { "*.y=y.*", NULL }, "a.x", "y.b" },
-        { { "*.*=*_*", NULL }, "a_x", "b_y" },      { { "a.x=b.y", "b.y=a.x" }, "b.y", "a.x" }
+        { { "*.*=*_*", NULL }, "a_x", "b_y" },      { { "a.x=b.y", "b.y=a.x" }, "b.y", "a.x" },
+        { { "a=c.z", NULL }, "c.z.x", "b.y" },      { { "b=d", "a=b" }, "b.x", "d.y" }
     };
     static const struct { const char *rules[2], *message; } bad[] = {
         { { "a.x", NULL }, "expected THEIRS=OURS, found \"a.x\"" },
