@@ -962,6 +962,8 @@ static void test_settings(void)
     check_setting("pool=Mean", SETTING_POOL, VIT_POOL_AVG);
     check_setting("pool=AVGMAX", SETTING_POOL, VIT_POOL_AVGMAX);
     check_setting("activation=GELU", SETTING_ACTIVATION, VIT_GELU);
+    check_setting("Num-Heads=3", SETTING_NUM_HEADS, 3);
+    check_bad_setting("num_head=3", "there is no setting \"num_head\"; nearest: num_heads");
     check_setting("activation=nn.ReLU", SETTING_ACTIVATION, VIT_RELU);
     check_setting("activation=swish", SETTING_ACTIVATION, VIT_SILU);
     check_setting("block_type=pre-norm", SETTING_BLOCK_TYPE, VIT_BLOCK_PRE_NORM);

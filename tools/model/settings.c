@@ -180,9 +180,11 @@ static int find_any_word(setting_key key, const char *text)
     return setting_find_word(key, plain);
 }
 
-static bool setting_find(const char *name, setting_key *key)
+static bool setting_find(const char *text, setting_key *key)
 {
+    char name[64];
     size_t i;
+    plain_word(text, name);
     for (i = 0; i < SETTING_COUNT; i++) {
         *key = (setting_key)i;
         if (!strcmp(name, setting_rows[i].name)) return true;
@@ -192,6 +194,21 @@ static bool setting_find(const char *name, setting_key *key)
         if (!strcmp(name, aliases[i].name)) return true;
     }
     return false;
+}
+
+/* The setting that begins most alike; NULL: none does. */
+static const char *nearest_setting(const char *text)
+{
+    const char *nearest = NULL;
+    size_t most = 3, i, length;
+    char name[64];
+    plain_word(text, name);
+    for (i = 0; i < SETTING_COUNT; i++) {
+        for (length = 0; name[length] && name[length] == setting_rows[i].name[length];) length++;
+        if (length > most) nearest = setting_rows[i].name;
+        if (length > most) most = length;
+    }
+    return nearest;
 }
 
 static bool parse_value(settings *s, setting_key key, const char *text, report *r)
@@ -271,9 +288,11 @@ bool settings_parse(settings *s, const char *assignment, report *r)
     if (!strcmp(name, "mean"))
         return parse_vector(s, name, equals + 1, s->mean, &s->mean_count, r);
     if (!strcmp(name, "std")) return parse_vector(s, name, equals + 1, s->std, &s->std_count, r);
-    if (!setting_find(name, &key))
-        return report_fail(r, "%s: there is no setting \"%s\" (--help lists them)", s->origin,
-                           name);
+    if (!setting_find(name, &key)) {
+        const char *nearest = nearest_setting(name);
+        return report_fail(r, "%s: there is no setting \"%s\"%s%s (--help lists them)", s->origin,
+                           name, nearest ? "; nearest: " : "", nearest ? nearest : "");
+    }
     return parse_value(s, key, equals + 1, r);
 }
 
