@@ -241,8 +241,7 @@ static void test_damage(const char *folder)
     static const char *const names[] = {
         "whole.pt", "whole_legacy.pt", "whole.pkl", "odd.pt", "traced.pt", "scripted.pt",
         "frozen.pt", "arrays2.pkl", "arrays4.pkl", "arrays5.pkl", "tensors2.pkl", "tensors4.pkl",
-        "big0.pkl", "big2.pkl", "big_python2.pkl", "arrays0.pkl", "arrays_python2.pkl",
-        "tensors0.pkl", "whole_legacy_protocol1.pt", "whole_protocol0.pkl", "several.pt"
+        "big2.pkl", "arrays0.pkl", "arrays_python2.pkl", "tensors0.pkl", "several.pt"
     };
     size_t i;
     for (i = 0; i < sizeof names / sizeof *names; i++) damage(folder, names[i]);
