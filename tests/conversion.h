@@ -17,7 +17,7 @@ static inline bool is_refusal(const char *text)
     if (line == text || line[-1] != ':') return false;
     for (; line; line = strchr(line + 1, '\n'))
         if (strncmp(line + 1, "  ", 2) && strncmp(line + 1, "--", 2) &&
-            strncmp(line + 1, "give: --", 8))
+            strncmp(line + 1, "give your", 9))
             return false;
     return true;
 }

@@ -523,8 +523,8 @@ def write_torch_nn():
          twin_options="block_type=post_norm pool=token has_final_norm=0 " + TUTORIAL)
     case("torch_nn_untold", s, "block_type: cannot be seen in a checkpoint of "
          "torch.nn.TransformerEncoder; give --set block_type=post_norm (its default) or "
-         "--set block_type=pre_norm (norm_first=True) ... activation: cannot be seen ... give: "
-         "--set block_type=post_norm|pre_norm --set activation=relu|gelu", None, told, write=pth,
+         "--set block_type=pre_norm (norm_first=True) ... activation: cannot be seen ... "
+         "for example: --set block_type=post_norm --set activation=relu", None, told, write=pth,
          suffix="pt")
     t = model()
     case("torch_nn_norm_first", encoder_vit(t, True), t, "plain", told + "--set "
@@ -679,8 +679,8 @@ def write_lucidrains_2020():
          twin_options="pool=avg pool_prefix=1")
     case("lucidrains_2020_untold", s, "pool: cannot be seen in a checkpoint of "
          "lucidrains/vit-pytorch of 2020; give --set pool=token ... num_heads: cannot ... "
-         "--set attn_root=embed_dim (until 2021-01-21) or --set attn_root=head_dim ... give: "
-         "--set pool=token|avg --set num_heads=N --set attn_root=embed_dim|head_dim", None)
+         "--set attn_root=embed_dim (until 2021-01-21) or --set attn_root=head_dim ... "
+         "for example: --set pool=token --set num_heads=N --set attn_root=embed_dim", None)
 
 
 def lucidrains_stem(t):

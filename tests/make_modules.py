@@ -155,11 +155,12 @@ def expect(name, kind, wrapper, tensors, attributes=()):
         lines.append("A %s %s %s" % (module or "-", attribute, value))
 
 
-def own_source(item, source_of=torch.serialization.get_source_lines_and_file):
+def own_source(item, *more, source_of=torch.serialization.get_source_lines_and_file):
     """The older format has the source code of each class with it: of those in this file alone."""
     if item.__module__ != "__main__":
         raise OSError("not here")
-    return source_of(item)
+    lines_of, at, _ = source_of(item, *more)
+    return lines_of, at, "make_modules.py"
 
 
 class TextType(type):
@@ -199,6 +200,24 @@ def scripted(module):
             if not info.filename.endswith(".debug_pkl"):
                 to.writestr(zipfile.ZipInfo(info.filename), z.read(info), info.compress_type)
     return out.getvalue()
+
+
+class Python2(pickle._Pickler):
+    """Its pickles had strings of bytes, as source code in protocol 0."""
+    dispatch = dict(pickle._Pickler.dispatch)
+
+    def save_bytes(self, data):
+        text = repr(data.encode("ascii") if isinstance(data, str) else data)[1:]
+        self.write(b"S" + text.encode("ascii") + b"\n")
+        self.memoize(data)
+
+    dispatch[bytes] = dispatch[str] = save_bytes
+
+
+def python2(obj):
+    buffer = io.BytesIO()
+    Python2(buffer, 0).dump(obj)
+    return buffer.getvalue()
 
 
 def nested(kind):
@@ -243,6 +262,14 @@ def main():
     expect("trainer.pt", "PyTorch legacy", "model", tensors, VIT)
     write("whole.pkl", pickle.dumps(model, 4))
     expect("whole.pkl", "pickle", "", tensors, VIT)
+    for name, options in ("", {}), ("_legacy", legacy):
+        name = "whole%s_protocol1.pt" % name
+        write(name, saved(model, pickle_protocol=1, **options))
+        expect(name, "PyTorch legacy" if options else "PyTorch zip", "", tensors, VIT)
+    for protocol in 0, 1:
+        name = "whole_protocol%d.pkl" % protocol
+        write(name, pickle.dumps(model, protocol))
+        expect(name, "pickle", "", tensors, VIT)
 
     odd = Odd()
     write("odd.pt", saved(odd, **legacy))
@@ -275,7 +302,7 @@ def main():
         ("patch_embed", "patch_size", "(4, 4)")])
     write("frozen.pt", scripted(torch.jit.freeze(torch.jit.script(model))))
     expect("frozen.pt", "TorchScript", "", {
-        "0.conv2d.weight": model.patch_embed.proj.weight, "1.expand.weight": model.cls_token,
+        "0.conv2d.weight": model.patch_embed.proj.weight, "1.expand.cls_token": model.cls_token,
         "4.linear.bias": model.blocks[0].attn.qkv.bias, "16.linear.weight": model.head.weight}, [
         ("", "code.layer_norm_eps", "1e-05"), ("", "code.activation", "gelu_tanh"),
         ("", "code.num_heads", "2")])
@@ -289,15 +316,20 @@ def main():
     arrays["head.bias"] = arrays["head.bias"].astype(">f4")
     arrays["norm.weight"] = arrays["norm.weight"].astype(np.float64)
     named = {k: torch.from_numpy(v.astype("<f8")) for k, v in arrays.items()}
-    for protocol in range(2, 6):
+    for protocol in range(6):
         write("arrays%d.pkl" % protocol, pickle.dumps(arrays, protocol))
         expect("arrays%d.pkl" % protocol, "pickle", "", named)
         write("tensors%d.pkl" % protocol, pickle.dumps({"net": tensors}, protocol))
         expect("tensors%d.pkl" % protocol, "pickle", "net", tensors)
     big = {"big": np.arange(66000).astype(np.uint8)}     # longer than texts that are kept
-    for protocol in 2, 4:
+    for protocol in 0, 1, 2, 4:
         write("big%d.pkl" % protocol, pickle.dumps(big, protocol))
         expect("big%d.pkl" % protocol, "pickle", "", big)
+    write("arrays_python2.pkl", python2(arrays))
+    expect("arrays_python2.pkl", "pickle", "", named)
+    big = {"big": big["big"][:24000]}
+    write("big_python2.pkl", python2(big))
+    expect("big_python2.pkl", "pickle", "", big)
     write("arrays.pt", saved(arrays))
     expect("arrays.pt", "PyTorch zip", "", named)
     double = {k: v.double() for k, v in tensors.items()}
@@ -305,6 +337,10 @@ def main():
         "center": torch.ones(2)}, "opt": {"param_groups": [], "state": {"m": torch.ones(2)}}}
     write("several.pt", saved(several))
     expect("several.pt", "PyTorch zip", "model_ema.module", tensors)
+    for name, names in ("labels", ["bird", "cat", "dog"]), ("more_labels", ["a", "b", "c", "d"]):
+        write(name + ".pt", saved({"model": tensors, "class_to_idx": {
+            word: i for i, word in reversed(list(enumerate(names)))}}))
+        expect(name + ".pt", "PyTorch zip", "model", tensors)
     with tarfile.open(os.path.join(OUT, "one.tar"), "w", format=tarfile.USTAR_FORMAT) as t:
         for name, data in ("._one.pt", b"hidden"), ("./one.pt", saved(double, **legacy)):
             info = tarfile.TarInfo(name)

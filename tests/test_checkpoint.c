@@ -408,7 +408,16 @@ static void test_unknown_containers(void)
         { "lmgg\0\0\0\0\0\0\0\0", 12, "truncated" },
         { "\x89HDF\r\n\x1a\n\0\0\0\0", 12, "HDF5" },
         { "\x93NUMPY\1\0v\0{", 11, "npy" },
-        { "\x1f\x8b\x08\0\0\0\0\0\0\0\0", 11, "gzip" },
+        { "\x1f\x8b\x08\0\0\0\0\0\0\0\0", 11, "compressed file" },
+        { "\xff\xd8\xff\xe0\0\x10JFIF\0", 11, "image" },
+        { "RIFF\x10\0\0\0WEBPVP8 ", 16, "image" },
+        { "\x08\x07\x12\x07pytorch\x1a", 12, "ONNX" },
+        { "\x1c\0\0\0TFL3\0\0\0\0", 12, "TensorFlow Lite" },
+        { "\x08\x01\x12\xff\0\0\0\0\0\0", 10, "TensorFlow: a graph" },
+        { "\x0a\x21\x0a\x01x\x12\x0bPlaceholder", 18, "TensorFlow: a graph" },
+        { "import torch\nfrom torch import nn\n", 34, "text: not a checkpoint" },
+        { "\na\ntext\n\xc3\xa4", 10, "text: not a checkpoint" },
+        { "", 0, "the file is empty" },
         { "<!DOCTYPE html><html>", 21, "web page" },
         { "version https://git-lfs.github.com/spec/v1\n", 43, "LFS" },
         { "\x80\x02}q\x00.\0\0\0\0\0\0\0\0", 14, "no state dict" },
@@ -770,10 +779,39 @@ static void test_malformed_pickles(void)
             "\x80\x02h\x05.", "memo 5"),
         ROW("a memo index beyond all memory",
             "\x80\x02Nr\xff\xff\xff\xff.", "memo index"),
-        ROW("a number as text, of protocol 0",
-            "\x80\x02I5\n.", "opcode 0x49"),
+        ROW("a number as text that is none",
+            "\x80\x02I5x\n.", "not a number"),
+        ROW("a number as text without digits",
+            "\x80\x02L\n.", "not a number"),
+        ROW("a number as text without an end",
+            "\x80\x02I5", "truncated"),
+        ROW("a number with a fraction that is none",
+            "\x80\x02" "F1.5.\n.", "not a number"),
+        ROW("a memo index as text below 0",
+            "\x80\x02Np-1\n.", "memo index"),
+        ROW("a memo index as text never set",
+            "\x80\x02Np1\ng2\n.", "never set"),
+        ROW("a text of Python 2 without quotes",
+            "\x80\x02Sab\n.", "without quotes"),
+        ROW("a text of Python 2 with one quote",
+            "\x80\x02S'\n.", "without quotes"),
+        ROW("a text of Python 2 with two kinds of quotes",
+            "\x80\x02S'a\"\n.", "without quotes"),
+        ROW("a text of protocol 0 without an end",
+            "\x80\x02Vab", "truncated"),
+        ROW("a storage of protocol 0",
+            "\x80\x02P('storage', <class 'torch.FloatStorage'>, '0', 'cpu', 4)\n.",
+            "pickle_protocol=0"),
         ROW("a class by the INST opcode",
-            "\x80\x02ios\nsystem\n.", "opcode 0x69"),
+            "\x80\x02ios\nsystem\n.", "MARK"),
+        ROW("a class that INST would call",
+            "\x80\x02(S'ls'\nios\nsystem\n.", "no state dict"),
+        ROW("a class that OBJ would call",
+            "\x80\x02(cos\nsystem\nS'ls'\no.", "no state dict"),
+        ROW("OBJ without a class",
+            "\x80\x02(o.", "no class"),
+        ROW("OBJ without a mark",
+            "\x80\x02o.", "MARK"),
         ROW("an extension registry's code",
             "\x80\x02\x82\x01.", "opcode 0x82"),
         ROW("a text of 2 GB",
@@ -1037,6 +1075,12 @@ static void test_rare_pickles(void)
                          ")", ")")), 4, 3.0),                     /* an id that is a list */
         RARE(DICT(TENSOR(FLOATS, "K\x01", "]K\x02" "a", "]K\x01" "a")), 4, 2.0),
         RARE(DICT(TENSOR(FLOATS, "\x8a\x00", ")", ")")), 4, 1.0),   /* a long 0 has no bytes */
+        RARE("(dVt\n" TENSOR(FLOATS, "I2\n", "(t", "(t") "s.", 4, 3.0),     /* protocol 0 */
+        RARE("(dS\"\\x74\"\n" TENSOR(FLOATS, "L3L\n", "(t", "(t") "s.", 4, 4.0),
+        RARE("}V\\u0074\n" TENSOR(FLOATS, "I1\np7\n0g7\n", "(t", "(t") "s.", 4, 2.0),
+        RARE(DICT(ONE "sF-1e-5\nI5\nsL99999999999999999999L\nI00\nsS'\\n\\q\\'\\x1'\nVx\xe9\n"),
+             4, 1.0),
+        RARE(DICT(ONE "sU\x01o(imy\nOld\n}bsU\x01p(cmy\nOld\nK\x01o}b"), 4, 1.0),
         RARE(DICT(ONE "sU\x01s\x8f(K\x01\x90"), 4, 1.0),            /* a set beside it */
         RARE(DICT(ONE "sU\x01k" "cmy\nf\n)}\x92"), 4, 1.0),        /* a call with keywords */
         RARE(DICT(ONE "sU\x01m(U\x06moduleNNNtQ"), 4, 1.0),         /* the source of a class */
@@ -1090,6 +1134,52 @@ static void test_choices(void)
         CHECK_MSG(ok && strcmp(checkpoint_wrapper(c), rows[i].wrapper) == 0
                   && checkpoint_find(c, rows[i].name), "row %lu: %s, %s %s", (unsigned long)i,
                   r.text, ok ? checkpoint_wrapper(c) : "", ok ? checkpoint_tensor(c, 0)->name : "");
+        checkpoint_close(c);
+        discard(&b);
+    }
+}
+
+/* Names of classes beside the state dict, in order; "": none that can be used. */
+static void test_labels(void)
+{
+#define BESIDE(ENTRY) DICT("}U\x01" "a" ONE "s" "s" ENTRY)
+#define CAT "U\x03" "cat"
+#define DOG "U\x03" "dog"
+    static const struct { const char *pickle; size_t size; const char *labels; } rows[] = {
+#define LABELS(ENTRY, EXPECTED) { BESIDE(ENTRY), sizeof BESIDE(ENTRY) - 1, EXPECTED }
+        LABELS("U\x0b" "class_names](" DOG CAT "e", "dog,cat,"),
+        LABELS("U\x07" "classes" CAT DOG "\x86", "cat,dog,"),
+        LABELS("U\x0c" "class_to_idx}(" DOG "K\x01" CAT "K\0u", "cat,dog,"),
+        LABELS("U\x0c" "idx_to_class}(K\x01" CAT "K\0" DOG "u", "dog,cat,"),
+        LABELS("U\x09label_map}(U\x01" "1" DOG "U\x01" "0" CAT "u", "cat,dog,"),
+        LABELS("U\x04" "args}U\x07" "classes](" DOG "es", "dog,"),
+        LABELS("U\x07" "classes](" CAT "esU\x06labels](" DOG "e", "cat,"),
+        LABELS("U\x07" "classesK\x02", ""),
+        LABELS("U\x07" "classes]", ""),
+        LABELS("U\x07" "classes](" CAT "K\x01" "e", ""),
+        LABELS("U\x07" "classes](U\x03" "a\nbe", ""),
+        LABELS("U\x0c" "class_to_idx}(" DOG "K\x01" CAT "K\x01u", ""),
+        LABELS("U\x0c" "class_to_idx}(" DOG "K\x01" CAT "K\x02u", ""),
+        LABELS("U\x0c" "class_to_idx}(" DOG "J\xff\xff\xff\xff" CAT "K\0u", ""),
+        LABELS("U\x0c" "class_to_idx}(" DOG CAT "u", ""),
+        LABELS("U\x05words](" DOG CAT "e", "")
+#undef LABELS
+    };
+    report r = report_make();
+    size_t i, k;
+    for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char labels[64] = "";
+        bytes b = { 0 };
+        checkpoint *c;
+        bool ok;
+        make_torch_zip(&b, rows[i].pickle, rows[i].size);
+        ok = checkpoint_open_memory("labels", b.data, b.size, &c, &r);
+        for (k = 0; ok && k < checkpoint_label_count(c); k++) {
+            strcat(labels, checkpoint_labels(c)[k]);
+            strcat(labels, ",");
+        }
+        CHECK_MSG(ok && strcmp(labels, rows[i].labels) == 0, "row %lu: %s %s", (unsigned long)i,
+                  r.text, labels);
         checkpoint_close(c);
         discard(&b);
     }
@@ -1905,6 +1995,7 @@ int main(int count, char **arguments)
     test_malformed_preamble();
     test_rare_pickles();
     test_choices();
+    test_labels();
     test_metadata();
     test_spans();
     test_pickle_bombs();

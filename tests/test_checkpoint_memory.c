@@ -242,8 +242,8 @@ static void test_checkpoints(const char *data)
         "subclass.pt", "../layouts/jax/model.npz", "../layouts/jax_gap/model.npz",
         "../layouts/vit_cpp/model.gguf", "../modules/whole.pt", "../modules/odd.pt",
         "../modules/scripted.pt", "../modules/frozen.pt", "../modules/arrays2.pkl",
-        "../modules/tensors4.pkl", "../modules/big2.pkl", "../modules/several.pt",
-        "../modules/one.tar"
+        "../modules/arrays_python2.pkl", "../modules/labels.pt", "../modules/tensors4.pkl",
+        "../modules/big2.pkl", "../modules/several.pt", "../modules/one.tar"
     };
     char path[1024];
     size_t i;

@@ -524,7 +524,8 @@ static void test_renames(void)
 {
     static const struct { const char *rules[2], *first, *second; } good[] = {
         { { "a.x=c.z", NULL }, "c.z", "b.y" },      { { "*.y=y.*", NULL }, "a.x", "y.b" },
-        { { "*.*=*_*", NULL }, "a_x", "b_y" },      { { "a.x=b.y", "b.y=a.x" }, "b.y", "a.x" }
+        { { "*.*=*_*", NULL }, "a_x", "b_y" },      { { "a.x=b.y", "b.y=a.x" }, "b.y", "a.x" },
+        { { "a=c.z", NULL }, "c.z.x", "b.y" },      { { "b=d", "a=b" }, "b.x", "d.y" }
     };
     static const struct { const char *rules[2], *message; } bad[] = {
         { { "a.x", NULL }, "expected THEIRS=OURS, found \"a.x\"" },
@@ -957,6 +958,19 @@ static void test_settings(void)
     check_setting("qkv_bias=1", SETTING_QKV_BIAS, 1);
     check_setting("qkv_bias=0", SETTING_QKV_BIAS, 0);
     check_setting("qkv_bias=true", SETTING_QKV_BIAS, 1);
+    check_setting("pool=cls", SETTING_POOL, VIT_POOL_TOKEN);
+    check_setting("pool=Mean", SETTING_POOL, VIT_POOL_AVG);
+    check_setting("pool=AVGMAX", SETTING_POOL, VIT_POOL_AVGMAX);
+    check_setting("activation=GELU", SETTING_ACTIVATION, VIT_GELU);
+    check_setting("Num-Heads=3", SETTING_NUM_HEADS, 3);
+    check_bad_setting("num_head=3", "there is no setting \"num_head\"; nearest: num_heads");
+    check_setting("activation=nn.ReLU", SETTING_ACTIVATION, VIT_RELU);
+    check_setting("activation=swish", SETTING_ACTIVATION, VIT_SILU);
+    check_setting("block_type=pre-norm", SETTING_BLOCK_TYPE, VIT_BLOCK_PRE_NORM);
+    check_setting("block_type=Post", SETTING_BLOCK_TYPE, VIT_BLOCK_POST_NORM);
+    check_bad_setting("activation=cls", "expected one of gelu");
+    check_bad_setting("activation=", "expected one of gelu");
+    check_bad_setting("activation=" LONG LONG, "expected one of gelu");
     check_bad_setting("mean=" LONG LONG LONG, "expected numbers between commas");
     check_bad_setting("std=" TEN TEN TEN "0,0,0", "more than 32 values");
     check_bad_setting("mean=1,1" LONG ",1", "expected numbers between commas");
@@ -1180,7 +1194,7 @@ static void test_resolve(void)
         { "has_fc_norm=1", "", "", "", 197, 0, 576, 0, "fc_norm is there, so the head may read" },
         { "has_cls_token=0", "", "", "", 196, 0, 576, 0, "there is no class token, and how the" },
         { "has_cls_token=0", "", "", "pool=token", 196, 0, 576, 0,
-          "pool token reads the class token" },
+          "pool=token reads the class token" },
         { "in_chans=33", "", "", "", 197, 0, 576, 0, "in_chans or patch_size is out of range" },
         { "", "", "", "patch_size=1025", 197, 0, 576, 0, "in_chans or patch_size is out of range" },
         { "", "embed_dim=384", "", "", 197, 0, 576, 0, "here says embed_dim 384, the tensors say" },

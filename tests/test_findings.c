@@ -34,7 +34,7 @@ static void test_messages(void)
                   "2 things are not known:\n"
                   "  pool: why; give --set pool=token (its default) or --set pool=avg\n"
                   "  norm_eps=1e-05: the usual; give --set norm_eps=N\n"
-                  "give: --set pool=token|avg --set norm_eps=N");
+                  "give your model's values, for example: --set pool=token --set norm_eps=N");
     CHECK(findings_wrong(&f, "a is unknown", "--rename says what"));
     CHECK(findings_wrong(&f, "b is unknown", "--rename says what"));
     CHECK(!report_fail(&failure, "c is missing") && findings_take(&f, &failure));
@@ -46,7 +46,7 @@ static void test_messages(void)
                   "  c is missing\n"
                   "  pool: why; give --set pool=token (its default) or --set pool=avg\n"
                   "--rename says what\n"
-                  "give: --set pool=token|avg");
+                  "give your model's values, for example: --set pool=token");
     findings_free(&f);
     CHECK(findings_wrong(&f, "one\nline", "advice"));
     check_message(&f, true, "one?line; advice");
@@ -55,7 +55,7 @@ static void test_messages(void)
     check_message(&f, true, "2 things are assumed, which --strict refuses:\n"
                   "  a=1: x; give --set a=N\n"
                   "  b=1: y; give b\n"
-                  "give: --set a=N");
+                  "give your model's values, for example: --set a=N");
     findings_free(&f);
 }
 
@@ -63,9 +63,9 @@ static void test_messages(void)
 static void test_given(void)
 {
     static const struct { const char *options, *expected; } cases[] = {
-        { "--set a=1|2, --arch NAME or --config FILE", " --set a=1|2" },
-        { "--set a=1 --set b=N --set c=x|y", " --set a=1 --set b=N --set c=x|y" },
-        { "--set a=1, --set a=2 (as b) or --set b=3", " --set a=1|2" },
+        { "--set a=1|2, --arch NAME or --config FILE", " --set a=1" },
+        { "--set a=1 --set b=N --set c=x|y", " --set a=1 --set b=N --set c=x" },
+        { "--set a=1, --set a=2 (as b) or --set b=3", " --set a=1" },
         { "--img-size HxW (8x12, 12x8), --arch NAME", " --img-size HxW" },
         { "--set", "" },
         { "none (of --set a=1)", "" }
@@ -78,8 +78,9 @@ static void test_given(void)
         const char *give;
         CHECK(findings_ask(&f, "a", "?", cases[i].options) && findings_ask(&f, "z", "?", "z"));
         CHECK(!findings_refuse(&f, false, &r));
-        give = strstr(r.text, "give:");
-        snprintf(expected, sizeof expected, "give:%s", cases[i].expected);
+        give = strstr(r.text, "give your model's values, for example:");
+        snprintf(expected, sizeof expected, "give your model's values, for example:%s",
+                 cases[i].expected);
         if (*cases[i].expected) CHECK_MSG(give && !strcmp(give, expected), "%s", r.text);
         else CHECK_MSG(!give, "%s", r.text);
         findings_free(&f);
@@ -100,7 +101,7 @@ static void test_many(void)
     CHECK(!findings_refuse(&f, false, &r) && is_refusal(r.text));
     CHECK(!strncmp(r.text, "201 things are missing or not known:\n  nnn", 42));
     CHECK(strstr(r.text, "n\n  and 1") != NULL);
-    CHECK(strstr(r.text, " more\n--advice\ngive: --set pool=token") != NULL);
+    CHECK(strstr(r.text, " more\n--advice\ngive your model's values, for example: --set "));
     CHECK(strlen(r.text) < REPORT_SIZE - 1);
     findings_free(&f);
 }

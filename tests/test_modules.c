@@ -241,7 +241,7 @@ static void test_damage(const char *folder)
     static const char *const names[] = {
         "whole.pt", "whole_legacy.pt", "whole.pkl", "odd.pt", "traced.pt", "scripted.pt",
         "frozen.pt", "arrays2.pkl", "arrays4.pkl", "arrays5.pkl", "tensors2.pkl", "tensors4.pkl",
-        "big2.pkl", "several.pt"
+        "big2.pkl", "arrays0.pkl", "arrays_python2.pkl", "tensors0.pkl", "several.pt"
     };
     size_t i;
     for (i = 0; i < sizeof names / sizeof *names; i++) damage(folder, names[i]);
@@ -347,7 +347,7 @@ static void test_nuisances(void)
 static void test_tar(void)
 {
     static const struct { const char *name, *size; const char *word; } rows[] = {
-        { "a", "00000007777", "damaged" }, { "a", "9", "damaged" }, { "a", "0", "too few" },
+        { "a", "00000007777", "damaged" }, { "a", "9", "damaged" }, { "a", "0", "empty" },
         { ".a", "0", "0 files" }
     };
     size_t i;

@@ -44,13 +44,14 @@ if logits tensors4.pkl "${hand[@]}"; then pass; else fail "tensors4.pkl"; fi
 mv logits.npy expected.npy
 
 for file in whole.pt whole_legacy.pt whole_protocol4.pt whole.pkl data_parallel.pt \
-    beside_optimizer.pt trainer.pt traced.pt scripted.pt; do
+    beside_optimizer.pt trainer.pt traced.pt scripted.pt whole_protocol{0,1}.pkl \
+    whole{,_legacy}_protocol1.pt; do
     same $file
     says "the checkpoint says num_heads=2"
     if grep -qE "assumed (num_heads|norm_eps|activation)" err; then fail "$file: assumes"
     else pass; fi
 done
-for file in arrays.pt arrays{2,3,4,5}.pkl tensors{2,3,4,5}.pkl one.tar; do
+for file in arrays.pt arrays{0,1,2,3,4,5,_python2}.pkl tensors{0,1,2,3,4,5}.pkl one.tar; do
     same $file "${hand[@]}"
 done
 
@@ -82,9 +83,14 @@ says "in model"
 if logits several.pt --weights teacher; then fail "--weights teacher"; else pass; fi
 says "no state dict \"teacher\"; expected one of model, model_ema.module"
 
-# a checkpoint without names: refused, and the tensors are named by what reads them
-if logits frozen.pt; then fail "frozen.pt"; else pass; fi
-says "1.expand"
+# names of the classes beside the weights
+same labels.pt "${hand[@]}"
+says 'labels          3 from labels.pt, the first "bird"'
+same more_labels.pt "${hand[@]}"
+says "labels          none: the checkpoint has names of 4 classes, the model 3"
+
+# a checkpoint without names: the tensors are named by what reads them
+same frozen.pt --set crop_mode=center --set crop_pct=0.9 --set interpolation=bicubic
 
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

@@ -156,14 +156,16 @@ static void check_described(setting_key key, double value, const vit_config *pla
 
 static void test_described(void)
 {
-    const vit_config plain = plain_config();
+    const vit_config usual = plain_config();
     char text[512];
     int key, place;
-    settings_describe(&plain, text, sizeof text);
+    settings_describe(&usual, text, sizeof text);
     CHECK_MSG(*text == '\0', "a plain ViT: %s", text);
     for (key = 0; key < SETTING_COUNT; key++) {
         const setting_row *row = &setting_rows[key];
+        vit_config plain = plain_config();
         if (row->field == SETTING_NO_FIELD || is_preprocessing(key)) continue;
+        if (key == SETTING_POOL_PREFIX) plain.pool = VIT_POOL_AVG;   /* else it says nothing */
         if (row->kind == SETTING_FLAG) check_described((setting_key)key, row->plain == 0, &plain);
         for (place = 0; row->words && row->words[place].word; place++)
             if (place != (int)row->plain) check_described((setting_key)key, place, &plain);

@@ -225,7 +225,7 @@ int main(int argc, char **argv)
           &a.convert.img_size, 0, 0 },
         { 0, "dynamic", NULL, "let programs choose the input size (vit_model_resize)", CLI_FLAG,
           &a.convert.dynamic, 0, 0 },
-        { 0, "rename", "THEIRS=OURS", "rename tensors as a known layout has them; * stands for\n"
+        { 0, "rename", "THEIRS=OURS", "rename layers or tensors, as in fc=head; * stands for\n"
           "any text: 'stem.*=patch_embed.proj.*'; may be repeated, the\nfirst match is used",
           CLI_LIST, &a.convert.rename, 0, 0 },
         { 0, "ignore", "PATTERN", "drop unknown tensors whose name matches, with * and ? as in a\n"

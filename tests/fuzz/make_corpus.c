@@ -171,7 +171,12 @@ static void write_pickles(void) {
         SEED("\x80\2}(U\5model" MODULE "U\3" "ema}U\1t" TENSOR "sU\4" "args}U\5headsK\2su."),
         SEED("\x80\2}U\1a" ARRAY "s."),
         SEED("\x80\2}U\1tctorch._utils\n_rebuild_tensor_v2\n("
-             NESTED "K\0K\4\x85K\1\x85\x89NtRs.")
+             NESTED "K\0K\4\x85K\1\x85\x89NtRs."),
+        SEED("(dp0\nVt\np1\nctorch._utils\n_rebuild_tensor_v2\n(" FLOATS "I1\n(I3\ntp2\n(L1L\nt"
+             "I00\nNtRsS'\\x61\\n'\nF1e-5\nsVx\\u00e9\n(K\1imy\nOld\n}bsg1\n(cmy\nOld\no0."),
+        SEED("(dS'a'\n" "cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n(I0\ntS'b'\ntR"
+             "(I1\n(I2\ntcnumpy\ndtype\n(S'f4'\nI00\nI01\ntR(I3\nS'<'\nNNNI-1\nI-1\nI0\ntb"
+             "I00\nS'\\x00\\x00\\x80?\\x00\\x00\\x00@'\ntbs.")
     };
     for (size_t i = 0; i < sizeof seeds / sizeof seeds[0]; i++)
         for (int container = 0; container < 4; container++)

@@ -87,21 +87,29 @@ static bool probe_npz(const checkpoint_head *head)
     return probe_zip(head) && name_size >= 4 && head_has(head, 30 + name_size - 4, ".npy");
 }
 
-/* PROTO, perhaps FRAME, then LONG1 with the 10 bytes of 0x1950a86a20f9469cfc6c, STOP. */
+/* PROTO, perhaps FRAME, then LONG1 with the 10 bytes of 0x1950a86a20f9469cfc6c, STOP; or, before
+ * protocol 2, the number as text. */
 static bool probe_torch_legacy(const checkpoint_head *head)
 {
     static const uint8_t magic[13] = {
         0x8a, 10, 0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19, '.'
     };
     size_t at;
-    if (head->bytes[0] != 0x80) return false;
+    if (head->bytes[0] != 0x80) return head_has(head, 0, "L119547037146038801333356L\n.");
     for (at = 2; at + sizeof magic <= head->size && at <= 11; at += 9)
         if (memcmp(head->bytes + at, magic, sizeof magic) == 0) return true;
     return false;
 }
 
+/* PROTO; before protocol 2 a dict that goes to the memo, or the class of one. */
 static bool probe_pickle(const checkpoint_head *head)
 {
+    static const char *const starts[] = {
+        "(dp", "}q", "ccollections\n", "ccopy_reg\n", "ccopyreg\n"
+    };
+    size_t i;
+    for (i = 0; i < sizeof starts / sizeof *starts; i++)
+        if (head_has(head, 0, starts[i])) return true;
     return head->bytes[0] == 0x80 && head->bytes[1] <= 5;
 }
 
@@ -122,8 +130,60 @@ static bool probe_gguf(const checkpoint_head *head)    { return head_has(head, 0
 static bool probe_ggml(const checkpoint_head *head)    { return head_has(head, 0, "lmgg"); }
 static bool probe_hdf5(const checkpoint_head *head)    { return head_has(head, 0, "\x89HDF\r\n"); }
 static bool probe_vit(const checkpoint_head *head)     { return head_has(head, 0, "\x89VIT\r\n"); }
-static bool probe_gzip(const checkpoint_head *head)    { return head_has(head, 0, "\x1f\x8b"); }
+static bool probe_tflite(const checkpoint_head *head)  { return head_has(head, 4, "TFL3"); }
 static bool probe_html(const checkpoint_head *head)    { return head_has(head, 0, "<"); }
+
+static bool head_begins(const checkpoint_head *head, const char *const *magics)
+{
+    for (; *magics; magics++)
+        if (head_has(head, 0, *magics)) return true;
+    return false;
+}
+
+static bool probe_compressed(const checkpoint_head *head)
+{
+    static const char *const magics[] = {
+        "\x1f\x8b", "BZh", "\xfd" "7zXZ", "7z\xbc\xaf", "Rar!", "(\xb5/\xfd", NULL
+    };
+    return head_begins(head, magics);
+}
+
+static bool probe_image(const checkpoint_head *head)
+{
+    static const char *const magics[] = {
+        "\xff\xd8\xff", "\x89PNG", "GIF8", "P5\n", "P6\n", NULL
+    };
+    return head_begins(head, magics) || head_has(head, 8, "WEBP");
+}
+
+/* The version of the format, then the producer's name, the graph or a version of operators. */
+static bool probe_onnx(const checkpoint_head *head)
+{
+    const uint8_t *bytes = head->bytes;
+    return bytes[0] == 0x08 && bytes[1] >= 3 && bytes[1] < 32
+        && (bytes[2] == 0x12 || bytes[2] == 0x3a || bytes[2] == 0x42);
+}
+
+/* A SavedModel, whose version is 1; or a graph's first node, which begins with its name. */
+static bool probe_tensorflow(const checkpoint_head *head)
+{
+    return head_has(head, 0, "\x08\x01\x12")
+        || (head->bytes[0] == 0x0a && (head->bytes[2] == 0x0a || head->bytes[3] == 0x0a));
+}
+
+/* UTF-8 without control characters but those between words and lines; the last character may be
+ * cut. */
+static bool probe_text(const checkpoint_head *head)
+{
+    const char *text = (const char *)head->bytes;
+    size_t i = 0, length = 1;
+    for (; i + 4 <= head->size && length > 0; i += length) {
+        length = text_utf8_length(text + i, head->size - i);
+        if (head->bytes[i] < ' ' && (text[i] == '\0' || !strchr("\t\n\r", text[i]))) length = 0;
+    }
+    return length > 0;
+}
+
 static bool probe_lfs(const checkpoint_head *head)
 {
     return head_has(head, 0, "version https://git-lfs");
@@ -142,6 +202,9 @@ static bool probe_damaged_safetensors(const checkpoint_head *head)
     return head->bytes[8] == '{' || (length > 0 && length <= head->file_size - 8);
 }
 
+#define EXPECTED "expected safetensors, PyTorch's .pth, .pt or .bin, or .npz"
+#define A_GRAPH "a graph; give the weights that it was made from: " EXPECTED
+
 static const checkpoint_container checkpoint_containers[] = {
     { "safetensors", probe_safetensors, safetensors_open, NULL },
     { "npz", probe_npz, npz_open, NULL },
@@ -151,17 +214,23 @@ static const checkpoint_container checkpoint_containers[] = {
       "not supported; load and save it again with a newer PyTorch" },
     { "tar", probe_tar, tar_open, NULL },
     { "pickle", probe_pickle, torch_pickle_open, NULL },
-    { "npy", probe_npy, NULL, "not supported; a whole model is expected" },
+    { "npy", probe_npy, NULL, "one array; a whole model is expected, such as "
+      "numpy.savez(\"model.npz\", **arrays) writes it" },
     { "GGUF", probe_gguf, NULL, "not supported, only vit.cpp's files of that name; give the "
       "checkpoint that it was made from (safetensors, .pth, .npz)" },
     { "vit.cpp", probe_ggml, ggml_open, NULL },
-    { "HDF5", probe_hdf5, NULL, "not supported; save as safetensors" },
+    { "HDF5", probe_hdf5, NULL, "not supported, as Keras' .h5; " EXPECTED },
+    { "image", probe_image, NULL, "not a checkpoint; " EXPECTED },
     { ".vit file", probe_vit, NULL, "a checkpoint is expected; --to safetensors turns a .vit file "
       "back into one" },
-    { "gzip", probe_gzip, NULL, "not supported; unpack it first" },
+    { "compressed file", probe_compressed, NULL, "not supported; unpack it first" },
     { "web page", probe_html, NULL, "not a checkpoint; the download went wrong" },
     { "Git LFS pointer", probe_lfs, NULL, "not the file itself; run git lfs pull" },
     { "safetensors index", probe_json, checkpoint_open_shards, NULL },
+    { "text", probe_text, NULL, "not a checkpoint; " EXPECTED },
+    { "ONNX", probe_onnx, NULL, A_GRAPH },
+    { "TensorFlow Lite", probe_tflite, NULL, A_GRAPH },
+    { "TensorFlow", probe_tensorflow, NULL, A_GRAPH },
     { "safetensors", probe_damaged_safetensors, safetensors_open, NULL }
 };
 
@@ -170,6 +239,7 @@ static bool checkpoint_read_head(const source *s, checkpoint_head *head, report 
     memset(head, 0, sizeof *head);
     head->file_size = s->size;
     head->size = s->size < CHECKPOINT_HEAD_SIZE ? (size_t)s->size : CHECKPOINT_HEAD_SIZE;
+    if (head->size == 0) return report_fail(r, "the file is empty; " EXPECTED);
     if (head->size < 9)
         return report_fail(r, "%llu bytes are too few for a checkpoint",
                            (unsigned long long)s->size);
@@ -191,9 +261,8 @@ static bool checkpoint_detect(checkpoint *c, size_t file, bool inside_shards, re
         if (!inside_shards || !c->kind) c->kind = container->name;
         return container->open(c, file, r);
     }
-    return report_fail(r, "not a known container (first bytes %02x %02x %02x %02x); safetensors or "
-                       "a PyTorch checkpoint expected", head.bytes[0], head.bytes[1], head.bytes[2],
-                       head.bytes[3]);
+    return report_fail(r, "not a known container (first bytes %02x %02x %02x %02x); " EXPECTED,
+                       head.bytes[0], head.bytes[1], head.bytes[2], head.bytes[3]);
 }
 
 bool checkpoint_open_inside(checkpoint *c, size_t file, report *r)
@@ -313,7 +382,8 @@ static bool checkpoint_open_shards(checkpoint *c, size_t file, report *r)
         map = json_get(json.root, "weight_map");
         ok = map && map->kind == JSON_OBJECT && map->count > 0
            ? checkpoint_open_weight_map(c, s->name, map, r)
-           : report_fail(r, "JSON without a \"weight_map\": not an index of shards");
+           : report_fail(r, "JSON without a \"weight_map\": not an index of shards; give the "
+                         "checkpoint");
         json_free(&json);
     }
     free(text);

@@ -1,5 +1,6 @@
 #include "checkpoint/pickle.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +13,7 @@ enum {
     PICKLE_MAX_OPCODES = 16000000,
     PICKLE_MAX_TEXT = 65536,
     PICKLE_MIN_MEMORY = 65536,
-    PICKLE_MAX_LINE = 512          /* module or name of a GLOBAL */
+    PICKLE_MAX_LINE = 512          /* a number as text; module or name of a GLOBAL */
 };
 
 /* The state of the virtual machine. */
@@ -28,6 +29,7 @@ typedef struct pickle_machine {
     pickle_value **memo;
     size_t memo_count, memo_capacity;
     size_t persistent_capacity;
+    uint8_t *line;                 /* PICKLE_MAX_TEXT + 2 bytes: a text in quotes; or NULL */
     size_t values, max_values;
     pickle_value *none;
     pickle_document *document;
@@ -111,6 +113,30 @@ static bool pickle_take_number(pickle_machine *m, unsigned width, uint64_t *numb
     if (!pickle_take(m, bytes, width)) return false;
     *number = bytes_load64(bytes);
     return true;
+}
+
+/* Without its '\n', which *length points at. */
+static bool pickle_take_line(pickle_machine *m, char line[PICKLE_MAX_LINE], size_t *length)
+{
+    for (*length = 0; *length < PICKLE_MAX_LINE; (*length)++) {
+        if (!pickle_take(m, line + *length, 1)) return false;
+        if (line[*length] == '\n') return true;
+    }
+    return pickle_fail(m, "line without an end");
+}
+
+/* A number of protocol 0; *fits: in 64 bits. */
+static bool pickle_take_decimal(pickle_machine *m, int64_t *number, bool *fits)
+{
+    char line[PICKLE_MAX_LINE], *end;
+    size_t length;
+    if (!pickle_take_line(m, line, &length)) return false;
+    line[length] = '\0';
+    errno = 0;
+    *number = strtoll(line, &end, 10);
+    *fits = errno == 0;
+    if (*end == 'L') end++;
+    return (end != line && end == line + length) || pickle_fail(m, "not a number");
 }
 
 /* === Values === */
@@ -286,13 +312,12 @@ static bool pickle_op_float(pickle_machine *m, unsigned unused)
 }
 
 /* Not read, but noted where it is: perhaps the elements of an array. */
-static bool pickle_push_long_text(pickle_machine *m, uint64_t size)
+static bool pickle_push_long_text(pickle_machine *m, uint64_t at, uint64_t size,
+                                  pickle_encoding encoding)
 {
-    const uint64_t at = pickle_position(m);
-    pickle_value *value;
-    if (!pickle_skip(m, size)) return false;
-    value = pickle_new(m, PICKLE_LONG_TEXT);
+    pickle_value *value = pickle_new(m, PICKLE_LONG_TEXT);
     if (!value) return false;
+    value->encoding = (uint8_t)encoding;
     value->u.integer = (int64_t)at;
     value->count = (uint32_t)size;
     value->capacity = (uint32_t)(size >> 32);
@@ -301,11 +326,13 @@ static bool pickle_push_long_text(pickle_machine *m, uint64_t size)
 
 static bool pickle_op_text(pickle_machine *m, unsigned width)
 {
-    uint64_t size;
+    uint64_t size, at;
     pickle_value *value;
     char *text;
     if (!pickle_take_number(m, width, &size)) return false;
-    if (size > PICKLE_MAX_TEXT) return pickle_push_long_text(m, size);
+    at = pickle_position(m);
+    if (size > PICKLE_MAX_TEXT)
+        return pickle_skip(m, size) && pickle_push_long_text(m, at, size, PICKLE_PLAIN);
     if (!pickle_has(m, size)) return false;
     value = pickle_new(m, PICKLE_STRING);
     if (!value) return false;
@@ -315,6 +342,73 @@ static bool pickle_op_text(pickle_machine *m, unsigned width)
     value->u.text = text;
     value->count = (uint32_t)size;
     return pickle_push(m, value);
+}
+
+/* The bytes up to the next '\n' go to m->line as far as they fit; *size: all of them. */
+static bool pickle_take_text_line(pickle_machine *m, uint64_t *size, uint8_t *last)
+{
+    uint8_t byte = 0;
+    if (!m->line && !(m->line = malloc(PICKLE_MAX_TEXT + 2))) return report_no_memory(m->report);
+    for (*size = 0; ; (*size)++) {
+        *last = byte;
+        if (!pickle_take(m, &byte, 1)) return false;
+        if (byte == '\n') return true;
+        if (*size < PICKLE_MAX_TEXT + 2) m->line[*size] = byte;
+    }
+}
+
+static bool pickle_push_escaped(pickle_machine *m, const uint8_t *from, size_t size,
+                                pickle_encoding encoding)
+{
+    pickle_value *value = pickle_new(m, PICKLE_STRING);
+    uint8_t *text = value ? memory_take(&m->document->memory, 2 * size + 1) : NULL;
+    if (!text) return pickle_fail(m, "too much text");
+    value->count = (uint32_t)pickle_decode(encoding, from, size, text);
+    text[value->count] = 0;
+    value->u.text = (const char *)text;
+    return pickle_push(m, value);
+}
+
+/* A text of protocol 0, up to the end of the line; that of Python 2 is in quotes. */
+static bool pickle_op_text_line(pickle_machine *m, unsigned encoding)
+{
+    const unsigned quotes = encoding == PICKLE_ESCAPED_BYTES;
+    const uint64_t at = pickle_position(m) + quotes;
+    uint64_t size;
+    uint8_t last;
+    if (!pickle_take_text_line(m, &size, &last)) return false;
+    if (quotes && (size < 2 || m->line[0] != last || (last != '\'' && last != '"')))
+        return pickle_fail(m, "text without quotes");
+    size -= 2 * quotes;
+    if (size > PICKLE_MAX_TEXT)
+        return pickle_push_long_text(m, at, size, (pickle_encoding)encoding);
+    return pickle_push_escaped(m, m->line + quotes, (size_t)size, (pickle_encoding)encoding);
+}
+
+/* I and L of protocol 0. 00 and 01 are its False and True; an L has a letter behind it. */
+static bool pickle_op_int_line(pickle_machine *m, unsigned unused)
+{
+    const uint64_t at = pickle_position(m);
+    int64_t number;
+    bool fits;
+    (void)unused;
+    if (!pickle_take_decimal(m, &number, &fits)) return false;
+    if (!fits) return pickle_push(m, pickle_new(m, PICKLE_OPAQUE));
+    return pickle_push_integer(m, pickle_position(m) - at == 3 && number >= 0 && number <= 1
+                               ? PICKLE_BOOL : PICKLE_INT, number);
+}
+
+static bool pickle_op_float_line(pickle_machine *m, unsigned unused)
+{
+    pickle_value *value = pickle_new(m, PICKLE_FLOAT);
+    char line[PICKLE_MAX_LINE], *end;
+    size_t length;
+    (void)unused;
+    if (!value || !pickle_take_line(m, line, &length)) return false;
+    line[length] = '\0';
+    value->u.number = strtod(line, &end);
+    return end != line && end == line + length ? pickle_push(m, value)
+                                               : pickle_fail(m, "not a number");
 }
 
 static bool pickle_op_empty(pickle_machine *m, unsigned kind)
@@ -437,10 +531,21 @@ static bool pickle_memo_put(pickle_machine *m, uint64_t i)
     return true;
 }
 
+/* Width 0: in decimal, up to the end of the line. What is negative is too large, too. */
+static bool pickle_take_index(pickle_machine *m, unsigned width, uint64_t *i)
+{
+    int64_t number;
+    bool fits;
+    if (width > 0) return pickle_take_number(m, width, i);
+    if (!pickle_take_decimal(m, &number, &fits)) return false;
+    *i = (uint64_t)number;
+    return true;
+}
+
 static bool pickle_op_put(pickle_machine *m, unsigned width)
 {
     uint64_t i;
-    return pickle_take_number(m, width, &i) && pickle_memo_put(m, i);
+    return pickle_take_index(m, width, &i) && pickle_memo_put(m, i);
 }
 
 static bool pickle_op_memoize(pickle_machine *m, unsigned unused)
@@ -452,22 +557,13 @@ static bool pickle_op_memoize(pickle_machine *m, unsigned unused)
 static bool pickle_op_get(pickle_machine *m, unsigned width)
 {
     uint64_t i;
-    if (!pickle_take_number(m, width, &i)) return false;
+    if (!pickle_take_index(m, width, &i)) return false;
     if (i >= m->memo_capacity || !m->memo[i])
         return pickle_fail(m, "memo %llu was never set", (unsigned long long)i);
     return pickle_push(m, m->memo[i]);
 }
 
 /* === Globals, calls, persistent ids === */
-
-static bool pickle_take_line(pickle_machine *m, char line[PICKLE_MAX_LINE], size_t *length)
-{
-    for (*length = 0; *length < PICKLE_MAX_LINE; (*length)++) {
-        if (!pickle_take(m, line + *length, 1)) return false;
-        if (line[*length] == '\n') return true;
-    }
-    return pickle_fail(m, "name of a global without an end");
-}
 
 static bool pickle_push_global(pickle_machine *m, const char *module, size_t module_size,
                                const char *name, size_t name_size)
@@ -545,6 +641,27 @@ static bool pickle_op_call(pickle_machine *m, unsigned unused)
     return pickle_push_call(m, callable, arguments);
 }
 
+/* A class of Python 2 by its name, called with all above the mark. */
+static bool pickle_op_instance(pickle_machine *m, unsigned unused)
+{
+    if (!pickle_op_collect(m, PICKLE_TUPLE) || !pickle_op_global(m, unused)) return false;
+    m->height -= 2;
+    return pickle_push_call(m, m->stack[m->height + 1], m->stack[m->height]);
+}
+
+/* The same with the class itself above the mark. */
+static bool pickle_op_object(pickle_machine *m, unsigned unused)
+{
+    pickle_value **items = NULL, *arguments;
+    size_t count = 0;
+    (void)unused;
+    if (!pickle_pop_mark(m, &items, &count)) return false;
+    if (count == 0) return pickle_fail(m, "stack underflow: no class");
+    arguments = pickle_new(m, PICKLE_TUPLE);
+    return arguments && pickle_add(m, arguments, items + 1, count - 1)
+        && pickle_push_call(m, items[0], arguments);
+}
+
 /* NEWOBJ_EX has keyword arguments on top; they are dropped. */
 static bool pickle_op_call_keywords(pickle_machine *m, unsigned unused)
 {
@@ -575,6 +692,13 @@ static bool pickle_op_persistent(pickle_machine *m, unsigned unused)
     return pickle_push(m, value);
 }
 
+static bool pickle_op_persistent_line(pickle_machine *m, unsigned unused)
+{
+    (void)unused;
+    return pickle_fail(m, "torch.save with pickle_protocol=0, whose files PyTorch cannot load "
+                       "either; save it without that");
+}
+
 /* === The machine === */
 
 typedef struct pickle_operation {
@@ -585,10 +709,13 @@ typedef struct pickle_operation {
 
 static const pickle_operation pickle_operations[] = {
     { 0x80, pickle_op_proto, 0 },                   { 0x95, pickle_op_frame, 8 },
-    { 'N', pickle_op_none, 0 },
+    { 'N', pickle_op_none, 0 },                     { 'F', pickle_op_float_line, 0 },
     { 0x88, pickle_op_bool, 1 },                    { 0x89, pickle_op_bool, 0 },
     { 'K', pickle_op_int, 1 },                      { 'M', pickle_op_int, 2 },
     { 'J', pickle_op_int, 4 },
+    { 'I', pickle_op_int_line, 0 },                 { 'L', pickle_op_int_line, 0 },
+    { 'S', pickle_op_text_line, PICKLE_ESCAPED_BYTES },
+    { 'V', pickle_op_text_line, PICKLE_ESCAPED_TEXT },
     { 0x8a, pickle_op_long, 1 },                    { 0x8b, pickle_op_long, 4 },
     { 'G', pickle_op_float, 0 },
     { 'U', pickle_op_text, 1 },                     { 'T', pickle_op_text, 4 },
@@ -609,12 +736,14 @@ static const pickle_operation pickle_operations[] = {
     { '0', pickle_op_pop, 0 },                      { '1', pickle_op_pop_mark, 0 },
     { '2', pickle_op_dup, 0 },
     { 'q', pickle_op_put, 1 },                      { 'r', pickle_op_put, 4 },
-    { 0x94, pickle_op_memoize, 0 },
+    { 'p', pickle_op_put, 0 },                      { 0x94, pickle_op_memoize, 0 },
     { 'h', pickle_op_get, 1 },                      { 'j', pickle_op_get, 4 },
+    { 'g', pickle_op_get, 0 },
     { 'c', pickle_op_global, 0 },                   { 0x93, pickle_op_stack_global, 0 },
     { 'R', pickle_op_call, 0 },                     { 0x81, pickle_op_call, 0 },
     { 0x92, pickle_op_call_keywords, 0 },           { 'b', pickle_op_build, 0 },
-    { 'Q', pickle_op_persistent, 0 }
+    { 'i', pickle_op_instance, 0 },                 { 'o', pickle_op_object, 0 },
+    { 'Q', pickle_op_persistent, 0 },               { 'P', pickle_op_persistent_line, 0 }
 };
 
 enum {
@@ -657,6 +786,7 @@ bool pickle_load(pickle_document *document, const source *s, uint64_t start, uin
     document->end = pickle_position(&m);
     free(m.stack);
     free(m.memo);
+    free(m.line);
     if (!document->root) pickle_free(document);
     return document->root != NULL;
 }
@@ -667,25 +797,4 @@ void pickle_free(pickle_document *document)
     free(document->persistent);
     document->persistent = NULL;
     document->root = NULL;
-}
-
-/* === Access === */
-
-bool pickle_is_text(const pickle_value *value, pickle_kind kind, const char *text)
-{
-    return value && value->kind == kind && value->count == strlen(text)
-        && memcmp(value->u.text, text, value->count) == 0;
-}
-
-const pickle_value *pickle_get(const pickle_value *dict, const char *key)
-{
-    size_t i = dict && dict->kind == PICKLE_DICT ? dict->count : 0;
-    for (; i >= 2; i -= 2)
-        if (pickle_is_text(dict->u.items[i - 2], PICKLE_STRING, key)) return dict->u.items[i - 1];
-    return NULL;
-}
-
-uint64_t pickle_long_size(const pickle_value *long_text)
-{
-    return (uint64_t)long_text->capacity << 32 | long_text->count;
 }

@@ -5,8 +5,8 @@
  * a dict and torch.Size(x) becomes x; every other call stays a PICKLE_CALL node with its callable
  * and its arguments, for the caller to judge.
  *
- * Opcodes: the binary ones of protocols 2 to 5 that PyTorch writes, and their relatives; text
- * opcodes of protocol 0, extension registries and out-of-band buffers are refused.
+ * Opcodes: all of protocols 0 to 5, but for extension registries, out-of-band buffers and
+ * persistent ids as text (torch.save with protocol 0, which PyTorch cannot load either).
  * Limits: max_values (at most 10^6) values of 36 bytes on average, as many entries in the stack and
  * in the memo, nesting of 64, 16 million opcodes. Texts of more than 64 KiB are not read:
  * they become PICKLE_LONG_TEXT.
@@ -37,17 +37,25 @@ typedef enum pickle_kind {
     PICKLE_GLOBAL,      /* text: "module.name" */
     PICKLE_CALL,        /* items: callable, arguments, state (BUILD) or NULL, dict or NULL */
     PICKLE_PERSISTENT,  /* items: the persistent id */
-    PICKLE_LONG_TEXT,   /* integer: where in the source; pickle_long_size: how many bytes */
+    PICKLE_LONG_TEXT,   /* integer: where in the source; encoding; pickle_long_size: its bytes */
     PICKLE_OPAQUE       /* integer of more than 64 bits */
 } pickle_kind;
 
 enum { PICKLE_CALLABLE, PICKLE_ARGUMENTS, PICKLE_STATE, PICKLE_CONTENTS, PICKLE_CALL_ITEMS };
+
+/* How a long text lies in the source. */
+typedef enum pickle_encoding {
+    PICKLE_PLAIN,
+    PICKLE_ESCAPED_BYTES,   /* a string of Python 2 as source code, without its quotes: \x00 */
+    PICKLE_ESCAPED_TEXT     /* Latin-1 with \u20ac for what that lacks */
+} pickle_encoding;
 
 typedef struct pickle_value pickle_value;
 
 struct pickle_value {
     uint8_t kind;
     uint8_t depth;      /* of nesting below, as far as known when it was built */
+    uint8_t encoding;   /* of a long text */
     uint32_t count;
     uint32_t capacity;  /* of items, while a container grows */
     union {
@@ -79,5 +87,9 @@ const pickle_value *pickle_get(const pickle_value *dict, const char *key);
 bool pickle_is_text(const pickle_value *value, pickle_kind kind, const char *text);
 
 uint64_t pickle_long_size(const pickle_value *long_text);
+
+/* The bytes or the UTF-8 of an encoded text; returns how many bytes that is, at most
+ * twice `size`. `from` may be the second half of a buffer of that size whose start is `to`. */
+size_t pickle_decode(pickle_encoding encoding, const uint8_t *from, size_t size, uint8_t *to);
 
 #endif

@@ -17,6 +17,7 @@ typedef struct rename_piece {
 typedef struct rename_rule {
     char theirs[RENAME_MAX_NAME];
     const char *ours;
+    bool is_layer;     /* the name of a layer, which stands for its tensors: ".*" was added */
     bool used;
 } rename_rule;
 
@@ -69,6 +70,31 @@ static bool put_pieces(const char *ours, const rename_piece *piece, char *name, 
     return true;
 }
 
+static bool put_end(const rename_piece *piece, char *name, size_t size)
+{
+    const size_t used = strlen(name);
+    if (used + 1 + piece->size >= size) return false;
+    name[used] = '.';
+    memcpy(name + used + 1, piece->text, piece->size + 1);
+    return true;
+}
+
+/* "fc1=mlp.fc1" is "fc1.*=mlp.fc1.*" where no tensor is called fc1. */
+static void spread_layer(const checkpoint *c, rename_rule *rule)
+{
+    const size_t length = strlen(rule->theirs);
+    bool is_layer = false;
+    size_t i;
+    if (strchr(rule->theirs, '*') || length + 3 > sizeof rule->theirs) return;
+    for (i = 0; i < checkpoint_count(c); i++) {
+        const char *name = checkpoint_tensor(c, i)->name;
+        if (!strcmp(name, rule->theirs)) return;
+        is_layer = is_layer || (!strncmp(name, rule->theirs, length) && name[length] == '.');
+    }
+    rule->is_layer = is_layer;
+    if (is_layer) memcpy(rule->theirs + length, ".*", 3);
+}
+
 /* By the first rule that matches, if any. */
 static bool rename_one(checkpoint *c, size_t i, rename_rule *rules, int count, report *r)
 {
@@ -79,7 +105,8 @@ static bool rename_one(checkpoint *c, size_t i, rename_rule *rules, int count, r
     while (rule < count && !matches(rules[rule].theirs, old, pieces)) rule++;
     if (rule == count) return true;
     rules[rule].used = true;
-    if (!put_pieces(rules[rule].ours, pieces, name, sizeof name))
+    if (!put_pieces(rules[rule].ours, pieces, name, sizeof name) ||
+        (rules[rule].is_layer && !put_end(pieces, name, sizeof name)))
         return report_fail(r, "%.200s: its new name is longer than %d letters", old,
                            RENAME_MAX_NAME - 1);
     return checkpoint_rename(c, i, name, r);
@@ -103,7 +130,7 @@ bool rename_tensors(checkpoint *c, const text_list *list, report *r)
     size_t i;
     int rule;
     for (rule = 0; good && rule < list->count; rule++)
-        good = parse_rule(list->items[rule], &rules[rule], r);
+        if ((good = parse_rule(list->items[rule], &rules[rule], r))) spread_layer(c, &rules[rule]);
     for (i = 0; good && i < checkpoint_count(c); i++)
         good = rename_one(c, i, rules, list->count, r);
     good = good && check_used(c, rules, list->count, r) && checkpoint_renamed(c, r);

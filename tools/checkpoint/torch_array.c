@@ -16,28 +16,40 @@ static const char *torch_callable(const pickle_value *value)
     return callable && callable->kind == PICKLE_GLOBAL ? callable->u.text : "";
 }
 
-static bool torch_copy_text(torch_reader *t, const pickle_value *value, uint8_t *to)
+/* As long-lived as the checkpoint; an encoded text is first read into the end of its block. */
+static bool torch_copy_text(torch_reader *t, const pickle_value *value, torch_bytes *bytes)
 {
-    if (value->kind == PICKLE_LONG_TEXT)
-        return source_read(t->source, (uint64_t)value->u.integer, to,
-                           (size_t)pickle_long_size(value), t->report);
-    memcpy(to, value->u.text, value->count);
+    const pickle_encoding encoding = (pickle_encoding)value->encoding;
+    const uint64_t size = bytes->size, before = encoding == PICKLE_PLAIN ? 0 : size;
+    uint8_t *copy = checkpoint_add_block(t->c, before + size, t->report);
+    if (!copy) return false;
+    bytes->memory = copy;
+    bytes->offset = 0;
+    if (value->kind == PICKLE_STRING) {
+        memcpy(copy, value->u.text, (size_t)size);
+        return true;
+    }
+    if (!source_read(t->source, (uint64_t)value->u.integer, copy + before, (size_t)size,
+                     t->report)) return false;
+    bytes->size = pickle_decode(encoding, copy + before, (size_t)size, copy);
     return true;
 }
 
 /* UTF-8 of characters up to 255 becomes bytes, in place. */
-static bool torch_decode_latin1(uint8_t *text, uint64_t *size)
+static bool torch_decode_latin1(torch_bytes *bytes)
 {
+    uint8_t *text = bytes->memory;
     uint64_t i, used = 0;
-    for (i = 0; i < *size; i++) {
+    for (i = 0; i < bytes->size; i++) {
         uint8_t byte = text[i];
         if (byte >= 0x80) {
-            if ((byte != 0xC2 && byte != 0xC3) || ++i == *size || text[i] >> 6 != 2) return false;
+            if ((byte != 0xC2 && byte != 0xC3) || ++i == bytes->size || text[i] >> 6 != 2)
+                return false;
             byte = (uint8_t)((byte & 3) << 6 | (text[i] & 0x3F));
         }
         text[used++] = byte;
     }
-    *size = used;
+    bytes->size = used;
     return true;
 }
 
@@ -45,7 +57,6 @@ bool torch_read_bytes(torch_reader *t, const char *name, const pickle_value *val
                       torch_bytes *bytes)
 {
     const bool encoded = strcmp(torch_callable(value), "_codecs.encode") == 0;
-    uint8_t *copy;
     if (encoded || strstr(torch_callable(value), ".bytearray"))
         value = torch_item(torch_part(value, PICKLE_ARGUMENTS), 0);
     if (!value || (value->kind != PICKLE_STRING && value->kind != PICKLE_LONG_TEXT))
@@ -53,13 +64,10 @@ bool torch_read_bytes(torch_reader *t, const char *name, const pickle_value *val
     bytes->memory = NULL;
     bytes->offset = value->kind == PICKLE_LONG_TEXT ? (uint64_t)value->u.integer : 0;
     bytes->size = value->kind == PICKLE_LONG_TEXT ? pickle_long_size(value) : value->count;
-    if (value->kind == PICKLE_LONG_TEXT && !encoded && t->source == &t->c->sources[t->file])
-        return true;
-    copy = checkpoint_add_block(t->c, bytes->size, t->report);
-    if (!copy || !torch_copy_text(t, value, copy)) return false;
-    bytes->memory = copy;
-    bytes->offset = 0;
-    return !encoded || torch_decode_latin1(copy, &bytes->size)
+    if (value->kind == PICKLE_LONG_TEXT && value->encoding == PICKLE_PLAIN && !encoded
+        && t->source == &t->c->sources[t->file]) return true;
+    if (!torch_copy_text(t, value, bytes)) return false;
+    return !encoded || torch_decode_latin1(bytes)
         || report_fail(t->report, "%.200s: its bytes are not Latin-1", name);
 }
 

@@ -134,7 +134,8 @@ static bool torch_add_metadata(torch_reader *t, const pickle_value *dict, const 
     for (i = 0; i + 1 < dict->count; i += 2) {
         const pickle_value *key = dict->u.items[i], *value = dict->u.items[i + 1];
         const pickle_value *inner = torch_as_module(value) ? NULL : torch_as_object(value);
-        if (!torch_step(t) || !torch_add_scalar(t, prefix, key, value)) return false;
+        if (!torch_step(t) || !torch_add_scalar(t, prefix, key, value)
+            || !torch_add_labels(t, key, value)) return false;
         if (!inner && torch_is_configuration(key)) inner = torch_as_dict(value);
         if (prefix[0] == '\0' && key->kind == PICKLE_STRING && key->count < 64 && inner
             && !torch_add_metadata(t, inner, key->u.text)) return false;

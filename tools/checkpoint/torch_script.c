@@ -301,18 +301,26 @@ static long torch_constant_index(torch_span span)
     return torch_is_number(digits, true) ? strtol(digits.text, NULL, 10) : -1;
 }
 
+/* A token is expanded to the batch, positions are added; the rest are layers. */
+static const char *torch_name_part(torch_span operator, size_t part)
+{
+    static const char *const parts[] = { "weight", "bias", "running_mean", "running_var" };
+    if (operator.size == 6 && memcmp(operator.text, "expand", 6) == 0) return "cls_token";
+    if (operator.size >= 3 && memcmp(operator.text, "add", 3) == 0) return "pos_embed";
+    return parts[part < 3 ? part : 3];
+}
+
 /* Adds a constant by what an operator takes it for: "3.linear.weight" for the first constant of the
  * fourth call that has any. One that is used twice is there twice, as trained weights would be. */
 static bool torch_add_constant(torch_reader *t, torch_span operator, size_t place, size_t part,
                                long index)
 {
-    static const char *const parts[] = { "weight", "bias", "running_mean", "running_var" };
     const pickle_value *value = torch_item(t->pickle.root, (size_t)index);
     char name[TORCH_VALUE];
     if (!value || !torch_is_tensor(t, value)) return true;
     snprintf(name, sizeof name, "%lu.%.*s.%s", (unsigned long)place,
              operator.size < 40 ? (int)operator.size : 40, operator.text,
-             parts[part < 3 ? part : 3]);
+             torch_name_part(operator, part));
     return part > 3 || torch_add_call(t, name, value);
 }
 

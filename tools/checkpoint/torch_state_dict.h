@@ -94,6 +94,9 @@ bool torch_read_sizes(torch_reader *t, checkpoint_tensor_info *info, const pickl
 /* torch_choose.c: what to read of all that is in the pickle. NULL: failed. */
 const pickle_value *torch_choose(torch_reader *t);
 
+/* torch_labels.c: names of the classes, if this entry of a dict has them: the first that do. */
+bool torch_add_labels(torch_reader *t, const pickle_value *key, const pickle_value *value);
+
 /* torch_module.c: a module that was pickled whole, and what it says of itself. */
 bool torch_flatten_module(torch_reader *t, char *name, size_t name_size,
                           const pickle_value *module, int depth);
@@ -112,7 +115,7 @@ bool torch_add_array(torch_reader *t, const char *name, const pickle_value *valu
 
 /* Bytes in a pickle: where they lie in the source, or a decoded copy. */
 typedef struct torch_bytes {
-    const uint8_t *memory;           /* NULL: at `offset` of the source */
+    uint8_t *memory;                 /* NULL: at `offset` of the source */
     uint64_t offset, size;
 } torch_bytes;
 

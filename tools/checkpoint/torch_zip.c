@@ -56,6 +56,22 @@ static bool torch_zip_place(torch_reader *t, const char *name, const torch_stora
     return true;
 }
 
+/* A checkpoint inside is named, else the first entry. */
+static bool torch_refuse_zip(const torch_zip *z)
+{
+    static const char *const ends[] = { ".pth", ".pt", ".bin", ".ckpt", ".safetensors", ".npz" };
+    size_t i, k;
+    for (i = 0; i < z->archive.count; i++)
+        for (k = 0; k < sizeof ends / sizeof *ends; k++)
+            if (strstr(z->archive.entries[i].name, ends[k]))
+                return report_fail(z->reader.report, "zip: \"%.200s\" is inside; unpack it first",
+                                   z->archive.entries[i].name);
+    return report_fail(z->reader.report, "zip: no data.pkl inside%s%.200s%s: not a PyTorch "
+                       "checkpoint", z->archive.count ? ", but \"" : "",
+                       z->archive.count ? z->archive.entries[0].name : "",
+                       z->archive.count ? "\"" : "");
+}
+
 /* "archive/" from the only entry of that name; the root may be empty. */
 static bool torch_find_root(torch_zip *z)
 {
@@ -74,7 +90,7 @@ static bool torch_find_root(torch_zip *z)
         z->data = &z->archive.entries[i];
     }
     if (z->root) return true;
-    return report_fail(z->reader.report, "zip: no data.pkl inside: not a PyTorch checkpoint");
+    return torch_refuse_zip(z);
 }
 
 static const zip_entry *torch_zip_entry(const torch_zip *z, const char *name)

@@ -28,6 +28,7 @@ struct match {
     match_table table;         /* the one in use */
     settled settled_rows[1 + 2 * MATCH_MAX_ROWS];
     int count;
+    bool takes_size;           /* the input's size is the model's */
     double error, seconds, folder_seconds, loss;
     int runs, folder_runs, pictures, right;
     const char *folder;        /* NULL: none was used */
@@ -51,6 +52,7 @@ static void take_size(conversion *c)
 {
     const match_pair *pair = &c->match->pair;
     if (settings_origin(c->all, SETTING_IMG_HEIGHT) >= 0) return;
+    c->match->takes_size = true;
     settings_put(&c->all[FROM_OPTIONS], SETTING_IMG_HEIGHT, pair->height);
     settings_put(&c->all[FROM_OPTIONS], SETTING_IMG_WIDTH, pair->width);
 }
@@ -164,54 +166,91 @@ static size_t count_choices(const conversion *c)
     return c->options->weights ? 0 : checkpoint_choice_count(c->checkpoint);
 }
 
-/* All values that were open, as one could try them again. */
-static void print_values(const match_table *table)
+/* Was it part of any model? pool=token is none without a class token. */
+static bool was_tried(const match_search *s, int row, int value)
 {
-    int row, value;
-    for (row = 0; row < table->count; row++) {
-        fprintf(stderr, "  %-16s", table->rows[row].name);
-        for (value = 0; value < table->rows[row].count; value++)
-            fprintf(stderr, "%s %s", value ? "," : "", table->rows[row].values[value]);
-        fputc('\n', stderr);
+    size_t i = 0;
+    while (i < s->count && !(s->tries[i].error < HUGE_VAL && s->tries[i].choice.of[row] == value))
+        i++;
+    return i < s->count;
+}
+
+/* A row: the nearest model's value, then the others that were tried and make another model, with
+ * their errors in its place. */
+static void print_row(const match_search *s, int row)
+{
+    const match_row *values = &s->table->rows[row];
+    const match_try *best = &s->tries[s->chosen];
+    const char *between = "";
+    int value;
+    fprintf(stderr, "  %-40s", values->values[best->choice.of[row]]);
+    for (value = 0; value < values->count; value++) {
+        const match_try *other = match_search_other(s, row, value);
+        if (value == best->choice.of[row] || !was_tried(s, row, value) ||
+            (other && other->signature == best->signature))
+            continue;
+        fprintf(stderr, "%s%s", between, values->values[value]);
+        if (other && other->error < HUGE_VAL) fprintf(stderr, " (%.2g)", other->error);
+        between = ", ";
     }
+    fputc('\n', stderr);
 }
 
-static int compare_tries(const void *a, const void *b)
+/* The nearest model, and what else was tried in its place. */
+static void print_nearest(const conversion *c, const match_search *s)
 {
-    const match_try *x = a, *y = b;
-    if (x->error != y->error) return x->error < y->error ? -1 : 1;
-    return (x->unlikely > y->unlikely) - (x->unlikely < y->unlikely);
-}
-
-/* What was open, and what came nearest. */
-static void print_nearest(const conversion *c, const match_table *table, match_search *s)
-{
-    size_t i;
     int row;
-    if (count_choices(c)) fprintf(stderr, "weights=%.60s, ", checkpoint_wrapper(c->checkpoint));
-    fprintf(stderr, "tried:\n");
-    print_values(table);
-    qsort(s->tries, s->count, sizeof *s->tries, compare_tries);
-    fprintf(stderr, "nearest:\n");
-    for (i = 0; i < s->count && i < 5 && s->tries[i].error < HUGE_VAL; i++) {
-        fprintf(stderr, "  %-9.3g", s->tries[i].error);
-        for (row = 0; row < table->count; row++)
-            fprintf(stderr, " %s", table->rows[row].values[s->tries[i].choice.of[row]]);
-        fputc('\n', stderr);
-    }
+    if (!(s->tries[s->chosen].error < HUGE_VAL)) return;
+    fprintf(stderr, "the nearest model%s%.60s is off by %.3g; what else was tried, and how far off "
+            "it is in its place:\n", count_choices(c) ? " of weights=" : "",
+            count_choices(c) ? checkpoint_wrapper(c->checkpoint) : "",
+            s->tries[s->chosen].error);
+    for (row = 0; row < s->table->count; row++) print_row(s, row);
+}
+
+/* What no setting can mend is refused before the search. */
+static bool check_pair(const conversion *c, report *r)
+{
+    const match *m = c->match;
+    double classes = 0, chans = 0;
+    match_patches patches;
+    settings_get(c->all, SETTING_NUM_CLASSES, &classes);
+    if (settings_origin(c->all, SETTING_IN_CHANS) != FROM_MATCH)
+        settings_get(c->all, SETTING_IN_CHANS, &chans);
+    if (!match_pair_check(&m->pair, (int)classes, (int)chans, r)) return false;
+    if (!m->takes_size || !match_count_patches(c, &patches) ||
+        patches.height * patches.width <= patches.positions) return true;
+    return report_fail(r, "expected an input of at most %d patches, as there are positions, found "
+                       "%d x %d pixels, which make %d x %d patches of %d; --img-size %dx%d "
+                       "resamples the positions", patches.positions, m->pair.height, m->pair.width,
+                       patches.height, patches.width, patches.size, m->pair.height,
+                       m->pair.width) || report_file(r, m->pair.input_path);
+}
+
+/* "; ..." where the input has fewer patches than there are positions; or "". */
+static const char *doubt_size(const conversion *c, char text[160])
+{
+    match_patches patches;
+    text[0] = '\0';
+    if (!c->match->takes_size || !match_count_patches(c, &patches)) return text;
+    if (patches.height * patches.width + patches.prefix < patches.positions)
+        snprintf(text, 160, "; its input makes %d x %d patches, there are positions for %d",
+                 patches.height, patches.width, patches.positions - patches.prefix);
+    return text;
 }
 
 static bool refuse_pair(const conversion *c, match_search *s, report *r)
 {
+    char doubt[160];
     const double error = s->tries[s->chosen].error;
     if (s->runs == 0 && s->first.failed) {
         *r = s->first;
         return false;
     }
-    if (!c->options->quiet) print_nearest(c, s->table, s);
+    if (!c->options->quiet) print_nearest(c, s);
     return report_fail(r, "none of %d models that were tried in %.0f s gives these logits: the "
-                       "nearest is off by %.3g of the largest, %g is accepted", s->runs, s->took,
-                       error, s->tolerance) ||
+                       "nearest is off by %.3g of the largest, %g is accepted%s", s->runs, s->took,
+                       error, s->tolerance, doubt_size(c, doubt)) ||
            report_file(r, s->pair->logits_path);
 }
 
@@ -230,6 +269,7 @@ static bool run_pair(conversion *c, match_model *model, report *r)
     match_search s;
     bool good;
     int row;
+    if (!check_pair(c, r)) return false;
     memset(&s, 0, sizeof s);
     m->table.count = 0;
     match_list_architecture(&m->table, c);

@@ -91,7 +91,7 @@ static const row_source architecture[] = {
     { "activation", "activation", "activation=gelu|activation=relu|activation=*", has_mlp, false,
       false },
     { "pool", "pool pool_prefix",
-      "pool=token pool_prefix=0|pool=avg pool_prefix=0|pool=avg pool_prefix=1|"
+      "pool=token|pool=avg pool_prefix=0|pool=avg pool_prefix=1|"
       "pool=max pool_prefix=0|pool=max pool_prefix=1|pool=avgmax pool_prefix=0|"
       "pool=avgmax pool_prefix=1", NULL, false, false },
     { "norm", "has_final_norm has_fc_norm",
@@ -276,6 +276,18 @@ static bool find_patch_fit(const conversion *c, patch_fit *fit)
         return false;
     return fit->patch > 0 && fit->patch <= 1024 && fit->height >= fit->patch &&
            fit->width >= fit->patch && fit->height <= 16384 && fit->width <= 16384;
+}
+
+bool match_count_patches(const conversion *c, match_patches *patches)
+{
+    patch_fit fit;
+    if (!find_patch_fit(c, &fit) || fit.rows == 0) return false;
+    patches->height = fit.height / fit.patch;
+    patches->width = fit.width / fit.patch;
+    patches->size = fit.patch;
+    patches->positions = fit.rows;
+    patches->prefix = fit.prefix;
+    return true;
 }
 
 /* How far a width of a head is from the usual 64. */

@@ -31,6 +31,15 @@ typedef struct match_choice {
 void match_list_architecture(match_table *table, const conversion *c);
 void match_list_preprocessing(match_table *table, const conversion *c);
 
+/* Side by side in the input, beside what there are positions for. */
+typedef struct match_patches {
+    int height, width, size;
+    int positions, prefix;   /* rows; of these, those that may be other tokens' */
+} match_patches;
+
+/* False: it is not known, or there are no positions. */
+bool match_count_patches(const conversion *c, match_patches *patches);
+
 /* Puts the chosen values of all rows into s. */
 void match_apply(const match_table *table, const match_choice *choice, settings *s);
 

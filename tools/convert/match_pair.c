@@ -31,6 +31,10 @@ static bool take_input(match_pair *p, report *r)
     if (!good)
         return report_fail(r, "expected an input [C, H, W] or [B, C, H, W], found %s",
                            shape_of(x, found)) || report_file(r, p->input_path);
+    if (dims[0] > 4 && dims[2] <= 4)
+        return report_fail(r, "expected an input [C, H, W] or [B, C, H, W], found %s, which looks "
+                           "like channels last", shape_of(x, found)) ||
+               report_file(r, p->input_path);
     p->images = x->ndim == 4 ? (int)x->dims[0] : 1;
     p->chans = (int)dims[0];
     p->height = (int)dims[1];
@@ -114,6 +118,17 @@ void match_pair_free(match_pair *pair)
 const float *match_pair_input(const match_pair *pair, int image)
 {
     return pair->input.data + (size_t)image * (pair->input.count / (size_t)pair->images);
+}
+
+bool match_pair_check(const match_pair *pair, int classes, int chans, report *r)
+{
+    if (chans > 0 && chans != pair->chans)
+        return report_fail(r, "expected an input of %d channel%s, [%d, H, W], found [%d, %d, %d]",
+                           chans, chans == 1 ? "" : "s", chans, pair->chans, pair->height,
+                           pair->width) || report_file(r, pair->input_path);
+    return classes == 0 || (size_t)classes == pair->outputs ||
+           report_fail(r, "expected %d logits for each input, found %zu", classes,
+                       pair->outputs) || report_file(r, pair->logits_path);
 }
 
 bool match_pair_fits(const match_pair *pair, const vit_config *config, size_t outputs, report *r)

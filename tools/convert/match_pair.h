@@ -21,6 +21,9 @@ void match_pair_free(match_pair *pair);
 
 const float *match_pair_input(const match_pair *pair, int image);
 
+/* The same of what is known of every model; 0: it is not. */
+bool match_pair_check(const match_pair *pair, int classes, int chans, report *r);
+
 /* Does this model read such inputs and give so many outputs? */
 bool match_pair_fits(const match_pair *pair, const vit_config *config, size_t outputs, report *r);
 

@@ -221,15 +221,19 @@ static void print_architecture(const conversion *c)
     if (c->has_arch) printf(" (%s)", c->arch_origin);
     printf("\n%-15s embed_dim %d, depth %d, heads %d x %d, mlp_dim %d, patch %d\n", "",
            k->embed_dim, k->depth, k->num_heads, k->head_dim, k->mlp_dim, k->patch_size);
-    printf("%-15s input %d x %d x %d, %d tokens, %d classes", "", k->in_chans, k->img_height,
-           k->img_width, k->num_tokens, k->num_classes);
-    putchar('\n');
+    printf("%-15s input %d x %d x %d, %d tokens, %d class%s\n", "", k->in_chans,
+           k->img_height, k->img_width, k->num_tokens, k->num_classes,
+           k->num_classes == 1 ? "" : "es");
     if (*settings_describe(k, options, sizeof options)) printf("%-15s %s\n", "", options);
 }
 
 static void print_labels(const conversion *c)
 {
-    if (c->labels.count == 0)
+    const size_t unused = checkpoint_label_count(c->checkpoint);
+    if (c->labels.count == 0 && unused > 0)
+        printf("%-15s none: the checkpoint has names of %zu classes, the model %d\n", "labels",
+               unused, c->model.config.num_classes);
+    else if (c->labels.count == 0)
         printf("%-15s none\n", "labels");
     else
         printf("%-15s %zu from %s, the first \"%s\"\n", "labels", c->labels.count,

@@ -511,8 +511,7 @@ static bool refuse_matrices(const structure_parts *p, report *r)
 {
     char line[400], shape[SHAPE_TEXT_SIZE];
     int i;
-    (void)report_fail(r, "the matrices of a block cannot be read as attention and an MLP, %lld "
-                      "wide:", (long long)p->width);
+    (void)report_fail(r, "the matrices of a block cannot be read as attention and an MLP:");
     for (i = 0; i < p->places && i < MAX_MATRICES; i++) {
         const structure_part *part = structure_at(p, 0, i);
         if (part->kind != PART_MATRIX) continue;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/tensor.h"
+#include "base/text.h"
 #include "checkpoint/container.h"
 #include "layout/fold.h"
 #include "layout/groups.h"
@@ -424,10 +425,29 @@ static bool put_groups(const name_groups *groups, report *r)
     return fits || report_line(r, 200, "  and others");
 }
 
+/* " (OURS: norm, head)": the names outside the blocks that nothing has yet. */
+static const char *free_names(const structure_parts *p, char text[160])
+{
+    static const char *const names[] = {
+        "cls_token", "pos_embed", "patch_embed.proj", "norm", "pre_logits", "head"
+    };
+    size_t i;
+    int k;
+    text[0] = '\0';
+    for (i = 0; i < sizeof names / sizeof *names; i++) {
+        for (k = 0; k < p->count; k++)
+            if (p->parts[k].role && !strcmp(p->parts[k].role, names[i])) break;
+        if (k == p->count) text_append(text, 160, "%s%s", *text ? ", " : " (OURS: ", names[i]);
+    }
+    if (*text) text_append(text, 160, ")");
+    return text;
+}
+
 /* Lists all that has no role, then what the rest was taken for. */
 static bool refuse_left(const structure_parts *p, int count, name_groups *left, name_groups *read,
                         report *r)
 {
+    char names[160], line[300];
     int i;
     for (i = 0; i < p->count; i++) {
         const structure_part *part = &p->parts[i];
@@ -438,8 +458,9 @@ static bool refuse_left(const structure_parts *p, int count, name_groups *left, 
     (void)report_fail(r, "%d layers and parameters have no place in a vision transformer of %d "
                       "blocks, %lld wide:", count, p->depth, (long long)p->width);
     put_groups(left, r);
-    report_line(r, 0, "--rename THEIRS=OURS says what one is, --ignore PATTERN drops it. The rest "
-                "was read as:");
+    snprintf(line, sizeof line, "--rename THEIRS=OURS says what one is%s, --ignore PATTERN drops "
+             "it. The rest was read as:", free_names(p, names));
+    report_line(r, 0, line);
     put_groups(read, r);
     return false;
 }

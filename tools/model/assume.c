@@ -27,12 +27,13 @@ static bool is_described(const assumer *a)
     return a->all[FROM_NAME].given[SETTING_BLOCK_TYPE];
 }
 
-static const char *options_of(setting_key key, char text[CHOICES_SIZE])
+static const char *options_of(const assumer *a, setting_key key, char text[CHOICES_SIZE])
 {
     const setting_row *row = &setting_rows[key];
+    const char *pools = a->model->config.has_cls_token ? "token|avg|max|avgmax" : "avg|max|avgmax";
     if (row->words && key != SETTING_POOL) return choices_of_words(key, "", text);
     snprintf(text, CHOICES_SIZE, "--set %s=%s", row->name,
-             key == SETTING_POOL ? "token|avg|max|avgmax" :   /* which need no other tensors */
+             key == SETTING_POOL ? pools :   /* which need no other tensors */
              row->kind == SETTING_FLAG ? "0|1" : "N");
     return text;
 }
@@ -42,10 +43,16 @@ static bool assume(const assumer *a, setting_key key, double value, const char *
     char word[32], what[96], options[CHOICES_SIZE];
     if (findings_has_asked(a->found, setting_rows[key].name)) return true;
     snprintf(what, sizeof what, "%s=%s", setting_rows[key].name, setting_text(key, value, word));
-    return findings_assume(a->found, what, why, options_of(key, options));
+    return findings_assume(a->found, what, why, options_of(a, key, options));
 }
 
 /* === The network === */
+
+/* Does the head read something else if prefix tokens are pooled too? */
+static bool may_pool_prefix(const vit_config *c)
+{
+    return c->num_prefix_tokens > 0 && c->pool != VIT_POOL_TOKEN && c->pool != VIT_POOL_TOKEN_AVG;
+}
 
 /* What the library's configurations may change is an assumption; what its code always does is not.
  * Where anyone may have written the model, all of it is. */
@@ -60,10 +67,12 @@ static bool assume_defaults(const assumer *a)
     size_t i;
     if (a->seen->library) snprintf(why, sizeof why, "as %s has it", a->seen->library);
     else snprintf(why, sizeof why, "the usual; nothing shows it");
-    for (i = 0; i < COUNT(keys); i++)
+    for (i = 0; i < COUNT(keys); i++) {
+        if (keys[i].key == SETTING_POOL_PREFIX && !may_pool_prefix(&a->model->config)) continue;
         if (a->seen->by_default[keys[i].key] && (keys[i].everywhere || a->seen->is_open) &&
             !assume(a, keys[i].key, a->all[FROM_TENSORS].value[keys[i].key], why))
             return false;
+    }
     return true;
 }
 
@@ -108,12 +117,6 @@ static bool assume_usual(const assumer *a)
         return false;
     return settings_origin(a->all, SETTING_ACTIVATION) >= 0 ||
            assume(a, SETTING_ACTIVATION, c->activation, "timm's usual");
-}
-
-/* Does the head read something else if prefix tokens are pooled too? */
-static bool may_pool_prefix(const vit_config *c)
-{
-    return c->num_prefix_tokens > 0 && c->pool != VIT_POOL_TOKEN && c->pool != VIT_POOL_TOKEN_AVG;
 }
 
 /* Positions show how many patches there are, not whether they overlap. */
@@ -201,7 +204,7 @@ static void append_setting(const assumer *a, setting_key key, double value, text
     text_append(t->what, sizeof t->what, "%s%s=%s", *t->what ? " " : "", setting_rows[key].name,
                 setting_text(key, value, word));
     text_append(t->options, sizeof t->options, "%s%s", *t->options ? " " : "",
-                options_of(key, options));
+                options_of(a, key, options));
 }
 
 /* One value where all channels agree. */

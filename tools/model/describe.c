@@ -35,6 +35,7 @@ static const char *phrase_of(setting_key key, const vit_config *c, char text[PHR
     if (*phrase_by_hand(key, c, text)) return text;
     if (key == SETTING_FINAL_NORM && c->has_fc_norm) return "";   /* that one is the final norm */
     if (key == SETTING_QKV_BIAS && c->attention == VIT_ATTENTION_SELF) return "";
+    if (key == SETTING_POOL_PREFIX && c->pool == VIT_POOL_TOKEN) return "";
     if (row->field == SETTING_NO_FIELD) return "";
     if (row->words) return row->words[(int)setting_get_field(key, c)].phrase;
     return row->phrase && setting_get_field(key, c) != row->plain ? row->phrase : "";

@@ -121,8 +121,8 @@ void findings_free(findings *f)
     memset(f, 0, sizeof *f);
 }
 
-/* === What to give ===
- * "--set pool=token (its default) or --set pool=avg" becomes "--set pool=token|avg". */
+/* === An example of what to give ===
+ * Of "--set pool=token (its default) or --set pool=avg" it has the first. */
 
 /* The next word outside brackets; false at the end. */
 static bool next_word(const char **at, char *word, size_t size)
@@ -139,27 +139,18 @@ static bool next_word(const char **at, char *word, size_t size)
 }
 
 /* Options that follow each other are all needed; of those with a word or a comma between them one
- * is, and other values of the same setting join those before. */
+ * is. Of values between bars the first is taken: a shell would read a bar as a pipe. */
 static void add_options(char *give, size_t size, const char *options)
 {
-    char word[128], value[128], key[128] = "";
-    bool either = false;
-    while (next_word(&options, word, sizeof word)) {
-        const bool is_option = !strncmp(word, "--", 2);
-        const size_t length = is_option && next_word(&options, value, sizeof value)
-                                  ? strcspn(value, "=") + 1 : 0;
-        bool comma = false;
-        if (length > 0) {
-            comma = value[strcspn(value, ",;")] != '\0';
-            value[strcspn(value, ",;")] = '\0';
-        }
-        if (length > 0 && (!either || !*key)) {
-            text_append(give, size, " %s %s", word, value);
-            snprintf(key, sizeof key, "%.*s", (int)length, value);
-        } else if (length > 0 && !strncmp(value, key, length)) {
-            text_append(give, size, "|%s", value + length);
-        }
-        either = comma || length == 0;
+    char word[128], value[128];
+    while (next_word(&options, word, sizeof word) && !strncmp(word, "--", 2) &&
+           next_word(&options, value, sizeof value)) {
+        const size_t end = strcspn(value, ",;");
+        const bool is_last = value[end] != '\0';
+        value[end] = '\0';
+        value[strcspn(value, "|")] = '\0';
+        text_append(give, size, " %s %s", word, value);
+        if (is_last) break;
     }
 }
 
@@ -211,7 +202,7 @@ static void put_advice(message *m, const finding_list *list)
 
 static void put_give(report *r, const findings *f, bool strict)
 {
-    char give[GIVE_SIZE] = "give:";
+    char give[GIVE_SIZE] = "give your model's values, for example:";
     const size_t empty = strlen(give);
     size_t i;
     for (i = 0; i < f->asked.count; i++)

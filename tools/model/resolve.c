@@ -196,6 +196,10 @@ static bool resolve_flat_patch(resolver *m, report *r)
     }
     chans = value_or(m, SETTING_IN_CHANS, chans);
     settings_put(tensors, SETTING_IN_CHANS, chans);
+    if (settings_origin(m->all, SETTING_IN_CHANS) == FROM_MATCH &&
+        (depth % (int64_t)chans || !choices_is_square(depth / (int64_t)chans, &side)))
+        return report_fail(r, "--match-input has %.0f channels, [C, H, W], but a patch has %lld "
+                           "values, which is not %.0f x a square", chans, (long long)depth, chans);
     if (!(chans > 0) || fmod((double)depth, chans) != 0 ||
         !choices_is_square((int64_t)((double)depth / chans), &side))
         return report_fail(r, "patch_embed.proj.weight: a patch of %lld values is not in_chans "
@@ -678,8 +682,8 @@ static bool resolve_pool(resolver *m, report *r)
     if (c->pool_mlp_dim == c->mlp_dim || c->pool != VIT_POOL_MAP) c->pool_mlp_dim = 0;
     if (c->pool != VIT_POOL_MAP) c->pool_num_heads = 0;
     if (is_told(m, SETTING_POOL) && c->pool == VIT_POOL_TOKEN && !c->has_cls_token)
-        return report_fail(r, "pool token reads the class token, and there is none; give --set "
-                           "pool=WORD (%s)", setting_rows[SETTING_POOL].choices);
+        return report_fail(r, "pool=token reads the class token, and there is none; give --set "
+                           "pool=avg, --set pool=max or --set pool=avgmax");
     if (is_told(m, SETTING_POOL)) return check_pool(m, r);
     if (!c->has_cls_token)
         return ask_for_lack(m, "pool", "there is no class token, and how the patches are pooled "

@@ -127,6 +127,38 @@ void settings_put(settings *s, setting_key key, double value)
 
 /* === KEY=VALUE === */
 
+/* What people call a word of vit.h. */
+static const struct {
+    setting_key key;
+    const char *theirs, *word;
+} word_aliases[] = {
+    { SETTING_POOL, "cls", "token" },                 { SETTING_POOL, "cls_token", "token" },
+    { SETTING_POOL, "class_token", "token" },         { SETTING_POOL, "mean", "avg" },
+    { SETTING_POOL, "average", "avg" },               { SETTING_POOL, "gap", "avg" },
+    { SETTING_BLOCK_TYPE, "pre", "pre_norm" },        { SETTING_BLOCK_TYPE, "prenorm", "pre_norm" },
+    { SETTING_BLOCK_TYPE, "post", "post_norm" },
+    { SETTING_BLOCK_TYPE, "postnorm", "post_norm" },  { SETTING_ACTIVATION, "swish", "silu" },
+    { SETTING_ACTIVATION, "quickgelu", "quick_gelu" },
+    { SETTING_ACTIVATION, "gelu_new", "gelu_tanh" },
+    { SETTING_ACTIVATION, "tanh_gelu", "gelu_tanh" },
+    { SETTING_ACTIVATION, "gelu_pytorch_tanh", "gelu_tanh" },
+    { SETTING_NORM_TYPE, "layernorm", "layer" },      { SETTING_NORM_TYPE, "rmsnorm", "rms" },
+    { SETTING_REPRESENTATION_ACTIVATION, "identity", "none" }
+};
+
+/* In small letters, with _ for - and without "nn." in front. */
+static void plain_word(const char *word, char plain[64])
+{
+    size_t i;
+    if (!strncmp(word, "nn.", 3)) word += 3;
+    for (i = 0; word[i] && i + 1 < 64; i++) {
+        plain[i] = word[i];
+        if (word[i] >= 'A' && word[i] <= 'Z') plain[i] = (char)(word[i] - 'A' + 'a');
+        if (word[i] == '-') plain[i] = '_';
+    }
+    plain[i] = '\0';
+}
+
 int setting_find_word(setting_key key, const char *word)
 {
     const setting_word *words = setting_rows[key].words;
@@ -136,9 +168,23 @@ int setting_find_word(setting_key key, const char *word)
     return -1;
 }
 
-static bool setting_find(const char *name, setting_key *key)
+/* Also as people write it. */
+static int find_any_word(setting_key key, const char *text)
 {
+    char plain[64];
     size_t i;
+    plain_word(text, plain);
+    for (i = 0; i < COUNT(word_aliases); i++)
+        if (word_aliases[i].key == key && !strcmp(word_aliases[i].theirs, plain))
+            return setting_find_word(key, word_aliases[i].word);
+    return setting_find_word(key, plain);
+}
+
+static bool setting_find(const char *text, setting_key *key)
+{
+    char name[64];
+    size_t i;
+    plain_word(text, name);
     for (i = 0; i < SETTING_COUNT; i++) {
         *key = (setting_key)i;
         if (!strcmp(name, setting_rows[i].name)) return true;
@@ -148,6 +194,21 @@ static bool setting_find(const char *name, setting_key *key)
         if (!strcmp(name, aliases[i].name)) return true;
     }
     return false;
+}
+
+/* The setting that begins most alike; NULL: none does. */
+static const char *nearest_setting(const char *text)
+{
+    const char *nearest = NULL;
+    size_t most = 3, i, length;
+    char name[64];
+    plain_word(text, name);
+    for (i = 0; i < SETTING_COUNT; i++) {
+        for (length = 0; name[length] && name[length] == setting_rows[i].name[length];) length++;
+        if (length > most) nearest = setting_rows[i].name;
+        if (length > most) most = length;
+    }
+    return nearest;
 }
 
 static bool parse_value(settings *s, setting_key key, const char *text, report *r)
@@ -174,7 +235,7 @@ static bool parse_value(settings *s, setting_key key, const char *text, report *
         settings_put(s, key, text[0] == '1' || text[0] == 't');
         return true;
     default: /* SETTING_WORD */
-        word = setting_find_word(key, text);
+        word = find_any_word(key, text);
         if (word < 0)
             return report_fail(r, "%s %s: expected one of %s, found \"%s\"", s->origin, name,
                                setting_rows[key].choices, text);
@@ -227,9 +288,11 @@ bool settings_parse(settings *s, const char *assignment, report *r)
     if (!strcmp(name, "mean"))
         return parse_vector(s, name, equals + 1, s->mean, &s->mean_count, r);
     if (!strcmp(name, "std")) return parse_vector(s, name, equals + 1, s->std, &s->std_count, r);
-    if (!setting_find(name, &key))
-        return report_fail(r, "%s: there is no setting \"%s\" (--help lists them)", s->origin,
-                           name);
+    if (!setting_find(name, &key)) {
+        const char *nearest = nearest_setting(name);
+        return report_fail(r, "%s: there is no setting \"%s\"%s%s (--help lists them)", s->origin,
+                           name, nearest ? "; nearest: " : "", nearest ? nearest : "");
+    }
     return parse_value(s, key, equals + 1, r);
 }
 
