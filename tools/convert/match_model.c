@@ -126,15 +126,25 @@ static const match_plan *find_plan(match_model *m, report *r)
 }
 
 /* Without prefix tokens, all tokens are the patches. */
-static uint64_t sign(const match_model *m)
+static uint64_t sign(const match_model *m, vit_config config)
 {
-    vit_config config = m->config;
     vit_hash hash;
     if (config.num_prefix_tokens == 0) config.pool_prefix = config.positions = 0;
     vit_hash_init(&hash);
     vit_hash_update(&hash, &config, sizeof config);
     vit_hash_update(&hash, m->plan->sources, m->plan->plan.count * sizeof *m->plan->sources);
     return vit_hash_final(&hash);
+}
+
+static uint64_t sign_network(const match_model *m)
+{
+    vit_config config = m->config;
+    config.resize_height = config.resize_width = 0;
+    config.crop_mode = config.crop_rounding = config.interpolation = 0;
+    config.crop_pct = 0;
+    memset(config.mean, 0, sizeof config.mean);
+    memset(config.std, 0, sizeof config.std);
+    return sign(m, config);
 }
 
 /* Nothing may be left open. */
@@ -159,7 +169,8 @@ bool match_model_set(match_model *m, const settings *matched, report *r)
     m->plan = find_plan(m, r);
     if (!m->plan) return false;
     c->plan = m->plan->plan;
-    m->signature = sign(m);
+    m->signature = sign(m, m->config);
+    m->network = sign_network(m);
     return true;
 }
 
