@@ -147,23 +147,13 @@ static uint64_t sign_network(const match_model *m)
     return sign(m, config);
 }
 
-/* Nothing may be left open. */
-static bool resolve_all(conversion *c, const patch_request *wanted, report *r)
-{
-    findings open = { 0 };
-    const bool good = settings_resolve(c->all, &c->seen, wanted, &c->model, &open, r) &&
-                      (!findings_are_open(&open) || findings_refuse(&open, false, r));
-    findings_free(&open);
-    return good;
-}
-
 bool match_model_set(match_model *m, const settings *matched, report *r)
 {
     conversion *c = &m->c;
     const patch_request wanted = { c->options->in_chans, c->options->patch_size };
     c->all[FROM_MATCH] = *matched;
     layout_take_orders(&c->map, c->all);
-    if (!resolve_all(c, &wanted, r)) return false;
+    if (!settings_resolve_all(c->all, &c->seen, &wanted, &c->model, r)) return false;
     c->model.config.selftest_tolerance = 0;   /* there is none in memory */
     m->config = c->model.config;
     m->plan = find_plan(m, r);
