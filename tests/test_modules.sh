@@ -10,17 +10,8 @@ CONVERT=$PWD/$BIN/tools/vit-convert
 RUN=$PWD/$BIN/tools/vit-run
 modules=$PWD/tests/data/modules
 cat=$PWD/examples/cat.ppm
-work=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d)
-trap 'rm -rf "$work"' EXIT
-passed=0 failed=0
+. tests/checks.sh
 cd "$work" || exit 1
-
-pass() { passed=$((passed + 1)); }
-fail() { # WHAT: and what the program said
-    failed=$((failed + 1))
-    echo "FAILED (line ${BASH_LINENO[1]}): $1"
-    sed 's/^/    /' err out 2>/dev/null | head -n 20
-}
 
 # logits FILE OPTIONS...: of the model in FILE, to logits.npy
 logits() {
@@ -86,5 +77,4 @@ says "no state dict \"teacher\"; expected one of model, model_ema.module"
 if logits frozen.pt; then fail "frozen.pt"; else pass; fi
 says "1.expand"
 
-echo "$passed passed, $failed failed"
-[ "$failed" = 0 ]
+summary
