@@ -23,6 +23,8 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
+from storage_keys import KeyText
+
 OUT = os.path.join("tests", "data", "modules")
 lines = []
 if os.environ.get("PYTHONHASHSEED") != "0":   # PyTorch lists constants in the order of a set
@@ -160,21 +162,6 @@ def own_source(item, source_of=torch.serialization.get_source_lines_and_file):
     if item.__module__ != "__main__":
         raise OSError("not here")
     return source_of(item)
-
-
-class TextType(type):
-    def __instancecheck__(cls, value):
-        return isinstance(value, str)
-
-
-class KeyText(metaclass=TextType):
-    """Stands in for str() inside torch.serialization, which makes storage keys of addresses."""
-    seen = {}
-
-    def __new__(cls, value):
-        if isinstance(value, int):
-            value = cls.seen.setdefault(value, 1000 + len(cls.seen))
-        return "%s" % (value,)
 
 
 torch.serialization.get_source_lines_and_file = own_source
