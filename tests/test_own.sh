@@ -43,4 +43,12 @@ while IFS='|' read -r name file options result; do
     esac
 done <"$DATA/cases.txt"
 
+# Open questions keep nobody from seeing the mapping, with all blocks in one line.
+if wanted alternating; then
+    "$BIN/tools/vit-convert" "$DATA/alternating/"model* --plan -q >"$work/out" 2>"$work/err" &&
+        fail "alternating: should ask"
+    if [ "$(grep -c '^  blocks\.{0\.\.1}\.' "$work/out")" = 12 ]; then pass
+    else fail "alternating: expected 12 lines for both blocks"; fi
+fi
+
 summary

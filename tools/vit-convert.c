@@ -73,7 +73,7 @@ static int convert(const arguments *a)
         status = CLI_USAGE;
     } else if (!convert_run(c, &r)) {
         status = CLI_FAILED;
-        if (a->convert.plan) mapping_print_names(c);
+        if (a->convert.plan && mapping_plan_names(c)) mapping_print(c);
         if (findings_only_ask(&c->found) && !a->convert.strict) convert_report_findings(c, PROGRAM);
     } else {
         convert_report_findings(c, PROGRAM);
