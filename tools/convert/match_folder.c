@@ -394,21 +394,30 @@ static void keep_best(match_sorting *s)
     for (i = 0, s->loss = 0; i < s->used; i++) s->loss += s->best[i] / s->used;
 }
 
-/* The first assignment: all pictures that there is time for. */
+/* The chosen assignment, on all pictures in use. */
+static bool measure_chosen(match_sorting *s, report *r)
+{
+    int i;
+    if (!set_model(s, &s->chosen, r)) return false;
+    for (i = 0; i < s->used; i++)
+        if (!run_picture(s, i, r)) return false;
+    find_losses(s, s->used);
+    keep_best(s);
+    return true;
+}
+
+/* The first assignment; a few pictures tell how many there is time for. */
 static bool measure_first(match_sorting *s, report *r)
 {
+    const int few = s->pictures->count < 4 ? s->pictures->count : 4;
     double before;
     int i;
     if (!set_model(s, &s->chosen, r)) return false;
     before = cli_now_ms();
-    for (i = 0; i < (s->used ? s->used : s->pictures->count); i++) {
+    for (i = 0; i < few; i++)
         if (!run_picture(s, i, r)) return false;
-        if (s->used == 0 && (i == 3 || i + 1 == s->pictures->count))
-            choose_count(s, (cli_now_ms() - before) / (i + 1));
-    }
-    find_losses(s, s->used);
-    keep_best(s);
-    return true;
+    choose_count(s, (cli_now_ms() - before) / few);
+    return measure_chosen(s, r);
 }
 
 /* === The descent === */
@@ -459,9 +468,10 @@ static bool settle_row(match_sorting *s, int row)
     match_difference d;
     bool changed = false;
     int value;
-    memset(s->verdicts[row].values, 0, sizeof s->verdicts[row].values);
     for (value = 0; value < s->table->rows[row].count && !is_over(s); value++) {
-        if (value == s->chosen.of[row] || !measure(s, row, value, &d)) continue;
+        if (value == s->chosen.of[row]) continue;
+        memset(&d, 0, sizeof d);
+        if (!measure(s, row, value, &d)) d.pictures = 0;
         if (d.pictures == s->used && is_better(s, row, value, &d)) {
             change_choice(s, row, value, &d);
             changed = true;
@@ -498,6 +508,17 @@ static void descend(match_sorting *s)
         s->verdicts[row].is_open = true;
 }
 
+/* Where that left much of the time, it is done again with more pictures. */
+static bool add_pictures(match_sorting *s, report *r)
+{
+    const int used = s->used, all = s->pictures->count;
+    if (used == all || cli_now_ms() - s->started > s->seconds * 1e3 / 4) return false;
+    s->used = used < all / 2 ? 2 * used : all;
+    if (measure_chosen(s, r)) return true;
+    s->used = used;
+    return false;
+}
+
 static void count_right(match_sorting *s)
 {
     const int classes = s->model->config.num_classes;
@@ -516,19 +537,25 @@ static bool check_use(const match_sorting *s, report *r)
     const double guessing = log(s->model->config.num_classes);
     if ((guessing - s->loss) * s->used > -log(CHANCE_STRICT)) return true;
     return report_fail(r, "nothing that was tried does clearly better than guessing (cross-entropy "
-                       "%.3g on %d pictures, guessing %.3g): are the folders the model's classes, "
-                       "in their order?", s->loss, s->used, guessing);
+                       "%.3g on %d of %d pictures, guessing %.3g): are the folders the model's "
+                       "classes, in their order?%s", s->loss, s->used, s->pictures->count, guessing,
+                       s->used < s->pictures->count ? " Or give more time: --match-seconds" : "");
 }
 
 bool match_sorting_run(match_sorting *s, report *r)
 {
     bool good;
+    int row;
+    for (row = 0; row < s->table->count; row++) s->verdicts[row].next = -1;
     s->started = cli_now_ms();
     cli_progress_start(&s->progress, "matching", (uint64_t)(s->seconds * 1e3));
     if (s->quiet) s->progress.active = false;
     good = measure_first(s, r);
-    if (good) descend(s);
-    good = good && check_use(s, r);
+    while (good) {
+        descend(s);
+        if (!add_pictures(s, r)) break;
+    }
+    good = good && !r->failed && check_use(s, r);
     if (good) count_right(s);
     cli_progress_clear(&s->progress);
     s->took = (cli_now_ms() - s->started) / 1e3;
