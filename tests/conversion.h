@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "model/resolve.h"
 #include "vit.h"
 
 /* A refusal is one line, or a heading with a line for each reason and for what to do. */
@@ -34,18 +33,6 @@ static inline uint64_t hash_file(const char *path)
     while ((size = fread(bytes, 1, sizeof bytes, file)) > 0) vit_hash_update(&hash, bytes, size);
     fclose(file);
     return vit_hash_final(&hash);
-}
-
-/* Settings put together, where nothing may be left open: what is asked is a failure. */
-static inline bool resolved(const settings all[FROM_COUNT], const settings_seen *seen,
-                            settings_resolved *model, report *r)
-{
-    const patch_request as_stored = { 0, 0 };
-    findings found = { { NULL, 0, 0 }, { NULL, 0, 0 }, { NULL, 0, 0 } };
-    bool good = settings_resolve(all, seen, &as_stored, model, &found, r);
-    if (good && findings_are_open(&found)) good = findings_refuse(&found, false, r);
-    findings_free(&found);
-    return good;
 }
 
 #endif

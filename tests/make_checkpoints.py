@@ -20,6 +20,8 @@ from collections import OrderedDict
 import numpy as np
 import torch
 
+from storage_keys import KeyText
+
 OUT = os.path.join("tests", "data", "checkpoints")
 NAMES = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.float64: "F64",
          torch.int64: "I64", torch.int32: "I32", torch.int16: "I16", torch.int8: "I8",
@@ -77,21 +79,6 @@ def write_expected(d):
     with np.errstate(over="ignore"):
         write("expected.bin", b"".join(
             v.detach().float().contiguous().numpy().astype("<f4").tobytes() for v in d.values()))
-
-
-class TextType(type):
-    def __instancecheck__(cls, value):
-        return isinstance(value, str)
-
-
-class KeyText(metaclass=TextType):
-    """Stands in for str() inside torch.serialization, which makes storage keys of addresses."""
-    seen = {}
-
-    def __new__(cls, value):
-        if isinstance(value, int):
-            value = cls.seen.setdefault(value, 1000 + len(cls.seen))
-        return "%s" % (value,)
 
 
 def save(name, obj, **options):

@@ -23,6 +23,8 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
+from storage_keys import KeyText
+
 OUT = os.path.join("tests", "data", "modules")
 lines = []
 if os.environ.get("PYTHONHASHSEED") != "0":   # PyTorch lists constants in the order of a set
@@ -161,21 +163,6 @@ def own_source(item, *more, source_of=torch.serialization.get_source_lines_and_f
         raise OSError("not here")
     lines_of, at, _ = source_of(item, *more)
     return lines_of, at, "make_modules.py"
-
-
-class TextType(type):
-    def __instancecheck__(cls, value):
-        return isinstance(value, str)
-
-
-class KeyText(metaclass=TextType):
-    """Stands in for str() inside torch.serialization, which makes storage keys of addresses."""
-    seen = {}
-
-    def __new__(cls, value):
-        if isinstance(value, int):
-            value = cls.seen.setdefault(value, 1000 + len(cls.seen))
-        return "%s" % (value,)
 
 
 torch.serialization.get_source_lines_and_file = own_source

@@ -9,23 +9,11 @@ set -u
 cd "$(dirname "$0")/.." || exit 2
 bench=$PWD/${BIN:-.}/tools/vit-bench
 model=$PWD/models/cifar10-vit.vit
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+. tests/checks.sh
 export LC_ALL=C TMPDIR=$work/tmp
 mkdir "$TMPDIR"
-passed=0 failed=0
 
 # --- the framework ------------------------------------------------------------------------
-
-pass() { passed=$((passed + 1)); }
-
-fail() {
-    failed=$((failed + 1))
-    echo "test_bench.sh:${BASH_LINENO[1]}: $1"
-    echo "    $tried"
-    sed -n 's/^/    stdout: /;1,5p' "$work/out" | cut -c1-200
-    sed -n 's/^/    stderr: /;1,5p' "$work/err" | cut -c1-200
-}
 
 # try OPTIONS...: runs vit-bench; $status, and the files $work/out and $work/err, are its results.
 try() {
@@ -223,5 +211,4 @@ status=$?
 is 143
 if [ -z "$(ls -A "$TMPDIR")" ]; then pass; else fail "left in TMPDIR: $(ls -A "$TMPDIR")"; fi
 
-echo "$passed passed, $failed failed"
-[ "$failed" = 0 ]
+summary

@@ -3,20 +3,12 @@
 # classify; the links of all pages resolve; `make help` and `make install` work; an installed header
 # and model serve a program elsewhere.
 set -u
-passed=0 failed=0
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+. tests/checks.sh
 
 check() { # check DESCRIPTION COMMAND...
     local what=$1
     shift
-    if "$@" >"$work/out" 2>&1; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAILED: $what"
-        cat "$work/out"
-    fi
+    if "$@" >"$work/out" 2>&1; then pass; else fail "$what"; fi
 }
 
 # block LANGUAGE N: the Nth block of code in that language that README.md shows
@@ -87,5 +79,4 @@ check "the installed classifier finds its model from anywhere" \
 check "make uninstall leaves nothing" \
     sh -c "make -s uninstall PREFIX='$work/usr' && [ -z \"\$(find '$work/usr' -type f)\" ]"
 
-echo "$passed passed, $failed failed"
-[ $failed = 0 ]
+summary

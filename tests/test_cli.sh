@@ -10,10 +10,8 @@ root=$PWD
 bin=$root/${BIN:-.}
 images=$root/tests/data/images
 fixtures=$root/tests/data/fixtures
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 export LC_ALL=C
-passed=0 failed=0
+. tests/checks.sh
 
 classify=$bin/examples/classify evaluate=$bin/examples/evaluate
 info=$bin/tools/vit-info run=$bin/tools/vit-run convert=$bin/tools/vit-convert
@@ -25,16 +23,6 @@ try() {
     tried="$*"
     "$@" >"$work/out" 2>"$work/err" </dev/null
     status=$?
-}
-
-pass() { passed=$((passed + 1)); }
-
-fail() {
-    failed=$((failed + 1))
-    echo "test_cli.sh:${BASH_LINENO[1]}: $1"
-    echo "    $tried"
-    sed -n 's/^/    stdout: /;1,5p' "$work/out" | cut -c1-200
-    sed -n 's/^/    stderr: /;1,5p' "$work/err" | cut -c1-200
 }
 
 # is STATUS: the exit status. A sanitizer's own status, or a signal, is never right.
@@ -890,5 +878,4 @@ if command -v script >/dev/null; then
     fi   # else: a fast machine is done before the first tenth of a second
 fi
 
-echo "$passed passed, $failed failed"
-[ "$failed" = 0 ]
+summary

@@ -12,22 +12,13 @@ RUN=$PWD/$BIN/tools/vit-run
 CHECKPOINTS=$PWD/tests/data/checkpoints
 ROOT=$PWD
 cat=$ROOT/examples/cat.ppm
-work=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d) # much is written and synced
-trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
-passed=0 failed=0
+. tests/checks.sh
 
 if ! ${CC:-cc} -O1 -o "$work/random_checkpoint" tests/random_checkpoint.c; then
     echo "0 passed, 1 failed"
     exit 1
 fi
 cd "$work" || exit 1
-
-pass() { passed=$((passed + 1)); }
-fail() { # WHAT: and what the program said
-    failed=$((failed + 1))
-    echo "FAILED (line ${BASH_LINENO[1]}): $1"
-    sed 's/^/    /' err out 2>/dev/null | head -n 20
-}
 
 # A fresh m.safetensors.
 random() { ./random_checkpoint m.safetensors "$@"; }
@@ -936,5 +927,4 @@ refuses 1 "m.safetensors: not a .vit file" --c-array
 refuses 2 "--c-array and --to exclude each other" --c-array --to vit
 refuses 2 "--match-input and --match-logits need each other" --match-input x.npy
 
-echo "$passed passed, $failed failed"
-[ $failed = 0 ]
+summary

@@ -1032,6 +1032,8 @@ static bool put_words(settings *s, const char *words, report *r)
     return true;
 }
 
+static const patch_request as_stored = { 0, 0 };
+
 typedef struct resolve_case {
     const char *tensors, *name, *config, *options;  /* settings, with spaces between them */
     int rows, relative;                             /* of pos_embed, of attn.rel_pos */
@@ -1055,7 +1057,7 @@ static void check_resolved(const resolve_case *t)
               put_words(&all[FROM_NAME], t->name, r) &&
               put_words(&all[FROM_CONFIG], t->config, r) &&
               put_words(&all[FROM_OPTIONS], t->options, r), "%s", latest.text);
-    good = resolved(all, &seen, &model, r);
+    good = settings_resolve_all(all, &seen, &as_stored, &model, r);
     if (good)
         CHECK_MSG(field_of(&model.config, t->expected) == atoi(strchr(t->expected, '=') + 1),
                   "expected %s, found %d", t->expected, field_of(&model.config, t->expected));
@@ -1259,7 +1261,7 @@ static void test_resize(void)
         settings_put(&all[FROM_OPTIONS], SETTING_IMG_HEIGHT, cases[i].size);
         settings_put(&all[FROM_OPTIONS], SETTING_IMG_WIDTH, cases[i].size);
         settings_put(&all[FROM_CONFIG], SETTING_CROP_PCT, cases[i].crop_pct);
-        CHECK_MSG(resolved(all, &seen, &model, r), "%s", latest.text);
+        CHECK_MSG(settings_resolve_all(all, &seen, &as_stored, &model, r), "%s", latest.text);
         CHECK_MSG(model.config.resize_height == cases[i].resize &&
                   model.config.resize_width == cases[i].resize,
                   "%d / %g: %d", cases[i].size, cases[i].crop_pct, model.config.resize_height);
@@ -1289,7 +1291,7 @@ static void test_scale(void)
         memcpy(&expected, &bits, sizeof expected);
         plain_settings(all, &seen);
         settings_put(&all[FROM_OPTIONS], SETTING_NUM_HEADS, cases[i].heads);
-        CHECK_MSG(resolved(all, &seen, &model, r), "%s", latest.text);
+        CHECK_MSG(settings_resolve_all(all, &seen, &as_stored, &model, r), "%s", latest.text);
         CHECK_MSG(model.config.attn_scale == expected, "%d heads: %.9g", cases[i].heads,
                   (double)model.config.attn_scale);
     }

@@ -4,16 +4,11 @@
 # other, however many stand between them. The last line is "N passed, N failed".
 set -u
 cd "$(dirname "$0")/.."
-passed=0 failed=0
+. tests/checks.sh
 
 # verdict DESCRIPTION FINDINGS: passes if there are none
 verdict() {
-    if [ -z "$2" ]; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        printf 'FAILED: %s\n%s\n' "$1" "$2"
-    fi
+    if [ -z "$2" ]; then pass; else fail "$1"$'\n'"$2"; fi
 }
 
 # "FLOOR MAY MAY ..." for each row of the table, from the lowest floor up
@@ -83,5 +78,4 @@ verdict "a header of each folder says what its row says" "$(
 circles=$(sed 's/\.[ch]\( \|$\)/\1/g' <<<"$all" | awk '$1 != $2' | tsort 2>&1 >/dev/null)
 verdict "no two files include each other" "$circles"
 
-echo "$passed passed, $failed failed"
-[ $failed = 0 ]
+summary

@@ -9,17 +9,7 @@ cd "$(dirname "$0")/.."
 BIN=${BIN:-.}
 CONVERT=$PWD/$BIN/tools/vit-convert
 DATA=$PWD/tests/data/layouts
-work=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d) # much is written and synced
-trap 'rm -rf "$work"' EXIT
-passed=0 failed=0
-only=("$@")
-
-pass() { passed=$((passed + 1)); }
-fail() { # WHAT
-    failed=$((failed + 1))
-    echo "FAILED $1"
-    sed 's/^/    /' "$work/err" 2>/dev/null | head -n 5
-}
+. tests/checks.sh
 
 # convert FILE OUTPUT ARGUMENTS...: the model without a self-test, its settings in OUTPUT.config
 convert() {
@@ -108,19 +98,6 @@ adapted() { # CASE FILE ARGUMENTS TWIN TWIN_ARGUMENTS
     else pass; fi
 }
 
-trim() {
-    local text=$1
-    text=${text#"${text%%[! ]*}"}
-    echo "${text%"${text##*[! ]}"}"
-}
-
-wanted() {
-    local name
-    [ ${#only[@]} = 0 ] && return 0
-    for name in "${only[@]}"; do [ "$1" = "$name" ] && return 0; done
-    return 1
-}
-
 # A table that is not in LAYOUT_LIST is never tried, but for those of structure_*.c.
 for name in $(sed -n 's/^const layout layout_\([a-z0-9_]*\) = .*/\1/p' tools/layout/tables/*.c); do
     [ ${#only[@]} = 0 ] || break
@@ -188,5 +165,4 @@ prints jax_hybrid "--in-chans 4" "of the stem adapted from 3 to 4 channels"
 prints timm_mci "$plain --in-chans 4" "of the stem adapted from 3 to 4 channels"
 prints vit_cpp "" "vit.cpp, timm layout" "heads 2 x 16" '5 from model.gguf, the first "class 0"'
 
-echo "$passed passed, $failed failed"
-[ $failed = 0 ] && [ $passed -gt 0 ]
+summary

@@ -10,17 +10,8 @@ CONVERT=$PWD/$BIN/tools/vit-convert
 RUN=$PWD/$BIN/tools/vit-run
 modules=$PWD/tests/data/modules
 cat=$PWD/examples/cat.ppm
-work=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d)
-trap 'rm -rf "$work"' EXIT
-passed=0 failed=0
+. tests/checks.sh
 cd "$work" || exit 1
-
-pass() { passed=$((passed + 1)); }
-fail() { # WHAT: and what the program said
-    failed=$((failed + 1))
-    echo "FAILED (line ${BASH_LINENO[1]}): $1"
-    sed 's/^/    /' err out 2>/dev/null | head -n 20
-}
 
 # logits FILE OPTIONS...: of the model in FILE, to logits.npy
 logits() {
@@ -92,5 +83,4 @@ says "labels          none: the checkpoint has names of 4 classes, the model 3"
 # a checkpoint without names: the tensors are named by what reads them
 same frozen.pt --set crop_mode=center --set crop_pct=0.9 --set interpolation=bicubic
 
-echo "$passed passed, $failed failed"
-[ "$failed" = 0 ]
+summary

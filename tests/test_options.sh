@@ -9,17 +9,7 @@ bin=${BIN:-.}
 [ "${bin:0:1}" = / ] || bin=$root/$bin
 convert=$bin/tools/vit-convert
 info=$bin/tools/vit-info
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-passed=0 failed=0
-
-pass() { passed=$((passed + 1)); }
-
-fail() { # MESSAGE
-    failed=$((failed + 1))
-    echo "FAILED (line ${BASH_LINENO[1]}): $1"
-    sed 's/^/    /' "$work/out" "$work/err" | head -20
-}
+. tests/checks.sh
 
 # The checkpoint of a fixture, without what lies beside it.
 take() { # CASE
@@ -237,5 +227,4 @@ prints '"has_pre_norm": 1' '"activation": 2'
 prints "activation           of every MLP: gelu gelu_tanh quick_gelu silu relu" \
     "pool                 what the head reads: token avg max avgmax map token_avg"
 
-echo "$passed passed, $failed failed"
-[ "$failed" = 0 ]
+summary

@@ -8,9 +8,10 @@
 #include "model/describe.h"
 #include "model/resolve.h"
 #include "model/settings.h"
-#include "conversion.h"
 #include "test.h"
 #include "vit.h"
+
+static const patch_request as_stored = { 0, 0 };
 
 /* A plain ViT with two blocks and a grid of 14 x 14, as the tensors show it. */
 static void plain_model(settings all[FROM_COUNT], settings_seen *seen)
@@ -36,7 +37,7 @@ static vit_config plain_config(void)
     settings_resolved model;
     report r = report_make();
     plain_model(all, &seen);
-    CHECK_MSG(resolved(all, &seen, &model, &r), "%s", r.text);
+    CHECK_MSG(settings_resolve_all(all, &seen, &as_stored, &model, &r), "%s", r.text);
     return model.config;
 }
 
@@ -226,7 +227,7 @@ static void check_copied(setting_key key)
         seen.position_rows = 0;
     if (seen.position_rows == 0) put_words(&all[FROM_OPTIONS], "positions=none");
     settings_put(&all[FROM_OPTIONS], key, value);
-    CHECK_MSG(resolved(all, &seen, &model, &r), "%s=%g: %s",
+    CHECK_MSG(settings_resolve_all(all, &seen, &as_stored, &model, &r), "%s=%g: %s",
               setting_rows[key].name, value, r.text);
     CHECK_MSG(setting_get_field(key, &model.config) == value, "%s: %g", setting_rows[key].name,
               setting_get_field(key, &model.config));

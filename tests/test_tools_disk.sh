@@ -4,19 +4,11 @@
 set -u
 cd "$(dirname "$0")/.."
 bin=${BIN:-.}
-work=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d)
-trap 'rm -rf "$work"' EXIT
-passed=0 failed=0
+. tests/checks.sh
 model=$work/model.vit
 
 check() {
-    if [ "$1" = yes ]; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAILED $tried, $limit bytes: $2"
-        head -n 3 "$work/err"
-    fi
+    if [ "$1" = yes ]; then pass; else fail "$limit bytes: $2"; fi
 }
 
 kept() { [ "$(cat "$1")" = before ] && [ -z "$(find "$work" -name '*.tmp-*')" ] && echo yes; }
@@ -60,5 +52,4 @@ writes "$work/b" "$bin/tools/vit-convert" "$work/large" --to safetensors -o "$wo
 writes "$work/c.h" "$bin/tools/vit-convert" "$model" --c-array -o "$work/c.h"
 writes "$work/d.npy" "$bin/tools/vit-run" -m "$model" -i examples/cat.ppm --tokens "$work/d.npy"
 writes "$work/e.csv" "$bin/examples/evaluate" -m "$model" --predictions "$work/e.csv" "$work/set"
-echo "$passed passed, $failed failed"
-[ $failed = 0 ]
+summary

@@ -6,22 +6,14 @@ set -u
 cd "$(dirname "$0")/.."
 bin=${BIN:-.}
 most=60 # failures a program, evenly spaced
-work=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d)
-trap 'rm -rf "$work"' EXIT
-passed=0 failed=0
+. tests/checks.sh
 model=$work/model.vit
 
 ${CC:-cc} -shared -fPIC -O1 tests/failing_malloc.c -o "$work/failing.so" || exit 1
 "$bin/tools/vit-convert" tests/data/coverage/option_qk_norm -o "$model" >/dev/null || exit 1
 
 check() {
-    if [ "$1" = yes ]; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAILED allocation $at of $tried: $2"
-        sed 's/^/    /' "$work/err" | head -n 3
-    fi
+    if [ "$1" = yes ]; then pass; else fail "allocation $at: $2"; fi
 }
 
 # What was printed, less how long it took.
@@ -68,5 +60,4 @@ program "$work/z" tools/vit-convert "$model" --to safetensors -o "$work/z"
 program "$work/z.h" tools/vit-convert "$model" --c-array -o "$work/z.h"
 mkdir -p "$work/set/0" && cp tests/data/images/rgb.* "$work/set/0"
 program - examples/evaluate -m "$model" --json -t 1 "$work/set"
-echo "$passed passed, $failed failed"
-[ $failed = 0 ]
+summary

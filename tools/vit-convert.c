@@ -73,7 +73,7 @@ static int convert(const arguments *a)
         status = CLI_USAGE;
     } else if (!convert_run(c, &r)) {
         status = CLI_FAILED;
-        if (a->convert.plan) mapping_print_names(c);
+        if (a->convert.plan && mapping_plan_names(c)) mapping_print(c);
         if (findings_only_ask(&c->found) && !a->convert.strict) convert_report_findings(c, PROGRAM);
     } else {
         convert_report_findings(c, PROGRAM);
@@ -248,7 +248,7 @@ int main(int argc, char **argv)
           "preprocessing that suits them best and, without --match-input,\n"
           "all else that is open",
           CLI_TEXT, &a.convert.match_folder, 0, 0 },
-        { 0, "match-max", "N", "use at most N of them, evenly spaced (default 200)", CLI_INT,
+        { 0, "match-max", "N", "use at most N of them, evenly spaced (default 1000)", CLI_INT,
           &a.convert.match_max, 1, 65536 },
         { 0, "calibrate", "IMAGES", "an image or a folder, may be repeated: a few dozen or\n"
           "hundred images like those that the model will see. int8, int4 and\n"
@@ -290,7 +290,7 @@ int main(int argc, char **argv)
     a.convert.calibrate_max = 256;
     a.convert.compare_max = 1000;
     a.convert.match_tolerance = 1e-4;
-    a.convert.match_max = 200;
+    a.convert.match_max = 1000;
     a.convert.match_seconds = 120;
     if (cli_parse(&program, argc, argv, &operands, &status)) {
         status = cli_finish(PROGRAM, run(&a, &operands));

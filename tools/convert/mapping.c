@@ -103,16 +103,54 @@ static bool print_blocks(const conversion *c, const layout_item *first)
     return good;
 }
 
+/* One that another block has too is printed with the first of them. */
+static bool is_printed(const conversion *c, const layout_item *item)
+{
+    const layout_item *other;
+    for (other = c->plan.items; item->block > 0 && other < item; other++)
+        if (is_same_item(item, other)) return true;
+    return false;
+}
+
 static bool print_item(const conversion *c, const layout_item *item)
 {
     mapping_row row = { 0 };
     bool good;
-    if (item->block == 0) return print_blocks(c, item);
-    if (item->block > 0) return true;
+    if (is_printed(c, item)) return true;
+    if (item->block >= 0) return print_blocks(c, item);
     good = add_item(&row, c, item);
     if (good) print_row(&row);
     free_row(&row);
     return good;
+}
+
+/* A tensor that structure has named, as a plan would have it. */
+static layout_item name_item(const checkpoint_tensor_info *info)
+{
+    layout_item item;
+    memset(&item, 0, sizeof item);
+    snprintf(item.tensor.name, sizeof item.tensor.name, "%s", info->name);
+    item.tensor.ndim = info->ndim;
+    memcpy(item.dims, info->dims, sizeof item.dims);
+    item.kind = SOURCE_CHECKPOINT;
+    item.block = -1;
+    (void)sscanf(info->name, "blocks.%d.", &item.block);
+    item.part_count = 1;
+    item.parts[0].info = info;
+    return item;
+}
+
+bool mapping_plan_names(conversion *c)
+{
+    const size_t count = c->structure.found ? c->structure.reason_count : 0;
+    size_t i;
+    if (c->plan.count > 0 || count == 0) return c->plan.count > 0;
+    c->plan.items = calloc(count, sizeof *c->plan.items);
+    for (i = 0; c->plan.items && i < count; i++) {
+        const checkpoint_tensor_info *info = checkpoint_tensor(c->checkpoint, i);
+        if (info->ndim <= 4) c->plan.items[c->plan.count++] = name_item(info);
+    }
+    return c->plan.items != NULL;
 }
 
 void mapping_print(const conversion *c)
@@ -152,16 +190,4 @@ void mapping_put(json_writer *w, const conversion *c)
     for (i = 0; i < c->plan.count; i++)
         if (layout_is_stored(&c->plan.items[i])) put_item(w, c, &c->plan.items[i]);
     json_put_end(w, ']');
-}
-
-void mapping_print_names(const conversion *c)
-{
-    char shape[SHAPE_TEXT_SIZE];
-    size_t i;
-    for (i = 0; c->structure.found && i < c->structure.reason_count; i++) {
-        const checkpoint_tensor_info *info = checkpoint_tensor(c->checkpoint, i);
-        printf("  %-32s %-16s %s   (%s)\n", info->name,
-               shape_text(info->dims, info->ndim, shape, sizeof shape), info->stored_name,
-               c->structure.reasons[i]);
-    }
 }

@@ -11,8 +11,8 @@ void mapping_print(const conversion *c);
 /* The tensors as an array "mapping" of objects, one for each. */
 void mapping_put(json_writer *w, const conversion *c);
 
-/* What structure made of the names, for a conversion that failed after it: open questions must not
- * keep anybody from seeing the mapping. */
-void mapping_print_names(const conversion *c);
+/* For a conversion that failed: a plan of the names that structure found, good for printing alone,
+ * as open questions must not keep anybody from seeing the mapping. False: it found none. */
+bool mapping_plan_names(conversion *c);
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "base/paths.h"
 #include "base/sha256.h"
+#include "base/text.h"
 #include "convert/match_folder.h"
 #include "convert/match_search.h"
 #include "layout/inspect.h"
@@ -19,13 +20,15 @@ typedef struct settled {
     char next[MATCH_TEXT];     /* the nearest other value that was tried; "": none was */
     double next_score;         /* its error, or its cross-entropy */
     char equals[256];          /* values that fit as well */
-    bool by_folder;
+    bool by_folder, is_open;   /* open: the pictures do not decide */
+    int row;                   /* of the table, if by a folder */
 } settled;
 
 struct match {
     match_pair pair;
     char hashes[2][65];        /* of its files */
     match_table table;         /* the one in use */
+    match_verdict verdicts[MATCH_MAX_ROWS];   /* by a folder */
     settled settled_rows[1 + 2 * MATCH_MAX_ROWS];
     int count;
     bool takes_size;           /* the input's size is the model's */
@@ -141,12 +144,11 @@ static void list_row(match *m, const match_search *s, int row)
     if (!f->next[0] && !f->equals[0]) m->count--;
 }
 
-/* From here on they are told: nothing of them is assumed or asked. */
-static void take_settings(conversion *c, const match_choice *choice)
+/* What all[FROM_MATCH] has is told from here on: nothing of it is assumed or asked. */
+static void take_settings(conversion *c)
 {
-    settings *s = &c->all[FROM_MATCH];
+    const settings *s = &c->all[FROM_MATCH];
     int key;
-    match_apply(&c->match->table, choice, s);
     for (key = 0; key < SETTING_COUNT; key++) {
         if (!s->given[key]) continue;
         c->seen.by_default[key] = false;
@@ -287,7 +289,8 @@ static bool run_pair(conversion *c, match_model *model, report *r)
         m->error = s.tries[s.chosen].error;
         m->runs = s.runs;
         m->seconds = s.took;
-        take_settings(c, &s.tries[s.chosen].choice);
+        match_apply(&m->table, &s.tries[s.chosen].choice, &c->all[FROM_MATCH]);
+        take_settings(c);
     }
     match_search_free(&s);
     return good;
@@ -295,48 +298,75 @@ static bool run_pair(conversion *c, match_model *model, report *r)
 
 /* === By a folder === */
 
-static void list_verdict(match *m, const match_sorting *s, int row)
+/* A row whose values make no difference to these pictures is left as it was. */
+static void list_verdict(conversion *c, const match_sorting *s, int row)
 {
+    match *m = c->match;
     const match_verdict *verdict = &s->verdicts[row];
-    const char *next;
     settled *f;
     if (verdict->next < 0) return;
-    next = m->table.rows[row].values[verdict->next];
     f = add_settled(m, row, s->chosen.of[row]);
     f->by_folder = true;
-    add_other(f, next, verdict->next_loss);
-    if (verdict->is_open) memcpy(f->equals, f->next, sizeof f->next);
+    f->is_open = verdict->is_open;
+    f->row = row;
+    m->verdicts[row] = *verdict;
+    add_other(f, m->table.rows[row].values[verdict->next],
+              s->loss + verdict->values[verdict->next].more);
+    match_apply_row(&m->table.rows[row], s->chosen.of[row], &c->all[FROM_MATCH]);
 }
 
-/* Pictures cannot tell what makes little difference: that stays as it would be without them. */
+/* Preprocessing first. Pictures cannot tell what makes little difference: that stays as it would be
+ * without them. */
+static void list_rows(conversion *c)
+{
+    match_table *table = &c->match->table;
+    table->count = 0;
+    match_list_preprocessing(table, c);
+    if (c->match->pair.images == 0) match_list_architecture(table, c);
+    while (table->count > 0 && table->rows[table->count - 1].is_fine) table->count--;
+}
+
+static void count_pictures(conversion *c, const match_sorting *s)
+{
+    match *m = c->match;
+    m->folder = c->options->match_folder;
+    m->loss = s->loss;
+    m->pictures = s->used;
+    m->right = s->right;
+    m->folder_runs = s->runs;
+    m->folder_seconds = s->took;
+}
+
+/* What would be asked without the pictures. */
+static bool find_asked(const conversion *c, findings *asked, report *r)
+{
+    const patch_request wanted = { c->options->in_chans, c->options->patch_size };
+    settings_resolved model;
+    return settings_resolve(c->all, &c->seen, &wanted, &model, asked, r);
+}
+
 static bool sort_pictures(conversion *c, match_model *model, const match_pictures *pictures,
                           report *r)
 {
-    match *m = c->match;
+    findings asked = { 0 };
     match_sorting s;
     bool good;
     int row;
     memset(&s, 0, sizeof s);
-    m->table.count = 0;
-    if (m->pair.images == 0) match_list_architecture(&m->table, c);
-    while (m->table.count > 0 && m->table.rows[m->table.count - 1].is_fine) m->table.count--;
-    match_list_preprocessing(&m->table, c);
-    s.table = &m->table;
+    list_rows(c);
+    s.table = &c->match->table;
+    s.asked = &asked;
     s.model = model;
     s.pictures = pictures;
     s.base = &c->all[FROM_MATCH];
     s.seconds = c->options->match_seconds;
     s.quiet = c->options->quiet;
-    good = match_sorting_run(&s, r);
-    for (row = 0; good && row < m->table.count; row++) list_verdict(m, &s, row);
-    m->folder = c->options->match_folder;
-    m->loss = s.loss;
-    m->pictures = s.used;
-    m->right = s.right;
-    m->folder_runs = s.runs;
-    m->folder_seconds = s.took;
-    if (good) take_settings(c, &s.chosen);
+    good = find_asked(c, &asked, r) && match_sorting_run(&s, r);
+    if (good) count_pictures(c, &s);
+    for (row = 0; good && row < s.table->count; row++) list_verdict(c, &s, row);
+    if (good) take_settings(c);
     match_sorting_free(&s);
+    findings_free(&asked);
     return good;
 }
 
@@ -350,7 +380,7 @@ static bool run_folder(conversion *c, match_model *model, report *r)
         return report_fail(r, "--match-folder: expected a model with classes, found one without a "
                            "head");
     good = match_pictures_read(&pictures, c->options->match_folder, c->options->match_max,
-                               &c->labels, (int)classes, r) &&
+                               c->options->match_seconds / 4, &c->labels, (int)classes, r) &&
            sort_pictures(c, model, &pictures, r);
     match_pictures_free(&pictures);
     return good;
@@ -370,20 +400,27 @@ bool match_run(conversion *c, report *r)
 
 /* === Reports === */
 
-static bool is_assumed(const settled *f)
+/* "a=1 b=2" as options: "--set a=1 --set b=2". */
+static void write_options(const char *value, char text[2 * MATCH_TEXT])
 {
-    return f->by_folder && f->equals[0];
+    size_t length;
+    for (*text = '\0'; *value; value += strspn(value, " ")) {
+        length = strcspn(value, " ");
+        text_append(text, 2 * MATCH_TEXT, "%s--set %.*s", *text ? " " : "", (int)length, value);
+        value += length;
+    }
 }
 
 bool match_assume(const match *m, findings *f)
 {
-    char why[2 * MATCH_TEXT], option[MATCH_TEXT + 16];
+    char why[2 * MATCH_TEXT], option[2 * MATCH_TEXT];
     int i;
     for (i = 0; m && i < m->count; i++) {
         const settled *s = &m->settled_rows[i];
-        if (!is_assumed(s)) continue;
-        snprintf(why, sizeof why, "on the labelled pictures %s is not clearly worse", s->next);
-        snprintf(option, sizeof option, "--set %s", s->next);
+        if (!s->is_open) continue;
+        snprintf(why, sizeof why, "the labelled pictures do not decide: cross-entropy %.4g, with "
+                 "%s %.4g", m->loss, s->next, s->next_score);
+        write_options(s->next, option);
         if (!findings_assume(f, s->value, why, option)) return false;
     }
     return true;
@@ -402,7 +439,7 @@ void match_put_provenance(const match *m, FILE *file)
                 paths_file_name(m->folder), m->pictures, m->right, m->loss);
     for (i = 0; i < m->count; i++) {
         const settled *f = &m->settled_rows[i];
-        if (is_assumed(f)) continue;   /* and in the file as such */
+        if (f->is_open) continue;   /* and in the file as such */
         fprintf(file, "matched: %s", f->value);
         if (f->equals[0]) fprintf(file, " (%s fits equally)", f->equals);
         fputc('\n', file);
@@ -412,14 +449,23 @@ void match_put_provenance(const match *m, FILE *file)
 static void print_settled(const settled *f)
 {
     printf("%-15s %s", "", f->value);
-    if (f->next[0] && !is_assumed(f))
-        printf("; next: %s, %s %.2g", f->next, f->by_folder ? "cross-entropy" : "error",
-               f->next_score);
-    if (is_assumed(f))
-        printf(", assumed: %s, cross-entropy %.4g, is not clearly worse", f->next, f->next_score);
-    else if (f->equals[0])
-        printf("; fits equally: %s", f->equals);
+    if (f->next[0]) printf("; next: %s, error %.2g", f->next, f->next_score);
+    if (f->equals[0]) printf("; fits equally: %s", f->equals);
     putchar('\n');
+}
+
+/* The values of a row that were tried, beside the chosen one. */
+static void print_tried(const match *m, const settled *f)
+{
+    const match_row *row = &m->table.rows[f->row];
+    int value;
+    printf("%-15s %s%s\n", "", f->value, f->is_open ? ", assumed: the pictures do not decide" : "");
+    for (value = 0; value < row->count; value++) {
+        const match_difference *d = &m->verdicts[f->row].values[value];
+        if (d->pictures > 0)
+            printf("%-15s   %+.3f +- %.3f on %d pictures: %s\n", "", d->more, d->error,
+                   d->pictures, row->values[value]);
+    }
 }
 
 void match_report_text(const match *m)
@@ -435,17 +481,36 @@ void match_report_text(const match *m)
         printf("%-15s cross-entropy %.4g, %d of %d pictures right, the best of %d in %.1f s\n",
                "match", m->loss, m->right, m->pictures, m->folder_runs, m->folder_seconds);
     for (i = 0; i < m->count; i++)
-        if (m->settled_rows[i].by_folder) print_settled(&m->settled_rows[i]);
+        if (m->settled_rows[i].by_folder) print_tried(m, &m->settled_rows[i]);
 }
 
-static void put_settled(json_writer *w, const settled *f)
+static void put_tried(json_writer *w, const match *m, const settled *f)
+{
+    const match_row *row = &m->table.rows[f->row];
+    int value;
+    json_put_begin(w, "tried", '[');
+    for (value = 0; value < row->count; value++) {
+        const match_difference *d = &m->verdicts[f->row].values[value];
+        if (d->pictures == 0) continue;
+        json_put_begin(w, NULL, '{');
+        json_put_text(w, "value", row->values[value]);
+        json_put_number(w, "more_cross_entropy", d->more, 4);
+        json_put_number(w, "standard_error", d->error, 4);
+        json_put_integer(w, "pictures", d->pictures);
+        json_put_end(w, '}');
+    }
+    json_put_end(w, ']');
+}
+
+static void put_settled(json_writer *w, const match *m, const settled *f)
 {
     json_put_begin(w, NULL, '{');
     json_put_text(w, "value", f->value);
     json_put_text(w, "by", f->by_folder ? "folder" : "pair");
     json_put_text(w, "next", f->next[0] ? f->next : NULL);
     json_put_number(w, f->by_folder ? "next_cross_entropy" : "next_error", f->next_score, 4);
-    json_put_text(w, "fits_equally", f->equals[0] ? f->equals : NULL);
+    if (f->by_folder) put_tried(w, m, f);
+    else json_put_text(w, "fits_equally", f->equals[0] ? f->equals : NULL);
     json_put_end(w, '}');
 }
 
@@ -467,7 +532,7 @@ void match_report_json(const match *m, json_writer *w)
         json_put_number(w, "folder_seconds", m->folder_seconds, 4);
     }
     json_put_begin(w, "settled", '[');
-    for (i = 0; i < m->count; i++) put_settled(w, &m->settled_rows[i]);
+    for (i = 0; i < m->count; i++) put_settled(w, m, &m->settled_rows[i]);
     json_put_end(w, ']');
     json_put_end(w, '}');
 }

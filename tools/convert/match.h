@@ -1,6 +1,6 @@
 /* match.h - settles what a checkpoint leaves open by running the model: until it gives the same
- * logits as the original for one input (--match-input), and until it tells the classes of labelled
- * pictures best (--match-folder).
+ * logits as the original for one input (--match-input), and by how well it tells the classes of
+ * labelled pictures (--match-folder).
  */
 #ifndef MATCH_H
 #define MATCH_H

@@ -8,11 +8,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/paths.h"
+#include "base/source.h"
 
 /* Decoded pictures stay in memory, up to so many bytes. */
 #define MAX_BYTES ((uint64_t)1 << 30)
 enum { LEAST_PICTURES = 24, MAX_PASSES = 4 };
+
+/* Chances, for all values together, that one is taken for better than what is assumed although it
+ * is not; and where that would leave out or move a tensor that is stored. */
+#define CHANCE 0.01
+#define CHANCE_STRICT 1e-8
+
+/* Differences of cross-entropy that are none. */
+#define ROUNDING 1e-6
 
 /* === Classes === */
 
@@ -112,13 +120,16 @@ static int spreading_step(int n)
     }
 }
 
-static bool decode_all(match_pictures *p, const photo_list *list, const int *classes, report *r)
+static bool decode_all(match_pictures *p, const photo_list *list, const int *classes,
+                       double seconds, report *r)
 {
+    const double end = cli_now_ms() + seconds * 1e3;
     const int step = spreading_step(p->count);
     const int wanted = p->count;
     uint64_t bytes = 0;
     int i, at = 0;
     for (i = 0, p->count = 0; i < wanted && bytes < MAX_BYTES; i++, at = (at + step) % wanted) {
+        if (i >= LEAST_PICTURES && cli_now_ms() > end) break;
         const int index = (int)((int64_t)at * list->count / wanted);
         match_picture *picture = &p->items[p->count];
         if (!photos_decode(list->paths[index], &picture->image, r)) return false;
@@ -130,7 +141,7 @@ static bool decode_all(match_pictures *p, const photo_list *list, const int *cla
 }
 
 static bool read_listed(match_pictures *p, const photo_list *list, const char *folder,
-                        const label_list *labels, int num_classes, report *r)
+                        double seconds, const label_list *labels, int num_classes, report *r)
 {
     const size_t count = (size_t)list->count;
     folder_name *names = calloc(count, sizeof *names), own;
@@ -147,25 +158,28 @@ static bool read_listed(match_pictures *p, const photo_list *list, const char *f
         classes[i] = of_folder[(const folder_name *)bsearch(&own, names, (size_t)p->classes,
                                                             sizeof *names, compare_names) - names];
     }
-    good = good && decode_all(p, list, classes, r);
+    good = good && decode_all(p, list, classes, seconds, r);
     free(names);
     free(classes);
     return good;
 }
 
-bool match_pictures_read(match_pictures *pictures, const char *folder, int max,
+bool match_pictures_read(match_pictures *pictures, const char *folder, int max, double seconds,
                          const label_list *labels, int num_classes, report *r)
 {
     text_list operands = { &folder, 1 };
     photo_list list;
     bool good;
     memset(pictures, 0, sizeof *pictures);
+    if (source_exists(folder) && !source_is_folder(folder))
+        return report_fail(r, "expected a folder with a folder of pictures for each class, found "
+                           "a file") || report_file(r, folder);
     if (!photos_find(&list, &operands, 0x7fffffff, r)) return false;
     pictures->count = list.count < max ? list.count : max;
     pictures->items = calloc((size_t)pictures->count, sizeof *pictures->items);
     good = pictures->items ? true : report_no_memory(r);
     if (!good) pictures->count = 0;
-    good = good && read_listed(pictures, &list, folder, labels, num_classes, r);
+    good = good && read_listed(pictures, &list, folder, seconds, labels, num_classes, r);
     photos_free(&list);
     return good || report_file(r, folder);
 }
@@ -179,83 +193,231 @@ void match_pictures_free(match_pictures *pictures)
     memset(pictures, 0, sizeof *pictures);
 }
 
-/* === One assignment === */
+/* === Losses === */
 
 /* -log of the probability of the class. */
-static double cross_entropy(const float *logits, int n, int class_index)
+static double cross_entropy(const float *logits, int n, int class_index, double factor)
 {
-    double largest = (double)logits[0], sum = 0;
+    double largest = (double)logits[0], sum = 0, loss;
     int i;
     for (i = 1; i < n; i++) largest = fmax(largest, (double)logits[i]);
-    for (i = 0; i < n; i++) sum += exp((double)logits[i] - largest);
-    return log(sum) + largest - (double)logits[class_index];
+    for (i = 0; i < n; i++) sum += exp(factor * ((double)logits[i] - largest));
+    loss = log(sum) + factor * (largest - (double)logits[class_index]);
+    return loss < 1e6 ? loss : 1e6;   /* which NaN is too */
 }
 
-static double mean_of(const double *values, int n)
+/* Fills in s->losses of the first n pictures; returns their mean. */
+static double scale_losses(match_sorting *s, int n, double factor)
 {
+    const int classes = s->model->config.num_classes;
     double sum = 0;
     int i;
-    for (i = 0; i < n; i++) sum += values[i];
+    for (i = 0; i < n; i++) {
+        const float *logits = s->logits + (size_t)i * (size_t)classes;
+        s->losses[i] = cross_entropy(logits, classes, s->pictures->items[i].class_index, factor);
+        sum += s->losses[i];
+    }
     return sum / n;
 }
 
-static bool run_picture(match_sorting *s, int i, double *loss, report *r)
+/* The logits are multiplied by what makes the losses least: a model is no better for being more, or
+ * less, sure of itself, and much that is wrong does just that to it. */
+static void find_losses(match_sorting *s, int n)
 {
-    const match_picture *picture = &s->pictures->items[i];
-    if (!photos_prepare(&s->reader, &picture->image, s->input, r) ||
-        !match_model_run(s->model, s->input, s->output, r))
-        return false;
-    *loss = cross_entropy(s->output, s->model->config.num_classes, picture->class_index);
-    if (!(*loss < HUGE_VAL)) *loss = 1e6;   /* NaN */
+    double low = log(1 / 32.0), high = log(32.0);
+    int i;
+    for (i = 0; i < 16; i++) {
+        const double third = (high - low) / 3;
+        if (scale_losses(s, n, exp(low + third)) < scale_losses(s, n, exp(high - third)))
+            high -= third;
+        else
+            low += third;
+    }
+    (void)scale_losses(s, n, exp((low + high) / 2));
+}
+
+/* === One assignment === */
+
+static size_t count_pixels(const vit_config *c)
+{
+    return (size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width;
+}
+
+/* Of the network and its input: where both are the same, so is the loss. */
+static uint64_t hash_input(const match_sorting *s)
+{
+    vit_hash hash;
+    vit_hash_init(&hash);
+    vit_hash_update(&hash, &s->model->network, sizeof s->model->network);
+    vit_hash_update(&hash, s->input, count_pixels(&s->model->config) * sizeof *s->input);
+    return vit_hash_final(&hash);
+}
+
+/* Fills in logits and hash i. */
+static bool run_picture(match_sorting *s, int i, report *r)
+{
+    const size_t classes = (size_t)s->model->config.num_classes, at = (size_t)i * classes;
+    cli_progress_update(&s->progress, (uint64_t)(cli_now_ms() - s->started));
+    if (!photos_prepare(&s->reader, &s->pictures->items[i].image, s->input, r)) return false;
+    s->hashes[i] = hash_input(s);
+    if (s->hashes[i] != s->best_hashes[i])
+        return match_model_run(s->model, s->input, s->logits + at, r);
+    memcpy(s->logits + at, s->best_logits + at, classes * sizeof *s->logits);
     return true;
 }
 
 static bool take_buffers(match_sorting *s, report *r)
 {
-    const vit_config *c = &s->model->config;
-    const size_t pixels = (size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width;
     const size_t count = (size_t)s->pictures->count;
-    float *input = realloc(s->input, pixels * sizeof *input);   /* sizes may differ */
+    const size_t logits = count * s->model->output_size;
+    float *input = realloc(s->input, count_pixels(&s->model->config) * sizeof *input);
     if (!input) return report_no_memory(r);
-    s->input = input;
-    if (s->output) return true;
-    s->output = malloc(s->model->output_size * sizeof *s->output);
-    s->losses = malloc(count * sizeof *s->losses);
-    s->best = malloc(count * sizeof *s->best);
-    return (s->input && s->output && s->losses && s->best) || report_no_memory(r);
+    s->input = input;   /* sizes may differ */
+    if (s->logits) return true;
+    s->logits = calloc(logits, sizeof *s->logits);
+    s->best_logits = calloc(logits, sizeof *s->best_logits);
+    s->losses = calloc(count, sizeof *s->losses);
+    s->best = calloc(count, sizeof *s->best);
+    s->hashes = calloc(count, sizeof *s->hashes);
+    s->best_hashes = calloc(count, sizeof *s->best_hashes);
+    return (s->logits && s->best_logits && s->losses && s->best && s->hashes && s->best_hashes) ||
+           report_no_memory(r);
 }
 
-/* As many pictures as leave time for two passes over all values. */
-static void choose_count(match_sorting *s, double picture_ms)
-{
-    int values = 0, row;
-    double most;
-    for (row = 0; row < s->table->count; row++) values += s->table->rows[row].count;
-    most = s->seconds * 1e3 / (picture_ms + 1e-3) / (2 * values + 1);
-    s->used = s->pictures->count;
-    if (s->used > most) s->used = most > LEAST_PICTURES ? (int)most : LEAST_PICTURES;
-    if (s->used > s->pictures->count) s->used = s->pictures->count;
-}
-
-/* The losses of an assignment in s->losses; false: it is no model. */
-static bool measure(match_sorting *s, const match_choice *choice, report *r)
+static bool set_model(match_sorting *s, const match_choice *choice, report *r)
 {
     settings matched = *s->base;
-    double before;
-    int i;
     match_apply(s->table, choice, &matched);
     if (!match_model_set(s->model, &matched, r) || !match_model_load(s->model, r) ||
         !take_buffers(s, r))
         return false;
     s->reader.model = match_model_get(s->model);
-    before = cli_now_ms();
-    for (i = 0; i < (s->used ? s->used : 1); i++) {
-        if (!run_picture(s, i, &s->losses[i], r)) return false;
-        if (s->used == 0) choose_count(s, cli_now_ms() - before);
-        cli_progress_update(&s->progress, (uint64_t)(cli_now_ms() - s->started));
-    }
     s->runs++;
     return true;
+}
+
+/* As many pictures as leave time for a few values of each row on all of them. */
+static void choose_count(match_sorting *s, double picture_ms)
+{
+    const double most = s->seconds * 1e3 / (picture_ms + 1e-3) / (4 * s->table->count + 1);
+    s->used = s->pictures->count;
+    if (s->used > most) s->used = most > LEAST_PICTURES ? (int)most : LEAST_PICTURES;
+    if (s->used > s->pictures->count) s->used = s->pictures->count;
+}
+
+/* === Two of them === */
+
+/* How much worse s->losses is than s->best. */
+static match_difference compare(match_sorting *s, int n)
+{
+    match_difference d = { n, 0, 0 };
+    double square = 0;
+    int i;
+    find_losses(s, n);
+    for (i = 0; i < n; i++) d.more += (s->losses[i] - s->best[i]) / n;
+    for (i = 0; i < n; i++) square += pow(s->losses[i] - s->best[i] - d.more, 2);
+    d.error = n > 1 ? sqrt(square / n / (n - 1)) : HUGE_VAL;
+    return d;
+}
+
+/* As many standard errors as the mean of n differences of no consequence does not reach, in any of
+ * all comparisons, but by this chance: the normal distribution's tail, Student's for few. */
+static double clear_errors(const match_sorting *s, int n, double chance)
+{
+    double values = 0, tail, square;
+    int row;
+    for (row = 0; row < s->table->count; row++) values += s->table->rows[row].count;
+    tail = 2 * log(values / chance);
+    square = tail - log(tail) - log(6.2831853);
+    return sqrt((n - 1) * (exp(square / (n - 1)) - 1));
+}
+
+/* Against the first value of such a row, which uses a tensor as it is stored, the evidence has to
+ * be stronger. */
+static double limit_of(const match_sorting *s, int row, bool against_first,
+                       const match_difference *d)
+{
+    const bool strict = against_first && s->table->rows[row].is_stored;
+    return d->error * clear_errors(s, d->pictures, strict ? CHANCE_STRICT : CHANCE);
+}
+
+/* Clearly worse than the chosen one. */
+static bool is_worse(const match_sorting *s, int row, int value, const match_difference *d)
+{
+    return d->pictures > 1 && d->more > limit_of(s, row, value == 0, d);
+}
+
+/* Should the value take the place of the chosen one? Of what is asked for the best one is taken.
+ * What is assumed, the first value, stays unless another is clearly better. */
+static bool is_better(const match_sorting *s, int row, int value, const match_difference *d)
+{
+    if (match_row_is_asked(&s->table->rows[row], s->asked)) return d->more < 0;
+    if (value == 0) return !is_worse(s, row, value, d);
+    if (s->chosen.of[row] != 0) return d->more < 0;
+    return d->pictures > 1 && d->more < -limit_of(s, row, true, d);
+}
+
+/* The losses of an assignment, in s->losses; a value that is clearly worse than the chosen one is
+ * left after a few pictures. False: it is no model. */
+static bool measure(match_sorting *s, int row, int value, match_difference *d)
+{
+    match_choice choice = s->chosen;
+    report ignored = report_make();
+    int i, next = LEAST_PICTURES;
+    choice.of[row] = (unsigned char)value;
+    if (!set_model(s, &choice, &ignored)) return false;
+    for (i = 0; i < s->used; i++) {
+        if (i == next) {
+            *d = compare(s, i);
+            if (is_worse(s, row, value, d)) return true;
+            next *= 2;
+        }
+        if (!run_picture(s, i, &ignored)) return false;
+    }
+    *d = compare(s, i);
+    return true;
+}
+
+/* The losses that were measured last are those of the chosen assignment. */
+static void keep_best(match_sorting *s)
+{
+    double *losses = s->losses;
+    float *logits = s->logits;
+    uint64_t *hashes = s->hashes;
+    int i;
+    s->losses = s->best;
+    s->best = losses;
+    s->logits = s->best_logits;
+    s->best_logits = logits;
+    s->hashes = s->best_hashes;
+    s->best_hashes = hashes;
+    for (i = 0, s->loss = 0; i < s->used; i++) s->loss += s->best[i] / s->used;
+}
+
+/* The chosen assignment, on all pictures in use. */
+static bool measure_chosen(match_sorting *s, report *r)
+{
+    int i;
+    if (!set_model(s, &s->chosen, r)) return false;
+    for (i = 0; i < s->used; i++)
+        if (!run_picture(s, i, r)) return false;
+    find_losses(s, s->used);
+    keep_best(s);
+    return true;
+}
+
+/* The first assignment; a few pictures tell how many there is time for. */
+static bool measure_first(match_sorting *s, report *r)
+{
+    const int few = s->pictures->count < 4 ? s->pictures->count : 4;
+    double before;
+    int i;
+    if (!set_model(s, &s->chosen, r)) return false;
+    before = cli_now_ms();
+    for (i = 0; i < few; i++)
+        if (!run_picture(s, i, r)) return false;
+    choose_count(s, (cli_now_ms() - before) / few);
+    return measure_chosen(s, r);
 }
 
 /* === The descent === */
@@ -265,108 +427,136 @@ static bool is_over(const match_sorting *s)
     return cli_now_ms() - s->started > s->seconds * 1e3;
 }
 
-/* A value is clearly worse if the mean of its differences, picture by picture, is above twice the
- * standard error of that mean. */
-static bool is_clear(const double *best, const double *other, int n)
+/* The same differences, seen from another value. */
+static void change_choice(match_sorting *s, int row, int value, const match_difference *gain)
 {
-    double mean = 0, variance = 0;
+    match_difference *values = s->verdicts[row].values;
     int i;
-    for (i = 0; i < n; i++) mean += (other[i] - best[i]) / n;
-    for (i = 0; i < n; i++) variance += pow(other[i] - best[i] - mean, 2) / n;
-    return n > 1 && mean > 0 && mean > 2 * sqrt(variance / (n - 1));
+    for (i = 0; i < s->table->rows[row].count; i++) values[i].more -= gain->more;
+    values[s->chosen.of[row]].pictures = gain->pictures;
+    values[s->chosen.of[row]].error = gain->error;
+    memset(&values[value], 0, sizeof values[value]);
+    s->chosen.of[row] = (unsigned char)value;
+    keep_best(s);
 }
 
-static void keep_best(match_sorting *s, const match_choice *choice)
+/* Of what is asked for, a value that makes no difference to these pictures is as open. */
+static bool counts(const match_sorting *s, int row, const match_difference *d)
 {
-    double *losses = s->losses;
-    s->losses = s->best;
-    s->best = losses;
-    s->chosen = *choice;
-    s->loss = mean_of(s->best, s->used);
+    return d->pictures > 0 && (fabs(d->more) > ROUNDING || d->error > ROUNDING ||
+                               match_row_is_asked(&s->table->rows[row], s->asked));
 }
 
-/* All values of one row: the likeliest stays unless another is clearly better. The second is what
- * the first was better than, or what came nearest. */
-static bool settle_row(match_sorting *s, int row)
+static void judge_row(match_sorting *s, int row)
 {
-    const match_choice before = s->chosen;
     match_verdict *verdict = &s->verdicts[row];
-    bool changed = false;
     int value;
     verdict->next = -1;
-    verdict->next_loss = HUGE_VAL;
     verdict->is_open = false;
-    for (value = 0; value < s->table->rows[row].count && !is_over(s); value++) {
-        match_choice choice = before;
-        report ignored = report_make();
-        double loss;
-        choice.of[row] = (unsigned char)value;
-        if (value == before.of[row] || !measure(s, &choice, &ignored)) continue;
-        loss = mean_of(s->losses, s->used);
-        if (is_clear(s->losses, s->best, s->used)) {
-            verdict->next = s->chosen.of[row];
-            verdict->next_loss = s->loss;
-            keep_best(s, &choice);
-            changed = true;
-            continue;
-        }
-        verdict->is_open |= !is_clear(s->best, s->losses, s->used);
-        if (loss < verdict->next_loss) {
+    for (value = 0; value < s->table->rows[row].count; value++) {
+        const match_difference *d = &verdict->values[value];
+        if (!counts(s, row, d)) continue;
+        verdict->is_open |= !is_worse(s, row, value, d);
+        if (verdict->next < 0 || d->more < verdict->values[verdict->next].more)
             verdict->next = value;
-            verdict->next_loss = loss;
+    }
+}
+
+/* All values of one row. */
+static bool settle_row(match_sorting *s, int row)
+{
+    match_difference d;
+    bool changed = false;
+    int value;
+    for (value = 0; value < s->table->rows[row].count && !is_over(s); value++) {
+        if (value == s->chosen.of[row]) continue;
+        memset(&d, 0, sizeof d);
+        if (!measure(s, row, value, &d)) d.pictures = 0;
+        if (d.pictures == s->used && is_better(s, row, value, &d)) {
+            change_choice(s, row, value, &d);
+            changed = true;
+        } else {
+            s->verdicts[row].values[value] = d;
         }
     }
+    judge_row(s, row);
     return changed;
 }
 
-/* Row after row until nothing changes: the last pass compares every value with the chosen one. */
+static bool settle_rows(match_sorting *s, bool asked)
+{
+    bool changed = false;
+    int row;
+    for (row = 0; row < s->table->count && !is_over(s); row++)
+        if (match_row_is_asked(&s->table->rows[row], s->asked) == asked)
+            changed |= settle_row(s, row);
+    return changed;
+}
+
+/* What is asked for comes first, as nothing can be told without it, then preprocessing, then what
+ * is assumed: until nothing changes, so that the last pass compares every value with the chosen
+ * one. */
 static void descend(match_sorting *s)
 {
     bool changed = true;
     int pass, row;
     for (pass = 0; changed && pass < MAX_PASSES && !is_over(s); pass++) {
-        changed = false;
-        for (row = 0; row < s->table->count && !is_over(s); row++)
-            changed |= settle_row(s, row);
+        changed = settle_rows(s, true);
+        changed |= settle_rows(s, false);
     }
-    for (row = 0; changed && row < s->table->count; row++) s->verdicts[row].is_open = true;
+    for (row = 0; (changed || is_over(s)) && row < s->table->count; row++)
+        s->verdicts[row].is_open = true;
 }
 
-static bool count_right(match_sorting *s, report *r)
+/* Where that left much of the time, it is done again with more pictures. */
+static bool add_pictures(match_sorting *s, report *r)
 {
+    const int used = s->used, all = s->pictures->count;
+    if (used == all || cli_now_ms() - s->started > s->seconds * 1e3 / 4) return false;
+    s->used = used < all / 2 ? 2 * used : all;
+    if (measure_chosen(s, r)) return true;
+    s->used = used;
+    return false;
+}
+
+static void count_right(match_sorting *s)
+{
+    const int classes = s->model->config.num_classes;
     vit_prediction top;
     int i;
-    if (!measure(s, &s->chosen, r)) return false;
     for (i = 0; i < s->used; i++) {
-        double loss;
-        if (!run_picture(s, i, &loss, r)) return false;
-        vit_top_k(s->output, s->model->config.num_classes, 1, &top);
+        vit_top_k(s->best_logits + (size_t)i * (size_t)classes, classes, 1, &top);
         s->right += top.index == s->pictures->items[i].class_index;
     }
-    return true;
 }
 
-/* Guessing would do as well: then the pictures cannot tell anything. */
+/* Guessing would do about as well: then the pictures cannot tell anything. How much likelier they
+ * are than by guessing, with one factor to choose, says how little chance explains it. */
 static bool check_use(const match_sorting *s, report *r)
 {
     const double guessing = log(s->model->config.num_classes);
-    return s->loss < guessing ||
-           report_fail(r, "nothing that was tried does better than guessing (cross-entropy %.3g, "
-                       "guessing %.3g): are the folders the model's classes, in their order?",
-                       s->loss, guessing);
+    if ((guessing - s->loss) * s->used > -log(CHANCE_STRICT)) return true;
+    return report_fail(r, "nothing that was tried does clearly better than guessing (cross-entropy "
+                       "%.3g on %d of %d pictures, guessing %.3g): are the folders the model's "
+                       "classes, in their order?%s", s->loss, s->used, s->pictures->count, guessing,
+                       s->used < s->pictures->count ? " Or give more time: --match-seconds" : "");
 }
 
 bool match_sorting_run(match_sorting *s, report *r)
 {
-    const match_choice likeliest = { { 0 } };
     bool good;
+    int row;
+    for (row = 0; row < s->table->count; row++) s->verdicts[row].next = -1;
     s->started = cli_now_ms();
     cli_progress_start(&s->progress, "matching", (uint64_t)(s->seconds * 1e3));
     if (s->quiet) s->progress.active = false;
-    good = measure(s, &likeliest, r);
-    if (good) keep_best(s, &likeliest);
-    if (good) descend(s);
-    good = good && check_use(s, r) && count_right(s, r);
+    good = measure_first(s, r);
+    while (good) {
+        descend(s);
+        if (!add_pictures(s, r)) break;
+    }
+    good = good && !r->failed && check_use(s, r);
+    if (good) count_right(s);
     cli_progress_clear(&s->progress);
     s->took = (cli_now_ms() - s->started) / 1e3;
     return good;
@@ -376,8 +566,11 @@ void match_sorting_free(match_sorting *s)
 {
     free(s->losses);
     free(s->best);
+    free(s->hashes);
+    free(s->best_hashes);
+    free(s->logits);
+    free(s->best_logits);
     free(s->input);
-    free(s->output);
     photos_reader_free(&s->reader);
     memset(s, 0, sizeof *s);
 }

@@ -20,21 +20,30 @@ typedef struct match_pictures {
     int classes;           /* folders */
 } match_pictures;
 
-/* At most `max` of them, evenly spaced, decoded. The folders are the classes that labels or numbers
- * say; else they are as many as the classes, in the order of their names. */
-bool match_pictures_read(match_pictures *pictures, const char *folder, int max,
+/* At most `max` of them, evenly spaced, decoded: as many as that takes `seconds` for. The folders
+ * are the classes that labels or numbers say; else they are as many as the classes, in the order of
+ * their names. */
+bool match_pictures_read(match_pictures *pictures, const char *folder, int max, double seconds,
                          const label_list *labels, int num_classes, report *r);
 void match_pictures_free(match_pictures *pictures);
 
+/* A value beside the chosen one: how much more cross-entropy it has on the same pictures, on
+ * average, and the standard error of that. */
+typedef struct match_difference {
+    int pictures;          /* 0: it was not tried, or is no model; few: it was clearly worse */
+    double more, error;
+} match_difference;
+
 /* How a row ended. */
 typedef struct match_verdict {
-    int next;              /* the value that is second; -1: there is none */
-    double next_loss;      /* its mean cross-entropy */
-    bool is_open;          /* it is not clearly worse: see match_folder.c */
+    match_difference values[MATCH_MAX_VALUES];   /* none for the chosen one */
+    int next;              /* the best of the others; -1: no other makes a difference */
+    bool is_open;          /* one of them is not clearly worse */
 } match_verdict;
 
 typedef struct match_sorting {
-    const match_table *table;
+    const match_table *table;      /* preprocessing first */
+    const findings *asked;         /* rows that have no value yet */
     match_model *model;
     const match_pictures *pictures;
     const settings *base;
@@ -51,8 +60,10 @@ typedef struct match_sorting {
     /* Private. */
     double started;
     cli_progress progress;
-    double *losses, *best;   /* of each picture */
-    float *input, *output;
+    double *losses, *best;            /* of each picture */
+    float *logits, *best_logits;
+    uint64_t *hashes, *best_hashes;   /* of the network and what it was given */
+    float *input;
     photo_reader reader;
 } match_sorting;
 

@@ -126,9 +126,8 @@ static const match_plan *find_plan(match_model *m, report *r)
 }
 
 /* Without prefix tokens, all tokens are the patches. */
-static uint64_t sign(const match_model *m)
+static uint64_t sign(const match_model *m, vit_config config)
 {
-    vit_config config = m->config;
     vit_hash hash;
     if (config.num_prefix_tokens == 0) config.pool_prefix = config.positions = 0;
     vit_hash_init(&hash);
@@ -137,14 +136,15 @@ static uint64_t sign(const match_model *m)
     return vit_hash_final(&hash);
 }
 
-/* Nothing may be left open. */
-static bool resolve_all(conversion *c, const patch_request *wanted, report *r)
+static uint64_t sign_network(const match_model *m)
 {
-    findings open = { 0 };
-    const bool good = settings_resolve(c->all, &c->seen, wanted, &c->model, &open, r) &&
-                      (!findings_are_open(&open) || findings_refuse(&open, false, r));
-    findings_free(&open);
-    return good;
+    vit_config config = m->config;
+    config.resize_height = config.resize_width = 0;
+    config.crop_mode = config.crop_rounding = config.interpolation = 0;
+    config.crop_pct = 0;
+    memset(config.mean, 0, sizeof config.mean);
+    memset(config.std, 0, sizeof config.std);
+    return sign(m, config);
 }
 
 bool match_model_set(match_model *m, const settings *matched, report *r)
@@ -153,13 +153,14 @@ bool match_model_set(match_model *m, const settings *matched, report *r)
     const patch_request wanted = { c->options->in_chans, c->options->patch_size };
     c->all[FROM_MATCH] = *matched;
     layout_take_orders(&c->map, c->all);
-    if (!resolve_all(c, &wanted, r)) return false;
+    if (!settings_resolve_all(c->all, &c->seen, &wanted, &c->model, r)) return false;
     c->model.config.selftest_tolerance = 0;   /* there is none in memory */
     m->config = c->model.config;
     m->plan = find_plan(m, r);
     if (!m->plan) return false;
     c->plan = m->plan->plan;
-    m->signature = sign(m);
+    m->signature = sign(m, m->config);
+    m->network = sign_network(m);
     return true;
 }
 

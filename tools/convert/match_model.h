@@ -27,6 +27,7 @@ typedef struct match_image {
 typedef struct match_model {
     vit_config config;     /* of the model that was set last */
     uint64_t signature;    /* equal for settings that make no difference */
+    uint64_t network;      /* the same, whatever the preprocessing */
     size_t output_size;    /* of one input */
 
     /* Private. */

@@ -126,12 +126,13 @@ static const row_source architecture[] = {
 #define MEAN_3(a, b, c, d, e, f) "mean=" a "," b "," c " std=" d "," e "," f
 #define MEAN_1(a, b) "mean=" a " std=" b
 
-/* Known means and deviations: ImageNet's, CIFAR-10's, CIFAR-100's, then those of grey pictures:
- * MNIST's, Fashion-MNIST's. */
+/* Known means and deviations: ImageNet's, CIFAR-10's, the same with the deviation within a picture,
+ * CIFAR-100's, then those of grey pictures: MNIST's, Fashion-MNIST's. */
 static const row_source preprocessing[] = {
     { "mean", "", MEAN_1("0.5", "0.5") "|" MEAN_1("0", "1") "|"
       MEAN_3("0.485", "0.456", "0.406", "0.229", "0.224", "0.225") "|"
       MEAN_3("0.4914", "0.4822", "0.4465", "0.247", "0.2435", "0.2616") "|"
+      MEAN_3("0.4914", "0.4822", "0.4465", "0.2023", "0.1994", "0.201") "|"
       MEAN_3("0.5071", "0.4865", "0.4409", "0.2673", "0.2564", "0.2762") "|"
       MEAN_1("0.1307", "0.3081") "|" MEAN_1("0.286", "0.353") "|"
       MEAN_1("0", "0.00392156863"), NULL, false, false },
@@ -204,11 +205,28 @@ static bool put_text(settings *s, const char *text)
     return true;
 }
 
+void match_apply_row(const match_row *row, int value, settings *s)
+{
+    (void)put_text(s, row->values[value]);
+}
+
 void match_apply(const match_table *table, const match_choice *choice, settings *s)
 {
     int i;
-    for (i = 0; i < table->count; i++)
-        (void)put_text(s, table->rows[i].values[choice->of[i]]);
+    for (i = 0; i < table->count; i++) match_apply_row(&table->rows[i], choice->of[i], s);
+}
+
+bool match_row_is_asked(const match_row *row, const findings *f)
+{
+    const char *keys = row->keys;
+    setting_key key;
+    for (; *keys; keys += strspn(keys, " ")) {
+        const size_t length = strcspn(keys, " ");
+        if (find_key(keys, length, &key) && findings_has_asked(f, setting_rows[key].name))
+            return true;
+        keys += length;
+    }
+    return false;
 }
 
 /* Adds it once, at this place; a text that --set would refuse is left out. */
@@ -424,7 +442,9 @@ static match_row *add_row(match_table *table, const row_source *source)
     match_row *row = &table->rows[table->count++];
     memset(row, 0, sizeof *row);
     row->name = source->name;
+    row->keys = source->keys;
     row->is_fine = source->is_fine;
+    row->is_stored = source->shown;
     add_values(row, source->values);
     return row;
 }

@@ -12,7 +12,9 @@ enum { MATCH_TEXT = 128, MATCH_MAX_ROWS = 24, MATCH_MAX_VALUES = 40 };
  * them; the likeliest comes first. */
 typedef struct match_row {
     const char *name;
+    const char *keys;  /* its settings, with spaces between them */
     bool is_fine;      /* makes little difference: of interest once the rest fits */
+    bool is_stored;    /* its first value uses a tensor as it is stored, others do not */
     int count;
     char values[MATCH_MAX_VALUES][MATCH_TEXT];
 } match_row;
@@ -40,7 +42,11 @@ typedef struct match_patches {
 /* False: it is not known, or there are no positions. */
 bool match_count_patches(const conversion *c, match_patches *patches);
 
-/* Puts the chosen values of all rows into s. */
+/* Would any of its settings be asked for? */
+bool match_row_is_asked(const match_row *row, const findings *f);
+
+/* Puts the chosen values of one row, or of all rows, into s. */
+void match_apply_row(const match_row *row, int value, settings *s);
 void match_apply(const match_table *table, const match_choice *choice, settings *s);
 
 #endif

@@ -706,35 +706,14 @@ static void forget_colours(resolver *m)
 
 /* === Everything === */
 
-/* The patch embedding that was requested instead of the checkpoint's own. */
 static bool adapt_patches(resolver *m, report *r)
 {
     vit_config *c = m->config;
-    const int chans = m->wanted->chans ? m->wanted->chans : c->in_chans;
-    const int patch = m->wanted->patch ? m->wanted->patch : c->patch_size;
-    char word[32];
     m->stored->chans = c->in_chans;
     m->stored->patch = c->patch_size;
-    m->notes->patches_adapted = chans != c->in_chans || patch != c->patch_size;
-    if (m->notes->patches_adapted && c->patch_cut != VIT_CUT_SQUARES)
-        return report_fail(r, "%s: expected patches that are squares of the input, found "
-                           "patch_cut=%s", patch != c->patch_size ? "--patch-size" : "--in-chans",
-                           setting_text(SETTING_PATCH_CUT, c->patch_cut, word));
-    if (patch != c->patch_size && c->patch_stride)
-        return report_fail(r, "--patch-size: expected patches side by side, found patch_stride=%d",
-                           c->patch_stride);
-    if (m->notes->patches_adapted &&
-        (c->has_patch_pre_norm || (c->stem && patch != c->patch_size)))
-        return report_fail(r, "%s: expected patches that are cut out of the input as it is, found "
-                           "%s before them", patch != c->patch_size ? "--patch-size" : "--in-chans",
-                           c->stem ? "a convolutional stem" : "a norm");
-    if (chans != c->in_chans && c->in_chans != 3)
-        return report_fail(r, "--in-chans %d: expected a checkpoint of 3 channels, found %d", chans,
-                           c->in_chans);
-    if (chans > VIT_MAX_CHANS || patch > 1024 || c->patch_size > 1024)
-        return report_fail(r, "in_chans or patch_size is out of range");
-    c->in_chans = chans;
-    c->patch_size = patch;
+    if (!patch_request_apply(m->wanted, c, r)) return false;
+    m->notes->patches_adapted = c->in_chans != m->stored->chans ||
+                                c->patch_size != m->stored->patch;
     return true;
 }
 
@@ -794,4 +773,14 @@ bool settings_resolve(const settings all[FROM_COUNT], const settings_seen *seen,
     if (findings_are_open(f)) return true;
     if (vit_config_check(m->config, detail) != VIT_OK) return report_fail(r, "%s", detail);
     return resolve_resampling(m, r);
+}
+
+bool settings_resolve_all(const settings all[FROM_COUNT], const settings_seen *seen,
+                          const patch_request *wanted, settings_resolved *model, report *r)
+{
+    findings open = { 0 };
+    const bool good = settings_resolve(all, seen, wanted, model, &open, r) &&
+                      (!findings_are_open(&open) || findings_refuse(&open, false, r));
+    findings_free(&open);
+    return good;
 }

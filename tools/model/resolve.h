@@ -10,6 +10,7 @@
 #include "base/report.h"
 #include "model/findings.h"
 #include "model/heads_evidence.h"
+#include "model/patch_request.h"
 #include "model/rope.h"
 #include "model/settings.h"
 #include "vit.h"
@@ -31,11 +32,6 @@ typedef struct settings_seen {
     bool is_torch_attention;  /* torch.nn.MultiheadAttention, whose scale is known */
     bool is_batch_second;     /* it says that it is given [tokens, batch, width] */
 } settings_seen;
-
-/* Channels and patch size that the .vit file is to have; 0: those of the checkpoint. */
-typedef struct patch_request {
-    int chans, patch;
-} patch_request;
 
 /* The checkpoint's own shapes, where those of the .vit file may differ. */
 typedef struct settings_stored {
@@ -72,6 +68,10 @@ typedef struct settings_resolved {
 bool settings_resolve(const settings all[FROM_COUNT], const settings_seen *seen,
                       const patch_request *wanted, settings_resolved *model, findings *f,
                       report *r);
+
+/* The same where nothing may be left open: what would be asked is a failure. */
+bool settings_resolve_all(const settings all[FROM_COUNT], const settings_seen *seen,
+                          const patch_request *wanted, settings_resolved *model, report *r);
 
 /* Input pixels, along a side, for one pixel of the feature map that a stem makes; 1 without one. */
 int settings_stem_stride(const settings *s);
