@@ -253,6 +253,16 @@ def sincos(length):
     return torch.stack((at.sin(), at.cos()), -1).flatten(1)
 
 
+def sincos_variant(kind):
+    """As loops over columns write it, right and wrong."""
+    at, j = torch.arange(COUNT + 1)[:, None], torch.arange(D)
+    if kind == "halves":
+        angle = at / 10000 ** (2 * j[:D // 2] / D)
+        return torch.cat((angle.sin(), angle.cos()), 1)
+    angle = at / 10000 ** {"column": j / D, "double": 2 * j / D, "plain": j // D}[kind]
+    return torch.where(j % 2 == 0, angle.sin(), angle.cos())
+
+
 def tokens(net, patch=conv_patch, cls="cls_token", pos="pos_embed", patch_first=True, count=COUNT):
     made = patch(net) if patch_first else None
     c = net.parameter(cls, 1, 1, D) if cls else None
@@ -590,6 +600,10 @@ def beginnings():
          TWO + " --set pos_first_rows=1 --img-size 6")
     case("sincos_long_first", Model(start=with_positions(buffer(50, 50, 1, D)), **timm),
          TWO + " --set pos_first_rows=1 --img-size 6")
+    for kind in ("halves", "column", "double", "plain"):
+        computed = Model(start=with_positions(lambda net: lambda: sincos_variant(kind)), **timm)
+        case("sincos_" + kind, computed, TWO + " --img-size 6 --set pos_sincos=1d_" + kind)
+        case("sincos_%s_matched" % kind, computed, matched("sincos_%s_matched" % kind))
     case("grid_positions", Model(start=grid_positions, **average, **timm), TWO)
     for result in ("1e-5", "--rename 'pos_embedding.*=patch_added.*'"):
         case("added_patch" if result[0] == "1" else "added_or_positions", Model(
