@@ -22,7 +22,7 @@ static bool match(named_tensors *tensors, report *r)
     bool good = false;
     *r = report_make();
     if (checkpoint_open_memory("random", file, size, &c, r)) {
-        good = structure_find(c, &none, &found, r);
+        good = structure_find(c, &none, false, &found, r);
         CHECK(good != r->failed);
         for (i = 0; good && i < checkpoint_count(c); i++) {
             const checkpoint_tensor_info *t = checkpoint_tensor(c, i);
