@@ -13,7 +13,10 @@
 typedef struct part_copy {
     const structure_part *original;   /* NULL: of none */
     size_t from, to;
+    size_t storage;                   /* of the weight */
 } part_copy;
+
+enum { MOST_NAMES = 8 };              /* of one tensor that are looked at */
 
 static bool same_view(const checkpoint_tensor_info *a, const checkpoint_tensor_info *b)
 {
@@ -51,19 +54,23 @@ static bool differ_in_numbers(const char *a, size_t a_size, const char *b, size_
     }
 }
 
-static part_copy find_original(const structure_parts *p, const structure_part *copy)
+static void find_original(const structure_parts *p, part_copy *copies, int copy)
 {
-    part_copy c = { NULL, 0, 0 };
-    const structure_part *part;
-    for (part = p->parts; part < copy && !c.original; part++) {
-        if (!same_view(part->weight, copy->weight) || !same_view(part->bias, copy->bias)) continue;
-        c.original = part;
-        split_paths(copy, &c);
-        if (c.from == part->path_size || c.to == copy->path_size ||
-            differ_in_numbers(part->path, c.from, copy->path, c.to))
-            c.original = NULL;
+    const structure_part *part = &p->parts[copy];
+    part_copy *c = &copies[copy];
+    int names = 0, i;
+    for (i = 0; i < copy && names < MOST_NAMES && !c->original; i++) {
+        const structure_part *other = &p->parts[i];
+        if (copies[i].storage != c->storage || !same_view(other->weight, part->weight) ||
+            !same_view(other->bias, part->bias))
+            continue;
+        names++;
+        c->original = other;
+        split_paths(part, c);
+        if (c->from == other->path_size || c->to == part->path_size ||
+            differ_in_numbers(other->path, c->from, part->path, c->to))
+            c->original = NULL;
     }
-    return c;
 }
 
 static bool is_under(const structure_part *part, const char *module, size_t size)
@@ -116,7 +123,10 @@ bool structure_drop_copies(structure_parts *p, report *r)
     part_copy *copies = calloc((size_t)p->count, sizeof *copies);
     int i;
     if (!copies) return report_no_memory(r);
-    for (i = 0; i < p->count; i++) copies[i] = find_original(p, &p->parts[i]);
+    for (i = 0; i < p->count; i++) {
+        copies[i].storage = p->parts[i].weight->storage;
+        find_original(p, copies, i);
+    }
     drop_copies(p, copies);
     free(copies);
     return true;

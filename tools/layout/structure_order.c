@@ -197,22 +197,40 @@ static int64_t elements(const order *o, int first, int count)
     return sum;
 }
 
-/* The blocks explain as much as possible; the shortest period, which begins first. */
+/* Layers from here on that are like those a period later. */
+static int count_repeated(const order *o, int first, int period)
+{
+    int end = first;
+    while (end + period < o->count &&
+           o->layers[end].likeness == o->layers[end + period].likeness)
+        end++;
+    return end - first;
+}
+
+/* What is in front of the blocks may be like their last layer, so that they could begin there: they
+ * begin with a norm, if they can. */
+static int first_of_blocks(const order *o, int first, int slack)
+{
+    int i;
+    for (i = first; i <= first + slack; i++)
+        if (is_norm(&o->layers[i])) return i;
+    return first;
+}
+
+/* The blocks explain as much as possible, with the shortest period. */
 static void find_blocks(order *o)
 {
     int64_t most = 0, here;
-    int period, first, end;
+    int period, first, repeated, blocks;
     for (period = 3; period <= o->count / 2; period++)
-        for (first = 0; first + 2 * period <= o->count; first = end + 1) {
-            int blocks;
-            for (end = first; end + period < o->count; end++)
-                if (o->layers[end].likeness != o->layers[end + period].likeness) break;
-            blocks = (end - first) / period + 1;
+        for (first = 0; first + 2 * period <= o->count; first += repeated + 1) {
+            repeated = count_repeated(o, first, period);
+            blocks = repeated / period + 1;
             if (blocks < 2 || !may_be_block(o, first, period)) continue;
             here = elements(o, first, blocks * period);
             if (here <= most) continue;
             most = here;
-            o->first = first;
+            o->first = first_of_blocks(o, first, repeated % period);
             o->period = period;
             o->blocks = blocks;
         }
