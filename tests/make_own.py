@@ -8,7 +8,8 @@ folder with a checkpoint, an input x.npy and PyTorch's logits y.npy, and a line 
 
     case | checkpoint | arguments of vit-convert | tolerance, or the message of a refusal
 
-tests/test_own.sh converts each one and compares the logits. A model is made of pieces (own_pieces.py): its
+tests/test_own.sh converts each one and compares the logits. A model is made of pieces
+(own_pieces.py): its
 tokens, its blocks, its head, under whatever names and in whatever order their author chose. Weights
 are random, so options must say what trained weights might show.
 """

@@ -14,7 +14,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     structure found;
     checkpoint *c;
     if (size > 400) return 0;
-    named_model(&bytes, &tensors);
+    if (named_next(&bytes, 4) == 0) named_unnamed(&bytes, &tensors);
+    else named_model(&bytes, &tensors);
     uint8_t *file = named_file(&tensors, &size);
     if (checkpoint_open_memory("input", file, size, &c, &r)) {
         const bool good = structure_find(c, &none, false, &found, &r);

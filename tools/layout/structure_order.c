@@ -1,6 +1,6 @@
 /* Where no name tells anything, as in "arr_0", "arr_1" of numpy.savez(*arrays), the order of the
- * file and the shapes are all there is. The arrays become layers: a matrix and the bias after it, or
- * the two vectors of a norm. The longest repetition of layers is the blocks. What is in front of
+ * file and the shapes are all there is. The arrays become layers: a matrix and the bias after it,
+ * or the two vectors of a norm. The longest repetition of layers is the blocks. What is in front of
  * them makes tokens, what follows them is the last norm and the head. Each array gets a name that
  * says so, and is then read as any other checkpoint.
  */
@@ -16,7 +16,9 @@
 
 enum { NAME_SIZE = 64 };
 
-typedef enum layer_kind { LAYER_MATRIX, LAYER_CONV, LAYER_NORM, LAYER_VECTOR, LAYER_TABLE } layer_kind;
+typedef enum layer_kind {
+    LAYER_MATRIX, LAYER_CONV, LAYER_NORM, LAYER_VECTOR, LAYER_TABLE
+} layer_kind;
 
 /* One or two arrays, by their places in the list. */
 typedef struct layer {
