@@ -119,6 +119,7 @@ class Odd(nn.Module):
         self.register_buffer("kept", torch.arange(3.0))
         self.register_buffer("mask", torch.ones(2, 2), persistent=False)
         self.loose = torch.ones(3)
+        self.positions = torch.arange(6.0).reshape(1, 3, 2)
         self.one = nn.Linear(2, 2, bias=False)
         self.two = nn.ModuleDict({"again": self.one, "bn": nn.BatchNorm1d(2)})
         self.empty = nn.Identity()
@@ -260,7 +261,7 @@ def main():
 
     odd = Odd()
     write("odd.pt", saved(odd, **legacy))
-    expect("odd.pt", "PyTorch legacy", "", odd.state_dict(), [
+    expect("odd.pt", "PyTorch legacy", "", {**odd.state_dict(), "positions": odd.positions}, [
         ("", "config.num_heads", "2"), ("", "config.layer_norm_eps", "1e-12"),
         ("", "options.dropout", "0.25"), ("", "activation", "torch._C._nn.gelu"),
         ("", "activation.approximate", "tanh"), ("", "sizes", "(16, 16)"),

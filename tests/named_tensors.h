@@ -68,6 +68,32 @@ static inline unsigned named_next(named_bytes *b, unsigned below) {
     return byte % below;
 }
 
+/* Layers without names, each a weight and most with a bias: some, a number of blocks, some more. */
+static inline void named_unnamed(named_bytes *b, named_tensors *t) {
+    static const int layers[][2][4] = {
+        { { 8, 0 }, { 8, 0 } },       { { 8, 8, 0 }, { 8, 0 } },    { { 24, 8, 0 }, { 24, 0 } },
+        { { 12, 8, 0 }, { 12, 0 } },  { { 8, 12, 0 }, { 8, 0 } },   { { 4, 8, 0 }, { 1, 4, 0 } },
+        { { 1, 1, 8, 0 }, { 0 } },    { { 1, 10, 8, 0 }, { 0 } },   { { 8, 3, 2, 2 }, { 8, 0 } },
+        { { 8, 12, 0 }, { 0 } },      { { 5, 8, 0 }, { 5, 0 } },    { { 1, 0 }, { 0 } }
+    };
+    unsigned places[3][8], counts[3], part, i, k;
+    const unsigned repeats = 1 + named_next(b, 6);
+    int number = 0;
+    char name[32];
+    for (part = 0; part < 3; part++) {
+        counts[part] = named_next(b, part == 1 ? 8 : 4);
+        for (i = 0; i < counts[part]; i++) places[part][i] = named_next(b, part == 1 ? 7 : 12);
+    }
+    for (part = 0; part < 3; part++)
+        for (k = 0; k < (part == 1 ? repeats : 1) * counts[part]; k++) {
+            const int(*layer)[4] = layers[places[part][k % counts[part]]];
+            for (i = 0; i < (layer[0][0] == 4 ? 12 : layer[1][0] ? 2 : 1); i++) {
+                sprintf(name, "arr_%d", number++);
+                named_add(t, name, layer[i % 2]);
+            }
+        }
+}
+
 /* A module's name and its shape: with a bias, as a list of heads, as anything else. */
 static inline void named_part(named_tensors *t, const char *before, int number, const char *name,
                               unsigned shape, unsigned form) {

@@ -1145,7 +1145,9 @@ static void test_resolve(void)
         { "", "", "", "img_size=32 pos_sincos=mae embed_dim=18 num_heads=2", 0, 0, 54, 0,
           "expected an embed_dim that 4 divides, 8 at least, found 18" },
         { "", "", "", "img_size=32 pos_sincos=1d embed_dim=4 num_heads=2", 0, 0, 12, 0,
-          "expected an embed_dim that 2 divides, 8 at least, found 4" },
+          "positions=0" },
+        { "", "", "", "img_size=32 pos_sincos=1d_halves embed_dim=9 num_heads=3", 0, 0, 27, 0,
+          "expected an embed_dim that 2 divides, found 9" },
         { "", "", "", "pos_sincos=mae", 197, 0, 576, 0, "but pos_embed with 197 rows is there" },
         { "", "", "", "img_size=32 rope_type=cat", 0, 0, 576, 0, "rope=2" },
         { "", "", "", "rope_type=cat head_dim=6 num_heads=32", 197, 0, 576, 0,
@@ -1310,6 +1312,20 @@ static void check_wave(int kind, const float *row, int place, int k, int last, i
               place);
 }
 
+static void check_line(int kind, const float *row, int place)
+{
+    int k;
+    for (k = 0; k < WAVES / 2; k++) {
+        const int sine = kind == SINCOS_1D_HALVES ? k : 2 * k;
+        const int cosine = kind == SINCOS_1D_HALVES ? WAVES / 2 + k : 2 * k + 1;
+        const int falls = kind == SINCOS_1D_PLAIN ? 0 : kind == SINCOS_1D_DOUBLE ? 2 : 1;
+        const bool apart = kind == SINCOS_1D_COLUMN || kind == SINCOS_1D_DOUBLE;
+        const double first = falls * 2 * k, second = first + (apart ? falls : 0);
+        CHECK(fabs((double)row[sine] - sin(place * pow(10000, -first / WAVES))) < 1e-6);
+        CHECK(fabs((double)row[cosine] - cos(place * pow(10000, -second / WAVES))) < 1e-6);
+    }
+}
+
 /* The last frequency is 1 / 10000, or would be. */
 static void check_sincos(int kind, int positions)
 {
@@ -1324,21 +1340,24 @@ static void check_sincos(int kind, int positions)
     c.positions = positions;
     prefix = positions == VIT_POS_ALL;
     sincos_positions(kind, &c, table);
-    for (i = 0; kind == SINCOS_1D && i < 6 + prefix; i++)
-        for (k = 0; k < WAVES; k += 2) check_wave(kind, table + i * WAVES, i, k, WAVES, k, k + 1);
-    for (i = 0; kind != SINCOS_1D && i < 6; i++) {
+    for (i = 0; kind >= SINCOS_1D && i < 6 + prefix; i++)
+        check_line(kind, table + i * WAVES, i);
+    for (i = 0; kind < SINCOS_1D && i < 6; i++) {
         const float *row = table + (i + prefix) * WAVES;
         for (k = 0; k < 4; k++) {
             check_wave(kind, row, i % 3, k, kind == SINCOS_MAE ? 4 : 3, k, k + 4);
             check_wave(kind, row, i / 3, k, kind == SINCOS_MAE ? 4 : 3, k + 8, k + 12);
         }
     }
-    for (k = 0; kind != SINCOS_1D && prefix && k < WAVES; k++) CHECK(table[k] == 0);
+    for (k = 0; kind < SINCOS_1D && prefix && k < WAVES; k++) CHECK(table[k] == 0);
 }
 
 static void test_sincos(void)
 {
-    static const int kinds[] = { SINCOS_SIMPLE_VIT, SINCOS_MAE, SINCOS_1D };
+    static const int kinds[] = {
+        SINCOS_SIMPLE_VIT, SINCOS_MAE, SINCOS_1D, SINCOS_1D_HALVES, SINCOS_1D_COLUMN,
+        SINCOS_1D_DOUBLE, SINCOS_1D_PLAIN
+    };
     size_t i;
     for (i = 0; i < COUNT(kinds); i++) {
         check_sincos(kinds[i], VIT_POS_ALL);

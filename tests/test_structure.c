@@ -22,7 +22,7 @@ static bool match(named_tensors *tensors, report *r)
     bool good = false;
     *r = report_make();
     if (checkpoint_open_memory("random", file, size, &c, r)) {
-        good = structure_find(c, &none, &found, r);
+        good = structure_find(c, &none, false, &found, r);
         CHECK(good != r->failed);
         for (i = 0; good && i < checkpoint_count(c); i++) {
             const checkpoint_tensor_info *t = checkpoint_tensor(c, i);
@@ -36,7 +36,7 @@ static bool match(named_tensors *tensors, report *r)
     return good;
 }
 
-static void test_random(int models)
+static void test_random(int models, bool unnamed)
 {
     uint64_t state = 1;
     uint8_t bytes[160];
@@ -51,10 +51,11 @@ static void test_random(int models)
             bytes[k] = (uint8_t)(state >> 56);
         }
         source.size = 20 + (size_t)(state >> 33) % (sizeof bytes - 20);
-        named_model(&source, &tensors);
+        if (unnamed) named_unnamed(&source, &tensors);
+        else named_model(&source, &tensors);
         found += match(&tensors, &r);
     }
-    printf("%d of %d random models were found\n", found, models);
+    printf("%d of %d random models were found%s\n", found, models, unnamed ? " by order" : "");
 }
 
 /* So many tensors, named by their number in ways that make many groups of them; every so many have
@@ -79,7 +80,11 @@ static void test_many(const char *what, const char *format, int modulus, int vec
 
 int main(int argc, char **argv)
 {
-    test_random(argc > 2 ? atoi(argv[2]) * 100 : 20000);
+    const int models = argc > 2 ? atoi(argv[2]) * 100 : 20000;
+    test_random(models, false);
+    test_random(models, true);
+    test_many("no names", "%d.%d", 8192, 3);
+    test_many("the same many times", "a.%d.b.%d.norm", 90, 1);
     test_many("one list", "l.%d.w%d.weight", 8192, 1);
     test_many("many blocks", "l.%d.w%d.weight", 1024, 4);
     test_many("many places", "l.%d.w%d.weight", 8, 3);

@@ -14,10 +14,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     structure found;
     checkpoint *c;
     if (size > 400) return 0;
-    named_model(&bytes, &tensors);
+    if (named_next(&bytes, 4) == 0) named_unnamed(&bytes, &tensors);
+    else named_model(&bytes, &tensors);
     uint8_t *file = named_file(&tensors, &size);
     if (checkpoint_open_memory("input", file, size, &c, &r)) {
-        const bool good = structure_find(c, &none, &found, &r);
+        const bool good = structure_find(c, &none, false, &found, &r);
         fuzz_require(good != r.failed, "a refusal has a message");
         for (size_t i = 0; good && i < checkpoint_count(c); i++)
             fuzz_require(fuzz_read_tensor(c, checkpoint_tensor(c, i), &r), "what is found is read");

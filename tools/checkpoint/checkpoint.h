@@ -11,7 +11,7 @@
  *     safetensors         one file, or shards listed by a *.safetensors.index.json
  *     PyTorch zip         torch.save since 1.6, TorchScript archives
  *     PyTorch legacy      torch.save before 1.6
- *     pickle              a dict of tensors or of NumPy arrays, by Python's own pickle.dump
+ *     pickle              a dict or list of tensors or of NumPy arrays, by Python's pickle.dump
  *     npz                 numpy.savez, savez_compressed
  *     vit.cpp             f32, f16, q4_0 to q8_0
  *     tar                 with one file inside, which is one of these

@@ -173,6 +173,23 @@ static bool torch_flatten_part(torch_reader *t, char *name, size_t name_size,
     return true;
 }
 
+/* Positions that are computed once may be neither parameter nor buffer, but a mere attribute. */
+static bool torch_add_positions(torch_reader *t, char *name, size_t name_size,
+                                const pickle_value *state)
+{
+    size_t i, size;
+    for (i = 0; i + 1 < state->count; i += 2) {
+        const pickle_value *key = state->u.items[i], *value = state->u.items[i + 1];
+        if (!torch_step(t)) return false;
+        if (key->kind != PICKLE_STRING || !torch_is_tensor(t, value)
+            || !strstr(key->u.text, "pos")) continue;
+        if (!torch_append_name(t, name, name_size, key, &size)
+            || !torch_add_call(t, name, value)) return false;
+        name[name_size] = '\0';
+    }
+    return true;
+}
+
 /* In the order of state_dict(). A module that is used twice is there twice. */
 bool torch_flatten_module(torch_reader *t, char *name, size_t name_size,
                           const pickle_value *module, int depth)
@@ -182,5 +199,6 @@ bool torch_flatten_module(torch_reader *t, char *name, size_t name_size,
         && torch_flatten_part(t, name, name_size, pickle_get(state, "_parameters"), NULL, depth)
         && torch_flatten_part(t, name, name_size, pickle_get(state, "_buffers"),
                               pickle_get(state, "_non_persistent_buffers_set"), depth)
+        && torch_add_positions(t, name, name_size, state)
         && torch_flatten_part(t, name, name_size, pickle_get(state, "_modules"), NULL, depth);
 }

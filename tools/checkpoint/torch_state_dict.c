@@ -359,10 +359,26 @@ static bool torch_flatten_dict(torch_reader *t, char *name, size_t name_size,
     return true;
 }
 
+/* A file that is nothing but tensors one after the other: they are called by their places. */
+static bool torch_flatten_list(torch_reader *t, const pickle_value *list)
+{
+    char name[32];
+    size_t i;
+    for (i = 0; i < list->count; i++) {
+        if (!torch_step(t)) return false;
+        if (!torch_is_tensor(t, list->u.items[i])) continue;
+        snprintf(name, sizeof name, "%zu", i);
+        if (!torch_add_call(t, name, list->u.items[i])) return false;
+    }
+    return true;
+}
+
 bool torch_flatten(torch_reader *t, char *name, size_t name_size, const pickle_value *value,
                    int depth)
 {
     const pickle_value *dict = torch_as_dict(value);
+    if (depth == 0 && (value->kind == PICKLE_LIST || value->kind == PICKLE_TUPLE))
+        return torch_flatten_list(t, value);
     if (depth > PICKLE_MAX_DEPTH)
         return report_fail(t->report, "dicts nested deeper than %d", PICKLE_MAX_DEPTH);
     if (torch_is_tensor(t, value)) return torch_add_call(t, name_size ? name : "tensor", value);

@@ -178,7 +178,8 @@ static bool find_layout(conversion *c, report *r)
     if (is_close && !c->map.layout->is_open &&
         (!detected || layout_has(&c->map, "blocks.0.attn.qkv.weight")))
         return detected;
-    if (structure_find(c->checkpoint, ignore, &c->structure, &by_structure))
+    if (structure_find(c->checkpoint, ignore, c->options->match_input != NULL, &c->structure,
+                       &by_structure))
         return use_structure(c, r);
     if (is_close && !by_structure.no_memory) return detected;
     *r = by_structure;
@@ -199,11 +200,12 @@ static bool assume_weights(conversion *c)
     return findings_assume(&c->found, what, why, "--weights NAME");
 }
 
-/* What the matching by structure rests on. */
+/* What the matching by structure rests on, unless logits that match have proved it. */
 static bool assume_structure(conversion *c)
 {
     const structure *s = &c->structure;
     int i;
+    if (c->options->match_input) return true;
     for (i = 0; i < s->note_count; i++)
         if (!findings_assume(&c->found, s->notes[i].what, s->notes[i].why, s->notes[i].option))
             return false;

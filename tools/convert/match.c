@@ -116,8 +116,11 @@ static settled *add_settled(match *m, int row, int value)
 
 static void add_equal(settled *f, const char *value)
 {
-    const size_t used = strlen(f->equals);
-    snprintf(f->equals + used, sizeof f->equals - used, "%s%s", used ? ", " : "", value);
+    static const char others[] = ", and others";
+    const size_t used = strlen(f->equals), size = used + strlen(value) + sizeof others + 2;
+    if (used > 0 && strstr(f->equals, others)) return;
+    text_append(f->equals, sizeof f->equals, "%s%s", used ? ", " : "",
+                size < sizeof f->equals ? value : others + 2);
 }
 
 static void add_other(settled *f, const char *value, double score)

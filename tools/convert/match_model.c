@@ -125,11 +125,12 @@ static const match_plan *find_plan(match_model *m, report *r)
     return NULL;
 }
 
-/* Without prefix tokens, all tokens are the patches. */
+/* Without prefix tokens, all tokens are the patches; a single patch has no next one. */
 static uint64_t sign(const match_model *m, vit_config config)
 {
     vit_hash hash;
     if (config.num_prefix_tokens == 0) config.pool_prefix = config.positions = 0;
+    if (config.num_patches == 1) config.patch_stride = 0;
     vit_hash_init(&hash);
     vit_hash_update(&hash, &config, sizeof config);
     vit_hash_update(&hash, m->plan->sources, m->plan->plan.count * sizeof *m->plan->sources);

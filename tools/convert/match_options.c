@@ -104,7 +104,11 @@ static const row_source architecture[] = {
     { "pos_sincos", "positions pos_sincos rope_type",
       "pos_sincos=mae positions=patches|pos_sincos=mae positions=all|"
       "pos_sincos=simple_vit positions=patches|pos_sincos=1d positions=all|"
-      "pos_sincos=1d positions=patches|rope_type=none|rope_type=*", lacks_positions, false,
+      "pos_sincos=1d positions=patches|rope_type=none|pos_sincos=1d_halves positions=all|"
+      "pos_sincos=1d_halves positions=patches|pos_sincos=1d_column positions=all|"
+      "pos_sincos=1d_column positions=patches|pos_sincos=1d_double positions=all|"
+      "pos_sincos=1d_double positions=patches|pos_sincos=1d_plain positions=all|"
+      "pos_sincos=1d_plain positions=patches|rope_type=*", lacks_positions, false,
       false },
     { "attn_root", "attn_root attn_scale",
       "attn_root=head_dim|attn_root=embed_dim|attn_scale=1|attn_root=embed_dim_after|"

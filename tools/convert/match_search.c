@@ -13,10 +13,10 @@
 #define ROUNDING 2e-6
 #define NEAR 0.05
 #define CLEAR 0.5
-enum { MAX_TRIES = 1 << 17, WANTED_RUNS = 1000 };
+enum { MAX_TRIES = 1 << 19, WANTED_RUNS = 1000 };
 
-/* Values of a row that a descent tries, and pairs of values before the next one. */
-enum { LIKELY = 7, BATCH = 40, MOST_PAIRS = 200 };
+/* Values of a row that a descent tries, and pairs of values before something else is. */
+enum { LIKELY = 7, BATCH = 40 };
 
 /* === Time === */
 
@@ -49,15 +49,33 @@ static size_t *find_place(const match_search *s, const match_choice *choice)
     return &s->places[i];
 }
 
+/* Where a model with this signature is, or would be. */
+static size_t *find_model(const match_search *s, uint64_t signature)
+{
+    size_t i = (size_t)signature & (s->num_places - 1);
+    while (s->models[i] && s->tries[s->models[i] - 1].signature != signature)
+        i = (i + 1) & (s->num_places - 1);
+    return &s->models[i];
+}
+
 static bool grow_places(match_search *s)
 {
     const size_t wanted = s->num_places ? 2 * s->num_places : 1024;
-    size_t *larger = calloc(wanted, sizeof *larger), i;
-    if (!larger) return false;
+    size_t *places = calloc(wanted, sizeof *places), *models = calloc(wanted, sizeof *models), i;
+    if (!places || !models) {
+        free(places);
+        free(models);
+        return false;
+    }
     free(s->places);
-    s->places = larger;
+    free(s->models);
+    s->places = places;
+    s->models = models;
     s->num_places = wanted;
-    for (i = 0; i < s->count; i++) *find_place(s, &s->tries[i].choice) = i + 1;
+    for (i = 0; i < s->count; i++) {
+        *find_place(s, &s->tries[i].choice) = i + 1;
+        if (s->tries[i].signature) *find_model(s, s->tries[i].signature) = i + 1;
+    }
     return true;
 }
 
@@ -79,15 +97,6 @@ static match_try *add_try(match_search *s, const match_choice *choice)
         t->unlikely += choice->of[row] ? 100 + choice->of[row] : 0;
     *find_place(s, choice) = ++s->count;
     return t;
-}
-
-/* Models that were run already under another name. */
-static const match_try *find_signature(const match_search *s, uint64_t signature)
-{
-    size_t i;
-    for (i = s->count - 1; i-- > 0;)
-        if (s->tries[i].signature == signature) return &s->tries[i];
-    return NULL;
 }
 
 /* === One try === */
@@ -141,15 +150,17 @@ static bool may_fit(const match_search *s, report *r)
     return match_pair_fits(s->pair, c, outputs, r);
 }
 
-/* What cannot be resolved, planned or run is no model. */
+/* What cannot be resolved, planned or run is no model. One that was run already under another name
+ * need not be run again. */
 static bool evaluate(match_search *s, match_try *t, report *r)
 {
     settings matched = *s->base;
-    const match_try *same;
+    size_t *place;
     match_apply(s->table, &t->choice, &matched);
     if (!match_model_set(s->model, &matched, r)) return false;
-    same = find_signature(s, s->model->signature);
-    if (same) {
+    place = find_model(s, s->model->signature);
+    if (*place) {
+        const match_try *same = &s->tries[*place - 1];
         t->error = same->error;
         t->slope = same->slope;
         t->signature = same->signature;
@@ -159,6 +170,7 @@ static bool evaluate(match_search *s, match_try *t, report *r)
         !measure(s, t, r))
         return false;
     t->signature = s->model->signature;
+    *place = (size_t)(t - s->tries) + 1;
     return true;
 }
 
@@ -190,9 +202,10 @@ static bool fits(const match_search *s, size_t i)
 }
 
 /* A gain that chance alone may give is none: then what is likelier stays. The more logits there
- * are, the less chance can do. */
+ * are, the less chance can do. From a place at random nothing is likelier. */
 static double worthwhile(const match_search *s)
 {
+    if (s->is_astray) return 1;
     return 1 - fmin(0.15, 1 / sqrt((double)s->pair->outputs * (s->images ? s->images : 1)));
 }
 
@@ -301,14 +314,12 @@ static size_t try_pairs(match_search *s, match_pairs *pairs, size_t from, size_t
 {
     const size_t enough = s->count + BATCH;
     size_t i;
-    if (pairs->from != from) pairs->number = pairs->count = 0;
+    if (pairs->from != from) pairs->number = 0;
     pairs->from = from;
-    while (s->count < enough && (from == 0 || pairs->count < MOST_PAIRS) && !is_over(s) &&
-           !fits(s, best)) {
+    while (s->count < enough && !is_over(s) && !fits(s, best)) {
         match_choice choice = s->tries[from].choice;
         if (!next_pair(s, &pairs->number, &choice)) break;
         i = try_choice(s, &choice);
-        pairs->count++;
         if (is_better(s, i, best)) best = i;
     }
     return best;
@@ -339,7 +350,9 @@ static bool attempt(match_search *s, int round, size_t best, size_t *found)
     const bool by_likelihood = round % 4 == 1;
     size_t next = 0;
     if (round % 4 >= 2) {
+        s->is_astray = true;
         *found = descend(s, jump(s, best, round % 4 == 2), 1);
+        s->is_astray = false;
         return true;
     }
     if (!find_next(s, by_likelihood, &next)) return false;
@@ -445,6 +458,7 @@ void match_search_free(match_search *s)
 {
     free(s->tries);
     free(s->places);
+    free(s->models);
     free(s->output);
     memset(s, 0, sizeof *s);
 }

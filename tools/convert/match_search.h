@@ -20,7 +20,7 @@ typedef struct match_try {
 /* Changes of two rows of a try, up to which they were tried. */
 typedef struct match_pairs {
     size_t from;
-    int number, count;
+    int number;
 } match_pairs;
 
 typedef struct match_search {
@@ -34,6 +34,7 @@ typedef struct match_search {
     match_try *tries;
     size_t count, capacity;
     size_t *places;            /* of tries, by the hash of their choice; 0: none, else 1 + index */
+    size_t *models;            /* the same by the signature, once for each */
     size_t num_places;
     int runs;                  /* of different models */
     size_t chosen;             /* of tries: what was found */
@@ -46,6 +47,7 @@ typedef struct match_search {
     match_pairs pairs[2];
     int images;                /* of the pair, used for the search */
     float *output;
+    bool is_astray;            /* in a descent from a place at random */
     bool is_out_of_memory;
 } match_search;
 

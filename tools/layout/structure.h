@@ -7,7 +7,9 @@
  * must get a role or be known to play none; otherwise nothing is changed and the report names all
  * that is left.
  *
+ *     structure_order.c    names where there are none
  *     structure_parts.c    tensors into parts
+ *     structure_copies.c   what is there twice
  *     structure_groups.c   parts into blocks
  *     structure_block.c    roles within a block
  *     structure_rest.c     roles before and after the blocks
@@ -49,9 +51,10 @@ typedef struct structure {
 } structure;
 
 /* Renames and folds the checkpoint's tensors for layout_own, but for those that `ignore` names. On
- * failure the checkpoint is as it was and the report says what could not be explained. Free it
- * either way. */
-bool structure_find(checkpoint *c, const text_list *ignore, structure *s, report *r);
+ * failure the checkpoint is as it was and the report says what could not be explained. is_matched:
+ * the model will have to give known logits. Free it either way. */
+bool structure_find(checkpoint *c, const text_list *ignore, bool is_matched, structure *s,
+                    report *r);
 void structure_free(structure *s);
 
 #endif

@@ -154,6 +154,10 @@ static void name_by_words(structure_parts *p)
     } else if (q && kv && rows_of(kv) == 2 * rows_of(q)) {
         structure_name(q, "attn.q", structure_by_name);
         structure_name(kv, "attn.kv", structure_by_name);
+    } else if (fused && rows_of(fused) % 3 == 0 && p->ordered && fused->heads) {
+        structure_name(fused, "attn.stacked", by_order);
+        structure_note_add(p->result, "qkv_order=qkv", "no name tells query, key and value apart",
+                           "--set qkv_order=WORD");
     } else if (fused && rows_of(fused) % 3 == 0) {
         structure_name(fused, "attn.qkv", structure_by_name);
         if (structure_says(fused, "kqv")) p->result->assignment = "qkv_order=kqv";
@@ -256,6 +260,7 @@ static void name_by_shape(structure_parts *p)
 static int64_t inner_width(const structure_parts *p)
 {
     const structure_part *fused = with_role(p, "attn.qkv"), *q = with_role(p, "attn.q");
+    if (!fused) fused = with_role(p, "attn.stacked");
     return fused ? rows_of(fused) / 3 : q ? rows_of(q) : 0;
 }
 
@@ -515,7 +520,7 @@ static bool refuse_matrices(const structure_parts *p, report *r)
     for (i = 0; i < p->places && i < MAX_MATRICES; i++) {
         const structure_part *part = structure_at(p, 0, i);
         if (part->kind != PART_MATRIX) continue;
-        snprintf(line, sizeof line, "  %.300s %s", part->path,
+        snprintf(line, sizeof line, "  %.300s %s", structure_shown(p, part),
                  shape_text(part->weight->dims, part->weight->ndim, shape, sizeof shape));
         report_line(r, 0, line);
     }

@@ -210,7 +210,7 @@ static void mark_batch_norms(part_table *table)
 /* Words of a path that all share say nothing of a part. */
 static void read_all_words(structure_parts *p)
 {
-    const size_t shared = layout_common_path(p->checkpoint);
+    const size_t shared = p->ordered ? 0 : layout_common_path(p->checkpoint);
     int i;
     for (i = 0; i < p->count; i++) {
         structure_part *part = &p->parts[i];
@@ -262,13 +262,13 @@ static bool fill_parts(part_table *table, checkpoint *c, report *r)
 {
     structure_parts *p = table->parts;
     const size_t count = checkpoint_count(c);
+    const checkpoint_tensor_info *t = p->ordered ? p->ordered : checkpoint_tensor(c, 0);
     size_t i;
     int k;
-    p->is_sorted = true;
-    for (i = 0; i < count; i++) {
-        const checkpoint_tensor_info *t = checkpoint_tensor(c, i);
+    p->is_sorted = !p->ordered;
+    for (i = 0; i < count; i++, t++) {
         if (!add_tensor(table, t, r)) return false;
-        if (i > 0 && strcmp(checkpoint_tensor(c, i - 1)->name, t->name) > 0) p->is_sorted = false;
+        if (i > 0 && strcmp(t[-1].name, t->name) > 0) p->is_sorted = false;
     }
     for (k = 0; k < p->count; k++) {
         structure_part *part = &p->parts[k];
@@ -290,6 +290,7 @@ bool structure_make_parts(checkpoint *c, const text_list *ignore, structure_part
     p->checkpoint = c;
     if (count == 0 || count > STRUCTURE_MAX_TENSORS)
         return report_fail(r, "expected 1 to %d tensors, found %zu", STRUCTURE_MAX_TENSORS, count);
+    if (!structure_read_order(c, ignore, p, r)) return false;
     p->parts = calloc(count + 1, sizeof *p->parts);
     table = calloc(1, sizeof *table);
     if (table) table->parts = p;
@@ -297,7 +298,7 @@ bool structure_make_parts(checkpoint *c, const text_list *ignore, structure_part
     if (good) mark_batch_norms(table);
     free(table);
     if (good) read_all_words(p);
-    return good && drop_parts(p, ignore, r);
+    return good && drop_parts(p, ignore, r) && structure_drop_copies(p, r);
 }
 
 void structure_free_parts(structure_parts *p)
@@ -306,6 +307,13 @@ void structure_free_parts(structure_parts *p)
     for (i = 0; i < p->count; i++) free(p->parts[i].path);
     free(p->parts);
     free(p->in_blocks);
+    free(p->ordered);
+    free(p->ordered_names);
+}
+
+const char *structure_shown(const structure_parts *p, const structure_part *part)
+{
+    return p->ordered ? part->weight->stored_name : part->path;
 }
 
 structure_part *structure_at(const structure_parts *p, int block, int place)

@@ -45,7 +45,10 @@ typedef struct structure_parts {
     int64_t width;         /* of a token */
     int64_t rows;          /* of the table of positions; 0: not found */
     bool is_sorted;        /* the file has them by name, so that their order tells nothing */
+    checkpoint_tensor_info *ordered;   /* all, with names by their order; NULL: theirs tell */
+    char *ordered_names;
     char unsure[2048];     /* what neither names nor shapes nor order decide; "": nothing */
+    bool is_matched;       /* as in structure_find */
     structure *result;
 } structure_parts;
 
@@ -53,11 +56,20 @@ typedef struct structure_parts {
 bool structure_make_parts(checkpoint *c, const text_list *ignore, structure_parts *p, report *r);
 void structure_free_parts(structure_parts *p);
 
+/* Gives p->ordered to checkpoints whose names tell nothing; see structure_order.c. */
+bool structure_read_order(checkpoint *c, const text_list *ignore, structure_parts *p, report *r);
+
+/* Drops modules that are stored under two names; see structure_copies.c. */
+bool structure_drop_copies(structure_parts *p, report *r);
+
 /* Splits what the words are taken from anew. */
 void structure_read_words(structure_part *part, const char *text);
 
 /* Does it have one of these words? A list as "q query queries"; "in+proj": one after the other. */
 bool structure_says(const structure_part *part, const char *words);
+
+/* What messages call a part: names of our own are no use there. */
+const char *structure_shown(const structure_parts *p, const structure_part *part);
 
 structure_part *structure_at(const structure_parts *p, int block, int place);
 

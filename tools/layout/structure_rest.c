@@ -195,9 +195,18 @@ static void name_folded_patch(structure_parts *p, structure_part *first, structu
                        "nothing shows one", "--ignore PATTERN");
 }
 
+/* A convolution that makes tokens, or else the first in front of a layer that does. */
+static structure_part *find_conv(const structure_parts *p)
+{
+    structure_part *conv = first_of(p, PART_CONV, p->width, 0);
+    if (conv) return conv;
+    conv = first_of(p, PART_CONV, 0, 0);
+    return conv && first_of(p, PART_MATRIX, p->width, conv->rows) ? conv : NULL;
+}
+
 static void name_patch(structure_parts *p)
 {
-    structure_part *conv = first_of(p, PART_CONV, 0, 0), *linear, *before;
+    structure_part *conv = find_conv(p), *linear, *before;
     if (conv && conv->rows == p->width) {
         structure_name(conv, "patch_embed.proj", patch_reason(conv));
         linear = first_of(p, PART_MATRIX, p->width, p->width);
@@ -305,6 +314,7 @@ static void name_head(structure_parts *p)
     for (i = 0; i < p->count; i++) {
         structure_part *part = &p->parts[i];
         if (!is_open(part) || part->kind != PART_MATRIX) continue;
+        if (structure_says(part, "decoder") && first_of(p, PART_CONV, 0, 0)) continue;
         if (structure_says(part, "dist distill distillation") && part->cols == p->width) {
             name_once(p, part, "head_dist", structure_by_name);
             continue;
@@ -321,6 +331,16 @@ static void name_head(structure_parts *p)
     }
 }
 
+/* What an autoencoder has behind its encoder. Whether the output is in front of it, only logits can
+ * tell. */
+static void drop_decoder(structure_parts *p)
+{
+    int i;
+    for (i = 0; p->is_matched && i < p->count; i++)
+        if (is_open(&p->parts[i]) && structure_says(&p->parts[i], "decoder"))
+            drop(&p->parts[i], "of a decoder, without which the logits match");
+}
+
 /* === All of it === */
 
 bool structure_name_rest(structure_parts *p, report *r)
@@ -334,6 +354,7 @@ bool structure_name_rest(structure_parts *p, report *r)
     name_last_token(p);
     name_norms(p);
     name_head(p);
+    drop_decoder(p);
     if (p->unsure[0]) return report_fail(r, "%s", p->unsure);
     return with_role(p, "patch_embed.proj") || with_role(p, "patch_embed.second") ||
            with_role(p, "patch_embed.matrix") ||

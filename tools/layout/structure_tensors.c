@@ -159,17 +159,17 @@ static void name_list(const structure_parts *p, const structure_part *first, cha
     snprintf(text, size, "%.*s*%s", (int)same, path, path + end);
 }
 
-/* A list of layers, one for each head. */
+/* A list of layers, one for each head; or, where there are no names, three. */
 static bool add_heads(new_tensors *n, const structure_part *first, const char *role)
 {
-    const int count = first->heads;
+    const int count = first->heads, each = !strcmp(role, "attn.stacked") ? 3 : 1;
     const int groups = !strcmp(role, "attn.qkv") ? 3 : !strcmp(role, "attn.kv") ? 2 : 1;
     fold_layer *heads = calloc((size_t)count, sizeof *heads), all = { NULL, NULL, 0, 0 };
     const structure_part *part = first;
     char from[1100];
     bool good = heads ? true : report_no_memory(n->report);
     int i;
-    n->parts->result->heads = count;
+    n->parts->result->heads = count / each;
     name_list(n->parts, first, from, sizeof from);
     for (i = 0; good && i < count; i++) {
         good = read_layer(n, part, &heads[i]);
@@ -387,6 +387,7 @@ static bool is_explained(const structure_part *part)
 static const char *remark(const structure_parts *p, const structure_part *part)
 {
     const checkpoint_tensor_info *t = part->weight;
+    if (structure_says(part, "decoder")) return ": of a decoder, which --ignore would leave out";
     if (part->kind == PART_BATCH) return ": a batch norm, which vit.h lacks";
     if (part->kind == PART_OTHER && part->bias && part->bias->ndim > 1)
         return ": a norm over tokens and width at once, which vit.h lacks";
@@ -402,14 +403,14 @@ static bool add_left(const structure_parts *p, const structure_part *part, name_
     char shape[SHAPE_TEXT_SIZE], note[SHAPE_TEXT_SIZE + 80];
     snprintf(note, sizeof note, " %s%s", shape_text(part->weight->dims, part->weight->ndim, shape,
                                                     sizeof shape), remark(p, part));
-    return groups_add(left, part->path, note);
+    return groups_add(left, structure_shown(p, part), note);
 }
 
-static bool add_read(const structure_part *part, name_groups *read)
+static bool add_read(const structure_parts *p, const structure_part *part, name_groups *read)
 {
     char note[80];
     snprintf(note, sizeof note, " = %s%s", part->block < 0 ? "" : "blocks.*.", part->role);
-    return groups_add(read, part->path, note);
+    return groups_add(read, structure_shown(p, part), note);
 }
 
 static bool put_groups(const name_groups *groups, report *r)
@@ -451,7 +452,7 @@ static bool refuse_left(const structure_parts *p, int count, name_groups *left, 
     int i;
     for (i = 0; i < p->count; i++) {
         const structure_part *part = &p->parts[i];
-        if (!(is_explained(part) ? part->is_next || part->is_dropped || add_read(part, read)
+        if (!(is_explained(part) ? part->is_next || part->is_dropped || add_read(p, part, read)
                                  : add_left(p, part, left)))
             return report_no_memory(r);
     }
@@ -535,13 +536,15 @@ static bool name_all(structure_parts *p, report *r)
            structure_name_rest(p, r) && check_all_explained(p, r);
 }
 
-bool structure_find(checkpoint *c, const text_list *ignore, structure *s, report *r)
+bool structure_find(checkpoint *c, const text_list *ignore, bool is_matched, structure *s,
+                    report *r)
 {
     structure_parts p = { 0 };
     new_tensors n = { 0 };
     size_t i;
     memset(s, 0, sizeof *s);
     p.result = s;
+    p.is_matched = is_matched;
     n.parts = &p;
     n.report = r;
     s->found = structure_make_parts(c, ignore, &p, r) && name_all(&p, r) &&

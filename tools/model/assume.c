@@ -69,6 +69,7 @@ static bool assume_defaults(const assumer *a)
     else snprintf(why, sizeof why, "the usual; nothing shows it");
     for (i = 0; i < COUNT(keys); i++) {
         if (keys[i].key == SETTING_POOL_PREFIX && !may_pool_prefix(&a->model->config)) continue;
+        if (keys[i].key == SETTING_ACTIVATION && a->model->config.mlp_dim == 0) continue;
         if (a->seen->by_default[keys[i].key] && (keys[i].everywhere || a->seen->is_open) &&
             !assume(a, keys[i].key, a->all[FROM_TENSORS].value[keys[i].key], why))
             return false;

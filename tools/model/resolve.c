@@ -431,12 +431,11 @@ static bool resolve_sincos(resolver *m, report *r)
 {
     vit_config *c = m->config;
     const int kind = (int)value_of(m, SETTING_POS_SINCOS);
-    const int step = kind == SINCOS_1D ? 2 : 4;
     m->model->pos_sincos = kind;
     if (kind == SINCOS_NONE) return true;
-    if (c->embed_dim % step != 0 || c->embed_dim < 8)
-        return report_fail(r, "pos_sincos: expected an embed_dim that %d divides, 8 at least, "
-                           "found %d", step, c->embed_dim);
+    if (!sincos_fits(kind, c->embed_dim))
+        return report_fail(r, "pos_sincos: expected an embed_dim that %s, found %d",
+                           kind < SINCOS_1D ? "4 divides, 8 at least" : "2 divides", c->embed_dim);
     c->positions = (int)value_of(m, SETTING_POSITIONS);
     return true;
 }
@@ -583,7 +582,7 @@ static bool resolve_size(resolver *m, report *r)
 
 static bool ask_positions(const resolver *m, report *r)
 {
-    char options[CHOICES_SIZE], sincos[128];
+    char options[CHOICES_SIZE], sincos[192];
     snprintf(sincos, sizeof sincos, " or --set pos_sincos=WORD (%s)" NAME_OR_CONFIG,
              setting_rows[SETTING_POS_SINCOS].choices);
     return ask_for_lack(m, "positions", "there is no pos_embed, and rotary positions cannot be "

@@ -51,7 +51,11 @@
     X(SINCOS_NONE, "none", "")                                                                   \
     X(SINCOS_SIMPLE_VIT, "simple_vit", "")                                                       \
     X(SINCOS_MAE, "mae", "")                                                                     \
-    X(SINCOS_1D, "1d", "")
+    X(SINCOS_1D, "1d", "")                                                                       \
+    X(SINCOS_1D_HALVES, "1d_halves", "")                                                         \
+    X(SINCOS_1D_COLUMN, "1d_column", "")                                                         \
+    X(SINCOS_1D_DOUBLE, "1d_double", "")                                                         \
+    X(SINCOS_1D_PLAIN, "1d_plain", "")
 
 #define WORDS_OF_POS_RESAMPLE(X)                                                                 \
     X(VIT_RESAMPLE_TIMM, "timm", "")                                                             \

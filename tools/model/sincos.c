@@ -26,24 +26,42 @@ static void put_grid(int kind, const vit_config *c, float *to)
     }
 }
 
-/* Sine and cosine of each frequency side by side, along the sequence. */
-static void put_line(const vit_config *c, int rows, float *to)
+/* Along the sequence, column k of n has the frequency 10000^(-this / n). */
+static int line_exponent(int kind, int k, int n)
 {
+    switch (kind) {
+    case SINCOS_1D_HALVES: return k % (n / 2) * 2;
+    case SINCOS_1D_COLUMN: return k;
+    case SINCOS_1D_DOUBLE: return 2 * k;
+    case SINCOS_1D_PLAIN: return 0;
+    default: return k - k % 2;
+    }
+}
+
+static void put_line(int kind, const vit_config *c, int rows, float *to)
+{
+    const int n = c->embed_dim;
     int row, k;
-    for (row = 0; row < rows; row++, to += c->embed_dim)
-        for (k = 0; k < c->embed_dim; k += 2) {
-            const double angle = row / pow(10000, (double)k / c->embed_dim);
-            to[k] = (float)sin(angle);
-            to[k + 1] = (float)cos(angle);
+    for (row = 0; row < rows; row++, to += n)
+        for (k = 0; k < n; k++) {
+            const double angle = row / pow(10000, (double)line_exponent(kind, k, n) / n);
+            const bool is_sine = kind == SINCOS_1D_HALVES ? k < n / 2 : k % 2 == 0;
+            to[k] = (float)(is_sine ? sin(angle) : cos(angle));
         }
+}
+
+bool sincos_fits(int kind, int embed_dim)
+{
+    if (kind < SINCOS_1D) return embed_dim % 4 == 0 && embed_dim >= 8;
+    return kind != SINCOS_1D_HALVES || embed_dim % 2 == 0;
 }
 
 void sincos_positions(int kind, const vit_config *c, float *to)
 {
     const int prefix = c->positions == VIT_POS_ALL ? c->num_prefix_tokens : 0;
     const size_t head = (size_t)prefix * (size_t)c->embed_dim;
-    if (kind == SINCOS_1D) {
-        put_line(c, prefix + c->num_patches, to);
+    if (kind >= SINCOS_1D) {
+        put_line(kind, c, prefix + c->num_patches, to);
         return;
     }
     memset(to, 0, head * sizeof *to);

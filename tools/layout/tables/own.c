@@ -30,6 +30,7 @@ static const layout_rule rules[] = {
     LAYOUT_SAME2("norm_pre"),
     SAME2("norm1"),
     SAME2("attn.qkv"),
+    LAYOUT_FROM2("{b}attn.qkv", "{b}attn.stacked"),
     LAYOUT_QKV("{b}attn.q", "{b}attn.k", "{b}attn.v"),
     LAYOUT_ROWS2("{b}attn.qkv.weight", NULL, "{b}attn.q.weight", "{b}attn.kv.weight"),
     LAYOUT_ROWS2("{b}attn.qkv.bias", NULL, "{b}attn.q.bias", "{b}attn.kv.bias"),
@@ -68,6 +69,9 @@ static const layout_default torch_defaults[] = { USUAL, { NULL, NULL } };
 
 static const layout_question own_questions[] = {
     BETWEEN,
+    { SETTING_QKV_INTERLEAVE, "--set qkv_interleave=per_head (query, key and value of one head "
+      "after the other) or --set qkv_interleave=none (all queries first)",
+      "{b}attn.stacked.weight" },
     { SETTING_NUM_HEADS, "--set num_heads=N", NULL }, { SETTING_COUNT, NULL, NULL }
 };
 static const layout_question torch_questions[] = {
