@@ -54,7 +54,8 @@ static bool assume_defaults(const assumer *a)
     static const struct { setting_key key; bool everywhere; } keys[] = {
         { SETTING_NUM_HEADS, true }, { SETTING_HEAD_DIM, true }, { SETTING_NORM_EPS, true },
         { SETTING_ACTIVATION, true }, { SETTING_POOL, true }, { SETTING_POOL_PREFIX, false },
-        { SETTING_ATTN_ROOT, true }, { SETTING_BLOCK_TYPE, false }
+        { SETTING_ATTN_ROOT, true }, { SETTING_BLOCK_TYPE, false },
+        { SETTING_REPRESENTATION_ACTIVATION, true }
     };
     char why[160];
     size_t i;

@@ -56,37 +56,31 @@ static const layout_rule rules[] = {
     { "norm_eps=1e-5", NULL }, { "pool=token", "cls_token" }, { "pool=avg", "!cls_token" },      \
     { "crop_mode=squash", NULL }, { "crop_pct=1", NULL }, { "interpolation=bilinear", NULL }
 
+/* What a head of two layers has between them: the original's tanh, or what these blocks have. */
+#define BETWEEN(activation) { "representation_act=" activation, ":pre_logits.fc.weight" }
+
 static const layout_default own_defaults[] = {
-    USUAL, { "activation=gelu", NULL }, { "block_type=pre_norm", NULL }, { NULL, NULL }
+    USUAL, { "activation=gelu", NULL }, { "block_type=pre_norm", NULL }, BETWEEN("tanh"),
+    { NULL, NULL }
 };
-static const layout_default torch_defaults[] = { USUAL, { NULL, NULL } };
+/* norm_first=False and activation="relu" are torch's own. */
+static const layout_default torch_defaults[] = {
+    USUAL, { "activation=relu", NULL }, { "block_type=post_norm", NULL }, BETWEEN("relu"),
+    { NULL, NULL }
+};
 
-/* What a head of two layers has between them. */
-#define BETWEEN                                                                                  \
-    { SETTING_REPRESENTATION_ACTIVATION, "--set representation_act=tanh|gelu|relu|none "         \
-      "(between the head's two layers)", ":pre_logits.fc.weight" }
-
-static const layout_question own_questions[] = {
-    BETWEEN,
+static const layout_question questions[] = {
     { SETTING_NUM_HEADS, "--set num_heads=N", NULL }, { SETTING_COUNT, NULL, NULL }
-};
-static const layout_question torch_questions[] = {
-    { SETTING_BLOCK_TYPE, "--set block_type=post_norm (its default) or --set block_type=pre_norm "
-      "(norm_first=True)", NULL },
-    { SETTING_ACTIVATION, "--set activation=relu (its default) or --set activation=gelu", NULL },
-    BETWEEN,
-    { SETTING_NUM_HEADS, "--set num_heads=N", NULL },
-    { SETTING_COUNT, NULL, NULL }
 };
 
 #define FOUND .probe = "blocks.0.attn.proj.weight", .prefixes = prefixes, .blocks = blocks,      \
               .rules = rules, .is_open = true
 
 const layout layout_own = {
-    .name = "a hand-written ViT", FOUND, .defaults = own_defaults, .questions = own_questions
+    .name = "a hand-written ViT", FOUND, .defaults = own_defaults, .questions = questions
 };
 
 const layout layout_own_torch = {
     .name = "hand-written code around torch.nn.TransformerEncoderLayer", FOUND,
-    .defaults = torch_defaults, .questions = torch_questions
+    .defaults = torch_defaults, .questions = questions
 };
