@@ -6,6 +6,7 @@
 #include "base/tensor.h"
 #include "layout/heads.h"
 #include "layout/names.h"
+#include "layout/norm_order.h"
 #include "layout/patch_order.h"
 #include "layout/views.h"
 
@@ -292,7 +293,20 @@ static bool read_heads(const layout_map *map, settings all[FROM_COUNT], settings
     return true;
 }
 
-/* What the library's own code does, and no tensor shows. */
+/* Of models that anyone may have written. */
+static bool read_norm_order(const layout_map *map, const settings all[FROM_COUNT],
+                            settings_seen *seen, settings *told, report *r)
+{
+    const norm_order_evidence *order = &seen->norm_order;
+    if (!map->layout->is_open || settings_origin(all, SETTING_BLOCK_TYPE) >= 0) return true;
+    if (!norm_order_read(map, seen->qkv_rows / 3, &seen->norm_order, r)) return false;
+    if (order->is_clear)
+        settings_put(told, SETTING_BLOCK_TYPE,
+                     order->pre > order->post ? VIT_BLOCK_PRE_NORM : VIT_BLOCK_POST_NORM);
+    return true;
+}
+
+/* What the library's own code does, and no tensor shows; or what trained weights show instead. */
 static bool put_defaults(const layout_map *map, settings all[FROM_COUNT], settings_seen *seen,
                          report *r)
 {
@@ -301,6 +315,7 @@ static bool put_defaults(const layout_map *map, settings all[FROM_COUNT], settin
     settings_start(&told, map->layout->name);
     for (; d && d->assignment; d++)
         if (layout_holds(map, d->when, 0) && !settings_parse(&told, d->assignment, r)) return false;
+    if (!read_norm_order(map, all, seen, &told, r)) return false;
     fill_gaps(all, &told, seen);
     return true;
 }

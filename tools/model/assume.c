@@ -47,6 +47,17 @@ static bool assume(const assumer *a, setting_key key, double value, const char *
 
 /* === The network === */
 
+/* Why the norms stand as they do. */
+static const char *order_why(const assumer *a, char text[HEADS_TEXT])
+{
+    const norm_order_evidence *order = &a->seen->norm_order;
+    const bool pre = order->pre > order->post;
+    snprintf(text, HEADS_TEXT, "read from the weights: the norms fit what would read them by "
+             "%.2f, in the other order by %.2f", pre ? order->pre : order->post,
+             pre ? order->post : order->pre);
+    return text;
+}
+
 /* What the library's configurations may change is an assumption; what its code always does is not.
  * Where anyone may have written the model, all of it is. */
 static bool assume_defaults(const assumer *a)
@@ -57,13 +68,15 @@ static bool assume_defaults(const assumer *a)
         { SETTING_ATTN_ROOT, true }, { SETTING_BLOCK_TYPE, false },
         { SETTING_REPRESENTATION_ACTIVATION, true }
     };
-    char why[160];
+    char why[160], order[HEADS_TEXT];
     size_t i;
     if (a->seen->library) snprintf(why, sizeof why, "as %s has it", a->seen->library);
     else snprintf(why, sizeof why, "the usual; nothing shows it");
     for (i = 0; i < COUNT(keys); i++)
         if (a->seen->by_default[keys[i].key] && (keys[i].everywhere || a->seen->is_open) &&
-            !assume(a, keys[i].key, a->all[FROM_TENSORS].value[keys[i].key], why))
+            !assume(a, keys[i].key, a->all[FROM_TENSORS].value[keys[i].key],
+                    keys[i].key == SETTING_BLOCK_TYPE && a->seen->norm_order.is_clear
+                        ? order_why(a, order) : why))
             return false;
     return true;
 }
