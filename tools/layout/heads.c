@@ -169,12 +169,13 @@ static void compare(heads_reader *h, const float *x, const float *y,
 
 /* === All blocks === */
 
-/* The numbers that divide the rows, with heads of two at least. */
+/* The numbers that divide the rows, with heads of two at least unless there are few rows. */
 static void list_candidates(int64_t width, heads_evidence *out)
 {
+    const int64_t most = width < 8 ? width : width / 2;
     int heads;
     memset(out, 0, sizeof *out);
-    for (heads = 1; heads <= 64 && 2 * heads <= width && out->count < HEADS_MOST; heads++) {
+    for (heads = 1; heads <= 64 && heads <= most && out->count < HEADS_MOST; heads++) {
         if (width % heads != 0) continue;
         out->ranked[out->count].heads = heads;
         out->ranked[out->count++].score = 0;

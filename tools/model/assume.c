@@ -104,6 +104,16 @@ static bool assume_evidence(const assumer *a)
     return assume(a, SETTING_PATCH_ORDER, order, why);
 }
 
+/* Said with the numbers that are possible. */
+static bool assume_guessed_heads(const assumer *a)
+{
+    char what[64], options[HEADS_TEXT];
+    const char *why;
+    if (!a->model->notes.heads_guessed) return true;
+    snprintf(what, sizeof what, "num_heads=%d", heads_guess(&a->seen->heads, &why));
+    return findings_assume(a->found, what, why, heads_option(&a->seen->heads, options));
+}
+
 /* Where neither the library says it. */
 static bool assume_usual(const assumer *a)
 {
@@ -113,6 +123,7 @@ static bool assume_usual(const assumer *a)
     snprintf(why, sizeof why, "what timm's models of width %d have", c->embed_dim);
     if (by_width && !assume(a, SETTING_NUM_HEADS, c->num_heads, why))
         return false;
+    if (!assume_guessed_heads(a)) return false;
     if (settings_origin(a->all, SETTING_NORM_EPS) < 0 &&
         !assume(a, SETTING_NORM_EPS, setting_rows[SETTING_NORM_EPS].plain, "timm's usual"))
         return false;
@@ -188,7 +199,7 @@ static bool assume_structure(const assumer *a)
         { SETTING_POSITIONS, a->model->stored.first_rows, c->positions, "the usual" },
         { SETTING_PATCH_ORDER, a->seen->patch_depth > 0 && !is_described(a),
           (int)a->all[FROM_TENSORS].value[SETTING_PATCH_ORDER],
-          "as this layout has it" },
+          a->seen->library ? "as this layout has it" : "the usual" },
         { SETTING_ATTN_ROOT, c->depth > 0 && !a->seen->is_torch_attention && !is_described(a) &&
           !is_told(a, SETTING_ATTN_SCALE), ATTN_ROOT_HEAD_DIM, "the usual" }
     };

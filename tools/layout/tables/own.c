@@ -69,18 +69,34 @@ static const layout_default torch_defaults[] = {
     { NULL, NULL }
 };
 
-static const layout_question questions[] = {
-    { SETTING_NUM_HEADS, "--set num_heads=N", NULL }, { SETTING_COUNT, NULL, NULL }
+/* Written after transformers' code, with its first GELU. */
+static const layout_default dense_defaults[] = {
+    USUAL, { "activation=gelu_tanh", NULL }, { "block_type=pre_norm", NULL }, BETWEEN("tanh"),
+    { NULL, NULL }
+};
+/* Written after a lecture on language models, in which all heads divide by the root of the width of
+ * a token. */
+static const layout_default lecture_defaults[] = {
+    USUAL, { "activation=gelu", NULL }, { "block_type=pre_norm", NULL }, BETWEEN("tanh"),
+    { "attn_root=embed_dim", NULL }, { NULL, NULL }
 };
 
 #define FOUND .probe = "blocks.0.attn.proj.weight", .prefixes = prefixes, .blocks = blocks,      \
               .rules = rules, .is_open = true
 
 const layout layout_own = {
-    .name = "a hand-written ViT", FOUND, .defaults = own_defaults, .questions = questions
+    .name = "a hand-written ViT", FOUND, .defaults = own_defaults
 };
 
 const layout layout_own_torch = {
     .name = "hand-written code around torch.nn.TransformerEncoderLayer", FOUND,
-    .defaults = torch_defaults, .questions = questions
+    .defaults = torch_defaults
+};
+
+const layout layout_own_dense = {
+    .name = "the tutorial with dense_1 and dense_2", FOUND, .defaults = dense_defaults
+};
+
+const layout layout_own_lecture = {
+    .name = "code after the GPT lecture", FOUND, .defaults = lecture_defaults
 };

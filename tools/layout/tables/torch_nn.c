@@ -95,10 +95,6 @@ static const layout_default defaults[] = {
     { "std=1", NULL }, { NULL, NULL }
 };
 
-static const layout_question questions[] = {
-    { SETTING_NUM_HEADS, "--set num_heads=N", NULL }, { SETTING_COUNT, NULL, NULL }
-};
-
 #define ENCODER_ALONE "!{b}multihead_attn.in_proj_weight"
 
 const layout layout_torch_nn = {
@@ -106,7 +102,7 @@ const layout layout_torch_nn = {
     .probe = "layers.0.self_attn.in_proj_weight",
     .when = { "{b}linear1.weight", ENCODER_ALONE },
     .prefixes = prefixes, .blocks = blocks, .rules = rules, .is_open = true,
-    .defaults = defaults, .questions = questions
+    .defaults = defaults
 };
 
 const layout layout_torch_nn_list = {
@@ -114,5 +110,5 @@ const layout layout_torch_nn_list = {
     .probe = "0.self_attn.in_proj_weight",
     .when = { "{b}linear1.weight", ENCODER_ALONE },
     .prefixes = prefixes, .blocks = list_blocks, .rules = rules, .is_open = true,
-    .defaults = defaults, .questions = questions
+    .defaults = defaults
 };
