@@ -82,11 +82,11 @@ class OwnNorm(nn.Module):
                             getattr(self, self.names[1]))
 
 
-def attend(q, k, v, heads=HEADS):
-    """[B, N, I] each, to [B, N, I]."""
+def attend(q, k, v, heads=HEADS, root=None):
+    """[B, N, I] each, to [B, N, I]; root: the width that divides, that of a head by default."""
     split = lambda t: t.unflatten(-1, (heads, -1)).transpose(1, 2)
     q, k, v = split(q), split(k), split(v)
-    scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
+    scores = q @ k.transpose(-1, -2) / math.sqrt(root or q.shape[-1])
     return (scores.softmax(-1) @ v).transpose(1, 2).flatten(2)
 
 
@@ -133,7 +133,7 @@ def bare(net, q, k, v, proj):
 
 
 def each_head(net, q, k, v, proj=None, inputs=D, each=D // HEADS, by_head=True, bias=True,
-              heads=HEADS):
+              heads=HEADS, root=None):
     """A layer for each head; names have {h}. inputs < D: each reads a slice."""
     layers = {}
     if by_head:
@@ -148,7 +148,7 @@ def each_head(net, q, k, v, proj=None, inputs=D, each=D // HEADS, by_head=True, 
 
     def run(x):
         part = lambda h: x if inputs == D else x[..., h * inputs:(h + 1) * inputs]
-        return o(torch.cat([attend(*[layers[name, h](part(h)) for name in (q, k, v)], 1)
+        return o(torch.cat([attend(*[layers[name, h](part(h)) for name in (q, k, v)], 1, root)
                             for h in range(heads)], -1))
     return run
 
@@ -208,7 +208,7 @@ def post(norm1, attention, norm2, feed):
 
 
 def usual(b, attn="attn.q attn.k attn.v attn.proj", norms="norm1 norm2", feed="mlp.fc1 mlp.fc2",
-          kind=None, block=pre, make=nn.LayerNorm, order="nanm", **more):
+          kind=None, block=pre, make=nn.LayerNorm, order="nanm", act=F.gelu, **more):
     """A block in the order in which its pieces are made: norm, attention, norm, MLP."""
     kind = kind or (separate if len(attn.split()) > 2 else fused)
     named = lambda names: [(n if n[0] == "/" else b + n).lstrip("/") for n in names.split()]
@@ -218,7 +218,7 @@ def usual(b, attn="attn.q attn.k attn.v attn.proj", norms="norm1 norm2", feed="m
         for piece in order:
             if piece == "n": made["n"].append(net.put(next(norm), make(D)))
             if piece == "a": made["a"] = kind(net, *named(attn), **more)
-            if piece == "m": made["m"] = mlp(net, *named(feed))
+            if piece == "m": made["m"] = mlp(net, *named(feed), act=act)
         return block(made["n"][0], made["a"], made["n"][1], made["m"])
     return build
 
@@ -328,10 +328,11 @@ def write(folder, state, how):
 
 
 def case(name, net, arguments, result=TOLERANCE, chans=CHANS, side=SIDE, how="safetensors",
-         change=None):
+         change=None, train=None):
     folder = os.path.join(OUT, name)
     os.makedirs(folder)
     randomise(net)
+    if train: train(net)
     net.eval()
     state = net.state_dict()
     if change: state = change(state)
@@ -342,6 +343,20 @@ def case(name, net, arguments, result=TOLERANCE, chans=CHANS, side=SIDE, how="sa
         np.save(folder + "/x.npy", x.numpy())
         np.save(folder + "/y.npy", y.numpy())
     cases.append("%s | %s | %s | %s" % (name, file, arguments, result))
+
+
+def trained(order, attn="self_attn.in_proj_weight", feed="linear1.weight"):
+    """What training does to a norm and to the matrix that reads it."""
+    at = lambda net, i, name: net.get_parameter("layers.%d.%s" % (i, name))
+    reads = {"pre": lambda i: ((i, "norm1", i, attn), (i, "norm2", i, feed)),
+             "post": lambda i: ((i, "norm1", i, feed), (i - 1, "norm2", i, attn))}[order]
+
+    def run(net):
+        with torch.no_grad():
+            for i in range(len(net.middle)):
+                for j, norm, k, reader in reads(i):
+                    if j >= 0: at(net, k, reader).mul_(at(net, j, norm + ".weight") ** 2)
+    return run
 
 
 def prefixed(prefix):
@@ -359,7 +374,7 @@ def attentions():
     case("heads_slices_by_head", Model(attn="msa.{h}.q msa.{h}.k msa.{h}.v msa_out",
                                        feed="ff.0 ff.2", **slices), "")
     case("heads_full", Model(attn="sa.heads.{h}.query sa.heads.{h}.key sa.heads.{h}.value sa.proj",
-                             kind=each_head, bias=False, norms="ln1 ln2",
+                             kind=each_head, bias=False, norms="ln1 ln2", root=D,
                              feed="ffwd.net.0 ffwd.net.2"), "")
     case("heads_wide", Model(attn="attention.head_{h}.to_q attention.head_{h}.to_k "
                              "attention.head_{h}.to_v attention.out", kind=each_head, each=D), "")
@@ -440,6 +455,14 @@ def blocks():
     case("post_norm", Model(block=lambda b: usual(
         b, attn="mha.q mha.k mha.v mha.o", feed="ff.linear1 ff.linear2", block=post),
                             end=lambda net: head(net, None)), TWO + " " + POST)
+    own = dict(attn="attn.qkv attn.proj", feed="ff.one ff.two", block=post)
+    case("post_norm_shown", Model(block=lambda b: usual(b, **own), depth=4,
+                                  end=lambda net: head(net, None)), TWO,
+         train=trained("post", "attn.qkv.weight", "ff.one.weight"))
+    torch_names = dict(attn="self_attn", kind=multihead, feed="linear1 linear2", act=F.relu)
+    case("torch_defaults", Model(block=lambda b: usual(b, block=post, **torch_names),
+                                 end=lambda net: head(net, None)), TWO)
+    case("torch_norm_first", Model(depth=4, **torch_names), TWO, train=trained("pre"))
     case("norm_names_alpha", Model(attn="attn.query attn.key attn.value attn.out_proj",
                                    make=lambda d: OwnNorm("alpha", "beta")), TWO)
     case("norm_names_gamma", Model(attn="attn.qkv attn.proj",
@@ -571,8 +594,7 @@ def beginnings():
     timm = dict(attn="attn.query attn.key attn.value attn.out")
     start = lambda patch, **more: dict(start=lambda net: tokens(net, patch, **more), **timm)
     average = dict(end=lambda net: head(net, "final_norm", "classifier", "avg"))
-    case("linear_patch", Model(**start(lambda net: linear_patch(net, "linear_mapper"))),
-         TWO + " " + CHW)
+    case("linear_patch", Model(**start(lambda net: linear_patch(net, "linear_mapper"))), TWO)
     case("linear_patch_hwc", Model(**start(lambda net: linear_patch(net, "proj", "hwc"))),
          TWO + " --set patch_order=hwc")
     case("grey_linear", Model(**start(lambda net: linear_patch(net, "to_tokens", chans=1))),
@@ -662,6 +684,10 @@ def near_copies():
                                net, lambda n: conv_patch(n, "embeddings.projection"),
                                "embeddings.cls", "embeddings.positions"),
                            end=lambda net: head(net, "layernorm", "classifier")), TWO)
+    case("tutorial_dense", Model(block="encoder.blocks.{i}.", attn="attention.qkv_projection "
+                                 "attention.output_projection", norms="layernorm_1 layernorm_2",
+                                 feed="mlp.dense_1 mlp.dense_2",
+                                 act=lambda x: F.gelu(x, approximate="tanh")), TWO)
     for prefix in ("ViT.", "network.", "my_vit.", "classifier.", "module.model.encoder."):
         case("prefix_" + prefix.strip(".").replace(".", "_").lower(),
              Model(block="layers.{i}.", attn="attn.qkv attn.proj", norms="n1 n2"), TWO,
