@@ -267,7 +267,7 @@ static bool resolve(conversion *c, report *r)
     if (!layout_check_names(&c->map, c->all, &o->ignore, f, r)) return false;
     if (!inspected && !findings_take(f, &failure)) return report_no_memory(r);
     if (inspected && f->wrong.count == 0 && !match_settings(c, r)) return false;
-    if (inspected && !layout_check_told(&c->map, c->all, &c->seen, f, r)) return false;
+    if (!layout_check_told(&c->map, c->all, &c->seen, f, r)) return false;
     if (inspected && !settings_resolve(c->all, &c->seen, &wanted, &c->model, f, r)) {
         if (!findings_take(f, r)) return false;
     } else if (inspected && !assume_settings(c->all, &c->seen, &c->model, f)) {

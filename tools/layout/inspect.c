@@ -282,12 +282,13 @@ static bool read_heads(const layout_map *map, settings all[FROM_COUNT], settings
     return true;
 }
 
-/* Of models that anyone may have written. */
+/* Where it is no more than a default: the blocks of other layouts are known. */
 static bool read_norm_order(const layout_map *map, const settings all[FROM_COUNT],
                             settings_seen *seen, settings *told, report *r)
 {
     const norm_order_evidence *order = &seen->norm_order;
-    if (!map->layout->is_open || settings_origin(all, SETTING_BLOCK_TYPE) >= 0) return true;
+    if (!told->given[SETTING_BLOCK_TYPE] || settings_origin(all, SETTING_BLOCK_TYPE) >= 0)
+        return true;
     if (!norm_order_read(map, seen->qkv_rows / 3, &seen->norm_order, r)) return false;
     if (order->is_clear)
         settings_put(told, SETTING_BLOCK_TYPE,
