@@ -518,14 +518,8 @@ def write_torch_nn():
     t = model(final_norm=False)
     s = encoder_vit(t, False)
     told = "--set num_heads=2 --set pool=token "
-    case("torch_nn", s, t, "no_final_norm", told + "--set block_type=post_norm --set "
-         "activation=relu", eps="1e-5", act="relu", write=pth, suffix="pt",
+    case("torch_nn", s, t, "no_final_norm", told, eps="1e-5", act="relu", write=pth, suffix="pt",
          twin_options="block_type=post_norm pool=token has_final_norm=0 " + TUTORIAL)
-    case("torch_nn_untold", s, "block_type: cannot be seen in a checkpoint of "
-         "torch.nn.TransformerEncoder; give --set block_type=post_norm (its default) or "
-         "--set block_type=pre_norm (norm_first=True) ... activation: cannot be seen ... "
-         "for example: --set block_type=post_norm --set activation=relu", None, told, write=pth,
-         suffix="pt")
     t = model()
     case("torch_nn_norm_first", encoder_vit(t, True), t, "plain", told + "--set "
          "block_type=pre_norm --set activation=gelu", eps="1e-5",
@@ -539,7 +533,7 @@ def write_torch_nn():
 def write_own_stems():
     """Patches times a bare matrix, a table longer than the sequence, names of one's own."""
     told = ("--set num_heads=2 --set pool=token --set block_type=post_norm --set activation=relu "
-            "--set patch_order=chw --img-size 4 --set pos_first_rows=1")
+            "--img-size 4 --set pos_first_rows=1")
     t = model(final_norm=False, patch_bias=False, seed=14)
     net = libraries.EncoderViT("matrix", D, HEADS, MLP, DEPTH, CHANS, PATCH, GRID * PATCH, CLASSES,
                                rows=16)
@@ -556,8 +550,6 @@ def write_own_stems():
          twin_options="block_type=post_norm pool=token has_final_norm=0 has_patch_bias=0 "
          + TUTORIAL)
     for name, option, message in (
-            ("order", "--set patch_order=chw ", "patch_order: that of a patch's values cannot "
-             "be seen in patch_weight [12, 8]; give --set patch_order=chw"),
             ("rows", "--set pos_first_rows=1", "pos_embed has 16 rows, the input 5 tokens, which "
              "may be the first rows; give --set pos_first_rows=1"),
             ("size", "--img-size 4 ", "img_size: it tells how many of the first rows of "

@@ -34,7 +34,7 @@ def attentions():
     case("heads_slices_by_head", Model(attn="msa.{h}.q msa.{h}.k msa.{h}.v msa_out",
                                        feed="ff.0 ff.2", **slices), "")
     case("heads_full", Model(attn="sa.heads.{h}.query sa.heads.{h}.key sa.heads.{h}.value sa.proj",
-                             kind=each_head, bias=False, norms="ln1 ln2",
+                             kind=each_head, bias=False, norms="ln1 ln2", root=D,
                              feed="ffwd.net.0 ffwd.net.2"), "")
     case("heads_wide", Model(attn="attention.head_{h}.to_q attention.head_{h}.to_k "
                              "attention.head_{h}.to_v attention.out", kind=each_head, each=D), "")
@@ -115,6 +115,14 @@ def blocks():
     case("post_norm", Model(block=lambda b: usual(
         b, attn="mha.q mha.k mha.v mha.o", feed="ff.linear1 ff.linear2", block=post),
                             end=lambda net: head(net, None)), TWO + " " + POST)
+    own = dict(attn="attn.qkv attn.proj", feed="ff.one ff.two", block=post)
+    case("post_norm_shown", Model(block=lambda b: usual(b, **own), depth=4,
+                                  end=lambda net: head(net, None)), TWO,
+         train=trained("post", "attn.qkv.weight", "ff.one.weight"))
+    torch_names = dict(attn="self_attn", kind=multihead, feed="linear1 linear2", act=F.relu)
+    case("torch_defaults", Model(block=lambda b: usual(b, block=post, **torch_names),
+                                 end=lambda net: head(net, None)), TWO)
+    case("torch_norm_first", Model(depth=4, **torch_names), TWO, train=trained("pre"))
     case("norm_names_alpha", Model(attn="attn.query attn.key attn.value attn.out_proj",
                                    make=lambda d: OwnNorm("alpha", "beta")), TWO)
     case("norm_names_gamma", Model(attn="attn.qkv attn.proj",
@@ -246,8 +254,7 @@ def beginnings():
     timm = dict(attn="attn.query attn.key attn.value attn.out")
     start = lambda patch, **more: dict(start=lambda net: tokens(net, patch, **more), **timm)
     average = dict(end=lambda net: head(net, "final_norm", "classifier", "avg"))
-    case("linear_patch", Model(**start(lambda net: linear_patch(net, "linear_mapper"))),
-         TWO + " " + CHW)
+    case("linear_patch", Model(**start(lambda net: linear_patch(net, "linear_mapper"))), TWO)
     case("linear_patch_hwc", Model(**start(lambda net: linear_patch(net, "proj", "hwc"))),
          TWO + " --set patch_order=hwc")
     case("grey_linear", Model(**start(lambda net: linear_patch(net, "to_tokens", chans=1))),
@@ -341,6 +348,10 @@ def near_copies():
                                net, lambda n: conv_patch(n, "embeddings.projection"),
                                "embeddings.cls", "embeddings.positions"),
                            end=lambda net: head(net, "layernorm", "classifier")), TWO)
+    case("tutorial_dense", Model(block="encoder.blocks.{i}.", attn="attention.qkv_projection "
+                                 "attention.output_projection", norms="layernorm_1 layernorm_2",
+                                 feed="mlp.dense_1 mlp.dense_2",
+                                 act=lambda x: F.gelu(x, approximate="tanh")), TWO)
     for prefix in ("ViT.", "network.", "my_vit.", "classifier.", "module.model.encoder."):
         case("prefix_" + prefix.strip(".").replace(".", "_").lower(),
              Model(block="layers.{i}.", attn="attn.qkv attn.proj", norms="n1 n2"), TWO,

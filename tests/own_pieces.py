@@ -68,11 +68,11 @@ class OwnNorm(nn.Module):
                             getattr(self, self.names[1]))
 
 
-def attend(q, k, v, heads=HEADS):
-    """[B, N, I] each, to [B, N, I]."""
+def attend(q, k, v, heads=HEADS, root=None):
+    """[B, N, I] each, to [B, N, I]; root: the width that divides, that of a head by default."""
     split = lambda t: t.unflatten(-1, (heads, -1)).transpose(1, 2)
     q, k, v = split(q), split(k), split(v)
-    scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
+    scores = q @ k.transpose(-1, -2) / math.sqrt(root or q.shape[-1])
     return (scores.softmax(-1) @ v).transpose(1, 2).flatten(2)
 
 
@@ -119,7 +119,7 @@ def bare(net, q, k, v, proj):
 
 
 def each_head(net, q, k, v, proj=None, inputs=D, each=D // HEADS, by_head=True, bias=True,
-              heads=HEADS):
+              heads=HEADS, root=None):
     """A layer for each head; names have {h}. inputs < D: each reads a slice."""
     layers = {}
     if by_head:
@@ -134,7 +134,7 @@ def each_head(net, q, k, v, proj=None, inputs=D, each=D // HEADS, by_head=True, 
 
     def run(x):
         part = lambda h: x if inputs == D else x[..., h * inputs:(h + 1) * inputs]
-        return o(torch.cat([attend(*[layers[name, h](part(h)) for name in (q, k, v)], 1)
+        return o(torch.cat([attend(*[layers[name, h](part(h)) for name in (q, k, v)], 1, root)
                             for h in range(heads)], -1))
     return run
 
@@ -194,7 +194,7 @@ def post(norm1, attention, norm2, feed):
 
 
 def usual(b, attn="attn.q attn.k attn.v attn.proj", norms="norm1 norm2", feed="mlp.fc1 mlp.fc2",
-          kind=None, block=pre, make=nn.LayerNorm, order="nanm", **more):
+          kind=None, block=pre, make=nn.LayerNorm, order="nanm", act=F.gelu, **more):
     """A block in the order in which its pieces are made: norm, attention, norm, MLP."""
     kind = kind or (separate if len(attn.split()) > 2 else fused)
     named = lambda names: [(n if n[0] == "/" else b + n).lstrip("/") for n in names.split()]
@@ -204,7 +204,7 @@ def usual(b, attn="attn.q attn.k attn.v attn.proj", norms="norm1 norm2", feed="m
         for piece in order:
             if piece == "n": made["n"].append(net.put(next(norm), make(D)))
             if piece == "a": made["a"] = kind(net, *named(attn), **more)
-            if piece == "m": made["m"] = mlp(net, *named(feed))
+            if piece == "m": made["m"] = mlp(net, *named(feed), act=act)
         return block(made["n"][0], made["a"], made["n"][1], made["m"])
     return build
 
@@ -333,10 +333,11 @@ def write(folder, state, how):
 
 
 def case(name, net, arguments, result=TOLERANCE, chans=CHANS, side=SIDE, how="safetensors",
-         change=None):
+         change=None, train=None):
     folder = os.path.join(OUT, name)
     os.makedirs(folder)
     randomise(net)
+    if train: train(net)
     net.eval()
     state = net.state_dict()
     if change: state = change(state)
@@ -347,6 +348,20 @@ def case(name, net, arguments, result=TOLERANCE, chans=CHANS, side=SIDE, how="sa
         np.save(folder + "/x.npy", x.numpy())
         np.save(folder + "/y.npy", y.numpy())
     cases.append("%s | %s | %s | %s" % (name, file, arguments, result))
+
+
+def trained(order, attn="self_attn.in_proj_weight", feed="linear1.weight"):
+    """What training does to a norm and to the matrix that reads it."""
+    at = lambda net, i, name: net.get_parameter("layers.%d.%s" % (i, name))
+    reads = {"pre": lambda i: ((i, "norm1", i, attn), (i, "norm2", i, feed)),
+             "post": lambda i: ((i, "norm1", i, feed), (i - 1, "norm2", i, attn))}[order]
+
+    def run(net):
+        with torch.no_grad():
+            for i in range(len(net.middle)):
+                for j, norm, k, reader in reads(i):
+                    if j >= 0: at(net, k, reader).mul_(at(net, j, norm + ".weight") ** 2)
+    return run
 
 
 def prefixed(prefix):

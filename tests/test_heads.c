@@ -60,7 +60,7 @@ static settings_seen inspect(const fixture *f, settings all[FROM_COUNT])
     memset(&map, 0, sizeof map);
     memset(&seen, 0, sizeof seen);
     good = checkpoint_open_memory("trained", f->bytes, f->size, &c, &r) &&
-           layout_detect(c, &map, &r) && layout_inspect(&map, all, &seen, &found, &r);
+           layout_detect(c, &map, &r) && layout_inspect(&map, all, &seen, &r);
     CHECK_MSG(good, "%s", r.text);
     findings_free(&found);
     layout_free_map(&map);

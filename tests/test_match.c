@@ -326,7 +326,7 @@ static bool list_open(match_table *table)
     for (from = 0; from < FROM_COUNT; from++) settings_start(&c->all[from], "");
     good = checkpoint_open(o.checkpoint, &c->checkpoint, &r) &&
            layout_detect(c->checkpoint, &c->map, &r) && match_prepare(c, &r) &&
-           layout_inspect(&c->map, c->all, &c->seen, &c->found, &r);
+           layout_inspect(&c->map, c->all, &c->seen, &r);
     CHECK_MSG(good, "%s", r.text);
     table->count = 0;
     if (good) match_list_architecture(table, c);

@@ -160,7 +160,7 @@ static bool use_structure(conversion *c, report *r)
     layout_free_map(&c->map);
     if (s->heads) settings_put(&c->all[FROM_TENSORS], SETTING_NUM_HEADS, s->heads);
     if (s->assignment && !settings_parse(&c->all[FROM_TENSORS], s->assignment, r)) return false;
-    return layout_use(s->is_torch ? &layout_own_torch : &layout_own, c->checkpoint, &c->map, r);
+    return layout_use(s->layout, c->checkpoint, &c->map, r);
 }
 
 /* By the tables, or by structure where no table explains all tensors. But where most names are
@@ -264,7 +264,7 @@ static bool resolve(conversion *c, report *r)
     if (!read_config(c, r) || !find_arch(c, r) || !match_prepare(c, r)) return false;
     if (!attributes_put(c->checkpoint, layout_patch_weight(&c->map), c->all, &c->told, r))
         return false;
-    inspected = layout_inspect(&c->map, c->all, &c->seen, f, &failure);
+    inspected = layout_inspect(&c->map, c->all, &c->seen, &failure);
     c->seen.is_batch_second = c->told.batch_second;
     if (!layout_check_names(&c->map, c->all, &o->ignore, f, r)) return false;
     if (!inspected && !findings_take(f, &failure)) return report_no_memory(r);

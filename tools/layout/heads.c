@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "layout/views.h"
+#include "layout/stacked.h"
 
 enum {
     LEAST_ROWS = 4, WIDEST = 4096,
@@ -23,17 +23,10 @@ static const double least_score = 10, most_ambiguity = 0.85;
  * thirtieth of that of the heads. */
 static const double least_of_parts = 5, share_of_parts = 0.1;
 
-/* A tensor of the .vit file: its parts, one below the other. */
-typedef struct heads_source {
-    layout_part parts[LAYOUT_MAX_PARTS];
-    int part_count;
-    int64_t count;
-} heads_source;
-
 /* The sources of one block, and room for its values: `width` rows of `columns` each. */
 typedef struct heads_reader {
-    checkpoint *checkpoint;
-    heads_source qkv, proj;
+    const layout_map *map;
+    stacked qkv, proj;
     int64_t width, depth, columns;
     int64_t rows;         /* of the groups in which heads are looked for */
     float *values[4];     /* q, k, v, proj's columns */
@@ -44,45 +37,12 @@ typedef struct heads_reader {
 
 /* === Reading === */
 
-/* False: the layout has none, or keeps it so that its rows cannot be told before heads are known.
- * As one head, rows come in the order of the file. */
-static bool find_source(const layout_map *map, int block, const char *name, int64_t width,
-                        heads_source *source)
-{
-    const layout_sizes one_head = { 0, 0, 1, width };
-    layout_match match;
-    layout_part *part = source->parts;
-    const char *axes;
-    char tensor[64];
-    snprintf(tensor, sizeof tensor, "blocks.%d.%s", block, name);
-    match = layout_find(map, tensor);
-    source->part_count = 0;
-    source->count = 0;
-    if (!match.found || match.rule->method != LAYOUT_STACK) return false;
-    for (; layout_peek(map, tensor, source->part_count, part, &axes); part++) {
-        if (axes && !layout_apply_axes(&part->view, axes, &one_head)) return false;
-        if (part->view.count % width != 0 || part->view.count % map->embed_dim != 0) return false;
-        source->part_count++;
-        source->count += part->view.count;
-    }
-    return source->part_count == layout_part_count(match.rule);
-}
-
-static bool find_sources(heads_reader *h, const layout_map *map, int block)
+static bool find_sources(heads_reader *h, int block)
 {
     const int64_t count = h->width * h->depth;
-    return find_source(map, block, "attn.qkv.weight", h->width, &h->qkv) &&
-           find_source(map, block, "attn.proj.weight", h->width, &h->proj) &&
+    return stacked_find(h->map, block, "attn.qkv.weight", h->width, h->depth, &h->qkv) &&
+           stacked_find(h->map, block, "attn.proj.weight", h->width, h->width, &h->proj) &&
            h->qkv.count == 3 * count && h->proj.count == count;
-}
-
-/* Elements of one row, which no two parts share. */
-static bool read_source(heads_reader *h, const heads_source *source, int64_t first, int64_t count,
-                        float *to, report *r)
-{
-    const layout_part *part = source->parts;
-    for (; first >= part->view.count; part++) first -= part->view.count;
-    return checkpoint_read(h->checkpoint, &part->view, first, count, to, r);
 }
 
 /* The beginnings of `width` rows of qkv. */
@@ -90,7 +50,8 @@ static bool read_rows(heads_reader *h, int64_t first, float *to, report *r)
 {
     int64_t i;
     for (i = 0; i < h->width; i++)
-        if (!read_source(h, &h->qkv, (first + i) * h->depth, h->columns, to + i * h->columns, r))
+        if (!stacked_read(h->map, &h->qkv, (first + i) * h->depth, h->columns,
+                          to + i * h->columns, r))
             return false;
     return true;
 }
@@ -99,7 +60,7 @@ static bool read_columns(heads_reader *h, float *to, report *r)
 {
     int64_t i, k;
     for (k = 0; k < h->columns; k++) {
-        if (!read_source(h, &h->proj, k * h->width, h->width, h->line, r)) return false;
+        if (!stacked_read(h->map, &h->proj, k * h->width, h->width, h->line, r)) return false;
         for (i = 0; i < h->width; i++) to[i * h->columns + k] = h->line[i];
     }
     return true;
@@ -208,13 +169,14 @@ static void compare(heads_reader *h, const float *x, const float *y,
 
 /* === All blocks === */
 
-/* The numbers that divide the rows, with heads of two at least, unless there are but few rows. */
+/* The numbers that divide the rows, with heads of two at least unless there are few rows. */
 static void list_candidates(int64_t width, heads_evidence *out)
 {
+    const int64_t most = width < 8 ? width : width / 2;
     int heads;
     memset(out, 0, sizeof *out);
-    for (heads = 1; heads <= 64 && heads <= width && out->count < HEADS_MOST; heads++) {
-        if (width % heads != 0 || (heads == width && width >= 8)) continue;
+    for (heads = 1; heads <= 64 && heads <= most && out->count < HEADS_MOST; heads++) {
+        if (width % heads != 0) continue;
         out->ranked[out->count].heads = heads;
         out->ranked[out->count++].score = 0;
     }
@@ -254,17 +216,16 @@ static int count_blocks(const heads_reader *h, int depth)
 }
 
 /* Looks for heads within groups of so many rows. */
-static bool read_all(heads_reader *h, const layout_map *map, int64_t rows, heads_evidence *out,
-                     report *r)
+static bool read_all(heads_reader *h, int64_t rows, heads_evidence *out, report *r)
 {
-    const int blocks = count_blocks(h, map->depth);
+    const int blocks = count_blocks(h, h->map->depth);
     int i;
     h->rows = rows;
     memset(h->z, 0, sizeof h->z);
     list_candidates(rows, out);
     for (i = 0; i < blocks; i++) {
-        const int block = (int)((int64_t)i * map->depth / blocks);
-        if (!find_sources(h, map, block)) return out->count = 0, true;
+        const int block = (int)((int64_t)i * h->map->depth / blocks);
+        if (!find_sources(h, block)) return out->count = 0, true;
         if (!read_block(h, r)) return false;
         compare(h, h->values[0], h->values[1], out, h->z[0]);
         compare(h, h->values[2], h->values[3], out, h->z[1]);
@@ -286,13 +247,13 @@ static void move_to_front(heads_evidence *evidence, int heads)
 
 /* Heads can resemble each other, too: two pairs of them then look like two heads. But rows within
  * one head show no parts. */
-static bool check_parts(heads_reader *h, const layout_map *map, heads_evidence *out, report *r)
+static bool check_parts(heads_reader *h, heads_evidence *out, report *r)
 {
     const heads_candidate best = out->ranked[0];
     const int64_t rows = h->width / (best.heads > 0 ? best.heads : 1);
     heads_evidence parts;
     if (best.score < least_score || rows < LEAST_ROWS) return true;
-    if (!read_all(h, map, rows, &parts, r)) return false;
+    if (!read_all(h, rows, &parts, r)) return false;
     if (parts.ranked[0].score < least_of_parts ||
         parts.ranked[0].score < share_of_parts * best.score)
         return true;
@@ -309,17 +270,17 @@ bool heads_read(const layout_map *map, int64_t width, heads_evidence *out, repor
     int i;
     memset(out, 0, sizeof *out);
     memset(&h, 0, sizeof h);
-    h.checkpoint = map->checkpoint;
+    h.map = map;
     h.width = width;
     h.depth = map->embed_dim;
     if (width < LEAST_ROWS || width > WIDEST || h.depth < 1) return true;
-    if (!find_sources(&h, map, 0)) return true;
+    if (!find_sources(&h, 0)) return true;
     h.columns = count_columns(&h);
     size = (size_t)width * (size_t)h.columns;
     h.row_sums = malloc(2 * (size_t)width * sizeof *h.row_sums);
     h.line = malloc((4 * size + (size_t)width) * sizeof *h.line);
     for (i = 0; h.line && i < 4; i++) h.values[i] = h.line + width + (size_t)i * size;
-    good = h.line && h.row_sums ? read_all(&h, map, width, out, r) && check_parts(&h, map, out, r)
+    good = h.line && h.row_sums ? read_all(&h, width, out, r) && check_parts(&h, out, r)
                                 : report_no_memory(r);
     free(h.row_sums);
     free(h.line);

@@ -6,6 +6,7 @@
 #include "base/tensor.h"
 #include "layout/heads.h"
 #include "layout/names.h"
+#include "layout/norm_order.h"
 #include "layout/patch_order.h"
 #include "layout/views.h"
 
@@ -61,18 +62,6 @@ static bool refuse_patch(const layout_map *map, const char *tensor, const layout
                        shape_text(part->info->dims, part->info->ndim, shape, sizeof shape));
 }
 
-/* Channel by channel until there is an answer. */
-static bool ask_patch_order(layout_map *map, const layout_part *part, findings *f, report *r)
-{
-    char shape[SHAPE_TEXT_SIZE], why[LAYOUT_MAX_KEY + SHAPE_TEXT_SIZE + 80];
-    snprintf(why, sizeof why, "that of a patch's values cannot be seen in %s %s", part->info->name,
-             shape_text(part->info->dims, part->info->ndim, shape, sizeof shape));
-    map->patch_order = 1 + PATCH_ORDER_CHW;
-    return findings_ask(f, "patch_order", why, "--set patch_order=chw (channel by channel, as "
-                        "unfold has them) or --set patch_order=hwc (pixel by pixel)") ||
-           report_no_memory(r);
-}
-
 /* What a linear layer does not show, trained weights do; without colours there is one order. */
 static bool read_patch_order(layout_map *map, settings all[FROM_COUNT], settings_seen *seen,
                              report *r)
@@ -95,9 +84,9 @@ static bool read_patch_order(layout_map *map, settings all[FROM_COUNT], settings
 }
 
 /* A convolution shows the side of a patch and its channels; a linear layer over its pixels shows
- * neither, so that both have to be told. */
-static bool inspect_patch(layout_map *map, settings *s, settings_seen *seen, findings *f,
-                          report *r)
+ * neither, so that both have to be told. Nor does it show the order, which then is channel by
+ * channel. */
+static bool inspect_patch(layout_map *map, settings *s, settings_seen *seen, report *r)
 {
     static const char name[] = "patch_embed.proj.weight";
     layout_part part;
@@ -106,7 +95,8 @@ static bool inspect_patch(layout_map *map, settings *s, settings_seen *seen, fin
     if (layout_axes_ndim(axes) != part.view.ndim ||
         layout_axis_size(axes, &part.view, 'p') != layout_axis_size(axes, &part.view, 'q'))
         return refuse_patch(map, name, &part, axes, r);
-    if (strstr(axes, "(patch)") && !ask_patch_order(map, &part, f, r)) return false;
+    if (strstr(axes, "(patch)")) map->patch_order = 1 + PATCH_ORDER_CHW;
+    if (strstr(axes, "(pqc)")) s->value[SETTING_PATCH_ORDER] = PATCH_ORDER_HWC;
     put_size(s, SETTING_EMBED_DIM, layout_axis_size(axes, &part.view, 'd'));
     if (s->value[SETTING_STEM] == VIT_STEM_NONE)
         put_size(s, SETTING_IN_CHANS, layout_axis_size(axes, &part.view, 'c'));
@@ -292,7 +282,21 @@ static bool read_heads(const layout_map *map, settings all[FROM_COUNT], settings
     return true;
 }
 
-/* What the library's own code does, and no tensor shows. */
+/* Where it is no more than a default: the blocks of other layouts are known. */
+static bool read_norm_order(const layout_map *map, const settings all[FROM_COUNT],
+                            settings_seen *seen, settings *told, report *r)
+{
+    const norm_order_evidence *order = &seen->norm_order;
+    if (!told->given[SETTING_BLOCK_TYPE] || settings_origin(all, SETTING_BLOCK_TYPE) >= 0)
+        return true;
+    if (!norm_order_read(map, seen->qkv_rows / 3, &seen->norm_order, r)) return false;
+    if (order->is_clear)
+        settings_put(told, SETTING_BLOCK_TYPE,
+                     order->pre > order->post ? VIT_BLOCK_PRE_NORM : VIT_BLOCK_POST_NORM);
+    return true;
+}
+
+/* What the library's own code does, and no tensor shows; or what trained weights show instead. */
 static bool put_defaults(const layout_map *map, settings all[FROM_COUNT], settings_seen *seen,
                          report *r)
 {
@@ -301,6 +305,7 @@ static bool put_defaults(const layout_map *map, settings all[FROM_COUNT], settin
     settings_start(&told, map->layout->name);
     for (; d && d->assignment; d++)
         if (layout_holds(map, d->when, 0) && !settings_parse(&told, d->assignment, r)) return false;
+    if (!read_norm_order(map, all, seen, &told, r)) return false;
     fill_gaps(all, &told, seen);
     return true;
 }
@@ -340,8 +345,7 @@ void layout_take_orders(layout_map *map, const settings all[FROM_COUNT])
 
 /* The stem comes before the patch, whose size on the input depends on it; both come before what is
  * counted in rows of embed_dim. Defaults are last, to fill what nothing else said. */
-bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_seen *seen, findings *f,
-                    report *r)
+bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_seen *seen, report *r)
 {
     settings *s = &all[FROM_TENSORS];
     int64_t width;
@@ -352,7 +356,7 @@ bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_seen *se
     layout_take_orders(map, all);
     inspect_stem(map, s);
     if (!read_patch_order(map, all, seen, r)) return false;
-    if (!inspect_patch(map, s, seen, f, r)) return false;
+    if (!inspect_patch(map, s, seen, r)) return false;
     width = (int64_t)s->value[SETTING_EMBED_DIM];
     map->embed_dim = width;
     settings_put(s, SETTING_DEPTH, map->depth);

@@ -7,10 +7,8 @@
 
 /* Fills all[FROM_TENSORS]: what the tensors show, and where nobody says anything, what the layout's
  * library does. The other origins must be there already. Fills *seen too, and the patch_order
- * and embed_dim of the map, which slices and axes need from now on. Asks for the order of a
- * patch's values where only the user knows it. */
-bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_seen *seen, findings *f,
-                    report *r);
+ * and embed_dim of the map, which slices and axes need from now on. */
+bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_seen *seen, report *r);
 
 /* The settings that say in which order a tensor has its elements, for layout_rule_axes. Calling it
  * again with others changes what is planned from then on. */

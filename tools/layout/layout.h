@@ -171,9 +171,9 @@ typedef struct layout {
 /* All of them, in the order in which they are tried; ends with NULL. */
 extern const layout *const layout_all[];
 
-/* The layouts of what structure_*.c find: blocks that people wrote themselves, and torch.nn's
- * encoder layers under other names. No key tells such checkpoints from others, so these two are not
- * among them. */
-extern const layout layout_own, layout_own_torch;
+/* The layouts of what structure_*.c find: blocks that people wrote themselves, torch.nn's encoder
+ * layers under other names, and code that many have copied. No key tells such checkpoints from
+ * others, so these are not among them. */
+extern const layout layout_own, layout_own_torch, layout_own_dense, layout_own_lecture;
 
 #endif

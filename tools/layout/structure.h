@@ -23,6 +23,7 @@
 #include "base/report.h"
 #include "base/text.h"
 #include "checkpoint/checkpoint.h"
+#include "layout/layout.h"
 
 enum { STRUCTURE_MAX_NOTES = 16 };
 
@@ -45,7 +46,7 @@ typedef struct structure {
     /* For each tensor of the checkpoint as it is afterwards: why it has this role. */
     const char **reasons;
     size_t reason_count;
-    bool is_torch;              /* the blocks are torch.nn.TransformerEncoderLayer */
+    const layout *layout;       /* of which it is: layout_own or one of those beside it */
     int heads;                  /* 0: nothing shows them; else there is a layer for each */
     const char *assignment;     /* of a setting, which the names show; NULL: none */
 } structure;

@@ -14,6 +14,8 @@
 #include "layout/structure_parts.h"
 #include "model/choices.h"
 
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
 static const char stacked[] = "one layer for each head, stacked";
 static const char chained[] = "two layers one after the other, multiplied";
 static const char left_out[] = "the model has none";
@@ -503,11 +505,20 @@ static bool ends_in(const structure_part *part, const char *name)
     return length >= size && !strcmp(part->path + length - size, name);
 }
 
-/* Both of these names together are hardly anyone else's. */
-static bool are_torch_layers(const structure_parts *p)
+/* Whose code it is: both of these names together are hardly anyone else's. */
+static const layout *layout_of(const structure_parts *p)
 {
-    return ends_in(structure_with_role(p, 0, "attn.qkv"), "self_attn.in_proj") &&
-           ends_in(structure_with_role(p, 0, "mlp.fc1"), "linear1");
+    static const struct { const layout *layout; const char *role, *attention, *mlp; } known[] = {
+        { &layout_own_torch, "attn.qkv", "self_attn.in_proj", "linear1" },
+        { &layout_own_dense, "attn.qkv", "attention.qkv_projection", "mlp.dense_1" },
+        { &layout_own_lecture, "attn.q", "sa.heads.0.query", "ffwd.net.0" }
+    };
+    size_t i;
+    for (i = 0; i < COUNT(known); i++)
+        if (ends_in(structure_with_role(p, 0, known[i].role), known[i].attention) &&
+            ends_in(structure_with_role(p, 0, "mlp.fc1"), known[i].mlp))
+            return known[i].layout;
+    return &layout_own;
 }
 
 static bool replace_tensors(new_tensors *n, structure *s)
@@ -549,7 +560,7 @@ bool structure_find(checkpoint *c, const text_list *ignore, bool is_matched, str
     n.report = r;
     s->found = structure_make_parts(c, ignore, &p, r) && name_all(&p, r) &&
                note_dropped(&p, s, r) && add_all(&n) && replace_tensors(&n, s);
-    s->is_torch = s->found && are_torch_layers(&p);
+    if (s->found) s->layout = layout_of(&p);
     for (i = 0; i < n.count; i++) free(n.items[i].stored);
     free(n.items);
     structure_free_parts(&p);

@@ -54,6 +54,17 @@ static bool may_pool_prefix(const vit_config *c)
     return c->num_prefix_tokens > 0 && c->pool != VIT_POOL_TOKEN && c->pool != VIT_POOL_TOKEN_AVG;
 }
 
+/* Why the norms stand as they do. */
+static const char *order_why(const assumer *a, char text[HEADS_TEXT])
+{
+    const norm_order_evidence *order = &a->seen->norm_order;
+    const bool pre = order->pre > order->post;
+    snprintf(text, HEADS_TEXT, "read from the weights: the norms fit what would read them by "
+             "%.2f, in the other order by %.2f", pre ? order->pre : order->post,
+             pre ? order->post : order->pre);
+    return text;
+}
+
 /* What the library's configurations may change is an assumption; what its code always does is not.
  * Where anyone may have written the model, all of it is. */
 static bool assume_defaults(const assumer *a)
@@ -61,9 +72,10 @@ static bool assume_defaults(const assumer *a)
     static const struct { setting_key key; bool everywhere; } keys[] = {
         { SETTING_NUM_HEADS, true }, { SETTING_HEAD_DIM, true }, { SETTING_NORM_EPS, true },
         { SETTING_ACTIVATION, true }, { SETTING_POOL, true }, { SETTING_POOL_PREFIX, false },
-        { SETTING_ATTN_ROOT, true }, { SETTING_BLOCK_TYPE, false }
+        { SETTING_ATTN_ROOT, true }, { SETTING_BLOCK_TYPE, false },
+        { SETTING_REPRESENTATION_ACTIVATION, true }
     };
-    char why[160];
+    char why[160], order[HEADS_TEXT];
     size_t i;
     if (a->seen->library) snprintf(why, sizeof why, "as %s has it", a->seen->library);
     else snprintf(why, sizeof why, "the usual; nothing shows it");
@@ -71,7 +83,9 @@ static bool assume_defaults(const assumer *a)
         if (keys[i].key == SETTING_POOL_PREFIX && !may_pool_prefix(&a->model->config)) continue;
         if (keys[i].key == SETTING_ACTIVATION && a->model->config.mlp_dim == 0) continue;
         if (a->seen->by_default[keys[i].key] && (keys[i].everywhere || a->seen->is_open) &&
-            !assume(a, keys[i].key, a->all[FROM_TENSORS].value[keys[i].key], why))
+            !assume(a, keys[i].key, a->all[FROM_TENSORS].value[keys[i].key],
+                    keys[i].key == SETTING_BLOCK_TYPE && a->seen->norm_order.is_clear
+                        ? order_why(a, order) : why))
             return false;
     }
     return true;
@@ -100,6 +114,16 @@ static bool assume_evidence(const assumer *a)
     return assume(a, SETTING_PATCH_ORDER, order, why);
 }
 
+/* Said with the numbers that are possible. */
+static bool assume_guessed_heads(const assumer *a)
+{
+    char what[64], options[HEADS_TEXT];
+    const char *why;
+    if (!a->model->notes.heads_guessed) return true;
+    snprintf(what, sizeof what, "num_heads=%d", heads_guess(&a->seen->heads, &why));
+    return findings_assume(a->found, what, why, heads_option(&a->seen->heads, options));
+}
+
 /* Where neither the library says it. */
 static bool assume_usual(const assumer *a)
 {
@@ -109,6 +133,7 @@ static bool assume_usual(const assumer *a)
     snprintf(why, sizeof why, "what timm's models of width %d have", c->embed_dim);
     if (by_width && !assume(a, SETTING_NUM_HEADS, c->num_heads, why))
         return false;
+    if (!assume_guessed_heads(a)) return false;
     if (settings_origin(a->all, SETTING_NORM_EPS) < 0 &&
         !assume(a, SETTING_NORM_EPS, setting_rows[SETTING_NORM_EPS].plain, "timm's usual"))
         return false;
@@ -178,7 +203,7 @@ static bool assume_structure(const assumer *a)
         { SETTING_POSITIONS, a->model->stored.first_rows, c->positions, "the usual" },
         { SETTING_PATCH_ORDER, a->seen->patch_depth > 0 && !is_described(a),
           (int)a->all[FROM_TENSORS].value[SETTING_PATCH_ORDER],
-          "as this layout has it" },
+          a->seen->library ? "as this layout has it" : "the usual" },
         { SETTING_ATTN_ROOT, c->depth > 0 && !a->seen->is_torch_attention && !is_described(a) &&
           !is_told(a, SETTING_ATTN_SCALE), ATTN_ROOT_HEAD_DIM, "the usual" }
     };

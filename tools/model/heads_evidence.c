@@ -13,6 +13,18 @@ const char *heads_why(const heads_evidence *evidence, char text[HEADS_TEXT])
     return text;
 }
 
+static bool has_hint(const heads_evidence *evidence)
+{
+    return evidence->ranked[0].score >= least_hint;
+}
+
+int heads_guess(const heads_evidence *evidence, const char **why)
+{
+    *why = has_hint(evidence) ? "the weights hint at it, no more"
+                              : "the weights show no heads, as those of one head";
+    return has_hint(evidence) ? evidence->ranked[0].heads : 1;
+}
+
 static int next_above(const heads_evidence *evidence, int heads)
 {
     int next = 0, i;
@@ -42,7 +54,7 @@ const char *heads_option(const heads_evidence *evidence, char text[HEADS_TEXT])
     if (evidence->count < 2) return text;
     text_append(text, HEADS_TEXT, " (");
     append_numbers(evidence, text);
-    if (best->score >= least_hint)
+    if (has_hint(evidence))
         text_append(text, HEADS_TEXT, "; the weights hint at %d: %.1f, then %d: %.1f",
                     best[0].heads, best[0].score, best[1].heads, best[1].score);
     text_append(text, HEADS_TEXT, ")");

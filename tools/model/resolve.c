@@ -246,7 +246,10 @@ static void put_assumed_heads(resolver *m, int by_width)
                           settings_origin(m->all, SETTING_NUM_HEADS) == FROM_TENSORS &&
                           c->num_heads == m->seen->heads.ranked[0].heads;
     const bool told = c->num_heads > 0 && !is_shown;
+    const char *why;
     if (c->num_heads == 0) c->num_heads = by_width;
+    m->notes->heads_guessed = c->num_heads == 0 && m->seen->is_open && m->seen->heads.count > 0;
+    if (m->notes->heads_guessed) c->num_heads = heads_guess(&m->seen->heads, &why);
     m->notes->heads_by_weights = is_shown;
     m->notes->heads_by_width = !told && by_width > 0 && c->num_heads == by_width;
 }

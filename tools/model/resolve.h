@@ -15,6 +15,13 @@
 #include "model/settings.h"
 #include "vit.h"
 
+/* How well the norms' weights fit the columns of what reads them before and after the sums: mean
+ * correlations. */
+typedef struct norm_order_evidence {
+    double pre, post;
+    bool is_clear;
+} norm_order_evidence;
+
 /* What the tensors show beyond single settings. Inspecting a checkpoint fills it in; nothing
  * changes it after that. */
 typedef struct settings_seen {
@@ -25,6 +32,7 @@ typedef struct settings_seen {
     bool patch_order_read;    /* from the weights: the mean correlation of neighbouring pixels in */
     double patch_order_best, patch_order_next;   /* the order that was found, and in the other */
     heads_evidence heads;             /* in the weights; read if no source says it */
+    norm_order_evidence norm_order;   /* likewise */
     bool by_default[SETTING_COUNT];   /* no source said it: it is what the layout's library does */
     bool mean_by_default, std_by_default;
     const char *library;      /* that library */
@@ -46,6 +54,7 @@ typedef struct settings_stored {
 typedef struct settings_notes {
     bool heads_by_width;      /* num_heads follows timm's naming of embed_dim */
     bool heads_by_weights;    /* the weights show it */
+    bool heads_guessed;       /* they do not */
     bool chans_by_depth;      /* in_chans follows from a linear layer's width */
     bool patches_adapted;     /* to other channels or another size */
     bool positions_resampled;

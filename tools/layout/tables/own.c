@@ -57,40 +57,54 @@ static const layout_rule rules[] = {
     { "norm_eps=1e-5", NULL }, { "pool=token", "cls_token" }, { "pool=avg", "!cls_token" },      \
     { "crop_mode=squash", NULL }, { "crop_pct=1", NULL }, { "interpolation=bilinear", NULL }
 
-static const layout_default own_defaults[] = {
-    USUAL, { "activation=gelu", NULL }, { "block_type=pre_norm", NULL }, { NULL, NULL }
-};
-static const layout_default torch_defaults[] = { USUAL, { NULL, NULL } };
+/* What a head of two layers has between them: the original's tanh, or what these blocks have. */
+#define BETWEEN(activation) { "representation_act=" activation, ":pre_logits.fc.weight" }
 
-/* What a head of two layers has between them. */
-#define BETWEEN                                                                                  \
-    { SETTING_REPRESENTATION_ACTIVATION, "--set representation_act=tanh|gelu|relu|none "         \
-      "(between the head's two layers)", ":pre_logits.fc.weight" }
+static const layout_default own_defaults[] = {
+    USUAL, { "activation=gelu", NULL }, { "block_type=pre_norm", NULL }, BETWEEN("tanh"),
+    { NULL, NULL }
+};
+/* norm_first=False and activation="relu" are torch's own. */
+static const layout_default torch_defaults[] = {
+    USUAL, { "activation=relu", NULL }, { "block_type=post_norm", NULL }, BETWEEN("relu"),
+    { NULL, NULL }
+};
+
+/* Written after transformers' code, with its first GELU. */
+static const layout_default dense_defaults[] = {
+    USUAL, { "activation=gelu_tanh", NULL }, { "block_type=pre_norm", NULL }, BETWEEN("tanh"),
+    { NULL, NULL }
+};
+/* Written after a lecture on language models, in which all heads divide by the root of the width of
+ * a token. */
+static const layout_default lecture_defaults[] = {
+    USUAL, { "activation=gelu", NULL }, { "block_type=pre_norm", NULL }, BETWEEN("tanh"),
+    { "attn_root=embed_dim", NULL }, { NULL, NULL }
+};
 
 static const layout_question own_questions[] = {
-    BETWEEN,
     { SETTING_QKV_INTERLEAVE, "--set qkv_interleave=per_head (query, key and value of one head "
       "after the other) or --set qkv_interleave=none (all queries first)",
       "{b}attn.stacked.weight" },
-    { SETTING_NUM_HEADS, "--set num_heads=N", NULL }, { SETTING_COUNT, NULL, NULL }
-};
-static const layout_question torch_questions[] = {
-    { SETTING_BLOCK_TYPE, "--set block_type=post_norm (its default) or --set block_type=pre_norm "
-      "(norm_first=True)", NULL },
-    { SETTING_ACTIVATION, "--set activation=relu (its default) or --set activation=gelu", NULL },
-    BETWEEN,
-    { SETTING_NUM_HEADS, "--set num_heads=N", NULL },
     { SETTING_COUNT, NULL, NULL }
 };
 
 #define FOUND .probe = "blocks.0.attn.proj.weight", .prefixes = prefixes, .blocks = blocks,      \
-              .rules = rules, .is_open = true
+              .rules = rules, .questions = own_questions, .is_open = true
 
 const layout layout_own = {
-    .name = "a hand-written ViT", FOUND, .defaults = own_defaults, .questions = own_questions
+    .name = "a hand-written ViT", FOUND, .defaults = own_defaults
 };
 
 const layout layout_own_torch = {
     .name = "hand-written code around torch.nn.TransformerEncoderLayer", FOUND,
-    .defaults = torch_defaults, .questions = torch_questions
+    .defaults = torch_defaults
+};
+
+const layout layout_own_dense = {
+    .name = "the tutorial with dense_1 and dense_2", FOUND, .defaults = dense_defaults
+};
+
+const layout layout_own_lecture = {
+    .name = "code after the GPT lecture", FOUND, .defaults = lecture_defaults
 };

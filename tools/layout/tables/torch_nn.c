@@ -86,19 +86,13 @@ static const layout_rule rules[] = {
     LAYOUT_END
 };
 
+/* norm_first=False and activation="relu" are torch's own. */
 static const layout_default defaults[] = {
-    { "norm_eps=1e-5", NULL }, { "positions=all", ":pos_embed" }, { "pool=token", ":cls_token" },
+    { "norm_eps=1e-5", NULL }, { "block_type=post_norm", NULL }, { "activation=relu", NULL },
+    { "positions=all", ":pos_embed" }, { "pool=token", ":cls_token" },
     { "crop_mode=squash", NULL },
     { "crop_pct=1", NULL }, { "interpolation=bilinear", NULL }, { "mean=0", NULL },
     { "std=1", NULL }, { NULL, NULL }
-};
-
-static const layout_question questions[] = {
-    { SETTING_BLOCK_TYPE, "--set block_type=post_norm (its default) or --set block_type=pre_norm "
-      "(norm_first=True)", NULL },
-    { SETTING_ACTIVATION, "--set activation=relu (its default) or --set activation=gelu", NULL },
-    { SETTING_NUM_HEADS, "--set num_heads=N", NULL },
-    { SETTING_COUNT, NULL, NULL }
 };
 
 #define ENCODER_ALONE "!{b}multihead_attn.in_proj_weight"
@@ -108,7 +102,7 @@ const layout layout_torch_nn = {
     .probe = "layers.0.self_attn.in_proj_weight",
     .when = { "{b}linear1.weight", ENCODER_ALONE },
     .prefixes = prefixes, .blocks = blocks, .rules = rules, .is_open = true,
-    .defaults = defaults, .questions = questions
+    .defaults = defaults
 };
 
 const layout layout_torch_nn_list = {
@@ -116,5 +110,5 @@ const layout layout_torch_nn_list = {
     .probe = "0.self_attn.in_proj_weight",
     .when = { "{b}linear1.weight", ENCODER_ALONE },
     .prefixes = prefixes, .blocks = list_blocks, .rules = rules, .is_open = true,
-    .defaults = defaults, .questions = questions
+    .defaults = defaults
 };

@@ -91,16 +91,12 @@ static const layout_default replica_defaults[] = {
     { "positions=all", NULL }, SQUASHED, { NULL, NULL }
 };
 
-static const layout_question replica_questions[] = {
-    { SETTING_NUM_HEADS, "--set num_heads=N", NULL }, { SETTING_COUNT, NULL, NULL }
-};
-
 const layout layout_replica = {
     .name = "the paper-replicating tutorial",
     .probe = "patch_embedding.patcher.weight",
     .when = { "{b}msa_block.layer_norm.weight" },
     .prefixes = layout_wrappers, .blocks = replica_blocks, .rules = replica_rules,
-    .is_open = true, .defaults = replica_defaults, .questions = replica_questions
+    .is_open = true, .defaults = replica_defaults
 };
 
 static const char *const notebook_blocks[] = { "transformer.{i}.", NULL };
@@ -133,5 +129,5 @@ const layout layout_notebook = {
     .probe = "input_layer.weight",
     .when = { "{b}layer_norm_1.weight", "{b}attn.in_proj_weight" },
     .prefixes = layout_wrappers, .blocks = notebook_blocks, .rules = notebook_rules,
-    .is_open = true, .defaults = notebook_defaults, .questions = replica_questions
+    .is_open = true, .defaults = notebook_defaults
 };

@@ -56,18 +56,13 @@ static const layout_default lucidrains_defaults[] = {
     { NULL, NULL }
 };
 
-static const layout_question lucidrains_questions[] = {
-    { SETTING_NUM_HEADS, "--set num_heads=N", NULL },
-    { SETTING_COUNT, NULL, NULL }
-};
-
 const layout layout_lucidrains = {
     .name = "lucidrains/vit-pytorch",
     .probe = "to_patch_embedding.1.weight",
     .when = { "pos_embedding" },
     .prefixes = layout_wrappers, .blocks = lucidrains_blocks, .rules = lucidrains_rules,
     .is_open = true,
-    .defaults = lucidrains_defaults, .questions = lucidrains_questions
+    .defaults = lucidrains_defaults
 };
 
 /* === SimpleViT ===
@@ -96,16 +91,12 @@ static const layout_default simple_vit_defaults[] = {
     { "positions=patches", NULL }, { "pos_sincos=simple_vit", NULL }, { NULL, NULL }
 };
 
-static const layout_question simple_vit_questions[] = {
-    { SETTING_NUM_HEADS, "--set num_heads=N", NULL }, { SETTING_COUNT, NULL, NULL }
-};
-
 const layout layout_simple_vit = {
     .name = "SimpleViT of vit-pytorch",
     .probe = "to_patch_embedding.1.weight",
     .prefixes = layout_wrappers, .blocks = lucidrains_blocks, .rules = simple_vit_rules,
     .is_open = true,
-    .defaults = simple_vit_defaults, .questions = simple_vit_questions
+    .defaults = simple_vit_defaults
 };
 
 /* === ViT until 2021-03 ===
