@@ -17,8 +17,8 @@ PROGRAMS = tools/vit-bench tools/vit-convert tools/vit-info tools/vit-run exampl
 MODULES  = $(patsubst %.c,%,$(filter-out tools/bench/peers/%,$(wildcard tools/*/*.c tools/*/*/*.c)))
 TESTS    = $(patsubst %.c,%,$(wildcard tests/test_*.c))
 
-.PHONY: all demo wasm firmware firmware-accuracy firmware-check test test-cross test-wasm soak \
-        analyze coverage fuzz fuzz-long bench-peers help install uninstall clean
+.PHONY: all demo wasm firmware firmware-accuracy firmware-check test test-long test-cross \
+        test-wasm soak analyze coverage fuzz fuzz-long bench-peers help install uninstall clean
 all: $(PROGRAMS) examples/hello
 
 help:
@@ -29,6 +29,7 @@ help:
 	@echo "make firmware-accuracy  the same with all 10,000 test images: BOARDS=\"m4 m55\""
 	@echo "make firmware-check     verify size, stack, arena, instructions ... of each board"
 	@echo "make test       install what the tests need, build and run all of them"
+	@echo "make test-long  the same with more models, damage, compilers and dtypes: half an hour"
 	@echo "make soak       ten thousand classifications in one process, at constant memory"
 	@echo "make analyze    gcc -fanalyzer, clang-tidy, cppcheck: nothing to say, or it fails"
 	@echo "make coverage   which branches no test takes, and whether tests/untaken.txt says why"
@@ -158,10 +159,10 @@ TEST_BINARIES = $(TESTS:%=build/plain/%) $(TESTS:%=build/asan/%) $(PROGRAMS:%=bu
                 build/tsan/tests/test_api build/tsan/tests/test_random \
                 build/tsan/tests/test_threads $(FUZZ_BUILD)
 
-test:
+test test-long:
 	@sh tools/install-packages.sh test
 	@$(MAKE) --no-print-directory -s -j2 all $(TEST_BINARIES)
-	@bash tests/run.sh
+	@$(if $(filter test-long,$@),LONG=yes) bash tests/run.sh
 
 firmware-check:
 	@sh tools/install-packages.sh test

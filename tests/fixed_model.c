@@ -1,12 +1,15 @@
 /* fixed_model.c MODEL [OTHER] - prints the bits of what a model makes of a fixed input.
- * test_fixed.sh builds it for any model, and with VIT_FIXED for the one whose header it includes;
- * OTHER is a model that such a build must refuse; it refuses MODEL as well if a tensor lies
- * elsewhere, and outputs that it was built without.
+ * test_fixed.sh links it with vit.h for any model, and builds it with VIT_FIXED for the one whose
+ * header it includes; OTHER is a model that such a build must refuse; it refuses MODEL as well if a
+ * tensor lies elsewhere, and outputs that it was built without.
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-#define VIT_IMPLEMENTATION
+#if defined(VIT_FIXED)
+#    define VIT_IMPLEMENTATION
+#endif
 #include "../vit.h"
 
 static unsigned char *read_file(const char *path, size_t *size)

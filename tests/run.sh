@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs every test, or those whose names begin with one of the arguments; `make test` builds them
-# first.
+# first. With LONG=yes nothing is left out that only adds more of the same: `make test-long`.
 set -u
 cd "$(dirname "$0")/.."
 . tests/jobs.sh
@@ -10,6 +10,14 @@ export ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 UBSAN_OPTIONS=pri
 # What sanitizers make slow: there a part of what the plain run does whole.
 declare -A fewer=([test_converter_memory]=40 [test_damage]=10 [test_layout_damage]=4
     [test_match]=6 [test_random]="330 6 24" [test_structure]=20)
+# The plain run's part of what takes half a minute or more when whole.
+declare -A part=([test_damage]=3 [test_match]=40)
+fuzz=3 # seconds
+# What has no sanitized program in it, or only to convert what others convert as well.
+unsanitized=" test_build test_fixed test_floors test_tools_memory " # that one has its own malloc
+if [ "${LONG-}" = yes ]; then
+    part=() fuzz=30
+fi
 
 run compile bash tests/compile.sh # long ones first
 run cross bash tests/cross.sh short
@@ -19,7 +27,7 @@ run test_parity.sanitized env BIN=build/asan bash tests/test_parity.sh
 for source in tests/test_*.c; do
     name=$(basename "$source" .c)
     [ "$name" = test_parity ] && continue # by its driver, above
-    run "$name" "build/plain/tests/$name" tests/data
+    run "$name" "build/plain/tests/$name" tests/data ${part[$name]-}
     run "$name.sanitized" "build/asan/tests/$name" tests/data ${fewer[$name]-}
 done
 run test_api.threads build/tsan/tests/test_api tests/data
@@ -29,12 +37,12 @@ for script in tests/test_*.sh; do
     name=$(basename "$script" .sh)
     [ "$name" = test_parity ] && continue
     run "$name" env BIN=. bash "$script"
-    [ "$name" = test_tools_memory ] && continue # a sanitizer has its own malloc
+    [[ $unsanitized == *" $name "* ]] && continue
     run "$name.sanitized" env BIN=build/asan bash "$script"
 done
 for fuzzer in tests/fuzz/fuzz_*.c; do
     name=$(basename "$fuzzer" .c)
-    run "$name" bash tests/fuzz/fuzz.sh 6 "${name#fuzz_}"
+    run "$name" bash tests/fuzz/fuzz.sh $fuzz "${name#fuzz_}"
 done
 
 finish

@@ -13,6 +13,7 @@ small="-DVIT_STATIC -DVIT_NO_TEXT -DVIT_NO_TRACE -DVIT_NO_EXECUTOR -DVIT_LOW_MEM
 small="$small -DVIT_LOGITS_ONLY -DVIT_BARE_METAL -DVIT_MAX_CHANS=3"
 
 # check NAME DTYPE OTHER COMPILER LEVEL: a fixture of tests/data/coverage or tests/data/fixtures
+# shellcheck disable=SC2086 # flags are words
 check() {
     local name=$1_$2 folder=tests/data/coverage/$1 upper flags head=1 options=()
     [ -d "$folder" ] || folder=tests/data/fixtures/$1
@@ -24,8 +25,8 @@ check() {
     grep -q '"head.weight"' < <("$BIN/tools/vit-info" --json "$work/$name.vit") || head=0
     flags="$warnings -DVIT_NO_SIMD -DINPUT=${upper}_INPUT -DOUTPUT=${upper}_OUTPUT -DHAS_HEAD=$head"
     flags="$flags -DWORKSPACE=${upper}_WORKSPACE_LOW"
-    # shellcheck disable=SC2086 # flags are words
-    ${COUNT:-${CC:-cc} -O1} $flags -include "$work/$name.h" tests/fixed_model.c -o "$work/$name.any" &&
+    ${COUNT:-${CC:-cc} -O1} $flags -include "$work/$name.h" tests/fixed_model.c "$work/vit.o" \
+        -o "$work/$name.any" &&
         ${COUNT:-$4 $5} $flags -DVIT_FIXED="$upper" $small -include "$work/$name.h" tests/fixed_model.c \
             -o "$work/$name.fixed" &&
         "$work/$name.any" "$work/$name.vit" >"$work/$name.expected" &&
@@ -34,6 +35,9 @@ check() {
 }
 
 passed=0 failed=0
+# shellcheck disable=SC2086 # flags are words
+${COUNT:-${CC:-cc} -O1} $warnings -DVIT_NO_SIMD -DVIT_IMPLEMENTATION -x c -c vit.h \
+    -o "$work/vit.o" || failed=1
 "$BIN/tools/vit-convert" tests/data/coverage/test_vit --dtype f32 -q -o "$work/other.vit" || failed=1
 while read -r name dtype compiler level; do
     if check "$name" "$dtype" other "$compiler" "$level" 2>"$work/errors"; then

@@ -344,30 +344,51 @@ static void test_nuisances(void)
 
 /* === Tar === */
 
+/* The header of a file, or of what TYPE says instead. */
+static void put_entry(text *t, const char *name, const char *size, char type)
+{
+    char header[512] = "";
+    unsigned long sum = 8 * ' ';
+    int k;
+    strcpy(header, name);
+    strcpy(header + 124, size);
+    strcpy(header + 257, "ustar");
+    header[156] = type;
+    for (k = 0; k < 512; k++) sum += (unsigned char)header[k];
+    snprintf(header + 148, 8, "%6lo", sum);
+    put(t, header, sizeof header);
+}
+
 static void test_tar(void)
 {
     static const struct { const char *name, *size; const char *word; } rows[] = {
         { "a", "00000007777", "damaged" }, { "a", "9", "damaged" }, { "a", "0", "empty" },
-        { ".a", "0", "0 files" }
+        { "a", "          0", "empty" }, { "a", "           ", "empty" },
+        { ".a", "0", "0 files" }, { "folder/.a", "0", "0 files" }
     };
+    static const char end[512] = "";
+    text t = { 0 };
     size_t i;
     for (i = 0; i < sizeof rows / sizeof *rows; i++) {
-        char header[1024] = "";
-        unsigned long sum = 8 * ' ';
-        text t = { 0 };
-        int k;
-        strcpy(header, rows[i].name);
-        strcpy(header + 124, rows[i].size);
-        strcpy(header + 257, "ustar");
-        header[156] = '0';
-        for (k = 0; k < 512; k++) sum += (unsigned char)header[k];
-        snprintf(header + 148, 8, "%06lo", sum);
-        put(&t, header, sizeof header);
+        put_entry(&t, rows[i].name, rows[i].size, '0');
+        put(&t, end, sizeof end);
         check_pickle(rows[i].size, &t, rows[i].word);
-        header[148] = '7';
-        put(&t, header, sizeof header);
-        check_pickle("a checksum", &t, "damaged");
     }
+    put_entry(&t, "a", "0", '0');
+    t.data[148] = '7';
+    check_pickle("a checksum", &t, "damaged");
+    put_entry(&t, "folder", "0", '5');
+    put_entry(&t, "a", "1", 0);
+    put(&t, "a", 1); /* not filled up to a block */
+    check_pickle("a folder, a file of one byte", &t, "too few");
+    put_entry(&t, "a", "0", '0');
+    put_entry(&t, "b", "0", '0');
+    check_pickle("two files", &t, "2 files");
+    put_entry(&t, "a", "1000", '0');
+    put_entry(&t, "b", "0", '0');
+    check_pickle("a tar inside a tar", &t, "a tar inside a tar");
+    for (i = 0; i <= 1000; i++) put_entry(&t, "folder", "0", '5');
+    check_pickle("a thousand folders", &t, "more than 1000 entries");
 }
 
 int main(int argc, char **argv)

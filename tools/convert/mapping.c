@@ -90,7 +90,7 @@ static bool print_blocks(const conversion *c, const layout_item *first)
     int i, differ = 0;
     for (; good && item < end; item++)
         if (is_same_item(first, item)) good = add_item(&row, c, item);
-    for (i = 0; good && i < first->part_count; i++)
+    for (i = 0; i < LAYOUT_MAX_PARTS && row.theirs[i]; i++)
         differ += row.theirs[i]->count > 1 || row.theirs[i]->more > 0;
     if (good && differ == 0) print_row(&row);
     for (item = first; good && differ > 0 && item < end; item++) {
