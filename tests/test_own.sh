@@ -44,11 +44,11 @@ while IFS='|' read -r name file options result; do
 done <"$DATA/cases.txt"
 
 # Open questions keep nobody from seeing the mapping, with all blocks in one line.
-if wanted alternating; then
-    "$BIN/tools/vit-convert" "$DATA/alternating/"model* --plan -q >"$work/out" 2>"$work/err" &&
-        fail "alternating: should ask"
+if wanted unnamed_asked; then
+    "$BIN/tools/vit-convert" "$DATA/unnamed_asked/"model* --plan -q >"$work/out" 2>"$work/err" &&
+        fail "unnamed_asked: should ask"
     if [ "$(grep -c '^  blocks\.{0\.\.1}\.' "$work/out")" = 12 ]; then pass
-    else fail "alternating: expected 12 lines for both blocks"; fi
+    else fail "unnamed_asked: expected 12 lines for both blocks"; fi
 fi
 
 summary
