@@ -351,7 +351,7 @@ def near_copies():
     case("tutorial_dense", Model(block="encoder.blocks.{i}.", attn="attention.qkv_projection "
                                  "attention.output_projection", norms="layernorm_1 layernorm_2",
                                  feed="mlp.dense_1 mlp.dense_2",
-                                 act=lambda x: F.gelu(x, approximate="tanh")), TWO)
+                                 act=tanh_gelu), TWO)
     for prefix in ("ViT.", "network.", "my_vit.", "classifier.", "module.model.encoder."):
         case("prefix_" + prefix.strip(".").replace(".", "_").lower(),
              Model(block="layers.{i}.", attn="attn.qkv attn.proj", norms="n1 n2"), TWO,
@@ -365,7 +365,9 @@ def without_names():
     order = "--set qkv_interleave=per_head"
     full = dict(attn="a.{h}.q a.{h}.k a.{h}.v out", kind=each_head)
     turned = dict(start=lambda net: tokens(net, lambda n: linear_patch(n, "patch")), **full)
-    case("unnamed_heads", Model(**full), order, how="unnamed")
+    case("unnamed_heads", Model(**full), order + " --set activation=gelu", how="unnamed")
+    case("unnamed_shown", Model(block=lambda b: usual(b, act=tanh_gelu, **full)), "", how="unnamed",
+         train=small_keys)
     case("unnamed_matched", Model(**full), matched("unnamed_matched"), how="unnamed")
     case("unnamed_by_kind", Model(by_head=False, **full), matched("unnamed_by_kind"),
          how="unnamed")

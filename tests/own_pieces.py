@@ -118,6 +118,10 @@ def bare(net, q, k, v, proj):
     return lambda x: attend(x @ a, x @ b, x @ c) @ o
 
 
+def tanh_gelu(x):
+    return F.gelu(x, approximate="tanh")
+
+
 def each_head(net, q, k, v, proj=None, inputs=D, each=D // HEADS, by_head=True, bias=True,
               heads=HEADS, root=None):
     """A layer for each head; names have {h}. inputs < D: each reads a slice."""
@@ -362,6 +366,13 @@ def trained(order, attn="self_attn.in_proj_weight", feed="linear1.weight"):
                 for j, norm, k, reader in reads(i):
                     if j >= 0: at(net, k, reader).mul_(at(net, j, norm + ".weight") ** 2)
     return run
+
+
+def small_keys(net):
+    """The biases of keys, which nothing trains, beside others that grew."""
+    with torch.no_grad():
+        for name, p in net.named_parameters():
+            if name.endswith(".k.bias"): p.mul_(1e-3)
 
 
 def prefixed(prefix):

@@ -5,6 +5,7 @@
 
 #include "base/tensor.h"
 #include "layout/heads.h"
+#include "layout/key_bias.h"
 #include "layout/names.h"
 #include "layout/norm_order.h"
 #include "layout/patch_order.h"
@@ -282,6 +283,21 @@ static bool read_heads(const layout_map *map, settings all[FROM_COUNT], settings
     return true;
 }
 
+/* Layers of one head each that no name tells apart. */
+static bool read_key_bias(layout_map *map, settings all[FROM_COUNT], settings_seen *seen, report *r)
+{
+    const key_bias_evidence *e = &seen->key_bias;
+    double heads = 0;
+    settings_get(all, SETTING_NUM_HEADS, &heads);
+    if (settings_origin(all, SETTING_QKV_INTERLEAVE) >= 0) return true;
+    if (!key_bias_read(map, (int)heads, &seen->key_bias, r)) return false;
+    if (!e->is_clear) return true;
+    settings_put(&all[FROM_TENSORS], SETTING_QKV_INTERLEAVE,
+                 e->is_by_head ? QKV_INTERLEAVE_PER_HEAD : QKV_INTERLEAVE_NONE);
+    layout_take_orders(map, all);
+    return true;
+}
+
 /* Where it is no more than a default: the blocks of other layouts are known. */
 static bool read_norm_order(const layout_map *map, const settings all[FROM_COUNT],
                             settings_seen *seen, settings *told, report *r)
@@ -369,5 +385,5 @@ bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_seen *se
         return report_fail(r, "pos_embed has more than 1048576 rows");
     seen->position_rows = (int)(count_of(map, "pos_embed") / width);
     return put_metadata(map, s, r) && read_heads(map, all, seen, r) &&
-           put_defaults(map, all, seen, r);
+           read_key_bias(map, all, seen, r) && put_defaults(map, all, seen, r);
 }

@@ -174,6 +174,7 @@ extern const layout *const layout_all[];
 /* The layouts of what structure_*.c find: blocks that people wrote themselves, torch.nn's encoder
  * layers under other names, and code that many have copied. No key tells such checkpoints from
  * others, so these are not among them. */
-extern const layout layout_own, layout_own_torch, layout_own_dense, layout_own_lecture;
+extern const layout layout_own, layout_own_torch, layout_own_dense, layout_own_lecture,
+    layout_own_numpy;
 
 #endif

@@ -505,6 +505,12 @@ static bool ends_in(const structure_part *part, const char *name)
     return length >= size && !strcmp(part->path + length - size, name);
 }
 
+/* numpy.savez gives these names to arrays that have none. */
+static bool is_numpy_list(const checkpoint *c)
+{
+    return !strcmp(checkpoint_kind(c), "npz") && checkpoint_find(c, "arr_0");
+}
+
 /* Whose code it is: both of these names together are hardly anyone else's. */
 static const layout *layout_of(const structure_parts *p)
 {
@@ -514,6 +520,7 @@ static const layout *layout_of(const structure_parts *p)
         { &layout_own_lecture, "attn.q", "sa.heads.0.query", "ffwd.net.0" }
     };
     size_t i;
+    if (is_numpy_list(p->checkpoint)) return &layout_own_numpy;
     for (i = 0; i < COUNT(known); i++)
         if (ends_in(structure_with_role(p, 0, known[i].role), known[i].attention) &&
             ends_in(structure_with_role(p, 0, "mlp.fc1"), known[i].mlp))
@@ -559,8 +566,9 @@ bool structure_find(checkpoint *c, const text_list *ignore, bool is_matched, str
     n.parts = &p;
     n.report = r;
     s->found = structure_make_parts(c, ignore, &p, r) && name_all(&p, r) &&
-               note_dropped(&p, s, r) && add_all(&n) && replace_tensors(&n, s);
+               note_dropped(&p, s, r) && add_all(&n);
     if (s->found) s->layout = layout_of(&p);
+    s->found = s->found && replace_tensors(&n, s);
     for (i = 0; i < n.count; i++) free(n.items[i].stored);
     free(n.items);
     structure_free_parts(&p);

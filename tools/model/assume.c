@@ -91,20 +91,23 @@ static bool assume_defaults(const assumer *a)
     return true;
 }
 
-/* What trained weights show, with the figures that say how clearly. */
-static bool assume_evidence(const assumer *a)
+static bool assume_seen_heads(const assumer *a)
 {
-    const settings_seen *seen = a->seen;
     const vit_config *c = &a->model->config;
     char why[HEADS_TEXT], agrees[HEADS_TEXT + 80];
+    if (!a->model->notes.heads_by_weights) return true;
+    snprintf(agrees, sizeof agrees, "%s", heads_why(&a->seen->heads, why));
+    if (a->model->notes.heads_by_width)
+        snprintf(agrees, sizeof agrees, "%s, and what timm's models of width %d have", why,
+                 c->embed_dim);
+    return assume(a, SETTING_NUM_HEADS, c->num_heads, agrees);
+}
+
+static bool assume_seen_patch_order(const assumer *a)
+{
+    const settings_seen *seen = a->seen;
+    char why[HEADS_TEXT];
     double order = PATCH_ORDER_CHW;
-    if (a->model->notes.heads_by_weights) {
-        snprintf(agrees, sizeof agrees, "%s", heads_why(&seen->heads, why));
-        if (a->model->notes.heads_by_width)
-            snprintf(agrees, sizeof agrees, "%s, and what timm's models of width %d have", why,
-                     c->embed_dim);
-        if (!assume(a, SETTING_NUM_HEADS, c->num_heads, agrees)) return false;
-    }
     if (!seen->patch_order_read || settings_origin(a->all, SETTING_PATCH_ORDER) != FROM_TENSORS)
         return true;
     settings_get(a->all, SETTING_PATCH_ORDER, &order);
@@ -112,6 +115,24 @@ static bool assume_evidence(const assumer *a)
              "read from the weights: neighbouring pixels correlate by %.3f, in the other order by "
              "%.3f", seen->patch_order_best, seen->patch_order_next);
     return assume(a, SETTING_PATCH_ORDER, order, why);
+}
+
+static bool assume_seen_keys(const assumer *a)
+{
+    const key_bias_evidence *keys = &a->seen->key_bias;
+    char why[HEADS_TEXT];
+    if (!keys->is_clear || settings_origin(a->all, SETTING_QKV_INTERLEAVE) != FROM_TENSORS)
+        return true;
+    snprintf(why, sizeof why, "read from the weights: biases of keys are not trained, and are "
+             "%.2g times the others', in the other order %.2g times", keys->best, keys->next);
+    return assume(a, SETTING_QKV_INTERLEAVE,
+                  keys->is_by_head ? QKV_INTERLEAVE_PER_HEAD : QKV_INTERLEAVE_NONE, why);
+}
+
+/* What trained weights show, with the figures that say how clearly. */
+static bool assume_evidence(const assumer *a)
+{
+    return assume_seen_heads(a) && assume_seen_patch_order(a) && assume_seen_keys(a);
 }
 
 /* Said with the numbers that are possible. */

@@ -22,6 +22,13 @@ typedef struct norm_order_evidence {
     bool is_clear;
 } norm_order_evidence;
 
+/* How large the biases of keys would be beside those of queries and values, in either order. */
+typedef struct key_bias_evidence {
+    double best, next;
+    bool is_by_head;
+    bool is_clear;
+} key_bias_evidence;
+
 /* What the tensors show beyond single settings. Inspecting a checkpoint fills it in; nothing
  * changes it after that. */
 typedef struct settings_seen {
@@ -33,6 +40,7 @@ typedef struct settings_seen {
     double patch_order_best, patch_order_next;   /* the order that was found, and in the other */
     heads_evidence heads;             /* in the weights; read if no source says it */
     norm_order_evidence norm_order;   /* likewise */
+    key_bias_evidence key_bias;       /* likewise */
     bool by_default[SETTING_COUNT];   /* no source said it: it is what the layout's library does */
     bool mean_by_default, std_by_default;
     const char *library;      /* that library */

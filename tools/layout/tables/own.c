@@ -70,8 +70,8 @@ static const layout_default torch_defaults[] = {
     { NULL, NULL }
 };
 
-/* Written after transformers' code, with its first GELU. */
-static const layout_default dense_defaults[] = {
+/* Written after transformers' code, with its first GELU; or with NumPy, which has no erf. */
+static const layout_default tanh_defaults[] = {
     USUAL, { "activation=gelu_tanh", NULL }, { "block_type=pre_norm", NULL }, BETWEEN("tanh"),
     { NULL, NULL }
 };
@@ -102,7 +102,11 @@ const layout layout_own_torch = {
 };
 
 const layout layout_own_dense = {
-    .name = "the tutorial with dense_1 and dense_2", FOUND, .defaults = dense_defaults
+    .name = "the tutorial with dense_1 and dense_2", FOUND, .defaults = tanh_defaults
+};
+
+const layout layout_own_numpy = {
+    .name = "a NumPy program", FOUND, .defaults = tanh_defaults
 };
 
 const layout layout_own_lecture = {
