@@ -30,10 +30,14 @@ static bool is_described(const assumer *a)
 static const char *options_of(const assumer *a, setting_key key, char text[CHOICES_SIZE])
 {
     const setting_row *row = &setting_rows[key];
-    const char *pools = a->model->config.has_cls_token ? "token|avg|max|avgmax" : "avg|max|avgmax";
+    const char *pools = a->model->config.has_cls_token   /* which need no other tensors */
+        ? "token|avg|max|avgmax (the class token is left out; not with --set pool_prefix=1)"
+        : "avg|max|avgmax";
+    const char *final_norms = a->model->config.pool == VIT_POOL_TOKEN
+        ? "0|1" : "0|1 (after pooling: --set has_final_norm=0 --set has_fc_norm=1)";
     if (row->words && key != SETTING_POOL) return choices_of_words(key, "", text);
     snprintf(text, CHOICES_SIZE, "--set %s=%s", row->name,
-             key == SETTING_POOL ? pools :   /* which need no other tensors */
+             key == SETTING_POOL ? pools : key == SETTING_FINAL_NORM ? final_norms :
              row->kind == SETTING_FLAG ? "0|1" : "N");
     return text;
 }

@@ -505,7 +505,8 @@ static bool resolve_free_size(resolver *m, report *r)
     c->img_width = (int)value_of(m, SETTING_IMG_WIDTH);
     if ((c->img_height == 0 || c->img_width == 0) &&
         !ask_for_lack(m, "img_size", "there is no pos_embed to tell the input size",
-                      "--img-size HxW" NAME_OR_CONFIG, r))
+                      "--img-size HxW (where patches overlap, --set patch_stride=N)"
+                      NAME_OR_CONFIG, r))
         return false;
     m->stored->grid_height = grid_side(c, c->img_height);
     m->stored->grid_width = grid_side(c, c->img_width);
