@@ -567,7 +567,12 @@ bool structure_find(checkpoint *c, const text_list *ignore, bool is_matched, str
     n.report = r;
     s->found = structure_make_parts(c, ignore, &p, r) && name_all(&p, r) &&
                note_dropped(&p, s, r) && add_all(&n);
-    if (s->found) s->layout = layout_of(&p);
+    if (s->found) {
+        s->layout = layout_of(&p);
+        structure_note_add(s, "blocks as usual", "attention, then an MLP, each added to what it "
+                           "reads, softmax over the keys: the file has the weights, not the "
+                           "program", "to prove it: --match-input x.npy --match-logits y.npy");
+    }
     s->found = s->found && replace_tensors(&n, s);
     for (i = 0; i < n.count; i++) free(n.items[i].stored);
     free(n.items);

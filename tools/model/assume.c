@@ -182,8 +182,11 @@ static bool assume_size(const assumer *a)
     snprintf(why, sizeof why, "%d x %d patches of %d pixels, %s",
              a->model->stored.grid_height, a->model->stored.grid_width, c->patch_size,
              c->patch_stride ? "with this patch_stride" : "side by side");
-    return findings_assume(a->found, what, why, c->patch_stride
-                           ? "--img-size HxW" : "--img-size HxW or --set patch_stride=N");
+    return findings_assume(a->found, what, why, c->patch_stride ? "--img-size HxW"
+                           : a->seen->patch_depth > 0
+                           ? "--img-size HxW, --set patch_stride=N or "
+                             "--set patch_cut=interleaved|reshape|unfold"
+                           : "--img-size HxW or --set patch_stride=N");
 }
 
 /* Positions that are resampled may be those of patches that overlap: the stride that gives as many,
