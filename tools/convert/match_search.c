@@ -360,6 +360,19 @@ static bool attempt(match_search *s, int round, size_t best, size_t *found)
     return true;
 }
 
+/* With inputs of a norm as small as an epsilon, a fine row makes much of a difference. */
+static size_t settle_fine_rows(match_search *s, size_t from)
+{
+    size_t best = from, i;
+    int row;
+    for (row = 0; row < s->table->count; row++) {
+        if (!s->table->rows[row].is_fine) continue;
+        i = settle_row(s, best, row, true);
+        if (is_better(s, i, best)) best = i;
+    }
+    return best;
+}
+
 /* First two changes at a time, of the likeliest and of the best choice in turn. If none of these is
  * a model, no more will help. */
 static size_t look_around(match_search *s, size_t best)
@@ -367,6 +380,7 @@ static size_t look_around(match_search *s, size_t best)
     size_t found, before;
     int round;
     for (round = 0; !fits(s, best) && !is_over(s); round++) {
+        best = settle_fine_rows(s, best);
         before = s->count;
         found = try_pairs(s, &s->pairs[round % 2], round % 2 ? 0 : best, best);
         if (s->count == before && (s->runs == 0 || !attempt(s, round / 2, best, &found))) break;
