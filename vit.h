@@ -4878,7 +4878,7 @@ VIT__INLINE const unsigned char *vit__i8_pair_avx2(const unsigned char *p, size_
 #    define VIT__INPUT_add16_avx2(a, k)                                                           \
         const __m256i x = _mm256_set1_epi32(vit__load32(a + VIT__U8_HEADER + 8 * k));             \
         const __m256i y = _mm256_set1_epi32(vit__load32(a + VIT__U8_HEADER + 8 * k + 4));
-/* The empty assembly keeps compilers from mixing the rows, for which there are too few registers. */
+/* The empty assembly keeps compilers from mixing the rows: there are too few registers for that. */
 #    define VIT__MAC_add16_avx2(c, n)                                                             \
         c = _mm256_add_epi32(                                                                     \
             c, _mm256_madd_epi16(_mm256_add_epi16(_mm256_maddubs_epi16(x, v##n),                  \
