@@ -9236,7 +9236,8 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
            questions come in one message; whole pickled modules, TorchScript, --weights;
            block types are called VIT_BLOCK_...; vit_resample_positions takes vit_grids;
            every enum of vit_config ends with its VIT_NUM_...; an unoptimised build says so
-           (VIT_UNOPTIMIZED), and gcc optimises its kernels all the same
+           (VIT_UNOPTIMIZED), and gcc optimises its kernels all the same;
+           attention takes 0.90 of the time it took, f32 on AVX2 0.97
 
    v0.1.0  first version: timm's VisionTransformer and DeiT with nearly all of their
            options, torch.nn's post-norm blocks; rotary and relative positions,
