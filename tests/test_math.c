@@ -721,7 +721,7 @@ static void test_gemm_f16(const vit__kernels *kernels) {
     static float tile[VIT__MAX_TILE_ROWS * VIT__MAX_TILE_COLS];
     unsigned char panel[32];
     const float one = 1;
-    const vit__operands o = {(const unsigned char *)&one, sizeof one, 1, panel, 1, 1, 0};
+    const vit__operands o = {(const unsigned char *)&one, sizeof one, 1, panel, 1, 1, 16, 0};
     long wrong = 0;
     for (uint32_t first = 0; first < 65536; first += 16) {
         for (uint32_t n = 0; n < 16; n++) {
