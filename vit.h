@@ -3872,6 +3872,7 @@ typedef struct vit__kernels {
     void (*scale)(float *y, const float *x, int n, float factor);
     void (*add)(float *y, const float *a, const float *b, const float *gamma, int n);
     void (*rotate)(vit_rope rope, float *x, const float *cosine, const float *sine, int half);
+    vit__fma_fn *fma;      /* for what is too rare for kernels                   */
 } vit__kernels;
 
 /* The table of a tier, vit__kernels_<tier>. `bodies` names the tier whose wrappers it takes;
@@ -3896,6 +3897,7 @@ typedef struct vit__kernels {
         vit__scale_##bodies,                                                                      \
         vit__add_##bodies,                                                                        \
         vit__rotate_##bodies,                                                                     \
+        vit__fma_##bodies,                                                                        \
     }
 #define VIT__KERNEL(run, rows, form) { run, rows, form }
 #define VIT__TILE_ROWS(run, rows, form) (rows)
@@ -4724,7 +4726,7 @@ VIT__INLINE __m128 vit__load_f32_sse2(const void *p) { return _mm_loadu_ps((cons
 /* Weights k of columns 4 n ... 4 n + 3. */
 VIT__INLINE __m128 vit__f32_sse2(const unsigned char *p, size_t stride, int n, int k) {
     (void)stride;
-    return _mm_load_ps((const float *)(const void *)(p + 64 * (size_t)k + 16 * n));
+    return vit__load_f32_sse2(p + 64 * (size_t)k + 16 * n);
 }
 
 /* c[l] += x * w[l], on top of the sums in the tile. The numbers of a come spread, each four
@@ -4744,10 +4746,18 @@ VIT__GEMM(vit__muladd_sse2_full, muladd_sse2, vit__f32_sse2, vit__ascending, VIT
           VIT__WIDTH_2)
 VIT__GEMM(vit__muladd_sse2_1, muladd_sse2, vit__f32_sse2, vit__ascending, VIT__ROWS_1, VIT__WIDTH_4)
 
-/* `count` numbers of a row, spread, in the order of summation. */
-static void vit__spread_sse2(vit_dtype dtype, __m128 *to, const unsigned char *a, int count) {
+/* `count` numbers of a row, spread, in the order of summation: `swap` exchanges pairs. */
+VIT__INLINE void vit__spread_sse2(vit_dtype dtype, __m128 *to, const unsigned char *a, int count) {
+    const int swap = dtype == VIT_BF16;
     int i;
-    for (i = 0; i < count; i++)
+    for (i = 0; i + 4 <= count; i += 4) {
+        const __m128i x = vit__load_sse2(a + 4 * i);
+        to[i + swap] = _mm_castsi128_ps(_mm_shuffle_epi32(x, 0x00));
+        to[i + (1 ^ swap)] = _mm_castsi128_ps(_mm_shuffle_epi32(x, 0x55));
+        to[i + 2 + swap] = _mm_castsi128_ps(_mm_shuffle_epi32(x, 0xaa));
+        to[i + (3 ^ swap)] = _mm_castsi128_ps(_mm_shuffle_epi32(x, 0xff));
+    }
+    for (; i < count; i++)
         to[i] = _mm_set1_ps(vit__load_float(a + 4 * vit__summand(dtype, i, count)));
 }
 
@@ -4963,7 +4973,7 @@ static void vit__panel_i8_sse2(float *tile, const vit__operands *o, const unsign
     }
     if (rest) {
         memset(last, 0, sizeof last);
-        memset(wide, 0, 512);
+        memset(wide, 0, sizeof wide);
         for (r = 0; r < o->rows; r++)
             memcpy(last + 16 * r, o->a + (size_t)r * o->lda + VIT__U8_HEADER + full, (size_t)rest);
         vit__widen_i8_sse2(wide, tail - 16 * rest, rest / 4);
@@ -7540,6 +7550,7 @@ static void vit__scale_pixels(const vit__group_norm *job, int first, int n, cons
 
 static void vit__group_norm_task(void *arg, int index) {
     const vit__group_norm *job = (const vit__group_norm *)arg;
+    const vit__kernels *kernels = vit__kernels_of(job->session);
     const vit__affine *norm = job->step->norm;
     const int width = job->chans / VIT__GROUPS;
     int group, end = vit__share(VIT__GROUPS, index, job->num_tasks, &group);
@@ -7556,8 +7567,9 @@ static void vit__group_norm_task(void *arg, int index) {
     for (k = 0; k < n; k++) {
         const float weight = vit__stored(norm->weight + first + k);
         scale[k] = weight / vit__sqrt(scale[k] + 1e-5f);
-        shift[k] = vit__fma_scalar(mean[k], scale[k], vit__stored(norm->bias + first + k));
+        shift[k] = vit__stored(norm->bias + first + k);
     }
+    kernels->add(shift, shift, mean, scale, n);
     vit__scale_pixels(job, first, n, scale, shift);
 }
 
@@ -9047,6 +9059,7 @@ static void vit__pre_logits(const vit__tail *t) {
     const vit_config *c = VIT__CONFIG(t->session->model);
     const int batch = vit__known_batch(t->batch), act = c->representation_act;
     const int n = batch * c->representation_dim;
+    vit__fma_fn *const fma = vit__kernels_of(t->session)->fma;
     float *out = t->representation;
     vit__linear l;
     int i;
@@ -9055,7 +9068,7 @@ static void vit__pre_logits(const vit__tail *t) {
         l.out.act = VIT__ACT((int)VIT_GELU + act - (int)VIT_REPRESENTATION_GELU);
     vit__linear_run(t->session, &l);
     for (i = 0; i < n && act == VIT_REPRESENTATION_TANH; i++)
-        out[i] = vit__tanh(vit__fma_scalar, out[i]);
+        out[i] = vit__tanh(fma, out[i]);
     vit__call_trace(t->session, "pre_logits", out, t->batch, c->representation_dim, 0);
 }
 

@@ -49,25 +49,26 @@ static inline int test_summary(void) {
     return test_failed ? 1 : 0;
 }
 
-/* Every tier of kernels that this machine has and that rounds as plain C does in this build: a
-   multiply-add once, or with VIT_NO_FMA twice; needs vit.h. */
+/* Every tier of kernels that this machine has; those whose results have the bits of tier `like`.
+   Both need vit.h. */
 #define FOR_EACH_ISA(isa)                                                                          \
     for (int isa = VIT_ISA_SCALAR; isa < VIT_NUM_ISAS; isa++)                                      \
-        if (vit_has_isa((vit_isa)isa) && test_rounds_twice(isa) == test_rounds_twice(VIT_ISA_SCALAR))
+        if (vit_has_isa((vit_isa)isa))
+#define FOR_EACH_ISA_LIKE(isa, like)                                                               \
+    FOR_EACH_ISA(isa)                                                                              \
+        if (TEST_ROUNDS_TWICE(isa) == TEST_ROUNDS_TWICE(like))
 
+/* Whether a tier's products are rounded before they are added to anything. */
 #if defined(VIT_NO_FMA)
-#    define test_rounds_twice(isa) ((isa) <= VIT_ISA_SSE2 || (isa) == VIT_ISA_WASM_SIMD)
+#    define TEST_ROUNDS_TWICE(isa)                                                                 \
+        ((isa) == VIT_ISA_SCALAR || (isa) == VIT_ISA_SSE2 || (isa) == VIT_ISA_WASM_SIMD)
 #else
-#    define test_rounds_twice(isa) ((isa) == VIT_ISA_SSE2)
+#    define TEST_ROUNDS_TWICE(isa) ((isa) == VIT_ISA_SSE2)
 #endif
 
 /* What a kernel rounds to int8, x times inverse: exact where it is fused with an addition. */
-static inline double test_scaled(float x, float inverse) {
-#if defined(VIT_NO_FMA)
-    return (double)(x * inverse);
-#else
-    return (double)x * (double)inverse;
-#endif
+static inline double test_scaled(float x, float inverse, int rounds_twice) {
+    return rounds_twice ? (double)(x * inverse) : (double)x * (double)inverse;
 }
 
 #endif
