@@ -40,7 +40,7 @@
       >>kernels     one body per operation, compiled once for each instruction set
       >>scalar      the plain C tier: what every other tier must compute
       >>tiles       the macro behind every hand-written register tile
-      >>x86         the register tiles in AVX2 and AVX-512
+      >>x86         the register tiles in SSE2, AVX2 and AVX-512
       >>arm         the same in NEON, for 64-bit ARM
       >>cortex      the same for Arm's microcontrollers: SMLAD, Helium
       >>wasm        the same in WebAssembly's SIMD128
@@ -129,8 +129,11 @@
    reductions over tokens and pixels (pooling, group norm) go from the first to the
    last. exp, erf and tanh are fixed sequences of operations. So outputs have the same
    bits for any number of threads, any place in a batch, any run, and on every
-   instruction set with fused multiply-add. The plain C tier computes it exactly, but
-   slowly, on CPUs that lack it; VIT_NO_FMA trades equal bits for speed there.
+   instruction set with fused multiply-add. x86 CPUs without AVX2 and FMA multiply, then
+   add (VIT_ISA_SSE2): results differ in the last bits, as between builds with VIT_NO_FMA
+   and without; vit_session.isa says which tier it was. The plain C tier (VIT_ISA_SCALAR)
+   has the usual bits there too, and on all other CPUs without fused multiply-add, but
+   takes some 60 times as long; VIT_NO_FMA trades equal bits for speed in it.
    WebAssembly has no fused multiply-add and implies VIT_NO_FMA: with or without SIMD128
    it gives the bits of a plain C tier built with VIT_NO_FMA on any CPU (gcc then needs
    -std=c99 or -ffp-contract=off, or it fuses all the same). Never build with
@@ -147,7 +150,8 @@
       VIT_NO_MALLOC        no allocation; drops vit_classify and whatever needs it
       VIT_NO_THREADS       no built-in pool
       VIT_NO_SIMD          the plain C tier only
-      VIT_NO_AVX2, VIT_NO_AVX512   leave out one tier (no AVX2 means no AVX-512)
+      VIT_NO_SSE2, VIT_NO_AVX2, VIT_NO_AVX512   leave out one tier (no AVX2 means no
+                           AVX-512)
       VIT_NO_NEON          the plain C tier on 64-bit ARM
       VIT_NO_SMLAD, VIT_NO_HELIUM   leave out one tier of 32-bit ARM
       VIT_NO_WASM_SIMD     the plain C tier in WebAssembly
@@ -187,9 +191,9 @@
       99 blocks per stage of a stem, pool_num_heads 1024, pool_mlp_dim 262144,
       mean 65536. Files above SIZE_MAX bytes are refused.
 
-   PORTABILITY   x86-64 has AVX2, AVX-VNNI and AVX-512 kernels (the last also with
+   PORTABILITY   x86-64 has SSE2, AVX2, AVX-VNNI and AVX-512 kernels (the last also with
    VNNI and BF16) and 64-bit ARM has NEON kernels (also with sdot, smmla and bfmlal), all
-   chosen at run time. WebAssembly has kernels if compiled with -msimd128. 32-bit ARM
+   chosen at run time. 32-bit x86 has SSE2 kernels, compiled with -msse2. WebAssembly has kernels if compiled with -msimd128. 32-bit ARM
    chooses when compiling: SMLAD for int8 on Cortex-M4, M7, M33 and cores since ARMv6,
    Helium on Cortex-M55 (-mcpu=cortex-m55 -mfloat-abi=hard). All other CPUs run the plain
    C tier. Tested with gcc and clang, MinGW-w64 under Wine, ARM under QEMU only,
@@ -1437,10 +1441,11 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    include <sys/sysctl.h>
 #endif
 
-/* g++ 12 warns inside its own avx512 headers (gcc bug 105593). */
-#if VIT__SSE2 && !VIT__AVX2
+#if VIT__SSE2
 #    include <emmintrin.h>
 #endif
+
+/* g++ 12 warns inside its own avx512 headers (gcc bug 105593). */
 #if VIT__AVX2
 #    if !defined(__clang__)
 #        pragma GCC diagnostic push
@@ -1527,6 +1532,17 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #else
 #    define VIT__OPTIMIZE_BEGIN
 #    define VIT__OPTIMIZE_END
+#endif
+
+/* gcc computes products with the bounds of a clamped number in advance, on paths of their own, and
+   makes no vectors of a loop that has such paths. Fused ones it leaves alone. */
+#if defined(__GNUC__) && !defined(__clang__)
+#    define VIT__PLAIN_PATHS_BEGIN                                                                \
+        _Pragma("GCC push_options") _Pragma("GCC optimize (\"no-tree-pre\")")
+#    define VIT__PLAIN_PATHS_END _Pragma("GCC pop_options")
+#else
+#    define VIT__PLAIN_PATHS_BEGIN
+#    define VIT__PLAIN_PATHS_END
 #endif
 
 /* Inlined, but not where size counts, or where its frame would add to its caller's. */
@@ -3819,9 +3835,13 @@ typedef struct vit__output {
 
 /* The largest tile of any tier (each tier's table asserts that its tiles fit), and how many
    numbers of a row are converted at a time: both are on the stack. */
-#if VIT__SIMD && !VIT__HELIUM
+#if VIT__SSE2
 #    define VIT__MAX_TILE_ROWS 24
 #    define VIT__MAX_TILE_COLS 128
+#    define VIT__CHUNK 64
+#elif VIT__SIMD && !VIT__HELIUM
+#    define VIT__MAX_TILE_ROWS 8
+#    define VIT__MAX_TILE_COLS 48
 #    define VIT__CHUNK 64
 #else
 #    define VIT__MAX_TILE_ROWS 4
@@ -4688,23 +4708,30 @@ VIT__INLINE int vit__odd_first(int i, int depth) { return vit__summand(VIT_BF16,
 /* ------------------------------------------------------------------------- */
 /* >>x86                                                                     */
 /*                                                                           */
-/* Register tiles for AVX2 (6 rows x 16 columns: 12 accumulators of 16       */
-/* registers) and AVX-512 (8 x 48: 24 of 32). The steps:                     */
+/* Register tiles for SSE2 (6 rows x 8 columns, int8 3 x 16: 12 accumulators */
+/* of 16 registers), AVX2 (6 x 16: 12 of 16) and AVX-512 (8 x 48: 24 of 32). */
+/* The steps:                                                                */
 /*                                                                           */
+/*    muladd  fma of SSE2, rounded twice                                     */
 /*    fma     one k a step, weights widened to f32 if they are smaller       */
 /*    bf16    a pair a step, vdpbf16ps                                       */
 /*    vnni    a quad a step, vpdpbusd                                        */
 /*    mul16   the same with 16-bit products, where there is no vpdpbusd      */
 /* ------------------------------------------------------------------------- */
 
+#if VIT__SSE2 || VIT__AVX2
+VIT__INLINE __m128i vit__load_sse2(const void *p) { return _mm_loadu_si128((const __m128i *)p); }
+#endif
+
 #if VIT__SSE2
 
 /* --- SSE2 --------------------------------------------------------------------------- */
 
 VIT__INLINE float vit__fma_sse2(float a, float b, float c) { return vit__multiply_add(a, b, c); }
+VIT__PLAIN_PATHS_BEGIN
 VIT__WRAP_BODIES(sse2)
+VIT__PLAIN_PATHS_END
 
-VIT__INLINE __m128i vit__load_sse2(const void *p) { return _mm_loadu_si128((const __m128i *)p); }
 VIT__INLINE __m128 vit__load_f32_sse2(const void *p) { return _mm_loadu_ps((const float *)p); }
 
 /* Registers for 6 x 8 sums on 64-bit CPUs, for 2 x 8 on others; of int8 for 3 x 16 or 1 x 16. */
@@ -4874,7 +4901,7 @@ static void vit__gemm_f16_sse2(float *tile, const vit__operands *o) {
     vit__gemm_sse2(VIT_F16, 24, vit__widen_f16_sse2, tile, o);
 }
 static void vit__gemm_bf16_sse2(float *tile, const vit__operands *o) {
-    vit__gemm_sse2(VIT_BF16, 6, vit__widen_bf16_sse2, tile, o);
+    vit__gemm_sse2(VIT_BF16, 12, vit__widen_bf16_sse2, tile, o);
 }
 static void vit__gemm_i4_sse2(float *tile, const vit__operands *o) {
     vit__gemm_sse2(VIT_I4, 24, vit__widen_i4_sse2, tile, o);
@@ -5001,7 +5028,7 @@ static void vit__gemm_i8_sse2(float *tile, const vit__operands *o) {
 VIT__TIER(sse2, VIT_ISA_SSE2, VIT__PANELS_SSE2, sse2,
           (vit__gemm_f32_sse2, 6, VIT__FORM_F32),
           (vit__gemm_f16_sse2, 24, VIT__FORM_F32),
-          (vit__gemm_bf16_sse2, 6, VIT__FORM_ROUNDED),
+          (vit__gemm_bf16_sse2, 12, VIT__FORM_ROUNDED),
           (vit__gemm_i8_sse2, 24, VIT__FORM_U8),
           (vit__gemm_i4_sse2, 24, VIT__FORM_F32));
 
@@ -9466,7 +9493,10 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
 
 /* CHANGE LOG
 
-   next    blocks without an MLP (mlp_dim 0), attention of each token to itself alone,
+   next    SSE2 kernels for x86 CPUs without AVX2 and FMA, where a forward pass takes a
+           hundredth of the time; they give VIT_NO_FMA's bits (VIT_ISA_SCALAR as before
+           those of all others; the numbers of vit_isa have changed);
+           blocks without an MLP (mlp_dim 0), attention of each token to itself alone,
            activations of pre_logits other than tanh, patches that are not squares or
            overlap (patch_stride); older readers refuse files that use these, by name,
            and all other files stay the same;
