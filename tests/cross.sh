@@ -14,7 +14,7 @@ mkdir -p $work/host
 declare -A tiers=([aarch64]=neon-bf16 [armhf]=smlad [riscv64]=scalar [s390x]=scalar [i686]=scalar)
 declare -A emulators=([aarch64]=qemu-aarch64-static [armhf]=qemu-arm-static
     [riscv64]=qemu-riscv64-static [s390x]=qemu-s390x-static [i686]=qemu-i386-static)
-declare -A flags=([i686]=-DVIT_NO_SSE2) # whose bits are others, so it has a variant of its own
+declare -A macros=([i686]=-DVIT_NO_SSE2) # whose bits are others, so it has a variant of its own
 # Variants have a dot in their names; where float is computed wider by default, a flag ends that.
 declare -A compilers=([aarch64]=aarch64-linux-gnu-gcc [armhf]=arm-linux-gnueabihf-gcc
     [riscv64]=riscv64-linux-gnu-gcc [s390x]="s390x-linux-gnu-gcc -fexcess-precision=fast"
@@ -115,7 +115,7 @@ tests="math api load preprocess npy checkpoint checkpoint_memory json image arch
     layout_units defaults coverage"
 for target in aarch64 armhf riscv64 s390x i686; do
     # shellcheck disable=SC2086 # many words
-    build $target "${compilers[$target]}" "${flags[$target]-}" tools/vit-convert tests/test_random \
+    build $target "${compilers[$target]}" "${macros[$target]-}" tools/vit-convert tests/test_random \
         tests/test_parity $(printf 'tests/test_%s ' $tests)
     for name in $tests; do
         run "$target.test_$name" ${emulators[$target]} "$work/$target/tests/test_$name" tests/data
@@ -153,12 +153,12 @@ build host.nofma cc "-DVIT_NO_FMA -DVIT_NO_SIMD" tests/test_random
 bits=$(of_host $work/host.nofma/tests/test_random)
 build i686.sse2 "${compilers[i686.sse2]}" "" tests/test_math tests/test_random
 run i686.sse2.test_math qemu-i386-static $work/i686.sse2/tests/test_math
-for tests in build/plain "qemu-i386-static $work/i686.sse2"; do
-    # shellcheck disable=SC2086 # several words
-    [ "$(uname -m)" != x86_64 ] ||
-        run i686.sse2.test_random says "${bits%,*} of sse2" $tests/tests/test_random tests/data \
-            $models
-done
+# shellcheck disable=SC2086 # several words
+run i686.sse2.test_random says "${bits%,*} of sse2" qemu-i386-static \
+    $work/i686.sse2/tests/test_random tests/data $models
+# shellcheck disable=SC2086 # several words
+[ "$(uname -m)" != x86_64 ] ||
+    run x86_64.sse2 says "${bits%,*} of sse2" build/plain/tests/test_random tests/data $models
 for target in aarch64 armhf riscv64 s390x i686; do
     build $target.nofma "${compilers[$target]}" "-DVIT_NO_FMA -DVIT_NO_SIMD" tests/test_random
     random $target.nofma scalar ${emulators[$target]} $work/$target.nofma/tests/test_random
