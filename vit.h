@@ -193,10 +193,10 @@
 
    PORTABILITY   x86-64 has SSE2, AVX2, AVX-VNNI and AVX-512 kernels (the last also with
    VNNI and BF16) and 64-bit ARM has NEON kernels (also with sdot, smmla and bfmlal), all
-   chosen at run time. 32-bit x86 has SSE2 kernels, compiled with -msse2. WebAssembly has kernels if compiled with -msimd128. 32-bit ARM
-   chooses when compiling: SMLAD for int8 on Cortex-M4, M7, M33 and cores since ARMv6,
-   Helium on Cortex-M55 (-mcpu=cortex-m55 -mfloat-abi=hard). All other CPUs run the plain
-   C tier. Tested with gcc and clang, MinGW-w64 under Wine, ARM under QEMU only,
+   chosen at run time. 32-bit x86 has the SSE2 kernels if compiled with -msse2,
+   WebAssembly if compiled with -msimd128. 32-bit ARM chooses when compiling: SMLAD for
+   int8 on Cortex-M4, M7, M33 and cores since ARMv6, Helium on Cortex-M55
+   (-mcpu=cortex-m55 -mfloat-abi=hard). All other CPUs run the plain C tier. Tested with gcc and clang, MinGW-w64 under Wine, ARM under QEMU only,
    WebAssembly in Node; MSVC is untested. Big-endian CPUs read the same little-endian
    files, in place. float must be computed as float: gcc needs -msse2 -mfpmath=sse on
    32-bit x86 and, with -std=c99, -fexcess-precision=fast on s390x (an #error says so). */
@@ -4870,8 +4870,8 @@ static const void *vit__widen_i4_sse2(float *to, const unsigned char *panel, int
    cache. */
 #    define VIT__SPREAD_SSE2 768
 
-VIT__INLINE void vit__gemm_sse2(vit_dtype dtype, int tile_rows, vit__widen_fn *widen, float *tile,
-                                const vit__operands *o) {
+VIT__NOINLINE static void vit__gemm_sse2(vit_dtype dtype, int tile_rows, vit__widen_fn *widen,
+                                         float *tile, const vit__operands *o) {
     const int block = VIT__SPREAD_SSE2 / tile_rows;
     const size_t stride = (size_t)vit__panel_bytes(dtype, o->depth);
     __m128 spread[VIT__SPREAD_SSE2], wide[4 * VIT__SPREAD_SSE2 / 6];

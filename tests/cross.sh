@@ -115,8 +115,8 @@ tests="math api load preprocess npy checkpoint checkpoint_memory json image arch
     layout_units defaults coverage"
 for target in aarch64 armhf riscv64 s390x i686; do
     # shellcheck disable=SC2086 # many words
-    build $target "${compilers[$target]}" "${macros[$target]-}" tools/vit-convert tests/test_random \
-        tests/test_parity $(printf 'tests/test_%s ' $tests)
+    build $target "${compilers[$target]}" "${macros[$target]-}" tools/vit-convert \
+        tests/test_random tests/test_parity $(printf 'tests/test_%s ' $tests)
     for name in $tests; do
         run "$target.test_$name" ${emulators[$target]} "$work/$target/tests/test_$name" tests/data
     done

@@ -1306,8 +1306,8 @@ static void check_shapes(void) {
     }
 }
 
-/* Every tier of these bits: with one thread, with three, with little memory; some with the head's tokens
-   alone. */
+/* Every tier of these bits: with one thread, with three, with little memory; some with the head's
+   tokens alone. */
 static void test_bits(const char *what, int index, const vit_model *model, const float *input,
                       const uint8_t *mask, const vit_executor *executor, const produced *base) {
     static const char *const names[] = {"one thread", "three threads", "little memory"};
