@@ -196,10 +196,11 @@
    chosen at run time. 32-bit x86 has the SSE2 kernels if compiled with -msse2,
    WebAssembly if compiled with -msimd128. 32-bit ARM chooses when compiling: SMLAD for
    int8 on Cortex-M4, M7, M33 and cores since ARMv6, Helium on Cortex-M55
-   (-mcpu=cortex-m55 -mfloat-abi=hard). All other CPUs run the plain C tier. Tested with gcc and clang, MinGW-w64 under Wine, ARM under QEMU only,
-   WebAssembly in Node; MSVC is untested. Big-endian CPUs read the same little-endian
-   files, in place. float must be computed as float: gcc needs -msse2 -mfpmath=sse on
-   32-bit x86 and, with -std=c99, -fexcess-precision=fast on s390x (an #error says so). */
+   (-mcpu=cortex-m55 -mfloat-abi=hard). All other CPUs run the plain C tier. Tested with
+   gcc and clang, MinGW-w64 under Wine, ARM under QEMU only, WebAssembly in Node; MSVC is
+   untested. Big-endian CPUs read the same little-endian files, in place. float must be
+   computed as float: gcc needs -msse2 -mfpmath=sse on 32-bit x86 and, with -std=c99,
+   -fexcess-precision=fast on s390x (an #error says so). */
 
 /* ------------------------------------------------------------------------- */
 /* >>api                                                                     */
