@@ -40,7 +40,7 @@
       >>kernels     one body per operation, compiled once for each instruction set
       >>scalar      the plain C tier: what every other tier must compute
       >>tiles       the macro behind every hand-written register tile
-      >>x86         the register tiles in AVX2 and AVX-512
+      >>x86         the register tiles in SSE2, AVX2 and AVX-512
       >>arm         the same in NEON, for 64-bit ARM
       >>cortex      the same for Arm's microcontrollers: SMLAD, Helium
       >>wasm        the same in WebAssembly's SIMD128
@@ -130,8 +130,11 @@
    reductions over tokens and pixels (pooling, group norm) go from the first to the
    last. exp, erf and tanh are fixed sequences of operations. So outputs have the same
    bits for any number of threads, any place in a batch, any run, and on every
-   instruction set with fused multiply-add. The plain C tier computes it exactly, but
-   slowly, on CPUs that lack it; VIT_NO_FMA trades equal bits for speed there.
+   instruction set with fused multiply-add. x86 CPUs without AVX2 and FMA multiply, then
+   add (VIT_ISA_SSE2): results differ in the last bits, as between builds with VIT_NO_FMA
+   and without; vit_session.isa says which tier it was. The plain C tier (VIT_ISA_SCALAR)
+   has the usual bits there too, and on all other CPUs without fused multiply-add, but
+   takes some 60 times as long; VIT_NO_FMA trades equal bits for speed in it.
    WebAssembly has no fused multiply-add and implies VIT_NO_FMA: with or without SIMD128
    it gives the bits of a plain C tier built with VIT_NO_FMA on any CPU (gcc then needs
    -std=c99 or -ffp-contract=off, or it fuses all the same). Never build with
@@ -148,7 +151,8 @@
       VIT_NO_MALLOC        no allocation; drops vit_classify and whatever needs it
       VIT_NO_THREADS       no built-in pool
       VIT_NO_SIMD          the plain C tier only
-      VIT_NO_AVX2, VIT_NO_AVX512   leave out one tier (no AVX2 means no AVX-512)
+      VIT_NO_SSE2, VIT_NO_AVX2, VIT_NO_AVX512   leave out one tier (no AVX2 means no
+                           AVX-512)
       VIT_NO_NEON          the plain C tier on 64-bit ARM
       VIT_NO_SMLAD, VIT_NO_HELIUM   leave out one tier of 32-bit ARM
       VIT_NO_WASM_SIMD     the plain C tier in WebAssembly
@@ -188,15 +192,16 @@
       99 blocks per stage of a stem, pool_num_heads 1024, pool_mlp_dim 262144,
       mean 65536. Files above SIZE_MAX bytes are refused.
 
-   PORTABILITY   x86-64 has AVX2, AVX-VNNI and AVX-512 kernels (the last also with
+   PORTABILITY   x86-64 has SSE2, AVX2, AVX-VNNI and AVX-512 kernels (the last also with
    VNNI and BF16) and 64-bit ARM has NEON kernels (also with sdot, smmla and bfmlal), all
-   chosen at run time. WebAssembly has kernels if compiled with -msimd128. 32-bit ARM
-   chooses when compiling: SMLAD for int8 on Cortex-M4, M7, M33 and cores since ARMv6,
-   Helium on Cortex-M55 (-mcpu=cortex-m55 -mfloat-abi=hard). All other CPUs run the plain
-   C tier. Tested with gcc and clang, MinGW-w64 under Wine, ARM under QEMU only,
-   WebAssembly in Node; MSVC is untested. Big-endian CPUs read the same little-endian
-   files, in place. float must be computed as float: gcc needs -msse2 -mfpmath=sse on
-   32-bit x86 and, with -std=c99, -fexcess-precision=fast on s390x (an #error says so). */
+   chosen at run time. 32-bit x86 has the SSE2 kernels if compiled with -msse2,
+   WebAssembly if compiled with -msimd128. 32-bit ARM chooses when compiling: SMLAD for
+   int8 on Cortex-M4, M7, M33 and cores since ARMv6, Helium on Cortex-M55
+   (-mcpu=cortex-m55 -mfloat-abi=hard). All other CPUs run the plain C tier. Tested with
+   gcc and clang, MinGW-w64 under Wine, ARM under QEMU only, WebAssembly in Node; MSVC is
+   untested. Big-endian CPUs read the same little-endian files, in place. float must be
+   computed as float: gcc needs -msse2 -mfpmath=sse on 32-bit x86 and, with -std=c99,
+   -fexcess-precision=fast on s390x (an #error says so). */
 
 /* ------------------------------------------------------------------------- */
 /* >>api                                                                     */
@@ -646,18 +651,19 @@ VIT_API vit_result vit_preprocess(const vit_model *model, const vit_image *image
 #define VIT_ISA_LIST(X)                                                        \
     X(VIT_ISA_AUTO, 0, "auto")               /* the best of this CPU and build */ \
     X(VIT_ISA_SCALAR, 1, "scalar")           /* plain C                        */ \
-    X(VIT_ISA_AVX2, 2, "avx2")               /* AVX2 FMA F16C: Haswell, Zen    */ \
-    X(VIT_ISA_AVX_VNNI, 3, "avx-vnni")       /* Alder Lake, Zen 5              */ \
-    X(VIT_ISA_AVX512, 4, "avx512")           /* F BW DQ VL: Skylake-SP         */ \
-    X(VIT_ISA_AVX512_VNNI, 5, "avx512-vnni") /* Cascade Lake                   */ \
-    X(VIT_ISA_AVX512_BF16, 6, "avx512-bf16") /* Cooper Lake, Zen 4             */ \
-    X(VIT_ISA_NEON, 7, "neon")               /* every 64-bit ARM               */ \
-    X(VIT_ISA_NEON_DOTPROD, 8, "neon-dotprod") /* Cortex-A76, M1               */ \
-    X(VIT_ISA_NEON_I8MM, 9, "neon-i8mm")     /* int8 matrix products           */ \
-    X(VIT_ISA_NEON_BF16, 10, "neon-bf16")    /* Neoverse V1, M2                */ \
-    X(VIT_ISA_WASM_SIMD, 11, "wasm-simd")    /* WebAssembly's SIMD128          */ \
-    X(VIT_ISA_SMLAD, 12, "smlad")            /* Cortex-M4, M7, M33             */ \
-    X(VIT_ISA_HELIUM, 13, "helium")          /* Cortex-M55                     */
+    X(VIT_ISA_SSE2, 2, "sse2")               /* every x86 with SSE2; no FMA    */ \
+    X(VIT_ISA_AVX2, 3, "avx2")               /* AVX2 FMA F16C: Haswell, Zen    */ \
+    X(VIT_ISA_AVX_VNNI, 4, "avx-vnni")       /* Alder Lake, Zen 5              */ \
+    X(VIT_ISA_AVX512, 5, "avx512")           /* F BW DQ VL: Skylake-SP         */ \
+    X(VIT_ISA_AVX512_VNNI, 6, "avx512-vnni") /* Cascade Lake                   */ \
+    X(VIT_ISA_AVX512_BF16, 7, "avx512-bf16") /* Cooper Lake, Zen 4             */ \
+    X(VIT_ISA_NEON, 8, "neon")               /* every 64-bit ARM               */ \
+    X(VIT_ISA_NEON_DOTPROD, 9, "neon-dotprod") /* Cortex-A76, M1               */ \
+    X(VIT_ISA_NEON_I8MM, 10, "neon-i8mm")    /* int8 matrix products           */ \
+    X(VIT_ISA_NEON_BF16, 11, "neon-bf16")    /* Neoverse V1, M2                */ \
+    X(VIT_ISA_WASM_SIMD, 12, "wasm-simd")    /* WebAssembly's SIMD128          */ \
+    X(VIT_ISA_SMLAD, 13, "smlad")            /* Cortex-M4, M7, M33             */ \
+    X(VIT_ISA_HELIUM, 14, "helium")          /* Cortex-M55                     */
 
 typedef enum vit_isa {
 #define VIT_X(name, value, text) name = value,
@@ -1323,7 +1329,14 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #endif
 
 /* Which kernels exist in this build: all tiers of the CPU family are compiled
-   in, whatever the compiler's flags, and one is chosen at run time. */
+   in, whatever the compiler's flags, and one is chosen at run time. Where the
+   compiler may use FMA, so may plain C, and SSE2's products would be fused. */
+#if !defined(VIT_NO_SIMD) && !defined(VIT_NO_SSE2) && defined(__GNUC__) && defined(__SSE2__) && \
+    !defined(__FMA__) && !defined(__FMA4__)
+#    define VIT__SSE2 1
+#else
+#    define VIT__SSE2 0
+#endif
 #if !defined(VIT_NO_SIMD) && !defined(VIT_NO_AVX2) && defined(__GNUC__) && defined(__x86_64__)
 #    define VIT__AVX2 1
 #else
@@ -1400,7 +1413,7 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #endif
 
 /* Register tiles, written by VIT__GEMM. */
-#define VIT__SIMD (VIT__AVX2 || VIT__NEON || VIT__HELIUM || VIT__WASM_SIMD)
+#define VIT__SIMD (VIT__SSE2 || VIT__AVX2 || VIT__NEON || VIT__HELIUM || VIT__WASM_SIMD)
 
 /* Whom to ask what an ARM CPU can do: 0 if only the compiler knows. */
 #if defined(__linux__) && defined(__has_include)
@@ -1436,6 +1449,10 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #elif VIT__ASK == VIT__ASK_APPLE
 #    include <sys/types.h>
 #    include <sys/sysctl.h>
+#endif
+
+#if VIT__SSE2
+#    include <emmintrin.h>
 #endif
 
 /* g++ 12 warns inside its own avx512 headers (gcc bug 105593). */
@@ -1525,6 +1542,17 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #else
 #    define VIT__OPTIMIZE_BEGIN
 #    define VIT__OPTIMIZE_END
+#endif
+
+/* gcc computes products with the bounds of a clamped number in advance, on paths of their own, and
+   makes no vectors of a loop that has such paths. Fused ones it leaves alone. */
+#if defined(__GNUC__) && !defined(__clang__)
+#    define VIT__PLAIN_PATHS_BEGIN                                                                \
+        _Pragma("GCC push_options") _Pragma("GCC optimize (\"no-tree-pre\")")
+#    define VIT__PLAIN_PATHS_END _Pragma("GCC pop_options")
+#else
+#    define VIT__PLAIN_PATHS_BEGIN
+#    define VIT__PLAIN_PATHS_END
 #endif
 
 /* Inlined, but not where size counts, or where its frame would add to its caller's. */
@@ -3698,12 +3726,15 @@ VIT__OPTIMIZE_BEGIN
 
 typedef float vit__fma_fn(float a, float b, float c); /* a * b + c, rounded once */
 
-/* The plain C tier's; VIT__SOFTWARE_FMA: it takes a dozen operations. */
-#if defined(VIT_NO_FMA) || (defined(VIT_NO_DOUBLE) && !VIT__HAS_FMA)
-VIT__INLINE float vit__fma_scalar(float a, float b, float c) {
+/* What serves for fma where there is none, rounded twice. */
+VIT__INLINE float vit__multiply_add(float a, float b, float c) {
     const float product = a * b; /* in one expression with the sum, clang would fuse them */
     return product + c;
 }
+
+/* The plain C tier's; VIT__SOFTWARE_FMA: it takes a dozen operations. */
+#if defined(VIT_NO_FMA) || (defined(VIT_NO_DOUBLE) && !VIT__HAS_FMA)
+VIT__INLINE float vit__fma_scalar(float a, float b, float c) { return vit__multiply_add(a, b, c); }
 #    define VIT__SOFTWARE_FMA 0
 #elif VIT__HAS_FMA && defined(__GNUC__)
 VIT__INLINE float vit__fma_scalar(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
@@ -3892,7 +3923,11 @@ typedef struct vit__output {
 
 /* The largest tile of any tier (each tier's table asserts that its tiles fit), and how many
    numbers of a row are converted at a time: both are on the stack. */
-#if VIT__SIMD && !VIT__HELIUM
+#if VIT__SSE2
+#    define VIT__MAX_TILE_ROWS 24
+#    define VIT__MAX_TILE_COLS 128
+#    define VIT__CHUNK 64
+#elif VIT__SIMD && !VIT__HELIUM
 #    define VIT__MAX_TILE_ROWS 8
 #    define VIT__MAX_TILE_COLS 48
 #    define VIT__CHUNK 64
@@ -3947,6 +3982,7 @@ typedef struct vit__kernels {
     void (*scale)(float *y, const float *x, int n, float factor);
     void (*add)(float *y, const float *a, const float *b, const float *gamma, int n);
     void (*rotate)(vit_rope rope, float *x, const float *cosine, const float *sine, int half);
+    vit__fma_fn *fma;      /* for what is too rare for kernels                   */
 } vit__kernels;
 
 /* The table of a tier, vit__kernels_<tier>. `bodies` names the tier whose wrappers it takes;
@@ -3971,6 +4007,7 @@ typedef struct vit__kernels {
         vit__scale_##bodies,                                                                      \
         vit__add_##bodies,                                                                        \
         vit__rotate_##bodies,                                                                     \
+        vit__fma_##bodies,                                                                        \
     }
 #define VIT__KERNEL(run, rows, form) { run, rows, form }
 #define VIT__TILE_ROWS(run, rows, form) (rows)
@@ -4753,6 +4790,8 @@ VIT__TIER(scalar, VIT_ISA_SCALAR, 1, scalar,
    bytes from one panel to the next, where a step needs them. */
 #    define VIT__ONE_ROW(r, A, B) +1
 #    define VIT__GEMM(name, STEP, WEIGHTS, ORDER, ROWS, WIDTH)                                    \
+        VIT__GEMM_OF(VIT__MAC_ROW, name, STEP, WEIGHTS, ORDER, ROWS, WIDTH)
+#    define VIT__GEMM_OF(MAC_ROW, name, STEP, WEIGHTS, ORDER, ROWS, WIDTH)                        \
         VIT__STATIC_ASSERT(0 ROWS(VIT__ONE_ROW, , ) <= VIT__MAX_TILE_ROWS, rows_of_##name);       \
         VIT__NOINLINE static void name(float *tile, const vit__operands *o,                       \
                                        const unsigned char *p, size_t stride) {                   \
@@ -4766,7 +4805,7 @@ VIT__TIER(scalar, VIT_ISA_SCALAR, 1, scalar,
             for (i = 0; i < steps; i++) {                                                         \
                 const int k = ORDER(i, depth);                                                    \
                 WIDTH(VIT__LOAD, STEP, WEIGHTS)                                                   \
-                ROWS(VIT__MAC_ROW, STEP, WIDTH)                                                   \
+                ROWS(MAC_ROW, STEP, WIDTH)                                                        \
             }                                                                                     \
             ROWS(VIT__STORE_ROW, STEP, WIDTH)                                                     \
         }
@@ -4818,15 +4857,332 @@ VIT__INLINE int vit__odd_first(int i, int depth) { return vit__summand(VIT_BF16,
 /* ------------------------------------------------------------------------- */
 /* >>x86                                                                     */
 /*                                                                           */
-/* Register tiles for AVX2 (6 rows x 16 columns: 12 accumulators of 16       */
-/* registers) and AVX-512 (8 x 48: 24 of 32). The steps:                     */
+/* Register tiles for SSE2 (6 rows x 8 columns, int8 3 x 16: 12 accumulators */
+/* of 16 registers), AVX2 (6 x 16: 12 of 16) and AVX-512 (8 x 48: 24 of 32). */
+/* The steps:                                                                */
 /*                                                                           */
+/*    muladd  fma of SSE2, rounded twice                                     */
 /*    fma     one k a step, weights widened to f32 if they are smaller       */
 /*    bf16    a pair a step, vdpbf16ps                                       */
 /*    vnni    a quad a step, vpdpbusd                                        */
 /*    mul16   the same with 16-bit products, where there is no vpdpbusd      */
 /*    add16   two quads a step, vpmaddubsw, where lanes fit 16 bits          */
 /* ------------------------------------------------------------------------- */
+
+#if VIT__SSE2 || VIT__AVX2
+VIT__INLINE __m128i vit__load_sse2(const void *p) { return _mm_loadu_si128((const __m128i *)p); }
+#endif
+
+#if VIT__SSE2
+
+/* --- SSE2 --------------------------------------------------------------------------- */
+
+VIT__INLINE float vit__fma_sse2(float a, float b, float c) { return vit__multiply_add(a, b, c); }
+VIT__PLAIN_PATHS_BEGIN
+VIT__WRAP_BODIES(sse2)
+VIT__PLAIN_PATHS_END
+
+VIT__INLINE __m128 vit__load_f32_sse2(const void *p) { return _mm_loadu_ps((const float *)p); }
+
+/* Registers for 6 x 8 sums on 64-bit CPUs, for 2 x 8 on others; of int8 for 3 x 16 or 1 x 16. */
+#    if defined(__x86_64__)
+#        define VIT__HEIGHT_SSE2 6
+#        define VIT__ROWS_SSE2 VIT__ROWS_6
+#        define VIT__HEIGHT_I8_SSE2 3
+#        define VIT__ROWS_I8_SSE2 VIT__ROWS_3
+#    else
+#        define VIT__HEIGHT_SSE2 2
+#        define VIT__ROWS_SSE2 VIT__ROWS_2
+#        define VIT__HEIGHT_I8_SSE2 1
+#        define VIT__ROWS_I8_SSE2 VIT__ROWS_1
+#    endif
+#    define VIT__PANELS_SSE2 8
+#    define VIT__COLS_SSE2 (VIT__PANELS_SSE2 * 16)
+#    define VIT__SUMS_SSE2(r, n) (tile + VIT__COLS_SSE2 * (r) + 4 * (n))
+
+/* Weights k of columns 4 n ... 4 n + 3. */
+VIT__INLINE __m128 vit__f32_sse2(const unsigned char *p, size_t stride, int n, int k) {
+    (void)stride;
+    return vit__load_f32_sse2(p + 64 * (size_t)k + 16 * n);
+}
+
+/* c[l] += x * w[l], on top of the sums in the tile. The numbers of a come spread, each four
+   times. Compilers would load one twice if they could, and loads are the bottleneck. */
+#    define VIT__ACC_muladd_sse2 __m128
+#    define VIT__ZERO_muladd_sse2(r, n) vit__load_f32_sse2(VIT__SUMS_SSE2(r, n))
+#    define VIT__LOAD_muladd_sse2(n, weights) const __m128 w##n = weights;
+#    define VIT__INPUT_muladd_sse2(a, k)                                                          \
+        __m128 x = _mm_load_ps((const float *)(const void *)(a + 16 * k));                        \
+        __asm__("" : "+x"(x));
+#    define VIT__MAC_muladd_sse2(c, n) c = _mm_add_ps(c, _mm_mul_ps(x, w##n));
+VIT__INLINE int vit__steps_muladd_sse2(int depth) { return depth; }
+#    define vit__store_muladd_sse2(tile, r, n, c, a, p, stride, steps)                            \
+        _mm_storeu_ps(VIT__SUMS_SSE2(r, n), c)
+
+VIT__GEMM(vit__muladd_sse2_full, muladd_sse2, vit__f32_sse2, vit__ascending, VIT__ROWS_SSE2,
+          VIT__WIDTH_2)
+VIT__GEMM(vit__muladd_sse2_1, muladd_sse2, vit__f32_sse2, vit__ascending, VIT__ROWS_1, VIT__WIDTH_4)
+
+/* `count` numbers of a row, spread, in the order of summation: `swap` exchanges pairs. */
+VIT__INLINE void vit__spread_sse2(vit_dtype dtype, __m128 *to, const unsigned char *a, int count) {
+    const int swap = dtype == VIT_BF16;
+    int i;
+    for (i = 0; i + 4 <= count; i += 4) {
+        const __m128i x = vit__load_sse2(a + 4 * i);
+        to[i + swap] = _mm_castsi128_ps(_mm_shuffle_epi32(x, 0x00));
+        to[i + (1 ^ swap)] = _mm_castsi128_ps(_mm_shuffle_epi32(x, 0x55));
+        to[i + 2 + swap] = _mm_castsi128_ps(_mm_shuffle_epi32(x, 0xaa));
+        to[i + (3 ^ swap)] = _mm_castsi128_ps(_mm_shuffle_epi32(x, 0xff));
+    }
+    for (; i < count; i++)
+        to[i] = _mm_set1_ps(vit__load_float(a + 4 * vit__summand(dtype, i, count)));
+}
+
+/* Part of the rows, spread, times part of a panel, as f32 in the order of summation. */
+static void vit__muladd_sse2(float *tile, const vit__operands *o, const unsigned char *p) {
+    vit__operands part = *o;
+    int row;
+    for (row = 0; row < o->rows; row += VIT__HEIGHT_SSE2) {
+        part.a = o->a + (size_t)row * o->lda;
+        part.rows = vit__min(VIT__HEIGHT_SSE2, o->rows - row);
+        if (part.rows == 1) vit__muladd_sse2_1(tile, &part, p, 0);
+        else {
+            vit__muladd_sse2_full(tile, &part, p, 0);
+            vit__muladd_sse2_full(tile + 8, &part, p + 32, 0);
+        }
+        tile += VIT__HEIGHT_SSE2 * VIT__COLS_SSE2;
+    }
+}
+
+/* Weights k to k + count of a panel, 16 of each k; k is a multiple of 32. */
+typedef const void *vit__widen_fn(float *to, const unsigned char *panel, int k, int count);
+
+static const void *vit__widen_f32_sse2(float *to, const unsigned char *panel, int k, int count) {
+    (void)to, (void)count;
+    return panel + 64 * (size_t)k;
+}
+
+/* Exponent and mantissa are moved into place, and a multiplication by 2^112 corrects the bias
+   (127 instead of 15), exactly and for subnormals too. Infinity and NaN come out as 65536 or
+   more, and get their exponent back. */
+VIT__INLINE void vit__widen_f16_16(float *to, const unsigned char *from) {
+    uint16_t half[16];
+    uint32_t bits[16];
+    int l;
+    memcpy(half, from, sizeof half);
+    for (l = 0; l < 16; l++) {
+        const float x = vit__float((half[l] & 0x7fffu) << 13) * 5.1922968585348276e33f;
+        const uint32_t special = x >= 65536.0f ? 0x7f800000u : 0;
+        bits[l] = vit__bits(x) | special | (half[l] & 0x8000u) << 16;
+    }
+    memcpy(to, bits, sizeof bits);
+}
+
+static const void *vit__widen_f16_sse2(float *to, const unsigned char *panel, int k, int count) {
+    int i;
+    for (i = 0; i < count; i++) vit__widen_f16_16(to + 16 * i, panel + 32 * (size_t)(k + i));
+    return to;
+}
+
+/* The second of a pair comes first, unless it is alone. */
+static const void *vit__widen_bf16_sse2(float *to, const unsigned char *panel, int k, int count) {
+    int i, n;
+    for (i = 0; i < count; i += 2) {
+        for (n = 0; n < 16; n += 4) {
+            const __m128i pairs = vit__load_sse2(panel + 32 * (size_t)(k + i) + 4 * n);
+            const __m128i second = _mm_and_si128(pairs, _mm_set1_epi32((int)0xffff0000u));
+            float *at = to + 16 * i + n;
+            if (i + 1 < count) _mm_store_ps(at, _mm_castsi128_ps(second)), at += 16;
+            _mm_store_ps(at, _mm_castsi128_ps(_mm_slli_epi32(pairs, 16)));
+        }
+    }
+    return to;
+}
+
+/* A group, which is padded to 32. */
+static const void *vit__widen_i4_sse2(float *to, const unsigned char *panel, int k, int count) {
+    const unsigned char *q = panel + (size_t)(k / 32) * VIT__I4_GROUP;
+    float scale[16];
+    int i, l;
+    (void)count;
+    vit__widen_f16_16(scale, q);
+    for (i = 0, q += 32; i < 16; i++, q += 16) {
+        float first[16], second[16];
+        for (l = 0; l < 16; l++) first[l] = (float)((q[l] & 15) - 8) * scale[l];
+        for (l = 0; l < 16; l++) second[l] = (float)((q[l] >> 4) - 8) * scale[l];
+        memcpy(to + 32 * i, first, sizeof first);
+        memcpy(to + 32 * i + 16, second, sizeof second);
+    }
+    return to;
+}
+
+/* Blocks of the inner index, so many that spread rows and widened weights stay in the nearest
+   cache. */
+#    define VIT__SPREAD_SSE2 768
+
+VIT__NOINLINE static void vit__gemm_sse2(vit_dtype dtype, int tile_rows, vit__widen_fn *widen,
+                                         float *tile, const vit__operands *o) {
+    const int block = VIT__SPREAD_SSE2 / tile_rows;
+    const size_t stride = (size_t)vit__panel_bytes(dtype, o->depth);
+    __m128 spread[VIT__SPREAD_SSE2], wide[4 * VIT__SPREAD_SSE2 / 6];
+    vit__operands part = *o;
+    int k, r, n;
+    part.a = (const unsigned char *)spread;
+    part.lda = (size_t)block * 16;
+    r = vit__round_up(o->rows, VIT__HEIGHT_SSE2);
+    memset(tile, 0, (size_t)r * VIT__COLS_SSE2 * sizeof(float));
+    for (k = 0; k < o->depth; k += block) {
+        part.depth = vit__min(block, o->depth - k);
+        for (r = 0; r < o->rows; r++)
+            vit__spread_sse2(dtype, spread + r * block, o->a + (size_t)r * o->lda + 4 * (size_t)k,
+                             part.depth);
+        for (n = 0; n < o->panels; n++)
+            vit__muladd_sse2(tile + 16 * n, &part,
+                             (const unsigned char *)widen((float *)wide,
+                                                          o->panel + (size_t)n * stride, k,
+                                                          part.depth));
+    }
+}
+
+static void vit__gemm_f32_sse2(float *tile, const vit__operands *o) {
+    vit__gemm_sse2(VIT_F32, 6, vit__widen_f32_sse2, tile, o);
+}
+static void vit__gemm_f16_sse2(float *tile, const vit__operands *o) {
+    vit__gemm_sse2(VIT_F16, 24, vit__widen_f16_sse2, tile, o);
+}
+static void vit__gemm_bf16_sse2(float *tile, const vit__operands *o) {
+    vit__gemm_sse2(VIT_BF16, 12, vit__widen_bf16_sse2, tile, o);
+}
+static void vit__gemm_i4_sse2(float *tile, const vit__operands *o) {
+    vit__gemm_sse2(VIT_I4, 24, vit__widen_i4_sse2, tile, o);
+}
+
+/* Quads of a panel as 16-bit integers, the even ones of each, then the odd ones. */
+static void vit__widen_i8_sse2(__m128i *to, const unsigned char *from, int quads) {
+    int n;
+    for (; quads; quads--, to += 8)
+        for (n = 0; n < 4; n++, from += 16) {
+            const __m128i v = vit__load_sse2(from);
+            to[n] = _mm_srai_epi16(_mm_slli_epi16(v, 8), 8);
+            to[4 + n] = _mm_srai_epi16(v, 8);
+        }
+}
+
+/* As mul16 of AVX2, but four quads a step. Widened weights come from memory, for each row anew:
+   compilers would keep them in registers, which there are not enough of. */
+#    define VIT__ACC_mul16_sse2 __m128i
+#    define VIT__ZERO_mul16_sse2(r, n) vit__load_sse2(VIT__SUMS_SSE2(r, n))
+#    define VIT__LOAD_mul16_sse2(n, weights)
+#    define VIT__MAC_mul16_sse2(c, n)                                                             \
+        __asm__("paddd %1, %0"                                                                    \
+                : "+x"(c)                                                                         \
+                : "x"(_mm_madd_epi16(x, _mm_load_si128((const __m128i *)w + n))));
+#    define VIT__QUAD_SSE2(i, r, STEP, WIDTH)                                                     \
+        VIT__PAIR_SSE2(even, 2 * i, i, r, STEP, WIDTH)                                            \
+        VIT__PAIR_SSE2(odd, 2 * i + 1, i, r, STEP, WIDTH)
+#    define VIT__PAIR_SSE2(pairs, at, i, r, STEP, WIDTH)                                          \
+        {                                                                                         \
+            const __m128i x = _mm_shuffle_epi32(pairs, 85 * i);                                   \
+            const void *const w = p + 512 * (size_t)k + 64 * (at);                                \
+            WIDTH(VIT__MAC, STEP, r)                                                              \
+        }
+#    define VIT__QUADS_SSE2(r, STEP, WIDTH)                                                       \
+        {                                                                                         \
+            const __m128i four = vit__load_sse2(a##r + 16 * (size_t)k);                           \
+            const __m128i even = _mm_and_si128(four, _mm_set1_epi16(255));                        \
+            const __m128i odd = _mm_srli_epi16(four, 8);                                          \
+            __asm__("" : "+r"(p));                                                                \
+            VIT__QUAD_SSE2(0, r, STEP, WIDTH)                                                     \
+            VIT__QUAD_SSE2(1, r, STEP, WIDTH)                                                     \
+            VIT__QUAD_SSE2(2, r, STEP, WIDTH)                                                     \
+            VIT__QUAD_SSE2(3, r, STEP, WIDTH)                                                     \
+        }
+VIT__INLINE int vit__steps_mul16_sse2(int depth) { return depth / 16; }
+#    define vit__store_mul16_sse2(tile, r, n, c, a, p, stride, steps)                             \
+        _mm_storeu_si128((__m128i *)(void *)VIT__SUMS_SSE2(r, n), c)
+
+VIT__GEMM_OF(VIT__QUADS_SSE2, vit__mul16_sse2_full, mul16_sse2, , vit__ascending,
+             VIT__ROWS_I8_SSE2, VIT__WIDTH_4)
+VIT__GEMM_OF(VIT__QUADS_SSE2, vit__mul16_sse2_1, mul16_sse2, , vit__ascending, VIT__ROWS_1,
+             VIT__WIDTH_4)
+
+/* Rows of bytes times part of a panel; the depth is a multiple of 16. */
+static void vit__mul16_sse2(float *tile, const vit__operands *o, const unsigned char *p) {
+    const int height = VIT__HEIGHT_I8_SSE2;
+    vit__operands part = *o;
+    int row;
+    for (row = 0; row < o->rows; row += height, tile += height * VIT__COLS_SSE2) {
+        part.a = o->a + (size_t)row * o->lda;
+        part.rows = vit__min(height, o->rows - row);
+        if (part.rows == 1) vit__mul16_sse2_1(tile, &part, p, 0);
+        else vit__mul16_sse2_full(tile, &part, p, 0);
+    }
+}
+
+/* As vit__dequantise_row, of four columns. The product of a 16-bit and a 32-bit integer, modulo
+   2^32, of two halves. */
+VIT__INLINE __m128 vit__dequantise_sse2(__m128i sum, const unsigned char *a,
+                                        const unsigned char *tail) {
+    const __m128 scale = _mm_set1_ps(vit__load_float(a));
+    const __m128i zero = _mm_set1_epi16((short)vit__load32(a + 4));
+    const __m128i sums = vit__load_sse2(tail + 64);
+    const __m128i high = _mm_slli_epi32(_mm_mulhi_epu16(sums, zero), 16);
+    sum = _mm_sub_epi32(sum, _mm_add_epi16(_mm_mullo_epi16(sums, zero), high));
+    return _mm_mul_ps(_mm_cvtepi32_ps(sum), _mm_mul_ps(scale, vit__load_f32_sse2(tail)));
+}
+
+/* Numbers of a that are multiplied at a time. */
+#    define VIT__BLOCK_I8_SSE2 256
+
+/* A panel times rows, of which the last quads are copied and filled up to 16 bytes. */
+static void vit__panel_i8_sse2(float *tile, const vit__operands *o, const unsigned char *p) {
+    const unsigned char *const tail = p + 64 * (size_t)vit__quads(o->depth);
+    const int padded = 4 * vit__quads(o->depth), full = padded / 16 * 16, rest = padded - full;
+    __m128i wide[2 * VIT__BLOCK_I8_SSE2];
+    unsigned char last[24 * 16];
+    vit__operands part = *o;
+    int k, r, n;
+    for (k = 0; k < full; k += VIT__BLOCK_I8_SSE2, p += 16 * VIT__BLOCK_I8_SSE2) {
+        part.a = o->a + VIT__U8_HEADER + k;
+        part.depth = vit__min(VIT__BLOCK_I8_SSE2, full - k);
+        vit__widen_i8_sse2(wide, p, part.depth / 4);
+        vit__mul16_sse2(tile, &part, (const unsigned char *)wide);
+    }
+    if (rest) {
+        memset(last, 0, sizeof last);
+        memset(wide, 0, sizeof wide);
+        for (r = 0; r < o->rows; r++)
+            memcpy(last + 16 * r, o->a + (size_t)r * o->lda + VIT__U8_HEADER + full, (size_t)rest);
+        vit__widen_i8_sse2(wide, tail - 16 * rest, rest / 4);
+        part.a = last;
+        part.lda = 16;
+        part.depth = 16;
+        vit__mul16_sse2(tile, &part, (const unsigned char *)wide);
+    }
+    for (r = 0; r < o->rows; r++)
+        for (n = 0; n < 4; n++) {
+            float *const at = VIT__SUMS_SSE2(r, n);
+            _mm_storeu_ps(at, vit__dequantise_sse2(vit__load_sse2(at), o->a + (size_t)r * o->lda,
+                                                   tail + 16 * n));
+        }
+}
+
+static void vit__gemm_i8_sse2(float *tile, const vit__operands *o) {
+    const size_t stride = (size_t)vit__panel_bytes(VIT_I8, o->depth);
+    int n;
+    memset(tile, 0, (size_t)vit__round_up(o->rows, 3) * VIT__COLS_SSE2 * sizeof(float));
+    for (n = 0; n < o->panels; n++)
+        vit__panel_i8_sse2(tile + 16 * n, o, o->panel + (size_t)n * stride);
+}
+
+VIT__TIER(sse2, VIT_ISA_SSE2, VIT__PANELS_SSE2, sse2,
+          (vit__gemm_f32_sse2, 6, VIT__FORM_F32),
+          (vit__gemm_f16_sse2, 24, VIT__FORM_F32),
+          (vit__gemm_bf16_sse2, 12, VIT__FORM_ROUNDED),
+          (vit__gemm_i8_sse2, 24, VIT__FORM_U8),
+          (vit__gemm_i4_sse2, 24, VIT__FORM_F32));
+
+#endif /* VIT__SSE2 */
 
 #if VIT__AVX2
 
@@ -4839,9 +5195,6 @@ VIT__WRAP_BODIES(avx2)
 
 VIT__INLINE __m256i vit__load_avx2(const unsigned char *p) {
     return _mm256_loadu_si256((const __m256i *)(const void *)p);
-}
-VIT__INLINE __m128i vit__load_sse2(const unsigned char *p) {
-    return _mm_loadu_si128((const __m128i *)(const void *)p);
 }
 
 /* A panel streams from the second cache. What lies 1 KiB ahead is fetched to the first, which
@@ -5993,7 +6346,7 @@ static unsigned vit__detect_x86(void) {
     const unsigned avx512_vnni = 1u << 11;                              /* leaf 7, ecx */
     const unsigned avx_vnni = 1u << 4, avx512_bf16 = 1u << 5;           /* leaf 7.1, eax */
     const unsigned ymm = 0x06, zmm = 0xe6;                              /* xcr0 */
-    unsigned found = 1u << VIT_ISA_SCALAR;
+    unsigned found = 1u << VIT_ISA_SCALAR | (unsigned)VIT__SSE2 << VIT_ISA_SSE2;
     uint64_t saved;
     if (__get_cpuid_max(0, NULL) < 7) return found;
     __cpuid(1, a, b, c, d);
@@ -6064,6 +6417,7 @@ static unsigned vit__detect_arm(void) {
 /* The tables of all tiers: X(enumerator, 1 if this build has it, tier). */
 #define VIT__TIER_LIST(X)                                                                         \
     X(VIT_ISA_SCALAR, VIT__SCALAR, scalar)                                                        \
+    X(VIT_ISA_SSE2, VIT__SSE2, sse2)                                                              \
     X(VIT_ISA_AVX2, VIT__AVX2, avx2)                                                              \
     X(VIT_ISA_AVX_VNNI, VIT__AVXVNNI, avxvnni)                                                    \
     X(VIT_ISA_AVX512, VIT__AVX512, avx512)                                                        \
@@ -7435,6 +7789,7 @@ static void vit__scale_pixels(const vit__group_norm *job, int first, int n, cons
 
 static void vit__group_norm_task(void *arg, int index) {
     const vit__group_norm *job = (const vit__group_norm *)arg;
+    const vit__kernels *kernels = vit__kernels_of(job->session);
     const vit__affine *norm = job->step->norm;
     const int width = job->chans / VIT__GROUPS;
     int group, end = vit__share(VIT__GROUPS, index, job->num_tasks, &group);
@@ -7451,8 +7806,9 @@ static void vit__group_norm_task(void *arg, int index) {
     for (k = 0; k < n; k++) {
         const float weight = vit__stored(norm->weight + first + k);
         scale[k] = weight / vit__sqrt(scale[k] + 1e-5f);
-        shift[k] = vit__fma_scalar(mean[k], scale[k], vit__stored(norm->bias + first + k));
+        shift[k] = vit__stored(norm->bias + first + k);
     }
+    kernels->add(shift, shift, mean, scale, n);
     vit__scale_pixels(job, first, n, scale, shift);
 }
 
@@ -8943,6 +9299,7 @@ static void vit__pre_logits(const vit__tail *t) {
     const vit_config *c = VIT__CONFIG(t->session->model);
     const int batch = vit__known_batch(t->batch), act = c->representation_act;
     const int n = batch * c->representation_dim;
+    vit__fma_fn *const fma = vit__kernels_of(t->session)->fma;
     float *out = t->representation;
     vit__linear l;
     int i;
@@ -8951,7 +9308,7 @@ static void vit__pre_logits(const vit__tail *t) {
         l.out.act = VIT__ACT((int)VIT_GELU + act - (int)VIT_REPRESENTATION_GELU);
     vit__linear_run(t->session, &l);
     for (i = 0; i < n && act == VIT_REPRESENTATION_TANH; i++)
-        out[i] = vit__tanh(vit__fma_scalar, out[i]);
+        out[i] = vit__tanh(fma, out[i]);
     vit__call_trace(t->session, "pre_logits", out, t->batch, c->representation_dim, 0);
 }
 
@@ -9349,7 +9706,10 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
 
 /* CHANGE LOG
 
-   next    blocks without an MLP (mlp_dim 0), attention of each token to itself alone,
+   next    SSE2 kernels for x86 CPUs without AVX2 and FMA, where a forward pass takes a
+           hundredth of the time; they give VIT_NO_FMA's bits (VIT_ISA_SCALAR as before
+           those of all others; the numbers of vit_isa have changed);
+           blocks without an MLP (mlp_dim 0), attention of each token to itself alone,
            activations of pre_logits other than tanh, patches that are not squares or
            overlap (patch_stride); older readers refuse files that use these, by name,
            and all other files stay the same;

@@ -394,7 +394,7 @@ for checkout in "$old" "$new"; do
 done
 compile old "$old" && compile new "$new" &&
     cc -O1 -o "$work/random" "$root/tests/random_checkpoint.c" || exit
-for isa in scalar avx2 avx-vnni avx512{,-vnni,-bf16} neon{,-dotprod,-i8mm,-bf16}; do
+for isa in scalar sse2 avx2 avx-vnni avx512{,-vnni,-bf16} neon{,-dotprod,-i8mm,-bf16}; do
     "$old/tools/vit-run" --isa "$isa" -m "$root/models/fashion-vit.vit" \
         -i "$root/examples/cat.ppm" >"$work/out" 2>&1 && isas="${isas-} $isa"
 done

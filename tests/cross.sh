@@ -14,13 +14,15 @@ mkdir -p $work/host
 declare -A tiers=([aarch64]=neon-bf16 [armhf]=smlad [riscv64]=scalar [s390x]=scalar [i686]=scalar)
 declare -A emulators=([aarch64]=qemu-aarch64-static [armhf]=qemu-arm-static
     [riscv64]=qemu-riscv64-static [s390x]=qemu-s390x-static [i686]=qemu-i386-static)
+declare -A macros=([i686]=-DVIT_NO_SSE2) # whose bits are others, so it has a variant of its own
 # Variants have a dot in their names; where float is computed wider by default, a flag ends that.
 declare -A compilers=([aarch64]=aarch64-linux-gnu-gcc [armhf]=arm-linux-gnueabihf-gcc
     [riscv64]=riscv64-linux-gnu-gcc [s390x]="s390x-linux-gnu-gcc -fexcess-precision=fast"
     [i686]="i686-linux-gnu-gcc -msse2 -mfpmath=sse"
     [aarch64.clang]="clang --target=aarch64-linux-gnu"
     [armhf.fma]="arm-linux-gnueabihf-gcc -mfpu=vfpv4"
-    [s390x.clang]="clang --target=s390x-linux-gnu")
+    [s390x.clang]="clang --target=s390x-linux-gnu"
+    [i686.sse2]="i686-linux-gnu-gcc -msse2 -mfpmath=sse")
 
 # build TARGET COMPILER FLAGS PROGRAM...: to build/cross/TARGET; of a variant the header's tests
 build() {
@@ -86,9 +88,13 @@ for cpu in cortex-a53:neon cortex-a76:neon-dotprod max:neon-bf16; do
     random "aarch64.${cpu%:*}" "${cpu#*:}" qemu-aarch64-static -cpu "${cpu%:*}" \
         $work/$target/tests/test_random
 done
-for cpu in Nehalem:scalar Haswell:avx2; do
+# Without fused multiply-add SSE2 has bits of its own, which any CPU computes when asked to.
+# shellcheck disable=SC2086 # several words
+sse2=$(build/plain/tests/test_random tests/data $models | grep 'of sse2$')
+for cpu in Opteron_G1:sse2 core2duo:sse2 Nehalem:sse2 Haswell:avx2 Skylake-Client:avx2 \
+    Icelake-Server:avx2; do
     [ "$(uname -m)" = x86_64 ] || continue
-    random "x86_64.${cpu%:*}" "${cpu#*:}" qemu-x86_64-static -cpu "${cpu%:*}" \
+    random "x86_64.${cpu%:*}" "${cpu#*:}"$'\n'"$sse2" qemu-x86_64-static -cpu "${cpu%:*}" \
         build/plain/tests/test_random
 done
 if [ "${1-}" = short ]; then
@@ -109,8 +115,8 @@ tests="math api load preprocess npy checkpoint checkpoint_memory json image arch
     layout_units defaults coverage"
 for target in aarch64 armhf riscv64 s390x i686; do
     # shellcheck disable=SC2086 # many words
-    build $target "${compilers[$target]}" "" tools/vit-convert tests/test_random \
-        tests/test_parity $(printf 'tests/test_%s ' $tests)
+    build $target "${compilers[$target]}" "${macros[$target]-}" tools/vit-convert \
+        tests/test_random tests/test_parity $(printf 'tests/test_%s ' $tests)
     for name in $tests; do
         run "$target.test_$name" ${emulators[$target]} "$work/$target/tests/test_$name" tests/data
     done
@@ -142,9 +148,17 @@ for name in math api load preprocess; do
     run x86_64.windows.test_$name $wine $work/x86_64.windows/tests/test_$name.exe tests/data
 done
 
-# Without fused multiply-add the bits are others, and the same on all again.
+# Without fused multiply-add the bits are others, and the same on all again, and in SSE2.
 build host.nofma cc "-DVIT_NO_FMA -DVIT_NO_SIMD" tests/test_random
 bits=$(of_host $work/host.nofma/tests/test_random)
+build i686.sse2 "${compilers[i686.sse2]}" "" tests/test_math tests/test_random
+run i686.sse2.test_math qemu-i386-static $work/i686.sse2/tests/test_math
+# shellcheck disable=SC2086 # several words
+run i686.sse2.test_random says "${bits%,*} of sse2" qemu-i386-static \
+    $work/i686.sse2/tests/test_random tests/data $models
+# shellcheck disable=SC2086 # several words
+[ "$(uname -m)" != x86_64 ] ||
+    run x86_64.sse2 says "${bits%,*} of sse2" build/plain/tests/test_random tests/data $models
 for target in aarch64 armhf riscv64 s390x i686; do
     build $target.nofma "${compilers[$target]}" "-DVIT_NO_FMA -DVIT_NO_SIMD" tests/test_random
     random $target.nofma scalar ${emulators[$target]} $work/$target.nofma/tests/test_random

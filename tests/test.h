@@ -49,18 +49,26 @@ static inline int test_summary(void) {
     return test_failed ? 1 : 0;
 }
 
-/* Every tier of kernels that this machine has; needs vit.h. */
+/* Every tier of kernels that this machine has; those whose results have the bits of tier `like`.
+   Both need vit.h. */
 #define FOR_EACH_ISA(isa)                                                                          \
     for (int isa = VIT_ISA_SCALAR; isa < VIT_NUM_ISAS; isa++)                                      \
         if (vit_has_isa((vit_isa)isa))
+#define FOR_EACH_ISA_LIKE(isa, like)                                                               \
+    FOR_EACH_ISA(isa)                                                                              \
+        if (TEST_ROUNDS_TWICE(isa) == TEST_ROUNDS_TWICE(like))
+
+/* Whether a tier's products are rounded before they are added to anything. */
+#if defined(VIT_NO_FMA)
+#    define TEST_ROUNDS_TWICE(isa)                                                                 \
+        ((isa) == VIT_ISA_SCALAR || (isa) == VIT_ISA_SSE2 || (isa) == VIT_ISA_WASM_SIMD)
+#else
+#    define TEST_ROUNDS_TWICE(isa) ((isa) == VIT_ISA_SSE2)
+#endif
 
 /* What a kernel rounds to int8, x times inverse: exact where it is fused with an addition. */
-static inline double test_scaled(float x, float inverse) {
-#if defined(VIT_NO_FMA)
-    return (double)(x * inverse);
-#else
-    return (double)x * (double)inverse;
-#endif
+static inline double test_scaled(float x, float inverse, int rounds_twice) {
+    return rounds_twice ? (double)(x * inverse) : (double)x * (double)inverse;
 }
 
 #endif

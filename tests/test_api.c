@@ -961,7 +961,7 @@ static void test_workspace_kind(int kind) {
     float base[4 * 5], logits[4 * 5];
     vit_params params = no_params();
     run_in_workspace(&b, NULL, 0, 4, base);
-    FOR_EACH_ISA(isa) {
+    FOR_EACH_ISA_LIKE(isa, vit_detect_isa()) {
         for (size_t shift = 0; shift < 64; shift += shift < 8 ? 1 : 7) {
             params.isa = (vit_isa)isa;
             params.max_batch = 1 + (int)shift % 4;
@@ -1472,7 +1472,7 @@ static void test_selftest(void) {
             o.config.num_classes = 0;
         }
         bench b = bench_open(&o);
-        FOR_EACH_ISA(isa) {
+        FOR_EACH_ISA_LIKE(isa, vit_detect_isa()) {
             vit_params params = no_params();
             float *input = tiny_allocate(b.pixels * sizeof(float)), output[16], error = -1;
             params.isa = (vit_isa)isa;
@@ -1584,7 +1584,7 @@ static void check_resized(const tiny_options *o, const vit_model *original, int 
     CHECK(vit_model_open_memory(f.data, f.size, 0, &built) == VIT_OK);
     CHECK(resized.config.num_tokens == built.config.num_tokens);
     logits_of(&built, NULL, expected);
-    FOR_EACH_ISA(isa) {
+    FOR_EACH_ISA_LIKE(isa, vit_detect_isa()) {
         for (int threads = 1; threads <= 3; threads++) {
             vit_params params = no_params();
             vit_threads *pool;
@@ -2022,7 +2022,8 @@ static void test_cpus(void) {
         FMA = 1 << 12, OSXSAVE = 1 << 27, F16C = 1 << 29, USUAL = FMA | OSXSAVE | F16C,
         AVX2 = 1 << 5, F = 1 << 16, DQ = 1 << 17, BW = 1 << 30, VNNI = 1 << 11,
         AVX_VNNI = 1 << 4, BF16 = 1 << 5,
-        T = 1 << VIT_ISA_SCALAR, T2 = T | 1 << VIT_ISA_AVX2, T512 = T2 | 1 << VIT_ISA_AVX512,
+        T = 1 << VIT_ISA_SCALAR | VIT__SSE2 << VIT_ISA_SSE2, T2 = T | 1 << VIT_ISA_AVX2,
+        T512 = T2 | 1 << VIT_ISA_AVX512,
         TVNNI = T512 | 1 << VIT_ISA_AVX512_VNNI, TBF16 = TVNNI | 1 << VIT_ISA_AVX512_BF16,
         TAVXVNNI = 1 << VIT_ISA_AVX_VNNI
     };
@@ -2219,7 +2220,9 @@ static void test_shared(void) {
             workers[i].b = &b;
             workers[i].executor = executor;
             workers[i].has_pool = shared_pool != 0;
-            workers[i].isa = vit_has_isa((vit_isa)i) ? i : VIT_ISA_AUTO;
+            FOR_EACH_ISA_LIKE(isa, vit_detect_isa()) {
+                workers[i].isa = isa <= (int)VIT_ISA_SCALAR + i ? isa : (int)workers[i].isa;
+            }
             CHECK(pthread_create(&workers[i].thread, NULL, worker_main, &workers[i]) == 0);
         }
         for (int i = 0; i < WORKERS; i++) {

@@ -146,6 +146,8 @@ for isa in $names; do
         avx2.int8) json 'vpmaddwd ymm' peak_loop ;;
         avx512*) json "$([ $dtype = int8 ] && echo vpmaddwd || echo vfmadd231ps) zmm" peak_loop ;;
         avx*) json 'vfmadd231ps ymm' peak_loop ;;
+        sse2.int8) json 'pmaddwd xmm' peak_loop ;;
+        sse2.*) json 'mulps, addps xmm' peak_loop ;;
         scalar*) json 'plain C' peak_loop ;;
         esac
     done

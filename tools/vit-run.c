@@ -569,7 +569,7 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
         { 'k', "top", "N", "how many classes to print (default 5)", CLI_INT, &c->k, 1, 1000 },
         { 't', "threads", "N", "threads to compute with (default 0: one per core)", CLI_INT,
           &c->num_threads, 0, 256 },
-        { 0, "isa", "NAME", "auto, scalar, avx2, avx512, ... (default auto)", CLI_ISA, &c->isa, 0,
+        { 0, "isa", "NAME", "auto, scalar, sse2, avx2, ... (default auto)", CLI_ISA, &c->isa, 0,
           0 },
         { 0, "batch", "N", "compute at most N images together (default 8)", CLI_INT,
           &c->max_batch, 1, 65536 },

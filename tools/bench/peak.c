@@ -79,6 +79,34 @@ static const uint32_t numbers[2][16] = {
         "vpmaddwd %%zmm0, %%zmm1, %%zmm14\n\t"                                                    \
         "vpaddd %%zmm14, %%zmm" #n ", %%zmm" #n "\n\t"
 
+/* The same for CPUs without AVX, whose instructions overwrite a factor: hence the copies. */
+#    define PEAK_CLEAR_SSE(n) "pxor %%xmm" #n ", %%xmm" #n "\n\t"
+#    define PEAK_LOOP_SSE(name, one)                                                              \
+        static void name(uint64_t rounds) {                                                       \
+            __asm__ volatile("movups (%1), %%xmm0\n\t"                                            \
+                             "movups 64(%1), %%xmm1\n\t"                                          \
+                             PEAK_TWELVE(PEAK_CLEAR_SSE)                                          \
+                             "1:\n\t"                                                             \
+                             PEAK_TWELVE(one)                                                     \
+                             "dec %0\n\t"                                                         \
+                             "jnz 1b"                                                             \
+                             : "+r"(rounds)                                                       \
+                             : "r"(numbers)                                                       \
+                             : "cc", "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5",    \
+                               "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12",         \
+                               "xmm13", "xmm14");                                                 \
+        }
+#    define PEAK_MULADD_128(n)                                                                    \
+        "movaps %%xmm0, %%xmm14\n\t"                                                              \
+        "mulps %%xmm1, %%xmm14\n\t"                                                               \
+        "addps %%xmm14, %%xmm" #n "\n\t"
+#    define PEAK_MADD_128(n)                                                                      \
+        "movdqa %%xmm0, %%xmm14\n\t"                                                              \
+        "pmaddwd %%xmm1, %%xmm14\n\t"                                                             \
+        "paddd %%xmm14, %%xmm" #n "\n\t"
+
+PEAK_LOOP_SSE(run_muladd_128, PEAK_MULADD_128)
+PEAK_LOOP_SSE(run_madd_128, PEAK_MADD_128)
 PEAK_LOOP(run_fma_256, "ymm", PEAK_FMA_256)
 PEAK_LOOP(run_fma_512, "zmm", PEAK_FMA_512)
 PEAK_LOOP(run_bf16_512, "zmm", PEAK_BF16_512)
@@ -165,6 +193,8 @@ static const struct {
     { "avx512", NULL, { "vfmadd231ps zmm", SUMS * 16 * 2.0, run_fma_512 } },
     { "avx", "int8", { "vpmaddubsw ymm", SUMS * 64 * 2.0, run_add16_256 } },
     { "avx", NULL, { "vfmadd231ps ymm", SUMS * 8 * 2.0, run_fma_256 } },
+    { "sse2", "int8", { "pmaddwd xmm", SUMS * 8 * 2.0, run_madd_128 } },
+    { "sse2", NULL, { "mulps, addps xmm", SUMS * 4 * 2.0, run_muladd_128 } },
 #elif defined(__GNUC__) && defined(__aarch64__)
     { "neon", NULL, { "fmla 4s", 20 * 4 * 2.0, run_fmla_128 } },
 #endif
