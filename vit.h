@@ -4897,8 +4897,6 @@ VIT__INLINE __m128 vit__load_f32_sse2(const void *p) { return _mm_loadu_ps((cons
 #        define VIT__ROWS_I8_SSE2 VIT__ROWS_1
 #    endif
 #    define VIT__PANELS_SSE2 8
-#    define VIT__COLS_SSE2 (VIT__PANELS_SSE2 * 16)
-#    define VIT__SUMS_SSE2(r, n) (tile + VIT__COLS_SSE2 * (r) + 4 * (n))
 
 /* Weights k of columns 4 n ... 4 n + 3. */
 VIT__INLINE __m128 vit__f32_sse2(const unsigned char *p, size_t stride, int n, int k) {
@@ -4909,15 +4907,14 @@ VIT__INLINE __m128 vit__f32_sse2(const unsigned char *p, size_t stride, int n, i
 /* c[l] += x * w[l], on top of the sums in the tile. The numbers of a come spread, each four
    times. Compilers would load one twice if they could, and loads are the bottleneck. */
 #    define VIT__ACC_muladd_sse2 __m128
-#    define VIT__ZERO_muladd_sse2(r, n) vit__load_f32_sse2(VIT__SUMS_SSE2(r, n))
+#    define VIT__ZERO_muladd_sse2(r, n) vit__load_f32_sse2(VIT__TILE_ROW(r) + 4 * n)
 #    define VIT__LOAD_muladd_sse2(n, weights) const __m128 w##n = weights;
 #    define VIT__INPUT_muladd_sse2(a, k)                                                          \
         __m128 x = _mm_load_ps((const float *)(const void *)(a + 16 * k));                        \
         __asm__("" : "+x"(x));
 #    define VIT__MAC_muladd_sse2(c, n) c = _mm_add_ps(c, _mm_mul_ps(x, w##n));
 VIT__INLINE int vit__steps_muladd_sse2(int depth) { return depth; }
-#    define vit__store_muladd_sse2(tile, r, n, c, a, p, stride, steps)                            \
-        _mm_storeu_ps(VIT__SUMS_SSE2(r, n), c)
+#    define vit__store_muladd_sse2(to, n, c, a, p, stride, steps) _mm_storeu_ps(to + 4 * n, c)
 
 VIT__GEMM(vit__muladd_sse2_full, muladd_sse2, vit__f32_sse2, vit__ascending, VIT__ROWS_SSE2,
           VIT__WIDTH_2)
@@ -4938,6 +4935,12 @@ VIT__INLINE void vit__spread_sse2(vit_dtype dtype, __m128 *to, const unsigned ch
         to[i] = _mm_set1_ps(vit__load_float(a + 4 * vit__summand(dtype, i, count)));
 }
 
+static void vit__clear_sse2(float *tile, const vit__operands *o) {
+    int r;
+    for (r = 0; r < o->rows; r++)
+        memset(tile + (size_t)r * o->ldt, 0, (size_t)o->panels * 16 * sizeof(float));
+}
+
 /* Part of the rows, spread, times part of a panel, as f32 in the order of summation. */
 static void vit__muladd_sse2(float *tile, const vit__operands *o, const unsigned char *p) {
     vit__operands part = *o;
@@ -4950,7 +4953,7 @@ static void vit__muladd_sse2(float *tile, const vit__operands *o, const unsigned
             vit__muladd_sse2_full(tile, &part, p, 0);
             vit__muladd_sse2_full(tile + 8, &part, p + 32, 0);
         }
-        tile += VIT__HEIGHT_SSE2 * VIT__COLS_SSE2;
+        tile += VIT__HEIGHT_SSE2 * o->ldt;
     }
 }
 
@@ -5029,8 +5032,7 @@ VIT__NOINLINE static void vit__gemm_sse2(vit_dtype dtype, int tile_rows, vit__wi
     int k, r, n;
     part.a = (const unsigned char *)spread;
     part.lda = (size_t)block * 16;
-    r = vit__round_up(o->rows, VIT__HEIGHT_SSE2);
-    memset(tile, 0, (size_t)r * VIT__COLS_SSE2 * sizeof(float));
+    vit__clear_sse2(tile, o);
     for (k = 0; k < o->depth; k += block) {
         part.depth = vit__min(block, o->depth - k);
         for (r = 0; r < o->rows; r++)
@@ -5071,7 +5073,7 @@ static void vit__widen_i8_sse2(__m128i *to, const unsigned char *from, int quads
 /* As mul16 of AVX2, but four quads a step. Widened weights come from memory, for each row anew:
    compilers would keep them in registers, which there are not enough of. */
 #    define VIT__ACC_mul16_sse2 __m128i
-#    define VIT__ZERO_mul16_sse2(r, n) vit__load_sse2(VIT__SUMS_SSE2(r, n))
+#    define VIT__ZERO_mul16_sse2(r, n) vit__load_sse2(VIT__TILE_ROW(r) + 4 * n)
 #    define VIT__LOAD_mul16_sse2(n, weights)
 #    define VIT__MAC_mul16_sse2(c, n)                                                             \
         __asm__("paddd %1, %0"                                                                    \
@@ -5098,8 +5100,8 @@ static void vit__widen_i8_sse2(__m128i *to, const unsigned char *from, int quads
             VIT__QUAD_SSE2(3, r, STEP, WIDTH)                                                     \
         }
 VIT__INLINE int vit__steps_mul16_sse2(int depth) { return depth / 16; }
-#    define vit__store_mul16_sse2(tile, r, n, c, a, p, stride, steps)                             \
-        _mm_storeu_si128((__m128i *)(void *)VIT__SUMS_SSE2(r, n), c)
+#    define vit__store_mul16_sse2(to, n, c, a, p, stride, steps)                                  \
+        _mm_storeu_si128((__m128i *)(void *)(to + 4 * n), c)
 
 VIT__GEMM_OF(VIT__QUADS_SSE2, vit__mul16_sse2_full, mul16_sse2, , vit__ascending,
              VIT__ROWS_I8_SSE2, VIT__WIDTH_4)
@@ -5111,7 +5113,7 @@ static void vit__mul16_sse2(float *tile, const vit__operands *o, const unsigned 
     const int height = VIT__HEIGHT_I8_SSE2;
     vit__operands part = *o;
     int row;
-    for (row = 0; row < o->rows; row += height, tile += height * VIT__COLS_SSE2) {
+    for (row = 0; row < o->rows; row += height, tile += (size_t)height * o->ldt) {
         part.a = o->a + (size_t)row * o->lda;
         part.rows = vit__min(height, o->rows - row);
         if (part.rows == 1) vit__mul16_sse2_1(tile, &part, p, 0);
@@ -5161,7 +5163,7 @@ static void vit__panel_i8_sse2(float *tile, const vit__operands *o, const unsign
     }
     for (r = 0; r < o->rows; r++)
         for (n = 0; n < 4; n++) {
-            float *const at = VIT__SUMS_SSE2(r, n);
+            float *const at = tile + (size_t)r * o->ldt + 4 * n;
             _mm_storeu_ps(at, vit__dequantise_sse2(vit__load_sse2(at), o->a + (size_t)r * o->lda,
                                                    tail + 16 * n));
         }
@@ -5170,7 +5172,7 @@ static void vit__panel_i8_sse2(float *tile, const vit__operands *o, const unsign
 static void vit__gemm_i8_sse2(float *tile, const vit__operands *o) {
     const size_t stride = (size_t)vit__panel_bytes(VIT_I8, o->depth);
     int n;
-    memset(tile, 0, (size_t)vit__round_up(o->rows, 3) * VIT__COLS_SSE2 * sizeof(float));
+    vit__clear_sse2(tile, o);
     for (n = 0; n < o->panels; n++)
         vit__panel_i8_sse2(tile + 16 * n, o, o->panel + (size_t)n * stride);
 }
