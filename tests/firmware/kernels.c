@@ -184,6 +184,8 @@ static void run(const vit__kernels *kernels, vit_dtype dtype, int count, int dep
     o.panel = panel.bytes;
     o.depth = depth;
     o.panels = 1;
+    o.ldt = 16;
+    o.fits16 = 0;
     kernels->gemm[dtype].run(tile, &o);
 }
 
