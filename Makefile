@@ -120,20 +120,25 @@ demo:
 
 # --- WebAssembly ----------------------------------------------------------------------------
 
-WASM_CC    = clang --target=wasm32-wasi
-WASM_FLAGS = -O2 -mbulk-memory -nostartfiles -Wl,--no-entry -Wl,--strip-all
+# Linked without a C library, because Debian's has no version for shared memory.
+WASM_CC      = clang --target=wasm32-wasi
+WASM_FLAGS   = -std=c99 $(WARNINGS) -O2 -mbulk-memory -nostdlib \
+               -Wl,--no-entry,--strip-all,--max-memory=4294901760
+WASM_SHARED  = -matomics -mmutable-globals -Wl,--import-memory,--shared-memory \
+               -Wl,--initial-memory=4194304,--export=__stack_pointer
+WASM_SOURCES = examples/wasm/classify.c examples/wasm/memory.c
+WASM_MODULES = $(addprefix examples/wasm/,classify.wasm classify-threads.wasm)
 
-examples/wasm/classify.wasm: examples/wasm/classify.c vit.h
-	$(WASM_CC) -std=c99 $(WARNINGS) $(WASM_FLAGS) -msimd128 $< -o $@
-
-# The same for engines without SIMD128.
-build/wasm/scalar.wasm: examples/wasm/classify.c vit.h
+$(WASM_MODULES) build/wasm/scalar.wasm: $(WASM_SOURCES) examples/wasm/memory.h vit.h
 	@mkdir -p $(@D)
-	$(WASM_CC) -std=c99 $(WARNINGS) $(WASM_FLAGS) $< -o $@
+	$(WASM_CC) $(WASM_FLAGS) $(FEATURES) $(WASM_SOURCES) -o $@
+
+examples/wasm/classify.wasm: FEATURES = -msimd128
+examples/wasm/classify-threads.wasm: FEATURES = -msimd128 $(WASM_SHARED)
 
 wasm:
 	@sh tools/install-packages.sh wasm
-	@$(MAKE) --no-print-directory -s examples/wasm/classify.wasm
+	@$(MAKE) --no-print-directory -s $(WASM_MODULES)
 	node examples/wasm/run.mjs examples/cat.ppm
 
 # --- microcontrollers -----------------------------------------------------------------------
@@ -193,7 +198,7 @@ test-cross:
 test-wasm:
 	@sh tools/install-packages.sh wasm
 	@$(MAKE) --no-print-directory -s examples/classify tools/vit-convert \
-	    examples/wasm/classify.wasm build/wasm/scalar.wasm
+	    $(WASM_MODULES) build/wasm/scalar.wasm
 	@bash tests/wasm.sh
 
 # --- speed, beside other runtimes -----------------------------------------------------------
@@ -228,4 +233,4 @@ uninstall:
 	    $(DESTDIR)$(PREFIX)/share/vit/cifar10-vit.vit
 
 clean:
-	rm -rf build $(PROGRAMS) examples/hello examples/wasm/classify.wasm
+	rm -rf build $(PROGRAMS) examples/hello examples/wasm/*.wasm
