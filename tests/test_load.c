@@ -952,6 +952,41 @@ static void test_hostile_int8(void) {
     tiny_free(&f);
 }
 
+/* Weights that break the rule of section "fits16" are found by verifying; unverified, they give
+   some logits. */
+static void test_fits16(void) {
+    tiny_options o = tiny_defaults();
+    char detail[VIT_MAX_DETAIL];
+    vit_model model;
+    float logits[5];
+    o.dtype = VIT_I8;
+    o.fits16 = 1;
+    tiny_file f = tiny_build(&o);
+    unsigned char *record = tiny_find(&f, "tensors", VIT_TENSOR_SIZE, "blocks.0.mlp.fc1.weight");
+    unsigned char *data = f.data + tiny_get(record + VIT_TENSOR_OFFSET, 8);
+    CHECK_MSG(open_only(&f, VIT_OPEN_VERIFY, detail) == VIT_OK, "%s", detail);
+    data[0] = 100, data[1] = 28; /* two of a lane */
+    data[4] = 0x80, data[5] = data[6] = data[7] = 0x81; /* -128, -127 ... */
+    tiny_put(record + VIT_TENSOR_CHECKSUM,
+             tiny_hash(data, (size_t)tiny_get(record + VIT_TENSOR_BYTES, 8)), 8);
+    tiny_rehash(&f);
+    CHECK(open_only(&f, VIT_OPEN_VERIFY, detail) == VIT_ERROR_CORRUPT);
+    CHECK_MSG(strcmp(detail, "blocks.0.mlp.fc1.weight: its sums do not fit 16 bits, but "
+                             "\"fits16\" says so") == 0, "%s", detail);
+    CHECK(vit_model_open_memory(f.data, f.size, 0, &model) == VIT_OK);
+    FOR_EACH_ISA(isa) {
+        run_logits(&model, (vit_isa)isa, logits);
+    }
+    vit_model_close(&model);
+    tiny_put(tiny_find_section(&f, "fits16") + VIT_SECTION_BYTES, 8, 8);
+    tiny_rehash(&f);
+    refused("short section", &f, VIT_ERROR_CORRUPT, "section \"fits16\" is cut off", NULL, NULL);
+    memcpy(tiny_find_section(&f, "fits16"), "unknown", 8); /* without it they are as good as any */
+    tiny_rehash(&f);
+    CHECK_MSG(open_only(&f, VIT_OPEN_VERIFY, detail) == VIT_OK, "%s", detail);
+    tiny_free(&f);
+}
+
 /* Names that fill all 64 bytes must not be read beyond. */
 static void test_unterminated_name(void) {
     tiny_file f = build_small();
@@ -1030,6 +1065,7 @@ int main(int argc, char **argv) {
     test_data_flips();
     test_tail();
     test_verify_names_tensor();
+    test_fits16();
     test_byte_values();
     test_magic_and_version();
     test_header_fields();

@@ -623,7 +623,8 @@ static void gemm_reference(const gemm_case *g, vit_dtype dtype, int rows, int co
 static void gemm_one(const vit__kernels *kernels, gemm_case *g, vit_dtype dtype, int rows,
                      int cols, int depth, int mode) {
     static float wanted[GEMM_ROWS * GEMM_COLS + 1], got[GEMM_ROWS * GEMM_COLS + 1];
-    const vit__layer layer = {(const float *)(const void *)g->panels, g->bias, dtype, cols, depth};
+    const void *panels = g->panels;
+    const vit__layer layer = {(const float *)panels, g->bias, dtype, cols, depth, 0};
     vit__linear l;
     gemm_prepare(g, dtype, cols, depth, rows, mode == 3 && dtype != VIT_I8 ? 0 : -1);
     gemm_convert(kernels, g, dtype, rows, depth);
@@ -661,12 +662,66 @@ static void test_gemm(const vit__kernels *kernels) {
     }
 }
 
+/* int8 in the corners: inputs of 0 and 255, and lanes whose sums are the largest that fit 16 bits,
+   or those of -128 and 127 alone, which do not. */
+static void fill_corners(gemm_case *g, int rows, int depth, int fits16) {
+    static const signed char codes[2][8][4] = {{{-128, -128, -128, -128}, {127, 127, 127, 127},
+                                                {127, 127, 0, -128}, {-128, -128, 0, 1},
+                                                {127, 1, 1, 0}, {-128, -1, -1, 0},
+                                                {-128, 127, -128, 127}, {127, 127, -128, -128}},
+                                               {{127, 0, 0, 0}, {64, 63, 0, 0}, {1, 0, 63, 63},
+                                                {32, 32, 32, 31}, {-127, 127, 0, 0},
+                                                {-64, -63, 127, 0}, {-32, -31, -32, -32},
+                                                {126, -126, 1, -1}}};
+    unsigned char *tail = g->panels + (depth + 3) / 4 * 64;
+    for (int i = 0; i < rows * depth; i++) {
+        g->a[i] = i < depth || random_bits() % 2 ? 1 : 0;
+    }
+    memset(g->panels, 0, sizeof g->panels);
+    for (int n = 0; n < 16; n++) {
+        const float scale = 1;
+        int32_t sum = 0;
+        for (int lane = 0; lane < (depth + 7) / 8 * 2; lane++) {
+            const signed char *q = codes[fits16][n < 8 ? (uint32_t)n : random_bits() % 8];
+            for (int i = 0; i < 4 && vit__lane_k(lane, i) < depth; i++) {
+                g->panels[vit__panel_index(VIT_I8, n, vit__lane_k(lane, i))] = (unsigned char)q[i];
+                sum += q[i];
+            }
+        }
+        vit__copy_stored(tail + 4 * n, &scale, 1);
+        vit__copy_stored(tail + 64 + 4 * n, &sum, 1);
+    }
+}
+
+static void test_gemm_corners(const vit__kernels *kernels, int depth, int fits16) {
+    enum { ROWS = 4 };
+    static gemm_case g;
+    static float wanted[ROWS * 16], got[ROWS * 16];
+    const void *panels = g.panels;
+    const vit__layer layer = {(const float *)panels, NULL, VIT_I8, 16, depth, fits16};
+    vit__linear l;
+    memset(&g, 0, sizeof g);
+    fill_corners(&g, ROWS, depth, fits16);
+    CHECK(vit_fits16(g.panels, depth) == fits16);
+    gemm_convert(kernels, &g, VIT_I8, ROWS, depth);
+    vit__linear_init(&l, kernels, &layer);
+    vit__linear_rows(&l, ROWS);
+    l.a = g.form;
+    l.lda = (size_t)depth * sizeof(float);
+    l.out.c = got;
+    l.out.ldc = 16;
+    gemm_reference(&g, VIT_I8, ROWS, 16, depth, 0, wanted);
+    vit__gemm(&l, 0, l.num_tiles, 0, l.end_panel);
+    CHECK_MSG(same_floats(wanted, got, ROWS * 16), "%s, int8, depth %d, fits %d",
+              vit_isa_name(kernels->isa), depth, fits16);
+}
+
 /* Every half as a weight, times one. */
 static void test_gemm_f16(const vit__kernels *kernels) {
     static float tile[VIT__MAX_TILE_ROWS * VIT__MAX_TILE_COLS];
     unsigned char panel[32];
     const float one = 1;
-    const vit__operands o = {(const unsigned char *)&one, sizeof one, 1, panel, 1, 1};
+    const vit__operands o = {(const unsigned char *)&one, sizeof one, 1, panel, 1, 1, 0};
     long wrong = 0;
     for (uint32_t first = 0; first < 65536; first += 16) {
         for (uint32_t n = 0; n < 16; n++) {
@@ -710,6 +765,10 @@ int main(int argc, char **argv) {
         test_row_kernels(vit__choose_kernels((vit_isa)isa));
         test_gemm(vit__choose_kernels((vit_isa)isa));
         test_gemm_f16(vit__choose_kernels((vit_isa)isa));
+        for (int depth = 4; depth <= GEMM_DEPTH; depth++) {
+            test_gemm_corners(vit__choose_kernels((vit_isa)isa), depth, 0);
+            test_gemm_corners(vit__choose_kernels((vit_isa)isa), depth, 1);
+        }
     }
     return test_summary();
 }

@@ -1359,6 +1359,7 @@ static double test_one(int index, model_group group, const vit_executor *executo
     char what[320];
     int kind = index % (VIT_NUM_DTYPES + 1), stem = index / (VIT_NUM_DTYPES + 1) % 5;
     tiny_options o = random_options(kind, group, stem);
+    o.fits16 = index % 2;
     tiny_file file = tiny_build(&o);
     vit_model model;
     double worst = 0;

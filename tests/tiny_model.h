@@ -30,6 +30,7 @@ typedef struct tiny_options {
     int extra_required, extra_type;
     const char *extra_section; /* with 8 bytes in it                                      */
     int extra_section_required;
+    int fits16;                /* weights in int8 keep the rule of that section           */
     const float *selftest;     /* expected output; NULL: whatever the seed gives          */
 } tiny_options;
 
@@ -329,6 +330,27 @@ static inline void tiny_record(unsigned char *at, const vit_tensor *t, uint64_t 
     tiny_put(at + VIT_TENSOR_CHECKSUM, checksum, 8);
 }
 
+/* The weights of a tensor in int8 as calibration might round them: the first of a row is its
+   largest, 127 steps, and alone in its lane; all others have at most 31. */
+static inline void tiny_fit16(const vit_tensor *t, float *values) {
+    size_t depth = tiny_count(t) / (size_t)t->dims[0];
+    for (size_t i = 0; i < tiny_count(t); i++) {
+        size_t k = i % depth;
+        float x = values[i] < -1 ? -1 : values[i] > 1 ? 1 : values[i];
+        values[i] = k == 0 ? 127.0f : k == 1 || k == 4 || k == 5 ? 0 : (float)(int)(x * 31.0f);
+        values[i] /= 128.0f;
+    }
+}
+
+/* Section "fits16"; data may be NULL. */
+static inline void tiny_fits16(const tiny_options *o, tiny_writer *w, uint32_t tensors) {
+    vit_tensor t;
+    for (int i = 0; w->data && tiny_tensor(o, i, &t); i++) {
+        w->data[w->at + (size_t)i] = t.dtype == VIT_I8;
+    }
+    tiny_section(w, "fits16", 0, tensors, tensors);
+}
+
 /* Returns the end of the data section. */
 static inline size_t tiny_data(const tiny_options *o, unsigned char *data, size_t directory,
                                size_t offset) {
@@ -342,6 +364,9 @@ static inline size_t tiny_data(const tiny_options *o, unsigned char *data, size_
         if (data) {
             float *values = tiny_allocate(count * sizeof(float));
             tiny_weights(o, &t, &state, values, count);
+            if (o->fits16 && t.dtype == VIT_I8) {
+                tiny_fit16(&t, values);
+            }
             tiny_store(&t, values, data + offset);
             tiny_record(data + directory + (size_t)i * VIT_TENSOR_SIZE, &t, offset, size,
                         tiny_hash(data + offset, size));
@@ -381,6 +406,9 @@ static inline size_t tiny_layout(const tiny_options *o, tiny_writer *w, uint32_t
     }
     if (o->extra_section) {
         tiny_section(w, o->extra_section, o->extra_section_required, 0, 8);
+    }
+    if (o->fits16) {
+        tiny_fits16(o, w, tensors);
     }
     meta = w->at = tiny_round_up(w->at, VIT_ALIGN);
     end = tiny_data(o, w->data, directory, meta);

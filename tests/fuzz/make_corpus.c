@@ -60,6 +60,7 @@ static tiny_options smallest(void) {
     X(o.labels = o.synsets = 1)                                                                    \
     X(o.mixed = 1)                                                                                 \
     X(o.dtype = VIT_I8)                                                                            \
+    X((o.dtype = VIT_I8, o.fits16 = 1))                                                            \
     X(o.dtype = VIT_BF16)                                                                          \
     X((o.dtype = VIT_F16, c->has_layer_scale = c->has_qk_norm = 1))                                \
     X((o.dtype = VIT_I4, c->embed_dim = 32))                                                       \

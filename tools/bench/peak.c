@@ -61,7 +61,7 @@ static const uint32_t numbers[2][16] = {
                              : "r"(numbers)                                                       \
                              : "cc", "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5",    \
                                "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12",         \
-                               "xmm13", "xmm14");                                                 \
+                               "xmm13", "xmm14", "xmm15");                                        \
         }
 
 #    define PEAK_FMA_256(n) "vfmadd231ps %%ymm0, %%ymm1, %%ymm" #n "\n\t"
@@ -69,8 +69,11 @@ static const uint32_t numbers[2][16] = {
 #    define PEAK_BF16_512(n) "vdpbf16ps %%zmm0, %%zmm1, %%zmm" #n "\n\t"
 #    define PEAK_VNNI_256(n) "%{vex%} vpdpbusd %%ymm0, %%ymm1, %%ymm" #n "\n\t"
 #    define PEAK_VNNI_512(n) "vpdpbusd %%zmm0, %%zmm1, %%zmm" #n "\n\t"
-#    define PEAK_MADD_256(n)                                                                      \
-        "vpmaddwd %%ymm0, %%ymm1, %%ymm14\n\t"                                                    \
+#    define PEAK_ADD16_256(n)                                                                     \
+        "vpmaddubsw %%ymm0, %%ymm1, %%ymm14\n\t"                                                  \
+        "vpmaddubsw %%ymm1, %%ymm0, %%ymm15\n\t"                                                  \
+        "vpaddw %%ymm14, %%ymm15, %%ymm14\n\t"                                                    \
+        "vpmaddwd %%ymm0, %%ymm14, %%ymm14\n\t"                                                   \
         "vpaddd %%ymm14, %%ymm" #n ", %%ymm" #n "\n\t"
 #    define PEAK_MADD_512(n)                                                                      \
         "vpmaddwd %%zmm0, %%zmm1, %%zmm14\n\t"                                                    \
@@ -80,7 +83,7 @@ PEAK_LOOP(run_fma_256, "ymm", PEAK_FMA_256)
 PEAK_LOOP(run_fma_512, "zmm", PEAK_FMA_512)
 PEAK_LOOP(run_bf16_512, "zmm", PEAK_BF16_512)
 PEAK_LOOP(run_vnni_512, "zmm", PEAK_VNNI_512)
-PEAK_LOOP(run_madd_256, "ymm", PEAK_MADD_256)
+PEAK_LOOP(run_add16_256, "ymm", PEAK_ADD16_256)
 PEAK_LOOP(run_madd_512, "zmm", PEAK_MADD_512)
 #    if PEAK_AVX_VNNI
 PEAK_LOOP(run_vnni_256, "ymm", PEAK_VNNI_256)
@@ -160,7 +163,7 @@ static const struct {
 #    endif
     { "avx512", "int8", { "vpmaddwd zmm", SUMS * 32 * 2.0, run_madd_512 } },
     { "avx512", NULL, { "vfmadd231ps zmm", SUMS * 16 * 2.0, run_fma_512 } },
-    { "avx", "int8", { "vpmaddwd ymm", SUMS * 16 * 2.0, run_madd_256 } },
+    { "avx", "int8", { "vpmaddubsw ymm", SUMS * 64 * 2.0, run_add16_256 } },
     { "avx", NULL, { "vfmadd231ps ymm", SUMS * 8 * 2.0, run_fma_256 } },
 #elif defined(__GNUC__) && defined(__aarch64__)
     { "neon", NULL, { "fmla 4s", 20 * 4 * 2.0, run_fmla_128 } },

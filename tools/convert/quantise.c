@@ -84,7 +84,126 @@ void quantise_input(vit_dtype dtype, float *row, int n)
     for (i = 0; i < n && dtype == VIT_BF16; i++) row[i] = to_bf16(row[i]);
 }
 
-bool quantise_nearest(vit_dtype dtype, float *rows, int num_rows, int depth)
+/* === Steps === */
+
+/* A row's steps: of int8 one, of int4 one for each group. */
+typedef struct row_grid {
+    vit_dtype dtype;
+    int group;             /* weights that share a step; 0 for a type without steps */
+    float low, high;       /* of weight / step */
+} row_grid;
+
+/* int8: of a lane, the four weights of section "fits16" in vit.h, those of one sign may add up to
+ * this. */
+enum { LANE = 4, LANE_MAX = 127 };
+
+/* Which weight is number `i` of a lane. */
+static int lane_weight(int lane, int i)
+{
+    return lane / 2 * 8 + lane % 2 * 2 + i / 2 * 4 + i % 2;
+}
+
+static int lane_of(int k)
+{
+    return k / 8 * 2 + k / 2 % 2;
+}
+
+/* Of n weights, some behind the last; the sum of those of this sign, 1 or -1, as a size. */
+static float lane_sum(const float *w, int n, int lane, float sign)
+{
+    float sum = 0;
+    int i;
+    for (i = 0; i < LANE; i++) {
+        const int k = lane_weight(lane, i);
+        if (k < n && w[k] * sign > 0) sum += w[k] * sign;
+    }
+    return sum;
+}
+
+static row_grid grid_of(vit_dtype dtype, int depth)
+{
+    row_grid grid = { VIT_BF16, 0, 0, 0 };
+    grid.dtype = dtype;
+    if (dtype == VIT_I8) {
+        grid.group = depth;
+        grid.low = -LANE_MAX;
+        grid.high = LANE_MAX;
+    } else if (dtype == VIT_I4) {
+        grid.group = 32;
+        grid.low = -8;
+        grid.high = 7;
+    }
+    return grid;
+}
+
+static float nearest(const row_grid *grid, float x, float step)
+{
+    float q;
+    if (!grid->group) return to_bf16(x);
+    if (!(step < 0 || step > 0)) return 0;
+    q = rintf(x / step);
+    return (q < grid->low ? grid->low : q > grid->high ? grid->high : q) * step;
+}
+
+/* The step that makes a weight of this size, or int8's lane of this sum, the largest of its group,
+ * as packing will find it. */
+static float step_for(const row_grid *grid, float extreme)
+{
+    return grid->dtype == VIT_I8 ? fabsf(extreme) / (float)LANE_MAX : to_f16(extreme / -8.0f);
+}
+
+/* Moves those of one sign, a step at a time, until they add up to LANE_MAX or less; or, of the
+ * largest lane, to just that. */
+static void fit_lane(const float *w, int n, float step, int lane, float sign, bool largest,
+                     float *q)
+{
+    float sum = rintf(lane_sum(q, n, lane, sign) / step);
+    while (sum > LANE_MAX || (largest && sum < LANE_MAX)) {
+        const float up = sum > LANE_MAX ? -1.0f : 1.0f;
+        float least = HUGE_VALF;
+        int i, best = -1;
+        for (i = 0; i < LANE; i++) {
+            const int k = lane_weight(lane, i);
+            if (k >= n || !(w[k] * sign > 0) || (up < 0 && !(q[k] * sign > 0))) continue;
+            if (best >= 0 && !((q[k] - w[k]) * sign * up < least)) continue;
+            least = (q[k] - w[k]) * sign * up;
+            best = k;
+        }
+        if (best < 0) return;
+        q[best] = (rintf(q[best] / step) + up * sign) * step;
+        sum += up;
+    }
+}
+
+/* All weights of a group to the nearest. */
+static void round_group(const row_grid *grid, const float *w, int n, float step, float *q)
+{
+    int k, lane;
+    for (k = 0; k < n; k++) q[k] = nearest(grid, w[k], step);
+    if (grid->dtype != VIT_I8 || !(step > 0)) return;
+    for (lane = 0; lane_weight(lane, 0) < n; lane++) {
+        fit_lane(w, n, step, lane, 1, false, q);
+        fit_lane(w, n, step, lane, -1, false, q);
+    }
+}
+
+/* The weight that is largest, or a weight of the largest lane, and how large. */
+static float find_extreme(const row_grid *grid, const float *w, int n, int *extreme)
+{
+    float largest = 0;
+    int k;
+    *extreme = 0;
+    for (k = 0; k < n; k++) {
+        const float sign = w[k] < 0 ? -1.0f : 1.0f;
+        const float size = grid->dtype == VIT_I8 ? lane_sum(w, n, lane_of(k), sign) : fabsf(w[k]);
+        if (!(size > fabsf(largest))) continue;
+        largest = size * sign;
+        *extreme = k;
+    }
+    return largest;
+}
+
+static bool pack_nearest(vit_dtype dtype, float *rows, int num_rows, int depth)
 {
     vit_tensor tensor;
     void *panel = malloc(vit_pack_panel(dtype, NULL, 0, depth, NULL));
@@ -104,6 +223,27 @@ bool quantise_nearest(vit_dtype dtype, float *rows, int num_rows, int depth)
     }
     free(panel);
     return panel != NULL;
+}
+
+/* As quantise_rows starts. */
+static bool nearest_lanes(float *rows, int num_rows, int depth)
+{
+    const row_grid grid = grid_of(VIT_I8, depth);
+    float *q = malloc((size_t)depth * sizeof *q);
+    int row, extreme;
+    for (row = 0; q && row < num_rows; row++, rows += depth) {
+        round_group(&grid, rows, depth, step_for(&grid, find_extreme(&grid, rows, depth, &extreme)),
+                    q);
+        memcpy(rows, q, (size_t)depth * sizeof *q);
+    }
+    free(q);
+    return q != NULL;
+}
+
+bool quantise_nearest(vit_dtype dtype, float *rows, int num_rows, int depth)
+{
+    return dtype == VIT_I8 ? nearest_lanes(rows, num_rows, depth)
+                           : pack_nearest(dtype, rows, num_rows, depth);
 }
 
 /* === Smoothing === */
@@ -423,70 +563,32 @@ void quantise_end(quantise_layer *layer)
 
 enum { SWEEPS = 4, ROWS = 16 };
 
-/* A row's steps: of int8 one, of int4 one for each group. */
-typedef struct row_grid {
-    vit_dtype dtype;
-    int group;             /* weights that share a step; 0 for a type without steps */
-    float low, high;       /* of weight / step */
-} row_grid;
-
-static row_grid grid_of(vit_dtype dtype, int depth)
-{
-    row_grid grid = { VIT_BF16, 0, 0, 0 };
-    grid.dtype = dtype;
-    if (dtype == VIT_I8) {
-        grid.group = depth;
-        grid.low = -127;
-        grid.high = 127;
-    } else if (dtype == VIT_I4) {
-        grid.group = 32;
-        grid.low = -8;
-        grid.high = 7;
-    }
-    return grid;
-}
-
-static float nearest(const row_grid *grid, float x, float step)
-{
-    float q;
-    if (!grid->group) return to_bf16(x);
-    if (!(step < 0 || step > 0)) return 0;
-    q = rintf(x / step);
-    return (q < grid->low ? grid->low : q > grid->high ? grid->high : q) * step;
-}
-
-/* The step that makes a weight of this size the largest of its group, as packing will find it. */
-static float step_for(const row_grid *grid, float extreme)
-{
-    return grid->dtype == VIT_I8 ? fabsf(extreme) / 127.0f : to_f16(extreme / -8.0f);
-}
-
-static double group_error(const row_grid *grid, const float *w, int n, float step,
-                          const float *gram, size_t gram_stride)
+static double group_error(const float *w, const float *q, int n, const float *gram,
+                          size_t gram_stride)
 {
     double sum = 0;
     int k;
     for (k = 0; k < n; k++) {
-        const double e = (double)w[k] - (double)nearest(grid, w[k], step);
+        const double e = (double)w[k] - (double)q[k];
         sum += e * e * (double)gram[(size_t)k * gram_stride];
     }
     return sum;
 }
 
-/* How far to clip a group of weights. The weight at *extreme then is the largest, whatever becomes
- * of the others, so that packing finds the same step. */
+/* How far to clip a group of weights. The weight at *extreme, or its lane, then is the largest,
+ * whatever becomes of the others, so that packing finds the same step. q: room for the group. */
 static float choose_step(const row_grid *grid, const float *w, int n, const float *gram,
-                         size_t gram_stride, int *extreme)
+                         size_t gram_stride, float *q, int *extreme)
 {
+    const float largest = find_extreme(grid, w, n, extreme);
     double best = HUGE_VAL;
     float step = 0;
-    int k, clip;
-    *extreme = 0;
-    for (k = 1; k < n; k++)
-        if (fabsf(w[k]) > fabsf(w[*extreme])) *extreme = k;
+    int clip;
     for (clip = 100; clip >= 50; clip -= 5) {
-        const float tried = step_for(grid, w[*extreme] * (float)clip / 100.0f);
-        const double error = group_error(grid, w, n, tried, gram, gram_stride);
+        const float tried = step_for(grid, largest * (float)clip / 100.0f);
+        double error;
+        round_group(grid, w, n, tried, q);
+        error = group_error(w, q, n, gram, gram_stride);
         if (!(error < best)) continue;
         best = error;
         step = tried;
@@ -504,24 +606,36 @@ typedef struct rounding {
                               in turns */
 } rounding;
 
-/* Steps for each weight, and all weights to the nearest; the extremes get a step of zero as a sign
- * that they stay. slope = cross w - gram q. */
+/* Fixes what packing will find the step from: its step becomes zero. */
+static void keep_extreme(const row_grid *grid, const float *w, int n, float step, int extreme,
+                         float *q, float *steps)
+{
+    int i;
+    steps[extreme] = 0;
+    if (grid->dtype != VIT_I8 || !(step > 0)) return;
+    fit_lane(w, n, step, lane_of(extreme), w[extreme] < 0 ? -1.0f : 1.0f, true, q);
+    for (i = 0; i < LANE; i++)
+        if (lane_weight(lane_of(extreme), i) < n) steps[lane_weight(lane_of(extreme), i)] = 0;
+}
+
+/* Steps for each weight, and all weights to the nearest. slope = cross w - gram q. */
 static void start_row(const rounding *job, const float *w, float *q, float *steps, float *slope)
 {
     const quantise_layer *layer = job->layer;
+    const row_grid *grid = &job->grid;
     const size_t stride = (size_t)layer->stride;
-    const int group = job->grid.group ? job->grid.group : layer->depth;
-    int first, k, extreme;
+    const int group = grid->group ? grid->group : layer->depth;
+    int first, k, extreme = 0;
+    memset(q, 0, stride * sizeof *q);
     for (first = 0; first < layer->depth; first += group) {
         const int n = layer->depth - first < group ? layer->depth - first : group;
-        const float step = job->grid.group ? choose_step(&job->grid, w + first, n,
-                               layer->gram + (size_t)first * (stride + 1), stride + 1, &extreme)
-                                           : 1;
-        for (k = first; k < first + n; k++) {
-            q[k] = nearest(&job->grid, w[k], step);
-            steps[k] = step;
-        }
-        if (job->grid.group) steps[first + extreme] = 0;
+        const float step = grid->group ? choose_step(grid, w + first, n,
+                               layer->gram + (size_t)first * (stride + 1), stride + 1, q + first,
+                               &extreme) : 1;
+        for (k = first; k < first + n; k++) steps[k] = step;
+        round_group(grid, w + first, n, step, q + first);
+        if (grid->group)
+            keep_extreme(grid, w + first, n, step, extreme, q + first, steps + first);
     }
     memset(slope, 0, stride * sizeof *slope);
     for (k = 0; k < layer->depth; k++) {
@@ -530,14 +644,22 @@ static void start_row(const rounding *job, const float *w, float *q, float *step
     }
 }
 
+/* q: a row, zeros after its end. What the others leave of a lane is for weight k. */
 static void improve(const rounding *job, int k, float *q, float step, float *slope)
 {
     const size_t stride = (size_t)job->layer->stride;
     const float *gram = job->layer->gram + (size_t)k * stride;
-    const float better = nearest(&job->grid, *q + slope[k] / gram[k], step);
-    if (!(better < *q || better > *q)) return;
-    add_scaled(slope, gram, *q - better, stride);
-    *q = better;
+    const float before = q[k];
+    row_grid grid = job->grid;
+    float better;
+    if (grid.dtype == VIT_I8) {
+        q[k] = 0;
+        grid.high -= rintf(lane_sum(q, job->layer->stride, lane_of(k), 1) / step);
+        grid.low += rintf(lane_sum(q, job->layer->stride, lane_of(k), -1) / step);
+    }
+    better = nearest(&grid, before + slope[k] / gram[k], step);
+    q[k] = better;
+    if (better < before || better > before) add_scaled(slope, gram, before - better, stride);
 }
 
 static void round_task(void *arg, int index)
@@ -559,7 +681,7 @@ static void round_task(void *arg, int index)
             for (row = 0; row < rows; row++) {
                 const size_t at = (size_t)row * stride;
                 if (steps[at + k] < 0 || steps[at + k] > 0)
-                    improve(job, (int)k, q + at + k, steps[at + k], slopes + at);
+                    improve(job, (int)k, q + at, steps[at + k], slopes + at);
             }
     for (row = 0; row < rows; row++)
         memcpy(w + (size_t)row * depth, q + (size_t)row * stride, depth * sizeof *w);

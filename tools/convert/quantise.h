@@ -29,8 +29,8 @@ bool quantise_knows(vit_dtype dtype);
 /* n inputs of a layer, as its kernels see them. In place. */
 void quantise_input(vit_dtype dtype, float *row, int n);
 
-/* rows [num_rows][depth], each weight to the nearest of the type, by packing and unpacking.
- * False: no memory. */
+/* rows [num_rows][depth], each weight to the nearest of the type; of int8 to the nearest that
+ * quantise_rows may choose. False: no memory. */
 bool quantise_nearest(vit_dtype dtype, float *rows, int num_rows, int depth);
 
 /* --- smoothing (SmoothQuant, Xiao and others, 2022) ---

@@ -147,6 +147,10 @@ static void put_sections(vit_writer *w, section_writer *s, uint32_t num_sections
         put_section(s, "source", 0, 0, size);
         if (s->meta) memcpy(s->meta + s->offset - size, contents->provenance, size);
     }
+    if (contents->dtype == VIT_I8) {
+        put_section(s, "fits16", 0, w->count, w->count);
+        w->fits16 = (size_t)s->offset - w->count;
+    }
     s->offset = align(s->offset, VIT_ALIGN);
     put_section(s, "data", 1, 0, data_size);
 }
@@ -239,8 +243,9 @@ static bool make_meta(vit_writer *w, const vit_writer_contents *contents, report
 {
     const bool has_labels = contents->num_labels > 0;
     const uint32_t sections = 3u + has_labels + (has_labels && contents->synsets) +
-                              (contents->provenance != NULL);
+                              (contents->provenance != NULL) + (contents->dtype == VIT_I8);
     section_writer s;
+    size_t i;
     memset(&s, 0, sizeof s);
     put_sections(w, &s, sections, contents, 0);
     if (s.offset > 0x7fffffff) return report_fail(r, "the labels are larger than 2 GB");
@@ -254,6 +259,8 @@ static bool make_meta(vit_writer *w, const vit_writer_contents *contents, report
     memcpy(w->meta, VIT_FILE_MAGIC, 8);
     store32(w->meta + VIT_HEADER_VERSION, VIT_FILE_VERSION);
     store32(w->meta + VIT_HEADER_NUM_SECTIONS, sections);
+    for (i = 0; i < w->count; i++)   /* until a panel breaks the rule */
+        if (w->tensors[i].dtype == VIT_I8) w->meta[w->fits16 + i] = 1;
     store64(w->meta + VIT_HEADER_FILE_SIZE, w->file_size);
     store64(w->meta + VIT_HEADER_META_SIZE, w->meta_size);
     return true;
@@ -368,6 +375,8 @@ bool vit_writer_rows(vit_writer *w, const float *rows, int num_rows, report *r)
         size_t size = vit_pack_panel(tensor->dtype, rows + (size_t)done * (size_t)depth, n, depth,
                                      w->panel);
         if (!append(w, w->panel, size, r)) return false;
+        if (tensor->dtype == VIT_I8 && !vit_fits16(w->panel, depth))
+            w->meta[w->fits16 + (size_t)(tensor - w->tensors)] = 0;
     }
     return true;
 }

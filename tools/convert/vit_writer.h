@@ -45,6 +45,7 @@ typedef struct vit_writer {
     FILE *file;
     unsigned char *meta;          /* everything below the data */
     size_t meta_size, directory;  /* offset of the tensor records */
+    size_t fits16;                /* offset of that section, in files with int8 */
     size_t current;               /* tensor that the next rows belong to */
     uint64_t position;
     vit_hash hash;

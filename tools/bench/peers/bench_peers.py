@@ -78,7 +78,8 @@ def prepare(arch, dtypes):
     refused = {}
     for dtype in dtypes:
         done = subprocess.run(["tools/vit-convert", "-q", folder + "/model.pth", "--arch", arch,
-                               "--dtype", dtype, "-o", "%s/%s.vit" % (folder, dtype)],
+                               "--dtype", dtype, "-o", "%s/%s.vit" % (folder, dtype)] +
+                              (["--calibrate", "examples/cat.jpg"] if dtype == "int8" else []),
                               stderr=subprocess.PIPE, text=True)
         if done.returncode:
             refused[dtype] = done.stderr.strip()
