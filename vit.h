@@ -103,7 +103,8 @@
    The library starts no threads by itself. vit_threads_create makes a pool and
    fills in a vit_executor for vit_params; or write your own parallel_for over
    the threads your program already has. Sessions may share a pool. After fork(),
-   the child must create its own.
+   the child must create its own. WebAssembly has no threads of its own: examples/wasm
+   has a pool of JavaScript's workers.
 
    ARITHMETIC   (chosen per file: vit-convert --dtype)
 
@@ -9325,6 +9326,8 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
            activations of pre_logits other than tanh, patches that are not squares or
            overlap (patch_stride); older readers refuse files that use these, by name,
            and all other files stay the same;
+           WebAssembly: examples/wasm has threads (workers of Node or a web page) and
+           modules with relaxed SIMD, whose dot product makes calibrated int8 faster;
            calibrated int8 is nearly twice as fast with AVX2: its rows keep the rule of
            section "fits16" (see >>format), which earlier versions skip; vit_fits16;
            vit-convert: hand-written ViTs are matched by structure (--plan); what a

@@ -35,6 +35,10 @@ EXPORT(error) const char *classifier_error(const classifier *c);
  * first, or 0 with an error(). */
 EXPORT(classify) int classifier_classify(classifier *c, const uint8_t *rgba, int width, int height);
 
+/* The same for what is in input(), [in_chans, img_height, img_width], normalised already. */
+EXPORT(input) float *classifier_input(const classifier *c);
+EXPORT(forward) int classifier_forward(classifier *c);
+
 /* Number `place` of them: its class, probability and name ("" if the file has none). */
 EXPORT(index) int classifier_index(const classifier *c, int place);
 EXPORT(prob) float classifier_prob(const classifier *c, int place);
@@ -139,20 +143,29 @@ const char *classifier_error(const classifier *c) {
 
 /* --- a photo ---------------------------------------------------------------------------------- */
 
-static vit_result look_at(classifier *c, const vit_image *image) {
-    vit_outputs outputs = { 0 };
-    vit_result result = vit_preprocess(&c->model, image, c->input, NULL, 0);
-    if (result != VIT_OK) return result;
-    outputs.logits = c->logits;
-    return vit_forward(&c->session, c->input, 1, &outputs);
+static int fail(classifier *c, vit_result result) {
+    c->error = vit_result_string(result);
+    return 0;
 }
 
 int classifier_classify(classifier *c, const uint8_t *rgba, int width, int height) {
     const vit_image image = { rgba, width, height, 0, VIT_PIXEL_RGBA8 };
+    const vit_result result = vit_preprocess(&c->model, &image, c->input, NULL, 0);
+    return result == VIT_OK ? classifier_forward(c) : fail(c, result);
+}
+
+float *classifier_input(const classifier *c) {
+    return c->input;
+}
+
+int classifier_forward(classifier *c) {
     const int classes = c->model.config.num_classes;
-    vit_result result = look_at(c, &image);
-    c->error = result == VIT_OK ? "" : vit_result_string(result);
-    if (result != VIT_OK) return 0;
+    vit_outputs outputs = { 0 };
+    vit_result result;
+    outputs.logits = c->logits;
+    result = vit_forward(&c->session, c->input, 1, &outputs);
+    if (result != VIT_OK) return fail(c, result);
+    c->error = "";
     memcpy(c->probs, c->logits, (size_t)classes * sizeof(float));
     vit_softmax(c->probs, classes);
     return vit_top_k(c->logits, classes, classes, c->top);

@@ -165,6 +165,7 @@ export class Pool {
     /** Ends the workers; what is in the memory stays. */
     close() {
         for (const worker of this.workers) {
+            worker.onerror?.(new Error('the pool is closed')); // if somebody waits for it
             worker.onerror = null;
             worker.terminate();
         }

@@ -5,6 +5,7 @@
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { moduleFile } from './features.mjs';
 import { readPpm } from './ppm.mjs';
 import { Classifier } from './vit.mjs';
 
@@ -72,7 +73,7 @@ async function lookAt(classifier, name) {
 
 const chosen = parse();
 const threads = Number(chosen.threads);
-const file = chosen.module ?? path(threads > 1 ? 'classify-threads.wasm' : 'classify.wasm');
+const file = chosen.module ?? path(moduleFile(threads));
 const module = await attempt(file, async () => WebAssembly.compile(await readFile(file)));
 const classifier = await attempt(chosen.model, async () =>
     Classifier.open(module, await readFile(chosen.model), threads));
