@@ -17,8 +17,8 @@ PROGRAMS = tools/vit-bench tools/vit-convert tools/vit-info tools/vit-run exampl
 MODULES  = $(patsubst %.c,%,$(filter-out tools/bench/peers/%,$(wildcard tools/*/*.c tools/*/*/*.c)))
 TESTS    = $(patsubst %.c,%,$(wildcard tests/test_*.c))
 
-.PHONY: all demo wasm no-relaxed firmware firmware-accuracy firmware-check test test-cross test-wasm soak \
-        analyze coverage fuzz fuzz-long bench-peers help install uninstall clean
+.PHONY: all demo wasm no-relaxed firmware firmware-accuracy firmware-check test test-cross \
+        test-wasm soak analyze coverage fuzz fuzz-long bench-peers help install uninstall clean
 all: $(PROGRAMS) examples/hello
 
 help:

@@ -50,7 +50,8 @@ read(same).forEach(([file, wanted], number) => {
     check(best[0].index === bestOf(fused), `${file}: another class`);
     check(Math.abs(sum - 1) < 1e-5, `${file}: probabilities add up to ${sum}`);
 });
-console.log(`${wasm} (${classifier.tier()}, ${threads} threads), ${model}: ${references.length} pictures, at most ` +
+console.log(`${wasm} (${classifier.tier()}, ${threads} threads), ${model}: ` +
+            `${references.length} pictures, at most ` +
             `${worst.toExponential(1)} from the native logits`);
 console.log(`${passed} passed, ${failed} failed`);
 process.exitCode = failed ? 1 : 0;
