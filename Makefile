@@ -17,7 +17,7 @@ PROGRAMS = tools/vit-bench tools/vit-convert tools/vit-info tools/vit-run exampl
 MODULES  = $(patsubst %.c,%,$(filter-out tools/bench/peers/%,$(wildcard tools/*/*.c tools/*/*/*.c)))
 TESTS    = $(patsubst %.c,%,$(wildcard tests/test_*.c))
 
-.PHONY: all demo wasm firmware firmware-accuracy firmware-check test test-long test-cross \
+.PHONY: all demo wasm no-relaxed firmware firmware-accuracy firmware-check test test-long test-cross \
         test-wasm soak analyze coverage fuzz fuzz-long bench-peers help install uninstall clean
 all: $(PROGRAMS) examples/hello
 
@@ -121,20 +121,35 @@ demo:
 
 # --- WebAssembly ----------------------------------------------------------------------------
 
-WASM_CC    = clang --target=wasm32-wasi
-WASM_FLAGS = -O2 -mbulk-memory -nostartfiles -Wl,--no-entry -Wl,--strip-all
+# Linked without a C library, because Debian's has no version for shared memory.
+# Relaxed SIMD wants a newer clang than Debian's default.
+WASM_CC      = clang
+WASM_CLANG19 = $(shell command -v clang-19)
+WASM_FLAGS   = --target=wasm32-wasi -std=c99 $(WARNINGS) -O2 -mbulk-memory -nostdlib \
+               -Wl,--no-entry,--strip-all,--max-memory=4294901760
+WASM_SHARED  = -matomics -mmutable-globals -Wl,--import-memory,--shared-memory \
+               -Wl,--initial-memory=4194304,--export=__stack_pointer
+WASM_SOURCES = examples/wasm/classify.c examples/wasm/memory.c
+WASM_PLAIN   = $(addprefix examples/wasm/classify,.wasm -threads.wasm)
+WASM_RELAXED = $(addprefix examples/wasm/classify-relaxed,.wasm -threads.wasm)
+WASM_MODULES = $(WASM_PLAIN) $(if $(WASM_CLANG19),$(WASM_RELAXED),no-relaxed)
 
-examples/wasm/classify.wasm: examples/wasm/classify.c vit.h
-	$(WASM_CC) -std=c99 $(WARNINGS) $(WASM_FLAGS) -msimd128 $< -o $@
-
-# The same for engines without SIMD128.
-build/wasm/scalar.wasm: examples/wasm/classify.c vit.h
+$(WASM_PLAIN) $(WASM_RELAXED) build/wasm/scalar.wasm: $(WASM_SOURCES) examples/wasm/memory.h vit.h
 	@mkdir -p $(@D)
-	$(WASM_CC) -std=c99 $(WARNINGS) $(WASM_FLAGS) $< -o $@
+	$(WASM_CC) $(WASM_FLAGS) $(FEATURES) $(WASM_SOURCES) -o $@
+
+examples/wasm/classify.wasm: FEATURES = -msimd128
+examples/wasm/classify-threads.wasm: FEATURES = -msimd128 $(WASM_SHARED)
+$(WASM_RELAXED): WASM_CC = $(WASM_CLANG19)
+examples/wasm/classify-relaxed.wasm: FEATURES = -msimd128 -mrelaxed-simd
+examples/wasm/classify-relaxed-threads.wasm: FEATURES = -msimd128 -mrelaxed-simd $(WASM_SHARED)
+
+no-relaxed:
+	@echo "no clang-19 (Debian: clang-19 lld-19), so no modules for relaxed SIMD"
 
 wasm:
 	@sh tools/install-packages.sh wasm
-	@$(MAKE) --no-print-directory -s examples/wasm/classify.wasm
+	@$(MAKE) --no-print-directory -s $(WASM_MODULES)
 	node examples/wasm/run.mjs examples/cat.ppm
 
 # --- microcontrollers -----------------------------------------------------------------------
@@ -194,7 +209,7 @@ test-cross:
 test-wasm:
 	@sh tools/install-packages.sh wasm
 	@$(MAKE) --no-print-directory -s examples/classify tools/vit-convert \
-	    examples/wasm/classify.wasm build/wasm/scalar.wasm
+	    $(WASM_MODULES) build/wasm/scalar.wasm
 	@bash tests/wasm.sh
 
 # --- speed, beside other runtimes -----------------------------------------------------------
@@ -205,7 +220,8 @@ build/peers/vit_worker: tools/bench/peers/vit_worker.c vit.h
 
 bench-peers:
 	@sh tools/install-packages.sh peers
-	@$(MAKE) --no-print-directory -s tools/vit-convert build/peers/vit_worker
+	@$(MAKE) --no-print-directory -s tools/vit-convert build/peers/vit_worker \
+	    $(if $(findstring --wasm,$(BENCH_FLAGS)),$(WASM_MODULES))
 	@/usr/bin/python3 -B tools/bench/peers/bench_peers.py $(if $(ARCHS),--archs '$(ARCHS)') \
 	    $(if $(BATCH),--batch '$(BATCH)') $(if $(THREADS),--threads '$(THREADS)') \
 	    $(if $(ROUNDS),--rounds $(ROUNDS)) $(BENCH_FLAGS)
@@ -229,4 +245,4 @@ uninstall:
 	    $(DESTDIR)$(PREFIX)/share/vit/cifar10-vit.vit
 
 clean:
-	rm -rf build $(PROGRAMS) examples/hello examples/wasm/classify.wasm
+	rm -rf build $(PROGRAMS) examples/hello examples/wasm/*.wasm

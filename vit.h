@@ -103,7 +103,8 @@
    The library starts no threads by itself. vit_threads_create makes a pool and
    fills in a vit_executor for vit_params; or write your own parallel_for over
    the threads your program already has. Sessions may share a pool. After fork(),
-   the child must create its own.
+   the child must create its own. WebAssembly has no threads of its own: examples/wasm
+   has a pool of JavaScript's workers.
 
    ARITHMETIC   (chosen per file: vit-convert --dtype)
 
@@ -6126,13 +6127,15 @@ VIT__TIER(helium, VIT_ISA_HELIUM, 1, scalar,
 /* ------------------------------------------------------------------------- */
 /* >>wasm                                                                    */
 /*                                                                           */
-/* Register tiles for WebAssembly's SIMD128: 4 rows x 8 columns, which take  */
-/* 8 of the 16 registers that x86 has for it. They are half a panel; the     */
-/* first column is passed in place of the panels' stride. The steps:         */
+/* Register tiles for WebAssembly's SIMD128: 2 rows x 16 columns, which take */
+/* 8 of the 16 registers that x86 has for it. Engines load first all that a  */
+/* step needs, so that more rows, or more k a step, would be spilled; fewer  */
+/* rows have fewer addresses to compute. The steps:                          */
 /*                                                                           */
 /*    muladd   one k a step                                                  */
 /*    pair     a pair of bf16 a step                                         */
 /*    mul16    a quad of int8 a step, as 16-bit products                     */
+/*    add16    two quads a step, relaxed SIMD, where lanes fit 16 bits       */
 /*                                                                           */
 /* f16 and int4 take many instructions to widen, so 24 rows share them, as   */
 /* many as there is room for in vit__gemm's tile with these columns.         */
@@ -6144,35 +6147,40 @@ VIT__TIER(helium, VIT_ISA_HELIUM, 1, scalar,
 
 #if VIT__WASM_SIMD
 
-/* 16 bytes of columns 4 n ... 4 n + 3, counted from `column`: f32, quads of int8 or
-   pairs of bf16. */
-VIT__INLINE v128_t vit__bits_wasm(const unsigned char *p, size_t column, int n, int k) {
-    return wasm_v128_load(p + 64 * (size_t)k + 4 * column + 16 * n);
+/* 16 bytes of columns 4 n ... 4 n + 3: f32, quads of int8 or pairs of bf16. */
+VIT__INLINE v128_t vit__bits_wasm(const unsigned char *p, size_t stride, int n, int k) {
+    (void)stride;
+    return wasm_v128_load(p + 64 * (size_t)k + 16 * n);
+}
+
+/* The first of pairs of bf16. */
+VIT__INLINE v128_t vit__first_wasm(const unsigned char *p, size_t stride, int n, int k) {
+    return wasm_i32x4_shl(vit__bits_wasm(p, stride, n, k), 16);
 }
 
 /* c[l] += x * w[l], starting from the sums in the tile. */
 #    define VIT__ACC_muladd_wasm v128_t
-#    define VIT__ZERO_muladd_wasm(r, n) wasm_v128_load(VIT__TILE_ROW(r) + stride + 4 * n)
+#    define VIT__ZERO_muladd_wasm(r, n) wasm_v128_load(VIT__TILE_ROW(r) + 4 * n)
 #    define VIT__LOAD_muladd_wasm(n, weights) const v128_t w##n = weights;
 #    define VIT__INPUT_muladd_wasm(a, k) const v128_t x = wasm_v128_load32_splat(a + 4 * k);
 #    define VIT__MAC_muladd_wasm(c, n) c = wasm_f32x4_add(c, wasm_f32x4_mul(x, w##n));
 VIT__INLINE int vit__steps_muladd_wasm(int depth) { return depth; }
-#    define vit__store_muladd_wasm(to, n, c, a, p, column, steps)                                 \
-        wasm_v128_store(to + column + 4 * n, c)
+#    define vit__store_muladd_wasm(to, n, c, a, p, stride, steps) wasm_v128_store(to + 4 * n, c)
 
 /* The second of a pair comes first: c[l] += x1 * w1[l], then c[l] += x0 * w0[l]. Only the sums
    are rounded: a product of two bf16 has 16 bits, f32 has 24 (fewer below 2^-126). */
 #    define VIT__ACC_pair_wasm v128_t
 #    define VIT__ZERO_pair_wasm(r, n) wasm_f32x4_const_splat(0.0f)
-#    define VIT__LOAD_pair_wasm(n, weights) VIT__PAIR_WASM(weights, v##n, w0##n, w1##n)
-#    define VIT__INPUT_pair_wasm(a, k) VIT__PAIR_WASM(wasm_v128_load32_splat(a + 4 * k), x, x0, x1)
-#    define VIT__PAIR_WASM(pair, both, first, second)                                             \
-        const v128_t both = pair, first = wasm_i32x4_shl(both, 16);                               \
-        const v128_t second = wasm_v128_and(both, wasm_i32x4_const_splat((int)0xffff0000u));
+#    define VIT__LOAD_pair_wasm(n, weights)                                                       \
+        const v128_t v##n = weights, w0##n = wasm_i32x4_shl(v##n, 16);                            \
+        const v128_t w1##n = wasm_v128_and(v##n, wasm_i32x4_const_splat((int)0xffff0000u));
+#    define VIT__INPUT_pair_wasm(a, k)                                                            \
+        const v128_t x0 = wasm_v128_load32_splat(a + 8 * k);                                      \
+        const v128_t x1 = wasm_v128_load32_splat(a + 8 * k + 4);
 #    define VIT__MAC_pair_wasm(c, n)                                                              \
         c = wasm_f32x4_add(c, wasm_f32x4_mul(x1, w1##n));                                         \
         c = wasm_f32x4_add(c, wasm_f32x4_mul(x0, w0##n));
-VIT__INLINE int vit__steps_pair_wasm(int depth) { return vit__ceil_div(depth, 2); }
+VIT__INLINE int vit__steps_pair_wasm(int depth) { return depth / 2; }
 #    define vit__store_pair_wasm vit__store_muladd_wasm
 
 /* As in the AVX2 tier; dot_i16x8 is its madd. */
@@ -6196,35 +6204,99 @@ VIT__INLINE v128_t vit__dequantise_wasm(v128_t sum, const unsigned char *a,
     const v128_t zero = wasm_i32x4_mul(wasm_v128_load32_splat(a + 4), wasm_v128_load(tail + 64));
     return wasm_f32x4_mul(wasm_f32x4_convert_i32x4(wasm_i32x4_sub(sum, zero)), scale);
 }
-#    define vit__store_mul16_wasm(to, n, c, a, p, column, steps)                                  \
-        wasm_v128_store(                                                                          \
-            to + column + 4 * n,                                                                  \
-            vit__dequantise_wasm(c, a, p + 64 * (size_t)steps + 4 * column + 16 * n))
+#    define vit__store_mul16_wasm(to, n, c, a, p, stride, steps)                                  \
+        wasm_v128_store(to + 4 * n,                                                               \
+                        vit__dequantise_wasm(c, a, p + 64 * (size_t)(steps) + 16 * n))
 
-/* A kernel: the full height, and one row for the class token and the head. */
-#    define VIT__GEMM_WASM(name, STEP, ROWS)                                                      \
-        VIT__GEMM(name##_full, STEP, vit__bits_wasm, vit__ascending, ROWS, VIT__WIDTH_2)          \
-        VIT__GEMM(name##_1, STEP, vit__bits_wasm, vit__ascending, VIT__ROWS_1, VIT__WIDTH_2)      \
+/* As in the AVX2 tier: relaxed_dot is its maddubs, where the engine makes it so. */
+#    if defined(__wasm_relaxed_simd__)
+#        define VIT__ACC_add16_wasm v128_t
+#        define VIT__ZERO_add16_wasm(r, n) wasm_i32x4_const_splat(0)
+VIT__INLINE const unsigned char *vit__quads_wasm(const unsigned char *p, size_t stride, int n,
+                                                 int k) {
+    (void)stride;
+    return p + 128 * (size_t)k + 16 * n;
+}
+#        define VIT__LOAD_add16_wasm(n, weights)                                                  \
+            const v128_t v##n = wasm_v128_load(weights), u##n = wasm_v128_load(weights + 64);
+#        define VIT__INPUT_add16_wasm(a, k)                                                       \
+            const v128_t x = wasm_v128_load32_splat(a + VIT__U8_HEADER + 8 * k);                  \
+            const v128_t y = wasm_v128_load32_splat(a + VIT__U8_HEADER + 8 * k + 4);
+#        define VIT__MAC_add16_wasm(c, n)                                                         \
+            c = wasm_i32x4_add(                                                                   \
+                c, wasm_i32x4_dot_i16x8(                                                          \
+                       wasm_i16x8_add(wasm_i16x8_relaxed_dot_i8x16_i7x16(v##n, x),                \
+                                      wasm_i16x8_relaxed_dot_i8x16_i7x16(u##n, y)),               \
+                       wasm_i16x8_const_splat(1)));
+VIT__INLINE int vit__steps_add16_wasm(int depth) { return vit__quads(depth) / 2; }
+#        define vit__store_add16_wasm(to, n, c, a, p, stride, steps)                              \
+            vit__store_mul16_wasm(to, n, c, a, p, stride, 2 * (size_t)(steps))
+
+VIT__GEMM(vit__gemm_add16_2x8_wasm, add16_wasm, vit__quads_wasm, vit__ascending, VIT__ROWS_2,
+          VIT__WIDTH_2)
+
+/* Inputs have 8 bits, of which an engine may take the first as a sign. */
+VIT__INLINE int vit__can_add16_wasm(const vit__operands *o) {
+    const v128_t dot = wasm_i16x8_relaxed_dot_i8x16_i7x16(wasm_i16x8_const_splat(63 * 256 + 64),
+                                                          wasm_i16x8_const_splat(-1));
+    return o->fits16 && vit__quads(o->depth) % 2 == 0 &&
+           wasm_i16x8_extract_lane(dot, 0) == 127 * 255;
+}
+
+/* Half a panel: sums of integers need not wait long for each other. */
+static void vit__gemm_add16_wasm(float *tile, const vit__operands *o) {
+    vit__operands two = *o;
+    for (; two.rows > 0; two.rows -= 2, two.a += 2 * o->lda, tile += 2 * o->ldt) {
+        vit__gemm_add16_2x8_wasm(tile, &two, o->panel, 0);
+        vit__gemm_add16_2x8_wasm(tile + 8, &two, o->panel + 32, 0);
+    }
+}
+#    endif
+
+/* A kernel: two rows at a time, and one for the class token and the head. */
+#    define VIT__GEMM_WASM(name, STEP)                                                            \
+        VIT__GEMM(name##_2, STEP, vit__bits_wasm, vit__ascending, VIT__ROWS_2, VIT__WIDTH_4)      \
+        VIT__GEMM(name##_1, STEP, vit__bits_wasm, vit__ascending, VIT__ROWS_1, VIT__WIDTH_4)      \
         static void name(float *tile, const vit__operands *o) {                                   \
-            size_t column;                                                                        \
-            for (column = 0; column < 16; column += 8) {                                          \
-                if (o->rows == 1) name##_1(tile, o, o->panel, column);                            \
-                else name##_full(tile, o, o->panel, column);                                      \
-            }                                                                                     \
+            vit__operands two = *o;                                                               \
+            for (; two.rows > 1; two.rows -= 2, two.a += 2 * o->lda, tile += 2 * o->ldt)          \
+                name##_2(tile, &two, o->panel, 0);                                                \
+            if (two.rows == 1) name##_1(tile, &two, o->panel, 0);                                 \
         }
 
-VIT__GEMM_WASM(vit__gemm_muladd_wasm, muladd_wasm, VIT__ROWS_4)
-VIT__GEMM_WASM(vit__gemm_pair_wasm, pair_wasm, VIT__ROWS_3)
-VIT__GEMM_WASM(vit__gemm_i8_wasm, mul16_wasm, VIT__ROWS_4)
+VIT__GEMM_WASM(vit__gemm_muladd_wasm, muladd_wasm)
+VIT__GEMM_WASM(vit__gemm_mul16_wasm, mul16_wasm)
+VIT__GEMM(vit__gemm_pair_wasm, pair_wasm, vit__bits_wasm, vit__ascending, VIT__ROWS_3,
+          VIT__WIDTH_2)
+VIT__GEMM(vit__gemm_first_wasm, muladd_wasm, vit__first_wasm, vit__ascending, VIT__ROWS_3,
+          VIT__WIDTH_2)
 
-/* Three rows, because four would need too many registers. */
+/* Three rows of half a panel, because widened weights take registers too. What has no second
+   comes last. */
 static void vit__gemm_bf16_wasm(float *tile, const vit__operands *o) {
-    vit__operands three = *o;
-    int rows = o->rows;
-    for (; rows > 0; rows -= 3, tile += 3 * o->ldt, three.a += 3 * o->lda) {
-        three.rows = vit__min(rows, 3);
-        vit__gemm_pair_wasm(tile, &three);
+    vit__operands pairs = *o, last = *o;
+    const unsigned char *end = o->panel + 64 * (size_t)(o->depth / 2);
+    last.depth = o->depth % 2;
+    last.a += 4 * (size_t)(o->depth - 1);
+    for (; pairs.rows > 0; pairs.rows -= 3, last.rows -= 3, tile += 3 * o->ldt) {
+        int half;
+        for (half = 0; half < 2; half++) {
+            vit__gemm_pair_wasm(tile + 8 * half, &pairs, o->panel + 32 * half, 0);
+            if (last.depth) vit__gemm_first_wasm(tile + 8 * half, &last, end + 32 * half, 0);
+        }
+        pairs.a += 3 * o->lda;
+        last.a += 3 * o->lda;
     }
+}
+
+static void vit__gemm_i8_wasm(float *tile, const vit__operands *o) {
+#    if defined(__wasm_relaxed_simd__)
+    if (vit__can_add16_wasm(o)) {
+        vit__gemm_add16_wasm(tile, o);
+        return;
+    }
+#    endif
+    vit__gemm_mul16_wasm(tile, o);
 }
 
 static void vit__clear_tile_wasm(float *tile, const vit__operands *o) {
@@ -6295,18 +6367,14 @@ VIT__INLINE void vit__widen_i4_wasm(float *wide, const unsigned char *p, int k, 
 #    define VIT__GEMM_WIDE_WASM(name, widen)                                                      \
         static void name(float *tile, const vit__operands *o) {                                   \
             float wide[32 * 16];                                                                  \
-            vit__operands four = *o;                                                              \
-            int k, row;                                                                           \
+            vit__operands part = *o;                                                              \
+            int k;                                                                                \
             vit__clear_tile_wasm(tile, o);                                                        \
-            four.panel = (const unsigned char *)wide;                                             \
-            for (k = 0; k < o->depth; k += 32) {                                                  \
-                four.depth = vit__min(32, o->depth - k);                                          \
-                widen(wide, o->panel, k, four.depth);                                             \
-                for (row = 0; row < o->rows; row += 4) {                                          \
-                    four.a = o->a + (size_t)row * o->lda + 4 * (size_t)k;                         \
-                    four.rows = vit__min(4, o->rows - row);                                       \
-                    vit__gemm_muladd_wasm(tile + (size_t)row * o->ldt, &four);                    \
-                }                                                                                 \
+            part.panel = (const unsigned char *)wide;                                             \
+            for (k = 0; k < o->depth; k += 32, part.a += 32 * 4) {                                \
+                part.depth = vit__min(32, o->depth - k);                                          \
+                widen(wide, o->panel, k, part.depth);                                             \
+                vit__gemm_muladd_wasm(tile, &part);                                               \
             }                                                                                     \
         }
 
@@ -6314,10 +6382,10 @@ VIT__GEMM_WIDE_WASM(vit__gemm_f16_wasm, vit__widen_f16_wasm)
 VIT__GEMM_WIDE_WASM(vit__gemm_i4_wasm, vit__widen_i4_wasm)
 
 VIT__TIER(wasm, VIT_ISA_WASM_SIMD, 1, scalar,
-          (vit__gemm_f32_wasm, 4, VIT__FORM_F32),
+          (vit__gemm_f32_wasm, 8, VIT__FORM_F32),
           (vit__gemm_f16_wasm, 24, VIT__FORM_F32),
-          (vit__gemm_bf16_wasm, 6, VIT__FORM_BF16),
-          (vit__gemm_i8_wasm, 4, VIT__FORM_U8),
+          (vit__gemm_bf16_wasm, 6, VIT__FORM_ROUNDED),
+          (vit__gemm_i8_wasm, 8, VIT__FORM_U8),
           (vit__gemm_i4_wasm, 24, VIT__FORM_F32));
 
 #endif /* VIT__WASM_SIMD */
@@ -9715,6 +9783,8 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
            activations of pre_logits other than tanh, patches that are not squares or
            overlap (patch_stride); older readers refuse files that use these, by name,
            and all other files stay the same;
+           WebAssembly: examples/wasm has threads (workers of Node or a web page) and
+           modules with relaxed SIMD, whose dot product makes calibrated int8 faster;
            calibrated int8 is nearly twice as fast with AVX2: its rows keep the rule of
            section "fits16" (see >>format), which earlier versions skip; vit_fits16;
            vit-convert: hand-written ViTs are matched by structure (--plan); what a

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # wasm.sh - the numerical tests as WebAssembly in Node, with SIMD128 and without; then
-# examples/wasm against native builds, on photos and all types of weights. The last line is
-# "N passed, N failed".
+# examples/wasm against native builds, on photos and all types of weights, with 1, 2 and 4 threads
+# and with relaxed SIMD. The last line is "N passed, N failed".
 set -u
 cd "$(dirname "$0")/.."
 work=build/wasm
@@ -55,6 +55,7 @@ same_lines() {
     diff <(examples/classify examples/cat.ppm) <(node examples/wasm/run.mjs "$@" examples/cat.ppm)
 }
 check "the lines of classify, SIMD128" same_lines
+check "the lines of classify, 3 threads" same_lines --threads 3
 check "the lines of classify, no SIMD" same_lines --module "$work/scalar.wasm"
 
 for variant in "fused" "separate -DVIT_NO_FMA -DVIT_NO_SIMD"; do
@@ -69,21 +70,40 @@ pictures=(examples/cat.jpg examples/cat.ppm)
 for picture in tests/data/images/*; do
     [[ $picture == *.txt ]] || pictures+=("$picture")
 done
+
+# compare MODULE DTYPE TOLERANCE THREADS NODE_FLAGS...
+compare() {
+    local name
+    name=$(basename "$1" .wasm).$2.$4
+    count "$name" node "${@:5}" tests/wasm_compare.mjs "$1" "$work/$2.vit" \
+        "$work/$2.separate.txt" "$work/$2.fused.txt" "$3" "$4"
+}
+
+relaxed=(examples/wasm/classify-relaxed.wasm examples/wasm/classify-relaxed-threads.wasm)
+[ -e "${relaxed[0]}" ] || echo "no clang-19, so relaxed SIMD is not tested"
+
+# calibrated: int8 with weights that keep the rule of section "fits16", which relaxed SIMD wants.
 # Measured: 1.2e-6; 5.4e-3 and 1.7e-2 where a number may be rounded to the next of few steps.
-for type in f32:1e-5 f16:1e-5 bf16:0.02 int8:0.05 int4:1e-5; do
-    dtype=${type%:*}
+for type in f32:1e-5 f16:1e-5 bf16:0.02 int8:0.05 calibrated:0.05 int4:1e-5; do
+    dtype=${type%:*} tolerance=${type#*:}
     model=$work/$dtype.vit
-    check "$model" tools/vit-convert -q "$weights" --dtype $dtype -o "$model"
+    flags=(--dtype "$dtype")
+    [ $dtype = calibrated ] && flags=(--dtype int8 --calibrate examples/cat.jpg)
+    check "$model" tools/vit-convert -q "$weights" "${flags[@]}" -o "$model"
     for build in fused separate; do
         check "$dtype reference" "$work/reference.$build" "$work" "$model" "${pictures[@]}" \
             >"$work/$dtype.$build.txt"
     done
-    for module in examples/wasm/classify.wasm "$work/scalar.wasm"; do
-        name=$(basename "$module" .wasm).$dtype
-        count "$name" node tests/wasm_compare.mjs "$module" "$model" "$work/$dtype.separate.txt" \
-            "$work/$dtype.fused.txt" "${type#*:}"
-    done
+    compare examples/wasm/classify.wasm $dtype $tolerance 1
+    compare "$work/scalar.wasm" $dtype $tolerance 1
+    compare examples/wasm/classify-threads.wasm $dtype $tolerance 2
+    compare examples/wasm/classify-threads.wasm $dtype $tolerance 4
+    [ -e "${relaxed[0]}" ] || continue
+    compare "${relaxed[0]}" $dtype $tolerance 1 --experimental-wasm-relaxed-simd
+    compare "${relaxed[1]}" $dtype $tolerance 2 --experimental-wasm-relaxed-simd
 done
+
+count pool node tests/wasm_pool.mjs examples/wasm/classify-threads.wasm "$work/f32.vit"
 
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]

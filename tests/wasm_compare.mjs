@@ -1,6 +1,6 @@
 // wasm_compare.mjs - the logits of WebAssembly against those of native builds.
 //
-//     node tests/wasm_compare.mjs MODULE.wasm MODEL.vit SAME.txt NEAR.txt TOLERANCE
+//     node tests/wasm_compare.mjs MODULE.wasm MODEL.vit SAME.txt NEAR.txt TOLERANCE [THREADS]
 //
 // SAME and NEAR are what wasm_reference printed: without fused multiply-adds, which must be the
 // same bits, and with them, within TOLERANCE of the largest logit and of the same best class. The
@@ -9,7 +9,7 @@ import { readFileSync } from 'node:fs';
 import { readPpm } from '../examples/wasm/ppm.mjs';
 import { Classifier } from '../examples/wasm/vit.mjs';
 
-const [wasm, model, same, near, tolerance] = process.argv.slice(2);
+const [wasm, model, same, near, tolerance, threads = '1'] = process.argv.slice(2);
 let passed = 0;
 let failed = 0;
 
@@ -34,7 +34,7 @@ const bestOf = (logits) => logits.indexOf(Math.max(...logits));
 
 const references = read(near);
 const classifier = await Classifier.open(await WebAssembly.compile(readFileSync(wasm)),
-                                         readFileSync(model));
+                                         readFileSync(model), Number(threads));
 let worst = 0;
 read(same).forEach(([file, wanted], number) => {
     const photo = readPpm(readFileSync(file));
@@ -50,7 +50,8 @@ read(same).forEach(([file, wanted], number) => {
     check(best[0].index === bestOf(fused), `${file}: another class`);
     check(Math.abs(sum - 1) < 1e-5, `${file}: probabilities add up to ${sum}`);
 });
-console.log(`${wasm} (${classifier.tier()}), ${model}: ${references.length} pictures, at most ` +
+console.log(`${wasm} (${classifier.tier()}, ${threads} threads), ${model}: ` +
+            `${references.length} pictures, at most ` +
             `${worst.toExponential(1)} from the native logits`);
 console.log(`${passed} passed, ${failed} failed`);
 process.exitCode = failed ? 1 : 0;

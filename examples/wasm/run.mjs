@@ -1,15 +1,16 @@
 // run.mjs - says what is in a photo, as examples/classify does, in WebAssembly.
 //
 //     node examples/wasm/run.mjs examples/cat.ppm
-//     node examples/wasm/run.mjs --model vit_base.vit --top 3 --time 20 *.ppm
+//     node examples/wasm/run.mjs --model vit_base.vit --threads 4 --top 3 --time 20 *.ppm
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { moduleFile } from './features.mjs';
 import { readPpm } from './ppm.mjs';
 import { Classifier } from './vit.mjs';
 
-const usage = `usage: run.mjs [--model MODEL.vit] [--module MODULE.wasm] [--top K] [--time N]
-               PHOTO.ppm...`;
+const usage = `usage: run.mjs [--model MODEL.vit] [--module MODULE.wasm] [--threads N]
+               [--top K] [--time N] PHOTO.ppm...`;
 
 const path = (name) => fileURLToPath(new URL(name, import.meta.url));
 
@@ -24,17 +25,19 @@ async function attempt(name, action) {
 }
 
 const isCount = (text) => /^\d{1,6}$/.test(text);
+const counts = ['threads', 'top', 'time'];
 
 function parse() {
     const options = {
         model: { type: 'string', default: path('../../models/cifar10-vit.vit') },
-        module: { type: 'string', default: path('classify.wasm') },
+        module: { type: 'string' },
+        threads: { type: 'string', default: '1' },
         top: { type: 'string', default: '5' },
         time: { type: 'string', default: '0' },
     };
     try {
         const { values, positionals } = parseArgs({ options, allowPositionals: true });
-        if (positionals.length && isCount(values.top) && isCount(values.time)) {
+        if (positionals.length && counts.every((name) => isCount(values[name]))) {
             return { ...values, photos: positionals };
         }
     } catch (error) {
@@ -69,10 +72,12 @@ async function lookAt(classifier, name) {
 }
 
 const chosen = parse();
-const module = await attempt(chosen.module, async () =>
-    WebAssembly.compile(await readFile(chosen.module)));
+const threads = Number(chosen.threads);
+const file = chosen.module ?? path(moduleFile(threads));
+const module = await attempt(file, async () => WebAssembly.compile(await readFile(file)));
 const classifier = await attempt(chosen.model, async () =>
-    Classifier.open(module, await readFile(chosen.model)));
+    Classifier.open(module, await readFile(chosen.model), threads));
 for (const name of chosen.photos) {
     await attempt(name, async () => lookAt(classifier, name));
 }
+classifier.close();

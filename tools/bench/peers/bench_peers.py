@@ -39,17 +39,22 @@ def say(*words):
 
 # === Preparing ===
 
+def is_installed(package, version):
+    try:
+        with open("%s/node_modules/%s/package.json" % (PEERS, package)) as f:
+            return json.load(f)["version"] == version
+    except OSError:
+        return False
+
+
 def install_onnxruntime():
     with open(HERE + "/package.json") as f:
         wanted = json.load(f)
-    version = wanted["dependencies"]["onnxruntime-node"]
-    try:
-        with open(PEERS + "/node_modules/onnxruntime-node/package.json") as f:
-            if json.load(f)["version"] == version:
-                return
-    except OSError:
-        pass
-    say("Installing with npm into %s: onnxruntime-node %s (290 MB)" % (PEERS, version))
+    versions = wanted["dependencies"]
+    if all(is_installed(*item) for item in versions.items()):
+        return
+    say("Installing with npm into %s: %s (430 MB)" % (PEERS, ", ".join(map(" ".join,
+                                                                          versions.items()))))
     with open(PEERS + "/package.json", "w") as f:
         json.dump(wanted, f)
     # No scripts: the package's own would download the CUDA libraries.
@@ -67,7 +72,7 @@ def architecture(name):
     sys.exit("%s: tools/vit-convert --list-archs does not know it" % name)
 
 
-def prepare(arch, dtypes):
+def prepare(arch, dtypes, calibrate):
     """The folder with the model in every format; dtypes that vit-convert refuses, and why."""
     folder, script = "%s/models/%s" % (PEERS, arch), HERE + "/prepare.py"
     last = folder + "/input.f32"
@@ -148,6 +153,16 @@ def commands(arch, folder, refused, dtype, threads, batch, extras):
             input=images, threads=threads, batch=batch))
 
 
+def web_commands(arch, folder, refused, dtype, threads, node):
+    """The same in WebAssembly."""
+    tail = [folder + "/input.f32", architecture(arch)[-1], str(threads)]
+    if dtype not in refused:
+        yield "vit.h", node + [HERE + "/vit_web_worker.mjs", "%s/%s.vit" % (folder, dtype)] + tail
+    if dtype in ("f32", "int8"):
+        yield "onnxruntime-web", node + [HERE + "/ort_web_worker.mjs",
+                                         "%s/%s.onnx" % (folder, dtype)] + tail
+
+
 # === Measuring ===
 
 def difference(a, b):
@@ -166,8 +181,9 @@ def measure(arch, folder, refused, batch, threads, options, log, notes):
     """One configuration: a list of results, one for each dtype and runtime."""
     workers = []
     for dtype in options.dtypes:
-        for runtime, command in commands(arch, folder, refused, dtype, threads, batch,
-                                         options.extra):
+        for runtime, command in (
+                web_commands(arch, folder, refused, dtype, threads, options.wasm) if options.wasm
+                else commands(arch, folder, refused, dtype, threads, batch, options.extra)):
             worker = Worker(runtime, dtype, command, log)
             if worker.problem:
                 notes.add("%s %s: %s" % (runtime, dtype, worker.problem))
@@ -288,19 +304,24 @@ def main():
     add("--extra", type=extra, default=[], action="append", metavar="NAME=COMMAND",
         help="one more worker; {arch} {checkpoint} {dtype} {image} {input} {threads} {batch} are "
              "replaced")
+    add("--wasm", type=shlex.split, metavar="COMMAND",
+        help="compare vit.h in WebAssembly with onnxruntime-web, both run by this: node")
+    add("--calibrate", metavar="IMAGES", help="for vit-convert")
     add("--cpu", default=cpu_name(), help="the name to print")
     add("--json", metavar="FILE")
     add("--svg", metavar="FILE")
     options = parser.parse_args()
     if not all(1 <= batch <= 8 for batch in options.batch):
         parser.error("--batch: 1 to 8")
+    if options.wasm and options.batch != [1]:
+        parser.error("--wasm: one image at a time")
 
     os.makedirs(PEERS, exist_ok=True)
     install_onnxruntime()
     results, notes, date = [], set(), datetime.date.today().isoformat()
     with open(PEERS + "/worker.log", "w") as log:
         for arch in options.archs:
-            folder, refused = prepare(arch, options.dtypes)
+            folder, refused = prepare(arch, options.dtypes, options.calibrate)
             notes |= {"vit.h %s: %s" % item for item in refused.items()}
             for batch in options.batch:
                 for threads in options.threads:

@@ -1,0 +1,174 @@
+// pool.mjs - threads for a module built with shared memory: workers of Node or of a web page.
+//
+//     const pool = await Pool.start(module, 4);        // 3 workers and the caller
+//     const { exports } = pool.instance;
+//     ...
+//     pool.close();
+//
+// The module imports parallel_for(count, task, arg) and exports run(task, arg, index). The caller
+// and the workers take indices until none is left; whoever is free takes the next.
+//
+// Every worker has an instance of its own in the same memory. What they say to each other is in
+// `control`, a few integers in that memory.
+
+/** Numbers in `control`. */
+export const JOB = 0;      // counts the jobs; workers sleep on it
+export const LEFT = 1;     // indices that nobody has taken; 0 or less: none
+export const DONE = 2;     // indices that are finished; the caller sleeps on it
+export const COUNT = 3;    // these three belong to whoever has taken an index
+export const TASK = 4;
+export const ARG = 5;
+export const FAILED = 6;   // a task has trapped, or a worker is no more
+export const CONTROL_SIZE = 7;
+
+const STACK = 1 << 18;     // bytes for each worker; the tasks of vit.h need a tenth of it
+const INITIAL = 64;        // pages of 64 KiB, as the module says,
+const LARGEST = 65535;     // and at most
+const SPINS = 5000;        // looks before it sleeps: some 20 microseconds
+const START = 20000;       // milliseconds for a worker to start,
+const PATIENCE = 60000;    // and for a job to come to its end
+
+/**
+ * Takes indices until none is left. Who has one may read the rest of `control`: the next job begins
+ * after this one's last index.
+ */
+export function work(control, run) {
+    for (;;) {
+        const left = Atomics.sub(control, LEFT, 1);
+        if (left <= 0) return;
+        const count = control[COUNT];
+        try {
+            run(control[TASK], control[ARG], count - left);
+        } catch {
+            Atomics.store(control, FAILED, 1);
+        }
+        if (Atomics.add(control, DONE, 1) + 1 === count) Atomics.notify(control, DONE);
+    }
+}
+
+/** Until control[at] is no longer `value`; false if that takes longer than `patience`. */
+export function waitWhile(control, at, value, canSleep, patience = Infinity) {
+    for (let i = 0; i < SPINS; i++) {
+        if (Atomics.load(control, at) !== value) return true;
+    }
+    if (canSleep) return Atomics.wait(control, at, value, patience) !== 'timed-out';
+    const end = performance.now() + patience;
+    while (Atomics.load(control, at) === value) {
+        if (performance.now() > end) return false;
+    }
+    return true;
+}
+
+/** A page's own thread may not sleep; it looks again and again. */
+const canSleep = typeof document === 'undefined';
+
+/** As much as the engine grants of address space; pages are taken when they are used. */
+function sharedMemory() {
+    for (let maximum = LARGEST; ; maximum >>= 1) {
+        try {
+            return new WebAssembly.Memory({ initial: INITIAL, maximum, shared: true });
+        } catch (error) {
+            if (maximum < 2 * INITIAL) throw error;
+        }
+    }
+}
+
+/** Node's workers and a page's, with the same handlers. */
+async function makeWorker(url) {
+    if (typeof Worker === 'function') return new Worker(url, { type: 'module' });
+    const threads = await import('node:worker_threads');
+    const worker = new threads.Worker(url);
+    worker.on('message', (data) => worker.onmessage?.({ data }));
+    worker.on('error', (error) => worker.onerror?.(error));
+    worker.on('exit', (code) => worker.onerror?.(new Error(`it ended with code ${code}`)));
+    return worker;
+}
+
+/** Resolves when the worker waits for jobs. */
+function started(worker, message) {
+    let timer;
+    const answer = new Promise((resolve, reject) => {
+        const fail = (why) => reject(new Error(`a worker does not start: ${why}`));
+        timer = setTimeout(fail, START, 'no answer');
+        worker.onmessage = ({ data }) => (data === 'ready' ? resolve() : fail(data));
+        worker.onerror = ({ message: why }) => fail(why ?? 'its file cannot be loaded');
+        worker.postMessage(message);
+    });
+    return answer.finally(() => clearTimeout(timer));
+}
+
+export class Pool {
+    /** `threads` counts the caller; `url` is the workers' file. */
+    static async start(module, threads, url = new URL('worker.mjs', import.meta.url)) {
+        const pool = new Pool(module, threads);
+        try {
+            for (let i = 1; i < threads; i++) pool.workers.push(await makeWorker(url));
+            await Promise.all(pool.workers.map((worker) => pool.introduce(worker, module)));
+        } catch (error) {
+            pool.close();
+            throw error;
+        }
+        return pool;
+    }
+
+    constructor(module, threads) {
+        this.threads = threads;
+        this.workers = [];
+        this.memory = sharedMemory();
+        this.instance = new WebAssembly.Instance(module, {
+            env: { memory: this.memory },
+            pool: { parallel_for: (count, task, arg) => this.parallelFor(count, task, arg) },
+        });
+        const at = this.allocate(4 * CONTROL_SIZE);
+        this.control = new Int32Array(this.memory.buffer, at, CONTROL_SIZE).fill(0);
+    }
+
+    async introduce(worker, module) {
+        const { memory, control } = this;
+        const stack = this.allocate(STACK) + STACK;
+        await started(worker, { module, memory, stack, control: control.byteOffset });
+        worker.onerror = () => Atomics.store(this.control, FAILED, 1);
+        worker.unref?.(); // a program may end without close()
+    }
+
+    allocate(size) {
+        const at = this.instance.exports.allocate(size);
+        if (!at) throw new Error(`no memory for ${size} bytes`);
+        return at;
+    }
+
+    parallelFor(count, task, arg) {
+        const { control } = this;
+        Atomics.store(control, DONE, 0);
+        control[COUNT] = count;
+        control[TASK] = task;
+        control[ARG] = arg;
+        Atomics.store(control, LEFT, count); // from here on they may take
+        Atomics.add(control, JOB, 1);
+        Atomics.notify(control, JOB);
+        work(control, this.instance.exports.run);
+        this.join(count);
+    }
+
+    join(count) {
+        const { control } = this;
+        for (;;) {
+            const done = Atomics.load(control, DONE);
+            if (done === count) break;
+            if (!waitWhile(control, DONE, done, canSleep, PATIENCE)) {
+                throw new Error('a worker does not answer');
+            }
+        }
+        if (Atomics.load(control, FAILED)) throw new Error('a worker has failed');
+    }
+
+    /** Ends the workers; what is in the memory stays. */
+    close() {
+        for (const worker of this.workers) {
+            worker.onerror?.(new Error('the pool is closed')); // if somebody waits for it
+            worker.onerror = null;
+            worker.terminate();
+        }
+        this.workers = [];
+    }
+}

@@ -1,0 +1,34 @@
+// worker.mjs - one of pool.mjs's threads. It gets one message, and then sleeps or works until the
+// pool ends it.
+import { CONTROL_SIZE, JOB, waitWhile, work } from './pool.mjs';
+
+function serve({ module, memory, stack, control: at }, say) {
+    const { exports } = new WebAssembly.Instance(module, {
+        env: { memory },
+        pool: { parallel_for: () => { throw new Error('a task has no tasks'); } },
+    });
+    const control = new Int32Array(memory.buffer, at, CONTROL_SIZE);
+    exports.__stack_pointer.value = stack;
+    let job = Atomics.load(control, JOB);
+    say('ready');
+    for (;;) {
+        work(control, exports.run);
+        waitWhile(control, JOB, job, true);
+        job = Atomics.load(control, JOB);
+    }
+}
+
+function start(message, say) {
+    try {
+        serve(message, say);
+    } catch (error) {
+        say(error.message);
+    }
+}
+
+if (typeof self === 'object' && typeof self.postMessage === 'function') {
+    self.onmessage = ({ data }) => start(data, (word) => self.postMessage(word));
+} else {
+    const { parentPort } = await import('node:worker_threads');
+    parentPort.once('message', (data) => start(data, (word) => parentPort.postMessage(word)));
+}
