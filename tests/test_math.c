@@ -667,12 +667,12 @@ static void test_gemm(const vit__kernels *kernels) {
 }
 
 /* int8 in the corners: inputs of 0 and 255, and lanes whose sums are the largest that fit 16 bits,
-   or those of -128 and 127 alone, which do not. */
+   or those of -127 and 127 alone, which do not. */
 static void fill_corners(gemm_case *g, int rows, int depth, int fits16) {
-    static const signed char codes[2][8][4] = {{{-128, -128, -128, -128}, {127, 127, 127, 127},
-                                                {127, 127, 0, -128}, {-128, -128, 0, 1},
-                                                {127, 1, 1, 0}, {-128, -1, -1, 0},
-                                                {-128, 127, -128, 127}, {127, 127, -128, -128}},
+    static const signed char codes[2][8][4] = {{{-127, -127, -127, -127}, {127, 127, 127, 127},
+                                                {127, 127, 0, -127}, {-127, -127, 0, 1},
+                                                {127, 1, 1, 0}, {-127, -1, -1, 0},
+                                                {-127, 127, -127, 127}, {127, 127, -127, -127}},
                                                {{127, 0, 0, 0}, {64, 63, 0, 0}, {1, 0, 63, 63},
                                                 {32, 32, 32, 31}, {-127, 127, 0, 0},
                                                 {-64, -63, 127, 0}, {-32, -31, -32, -32},

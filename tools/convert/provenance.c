@@ -145,6 +145,6 @@ bool provenance_make(conversion *c, report *r)
     good = put_sources(c, file, r);
     if (good) put_provenance(c, file);
     failed = ferror(file) != 0;
-    if ((fclose(file) != 0 || failed) && good) return report_no_memory(r);
+    if ((fclose(file) != 0 || failed || !c->provenance) && good) return report_no_memory(r);
     return good;
 }

@@ -175,6 +175,16 @@ static void inspect_norm_type(const layout_map *map, settings *s)
         if (layout_has(map, biases[i])) settings_put(s, SETTING_NORM_TYPE, VIT_LAYER_NORM);
 }
 
+/* One for four values of a head: sine and cosine, down and across. */
+static void inspect_periods(const layout_map *map, settings *s)
+{
+    layout_part part;
+    const char *axes;
+    if (layout_peek(map, "rope.cos", 0, &part, &axes) && part.info &&
+        strstr(part.info->stored_name, "periods"))
+        put_size(s, SETTING_HEAD_DIM, 4 * part.view.count);
+}
+
 /* Some libraries keep the heads apart; a table of relative positions has a column for each. */
 static void inspect_heads(const layout_map *map, settings *s, settings_seen *seen)
 {
@@ -186,6 +196,7 @@ static void inspect_heads(const layout_map *map, settings *s, settings_seen *see
         seen->relative_positions = (int)(count_of(map, "blocks.0.attn.rel_pos") / heads);
     if (!layout_peek(map, "blocks.0.attn.qkv.weight", 0, &part, &axes)) return;
     seen->is_torch_attention = strstr(part.info->stored_name, "in_proj_weight") != NULL;
+    inspect_periods(map, s);
     if (!axes) return;
     put_size(s, SETTING_NUM_HEADS, layout_axis_size(axes, &part.view, 'h'));
     put_size(s, SETTING_HEAD_DIM, layout_axis_size(axes, &part.view, 'k'));

@@ -262,13 +262,15 @@ static bool fill_parts(part_table *table, checkpoint *c, report *r)
 {
     structure_parts *p = table->parts;
     const size_t count = checkpoint_count(c);
-    const checkpoint_tensor_info *t = p->ordered ? p->ordered : checkpoint_tensor(c, 0);
+    const char *last = "";
     size_t i;
     int k;
     p->is_sorted = !p->ordered;
-    for (i = 0; i < count; i++, t++) {
+    for (i = 0; i < count; i++) {
+        const checkpoint_tensor_info *t = p->ordered ? &p->ordered[i] : checkpoint_tensor(c, i);
         if (!add_tensor(table, t, r)) return false;
-        if (i > 0 && strcmp(t[-1].name, t->name) > 0) p->is_sorted = false;
+        if (strcmp(last, t->name) > 0) p->is_sorted = false;
+        last = t->name;
     }
     for (k = 0; k < p->count; k++) {
         structure_part *part = &p->parts[k];

@@ -89,6 +89,7 @@ bool findings_take(findings *f, report *r)
     const size_t length = strlen(r->text);
     bool good = false;
     size_t i;
+    if (r->no_memory) return false;
     for (i = 0; i < f->wrong.count && !good; i++)
         good = !strncmp(f->wrong.items[i].what, r->text, length);
     good = good || findings_wrong(f, r->text, "");
