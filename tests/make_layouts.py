@@ -254,7 +254,8 @@ SQUASH = "crop_mode=squash crop_pct=1 "
 DOWN = " crop_rounding=down"   # transformers' way to crop
 CLIP_CROP = ("mean=0.48145466,0.4578275,0.40821073 std=0.26862954,0.26130258,0.27577711 "
              "crop_pct=1")
-TUTORIAL = SQUASH + "interpolation=bilinear mean=0 std=1 "
+OWN_SIZE = SQUASH + "interpolation=bilinear "
+TUTORIAL = OWN_SIZE + "mean=0 std=1 "
 
 
 def write_hf():
@@ -605,9 +606,9 @@ def write_lucidrains():
     t = model(qkv_bias=False, final_norm=False, fc_norm=True, seed=8)
     s = lucidrains(t)
     case("lucidrains", s, t, "lucidrains", "--set num_heads=2 --set pool=token", eps="1e-5",
-         twin_options="pool=token pool_prefix=1")
+         twin_options=OWN_SIZE + "pool=token pool_prefix=1")
     case("lucidrains_mean", s, t, "lucidrains", "--set heads=2 --set pool=avg", eps="1e-5",
-         twin_options="pool=avg pool_prefix=1")
+         twin_options=OWN_SIZE + "pool=avg pool_prefix=1")
     write_lucidrains_2020()
     write_lucidrains_eras()
 
@@ -647,28 +648,28 @@ def write_lucidrains_2020():
     s = lucidrains_2020(t, lambda i: "transformer.net.%d.fn." % (2 * i),
                         lambda i: "transformer.net.%d.fn." % (2 * i + 1), "to_out", "net.2", (0, 2))
     case("lucidrains_first", s, t, "lucidrains_first", told, eps="1e-5",
-         twin_options="pool=token attn_root=embed_dim representation_act=gelu "
+         twin_options=OWN_SIZE + "pool=token attn_root=embed_dim representation_act=gelu "
          "has_final_norm=0")
     case("lucidrains_interleaved", s, t, "lucidrains_first", told + " --set patch_cut=interleaved",
-         eps="1e-5", twin_options="pool=token attn_root=embed_dim representation_act=gelu "
+         eps="1e-5", twin_options=OWN_SIZE + "pool=token attn_root=embed_dim representation_act=gelu "
          "has_final_norm=0 patch_cut=interleaved")
     s = layers(t, "to_out", "net.2", (0, 2))
     case("lucidrains_2020-10-07", s, t, "lucidrains_first", told, eps="1e-5",
-         twin_options=twin + " has_final_norm=0")
+         twin_options=OWN_SIZE + twin + " has_final_norm=0")
     t = model(qkv_bias=False, final_norm=False, fc_norm=True, rep=5, seed=23)
     s = layers(t, "to_out", "net.2", (0, 1, 3))
-    case("lucidrains_2020-10-10", s, t, "lucidrains_2020", told, eps="1e-5", twin_options=twin)
+    case("lucidrains_2020-10-10", s, t, "lucidrains_2020", told, eps="1e-5", twin_options=OWN_SIZE + twin)
     s = layers(t, "to_out.0", "net.3", (0, 1, 4))
-    case("lucidrains_2020-10-14", s, t, "lucidrains_2020", told, eps="1e-5", twin_options=twin)
+    case("lucidrains_2020-10-14", s, t, "lucidrains_2020", told, eps="1e-5", twin_options=OWN_SIZE + twin)
     t = model(qkv_bias=False, final_norm=False, fc_norm=True, seed=24)
     s = layers(t, "to_out.0", "net.3", (1,))
     move(s, "mlp_head.0", t, "fc_norm")
     case("lucidrains_2020-12-07", s, t, "lucidrains_2020-12", told +
          " --set pool=token --set attn_root=embed_dim", eps="1e-5",
-         twin_options="pool=token pool_prefix=1 attn_root=embed_dim")
+         twin_options=OWN_SIZE + "pool=token pool_prefix=1 attn_root=embed_dim")
     case("lucidrains_2021-01-21", s, t, "lucidrains_2020-12", told +
          " --set pool=avg --set attn_root=head_dim", eps="1e-5",
-         twin_options="pool=avg pool_prefix=1")
+         twin_options=OWN_SIZE + "pool=avg pool_prefix=1")
     case("lucidrains_2020_untold", s, "pool: cannot be seen in a checkpoint of "
          "lucidrains/vit-pytorch of 2020; give --set pool=token ... num_heads: cannot ... "
          "--set attn_root=embed_dim (until 2021-01-21) or --set attn_root=head_dim ... "
@@ -708,17 +709,17 @@ def write_lucidrains_eras():
     del s["to_patch_embedding.1.weight"], s["to_patch_embedding.1.bias"]
     s.update(lucidrains_stem(t))
     case("lucidrains_1.0", s, t, "lucidrains_1.0", told + " --set pool=token", eps="1e-5",
-         twin_options="pool=token pool_prefix=1")
+         twin_options=OWN_SIZE + "pool=token pool_prefix=1")
     t = model(**stem)
     s = lucidrains_stem(t)
     s["pos_embedding"], s["cls_token"] = t["pos_embed"], t["cls_token"]
     lucidrains_blocks(s, t, "0.to_out.0", "1.net.4")
     move(s, "mlp_head", t, "head")
     case("lucidrains_2023", s, t, "lucidrains_2023", told + " --set pool=token", eps="1e-5",
-         twin_options="pool=token pool_prefix=1")
+         twin_options=OWN_SIZE + "pool=token pool_prefix=1")
     s["pos_embedding"], s["cls_token"] = s["pos_embedding"][0], s["cls_token"][0]
     case("lucidrains_2025", as_torch(s), t, "lucidrains_2023", told + " --set pool=avg",
-         eps="1e-5", twin_options="pool=avg pool_prefix=1", write=pth, suffix="pt")
+         eps="1e-5", twin_options=OWN_SIZE + "pool=avg pool_prefix=1", write=pth, suffix="pt")
     for i in range(DEPTH):
         for part in (".weight", ".bias"):
             del s["transformer.layers.%d.0.to_out.0%s" % (i, part)]
@@ -727,14 +728,14 @@ def write_lucidrains_eras():
     case("lucidrains_heads", s, "blocks.{0..1}.attn.proj.weight [8, 8] is missing: only one head "
          "as wide as a token does without it", None, told + " --set pool=avg")
     case("lucidrains_identity", s, t, "lucidrains_identity", "--set num_heads=1 --set pool=avg",
-         eps="1e-5", twin_options="pool=avg pool_prefix=1 num_heads=1")
+         eps="1e-5", twin_options=OWN_SIZE + "pool=avg pool_prefix=1 num_heads=1")
     t = model(cls=False, **stem)
     s = lucidrains_stem(t)
     s["pos_embedding"], s["cls_token"] = t["pos_embed"][0], np.zeros((0, D), "f4")
     lucidrains_blocks(s, t, "0.to_out.0", "1.net.4")
     move(s, "mlp_head", t, "head")
     case("lucidrains_2025_mean", as_torch(s), t, "lucidrains_no_cls", told, eps="1e-5",
-         twin_options="pool=avg", write=pth, suffix="pt")
+         twin_options=OWN_SIZE + "pool=avg", write=pth, suffix="pt")
     t = model(cls=False, reg=2, pos="patches", **stem)
     for i in range(DEPTH):
         t["blocks.%d.attn.proj.bias" % i][:] = 0
@@ -747,7 +748,7 @@ def write_lucidrains_eras():
     t["pos_embed"] = libraries.sincos_2d(GRID, GRID, D, D // 4 - 1, torch.float64).float().numpy()[
         None]
     case("simple_vit", s, t, "simple_vit", told + " --img-size 4", eps="1e-5",
-         twin_options="pool=avg positions=patches")
+         twin_options=OWN_SIZE + "pool=avg positions=patches")
     case("simple_vit_size", s, "there is no pos_embed to tell the input size; give --img-size HxW",
          None, told)
 

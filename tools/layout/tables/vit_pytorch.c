@@ -50,8 +50,12 @@ static const layout_rule lucidrains_rules[] = {
     LAYOUT_END
 };
 
+/* Its examples give it images of its own size; at most a Resize comes before. */
+#define OWN_SIZE                                                                                 \
+    { "crop_mode=squash", NULL }, { "crop_pct=1", NULL }, { "interpolation=bilinear", NULL }
+
 static const layout_default lucidrains_defaults[] = {
-    { "norm_eps=1e-5", NULL }, { "activation=gelu", NULL }, { "pool=avg", "!cls_token" },
+    OWN_SIZE, { "norm_eps=1e-5", NULL }, { "activation=gelu", NULL }, { "pool=avg", "!cls_token" },
     { "pool=token", "cls_token" }, { "pool_prefix=1", "cls_token" }, { "positions=all", NULL },
     { NULL, NULL }
 };
@@ -87,6 +91,7 @@ static const layout_rule simple_vit_rules[] = {
 };
 
 static const layout_default simple_vit_defaults[] = {
+    OWN_SIZE,
     { "norm_eps=1e-5", NULL }, { "activation=gelu", NULL }, { "pool=avg", NULL },
     { "positions=patches", NULL }, { "pos_sincos=simple_vit", NULL }, { NULL, NULL }
 };
@@ -142,7 +147,7 @@ static const layout_rule lucidrains_2020_rules[] = {
     { "pool=token", ":pre_logits.fc.weight" }
 
 static const layout_default lucidrains_2020_defaults[] = {
-    OLD_DEFAULTS, { "pool_prefix=1", NULL }, { NULL, NULL }
+    OWN_SIZE, OLD_DEFAULTS, { "pool_prefix=1", NULL }, { NULL, NULL }
 };
 
 static const layout_question lucidrains_2020_questions[] = {
@@ -177,7 +182,7 @@ static const layout_rule lucidrains_first_rules[] = {
 };
 
 static const layout_default lucidrains_first_defaults[] = {
-    OLD_DEFAULTS, { "patch_cut=squares", NULL }, { NULL, NULL }
+    OWN_SIZE, OLD_DEFAULTS, { "patch_cut=squares", NULL }, { NULL, NULL }
 };
 
 static const layout_question lucidrains_first_questions[] = {
