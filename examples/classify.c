@@ -192,6 +192,7 @@ static void print_json(const classifier *c, const char *path, int count, const t
         json_put_end(&w, '}');
     }
     json_put_end(&w, ']');
+    json_put_text(&w, "isa", vit_isa_name(vit_detect_isa()));
     json_put_begin(&w, "ms", '{');
     json_put_decimals(&w, "load", ms->load, 3);
     json_put_decimals(&w, "preprocess", ms->preprocess, 3);

@@ -253,6 +253,9 @@ is 0
 lines out 1
 json "$cat" image
 json 10 top
+"$work/json_check" isa <"$work/out" >/dev/null
+status=$?
+is 0
 for i in 0 9; do
     for key in index label prob logit; do
         try "$classify" -m "$model" --json -k 10 "$cat"
