@@ -143,7 +143,7 @@ static bool head_begins(const checkpoint_head *head, const char *const *magics)
 static bool probe_compressed(const checkpoint_head *head)
 {
     static const char *const magics[] = {
-        "\x1f\x8b", "BZh", "\xfd" "7zXZ", "7z\xbc\xaf", "Rar!", "(\xb5/\xfd", NULL
+        "\x1f\x8b", "BZh", "\3757zXZ", "7z\xbc\xaf", "Rar!", "(\xb5/\xfd", NULL
     };
     return head_begins(head, magics);
 }
