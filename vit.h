@@ -4577,12 +4577,15 @@ VIT__INLINE int vit__summand(vit_dtype dtype, int k, int depth) {
 /* For size, tiles are never part of a larger matrix. */
 VIT__INLINE size_t vit__tile_step(const vit__operands *o) { return VIT__SMALL ? 16 : o->ldt; }
 
-/* Two rows of a times four columns of a panel: eight sums that stay in registers. */
-VIT__INLINE void vit__gemm_2x4(vit_dtype dtype, float *tile, float *second,
-                               const unsigned char *a, const unsigned char *b,
-                               const vit__operands *o, int column) {
+/* Two rows of a times four columns of a panel: eight sums that stay in registers. Of an odd
+   number of rows the last one comes twice. */
+VIT__INLINE void vit__gemm_2x4(vit_dtype dtype, float *tile, const vit__operands *o, int row,
+                               int column) {
+    const size_t next = row + 1 < o->rows, ldt = vit__tile_step(o);
+    const unsigned char *const a = o->a + (size_t)row * o->lda, *const b = a + next * o->lda;
     const unsigned char *const panel = o->panel;
     const int depth = o->depth;
+    float *const first = tile + (size_t)row * ldt + column, *const second = first + next * ldt;
     float a0 = 0, a1 = 0, a2 = 0, a3 = 0, b0 = 0, b1 = 0, b2 = 0, b3 = 0;
     int i;
     for (i = 0; i < depth; i++) {
@@ -4599,22 +4602,14 @@ VIT__INLINE void vit__gemm_2x4(vit_dtype dtype, float *tile, float *second,
         VIT_X(column + 3, a3, b3)
 #undef VIT_X
     }
-    tile += column;
-    tile[0] = a0, tile[1] = a1, tile[2] = a2, tile[3] = a3;
-    second += column;
+    first[0] = a0, first[1] = a1, first[2] = a2, first[3] = a3;
     second[0] = b0, second[1] = b1, second[2] = b2, second[3] = b3;
 }
 
-/* Of an odd number of rows the last one comes twice. */
 VIT__INLINE void vit__gemm_body(vit_dtype dtype, float *tile, const vit__operands *o) {
-    const unsigned char *a = o->a;
-    const size_t ldt = vit__tile_step(o);
-    int r, column;
-    for (r = 0; r < o->rows; r += 2, tile += 2 * ldt, a += 2 * o->lda) {
-        const size_t next = r + 1 < o->rows;
-        for (column = 0; column < 16; column += 4)
-            vit__gemm_2x4(dtype, tile, tile + next * ldt, a, a + next * o->lda, o, column);
-    }
+    int row, column;
+    for (row = 0; row < o->rows; row += 2)
+        for (column = 0; column < 16; column += 4) vit__gemm_2x4(dtype, tile, o, row, column);
 }
 
 #define VIT_X(name, dtype, is_here)                                            \

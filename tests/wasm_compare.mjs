@@ -8,16 +8,9 @@
 import { readFileSync } from 'node:fs';
 import { readPpm } from '../examples/wasm/ppm.mjs';
 import { Classifier } from '../examples/wasm/vit.mjs';
+import { check, summary } from './checks.mjs';
 
 const [wasm, model, same, near, tolerance, threads = '1'] = process.argv.slice(2);
-let passed = 0;
-let failed = 0;
-
-function check(ok, what) {
-    if (ok) passed++;
-    else failed++;
-    if (!ok) console.log(`FAILED ${what}`);
-}
 
 /** [file, logits] of each line. */
 function read(path) {
@@ -53,5 +46,4 @@ read(same).forEach(([file, wanted], number) => {
 console.log(`${wasm} (${classifier.tier()}, ${threads} threads), ${model}: ` +
             `${references.length} pictures, at most ` +
             `${worst.toExponential(1)} from the native logits`);
-console.log(`${passed} passed, ${failed} failed`);
-process.exitCode = failed ? 1 : 0;
+summary();

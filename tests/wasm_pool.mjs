@@ -6,20 +6,13 @@
 import { readFileSync } from 'node:fs';
 import { Pool } from '../examples/wasm/pool.mjs';
 import { Classifier } from '../examples/wasm/vit.mjs';
+import { check, summary } from './checks.mjs';
 
 const [wasm, model] = process.argv.slice(2);
 const module = await WebAssembly.compile(readFileSync(wasm));
 const bytes = readFileSync(model);
 const SIDE = 64;
 const pixels = Uint8Array.from({ length: 4 * SIDE * SIDE }, (_, i) => (i * 2654435761) >>> 24);
-let passed = 0;
-let failed = 0;
-
-function check(ok, what) {
-    if (ok) passed++;
-    else failed++;
-    if (!ok) console.log(`FAILED ${what}`);
-}
 
 async function fails(action, wanted, what) {
     const message = await action().then(() => 'no error', (error) => error.message);
@@ -76,5 +69,4 @@ for (let i = 0; i < 30; i++) {
 }
 // It is not closed: workers that wait keep no program from ending.
 
-console.log(`${passed} passed, ${failed} failed`);
-process.exitCode = failed ? 1 : 0;
+summary();

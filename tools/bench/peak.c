@@ -47,6 +47,9 @@ static const uint32_t numbers[2][16] = {
 #    define PEAK_CLEAR(n) "vpxor %%xmm" #n ", %%xmm" #n ", %%xmm" #n "\n\t"
 
 /* void name(uint64_t rounds), with registers of one width ("ymm") and twelve times `one`. */
+#    define PEAK_CLOBBERED                                                                        \
+        "cc", "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8",   \
+        "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15"
 #    define PEAK_LOOP(name, width, one)                                                           \
         static void name(uint64_t rounds) {                                                       \
             __asm__ volatile("vmovups (%1), %%" width "0\n\t"                                     \
@@ -59,9 +62,7 @@ static const uint32_t numbers[2][16] = {
                              "vzeroupper"                                                         \
                              : "+r"(rounds)                                                       \
                              : "r"(numbers)                                                       \
-                             : "cc", "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5",    \
-                               "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12",         \
-                               "xmm13", "xmm14", "xmm15");                                        \
+                             : PEAK_CLOBBERED);                                                   \
         }
 
 #    define PEAK_FMA_256(n) "vfmadd231ps %%ymm0, %%ymm1, %%ymm" #n "\n\t"
@@ -92,9 +93,7 @@ static const uint32_t numbers[2][16] = {
                              "jnz 1b"                                                             \
                              : "+r"(rounds)                                                       \
                              : "r"(numbers)                                                       \
-                             : "cc", "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5",    \
-                               "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12",         \
-                               "xmm13", "xmm14");                                                 \
+                             : PEAK_CLOBBERED);                                                   \
         }
 #    define PEAK_MULADD_128(n)                                                                    \
         "movaps %%xmm0, %%xmm14\n\t"                                                              \

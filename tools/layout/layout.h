@@ -93,6 +93,9 @@ typedef struct layout_rule {
 #define LAYOUT_MUST(name, key) LAYOUT_WHEN(name, key, LAYOUT_REQUIRED)
 #define LAYOUT_MUST_WHEN(name, key, condition)                                                   \
     { name, LAYOUT_STACK, NULL, { key, NULL, NULL }, { LAYOUT_REQUIRED, condition } }
+/* Defaults: images are squashed to the input's size, as torchvision's Resize((N, N)) does it. */
+#define LAYOUT_SQUASHED                                                                         \
+    { "crop_mode=squash", NULL }, { "crop_pct=1", NULL }, { "interpolation=bilinear", NULL }
 /* With its axes named. */
 #define LAYOUT_VIEW(name, key, axes)                                                            \
     { name, LAYOUT_STACK, axes, { key, NULL, NULL }, LAYOUT_ALWAYS }

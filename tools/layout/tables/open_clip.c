@@ -110,8 +110,7 @@ static const layout_default pe_defaults[] = {
     { "rope_type=cat", NULL },
     { "rope_grid_indexing=xy", NULL }, { "rope_grid_offset=1", "class_embedding" },
     { "pool_num_heads=8", "attn_pool.probe" }, { "pool_prefix=1", "attn_pool.probe" },
-    { "mean=0.5", NULL }, { "std=0.5", NULL }, { "crop_mode=squash", NULL },
-    { "crop_pct=1", NULL }, { "interpolation=bilinear", NULL }, { NULL, NULL }
+    { "mean=0.5", NULL }, { "std=0.5", NULL }, LAYOUT_SQUASHED, { NULL, NULL }
 };
 
 const layout layout_pe_core = {

@@ -55,7 +55,7 @@ static const layout_rule rules[] = {
 
 #define USUAL                                                                                    \
     { "norm_eps=1e-5", NULL }, { "pool=token", "cls_token" }, { "pool=avg", "!cls_token" },      \
-    { "crop_mode=squash", NULL }, { "crop_pct=1", NULL }, { "interpolation=bilinear", NULL }
+    LAYOUT_SQUASHED
 
 /* What a head of two layers has between them: the original's tanh, or what these blocks have. */
 #define BETWEEN(activation) { "representation_act=" activation, ":pre_logits.fc.weight" }

@@ -90,9 +90,7 @@ static const layout_rule rules[] = {
 static const layout_default defaults[] = {
     { "norm_eps=1e-5", NULL }, { "block_type=post_norm", NULL }, { "activation=relu", NULL },
     { "positions=all", ":pos_embed" }, { "pool=token", ":cls_token" },
-    { "crop_mode=squash", NULL },
-    { "crop_pct=1", NULL }, { "interpolation=bilinear", NULL }, { "mean=0", NULL },
-    { "std=1", NULL }, { NULL, NULL }
+    LAYOUT_SQUASHED, { "mean=0", NULL }, { "std=1", NULL }, { NULL, NULL }
 };
 
 #define ENCODER_ALONE "!{b}multihead_attn.in_proj_weight"

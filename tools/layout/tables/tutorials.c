@@ -1,10 +1,8 @@
 /* tutorials.c - ViTs that people write by a tutorial and train themselves. */
 #include "layout/tables/tables.h"
 
-/* Images are squashed by torchvision's Resize((N, N)), and ToTensor is all that follows. */
-#define SQUASHED                                                                                 \
-    { "crop_mode=squash", NULL }, { "crop_pct=1", NULL }, { "interpolation=bilinear", NULL },    \
-    { "mean=0", NULL }, { "std=1", NULL }
+/* ToTensor is all that follows. */
+#define SQUASHED LAYOUT_SQUASHED, { "mean=0", NULL }, { "std=1", NULL }
 
 /* === einops and nn.Sequential ===
  * Modules within modules: 0 the stem, 1 the blocks, 2 the head; 1.{i}.0 and 1.{i}.1 are the two
@@ -119,8 +117,8 @@ static const layout_rule notebook_rules[] = {
 /* Its images are CIFAR-10's, normalised by their own mean and deviation. */
 static const layout_default notebook_defaults[] = {
     { "norm_eps=1e-5", NULL }, { "activation=gelu", NULL }, { "pool=token", NULL },
-    { "positions=all", NULL }, { "crop_mode=squash", NULL }, { "crop_pct=1", NULL },
-    { "interpolation=bilinear", NULL }, { "mean=0.49139968,0.48215841,0.44653091", NULL },
+    { "positions=all", NULL }, LAYOUT_SQUASHED,
+    { "mean=0.49139968,0.48215841,0.44653091", NULL },
     { "std=0.24703223,0.24348513,0.26158784", NULL }, { NULL, NULL }
 };
 

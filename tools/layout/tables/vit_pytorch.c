@@ -51,11 +51,9 @@ static const layout_rule lucidrains_rules[] = {
 };
 
 /* Its examples give it images of its own size; at most a Resize comes before. */
-#define OWN_SIZE                                                                                 \
-    { "crop_mode=squash", NULL }, { "crop_pct=1", NULL }, { "interpolation=bilinear", NULL }
-
 static const layout_default lucidrains_defaults[] = {
-    OWN_SIZE, { "norm_eps=1e-5", NULL }, { "activation=gelu", NULL }, { "pool=avg", "!cls_token" },
+    LAYOUT_SQUASHED,
+    { "norm_eps=1e-5", NULL }, { "activation=gelu", NULL }, { "pool=avg", "!cls_token" },
     { "pool=token", "cls_token" }, { "pool_prefix=1", "cls_token" }, { "positions=all", NULL },
     { NULL, NULL }
 };
@@ -91,7 +89,7 @@ static const layout_rule simple_vit_rules[] = {
 };
 
 static const layout_default simple_vit_defaults[] = {
-    OWN_SIZE,
+    LAYOUT_SQUASHED,
     { "norm_eps=1e-5", NULL }, { "activation=gelu", NULL }, { "pool=avg", NULL },
     { "positions=patches", NULL }, { "pos_sincos=simple_vit", NULL }, { NULL, NULL }
 };
@@ -147,7 +145,7 @@ static const layout_rule lucidrains_2020_rules[] = {
     { "pool=token", ":pre_logits.fc.weight" }
 
 static const layout_default lucidrains_2020_defaults[] = {
-    OWN_SIZE, OLD_DEFAULTS, { "pool_prefix=1", NULL }, { NULL, NULL }
+    LAYOUT_SQUASHED, OLD_DEFAULTS, { "pool_prefix=1", NULL }, { NULL, NULL }
 };
 
 static const layout_question lucidrains_2020_questions[] = {
@@ -182,7 +180,7 @@ static const layout_rule lucidrains_first_rules[] = {
 };
 
 static const layout_default lucidrains_first_defaults[] = {
-    OWN_SIZE, OLD_DEFAULTS, { "patch_cut=squares", NULL }, { NULL, NULL }
+    LAYOUT_SQUASHED, OLD_DEFAULTS, { "patch_cut=squares", NULL }, { NULL, NULL }
 };
 
 static const layout_question lucidrains_first_questions[] = {
