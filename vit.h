@@ -5267,9 +5267,11 @@ VIT__INLINE int vit__steps_fma_avx2(int depth) { return depth; }
         const __m256i x = _mm256_set1_epi32(vit__load32(a + VIT__U8_HEADER + 4 * k));             \
         const __m256i x_even = _mm256_and_si256(x, _mm256_set1_epi16(255));                       \
         const __m256i x_odd = _mm256_srli_epi16(x, 8);
+/* c[l] += sum[l]. In assembly, because gcc 12 spills the accumulators of the intrinsic. */
+#    define VIT__ADD_AVX2(c, sum) __asm__("vpaddd %1, %0, %0" : "+x"(c) : "x"(sum));
 #    define VIT__MAC_mul16_avx2(c, n)                                                             \
-        c = _mm256_add_epi32(c, _mm256_madd_epi16(x_even, even##n));                              \
-        c = _mm256_add_epi32(c, _mm256_madd_epi16(x_odd, odd##n));
+        VIT__ADD_AVX2(c, _mm256_madd_epi16(x_even, even##n))                                      \
+        VIT__ADD_AVX2(c, _mm256_madd_epi16(x_odd, odd##n))
 VIT__INLINE int vit__steps_mul16_avx2(int depth) { return vit__quads(depth); }
 /* As vit__dequantise_row: (float)(sum[l] - zero * sums[l]) * (scale * scales[l]), the integers
    modulo 2^32. */
@@ -5298,17 +5300,21 @@ VIT__INLINE const unsigned char *vit__i8_pair_avx2(const unsigned char *p, size_
 #    define VIT__ACC_add16_avx2 __m256i
 #    define VIT__ZERO_add16_avx2(r, n) _mm256_setzero_si256()
 #    define VIT__LOAD_add16_avx2(n, weights)                                                      \
-        const __m256i v##n = vit__load_avx2(weights), u##n = vit__load_avx2(weights + 64);
+        const __m256i v##n = vit__load_avx2(weights);                                             \
+        const __m256i *const u##n = (const __m256i *)(const void *)(weights + 64);
 #    define VIT__INPUT_add16_avx2(a, k)                                                           \
         const __m256i x = _mm256_set1_epi32(vit__load32(a + VIT__U8_HEADER + 8 * k));             \
         const __m256i y = _mm256_set1_epi32(vit__load32(a + VIT__U8_HEADER + 8 * k + 4));
-/* The empty assembly keeps compilers from mixing the rows: there are too few registers for that. */
+/* u comes from memory for each row anew: compilers would keep it in registers, which there are not
+   enough of. */
 #    define VIT__MAC_add16_avx2(c, n)                                                             \
-        c = _mm256_add_epi32(                                                                     \
-            c, _mm256_madd_epi16(_mm256_add_epi16(_mm256_maddubs_epi16(x, v##n),                  \
-                                                  _mm256_maddubs_epi16(y, u##n)),                 \
-                                 _mm256_set1_epi16(1)));                                          \
-        __asm__ __volatile__("" : "+x"(c));
+        {                                                                                         \
+            __m256i second;                                                                       \
+            __asm__("vpmaddubsw %2, %1, %0" : "=x"(second) : "x"(y), "m"(*u##n));                 \
+            VIT__ADD_AVX2(c, _mm256_madd_epi16(_mm256_add_epi16(_mm256_maddubs_epi16(x, v##n),    \
+                                                                second),                          \
+                                               _mm256_set1_epi16(1)))                             \
+        }
 VIT__INLINE int vit__steps_add16_avx2(int depth) { return vit__quads(depth) / 2; }
 #    define vit__store_add16_avx2(to, n, c, a, p, stride, steps)                                  \
         vit__store_mul16_avx2(to, n, c, a, p, stride, 2 * steps)
