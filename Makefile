@@ -18,7 +18,7 @@ MODULES  = $(patsubst %.c,%,$(filter-out tools/bench/peers/%,$(wildcard tools/*/
 TESTS    = $(patsubst %.c,%,$(wildcard tests/test_*.c))
 
 .PHONY: all demo wasm no-relaxed firmware firmware-accuracy firmware-check test test-long test-cross \
-        test-wasm soak analyze coverage fuzz fuzz-long bench-peers help install uninstall clean
+        test-wasm soak analyze coverage fuzz fuzz-long bench-peers mca help install uninstall clean
 all: $(PROGRAMS) examples/hello
 
 help:
@@ -39,6 +39,7 @@ help:
 	@echo "make test-wasm  run the numerical tests in WebAssembly, compare it with native builds"
 	@echo "make bench-peers  compare the speed with ONNX Runtime's and PyTorch's (installs both);"
 	@echo "                ARCHS= BATCH= THREADS= ROUNDS= BENCH_FLAGS= choose what"
+	@echo "make mca        simulate the inner loops on CPUs that are not at hand: what limits them"
 	@echo "make install    header, tools, bundled model and pkg-config file to PREFIX=$(PREFIX)"
 	@echo "make uninstall  remove them again"
 	@echo "make clean      remove everything that was built"
@@ -225,6 +226,10 @@ bench-peers:
 	@/usr/bin/python3 -B tools/bench/peers/bench_peers.py $(if $(ARCHS),--archs '$(ARCHS)') \
 	    $(if $(BATCH),--batch '$(BATCH)') $(if $(THREADS),--threads '$(THREADS)') \
 	    $(if $(ROUNDS),--rounds $(ROUNDS)) $(BENCH_FLAGS)
+
+mca:
+	@sh tools/install-packages.sh mca
+	@bash tools/bench/mca.sh
 
 # --- installing ---------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# install-packages.sh demo|firmware|fashion|test|cross|wasm|trust|peers - installs what is missing
-# of that, through Debian's package manager.
+# install-packages.sh demo|firmware|fashion|test|cross|wasm|trust|peers|mca - installs what is
+# missing of that, through Debian's package manager.
 #
 # Says what it installs before it does so, and does nothing when all of it is there.
 set -eu
@@ -31,6 +31,8 @@ python=/usr/lib/python3/dist-packages
 peers="$demo python3-torch:$python/torch python3-numpy:$python/numpy python3-onnx:$python/onnx
     libopenblas0-openmp:/usr/share/doc/libopenblas0-openmp nodejs:node npm:npm"
 
+mca="$demo clang:clang $aarch64 llvm-19:llvm-mca-19"
+
 case "${1-}" in
 demo) wanted=$demo ;;
 firmware) wanted=$firmware ;;
@@ -40,8 +42,9 @@ cross) wanted=$cross ;;
 wasm) wanted=$wasm ;;
 trust) wanted=$trust ;;
 peers) wanted=$peers ;;
+mca) wanted=$mca ;;
 *)
-    echo "usage: tools/install-packages.sh demo|firmware|fashion|test|cross|wasm|trust|peers" >&2
+    echo "usage: tools/install-packages.sh demo|firmware|fashion|test|cross|wasm|trust|peers|mca" >&2
     exit 2
     ;;
 esac

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# loops.sh - looks into the inner loops of the register tiles, as gcc and clang compile them for
+# x86-64 and 64-bit ARM: no sum may be kept on the stack for lack of registers. Counted are all
+# accesses to it. One in 24 multiplications is let pass, an address or a count; a sum would take two.
+# int4 may have more: its time goes into widening. The last line is "N passed, N failed".
+set -u
+cd "$(dirname "$0")/.."
+work=build/loops
+mkdir -p $work
+printf '#define VIT_IMPLEMENTATION\n#include "vit.h"\n' >$work/one.c
+passed=0 failed=0
+
+# compile NAME COMPILER...: its loops to $work/NAME
+compile() {
+    local name=$work/$1
+    shift
+    "$@" -O2 -w -I. -S $work/one.c -o "$name.s" &&
+        awk -f tools/bench/loops.awk "$name.s" | grep -v '^	' >"$name"
+}
+
+# check NAME LEAST: so many loops at least, or the search for them has failed
+check() {
+    local name=$1 least=$2 loops=0 function multiplications instructions stack
+    while read -r function multiplications instructions stack; do
+        [[ $function =~ ^vit__(gemm|muladd|mul16|attend) && $function != *_scalar ]] || continue
+        loops=$((loops + 1))
+        [[ $function == *_i4_* ]] && stack=0
+        [ $((24 * stack)) -le "$multiplications" ] && passed=$((passed + 1)) && continue
+        failed=$((failed + 1))
+        echo "$name: $function: $stack of $instructions instructions touch the stack"
+    done <$work/"$name"
+    echo "$name: $loops loops"
+    [ $loops -ge "$least" ] || failed=$((failed + 1))
+}
+
+if [ "$(uname -m)" = x86_64 ]; then
+    compile x86_64.gcc gcc &
+    compile x86_64.clang clang &
+    wait
+    check x86_64.gcc 40
+    check x86_64.clang 40
+fi
+compile aarch64.gcc aarch64-linux-gnu-gcc &
+compile aarch64.clang clang --target=aarch64-linux-gnu &
+wait
+check aarch64.gcc 16
+check aarch64.clang 16
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]
