@@ -4,7 +4,7 @@
 # accesses to it. One in 24 multiplications is let pass, an address or a count; a sum would take two.
 # int4 may have more: its time goes into widening. The last line is "N passed, N failed".
 set -u
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit
 work=build/loops
 mkdir -p $work
 printf '#define VIT_IMPLEMENTATION\n#include "vit.h"\n' >$work/one.c

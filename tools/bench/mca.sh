@@ -57,7 +57,7 @@ loops() {
 
 # cell TRIPLE FILE CPU: "gcc / clang limit"
 cell() {
-    local compiler file cycles arithmetic rest limit share shares= limits=
+    local compiler file cycles arithmetic rest limit share shares='' limits=''
     for compiler in gcc clang; do
         file=$work/${2/COMPILER/$compiler}
         [ -s "$file" ] || continue
@@ -83,7 +83,7 @@ table() {
     for file in "$work/$target.gcc"/*.s; do
         name=$(basename "$file" .s)
         [[ $name =~ $tiles ]] || continue
-        printf '| `%s`' "${name#vit__}"
+        echo -n "| ${name#vit__}"
         for cpu; do printf ' | %s' "$(cell "$target" "$target.COMPILER/$name.s" "$cpu")"; done
         echo ' |'
     done
