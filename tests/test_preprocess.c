@@ -1,7 +1,8 @@
-/* test_preprocess.c - vit_preprocess against Pillow and NumPy, to the last bit.
+/* test_preprocess.c - vit_preprocess against Pillow and NumPy, to the last bit; each tier's sums.
  *
  * The expected CRC-32s come from tests/make_preprocess.py (preprocess_vectors.h).
  */
+#define VIT_IMPLEMENTATION
 #include "../vit.h"
 
 #include "test.h"
@@ -332,7 +333,48 @@ static void test_extremes(void) {
     }
 }
 
+/* One call of a tier's kernel beside the same sums in 64 bits. They pass both ends of a byte, by
+ * weights that add up to -0.5 to 1.5 times 2^22. */
+static void resample_one(const vit__kernels *kernels, int count, int lanes, size_t stride) {
+    enum { MAX_COUNT = 300, MAX_BYTES = 64 * (MAX_COUNT + 1) };
+    static uint8_t lines[MAX_BYTES];
+    static int16_t weights[2 * MAX_COUNT + 2];
+    static uint32_t r = 1;
+    vit__taps taps = { 0, count, weights };
+    int64_t sums[64] = { 0 };
+    uint8_t result[64] = { 0 };
+    int wrong = 0;
+    memset(weights, 0, sizeof weights);
+    for (int i = 0; i < MAX_BYTES; i++) {
+        lines[i] = (uint8_t)((r = r * 1664525u + 1013904223u) >> 24);
+    }
+    for (int i = 0; i < count; i++) {
+        r = r * 1664525u + 1013904223u;
+        int32_t weight = (int32_t)((r >> 9) - (1 << 21)) / count;
+        vit__put_tap(&taps, i, weight);
+        for (int l = 0; l < lanes; l++) {
+            sums[l] += (int64_t)weight * lines[(size_t)i * stride + (size_t)l];
+        }
+    }
+    kernels->resample(result, lines, stride, &taps, lanes);
+    for (int l = 0; l < lanes; l++) {
+        int64_t sum = (sums[l] + (1 << 21)) >> 22;
+        wrong += result[l] != (sum < 0 ? 0 : sum > 255 ? 255 : sum);
+    }
+    CHECK_MSG(wrong == 0, "%d taps, %d lanes, %s: %d wrong", count, lanes,
+              vit_isa_name(kernels->isa), wrong);
+}
+
+static void test_resample(const vit__kernels *kernels) {
+    for (int count = 1; count <= 300; count = count < 20 ? count + 1 : count + 41) {
+        resample_one(kernels, count, 16, 16);
+        resample_one(kernels, count, 48, 52);
+        resample_one(kernels, count, 64, 64);
+    }
+}
+
 int main(void) {
+    FOR_EACH_ISA(isa) test_resample(vit__choose_kernels((vit_isa)isa));
     for (size_t i = 0; i < sizeof golden_vectors / sizeof golden_vectors[0]; i++) {
         test_golden(&golden_vectors[i]);
     }
