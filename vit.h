@@ -10002,7 +10002,8 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
            every enum of vit_config ends with its VIT_NUM_...; an unoptimised build says so
            (VIT_UNOPTIMIZED), and gcc optimises its kernels all the same;
            attention takes 0.90 of the time it took, f32 on AVX2 0.97; vit_preprocess, now
-           with kernels of its own, 0.3, with the same bits
+           with kernels of its own, 0.3, with the same bits;
+           vit-info says which instruction set runs here ("isa" of its --json)
 
    v0.1.0  first version: timm's VisionTransformer and DeiT with nearly all of their
            options, torch.nn's post-norm blocks; rotary and relative positions,

@@ -352,7 +352,7 @@ try "$info" "$model"
 is 0
 quiet err
 for word in architecture preprocessing parameters sizes labels synsets provenance 'bicubic' \
-    '^  total +[0-9,]+$' '^  blocks '; do
+    '^  total +[0-9,]+$' '^  blocks ' '^runs on +[a-z0-9_-]+$'; do
     out "$word"
 done
 try "$info" --check "$model"
@@ -367,6 +367,7 @@ is 0
 lines out 1
 json "$model" file
 json 10 config num_classes
+json "$("$work/json_check" check isa <"$work/out")" isa
 json 10 labels
 json 'tabby, tabby cat' labels 0
 json n00000009 synsets 9

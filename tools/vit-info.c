@@ -1,4 +1,5 @@
-/* vit-info.c - prints what is in a .vit file, and with --check whether it is intact.
+/* vit-info.c - prints what is in a .vit file and the instruction set it would run on here, and with
+ * --check whether it is intact.
  *
  *     vit-info model.vit
  *     vit-info --check --json model.vit
@@ -265,6 +266,7 @@ static void print_sizes(const vit_model *model, const totals *sum) {
     printf("\n  session         ");
     print_bytes(vit_workspace_size(model, NULL));
     printf(" for one image at a time\n\n");
+    printf("runs on           %s\n", vit_isa_name(vit_detect_isa()));
 }
 
 static void print_label_summary(const vit_model *model) {
@@ -482,6 +484,7 @@ static void print_json(const vit_model *model, const char *path, const choices *
     put_config(&w, &model->config);
     put_preprocessing(&w, &model->config);
     put_totals(&w, model, sum);
+    json_put_text(&w, "isa", vit_isa_name(vit_detect_isa()));
     json_put_integer(&w, "num_tensors", sum->num_tensors);
     json_put_integer(&w, "num_labels", count_labels(model));
     json_put_integer(&w, "num_synsets", count_synsets(model));
@@ -500,7 +503,7 @@ static void print_json(const vit_model *model, const char *path, const choices *
 
 static const char description[] =
     "Prints what is in MODEL.vit: architecture, preprocessing, parameters, sizes, labels and\n"
-    "where it came from.\n";
+    "where it came from; and the instruction set that this machine would run it on.\n";
 
 static const char notes[] =
     "--check compares every tensor with its checksum and runs the self-test in the file. It shows\n"
