@@ -752,7 +752,8 @@ typedef void vit_on_phase(void *user, vit_phase phase);
 
 /* Zero-initialise, then set what you need: zero always means the default. */
 typedef struct vit_params {
-    int max_batch;         /* images computed together; default 1                */
+    int max_batch;         /* images computed together; default 1. Fewer, unless there is  */
+                           /*    a trace, where their activations would leave the caches   */
     vit_isa isa;           /* default VIT_ISA_AUTO; force a tier in tests        */
     vit_executor executor; /* default: everything on the calling thread          */
     int low_memory;        /* 1: one image, one attention head and a few rows of  */
@@ -9746,20 +9747,30 @@ static uint64_t vit__place_session(vit_session *s, float *base) {
     return vit__max64(arena.used, attn.used);
 }
 
-/* params with its defaults filled in; 0 if they make no sense. A batch whose
-   activations would exceed 2^31 numbers is quietly done in parts. */
+/* The largest batch that is computed together; a larger one is quietly done in parts. An
+   activation may not exceed 2^31 numbers, and more than 2^18 (1 MiB) for each thread would no
+   longer stay in its caches from layer to layer; a trace sees all images together. */
+static int vit__most_images(const vit_config *c, const vit_params *params) {
+    const int image = c->num_tokens * (int)vit__largest_row(c);
+    const int threads = vit__max(1, vit__min(vit__threads(params), 0xfff));
+    const int most = (vit__trace_of(params) ? 0x7fffffff : threads << 18) / image;
+    return most ? most : 1;
+}
+
+/* params with its defaults filled in; 0 if they make no sense. */
 static int vit__complete_params(const vit_config *c, const vit_params *given,
                                 vit_params *params) {
-    const int most = 0x7fffffff / (c->num_tokens * (int)vit__largest_row(c));
+    int most;
     memset(params, 0, sizeof *params);
     if (given) *params = *given;
-    if (params->max_batch == 0) params->max_batch = 1;
-    if (params->max_batch > most) params->max_batch = most;
 #if defined(VIT_NO_EXECUTOR)
     params->executor.parallel_for = NULL;
 #endif
     if (!params->executor.parallel_for) params->executor.num_threads = 1;
     if (params->executor.num_threads == 0) params->executor.num_threads = 1;
+    most = vit__most_images(c, params);
+    if (params->max_batch == 0) params->max_batch = 1;
+    if (params->max_batch > most) params->max_batch = most;
 #if defined(VIT_LOW_MEMORY)
     params->low_memory = 1;
 #endif
@@ -10003,7 +10014,8 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
            (VIT_UNOPTIMIZED), and gcc optimises its kernels all the same;
            attention takes 0.90 of the time it took, f32 on AVX2 0.97; vit_preprocess, now
            with kernels of its own, 0.3, with the same bits;
-           vit-info says which instruction set runs here ("isa" of its --json)
+           vit-info says which instruction set runs here ("isa" of its --json);
+           images of a large batch take no longer than one alone, and less workspace
 
    v0.1.0  first version: timm's VisionTransformer and DeiT with nearly all of their
            options, torch.nn's post-norm blocks; rotary and relative positions,
