@@ -3801,11 +3801,12 @@ static float vit__sqrt(float x) {
    tests/test_math.c measures it, like the bounds of the functions below. Under
    -87 the result stays at exp(-87) = 1.6e-38, which any sum with a 1 ignores. This one
    is for x <= 88 only. */
+#define VIT__EXP_ROUND (VIT__ROUND + 127.0f) /* leaves n as an exponent */
 VIT__INLINE float vit__exp_below(vit__fma_fn *fma, float x) {
     float shifted, n, r, p;
     x = -87.0f > x ? -87.0f : x; /* in this order NaN passes through */
-    shifted = fma(x, 1.44269504f, VIT__ROUND);
-    n = shifted - VIT__ROUND;
+    shifted = fma(x, 1.44269504f, VIT__EXP_ROUND);
+    n = shifted - VIT__EXP_ROUND;
     r = fma(n, -0.693359375f, x); /* ln 2 in two parts, the first one exact */
     r = fma(n, 2.12194440e-4f, r);
     p = 1.9875691500e-4f;
@@ -3817,7 +3818,7 @@ VIT__INLINE float vit__exp_below(vit__fma_fn *fma, float x) {
     p = fma(p, r, 1.0f);
     p = fma(p, r, 1.0f);
     /* times 2^n; the fma with zero keeps this product from meeting a later + */
-    return fma(p, vit__float((vit__bits(shifted) << 23) + 0x3f800000u), 0.0f);
+    return fma(p, vit__float(vit__bits(shifted) << 23), 0.0f);
 }
 
 VIT__INLINE float vit__exp(vit__fma_fn *fma, float x) {
@@ -4353,7 +4354,8 @@ VIT__INLINE void vit__norm_body(vit__fma_fn *fma, float *y, const float *x, cons
 }
 
 /* x = exp(scale * x - max); returns 1 / sum, for the caller to multiply by: the
-   attention does it after the product with V, on fewer numbers. */
+   attention does it after the product with V, on fewer numbers. There is room for the
+   last 16; a tier may write past the n-th. */
 VIT__INLINE float vit__softmax_body(vit__fma_fn *fma, float *x, int n, float scale) {
     float lane[16], sum[16] = { 0 }, max;
     const int full = vit__is_once(fma) ? 0 : vit__full(n);
@@ -4886,9 +4888,6 @@ VIT__INLINE int vit__odd_first(int i, int depth) { return vit__summand(VIT_BF16,
                                     const float *bias, int dim, float eps) {                      \
             vit__norm_body(vit__fma_##isa, y, x, weight, bias, dim, eps);                         \
         }                                                                                         \
-        static float vit__softmax_##isa(float *x, int n, float scale) {                           \
-            return vit__softmax_body(vit__fma_##isa, x, n, scale);                                \
-        }                                                                                         \
         static void vit__pack_head_##isa(vit_dtype dtype, const vit__packing *to, const float *k, \
                                          const float *v, int first, int tokens) {                 \
             if (dtype == VIT_F32) vit__pack_head_body(VIT_F32, to, k, v, first, tokens);          \
@@ -4904,6 +4903,12 @@ VIT__INLINE int vit__odd_first(int i, int depth) { return vit__summand(VIT_BF16,
         static void vit__rotate_##isa(vit_rope rope, float *x, const float *cosine,               \
                                       const float *sine, int half) {                              \
             vit__rotate_body(vit__fma_##isa, rope, x, cosine, sine, half);                        \
+        }
+
+/* The same for softmax, which AVX2 has by hand. */
+#    define VIT__WRAP_SOFTMAX(isa)                                                                \
+        static float vit__softmax_##isa(float *x, int n, float scale) {                           \
+            return vit__softmax_body(vit__fma_##isa, x, n, scale);                                \
         }
 
 /* vit__resample_body in pairs of 16-bit products, WIDTH vectors for 16 lanes. The lower and the
@@ -4963,6 +4968,7 @@ VIT__INLINE __m128i vit__load_sse2(const void *p) { return _mm_loadu_si128((cons
 VIT__INLINE float vit__fma_sse2(float a, float b, float c) { return vit__multiply_add(a, b, c); }
 VIT__PLAIN_PATHS_BEGIN
 VIT__WRAP_BODIES(sse2)
+VIT__WRAP_SOFTMAX(sse2)
 VIT__PLAIN_PATHS_END
 
 VIT__INLINE __m128 vit__load_f32_sse2(const void *p) { return _mm_loadu_ps((const float *)p); }
@@ -5303,6 +5309,82 @@ VIT__INLINE __m256i vit__load_avx2(const unsigned char *p) {
     return _mm256_loadu_si256((const __m256i *)(const void *)p);
 }
 
+/* 2^n, where VIT__EXP_ROUND was added to n. */
+VIT__INLINE __m256 vit__power_avx2(__m256 shifted) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(shifted), 23));
+}
+
+/* vit__exp_below of two vectors, mixed, because each operation waits for the one before it. */
+VIT__INLINE void vit__exp_avx2(__m256 *x, __m256 *y) {
+    const __m256 low = _mm256_set1_ps(-87.0f), log2e = _mm256_set1_ps(1.44269504f);
+    const __m256 ln2 = _mm256_set1_ps(-0.693359375f), ln2_rest = _mm256_set1_ps(2.12194440e-4f);
+    const __m256 round = _mm256_set1_ps(VIT__EXP_ROUND);
+    __m256 r0 = _mm256_max_ps(low, *x), r1 = _mm256_max_ps(low, *y); /* low > x ? low : x */
+    const __m256 shifted0 = _mm256_fmadd_ps(r0, log2e, round);
+    const __m256 shifted1 = _mm256_fmadd_ps(r1, log2e, round);
+    const __m256 n0 = _mm256_sub_ps(shifted0, round), n1 = _mm256_sub_ps(shifted1, round);
+    __m256 p0 = _mm256_set1_ps(1.9875691500e-4f), p1 = p0;
+    r0 = _mm256_fmadd_ps(n0, ln2, r0), r1 = _mm256_fmadd_ps(n1, ln2, r1);
+    r0 = _mm256_fmadd_ps(n0, ln2_rest, r0), r1 = _mm256_fmadd_ps(n1, ln2_rest, r1);
+#    define VIT_X(c)                                                                              \
+        p0 = _mm256_fmadd_ps(p0, r0, _mm256_set1_ps(c));                                          \
+        p1 = _mm256_fmadd_ps(p1, r1, _mm256_set1_ps(c));
+    VIT_X(1.3981999507e-3f)
+    VIT_X(8.3334519073e-3f)
+    VIT_X(4.1665795894e-2f)
+    VIT_X(1.6666665459e-1f)
+    VIT_X(5.0000001201e-1f)
+    VIT_X(1.0f)
+    VIT_X(1.0f)
+#    undef VIT_X
+    *x = _mm256_mul_ps(p0, vit__power_avx2(shifted0)); /* exact: it may meet a later + */
+    *y = _mm256_mul_ps(p1, vit__power_avx2(shifted1));
+}
+
+/* The tree of vit__sum16, and the same for the largest; the result is in every lane. */
+#    define VIT_X(name, operation)                                                                \
+        VIT__INLINE __m256 name(__m256 x, __m256 y) {                                             \
+            x = operation(x, y);                                                                  \
+            x = operation(x, _mm256_permute2f128_ps(x, x, 1));                                    \
+            x = operation(x, _mm256_permute_ps(x, 0x4e));                                         \
+            return operation(x, _mm256_permute_ps(x, 0xb1));                                      \
+        }
+VIT_X(vit__sum_avx2, _mm256_add_ps)
+VIT_X(vit__largest_avx2, _mm256_max_ps)
+#    undef VIT_X
+
+/* vit__softmax_body. The last 16 lanes count as far as they belong to the row. */
+static float vit__softmax_avx2(float *x, int n, float scale) {
+    static const int32_t all[32] = { -1, -1, -1, -1, -1, -1, -1, -1,
+                                     -1, -1, -1, -1, -1, -1, -1, -1 };
+    const float *const last = (const float *)(const void *)(all + (-n & 15));
+    const __m256 last0 = _mm256_loadu_ps(last), last1 = _mm256_loadu_ps(last + 8);
+    const __m256 factor = _mm256_set1_ps(scale);
+    __m256 max0 = _mm256_set1_ps(VIT__LOWEST), max1 = max0, sum0 = _mm256_setzero_ps(), sum1 = sum0;
+    int i;
+    for (i = 0; i < n; i += 16) {
+        __m256 a = _mm256_mul_ps(_mm256_loadu_ps(x + i), factor);
+        __m256 b = _mm256_mul_ps(_mm256_loadu_ps(x + i + 8), factor);
+        _mm256_storeu_ps(x + i, a);
+        _mm256_storeu_ps(x + i + 8, b);
+        if (i + 16 > n) a = _mm256_blendv_ps(max0, a, last0), b = _mm256_blendv_ps(max1, b, last1);
+        max0 = _mm256_max_ps(a, max0); /* a > max0 ? a : max0 */
+        max1 = _mm256_max_ps(b, max1);
+    }
+    max0 = vit__largest_avx2(max0, max1);
+    for (i = 0; i < n; i += 16) {
+        __m256 a = _mm256_sub_ps(_mm256_loadu_ps(x + i), max0);
+        __m256 b = _mm256_sub_ps(_mm256_loadu_ps(x + i + 8), max0);
+        vit__exp_avx2(&a, &b);
+        _mm256_storeu_ps(x + i, a);
+        _mm256_storeu_ps(x + i + 8, b);
+        if (i + 16 > n) a = _mm256_and_ps(a, last0), b = _mm256_and_ps(b, last1);
+        sum0 = _mm256_add_ps(sum0, a);
+        sum1 = _mm256_add_ps(sum1, b);
+    }
+    return 1.0f / _mm256_cvtss_f32(vit__sum_avx2(sum0, sum1));
+}
+
 /* A panel streams from the second cache. What lies 1 KiB ahead is fetched to the first, which
    CPUs by themselves do too late. (Widening bf16 takes the time that it saves.) */
 VIT__INLINE void vit__ahead_avx2(const unsigned char *at, int n) {
@@ -5528,6 +5610,7 @@ VIT__TARGET_BEGIN(VIT__TARGET_AVX512)
 
 VIT__INLINE float vit__fma_avx512(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 VIT__WRAP_BODIES(avx512)
+VIT__WRAP_SOFTMAX(avx512)
 
 /* Weights k of panel n; the panels are `stride` bytes apart. */
 VIT__INLINE __m512 vit__f32_avx512(const unsigned char *p, size_t stride, int n, int k) {
@@ -5752,6 +5835,7 @@ VIT__TIER(avx512_bf16, VIT_ISA_AVX512_BF16, 3, avx512,
 
 VIT__INLINE float vit__fma_neon(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 VIT__WRAP_BODIES(neon)
+VIT__WRAP_SOFTMAX(neon)
 
 VIT__INLINE float32x4_t vit__load_f32_neon(const unsigned char *p) {
     return vld1q_f32((const float *)(const void *)p);
