@@ -601,7 +601,7 @@ done
 random
 accepts $H --dtype int8 --calibrate photos --json
 prints '"calibrated": 3' '"error": {"images": 3, "mean_cosine": 0.99' '"worst_image": "photos/' \
-    '"agree": 3, "top1_agreement": 1.000000}'
+    '"agree": 3, "top1_agreement": 1.000000, "sure": '
 if command -v python3 >/dev/null; then
     if python3 -m json.tool out >/dev/null 2>err; then pass; else fail "--json is not JSON"; fi
 fi
@@ -618,10 +618,13 @@ accepts $H --dtype f16 --report photos -q
 if [ -s out ]; then fail "--quiet prints something"; else pass; fi
 random classes=0
 accepts $H --dtype f16 --report photos --json
-prints '"mean_cosine": 0.9999' '"agree": null'
+prints '"mean_cosine": 0.9999' '"agree": null' '"sure_agree": null}'
 accepts $H --dtype f16 --report photos
 prints "cosine of the embeddings 1.0000"
+if grep -q "best class" out; then fail "classes of a model without any"; else pass; fi
 random
+accepts $H --dtype int8 --report photos
+prints "cosine of the embeddings " "same best class for 3 of 3, 100.00 %" " in f32"
 mkdir partly # images that cannot be read are left out, and named
 cp "$PHOTOS"/rgb.png partly/b.png
 head -c 60 "$PHOTOS"/rgb.png >partly/a.png

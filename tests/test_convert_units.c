@@ -1582,8 +1582,8 @@ static void test_folding(const char *data)
     for (i = 0; i < COUNT(o); i++) fold(&o[i], path);
 }
 
-/* Sets every weight of the head. */
-static void fill_head(tiny_file *f, float value)
+/* Sets all weights of the final norm. */
+static void fill_norm(tiny_file *f, float value)
 {
     vit_model model;
     vit_tensor t;
@@ -1594,21 +1594,21 @@ static void fill_head(tiny_file *f, float value)
     for (i = 0; vit_model_tensor(&model, i, &t); i++) {
         unsigned char *at = f->data + ((const unsigned char *)t.data - f->data);
         size_t k;
-        if (strncmp(t.name, "head.", 5)) continue;
+        if (strncmp(t.name, "norm.", 5)) continue;
         for (k = 0; k < t.size; k += 4) tiny_put(at + k, bits, 4);
     }
     vit_model_close(&model);
 }
 
-static double compare_heads(float a, float b, photo_list *photos)
+static double compare_norms(float a, float b, photo_list *photos)
 {
     const tiny_options o = tiny_defaults();
     tiny_file f = tiny_build(&o), g = tiny_copy(&f);
     vit_model first, second;
     comparison result;
     report *r = new_report();
-    fill_head(&f, a);
-    fill_head(&g, b);
+    fill_norm(&f, a);
+    fill_norm(&g, b);
     CHECK(!vit_model_open_memory(f.data, f.size, 0, &first));
     CHECK(!vit_model_open_memory(g.data, g.size, 0, &second));
     CHECK_MSG(compare_models(&first, &second, photos, true, &result, r), "%s", latest.text);
@@ -1619,7 +1619,8 @@ static double compare_heads(float a, float b, photo_list *photos)
     return result.mean_cosine;
 }
 
-/* Outputs of nothing but zeros are the same, and like no others; what is no number says nothing. */
+/* Embeddings of nothing but zeros are the same, and like no others; what is no number says
+ * nothing. */
 static void test_compare(const char *data)
 {
     static const struct {
@@ -1634,8 +1635,8 @@ static void test_compare(const char *data)
     size_t i;
     snprintf(path, sizeof path, "%s/images/rgb.png", data);
     for (i = 0; i < COUNT(cases); i++) {
-        const double found = compare_heads(cases[i].a, cases[i].b, &photos);
-        CHECK_MSG(fabs(found - cases[i].cosine) < 1e-6, "heads of %g and %g: %g",
+        const double found = compare_norms(cases[i].a, cases[i].b, &photos);
+        CHECK_MSG(fabs(found - cases[i].cosine) < 1e-6, "norms of %g and %g: %g",
                   (double)cases[i].a, (double)cases[i].b, found);
     }
 }

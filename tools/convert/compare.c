@@ -20,22 +20,31 @@ static double cosine(const float *a, const float *b, size_t n)
     return ab >= -1 ? ab : 0; /* NaN: unrelated */
 }
 
-static int best_class(const runner *run)
+/* The logits become probabilities. */
+static void count_classes(comparison *result, const runner *a, const runner *b)
 {
-    vit_prediction best = { 0, 0 };
-    vit_top_k(run->output, (int)run->output_size, 1, &best);
-    return best.index;
+    vit_prediction first[2] = { { 0, 0 }, { 0, 0 } }, second = { 0, 0 };
+    const int n = (int)a->output_size;
+    bool agree, sure;
+    vit_softmax(a->output, n);
+    vit_top_k(a->output, n, 2, first);
+    vit_top_k(b->output, n, 1, &second);
+    agree = first[0].index == second.index;
+    sure = first[0].score - first[1].score >= 0.1f;
+    result->agree += agree;
+    result->sure += sure;
+    result->sure_agree += sure && agree;
 }
 
 static void count_image(comparison *result, const char *path, const runner *a, const runner *b)
 {
-    const double similar = cosine(a->output, b->output, a->output_size);
+    const double similar = cosine(a->embedding, b->embedding, a->embedding_size);
     if (result->images == 0 || similar < result->min_cosine) {
         result->min_cosine = similar;
         result->worst = path;
     }
     result->mean_cosine += similar;
-    result->agree += best_class(a) == best_class(b);
+    if (result->has_classes) count_classes(result, a, b);
     result->images++;
 }
 

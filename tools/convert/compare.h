@@ -9,10 +9,12 @@
 
 typedef struct comparison {
     int images;                      /* 0: nothing was compared */
-    bool has_classes;                /* logits, not embeddings, were compared */
-    int agree;                       /* images with the same best class */
-    double mean_cosine, min_cosine;  /* of the angle between both outputs */
+    double mean_cosine, min_cosine;  /* of the angle between both embeddings */
     const char *worst;               /* path of the image of min_cosine */
+    bool has_classes;                /* if not, what follows is 0 */
+    int agree;                       /* images with the same best class */
+    int sure, sure_agree;            /* those whose best class in f32 leads the second by 10 points
+                                        of probability or more, and how many of them agree */
 } comparison;
 
 /* Photos that cannot be read are taken out of the list. */

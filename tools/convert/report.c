@@ -246,12 +246,13 @@ static void print_comparison(const conversion *c)
     if (k->images == 0) return;
     printf("%-15s against f32 on %d images%s\n", "error", k->images,
            c->photos.count > 0 ? "" : ", those of the calibration");
-    printf("%-15s cosine of the %s %.6f on average, %.6f at worst (%s)\n", "",
-           k->has_classes ? "logits" : "embeddings", k->mean_cosine, k->min_cosine,
-           k->worst);
-    if (k->has_classes)
-        printf("%-15s same best class for %d of %d, %.2f %%\n", "", k->agree, k->images,
-               100.0 * k->agree / k->images);
+    printf("%-15s cosine of the embeddings %.6f on average, %.6f at worst (%s)\n", "",
+           k->mean_cosine, k->min_cosine, k->worst);
+    if (!k->has_classes) return;
+    printf("%-15s same best class for %d of %d, %.2f %%\n", "", k->agree, k->images,
+           100.0 * k->agree / k->images);
+    printf("%-15s and for %d of %d whose best class leads by 10 points in f32\n", "",
+           k->sure_agree, k->sure);
 }
 
 void convert_report_skipped(const photo_list *photos, const char *program)
@@ -356,9 +357,13 @@ static void put_comparison(json_writer *w, const conversion *c)
     if (k->has_classes) {
         json_put_integer(w, "agree", k->agree);
         json_put_decimals(w, "top1_agreement", (double)k->agree / k->images, 6);
+        json_put_integer(w, "sure", k->sure);
+        json_put_integer(w, "sure_agree", k->sure_agree);
     } else {
         json_put_text(w, "agree", NULL);
         json_put_text(w, "top1_agreement", NULL);
+        json_put_text(w, "sure", NULL);
+        json_put_text(w, "sure_agree", NULL);
     }
     json_put_end(w, '}');
 }

@@ -8,12 +8,15 @@ static bool allocate(runner *run, const vit_params *params, report *r)
     const vit_config *config = &run->model->config;
     size_t pixels = (size_t)config->img_height * (size_t)config->img_width;
     size_t size = vit_workspace_size(run->model, params);
-    run->output_size = (size_t)(config->num_classes ? config->num_classes
-                                                    : vit_embedding_dim(run->model));
+    run->embedding_size = (size_t)vit_embedding_dim(run->model);
+    run->output_size = config->num_classes ? (size_t)config->num_classes : run->embedding_size;
     run->input = malloc((size_t)config->in_chans * pixels * sizeof *run->input);
-    run->output = malloc(run->output_size * sizeof *run->output);
+    run->embedding = malloc(run->embedding_size * sizeof *run->embedding);
+    run->output = config->num_classes ? malloc(run->output_size * sizeof *run->output)
+                                      : run->embedding;
     run->workspace = malloc(size);
-    if (!run->input || !run->output || !run->workspace) return report_no_memory(r);
+    if (!run->input || !run->embedding || !run->output || !run->workspace)
+        return report_no_memory(r);
     if (vit_session_init(&run->session, run->model, params, run->workspace, size))
         return report_fail(r, "the model cannot be run");
     return true;
@@ -37,8 +40,8 @@ bool runner_forward(runner *run, report *r)
     vit_outputs outputs;
     vit_result result;
     memset(&outputs, 0, sizeof outputs);
-    if (run->model->config.num_classes) outputs.logits = run->output;
-    else outputs.embedding = run->output;
+    outputs.embedding = run->embedding;
+    if (run->output != run->embedding) outputs.logits = run->output;
     result = vit_forward(&run->session, run->input, 1, &outputs);
     if (result) return report_fail(r, "%s", vit_result_string(result));
     return true;
@@ -48,7 +51,8 @@ void runner_close(runner *run)
 {
     vit_threads_destroy(run->threads);
     free(run->input);
-    free(run->output);
+    if (run->output != run->embedding) free(run->output);
+    free(run->embedding);
     free(run->workspace);
     memset(run, 0, sizeof *run);
 }
