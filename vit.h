@@ -10101,6 +10101,7 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
            modules with relaxed SIMD, whose dot product makes calibrated int8 faster;
            calibrated int8 is nearly twice as fast with AVX2: its rows keep the rule of
            section "fits16" (see >>format), which earlier versions skip; vit_fits16;
+           vit-convert --report: cosines of the embeddings, no longer of the logits;
            vit-convert: hand-written ViTs are matched by structure (--plan); what a
            checkpoint does not say is found with --match-input and --match-logits or
            --match-folder; heads and patch order are read from trained weights;

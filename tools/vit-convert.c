@@ -251,8 +251,9 @@ int main(int argc, char **argv)
         { 0, "match-max", "N", "use at most N of them, evenly spaced (default 1000)", CLI_INT,
           &a.convert.match_max, 1, 65536 },
         { 0, "calibrate", "IMAGES", "an image or a folder, may be repeated: a few dozen or\n"
-          "hundred images like those that the model will see. int8, int4 and\n"
-          "bf16 lose less with them. Those that cannot be read are left out",
+          "hundred images like those that the model will see. int4 loses less\n"
+          "with them, int8 is faster with AVX2. Those that cannot be read are\n"
+          "left out",
           CLI_LIST, &a.convert.calibrate, 0, 0 },
         { 0, "calibrate-max", "N", "use at most N of them, evenly spaced (default 256)", CLI_INT,
           &a.convert.calibrate_max, 1, 65536 },
