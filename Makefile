@@ -18,7 +18,8 @@ MODULES  = $(patsubst %.c,%,$(filter-out tools/bench/peers/%,$(wildcard tools/*/
 TESTS    = $(patsubst %.c,%,$(wildcard tests/test_*.c))
 
 .PHONY: all demo wasm no-relaxed firmware firmware-accuracy firmware-check test test-long test-cross \
-        test-wasm soak analyze coverage fuzz fuzz-long bench-peers mca help install uninstall clean
+        test-wasm soak analyze coverage fuzz fuzz-long bench-programs bench-peers \
+        bench-accuracy bench-figures mca help install uninstall clean
 all: $(PROGRAMS) examples/hello
 
 help:
@@ -38,7 +39,10 @@ help:
 	@echo "make test-cross run the tests on ARM, RISC-V, s390x, i686, Windows (installs QEMU, Wine)"
 	@echo "make test-wasm  run the numerical tests in WebAssembly, compare it with native builds"
 	@echo "make bench-peers  compare the speed with ONNX Runtime's and PyTorch's (installs both);"
-	@echo "                ARCHS= BATCH= THREADS= ROUNDS= BENCH_FLAGS= choose what"
+	@echo "                NCNN=path/to/ncnn compares with ncnn as well, built from its sources;"
+	@echo "                ARCHS= BATCH= THREADS= ROUNDS= ISA= BENCH_FLAGS= choose what"
+	@echo "make bench-accuracy  compare what int8 and others cost: CHECKPOINT= ARCH= IMAGES= CALIBRATE="
+	@echo "make bench-figures  measure all that tools/bench/README.md shows of this CPU, draw its charts"
 	@echo "make mca        simulate the inner loops on CPUs that are not at hand: what limits them"
 	@echo "make install    header, tools, bundled model and pkg-config file to PREFIX=$(PREFIX)"
 	@echo "make uninstall  remove them again"
@@ -219,13 +223,40 @@ build/peers/vit_worker: tools/bench/peers/vit_worker.c vit.h
 	@mkdir -p $(@D)
 	$(CC) -std=c99 $(WARNINGS) $(CFLAGS) -I. $< $(LDLIBS) -o $@
 
-bench-peers:
+bench-programs:
 	@sh tools/install-packages.sh peers
-	@$(MAKE) --no-print-directory -s tools/vit-convert build/peers/vit_worker \
+	@$(if $(NCNN),sh tools/install-packages.sh ncnn)
+	@$(MAKE) --no-print-directory -s tools/vit-convert tools/vit-run build/peers/vit_worker \
 	    $(if $(findstring --wasm,$(BENCH_FLAGS)),$(WASM_MODULES))
-	@/usr/bin/python3 -B tools/bench/peers/bench_peers.py $(if $(ARCHS),--archs '$(ARCHS)') \
-	    $(if $(BATCH),--batch '$(BATCH)') $(if $(THREADS),--threads '$(THREADS)') \
-	    $(if $(ROUNDS),--rounds $(ROUNDS)) $(BENCH_FLAGS)
+
+BENCH = /usr/bin/python3 -B tools/bench/peers/bench_peers.py --rounds $(or $(ROUNDS),10) \
+        $(if $(NCNN),--ncnn '$(NCNN)') $(if $(ISA),--isa $(ISA))
+
+bench-peers: bench-programs
+	@$(BENCH) $(if $(ARCHS),--archs '$(ARCHS)') $(if $(BATCH),--batch '$(BATCH)') \
+	    $(if $(THREADS),--threads '$(THREADS)') $(BENCH_FLAGS)
+
+bench-accuracy: bench-programs
+	@/usr/bin/python3 -B tools/bench/peers/accuracy.py --checkpoint '$(CHECKPOINT)' \
+	    --arch '$(ARCH)' --images '$(IMAGES)' --calibrate '$(CALIBRATE)' \
+	    $(if $(NCNN),--ncnn '$(NCNN)') --json tools/bench/figures/accuracy.json $(BENCH_FLAGS)
+
+# CLASS is the file of figures: avx2, or avx512, where DTYPES="f32 bf16 int8" makes sense.
+CLASS   = avx2
+DTYPES  = f32 int8
+FIGURES = --json tools/bench/figures/$(CLASS).json --dtypes '$(DTYPES)'
+bench-figures: bench-programs
+	@rm -f tools/bench/figures/$(CLASS).json
+	@$(BENCH) --rounds $(or $(ROUNDS),8) $(FIGURES) \
+	    --archs 'vit_tiny_patch16_224 vit_small_patch16_224 vit_base_patch16_224'
+	@$(BENCH) $(FIGURES) --dtypes 'bf16 int4' --threads 1 --runtimes vit.h \
+	    --archs vit_tiny_patch16_224
+	@$(BENCH) --rounds $(or $(ROUNDS),2) $(FIGURES) --threads 1 \
+	    --archs 'vit_small_patch16_224@384 vit_small_patch16_224@592'
+	@$(BENCH) --rounds $(or $(ROUNDS),2) $(FIGURES) --threads 1 --batch '1 8 32' \
+	    --archs vit_tiny_patch16_224
+	@$(BENCH) $(FIGURES) --cold 3 --archs vit_base_patch16_224
+	@/usr/bin/python3 -B tools/bench/peers/figures.py
 
 mca:
 	@sh tools/install-packages.sh mca

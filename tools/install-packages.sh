@@ -1,6 +1,6 @@
 #!/bin/sh
-# install-packages.sh demo|firmware|fashion|test|cross|wasm|trust|peers|mca - installs what is
-# missing of that, through Debian's package manager.
+# install-packages.sh demo|firmware|fashion|test|cross|wasm|trust|peers|ncnn|mca - installs what
+# is missing of that, through Debian's package manager.
 #
 # Says what it installs before it does so, and does nothing when all of it is there.
 set -eu
@@ -30,7 +30,7 @@ trust="$test gcovr:gcovr clang-tidy:clang-tidy cppcheck:cppcheck valgrind:valgri
 python=/usr/lib/python3/dist-packages
 peers="$demo python3-torch:$python/torch python3-numpy:$python/numpy python3-onnx:$python/onnx
     libopenblas0-openmp:/usr/share/doc/libopenblas0-openmp nodejs:node npm:npm"
-
+ncnn="g++:g++ cmake:cmake git:git"
 mca="$demo clang:clang $aarch64 llvm-19:llvm-mca-19"
 
 case "${1-}" in
@@ -42,9 +42,10 @@ cross) wanted=$cross ;;
 wasm) wanted=$wasm ;;
 trust) wanted=$trust ;;
 peers) wanted=$peers ;;
+ncnn) wanted=$ncnn ;;
 mca) wanted=$mca ;;
 *)
-    echo "usage: tools/install-packages.sh demo|firmware|fashion|test|cross|wasm|trust|peers|mca" >&2
+    echo "usage: tools/install-packages.sh demo|firmware|fashion|test|cross|wasm|trust|peers|ncnn|mca" >&2
     exit 2
     ;;
 esac

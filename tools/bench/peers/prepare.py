@@ -1,11 +1,16 @@
 #!/usr/bin/python3
-"""prepare.py DIR WIDTH DEPTH HEADS MLP_DIM PATCH IMAGE - writes what bench_peers.py compares on.
+"""prepare.py DIR WIDTH DEPTH HEADS MLP_DIM PATCH IMAGE [MODEL.safetensors] - writes the models
 
-One random ViT in timm's names as DIR/model.pth, the same as ONNX graphs DIR/f32.onnx and
-DIR/int8.onnx, and eight random images as DIR/input.f32. Always the same numbers.
+One ViT in timm's names as DIR/model.pth, the same as ONNX graphs DIR/f32.onnx and DIR/int8.onnx and
+for ncnn as DIR/TYPE.param and .bin. Without a checkpoint its weights are random, and there are
+random images: 8 as DIR/input.f32, 32 as DIR/input32.f32, and others of their kind to calibrate
+with, DIR/calibrate/*.ppm. Always the same numbers.
 """
+import json
+import os
 import sys
 
+import ncnn_model
 import numpy as np
 import onnx
 import torch
@@ -45,6 +50,15 @@ def random_checkpoint(width, depth, mlp_dim, patch, image):
     return d
 
 
+def read_safetensors(path):
+    with open(path, "rb") as f:
+        header = json.loads(f.read(int.from_bytes(f.read(8), "little")))
+        data = f.read()
+    header.pop("__metadata__", None)
+    return {name: torch.from_numpy(np.frombuffer(data[slice(*t["data_offsets"])], "<f4")
+                                   .reshape(t["shape"]).copy()) for name, t in header.items()}
+
+
 class Graph:
     """An ONNX graph in the making. Each method adds nodes and returns the name of the output."""
 
@@ -69,6 +83,11 @@ class Graph:
 
     def scalar(self, value):
         return self.constant("scalar_%r" % value, np.array(value, np.float32))
+
+    def output(self, name, shape):
+        """Gives the last node's output this name, and says so."""
+        self.nodes[-1].output[0] = name
+        return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
 
     def norm(self, x, name):
         return self.node("LayerNormalization", x, self.weight(name + ".weight"),
@@ -121,25 +140,51 @@ def onnx_model(weights, int8, width, depth, heads, patch, image):
         hidden = g.gelu(g.linear(g.norm(x, block + "norm2"), block + "mlp.fc1"))
         x = g.node("Add", x, g.linear(hidden, block + "mlp.fc2"))
     cls = g.node("Gather", x, g.constant("first", np.array(0, np.int64)), axis=1)
-    logits = g.linear(g.norm(cls, "norm"), "head")
-    value = helper.make_tensor_value_info
-    graph = helper.make_graph(
-        g.nodes, "vit", [value("input", TensorProto.FLOAT, ["batch", 3, image, image])],
-        [value(logits, TensorProto.FLOAT, ["batch", CLASSES])], list(g.constants.values()))
+    g.norm(cls, "norm")
+    embedding = g.output("embedding", ["batch", width])
+    g.linear("embedding", "head")
+    outputs = [g.output("logits", ["batch", CLASSES]), embedding]
+    images = helper.make_tensor_value_info("input", TensorProto.FLOAT, ["batch", 3, image, image])
+    graph = helper.make_graph(g.nodes, "vit", [images], outputs, list(g.constants.values()))
     return helper.make_model(graph, ir_version=8, opset_imports=[
         helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)])
 
 
+def random_image(random, side):
+    """Bytes [side, side, 3]: squares of several sizes, so that it has large and small features."""
+    image = np.zeros((side, side, 3))
+    for cell in 64, 16, 4:
+        cells = random.uniform(-1, 1, (side // cell + 1, side // cell + 1, 3))
+        image += np.kron(cells, np.ones((cell, cell, 1)))[:side, :side]
+    return np.clip(127.5 + 60 * image, 0, 255).astype(np.uint8)
+
+
+def write_images(folder, side):
+    for name, count in ("input", 8), ("input32", 32):
+        random = np.random.RandomState(1)
+        with open("%s/%s.f32" % (folder, name), "wb") as f:
+            for _ in range(count):
+                pixels = (random_image(random, side) / 255 - 0.5) / 0.5
+                f.write(pixels.transpose(2, 0, 1).astype("<f4").tobytes())
+    os.makedirs(folder + "/calibrate", exist_ok=True)
+    for i in range(8):
+        with open("%s/calibrate/%02d.ppm" % (folder, i), "wb") as f:
+            f.write(b"P6 %d %d 255\n" % (side, side) + random_image(random, side).tobytes())
+
+
 def main():
-    folder = sys.argv[1]
-    width, depth, heads, mlp_dim, patch, image = map(int, sys.argv[2:])
-    weights = random_checkpoint(width, depth, mlp_dim, patch, image)
-    torch.save(weights, folder + "/model.pth")
+    folder, *sizes = sys.argv[1:8]
+    width, depth, heads, mlp_dim, patch, image = map(int, sizes)
+    if sys.argv[8:]:
+        weights = read_safetensors(sys.argv[8])
+    else:
+        weights = random_checkpoint(width, depth, mlp_dim, patch, image)
+        write_images(folder, image)
     for int8, name in (False, "f32"), (True, "int8"):
         onnx.save(onnx_model(weights, int8, width, depth, heads, patch, image),
                   "%s/%s.onnx" % (folder, name))
-    pixels = np.random.RandomState(1).standard_normal((8, 3, image, image))
-    pixels.astype("<f4").tofile(folder + "/input.f32")
+        ncnn_model.write("%s/%s" % (folder, name), weights, int8, depth, heads)
+    torch.save(weights, folder + "/model.pth")    # the last: all is there
 
 
 if __name__ == "__main__":

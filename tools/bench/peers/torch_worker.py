@@ -1,8 +1,9 @@
 #!/usr/bin/python3
 """torch_worker.py DTYPE MODEL.pth INPUT WIDTH DEPTH HEADS MLP_DIM PATCH IMAGE THREADS BATCH
 
-timm's Vision Transformer in plain PyTorch, behind the line protocol of bench_peers.py.
+timm's Vision Transformer in plain PyTorch, behind the line protocol of workers.py.
 """
+import os
 import sys
 import time
 
@@ -44,9 +45,16 @@ class VisionTransformer(nn.Module):
         self.head = nn.Linear(width, 1000)
 
     def forward(self, x):
+        """(logits, embedding)"""
         x = self.patch_embed.proj(x).flatten(2).transpose(1, 2)
         x = torch.cat([self.cls_token.expand(len(x), -1, -1), x], 1) + self.pos_embed
-        return self.head(self.norm(self.blocks(x)[:, 0]))
+        embedding = self.norm(self.blocks(x)[:, 0])
+        return self.head(embedding), embedding
+
+
+def has_bf16():
+    with open("/proc/cpuinfo") as f:
+        return os.uname().machine != "x86_64" or "avx512bw" in f.read()
 
 
 @torch.inference_mode()
@@ -57,23 +65,34 @@ def main():
     model = VisionTransformer(*sizes)
     model.load_state_dict(torch.load(path))
     model.eval()
-    x = torch.from_numpy(np.fromfile(images, "<f4").reshape(8, 3, sizes[5], sizes[5])[:batch])
-    if dtype == "bf16":
-        model, x = model.bfloat16(), x.bfloat16()
+    if dtype == "bf16" and not has_bf16():
+        sys.exit(print("unavailable without AVX-512 it is some 20 times slower than f32"))
+    to = torch.bfloat16 if dtype == "bf16" else torch.float32
+    model = model.to(to)
     if dtype == "int8":
         if "onednn" not in torch.backends.quantized.supported_engines:
             sys.exit(print("unavailable this PyTorch lacks the int8 engine onednn"))
         torch.backends.quantized.engine = "onednn"    # its other one, qnnpack, is 6 times slower
         model = quantization.quantize_dynamic(
             model, {nn.Linear: quantization.per_channel_dynamic_qconfig})
+    pixels = np.memmap(images, "<f4", "c").reshape(-1, 3, sizes[5], sizes[5])
+
+    def inputs(first):
+        return torch.from_numpy(pixels[first:first + batch]).to(to)
+
+    x = inputs(0)
     print("ready PyTorch", torch.__version__.split("+")[0], flush=True)
     for line in sys.stdin:
-        start = time.perf_counter()
-        logits = model(x)
         if line == "run\n":
+            start = time.perf_counter()
+            model(x)
             print(1e3 * (time.perf_counter() - start), flush=True)
         else:
-            logits.float().numpy().astype("<f4").tofile(line.split(maxsplit=1)[1].strip())
+            verb, path = line.split()
+            with open(path, "wb") as f:
+                for first in range(0, len(pixels), batch):
+                    outputs = model(inputs(first))[verb == "embedding"]
+                    f.write(outputs.float().numpy().tobytes())
             print("ok", flush=True)
 
 
