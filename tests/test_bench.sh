@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # vit-bench as a user meets it: what it prints is there and agrees with itself, whatever the
-# machine's speed. No figure of time is expected to be anything but positive.
+# machine's speed. No figure of time is expected to be anything but positive. And the pages and
+# charts that show figures: they are those of tools/bench/figures.
 #
 #     BIN=. bash tests/test_bench.sh
 #
@@ -196,6 +197,21 @@ refused 1 'nosuch/vit-bench.vit: cannot be created: No such file'
 status=$?
 is 1
 err 'standard output: No space left'
+
+# --- pages and charts show the figures that lie beside them ------------------------------------
+
+if command -v python3 >/dev/null; then
+    tried=figures.py
+    mkdir -p "$work/copy/tools/bench"
+    cp README.md "$work/copy"
+    cp -r tools/bench/README.md tools/bench/figures tools/bench/peers "$work/copy/tools/bench"
+    (cd "$work/copy" && python3 -B tools/bench/peers/figures.py) >"$work/out" 2>"$work/err"
+    status=$?
+    is 0
+    for made in README.md tools/bench/README.md tools/bench/figures; do
+        if diff -r $made "$work/copy/$made" >"$work/out"; then pass; else fail "$made is old"; fi
+    done
+fi
 
 # --- the file of random weights is gone at the end, and when interrupted -----------------------
 

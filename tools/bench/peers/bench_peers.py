@@ -31,7 +31,7 @@ def difference(a, b):
     """Between outputs, relative to the largest of b; infinite where they cannot be compared."""
     if len(a) != len(b) or not all(map(math.isfinite, a)):
         return math.inf
-    return max(abs(x - y) for x, y in zip(a, b)) / max(map(abs, b))
+    return max(abs(x - y) for x, y in zip(a, b)) / (max(map(abs, b)) or 1)
 
 
 def cosine(a, b):

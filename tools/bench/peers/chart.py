@@ -87,25 +87,27 @@ def ratio_bars(title, panels, caption):
     chart = Chart(title, runtimes, len(panels))
     scale = max(dict(bars)["vit.h"] / ms for _, groups in panels for _, bars in groups
                 for _, ms in bars)
+    heights = [STEP * max(map(len, same)) + GAP
+               for same in zip(*([bars for _, bars in groups] for _, groups in panels))]
+    bottom = TOP + sum(heights)
     for index, (name, groups) in enumerate(panels):
         x0, width = chart.span(index, LEFT + 20)
-        unit, y = (width - 54) / scale, TOP
-        bottom = TOP + sum(STEP * len(bars) + GAP for _, bars in groups)
+        unit, top = (width - 54) / scale, TOP
         chart.text(x0, TOP - 12, name, "strong")
         for tick in ticks(0, scale):
             chart.line(x0 + unit * tick, TOP, x0 + unit * tick, bottom)
             chart.text(x0 + unit * tick, bottom + 14, number(tick), "small", "middle")
         chart.text(x0 + unit * scale / 2, bottom + 30, "speed, vit.h = 1", "small", "middle")
-        for group, bars in groups:
+        for (group, bars), height in zip(groups, heights):
             if index == 0:
-                chart.text(20, y + 6 * len(bars) + 4, group, "strong")
-            for runtime, ms in bars:
+                chart.text(20, top + 6 * len(bars) + 4, group, "strong")
+            for y, (runtime, ms) in enumerate(bars):
+                y = top + STEP * y
                 length = unit * dict(bars)["vit.h"] / ms
                 chart.body.append('<rect x="%.1f" y="%d" width="%.1f" height="%d" class="%s"/>'
                                   % (x0, y, length, BAR, colour(runtime)))
                 chart.text(x0 + width, y + 9, "%.*f ms" % (ms < 100, ms), "small", "end")
-                y += STEP
-            y += GAP
+            top += height
         chart.line(x0 + unit, TOP, x0 + unit, bottom, "mark")
     return chart.finish(bottom + 54, caption)
 

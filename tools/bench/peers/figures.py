@@ -2,7 +2,7 @@
 """figures.py - draws the charts and fills the tables of the pages from tools/bench/figures/*.json.
 
 A page says where: the lines after "<!-- KIND CLASS -->", up to an empty one, are written anew.
-CLASS is the name of a file of figures, KIND one of TABLES.
+CLASS is the name of a file of figures; block() knows the kinds.
 """
 import glob
 import json
@@ -60,6 +60,8 @@ def tokens_results(data):
 
 def accuracy_results(accuracy, data):
     """With the images a second of each."""
+    if not accuracy:
+        return []
     speed = {(r["runtime"], r["dtype"]): 1e3 / r["ms"] for r in data["results"]
              if (r["arch"], r["threads"]) == (TIMED_AS, 1)}
     return [{**r, "speed": speed.get((r["runtime"], r["dtype"]))} for r in accuracy["results"]]
@@ -72,15 +74,15 @@ def named(results):
     return [{**r, "arch": short(r["arch"])} for r in results]
 
 
-def tokens_table(data):
+def tokens_table(results):
     return tables.speed([{**r, "arch": "%s, %d tokens" % (short(r["arch"]), r["tokens"])}
-                         for r in tokens_results(data)])
+                         for r in results])
 
 
-def accuracy_table(accuracy, data):
+def accuracy_table(results):
     lines = ["| runtime | weights | best class as in f32 | cosine | worst | images a second |",
              "|---|---|--:|--:|--:|--:|"]
-    for r in accuracy_results(accuracy, data):
+    for r in results:
         lines.append("| %s | %s | %.1f %% | %.5f | %.5f | %s |" % (
             r["runtime"], r["dtype"], 100 * r["agreement"], r["cosine"], r["cosine_min"],
             "%.1f" % r["speed"] if r["speed"] else "-"))
@@ -111,32 +113,11 @@ def about(data):
     return textwrap.wrap("%s: %s. %s" % (machine(data), versions, data["limits"]), 100)
 
 
-TABLES = {
-    "about": lambda files, name: about(files[name]),
-    "speed": lambda files, name: tables.speed(named(speed_results(files[name]))),
-    "tokens": lambda files, name: tokens_table(files[name]),
-    "batch": lambda files, name: tables.speed(named(files[name]["batches"])),
-    "cold": lambda files, name: tables.cold(named(files[name]["cold"])),
-    "accuracy": lambda files, name: accuracy_table(files["accuracy"], files[name]),
-    "readme": lambda files, name: readme_table(files),
-}
-
-
-def fill(path, files):
-    def table(match):
-        lines = TABLES[match[2]](files, match[3])
-        return "\n".join([match[1]] + lines)
-    with open(path) as f:
-        page = f.read()
-    page = re.sub(r"(<!-- (\w+) (\w+) -->)(?:\n[^\n]+)*", table, page)
-    with open(path, "w") as f:
-        f.write(page)
-
-
 # === Charts ===
 
-def speed_chart(name, data):
+def speed_chart(name, files):
     """A panel for each number of threads; a group for each model and type."""
+    data = files[name]
     results, panels = speed_results(data), []
     for threads in unique(r["threads"] for r in results):
         groups = {}
@@ -149,8 +130,11 @@ def speed_chart(name, data):
                             [machine(data), "Medians of interleaved runs."])
 
 
-def tokens_chart(name, data):
+def tokens_chart(name, files):
+    data = files[name]
     results, panels = tokens_results(data), []
+    if not results:
+        return None
     for dtype in unique(r["dtype"] for r in results):
         series = {}
         for r in (r for r in results if r["dtype"] == dtype):
@@ -163,30 +147,67 @@ def tokens_chart(name, data):
                        [machine(data), "Lower is better."])
 
 
-def accuracy_chart(name, accuracy, data):
-    results = [r for r in accuracy_results(accuracy, data)
-               if r["speed"] and r["dtype"] in (("f32", "bf16", "int8", "int4")
-                                                if r["runtime"] == "vit.h" else ("int8",))]
-    panels = [("best class as in f32, %", 100, [
-                  (r["runtime"], r["dtype"], r["speed"], 100 * r["agreement"]) for r in results]),
-              ("cosine of the embedding, mean", 1, [
-                  (r["runtime"], r["dtype"], r["speed"], r["cosine"]) for r in results])]
+def accuracy_chart(name, files):
+    """vit.h's types beside the int8 of the others."""
+    wanted = {"vit.h": ("f32", "bf16", "int8", "int4")}
+    results = [r for r in accuracy_results(files.get("accuracy"), files[name])
+               if r["speed"] and r["dtype"] in wanted.get(r["runtime"], ("int8",))]
+    if not results:
+        return None
+    panels = [(label, highest, [(r["runtime"], r["dtype"], r["speed"], factor * r[key])
+                                for r in results])
+              for label, highest, factor, key in (
+                  ("best class as in f32, %", 100, 100, "agreement"),
+                  ("cosine of the embedding, mean", 1, 1, "cosine"))]
+    accuracy = files["accuracy"]
     return chart.scatter("%s: accuracy over speed, %s" % (CLASSES[name], accuracy["model"]), panels,
                          "images a second, one thread",
-                         ["Up and to the right is better. " + accuracy["images"], machine(data)])
+                         ["Up and to the right is better. " + accuracy["images"],
+                          machine(files[name])])
+
+
+CHARTS = {"speed_chart": ("Speed", speed_chart),
+          "tokens_chart": ("Time a token, by the number of tokens", tokens_chart),
+          "accuracy_chart": ("Accuracy over speed", accuracy_chart)}
+
+
+# === Pages ===
+
+def block(kind, name, files):
+    """The lines that belong after <!-- KIND NAME -->."""
+    data = files.get(name, {})
+    if kind == "readme":
+        return readme_table(files)
+    if kind == "about":
+        return about(data)
+    if kind.endswith("_chart"):
+        svg = "figures/%s-%s.svg" % (kind[:-6], name)
+        return ["![%s](%s)" % (CHARTS[kind][0], svg)] if CHARTS[kind][1](name, files) else []
+    results = {"speed": speed_results(data), "tokens": tokens_results(data),
+               "batches": data.get("batches"), "cold": data.get("cold"),
+               "accuracy": accuracy_results(files.get("accuracy"), data)}[kind]
+    table = {"tokens": tokens_table, "cold": lambda r: tables.cold(named(r)),
+             "accuracy": accuracy_table}.get(kind, lambda r: tables.speed(named(r)))
+    return table(results) if results else ["Not measured yet."]
+
+
+def fill(path, files):
+    with open(path) as f:
+        page = f.read()
+    page = re.sub(r"(<!-- (\w+) (\w+) -->)(?:\n[^\n]+)*",
+                  lambda match: "\n".join([match[1]] + block(match[2], match[3], files)), page)
+    with open(path, "w") as f:
+        f.write(page)
 
 
 def main():
     files = load()
     for name in CLASSES:
-        charts = {"speed": speed_chart(name, files[name])}
-        if tokens_results(files[name]):
-            charts["tokens"] = tokens_chart(name, files[name])
-        if any(r["speed"] for r in accuracy_results(files["accuracy"], files[name])):
-            charts["accuracy"] = accuracy_chart(name, files["accuracy"], files[name])
-        for kind, svg in charts.items():
-            with open("%s/%s-%s.svg" % (FOLDER, kind, name), "w") as f:
-                f.write(svg)
+        for kind, (_, draw) in CHARTS.items():
+            svg = draw(name, files)
+            if svg:
+                with open("%s/%s-%s.svg" % (FOLDER, kind[:-6], name), "w") as f:
+                    f.write(svg)
     for path in PAGES:
         fill(path, files)
 

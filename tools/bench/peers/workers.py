@@ -159,10 +159,11 @@ class Worker:
 
     def outputs(self, what, count):
         """Its logits or embedding of `count` images: a list of arrays."""
-        path, values = PEERS + "/outputs.f32", array.array("f")
+        path, values = "%s/outputs.%d" % (PEERS, self.process.pid), array.array("f")
         self.ask("%s %s" % (what, path))
         with open(path, "rb") as f:
             values.frombytes(f.read())
+        os.remove(path)
         width = len(values) // count
         return [values[i * width:(i + 1) * width] for i in range(count)]
 
