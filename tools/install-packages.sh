@@ -45,7 +45,7 @@ peers) wanted=$peers ;;
 ncnn) wanted=$ncnn ;;
 mca) wanted=$mca ;;
 *)
-    echo "usage: tools/install-packages.sh demo|firmware|fashion|test|cross|wasm|trust|peers|ncnn|mca" >&2
+    echo "usage: install-packages.sh demo|firmware|fashion|test|cross|wasm|trust|peers|ncnn|mca" >&2
     exit 2
     ;;
 esac
