@@ -626,13 +626,14 @@ static vit_tensor tensor_named(const vit_config *c, vit_dtype dtype, const char 
 static void check_dtype(const vit_config *c, vit_dtype asked, const char *name, vit_dtype wanted) {
     vit_tensor t = tensor_named(c, asked, name);
     CHECK_MSG(t.dtype == wanted, "%s: dtype %d, not %d", name, (int)t.dtype, (int)wanted);
-    CHECK(t.layout == VIT_LAYOUT_PANELS);
+    CHECK(t.layout == (wanted == VIT_I4 ? VIT_LAYOUT_GROUPS : VIT_LAYOUT_PANELS));
     int depth = (int)(tiny_count(&t) / (size_t)t.dims[0]), panels = (t.dims[0] + 15) / 16;
     CHECK(t.size == (uint64_t)panels * vit_pack_panel(wanted, NULL, 16, depth, NULL));
 }
 
-/* int8 wants 4 to 65536 summands; a layer of fewer or more stays f32, every other type fits. */
-static void test_int8_limits(void) {
+/* int8 wants 4 to 65536 summands, int4 at least 16; a layer of fewer or more stays f32, every
+   other type fits. */
+static void test_depth_limits(void) {
     tiny_options o = tiny_defaults();
     vit_config c = o.config;
     for (int dim = 3; dim <= 4; dim++) {
@@ -656,6 +657,10 @@ static void test_int8_limits(void) {
     check_dtype(&c, VIT_I8, "patch_embed.proj.weight", VIT_I8);
     c.in_chans = 2;
     check_dtype(&c, VIT_I8, "patch_embed.proj.weight", VIT_F32);
+    for (int dim = 15; dim <= 16; dim++) {
+        c.embed_dim = dim;
+        check_dtype(&c, VIT_I4, "blocks.1.attn.qkv.weight", dim < 16 ? VIT_F32 : VIT_I4);
+    }
     for (int dtype = VIT_F32; dtype < VIT_NUM_DTYPES; dtype++) {
         if (dtype != VIT_I8) {
             check_dtype(&c, (vit_dtype)dtype, "patch_embed.proj.weight", (vit_dtype)dtype);
@@ -692,8 +697,8 @@ static int panel_integer(vit_dtype dtype, const unsigned char *panel, int row, i
         int byte = panel[k / 4 * 64 + row * 4 + k % 4];
         return byte < 128 ? byte : byte - 256;
     }
-    int byte = panel[k / 32 * 288 + 32 + k % 32 / 2 * 16 + row];
-    return (k % 2 ? byte / 16 : byte % 16) - 8;
+    int byte = panel[k / 32 * 288 + 32 + k % 16 / 4 * 64 + row * 4 + k % 4];
+    return (k % 32 < 16 ? byte % 16 : byte / 16) - 8;
 }
 
 /* And what it is multiplied by: one number for each row, for int4 also for each 32 of k. */
@@ -733,7 +738,7 @@ static size_t panel_size(vit_dtype dtype, int depth) {
     switch (dtype) {
     case VIT_F32: return 4 * n;
     case VIT_I8: return n + 16 * 4 + 16 * 4;
-    case VIT_I4: return n / 2 + n / 32 * 2;
+    case VIT_I4: return n / 2 + n / 32 * 2 + 16 * 4;
     default: return 2 * n;
     }
 }
@@ -778,6 +783,7 @@ static void check_int8_tail(const float *values, const unsigned char *panel, int
 static void check_int4_scales(const float *values, const unsigned char *panel, int rows,
                               int depth) {
     for (int r = 0; r < 16; r++) {
+        double sum = 0, size = 0;
         for (int k = 0; k < depth; k += 32) {
             int count = depth - k < 32 ? depth - k : 32, lowest = 8;
             double top = r < rows ? extreme(values + r * depth + k, count) : 0;
@@ -785,10 +791,13 @@ static void check_int4_scales(const float *values, const unsigned char *panel, i
             for (int i = k; i < k + count; i++) {
                 int q = panel_integer(VIT_I4, panel, r, i);
                 lowest = q < lowest ? q : lowest;
+                sum += q * scale;
+                size += fabs(q * scale);
             }
             CHECK(fabs(scale + top / 8) <= fabs(top) / 8 / 2048);
             CHECK(lowest == (fabs(top) > 0 ? -8 : 0));
         }
+        CHECK(fabs(float_number(panel + (depth + 31) / 32 * 288 + 4 * r) - sum) <= size * 1e-6);
     }
 }
 
@@ -1312,7 +1321,7 @@ static void test_nonfinite_input(void) {
         bench b = bench_of_kind(kind);
         FOR_EACH_ISA(isa) {
             for (int i = 0; i < 5; i++) {
-                bool lossy = i >= 3 || kind == VIT_I8 || kind == VIT_NUM_DTYPES;
+                bool lossy = i >= 3 || kind >= VIT_I8;
                 nonfinite_run(&b, (vit_isa)isa, lossy, bad[i]);
             }
         }
@@ -2248,7 +2257,7 @@ int main(int argc, char **argv) {
     test_config_pairs();
     test_config_blocks();
     test_architecture();
-    test_int8_limits();
+    test_depth_limits();
     test_packing();
     test_packing_extremes();
     test_packing_nonfinite();

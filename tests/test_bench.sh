@@ -142,12 +142,12 @@ for isa in $names; do
         json "$isa" isa
         case $isa.$dtype in
         avx512-bf16.bf16) json 'vdpbf16ps zmm' peak_loop ;;
-        avx512-*.int8) json 'vpdpbusd zmm' peak_loop ;;
-        avx-vnni.int8) json 'vpdpbusd ymm' peak_loop ;;
-        avx2.int8) json 'vpmaddubsw ymm' peak_loop ;;
-        avx512*) json "$([ $dtype = int8 ] && echo vpmaddwd || echo vfmadd231ps) zmm" peak_loop ;;
+        avx512-*.int*) json 'vpdpbusd zmm' peak_loop ;;
+        avx-vnni.int*) json 'vpdpbusd ymm' peak_loop ;;
+        avx2.int*) json 'vpmaddubsw ymm' peak_loop ;;
+        avx512*) json "$([[ $dtype = int* ]] && echo vpmaddwd || echo vfmadd231ps) zmm" peak_loop ;;
         avx*) json 'vfmadd231ps ymm' peak_loop ;;
-        sse2.int8) json 'pmaddwd xmm' peak_loop ;;
+        sse2.int*) json 'pmaddwd xmm' peak_loop ;;
         sse2.*) json 'mulps, addps xmm' peak_loop ;;
         scalar*) json 'plain C' peak_loop ;;
         esac

@@ -778,7 +778,8 @@ static void test_tensor_records(void) {
         tensor_refused("another dtype of f32 size", VIT_TENSOR_DTYPE, (uint64_t)dtype, 4);
     }
     tensor_refused("layout", VIT_TENSOR_LAYOUT, VIT_LAYOUT_PLAIN, 4);
-    tensor_refused("layout", VIT_TENSOR_LAYOUT, 2, 4);
+    tensor_refused("layout", VIT_TENSOR_LAYOUT, VIT_LAYOUT_GROUPS, 4);
+    tensor_refused("layout", VIT_TENSOR_LAYOUT, VIT_NUM_LAYOUTS, 4);
     tensor_refused("ndim", VIT_TENSOR_NDIM, 0, 4);
     tensor_refused("ndim", VIT_TENSOR_NDIM, 1, 4);
     tensor_refused("ndim", VIT_TENSOR_NDIM, 5, 4);
@@ -835,6 +836,17 @@ static void test_int8_depth(void) {
     tiny_free(&f);
 }
 
+/* int4 of version 0.1.0. */
+static void test_old_int4(void) {
+    tiny_file f = build_kind(VIT_I4);
+    tiny_put(tensor_record(&f, "blocks.0.mlp.fc2.weight") + VIT_TENSOR_LAYOUT, VIT_LAYOUT_PANELS,
+             4);
+    tiny_rehash(&f);
+    refused("int4 in panels", &f, VIT_ERROR_UNSUPPORTED, "blocks.0.mlp.fc2.weight", "int4",
+            "convert the model again");
+    tiny_free(&f);
+}
+
 /* Biases and tokens are f32 whatever the model is. */
 static void test_plain_dtype(void) {
     static const char *const names[] = {"pos_embed", "blocks.0.norm1.weight", "head.bias"};
@@ -856,7 +868,7 @@ static void overwrite_layers(tiny_file *f, const vit_model *model, int byte, uin
     vit_tensor t;
     for (int i = 0; vit_model_tensor(model, i, &t); i++) {
         unsigned char *data = f->data + t.offset;
-        for (size_t k = 0; t.layout == VIT_LAYOUT_PANELS && k < (size_t)t.size; k++) {
+        for (size_t k = 0; t.layout != VIT_LAYOUT_PLAIN && k < (size_t)t.size; k++) {
             *state = *state * 1664525u + 1013904223u;
             data[k] = (unsigned char)(byte < 256 ? (uint32_t)byte : *state >> 24);
         }
@@ -1084,6 +1096,7 @@ int main(int argc, char **argv) {
     test_tensor_records();
     test_panel_sizes();
     test_int8_depth();
+    test_old_int4();
     test_plain_dtype();
     test_hostile_weights();
     test_hostile_int8();

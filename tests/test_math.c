@@ -482,7 +482,7 @@ static void kernel_convert_signed(const vit__kernels *k, int n) {
     float u[MAX_N + PAD], s[MAX_N + PAD];
     unsigned char uq[4 * (MAX_N + PAD)], sq[4 * (MAX_N + PAD)];
     int32_t u_zero, s_zero;
-    int wrong = 0, size = 4 * vit__form_floats(VIT__FORM_S8, n);
+    int wrong = 0, size = HEADER + (n + 7) / 8 * 8;
     fill(u, n + PAD, 3, -1);
     memcpy(s, u, sizeof u);
     k->convert(VIT__FORM_U8, u, n);
@@ -546,7 +546,7 @@ static void gemm_prepare(gemm_case *g, vit_dtype dtype, int cols, int depth, int
     fill_stored(g->gamma, cols);
     memset(&t, 0, sizeof t);
     t.dtype = dtype;
-    t.layout = VIT_LAYOUT_PANELS;
+    t.layout = dtype == VIT_I4 ? VIT_LAYOUT_GROUPS : VIT_LAYOUT_PANELS;
     t.ndim = 2;
     t.dims[0] = cols;
     t.dims[1] = depth;
@@ -581,38 +581,74 @@ static float gemm_chain(const gemm_case *g, vit_dtype dtype, int r, int n, int d
     return sum;
 }
 
-/* int8: quantise the row as >>kernels says, sum integers exactly, scale once. */
-static float gemm_integers(const gemm_case *g, int r, int n, int depth) {
+/* A row of inputs, quantised as >>kernels says. */
+typedef struct gemm_inputs {
+    int q[GEMM_DEPTH], zero;
+    float scale;
+} gemm_inputs;
+
+static gemm_inputs gemm_quantise(const gemm_case *g, int r, int depth) {
     const float *x = g->a + r * depth;
-    const size_t stride = vit_pack_panel(VIT_I8, x, 1, depth, NULL);
-    const unsigned char *panel = g->panels + (size_t)(n / 16) * stride;
-    float low = 0, high = 0, scale = 0, inverse = 0, column;
-    long long sum = 0;
-    int zero;
+    float low = 0, high = 0, inverse = 0;
+    gemm_inputs in;
+    in.scale = 0;
     for (int k = 0; k < depth; k++) {
         low = x[k] < low ? x[k] : low;
         high = x[k] > high ? x[k] : high;
     }
     if (high - low > 1e-30f) {
-        scale = (high - low) / 254.99f;
+        in.scale = (high - low) / 254.99f;
         inverse = 254.99f / (high - low);
     }
-    zero = (int)nearbyint(test_scaled(-low, inverse, rounds_twice));
+    in.zero = (int)nearbyint(test_scaled(-low, inverse, rounds_twice));
     for (int k = 0; k < depth; k++) {
-        double q = nearbyint(test_scaled(x[k], inverse, rounds_twice) + zero);
-        q = q < 0 ? 0 : q > 255 ? 255 : q;
-        sum += ((int)q - zero) * (signed char)panel[k / 4 * 64 + n % 16 * 4 + k % 4];
+        double q = nearbyint(test_scaled(x[k], inverse, rounds_twice) + in.zero);
+        in.q[k] = (int)(q < 0 ? 0 : q > 255 ? 255 : q);
+    }
+    return in;
+}
+
+/* int8: sum integers exactly, scale once. */
+static float gemm_integers(const gemm_case *g, int r, int n, int depth) {
+    const gemm_inputs in = gemm_quantise(g, r, depth);
+    const size_t stride = vit_pack_panel(VIT_I8, g->a, 1, depth, NULL);
+    const unsigned char *panel = g->panels + (size_t)(n / 16) * stride;
+    long long sum = 0;
+    float column;
+    for (int k = 0; k < depth; k++) {
+        sum += (in.q[k] - in.zero) * (signed char)panel[k / 4 * 64 + n % 16 * 4 + k % 4];
     }
     vit__copy_stored(&column, panel + (depth + 3) / 4 * 64 + n % 16 * 4, 1);
-    return (float)sum * (scale * column);
+    return (float)sum * (in.scale * column);
+}
+
+/* int4: the same group by group, as a chain. */
+static float gemm_groups(const gemm_case *g, int r, int n, int depth) {
+    const gemm_inputs in = gemm_quantise(g, r, depth);
+    const size_t stride = vit_pack_panel(VIT_I4, g->a, 1, depth, NULL);
+    const unsigned char *panel = g->panels + (size_t)(n / 16) * stride;
+    float chain = 0, weights;
+    for (int first = 0; first < depth; first += 32, panel += 288) {
+        const float scale = vit__f16_to_f32((uint16_t)(panel[n % 16 * 2] |
+                                                       panel[n % 16 * 2 + 1] << 8));
+        long long sum = 0;
+        for (int k = first; k < depth && k < first + 32; k++) {
+            const int byte = panel[32 + k % 16 / 4 * 64 + n % 16 * 4 + k % 4];
+            sum += in.q[k] * ((k % 32 < 16 ? byte & 15 : byte >> 4) - 8);
+        }
+        chain = fma_here((float)sum, scale, chain);
+    }
+    vit__copy_stored(&weights, panel + n % 16 * 4, 1);
+    return fma_here(-(float)in.zero, weights, chain) * in.scale;
 }
 
 static void gemm_reference(const gemm_case *g, vit_dtype dtype, int rows, int cols, int depth,
                            int mode, float *c) {
     for (int r = 0; r < rows; r++) {
         for (int n = 0; n < cols; n++) {
-            float sum = dtype == VIT_I8 ? gemm_integers(g, r, n, depth)
-                                        : gemm_chain(g, dtype, r, n, depth);
+            float sum = dtype == VIT_I8   ? gemm_integers(g, r, n, depth)
+                        : dtype == VIT_I4 ? gemm_groups(g, r, n, depth)
+                                          : gemm_chain(g, dtype, r, n, depth);
             sum += vit__stored(&g->bias[n]);
             if (mode == 4) {
                 sum = fma_here(sum, vit__stored(&g->gamma[n]), c[r * cols + n]);
@@ -631,7 +667,7 @@ static void gemm_one(const vit__kernels *kernels, gemm_case *g, vit_dtype dtype,
     const void *panels = g->panels;
     const vit__layer layer = {(const float *)panels, g->bias, dtype, cols, depth, 0};
     vit__linear l;
-    gemm_prepare(g, dtype, cols, depth, rows, mode == 3 && dtype != VIT_I8 ? 0 : -1);
+    gemm_prepare(g, dtype, cols, depth, rows, mode == 3 && dtype < VIT_I8 ? 0 : -1);
     gemm_convert(kernels, g, dtype, rows, depth);
     for (int i = 0; i <= rows * cols; i++) {
         wanted[i] = got[i] = random_float();
@@ -660,6 +696,7 @@ static void test_gemm(const vit__kernels *kernels) {
             for (size_t c = 0; c < sizeof cols / sizeof cols[0]; c++) {
                 int depth = depths[(c + (size_t)rows) % 8];
                 depth = dtype == VIT_I8 && depth < 4 ? 4 : depth;
+                depth = dtype == VIT_I4 && depth < 16 ? depth + 31 : depth;
                 gemm_one(kernels, &g, (vit_dtype)dtype, rows, cols[c], depth,
                          (int)((c + (size_t)rows) % (5 + VIT_NUM_ACTIVATIONS)));
             }

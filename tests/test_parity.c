@@ -585,7 +585,7 @@ static bool is_repeated(const fixture *f, vit_isa isa) {
         if (lower < (int)isa && same_kernels(kernels, other, f->dtype) &&
             same_kernels(kernels, other, VIT_F32) &&
             (same_kernels(kernels, other, VIT_BF16) ||
-             (f->dtype != VIT_BF16 && f->dtype != VIT_I8))) {
+             f->dtype < VIT_BF16)) {
             return true;
         }
     }

@@ -6,8 +6,8 @@
  * patches of one pixel, widths of any remainder modulo 16, head_dim times num_heads unequal
  * embed_dim, no blocks, no head, one type of weights or another for each layer.
  *
- * Models of f32, f16 and int4 run freely beside the reference. Where inputs are rounded (bf16,
- * int8), two numbers that differ by 1e-7 may be rounded to neighbours, which are 4e-3 apart; so
+ * Models of f32 and f16 run freely beside the reference. Where inputs are rounded (bf16, int8,
+ * int4), two numbers that differ by 1e-7 may be rounded to neighbours, which are 4e-3 apart; so
  * there the reference goes on from each traced tensor as vit.h computed it, and every step is
  * held to the same strict bound. Only the softmax's weights and the inside of map pooling, which
  * are rounded but not traced, need more.
@@ -223,7 +223,7 @@ static void round_u8(const double *x, size_t n, double *out) {
 
 /* A row as a layer of this type reads it. */
 static void round_row(vit_dtype dtype, const double *x, size_t n, double *out) {
-    if (dtype == VIT_I8) {
+    if (dtype == VIT_I8 || dtype == VIT_I4) {
         round_u8(x, n, out);
         return;
     }
@@ -639,7 +639,7 @@ static double *attend_all(reference *f, int block, double *qkv) {
     double *context = doubles(n * width);
     double *bias = block_weights(f->model, block, "attn.rel_pos");
     double *lambda = block_weights(f->model, block, "attn.lambda");
-    dtype = dtype == VIT_I8 ? VIT_BF16 : dtype;
+    dtype = dtype == VIT_I8 || dtype == VIT_I4 ? VIT_BF16 : dtype;
     round_row(dtype, qkv, n * 3 * width, qkv);
     for (size_t h = 0; h < heads; h++) {
         for (size_t i = 0; i < n; i++) {
@@ -944,7 +944,7 @@ static void head(reference *f) {
 static bool rounds_inputs(const vit_model *model) {
     vit_tensor t;
     for (int i = 0; vit_model_tensor(model, i, &t); i++) {
-        if (t.dtype == VIT_BF16 || t.dtype == VIT_I8) {
+        if (t.dtype >= VIT_BF16) {
             return true;
         }
     }

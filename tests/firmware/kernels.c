@@ -64,9 +64,23 @@ static void print_case(vit_isa isa, int dtype, int count, int depth) {
 /* --- inputs ------------------------------------------------------------------------------- */
 
 /* extreme: all weights and inputs are the smallest or the largest that there are. */
-static void fill_int8(vit__form form, int depth, int extreme) {
-    const int quads = (depth + 3) / 4;
+static void fill_rows(vit__form form, int depth, int extreme) {
     int i, r;
+    for (r = 0; r < MAX_ROWS; r++) {
+        const int32_t zero = (int32_t)(random_bits() & 255) - (form == VIT__FORM_S8 ? 128 : 0);
+        rows[r].numbers[0] = random_float();
+        memcpy(rows[r].bytes + 4, &zero, 4);
+        for (i = 0; i < (depth + 3) / 4 * 4; i++) {
+            const uint32_t bits = random_bits();
+            const uint32_t q = extreme ? (bits & 1 ? 255 : 0) : bits & 255;
+            rows[r].bytes[8 + i] = (unsigned char)(form == VIT__FORM_S8 ? q ^ 128 : q);
+        }
+    }
+}
+
+static void fill_int8(int depth, int extreme) {
+    const int quads = (depth + 3) / 4;
+    int i;
     for (i = 0; i < quads * 64; i++) {
         const uint32_t bits = random_bits();
         const int weight = extreme ? (bits & 1 ? 127 : -128) : (int)(bits & 255) - 128;
@@ -78,15 +92,24 @@ static void fill_int8(vit__form form, int depth, int extreme) {
         memcpy(panel.bytes + quads * 64 + i * 4, &scale, 4);
         memcpy(panel.bytes + quads * 64 + 64 + i * 4, &sum, 4);
     }
-    for (r = 0; r < MAX_ROWS; r++) {
-        const int32_t zero = (int32_t)(random_bits() & 255) - (form == VIT__FORM_S8 ? 128 : 0);
-        rows[r].numbers[0] = random_float();
-        memcpy(rows[r].bytes + 4, &zero, 4);
-        for (i = 0; i < quads * 4; i++) {
-            const uint32_t bits = random_bits();
-            const uint32_t q = extreme ? (bits & 1 ? 255 : 0) : bits & 255;
-            rows[r].bytes[8 + i] = (unsigned char)(form == VIT__FORM_S8 ? q ^ 128 : q);
-        }
+}
+
+/* Weight k of a column of int4, as it is stored, in its place; 8, for zero, behind the last. */
+static void fill_int4(int depth, int extreme) {
+    const int size = (int)vit__panel_bytes(VIT_I4, depth);
+    int i;
+    for (i = 0; i < size; i++) { /* of the scales, the upper byte is such that they are ordinary */
+        const int group = i / VIT__I4_GROUP, at = i % VIT__I4_GROUP;
+        const int k = 32 * group + (at - 32) / 64 * 4 + at % 4;
+        const uint32_t bits = random_bits();
+        uint32_t low = extreme ? bits & 8 : bits & 15, high = extreme ? bits >> 4 & 8 : bits >> 4;
+        low = k < depth ? low : 8;
+        high = k + 16 < depth ? high & 15 : 8;
+        panel.bytes[i] = (unsigned char)(at >= 32 ? low | high << 4 : i % 2 ? 0x3a : bits);
+    }
+    for (i = 0; i < 16; i++) {
+        const float sum = random_float();
+        memcpy(panel.bytes + size - 64 + i * 4, &sum, 4);
     }
 }
 
@@ -102,9 +125,7 @@ static void fill_floats(vit_dtype dtype, vit__form form, int depth) {
         memcpy(panel.bytes + i * 4, &weight, 4);
     }
     for (i = 1; i < size && dtype != VIT_F32; i += 2) { /* the upper byte of f16 and bf16 */
-        if (dtype != VIT_I4 || i % VIT__I4_GROUP < 32) {
-            panel.bytes[i] = (unsigned char)(0x3a + i % 5 / 4 * 0x80);
-        }
+        panel.bytes[i] = (unsigned char)(0x3a + i % 5 / 4 * 0x80);
     }
     for (r = 0; r < MAX_ROWS; r++) {
         for (i = 0; i < depth; i++) {
@@ -137,6 +158,29 @@ static float int8_wanted(vit__form form, int row, int column, int depth) {
     return (float)(int32_t)(sum - (uint32_t)zero * (uint32_t)sums) * (rows[row].numbers[0] * scale);
 }
 
+static float int4_wanted(vit__form form, int row, int column, int depth) {
+    const unsigned char *group = panel.bytes;
+    const int below = form == VIT__FORM_S8 ? 128 : 0;
+    float chain = 0, weights;
+    int32_t zero;
+    int first, k;
+    for (first = 0; first < depth; first += 32, group += VIT__I4_GROUP) {
+        int32_t sum = 0;
+        for (k = first; k < first + 32 && k < depth; k++) {
+            const int byte = rows[row].bytes[8 + k];
+            const int q = byte ^ below;
+            const int both = group[32 + k % 16 / 4 * 64 + column * 4 + k % 4];
+            sum += q * ((k % 32 < 16 ? both & 15 : both >> 4) - 8);
+        }
+        chain = vit__fma_scalar((float)sum,
+                                vit__f16_to_f32((uint16_t)(group[2 * column] |
+                                                           group[2 * column + 1] << 8)), chain);
+    }
+    memcpy(&weights, group + 4 * column, 4);
+    memcpy(&zero, rows[row].bytes + 4, 4);
+    return vit__fma_scalar(-(float)(zero + below), weights, chain) * rows[row].numbers[0];
+}
+
 static float float_wanted(vit_dtype dtype, int row, int column, int depth) {
     float sum = 0;
     int i;
@@ -163,8 +207,9 @@ static void compare(const vit__kernels *kernels, vit_dtype dtype, int count, int
     int r, n, wrong = 0;
     for (r = 0; r < count; r++) {
         for (n = 0; n < 16; n++) {
-            const float wanted = dtype == VIT_I8 ? int8_wanted(form, r, n, depth)
-                                                 : float_wanted(dtype, r, n, depth);
+            const float wanted = dtype == VIT_I8   ? int8_wanted(form, r, n, depth)
+                                 : dtype == VIT_I4 ? int4_wanted(form, r, n, depth)
+                                                   : float_wanted(dtype, r, n, depth);
             wrong += vit__bits(wanted) != vit__bits(tile[16 * r + n]);
         }
     }
@@ -191,8 +236,13 @@ static void run(const vit__kernels *kernels, vit_dtype dtype, int count, int dep
 
 static void check(const vit__kernels *kernels, vit_dtype dtype, int count, int depth, int extreme) {
     const vit__form form = kernels->gemm[dtype].form;
-    if (dtype == VIT_I8) {
-        fill_int8(form, depth, extreme);
+    if (dtype >= VIT_I8) {
+        fill_rows(form, depth, extreme);
+        if (dtype == VIT_I8) {
+            fill_int8(depth, extreme);
+        } else {
+            fill_int4(depth, extreme);
+        }
     } else {
         fill_floats(dtype, form, depth);
     }

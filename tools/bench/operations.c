@@ -35,7 +35,7 @@ static double patch_products(const vit_config *c) {
     double products = 0;
     for (int i = 0; vit_architecture_tensor(c, VIT_F32, i, &t); i++) {
         double weights = (double)t.dims[0] * t.dims[1] * t.dims[2] * t.dims[3];
-        if (t.layout != VIT_LAYOUT_PANELS || t.ndim != 4) continue;
+        if (t.layout == VIT_LAYOUT_PLAIN || t.ndim != 4) continue;
         products += weights * (strncmp(t.name, stem, sizeof stem - 1) == 0
                                    ? map_pixels(c, t.name + sizeof stem - 1)
                                    : c->num_patches);

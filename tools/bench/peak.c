@@ -175,24 +175,25 @@ static void run_plain(uint64_t rounds) {
 
 enum { SUMS = 12 };   /* instructions of a round, except in NEON's loops */
 
-/* The first row whose isa is how the tier's name begins, and whose dtype is the type's or NULL, for
- * any. A tier that is not in this table ("avx512-fp16") gets what all tiers of its family have. */
+/* The first row whose isa is how the tier's name begins, and whose dtype is how the type's begins,
+ * or NULL, for any. A tier that is not in this table ("avx512-fp16") gets what all tiers of its
+ * family have. */
 static const struct {
     const char *isa, *dtype;
     peak_loop loop;
 } loops[] = {
 #if PEAK_X86
     { "avx512-bf16", "bf16", { "vdpbf16ps zmm", SUMS * 32 * 2.0, run_bf16_512 } },
-    { "avx512-bf16", "int8", { "vpdpbusd zmm", SUMS * 64 * 2.0, run_vnni_512 } },
-    { "avx512-vnni", "int8", { "vpdpbusd zmm", SUMS * 64 * 2.0, run_vnni_512 } },
+    { "avx512-bf16", "int", { "vpdpbusd zmm", SUMS * 64 * 2.0, run_vnni_512 } },
+    { "avx512-vnni", "int", { "vpdpbusd zmm", SUMS * 64 * 2.0, run_vnni_512 } },
 #    if PEAK_AVX_VNNI
-    { "avx-vnni", "int8", { "vpdpbusd ymm", SUMS * 32 * 2.0, run_vnni_256 } },
+    { "avx-vnni", "int", { "vpdpbusd ymm", SUMS * 32 * 2.0, run_vnni_256 } },
 #    endif
-    { "avx512", "int8", { "vpmaddwd zmm", SUMS * 32 * 2.0, run_madd_512 } },
+    { "avx512", "int", { "vpmaddwd zmm", SUMS * 32 * 2.0, run_madd_512 } },
     { "avx512", NULL, { "vfmadd231ps zmm", SUMS * 16 * 2.0, run_fma_512 } },
-    { "avx", "int8", { "vpmaddubsw ymm", SUMS * 64 * 2.0, run_add16_256 } },
+    { "avx", "int", { "vpmaddubsw ymm", SUMS * 64 * 2.0, run_add16_256 } },
     { "avx", NULL, { "vfmadd231ps ymm", SUMS * 8 * 2.0, run_fma_256 } },
-    { "sse2", "int8", { "pmaddwd xmm", SUMS * 8 * 2.0, run_madd_128 } },
+    { "sse2", "int", { "pmaddwd xmm", SUMS * 8 * 2.0, run_madd_128 } },
     { "sse2", NULL, { "mulps, addps xmm", SUMS * 4 * 2.0, run_muladd_128 } },
 #elif defined(__GNUC__) && defined(__aarch64__)
     { "neon", NULL, { "fmla 4s", 20 * 4 * 2.0, run_fmla_128 } },
@@ -203,7 +204,7 @@ static const struct {
 const peak_loop *peak_find(const char *isa, const char *dtype) {
     size_t i = 0;
     while (strncmp(isa, loops[i].isa, strlen(loops[i].isa)) != 0 ||
-           (loops[i].dtype && strcmp(dtype, loops[i].dtype) != 0)) {
+           (loops[i].dtype && strncmp(dtype, loops[i].dtype, strlen(loops[i].dtype)) != 0)) {
         i++;
     }
     return &loops[i].loop;

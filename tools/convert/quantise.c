@@ -80,7 +80,7 @@ static void input_u8(float *row, int n)
 void quantise_input(vit_dtype dtype, float *row, int n)
 {
     int i;
-    if (dtype == VIT_I8) input_u8(row, n);
+    if (dtype == VIT_I8 || dtype == VIT_I4) input_u8(row, n);
     for (i = 0; i < n && dtype == VIT_BF16; i++) row[i] = to_bf16(row[i]);
 }
 
@@ -493,7 +493,7 @@ static void dampen(quantise_layer *layer)
     mean = mean / layer->depth * 0.01 + 1e-30;
     for (k = 0; k < layer->depth; k++) {
         layer->gram[(size_t)k * stride] += (float)mean;
-        if (layer->cross != layer->gram) layer->cross[(size_t)k * stride] += (float)mean;
+        layer->cross[(size_t)k * stride] += (float)mean;
     }
 }
 
@@ -513,11 +513,9 @@ static bool learn(quantise_layer *layer, bool has_bias, const quantise_matrix *x
     job.stride = stride;
     job.product = layer->gram;
     run_gram(&job, executor);
-    if (layer->cross != layer->gram) {
-        job.a = copies->x;
-        job.product = layer->cross;
-        run_gram(&job, executor);
-    }
+    job.a = copies->x;
+    job.product = layer->cross;
+    run_gram(&job, executor);
     dampen(layer);
     return true;
 }
@@ -535,7 +533,7 @@ bool quantise_start(quantise_layer *layer, vit_dtype dtype, bool has_bias,
     layer->stride = (int)stride;
     copies.stride = stride;
     layer->gram = malloc(stride * stride * sizeof *layer->gram);
-    layer->cross = dtype == VIT_I8 ? malloc(stride * stride * sizeof *layer->cross) : layer->gram;
+    layer->cross = malloc(stride * stride * sizeof *layer->cross);
     layer->mean_x = calloc(2 * stride, sizeof *layer->mean_x);
     if (layer->mean_x) layer->mean_seen = layer->mean_x + stride;
     good = layer->gram && layer->cross && layer->mean_x &&
@@ -547,7 +545,7 @@ bool quantise_start(quantise_layer *layer, vit_dtype dtype, bool has_bias,
 
 void quantise_end(quantise_layer *layer)
 {
-    if (layer->cross != layer->gram) free(layer->cross);
+    free(layer->cross);
     free(layer->gram);
     free(layer->mean_x);
     memset(layer, 0, sizeof *layer);

@@ -48,7 +48,7 @@ typedef struct quantise_layer {
     vit_dtype dtype;
     int depth, stride;          /* depth rounded up to 16 */
     float *gram, *cross;        /* [depth][stride]: x^ x^T and x x^T, of inputs x, which the kernel
-                                   sees as x^; cross may be gram */
+                                   sees as x^ */
     float *mean_x, *mean_seen;  /* [stride]: zero without a bias to correct */
 } quantise_layer;
 

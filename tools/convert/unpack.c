@@ -160,7 +160,7 @@ static bool put_tensors(unpacking *u, report *r)
     for (i = 0; vit_model_tensor(&u->model, i, &t); i++) {
         if (!parts_is_parameter(t.name)) continue;
         if (!check_tensor(&t, r)) return false;
-        if (t.layout == VIT_LAYOUT_PANELS ? !put_panels(u, &t, r)
+        if (t.layout != VIT_LAYOUT_PLAIN ? !put_panels(u, &t, r)
                                           : !put_bytes(u, t.data, (size_t)t.size, r))
             return false;
         pages_drop(&u->model);

@@ -220,7 +220,7 @@ static bool list_tensors(vit_writer *w, const vit_writer_contents *contents, rep
         vit_tensor *t = &w->tensors[i];
         size_t panel;
         describe(contents, (int)i, t);
-        if (t->layout != VIT_LAYOUT_PANELS) continue;
+        if (t->layout == VIT_LAYOUT_PLAIN) continue;
         panel = vit_pack_panel(t->dtype, NULL, 0, (int)tensor_depth(t), NULL);
         if (panel > largest) largest = panel;
     }

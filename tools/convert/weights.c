@@ -86,7 +86,7 @@ static bool read_values(stream *s, const layout_item *item, int64_t first, int64
 /* A tensor as it is: 16 rows at a time for panels, else in pieces of any size. */
 static bool stream_copy(stream *s, const layout_item *item, report *r)
 {
-    const bool panels = item->tensor.layout == VIT_LAYOUT_PANELS;
+    const bool panels = item->tensor.layout != VIT_LAYOUT_PLAIN;
     const int64_t count = (int64_t)tensor_count(&item->tensor);
     const int64_t depth = (int64_t)tensor_depth(&item->tensor);
     const int64_t piece = panels ? 16 * depth : 65536;
@@ -263,7 +263,7 @@ static size_t buffer_size(const layout_plan *plan)
         const vit_tensor *tensor = &plan->items[i].tensor;
         int64_t rows = tensor->dims[0] < 16 ? tensor->dims[0] : 16;
         int64_t size = rows * (int64_t)tensor_depth(tensor);
-        if (tensor->layout == VIT_LAYOUT_PANELS && size > largest) largest = size;
+        if (tensor->layout != VIT_LAYOUT_PLAIN && size > largest) largest = size;
     }
     return (size_t)largest;
 }
