@@ -5100,11 +5100,11 @@ static void vit__gemm_i4(const vit__i4_kernel *kernel, float *tile, const vit__o
         }
 
 /* Weights of 16 bits, where there are no products of bytes. */
-#    define VIT__WIDEN_I4_16(isa, widen_i8)                                                       \
+#    define VIT__WIDEN_I4_16(isa, vector, widen_i8)                                               \
         static void vit__widen_i4_##isa(vit__groups *to, int index, const unsigned char *group) { \
             unsigned char quads[16 * 32];                                                         \
             vit__widen_i4(quads, to->scale + 16 * index, group);                                  \
-            widen_i8((void *)(to->quads + 1024 * index), quads, 8);                               \
+            widen_i8((vector *)(void *)(to->quads + 1024 * index), quads, 8);                     \
         }
 
 #    endif /* !VIT__HELIUM */
@@ -5491,7 +5491,7 @@ VIT__GEMM_I4_SSE2(vit__groups_sse2_full, VIT__ROWS_I8_SSE2)
 VIT__GEMM_I4_SSE2(vit__groups_sse2_1, VIT__ROWS_1)
 
 VIT__FINISH_I4(sse2, sse2, 0)
-VIT__WIDEN_I4_16(sse2, vit__widen_i8_sse2)
+VIT__WIDEN_I4_16(sse2, __m128i, vit__widen_i8_sse2)
 
 static void vit__gemm_i4_sse2(float *tile, const vit__operands *o) {
     static const vit__i4_kernel kernel = { vit__widen_i4_sse2, vit__groups_sse2_full,
@@ -7018,18 +7018,17 @@ static void vit__gemm_f16_wasm(float *tile, const vit__operands *o) {
 }
 
 /* int4: as mul16, but weights are widened beforehand, for 24 rows: even and odd ones. */
-VIT__INLINE void vit__widen_i8_wasm(void *to, const unsigned char *from, int quads) {
-    v128_t *at = (v128_t *)to;
+VIT__INLINE void vit__widen_i8_wasm(v128_t *to, const unsigned char *from, int quads) {
     int n;
-    for (; quads; quads--, at += 8)
+    for (; quads; quads--, to += 8)
         for (n = 0; n < 4; n++, from += 16) {
             const v128_t v = wasm_v128_load(from);
-            wasm_v128_store(at + n, wasm_i16x8_shr(wasm_i16x8_shl(v, 8), 8));
-            wasm_v128_store(at + 4 + n, wasm_i16x8_shr(v, 8));
+            wasm_v128_store(to + n, wasm_i16x8_shr(wasm_i16x8_shl(v, 8), 8));
+            wasm_v128_store(to + 4 + n, wasm_i16x8_shr(v, 8));
         }
 }
 VIT__FINISH_I4(wasm, scalar, 0)
-VIT__WIDEN_I4_16(wasm, vit__widen_i8_wasm)
+VIT__WIDEN_I4_16(wasm, v128_t, vit__widen_i8_wasm)
 
 VIT__INLINE const unsigned char *vit__wide_quad_wasm(const unsigned char *p, size_t stride, int n,
                                                      int k) {
@@ -10528,9 +10527,9 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
            and all other files stay the same;
            WebAssembly: examples/wasm has threads (workers of Node or a web page) and
            modules with relaxed SIMD, whose dot product makes calibrated int8 faster;
-           int4 computes with integers, 1.8 times as fast as f32 with AVX2 (it took 1.5 times
-           as long): files of the new layout, which earlier versions refuse; int4 files of
-           v0.1.0 are refused, convert those models again; VIT_NO_BF16 needs VIT_NO_INT4;
+           int4 computes with integers, its matrix products twice as fast as f32's with AVX2
+           (they were slower): files of a new layout, which earlier versions refuse; int4 files
+           of v0.1.0 are refused, convert those models again; VIT_NO_BF16 needs VIT_NO_INT4;
            calibrated int8 is nearly twice as fast with AVX2: its rows keep the rule of
            section "fits16" (see >>format), which earlier versions skip; vit_fits16;
            vit-convert --report: cosines of the embeddings, no longer of the logits;
