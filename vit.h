@@ -4998,8 +4998,8 @@ VIT__TIER(scalar, VIT_ISA_SCALAR, 1, scalar,
 #    define VIT__TAKE_ROW(r, STEP, WIDTH) WIDTH(VIT__TAKE, STEP, r)
 #    define VIT__SCALE(STEP, r, n) VIT__SCALE_##STEP(s##r##n, c##r##n, n)
 #    define VIT__SCALE_ROW(r, STEP, WIDTH) WIDTH(VIT__SCALE, STEP, r)
-#    define VIT__PUT(STEP, r, n) VIT__PUT_##STEP(VIT__TILE_ROW(r), n, s##r##n);
-#    define VIT__PUT_ROW(r, STEP, WIDTH) WIDTH(VIT__PUT, STEP, r)
+#    define VIT__GIVE(STEP, r, n) VIT__GIVE_##STEP(VIT__TILE_ROW(r), n, s##r##n);
+#    define VIT__GIVE_ROW(r, STEP, WIDTH) WIDTH(VIT__GIVE, STEP, r)
 #    define VIT__GEMM_GROUPS(name, STEP, WEIGHTS, ROWS, WIDTH)                                    \
         VIT__GEMM_GROUPS_OF(VIT__MAC_ROW, 8, name, STEP, WEIGHTS, ROWS, WIDTH)
 #    define VIT__GEMM_GROUPS_OF(MAC_ROW, STEPS, name, STEP, WEIGHTS, ROWS, WIDTH)                 \
@@ -5022,7 +5022,7 @@ VIT__TIER(scalar, VIT_ISA_SCALAR, 1, scalar,
                 }                                                                                 \
                 ROWS(VIT__SCALE_ROW, STEP, WIDTH)                                                 \
             }                                                                                     \
-            ROWS(VIT__PUT_ROW, STEP, WIDTH)                                                       \
+            ROWS(VIT__GIVE_ROW, STEP, WIDTH)                                                       \
         }
 
 /* Groups of a panel, widened for all rows of a tile; so many that they stay in the nearest
@@ -5484,7 +5484,7 @@ static void vit__gemm_i8_sse2(float *tile, const vit__operands *o) {
 #    define VIT__TAKE_i4_sse2(to, n) vit__load_f32_sse2(to + 4 * n)
 #    define VIT__SCALE_i4_sse2(s, c, n)                                                           \
         s = _mm_add_ps(s, _mm_mul_ps(_mm_cvtepi32_ps(c), vit__load_f32_sse2(scale + 4 * n)));
-#    define VIT__PUT_i4_sse2(to, n, s) _mm_storeu_ps(to + 4 * n, s)
+#    define VIT__GIVE_i4_sse2(to, n, s) _mm_storeu_ps(to + 4 * n, s)
 #    define VIT__GEMM_I4_SSE2(name, ROWS)                                                         \
         VIT__GEMM_GROUPS_OF(VIT__QUADS_SSE2, 2, name, i4_sse2, , ROWS, VIT__WIDTH_4)
 VIT__GEMM_I4_SSE2(vit__groups_sse2_full, VIT__ROWS_I8_SSE2)
@@ -5746,7 +5746,7 @@ VIT__INLINE int vit__steps_add16_avx2(int depth) { return vit__quads(depth) / 2;
         VIT__SCALE_vnni_i4_avx2(s, _mm256_madd_epi16(c, _mm256_set1_epi16(1)), n)
 #    define VIT__SCALE_vnni_i4_avx2(s, c, n)                                                      \
         s = _mm256_fmadd_ps(_mm256_cvtepi32_ps(c), _mm256_loadu_ps(scale + 8 * n), s);
-#    define VIT__PUT_i4_avx2(to, n, s) _mm256_storeu_ps(to + 8 * n, s)
+#    define VIT__GIVE_i4_avx2(to, n, s) _mm256_storeu_ps(to + 8 * n, s)
 VIT__FINISH_I4(avx2, avx2, 0)
 
 /* As vit__widen_i4, of which gcc makes loads that wait for stores. */
@@ -5856,7 +5856,7 @@ VIT__GEMM_AVX2(vit__gemm_i8_avxvnni, VIT_I8, vnni_avx2, vit__i8_avx2, vit__ascen
 #        define VIT__SUM_vnni_avx2 __m256
 #        define VIT__TAKE_vnni_avx2 VIT__TAKE_i4_avx2
 #        define VIT__SCALE_vnni_avx2 VIT__SCALE_vnni_i4_avx2
-#        define VIT__PUT_vnni_avx2 VIT__PUT_i4_avx2
+#        define VIT__GIVE_vnni_avx2 VIT__GIVE_i4_avx2
 VIT__GEMM_GROUPS(vit__groups_avxvnni_6, vnni_avx2, vit__i8_avx2, VIT__ROWS_6, VIT__WIDTH_2)
 VIT__GEMM_GROUPS(vit__groups_avxvnni_5, vnni_avx2, vit__i8_avx2, VIT__ROWS_5, VIT__WIDTH_2)
 VIT__GEMM_GROUPS(vit__groups_avxvnni_1, vnni_avx2, vit__i8_avx2, VIT__ROWS_1, VIT__WIDTH_2)
@@ -6021,7 +6021,7 @@ VIT__GEMM_AVX512_2(vit__gemm_i8_avx512, VIT_I8, mul16_avx512, vit__bits_avx512, 
 #    define VIT__SCALE_vnni_avx512(s, c, n)                                                       \
         s = _mm512_fmadd_ps(_mm512_cvtepi32_ps(c),                                                \
                             _mm512_loadu_ps((const unsigned char *)scale + n * stride), s);
-#    define VIT__PUT_i4_avx512(to, n, s) _mm512_storeu_ps(to + 16 * n, s)
+#    define VIT__GIVE_i4_avx512(to, n, s) _mm512_storeu_ps(to + 16 * n, s)
 VIT__FINISH_I4(avx512, avx512, 0)
 
 #    define VIT__GEMM_I4_AVX512(name, STEP)                                                       \
@@ -6068,7 +6068,7 @@ VIT__GEMM_AVX512_8(vit__gemm_i8_vnni, VIT_I8, vnni_avx512, vit__bits_avx512, vit
 
 #    define VIT__SUM_vnni_avx512 __m512
 #    define VIT__TAKE_vnni_avx512 VIT__TAKE_i4_avx512
-#    define VIT__PUT_vnni_avx512 VIT__PUT_i4_avx512
+#    define VIT__GIVE_vnni_avx512 VIT__GIVE_i4_avx512
 VIT__GEMM_I4_AVX512(vit__gemm_i4_vnni, vnni_avx512)
 
 VIT__TARGET_END
@@ -6292,7 +6292,7 @@ static void vit__gemm_i8_neon(float *tile, const vit__operands *o) {
                          VIT__BASE_NEON(n)), n)
 #    define VIT__SCALE_i4_dot_neon(s, c, n)                                                       \
         s = vfmaq_f32(s, vcvtq_f32_s32(c), vld1q_f32(scale + 4 * n));
-#    define VIT__PUT_i4_neon(to, n, s) vst1q_f32(to + 4 * n, s)
+#    define VIT__GIVE_i4_neon(to, n, s) vst1q_f32(to + 4 * n, s)
 VIT__FINISH_I4(neon, neon, 128)
 
 static void vit__widen_i4_neon(vit__groups *to, int index, const unsigned char *group) {
@@ -6371,7 +6371,7 @@ VIT__GEMM_NEON(vit__gemm_i8_neon_dotprod, dot_neon, vit__bits_neon, vit__in_orde
 #        define VIT__MAC_i4_dot_neon VIT__MAC_dot_neon
 #        define VIT__SUM_i4_dot_neon float32x4_t
 #        define VIT__TAKE_i4_dot_neon VIT__TAKE_i4_neon
-#        define VIT__PUT_i4_dot_neon VIT__PUT_i4_neon
+#        define VIT__GIVE_i4_dot_neon VIT__GIVE_i4_neon
 VIT__GEMM_GROUPS(vit__groups_dot_6, i4_dot_neon, vit__bits_neon, VIT__ROWS_6, VIT__WIDTH_4)
 VIT__GEMM_GROUPS(vit__groups_dot_5, i4_dot_neon, vit__bits_neon, VIT__ROWS_5, VIT__WIDTH_4)
 VIT__GEMM_GROUPS(vit__groups_dot_1, i4_dot_neon, vit__bits_neon, VIT__ROWS_1, VIT__WIDTH_4)
@@ -6464,7 +6464,7 @@ static void vit__gemm_i8_neon_i8mm(float *tile, const vit__operands *o) {
 #        define VIT__SCALE_i4_smmla_neon(s, c, n)                                                 \
             s = vfmaq_f32(s, vcvtq_f32_s32(c),                                                    \
                           vcombine_f32(vld1_f32(scale + 2 * n), vld1_f32(scale + 2 * n)));
-#        define VIT__PUT_i4_smmla_neon(to, n, s)                                                  \
+#        define VIT__GIVE_i4_smmla_neon(to, n, s)                                                  \
             vst1_f32(to + 2 * n, vget_low_f32(s));                                                \
             vst1_f32(to + stride * o->ldt + 2 * n, vget_high_f32(s))
 #        define VIT__GROUPS_SMMLA(name, ROWS)                                                     \
@@ -7046,7 +7046,7 @@ VIT__INLINE const unsigned char *vit__wide_quad_wasm(const unsigned char *p, siz
 #    define VIT__SCALE_i4_wasm(s, c, n)                                                           \
         s = wasm_f32x4_add(s, wasm_f32x4_mul(wasm_f32x4_convert_i32x4(c),                         \
                                              wasm_v128_load(scale + 4 * n)));
-#    define VIT__PUT_i4_wasm(to, n, s) wasm_v128_store(to + 4 * n, s)
+#    define VIT__GIVE_i4_wasm(to, n, s) wasm_v128_store(to + 4 * n, s)
 VIT__GEMM_GROUPS(vit__groups_wasm_2, i4_wasm, vit__wide_quad_wasm, VIT__ROWS_2, VIT__WIDTH_4)
 VIT__GEMM_GROUPS(vit__groups_wasm_1, i4_wasm, vit__wide_quad_wasm, VIT__ROWS_1, VIT__WIDTH_4)
 
