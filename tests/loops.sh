@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # loops.sh - looks into the inner loops of the register tiles, as gcc and clang compile them for
 # x86-64 and 64-bit ARM: no sum may be kept on the stack for lack of registers. Counted are all
-# accesses to it. One in 24 multiplications is let pass, an address or a count; a sum would take two.
-# clang's int4 for NEON without dot products may have 3 in 24. The last line is "N passed, N failed".
+# accesses to it. One in 24 multiplications is let pass, an address or a count; a sum would take
+# two. clang's int4 for NEON without dot products may have 3 in 24. The last line is
+# "N passed, N failed".
 set -u
 cd "$(dirname "$0")/.." || exit
 work=build/loops
@@ -22,7 +23,8 @@ compile() {
 check() {
     local name=$1 least=$2 loops=0 function multiplications instructions stack
     while read -r function multiplications instructions stack; do
-        [[ $function =~ ^vit__(gemm|groups|muladd|mul16|attend) && $function != *_scalar ]] || continue
+        [[ $function != *_scalar ]] || continue
+        [[ $function =~ ^vit__(gemm|groups|muladd|mul16|attend) ]] || continue
         loops=$((loops + 1))
         [[ $name-$function == aarch64.clang-vit__groups_neon_3 ]] && stack=0
         [ $((24 * stack)) -le "$multiplications" ] && passed=$((passed + 1)) && continue
