@@ -3,23 +3,20 @@
  *     classify cat.jpg                    with the bundled model
  *     classify -m vit_base.vit -k 3 *.jpg
  *
- * Demonstrates the usual way to use vit.h: one model, one thread pool and one session, set up
- * once and used for every photo, so that after the set-up nothing but a photo's own pixels is
- * allocated. hello.c does the same in ten lines; evaluate.c for many photos at once.
+ * The forward pass is in infer.h, one photo after the other on all cores. hello.c does the same in
+ * ten lines, README.md's frames.c with a session of its own.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/json.h"
-#include "base/paths.h"
 #include "base/report.h"
 #include "base/text.h"
 #include "cli/model.h"
 #include "cli/options.h"
 #include "cli/output.h"
-#include "cli/progress.h"
-#include "image/image_file.h"
+#include "infer/infer.h"
 #include "vit.h"
 
 #define PROGRAM "classify"
@@ -33,134 +30,41 @@ typedef struct choices {
     bool json, no_exif;
 } choices;
 
-/* ------------------------------------------------------------------------- */
-/* What is set up once                                                       */
-/* ------------------------------------------------------------------------- */
-
 typedef struct classifier {
-    vit_model model;        /* the weights; read-only                                     */
-    vit_threads *threads;   /* the pool that the session computes on                      */
-    vit_session session;    /* everything else a forward pass needs ...                   */
-    void *workspace;        /* ... in this memory                                         */
-    void *scratch;          /* memory for vit_preprocess: of the largest photo so far     */
-    size_t scratch_size;
-    float *input;           /* [in_chans, img_height, img_width]                          */
-    float *logits;          /* [num_classes]                                              */
-    float *probs;           /* [num_classes]                                              */
-    vit_prediction *top;    /* the k best                                                 */
+    const choices *chosen;
+    int num_images;
+    vit_model model;
+    char *path;             /* of the model */
+    float *probs;           /* [num_classes] */
+    vit_prediction *top;    /* the k best */
 } classifier;
 
 /* Everything zeroed may be closed, also what was opened only halfway. */
 static void classifier_close(classifier *c) {
     free(c->top);
     free(c->probs);
-    free(c->logits);
-    free(c->input);
-    free(c->scratch);
-    free(c->workspace);
-    vit_threads_destroy(c->threads);
+    free(c->path);
     vit_model_close(&c->model);
 }
 
-/* The session and its buffers, for one photo at a time. */
-static vit_result classifier_allocate(classifier *c, const vit_params *params, int k) {
-    const vit_config *config = &c->model.config;
-    size_t pixels = (size_t)config->img_height * (size_t)config->img_width;
-    size_t classes = (size_t)config->num_classes;
-    size_t size = vit_workspace_size(&c->model, params);
-
-    c->workspace = malloc(size);
-    c->input = malloc((size_t)config->in_chans * pixels * sizeof(float));
-    c->logits = malloc(classes * sizeof(float));
-    c->probs = malloc(classes * sizeof(float));
-    c->top = malloc((size_t)k * sizeof(vit_prediction));
-    if (!c->workspace || !c->input || !c->logits || !c->probs || !c->top) return VIT_ERROR_MEMORY;
-    return vit_session_init(&c->session, &c->model, params, c->workspace, size);
-}
-
 /* On failure the reason is on stderr. Close it either way. */
-static bool classifier_open(classifier *c, const choices *chosen) {
-    const char *path = chosen->model;
-    const int *size = chosen->img_size;
-    vit_params params = { 0 };
-    vit_result result;
+static bool classifier_open(classifier *c) {
     report r = report_make();
-
-    if (!cli_model_open(path, 0, &c->model, &r)) {
+    size_t classes;
+    if (!cli_model_choose(c->chosen->model, c->chosen->img_size, &c->model, &c->path, &r)) {
         report_print(&r, PROGRAM);
         return false;
     }
-    if (size[0] && vit_model_resize(&c->model, size[0], size[1]) != VIT_OK) {
-        report_error(PROGRAM, path, "%s", c->model.detail);
+    classes = (size_t)c->model.config.num_classes;
+    if (classes == 0) {
+        report_error(PROGRAM, c->path, "names no classes; for its embeddings use embed");
         return false;
     }
-    if (c->model.config.num_classes == 0) {
-        report_error(PROGRAM, path, "names no classes; for its embeddings use vit-run");
-        return false;
-    }
-    result = vit_threads_create(chosen->num_threads, &c->threads, &params.executor);
-    if (result == VIT_OK) result = classifier_allocate(c, &params, chosen->k);
-    if (result != VIT_OK) report_error(PROGRAM, path, "%s", vit_result_string(result));
-    return result == VIT_OK;
-}
-
-/* ------------------------------------------------------------------------- */
-/* One photo                                                                 */
-/* ------------------------------------------------------------------------- */
-
-typedef struct timings {
-    double load, preprocess, forward; /* ms */
-} timings;
-
-/* Decoded pixels to the network's input. Photos differ in size, and so does the memory that
- * preprocessing wants; it is kept for the next one. */
-static vit_result preprocess(classifier *c, const image_file *file) {
-    vit_image image = { file->pixels, file->width, file->height, 0, VIT_PIXEL_RGB8 };
-    size_t size = vit_preprocess_size(&c->model, &image);
-    if (size > c->scratch_size) {
-        void *larger = realloc(c->scratch, size);
-        if (!larger) return VIT_ERROR_MEMORY;
-        c->scratch = larger;
-        c->scratch_size = size;
-    }
-    return vit_preprocess(&c->model, &image, c->input, c->scratch, c->scratch_size);
-}
-
-/* The network's input to logits and probabilities. */
-static vit_result forward(classifier *c) {
-    vit_outputs outputs = { 0 };
-    vit_result result;
-    size_t classes = (size_t)c->model.config.num_classes;
-    outputs.logits = c->logits;
-    result = vit_forward(&c->session, c->input, 1, &outputs);
-    if (result != VIT_OK) return result;
-    memcpy(c->probs, c->logits, classes * sizeof(float));
-    vit_softmax(c->probs, c->model.config.num_classes);
-    return VIT_OK;
-}
-
-/* On failure the reason is on stderr. */
-static bool look_at(classifier *c, const char *path, unsigned flags, timings *ms) {
-    image_file file;
-    report r = report_make();
-    vit_result result;
-    double start = cli_now_ms(), loaded, prepared;
-
-    if (!image_file_load(path, flags, &file, &r)) {
-        report_print(&r, PROGRAM);
-        return false;
-    }
-    loaded = cli_now_ms();
-    result = preprocess(c, &file);
-    image_file_free(&file);
-    prepared = cli_now_ms();
-    if (result == VIT_OK) result = forward(c);
-
-    ms->load = loaded - start;
-    ms->preprocess = prepared - loaded;
-    ms->forward = cli_now_ms() - prepared;
-    if (result != VIT_OK) report_error(PROGRAM, path, "%s", vit_result_string(result));
-    return result == VIT_OK;
+    c->probs = malloc(classes * sizeof *c->probs);
+    c->top = malloc((size_t)c->chosen->k * sizeof *c->top);
+    if (c->probs && c->top) return true;
+    report_error(PROGRAM, c->path, "out of memory");
+    return false;
 }
 
 /* ------------------------------------------------------------------------- */
@@ -177,10 +81,10 @@ static void print_text(const classifier *c, int count) {
     }
 }
 
-static void print_json(const classifier *c, const char *path, int count, const timings *ms) {
+static void print_json(const classifier *c, const infer_result *result, int count) {
     json_writer w = json_write_to(stdout);
     json_put_begin(&w, NULL, '{');
-    json_put_text(&w, "image", path);
+    json_put_text(&w, "image", result->name);
     json_put_begin(&w, "top", '[');
     for (int i = 0; i < count; i++) {
         int index = c->top[i].index;
@@ -188,18 +92,37 @@ static void print_json(const classifier *c, const char *path, int count, const t
         json_put_integer(&w, "index", index);
         json_put_text(&w, "label", vit_label(&c->model, index));
         json_put_number(&w, "prob", (double)c->probs[index], 9);
-        json_put_number(&w, "logit", (double)c->logits[index], 9);
+        json_put_number(&w, "logit", (double)result->logits[index], 9);
         json_put_end(&w, '}');
     }
     json_put_end(&w, ']');
     json_put_text(&w, "isa", vit_isa_name(vit_detect_isa()));
     json_put_begin(&w, "ms", '{');
-    json_put_decimals(&w, "load", ms->load, 3);
-    json_put_decimals(&w, "preprocess", ms->preprocess, 3);
-    json_put_decimals(&w, "forward", ms->forward, 3);
+    json_put_decimals(&w, "load", result->decode_ms, 3);
+    json_put_decimals(&w, "preprocess", result->preprocess_ms, 3);
+    json_put_decimals(&w, "forward", result->forward_ms, 3);
     json_put_end(&w, '}');
     json_put_end(&w, '}');
     putchar('\n');
+}
+
+/* infer_take */
+static bool print_result(void *user, infer_result *result, report *r) {
+    classifier *c = user;
+    const int classes = c->model.config.num_classes;
+    int count;
+    (void)r;
+    if (result->error) return true;
+    memcpy(c->probs, result->logits, (size_t)classes * sizeof *c->probs);
+    vit_softmax(c->probs, classes);
+    count = vit_top_k(result->logits, classes, c->chosen->k, c->top);
+    if (c->chosen->json) {
+        print_json(c, result, count);
+    } else {
+        if (c->num_images > 1) printf("%s\n", result->name);
+        print_text(c, count);
+    }
+    return cli_flush(PROGRAM);
 }
 
 /* ------------------------------------------------------------------------- */
@@ -235,49 +158,46 @@ static bool choose(int argc, char **argv, choices *c, text_list *images, int *st
 }
 
 /* Every image is tried; one that fails is reported and counts for the exit status. */
-static int classify_all(classifier *c, const choices *chosen, const text_list *images) {
-    unsigned flags = chosen->no_exif ? IMAGE_FILE_NO_EXIF : 0;
-    int status = CLI_OK;
-    for (int i = 0; i < images->count; i++) {
-        const char *path = images->items[i];
-        timings ms;
-        int count;
-        if (!look_at(c, path, flags, &ms)) {
-            status = CLI_FAILED;
-            continue;
-        }
-        count = vit_top_k(c->logits, c->model.config.num_classes, chosen->k, c->top);
-        if (chosen->json) {
-            print_json(c, path, count, &ms);
-        } else {
-            if (images->count > 1) printf("%s\n", path);
-            print_text(c, count);
-        }
-        if (!cli_flush(PROGRAM)) return CLI_FAILED;
+static bool classify_all(classifier *c, const text_list *images) {
+    infer_settings settings;
+    infer_counts counts;
+    photo_paths paths;
+    photo_source source;
+    report r = report_make();
+    bool good = true;
+    memset(&settings, 0, sizeof settings);
+    memset(&paths, 0, sizeof paths);
+    for (int i = 0; good && i < images->count; i++) {
+        good = photos_append(&paths.list, images->items[i], &r);
     }
-    return status;
+    source = photo_paths_source(&paths);
+    settings.model = &c->model;
+    settings.program = PROGRAM;
+    settings.num_threads = c->chosen->num_threads;
+    settings.together = true;
+    settings.no_exif = c->chosen->no_exif;
+    settings.outputs = INFER_LOGITS;
+    settings.take = print_result;
+    settings.user = c;
+    good = good && infer_run(&settings, &source, &counts, &r);
+    if (r.failed) report_print(&r, PROGRAM);
+    photo_paths_close(&paths);
+    return good && counts.unreadable == 0;
 }
 
 int main(int argc, char **argv) {
     choices chosen = { NULL, { 0, 0 }, 5, 0, false, false };
     classifier c;
     text_list images;
-    char *bundled = NULL;
+    bool good;
     int status;
 
     if (!choose(argc, argv, &chosen, &images, &status)) return status;
     memset(&c, 0, sizeof c);
-    if (!chosen.model) bundled = paths_find_model("cifar10-vit.vit");
-    if (!chosen.model) chosen.model = bundled;
-
-    status = CLI_FAILED;
-    if (!chosen.model) {
-        report_error(PROGRAM, NULL, "the bundled model was not found; give one with -m MODEL.vit");
-    } else if (classifier_open(&c, &chosen)) {
-        status = classify_all(&c, &chosen, &images);
-    }
+    c.chosen = &chosen;
+    c.num_images = images.count;
+    good = classifier_open(&c) && classify_all(&c, &images);
     classifier_close(&c);
     text_list_free(&images);
-    free(bundled);
-    return cli_finish(PROGRAM, status);
+    return cli_finish(PROGRAM, good ? CLI_OK : CLI_FAILED);
 }

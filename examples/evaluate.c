@@ -3,33 +3,23 @@
  *     evaluate photos/                      photos/CLASS/IMAGE, with the bundled model
  *     evaluate -m deit.vit --map classes.txt --csv confusion.csv photos/
  *
- * Demonstrates many images at once: one model, shared; one session for each thread, which takes
- * whole images. That is the fastest way for small models, and since a session's results do not
- * depend on the others, and sums are taken in the order of the images, the report is the same
- * for any number of threads.
+ * Sums are taken in the order of the images, in which infer.h gives the results, so the report is
+ * the same for any number of threads.
  */
-#define _POSIX_C_SOURCE 200809L
-
-#include <ctype.h>
-#include <dirent.h>
-#include <errno.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
-#include <sys/stat.h>
 
 #include "base/json.h"
-#include "base/paths.h"
 #include "base/report.h"
 #include "base/text.h"
 #include "cli/model.h"
 #include "cli/options.h"
 #include "cli/output.h"
-#include "cli/progress.h"
-#include "image/image_file.h"
+#include "image/labelled.h"
+#include "infer/classes.h"
+#include "infer/infer.h"
 #include "vit.h"
 
 #define PROGRAM "evaluate"
@@ -49,231 +39,13 @@ static bool out_of_memory(void) {
 }
 
 /* ------------------------------------------------------------------------- */
-/* Sorted folders                                                            */
-/* ------------------------------------------------------------------------- */
-
-typedef struct names {
-    char **items;
-    int count;
-} names;
-
-static void names_free(names *list) {
-    for (int i = 0; i < list->count; i++) free(list->items[i]);
-    free(list->items);
-    list->items = NULL;
-    list->count = 0;
-}
-
-/* Keeps a copy of "a/b", or of b if a is NULL. */
-static bool names_add(names *list, const char *a, const char *b) {
-    size_t size = (a ? strlen(a) : 0) + strlen(b) + 2;
-    char *text = malloc(size);
-    if (text && (list->count & (list->count - 1)) == 0) {   /* full at powers of two */
-        size_t capacity = list->count ? (size_t)list->count * 2 : 1;
-        char **items = realloc(list->items, capacity * sizeof *items);
-        if (items) {
-            list->items = items;
-        } else {
-            free(text);
-            text = NULL;
-        }
-    }
-    if (!text) return out_of_memory();
-    snprintf(text, size, "%s%s%s", a ? a : "", a ? "/" : "", b);
-    list->items[list->count++] = text;
-    return true;
-}
-
-static int compare_names(const void *a, const void *b) {
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-/* Images by their suffix. Kinds that cannot be read here are taken as well, so that they are
- * reported instead of silently left out. */
-static bool is_image_name(const char *name) {
-    static const char *const suffixes[] = { "jpg", "jpeg", "png", "bmp", "gif", "tga", "pgm",
-                                            "ppm", "pnm", "tif", "tiff", "webp" };
-    const char *dot = strrchr(name, '.');
-    for (size_t i = 0; dot && i < sizeof suffixes / sizeof suffixes[0]; i++) {
-        if (strcasecmp(dot + 1, suffixes[i]) == 0) return true;
-    }
-    return false;
-}
-
-static bool is_folder(const char *folder, const char *name) {
-    char path[4096];
-    struct stat status;
-    int length = snprintf(path, sizeof path, "%s/%s", folder, name);
-    return length < (int)sizeof path && stat(path, &status) == 0 && S_ISDIR(status.st_mode);
-}
-
-/* The subfolders, or the images, of a folder, sorted by their bytes; hidden ones left out. */
-static bool list_folder(const char *folder, bool subfolders, names *list) {
-    DIR *directory = opendir(folder);
-    const struct dirent *entry;
-    bool good = directory != NULL;
-    if (!directory) {
-        report_error(PROGRAM, folder, "cannot be opened: %s", strerror(errno));
-        return false;
-    }
-    while (good && (entry = readdir(directory)) != NULL) {
-        if (entry->d_name[0] == '.') continue;
-        if (!subfolders && !is_image_name(entry->d_name)) continue;
-        if (is_folder(folder, entry->d_name) != subfolders) continue;
-        good = names_add(list, NULL, entry->d_name);
-    }
-    closedir(directory);
-    if (list->count) qsort(list->items, (size_t)list->count, sizeof *list->items, compare_names);
-    return good;
-}
-
-/* ------------------------------------------------------------------------- */
-/* Which class a folder is                                                   */
-/* ------------------------------------------------------------------------- */
-
-enum { NO_CLASS = -1, AMBIGUOUS = -2 };
-
-/* Whether the piece of a label equals the name: letters of either case, '_' as good as ' '. */
-static bool same_name(const char *piece, size_t length, const char *name) {
-    if (strlen(name) != length) return false;
-    for (size_t i = 0; i < length; i++) {
-        int a = tolower((unsigned char)piece[i]), b = tolower((unsigned char)name[i]);
-        if ((a == '_' ? ' ' : a) != (b == '_' ? ' ' : b)) return false;
-    }
-    return true;
-}
-
-/* ImageNet's labels are lists: "tabby, tabby cat". */
-static bool is_alias(const char *label, const char *name) {
-    while (*label) {
-        size_t length = strcspn(label, ",");
-        if (same_name(label, length, name)) return true;
-        label += length;
-        label += strspn(label, ", ");
-    }
-    return false;
-}
-
-typedef bool matcher(const vit_model *model, int index, const char *name);
-
-static bool match_synset(const vit_model *model, int index, const char *name) {
-    const char *synset = vit_synset(model, index);
-    return synset && strcmp(synset, name) == 0;
-}
-
-static bool match_label(const vit_model *model, int index, const char *name) {
-    const char *label = vit_label(model, index);
-    return label && same_name(label, strlen(label), name);
-}
-
-static bool match_alias(const vit_model *model, int index, const char *name) {
-    const char *label = vit_label(model, index);
-    return label && is_alias(label, name);
-}
-
-static bool match_index(const vit_model *model, int index, const char *name) {
-    (void)model;
-    return strspn(name, "0123456789") == strlen(name) &&
-           strtol(name, NULL, 10) == index;
-}
-
-/* The class that a name stands for: the first kind of match that finds one decides. */
-static int find_class(const vit_model *model, const char *name) {
-    static matcher *const matchers[] = { match_synset, match_label, match_alias, match_index };
-    int found = NO_CLASS;
-    for (int m = 0; m < 4 && found == NO_CLASS; m++) {
-        for (int i = 0; i < model->config.num_classes; i++) {
-            if (matchers[m](model, i, name)) found = found == NO_CLASS ? i : AMBIGUOUS;
-        }
-    }
-    return found;
-}
-
-/* Lines of a --map file. */
-typedef struct mapping {
-    names folders;
-    int *classes;
-} mapping;
-
-static void mapping_free(mapping *map) {
-    names_free(&map->folders);
-    free(map->classes);
-    map->classes = NULL;
-}
-
-/* Cuts "folder<TAB>class" in two; without a tab, at the first white space. False: not two. */
-static bool split_line(char *line, char **folder, char **class_name) {
-    size_t length = strlen(line);
-    char *gap;
-    while (length && isspace((unsigned char)line[length - 1])) line[--length] = '\0';
-    gap = strchr(line, '\t');
-    if (!gap) gap = line + strcspn(line, " ");
-    if (!*gap || gap == line) return false;
-    *gap++ = '\0';
-    gap += strspn(gap, " \t");
-    *folder = line;
-    *class_name = gap;
-    return *gap != '\0';
-}
-
-static bool map_line(const vit_model *model, const char *path, int number, char *line,
-                     mapping *map) {
-    char *folder, *class_name;
-    int *classes, index;
-    if (line[0] == '#' || line[strspn(line, " \t\r\n")] == '\0') return true;
-    if (!split_line(line, &folder, &class_name)) {
-        report_error(PROGRAM, path, "line %d: expected 'FOLDER CLASS'", number);
-        return false;
-    }
-    index = find_class(model, class_name);
-    if (index < 0) {
-        report_error(PROGRAM, path, "line %d: the model has no%s class '%.80s'", number,
-                     index == AMBIGUOUS ? " single" : "", class_name);
-        return false;
-    }
-    classes = realloc(map->classes, ((size_t)map->folders.count + 1) * sizeof *classes);
-    if (!classes) return out_of_memory();
-    map->classes = classes;
-    classes[map->folders.count] = index;
-    return names_add(&map->folders, NULL, folder);
-}
-
-/* Lines above 4095 bytes are cut and will hardly match anything. */
-static bool read_map(const vit_model *model, const char *path, mapping *map) {
-    char line[4096];
-    int number = 0;
-    bool good = true;
-    FILE *file = fopen(path, "r");
-    if (!file) {
-        report_error(PROGRAM, path, "cannot be opened: %s", strerror(errno));
-        return false;
-    }
-    while (good && fgets(line, sizeof line, file)) {
-        good = map_line(model, path, ++number, line, map);
-    }
-    if (good && ferror(file)) {
-        report_error(PROGRAM, path, "cannot be read: %s", strerror(errno));
-        good = false;
-    }
-    fclose(file);
-    return good;
-}
-
-static int folder_class(const vit_model *model, const mapping *map, const char *folder) {
-    for (int i = 0; i < map->folders.count; i++) {
-        if (strcmp(map->folders.items[i], folder) == 0) return map->classes[i];
-    }
-    return find_class(model, folder);
-}
-
-/* ------------------------------------------------------------------------- */
 /* The images                                                                */
 /* ------------------------------------------------------------------------- */
 
 /* One image and what became of it. */
 typedef struct sample {
-    const char *path;        /* of names                                                  */
-    char *error;             /* malloc'ed: which file could not be read, and why; or NULL   */
+    const char *path;
+    bool unreadable;
     int true_class;
     int predicted;
     int rank;                /* of the true class among the best TOP; TOP if not there    */
@@ -282,153 +54,49 @@ typedef struct sample {
 } sample;
 
 typedef struct dataset {
-    names paths;
+    labelled_photos photos;
     sample *samples;
     int count;
 } dataset;
 
 static void dataset_free(dataset *data) {
-    for (int i = 0; data->samples && i < data->count; i++) free(data->samples[i].error);
     free(data->samples);
-    names_free(&data->paths);
+    labelled_free(&data->photos);
 }
 
-/* Adds the images of one folder; classes receives the folder's class for each. */
-static bool add_folder(const char *root, const char *folder, int class_index, dataset *data,
-                       int **classes) {
-    names images = { NULL, 0 }, parent = { NULL, 0 };
-    int *larger;
-    bool good = names_add(&parent, root, folder) && list_folder(parent.items[0], false, &images);
-    for (int i = 0; good && i < images.count; i++) {
-        good = names_add(&data->paths, parent.items[0], images.items[i]);
-    }
-    if (good && data->paths.count) {
-        larger = realloc(*classes, (size_t)data->paths.count * sizeof **classes);
-        if (larger) {
-            *classes = larger;
-            for (int i = 0; i < images.count; i++) {
-                larger[data->paths.count - images.count + i] = class_index;
-            }
-        } else {
-            good = out_of_memory();
-        }
-    }
-    names_free(&images);
-    names_free(&parent);
-    return good;
-}
-
-/* The first few folders that are no class are all named, so that one look at the map is enough. */
-static bool check_folders(const vit_model *model, const mapping *map, const names *folders) {
-    int wrong = 0;
-    for (int i = 0; i < folders->count; i++) {
-        int class_index = folder_class(model, map, folders->items[i]);
-        if (class_index >= 0 || ++wrong > 10) continue;
-        report_error(PROGRAM, folders->items[i], "%s; name it in a file for --map, with a line "
-                     "'FOLDER<tab>class index or label'",
-                     class_index == AMBIGUOUS ? "matches several of the model's classes"
-                                           : "is none of the model's classes");
-    }
-    if (wrong > 10) report_error(PROGRAM, NULL, "and %d more folders like these", wrong - 10);
-    return wrong == 0;
-}
-
-/* All images of all folders, sorted. */
-static bool find_images(const vit_model *model, const mapping *map, const char *root,
-                        dataset *data, int **classes) {
-    names folders = { NULL, 0 };
-    bool good = list_folder(root, true, &folders) && check_folders(model, map, &folders);
-    for (int i = 0; good && i < folders.count; i++) {
-        good = add_folder(root, folders.items[i], folder_class(model, map, folders.items[i]),
-                          data, classes);
-    }
-    if (good && data->paths.count == 0) {
-        report_error(PROGRAM, root, "has no images in subfolders; expected DIR/CLASS/IMAGE");
-        good = false;
-    }
-    names_free(&folders);
-    return good;
-}
-
-/* With a limit, that many of them, evenly spaced, so that every class has its share. */
-static bool choose_images(dataset *data, const int *classes, int limit) {
-    int64_t all = data->paths.count;
-    data->count = limit > 0 && limit < all ? limit : (int)all;
+/* classes: of each folder. */
+static bool make_samples(dataset *data, const int *classes) {
+    data->count = data->photos.photos.count;
     data->samples = calloc((size_t)data->count, sizeof *data->samples);
     if (!data->samples) return out_of_memory();
     for (int i = 0; i < data->count; i++) {
-        int64_t at = (int64_t)i * all / data->count;
-        data->samples[i].path = data->paths.items[at];
-        data->samples[i].true_class = classes[at];
+        data->samples[i].path = data->photos.photos.paths[i];
+        data->samples[i].true_class = classes[data->photos.folder[i]];
     }
     return true;
 }
 
 static bool load_dataset(const vit_model *model, const choices *chosen, dataset *data) {
-    mapping map = { { NULL, 0 }, NULL };
+    class_map map = { { NULL, 0, 0, 0 }, NULL };
+    report r = report_make();
     int *classes = NULL;
-    bool good = (!chosen->map || read_map(model, chosen->map, &map)) &&
-                find_images(model, &map, chosen->folder, data, &classes) &&
-                choose_images(data, classes, chosen->limit);
-    mapping_free(&map);
+    bool good = (!chosen->map || class_map_read(&map, model, chosen->map, &r)) &&
+                labelled_find(&data->photos, chosen->folder, chosen->limit, &r);
+    if (good) {
+        const photo_list *folders = &data->photos.folders;
+        classes = malloc((size_t)folders->count * sizeof *classes);
+        good = classes ? class_map_all(&map, model, folders, PROGRAM, classes) : out_of_memory();
+    }
+    if (r.failed) report_print(&r, PROGRAM);
+    good = good && make_samples(data, classes);
+    class_map_free(&map);
     free(classes);
     return good;
 }
 
 /* ------------------------------------------------------------------------- */
-/* One worker                                                                */
+/* One image                                                                 */
 /* ------------------------------------------------------------------------- */
-
-/* What the workers share. */
-typedef struct job {
-    const vit_model *model;
-    const choices *chosen;
-    dataset *data;
-    pthread_mutex_t lock;    /* of the rest                                               */
-    int next;                /* image to be taken                                         */
-    int done;
-    cli_progress progress;
-    vit_result failed;       /* the latest failure that is no image's fault               */
-} job;
-
-/* What a worker has for itself. */
-typedef struct worker {
-    vit_session session;
-    void *workspace, *scratch;
-    size_t scratch_size;
-    float *input, *logits;
-} worker;
-
-static void worker_free(worker *w) {
-    free(w->workspace);
-    free(w->scratch);
-    free(w->input);
-    free(w->logits);
-}
-
-static vit_result worker_init(worker *w, const vit_model *model) {
-    const vit_config *config = &model->config;
-    size_t pixels = (size_t)config->img_height * (size_t)config->img_width;
-    size_t size = vit_workspace_size(model, NULL);
-    memset(w, 0, sizeof *w);
-    w->workspace = malloc(size);
-    w->input = malloc((size_t)config->in_chans * pixels * sizeof(float));
-    w->logits = malloc((size_t)config->num_classes * sizeof(float));
-    if (!w->workspace || !w->input || !w->logits) return VIT_ERROR_MEMORY;
-    return vit_session_init(&w->session, model, NULL, w->workspace, size);
-}
-
-static vit_result preprocess(worker *w, const vit_model *model, const image_file *file) {
-    vit_image image = { file->pixels, file->width, file->height, 0, VIT_PIXEL_RGB8 };
-    size_t size = vit_preprocess_size(model, &image);
-    if (size > w->scratch_size) {
-        void *larger = realloc(w->scratch, size);
-        if (!larger) return VIT_ERROR_MEMORY;
-        w->scratch = larger;
-        w->scratch_size = size;
-    }
-    return vit_preprocess(model, &image, w->input, w->scratch, w->scratch_size);
-}
 
 /* log(sum of exp(logit)) - logit of the true class, in double: no probability vanishes. */
 static double cross_entropy(const float *logits, int count, int true_class) {
@@ -454,72 +122,45 @@ static void score(float *logits, int count, sample *s) {
     s->prob = logits[s->predicted];
 }
 
-/* Only failures that would hit every image are returned; an unreadable one is noted in s. */
-static vit_result look_at(worker *w, const job *j, sample *s) {
-    report r = report_make();
-    image_file file;
-    vit_outputs outputs = { 0 };
-    vit_result result;
-    if (!image_file_load(s->path, j->chosen->no_exif ? IMAGE_FILE_NO_EXIF : 0, &file, &r)) {
-        s->error = malloc(strlen(r.text) + 1);
-        if (!s->error) return VIT_ERROR_MEMORY;
-        strcpy(s->error, r.text);
-        return VIT_OK;
-    }
-    result = preprocess(w, j->model, &file);
-    image_file_free(&file);
-    outputs.logits = w->logits;
-    if (result == VIT_OK) result = vit_forward(&w->session, w->input, 1, &outputs);
-    if (result == VIT_OK) score(w->logits, j->model->config.num_classes, s);
-    return result;
-}
+typedef struct evaluation {
+    const vit_model *model;
+    dataset *data;
+} evaluation;
 
-/* Reports `finished` images, and takes the next; NULL: there is none, or all is lost. */
-static sample *take_image(job *j, int finished, vit_result result) {
-    sample *next = NULL;
-    pthread_mutex_lock(&j->lock);
-    j->done += finished;
-    if (result != VIT_OK) j->failed = result;
-    if (j->failed == VIT_OK && j->next < j->data->count) next = &j->data->samples[j->next++];
-    cli_progress_update(&j->progress, (uint64_t)j->done);
-    pthread_mutex_unlock(&j->lock);
-    return next;
-}
-
-/* vit_task: takes images until none is left. One worker would do; several are faster. */
-static void work(void *arg, int index) {
-    job *j = arg;
-    worker w;
-    vit_result result = worker_init(&w, j->model);
-    sample *s = take_image(j, 0, result);
-    (void)index;
-    while (s) {
-        result = look_at(&w, j, s);
-        s = take_image(j, 1, result);
-    }
-    worker_free(&w);
+/* infer_take: fills in the next sample. */
+static bool take_result(void *user, infer_result *result, report *r) {
+    evaluation *e = user;
+    sample *s = &e->data->samples[result->index];
+    (void)r;
+    s->unreadable = result->error != NULL;
+    if (!s->unreadable) score(result->logits, e->model->config.num_classes, s);
+    return true;
 }
 
 /* All images on all threads. False: the reason is on stderr. */
-static bool evaluate(const vit_model *model, const choices *chosen, dataset *data) {
-    job j;
-    vit_threads *threads = NULL;
-    vit_executor executor;
-    memset(&j, 0, sizeof j);
-    j.model = model;
-    j.chosen = chosen;
-    j.data = data;
-    j.failed = vit_threads_create(chosen->num_threads, &threads, &executor);
-    if (j.failed == VIT_OK && pthread_mutex_init(&j.lock, NULL) != 0) j.failed = VIT_ERROR_MEMORY;
-    if (j.failed == VIT_OK) {
-        cli_progress_start(&j.progress, PROGRAM, (uint64_t)data->count);
-        executor.parallel_for(executor.user, executor.num_threads, work, &j);
-        cli_progress_clear(&j.progress);
-        pthread_mutex_destroy(&j.lock);
-    }
-    vit_threads_destroy(threads);
-    if (j.failed != VIT_OK) report_error(PROGRAM, NULL, "%s", vit_result_string(j.failed));
-    return j.failed == VIT_OK;
+static bool evaluate(const vit_model *model, const choices *chosen, dataset *data,
+                     infer_counts *counts) {
+    evaluation e = { model, data };
+    photo_paths paths;
+    photo_source source;
+    infer_settings settings;
+    report r = report_make();
+    bool good;
+    memset(&settings, 0, sizeof settings);
+    memset(&paths, 0, sizeof paths);
+    settings.model = model;
+    settings.program = PROGRAM;
+    settings.num_threads = chosen->num_threads;
+    settings.no_exif = chosen->no_exif;
+    settings.progress = true;
+    settings.outputs = INFER_LOGITS;
+    settings.take = take_result;
+    settings.user = &e;
+    paths.list = data->photos.photos;
+    source = photo_paths_source(&paths);
+    good = infer_run(&settings, &source, counts, &r);
+    if (!good) report_print(&r, PROGRAM);
+    return good;
 }
 
 /* ------------------------------------------------------------------------- */
@@ -554,7 +195,7 @@ static bool count_confusions(const dataset *data, totals *sum) {
     if (!list) return out_of_memory();
     for (int i = 0; i < data->count; i++) {
         const sample *s = &data->samples[i];
-        if (!s->error) list[n++] = (confusion){ s->true_class, s->predicted, 1 };
+        if (!s->unreadable) list[n++] = (confusion){ s->true_class, s->predicted, 1 };
     }
     qsort(list, (size_t)n, sizeof *list, compare_confusions);
     for (int i = 0; i < n; i++) {
@@ -567,16 +208,14 @@ static bool count_confusions(const dataset *data, totals *sum) {
 }
 
 /* In the order of the images: the same bits for any number of threads. */
-static bool add_up(const dataset *data, totals *sum) {
+static bool add_up(const dataset *data, const infer_counts *counts, totals *sum) {
     double loss = 0;
+    sum->images = (int)counts->read;
+    sum->unreadable = (int)counts->unreadable;
+    sum->seconds = counts->seconds;
     for (int i = 0; i < data->count; i++) {
         const sample *s = &data->samples[i];
-        if (s->error) {
-            sum->unreadable++;
-            report_error(PROGRAM, NULL, "%s", s->error);
-            continue;
-        }
-        sum->images++;
+        if (s->unreadable) continue;
         sum->right[s->rank]++;
         loss += s->loss;
     }
@@ -588,14 +227,6 @@ static bool add_up(const dataset *data, totals *sum) {
 /* ------------------------------------------------------------------------- */
 /* As text                                                                   */
 /* ------------------------------------------------------------------------- */
-
-/* A class by its label, or by its number: "class 7", in text of `size` bytes. */
-static const char *class_name(const vit_model *model, int index, char *text, size_t size) {
-    const char *label = vit_label(model, index);
-    if (label) return label;
-    snprintf(text, size, "class %d", index);
-    return text;
-}
 
 static double percent(int part, int whole) { return whole ? 100.0 * part / whole : 0; }
 
@@ -775,7 +406,7 @@ static bool write_predictions(const char *path, const choices *chosen, const dat
         for (int i = 0; i < data->count; i++) {
             const sample *s = &data->samples[i];
             put_field(output.file, s->path);
-            if (s->error) fprintf(output.file, ",%d,,\n", s->true_class);
+            if (s->unreadable) fprintf(output.file, ",%d,,\n", s->true_class);
             else fprintf(output.file, ",%d,%d,%.9g\n", s->true_class, s->predicted,
                          (double)s->prob);
         }
@@ -828,18 +459,16 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
     return true;
 }
 
-static bool open_model(const char *path, vit_model *model) {
+static bool open_model(choices *chosen, vit_model *model, char **path) {
+    const int img_size[2] = { 0, 0 };
     report r = report_make();
-    if (!path) {
-        report_error(PROGRAM, NULL, "the bundled model was not found; give one with -m MODEL.vit");
-        return false;
-    }
-    if (!cli_model_open(path, 0, model, &r)) {
+    if (!cli_model_choose(chosen->model, img_size, model, path, &r)) {
         report_print(&r, PROGRAM);
         return false;
     }
+    chosen->model = *path;
     if (model->config.num_classes > 0) return true;
-    report_error(PROGRAM, path, "names no classes, so it cannot be right or wrong");
+    report_error(PROGRAM, *path, "names no classes, so it cannot be right or wrong");
     return false;
 }
 
@@ -855,36 +484,29 @@ static bool tell_all(const vit_model *model, const choices *chosen, const datase
 }
 
 /* Reasons of failures are on stderr. */
-static bool run(const choices *chosen) {
+static bool run(choices *chosen) {
     vit_model model;
-    dataset data = { { NULL, 0 }, NULL, 0 };
+    char *path = NULL;
+    dataset data;
     totals sum;
+    infer_counts counts;
     bool good;
-    double start;
-    memset(&model, 0, sizeof model);
+    memset(&data, 0, sizeof data);
     memset(&sum, 0, sizeof sum);
-    good = open_model(chosen->model, &model) && load_dataset(&model, chosen, &data);
-    start = cli_now_ms();
-    good = good && evaluate(&model, chosen, &data);
-    sum.seconds = (cli_now_ms() - start) / 1e3 + 1e-9;
-    good = good && add_up(&data, &sum) && tell_all(&model, chosen, &data, &sum);
+    good = open_model(chosen, &model, &path) && load_dataset(&model, chosen, &data) &&
+           evaluate(&model, chosen, &data, &counts) && add_up(&data, &counts, &sum) &&
+           tell_all(&model, chosen, &data, &sum);
     free(sum.confusions);
     dataset_free(&data);
     vit_model_close(&model);
+    free(path);
     return good;
 }
 
 int main(int argc, char **argv) {
     choices chosen;
-    char *bundled = NULL;
     int status;
     memset(&chosen, 0, sizeof chosen);
     if (!choose(argc, argv, &chosen, &status)) return status;
-    if (!chosen.model) {
-        bundled = paths_find_model("cifar10-vit.vit");
-        chosen.model = bundled;
-    }
-    status = run(&chosen) ? CLI_OK : CLI_FAILED;
-    free(bundled);
-    return cli_finish(PROGRAM, status);
+    return cli_finish(PROGRAM, run(&chosen) ? CLI_OK : CLI_FAILED);
 }

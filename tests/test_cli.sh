@@ -579,12 +579,12 @@ is 1
 err "^vit-run: $cat: architecture or data type not supported$"
 try "$classify" -m chans4.vit "$cat"
 is 1
-err "^classify: $cat: architecture or data type not supported$"
+err '^classify: images can be given to models of 1 or 3 channels, found 4$'
 mkdir -p numbered/0
 cp "$cat" numbered/0
 try "$evaluate" -m chans4.vit numbered
 is 1
-err '^evaluate: architecture or data type not supported$'
+err '^evaluate: images can be given to models of 1 or 3 channels, found 4$'
 
 # wrong command lines
 try "$run" -m "$model"

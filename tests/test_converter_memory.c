@@ -19,7 +19,7 @@
 
 #include "base/report.h"
 #include "base/source.h"
-#include "checkpoint/npy.h"
+#include "base/npy.h"
 #include "conversion.h"
 #include "convert/c_array.h"
 #include "convert/convert.h"

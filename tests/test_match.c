@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/report.h"
-#include "checkpoint/npy.h"
+#include "base/npy.h"
 #include "convert/convert.h"
 #include "convert/match.h"
 #include "convert/match_options.h"

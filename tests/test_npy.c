@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "checkpoint/npy.h"
+#include "base/npy.h"
 #include "test.h"
 
 /* ------------------------------------------------------------------------- */
@@ -282,6 +282,61 @@ static void test_paths(void) {
     CHECK(strcmp(r.text, "/dev/null: is empty") == 0);
 }
 
+/* A header that is written first with no rows, and at the end with all of them. */
+static void test_pieces(void) {
+    static const float row[3] = { 1, 2, 3 };
+    int64_t dims[2] = { 0, 3 };
+    const int64_t most = INT64_MAX;
+    npy_array a;
+    report r = report_make();
+    FILE *file = tmpfile();
+    CHECK(file != NULL);
+    if (!file) return;
+    CHECK(npy_write_header(file, dims, 2));
+    for (; dims[0] < 1000; dims[0]++) CHECK(npy_write_values(file, row, 3));
+    rewind(file);
+    CHECK(npy_write_header(file, dims, 2));
+    rewind(file);
+    made.size = fread(made.bytes, 1, sizeof made.bytes, file);
+    CHECK(parse(&a, &r) && a.dims[0] == 1000 && a.count == 3000 && a.data[2999] == 3.0f);
+    npy_free(&a);
+    rewind(file);
+    CHECK(npy_write_header(file, &most, 1) && ftell(file) == 128);
+    fclose(file);
+}
+
+/* Mapped or read, the numbers are the same. */
+static void test_map(void) {
+    static const char path[] = "build/test_npy.npy";
+    static const char *const kinds[] = { "<f4", ">f4", "<f8" };
+    const unsigned char eight[8] = { 0, 0, 128, 63 };   /* 1.0f, 0.0f */
+    char dictionary[128];
+    npy_array mapped, read;
+    report r = report_make();
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        FILE *file = fopen(path, "wb");
+        CHECK(file != NULL);
+        if (!file) return;
+        snprintf(dictionary, sizeof dictionary,   /* 118 bytes and 10 before them */
+                 "{'descr': '%s', 'fortran_order': False, 'shape': (%d,), }%60s\n", kinds[i],
+                 i < 2 ? 2 : 1, "");
+        make(1, dictionary, eight, 8);
+        fwrite(made.bytes, 1, made.size, file);
+        fclose(file);
+        CHECK_MSG(npy_map(path, &mapped, &r) && npy_read(path, &read, &r), "%s", r.text);
+        CHECK((mapped.mapped != NULL) == (i == 0));
+        CHECK(mapped.count == read.count && mapped.ndim == 1 && mapped.dims[0] == read.dims[0]);
+        CHECK(!memcmp(mapped.data, read.data, read.count * sizeof(float)));
+        mapped.data[0] = 5;   /* this process's copy */
+        npy_free(&mapped);
+        npy_free(&read);
+    }
+    remove(path);
+    CHECK(!npy_map(path, &mapped, &r) && strstr(r.text, "cannot be opened"));
+    r = report_make();
+    CHECK(!npy_map("README.md", &mapped, &r) && strstr(r.text, "not a .npy file"));
+}
+
 int main(void) {
     test_types();
     test_shapes();
@@ -291,5 +346,7 @@ int main(void) {
     test_write();
     test_full();
     test_paths();
+    test_pieces();
+    test_map();
     return test_summary();
 }

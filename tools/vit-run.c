@@ -17,7 +17,7 @@
 #include "base/report.h"
 #include "base/tensor.h"
 #include "base/text.h"
-#include "checkpoint/npy.h"
+#include "base/npy.h"
 #include "cli/model.h"
 #include "cli/options.h"
 #include "cli/output.h"

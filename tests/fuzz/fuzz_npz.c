@@ -1,5 +1,5 @@
 /* fuzz_npz.c - the input as a .npy file: alone, and as the only array of an .npz archive. */
-#include "checkpoint/npy.h"
+#include "base/npy.h"
 #include "fuzz_zip.h"
 
 static void alone(const uint8_t *data, size_t size) {

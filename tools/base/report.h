@@ -1,7 +1,7 @@
 /* report.h - errors: the message that a failing function leaves, and how a program prints it.
  *
- * tools/base owns error reports, memory, bytes, text, files, JSON, checksums; the implementation
- * of vit.h; it may include no other floor.
+ * tools/base owns error reports, memory, bytes, text, files, JSON, .npy, checksums; the
+ * implementation of vit.h; it may include no other floor.
  */
 #ifndef REPORT_H
 #define REPORT_H

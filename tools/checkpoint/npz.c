@@ -9,7 +9,7 @@
 #include "base/report.h"
 #include "base/source.h"
 #include "checkpoint/container.h"
-#include "checkpoint/npy.h"
+#include "base/npy.h"
 
 static const char suffix[] = ".npy";
 

@@ -1,8 +1,11 @@
+#define _POSIX_C_SOURCE 200809L   /* strdup */
+
 #include "cli/model.h"
 
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/paths.h"
@@ -57,4 +60,25 @@ bool cli_model_open(const char *path, unsigned flags, vit_model *model, report *
     if (vit_model_open(path, flags, model) == VIT_OK) return true;
     (void)refuse(path, model->detail, r);
     return report_file(r, path);
+}
+
+bool cli_model_choose(const char *given, const int img_size[2], vit_model *model, char **path,
+                      report *r)
+{
+    bool good;
+    memset(model, 0, sizeof *model);
+    *path = given ? strdup(given) : paths_find_model("cifar10-vit.vit");
+    if (!*path && given) return report_no_memory(r);
+    if (!*path)
+        return report_fail(r, "the bundled model was not found; give one with -m MODEL.vit");
+    good = cli_model_open(*path, 0, model, r);
+    if (good && img_size[0] && vit_model_resize(model, img_size[0], img_size[1]) != VIT_OK) {
+        (void)report_fail(r, "%s", model->detail);
+        vit_model_close(model);
+        good = report_file(r, *path);
+    }
+    if (good) return true;
+    free(*path);
+    *path = NULL;
+    return false;
 }

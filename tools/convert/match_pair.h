@@ -3,7 +3,7 @@
 #define MATCH_PAIR_H
 
 #include "base/report.h"
-#include "checkpoint/npy.h"
+#include "base/npy.h"
 #include "vit.h"
 
 typedef struct match_pair {

@@ -15,24 +15,18 @@
 
 enum { MAX_FOLDERS = 32 };   /* nested */
 
-typedef struct finding {
-    photo_list list;
-    size_t capacity;
-    report *r;
-} finding;
-
-static bool add_path(finding *f, char *path)
+static bool add_path(photo_list *list, char *path, report *r)
 {
-    char **paths = f->list.count < 0x7fffffff
-                       ? memory_grow(f->list.paths, sizeof *paths, (size_t)f->list.count,
-                                     &f->capacity)
+    char **paths = path && list->count < 0x7fffffff
+                       ? memory_grow(list->paths, sizeof *paths, (size_t)list->count,
+                                     &list->capacity)
                        : NULL;
     if (!paths) {
         free(path);
-        return report_no_memory(f->r);
+        return report_no_memory(r);
     }
-    f->list.paths = paths;
-    paths[f->list.count++] = path;
+    list->paths = paths;
+    paths[list->count++] = path;
     return true;
 }
 
@@ -45,11 +39,15 @@ static char *join(const char *a, const char *b)
     return path;
 }
 
-/* Only kinds that can be read: a folder may contain other files. */
+bool photos_append(photo_list *list, const char *name, report *r)
+{
+    return add_path(list, join(NULL, name), r);
+}
+
 static bool is_image_name(const char *name)
 {
-    static const char *const suffixes[] = { "jpg", "jpeg", "png", "bmp", "gif",
-                                            "tga", "pgm",  "ppm", "pnm" };
+    static const char *const suffixes[] = { "jpg", "jpeg", "png",  "bmp",  "gif",  "tga", "pgm",
+                                            "ppm", "pnm",  "tif",  "tiff", "webp", "heic" };
     const char *dot = strrchr(name, '.');
     size_t i;
     for (i = 0; dot && i < sizeof suffixes / sizeof suffixes[0]; i++)
@@ -57,57 +55,87 @@ static bool is_image_name(const char *name)
     return false;
 }
 
-static bool walk(finding *f, const char *folder, int depth);
-
-/* Does not follow links to folders: they could lead back up. Takes ownership of the path. */
-static bool visit(finding *f, char *path, const char *name, int depth)
-{
-    struct stat status;
-    bool good = true;
-    if (!path) return report_no_memory(f->r);
-    if (lstat(path, &status) == 0 && S_ISDIR(status.st_mode))
-        good = depth == MAX_FOLDERS || walk(f, path, depth + 1);
-    else if (is_image_name(name) && stat(path, &status) == 0 && S_ISREG(status.st_mode))
-        return add_path(f, path);
-    free(path);
-    return good;
-}
-
-static bool walk(finding *f, const char *folder, int depth)
-{
-    DIR *directory = opendir(folder);
-    const struct dirent *entry;
-    bool good = true;
-    if (!directory) {
-        (void)report_fail(f->r, "cannot be opened: %s", strerror(errno));
-        return report_file(f->r, folder);
-    }
-    while (good && (entry = readdir(directory)) != NULL)
-        if (entry->d_name[0] != '.')
-            good = visit(f, join(folder, entry->d_name), entry->d_name, depth);
-    closedir(directory);
-    return good || report_file(f->r, folder);
-}
-
 static int compare_paths(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static bool search(finding *f, const char *operand)
+static void sort_from(photo_list *list, int first)
 {
-    const int before = f->list.count;
-    char *path;
-    if (!source_is_folder(operand)) {
-        if (!source_exists(operand)) return report_fail(f->r, "does not exist");
-        path = join(NULL, operand);
-        return path ? add_path(f, path) : report_no_memory(f->r);
+    const int count = list->count - first;
+    if (count > 1) qsort(list->paths + first, (size_t)count, sizeof *list->paths, compare_paths);
+}
+
+/* What is done with each entry of a folder that is not hidden. */
+typedef bool visitor(photo_list *list, const char *folder, const char *name, int depth, report *r);
+
+static bool each_entry(photo_list *list, const char *folder, visitor *visit, int depth, report *r)
+{
+    DIR *directory = opendir(folder);
+    const struct dirent *entry;
+    bool good = true;
+    if (!directory) {
+        (void)report_fail(r, "cannot be opened: %s", strerror(errno));
+        return report_file(r, folder);
     }
-    if (!walk(f, operand, 0)) return false;
-    if (f->list.count == before) return report_fail(f->r, "has no images in it");
-    qsort(f->list.paths + before, (size_t)(f->list.count - before), sizeof *f->list.paths,
-          compare_paths);
+    while (good && (entry = readdir(directory)) != NULL)
+        if (entry->d_name[0] != '.') good = visit(list, folder, entry->d_name, depth, r);
+    closedir(directory);
+    return good || report_file(r, folder);
+}
+
+/* Does not follow links to folders: they could lead back up. */
+static bool visit_image(photo_list *list, const char *folder, const char *name, int depth,
+                        report *r)
+{
+    char *path = join(folder, name);
+    struct stat status;
+    bool good = true;
+    if (!path) return report_no_memory(r);
+    if (lstat(path, &status) == 0 && S_ISDIR(status.st_mode))
+        good = depth == MAX_FOLDERS || each_entry(list, path, visit_image, depth + 1, r);
+    else if (is_image_name(name) && stat(path, &status) == 0 && S_ISREG(status.st_mode))
+        return add_path(list, path, r);
+    free(path);
+    return good;
+}
+
+static bool visit_folder(photo_list *list, const char *folder, const char *name, int depth,
+                         report *r)
+{
+    char *path = join(folder, name);
+    bool wanted;
+    (void)depth;
+    if (!path) return report_no_memory(r);
+    wanted = source_is_folder(path);
+    free(path);
+    return !wanted || photos_append(list, name, r);
+}
+
+bool photos_subfolders(const char *folder, photo_list *names, report *r)
+{
+    memset(names, 0, sizeof *names);
+    if (!each_entry(names, folder, visit_folder, 0, r)) {
+        photos_free(names);
+        return false;
+    }
+    sort_from(names, 0);
     return true;
+}
+
+bool photos_add(photo_list *list, const char *operand, report *r)
+{
+    const int before = list->count;
+    if (source_is_folder(operand)) {
+        if (!each_entry(list, operand, visit_image, 0, r)) return false;
+        sort_from(list, before);
+        return true;
+    }
+    if (strcmp(operand, "-") != 0 && !source_exists(operand)) {
+        (void)report_fail(r, "does not exist");
+        return report_file(r, operand);
+    }
+    return photos_append(list, operand, r);
 }
 
 /* Keeps `max` of them; the others are freed. */
@@ -124,22 +152,23 @@ static void thin_out(photo_list *list, int max)
     list->count = kept;
 }
 
-static bool find_operand(finding *f, const char *operand)
+static bool find_operand(photo_list *list, const char *operand, report *r)
 {
-    return search(f, operand) || report_file(f->r, operand);
+    const int before = list->count;
+    if (!photos_add(list, operand, r)) return false;
+    if (list->count > before) return true;
+    (void)report_fail(r, "has no images in it");
+    return report_file(r, operand);
 }
 
 bool photos_find(photo_list *list, const text_list *operands, int max, report *r)
 {
-    finding f;
     bool good = true;
     int i;
-    memset(&f, 0, sizeof f);
-    f.r = r;
-    for (i = 0; good && i < operands->count; i++) good = find_operand(&f, operands->items[i]);
-    if (good) thin_out(&f.list, max);
-    else photos_free(&f.list);
-    *list = f.list;
+    memset(list, 0, sizeof *list);
+    for (i = 0; good && i < operands->count; i++) good = find_operand(list, operands->items[i], r);
+    if (good) thin_out(list, max);
+    else photos_free(list);
     return good;
 }
 
@@ -180,17 +209,30 @@ static bool skip(photo_list *list, int i, report *r)
     return true;
 }
 
-/* As photos are shown to the model later. */
-bool photos_decode(const char *path, vit_image *image, report *r)
+static void take_pixels(const image_file *file, vit_image *image)
+{
+    memset(image, 0, sizeof *image);
+    image->pixels = file->pixels;
+    image->width = file->width;
+    image->height = file->height;
+    image->format = VIT_PIXEL_RGB8;
+}
+
+bool photos_decode(const char *name, bool no_exif, vit_image *image, report *r)
 {
     image_file file;
-    if (!image_file_load(path, 0, &file, r)) return false;
-    memset(image, 0, sizeof *image);
-    image->pixels = file.pixels;
-    image->width = file.width;
-    image->height = file.height;
-    image->format = VIT_PIXEL_RGB8;
-    return true;
+    const bool good = image_file_load(name, no_exif ? IMAGE_FILE_NO_EXIF : 0, &file, r);
+    take_pixels(&file, image);
+    return good;
+}
+
+bool photos_decode_bytes(const char *name, const void *data, size_t size, bool no_exif,
+                         vit_image *image, report *r)
+{
+    image_file file;
+    const bool good = image_file_decode(data, size, no_exif ? IMAGE_FILE_NO_EXIF : 0, &file, r);
+    take_pixels(&file, image);
+    return good || report_file(r, name);
 }
 
 void photos_free_image(vit_image *image)
@@ -206,7 +248,7 @@ bool photos_read(photo_reader *reader, photo_list *list, int i, float *input, re
 {
     vit_image image;
     bool good;
-    while (i < list->count && !photos_decode(list->paths[i], &image, r))
+    while (i < list->count && !photos_decode(list->paths[i], false, &image, r))
         if (!skip(list, i, r)) return false;
     if (i == list->count) return false;
     good = photos_prepare(reader, &image, input, r);

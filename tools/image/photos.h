@@ -11,17 +11,30 @@
 typedef struct photo_list {
     char **paths;
     int count;
-    int skipped;   /* those that could not be read: their paths come after the others */
+    int skipped;       /* those that could not be read: their paths come after the others */
+    size_t capacity;   /* private */
 } photo_list;
 
 /* An operand is a file, taken as it is, or a folder: all images in it and below it, known by their
- * suffix, sorted by path, without hidden ones. Of more than `max` images, `max` evenly spaced ones
+ * suffix, sorted by path, without hidden ones. Kinds that cannot be read are taken as well, so that
+ * they are named instead of silently left out. Of more than `max` images, `max` evenly spaced ones
  * are kept, so that every class has its share. A folder without images is an error. */
 bool photos_find(photo_list *list, const text_list *operands, int max, report *r);
 void photos_free(photo_list *list);
 
-/* Decodes one, upright. Free it with photos_free_image; on failure there is nothing to free. */
-bool photos_decode(const char *path, vit_image *image, report *r);
+/* The names of the folders in a folder, sorted, without hidden ones; there may be none. */
+bool photos_subfolders(const char *folder, photo_list *names, report *r);
+
+/* Appends the images of one more operand, of which a folder may have none; or any name, as it is. An
+ * empty list is zeroed. */
+bool photos_add(photo_list *list, const char *operand, report *r);
+bool photos_append(photo_list *list, const char *name, report *r);
+
+/* Decodes an image file, upright unless no_exif. "-" is standard input. Bytes in memory are called
+ * `name` in messages. Free the image with photos_free_image; on failure there is nothing to free. */
+bool photos_decode(const char *name, bool no_exif, vit_image *image, report *r);
+bool photos_decode_bytes(const char *name, const void *data, size_t size, bool no_exif,
+                         vit_image *image, report *r);
 void photos_free_image(vit_image *image);
 
 /* Decodes and preprocesses images for a model; keeps its memory for the next image. */

@@ -1,8 +1,14 @@
 /* npy.c - see npy.h. The format is described in NumPy's NEP 1. */
-#include "checkpoint/npy.h"
+#define _POSIX_C_SOURCE 200809L
 
+#include "base/npy.h"
+
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/bytes.h"
 #include "base/source.h"
@@ -316,7 +322,8 @@ bool npy_read_header(const void *data, size_t available, uint64_t size, npy_head
 }
 
 void npy_free(npy_array *array) {
-    free(array->data);
+    if (array->mapped) munmap(array->mapped, array->mapped_size);
+    else free(array->data);
     memset(array, 0, sizeof *array);
 }
 
@@ -335,8 +342,54 @@ bool npy_read(const char *path, npy_array *array, report *r) {
     return good || report_file(r, path);
 }
 
-/* The dictionary, padded with spaces so that the elements start at a multiple of 64 bytes. */
+/* NULL: not a regular file, or the system refuses; then it must be read. */
+static void *map_file(const char *path, size_t *size) {
+    struct stat status;
+    void *data = MAP_FAILED;
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) return NULL;
+    if (fstat(file, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0 &&
+        (uint64_t)status.st_size <= SIZE_MAX) {
+        *size = (size_t)status.st_size;
+        data = mmap(NULL, *size, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
+    }
+    close(file);
+    return data == MAP_FAILED ? NULL : data;
+}
+
+/* Whether the elements can be used where they lie. */
+static bool is_plain(const npy_header *h) {
+    const float one = 1;
+    unsigned char bytes[4];
+    bytes_store_floats(bytes, &one, 1);
+    return h->kind == 'f' && h->size == 4 && !h->big_endian &&
+           (!h->fortran_order || h->ndim < 2) && h->offset % sizeof one == 0 &&
+           memcmp(bytes, &one, sizeof one) == 0;   /* a little-endian CPU */
+}
+
+bool npy_map(const char *path, npy_array *array, report *r) {
+    report unread = report_make();
+    npy_header h;
+    size_t size = 0;
+    void *data = map_file(path, &size);
+    memset(array, 0, sizeof *array);
+    if (data && npy_read_header(data, size, size, &h, &unread) && is_plain(&h)) {
+        array->ndim = h.ndim;
+        memcpy(array->dims, h.dims, sizeof array->dims);
+        array->count = (size_t)h.count;
+        array->data = (float *)(void *)((char *)data + h.offset);
+        array->mapped = data;
+        array->mapped_size = size;
+        return true;
+    }
+    if (data) munmap(data, size);
+    return npy_read(path, array, r);   /* which says what is wrong, too */
+}
+
+/* The dictionary, padded with spaces so that the elements start at a multiple of 64 bytes, and that
+ * the first dimension has room to grow. */
 static size_t format_header(char *text, size_t size, const int64_t *dims, int ndim) {
+    enum { LARGEST = 21 };   /* digits of a first dimension, as NumPy leaves room for */
     size_t length = MAGIC_SIZE + 4;
     memset(text, ' ', size);
     memcpy(text, MAGIC "\x01\x00", MAGIC_SIZE + 2);
@@ -348,6 +401,7 @@ static size_t format_header(char *text, size_t size, const int64_t *dims, int nd
     }
     length += (size_t)snprintf(text + length, size - length, "), }");
     text[length] = ' ';
+    length += ndim ? LARGEST - (size_t)snprintf(NULL, 0, "%lld", (long long)dims[0]) : 0;
     length = (length + 1 + 63) / 64 * 64;
     text[length - 1] = '\n';
     text[8] = (char)((length - 10) & 255);
@@ -355,22 +409,28 @@ static size_t format_header(char *text, size_t size, const int64_t *dims, int nd
     return length;
 }
 
-static bool write_floats(FILE *file, const float *data, size_t count) {
+bool npy_write_values(FILE *file, const float *values, size_t count) {
     unsigned char block[4096];
     for (size_t done = 0; done < count;) {
         size_t n = count - done < sizeof block / 4 ? count - done : sizeof block / 4;
-        bytes_store_floats(block, data + done, n);
+        bytes_store_floats(block, values + done, n);
         if (fwrite(block, 4, n, file) != n) return false;
         done += n;
     }
     return true;
 }
 
-bool npy_write(FILE *file, const float *data, const int64_t *dims, int ndim) {
-    char text[384];
-    size_t length, count = 1;
+bool npy_write_header(FILE *file, const int64_t *dims, int ndim) {
+    char text[512];
+    size_t length;
     if (ndim < 0 || ndim > NPY_MAX_DIMS) return false;
-    for (int i = 0; i < ndim; i++) count *= (size_t)dims[i];
     length = format_header(text, sizeof text, dims, ndim);
-    return fwrite(text, 1, length, file) == length && write_floats(file, data, count);
+    return fwrite(text, 1, length, file) == length;
+}
+
+bool npy_write(FILE *file, const float *data, const int64_t *dims, int ndim) {
+    size_t count = 1;
+    if (!npy_write_header(file, dims, ndim)) return false;
+    for (int i = 0; i < ndim; i++) count *= (size_t)dims[i];
+    return npy_write_values(file, data, count);
 }

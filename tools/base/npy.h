@@ -25,7 +25,9 @@ typedef struct npy_array {
     int ndim;                     /* 0: a scalar                                      */
     int64_t dims[NPY_MAX_DIMS];
     size_t count;                 /* product of dims                                  */
-    float *data;                  /* C order; free with npy_free                      */
+    float *data;                  /* C order                                          */
+    void *mapped;                 /* private, with its size: the file, of npy_map     */
+    size_t mapped_size;
 } npy_array;
 
 /* On failure array is empty. */
@@ -34,6 +36,12 @@ bool npy_read(const char *path, npy_array *array, report *r);
 /* The same for a file already in memory; data need not be aligned and may be freed afterwards. */
 bool npy_parse(const void *data, size_t size, npy_array *array, report *r);
 
+/* The same as npy_read, but a regular file of <f4 in C order, as npy_write writes it, is mapped
+ * instead of copied: opening a file of gigabytes costs nothing, and its pages are shared. Writing to
+ * data changes the copy of this process alone. */
+bool npy_map(const char *path, npy_array *array, report *r);
+
+/* Whatever it was read or mapped by. */
 void npy_free(npy_array *array);
 
 /* What precedes the elements, for readers that stream them. */
@@ -57,5 +65,10 @@ bool npy_read_header(const void *data, size_t available, uint64_t size, npy_head
 
 /* False: a write failed (errno says why), or ndim is not 0 .. NPY_MAX_DIMS. */
 bool npy_write(FILE *file, const float *data, const int64_t *dims, int ndim);
+
+/* The same in pieces: what precedes the elements, then any number of them at a time. A header has
+ * the same size whatever dims[0] is, so that it can be written again once that is known. */
+bool npy_write_header(FILE *file, const int64_t *dims, int ndim);
+bool npy_write_values(FILE *file, const float *values, size_t count);
 
 #endif

@@ -1,0 +1,131 @@
+#define _POSIX_C_SOURCE 200809L
+
+#include "image/photo_source.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* === One photo === */
+
+bool photo_decode(photo *p, bool no_exif, report *r)
+{
+    if (p->image.pixels) return true;
+    if (p->data) return photos_decode_bytes(p->name, p->data, p->size, no_exif, &p->image, r);
+    return photos_decode(p->name, no_exif, &p->image, r);
+}
+
+static bool is_raw(const photo *p)
+{
+    const char *pixels = (const char *)p->image.pixels, *data = p->data;
+    return data && pixels >= data && pixels < data + p->size;
+}
+
+void photo_free_pixels(photo *p)
+{
+    if (p->image.pixels && !is_raw(p)) photos_free_image(&p->image);
+    free(p->data);
+    memset(&p->image, 0, sizeof p->image);
+    p->data = NULL;
+    p->size = 0;
+}
+
+void photo_free(photo *p)
+{
+    photo_free_pixels(p);
+    free(p->name);
+    memset(p, 0, sizeof *p);
+}
+
+/* === Paths === */
+
+bool photo_paths_open(photo_paths *paths, const text_list *operands, const text_list *lists,
+                      char separator, report *r)
+{
+    memset(paths, 0, sizeof *paths);
+    paths->lists = *lists;
+    paths->separator = separator;
+    return photos_find(&paths->list, operands, 0x7fffffff, r);
+}
+
+static void close_list(photo_paths *paths)
+{
+    if (paths->file && paths->file != stdin) fclose(paths->file);
+    paths->file = NULL;
+}
+
+void photo_paths_close(photo_paths *paths)
+{
+    close_list(paths);
+    free(paths->line);
+    photos_free(&paths->list);
+    memset(paths, 0, sizeof *paths);
+}
+
+/* False: all lists are read, or one cannot be opened. */
+static bool open_list(photo_paths *paths, report *r)
+{
+    const char *name;
+    if (paths->next_list == paths->lists.count) return false;
+    name = paths->lists.items[paths->next_list++];
+    paths->file = strcmp(name, "-") == 0 ? stdin : fopen(name, "rb");
+    if (paths->file) return true;
+    (void)report_fail(r, "cannot be opened: %s", strerror(errno));
+    return report_file(r, name);
+}
+
+/* A path may hold anything but a NUL: one before the end of the line is of a list made by find
+ * -print0. */
+static bool check_line(const photo_paths *paths, size_t length, report *r)
+{
+    if (strlen(paths->line) == length) return true;
+    (void)report_fail(r, "has a NUL byte in a path: a list whose paths end with one needs --null");
+    return report_file(r, paths->lists.items[paths->next_list - 1]);
+}
+
+/* The next path of the open list that is not empty, in line. False: it has no more, or failed. */
+static bool read_line(photo_paths *paths, report *r)
+{
+    ssize_t length;
+    errno = 0;
+    while ((length = getdelim(&paths->line, &paths->line_size, paths->separator, paths->file)) > 0) {
+        if (paths->line[length - 1] == paths->separator) paths->line[--length] = '\0';
+        if (paths->separator == '\n' && length > 0 && paths->line[length - 1] == '\r')
+            paths->line[--length] = '\0';
+        if (!check_line(paths, (size_t)length, r)) return false;
+        if (length > 0) return true;
+    }
+    if (feof(paths->file)) return false;
+    (void)report_fail(r, "cannot be read: %s", strerror(errno));
+    return report_file(r, paths->lists.items[paths->next_list - 1]);
+}
+
+/* The next path of all lists; NULL: there is none, or a failure. */
+static const char *next_listed(photo_paths *paths, report *r)
+{
+    while (paths->file || open_list(paths, r)) {
+        if (read_line(paths, r)) return paths->line;
+        close_list(paths);
+        if (r->failed) return NULL;
+    }
+    return NULL;
+}
+
+static bool next_path(void *user, photo *p, report *r)
+{
+    photo_paths *paths = user;
+    const char *path = paths->next < paths->list.count ? paths->list.paths[paths->next++]
+                                                       : next_listed(paths, r);
+    if (!path) return false;
+    p->name = strdup(path);
+    return p->name || report_no_memory(r);
+}
+
+photo_source photo_paths_source(photo_paths *paths)
+{
+    photo_source source;
+    source.user = paths;
+    source.count = paths->lists.count ? 0 : (uint64_t)paths->list.count;
+    source.next = next_path;
+    return source;
+}

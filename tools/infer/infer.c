@@ -1,0 +1,380 @@
+#define _POSIX_C_SOURCE 200809L
+
+#include "infer/infer.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/progress.h"
+
+/* One photo, from when it is taken until its result is given. */
+typedef struct slot {
+    photo photo;
+    infer_result result;
+    float *values;      /* of the outputs                                             */
+    char *error;        /* malloc'ed                                                  */
+    bool done;
+} slot;
+
+/* What the threads share. The photos between `first` and `next` are under way; photo i is in slot
+ * i % capacity. */
+typedef struct line {
+    const infer_settings *settings;
+    photo_source *source;
+    infer_counts *counts;
+    vit_executor executor;   /* of the session, if all threads work together              */
+    int workers, batch;
+    size_t image_size, logits_size, embedding_size, tokens_size;   /* floats of one photo */
+    slot *slots;
+    size_t capacity;
+    pthread_mutex_t lock;    /* of all that follows, and of the source                    */
+    pthread_cond_t given;    /* a slot is free, or all is over                            */
+    uint64_t first, next;
+    bool ended;              /* no photo is left, or something failed                     */
+    bool stopped;            /* by `take`                                                 */
+    cli_progress progress;
+    report *r;
+} line;
+
+/* What a thread has for itself. */
+typedef struct worker {
+    line *line;
+    vit_session session;
+    photo_reader reader;
+    void *workspace;
+    float *input, *logits, *embedding, *tokens;   /* of a batch */
+    char block_name[32];                          /* whose tokens are caught; "": none */
+    slot **slots;                                 /* [batch]: whose photos they are */
+    int count;
+} worker;
+
+/* === The line === */
+
+static size_t outputs_size(const line *l)
+{
+    return l->logits_size + l->embedding_size + l->tokens_size;
+}
+
+static bool line_allocate(line *l)
+{
+    const size_t size = outputs_size(l);
+    size_t i;
+    l->capacity = 2 * (size_t)l->workers * (size_t)l->batch;
+    l->slots = calloc(l->capacity, sizeof *l->slots);
+    if (!l->slots) return report_no_memory(l->r);
+    for (i = 0; i < l->capacity; i++) {
+        infer_result *result = &l->slots[i].result;
+        float *values = l->slots[i].values = malloc(size * sizeof *values);
+        if (!values) return report_no_memory(l->r);
+        result->logits = l->logits_size ? values : NULL;
+        result->embedding = l->embedding_size ? values + l->logits_size : NULL;
+        result->tokens = l->tokens_size ? values + l->logits_size + l->embedding_size : NULL;
+    }
+    return true;
+}
+
+static void slot_clear(slot *s)
+{
+    photo_free(&s->photo);
+    free(s->error);
+    s->error = NULL;
+    s->done = false;
+}
+
+static void line_free(line *l)
+{
+    size_t i;
+    for (i = 0; l->slots && i < l->capacity; i++) {
+        slot_clear(&l->slots[i]);
+        free(l->slots[i].values);
+    }
+    free(l->slots);
+}
+
+static void line_fail(line *l, const report *reason)
+{
+    pthread_mutex_lock(&l->lock);
+    if (!l->r->failed) *l->r = *reason;
+    l->ended = true;
+    pthread_cond_broadcast(&l->given);
+    pthread_mutex_unlock(&l->lock);
+}
+
+/* How many photos a thread computes together now: fewer at the end, so that all have some. */
+static int batch_now(const line *l, int taken)
+{
+    const uint64_t workers = (uint64_t)l->workers;
+    uint64_t left;
+    if (!l->source->count || l->source->count < l->next) return l->batch;
+    left = (l->source->count - l->next + (uint64_t)taken + workers - 1) / workers;
+    return left < (uint64_t)l->batch ? (left ? (int)left : 1) : l->batch;
+}
+
+/* The next photo, for a thread that has taken so many. NULL: it has enough, or there is no more; or
+ * all slots are in use, and it must not wait for those that it has itself. */
+static slot *line_take(line *l, int taken)
+{
+    slot *s = NULL;
+    pthread_mutex_lock(&l->lock);
+    while (!taken && !l->ended && l->next - l->first == l->capacity)
+        pthread_cond_wait(&l->given, &l->lock);
+    if (!l->ended && l->next - l->first < l->capacity && taken < batch_now(l, taken)) {
+        s = &l->slots[l->next % l->capacity];
+        if (l->source->next(l->source->user, &s->photo, l->r)) {
+            s->result.index = l->next++;
+            s->result.name = s->photo.name;
+        } else {
+            photo_free(&s->photo);
+            s = NULL;
+            l->ended = true;
+            pthread_cond_broadcast(&l->given);
+        }
+    }
+    pthread_mutex_unlock(&l->lock);
+    return s;
+}
+
+static void give_first(line *l, slot *s)
+{
+    s->result.error = s->error;
+    if (s->error) {
+        l->counts->unreadable++;
+        cli_progress_clear(&l->progress);
+        fprintf(stderr, "%s: %s\n", l->settings->program, s->error);
+    } else {
+        l->counts->read++;
+    }
+    if (!l->settings->take(l->settings->user, &s->result, l->r)) l->ended = l->stopped = true;
+}
+
+/* Gives all results that are next in order. */
+static void line_give(line *l, slot *s)
+{
+    pthread_mutex_lock(&l->lock);
+    s->done = true;
+    for (; l->first < l->next && (s = &l->slots[l->first % l->capacity])->done; l->first++) {
+        if (!l->stopped && !l->r->failed) give_first(l, s);
+        slot_clear(s);
+    }
+    if (l->settings->progress) cli_progress_update(&l->progress, l->first);
+    pthread_cond_broadcast(&l->given);
+    pthread_mutex_unlock(&l->lock);
+}
+
+/* === A thread === */
+
+/* vit_trace: keeps the tokens that leave a block. vit_forward computes no more than max_batch
+ * photos at a time, so this is called once. */
+static void catch_tokens(void *user, const char *name, const float *data, const int shape[4])
+{
+    worker *w = user;
+    if (strcmp(name, w->block_name) != 0) return;
+    memcpy(w->tokens, data, (size_t)shape[0] * w->line->tokens_size * sizeof *data);
+}
+
+static void worker_free(worker *w)
+{
+    photos_reader_free(&w->reader);
+    free(w->workspace);
+    free(w->input);
+    free(w->logits);
+    free(w->embedding);
+    free(w->tokens);
+    free(w->slots);
+}
+
+/* Of nothing, a pointer that may be freed. False: out of memory. */
+static bool allocate(float **values, int count, size_t size)
+{
+    *values = size ? malloc((size_t)count * size * sizeof **values) : NULL;
+    return *values || !size;
+}
+
+static bool worker_buffers(worker *w)
+{
+    const line *l = w->line;
+    w->slots = malloc((size_t)l->batch * sizeof *w->slots);
+    return w->slots && allocate(&w->input, l->batch, l->image_size) &&
+           allocate(&w->logits, l->batch, l->logits_size) &&
+           allocate(&w->embedding, l->batch, l->embedding_size) &&
+           allocate(&w->tokens, l->batch, l->tokens_size);
+}
+
+static bool worker_init(worker *w, line *l, report *r)
+{
+    const infer_settings *settings = l->settings;
+    vit_params params = { 0 };
+    vit_result result;
+    size_t size;
+    memset(w, 0, sizeof *w);
+    w->line = l;
+    w->reader.model = settings->model;
+    params.max_batch = l->batch;
+    params.executor = l->executor;
+    if (settings->block) {
+        snprintf(w->block_name, sizeof w->block_name, "blocks.%d", settings->block - 1);
+        params.trace = catch_tokens;
+        params.trace_user = w;
+    }
+    size = vit_workspace_size(settings->model, &params);
+    w->workspace = size ? malloc(size) : NULL;
+    if (!w->workspace || !worker_buffers(w)) return report_no_memory(r);
+    result = vit_session_init(&w->session, settings->model, &params, w->workspace, size);
+    return result == VIT_OK || report_fail(r, "%s", vit_result_string(result));
+}
+
+/* Its input, where the batch has room. False: it cannot be read, and why is in the slot. */
+static bool read_photo(worker *w, slot *s)
+{
+    infer_result *result = &s->result;
+    report r = report_make();
+    double start = cli_now_ms(), decoded;
+    bool good = photo_decode(&s->photo, w->line->settings->no_exif, &r);
+    decoded = cli_now_ms();
+    good = good && (photos_prepare(&w->reader, &s->photo.image,
+                                   w->input + (size_t)w->count * w->line->image_size, &r) ||
+                    report_file(&r, s->photo.name));
+    result->decode_ms = decoded - start;
+    result->preprocess_ms = cli_now_ms() - decoded;
+    photo_free_pixels(&s->photo);
+    if (good) return true;
+    s->error = strdup(r.text);
+    if (!s->error) {
+        (void)report_no_memory(&r);
+        line_fail(w->line, &r);
+    }
+    return false;
+}
+
+/* Takes and reads photos until a batch is full. False: there are no more. */
+static bool fill(worker *w)
+{
+    slot *s;
+    w->count = 0;
+    while ((s = line_take(w->line, w->count)) != NULL) {
+        if (read_photo(w, s)) w->slots[w->count++] = s;
+        else line_give(w->line, s);
+    }
+    return w->count > 0;
+}
+
+static void copy(float *to, const float *from, int i, size_t size)
+{
+    if (size) memcpy(to, from + (size_t)i * size, size * sizeof *to);
+}
+
+/* The batch, and its results into their slots. */
+static bool forward(worker *w, report *r)
+{
+    const line *l = w->line;
+    const double start = cli_now_ms();
+    vit_outputs outputs = { 0 };
+    vit_result result;
+    double each;
+    int i;
+    outputs.logits = w->logits;
+    outputs.embedding = w->embedding;
+    outputs.tokens = l->settings->block ? NULL : w->tokens;
+    result = vit_forward(&w->session, w->input, w->count, &outputs);
+    if (result != VIT_OK) return report_fail(r, "%s", vit_result_string(result));
+    each = (cli_now_ms() - start) / w->count;
+    for (i = 0; i < w->count; i++) {
+        infer_result *to = &w->slots[i]->result;
+        copy(to->logits, w->logits, i, l->logits_size);
+        copy(to->embedding, w->embedding, i, l->embedding_size);
+        copy(to->tokens, w->tokens, i, l->tokens_size);
+        to->forward_ms = each;
+    }
+    return true;
+}
+
+/* vit_task: works until no photo is left. One call would do; several are faster. */
+static void work(void *arg, int index)
+{
+    line *l = arg;
+    report r = report_make();
+    worker w;
+    bool good = worker_init(&w, l, &r);
+    (void)index;
+    while (good && fill(&w)) {
+        good = forward(&w, &r);
+        for (int i = 0; good && i < w.count; i++) line_give(l, w.slots[i]);
+    }
+    if (!good) line_fail(l, &r);
+    worker_free(&w);
+}
+
+/* === All of it === */
+
+static bool check_model(const infer_settings *settings, report *r)
+{
+    const vit_config *config = &settings->model->config;
+    if (config->in_chans != 1 && config->in_chans != 3)
+        return report_fail(r, "images can be given to models of 1 or 3 channels, found %d",
+                           config->in_chans);
+    if (settings->outputs & INFER_LOGITS && config->num_classes == 0)
+        return report_fail(r, "names no classes");
+    if (settings->block > config->depth)
+        return report_fail(r, "has %d blocks; there is no block %d", config->depth,
+                           settings->block);
+    return true;
+}
+
+/* A block's tokens are traced on the way to some output: the embedding. */
+static void set_sizes(line *l)
+{
+    const infer_settings *settings = l->settings;
+    const vit_config *config = &settings->model->config;
+    const bool embeds = settings->outputs & INFER_EMBEDDING || settings->block;
+    l->batch = settings->batch ? settings->batch : settings->together ? 1 : INFER_BATCH;
+    l->image_size = (size_t)config->in_chans * (size_t)config->img_height *
+                    (size_t)config->img_width;
+    if (settings->outputs & INFER_LOGITS) l->logits_size = (size_t)config->num_classes;
+    if (embeds) l->embedding_size = (size_t)vit_embedding_dim(settings->model);
+    if (settings->outputs & INFER_TOKENS)
+        l->tokens_size = (size_t)config->num_tokens * (size_t)config->embed_dim;
+}
+
+static void run_line(line *l, const vit_executor *executor)
+{
+    const double start = cli_now_ms();
+    cli_progress_start(&l->progress, l->settings->program, l->source->count);
+    if (l->settings->together) {
+        l->executor = *executor;
+        work(l, 0);
+    } else {
+        executor->parallel_for(executor->user, l->workers, work, l);
+    }
+    cli_progress_clear(&l->progress);
+    l->counts->seconds = (cli_now_ms() - start) / 1e3 + 1e-9;
+}
+
+bool infer_run(const infer_settings *settings, photo_source *source, infer_counts *counts,
+               report *r)
+{
+    line l;
+    vit_threads *threads = NULL;
+    vit_executor executor;
+    vit_result result;
+    memset(counts, 0, sizeof *counts);
+    memset(&l, 0, sizeof l);
+    l.settings = settings;
+    l.source = source;
+    l.counts = counts;
+    l.r = r;
+    if (!check_model(settings, r)) return false;
+    set_sizes(&l);
+    result = vit_threads_create(settings->num_threads, &threads, &executor);
+    if (result != VIT_OK) return report_fail(r, "%s", vit_result_string(result));
+    l.workers = settings->together ? 1 : executor.num_threads;
+    pthread_mutex_init(&l.lock, NULL);   /* neither can fail on Linux */
+    pthread_cond_init(&l.given, NULL);
+    if (line_allocate(&l)) run_line(&l, &executor);
+    pthread_cond_destroy(&l.given);
+    pthread_mutex_destroy(&l.lock);
+    line_free(&l);
+    vit_threads_destroy(threads);
+    return !l.stopped && !r->failed;
+}

@@ -1,0 +1,75 @@
+/* infer.h - many photos through a model, on all cores, with the results in the order of the photos.
+ *
+ *     photo_source source = photo_paths_source(&paths);
+ *     infer_settings settings = { 0 };
+ *     settings.model = &model;
+ *     settings.program = "embed";
+ *     settings.outputs = INFER_EMBEDDING;
+ *     settings.take = write_row;
+ *     if (!infer_run(&settings, &source, &counts, &r)) ...
+ *
+ * Each thread decodes, preprocesses and forwards photos of its own, in batches, with a session of
+ * its own: no thread ever waits for another's layer. The results do not depend on the number of
+ * threads or on the batch.
+ *
+ * tools/infer owns many photos through a model: threads, batches, order, classes by their names; it
+ * may include base cli image.
+ */
+#ifndef INFER_H
+#define INFER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/report.h"
+#include "image/photo_source.h"
+#include "vit.h"
+
+/* What is computed, or-ed together. */
+enum { INFER_LOGITS = 1, INFER_EMBEDDING = 2, INFER_TOKENS = 4 };
+
+/* One photo's. Pointers are valid during the call of infer_take, which may write to the values. */
+typedef struct infer_result {
+    uint64_t index;        /* of the photo in its source                                  */
+    const char *name;
+    const char *error;     /* why it could not be read, "FILE: reason"; NULL: it was read */
+    float *logits;         /* [num_classes]; NULL if not asked for, like the following    */
+    float *embedding;      /* [vit_embedding_dim]                                         */
+    float *tokens;         /* [num_tokens, embed_dim]                                     */
+    double decode_ms, preprocess_ms, forward_ms;   /* the last: its part of its batch     */
+} infer_result;
+
+/* Called once for each photo, in their order, by one thread at a time. False: stop; why is in *r, or
+ * was printed. */
+typedef bool infer_take(void *user, infer_result *result, report *r);
+
+/* Zeroed, then set what is needed. */
+typedef struct infer_settings {
+    const vit_model *model;
+    const char *program;   /* begins what is printed of unreadable photos                 */
+    int num_threads;       /* 0: one per core                                             */
+    int batch;             /* photos that a thread computes together; 0: INFER_BATCH      */
+    bool together;         /* all threads on one photo at a time, with the least delay    */
+    bool no_exif;          /* do not turn photos as EXIF says                             */
+    bool progress;         /* show it on a terminal                                       */
+    unsigned outputs;
+    int block;             /* 1 .. depth: INFER_TOKENS are those that leave this block,   */
+                           /* without the final norm; 0: those after the final norm       */
+    infer_take *take;
+    void *user;
+} infer_settings;
+
+/* More is no faster: weights that do not fit into a cache are read once for so many photos. */
+enum { INFER_BATCH = 4 };
+
+typedef struct infer_counts {
+    uint64_t read, unreadable;
+    double seconds;        /* from the first photo to the last result, never 0            */
+} infer_counts;
+
+/* All photos of the source. Those that cannot be read are named on stderr and counted; that is no
+ * failure. False: the reason is in *r if it failed, or `take` stopped it; results may be missing. */
+bool infer_run(const infer_settings *settings, photo_source *source, infer_counts *counts,
+               report *r);
+
+#endif
