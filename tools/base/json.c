@@ -434,6 +434,12 @@ void json_put_integer(json_writer *w, const char *key, int64_t value)
     fprintf(w->file, "%lld", (long long)value);
 }
 
+void json_put_bool(json_writer *w, const char *key, bool value)
+{
+    json_next(w, key);
+    fputs(value ? "true" : "false", w->file);
+}
+
 void json_put_number(json_writer *w, const char *key, double value, int digits)
 {
     json_next(w, key);

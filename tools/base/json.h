@@ -70,6 +70,7 @@ json_writer json_write_to(FILE *file);
 void json_put_begin(json_writer *w, const char *key, char bracket);   /* '{' or '[' */
 void json_put_end(json_writer *w, char bracket);                      /* '}' or ']' */
 void json_put_text(json_writer *w, const char *key, const char *text);   /* NULL: null */
+void json_put_bool(json_writer *w, const char *key, bool value);
 void json_put_integer(json_writer *w, const char *key, int64_t value);
 /* NaN and infinity become null: JSON has neither. */
 void json_put_number(json_writer *w, const char *key, double value, int digits);

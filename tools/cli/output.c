@@ -59,21 +59,32 @@ static bool is_input(const struct stat *target, const char *const *inputs, int n
     return false;
 }
 
-/* The temporary file being written, for the signal handler; "" while there is none. */
-static char unfinished[PATH_MAX];
+/* The temporary files being written, for the signal handler; "" where there is none. */
+static char unfinished[4][PATH_MAX];
+enum { UNFINISHED = sizeof unfinished / sizeof unfinished[0] };
 
 /* Ctrl-C must not leave gigabytes behind. The signal's default action, restored by SA_RESETHAND,
  * follows when this returns. */
 static void remove_unfinished(int number) {
-    unlink(unfinished);
+    for (int i = 0; i < UNFINISHED; i++) {
+        if (unfinished[i][0]) unlink(unfinished[i]);
+    }
     raise(number);
 }
 
-/* Ignored signals stay ignored (nohup). One file is watched at a time: the latest. */
+/* The place of a temporary file among the unfinished; "" finds a free one. Beyond so many files at a
+ * time, the last place. */
+static char *unfinished_place(const char *temporary) {
+    int i = 0;
+    while (i < UNFINISHED - 1 && strcmp(unfinished[i], temporary) != 0) i++;
+    return unfinished[i];
+}
+
+/* Ignored signals stay ignored (nohup). */
 static void watch_signals(const char *temporary) {
     static const int numbers[] = { SIGHUP, SIGINT, SIGTERM, SIGQUIT, SIGPIPE, SIGXFSZ };
     struct sigaction action, old;
-    strcpy(unfinished, temporary); /* fits: the file exists, so its path is shorter than PATH_MAX */
+    strcpy(unfinished_place(""), temporary); /* fits: a file that exists has a shorter path */
     memset(&action, 0, sizeof action);
     action.sa_handler = remove_unfinished;
     action.sa_flags = (int)SA_RESETHAND;
@@ -113,7 +124,10 @@ static bool open_temporary(cli_output *output, const struct stat *replaced) {
 
 /* Frees everything. The file must have been closed, and renamed or removed. */
 static void output_clear(cli_output *output) {
-    if (output->temporary && strcmp(output->temporary, unfinished) == 0) unfinished[0] = '\0';
+    if (output->temporary) {
+        char *place = unfinished_place(output->temporary);
+        if (strcmp(place, output->temporary) == 0) place[0] = '\0';
+    }
     free(output->path);
     free(output->temporary);
     output->file = NULL;

@@ -13,7 +13,7 @@
  * threads or on the batch.
  *
  * tools/infer owns many photos through a model: threads, batches, order, classes by their names; it
- * may include base cli image.
+ * may include base cli numbers image.
  */
 #ifndef INFER_H
 #define INFER_H

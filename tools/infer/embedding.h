@@ -1,0 +1,100 @@
+/* embedding.h - one vector, or one for each token, of a photo: which, and the files that hold those
+ * of many photos. embed writes what search reads.
+ */
+#ifndef EMBEDDING_H
+#define EMBEDDING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/json.h"
+#include "base/npy.h"
+#include "base/report.h"
+#include "cli/output.h"
+#include "infer/infer.h"
+#include "vit.h"
+
+/* === Which vector === */
+
+typedef enum embedding_pool {
+    EMBEDDING_HEAD,     /* what the head reads: vit_outputs.embedding        */
+    EMBEDDING_CLS,      /* the class token                                   */
+    EMBEDDING_AVG,      /* the mean of the patches                           */
+    EMBEDDING_TOKENS,   /* all tokens, prefix tokens first                   */
+    EMBEDDING_POOLS
+} embedding_pool;
+
+typedef struct embedding_choice {
+    embedding_pool pool;
+    int block;          /* 1 .. depth: of the tokens that leave this block, without the final norm; */
+                        /* 0: after the final norm                                                  */
+    bool normalize;     /* each vector to length 1                                                  */
+} embedding_choice;
+
+/* "cls". Never NULL. */
+const char *embedding_pool_name(embedding_pool pool);
+
+/* What --pool and --layer say; text NULL and layer -1 where they are absent. Of a layer without a
+ * pool, the class token, or the mean if the model has none. */
+bool embedding_choose(embedding_choice *choice, const char *text, int layer,
+                      const vit_model *model, report *r);
+
+/* Sets what infer_run must compute for it. */
+void embedding_ask(const embedding_choice *choice, infer_settings *settings);
+
+/* The shape of one photo's: [dim], or [num_tokens, dim]. Returns the number of dimensions. */
+int embedding_shape(const embedding_choice *choice, const vit_model *model, int64_t dims[2]);
+
+/* One photo's, in the memory of the result. */
+const float *embedding_of(const embedding_choice *choice, const vit_model *model,
+                          infer_result *result);
+
+/* === Files: NAME.npy, and beside it NAME.txt with a name for each row and NAME.json, which says what
+ * made them === */
+
+typedef struct embedding_writer {
+    cli_output npy, names, json;
+    int64_t dims[3];
+    int ndim;
+    size_t each;          /* floats of a row */
+    int opened;           /* of the outputs, in this order */
+    char *names_path, *json_path;
+} embedding_writer;
+
+/* names: NULL for NAME.txt. On failure nothing is open, but the writer is to be freed. */
+bool embedding_create(embedding_writer *w, const char *path, const char *names,
+                      const char *const *inputs, int num_inputs, report *r);
+/* Before the first row. */
+bool embedding_begin(embedding_writer *w, const embedding_choice *choice, const vit_model *model,
+                     report *r);
+/* As in sha256sum: the line of a name with a newline, a carriage return or a backslash begins with a
+ * backslash, and these are written \n, \r and \\. */
+bool embedding_add(embedding_writer *w, const char *name, const float *row, report *r);
+/* Completes NAME.npy and renames all three; the caller has written an object into json before. The
+ * outputs are closed either way. */
+bool embedding_commit(embedding_writer *w, report *r);
+void embedding_abandon(embedding_writer *w);   /* instead, if any output is open */
+void embedding_writer_free(embedding_writer *w);
+
+/* What the reader of an index must know of the model and the choice, as members of an object. */
+void embedding_put(json_writer *w, const embedding_choice *choice, const vit_model *model,
+                   const char *path);
+
+/* Equal for files of the same weights: a hash of the architecture and of all tensors' checksums. */
+uint64_t embedding_model_hash(const vit_model *model);
+
+typedef struct embedding_index {
+    npy_array vectors;    /* [n, dim], mapped                                         */
+    const char **names;   /* [n]                                                      */
+    bool described;       /* NAME.json was there: the following come from it          */
+    embedding_choice choice;
+    char *model_path;     /* NULL if not                                              */
+    uint64_t model_hash;
+    char *text;           /* private: of the names                                    */
+} embedding_index;
+
+/* names: NULL for NAME.txt. On failure there is nothing to close. */
+bool embedding_open(embedding_index *index, const char *path, const char *names, report *r);
+void embedding_close(embedding_index *index);
+
+#endif

@@ -1,0 +1,60 @@
+/* nearest.h - the nearest of many vectors by their cosine: exact, every vector is looked at.
+ *
+ * Plain C in vectors of 8 floats, compiled for AVX2 as well, in a fixed order of additions: the
+ * results have the same bits on every CPU and for any number of threads. One query reads the
+ * vectors at the speed of the memory.
+ *
+ * tools/numbers owns numbers about embeddings: PCA, cosines, attention rollout, nearest neighbours,
+ * average precision; it may include base.
+ */
+#ifndef NEAREST_H
+#define NEAREST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "vit.h"
+
+/* Vectors [count, dim], of any length: a cosine does not depend on it. That of a zero vector is 0;
+ * one with a NaN is near to nothing. */
+typedef struct nearest_rows {
+    const float *values;
+    int64_t count;
+    int dim;
+} nearest_rows;
+
+typedef struct nearest_hit {
+    int64_t row;
+    float cosine;
+} nearest_hit;
+
+/* The k rows with the highest cosine to one vector [dim], best first; of equal ones the lower row.
+ * Returns how many were written to hits: min(k, count), or fewer if there are NaNs; -1: out of
+ * memory. */
+int nearest_find(const nearest_rows *rows, const float *query, int k, const vit_executor *executor,
+                 nearest_hit *hits);
+
+/* The same for each of many queries: hits is [queries->count, k], found [queries->count]. False: out
+ * of memory. */
+bool nearest_find_each(const nearest_rows *rows, const nearest_rows *queries, int k,
+                       const vit_executor *executor, nearest_hit *hits, int *found);
+
+/* Groups of rows that hang together by pairs with at least this cosine: group[i] is the lowest row
+ * of the group of row i, which is i if it is alone. Time grows with the square of count. False: out
+ * of memory. */
+bool nearest_groups(const nearest_rows *rows, float least, const vit_executor *executor,
+                    int64_t *group);
+
+/* The cosine of two vectors, as the functions above compute it. */
+float nearest_cosine(const float *a, const float *b, int dim);
+
+/* x / |x|, by a length in double; a zero vector stays. */
+void nearest_normalize(float *x, int dim);
+
+/* The class that a query's neighbours vote for, as DINO does (arXiv 2104.14294, its eval_knn.py):
+ * each of `count` hits adds exp(cosine / temperature) to the class of its row; of equal sums the
+ * lower class. votes [num_classes] receives the sums. */
+int nearest_vote(const nearest_hit *hits, int count, const int *row_classes, double temperature,
+                 double *votes, int num_classes);
+
+#endif
