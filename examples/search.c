@@ -1,0 +1,494 @@
+/* search.c - the photos most like others, among those that embed has been through.
+ *
+ *     embed photos/ -o photos.npy
+ *     search photos.npy cat.jpg                               the ten nearest
+ *     search photos.npy --duplicates 0.97                     groups of near-duplicates
+ *     search -m clip.vit --classes text.npy --class-names words.txt cat.jpg
+ *
+ * The cosine of every vector is computed: nothing is approximated, no index is built.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/report.h"
+#include "base/text.h"
+#include "cli/model.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/progress.h"
+#include "infer/embedding.h"
+#include "infer/infer.h"
+#include "numbers/nearest.h"
+#include "vit.h"
+
+#define PROGRAM "search"
+
+/* The command line. */
+typedef struct choices {
+    const char *model, *names, *pool, *classes, *class_names, *index;
+    text_list vectors;
+    int img_size[2];     /* height and width; 0: the model's own */
+    int layer;           /* 0-based; -1: the model's output      */
+    int k, num_threads;
+    double duplicates;   /* the least cosine; 2: not asked for   */
+    double scale, bias;  /* NaN: the default                     */
+    bool sigmoid, json, no_exif;
+} choices;
+
+/* Everything that is kept until the end. Zeroed, then filled step by step. */
+typedef struct job {
+    const choices *chosen;
+    text_list photos;
+    embedding_index index;    /* of photos, or of the classes' texts */
+    nearest_rows rows;
+    vit_model model;
+    char *path;               /* of the model */
+    embedding_choice choice;
+    vit_threads *threads;
+    vit_executor executor;
+    double *query;            /* [dim]: the sum of the normalised ones */
+    int num_queries;
+    int unreadable;
+    double search_ms;
+    float *scores;            /* [classes] */
+    json_writer json;
+} job;
+
+static void job_free(job *j) {
+    embedding_close(&j->index);
+    vit_model_close(&j->model);
+    vit_threads_destroy(j->threads);
+    text_list_free(&j->photos);
+    free(j->path);
+    free(j->query);
+    free(j->scores);
+}
+
+/* ------------------------------------------------------------------------- */
+/* The photos and vectors that are asked for                                 */
+/* ------------------------------------------------------------------------- */
+
+/* An index says which model made it, and which of its vectors; -m, --pool and --layer overrule. */
+static bool open_model(job *j, report *r) {
+    const choices *c = j->chosen;
+    const embedding_index *index = &j->index;
+    const bool follows = index->described && !c->pool && c->layer < 0;
+    const char *given = c->model ? c->model : index->model_path;
+    const char *pool = follows ? embedding_pool_name(index->choice.pool) : c->pool;
+    const int layer = follows ? index->choice.block - 1 : c->layer;
+    int64_t dims[2];
+    if (!given && !c->classes) {
+        return report_fail(r, "which model made %.200s is not known, without its .json beside it; "
+                           "give it with -m MODEL.vit", c->index);
+    }
+    if (!cli_model_choose(given, c->img_size, &j->model, &j->path, r) ||
+        !embedding_choose(&j->choice, pool, layer, &j->model, r)) {
+        return false;
+    }
+    if (embedding_shape(&j->choice, &j->model, dims) == 2) {
+        return report_fail(r, "--pool tokens gives many vectors for a photo; choose cls or avg");
+    }
+    if (dims[0] != j->rows.dim) {
+        (void)report_fail(r, "makes vectors of %lld numbers; those to search in have %d",
+                          (long long)dims[0], j->rows.dim);
+        return report_file(r, j->path);
+    }
+    j->choice.normalize = true;
+    if (index->described && embedding_model_hash(&j->model) != index->model_hash) {
+        report_error(PROGRAM, j->path, "is not the model that made the vectors to search in: "
+                     "cosines may mean nothing");
+    }
+    return true;
+}
+
+static void add_query(job *j, const float *unit) {
+    for (int i = 0; i < j->rows.dim; i++) j->query[i] += (double)unit[i];
+    j->num_queries++;
+}
+
+/* infer_take: of a photo that is asked for. */
+static bool take_query(void *user, infer_result *result, report *r) {
+    job *j = user;
+    (void)r;
+    if (!result->error) add_query(j, embedding_of(&j->choice, &j->model, result));
+    return true;
+}
+
+/* All photos through the model. */
+static bool infer_photos(job *j, infer_take *take, report *r) {
+    const text_list none = { NULL, 0 };
+    infer_settings settings;
+    infer_counts counts;
+    photo_paths paths;
+    photo_source source;
+    bool good;
+    memset(&settings, 0, sizeof settings);
+    if (!open_model(j, r) || !photo_paths_open(&paths, &j->photos, &none, '\n', r)) return false;
+    source = photo_paths_source(&paths);
+    settings.model = &j->model;
+    settings.program = PROGRAM;
+    settings.num_threads = j->chosen->num_threads;
+    settings.no_exif = j->chosen->no_exif;
+    settings.take = take;
+    settings.user = j;
+    embedding_ask(&j->choice, &settings);
+    good = infer_run(&settings, &source, &counts, r);
+    j->unreadable = (int)counts.unreadable;
+    photo_paths_close(&paths);
+    return good;
+}
+
+/* [dim] or [n, dim] of a file, as embed or a text model wrote them. */
+static bool add_vectors(job *j, const char *path, report *r) {
+    npy_array array;
+    if (!npy_read(path, &array, r)) return false;
+    if (array.ndim < 1 || array.ndim > 2 || array.dims[array.ndim - 1] != j->rows.dim) {
+        (void)report_fail(r, "expected [%d] or [n, %d], found %d dimensions, the last of %lld",
+                          j->rows.dim, j->rows.dim, array.ndim,
+                          (long long)(array.ndim ? array.dims[array.ndim - 1] : 0));
+        npy_free(&array);
+        return report_file(r, path);
+    }
+    for (size_t i = 0; i < array.count; i += (size_t)j->rows.dim) {
+        nearest_normalize(array.data + i, j->rows.dim);
+        add_query(j, array.data + i);
+    }
+    npy_free(&array);
+    return true;
+}
+
+/* ------------------------------------------------------------------------- */
+/* The nearest                                                               */
+/* ------------------------------------------------------------------------- */
+
+static void print_hits(job *j, const nearest_hit *hits, int count) {
+    json_writer *w = &j->json;
+    for (int i = 0; !j->chosen->json && i < count; i++) {
+        printf("%.4f  %s\n", (double)hits[i].cosine, j->index.names[hits[i].row]);
+    }
+    if (!j->chosen->json) return;
+    json_put_begin(w, "nearest", '[');
+    for (int i = 0; i < count; i++) {
+        json_put_begin(w, NULL, '{');
+        json_put_integer(w, "row", hits[i].row);
+        json_put_text(w, "name", j->index.names[hits[i].row]);
+        json_put_number(w, "cosine", (double)hits[i].cosine, 9);
+        json_put_end(w, '}');
+    }
+    json_put_end(w, ']');
+}
+
+static bool find_nearest(job *j, report *r) {
+    const int64_t rows = j->rows.count;
+    const int k = rows < j->chosen->k ? (int)rows : j->chosen->k;
+    nearest_hit *hits = malloc((size_t)k * sizeof *hits + 1);
+    float *query = malloc((size_t)j->rows.dim * sizeof *query);
+    const double start = cli_now_ms();
+    int count = -1;
+    if (hits && query) {
+        for (int i = 0; i < j->rows.dim; i++) query[i] = (float)(j->query[i] / j->num_queries);
+        count = nearest_find(&j->rows, query, k, &j->executor, hits);
+    }
+    j->search_ms = cli_now_ms() - start;
+    if (count >= 0) print_hits(j, hits, count);
+    else (void)report_no_memory(r);
+    free(hits);
+    free(query);
+    return count >= 0;
+}
+
+static bool search(job *j, report *r) {
+    const choices *c = j->chosen;
+    j->query = calloc((size_t)j->rows.dim, sizeof *j->query);
+    if (!j->query) return report_no_memory(r);
+    for (int i = 0; i < c->vectors.count; i++) {
+        if (!add_vectors(j, c->vectors.items[i], r)) return false;
+    }
+    if (j->photos.count && !infer_photos(j, take_query, r)) return false;
+    if (!j->num_queries) return report_fail(r, "no image could be read, so nothing is searched for");
+    return find_nearest(j, r);
+}
+
+/* ------------------------------------------------------------------------- */
+/* Near-duplicates                                                           */
+/* ------------------------------------------------------------------------- */
+
+static void print_member(job *j, int64_t first, int64_t row) {
+    const int dim = j->rows.dim;
+    const double cosine = (double)nearest_cosine(j->rows.values + first * dim,
+                                                 j->rows.values + row * dim, dim);
+    json_writer *w = &j->json;
+    if (!j->chosen->json) {
+        printf("%.4f  %s\n", cosine, j->index.names[row]);
+        return;
+    }
+    json_put_begin(w, NULL, '{');
+    json_put_integer(w, "row", row);
+    json_put_text(w, "name", j->index.names[row]);
+    json_put_number(w, "cosine", cosine, 9);
+    json_put_end(w, '}');
+}
+
+/* Makes chains of the groups: of each row the next one, or 0; last, zeroed, receives the end of each
+ * chain at its first row. */
+static void chain(int64_t *group, int64_t *last, int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t first = group[i];
+        group[i] = 0;
+        if (first != i) group[last[first]] = i;
+        last[first] = i;
+    }
+}
+
+static void print_groups(job *j, int64_t *group, int64_t *last) {
+    json_writer *w = &j->json;
+    int64_t count = 0;
+    chain(group, last, j->rows.count);
+    if (j->chosen->json) json_put_begin(w, "groups", '[');
+    for (int64_t i = 0; i < j->rows.count; i++) {
+        if (last[i] <= i) continue;   /* alone, or not a group's first row */
+        if (j->chosen->json) json_put_begin(w, NULL, '[');
+        else if (count) printf("\n");
+        print_member(j, i, i);
+        for (int64_t row = group[i]; row; row = group[row]) print_member(j, i, row);
+        if (j->chosen->json) json_put_end(w, ']');
+        count++;
+    }
+    if (j->chosen->json) json_put_end(w, ']');
+    else if (!count) printf("no two have a cosine of %g or more\n", j->chosen->duplicates);
+}
+
+static bool find_duplicates(job *j, report *r) {
+    const size_t size = ((size_t)j->rows.count + 1) * sizeof(int64_t);
+    int64_t *group = malloc(size), *last = malloc(size);
+    const double start = cli_now_ms();
+    bool good = group && last;
+    if (good) memset(last, 0, size);
+    good = good && nearest_groups(&j->rows, (float)j->chosen->duplicates, &j->executor, group);
+    j->search_ms = cli_now_ms() - start;
+    if (good) print_groups(j, group, last);
+    else (void)report_no_memory(r);
+    free(group);
+    free(last);
+    return good;
+}
+
+/* ------------------------------------------------------------------------- */
+/* Classes from texts                                                        */
+/* ------------------------------------------------------------------------- */
+
+/* CLIP: softmax(scale * cosine). SigLIP: sigmoid(scale * cosine + bias), each by itself. */
+static void score_classes(job *j, const float *unit) {
+    const choices *c = j->chosen;
+    const int count = (int)j->rows.count, dim = j->rows.dim;
+    for (int i = 0; i < count; i++) {
+        const double x = c->scale * (double)nearest_cosine(unit, j->rows.values + (int64_t)i * dim,
+                                                           dim) + c->bias;
+        j->scores[i] = (float)(c->sigmoid ? 1 / (1 + exp(-x)) : x);
+    }
+    if (!c->sigmoid) vit_softmax(j->scores, count);
+}
+
+static void print_classes(job *j, const char *name, const vit_prediction *top, int count) {
+    json_writer *w = &j->json;
+    if (!j->chosen->json) {
+        if (j->photos.count > 1) printf("%s\n", name);
+        for (int i = 0; i < count; i++) {
+            printf("%5.1f %%  %s\n", 100 * (double)top[i].score, j->index.names[top[i].index]);
+        }
+        return;
+    }
+    json_put_begin(w, NULL, '{');
+    json_put_text(w, "image", name);
+    json_put_begin(w, "top", '[');
+    for (int i = 0; i < count; i++) {
+        json_put_begin(w, NULL, '{');
+        json_put_integer(w, "index", top[i].index);
+        json_put_text(w, "label", j->index.names[top[i].index]);
+        json_put_number(w, "prob", (double)top[i].score, 9);
+        json_put_end(w, '}');
+    }
+    json_put_end(w, ']');
+    json_put_end(w, '}');
+}
+
+/* infer_take: of a photo that is to be classified. */
+static bool take_class(void *user, infer_result *result, report *r) {
+    job *j = user;
+    const int k = j->chosen->k;
+    vit_prediction *top;
+    if (result->error) return true;
+    top = malloc((size_t)k * sizeof *top);
+    if (!top) return report_no_memory(r);
+    score_classes(j, embedding_of(&j->choice, &j->model, result));
+    print_classes(j, result->name, top, vit_top_k(j->scores, (int)j->rows.count, k, top));
+    free(top);
+    return true;
+}
+
+static bool classify(job *j, report *r) {
+    bool good;
+    j->scores = malloc((size_t)j->rows.count * sizeof *j->scores);
+    if (!j->scores) return report_no_memory(r);
+    if (j->chosen->json) json_put_begin(&j->json, "images", '[');
+    good = infer_photos(j, take_class, r);
+    if (j->chosen->json) json_put_end(&j->json, ']');
+    return good;
+}
+
+/* ------------------------------------------------------------------------- */
+/* From end to end                                                           */
+/* ------------------------------------------------------------------------- */
+
+static bool open_index(job *j, report *r) {
+    const choices *c = j->chosen;
+    const char *path = c->classes ? c->classes : c->index;
+    const char *names = c->classes ? c->class_names : c->names;
+    vit_result result;
+    if (!embedding_open(&j->index, path, names, r)) return false;
+    j->rows.values = j->index.vectors.data;
+    j->rows.count = j->index.vectors.dims[0];
+    j->rows.dim = (int)j->index.vectors.dims[1];
+    if (j->rows.count == 0 || j->rows.dim == 0 || (c->classes && j->rows.count > 1 << 20)) {
+        (void)report_fail(r, "has %lld vectors of %d numbers", (long long)j->rows.count,
+                          j->rows.dim);
+        return report_file(r, path);
+    }
+    result = vit_threads_create(c->num_threads, &j->threads, &j->executor);
+    return result == VIT_OK || report_fail(r, "%s", vit_result_string(result));
+}
+
+static bool run(job *j, report *r) {
+    const choices *c = j->chosen;
+    bool good;
+    if (!open_index(j, r)) return false;
+    if (c->json) {
+        j->json = json_write_to(stdout);
+        json_put_begin(&j->json, NULL, '{');
+        json_put_text(&j->json, "index", c->classes ? c->classes : c->index);
+        json_put_integer(&j->json, "vectors", j->rows.count);
+        json_put_integer(&j->json, "dim", j->rows.dim);
+    }
+    good = c->classes ? classify(j, r) : c->duplicates <= 1 ? find_duplicates(j, r) : search(j, r);
+    if (c->json) {
+        if (!c->classes) json_put_decimals(&j->json, "search_ms", j->search_ms, 3);
+        json_put_integer(&j->json, "unreadable", j->unreadable);
+        json_put_end(&j->json, '}');
+        putchar('\n');
+    }
+    return good && j->unreadable == 0;
+}
+
+/* ------------------------------------------------------------------------- */
+/* The command line                                                          */
+/* ------------------------------------------------------------------------- */
+
+static const char description[] =
+    "Finds the photos whose embeddings are nearest to those of the PHOTOs (their mean, if there are\n"
+    "several), by cosine, among the vectors INDEX.npy, which embed wrote with INDEX.txt and\n"
+    "INDEX.json. Every vector is looked at. --duplicates and --classes do other things: see below.\n";
+
+static const char notes[] =
+    "The model, and which of its vectors, are those of INDEX.json, unless -m, --pool or --layer say\n"
+    "something else.\n"
+    "--duplicates prints groups of photos that hang together by pairs of at least this cosine; the\n"
+    "numbers are cosines to a group's first photo. Time grows with the square of the photos.\n"
+    "--classes takes no INDEX: its vectors are of texts, made where the text model is, a name for\n"
+    "each in a line of --class-names. Without --sigmoid, probabilities add up to 1 (CLIP; --scale\n"
+    "is 100); with it, each class is for itself (SigLIP; give the model's --scale and --bias).\n"
+    "Exit status: 0, 1 if an image could not be read or something failed, 2 for a wrong command\n"
+    "line.\n";
+
+/* What is wrong with the command line beyond the table of options; else NULL. */
+static const char *check(const choices *c, int operands) {
+    const bool duplicates = c->duplicates <= 1;
+    if (!c->classes != !c->class_names) return "--classes and --class-names go together";
+    if (c->classes && duplicates) return "either --classes or --duplicates";
+    if (c->classes && c->vectors.count) return "--vector is for a search in INDEX.npy";
+    if (!c->classes && (c->sigmoid || !isnan(c->scale) || !isnan(c->bias)))
+        return "--sigmoid, --scale and --bias need --classes TEXT.npy";
+    if (!c->sigmoid && !isnan(c->bias)) return "--bias needs --sigmoid";
+    if (c->sigmoid && isnan(c->scale)) return "--sigmoid needs the model's --scale";
+    if (operands == 0) return c->classes ? "missing PHOTO" : "missing INDEX.npy";
+    if (duplicates && (operands > 1 || c->vectors.count))
+        return "--duplicates takes INDEX.npy alone";
+    if (!duplicates && !c->classes && operands + c->vectors.count < 2)
+        return "missing PHOTO or --vector FILE.npy";
+    return NULL;
+}
+
+static bool choose(int argc, char **argv, choices *c, text_list *photos, int *status) {
+    const cli_option options[] = {
+        { 'm', "model", "MODEL.vit", "the model (default: the one that made INDEX.npy)", CLI_TEXT,
+          &c->model, 0, 0 },
+        { 'k', "top", "N", "how many to print (default 10)", CLI_INT, &c->k, 1, 100000 },
+        { 0, "vector", "FILE.npy", "search for these vectors too, [dim] or [n, dim]", CLI_LIST,
+          &c->vectors, 0, 0 },
+        { 0, "names", "FILE", "the names' file, instead of INDEX.txt", CLI_TEXT, &c->names, 0, 0 },
+        { 0, "duplicates", "C", "groups of near-duplicates, from this cosine on, such as 0.97",
+          CLI_NUMBER, &c->duplicates, -1, 1 },
+        { 0, "classes", "TEXT.npy", "classify the PHOTOs by vectors of texts", CLI_TEXT,
+          &c->classes, 0, 0 },
+        { 0, "class-names", "FILE", "a name for each of them", CLI_TEXT, &c->class_names, 0, 0 },
+        { 0, "scale", "S", "what cosines are multiplied by", CLI_NUMBER, &c->scale, 0, 1e6 },
+        { 0, "bias", "B", "what is added then", CLI_NUMBER, &c->bias, -1e6, 1e6 },
+        { 0, "sigmoid", NULL, "each class for itself", CLI_FLAG, &c->sigmoid, 0, 0 },
+        { 0, "pool", "NAME", "head, cls or avg, as in embed", CLI_TEXT, &c->pool, 0, 0 },
+        { 0, "layer", "N", "of the tokens that leave block N, as in embed", CLI_INT, &c->layer, 0,
+          1023 },
+        { 0, "img-size", "N|HxW", "input size, for models converted with --dynamic", CLI_SIZE,
+          c->img_size, 1, 16384 },
+        { 't', "threads", "N", "threads (default 0: one per core)", CLI_INT, &c->num_threads, 0,
+          256 },
+        { 0, "json", NULL, "print one JSON object", CLI_FLAG, &c->json, 0, 0 },
+        { 0, "no-exif", NULL, "ignore the EXIF orientation, as timm does", CLI_FLAG, &c->no_exif, 0,
+          0 },
+        CLI_END
+    };
+    const cli_program program = { PROGRAM, "[options] INDEX.npy PHOTO...", description, options,
+                                  notes, 0, CLI_MANY, "INDEX.npy" };
+    const char *wrong;
+    if (!cli_parse(&program, argc, argv, photos, status)) return false;
+    wrong = check(c, photos->count);
+    if (wrong) {
+        report_error(PROGRAM, NULL, "%s (try '" PROGRAM " --help')", wrong);
+        text_list_free(photos);
+        *status = CLI_USAGE;
+        return false;
+    }
+    if (!c->classes) {   /* the rest are photos */
+        c->index = photos->items[0];
+        photos->count--;
+        memmove(photos->items, photos->items + 1, (size_t)photos->count * sizeof *photos->items);
+    }
+    if (isnan(c->scale)) c->scale = 100;
+    if (isnan(c->bias)) c->bias = 0;
+    return true;
+}
+
+int main(int argc, char **argv) {
+    choices chosen;
+    report r = report_make();
+    job j;
+    bool good;
+    int status;
+    memset(&chosen, 0, sizeof chosen);
+    memset(&j, 0, sizeof j);
+    chosen.layer = -1;
+    chosen.k = 10;
+    chosen.duplicates = 2;
+    chosen.scale = chosen.bias = NAN;
+    j.chosen = &chosen;
+    if (!choose(argc, argv, &chosen, &j.photos, &status)) {
+        text_list_free(&chosen.vectors);
+        return status;
+    }
+    good = run(&j, &r);
+    if (r.failed) report_print(&r, PROGRAM);
+    job_free(&j);
+    text_list_free(&chosen.vectors);
+    return cli_finish(PROGRAM, good ? CLI_OK : CLI_FAILED);
+}
