@@ -154,8 +154,8 @@ static const char notes[] =
     "--pool: head, what the model's head reads (default); cls, the class token; avg, the mean of\n"
     "the patches; tokens, all of them: [n, tokens, dim]. Blocks count from 0, as in timm; of a\n"
     "--layer, without the final norm, the default is cls, or avg if the model has no class token.\n"
-    "A path with a newline, a carriage return or a backslash has a line in OUT.txt that begins with\n"
-    "a backslash, with \\n, \\r and \\\\ for these, as in sha256sum's output.\n"
+    "A path with a newline, a carriage return or a backslash has a line in OUT.txt that begins\n"
+    "with a backslash, with \\n, \\r and \\\\ for these, as in sha256sum's output.\n"
     "An image that cannot be read is named and has no row. The threads and the batch change no\n"
     "bit of the result. The files appear when all is done, or not at all.\n"
     "Exit status: 0, 1 if an image could not be read or something failed, 2 for a wrong command\n"
@@ -169,8 +169,8 @@ static bool choose(int argc, char **argv, choices *c, text_list *operands, int *
         { 0, "names", "FILE", "the names' file, instead of OUT.txt", CLI_TEXT, &c->names, 0, 0 },
         { 0, "list", "FILE", "a file with a path in each line; '-': standard input", CLI_LIST,
           &c->lists, 0, 0 },
-        { '0', "null", NULL, "paths in lists end with a NUL, as of find -print0", CLI_FLAG, &c->null,
-          0, 0 },
+        { '0', "null", NULL, "paths in lists end with a NUL, as of find -print0", CLI_FLAG,
+          &c->null, 0, 0 },
         { 0, "pool", "NAME", "head, cls, avg or tokens: see below", CLI_TEXT, &c->pool, 0, 0 },
         { 0, "layer", "N", "of the tokens that leave block N", CLI_INT, &c->layer, 0, 1023 },
         { 0, "normalize", NULL, "scale each vector to length 1", CLI_FLAG, &c->normalize, 0, 0 },

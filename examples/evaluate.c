@@ -2,6 +2,7 @@
  *
  *     evaluate photos/                      photos/CLASS/IMAGE, with the bundled model
  *     evaluate -m deit.vit --map classes.txt --csv confusion.csv photos/
+ *     evaluate -m dino.vit --knn train/ test/    of the embedding, by the nearest of train/
  *
  * Sums are taken in the order of the images, in which infer.h gives the results, so the report is
  * the same for any number of threads.
@@ -20,6 +21,7 @@
 #include "image/labelled.h"
 #include "infer/classes.h"
 #include "infer/infer.h"
+#include "infer/knn.h"
 #include "vit.h"
 
 #define PROGRAM "evaluate"
@@ -28,8 +30,8 @@ enum { TOP = 5, MATRIX_LIMIT = 16, CONFUSIONS_SHOWN = 10 };
 
 /* The command line. */
 typedef struct choices {
-    const char *model, *map, *csv, *predictions, *folder;
-    int num_threads, limit;
+    const char *model, *map, *csv, *predictions, *folder, *knn;
+    int num_threads, limit, neighbors;
     bool json, no_exif;
 } choices;
 
@@ -137,29 +139,34 @@ static bool take_result(void *user, infer_result *result, report *r) {
     return true;
 }
 
-/* All images on all threads. False: the reason is on stderr. */
-static bool evaluate(const vit_model *model, const choices *chosen, dataset *data,
-                     infer_counts *counts) {
-    evaluation e = { model, data };
-    photo_paths paths;
-    photo_source source;
+static infer_settings make_settings(const vit_model *model, const choices *chosen) {
     infer_settings settings;
-    report r = report_make();
-    bool good;
     memset(&settings, 0, sizeof settings);
-    memset(&paths, 0, sizeof paths);
     settings.model = model;
     settings.program = PROGRAM;
     settings.num_threads = chosen->num_threads;
     settings.no_exif = chosen->no_exif;
     settings.progress = true;
+    return settings;
+}
+
+/* All images on all threads. False: the reason is on stderr. */
+static bool evaluate(const vit_model *model, const choices *chosen, dataset *data,
+                     infer_counts *counts) {
+    evaluation e = { model, data };
+    infer_settings settings = make_settings(model, chosen);
+    photo_paths paths;
+    photo_source source;
+    report r = report_make();
+    bool good;
+    memset(&paths, 0, sizeof paths);
+    paths.list = data->photos.photos;
+    source = photo_paths_source(&paths);
     settings.outputs = INFER_LOGITS;
     settings.take = take_result;
     settings.user = &e;
-    paths.list = data->photos.photos;
-    source = photo_paths_source(&paths);
     good = infer_run(&settings, &source, counts, &r);
-    if (!good) report_print(&r, PROGRAM);
+    if (r.failed) report_print(&r, PROGRAM);
     return good;
 }
 
@@ -417,6 +424,52 @@ static bool write_predictions(const char *path, const choices *chosen, const dat
 }
 
 /* ------------------------------------------------------------------------- */
+/* The embedding, by its nearest neighbours                                  */
+/* ------------------------------------------------------------------------- */
+
+static void print_knn_json(const choices *chosen, const knn_counts *sum) {
+    json_writer w = json_write_to(stdout);
+    json_put_begin(&w, NULL, '{');
+    json_put_text(&w, "model", chosen->model);
+    json_put_text(&w, "train", chosen->knn);
+    json_put_text(&w, "folder", chosen->folder);
+    json_put_integer(&w, "train_images", sum->train);
+    json_put_integer(&w, "images", sum->test);
+    json_put_integer(&w, "unreadable", sum->unreadable);
+    json_put_integer(&w, "neighbors", chosen->neighbors);
+    json_put_number(&w, "temperature", KNN_TEMPERATURE, 3);
+    json_put_integer(&w, "correct", sum->right);
+    json_put_integer(&w, "correct5", sum->top5);
+    json_put_decimals(&w, "top1", percent(sum->right, sum->test) / 100, 6);
+    json_put_decimals(&w, "top5", percent(sum->top5, sum->test) / 100, 6);
+    json_put_end(&w, '}');
+    putchar('\n');
+}
+
+static void print_knn_text(const choices *chosen, const knn_counts *sum) {
+    printf("training images  %d\nimages           %d", sum->train, sum->test);
+    if (sum->unreadable) printf("  (and %d unreadable)", sum->unreadable);
+    printf("\n%3d-NN top-1     %.2f %%  (%d)\n", chosen->neighbors,
+           percent(sum->right, sum->test), sum->right);
+    printf("%3d-NN top-5     %.2f %%  (%d)\n", chosen->neighbors, percent(sum->top5, sum->test),
+           sum->top5);
+}
+
+static bool evaluate_knn(const vit_model *model, const choices *chosen) {
+    infer_settings settings = make_settings(model, chosen);
+    knn_counts sum;
+    report r = report_make();
+    if (!knn_evaluate(&settings, chosen->knn, chosen->folder, chosen->limit, chosen->neighbors,
+                      &sum, &r)) {
+        report_print(&r, PROGRAM);
+        return false;
+    }
+    if (chosen->json) print_knn_json(chosen, &sum);
+    else print_knn_text(chosen, &sum);
+    return sum.unreadable == 0;
+}
+
+/* ------------------------------------------------------------------------- */
 /* The command line                                                          */
 /* ------------------------------------------------------------------------- */
 
@@ -424,7 +477,9 @@ static const char description[] =
     "Classifies every image DIR/CLASS/IMAGE and reports top-1 and top-5 accuracy, mean\n"
     "cross-entropy and the confusion matrix. CLASS is a label of the model, one of the names in\n"
     "a label such as 'tabby, tabby cat', a synset id (n02123045) or a class index. Upper and\n"
-    "lower case are the same, and so are '_' and ' '.\n";
+    "lower case are the same, and so are '_' and ' '.\n"
+    "--knn TRAIN needs no classes in the model: each image of DIR is named by the images of TRAIN\n"
+    "whose embeddings are nearest by cosine.\n";
 
 static const char notes[] =
     "A --map file has lines 'FOLDER<tab>CLASS', or with a space if FOLDER contains none; lines\n"
@@ -432,6 +487,7 @@ static const char notes[] =
     ".gif, .tga, .pgm, .ppm or .pnm; .tif, .tiff and .webp are reported as unreadable. timm\n"
     "ignores the EXIF orientation; use --no-exif for the same results. The number of threads\n"
     "does not change any result.\n"
+    "--knn is as DINO reports it: of 20 neighbors, each votes with exp(cosine / 0.07).\n"
     "Exit status: 0, 1 if an image could not be read or something failed, 2 for a wrong command\n"
     "line.\n";
 
@@ -440,7 +496,11 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
         { 'm', "model", "MODEL.vit", "the model (default: the bundled cifar10-vit.vit)", CLI_TEXT,
           &c->model, 0, 0 },
         { 0, "map", "FILE", "the classes of folders with other names", CLI_TEXT, &c->map, 0, 0 },
-        { 0, "limit", "N", "use only N images, evenly spaced", CLI_INT, &c->limit, 1, 2147483647 },
+        { 0, "limit", "N", "use only N images of a folder, evenly spaced", CLI_INT, &c->limit, 1,
+          2147483647 },
+        { 0, "knn", "TRAIN", "accuracy of the embedding, by its neighbors in TRAIN/CLASS/IMAGE",
+          CLI_TEXT, &c->knn, 0, 0 },
+        { 'k', "neighbors", "N", "how many vote (default 20)", CLI_INT, &c->neighbors, 1, 1000 },
         { 't', "threads", "N", "threads, one image each (default 0: one per core)", CLI_INT,
           &c->num_threads, 0, 256 },
         { 0, "json", NULL, "print one JSON object", CLI_FLAG, &c->json, 0, 0 },
@@ -452,11 +512,20 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
     };
     const cli_program program = { PROGRAM, "[options] DIR", description, options, notes, 1, 1,
                                   "DIR" };
+    const char *wrong = NULL;
     text_list operands;
     if (!cli_parse(&program, argc, argv, &operands, status)) return false;
     c->folder = operands.items[0];
     text_list_free(&operands);
-    return true;
+    if (c->knn && (c->map || c->csv || c->predictions)) {
+        wrong = "--knn goes without --map, --csv and --predictions";
+    }
+    if (!c->knn && c->neighbors) wrong = "--neighbors needs --knn TRAIN";
+    if (!c->neighbors) c->neighbors = KNN_NEIGHBORS;
+    if (!wrong) return true;
+    report_error(PROGRAM, NULL, "%s (try '" PROGRAM " --help')", wrong);
+    *status = CLI_USAGE;
+    return false;
 }
 
 static bool open_model(choices *chosen, vit_model *model, char **path) {
@@ -467,7 +536,7 @@ static bool open_model(choices *chosen, vit_model *model, char **path) {
         return false;
     }
     chosen->model = *path;
-    if (model->config.num_classes > 0) return true;
+    if (model->config.num_classes > 0 || chosen->knn) return true;
     report_error(PROGRAM, *path, "names no classes, so it cannot be right or wrong");
     return false;
 }
@@ -484,20 +553,25 @@ static bool tell_all(const vit_model *model, const choices *chosen, const datase
 }
 
 /* Reasons of failures are on stderr. */
-static bool run(choices *chosen) {
-    vit_model model;
-    char *path = NULL;
+static bool evaluate_classes(const vit_model *model, const choices *chosen) {
     dataset data;
     totals sum;
     infer_counts counts;
     bool good;
     memset(&data, 0, sizeof data);
     memset(&sum, 0, sizeof sum);
-    good = open_model(chosen, &model, &path) && load_dataset(&model, chosen, &data) &&
-           evaluate(&model, chosen, &data, &counts) && add_up(&data, &counts, &sum) &&
-           tell_all(&model, chosen, &data, &sum);
+    good = load_dataset(model, chosen, &data) && evaluate(model, chosen, &data, &counts) &&
+           add_up(&data, &counts, &sum) && tell_all(model, chosen, &data, &sum);
     free(sum.confusions);
     dataset_free(&data);
+    return good;
+}
+
+static bool run(choices *chosen) {
+    vit_model model;
+    char *path = NULL;
+    bool good = open_model(chosen, &model, &path) &&
+                (chosen->knn ? evaluate_knn(&model, chosen) : evaluate_classes(&model, chosen));
     vit_model_close(&model);
     free(path);
     return good;

@@ -208,7 +208,7 @@ static bool search(job *j, report *r) {
         if (!add_vectors(j, c->vectors.items[i], r)) return false;
     }
     if (j->photos.count && !infer_photos(j, take_query, r)) return false;
-    if (!j->num_queries) return report_fail(r, "no image could be read, so nothing is searched for");
+    if (!j->num_queries) return report_fail(r, "no image could be read to search for");
     return find_nearest(j, r);
 }
 
@@ -232,8 +232,8 @@ static void print_member(job *j, int64_t first, int64_t row) {
     json_put_end(w, '}');
 }
 
-/* Makes chains of the groups: of each row the next one, or 0; last, zeroed, receives the end of each
- * chain at its first row. */
+/* Makes chains of the groups: of each row the next one, or 0; last, zeroed, receives the end of
+ * each chain at its first row. */
 static void chain(int64_t *group, int64_t *last, int64_t count) {
     for (int64_t i = 0; i < count; i++) {
         const int64_t first = group[i];
@@ -387,15 +387,16 @@ static bool run(job *j, report *r) {
 /* ------------------------------------------------------------------------- */
 
 static const char description[] =
-    "Finds the photos whose embeddings are nearest to those of the PHOTOs (their mean, if there are\n"
-    "several), by cosine, among the vectors INDEX.npy, which embed wrote with INDEX.txt and\n"
-    "INDEX.json. Every vector is looked at. --duplicates and --classes do other things: see below.\n";
+    "Finds the photos whose embeddings are nearest to those of the PHOTOs (their mean, if there\n"
+    "are several), by cosine, among the vectors INDEX.npy, which embed wrote with INDEX.txt and\n"
+    "INDEX.json. Every vector is looked at. --duplicates and --classes do other things: see\n"
+    "below.\n";
 
 static const char notes[] =
-    "The model, and which of its vectors, are those of INDEX.json, unless -m, --pool or --layer say\n"
-    "something else.\n"
-    "--duplicates prints groups of photos that hang together by pairs of at least this cosine; the\n"
-    "numbers are cosines to a group's first photo. Time grows with the square of the photos.\n"
+    "The model, and which of its vectors, are those of INDEX.json, unless -m, --pool or --layer\n"
+    "say something else.\n"
+    "--duplicates prints groups of photos that hang together by pairs of at least this cosine;\n"
+    "the numbers are cosines to a group's first photo. Time grows with the square of the photos.\n"
     "--classes takes no INDEX: its vectors are of texts, made where the text model is, a name for\n"
     "each in a line of --class-names. Without --sigmoid, probabilities add up to 1 (CLIP; --scale\n"
     "is 100); with it, each class is for itself (SigLIP; give the model's --scale and --bias).\n"

@@ -37,8 +37,8 @@ bool npy_read(const char *path, npy_array *array, report *r);
 bool npy_parse(const void *data, size_t size, npy_array *array, report *r);
 
 /* The same as npy_read, but a regular file of <f4 in C order, as npy_write writes it, is mapped
- * instead of copied: opening a file of gigabytes costs nothing, and its pages are shared. Writing to
- * data changes the copy of this process alone. */
+ * instead of copied: opening a file of gigabytes costs nothing, and its pages are shared. Writing
+ * to data changes the copy of this process alone. */
 bool npy_map(const char *path, npy_array *array, report *r);
 
 /* Whatever it was read or mapped by. */

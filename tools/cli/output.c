@@ -72,8 +72,8 @@ static void remove_unfinished(int number) {
     raise(number);
 }
 
-/* The place of a temporary file among the unfinished; "" finds a free one. Beyond so many files at a
- * time, the last place. */
+/* The place of a temporary file among the unfinished; "" finds a free one. Beyond so many files at
+ * a time, the last place. */
 static char *unfinished_place(const char *temporary) {
     int i = 0;
     while (i < UNFINISHED - 1 && strcmp(unfinished[i], temporary) != 0) i++;

@@ -88,7 +88,8 @@ static bool read_line(photo_paths *paths, report *r)
 {
     ssize_t length;
     errno = 0;
-    while ((length = getdelim(&paths->line, &paths->line_size, paths->separator, paths->file)) > 0) {
+    while ((length = getdelim(&paths->line, &paths->line_size, paths->separator,
+                              paths->file)) > 0) {
         if (paths->line[length - 1] == paths->separator) paths->line[--length] = '\0';
         if (paths->separator == '\n' && length > 0 && paths->line[length - 1] == '\r')
             paths->line[--length] = '\0';

@@ -25,13 +25,13 @@ void photos_free(photo_list *list);
 /* The names of the folders in a folder, sorted, without hidden ones; there may be none. */
 bool photos_subfolders(const char *folder, photo_list *names, report *r);
 
-/* Appends the images of one more operand, of which a folder may have none; or any name, as it is. An
- * empty list is zeroed. */
+/* Appends the images of one more operand, of which a folder may have none; or any name, as it is.
+ * An empty list is zeroed. */
 bool photos_add(photo_list *list, const char *operand, report *r);
 bool photos_append(photo_list *list, const char *name, report *r);
 
 /* Decodes an image file, upright unless no_exif. "-" is standard input. Bytes in memory are called
- * `name` in messages. Free the image with photos_free_image; on failure there is nothing to free. */
+ * `name` in messages. Free the image with photos_free_image; on failure it is empty. */
 bool photos_decode(const char *name, bool no_exif, vit_image *image, report *r);
 bool photos_decode_bytes(const char *name, const void *data, size_t size, bool no_exif,
                          vit_image *image, report *r);

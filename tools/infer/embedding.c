@@ -176,8 +176,8 @@ bool embedding_begin(embedding_writer *w, const embedding_choice *choice, const 
     w->ndim = 1 + embedding_shape(choice, model, w->dims + 1);
     w->each = (size_t)w->dims[1] * (size_t)(w->ndim == 3 ? w->dims[2] : 1);
     if (fseeko(w->npy.file, 0, SEEK_SET) != 0) {
-        (void)report_fail(r, "is a pipe; the number of images must be written at its beginning when "
-                          "it is known, so give a file");
+        (void)report_fail(r, "is a pipe; the number of images must be written at its beginning "
+                          "when it is known, so give a file");
         return report_file(r, w->npy.name);
     }
     errno = 0;

@@ -26,9 +26,9 @@ typedef enum embedding_pool {
 
 typedef struct embedding_choice {
     embedding_pool pool;
-    int block;          /* 1 .. depth: of the tokens that leave this block, without the final norm; */
-                        /* 0: after the final norm                                                  */
-    bool normalize;     /* each vector to length 1                                                  */
+    int block;          /* 1 .. depth: of the tokens that leave this block, without the final */
+                        /* norm; 0: after the final norm                                      */
+    bool normalize;     /* each vector to length 1                                            */
 } embedding_choice;
 
 /* "cls". Never NULL. */
@@ -49,8 +49,8 @@ int embedding_shape(const embedding_choice *choice, const vit_model *model, int6
 const float *embedding_of(const embedding_choice *choice, const vit_model *model,
                           infer_result *result);
 
-/* === Files: NAME.npy, and beside it NAME.txt with a name for each row and NAME.json, which says what
- * made them === */
+/* === Files: NAME.npy, and beside it NAME.txt with a name for each row and NAME.json, which says
+ * what made them === */
 
 typedef struct embedding_writer {
     cli_output npy, names, json;
@@ -67,8 +67,8 @@ bool embedding_create(embedding_writer *w, const char *path, const char *names,
 /* Before the first row. */
 bool embedding_begin(embedding_writer *w, const embedding_choice *choice, const vit_model *model,
                      report *r);
-/* As in sha256sum: the line of a name with a newline, a carriage return or a backslash begins with a
- * backslash, and these are written \n, \r and \\. */
+/* As in sha256sum: the line of a name with a newline, a carriage return or a backslash begins with
+ * a backslash, and these are written \n, \r and \\. */
 bool embedding_add(embedding_writer *w, const char *name, const float *row, report *r);
 /* Completes NAME.npy and renames all three; the caller has written an object into json before. The
  * outputs are closed either way. */

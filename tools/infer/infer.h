@@ -39,8 +39,8 @@ typedef struct infer_result {
     double decode_ms, preprocess_ms, forward_ms;   /* the last: its part of its batch     */
 } infer_result;
 
-/* Called once for each photo, in their order, by one thread at a time. False: stop; why is in *r, or
- * was printed. */
+/* Called once for each photo, in their order, by one thread at a time. False: stop; why is in *r,
+ * or was printed. */
 typedef bool infer_take(void *user, infer_result *result, report *r);
 
 /* Zeroed, then set what is needed. */
@@ -68,7 +68,7 @@ typedef struct infer_counts {
 } infer_counts;
 
 /* All photos of the source. Those that cannot be read are named on stderr and counted; that is no
- * failure. False: the reason is in *r if it failed, or `take` stopped it; results may be missing. */
+ * failure. False: the reason is in *r, or `take` stopped it; results may be missing. */
 bool infer_run(const infer_settings *settings, photo_source *source, infer_counts *counts,
                report *r);
 

@@ -172,8 +172,11 @@ static int keep(nearest_hit *hits, int count, int k, nearest_hit hit)
 
 static void run_tasks(const vit_executor *executor, int count, vit_task *task, void *arg)
 {
-    if (executor && executor->parallel_for) executor->parallel_for(executor->user, count, task, arg);
-    else for (int i = 0; i < count; i++) task(arg, i);
+    if (executor && executor->parallel_for) {
+        executor->parallel_for(executor->user, count, task, arg);
+        return;
+    }
+    for (int i = 0; i < count; i++) task(arg, i);
 }
 
 /* === One query === */

@@ -34,8 +34,8 @@ typedef struct nearest_hit {
 int nearest_find(const nearest_rows *rows, const float *query, int k, const vit_executor *executor,
                  nearest_hit *hits);
 
-/* The same for each of many queries: hits is [queries->count, k], found [queries->count]. False: out
- * of memory. */
+/* The same for each of many queries: hits is [queries->count, k], found [queries->count]. False:
+ * out of memory. */
 bool nearest_find_each(const nearest_rows *rows, const nearest_rows *queries, int k,
                        const vit_executor *executor, nearest_hit *hits, int *found);
 

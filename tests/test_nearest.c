@@ -1,0 +1,153 @@
+/* test_nearest.c - nearest.h against NumPy, SciPy and scikit-learn, on vectors that make_nearest.py
+ * makes too; and the same bits for any number of threads.
+ *
+ *     test_nearest
+ */
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "numbers/nearest.h"
+#include "test.h"
+
+#include "nearest_vectors.h"
+
+/* Uniform in [-1, 1): splitmix64 (Steele, Lea, Flood 2014), its upper 24 bits. */
+static float *uniform(uint64_t seed, size_t count) {
+    float *values = malloc(count * sizeof *values);
+    if (!values) exit(2);
+    for (size_t i = 0; i < count; i++) {
+        uint64_t z = seed += 0x9E3779B97F4A7C15u;
+        z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+        z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+        z ^= z >> 31;
+        values[i] = (float)(z >> 40) * (1.0f / 8388608) - 1.0f;
+    }
+    return values;
+}
+
+/* Row i is the centre of class i % classes, and noise. */
+static float *clusters(uint64_t seed, uint64_t centre_seed, int count, int classes, float noise) {
+    float *values = uniform(seed, (size_t)count * DIM);
+    float *centres = uniform(centre_seed, (size_t)classes * DIM);
+    for (int i = 0; i < count * DIM; i++) {
+        const float scaled = noise * values[i];
+        values[i] = centres[i / DIM % classes * DIM + i % DIM] + scaled;
+    }
+    free(centres);
+    return values;
+}
+
+static void test_find(const vit_executor *executor) {
+    float *values = uniform(1, (size_t)ROWS * DIM), *asked = uniform(2, QUERIES * DIM);
+    const nearest_rows rows = { values, ROWS, DIM }, queries = { asked, QUERIES, DIM };
+    static nearest_hit one[TOP], hits[QUERIES * TOP];
+    int found[QUERIES];
+    CHECK(nearest_find_each(&rows, &queries, TOP, executor, hits, found));
+    for (int q = 0; q < QUERIES; q++) {
+        CHECK(found[q] == TOP);
+        CHECK(nearest_find(&rows, asked + q * DIM, TOP, executor, one) == TOP);
+        for (int i = 0; i < TOP; i++) {
+            const int at = q * TOP + i;
+            const float again = nearest_cosine(asked + q * DIM, values + one[i].row * DIM, DIM);
+            CHECK_MSG(one[i].row == best_rows[at], "query %d, rank %d: row %d, expected %d", q, i,
+                      (int)one[i].row, best_rows[at]);
+            CHECK(fabsf(one[i].cosine - best_cosines[at]) < 1e-6f);
+            CHECK(hits[at].row == one[i].row && hits[at].cosine == one[i].cosine);
+            CHECK(again == one[i].cosine);
+        }
+    }
+    free(values);
+    free(asked);
+}
+
+static void test_groups(const vit_executor *executor) {
+    float *values = clusters(3, 4, GROUP_ROWS, 400, 0.35f);
+    const nearest_rows rows = { values, GROUP_ROWS, DIM };
+    static int64_t group[GROUP_ROWS];
+    CHECK(nearest_groups(&rows, 0.9f, executor, group));
+    for (int i = 0; i < GROUP_ROWS; i++) CHECK(group[i] == first_of_group[i]);
+    free(values);
+}
+
+static void test_votes(const vit_executor *executor) {
+    float *train = clusters(5, 6, TRAIN, CLASSES, 2.2f), *test = clusters(7, 6, TEST, CLASSES, 2.2f);
+    const nearest_rows rows = { train, TRAIN, DIM }, queries = { test, TEST, DIM };
+    static nearest_hit hits[TEST * NEIGHBORS];
+    static int found[TEST], classes[TRAIN];
+    double votes[CLASSES];
+    for (int i = 0; i < TRAIN; i++) classes[i] = i % CLASSES;
+    CHECK(nearest_find_each(&rows, &queries, NEIGHBORS, executor, hits, found));
+    for (int i = 0; i < TEST; i++) {
+        CHECK(nearest_vote(hits + i * NEIGHBORS, found[i], classes, 0.07, votes, CLASSES) ==
+              predicted[i]);
+    }
+    CHECK(nearest_vote(hits, 0, classes, 0.07, votes, CLASSES) == 0 && votes[0] == 0);
+    free(train);
+    free(test);
+}
+
+/* Every number of rows and of dimensions around those that tiles have. */
+static void test_sizes(void) {
+    float *values = uniform(8, 70 * 33);
+    nearest_hit each[70 * 3], one[3];
+    int found[70];
+    for (int dim = 1; dim <= 33; dim += dim < 20 ? 1 : 13) {
+        for (int count = 1; count <= 70; count += count < 10 ? 1 : 20) {
+            const nearest_rows rows = { values, count, dim };
+            CHECK(nearest_find_each(&rows, &rows, 3, NULL, each, found));
+            for (int q = 0; q < count; q++) {
+                const int n = nearest_find(&rows, values + q * dim, 3, NULL, one);
+                bool same = n == found[q] && n == (count < 3 ? count : 3);
+                for (int i = 0; i < n; i++) {
+                    const nearest_hit *hit = &each[q * 3 + i];
+                    double dot = 0, a = 0, b = 0;
+                    for (int d = 0; d < dim; d++) {
+                        const double x = (double)values[q * dim + d];
+                        const double y = (double)values[hit->row * dim + d];
+                        dot += x * y, a += x * x, b += y * y;
+                    }
+                    same = same && one[i].row == hit->row && one[i].cosine == hit->cosine &&
+                           fabs((double)hit->cosine - dot / sqrt(a * b)) < 1e-6;
+                }
+                CHECK_MSG(same, "%d rows of %d, query %d", count, dim, q);
+            }
+        }
+    }
+    free(values);
+}
+
+/* Equal rows, zeros, NaN; a length of 0. */
+static void test_odd(void) {
+    float values[5][3] = { { 0, 0, 0 }, { 1, 2, 3 }, { 2, 4, 6 }, { NAN, 1, 1 }, { -1, -2, -3 } };
+    const nearest_rows rows = { values[0], 5, 3 }, none = { values[0], 0, 3 };
+    nearest_hit hits[5];
+    int64_t group[5];
+    CHECK(nearest_find(&rows, values[1], 5, NULL, hits) == 4);
+    CHECK(hits[0].row == 1 && hits[1].row == 2 && hits[1].cosine == hits[0].cosine);
+    CHECK(hits[2].row == 0 && hits[2].cosine == 0 && hits[3].row == 4 && hits[3].cosine < -0.99f);
+    CHECK(nearest_find(&rows, values[3], 5, NULL, hits) == 0);
+    CHECK(nearest_find(&none, values[1], 5, NULL, hits) == 0);
+    CHECK(nearest_groups(&rows, 0.99f, NULL, group));
+    CHECK(group[0] == 0 && group[1] == 1 && group[2] == 1 && group[3] == 3 && group[4] == 4);
+    nearest_normalize(values[2], 3);
+    CHECK(fabsf(values[2][0] - 0.26726124f) < 1e-7f && fabsf(values[2][2] - 0.80178373f) < 1e-7f);
+    nearest_normalize(values[0], 3);
+    CHECK(values[0][0] == 0 && values[0][2] == 0);
+}
+
+int main(void) {
+    for (int threads = 0; threads <= 3; threads++) {
+        vit_threads *pool = NULL;
+        vit_executor executor = { NULL, NULL, 0 };
+        if (threads) CHECK(vit_threads_create(threads, &pool, &executor) == VIT_OK);
+        test_find(&executor);
+        test_groups(&executor);
+        test_votes(&executor);
+        vit_threads_destroy(pool);
+    }
+    test_sizes();
+    test_odd();
+    return test_summary();
+}

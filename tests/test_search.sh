@@ -1,0 +1,430 @@
+#!/usr/bin/env bash
+# End to end: what embed and search do, and evaluate --knn, with options, files and pipes.
+#
+#     BIN=. bash tests/test_search.sh
+#
+# from anywhere; BIN is the folder, relative to the repository, with examples/ and tools/.
+set -u
+cd "$(dirname "$0")/.." || exit 2
+root=$PWD
+bin=$root/${BIN:-.}
+images=$root/tests/data/images
+fixtures=$root/tests/data/fixtures
+export LC_ALL=C
+. tests/checks.sh
+embed=$bin/examples/embed search=$bin/examples/search evaluate=$bin/examples/evaluate
+run=$bin/tools/vit-run convert=$bin/tools/vit-convert
+
+# try COMMAND...: runs it; $status, and the files $work/out and $work/err, are its results.
+try() {
+    tried="$*"
+    "$@" >"$work/out" 2>"$work/err" </dev/null
+    status=$?
+}
+is() { if [ "$status" = "$1" ]; then pass; else fail "exit status $status, expected $1"; fi; }
+out() { if grep -Eq -- "$1" "$work/out"; then pass; else fail "stdout lacks /$1/"; fi; }
+err() { if grep -Eq -- "$1" "$work/err"; then pass; else fail "stderr lacks /$1/"; fi; }
+quiet() { if [ ! -s "$work/$1" ]; then pass; else fail "std$1 is not empty"; fi; }
+same() { if cmp -s "$1" "$2"; then pass; else fail "$1 and $2 differ"; fi; }
+missing() { if [ -e "$1" ]; then fail "$1 exists"; else pass; fi; }
+lines() { # FILE COUNT
+    local count
+    count=$(wc -l <"$1")
+    if [ "$count" = "$2" ]; then pass; else fail "$count lines in $1, expected $2"; fi
+}
+json() { # VALUE PATH...
+    local expected=$1 found
+    shift
+    found=$("$work/json_check" "$@" <"$work/out")
+    if [ "$found" = "$expected" ]; then pass; else fail "JSON at '$*': '$found', no '$expected'"; fi
+}
+usage() { # MESSAGE: a wrong command line
+    is 2
+    quiet out
+    err "$1.* \(try '$(basename "${tried%% *}") --help'\)$"
+}
+# shape FILE TEXT: of a .npy file
+shape() {
+    if head -c 128 "$1" | tr -d '\0' | grep -aq "'shape': ($2), }"; then pass; else fail "shape of $1"; fi
+}
+# close A.npy B.npy: equal but for rounding
+close() { if "$work/compare_npy" "$1" "$2" 1e-6 >/dev/null; then pass; else fail "$1 and $2"; fi; }
+
+tried=setup
+: >"$work/out"
+: >"$work/err"
+"${CC:-cc}" -std=c99 -O1 -Itools tests/json_check.c tools/base/{json,memory,report,text}.c \
+    -o "$work/json_check" || fail "json_check does not compile"
+"${CC:-cc}" -std=c99 -O1 tests/compare_npy.c -lm -o "$work/compare_npy" ||
+    fail "compare_npy does not compile"
+cd "$work" || exit 2
+model=model.vit
+try "$convert" "$fixtures/plain/model.safetensors" -o $model
+is 0
+mkdir -p photos/a/deep photos/b photos/.hidden
+cp "$images/baseline.jpg" "$images/rgb.png" photos/a
+cp "$images/cmyk.jpg" photos/a/deep/UPPER.JPG
+cp "$images/grey.jpg" photos/b
+cp "$root/examples/cat.ppm" photos/b/rgb.ppm
+cp "$images/rgb.bmp" photos/.hidden
+echo text >photos/b/readme.txt
+printf '%s\n' photos/a/baseline.jpg photos/a/deep/UPPER.JPG photos/a/rgb.png photos/b/grey.jpg \
+    photos/b/rgb.ppm >expected.txt
+
+# --- embed --------------------------------------------------------------------------------
+
+try "$embed" -m $model photos -o all.npy
+is 0
+quiet out
+err '^embed: 5 images in [0-9.]+ s, [0-9.]+ images/s; 0 unreadable$'
+shape all.npy '5, 24'
+same all.txt expected.txt
+cp all.json "$work/out"
+json head pool
+json null layer
+json 5 shape 0
+json 24 shape 1
+json 5 images
+json '' nothing
+try "$run" -m $model $(printf -- '-i %s ' $(cat expected.txt)) --embedding theirs.npy --tokens t.npy
+same all.npy theirs.npy
+# neither the threads nor the batch change a bit
+for options in '-t 1' '-t 2 -b 1' '-t 3 --batch 2' '-t 8 -b 64'; do
+    # shellcheck disable=SC2086 # words
+    try "$embed" -m $model photos -o other.npy $options
+    is 0
+    same all.npy other.npy
+    same all.txt other.txt
+done
+# lists: in the order that they are in, from a file or a pipe, with newlines or NULs
+tac expected.txt >list
+printf 'photos/b/rgb.ppm\r\n\nphotos/b/grey.jpg\n' >dos
+try "$embed" -m $model --list list --list dos -o other.npy
+is 0
+cat list <(tr -d '\r' <dos | sed '/^$/d') >both
+same other.txt both
+"$embed" -m $model photos/a/rgb.png --list - --null -o other.npy < <(tr '\n' '\0' <list) 2>"$work/err"
+status=$?
+is 0
+same other.txt <(echo photos/a/rgb.png && cat list)
+try "$embed" -m $model --list <(tr '\n' '\0' <list) -o other.npy
+is 1
+err 'has a NUL byte in a path: a list whose paths end with one needs --null'
+missing other.npy.tmp*
+# names that a line cannot hold as they are
+mkdir odd
+cp photos/b/rgb.ppm 'odd/back\slash.ppm'
+cp photos/b/rgb.ppm $'odd/new\nline\r.ppm'
+try "$embed" -m $model odd -o odd.npy
+is 0
+same odd.txt <(printf '%s\n' '\odd/back\\slash.ppm' '\odd/new\nline\r.ppm')
+# which vectors
+try "$embed" -m $model photos -o tokens.npy --pool tokens
+shape tokens.npy '5, 10, 24'
+same tokens.npy t.npy
+try "$embed" -m $model photos -o cls.npy --pool cls
+close cls.npy all.npy # what the head of this model reads
+try "$embed" -m $model photos -o avg.npy --pool avg
+shape avg.npy '5, 24'
+try "$run" -m $model $(printf -- '-i %s ' $(cat expected.txt)) --trace steps
+try "$embed" -m $model photos -o block.npy --pool tokens --layer 0
+same block.npy steps/blocks.0.npy
+try "$embed" -m $model photos -o block.npy --pool tokens --layer 1 -b 2 -t 2
+same block.npy steps/blocks.1.npy
+try "$embed" -m $model photos -o block.npy --layer 1
+shape block.npy '5, 24'
+cp block.json "$work/out"
+json 1 layer
+json cls pool
+try "$embed" -m $model photos -o unit.npy --normalize
+is 0
+try "$embed" -m $model photos -o named.npy --names other.names --json
+is 0
+quiet err
+json named.npy output
+json other.names names
+json 5 images
+json 0 unreadable
+same other.names expected.txt
+missing named.txt
+try "$embed" photos -o bundled.npy --no-exif
+is 0
+shape bundled.npy '5, 192'
+
+# what cannot be read is named, counted and left out
+cp -r photos damaged
+echo "not an image" >damaged/b/bad.jpg
+: >damaged/a/empty.png
+head -c 300 damaged/a/baseline.jpg >damaged/a/short.jpg
+for threads in 1 3; do
+    try "$embed" -m $model damaged -o some.npy -t $threads
+    is 1
+    err '^embed: damaged/b/bad.jpg: is not an image'
+    err '^embed: damaged/a/empty.png: is empty$'
+    err '^embed: damaged/a/short.jpg: is truncated$'
+    err '^embed: 5 images in .* 3 unreadable$'
+    same <(tail -c +129 some.npy) <(tail -c +129 all.npy)
+    same some.txt <(sed s/photos/damaged/ expected.txt)
+done
+echo kept >none.npy
+try "$embed" -m $model damaged/b/bad.jpg -o none.npy
+is 1
+err 'no image could be read; nothing was written'
+same none.npy <(echo kept)
+missing none.txt
+if ls -A | grep -q 'tmp-'; then fail "temporary file left"; else pass; fi
+
+# wrong command lines and files
+try "$embed" photos
+usage 'missing -o OUT.npy'
+try "$embed" -o x.npy
+usage 'missing IMAGE, FOLDER or --list FILE'
+try "$embed" photos -o x.npy --null
+usage '--null needs --list FILE'
+for wrong in '--batch 0' '--batch x' '--layer -1' '--threads 257' '--img-size 0'; do
+    # shellcheck disable=SC2086 # words
+    try "$embed" photos -o x.npy $wrong
+    is 2
+done
+while IFS='|' read -r options message; do
+    # shellcheck disable=SC2086 # words
+    try "$embed" -m $model photos -o x.npy $options
+    is 1
+    err "$message"
+    missing x.npy
+done <<'END'
+--pool max|--pool: expected head, cls, avg or tokens, found 'max'
+--layer 2|--layer: the model has blocks 0 to 1, found 2
+--layer 0 --pool head|of a layer, choose cls, avg or tokens
+--img-size 24|its input size is fixed
+--list nosuch|nosuch: cannot be opened
+--list .|\.: cannot be read: Is a directory
+nosuch.jpg|nosuch.jpg: does not exist
+--names x.npy|x.npy: is to receive both vectors and their names
+-m nosuch.vit|nosuch.vit: cannot be opened
+END
+mkdir empty
+try "$embed" -m $model empty -o x.npy
+is 1
+err 'empty: has no images in it'
+for target in photos nosuch/x.npy $model photos/a/rgb.png; do
+    try "$embed" -m $model photos/a/rgb.png -o $target
+    is 1
+    err "$target: (is a folder|cannot be created|is an input)"
+done
+try "$embed" -m $model photos -o /dev/full --names x.txt
+is 1
+err '/dev/full: (cannot be written: No space left|cannot be created)'
+"$embed" -m $model photos -o - 2>"$work/err" | cat >"$work/out"
+err 'is a pipe; the number of images must be written'
+rm -f ./-.*
+try "$convert" "$fixtures/chans4/model.pth" -o chans4.vit
+try "$embed" -m chans4.vit photos -o x.npy
+is 1
+err 'models of 1 or 3 channels, found 4'
+
+# --- search -------------------------------------------------------------------------------
+
+try "$search" all.npy photos/a/rgb.png
+is 0
+quiet err
+lines "$work/out" 5
+if [ "$(head -n 1 "$work/out")" = "1.0000  photos/a/rgb.png" ]; then pass; else fail first; fi
+cp "$work/out" one
+for options in '-t 1' '-t 3' "-m $model" '--pool head' '--pool cls' '--no-exif'; do
+    # shellcheck disable=SC2086 # words
+    try "$search" all.npy $options photos/a/rgb.png
+    same "$work/out" one
+done
+try "$search" all.npy -k 2 photos/a/rgb.png photos/b/grey.jpg
+lines "$work/out" 2
+out ' photos/a/rgb.png$'
+out ' photos/b/grey.jpg$'
+try "$search" --json all.npy -k 1 photos/b/grey.jpg
+json 5 vectors
+json 24 dim
+json 3 nearest 0 row
+json photos/b/grey.jpg nearest 0 name
+json 0 unreadable
+try "$search" unit.npy photos/a/rgb.png # the cosines do not depend on lengths
+same <(cut -c1-5 "$work/out") <(cut -c1-5 one)
+try "$search" odd.npy photos/b/rgb.ppm --json
+json $'odd/new\nline\r.ppm' nearest 1 name
+try "$search" block.npy photos/a/rgb.png -k 1 # which layer, block.json says
+out '^1.0000  photos/a/rgb.png$'
+# vectors of files, also where nothing says what made the index
+cp all.npy bare.npy
+try "$search" bare.npy --names all.txt --vector theirs.npy
+is 0
+lines "$work/out" 5
+try "$search" bare.npy --vector theirs.npy
+is 1
+err 'bare.txt: cannot be opened'
+cp all.txt bare.txt
+try "$search" bare.npy photos/a/rgb.png
+is 1
+err 'which model made bare.npy is not known'
+try "$search" bare.npy photos/a/rgb.png -m $model
+same "$work/out" one
+try "$convert" "$fixtures/plain/model.safetensors" --dtype f16 -o half.vit
+try "$search" all.npy -m half.vit photos/a/rgb.png
+is 0
+err 'half.vit: is not the model that made the vectors to search in'
+try "$search" all.npy damaged/b/bad.jpg photos/a/rgb.png
+is 1
+same "$work/out" one
+try "$search" all.npy damaged/b/bad.jpg
+is 1
+err 'no image could be read to search for'
+
+# near-duplicates
+mkdir twins
+cp photos/a/rgb.png twins/1.png
+cp photos/a/rgb.png twins/2.png
+cp photos/b/grey.jpg twins/3.jpg
+cp photos/a/rgb.png twins/4.png
+try "$embed" -m $model twins photos/b/grey.jpg -o twins.npy
+try "$search" twins.npy --duplicates 0.99999
+is 0
+same "$work/out" <(printf '1.0000  %s\n' twins/1.png twins/2.png twins/4.png && echo &&
+    printf '1.0000  %s\n' twins/3.jpg photos/b/grey.jpg)
+try "$search" twins.npy --duplicates 0.99999 --json
+json 3 groups 0 2 row
+json photos/b/grey.jpg groups 1 1 name
+try "$search" all.npy --duplicates 1
+out '^no two have a cosine of 1 or more$'
+
+# classes from texts: the photos' own vectors serve as those of texts
+printf '%s\n' one two three four five >words
+try "$search" -m $model --classes all.npy --class-names words photos/b/grey.jpg -k 2
+is 0
+lines "$work/out" 2
+out '^ *[0-9.]+ %  four$'
+try "$search" -m $model --classes all.npy --class-names words photos/a/rgb.png photos/b/grey.jpg --json \
+    --scale 1000
+json 2 images 0 top 0 index
+json four images 1 top 0 label
+try "$search" -m $model --classes all.npy --class-names words photos/b/grey.jpg --sigmoid \
+    --scale 10 --bias -10 -k 1
+out '^ 50.0 %  four$' # the cosine is 1
+try "$search" -m $model --classes all.npy --class-names words photos/a/rgb.png photos/b/grey.jpg -k 1
+lines "$work/out" 4
+
+# wrong command lines and files
+while IFS='|' read -r options message; do
+    # shellcheck disable=SC2086 # words
+    try "$search" $options
+    usage "$message"
+done <<'END'
+|missing INDEX.npy
+all.npy|missing PHOTO or --vector FILE.npy
+all.npy x.jpg --duplicates 0.9|--duplicates takes INDEX.npy alone
+all.npy --vector x.npy --duplicates 0.9|--duplicates takes INDEX.npy alone
+--classes all.npy x.jpg|--classes and --class-names go together
+--class-names words x.jpg|--classes and --class-names go together
+--classes all.npy --class-names words|missing PHOTO
+--classes all.npy --class-names words --duplicates 0.9 x.jpg|either --classes or --duplicates
+--classes all.npy --class-names words --vector v.npy x.jpg|--vector is for a search
+all.npy x.jpg --sigmoid|need --classes TEXT.npy
+all.npy x.jpg --scale 5|need --classes TEXT.npy
+--classes all.npy --class-names words x.jpg --bias 5|--bias needs --sigmoid
+--classes all.npy --class-names words x.jpg --sigmoid|--sigmoid needs the model's --scale
+all.npy --duplicates 1.5|--duplicates: expected a number from -1 to 1, found '1.5'
+all.npy x.jpg -k 0|-k: expected a whole number
+END
+head -n 4 all.txt >four.txt
+head -c 400 all.npy >cut.npy
+cp all.txt cut.txt
+echo '{' >bad.json
+cp all.npy bad.npy
+cp all.txt bad.txt
+echo '{"pool": "sum"}' >sum.json
+cp all.npy sum.npy
+cp all.txt sum.txt
+try "$run" -m $model -i photos/a/rgb.png --logits logits.npy
+while IFS='|' read -r options message; do
+    # shellcheck disable=SC2086 # words
+    try "$search" $options
+    is 1
+    err "^search: .*$message"
+done <<'END'
+nosuch.npy x.jpg|nosuch.npy: cannot be opened
+all.npy nosuch.jpg|nosuch.jpg: does not exist
+all.npy --names four.txt photos|four.txt: has 4 names, of 5 vectors
+cut.npy photos|cut.npy: 480 bytes of elements expected, 272 found
+tokens.npy photos|tokens.npy: expected vectors \[n, dim\], found 3 dimensions
+bad.npy photos|bad.json:
+sum.npy photos|sum.json: --pool: expected head
+all.npy --vector logits.npy|logits.npy: expected \[24\] or \[n, 24\], found 2 dimensions, the last of 10
+all.npy --vector tokens.npy|tokens.npy: expected
+all.npy --pool tokens photos|--pool tokens gives many vectors for a photo
+all.npy --layer 9 photos|--layer: the model has blocks 0 to 1
+bundled.npy -m model.vit photos|makes vectors of 24 numbers; those to search in have 192
+all.npy -m nosuch.vit photos|nosuch.vit: cannot be opened
+END
+try "$search" --help
+is 0
+for program in "$embed" "$search"; do
+    try "$program" --help
+    is 0
+    out 'Exit status: 0'
+    if awk 'length > 100 { bad = 1 } END { exit bad }' "$work/out"; then pass; else fail wide; fi
+    try "$program" --jsno
+    usage "unknown option '--jsno', did you mean '--json'"
+    "$program" --help >/dev/full 2>"$work/err"
+    status=$?
+    is 1
+done
+
+# --- evaluate --knn -----------------------------------------------------------------------
+
+mkdir -p train/cat train/dog train/unused test/cat test/dog
+cp "$images/baseline.jpg" "$images/rgb.png" train/cat
+cp "$images/grey.jpg" "$images/cmyk.jpg" train/dog
+cp "$images/baseline.jpg" test/cat
+cp "$images/grey.jpg" test/dog
+try "$evaluate" -m $model --knn train test -k 1
+is 0
+quiet err
+out '^training images  4$'
+out '^images           2$'
+out '^  1-NN top-1     100.00 %  \(2\)$'
+try "$evaluate" -m $model --knn train test --json
+is 0
+json 20 neighbors
+json 0.07 temperature
+json 4 train_images
+json 2 images
+json 2 correct5
+cp "$work/out" knn.json
+for threads in 1 3; do
+    try "$evaluate" -m $model --knn train test --json -t $threads
+    same "$work/out" knn.json
+done
+try "$evaluate" -m $model --knn train test --json --limit 1
+json 1 train_images
+json 1 images
+try "$convert" "$fixtures/headless/model.pth" -o headless.vit # no classes are needed
+try "$evaluate" -m headless.vit --knn train test
+is 0
+cp damaged/b/bad.jpg test/dog
+try "$evaluate" -m $model --knn train test -k 1
+is 1
+out '^images           2  \(and 1 unreadable\)$'
+err '^evaluate: test/dog/bad.jpg: is not an image'
+mkdir test/horse
+try "$evaluate" -m $model --knn train test
+is 1
+err "test: folder horse is none of the training set's"
+try "$evaluate" -m $model --knn nosuch test
+is 1
+err 'nosuch: cannot be opened'
+try "$evaluate" -m $model --knn empty test
+is 1
+err 'empty: has no images in subfolders'
+try "$evaluate" -k 5 test
+usage '--neighbors needs --knn TRAIN'
+try "$evaluate" --knn train --csv x.csv test
+usage '--knn goes without --map, --csv and --predictions'
+
+summary

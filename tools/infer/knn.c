@@ -1,0 +1,142 @@
+#include "infer/knn.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "image/labelled.h"
+#include "numbers/nearest.h"
+
+/* The embeddings of a set's readable photos, and their classes: folders of the training set. */
+typedef struct embedded {
+    labelled_photos photos;
+    int *folder_class;   /* of each folder of the set */
+    infer_counts counts;
+    int dim, count;
+    float *vectors;      /* [count, dim] */
+    int *classes;        /* [count]      */
+} embedded;
+
+static void embedded_free(embedded *e)
+{
+    labelled_free(&e->photos);
+    free(e->folder_class);
+    free(e->vectors);
+    free(e->classes);
+}
+
+/* Finds the photos; the set's folders must be among those of `train`, which may be itself. */
+static bool find_photos(embedded *e, const embedded *train, const char *path, int limit, report *r)
+{
+    const photo_list *own = &e->photos.folders, *known = &train->photos.folders;
+    if (!labelled_find(&e->photos, path, limit, r)) return false;
+    e->folder_class = malloc((size_t)own->count * sizeof *e->folder_class);
+    if (!e->folder_class) return report_no_memory(r);
+    for (int i = 0; i < own->count; i++) {
+        int c = known->count - 1;
+        while (c >= 0 && strcmp(known->paths[c], own->paths[i]) != 0) c--;
+        if (c < 0) {
+            (void)report_fail(r, "folder %.200s is none of the training set's", own->paths[i]);
+            return report_file(r, path);
+        }
+        e->folder_class[i] = c;
+    }
+    return true;
+}
+
+/* infer_take */
+static bool take_vector(void *user, infer_result *result, report *r)
+{
+    embedded *e = user;
+    (void)r;
+    if (result->error) return true;
+    memcpy(e->vectors + (size_t)e->count * (size_t)e->dim, result->embedding,
+           (size_t)e->dim * sizeof *e->vectors);
+    e->classes[e->count++] = e->folder_class[e->photos.folder[result->index]];
+    return true;
+}
+
+static bool embed(embedded *e, const infer_settings *given, report *r)
+{
+    const size_t count = (size_t)e->photos.photos.count;
+    infer_settings settings = *given;
+    photo_paths paths;
+    photo_source source;
+    memset(&paths, 0, sizeof paths);
+    paths.list = e->photos.photos;
+    source = photo_paths_source(&paths);
+    settings.outputs = INFER_EMBEDDING;
+    settings.take = take_vector;
+    settings.user = e;
+    e->dim = vit_embedding_dim(settings.model);
+    e->vectors = malloc(count * (size_t)e->dim * sizeof *e->vectors);
+    e->classes = malloc(count * sizeof *e->classes);
+    if (!e->vectors || !e->classes) return report_no_memory(r);
+    return infer_run(&settings, &source, &e->counts, r);
+}
+
+/* How many classes have more votes than the true one, or as many and a lower index. */
+static int rank_of(const double *votes, int num_classes, int true_class)
+{
+    int rank = 0;
+    for (int c = 0; c < num_classes; c++)
+        rank += votes[c] > votes[true_class] || (votes[c] == votes[true_class] && c < true_class);
+    return rank;
+}
+
+static bool vote(const embedded *train, const embedded *test, int k, const vit_executor *executor,
+                 knn_counts *counts)
+{
+    enum { TOP = 5 };
+    const nearest_rows rows = { train->vectors, train->count, train->dim };
+    const nearest_rows queries = { test->vectors, test->count, test->dim };
+    const int num_classes = train->photos.folders.count;
+    nearest_hit *hits = malloc((size_t)test->count * (size_t)k * sizeof *hits + 1);
+    int *found = malloc((size_t)test->count * sizeof *found + 1);
+    double *votes = malloc((size_t)num_classes * sizeof *votes);
+    bool good = hits && found && votes &&
+                nearest_find_each(&rows, &queries, k, executor, hits, found);
+    for (int i = 0; good && i < test->count; i++) {
+        int rank;
+        nearest_vote(hits + (size_t)i * (size_t)k, found[i], train->classes, KNN_TEMPERATURE,
+                     votes, num_classes);
+        rank = rank_of(votes, num_classes, test->classes[i]);
+        counts->right += rank == 0;
+        counts->top5 += rank < TOP;
+    }
+    free(hits);
+    free(found);
+    free(votes);
+    return good;
+}
+
+static bool vote_all(const embedded *train, const embedded *test, int num_threads, int neighbors,
+                     knn_counts *counts, report *r)
+{
+    vit_threads *threads = NULL;
+    vit_executor executor;
+    vit_result result = vit_threads_create(num_threads, &threads, &executor);
+    bool good = result == VIT_OK || report_fail(r, "%s", vit_result_string(result));
+    if (good && !vote(train, test, neighbors, &executor, counts)) good = report_no_memory(r);
+    vit_threads_destroy(threads);
+    counts->train = train->count;
+    counts->test = test->count;
+    counts->unreadable = (int)(train->counts.unreadable + test->counts.unreadable);
+    return good;
+}
+
+bool knn_evaluate(const infer_settings *settings, const char *train, const char *test, int limit,
+                  int neighbors, knn_counts *counts, report *r)
+{
+    embedded known, asked;
+    bool good;
+    memset(counts, 0, sizeof *counts);
+    memset(&known, 0, sizeof known);
+    memset(&asked, 0, sizeof asked);
+    good = find_photos(&known, &known, train, limit, r) &&
+           find_photos(&asked, &known, test, limit, r) && embed(&known, settings, r) &&
+           embed(&asked, settings, r) &&
+           vote_all(&known, &asked, settings->num_threads, neighbors, counts, r);
+    embedded_free(&known);
+    embedded_free(&asked);
+    return good;
+}
