@@ -147,7 +147,7 @@ json 5 images
 json 0 unreadable
 same other.names expected.txt
 missing named.txt
-try "$embed" photos -o bundled.npy --no-exif
+try "$embed" -m "$root/models/cifar10-vit.vit" photos -o bundled.npy --no-exif
 is 0
 shape bundled.npy '5, 192'
 

@@ -1,0 +1,230 @@
+/* test_infer.c - infer.h and photo_source.h: order, threads and batches, photos from memory and as
+ * raw pixels, what stops a run, what it says.
+ *
+ *     test_infer [tests/data]
+ */
+#define _POSIX_C_SOURCE 200809L
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/source.h"
+#include "image/labelled.h"
+#include "infer/classes.h"
+#include "infer/infer.h"
+#include "test.h"
+
+static vit_model model;
+
+/* A source of `count` photos: raw pixels, the bytes of a file, its path, or something unreadable, in
+ * turn; it fails at photo `fails_at`. */
+typedef struct generator {
+    uint64_t count, next, fails_at;
+} generator;
+
+enum { SIDE = 20 };
+
+static bool generate(void *user, photo *p, report *r) {
+    generator *g = user;
+    const uint64_t i = g->next;
+    unsigned char *data = NULL;
+    char name[32];
+    if (i == g->fails_at) return report_fail(r, "broken pipe");
+    if (i == g->count) return false;
+    g->next++;
+    snprintf(name, sizeof name, "%d", (int)i);
+    if (i % 4 == 0) {
+        data = malloc(SIDE * SIDE * 3);
+        if (!data) return report_no_memory(r);
+        for (size_t b = 0; b < SIDE * SIDE * 3; b++) data[b] = (unsigned char)(b * (i + 7) >> 3);
+        p->size = SIDE * SIDE * 3;
+        p->image = (vit_image){ data, SIDE, SIDE, 0, VIT_PIXEL_RGB8 };
+    } else if (i % 4 == 1) {
+        if (!source_read_all("examples/cat.ppm", 1 << 20, &data, &p->size, r)) return false;
+    } else if (i % 4 == 2) {
+        snprintf(name, sizeof name, "examples/cat.jpg");
+    } else {
+        data = malloc(3);
+        if (!data) return report_no_memory(r);
+        memcpy(data, "no?", 3);
+        p->size = 3;
+    }
+    p->data = data;
+    p->name = strdup(name);
+    return p->name || report_no_memory(r);
+}
+
+/* What came of each photo. */
+enum { MOST = 200 };
+
+typedef struct results {
+    uint64_t count, stop_at;
+    bool error[MOST];
+    int best[MOST];
+    float embedding[MOST][192], token[MOST][192];
+} results;
+
+static bool collect(void *user, infer_result *result, report *r) {
+    results *all = user;
+    vit_prediction top;
+    CHECK(result->index == all->count && result->name);
+    if (all->count == all->stop_at) return report_fail(r, "enough");
+    all->error[all->count] = result->error != NULL;
+    if (!result->error) {
+        if (result->logits) {
+            vit_top_k(result->logits, model.config.num_classes, 1, &top);
+            all->best[all->count] = top.index;
+        }
+        if (result->embedding) {
+            memcpy(all->embedding[all->count], result->embedding, sizeof all->embedding[0]);
+        }
+        if (result->tokens) memcpy(all->token[all->count], result->tokens, sizeof all->token[0]);
+        CHECK(result->decode_ms >= 0 && result->preprocess_ms >= 0 && result->forward_ms > 0);
+    } else {
+        CHECK(strstr(result->error, ": is not an image") != NULL);
+    }
+    all->count++;
+    return true;
+}
+
+static infer_settings make_settings(results *all, unsigned outputs) {
+    infer_settings settings;
+    memset(&settings, 0, sizeof settings);
+    memset(all, 0, sizeof *all);
+    all->stop_at = MOST;
+    settings.model = &model;
+    settings.program = "test_infer";
+    settings.outputs = outputs;
+    settings.take = collect;
+    settings.user = all;
+    return settings;
+}
+
+static bool run(infer_settings *settings, uint64_t count, bool tells, infer_counts *counts,
+                report *r) {
+    generator g = { count, 0, UINT64_MAX };
+    photo_source photos = { &g, tells ? count : 0, generate };
+    *r = report_make();
+    return infer_run(settings, &photos, counts, r);
+}
+
+/* The same for any number of threads and any batch, in order, whether the count is known or not. */
+static void test_same(void) {
+    static results first, all;
+    static const int counts_of[] = { 0, 1, 2, 3, 8, 61 };
+    const unsigned every = INFER_LOGITS | INFER_EMBEDDING | INFER_TOKENS;
+    infer_settings settings = make_settings(&first, every);
+    infer_counts counts;
+    report r;
+    settings.num_threads = 1;
+    settings.batch = 1;
+    CHECK_MSG(run(&settings, 61, false, &counts, &r), "%s", r.text);
+    CHECK(counts.read == 46 && counts.unreadable == 15 && counts.seconds > 0 && first.count == 61);
+    for (int threads = 1; threads <= 3; threads++) {
+        for (int batch = 0; batch <= 5; batch += batch == 1 ? 2 : 1) {
+            settings = make_settings(&all, every);
+            settings.num_threads = threads;
+            settings.batch = batch;
+            settings.together = batch == 5;
+            CHECK(run(&settings, 61, batch & 1, &counts, &r));
+            CHECK(counts.read == 46 && all.count == 61);
+            CHECK(!memcmp(all.error, first.error, sizeof all.error));
+            CHECK(!memcmp(all.best, first.best, sizeof all.best));
+            CHECK(!memcmp(all.embedding, first.embedding, sizeof all.embedding));
+            CHECK(!memcmp(all.token, first.token, sizeof all.token));
+        }
+    }
+    for (size_t i = 0; i < sizeof counts_of / sizeof counts_of[0]; i++) {
+        settings = make_settings(&all, INFER_LOGITS);
+        settings.num_threads = 3;
+        CHECK(run(&settings, (uint64_t)counts_of[i], true, &counts, &r));
+        CHECK(all.count == (uint64_t)counts_of[i]);
+    }
+}
+
+/* A block's tokens differ from block to block, the last one's from the normed ones. */
+static void test_blocks(void) {
+    static results normed, last, before;
+    infer_settings settings = make_settings(&normed, INFER_TOKENS);
+    infer_counts counts;
+    report r;
+    CHECK(run(&settings, 6, false, &counts, &r));
+    settings = make_settings(&last, INFER_TOKENS);
+    settings.block = model.config.depth;
+    CHECK(run(&settings, 6, false, &counts, &r));
+    settings = make_settings(&before, INFER_TOKENS);
+    settings.block = 1;
+    CHECK(run(&settings, 6, false, &counts, &r));
+    CHECK(memcmp(normed.token, last.token, sizeof last.token) != 0);
+    CHECK(memcmp(before.token, last.token, sizeof last.token) != 0);
+    settings.block = model.config.depth + 1;
+    CHECK(!run(&settings, 6, false, &counts, &r) && strstr(r.text, "there is no block"));
+}
+
+/* A source that fails, a taker that has enough. */
+static void test_stops(void) {
+    static results all;
+    for (int threads = 1; threads <= 3; threads++) {
+        generator g = { 100, 0, 17 };
+        photo_source photos = { &g, 0, generate };
+        infer_settings settings = make_settings(&all, INFER_EMBEDDING);
+        infer_counts counts;
+        report r = report_make();
+        settings.num_threads = threads;
+        CHECK(!infer_run(&settings, &photos, &counts, &r) && !strcmp(r.text, "broken pipe"));
+        CHECK(all.count <= 17);
+        settings = make_settings(&all, INFER_EMBEDDING);
+        settings.num_threads = threads;
+        all.stop_at = 9;
+        CHECK(!run(&settings, 100, false, &counts, &r) && !strcmp(r.text, "enough"));
+        CHECK(all.count == 9);
+        settings.num_threads = -1;
+        CHECK(!run(&settings, 1, false, &counts, &r) && r.failed);
+    }
+}
+
+static void test_classes(void) {
+    char text[32];
+    CHECK(class_find(&model, "CAT") == 3 && class_find(&model, "3") == 3);
+    CHECK(class_find(&model, "horse_") == CLASS_NONE);
+    CHECK(!strcmp(class_name(&model, 3, text, sizeof text), "cat"));
+    CHECK(!strcmp(class_name(&model, 1000, text, sizeof text), "class 1000"));
+}
+
+/* tests/data has folders of images and of other things. */
+static void test_labelled(const char *data) {
+    labelled_photos all, some;
+    report r = report_make();
+    CHECK_MSG(labelled_find(&all, data, 0, &r), "%s", r.text);
+    for (int i = 1; i < all.folders.count; i++) {
+        CHECK(strcmp(all.folders.paths[i - 1], all.folders.paths[i]) < 0);
+    }
+    CHECK(all.photos.count > 20);
+    for (int i = 0; i < all.photos.count; i++) {
+        const char *folder = all.folders.paths[all.folder[i]];
+        const char *path = all.photos.paths[i] + strlen(data) + 1;
+        CHECK(!strncmp(path, folder, strlen(folder)) && path[strlen(folder)] == '/');
+    }
+    CHECK(labelled_find(&some, data, 7, &r) && some.photos.count == 7);
+    for (int i = 0; i < 7; i++) {
+        const int at = i * all.photos.count / 7;
+        CHECK(!strcmp(some.photos.paths[i], all.photos.paths[at]));
+        CHECK(some.folder[i] == all.folder[at]);
+    }
+    labelled_free(&all);
+    labelled_free(&some);
+    CHECK(!labelled_find(&all, "no/such", 0, &r) && strstr(r.text, "no/such: cannot be opened"));
+}
+
+int main(int argc, char **argv) {
+    if (vit_model_open("models/cifar10-vit.vit", 0, &model) != VIT_OK) return puts(model.detail), 1;
+    if (!freopen("/dev/null", "w", stderr)) return 1;   /* the unreadable photos' names */
+    test_same();
+    test_blocks();
+    test_stops();
+    test_classes();
+    test_labelled(argc > 1 ? argv[1] : "tests/data");
+    vit_model_close(&model);
+    return test_summary();
+}
