@@ -272,13 +272,16 @@ install: all
 	install -m 755 tools/vit-bench tools/vit-convert tools/vit-info tools/vit-run $(DESTDIR)$(PREFIX)/bin
 	install -m 755 examples/classify $(DESTDIR)$(PREFIX)/bin/vit-classify
 	install -m 755 examples/evaluate $(DESTDIR)$(PREFIX)/bin/vit-evaluate
+	install -m 755 examples/embed $(DESTDIR)$(PREFIX)/bin/vit-embed
+	install -m 755 examples/search $(DESTDIR)$(PREFIX)/bin/vit-search
 	install -m 644 models/cifar10-vit.vit $(DESTDIR)$(PREFIX)/share/vit
 	printf 'prefix=%s\n\nName: vit.h\nDescription: Vision Transformer inference in one C header\nVersion: %s\nCflags: -I$${prefix}/include\nLibs: -lpthread\n' \
 	    '$(PREFIX)' '$(VERSION)' > $(DESTDIR)$(PREFIX)/share/pkgconfig/vit.pc
 
 uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/include/vit.h $(DESTDIR)$(PREFIX)/share/pkgconfig/vit.pc \
-	    $(addprefix $(DESTDIR)$(PREFIX)/bin/,vit-bench vit-convert vit-info vit-run vit-classify vit-evaluate) \
+	    $(addprefix $(DESTDIR)$(PREFIX)/bin/,vit-bench vit-convert vit-info vit-run vit-classify \
+	        vit-evaluate vit-embed vit-search) \
 	    $(DESTDIR)$(PREFIX)/share/vit/cifar10-vit.vit
 
 clean:

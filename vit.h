@@ -10544,6 +10544,8 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
            attention takes 0.86 of the time it took, f32 on AVX2 0.97; vit_preprocess, now
            with kernels of its own, 0.3, with the same bits;
            vit-info says which instruction set runs here ("isa" of its --json);
+           examples/embed and examples/search: embeddings of many photos as .npy, the nearest
+           ones, near-duplicates, classes from vectors of texts; evaluate --knn;
            images of a large batch take no longer than one alone, and less workspace
 
    v0.1.0  first version: timm's VisionTransformer and DeiT with nearly all of their

@@ -18,7 +18,7 @@ check() {
 
 # What was printed, less how long it took.
 timeless() {
-    sed -E 's/"(seconds|images_per_second)": [0-9.e+-]*//g' "$1"
+    sed -E 's/"(seconds|images_per_second|search_ms)": [0-9.e+-]*//g' "$1"
 }
 
 # program OUTPUT PROGRAM ARGUMENT...: OUTPUT is a file that it writes, or - for none
@@ -60,4 +60,9 @@ program "$work/z" tools/vit-convert "$model" --to safetensors -o "$work/z"
 program "$work/z.h" tools/vit-convert "$model" --c-array -o "$work/z.h"
 mkdir -p "$work/set/0" && cp tests/data/images/rgb.* "$work/set/0"
 program - examples/evaluate -m "$model" --json -t 1 "$work/set"
+program - examples/evaluate -m "$model" --json -t 1 --knn "$work/set" "$work/set"
+program - examples/embed -m "$model" -o "$work/v.npy" -t 1 "$work/set"
+"$bin/examples/embed" -m "$model" -o "$work/index.npy" "$work/set" 2>/dev/null
+program - examples/search "$work/index.npy" -t 1 -k 1 "$work/set/0/rgb.png"
+program - examples/search "$work/index.npy" -t 1 --duplicates 0.9
 summary
