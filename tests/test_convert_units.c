@@ -1552,7 +1552,7 @@ static void check_folding(const vit_model *model, const vit_model *folded)
 static void fold(const tiny_options *o, char *path)
 {
     char *paths[1] = { path };
-    photo_list photos = { paths, 1, 0 };
+    photo_list photos = { paths, 1, 0, 1 };
     tiny_file f;
     vit_model model, folded;
     report *r = new_report();
@@ -1631,7 +1631,7 @@ static void test_compare(const char *data)
     };
     char path[256];
     char *paths[1] = { path };
-    photo_list photos = { paths, 1, 0 };
+    photo_list photos = { paths, 1, 0, 1 };
     size_t i;
     snprintf(path, sizeof path, "%s/images/rgb.png", data);
     for (i = 0; i < COUNT(cases); i++) {

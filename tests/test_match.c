@@ -635,7 +635,7 @@ static void write_picture(const char *path, uint32_t seed)
 /* The class that the converted model sees in a picture. */
 static int class_of(const vit_model *model, runner *run, char *path)
 {
-    photo_list one = { &path, 1, 0 };
+    photo_list one = { &path, 1, 0, 1 };
     photo_reader reader = { model, NULL, 0 };
     vit_prediction top = { 0, 0 };
     report r = report_make();
