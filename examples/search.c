@@ -481,7 +481,7 @@ int main(int argc, char **argv) {
     chosen.layer = -1;
     chosen.k = 10;
     chosen.duplicates = 2;
-    chosen.scale = chosen.bias = NAN;
+    chosen.scale = chosen.bias = (double)NAN;
     j.chosen = &chosen;
     if (!choose(argc, argv, &chosen, &j.photos, &status)) {
         text_list_free(&chosen.vectors);

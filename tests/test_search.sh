@@ -86,7 +86,9 @@ json 5 shape 0
 json 24 shape 1
 json 5 images
 json '' nothing
-try "$run" -m $model $(printf -- '-i %s ' $(cat expected.txt)) --embedding theirs.npy --tokens t.npy
+each=() # as vit-run takes them
+while read -r name; do each+=(-i "$name"); done <expected.txt
+try "$run" -m $model "${each[@]}" --embedding theirs.npy --tokens t.npy
 same all.npy theirs.npy
 # neither the threads nor the batch change a bit
 for options in '-t 1' '-t 2 -b 1' '-t 3 --batch 2' '-t 8 -b 64'; do
@@ -126,7 +128,7 @@ try "$embed" -m $model photos -o cls.npy --pool cls
 close cls.npy all.npy # what the head of this model reads
 try "$embed" -m $model photos -o avg.npy --pool avg
 shape avg.npy '5, 24'
-try "$run" -m $model $(printf -- '-i %s ' $(cat expected.txt)) --trace steps
+try "$run" -m $model "${each[@]}" --trace steps
 try "$embed" -m $model photos -o block.npy --pool tokens --layer 0
 same block.npy steps/blocks.0.npy
 try "$embed" -m $model photos -o block.npy --pool tokens --layer 1 -b 2 -t 2
@@ -172,7 +174,7 @@ is 1
 err 'no image could be read; nothing was written'
 same none.npy <(echo kept)
 missing none.txt
-if ls -A | grep -q 'tmp-'; then fail "temporary file left"; else pass; fi
+if [ -z "$(find . -name '*.tmp-*')" ]; then pass; else fail "temporary file left"; fi
 
 # wrong command lines and files
 try "$embed" photos
@@ -208,7 +210,7 @@ try "$embed" -m $model empty -o x.npy
 is 1
 err 'empty: has no images in it'
 for target in photos nosuch/x.npy $model photos/a/rgb.png; do
-    try "$embed" -m $model photos/a/rgb.png -o $target
+    try "$embed" -m $model photos/a/rgb.png -o "$target"
     is 1
     err "$target: (is a folder|cannot be created|is an input)"
 done
