@@ -171,7 +171,7 @@
       VIT_NO_TEXT          no messages in detail, no labels, no names: tensors are matched
                            by order and shape; define it wherever vit.h is included
       VIT_NO_TRACE         no vit_params.trace and .on_phase
-      VIT_LOGITS_ONLY      no vit_outputs.tokens and .attention, no masks
+      VIT_LOGITS_ONLY      no vit_outputs.tokens and .blocks, no masks
       VIT_NO_EXECUTOR      no vit_params.executor: everything on the calling thread
       VIT_LOW_MEMORY       always vit_params.low_memory, with max_batch 1
       VIT_FIXED            built for one architecture: set it to the name, in capitals,
@@ -800,13 +800,22 @@ VIT_API vit_result vit_session_init(vit_session *session, const vit_model *model
 
 /* --- inference ------------------------------------------------------------ */
 
+/* What to keep of one block. Tokens are the prefix tokens, then the patches, row by row. */
+typedef struct vit_block_output {
+    int block;        /* 1..depth; 0 = the last                                  */
+    int norm;         /* 1: tokens after the final norm, as DINOv2's             */
+                      /*    get_intermediate_layers; 0: as the block leaves them */
+    float *tokens;    /* [batch, num_tokens, embed_dim]                          */
+    float *attention; /* [batch, num_heads, num_tokens, num_tokens], softmax     */
+} vit_block_output;
+
 /* Where outputs go. Every pointer may be NULL; what is not requested is not computed. */
 typedef struct vit_outputs {
-    float *logits;       /* [batch, num_classes]                                 */
-    float *embedding;    /* [batch, vit_embedding_dim], what the head reads      */
-    float *tokens;       /* [batch, num_tokens, embed_dim], after the final norm */
-    float *attention;    /* [batch, num_heads, num_tokens, num_tokens], softmax  */
-    int attention_block; /* 1..depth; 0 = the last block                         */
+    float *logits;    /* [batch, num_classes]                                    */
+    float *embedding; /* [batch, vit_embedding_dim], what the head reads         */
+    float *tokens;    /* [batch, num_tokens, embed_dim], after the final norm    */
+    const vit_block_output *blocks; /* [num_blocks], in any order; a block may be */
+    int num_blocks;                 /*    listed more than once                   */
 } vit_outputs;
 
 /* Width of outputs.embedding: representation_dim if not 0, 2 * embed_dim with
@@ -815,8 +824,8 @@ VIT_API int vit_embedding_dim(const vit_model *model);
 
 /* Runs the network. input is [batch, in_chans, img_height, img_width], as vit_preprocess
    writes it, for any batch >= 1; max_batch images are computed at a time.
-   VIT_ERROR_ARGUMENT for NULL pointers, batch < 1, an attention_block out of range,
-   logits if the model has no head, or a model resized since vit_session_init. */
+   VIT_ERROR_ARGUMENT for NULL pointers, batch < 1, a block out of range, logits if the
+   model has no head, or a model resized since vit_session_init. */
 VIT_API vit_result vit_forward(vit_session *session, const float *input, int batch,
                                const vit_outputs *outputs);
 
@@ -10356,31 +10365,86 @@ VIT_API vit_result vit_session_init(vit_session *session, const vit_model *model
 /* The network, top to bottom.                                               */
 /* ------------------------------------------------------------------------- */
 
-/* The last block's output is read for the first so many tokens only. */
-static int vit__num_read_tokens(const vit_session *s, const vit_outputs *out) {
-    const vit_config *c = VIT__CONFIG(s->model);
-    if (out->tokens || vit__is_traced(s) || c->pool != VIT_POOL_TOKEN || vit__shares_norm(c))
-        return c->num_tokens;
-    return 1 + c->has_dist_token;
+/* Whether an entry of vit_outputs.blocks is about block `block`, counted from 0. */
+static int vit__is_about(const vit_config *c, const vit_block_output *o, int block) {
+    return (o->block ? o->block : c->depth) == block + 1;
 }
 
-/* At most max_batch images. */
-static void vit__forward_batch(const vit_session *s, const float *input, const uint8_t *mask,
-                               int batch, const vit_outputs *out) {
+/* Floats of one image in vit_block_output.tokens and .attention. */
+static size_t vit__tokens_floats(const vit_config *c) {
+    return (size_t)c->num_tokens * (size_t)c->embed_dim;
+}
+
+static size_t vit__maps_floats(const vit_config *c) {
+    return (size_t)c->num_tokens * (size_t)c->num_tokens * (size_t)c->num_heads;
+}
+
+/* Makes the pass write its attention to the first entry that wants it, for images from number
+   `image` on, and lets it drop the tokens that nobody reads. */
+static void vit__begin_outputs(vit__block_pass *p, const vit_outputs *out, int image) {
+    const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
-    const int wanted = (out->attention_block ? out->attention_block : c->depth) - 1;
+    int all = out->tokens || vit__is_traced(s) || c->pool != VIT_POOL_TOKEN || vit__shares_norm(c);
+    int i;
+    for (i = 0; !VIT__LOGITS_ONLY && i < out->num_blocks; i++) {
+        const vit_block_output *o = &out->blocks[i];
+        if (!vit__is_about(c, o, p->block)) continue;
+        if (o->attention && !p->maps)
+            p->maps = o->attention + (size_t)image * vit__maps_floats(c);
+        all = all || o->tokens || o->attention;
+    }
+    if (!VIT__SMALL && p->block == c->depth - 1 && !all) p->queries = 1 + c->has_dist_token;
+}
+
+/* x, normed or not, to the entries of vit_outputs.blocks that want it. */
+static void vit__block_outputs(const vit__block_pass *p, const vit_outputs *out, int image) {
+    const vit_session *s = p->session;
+    const vit_config *c = VIT__CONFIG(s->model);
+    const size_t tokens = vit__tokens_floats(c), maps = vit__maps_floats(c);
+    const vit__affine no_norm = { NULL, NULL };
+    vit__tail_layers tail;
+    int i;
+    for (i = 0; !VIT__LOGITS_ONLY && i < out->num_blocks; i++) {
+        const vit_block_output *o = &out->blocks[i];
+        float *copy = o->attention ? o->attention + (size_t)image * maps : p->maps;
+        if (!vit__is_about(c, o, p->block)) continue;
+        if (copy != p->maps) memcpy(copy, p->maps, (size_t)p->batch * maps * sizeof(float));
+        if (!o->tokens) continue;
+        vit__find_tail(s->model, &tail);
+        vit__norm(s, o->norm ? &tail.norm : &no_norm, s->x, (size_t)c->embed_dim,
+                  vit__matrix(o->tokens + (size_t)image * tokens, (size_t)c->embed_dim,
+                              p->batch * c->num_tokens, c->embed_dim));
+    }
+}
+
+/* At most max_batch images, of which the first is number `image`. */
+static void vit__forward_batch(const vit_session *s, const float *input, const uint8_t *mask,
+                               int batch, const vit_outputs *out, int image) {
+    const vit_config *c = VIT__CONFIG(s->model);
     int i;
     vit__patch_embed(s, input, batch);
     for (i = 0; i < c->depth; i++) {
         vit__block_pass p;
         vit__begin_block(&p, s, i, batch);
         p.mask = mask;
-        if (!VIT__LOGITS_ONLY && i == wanted) p.maps = out->attention;
-        if (!VIT__SMALL && i == c->depth - 1 && !p.maps) p.queries = vit__num_read_tokens(s, out);
+        vit__begin_outputs(&p, out, image);
         vit__block(&p);
+        vit__block_outputs(&p, out, image);
     }
     vit__head(s, mask, batch, out);
     vit__phase(s, VIT_PHASE_END);
+}
+
+/* Whether the model can give these outputs. */
+static int vit__can_give(const vit_config *c, const vit_outputs *out) {
+    int i;
+    if (VIT__LOGITS_ONLY) return !out->tokens && !out->num_blocks;
+    if (out->num_blocks < 0 || (out->num_blocks && !out->blocks)) return 0;
+    for (i = 0; i < out->num_blocks; i++) {
+        const int block = out->blocks[i].block;
+        if (c->depth == 0 || block < 0 || block > c->depth) return 0;
+    }
+    return 1;
 }
 
 static float *vit__advance(float *p, size_t n) { return p ? p + n : NULL; }
@@ -10395,27 +10459,25 @@ VIT_API vit_result vit_forward_masked(vit_session *session, const float *input,
                                       const vit_outputs *outputs) {
     const vit_config *c;
     vit_outputs out;
-    size_t image;
+    size_t pixels;
+    int image, now;
     if (!session || !session->model || !input || batch < 1 || !outputs) return VIT_ERROR_ARGUMENT;
     c = VIT__CONFIG(session->model);
     out = *outputs;
-    if (VIT__LOGITS_ONLY && (mask || out.tokens || out.attention)) return VIT_ERROR_ARGUMENT;
-    if (out.attention_block < 0 || out.attention_block > c->depth ||
-        (out.attention && c->depth == 0) || (out.logits && !c->num_classes) ||
+    if (!vit__can_give(c, &out) || (out.logits && !c->num_classes) || (VIT__LOGITS_ONLY && mask) ||
         session->img_height != c->img_height || session->img_width != c->img_width)
         return VIT_ERROR_ARGUMENT;
-    image = (size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width;
-    while (batch > 0) {
-        const int now = vit__min(batch, vit__batch(&session->params));
-        const size_t n = (size_t)now, tokens = (size_t)c->num_tokens;
-        vit__forward_batch(session, input, mask, now, &out);
-        batch -= now;
-        if (mask) mask += n * tokens;
-        input += (size_t)now * image;
+    pixels = (size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width;
+    for (image = 0; image < batch; image += now) {
+        size_t n;
+        now = vit__min(batch - image, vit__batch(&session->params));
+        n = (size_t)now;
+        vit__forward_batch(session, input, mask, now, &out, image);
+        if (mask) mask += n * (size_t)c->num_tokens;
+        input += n * pixels;
         out.logits = vit__advance(out.logits, n * (size_t)c->num_classes);
         out.embedding = vit__advance(out.embedding, n * (size_t)vit__embedding_dim(c));
-        out.tokens = vit__advance(out.tokens, n * tokens * (size_t)c->embed_dim);
-        out.attention = vit__advance(out.attention, n * tokens * tokens * (size_t)c->num_heads);
+        out.tokens = vit__advance(out.tokens, n * vit__tokens_floats(c));
     }
     return VIT_OK;
 }
@@ -10546,7 +10608,10 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
            vit-info says which instruction set runs here ("isa" of its --json);
            examples/embed and examples/search: embeddings of many photos as .npy, the nearest
            ones, near-duplicates, classes from vectors of texts; evaluate --knn;
-           images of a large batch take no longer than one alone, and less workspace
+           images of a large batch take no longer than one alone, and less workspace;
+           tokens and attention of any blocks in one pass: vit_outputs.blocks, which replaces
+           .attention and .attention_block. For { .attention = a, .attention_block = b }
+           write vit_block_output o = { b, 0, NULL, a }; and { .blocks = &o, .num_blocks = 1 }
 
    v0.1.0  first version: timm's VisionTransformer and DeiT with nearly all of their
            options, torch.nn's post-norm blocks; rotary and relative positions,

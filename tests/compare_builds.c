@@ -86,7 +86,9 @@ static uint8_t *make_mask(size_t count) {
 
 enum { LOGITS = 1, EMBEDDING = 2, TOKENS = 4, ATTENTION = 8 };
 
-static vit_outputs make_outputs(const vit_model *model, int wanted, int block, size_t sizes[4]) {
+/* *block becomes the only entry of .blocks. */
+static vit_outputs make_outputs(const vit_model *model, int wanted, vit_block_output *block,
+                                size_t sizes[4]) {
     const vit_config *c = &model->config;
     const size_t tokens = (size_t)c->num_tokens;
     vit_outputs o = { 0 };
@@ -99,8 +101,9 @@ static vit_outputs make_outputs(const vit_model *model, int wanted, int block, s
     if (sizes[0]) o.logits = allocate(MAX_BATCH * sizes[0] * sizeof(float));
     if (sizes[1]) o.embedding = allocate(MAX_BATCH * sizes[1] * sizeof(float));
     if (sizes[2]) o.tokens = allocate(MAX_BATCH * sizes[2] * sizeof(float));
-    if (sizes[3]) o.attention = allocate(MAX_BATCH * sizes[3] * sizeof(float));
-    o.attention_block = block;
+    if (sizes[3]) block->attention = allocate(MAX_BATCH * sizes[3] * sizeof(float));
+    o.blocks = block;
+    o.num_blocks = sizes[3] != 0;
     return o;
 }
 
@@ -108,7 +111,7 @@ static void free_outputs(vit_outputs *o) {
     free(o->logits);
     free(o->embedding);
     free(o->tokens);
-    free(o->attention);
+    free(o->blocks->attention);
 }
 
 static vit_result forward(const vit_model *model, const setup *s, void *workspace, size_t size,
@@ -129,9 +132,10 @@ static vit_result forward(const vit_model *model, const setup *s, void *workspac
 static void run(const vit_model *model, const setup *s, int wanted, int block) {
     static const char *const names[] = { "logits", "embedding", "tokens", "attention" };
     size_t sizes[4];
-    vit_outputs outputs = make_outputs(model, wanted, block, sizes);
+    vit_block_output maps = { block, 0, NULL, NULL };
+    vit_outputs outputs = make_outputs(model, wanted, &maps, sizes);
     const float *const data[] = { outputs.logits, outputs.embedding, outputs.tokens,
-                                  outputs.attention };
+                                  maps.attention };
     const size_t size = vit_workspace_size(model, &s->params);
     void *workspace = allocate(size);
     vit_result result = forward(model, s, workspace, size, &outputs);

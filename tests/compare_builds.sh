@@ -9,7 +9,7 @@
 # It compares
 #
 #   - exit statuses and files of vit-convert: five types, many options, calibration, and back
-#   - what tests/compare_builds.c prints, compiled with each vit.h: hashes of outputs and traced
+#   - what tests/compare_builds.c prints, compiled in each: hashes of outputs and traced
 #     tensors, on each instruction set of this machine; no workspace may be larger
 #   - the files that vit-run writes, and the results of classify and evaluate
 #
@@ -338,7 +338,7 @@ make_pictures() {
 # the same bits, but faster. The programs of the checkouts are built without it.
 compile() {
     # shellcheck disable=SC2086 # flags are words
-    $CC -std=c99 -D_FILE_OFFSET_BITS=64 $CFLAGS -I"$2" "$root/tests/compare_builds.c" \
+    $CC -std=c99 -D_FILE_OFFSET_BITS=64 $CFLAGS -I"$2" "$2/tests/compare_builds.c" \
         -o "$work/compare_builds.$1" -lpthread -lm
 }
 

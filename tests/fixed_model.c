@@ -51,12 +51,16 @@ static void displace(unsigned char *bytes, const vit_model *model)
 static int accepts_more(vit_session *session, const float *input, float *output)
 {
     static const unsigned char mask[65536];
-    vit_outputs none, tokens, attention;
+    vit_block_output block;
+    vit_outputs none, tokens, blocks;
     memset(&none, 0, sizeof none);
-    tokens = attention = none;
-    tokens.tokens = attention.attention = output;
+    memset(&block, 0, sizeof block);
+    tokens = blocks = none;
+    tokens.tokens = block.attention = output;
+    blocks.blocks = &block;
+    blocks.num_blocks = 1;
     return vit_forward(session, input, 1, &tokens) != VIT_ERROR_ARGUMENT ||
-           vit_forward(session, input, 1, &attention) != VIT_ERROR_ARGUMENT ||
+           vit_forward(session, input, 1, &blocks) != VIT_ERROR_ARGUMENT ||
            vit_forward_masked(session, input, mask, 1, &none) != VIT_ERROR_ARGUMENT;
 }
 #endif

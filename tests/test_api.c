@@ -1028,6 +1028,7 @@ static void test_workspace_threads_kind(int kind) {
         vit_params params = no_params();
         vit_session session;
         vit_outputs outputs = no_outputs();
+        vit_block_output block = {0, 0, NULL, NULL};
         float logits[4 * 5];
         CHECK(vit_threads_create(n, &pool, &params.executor) == VIT_OK);
         params.max_batch = 3;
@@ -1035,14 +1036,18 @@ static void test_workspace_threads_kind(int kind) {
         void *workspace = tiny_allocate(size);
         outputs.logits = logits;
         outputs.tokens = tiny_allocate(4 * b.tokens * sizeof(float));
-        outputs.attention = tiny_allocate(4 * b.attention * sizeof(float));
+        block.attention = tiny_allocate(4 * b.attention * sizeof(float));
+        block.tokens = tiny_allocate(4 * b.tokens * sizeof(float));
+        outputs.blocks = &block;
+        outputs.num_blocks = 1;
         outputs.embedding = tiny_allocate(4 * b.embedding * sizeof(float));
         CHECK(vit_session_init(&session, &b.model, &params, workspace, size) == VIT_OK);
         for (int batch = 1; batch <= 4; batch++) {
             CHECK(vit_forward(&session, b.input, batch, &outputs) == VIT_OK);
         }
         free(outputs.tokens);
-        free(outputs.attention);
+        free(block.attention);
+        free(block.tokens);
         free(outputs.embedding);
         free(workspace);
         vit_threads_destroy(pool);
@@ -1127,19 +1132,29 @@ static void test_forward_arguments(void) {
     runner r = runner_make(&b.model, NULL);
     float *attention = tiny_allocate(b.attention * sizeof(float));
     float logits[5];
+    vit_block_output block = {0, 0, NULL, attention};
     vit_outputs outputs = no_outputs();
     outputs.logits = logits;
-    outputs.attention = attention;
+    outputs.blocks = &block;
+    outputs.num_blocks = 1;
     CHECK(vit_forward(NULL, b.input, 1, &outputs) == VIT_ERROR_ARGUMENT);
     CHECK(vit_forward(&r.session, NULL, 1, &outputs) == VIT_ERROR_ARGUMENT);
     CHECK(vit_forward(&r.session, b.input, 0, &outputs) == VIT_ERROR_ARGUMENT);
     CHECK(vit_forward(&r.session, b.input, -1, &outputs) == VIT_ERROR_ARGUMENT);
     CHECK(vit_forward(&r.session, b.input, 1, NULL) == VIT_ERROR_ARGUMENT);
-    outputs.attention_block = 3;
+    block.block = 3;
     CHECK(vit_forward(&r.session, b.input, 1, &outputs) == VIT_ERROR_ARGUMENT);
-    outputs.attention_block = -1;
+    block.block = -1;
     CHECK(vit_forward(&r.session, b.input, 1, &outputs) == VIT_ERROR_ARGUMENT);
-    outputs.attention_block = 2;
+    block.block = 2;
+    CHECK(vit_forward(&r.session, b.input, 1, &outputs) == VIT_OK);
+    outputs.num_blocks = -1;
+    CHECK(vit_forward(&r.session, b.input, 1, &outputs) == VIT_ERROR_ARGUMENT);
+    outputs.num_blocks = 1;
+    outputs.blocks = NULL;
+    CHECK(vit_forward(&r.session, b.input, 1, &outputs) == VIT_ERROR_ARGUMENT);
+    outputs.blocks = &block;
+    block.attention = NULL; /* an entry that wants nothing */
     CHECK(vit_forward(&r.session, b.input, 1, &outputs) == VIT_OK);
     outputs = no_outputs(); /* nothing asked for, nothing done */
     CHECK(vit_forward(&r.session, b.input, 1, &outputs) == VIT_OK);
@@ -1193,19 +1208,20 @@ static void test_closed_model(void) {
     bench_close(&b);
 }
 
-/* A model without blocks has no attention to give. */
+/* A model without blocks has none to give. */
 static void test_depth_0(void) {
     tiny_options o = tiny_defaults();
     o.config.depth = 0;
     bench b = bench_open(&o);
     runner r = runner_make(&b.model, NULL);
-    float logits[5], *attention = tiny_allocate(b.attention * sizeof(float));
+    float logits[5];
+    vit_block_output block = {0, 0, NULL, NULL};
     vit_outputs outputs = no_outputs();
     outputs.logits = logits;
     CHECK(vit_forward(&r.session, b.input, 1, &outputs) == VIT_OK);
-    outputs.attention = attention;
+    outputs.blocks = &block;
+    outputs.num_blocks = 1;
     CHECK(vit_forward(&r.session, b.input, 1, &outputs) == VIT_ERROR_ARGUMENT);
-    free(attention);
     free(r.workspace);
     bench_close(&b);
 }
@@ -1218,6 +1234,7 @@ static void test_mask(void) {
     runner r = runner_make(&b.model, NULL);
     uint8_t mask[3 * N];
     float plain[3 * 5], masked[3 * 5], other[3 * 5], maps[3 * 2 * N * N];
+    vit_block_output block = {0, 0, NULL, maps};
     vit_outputs outputs = no_outputs();
     outputs.logits = plain;
     CHECK(vit_forward(&r.session, b.input, 3, &outputs) == VIT_OK);
@@ -1228,19 +1245,20 @@ static void test_mask(void) {
     for (int i = 0; i < 3; i++) {
         mask[i * N + HIDDEN] = 0;
     }
-    outputs.attention = maps;
+    outputs.blocks = &block;
+    outputs.num_blocks = 1;
     CHECK(vit_forward_masked(&r.session, b.input, mask, 3, &outputs) == VIT_OK);
     CHECK(memcmp(plain, masked, sizeof plain) != 0);
     for (int i = 0; i < 3 * 2 * N; i++) {
         CHECK(maps[i * N + HIDDEN] < 1e-30f && maps[i * N] > 1e-3f);
     }
-    outputs.attention = NULL;
+    outputs.num_blocks = 0;
     outputs.logits = other;
     b.input[6] = 3.0f; /* the first row of the second patch, token 2 */
     CHECK(vit_forward_masked(&r.session, b.input, mask, 3, &outputs) == VIT_OK);
     CHECK(memcmp(masked, other, sizeof masked) == 0);
     memset(mask, 0, sizeof mask);
-    outputs.attention = maps;
+    outputs.num_blocks = 1;
     CHECK(vit_forward_masked(&r.session, b.input, mask, 3, &outputs) == VIT_OK);
     for (int i = 0; i < 3 * 2 * N * N; i++) {
         CHECK(fabsf(maps[i] - 0.2f) < 1e-6f);
@@ -1256,6 +1274,7 @@ static void test_output_sizes(void) {
     params.max_batch = 2;
     runner r = runner_make(&b.model, &params);
     vit_outputs outputs = no_outputs();
+    vit_block_output block = {0, 0, NULL, NULL};
     size_t sizes[4] = {3 * b.logits, 3 * b.embedding, 3 * b.tokens, 3 * b.attention};
     float *data[4];
     for (int i = 0; i < 4; i++) {
@@ -1267,7 +1286,9 @@ static void test_output_sizes(void) {
     outputs.logits = data[0];
     outputs.embedding = data[1];
     outputs.tokens = data[2];
-    outputs.attention = data[3];
+    block.attention = data[3];
+    outputs.blocks = &block;
+    outputs.num_blocks = 1;
     CHECK(vit_forward(&r.session, b.input, 3, &outputs) == VIT_OK);
     for (int i = 0; i < 4; i++) {
         int unwritten = 0;
@@ -1286,6 +1307,50 @@ static void test_output_sizes(void) {
     }
     for (int i = 0; i < 4; i++) {
         free(data[i]);
+    }
+    free(r.workspace);
+    bench_close(&b);
+}
+
+/* Blocks in one pass, where nothing else reads all tokens of the last; twice, in no order, more
+   images than fit. */
+static void test_blocks(void) {
+    bench b = bench_default();
+    vit_params params = no_params();
+    params.max_batch = 2;
+    runner r = runner_make(&b.model, &params);
+    const size_t tokens = 3 * b.tokens * sizeof(float), maps = 3 * b.attention * sizeof(float);
+    float *t[4], *a[3];
+    float logits[3 * 5], alone[3 * 5];
+    vit_outputs outputs = no_outputs();
+    for (int i = 0; i < 4; i++) {
+        t[i] = tiny_allocate(tokens);
+    }
+    for (int i = 0; i < 3; i++) {
+        a[i] = tiny_allocate(maps);
+    }
+    vit_block_output blocks[5] = {
+        {0, 1, t[0], NULL}, {1, 0, t[1], a[0]}, {2, 0, NULL, a[1]}, {1, 0, NULL, a[2]},
+        {1, 1, t[2], NULL}
+    };
+    outputs.logits = alone;
+    CHECK(vit_forward(&r.session, b.input, 3, &outputs) == VIT_OK);
+    outputs.logits = logits;
+    outputs.blocks = blocks;
+    outputs.num_blocks = 5;
+    CHECK(vit_forward(&r.session, b.input, 3, &outputs) == VIT_OK);
+    CHECK(memcmp(logits, alone, sizeof logits) == 0);
+    CHECK(memcmp(a[0], a[2], maps) == 0 && memcmp(a[0], a[1], maps) != 0);
+    CHECK(memcmp(t[1], t[2], tokens) != 0); /* without and with the norm */
+    outputs = no_outputs();
+    outputs.tokens = t[3];
+    CHECK(vit_forward(&r.session, b.input, 3, &outputs) == VIT_OK);
+    CHECK(memcmp(t[0], t[3], tokens) == 0);
+    for (int i = 0; i < 4; i++) {
+        free(t[i]);
+    }
+    for (int i = 0; i < 3; i++) {
+        free(a[i]);
     }
     free(r.workspace);
     bench_close(&b);
@@ -2272,6 +2337,7 @@ int main(int argc, char **argv) {
     test_depth_0();
     test_mask();
     test_output_sizes();
+    test_blocks();
     test_nonfinite_input();
     test_phases();
     test_no_allocation();

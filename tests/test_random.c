@@ -26,7 +26,7 @@
 #include <float.h>
 #include <stdbool.h>
 
-enum { MODELS = 640, STEMS = 90, OWN = 240, BATCH = 2, MAX_TRACED = 240 };
+enum { MODELS = 640, STEMS = 90, OWN = 240, BATCH = 2, MAX_TRACED = 240, MAX_DEPTH = 2 };
 
 /* Largest relative errors. Measured over seven seeds: 7.1e-6, 1.9e-5 where differential attention
    subtracts maps that are nearly equal; 3.4e-5 where weights of the softmax are rounded, 7e-4
@@ -994,10 +994,12 @@ static void reference_free(reference *f) {
 
 /* --- vit.h on the same model ---------------------------------------------- */
 
-/* One block of floats: logits, embedding, tokens and attention of BATCH images. */
+/* Logits, embedding, tokens and attention of BATCH images in one piece; and what
+   vit_outputs.blocks asks for: tokens and attention of each block, then the last one's tokens after
+   the final norm. */
 typedef struct produced {
-    size_t sizes[4], total;
-    float *data;
+    size_t sizes[4], total, each;
+    float *data, *blocks;
 } produced;
 
 static produced produced_make(const vit_model *model) {
@@ -1010,10 +1012,40 @@ static produced produced_make(const vit_model *model) {
     p.sizes[3] = c->depth ? BATCH * n * n * (size_t)c->num_heads : 0;
     p.total = p.sizes[0] + p.sizes[1] + p.sizes[2] + p.sizes[3];
     p.data = tiny_allocate(p.total * sizeof(float));
+    p.each = p.sizes[2] + p.sizes[3];
+    p.blocks = tiny_allocate(((size_t)c->depth * p.each + p.sizes[2]) * sizeof(float));
     return p;
 }
 
-/* How to run it; tokens and attention are asked for unless `lean`. */
+static void produced_free(produced *p) {
+    free(p->data);
+    free(p->blocks);
+}
+
+/* Floats of p->blocks that a run writes. */
+static size_t blocks_floats(const produced *p, int depth, bool lean) {
+    if (depth == 0) {
+        return 0;
+    }
+    return lean ? (size_t)(depth - 1) * p->each : (size_t)depth * p->each + p->sizes[2];
+}
+
+/* How to fill p->blocks; a lean run leaves out the last block. Returns the number of entries. */
+static int list_blocks(const produced *p, int depth, bool lean, vit_block_output *list) {
+    int count = 0;
+    for (int i = 0; i < depth - lean; i++) {
+        float *at = p->blocks + (size_t)i * p->each;
+        list[count++] = (vit_block_output){i + 1, 0, at, at + p->sizes[2]};
+    }
+    if (depth && !lean) {
+        float *attention = p->data + p->total - p->sizes[3];
+        float *normed = p->blocks + (size_t)depth * p->each;
+        list[count++] = (vit_block_output){0, 1, normed, attention};
+    }
+    return count;
+}
+
+/* How to run it; tokens, and attention of the last block, are asked for unless `lean`. */
 typedef struct run_options {
     vit_isa isa;
     const vit_executor *executor;
@@ -1028,6 +1060,7 @@ static void run(const vit_model *model, const run_options *o, const float *input
     vit_params params;
     vit_session session;
     vit_outputs outputs;
+    vit_block_output blocks[MAX_DEPTH + 1];
     memset(&params, 0, sizeof params);
     memset(&outputs, 0, sizeof outputs);
     params.isa = o->isa;
@@ -1042,8 +1075,9 @@ static void run(const vit_model *model, const run_options *o, const float *input
     outputs.embedding = p->data + p->sizes[0];
     if (!o->lean) {
         outputs.tokens = outputs.embedding + p->sizes[1];
-        outputs.attention = p->sizes[3] ? outputs.tokens + p->sizes[2] : NULL;
     }
+    outputs.blocks = blocks;
+    outputs.num_blocks = list_blocks(p, model->config.depth, o->lean, blocks);
     size_t size = vit_workspace_size(model, &params);
     void *workspace = tiny_allocate(size);
     CHECK(vit_session_init(&session, model, &params, workspace, size) == VIT_OK);
@@ -1081,6 +1115,27 @@ static double compare(const char *what, const vit_model *model, const float *inp
         reference_free(&f);
     }
     return worst;
+}
+
+/* What vit_outputs.blocks gave, against the trace, the tokens and the last block's attention. */
+static void compare_blocks(const char *what, const vit_config *c, const traced_run *traced,
+                           const produced *p) {
+    const size_t tokens = p->sizes[2] / BATCH, end = (size_t)c->depth * p->each;
+    for (int i = 0; i < c->depth * BATCH; i++) {
+        const int block = i / BATCH, image = i % BATCH;
+        const float *got = p->blocks + (size_t)block * p->each + (size_t)image * tokens;
+        char name[32];
+        snprintf(name, sizeof name, "blocks.%d", block);
+        const traced_tensor *t = find_traced(traced, name, image);
+        CHECK_MSG(t && t->count == tokens && !memcmp(t->data, got, tokens * sizeof(float)),
+                  "%s: tokens of %s, image %d", what, name, image);
+    }
+    if (c->depth > 0) {
+        CHECK_MSG(memcmp(p->blocks + end, p->data + p->total - p->each,
+                         p->sizes[2] * sizeof(float)) == 0, "%s: normed tokens", what);
+        CHECK_MSG(memcmp(p->blocks + end - p->sizes[3], p->data + p->total - p->sizes[3],
+                         p->sizes[3] * sizeof(float)) == 0, "%s: attention, twice", what);
+    }
 }
 
 /* --- random architectures ------------------------------------------------- */
@@ -1185,7 +1240,7 @@ static tiny_options random_options(int kind, model_group group, int stem) {
     c->img_height = c->patch_size * pick(1, 5) + pick(0, c->patch_size - 1);
     c->img_width = c->patch_size * pick(1, 5) + pick(0, c->patch_size - 1);
     c->embed_dim = pick(6, 70);
-    c->depth = pick(0, 2);
+    c->depth = pick(0, MAX_DEPTH);
     c->num_heads = pick(1, 4);
     c->head_dim = pick(1, 24);
     if (pick(0, 7) == 0) { /* too narrow for int8 */
@@ -1318,14 +1373,18 @@ static void test_bits(const char *what, int index, const vit_model *model, const
             run_options o = {(vit_isa)isa, threads ? executor : NULL, 2, (index + way) % 2 == 0,
                              NULL, mask, way == 2};
             size_t compared = o.lean ? base->sizes[0] + base->sizes[1] : base->total;
+            size_t blocks = blocks_floats(base, model->config.depth, o.lean);
             memset(other.data, 0xff, other.total * sizeof(float));
             run(model, &o, input, &other);
             CHECK_MSG(memcmp(base->data, other.data, compared * sizeof(float)) == 0, "%s: %s, %s%s",
                       what, vit_isa_name((vit_isa)isa), names[way],
                       o.lean ? ", head's tokens" : "");
+            CHECK_MSG(memcmp(base->blocks, other.blocks, blocks * sizeof(float)) == 0,
+                      "%s: %s, %s%s: blocks", what, vit_isa_name((vit_isa)isa), names[way],
+                      o.lean ? ", head's tokens" : "");
         }
     }
-    free(other.data);
+    produced_free(&other);
 }
 
 /* The base tier against the reference, others against the base tier. */
@@ -1338,9 +1397,10 @@ static double test_base(const char *what, int index, const vit_model *model, con
     run(model, &o, input, &base);
     hash_floats(base_isa == VIT_ISA_SCALAR ? &bits : &sse2_bits, base.data, base.total);
     double worst = compare(what, model, input, mask, &traced, &base);
+    compare_blocks(what, &model->config, &traced, &base);
     test_bits(what, index, model, input, mask, executor, &base);
     traced_free(&traced);
-    free(base.data);
+    produced_free(&base);
     return worst;
 }
 

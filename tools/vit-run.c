@@ -371,14 +371,17 @@ static bool start_session(run *r) {
 }
 
 static bool run_forward(run *r) {
+    vit_block_output block = { 0 };
     vit_outputs outputs = { 0 };
     vit_result result;
     double start = cli_now_ms();
     outputs.logits = r->outputs[LOGITS];
     outputs.embedding = r->outputs[EMBEDDING];
     outputs.tokens = r->outputs[TOKENS];
-    outputs.attention = r->outputs[ATTENTION];
-    outputs.attention_block = r->chosen->block + 1;   /* there 1-based, 0 for the last */
+    block.block = r->chosen->block + 1;               /* there 1-based, 0 for the last */
+    block.attention = r->outputs[ATTENTION];
+    outputs.blocks = &block;
+    outputs.num_blocks = block.attention != NULL;
     result = vit_forward(&r->session, r->input, r->batch, &outputs);
     r->forward_ms = cli_now_ms() - start;
     if (result != VIT_OK) report_error(PROGRAM, NULL, "%s", vit_result_string(result));
