@@ -73,7 +73,7 @@
       vit_model_open        file or flash  ->  vit_model
       vit_preprocess        photo          ->  input  [in_chans, img_height, img_width]
       vit_forward           input          ->  logits [num_classes], embedding, tokens, attention
-      vit_softmax, vit_top_k                   probabilities, the best k
+      vit_scores, vit_top_k                    probabilities, the best k
 
    vit_classify does all of it in one call; use a session when speed matters.
    vit_model_resize sets the input size of models marked dynamic_img_size.
@@ -444,6 +444,13 @@ typedef enum vit_pool {
     VIT_NUM_POOLS
 } vit_pool;
 
+/* What makes scores of the logits. To add one: its case in vit_scores (>>head). */
+typedef enum vit_head_activation {
+    VIT_HEAD_SOFTMAX = 0, /* of one right class: probabilities that sum to 1     */
+    VIT_HEAD_SIGMOID = 1, /* of any number: each class's own probability; taggers */
+    VIT_NUM_HEAD_ACTIVATIONS
+} vit_head_activation;
+
 /* The hyperparameters, named as in the papers and timm. All except
    the last group, which vit_config_check derives, are stored in the file.
 
@@ -499,6 +506,7 @@ typedef struct vit_config {
     int pool_num_heads;     /* heads of VIT_POOL_MAP; 0 for num_heads            */
     int pool_mlp_dim;       /* width of its hidden layer; 0 for mlp_dim          */
     int has_fc_norm;        /* 1: norm after pooling                             */
+    int head_activation;    /* vit_head_activation, which vit_scores applies     */
     float norm_eps;         /* of every norm: 1e-6 in timm, 1e-5 in CLIP         */
     float attn_scale;       /* factor on q k^T, usually 1 / sqrt(head_dim)       */
     int has_patch_pre_norm; /* 1: norm of a patch's values before its embedding  */
@@ -846,12 +854,20 @@ typedef struct vit_prediction {
 /* x[i] = exp(x[i] - max) / sum for n scores, as torch.softmax. n < 1 does nothing. */
 VIT_API void vit_softmax(float *x, int n);
 
+/* x[i] = 1 / (1 + exp(-x[i])), as torch.sigmoid, within 2 ulp; from -88 downwards it stays
+   at 6e-39. NaN stays NaN. n < 1 does nothing. */
+VIT_API void vit_sigmoid(float *x, int n);
+
+/* Logits of one image, [num_classes], to probabilities, in place: softmax or sigmoid, as
+   head_activation says. */
+VIT_API void vit_scores(const vit_model *model, float *x);
+
 /* The k best of n scores, best first; ties go to the lower index, NaN comes last.
    Returns the number written to top: min(k, n), at least 0. */
 VIT_API int vit_top_k(const float *scores, int n, int k, vit_prediction *top);
 
 #if !defined(VIT_NO_MALLOC) && !defined(VIT_NO_PREPROCESS)
-/* The whole pipeline in one call, on the calling thread: preprocess, forward, softmax,
+/* The whole pipeline in one call, on the calling thread: preprocess, forward, scores,
    top-k. top receives k predictions; beyond num_classes their index is -1. Memory is
    allocated and freed within the call. Errors: those of vit_preprocess, and
    VIT_ERROR_ARGUMENT for k < 0 or a model without a head. */
@@ -1132,6 +1148,7 @@ enum {
     X(int, pool_num_heads, 2, 0, 1024)                                         \
     X(int, pool_mlp_dim, 2, 0, 262144)                                         \
     X(int, has_fc_norm, 1, 0, 1)                                               \
+    X(int, head_activation, 2, 0, VIT_NUM_HEAD_ACTIVATIONS - 1)                \
     X(float, norm_eps, 1, 0, 1)                                                \
     X(float, attn_scale, 1, -1e6f, 1e6f)                                       \
     X(int, has_patch_pre_norm, 2, 0, 1)                                        \
@@ -2536,6 +2553,8 @@ static vit_result vit__check_blocks(const vit_config *c, char *detail) {
                          "has_rel_pos, has_diff_attn and has_attn_norm");
     if (c->representation_act && !c->representation_dim)
         return vit__fail(detail, VIT_ERROR_CORRUPT, "representation_act needs representation_dim");
+    if (c->head_activation && !c->num_classes)
+        return vit__fail(detail, VIT_ERROR_CORRUPT, "head_activation needs num_classes");
     return VIT_OK;
 }
 
@@ -10177,6 +10196,20 @@ VIT_API void vit_softmax(float *x, int n) {
     }
 }
 
+VIT_API void vit_sigmoid(float *x, int n) {
+    int i;
+    for (i = 0; i < n; i++) x[i] = 1.0f / (1.0f + vit__exp(vit__fma_scalar, -x[i]));
+}
+
+VIT_API void vit_scores(const vit_model *model, float *x) {
+    const vit_config *c = VIT__CONFIG(model);
+    switch ((vit_head_activation)c->head_activation) {
+    case VIT_HEAD_SOFTMAX: vit_softmax(x, c->num_classes); break;
+    case VIT_HEAD_SIGMOID: vit_sigmoid(x, c->num_classes); break;
+    case VIT_NUM_HEAD_ACTIVATIONS: break;
+    }
+}
+
 /* Whether score a ranks before score b; NaN ranks behind everything. */
 static int vit__ranks_before(float a, float b) {
     if (vit__is_nan(a)) return 0;
@@ -10559,7 +10592,7 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
         result = vit_session_init(&session, model, NULL, outputs.logits + num_classes, workspace);
     if (!result) result = vit_forward(&session, block, 1, &outputs);
     if (!result) {
-        vit_softmax(outputs.logits, (int)num_classes);
+        vit_scores(model, outputs.logits);
         for (count = vit_top_k(outputs.logits, (int)num_classes, k, top); count < k; count++) {
             top[count].index = -1;
             top[count].score = 0.0f;
@@ -10611,7 +10644,9 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
            images of a large batch take no longer than one alone, and less workspace;
            tokens and attention of any blocks in one pass: vit_outputs.blocks, which replaces
            .attention and .attention_block. For { .attention = a, .attention_block = b }
-           write vit_block_output o = { b, 0, NULL, a }; and { .blocks = &o, .num_blocks = 1 }
+           write vit_block_output o = { b, 0, NULL, a }; and { .blocks = &o, .num_blocks = 1 };
+           models with many right classes (head_activation), vit_sigmoid, vit_scores: older
+           readers refuse files that use it
 
    v0.1.0  first version: timm's VisionTransformer and DeiT with nearly all of their
            options, torch.nn's post-norm blocks; rotary and relative positions,

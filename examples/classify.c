@@ -25,9 +25,10 @@
 typedef struct choices {
     const char *model;
     int img_size[2]; /* height and width; 0: the model's own */
-    int k;
+    int k;           /* 0: not given */
+    double above;    /* print all that are at least so likely; below 0: not given */
     int num_threads;
-    bool json, no_exif;
+    bool sigmoid, json, no_exif;
 } choices;
 
 typedef struct classifier {
@@ -36,7 +37,7 @@ typedef struct classifier {
     vit_model model;
     char *path;             /* of the model */
     float *probs;           /* [num_classes] */
-    vit_prediction *top;    /* the k best */
+    vit_prediction *top;    /* the most likely first: k, or all for --above */
 } classifier;
 
 /* Everything zeroed may be closed, also what was opened only halfway. */
@@ -50,7 +51,7 @@ static void classifier_close(classifier *c) {
 /* On failure the reason is on stderr. Close it either way. */
 static bool classifier_open(classifier *c) {
     report r = report_make();
-    size_t classes;
+    size_t classes, listed;
     if (!cli_model_choose(c->chosen->model, c->chosen->img_size, &c->model, &c->path, &r)) {
         report_print(&r, PROGRAM);
         return false;
@@ -60,8 +61,10 @@ static bool classifier_open(classifier *c) {
         report_error(PROGRAM, c->path, "names no classes; for its embeddings use embed");
         return false;
     }
+    if (c->chosen->sigmoid) c->model.config.head_activation = VIT_HEAD_SIGMOID;
+    listed = c->chosen->above >= 0 ? classes : (size_t)c->chosen->k;
     c->probs = malloc(classes * sizeof *c->probs);
-    c->top = malloc((size_t)c->chosen->k * sizeof *c->top);
+    c->top = malloc(listed * sizeof *c->top);
     if (c->probs && c->top) return true;
     report_error(PROGRAM, c->path, "out of memory");
     return false;
@@ -71,7 +74,17 @@ static bool classifier_open(classifier *c) {
 /* Its answer                                                                */
 /* ------------------------------------------------------------------------- */
 
+/* Ranks the classes in c->top; returns how many to print. */
+static int rank(const classifier *c, const float *logits) {
+    int classes = c->model.config.num_classes, count = 0;
+    if (c->chosen->above < 0) return vit_top_k(logits, classes, c->chosen->k, c->top);
+    vit_top_k(logits, classes, classes, c->top);
+    while (count < classes && (double)c->probs[c->top[count].index] >= c->chosen->above) count++;
+    return count;
+}
+
 static void print_text(const classifier *c, int count) {
+    if (count == 0) puts("        no class is that likely"); /* --above */
     for (int i = 0; i < count; i++) {
         int index = c->top[i].index;
         const char *label = vit_label(&c->model, index);
@@ -114,8 +127,8 @@ static bool print_result(void *user, infer_result *result, report *r) {
     (void)r;
     if (result->error) return true;
     memcpy(c->probs, result->logits, (size_t)classes * sizeof *c->probs);
-    vit_softmax(c->probs, classes);
-    count = vit_top_k(result->logits, classes, c->chosen->k, c->top);
+    vit_scores(&c->model, c->probs);
+    count = rank(c, result->logits);
     if (c->chosen->json) {
         print_json(c, result, count);
     } else {
@@ -132,7 +145,8 @@ static bool print_result(void *user, infer_result *result, report *r) {
 static const char description[] =
     "Prints the most likely classes of each IMAGE: a JPEG, PNG, BMP, GIF (its first frame), TGA,\n"
     "PGM or PPM file, or '-' for standard input. Grey, palette and alpha images are converted to\n"
-    "RGB. JPEGs are rotated as their EXIF orientation says.\n";
+    "RGB. JPEGs are rotated as their EXIF orientation says. Of a tagger, --above 0.35 prints all\n"
+    "labels of an image.\n";
 
 static const char notes[] =
     "timm and Pillow ignore the EXIF orientation; use --no-exif for the same results.\n"
@@ -146,6 +160,10 @@ static bool choose(int argc, char **argv, choices *c, text_list *images, int *st
         { 0, "img-size", "N|HxW", "input size, for models converted with --dynamic", CLI_SIZE,
           c->img_size, 1, 16384 },
         { 'k', "top", "N", "how many classes to print (default 5)", CLI_INT, &c->k, 1, 1000 },
+        { 0, "above", "P", "print all classes with a probability of at least P instead",
+          CLI_NUMBER, &c->above, 0, 1 },
+        { 0, "sigmoid", NULL, "any number of classes may be right: for taggers whose file does\n"
+          "not say so", CLI_FLAG, &c->sigmoid, 0, 0 },
         { 't', "threads", "N", "threads to compute with (default 0: one per core)", CLI_INT,
           &c->num_threads, 0, 256 },
         { 0, "json", NULL, "print one JSON object per image and line", CLI_FLAG, &c->json, 0, 0 },
@@ -154,7 +172,15 @@ static bool choose(int argc, char **argv, choices *c, text_list *images, int *st
     };
     const cli_program program = { PROGRAM, "[options] IMAGE...", description, options, notes, 1,
                                   CLI_MANY, "IMAGE" };
-    return cli_parse(&program, argc, argv, images, status);
+    if (!cli_parse(&program, argc, argv, images, status)) return false;
+    if (c->above >= 0 && c->k > 0) {
+        report_error(PROGRAM, NULL, "either --top or --above, not both (try '" PROGRAM " --help')");
+        text_list_free(images);
+        *status = CLI_USAGE;
+        return false;
+    }
+    if (c->k == 0) c->k = 5;
+    return true;
 }
 
 /* Every image is tried; one that fails is reported and counts for the exit status. */
@@ -186,7 +212,7 @@ static bool classify_all(classifier *c, const text_list *images) {
 }
 
 int main(int argc, char **argv) {
-    choices chosen = { NULL, { 0, 0 }, 5, 0, false, false };
+    choices chosen = { NULL, { 0, 0 }, 0, -1.0, 0, false, false, false };
     classifier c;
     text_list images;
     bool good;

@@ -554,6 +554,14 @@ static void test_config_pairs(void) {
     }
 }
 
+static void test_config_head(void) {
+    vit_config c = tiny_defaults().config;
+    c.head_activation = VIT_HEAD_SIGMOID;
+    CHECK(vit_config_check(&c, NULL) == VIT_OK);
+    c.num_classes = 0;
+    config_refused(&c, "head_activation needs num_classes");
+}
+
 /* Blocks without an MLP, and attention of each token to itself alone. */
 static void test_config_blocks(void) {
     static const size_t without_mlp[] = {offsetof(vit_config, has_gated_mlp),
@@ -1912,6 +1920,25 @@ static void test_softmax_extremes(void) {
     CHECK(guard[0] == 7 && guard[1] == 7);
 }
 
+static void test_sigmoid(void) {
+    const float inf = (float)INFINITY;
+    double worst = 0;
+    for (int i = -6000; i <= 6000; i++) {
+        float x = (float)i * 0.0145f, y = x;
+        vit_sigmoid(&y, 1);
+        double wanted = 1 / (1 + exp(-(double)x));
+        worst = fmax(worst, fabs((double)y - wanted) / wanted);
+    }
+    CHECK_MSG(worst < 2.4e-7, "sigmoid: %g", worst); /* 2 ulp */
+    float x[6] = {-inf, -1000, 1000, inf, 0, (float)NAN}, guard = 7;
+    vit_sigmoid(x, 6);
+    CHECK(x[0] > 0 && x[0] < 1e-38f && x[1] == x[0] && x[2] == 1 && x[3] == 1 && x[4] == 0.5f &&
+          x[5] != x[5]);
+    vit_sigmoid(&guard, 0);
+    vit_sigmoid(&guard, -1);
+    CHECK(guard == 7);
+}
+
 /* --- classify ------------------------------------------------------------- */
 
 static uint8_t photo[20 * 30 * 3];
@@ -2321,6 +2348,7 @@ int main(int argc, char **argv) {
     test_config_products();
     test_config_pairs();
     test_config_blocks();
+    test_config_head();
     test_architecture();
     test_depth_limits();
     test_packing();
@@ -2353,6 +2381,7 @@ int main(int argc, char **argv) {
     test_top_k_random();
     test_softmax();
     test_softmax_extremes();
+    test_sigmoid();
     test_classify();
     test_allocation_failures();
 #if defined(SYSTEM_FAILS)

@@ -190,6 +190,45 @@ done
 try "$classify" -m "$model" -k 100 "$cat"
 is 0
 lines out 10
+# Of many right classes: each by itself, as --sigmoid and as the file says.
+tagger=$work/tagger.vit
+try "$convert" "$fixtures/plain/model.safetensors" -o "$tagger" --labels "$work/labels.txt" \
+    --set head_activation=sigmoid
+is 0
+try "$info" "$tagger"
+out '^  options .*any number of classes at once \(sigmoid\)'
+try "$info" --json "$tagger"
+json 1 config head_activation
+try "$classify" -m "$tagger" --json -k 10 "$cat"
+is 0
+json 10 top
+probs=()
+for i in 0 1 2 3 4 5 6 7 8 9; do
+    probs+=("$("$work/json_check" top $i prob <"$work/out")")
+    logit=$("$work/json_check" top $i logit <"$work/out")
+    if awk "BEGIN { d = ${probs[i]} - 1 / (1 + exp(-($logit))); exit !(d * d < 1e-13) }"; then pass
+    else fail "${probs[i]} is not the sigmoid of $logit"; fi
+done
+try "$classify" -m "$tagger" -k 10 "$cat"
+cp "$work/out" "$work/tags"
+try "$classify" -m "$model" -k 10 --sigmoid "$cat"
+same "$work/out" "$work/tags"
+try "$classify" -m "$tagger" --above "${probs[2]}1" "$cat"
+is 0
+lines out 2
+try "$classify" -m "$tagger" --above 0 "$cat"
+same "$work/out" "$work/tags"
+try "$classify" -m "$tagger" --above 1 "$cat"
+is 0
+out '^ +no class is that likely$'
+try "$classify" -m "$tagger" --above 1 --json "$cat"
+json 0 top
+try "$run" -m "$tagger" -k 10 --image "$cat"
+same "$work/out" "$work/tags"
+try "$classify" -m "$model" --above 0.2 -k 3 "$cat"
+usage "classify: either --top or --above, not both"
+try "$classify" -m "$model" --above 1.5 "$cat"
+usage "--above: expected a number from 0 to 1, found '1.5'"
 try "$classify" -m "$model" -- "$cat"
 same "$work/out" "$work/five"
 for threads in 1 2 3; do

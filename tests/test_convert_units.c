@@ -483,6 +483,17 @@ static void test_label_files(void)
     check_labels("n01440764 tench\ngoldfish\n", 2, 0, "n01440764 tench", NULL);
     check_labels("n123\nn01443537\n", 2, 0, "n123", NULL);
     check_labels("n01443537x\nnone\n", 2, 0, "n01443537x", NULL);
+    check_labels("tag_id,name,category,count\r\n9999999,general,9,807858\r\n"
+                 "470575,1girl,0,4225150\r\n", 2, 1, "1girl", NULL);
+    check_labels("tag_id,count,name\n1,2,\"a \"\"b\"\", c\"\n", 1, 0, "a \"b\", c", NULL);
+    check_labels("tag_id,name\n1,a\"b\"\n2,;)\n", 2, 0, "a\"b\"", NULL);
+    check_labels("tag_id\nname\n", 2, 0, "tag_id", NULL);
+    check_bad_labels("tag_id,category\n1,2\n", 20, "line 1: expected a column \"name\"");
+    check_bad_labels("tag_id,\"name\n1,2\n", 17, "line 1: expected a column \"name\"");
+    check_bad_labels("tag_id,name\n1,a\n2\n", 18, "line 3: expected a name in column 2");
+    check_bad_labels("tag_id,name\n1,\n", 15, "line 2: expected a name in column 2");
+    check_bad_labels("tag_id,name\n1,\"a\n", 17, "line 2: expected a name in column 2");
+    check_bad_labels("tag_id,name\n", 12, "expected a tag on each line after the first");
     check_bad_labels("cat\n\ndog\n", 9, "line 2: expected a label, found an empty line");
     check_bad_labels("cat\n\xff\xfe\n", 7, "line 2 is not UTF-8");
     check_bad_labels("", 0, "found nothing");

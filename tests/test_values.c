@@ -11,14 +11,17 @@
 
 enum { LARGEST = 8, NUM_LOGITS = 5 };
 
-/* Logits of a tiny model with these options, by plain C; false if it cannot run. */
-static int run(const tiny_options *o, float logits[NUM_LOGITS]) {
+/* Scores of a tiny model with these options, by plain C; false if it cannot run. */
+static int run(const tiny_options *o, float scores[NUM_LOGITS]) {
+    static vit_model model; /* only its config is read */
     tiny_file file = tiny_build(o);
     float *output = tiny_selftest_output(&file);
     CHECK(output != NULL);
     if (output) {
-        memcpy(logits, output, NUM_LOGITS * sizeof *logits);
-        CHECK(logits[0] - logits[0] == 0); /* finite */
+        memcpy(scores, output, NUM_LOGITS * sizeof *scores);
+        model.config = o->config;
+        vit_scores(&model, scores);
+        CHECK(scores[0] - scores[0] == 0); /* finite */
     }
     free(output);
     tiny_free(&file);
@@ -39,7 +42,7 @@ static void prepare(vit_config *c, const char *name, int value) {
 
 /* The values of one enum, 0 ... count - 1, the field's largest being the last. */
 static void values(const char *name, size_t offset, int count, int largest) {
-    float logits[LARGEST][NUM_LOGITS];
+    float scores[LARGEST][NUM_LOGITS];
     CHECK_MSG(largest == count - 1 && count <= LARGEST, "%s: %d values, largest %d", name, count,
               largest);
     for (int value = 0; value <= count && count <= LARGEST; value++) {
@@ -50,9 +53,9 @@ static void values(const char *name, size_t offset, int count, int largest) {
         if (value == count) {
             CHECK_MSG(vit_config_check(&o.config, detail) != VIT_OK &&
                           strstr(detail, name), "%s %d: %s", name, value, detail);
-        } else if (run(&o, logits[value])) {
+        } else if (run(&o, scores[value])) {
             for (int i = 0; i < value; i++) {
-                CHECK_MSG(memcmp(logits[i], logits[value], sizeof logits[i]) != 0,
+                CHECK_MSG(memcmp(scores[i], scores[value], sizeof scores[i]) != 0,
                           "%s: %d does what %d does", name, value, i);
             }
         }
@@ -81,6 +84,7 @@ int main(void) {
     VALUES(attention, VIT_NUM_ATTENTIONS);
     VALUES(patch_cut, VIT_NUM_CUTS);
     VALUES(pool, VIT_NUM_POOLS);
+    VALUES(head_activation, VIT_NUM_HEAD_ACTIVATIONS);
 #undef VALUES
     return test_summary();
 }

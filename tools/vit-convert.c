@@ -211,7 +211,8 @@ int main(int argc, char **argv)
         { 0, "arch", "NAME", "timm's name of the architecture, with or without its tag", CLI_TEXT,
           &a.convert.arch, 0, 0 },
         { 0, "config", "FILE", "timm's config.json", CLI_TEXT, &a.convert.config, 0, 0 },
-        { 0, "labels", "FILE", "names of the classes: one a line, or \"n01440764 tench\"",
+        { 0, "labels", "FILE", "names of the classes: one a line, or \"n01440764 tench\",\n"
+          "or a tagger's selected_tags.csv",
           CLI_TEXT, &a.convert.labels, 0, 0 },
         { 0, "set", "KEY=VALUE", "override one setting; may be repeated", CLI_LIST,
           &a.convert.set, 0, 0 },

@@ -315,7 +315,7 @@ static void print_all_best(run *r, float *probs, vit_prediction *top) {
         const float *logits = r->outputs[LOGITS] + (size_t)b * (size_t)classes;
         int count = vit_top_k(logits, classes, r->chosen->k, top);
         memcpy(probs, logits, (size_t)classes * sizeof *probs);
-        vit_softmax(probs, classes);
+        vit_scores(&r->model, probs);
         if (r->chosen->json) {
             put_best(r, probs, top, count);
         } else {

@@ -167,7 +167,7 @@ int classifier_forward(classifier *c) {
     if (result != VIT_OK) return fail(c, result);
     c->error = "";
     memcpy(c->probs, c->logits, (size_t)classes * sizeof(float));
-    vit_softmax(c->probs, classes);
+    vit_scores(&c->model, c->probs);
     return vit_top_k(c->logits, classes, classes, c->top);
 }
 

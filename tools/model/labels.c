@@ -87,6 +87,60 @@ static void split_synsets(label_list *list)
     }
 }
 
+/* === CSV: selected_tags.csv of the wd taggers === */
+
+/* Takes a field off a line, without its quotes, in place; NULL: they do not end. *at goes to the
+ * next field; NULL: that was the last. */
+static char *take_field(char **at)
+{
+    char *field = *at, *from = field, *to = field;
+    const bool has_quotes = *from == '"';
+    bool inside = false;
+    for (; *from && (inside || *from != ','); from++) {
+        if (inside && from[0] == '"' && from[1] == '"') *to++ = *from++;
+        else if (has_quotes && *from == '"') inside = !inside;
+        else *to++ = *from;
+    }
+    *at = *from ? from + 1 : NULL;
+    *to = '\0';
+    return inside ? NULL : field;
+}
+
+/* The field of that column; NULL: the line has fewer. */
+static char *field_at(char *line, int column)
+{
+    char *field = NULL;
+    for (; line && column >= 0; column--) field = take_field(&line);
+    return column < 0 ? field : NULL;
+}
+
+static int find_column(char *header, const char *name)
+{
+    int column;
+    for (column = 0; header; column++) {
+        const char *field = take_field(&header);
+        if (field && !strcmp(field, name)) return column;
+    }
+    return -1;
+}
+
+/* Lines of `text` to what their column "name" says; the header is dropped. */
+static bool take_names(label_list *list, char *text, report *r)
+{
+    const int column = find_column(text, "name");
+    size_t i;
+    if (column < 0) return report_fail(r, "line 1: expected a column \"name\"");
+    for (i = 1; i < list->count; i++) {
+        const char *name = field_at(text + (list->labels[i] - text), column);
+        if (!name || !*name)
+            return report_fail(r, "line %zu: expected a name in column %d", i + 1, column + 1);
+        list->labels[i - 1] = name;
+    }
+    if (--list->count == 0) return report_fail(r, "expected a tag on each line after the first");
+    list->synsets = NULL;
+    return true;
+}
+
 static size_t count_lines(char *text, size_t size)
 {
     size_t lines = 0, i;
@@ -108,6 +162,8 @@ static bool parse_text(label_list *list, char *text, size_t size, report *r)
     copy = memory_copy_text(&list->memory, text, strlen(text));
     if (!copy) return report_no_memory(r);
     if (!split_lines(list, copy, r)) return false;
+    if (!strncmp(list->labels[0], "tag_id,", 7))
+        return take_names(list, copy + (list->labels[0] - copy), r);
     split_synsets(list);
     for (i = 0; i < count; i++)
         if (!list->labels[i]) return report_no_memory(r);

@@ -18,7 +18,8 @@ typedef struct label_list {
 
 void labels_free(label_list *list);
 
-/* One class a line, or on every line a WordNet id, a space and the words. */
+/* One class a line, or on every line a WordNet id, a space and the words; or the CSV file of a
+ * tagger, whose first line is "tag_id,name,...": selected_tags.csv. */
 bool labels_read_file(label_list *list, const char *path, report *r);
 
 /* label_names: a list; label_descriptions: NULL, a list, or an object keyed by label_names. Where

@@ -131,6 +131,10 @@
     X(VIT_POOL_MAP, "map", "attention pooling")                                                  \
     X(VIT_POOL_TOKEN_AVG, "token_avg", "class token beside the mean of the patches")
 
+#define WORDS_OF_HEAD_ACTIVATION(X)                                                              \
+    X(VIT_HEAD_SOFTMAX, "softmax", "")                                                           \
+    X(VIT_HEAD_SIGMOID, "sigmoid", "any number of classes at once (sigmoid)")
+
 #define WORDS_OF_CROP_MODE(X)                                                                    \
     X(VIT_CROP_CENTER, "center", "")                                                             \
     X(VIT_CROP_SQUASH, "squash", "")                                                             \
@@ -255,6 +259,8 @@
     X(REPRESENTATION_ACTIVATION, representation_act, WORD, COPIED, VIT_REPRESENTATION_TANH,      \
       NEITHER, "what follows the layer of pre_logits")                                           \
     X(NUM_CLASSES, num_classes, INTEGER, COPIED, 0, CHECKED, "classes; 0 drops the head")        \
+    X(HEAD_ACTIVATION, head_activation, WORD, COPIED, VIT_HEAD_SOFTMAX, NEITHER,                 \
+      "what makes probabilities: sigmoid for taggers")                                           \
     X(ATTN_SCALE, attn_scale, NUMBER, WORKED_OUT, 0, NEITHER, "factor on q k^T")                 \
     X(ATTN_ROOT, attn_root, WORD, NO_FIELD, ATTN_ROOT_HEAD_DIM, NEITHER,                         \
       "whose root divides q k^T, or what comes after the softmax")                               \
