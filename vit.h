@@ -74,6 +74,7 @@
       vit_preprocess        photo          ->  input  [in_chans, img_height, img_width]
       vit_forward           input          ->  logits [num_classes], embedding, tokens, attention
       vit_scores, vit_top_k                    probabilities, the best k
+      vit_normalize, vit_cosine                embeddings compared
 
    vit_classify does all of it in one call; use a session when speed matters.
    vit_model_resize sets the input size of models marked dynamic_img_size.
@@ -163,7 +164,7 @@
                            VIT_NO_THREADS
       VIT_NO_DOUBLE        no arithmetic in double: pixels from vit_preprocess may differ
                            from Pillow's by one step of 255, there is no vit_model_resize,
-                           and VIT_NO_FMA is implied where the CPU has no fused multiply-add
+                           vit_normalize and vit_cosine, and VIT_NO_FMA is implied where the CPU has no fused multiply-add
       VIT_NO_PREPROCESS    no vit_preprocess, no vit_classify
       VIT_BARE_METAL       VIT_NO_STDIO, _MMAP, _MALLOC and _THREADS in one word
       VIT_NO_F16, VIT_NO_BF16, VIT_NO_INT8, VIT_NO_INT4   leave out a type of weights;
@@ -857,6 +858,17 @@ VIT_API void vit_softmax(float *x, int n);
 /* x[i] = 1 / (1 + exp(-x[i])), as torch.sigmoid, within 2 ulp; from -88 downwards it stays
    at 6e-39. NaN stays NaN. n < 1 does nothing. */
 VIT_API void vit_sigmoid(float *x, int n);
+
+#ifndef VIT_NO_DOUBLE
+/* x[n] divided by its Euclidean length, in place; computed in double, so that each number is
+   right to its last bit or nearly so. Zeros stay zeros, as in torch.nn.functional.normalize;
+   NaN or infinity anywhere makes all of it NaN. n < 1 does nothing. */
+VIT_API void vit_normalize(float *x, int n);
+
+/* Cosine of the angle between a[n] and b[n], of any lengths, computed in double: from -1 to 1,
+   0 if one of them is zeros, NaN if NaN or infinity is in either. */
+VIT_API float vit_cosine(const float *a, const float *b, int n);
+#endif
 
 /* Logits of one image, [num_classes], to probabilities, in place: softmax or sigmoid, as
    head_activation says. */
@@ -10201,6 +10213,39 @@ VIT_API void vit_sigmoid(float *x, int n) {
     for (i = 0; i < n; i++) x[i] = 1.0f / (1.0f + vit__exp(vit__fma_scalar, -x[i]));
 }
 
+#ifndef VIT_NO_DOUBLE
+/* Newton's iteration, from a guess of half the exponent that is at most 7 % off. */
+static double vit__sqrt_double(double x) {
+    uint64_t bits;
+    double root;
+    int i;
+    memcpy(&bits, &x, 8);
+    bits = (bits >> 1) + (1023ull << 51);
+    memcpy(&root, &bits, 8);
+    for (i = 0; i < 5; i++) root = (root + x / root) / 2;
+    return root;
+}
+
+/* Products of floats are exact in double: the same bits with fma or without. */
+static double vit__dot(const float *a, const float *b, int n) {
+    double sum = 0.0;
+    int i;
+    for (i = 0; i < n; i++) sum += (double)a[i] * (double)b[i];
+    return sum;
+}
+
+VIT_API void vit_normalize(float *x, int n) {
+    const double square = vit__dot(x, x, n), length = vit__sqrt_double(square);
+    int i;
+    for (i = 0; i < n && square != 0.0; i++) x[i] = (float)((double)x[i] / length);
+}
+
+VIT_API float vit_cosine(const float *a, const float *b, int n) {
+    const double squares = vit__dot(a, a, n) * vit__dot(b, b, n);
+    return squares != 0.0 ? (float)(vit__dot(a, b, n) / vit__sqrt_double(squares)) : 0.0f;
+}
+#endif
+
 VIT_API void vit_scores(const vit_model *model, float *x) {
     const vit_config *c = VIT__CONFIG(model);
     switch ((vit_head_activation)c->head_activation) {
@@ -10646,7 +10691,7 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
            .attention and .attention_block. For { .attention = a, .attention_block = b }
            write vit_block_output o = { b, 0, NULL, a }; and { .blocks = &o, .num_blocks = 1 };
            models with many right classes (head_activation), vit_sigmoid, vit_scores: older
-           readers refuse files that use it
+           readers refuse files that use it; vit_normalize, vit_cosine
 
    v0.1.0  first version: timm's VisionTransformer and DeiT with nearly all of their
            options, torch.nn's post-norm blocks; rotary and relative positions,

@@ -1939,6 +1939,51 @@ static void test_sigmoid(void) {
     CHECK(guard == 7);
 }
 
+static void test_normalize(void) {
+    enum { N = 1000 };
+    static const float scales[] = {1e-40f, 1e-20f, 1, 1e19f, 1e35f};
+    static float a[N], b[N], unit[N];
+    uint32_t state = 5;
+    for (size_t k = 0; k < sizeof scales / sizeof *scales; k++) {
+        double aa = 0, bb = 0, ab = 0, worst = 0;
+        for (int i = 0; i < N; i++) {
+            unit[i] = a[i] = tiny_random(&state) * scales[k];
+            b[i] = tiny_random(&state) + unit[i] / scales[k];
+            aa += (double)a[i] * (double)a[i];
+            bb += (double)b[i] * (double)b[i];
+            ab += (double)a[i] * (double)b[i];
+        }
+        vit_normalize(unit, N);
+        for (int i = 0; i < N; i++) {
+            double wanted = (double)a[i] / sqrt(aa);
+            worst = fmax(worst, fabs((double)unit[i] - wanted) / fmax(fabs(wanted), 1e-30));
+        }
+        CHECK_MSG(worst < 6e-8, "length of 1: %g", worst); /* half an ulp */
+        CHECK(fabs((double)vit_cosine(a, b, N) - ab / sqrt(aa * bb)) < 4e-8);
+        CHECK(vit_cosine(a, a, N) == 1);
+        for (int i = 0; i < N; i++) {
+            unit[i] = -a[i];
+        }
+        CHECK(vit_cosine(a, unit, N) == -1);
+    }
+    float zeros[2] = {0, -0.0f}, one[2] = {3, -4}, bad[2] = {1, (float)NAN};
+    float infinite[2] = {(float)INFINITY, 1};
+    CHECK(vit_cosine(zeros, one, 2) == 0 && vit_cosine(zeros, zeros, 2) == 0);
+    CHECK(vit_cosine(one, one, 0) == 0 && vit_cosine(one, one, -1) == 0);
+    CHECK(isnan(vit_cosine(one, bad, 2)) && isnan(vit_cosine(bad, zeros, 2)));
+    CHECK(isnan(vit_cosine(one, infinite, 2)));
+    vit_normalize(zeros, 2);
+    CHECK(zeros[0] == 0 && zeros[1] == 0);
+    vit_normalize(one, 0);
+    vit_normalize(one, -1);
+    CHECK(one[0] == 3);
+    vit_normalize(one, 2);
+    CHECK(one[0] == 0.6f && one[1] == -0.8f);
+    vit_normalize(bad, 2);
+    vit_normalize(infinite, 2);
+    CHECK(isnan(bad[0]) && isnan(bad[1]) && isnan(infinite[0]) && isnan(infinite[1]));
+}
+
 /* --- classify ------------------------------------------------------------- */
 
 static uint8_t photo[20 * 30 * 3];
@@ -2382,6 +2427,7 @@ int main(int argc, char **argv) {
     test_softmax();
     test_softmax_extremes();
     test_sigmoid();
+    test_normalize();
     test_classify();
     test_allocation_failures();
 #if defined(SYSTEM_FAILS)
