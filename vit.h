@@ -164,7 +164,8 @@
                            VIT_NO_THREADS
       VIT_NO_DOUBLE        no arithmetic in double: pixels from vit_preprocess may differ
                            from Pillow's by one step of 255, there is no vit_model_resize,
-                           vit_normalize and vit_cosine, and VIT_NO_FMA is implied where the CPU has no fused multiply-add
+                           vit_normalize and vit_cosine, and VIT_NO_FMA is implied where
+                           the CPU has no fused multiply-add
       VIT_NO_PREPROCESS    no vit_preprocess, no vit_classify
       VIT_BARE_METAL       VIT_NO_STDIO, _MMAP, _MALLOC and _THREADS in one word
       VIT_NO_F16, VIT_NO_BF16, VIT_NO_INT8, VIT_NO_INT4   leave out a type of weights;
@@ -594,11 +595,11 @@ VIT_API void vit_model_close(vit_model *model);
 
 #ifndef VIT_NO_DOUBLE
 /* Changes the input size, in pixels, of a model marked dynamic_img_size: img_*,
-   resize_*, grid_* and num_* in model->config. Sessions created afterwards resample
-   the positions into their workspace; earlier ones become invalid. A copy of the
-   struct has its own size, so one file may serve several. VIT_ERROR_UNSUPPORTED for
-   models not so marked and those with rotary or relative positions, VIT_ERROR_ARGUMENT
-   for sizes beyond LIMITS; detail then says why, and nothing has changed. */
+   resize_*, grid_* and num_* in model->config. Sessions created afterwards resample the
+   positions into their workspace, rotary and relative ones too; earlier ones become
+   invalid. A copy of the struct has its own size, so one file may serve several.
+   VIT_ERROR_UNSUPPORTED for models not so marked, VIT_ERROR_ARGUMENT for sizes beyond
+   LIMITS; detail then says why, and nothing has changed. */
 VIT_API vit_result vit_model_resize(vit_model *model, int height, int width);
 #endif
 
@@ -794,6 +795,7 @@ typedef struct vit_session {
     const float *pos;     /* pos_embed: the file's, or those; NULL for none      */
     int img_height, img_width; /* that all of this is made for                   */
     int chunk;            /* rows computed together: all, or few of low_memory   */
+    float *rope, *rel_pos; /* tables of another grid than the file's, or NULL    */
 } vit_session;
 
 /* The exact number of bytes a session needs, at any alignment. params may be NULL: all
@@ -1001,6 +1003,29 @@ typedef struct vit_grid {
    [to_grid.height, to_grid.width, dim]. The bits are those of vit_model_resize. */
 VIT_API void vit_resample_positions(vit_pos_resample how, int dim, const float *from,
                                     vit_grid from_grid, float *to, vit_grid to_grid);
+
+/* The same for a head's biases by relative position, [2 height - 1, 2 width - 1] of each
+   grid. VIT_RESAMPLE_TRANSFORMERS: bilinear. Every other way: BEiT's own, in which the old
+   distances stand further apart the longer they are, in geometric progression, so that
+   the longest reaches the edge. */
+VIT_API void vit_resample_relative(vit_pos_resample how, const float *from, vit_grid from_grid,
+                                   float *to, vit_grid to_grid);
+
+/* How much one pair of a head's elements rotates from row to row and from column to column:
+   sums of three numbers each, which have all digits of a double. */
+typedef struct vit_frequency {
+    float row[3], column[3];
+} vit_frequency;
+
+/* Where rotary positions see patch p of n along a side: at p + offset, or, if scale is not
+   0, at (p + offset) / n * scale + origin. */
+typedef struct vit_rope_scale {
+    float offset, scale, origin;
+} vit_rope_scale;
+
+/* Cosine and sine of a pair's angle in patch `patch` of a grid; the bits of vit_model_resize. */
+VIT_API void vit_rope_angle(const vit_frequency *frequency, const vit_rope_scale *scale,
+                            vit_grid grid, int patch, float *cosine, float *sine);
 #endif
 
 /* XXH64 with seed 0 (Yann Collet, xxHash specification 0.1.1): init, update with any number
@@ -1956,15 +1981,16 @@ VIT__INLINE float vit__bf16_to_f32(uint16_t h) { return vit__float((uint32_t)h <
      o proj bias   s layer scale   m mlp norm   f final norm   F fc norm   M map pooling
      r representation layer   h head   2 second head   t self-test   x rope   X rope of each block
      i relative positions   D differential attention   A attention to all tokens   y MLP
-     w norm of the second branch
+     w norm of the second branch   z any input size
 
    To add a layer: a row here; a letter, if it needs a new one, in vit__dim or vit__holds.
    The forward pass then finds it as a member of vit__block_layers or the like. Models that
    have it need a field of vit_config (VIT_FIELD_LIST), which keeps older readers away.
 
    rope.cos and rope.sin hold the angle of each pair of elements of a head, for each
-   patch. attn.rel_pos holds, for each head, a bias for every distance from a query patch
-   to a key patch, (grid_height * 2 - 1) rows of (grid_width * 2 - 1), both from the
+   patch. Where the input size is left open, rope.frequencies has a row for each number of
+   a vit_frequency, and rope.scale is a vit_rope_scale. attn.rel_pos holds, for each
+   head, a bias for every distance from a query patch to a key patch, (grid_height * 2 - 1) rows of (grid_width * 2 - 1), both from the
    most negative on, then those from the class token to a patch, from a patch to the
    class token, and from the class token to itself. */
 #define VIT__FRONT_LIST(X)                                                      \
@@ -1981,6 +2007,8 @@ VIT__INLINE float vit__bf16_to_f32(uint16_t h) { return vit__float((uint32_t)h <
     X(patch_pre_norm, "patch_embed.pre_norm", NORM, "IPP", "v", 'l')           \
     X(rope_cos, "rope.cos", TENSOR, "NS", "x", '-')                            \
     X(rope_sin, "rope.sin", TENSOR, "NS", "x", '-')                            \
+    X(rope_frequencies, "rope.frequencies", TENSOR, "6S", "xz", '-')           \
+    X(rope_scale, "rope.scale", TENSOR, "3", "xz", '-')                        \
     X(patch, "patch_embed.proj", LINEAR, "DIPP", "", 'b')                      \
     X(patch_norm, "patch_embed.norm", NORM, "D", "n", 'l')                     \
     X(norm_pre, "norm_pre", NORM, "D", "e", 'l')
@@ -2007,6 +2035,8 @@ VIT__INLINE float vit__bf16_to_f32(uint16_t h) { return vit__float((uint32_t)h <
     X(k_norm, "attn.k_norm", NORM, "H", "k", 'l')                              \
     X(rope_cos, "attn.rope.cos", TENSOR, "ZNS", "X", '-')                      \
     X(rope_sin, "attn.rope.sin", TENSOR, "ZNS", "X", '-')                      \
+    X(rope_frequencies, "attn.rope.frequencies", TENSOR, "Z6S", "Xz", '-')     \
+    X(rope_scale, "attn.rope.scale", TENSOR, "3", "Xz", '-')                   \
     X(rel_pos, "attn.rel_pos", TENSOR, "ZW", "i", '-')                         \
     X(lambda, "attn.lambda", TENSOR, "1", "D", '-')                            \
     X(sub_norm, "attn.sub_norm", NORM, "H", "D", '-')                          \
@@ -2276,6 +2306,7 @@ static int vit__holds(const vit_config *c, char condition) {
     case 'y': return c->mlp_dim != 0;
     case 'w': return c->mlp_dim != 0 && !vit__shares_norm(c);
     case 't': return c->selftest_tolerance > 0;
+    case 'z': return c->dynamic_img_size;
     default: return condition == '+';
     }
 }
@@ -2536,6 +2567,9 @@ static vit_result vit__check_attention(const vit_config *c, char *detail) {
     if (c->has_rel_pos && c->num_prefix_tokens != c->has_cls_token)
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
                          "has_rel_pos allows no prefix token but the class token");
+    if (c->has_rel_pos && c->dynamic_img_size && c->pos_resample > VIT_RESAMPLE_TRANSFORMERS)
+        return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
+                         "has_rel_pos with dynamic_img_size needs pos_resample 0 or 1");
     if (c->has_diff_attn && (c->rope || c->has_rel_pos ||
                                        c->has_qk_norm || c->has_attn_norm))
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED, "has_diff_attn excludes rope, "
@@ -7451,6 +7485,162 @@ VIT_API void vit_resample_positions(vit_pos_resample how, int dim, const float *
     vit__resample_positions(&r, to);
 }
 
+/* --- relative positions ----------------------------------------------------------------- */
+
+/* BEiT's resampling along one axis: `old` distances become `now`, each way from 0. */
+typedef struct vit__rel_axis {
+    int old, now;
+    double ratio; /* of neighbouring steps between the old ones                     */
+} vit__rel_axis;
+
+/* 1 + q + q^2 + ..., n terms. */
+static double vit__geometric(double q, int n) {
+    double sum = 0.0, term = 1.0;
+    for (; n > 0; n--) {
+        sum += term;
+        term = vit__product(term, q);
+    }
+    return sum;
+}
+
+/* By bisection, within the bounds of BEiT's code. */
+static void vit__rel_axis_init(vit__rel_axis *axis, int side, int new_side) {
+    double low = 1.01, high = 1.5;
+    axis->old = side - 1;
+    axis->now = new_side - 1;
+    axis->ratio = low;
+    while (high - low > 1e-6) {
+        axis->ratio = (low + high) / 2;
+        if (vit__geometric(axis->ratio, axis->old) > (double)axis->now) high = axis->ratio;
+        else low = axis->ratio;
+    }
+}
+
+/* Between two old distances, as places in their row. */
+typedef struct vit__rel_place {
+    int left, right;
+    double part; /* of the right one                                              */
+} vit__rel_place;
+
+/* Number i of the new distances among the old ones; beyond an end, that end. */
+static vit__rel_place vit__rel_find(const vit__rel_axis *axis, int i) {
+    const int distance = i < axis->now ? axis->now - i : i - axis->now;
+    const int sign = i < axis->now ? -1 : 1;
+    double sum = 0.0, step = 1.0;
+    float at = 0.0f, before = 0.0f;
+    vit__rel_place place;
+    int n;
+    for (n = 0; n < axis->old && at < (float)distance; n++) {
+        sum += step;
+        step = vit__product(step, axis->ratio);
+        before = at;
+        at = (float)sum;
+    }
+    place.left = place.right = axis->old + sign * n;
+    place.part = 0.0;
+    if (at <= (float)distance) return place;
+    if (sign > 0) place.left--;
+    else place.right++;
+    place.part = sign > 0 ? ((double)distance - (double)before) : ((double)at - (double)distance);
+    place.part /= (double)at - (double)before;
+    return place;
+}
+
+static double vit__rel_between(double part, double left, double right) {
+    return vit__product(1 - part, left) + vit__product(part, right);
+}
+
+static double vit__rel_value(const float *row, const vit__rel_place *x, int stored) {
+    const float left = stored ? vit__stored(row + x->left) : row[x->left];
+    const float right = stored ? vit__stored(row + x->right) : row[x->right];
+    return vit__rel_between(x->part, (double)left, (double)right);
+}
+
+static void vit__resample_distances(const float *from, vit_grid grid, float *to,
+                                    vit_grid new_grid, int stored) {
+    const int columns = 2 * grid.width - 1;
+    vit__rel_axis down, across;
+    int y, x;
+    vit__rel_axis_init(&down, grid.height, new_grid.height);
+    vit__rel_axis_init(&across, grid.width, new_grid.width);
+    for (x = 0; x < 2 * new_grid.width - 1; x++) {
+        const vit__rel_place column = vit__rel_find(&across, x);
+        for (y = 0; y < 2 * new_grid.height - 1; y++) {
+            const vit__rel_place row = vit__rel_find(&down, y);
+            const float value = (float)vit__rel_between(
+                row.part, vit__rel_value(from + row.left * columns, &column, stored),
+                vit__rel_value(from + row.right * columns, &column, stored));
+            float *at = to + y * (2 * new_grid.width - 1) + x;
+            if (stored) vit__copy_stored(at, &value, 1);
+            else *at = value;
+        }
+    }
+}
+
+static void vit__resample_relative(vit_pos_resample how, const float *from, vit_grid grid,
+                                   float *to, vit_grid new_grid, int stored) {
+    const vit_grid old_rows = { 2 * grid.height - 1, 2 * grid.width - 1 };
+    const vit_grid new_rows = { 2 * new_grid.height - 1, 2 * new_grid.width - 1 };
+    vit__pos_resampler r;
+    if (how != VIT_RESAMPLE_TRANSFORMERS) {
+        vit__resample_distances(from, grid, to, new_grid, stored);
+        return;
+    }
+    vit__pos_resampler_init(&r, VIT_RESAMPLE_FLEXIVIT, old_rows, new_rows);
+    r.from = from;
+    r.dim = 1;
+    r.stored = stored;
+    vit__resample_positions(&r, to);
+}
+
+VIT_API void vit_resample_relative(vit_pos_resample how, const float *from, vit_grid from_grid,
+                                   float *to, vit_grid to_grid) {
+    vit__resample_relative(how, from, from_grid, to, to_grid, 0);
+}
+
+/* --- rotary positions ------------------------------------------------------------------- */
+
+/* Cosine and sine by Taylor's series, after whole quarter turns are taken off in three
+   parts, whose products with fewer than 2^20 are exact. Errors stay far below those of
+   rounding to float. Beyond 10^15 an angle has no meaning. */
+static void vit__cosine_sine(double angle, float *cosine, float *sine) {
+    double rest, square, c = 1.0, s = 1.0, turns;
+    int64_t quarter;
+    int i;
+    if (!(angle > -1e15 && angle < 1e15)) angle = 0.0;
+    turns = vit__product(angle, 0.63661977236758134308);
+    quarter = (int64_t)(turns < 0 ? turns - 0.5 : turns + 0.5);
+    rest = angle - vit__product((double)quarter, 1.57079632673412561417);
+    rest = rest - vit__product((double)quarter, 6.07710050630396597660e-11);
+    rest = rest - vit__product((double)quarter, 2.02226624879595063154e-21);
+    square = vit__product(rest, rest);
+    for (i = 8; i > 0; i--) {
+        c = 1.0 - vit__product(square, c) / (double)(2 * i * (2 * i - 1));
+        s = 1.0 - vit__product(square, s) / (double)(2 * i * (2 * i + 1));
+    }
+    s = vit__product(s, rest);
+    *cosine = (float)(quarter & 1 ? s : c);
+    *sine = (float)(quarter & 1 ? c : s);
+    if ((quarter + 1) & 2) *cosine = -*cosine;
+    if (quarter & 2) *sine = -*sine;
+}
+
+static double vit__rope_place(const vit_rope_scale *scale, int place, int size) {
+    const double at = (double)place + (double)scale->offset;
+    if (scale->scale == 0.0f) return at;
+    return vit__product(at / (double)size, (double)scale->scale) + (double)scale->origin;
+}
+
+static double vit__sum3(const float x[3]) { return (double)x[0] + (double)x[1] + (double)x[2]; }
+
+VIT_API void vit_rope_angle(const vit_frequency *frequency, const vit_rope_scale *scale,
+                            vit_grid grid, int patch, float *cosine, float *sine) {
+    const double row = vit__sum3(frequency->row), column = vit__sum3(frequency->column);
+    const double down = vit__rope_place(scale, patch / grid.width, grid.height);
+    const double across = vit__rope_place(scale, patch % grid.width, grid.width);
+    vit__cosine_sine(vit__product(row, down) + vit__product(column, across), cosine, sine);
+}
+
 /* The grid of an input of this size. */
 static vit_grid vit__grid(const vit_config *c, int height, int width) {
     vit_grid grid;
@@ -7478,11 +7668,15 @@ static void vit__resample_stored(const vit_model *m, const float *from, float *t
 #endif /* VIT_NO_DOUBLE */
 
 /* Whether the model's grid differs from the one its positions were stored for. */
-static int vit__is_resampled(const vit_model *m) {
+static int vit__is_regridded(const vit_model *m) {
     const vit_config *c = VIT__CONFIG(m);
-    if (VIT__IS_FIXED || !c->dynamic_img_size || c->positions == VIT_POS_NONE) return 0;
+    if (VIT__IS_FIXED || !c->dynamic_img_size) return 0;
     return c->grid_height != vit__grid_side(c, m->file_height) ||
            c->grid_width != vit__grid_side(c, m->file_width);
+}
+
+static int vit__is_resampled(const vit_model *m) {
+    return VIT__CONFIG(m)->positions != VIT_POS_NONE && vit__is_regridded(m);
 }
 
 /* The positions of the model's grid, in the file's byte order: `from`, as stored, or
@@ -7514,9 +7708,6 @@ VIT_API vit_result vit_model_resize(vit_model *model, int height, int width) {
     if (VIT__IS_FIXED || !model->config.dynamic_img_size)
         return vit__fail(model->detail, VIT_ERROR_UNSUPPORTED,
                          "its input size is fixed: it is not marked dynamic_img_size");
-    if (model->config.rope || model->config.has_rel_pos)
-        return vit__fail(model->detail, VIT_ERROR_UNSUPPORTED,
-                         "its input size is fixed: rotary and relative positions are for one grid");
     c = model->config;
     c.img_height = height;
     c.img_width = width;
@@ -9350,6 +9541,28 @@ static void vit__begin_rope(vit__block_pass *p) {
     p->rope_sin = p->w.rope_sin ? p->w.rope_sin : stem.rope_sin;
 }
 
+/* Floats of the cosines of a rope table, of which the sines are as many. */
+static size_t vit__rope_floats(const vit_config *c) {
+    const size_t table = (size_t)c->num_patches * (size_t)(c->head_dim / 2);
+    return c->rope_per_block ? (size_t)c->num_heads * table : table;
+}
+
+static size_t vit__rel_pos_floats(const vit_config *c) {
+    return (size_t)c->num_heads * (size_t)vit__num_rel_pos(c);
+}
+
+/* The session's tables in place of the file's. */
+static void vit__use_tables(vit__block_pass *p) {
+    const vit_session *s = p->session;
+    const vit_config *c = VIT__CONFIG(s->model);
+    if (s->rope) {
+        const size_t floats = vit__rope_floats(c);
+        p->rope_cos = s->rope + (c->rope_per_block ? (size_t)p->block * 2 * floats : 0);
+        p->rope_sin = p->rope_cos + floats;
+    }
+    if (s->rel_pos) p->w.rel_pos = s->rel_pos + (size_t)p->block * vit__rel_pos_floats(c);
+}
+
 static void vit__begin_block(vit__block_pass *p, const vit_session *s, int block, int batch) {
     const vit_config *c = VIT__CONFIG(s->model);
     memset(p, 0, sizeof *p);
@@ -9359,6 +9572,7 @@ static void vit__begin_block(vit__block_pass *p, const vit_session *s, int block
     p->queries = c->num_tokens;
     vit__find_block(s->model, block, &p->w);
     if (c->rope) vit__begin_rope(p);
+    if (vit__is_regridded(s->model)) vit__use_tables(p);
 }
 
 /* Whether only some tokens of each image are read afterwards. */
@@ -10326,6 +10540,81 @@ static uint64_t vit__measure_attention(const vit_session *s, uint64_t *context) 
     return stride;
 }
 
+/* Places the tables of a grid that is not the file's. */
+static void vit__place_tables(vit_session *s, vit__arena *arena) {
+    const vit_config *c = VIT__CONFIG(s->model);
+    const uint64_t depth = (uint64_t)(unsigned)c->depth;
+    if (!vit__is_regridded(s->model)) return;
+    if (c->rope)
+        s->rope = vit__take(arena, (c->rope_per_block ? depth : 1) * 2 *
+                                       (uint64_t)vit__rope_floats(c));
+    if (c->has_rel_pos)
+        s->rel_pos = vit__take(arena, depth * (uint64_t)vit__rel_pos_floats(c));
+}
+
+#if !defined(VIT_NO_DOUBLE)
+
+/* Cosines and sines of block `block`, in the file's byte order. */
+static void vit__make_rope(const vit__block_pass *p, const float *frequencies,
+                           const float *stored_scale) {
+    const vit_config *c = VIT__CONFIG(p->session->model);
+    const vit_grid grid = { c->grid_height, c->grid_width };
+    const size_t pairs = (size_t)(c->head_dim / 2), patches = (size_t)c->num_patches;
+    const size_t floats = vit__rope_floats(c);
+    float *out = p->session->rope + (c->rope_per_block ? (size_t)p->block * 2 * floats : 0);
+    vit_rope_scale scale;
+    size_t i, k;
+    vit__copy_stored(&scale, stored_scale, 3);
+    for (i = 0; i < floats; i++) {
+        const float *at = frequencies + i / pairs / patches * 6 * pairs + i % pairs;
+        vit_frequency frequency;
+        float cosine, sine;
+        for (k = 0; k < 3; k++) {
+            frequency.row[k] = vit__stored(at + k * pairs);
+            frequency.column[k] = vit__stored(at + (k + 3) * pairs);
+        }
+        vit_rope_angle(&frequency, &scale, grid, (int)(i / pairs % patches), &cosine, &sine);
+        vit__copy_stored(out + i, &cosine, 1);
+        vit__copy_stored(out + floats + i, &sine, 1);
+    }
+}
+
+/* Biases of every head of a block; those of the class token stay. */
+static void vit__make_rel_pos(const vit_session *s, int block, const float *from) {
+    const vit_model *m = s->model;
+    const vit_config *c = VIT__CONFIG(m);
+    const vit_grid grid = vit__grid(c, m->file_height, m->file_width);
+    const vit_grid new_grid = { c->grid_height, c->grid_width };
+    const int old = (2 * grid.height - 1) * (2 * grid.width - 1);
+    const int now = vit__num_rel_pos(c) - 3;
+    float *to = s->rel_pos + (size_t)block * vit__rel_pos_floats(c);
+    int h;
+    for (h = 0; h < c->num_heads; h++, from += old + 3, to += now + 3) {
+        vit__resample_relative((vit_pos_resample)c->pos_resample, from, grid, to, new_grid, 1);
+        memcpy(to + now, from + old, 3 * sizeof(float));
+    }
+}
+
+/* Fills what vit__place_tables placed. */
+static void vit__make_tables(const vit_session *s) {
+    const vit_config *c = VIT__CONFIG(s->model);
+    vit__front_layers front;
+    int i;
+    vit__find_front(s->model, &front);
+    for (i = 0; i < c->depth; i++) {
+        vit__block_pass p;
+        memset(&p, 0, sizeof p);
+        p.session = s;
+        p.block = i;
+        vit__find_block(s->model, i, &p.w);
+        if (s->rope && c->rope_per_block) vit__make_rope(&p, p.w.rope_frequencies, p.w.rope_scale);
+        else if (s->rope && i == 0) vit__make_rope(&p, front.rope_frequencies, front.rope_scale);
+        if (s->rel_pos) vit__make_rel_pos(s, i, p.w.rel_pos);
+    }
+}
+
+#endif /* VIT_NO_DOUBLE */
+
 /* Places the buffers of a session whose model, params and kernels are set; returns the
    floats that they take. Cannot overflow: batch < 2^31, threads <= 2^16, and the factors
    are limited by vit_config_check to 2^16 tokens and 2^24 elements a token. */
@@ -10350,6 +10639,7 @@ static uint64_t vit__place_session(vit_session *s, float *base) {
     s->positions = vit__is_resampled(s->model)
                        ? vit__take(&arena, (uint64_t)(unsigned)c->num_tokens * dim)
                        : NULL;
+    vit__place_tables(s, &arena);
     attn = arena;
     s->scratch = vit__take(&arena, vit__scratch_floats(s, rows));
     /* Otherwise scratch and attn are never in use together, and share memory. */
@@ -10434,6 +10724,9 @@ VIT_API vit_result vit_session_init(vit_session *session, const vit_model *model
     vit__place_session(session, (float *)(void *)at);
     vit__find_front(model, &stem);
     session->pos = vit__make_positions(model, stem.pos_embed, session->positions);
+#if !defined(VIT_NO_DOUBLE)
+    if (vit__is_regridded(model)) vit__make_tables(session);
+#endif
     return VIT_OK;
 }
 
@@ -10691,7 +10984,9 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
            .attention and .attention_block. For { .attention = a, .attention_block = b }
            write vit_block_output o = { b, 0, NULL, a }; and { .blocks = &o, .num_blocks = 1 };
            models with many right classes (head_activation), vit_sigmoid, vit_scores: older
-           readers refuse files that use it; vit_normalize, vit_cosine
+           readers refuse files that use it; vit_normalize, vit_cosine;
+           vit_model_resize for rotary and relative positions: older readers refuse files
+           with rotary ones that are marked dynamic_img_size
 
    v0.1.0  first version: timm's VisionTransformer and DeiT with nearly all of their
            options, torch.nn's post-norm blocks; rotary and relative positions,

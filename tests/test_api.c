@@ -1733,20 +1733,65 @@ static void test_resize_refused(void) {
     CHECK(b.model.config.grid_height == 1 && b.model.config.grid_width == 3);
     bench_close(&b);
     o.config.patch_stride = 0;
-    o.config.has_rel_pos = 1;
-    b = bench_open(&o);
-    check_refused(&b.model, 8, 8, VIT_ERROR_UNSUPPORTED, "rotary and relative positions");
-    bench_close(&b);
-    o.config.has_rel_pos = 0;
-    o.config.rope = VIT_ROPE_PAIRS;
-    b = bench_open(&o);
-    check_refused(&b.model, 8, 8, VIT_ERROR_UNSUPPORTED, "rotary and relative positions");
-    bench_close(&b);
-    o.config.rope = 0;
     o.config.resize_height = 30;
     b = bench_open(&o);
     check_refused(&b.model, 16384, 4, VIT_ERROR_ARGUMENT, "resize_height is out of range");
     bench_close(&b);
+}
+
+/* Tables of rotary and relative positions in the session's workspace, which is exact: ASan watches
+   its end. Their values are those of the converter (test_convert.sh). */
+static void test_resize_tables(void) {
+    for (int kind = 0; kind < 4; kind++) {
+        tiny_options o = tiny_defaults();
+        float logits[5];
+        o.config.dynamic_img_size = 1;
+        o.config.has_rel_pos = kind == 0;
+        o.config.rope = kind ? VIT_ROPE_HALVES : VIT_ROPE_NONE;
+        o.config.rope_per_block = kind > 1;
+        o.config.positions = kind == 3 ? VIT_POS_NONE : VIT_POS_ALL;
+        bench b = bench_open(&o);
+        size_t before = vit_workspace_size(&b.model, NULL);
+        CHECK(vit_model_resize(&b.model, 12, 20) == VIT_OK);
+        CHECK(vit_workspace_size(&b.model, NULL) > before);
+        logits_of(&b.model, NULL, logits);
+        CHECK(logits[0] - logits[0] == 0);
+        bench_close(&b);
+    }
+    tiny_options o = tiny_defaults();
+    o.config.dynamic_img_size = o.config.has_rel_pos = 1;
+    o.config.pos_resample = VIT_RESAMPLE_DINO;
+    config_refused(&o.config, "has_rel_pos with dynamic_img_size needs pos_resample 0 or 1");
+}
+
+/* The angle against libm's; what is not finite, or beyond meaning, is no angle. */
+static void test_rope_angle(void) {
+    const vit_rope_scale plain = {0.5f, 0, 7}, scaled = {0.5f, 2, -1};
+    const vit_grid grid = {30, 50};
+    uint32_t state = 8;
+    double worst = 0;
+    float cosine, sine;
+    for (int i = 0; i < 3000; i++) {
+        double size = pow(10, (double)(i % 12) - 5), row, column, angle;
+        vit_frequency f = {{(float)size * tiny_random(&state), 1e-9f, 0},
+                           {tiny_random(&state), 0, 0}};
+        int patch = i % 1500;
+        row = patch / 50 + 0.5, column = patch % 50 + 0.5;
+        if (i % 2) {
+            row = row / 30 * 2 - 1, column = column / 50 * 2 - 1;
+        }
+        angle = ((double)f.row[0] + (double)f.row[1]) * row + (double)f.column[0] * column;
+        vit_rope_angle(&f, i % 2 ? &scaled : &plain, grid, patch, &cosine, &sine);
+        worst = fmax(worst, fabs((double)cosine - cos(angle)));
+        worst = fmax(worst, fabs((double)sine - sin(angle)));
+    }
+    CHECK_MSG(worst < 3.1e-8, "cosine and sine: %g", worst); /* half an ulp of numbers near 1 */
+    for (int i = 0; i < 4; i++) {
+        vit_frequency f = {{i == 0 ? (float)NAN : i == 1 ? (float)INFINITY : 3e38f, 0, 0},
+                           {i == 2 ? -1e38f : 0, 0, 0}};
+        vit_rope_angle(&f, &plain, grid, 0, &cosine, &sine);
+        CHECK(cosine == 1 && sine == 0);
+    }
 }
 
 /* A session is for one size; the self-test for the file's. */
@@ -2419,6 +2464,8 @@ int main(int argc, char **argv) {
     test_selftest_absent();
     test_selftest_input();
     test_resize();
+    test_resize_tables();
+    test_rope_angle();
     test_resize_refused();
     test_resize_sessions();
     test_resize_crop();

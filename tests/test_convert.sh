@@ -332,9 +332,9 @@ resized() {
     shift
     accepts "$@" --dynamic
     if ! "$RUN" -m m.vit --image "$ROOT/examples/cat.ppm" --img-size "$size" --dump-input a0.npy \
-        --logits a1.npy --tokens a2.npy >out 2>err; then fail "vit-run --img-size $size"; fi
+        --embedding a1.npy --tokens a2.npy >out 2>err; then fail "vit-run --img-size $size"; fi
     accepts "$@" --img-size "$size"
-    if ! "$RUN" -m m.vit --image "$ROOT/examples/cat.ppm" --dump-input b0.npy --logits b1.npy \
+    if ! "$RUN" -m m.vit --image "$ROOT/examples/cat.ppm" --dump-input b0.npy --embedding b1.npy \
         --tokens b2.npy >out 2>err; then fail "vit-run"; fi
     same a0.npy b0.npy
     same a1.npy b1.npy
@@ -354,6 +354,25 @@ for how in timm transformers torchvision flexivit jax dino; do
     resized 8 $H --set pos_resample=$how --set crop_pct=0.8
 done
 resized 22x13 $H --set dynamic_img_pad=1
+# Relative and rotary positions too: resized_layout FILE SIZE ARGUMENTS...
+resized_layout() {
+    cp "$ROOT/tests/data/layouts/$1" m.safetensors
+    shift
+    resized "$@" --set num_heads=2
+}
+rope='--set norm_eps=1e-6 --img-size 4'
+for size in 6x10 8x4 2; do
+    for how in timm transformers; do
+        resized_layout beit_original/model.pth $size --set norm_eps=1e-6 --set activation=gelu \
+            --set pool=avg --set pos_resample=$how
+    done
+    resized_layout eva02_original/model.pth $size $rope
+    resized_layout eva02_original/model.pth $size $rope --set ref_feat_shape=3 \
+        --set rope_grid_indexing=xy --set rope_grid_offset=0.5
+    resized_layout dinov3_original/model.pth $size --img-size 4
+    resized_layout rope_vit_mixed/model.pth $size $rope --set activation=gelu
+done
+random rows=4 cols=4
 resized 34 $H --set crop_mode=squash --set crop_pct=1 --dtype int8
 accepts $H --img-size 20x12 --set pos_resample=torchvision
 prints "positions resampled from 4x4 to 5x3 patches, as torchvision does"

@@ -23,7 +23,6 @@
 #include "model/config.h"
 #include "model/describe.h"
 #include "model/labels.h"
-#include "model/rel_pos.h"
 #include "model/resolve.h"
 #include "model/settings.h"
 #include "model/sincos.h"
@@ -333,7 +332,7 @@ static void check_relative(const int sides[4], FILE *file)
     int i;
     random_inputs(from, old);
     CHECK(read_floats(file, expected, new));
-    CHECK(rel_pos_resample(VIT_RESAMPLE_TRANSFORMERS, from, old_grid, to, new_grid));
+    vit_resample_relative(VIT_RESAMPLE_TRANSFORMERS, from, old_grid, to, new_grid);
     for (i = 0; i < new; i++)
         CHECK_MSG(fabs((double)to[i] - (double)expected[i]) <= 2e-6, "%dx%d to %dx%d, %d: %g, not "
                   "%g", sides[0], sides[1], sides[2], sides[3], i, (double)to[i],
@@ -1164,11 +1163,11 @@ static void test_resolve(void)
         { "", "", "", "rope_type=cat head_dim=6 num_heads=32", 197, 0, 576, 0,
           "head_dim 6: rotary positions need a multiple of 4" },
         { "", "", "", "rope_type=cat rope_temperature=0", 197, 0, 576, 0, "is not above 0" },
-        { "", "", "", "rope_type=cat dynamic_img_size=1", 197, 0, 576, 0,
-          "the tables of rotary positions are for one input size" },
-        { "has_rel_pos=1", "", "", "dynamic_img_size=1", 197, 732, 576, 0,
-          "the tables of relative positions are for one input size" },
-        { "", "", "dynamic_img_size=1", "rope_type=cat", 197, 0, 576, 0, "dynamic_img_size=0" },
+        { "", "", "", "rope_type=cat dynamic_img_size=1", 197, 0, 576, 0, "dynamic_img_size=1" },
+        { "has_rel_pos=1", "", "", "dynamic_img_size=1", 197, 732, 576, 0, "dynamic_img_size=1" },
+        { "has_rel_pos=1", "", "", "dynamic_img_size=1 pos_resample=dino", 197, 732, 576, 0,
+          "relative positions are resampled as timm or transformers does" },
+        { "", "", "dynamic_img_size=1", "rope_type=cat", 197, 0, 576, 0, "dynamic_img_size=1" },
         { "has_rel_pos=1", "", "", "", 0, 12, 576, 0, "img_width=32" },
         { "has_rel_pos=1", "", "", "", 0, 7, 576, 0, "the 7 relative positions are not those of" },
         { "has_rel_pos=1", "", "", "", 0, 18, 576, 0,

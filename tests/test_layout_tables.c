@@ -47,7 +47,7 @@ static void put_everything(vit_config *c)
     c->has_patch_bias = c->has_patch_pre_norm = c->has_patch_norm = c->has_pre_norm = 1;
     c->has_qkv_bias = c->has_qk_norm = c->has_rel_pos = c->has_diff_attn = c->has_attn_norm = 1;
     c->has_proj_bias = c->has_layer_scale = c->has_mlp_norm = c->has_final_norm = 1;
-    c->has_fc_norm = 1;
+    c->has_fc_norm = c->dynamic_img_size = 1;
     c->rope = VIT_ROPE_PAIRS;
     c->pool = VIT_POOL_MAP;
     c->stem_width = 8;

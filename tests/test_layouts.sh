@@ -158,8 +158,6 @@ prints openai "--img-size 6 --set num_heads=2" "$more timm does"
 plain="--set num_heads=2 --set norm_eps=1e-6 --set activation=gelu"
 wanted timm_hybrid && refused timm_hybrid model.safetensors "$plain --patch-size 2" \
     "--patch-size: expected patches that are cut out of the input as it is, found a convol"
-wanted beit_original && refused beit_original model.pth "$plain --set pool=avg --dynamic" \
-    "dynamic_img_size: the tables of relative positions are for one input size; give --img-size"
 prints timm_hybrid "$plain --in-chans 1" "of the stem adapted from 3 to 1 channels"
 prints jax_hybrid "--in-chans 4" "of the stem adapted from 3 to 4 channels"
 prints timm_mci "$plain --in-chans 4" "of the stem adapted from 3 to 4 channels"

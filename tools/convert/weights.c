@@ -8,7 +8,6 @@
 #include "cli/progress.h"
 #include "layout/adapt.h"
 #include "layout/values.h"
-#include "model/rel_pos.h"
 #include "model/sincos.h"
 
 typedef struct stream {
@@ -180,10 +179,10 @@ static bool stream_relative(stream *s, const layout_item *item, report *r)
     size_t i;
     for (i = 0; good && i < heads; i++) {
         float *to = from + old;
-        good = read_values(s, item, (int64_t)(i * old), (int64_t)old, from, r) &&
-               (rel_pos_resample(s->c->model.notes.pos_resample, from, old_grid, to, new_grid) ||
-                report_no_memory(r));
-        if (good) memcpy(to + new - 3, from + old - 3, 3 * sizeof *to);
+        good = read_values(s, item, (int64_t)(i * old), (int64_t)old, from, r);
+        if (!good) break;
+        vit_resample_relative(s->c->model.notes.pos_resample, from, old_grid, to, new_grid);
+        memcpy(to + new - 3, from + old - 3, 3 * sizeof *to);
         good = good && vit_writer_values(s->writer, to, new, r);
     }
     free(from);

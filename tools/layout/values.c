@@ -108,21 +108,41 @@ static bool read_rel_pos(checkpoint *c, const layout_item *item, int64_t first, 
     return good;
 }
 
-/* The angle of element i of a table [patches, pairs] or, where each block and head has frequencies
- * of its own, [heads, patches, pairs]; those are given as [2 axes, depth, heads, pairs]. */
-static double angle_of(const layout_item *item, const float *given, int64_t i)
+/* The frequency of a pair of a head; blocks and heads that have their own give them as [2 axes,
+ * depth, heads, pairs]. */
+static vit_frequency frequency_of(const layout_item *item, const float *given, int64_t head,
+                                  int64_t pair)
 {
     const rope_grid *grid = &item->rope;
-    const int64_t pairs = grid->pairs, patches = (int64_t)grid->height * grid->width;
-    const int64_t pair = i % pairs, patch = i / pairs % patches, head = i / pairs / patches;
     const float *first;
-    if (!given) return rope_angle(grid, patch, pair);
-    if (item->tensor.ndim == 2) return rope_angle_of_period(grid, patch, pair, given);
-    first = given + (item->block * item->tensor.dims[0] + head) * pairs + pair;
-    return rope_angle_mixed(grid, patch, first[0], first[item->parts[0].view.count / 2]);
+    if (!given) return rope_frequency(grid, pair);
+    if (item->tensor.ndim == 2) return rope_frequency_of_period(grid, pair, given);
+    first = given + (item->block * item->tensor.dims[0] + head) * grid->pairs + pair;
+    return rope_frequency_mixed(grid, first[0], first[item->parts[0].view.count / 2]);
 }
 
-/* Angles in double, rounded to float after the cosine or sine. */
+/* Element i of a table of cosines or sines, [patches, pairs], with an axis of heads before it where
+ * they have their own. */
+static float table_value(const layout_item *item, const float *given, int64_t i)
+{
+    const rope_grid *rope = &item->rope;
+    const vit_grid grid = { rope->height, rope->width };
+    const vit_rope_scale scale = rope_scale(&rope->options);
+    const int64_t patches = (int64_t)rope->height * rope->width, rows = i / rope->pairs;
+    const vit_frequency f = frequency_of(item, given, rows / patches, i % rope->pairs);
+    float cosine, sine;
+    vit_rope_angle(&f, &scale, grid, (int)(rows % patches), &cosine, &sine);
+    return item->method == LAYOUT_COS ? cosine : sine;
+}
+
+/* Element i of the frequencies, [6, pairs], likewise. */
+static float frequency_value(const layout_item *item, const float *given, int64_t i)
+{
+    const int64_t rows = i / item->rope.pairs;
+    const vit_frequency f = frequency_of(item, given, rows / 6, i % item->rope.pairs);
+    return rows % 6 < 3 ? f.row[rows % 6] : f.column[rows % 6 - 3];
+}
+
 static bool read_rope(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
                       float *to, report *r)
 {
@@ -130,12 +150,18 @@ static bool read_rope(checkpoint *c, const layout_item *item, int64_t first, int
     float *given = is_given ? read_whole(c, &item->parts[0], r) : NULL;
     int64_t i;
     if (is_given && !given) return false;
-    for (i = 0; i < count; i++) {
-        const double angle = angle_of(item, given, first + i);
-        to[i] = (float)(item->method == LAYOUT_COS ? cos(angle) : sin(angle));
-    }
+    for (i = 0; i < count; i++)
+        to[i] = item->method == LAYOUT_FREQUENCIES ? frequency_value(item, given, first + i)
+                                                   : table_value(item, given, first + i);
     free(given);
     return true;
+}
+
+static void read_rope_scale(const layout_item *item, int64_t first, int64_t count, float *to)
+{
+    const vit_rope_scale scale = rope_scale(&item->rope.options);
+    const float values[3] = { scale.offset, scale.scale, scale.origin };
+    memcpy(to, values + first, (size_t)count * sizeof *to);
 }
 
 /* The constant that depends on the block's number: arXiv 2410.05258. */
@@ -264,7 +290,9 @@ static bool read_item(checkpoint *c, const layout_item *item, int64_t first, int
     case LAYOUT_IDENTITY: return read_identity(item, first, count, to), true;
     case LAYOUT_REL_POS: return read_rel_pos(c, item, first, count, to, r);
     case LAYOUT_COS:
-    case LAYOUT_SIN: return read_rope(c, item, first, count, to, r);
+    case LAYOUT_SIN:
+    case LAYOUT_FREQUENCIES: return read_rope(c, item, first, count, to, r);
+    case LAYOUT_ROPE_SCALE: return read_rope_scale(item, first, count, to), true;
     case LAYOUT_LAMBDA: return read_lambda(c, item, to, r);
     case LAYOUT_LESS_LAMBDA:
         return read_less_lambda(c, item, first, count, to, r);

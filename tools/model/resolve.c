@@ -7,7 +7,6 @@
 
 #include "model/choices.h"
 #include "model/preprocessing.h"
-#include "model/rel_pos.h"
 #include "model/sincos.h"
 #include "model/timm_names.h"
 
@@ -617,19 +616,6 @@ static bool resolve_rope(resolver *m, report *r)
     return true;
 }
 
-/* Rotary and relative positions are stored for one grid: a name or configuration that allows any
- * input size is overruled, a request on the command line is refused. */
-static bool resolve_dynamic(resolver *m, report *r)
-{
-    vit_config *c = m->config;
-    const bool is_wanted = settings_origin(m->all, SETTING_DYNAMIC_IMG_SIZE) == FROM_OPTIONS;
-    if (!c->dynamic_img_size || !(c->rope || c->has_rel_pos)) return true;
-    c->dynamic_img_size = 0;
-    return !is_wanted ||
-           report_fail(r, "dynamic_img_size: the tables of %s positions are for one input size; "
-                       "give --img-size", c->rope ? "rotary" : "relative");
-}
-
 /* === Options that no tensor shows ===
  * For a plain ViT, as all of Google's, DeiT, DINO and MAE are, timm's defaults are assumed; for all
  * others somebody must say it. */
@@ -737,7 +723,8 @@ static bool resolve_resampling(resolver *m, report *r)
                            "the same for patch_cut=%s", m->stored->grid_height,
                            m->stored->grid_width, c->grid_height, c->grid_width,
                            setting_text(SETTING_PATCH_CUT, c->patch_cut, word));
-    return !c->has_rel_pos || !m->notes->positions_resampled || rel_pos_knows(how) ||
+    return !c->has_rel_pos || !(m->notes->positions_resampled || c->dynamic_img_size) ||
+           how == VIT_RESAMPLE_TIMM || how == VIT_RESAMPLE_TRANSFORMERS ||
            report_fail(r, "pos_resample=%s: relative positions are resampled as timm or "
                        "transformers does", setting_text(SETTING_POS_RESAMPLE, (int)how, word));
 }
@@ -769,7 +756,7 @@ bool settings_resolve(const settings all[FROM_COUNT], const settings_seen *seen,
     m->config->has_fc_norm = shown_of(m, SETTING_FC_NORM) != 0;
     if (!resolve_pool(m, r) || !resolve_norm(m, r) || !resolve_activation(m, r) ||
         !resolve_heads(m, r) || !resolve_size(m, r) || !resolve_rope(m, r) ||
-        !resolve_dynamic(m, r) || !adapt_patches(m, r))
+        !adapt_patches(m, r))
         return false;
     forget_colours(m);
     if (!preprocessing_resolve(m->all, m->stored->chans, m->config, r)) return false;

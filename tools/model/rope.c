@@ -11,34 +11,49 @@ vit_rope rope_layout(rope_type type)
     return type == ROPE_DINOV3 ? VIT_ROPE_HALVES : VIT_ROPE_PAIRS;
 }
 
-/* A patch's first or second coordinate. */
-static double coordinate(const rope_grid *grid, int64_t patch, int axis)
+static void put_frequency(const rope_options *options, int axis, double value, vit_frequency *to)
 {
-    const rope_options *o = &grid->options;
-    const bool is_column = (axis == 0) == (o->indexing == ROPE_XY);
-    const int size = is_column ? grid->width : grid->height;
-    const double place = (double)(is_column ? patch % grid->width : patch / grid->width);
-    if (o->type == ROPE_DINOV3) return 2 * ((place + 0.5) / size) - 1;
-    return o->reference > 0 ? (place + o->offset) / size * o->reference : place + o->offset;
+    const bool is_column = (axis == 0) == (options->indexing == ROPE_XY);
+    float *parts = is_column ? to->column : to->row;
+    int i;
+    for (i = 0; i < 3; i++) {
+        parts[i] = (float)value;
+        value -= (double)parts[i];
+    }
 }
 
-double rope_angle(const rope_grid *grid, int64_t patch, int64_t pair)
+/* Half of the pairs turn with the first coordinate, half with the second. */
+static vit_frequency frequency_of_axis(const rope_grid *grid, int64_t pair, double value)
+{
+    vit_frequency frequency = { { 0 }, { 0 } };
+    put_frequency(&grid->options, pair >= grid->pairs / 2, value, &frequency);
+    return frequency;
+}
+
+vit_frequency rope_frequency(const rope_grid *grid, int64_t pair)
 {
     const int quarter = grid->pairs / 2;
     const double turns = grid->options.type == ROPE_DINOV3 ? two_pi : 1;
     const double exponent = (double)(pair % quarter) / quarter;
-    return turns * coordinate(grid, patch, pair >= quarter) /
-           pow(grid->options.temperature, exponent);
+    return frequency_of_axis(grid, pair, turns / pow(grid->options.temperature, exponent));
 }
 
-double rope_angle_of_period(const rope_grid *grid, int64_t patch, int64_t pair,
-                            const float *periods)
+vit_frequency rope_frequency_of_period(const rope_grid *grid, int64_t pair, const float *periods)
 {
-    const int quarter = grid->pairs / 2;
-    return two_pi * coordinate(grid, patch, pair >= quarter) / (double)periods[pair % quarter];
+    return frequency_of_axis(grid, pair, two_pi / (double)periods[pair % (grid->pairs / 2)]);
 }
 
-double rope_angle_mixed(const rope_grid *grid, int64_t patch, float first, float second)
+vit_frequency rope_frequency_mixed(const rope_grid *grid, float first, float second)
 {
-    return coordinate(grid, patch, 0) * (double)first + coordinate(grid, patch, 1) * (double)second;
+    vit_frequency frequency;
+    put_frequency(&grid->options, 0, (double)first, &frequency);
+    put_frequency(&grid->options, 1, (double)second, &frequency);
+    return frequency;
+}
+
+vit_rope_scale rope_scale(const rope_options *options)
+{
+    const vit_rope_scale dinov3 = { 0.5f, 2, -1 };
+    vit_rope_scale scale = { (float)options->offset, (float)options->reference, 0 };
+    return options->type == ROPE_DINOV3 ? dinov3 : scale;
 }

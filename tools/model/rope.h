@@ -1,4 +1,4 @@
-/* rope.h - the angles of rotary positions, as timm and the models' own code compute them: each
+/* rope.h - the frequencies of rotary positions, as timm and the models' own code compute them: each
  * pair of elements of a head has a frequency, and each patch two coordinates.
  */
 #ifndef ROPE_H
@@ -39,14 +39,16 @@ typedef struct rope_grid {
 /* Which elements of a head pair up. */
 vit_rope rope_layout(rope_type type);
 
-/* The angle of a pair; frequencies are the options' own. */
-double rope_angle(const rope_grid *grid, int64_t patch, int64_t pair);
+/* The frequency of a pair, from the options ... */
+vit_frequency rope_frequency(const rope_grid *grid, int64_t pair);
 
-/* The same where the checkpoint gives the periods, one for each pair of an axis ... */
-double rope_angle_of_period(const rope_grid *grid, int64_t patch, int64_t pair,
-                            const float *periods);
+/* ... or, where the checkpoint gives them, from the periods, one for each pair of an axis ... */
+vit_frequency rope_frequency_of_period(const rope_grid *grid, int64_t pair, const float *periods);
 
-/* ... or the frequency of the pair along each coordinate. */
-double rope_angle_mixed(const rope_grid *grid, int64_t patch, float first, float second);
+/* ... or from the pair's frequencies along each coordinate. */
+vit_frequency rope_frequency_mixed(const rope_grid *grid, float first, float second);
+
+/* The coordinates. */
+vit_rope_scale rope_scale(const rope_options *options);
 
 #endif

@@ -37,6 +37,8 @@ static const layout_rule rules[] = {
     LAYOUT_SAME("pos_embed"),
     LAYOUT_SAME("rope.cos"),      /* from a .vit file turned back */
     LAYOUT_SAME("rope.sin"),
+    LAYOUT_SAME("rope.frequencies"),
+    LAYOUT_SAME("rope.scale"),
     LAYOUT_ROPE("rope", "rope_embed.periods"),
     LAYOUT_ROPE("rope", NULL),
     STANDARD(STEM "stem.conv.weight", STEM "stem.conv.weight"),
@@ -83,6 +85,8 @@ static const layout_rule rules[] = {
     LAYOUT_FROM2("{b}attn.k_norm", "{b}k_norm"),
     LAYOUT_SAME("{b}attn.rope.cos"),
     LAYOUT_SAME("{b}attn.rope.sin"),
+    LAYOUT_SAME("{b}attn.rope.frequencies"),
+    LAYOUT_SAME("{b}attn.rope.scale"),
     LAYOUT_ROPE("{b}attn.rope", "rope.freqs"),
     LAYOUT_ROPE("{b}attn.rope", "freqs"),
     LAYOUT_SAME("{b}attn.rel_pos"),
