@@ -1011,21 +1011,17 @@ VIT_API void vit_resample_positions(vit_pos_resample how, int dim, const float *
 VIT_API void vit_resample_relative(vit_pos_resample how, const float *from, vit_grid from_grid,
                                    float *to, vit_grid to_grid);
 
-/* How much one pair of a head's elements rotates from row to row and from column to column:
-   sums of three numbers each, which have all digits of a double. */
-typedef struct vit_frequency {
+/* How a pair of a head's elements rotates: by so much from row to row and from column to
+   column, sums of three numbers each, which have all digits of a double. Patch p of n along
+   a side is at p + offset or, if scale is not 0, at (p + offset) / n * scale + origin. */
+typedef struct vit_rotation {
     float row[3], column[3];
-} vit_frequency;
-
-/* Where rotary positions see patch p of n along a side: at p + offset, or, if scale is not
-   0, at (p + offset) / n * scale + origin. */
-typedef struct vit_rope_scale {
     float offset, scale, origin;
-} vit_rope_scale;
+} vit_rotation;
 
 /* Cosine and sine of a pair's angle in patch `patch` of a grid; the bits of vit_model_resize. */
-VIT_API void vit_rope_angle(const vit_frequency *frequency, const vit_rope_scale *scale,
-                            vit_grid grid, int patch, float *cosine, float *sine);
+VIT_API void vit_rope_angle(const vit_rotation *rotation, vit_grid grid, int patch,
+                            float *cosine, float *sine);
 #endif
 
 /* XXH64 with seed 0 (Yann Collet, xxHash specification 0.1.1): init, update with any number
@@ -1988,9 +1984,9 @@ VIT__INLINE float vit__bf16_to_f32(uint16_t h) { return vit__float((uint32_t)h <
    have it need a field of vit_config (VIT_FIELD_LIST), which keeps older readers away.
 
    rope.cos and rope.sin hold the angle of each pair of elements of a head, for each
-   patch. Where the input size is left open, rope.frequencies has a row for each number of
-   a vit_frequency, and rope.scale is a vit_rope_scale. attn.rel_pos holds, for each
-   head, a bias for every distance from a query patch to a key patch, (grid_height * 2 - 1) rows of (grid_width * 2 - 1), both from the
+   patch. Where the input size is left open, rope.rotations has a row for each number of a
+   vit_rotation. attn.rel_pos holds, for each head, a bias for every distance from a query
+   patch to a key patch, (grid_height * 2 - 1) rows of (grid_width * 2 - 1), both from the
    most negative on, then those from the class token to a patch, from a patch to the
    class token, and from the class token to itself. */
 #define VIT__FRONT_LIST(X)                                                      \
@@ -2007,8 +2003,7 @@ VIT__INLINE float vit__bf16_to_f32(uint16_t h) { return vit__float((uint32_t)h <
     X(patch_pre_norm, "patch_embed.pre_norm", NORM, "IPP", "v", 'l')           \
     X(rope_cos, "rope.cos", TENSOR, "NS", "x", '-')                            \
     X(rope_sin, "rope.sin", TENSOR, "NS", "x", '-')                            \
-    X(rope_frequencies, "rope.frequencies", TENSOR, "6S", "xz", '-')           \
-    X(rope_scale, "rope.scale", TENSOR, "3", "xz", '-')                        \
+    X(rotations, "rope.rotations", TENSOR, "9S", "xz", '-')                    \
     X(patch, "patch_embed.proj", LINEAR, "DIPP", "", 'b')                      \
     X(patch_norm, "patch_embed.norm", NORM, "D", "n", 'l')                     \
     X(norm_pre, "norm_pre", NORM, "D", "e", 'l')
@@ -2035,8 +2030,7 @@ VIT__INLINE float vit__bf16_to_f32(uint16_t h) { return vit__float((uint32_t)h <
     X(k_norm, "attn.k_norm", NORM, "H", "k", 'l')                              \
     X(rope_cos, "attn.rope.cos", TENSOR, "ZNS", "X", '-')                      \
     X(rope_sin, "attn.rope.sin", TENSOR, "ZNS", "X", '-')                      \
-    X(rope_frequencies, "attn.rope.frequencies", TENSOR, "Z6S", "Xz", '-')     \
-    X(rope_scale, "attn.rope.scale", TENSOR, "3", "Xz", '-')                   \
+    X(rotations, "attn.rope.rotations", TENSOR, "Z9S", "Xz", '-')              \
     X(rel_pos, "attn.rel_pos", TENSOR, "ZW", "i", '-')                         \
     X(lambda, "attn.lambda", TENSOR, "1", "D", '-')                            \
     X(sub_norm, "attn.sub_norm", NORM, "H", "D", '-')                          \
@@ -7625,19 +7619,19 @@ static void vit__cosine_sine(double angle, float *cosine, float *sine) {
     if (quarter & 2) *sine = -*sine;
 }
 
-static double vit__rope_place(const vit_rope_scale *scale, int place, int size) {
-    const double at = (double)place + (double)scale->offset;
-    if (scale->scale == 0.0f) return at;
-    return vit__product(at / (double)size, (double)scale->scale) + (double)scale->origin;
+static double vit__rope_place(const vit_rotation *r, int place, int size) {
+    const double at = (double)place + (double)r->offset;
+    if (r->scale == 0.0f) return at;
+    return vit__product(at / (double)size, (double)r->scale) + (double)r->origin;
 }
 
 static double vit__sum3(const float x[3]) { return (double)x[0] + (double)x[1] + (double)x[2]; }
 
-VIT_API void vit_rope_angle(const vit_frequency *frequency, const vit_rope_scale *scale,
-                            vit_grid grid, int patch, float *cosine, float *sine) {
-    const double row = vit__sum3(frequency->row), column = vit__sum3(frequency->column);
-    const double down = vit__rope_place(scale, patch / grid.width, grid.height);
-    const double across = vit__rope_place(scale, patch % grid.width, grid.width);
+VIT_API void vit_rope_angle(const vit_rotation *rotation, vit_grid grid, int patch,
+                            float *cosine, float *sine) {
+    const double row = vit__sum3(rotation->row), column = vit__sum3(rotation->column);
+    const double down = vit__rope_place(rotation, patch / grid.width, grid.height);
+    const double across = vit__rope_place(rotation, patch % grid.width, grid.width);
     vit__cosine_sine(vit__product(row, down) + vit__product(column, across), cosine, sine);
 }
 
@@ -10555,25 +10549,25 @@ static void vit__place_tables(vit_session *s, vit__arena *arena) {
 #if !defined(VIT_NO_DOUBLE)
 
 /* Cosines and sines of block `block`, in the file's byte order. */
-static void vit__make_rope(const vit__block_pass *p, const float *frequencies,
-                           const float *stored_scale) {
+static void vit__make_rope(const vit__block_pass *p, const float *rotations) {
     const vit_config *c = VIT__CONFIG(p->session->model);
     const vit_grid grid = { c->grid_height, c->grid_width };
     const size_t pairs = (size_t)(c->head_dim / 2), patches = (size_t)c->num_patches;
     const size_t floats = vit__rope_floats(c);
     float *out = p->session->rope + (c->rope_per_block ? (size_t)p->block * 2 * floats : 0);
-    vit_rope_scale scale;
     size_t i, k;
-    vit__copy_stored(&scale, stored_scale, 3);
     for (i = 0; i < floats; i++) {
-        const float *at = frequencies + i / pairs / patches * 6 * pairs + i % pairs;
-        vit_frequency frequency;
+        const float *at = rotations + i / pairs / patches * 9 * pairs + i % pairs;
+        vit_rotation rotation;
         float cosine, sine;
         for (k = 0; k < 3; k++) {
-            frequency.row[k] = vit__stored(at + k * pairs);
-            frequency.column[k] = vit__stored(at + (k + 3) * pairs);
+            rotation.row[k] = vit__stored(at + k * pairs);
+            rotation.column[k] = vit__stored(at + (k + 3) * pairs);
         }
-        vit_rope_angle(&frequency, &scale, grid, (int)(i / pairs % patches), &cosine, &sine);
+        rotation.offset = vit__stored(at + 6 * pairs);
+        rotation.scale = vit__stored(at + 7 * pairs);
+        rotation.origin = vit__stored(at + 8 * pairs);
+        vit_rope_angle(&rotation, grid, (int)(i / pairs % patches), &cosine, &sine);
         vit__copy_stored(out + i, &cosine, 1);
         vit__copy_stored(out + floats + i, &sine, 1);
     }
@@ -10607,8 +10601,8 @@ static void vit__make_tables(const vit_session *s) {
         p.session = s;
         p.block = i;
         vit__find_block(s->model, i, &p.w);
-        if (s->rope && c->rope_per_block) vit__make_rope(&p, p.w.rope_frequencies, p.w.rope_scale);
-        else if (s->rope && i == 0) vit__make_rope(&p, front.rope_frequencies, front.rope_scale);
+        if (s->rope && c->rope_per_block) vit__make_rope(&p, p.w.rotations);
+        else if (s->rope && i == 0) vit__make_rope(&p, front.rotations);
         if (s->rel_pos) vit__make_rel_pos(s, i, p.w.rel_pos);
     }
 }

@@ -1766,30 +1766,30 @@ static void test_resize_tables(void) {
 
 /* The angle against libm's; what is not finite, or beyond meaning, is no angle. */
 static void test_rope_angle(void) {
-    const vit_rope_scale plain = {0.5f, 0, 7}, scaled = {0.5f, 2, -1};
     const vit_grid grid = {30, 50};
     uint32_t state = 8;
     double worst = 0;
     float cosine, sine;
     for (int i = 0; i < 3000; i++) {
         double size = pow(10, (double)(i % 12) - 5), row, column, angle;
-        vit_frequency f = {{(float)size * tiny_random(&state), 1e-9f, 0},
-                           {tiny_random(&state), 0, 0}};
+        vit_rotation f = {{(float)size * tiny_random(&state), 1e-9f, 0},
+                          {tiny_random(&state), 0, 0},
+                          0.5f, i % 2 ? 2.0f : 0.0f, i % 2 ? -1.0f : 7.0f};
         int patch = i % 1500;
         row = patch / 50 + 0.5, column = patch % 50 + 0.5;
         if (i % 2) {
             row = row / 30 * 2 - 1, column = column / 50 * 2 - 1;
         }
         angle = ((double)f.row[0] + (double)f.row[1]) * row + (double)f.column[0] * column;
-        vit_rope_angle(&f, i % 2 ? &scaled : &plain, grid, patch, &cosine, &sine);
+        vit_rope_angle(&f, grid, patch, &cosine, &sine);
         worst = fmax(worst, fabs((double)cosine - cos(angle)));
         worst = fmax(worst, fabs((double)sine - sin(angle)));
     }
     CHECK_MSG(worst < 3.1e-8, "cosine and sine: %g", worst); /* half an ulp of numbers near 1 */
     for (int i = 0; i < 4; i++) {
-        vit_frequency f = {{i == 0 ? (float)NAN : i == 1 ? (float)INFINITY : 3e38f, 0, 0},
-                           {i == 2 ? -1e38f : 0, 0, 0}};
-        vit_rope_angle(&f, &plain, grid, 0, &cosine, &sine);
+        vit_rotation f = {{i == 0 ? (float)NAN : i == 1 ? (float)INFINITY : 3e38f, 0, 0},
+                          {i == 2 ? -1e38f : 0, 0, 0}, 0.5f, 0, 0};
+        vit_rope_angle(&f, grid, 0, &cosine, &sine);
         CHECK(cosine == 1 && sine == 0);
     }
 }

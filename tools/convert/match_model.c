@@ -52,8 +52,7 @@ static void hash_sources(vit_hash *hash, const layout_item *item)
 static uint64_t hash_item(const layout_item *item, const settings_resolved *model)
 {
     const bool is_copied = item->kind == SOURCE_CHECKPOINT && item->method != LAYOUT_COS &&
-                           item->method != LAYOUT_SIN && item->method != LAYOUT_FREQUENCIES &&
-                           item->method != LAYOUT_ROPE_SCALE;
+                           item->method != LAYOUT_SIN && item->method != LAYOUT_ROTATIONS;
     vit_hash hash;
     int i;
     vit_hash_init(&hash);

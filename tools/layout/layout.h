@@ -58,8 +58,7 @@
     X(REL_POS, 1, 1)     /* relative positions: query less key becomes key less query */         \
     X(COS, 0, 1)         /* of the angles of rotary positions, whose frequencies are settings */ \
     X(SIN, 0, 1)         /* or parts[0]: periods, or for each block, as [2, depth, ...] */       \
-    X(FREQUENCIES, 0, 1) /* those frequencies, and the coordinates that they multiply, */        \
-    X(ROPE_SCALE, 0, 1)  /* for other input sizes at run time */                                 \
+    X(ROTATIONS, 0, 1)   /* what these tables are made of, for other input sizes at run time */  \
     X(LAMBDA, 4, 4)      /* exp(parts[0] parts[1]) - exp(parts[2] parts[3]) + lambda_init ... */ \
     X(LESS_LAMBDA, 1, 1) /* parts[0] (1 - lambda_init), both for differential attention */
 
@@ -109,8 +108,7 @@ typedef struct layout_rule {
 #define LAYOUT_ROPE(name, key)                                                                   \
     { name ".cos", LAYOUT_COS, NULL, { key, NULL, NULL }, LAYOUT_ALWAYS },                       \
     { name ".sin", LAYOUT_SIN, NULL, { key, NULL, NULL }, LAYOUT_ALWAYS },                       \
-    { name ".frequencies", LAYOUT_FREQUENCIES, NULL, { key, NULL, NULL }, LAYOUT_ALWAYS },       \
-    { name ".scale", LAYOUT_ROPE_SCALE, NULL, { key, NULL, NULL }, LAYOUT_ALWAYS }
+    { name ".rotations", LAYOUT_ROTATIONS, NULL, { key, NULL, NULL }, LAYOUT_ALWAYS }
 /* Weight and bias of a linear layer or a norm. */
 #define LAYOUT_SAME2(name) LAYOUT_SAME(name ".weight"), LAYOUT_SAME(name ".bias")
 #define LAYOUT_FROM2(name, key)                                                                  \

@@ -246,7 +246,7 @@ static bool parts_fit(layout_item *item, const char *axes, const vit_config *con
         return linear_fits(item, config->embed_dim, culprit);
     case LAYOUT_COS:
     case LAYOUT_SIN:
-    case LAYOUT_FREQUENCIES:
+    case LAYOUT_ROTATIONS:
         return rope_fits(item, config);
     case LAYOUT_LAMBDA:
         return vectors_fit(item, config->head_dim / 2, culprit);
@@ -257,7 +257,6 @@ static bool parts_fit(layout_item *item, const char *axes, const vit_config *con
     case LAYOUT_LESS_LAMBDA:
     case LAYOUT_BATCH_SHIFT:
         return vectors_fit(item, rows, culprit);
-    case LAYOUT_ROPE_SCALE:
     case LAYOUT_ZERO:
     case LAYOUT_IDENTITY:
         break;

@@ -32,7 +32,7 @@ typedef struct layout_item {
     int64_t dims[4];               /* of what layout_read gives: not yet resampled or adapted */
     layout_method method;
     int block;                     /* -1: none */
-    rope_grid rope;                /* for LAYOUT_COS, ... ROPE_SCALE */
+    rope_grid rope;                /* for LAYOUT_COS, SIN, ROTATIONS */
     int part_count;                /* 0 unless layout_is_stored */
     layout_part parts[LAYOUT_MAX_PARTS];
     double divisor;                /* of every value, after all else; 0: none */

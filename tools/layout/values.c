@@ -108,17 +108,17 @@ static bool read_rel_pos(checkpoint *c, const layout_item *item, int64_t first, 
     return good;
 }
 
-/* The frequency of a pair of a head; blocks and heads that have their own give them as [2 axes,
- * depth, heads, pairs]. */
-static vit_frequency frequency_of(const layout_item *item, const float *given, int64_t head,
-                                  int64_t pair)
+/* How a pair of a head rotates; blocks and heads that have frequencies of their own give them as
+ * [2 axes, depth, heads, pairs]. */
+static vit_rotation rotation_of(const layout_item *item, const float *given, int64_t head,
+                                int64_t pair)
 {
     const rope_grid *grid = &item->rope;
     const float *first;
-    if (!given) return rope_frequency(grid, pair);
-    if (item->tensor.ndim == 2) return rope_frequency_of_period(grid, pair, given);
+    if (!given) return rope_rotation(grid, pair);
+    if (item->tensor.ndim == 2) return rope_rotation_of_period(grid, pair, given);
     first = given + (item->block * item->tensor.dims[0] + head) * grid->pairs + pair;
-    return rope_frequency_mixed(grid, first[0], first[item->parts[0].view.count / 2]);
+    return rope_rotation_mixed(grid, first[0], first[item->parts[0].view.count / 2]);
 }
 
 /* Element i of a table of cosines or sines, [patches, pairs], with an axis of heads before it where
@@ -127,20 +127,21 @@ static float table_value(const layout_item *item, const float *given, int64_t i)
 {
     const rope_grid *rope = &item->rope;
     const vit_grid grid = { rope->height, rope->width };
-    const vit_rope_scale scale = rope_scale(&rope->options);
     const int64_t patches = (int64_t)rope->height * rope->width, rows = i / rope->pairs;
-    const vit_frequency f = frequency_of(item, given, rows / patches, i % rope->pairs);
+    const vit_rotation rotation = rotation_of(item, given, rows / patches, i % rope->pairs);
     float cosine, sine;
-    vit_rope_angle(&f, &scale, grid, (int)(rows % patches), &cosine, &sine);
+    vit_rope_angle(&rotation, grid, (int)(rows % patches), &cosine, &sine);
     return item->method == LAYOUT_COS ? cosine : sine;
 }
 
-/* Element i of the frequencies, [6, pairs], likewise. */
-static float frequency_value(const layout_item *item, const float *given, int64_t i)
+/* Element i of the rotations, [9, pairs], likewise. */
+static float rotation_value(const layout_item *item, const float *given, int64_t i)
 {
     const int64_t rows = i / item->rope.pairs;
-    const vit_frequency f = frequency_of(item, given, rows / 6, i % item->rope.pairs);
-    return rows % 6 < 3 ? f.row[rows % 6] : f.column[rows % 6 - 3];
+    const vit_rotation r = rotation_of(item, given, rows / 9, i % item->rope.pairs);
+    const float rest[3] = { r.offset, r.scale, r.origin };
+    const int64_t row = rows % 9;
+    return row < 3 ? r.row[row] : row < 6 ? r.column[row - 3] : rest[row - 6];
 }
 
 static bool read_rope(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
@@ -151,17 +152,10 @@ static bool read_rope(checkpoint *c, const layout_item *item, int64_t first, int
     int64_t i;
     if (is_given && !given) return false;
     for (i = 0; i < count; i++)
-        to[i] = item->method == LAYOUT_FREQUENCIES ? frequency_value(item, given, first + i)
-                                                   : table_value(item, given, first + i);
+        to[i] = item->method == LAYOUT_ROTATIONS ? rotation_value(item, given, first + i)
+                                                 : table_value(item, given, first + i);
     free(given);
     return true;
-}
-
-static void read_rope_scale(const layout_item *item, int64_t first, int64_t count, float *to)
-{
-    const vit_rope_scale scale = rope_scale(&item->rope.options);
-    const float values[3] = { scale.offset, scale.scale, scale.origin };
-    memcpy(to, values + first, (size_t)count * sizeof *to);
 }
 
 /* The constant that depends on the block's number: arXiv 2410.05258. */
@@ -291,8 +285,7 @@ static bool read_item(checkpoint *c, const layout_item *item, int64_t first, int
     case LAYOUT_REL_POS: return read_rel_pos(c, item, first, count, to, r);
     case LAYOUT_COS:
     case LAYOUT_SIN:
-    case LAYOUT_FREQUENCIES: return read_rope(c, item, first, count, to, r);
-    case LAYOUT_ROPE_SCALE: return read_rope_scale(item, first, count, to), true;
+    case LAYOUT_ROTATIONS: return read_rope(c, item, first, count, to, r);
     case LAYOUT_LAMBDA: return read_lambda(c, item, to, r);
     case LAYOUT_LESS_LAMBDA:
         return read_less_lambda(c, item, first, count, to, r);

@@ -1,4 +1,4 @@
-/* rope.h - the frequencies of rotary positions, as timm and the models' own code compute them: each
+/* rope.h - how rotary positions rotate, as timm and the models' own code compute them: each
  * pair of elements of a head has a frequency, and each patch two coordinates.
  */
 #ifndef ROPE_H
@@ -39,16 +39,13 @@ typedef struct rope_grid {
 /* Which elements of a head pair up. */
 vit_rope rope_layout(rope_type type);
 
-/* The frequency of a pair, from the options ... */
-vit_frequency rope_frequency(const rope_grid *grid, int64_t pair);
+/* How a pair rotates, by frequencies from the options ... */
+vit_rotation rope_rotation(const rope_grid *grid, int64_t pair);
 
 /* ... or, where the checkpoint gives them, from the periods, one for each pair of an axis ... */
-vit_frequency rope_frequency_of_period(const rope_grid *grid, int64_t pair, const float *periods);
+vit_rotation rope_rotation_of_period(const rope_grid *grid, int64_t pair, const float *periods);
 
 /* ... or from the pair's frequencies along each coordinate. */
-vit_frequency rope_frequency_mixed(const rope_grid *grid, float first, float second);
-
-/* The coordinates. */
-vit_rope_scale rope_scale(const rope_options *options);
+vit_rotation rope_rotation_mixed(const rope_grid *grid, float first, float second);
 
 #endif
