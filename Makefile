@@ -76,6 +76,8 @@ SANITIZE_FLAGS = -O1 -g1 -fno-omit-frame-pointer -fno-sanitize-recover=all
 $(eval $(call VARIANT,,plain,,$(MODULES)))
 $(eval $(call VARIANT,build/asan/,asan,-fsanitize=address -fsanitize=undefined $(SANITIZE_FLAGS),$(MODULES)))
 $(eval $(call VARIANT,build/tsan/,tsan,-fsanitize=thread $(SANITIZE_FLAGS),tools/base/vit))
+# Kernels that this CPU may lack the instructions for: tests/simde/immintrin.h. With FMA for all.
+$(eval $(call VARIANT,build/simde/,simde,-std=gnu11 -mavx2 -mfma -mf16c -Wno-psabi -Itests/simde,tools/base/vit))
 ifdef TARGET # one more, under build/$(TARGET)/: for another compiler, CPU or configuration
 $(eval $(call VARIANT,build/$(TARGET)/,$(TARGET),,$(MODULES)))
 endif
@@ -176,9 +178,11 @@ firmware-accuracy:
 FUZZ       = 100000000x
 FUZZ_BUILD = $(FUZZERS) build/plain/tests/fuzz/make_corpus
 
+SIMDE = test_math test_random
 TEST_BINARIES = $(TESTS:%=build/plain/%) $(TESTS:%=build/asan/%) $(PROGRAMS:%=build/asan/%) \
                 build/tsan/tests/test_api build/tsan/tests/test_random \
-                build/tsan/tests/test_threads $(FUZZ_BUILD)
+                build/tsan/tests/test_threads $(FUZZ_BUILD) \
+                $(if $(filter x86_64,$(shell uname -m)),$(SIMDE:%=build/simde/tests/%))
 
 test test-long:
 	@sh tools/install-packages.sh test

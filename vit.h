@@ -1540,15 +1540,22 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 /* A region of functions compiled for a larger instruction set than the rest of
    the file. Vector types must not cross its border; plain C bodies may. */
 #define VIT__PRAGMA(...) _Pragma(#__VA_ARGS__)
-#if VIT__SIMD && defined(__clang__)
-#    define VIT__TARGET_WIDTH(bits)
-#    define VIT__TARGET_BEGIN(isa)                                                                \
-        VIT__PRAGMA(clang attribute push(__attribute__((target(isa))), apply_to = function))
-#    define VIT__TARGET_END VIT__PRAGMA(clang attribute pop)
-#elif VIT__SIMD /* gcc must be told to use the registers' full width in plain C and memcpy */
-#    define VIT__TARGET_WIDTH(bits) ",prefer-vector-width=" #bits
-#    define VIT__TARGET_BEGIN(isa) VIT__PRAGMA(GCC push_options) VIT__PRAGMA(GCC target(isa))
-#    define VIT__TARGET_END VIT__PRAGMA(GCC pop_options)
+#ifndef VIT__TARGET_BEGIN /* tests/simde emulates what the CPU lacks */
+#    if VIT__SIMD && defined(__clang__)
+#        define VIT__TARGET_WIDTH(bits)
+#        define VIT__TARGET_BEGIN(isa)                                                            \
+            VIT__PRAGMA(clang attribute push(__attribute__((target(isa))), apply_to = function))
+#        define VIT__TARGET_END VIT__PRAGMA(clang attribute pop)
+#    elif VIT__SIMD /* gcc must be told to use the registers' full width in plain C and memcpy */
+#        define VIT__TARGET_WIDTH(bits) ",prefer-vector-width=" #bits
+#        define VIT__TARGET_BEGIN(isa) VIT__PRAGMA(GCC push_options) VIT__PRAGMA(GCC target(isa))
+#        define VIT__TARGET_END VIT__PRAGMA(GCC pop_options)
+#    endif
+/* x86: c += dot products of x and w, in assembly, because gcc 12 spills the accumulators of such
+   intrinsics; c as it is now, in a register. */
+#    define VIT__DOT(instruction, c, x, w)                                                        \
+        __asm__(instruction " %2, %1, %0" : "+v"(c) : "v"(x), "v"(w));
+#    define VIT__KEEP(c) __asm__ __volatile__("" : "+v"(c));
 #endif
 #define VIT__TARGET_HASWELL "avx2,fma,f16c"
 #define VIT__TARGET_SKYLAKE VIT__TARGET_HASWELL ",avx512f,avx512bw,avx512dq,avx512vl"
@@ -5807,7 +5814,7 @@ VIT__INLINE int vit__steps_add16_avx2(int depth) { return vit__quads(depth) / 2;
         const __m256i x = _mm256_set1_epi32(vit__load32(a + VIT__U8_HEADER + 4 * k));
 #    define VIT__MAC_i4_avx2(c, n)                                                                \
         c = _mm256_add_epi16(c, _mm256_maddubs_epi16(x, w##n));                                   \
-        __asm__ __volatile__("" : "+x"(c));
+        VIT__KEEP(c)
 #    define VIT__SUM_i4_avx2 __m256
 #    define VIT__TAKE_i4_avx2(to, n) _mm256_loadu_ps(to + 8 * n)
 #    define VIT__SCALE_i4_avx2(s, c, n)                                                           \
@@ -5907,15 +5914,14 @@ VIT__TARGET_BEGIN(VIT__TARGET_AVXVNNI)
 
 /* vpdpbusd, which does not saturate:
       for (i = 0; i < 4; i++) c[l] += (uint8_t)x[4 * l + i] * (int8_t)w[4 * l + i];
-   {vex}: encoded as AVX-VNNI, not as AVX-512. In assembly, because gcc 12 spills the
-   accumulators of the intrinsic. */
+   {vex}: encoded as AVX-VNNI, not as AVX-512. */
 #        define VIT__ACC_vnni_avx2 __m256i
 #        define VIT__ZERO_vnni_avx2(r, n) _mm256_setzero_si256()
 #        define VIT__LOAD_vnni_avx2(n, weights) const __m256i w##n = weights;
 #        define VIT__INPUT_vnni_avx2(a, k)                                                        \
             const __m256i x = _mm256_set1_epi32(vit__load32(a + VIT__U8_HEADER + 4 * k));
 #        define VIT__MAC_vnni_avx2(c, n)                                                          \
-            __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(c) : "x"(x), "x"(w##n));
+            VIT__DOT("%{vex%} vpdpbusd", c, x, w##n)
 #        define vit__steps_vnni_avx2 vit__steps_mul16_avx2
 #        define vit__store_vnni_avx2 vit__store_mul16_avx2
 
@@ -6081,7 +6087,7 @@ VIT__GEMM_AVX512_2(vit__gemm_i8_avx512, VIT_I8, mul16_avx512, vit__bits_avx512, 
         const __m512i x = _mm512_set1_epi32(vit__load32(a + VIT__U8_HEADER + 4 * k));
 #    define VIT__MAC_i4_avx512(c, n)                                                              \
         c = _mm512_add_epi16(c, _mm512_maddubs_epi16(x, w##n));                                   \
-        __asm__ __volatile__("" : "+v"(c));
+        VIT__KEEP(c)
 #    define VIT__SUM_i4_avx512 __m512
 #    define VIT__TAKE_i4_avx512(to, n) _mm512_loadu_ps(to + 16 * n)
 #    define VIT__SCALE_i4_avx512(s, c, n)                                                         \
@@ -6120,15 +6126,13 @@ VIT__TIER(avx512, VIT_ISA_AVX512, 3, avx512,
 
 VIT__TARGET_BEGIN(VIT__TARGET_AVX512_VNNI)
 
-/* vpdpbusd as in AVX-VNNI, also in assembly, because gcc 12 spills the accumulators of the
-   intrinsic. */
+/* vpdpbusd as in AVX-VNNI. */
 #    define VIT__ACC_vnni_avx512 __m512i
 #    define VIT__ZERO_vnni_avx512(r, n) _mm512_setzero_si512()
 #    define VIT__LOAD_vnni_avx512(n, weights) const __m512i w##n = weights;
 #    define VIT__INPUT_vnni_avx512(a, k)                                                          \
         const __m512i x = _mm512_set1_epi32(vit__load32(a + VIT__U8_HEADER + 4 * k));
-#    define VIT__MAC_vnni_avx512(c, n)                                                            \
-        __asm__("vpdpbusd %2, %1, %0" : "+v"(c) : "v"(x), "v"(w##n));
+#    define VIT__MAC_vnni_avx512(c, n) VIT__DOT("vpdpbusd", c, x, w##n)
 #    define vit__steps_vnni_avx512 vit__steps_mul16_avx512
 #    define vit__store_vnni_avx512 vit__store_mul16_avx512
 
@@ -6160,8 +6164,7 @@ VIT__TARGET_BEGIN(VIT__TARGET_AVX512_BF16)
 #        define VIT__LOAD_bf16_avx512(n, weights) const __m512i w##n = weights;
 #        define VIT__INPUT_bf16_avx512(a, k)                                                      \
             const __m512i x = _mm512_set1_epi32(vit__load32(a + 4 * k));
-#        define VIT__MAC_bf16_avx512(c, n)                                                        \
-            __asm__("vdpbf16ps %2, %1, %0" : "+v"(c) : "v"(x), "v"(w##n));
+#        define VIT__MAC_bf16_avx512(c, n) VIT__DOT("vdpbf16ps", c, x, w##n)
 #        define vit__store_bf16_avx512 vit__store_fma_avx512
 VIT__INLINE int vit__steps_bf16_avx512(int depth) { return vit__ceil_div(depth, 2); }
 

@@ -11,7 +11,7 @@ export ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 UBSAN_OPTIONS=pri
 declare -A fewer=([test_converter_memory]=40 [test_damage]=10 [test_layout_damage]=4
     [test_match]=6 [test_random]="330 6 24" [test_structure]=20)
 # The plain run's part of what takes half a minute or more when whole.
-declare -A part=([test_damage]=3 [test_match]=40)
+declare -A part=([test_damage]=3 [test_match]=40 [test_random.simde]="330 6 24")
 fuzz=3 # seconds
 # What has no sanitized program in it, or only to convert what others convert as well.
 unsanitized=" test_build test_fixed test_floors test_tools_memory " # that one has its own malloc
@@ -34,6 +34,10 @@ done
 run test_api.threads build/tsan/tests/test_api tests/data
 run test_threads.threads build/tsan/tests/test_threads
 run test_random.threads build/tsan/tests/test_random tests/data 150 # models, slow as they are here
+if grep -qw avx2 /proc/cpuinfo; then # tiers that this CPU lacks, emulated
+    run test_math.simde build/simde/tests/test_math
+    run test_random.simde build/simde/tests/test_random tests/data ${part[test_random.simde]-}
+fi
 for script in tests/test_*.sh; do
     name=$(basename "$script" .sh)
     [ "$name" = test_parity ] && continue

@@ -13,7 +13,8 @@ aarch64="gcc-aarch64-linux-gnu:aarch64-linux-gnu-gcc
     libc6-dev-arm64-cross:/usr/aarch64-linux-gnu/include/stdio.h
     qemu-user-static:qemu-aarch64-static"
 test="$firmware g++:g++ clang:clang cmake:cmake pkg-config:pkg-config
-    libclang-rt-14-dev:/usr/share/doc/libclang-rt-14-dev $aarch64"
+    libclang-rt-14-dev:/usr/share/doc/libclang-rt-14-dev
+    libsimde-dev:/usr/include/simde/x86/avx512.h $aarch64"
 cross="$demo clang:clang $aarch64
     gcc-arm-linux-gnueabihf:arm-linux-gnueabihf-gcc
     libc6-dev-armhf-cross:/usr/arm-linux-gnueabihf/include/stdio.h

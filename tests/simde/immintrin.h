@@ -1,0 +1,85 @@
+/* immintrin.h - runs the AVX-512 and AVX-VNNI kernels of vit.h on CPUs that have only AVX2.
+ *
+ * On the include path before the compiler's own header, which it includes. SIMDe computes what
+ * takes 512 bits in two halves; vit.h marks no function for a larger instruction set, believes that
+ * this CPU has every tier, and finds emulations here of what it writes in assembly. So this shows
+ * that the kernels ask for the right arithmetic, not that their instructions are encoded correctly,
+ * nor how fast they are.
+ *
+ * SIMDe 0.7 lacks two conversions, and its vdpbf16ps adds in another order, does not fuse and keeps
+ * denormals: these three are here. vdpbf16ps may return another NaN than the CPU's, and may keep a
+ * result that rounds up to 2^-126, where the CPU returns zero.
+ */
+#ifndef EMULATED_IMMINTRIN_H
+#define EMULATED_IMMINTRIN_H
+
+#pragma GCC system_header /* as pedantic as the one it stands for */
+#include_next <immintrin.h>
+
+#define SIMDE_ENABLE_NATIVE_ALIASES
+#include <math.h>
+#include <simde/x86/avx512.h>
+
+#define VIT__TARGET_BEGIN(isa)
+#define VIT__TARGET_END
+#define VIT__KEEP(c)
+#define VIT__DOT(instruction, c, x, w)                                                             \
+    c = _Generic(c, __m256i: simde_mm256_dpbusd_epi32, __m512i: simde_mm512_dpbusd_epi32,          \
+                 __m512: emulated_dpbf16)(c, x, w);
+
+/* The call, without a parameter, becomes "all"; the definition, of (void), another function's. */
+#define vit__detect_x86(parameters) EMULATED_DETECT_##parameters
+#define EMULATED_DETECT_ ~0u
+#define EMULATED_DETECT_void __attribute__((unused)) vit__detect_real(void)
+
+#undef _mm512_madd_epi16 /* an alias of another function, by mistake */
+#define _mm512_madd_epi16 simde_mm512_madd_epi16
+
+#undef _mm512_cvtepi32_ps
+#define _mm512_cvtepi32_ps emulated_cvtepi32
+static inline __m512 emulated_cvtepi32(__m512i x) {
+    const __m256i *half = (const __m256i *)&x;
+    __m512 y;
+    ((__m256 *)&y)[0] = _mm256_cvtepi32_ps(half[0]);
+    ((__m256 *)&y)[1] = _mm256_cvtepi32_ps(half[1]);
+    return y;
+}
+
+#undef _mm512_cvtph_ps
+#define _mm512_cvtph_ps emulated_cvtph
+static inline __m512 emulated_cvtph(__m256i x) {
+    const __m128i *half = (const __m128i *)&x;
+    __m512 y;
+    ((__m256 *)&y)[0] = _mm256_cvtph_ps(half[0]);
+    ((__m256 *)&y)[1] = _mm256_cvtph_ps(half[1]);
+    return y;
+}
+
+static inline float emulated_flush(float x) {
+    return fabsf(x) < 0x1p-126f ? copysignf(0, x) : x;
+}
+
+static inline float emulated_bf16(uint32_t upper) {
+    float x;
+    memcpy(&x, &upper, sizeof x);
+    return emulated_flush(x);
+}
+
+/* Pairs of bf16, the second of each first. */
+static inline __m512 emulated_dpbf16(__m512 c, __m512i x, __m512i w) {
+    const uint32_t upper = 0xffff0000u;
+    uint32_t a[16], b[16];
+    float sum[16];
+    memcpy(a, &x, sizeof a);
+    memcpy(b, &w, sizeof b);
+    memcpy(sum, &c, sizeof sum);
+    for (int i = 0; i < 16; i++) {
+        float s = emulated_flush(sum[i]);
+        s = emulated_flush(fmaf(emulated_bf16(a[i] & upper), emulated_bf16(b[i] & upper), s));
+        sum[i] = emulated_flush(fmaf(emulated_bf16(a[i] << 16), emulated_bf16(b[i] << 16), s));
+    }
+    memcpy(&c, sum, sizeof sum);
+    return c;
+}
+
+#endif
