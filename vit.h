@@ -7867,9 +7867,11 @@ VIT__INLINE void vit__turn_pixels(int size, uint8_t *to, const uint8_t *from, in
 static void vit__turn_row(const vit__resizer *r, uint8_t *to, const uint8_t *from, int pixels) {
     const int size = vit__pixel_size(r->image);
     int i;
-    if (r->channels == 1)
+    if (r->luma)
         for (i = 0; i < pixels; i++, from += size, to += VIT__PHOTO_COLUMN(1))
-            *to = r->luma ? vit__luma(from) : *from;
+            *to = vit__luma(from);
+    else if (r->channels == 1)
+        for (i = 0; i < pixels; i++, to += VIT__PHOTO_COLUMN(1)) *to = from[i];
     else if (size == 3) vit__turn_pixels(3, to, from, pixels);
     else vit__turn_pixels(4, to, from, pixels);
 }
