@@ -3163,7 +3163,7 @@ static vit_result vit__check_tensor(vit_model *model, const unsigned char *entry
     if (expected.layout == VIT_LAYOUT_GROUPS && found.layout == VIT_LAYOUT_PANELS)
         return vit__fail_name(model->detail, VIT_ERROR_UNSUPPORTED, "", entry, 64,
                               ": int4 of vit.h 0.1.0, which computed it in f32: convert the "
-                              "model again");
+                              "checkpoint again");
     if (!vit__is_named(entry, expected.name) || found.dtype != expected.dtype ||
         found.layout != expected.layout || found.ndim != expected.ndim ||
         memcmp(found.dims, expected.dims, sizeof found.dims) != 0)

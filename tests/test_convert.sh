@@ -847,6 +847,18 @@ cp m.vit m.safetensors
 refuses 1 ".vit file: a checkpoint is expected; --to safetensors turns a .vit file back" $H
 cp whole m.safetensors
 refuses 1 "not a .vit file" --to safetensors
+
+# int4 of vit.h 0.1.0, as its vit-convert wrote it.
+old="blocks.0.attn.qkv.weight: int4 of vit.h 0.1.0, which computed it in f32: convert the checkpoint"
+cp "$ROOT/tests/data/convert/int4_v0.1.0.vit" m.safetensors
+refuses 1 "$old" --to safetensors
+refuses 1 "$old" --c-array
+if "$INFO" m.safetensors >out 2>err || ! grep -qF "$old" err; then fail "vit-info: old int4"
+else pass; fi
+if "$RUN" -m m.safetensors -i "$cat" >out 2>err || ! grep -qF "$old" err; then
+    fail "vit-run: old int4"
+else pass; fi
+cp whole m.safetensors
 refuses 2 "--to: expected vit or safetensors" --to onnx
 cp kept.vit sound.vit
 convert kept.vit --to safetensors -o kept.vit

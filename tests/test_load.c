@@ -843,7 +843,7 @@ static void test_old_int4(void) {
              4);
     tiny_rehash(&f);
     refused("int4 in panels", &f, VIT_ERROR_UNSUPPORTED, "blocks.0.mlp.fc2.weight", "int4",
-            "convert the model again");
+            "convert the checkpoint again");
     tiny_free(&f);
 }
 
