@@ -1087,7 +1087,7 @@ static void test_params(void) {
     params.max_batch = -1;
     CHECK(vit_workspace_size(&b.model, &params) == 0);
     CHECK(vit_session_init(&session, &b.model, &params, workspace, 16) == VIT_ERROR_ARGUMENT);
-    params.max_batch = 0x7fffffff; /* terabytes, or more than there are addresses for */
+    params.max_batch = 0x7fffffff; /* a part of them, in more than 16 bytes */
     CHECK(vit_session_init(&session, &b.model, &params, workspace, 16) != VIT_OK);
     params = no_params();
     params.isa = (vit_isa)99;
