@@ -1,0 +1,108 @@
+#include "infer/attention.h"
+
+#include <stdlib.h>
+
+#include "numbers/rollout.h"
+
+/* Maps are kept of as many blocks as fit into this; a rollout runs the model again for the rest. */
+#define MAPS_BYTES ((size_t)512 << 20)
+enum { MAX_BLOCKS = 64 };   /* at a time */
+
+bool attention_check(const vit_config *config, report *r)
+{
+    if (config->depth == 0) return report_fail(r, "the model has no blocks, so no attention");
+    if (config->attention == VIT_ATTENTION_SELF)
+        return report_fail(r, "there is no attention to show: each token of this model attends to "
+                              "itself alone");
+    return true;
+}
+
+static size_t map_floats(const vit_config *c)
+{
+    return (size_t)c->num_heads * (size_t)c->num_tokens * (size_t)c->num_tokens;
+}
+
+/* The maps of blocks first .. first + count - 1: [count, num_heads, num_tokens, num_tokens]. */
+static bool read_maps(vit_session *session, const float *input, int first, int count, float *maps,
+                      report *r)
+{
+    vit_block_output blocks[MAX_BLOCKS];
+    vit_outputs outputs = { NULL, NULL, NULL, blocks, count };
+    vit_result result;
+    for (int i = 0; i < count; i++) {
+        blocks[i] = (vit_block_output){ first + i + 1, 0, NULL, NULL };
+        blocks[i].attention = maps + (size_t)i * map_floats(&session->model->config);
+    }
+    result = vit_forward(session, input, 1, &outputs);
+    return result == VIT_OK || report_fail(r, "%s", vit_result_string(result));
+}
+
+/* What is needed for either. */
+typedef struct work {
+    float *maps;
+    double *shares, *scratch;
+    int blocks;               /* that maps has room for */
+} work;
+
+static bool work_take(work *w, const vit_config *c, bool rollout, report *r)
+{
+    const size_t each = map_floats(c) * sizeof(float), tokens = (size_t)c->num_tokens;
+    w->blocks = 1;
+    while (rollout && w->blocks < c->depth && w->blocks < MAX_BLOCKS &&
+           (size_t)(w->blocks + 1) * each <= MAPS_BYTES)
+        w->blocks++;
+    w->maps = malloc((size_t)w->blocks * each);
+    w->shares = malloc(3 * tokens * sizeof *w->shares);
+    w->scratch = w->shares ? w->shares + tokens : NULL;
+    return (w->maps && w->shares) || report_no_memory(r);
+}
+
+static void put(const double *shares, int num_tokens, float *to)
+{
+    for (int i = 0; i < num_tokens; i++) to[i] = (float)shares[i];
+}
+
+static bool read_heads(vit_session *session, const float *input, const attention_choice *choice,
+                       const work *w, float *shares, report *r)
+{
+    const vit_config *c = &session->model->config;
+    const size_t tokens = (size_t)c->num_tokens;
+    if (!read_maps(session, input, choice->block, 1, w->maps, r)) return false;
+    for (int h = 0; h < c->num_heads; h++) {
+        rollout_begin(w->shares, c->num_tokens, choice->from);
+        rollout_head(w->shares, w->maps + (size_t)h * tokens * tokens, c->num_tokens, w->scratch);
+        put(w->shares, c->num_tokens, shares + (size_t)h * tokens);
+    }
+    return true;
+}
+
+static bool read_rollout(vit_session *session, const float *input, const attention_choice *choice,
+                         const work *w, float *shares, report *r)
+{
+    const vit_config *c = &session->model->config;
+    int end = c->depth;
+    rollout_begin(w->shares, c->num_tokens, choice->from);
+    while (end > 0) {
+        const int first = end > w->blocks ? end - w->blocks : 0;
+        if (!read_maps(session, input, first, end - first, w->maps, r)) return false;
+        while (end > first) {
+            end--;
+            rollout_block(w->shares, w->maps + (size_t)(end - first) * map_floats(c), c->num_heads,
+                          c->num_tokens, w->scratch);
+        }
+    }
+    put(w->shares, c->num_tokens, shares);
+    return true;
+}
+
+bool attention_read(vit_session *session, const float *input, const attention_choice *choice,
+                    float *shares, report *r)
+{
+    work w = { NULL, NULL, NULL, 0 };
+    const bool good = work_take(&w, &session->model->config, choice->rollout, r) &&
+                      (choice->rollout ? read_rollout : read_heads)(session, input, choice, &w,
+                                                                    shares, r);
+    free(w.maps);
+    free(w.shares);
+    return good;
+}

@@ -1,0 +1,28 @@
+/* pca.h - principal components: the directions in which rows of numbers differ most. */
+#ifndef PCA_H
+#define PCA_H
+
+#include <stdbool.h>
+
+#include "base/report.h"
+
+/* What pca_fit found. The components have length 1, the first has the most variance; the largest
+ * of each one's elements in size is positive, since the sign is anybody's choice. */
+typedef struct pca {
+    int dim, count;           /* of a row; of components                              */
+    double *mean;             /* [dim]                                                */
+    double *components;       /* [count, dim]                                         */
+    double *variance;         /* [count] explained by each, divided by rows - 1       */
+    double total;             /* variance of the rows in all                          */
+} pca;
+
+/* The first `count` components of rows [n, dim], fewer if n - 1 or dim is less: as sklearn's PCA.
+ * By subspace iteration with a Rayleigh-Ritz step (Saad, Numerical Methods for Large Eigenvalue
+ * Problems, 5.1 and 5.2). n must be at least 2, and all values finite. Empty if it fails. */
+bool pca_fit(pca *p, const float *rows, int n, int dim, int count, report *r);
+void pca_free(pca *p);
+
+/* A row's coordinates along the components, [count]. */
+void pca_project(const pca *p, const float *row, float *coordinates);
+
+#endif

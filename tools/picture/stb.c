@@ -1,0 +1,93 @@
+/* stb.c - text by stb_easy_font, PNG by stb_image_write: both of Debian's libstb-dev. */
+#include "picture/picture.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/output.h"
+
+#if defined(__GNUC__)
+#    pragma GCC diagnostic push
+#    pragma GCC diagnostic ignored "-Wpragmas"
+#    pragma GCC diagnostic ignored "-Wcast-align"
+#    pragma GCC diagnostic ignored "-Wcast-qual"
+#    pragma GCC diagnostic ignored "-Wconversion"
+#    pragma GCC diagnostic ignored "-Wdouble-promotion"
+#    pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+#    pragma GCC diagnostic ignored "-Wmissing-prototypes"
+#    pragma GCC diagnostic ignored "-Wshadow"
+#    pragma GCC diagnostic ignored "-Wsign-compare"
+#    pragma GCC diagnostic ignored "-Wsign-conversion"
+#    pragma GCC diagnostic ignored "-Wstrict-prototypes"
+#    pragma GCC diagnostic ignored "-Wundef"
+#    pragma GCC diagnostic ignored "-Wunused-function"
+#endif
+
+#define STB_IMAGE_WRITE_IMPLEMENTATION
+#define STBI_WRITE_NO_STDIO
+#include <stb/stb_image_write.h>
+
+#include <stb/stb_easy_font.h>
+
+#if defined(__GNUC__)
+#    pragma GCC diagnostic pop
+#endif
+
+enum { MAX_TEXT = 256, MAX_QUADS = 16 * MAX_TEXT }; /* a letter has fewer lines */
+
+typedef struct corner {   /* as stb_easy_font writes four of them for each line of a letter */
+    float x, y, z;
+    unsigned char colour[4];
+} corner;
+
+/* What stb_easy_font can draw; the bytes that continue a character of UTF-8 are left out. */
+static char *plain_text(const char *text, char plain[MAX_TEXT])
+{
+    int length = 0;
+    for (; *text && length < MAX_TEXT - 1; text++) {
+        if (((unsigned char)*text & 0xC0) == 0x80) continue;
+        plain[length++] = *text >= ' ' && *text <= '~' ? *text : '?';
+    }
+    plain[length] = '\0';
+    return plain;
+}
+
+int picture_text_width(const char *text)
+{
+    char plain[MAX_TEXT];
+    return stb_easy_font_width(plain_text(text, plain));
+}
+
+void picture_text(picture *p, int x, int y, picture_colour colour, const char *text)
+{
+    char plain[MAX_TEXT];
+    corner(*quads)[4] = malloc(MAX_QUADS * sizeof *quads);
+    const int count = quads ? stb_easy_font_print(0, 0, plain_text(text, plain), NULL, quads,
+                                                  (int)(MAX_QUADS * sizeof *quads))
+                            : 0; /* a caption is not worth a failure */
+    for (int i = 0; i < count; i++) {
+        const corner *first = &quads[i][0], *last = &quads[i][2];
+        const picture_box box = { x + (int)first->x, y + (int)first->y, (int)(last->x - first->x),
+                                  (int)(last->y - first->y) };
+        picture_fill(p, box, colour);
+    }
+    free(quads);
+}
+
+static void write_bytes(void *file, void *data, int size)
+{
+    fwrite(data, 1, (size_t)size, file);
+}
+
+bool picture_save(const picture *p, const char *path, const char *const *inputs, int num_inputs,
+                  report *r)
+{
+    cli_output output;
+    if (!cli_output_open(&output, path, inputs, num_inputs, r)) return false;
+    if (!stbi_write_png_to_func(write_bytes, output.file, p->width, p->height, 3, p->pixels, 0)) {
+        cli_output_abandon(&output);
+        return report_no_memory(r);
+    }
+    return cli_output_commit(&output, r);
+}
