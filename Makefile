@@ -14,7 +14,7 @@ WARNINGS = -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wun
 LDLIBS   = -lpthread -lm
 
 PROGRAMS = tools/vit-bench tools/vit-convert tools/vit-info tools/vit-run examples/classify examples/evaluate \
-           examples/embed examples/search
+           examples/embed examples/search examples/look
 MODULES  = $(patsubst %.c,%,$(filter-out tools/bench/peers/%,$(wildcard tools/*/*.c tools/*/*/*.c)))
 TESTS    = $(patsubst %.c,%,$(wildcard tests/test_*.c))
 

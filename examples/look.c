@@ -1,0 +1,236 @@
+/* look.c - what a model looks at, as pictures.
+ *
+ *     look attention cat.jpg -o heat.png              a heat map over the photo
+ *     look tokens a.jpg b.jpg -o tokens.png           patches alike have one colour
+ *     look similarity a.jpg b.jpg --at 200,120 -o similar.png
+ *     look positions -m vit.vit -o positions.png      cosines of the position embeddings
+ *     look filters -m vit.vit -o filters.png          principal components of the patch embedding
+ *
+ * --npy and --json give the numbers behind each picture.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/report.h"
+#include "base/text.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "look/look.h"
+
+#define PROGRAM "look"
+
+static const look_command commands[] = {
+    { "attention", "[options] IMAGE|FOLDER... -o OUT.png", "IMAGE",
+      "Shows which patches a token attends to: the class token or, in models without one, the\n"
+      "mean of all. The photo lies below, pale where preprocessing cuts it off; each map goes\n"
+      "from its least value, dark, to its largest, bright. Default: the mean of the heads of the\n"
+      "last block.\n",
+      1, CLI_MANY, true, 0.65, look_wrong_attention, look_prepare_attention, look_read_attention,
+      look_draw_attention, look_put_attention },
+    { "tokens", "[options] IMAGE|FOLDER... -o OUT.png", "IMAGE",
+      "Shows the first three principal components of the patch tokens as red, green and blue.\n"
+      "They are common to all photos: what has one colour is alike.\n",
+      1, CLI_MANY, true, 1, NULL, look_prepare_tokens, look_read_tokens, look_draw_tokens,
+      look_put_components },
+    { "similarity", "[options] IMAGE [IMAGE|FOLDER...] --at X,Y -o OUT.png", "IMAGE",
+      "Shows the cosine of each patch token to the one at a point of the first photo, in it and\n"
+      "in the others. All photos have one scale, from the least cosine, dark, to the largest,\n"
+      "bright.\n",
+      1, CLI_MANY, true, 0.65, look_wrong_similarity, look_prepare_tokens, look_read_tokens,
+      look_draw_similarity, look_put_similarity },
+    { "positions", "[options] -o OUT.png\n       look positions [options] --compare A.vit B.vit... "
+                   "-o OUT.png", "MODEL",
+      "Shows the cosine of each position to all others: at each place of the grid stands a small\n"
+      "grid of its cosines. Positions are vectors: embeddings, learned or sines and cosines; the\n"
+      "cosines and sines of rotary angles; or the biases from a patch to all others.\n",
+      0, CLI_MANY, false, 1, look_wrong_positions, NULL, NULL, look_draw_positions,
+      look_put_positions },
+    { "filters", "[options] -o OUT.png", NULL,
+      "Shows the first principal components of the patch embedding's filters, and how much of\n"
+      "the filters' variance each explains.\n",
+      0, 0, false, 1, NULL, NULL, NULL, look_draw_filters, look_put_filters },
+};
+enum { COMMANDS = sizeof commands / sizeof commands[0], MAX_OPTIONS = 24 };
+
+static const char notes[] =
+    "Blocks and heads count from 0, as in timm. --npy writes [images, maps, rows, columns] for\n"
+    "photos, [models, n, n] for positions, [count, channels, rows, columns] for filters; --json\n"
+    "prints the same numbers. '-' is standard input as an image, standard output as OUT.\n"
+    "A photo that cannot be read is named and left out.\n"
+    "Exit status: 0, 1 if a photo could not be read or something failed, 2 for a wrong command\n"
+    "line.\n";
+
+static int append(cli_option *options, int count, const cli_option *more) {
+    for (; more->name; more++) options[count++] = *more;
+    return count;
+}
+
+static int common_options(cli_option *options, int count, look_choices *c) {
+    const cli_option more[] = {
+        { 'm', "model", "MODEL.vit", "the model (default: the bundled cifar10-vit.vit)", CLI_TEXT,
+          &c->model, 0, 0 },
+        { 'o', "output", "OUT.png", "the picture to write", CLI_TEXT, &c->output, 0, 0 },
+        { 0, "npy", "OUT.npy", "write the numbers behind it", CLI_TEXT, &c->npy, 0, 0 },
+        { 0, "json", NULL, "print them as one JSON object", CLI_FLAG, &c->json, 0, 0 },
+        { 0, "size", "N", "longer side of each photo in the picture (default 320);\n"
+          "grids of positions are twice as wide, filters a fifth", CLI_INT, &c->side, 16, 8192 },
+        { 0, "columns", "N", "columns of the contact sheet", CLI_INT, &c->columns, 1, 1000 },
+        CLI_END
+    };
+    return append(options, count, more);
+}
+
+static int photo_options(cli_option *options, int count, look_choices *c) {
+    const cli_option more[] = {
+        { 0, "img-size", "N|HxW", "input size, for models converted with --dynamic", CLI_SIZE,
+          c->img_size, 1, 16384 },
+        { 't', "threads", "N", "threads (default 0: one per core)", CLI_INT, &c->num_threads, 0,
+          256 },
+        { 0, "no-exif", NULL, "ignore the EXIF orientation, as timm does", CLI_FLAG, &c->no_exif, 0,
+          0 },
+        CLI_END
+    };
+    return append(options, count, more);
+}
+
+static int own_options(cli_option *options, int count, const look_command *command,
+                       look_choices *c) {
+    const cli_option of_attention[] = {
+        { 0, "block", "B", "of this block (default: the last)", CLI_INT, &c->block, 0, 1023 },
+        { 0, "head", "H", "of this head alone", CLI_INT, &c->head, 0, 1023 },
+        { 0, "heads", "WHICH", "mean (default), or all: a picture for each", CLI_TEXT, &c->heads, 0,
+          0 },
+        { 0, "rollout", NULL, "through all blocks (Abnar and Zuidema 2020)", CLI_FLAG, &c->rollout,
+          0, 0 },
+        { 0, "at", "X,Y", "what the patch at this pixel of each photo attends to", CLI_TEXT, &c->at,
+          0, 0 },
+        CLI_END
+    };
+    const cli_option of_tokens[] = {
+        { 0, "block", "B", "as they leave this block (default: after the final norm)", CLI_INT,
+          &c->block, 0, 1023 },
+        { 0, "foreground", NULL, "first leave out the patches whose first component, over all\n"
+          "photos, is on the side of the photos' border, as DINOv2 does", CLI_FLAG, &c->foreground,
+          0, 0 },
+        CLI_END
+    };
+    const cli_option of_similarity[] = {
+        { 0, "at", "X,Y", "a pixel of the first photo, from its top left corner", CLI_TEXT, &c->at,
+          0, 0 },
+        { 0, "block", "B", "as they leave this block (default: after the final norm)", CLI_INT,
+          &c->block, 0, 1023 },
+        CLI_END
+    };
+    const cli_option of_positions[] = {
+        { 0, "compare", NULL, "the models that follow, side by side", CLI_FLAG, &c->compare, 0, 0 },
+        { 0, "kind", "KIND", "embedding, rotary or relative (default: the first of these that\n"
+          "the model has)", CLI_TEXT, &c->kind, 0, 0 },
+        { 0, "block", "B", "of this block, where each has its own (default 0)", CLI_INT, &c->block,
+          0, 1023 },
+        CLI_END
+    };
+    const cli_option of_filters[] = {
+        { 0, "count", "N", "how many (default 28)", CLI_INT, &c->count, 1, 1024 },
+        CLI_END
+    };
+    const cli_option *const own[COMMANDS] = { of_attention, of_tokens, of_similarity,
+                                               of_positions, of_filters };
+    return append(options, count, own[command - commands]);
+}
+
+/* "120,80" */
+static bool read_point(const char *text, double point[2]) {
+    const char *comma = strchr(text, ',');
+    char x[32];
+    if (!comma || (size_t)(comma - text) >= sizeof x) return false;
+    memcpy(x, text, (size_t)(comma - text));
+    x[comma - text] = '\0';
+    return text_read_number(x, 0, 1 << 20, &point[0]) &&
+           text_read_number(comma + 1, 0, 1 << 20, &point[1]);
+}
+
+static const char *find_wrong(const look_command *command, look_choices *c, int operands) {
+    const char *wrong = command->wrong ? command->wrong(c, operands) : NULL;
+    const bool image = c->output && strcmp(c->output, "-") == 0;
+    const bool array = c->npy && strcmp(c->npy, "-") == 0;
+    if (wrong) return wrong;
+    if (c->at && !read_point(c->at, c->point)) return "--at expects X,Y in pixels, such as 120,80";
+    if (!c->output && !c->npy && !c->json) return "missing -o OUT.png, --npy OUT.npy or --json";
+    if (c->output && c->npy && strcmp(c->output, c->npy) == 0)
+        return "-o and --npy name the same file";
+    return image + array + c->json > 1 ? "only one output can go to standard output" : NULL;
+}
+
+static bool choose(const look_command *command, int argc, char **argv, look_choices *c,
+                   text_list *operands, int *status) {
+    cli_option options[MAX_OPTIONS + 1];
+    char name[32];
+    const cli_program program = { name, command->synopsis, command->description, options, notes,
+                                  command->min_operands, command->max_operands, command->operand };
+    const char *wrong;
+    int count = own_options(options, 0, command, c);
+    snprintf(name, sizeof name, PROGRAM " %s", command->name);
+    count = common_options(options, count, c);
+    if (command->photos) count = photo_options(options, count, c);
+    options[count] = (cli_option)CLI_END;
+    if (!cli_parse(&program, argc, argv, operands, status)) return false;
+    wrong = find_wrong(command, c, operands->count);
+    if (!wrong) return true;
+    report_error(name, NULL, "%s (try '%s --help')", wrong, name);
+    text_list_free(operands);
+    *status = CLI_USAGE;
+    return false;
+}
+
+/* Without a command: --help, --version, or what is wrong. */
+static int without_command(int argc, char **argv) {
+    static const char description[] =
+        "Pictures of what a model looks at. A COMMAND is one of\n\n"
+        "  attention    which patches the class token attends to, as a heat map over the photo\n"
+        "  tokens       principal components of the patch tokens, as colours\n"
+        "  similarity   the cosine of every patch to one\n"
+        "  positions    the cosine of every position to all others\n"
+        "  filters      principal components of the patch embedding's filters\n\n"
+        "'look COMMAND --help' lists the options of each.\n";
+    const cli_option none[] = { CLI_END };
+    const cli_program program = { PROGRAM, "COMMAND [options] ...", description, none, NULL, 1,
+                                  CLI_MANY, "COMMAND" };
+    text_list operands;
+    int status;
+    if (!cli_parse(&program, argc, argv, &operands, &status)) return status;
+    report_error(PROGRAM, NULL, "there is no command '%s' (try '" PROGRAM " --help')",
+                 operands.items[0]);
+    text_list_free(&operands);
+    return CLI_USAGE;
+}
+
+static const look_command *find_command(int argc, char **argv) {
+    for (int i = 0; argc > 1 && i < COMMANDS; i++)
+        if (strcmp(argv[1], commands[i].name) == 0) return &commands[i];
+    return NULL;
+}
+
+int main(int argc, char **argv) {
+    look_choices chosen;
+    text_list operands;
+    report r = report_make();
+    look_job j;
+    bool good;
+    int status;
+    memset(&chosen, 0, sizeof chosen);
+    memset(&j, 0, sizeof j);
+    chosen.block = chosen.head = -1;
+    chosen.side = 320;
+    chosen.count = 28;
+    j.command = find_command(argc, argv);
+    if (!j.command) return without_command(argc, argv);
+    if (!choose(j.command, argc - 1, argv + 1, &chosen, &operands, &status)) return status;
+    j.chosen = &chosen;
+    j.operands = &operands;
+    good = look_run(&j, &r);
+    if (r.failed) report_print(&r, PROGRAM);
+    good = good && j.unreadable == 0;
+    look_free(&j);
+    text_list_free(&operands);
+    return cli_finish(PROGRAM, good ? CLI_OK : CLI_FAILED);
+}

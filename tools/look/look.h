@@ -1,0 +1,151 @@
+/* look.h - what a model looks at, as pictures: each command of examples/look.
+ *
+ * A command prepares, lets the model read each photo, and draws: it fills in the sheet of pictures
+ * and the numbers behind them. look_write writes what was asked for.
+ *
+ * To add a command: a file with its functions, its row in examples/look.c, its options there.
+ *
+ * tools/look owns the pictures of examples/look: one file for each command, what they share; it may
+ * include base cli numbers image picture infer.
+ */
+#ifndef LOOK_H
+#define LOOK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/json.h"
+#include "base/npy.h"
+#include "base/report.h"
+#include "base/text.h"
+#include "image/photos.h"
+#include "numbers/pca.h"
+#include "numbers/positions.h"
+#include "picture/picture.h"
+#include "picture/sheet.h"
+#include "picture/view.h"
+#include "vit.h"
+
+/* The command line. */
+typedef struct look_choices {
+    const char *model, *output, *npy, *at, *heads, *kind;
+    int img_size[2];          /* height and width; 0: the model's own                 */
+    int block;                /* from 0 on; -1: the last, or the output of the model  */
+    int head;                 /* -1: see heads                                        */
+    int side, columns, count, num_threads;
+    bool rollout, foreground, compare, json, no_exif;
+    double point[2];          /* of --at                                              */
+} look_choices;
+
+/* A photo, and what the model made of it. */
+typedef struct look_photo {
+    const char *name;         /* the list's                                           */
+    view shown;
+    int marked;               /* a patch with a frame around it; -1: none             */
+    float *values;            /* [look_job.each]                                      */
+} look_photo;
+
+/* The positions of a model. */
+typedef struct look_positions {
+    const char *path;
+    position_kind kind;
+    int block;                /* -1: of the whole model                               */
+    int dim;                  /* of a position's vector                               */
+    vit_grid grid;
+    float *cosines;           /* [n, n], n = grid.height * grid.width                 */
+} look_positions;
+
+struct look_command;
+
+/* Everything that is kept until the end. Zeroed, then chosen, command and operands are set and the
+ * rest is filled step by step. */
+typedef struct look_job {
+    const look_choices *chosen;
+    const struct look_command *command;
+    const text_list *operands;
+    vit_model model;
+    char *path;               /* of the model; NULL for those of --compare            */
+    photo_list photos;
+    photo_reader reader;
+    vit_threads *threads;
+    vit_session session;
+    void *workspace;
+    float *input;
+    look_photo *seen;         /* [num_seen]                                           */
+    int num_seen, unreadable;
+    size_t each;              /* floats of look_photo.values: set by prepare          */
+    look_positions *placed;   /* [num_placed]                                         */
+    int num_placed;
+    sheet sheet;              /* set by draw, like all that follows                   */
+    float *numbers;           /* of photos: [num_seen, maps, grid_height, grid_width] */
+    int64_t dims[NPY_MAX_DIMS];
+    int ndim;
+    pca components;           /* of tokens and filters                                */
+} look_job;
+
+typedef struct look_command {
+    const char *name, *synopsis, *operand, *description;
+    int min_operands, max_operands;
+    bool photos;              /* are the operands                                     */
+    double opacity;           /* of what lies over them                               */
+    const char *(*wrong)(const look_choices *c, int operands); /* the message, or NULL */
+    bool (*prepare)(look_job *j, report *r);                   /* before any photo    */
+    bool (*read)(look_job *j, look_photo *s, report *r);       /* j->input to values  */
+    bool (*draw)(look_job *j, report *r);
+    void (*put)(const look_job *j, json_writer *w);            /* what --json adds    */
+} look_command;
+
+/* All of it. Photos that cannot be read are named on stderr and counted. */
+bool look_run(look_job *j, report *r);
+void look_free(look_job *j);
+
+/* === The commands === */
+
+const char *look_wrong_attention(const look_choices *c, int operands);
+bool look_prepare_attention(look_job *j, report *r);
+bool look_read_attention(look_job *j, look_photo *s, report *r);
+bool look_draw_attention(look_job *j, report *r);
+void look_put_attention(const look_job *j, json_writer *w);
+
+bool look_prepare_tokens(look_job *j, report *r);
+bool look_read_tokens(look_job *j, look_photo *s, report *r);
+bool look_draw_tokens(look_job *j, report *r);
+void look_put_components(const look_job *j, json_writer *w);
+
+const char *look_wrong_similarity(const look_choices *c, int operands);
+bool look_draw_similarity(look_job *j, report *r);
+void look_put_similarity(const look_job *j, json_writer *w);
+
+const char *look_wrong_positions(const look_choices *c, int operands);
+bool look_draw_positions(look_job *j, report *r);
+void look_put_positions(const look_job *j, json_writer *w);
+
+bool look_draw_filters(look_job *j, report *r);
+void look_put_filters(const look_job *j, json_writer *w);
+
+/* === What they share === */
+
+/* Room for numbers [a, b, c, d], of which d may be 0: [a, b, c]. */
+bool look_take_numbers(look_job *j, int64_t a, int64_t b, int64_t c, int64_t d, report *r);
+/* One map of a photo among them: [grid_height, grid_width]. */
+float *look_map_of(const look_job *j, int photo, int map);
+vit_grid look_grid_of(const vit_model *model);
+/* False: the model has no block --block. */
+bool look_check_block(const look_job *j, report *r);
+/* The patch of --at in a photo, by its number among the patches. */
+bool look_patch_at(const look_job *j, const view *v, int *patch, report *r);
+const float *look_patch_token(const look_job *j, const look_photo *s, int patch);
+
+/* Adds a photo to the sheet, under a colour for each patch (NULL: the photo alone), or under a map
+ * of values, range[0] dark and range[1] bright. */
+bool look_add_view(look_job *j, const look_photo *s, const picture_colour *patches,
+                   const char *caption, report *r);
+bool look_add_heat(look_job *j, const look_photo *s, const float *values, const double range[2],
+                   const char *caption, report *r);
+
+void look_put_pair(json_writer *w, const char *key, int a, int b);
+/* The picture, the array, and JSON on standard output, as chosen. No input is overwritten. */
+bool look_write(const look_job *j, report *r);
+
+#endif
