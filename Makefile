@@ -278,6 +278,7 @@ install: all
 	install -m 755 examples/evaluate $(DESTDIR)$(PREFIX)/bin/vit-evaluate
 	install -m 755 examples/embed $(DESTDIR)$(PREFIX)/bin/vit-embed
 	install -m 755 examples/search $(DESTDIR)$(PREFIX)/bin/vit-search
+	install -m 755 examples/look $(DESTDIR)$(PREFIX)/bin/vit-look
 	install -m 644 models/cifar10-vit.vit $(DESTDIR)$(PREFIX)/share/vit
 	printf 'prefix=%s\n\nName: vit.h\nDescription: Vision Transformer inference in one C header\nVersion: %s\nCflags: -I$${prefix}/include\nLibs: -lpthread\n' \
 	    '$(PREFIX)' '$(VERSION)' > $(DESTDIR)$(PREFIX)/share/pkgconfig/vit.pc
@@ -285,7 +286,7 @@ install: all
 uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/include/vit.h $(DESTDIR)$(PREFIX)/share/pkgconfig/vit.pc \
 	    $(addprefix $(DESTDIR)$(PREFIX)/bin/,vit-bench vit-convert vit-info vit-run vit-classify \
-	        vit-evaluate vit-embed vit-search) \
+	        vit-evaluate vit-embed vit-search vit-look) \
 	    $(DESTDIR)$(PREFIX)/share/vit/cifar10-vit.vit
 
 clean:

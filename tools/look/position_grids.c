@@ -56,7 +56,7 @@ static bool add_placed(look_job *j, const look_positions *m, report *r)
     snprintf(caption, sizeof caption, "%s\n%s positions", paths_file_name(m->path),
              positions_name(m->kind));
     if (m->block >= 0) text_append(caption, sizeof caption, " of block %d", m->block);
-    text_append(caption, sizeof caption, ": cosines from -1, dark, to 1, bright");
+    text_append(caption, sizeof caption, "\ncosines -1 (dark) to 1");
     return grids_draw(&drawn, m->cosines, m->grid, range, 2 * j->chosen->side, r) &&
            sheet_add(&j->sheet, &drawn, caption, r);
 }

@@ -105,7 +105,7 @@ static bool add_photos(look_job *j, report *r)
     for (int i = 0; good && i < j->num_seen; i++) {
         for (int p = 0; p < patches; p++) colours[p] = colour(j, i, p, ranges);
         good = look_add_view(j, &j->seen[i], NULL, "", r) &&
-               look_add_view(j, &j->seen[i], colours, "3 principal components", r);
+               look_add_view(j, &j->seen[i], colours, "components", r);
     }
     free(colours);
     return good;

@@ -112,13 +112,23 @@ static picture_colour mean_of(const vit_image *photo, span across, span down)
     return (picture_colour){ (uint8_t)(sum[0] / n), (uint8_t)(sum[1] / n), (uint8_t)(sum[2] / n) };
 }
 
-bool picture_of_photo(picture *p, const vit_image *photo, int width, int height, report *r)
+/* A side of a photo whose longer side becomes `side`. */
+static int64_t scaled(int length, int longer, int side)
 {
-    if (!picture_make(p, width, height, PICTURE_BLACK, r)) return false;
-    for (int y = 0; y < height; y++) {
-        const span down = find_span(y, height, photo->height);
-        for (int x = 0; x < width; x++)
-            set(p, x, y, mean_of(photo, find_span(x, width, photo->width), down));
+    const int64_t result = ((int64_t)length * side + longer / 2) / longer;
+    return result < 1 ? 1 : result;
+}
+
+bool picture_of_photo(picture *p, const vit_image *photo, int side, report *r)
+{
+    const int longer = photo->width > photo->height ? photo->width : photo->height;
+    if (!picture_make(p, scaled(photo->width, longer, side), scaled(photo->height, longer, side),
+                      PICTURE_BLACK, r))
+        return false;
+    for (int y = 0; y < p->height; y++) {
+        const span down = find_span(y, p->height, photo->height);
+        for (int x = 0; x < p->width; x++)
+            set(p, x, y, mean_of(photo, find_span(x, p->width, photo->width), down));
     }
     return true;
 }

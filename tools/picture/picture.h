@@ -46,8 +46,9 @@ void picture_outline(picture *p, picture_box box, int thickness, picture_colour 
 void picture_paste(picture *onto, int x, int y, const picture *p);
 picture_colour picture_mix(picture_colour a, picture_colour b, double share_of_b);
 
-/* A photo, scaled: each pixel is the mean of those that it covers, or the nearest. */
-bool picture_of_photo(picture *p, const vit_image *photo, int width, int height, report *r);
+/* A photo (VIT_PIXEL_RGB8), its longer side scaled to `side`: each pixel is the mean of those that
+ * it covers, or the nearest. */
+bool picture_of_photo(picture *p, const vit_image *photo, int side, report *r);
 
 /* One line, by stb_easy_font (Sean Barrett, public domain), which has ASCII alone: each other
  * character becomes one '?'. x, y: the top left corner. */

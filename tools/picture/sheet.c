@@ -31,12 +31,6 @@ bool sheet_add(sheet *s, picture *shown, const char *caption, report *r)
     return true;
 }
 
-/* A side of a photo whose longer side becomes `side`. */
-static int scaled(int length, int longer, int side)
-{
-    return larger(1, (int)(((int64_t)length * side + longer / 2) / longer));
-}
-
 bool sheet_add_photo(sheet *s, const char *path, int side, const char *caption, report *r)
 {
     report unreadable = report_make();
@@ -44,9 +38,7 @@ bool sheet_add_photo(sheet *s, const char *path, int side, const char *caption, 
     picture shown;
     bool good;
     if (photos_decode(path, false, &photo, &unreadable)) {
-        const int longer = larger(photo.width, photo.height);
-        good = picture_of_photo(&shown, &photo, scaled(photo.width, longer, side),
-                                scaled(photo.height, longer, side), r);
+        good = picture_of_photo(&shown, &photo, side, r);
         photos_free_image(&photo);
     } else {
         good = picture_make(&shown, side, side, (picture_colour){ 128, 128, 128 }, r);

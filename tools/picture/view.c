@@ -3,19 +3,11 @@
 #include <math.h>
 #include <string.h>
 
-static int scaled(int length, int longer, int side)
-{
-    const int result = (int)(((int64_t)length * side + longer / 2) / longer);
-    return result < 1 ? 1 : result;
-}
-
 bool view_make(view *v, const vit_image *photo, const vit_config *config, int side, report *r)
 {
-    const int longer = photo->width > photo->height ? photo->width : photo->height;
     memset(v, 0, sizeof *v);
     return crop_find(&v->place, config, photo->width, photo->height, r) &&
-           picture_of_photo(&v->photo, photo, scaled(photo->width, longer, side),
-                            scaled(photo->height, longer, side), r);
+           picture_of_photo(&v->photo, photo, side, r);
 }
 
 void view_free(view *v)
