@@ -52,5 +52,6 @@ writes "$work/b" "$bin/tools/vit-convert" "$work/large" --to safetensors -o "$wo
 writes "$work/c.h" "$bin/tools/vit-convert" "$model" --c-array -o "$work/c.h"
 writes "$work/d.npy" "$bin/tools/vit-run" -m "$model" -i examples/cat.ppm --tokens "$work/d.npy"
 writes "$work/f.npy" "$bin/examples/embed" -m "$model" -o "$work/f.npy" "$work/set"
+writes "$work/g.png" "$bin/examples/look" filters -m "$model" -o "$work/g.png"
 writes "$work/e.csv" "$bin/examples/evaluate" -m "$model" --predictions "$work/e.csv" "$work/set"
 summary

@@ -65,4 +65,8 @@ program - examples/embed -m "$model" -o "$work/v.npy" -t 1 "$work/set"
 "$bin/examples/embed" -m "$model" -o "$work/index.npy" "$work/set" 2>/dev/null
 program - examples/search "$work/index.npy" -t 1 -k 1 "$work/set/0/rgb.png"
 program - examples/search "$work/index.npy" -t 1 --duplicates 0.9
+program "$work/l.png" examples/look tokens -m "$model" -t 1 --size 32 -o "$work/l.png" "$work/set/0/rgb.png"
+program - examples/look attention -m "$model" -t 1 --rollout --size 32 --json "$work/set"
+program "$work/p.npy" examples/look positions -m "$model" --size 32 --npy "$work/p.npy"
+program - examples/look filters -m "$model" --json
 summary

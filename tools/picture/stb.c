@@ -2,10 +2,45 @@
 #include "picture/picture.h"
 
 #include <math.h>
+#include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/output.h"
+
+/* === Memory of stb_image_write, which does not look whether it got any ===
+ * So its blocks are kept in a list, and without memory it is left by longjmp. */
+
+typedef struct block {
+    struct block *previous, *next;
+} block;
+
+static struct {
+    jmp_buf no_memory;
+    block blocks;             /* before the first */
+} png;
+
+static void *png_realloc(void *old, size_t size)
+{
+    block *b = realloc(old ? (block *)old - 1 : NULL, sizeof *b + size);
+    if (!b) longjmp(png.no_memory, 1);
+    if (!old) {
+        b->previous = &png.blocks;
+        b->next = png.blocks.next;
+    }
+    b->previous->next = b;
+    if (b->next) b->next->previous = b;
+    return b + 1;
+}
+
+static void png_free(void *old)
+{
+    block *b = old ? (block *)old - 1 : NULL;
+    if (!b) return;
+    b->previous->next = b->next;
+    if (b->next) b->next->previous = b->previous;
+    free(b);
+}
 
 #if defined(__GNUC__)
 #    pragma GCC diagnostic push
@@ -26,6 +61,9 @@
 
 #define STB_IMAGE_WRITE_IMPLEMENTATION
 #define STBI_WRITE_NO_STDIO
+#define STBIW_MALLOC(size) png_realloc(NULL, size)
+#define STBIW_REALLOC(old, size) png_realloc(old, size)
+#define STBIW_FREE(old) png_free(old)
 #include <stb/stb_image_write.h>
 
 #include <stb/stb_easy_font.h>
@@ -34,7 +72,7 @@
 #    pragma GCC diagnostic pop
 #endif
 
-enum { MAX_TEXT = 256, MAX_QUADS = 16 * MAX_TEXT }; /* a letter has fewer lines */
+enum { MAX_TEXT = 256, MAX_QUADS = 32 }; /* a letter has fewer lines */
 
 typedef struct corner {   /* as stb_easy_font writes four of them for each line of a letter */
     float x, y, z;
@@ -59,20 +97,28 @@ int picture_text_width(const char *text)
     return stb_easy_font_width(plain_text(text, plain));
 }
 
-void picture_text(picture *p, int x, int y, picture_colour colour, const char *text)
+/* One letter. Returns where the next begins. */
+static int draw_letter(picture *p, int x, int y, picture_colour colour, char letter)
 {
-    char plain[MAX_TEXT];
-    corner(*quads)[4] = malloc(MAX_QUADS * sizeof *quads);
-    const int count = quads ? stb_easy_font_print(0, 0, plain_text(text, plain), NULL, quads,
-                                                  (int)(MAX_QUADS * sizeof *quads))
-                            : 0; /* a caption is not worth a failure */
+    char text[2] = { 0, 0 };
+    corner quads[MAX_QUADS][4];
+    int count;
+    text[0] = letter;
+    count = stb_easy_font_print(0, 0, text, NULL, quads, (int)sizeof quads);
     for (int i = 0; i < count; i++) {
         const corner *first = &quads[i][0], *last = &quads[i][2];
         const picture_box box = { x + (int)first->x, y + (int)first->y, (int)(last->x - first->x),
                                   (int)(last->y - first->y) };
         picture_fill(p, box, colour);
     }
-    free(quads);
+    return x + stb_easy_font_width(text);
+}
+
+void picture_text(picture *p, int x, int y, picture_colour colour, const char *text)
+{
+    char plain[MAX_TEXT];
+    plain_text(text, plain);
+    for (int i = 0; plain[i]; i++) x = draw_letter(p, x, y, colour, plain[i]);
 }
 
 static void write_bytes(void *file, void *data, int size)
@@ -80,12 +126,23 @@ static void write_bytes(void *file, void *data, int size)
     fwrite(data, 1, (size_t)size, file);
 }
 
+/* False: out of memory. */
+static bool write_png(const picture *p, FILE *file)
+{
+    png.blocks.next = NULL;
+    if (setjmp(png.no_memory)) {
+        while (png.blocks.next) png_free(png.blocks.next + 1);
+        return false;
+    }
+    return stbi_write_png_to_func(write_bytes, file, p->width, p->height, 3, p->pixels, 0) != 0;
+}
+
 bool picture_save(const picture *p, const char *path, const char *const *inputs, int num_inputs,
                   report *r)
 {
     cli_output output;
     if (!cli_output_open(&output, path, inputs, num_inputs, r)) return false;
-    if (!stbi_write_png_to_func(write_bytes, output.file, p->width, p->height, 3, p->pixels, 0)) {
+    if (!write_png(p, output.file)) {
         cli_output_abandon(&output);
         return report_no_memory(r);
     }
