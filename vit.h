@@ -619,16 +619,31 @@ VIT_API const char *vit_source(const vit_model *model);
 
 /* --- images --------------------------------------------------------------- */
 
-/* To add a format: its bytes in vit__pixel_size, its channels in vit__turn_row and
-   vit__transform_init (>>resample, >>preprocess). */
+/* What lies in memory, byte by byte. Y, U, V (U and V stand for Cb and Cr) are ITU-R
+   BT.601's, limited range (Y from 16 to 235), and become red, green and blue as
+   vit__yuv_to_rgb says; pixels that share a U and a V are given the same ones.
+
+   To add a format: its bytes in vit__pixel_size and vit__row_size, its colours in
+   vit__read_pixel, a case in vit__turn_row (>>resample). */
 typedef enum vit_pixel {
     VIT_PIXEL_RGB8 = 0,
-    VIT_PIXEL_RGBA8 = 1, /* alpha is ignored                                     */
+    VIT_PIXEL_RGBA8 = 1,   /* alpha is ignored                                   */
     VIT_PIXEL_GRAY8 = 2,
+    VIT_PIXEL_BGR8 = 3,    /* OpenCV's                                           */
+    VIT_PIXEL_BGRA8 = 4,   /* alpha is ignored                                   */
+    VIT_PIXEL_RGB565 = 5,  /* 16 bits, low byte first: red in the upper 5, blue in the */
+                           /*     lower 5; widened by repeating the upper bits   */
+    VIT_PIXEL_YUYV = 6,    /* of each two pixels of a row: Y U Y V               */
+    VIT_PIXEL_NV12 = 7,    /* a plane of Y, then one of U V U V ... with half as */
+                           /*     many rows, each for 2 x 2 pixels               */
+    VIT_PIXEL_F32 = 8,     /* planes of red, green, blue: floats from 0 to 1, which */
+                           /*     are rounded to 255ths; NaN is 0                */
     VIT_NUM_PIXELS
 } vit_pixel;
 
-/* Pixels of the caller, which are only read. */
+/* Pixels of the caller, which are only read. A row of YUYV or NV12 has an even number of
+   pixels: for an odd width one more, which is not shown. A plane follows at once, height *
+   stride bytes after the one before, with the same stride. */
 typedef struct vit_image {
     const uint8_t *pixels; /* top-left pixel; rows from top to bottom            */
     int width, height;     /* in pixels                                          */
@@ -7807,8 +7822,16 @@ typedef struct vit__resizer {
     uint8_t *line;         /* [row_size]: the output row                              */
 } vit__resizer;
 
+/* Bytes of a pixel in a row: of planes, in the first one. */
 static int vit__pixel_size(const vit_image *image) {
-    return image->format == VIT_PIXEL_GRAY8 ? 1 : image->format == VIT_PIXEL_RGBA8 ? 4 : 3;
+    static const uint8_t sizes[VIT_NUM_PIXELS] = { 3, 4, 1, 3, 4, 2, 2, 1, 4 };
+    return sizes[image->format];
+}
+
+/* Bytes of a row without padding. */
+static int vit__row_size(const vit_image *image) {
+    const int pairs = image->format == VIT_PIXEL_YUYV || image->format == VIT_PIXEL_NV12;
+    return (pairs ? vit__round_up(image->width, 2) : image->width) * vit__pixel_size(image);
 }
 
 /* The next `size` bytes of scratch, 8-byte aligned; only counted if `at` is NULL. */
@@ -7846,8 +7869,7 @@ static void vit__resizer_weights(vit__resizer *r) {
 
 /* Bytes from one row of the photo to the next. */
 static size_t vit__stride(const vit_image *image) {
-    return image->stride ? (size_t)image->stride
-                         : (size_t)image->width * (size_t)vit__pixel_size(image);
+    return (size_t)(image->stride ? image->stride : vit__row_size(image));
 }
 
 /* ITU-R 601 luma in 16-bit fixed point, as in Pillow. */
@@ -7863,31 +7885,120 @@ VIT__INLINE void vit__turn_pixels(int size, uint8_t *to, const uint8_t *from, in
     memcpy(to, from, 3);
 }
 
-/* The same of any photo; grey if the model has one channel. */
-static void vit__turn_row(const vit__resizer *r, uint8_t *to, const uint8_t *from, int pixels) {
-    const int size = vit__pixel_size(r->image);
+/* Of 16-bit fixed point. */
+VIT__INLINE uint8_t vit__to_byte(int32_t value) {
+    return value < 0 ? 0 : value >= 255 << 16 ? 255 : (uint8_t)(value >> 16);
+}
+
+/* ITU-R BT.601, limited range, in 16-bit fixed point: 76309 is 255 / 219, the others are 255 / 224
+   times 1.402, 0.344136, 0.714136 and 1.772. Rounded; at most one step from the exact value. */
+VIT__INLINE void vit__yuv_to_rgb(uint8_t *rgb, int32_t y, int32_t u, int32_t v) {
+    const int32_t grey = 76309 * (y - 16) + 0x8000;
+    rgb[0] = vit__to_byte(grey + 104597 * (v - 128));
+    rgb[1] = vit__to_byte(grey - 25675 * (u - 128) - 53279 * (v - 128));
+    rgb[2] = vit__to_byte(grey + 132201 * (u - 128));
+}
+
+VIT__INLINE uint8_t vit__float_to_byte(const uint8_t *from) {
+    float x;
+    memcpy(&x, from, sizeof x);
+    if (!(x > 0)) return 0;
+    return x < 1 ? (uint8_t)(vit__product((vit__real)x, 255) + VIT__HALF) : 255;
+}
+
+/* A row of a photo. */
+typedef struct vit__photo_row {
+    const uint8_t *pixels; /* of its first plane                                      */
+    const uint8_t *chroma; /* NV12: its U and V                                       */
+    size_t plane;          /* F32: bytes from plane to plane                          */
+} vit__photo_row;
+
+static vit__photo_row vit__photo_row_at(const vit_image *image, int y) {
+    const size_t stride = vit__stride(image);
+    vit__photo_row row;
+    row.plane = (size_t)image->height * stride;
+    row.pixels = image->pixels + (size_t)y * stride;
+    row.chroma = image->format == VIT_PIXEL_NV12
+                     ? image->pixels + row.plane + (size_t)(y / 2) * stride : NULL;
+    return row;
+}
+
+/* Pixel x of a row as red, green, blue; `format` is a constant. */
+VIT__INLINE void vit__read_pixel(vit_pixel format, const vit__photo_row *row, int x, uint8_t *rgb) {
+    const uint8_t *const p = row->pixels;
+    const size_t at = (size_t)x, even = at & ~(size_t)1;
+    const int blue_first = format == VIT_PIXEL_BGR8 || format == VIT_PIXEL_BGRA8;
+    const size_t size = format == VIT_PIXEL_RGBA8 || format == VIT_PIXEL_BGRA8 ? 4 : 3;
     int i;
+    if (format == VIT_PIXEL_RGB565) {
+        const unsigned word = p[2 * at] | (unsigned)p[2 * at + 1] << 8;
+        rgb[0] = (uint8_t)((word >> 11) << 3 | word >> 13);
+        rgb[1] = (uint8_t)((word >> 5 & 63) << 2 | (word >> 9 & 3));
+        rgb[2] = (uint8_t)((word & 31) << 3 | (word >> 2 & 7));
+    } else if (format == VIT_PIXEL_YUYV)
+        vit__yuv_to_rgb(rgb, p[2 * at], p[2 * even + 1], p[2 * even + 3]);
+    else if (format == VIT_PIXEL_NV12)
+        vit__yuv_to_rgb(rgb, p[at], row->chroma[even], row->chroma[even + 1]);
+    else if (format == VIT_PIXEL_F32)
+        for (i = 0; i < 3; i++) rgb[i] = vit__float_to_byte(p + (size_t)i * row->plane + 4 * at);
+    else
+        for (i = 0; i < 3; i++) rgb[i] = p[at * size + (size_t)(blue_first ? 2 - i : i)];
+}
+
+/* Pixels [first, end) of a row to columns of the block; grey if the model has one channel. */
+VIT__INLINE void vit__turn_as(vit_pixel format, const vit__resizer *r, uint8_t *to,
+                              const vit__photo_row *row, int first, int end) {
+    uint8_t rgb[3];
+    int x;
     if (r->luma)
-        for (i = 0; i < pixels; i++, from += size, to += VIT__PHOTO_COLUMN(1))
-            *to = vit__luma(from);
-    else if (r->channels == 1)
-        for (i = 0; i < pixels; i++, to += VIT__PHOTO_COLUMN(1)) *to = from[i];
-    else if (size == 3) vit__turn_pixels(3, to, from, pixels);
-    else vit__turn_pixels(4, to, from, pixels);
+        for (x = first; x < end; x++, to += VIT__PHOTO_COLUMN(1)) {
+            vit__read_pixel(format, row, x, rgb);
+            *to = vit__luma(rgb);
+        }
+    else
+        for (x = first; x < end; x++, to += VIT__PHOTO_COLUMN(3))
+            vit__read_pixel(format, row, x, to);
+}
+
+/* The same of any photo. */
+static void vit__turn_row(const vit__resizer *r, uint8_t *to, const vit__photo_row *row, int first,
+                          int end) {
+    const int size = vit__pixel_size(r->image);
+    const uint8_t *from = row->pixels + (size_t)first * (size_t)size;
+    switch (r->image->format) {
+    case VIT_PIXEL_RGB8:
+        if (r->luma) vit__turn_as(VIT_PIXEL_RGB8, r, to, row, first, end);
+        else vit__turn_pixels(3, to, from, end - first);
+        break;
+    case VIT_PIXEL_RGBA8:
+        if (r->luma) vit__turn_as(VIT_PIXEL_RGBA8, r, to, row, first, end);
+        else vit__turn_pixels(4, to, from, end - first);
+        break;
+    case VIT_PIXEL_GRAY8:
+        for (; first < end; first++, to += VIT__PHOTO_COLUMN(1)) *to = *from++;
+        break;
+    case VIT_PIXEL_BGR8: vit__turn_as(VIT_PIXEL_BGR8, r, to, row, first, end); break;
+    case VIT_PIXEL_BGRA8: vit__turn_as(VIT_PIXEL_BGRA8, r, to, row, first, end); break;
+    case VIT_PIXEL_RGB565: vit__turn_as(VIT_PIXEL_RGB565, r, to, row, first, end); break;
+    case VIT_PIXEL_YUYV: vit__turn_as(VIT_PIXEL_YUYV, r, to, row, first, end); break;
+    case VIT_PIXEL_NV12: vit__turn_as(VIT_PIXEL_NV12, r, to, row, first, end); break;
+    case VIT_PIXEL_F32: vit__turn_as(VIT_PIXEL_F32, r, to, row, first, end); break;
+    case VIT_NUM_PIXELS: break;
+    }
 }
 
 /* Columns [first, end) of the photo's next rows into the block. The next row is too far away for a
    CPU to foresee it. */
 static void vit__turn_block(vit__resizer *r, int rows, int first, int end) {
     const size_t stride = vit__stride(r->image), size = (size_t)vit__pixel_size(r->image);
-    const uint8_t *from = r->image->pixels + (size_t)r->end_row * stride + (size_t)first * size;
-    const size_t bytes = (size_t)(end - first) * size;
+    const size_t begin = (size_t)first * size, bytes = (size_t)(end - first) * size;
     size_t i;
-    int row;
-    for (row = 0; row < rows; row++, from += stride) {
-        if (row + 1 < rows)
-            for (i = 0; i < bytes; i += 64) VIT__PREFETCH(from + stride + i);
-        vit__turn_row(r, r->block + row * r->channels, from, end - first);
+    int y;
+    for (y = 0; y < rows; y++) {
+        const vit__photo_row row = vit__photo_row_at(r->image, r->end_row + y);
+        if (y + 1 < rows)
+            for (i = 0; i < bytes; i += 64) VIT__PREFETCH(row.pixels + stride + begin + i);
+        vit__turn_row(r, r->block + y * r->channels, &row, first, end);
     }
 }
 
@@ -8019,7 +8130,7 @@ static vit_result vit__check_image(const vit_config *c, const vit_image *image) 
     if (!image || !image->pixels || image->width < 1 || image->height < 1 ||
         image->width > 1 << 20 || image->height > 1 << 20 || image->stride < 0 ||
         (unsigned)image->format >= VIT_NUM_PIXELS ||
-        (image->stride && image->stride < image->width * vit__pixel_size(image)))
+        (image->stride && image->stride < vit__row_size(image)))
         return VIT_ERROR_ARGUMENT;
     return c->in_chans == 1 || c->in_chans == 3 ? VIT_OK : VIT_ERROR_UNSUPPORTED;
 }
@@ -10986,7 +11097,9 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
            models with many right classes (head_activation), vit_sigmoid, vit_scores: older
            readers refuse files that use it; vit_normalize, vit_cosine;
            vit_model_resize for rotary and relative positions: older readers refuse files
-           with rotary ones that are marked dynamic_img_size
+           with rotary ones that are marked dynamic_img_size;
+           pixels of cameras and other libraries: VIT_PIXEL_BGR8, BGRA8, RGB565, YUYV, NV12
+           and F32
 
    v0.1.0  first version: timm's VisionTransformer and DeiT with nearly all of their
            options, torch.nn's post-norm blocks; rotary and relative positions,

@@ -3,7 +3,8 @@
 
 Authoring only. The steps are those of timm's evaluation transform: convert, resize, pad and crop,
 x / 255, (x - mean) / std in float32. Photos are bytes of a 32-bit LCG; tests/test_preprocess.c
-makes the same. Each case keeps the CRC-32 of the resulting float32 tensor.
+makes the same. Formats that Pillow has not are turned into RGB by the formulas below. Each case
+keeps the CRC-32 of the resulting float32 tensor.
 """
 import os
 import sys
@@ -23,7 +24,8 @@ STATS = [  # (mean, std); the tests have the same table, written by this script
 CENTER, SQUASH, BORDER = 0, 1, 2
 EVEN, DOWN = 0, 1
 BILINEAR, BICUBIC = 0, 1
-MODES = {"RGB": (3, 0), "RGBA": (4, 1), "L": (1, 2)}
+MODES = {"RGB": (3, 0), "RGBA": (4, 1), "L": (1, 2)}  # Pillow's: bytes, number in vit.h
+FORMATS = {"BGR": 3, "BGRA": 4, "RGB565": 5, "YUYV": 6, "NV12": 7, "F32": 8}
 
 # COVERAGE's golden values: width, height -> width, height, filter, CRC-32 of the RGB bytes
 GOLDEN = [
@@ -43,7 +45,76 @@ def lcg(count):
     return bytes(out)
 
 
+def exact_rgb(y, u, v):
+    """ITU-R BT.601, limited range, in real numbers."""
+    y, u, v = (np.asarray(x, np.float64) for x in (y, u, v))
+    kr, kb = 0.299, 0.114
+    grey, cb, cr = (y - 16) / 219, (u - 128) / 112 * (1 - kb), (v - 128) / 112 * (1 - kr)
+    rgb = grey + cr, grey - (cb * kb + cr * kr) / (1 - kb - kr), grey + cb
+    return 255 * np.clip(np.stack(rgb, -1), 0, 1)
+
+
+def yuv_to_rgb(y, u, v):
+    """The same with each coefficient rounded to 16 bits behind the point."""
+    y, u, v = (np.asarray(x, np.int64) for x in (y, u, v))
+    c = [round(65536 * 255 / 219)] + [round(65536 * 255 / 224 * k) for k in
+                                      (2 * 0.701, 1.772 * 0.114 / 0.587, 1.402 * 0.299 / 0.587,
+                                       2 * 0.886)]
+    grey = c[0] * (y - 16)
+    rgb = (grey + c[1] * (v - 128), grey - c[2] * (u - 128) - c[3] * (v - 128),
+           grey + c[4] * (u - 128))
+    return np.clip(np.stack(rgb, -1) + 32768 >> 16, 0, 255).astype(np.uint8)
+
+
+def check_yuv():
+    """Every colour: the integers are within one step of the real numbers."""
+    u, v = np.meshgrid(np.arange(256), np.arange(256))
+    differ = 0
+    for y in range(256):
+        exact, rounded = exact_rgb(y, u, v), yuv_to_rgb(y + 0 * u, u, v)
+        assert np.abs(exact - rounded).max() < 0.51
+        differ += np.count_nonzero(np.floor(exact + 0.5) != rounded)
+    print("%.3f %% of all values are off by 1" % (differ / 3 / 2**24 * 100))
+
+
+def floats(count):
+    """From -1/8 to 9/8, exact in float32; then one NaN."""
+    r, out = 12345, np.empty(count, np.float32)
+    for i in range(count):
+        r = (r * 1664525 + 1013904223) & 0xffffffff
+        out[i] = ((r >> 16) * 5 - 32768) / 262144
+    out[count // 2] = np.nan
+    return out
+
+
+def colours(form, w, h):
+    """RGB of a photo in a format that Pillow does not read."""
+    pairs = (w + 1) // 2
+    if form == "F32":
+        x = np.nan_to_num(floats(3 * w * h).astype(np.float64)).reshape(3, h, w)
+        return np.clip(np.floor(x * 255 + 0.5), 0, 255).astype(np.uint8).transpose(1, 2, 0)
+    if form in ("BGR", "BGRA"):
+        data = np.frombuffer(lcg(w * h * len(form)), np.uint8).reshape(h, w, len(form))
+        return data[:, :, 2::-1]
+    if form == "RGB565":
+        words = np.frombuffer(lcg(w * h * 2), "<u2").reshape(h, w).astype(np.int64)
+        r, g, b = words // 2048, words // 32 % 64, words % 32
+        return np.stack((r * 8 + r // 4, g * 4 + g // 16, b * 8 + b // 4), -1).astype(np.uint8)
+    if form == "YUYV":
+        data = np.frombuffer(lcg(h * pairs * 4), np.uint8).reshape(h, pairs, 4)
+        y, u, v = data[:, :, ::2].reshape(h, -1), data[:, :, 1], data[:, :, 3]
+        u, v = u.repeat(2, 1), v.repeat(2, 1)
+    else:
+        rows = (h + 1) // 2
+        data = np.frombuffer(lcg((h + rows) * pairs * 2), np.uint8).reshape(h + rows, pairs, 2)
+        y = data[:h].reshape(h, -1)
+        u, v = (data[h:, :, i].repeat(2, 0)[:h].repeat(2, 1) for i in (0, 1))
+    return yuv_to_rgb(y, u, v)[:, :w]
+
+
 def photo(mode, width, height):
+    if mode in FORMATS:
+        return Image.fromarray(np.ascontiguousarray(colours(mode, width, height)))
     return Image.frombytes(mode, (width, height), lcg(width * height * MODES[mode][0]))
 
 
@@ -152,6 +223,11 @@ CASES = [
 ]
 CASES = [case + (EVEN,) for case in CASES] + [
     case + (DOWN,) for case in CASES if case[9] != BORDER and case[1] < 100 and case[2] < 100
+] + [  # odd and even sides, padded rows, models of one channel; the first is the photo as it is
+    (form, w, h, pad, chans, 16, 16, side, side, SQUASH, BICUBIC, stats, EVEN) for form in FORMATS
+    for w, h, pad, chans, side, stats in (
+        (16, 16, 0, 3, 16, 0), (37, 23, 0, 3, 16, 2), (24, 31, 8, 3, 18, 2), (1, 1, 0, 3, 18, 2),
+        (37, 23, 8, 1, 16, 2), (300, 20, 0, 3, 18, 1))
 ]
 
 
@@ -163,6 +239,7 @@ def check_golden():
 
 def main():
     check_golden()
+    check_yuv()
     lines = ["/* Written by tests/make_preprocess.py; do not edit. */", "",
              "static const float vector_stats[%d][2][3] = {" % len(STATS)]
     for mean, std in STATS:
@@ -180,7 +257,8 @@ def main():
     for mode, w, h, pad, chans, *rest in CASES:
         out = transform(photo(mode, w, h), chans, *rest)
         crc = zlib.crc32(np.ascontiguousarray(out, np.float32).tobytes())
-        numbers = ", ".join(str(v) for v in [MODES[mode][1], w, h, pad, chans] + rest)
+        form = FORMATS[mode] if mode in FORMATS else MODES[mode][1]
+        numbers = ", ".join(str(v) for v in [form, w, h, pad, chans] + rest)
         lines.append("    {%s, 0x%08xu}," % (numbers, crc))
     lines.append("};")
     with open(TARGET, "w") as f:

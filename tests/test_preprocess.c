@@ -8,6 +8,7 @@
 #include "test.h"
 #include "tiny_model.h"
 
+#include <math.h>
 #include <stdbool.h>
 
 typedef struct golden_vector {
@@ -38,24 +39,44 @@ static uint32_t crc32(const void *data, size_t size) {
     return ~crc;
 }
 
-static int format_bytes(int format) {
-    return format == VIT_PIXEL_RGB8 ? 3 : format == VIT_PIXEL_RGBA8 ? 4 : 1;
+/* Bytes of a row, and how many rows there are with those of further planes. */
+static size_t row_bytes(int format, size_t width) {
+    static const size_t sizes[VIT_NUM_PIXELS] = {3, 4, 1, 3, 4, 2, 2, 1, 4};
+    bool pairs = format == VIT_PIXEL_YUYV || format == VIT_PIXEL_NV12;
+    return (pairs ? (width + 1) / 2 * 2 : width) * sizes[format];
+}
+
+static size_t num_rows(int format, size_t height) {
+    return format == VIT_PIXEL_F32    ? 3 * height
+           : format == VIT_PIXEL_NV12 ? height + (height + 1) / 2
+                                      : height;
+}
+
+static uint32_t next_random(uint32_t *r) { return *r = *r * 1664525u + 1013904223u; }
+
+static void fill_row(int format, uint8_t *row, size_t size, uint32_t *r) {
+    for (size_t i = 0; i < size; i += format == VIT_PIXEL_F32 ? 4 : 1) {
+        float value = (float)((int)(next_random(r) >> 16) * 5 - 32768) / 262144.0f;
+        if (format == VIT_PIXEL_F32) memcpy(row + i, &value, 4);
+        else row[i] = (uint8_t)(*r >> 24);
+    }
 }
 
 /* Bytes of the generator that make_preprocess.py uses too. The rows lie `padding` bytes apart,
    filled with something else; the block ends with the last pixel, so that ASan sees a byte more. */
 static vit_image make_photo(int format, int width, int height, int padding) {
     vit_image image;
-    size_t row = (size_t)width * (size_t)format_bytes(format), stride = row + (size_t)padding;
-    size_t size = stride * (size_t)(height - 1) + row;
+    size_t row = row_bytes(format, (size_t)width), stride = row + (size_t)padding;
+    size_t rows = num_rows(format, (size_t)height);
+    size_t size = stride * (rows - 1) + row;
     uint8_t *pixels = tiny_allocate(size);
     uint32_t r = 12345;
     memset(pixels, 0xee, size);
-    for (size_t y = 0; y < (size_t)height; y++) {
-        for (size_t x = 0; x < row; x++) {
-            r = r * 1664525u + 1013904223u;
-            pixels[y * stride + x] = (uint8_t)(r >> 24);
-        }
+    for (size_t y = 0; y < rows; y++) fill_row(format, pixels + y * stride, row, &r);
+    if (format == VIT_PIXEL_F32) {
+        size_t middle = rows * (size_t)width / 2;
+        float nan = NAN;
+        memcpy(pixels + middle / (size_t)width * stride + middle % (size_t)width * 4, &nan, 4);
     }
     image.pixels = pixels;
     image.width = width;
@@ -252,8 +273,15 @@ static void test_refused(void) {
     bad.stride = -12;
     image_refused(&model, bad, VIT_ERROR_ARGUMENT, "negative stride");
     bad = good;
-    bad.format = (vit_pixel)3;
+    bad.format = VIT_NUM_PIXELS;
     image_refused(&model, bad, VIT_ERROR_ARGUMENT, "unknown format");
+    for (int format = 0; format < VIT_NUM_PIXELS; format++) {
+        bad = good;
+        bad.format = (vit_pixel)format;
+        bad.width = 3;
+        bad.stride = (int)row_bytes(format, 3) - 1;
+        image_refused(&model, bad, VIT_ERROR_ARGUMENT, "rows of any format that overlap");
+    }
     CHECK(vit_preprocess(NULL, &good, input, NULL, 0) == VIT_ERROR_ARGUMENT);
     CHECK(vit_preprocess(&model, NULL, input, NULL, 0) == VIT_ERROR_ARGUMENT);
     CHECK(vit_preprocess(&model, &good, NULL, NULL, 0) == VIT_ERROR_ARGUMENT);

@@ -36,6 +36,17 @@ static vit_config take_config(input *in) {
     return c;
 }
 
+static int row_size(vit_pixel format, int width) {
+    static const int sizes[VIT_NUM_PIXELS] = { 3, 4, 1, 3, 4, 2, 2, 1, 4 };
+    const bool pairs = format == VIT_PIXEL_YUYV || format == VIT_PIXEL_NV12;
+    return (pairs ? (width + 1) / 2 * 2 : width) * sizes[format];
+}
+
+static int num_rows(const vit_image *image) {
+    if (image->format == VIT_PIXEL_F32) return 3 * image->height;
+    return image->height + (image->format == VIT_PIXEL_NV12 ? (image->height + 1) / 2 : 0);
+}
+
 /* Pixels that end where their block ends; what the input lacks is zero. */
 static uint8_t *take_pixels(input *in, vit_image *image, size_t size) {
     uint8_t *pixels = calloc(size, 1);
@@ -46,7 +57,6 @@ static uint8_t *take_pixels(input *in, vit_image *image, size_t size) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static const int pixel_sizes[] = { 3, 4, 1 };
     input in = { data, size };
     vit_model model;
     vit_image image;
@@ -56,11 +66,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     model.config = take_config(&in);
     image.width = take(&in, 0, 7) ? take(&in, 1, 40) : take(&in, 1, 5000);
     image.height = take(&in, 0, 7) ? take(&in, 1, 40) : take(&in, 1, 5000);
-    image.format = (vit_pixel)take(&in, VIT_PIXEL_RGB8, VIT_PIXEL_GRAY8);
-    const int row = image.width * pixel_sizes[image.format];
+    image.format = (vit_pixel)take(&in, 0, VIT_NUM_PIXELS - 1);
+    const int row = row_size(image.format, image.width);
     image.stride = take(&in, 0, 1) ? row + take(&in, 0, 9) : 0;
     const size_t stride = (size_t)(image.stride ? image.stride : row);
-    const size_t bytes = stride * (size_t)(image.height - 1) + (size_t)row;
+    const size_t bytes = stride * (size_t)(num_rows(&image) - 1) + (size_t)row;
     if (bytes > MAX_BYTES || in.left == 0) return 0;
     uint8_t *pixels = take_pixels(&in, &image, bytes);
     const vit_config *c = &model.config;
