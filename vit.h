@@ -624,7 +624,7 @@ VIT_API const char *vit_source(const vit_model *model);
    vit__yuv_to_rgb says; pixels that share a U and a V are given the same ones.
 
    To add a format: its bytes in vit__pixel_size and vit__row_size, its colours in
-   vit__read_pixel, a case in vit__turn_row (>>resample). */
+   vit__read_pixel, a case in vit__turn_any (>>resample). */
 typedef enum vit_pixel {
     VIT_PIXEL_RGB8 = 0,
     VIT_PIXEL_RGBA8 = 1,   /* alpha is ignored                                   */
@@ -7960,29 +7960,19 @@ VIT__INLINE void vit__turn_as(vit_pixel format, const vit__resizer *r, uint8_t *
             vit__read_pixel(format, row, x, to);
 }
 
-/* The same of any photo. */
-static void vit__turn_row(const vit__resizer *r, uint8_t *to, const vit__photo_row *row, int first,
-                          int end) {
-    const int size = vit__pixel_size(r->image);
-    const uint8_t *from = row->pixels + (size_t)first * (size_t)size;
+/* The same of any photo, of row y. */
+static void vit__turn_any(const vit__resizer *r, uint8_t *to, int y, int first, int end) {
+    const vit__photo_row row = vit__photo_row_at(r->image, y);
     switch (r->image->format) {
-    case VIT_PIXEL_RGB8:
-        if (r->luma) vit__turn_as(VIT_PIXEL_RGB8, r, to, row, first, end);
-        else vit__turn_pixels(3, to, from, end - first);
-        break;
-    case VIT_PIXEL_RGBA8:
-        if (r->luma) vit__turn_as(VIT_PIXEL_RGBA8, r, to, row, first, end);
-        else vit__turn_pixels(4, to, from, end - first);
-        break;
-    case VIT_PIXEL_GRAY8:
-        for (; first < end; first++, to += VIT__PHOTO_COLUMN(1)) *to = *from++;
-        break;
-    case VIT_PIXEL_BGR8: vit__turn_as(VIT_PIXEL_BGR8, r, to, row, first, end); break;
-    case VIT_PIXEL_BGRA8: vit__turn_as(VIT_PIXEL_BGRA8, r, to, row, first, end); break;
-    case VIT_PIXEL_RGB565: vit__turn_as(VIT_PIXEL_RGB565, r, to, row, first, end); break;
-    case VIT_PIXEL_YUYV: vit__turn_as(VIT_PIXEL_YUYV, r, to, row, first, end); break;
-    case VIT_PIXEL_NV12: vit__turn_as(VIT_PIXEL_NV12, r, to, row, first, end); break;
-    case VIT_PIXEL_F32: vit__turn_as(VIT_PIXEL_F32, r, to, row, first, end); break;
+    case VIT_PIXEL_RGB8: vit__turn_as(VIT_PIXEL_RGB8, r, to, &row, first, end); break;
+    case VIT_PIXEL_RGBA8: vit__turn_as(VIT_PIXEL_RGBA8, r, to, &row, first, end); break;
+    case VIT_PIXEL_BGR8: vit__turn_as(VIT_PIXEL_BGR8, r, to, &row, first, end); break;
+    case VIT_PIXEL_BGRA8: vit__turn_as(VIT_PIXEL_BGRA8, r, to, &row, first, end); break;
+    case VIT_PIXEL_RGB565: vit__turn_as(VIT_PIXEL_RGB565, r, to, &row, first, end); break;
+    case VIT_PIXEL_YUYV: vit__turn_as(VIT_PIXEL_YUYV, r, to, &row, first, end); break;
+    case VIT_PIXEL_NV12: vit__turn_as(VIT_PIXEL_NV12, r, to, &row, first, end); break;
+    case VIT_PIXEL_F32: vit__turn_as(VIT_PIXEL_F32, r, to, &row, first, end); break;
+    case VIT_PIXEL_GRAY8: /* vit__turn_block does it */
     case VIT_NUM_PIXELS: break;
     }
 }
@@ -7991,14 +7981,20 @@ static void vit__turn_row(const vit__resizer *r, uint8_t *to, const vit__photo_r
    CPU to foresee it. */
 static void vit__turn_block(vit__resizer *r, int rows, int first, int end) {
     const size_t stride = vit__stride(r->image), size = (size_t)vit__pixel_size(r->image);
-    const size_t begin = (size_t)first * size, bytes = (size_t)(end - first) * size;
+    const uint8_t *from = r->image->pixels + (size_t)r->end_row * stride + (size_t)first * size;
+    const size_t bytes = (size_t)(end - first) * size;
+    const vit_pixel format = r->luma ? VIT_NUM_PIXELS : r->image->format;
     size_t i;
-    int y;
-    for (y = 0; y < rows; y++) {
-        const vit__photo_row row = vit__photo_row_at(r->image, r->end_row + y);
-        if (y + 1 < rows)
-            for (i = 0; i < bytes; i += 64) VIT__PREFETCH(row.pixels + stride + begin + i);
-        vit__turn_row(r, r->block + y * r->channels, &row, first, end);
+    int row;
+    for (row = 0; row < rows; row++, from += stride) {
+        uint8_t *const to = r->block + row * r->channels;
+        if (row + 1 < rows)
+            for (i = 0; i < bytes; i += 64) VIT__PREFETCH(from + stride + i);
+        if (format == VIT_PIXEL_RGB8) vit__turn_pixels(3, to, from, end - first);
+        else if (format == VIT_PIXEL_RGBA8) vit__turn_pixels(4, to, from, end - first);
+        else if (format == VIT_PIXEL_GRAY8)
+            for (i = 0; i < bytes; i++) to[i * VIT__PHOTO_COLUMN(1)] = from[i];
+        else vit__turn_any(r, to, r->end_row + row, first, end);
     }
 }
 
