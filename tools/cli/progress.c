@@ -40,7 +40,8 @@ void cli_progress_update(cli_progress *progress, uint64_t done) {
     for (int i = 0; i < WIDTH; i++) bar[i] = i < share * WIDTH ? '#' : '.';
     bar[WIDTH] = '\0';
     left = share > 0 ? (now - progress->started) * (1 - share) / share / 1e3 : 0;
-    fprintf(stderr, "\r%s [%s] %3.0f %%  %.0f s left \033[K", progress->label, bar,
+    /* Without wrapping: of two lines only the last one could be erased. */
+    fprintf(stderr, "\r\033[?7l%s [%s] %3.0f %%  %.0f s left \033[K\033[?7h", progress->label, bar,
             100 * share, left);
     fflush(stderr);
 }

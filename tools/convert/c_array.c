@@ -127,7 +127,7 @@ static bool write_header(const vit_model *model, cli_output *output, bool quiet,
     size_t i;
     for (i = 0; i < sizeof upper; i++) upper[i] = (char)toupper((unsigned char)c->name[i]);
     cli_progress_start(&progress, "writing", c->bytes);
-    if (quiet) progress.active = false;
+    if (quiet || output->file == stdout) progress.active = false;
     put_head(output->file, c, upper);
     put_fixed(output->file, model, upper);
     put_array(output->file, c, upper);

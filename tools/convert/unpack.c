@@ -176,7 +176,7 @@ static bool write_output(unpacking *u, bool quiet, report *r)
 {
     bool good;
     cli_progress_start(&u->progress, "writing", u->result->bytes);
-    if (quiet) u->progress.active = false;
+    if (quiet || u->output.file == stdout) u->progress.active = false;
     good = put_header(u, r);
     u->progress.total = u->result->bytes;
     good = good && put_tensors(u, r);
