@@ -13,7 +13,9 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/paths.h"
 #include "base/report.h"
+#include "base/source.h"
 #include "base/text.h"
 #include "cli/model.h"
 #include "cli/options.h"
@@ -22,13 +24,14 @@
 #include "infer/embedding.h"
 #include "infer/infer.h"
 #include "numbers/nearest.h"
+#include "picture/sheet.h"
 #include "vit.h"
 
 #define PROGRAM "search"
 
 /* The command line. */
 typedef struct choices {
-    const char *model, *names, *pool, *classes, *class_names, *index;
+    const char *model, *names, *pool, *classes, *class_names, *index, *sheet;
     text_list vectors;
     int img_size[2];     /* height and width; 0: the model's own */
     int layer;           /* 0-based; -1: the model's output      */
@@ -123,11 +126,11 @@ static bool infer_photos(job *j, infer_take *take, report *r) {
     infer_settings settings;
     infer_counts counts;
     photo_paths paths;
-    photo_source source;
+    photo_source from;
     bool good;
     memset(&settings, 0, sizeof settings);
     if (!open_model(j, r) || !photo_paths_open(&paths, &j->photos, &none, '\n', r)) return false;
-    source = photo_paths_source(&paths);
+    from = photo_paths_source(&paths);
     settings.model = &j->model;
     settings.program = PROGRAM;
     settings.num_threads = j->chosen->num_threads;
@@ -135,7 +138,7 @@ static bool infer_photos(job *j, infer_take *take, report *r) {
     settings.take = take;
     settings.user = j;
     embedding_ask(&j->choice, &settings);
-    good = infer_run(&settings, &source, &counts, r);
+    good = infer_run(&settings, &from, &counts, r);
     j->unreadable = (int)counts.unreadable;
     photo_paths_close(&paths);
     return good;
@@ -181,6 +184,38 @@ static void print_hits(job *j, const nearest_hit *hits, int count) {
     json_put_end(w, ']');
 }
 
+enum { SHEET_SIDE = 160 };
+
+/* The photos that are asked for, then the hits with their cosines. */
+static bool add_cells(const job *j, const nearest_hit *hits, int count, sheet *s, report *r) {
+    char caption[256];
+    bool good = true;
+    for (int i = 0; good && i < j->photos.count; i++) {
+        const char *name = j->photos.items[i];
+        if (source_is_folder(name)) continue;
+        snprintf(caption, sizeof caption, "asked\n%s", paths_file_name(name));
+        good = sheet_add_photo(s, name, SHEET_SIDE, caption, r);
+    }
+    for (int i = 0; good && i < count; i++) {
+        const char *name = j->index.names[hits[i].row];
+        snprintf(caption, sizeof caption, "%.4f\n%s", (double)hits[i].cosine,
+                 paths_file_name(name));
+        good = sheet_add_photo(s, name, SHEET_SIDE, caption, r);
+    }
+    return good;
+}
+
+static bool draw_sheet(const job *j, const nearest_hit *hits, int count, report *r) {
+    const char *const inputs[2] = { j->chosen->index, j->path };
+    sheet s = { NULL, 0, 0 };
+    picture drawn = { NULL, 0, 0 };
+    bool good = add_cells(j, hits, count, &s, r) && sheet_draw(&s, 0, &drawn, r) &&
+                picture_save(&drawn, j->chosen->sheet, inputs, 2, r);
+    picture_free(&drawn);
+    sheet_free(&s);
+    return good;
+}
+
 static bool find_nearest(job *j, report *r) {
     const int64_t rows = j->rows.count;
     const int k = rows < j->chosen->k ? (int)rows : j->chosen->k;
@@ -188,16 +223,18 @@ static bool find_nearest(job *j, report *r) {
     float *query = malloc((size_t)j->rows.dim * sizeof *query);
     const double start = cli_now_ms();
     int count = -1;
+    bool good;
     if (hits && query) {
         for (int i = 0; i < j->rows.dim; i++) query[i] = (float)(j->query[i] / j->num_queries);
         count = nearest_find(&j->rows, query, k, &j->executor, hits);
     }
     j->search_ms = cli_now_ms() - start;
-    if (count >= 0) print_hits(j, hits, count);
-    else (void)report_no_memory(r);
+    good = count >= 0 || report_no_memory(r);
+    if (good) print_hits(j, hits, count);
+    good = good && (!j->chosen->sheet || draw_sheet(j, hits, count, r));
     free(hits);
     free(query);
-    return count >= 0;
+    return good;
 }
 
 static bool search(job *j, report *r) {
@@ -411,6 +448,7 @@ static const char *check(const choices *c, int operands) {
     if (c->classes && c->vectors.count) return "--vector is for a search in INDEX.npy";
     if (!c->classes && (c->sigmoid || !isnan(c->scale) || !isnan(c->bias)))
         return "--sigmoid, --scale and --bias need --classes TEXT.npy";
+    if (c->sheet && (duplicates || c->classes)) return "--sheet is for a search in INDEX.npy";
     if (!c->sigmoid && !isnan(c->bias)) return "--bias needs --sigmoid";
     if (c->sigmoid && isnan(c->scale)) return "--sigmoid needs the model's --scale";
     if (operands == 0) return c->classes ? "missing PHOTO" : "missing INDEX.npy";
@@ -429,6 +467,7 @@ static bool choose(int argc, char **argv, choices *c, text_list *photos, int *st
         { 0, "vector", "FILE.npy", "search for these vectors too, [dim] or [n, dim]", CLI_LIST,
           &c->vectors, 0, 0 },
         { 0, "names", "FILE", "the names' file, instead of INDEX.txt", CLI_TEXT, &c->names, 0, 0 },
+        { 0, "sheet", "OUT.png", "draw what is found, with the cosines", CLI_TEXT, &c->sheet, 0, 0 },
         { 0, "duplicates", "C", "groups of near-duplicates, from this cosine on, such as 0.97",
           CLI_NUMBER, &c->duplicates, -1, 1 },
         { 0, "classes", "TEXT.npy", "classify the PHOTOs by vectors of texts", CLI_TEXT,

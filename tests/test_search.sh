@@ -279,6 +279,17 @@ try "$search" all.npy damaged/b/bad.jpg
 is 1
 err 'no image could be read to search for'
 
+# a contact sheet of what is found
+try "$search" all.npy photos/a/rgb.png --sheet sheet.png
+is 0
+lines "$work/out" 5
+if [ "$(head -c 4 sheet.png | tail -c 3)" = PNG ]; then pass; else fail "no PNG"; fi
+for target in all.npy nosuch/sheet.png; do
+    try "$search" all.npy photos/a/rgb.png --sheet $target
+    is 1
+    err "$target: (is an input|cannot be created)"
+done
+
 # near-duplicates
 mkdir twins
 cp photos/a/rgb.png twins/1.png
@@ -328,6 +339,7 @@ all.npy --vector x.npy --duplicates 0.9|--duplicates takes INDEX.npy alone
 --classes all.npy --class-names words --duplicates 0.9 x.jpg|either --classes or --duplicates
 --classes all.npy --class-names words --vector v.npy x.jpg|--vector is for a search
 all.npy x.jpg --sigmoid|need --classes TEXT.npy
+all.npy --duplicates 0.9 --sheet s.png|--sheet is for a search in INDEX.npy
 all.npy x.jpg --scale 5|need --classes TEXT.npy
 --classes all.npy --class-names words x.jpg --bias 5|--bias needs --sigmoid
 --classes all.npy --class-names words x.jpg --sigmoid|--sigmoid needs the model's --scale
