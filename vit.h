@@ -11084,7 +11084,8 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
            with kernels of its own, 0.3, with the same bits;
            vit-info says which instruction set runs here ("isa" of its --json);
            examples/embed and examples/search: embeddings of many photos as .npy, the nearest
-           ones, near-duplicates, classes from vectors of texts; evaluate --knn;
+           ones (--sheet draws them), near-duplicates, classes from vectors of texts;
+           evaluate --knn;
            examples/look: attention, tokens, similarity, positions, filters as pictures;
            images of a large batch take no longer than one alone, and less workspace;
            tokens and attention of any blocks in one pass: vit_outputs.blocks, which replaces
