@@ -124,13 +124,13 @@ for level in -O0 -O2; do
 done
 build g++-c++17-O2 g++ c++17 -O2 implementation
 build clang++-c++17-O2 clang++ c++17 -O2 implementation
-build gcc-c11-O3-native gcc c11 -O3 implementation -march=native
 parse clang-c11 clang c11 implementation
 for standard in c++11 c++20; do
     parse "g++-$standard" g++ $standard implementation
     parse "clang++-$standard" clang++ $standard implementation
 done
 if [ "${LONG-}" = yes ]; then
+    build gcc-c11-O3-native gcc c11 -O3 implementation -march=native
     for standard in c99 c11; do
         build "gcc-$standard-O1" gcc $standard -O1 implementation
         build "clang-$standard-O1" clang $standard -O1 implementation

@@ -11,12 +11,15 @@ export ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 UBSAN_OPTIONS=pri
 declare -A fewer=([test_converter_memory]=40 [test_damage]=10 [test_layout_damage]=4
     [test_match]=6 [test_random]="330 6 24" [test_structure]=20)
 # The plain run's part of what takes half a minute or more when whole.
-declare -A part=([test_damage]=3 [test_match]=40 [test_random.simde]="330 6 24")
-fuzz=3 # seconds
+declare -A part=([test_damage]=3 [test_match]=40 [test_random]="400 60 150"
+    [test_random.simde]="330 6 24")
+fuzz=1 # second; `make fuzz` takes longer
 # What has no sanitized program in it, or only to convert what others convert as well.
 unsanitized=" test_build test_fixed test_floors test_tools_memory " # that one has its own malloc
 if [ "${LONG-}" = yes ]; then
     part=() fuzz=30
+else
+    unsanitized="$unsanitized test_look " # its rooms are: test_look.c
 fi
 
 run compile bash tests/compile.sh # long ones first
