@@ -91,7 +91,7 @@
    vit_preprocess without scratch, vit_threads_create, and vit_model_open with
    VIT_OPEN_COPY or VIT_NO_MMAP allocate; all can be avoided. A forward pass never does.
    vit_params.low_memory more than halves the workspace, with the same bits: ViT-Ti/16
-   at 224 px needs 404 KiB instead of 992. As int8 it needs 256, and computes keys and
+   at 224 px needs 404 KiB instead of 992. As int8 it needs 257, and computes keys and
    values five times. (On the plain C tier; others need a few KiB more.)
 
    Never change or truncate a file while it is mapped (SIGBUS). Replace model files by
@@ -115,7 +115,8 @@
              exact, sums f32. Twice as fast as f32 with AVX512-BF16; as fast as f32
              elsewhere, where it is widened.
       int8   int8 weights, one scale per output; a layer's inputs are quantised to 8
-             bits, token by token; sums exact. Attention in bf16, the rest in f32.
+             bits, token by token; sums exact. Attention's products are of integers too,
+             of at most 16 bits, their sums exact; the rest is f32.
              Three times as fast as f32 with VNNI; with AVX2 twice as fast if vit-convert
              calibrated it, else a third faster. NaN and infinity are not propagated.
       int4   4 bits per weight, an f16 scale per 32 weights; inputs and attention as for
@@ -168,8 +169,7 @@
                            the CPU has no fused multiply-add
       VIT_NO_PREPROCESS    no vit_preprocess, no vit_classify
       VIT_BARE_METAL       VIT_NO_STDIO, _MMAP, _MALLOC and _THREADS in one word
-      VIT_NO_F16, VIT_NO_BF16, VIT_NO_INT8, VIT_NO_INT4   leave out a type of weights;
-                           int8 and int4 need bf16
+      VIT_NO_F16, VIT_NO_BF16, VIT_NO_INT8, VIT_NO_INT4   leave out a type of weights
       VIT_NO_TEXT          no messages in detail, no labels, no names: tensors are matched
                            by order and shape; define it wherever vit.h is included
       VIT_NO_TRACE         no vit_params.trace and .on_phase
@@ -289,7 +289,7 @@ VIT_API const char *vit_result_string(vit_result result);
    enum says; and a word for it in tools/model/setting_list.h. Compilers warn of every switch
    that lacks it (-Wswitch). */
 
-/* To add a crop mode: its sizes in vit__find_geometry and, if it pads, the colour in
+/* To add a crop mode: its sizes in vit_find_crop and, if it pads, the colour in
    vit__write_row (both >>preprocess). */
 typedef enum vit_crop_mode {
     VIT_CROP_CENTER = 0, /* shorter side to resize_*, then the centre            */
@@ -652,6 +652,16 @@ typedef struct vit_image {
 } vit_image;
 
 #ifndef VIT_NO_PREPROCESS
+/* How vit_preprocess lays the input upon a photo, which it resizes to width x height: pixel
+   (x, y) of the input is (x + left, y + top) there. Below 0, or beyond the photo: padding. */
+typedef struct vit_crop {
+    int64_t width, height;
+    int64_t left, top;
+} vit_crop;
+
+/* For a photo of 1 to 2^20 pixels a side. */
+VIT_API void vit_find_crop(const vit_config *config, int width, int height, vit_crop *crop);
+
 /* Bytes of scratch that vit_preprocess needs for this image; 0 if it would fail. */
 VIT_API size_t vit_preprocess_size(const vit_model *model, const vit_image *image);
 
@@ -1352,9 +1362,6 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    define VIT__HAS_INT4 (VIT__DTYPES >> 4 & 1)
 #endif
 #define VIT__HAS_U8 (VIT__HAS_INT8 || VIT__HAS_INT4) /* inputs of 8 bits */
-#if defined(VIT_NO_BF16) && !(defined(VIT_NO_INT8) && defined(VIT_NO_INT4))
-#    error "vit.h: VIT_NO_BF16 needs VIT_NO_INT8 and VIT_NO_INT4, whose attention is in bf16"
-#endif
 
 #if defined(VIT_NO_TEXT)
 #    define VIT__TEXTS 0
@@ -2352,6 +2359,9 @@ static int vit__depth_of(const vit_tensor *t) {
     return depth;
 }
 
+/* Panels of 16-bit integers, laid out as bf16: keys and values of models in int8 and int4. */
+#define VIT__I16 VIT_NUM_DTYPES
+
 #define VIT__I4_GROUP (32 + 16 * 16) /* bytes of int4: 16 scales, 32 x 16 weights */
 
 /* A constant in a build that has f32 only. */
@@ -2363,11 +2373,11 @@ static uint64_t vit__panel_bytes(vit_dtype dtype, int depth) {
     const uint64_t k = (uint64_t)(unsigned)depth;
     switch (vit__known_dtype(dtype)) {
     case VIT_F16: return k * 16 * 2;
-    case VIT_BF16: return (k + 1) / 2 * 2 * 16 * 2;
+    case VIT_BF16:
+    case VIT__I16: return (k + 1) / 2 * 2 * 16 * 2;
     case VIT_I8: return (k + 3) / 4 * 4 * 16 + 16 * 4 + 16 * 4;
     case VIT_I4: return (k + 31) / 32 * VIT__I4_GROUP + 16 * 4;
     case VIT_F32: return k * 16 * 4;
-    case VIT_NUM_DTYPES: break;
     }
     return 0;
 }
@@ -2722,7 +2732,7 @@ VIT_API vit_result vit_config_check(vit_config *config, char detail[VIT_MAX_DETA
 /* The place of weight [row, k] in its panel, counted in numbers. */
 VIT__INLINE size_t vit__panel_index(vit_dtype dtype, int row, int k) {
     const size_t column = (size_t)row % 16, i = (size_t)k;
-    if (dtype == VIT_BF16) return i / 2 * 32 + column * 2 + i % 2;
+    if (dtype == VIT_BF16 || dtype == VIT__I16) return i / 2 * 32 + column * 2 + i % 2;
     if (dtype == VIT_I8) return i / 4 * 64 + column * 4 + i % 4;
     return i * 16 + column;
 }
@@ -2799,8 +2809,35 @@ static void vit__pack_i8(const float *from, int row, int depth, unsigned char *p
     vit__copy_stored(tail + 64, &sum, 1);
 }
 
-/* Up to 32 weights of a row as int4: the largest in absolute value becomes -8. Returns their
-   sum. */
+/* The binary16 bits of a scale of int4. */
+static uint16_t vit__half_scale(float scale) {
+    const uint16_t half = vit__f32_to_f16(scale);
+    return (half & 0x7fffu) > 0x7bffu ? (uint16_t)((half & 0x8000u) | 0x7bffu) : half; /* 65504 */
+}
+
+/* Whether all weights are multiples of the scale that int4 has. */
+static int vit__are_steps(const float *w, int count, float scale) {
+    int k = 0;
+    for (; k < count && vit__bits(scale) << 1; k++) {
+        const float q = w[k] / scale;
+        if (!(q > -8.5f && q < 7.5f)) break;
+        if (vit__bits((float)vit__round_int(q) * scale - w[k]) << 1) break;
+    }
+    return k == count;
+}
+
+/* The scale of a group. Weights that calibration has rounded keep theirs; of all others the largest
+   in absolute value, extreme, becomes -8. */
+static uint16_t vit__scale_i4(const float *w, int count, float extreme) {
+    int q;
+    for (q = -8; q < 8; q++) {
+        const uint16_t half = vit__half_scale(q ? extreme / (float)q : 0.0f);
+        if (vit__are_steps(w, count, vit__f16_to_f32(half))) return half;
+    }
+    return vit__half_scale(extreme / -8.0f);
+}
+
+/* Up to 32 weights of a row as int4. Returns their sum. */
 static float vit__pack_group(const float *from, int row, int count, unsigned char *group) {
     float extreme = 0.0f, scale;
     uint16_t half;
@@ -2809,8 +2846,7 @@ static float vit__pack_group(const float *from, int row, int count, unsigned cha
         const float size = from[k] < 0.0f ? -from[k] : from[k];
         if (size > (extreme < 0.0f ? -extreme : extreme)) extreme = from[k];
     }
-    half = vit__f32_to_f16(extreme / -8.0f);
-    if ((half & 0x7fffu) > 0x7bffu) half = (uint16_t)((half & 0x8000u) | 0x7bffu); /* 65504 */
+    half = vit__scale_i4(from, count, extreme);
     scale = vit__f16_to_f32(half);
     half = vit__le16(half);
     memcpy(group + 2 * row, &half, 2);
@@ -4028,6 +4064,7 @@ typedef enum vit__form {
     VIT__FORM_F32,     /* f32                                                        */
     VIT__FORM_ROUNDED, /* f32 numbers rounded to bf16, for tiers that widen bf16     */
     VIT__FORM_BF16,    /* bf16, an odd depth padded with a zero                      */
+    VIT__FORM_I16,     /* i16, an odd depth padded with a zero; of attention only    */
     VIT__FORM_U8,      /* f32 scale, i32 zero, u8 q[]: x = scale * (q - zero);       */
                        /*     a depth that is no multiple of 4 padded with zeros;    */
                        /*     what int4 reads up to a multiple of 32 can be anything */
@@ -4085,12 +4122,12 @@ typedef struct vit__operands {
    order of the instruction vdpbf16ps. int8: the sum of the products is exact, then
    (sum - zero * sum of weights) * (scale of the row * scale of the column). int4: the sums of
    q * (weight / scale) of each group are exact and make a chain, fma(sum, scale, chain); then
-   fma(-zero, sum of weights, chain) * scale of the row. */
+   fma(-zero, sum of weights, chain) * scale of the row. i16: the sum of the products, exact. */
 typedef void vit__gemm_fn(float *tile, const vit__operands *o);
 
 typedef struct vit__gemm_kernel {
     vit__gemm_fn *run;
-    int tile_rows;         /* even for bf16: values are packed in pairs of tokens */
+    int tile_rows;         /* even for bf16, i16: values are packed in pairs of tokens */
     vit__form form;        /* of a                                               */
 } vit__gemm_kernel;
 
@@ -4099,6 +4136,7 @@ typedef struct vit__packing {
     uint32_t *keys, *values;
     int tokens, dim;
     size_t ld;             /* numbers from one token to the next, where they come from */
+    float *key_steps, *value_steps; /* [tokens] of what is quantised, or NULL    */
 } vit__packing;
 
 /* What one output pixel of a resized photo takes along one axis. */
@@ -4109,16 +4147,22 @@ typedef struct vit__taps {
 
 VIT__INLINE int vit__even(const vit__taps *taps) { return vit__round_up(taps->count, 2); }
 
+/* Whether a build has what quantises attention; kernels of SIMD tiers are in all of them. */
+#define VIT__HAS_I16 (VIT__HAS_U8 || VIT__SIMD)
+
 typedef struct vit__kernels {
     vit_isa isa;
     int tile_panels;       /* tile_cols / 16                                     */
-    vit__gemm_kernel gemm[VIT_NUM_DTYPES]; /* by the type of the panels          */
+    vit__gemm_kernel gemm[VIT_NUM_DTYPES + VIT__HAS_I16]; /* by the type of the panels */
     void (*output)(const vit__output *out, const float *tile, int tile_cols, int rows, int cols);
     void (*convert)(vit__form form, float *row, int n);
     void (*gate)(vit_activation activation, float *x, int n);
     void (*norm)(float *y, const float *x, const float *weight, const float *bias, int dim,
                  float eps);
-    float (*softmax)(float *x, int n, float scale);
+    float (*softmax)(float *x, const float *steps, int n, float scale);
+#if VIT__HAS_I16
+    float (*quantise)(vit__form form, float *row, const float *steps, int n, float factor);
+#endif
     void (*pack_head)(vit_dtype dtype, const vit__packing *to, const float *k, const float *v,
                       int first, int tokens);
     void (*scale)(float *y, const float *x, int n, float factor);
@@ -4133,22 +4177,24 @@ typedef struct vit__kernels {
 
 /* The table of a tier, vit__kernels_<tier>. `bodies` names the tier whose wrappers it takes;
    then comes a kernel for each type of weights: (function, rows of its tile, form of a). */
-#define VIT__TIER(tier, isa, panels, bodies, f32, f16, bf16, int8, int4)                          \
+#define VIT__TIER(tier, isa, panels, bodies, f32, f16, bf16, int8, int4, i16)                     \
     VIT__STATIC_ASSERT(VIT__TILE_FITS(panels, f32) && VIT__TILE_FITS(panels, f16) &&              \
                            VIT__TILE_FITS(panels, bf16) && VIT__TILE_FITS(panels, int8) &&        \
-                           VIT__TILE_FITS(panels, int4),                                          \
+                           VIT__TILE_FITS(panels, int4) && VIT__TILE_FITS(panels, i16),           \
                        a_tile_of_##tier##_exceeds_VIT__MAX_TILE);                                 \
-    VIT__STATIC_ASSERT(VIT__TILE_ROWS bf16 % 2 == 0, tile_of_##tier##_in_bf16_has_odd_rows);      \
+    VIT__STATIC_ASSERT(VIT__TILE_ROWS bf16 % 2 == 0 && VIT__TILE_ROWS i16 % 2 == 0,               \
+                       tile_of_##tier##_in_bf16_or_i16_has_odd_rows);                             \
     static const vit__kernels vit__kernels_##tier = {                                             \
         isa,                                                                                      \
         panels,                                                                                   \
         { VIT__KERNEL f32, VIT__KERNEL f16, VIT__KERNEL bf16, VIT__KERNEL int8,                   \
-          VIT__KERNEL int4 },                                                                     \
+          VIT__KERNEL int4, VIT__OF_I16(VIT__KERNEL i16) },                                        \
         vit__output_##bodies,                                                                     \
         vit__convert_##bodies,                                                                    \
         vit__gate_##bodies,                                                                       \
         vit__norm_##bodies,                                                                       \
         vit__softmax_##bodies,                                                                    \
+        VIT__OF_I16(vit__quantise_##bodies)                                                        \
         vit__pack_head_##bodies,                                                                  \
         vit__scale_##bodies,                                                                      \
         vit__add_##bodies,                                                                        \
@@ -4156,12 +4202,18 @@ typedef struct vit__kernels {
         vit__fma_##bodies,                                                                        \
         VIT__RESAMPLER(vit__resample_##bodies)                                                    \
     }
+#if VIT__HAS_I16
+#    define VIT__OF_I16(item) item,
+#else
+#    define VIT__OF_I16(item)
+#endif
 #if defined(VIT_NO_PREPROCESS)
 #    define VIT__RESAMPLER(name)
 #else
 #    define VIT__RESAMPLER(name) name,
 #endif
 #define VIT__KERNEL(run, rows, form) { run, rows, form }
+#define VIT__IN_F32 (NULL, 0, VIT__FORM_F32) /* integers of attention as f32 */
 #define VIT__TILE_ROWS(run, rows, form) (rows)
 #define VIT__TILE_FITS(panels, kernel)                                                            \
     (VIT__TILE_ROWS kernel * (panels) * 16 <= VIT__MAX_TILE_ROWS * VIT__MAX_TILE_COLS)
@@ -4438,6 +4490,7 @@ VIT__INLINE void vit__convert_body(vit__fma_fn *fma, vit__form form, float *row,
     case VIT__FORM_BF16:
         if (VIT__SIMD) vit__convert_bf16(row, n);
         break;
+    case VIT__FORM_I16: break;
     case VIT__FORM_U8:
     case VIT__FORM_S8:
         if (VIT__HAS_U8) vit__convert_u8(fma, row, n);
@@ -4487,12 +4540,14 @@ VIT__INLINE void vit__norm_body(vit__fma_fn *fma, float *y, const float *x, cons
 /* x = exp(scale * x - max); returns 1 / sum, for the caller to multiply by: the
    attention does it after the product with V, on fewer numbers. There is room for the
    last 16; a tier may write past the n-th. */
-VIT__INLINE float vit__softmax_body(vit__fma_fn *fma, float *x, int n, float scale) {
+VIT__INLINE float vit__softmax_body(vit__fma_fn *fma, float *x, const float *steps, int n,
+                                    float scale) {
     float lane[16], sum[16] = { 0 }, max;
     const int full = vit__is_once(fma) ? 0 : vit__full(n);
     const int lanes = vit__is_once(fma) ? 1 : 16; /* the maximum has no order */
     int i, l;
     for (l = 0; l < lanes; l++) lane[l] = VIT__LOWEST;
+    for (i = 0; i < n && VIT__HAS_U8 && steps; i++) x[i] *= steps[i];
     for (i = 0; i < full; i += 16)
         for (l = 0; l < 16; l++) {
             x[i + l] *= scale;
@@ -4515,13 +4570,139 @@ VIT__INLINE float vit__softmax_body(vit__fma_fn *fma, float *x, int n, float sca
     return 1.0f / vit__sum16(sum);
 }
 
-/* The units of up to VIT__CHUNK numbers of a token. */
-VIT__INLINE void vit__pack_chunk(vit_dtype dtype, uint32_t *unit, const float *from, int n) {
+/* --- attention in integers ------------------------------------------------------------ */
+
+/* Models in int8 and int4 compute both products of attention in integers, whose sums are below
+   2^24: exact in 32 bits and in f32, in any order. A query or a key becomes a vector of length
+   VIT__LENGTH, so that its product with another one is at most the product of the lengths
+   (Cauchy and Schwarz), even if rounding adds half the root of the depth to each. A row of the
+   softmax adds up to VIT__WHOLE, and values are at most vit__value_limit. */
+#define VIT__LENGTH 4060.0f /* 4096 - sqrt(4096) / 2, and a little for what follows is rounded */
+#define VIT__WHOLE 32767.0f
+
+/* Rounding makes the sum of a row of n numbers larger by n / 2 at most. */
+VIT__INLINE float vit__value_limit(int n) { return (float)((1 << 24) / (32800 + n / 2)); }
+
+/* 1 / sqrt(x), relative error 5e-6: two steps of Newton's method. */
+VIT__INLINE float vit__rsqrt(vit__fma_fn *fma, float x) {
+    const float half = -0.5f * x;
+    float y = vit__float(0x5f3759dfu - (vit__bits(x) >> 1));
+    y = y * fma(half * y, y, 1.5f);
+    return y * fma(half * y, y, 1.5f);
+}
+
+/* Whether numbers can be quantised by this one; NaN cannot. */
+VIT__INLINE int vit__is_usable(float x) { return x > 1e-30f && x < 1e30f; }
+
+/* What makes the length of a row VIT__LENGTH, by the sum of its squares. */
+VIT__INLINE float vit__length_factor(vit__fma_fn *fma, float sum) {
+    return vit__is_usable(sum) ? VIT__LENGTH * vit__rsqrt(fma, sum) : 0.0f;
+}
+
+VIT__INLINE float vit__length_body(vit__fma_fn *fma, const float *x, int n) {
+    const int full = vit__is_once(fma) ? 0 : vit__full(n);
+    float lane[16] = { 0 };
+    int i, l;
+    for (i = 0; i < full; i += 16)
+        for (l = 0; l < 16; l++) lane[l] = fma(x[i + l], x[i + l], lane[l]);
+    for (; i < n; i++) lane[i % 16] = fma(x[i], x[i], lane[i % 16]);
+    return vit__length_factor(fma, vit__sum16(lane));
+}
+typedef float vit__length_fn(const float *x, int n); /* a tier's vit__length_body */
+
+/* What makes the largest of n numbers `limit`. Their bits without the sign compare as they do. */
+VIT__INLINE float vit__largest_factor(const float *x, int n, float limit) {
+    int32_t largest = 0;
+    int i;
+    for (i = 0; i < n; i++) {
+        const int32_t size = (int32_t)(vit__bits(x[i]) & 0x7fffffffu);
+        largest = size > largest ? size : largest;
+    }
+    return vit__is_usable(vit__float((uint32_t)largest)) ? limit / vit__float((uint32_t)largest)
+                                                         : 0.0f;
+}
+
+VIT__INLINE int vit__is_quantised(const vit__packing *to) {
+    return VIT__HAS_U8 && to->key_steps != NULL;
+}
+
+VIT__INLINE float vit__step(float factor) { return factor > 0.0f ? 1.0f / factor : 0.0f; }
+
+/* round(x * factor): for f32 panels as f32, for VIT__I16 in the lower bits. */
+VIT__INLINE float vit__rounded(vit__fma_fn *fma, vit_dtype dtype, float x, float factor) {
+    x = fma(x, factor, VIT__ROUND);
+    return dtype == VIT_F32 ? x - VIT__ROUND : x;
+}
+VIT__INLINE uint16_t vit__lower_bits(float x) { return (uint16_t)(vit__bits(x) & 0xffffu); }
+
+VIT__INLINE void vit__i16_chunk(uint16_t *half, const float *x) {
+    int l;
+    for (l = 0; l < VIT__CHUNK; l++) half[l] = vit__le16(vit__lower_bits(x[l]));
+}
+
+/* Number by number, for size. */
+static void vit__quantise_small(vit__fma_fn *fma, vit__form form, float *row, const float *steps,
+                                int n, float factor) {
+    unsigned char *to = (unsigned char *)row;
+    const int wide = form == VIT__FORM_F32;
+    int i;
+    for (i = 0; i < n; i++) {
+        const float x = fma(steps ? row[i] * steps[i] : row[i], factor, VIT__ROUND);
+        const float number = x - VIT__ROUND;
+        const uint16_t half = vit__le16(vit__lower_bits(x));
+        if (wide) row[i] = number;
+        else memcpy(to + 2 * i, &half, 2);
+    }
+    if (!wide && n % 2) memset(to + 2 * n, 0, 2);
+}
+
+/* The same VIT__CHUNK numbers at a time. */
+VIT__INLINE void vit__quantise_chunks(vit__fma_fn *fma, vit__form form, float *row,
+                                      const float *steps, int n, float factor) {
+    const vit_dtype dtype = form == VIT__FORM_F32 ? VIT_F32 : VIT__I16;
+    unsigned char *to = (unsigned char *)row;
+    float x[VIT__CHUNK], step[VIT__CHUNK];
+    uint16_t half[VIT__CHUNK];
+    int i, l;
+    for (i = 0; i < n; i += VIT__CHUNK) {
+        const int count = vit__load_chunk(x, row + i, n - i);
+        if (steps) vit__load_chunk(step, steps + i, n - i);
+        for (l = 0; l < VIT__CHUNK && steps; l++) x[l] *= step[l];
+        for (l = 0; l < VIT__CHUNK; l++) x[l] = vit__rounded(fma, dtype, x[l], factor);
+        if (dtype == VIT_F32) memcpy(row + i, x, (size_t)count * sizeof(float));
+        else {
+            vit__i16_chunk(half, x);
+            memcpy(to + 2 * (size_t)i, half, (size_t)vit__round_up(count, 2) * 2);
+        }
+    }
+}
+
+/* row[i] = round(row[i] * steps[i] * factor), in place as i16 or f32; steps NULL: the row at
+   length VIT__LENGTH. Returns its step. */
+VIT__INLINE float vit__quantise_body(vit__fma_fn *fma, vit__length_fn *length, vit__form form,
+                                     float *row, const float *steps, int n, float factor) {
+    if (!VIT__HAS_U8) return 0.0f;
+    if (!steps) factor = length(row, n);
+    if (VIT__SMALL) vit__quantise_small(fma, form, row, steps, n, factor);
+    else vit__quantise_chunks(fma, form, row, steps, n, factor);
+    return vit__step(factor);
+}
+
+/* The units of up to VIT__CHUNK numbers of a token; factor NULL: not quantised. */
+VIT__INLINE void vit__pack_chunk(vit__fma_fn *fma, vit_dtype dtype, uint32_t *unit,
+                                 const float *from, int n, const float *factor) {
     float x[VIT__CHUNK];
     uint16_t half[VIT__CHUNK];
+    int l;
     vit__load_chunk(x, from, n);
-    if (dtype == VIT_BF16) vit__bf16_chunk(half, x), memcpy(unit, half, sizeof half);
-    else vit__copy_stored(unit, x, VIT__CHUNK);
+    for (l = 0; l < VIT__CHUNK && factor; l++) x[l] = vit__rounded(fma, dtype, x[l], *factor);
+    if (dtype == VIT_F32) {
+        vit__copy_stored(unit, x, VIT__CHUNK);
+        return;
+    }
+    if (dtype == VIT_BF16) vit__bf16_chunk(half, x);
+    else vit__i16_chunk(half, x);
+    memcpy(unit, half, sizeof half);
 }
 
 /* Units of some tokens, usually 16, side by side; returns where the next ones go. */
@@ -4540,19 +4721,29 @@ VIT__INLINE uint32_t *vit__put_columns(uint32_t *at, uint32_t (*unit)[VIT__CHUNK
     return at;
 }
 
+/* How many numbers are in a unit of 4 bytes. */
+VIT__INLINE int vit__unit_numbers(vit_dtype dtype) { return dtype == VIT_F32 ? 1 : 2; }
+
 /* The keys k of tokens [first, first + tokens) of one head, ld apart, as the panels of a
    layer whose columns are tokens; the values v likewise, columns being their numbers.
    A unit is 4 bytes of a panel: one f32 or a pair of bf16 along the inner index, as the
    file has it. */
-VIT__INLINE void vit__pack_keys_body(vit_dtype dtype, const vit__packing *to, const float *k,
-                                     int first, int tokens) {
-    const int numbers = dtype == VIT_BF16 ? 2 : 1, units = vit__ceil_div(to->dim, numbers);
+VIT__INLINE void vit__pack_keys_body(vit__fma_fn *fma, vit__length_fn *length, vit_dtype dtype,
+                                     const vit__packing *to, const float *k, int first,
+                                     int tokens) {
+    const int numbers = vit__unit_numbers(dtype), units = vit__ceil_div(to->dim, numbers);
     uint32_t unit[16][VIT__CHUNK], *at = to->keys + first / 16 * 16 * units + first % 16;
+    float factor[16];
     int d, t;
+    for (t = 0; t < tokens && vit__is_quantised(to); t++) {
+        factor[t] = length(k + (size_t)t * to->ld, to->dim);
+        to->key_steps[first + t] = vit__step(factor[t]);
+    }
     for (d = 0; d < to->dim; d += VIT__CHUNK) {
         const int rest = vit__min(VIT__CHUNK, to->dim - d);
         for (t = 0; t < tokens; t++)
-            vit__pack_chunk(dtype, unit[t], k + (size_t)t * to->ld + d, rest);
+            vit__pack_chunk(fma, dtype, unit[t], k + (size_t)t * to->ld + d, rest,
+                            vit__is_quantised(to) ? &factor[t] : NULL);
         at = vit__put_columns(at, unit, vit__ceil_div(rest, numbers), tokens);
     }
 }
@@ -4562,51 +4753,77 @@ VIT__INLINE void vit__pack_value(vit_dtype dtype, uint32_t *unit, const float *v
                                  const float *next) {
     int l;
     if (dtype == VIT_F32) vit__copy_stored(unit, v, 16);
+    else if (dtype == VIT__I16)
+        for (l = 0; l < 16; l++)
+            unit[l] = vit__le32(vit__lower_bits(v[l]) | vit__bits(next[l]) << 16);
     else
         for (l = 0; l < 16; l++)
             unit[l] = vit__le32(vit__f32_to_bf16(v[l]) |
                                 (uint32_t)vit__f32_to_bf16(next[l]) << 16);
 }
 
+/* 16 numbers, of which count are there, quantised if factor is not NULL. */
+VIT__INLINE void vit__value_chunk(vit__fma_fn *fma, vit_dtype dtype, float *x, const float *v,
+                                  int count, const float *factor) {
+    int l;
+    if (count >= 16) memcpy(x, v, 16 * sizeof(float));
+    else {
+        memset(x, 0, 16 * sizeof(float));
+        memcpy(x, v, (size_t)count * sizeof(float));
+    }
+    for (l = 0; l < 16 && factor; l++) x[l] = vit__rounded(fma, dtype, x[l], *factor);
+}
+
 /* first is even. */
-VIT__INLINE void vit__pack_values_body(vit_dtype dtype, const vit__packing *to, const float *v,
-                                       int first, int tokens) {
-    const int numbers = dtype == VIT_BF16 ? 2 : 1;
+VIT__INLINE void vit__pack_values_body(vit__fma_fn *fma, vit_dtype dtype, const vit__packing *to,
+                                       const float *v, int first, int tokens) {
+    const int numbers = vit__unit_numbers(dtype);
     const int units = vit__ceil_div(to->tokens, numbers), end = first + tokens, dim = to->dim;
     int token, d;
     for (token = first; token < end; token += numbers, v += (size_t)numbers * to->ld) {
         const int pair = numbers == 2 && token + 1 < end;
         uint32_t *at = to->values + token / numbers * 16;
-        float a[16], b[16];
+        float a[16], b[16], factor[2];
+        const float *scale = NULL;
+        if (vit__is_quantised(to)) {
+            scale = factor;
+            for (d = 0; d <= pair; d++) {
+                factor[d] = vit__largest_factor(v + (size_t)d * to->ld, dim,
+                                                vit__value_limit(to->tokens));
+                to->value_steps[token + d] = vit__step(factor[d]);
+            }
+        }
         memset(b, 0, sizeof b);
         for (d = 0; d < dim; d += 16, at += units * 16) {
-            if (d + 16 <= dim) {
-                memcpy(a, v + d, sizeof a);
-                if (pair) memcpy(b, v + to->ld + d, sizeof b);
-            } else {
-                memset(a, 0, sizeof a);
-                memset(b, 0, sizeof b);
-                memcpy(a, v + d, (size_t)(dim - d) * sizeof(float));
-                if (pair) memcpy(b, v + to->ld + d, (size_t)(dim - d) * sizeof(float));
-            }
+            vit__value_chunk(fma, dtype, a, v + d, dim - d, scale);
+            if (pair)
+                vit__value_chunk(fma, dtype, b, v + to->ld + d, dim - d, scale ? scale + 1 : NULL);
             vit__pack_value(dtype, at, a, b);
         }
     }
 }
 
 /* Number k of row `row` of panels of this depth. */
-static void vit__put_weight(vit_dtype dtype, void *panels, int row, int k, int depth, float x) {
+VIT__CALL void vit__put_weight(vit_dtype dtype, void *panels, int row, int k, int depth, float x) {
     unsigned char *panel = (unsigned char *)panels +
                            (size_t)(row / 16) * (size_t)vit__panel_bytes(dtype, depth);
     const size_t i = vit__panel_index(dtype, row, k);
-    const uint16_t half = vit__f32_to_bf16(x);
-    if (dtype == VIT_BF16) memcpy(panel + 2 * i, &half, 2);
+    const uint16_t half = VIT__HAS_BF16 && dtype == VIT_BF16 ? vit__f32_to_bf16(x)
+                                                             : vit__le16(vit__lower_bits(x));
+    if (dtype != VIT_F32) memcpy(panel + 2 * i, &half, 2);
     else memcpy(panel + 4 * i, &x, 4);
 }
 
+/* A number of k or v as it is packed. */
+VIT__INLINE float vit__packed_number(vit__fma_fn *fma, vit_dtype dtype, const vit__packing *to,
+                                    float x, float factor) {
+    return vit__is_quantised(to) ? vit__rounded(fma, dtype, x, factor) : x;
+}
+
 /* Number by number, for size. */
-static void vit__pack_head_small(vit_dtype dtype, const vit__packing *to, const float *k,
-                                 const float *v, int first, int tokens) {
+static void vit__pack_head_small(vit__fma_fn *fma, vit__length_fn *length, vit_dtype dtype,
+                                 const vit__packing *to, const float *k, const float *v, int first,
+                                 int tokens) {
     const size_t keys = (size_t)vit__ceil_div(to->tokens, 16) *
                         (size_t)vit__panel_bytes(dtype, to->dim);
     const size_t values = (size_t)vit__ceil_div(to->dim, 16) *
@@ -4614,16 +4831,26 @@ static void vit__pack_head_small(vit_dtype dtype, const vit__packing *to, const 
     int t, d;
     if (first == 0) memset(to->keys, 0, keys);
     if (first == 0) memset(to->values, 0, values);
-    for (t = first; t < first + tokens; t++, k += to->ld, v += to->ld)
-        for (d = 0; d < to->dim; d++) {
-            vit__put_weight(dtype, to->keys, t, d, to->dim, k[d]);
-            vit__put_weight(dtype, to->values, d, t, to->tokens, v[d]);
+    for (t = first; t < first + tokens; t++, k += to->ld, v += to->ld) {
+        float x = 0.0f, y = 0.0f;
+        if (vit__is_quantised(to)) {
+            x = length(k, to->dim);
+            y = vit__largest_factor(v, to->dim, vit__value_limit(to->tokens));
+            to->key_steps[t] = vit__step(x);
+            to->value_steps[t] = vit__step(y);
         }
+        for (d = 0; d < to->dim; d++) {
+            vit__put_weight(dtype, to->keys, t, d, to->dim,
+                            vit__packed_number(fma, dtype, to, k[d], x));
+            vit__put_weight(dtype, to->values, d, t, to->tokens,
+                            vit__packed_number(fma, dtype, to, v[d], y));
+        }
+    }
 }
 
 /* Keys past the last token, up to a whole panel. */
 VIT__INLINE void vit__clear_last_keys(vit_dtype dtype, const vit__packing *to) {
-    const int units = vit__ceil_div(to->dim, dtype == VIT_BF16 ? 2 : 1);
+    const int units = vit__ceil_div(to->dim, vit__unit_numbers(dtype));
     if (to->tokens % 16)
         memset(to->keys + to->tokens / 16 * 16 * units, 0, (size_t)units * 64);
 }
@@ -4636,21 +4863,22 @@ VIT__INLINE void vit__prefetch_rows(const float *rows, const vit__packing *to, i
 }
 
 /* Panel by panel: while keys are packed, values are on their way, and the reverse. */
-VIT__INLINE void vit__pack_head_body(vit_dtype dtype, const vit__packing *to, const float *k,
-                                     const float *v, int first, int tokens) {
+VIT__INLINE void vit__pack_head_body(vit__fma_fn *fma, vit__length_fn *length, vit_dtype dtype,
+                                     const vit__packing *to, const float *k, const float *v,
+                                     int first, int tokens) {
     const int end = first + tokens;
     int count;
     if (VIT__SMALL) {
-        vit__pack_head_small(dtype, to, k, v, first, tokens);
+        vit__pack_head_small(fma, length, dtype, to, k, v, first, tokens);
         return;
     }
     if (first == 0) vit__clear_last_keys(dtype, to);
     for (; first < end; first += count, k += (size_t)count * to->ld, v += (size_t)count * to->ld) {
         count = vit__min(16 - first % 16, end - first);
         vit__prefetch_rows(v, to, count);
-        vit__pack_keys_body(dtype, to, k, first, count);
+        vit__pack_keys_body(fma, length, dtype, to, k, first, count);
         vit__prefetch_rows(k + (size_t)count * to->ld, to, vit__min(16, end - first - count));
-        vit__pack_values_body(dtype, to, v, first, count);
+        vit__pack_values_body(fma, dtype, to, v, first, count);
     }
 }
 
@@ -4935,6 +5163,27 @@ VIT__INLINE void vit__gemm_i4_body(vit__dot_i8_fn *dot, float *tile, const vit__
     vit__finish_i4(vit__fma_scalar, tile, o, group, 0);
 }
 
+#if VIT__HAS_I16
+/* Pairs of 16 bits: the sums of >>attention, exact in 32 bits. */
+static void vit__gemm_i16_4x16_scalar(float *tile, const vit__operands *o) {
+    const unsigned char *a = o->a;
+    int rows = o->rows, k, l;
+    for (; VIT__HAS_U8 && rows--; a += o->lda, tile += vit__tile_step(o)) {
+        const unsigned char *w = o->panel;
+        int32_t sum[16] = { 0 };
+        for (k = 0; k < o->depth; k += 2, w += 64) {
+            const uint32_t x = vit__u32(a + 2 * k);
+            for (l = 0; l < 16; l++) {
+                const uint32_t v = vit__u32(w + 4 * l);
+                sum[l] += (int16_t)(x & 0xffffu) * (int16_t)(v & 0xffffu) +
+                          (int16_t)(x >> 16) * (int16_t)(v >> 16);
+            }
+        }
+        for (l = 0; l < 16; l++) tile[l] = (float)sum[l];
+    }
+}
+#endif
+
 static void vit__gemm_i8_4x16_scalar(float *tile, const vit__operands *o) {
     if (VIT__HAS_INT8) vit__gemm_i8_body(vit__dot_i8_scalar, tile, o);
 }
@@ -4961,13 +5210,25 @@ static void vit__norm_scalar(float *y, const float *x, const float *weight, cons
     vit__norm_body(vit__fma_scalar, y, x, weight, bias, dim, eps);
 }
 
-static float vit__softmax_scalar(float *x, int n, float scale) {
-    return vit__softmax_body(vit__fma_scalar, x, n, scale);
+static float vit__softmax_scalar(float *x, const float *steps, int n, float scale) {
+    return vit__softmax_body(vit__fma_scalar, x, steps, n, scale);
 }
+
+static float vit__length_scalar(const float *x, int n) {
+    return vit__length_body(vit__fma_scalar, x, n);
+}
+
+#if VIT__HAS_I16
+static float vit__quantise_scalar(vit__form form, float *row, const float *steps, int n,
+                                  float factor) {
+    return vit__quantise_body(vit__fma_scalar, vit__length_scalar, form, row, steps, n, factor);
+}
+#endif
 
 static void vit__pack_head_scalar(vit_dtype dtype, const vit__packing *to, const float *k,
                                   const float *v, int first, int tokens) {
-    vit__pack_head_body(VIT__HAS_BF16 ? dtype : VIT_F32, to, k, v, first, tokens);
+    vit__pack_head_body(vit__fma_scalar, vit__length_scalar,
+                        VIT__HAS_BF16 || VIT__HAS_U8 ? dtype : VIT_F32, to, k, v, first, tokens);
 }
 
 static void vit__scale_scalar(float *y, const float *x, int n, float factor) {
@@ -4995,7 +5256,8 @@ VIT__TIER(scalar, VIT_ISA_SCALAR, 1, scalar,
           (vit__gemm_f16_4x16_scalar, 4, VIT__FORM_F32),
           (vit__gemm_bf16_4x16_scalar, 4, VIT__FORM_ROUNDED),
           (vit__gemm_i8_4x16_scalar, 4, VIT__FORM_U8),
-          (vit__gemm_i4_4x16_scalar, 4, VIT__FORM_U8));
+          (vit__gemm_i4_4x16_scalar, 4, VIT__FORM_U8),
+          (vit__gemm_i16_4x16_scalar, 4, VIT__FORM_I16));
 
 /* ------------------------------------------------------------------------- */
 /* >>tiles                                                                   */
@@ -5206,6 +5468,9 @@ VIT__INLINE int vit__ascending(int i, int depth) {
 VIT__INLINE int vit__odd_first(int i, int depth) { return vit__summand(VIT_BF16, i, depth); }
 
 /* The same wrappers around the shared bodies, for each tier. */
+#    define VIT__PACK_HEAD(isa, type)                                                             \
+        if (dtype == type)                                                                        \
+            vit__pack_head_body(vit__fma_##isa, vit__length_##isa, type, to, k, v, first, tokens);
 #    define VIT__WRAP_BODIES(isa)                                                                 \
         static void vit__output_##isa(const vit__output *out, const float *tile, int tile_cols,   \
                                       int rows, int cols) {                                       \
@@ -5223,8 +5488,9 @@ VIT__INLINE int vit__odd_first(int i, int depth) { return vit__summand(VIT_BF16,
         }                                                                                         \
         static void vit__pack_head_##isa(vit_dtype dtype, const vit__packing *to, const float *k, \
                                          const float *v, int first, int tokens) {                 \
-            if (dtype == VIT_F32) vit__pack_head_body(VIT_F32, to, k, v, first, tokens);          \
-            else vit__pack_head_body(VIT_BF16, to, k, v, first, tokens);                          \
+            VIT__PACK_HEAD(isa, VIT_F32)                                                          \
+            VIT__PACK_HEAD(isa, VIT_BF16)                                                         \
+            VIT__PACK_HEAD(isa, VIT__I16)                                                         \
         }                                                                                         \
         static void vit__scale_##isa(float *y, const float *x, int n, float factor) {             \
             vit__scale_body(y, x, n, factor);                                                     \
@@ -5238,10 +5504,19 @@ VIT__INLINE int vit__odd_first(int i, int depth) { return vit__summand(VIT_BF16,
             vit__rotate_body(vit__fma_##isa, rope, x, cosine, sine, half);                        \
         }
 
-/* The same for softmax, which AVX2 has by hand. */
+/* The same for what AVX2 has by hand. */
+#    define VIT__WRAP_QUANTISE(isa)                                                               \
+        static float vit__length_##isa(const float *x, int n) {                                   \
+            return vit__length_body(vit__fma_##isa, x, n);                                        \
+        }                                                                                         \
+        static float vit__quantise_##isa(vit__form form, float *row, const float *steps, int n,   \
+                                         float factor) {                                          \
+            return vit__quantise_body(vit__fma_##isa, vit__length_##isa, form, row, steps, n,     \
+                                      factor);                                                    \
+        }
 #    define VIT__WRAP_SOFTMAX(isa)                                                                \
-        static float vit__softmax_##isa(float *x, int n, float scale) {                           \
-            return vit__softmax_body(vit__fma_##isa, x, n, scale);                                \
+        static float vit__softmax_##isa(float *x, const float *steps, int n, float scale) {       \
+            return vit__softmax_body(vit__fma_##isa, x, steps, n, scale);                         \
         }
 
 /* vit__resample_body in pairs of 16-bit products, WIDTH vectors for 16 lanes. The lower and the
@@ -5288,6 +5563,8 @@ VIT__INLINE int vit__odd_first(int i, int depth) { return vit__summand(VIT_BF16,
 /*    vnni    a quad a step, vpdpbusd                                        */
 /*    mul16   the same with 16-bit products, where there is no vpdpbusd      */
 /*    add16   two quads a step, vpmaddubsw, where lanes fit 16 bits          */
+/*    pair    a pair of 16-bit integers a step, vpmaddwd                     */
+/*    dot16   the same, vpdpwssd                                             */
 /*    i4      a quad of int4 a step, eight of them added in 16 bits          */
 /* ------------------------------------------------------------------------- */
 
@@ -5301,6 +5578,7 @@ VIT__INLINE __m128i vit__load_sse2(const void *p) { return _mm_loadu_si128((cons
 
 VIT__INLINE float vit__fma_sse2(float a, float b, float c) { return vit__multiply_add(a, b, c); }
 VIT__PLAIN_PATHS_BEGIN
+VIT__WRAP_QUANTISE(sse2)
 VIT__WRAP_BODIES(sse2)
 VIT__WRAP_SOFTMAX(sse2)
 VIT__PLAIN_PATHS_END
@@ -5616,7 +5894,8 @@ VIT__TIER(sse2, VIT_ISA_SSE2, VIT__PANELS_SSE2, sse2,
           (vit__gemm_f16_sse2, 24, VIT__FORM_F32),
           (vit__gemm_bf16_sse2, 12, VIT__FORM_ROUNDED),
           (vit__gemm_i8_sse2, 24, VIT__FORM_U8),
-          (vit__gemm_i4_sse2, 24, VIT__FORM_U8));
+          (vit__gemm_i4_sse2, 24, VIT__FORM_U8),
+          VIT__IN_F32);
 
 #endif /* VIT__SSE2 */
 
@@ -5627,7 +5906,6 @@ VIT__TIER(sse2, VIT_ISA_SSE2, VIT__PANELS_SSE2, sse2,
 VIT__TARGET_BEGIN(VIT__TARGET_AVX2)
 
 VIT__INLINE float vit__fma_avx2(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
-VIT__WRAP_BODIES(avx2)
 
 VIT__INLINE __m256i vit__load_avx2(const unsigned char *p) {
     return _mm256_loadu_si256((const __m256i *)(const void *)p);
@@ -5677,18 +5955,81 @@ VIT_X(vit__sum_avx2, _mm256_add_ps)
 VIT_X(vit__largest_avx2, _mm256_max_ps)
 #    undef VIT_X
 
-/* vit__softmax_body. The last 16 lanes count as far as they belong to the row. */
-static float vit__softmax_avx2(float *x, int n, float scale) {
+/* Which of the last 16 numbers of n there are: all bits set, or none. */
+VIT__INLINE void vit__last_avx2(int n, __m256 *last0, __m256 *last1) {
     static const int32_t all[32] = { -1, -1, -1, -1, -1, -1, -1, -1,
                                      -1, -1, -1, -1, -1, -1, -1, -1 };
     const float *const last = (const float *)(const void *)(all + (-n & 15));
-    const __m256 last0 = _mm256_loadu_ps(last), last1 = _mm256_loadu_ps(last + 8);
+    *last0 = _mm256_loadu_ps(last);
+    *last1 = _mm256_loadu_ps(last + 8);
+}
+
+/* vit__length_body. */
+static float vit__length_avx2(const float *x, int n) {
+    __m256 sum0 = _mm256_setzero_ps(), sum1 = sum0, last0, last1;
+    int i;
+    vit__last_avx2(n, &last0, &last1);
+    for (i = 0; i + 16 <= n; i += 16) {
+        const __m256 a = _mm256_loadu_ps(x + i), b = _mm256_loadu_ps(x + i + 8);
+        sum0 = _mm256_fmadd_ps(a, a, sum0);
+        sum1 = _mm256_fmadd_ps(b, b, sum1);
+    }
+    if (i < n) {
+        const __m256 a = _mm256_maskload_ps(x + i, _mm256_castps_si256(last0));
+        const __m256 b = _mm256_maskload_ps(x + i + 8, _mm256_castps_si256(last1));
+        sum0 = _mm256_fmadd_ps(a, a, sum0);
+        sum1 = _mm256_fmadd_ps(b, b, sum1);
+    }
+    return vit__length_factor(vit__fma_avx2, _mm256_cvtss_f32(vit__sum_avx2(sum0, sum1)));
+}
+
+/* The lower 16 bits of each sum. */
+VIT__INLINE __m256i vit__i16_avx2(__m256 a, __m256 b) {
+    const __m256i mask = _mm256_set1_epi32(0xffff);
+    const __m256i x = _mm256_and_si256(_mm256_castps_si256(a), mask);
+    const __m256i y = _mm256_and_si256(_mm256_castps_si256(b), mask);
+    return _mm256_permute4x64_epi64(_mm256_packus_epi32(x, y), 0xd8);
+}
+
+/* vit__quantise_body. */
+static float vit__quantise_avx2(vit__form form, float *row, const float *steps, int n,
+                                float factor) {
+    const __m256 round = _mm256_set1_ps(VIT__ROUND);
+    uint16_t *const to = (uint16_t *)(void *)row;
+    __m256 f;
+    int i;
+    (void)form;
+    if (!steps) factor = vit__length_avx2(row, n);
+    f = _mm256_set1_ps(factor);
+    for (i = 0; i < n; i += 16) {
+        __m256 a = _mm256_loadu_ps(row + i), b = _mm256_loadu_ps(row + i + 8);
+        if (steps) {
+            a = _mm256_mul_ps(a, _mm256_loadu_ps(steps + i));
+            b = _mm256_mul_ps(b, _mm256_loadu_ps(steps + i + 8));
+        }
+        a = _mm256_fmadd_ps(a, f, round), b = _mm256_fmadd_ps(b, f, round);
+        _mm256_storeu_si256((__m256i *)(void *)(to + i), vit__i16_avx2(a, b));
+    }
+    if (n % 2) memset(to + n, 0, sizeof *to);
+    return vit__step(factor);
+}
+
+VIT__WRAP_BODIES(avx2)
+
+/* vit__softmax_body. The last 16 lanes count as far as they belong to the row. */
+static float vit__softmax_avx2(float *x, const float *steps, int n, float scale) {
     const __m256 factor = _mm256_set1_ps(scale);
     __m256 max0 = _mm256_set1_ps(VIT__LOWEST), max1 = max0, sum0 = _mm256_setzero_ps(), sum1 = sum0;
+    __m256 last0, last1;
     int i;
+    vit__last_avx2(n, &last0, &last1);
     for (i = 0; i < n; i += 16) {
-        __m256 a = _mm256_mul_ps(_mm256_loadu_ps(x + i), factor);
-        __m256 b = _mm256_mul_ps(_mm256_loadu_ps(x + i + 8), factor);
+        __m256 a = _mm256_loadu_ps(x + i), b = _mm256_loadu_ps(x + i + 8);
+        if (steps) {
+            a = _mm256_mul_ps(a, _mm256_loadu_ps(steps + i));
+            b = _mm256_mul_ps(b, _mm256_loadu_ps(steps + i + 8));
+        }
+        a = _mm256_mul_ps(a, factor), b = _mm256_mul_ps(b, factor);
         _mm256_storeu_ps(x + i, a);
         _mm256_storeu_ps(x + i + 8, b);
         if (i + 16 > n) a = _mm256_blendv_ps(max0, a, last0), b = _mm256_blendv_ps(max1, b, last1);
@@ -5821,6 +6162,17 @@ VIT__INLINE int vit__steps_add16_avx2(int depth) { return vit__quads(depth) / 2;
 #    define vit__store_add16_avx2(to, n, c, a, p, stride, steps)                                  \
         vit__store_mul16_avx2(to, n, c, a, p, stride, 2 * steps)
 
+/* 16-bit integers: c[l] += x[2 * l] * w[2 * l] + x[2 * l + 1] * w[2 * l + 1]. */
+#    define VIT__ACC_pair_avx2 __m256i
+#    define VIT__ZERO_pair_avx2(r, n) _mm256_setzero_si256()
+#    define VIT__LOAD_pair_avx2(n, weights) const __m256i w##n = weights;
+#    define VIT__INPUT_pair_avx2(a, k)                                                            \
+        const __m256i x = _mm256_set1_epi32(vit__load32(a + 4 * k));
+#    define VIT__MAC_pair_avx2(c, n) VIT__ADD_AVX2(c, _mm256_madd_epi16(x, w##n))
+VIT__INLINE int vit__steps_pair_avx2(int depth) { return vit__ceil_div(depth, 2); }
+#    define vit__store_pair_avx2(to, n, c, a, p, stride, steps)                                   \
+        _mm256_storeu_ps(to + 8 * n, _mm256_cvtepi32_ps(c))
+
 /* int4: as add16, but the eight quads of a group are added in 16 bits: 16 * 255 * 8 <= 32767. */
 #    define VIT__ACC_i4_avx2 __m256i
 #    define VIT__ZERO_i4_avx2(r, n) _mm256_setzero_si256()
@@ -5872,6 +6224,7 @@ static void vit__widen_i4_avx2(vit__groups *to, int index, const unsigned char *
 VIT__GEMM_AVX2(vit__gemm_f32_avx2, VIT_F32, fma_avx2, vit__f32_avx2, vit__ascending, VIT__ROWS_6)
 VIT__GEMM_AVX2(vit__gemm_f16_avx2, VIT_F16, fma_avx2, vit__f16_avx2, vit__ascending, VIT__ROWS_6)
 VIT__GEMM_AVX2(vit__gemm_bf16_avx2, VIT_BF16, fma_avx2, vit__bf16_avx2, vit__odd_first, VIT__ROWS_6)
+VIT__GEMM_AVX2(vit__gemm_i16_avx2, VIT__I16, pair_avx2, vit__i8_avx2, vit__ascending, VIT__ROWS_6)
 VIT__GEMM_AVX2(vit__gemm_mul16_avx2, VIT_I8, mul16_avx2, vit__i8_avx2, vit__ascending, VIT__ROWS_4)
 VIT__GEMM_AVX2(vit__gemm_add16_avx2, VIT_I8, add16_avx2, vit__i8_pair_avx2, vit__ascending,
                VIT__ROWS_4)
@@ -5919,7 +6272,8 @@ VIT__TIER(avx2, VIT_ISA_AVX2, 3, avx2,
           (vit__gemm_f16_avx2, 6, VIT__FORM_F32),
           (vit__gemm_bf16_avx2, 6, VIT__FORM_ROUNDED),
           (vit__gemm_i8_avx2, 4, VIT__FORM_U8),
-          (vit__gemm_i4_avx2, 48, VIT__FORM_U8));
+          (vit__gemm_i4_avx2, 48, VIT__FORM_U8),
+          (vit__gemm_i16_avx2, 6, VIT__FORM_I16));
 
 /* --- AVX-VNNI: AVX2 and vpdpbusd -------------------------------------------------- */
 
@@ -5940,6 +6294,17 @@ VIT__TARGET_BEGIN(VIT__TARGET_AVXVNNI)
 #        define vit__steps_vnni_avx2 vit__steps_mul16_avx2
 #        define vit__store_vnni_avx2 vit__store_mul16_avx2
 
+/* vpdpwssd: pairs of 16 bits, as step pair. */
+#        define VIT__ACC_dot16_avx2 __m256i
+#        define VIT__ZERO_dot16_avx2(r, n) _mm256_setzero_si256()
+#        define VIT__LOAD_dot16_avx2 VIT__LOAD_pair_avx2
+#        define VIT__INPUT_dot16_avx2 VIT__INPUT_pair_avx2
+#        define VIT__MAC_dot16_avx2(c, n) VIT__DOT("%{vex%} vpdpwssd", c, x, w##n)
+#        define vit__steps_dot16_avx2 vit__steps_pair_avx2
+#        define vit__store_dot16_avx2 vit__store_pair_avx2
+
+VIT__GEMM_AVX2(vit__gemm_i16_avxvnni, VIT__I16, dot16_avx2, vit__i8_avx2, vit__ascending,
+               VIT__ROWS_6)
 VIT__GEMM_AVX2(vit__gemm_i8_avxvnni, VIT_I8, vnni_avx2, vit__i8_avx2, vit__ascending, VIT__ROWS_6)
 
 #        define VIT__SUM_vnni_avx2 __m256
@@ -5963,7 +6328,8 @@ VIT__TIER(avxvnni, VIT_ISA_AVX_VNNI, 3, avx2,
           (vit__gemm_f16_avx2, 6, VIT__FORM_F32),
           (vit__gemm_bf16_avx2, 6, VIT__FORM_ROUNDED),
           (vit__gemm_i8_avxvnni, 6, VIT__FORM_U8),
-          (vit__gemm_i4_avxvnni, 48, VIT__FORM_U8));
+          (vit__gemm_i4_avxvnni, 48, VIT__FORM_U8),
+          (vit__gemm_i16_avxvnni, 6, VIT__FORM_I16));
 
 #    endif /* VIT__AVXVNNI */
 
@@ -5976,6 +6342,8 @@ VIT__TIER(avxvnni, VIT_ISA_AVX_VNNI, 3, avx2,
 VIT__TARGET_BEGIN(VIT__TARGET_AVX512)
 
 VIT__INLINE float vit__fma_avx512(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+#    define vit__length_avx512 vit__length_avx2
+#    define vit__quantise_avx512 vit__quantise_avx2
 VIT__WRAP_BODIES(avx512)
 VIT__WRAP_SOFTMAX(avx512)
 
@@ -6086,6 +6454,20 @@ VIT__INLINE __m512 vit__dequantise_avx512(__m512i sum, const unsigned char *a,
             }                                                                                     \
         }
 
+/* As in the AVX2 tier. */
+#    define VIT__ACC_pair_avx512 __m512i
+#    define VIT__ZERO_pair_avx512(r, n) _mm512_setzero_si512()
+#    define VIT__LOAD_pair_avx512(n, weights) const __m512i w##n = weights;
+#    define VIT__INPUT_pair_avx512(a, k)                                                          \
+        const __m512i x = _mm512_set1_epi32(vit__load32(a + 4 * k));
+#    define VIT__MAC_pair_avx512(c, n)                                                            \
+        c = _mm512_add_epi32(c, _mm512_madd_epi16(x, w##n));                                      \
+        VIT__KEEP(c)
+VIT__INLINE int vit__steps_pair_avx512(int depth) { return vit__ceil_div(depth, 2); }
+#    define vit__store_pair_avx512(to, n, c, a, p, stride, steps)                                 \
+        _mm512_storeu_ps(to + 16 * n, _mm512_cvtepi32_ps(c))
+
+VIT__GEMM_AVX512_8(vit__gemm_i16_avx512, VIT__I16, pair_avx512, vit__bits_avx512, vit__ascending)
 VIT__GEMM_AVX512_8(vit__gemm_f32_avx512, VIT_F32, fma_avx512, vit__f32_avx512, vit__ascending)
 VIT__GEMM_AVX512_2(vit__gemm_f16_avx512, VIT_F16, fma_avx512, vit__f16_avx512, vit__ascending,
                    VIT__ROWS_8)
@@ -6135,7 +6517,8 @@ VIT__TIER(avx512, VIT_ISA_AVX512, 3, avx512,
           (vit__gemm_f16_avx512, 8, VIT__FORM_F32),
           (vit__gemm_bf16_avx512, 8, VIT__FORM_ROUNDED),
           (vit__gemm_i8_avx512, 4, VIT__FORM_U8),
-          (vit__gemm_i4_avx512, 48, VIT__FORM_U8));
+          (vit__gemm_i4_avx512, 48, VIT__FORM_U8),
+          (vit__gemm_i16_avx512, 8, VIT__FORM_I16));
 
 /* --- AVX-512 VNNI and BF16: dot products of quads and of pairs ------------------------ */
 
@@ -6151,6 +6534,16 @@ VIT__TARGET_BEGIN(VIT__TARGET_AVX512_VNNI)
 #    define vit__steps_vnni_avx512 vit__steps_mul16_avx512
 #    define vit__store_vnni_avx512 vit__store_mul16_avx512
 
+/* vpdpwssd as in AVX-VNNI. */
+#    define VIT__ACC_dot16_avx512 __m512i
+#    define VIT__ZERO_dot16_avx512(r, n) _mm512_setzero_si512()
+#    define VIT__LOAD_dot16_avx512 VIT__LOAD_pair_avx512
+#    define VIT__INPUT_dot16_avx512 VIT__INPUT_pair_avx512
+#    define VIT__MAC_dot16_avx512(c, n) VIT__DOT("vpdpwssd", c, x, w##n)
+#    define vit__steps_dot16_avx512 vit__steps_pair_avx512
+#    define vit__store_dot16_avx512 vit__store_pair_avx512
+
+VIT__GEMM_AVX512_8(vit__gemm_i16_vnni, VIT__I16, dot16_avx512, vit__bits_avx512, vit__ascending)
 VIT__GEMM_AVX512_8(vit__gemm_i8_vnni, VIT_I8, vnni_avx512, vit__bits_avx512, vit__ascending)
 
 #    define VIT__SUM_vnni_avx512 __m512
@@ -6165,7 +6558,8 @@ VIT__TIER(avx512_vnni, VIT_ISA_AVX512_VNNI, 3, avx512,
           (vit__gemm_f16_avx512, 8, VIT__FORM_F32),
           (vit__gemm_bf16_avx512, 8, VIT__FORM_ROUNDED),
           (vit__gemm_i8_vnni, 8, VIT__FORM_U8),
-          (vit__gemm_i4_vnni, 48, VIT__FORM_U8));
+          (vit__gemm_i4_vnni, 48, VIT__FORM_U8),
+          (vit__gemm_i16_vnni, 8, VIT__FORM_I16));
 
 #    if VIT__AVX512BF16
 
@@ -6192,7 +6586,8 @@ VIT__TIER(avx512_bf16, VIT_ISA_AVX512_BF16, 3, avx512,
           (vit__gemm_f16_avx512, 8, VIT__FORM_F32),
           (vit__gemm_bf16_dot, 8, VIT__FORM_BF16),
           (vit__gemm_i8_vnni, 8, VIT__FORM_U8),
-          (vit__gemm_i4_vnni, 48, VIT__FORM_U8));
+          (vit__gemm_i4_vnni, 48, VIT__FORM_U8),
+          (vit__gemm_i16_vnni, 8, VIT__FORM_I16));
 
 #    endif /* VIT__AVX512BF16 */
 
@@ -6229,6 +6624,7 @@ VIT__TIER(avx512_bf16, VIT_ISA_AVX512_BF16, 3, avx512,
 /* --- the base: every 64-bit ARM ------------------------------------------------------ */
 
 VIT__INLINE float vit__fma_neon(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+VIT__WRAP_QUANTISE(neon)
 VIT__WRAP_BODIES(neon)
 VIT__WRAP_SOFTMAX(neon)
 
@@ -6422,7 +6818,8 @@ VIT__TIER(neon, VIT_ISA_NEON, 1, neon,
           (vit__gemm_f16_neon, 6, VIT__FORM_F32),
           (vit__gemm_bf16_neon, 6, VIT__FORM_ROUNDED),
           (vit__gemm_i8_neon, 4, VIT__FORM_S8),
-          (vit__gemm_i4_neon, 24, VIT__FORM_S8));
+          (vit__gemm_i4_neon, 24, VIT__FORM_S8),
+          VIT__IN_F32);
 
 /* --- sdot: dot products of quads -------------------------------------------------------- */
 
@@ -6475,7 +6872,8 @@ VIT__TIER(neon_dotprod, VIT_ISA_NEON_DOTPROD, 1, neon,
           (vit__gemm_f16_neon, 6, VIT__FORM_F32),
           (vit__gemm_bf16_neon, 6, VIT__FORM_ROUNDED),
           (vit__gemm_i8_neon_dotprod, 6, VIT__FORM_S8),
-          (vit__gemm_i4_neon_dotprod, 24, VIT__FORM_S8));
+          (vit__gemm_i4_neon_dotprod, 24, VIT__FORM_S8),
+          VIT__IN_F32);
 
 #    endif /* VIT__NEON_DOTPROD */
 
@@ -6592,7 +6990,8 @@ VIT__TIER(neon_i8mm, VIT_ISA_NEON_I8MM, 1, neon,
           (vit__gemm_f16_neon, 6, VIT__FORM_F32),
           (vit__gemm_bf16_neon, 6, VIT__FORM_ROUNDED),
           (vit__gemm_i8_neon_i8mm, 8, VIT__FORM_S8),
-          (vit__gemm_i4_neon_i8mm, 24, VIT__FORM_S8));
+          (vit__gemm_i4_neon_i8mm, 24, VIT__FORM_S8),
+          VIT__IN_F32);
 
 /* --- bfmlal: fused multiply-add of bf16 ----------------------------------------------------- */
 
@@ -6628,7 +7027,8 @@ VIT__TIER(neon_bf16, VIT_ISA_NEON_BF16, 1, neon,
           (vit__gemm_f16_neon, 6, VIT__FORM_F32),
           (vit__gemm_bf16_neon_bf16, 6, VIT__FORM_BF16),
           (vit__gemm_i8_neon_i8mm, 8, VIT__FORM_S8),
-          (vit__gemm_i4_neon_i8mm, 24, VIT__FORM_S8));
+          (vit__gemm_i4_neon_i8mm, 24, VIT__FORM_S8),
+          VIT__IN_F32);
 
 #    endif /* VIT__NEON_I8MM */
 
@@ -6697,7 +7097,8 @@ VIT__TIER(smlad, VIT_ISA_SMLAD, 1, scalar,
           (vit__gemm_f16_4x16_scalar, 4, VIT__FORM_F32),
           (vit__gemm_bf16_4x16_scalar, 4, VIT__FORM_ROUNDED),
           (vit__gemm_i8_smlad, 4, VIT__FORM_U8),
-          (vit__gemm_i4_smlad, 4, VIT__FORM_U8));
+          (vit__gemm_i4_smlad, 4, VIT__FORM_U8),
+          (vit__gemm_i16_4x16_scalar, 4, VIT__FORM_I16));
 
 #endif /* VIT__SMLAD */
 
@@ -6720,7 +7121,7 @@ VIT__INLINE float32x4_t vit__f16_helium(const unsigned char *p, size_t stride, i
     __asm__("vmov q0, %q1\n\tvcvtb.f32.f16 q0, q0\n\tvmov %q0, q0" : "=w"(w) : "w"(half) : "q0");
     return w;
 }
-/* Pairs k of bf16. */
+/* Pairs k of bf16 or 16-bit integers. */
 VIT__INLINE uint32x4_t vit__pairs_helium(const unsigned char *p, size_t stride, int n, int k) {
     (void)stride;
     return vld1q_u32((const uint32_t *)(const void *)(p + 64 * (size_t)k + 16 * n));
@@ -6750,6 +7151,20 @@ VIT__INLINE uint32x4_t vit__pairs_helium(const unsigned char *p, size_t stride, 
 #    define vit__steps_pair_helium(depth) (((depth) + 1) / 2)
 #    define vit__store_pair_helium vit__store_fma_helium
 
+/* 16-bit integers: c[l] += v[l] * x + w[l] * y, v being the lower halves of pairs, w the upper. */
+#    define VIT__ACC_i16_helium int32x4_t
+#    define VIT__ZERO_i16_helium(r, n) vdupq_n_s32(0)
+#    define VIT__LOAD_i16_helium(n, weights)                                                      \
+        const int32x4_t pair##n = vreinterpretq_s32_u32(weights);                                 \
+        const int32x4_t v##n = vshrq_n_s32(vshlq_n_s32(pair##n, 16), 16);                         \
+        const int32x4_t w##n = vshrq_n_s32(pair##n, 16);
+#    define VIT__INPUT_i16_helium(a, k)                                                           \
+        const int32_t pair = vit__load32(a + 4 * k), x = (int16_t)(pair & 0xffff), y = pair >> 16;
+#    define VIT__MAC_i16_helium(c, n) c = vmlaq_n_s32(vmlaq_n_s32(c, w##n, y), v##n, x);
+#    define vit__steps_i16_helium vit__steps_pair_helium
+#    define vit__store_i16_helium(to, n, c, a, p, stride, steps)                                  \
+        vst1q_f32(to + 4 * n, vcvtq_f32_s32(c))
+
 /* Two rows and half a panel at a time. */
 #    define VIT__GEMM_HELIUM(name, STEP, WEIGHTS, panel_bytes, is_here)                           \
         VIT__GEMM(name##_2x8, STEP, WEIGHTS, vit__ascending, VIT__ROWS_2, VIT__WIDTH_2)           \
@@ -6765,6 +7180,7 @@ VIT__INLINE uint32x4_t vit__pairs_helium(const unsigned char *p, size_t stride, 
 VIT__GEMM_HELIUM(vit__gemm_f32_helium, fma_helium, vit__f32_helium, 64, 1)
 VIT__GEMM_HELIUM(vit__gemm_f16_helium, fma_helium, vit__f16_helium, 32, VIT__HAS_F16)
 VIT__GEMM_HELIUM(vit__gemm_bf16_helium, pair_helium, vit__pairs_helium, 64, VIT__HAS_BF16)
+VIT__GEMM_HELIUM(vit__gemm_i16_helium, i16_helium, vit__pairs_helium, 64, VIT__HAS_U8)
 
 /* Two rows a and b times two columns of a panel, whose quads are 64 bytes apart:
 
@@ -6875,7 +7291,8 @@ VIT__TIER(helium, VIT_ISA_HELIUM, 1, scalar,
           (vit__gemm_f16_helium, 4, VIT__FORM_F32),
           (vit__gemm_bf16_helium, 4, VIT__FORM_BF16),
           (vit__gemm_i8_helium, 4, VIT__FORM_S8),
-          (vit__gemm_i4_helium, 4, VIT__FORM_S8));
+          (vit__gemm_i4_helium, 4, VIT__FORM_S8),
+          (vit__gemm_i16_helium, 4, VIT__FORM_I16));
 
 #endif /* VIT__HELIUM */
 
@@ -6890,6 +7307,7 @@ VIT__TIER(helium, VIT_ISA_HELIUM, 1, scalar,
 /*    muladd   one k a step                                                  */
 /*    pair     a pair of bf16 a step                                         */
 /*    mul16    a quad of int8 a step, as 16-bit products                     */
+/*    dot16    a pair of 16-bit integers a step                              */
 /*    add16    two quads a step, relaxed SIMD, where lanes fit 16 bits       */
 /*                                                                           */
 /* f16 and int4 take some instructions to widen, so 24 rows share them, as   */
@@ -6902,7 +7320,7 @@ VIT__TIER(helium, VIT_ISA_HELIUM, 1, scalar,
 
 #if VIT__WASM_SIMD
 
-/* 16 bytes of columns 4 n ... 4 n + 3: f32, quads of int8 or pairs of bf16. */
+/* 16 bytes of columns 4 n ... 4 n + 3: f32, quads of int8, pairs of bf16 or 16-bit integers. */
 VIT__INLINE v128_t vit__bits_wasm(const unsigned char *p, size_t stride, int n, int k) {
     (void)stride;
     return wasm_v128_load(p + 64 * (size_t)k + 16 * n);
@@ -7008,6 +7426,16 @@ static void vit__gemm_add16_wasm(float *tile, const vit__operands *o) {
 }
 #    endif
 
+/* 16-bit integers, as step pair of the AVX2 tier. */
+#    define VIT__ACC_dot16_wasm v128_t
+#    define VIT__ZERO_dot16_wasm(r, n) wasm_i32x4_const_splat(0)
+#    define VIT__LOAD_dot16_wasm(n, weights) const v128_t w##n = weights;
+#    define VIT__INPUT_dot16_wasm(a, k) const v128_t x = wasm_v128_load32_splat(a + 4 * k);
+#    define VIT__MAC_dot16_wasm(c, n) c = wasm_i32x4_add(c, wasm_i32x4_dot_i16x8(x, w##n));
+VIT__INLINE int vit__steps_dot16_wasm(int depth) { return vit__ceil_div(depth, 2); }
+#    define vit__store_dot16_wasm(to, n, c, a, p, stride, steps)                                  \
+        wasm_v128_store(to + 4 * n, wasm_f32x4_convert_i32x4(c))
+
 /* A kernel: two rows at a time, and one for the class token and the head. */
 #    define VIT__GEMM_WASM(name, STEP)                                                            \
         VIT__GEMM(name##_2, STEP, vit__bits_wasm, vit__ascending, VIT__ROWS_2, VIT__WIDTH_4)      \
@@ -7019,6 +7447,7 @@ static void vit__gemm_add16_wasm(float *tile, const vit__operands *o) {
             if (two.rows == 1) name##_1(tile, &two, o->panel, 0);                                 \
         }
 
+VIT__GEMM_WASM(vit__gemm_i16_wasm, dot16_wasm)
 VIT__GEMM_WASM(vit__gemm_muladd_wasm, muladd_wasm)
 VIT__GEMM_WASM(vit__gemm_mul16_wasm, mul16_wasm)
 VIT__GEMM(vit__gemm_pair_wasm, pair_wasm, vit__bits_wasm, vit__ascending, VIT__ROWS_3,
@@ -7148,7 +7577,8 @@ VIT__TIER(wasm, VIT_ISA_WASM_SIMD, 1, scalar,
           (vit__gemm_f16_wasm, 24, VIT__FORM_F32),
           (vit__gemm_bf16_wasm, 6, VIT__FORM_ROUNDED),
           (vit__gemm_i8_wasm, 8, VIT__FORM_U8),
-          (vit__gemm_i4_wasm, 24, VIT__FORM_U8));
+          (vit__gemm_i4_wasm, 24, VIT__FORM_U8),
+          (vit__gemm_i16_wasm, 8, VIT__FORM_I16));
 
 #endif /* VIT__WASM_SIMD */
 
@@ -8063,12 +8493,6 @@ static void vit__resize_down(vit__resizer *r, int64_t y) {
 
 #ifndef VIT_NO_PREPROCESS
 
-/* The resized photo, and the model's input within it. */
-typedef struct vit__geometry {
-    int64_t width, height; /* of the whole resized photo                         */
-    int64_t left, top;     /* of the input; negative: padding                    */
-} vit__geometry;
-
 /* Python's round(), halves to even, for x >= 0. */
 static int64_t vit__round_half_even(vit__real x) {
     const int64_t floor = (int64_t)x;
@@ -8086,35 +8510,35 @@ static int64_t vit__crop_offset(const vit_config *c, int64_t resized, int size) 
 
 /* timm's ResizeKeepRatio: both sides by one factor, so that the photo covers the
    target (center) or fits into it (border). */
-static void vit__keep_ratio(const vit_config *c, const vit_image *image, vit__geometry *g) {
-    const vit__real down_h = (vit__real)image->height / (vit__real)c->resize_height;
-    const vit__real down_w = (vit__real)image->width / (vit__real)c->resize_width;
+static void vit__keep_ratio(const vit_config *c, int64_t w, int64_t h, vit_crop *crop) {
+    const vit__real down_h = (vit__real)h / (vit__real)c->resize_height;
+    const vit__real down_w = (vit__real)w / (vit__real)c->resize_width;
     const int smaller = c->crop_mode == VIT_CROP_CENTER;
     const vit__real ratio = (down_h < down_w) == smaller ? down_h : down_w;
-    g->width = vit__round_half_even((vit__real)image->width / ratio);
-    g->height = vit__round_half_even((vit__real)image->height / ratio);
-    if (g->width < 1) g->width = 1;
-    if (g->height < 1) g->height = 1;
+    crop->width = vit__round_half_even((vit__real)w / ratio);
+    crop->height = vit__round_half_even((vit__real)h / ratio);
+    if (crop->width < 1) crop->width = 1;
+    if (crop->height < 1) crop->height = 1;
 }
 
-static void vit__find_geometry(const vit_config *c, const vit_image *image, vit__geometry *g) {
-    const int64_t w = image->width, h = image->height, size = c->resize_height;
-    g->width = c->resize_width;
-    g->height = c->resize_height;
-    if (c->crop_mode == VIT_CROP_BORDER || (c->crop_mode == VIT_CROP_CENTER && size != g->width))
-        vit__keep_ratio(c, image, g);
+VIT_API void vit_find_crop(const vit_config *c, int width, int height, vit_crop *crop) {
+    const int64_t w = width, h = height, size = c->resize_height;
+    crop->width = c->resize_width;
+    crop->height = c->resize_height;
+    if (c->crop_mode == VIT_CROP_BORDER || (c->crop_mode == VIT_CROP_CENTER && size != crop->width))
+        vit__keep_ratio(c, w, h, crop);
     else if (c->crop_mode == VIT_CROP_CENTER && w <= h) /* torchvision's Resize(int) */
-        g->height = size * h / w;
+        crop->height = size * h / w;
     else if (c->crop_mode == VIT_CROP_CENTER)
-        g->width = size * w / h;
-    g->left = vit__crop_offset(c, g->width, c->img_width);
-    g->top = vit__crop_offset(c, g->height, c->img_height);
+        crop->width = size * w / h;
+    crop->left = vit__crop_offset(c, crop->width, c->img_width);
+    crop->top = vit__crop_offset(c, crop->height, c->img_height);
 }
 
 /* One call of vit_preprocess. */
 typedef struct vit__transform {
     const vit_config *config;
-    vit__geometry geometry;
+    vit_crop crop;
     int first_x, end_x; /* columns of the input that show the photo              */
     int first_y, end_y; /* rows likewise                                         */
     float *table;       /* [in_chans, 256]: every byte, normalised               */
@@ -8137,19 +8561,19 @@ static void vit__transform_init(vit__transform *t, const vit_config *c, const vi
     int64_t end_x, end_y;
     memset(t, 0, sizeof *t);
     t->config = c;
-    vit__find_geometry(c, image, &t->geometry);
-    t->first_x = (int)(t->geometry.left < 0 ? -t->geometry.left : 0);
-    t->first_y = (int)(t->geometry.top < 0 ? -t->geometry.top : 0);
-    end_x = t->geometry.width - t->geometry.left;
-    end_y = t->geometry.height - t->geometry.top;
+    vit_find_crop(c, image->width, image->height, &t->crop);
+    t->first_x = (int)(t->crop.left < 0 ? -t->crop.left : 0);
+    t->first_y = (int)(t->crop.top < 0 ? -t->crop.top : 0);
+    end_x = t->crop.width - t->crop.left;
+    end_y = t->crop.height - t->crop.top;
     t->end_x = end_x < c->img_width ? (int)end_x : c->img_width;
     t->end_y = end_y < c->img_height ? (int)end_y : c->img_height;
     r->image = image;
     r->channels = image->format == VIT_PIXEL_GRAY8 ? 1 : c->in_chans;
     r->luma = r->channels == 1 && image->format != VIT_PIXEL_GRAY8;
-    vit__photo_axis_init(&r->across, interpolation, image->width, t->geometry.width);
-    vit__photo_axis_init(&r->down, interpolation, image->height, t->geometry.height);
-    r->left = t->geometry.left + t->first_x;
+    vit__photo_axis_init(&r->across, interpolation, image->width, t->crop.width);
+    vit__photo_axis_init(&r->down, interpolation, image->height, t->crop.height);
+    r->left = t->crop.left + t->first_x;
     r->columns = t->end_x - t->first_x;
     r->row_size = (size_t)vit__round_up(r->columns * r->channels + 1, 16);
     r->block_columns = vit__min(6 * r->across.taps, image->width);
@@ -8208,7 +8632,7 @@ static void vit__preprocess(vit__transform *t, void *scratch, float *input) {
     vit__fill_table(c, t->table);
     vit__resizer_weights(&t->resizer);
     for (y = 0; y < c->img_height; y++) {
-        if (y >= t->first_y && y < t->end_y) vit__resize_down(&t->resizer, y + t->geometry.top);
+        if (y >= t->first_y && y < t->end_y) vit__resize_down(&t->resizer, y + t->crop.top);
         for (channel = 0; channel < c->in_chans; channel++)
             vit__write_row(t, y, channel, input + (size_t)channel * plane + (size_t)y * width);
     }
@@ -9289,6 +9713,10 @@ static void vit__patch_embed(const vit_session *s, const float *input, int batch
 /* as the panels of two small linear layers; then a few query rows at a time */
 /* go through scores, softmax and values while all of it stays in the second */
 /* cache. The [N, N] matrix is never written out unless the caller asked.    */
+/*                                                                           */
+/* After a layer in int8 or int4, both products are of integers, see         */
+/* "attention in integers" in >>kernels: of 16 bits where a tier multiplies  */
+/* these fast (VIT__I16), else the same numbers as f32, with the same sums.  */
 /* ------------------------------------------------------------------------- */
 
 /* One attention over a batch, of a block or of map pooling. */
@@ -9298,7 +9726,7 @@ typedef struct vit__attention {
     float scale;          /* factor on q k^T                                      */
     const float *rel_pos; /* [H, relative positions] or NULL                      */
     const float *lambda;  /* of differential attention, or NULL                   */
-    vit_dtype dtype;      /* of both products: f32, or bf16 where inputs are rounded */
+    vit_dtype dtype;      /* of both products: f32, bf16 where inputs are rounded, VIT__I16 */
 
     const float *q;       /* [batch, queries, H, head_dim]                        */
     int is_pooling;       /* 1: map pooling, whose q is a tensor of the file      */
@@ -9310,10 +9738,15 @@ typedef struct vit__attention {
     float *maps;          /* [batch, H, N, N] or NULL                             */
     int batch, first, queries; /* query tokens [first, first + queries) of each image */
     int num_tasks;
+    int quantised;        /* 1: both products are of integers, as VIT__I16 or f32  */
 } vit__attention;
 
-static vit_dtype vit__attention_dtype(vit_dtype weights) {
-    return vit__known_dtype(weights == VIT_F32 || weights == VIT_F16 ? VIT_F32 : VIT_BF16);
+/* In which types the products are computed, by that of the layer before. */
+static void vit__attention_types(vit__attention *job, vit_dtype weights) {
+    job->quantised = VIT__HAS_U8 && (weights == VIT_I8 || weights == VIT_I4);
+    job->dtype = vit__known_dtype(weights == VIT_BF16 ? VIT_BF16 : VIT_F32);
+    if (job->quantised && vit__kernels_of(job->session)->gemm[VIT__HAS_I16 * VIT__I16].run)
+        job->dtype = VIT__I16;
 }
 
 static int vit__is_differential(const vit__attention *job) {
@@ -9342,6 +9775,7 @@ typedef struct vit__attn_head {
     const float *rel_pos; /* of this head, or NULL */
     const uint8_t *mask;  /* [keys] of this image, or NULL */
     float *maps;        /* [N, N] or NULL */
+    float whole;        /* what makes the largest of the values' steps VIT__WHOLE */
 } vit__attn_head;
 
 /* At most 2^28: 65536 tokens times 4096 elements. */
@@ -9352,6 +9786,17 @@ static size_t vit__panels_floats(const vit__linear *l) {
 /* Columns to compute for q, k or v of one head in whole panels: a head may begin inside a
    panel. */
 static int vit__slice_width(const vit_config *c) { return vit__round_up(c->head_dim + 15, 16); }
+
+/* The kernel of that name, in builds that have it. */
+VIT__INLINE float vit__quantise(const vit__kernels *kernels, vit__form form, float *row,
+                                const float *steps, int n, float factor) {
+#if VIT__HAS_I16
+    return kernels->quantise(form, row, steps, n, factor);
+#else
+    (void)kernels, (void)form, (void)row, (void)steps, (void)n, (void)factor;
+    return 0.0f;
+#endif
+}
 
 /* What a task needs for a head: panels of k and v, and a tile of rows. */
 static void vit__place_head(const vit__attention *job, vit__arena *arena, vit__attn_head *head) {
@@ -9370,6 +9815,10 @@ static void vit__place_head(const vit__attention *job, vit__arena *arena, vit__a
     vit__linear_init(&head->values, kernels, &values);
     head->packing.keys = (uint32_t *)(void *)vit__take(arena, vit__panels_floats(&head->scores));
     head->packing.values = (uint32_t *)(void *)vit__take(arena, vit__panels_floats(&head->values));
+    if (VIT__HAS_U8 && job->quantised) {
+        head->packing.key_steps = vit__take(arena, tokens);
+        head->packing.value_steps = vit__take(arena, tokens);
+    }
     if (by_head) {
         head->tile = vit__take(arena, rows * vit__max_size(row, (size_t)c->embed_dim));
         head->slices[0] = vit__take(arena, slice);
@@ -9424,12 +9873,14 @@ static void vit__attention_begin(const vit__attention *job, int number, int task
 /* Points `scores` at the query rows of a tile: in place, or copied and converted.
    Differential attention keeps half 0 or 1 of each row and zeroes the other. */
 static void vit__attention_queries(const vit__attention *job, const vit__attn_head *head,
-                                   const float *q, int half, vit__linear *scores) {
+                                   const float *q, int half, vit__linear *scores, float *step) {
+    const vit__kernels *kernels = vit__known_kernels(scores->kernels);
     const size_t dim = (size_t)job->dim, bytes = dim * sizeof(float);
     int r;
     scores->a = q;
     scores->lda = job->ldq * sizeof(float);
-    if (head->form == VIT__FORM_F32 && !vit__is_differential(job) &&
+    if (head->form == VIT__FORM_F32 && !vit__is_quantised(&head->packing) &&
+        !vit__is_differential(job) &&
         !(VIT__BIG_ENDIAN && vit__is_pooling(job)))
         return;
     scores->a = head->q_tile;
@@ -9439,7 +9890,9 @@ static void vit__attention_queries(const vit__attention *job, const vit__attn_he
         if (VIT__BIG_ENDIAN && vit__is_pooling(job)) vit__copy_stored(row, q, dim);
         else memcpy(row, q + (size_t)r * job->ldq, bytes);
         if (vit__is_differential(job)) memset(row + (half ? 0 : dim / 2), 0, bytes / 2);
-        vit__known_kernels(scores->kernels)->convert(head->form, row, job->dim);
+        if (vit__is_quantised(&head->packing))
+            step[r] = vit__quantise(kernels, head->form, row, NULL, job->dim, 0.0f);
+        else kernels->convert(head->form, row, job->dim);
     }
 }
 
@@ -9465,19 +9918,21 @@ static void vit__add_rel_pos(const vit_config *c, const vit__kernels *kernels, c
 
 /* A row of q k^T to exp(score - largest); returns 1 / sum. */
 static float vit__attention_softmax(const vit__attention *job, const vit__attn_head *head,
-                                    int token, float *row) {
+                                    int token, float *row, float scale) {
+    const float *steps = vit__is_quantised(&head->packing) ? head->packing.key_steps : NULL;
     const vit__kernels *kernels = vit__known_kernels(head->scores.kernels);
     const float *rel_pos = VIT__FIXED_OR(has_rel_pos, 1) ? head->rel_pos : NULL;
     const uint8_t *mask = VIT__LOGITS_ONLY ? NULL : head->mask;
     const int n = job->keys;
     int i;
-    if (!rel_pos && !mask) return kernels->softmax(row, n, job->scale);
-    kernels->scale(row, row, n, job->scale);
+    if (!rel_pos && !mask) return kernels->softmax(row, steps, n, scale);
+    for (i = 0; i < n && steps; i++) row[i] *= steps[i];
+    kernels->scale(row, row, n, scale);
     if (rel_pos)
         vit__add_rel_pos(VIT__CONFIG(job->session->model), kernels, rel_pos, token, row);
     for (i = 0; i < n && mask; i++)
         if (!mask[i]) row[i] = VIT__LOWEST;
-    return kernels->softmax(row, n, 1.0f);
+    return kernels->softmax(row, NULL, n, 1.0f);
 }
 
 /* A tile of query rows of one head: q, the tokens from `first` on. */
@@ -9490,12 +9945,15 @@ typedef struct vit__queries {
 static void vit__attention_scores(const vit__attention *job, const vit__attn_head *head,
                                   vit__queries tile, int half, vit__linear *scores,
                                   float *factor) {
+    float step[VIT__MAX_TILE_ROWS];
     int r;
-    vit__attention_queries(job, head, tile.q, half, scores);
+    vit__attention_queries(job, head, tile.q, half, scores, step);
     vit__gemm(scores, 0, 1, 0, scores->end_panel);
     for (r = 0; r < tile.rows; r++)
         factor[r] = vit__attention_softmax(job, head, tile.first + r,
-                                           scores->out.c + (size_t)r * scores->out.ldc);
+                                           scores->out.c + (size_t)r * scores->out.ldc,
+                                           vit__is_quantised(&head->packing) ? job->scale * step[r]
+                                                                             : job->scale);
 }
 
 /* Differential attention: map = softmax of the first half - lambda softmax of the second. */
@@ -9525,18 +9983,27 @@ static void vit__attention_rows(const vit__attention *job, const vit__attn_head 
     const vit__kernels *kernels = vit__known_kernels(head->scores.kernels);
     const int n = job->keys;
     vit__linear scores = head->scores, values = head->values;
-    float factor[VIT__MAX_TILE_ROWS];
+    float factor[VIT__MAX_TILE_ROWS], bound = 1.0f;
     int r;
     scores.rows = values.rows = tile.rows;
     scores.num_tiles = values.num_tiles = 1;
     values.out.c += (size_t)(tile.first - job->first) * values.out.ldc;
     vit__attention_scores(job, head, tile, 0, &scores, factor);
-    if (vit__is_differential(job)) vit__attention_subtract(job, head, tile, &scores, factor);
+    if (vit__is_differential(job)) {
+        vit__attention_subtract(job, head, tile, &scores, factor);
+        bound += job->lambda[0] < 0.0f ? -vit__stored(job->lambda) : vit__stored(job->lambda);
+    }
     for (r = 0; r < tile.rows; r++) {
         float *row = scores.out.c + (size_t)r * scores.out.ldc;
         if (!VIT__LOGITS_ONLY && head->maps)
             kernels->scale(head->maps + (size_t)(tile.first + r) * (size_t)n, row, n, factor[r]);
-        kernels->convert(head->form, row, n);
+        if (vit__is_quantised(&head->packing)) {
+            vit__quantise(kernels, head->form, row, head->packing.value_steps, n,
+                          factor[r] / bound * head->whole);
+            factor[r] = head->whole > 0.0f ? bound / head->whole : 0.0f;
+        } else {
+            kernels->convert(head->form, row, n);
+        }
     }
     vit__gemm(&values, 0, 1, 0, values.end_panel);
     for (r = 0; r < tile.rows; r++) { /* softmax's division, done on fewer elements here */
@@ -9552,6 +10019,16 @@ static void vit__attention_pack(const vit__attention *job, int number, const vit
                          (size_t)h * (size_t)job->dim;
     vit__kernels_of(job->session)
         ->pack_head(job->dtype, to, job->k + first, job->v + first, 0, job->keys);
+}
+
+/* After the last value: what the softmax is quantised by. */
+static void vit__attention_end_pack(const vit__attention *job, vit__attn_head *head) {
+    float largest = 0.0f;
+    int i;
+    if (!vit__is_quantised(&head->packing)) return;
+    for (i = 0; i < job->keys; i++)
+        if (head->packing.value_steps[i] > largest) largest = head->packing.value_steps[i];
+    head->whole = largest > 0.0f ? VIT__WHOLE / largest : 0.0f;
 }
 
 /* Tasks share the query rows of all heads of all images, so that three heads
@@ -9576,6 +10053,7 @@ static void vit__attention_task(void *arg, int index) {
         if (t / tiles != current) {
             vit__attention_begin(job, current = t / tiles, index, &head);
             vit__attention_pack(job, current, &head.packing);
+            vit__attention_end_pack(job, &head);
         }
         vit__attention_rows(job, &head, tile);
     }
@@ -9902,7 +10380,7 @@ static void vit__attention_init(vit__attention *job, const vit__block_pass *p) {
     job->scale = c->attn_scale;
     job->rel_pos = p->w.rel_pos;
     job->lambda = p->w.lambda;
-    job->dtype = vit__attention_dtype(p->w.qkv.dtype);
+    vit__attention_types(job, p->w.qkv.dtype);
     job->keys = c->num_tokens;
     job->context = s->y;
     job->mask = p->mask;
@@ -10064,6 +10542,7 @@ static void vit__stream_head(const vit__stream *job, int h, int task) {
         values = vit__stream_slice(job, slice, head.tile, head.slices[1]);
         kernels->pack_head(a->dtype, &head.packing, keys, values, slice.first, slice.rows);
     }
+    vit__attention_end_pack(a, &head);
     slice.which = 0;
     for (slice.first = a->first; slice.first < end; slice.first += slice.rows) {
         vit__queries tile;
@@ -10354,7 +10833,7 @@ static void vit__map_attention(const vit__tail *t, vit__attention *job) {
     job->ldk = 2 * width;
     job->keys = c->num_tokens - first;
     job->context = s->y;
-    job->dtype = vit__attention_dtype(t->w.pool_kv.dtype);
+    vit__attention_types(job, t->w.pool_kv.dtype);
     job->batch = vit__known_batch(t->batch);
     job->queries = 1;
     job->num_tasks = vit__threads(&s->params);
@@ -10523,7 +11002,7 @@ static void vit__head(const vit_session *s, const uint8_t *mask, int batch,
 
 VIT_API void vit_softmax(float *x, int n) {
     if (n > 0) {
-        const float factor = vit__softmax_scalar(x, n, 1.0f);
+        const float factor = vit__softmax_scalar(x, NULL, n, 1.0f);
         vit__scale_scalar(x, x, n, factor);
     }
 }
@@ -10547,22 +11026,23 @@ static double vit__sqrt_double(double x) {
 }
 
 /* Products of floats are exact in double: the same bits with fma or without. */
-static double vit__dot(const float *a, const float *b, int n) {
-    double sum = 0.0;
-    int i;
-    for (i = 0; i < n; i++) sum += (double)a[i] * (double)b[i];
-    return sum;
-}
-
 VIT_API void vit_normalize(float *x, int n) {
-    const double square = vit__dot(x, x, n), length = vit__sqrt_double(square);
+    double square = 0.0, length;
     int i;
+    for (i = 0; i < n; i++) square += (double)x[i] * (double)x[i];
+    length = vit__sqrt_double(square);
     for (i = 0; i < n && square != 0.0; i++) x[i] = (float)((double)x[i] / length);
 }
 
 VIT_API float vit_cosine(const float *a, const float *b, int n) {
-    const double squares = vit__dot(a, a, n) * vit__dot(b, b, n);
-    return squares != 0.0 ? (float)(vit__dot(a, b, n) / vit__sqrt_double(squares)) : 0.0f;
+    double aa = 0.0, bb = 0.0, ab = 0.0;
+    int i;
+    for (i = 0; i < n; i++) {
+        aa += (double)a[i] * (double)a[i];
+        bb += (double)b[i] * (double)b[i];
+        ab += (double)a[i] * (double)b[i];
+    }
+    return aa * bb != 0.0 ? (float)(ab / vit__sqrt_double(aa * bb)) : 0.0f;
 }
 #endif
 
@@ -10728,8 +11208,9 @@ static uint64_t vit__place_session(vit_session *s, float *base) {
     const vit_config *c = VIT__CONFIG(s->model);
     const vit__kernels *kernels = vit__kernels_of(s);
     const int low = vit__is_low(&s->params);
-    const int tile_rows = vit__max(kernels->gemm[VIT_F32].tile_rows,
-                                   kernels->gemm[VIT_BF16].tile_rows);
+    const int tile_rows = vit__max(vit__max(kernels->gemm[VIT_F32].tile_rows,
+                                            kernels->gemm[VIT_BF16].tile_rows),
+                                   kernels->gemm[VIT__HAS_I16 * VIT__I16].tile_rows);
     const uint64_t tokens = (uint64_t)(unsigned)vit__batch(&s->params) *
                             (uint64_t)(unsigned)c->num_tokens;
     const uint64_t rows = low ? (uint64_t)(unsigned)tile_rows : tokens;
@@ -11068,9 +11549,10 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
            modules with relaxed SIMD, whose dot product makes calibrated int8 faster;
            int4 computes with integers, its matrix products twice as fast as f32's with AVX2
            (they were slower): files of a new layout, which earlier versions refuse; int4 files
-           of v0.1.0 are refused, convert those models again; VIT_NO_BF16 needs VIT_NO_INT4;
+           of v0.1.0 are refused, convert those models again;
            calibrated int8 is nearly twice as fast with AVX2: its rows keep the rule of
            section "fits16" (see >>format), which earlier versions skip; vit_fits16;
+           calibrated int4 and int8 are more accurate;
            vit-convert --report: cosines of the embeddings, no longer of the logits;
            vit-convert: hand-written ViTs are matched by structure (--plan); what a
            checkpoint does not say is found with --match-input and --match-logits or
@@ -11080,13 +11562,20 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
            block types are called VIT_BLOCK_...; vit_resample_positions takes vit_grids;
            every enum of vit_config ends with its VIT_NUM_...; an unoptimised build says so
            (VIT_UNOPTIMIZED), and gcc optimises its kernels all the same;
-           attention takes 0.86 of the time it took, f32 on AVX2 0.97; vit_preprocess, now
+           attention takes 0.86 of the time it took, f32 on AVX2 0.97; that of int8 and int4
+           is in integers of at most 16 bits instead of bf16, which changes their results (as
+           near to f32's as before): 0.7 of the time with 1,370 tokens on AVX2; VIT_NO_BF16 no
+           longer needs VIT_NO_INT8 and VIT_NO_INT4; vit_preprocess, now
            with kernels of its own, 0.3, with the same bits;
            vit-info says which instruction set runs here ("isa" of its --json);
            examples/embed and examples/search: embeddings of many photos as .npy, the nearest
-           ones (--sheet draws them), near-duplicates, classes from vectors of texts;
-           evaluate --knn;
+           ones (--sheet draws them), near-duplicates; classes by vectors of texts (CLIP,
+           SigLIP): search --classes, classify --classes;
+           evaluate --knn, --probe, --tags (mean average precision, F1); its --predictions
+           have labels;
            examples/look: attention, tokens, similarity, positions, filters as pictures;
+           classify --frames: raw video, MJPEG, PPMs from a pipe; --max-pixels; JPEGs without
+           Huffman tables; '-' with several images in it is refused;
            images of a large batch take no longer than one alone, and less workspace;
            tokens and attention of any blocks in one pass: vit_outputs.blocks, which replaces
            .attention and .attention_block. For { .attention = a, .attention_block = b }
@@ -11095,6 +11584,8 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
            readers refuse files that use it; vit_normalize, vit_cosine;
            vit_model_resize for rotary and relative positions: older readers refuse files
            with rotary ones that are marked dynamic_img_size;
+           vit_find_crop: what vit_preprocess cuts out of a photo; vit-run --block 0,5 or
+           all, --block-tokens;
            pixels of cameras and other libraries: VIT_PIXEL_BGR8, BGRA8, RGB565, YUYV, NV12
            and F32
 
@@ -11102,7 +11593,7 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
            options, torch.nn's post-norm blocks; rotary and relative positions,
            differential attention, parallel blocks, stems of ResNetV2 hybrids and of
            MobileCLIP-B, norm of the raw patches; masks over tokens; input sizes chosen
-           at run time; low_memory, ViT-Ti in 256 KiB as int8; f32, f16, bf16, int8,
+           at run time; low_memory, ViT-Ti in 257 KiB as int8; f32, f16, bf16, int8,
            int4; AVX2, AVX-VNNI, AVX-512 with VNNI and BF16, NEON with sdot, smmla and
            bfmlal, SMLAD and Helium, WebAssembly's SIMD128; Pillow-exact preprocessing;
            the .vit format, version 1, on big-endian CPUs too. vit-convert --c-array,

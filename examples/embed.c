@@ -29,7 +29,8 @@ typedef struct choices {
     int img_size[2];    /* height and width; 0: the model's own */
     int layer;          /* 0-based; -1: the model's output      */
     int batch, num_threads;
-    bool normalize, null, json, no_exif;
+    bool normalize, null, json;
+    photo_options photos;
 } choices;
 
 /* Everything that is kept until the end. Zeroed, then filled step by step. */
@@ -96,7 +97,7 @@ static bool infer_all(job *j, report *r) {
     settings.program = PROGRAM;
     settings.num_threads = j->chosen->num_threads;
     settings.batch = j->chosen->batch;
-    settings.no_exif = j->chosen->no_exif;
+    settings.photos = j->chosen->photos;
     settings.progress = true;
     settings.take = take_row;
     settings.user = j;
@@ -151,9 +152,10 @@ static const char description[] =
     "of each row, and OUT.json, with the model and the options that made them.\n";
 
 static const char notes[] =
-    "--pool: head, what the model's head reads (default); cls, the class token; avg, the mean of\n"
-    "the patches; tokens, all of them: [n, tokens, dim]. Blocks count from 0, as in timm; of a\n"
-    "--layer, without the final norm, the default is cls, or avg if the model has no class token.\n"
+    "--pool: head, what the model's head reads (default); logits, what it gives: of CLIP, the\n"
+    "vectors to compare with texts; cls, the class token; avg, the mean of the patches; tokens,\n"
+    "all of them: [n, tokens, dim]. Blocks count from 0, as in timm; of a --layer, without the\n"
+    "final norm, the default is cls, or avg if the model has no class token.\n"
     "A path with a newline, a carriage return or a backslash has a line in OUT.txt that begins\n"
     "with a backslash, with \\n, \\r and \\\\ for these, as in sha256sum's output.\n"
     "An image that cannot be read is named and has no row. The threads and the batch change no\n"
@@ -171,7 +173,8 @@ static bool choose(int argc, char **argv, choices *c, text_list *operands, int *
           &c->lists, 0, 0 },
         { '0', "null", NULL, "paths in lists end with a NUL, as of find -print0", CLI_FLAG,
           &c->null, 0, 0 },
-        { 0, "pool", "NAME", "head, cls, avg or tokens: see below", CLI_TEXT, &c->pool, 0, 0 },
+        { 0, "pool", "NAME", "head, logits, cls, avg or tokens: see below", CLI_TEXT, &c->pool, 0,
+          0 },
         { 0, "layer", "N", "of the tokens that leave block N", CLI_INT, &c->layer, 0, 1023 },
         { 0, "normalize", NULL, "scale each vector to length 1", CLI_FLAG, &c->normalize, 0, 0 },
         { 0, "img-size", "N|HxW", "input size, for models converted with --dynamic", CLI_SIZE,
@@ -181,8 +184,7 @@ static bool choose(int argc, char **argv, choices *c, text_list *operands, int *
         { 't', "threads", "N", "threads (default 0: one per core)", CLI_INT, &c->num_threads, 0,
           256 },
         { 0, "json", NULL, "print one JSON object at the end", CLI_FLAG, &c->json, 0, 0 },
-        { 0, "no-exif", NULL, "ignore the EXIF orientation, as timm does", CLI_FLAG, &c->no_exif, 0,
-          0 },
+        PHOTO_OPTIONS(&c->photos),
         CLI_END
     };
     const cli_program program = { PROGRAM, "[options] IMAGE|FOLDER... -o OUT.npy", description,

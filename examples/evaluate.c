@@ -3,6 +3,7 @@
  *     evaluate photos/                      photos/CLASS/IMAGE, with the bundled model
  *     evaluate -m deit.vit --map classes.txt --csv confusion.csv photos/
  *     evaluate -m dino.vit --knn train/ test/    of the embedding, by the nearest of train/
+ *     evaluate -m tagger.vit --tags tags.csv photos/    of a model that names many things
  *
  * Sums are taken in the order of the images, in which infer.h gives the results, so the report is
  * the same for any number of threads.
@@ -21,7 +22,9 @@
 #include "image/labelled.h"
 #include "infer/classes.h"
 #include "infer/infer.h"
-#include "infer/knn.h"
+#include "infer/probe.h"
+#include "infer/tag_lists.h"
+#include "infer/tagged.h"
 #include "vit.h"
 
 #define PROGRAM "evaluate"
@@ -30,9 +33,11 @@ enum { TOP = 5, MATRIX_LIMIT = 16, CONFUSIONS_SHOWN = 10 };
 
 /* The command line. */
 typedef struct choices {
-    const char *model, *map, *csv, *predictions, *folder, *knn;
+    const char *model, *map, *csv, *predictions, *folder, *knn, *probe, *tags;
     int num_threads, limit, neighbors;
-    bool json, no_exif;
+    double above;            /* below 0: not given */
+    bool sigmoid, json;
+    photo_options photos;
 } choices;
 
 static bool out_of_memory(void) {
@@ -52,7 +57,7 @@ typedef struct sample {
     int predicted;
     int rank;                /* of the true class among the best TOP; TOP if not there    */
     float prob;              /* of the predicted class                                    */
-    double loss;             /* cross-entropy: -log(probability of the true class)        */
+    double loss;             /* cross-entropy of the softmax: -log(that of the true class) */
 } sample;
 
 typedef struct dataset {
@@ -111,7 +116,8 @@ static double cross_entropy(const float *logits, int count, int true_class) {
 }
 
 /* Fills in the sample's results from the logits; they are lost thereby. */
-static void score(float *logits, int count, sample *s) {
+static void score(const vit_model *model, float *logits, sample *s) {
+    const int count = model->config.num_classes;
     vit_prediction top[TOP];
     int found = vit_top_k(logits, count, TOP, top);
     s->predicted = top[0].index;
@@ -120,7 +126,7 @@ static void score(float *logits, int count, sample *s) {
         if (top[i].index == s->true_class) s->rank = i;
     }
     s->loss = cross_entropy(logits, count, s->true_class);
-    vit_softmax(logits, count);
+    vit_scores(model, logits);
     s->prob = logits[s->predicted];
 }
 
@@ -135,7 +141,7 @@ static bool take_result(void *user, infer_result *result, report *r) {
     sample *s = &e->data->samples[result->index];
     (void)r;
     s->unreadable = result->error != NULL;
-    if (!s->unreadable) score(result->logits, e->model->config.num_classes, s);
+    if (!s->unreadable) score(e->model, result->logits, s);
     return true;
 }
 
@@ -145,7 +151,7 @@ static infer_settings make_settings(const vit_model *model, const choices *chose
     settings.model = model;
     settings.program = PROGRAM;
     settings.num_threads = chosen->num_threads;
-    settings.no_exif = chosen->no_exif;
+    settings.photos = chosen->photos;
     settings.progress = true;
     return settings;
 }
@@ -282,12 +288,16 @@ static void print_worst(const vit_model *model, const totals *sum) {
     }
 }
 
+static bool has_softmax(const vit_model *model) {
+    return model->config.head_activation == VIT_HEAD_SOFTMAX;
+}
+
 static void print_text(const vit_model *model, const totals *sum) {
     printf("images         %d", sum->images);
     if (sum->unreadable) printf("  (and %d unreadable)", sum->unreadable);
     printf("\ntop-1          %.2f %%  (%d)\n", percent(sum->right[0], sum->images), sum->right[0]);
     printf("top-5          %.2f %%  (%d)\n", percent(sum->top5, sum->images), sum->top5);
-    printf("cross-entropy  %.6f\n", sum->loss);
+    if (has_softmax(model)) printf("cross-entropy  %.6f\n", sum->loss);
     printf("images/s       %.1f\n", sum->images / sum->seconds);
     if (model->config.num_classes <= MATRIX_LIMIT) print_matrix(model, sum);
     else print_worst(model, sum);
@@ -338,7 +348,7 @@ static void print_json(const vit_model *model, const choices *chosen, const tota
     json_put_integer(&w, "correct5", sum->top5);
     json_put_decimals(&w, "top1", percent(sum->right[0], sum->images) / 100, 6);
     json_put_decimals(&w, "top5", percent(sum->top5, sum->images) / 100, 6);
-    json_put_number(&w, "cross_entropy", sum->loss, 9);
+    json_put_number(&w, "cross_entropy", has_softmax(model) ? sum->loss : (double)NAN, 9);
     json_put_decimals(&w, "seconds", sum->seconds, 3);
     json_put_decimals(&w, "images_per_second", sum->images / sum->seconds, 1);
     put_classes(&w, model, sum);
@@ -402,21 +412,36 @@ static bool write_csv(const char *path, const vit_model *model, const choices *c
     return good;
 }
 
-/* Class indices; the last two fields are empty for an unreadable image. */
-static bool write_predictions(const char *path, const choices *chosen, const dataset *data) {
+/* A class's number and its label: two fields. */
+static void put_class(FILE *file, const vit_model *model, int index) {
+    char text[32];
+    fprintf(file, ",%d,", index);
+    put_field(file, class_name(model, index, text, sizeof text));
+}
+
+static void write_samples(FILE *file, const vit_model *model, const dataset *data) {
+    fprintf(file, "path,true,true_label,predicted,predicted_label,prob\n");
+    for (int i = 0; i < data->count; i++) {
+        const sample *s = &data->samples[i];
+        put_field(file, s->path);
+        put_class(file, model, s->true_class);
+        if (s->unreadable) {
+            fprintf(file, ",,,\n");
+        } else {
+            put_class(file, model, s->predicted);
+            fprintf(file, ",%.9g\n", (double)s->prob);
+        }
+    }
+}
+
+/* The last three fields are empty for an unreadable image. */
+static bool write_predictions(const vit_model *model, const choices *chosen, const dataset *data) {
     report r = report_make();
     const char *const inputs[2] = { chosen->model, chosen->map };
     cli_output output;
-    bool good = cli_output_open(&output, path, inputs, 2, &r);
+    bool good = cli_output_open(&output, chosen->predictions, inputs, 2, &r);
     if (good) {
-        fprintf(output.file, "path,true,predicted,prob\n");
-        for (int i = 0; i < data->count; i++) {
-            const sample *s = &data->samples[i];
-            put_field(output.file, s->path);
-            if (s->unreadable) fprintf(output.file, ",%d,,\n", s->true_class);
-            else fprintf(output.file, ",%d,%d,%.9g\n", s->true_class, s->predicted,
-                         (double)s->prob);
-        }
+        write_samples(output.file, model, data);
         good = cli_output_commit(&output, &r);
     }
     if (!good) report_print(&r, PROGRAM);
@@ -424,20 +449,25 @@ static bool write_predictions(const char *path, const choices *chosen, const dat
 }
 
 /* ------------------------------------------------------------------------- */
-/* The embedding, by its nearest neighbours                                  */
+/* The embedding, by its nearest neighbours or a linear classifier           */
 /* ------------------------------------------------------------------------- */
 
-static void print_knn_json(const choices *chosen, const knn_counts *sum) {
+static void print_probe_json(const choices *chosen, const probe_counts *sum) {
     json_writer w = json_write_to(stdout);
     json_put_begin(&w, NULL, '{');
     json_put_text(&w, "model", chosen->model);
-    json_put_text(&w, "train", chosen->knn);
+    json_put_text(&w, "train", chosen->knn ? chosen->knn : chosen->probe);
     json_put_text(&w, "folder", chosen->folder);
     json_put_integer(&w, "train_images", sum->train);
     json_put_integer(&w, "images", sum->test);
     json_put_integer(&w, "unreadable", sum->unreadable);
-    json_put_integer(&w, "neighbors", chosen->neighbors);
-    json_put_number(&w, "temperature", KNN_TEMPERATURE, 3);
+    if (chosen->knn) {
+        json_put_integer(&w, "neighbors", chosen->neighbors);
+        json_put_number(&w, "temperature", PROBE_TEMPERATURE, 3);
+    } else {
+        json_put_number(&w, "c", PROBE_C, 3);
+        json_put_integer(&w, "steps", sum->steps);
+    }
     json_put_integer(&w, "correct", sum->right);
     json_put_integer(&w, "correct5", sum->top5);
     json_put_decimals(&w, "top1", percent(sum->right, sum->test) / 100, 6);
@@ -446,27 +476,149 @@ static void print_knn_json(const choices *chosen, const knn_counts *sum) {
     putchar('\n');
 }
 
-static void print_knn_text(const choices *chosen, const knn_counts *sum) {
+static void print_probe_text(const choices *chosen, const probe_counts *sum) {
+    char rule[16] = "linear";
+    if (chosen->knn) snprintf(rule, sizeof rule, "%3d-NN", chosen->neighbors);
     printf("training images  %d\nimages           %d", sum->train, sum->test);
     if (sum->unreadable) printf("  (and %d unreadable)", sum->unreadable);
-    printf("\n%3d-NN top-1     %.2f %%  (%d)\n", chosen->neighbors,
-           percent(sum->right, sum->test), sum->right);
-    printf("%3d-NN top-5     %.2f %%  (%d)\n", chosen->neighbors, percent(sum->top5, sum->test),
-           sum->top5);
+    printf("\n%s top-1     %.2f %%  (%d)\n", rule, percent(sum->right, sum->test), sum->right);
+    printf("%s top-5     %.2f %%  (%d)\n", rule, percent(sum->top5, sum->test), sum->top5);
 }
 
-static bool evaluate_knn(const vit_model *model, const choices *chosen) {
+static bool evaluate_embedding(const vit_model *model, const choices *chosen) {
+    const probe_choice choice = { chosen->knn ? chosen->knn : chosen->probe, chosen->folder,
+                                  chosen->limit, chosen->knn ? chosen->neighbors : 0 };
     infer_settings settings = make_settings(model, chosen);
-    knn_counts sum;
+    probe_counts sum;
     report r = report_make();
-    if (!knn_evaluate(&settings, chosen->knn, chosen->folder, chosen->limit, chosen->neighbors,
-                      &sum, &r)) {
+    if (!probe_evaluate(&settings, &choice, &sum, &r)) {
         report_print(&r, PROGRAM);
         return false;
     }
-    if (chosen->json) print_knn_json(chosen, &sum);
-    else print_knn_text(chosen, &sum);
+    if (chosen->json) print_probe_json(chosen, &sum);
+    else print_probe_text(chosen, &sum);
     return sum.unreadable == 0;
+}
+
+/* ------------------------------------------------------------------------- */
+/* Models that name many things                                              */
+/* ------------------------------------------------------------------------- */
+
+static void put_tagged_classes(json_writer *w, const vit_model *model, const tagged_results *t) {
+    json_put_begin(w, "classes", '[');
+    for (int c = 0; c < t->num_classes; c++) {
+        const tagged_class *class = &t->classes[c];
+        if (!class->photos && !class->counts.wrong) continue;
+        json_put_begin(w, NULL, '{');
+        json_put_integer(w, "index", c);
+        json_put_text(w, "label", vit_label(model, c));
+        json_put_integer(w, "images", class->photos);
+        json_put_integer(w, "found", class->counts.found);
+        json_put_integer(w, "wrong", class->counts.wrong);
+        json_put_number(w, "average_precision", class->average_precision, 9);
+        json_put_number(w, "f1", class->f1, 9);
+        json_put_end(w, '}');
+    }
+    json_put_end(w, ']');
+}
+
+static void print_tagged_json(const vit_model *model, const choices *chosen,
+                              const tag_lists *lists, const tagged_results *t) {
+    json_writer w = json_write_to(stdout);
+    json_put_begin(&w, NULL, '{');
+    json_put_text(&w, "model", chosen->model);
+    json_put_text(&w, "tags", chosen->tags);
+    json_put_text(&w, "folder", chosen->folder);
+    json_put_integer(&w, "images", (int64_t)t->photos.read);
+    json_put_integer(&w, "unreadable", (int64_t)t->photos.unreadable);
+    json_put_integer(&w, "unknown_tags", lists->unknown);
+    json_put_integer(&w, "dropped", lists->dropped);
+    json_put_integer(&w, "occurring_classes", t->occurring);
+    json_put_number(&w, "mean_average_precision", t->mean_average_precision, 9);
+    json_put_number(&w, "above", chosen->above, 9);
+    json_put_number(&w, "precision", precision_of(&t->all), 9);
+    json_put_number(&w, "recall", precision_recall(&t->all), 9);
+    json_put_number(&w, "f1_micro", precision_f1(&t->all), 9);
+    json_put_number(&w, "f1_macro", t->mean_f1, 9);
+    json_put_decimals(&w, "seconds", t->photos.seconds, 3);
+    put_tagged_classes(&w, model, t);
+    json_put_end(&w, '}');
+    putchar('\n');
+}
+
+static void print_tagged_text(const choices *chosen, const tag_lists *lists,
+                              const tagged_results *t) {
+    printf("images          %d", (int)t->photos.read);
+    if (t->photos.unreadable) printf("  (and %d unreadable)", (int)t->photos.unreadable);
+    printf("\nclasses         %d of %d occur\n", t->occurring, t->num_classes);
+    if (lists->unknown) {
+        printf("left out        %d tags that the model does not know, in %d places\n",
+               lists->unknown, lists->dropped);
+    }
+    printf("mAP             %.2f %%\n", 100 * t->mean_average_precision);
+    printf("above %.4g\n", chosen->above);
+    printf("  precision     %.2f %%\n", 100 * precision_of(&t->all));
+    printf("  recall        %.2f %%\n", 100 * precision_recall(&t->all));
+    printf("  F1, micro     %.2f %%\n", 100 * precision_f1(&t->all));
+    printf("  F1, macro     %.2f %%\n", 100 * t->mean_f1);
+    printf("images/s        %.1f\n", (double)t->photos.read / t->photos.seconds);
+}
+
+/* Of one image, the classes that are right or found; nothing of an unreadable one. */
+static void write_tags_of(FILE *file, const vit_model *model, const choices *chosen,
+                          const tag_lists *lists, const tagged_results *t, int i) {
+    const float *scores = tagged_scores(t, i);
+    int at = lists->first[i];
+    for (int c = 0; t->read[i] && c < t->num_classes; c++) {
+        const bool right = at < lists->first[i + 1] && lists->classes[at] == c;
+        const bool found = (double)scores[c] >= chosen->above;
+        at += right;
+        if (!right && !found) continue;
+        put_field(file, lists->photos.paths[i]);
+        put_class(file, model, c);
+        fprintf(file, ",%d,%d,%.9g\n", right, found, (double)scores[c]);
+    }
+}
+
+static bool write_tags(const vit_model *model, const choices *chosen, const tag_lists *lists,
+                       const tagged_results *t) {
+    report r = report_make();
+    const char *const inputs[2] = { chosen->model, chosen->tags };
+    cli_output output;
+    bool good = cli_output_open(&output, chosen->predictions, inputs, 2, &r);
+    if (good) {
+        fprintf(output.file, "path,class,label,true,found,score\n");
+        for (int i = 0; i < lists->photos.count; i++) {
+            write_tags_of(output.file, model, chosen, lists, t, i);
+        }
+        good = cli_output_commit(&output, &r);
+    }
+    if (!good) report_print(&r, PROGRAM);
+    return good;
+}
+
+static bool tell_tags(const vit_model *model, const choices *chosen, const tag_lists *lists,
+                      const tagged_results *t) {
+    const bool good = !chosen->predictions || write_tags(model, chosen, lists, t);
+    if (chosen->json) print_tagged_json(model, chosen, lists, t);
+    else print_tagged_text(chosen, lists, t);
+    return good && t->photos.unreadable == 0;
+}
+
+static bool evaluate_tags(const vit_model *model, const choices *chosen) {
+    const tag_lists_choice choice = { chosen->tags, chosen->folder, chosen->limit, PROGRAM };
+    infer_settings settings = make_settings(model, chosen);
+    tag_lists lists;
+    tagged_results results;
+    report r = report_make();
+    bool good = tag_lists_read(&lists, &choice, model, &r);
+    memset(&results, 0, sizeof results);
+    good = good && tagged_evaluate(&settings, &lists, chosen->above, &results, &r);
+    if (r.failed) report_print(&r, PROGRAM);
+    good = good && tell_tags(model, chosen, &lists, &results);
+    tagged_free(&results);
+    tag_lists_free(&lists);
+    return good;
 }
 
 /* ------------------------------------------------------------------------- */
@@ -478,8 +630,10 @@ static const char description[] =
     "cross-entropy and the confusion matrix. CLASS is a label of the model, one of the names in\n"
     "a label such as 'tabby, tabby cat', a synset id (n02123045) or a class index. Upper and\n"
     "lower case are the same, and so are '_' and ' '.\n"
+    "--tags FILE is for models of many right classes (sigmoid): each line of FILE has an image in\n"
+    "DIR and its tags; reported are mean average precision and F1.\n"
     "--knn TRAIN needs no classes in the model: each image of DIR is named by the images of TRAIN\n"
-    "whose embeddings are nearest by cosine.\n";
+    "whose embeddings are nearest by cosine; with --probe TRAIN, by a linear classifier.\n";
 
 static const char notes[] =
     "A --map file has lines 'FOLDER<tab>CLASS', or with a space if FOLDER contains none; lines\n"
@@ -487,9 +641,31 @@ static const char notes[] =
     ".gif, .tga, .pgm, .ppm or .pnm; .tif, .tiff and .webp are reported as unreadable. timm\n"
     "ignores the EXIF orientation; use --no-exif for the same results. The number of threads\n"
     "does not change any result.\n"
-    "--knn is as DINO reports it: of 20 neighbors, each votes with exp(cosine / 0.07).\n"
+    "--tags takes lines 'PATH,TAGS' or 'PATH<tab>TAGS', with or without a first line 'path,tags'.\n"
+    "Tags are separated by ';', '|', ',' or, if none of these occurs, by spaces, so that '_' is\n"
+    "written for a space in a tag. Those that are no class of the model are named and left out.\n"
+    "Means are over the classes that occur in FILE; F1 is of the classes with a probability of at\n"
+    "least --above.\n"
+    "--knn is as DINO reports it: of 20 neighbors, each votes with exp(cosine / 0.07). --probe is\n"
+    "scikit-learn's LogisticRegression(C=10) of embeddings scaled to length 1.\n"
     "Exit status: 0, 1 if an image could not be read or something failed, 2 for a wrong command\n"
     "line.\n";
+
+/* What is wrong with the command line beyond the table of options; else NULL. */
+static const char *check(const choices *c) {
+    const bool files = c->map || c->csv;
+    if (!!c->knn + !!c->probe + !!c->tags > 1) return "only one of --knn, --probe and --tags";
+    if (c->knn && (files || c->predictions))
+        return "--knn goes without --map, --csv and --predictions";
+    if (c->probe && (files || c->predictions))
+        return "--probe goes without --map, --csv and --predictions";
+    if (c->tags && files) return "--tags goes without --map and --csv";
+    if (!c->knn && c->neighbors) return "--neighbors needs --knn TRAIN";
+    if (!c->tags && c->above >= 0) return "--above needs --tags FILE";
+    if (c->sigmoid && (c->knn || c->probe))
+        return "--sigmoid makes scores; --knn and --probe have none";
+    return NULL;
+}
 
 static bool choose(int argc, char **argv, choices *c, int *status) {
     const cli_option options[] = {
@@ -498,30 +674,36 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
         { 0, "map", "FILE", "the classes of folders with other names", CLI_TEXT, &c->map, 0, 0 },
         { 0, "limit", "N", "use only N images of a folder, evenly spaced", CLI_INT, &c->limit, 1,
           2147483647 },
+        { 0, "tags", "FILE", "the tags of each image: see below; '-': standard input", CLI_TEXT,
+          &c->tags, 0, 0 },
+        { 0, "above", "P", "what counts as found with --tags (default 0.5)", CLI_NUMBER, &c->above,
+          0, 1 },
+        { 0, "sigmoid", NULL, "any number of classes may be right: for taggers whose file does\n"
+          "not say so", CLI_FLAG, &c->sigmoid, 0, 0 },
         { 0, "knn", "TRAIN", "accuracy of the embedding, by its neighbors in TRAIN/CLASS/IMAGE",
           CLI_TEXT, &c->knn, 0, 0 },
+        { 0, "probe", "TRAIN", "the same, by a linear classifier", CLI_TEXT, &c->probe, 0, 0 },
         { 'k', "neighbors", "N", "how many vote (default 20)", CLI_INT, &c->neighbors, 1, 1000 },
         { 't', "threads", "N", "threads, one image each (default 0: one per core)", CLI_INT,
           &c->num_threads, 0, 256 },
         { 0, "json", NULL, "print one JSON object", CLI_FLAG, &c->json, 0, 0 },
         { 0, "csv", "FILE", "write the confusion matrix as CSV", CLI_TEXT, &c->csv, 0, 0 },
         { 0, "predictions", "FILE", "write path, true class, predicted class and probability\n"
-          "of each image as CSV", CLI_TEXT, &c->predictions, 0, 0 },
-        { 0, "no-exif", NULL, "ignore the EXIF orientation", CLI_FLAG, &c->no_exif, 0, 0 },
+          "of each image as CSV; with --tags, each class that is right or found", CLI_TEXT,
+          &c->predictions, 0, 0 },
+        PHOTO_OPTIONS(&c->photos),
         CLI_END
     };
     const cli_program program = { PROGRAM, "[options] DIR", description, options, notes, 1, 1,
                                   "DIR" };
-    const char *wrong = NULL;
+    const char *wrong;
     text_list operands;
     if (!cli_parse(&program, argc, argv, &operands, status)) return false;
     c->folder = operands.items[0];
     text_list_free(&operands);
-    if (c->knn && (c->map || c->csv || c->predictions)) {
-        wrong = "--knn goes without --map, --csv and --predictions";
-    }
-    if (!c->knn && c->neighbors) wrong = "--neighbors needs --knn TRAIN";
-    if (!c->neighbors) c->neighbors = KNN_NEIGHBORS;
+    wrong = check(c);
+    if (!c->neighbors) c->neighbors = PROBE_NEIGHBORS;
+    if (c->above < 0) c->above = 0.5;
     if (!wrong) return true;
     report_error(PROGRAM, NULL, "%s (try '" PROGRAM " --help')", wrong);
     *status = CLI_USAGE;
@@ -536,8 +718,14 @@ static bool open_model(choices *chosen, vit_model *model, char **path) {
         return false;
     }
     chosen->model = *path;
-    if (model->config.num_classes > 0 || chosen->knn) return true;
-    report_error(PROGRAM, *path, "names no classes, so it cannot be right or wrong");
+    if (model->config.num_classes == 0 && !chosen->knn && !chosen->probe) {
+        report_error(PROGRAM, *path, "names no classes, so it cannot be right or wrong");
+        return false;
+    }
+    if (chosen->sigmoid) model->config.head_activation = VIT_HEAD_SIGMOID;
+    if (!chosen->tags || model->config.head_activation == VIT_HEAD_SIGMOID) return true;
+    report_error(PROGRAM, *path, "gives each image one class (softmax); with --tags, expected a "
+                 "model of many right classes; if it is one, say so with --sigmoid");
     return false;
 }
 
@@ -546,7 +734,7 @@ static bool tell_all(const vit_model *model, const choices *chosen, const datase
                  const totals *sum) {
     bool good = true;
     if (chosen->csv && !write_csv(chosen->csv, model, chosen, sum)) good = false;
-    if (chosen->predictions && !write_predictions(chosen->predictions, chosen, data)) good = false;
+    if (chosen->predictions && !write_predictions(model, chosen, data)) good = false;
     if (chosen->json) print_json(model, chosen, sum);
     else print_text(model, sum);
     return good && sum->unreadable == 0;
@@ -571,7 +759,9 @@ static bool run(choices *chosen) {
     vit_model model;
     char *path = NULL;
     bool good = open_model(chosen, &model, &path) &&
-                (chosen->knn ? evaluate_knn(&model, chosen) : evaluate_classes(&model, chosen));
+                (chosen->knn || chosen->probe ? evaluate_embedding(&model, chosen)
+                 : chosen->tags               ? evaluate_tags(&model, chosen)
+                                              : evaluate_classes(&model, chosen));
     vit_model_close(&model);
     free(path);
     return good;
@@ -581,6 +771,7 @@ int main(int argc, char **argv) {
     choices chosen;
     int status;
     memset(&chosen, 0, sizeof chosen);
+    chosen.above = -1;
     if (!choose(argc, argv, &chosen, &status)) return status;
     return cli_finish(PROGRAM, run(&chosen) ? CLI_OK : CLI_FAILED);
 }

@@ -80,14 +80,13 @@ static int common_options(cli_option *options, int count, look_choices *c) {
     return append(options, count, more);
 }
 
-static int photo_options(cli_option *options, int count, look_choices *c) {
+static int options_of_photos(cli_option *options, int count, look_choices *c) {
     const cli_option more[] = {
         { 0, "img-size", "N|HxW", "input size, for models converted with --dynamic", CLI_SIZE,
           c->img_size, 1, 16384 },
         { 't', "threads", "N", "threads (default 0: one per core)", CLI_INT, &c->num_threads, 0,
           256 },
-        { 0, "no-exif", NULL, "ignore the EXIF orientation, as timm does", CLI_FLAG, &c->no_exif, 0,
-          0 },
+        PHOTO_OPTIONS(&c->photos),
         CLI_END
     };
     return append(options, count, more);
@@ -171,7 +170,7 @@ static bool choose(const look_command *command, int argc, char **argv, look_choi
     int count = own_options(options, 0, command, c);
     snprintf(name, sizeof name, PROGRAM " %s", command->name);
     count = common_options(options, count, c);
-    if (command->photos) count = photo_options(options, count, c);
+    if (command->photos) count = options_of_photos(options, count, c);
     options[count] = (cli_option)CLI_END;
     if (!cli_parse(&program, argc, argv, operands, status)) return false;
     wrong = find_wrong(command, c, operands->count);

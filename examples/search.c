@@ -7,7 +7,6 @@
  *
  * The cosine of every vector is computed: nothing is approximated, no index is built.
  */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,12 +16,12 @@
 #include "base/report.h"
 #include "base/source.h"
 #include "base/text.h"
-#include "cli/model.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "infer/embedding.h"
 #include "infer/infer.h"
+#include "infer/zero_shot.h"
 #include "numbers/nearest.h"
 #include "picture/sheet.h"
 #include "vit.h"
@@ -31,22 +30,23 @@
 
 /* The command line. */
 typedef struct choices {
-    const char *model, *names, *pool, *classes, *class_names, *index, *sheet;
+    embedding_request asked;
+    const char *names, *index, *sheet;
     text_list vectors;
-    int img_size[2];     /* height and width; 0: the model's own */
-    int layer;           /* 0-based; -1: the model's output      */
+    zero_shot_options zero_shot;
     int k, num_threads;
     double duplicates;   /* the least cosine; 2: not asked for   */
-    double scale, bias;  /* NaN: the default                     */
-    bool sigmoid, json, no_exif;
+    bool json;
+    photo_options photos;
 } choices;
 
 /* Everything that is kept until the end. Zeroed, then filled step by step. */
 typedef struct job {
     const choices *chosen;
     text_list photos;
-    embedding_index index;    /* of photos, or of the classes' texts */
-    nearest_rows rows;
+    embedding_index index;    /* of photos                   */
+    nearest_rows rows;        /* its vectors                 */
+    zero_shot zero_shot;      /* instead, with --classes     */
     vit_model model;
     char *path;               /* of the model */
     embedding_choice choice;
@@ -62,6 +62,7 @@ typedef struct job {
 
 static void job_free(job *j) {
     embedding_close(&j->index);
+    zero_shot_close(&j->zero_shot);
     vit_model_close(&j->model);
     vit_threads_destroy(j->threads);
     text_list_free(&j->photos);
@@ -74,37 +75,18 @@ static void job_free(job *j) {
 /* The photos and vectors that are asked for                                 */
 /* ------------------------------------------------------------------------- */
 
-/* An index says which model made it, and which of its vectors; -m, --pool and --layer overrule. */
+/* What the photos are compared with. */
+static const embedding_index *compared(const job *j) {
+    return j->chosen->zero_shot.classes ? &j->zero_shot.texts : &j->index;
+}
+
 static bool open_model(job *j, report *r) {
     const choices *c = j->chosen;
-    const embedding_index *index = &j->index;
-    const bool follows = index->described && !c->pool && c->layer < 0;
-    const char *given = c->model ? c->model : index->model_path;
-    const char *pool = follows ? embedding_pool_name(index->choice.pool) : c->pool;
-    const int layer = follows ? index->choice.block - 1 : c->layer;
-    int64_t dims[2];
-    if (!given && !c->classes) {
+    if (!c->asked.model && !j->index.model_path && !c->zero_shot.classes) {
         return report_fail(r, "which model made %.200s is not known, without its .json beside it; "
                            "give it with -m MODEL.vit", c->index);
     }
-    if (!cli_model_choose(given, c->img_size, &j->model, &j->path, r) ||
-        !embedding_choose(&j->choice, pool, layer, &j->model, r)) {
-        return false;
-    }
-    if (embedding_shape(&j->choice, &j->model, dims) == 2) {
-        return report_fail(r, "--pool tokens gives many vectors for a photo; choose cls or avg");
-    }
-    if (dims[0] != j->rows.dim) {
-        (void)report_fail(r, "makes vectors of %lld numbers; those to search in have %d",
-                          (long long)dims[0], j->rows.dim);
-        return report_file(r, j->path);
-    }
-    j->choice.normalize = true;
-    if (index->described && embedding_model_hash(&j->model) != index->model_hash) {
-        report_error(PROGRAM, j->path, "is not the model that made the vectors to search in: "
-                     "cosines may mean nothing");
-    }
-    return true;
+    return embedding_open_model(&c->asked, compared(j), &j->model, &j->path, &j->choice, r);
 }
 
 static void add_query(job *j, const float *unit) {
@@ -134,7 +116,7 @@ static bool infer_photos(job *j, infer_take *take, report *r) {
     settings.model = &j->model;
     settings.program = PROGRAM;
     settings.num_threads = j->chosen->num_threads;
-    settings.no_exif = j->chosen->no_exif;
+    settings.photos = j->chosen->photos;
     settings.take = take;
     settings.user = j;
     embedding_ask(&j->choice, &settings);
@@ -156,7 +138,7 @@ static bool add_vectors(job *j, const char *path, report *r) {
         return report_file(r, path);
     }
     for (size_t i = 0; i < array.count; i += (size_t)j->rows.dim) {
-        nearest_normalize(array.data + i, j->rows.dim);
+        vit_normalize(array.data + i, j->rows.dim);
         add_query(j, array.data + i);
     }
     npy_free(&array);
@@ -194,13 +176,13 @@ static bool add_cells(const job *j, const nearest_hit *hits, int count, sheet *s
         const char *name = j->photos.items[i];
         if (source_is_folder(name)) continue;
         snprintf(caption, sizeof caption, "asked\n%s", paths_file_name(name));
-        good = sheet_add_photo(s, name, SHEET_SIDE, caption, r);
+        good = sheet_add_photo(s, name, &j->chosen->photos, SHEET_SIDE, caption, r);
     }
     for (int i = 0; good && i < count; i++) {
         const char *name = j->index.names[hits[i].row];
         snprintf(caption, sizeof caption, "%.4f\n%s", (double)hits[i].cosine,
                  paths_file_name(name));
-        good = sheet_add_photo(s, name, SHEET_SIDE, caption, r);
+        good = sheet_add_photo(s, name, &j->chosen->photos, SHEET_SIDE, caption, r);
     }
     return good;
 }
@@ -255,7 +237,7 @@ static bool search(job *j, report *r) {
 
 static void print_member(job *j, int64_t first, int64_t row) {
     const int dim = j->rows.dim;
-    const double cosine = (double)nearest_cosine(j->rows.values + first * dim,
+    const double cosine = (double)vit_cosine(j->rows.values + first * dim,
                                                  j->rows.values + row * dim, dim);
     json_writer *w = &j->json;
     if (!j->chosen->json) {
@@ -317,24 +299,13 @@ static bool find_duplicates(job *j, report *r) {
 /* Classes from texts                                                        */
 /* ------------------------------------------------------------------------- */
 
-/* CLIP: softmax(scale * cosine). SigLIP: sigmoid(scale * cosine + bias), each by itself. */
-static void score_classes(job *j, const float *unit) {
-    const choices *c = j->chosen;
-    const int count = (int)j->rows.count, dim = j->rows.dim;
-    for (int i = 0; i < count; i++) {
-        const double x = c->scale * (double)nearest_cosine(unit, j->rows.values + (int64_t)i * dim,
-                                                           dim) + c->bias;
-        j->scores[i] = (float)(c->sigmoid ? 1 / (1 + exp(-x)) : x);
-    }
-    if (!c->sigmoid) vit_softmax(j->scores, count);
-}
-
 static void print_classes(job *j, const char *name, const vit_prediction *top, int count) {
+    const char *const *names = j->zero_shot.texts.names;
     json_writer *w = &j->json;
     if (!j->chosen->json) {
         if (j->photos.count > 1) printf("%s\n", name);
         for (int i = 0; i < count; i++) {
-            printf("%5.1f %%  %s\n", 100 * (double)top[i].score, j->index.names[top[i].index]);
+            printf("%5.1f %%  %s\n", 100 * (double)top[i].score, names[top[i].index]);
         }
         return;
     }
@@ -344,7 +315,7 @@ static void print_classes(job *j, const char *name, const vit_prediction *top, i
     for (int i = 0; i < count; i++) {
         json_put_begin(w, NULL, '{');
         json_put_integer(w, "index", top[i].index);
-        json_put_text(w, "label", j->index.names[top[i].index]);
+        json_put_text(w, "label", names[top[i].index]);
         json_put_number(w, "prob", (double)top[i].score, 9);
         json_put_end(w, '}');
     }
@@ -360,15 +331,16 @@ static bool take_class(void *user, infer_result *result, report *r) {
     if (result->error) return true;
     top = malloc((size_t)k * sizeof *top);
     if (!top) return report_no_memory(r);
-    score_classes(j, embedding_of(&j->choice, &j->model, result));
-    print_classes(j, result->name, top, vit_top_k(j->scores, (int)j->rows.count, k, top));
+    zero_shot_logits(&j->zero_shot, embedding_of(&j->choice, &j->model, result), j->scores);
+    zero_shot_scores(&j->zero_shot, j->scores);
+    print_classes(j, result->name, top, vit_top_k(j->scores, j->zero_shot.count, k, top));
     free(top);
     return true;
 }
 
 static bool classify(job *j, report *r) {
     bool good;
-    j->scores = malloc((size_t)j->rows.count * sizeof *j->scores);
+    j->scores = malloc((size_t)j->zero_shot.count * sizeof *j->scores);
     if (!j->scores) return report_no_memory(r);
     if (j->chosen->json) json_put_begin(&j->json, "images", '[');
     good = infer_photos(j, take_class, r);
@@ -382,17 +354,15 @@ static bool classify(job *j, report *r) {
 
 static bool open_index(job *j, report *r) {
     const choices *c = j->chosen;
-    const char *path = c->classes ? c->classes : c->index;
-    const char *names = c->classes ? c->class_names : c->names;
     vit_result result;
-    if (!embedding_open(&j->index, path, names, r)) return false;
+    if (!embedding_open(&j->index, c->index, c->names, r)) return false;
     j->rows.values = j->index.vectors.data;
     j->rows.count = j->index.vectors.dims[0];
     j->rows.dim = (int)j->index.vectors.dims[1];
-    if (j->rows.count == 0 || j->rows.dim == 0 || (c->classes && j->rows.count > 1 << 20)) {
+    if (j->rows.count == 0 || j->rows.dim == 0) {
         (void)report_fail(r, "has %lld vectors of %d numbers", (long long)j->rows.count,
                           j->rows.dim);
-        return report_file(r, path);
+        return report_file(r, c->index);
     }
     result = vit_threads_create(c->num_threads, &j->threads, &j->executor);
     return result == VIT_OK || report_fail(r, "%s", vit_result_string(result));
@@ -400,18 +370,20 @@ static bool open_index(job *j, report *r) {
 
 static bool run(job *j, report *r) {
     const choices *c = j->chosen;
-    bool good;
-    if (!open_index(j, r)) return false;
+    const bool classes = c->zero_shot.classes != NULL;
+    bool good = classes ? zero_shot_open(&j->zero_shot, &c->zero_shot, r) : open_index(j, r);
+    if (!good) return false;
     if (c->json) {
+        const embedding_index *index = compared(j);
         j->json = json_write_to(stdout);
         json_put_begin(&j->json, NULL, '{');
-        json_put_text(&j->json, "index", c->classes ? c->classes : c->index);
-        json_put_integer(&j->json, "vectors", j->rows.count);
-        json_put_integer(&j->json, "dim", j->rows.dim);
+        json_put_text(&j->json, "index", index->path);
+        json_put_integer(&j->json, "vectors", index->vectors.dims[0]);
+        json_put_integer(&j->json, "dim", index->vectors.dims[1]);
     }
-    good = c->classes ? classify(j, r) : c->duplicates <= 1 ? find_duplicates(j, r) : search(j, r);
+    good = classes ? classify(j, r) : c->duplicates <= 1 ? find_duplicates(j, r) : search(j, r);
     if (c->json) {
-        if (!c->classes) json_put_decimals(&j->json, "search_ms", j->search_ms, 3);
+        if (!classes) json_put_decimals(&j->json, "search_ms", j->search_ms, 3);
         json_put_integer(&j->json, "unreadable", j->unreadable);
         json_put_end(&j->json, '}');
         putchar('\n');
@@ -434,27 +406,24 @@ static const char notes[] =
     "say something else.\n"
     "--duplicates prints groups of photos that hang together by pairs of at least this cosine;\n"
     "the numbers are cosines to a group's first photo. Time grows with the square of the photos.\n"
-    "--classes takes no INDEX: its vectors are of texts, made where the text model is, a name for\n"
-    "each in a line of --class-names. Without --sigmoid, probabilities add up to 1 (CLIP; --scale\n"
-    "is 100); with it, each class is for itself (SigLIP; give the model's --scale and --bias).\n"
+    "--classes takes no INDEX.npy.\n" ZERO_SHOT_NOTES
     "Exit status: 0, 1 if an image could not be read or something failed, 2 for a wrong command\n"
     "line.\n";
 
 /* What is wrong with the command line beyond the table of options; else NULL. */
 static const char *check(const choices *c, int operands) {
-    const bool duplicates = c->duplicates <= 1;
-    if (!c->classes != !c->class_names) return "--classes and --class-names go together";
-    if (c->classes && duplicates) return "either --classes or --duplicates";
-    if (c->classes && c->vectors.count) return "--vector is for a search in INDEX.npy";
-    if (!c->classes && (c->sigmoid || !isnan(c->scale) || !isnan(c->bias)))
-        return "--sigmoid, --scale and --bias need --classes TEXT.npy";
-    if (c->sheet && (duplicates || c->classes)) return "--sheet is for a search in INDEX.npy";
-    if (!c->sigmoid && !isnan(c->bias)) return "--bias needs --sigmoid";
-    if (c->sigmoid && isnan(c->scale)) return "--sigmoid needs the model's --scale";
-    if (operands == 0) return c->classes ? "missing PHOTO" : "missing INDEX.npy";
+    const bool duplicates = c->duplicates <= 1, classes = c->zero_shot.classes != NULL;
+    const char *wrong = zero_shot_wrong(&c->zero_shot);
+    if (wrong) return wrong;
+    if (classes && duplicates) return "either --classes or --duplicates";
+    if (classes && c->names) return "--names is for INDEX.npy; --classes has --class-names";
+    if (classes && c->vectors.count) return "--vector is for a search in INDEX.npy";
+    if (!classes && c->zero_shot.sigmoid) return "--sigmoid needs --classes TEXT.npy";
+    if (c->sheet && (duplicates || classes)) return "--sheet is for a search in INDEX.npy";
+    if (operands == 0) return classes ? "missing PHOTO" : "missing INDEX.npy";
     if (duplicates && (operands > 1 || c->vectors.count))
         return "--duplicates takes INDEX.npy alone";
-    if (!duplicates && !c->classes && operands + c->vectors.count < 2)
+    if (!duplicates && !classes && operands + c->vectors.count < 2)
         return "missing PHOTO or --vector FILE.npy";
     return NULL;
 }
@@ -462,7 +431,7 @@ static const char *check(const choices *c, int operands) {
 static bool choose(int argc, char **argv, choices *c, text_list *photos, int *status) {
     const cli_option options[] = {
         { 'm', "model", "MODEL.vit", "the model (default: the one that made INDEX.npy)", CLI_TEXT,
-          &c->model, 0, 0 },
+          &c->asked.model, 0, 0 },
         { 'k', "top", "N", "how many to print (default 10)", CLI_INT, &c->k, 1, 100000 },
         { 0, "vector", "FILE.npy", "search for these vectors too, [dim] or [n, dim]", CLI_LIST,
           &c->vectors, 0, 0 },
@@ -470,22 +439,18 @@ static bool choose(int argc, char **argv, choices *c, text_list *photos, int *st
         { 0, "sheet", "OUT.png", "draw what is found, with the cosines", CLI_TEXT, &c->sheet, 0, 0 },
         { 0, "duplicates", "C", "groups of near-duplicates, from this cosine on, such as 0.97",
           CLI_NUMBER, &c->duplicates, -1, 1 },
-        { 0, "classes", "TEXT.npy", "classify the PHOTOs by vectors of texts", CLI_TEXT,
-          &c->classes, 0, 0 },
-        { 0, "class-names", "FILE", "a name for each of them", CLI_TEXT, &c->class_names, 0, 0 },
-        { 0, "scale", "S", "what cosines are multiplied by", CLI_NUMBER, &c->scale, 0, 1e6 },
-        { 0, "bias", "B", "what is added then", CLI_NUMBER, &c->bias, -1e6, 1e6 },
-        { 0, "sigmoid", NULL, "each class for itself", CLI_FLAG, &c->sigmoid, 0, 0 },
-        { 0, "pool", "NAME", "head, cls or avg, as in embed", CLI_TEXT, &c->pool, 0, 0 },
-        { 0, "layer", "N", "of the tokens that leave block N, as in embed", CLI_INT, &c->layer, 0,
-          1023 },
+        ZERO_SHOT_OPTIONS(&c->zero_shot),
+        { 0, "sigmoid", NULL, "each class for itself", CLI_FLAG, &c->zero_shot.sigmoid, 0, 0 },
+        { 0, "pool", "NAME", "head, logits, cls or avg, as in embed", CLI_TEXT,
+          &c->asked.pool, 0, 0 },
+        { 0, "layer", "N", "of the tokens that leave block N, as in embed", CLI_INT,
+          &c->asked.layer, 0, 1023 },
         { 0, "img-size", "N|HxW", "input size, for models converted with --dynamic", CLI_SIZE,
-          c->img_size, 1, 16384 },
+          c->asked.img_size, 1, 16384 },
         { 't', "threads", "N", "threads (default 0: one per core)", CLI_INT, &c->num_threads, 0,
           256 },
         { 0, "json", NULL, "print one JSON object", CLI_FLAG, &c->json, 0, 0 },
-        { 0, "no-exif", NULL, "ignore the EXIF orientation, as timm does", CLI_FLAG, &c->no_exif, 0,
-          0 },
+        PHOTO_OPTIONS(&c->photos),
         CLI_END
     };
     const cli_program program = { PROGRAM, "[options] INDEX.npy PHOTO...", description, options,
@@ -499,17 +464,16 @@ static bool choose(int argc, char **argv, choices *c, text_list *photos, int *st
         *status = CLI_USAGE;
         return false;
     }
-    if (!c->classes) {   /* the rest are photos */
+    if (!c->zero_shot.classes) {   /* the rest are photos */
         c->index = photos->items[0];
         photos->count--;
         memmove(photos->items, photos->items + 1, (size_t)photos->count * sizeof *photos->items);
     }
-    if (isnan(c->scale)) c->scale = 100;
-    if (isnan(c->bias)) c->bias = 0;
     return true;
 }
 
 int main(int argc, char **argv) {
+    const zero_shot_options none = ZERO_SHOT_NONE;
     choices chosen;
     report r = report_make();
     job j;
@@ -517,10 +481,11 @@ int main(int argc, char **argv) {
     int status;
     memset(&chosen, 0, sizeof chosen);
     memset(&j, 0, sizeof j);
-    chosen.layer = -1;
+    chosen.zero_shot = none;
+    chosen.asked.program = PROGRAM;
+    chosen.asked.layer = -1;
     chosen.k = 10;
     chosen.duplicates = 2;
-    chosen.scale = chosen.bias = (double)NAN;
     j.chosen = &chosen;
     if (!choose(argc, argv, &chosen, &j.photos, &status)) {
         text_list_free(&chosen.vectors);

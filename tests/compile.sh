@@ -122,8 +122,8 @@ for level in -O0 -O2; do
     build "gcc-c99$level" gcc c99 $level implementation
     build "clang-c99$level" clang c99 $level implementation
 done
-build g++-c++17-O2 g++ c++17 -O2 implementation
-build clang++-c++17-O2 clang++ c++17 -O2 implementation
+object g++-c++17 g++ c++17 implementation
+object clang++-c++17 clang++ c++17 implementation
 parse clang-c11 clang c11 implementation
 for standard in c++11 c++20; do
     parse "g++-$standard" g++ $standard implementation
@@ -136,6 +136,7 @@ if [ "${LONG-}" = yes ]; then
         build "clang-$standard-O1" clang $standard -O1 implementation
     done
     build g++-c++11-O1 g++ c++11 -O1 implementation
+    build g++-c++17-O2 g++ c++17 -O2 implementation
     build clang++-c++20-O2 clang++ c++20 -O2 implementation
 fi
 
@@ -229,7 +230,7 @@ wait
 check "C uses C" link_and_run "$work/user_c" \
     gcc -std=c99 -I. "$work/user.c" "$work/gcc-c99-O2.o"
 check "C uses C++" link_and_run "$work/user_cxx" \
-    gcc -std=c99 -I. "$work/user.c" "$work/g++-c++17-O2.o" -lstdc++
+    gcc -std=c99 -I. "$work/user.c" "$work/g++-c++17.o" -lstdc++
 check "C++ uses C" link_and_run "$work/cxx_user" \
     g++ -std=c++17 -I. -x c++ "$work/user.c" -x none "$work/clang-c99-O2.o"
 
@@ -251,7 +252,7 @@ no_writable_data() {
         $3 != "00000000"' | grep .
 }
 
-for object in gcc-c99-O0 gcc-c99-O2 clang-c99-O0 clang-c99-O2 g++-c++17-O2 clang++-c++17-O2; do
+for object in gcc-c99-O0 gcc-c99-O2 clang-c99-O0 clang-c99-O2 g++-c++17 clang++-c++17; do
     check "symbols of $object" only "$hosted" "$work/$object.o"
     check "data of $object" no_writable_data "$work/$object.o"
 done

@@ -9,6 +9,7 @@ import os
 import numpy as np
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
+from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 
 ROWS, DIM, QUERIES, TOP = 100000, 40, 5, 20
@@ -69,6 +70,10 @@ def main():
     predicted = knn.fit(train.astype(np.float64), classes).predict(test.astype(np.float64))
     print("accuracy:", (predicted == np.arange(TEST) % CLASSES).mean())
 
+    linear = LogisticRegression(C=10, tol=1e-8, max_iter=10000).fit(unit(train), classes)
+    named = linear.predict(unit(test))
+    print("of the linear classifier:", (named == np.arange(TEST) % CLASSES).mean())
+
     path = os.path.join(os.path.dirname(__file__), "nearest_vectors.h")
     with open(path, "w", encoding="ascii") as file:
         file.write("/* Written by make_nearest.py: what NumPy, SciPy and scikit-learn find. */\n")
@@ -82,7 +87,14 @@ def main():
             file.write("    " + ", ".join(f"{v:.8g}f" for v in values.ravel()[i:i + 6]) + ",\n")
         file.write("};\n\n")
         file.write(integers("first_of_group", first) + "\n")
-        file.write(integers("predicted", predicted))
+        file.write(integers("predicted", predicted) + "\n")
+        file.write("/* by a linear classifier; and its weights for class 0 */\n")
+        file.write(integers("named", named) + "\n")
+        file.write(f"static const double class_weights[{DIM + 1}] = {{\n")
+        weights = list(linear.coef_[0]) + [linear.intercept_[0]]
+        for i in range(0, len(weights), 5):
+            file.write("    " + ", ".join(f"{v:.9g}" for v in weights[i:i + 5]) + ",\n")
+        file.write("};\n")
 
 
 main()

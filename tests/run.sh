@@ -2,7 +2,7 @@
 # Runs every test, or those whose names begin with one of the arguments; `make test` builds them
 # first. With LONG=yes nothing is left out that only adds more of the same: `make test-long`.
 set -u
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit 2
 . tests/jobs.sh
 only=("$@")
 export ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1

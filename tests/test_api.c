@@ -1019,7 +1019,7 @@ static void test_low_memory_kind(vit_dtype dtype, size_t most) {
 
 static void test_low_memory(void) {
     test_low_memory_kind(VIT_F32, 410 * 1024);
-    test_low_memory_kind(VIT_I8, 256 * 1024);
+    test_low_memory_kind(VIT_I8, 257 * 1024);
 }
 
 static void test_workspace(void) {

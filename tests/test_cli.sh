@@ -264,7 +264,57 @@ try "$classify" -m "$model" "$work/nosuch.png"
 err 'cannot be opened: No such file or directory'
 try "$classify" -m "$model" "$work"
 is 1
-err 'cannot be read: Is a directory'
+err ': is a folder; name the images in it: .*/\*\.jpg$'
+try "$classify" -m "$model" "$model"
+is 1
+err 'model\.vit: is a model, not an image; a model is given with -m$'
+# kinds that are known by name only
+kind() { # BYTES WHAT
+    printf "$1" >"$work/photo"
+    try "$classify" -m "$model" "$work/photo"
+    is 1
+    err "photo: is an? $2, which cannot be read here; convert it first: [a-z-]+ "
+}
+kind 'RIFF\x10\0\0\0WEBPVP8 ' 'WebP image'
+kind 'II*\0\x08\0\0\0\0\0' 'TIFF image'
+kind 'MM\0*\0\0\0\x08\0\0' 'TIFF image'
+kind '\0\0\0\x18ftypheic\0\0\0\0' 'HEIC image'
+kind '\0\0\0\x18ftypavif\0\0\0\0' 'AVIF image'
+# limits of size, the same in every program that reads photos
+printf 'P5 12000 12000 255\n' >"$work/large.pgm"
+try "$classify" -m "$model" "$work/large.pgm"
+is 1
+err 'is too large: found 12000 x 12000, limit 134217728 pixels'
+if [ "${BIN:-.}" = . ]; then # not under a sanitizer
+    head -c 144000000 /dev/zero >>"$work/large.pgm"
+    try "$classify" -m "$model" --max-pixels 150 "$work/large.pgm"
+    is 0
+fi
+mkdir -p "$work/large/dog"
+{ printf 'P5 1001 1000 255\n'; head -c 1001000 /dev/zero; } >"$work/large/dog/a.pgm"
+rm "$work/large.pgm"
+for command in "$classify" "$run --image" "$evaluate" "$bin/examples/embed -o $work/e.npy" \
+    "$bin/examples/look attention --json" "$bin/examples/look tokens --json"; do
+    read -r program rest <<<"$command"
+    photo=$work/large/dog/a.pgm
+    [ "$program" = "$evaluate" ] && photo=$work/large
+    # shellcheck disable=SC2086 # words
+    try "$program" $rest "$photo" -m "$model" --max-pixels 1
+    is 1
+    err 'a\.pgm: is too large: found 1001 x 1000, limit 1000000 pixels'
+    # shellcheck disable=SC2086 # words
+    try "$program" $rest "$photo" -m "$model" --max-pixels 2
+    is 0
+done
+for options in '--max-pixels 1' '--max-pixels 2'; do
+    # shellcheck disable=SC2086 # words
+    try "$bin/examples/search" "$work/e.npy" "$work/large/dog/a.pgm" $options
+    if [ "$options" = '--max-pixels 2' ]; then is 0; else err 'limit 1000000 pixels'; fi
+done
+for wrong in 0 501 x; do
+    try "$classify" --max-pixels $wrong "$cat"
+    usage "--max-pixels: expected a whole number from 1 to 500, found '$wrong'"
+done
 
 # standard input
 "$classify" -m "$model" - <"$cat" >"$work/out" 2>"$work/err"
@@ -278,6 +328,155 @@ cat "$cat" | "$classify" -m "$model" - >"$work/out" 2>"$work/err"
 same "$work/out" "$work/five"
 { cat "$cat"; head -c 100000 /dev/zero; } | "$classify" -m "$model" - >"$work/out" 2>"$work/err"
 same "$work/out" "$work/five"
+
+# streams of frames
+ppm=$images/rgb.ppm
+feed() { # FILE OPTIONS...: classify reads it from a pipe
+    local file=$1
+    shift
+    tried="$* <$file"
+    cat "$file" | "$classify" -m "$model" "$@" >"$work/out" 2>"$work/err"
+    status=$?
+}
+cat "$ppm" "$images/grey.pgm" "$ppm" >"$work/three.ppm"
+feed "$work/three.ppm" -
+is 1
+quiet out
+err '^classify: -: more images follow the first one; a stream .* classify --frames auto$'
+"$run" -m "$model" --image - <"$work/three.ppm" >"$work/out" 2>"$work/err"
+status=$?
+is 1
+err '^vit-run: -: more images follow'
+feed "$work/three.ppm" --frames auto
+is 0
+lines out 3
+lines err 1
+out '^     1   *[0-9.]+ %  '
+out '^     3   *[0-9.]+ %  '
+err '^classify: 3 frames; [0-9.]+ a second; latency [0-9.]+ ms on average, [0-9.]+ ms at most$'
+feed "$ppm" -k 1 -
+sed 's/^/     1  /' "$work/out" >"$work/one"
+feed "$work/three.ppm" --frames auto -
+head -n 1 "$work/out" >"$work/first"
+same "$work/one" "$work/first"
+try "$classify" -m "$model" --frames auto "$work/three.ppm"
+is 0
+lines out 3
+cat "$cat" "$images/progressive.jpg" "$images/exif6.jpg" "$cat" >"$work/four.mjpeg"
+feed "$work/four.mjpeg" --frames auto --every 3
+is 0
+lines out 2
+out '^     4 '
+feed "$work/four.mjpeg" --frames auto --json -k 2
+is 0
+lines out 4
+tail -n 1 "$work/out" >"$work/last" && cp "$work/last" "$work/out"
+json 4 frame
+json 2 top
+for key in load preprocess forward latency; do
+    if "$work/json_check" ms $key <"$work/out" >/dev/null; then pass; else fail "no $key"; fi
+done
+feed "$work/four.mjpeg" --frames auto --realtime
+is 0
+out '^     4 '
+err '^classify: [1-4] frames, [0-3] dropped; '
+head -c -9 "$work/four.mjpeg" >"$work/cut.mjpeg"
+for mode in --json --realtime; do
+    feed "$work/cut.mjpeg" --frames auto $mode
+    is 1
+    err '^classify: -: frame 4 is truncated: the stream ends after [0-9]+ bytes of a JPEG'
+done
+# a frame whose pixels are damaged is named, the others classified
+{ cat "$ppm"; printf '\377\330\377\331'; cat "$ppm"; } >"$work/damaged"
+feed "$work/damaged" --frames auto
+is 1
+lines out 2
+err '^classify: frame 2: is damaged'
+err '2 frames, 1 unreadable'
+feed /dev/null --frames auto
+is 1
+err '^classify: -: has no frames$'
+feed "$model" --frames auto
+is 1
+err 'frame 1 begins with the bytes 89 56: expected a JPEG, PGM or PPM image'
+# raw: the same pixels in each format that keeps them give the same answer
+size=$(head -n 2 "$ppm" | grep -Eao '[0-9]+ [0-9]+' | head -n 1)
+wide=${size% *} high=${size#* }
+tail -c $((3 * wide * high)) "$ppm" >"$work/rgb24"
+feed "$work/rgb24" --frames "${wide}x$high"
+is 0
+same "$work/one" "$work/out"
+feed "$work/rgb24" --frames "${wide}x$high" --pixels rgb24
+same "$work/one" "$work/out"
+turned=$(od -An -v -tx1 -w3 "$work/rgb24" | awk '{ printf "\\x%s\\x%s\\x%s", $3, $2, $1 }')
+printf "$turned" >"$work/bgr24"
+feed "$work/bgr24" --frames "${wide}x$high" --pixels bgr24
+same "$work/one" "$work/out"
+head -c 4096 /dev/zero >"$work/zero"
+for pixels in gray yuyv nv12 rgb565 rgba bgra; do
+    feed "$work/zero" --frames 16x8 --pixels $pixels
+    lines out "$(awk -v p=$pixels 'BEGIN {
+        split("gray 1 yuyv 2 nv12 1.5 rgb565 2 rgba 4 bgra 4", w)
+        for (i = 1; w[i] != p;) i++
+        print int(4096 / (128 * w[i + 1])) }')"
+done
+err 'classify: 8 frames; '
+feed "$work/zero" --frames 16x7
+is 1
+err 'frame 13 is truncated: the stream ends after 64 bytes of 336$'
+# all classes that are asked for, in one line
+feed "$work/three.ppm" --frames auto -k 3
+lines out 3
+out '^     2 ( *[0-9.]+ %  [^;]*;){2} *[0-9.]+ %  [^;]*$'
+"$classify" -m "$tagger" --frames auto --above 0 "$work/three.ppm" >"$work/tagged" 2>&1
+feed "$work/three.ppm" --frames auto --above 0 --sigmoid
+lines out 3
+out '^     3 ( *[0-9.]+ %  [^;]*;){9} '
+same <(head -n 3 "$work/tagged") "$work/out"
+feed "$work/three.ppm" --frames auto --above 1
+out '^     1 +no class is that likely$'
+# smoothed: the first frame is as it is, and so is a stream that does not move
+cat "$ppm" "$ppm" "$ppm" >"$work/still"
+feed "$work/still" --frames auto --smooth 2
+is 0
+same <(cut -c7- "$work/out" | sort -u) <(cut -c7- "$work/one")
+cat "$ppm" "$cat" "$images/grey.pgm" >"$work/moving"
+probs() { # FRAME: class and probability, by class
+    sed -n "${1}p" "$work/out" | grep -o '"index":[ 0-9]*\|"prob":[ 0-9.e-]*' | tr -d ' ' |
+        paste - - | sed 's/"index":\([0-9]*\).*"prob":/\1 /' | sort -n
+}
+feed "$work/moving" --frames auto --json -k 10
+for i in 1 2 3; do probs $i >"$work/prob$i"; done
+feed "$work/moving" --frames auto --json -k 10 --smooth 2
+same <(probs 1) "$work/prob1"
+for i in 2 3; do
+    paste "$work/prob$((i - 1))" "$work/prob$i" <(probs $i) |
+        awk '{ d = ($2 + $4) / 2 - $6; if (d > 1e-6 || d < -1e-6) bad = 1 }
+             END { exit bad || NR != 10 }'
+    status=$?
+    is 0
+done
+first() { sed -n "${1}p" "$work/out" | "$work/json_check" top 0 prob; } # the most likely one
+if [ "$(first 3)" = "$(probs 3 | sort -rgk2 | head -n 1 | cut -d' ' -f2)" ]; then pass
+else fail "not sorted by the mean"; fi
+# wrong command lines
+for wrong in '--frames 0x4|--frames: expected auto, or WIDTHxHEIGHT' \
+    '--frames x|--frames: expected' '--frames auto --pixels gray|--pixels needs a size' \
+    '--frames auto a b|--frames reads one' \
+    '--frames 4x4 --pixels rgb|--pixels: expected rgb24, bgr24' '--every 2 x|need --frames' \
+    '--frames 5x4 --pixels yuyv|needs even sides' '--frames 4x5 --pixels nv12|needs even sides' \
+    '--realtime x|need --frames' '--smooth 5 x|need --frames' '--pixels gray x|need --frames' \
+    '--frames auto --smooth 0|--smooth: expected a whole number from 1 to 1000' \
+    '-k 1|missing IMAGE' '--frames auto --above 0 -k 1|either --top or --above' \
+    '--frames 4|--frames: expected auto' \
+    '--frames auto --every 0|--every: expected a whole number from 1'; do
+    # shellcheck disable=SC2086 # words
+    try "$classify" -m "$model" ${wrong%%|*}
+    usage "${wrong#*|}"
+done
+try "$classify" -m "$model" --frames auto "$work/nosuch"
+is 1
+err 'nosuch: cannot be opened: No such file'
 
 # EXIF
 try "$classify" -m "$model" --json "$images/exif6.jpg"
@@ -520,6 +719,10 @@ is 0
 same "$work/out" "$work/five"
 try "$run" -m "$model" --image "$cat" --image "$other"
 lines out 12
+cp "$work/out" "$work/two"
+try "$run" -m "$model" --image "$cat" "$other"
+is 0
+same "$work/out" "$work/two"
 cd "$work" || exit 2
 try "$run" -m "$model" -i "$cat" -i "$other" --dump-input x.npy --logits l.npy --embedding e.npy \
     --tokens t.npy --attention a.npy --json
@@ -555,6 +758,20 @@ is 0
 differ first.npy a.npy
 try "$run" -m "$model" --input x.npy --attention last.npy --block 1
 same last.npy a.npy
+# of several blocks: what each one gives, after a header of the same size
+for blocks in all 0,1 1,0; do
+    try "$run" -m "$model" --input x.npy --attention a2.npy --block-tokens t2.npy --block "$blocks"
+    is 0
+    parts=(first.npy last.npy) tokens=(steps/blocks.0.npy steps/blocks.1.npy)
+    if [ "$blocks" = 1,0 ]; then
+        parts=(last.npy first.npy) tokens=(steps/blocks.1.npy steps/blocks.0.npy)
+    fi
+    same <(tail -c +129 a2.npy) <(for part in "${parts[@]}"; do tail -c +129 "$part"; done)
+    same <(tail -c +129 t2.npy) <(for part in "${tokens[@]}"; do tail -c +129 "$part"; done)
+done
+if head -c 128 a2.npy | grep -aq "'shape': (2, 2, "; then pass; else fail "shape"; fi
+try "$run" -m "$model" --input x.npy --block-tokens t2.npy
+same t2.npy steps/blocks.1.npy
 try "$run" -m "$model" --input x.npy --trace steps2
 is 0
 exists steps2/head.npy
@@ -633,13 +850,17 @@ usage 'missing -m MODEL.vit'
 try "$run" -m "$model" --image "$cat" --input x.npy
 usage 'either --image or --input'
 try "$run" -m "$model" --image "$cat" --block 1
-usage '--block needs --attention'
+usage '--block needs --attention A.npy or --block-tokens T.npy'
+for blocks in x -1 1, ,1 1,,0 0.5 1024 all,1 ''; do
+    try "$run" -m "$model" --image "$cat" --attention z.npy --block="$blocks"
+    usage '--block: expected a number from 0 on, several such as 0,5,11, or all'
+done
 try "$run" -m "$model" --image "$cat" --isa sse9
 usage '--isa: expected auto, scalar'
 try "$run" -m "$model" --image "$cat" --logits z.npy --tokens z.npy
 usage 'two outputs have the same'
-try "$run" -m "$model" --image "$cat" more
-usage "unexpected 'more'"
+try "$run" -m "$model" --input x.npy more
+usage 'either --image or --input'
 
 # wrong files; nothing is left behind
 try "$run" -m "$model" --image bad.jpg --logits z.npy
@@ -745,16 +966,16 @@ for threads in 1 2 3 8; do
     same p$threads.csv p1.csv
 done
 if [ "$(wc -l <p1.csv)" = 9 ]; then pass; else fail "lines of predictions"; fi
-if [ "$(head -n 1 p1.csv)" = path,true,predicted,prob ]; then pass; else fail "head line"; fi
+if [ "$(head -n 1 p1.csv)" = path,true,true_label,predicted,predicted_label,prob ]; then pass; else fail "head line"; fi
 if [ "$(sed -n 2p p1.csv | cut -d, -f1,2)" = '"set/3/rgb.tga",3' ]; then pass; else fail "order"; fi
-if grep -Eq '^"set/maillot/cmyk.jpg",5,[0-9],0\.[0-9]+$' p1.csv; then pass; else fail "maillot"; fi
+if grep -Eq '^"set/maillot/cmyk.jpg",5,"maillot",[0-9],"[^,]+(, [a-z ]+)?",0\.[0-9]+$' p1.csv; then pass; else fail "maillot"; fi
 # every image is in the matrix once
 sum=$(tail -n +2 c1.csv | sed 's/^"\([^"]\|""\)*"//' | tr ',' '\n' |
     awk '{ s += $1 } END { print s }')
 if [ "$sum" = 8 ]; then pass; else fail "matrix adds up to $sum"; fi
 # the true class and what classify says agree
 best=$("$classify" -m "$model" --json set/DOG/rgb.ppm | "$work/json_check" top 0 index)
-if grep -q "^\"set/DOG/rgb.ppm\",1,$best," p1.csv; then pass; else fail "classify disagrees"; fi
+if grep -q "^\"set/DOG/rgb.ppm\",1,\"dog\",$best,\"" p1.csv; then pass; else fail "classify disagrees"; fi
 try "$evaluate" -m "$model" --limit 4 --json set
 json 4 images
 try "$evaluate" -m "$model" --limit 100 --json set
@@ -773,7 +994,7 @@ err '^evaluate: set/DOG/bad.jpg: is not an image'
 err '^evaluate: set/DOG/empty.png: is empty'
 json 9 images
 json 2 unreadable
-if grep -q '^"set/DOG/empty.png",1,,$' p.csv; then pass; else fail "unreadable prediction"; fi
+if grep -q '^"set/DOG/empty.png",1,"dog",,,$' p.csv; then pass; else fail "unreadable prediction"; fi
 try "$evaluate" -m "$model" set
 is 1
 out '^images +9  \(and 2 unreadable\)$'

@@ -353,7 +353,7 @@ static void test_paths(void) {
     CHECK(strstr(r.text, "cannot be opened: "));
     r = report_make();
     CHECK(!image_file_load(data_folder, 0, &image, &r));
-    CHECK(strstr(r.text, "cannot be read: "));
+    CHECK(strstr(r.text, "is a folder; name the images in it: "));
     r = report_make();
     CHECK(!image_file_load("/dev/null", 0, &image, &r));
     CHECK(strcmp(r.text, "/dev/null: is empty") == 0);

@@ -372,8 +372,8 @@ static void test_sheet(const char *photo) {
     picture_free(&p);
     CHECK(picture_make(&p, 30, 20, RED, &r));
     CHECK(sheet_add(&s, &p, "", &r) && !p.pixels);
-    CHECK(sheet_add_photo(&s, photo, 100, "0.93\na long name that does not fit at all.jpg", &r));
-    CHECK(sheet_add_photo(&s, "no such photo", 40, "0.9", &r) && s.count == 3);
+    CHECK(sheet_add_photo(&s, photo, NULL, 100, "0.93\na long name that does not fit at all.jpg", &r));
+    CHECK(sheet_add_photo(&s, "no such photo", NULL, 40, "0.9", &r) && s.count == 3);
     CHECK(s.cells[1].shown.width == 100 || s.cells[1].shown.height == 100);
     CHECK(s.cells[2].shown.width == 40 && s.cells[2].shown.height == 40);
     CHECK(sheet_draw(&s, 0, &p, &r) && count_colour(&p, RED) == 600);

@@ -368,7 +368,7 @@ static void kernel_softmax(const vit__kernels *k, int n, int special) {
     fill(a, n, 10, special);
     memset(a + n, 0, PAD * sizeof(float));
     memcpy(b, a, sizeof a);
-    float x = vit__kernels_scalar.softmax(a, n, 0.35f), y = k->softmax(b, n, 0.35f);
+    float x = vit__kernels_scalar.softmax(a, NULL, n, 0.35f), y = k->softmax(b, NULL, n, 0.35f);
     CHECK_MSG(same_floats(a, b, n) && same_floats(a + room, b + room, n + PAD - room) &&
               same_float(x, y), "softmax of %d, %s", n, vit_isa_name(k->isa));
     for (int i = 0; i < n; i++) {
@@ -392,7 +392,7 @@ static void kernel_softmax_range(const vit__kernels *k, int n) {
         }
         x[0] = exponent > 120 ? -FLT_MAX : x[0];
         x[n - 1] = exponent > 120 ? FLT_MAX : x[n - 1];
-        const float factor = k->softmax(x, n, 1);
+        const float factor = k->softmax(x, NULL, n, 1);
         for (int i = 0; i < n; i++) {
             const double weight = (double)x[i] * (double)factor;
             bad += !(weight >= 0 && weight <= 1.000001);
@@ -499,6 +499,33 @@ static void kernel_convert_signed(const vit__kernels *k, int n) {
     CHECK(same_floats(u + n, s + n, PAD));
 }
 
+#if VIT__HAS_I16
+/* Rows of attention in integers: those of the plain C tier, and never too long. */
+static void kernel_quantise(const vit__kernels *k, int n, int special) {
+    const vit__form form = k->gemm[VIT__I16].run ? VIT__FORM_I16 : VIT__FORM_F32;
+    float x[MAX_N + PAD], steps[MAX_N + PAD], a[MAX_N + PAD], b[MAX_N + PAD];
+    for (int scaled = 0; scaled < 2; scaled++) {
+        double squares = 0;
+        int wrong = 0;
+        fill(x, n + PAD, 3, special);
+        fill(steps, n + PAD, 1, -1);
+        memcpy(a, x, sizeof a);
+        memcpy(b, x, sizeof b);
+        float p = vit__kernels_scalar.quantise(VIT__FORM_F32, a, scaled ? steps : NULL, n, 77.0f);
+        float q = k->quantise(form, b, scaled ? steps : NULL, n, 77.0f);
+        for (int i = 0; i < n && special < 0; i++) {
+            int16_t half;
+            memcpy(&half, (const unsigned char *)b + 2 * i, sizeof half);
+            wrong += a[i] != (form == VIT__FORM_I16 ? (float)half : b[i]);
+            squares += (double)a[i] * (double)a[i];
+        }
+        CHECK_MSG(wrong == 0 && same_float(p, q), "%d quantised, %s: %d wrong", n,
+                  vit_isa_name(k->isa), wrong);
+        CHECK(scaled || squares < 4096.0 * 4096.0);
+    }
+}
+#endif
+
 static void test_row_kernels(const vit__kernels *k) {
     for (int n = VIT__SIMD && VIT__HAS_INT8 ? 4 : MAX_N + 1; n <= MAX_N; n++) {
         kernel_convert_signed(k, n);
@@ -511,6 +538,9 @@ static void test_row_kernels(const vit__kernels *k) {
             if (n > 0) {
                 kernel_norm(k, n, special);
                 kernel_softmax(k, n, special);
+#if VIT__HAS_I16
+                kernel_quantise(k, n, special);
+#endif
             }
         }
         if (n > 0) {

@@ -1,5 +1,5 @@
-/* test_nearest.c - nearest.h against NumPy, SciPy and scikit-learn, on vectors that make_nearest.py
- * makes too; and the same bits for any number of threads.
+/* test_nearest.c - nearest.h and logistic.h against NumPy, SciPy and scikit-learn, on vectors that
+ * make_nearest.py makes too; and the same bits for any number of threads.
  *
  *     test_nearest
  */
@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "numbers/logistic.h"
 #include "numbers/nearest.h"
 #include "test.h"
 
@@ -50,12 +51,12 @@ static void test_find(const vit_executor *executor) {
         CHECK(nearest_find(&rows, asked + q * DIM, TOP, executor, one) == TOP);
         for (int i = 0; i < TOP; i++) {
             const int at = q * TOP + i;
-            const float again = nearest_cosine(asked + q * DIM, values + one[i].row * DIM, DIM);
+            const float again = vit_cosine(asked + q * DIM, values + one[i].row * DIM, DIM);
             CHECK_MSG(one[i].row == best_rows[at], "query %d, rank %d: row %d, expected %d", q, i,
                       (int)one[i].row, best_rows[at]);
             CHECK(fabsf(one[i].cosine - best_cosines[at]) < 1e-6f);
             CHECK(hits[at].row == one[i].row && hits[at].cosine == one[i].cosine);
-            CHECK(again == one[i].cosine);
+            CHECK(fabsf(again - one[i].cosine) < 1e-6f);
         }
     }
     free(values);
@@ -84,6 +85,39 @@ static void test_votes(const vit_executor *executor) {
               predicted[i]);
     }
     CHECK(nearest_vote(hits, 0, classes, 0.07, votes, CLASSES) == 0 && votes[0] == 0);
+    free(train);
+    free(test);
+}
+
+static int best_of(const double *scores) {
+    int best = 0;
+    for (int c = 1; c < CLASSES; c++) best = scores[c] > scores[best] ? c : best;
+    return best;
+}
+
+static void test_logistic(const vit_executor *executor) {
+    static double first[CLASSES * (DIM + 1)];
+    double weights[CLASSES * (DIM + 1)], scores[CLASSES];
+    float *train = clusters(5, 6, TRAIN, CLASSES, 2.2f);
+    float *test = clusters(7, 6, TEST, CLASSES, 2.2f);
+    int classes[TRAIN], steps;
+    const logistic_rows rows = { train, classes, TRAIN, DIM, CLASSES };
+    for (int i = 0; i < TRAIN; i++) {
+        classes[i] = i % CLASSES;
+        vit_normalize(train + i * DIM, DIM);
+    }
+    steps = logistic_fit(&rows, 10, executor, weights);
+    CHECK_MSG(steps > 5 && steps < 200, "%d steps", steps);
+    for (int i = 0; i <= DIM; i++)
+        CHECK_MSG(fabs(weights[i] - class_weights[i]) < 0.01, "weight %d: %.9g, expected %.9g", i,
+                  weights[i], class_weights[i]);
+    for (int i = 0; i < TEST; i++) {
+        vit_normalize(test + i * DIM, DIM);
+        logistic_scores(weights, CLASSES, test + i * DIM, DIM, scores);
+        CHECK(best_of(scores) == named[i]);
+    }
+    if (!executor->parallel_for) memcpy(first, weights, sizeof first);
+    CHECK(memcmp(first, weights, sizeof first) == 0); /* for any number of threads */
     free(train);
     free(test);
 }
@@ -131,10 +165,6 @@ static void test_odd(void) {
     CHECK(nearest_find(&none, values[1], 5, NULL, hits) == 0);
     CHECK(nearest_groups(&rows, 0.99f, NULL, group));
     CHECK(group[0] == 0 && group[1] == 1 && group[2] == 1 && group[3] == 3 && group[4] == 4);
-    nearest_normalize(values[2], 3);
-    CHECK(fabsf(values[2][0] - 0.26726124f) < 1e-7f && fabsf(values[2][2] - 0.80178373f) < 1e-7f);
-    nearest_normalize(values[0], 3);
-    CHECK(values[0][0] == 0 && values[0][2] == 0);
 }
 
 int main(void) {
@@ -145,6 +175,7 @@ int main(void) {
         test_find(&executor);
         test_groups(&executor);
         test_votes(&executor);
+        test_logistic(&executor);
         vit_threads_destroy(pool);
     }
     test_sizes();

@@ -602,15 +602,15 @@ static bool same_kernels(const vit__kernels *a, const vit__kernels *b, vit_dtype
     return a->gemm[dtype].run == b->gemm[dtype].run && a->gemm[dtype].form == b->gemm[dtype].form;
 }
 
-/* The products of the attention are of f32 or bf16 numbers, whatever the weights are. */
+/* The products of the attention are of f32, bf16 or 16-bit numbers, whatever the weights are. */
 static bool is_repeated(const fixture *f, vit_isa isa) {
     const vit__kernels *kernels = vit__choose_kernels(isa);
     FOR_EACH_ISA(lower) {
         const vit__kernels *other = vit__choose_kernels((vit_isa)lower);
         if (lower < (int)isa && same_kernels(kernels, other, f->dtype) &&
             same_kernels(kernels, other, VIT_F32) &&
-            (same_kernels(kernels, other, VIT_BF16) ||
-             f->dtype < VIT_BF16)) {
+            (same_kernels(kernels, other, VIT_BF16) || f->dtype != VIT_BF16) &&
+            (same_kernels(kernels, other, VIT__I16) || f->dtype <= VIT_BF16)) {
             return true;
         }
     }
@@ -693,14 +693,14 @@ static void set_sizes(fixture *f) {
 
 /* Of logits or embedding: max|difference| / max|expected|, the cosine of both, and how many of a
    hundred images have the best class of f32. Measured over all cases: f16 1.9e-3, 1.0000, 99;
-   bf16 2.2e-2, 0.9999, 99; int8 6.9e-2, 0.9969, 98; int4 0.59, 0.9131, 87. */
+   bf16 2.2e-2, 0.9999, 99; int8 6.9e-2, 0.9969, 98; int4 0.63, 0.8926, 89. */
 static const struct {
     const char *name;
     double tolerance, cosine;
     int top1;
 } dtype_bounds[VIT_NUM_DTYPES] = {
     {"f32", 1e-5, 1, 100},     {"f16", 0.005, 0.9999, 95}, {"bf16", 0.03, 0.9998, 95},
-    {"int8", 0.1, 0.995, 90}, {"int4", 0.7, 0.9, 75},
+    {"int8", 0.1, 0.995, 90}, {"int4", 0.7, 0.85, 75},
 };
 
 /* Matching best classes, over all cases. */

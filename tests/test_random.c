@@ -232,6 +232,54 @@ static void round_row(vit_dtype dtype, const double *x, size_t n, double *out) {
     }
 }
 
+/* a * b + c as the tier computes it. */
+static float muladd(float a, float b, float c) {
+    const volatile float product = a * b;
+    return TEST_ROUNDS_TWICE(base_isa) ? product + c : fmaf(a, b, c);
+}
+
+/* A row as whole numbers of steps. Returns the step. */
+static double round_steps(double *x, size_t n, float factor) {
+    double step = factor > 0 ? (double)(1 / factor) : 0;
+    for (size_t i = 0; i < n; i++) {
+        double q = test_scaled((float)x[i], factor, TEST_ROUNDS_TWICE(base_isa));
+        x[i] = step * nearbyint(q);
+    }
+    return step;
+}
+
+/* A query or a key, of length 4060. The factor decides which way numbers are rounded, so it is
+   computed as in >>kernels: squares in 16 lanes, and two steps of Newton's method. */
+static void round_length(double *x, size_t n) {
+    float lane[16] = {0}, y;
+    uint32_t word;
+    for (size_t i = 0; i < n; i++) {
+        lane[i % 16] = muladd((float)x[i], (float)x[i], lane[i % 16]);
+    }
+    for (int width = 8; width; width /= 2) {
+        for (int i = 0; i < width; i++) {
+            lane[i] += lane[i + width];
+        }
+    }
+    memcpy(&word, lane, sizeof word);
+    word = 0x5f3759df - word / 2;
+    memcpy(&y, &word, sizeof y);
+    for (int i = 0; i < 2; i++) {
+        y *= muladd(-0.5f * lane[0] * y, y, 1.5f);
+    }
+    round_steps(x, n, lane[0] > 1e-30f ? 4060 * y : 0);
+}
+
+/* A value, whose largest number is so many steps that the sums of n of them are below 2^24. */
+static double round_value(double *x, size_t n, size_t tokens) {
+    const float limit = (float)((1 << 24) / (32800 + (int)tokens / 2));
+    float largest = 0;
+    for (size_t i = 0; i < n; i++) {
+        largest = fmaxf(largest, fabsf((float)x[i]));
+    }
+    return round_steps(x, n, largest > 1e-30f ? limit / largest : 0);
+}
+
 /* y[rows, n] = x[rows, k] w^T + b, with the tensors NAME.weight and, if any, NAME.bias. */
 static double *linear(const vit_model *model, const char *name, const double *x, size_t rows,
                       size_t k, size_t n) {
@@ -601,11 +649,28 @@ static void scores(const reference *f, const double *qkv, size_t ld, size_t widt
     }
 }
 
+/* A weight of the softmax as it is multiplied with value j: a row of them, times the values' steps,
+   adds up to 32767 of the largest step at most. steps NULL: not of int8 or int4. */
+static double round_weight(double x, vit_dtype dtype, const double *steps, size_t j, double whole) {
+    if (!steps) {
+        return dtype == VIT_BF16 ? round_bf16(x) : x;
+    }
+    return whole * steps[j] > 0 ? nearbyint(x * steps[j] * whole) / steps[j] / whole : 0;
+}
+
+static double largest(const double *x, size_t n) {
+    double most = 0;
+    for (size_t i = 0; i < n; i++) {
+        most = fmax(most, x[i]);
+    }
+    return most;
+}
+
 /* Query i of one head: its row of the map, and what it reads of the values. qkv is of this head:
-   q at [token * ld], k and v after it by `width` and twice that. */
+   q at [token * ld], k and v after it by `width` and twice that; steps of the values, or NULL. */
 static void attend(const reference *f, const double *qkv, size_t ld, size_t width, vit_dtype dtype,
-                   size_t h, size_t i, const double *bias, const double *lambda, double *map,
-                   double *context) {
+                   size_t h, size_t i, const double *bias, const double *lambda,
+                   const double *steps, double *map, double *context) {
     const vit_config *c = &f->model->config;
     size_t n = f->tokens, hd = (size_t)c->head_dim;
     scores(f, qkv, ld, width, h, i, 0, lambda ? hd / 2 : hd, bias, map);
@@ -620,8 +685,10 @@ static void attend(const reference *f, const double *qkv, size_t ld, size_t widt
         sum = 1;
         free(other);
     }
+    const double bound = lambda ? 1 + fabs(*lambda) : sum;
+    const double most = steps ? largest(steps, n) : 0;
     for (size_t j = 0; j < n; j++) {
-        double weight = dtype == VIT_BF16 ? round_bf16(map[j]) : map[j];
+        double weight = round_weight(map[j], dtype, steps, j, most > 0 ? 32767 / most / bound : 0);
         for (size_t d = 0; d < hd; d++) {
             context[d] += weight * qkv[j * ld + 2 * width + d] / sum;
         }
@@ -629,8 +696,22 @@ static void attend(const reference *f, const double *qkv, size_t ld, size_t widt
     }
 }
 
-/* The context of all heads; their maps stay in f->attention. In a bf16 or int8 model, which the
-   qkv layer decides, both products are of bf16 numbers. */
+/* q, k and v of one head, quantised; the steps of the values. */
+static void round_head(const reference *f, double *qkv, size_t width, bool halves, double *steps) {
+    const size_t hd = (size_t)f->model->config.head_dim, ld = 3 * width;
+    for (size_t i = 0; i < f->tokens; i++) {
+        double *row = qkv + i * ld;
+        round_length(row, halves ? hd / 2 : hd);
+        if (halves) {
+            round_length(row + hd / 2, hd / 2);
+        }
+        round_length(row + width, hd);
+        steps[i] = round_value(row + 2 * width, hd, f->tokens);
+    }
+}
+
+/* The context of all heads; their maps stay in f->attention. The qkv layer decides: both products
+   are of bf16 numbers, or of steps in an int8 or int4 model. */
 static double *attend_all(reference *f, int block, double *qkv) {
     const vit_config *c = &f->model->config;
     size_t heads = (size_t)c->num_heads, hd = (size_t)c->head_dim, width = heads * hd;
@@ -639,19 +720,27 @@ static double *attend_all(reference *f, int block, double *qkv) {
     double *context = doubles(n * width);
     double *bias = block_weights(f->model, block, "attn.rel_pos");
     double *lambda = block_weights(f->model, block, "attn.lambda");
-    dtype = dtype == VIT_I8 || dtype == VIT_I4 ? VIT_BF16 : dtype;
-    round_row(dtype, qkv, n * 3 * width, qkv);
+    const bool quantised = dtype == VIT_I8 || dtype == VIT_I4;
+    double *steps = doubles(n);
+    if (!quantised) {
+        round_row(dtype, qkv, n * 3 * width, qkv);
+    }
     for (size_t h = 0; h < heads; h++) {
+        if (quantised) {
+            round_head(f, qkv + h * hd, width, lambda != NULL, steps);
+        }
         for (size_t i = 0; i < n; i++) {
             attend(f, qkv + h * hd, 3 * width, width, dtype, h, i, bias, lambda,
-                   f->attention + (h * n + i) * n, context + i * width + h * hd);
+                   quantised ? steps : NULL, f->attention + (h * n + i) * n,
+                   context + i * width + h * hd);
         }
     }
+    free(steps);
     free(bias);
     free(lambda);
     char name[64];
     snprintf(name, sizeof name, "blocks.%d.attn.context", block);
-    step(f, name, context, n * width, dtype == VIT_BF16 ? rounded_softmax : strict);
+    step(f, name, context, n * width, dtype == VIT_BF16 || quantised ? rounded_softmax : strict);
     return context;
 }
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# End to end: what embed and search do, and evaluate --knn, with options, files and pipes.
+# End to end: what embed, search and classify --classes do, and evaluate --knn, --probe and --tags,
+# with options, files and pipes.
 #
 #     BIN=. bash tests/test_search.sh
 #
@@ -13,6 +14,7 @@ fixtures=$root/tests/data/fixtures
 export LC_ALL=C
 . tests/checks.sh
 embed=$bin/examples/embed search=$bin/examples/search evaluate=$bin/examples/evaluate
+classify=$bin/examples/classify
 run=$bin/tools/vit-run convert=$bin/tools/vit-convert
 
 # try COMMAND...: runs it; $status, and the files $work/out and $work/err, are its results.
@@ -195,7 +197,7 @@ while IFS='|' read -r options message; do
     err "$message"
     missing x.npy
 done <<'END'
---pool max|--pool: expected head, cls, avg or tokens, found 'max'
+--pool max|--pool: expected head, logits, cls, avg or tokens, found 'max'
 --layer 2|--layer: the model has blocks 0 to 1, found 2
 --layer 0 --pool head|of a layer, choose cls, avg or tokens
 --img-size 24|its input size is fixed
@@ -271,7 +273,7 @@ same "$work/out" one
 try "$convert" "$fixtures/plain/model.safetensors" --dtype f16 -o half.vit
 try "$search" all.npy -m half.vit photos/a/rgb.png
 is 0
-err 'half.vit: is not the model that made the vectors to search in'
+err 'half.vit: is not the model that made all.npy: cosines may mean nothing'
 try "$search" all.npy damaged/b/bad.jpg photos/a/rgb.png
 is 1
 same "$work/out" one
@@ -323,6 +325,133 @@ out '^ 50.0 %  four$' # the cosine is 1
 try "$search" -m $model --classes all.npy --class-names words photos/a/rgb.png photos/b/grey.jpg -k 1
 lines "$work/out" 4
 
+# the same by classify, in all of its modes
+texts=(--classes all.npy --class-names words)
+try "$search" -m $model "${texts[@]}" photos/a/rgb.png photos/b/grey.jpg -k 5
+cp "$work/out" by_search
+try "$classify" -m $model "${texts[@]}" photos/a/rgb.png photos/b/grey.jpg
+is 0
+quiet err
+same "$work/out" by_search
+try "$classify" "${texts[@]}" photos/b/grey.jpg -k 1 # all.json says which model
+out '^ *[0-9.]+ %  four$'
+try "$classify" "${texts[@]}" photos/b/grey.jpg -k 2 --json
+is 0
+json all.npy classes
+json photos/b/grey.jpg image
+json 2 top
+json four top 0 label
+json 3 top 0 index
+json 100 top 0 logit
+try "$classify" "${texts[@]}" photos/b/grey.jpg --sigmoid --scale 10 --bias -10 --json
+json 0 top 0 logit
+json 0.5 top 0 prob
+try "$classify" "${texts[@]}" photos/b/grey.jpg --sigmoid --scale 10 --bias -10 --above 0.5
+lines "$work/out" 1
+out '^ 50.0 %  four$'
+try "$classify" "${texts[@]}" photos/b/grey.jpg --sigmoid --scale 10 --bias -20 --above 0.5
+is 0
+out 'no class is that likely'
+try "$classify" "${texts[@]}" nosuch.jpg photos/b/grey.jpg -k 1
+is 1
+err '^classify: nosuch.jpg: cannot be opened'
+out ' four$'
+# frames: the fifth text is the first frame; the mean of two is that of their probabilities
+cat photos/b/rgb.ppm "$images/grey.pgm" >frames
+probs() { # LINE: of the five classes, in order
+    sed -n "$1p" "$work/out" | grep -o '"index":[ 0-9]*\|"prob":[ 0-9.e-]*' | tr -d ' ' | paste - - |
+        sed 's/"index":\([0-9]*\).*"prob":/\1 /' | sort -n
+}
+try "$classify" "${texts[@]}" --frames auto frames
+is 0
+lines "$work/out" 2
+out '^     1  [ 0-9.]+ %  five$'
+err '^classify: 2 frames; '
+try "$classify" "${texts[@]}" --frames auto frames --json -k 5
+if [ "$(grep -c '"frame": [12], "classes": "all.npy"' "$work/out")" = 2 ]; then pass
+else fail "not named in each line"; fi
+probs 1 >frame1
+probs 2 >frame2
+try "$classify" "${texts[@]}" --frames auto frames --json -k 5 --smooth 2
+same <(probs 1) frame1
+paste frame1 frame2 <(probs 2) |
+    awk '{ d = ($2 + $4) / 2 - $6; if (d > 1e-6 || d < -1e-6) bad = 1 } END { exit bad || NR != 5 }'
+status=$?
+is 0
+
+# a model whose head is a projection into the space of texts, as CLIP's: its logits are compared
+try "$embed" -m $model photos -o logits5.npy --pool logits
+is 0
+shape logits5.npy '5, 10'
+try "$run" -m $model "${each[@]}" --logits theirs10.npy
+same logits5.npy theirs10.npy
+mv logits5.json logits5.made
+for how in described bare; do
+    [ $how = bare ] || cp logits5.made logits5.json
+    try "$classify" -m $model --classes logits5.npy --class-names words photos/b/grey.jpg -k 1 \
+        --sigmoid --scale 10 --bias -10
+    is 0
+    quiet err
+    out '^ 50.0 %  four$'
+    try "$search" -m $model --classes logits5.npy --class-names words photos/b/grey.jpg -k 1 \
+        --sigmoid --scale 10 --bias -10
+    out '^ 50.0 %  four$'
+    rm -f logits5.json
+done
+try "$search" -m $model logits5.npy photos/b/grey.jpg -k 1
+out '^1.0000  photos/b/grey.jpg$'
+# one without a head, as SigLIP's
+try "$convert" "$fixtures/headless/model.pth" -o bare.vit
+try "$embed" -m bare.vit photos -o bare5.npy
+try "$classify" --classes bare5.npy --class-names words photos/b/grey.jpg --json -k 1
+json four top 0 label
+try "$embed" -m bare.vit photos -o none.npy --pool logits
+is 1
+err 'the model has no head; choose head'
+try "$embed" -m $model photos -o none.npy --pool logits --layer 0
+is 1
+err '--pool logits is the model.s output; of a layer, choose cls, avg or tokens'
+try "$classify" -m bare.vit photos/b/grey.jpg
+is 1
+err '^classify: bare.vit: names no classes; give some with --classes TEXT.npy'
+try "$classify" -m half.vit "${texts[@]}" photos/b/grey.jpg -k 1
+is 0
+err '^classify: half.vit: is not the model that made all.npy: cosines may mean nothing$'
+out ' four$'
+# what is wrong
+while IFS='|' read -r options message; do
+    # shellcheck disable=SC2086 # words
+    try "$classify" $options
+    usage "classify: $message"
+done <<'END'
+--classes all.npy x.jpg|--classes needs --class-names FILE, with a name a vector
+--class-names words x.jpg|--class-names needs --classes TEXT.npy
+--scale 5 x.jpg|--scale and --bias need --classes TEXT.npy
+--sigmoid --bias 5 x.jpg|--scale and --bias need --classes TEXT.npy
+--classes all.npy --class-names words --bias 5 x.jpg|--bias needs --sigmoid
+--classes all.npy --class-names words --sigmoid x.jpg|--sigmoid needs the model's --scale
+--classes all.npy --class-names words|missing IMAGE
+--classes all.npy --class-names words -k 1 --above 0 x.jpg|either --top or --above
+--classes all.npy --class-names words --scale -1 x.jpg|--scale: expected a number from 0 to
+END
+head -n 4 words >four.words
+for program in "$classify" "$search"; do
+    while IFS='|' read -r options message; do
+        # shellcheck disable=SC2086 # words
+        try "$program" -m $model $options photos/b/grey.jpg
+        is 1
+        quiet out
+        err "^${program##*/}: $message"
+    done <<'END'
+--classes nosuch.npy --class-names words|nosuch.npy: cannot be opened
+--classes words --class-names words|words: 
+--classes all.npy --class-names nosuch|nosuch: cannot be opened
+--classes all.npy --class-names four.words|four.words: has 4 names, of 5 vectors
+--classes tokens.npy --class-names words|tokens.npy: expected vectors \[n, dim\], found 3
+--classes bundled.npy --class-names bundled.txt|model.vit: makes vectors of 24 numbers and logits of 10; those of bundled.npy have 192
+END
+done
+
 # wrong command lines and files
 while IFS='|' read -r options message; do
     # shellcheck disable=SC2086 # words
@@ -333,14 +462,15 @@ done <<'END'
 all.npy|missing PHOTO or --vector FILE.npy
 all.npy x.jpg --duplicates 0.9|--duplicates takes INDEX.npy alone
 all.npy --vector x.npy --duplicates 0.9|--duplicates takes INDEX.npy alone
---classes all.npy x.jpg|--classes and --class-names go together
---class-names words x.jpg|--classes and --class-names go together
+--classes all.npy x.jpg|--classes needs --class-names FILE
+--class-names words x.jpg|--class-names needs --classes TEXT.npy
 --classes all.npy --class-names words|missing PHOTO
 --classes all.npy --class-names words --duplicates 0.9 x.jpg|either --classes or --duplicates
+--classes all.npy --class-names words --names words x.jpg|--names is for INDEX.npy
 --classes all.npy --class-names words --vector v.npy x.jpg|--vector is for a search
-all.npy x.jpg --sigmoid|need --classes TEXT.npy
+all.npy x.jpg --sigmoid|--sigmoid needs --classes TEXT.npy
 all.npy --duplicates 0.9 --sheet s.png|--sheet is for a search in INDEX.npy
-all.npy x.jpg --scale 5|need --classes TEXT.npy
+all.npy x.jpg --scale 5|--scale and --bias need --classes TEXT.npy
 --classes all.npy --class-names words x.jpg --bias 5|--bias needs --sigmoid
 --classes all.npy --class-names words x.jpg --sigmoid|--sigmoid needs the model's --scale
 all.npy --duplicates 1.5|--duplicates: expected a number from -1 to 1, found '1.5'
@@ -371,9 +501,9 @@ bad.npy photos|bad.json:
 sum.npy photos|sum.json: --pool: expected head
 all.npy --vector logits.npy|logits.npy: expected \[24\] or \[n, 24\], found 2 dimensions, the last of 10
 all.npy --vector tokens.npy|tokens.npy: expected
-all.npy --pool tokens photos|--pool tokens gives many vectors for a photo
+all.npy --pool tokens photos|model.vit: --pool tokens gives many vectors for a photo
 all.npy --layer 9 photos|--layer: the model has blocks 0 to 1
-bundled.npy -m model.vit photos|makes vectors of 24 numbers; those to search in have 192
+bundled.npy -m model.vit photos|model.vit: makes vectors of 24 numbers and logits of 10; those of bundled.npy have 192
 all.npy -m nosuch.vit photos|nosuch.vit: cannot be opened
 END
 try "$search" --help
@@ -440,5 +570,134 @@ try "$evaluate" -k 5 test
 usage '--neighbors needs --knn TRAIN'
 try "$evaluate" --knn train --csv x.csv test
 usage '--knn goes without --map, --csv and --predictions'
+
+# --- evaluate --probe ---------------------------------------------------------------------
+
+rm -r test/horse test/dog/bad.jpg
+try "$evaluate" -m headless.vit --probe train test
+is 0
+quiet err
+out '^training images  4$'
+out '^linear top-1     [0-9.]+ %  \([0-9]\)$'
+try "$evaluate" -m $model --probe train test --json
+is 0
+json 10 c
+json 2 correct5
+cp "$work/out" probe.json
+for threads in 1 3; do
+    try "$evaluate" -m $model --probe train test --json -t $threads
+    same "$work/out" probe.json
+done
+try "$evaluate" --probe train --predictions x.csv test
+usage '--probe goes without --map, --csv and --predictions'
+try "$evaluate" --probe train -k 3 test
+usage '--neighbors needs --knn TRAIN'
+
+# --- evaluate --tags ----------------------------------------------------------------------
+
+for i in $(seq 0 9); do echo "label $i"; done >labels.txt
+try "$convert" "$fixtures/plain/model.safetensors" --labels labels.txt -o labelled.vit
+is 0
+try "$convert" "$fixtures/plain/model.safetensors" --labels labels.txt \
+    --set head_activation=sigmoid -o tagger.vit
+is 0
+printf '%s\n' path,tags 'cat/baseline.jpg,label_0 label_3' 'cat/rgb.png,"label 3;label 7"' \
+    'dog/grey.jpg,' 'dog/cmyk.jpg,label_9 9 nosuch nosuch other' >tags.csv
+try "$evaluate" -m tagger.vit --tags tags.csv train
+is 0
+lines "$work/err" 2
+err "^evaluate: tags.csv: 'nosuch' is none of the model's classes and is left out$"
+out '^images          4$'
+out '^classes         4 of 10 occur$'
+out '^left out        2 tags that the model does not know, in 3 places$'
+out '^mAP             [0-9.]+ %$'
+out '^above 0.5$'
+out '^  F1, macro     [0-9.]+ %$'
+try "$evaluate" -m tagger.vit --tags tags.csv --json --predictions found.csv train
+is 0
+json 4 images
+json 2 unknown_tags
+json 3 dropped
+json 0.5 above
+json 4 occurring_classes
+sed 's/"seconds": [0-9.]*//' "$work/out" >tags.json
+cp found.csv first.csv
+for threads in 1 3; do # the same from standard input, and of a file that does not say sigmoid
+    "$evaluate" -m labelled.vit --sigmoid --tags - --json --predictions found.csv \
+        train -t $threads <tags.csv 2>"$work/err" | sed 's/"seconds": [0-9.]*//; s/"tags": "-"/"tags": "tags.csv"/
+            s/"model": "[^"]*"/"model": "tagger.vit"/' >again.json
+    same again.json tags.json
+    same found.csv first.csv
+done
+# each score is what classify says; each row is right, or found, or both
+if [ "$(head -n 1 found.csv)" = path,class,label,true,found,score ]; then pass; else fail head; fi
+try "$bin/examples/classify" -m tagger.vit --json -k 10 train/cat/rgb.png
+for i in $(seq 0 9); do
+    index=$("$work/json_check" top "$i" index <"$work/out")
+    row=$(grep "^\"train/cat/rgb.png\",$index,\"label $index\"," found.csv)
+    score=$("$work/json_check" top "$i" prob <"$work/out")
+    right=0 found=0
+    if [ "$index" = 3 ] || [ "$index" = 7 ]; then right=1; fi
+    if awk "BEGIN { exit !($score >= 0.5) }"; then found=1; fi
+    expected=
+    [ $right$found = 00 ] ||
+        expected="\"train/cat/rgb.png\",$index,\"label $index\",$right,$found,$score"
+    if [ "$row" = "$expected" ]; then pass; else fail "class $index: '$row', no '$expected'"; fi
+done
+try "$evaluate" -m tagger.vit --tags tags.csv --above 0 --json train
+json 1 recall
+try "$evaluate" -m tagger.vit --tags tags.csv --above 1 --json train
+json 0 f1_micro
+json 0 classes 0 found
+try "$evaluate" -m tagger.vit --tags tags.csv --limit 2 --json train
+json 2 images
+json 0 dropped
+echo 'gone.jpg,label_1' >>tags.csv
+try "$evaluate" -m tagger.vit --tags tags.csv --json --predictions found.csv train
+is 1
+err '^evaluate: train/gone.jpg: '
+json 1 unreadable
+json 4 occurring_classes
+if grep -q gone found.csv; then fail "a score of a photo that is not there"; else pass; fi
+try "$evaluate" -m $model --tags tags.csv train
+is 1
+err 'model.vit: gives each image one class \(softmax\); with --tags, expected'
+try "$evaluate" -m tagger.vit --tags nosuch.csv train
+is 1
+err 'nosuch.csv: cannot be opened'
+echo cat >bad.csv
+try "$evaluate" -m tagger.vit --tags bad.csv train
+is 1
+err "^evaluate: bad.csv: line 1: expected 'PATH,TAGS' or 'PATH<tab>TAGS'$"
+cp tags.csv kept.csv
+try "$evaluate" -m tagger.vit --tags tags.csv --predictions tags.csv train
+is 1
+err 'is an input'
+same tags.csv kept.csv
+try "$evaluate" -m tagger.vit --tags tags.csv --predictions /dev/full train
+is 1
+err '/dev/full: cannot be written'
+try "$evaluate" -m headless.vit --tags tags.csv train
+is 1
+err 'names no classes'
+try "$evaluate" -m tagger.vit --json train # one class for each, by folders
+is 1
+err "cat: is none of the model's classes"
+mkdir -p 'alone/label 3'
+cp "$images/rgb.png" 'alone/label 3'
+try "$evaluate" -m tagger.vit --json alone
+is 0
+json null cross_entropy
+try "$evaluate" -m tagger.vit alone
+is 0
+if grep -q cross-entropy "$work/out"; then fail "of a softmax that is not there"; else pass; fi
+try "$evaluate" --tags tags.csv --knn train test
+usage 'only one of --knn, --probe and --tags'
+try "$evaluate" --tags tags.csv --csv x.csv train
+usage '--tags goes without --map and --csv'
+try "$evaluate" --above 0.5 train
+usage '--above needs --tags FILE'
+try "$evaluate" --knn train --sigmoid test
+usage '--sigmoid makes scores; --knn and --probe have none'
 
 summary

@@ -61,9 +61,15 @@ program "$work/z.h" tools/vit-convert "$model" --c-array -o "$work/z.h"
 mkdir -p "$work/set/0" && cp tests/data/images/rgb.* "$work/set/0"
 program - examples/evaluate -m "$model" --json -t 1 "$work/set"
 program - examples/evaluate -m "$model" --json -t 1 --knn "$work/set" "$work/set"
+program - examples/evaluate -m "$model" -t 1 --probe "$work/set" "$work/set"
+printf 'rgb.png,0 1\nrgb.ppm,nosuch\n' >"$work/tags.csv"
+program - examples/evaluate -m "$model" --json -t 1 --sigmoid --tags "$work/tags.csv" "$work/set/0"
+program "$work/b.npy" tools/vit-run -m "$model" -i examples/cat.ppm --block all \
+    --attention "$work/b.npy" -t 1
 program - examples/embed -m "$model" -o "$work/v.npy" -t 1 "$work/set"
 "$bin/examples/embed" -m "$model" -o "$work/index.npy" "$work/set" 2>/dev/null
 program - examples/search "$work/index.npy" -t 1 -k 1 "$work/set/0/rgb.png"
+program - examples/classify --classes "$work/index.npy" --class-names "$work/index.txt" "$work/set/0/rgb.png"
 program - examples/search "$work/index.npy" -t 1 --duplicates 0.9
 program "$work/l.png" examples/look tokens -m "$model" -t 1 --size 32 -o "$work/l.png" "$work/set/0/rgb.png"
 program - examples/look attention -m "$model" -t 1 --rollout --size 32 --json "$work/set"

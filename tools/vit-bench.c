@@ -506,7 +506,7 @@ static const char notes[] =
     "all tokens, but q, proj, fc1 and fc2 for the class and distillation tokens alone.\n"
     "The peak is the median speed of a loop in registers, on as many threads, of the instruction\n"
     "that matrix products use, measured between the runs. For int8 and int4 it counts their\n"
-    "operations, although attention is bf16; f16 is widened to f32.\n"
+    "operations, although attention is of 16 bits; f16 is widened to f32.\n"
     "Open and cold start are medians of 3 processes, with the file in the system's cache. Private\n"
     "memory is what no file backs. The median is divided among the phases as all runs are.\n"
     "Exit status: 0, 1 if something failed, 2 for a wrong command line.\n";

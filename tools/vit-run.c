@@ -22,7 +22,7 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/progress.h"
-#include "image/image_file.h"
+#include "image/photos.h"
 #include "vit.h"
 
 #define PROGRAM "vit-run"
@@ -31,20 +31,21 @@
 /* The command                                                               */
 /* ------------------------------------------------------------------------- */
 
-enum { LOGITS, EMBEDDING, TOKENS, ATTENTION, NUM_OUTPUTS };
+enum { LOGITS, EMBEDDING, TOKENS, BLOCK_TOKENS, ATTENTION, NUM_OUTPUTS };
 
 static const char *const output_names[NUM_OUTPUTS] = { "logits", "embedding", "tokens",
-                                                       "attention" };
+                                                       "block_tokens", "attention" };
 
 typedef struct choices {
     const char *model, *input, *dump, *trace;
     vit_isa isa;
     const char *outputs[NUM_OUTPUTS];    /* paths                                         */
     text_list images;
-    int block;                           /* 0-based; -1: the last                         */
+    const char *blocks;                  /* 0-based: "5", "0,5", "all"; NULL: the last    */
     int img_size[2];                     /* height and width; 0: the model's own          */
     int num_threads, max_batch, k;
-    bool json, no_exif;
+    photo_options photos;
+    bool json;
     bool wants_file, wants_forward;      /* derived                                       */
 } choices;
 
@@ -61,6 +62,8 @@ typedef struct run {
     size_t image_size;                   /* floats of one image in it                     */
     int batch;
     float *outputs[NUM_OUTPUTS];
+    vit_block_output *blocks;            /* [num_blocks]                                  */
+    int num_blocks;
     const char **sources;                /* files that were read: never to be overwritten */
     int num_sources;
     bool trace_failed;
@@ -72,6 +75,7 @@ typedef struct run {
 
 static void run_free(run *r) {
     for (int i = 0; i < NUM_OUTPUTS; i++) free(r->outputs[i]);
+    free(r->blocks);
     free(r->input);
     free(r->workspace);
     free(r->sources);
@@ -98,16 +102,14 @@ static float *allocate(size_t count, size_t each) {
 static bool read_image(run *r, int i) {
     const char *path = r->chosen->images.items[i];
     report failure = report_make();
-    image_file file;
     vit_image image;
     vit_result result;
-    if (!image_file_load(path, r->chosen->no_exif ? IMAGE_FILE_NO_EXIF : 0, &file, &failure)) {
+    if (!photos_decode(path, &r->chosen->photos, &image, &failure)) {
         report_print(&failure, PROGRAM);
         return false;
     }
-    image = (vit_image){ file.pixels, file.width, file.height, 0, VIT_PIXEL_RGB8 };
     result = vit_preprocess(&r->model, &image, r->input + (size_t)i * r->image_size, NULL, 0);
-    image_file_free(&file);
+    photos_free_image(&image);
     if (result != VIT_OK) report_error(PROGRAM, path, "%s", vit_result_string(result));
     return result == VIT_OK;
 }
@@ -234,36 +236,55 @@ static void trace(void *user, const char *name, const float *data, const int sha
     free(path);
 }
 
+/* Whether an output is about the blocks of --block, and more than one may be meant. */
+static bool has_blocks(int which) { return which == BLOCK_TOKENS || which == ATTENTION; }
+static bool is_set(const choices *c) {
+    return c->blocks && (strchr(c->blocks, ',') || strcmp(c->blocks, "all") == 0);
+}
+
 /* Shape of output `which`; returns its number of dimensions. */
-static int output_shape(const run *r, int which, int64_t dims[4]) {
+static int output_shape(const run *r, int which, int64_t dims[5]) {
     const vit_config *config = &r->model.config;
-    dims[0] = r->batch;
-    dims[1] = which == LOGITS      ? config->num_classes
-              : which == EMBEDDING ? vit_embedding_dim(&r->model)
-              : which == TOKENS    ? config->num_tokens
-                                   : config->num_heads;
-    dims[2] = which == TOKENS ? config->embed_dim : config->num_tokens;
-    dims[3] = config->num_tokens;
-    return which == TOKENS ? 3 : which == ATTENTION ? 4 : 2;
+    const bool tokens = which == TOKENS || which == BLOCK_TOKENS;
+    int ndim = 0;
+    if (has_blocks(which) && is_set(r->chosen)) dims[ndim++] = r->num_blocks;
+    dims[ndim++] = r->batch;
+    if (which == LOGITS) dims[ndim++] = config->num_classes;
+    if (which == EMBEDDING) dims[ndim++] = vit_embedding_dim(&r->model);
+    if (which == ATTENTION) dims[ndim++] = config->num_heads;
+    if (which == ATTENTION || tokens) dims[ndim++] = config->num_tokens;
+    if (which == ATTENTION) dims[ndim++] = config->num_tokens;
+    if (tokens) dims[ndim++] = config->embed_dim;
+    return ndim;
+}
+
+/* Tells each block where its part of the output is, so many floats after the one before. */
+static void place_blocks(run *r, int which, size_t step) {
+    for (int i = 0; i < r->num_blocks; i++) {
+        float *part = r->outputs[which] + (size_t)i * step;
+        if (which == ATTENTION) r->blocks[i].attention = part;
+        else r->blocks[i].tokens = part;
+    }
 }
 
 /* Room for the outputs that are written, and for the logits if the best classes are printed. */
 static bool allocate_outputs(run *r) {
     for (int i = 0; i < NUM_OUTPUTS; i++) {
-        int64_t dims[4];
+        int64_t dims[5];
         int ndim = output_shape(r, i, dims);
         size_t each = 1;
         if (!r->chosen->outputs[i] && (i != LOGITS || r->chosen->wants_file)) continue;
         for (int d = 1; d < ndim; d++) each *= (size_t)dims[d];
-        r->outputs[i] = allocate((size_t)r->batch, each);
+        r->outputs[i] = allocate((size_t)dims[0], each);
         if (!r->outputs[i]) return out_of_memory();
+        if (has_blocks(i)) place_blocks(r, i, each);
     }
     return true;
 }
 
 static bool write_outputs(run *r) {
     for (int i = 0; i < NUM_OUTPUTS; i++) {
-        int64_t dims[4];
+        int64_t dims[5];
         int ndim = output_shape(r, i, dims);
         if (r->chosen->outputs[i] && !write_npy(r, output_names[i], r->chosen->outputs[i],
                                                 r->outputs[i], dims, ndim)) {
@@ -371,17 +392,14 @@ static bool start_session(run *r) {
 }
 
 static bool run_forward(run *r) {
-    vit_block_output block = { 0 };
     vit_outputs outputs = { 0 };
     vit_result result;
     double start = cli_now_ms();
     outputs.logits = r->outputs[LOGITS];
     outputs.embedding = r->outputs[EMBEDDING];
     outputs.tokens = r->outputs[TOKENS];
-    block.block = r->chosen->block + 1;               /* there 1-based, 0 for the last */
-    block.attention = r->outputs[ATTENTION];
-    outputs.blocks = &block;
-    outputs.num_blocks = block.attention != NULL;
+    outputs.blocks = r->blocks;
+    outputs.num_blocks = r->num_blocks;
     result = vit_forward(&r->session, r->input, r->batch, &outputs);
     r->forward_ms = cli_now_ms() - start;
     if (result != VIT_OK) report_error(PROGRAM, NULL, "%s", vit_result_string(result));
@@ -391,9 +409,9 @@ static bool run_forward(run *r) {
 /* Even if only a trace is written, the network must be computed to its end. */
 static bool allocate_for_trace(run *r) {
     int which = r->model.config.num_classes > 0 ? LOGITS : EMBEDDING;
-    int64_t dims[4];
+    int64_t dims[5];
     if (!r->chosen->trace || r->outputs[which]) return true;
-    output_shape(r, which, dims);
+    output_shape(r, which, dims);   /* two */
     r->outputs[which] = allocate((size_t)r->batch, (size_t)dims[1]);
     return r->outputs[which] || out_of_memory();
 }
@@ -401,6 +419,54 @@ static bool allocate_for_trace(run *r) {
 /* ------------------------------------------------------------------------- */
 /* From end to end                                                           */
 /* ------------------------------------------------------------------------- */
+
+/* Takes the first number off "0,5,11"; *at becomes NULL after the last. */
+static bool take_block(const char **at, long *index) {
+    const size_t length = strcspn(*at, ",");
+    char word[8] = "";
+    if (length < sizeof word) memcpy(word, *at, length);
+    *at = (*at)[length] ? *at + length + 1 : NULL;
+    return text_read_int(word, 0, 1023, index);
+}
+
+static bool are_blocks(const char *text) {
+    long index;
+    if (strcmp(text, "all") == 0) return true;
+    while (text) {
+        if (!take_block(&text, &index)) return false;
+    }
+    return true;
+}
+
+static bool add_block(run *r, long index) {
+    const int depth = r->model.config.depth;
+    if (index < depth) {
+        r->blocks[r->num_blocks++].block = (int)index + 1;
+        return true;
+    }
+    report_error(PROGRAM, r->chosen->model, "has blocks 0 to %d; there is no --block %ld",
+                 depth - 1, index);
+    return false;
+}
+
+/* Which blocks are asked for, of a model that has some. */
+static bool find_blocks(run *r) {
+    const choices *c = r->chosen;
+    const int depth = r->model.config.depth;
+    long index;
+    bool good = true;
+    if (!c->outputs[ATTENTION] && !c->outputs[BLOCK_TOKENS]) return true;
+    r->blocks = calloc((c->blocks ? strlen(c->blocks) : 0) + (size_t)depth, sizeof *r->blocks);
+    if (!r->blocks) return out_of_memory();
+    if (!c->blocks) return add_block(r, depth - 1);
+    if (strcmp(c->blocks, "all") == 0) {
+        for (int i = 0; good && i < depth; i++) good = add_block(r, i);
+    } else {
+        const char *at = c->blocks;
+        while (good && at) good = take_block(&at, &index) && add_block(r, index);
+    }
+    return good;
+}
 
 /* The command line must fit the model. */
 static bool check_choices(const run *r) {
@@ -411,12 +477,7 @@ static bool check_choices(const run *r) {
                      "has no classes; use --embedding or --tokens");
         return false;
     }
-    if (r->chosen->block >= config->depth) {
-        report_error(PROGRAM, r->chosen->model, "has blocks 0 to %d; there is no --block %d",
-                     config->depth - 1, r->chosen->block);
-        return false;
-    }
-    if (r->chosen->outputs[ATTENTION] && config->depth == 0) {
+    if ((r->chosen->outputs[ATTENTION] || r->chosen->outputs[BLOCK_TOKENS]) && config->depth == 0) {
         report_error(PROGRAM, r->chosen->model, "has no blocks, hence no attention");
         return false;
     }
@@ -437,7 +498,7 @@ static bool open_all(run *r) {
         return false;
     }
     r->open_ms = cli_now_ms() - start;
-    if (!check_choices(r)) return false;
+    if (!check_choices(r) || !find_blocks(r)) return false;
     result = vit_threads_create(r->chosen->num_threads, &r->threads, &r->executor);
     if (result != VIT_OK) report_error(PROGRAM, NULL, "%s", vit_result_string(result));
     return result == VIT_OK;
@@ -511,7 +572,8 @@ static const char description[] =
 
 static const char notes[] =
     "Shapes: logits [B, classes], embedding [B, dim], tokens [B, N, dim] after the final norm,\n"
-    "attention [B, heads, N, N]. Blocks count from 0, as in timm: blocks.0.\n"
+    "block tokens likewise before it, attention [B, heads, N, N]; of several blocks, [blocks, B,\n"
+    "...]. Blocks count from 0, as in timm: blocks.0.\n"
     "timm and Pillow ignore the EXIF orientation; with --no-exif results equal theirs.\n"
     "Exit status: 0, 1 if something failed, 2 for a wrong command line.\n";
 
@@ -542,8 +604,19 @@ static bool check_command(choices *c) {
     if (!c->model) return complain("missing -m MODEL.vit");
     if (!c->input && c->images.count == 0) return complain("missing --image FILE or --input X.npy");
     if (c->input && c->images.count > 0) return complain("either --image or --input, not both");
-    if (c->block >= 0 && !c->outputs[ATTENTION]) return complain("--block needs --attention A.npy");
+    if (c->blocks && !c->outputs[ATTENTION] && !c->outputs[BLOCK_TOKENS])
+        return complain("--block needs --attention A.npy or --block-tokens T.npy");
+    if (c->blocks && !are_blocks(c->blocks))
+        return complain("--block: expected a number from 0 on, several such as 0,5,11, or all");
     if (!outputs_differ(c)) return complain("two outputs have the same file name");
+    return true;
+}
+
+/* After --image the shell's FILE... are operands, all but the first. */
+static bool add_images(choices *c, const text_list *more) {
+    for (int i = 0; i < more->count; i++) {
+        if (!text_list_append(&c->images, more->items[i])) return out_of_memory();
+    }
     return true;
 }
 
@@ -561,10 +634,12 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
           &c->outputs[EMBEDDING], 0, 0 },
         { 0, "tokens", "T.npy", "write all tokens after the final norm", CLI_TEXT,
           &c->outputs[TOKENS], 0, 0 },
-        { 0, "attention", "A.npy", "write the attention weights of one block", CLI_TEXT,
+        { 0, "attention", "A.npy", "write the attention weights of a block", CLI_TEXT,
           &c->outputs[ATTENTION], 0, 0 },
-        { 0, "block", "B", "which block, from 0 (default: the last)", CLI_INT, &c->block, 0,
-          1023 },
+        { 0, "block-tokens", "T.npy", "write all tokens as a block leaves them", CLI_TEXT,
+          &c->outputs[BLOCK_TOKENS], 0, 0 },
+        { 0, "block", "B", "which block, from 0 (default: the last); or several, such as 0,5,11;\n"
+          "or all", CLI_TEXT, &c->blocks, 0, 0 },
         { 0, "trace", "DIR", "write every intermediate tensor as DIR/NAME.npy, all images\n"
           "in one batch; those of a stem as DIR/NAME.IMAGE.npy", CLI_TEXT, &c->trace, 0, 0 },
         { 0, "dump-input", "X.npy", "write what preprocessing produced", CLI_TEXT, &c->dump, 0,
@@ -576,15 +651,19 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
           0 },
         { 0, "batch", "N", "compute at most N images together (default 8)", CLI_INT,
           &c->max_batch, 1, 65536 },
-        { 0, "no-exif", NULL, "ignore the EXIF orientation", CLI_FLAG, &c->no_exif, 0, 0 },
+        PHOTO_OPTIONS(&c->photos),
         { 0, "json", NULL, "print what was written, the best classes and timings as JSON",
           CLI_FLAG, &c->json, 0, 0 },
         CLI_END
     };
     const cli_program program = { PROGRAM, "-m MODEL.vit (--image FILE... | --input X.npy) "
-                                  "[options]", description, options, notes, 0, 0, NULL };
-    if (!cli_parse(&program, argc, argv, NULL, status)) return false;
-    if (check_command(c)) return true;
+                                  "[options]", description, options, notes, 0, CLI_MANY, NULL };
+    text_list more;
+    bool good;
+    if (!cli_parse(&program, argc, argv, &more, status)) return false;
+    good = add_images(c, &more) && check_command(c);
+    text_list_free(&more);
+    if (good) return true;
     text_list_free(&c->images);
     *status = CLI_USAGE;
     return false;
@@ -595,7 +674,6 @@ int main(int argc, char **argv) {
     run r;
     int status;
     memset(&chosen, 0, sizeof chosen);
-    chosen.block = -1;
     chosen.k = 5;
     chosen.isa = VIT_ISA_AUTO;
     if (!choose(argc, argv, &chosen, &status)) return status;

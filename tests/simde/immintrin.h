@@ -24,8 +24,12 @@
 #define VIT__TARGET_END
 #define VIT__KEEP(c)
 #define VIT__DOT(instruction, c, x, w)                                                             \
-    c = _Generic(c, __m256i: simde_mm256_dpbusd_epi32, __m512i: simde_mm512_dpbusd_epi32,          \
-                 __m512: emulated_dpbf16)(c, x, w);
+    c = EMULATED_IS_DPWSSD(instruction)                                                            \
+            ? _Generic(c, __m256i: simde_mm256_dpwssd_epi32, __m512i: simde_mm512_dpwssd_epi32,    \
+                       __m512: emulated_dpbf16)(c, x, w)                                           \
+            : _Generic(c, __m256i: simde_mm256_dpbusd_epi32, __m512i: simde_mm512_dpbusd_epi32,    \
+                       __m512: emulated_dpbf16)(c, x, w);
+#define EMULATED_IS_DPWSSD(instruction) (strstr(instruction, "vpdpwssd") != NULL)
 
 /* The call, without a parameter, becomes "all"; the definition, of (void), another function's. */
 #define vit__detect_x86(parameters) EMULATED_DETECT_##parameters

@@ -106,6 +106,21 @@ void text_list_free(text_list *list) {
     list->count = 0;
 }
 
+char *text_take_field(char **at, char separator)
+{
+    char *field = *at, *from = field, *to = field;
+    const bool has_quotes = *from == '"';
+    bool inside = false;
+    for (; *from && (inside || *from != separator); from++) {
+        if (inside && from[0] == '"' && from[1] == '"') *to++ = *from++;
+        else if (has_quotes && *from == '"') inside = !inside;
+        else *to++ = *from;
+    }
+    *at = *from ? from + 1 : NULL;
+    *to = '\0';
+    return inside ? NULL : field;
+}
+
 void text_append(char *text, size_t size, const char *format, ...)
 {
     const size_t used = strlen(text);

@@ -61,14 +61,14 @@ static void put_array(FILE *file, const c_array_result *c, const char *upper)
             upper, VIT_ALIGN, upper, VIT_ALIGN, upper, upper, c->name, upper);
 }
 
-/* Bit `dtype` for every type that the model computes with: bf16 too in attention of int8, int4. */
+/* Bit `dtype` for every type of the model's tensors. */
 static unsigned dtypes_of(const vit_model *model)
 {
     vit_tensor tensor;
     unsigned types = 1u << VIT_F32;
     int i;
     for (i = 0; vit_model_tensor(model, i, &tensor); i++) types |= 1u << tensor.dtype;
-    return types & (1u << VIT_I8 | 1u << VIT_I4) ? types | 1u << VIT_BF16 : types;
+    return types;
 }
 
 static void put_floats(FILE *file, const float *x, int n)

@@ -47,9 +47,8 @@ struct calibration {
 
     int block;                     /* whose factors these are */
     float *factors[NUM_LAYERS];    /* [depth]: of its layers' inputs; 1 where nothing was changed */
-    float *values, *before;        /* of the current tensor; of a weight, unrounded */
-    float *bias;                   /* of a layer whose weight was just rounded; see layer_bias */
-    bool bias_ready;
+    float *values;                 /* of the current tensor */
+    float *folded;                 /* a weight, while a block is smoothed */
 };
 
 static int depth_of_layer(const vit_config *config, int layer)
@@ -159,9 +158,8 @@ static bool allocate(calibration *c)
         if (!c->factors[layer] || !c->samples[layer]) return false;
     }
     c->values = malloc(largest * sizeof(float));
-    c->before = malloc(largest * sizeof(float));
-    c->bias = malloc(largest * sizeof(float));
-    return c->values && c->before && c->bias;
+    c->folded = malloc(largest * sizeof(float));
+    return c->values && c->folded;
 }
 
 calibration *calibrate_start(const vit_model *reference, vit_dtype dtype, photo_list *photos,
@@ -198,8 +196,7 @@ void calibrate_free(calibration *c)
         free(c->samples[layer]);
     }
     free(c->values);
-    free(c->before);
-    free(c->bias);
+    free(c->folded);
     photos_reader_free(&c->reader);
     runner_close(&c->run);
     free(c);
@@ -290,9 +287,9 @@ static bool smooth_layer(calibration *c, int block, int layer)
     for (k = 0; k < x.depth; k++) c->factors[layer][k] = 1;
     if (!can_smooth(c, layer)) return true;
     if (!find_part(c, block, layer_names[layer], "weight", &t)) return true;
-    read_tensor(&t, c->before);
-    fold_weight(c, layer, t.dims[0], c->before);
-    w.values = c->before;
+    read_tensor(&t, c->folded);
+    fold_weight(c, layer, t.dims[0], c->folded);
+    w.values = c->folded;
     w.count = t.dims[0];
     w.depth = x.depth;
     if (!quantise_smooth(c->dtype, &x, &w, c->factors[layer], &alpha)) return false;
@@ -315,46 +312,28 @@ static bool begin_block(calibration *c, int block, report *r)
 
 /* === Writing a block === */
 
-/* The bias of the layer after folding, to be corrected; false if it has none. */
-static bool folded_bias(calibration *c, int layer, float *bias)
-{
-    vit_tensor t;
-    if (!find_part(c, c->block, layer_names[layer], "bias", &t)) return false;
-    read_tensor(&t, bias);
-    if (layer == QKV)
-        divide(bias + t.dims[0] / 3 * 2, c->factors[PROJ], (size_t)t.dims[0] / 3);
-    return true;
-}
-
-/* Rounds the weight in values; what that does to the bias waits in c->bias. */
-static bool round_layer(calibration *c, int layer, const vit_tensor *t, vit_dtype written)
+static bool round_layer(calibration *c, int layer, int num_rows, vit_dtype written)
 {
     const quantise_matrix x = sample_matrix(c, c->block, layer);
-    const bool has_bias = folded_bias(c, layer, c->bias);
     quantise_layer q;
-    bool good;
-    memcpy(c->before, c->values, (size_t)t->dims[0] * (size_t)x.depth * sizeof *c->before);
-    good = quantise_start(&q, written, has_bias, &x, &c->run.executor) &&
-           quantise_rows(&q, c->values, t->dims[0], &c->run.executor);
-    if (good && has_bias) quantise_bias(&q, c->before, c->values, t->dims[0], c->bias);
-    c->bias_ready = good && has_bias;
+    const bool good = quantise_start(&q, written, &x, &c->run.executor) &&
+                      quantise_rows(&q, c->values, num_rows, &c->run.executor);
     quantise_end(&q);
     return good;
 }
 
 /* "blocks.3.mlp.fc1.weight" in values, as it is to be written. */
-static bool layer_weight(calibration *c, int layer, const vit_tensor *t, vit_dtype written)
+static bool layer_weight(calibration *c, int layer, int num_rows, vit_dtype written)
 {
-    fold_weight(c, layer, t->dims[0], c->values);
-    c->bias_ready = false;
-    return !quantise_knows(written) || round_layer(c, layer, t, written);
+    fold_weight(c, layer, num_rows, c->values);
+    return !quantise_knows(written) || round_layer(c, layer, num_rows, written);
 }
 
-static void layer_bias(calibration *c, int layer, const vit_tensor *t)
+/* v is divided by the factors of attn.proj's input: see fold_weight. */
+static void layer_bias(const calibration *c, int layer, int num_rows)
 {
-    if (!c->bias_ready) folded_bias(c, layer, c->values);
-    else memcpy(c->values, c->bias, (size_t)t->dims[0] * sizeof *c->values);
-    c->bias_ready = false;
+    const int width = num_rows / 3;
+    if (layer == QKV) divide(c->values + 2 * width, c->factors[PROJ], (size_t)width);
 }
 
 /* A tensor of a block, by the end of its name: "attn.qkv.weight". */
@@ -368,8 +347,8 @@ static bool block_tensor(calibration *c, const char *name, const vit_tensor *t, 
     for (layer = 0; layer < NUM_LAYERS; layer++) {
         const size_t length = strlen(layer_names[layer]);
         if (strncmp(name, layer_names[layer], length) != 0) continue;
-        if (!strcmp(name + length, ".weight")) return layer_weight(c, layer, t, written);
-        return layer_bias(c, layer, t), true;
+        if (!strcmp(name + length, ".weight")) return layer_weight(c, layer, t->dims[0], written);
+        return layer_bias(c, layer, t->dims[0]), true;
     }
     return true;
 }

@@ -1,7 +1,7 @@
 /* calibrate.h - the weights of a model, changed so that it loses little by being quantised, as
- * photos show: outlier channels smoothed, rows clipped, weights rounded together, biases corrected
- * (quantise.h). Tensor by tensor in the order of the file; never more in memory than one tensor
- * and samples of a few blocks.
+ * photos show: outlier channels smoothed, rows clipped, weights rounded together (quantise.h).
+ * Tensor by tensor in the order of the file; never more in memory than one tensor and samples of a
+ * few blocks.
  */
 #ifndef CALIBRATE_H
 #define CALIBRATE_H

@@ -132,7 +132,7 @@ static bool decode_all(match_pictures *p, const photo_list *list, const int *cla
         if (i >= LEAST_PICTURES && cli_now_ms() > end) break;
         const int index = (int)((int64_t)at * list->count / wanted);
         match_picture *picture = &p->items[p->count];
-        if (!photos_decode(list->paths[index], false, &picture->image, r)) return false;
+        if (!photos_decode(list->paths[index], NULL, &picture->image, r)) return false;
         bytes += (uint64_t)picture->image.width * (uint64_t)picture->image.height * 3;
         picture->class_index = classes[index];
         p->count++;

@@ -145,11 +145,12 @@ static float nearest(const row_grid *grid, float x, float step)
     return (q < grid->low ? grid->low : q > grid->high ? grid->high : q) * step;
 }
 
-/* The step that makes a weight of this size, or int8's lane of this sum, the largest of its group,
- * as packing will find it. */
-static float step_for(const row_grid *grid, float extreme)
+/* The step that makes int8's lane of this sum the largest, or an int4 weight of this size the
+ * end of the grid: its low one, unless it is to be the high one. */
+static float step_for(const row_grid *grid, float extreme, bool high)
 {
-    return grid->dtype == VIT_I8 ? fabsf(extreme) / (float)LANE_MAX : to_f16(extreme / -8.0f);
+    if (grid->dtype == VIT_I8) return fabsf(extreme) / (float)LANE_MAX;
+    return to_f16(extreme / (high ? grid->high : grid->low));
 }
 
 /* Moves those of one sign, a step at a time, until they add up to LANE_MAX or less; or, of the
@@ -232,8 +233,8 @@ static bool nearest_lanes(float *rows, int num_rows, int depth)
     float *q = malloc((size_t)depth * sizeof *q);
     int row, extreme;
     for (row = 0; q && row < num_rows; row++, rows += depth) {
-        round_group(&grid, rows, depth, step_for(&grid, find_extreme(&grid, rows, depth, &extreme)),
-                    q);
+        const float largest = find_extreme(&grid, rows, depth, &extreme);
+        round_group(&grid, rows, depth, step_for(&grid, largest, false), q);
         memcpy(rows, q, (size_t)depth * sizeof *q);
     }
     free(q);
@@ -450,7 +451,7 @@ static void run_gram(gram_job *job, const vit_executor *executor)
     parallel_for(executor, (int)(job->stride / TILE * (job->stride / TILE_COLS)), gram_task, job);
 }
 
-/* Samples for the products: padded, and around their mean if there is a bias for that. */
+/* Samples for the products, padded. */
 typedef struct sample_copies {
     int count;             /* a multiple of 4 */
     size_t stride;
@@ -474,43 +475,33 @@ static bool copy_samples(sample_copies *copies, vit_dtype dtype, const quantise_
     return true;
 }
 
-/* rows [count][stride] around their mean, which is kept. */
-static void centre(float *rows, int count, size_t stride, float *mean)
-{
-    const float share = 1 / (float)count;
-    int i;
-    for (i = 0; i < count; i++) add_scaled(mean, rows + (size_t)i * stride, share, stride);
-    for (i = 0; i < count; i++) add_scaled(rows + (size_t)i * stride, mean, -1, stride);
-}
+/* Of the mean square of an input. */
+#define DAMPING 0.4
 
-/* Pulls the weights to where they were, as far as the samples do not say otherwise. */
+/* Pulls the weights to where they were, as far as the samples do not say otherwise. Strongly: other
+ * photos differ, and what the layers before have lost is in directions that the samples lack. */
 static void dampen(quantise_layer *layer)
 {
     const size_t stride = (size_t)layer->stride + 1;
     double mean = 0;
     int k;
     for (k = 0; k < layer->depth; k++) mean += (double)layer->gram[(size_t)k * stride];
-    mean = mean / layer->depth * 0.01 + 1e-30;
+    mean = mean / layer->depth * DAMPING + 1e-30;
     for (k = 0; k < layer->depth; k++) {
         layer->gram[(size_t)k * stride] += (float)mean;
         layer->cross[(size_t)k * stride] += (float)mean;
     }
 }
 
-static bool learn(quantise_layer *layer, bool has_bias, const quantise_matrix *x,
-                  sample_copies *copies, const vit_executor *executor)
+static bool learn(quantise_layer *layer, const quantise_matrix *x, sample_copies *copies,
+                  const vit_executor *executor)
 {
-    const size_t stride = (size_t)layer->stride;
     gram_job job;
     if (!copy_samples(copies, layer->dtype, x)) return false;
-    if (has_bias) {
-        centre(copies->x, x->count, stride, layer->mean_x);
-        centre(copies->seen, x->count, stride, layer->mean_seen);
-    }
     job.a = copies->seen;
     job.b = copies->seen;
     job.count = copies->count;
-    job.stride = stride;
+    job.stride = copies->stride;
     job.product = layer->gram;
     run_gram(&job, executor);
     job.a = copies->x;
@@ -520,8 +511,8 @@ static bool learn(quantise_layer *layer, bool has_bias, const quantise_matrix *x
     return true;
 }
 
-bool quantise_start(quantise_layer *layer, vit_dtype dtype, bool has_bias,
-                    const quantise_matrix *x, const vit_executor *executor)
+bool quantise_start(quantise_layer *layer, vit_dtype dtype, const quantise_matrix *x,
+                    const vit_executor *executor)
 {
     const size_t stride = ((size_t)x->depth + TILE_COLS - 1) / TILE_COLS * TILE_COLS;
     sample_copies copies;
@@ -534,10 +525,7 @@ bool quantise_start(quantise_layer *layer, vit_dtype dtype, bool has_bias,
     copies.stride = stride;
     layer->gram = malloc(stride * stride * sizeof *layer->gram);
     layer->cross = malloc(stride * stride * sizeof *layer->cross);
-    layer->mean_x = calloc(2 * stride, sizeof *layer->mean_x);
-    if (layer->mean_x) layer->mean_seen = layer->mean_x + stride;
-    good = layer->gram && layer->cross && layer->mean_x &&
-           learn(layer, has_bias, x, &copies, executor);
+    good = layer->gram && layer->cross && learn(layer, x, &copies, executor);
     free(copies.x);
     free(copies.seen);
     return good;
@@ -547,7 +535,6 @@ void quantise_end(quantise_layer *layer)
 {
     free(layer->cross);
     free(layer->gram);
-    free(layer->mean_x);
     memset(layer, 0, sizeof *layer);
 }
 
@@ -573,17 +560,19 @@ static double group_error(const float *w, const float *q, int n, const float *gr
     return sum;
 }
 
-/* How far to clip a group of weights. The weight at *extreme, or its lane, then is the largest,
- * whatever becomes of the others, so that packing finds the same step. q: room for the group. */
+/* How far to clip a group of weights. int8's lane at *extreme then is the largest, whatever becomes
+ * of the others, so that packing finds the same step. q: room for the group. */
 static float choose_step(const row_grid *grid, const float *w, int n, const float *gram,
                          size_t gram_stride, float *q, int *extreme)
 {
     const float largest = find_extreme(grid, w, n, extreme);
+    const int ends = grid->dtype == VIT_I4 ? 2 : 1;
     double best = HUGE_VAL;
     float step = 0;
-    int clip;
-    for (clip = 100; clip >= 50; clip -= 5) {
-        const float tried = step_for(grid, largest * (float)clip / 100.0f);
+    int i;
+    for (i = 0; i < 11 * ends; i++) {
+        const float clip = 1 - 0.05f * (float)(i / ends);
+        const float tried = step_for(grid, largest * clip, i % ends != 0);
         double error;
         round_group(grid, w, n, tried, q);
         error = group_error(w, q, n, gram, gram_stride);
@@ -604,13 +593,14 @@ typedef struct rounding {
                               in turns */
 } rounding;
 
-/* Fixes what packing will find the step from: its step becomes zero. */
+/* Fixes what packing will find int8's step from: its step becomes zero. */
 static void keep_extreme(const row_grid *grid, const float *w, int n, float step, int extreme,
                          float *q, float *steps)
 {
     int i;
+    if (grid->dtype != VIT_I8) return;
     steps[extreme] = 0;
-    if (grid->dtype != VIT_I8 || !(step > 0)) return;
+    if (!(step > 0)) return;
     fit_lane(w, n, step, lane_of(extreme), w[extreme] < 0 ? -1.0f : 1.0f, true, q);
     for (i = 0; i < LANE; i++)
         if (lane_weight(lane_of(extreme), i) < n) steps[lane_weight(lane_of(extreme), i)] = 0;
@@ -660,6 +650,39 @@ static void improve(const rounding *job, int k, float *q, float step, float *slo
     if (better < before || better > before) add_scaled(slope, gram, before - better, stride);
 }
 
+/* int4: the step that suits a group best as its weights are rounded now. */
+static void refit_group(const quantise_layer *layer, int first, int n, float *q, float *steps,
+                        float *slope)
+{
+    const size_t stride = (size_t)layer->stride;
+    double along = 0, square = 0;
+    float step;
+    int i, k;
+    for (i = first; i < first + n; i++) {
+        double sum = 0;
+        for (k = first; k < first + n; k++)
+            sum += (double)layer->gram[(size_t)i * stride + (size_t)k] * (double)q[k];
+        along += (double)q[i] * (double)slope[i];
+        square += (double)q[i] * sum;
+    }
+    step = square > 0 ? to_f16(steps[first] * (float)(1 + along / square)) : 0;
+    for (k = first; k < first + n && (step < 0 || step > 0); k++) {
+        const float before = q[k];
+        q[k] = rintf(before / steps[k]) * step;
+        steps[k] = step;
+        add_scaled(slope, layer->gram + (size_t)k * stride, before - q[k], stride);
+    }
+}
+
+static void refit(const rounding *job, float *q, float *steps, float *slope)
+{
+    const int depth = job->layer->depth, group = job->grid.group;
+    int first;
+    for (first = 0; first < depth; first += group)
+        refit_group(job->layer, first, depth - first < group ? depth - first : group, q, steps,
+                    slope);
+}
+
 static void round_task(void *arg, int index)
 {
     const rounding *job = arg;
@@ -674,13 +697,17 @@ static void round_task(void *arg, int index)
     for (row = 0; row < rows; row++)
         start_row(job, w + (size_t)row * depth, q + (size_t)row * stride,
                   steps + (size_t)row * stride, slopes + (size_t)row * stride);
-    for (sweep = 0; sweep < SWEEPS; sweep++)
+    for (sweep = 0; sweep < SWEEPS; sweep++) {
+        for (row = 0; row < rows && sweep > 0 && job->grid.dtype == VIT_I4; row++)
+            refit(job, q + (size_t)row * stride, steps + (size_t)row * stride,
+                  slopes + (size_t)row * stride);
         for (k = 0; k < depth; k++)
             for (row = 0; row < rows; row++) {
                 const size_t at = (size_t)row * stride;
                 if (steps[at + k] < 0 || steps[at + k] > 0)
                     improve(job, (int)k, q + at, steps[at + k], slopes + at);
             }
+    }
     for (row = 0; row < rows; row++)
         memcpy(w + (size_t)row * depth, q + (size_t)row * stride, depth * sizeof *w);
 }
@@ -699,17 +726,4 @@ bool quantise_rows(const quantise_layer *layer, float *weights, int num_rows,
     parallel_for(executor, tasks, round_task, &job);
     free(job.scratch);
     return true;
-}
-
-void quantise_bias(const quantise_layer *layer, const float *before, const float *after,
-                   int num_rows, float *bias)
-{
-    int row, k;
-    for (row = 0; row < num_rows; row++, before += layer->depth, after += layer->depth) {
-        double sum = 0;
-        for (k = 0; k < layer->depth; k++)
-            sum += (double)before[k] * (double)layer->mean_x[k] -
-                   (double)after[k] * (double)layer->mean_seen[k];
-        bias[row] += (float)sum;
-    }
 }

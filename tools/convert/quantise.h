@@ -3,9 +3,8 @@
  * error of one weight can make up for that of another.
  *
  *     quantise_layer layer;
- *     quantise_start(&layer, dtype, has_bias, &samples, executor) ...
+ *     quantise_start(&layer, dtype, &samples, executor) ...
  *     quantise_rows(&layer, weights, num_rows, executor)           in place
- *     quantise_bias(&layer, before, after, num_rows, bias)         if there is one
  *     quantise_end(&layer);
  *
  * Weights come out as values of the type: packing them afterwards changes nothing more.
@@ -49,20 +48,15 @@ typedef struct quantise_layer {
     int depth, stride;          /* depth rounded up to 16 */
     float *gram, *cross;        /* [depth][stride]: x^ x^T and x x^T, of inputs x, which the kernel
                                    sees as x^ */
-    float *mean_x, *mean_seen;  /* [stride]: zero without a bias to correct */
 } quantise_layer;
 
 /* Learns from samples x what the layer reads. End it either way. */
-bool quantise_start(quantise_layer *layer, vit_dtype dtype, bool has_bias,
-                    const quantise_matrix *x, const vit_executor *executor);
+bool quantise_start(quantise_layer *layer, vit_dtype dtype, const quantise_matrix *x,
+                    const vit_executor *executor);
 
 /* In place; false: no memory. */
 bool quantise_rows(const quantise_layer *layer, float *weights, int num_rows,
                    const vit_executor *executor);
-
-/* Adds what the rounding took from the mean of each output to the bias. */
-void quantise_bias(const quantise_layer *layer, const float *before, const float *after,
-                   int num_rows, float *bias);
 
 void quantise_end(quantise_layer *layer);
 

@@ -1,53 +1,5 @@
 #include "image/crop.h"
 
-#include <math.h>
-#include <stdint.h>
-
-/* The resized photo. */
-typedef struct extent {
-    int64_t width, height;
-} extent;
-
-/* As vit_preprocess, whose results tests/test_crop.c holds against these. */
-static int64_t round_half_even(double x)
-{
-    const double floor_x = floor(x), rest = x - floor_x;
-    const int64_t down = (int64_t)floor_x;
-    return rest > 0.5 || (rest == 0.5 && down % 2 != 0) ? down + 1 : down;
-}
-
-static int64_t offset_of(const vit_config *config, int64_t resized, int size)
-{
-    const int down = config->crop_rounding == VIT_ROUND_DOWN;
-    if (size > resized) return -((size - resized + down) / 2);
-    return down ? (resized - size) / 2 : round_half_even((double)(resized - size) / 2);
-}
-
-static extent keep_ratio(const vit_config *config, int width, int height)
-{
-    const double down_h = (double)height / config->resize_height;
-    const double down_w = (double)width / config->resize_width;
-    const bool smaller = config->crop_mode == VIT_CROP_CENTER;
-    const double ratio = (down_h < down_w) == smaller ? down_h : down_w;
-    extent found = { round_half_even(width / ratio), round_half_even(height / ratio) };
-    if (found.width < 1) found.width = 1;
-    if (found.height < 1) found.height = 1;
-    return found;
-}
-
-static extent resized_size(const vit_config *config, int width, int height)
-{
-    extent found = { config->resize_width, config->resize_height };
-    if (config->crop_mode == VIT_CROP_BORDER ||
-        (config->crop_mode == VIT_CROP_CENTER && found.width != found.height))
-        return keep_ratio(config, width, height);
-    if (config->crop_mode == VIT_CROP_CENTER && width <= height)
-        found.height = found.height * height / width;
-    else if (config->crop_mode == VIT_CROP_CENTER)
-        found.width = found.width * width / height;
-    return found;
-}
-
 /* Input pixels for a pixel of the map that a stem makes of the input. */
 static int stem_stride(const vit_config *config)
 {
@@ -69,15 +21,16 @@ static int covered(int size, int patches, int step, int patch)
 bool crop_find(crop *c, const vit_config *config, int width, int height, report *r)
 {
     const int stride = stem_stride(config), patch = config->patch_size * stride;
-    const extent photo = resized_size(config, width, height);
+    vit_crop found;
     if (config->patch_cut != VIT_CUT_SQUARES)
         return report_fail(r, "the patches of this model are not squares of the photo");
     c->photo_width = width;
     c->photo_height = height;
-    c->across = (double)photo.width / width;
-    c->down = (double)photo.height / height;
-    c->left = (double)offset_of(config, photo.width, config->img_width);
-    c->top = (double)offset_of(config, photo.height, config->img_height);
+    vit_find_crop(config, width, height, &found);
+    c->across = (double)found.width / width;
+    c->down = (double)found.height / height;
+    c->left = (double)found.left;
+    c->top = (double)found.top;
     c->width = config->img_width;
     c->height = config->img_height;
     c->rows = config->grid_height;

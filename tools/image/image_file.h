@@ -8,8 +8,9 @@
  *     image_file_free(&photo);
  *
  * JPEG, PNG, BMP, GIF (the first frame) and TGA are decoded by stb_image 2.27 (Sean Barrett and
- * others, public domain; Debian: libstb-dev), PGM and PPM here. Grey, palette, 16-bit and CMYK
- * images become RGB; alpha is dropped, as Pillow's convert("RGB") does.
+ * others, public domain; Debian: libstb-dev), PGM and PPM here. A JPEG without Huffman tables, as
+ * many webcams send them, gets the standard ones. Grey, palette, 16-bit and CMYK images become RGB;
+ * alpha is dropped, as Pillow's convert("RGB") does.
  *
  * stb_image is not written for hostile files. Here it is guarded: the file, the number of pixels
  * (known from the header before anything is decoded) and each block of memory have a limit; all
@@ -18,7 +19,8 @@
  *
  * Include it in one file of a program. Safe to use on several threads at once.
  *
- * tools/image owns image files as pixels, lists of photos; it may include base.
+ * tools/image owns image files as pixels, lists of photos, streams of frames; it may include base
+ * cli.
  */
 #ifndef IMAGE_FILE_H
 #define IMAGE_FILE_H
@@ -36,6 +38,8 @@
 #endif
 #define IMAGE_FILE_MAX_BLOCK (((size_t)4 << 27) + 65536) /* 4 bytes for each of them      */
 #define IMAGE_FILE_NO_EXIF 1u   /* keep the stored orientation, as Pillow and timm do     */
+/* Another limit, 1 to 500 million pixels; files of up to 2047 MiB are then read. */
+#define IMAGE_FILE_MEGAPIXELS(n) ((unsigned)(n) << 8)
 
 typedef struct image_file {
     uint8_t *pixels;            /* RGB, rows tightly packed                               */
@@ -114,6 +118,17 @@ static
 #endif
         bool image_file__no_memory;
 
+/* Of the flags; 0: IMAGE_FILE_MAX_PIXELS. */
+static
+#ifdef STBI_THREAD_LOCAL
+    STBI_THREAD_LOCAL
+#endif
+        int64_t image_file__max_pixels;
+
+static int64_t image_file__pixel_limit(void) {
+    return image_file__max_pixels ? image_file__max_pixels : IMAGE_FILE_MAX_PIXELS;
+}
+
 static void image_file__unlink(image_file__block *block) {
     if (block->before) block->before->after = block->after;
     if (block->after) block->after->before = block->before;
@@ -124,7 +139,9 @@ static void image_file__unlink(image_file__block *block) {
 /* Zeroed, because some decoders read tables that a damaged file never defined. */
 static void *image_file__malloc(size_t size) {
     image_file__block *block;
-    if (size > IMAGE_FILE_MAX_BLOCK) return NULL;
+    if (size > IMAGE_FILE_MAX_BLOCK && (size - 65536 + 3) / 4 > (size_t)image_file__pixel_limit()) {
+        return NULL;
+    }
     block = calloc(1, sizeof *block + size);
     if (!block) {
         image_file__no_memory = true;
@@ -177,10 +194,10 @@ static bool image_file__check_size(const image_file__job *job, int64_t width, in
                  (long long)width, (long long)height);
     }
     if (width > STBI_MAX_DIMENSIONS || height > STBI_MAX_DIMENSIONS ||
-        width * height > IMAGE_FILE_MAX_PIXELS) {
+        width * height > image_file__pixel_limit()) {
         return report_fail(job->r,
                  "is too large: found %lld x %lld, limit %lld pixels and %d a side",
-                 (long long)width, (long long)height, (long long)IMAGE_FILE_MAX_PIXELS,
+                 (long long)width, (long long)height, (long long)image_file__pixel_limit(),
                  STBI_MAX_DIMENSIONS);
     }
     /* A PNG of one bit a pixel and one colour has 8 * 1032 pixels a byte, more than any other
@@ -203,6 +220,31 @@ static bool image_file__is_jpeg(const image_file__job *job) {
     return at > 0 && at < job->size && job->data[at] == 0xd8;
 }
 
+/* Of these, by their first bytes, there is more to say. */
+static bool image_file__unknown(const image_file__job *job) {
+    static const struct { size_t at; const char *magic, *kind, *command; } kinds[] = {
+        { 8, "WEBP", "a WebP image", "dwebp photo.webp -o photo.png" },
+        { 0, "II*\0", "a TIFF image", "convert photo.tiff photo.png" },
+        { 0, "MM\0*", "a TIFF image", "convert photo.tiff photo.png" },
+        { 4, "ftypavi", "an AVIF image", "ffmpeg -i photo.avif photo.png" },
+        { 4, "ftyphei", "a HEIC image", "heif-convert photo.heic photo.png" },
+        { 4, "ftyphev", "a HEIC image", "heif-convert photo.heic photo.png" },
+        { 4, "ftypmif1", "a HEIF image", "heif-convert photo.heic photo.png" },
+    };
+    if (image_file__begins(job, "\x89VIT", 4)) {
+        return report_fail(job->r, "is a model, not an image; a model is given with -m");
+    }
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        size_t at = kinds[i].at, size = at ? strlen(kinds[i].magic) : 4;
+        if (job->size >= at + size && memcmp(job->data + at, kinds[i].magic, size) == 0) {
+            return report_fail(job->r, "is %s, which cannot be read here; convert it first: %s",
+                               kinds[i].kind, kinds[i].command);
+        }
+    }
+    return report_fail(job->r, "is not an image that can be read here (JPEG, PNG, BMP, GIF, "
+                               "TGA, PGM, PPM)");
+}
+
 /* stb_image's reasons are written for programmers: the common ones in plain words. For a damaged
  * header it says "unknown image type", because its last guess failed, too. */
 static bool image_file__stb_failed(const image_file__job *job) {
@@ -214,8 +256,7 @@ static bool image_file__stb_failed(const image_file__job *job) {
             image_file__begins(job, "BM", 2)) {
             return report_fail(job->r, "is damaged, or of an unsupported kind");
         }
-        return report_fail(job->r, "is not an image that can be read here (JPEG, PNG, BMP, GIF, "
-                                     "TGA, PGM, PPM)");
+        return image_file__unknown(job);
     }
     return report_fail(job->r, "is damaged, or of an unsupported kind: %s", reason);
 }
@@ -385,6 +426,74 @@ static bool image_file__check_jpeg(const image_file__job *job) {
     return true;
 }
 
+/* A segment with the tables that Motion JPEG may leave out (ITU-T T.81, Annex K.3): of each its
+ * class and number, how many codes have 1 .. 16 bits, and what they stand for. */
+static const uint8_t image_file__tables[] = {
+    0xff, 0xc4, 0x01, 0xa2,
+    /* Table K.3: DC, luminance */
+    0x00, 0x00, 0x01, 0x05, 0x01, 0x01, 0x01, 0x01, 0x01, 0x01, 0x00, 0x00, 0x00, 0x00, 0x00,
+    0x00, 0x00,
+    0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0a, 0x0b,
+    /* Table K.4: DC, chrominance */
+    0x01, 0x00, 0x03, 0x01, 0x01, 0x01, 0x01, 0x01, 0x01, 0x01, 0x01, 0x01, 0x00, 0x00, 0x00,
+    0x00, 0x00,
+    0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0a, 0x0b,
+    /* Table K.5: AC, luminance */
+    0x10, 0x00, 0x02, 0x01, 0x03, 0x03, 0x02, 0x04, 0x03, 0x05, 0x05, 0x04, 0x04, 0x00, 0x00,
+    0x01, 0x7d,
+    0x01, 0x02, 0x03, 0x00, 0x04, 0x11, 0x05, 0x12, 0x21, 0x31, 0x41, 0x06, 0x13, 0x51, 0x61,
+    0x07, 0x22, 0x71, 0x14, 0x32, 0x81, 0x91, 0xa1, 0x08, 0x23, 0x42, 0xb1, 0xc1, 0x15, 0x52,
+    0xd1, 0xf0, 0x24, 0x33, 0x62, 0x72, 0x82, 0x09, 0x0a, 0x16, 0x17, 0x18, 0x19, 0x1a, 0x25,
+    0x26, 0x27, 0x28, 0x29, 0x2a, 0x34, 0x35, 0x36, 0x37, 0x38, 0x39, 0x3a, 0x43, 0x44, 0x45,
+    0x46, 0x47, 0x48, 0x49, 0x4a, 0x53, 0x54, 0x55, 0x56, 0x57, 0x58, 0x59, 0x5a, 0x63, 0x64,
+    0x65, 0x66, 0x67, 0x68, 0x69, 0x6a, 0x73, 0x74, 0x75, 0x76, 0x77, 0x78, 0x79, 0x7a, 0x83,
+    0x84, 0x85, 0x86, 0x87, 0x88, 0x89, 0x8a, 0x92, 0x93, 0x94, 0x95, 0x96, 0x97, 0x98, 0x99,
+    0x9a, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7, 0xa8, 0xa9, 0xaa, 0xb2, 0xb3, 0xb4, 0xb5, 0xb6,
+    0xb7, 0xb8, 0xb9, 0xba, 0xc2, 0xc3, 0xc4, 0xc5, 0xc6, 0xc7, 0xc8, 0xc9, 0xca, 0xd2, 0xd3,
+    0xd4, 0xd5, 0xd6, 0xd7, 0xd8, 0xd9, 0xda, 0xe1, 0xe2, 0xe3, 0xe4, 0xe5, 0xe6, 0xe7, 0xe8,
+    0xe9, 0xea, 0xf1, 0xf2, 0xf3, 0xf4, 0xf5, 0xf6, 0xf7, 0xf8, 0xf9, 0xfa,
+    /* Table K.6: AC, chrominance */
+    0x11, 0x00, 0x02, 0x01, 0x02, 0x04, 0x04, 0x03, 0x04, 0x07, 0x05, 0x04, 0x04, 0x00, 0x01,
+    0x02, 0x77,
+    0x00, 0x01, 0x02, 0x03, 0x11, 0x04, 0x05, 0x21, 0x31, 0x06, 0x12, 0x41, 0x51, 0x07, 0x61,
+    0x71, 0x13, 0x22, 0x32, 0x81, 0x08, 0x14, 0x42, 0x91, 0xa1, 0xb1, 0xc1, 0x09, 0x23, 0x33,
+    0x52, 0xf0, 0x15, 0x62, 0x72, 0xd1, 0x0a, 0x16, 0x24, 0x34, 0xe1, 0x25, 0xf1, 0x17, 0x18,
+    0x19, 0x1a, 0x26, 0x27, 0x28, 0x29, 0x2a, 0x35, 0x36, 0x37, 0x38, 0x39, 0x3a, 0x43, 0x44,
+    0x45, 0x46, 0x47, 0x48, 0x49, 0x4a, 0x53, 0x54, 0x55, 0x56, 0x57, 0x58, 0x59, 0x5a, 0x63,
+    0x64, 0x65, 0x66, 0x67, 0x68, 0x69, 0x6a, 0x73, 0x74, 0x75, 0x76, 0x77, 0x78, 0x79, 0x7a,
+    0x82, 0x83, 0x84, 0x85, 0x86, 0x87, 0x88, 0x89, 0x8a, 0x92, 0x93, 0x94, 0x95, 0x96, 0x97,
+    0x98, 0x99, 0x9a, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7, 0xa8, 0xa9, 0xaa, 0xb2, 0xb3, 0xb4,
+    0xb5, 0xb6, 0xb7, 0xb8, 0xb9, 0xba, 0xc2, 0xc3, 0xc4, 0xc5, 0xc6, 0xc7, 0xc8, 0xc9, 0xca,
+    0xd2, 0xd3, 0xd4, 0xd5, 0xd6, 0xd7, 0xd8, 0xd9, 0xda, 0xe2, 0xe3, 0xe4, 0xe5, 0xe6, 0xe7,
+    0xe8, 0xe9, 0xea, 0xf2, 0xf3, 0xf4, 0xf5, 0xf6, 0xf7, 0xf8, 0xf9, 0xfa
+};
+
+/* Whether the pixels begin before any Huffman table. */
+static bool image_file__lacks_tables(const image_file__job *job) {
+    image_file__segment segment;
+    size_t at = 0;
+    while (image_file__next_segment(job, &at, &segment)) {
+        if (segment.marker == 0xc4) return false;
+        if (segment.marker == 0xda) return true;
+    }
+    return false;
+}
+
+/* Puts them after the start marker, in a copy that image_file__release_rest frees. */
+static bool image_file__add_tables(image_file__job *job) {
+    uint8_t *data = image_file__malloc(job->size + sizeof image_file__tables);
+    size_t start = 0;
+    if (!data) return report_no_memory(job->r);
+    while (job->data[start] == 0xff) start++;
+    start++;
+    memcpy(data, job->data, start);
+    memcpy(data + start, image_file__tables, sizeof image_file__tables);
+    memcpy(data + start + sizeof image_file__tables, job->data + start, job->size - start);
+    job->data = data;
+    job->size += sizeof image_file__tables;
+    return true;
+}
+
 /* ------------------------------------------------------------------------- */
 /* Everything else: stb_image, watched for reading past the end              */
 /* ------------------------------------------------------------------------- */
@@ -546,7 +655,12 @@ static void image_file_free(image_file *image) {
     memset(image, 0, sizeof *image);
 }
 
-/* Decodes a file that is in memory. flags: 0 or IMAGE_FILE_NO_EXIF. On failure image is empty. */
+static size_t image_file_max_bytes(unsigned flags) {
+    return flags / IMAGE_FILE_MEGAPIXELS(1) ? (size_t)2047 << 20 : IMAGE_FILE_MAX_BYTES;
+}
+
+/* Decodes a file that is in memory. flags: IMAGE_FILE_NO_EXIF | IMAGE_FILE_MEGAPIXELS, or 0. On
+ * failure image is empty. */
 static bool image_file_decode(const void *data, size_t size, unsigned flags, image_file *image,
                               report *r) {
     image_file__job job = { data, size, r };
@@ -555,7 +669,14 @@ static bool image_file_decode(const void *data, size_t size, unsigned flags, ima
     memset(image, 0, sizeof *image);
     image_file__no_memory = false;
     if (size == 0) return report_fail(r, "is empty");
-    if (size > IMAGE_FILE_MAX_BYTES) return report_fail(r, "is too large: above 256 MiB");
+    if (size > image_file_max_bytes(flags)) {
+        return report_fail(r, "is too large: above %zu MiB", image_file_max_bytes(flags) >> 20);
+    }
+    image_file__max_pixels = (int64_t)(flags / IMAGE_FILE_MEGAPIXELS(1)) * 1000000;
+    if (image_file__is_jpeg(&job) && image_file__lacks_tables(&job) &&
+        !image_file__add_tables(&job)) {
+        return false;
+    }
     good = image_file__is_pnm(&job) ? image_file__pnm(&job, image) : image_file__stb(&job, image);
     if (good && !(flags & IMAGE_FILE_NO_EXIF)) orientation = image_file__orientation(&job);
     if (good && orientation > 1) good = image_file__turn(&job, orientation, image);
@@ -570,7 +691,11 @@ static bool image_file_load(const char *path, unsigned flags, image_file *image,
     size_t size;
     bool good;
     memset(image, 0, sizeof *image);
-    if (!source_read_all(path, IMAGE_FILE_MAX_BYTES, &data, &size, r)) return false;
+    if (source_is_folder(path)) {
+        (void)report_fail(r, "is a folder; name the images in it: %.200s/*.jpg", path);
+        return report_file(r, path);
+    }
+    if (!source_read_all(path, image_file_max_bytes(flags), &data, &size, r)) return false;
     good = image_file_decode(data, size, flags, image, r);
     free(data);
     return good || report_file(r, path);

@@ -8,11 +8,11 @@
 
 /* === One photo === */
 
-bool photo_decode(photo *p, bool no_exif, report *r)
+bool photo_decode(photo *p, const photo_options *options, report *r)
 {
     if (p->image.pixels) return true;
-    if (p->data) return photos_decode_bytes(p->name, p->data, p->size, no_exif, &p->image, r);
-    return photos_decode(p->name, no_exif, &p->image, r);
+    if (p->data) return photos_decode_bytes(p->name, p->data, p->size, options, &p->image, r);
+    return photos_decode(p->name, options, &p->image, r);
 }
 
 static bool is_raw(const photo *p)

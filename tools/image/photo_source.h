@@ -22,7 +22,7 @@ typedef struct photo {
 } photo;
 
 /* Fills in image unless the source did. On failure there is nothing to free but the photo. */
-bool photo_decode(photo *p, bool no_exif, report *r);
+bool photo_decode(photo *p, const photo_options *options, report *r);
 void photo_free_pixels(photo *p);   /* and data; the name stays */
 void photo_free(photo *p);
 

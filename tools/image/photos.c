@@ -11,6 +11,7 @@
 
 #include "base/memory.h"
 #include "base/source.h"
+#include "image/frames.h"
 #include "image/image_file.h"
 
 enum { MAX_FOLDERS = 32 };   /* nested */
@@ -218,19 +219,46 @@ static void take_pixels(const image_file *file, vit_image *image)
     image->format = VIT_PIXEL_RGB8;
 }
 
-bool photos_decode(const char *name, bool no_exif, vit_image *image, report *r)
+static unsigned flags_of(const photo_options *options)
+{
+    if (!options) return 0;
+    return (options->no_exif ? IMAGE_FILE_NO_EXIF : 0) |
+           IMAGE_FILE_MEGAPIXELS(options->max_megapixels);
+}
+
+/* A photo in a pipe is the whole of it: of a stream, the first frame alone would be an answer to
+ * something that nobody asked. */
+static bool decode_stdin(const photo_options *options, vit_image *image, report *r)
+{
+    unsigned char *data;
+    size_t size;
+    bool good;
+    memset(image, 0, sizeof *image);
+    if (!source_read_all("-", image_file_max_bytes(flags_of(options)), &data, &size, r))
+        return false;
+    good = (!frames_follow(data, size) ||
+            report_fail(r, "more images follow the first one; a stream of frames is read by "
+                           "classify --frames auto") || report_file(r, "-")) &&
+           photos_decode_bytes("-", data, size, options, image, r);
+    free(data);
+    return good;
+}
+
+bool photos_decode(const char *name, const photo_options *options, vit_image *image, report *r)
 {
     image_file file;
-    const bool good = image_file_load(name, no_exif ? IMAGE_FILE_NO_EXIF : 0, &file, r);
+    bool good;
+    if (strcmp(name, "-") == 0) return decode_stdin(options, image, r);
+    good = image_file_load(name, flags_of(options), &file, r);
     take_pixels(&file, image);
     return good;
 }
 
-bool photos_decode_bytes(const char *name, const void *data, size_t size, bool no_exif,
-                         vit_image *image, report *r)
+bool photos_decode_bytes(const char *name, const void *data, size_t size,
+                         const photo_options *options, vit_image *image, report *r)
 {
     image_file file;
-    const bool good = image_file_decode(data, size, no_exif ? IMAGE_FILE_NO_EXIF : 0, &file, r);
+    const bool good = image_file_decode(data, size, flags_of(options), &file, r);
     take_pixels(&file, image);
     return good || report_file(r, name);
 }
@@ -248,7 +276,7 @@ bool photos_read(photo_reader *reader, photo_list *list, int i, float *input, re
 {
     vit_image image;
     bool good;
-    while (i < list->count && !photos_decode(list->paths[i], false, &image, r))
+    while (i < list->count && !photos_decode(list->paths[i], NULL, &image, r))
         if (!skip(list, i, r)) return false;
     if (i == list->count) return false;
     good = photos_prepare(reader, &image, input, r);

@@ -3,6 +3,7 @@
 #define PHOTOS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "base/report.h"
 #include "base/text.h"
@@ -30,11 +31,25 @@ bool photos_subfolders(const char *folder, photo_list *names, report *r);
 bool photos_add(photo_list *list, const char *operand, report *r);
 bool photos_append(photo_list *list, const char *name, report *r);
 
-/* Decodes an image file, upright unless no_exif. "-" is standard input. Bytes in memory are called
- * `name` in messages. Free the image with photos_free_image; on failure it is empty. */
-bool photos_decode(const char *name, bool no_exif, vit_image *image, report *r);
-bool photos_decode_bytes(const char *name, const void *data, size_t size, bool no_exif,
-                         vit_image *image, report *r);
+/* How image files are decoded; zeroed, upright and up to 134 million pixels. */
+typedef struct photo_options {
+    bool no_exif;         /* as they are stored, as timm and Pillow do                    */
+    int max_megapixels;   /* 1 .. 500: those with more are refused; 0: the default        */
+} photo_options;
+
+/* The rows of a program's options (cli/options.h) that set them. */
+#define PHOTO_OPTIONS(photos)                                                                     \
+    { 0, "no-exif", NULL, "ignore the EXIF orientation, as timm does", CLI_FLAG,                  \
+      &(photos)->no_exif, 0, 0 },                                                                 \
+    { 0, "max-pixels", "N", "read images of up to N million pixels (default 134)", CLI_INT,       \
+      &(photos)->max_megapixels, 1, 500 }
+
+/* Decodes an image file; options may be NULL. "-" is standard input, which must hold one image, no
+ * stream of frames. Bytes in memory are called `name` in messages. Free the image with
+ * photos_free_image; on failure it is empty. */
+bool photos_decode(const char *name, const photo_options *options, vit_image *image, report *r);
+bool photos_decode_bytes(const char *name, const void *data, size_t size,
+                         const photo_options *options, vit_image *image, report *r);
 void photos_free_image(vit_image *image);
 
 /* Decodes and preprocesses images for a model; keeps its memory for the next image. */

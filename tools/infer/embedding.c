@@ -9,11 +9,12 @@
 #include <string.h>
 
 #include "base/source.h"
-#include "numbers/nearest.h"
+#include "cli/model.h"
 
 /* === Which vector === */
 
-static const char *const pool_names[EMBEDDING_POOLS] = { "head", "cls", "avg", "tokens" };
+static const char *const pool_names[EMBEDDING_POOLS] = { "head", "logits", "cls", "avg",
+                                                       "tokens" };
 
 const char *embedding_pool_name(embedding_pool pool) { return pool_names[pool]; }
 
@@ -24,7 +25,7 @@ static bool find_pool(const char *text, embedding_pool *pool, report *r)
         *pool = (embedding_pool)i;
         return true;
     }
-    return report_fail(r, "--pool: expected head, cls, avg or tokens, found '%.40s'", text);
+    return report_fail(r, "--pool: expected head, logits, cls, avg or tokens, found '%.40s'", text);
 }
 
 bool embedding_choose(embedding_choice *choice, const char *text, int layer,
@@ -38,9 +39,12 @@ bool embedding_choose(embedding_choice *choice, const char *text, int layer,
     if (layer >= config->depth)
         return report_fail(r, "--layer: the model has blocks 0 to %d, found %d", config->depth - 1,
                            layer);
-    if (layer >= 0 && choice->pool == EMBEDDING_HEAD)
-        return report_fail(r, "--pool head is the model's output; of a layer, choose cls, avg or "
-                           "tokens");
+    if (layer >= 0 && (choice->pool == EMBEDDING_HEAD || choice->pool == EMBEDDING_LOGITS))
+        return report_fail(r, "--pool %s is the model's output; of a layer, choose cls, avg or "
+                           "tokens", embedding_pool_name(choice->pool));
+    if (choice->pool == EMBEDDING_LOGITS && config->num_classes == 0)
+        return report_fail(r, "--pool logits: the model has no head; choose head, what one would "
+                           "read");
     if (choice->pool == EMBEDDING_CLS && !config->has_cls_token)
         return report_fail(r, "--pool cls: the model has no class token; choose avg");
     return true;
@@ -48,7 +52,9 @@ bool embedding_choose(embedding_choice *choice, const char *text, int layer,
 
 void embedding_ask(const embedding_choice *choice, infer_settings *settings)
 {
-    settings->outputs |= choice->pool == EMBEDDING_HEAD ? INFER_EMBEDDING : INFER_TOKENS;
+    settings->outputs |= choice->pool == EMBEDDING_HEAD     ? INFER_EMBEDDING
+                         : choice->pool == EMBEDDING_LOGITS ? INFER_LOGITS
+                                                            : INFER_TOKENS;
     settings->block = choice->block;
 }
 
@@ -56,6 +62,7 @@ int embedding_shape(const embedding_choice *choice, const vit_model *model, int6
 {
     const vit_config *config = &model->config;
     dims[0] = choice->pool == EMBEDDING_HEAD     ? vit_embedding_dim(model)
+              : choice->pool == EMBEDDING_LOGITS ? config->num_classes
               : choice->pool == EMBEDDING_TOKENS ? config->num_tokens
                                                  : config->embed_dim;
     dims[1] = config->embed_dim;
@@ -77,13 +84,15 @@ static void average(float *tokens, const vit_config *config)
 const float *embedding_of(const embedding_choice *choice, const vit_model *model,
                           infer_result *result)
 {
-    float *x = choice->pool == EMBEDDING_HEAD ? result->embedding : result->tokens;
+    float *x = choice->pool == EMBEDDING_HEAD     ? result->embedding
+               : choice->pool == EMBEDDING_LOGITS ? result->logits
+                                                  : result->tokens;
     int64_t dims[2];
     const int ndim = embedding_shape(choice, model, dims);
     const int64_t count = ndim == 2 ? dims[0] : 1;
     if (choice->pool == EMBEDDING_AVG) average(x, &model->config);
     for (int64_t i = 0; choice->normalize && i < count; i++)
-        nearest_normalize(x + i * dims[ndim - 1], (int)dims[ndim - 1]);
+        vit_normalize(x + i * dims[ndim - 1], (int)dims[ndim - 1]);
     return x;
 }
 
@@ -272,6 +281,7 @@ static bool split_names(embedding_index *index, size_t size, report *r)
         char *newline = memchr(line, '\n', (size_t)(end - line));
         if (!newline) newline = end;   /* there is a byte more */
         *newline = '\0';
+        if (newline > line && newline[-1] == '\r') newline[-1] = '\0';
         unquote(line);
         if (found < count) index->names[found] = line;
         found++;
@@ -343,6 +353,7 @@ static bool read_beside(embedding_index *index, const char *path, const char *na
 bool embedding_open(embedding_index *index, const char *path, const char *names, report *r)
 {
     memset(index, 0, sizeof *index);
+    index->path = path;
     if (!npy_map(path, &index->vectors, r)) return false;
     if (index->vectors.ndim != 2) {
         (void)report_fail(r, "expected vectors [n, dim], found %d dimensions", index->vectors.ndim);
@@ -361,4 +372,49 @@ void embedding_close(embedding_index *index)
     free(index->text);
     free(index->model_path);
     memset(index, 0, sizeof *index);
+}
+
+/* === The model === */
+
+/* Texts of CLIP are as wide as its projection, which is the head. */
+static bool choose_for(embedding_choice *choice, const embedding_request *asked,
+                       const embedding_index *index, const vit_model *model, report *r)
+{
+    const bool given = asked->pool || asked->layer >= 0;
+    if (index->described && !given)
+        return embedding_choose(choice, embedding_pool_name(index->choice.pool),
+                                index->choice.block - 1, model, r);
+    if (!embedding_choose(choice, asked->pool, asked->layer, model, r)) return false;
+    if (!given && index->vectors.dims[1] == model->config.num_classes)
+        choice->pool = EMBEDDING_LOGITS;
+    return true;
+}
+
+static bool check_width(const embedding_choice *choice, const embedding_index *index,
+                        const vit_model *model, report *r)
+{
+    const long long expected = (long long)index->vectors.dims[1];
+    char logits[40] = "";
+    int64_t dims[2];
+    if (embedding_shape(choice, model, dims) == 2)
+        return report_fail(r, "--pool tokens gives many vectors for a photo; choose cls or avg");
+    if (dims[0] == expected) return true;
+    if (choice->pool == EMBEDDING_HEAD && model->config.num_classes)
+        snprintf(logits, sizeof logits, " and logits of %d", model->config.num_classes);
+    return report_fail(r, "makes vectors of %lld numbers%s; those of %.200s have %lld",
+                       (long long)dims[0], logits, index->path, expected);
+}
+
+bool embedding_open_model(const embedding_request *asked, const embedding_index *index,
+                          vit_model *model, char **path, embedding_choice *choice, report *r)
+{
+    const char *given = asked->model ? asked->model : index->model_path;
+    if (!cli_model_choose(given, asked->img_size, model, path, r)) return false;
+    if (!choose_for(choice, asked, index, model, r) || !check_width(choice, index, model, r))
+        return report_file(r, *path);
+    choice->normalize = true;
+    if (index->described && embedding_model_hash(model) != index->model_hash)
+        report_error(asked->program, *path, "is not the model that made %s: cosines may mean "
+                     "nothing", index->path);
+    return true;
 }

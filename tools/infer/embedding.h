@@ -18,6 +18,7 @@
 
 typedef enum embedding_pool {
     EMBEDDING_HEAD,     /* what the head reads: vit_outputs.embedding        */
+    EMBEDDING_LOGITS,   /* what the head gives: of CLIP, its projection      */
     EMBEDDING_CLS,      /* the class token                                   */
     EMBEDDING_AVG,      /* the mean of the patches                           */
     EMBEDDING_TOKENS,   /* all tokens, prefix tokens first                   */
@@ -84,6 +85,7 @@ void embedding_put(json_writer *w, const embedding_choice *choice, const vit_mod
 uint64_t embedding_model_hash(const vit_model *model);
 
 typedef struct embedding_index {
+    const char *path;     /* as it was given                                          */
     npy_array vectors;    /* [n, dim], mapped                                         */
     const char **names;   /* [n]                                                      */
     bool described;       /* NAME.json was there: the following come from it          */
@@ -93,8 +95,25 @@ typedef struct embedding_index {
     char *text;           /* private: of the names                                    */
 } embedding_index;
 
-/* names: NULL for NAME.txt. On failure there is nothing to close. */
+/* names: NULL for NAME.txt; lines may end as on Windows. path must live as long as the index. On
+ * failure there is nothing to close. */
 bool embedding_open(embedding_index *index, const char *path, const char *names, report *r);
 void embedding_close(embedding_index *index);
+
+/* === The model whose vectors are compared with those of an index === */
+
+typedef struct embedding_request {
+    const char *program;       /* begins what is printed on stderr */
+    const char *model, *pool;  /* -m and --pool; NULL: not given   */
+    int layer;                 /* --layer; -1: not given           */
+    int img_size[2];           /* as cli_model_choose's            */
+} embedding_request;
+
+/* What is not asked for is what made the index. If its NAME.json is missing: the bundled model, and
+ * its logits if they are as wide as the index, else what its head reads. A vector of another width
+ * is a failure; that another model made the index is printed. *model and *path are zeroed before;
+ * close the one and free the other either way. */
+bool embedding_open_model(const embedding_request *asked, const embedding_index *index,
+                          vit_model *model, char **path, embedding_choice *choice, report *r);
 
 #endif

@@ -45,7 +45,6 @@ typedef struct worker {
     photo_reader reader;
     void *workspace;
     float *input, *logits, *embedding, *tokens;   /* of a batch */
-    char block_name[32];                          /* whose tokens are caught; "": none */
     slot **slots;                                 /* [batch]: whose photos they are */
     int count;
 } worker;
@@ -165,15 +164,6 @@ static void line_give(line *l, slot *s)
 
 /* === A thread === */
 
-/* vit_trace: keeps the tokens that leave a block. vit_forward computes no more than max_batch
- * photos at a time, so this is called once. */
-static void catch_tokens(void *user, const char *name, const float *data, const int shape[4])
-{
-    worker *w = user;
-    if (strcmp(name, w->block_name) != 0) return;
-    memcpy(w->tokens, data, (size_t)shape[0] * w->line->tokens_size * sizeof *data);
-}
-
 static void worker_free(worker *w)
 {
     photos_reader_free(&w->reader);
@@ -213,11 +203,6 @@ static bool worker_init(worker *w, line *l, report *r)
     w->reader.model = settings->model;
     params.max_batch = l->batch;
     params.executor = l->executor;
-    if (settings->block) {
-        snprintf(w->block_name, sizeof w->block_name, "blocks.%d", settings->block - 1);
-        params.trace = catch_tokens;
-        params.trace_user = w;
-    }
     size = vit_workspace_size(settings->model, &params);
     w->workspace = size ? malloc(size) : NULL;
     if (!w->workspace || !worker_buffers(w)) return report_no_memory(r);
@@ -231,7 +216,7 @@ static bool read_photo(worker *w, slot *s)
     infer_result *result = &s->result;
     report r = report_make();
     double start = cli_now_ms(), decoded;
-    bool good = photo_decode(&s->photo, w->line->settings->no_exif, &r);
+    bool good = photo_decode(&s->photo, &w->line->settings->photos, &r);
     decoded = cli_now_ms();
     good = good && (photos_prepare(&w->reader, &s->photo.image,
                                    w->input + (size_t)w->count * w->line->image_size, &r) ||
@@ -270,13 +255,16 @@ static bool forward(worker *w, report *r)
 {
     const line *l = w->line;
     const double start = cli_now_ms();
+    const vit_block_output block = { l->settings->block, 0, w->tokens, NULL };
     vit_outputs outputs = { 0 };
     vit_result result;
     double each;
     int i;
     outputs.logits = w->logits;
     outputs.embedding = w->embedding;
-    outputs.tokens = l->settings->block ? NULL : w->tokens;
+    if (block.block) outputs.blocks = &block;
+    else outputs.tokens = w->tokens;
+    outputs.num_blocks = block.block > 0;
     result = vit_forward(&w->session, w->input, w->count, &outputs);
     if (result != VIT_OK) return report_fail(r, "%s", vit_result_string(result));
     each = (cli_now_ms() - start) / w->count;
@@ -322,17 +310,16 @@ static bool check_model(const infer_settings *settings, report *r)
     return true;
 }
 
-/* A block's tokens are traced on the way to some output: the embedding. */
 static void set_sizes(line *l)
 {
     const infer_settings *settings = l->settings;
     const vit_config *config = &settings->model->config;
-    const bool embeds = settings->outputs & INFER_EMBEDDING || settings->block;
     l->batch = settings->batch ? settings->batch : settings->together ? 1 : INFER_BATCH;
     l->image_size = (size_t)config->in_chans * (size_t)config->img_height *
                     (size_t)config->img_width;
     if (settings->outputs & INFER_LOGITS) l->logits_size = (size_t)config->num_classes;
-    if (embeds) l->embedding_size = (size_t)vit_embedding_dim(settings->model);
+    if (settings->outputs & INFER_EMBEDDING)
+        l->embedding_size = (size_t)vit_embedding_dim(settings->model);
     if (settings->outputs & INFER_TOKENS)
         l->tokens_size = (size_t)config->num_tokens * (size_t)config->embed_dim;
 }

@@ -12,8 +12,8 @@
  * its own: no thread ever waits for another's layer. The results do not depend on the number of
  * threads or on the batch.
  *
- * tools/infer owns many photos through a model: threads, batches, order, classes by their names; it
- * may include base cli numbers image.
+ * tools/infer owns many photos through a model: threads, batches, order, classes by their names or
+ * by texts; it may include base cli numbers image.
  */
 #ifndef INFER_H
 #define INFER_H
@@ -50,7 +50,7 @@ typedef struct infer_settings {
     int num_threads;       /* 0: one per core                                             */
     int batch;             /* photos that a thread computes together; 0: INFER_BATCH      */
     bool together;         /* all threads on one photo at a time, with the least delay    */
-    bool no_exif;          /* do not turn photos as EXIF says                             */
+    photo_options photos;  /* how they are decoded                                        */
     bool progress;         /* show it on a terminal                                       */
     unsigned outputs;
     int block;             /* 1 .. depth: INFER_TOKENS are those that leave this block,   */

@@ -91,7 +91,7 @@ static bool see(look_job *j, char *name, report *r)
     look_photo *s = &j->seen[j->num_seen];
     vit_image photo;
     bool good;
-    if (!photos_decode(name, j->chosen->no_exif, &photo, &unreadable)) {
+    if (!photos_decode(name, &j->chosen->photos, &photo, &unreadable)) {
         report_print(&unreadable, PROGRAM);
         j->unreadable++;
         return true;

@@ -2,7 +2,6 @@
 
 #include <stdio.h>
 
-#include "numbers/nearest.h"
 #include "picture/grids.h"
 
 const char *look_wrong_similarity(const look_choices *c, int operands)
@@ -21,7 +20,7 @@ bool look_draw_similarity(look_job *j, report *r)
     if (!look_patch_at(j, &first->shown, &first->marked, r)) return report_file(r, first->name);
     if (!look_take_numbers(j, j->num_seen, 1, grid.height, grid.width, r)) return false;
     for (int i = 0; i < j->num_seen * patches; i++) {
-        j->numbers[i] = nearest_cosine(look_patch_token(j, first, first->marked),
+        j->numbers[i] = vit_cosine(look_patch_token(j, first, first->marked),
                                        look_patch_token(j, &j->seen[i / patches], i % patches),
                                        c->embed_dim);
     }

@@ -89,28 +89,11 @@ static void split_synsets(label_list *list)
 
 /* === CSV: selected_tags.csv of the wd taggers === */
 
-/* Takes a field off a line, without its quotes, in place; NULL: they do not end. *at goes to the
- * next field; NULL: that was the last. */
-static char *take_field(char **at)
-{
-    char *field = *at, *from = field, *to = field;
-    const bool has_quotes = *from == '"';
-    bool inside = false;
-    for (; *from && (inside || *from != ','); from++) {
-        if (inside && from[0] == '"' && from[1] == '"') *to++ = *from++;
-        else if (has_quotes && *from == '"') inside = !inside;
-        else *to++ = *from;
-    }
-    *at = *from ? from + 1 : NULL;
-    *to = '\0';
-    return inside ? NULL : field;
-}
-
 /* The field of that column; NULL: the line has fewer. */
 static char *field_at(char *line, int column)
 {
     char *field = NULL;
-    for (; line && column >= 0; column--) field = take_field(&line);
+    for (; line && column >= 0; column--) field = text_take_field(&line, ',');
     return column < 0 ? field : NULL;
 }
 
@@ -118,7 +101,7 @@ static int find_column(char *header, const char *name)
 {
     int column;
     for (column = 0; header; column++) {
-        const char *field = take_field(&header);
+        const char *field = text_take_field(&header, ',');
         if (field && !strcmp(field, name)) return column;
     }
     return -1;

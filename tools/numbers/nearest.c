@@ -140,22 +140,6 @@ static const float *row_at(const nearest_rows *rows, int64_t i)
     return rows->values + (i < rows->count ? i : rows->count - 1) * rows->dim;
 }
 
-float nearest_cosine(const float *a, const float *b, int dim)
-{
-    const float *both[ONE_ROWS] = { b, a, b, a };
-    float dots[ONE_ROWS], squares[ONE_ROWS];
-    one_plain(a, both, dim, dots, squares);
-    return cosine(dots[0], inverse(squares[1]), inverse(squares[0]));
-}
-
-void nearest_normalize(float *x, int dim)
-{
-    double sum = 0, factor;
-    for (int i = 0; i < dim; i++) sum += (double)x[i] * (double)x[i];
-    factor = sum > 0 ? 1 / sqrt(sum) : 1;
-    for (int i = 0; i < dim; i++) x[i] = (float)((double)x[i] * factor);
-}
-
 /* === The best few === */
 
 /* Keeps hits sorted; rows come in rising order, so that of equal ones the earlier stays before. */

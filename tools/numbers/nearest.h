@@ -4,8 +4,8 @@
  * results have the same bits on every CPU and for any number of threads. One query reads the
  * vectors at the speed of the memory.
  *
- * tools/numbers owns numbers about embeddings: PCA, cosines, attention rollout, nearest neighbours,
- * average precision; it may include base.
+ * tools/numbers owns numbers about embeddings: PCA, attention rollout, nearest neighbours, logistic
+ * regression, average precision, running means; it may include base.
  */
 #ifndef NEAREST_H
 #define NEAREST_H
@@ -44,12 +44,6 @@ bool nearest_find_each(const nearest_rows *rows, const nearest_rows *queries, in
  * of memory. */
 bool nearest_groups(const nearest_rows *rows, float least, const vit_executor *executor,
                     int64_t *group);
-
-/* The cosine of two vectors, as the functions above compute it. */
-float nearest_cosine(const float *a, const float *b, int dim);
-
-/* x / |x|, by a length in double; a zero vector stays. */
-void nearest_normalize(float *x, int dim);
 
 /* The class that a query's neighbours vote for, as DINO does (arXiv 2104.14294, its eval_knn.py):
  * each of `count` hits adds exp(cosine / temperature) to the class of its row; of equal sums the

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "numbers/nearest.h"
 #include "numbers/tensor_values.h"
 
 static const char *const names[POSITIONS_KINDS] = { "embedding", "rotary", "relative" };
@@ -149,7 +148,7 @@ void positions_cosines(const positions *p, float *cosines)
     for (size_t i = 0; i < n; i++) {
         for (size_t j = 0; j <= i; j++) {
             cosines[i * n + j] = cosines[j * n + i] =
-                nearest_cosine(p->vectors + i * dim, p->vectors + j * dim, p->dim);
+                vit_cosine(p->vectors + i * dim, p->vectors + j * dim, p->dim);
         }
     }
 }

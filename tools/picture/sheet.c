@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "image/photos.h"
 
 enum { MARGIN = 8, LINE = PICTURE_TEXT_HEIGHT, LEAST_WIDTH = 64 };
 
@@ -31,13 +30,14 @@ bool sheet_add(sheet *s, picture *shown, const char *caption, report *r)
     return true;
 }
 
-bool sheet_add_photo(sheet *s, const char *path, int side, const char *caption, report *r)
+bool sheet_add_photo(sheet *s, const char *path, const photo_options *options, int side,
+                     const char *caption, report *r)
 {
     report unreadable = report_make();
     vit_image photo;
     picture shown;
     bool good;
-    if (photos_decode(path, false, &photo, &unreadable)) {
+    if (photos_decode(path, options, &photo, &unreadable)) {
         good = picture_of_photo(&shown, &photo, side, r);
         photos_free_image(&photo);
     } else {

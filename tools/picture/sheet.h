@@ -1,12 +1,13 @@
 /* sheet.h - a contact sheet: pictures in rows and columns, with captions below.
  *
  *     sheet s = { 0 };
- *     good = sheet_add_photo(&s, "cat.jpg", 160, "0.93\ncat.jpg", &r) && ... &&
+ *     good = sheet_add_photo(&s, "cat.jpg", NULL, 160, "0.93\ncat.jpg", &r) && ... &&
  *            sheet_draw(&s, 6, &p, &r) && sheet_save(&p, "out.png", inputs, num_inputs, &r);
  */
 #ifndef SHEET_H
 #define SHEET_H
 
+#include "image/photos.h"
 #include "picture/picture.h"
 
 typedef struct sheet_cell {
@@ -26,7 +27,8 @@ bool sheet_add(sheet *s, picture *shown, const char *caption, report *r);
 
 /* Decodes a photo, its longer side as long as `side`. One that cannot be read is an empty grey
  * square: its caption says what it is. False: out of memory. */
-bool sheet_add_photo(sheet *s, const char *path, int side, const char *caption, report *r);
+bool sheet_add_photo(sheet *s, const char *path, const photo_options *options, int side,
+                     const char *caption, report *r);
 
 /* Rows of so many columns, 0 for about as many rows as columns; each column as wide and each row as
  * high as what is in it. The result is the caller's. */

@@ -1,9 +1,10 @@
-#include "infer/knn.h"
+#include "infer/probe.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "image/labelled.h"
+#include "numbers/logistic.h"
 #include "numbers/nearest.h"
 
 /* The embeddings of a set's readable photos, and their classes: folders of the training set. */
@@ -83,10 +84,17 @@ static int rank_of(const double *votes, int num_classes, int true_class)
     return rank;
 }
 
-static bool vote(const embedded *train, const embedded *test, int k, const vit_executor *executor,
-                 knn_counts *counts)
+static void count(const double *votes, int num_classes, int true_class, probe_counts *counts)
 {
     enum { TOP = 5 };
+    const int rank = rank_of(votes, num_classes, true_class);
+    counts->right += rank == 0;
+    counts->top5 += rank < TOP;
+}
+
+static bool ask_neighbors(const embedded *train, const embedded *test, int k,
+                          const vit_executor *executor, probe_counts *counts)
+{
     const nearest_rows rows = { train->vectors, train->count, train->dim };
     const nearest_rows queries = { test->vectors, test->count, test->dim };
     const int num_classes = train->photos.folders.count;
@@ -96,12 +104,9 @@ static bool vote(const embedded *train, const embedded *test, int k, const vit_e
     bool good = hits && found && votes &&
                 nearest_find_each(&rows, &queries, k, executor, hits, found);
     for (int i = 0; good && i < test->count; i++) {
-        int rank;
-        nearest_vote(hits + (size_t)i * (size_t)k, found[i], train->classes, KNN_TEMPERATURE,
+        nearest_vote(hits + (size_t)i * (size_t)k, found[i], train->classes, PROBE_TEMPERATURE,
                      votes, num_classes);
-        rank = rank_of(votes, num_classes, test->classes[i]);
-        counts->right += rank == 0;
-        counts->top5 += rank < TOP;
+        count(votes, num_classes, test->classes[i], counts);
     }
     free(hits);
     free(found);
@@ -109,14 +114,41 @@ static bool vote(const embedded *train, const embedded *test, int k, const vit_e
     return good;
 }
 
-static bool vote_all(const embedded *train, const embedded *test, int num_threads, int neighbors,
-                     knn_counts *counts, report *r)
+static void normalize(const embedded *e)
+{
+    for (int i = 0; i < e->count; i++)
+        vit_normalize(e->vectors + (size_t)i * (size_t)e->dim, e->dim);
+}
+
+static bool ask_classifier(const embedded *train, const embedded *test,
+                           const vit_executor *executor, probe_counts *counts)
+{
+    const int num_classes = train->photos.folders.count, dim = train->dim;
+    const logistic_rows rows = { train->vectors, train->classes, train->count, dim, num_classes };
+    const size_t size = (size_t)num_classes * ((size_t)dim + 1);
+    double *weights = malloc((size + (size_t)num_classes) * sizeof *weights);
+    normalize(train);
+    normalize(test);
+    counts->steps = weights ? logistic_fit(&rows, PROBE_C, executor, weights) : -1;
+    for (int i = 0; counts->steps >= 0 && i < test->count; i++) {
+        logistic_scores(weights, num_classes, test->vectors + (size_t)i * (size_t)dim, dim,
+                        weights + size);
+        count(weights + size, num_classes, test->classes[i], counts);
+    }
+    free(weights);
+    return counts->steps >= 0;
+}
+
+static bool ask(const embedded *train, const embedded *test, const infer_settings *settings,
+                int neighbors, probe_counts *counts, report *r)
 {
     vit_threads *threads = NULL;
     vit_executor executor;
-    vit_result result = vit_threads_create(num_threads, &threads, &executor);
+    vit_result result = vit_threads_create(settings->num_threads, &threads, &executor);
     bool good = result == VIT_OK || report_fail(r, "%s", vit_result_string(result));
-    if (good && !vote(train, test, neighbors, &executor, counts)) good = report_no_memory(r);
+    if (good && !(neighbors ? ask_neighbors(train, test, neighbors, &executor, counts)
+                            : ask_classifier(train, test, &executor, counts)))
+        good = report_no_memory(r);
     vit_threads_destroy(threads);
     counts->train = train->count;
     counts->test = test->count;
@@ -124,18 +156,18 @@ static bool vote_all(const embedded *train, const embedded *test, int num_thread
     return good;
 }
 
-bool knn_evaluate(const infer_settings *settings, const char *train, const char *test, int limit,
-                  int neighbors, knn_counts *counts, report *r)
+bool probe_evaluate(const infer_settings *settings, const probe_choice *choice,
+                    probe_counts *counts, report *r)
 {
     embedded known, asked;
     bool good;
     memset(counts, 0, sizeof *counts);
     memset(&known, 0, sizeof known);
     memset(&asked, 0, sizeof asked);
-    good = find_photos(&known, &known, train, limit, r) &&
-           find_photos(&asked, &known, test, limit, r) && embed(&known, settings, r) &&
-           embed(&asked, settings, r) &&
-           vote_all(&known, &asked, settings->num_threads, neighbors, counts, r);
+    good = find_photos(&known, &known, choice->train, choice->limit, r) &&
+           find_photos(&asked, &known, choice->test, choice->limit, r) &&
+           embed(&known, settings, r) && embed(&asked, settings, r) &&
+           ask(&known, &asked, settings, choice->neighbors, counts, r);
     embedded_free(&known);
     embedded_free(&asked);
     return good;

@@ -1,0 +1,256 @@
+#include "infer/tag_lists.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/source.h"
+#include "base/text.h"
+#include "infer/classes.h"
+
+/* A name where it stands in the file. */
+typedef struct tag {
+    const char *name;
+    int photo, index;         /* index: of the class, or below 0 */
+} tag;
+
+/* What is read, line by line. */
+typedef struct reader {
+    const tag_lists_choice *choice;
+    char *text;               /* the file, cut into fields */
+    tag_lists *lists;
+    tag *tags;
+    int count, capacity;
+    report *r;
+} reader;
+
+/* === Lines === */
+
+static bool add_tag(reader *d, char *name)
+{
+    size_t length;
+    name += strspn(name, " \t");
+    length = strlen(name);
+    while (length && (name[length - 1] == ' ' || name[length - 1] == '\t')) name[--length] = '\0';
+    if (!length) return true;
+    if (d->count == d->capacity) {
+        const int capacity = d->capacity < 1 << 29 ? d->capacity * 2 + 256 : 0;
+        tag *larger = capacity ? realloc(d->tags, (size_t)capacity * sizeof *larger) : NULL;
+        if (!larger) return report_no_memory(d->r);
+        d->tags = larger;
+        d->capacity = capacity;
+    }
+    d->tags[d->count++] = (tag){ name, d->lists->photos.count - 1, CLASS_NONE };
+    return true;
+}
+
+/* The names in one field. */
+static bool add_field(reader *d, char *field)
+{
+    static const char separators[] = ";|, ";
+    const char *separator = separators;
+    while (*separator && !strchr(field, *separator)) separator++;
+    while (field) {
+        char *end = *separator ? strchr(field, *separator) : NULL;
+        if (end) *end++ = '\0';
+        if (!add_tag(d, field)) return false;
+        field = end;
+    }
+    return true;
+}
+
+static bool add_photo(reader *d, const char *name)
+{
+    const char *folder = d->choice->folder;
+    const size_t size = strlen(folder) + strlen(name) + 2;
+    char *path = malloc(size);
+    bool good;
+    if (!path) return report_no_memory(d->r);
+    snprintf(path, size, "%s/%s", folder, name);
+    good = photos_append(&d->lists->photos, name[0] == '/' ? name : path, d->r);
+    free(path);
+    return good;
+}
+
+static bool read_fields(reader *d, int number, char *line)
+{
+    const char separator = strchr(line, '\t') ? '\t' : ',';
+    const char *path = text_take_field(&line, separator);
+    char *field;
+    bool alone;
+    if (!path || !*path || !line)
+        return report_fail(d->r, "line %d: expected 'PATH,TAGS' or 'PATH<tab>TAGS'", number);
+    if (number == 1 && (!strcmp(line, "tags") || !strcmp(line, "labels"))) return true;
+    if (!add_photo(d, path)) return false;
+    field = text_take_field(&line, separator);
+    alone = !line;
+    while (field) {
+        if (!(alone ? add_field : add_tag)(d, field)) return false;
+        if (!line) return true;
+        field = text_take_field(&line, separator);
+    }
+    return report_fail(d->r, "line %d: a quote has no end", number);
+}
+
+static bool read_lines(reader *d, size_t size)
+{
+    char *line = d->text;
+    if (memchr(line, '\0', size)) return report_fail(d->r, "expected text, found a NUL byte");
+    if (!strncmp(line, "\xEF\xBB\xBF", 3)) line += 3;
+    for (int number = 1; line; number++) {
+        char *next = strchr(line, '\n');
+        size_t length;
+        if (next) *next++ = '\0';
+        length = strlen(line);
+        if (length && line[length - 1] == '\r') line[length - 1] = '\0';
+        if (line[0] && line[0] != '#' && !read_fields(d, number, line)) return false;
+        line = next;
+    }
+    return d->lists->photos.count > 0 ||
+           report_fail(d->r, "expected lines 'PATH,TAGS', found none");
+}
+
+/* === Photos === */
+
+static int compare_paths(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static bool check_twice(const photo_list *photos, report *r)
+{
+    const size_t count = (size_t)photos->count;
+    char **sorted = malloc(count * sizeof *sorted);
+    bool good = true;
+    if (!sorted) return report_no_memory(r);
+    memcpy(sorted, photos->paths, count * sizeof *sorted);
+    qsort(sorted, count, sizeof *sorted, compare_paths);
+    for (size_t i = 1; good && i < count; i++)
+        if (strcmp(sorted[i - 1], sorted[i]) == 0)
+            good = report_fail(r, "%.400s is named twice; expected one line with all its tags",
+                               sorted[i]);
+    free(sorted);
+    return good;
+}
+
+/* Keeps `limit` photos, as labelled_find does, and their tags, which follow their order. */
+static void thin_out(reader *d)
+{
+    photo_list *photos = &d->lists->photos;
+    const int all = photos->count, limit = d->choice->limit;
+    int kept = 0, tags = 0, at = 0;
+    if (limit <= 0 || limit >= all) return;
+    for (int i = 0; i < all; i++) {
+        const bool keeps = kept < limit && i == (int)((int64_t)kept * all / limit);
+        for (; at < d->count && d->tags[at].photo == i; at++) {
+            if (!keeps) continue;
+            d->tags[tags] = d->tags[at];
+            d->tags[tags++].photo = kept;
+        }
+        if (keeps) photos->paths[kept++] = photos->paths[i];
+        else free(photos->paths[i]);
+    }
+    photos->count = kept;
+    d->count = tags;
+}
+
+/* === Classes === */
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(((const tag *)a)->name, ((const tag *)b)->name);
+}
+
+static int compare_places(const void *a, const void *b)
+{
+    const tag *x = a, *y = b;
+    if (x->photo != y->photo) return x->photo < y->photo ? -1 : 1;
+    return (x->index > y->index) - (x->index < y->index);
+}
+
+/* Each name once, since a model may have ten thousand classes. */
+static bool find_classes(reader *d, const vit_model *model)
+{
+    enum { SHOWN = 10 };
+    tag_lists *lists = d->lists;
+    if (d->count) qsort(d->tags, (size_t)d->count, sizeof *d->tags, compare_names);
+    for (int i = 0; i < d->count; i++) {
+        tag *t = &d->tags[i];
+        const bool again = i > 0 && strcmp(t[-1].name, t->name) == 0;
+        t->index = again ? t[-1].index : class_find(model, t->name);
+        lists->dropped += t->index < 0;
+        if (again || t->index >= 0 || ++lists->unknown > SHOWN) continue;
+        report_error(d->choice->program, d->choice->path, "'%.200s' %s and is left out", t->name,
+                     t->index == CLASS_AMBIGUOUS ? "matches several of the model's classes"
+                                                 : "is none of the model's classes");
+    }
+    if (lists->unknown > SHOWN)
+        report_error(d->choice->program, NULL, "and %d more tags like these",
+                     lists->unknown - SHOWN);
+    return lists->dropped < d->count || report_fail(d->r, "no tag is a class of the model");
+}
+
+static bool sort_classes(reader *d)
+{
+    tag_lists *lists = d->lists;
+    const int photos = lists->photos.count;
+    int count = 0, at = 0;
+    lists->first = malloc(((size_t)photos + 1) * sizeof *lists->first);
+    lists->classes = malloc(((size_t)d->count + 1) * sizeof *lists->classes);
+    if (!lists->first || !lists->classes) return report_no_memory(d->r);
+    qsort(d->tags, (size_t)d->count, sizeof *d->tags, compare_places);
+    for (int i = 0; i < photos; i++) {
+        lists->first[i] = count;
+        for (; at < d->count && d->tags[at].photo == i; at++) {
+            const int index = d->tags[at].index;
+            const bool again = count > lists->first[i] && lists->classes[count - 1] == index;
+            if (index >= 0 && !again) lists->classes[count++] = index;
+        }
+    }
+    lists->first[photos] = count;
+    return true;
+}
+
+/* === All of it === */
+
+static bool read_text(reader *d, size_t *size)
+{
+    unsigned char *data;
+    char *larger;
+    if (!source_read_all(d->choice->path, SIZE_MAX / 4, &data, size, d->r)) return false;
+    larger = realloc(data, *size + 1);
+    d->text = larger ? larger : (char *)data;
+    if (!larger) return report_no_memory(d->r);
+    larger[*size] = '\0';
+    return true;
+}
+
+bool tag_lists_read(tag_lists *lists, const tag_lists_choice *choice, const vit_model *model,
+                    report *r)
+{
+    reader d;
+    size_t size;
+    bool good;
+    memset(&d, 0, sizeof d);
+    memset(lists, 0, sizeof *lists);
+    d.choice = choice;
+    d.lists = lists;
+    d.r = r;
+    good = read_text(&d, &size) && read_lines(&d, size) && check_twice(&lists->photos, r);
+    if (good) thin_out(&d);
+    good = good && find_classes(&d, model) && sort_classes(&d);
+    free(d.tags);
+    free(d.text);
+    if (good) return true;
+    tag_lists_free(lists);
+    return report_file(r, choice->path);
+}
+
+void tag_lists_free(tag_lists *lists)
+{
+    photos_free(&lists->photos);
+    free(lists->first);
+    free(lists->classes);
+    memset(lists, 0, sizeof *lists);
+}
