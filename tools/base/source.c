@@ -109,8 +109,9 @@ static unsigned char *read_stream(FILE *file, size_t limit, size_t *size) {
     unsigned char *data = malloc(capacity);
     *size = 0;
     while (data) {
-        *size += fread(data + *size, 1, capacity - *size, file);
-        if (*size < capacity || capacity > limit) break;
+        *size += fread(data + *size, 1, capacity - 1 - *size, file);
+        data[*size] = '\0';
+        if (*size < capacity - 1 || capacity - 1 > limit) break;
         unsigned char *larger = capacity <= SIZE_MAX / 2 ? realloc(data, capacity * 2) : NULL;
         if (!larger) free(data);
         data = larger;

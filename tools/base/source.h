@@ -27,8 +27,9 @@ bool source_exists(const char *path);
 /* Reads all `size` bytes; the failure says where the file ends. */
 bool source_read(const source *s, uint64_t offset, void *destination, size_t size, report *r);
 
-/* A whole file or pipe ("-": standard input), malloc'ed. Reading stops soon after `limit` bytes, so
- * *size > limit means that there is more than that. On failure *data is NULL. */
+/* A whole file or pipe ("-": standard input), malloc'ed, with a NUL after its last byte. Reading
+ * stops soon after `limit` bytes, so *size > limit means that there is more than that. On failure
+ * *data is NULL. */
 bool source_read_all(const char *path, size_t limit, unsigned char **data, size_t *size, report *r);
 
 #endif

@@ -225,8 +225,9 @@ void embedding_writer_free(embedding_writer *w)
 
 void embedding_abandon(embedding_writer *w)
 {
-    cli_output *const outputs[3] = { &w->npy, &w->names, &w->json };
-    for (int i = 0; i < w->opened; i++) cli_output_abandon(outputs[i]);
+    if (w->opened > 0) cli_output_abandon(&w->npy);
+    if (w->opened > 1) cli_output_abandon(&w->names);
+    if (w->opened > 2) cli_output_abandon(&w->json);
     w->opened = 0;
 }
 
@@ -293,13 +294,9 @@ static bool split_names(embedding_index *index, size_t size, report *r)
 static bool read_names(embedding_index *index, const char *path, report *r)
 {
     unsigned char *data;
-    char *larger;
     size_t size;
     if (!source_read_all(path, SIZE_MAX / 4, &data, &size, r)) return false;
-    larger = realloc(data, size + 1);
-    index->text = larger ? larger : (char *)data;
-    if (!larger) return report_no_memory(r);
-    larger[size] = '\0';
+    index->text = (char *)data;
     return split_names(index, size, r) || report_file(r, path);
 }
 
@@ -321,22 +318,16 @@ static bool read_json(embedding_index *index, const char *path, report *r)
 {
     json_document document;
     unsigned char *data;
-    char *text;
     size_t size;
     bool good;
     if (!source_exists(path)) return true;
     if (!source_read_all(path, 1 << 20, &data, &size, r)) return false;
-    text = realloc(data, size + 1);
-    if (!text) {
-        free(data);
-        return report_no_memory(r);
-    }
-    good = json_parse(&document, text, size, false, 0, r);
+    good = json_parse(&document, (char *)data, size, false, 0, r);
     if (good) {
         good = read_description(index, document.root, r);
         json_free(&document);
     }
-    free(text);
+    free(data);
     return good || report_file(r, path);
 }
 

@@ -79,8 +79,10 @@ static bool embed(embedded *e, const infer_settings *given, report *r)
 static int rank_of(const double *votes, int num_classes, int true_class)
 {
     int rank = 0;
-    for (int c = 0; c < num_classes; c++)
-        rank += votes[c] > votes[true_class] || (votes[c] == votes[true_class] && c < true_class);
+    for (int c = 0; c < num_classes; c++) {
+        const bool before = c < true_class;
+        rank += votes[c] > votes[true_class] || (before && votes[c] == votes[true_class]);
+    }
     return rank;
 }
 

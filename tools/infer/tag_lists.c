@@ -199,7 +199,7 @@ static bool sort_classes(reader *d)
     lists->first = malloc(((size_t)photos + 1) * sizeof *lists->first);
     lists->classes = malloc(((size_t)d->count + 1) * sizeof *lists->classes);
     if (!lists->first || !lists->classes) return report_no_memory(d->r);
-    qsort(d->tags, (size_t)d->count, sizeof *d->tags, compare_places);
+    if (d->count) qsort(d->tags, (size_t)d->count, sizeof *d->tags, compare_places);
     for (int i = 0; i < photos; i++) {
         lists->first[i] = count;
         for (; at < d->count && d->tags[at].photo == i; at++) {
@@ -217,13 +217,9 @@ static bool sort_classes(reader *d)
 static bool read_text(reader *d, size_t *size)
 {
     unsigned char *data;
-    char *larger;
-    if (!source_read_all(d->choice->path, SIZE_MAX / 4, &data, size, d->r)) return false;
-    larger = realloc(data, *size + 1);
-    d->text = larger ? larger : (char *)data;
-    if (!larger) return report_no_memory(d->r);
-    larger[*size] = '\0';
-    return true;
+    const bool good = source_read_all(d->choice->path, SIZE_MAX / 4, &data, size, d->r);
+    d->text = (char *)data;
+    return good;
 }
 
 bool tag_lists_read(tag_lists *lists, const tag_lists_choice *choice, const vit_model *model,

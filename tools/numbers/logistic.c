@@ -138,8 +138,8 @@ static void find_way(fit *f)
 static bool step(fit *f)
 {
     const double slope = dot(f->way, f->here.slopes, f->size);
-    double length = 1;
-    for (int i = 0; i < MAX_HALVINGS; i++, length /= 2) {
+    for (int i = 0; i < MAX_HALVINGS; i++) {
+        const double length = ldexp(1, -i);
         memcpy(f->next.weights, f->here.weights, f->size * sizeof *f->next.weights);
         add_scaled(f->next.weights, -length, f->way, f->size);
         rate(f);
