@@ -26,7 +26,7 @@ all: $(PROGRAMS) examples/hello
 help:
 	@echo "make            build tools and examples"
 	@echo "make demo       install what that needs, build, classify the bundled photo"
-	@echo "make wasm       build examples/wasm, classify the bundled photo in Node (installs both)"
+	@echo "make wasm       build examples/web/vit, classify the bundled photo in Node (installs both)"
 	@echo "make firmware   install what that needs, run the example for microcontrollers under QEMU"
 	@echo "make firmware-accuracy  the same with all 10,000 test images: BOARDS=\"m4 m55\""
 	@echo "make firmware-check     verify size, stack, arena, instructions ... of each board"
@@ -129,28 +129,42 @@ demo:
 
 # --- WebAssembly ----------------------------------------------------------------------------
 
-# Linked without a C library, because Debian's has no version for shared memory.
+# The tools' rooms that the modules share are compiled for size, the module itself for speed. No
+# compiler of Debian's has a C library for shared memory, hence --no-check-features: see heap.c.
 # Relaxed SIMD wants a newer clang than Debian's default.
+WEB          = examples/web/vit
 WASM_CC      = clang
 WASM_CLANG19 = $(shell command -v clang-19)
-WASM_FLAGS   = --target=wasm32-wasi -std=c99 $(WARNINGS) -O2 -mbulk-memory -nostdlib \
-               -Wl,--no-entry,--strip-all,--max-memory=4294901760
-WASM_SHARED  = -matomics -mmutable-globals -Wl,--import-memory,--shared-memory \
+WASM_FLAGS   = --target=wasm32-wasi -std=c99 -D_GNU_SOURCE $(WARNINGS) -ftls-model=local-exec -I. \
+               -Itools -mbulk-memory -mmutable-globals -DVIT_NO_STDIO -DVIT_NO_TRACE
+WASM_LINK    = -nostdlib -Wl,--no-entry,--strip-all,--max-memory=4294901760,--stack-first \
+               -Wl,-z,stack-size=262144
+WASM_SHARED  = -DWEB_THREADS -Wl,--import-memory,--shared-memory,--no-check-features \
                -Wl,--initial-memory=4194304,--export=__stack_pointer
-WASM_SOURCES = examples/wasm/classify.c examples/wasm/memory.c
-WASM_PLAIN   = $(addprefix examples/wasm/classify,.wasm -threads.wasm)
-WASM_RELAXED = $(addprefix examples/wasm/classify-relaxed,.wasm -threads.wasm)
-WASM_MODULES = $(WASM_PLAIN) $(if $(WASM_CLANG19),$(WASM_RELAXED),no-relaxed)
+WASM_ROOMS   = $(addprefix base/,json memory report tensor text) image/crop infer/attention \
+               $(addprefix model/,card describe parts settings) \
+               $(addprefix numbers/,pca positions rollout tensor_values tokens)
+WASM_OBJECTS = $(WASM_ROOMS:%=build/wasm/tools/%.o) build/wasm/$(WEB)/heap.o
+WASM_PLAIN   = $(WEB)/vit.wasm $(WEB)/vit-threads.wasm $(WEB)/vit-scalar.wasm
+WASM_RELAXED = $(WEB)/vit-relaxed.wasm $(WEB)/vit-relaxed-threads.wasm
+WASM_MODULES = $(WASM_PLAIN:%=%.gz) $(if $(WASM_CLANG19),$(WASM_RELAXED:%=%.gz),no-relaxed)
 
-$(WASM_PLAIN) $(WASM_RELAXED) build/wasm/scalar.wasm: $(WASM_SOURCES) examples/wasm/memory.h vit.h
+build/wasm/%.o: %.c
 	@mkdir -p $(@D)
-	$(WASM_CC) $(WASM_FLAGS) $(FEATURES) $(WASM_SOURCES) -o $@
+	$(WASM_CC) $(WASM_FLAGS) -Oz -MMD -MP -c $< -o $@
 
-examples/wasm/classify.wasm: FEATURES = -msimd128
-examples/wasm/classify-threads.wasm: FEATURES = -msimd128 $(WASM_SHARED)
+$(WASM_PLAIN) $(WASM_RELAXED): $(WEB)/module.c $(WEB)/module.h $(WEB)/heap.h vit.h $(WASM_OBJECTS)
+	$(WASM_CC) $(WASM_FLAGS) -O2 $(FEATURES) $(WASM_LINK) $< $(WASM_OBJECTS) -lc -o $@
+
+$(WEB)/%.wasm.gz: $(WEB)/%.wasm
+	gzip -9nc $< > $@
+
+$(WEB)/vit.wasm: FEATURES = -msimd128
+$(WEB)/vit-threads.wasm: FEATURES = -msimd128 $(WASM_SHARED)
+$(WEB)/vit-relaxed.wasm: FEATURES = -msimd128 -mrelaxed-simd
+$(WEB)/vit-relaxed-threads.wasm: FEATURES = -msimd128 -mrelaxed-simd $(WASM_SHARED)
 $(WASM_RELAXED): WASM_CC = $(WASM_CLANG19)
-examples/wasm/classify-relaxed.wasm: FEATURES = -msimd128 -mrelaxed-simd
-examples/wasm/classify-relaxed-threads.wasm: FEATURES = -msimd128 -mrelaxed-simd $(WASM_SHARED)
+$(WASM_OBJECTS): WASM_CC = clang
 
 no-relaxed:
 	@echo "no clang-19 (Debian: clang-19 lld-19), so no modules for relaxed SIMD"
@@ -158,7 +172,7 @@ no-relaxed:
 wasm:
 	@sh tools/install-packages.sh wasm
 	@$(MAKE) --no-print-directory -s $(WASM_MODULES)
-	node examples/wasm/run.mjs examples/cat.ppm
+	node $(WEB)/run.mjs examples/cat.ppm
 
 # --- microcontrollers -----------------------------------------------------------------------
 
@@ -218,8 +232,7 @@ test-cross:
 
 test-wasm:
 	@sh tools/install-packages.sh wasm
-	@$(MAKE) --no-print-directory -s examples/classify tools/vit-convert \
-	    $(WASM_MODULES) build/wasm/scalar.wasm
+	@$(MAKE) --no-print-directory -s all $(WASM_MODULES)
 	@bash tests/wasm.sh
 
 # --- speed, beside other runtimes -----------------------------------------------------------
@@ -290,4 +303,4 @@ uninstall:
 	    $(DESTDIR)$(PREFIX)/share/vit/cifar10-vit.vit
 
 clean:
-	rm -rf build $(PROGRAMS) examples/hello examples/wasm/*.wasm
+	rm -rf build $(PROGRAMS) examples/hello examples/web/vit/*.wasm examples/web/vit/*.wasm.gz

@@ -18,8 +18,8 @@
 #include "cli/model.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "model/card.h"
 #include "model/describe.h"
-#include "model/parts.h"
 #include "model/settings.h"
 #include "vit.h"
 
@@ -30,41 +30,6 @@ typedef struct choices {
     const char *sha256;                 /* a hash, or the name of a list, or NULL         */
     int num_threads;
 } choices;
-
-/* ------------------------------------------------------------------------- */
-/* Facts                                                                     */
-/* ------------------------------------------------------------------------- */
-
-static const char *const layout_names[2] = { "plain", "panels" };
-
-typedef struct totals {
-    part_list parts;
-    int num_tensors;
-    uint64_t bytes[VIT_NUM_DTYPES];     /* of tensors, by type                            */
-} totals;
-
-static void add_up(const vit_model *model, totals *sum) {
-    vit_tensor tensor;
-    memset(sum, 0, sizeof *sum);
-    for (int i = 0; vit_model_tensor(model, i, &tensor); i++) {
-        sum->num_tensors++;
-        sum->bytes[tensor.dtype] += tensor.size;
-        if (parts_is_parameter(tensor.name)) parts_add(&sum->parts, &tensor);
-    }
-}
-
-/* How many classes have a name: the list may be shorter than num_classes. */
-static int count_labels(const vit_model *model) {
-    int count = 0;
-    for (int i = 0; i < model->config.num_classes; i++) count += vit_label(model, i) != NULL;
-    return count;
-}
-
-static int count_synsets(const vit_model *model) {
-    int count = 0;
-    for (int i = 0; i < model->config.num_classes; i++) count += vit_synset(model, i) != NULL;
-    return count;
-}
 
 /* ------------------------------------------------------------------------- */
 /* A detached checksum                                                       */
@@ -255,7 +220,7 @@ static void print_parameters(const part_list *parts) {
     printf("  %-16s%14s\n\n", "total", text_grouped(parts->total, text));
 }
 
-static void print_sizes(const vit_model *model, const totals *sum) {
+static void print_sizes(const vit_model *model, const card_totals *sum) {
     printf("sizes\n  file            ");
     print_bytes(model->size);
     for (int i = 0; i < VIT_NUM_DTYPES; i++) {
@@ -270,7 +235,7 @@ static void print_sizes(const vit_model *model, const totals *sum) {
 }
 
 static void print_label_summary(const vit_model *model) {
-    int labels = count_labels(model), synsets = count_synsets(model);
+    int labels = card_count_labels(model), synsets = card_count_synsets(model);
     int last = model->config.num_classes - 1;
     printf("labels            ");
     if (!labels) printf("none");
@@ -289,7 +254,7 @@ static void print_tensors(const vit_model *model) {
     printf("\ntensors\n  %-34s %-5s %-7s %12s  %s\n", "name", "type", "layout", "bytes", "shape");
     for (int i = 0; vit_model_tensor(model, i, &t); i++) {
         printf("  %-34s %-5s %-7s %12llu  %s\n", t.name, tensor_dtype_name(t.dtype),
-               layout_names[t.layout], (unsigned long long)t.size, tensor_shape(&t, shape));
+               card_layout_name(t.layout), (unsigned long long)t.size, tensor_shape(&t, shape));
     }
 }
 
@@ -302,30 +267,11 @@ static void print_labels(const vit_model *model) {
     }
 }
 
-/* The lines of the provenance are "key: value". What was assumed has a heading of its own. */
-static const char assumed_key[] = "assumed: ";
-
-/* The next line, and whether it is about an assumption; false at the end. */
-static bool next_line(const char **at, const char **line, int *length, bool *is_assumed) {
-    const size_t key = sizeof assumed_key - 1;
-    if (!**at) return false;
-    *line = *at;
-    *length = (int)strcspn(*at, "\n");
-    *at += *length;
-    if (**at) ++*at;
-    *is_assumed = !strncmp(*line, assumed_key, key);
-    if (*is_assumed) {
-        *line += key;
-        *length -= (int)key;
-    }
-    return true;
-}
-
 static void print_lines(const char *heading, const char *at, bool assumed) {
     const char *line;
     int length;
     bool is_assumed, any = false;
-    while (next_line(&at, &line, &length, &is_assumed)) {
+    while (card_next_line(&at, &line, &length, &is_assumed)) {
         if (is_assumed != assumed) continue;
         if (!any) printf("\n%s\n", heading);
         printf("  %.*s\n", length, line);
@@ -333,7 +279,7 @@ static void print_lines(const char *heading, const char *at, bool assumed) {
     }
 }
 
-static void print_check(const vit_model *model, const totals *sum, const check *result) {
+static void print_check(const vit_model *model, const card_totals *sum, const check *result) {
     printf("\ncheck\n  checksums       ");
     if (result->checksums[0]) printf("WRONG: %s\n", result->checksums);
     else printf("ok, %d tensors\n", sum->num_tensors);
@@ -350,7 +296,7 @@ static void print_check(const vit_model *model, const totals *sum, const check *
 }
 
 static void print_text(const vit_model *model, const char *path, const choices *chosen,
-                       const totals *sum, const check *result) {
+                       const card_totals *sum, const check *result) {
     printf("%s\n\n", path);
     print_architecture(&model->config);
     print_preprocessing(&model->config);
@@ -368,103 +314,6 @@ static void print_text(const vit_model *model, const char *path, const choices *
 /* As JSON                                                                   */
 /* ------------------------------------------------------------------------- */
 
-static void put_pair(json_writer *w, const char *key, int first, int second) {
-    json_put_begin(w, key, '[');
-    json_put_integer(w, NULL, first);
-    json_put_integer(w, NULL, second);
-    json_put_end(w, ']');
-}
-
-/* The fields that the file stores, and the derived counts. */
-static void put_config(json_writer *w, const vit_config *c) {
-    json_put_begin(w, "config", '{');
-    describe_put_fields(w, c);
-    json_put_integer(w, "num_patches", c->num_patches);
-    json_put_integer(w, "num_tokens", c->num_tokens);
-    json_put_end(w, '}');
-}
-
-static void put_preprocessing(json_writer *w, const vit_config *c) {
-    char word[32];
-    json_put_begin(w, "preprocessing", '{');
-    put_pair(w, "resize", c->resize_height, c->resize_width);
-    put_pair(w, "crop", c->img_height, c->img_width);
-    json_put_text(w, "crop_mode", setting_text(SETTING_CROP_MODE, c->crop_mode, word));
-    json_put_text(w, "interpolation", setting_text(SETTING_INTERPOLATION, c->interpolation, word));
-    json_put_floats(w, "mean", c->mean, c->in_chans);
-    json_put_floats(w, "std", c->std, c->in_chans);
-    json_put_end(w, '}');
-}
-
-static void put_totals(json_writer *w, const vit_model *model, const totals *sum) {
-    json_put_begin(w, "parameters", '{');
-    json_put_integer(w, "total", (int64_t)sum->parts.total);
-    json_put_begin(w, "parts", '{');
-    for (int i = 0; i < sum->parts.count; i++) {
-        json_put_integer(w, sum->parts.items[i].name, (int64_t)sum->parts.items[i].parameters);
-    }
-    json_put_end(w, '}');
-    json_put_end(w, '}');
-    json_put_begin(w, "bytes", '{');
-    json_put_integer(w, "file", (int64_t)model->size);
-    for (int i = 0; i < VIT_NUM_DTYPES; i++) {
-        if (!sum->bytes[i]) continue;
-        json_put_integer(w, tensor_dtype_name((vit_dtype)i), (int64_t)sum->bytes[i]);
-    }
-    json_put_integer(w, "session", (int64_t)vit_workspace_size(model, NULL));
-    json_put_end(w, '}');
-}
-
-static void put_tensor(json_writer *w, const vit_tensor *t) {
-    char checksum[17];
-    snprintf(checksum, sizeof checksum, "%016llx", (unsigned long long)t->checksum);
-    json_put_begin(w, NULL, '{');
-    json_put_text(w, "name", t->name);
-    json_put_text(w, "dtype", tensor_dtype_name(t->dtype));
-    json_put_text(w, "layout", layout_names[t->layout]);
-    json_put_begin(w, "shape", '[');
-    for (int d = 0; d < t->ndim; d++) json_put_integer(w, NULL, t->dims[d]);
-    json_put_end(w, ']');
-    json_put_integer(w, "offset", (int64_t)t->offset);
-    json_put_integer(w, "bytes", (int64_t)t->size);
-    json_put_text(w, "checksum", checksum);
-    json_put_end(w, '}');
-}
-
-static void put_tensors(json_writer *w, const vit_model *model) {
-    vit_tensor t;
-    json_put_begin(w, "tensors", '[');
-    for (int i = 0; vit_model_tensor(model, i, &t); i++) put_tensor(w, &t);
-    json_put_end(w, ']');
-}
-
-static void put_labels(json_writer *w, const vit_model *model) {
-    json_put_begin(w, "labels", '[');
-    for (int i = 0; i < model->config.num_classes; i++) {
-        json_put_text(w, NULL, vit_label(model, i));
-    }
-    json_put_end(w, ']');
-    json_put_begin(w, "synsets", '[');
-    for (int i = 0; i < model->config.num_classes; i++) {
-        json_put_text(w, NULL, vit_synset(model, i));
-    }
-    json_put_end(w, ']');
-}
-
-static void put_assumed(json_writer *w, const char *at) {
-    char text[1024];
-    const char *line;
-    int length;
-    bool is_assumed;
-    json_put_begin(w, "assumed", '[');
-    while (next_line(&at, &line, &length, &is_assumed)) {
-        if (!is_assumed) continue;
-        snprintf(text, sizeof text, "%.*s", length, line);
-        json_put_text(w, NULL, text);
-    }
-    json_put_end(w, ']');
-}
-
 static void put_check(json_writer *w, const check *result) {
     json_put_begin(w, "check", '{');
     json_put_text(w, "checksums", result->checksums[0] ? result->checksums : "ok");
@@ -477,21 +326,12 @@ static void put_check(json_writer *w, const check *result) {
 }
 
 static void print_json(const vit_model *model, const char *path, const choices *chosen,
-                       const totals *sum, const check *result) {
+                       const card_totals *sum, const check *result) {
     json_writer w = json_write_to(stdout);
     json_put_begin(&w, NULL, '{');
     json_put_text(&w, "file", path);
-    put_config(&w, &model->config);
-    put_preprocessing(&w, &model->config);
-    put_totals(&w, model, sum);
-    json_put_text(&w, "isa", vit_isa_name(vit_detect_isa()));
-    json_put_integer(&w, "num_tensors", sum->num_tensors);
-    json_put_integer(&w, "num_labels", count_labels(model));
-    json_put_integer(&w, "num_synsets", count_synsets(model));
-    if (chosen->labels) put_labels(&w, model);
-    if (chosen->tensors) put_tensors(&w, model);
-    put_assumed(&w, vit_source(model));
-    json_put_text(&w, "source", vit_source(model));
+    card_put(&w, model, sum, (chosen->labels ? CARD_LABELS : 0) |
+                                 (chosen->tensors ? CARD_TENSORS : 0));
     if (result) put_check(&w, result);
     json_put_end(&w, '}');
     putchar('\n');
@@ -514,7 +354,7 @@ static const char notes[] =
 /* Opens, checks, prints one file. Failures are on stderr. */
 static bool inform(const char *path, const choices *chosen) {
     vit_model model;
-    totals *sum = malloc(sizeof *sum);
+    card_totals *sum = malloc(sizeof *sum);
     check result;
     report r = report_make();
     bool sound = true;
@@ -531,7 +371,7 @@ static bool inform(const char *path, const choices *chosen) {
         free(sum);
         return false;
     }
-    add_up(&model, sum);
+    card_add_up(&model, sum);
     if (chosen->check) sound = run_check(&model, chosen->num_threads, &result);
     if (chosen->json) print_json(&model, path, chosen, sum, chosen->check ? &result : NULL);
     else print_text(&model, path, chosen, sum, chosen->check ? &result : NULL);

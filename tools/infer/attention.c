@@ -5,7 +5,9 @@
 #include "numbers/rollout.h"
 
 /* Maps are kept of as many blocks as fit into this; a rollout runs the model again for the rest. */
-#define MAPS_BYTES ((size_t)512 << 20)
+#ifndef ATTENTION_BYTES
+#define ATTENTION_BYTES ((size_t)512 << 20)
+#endif
 enum { MAX_BLOCKS = 64 };   /* at a time */
 
 bool attention_check(const vit_config *config, report *r)
@@ -49,7 +51,7 @@ static bool work_take(work *w, const vit_config *c, bool rollout, report *r)
     const size_t each = map_floats(c) * sizeof(float), tokens = (size_t)c->num_tokens;
     w->blocks = 1;
     while (rollout && w->blocks < c->depth && w->blocks < MAX_BLOCKS &&
-           (size_t)(w->blocks + 1) * each <= MAPS_BYTES)
+           (size_t)(w->blocks + 1) * each <= ATTENTION_BYTES)
         w->blocks++;
     w->maps = malloc((size_t)w->blocks * each);
     w->shares = malloc(3 * tokens * sizeof *w->shares);
@@ -105,4 +107,16 @@ bool attention_read(vit_session *session, const float *input, const attention_ch
     free(w.maps);
     free(w.shares);
     return good;
+}
+
+void attention_map(const vit_config *config, const float *shares, int rows, int only, float *map)
+{
+    const size_t tokens = (size_t)config->num_tokens;
+    for (int i = 0; i < config->num_patches; i++) {
+        const float *column = shares + config->num_prefix_tokens + i;
+        double sum = 0;
+        for (int row = 0; row < rows; row++)
+            if (only < 0 || row == only) sum += (double)column[(size_t)row * tokens];
+        map[i] = (float)(only < 0 ? sum / rows : sum);
+    }
 }

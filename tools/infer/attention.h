@@ -22,4 +22,8 @@ bool attention_check(const vit_config *config, report *r);
 bool attention_read(vit_session *session, const float *input, const attention_choice *choice,
                     float *shares, report *r);
 
+/* The map of the patches, [num_patches], out of shares [rows, num_tokens]: row `only`, or, if that
+ * is -1, the mean of all. */
+void attention_map(const vit_config *config, const float *shares, int rows, int only, float *map);
+
 #endif

@@ -71,15 +71,8 @@ static void name_map(const look_job *j, int map, char *text, size_t size)
 static void take_map(const look_job *j, const look_photo *s, int map, float *values)
 {
     const vit_config *c = &j->model.config;
-    const int rows = j->chosen->rollout ? 1 : c->num_heads;
     const int only = all_heads(j->chosen) ? map : j->chosen->head;
-    for (int i = 0; i < c->num_patches; i++) {
-        const float *row = s->values + c->num_prefix_tokens + i;
-        double sum = 0;
-        for (int h = 0; h < rows; h++)
-            if (only < 0 || h == only) sum += (double)row[(size_t)h * (size_t)c->num_tokens];
-        values[i] = (float)(only < 0 ? sum / rows : sum);
-    }
+    attention_map(c, s->values, j->chosen->rollout ? 1 : c->num_heads, only, values);
 }
 
 bool look_draw_attention(look_job *j, report *r)

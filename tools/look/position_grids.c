@@ -17,25 +17,6 @@ const char *look_wrong_positions(const look_choices *c, int operands)
     return c->compare && c->model ? "--compare names the models: without -m" : NULL;
 }
 
-/* What --kind names, or the first that the model has. */
-static bool choose_kind(const vit_model *model, const char *name, position_kind *kind, report *r)
-{
-    const vit_config *c = &model->config;
-    *kind = POSITIONS_EMBEDDING;
-    while (!name && *kind < POSITIONS_KINDS && !positions_has(c, *kind))
-        *kind = (position_kind)(*kind + 1);
-    if (name) *kind = positions_by_name(name);
-    if (*kind == POSITIONS_KINDS) return report_fail(r, "the model has no positions");
-    return positions_has(c, *kind) ||
-           report_fail(r, "the model has no positions of the kind %s", name);
-}
-
-/* Whether each block has its own. */
-static bool is_of_block(const vit_config *c, position_kind kind)
-{
-    return kind == POSITIONS_RELATIVE || (kind == POSITIONS_ROTARY && c->rope_per_block);
-}
-
 static bool find_cosines(const vit_model *model, look_positions *m, report *r)
 {
     const size_t n = (size_t)model->config.num_patches;
@@ -68,8 +49,8 @@ static bool place(look_job *j, const vit_model *model, const char *path, report 
     m->path = path;
     m->grid = look_grid_of(model);
     m->block = -1;
-    if (!choose_kind(model, j->chosen->kind, &m->kind, r)) return false;
-    if (is_of_block(c, m->kind)) m->block = j->chosen->block < 0 ? 0 : j->chosen->block;
+    if (!positions_choose(c, j->chosen->kind, &m->kind, r)) return false;
+    if (positions_of_block(c, m->kind)) m->block = j->chosen->block < 0 ? 0 : j->chosen->block;
     if (m->block >= c->depth)
         return report_fail(r, "--block %d: the model has blocks 0 to %d", m->block, c->depth - 1);
     return find_cosines(model, m, r) && add_placed(j, m, r);

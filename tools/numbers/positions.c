@@ -30,6 +30,22 @@ bool positions_has(const vit_config *config, position_kind kind)
     }
 }
 
+bool positions_of_block(const vit_config *config, position_kind kind)
+{
+    return kind == POSITIONS_RELATIVE || (kind == POSITIONS_ROTARY && config->rope_per_block);
+}
+
+bool positions_choose(const vit_config *config, const char *name, position_kind *kind, report *r)
+{
+    *kind = POSITIONS_EMBEDDING;
+    while (!name && *kind < POSITIONS_KINDS && !positions_has(config, *kind))
+        *kind = (position_kind)(*kind + 1);
+    if (name) *kind = positions_by_name(name);
+    if (*kind == POSITIONS_KINDS) return report_fail(r, "the model has no positions");
+    return positions_has(config, *kind) ||
+           report_fail(r, "the model has no positions of the kind %s", name);
+}
+
 static bool take(positions *p, int dim, report *r)
 {
     p->dim = dim;

@@ -27,6 +27,10 @@ const char *positions_name(position_kind kind);
 /* POSITIONS_KINDS: no kind is called so. */
 position_kind positions_by_name(const char *name);
 bool positions_has(const vit_config *config, position_kind kind);
+/* Whether each block has its own. */
+bool positions_of_block(const vit_config *config, position_kind kind);
+/* The kind of that name or, if it is NULL, the first that the model has. False: it has none. */
+bool positions_choose(const vit_config *config, const char *name, position_kind *kind, report *r);
 
 /* Vectors [rows * columns, dim], row by row. */
 typedef struct positions {

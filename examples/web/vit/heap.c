@@ -1,13 +1,19 @@
-/* memory.c - memory for classify.c, and what else it wants of a C library.
+/* heap.c - memory for the module, in place of the C library's, which must not be used where memory
+ * is shared: Debian's has no version for that.
  *
- * The module is linked without one: Debian's has no version for shared memory. Only the thread that
- * opens and classifies allocates; the workers compute in what it gave them.
+ * Only the thread that calls the module allocates, and only it uses the rest of the C library; the
+ * workers compute in what it gave them.
  */
-#include "memory.h"
+#include "heap.h"
 
-enum { PAGE = 65536 };
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
-/* In front of what allocate() returns, which is as aligned as the header is large. */
+enum { PAGE = 65536, ALIGNMENT = 64 }; /* 64: as vit.h likes it */
+
+/* In front of what malloc() returns, which is as aligned as the header is large. */
 typedef struct block {
     size_t size;        /* header included */
     struct block *next; /* of the free ones, in order of their addresses */
@@ -68,7 +74,7 @@ static block *take(size_t size) {
     return b;
 }
 
-void *allocate(size_t size) {
+void *malloc(size_t size) {
     const size_t whole = sizeof(block) + round_up(size, ALIGNMENT);
     block *b;
     if (whole < size) return NULL;
@@ -77,14 +83,57 @@ void *allocate(size_t size) {
     return b ? b + 1 : NULL;
 }
 
-void release(void *memory) {
+void *calloc(size_t count, size_t size) {
+    void *memory = size && count > SIZE_MAX / size ? NULL : malloc(count * size);
+    return memory ? memset(memory, 0, count * size) : NULL;
+}
+
+void *realloc(void *old, size_t size) {
+    const size_t held = old ? ((block *)old)[-1].size - sizeof(block) : 0;
+    void *memory;
+    if (old && size <= held) return old;
+    memory = malloc(size);
+    if (memory && old) {
+        memcpy(memory, old, held);
+        free(old);
+    }
+    return memory;
+}
+
+void free(void *memory) {
     if (memory) insert((block *)memory - 1);
 }
 
-int memcmp(const void *a, const void *b, size_t size) {
-    const unsigned char *p = a, *q = b;
-    size_t i;
-    for (i = 0; i < size; i++)
-        if (p[i] != q[i]) return p[i] < q[i] ? -1 : 1;
-    return 0;
+void *web_allocate(size_t size) {
+    return malloc(size);
+}
+
+void web_release(void *memory) {
+    free(memory);
+}
+
+/* --- files ------------------------------------------------------------------------------------ */
+
+/* The C library's streams would ask for these at their end; only those in memory are used, and with
+ * these here the module imports nothing. */
+
+#define IMPORTED(name) __imported_wasi_snapshot_preview1_##name
+
+int32_t IMPORTED(fd_close)(int32_t file);
+int32_t IMPORTED(fd_seek)(int32_t file, int64_t offset, int32_t whence, int32_t at);
+int32_t IMPORTED(fd_write)(int32_t file, int32_t parts, int32_t count, int32_t written);
+
+int32_t IMPORTED(fd_close)(int32_t file) {
+    (void)file;
+    return EBADF;
+}
+
+int32_t IMPORTED(fd_seek)(int32_t file, int64_t offset, int32_t whence, int32_t at) {
+    (void)file, (void)offset, (void)whence, (void)at;
+    return EBADF;
+}
+
+int32_t IMPORTED(fd_write)(int32_t file, int32_t parts, int32_t count, int32_t written) {
+    (void)file, (void)parts, (void)count, (void)written;
+    return EBADF;
 }

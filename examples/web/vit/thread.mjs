@@ -1,4 +1,4 @@
-// worker.mjs - one of pool.mjs's threads. It gets one message, and then sleeps or works until the
+// thread.mjs - one of pool.mjs's threads. It gets one message, and then sleeps or works until the
 // pool ends it.
 import { CONTROL_SIZE, JOB, waitWhile, work } from './pool.mjs';
 

@@ -1,8 +1,8 @@
-// ppm.mjs - a PPM file (P6, 8 bits a channel) as the pixels of a canvas.
+// ppm.mjs - a PPM file (P6, 8 bits a channel) as a photo of vit.mjs.
 
 const header = /^P6(?:\s|#[^\n]*\n)+(\d+)(?:\s|#[^\n]*\n)+(\d+)(?:\s|#[^\n]*\n)+(\d+)\s/;
 
-/** { width, height, rgba } of the bytes of a file; throws an Error that says what is wrong. */
+/** { width, height, data, format } of the bytes of a file; throws an Error that says what is wrong. */
 export function readPpm(bytes) {
     const found = header.exec(new TextDecoder('latin1').decode(bytes.subarray(0, 512)));
     if (!found) throw new Error('is not a PPM file: expected P6, width, height and 255');
@@ -13,9 +13,5 @@ export function readPpm(bytes) {
     if (rgb.length < 3 * width * height) {
         throw new Error(`expected ${3 * width * height} bytes of pixels, found ${rgb.length}`);
     }
-    const rgba = new Uint8Array(4 * width * height).fill(255);
-    for (let i = 0; i < width * height; i++) {
-        rgba.set(rgb.subarray(3 * i, 3 * i + 3), 4 * i);
-    }
-    return { width, height, rgba };
+    return { width, height, data: rgb.subarray(0, 3 * width * height), format: 'rgb8' };
 }

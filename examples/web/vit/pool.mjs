@@ -1,7 +1,8 @@
 // pool.mjs - threads for a module built with shared memory: workers of Node or of a web page.
 //
-//     const pool = await Pool.start(module, 4);        // 3 workers and the caller
+//     const pool = new Pool(module, 4);                // 3 workers and the caller
 //     const { exports } = pool.instance;
+//     await pool.start();
 //     ...
 //     pool.close();
 //
@@ -98,20 +99,9 @@ function started(worker, message) {
 }
 
 export class Pool {
-    /** `threads` counts the caller; `url` is the workers' file. */
-    static async start(module, threads, url = new URL('worker.mjs', import.meta.url)) {
-        const pool = new Pool(module, threads);
-        try {
-            for (let i = 1; i < threads; i++) pool.workers.push(await makeWorker(url));
-            await Promise.all(pool.workers.map((worker) => pool.introduce(worker, module)));
-        } catch (error) {
-            pool.close();
-            throw error;
-        }
-        return pool;
-    }
-
+    /** `threads` counts the caller. */
     constructor(module, threads) {
+        this.module = module;
         this.threads = threads;
         this.workers = [];
         this.memory = sharedMemory();
@@ -123,8 +113,19 @@ export class Pool {
         this.control = new Int32Array(this.memory.buffer, at, CONTROL_SIZE).fill(0);
     }
 
-    async introduce(worker, module) {
-        const { memory, control } = this;
+    /** Until then the instance may be used, but not for what has tasks. `url`: the workers' file. */
+    async start(url = new URL('thread.mjs', import.meta.url)) {
+        try {
+            for (let i = 1; i < this.threads; i++) this.workers.push(await makeWorker(url));
+            await Promise.all(this.workers.map((worker) => this.introduce(worker)));
+        } catch (error) {
+            this.close();
+            throw error;
+        }
+    }
+
+    async introduce(worker) {
+        const { memory, control, module } = this;
         const stack = this.allocate(STACK) + STACK;
         await started(worker, { module, memory, stack, control: control.byteOffset });
         worker.onerror = () => Atomics.store(this.control, FAILED, 1);
@@ -132,7 +133,7 @@ export class Pool {
     }
 
     allocate(size) {
-        const at = this.instance.exports.allocate(size);
+        const at = this.instance.exports.allocate(size) >>> 0;
         if (!at) throw new Error(`no memory for ${size} bytes`);
         return at;
     }

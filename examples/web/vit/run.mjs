@@ -1,15 +1,14 @@
 // run.mjs - says what is in a photo, as examples/classify does, in WebAssembly.
 //
-//     node examples/wasm/run.mjs examples/cat.ppm
-//     node examples/wasm/run.mjs --model vit_base.vit --threads 4 --top 3 --time 20 *.ppm
+//     node examples/web/vit/run.mjs examples/cat.ppm
+//     node examples/web/vit/run.mjs --model vit_base.vit --threads 4 --top 3 --time 20 *.ppm
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { moduleFile } from './features.mjs';
 import { readPpm } from './ppm.mjs';
-import { Classifier } from './vit.mjs';
+import { Model } from './vit.mjs';
 
-const usage = `usage: run.mjs [--model MODEL.vit] [--module MODULE.wasm] [--threads N]
+const usage = `usage: run.mjs [--model MODEL.vit] [--module scalar|simd|relaxed] [--threads N]
                [--top K] [--time N] PHOTO.ppm...`;
 
 const path = (name) => fileURLToPath(new URL(name, import.meta.url));
@@ -29,7 +28,7 @@ const counts = ['threads', 'top', 'time'];
 
 function parse() {
     const options = {
-        model: { type: 'string', default: path('../../models/cifar10-vit.vit') },
+        model: { type: 'string', default: path('../../../models/cifar10-vit.vit') },
         module: { type: 'string' },
         threads: { type: 'string', default: '1' },
         top: { type: 'string', default: '5' },
@@ -48,36 +47,34 @@ function parse() {
 }
 
 /** The median of `count` runs, after as many for the engine to compile what it runs often. */
-function time(classifier, photo, count) {
+function time(model, photo, count) {
     const ms = [];
     for (let i = 0; i < 2 * count; i++) {
         const start = performance.now();
-        classifier.classify(photo.rgba, photo.width, photo.height);
+        model.classify(photo);
         if (i >= count) ms.push(performance.now() - start);
     }
     return ms.sort((a, b) => a - b)[count >> 1];
 }
 
-async function lookAt(classifier, name) {
+async function lookAt(model, name) {
     const photo = readPpm(await readFile(name));
-    const best = classifier.classify(photo.rgba, photo.width, photo.height, Number(chosen.top));
+    const best = model.classify(photo, Number(chosen.top));
     if (chosen.photos.length > 1) console.log(name);
-    for (const { label, prob } of best) {
-        console.log(`${(100 * prob).toFixed(1).padStart(5)} %  ${label}`);
+    for (const { index, label, score } of best) {
+        console.log(`${(100 * score).toFixed(1).padStart(5)} %  ${label ?? `class ${index}`}`);
     }
     if (Number(chosen.time)) {
-        const ms = time(classifier, photo, Number(chosen.time));
-        console.log(`${ms.toFixed(2)} ms, ${classifier.tier()}`);
+        const ms = time(model, photo, Number(chosen.time));
+        console.log(`${ms.toFixed(2)} ms, ${model.info.isa}, ${model.module}, ` +
+                    `${model.threads} threads`);
     }
 }
 
 const chosen = parse();
-const threads = Number(chosen.threads);
-const file = chosen.module ?? path(moduleFile(threads));
-const module = await attempt(file, async () => WebAssembly.compile(await readFile(file)));
-const classifier = await attempt(chosen.model, async () =>
-    Classifier.open(module, await readFile(chosen.model), threads));
+const model = await attempt(chosen.model, async () =>
+    Model.open(chosen.model, { threads: Number(chosen.threads), module: chosen.module }));
 for (const name of chosen.photos) {
-    await attempt(name, async () => lookAt(classifier, name));
+    await attempt(name, async () => lookAt(model, name));
 }
-classifier.close();
+model.close();

@@ -1,0 +1,56 @@
+// check.mjs - arguments of vit.mjs: what is wrong is a TypeError or a RangeError, before it comes
+// near the module's memory.
+
+const LARGEST_SIDE = 2 ** 20;
+const LARGEST_STRIDE = 2 ** 31 - 1;
+
+/** vit_pixel, and bytes of a pixel. */
+const formats = { rgb8: [0, 3], rgba8: [1, 4], gray8: [2, 1], bgr8: [3, 3], bgra8: [4, 4] };
+
+function checkInteger(value, name, least, most) {
+    if (typeof value !== 'number') throw new TypeError(`${name}: expected a number`);
+    if (!Number.isInteger(value) || value < least || value > most) {
+        throw new RangeError(`${name}: expected ${least} to ${most}, found ${value}`);
+    }
+    return value;
+}
+
+export const checkCount = (value, name, most) => checkInteger(value, name, 1, most);
+
+/** One of `count` things, which count from 0. */
+export function checkChoice(value, name, count) {
+    if (count === 0) throw new RangeError(`the model has no ${name}`);
+    return checkInteger(value, name, 0, count - 1);
+}
+
+export const isPhoto = (photo) =>
+    typeof photo === 'object' && photo !== null && !ArrayBuffer.isView(photo);
+
+/** Its width and height. */
+export function checkSides(photo) {
+    if (!isPhoto(photo)) throw new TypeError('expected a photo: width, height and data');
+    const { width, height } = photo;
+    return { width: checkInteger(width, 'width', 1, LARGEST_SIDE),
+             height: checkInteger(height, 'height', 1, LARGEST_SIDE) };
+}
+
+const isBytes = (data) => ArrayBuffer.isView(data) && data.BYTES_PER_ELEMENT === 1;
+
+/** { data, width, height, stride, format }: numbers as vit.h has them, data no longer than needed. */
+export function checkPhoto(photo) {
+    const { width, height } = checkSides(photo);
+    const { data, format: name = 'rgba8', stride } = photo;
+    if (!isBytes(data)) throw new TypeError('data: expected a Uint8Array or Uint8ClampedArray');
+    if (!Object.hasOwn(formats, name)) {
+        throw new RangeError(`format: expected ${Object.keys(formats).join(', ')}, found ${name}`);
+    }
+    const [format, bytes] = formats[name];
+    const row = bytes * width;
+    const step = stride === undefined ? row : checkInteger(stride, 'stride', row, LARGEST_STRIDE);
+    const needed = step * (height - 1) + row;
+    if (stride === undefined ? data.length !== needed : data.length < needed) {
+        throw new RangeError(`data: expected ${needed} bytes for ${width} x ${height} pixels of ` +
+                             `${name}, found ${data.length}`);
+    }
+    return { data: data.subarray(0, needed), width, height, stride: step, format };
+}

@@ -1,0 +1,167 @@
+// engine.mjs - an instance of the module: its memory, its threads, its failures.
+import { loadModule } from './load.mjs';
+import { Pool } from './pool.mjs';
+
+const LARGEST = 2 ** 32 - 2 ** 20; // bytes that can be asked for
+const IO = -2;
+const MEMORY = -3;
+
+/** What vit.h or a tool refuses. */
+export class VitError extends Error {
+    constructor(result, resultString, detail) {
+        super(detail && detail !== resultString ? `${resultString}: ${detail}` : resultString);
+        this.name = 'VitError';
+        this.result = result;
+        this.resultString = resultString;
+    }
+}
+
+/** Views of the memory are made for each use: they break when it grows. */
+export class Engine {
+    /** For more than one thread, a module with shared memory. Workers start meanwhile: await ready. */
+    static async start(url, threads) {
+        const module = await loadModule(url);
+        if (threads === 1) {
+            const { exports } = await WebAssembly.instantiate(module);
+            return new Engine(exports, exports.memory, null);
+        }
+        const pool = new Pool(module, threads);
+        return new Engine(pool.instance.exports, pool.memory, pool);
+    }
+
+    constructor(exports, memory, pool) {
+        this.exports = exports;
+        this.memory = memory;
+        this.pool = pool;
+        this.ready = pool ? pool.start() : Promise.resolve();
+        this.ready.catch(() => {}); // whoever awaits it hears of it
+    }
+
+    /** Ends the workers; the memory goes when nobody refers to it any more. */
+    close() {
+        this.pool?.close();
+        this.exports = this.memory = this.pool = null;
+    }
+
+    /** What a function returns. If it does not, the instance is of no more use. */
+    call(name, ...parameters) {
+        try {
+            return this.exports[name](...parameters);
+        } catch (error) {
+            this.close();
+            throw new Error(`the module has stopped in ${name}: ${error.message}`,
+                            { cause: error });
+        }
+    }
+
+    /** The same of one that says why if it returns 0. */
+    attempt(name, ...parameters) {
+        const returned = this.call(name, ...parameters);
+        if (returned === 0) throw this.failure();
+        return returned;
+    }
+
+    failure() {
+        return this.error(this.call('result'), this.text(this.call('message')));
+    }
+
+    error(result, detail) {
+        return new VitError(result, this.text(this.call('result_string', result)), detail);
+    }
+
+    allocate(size) {
+        const at = size <= LARGEST ? this.call('allocate', size) >>> 0 : 0;
+        if (!at) throw this.error(MEMORY, `${size} bytes`);
+        return at;
+    }
+
+    release(at) {
+        if (this.exports) this.call('release', at);
+    }
+
+    /** Calls action(at) with so many bytes, which are there until it returns. */
+    borrow(size, action) {
+        const at = this.allocate(size);
+        try {
+            return action(at);
+        } finally {
+            this.release(at);
+        }
+    }
+
+    bytes(at, length) {
+        return new Uint8Array(this.memory.buffer, at, length);
+    }
+
+    floats(at, length) {
+        return new Float32Array(this.memory.buffer, at, length);
+    }
+
+    integers(at, length) {
+        return new Int32Array(this.memory.buffer, at, length);
+    }
+
+    doubles(at, length) {
+        return new Float64Array(this.memory.buffer, at, length);
+    }
+
+    text(pointer) {
+        const bytes = new Uint8Array(this.memory.buffer, pointer >>> 0);
+        return new TextDecoder().decode(bytes.slice(0, bytes.indexOf(0))); // it refuses shared ones
+    }
+
+    /** { at, size } of all that openSource() promises. */
+    async read(source, onProgress) {
+        let opened;
+        try {
+            opened = await source;
+        } catch (error) {
+            throw this.#unreadable(error);
+        }
+        return this.#readPieces(opened, onProgress);
+    }
+
+    #unreadable(error) {
+        return error instanceof VitError || !this.exports ? error :
+            this.error(IO, error.message);
+    }
+
+    async #readPieces({ total, pieces }, onProgress) {
+        const buffer = new Growing(this, total ?? 1 << 20);
+        try {
+            for await (const piece of pieces) {
+                buffer.add(piece);
+                onProgress?.(buffer.size, total);
+            }
+        } catch (error) {
+            this.release(buffer.at);
+            throw this.#unreadable(error);
+        }
+        return buffer;
+    }
+}
+
+/** Bytes that follow each other in the memory. */
+class Growing {
+    constructor(engine, room) {
+        this.engine = engine;
+        this.room = room;
+        this.at = engine.allocate(room);
+        this.size = 0;
+    }
+
+    add(piece) {
+        const wanted = this.size + piece.length;
+        if (wanted > this.room) this.grow(Math.max(wanted, 2 * this.room));
+        this.engine.bytes(this.at + this.size, piece.length).set(piece);
+        this.size = wanted;
+    }
+
+    grow(room) {
+        const at = this.engine.allocate(room);
+        this.engine.bytes(at, this.size).set(this.engine.bytes(this.at, this.size));
+        this.engine.release(this.at);
+        this.at = at;
+        this.room = room;
+    }
+}

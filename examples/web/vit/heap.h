@@ -1,0 +1,17 @@
+/* heap.h - which functions the module exports, and memory for it. */
+#ifndef HEAP_H
+#define HEAP_H
+
+#include <stddef.h>
+
+#ifdef __wasm__
+#define EXPORT(name) __attribute__((export_name(#name))) extern
+
+/* malloc and free, for JavaScript. */
+EXPORT(allocate) void *web_allocate(size_t size);
+EXPORT(release) void web_release(void *memory);
+#else
+#define EXPORT(name) extern /* a native build, for tests */
+#endif
+
+#endif

@@ -1,0 +1,122 @@
+// load.mjs - bytes from wherever they are, in pages and in Node: the modules, and models, which are
+// read in pieces.
+
+const PIECE = 1 << 22;
+
+const inNode = typeof process === 'object' && Boolean(process.versions?.node);
+
+/** Of a string or URL: the path of a file, if it is one and there are files. */
+async function pathOf(source) {
+    if (!inNode) return null;
+    const { fileURLToPath } = await import('node:url');
+    const text = String(source);
+    if (/^file:/i.test(text)) return fileURLToPath(text);
+    return /^[a-z][a-z0-9+.-]+:/i.test(text) ? null : text;
+}
+
+async function bytesOf(url) {
+    const path = await pathOf(url);
+    if (path !== null) return (await import('node:fs/promises')).readFile(path);
+    const response = await fetch(url);
+    if (!response.ok) throw new Error(`${url}: HTTP status ${response.status}`);
+    return response.arrayBuffer();
+}
+
+async function expand(data) {
+    const bytes = new Uint8Array(data);
+    if (bytes[0] !== 0x1f || bytes[1] !== 0x8b) return bytes; // the server has done it
+    const expanded = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'));
+    return new Response(expanded).arrayBuffer();
+}
+
+async function compile(url) {
+    if (typeof DecompressionStream === 'function') {
+        const bytes = await bytesOf(`${url}.gz`).then(expand).catch(() => null);
+        if (bytes) return WebAssembly.compile(bytes);
+    }
+    return WebAssembly.compile(await bytesOf(url));
+}
+
+const modules = new Map();
+
+/** The module at a URL, NAME.wasm.gz if it is there; compiled once. */
+export function loadModule(url) {
+    const key = String(url);
+    if (!modules.has(key)) {
+        modules.set(key, compile(key));
+        modules.get(key).catch(() => modules.delete(key));
+    }
+    return modules.get(key);
+}
+
+// --- models: { total, pieces }, total undefined if it is not known before ------------------------
+
+async function* piecesOfBlob(blob) {
+    for (let at = 0; at < blob.size; at += PIECE) {
+        yield new Uint8Array(await blob.slice(at, at + PIECE).arrayBuffer());
+    }
+}
+
+async function* piecesOfStream(stream) {
+    const reader = stream.getReader();
+    try {
+        for (;;) {
+            const { done, value } = await reader.read();
+            if (done) return;
+            yield value;
+        }
+    } finally {
+        reader.cancel().catch(() => {});
+    }
+}
+
+async function* piecesOfFile(file) {
+    const piece = new Uint8Array(PIECE);
+    try {
+        for (;;) {
+            const { bytesRead } = await file.read(piece, 0, PIECE, null);
+            if (bytesRead === 0) return;
+            yield piece.subarray(0, bytesRead);
+        }
+    } finally {
+        await file.close();
+    }
+}
+
+async function openFile(path) {
+    const file = await (await import('node:fs/promises')).open(path);
+    const { size } = await file.stat();
+    return { total: size, pieces: piecesOfFile(file) };
+}
+
+function openResponse(response) {
+    if (!response.ok) throw new Error(`${response.url}: HTTP status ${response.status}`);
+    const length = response.headers.get('content-encoding') ? null :
+        response.headers.get('content-length');
+    return { total: length === null ? undefined : Number(length),
+             pieces: response.body ? piecesOfStream(response.body) : [] };
+}
+
+async function openAddress(source) {
+    const path = await pathOf(source);
+    return path === null ? openResponse(await fetch(source)) : openFile(path);
+}
+
+const isBytes = (source) => source instanceof ArrayBuffer ||
+    (ArrayBuffer.isView(source) && source.BYTES_PER_ELEMENT === 1);
+const isAddress = (source) => typeof source === 'string' || source instanceof URL;
+
+export function checkSource(source) {
+    if (isBytes(source) || isAddress(source) || source instanceof Blob ||
+        source instanceof Response) return;
+    throw new TypeError('expected the bytes of a .vit file, a Blob, a Response or a URL');
+}
+
+/** Begins to read what checkSource accepts. */
+export async function openSource(source) {
+    if (isAddress(source)) return openAddress(source);
+    if (source instanceof Blob) return { total: source.size, pieces: piecesOfBlob(source) };
+    if (source instanceof Response) return openResponse(source);
+    const bytes = source instanceof ArrayBuffer ? new Uint8Array(source) : source;
+    return { total: bytes.length, pieces: [bytes] };
+}

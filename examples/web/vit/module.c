@@ -1,0 +1,340 @@
+/* module.c - vit.h and the numbers of examples/look as a WebAssembly module, for web pages and Node.
+ *
+ * `make wasm` builds it, with Debian's clang. It imports nothing but, with threads, its memory and
+ * parallel_for, so that any JavaScript can instantiate it.
+ */
+
+#include "module.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define VIT_IMPLEMENTATION
+#include "vit.h"
+
+#include "image/crop.h"
+#include "infer/attention.h"
+#include "model/card.h"
+#include "numbers/positions.h"
+#include "numbers/tokens.h"
+
+struct web_model {
+    vit_model model;     /* its weights are in data            */
+    vit_session session; /* what a forward pass needs          */
+    void *data, *workspace;
+    float *input;        /* [in_chans, img_height, img_width]  */
+    float *logits;       /* [num_classes]                      */
+    vit_prediction *top; /* [num_classes], the best first      */
+    int sizes[WEB_SIZES];
+};
+
+/* --- failures --------------------------------------------------------------------------------- */
+
+static vit_result last_result;
+static char last_message[REPORT_SIZE];
+
+static int fail(vit_result result, const char *message) {
+    last_result = result;
+    snprintf(last_message, sizeof last_message, "%s", message);
+    return 0;
+}
+
+static int check(vit_result result) {
+    return result == VIT_OK || fail(result, vit_result_string(result));
+}
+
+/* Of the tools, which have words and no numbers. */
+static int fail_report(const report *r) {
+    return fail(r->no_memory ? VIT_ERROR_MEMORY : VIT_ERROR_UNSUPPORTED, r->text);
+}
+
+int web_result(void) {
+    return last_result;
+}
+
+const char *web_result_string(int result) {
+    return vit_result_string((vit_result)result);
+}
+
+const char *web_message(void) {
+    return last_message;
+}
+
+/* --- threads ---------------------------------------------------------------------------------- */
+
+#ifdef WEB_THREADS
+
+/* Has run(task, arg, i) called for every i in [0, count), here and by the workers of pool.mjs. */
+__attribute__((import_module("pool"), import_name("parallel_for"))) extern
+void pool_parallel_for(int count, vit_task *task, void *arg);
+
+EXPORT(run) void web_run(vit_task *task, void *arg, int index);
+
+void web_run(vit_task *task, void *arg, int index) {
+    task(arg, index);
+}
+
+static void parallel_for(void *user, int count, vit_task *task, void *arg) {
+    (void)user;
+    pool_parallel_for(count, task, arg);
+}
+
+static vit_executor executor_of(int threads) {
+    const vit_executor none = { 0 }, pool = { parallel_for, NULL, threads };
+    return threads > 1 ? pool : none;
+}
+
+#else
+
+static vit_executor executor_of(int threads) {
+    const vit_executor none = { 0 };
+    (void)threads;
+    return none;
+}
+
+#endif
+
+/* --- opening ---------------------------------------------------------------------------------- */
+
+static int start_session(web_model *m, int threads) {
+    const vit_config *c = &m->model.config;
+    const size_t pixels = (size_t)c->img_height * (size_t)c->img_width;
+    const size_t classes = (size_t)c->num_classes;
+    vit_params params = { 0 };
+    size_t size;
+    params.executor = executor_of(threads);
+    size = vit_workspace_size(&m->model, &params);
+    m->workspace = size ? malloc(size) : NULL;
+    m->input = calloc((size_t)c->in_chans * pixels, sizeof *m->input);
+    m->logits = malloc((classes + 1) * sizeof *m->logits);
+    m->top = malloc((classes + 1) * sizeof *m->top);
+    if (!m->workspace || !m->input || !m->logits || !m->top) return check(VIT_ERROR_MEMORY);
+    return check(vit_session_init(&m->session, &m->model, &params, m->workspace, size));
+}
+
+static void find_sizes(web_model *m) {
+    const vit_config *c = &m->model.config;
+    const int sizes[WEB_SIZES] = {
+        c->in_chans, c->img_height, c->img_width, c->embed_dim, c->depth, c->num_heads,
+        c->num_classes, vit_embedding_dim(&m->model), c->num_tokens, c->num_prefix_tokens,
+        c->grid_height, c->grid_width, c->has_cls_token
+    };
+    memcpy(m->sizes, sizes, sizeof sizes);
+}
+
+web_model *web_open(void *data, size_t size, int threads, int verify) {
+    web_model *m = calloc(1, sizeof *m);
+    vit_result result;
+    int good;
+    if (!m) {
+        free(data);
+        check(VIT_ERROR_MEMORY);
+        return NULL;
+    }
+    m->data = data;
+    result = vit_model_open_memory(data, size, verify ? VIT_OPEN_VERIFY : 0, &m->model);
+    good = result == VIT_OK ? start_session(m, threads) : fail(result, m->model.detail);
+    if (good) {
+        find_sizes(m);
+        return m;
+    }
+    web_close(m);
+    return NULL;
+}
+
+/* Everything is NULL that was not allocated. */
+void web_close(web_model *m) {
+    if (!m) return;
+    vit_model_close(&m->model);
+    free(m->top);
+    free(m->logits);
+    free(m->input);
+    free(m->workspace);
+    free(m->data);
+    free(m);
+}
+
+const int *web_sizes(const web_model *m) {
+    return m->sizes;
+}
+
+static void put_info(json_writer *w, const vit_model *model, card_totals *sum) {
+    card_add_up(model, sum);
+    json_put_begin(w, NULL, '{');
+    card_put(w, model, sum, CARD_LABELS);
+    json_put_end(w, '}');
+}
+
+char *web_info(const web_model *m) {
+    card_totals *sum = malloc(sizeof *sum);
+    char *text = NULL;
+    size_t size;
+    FILE *file = sum ? open_memstream(&text, &size) : NULL;
+    if (file) {
+        json_writer w = json_write_to(file);
+        put_info(&w, &m->model, sum);
+        if (ferror(file) | (fclose(file) != 0)) {
+            free(text);
+            text = NULL;
+        }
+    }
+    free(sum);
+    if (!text) check(VIT_ERROR_MEMORY);
+    return text;
+}
+
+/* --- a photo ---------------------------------------------------------------------------------- */
+
+float *web_input(const web_model *m) {
+    return m->input;
+}
+
+int web_preprocess(web_model *m, const uint8_t *pixels, int width, int height, int stride,
+                   int format) {
+    const vit_image image = { pixels, width, height, stride, (vit_pixel)format };
+    if (format < VIT_PIXEL_RGB8 || format > VIT_PIXEL_BGRA8) return check(VIT_ERROR_ARGUMENT);
+    return check(vit_preprocess(&m->model, &image, m->input, NULL, 0));
+}
+
+int web_forward(web_model *m, const vit_outputs *outputs) {
+    return check(vit_forward(&m->session, m->input, 1, outputs));
+}
+
+int web_classify(web_model *m, int most) {
+    const int classes = m->model.config.num_classes;
+    vit_outputs outputs = { 0 };
+    int count;
+    if (classes == 0) return fail(VIT_ERROR_UNSUPPORTED, "the model has no classes");
+    outputs.logits = m->logits;
+    if (!web_forward(m, &outputs)) return 0;
+    count = vit_top_k(m->logits, classes, most < classes ? most : classes, m->top);
+    vit_scores(&m->model, m->logits);
+    for (int i = 0; i < count; i++) m->top[i].score = m->logits[m->top[i].index];
+    return count > 0 || check(VIT_ERROR_ARGUMENT) ? count : 0;
+}
+
+const vit_prediction *web_top(const web_model *m) {
+    return m->top;
+}
+
+void web_scores(const web_model *m, float *logits) {
+    vit_scores(&m->model, logits);
+}
+
+/* --- what a model looks at -------------------------------------------------------------------- */
+
+static bool check_attention(const web_model *m, int block, int patch, int head, report *r) {
+    const vit_config *c = &m->model.config;
+    if (!attention_check(c, r)) return false;
+    if (block < -1 || block >= c->depth)
+        return report_fail(r, "the model has blocks 0 to %d", c->depth - 1);
+    if (patch < -1 || patch >= c->num_patches)
+        return report_fail(r, "the model has patches 0 to %d", c->num_patches - 1);
+    return (head >= -1 && head < c->num_heads) ||
+           report_fail(r, "the model has heads 0 to %d", c->num_heads - 1);
+}
+
+int web_attention(web_model *m, int block, int patch, int head, float *map) {
+    const vit_config *c = &m->model.config;
+    const bool rollout = block < 0;
+    const int rows = rollout ? 1 : c->num_heads;
+    const int from = patch >= 0 ? c->num_prefix_tokens + patch : c->has_cls_token ? 0 : -1;
+    const attention_choice choice = { rollout ? 0 : block, from, rollout };
+    report r = report_make();
+    float *shares = NULL;
+    bool good = check_attention(m, block, patch, head, &r);
+    if (good) {
+        shares = malloc((size_t)rows * (size_t)c->num_tokens * sizeof *shares);
+        good = shares || report_no_memory(&r);
+    }
+    good = good && attention_read(&m->session, m->input, &choice, shares, &r);
+    if (good) attention_map(c, shares, rows, rollout ? -1 : head, map);
+    free(shares);
+    return good || fail_report(&r);
+}
+
+int web_components(web_model *m, const float *patches, int photos, int foreground,
+                   float *coordinates, double numbers[6]) {
+    const vit_config *c = &m->model.config;
+    const tokens_patches t = { patches, photos * c->num_patches, c->embed_dim,
+                               { c->grid_height, c->grid_width } };
+    report r = report_make();
+    pca p;
+    int count;
+    if (photos < 1 || photos > (1 << 30) / c->num_patches) return check(VIT_ERROR_ARGUMENT);
+    if (!tokens_components(&t, foreground != 0, &p, coordinates, &r)) return fail_report(&r);
+    memset(numbers, 0, 6 * sizeof *numbers);
+    for (int i = 0; i < p.count; i++) {
+        numbers[i] = p.variance[i];
+        numbers[3 + i] = p.total > 0 ? p.variance[i] / p.total : 0;
+    }
+    count = p.count;
+    pca_free(&p);
+    return count;
+}
+
+void web_similarity(const float *vector, const float *others, int count, int dim, float *cosines) {
+    for (int i = 0; i < count; i++)
+        cosines[i] = vit_cosine(vector, others + (size_t)i * (size_t)dim, dim);
+}
+
+static bool find_positions(const web_model *m, int asked, int block, positions *p, int numbers[3],
+                           report *r) {
+    const vit_config *c = &m->model.config;
+    const char *name = asked >= 0 && asked < POSITIONS_KINDS ?
+                           positions_name((position_kind)asked) : NULL;
+    position_kind kind;
+    if (asked >= POSITIONS_KINDS) return report_fail(r, "there is no such kind of positions");
+    if (!positions_choose(c, name, &kind, r)) return false;
+    numbers[0] = (int)kind;
+    numbers[1] = positions_of_block(c, kind) ? block : -1;
+    if (numbers[1] >= c->depth || block < 0)
+        return report_fail(r, "the model has blocks 0 to %d", c->depth - 1);
+    return positions_read(&m->model, kind, block, p, r);
+}
+
+int web_positions(const web_model *m, int kind, int block, float *cosines, int numbers[3]) {
+    report r = report_make();
+    positions p;
+    if (!find_positions(m, kind, block, &p, numbers, &r)) return fail_report(&r);
+    numbers[2] = p.dim;
+    positions_cosines(&p, cosines);
+    positions_free(&p);
+    return 1;
+}
+
+/* --- places ----------------------------------------------------------------------------------- */
+
+static bool find_crop(const web_model *m, int width, int height, crop *c, report *r) {
+    enum { LARGEST = 1 << 20 };
+    if (width < 1 || height < 1 || width > LARGEST || height > LARGEST)
+        return report_fail(r, "expected 1 to %d pixels a side, found %d x %d", LARGEST, width,
+                           height);
+    return crop_find(c, &m->model.config, width, height, r);
+}
+
+int web_crop(const web_model *m, int width, int height, double numbers[12]) {
+    report r = report_make();
+    vit_crop found;
+    crop c;
+    if (!find_crop(m, width, height, &c, &r)) return fail_report(&r);
+    vit_find_crop(&m->model.config, width, height, &found);
+    numbers[0] = numbers[4] = c.left / c.across;
+    numbers[1] = numbers[5] = c.top / c.down;
+    numbers[2] = c.width / c.across;
+    numbers[3] = c.height / c.down;
+    numbers[6] = c.covered_x / c.across;
+    numbers[7] = c.covered_y / c.down;
+    numbers[8] = (double)found.width;
+    numbers[9] = (double)found.height;
+    numbers[10] = (double)found.left;
+    numbers[11] = (double)found.top;
+    return 1;
+}
+
+int web_patch_at(const web_model *m, int width, int height, double x, double y) {
+    report r = report_make();
+    crop c;
+    return find_crop(m, width, height, &c, &r) ? crop_patch(&c, x, y) : -1;
+}

@@ -1,0 +1,399 @@
+// vit.mjs - Vision Transformers in a page or in Node: photos classified, and what a model sees.
+//
+//     const model = await Model.open('cifar10-vit.vit');
+//     const [best] = model.classify(context.getImageData(0, 0, width, height));
+//     console.log(best.label, best.score);
+//     model.close();
+//
+// vit.d.mts describes it all.
+import { Engine, VitError } from './engine.mjs';
+import { chooseModule, countCores } from './features.mjs';
+import { checkSource, openSource } from './load.mjs';
+import { checkChoice, checkCount, checkPhoto, checkSides, isPhoto } from './check.mjs';
+
+export { VitError };
+
+const MOST_THREADS = 8;              // unless more are asked for
+const MOST_BYTES = 2 ** 28;          // of blocks' outputs, for one forward pass
+const UNSUPPORTED = -9;
+const kinds = ['embedding', 'rotary', 'relative'];
+const names = ['channels', 'height', 'width', 'dim', 'depth', 'heads', 'classes', 'embedding',
+               'tokens', 'prefix', 'rows', 'columns', 'classToken'];
+
+async function chooseThreads(threads) {
+    if (threads === undefined) return Math.min(await countCores(), MOST_THREADS);
+    return checkCount(threads, 'threads', 256);
+}
+
+/** { start, end } of runs of blocks whose outputs, `each` bytes, are kept together. */
+function* runsOf(count, each) {
+    const most = Math.max(1, Math.floor(MOST_BYTES / each));
+    for (let start = 0; start < count; start += most) {
+        yield { start, end: Math.min(start + most, count) };
+    }
+}
+
+export class Model {
+    #engine;
+    #handle;
+    #sizes;
+
+    static async open(source, options = {}) {
+        checkSource(source);
+        const { base = new URL('./', import.meta.url), verify = true, onProgress } = options;
+        const chosen = chooseModule(options.module, await chooseThreads(options.threads));
+        const opened = openSource(source);
+        opened.catch(() => {}); // read() hears of it
+        const engine = await Engine.start(new URL(chosen.file, base), chosen.threads);
+        try {
+            const bytes = await engine.read(opened, onProgress);
+            await engine.ready;
+            const handle = engine.attempt('open', bytes.at, bytes.size, chosen.threads,
+                                          Number(verify));
+            return new Model(engine, handle >>> 0, chosen);
+        } catch (error) {
+            engine.close();
+            throw error;
+        }
+    }
+
+    constructor(engine, handle, { kind, threads }) {
+        if (!(engine instanceof Engine)) throw new TypeError('a model comes from Model.open()');
+        this.#engine = engine;
+        this.#handle = handle;
+        this.module = kind;
+        this.threads = threads;
+        const sizes = engine.integers(engine.call('sizes', handle) >>> 0, names.length);
+        this.#sizes = Object.fromEntries(names.map((name, i) => [name, sizes[i]]));
+        const { labels, synsets, ...info } = this.#readInfo();
+        this.info = info;
+        this.labels = labels;
+        this.synsets = synsets;
+    }
+
+    #readInfo() {
+        const at = this.#engine.attempt('info', this.#handle);
+        const text = this.#engine.text(at);
+        this.#engine.release(at);
+        return JSON.parse(text);
+    }
+
+    close() {
+        this.#engine?.close();
+        this.#engine = null;
+    }
+
+    get closed() {
+        return !this.#engine?.exports;
+    }
+
+    get memory() {
+        return this.#open().memory.buffer.byteLength;
+    }
+
+    /** The engine, while there is one. */
+    #open() {
+        if (this.closed) throw new Error('the model is closed');
+        return this.#engine;
+    }
+
+    // --- photos -------------------------------------------------------------------------------
+
+    get #inputSize() {
+        return this.#sizes.channels * this.#sizes.height * this.#sizes.width;
+    }
+
+    /** Makes the model's input of a photo, or takes what is an input already. */
+    #prepare(engine, photo) {
+        if (!isPhoto(photo)) {
+            const at = engine.call('input', this.#handle) >>> 0;
+            this.#checkFloats(photo, this.#inputSize, 'an input');
+            engine.floats(at, this.#inputSize).set(photo);
+            return;
+        }
+        const { data, width, height, stride, format } = checkPhoto(photo);
+        engine.borrow(data.length, (at) => {
+            engine.bytes(at, data.length).set(data);
+            engine.attempt('preprocess', this.#handle, at, width, height, stride, format);
+        });
+    }
+
+    #checkFloats(values, length, what) {
+        if (!(values instanceof Float32Array)) {
+            throw new TypeError(`expected a photo, or ${what} as a Float32Array`);
+        }
+        if (values.length !== length) {
+            throw new RangeError(`expected ${what} of ${length} floats, found ${values.length}`);
+        }
+    }
+
+    preprocess(photo) {
+        const engine = this.#open();
+        this.#prepare(engine, photo);
+        const at = engine.call('input', this.#handle) >>> 0;
+        return engine.floats(at, this.#inputSize).slice();
+    }
+
+    classify(photo, top = 5) {
+        const engine = this.#open();
+        const most = top === Infinity ? 2 ** 31 - 1 : checkCount(top, 'top', 2 ** 31 - 1);
+        this.#needClasses(engine);
+        this.#prepare(engine, photo);
+        const count = engine.attempt('classify', this.#handle, most);
+        const at = engine.call('top', this.#handle) >>> 0;
+        const indices = engine.integers(at, 2 * count), scores = engine.floats(at, 2 * count);
+        return Array.from({ length: count }, (_, place) => {
+            const index = indices[2 * place];
+            return { index, label: this.labels[index], score: scores[2 * place + 1] };
+        });
+    }
+
+    #needClasses(engine) {
+        if (!this.#sizes.classes) throw engine.error(UNSUPPORTED, 'the model has no classes');
+    }
+
+    scores(logits) {
+        const engine = this.#open();
+        this.#needClasses(engine);
+        this.#checkFloats(logits, this.#sizes.classes, 'logits');
+        return this.#compute(engine, logits.length, (at) => {
+            engine.floats(at, logits.length).set(logits);
+            engine.call('scores', this.#handle, at);
+        });
+    }
+
+    /** A copy of so many floats that `action` writes. */
+    #compute(engine, length, action) {
+        return engine.borrow(4 * length, (at) => {
+            action(at);
+            return engine.floats(at, length).slice();
+        });
+    }
+
+    crop(photo) {
+        const engine = this.#open();
+        const { width, height } = checkSides(photo);
+        return engine.borrow(8 * 12, (at) => {
+            engine.attempt('crop', this.#handle, width, height, at);
+            const n = engine.doubles(at, 12);
+            const rectangle = (i) => ({ x: n[i], y: n[i + 1], width: n[i + 2], height: n[i + 3] });
+            return { ...rectangle(0), rows: this.#sizes.rows, columns: this.#sizes.columns,
+                     patches: rectangle(4),
+                     resized: { width: n[8], height: n[9], left: n[10], top: n[11] } };
+        });
+    }
+
+    patchAt(photo, x, y) {
+        const engine = this.#open();
+        const { width, height } = checkSides(photo);
+        if (!Number.isFinite(x) || !Number.isFinite(y)) throw new TypeError('expected a point');
+        return engine.call('patch_at', this.#handle, width, height, x, y);
+    }
+
+    // --- the network --------------------------------------------------------------------------
+
+    run(photo, wants) {
+        const engine = this.#open();
+        const { logits, embedding, tokens, attention, blocks: numbers = [] } = wants ?? {};
+        const blockTokens = wants?.blockTokens ?? !attention;
+        const blocks = Array.from(numbers, (block) => this.#checkBlock(block));
+        if (!(logits || embedding || tokens || blocks.length)) {
+            throw new RangeError('expected something that is wanted: logits, embedding, tokens ' +
+                                 'or blocks');
+        }
+        if (blocks.length && !blockTokens && !attention) {
+            throw new RangeError('of blocks, tokens or attention must be wanted');
+        }
+        if (logits) this.#needClasses(engine);
+        this.#prepare(engine, photo);
+        const outputs = this.#forward(engine, { logits, embedding, tokens });
+        if (blocks.length) {
+            outputs.blocks = this.#forwardBlocks(engine, blocks, { blockTokens, attention });
+        }
+        return outputs;
+    }
+
+    #checkBlock(block) {
+        return checkChoice(block, 'block', this.#sizes.depth);
+    }
+
+    #forward(engine, wants) {
+        const { classes, embedding, tokens, dim } = this.#sizes;
+        const lengths = { logits: classes, embedding, tokens: tokens * dim };
+        const asked = Object.keys(lengths).filter((name) => wants[name]);
+        if (!asked.length) return {};
+        const total = asked.reduce((sum, name) => sum + lengths[name], 0);
+        return engine.borrow(4 * total + 20, (at) => {
+            const places = { end: at + 20 };
+            for (const name of asked) {
+                places[name] = places.end;
+                places.end += 4 * lengths[name];
+            }
+            const { logits = 0, embedding: vector = 0, tokens: all = 0 } = places;
+            engine.integers(at, 5).set([logits, vector, all, 0, 0]); // a vit_outputs
+            engine.attempt('forward', this.#handle, at);
+            return Object.fromEntries(asked.map((name) =>
+                [name, engine.floats(places[name], lengths[name]).slice()]));
+        });
+    }
+
+    /** As many blocks at a time as fit into MOST_BYTES. */
+    #forwardBlocks(engine, blocks, { blockTokens, attention }) {
+        const { tokens, dim, heads } = this.#sizes;
+        const sizes = { tokens: blockTokens ? tokens * dim : 0,
+                        attention: attention ? heads * tokens * tokens : 0 };
+        const runs = [...runsOf(blocks.length, 4 * (sizes.tokens + sizes.attention))];
+        return runs.flatMap(({ start, end }) =>
+            this.#forwardRun(engine, blocks.slice(start, end), sizes));
+    }
+
+    #forwardRun(engine, blocks, sizes) {
+        const each = 4 * (sizes.tokens + sizes.attention);
+        const head = 20 + 16 * blocks.length;
+        return engine.borrow(head + each * blocks.length, (at) => {
+            const placeOf = (i) => at + head + each * i;
+            // a vit_outputs, then a vit_block_output for each
+            const words = [0, 0, 0, at + 20, blocks.length, ...blocks.flatMap((block, i) => [
+                block + 1, 0, sizes.tokens ? placeOf(i) : 0,
+                sizes.attention ? placeOf(i) + 4 * sizes.tokens : 0,
+            ])];
+            engine.integers(at, words.length).set(words);
+            engine.attempt('forward', this.#handle, at);
+            const copy = (place, length) => engine.floats(place, length).slice();
+            return blocks.map((block, i) => ({
+                block,
+                ...(sizes.tokens && { tokens: copy(placeOf(i), sizes.tokens) }),
+                ...(sizes.attention &&
+                    { attention: copy(placeOf(i) + 4 * sizes.tokens, sizes.attention) }),
+            }));
+        });
+    }
+
+    // --- what a model looks at ----------------------------------------------------------------
+
+    get #patches() {
+        return this.#sizes.rows * this.#sizes.columns;
+    }
+
+    #checkPatch(patch) {
+        return checkChoice(patch, 'patch', this.#patches);
+    }
+
+    attention(photo, { block, patch, head } = {}) {
+        const last = this.#sizes.depth - 1;
+        return this.#attend(photo, {
+            block: block === undefined ? Math.max(last, 0) : this.#checkBlock(block),
+            head: head === undefined ? -1 : checkChoice(head, 'head', this.#sizes.heads),
+            patch,
+        });
+    }
+
+    rollout(photo, { patch } = {}) {
+        return this.#attend(photo, { block: -1, head: -1, patch });
+    }
+
+    #attend(photo, { block, head, patch }) {
+        const engine = this.#open();
+        const from = patch === undefined ? -1 : this.#checkPatch(patch);
+        this.#prepare(engine, photo);
+        return this.#compute(engine, this.#patches, (at) =>
+            engine.attempt('attention', this.#handle, block, from, head, at));
+    }
+
+    /** The tokens of the patches, [rows * columns, dim], of what is a photo, an input or tokens. */
+    #patchTokens(engine, item, block) {
+        const { tokens, dim, prefix } = this.#sizes;
+        let all = item?.tokens;
+        if (all !== undefined) {
+            this.#checkFloats(all, tokens * dim, 'tokens');
+        } else {
+            this.#prepare(engine, item);
+            all = block === undefined ? this.#forward(engine, { tokens: true }).tokens :
+                this.#forwardBlocks(engine, [block], { blockTokens: true })[0].tokens;
+        }
+        return all.subarray(prefix * dim);
+    }
+
+    #checkItems(photos, block) {
+        const items = Array.isArray(photos) ? photos : [photos];
+        if (!items.length) throw new RangeError('expected one photo at least');
+        return { items, from: block === undefined ? undefined : this.#checkBlock(block) };
+    }
+
+    /** Calls action(at) with the patches' tokens of all items, [items, rows * columns, dim]. */
+    #withPatches(engine, { items, from }, action) {
+        const each = this.#patches * this.#sizes.dim;
+        return engine.borrow(4 * each * items.length, (at) => {
+            items.forEach((item, i) => {
+                const values = this.#patchTokens(engine, item, from);
+                engine.floats(at + 4 * each * i, each).set(values);
+            });
+            return action(at);
+        });
+    }
+
+    principalComponents(photos, { block, foreground = false } = {}) {
+        const engine = this.#open();
+        const chosen = this.#checkItems(photos, block);
+        const length = 3 * this.#patches * chosen.items.length;
+        return this.#withPatches(engine, chosen, (patches) =>
+            engine.borrow(8 * 6 + 4 * length, (at) => {
+                const count = engine.attempt('components', this.#handle, patches,
+                                             chosen.items.length, Number(foreground), at + 48, at);
+                const numbers = Array.from(engine.doubles(at, 6));
+                return { rows: this.#sizes.rows, columns: this.#sizes.columns,
+                         maps: this.#componentMaps(engine.floats(at + 48, length)),
+                         variance: numbers.slice(0, count),
+                         explained: numbers.slice(3, 3 + count) };
+            }));
+    }
+
+    /** From [photos, patches, 3] to [3, patches] for each photo. */
+    #componentMaps(coordinates) {
+        const patches = this.#patches;
+        return Array.from({ length: coordinates.length / (3 * patches) }, (_, photo) =>
+            Float32Array.from({ length: 3 * patches }, (__, i) =>
+                coordinates[3 * (photo * patches + i % patches) + Math.floor(i / patches)]));
+    }
+
+    similarity(photos, patch, { block } = {}) {
+        const engine = this.#open();
+        const chosen = this.#checkItems(photos, block);
+        const place = this.#checkPatch(patch), { dim, rows, columns } = this.#sizes;
+        const length = this.#patches * chosen.items.length;
+        const cosines = this.#withPatches(engine, chosen, (patches) =>
+            this.#compute(engine, length, (at) =>
+                engine.call('similarity', patches + 4 * place * dim, patches, length, dim, at)));
+        const maps = chosen.items.map((_, i) =>
+            cosines.slice(i * this.#patches, (i + 1) * this.#patches));
+        return { rows, columns, patch: place, maps };
+    }
+
+    positions({ kind, block = 0 } = {}) {
+        const engine = this.#open();
+        const asked = kind === undefined ? -1 : kinds.indexOf(kind);
+        if (kind !== undefined && asked < 0) {
+            throw new RangeError(`expected a kind of positions: ${kinds.join(', ')}`);
+        }
+        const of = this.#checkBlock(block), length = this.#patches ** 2;
+        return engine.borrow(12 + 4 * length, (at) => {
+            engine.attempt('positions', this.#handle, asked, of, at + 12, at);
+            const [found, ofBlock, dim] = engine.integers(at, 3);
+            return { kind: kinds[found], ...(ofBlock >= 0 && { block: ofBlock }), dim,
+                     rows: this.#sizes.rows, columns: this.#sizes.columns,
+                     values: engine.floats(at + 12, length).slice() };
+        });
+    }
+
+    cosine(a, b) {
+        const engine = this.#open();
+        this.#checkFloats(a, a?.length, 'a vector');
+        this.#checkFloats(b, a.length, 'a vector');
+        return engine.borrow(8 * a.length + 4, (at) => {
+            engine.floats(at, a.length).set(a);
+            engine.floats(at + 4 * a.length, a.length).set(b);
+            engine.call('similarity', at, at + 4 * a.length, 1, a.length, at + 8 * a.length);
+            return engine.floats(at + 8 * a.length, 1)[0];
+        });
+    }
+}

@@ -1,0 +1,180 @@
+#include "model/card.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/tensor.h"
+#include "model/describe.h"
+#include "model/settings.h"
+
+const char *card_layout_name(vit_layout layout)
+{
+    static const char *const names[VIT_NUM_LAYOUTS] = { "plain", "panels", "groups" };
+    return names[layout];
+}
+
+void card_add_up(const vit_model *model, card_totals *sum)
+{
+    vit_tensor tensor;
+    memset(sum, 0, sizeof *sum);
+    for (int i = 0; vit_model_tensor(model, i, &tensor); i++) {
+        sum->num_tensors++;
+        sum->bytes[tensor.dtype] += tensor.size;
+        if (parts_is_parameter(tensor.name)) parts_add(&sum->parts, &tensor);
+    }
+}
+
+int card_count_labels(const vit_model *model)
+{
+    int count = 0;
+    for (int i = 0; i < model->config.num_classes; i++) count += vit_label(model, i) != NULL;
+    return count;
+}
+
+int card_count_synsets(const vit_model *model)
+{
+    int count = 0;
+    for (int i = 0; i < model->config.num_classes; i++) count += vit_synset(model, i) != NULL;
+    return count;
+}
+
+/* The lines of the provenance are "key: value". What was assumed has a heading of its own. */
+static const char assumed_key[] = "assumed: ";
+
+bool card_next_line(const char **at, const char **line, int *length, bool *is_assumed)
+{
+    const size_t key = sizeof assumed_key - 1;
+    if (!**at) return false;
+    *line = *at;
+    *length = (int)strcspn(*at, "\n");
+    *at += *length;
+    if (**at) ++*at;
+    *is_assumed = !strncmp(*line, assumed_key, key);
+    if (*is_assumed) {
+        *line += key;
+        *length -= (int)key;
+    }
+    return true;
+}
+
+static void put_pair(json_writer *w, const char *key, int first, int second)
+{
+    json_put_begin(w, key, '[');
+    json_put_integer(w, NULL, first);
+    json_put_integer(w, NULL, second);
+    json_put_end(w, ']');
+}
+
+/* The fields that the file stores, and the derived counts. */
+static void put_config(json_writer *w, const vit_config *c)
+{
+    json_put_begin(w, "config", '{');
+    describe_put_fields(w, c);
+    json_put_integer(w, "num_patches", c->num_patches);
+    json_put_integer(w, "num_tokens", c->num_tokens);
+    json_put_end(w, '}');
+}
+
+static void put_preprocessing(json_writer *w, const vit_config *c)
+{
+    char word[32];
+    json_put_begin(w, "preprocessing", '{');
+    put_pair(w, "resize", c->resize_height, c->resize_width);
+    put_pair(w, "crop", c->img_height, c->img_width);
+    json_put_text(w, "crop_mode", setting_text(SETTING_CROP_MODE, c->crop_mode, word));
+    json_put_text(w, "interpolation", setting_text(SETTING_INTERPOLATION, c->interpolation, word));
+    json_put_floats(w, "mean", c->mean, c->in_chans);
+    json_put_floats(w, "std", c->std, c->in_chans);
+    json_put_end(w, '}');
+}
+
+static void put_totals(json_writer *w, const vit_model *model, const card_totals *sum)
+{
+    json_put_begin(w, "parameters", '{');
+    json_put_integer(w, "total", (int64_t)sum->parts.total);
+    json_put_begin(w, "parts", '{');
+    for (int i = 0; i < sum->parts.count; i++) {
+        json_put_integer(w, sum->parts.items[i].name, (int64_t)sum->parts.items[i].parameters);
+    }
+    json_put_end(w, '}');
+    json_put_end(w, '}');
+    json_put_begin(w, "bytes", '{');
+    json_put_integer(w, "file", (int64_t)model->size);
+    for (int i = 0; i < VIT_NUM_DTYPES; i++) {
+        if (!sum->bytes[i]) continue;
+        json_put_integer(w, tensor_dtype_name((vit_dtype)i), (int64_t)sum->bytes[i]);
+    }
+    json_put_integer(w, "session", (int64_t)vit_workspace_size(model, NULL));
+    json_put_end(w, '}');
+}
+
+static void put_tensor(json_writer *w, const vit_tensor *t)
+{
+    char checksum[17];
+    snprintf(checksum, sizeof checksum, "%016llx", (unsigned long long)t->checksum);
+    json_put_begin(w, NULL, '{');
+    json_put_text(w, "name", t->name);
+    json_put_text(w, "dtype", tensor_dtype_name(t->dtype));
+    json_put_text(w, "layout", card_layout_name(t->layout));
+    json_put_begin(w, "shape", '[');
+    for (int d = 0; d < t->ndim; d++) json_put_integer(w, NULL, t->dims[d]);
+    json_put_end(w, ']');
+    json_put_integer(w, "offset", (int64_t)t->offset);
+    json_put_integer(w, "bytes", (int64_t)t->size);
+    json_put_text(w, "checksum", checksum);
+    json_put_end(w, '}');
+}
+
+static void put_tensors(json_writer *w, const vit_model *model)
+{
+    vit_tensor t;
+    json_put_begin(w, "tensors", '[');
+    for (int i = 0; vit_model_tensor(model, i, &t); i++) put_tensor(w, &t);
+    json_put_end(w, ']');
+}
+
+static void put_labels(json_writer *w, const vit_model *model)
+{
+    json_put_begin(w, "labels", '[');
+    for (int i = 0; i < model->config.num_classes; i++) {
+        json_put_text(w, NULL, vit_label(model, i));
+    }
+    json_put_end(w, ']');
+    json_put_begin(w, "synsets", '[');
+    for (int i = 0; i < model->config.num_classes; i++) {
+        json_put_text(w, NULL, vit_synset(model, i));
+    }
+    json_put_end(w, ']');
+}
+
+static void put_assumed(json_writer *w, const char *at)
+{
+    char text[1024];
+    const char *line;
+    int length;
+    bool is_assumed;
+    json_put_begin(w, "assumed", '[');
+    while (card_next_line(&at, &line, &length, &is_assumed)) {
+        if (!is_assumed) continue;
+        snprintf(text, sizeof text, "%.*s", length, line);
+        json_put_text(w, NULL, text);
+    }
+    json_put_end(w, ']');
+}
+
+void card_put(json_writer *w, const vit_model *model, const card_totals *sum, unsigned lists)
+{
+    char options[512];
+    put_config(w, &model->config);
+    json_put_text(w, "options", settings_describe(&model->config, options, sizeof options));
+    put_preprocessing(w, &model->config);
+    put_totals(w, model, sum);
+    json_put_text(w, "isa", vit_isa_name(vit_detect_isa()));
+    json_put_integer(w, "num_tensors", sum->num_tensors);
+    json_put_integer(w, "num_labels", card_count_labels(model));
+    json_put_integer(w, "num_synsets", card_count_synsets(model));
+    if (lists & CARD_LABELS) put_labels(w, model);
+    if (lists & CARD_TENSORS) put_tensors(w, model);
+    put_assumed(w, vit_source(model));
+    json_put_text(w, "source", vit_source(model));
+}
