@@ -1,16 +1,16 @@
 // wasm_compare.mjs - the logits of WebAssembly against those of native builds.
 //
-//     node tests/wasm_compare.mjs MODULE.wasm MODEL.vit SAME.txt NEAR.txt TOLERANCE [THREADS]
+//     node tests/wasm_compare.mjs KIND MODEL.vit SAME.txt NEAR.txt TOLERANCE [THREADS]
 //
 // SAME and NEAR are what wasm_reference printed: without fused multiply-adds, which must be the
 // same bits, and with them, within TOLERANCE of the largest logit and of the same best class. The
 // last line is "N passed, N failed".
 import { readFileSync } from 'node:fs';
-import { readPpm } from '../examples/wasm/ppm.mjs';
-import { Classifier } from '../examples/wasm/vit.mjs';
+import { readPpm } from '../examples/web/vit/ppm.mjs';
+import { Model } from '../examples/web/vit/vit.mjs';
 import { check, summary } from './checks.mjs';
 
-const [wasm, model, same, near, tolerance, threads = '1'] = process.argv.slice(2);
+const [kind, path, same, near, tolerance, threads = '1'] = process.argv.slice(2);
 
 /** [file, logits] of each line. */
 function read(path) {
@@ -26,16 +26,16 @@ const largest = (numbers) => numbers.reduce((most, x) => Math.max(most, Math.abs
 const bestOf = (logits) => logits.indexOf(Math.max(...logits));
 
 const references = read(near);
-const classifier = await Classifier.open(await WebAssembly.compile(readFileSync(wasm)),
-                                         readFileSync(model), Number(threads));
+const model = await Model.open(path, { module: kind, threads: Number(threads) });
+check(model.threads === (kind === 'scalar' ? 1 : Number(threads)), `${model.threads} threads`);
 let worst = 0;
 read(same).forEach(([file, wanted], number) => {
     const photo = readPpm(readFileSync(file));
-    const best = classifier.classify(photo.rgba, photo.width, photo.height, Infinity);
-    const logits = classifier.logits();
+    const best = model.classify(photo, Infinity);
+    const { logits } = model.run(photo, { logits: true });
     const fused = references[number][1];
     const error = largest(logits.map((x, i) => x - fused[i])) / largest(fused);
-    const sum = best.reduce((total, { prob }) => total + prob, 0);
+    const sum = best.reduce((total, { score }) => total + score, 0);
     worst = Math.max(worst, error);
     check(wanted.length > 1 && logits.length === wanted.length, `${file}: number of classes`);
     check(logits.every((x, i) => Object.is(x, wanted[i])), `${file}: other bits`);
@@ -43,7 +43,7 @@ read(same).forEach(([file, wanted], number) => {
     check(best[0].index === bestOf(fused), `${file}: another class`);
     check(Math.abs(sum - 1) < 1e-5, `${file}: probabilities add up to ${sum}`);
 });
-console.log(`${wasm} (${classifier.tier()}, ${threads} threads), ${model}: ` +
+console.log(`${kind} (${model.info.isa}, ${threads} threads), ${path}: ` +
             `${references.length} pictures, at most ` +
             `${worst.toExponential(1)} from the native logits`);
 summary();
