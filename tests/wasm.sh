@@ -106,6 +106,22 @@ for type in f32:1e-5 f16:1e-5 bf16:0.02 int8:0.05 calibrated:0.05 int4:0.05; do
     compare relaxed $dtype $tolerance 2 "${relaxed_flags[@]}"
 done
 
+# --- the bindings: every method against the native programs, and what is wrong ------------------
+
+native=build/nofma
+check "native programs without FMA" make -s TARGET=nofma CPPFLAGS='-DVIT_NO_FMA -DVIT_NO_SIMD' \
+    $native/tools/vit-run $native/tools/vit-info $native/examples/look $native/examples/classify
+models=()
+for dtype in f32 f16 bf16 int8 calibrated int4; do models+=("$work/$dtype.vit"); done
+count api node tests/web/api.mjs $native "$work" simd:1,simd:2,scalar:1 "${models[@]}"
+[ ! -e $relaxed ] || count api.relaxed node "${relaxed_flags[@]}" tests/web/api.mjs $native \
+    "$work" relaxed:1,relaxed:2 "${models[@]}"
+check "random_checkpoint compiles" cc -O1 tests/random_checkpoint.c -o "$work/random_checkpoint"
+check "a tiny checkpoint" "$work/random_checkpoint" "$work/tiny.safetensors" dim=4 depth=1 mlp=4 \
+    patch=2 rows=2 cols=2 classes=2
+check "a tiny model" tools/vit-convert -q "$work/tiny.safetensors" --set num_heads=1 \
+    -o "$work/tiny.vit" 2>"$work/tiny.log"
+count errors node --expose-gc tests/web/errors.mjs "$work/f32.vit" "$work/tiny.vit"
 count pool node tests/wasm_pool.mjs "$work/f32.vit"
 
 echo "$passed passed, $failed failed"

@@ -1,0 +1,67 @@
+// native.mjs - what the native programs say, for comparison: arrays, JSON, photos as PPM files.
+import { execFileSync } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+
+/** The floats of a .npy file and its shape. */
+export function readNpy(path) {
+    const bytes = readFileSync(path);
+    const end = 10 + bytes.readUInt16LE(8);
+    const header = bytes.toString('latin1', 10, end);
+    if (!header.includes("'descr': '<f4'")) throw new Error(`${path}: ${header}`);
+    const shape = /\(([^)]*)\)/.exec(header)[1].split(',').filter((word) => word.trim()).map(Number);
+    return { shape, values: new Float32Array(bytes.buffer.slice(bytes.byteOffset + end,
+                                                                bytes.byteOffset + bytes.length)) };
+}
+
+export function writePpm(path, { width, height, data }) {
+    writeFileSync(path, Buffer.concat([Buffer.from(`P6\n${width} ${height}\n255\n`), data]));
+}
+
+/** Pixels of no meaning: rgb8. */
+export function noise(width, height, seed = 1) {
+    let state = seed;
+    const data = Uint8Array.from({ length: 3 * width * height }, () => {
+        state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+        return state >>> 24;
+    });
+    return { width, height, data, format: 'rgb8' };
+}
+
+/** Same length and the same bits; NaN is NaN. */
+export function equal(a, b) {
+    return a.length === b.length && a.every((x, i) => Object.is(x, b[i]));
+}
+
+/** The programs in a folder, on one model. */
+export class Native {
+    constructor(folder, model, work) {
+        this.folder = folder;
+        this.model = model;
+        this.work = work;
+    }
+
+    run(program, ...parameters) {
+        return execFileSync(`${this.folder}/${program}`, parameters.map(String),
+                            { encoding: 'utf8', maxBuffer: 2 ** 28 });
+    }
+
+    json(program, ...parameters) {
+        return JSON.parse(this.run(program, ...parameters));
+    }
+
+    /** look COMMAND -m MODEL ... --npy, and with --json. */
+    look(command, ...parameters) {
+        const npy = `${this.work}/look.npy`;
+        const all = [command, '-m', this.model, ...parameters];
+        const json = this.json('examples/look', ...all, '--json', '--npy', npy);
+        return { json, ...readNpy(npy) };
+    }
+
+    /** vit-run --image PHOTO with outputs { logits: 'logits', ... }: options and the arrays. */
+    outputs(photo, names, ...parameters) {
+        const files = names.map((name) => `${this.work}/${name}.npy`);
+        this.run('tools/vit-run', '-m', this.model, '--image', photo, ...parameters,
+                 ...names.flatMap((name, i) => [`--${name}`, files[i]]));
+        return Object.fromEntries(names.map((name, i) => [name, readNpy(files[i]).values]));
+    }
+}
