@@ -135,7 +135,7 @@ demo:
 WEB          = examples/web/vit
 WASM_CC      = clang
 WASM_CLANG19 = $(shell command -v clang-19)
-WASM_FLAGS   = --target=wasm32-wasi -std=c99 -D_GNU_SOURCE $(WARNINGS) -ftls-model=local-exec -I. \
+WASM_FLAGS   = --target=wasm32-wasi -std=c99 -D_POSIX_C_SOURCE=200809L $(WARNINGS) -ftls-model=local-exec -I. \
                -Itools -mbulk-memory -mmutable-globals -DVIT_NO_STDIO -DVIT_NO_TRACE
 WASM_LINK    = -nostdlib -Wl,--no-entry,--strip-all,--max-memory=4294901760,--stack-first \
                -Wl,-z,stack-size=262144
@@ -153,18 +153,27 @@ build/wasm/%.o: %.c
 	@mkdir -p $(@D)
 	$(WASM_CC) $(WASM_FLAGS) -Oz -MMD -MP -c $< -o $@
 
+# vit.h, in three builds
+build/wasm/scalar.o build/wasm/simd.o build/wasm/relaxed.o: tools/base/vit.c vit.h
+	@mkdir -p $(@D)
+	$(WASM_CC) $(WASM_FLAGS) -O2 $(FEATURES) -c $< -o $@
+
+build/wasm/simd.o: FEATURES = -msimd128
+build/wasm/relaxed.o: FEATURES = -msimd128 -mrelaxed-simd
+build/wasm/relaxed.o: WASM_CC = $(WASM_CLANG19)
+
 $(WASM_PLAIN) $(WASM_RELAXED): $(WEB)/module.c $(WEB)/module.h $(WEB)/heap.h vit.h $(WASM_OBJECTS)
-	$(WASM_CC) $(WASM_FLAGS) -O2 $(FEATURES) $(WASM_LINK) $< $(WASM_OBJECTS) -lc -o $@
+	$(WASM_CC) $(WASM_FLAGS) -Oz $(SHARED) $(WASM_LINK) $< $(filter %.o,$^) -lc -o $@
+
+$(WEB)/vit-scalar.wasm: build/wasm/scalar.o
+$(WEB)/vit.wasm $(WEB)/vit-threads.wasm: build/wasm/simd.o
+$(WASM_RELAXED): build/wasm/relaxed.o
+$(WEB)/vit-threads.wasm $(WEB)/vit-relaxed-threads.wasm: SHARED = $(WASM_SHARED)
+$(WASM_RELAXED): WASM_CC = $(WASM_CLANG19)
+$(WASM_OBJECTS): WASM_CC = clang
 
 $(WEB)/%.wasm.gz: $(WEB)/%.wasm
 	gzip -9nc $< > $@
-
-$(WEB)/vit.wasm: FEATURES = -msimd128
-$(WEB)/vit-threads.wasm: FEATURES = -msimd128 $(WASM_SHARED)
-$(WEB)/vit-relaxed.wasm: FEATURES = -msimd128 -mrelaxed-simd
-$(WEB)/vit-relaxed-threads.wasm: FEATURES = -msimd128 -mrelaxed-simd $(WASM_SHARED)
-$(WASM_RELAXED): WASM_CC = $(WASM_CLANG19)
-$(WASM_OBJECTS): WASM_CC = clang
 
 no-relaxed:
 	@echo "no clang-19 (Debian: clang-19 lld-19), so no modules for relaxed SIMD"

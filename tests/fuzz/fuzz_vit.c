@@ -2,44 +2,15 @@
  * made right again before it is opened, unless these say otherwise. A model that opens is run, if
  * they say so.
  */
-#include "fuzz.h"
+#include "fuzz_model.h"
 
-#include "vit.h"
-
-#include "../tiny_model.h"
-
-enum { LEAVE_CHECKSUM = 1, LEAVE_SIZE = 2, VERIFY = 4, RUN = 8, LOW_MEMORY = 16, RESIZE = 32 };
+enum { VERIFY = 4, RUN = 8, LOW_MEMORY = 16, RESIZE = 32 };
 enum { MAX_WORKSPACE = 1 << 18, MAX_PIXELS = 1 << 14, MAX_ROW = 1 << 12, MAX_PREPROCESS = 1 << 18 };
 
-size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed);
 
-/* --- where mutations are worth most ----------------------------------------- */
-
-static uint64_t interesting(uint32_t choice, size_t size) {
-    static const uint64_t numbers[] = { 0, 1, 2, 3, 4, 5, 8, 15, 16, 17, 31, 32, 64, 127, 255, 256,
-                                        1023, 1024, 65535, 65536, 0x7fffffff, 0x80000000u,
-                                        0xffffffffu, 0x3f800000, 0x7f800000, 0x7fc00000,
-                                        (uint64_t)1 << 32, (uint64_t)1 << 63, UINT64_MAX,
-                                        UINT64_MAX - 63 };
-    const uint32_t count = sizeof numbers / sizeof numbers[0];
-    if (choice % 4 == 0) return size - 1 + choice / 4 % 3 - 1; /* the file's size, or one off */
-    return numbers[choice / 4 % count];
-}
-
-/* A number of the header, of a section's entry, of a field or of a tensor's record. */
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed) {
-    uint32_t state = seed * 2654435761u + 1;
-    const uint64_t meta = size > 65 ? tiny_get(data + 1 + VIT_HEADER_META_SIZE, 8) : 0;
-    if (seed % 2 || meta < 64 || meta > size - 1) return LLVMFuzzerMutate(data, size, max_size);
-    for (uint32_t i = 0; i <= seed / 2 % 3; i++) {
-        state = state * 1664525u + 1013904223u;
-        const size_t at = 1 + (size_t)(state >> 8) % (size_t)(meta / 4) * 4;
-        state = state * 1664525u + 1013904223u;
-        const int bytes = state >> 30 && at + 8 <= size ? 4 : 8;
-        if (at + 8 <= size) tiny_put(data + at, interesting(state >> 8, size), bytes);
-    }
-    return size;
+    return fuzz_mutate_model(data, size, max_size, seed, 1);
 }
 
 /* --- running what opens ------------------------------------------------------ */
@@ -104,12 +75,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     tiny_file f;
     vit_model model;
     if (size < 1) return 0;
-    f.size = size - 1;
-    f.data = tiny_aligned(f.size);
-    if (f.size > 0) memcpy(f.data, data + 1, f.size);
-    if (f.size >= VIT_HEADER_SIZE && !(data[0] & LEAVE_SIZE))
-        tiny_put(f.data + VIT_HEADER_FILE_SIZE, f.size, 8);
-    if (f.size >= VIT_HEADER_SIZE && !(data[0] & LEAVE_CHECKSUM)) tiny_rehash(&f);
+    f = fuzz_take_model(data + 1, size - 1, data[0]);
     const unsigned flags = data[0] & VERIFY ? VIT_OPEN_VERIFY : 0;
     if (vit_model_open_memory(f.data, f.size, flags, &model) == VIT_OK) {
         read_strings(&model);

@@ -41,6 +41,17 @@ static void write_seed(const char *fuzzer, int before, const void *data, size_t 
     }
 }
 
+/* The same after the eight numbers of fuzz_web. */
+static void write_web_seed(const tiny_file *f) {
+    static const uint8_t numbers[8] = { 4 | 64, 7, 5, 1, 2, 3, 2, 0 };
+    uint8_t *data = malloc(sizeof numbers + f->size);
+    if (!data) exit(1);
+    memcpy(data, numbers, sizeof numbers);
+    memcpy(data + sizeof numbers, f->data, f->size);
+    write_seed("web", -1, data, sizeof numbers + f->size);
+    free(data);
+}
+
 /* --- models ------------------------------------------------------------------ */
 
 static tiny_options smallest(void) {
@@ -88,6 +99,7 @@ static void write_model(const tiny_options *options) {
     write_seed("vit", 0, f.data, f.size);
     write_seed("vit", 4 | 8, f.data, f.size);       /* verified and run, ...            */
     write_seed("vit", 8 | 16 | 32, f.data, f.size); /* ... with little memory, resized  */
+    write_web_seed(&f);
     tiny_free(&f);
 }
 

@@ -104,14 +104,6 @@ void free(void *memory) {
     if (memory) insert((block *)memory - 1);
 }
 
-void *web_allocate(size_t size) {
-    return malloc(size);
-}
-
-void web_release(void *memory) {
-    free(memory);
-}
-
 /* --- files ------------------------------------------------------------------------------------ */
 
 /* The C library's streams would ask for these at their end; only those in memory are used, and with

@@ -6,12 +6,12 @@
 
 #ifdef __wasm__
 #define EXPORT(name) __attribute__((export_name(#name))) extern
+#else
+#define EXPORT(name) extern /* a native build, for tests */
+#endif
 
 /* malloc and free, for JavaScript. */
 EXPORT(allocate) void *web_allocate(size_t size);
 EXPORT(release) void web_release(void *memory);
-#else
-#define EXPORT(name) extern /* a native build, for tests */
-#endif
 
 #endif

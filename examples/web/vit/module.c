@@ -10,9 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define VIT_IMPLEMENTATION
-#include "vit.h"
-
 #include "image/crop.h"
 #include "infer/attention.h"
 #include "model/card.h"
@@ -59,6 +56,14 @@ const char *web_result_string(int result) {
 
 const char *web_message(void) {
     return last_message;
+}
+
+void *web_allocate(size_t size) {
+    return malloc(size);
+}
+
+void web_release(void *memory) {
+    free(memory);
 }
 
 /* --- threads ---------------------------------------------------------------------------------- */
