@@ -1601,11 +1601,15 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    define VIT__TARGET_NEON_BF16 "arch=armv8.2-a+bf16"
 #endif
 
-/* The FPU of a 32-bit ARM. */
-#if defined(__GNUC__) && defined(__arm__) && defined(__ARM_FP)
-#    define VIT__HAS_VSQRT (__ARM_FP >> 2 & 1)
-#else
-#    define VIT__HAS_VSQRT 0
+/* The FPU's square root, correctly rounded: VIT__SQRT(x) replaces x. */
+#if defined(__GNUC__) && defined(__SSE__)
+#    define VIT__SQRT(x) __asm__("sqrtss %0, %0" : "+x"(x))
+#elif defined(__GNUC__) && defined(__aarch64__)
+#    define VIT__SQRT(x) __asm__("fsqrt %s0, %s0" : "+w"(x))
+#elif defined(__GNUC__) && defined(__arm__) && defined(__ARM_FP)
+#    if __ARM_FP & 4
+#        define VIT__SQRT(x) __asm__("vsqrt.f32 %0, %0" : "+t"(x))
+#    endif
 #endif
 
 /* Compiled for size (-Os): fewer copies of loops, the same bits. */
@@ -3925,10 +3929,10 @@ VIT__INLINE float vit__fma_scalar(float a, float b, float c) {
 #endif
 
 /* Correctly rounded square root, so the same everywhere: digit by digit, which is fast
-   enough for once a row, or the one instruction of a small FPU. Negative numbers give NaN. */
-#if VIT__HAS_VSQRT
+   enough for small CPUs, or by the FPU's instruction. Negative numbers give NaN. */
+#if defined(VIT__SQRT)
 static float vit__sqrt(float x) {
-    __asm__("vsqrt.f32 %0, %0" : "+t"(x));
+    VIT__SQRT(x);
     return x;
 }
 #else
