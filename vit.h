@@ -6349,7 +6349,58 @@ VIT__INLINE float vit__fma_avx512(float a, float b, float c) { return __builtin_
 #    define vit__length_avx512 vit__length_avx2
 #    define vit__quantise_avx512 vit__quantise_avx2
 VIT__WRAP_BODIES(avx512)
-VIT__WRAP_SOFTMAX(avx512)
+
+/* As the AVX2 tier's, of one vector. */
+VIT__INLINE __m512 vit__exp_avx512(__m512 x) {
+    const __m512 round = _mm512_set1_ps(VIT__EXP_ROUND);
+    __m512 r = _mm512_max_ps(_mm512_set1_ps(-87.0f), x), p = _mm512_set1_ps(1.9875691500e-4f);
+    const __m512 shifted = _mm512_fmadd_ps(r, _mm512_set1_ps(1.44269504f), round);
+    const __m512 n = _mm512_sub_ps(shifted, round);
+    r = _mm512_fmadd_ps(n, _mm512_set1_ps(-0.693359375f), r);
+    r = _mm512_fmadd_ps(n, _mm512_set1_ps(2.12194440e-4f), r);
+#    define VIT_X(c) p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(c));
+    VIT_X(1.3981999507e-3f)
+    VIT_X(8.3334519073e-3f)
+    VIT_X(4.1665795894e-2f)
+    VIT_X(1.6666665459e-1f)
+    VIT_X(5.0000001201e-1f)
+    VIT_X(1.0f)
+    VIT_X(1.0f)
+#    undef VIT_X
+    return _mm512_mul_ps(p, _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(shifted),
+                                                                  23)));
+}
+
+VIT__INLINE __m256 vit__upper_avx512(__m512 x) {
+    return _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(x), 1));
+}
+
+/* Which of n numbers, at least one, are in the last vector. */
+VIT__INLINE __mmask16 vit__last_avx512(int n) { return (__mmask16)(0xffff >> (-n & 15)); }
+
+static float vit__softmax_avx512(float *x, const float *steps, int n, float scale) {
+    const __m512 factor = _mm512_set1_ps(scale);
+    const __mmask16 last = vit__last_avx512(n);
+    __m512 max = _mm512_set1_ps(VIT__LOWEST), sum = _mm512_setzero_ps();
+    __m256 largest;
+    int i;
+    for (i = 0; i < n; i += 16) {
+        __m512 a = _mm512_loadu_ps(x + i);
+        if (steps) a = _mm512_mul_ps(a, _mm512_loadu_ps(steps + i));
+        a = _mm512_mul_ps(a, factor);
+        _mm512_storeu_ps(x + i, a);
+        max = _mm512_mask_max_ps(max, i + 16 > n ? last : (__mmask16)0xffff, a, max);
+    }
+    largest = vit__largest_avx2(_mm512_castps512_ps256(max), vit__upper_avx512(max));
+    max = _mm512_set1_ps(_mm256_cvtss_f32(largest));
+    for (i = 0; i < n; i += 16) {
+        const __m512 a = vit__exp_avx512(_mm512_sub_ps(_mm512_loadu_ps(x + i), max));
+        _mm512_storeu_ps(x + i, a);
+        sum = _mm512_mask_add_ps(sum, i + 16 > n ? last : (__mmask16)0xffff, sum, a);
+    }
+    return 1.0f / _mm256_cvtss_f32(vit__sum_avx2(_mm512_castps512_ps256(sum),
+                                                 vit__upper_avx512(sum)));
+}
 
 /* Weights k of panel n; the panels are `stride` bytes apart. */
 VIT__INLINE __m512 vit__f32_avx512(const unsigned char *p, size_t stride, int n, int k) {
