@@ -4444,30 +4444,43 @@ VIT__INLINE void vit__quantise_chunk(vit__fma_fn *fma, uint8_t *q, const float *
     for (l = 0; l < VIT__CHUNK; l++) q[l] = (uint8_t)(bits[l] & 0xffu);
 }
 
-/* Eight bits a number, the range of this row spread over all 256 steps; zero is
+/* Eight bits a number, the range of a row spread over all 256 steps; zero is
    one of them. 254.99 instead of 255, so that no end of the range, both being
    rounded, comes to lie half a step outside. */
-VIT__INLINE void vit__convert_u8(vit__fma_fn *fma, float *row, int n) {
-    unsigned char *to = (unsigned char *)row + VIT__U8_HEADER;
-    float low, high, scale = 0.0f, inverse = 0.0f, base, x[VIT__CHUNK];
-    uint8_t q[VIT__CHUNK];
-    int32_t zero;
-    int i;
-    vit__range_body(row, n, &low, &high);
+typedef struct vit__u8_steps {
+    float scale, inverse, base;
+} vit__u8_steps;
+
+VIT__INLINE vit__u8_steps vit__steps_of_u8(vit__fma_fn *fma, float low, float high) {
+    vit__u8_steps s = { 0.0f, 0.0f, 0.0f };
     if (high - low > 1e-30f) {
-        scale = (high - low) / 254.99f;
-        inverse = 254.99f / (high - low);
+        s.scale = (high - low) / 254.99f;
+        s.inverse = 254.99f / (high - low);
     }
-    base = fma(-low, inverse, VIT__ROUND);
-    zero = (int32_t)(vit__bits(base) & 0xffu);
-    for (i = 0; i < n; i += VIT__CHUNK) {
+    s.base = fma(-low, s.inverse, VIT__ROUND);
+    return s;
+}
+
+/* Numbers i to n of a row, in place, and its header. */
+VIT__INLINE void vit__end_u8(vit__fma_fn *fma, float *row, int i, int n, vit__u8_steps s) {
+    unsigned char *to = (unsigned char *)row + VIT__U8_HEADER;
+    const int32_t zero = (int32_t)(vit__bits(s.base) & 0xffu);
+    float x[VIT__CHUNK];
+    uint8_t q[VIT__CHUNK];
+    for (; i < n; i += VIT__CHUNK) {
         const int count = vit__load_chunk(x, row + i, n - i);
-        vit__quantise_chunk(fma, q, x, inverse, base);
+        vit__quantise_chunk(fma, q, x, s.inverse, s.base);
         if (count == VIT__CHUNK) memcpy(to + i, q, sizeof q);
         else memcpy(to + i, q, (size_t)vit__round_up(count, 4));
     }
-    memcpy(row, &scale, 4);
+    memcpy(row, &s.scale, 4);
     memcpy(row + 1, &zero, 4);
+}
+
+VIT__INLINE void vit__convert_u8(vit__fma_fn *fma, float *row, int n) {
+    float low, high;
+    vit__range_body(row, n, &low, &high);
+    vit__end_u8(fma, row, 0, n, vit__steps_of_u8(fma, low, high));
 }
 
 /* From FORM_U8 to FORM_S8. */
@@ -5480,9 +5493,6 @@ VIT__INLINE int vit__odd_first(int i, int depth) { return vit__summand(VIT_BF16,
                                       int rows, int cols) {                                       \
             vit__output_body(vit__fma_##isa, out, tile, tile_cols, rows, cols);                   \
         }                                                                                         \
-        static void vit__convert_##isa(vit__form form, float *row, int n) {                       \
-            vit__convert_body(vit__fma_##isa, form, row, n);                                      \
-        }                                                                                         \
         static void vit__gate_##isa(vit_activation activation, float *x, int n) {                 \
             vit__gate_body(vit__output_##isa, activation, x, n);                                  \
         }                                                                                         \
@@ -5508,8 +5518,8 @@ VIT__INLINE int vit__odd_first(int i, int depth) { return vit__summand(VIT_BF16,
             vit__rotate_body(vit__fma_##isa, rope, x, cosine, sine, half);                        \
         }
 
-/* The same for what AVX2 has by hand. */
-#    define VIT__WRAP_QUANTISE(isa)                                                               \
+/* The same for what AVX2 and AVX-512 have by hand. */
+#    define VIT__WRAP_REST(isa)                                                                   \
         static float vit__length_##isa(const float *x, int n) {                                   \
             return vit__length_body(vit__fma_##isa, x, n);                                        \
         }                                                                                         \
@@ -5517,8 +5527,10 @@ VIT__INLINE int vit__odd_first(int i, int depth) { return vit__summand(VIT_BF16,
                                          float factor) {                                          \
             return vit__quantise_body(vit__fma_##isa, vit__length_##isa, form, row, steps, n,     \
                                       factor);                                                    \
-        }
-#    define VIT__WRAP_SOFTMAX(isa)                                                                \
+        }                                                                                         \
+        static void vit__convert_##isa(vit__form form, float *row, int n) {                       \
+            vit__convert_body(vit__fma_##isa, form, row, n);                                      \
+        }                                                                                         \
         static float vit__softmax_##isa(float *x, const float *steps, int n, float scale) {       \
             return vit__softmax_body(vit__fma_##isa, x, steps, n, scale);                         \
         }
@@ -5582,9 +5594,8 @@ VIT__INLINE __m128i vit__load_sse2(const void *p) { return _mm_loadu_si128((cons
 
 VIT__INLINE float vit__fma_sse2(float a, float b, float c) { return vit__multiply_add(a, b, c); }
 VIT__PLAIN_PATHS_BEGIN
-VIT__WRAP_QUANTISE(sse2)
+VIT__WRAP_REST(sse2)
 VIT__WRAP_BODIES(sse2)
-VIT__WRAP_SOFTMAX(sse2)
 VIT__PLAIN_PATHS_END
 
 VIT__INLINE __m128 vit__load_f32_sse2(const void *p) { return _mm_loadu_ps((const float *)p); }
@@ -5947,7 +5958,8 @@ VIT__INLINE void vit__exp_avx2(__m256 *x, __m256 *y) {
     *y = _mm256_mul_ps(p1, vit__power_avx2(shifted1));
 }
 
-/* The tree of vit__sum16, and the same for the largest; the result is in every lane. */
+/* The tree of vit__sum16, and the same for the largest and the smallest; the result is in every
+   lane. */
 #    define VIT_X(name, operation)                                                                \
         VIT__INLINE __m256 name(__m256 x, __m256 y) {                                             \
             x = operation(x, y);                                                                  \
@@ -5957,6 +5969,7 @@ VIT__INLINE void vit__exp_avx2(__m256 *x, __m256 *y) {
         }
 VIT_X(vit__sum_avx2, _mm256_add_ps)
 VIT_X(vit__largest_avx2, _mm256_max_ps)
+VIT_X(vit__smallest_avx2, _mm256_min_ps)
 #    undef VIT_X
 
 /* Which of the last 16 numbers of n there are: all bits set, or none. */
@@ -6016,6 +6029,49 @@ static float vit__quantise_avx2(vit__form form, float *row, const float *steps, 
     }
     if (n % 2) memset(to + n, 0, sizeof *to);
     return vit__step(factor);
+}
+
+/* vit__convert_u8: the full vectors by hand. */
+static void vit__convert_u8_avx2(float *row, int n) {
+    const __m256i byte = _mm256_set1_epi32(255);
+    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    unsigned char *const to = (unsigned char *)row + VIT__U8_HEADER;
+    const int full = n / 32 * 32;
+    __m256 low0 = _mm256_setzero_ps(), high0 = low0, low1 = low0, high1 = low0, inverse, base;
+    vit__u8_steps s;
+    float low, high;
+    int i;
+    for (i = 0; i < full; i += 16) {
+        const __m256 a = _mm256_loadu_ps(row + i), b = _mm256_loadu_ps(row + i + 8);
+        low0 = _mm256_min_ps(a, low0), high0 = _mm256_max_ps(a, high0);
+        low1 = _mm256_min_ps(b, low1), high1 = _mm256_max_ps(b, high1);
+    }
+    low = _mm256_cvtss_f32(vit__smallest_avx2(low0, low1));
+    high = _mm256_cvtss_f32(vit__largest_avx2(high0, high1));
+    for (; i < n; i++) {
+        low = row[i] < low ? row[i] : low;
+        high = row[i] > high ? row[i] : high;
+    }
+    s = vit__steps_of_u8(vit__fma_avx2, low, high);
+    inverse = _mm256_set1_ps(s.inverse), base = _mm256_set1_ps(s.base);
+    for (i = 0; i < full; i += 32) {
+        __m256i q[4];
+        int j;
+        for (j = 0; j < 4; j++) {
+            const __m256 x = _mm256_loadu_ps(row + i + 8 * j);
+            q[j] = _mm256_and_si256(_mm256_castps_si256(_mm256_fmadd_ps(x, inverse, base)), byte);
+        }
+        q[0] = _mm256_packus_epi16(_mm256_packus_epi32(q[0], q[1]),
+                                   _mm256_packus_epi32(q[2], q[3]));
+        _mm256_storeu_si256((__m256i *)(void *)(to + i),
+                            _mm256_permutevar8x32_epi32(q[0], order));
+    }
+    vit__end_u8(vit__fma_avx2, row, full, n, s);
+}
+
+static void vit__convert_avx2(vit__form form, float *row, int n) {
+    if (form == VIT__FORM_U8) vit__convert_u8_avx2(row, n);
+    else vit__convert_body(vit__fma_avx2, form, row, n);
 }
 
 VIT__WRAP_BODIES(avx2)
@@ -6347,7 +6403,50 @@ VIT__TARGET_BEGIN(VIT__TARGET_AVX512)
 
 VIT__INLINE float vit__fma_avx512(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 #    define vit__length_avx512 vit__length_avx2
-#    define vit__quantise_avx512 vit__quantise_avx2
+VIT__INLINE __m256 vit__upper_avx512(__m512 x) {
+    return _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(x), 1));
+}
+VIT__INLINE float vit__largest_avx512(__m512 x) {
+    return _mm256_cvtss_f32(vit__largest_avx2(_mm512_castps512_ps256(x), vit__upper_avx512(x)));
+}
+VIT__INLINE float vit__smallest_avx512(__m512 x) {
+    return _mm256_cvtss_f32(vit__smallest_avx2(_mm512_castps512_ps256(x), vit__upper_avx512(x)));
+}
+
+/* As in the AVX2 tier. */
+static void vit__convert_u8_avx512(float *row, int n) {
+    unsigned char *const to = (unsigned char *)row + VIT__U8_HEADER;
+    const int full = n / 32 * 32;
+    __m512 low0 = _mm512_setzero_ps(), high0 = low0, low1 = low0, high1 = low0, inverse, base;
+    vit__u8_steps s;
+    float low, high;
+    int i;
+    for (i = 0; i < full; i += 32) {
+        const __m512 a = _mm512_loadu_ps(row + i), b = _mm512_loadu_ps(row + i + 16);
+        low0 = _mm512_min_ps(a, low0), high0 = _mm512_max_ps(a, high0);
+        low1 = _mm512_min_ps(b, low1), high1 = _mm512_max_ps(b, high1);
+    }
+    low = vit__smallest_avx512(_mm512_min_ps(low0, low1));
+    high = vit__largest_avx512(_mm512_max_ps(high0, high1));
+    for (; i < n; i++) {
+        low = row[i] < low ? row[i] : low;
+        high = row[i] > high ? row[i] : high;
+    }
+    s = vit__steps_of_u8(vit__fma_avx512, low, high);
+    inverse = _mm512_set1_ps(s.inverse), base = _mm512_set1_ps(s.base);
+    for (i = 0; i < full; i += 16) {
+        const __m512 x = _mm512_fmadd_ps(_mm512_loadu_ps(row + i), inverse, base);
+        _mm_storeu_si128((__m128i *)(void *)(to + i),
+                         _mm512_cvtepi32_epi8(_mm512_castps_si512(x)));
+    }
+    vit__end_u8(vit__fma_avx512, row, full, n, s);
+}
+
+static void vit__convert_avx512(vit__form form, float *row, int n) {
+    if (form == VIT__FORM_U8) vit__convert_u8_avx512(row, n);
+    else vit__convert_body(vit__fma_avx512, form, row, n);
+}
+
 VIT__WRAP_BODIES(avx512)
 
 /* As the AVX2 tier's, of one vector. */
@@ -6371,18 +6470,34 @@ VIT__INLINE __m512 vit__exp_avx512(__m512 x) {
                                                                   23)));
 }
 
-VIT__INLINE __m256 vit__upper_avx512(__m512 x) {
-    return _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(x), 1));
-}
-
 /* Which of n numbers, at least one, are in the last vector. */
 VIT__INLINE __mmask16 vit__last_avx512(int n) { return (__mmask16)(0xffff >> (-n & 15)); }
+
+/* vit__quantise_body. */
+static float vit__quantise_avx512(vit__form form, float *row, const float *steps, int n,
+                                  float factor) {
+    const __m512 round = _mm512_set1_ps(VIT__ROUND);
+    uint16_t *const to = (uint16_t *)(void *)row;
+    __m512 f;
+    int i;
+    (void)form;
+    if (!steps) factor = vit__length_avx2(row, n);
+    f = _mm512_set1_ps(factor);
+    for (i = 0; i < n; i += 16) {
+        __m512 a = _mm512_loadu_ps(row + i);
+        if (steps) a = _mm512_mul_ps(a, _mm512_loadu_ps(steps + i));
+        a = _mm512_fmadd_ps(a, f, round);
+        _mm256_storeu_si256((__m256i *)(void *)(to + i),
+                            _mm512_cvtepi32_epi16(_mm512_castps_si512(a)));
+    }
+    if (n % 2) memset(to + n, 0, sizeof *to);
+    return vit__step(factor);
+}
 
 static float vit__softmax_avx512(float *x, const float *steps, int n, float scale) {
     const __m512 factor = _mm512_set1_ps(scale);
     const __mmask16 last = vit__last_avx512(n);
     __m512 max = _mm512_set1_ps(VIT__LOWEST), sum = _mm512_setzero_ps();
-    __m256 largest;
     int i;
     for (i = 0; i < n; i += 16) {
         __m512 a = _mm512_loadu_ps(x + i);
@@ -6391,8 +6506,7 @@ static float vit__softmax_avx512(float *x, const float *steps, int n, float scal
         _mm512_storeu_ps(x + i, a);
         max = _mm512_mask_max_ps(max, i + 16 > n ? last : (__mmask16)0xffff, a, max);
     }
-    largest = vit__largest_avx2(_mm512_castps512_ps256(max), vit__upper_avx512(max));
-    max = _mm512_set1_ps(_mm256_cvtss_f32(largest));
+    max = _mm512_set1_ps(vit__largest_avx512(max));
     for (i = 0; i < n; i += 16) {
         const __m512 a = vit__exp_avx512(_mm512_sub_ps(_mm512_loadu_ps(x + i), max));
         _mm512_storeu_ps(x + i, a);
@@ -6679,9 +6793,8 @@ VIT__TIER(avx512_bf16, VIT_ISA_AVX512_BF16, 3, avx512,
 /* --- the base: every 64-bit ARM ------------------------------------------------------ */
 
 VIT__INLINE float vit__fma_neon(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
-VIT__WRAP_QUANTISE(neon)
+VIT__WRAP_REST(neon)
 VIT__WRAP_BODIES(neon)
-VIT__WRAP_SOFTMAX(neon)
 
 VIT__INLINE float32x4_t vit__load_f32_neon(const unsigned char *p) {
     return vld1q_f32((const float *)(const void *)p);
