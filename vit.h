@@ -4302,21 +4302,26 @@ VIT__INLINE void vit__output_rows(vit__fma_fn *fma, vit__epilogue e, const vit__
                                   const float *tile, int tile_cols, int rows, int cols) {
     static const float zeros[16] = { 0 };
     const size_t bias_step = out->bias ? 16 : 0, gamma_step = e.scale ? 16 : 0;
-    const size_t rest = (size_t)(cols % 16) * sizeof(float);
+    const float *const first_bias = out->bias ? out->bias : zeros;
+    const float *const first_gamma = e.scale ? out->gamma : zeros;
+    const int full = cols / 16 * 16;
+    const size_t rest = (size_t)(cols - full) * sizeof(float);
     float b[16] = { 0 }, g[16] = { 0 }, last[16] = { 0 };
     int r, i;
-    for (r = 0; r < rows; r++, tile += tile_cols) {
-        const float *bias = out->bias ? out->bias : zeros, *gamma = e.scale ? out->gamma : zeros;
-        float *c = out->c + (size_t)r * out->ldc, *at = c;
-        for (i = 0; i < cols; i += 16, bias += bias_step, gamma += gamma_step, at += 16) {
-            if (i + 16 > cols) {
-                bias = (const float *)memcpy(b, bias, rest);
-                if (e.scale) gamma = (const float *)memcpy(g, gamma, rest);
-                at = (float *)memcpy(last, at, rest);
-            }
-            vit__output16(fma, e, at, tile + i, bias, gamma);
-        }
-        if (rest) memcpy(c + cols / 16 * 16, last, rest);
+    for (r = 0; r < rows; r++) {
+        const float *bias = first_bias, *gamma = first_gamma, *from = tile + (size_t)r * (size_t)tile_cols;
+        float *c = out->c + (size_t)r * out->ldc;
+        for (i = 0; i < full; i += 16, bias += bias_step, gamma += gamma_step)
+            vit__output16(fma, e, c + i, from + i, bias, gamma);
+    }
+    if (!rest) return;
+    if (out->bias) memcpy(b, out->bias + full, rest);
+    if (e.scale) memcpy(g, out->gamma + full, rest);
+    for (r = 0; r < rows; r++) {
+        float *const c = out->c + (size_t)r * out->ldc + full;
+        memcpy(last, c, rest);
+        vit__output16(fma, e, last, tile + (size_t)r * (size_t)tile_cols + full, b, g);
+        memcpy(c, last, rest);
     }
 }
 
