@@ -5015,13 +5015,15 @@ VIT__INLINE void vit__base_i4(int32_t *base, const unsigned char *quads) {
    `below` that of FORM_U8. */
 VIT__INLINE void vit__finish_i4(vit__fma_fn *fma, float *tile, const vit__operands *o,
                                 const unsigned char *sums, int below) {
-    float t[16];
+    float sum[16];
     int r, l;
+    for (l = 0; l < 16; l++) sum[l] = vit__panel_float(sums + 4 * l);
     for (r = 0; r < o->rows; r++, tile += o->ldt) {
         const unsigned char *const a = o->a + (size_t)r * o->lda;
         const float scale = vit__load_float(a), zero = (float)(vit__load32(a + 4) + below);
-        for (l = 0; l < 16; l++) t[l] = fma(-zero, vit__panel_float(sums + 4 * l), tile[l]) * scale;
-        memcpy(tile, t, sizeof t);
+        VIT__LANES(t, tile)
+        for (l = 0; l < 16; l++) t[l] = fma(-zero, sum[l], tile[l]) * scale;
+        VIT__PUT(tile, t);
     }
 }
 
