@@ -1573,11 +1573,12 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #        define VIT__TARGET_BEGIN(isa) VIT__PRAGMA(GCC push_options) VIT__PRAGMA(GCC target(isa))
 #        define VIT__TARGET_END VIT__PRAGMA(GCC pop_options)
 #    endif
-/* x86: c += dot products of x and w, in assembly, because gcc 12 spills the accumulators of such
-   intrinsics; c as it is now, in a register. */
+/* x86: c += dot products of x and w, and c += sum, in assembly, because gcc 12 spills the
+   accumulators of such intrinsics, or copies them. */
 #    define VIT__DOT(instruction, c, x, w)                                                        \
         __asm__(instruction " %2, %1, %0" : "+v"(c) : "v"(x), "v"(w));
-#    define VIT__KEEP(c) __asm__ __volatile__("" : "+v"(c));
+#    define VIT__ADD(instruction, c, sum)                                                         \
+        __asm__(instruction " %1, %0, %0" : "+v"(c) : "v"(sum));
 #endif
 #define VIT__TARGET_HASWELL "avx2,fma,f16c"
 #define VIT__TARGET_SKYLAKE VIT__TARGET_HASWELL ",avx512f,avx512bw,avx512dq,avx512vl"
@@ -4309,8 +4310,9 @@ VIT__INLINE void vit__output_rows(vit__fma_fn *fma, vit__epilogue e, const vit__
     float b[16] = { 0 }, g[16] = { 0 }, last[16] = { 0 };
     int r, i;
     for (r = 0; r < rows; r++) {
-        const float *bias = first_bias, *gamma = first_gamma, *from = tile + (size_t)r * (size_t)tile_cols;
-        float *c = out->c + (size_t)r * out->ldc;
+        const float *bias = first_bias, *gamma = first_gamma;
+        const float *const from = tile + (size_t)r * (size_t)tile_cols;
+        float *const c = out->c + (size_t)r * out->ldc;
         for (i = 0; i < full; i += 16, bias += bias_step, gamma += gamma_step)
             vit__output16(fma, e, c + i, from + i, bias, gamma);
     }
@@ -6177,11 +6179,9 @@ VIT__INLINE int vit__steps_fma_avx2(int depth) { return depth; }
         const __m256i x = _mm256_set1_epi32(vit__load32(a + VIT__U8_HEADER + 4 * k));             \
         const __m256i x_even = _mm256_and_si256(x, _mm256_set1_epi16(255));                       \
         const __m256i x_odd = _mm256_srli_epi16(x, 8);
-/* c[l] += sum[l]. In assembly, because gcc 12 spills the accumulators of the intrinsic. */
-#    define VIT__ADD_AVX2(c, sum) __asm__("vpaddd %1, %0, %0" : "+x"(c) : "x"(sum));
 #    define VIT__MAC_mul16_avx2(c, n)                                                             \
-        VIT__ADD_AVX2(c, _mm256_madd_epi16(x_even, even##n))                                      \
-        VIT__ADD_AVX2(c, _mm256_madd_epi16(x_odd, odd##n))
+        VIT__ADD("vpaddd", c, _mm256_madd_epi16(x_even, even##n))                            \
+        VIT__ADD("vpaddd", c, _mm256_madd_epi16(x_odd, odd##n))
 VIT__INLINE int vit__steps_mul16_avx2(int depth) { return vit__quads(depth); }
 /* As vit__dequantise_row: (float)(sum[l] - zero * sums[l]) * (scale * scales[l]), the integers
    modulo 2^32. */
@@ -6221,9 +6221,8 @@ VIT__INLINE const unsigned char *vit__i8_pair_avx2(const unsigned char *p, size_
         {                                                                                         \
             __m256i second;                                                                       \
             __asm__("vpmaddubsw %2, %1, %0" : "=x"(second) : "x"(y), "m"(*u##n));                 \
-            VIT__ADD_AVX2(c, _mm256_madd_epi16(_mm256_add_epi16(_mm256_maddubs_epi16(x, v##n),    \
-                                                                second),                          \
-                                               _mm256_set1_epi16(1)))                             \
+            second = _mm256_add_epi16(_mm256_maddubs_epi16(x, v##n), second);                     \
+            VIT__ADD("vpaddd", c, _mm256_madd_epi16(second, _mm256_set1_epi16(1)))           \
         }
 VIT__INLINE int vit__steps_add16_avx2(int depth) { return vit__quads(depth) / 2; }
 #    define vit__store_add16_avx2(to, n, c, a, p, stride, steps)                                  \
@@ -6235,7 +6234,7 @@ VIT__INLINE int vit__steps_add16_avx2(int depth) { return vit__quads(depth) / 2;
 #    define VIT__LOAD_pair_avx2(n, weights) const __m256i w##n = weights;
 #    define VIT__INPUT_pair_avx2(a, k)                                                            \
         const __m256i x = _mm256_set1_epi32(vit__load32(a + 4 * k));
-#    define VIT__MAC_pair_avx2(c, n) VIT__ADD_AVX2(c, _mm256_madd_epi16(x, w##n))
+#    define VIT__MAC_pair_avx2(c, n) VIT__ADD("vpaddd", c, _mm256_madd_epi16(x, w##n))
 VIT__INLINE int vit__steps_pair_avx2(int depth) { return vit__ceil_div(depth, 2); }
 #    define vit__store_pair_avx2(to, n, c, a, p, stride, steps)                                   \
         _mm256_storeu_ps(to + 8 * n, _mm256_cvtepi32_ps(c))
@@ -6246,9 +6245,7 @@ VIT__INLINE int vit__steps_pair_avx2(int depth) { return vit__ceil_div(depth, 2)
 #    define VIT__LOAD_i4_avx2(n, weights) const __m256i w##n = weights;
 #    define VIT__INPUT_i4_avx2(a, k)                                                              \
         const __m256i x = _mm256_set1_epi32(vit__load32(a + VIT__U8_HEADER + 4 * k));
-#    define VIT__MAC_i4_avx2(c, n)                                                                \
-        c = _mm256_add_epi16(c, _mm256_maddubs_epi16(x, w##n));                                   \
-        VIT__KEEP(c)
+#    define VIT__MAC_i4_avx2(c, n) VIT__ADD("vpaddw", c, _mm256_maddubs_epi16(x, w##n))
 #    define VIT__SUM_i4_avx2 __m256
 #    define VIT__TAKE_i4_avx2(to, n) _mm256_loadu_ps(to + 8 * n)
 #    define VIT__SCALE_i4_avx2(s, c, n)                                                           \
@@ -6563,8 +6560,8 @@ VIT__INLINE int vit__steps_fma_avx512(int depth) { return depth; }
         const __m512i x_even = _mm512_and_si512(x, _mm512_set1_epi16(255));                       \
         const __m512i x_odd = _mm512_srli_epi16(x, 8);
 #    define VIT__MAC_mul16_avx512(c, n)                                                           \
-        c = _mm512_add_epi32(c, _mm512_madd_epi16(x_even, even##n));                              \
-        c = _mm512_add_epi32(c, _mm512_madd_epi16(x_odd, odd##n));
+        VIT__ADD("vpaddd", c, _mm512_madd_epi16(x_even, even##n))                                 \
+        VIT__ADD("vpaddd", c, _mm512_madd_epi16(x_odd, odd##n))
 VIT__INLINE int vit__steps_mul16_avx512(int depth) { return vit__quads(depth); }
 /* As vit__dequantise_row. */
 VIT__INLINE __m512 vit__dequantise_avx512(__m512i sum, const unsigned char *a,
@@ -6636,9 +6633,7 @@ VIT__INLINE __m512 vit__dequantise_avx512(__m512i sum, const unsigned char *a,
 #    define VIT__LOAD_pair_avx512(n, weights) const __m512i w##n = weights;
 #    define VIT__INPUT_pair_avx512(a, k)                                                          \
         const __m512i x = _mm512_set1_epi32(vit__load32(a + 4 * k));
-#    define VIT__MAC_pair_avx512(c, n)                                                            \
-        c = _mm512_add_epi32(c, _mm512_madd_epi16(x, w##n));                                      \
-        VIT__KEEP(c)
+#    define VIT__MAC_pair_avx512(c, n) VIT__ADD("vpaddd", c, _mm512_madd_epi16(x, w##n))
 VIT__INLINE int vit__steps_pair_avx512(int depth) { return vit__ceil_div(depth, 2); }
 #    define vit__store_pair_avx512(to, n, c, a, p, stride, steps)                                 \
         _mm512_storeu_ps(to + 16 * n, _mm512_cvtepi32_ps(c))
@@ -6658,9 +6653,7 @@ VIT__GEMM_AVX512_2(vit__gemm_i8_avx512, VIT_I8, mul16_avx512, vit__bits_avx512, 
 #    define VIT__LOAD_i4_avx512(n, weights) const __m512i w##n = weights;
 #    define VIT__INPUT_i4_avx512(a, k)                                                            \
         const __m512i x = _mm512_set1_epi32(vit__load32(a + VIT__U8_HEADER + 4 * k));
-#    define VIT__MAC_i4_avx512(c, n)                                                              \
-        c = _mm512_add_epi16(c, _mm512_maddubs_epi16(x, w##n));                                   \
-        VIT__KEEP(c)
+#    define VIT__MAC_i4_avx512(c, n) VIT__ADD("vpaddw", c, _mm512_maddubs_epi16(x, w##n))
 #    define VIT__SUM_i4_avx512 __m512
 #    define VIT__TAKE_i4_avx512(to, n) _mm512_loadu_ps(to + 16 * n)
 #    define VIT__SCALE_i4_avx512(s, c, n)                                                         \
