@@ -1573,11 +1573,12 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #        define VIT__TARGET_BEGIN(isa) VIT__PRAGMA(GCC push_options) VIT__PRAGMA(GCC target(isa))
 #        define VIT__TARGET_END VIT__PRAGMA(GCC pop_options)
 #    endif
-/* x86: c += dot products of x and w, in assembly, because gcc 12 spills the accumulators of such
-   intrinsics; c as it is now, in a register. */
+/* x86: c += dot products of x and w, and c += sum, in assembly, because gcc 12 spills the
+   accumulators of such intrinsics, or copies them. */
 #    define VIT__DOT(instruction, c, x, w)                                                        \
         __asm__(instruction " %2, %1, %0" : "+v"(c) : "v"(x), "v"(w));
-#    define VIT__KEEP(c) __asm__ __volatile__("" : "+v"(c));
+#    define VIT__ADD(instruction, c, sum)                                                         \
+        __asm__(instruction " %1, %0, %0" : "+v"(c) : "v"(sum));
 #endif
 #define VIT__TARGET_HASWELL "avx2,fma,f16c"
 #define VIT__TARGET_SKYLAKE VIT__TARGET_HASWELL ",avx512f,avx512bw,avx512dq,avx512vl"
@@ -1601,11 +1602,15 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    define VIT__TARGET_NEON_BF16 "arch=armv8.2-a+bf16"
 #endif
 
-/* The FPU of a 32-bit ARM. */
-#if defined(__GNUC__) && defined(__arm__) && defined(__ARM_FP)
-#    define VIT__HAS_VSQRT (__ARM_FP >> 2 & 1)
-#else
-#    define VIT__HAS_VSQRT 0
+/* The FPU's square root, correctly rounded: VIT__SQRT(x) replaces x. */
+#if defined(__GNUC__) && defined(__SSE__)
+#    define VIT__SQRT(x) __asm__("sqrtss %0, %0" : "+x"(x))
+#elif defined(__GNUC__) && defined(__aarch64__)
+#    define VIT__SQRT(x) __asm__("fsqrt %s0, %s0" : "+w"(x))
+#elif defined(__GNUC__) && defined(__arm__) && defined(__ARM_FP)
+#    if __ARM_FP & 4
+#        define VIT__SQRT(x) __asm__("vsqrt.f32 %0, %0" : "+t"(x))
+#    endif
 #endif
 
 /* Compiled for size (-Os): fewer copies of loops, the same bits. */
@@ -3925,10 +3930,10 @@ VIT__INLINE float vit__fma_scalar(float a, float b, float c) {
 #endif
 
 /* Correctly rounded square root, so the same everywhere: digit by digit, which is fast
-   enough for once a row, or the one instruction of a small FPU. Negative numbers give NaN. */
-#if VIT__HAS_VSQRT
+   enough for small CPUs, or by the FPU's instruction. Negative numbers give NaN. */
+#if defined(VIT__SQRT)
 static float vit__sqrt(float x) {
-    __asm__("vsqrt.f32 %0, %0" : "+t"(x));
+    VIT__SQRT(x);
     return x;
 }
 #else
@@ -4298,21 +4303,27 @@ VIT__INLINE void vit__output_rows(vit__fma_fn *fma, vit__epilogue e, const vit__
                                   const float *tile, int tile_cols, int rows, int cols) {
     static const float zeros[16] = { 0 };
     const size_t bias_step = out->bias ? 16 : 0, gamma_step = e.scale ? 16 : 0;
-    const size_t rest = (size_t)(cols % 16) * sizeof(float);
+    const float *const first_bias = out->bias ? out->bias : zeros;
+    const float *const first_gamma = e.scale ? out->gamma : zeros;
+    const int full = cols / 16 * 16;
+    const size_t rest = (size_t)(cols - full) * sizeof(float);
     float b[16] = { 0 }, g[16] = { 0 }, last[16] = { 0 };
     int r, i;
-    for (r = 0; r < rows; r++, tile += tile_cols) {
-        const float *bias = out->bias ? out->bias : zeros, *gamma = e.scale ? out->gamma : zeros;
-        float *c = out->c + (size_t)r * out->ldc, *at = c;
-        for (i = 0; i < cols; i += 16, bias += bias_step, gamma += gamma_step, at += 16) {
-            if (i + 16 > cols) {
-                bias = (const float *)memcpy(b, bias, rest);
-                if (e.scale) gamma = (const float *)memcpy(g, gamma, rest);
-                at = (float *)memcpy(last, at, rest);
-            }
-            vit__output16(fma, e, at, tile + i, bias, gamma);
-        }
-        if (rest) memcpy(c + cols / 16 * 16, last, rest);
+    for (r = 0; r < rows; r++) {
+        const float *bias = first_bias, *gamma = first_gamma;
+        const float *const from = tile + (size_t)r * (size_t)tile_cols;
+        float *const c = out->c + (size_t)r * out->ldc;
+        for (i = 0; i < full; i += 16, bias += bias_step, gamma += gamma_step)
+            vit__output16(fma, e, c + i, from + i, bias, gamma);
+    }
+    if (!rest) return;
+    if (out->bias) memcpy(b, out->bias + full, rest);
+    if (e.scale) memcpy(g, out->gamma + full, rest);
+    for (r = 0; r < rows; r++) {
+        float *const c = out->c + (size_t)r * out->ldc + full;
+        memcpy(last, c, rest);
+        vit__output16(fma, e, last, tile + (size_t)r * (size_t)tile_cols + full, b, g);
+        memcpy(c, last, rest);
     }
 }
 
@@ -4440,30 +4451,43 @@ VIT__INLINE void vit__quantise_chunk(vit__fma_fn *fma, uint8_t *q, const float *
     for (l = 0; l < VIT__CHUNK; l++) q[l] = (uint8_t)(bits[l] & 0xffu);
 }
 
-/* Eight bits a number, the range of this row spread over all 256 steps; zero is
+/* Eight bits a number, the range of a row spread over all 256 steps; zero is
    one of them. 254.99 instead of 255, so that no end of the range, both being
    rounded, comes to lie half a step outside. */
-VIT__INLINE void vit__convert_u8(vit__fma_fn *fma, float *row, int n) {
-    unsigned char *to = (unsigned char *)row + VIT__U8_HEADER;
-    float low, high, scale = 0.0f, inverse = 0.0f, base, x[VIT__CHUNK];
-    uint8_t q[VIT__CHUNK];
-    int32_t zero;
-    int i;
-    vit__range_body(row, n, &low, &high);
+typedef struct vit__u8_steps {
+    float scale, inverse, base;
+} vit__u8_steps;
+
+VIT__INLINE vit__u8_steps vit__steps_of_u8(vit__fma_fn *fma, float low, float high) {
+    vit__u8_steps s = { 0.0f, 0.0f, 0.0f };
     if (high - low > 1e-30f) {
-        scale = (high - low) / 254.99f;
-        inverse = 254.99f / (high - low);
+        s.scale = (high - low) / 254.99f;
+        s.inverse = 254.99f / (high - low);
     }
-    base = fma(-low, inverse, VIT__ROUND);
-    zero = (int32_t)(vit__bits(base) & 0xffu);
-    for (i = 0; i < n; i += VIT__CHUNK) {
+    s.base = fma(-low, s.inverse, VIT__ROUND);
+    return s;
+}
+
+/* Numbers i to n of a row, in place, and its header. */
+VIT__INLINE void vit__end_u8(vit__fma_fn *fma, float *row, int i, int n, vit__u8_steps s) {
+    unsigned char *to = (unsigned char *)row + VIT__U8_HEADER;
+    const int32_t zero = (int32_t)(vit__bits(s.base) & 0xffu);
+    float x[VIT__CHUNK];
+    uint8_t q[VIT__CHUNK];
+    for (; i < n; i += VIT__CHUNK) {
         const int count = vit__load_chunk(x, row + i, n - i);
-        vit__quantise_chunk(fma, q, x, inverse, base);
+        vit__quantise_chunk(fma, q, x, s.inverse, s.base);
         if (count == VIT__CHUNK) memcpy(to + i, q, sizeof q);
         else memcpy(to + i, q, (size_t)vit__round_up(count, 4));
     }
-    memcpy(row, &scale, 4);
+    memcpy(row, &s.scale, 4);
     memcpy(row + 1, &zero, 4);
+}
+
+VIT__INLINE void vit__convert_u8(vit__fma_fn *fma, float *row, int n) {
+    float low, high;
+    vit__range_body(row, n, &low, &high);
+    vit__end_u8(fma, row, 0, n, vit__steps_of_u8(fma, low, high));
 }
 
 /* From FORM_U8 to FORM_S8. */
@@ -4610,16 +4634,31 @@ VIT__INLINE float vit__length_body(vit__fma_fn *fma, const float *x, int n) {
 }
 typedef float vit__length_fn(const float *x, int n); /* a tier's vit__length_body */
 
-/* What makes the largest of n numbers `limit`. Their bits without the sign compare as they do. */
+/* The bits of a number without the sign, which compare as numbers do. */
+VIT__INLINE int32_t vit__size_bits(float x) { return (int32_t)(vit__bits(x) & 0x7fffffffu); }
+
+/* What makes the largest of n numbers `limit`. As vit__range_body. */
 VIT__INLINE float vit__largest_factor(const float *x, int n, float limit) {
-    int32_t largest = 0;
-    int i;
-    for (i = 0; i < n; i++) {
-        const int32_t size = (int32_t)(vit__bits(x[i]) & 0x7fffffffu);
-        largest = size > largest ? size : largest;
+    const int full = VIT__SMALL ? 0 : n / 64 * 64;
+    int32_t lane[16] = { 0 }, largest = 0;
+    float size;
+    int i, l, j;
+    for (i = 0; i < full; i += 64)
+        for (l = 0; l < 16; l++) {
+            int32_t most = lane[l];
+            for (j = 0; j < 64; j += 16) {
+                const int32_t bits = vit__size_bits(x[i + j + l]);
+                most = bits > most ? bits : most;
+            }
+            lane[l] = most;
+        }
+    for (l = 0; l < 16 && full; l++) largest = lane[l] > largest ? lane[l] : largest;
+    for (; i < n; i++) {
+        const int32_t bits = vit__size_bits(x[i]);
+        largest = bits > largest ? bits : largest;
     }
-    return vit__is_usable(vit__float((uint32_t)largest)) ? limit / vit__float((uint32_t)largest)
-                                                         : 0.0f;
+    size = vit__float((uint32_t)largest);
+    return vit__is_usable(size) ? limit / size : 0.0f;
 }
 
 VIT__INLINE int vit__is_quantised(const vit__packing *to) {
@@ -4774,6 +4813,17 @@ VIT__INLINE void vit__value_chunk(vit__fma_fn *fma, vit_dtype dtype, float *x, c
     for (l = 0; l < 16 && factor; l++) x[l] = vit__rounded(fma, dtype, x[l], *factor);
 }
 
+/* The same of two tokens as 16 bits, without copies, which clang makes number by number. */
+VIT__INLINE void vit__pack_value_pair(vit__fma_fn *fma, uint32_t *unit, const float *v,
+                                      const float *next, const float *factor) {
+    int l;
+    for (l = 0; l < 16; l++) {
+        const float x = vit__rounded(fma, VIT__I16, v[l], factor[0]);
+        const float y = vit__rounded(fma, VIT__I16, next[l], factor[1]);
+        unit[l] = vit__le32(vit__lower_bits(x) | vit__bits(y) << 16);
+    }
+}
+
 /* first is even. */
 VIT__INLINE void vit__pack_values_body(vit__fma_fn *fma, vit_dtype dtype, const vit__packing *to,
                                        const float *v, int first, int tokens) {
@@ -4795,6 +4845,10 @@ VIT__INLINE void vit__pack_values_body(vit__fma_fn *fma, vit_dtype dtype, const 
         }
         memset(b, 0, sizeof b);
         for (d = 0; d < dim; d += 16, at += units * 16) {
+            if (dtype == VIT__I16 && scale && pair && d + 16 <= dim) {
+                vit__pack_value_pair(fma, at, v + d, v + to->ld + d, factor);
+                continue;
+            }
             vit__value_chunk(fma, dtype, a, v + d, dim - d, scale);
             if (pair)
                 vit__value_chunk(fma, dtype, b, v + to->ld + d, dim - d, scale ? scale + 1 : NULL);
@@ -4993,13 +5047,15 @@ VIT__INLINE void vit__base_i4(int32_t *base, const unsigned char *quads) {
    `below` that of FORM_U8. */
 VIT__INLINE void vit__finish_i4(vit__fma_fn *fma, float *tile, const vit__operands *o,
                                 const unsigned char *sums, int below) {
-    float t[16];
+    float sum[16];
     int r, l;
+    for (l = 0; l < 16; l++) sum[l] = vit__panel_float(sums + 4 * l);
     for (r = 0; r < o->rows; r++, tile += o->ldt) {
         const unsigned char *const a = o->a + (size_t)r * o->lda;
         const float scale = vit__load_float(a), zero = (float)(vit__load32(a + 4) + below);
-        for (l = 0; l < 16; l++) t[l] = fma(-zero, vit__panel_float(sums + 4 * l), tile[l]) * scale;
-        memcpy(tile, t, sizeof t);
+        VIT__LANES(t, tile)
+        for (l = 0; l < 16; l++) t[l] = fma(-zero, sum[l], tile[l]) * scale;
+        VIT__PUT(tile, t);
     }
 }
 
@@ -5476,9 +5532,6 @@ VIT__INLINE int vit__odd_first(int i, int depth) { return vit__summand(VIT_BF16,
                                       int rows, int cols) {                                       \
             vit__output_body(vit__fma_##isa, out, tile, tile_cols, rows, cols);                   \
         }                                                                                         \
-        static void vit__convert_##isa(vit__form form, float *row, int n) {                       \
-            vit__convert_body(vit__fma_##isa, form, row, n);                                      \
-        }                                                                                         \
         static void vit__gate_##isa(vit_activation activation, float *x, int n) {                 \
             vit__gate_body(vit__output_##isa, activation, x, n);                                  \
         }                                                                                         \
@@ -5504,8 +5557,8 @@ VIT__INLINE int vit__odd_first(int i, int depth) { return vit__summand(VIT_BF16,
             vit__rotate_body(vit__fma_##isa, rope, x, cosine, sine, half);                        \
         }
 
-/* The same for what AVX2 has by hand. */
-#    define VIT__WRAP_QUANTISE(isa)                                                               \
+/* The same for what AVX2 and AVX-512 have by hand. */
+#    define VIT__WRAP_REST(isa)                                                                   \
         static float vit__length_##isa(const float *x, int n) {                                   \
             return vit__length_body(vit__fma_##isa, x, n);                                        \
         }                                                                                         \
@@ -5513,8 +5566,10 @@ VIT__INLINE int vit__odd_first(int i, int depth) { return vit__summand(VIT_BF16,
                                          float factor) {                                          \
             return vit__quantise_body(vit__fma_##isa, vit__length_##isa, form, row, steps, n,     \
                                       factor);                                                    \
-        }
-#    define VIT__WRAP_SOFTMAX(isa)                                                                \
+        }                                                                                         \
+        static void vit__convert_##isa(vit__form form, float *row, int n) {                       \
+            vit__convert_body(vit__fma_##isa, form, row, n);                                      \
+        }                                                                                         \
         static float vit__softmax_##isa(float *x, const float *steps, int n, float scale) {       \
             return vit__softmax_body(vit__fma_##isa, x, steps, n, scale);                         \
         }
@@ -5578,9 +5633,8 @@ VIT__INLINE __m128i vit__load_sse2(const void *p) { return _mm_loadu_si128((cons
 
 VIT__INLINE float vit__fma_sse2(float a, float b, float c) { return vit__multiply_add(a, b, c); }
 VIT__PLAIN_PATHS_BEGIN
-VIT__WRAP_QUANTISE(sse2)
+VIT__WRAP_REST(sse2)
 VIT__WRAP_BODIES(sse2)
-VIT__WRAP_SOFTMAX(sse2)
 VIT__PLAIN_PATHS_END
 
 VIT__INLINE __m128 vit__load_f32_sse2(const void *p) { return _mm_loadu_ps((const float *)p); }
@@ -5943,7 +5997,8 @@ VIT__INLINE void vit__exp_avx2(__m256 *x, __m256 *y) {
     *y = _mm256_mul_ps(p1, vit__power_avx2(shifted1));
 }
 
-/* The tree of vit__sum16, and the same for the largest; the result is in every lane. */
+/* The tree of vit__sum16, and the same for the largest and the smallest; the result is in every
+   lane. */
 #    define VIT_X(name, operation)                                                                \
         VIT__INLINE __m256 name(__m256 x, __m256 y) {                                             \
             x = operation(x, y);                                                                  \
@@ -5953,6 +6008,7 @@ VIT__INLINE void vit__exp_avx2(__m256 *x, __m256 *y) {
         }
 VIT_X(vit__sum_avx2, _mm256_add_ps)
 VIT_X(vit__largest_avx2, _mm256_max_ps)
+VIT_X(vit__smallest_avx2, _mm256_min_ps)
 #    undef VIT_X
 
 /* Which of the last 16 numbers of n there are: all bits set, or none. */
@@ -6012,6 +6068,49 @@ static float vit__quantise_avx2(vit__form form, float *row, const float *steps, 
     }
     if (n % 2) memset(to + n, 0, sizeof *to);
     return vit__step(factor);
+}
+
+/* vit__convert_u8: the full vectors by hand. */
+static void vit__convert_u8_avx2(float *row, int n) {
+    const __m256i byte = _mm256_set1_epi32(255);
+    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    unsigned char *const to = (unsigned char *)row + VIT__U8_HEADER;
+    const int full = n / 32 * 32;
+    __m256 low0 = _mm256_setzero_ps(), high0 = low0, low1 = low0, high1 = low0, inverse, base;
+    vit__u8_steps s;
+    float low, high;
+    int i;
+    for (i = 0; i < full; i += 16) {
+        const __m256 a = _mm256_loadu_ps(row + i), b = _mm256_loadu_ps(row + i + 8);
+        low0 = _mm256_min_ps(a, low0), high0 = _mm256_max_ps(a, high0);
+        low1 = _mm256_min_ps(b, low1), high1 = _mm256_max_ps(b, high1);
+    }
+    low = _mm256_cvtss_f32(vit__smallest_avx2(low0, low1));
+    high = _mm256_cvtss_f32(vit__largest_avx2(high0, high1));
+    for (; i < n; i++) {
+        low = row[i] < low ? row[i] : low;
+        high = row[i] > high ? row[i] : high;
+    }
+    s = vit__steps_of_u8(vit__fma_avx2, low, high);
+    inverse = _mm256_set1_ps(s.inverse), base = _mm256_set1_ps(s.base);
+    for (i = 0; i < full; i += 32) {
+        __m256i q[4];
+        int j;
+        for (j = 0; j < 4; j++) {
+            const __m256 x = _mm256_loadu_ps(row + i + 8 * j);
+            q[j] = _mm256_and_si256(_mm256_castps_si256(_mm256_fmadd_ps(x, inverse, base)), byte);
+        }
+        q[0] = _mm256_packus_epi16(_mm256_packus_epi32(q[0], q[1]),
+                                   _mm256_packus_epi32(q[2], q[3]));
+        _mm256_storeu_si256((__m256i *)(void *)(to + i),
+                            _mm256_permutevar8x32_epi32(q[0], order));
+    }
+    vit__end_u8(vit__fma_avx2, row, full, n, s);
+}
+
+static void vit__convert_avx2(vit__form form, float *row, int n) {
+    if (form == VIT__FORM_U8) vit__convert_u8_avx2(row, n);
+    else vit__convert_body(vit__fma_avx2, form, row, n);
 }
 
 VIT__WRAP_BODIES(avx2)
@@ -6110,11 +6209,9 @@ VIT__INLINE int vit__steps_fma_avx2(int depth) { return depth; }
         const __m256i x = _mm256_set1_epi32(vit__load32(a + VIT__U8_HEADER + 4 * k));             \
         const __m256i x_even = _mm256_and_si256(x, _mm256_set1_epi16(255));                       \
         const __m256i x_odd = _mm256_srli_epi16(x, 8);
-/* c[l] += sum[l]. In assembly, because gcc 12 spills the accumulators of the intrinsic. */
-#    define VIT__ADD_AVX2(c, sum) __asm__("vpaddd %1, %0, %0" : "+x"(c) : "x"(sum));
 #    define VIT__MAC_mul16_avx2(c, n)                                                             \
-        VIT__ADD_AVX2(c, _mm256_madd_epi16(x_even, even##n))                                      \
-        VIT__ADD_AVX2(c, _mm256_madd_epi16(x_odd, odd##n))
+        VIT__ADD("vpaddd", c, _mm256_madd_epi16(x_even, even##n))                            \
+        VIT__ADD("vpaddd", c, _mm256_madd_epi16(x_odd, odd##n))
 VIT__INLINE int vit__steps_mul16_avx2(int depth) { return vit__quads(depth); }
 /* As vit__dequantise_row: (float)(sum[l] - zero * sums[l]) * (scale * scales[l]), the integers
    modulo 2^32. */
@@ -6154,9 +6251,8 @@ VIT__INLINE const unsigned char *vit__i8_pair_avx2(const unsigned char *p, size_
         {                                                                                         \
             __m256i second;                                                                       \
             __asm__("vpmaddubsw %2, %1, %0" : "=x"(second) : "x"(y), "m"(*u##n));                 \
-            VIT__ADD_AVX2(c, _mm256_madd_epi16(_mm256_add_epi16(_mm256_maddubs_epi16(x, v##n),    \
-                                                                second),                          \
-                                               _mm256_set1_epi16(1)))                             \
+            second = _mm256_add_epi16(_mm256_maddubs_epi16(x, v##n), second);                     \
+            VIT__ADD("vpaddd", c, _mm256_madd_epi16(second, _mm256_set1_epi16(1)))           \
         }
 VIT__INLINE int vit__steps_add16_avx2(int depth) { return vit__quads(depth) / 2; }
 #    define vit__store_add16_avx2(to, n, c, a, p, stride, steps)                                  \
@@ -6168,7 +6264,7 @@ VIT__INLINE int vit__steps_add16_avx2(int depth) { return vit__quads(depth) / 2;
 #    define VIT__LOAD_pair_avx2(n, weights) const __m256i w##n = weights;
 #    define VIT__INPUT_pair_avx2(a, k)                                                            \
         const __m256i x = _mm256_set1_epi32(vit__load32(a + 4 * k));
-#    define VIT__MAC_pair_avx2(c, n) VIT__ADD_AVX2(c, _mm256_madd_epi16(x, w##n))
+#    define VIT__MAC_pair_avx2(c, n) VIT__ADD("vpaddd", c, _mm256_madd_epi16(x, w##n))
 VIT__INLINE int vit__steps_pair_avx2(int depth) { return vit__ceil_div(depth, 2); }
 #    define vit__store_pair_avx2(to, n, c, a, p, stride, steps)                                   \
         _mm256_storeu_ps(to + 8 * n, _mm256_cvtepi32_ps(c))
@@ -6179,9 +6275,7 @@ VIT__INLINE int vit__steps_pair_avx2(int depth) { return vit__ceil_div(depth, 2)
 #    define VIT__LOAD_i4_avx2(n, weights) const __m256i w##n = weights;
 #    define VIT__INPUT_i4_avx2(a, k)                                                              \
         const __m256i x = _mm256_set1_epi32(vit__load32(a + VIT__U8_HEADER + 4 * k));
-#    define VIT__MAC_i4_avx2(c, n)                                                                \
-        c = _mm256_add_epi16(c, _mm256_maddubs_epi16(x, w##n));                                   \
-        VIT__KEEP(c)
+#    define VIT__MAC_i4_avx2(c, n) VIT__ADD("vpaddw", c, _mm256_maddubs_epi16(x, w##n))
 #    define VIT__SUM_i4_avx2 __m256
 #    define VIT__TAKE_i4_avx2(to, n) _mm256_loadu_ps(to + 8 * n)
 #    define VIT__SCALE_i4_avx2(s, c, n)                                                           \
@@ -6343,9 +6437,118 @@ VIT__TARGET_BEGIN(VIT__TARGET_AVX512)
 
 VIT__INLINE float vit__fma_avx512(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 #    define vit__length_avx512 vit__length_avx2
-#    define vit__quantise_avx512 vit__quantise_avx2
+VIT__INLINE __m256 vit__upper_avx512(__m512 x) {
+    return _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(x), 1));
+}
+VIT__INLINE float vit__largest_avx512(__m512 x) {
+    return _mm256_cvtss_f32(vit__largest_avx2(_mm512_castps512_ps256(x), vit__upper_avx512(x)));
+}
+VIT__INLINE float vit__smallest_avx512(__m512 x) {
+    return _mm256_cvtss_f32(vit__smallest_avx2(_mm512_castps512_ps256(x), vit__upper_avx512(x)));
+}
+
+/* As in the AVX2 tier. */
+static void vit__convert_u8_avx512(float *row, int n) {
+    unsigned char *const to = (unsigned char *)row + VIT__U8_HEADER;
+    const int full = n / 32 * 32;
+    __m512 low0 = _mm512_setzero_ps(), high0 = low0, low1 = low0, high1 = low0, inverse, base;
+    vit__u8_steps s;
+    float low, high;
+    int i;
+    for (i = 0; i < full; i += 32) {
+        const __m512 a = _mm512_loadu_ps(row + i), b = _mm512_loadu_ps(row + i + 16);
+        low0 = _mm512_min_ps(a, low0), high0 = _mm512_max_ps(a, high0);
+        low1 = _mm512_min_ps(b, low1), high1 = _mm512_max_ps(b, high1);
+    }
+    low = vit__smallest_avx512(_mm512_min_ps(low0, low1));
+    high = vit__largest_avx512(_mm512_max_ps(high0, high1));
+    for (; i < n; i++) {
+        low = row[i] < low ? row[i] : low;
+        high = row[i] > high ? row[i] : high;
+    }
+    s = vit__steps_of_u8(vit__fma_avx512, low, high);
+    inverse = _mm512_set1_ps(s.inverse), base = _mm512_set1_ps(s.base);
+    for (i = 0; i < full; i += 16) {
+        const __m512 x = _mm512_fmadd_ps(_mm512_loadu_ps(row + i), inverse, base);
+        _mm_storeu_si128((__m128i *)(void *)(to + i),
+                         _mm512_cvtepi32_epi8(_mm512_castps_si512(x)));
+    }
+    vit__end_u8(vit__fma_avx512, row, full, n, s);
+}
+
+static void vit__convert_avx512(vit__form form, float *row, int n) {
+    if (form == VIT__FORM_U8) vit__convert_u8_avx512(row, n);
+    else vit__convert_body(vit__fma_avx512, form, row, n);
+}
+
 VIT__WRAP_BODIES(avx512)
-VIT__WRAP_SOFTMAX(avx512)
+
+/* As the AVX2 tier's, of one vector. */
+VIT__INLINE __m512 vit__exp_avx512(__m512 x) {
+    const __m512 round = _mm512_set1_ps(VIT__EXP_ROUND);
+    __m512 r = _mm512_max_ps(_mm512_set1_ps(-87.0f), x), p = _mm512_set1_ps(1.9875691500e-4f);
+    const __m512 shifted = _mm512_fmadd_ps(r, _mm512_set1_ps(1.44269504f), round);
+    const __m512 n = _mm512_sub_ps(shifted, round);
+    r = _mm512_fmadd_ps(n, _mm512_set1_ps(-0.693359375f), r);
+    r = _mm512_fmadd_ps(n, _mm512_set1_ps(2.12194440e-4f), r);
+#    define VIT_X(c) p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(c));
+    VIT_X(1.3981999507e-3f)
+    VIT_X(8.3334519073e-3f)
+    VIT_X(4.1665795894e-2f)
+    VIT_X(1.6666665459e-1f)
+    VIT_X(5.0000001201e-1f)
+    VIT_X(1.0f)
+    VIT_X(1.0f)
+#    undef VIT_X
+    return _mm512_mul_ps(p, _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(shifted),
+                                                                  23)));
+}
+
+/* Which of n numbers, at least one, are in the last vector. */
+VIT__INLINE __mmask16 vit__last_avx512(int n) { return (__mmask16)(0xffff >> (-n & 15)); }
+
+/* vit__quantise_body. */
+static float vit__quantise_avx512(vit__form form, float *row, const float *steps, int n,
+                                  float factor) {
+    const __m512 round = _mm512_set1_ps(VIT__ROUND);
+    uint16_t *const to = (uint16_t *)(void *)row;
+    __m512 f;
+    int i;
+    (void)form;
+    if (!steps) factor = vit__length_avx2(row, n);
+    f = _mm512_set1_ps(factor);
+    for (i = 0; i < n; i += 16) {
+        __m512 a = _mm512_loadu_ps(row + i);
+        if (steps) a = _mm512_mul_ps(a, _mm512_loadu_ps(steps + i));
+        a = _mm512_fmadd_ps(a, f, round);
+        _mm256_storeu_si256((__m256i *)(void *)(to + i),
+                            _mm512_cvtepi32_epi16(_mm512_castps_si512(a)));
+    }
+    if (n % 2) memset(to + n, 0, sizeof *to);
+    return vit__step(factor);
+}
+
+static float vit__softmax_avx512(float *x, const float *steps, int n, float scale) {
+    const __m512 factor = _mm512_set1_ps(scale);
+    const __mmask16 last = vit__last_avx512(n);
+    __m512 max = _mm512_set1_ps(VIT__LOWEST), sum = _mm512_setzero_ps();
+    int i;
+    for (i = 0; i < n; i += 16) {
+        __m512 a = _mm512_loadu_ps(x + i);
+        if (steps) a = _mm512_mul_ps(a, _mm512_loadu_ps(steps + i));
+        a = _mm512_mul_ps(a, factor);
+        _mm512_storeu_ps(x + i, a);
+        max = _mm512_mask_max_ps(max, i + 16 > n ? last : (__mmask16)0xffff, a, max);
+    }
+    max = _mm512_set1_ps(vit__largest_avx512(max));
+    for (i = 0; i < n; i += 16) {
+        const __m512 a = vit__exp_avx512(_mm512_sub_ps(_mm512_loadu_ps(x + i), max));
+        _mm512_storeu_ps(x + i, a);
+        sum = _mm512_mask_add_ps(sum, i + 16 > n ? last : (__mmask16)0xffff, sum, a);
+    }
+    return 1.0f / _mm256_cvtss_f32(vit__sum_avx2(_mm512_castps512_ps256(sum),
+                                                 vit__upper_avx512(sum)));
+}
 
 /* Weights k of panel n; the panels are `stride` bytes apart. */
 VIT__INLINE __m512 vit__f32_avx512(const unsigned char *p, size_t stride, int n, int k) {
@@ -6387,8 +6590,8 @@ VIT__INLINE int vit__steps_fma_avx512(int depth) { return depth; }
         const __m512i x_even = _mm512_and_si512(x, _mm512_set1_epi16(255));                       \
         const __m512i x_odd = _mm512_srli_epi16(x, 8);
 #    define VIT__MAC_mul16_avx512(c, n)                                                           \
-        c = _mm512_add_epi32(c, _mm512_madd_epi16(x_even, even##n));                              \
-        c = _mm512_add_epi32(c, _mm512_madd_epi16(x_odd, odd##n));
+        VIT__ADD("vpaddd", c, _mm512_madd_epi16(x_even, even##n))                                 \
+        VIT__ADD("vpaddd", c, _mm512_madd_epi16(x_odd, odd##n))
 VIT__INLINE int vit__steps_mul16_avx512(int depth) { return vit__quads(depth); }
 /* As vit__dequantise_row. */
 VIT__INLINE __m512 vit__dequantise_avx512(__m512i sum, const unsigned char *a,
@@ -6460,9 +6663,7 @@ VIT__INLINE __m512 vit__dequantise_avx512(__m512i sum, const unsigned char *a,
 #    define VIT__LOAD_pair_avx512(n, weights) const __m512i w##n = weights;
 #    define VIT__INPUT_pair_avx512(a, k)                                                          \
         const __m512i x = _mm512_set1_epi32(vit__load32(a + 4 * k));
-#    define VIT__MAC_pair_avx512(c, n)                                                            \
-        c = _mm512_add_epi32(c, _mm512_madd_epi16(x, w##n));                                      \
-        VIT__KEEP(c)
+#    define VIT__MAC_pair_avx512(c, n) VIT__ADD("vpaddd", c, _mm512_madd_epi16(x, w##n))
 VIT__INLINE int vit__steps_pair_avx512(int depth) { return vit__ceil_div(depth, 2); }
 #    define vit__store_pair_avx512(to, n, c, a, p, stride, steps)                                 \
         _mm512_storeu_ps(to + 16 * n, _mm512_cvtepi32_ps(c))
@@ -6482,9 +6683,7 @@ VIT__GEMM_AVX512_2(vit__gemm_i8_avx512, VIT_I8, mul16_avx512, vit__bits_avx512, 
 #    define VIT__LOAD_i4_avx512(n, weights) const __m512i w##n = weights;
 #    define VIT__INPUT_i4_avx512(a, k)                                                            \
         const __m512i x = _mm512_set1_epi32(vit__load32(a + VIT__U8_HEADER + 4 * k));
-#    define VIT__MAC_i4_avx512(c, n)                                                              \
-        c = _mm512_add_epi16(c, _mm512_maddubs_epi16(x, w##n));                                   \
-        VIT__KEEP(c)
+#    define VIT__MAC_i4_avx512(c, n) VIT__ADD("vpaddw", c, _mm512_maddubs_epi16(x, w##n))
 #    define VIT__SUM_i4_avx512 __m512
 #    define VIT__TAKE_i4_avx512(to, n) _mm512_loadu_ps(to + 16 * n)
 #    define VIT__SCALE_i4_avx512(s, c, n)                                                         \
@@ -6624,9 +6823,8 @@ VIT__TIER(avx512_bf16, VIT_ISA_AVX512_BF16, 3, avx512,
 /* --- the base: every 64-bit ARM ------------------------------------------------------ */
 
 VIT__INLINE float vit__fma_neon(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
-VIT__WRAP_QUANTISE(neon)
+VIT__WRAP_REST(neon)
 VIT__WRAP_BODIES(neon)
-VIT__WRAP_SOFTMAX(neon)
 
 VIT__INLINE float32x4_t vit__load_f32_neon(const unsigned char *p) {
     return vld1q_f32((const float *)(const void *)p);

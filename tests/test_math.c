@@ -361,14 +361,16 @@ static void kernel_norm(const vit__kernels *k, int n, int special) {
     }
 }
 
-static void kernel_softmax(const vit__kernels *k, int n, int special) {
-    float a[MAX_N + PAD], b[MAX_N + PAD];
+static void kernel_softmax(const vit__kernels *k, int n, int special, bool scaled) {
+    float a[MAX_N + PAD], b[MAX_N + PAD], numbers[MAX_N + PAD];
+    const float *const steps = scaled ? numbers : NULL;
     const int room = vit__round_up(n, 16);
     double sum = 0;
     fill(a, n, 10, special);
+    fill(numbers, n + PAD, 1, -1);
     memset(a + n, 0, PAD * sizeof(float));
     memcpy(b, a, sizeof a);
-    float x = vit__kernels_scalar.softmax(a, NULL, n, 0.35f), y = k->softmax(b, NULL, n, 0.35f);
+    float x = vit__kernels_scalar.softmax(a, steps, n, 0.35f), y = k->softmax(b, steps, n, 0.35f);
     CHECK_MSG(same_floats(a, b, n) && same_floats(a + room, b + room, n + PAD - room) &&
               same_float(x, y), "softmax of %d, %s", n, vit_isa_name(k->isa));
     for (int i = 0; i < n; i++) {
@@ -476,6 +478,17 @@ static void kernel_rotate(const vit__kernels *k, int n, int special) {
     }
 }
 
+/* FORM_U8: the bytes of the plain C tier, zeros at the end, and nothing after it. */
+static void kernel_convert_bytes(const vit__kernels *k, int n, int special) {
+    float a[MAX_N + PAD], b[MAX_N + PAD];
+    fill(a, n + PAD, 3, special);
+    memcpy(b, a, sizeof a);
+    vit__kernels_scalar.convert(VIT__FORM_U8, a, n);
+    k->convert(VIT__FORM_U8, b, n);
+    CHECK_MSG(memcmp(a, b, VIT__U8_HEADER + (size_t)(n + 3) / 4 * 4) == 0 &&
+              same_floats(a + n, b + n, PAD), "int8 of %d, %s", n, vit_isa_name(k->isa));
+}
+
 /* FORM_S8: everything of FORM_U8 less 128, zeros at the end, and nothing after it. */
 static void kernel_convert_signed(const vit__kernels *k, int n) {
     enum { HEADER = VIT__U8_HEADER };
@@ -529,6 +542,9 @@ static void kernel_quantise(const vit__kernels *k, int n, int special) {
 static void test_row_kernels(const vit__kernels *k) {
     for (int n = VIT__SIMD && VIT__HAS_INT8 ? 4 : MAX_N + 1; n <= MAX_N; n++) {
         kernel_convert_signed(k, n);
+        for (int special = -1; special < 5; special++) {
+            kernel_convert_bytes(k, n, special);
+        }
     }
     for (int n = 0; n <= MAX_N; n++) {
         for (int special = -1; special < 5; special++) {
@@ -537,8 +553,9 @@ static void test_row_kernels(const vit__kernels *k) {
             kernel_rotate(k, n, special);
             if (n > 0) {
                 kernel_norm(k, n, special);
-                kernel_softmax(k, n, special);
+                kernel_softmax(k, n, special, false);
 #if VIT__HAS_I16
+                kernel_softmax(k, n, special, true);
                 kernel_quantise(k, n, special);
 #endif
             }

@@ -6,8 +6,8 @@
  * that the kernels ask for the right arithmetic, not that their instructions are encoded correctly,
  * nor how fast they are.
  *
- * SIMDe 0.7 lacks two conversions, and its vdpbf16ps adds in another order, does not fuse and keeps
- * denormals: these three are here. vdpbf16ps may return another NaN than the CPU's, and may keep a
+ * SIMDe 0.7 lacks four conversions, and its vdpbf16ps adds in another order, does not fuse and keeps
+ * denormals: these five are here. vdpbf16ps may return another NaN than the CPU's, and may keep a
  * result that rounds up to 2^-126, where the CPU returns zero.
  */
 #ifndef EMULATED_IMMINTRIN_H
@@ -22,7 +22,10 @@
 
 #define VIT__TARGET_BEGIN(isa)
 #define VIT__TARGET_END
-#define VIT__KEEP(c)
+#define VIT__ADD(instruction, c, sum)                                                              \
+    c = strstr(instruction, "vpaddw") != NULL                                                      \
+            ? _Generic(c, __m256i: _mm256_add_epi16, __m512i: simde_mm512_add_epi16)(c, sum)       \
+            : _Generic(c, __m256i: _mm256_add_epi32, __m512i: simde_mm512_add_epi32)(c, sum);
 #define VIT__DOT(instruction, c, x, w)                                                             \
     c = EMULATED_IS_DPWSSD(instruction)                                                            \
             ? _Generic(c, __m256i: simde_mm256_dpwssd_epi32, __m512i: simde_mm512_dpwssd_epi32,    \
@@ -56,6 +59,30 @@ static inline __m512 emulated_cvtph(__m256i x) {
     __m512 y;
     ((__m256 *)&y)[0] = _mm256_cvtph_ps(half[0]);
     ((__m256 *)&y)[1] = _mm256_cvtph_ps(half[1]);
+    return y;
+}
+
+#undef _mm512_cvtepi32_epi16
+#define _mm512_cvtepi32_epi16 emulated_narrow16
+static inline __m256i emulated_narrow16(__m512i x) {
+    uint16_t lower[16];
+    uint32_t all[16];
+    __m256i y;
+    memcpy(all, &x, sizeof all);
+    for (int i = 0; i < 16; i++) lower[i] = (uint16_t)all[i];
+    memcpy(&y, lower, sizeof y);
+    return y;
+}
+
+#undef _mm512_cvtepi32_epi8
+#define _mm512_cvtepi32_epi8 emulated_narrow8
+static inline __m128i emulated_narrow8(__m512i x) {
+    uint8_t lower[16];
+    uint32_t all[16];
+    __m128i y;
+    memcpy(all, &x, sizeof all);
+    for (int i = 0; i < 16; i++) lower[i] = (uint8_t)all[i];
+    memcpy(&y, lower, sizeof y);
     return y;
 }
 
