@@ -6529,16 +6529,16 @@ static float vit__quantise_avx512(vit__form form, float *row, const float *steps
 }
 
 static float vit__softmax_avx512(float *x, const float *steps, int n, float scale) {
-    const __m512 factor = _mm512_set1_ps(scale);
+    const __m512 factor = _mm512_set1_ps(scale), lowest = _mm512_set1_ps(VIT__LOWEST);
     const __mmask16 last = vit__last_avx512(n);
-    __m512 max = _mm512_set1_ps(VIT__LOWEST), sum = _mm512_setzero_ps();
+    __m512 max = lowest, sum = _mm512_setzero_ps();
     int i;
     for (i = 0; i < n; i += 16) {
         __m512 a = _mm512_loadu_ps(x + i);
         if (steps) a = _mm512_mul_ps(a, _mm512_loadu_ps(steps + i));
-        a = _mm512_mul_ps(a, factor);
+        a = _mm512_mask_mul_ps(lowest, i + 16 > n ? last : (__mmask16)0xffff, a, factor);
         _mm512_storeu_ps(x + i, a);
-        max = _mm512_mask_max_ps(max, i + 16 > n ? last : (__mmask16)0xffff, a, max);
+        max = _mm512_max_ps(a, max);
     }
     max = _mm512_set1_ps(vit__largest_avx512(max));
     for (i = 0; i < n; i += 16) {
