@@ -564,6 +564,8 @@ prints '"wrong": [], "questions": [{"setting": "activation", ' \
     '"assumed": [{"setting": "norm_eps", "value": "1e-05", "why": "as transformers CLIP has it"'
 refused_as_json "$ROOT"/tests/data/own/unnamed_asked/model* --plan
 prints '"questions": [{' '"mapping": ['
+refused_as_json "$ROOT/README.md"
+prints '"container": null, "layout": null, "failure": "' '"questions": [], "assumed": []}'
 random skip=blocks.0.norm1.weight extra=thing:1,7
 refused_as_json m.safetensors $H
 prints '"wrong": [{"what": "blocks.0.norm1.weight is missing: ' '"questions": []'

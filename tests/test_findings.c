@@ -185,6 +185,14 @@ static void check_json(putter *put, const findings *f, const char *expected)
 }
 
 #define CHOICE(value) "{\"value\": \"" value "\", \"note\": null}"
+#define CHOICES_2_TO_31                                                                          \
+    CHOICE("2") ", " CHOICE("3") ", " CHOICE("4") ", " CHOICE("5") ", " CHOICE("6") ", "         \
+    CHOICE("7") ", " CHOICE("8") ", " CHOICE("9") ", " CHOICE("10") ", " CHOICE("11") ", "       \
+    CHOICE("12") ", " CHOICE("13") ", " CHOICE("14") ", " CHOICE("15") ", " CHOICE("16") ", "    \
+    CHOICE("17") ", " CHOICE("18") ", " CHOICE("19") ", " CHOICE("20") ", " CHOICE("21") ", "    \
+    CHOICE("22") ", " CHOICE("23") ", " CHOICE("24") ", " CHOICE("25") ", " CHOICE("26") ", "    \
+    CHOICE("27") ", " CHOICE("28") ", " CHOICE("29") ", " CHOICE("30") ", " CHOICE("31")
+#define DIGITS "1234567890123456789012345678901234567890123456789012345678901234567890"
 #define NOTED(value, note) "{\"value\": \"" value "\", \"note\": \"" note "\"}"
 
 /* What the options of a question offer, and which of it is suggested. */
@@ -208,9 +216,22 @@ static void test_offers(void)
         { "img_size", "--img-size HxW (4x10, 6x6 or 10x4) or --set patch_stride=N",
           CHOICE("4x10") ", " CHOICE("6x6") ", " CHOICE("10x4"), "null" },
         { "has_fc_norm", "--arch NAME", CHOICE("0") ", " CHOICE("1"), "null" },
-        { "a thing", "--set a=1", "", "null" }
+        { "a thing", "--set a=1", "", "null" },
+        { "pool", "--settle pool=avg, --set pooling=token, --set pool=max or --set pool=max",
+          CHOICE("max"), "\"max\"" },
+        { "pool", "(one (of --set pool=avg) of them) --set pool=max", CHOICE("max"), "\"max\"" },
+        { "num_heads", "--set num_heads=, --set num_heads=N (1), as the weights hint at 2: 9",
+          CHOICE("1"), "\"1\"" },
+        { "norm_eps", "--set norm_eps=N (CLIP; most: 1e-6; others: many; :; none: )",
+          NOTED("1e-6", "most"), "\"1e-6\"" },
+        { "norm_eps", "--set norm_eps=N (CLIP: 1" DIGITS "; most: 1e-6) or --set norm_eps=1" DIGITS,
+          NOTED("1e-6", "most"), "\"1e-6\"" },
+        { "num_heads", "--set num_heads=N (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, "
+          "17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32 or 33)",
+          CHOICE("1") ", " CHOICES_2_TO_31 ", " CHOICE("32"), "null" },
+        { DIGITS, "--arch NAME", "", "null" }
     };
-    char expected[512];
+    char expected[2048];
     size_t i;
     for (i = 0; i < sizeof cases / sizeof *cases; i++) {
         findings f = { { NULL, 0, 0 }, { NULL, 0, 0 }, { NULL, 0, 0 } };
