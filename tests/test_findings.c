@@ -211,6 +211,7 @@ static void test_offers(void)
           CHOICE("1") ", " CHOICE("2") ", " CHOICE("4"), "\"4\"" },
         { "num_heads", "--set num_heads=N", "", "null" },
         { "num_heads", "--set num_heads=N (some", "", "null" },
+        { "num_heads", "--set num_heads=N (, 2)", "", "null" },
         { "norm_eps", "--set norm_eps=N (CLIP, AIMv2: 1e-5; most others: 1e-6), --arch NAME",
           NOTED("1e-5", "CLIP, AIMv2") ", " NOTED("1e-6", "most others"), "null" },
         { "img_size", "--img-size HxW (4x10, 6x6 or 10x4) or --set patch_stride=N",
