@@ -129,24 +129,24 @@ demo:
 
 # --- WebAssembly ----------------------------------------------------------------------------
 
-# The tools' rooms that the modules share are compiled for size, the module itself for speed. No
-# compiler of Debian's has a C library for shared memory, hence --no-check-features: see heap.c.
+# The tools' rooms that the modules share are compiled for size, vit.h for speed where it counts.
+# No compiler of Debian's has a C library for shared memory, hence --no-check-features: see heap.c.
 # Relaxed SIMD wants a newer clang than Debian's default.
 WEB          = examples/web/vit
 WASM_CC      = clang
 WASM_CLANG19 = $(shell command -v clang-19)
-WASM_FLAGS   = --target=wasm32-wasi -std=c99 -D_POSIX_C_SOURCE=200809L $(WARNINGS) -ftls-model=local-exec -I. \
-               -Itools -mbulk-memory -mmutable-globals -DVIT_NO_STDIO -DVIT_NO_TRACE
-WASM_LINK    = -nostdlib -Wl,--no-entry,--strip-all,--max-memory=4294901760,--stack-first \
-               -Wl,-z,stack-size=262144
-WASM_SHARED  = -DWEB_THREADS -Wl,--import-memory,--shared-memory,--no-check-features \
-               -Wl,--initial-memory=4194304,--export=__stack_pointer
+WASM_FLAGS   = --target=wasm32-wasi -std=c99 -D_POSIX_C_SOURCE=200809L $(WARNINGS) \
+               -ftls-model=local-exec -mbulk-memory -mmutable-globals -I. -Itools \
+               -DVIT_NO_STDIO -DVIT_NO_TRACE
+WASM_LINK    = -nostdlib -Wl,--no-entry,--strip-all,--stack-first,-z,stack-size=262144 \
+               -Wl,--import-memory,--initial-memory=4194304,--max-memory=4294901760
+WASM_SHARED  = -DWEB_THREADS -Wl,--shared-memory,--no-check-features,--export=__stack_pointer
 WASM_ROOMS   = $(addprefix base/,json memory report tensor text) image/crop infer/attention \
                $(addprefix model/,card describe parts settings) \
                $(addprefix numbers/,pca positions rollout tensor_values tokens)
 WASM_OBJECTS = $(WASM_ROOMS:%=build/wasm/tools/%.o) build/wasm/$(WEB)/heap.o
-WASM_PLAIN   = $(WEB)/vit.wasm $(WEB)/vit-threads.wasm $(WEB)/vit-scalar.wasm
-WASM_RELAXED = $(WEB)/vit-relaxed.wasm $(WEB)/vit-relaxed-threads.wasm
+WASM_PLAIN   = $(WEB)/vit.wasm $(WEB)/vit-scalar.wasm
+WASM_RELAXED = $(WEB)/vit-relaxed.wasm
 WASM_MODULES = $(WASM_PLAIN:%=%.gz) $(if $(WASM_CLANG19),$(WASM_RELAXED:%=%.gz),no-relaxed)
 
 build/wasm/%.o: %.c
@@ -166,21 +166,39 @@ $(WASM_PLAIN) $(WASM_RELAXED): $(WEB)/module.c $(WEB)/module.h $(WEB)/heap.h vit
 	$(WASM_CC) $(WASM_FLAGS) -Oz $(SHARED) $(WASM_LINK) $< $(filter %.o,$^) -lc -o $@
 
 $(WEB)/vit-scalar.wasm: build/wasm/scalar.o
-$(WEB)/vit.wasm $(WEB)/vit-threads.wasm: build/wasm/simd.o
-$(WASM_RELAXED): build/wasm/relaxed.o
-$(WEB)/vit-threads.wasm $(WEB)/vit-relaxed-threads.wasm: SHARED = $(WASM_SHARED)
+$(WEB)/vit.wasm: build/wasm/simd.o
+$(WEB)/vit-relaxed.wasm: build/wasm/relaxed.o
+$(WEB)/vit.wasm $(WEB)/vit-relaxed.wasm: SHARED = $(WASM_SHARED)
 $(WASM_RELAXED): WASM_CC = $(WASM_CLANG19)
 $(WASM_OBJECTS): WASM_CC = clang
 
 $(WEB)/%.wasm.gz: $(WEB)/%.wasm
 	gzip -9nc $< > $@
 
+# The converter, with a C library: its files are whatever convert.mjs makes of them. wasi.c takes the
+# place of what a system with processes has, left_out.c that of what no page needs.
+CONVERT_ROOMS   = base cli checkpoint model layout layout/tables convert
+CONVERT_LESS    = $(addprefix tools/convert/,calibrate.c compare.c match_folder.c c_array.c)
+CONVERT_SOURCES = $(filter-out $(CONVERT_LESS),$(wildcard $(CONVERT_ROOMS:%=tools/%/*.c))) \
+                  tools/vit-convert.c $(WEB)/wasi.c $(WEB)/left_out.c
+CONVERT_FLAGS   = --target=wasm32-wasi -Oz -msign-ext -mnontrapping-fptoint
+CONVERT_WASI    = -D_WASI_EMULATED_SIGNAL -D_WASI_EMULATED_MMAN -D_WASI_EMULATED_GETPID \
+                  -include $(WEB)/wasi.h
+
+build/wasi/%.o: %.c $(WEB)/wasi.h
+	@mkdir -p $(@D)
+	clang -std=c99 -D_FILE_OFFSET_BITS=64 $(WARNINGS) $(CONVERT_FLAGS) $(CONVERT_WASI) \
+	    -ffunction-sections -fdata-sections -I. -Itools -MMD -MP -c $< -o $@
+
+$(WEB)/convert.wasm: $(CONVERT_SOURCES:%.c=build/wasi/%.o)
+	clang $(CONVERT_FLAGS) -Wl,--strip-all,--stack-first,-z,stack-size=1048576 $^ -o $@
+
 no-relaxed:
 	@echo "no clang-19 (Debian: clang-19 lld-19), so no modules for relaxed SIMD"
 
 wasm:
 	@sh tools/install-packages.sh wasm
-	@$(MAKE) --no-print-directory -s $(WASM_MODULES)
+	@$(MAKE) --no-print-directory -s $(WASM_MODULES) $(WEB)/convert.wasm.gz
 	node $(WEB)/run.mjs examples/cat.ppm
 
 # --- microcontrollers -----------------------------------------------------------------------
@@ -241,7 +259,7 @@ test-cross:
 
 test-wasm:
 	@sh tools/install-packages.sh wasm
-	@$(MAKE) --no-print-directory -s all $(WASM_MODULES)
+	@$(MAKE) --no-print-directory -s all $(WASM_MODULES) $(WEB)/convert.wasm.gz
 	@bash tests/wasm.sh
 
 # --- speed, beside other runtimes -----------------------------------------------------------

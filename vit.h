@@ -104,7 +104,7 @@
    The library starts no threads by itself. vit_threads_create makes a pool and
    fills in a vit_executor for vit_params; or write your own parallel_for over
    the threads your program already has. Sessions may share a pool. After fork(),
-   the child must create its own. WebAssembly has no threads of its own: examples/wasm
+   the child must create its own. WebAssembly has no threads of its own: examples/web/vit
    has a pool of JavaScript's workers.
 
    ARITHMETIC   (chosen per file: vit-convert --dtype)
@@ -1668,6 +1668,17 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    define VIT__PUT(to, t) memcpy(to, t, sizeof t)
 #endif
 
+/* Around what is no kernel and takes next to no time. WebAssembly is fetched before it runs:
+   compiled for size, there is a fifth less of it. */
+#if defined(__wasm__) && defined(__clang__)
+#    define VIT__COMPACT_BEGIN                                                                    \
+        _Pragma("clang attribute push(__attribute__((minsize)), apply_to = function)")
+#    define VIT__COMPACT_END _Pragma("clang attribute pop")
+#else
+#    define VIT__COMPACT_BEGIN
+#    define VIT__COMPACT_END
+#endif
+
 /* Inlined, but not where size counts, or where its frame would add to its caller's. */
 #if VIT__SMALL && defined(__GNUC__)
 #    define VIT__CALL __attribute__((noinline)) static
@@ -1988,6 +1999,8 @@ VIT__INLINE float vit__bf16_to_f32(uint16_t h) { return vit__float((uint32_t)h <
 /* a file against it, the converter writes in its order, and the forward     */
 /* pass finds its weights by the names in it. Names and shapes are timm's.   */
 /* ------------------------------------------------------------------------- */
+
+VIT__COMPACT_BEGIN
 
 /* X(id, name, kind, dims, condition, bias): a layer, whose tensors follow one another in
    the file. kind says which they are:
@@ -3593,6 +3606,8 @@ VIT_API void vit_model_close(vit_model *model) {
 #endif
     memset(model, 0, sizeof *model);
 }
+
+VIT__COMPACT_END
 
 /* ------------------------------------------------------------------------- */
 /* >>threads                                                                 */
@@ -7954,6 +7969,8 @@ VIT_API const char *vit_isa_name(vit_isa isa) {
 /* the bits of the library that it follows (PyTorch or Pillow).              */
 /* ------------------------------------------------------------------------- */
 
+VIT__COMPACT_BEGIN
+
 /* The precision of Pillow and PyTorch, where the build has it. */
 #if defined(VIT_NO_DOUBLE)
 typedef float vit__real;
@@ -11726,6 +11743,8 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
 }
 #endif
 
+VIT__COMPACT_END
+
 #if defined(VIT__BUILTIN_COPIES)
 #    undef memcpy
 #    undef memset
@@ -11743,8 +11762,10 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
            activations of pre_logits other than tanh, patches that are not squares or
            overlap (patch_stride); older readers refuse files that use these, by name,
            and all other files stay the same;
-           WebAssembly: examples/wasm has threads (workers of Node or a web page) and
-           modules with relaxed SIMD, whose dot product makes calibrated int8 faster;
+           WebAssembly: examples/web/vit, a library for web pages and Node with types, every
+           output of a model and the numbers of examples/look; threads (workers of Node or a
+           page) and relaxed SIMD, whose dot product makes calibrated int8 faster;
+           vit-info --json has "options", in words; --tensors is right about int4's layout;
            int4 computes with integers, its matrix products twice as fast as f32's with AVX2
            (they were slower): files of a new layout, which earlier versions refuse; int4 files
            of v0.1.0 are refused, convert those models again;
@@ -11785,7 +11806,10 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
            vit_find_crop: what vit_preprocess cuts out of a photo; vit-run --block 0,5 or
            all, --block-tokens;
            pixels of cameras and other libraries: VIT_PIXEL_BGR8, BGRA8, RGB565, YUYV, NV12
-           and F32
+           and F32;
+           vit-convert --json: what is asked and wrong as data where it refuses; the items of
+           "assumed" are objects, no longer text; examples/web/vit/convert.mjs: vit-convert in
+           WebAssembly
 
    v0.1.0  first version: timm's VisionTransformer and DeiT with nearly all of their
            options, torch.nn's post-norm blocks; rotary and relative positions,

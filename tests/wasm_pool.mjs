@@ -9,7 +9,7 @@ import { Model } from '../examples/web/vit/vit.mjs';
 import { check, summary } from './checks.mjs';
 
 const [path] = process.argv.slice(2);
-const url = new URL('../examples/web/vit/vit-threads.wasm', import.meta.url);
+const url = new URL('../examples/web/vit/vit.wasm', import.meta.url);
 const module = await WebAssembly.compile(readFileSync(url));
 const bytes = readFileSync(path);
 const SIDE = 64;

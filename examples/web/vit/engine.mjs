@@ -1,6 +1,6 @@
 // engine.mjs - an instance of the module: its memory, its threads, its failures.
 import { loadModule } from './load.mjs';
-import { Pool } from './pool.mjs';
+import { Pool, makeMemory } from './pool.mjs';
 
 const LARGEST = 2 ** 32 - 2 ** 20; // bytes that can be asked for
 const IO = -2;
@@ -18,12 +18,16 @@ export class VitError extends Error {
 
 /** Views of the memory are made for each use: they break when it grows. */
 export class Engine {
-    /** For more than one thread, a module with shared memory. Workers start meanwhile: await ready. */
+    /** Where there are threads, they start meanwhile: await ready. */
     static async start(url, threads) {
-        const module = await loadModule(url);
+        const module = await loadModule(url, threads > 1);
         if (threads === 1) {
-            const { exports } = await WebAssembly.instantiate(module);
-            return new Engine(exports, exports.memory, null);
+            const memory = makeMemory(false);
+            const { exports } = await WebAssembly.instantiate(module, {
+                env: { memory },
+                pool: { parallel_for: () => { throw new Error('there are no threads'); } },
+            });
+            return new Engine(exports, memory, null);
         }
         const pool = new Pool(module, threads);
         return new Engine(pool.instance.exports, pool.memory, pool);

@@ -45,5 +45,5 @@ export function chooseModule(kind, threads = 1) {
     if (!runs[found]) throw new RangeError(`this engine cannot run the module '${found}'`);
     const most = hasThreads && found !== 'scalar' ? threads : 1;
     const name = { scalar: '-scalar', simd: '', relaxed: '-relaxed' }[found];
-    return { kind: found, threads: most, file: `vit${name}${most > 1 ? '-threads' : ''}.wasm` };
+    return { kind: found, threads: most, file: `vit${name}.wasm` };
 }

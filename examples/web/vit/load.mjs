@@ -29,21 +29,51 @@ async function expand(data) {
     return new Response(expanded).arrayBuffer();
 }
 
-async function compile(url) {
+async function readModule(url) {
     if (typeof DecompressionStream === 'function') {
         const bytes = await bytesOf(`${url}.gz`).then(expand).catch(() => null);
-        if (bytes) return WebAssembly.compile(bytes);
+        if (bytes) return new Uint8Array(bytes);
     }
-    return WebAssembly.compile(await bytesOf(url));
+    return new Uint8Array(await bytesOf(url));
+}
+
+/**
+ * Makes the memory that a module imports one that is not shared, which takes a bit: where nothing
+ * may be shared, the same module runs on one thread.
+ */
+function unshare(bytes) {
+    let at = 8;
+    const number = () => {
+        let value = 0;
+        for (let shift = 0; ; shift += 7) {
+            const byte = bytes[at++];
+            value |= (byte & 127) << shift;
+            if (byte < 128) return value;
+        }
+    };
+    const skip = () => { const length = number(); at += length; };
+    while (bytes[at] !== 2) { // to the section of imports
+        at++;
+        skip();
+    }
+    at++;
+    number(); // its size,
+    number(); // how many; the linker puts the memory first:
+    skip(); // its two names, 2 for a memory, its limits
+    skip();
+    if (bytes[at] !== 2) throw new Error('the first import of the module is no memory');
+    bytes[at + 1] &= ~2; // "shared"
+    return bytes;
 }
 
 const modules = new Map();
 
 /** The module at a URL, NAME.wasm.gz if it is there; compiled once. */
-export function loadModule(url) {
-    const key = String(url);
+export function loadModule(url, shared) {
+    const key = `${url} ${shared}`;
     if (!modules.has(key)) {
-        modules.set(key, compile(key));
+        modules.set(key, readModule(url).then((bytes) =>
+            WebAssembly.compile(shared ? bytes : unshare(bytes))));
         modules.get(key).catch(() => modules.delete(key));
     }
     return modules.get(key);

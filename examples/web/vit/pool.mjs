@@ -64,10 +64,10 @@ export function waitWhile(control, at, value, canSleep, patience = Infinity) {
 const canSleep = typeof document === 'undefined';
 
 /** As much as the engine grants of address space; pages are taken when they are used. */
-function sharedMemory() {
+export function makeMemory(shared) {
     for (let maximum = LARGEST; ; maximum >>= 1) {
         try {
-            return new WebAssembly.Memory({ initial: INITIAL, maximum, shared: true });
+            return new WebAssembly.Memory({ initial: INITIAL, maximum, shared });
         } catch (error) {
             if (maximum < 2 * INITIAL) throw error;
         }
@@ -104,7 +104,7 @@ export class Pool {
         this.module = module;
         this.threads = threads;
         this.workers = [];
-        this.memory = sharedMemory();
+        this.memory = makeMemory(true);
         this.instance = new WebAssembly.Instance(module, {
             env: { memory: this.memory },
             pool: { parallel_for: (count, task, arg) => this.parallelFor(count, task, arg) },
