@@ -127,6 +127,22 @@
    its own type: vit-convert keeps the patch embedding in f32 in bf16 files and in f16
    in int8 and int4 files, and the tensors named with --keep in bf16.
 
+   A COMPILED LIBRARY
+
+   `make install`, or CMake in tools/packaging/cmake, also makes libvit.a and libvit.so.1,
+   whose symbols are the functions declared here. Programs include vit.h without
+   VIT_IMPLEMENTATION and link to it. What they share keeps its layout as long as the
+   soname is libvit.so.1 (tests/abi/list.txt):
+      vit_image, vit_crop, vit_executor, vit_block_output, vit_prediction, vit_tensor,
+      vit_grid, vit_rotation, vit_hash and the values of enums never change;
+      vit_config, vit_model, vit_params, vit_session, vit_outputs keep their size and
+      their public members' places; new members take the place of `reserved`, which is
+      zero, as in a struct that is zero-initialised, and zero means "as before".
+   So a program runs with any later library. With an earlier one, or if macros (VIT_MAX_CHANS,
+   VIT_NO_TEXT, VIT_BARE_METAL) gave vit_model another size, the open functions refuse it:
+   VIT_ERROR_ABI, and detail says what was expected and found. What takes a vit_config alone
+   cannot check it.
+
    DETERMINISM
 
    Every sum has a fixed order: a matrix product is one chain of fused multiply-adds
@@ -219,6 +235,11 @@
 #define VIT_VERSION_PATCH 0
 #define VIT_VERSION (VIT_VERSION_MAJOR * 10000 + VIT_VERSION_MINOR * 100 + VIT_VERSION_PATCH)
 
+/* See A COMPILED LIBRARY. One more with each release that adds to what programs and a library
+   share; the library takes programs from VIT_ABI_OLDEST on. */
+#define VIT_ABI 1
+#define VIT_ABI_OLDEST 1
+
 #include <stddef.h> /* size_t */
 #include <stdint.h> /* uint8_t, uint32_t, uint64_t */
 
@@ -252,6 +273,14 @@
 #    endif
 #endif
 
+/* Room for members to come, which take its place; zero. Firmware, which has no library to agree
+   with, does without. */
+#if defined(VIT_BARE_METAL) || defined(VIT_FIXED)
+#    define VIT_RESERVED(type, n)
+#else
+#    define VIT_RESERVED(type, n) type reserved[n];
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -271,7 +300,8 @@ extern "C" {
     X(VIT_ERROR_TRUNCATED, -7, "file is shorter than it claims")               \
     X(VIT_ERROR_CORRUPT, -8, "file contradicts itself")                        \
     X(VIT_ERROR_UNSUPPORTED, -9, "architecture or data type not supported")    \
-    X(VIT_ERROR_SELFTEST, -10, "outputs differ from the file's self-test")
+    X(VIT_ERROR_SELFTEST, -10, "outputs differ from the file's self-test")     \
+    X(VIT_ERROR_ABI, -11, "program and library come from different vit.h")
 
 typedef enum vit_result {
 #define VIT_X(name, value, text) name = value,
@@ -535,6 +565,7 @@ typedef struct vit_config {
 
     int selftest_seed;         /* of vit_selftest's input                        */
     float selftest_tolerance;  /* largest accepted |difference| / max|expected|  */
+    VIT_RESERVED(int, 32)      /* options to come                                */
 
     float mean[VIT_MAX_CHANS]; /* preprocessing of pixels x in [0, 1]:           */
     float std[VIT_MAX_CHANS];  /*    (x - mean) / std                            */
@@ -557,8 +588,9 @@ typedef struct vit_config {
 /* A loaded model. It points into the file's bytes; nothing is copied. The
    struct itself may be copied or moved; close it once. */
 typedef struct vit_model {
-    vit_config config;           /* for you to read                              */
+    unsigned abi;                /* private; these two come first in every version */
     char detail[VIT_MAX_DETAIL]; /* after a failed open: what was wrong          */
+    vit_config config;           /* for you to read                              */
 
     /* Private. Do not rely on anything below; it changes without notice. */
     const unsigned char *data;   /* the whole file                               */
@@ -571,17 +603,31 @@ typedef struct vit_model {
     int ownership;               /* how vit_model_close releases `data`          */
     int file_height, file_width; /* img_* and resize_* before vit_model_resize   */
     int file_resize_height, file_resize_width;
+    VIT_RESERVED(const void *, 8)
 } vit_model;
 
 /* Flags of the open functions, or-ed together; 0 is the usual choice. */
 #define VIT_OPEN_VERIFY 1u /* also verify every tensor's checksum: reads all     */
 #define VIT_OPEN_COPY 2u   /* read the file into memory instead of mapping it    */
 
+#if !defined(VIT_BARE_METAL)
+/* Tells the open functions, by the upper bits of flags, which vit.h the program was compiled
+   with; macros of their names add it. Whoever calls them without this header, by a pointer or
+   from another language, adds vit_abi(): the library's, whose upper 16 bits are the size of its
+   vit_model in units of 4 bytes. */
+#    define VIT_OPEN_ABI ((unsigned)(sizeof(vit_model) / 4) << 16 | (unsigned)VIT_ABI << 8)
+VIT_API unsigned vit_abi(void);
+#endif
+
 #ifndef VIT_NO_STDIO
 /* Opens a .vit file: maps it (reads it, with VIT_NO_MMAP or VIT_OPEN_COPY) and
    validates its structure. On failure, model->detail says what was wrong and
    nothing is left open. Close with vit_model_close. */
 VIT_API vit_result vit_model_open(const char *path, unsigned flags, vit_model *model);
+#    if !defined(VIT_BARE_METAL)
+#        define vit_model_open(path, flags, model)                                                \
+            vit_model_open(path, (flags) | VIT_OPEN_ABI, model)
+#    endif
 #endif
 
 /* Uses a .vit file already in memory, e.g. a const array in flash. Nothing is copied
@@ -589,8 +635,13 @@ VIT_API vit_result vit_model_open(const char *path, unsigned flags, vit_model *m
    fastest). VIT_OPEN_VERIFY is the only flag used here. Errors as above. */
 VIT_API vit_result vit_model_open_memory(const void *data, size_t size, unsigned flags,
                                          vit_model *model);
+#if !defined(VIT_BARE_METAL)
+#    define vit_model_open_memory(data, size, flags, model)                                       \
+        vit_model_open_memory(data, size, (flags) | VIT_OPEN_ABI, model)
+#endif
 
-/* Releases what vit_model_open took and zeroes the struct. NULL is allowed. */
+/* Releases what vit_model_open took and zeroes the struct. NULL is allowed, and a model that could
+   not be opened. */
 VIT_API void vit_model_close(vit_model *model);
 
 #ifndef VIT_NO_DOUBLE
@@ -800,6 +851,7 @@ typedef struct vit_params {
     void *trace_user;
     vit_on_phase *on_phase; /* default: none                                     */
     void *phase_user;
+    VIT_RESERVED(void *, 8)
 } vit_params;
 
 /* Everything a forward pass writes to. One session serves one thread at a time. */
@@ -821,6 +873,7 @@ typedef struct vit_session {
     int img_height, img_width; /* that all of this is made for                   */
     int chunk;            /* rows computed together: all, or few of low_memory   */
     float *rope, *rel_pos; /* tables of another grid than the file's, or NULL    */
+    VIT_RESERVED(void *, 16)
 } vit_session;
 
 /* The exact number of bytes a session needs, at any alignment. params may be NULL: all
@@ -845,13 +898,15 @@ typedef struct vit_block_output {
     float *attention; /* [batch, num_heads, num_tokens, num_tokens], softmax     */
 } vit_block_output;
 
-/* Where outputs go. Every pointer may be NULL; what is not requested is not computed. */
+/* Where outputs go. Zero-initialise, then set what you need: every pointer may be NULL; what is
+   not requested is not computed. */
 typedef struct vit_outputs {
     float *logits;    /* [batch, num_classes]                                    */
     float *embedding; /* [batch, vit_embedding_dim], what the head reads         */
     float *tokens;    /* [batch, num_tokens, embed_dim], after the final norm    */
     const vit_block_output *blocks; /* [num_blocks], in any order; a block may be */
     int num_blocks;                 /*    listed more than once                   */
+    VIT_RESERVED(void *, 6)
 } vit_outputs;
 
 /* Width of outputs.embedding: representation_dim if not 0, 2 * embed_dim with
@@ -3428,10 +3483,67 @@ static vit_result vit__load(vit_model *model, unsigned flags) {
     return result;
 }
 
-VIT_API vit_result vit_model_open_memory(const void *data, size_t size, unsigned flags,
-                                         vit_model *model) {
-    if (!model) return VIT_ERROR_ARGUMENT;
+#if defined(VIT_BARE_METAL)
+#    define VIT__OWN_ABI 0u
+static vit_result vit__begin_open(unsigned flags, vit_model *model) {
+    (void)flags;
     memset(model, 0, sizeof *model);
+    return VIT_OK;
+}
+#else
+#    define VIT__OWN_ABI VIT_OPEN_ABI
+
+VIT_API unsigned vit_abi(void) { return VIT_OPEN_ABI; }
+
+/* "; this is vit.h 1.0.0, for 1 to 1" */
+static vit_result vit__refuse_abi(vit__text text) {
+    vit__put(&text, "; this is vit.h ");
+    vit__put_int(&text, VIT_VERSION_MAJOR);
+    vit__put(&text, ".");
+    vit__put_int(&text, VIT_VERSION_MINOR);
+    vit__put(&text, ".");
+    vit__put_int(&text, VIT_VERSION_PATCH);
+    vit__put(&text, ", which takes ");
+    vit__put_int(&text, VIT_ABI_OLDEST);
+    vit__put(&text, " to ");
+    vit__put_int(&text, VIT_ABI);
+    return VIT_ERROR_ABI;
+}
+
+/* Zeroes the caller's struct, which may have another size if it is refused. */
+static vit_result vit__begin_open(unsigned flags, vit_model *model) {
+    const unsigned abi = flags >> 8 & 0xff, size = (flags >> 16) * 4;
+    const unsigned own = (VIT_OPEN_ABI >> 16) * 4;
+    vit__text text;
+    if (abi >= VIT_ABI_OLDEST && abi <= VIT_ABI && size == own) {
+        memset(model, 0, sizeof *model);
+        model->abi = VIT_OPEN_ABI;
+        return VIT_OK;
+    }
+    model->abi = 0;
+    if (!abi) {
+        text = vit__say(model->detail, "the program names no ABI: add vit_abi() to flags");
+        return vit__refuse_abi(text);
+    }
+    if (size < offsetof(vit_model, config)) return VIT_ERROR_ABI;
+    memset(model, 0, size);
+    if (abi < VIT_ABI_OLDEST || abi > VIT_ABI) {
+        text = vit__say(model->detail, "the program was compiled for ABI ");
+        vit__put_int(&text, abi);
+        return vit__refuse_abi(text);
+    }
+    return vit__fail_int(model->detail, VIT_ERROR_ABI,
+                         "sizeof(vit_model) in the program, by VIT_MAX_CHANS and others", own, size);
+}
+#endif
+
+/* In parentheses, for macros of these names. */
+VIT_API vit_result (vit_model_open_memory)(const void *data, size_t size, unsigned flags,
+                                           vit_model *model) {
+    vit_result result;
+    if (!model) return VIT_ERROR_ARGUMENT;
+    result = vit__begin_open(flags, model);
+    if (result) return result;
     if (!data) return vit__fail(model->detail, VIT_ERROR_ARGUMENT, "data is NULL");
     if ((uintptr_t)data % 16 != 0)
         return vit__fail_int(model->detail, VIT_ERROR_ALIGNMENT, "data modulo 16", 0,
@@ -3548,10 +3660,11 @@ static vit_result vit__acquire(const char *path, unsigned flags, vit_model *mode
 #    endif
 }
 
-VIT_API vit_result vit_model_open(const char *path, unsigned flags, vit_model *model) {
+VIT_API vit_result (vit_model_open)(const char *path, unsigned flags, vit_model *model) {
     vit_result result;
     if (!model) return VIT_ERROR_ARGUMENT;
-    memset(model, 0, sizeof *model);
+    result = vit__begin_open(flags, model);
+    if (result) return result;
     if (!path) return vit__fail(model->detail, VIT_ERROR_ARGUMENT, "path is NULL");
     result = vit__acquire(path, flags, model);
     if (!result) result = vit__load(model, flags);
@@ -3567,7 +3680,7 @@ VIT_API vit_result vit_model_open(const char *path, unsigned flags, vit_model *m
 #endif /* VIT_NO_STDIO */
 
 VIT_API void vit_model_close(vit_model *model) {
-    if (!model) return;
+    if (!model || model->abi != VIT__OWN_ABI) return; /* refused: perhaps of another size */
 #ifndef VIT_NO_STDIO
     if (model->ownership == VIT__MAPPED) {
 #    if VIT__MMAP && VIT__WINDOWS
@@ -11273,7 +11386,7 @@ static int vit__complete_params(const vit_config *c, const vit_params *given,
 /* The session as far as it goes without a workspace; 0 if the params make no sense. */
 static int vit__begin_session(vit_session *s, const vit_model *model, const vit_params *params) {
     memset(s, 0, sizeof *s);
-    if (!model || !model->tensors ||
+    if (!model || model->abi != VIT__OWN_ABI || !model->tensors ||
         !vit__complete_params(VIT__CONFIG(model), params, &s->params))
         return 0;
     s->model = model;
