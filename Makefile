@@ -20,8 +20,8 @@ MODULES  = $(patsubst %.c,%,$(filter-out tools/bench/peers/% tools/packaging/%,$
 TESTS    = $(patsubst %.c,%,$(wildcard tests/test_*.c))
 
 .PHONY: all libraries abi demo wasm no-relaxed firmware firmware-accuracy firmware-check test test-long test-cross \
-        test-wasm soak analyze coverage fuzz fuzz-long bench-programs bench-peers \
-        bench-accuracy bench-figures mca help install uninstall clean
+        test-wasm test-packages soak analyze coverage fuzz fuzz-long bench-programs bench-peers \
+        bench-accuracy bench-figures mca help install uninstall dist clean
 all: $(PROGRAMS) examples/hello
 
 help:
@@ -49,6 +49,8 @@ help:
 	@echo "make abi        record the interface of the compiled library: tests/abi/list.txt"
 	@echo "make install    header, libraries, tools, bundled model, files for pkg-config and CMake"
 	@echo "                to PREFIX=$(PREFIX)"
+	@echo "make test-packages  build a program against it in each way that tools/packaging offers"
+	@echo "make dist       a release in build/dist: archive, header, ports; URL=where it will be"
 	@echo "make uninstall  remove them again"
 	@echo "make clean      remove everything that was built"
 
@@ -244,6 +246,11 @@ test-cross:
 	@sh tools/install-packages.sh cross
 	@bash tests/cross.sh
 
+test-packages:
+	@sh tools/install-packages.sh test
+	@$(MAKE) --no-print-directory -s -j2 all libraries
+	@bash tests/packages.sh
+
 test-wasm:
 	@sh tools/install-packages.sh wasm
 	@$(MAKE) --no-print-directory -s examples/classify tools/vit-convert \
@@ -301,8 +308,8 @@ SHARE = $(DESTDIR)$(PREFIX)/share
 FILL  = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|'
 
 install: all libraries
-	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(LIBDIR) \
-	    $(SHARE)/pkgconfig $(SHARE)/vit
+	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/bin $(SHARE)/vit \
+	    $(DESTDIR)$(LIBDIR)/pkgconfig $(SHARE)/pkgconfig
 	install -m 644 vit.h $(DESTDIR)$(PREFIX)/include
 	install -m 644 $(STATIC) $(DESTDIR)$(LIBDIR)
 	$(if $(SHARED),install -m 755 $(SHARED) $(DESTDIR)$(LIBDIR))
@@ -318,14 +325,18 @@ install: all libraries
 	    tools/packaging/cmake/vit-config.cmake tools/packaging/cmake/vit-header.cmake $(SHARE)/vit
 	$(FILL) tools/packaging/cmake/vit-config-version.cmake.in >$(SHARE)/vit/vit-config-version.cmake
 	$(FILL) tools/packaging/vit.pc.in >$(SHARE)/pkgconfig/vit.pc
-	$(FILL) tools/packaging/libvit.pc.in >$(SHARE)/pkgconfig/libvit.pc
+	$(FILL) tools/packaging/libvit.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/libvit.pc
 
 uninstall:
-	rm -f $(DESTDIR)$(PREFIX)/include/vit.h $(addprefix $(SHARE)/pkgconfig/,vit.pc libvit.pc) \
+	rm -f $(DESTDIR)$(PREFIX)/include/vit.h $(SHARE)/pkgconfig/vit.pc \
+	    $(DESTDIR)$(LIBDIR)/pkgconfig/libvit.pc \
 	    $(addprefix $(DESTDIR)$(LIBDIR)/libvit.,a so so.1 so.$(VERSION)) \
 	    $(addprefix $(DESTDIR)$(PREFIX)/bin/,vit-bench vit-convert vit-info vit-run vit-classify \
 	        vit-evaluate vit-embed vit-search vit-look)
 	rm -rf $(SHARE)/vit
+
+dist:
+	@bash tools/packaging/dist.sh $(VERSION) $(URL)
 
 clean:
 	rm -rf build $(PROGRAMS) examples/hello examples/wasm/*.wasm
