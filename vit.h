@@ -11699,6 +11699,9 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
            with rotary ones that are marked dynamic_img_size;
            vit_find_crop: what vit_preprocess cuts out of a photo; vit-run --block 0,5 or
            all, --block-tokens;
+           a compiled library, libvit.a and libvit.so.1, whose layouts are checked when a model
+           is opened: VIT_ERROR_ABI, vit_abi; detail now comes first in vit_model; CMake's
+           find_package(vit) and FetchContent, ports for vcpkg and Conan, make dist;
            pixels of cameras and other libraries: VIT_PIXEL_BGR8, BGRA8, RGB565, YUYV, NV12
            and F32
 

@@ -26,6 +26,7 @@ run compile bash tests/compile.sh # long ones first
 run cross bash tests/cross.sh short
 run loops bash tests/loops.sh
 run firmware bash tests/firmware.sh
+run packages bash tests/packages.sh short
 run test_parity env BIN=. bash tests/test_parity.sh
 run test_parity.sanitized env BIN=build/asan bash tests/test_parity.sh
 for source in tests/test_*.c; do
