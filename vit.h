@@ -986,8 +986,9 @@ VIT_API void vit_selftest_input(const vit_config *config, float *input);
 #if !defined(VIT_NO_THREADS) && !defined(VIT_NO_MALLOC)
 typedef struct vit_threads vit_threads;
 
-/* num_threads includes the calling thread; 0 means one per core. Fills in executor, ready
-   for vit_params. Sessions that share a pool take turns, phase by phase. Release with
+/* num_threads includes the calling thread; 0 means one per core that this process may use: by
+   its affinity and by the CPU quotas of its control groups (versions 1 and 2), on Linux; elsewhere
+   one per core. Fills in executor, ready for vit_params. Sessions that share a pool take turns, phase by phase. Release with
    vit_threads_destroy once no session uses it. VIT_ERROR_ARGUMENT for fewer than 0 or more
    than VIT_MAX_THREADS threads, VIT_ERROR_MEMORY if they cannot be started. */
 VIT_API vit_result vit_threads_create(int num_threads, vit_threads **threads,
@@ -1467,6 +1468,21 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #if !VIT__WINDOWS && VIT__POOL
 #    include <pthread.h>
 #    include <unistd.h>
+#    if defined(__linux__)
+#        include <sys/prctl.h>
+#    endif
+#endif
+
+/* Linux tells what a process may use of the machine in files. Tests have others: VIT__ROOT is a
+   string in front of all their paths. */
+#if defined(__linux__) && VIT__POOL && !defined(VIT_NO_STDIO)
+#    define VIT__PROC 1
+#    define VIT__PATH 1024
+#    ifndef VIT__ROOT
+#        define VIT__ROOT ""
+#    endif
+#else
+#    define VIT__PROC 0
 #endif
 #ifndef VIT_NO_STDIO
 #    include <limits.h>
@@ -3851,6 +3867,9 @@ static void *vit__pool_main(void *arg) {
 #    endif
     vit_threads *pool = (vit_threads *)arg;
     uint64_t job = 0;
+#    if defined(__linux__)
+    prctl(PR_SET_NAME, "vit-worker", 0, 0, 0); /* as top and debuggers show it */
+#    endif
     while (!vit__atomic_load(&pool->stop)) {
         job = vit__pool_wait(pool, job);
         vit__pool_work(pool, job);
@@ -3903,7 +3922,9 @@ static void vit__pool_for(void *user, int count, vit_task *task, void *arg) {
     vit__mutex_unlock(&pool->owner);
 }
 
-static int vit__num_cores(void) {
+/* --- how many threads by default ------------------------------------------- */
+
+static int vit__online_cores(void) {
 #    if VIT__WINDOWS
     SYSTEM_INFO info;
     GetSystemInfo(&info);
@@ -3912,6 +3933,170 @@ static int vit__num_cores(void) {
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);
     return cores > 0 && cores < VIT_MAX_THREADS ? (int)cores : cores > 0 ? VIT_MAX_THREADS : 1;
 #    endif
+}
+
+#    if VIT__PROC
+
+/* Appends to a path of VIT__PATH bytes; 0 if it would not fit. */
+static int vit__append(char *path, const char *more) {
+    size_t at = 0, i;
+    while (path[at]) at++;
+    for (i = 0; more[i]; i++) {
+        if (at + i + 1 >= VIT__PATH) return path[at] = 0;
+        path[at + i] = more[i];
+    }
+    path[at + i] = 0;
+    return 1;
+}
+
+static FILE *vit__open_system(const char *path, const char *more) {
+    char whole[VIT__PATH] = { 0 };
+    if (!vit__append(whole, VIT__ROOT) || !vit__append(whole, path) || !vit__append(whole, more))
+        return NULL;
+    return fopen(whole, "rb");
+}
+
+/* Past `word`, if text starts with it, or NULL. */
+static const char *vit__after(const char *text, const char *word) {
+    while (*word)
+        if (*text++ != *word++) return NULL;
+    return text;
+}
+
+/* The CPUs that this thread may run on: the bits of the hexadecimal digits of a line, which may be
+   longer than a piece of it. 0 if unknown. */
+static int vit__allowed_cores(void) {
+    char piece[128];
+    int at_start = 1, inside = 0, cores = 0;
+    FILE *file = vit__open_system("/proc/thread-self/status", "");
+    if (!file) file = vit__open_system("/proc/self/status", "");
+    if (!file) return 0;
+    while (fgets(piece, sizeof piece, file)) {
+        const char *p = piece;
+        if (at_start) {
+            p = vit__after(piece, "Cpus_allowed:");
+            inside = p != NULL;
+            if (!inside) p = piece;
+        }
+        for (; *p && *p != '\n'; p++) {
+            const int digit = *p >= '0' && *p <= '9' ? *p - '0' :
+                              *p >= 'a' && *p <= 'f' ? *p - 'a' + 10 : 0;
+            if (inside) cores += (digit & 1) + (digit >> 1 & 1) + (digit >> 2 & 1) + (digit >> 3);
+        }
+        at_start = *p == '\n';
+    }
+    fclose(file);
+    return cores;
+}
+
+/* A number of microseconds, in *at, and past the space after it; -1 for "max" and the like. */
+static int64_t vit__read_usec(const char **at) {
+    const char *p = *at;
+    int64_t value = 0;
+    if (*p < '0' || *p > '9') value = -1;
+    for (; *p >= '0' && *p <= '9'; p++)
+        if (value < (int64_t)1 << 48) value = value * 10 + *p - '0';
+    while (*p && *p != ' ' && *p != '\n') p++;
+    while (*p == ' ') p++;
+    *at = p;
+    return value;
+}
+
+/* The first line of a small file; "" if there is none. */
+static const char *vit__first_line(const char *folder, const char *name, char line[64]) {
+    FILE *file = vit__open_system(folder, name);
+    line[0] = 0;
+    if (file && !fgets(line, 64, file)) line[0] = 0;
+    if (file) fclose(file);
+    return line;
+}
+
+/* Cores that the quota of one control group amounts to, rounded up; 0 for no limit. */
+static int vit__quota_of(const char *folder, int version) {
+    char text[64], second[64];
+    const char *at = vit__first_line(folder, version == 1 ? "/cpu.cfs_quota_us" : "/cpu.max", text);
+    const int64_t quota = vit__read_usec(&at);
+    int64_t period;
+    if (version == 1) at = vit__first_line(folder, "/cpu.cfs_period_us", second);
+    period = vit__read_usec(&at);
+    if (quota <= 0 || period <= 0) return 0;
+    return quota / period >= VIT_MAX_THREADS ? VIT_MAX_THREADS
+                                             : (int)((quota + period - 1) / period);
+}
+
+static int vit__tighter(int a, int b) { return a && (!b || a < b) ? a : b; }
+
+/* The same for group `path` below a mounted hierarchy and all groups around it. A container may
+   show its own group as the root, under any name. */
+static int vit__quota_below(const char *mount, const char *path, int version) {
+    char folder[VIT__PATH] = { 0 };
+    size_t root = 0, end;
+    int cores = 0;
+    if (!vit__append(folder, mount)) return 0;
+    while (folder[root]) root++;
+    (void)vit__append(folder, path);
+    for (end = root; folder[end]; end++) continue;
+    for (;;) {
+        cores = vit__tighter(vit__quota_of(folder, version), cores);
+        if (end == root) return cores;
+        while (end > root && folder[end] != '/') end--;
+        folder[end] = 0;
+    }
+}
+
+/* Whether "cpu" is one of the controllers before the colon. */
+static int vit__controls_cpu(const char *list) {
+    for (;;) {
+        const char *rest = vit__after(list, "cpu");
+        if (rest && (*rest == ',' || *rest == ':')) return 1;
+        while (*list && *list != ',' && *list != ':') list++;
+        if (*list != ',') return 0;
+        list++;
+    }
+}
+
+/* A line of /proc/self/cgroup, "0::/path" or "4:cpu,cpuacct:/path": what it limits us to. */
+static int vit__quota_of_line(char *line) {
+    char *list = line, *path;
+    char mount[VIT__PATH] = { 0 };
+    while (*list && *list != ':') list++;
+    if (*list) list++;
+    for (path = list; *path && *path != ':';) path++;
+    if (!*path) return 0;
+    if (path == list) return vit__quota_below("/sys/fs/cgroup", path + 1, 2);
+    if (!vit__controls_cpu(list)) return 0;
+    *path = 0;
+    if (!vit__append(mount, "/sys/fs/cgroup/") || !vit__append(mount, list)) return 0;
+    return vit__tighter(vit__quota_below(mount, path + 1, 1),
+                        vit__quota_below("/sys/fs/cgroup/cpu", path + 1, 1));
+}
+
+/* Cores' worth of time that the control groups of this process, versions 1 and 2, allow it. */
+static int vit__quota_cores(void) {
+    char line[VIT__PATH];
+    int cores = 0, at_start = 1;
+    FILE *file = vit__open_system("/proc/self/cgroup", "");
+    if (!file) return 0;
+    while (fgets(line, sizeof line, file)) {
+        size_t end = 0;
+        const int is_start = at_start;
+        while (line[end] && line[end] != '\n') end++;
+        at_start = line[end] == '\n';
+        line[end] = 0;
+        if (is_start) cores = vit__tighter(vit__quota_of_line(line), cores);
+    }
+    fclose(file);
+    return cores;
+}
+#    endif
+
+static int vit__num_cores(void) {
+    int cores = vit__online_cores();
+#    if VIT__PROC
+    cores = vit__tighter(vit__allowed_cores(), cores);
+    cores = vit__tighter(vit__quota_cores(), cores);
+#    endif
+    return cores;
 }
 
 static int vit__thread_start(vit__thread *thread, vit_threads *pool) {
@@ -11702,6 +11887,8 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
            a compiled library, libvit.a and libvit.so.1, whose layouts are checked when a model
            is opened: VIT_ERROR_ABI, vit_abi; detail now comes first in vit_model; CMake's
            find_package(vit) and FetchContent, ports for vcpkg and Conan, make dist;
+           the default number of threads honours affinity and control groups' quotas, on Linux,
+           where the pool's threads are called vit-worker;
            pixels of cameras and other libraries: VIT_PIXEL_BGR8, BGRA8, RGB565, YUYV, NV12
            and F32
 
