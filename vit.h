@@ -184,7 +184,8 @@
                            vit_normalize and vit_cosine, and VIT_NO_FMA is implied where
                            the CPU has no fused multiply-add
       VIT_NO_PREPROCESS    no vit_preprocess, no vit_classify
-      VIT_BARE_METAL       VIT_NO_STDIO, _MMAP, _MALLOC and _THREADS in one word
+      VIT_BARE_METAL       VIT_NO_STDIO, _MMAP, _MALLOC and _THREADS in one word, and smaller
+                           structs: define it wherever vit.h is included
       VIT_NO_F16, VIT_NO_BF16, VIT_NO_INT8, VIT_NO_INT4   leave out a type of weights
       VIT_NO_TEXT          no messages in detail, no labels, no names: tensors are matched
                            by order and shape; define it wherever vit.h is included
@@ -196,7 +197,8 @@
                            of a header written by vit-convert --c-array and included
                            first. Code it does not need is left out; files with another
                            vit_model_signature are refused; vit_model.config stays empty,
-                           since it is constant. Smallest with VIT_STATIC
+                           since it is constant. Smallest with VIT_STATIC; without it,
+                           define it wherever vit.h is included
       VIT_MAX_CHANS        limit of in_chans; default 32; define it wherever vit.h is
                            included
       VIT_MALLOC(size), VIT_FREE(ptr)      both or neither; default malloc, free
@@ -3501,10 +3503,10 @@ static vit_result vit__load(vit_model *model, unsigned flags) {
 
 #if defined(VIT_BARE_METAL)
 #    define VIT__OWN_ABI 0u
+/* Flags that name an ABI come from a file that has vit.h without VIT_BARE_METAL. */
 static vit_result vit__begin_open(unsigned flags, vit_model *model) {
-    (void)flags;
     memset(model, 0, sizeof *model);
-    return VIT_OK;
+    return flags >> 8 ? VIT_ERROR_ABI : VIT_OK;
 }
 #else
 #    define VIT__OWN_ABI VIT_OPEN_ABI

@@ -133,6 +133,25 @@ says "cat 0.78" well_said
 program too_small . '-DBY_POINTER=0x00010100u'
 says "-11: program and library" too_small
 
+# The implementation for firmware, and a program that does not say so.
+cat >"$work/bare.c" <<'END'
+#include "vit.h"
+int main(void) {
+    static vit_model model;
+    return vit_model_open_memory("", 0, 0, &model) == VIT_ERROR_ABI ? 0 : 1;
+}
+END
+check "firmware's compiles" "$cc" -std=c99 -I. -O1 -DVIT_BARE_METAL -DVIT_NO_SIMD \
+    -c tools/packaging/vit.c -o "$work/bare.o"
+for macro in -DNOTHING -DVIT_BARE_METAL; do
+    check "it links with $macro" "$cc" -std=c99 -I. $macro "$work/bare.c" "$work/bare.o" \
+        -o "$work/bare"
+    "$work/bare"
+    status=$?
+    check "VIT_BARE_METAL in one file only is refused" \
+        [ "$status" = "$([ $macro = -DNOTHING ] && echo 0 || echo 1)" ]
+done
+
 # The static library, and a private copy beside the shared one.
 check "the static library links" "$cc" -std=c99 -I. tests/abi/program.c build/lib/libvit.a -lpthread \
     -o "$work/static"
