@@ -6,6 +6,7 @@
 CC      = cc
 CFLAGS  = -O2 -g
 PREFIX  = /usr/local
+LIBDIR  = $(PREFIX)/lib
 VERSION = $(shell sed -n 's/^.* vit\.h - v\([0-9.]*\) .*/\1/p' vit.h)
 
 WARNINGS = -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wundef \
@@ -15,12 +16,12 @@ LDLIBS   = -lpthread -lm
 
 PROGRAMS = tools/vit-bench tools/vit-convert tools/vit-info tools/vit-run examples/classify examples/evaluate \
            examples/embed examples/search examples/look
-MODULES  = $(patsubst %.c,%,$(filter-out tools/bench/peers/%,$(wildcard tools/*/*.c tools/*/*/*.c)))
+MODULES  = $(patsubst %.c,%,$(filter-out tools/bench/peers/% tools/packaging/%,$(wildcard tools/*/*.c tools/*/*/*.c)))
 TESTS    = $(patsubst %.c,%,$(wildcard tests/test_*.c))
 
-.PHONY: all demo wasm no-relaxed firmware firmware-accuracy firmware-check test test-long test-cross \
-        test-wasm soak analyze coverage fuzz fuzz-long bench-programs bench-peers \
-        bench-accuracy bench-figures mca help install uninstall clean
+.PHONY: all libraries abi demo wasm no-relaxed firmware firmware-accuracy firmware-check test test-long test-cross \
+        test-wasm test-packages soak analyze coverage fuzz fuzz-long bench-programs bench-peers \
+        bench-accuracy bench-figures mca help install uninstall dist clean
 all: $(PROGRAMS) examples/hello
 
 help:
@@ -45,7 +46,11 @@ help:
 	@echo "make bench-accuracy  compare what int8 and others cost: CHECKPOINT= ARCH= IMAGES= CALIBRATE="
 	@echo "make bench-figures  measure all that tools/bench/README.md shows of this CPU, draw its charts"
 	@echo "make mca        simulate the inner loops on CPUs that are not at hand: what limits them"
-	@echo "make install    header, tools, bundled model and pkg-config file to PREFIX=$(PREFIX)"
+	@echo "make abi        record the interface of the compiled library: tests/abi/list.txt"
+	@echo "make install    header, libraries, tools, bundled model, files for pkg-config and CMake"
+	@echo "                to PREFIX=$(PREFIX)"
+	@echo "make test-packages  build a program against it in each way that tools/packaging offers"
+	@echo "make dist       a release in build/dist: archive, header, ports; URL=where it will be"
 	@echo "make uninstall  remove them again"
 	@echo "make clean      remove everything that was built"
 
@@ -116,6 +121,31 @@ build/%/tests/test_layout_damage: LDFLAGS += -Wl,--wrap=checkpoint_tensor -Wl,--
 # What README.md shows: one file, one header, nothing else.
 examples/hello: examples/hello.c vit.h
 	$(CC) -std=c99 $(WARNINGS) $(CFLAGS) -I. $< -o $@
+
+# The compiled library: the symbols of vit.h and no others. The dynamic linker of macOS wants other
+# names, which CMake knows: tools/packaging/cmake.
+LIBRARY_FLAGS = -std=c99 -fPIC -fvisibility=hidden
+LIBRARY_API   = '-DVIT_API=__attribute__((visibility("default"))) extern'
+STATIC  = build/lib/libvit.a
+SHARED  = $(if $(filter Darwin,$(shell uname -s)),,build/lib/libvit.so.$(VERSION))
+
+build/lib/vit.o: tools/packaging/vit.c vit.h
+	@mkdir -p $(@D)
+	$(CC) $(LIBRARY_FLAGS) $(LIBRARY_API) $(WARNINGS) $(CPPFLAGS) $(CFLAGS) -I. -c $< -o $@
+
+$(STATIC): build/lib/vit.o
+	@rm -f $@
+	ar rcs $@ $^
+
+build/lib/libvit.so.$(VERSION): build/lib/vit.o
+	$(CC) -shared -Wl,-soname,libvit.so.1 -Wl,-z,defs $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
+	ln -sf $(@F) build/lib/libvit.so.1
+	ln -sf libvit.so.1 build/lib/libvit.so
+
+libraries: $(STATIC) $(SHARED)
+
+abi: libraries
+	@bash tests/test_abi.sh record
 
 -include $(shell find build -name '*.d' 2>/dev/null)
 .SECONDARY:
@@ -220,7 +250,7 @@ FUZZ       = 100000000x
 FUZZ_BUILD = $(FUZZERS) build/plain/tests/fuzz/make_corpus
 
 SIMDE = test_math test_random
-TEST_BINARIES = $(TESTS:%=build/plain/%) $(TESTS:%=build/asan/%) $(PROGRAMS:%=build/asan/%) \
+TEST_BINARIES = libraries $(TESTS:%=build/plain/%) $(TESTS:%=build/asan/%) $(PROGRAMS:%=build/asan/%) \
                 build/tsan/tests/test_api build/tsan/tests/test_random \
                 build/tsan/tests/test_threads $(FUZZ_BUILD) \
                 $(if $(filter x86_64,$(shell uname -m)),$(SIMDE:%=build/simde/tests/%))
@@ -256,6 +286,11 @@ fuzz fuzz-long:
 test-cross:
 	@sh tools/install-packages.sh cross
 	@bash tests/cross.sh
+
+test-packages:
+	@sh tools/install-packages.sh test
+	@$(MAKE) --no-print-directory -s -j2 all libraries
+	@bash tests/packages.sh
 
 test-wasm:
 	@sh tools/install-packages.sh wasm
@@ -309,25 +344,39 @@ mca:
 
 # --- installing ---------------------------------------------------------------------------
 
-install: all
-	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/bin \
-	    $(DESTDIR)$(PREFIX)/share/pkgconfig $(DESTDIR)$(PREFIX)/share/vit
+SHARE = $(DESTDIR)$(PREFIX)/share
+FILL  = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|'
+
+install: all libraries
+	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/bin $(SHARE)/vit \
+	    $(DESTDIR)$(LIBDIR)/pkgconfig $(SHARE)/pkgconfig
 	install -m 644 vit.h $(DESTDIR)$(PREFIX)/include
+	install -m 644 $(STATIC) $(DESTDIR)$(LIBDIR)
+	$(if $(SHARED),install -m 755 $(SHARED) $(DESTDIR)$(LIBDIR))
+	$(if $(SHARED),ln -sf $(notdir $(SHARED)) $(DESTDIR)$(LIBDIR)/libvit.so.1)
+	$(if $(SHARED),ln -sf libvit.so.1 $(DESTDIR)$(LIBDIR)/libvit.so)
 	install -m 755 tools/vit-bench tools/vit-convert tools/vit-info tools/vit-run $(DESTDIR)$(PREFIX)/bin
 	install -m 755 examples/classify $(DESTDIR)$(PREFIX)/bin/vit-classify
 	install -m 755 examples/evaluate $(DESTDIR)$(PREFIX)/bin/vit-evaluate
 	install -m 755 examples/embed $(DESTDIR)$(PREFIX)/bin/vit-embed
 	install -m 755 examples/search $(DESTDIR)$(PREFIX)/bin/vit-search
 	install -m 755 examples/look $(DESTDIR)$(PREFIX)/bin/vit-look
-	install -m 644 models/cifar10-vit.vit $(DESTDIR)$(PREFIX)/share/vit
-	printf 'prefix=%s\n\nName: vit.h\nDescription: Vision Transformer inference in one C header\nVersion: %s\nCflags: -I$${prefix}/include\nLibs: -lpthread\n' \
-	    '$(PREFIX)' '$(VERSION)' > $(DESTDIR)$(PREFIX)/share/pkgconfig/vit.pc
+	install -m 644 models/cifar10-vit.vit tools/packaging/vit.c tools/packaging/vit.cpp \
+	    tools/packaging/cmake/vit-config.cmake tools/packaging/cmake/vit-header.cmake $(SHARE)/vit
+	$(FILL) tools/packaging/cmake/vit-config-version.cmake.in >$(SHARE)/vit/vit-config-version.cmake
+	$(FILL) tools/packaging/vit.pc.in >$(SHARE)/pkgconfig/vit.pc
+	$(FILL) tools/packaging/libvit.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/libvit.pc
 
 uninstall:
-	rm -f $(DESTDIR)$(PREFIX)/include/vit.h $(DESTDIR)$(PREFIX)/share/pkgconfig/vit.pc \
+	rm -f $(DESTDIR)$(PREFIX)/include/vit.h $(SHARE)/pkgconfig/vit.pc \
+	    $(DESTDIR)$(LIBDIR)/pkgconfig/libvit.pc \
+	    $(addprefix $(DESTDIR)$(LIBDIR)/libvit.,a so so.1 so.$(VERSION)) \
 	    $(addprefix $(DESTDIR)$(PREFIX)/bin/,vit-bench vit-convert vit-info vit-run vit-classify \
-	        vit-evaluate vit-embed vit-search vit-look) \
-	    $(DESTDIR)$(PREFIX)/share/vit/cifar10-vit.vit
+	        vit-evaluate vit-embed vit-search vit-look)
+	rm -rf $(SHARE)/vit
+
+dist:
+	@bash tools/packaging/dist.sh $(VERSION) $(URL)
 
 clean:
 	rm -rf build $(PROGRAMS) examples/hello examples/web/vit/*.wasm examples/web/vit/*.wasm.gz

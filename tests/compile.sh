@@ -242,7 +242,7 @@ only() {
 }
 
 # Nothing to print with, to exit with, to read the environment or the locale, and no libm.
-files='open|close|fstat|mmap|munmap|fopen|fclose|fread|fseek|ftell|sysconf'
+files='open|close|fstat|mmap|munmap|fopen|fclose|fread|fgets|fseek|ftell|sysconf|prctl'
 threads='pthread_(create|join|mutex_(init|destroy|lock|unlock)|cond_(init|destroy|wait|broadcast))'
 hosted="mem(cpy|set|cmp|move)|bcmp|malloc|calloc|free|_GLOBAL_OFFSET_TABLE_|$files|$threads"
 

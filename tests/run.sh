@@ -14,8 +14,10 @@ declare -A fewer=([test_converter_memory]=40 [test_damage]=10 [test_layout_damag
 declare -A part=([test_damage]=3 [test_match]=40 [test_random]="400 60 150"
     [test_random.simde]="330 6 24")
 fuzz=1 # second; `make fuzz` takes longer
-# What has no sanitized program in it, or only to convert what others convert as well.
-unsanitized=" test_build test_fixed test_floors test_tools_memory " # that one has its own malloc
+# What has no sanitized program in it, or only to convert what others convert as well; the last one
+# has its own malloc.
+unsanitized=" test_abi test_build test_embedded test_fixed test_floors test_languages "
+unsanitized+="test_tools_memory "
 if [ "${LONG-}" = yes ]; then
     part=() fuzz=30
 else
@@ -26,6 +28,7 @@ run compile bash tests/compile.sh # long ones first
 run cross bash tests/cross.sh short
 run loops bash tests/loops.sh
 run firmware bash tests/firmware.sh
+run packages bash tests/packages.sh short
 run test_parity env BIN=. bash tests/test_parity.sh
 run test_parity.sanitized env BIN=build/asan bash tests/test_parity.sh
 for source in tests/test_*.c; do

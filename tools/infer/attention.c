@@ -29,12 +29,14 @@ static bool read_maps(vit_session *session, const float *input, int first, int c
                       report *r)
 {
     vit_block_output blocks[MAX_BLOCKS];
-    vit_outputs outputs = { NULL, NULL, NULL, blocks, count };
+    vit_outputs outputs = { 0 };
     vit_result result;
     for (int i = 0; i < count; i++) {
         blocks[i] = (vit_block_output){ first + i + 1, 0, NULL, NULL };
         blocks[i].attention = maps + (size_t)i * map_floats(&session->model->config);
     }
+    outputs.blocks = blocks;
+    outputs.num_blocks = count;
     result = vit_forward(session, input, 1, &outputs);
     return result == VIT_OK || report_fail(r, "%s", vit_result_string(result));
 }

@@ -1,0 +1,199 @@
+#!/usr/bin/env bash
+# packages.sh [short] - builds programs against an installed copy of vit.h, in each way that
+# tools/packaging offers, in C and in C++, and runs them. The programs lie in a folder of their own,
+# see an environment without our variables, and may not know the folder of this tree. Of vcpkg and
+# Conan, tests/packages has what their files call. `make test` runs the short part.
+set -u
+cd "$(dirname "$0")/.."
+. tests/checks.sh
+tree=$PWD
+version=$(sed -n '1s/.* v\([0-9.]*\) .*/\1/p' vit.h)
+model=$work/model.vit
+clean="env -i PATH=$PATH HOME=$work"
+short=${1-}
+cp models/cifar10-vit.vit "$model"
+
+if ! command -v cmake >/dev/null || ! command -v pkg-config >/dev/null; then
+    echo "packages.sh: no cmake or no pkg-config here: nothing is tried"
+    pass
+    summary
+    exit
+fi
+
+check() { # WHAT COMMAND...
+    local what=$1
+    shift
+    tried=$*
+    if "$@" >"$work/out" 2>"$work/err"; then pass; else fail "$what"; fi
+}
+
+refused() { # WHAT TEXT COMMAND...: it fails, and says so
+    local what=$1 text=$2
+    shift 2
+    tried=$*
+    if ! "$@" >"$work/out" 2>"$work/err" && cat "$work/out" "$work/err" | tr -s ' \n' ' ' |
+        grep -qF -- "$text"; then pass; else fail "$what"; fi
+}
+
+runs() { [ "$("$@" "$model")" = "cat, one of 10" ]; }
+
+# project NAME WAY LANGUAGE: a copy of tests/packages/WAY with its program, $work/NAME
+project() {
+    local source=main.c
+    [ "$3" = CXX ] && source=main.cpp
+    mkdir -p "$work/$1"
+    cp "tests/packages/$2/CMakeLists.txt" "tests/packages/$source" "$work/$1"
+}
+
+# builds NAME WAY LANGUAGE TARGET FLAGS...: with CMake, and runs
+builds() {
+    local name=$1 language=$3 target=$4
+    project "$name" "$2" "$language"
+    shift 4
+    check "$name: configures" $clean cmake -S "$work/$name" -B "$work/$name/out" \
+        -DLANGUAGE="$language" -DTARGET="$target" "$@"
+    check "$name: builds" $clean cmake --build "$work/$name/out"
+    check "$name: runs" runs $clean "$work/$name/out/consumer"
+    [ "${name#tree}" != "$name" ] ||
+        check "$name: does not know $tree" sh -c "! grep -rIlF '$tree' '$work/$name/out'"
+}
+
+# --- an installed copy, moved ------------------------------------------------------------------
+
+unset MAKEFLAGS MAKELEVEL
+check "make install" make -s install DESTDIR="$work/stage" PREFIX=/opt/vit
+mv "$work/stage/opt/vit" "$work/usr"
+find "$work/usr/lib" "$work/usr/share" | sort >"$work/installed"
+
+find_vit="-DCMAKE_PREFIX_PATH=$work/usr"
+builds find-static-C find C vit::static "$find_vit"
+builds find-shared-CXX find CXX vit::shared "$find_vit"
+project wanted find C
+wanted() { # WORDS...
+    local IFS=';' # a list, for CMake
+    local words="$*"
+    unset IFS
+    $clean cmake -S "$work/wanted" -B "$work/wanted/out" -DLANGUAGE=C -DTARGET=vit::static \
+        "$find_vit" "-DWANTED=$words"
+}
+check "find_package(vit $version)" wanted "$version"
+check "find_package(vit ${version%.*})" wanted "${version%.*}"
+check "find_package(vit, components)" wanted COMPONENTS static shared vit
+refused "find_package(vit 99)" "requested version \"99\"" wanted 99
+refused "find_package(vit 0.0.1)" "requested version \"0.0.1\"" wanted 0.0.1
+refused "find_package(vit) of another kind" "installed without vit::framework" wanted COMPONENTS framework
+
+pc() { $clean PKG_CONFIG_PATH="$work/usr/share/pkgconfig:$work/usr/lib/pkgconfig" \
+    pkg-config --define-variable=prefix="$work/usr" --define-variable=libdir="$work/usr/lib" "$@"; }
+check "vit.pc, libvit.pc: versions" \
+    sh -c "[ '$(pc --modversion vit libvit | uniq)' = '$version' ]"
+# shellcheck disable=SC2046 # words
+pc_builds() { # OUTPUT SOURCE FLAGS... -- PKG-CONFIG'S WORDS...
+    local output=$1 compiler=cc source=$2 flags=()
+    case $source in *.cpp) compiler=c++ ;; esac
+    shift 2
+    while [ "$1" != -- ]; do flags+=("$1") && shift; done
+    shift
+    check "$output compiles" $clean $compiler -O2 "$work/$source" "${flags[@]}" $(pc "$@") \
+        -o "$work/$output"
+}
+cp tests/packages/main.c tests/packages/main.cpp "$work"
+pc_builds pc-static main.c -static -- --static --cflags --libs libvit
+check "pc-static runs" runs $clean "$work/pc-static"
+pc_builds pc-shared main.cpp -- --cflags --libs libvit
+check "pc-shared runs" runs $clean LD_LIBRARY_PATH="$work/usr/lib" "$work/pc-shared"
+refused "pc-shared without its library names it" libvit.so.1 $clean "$work/pc-shared" "$model"
+if [ "$short" = short ]; then
+    summary
+    exit
+fi
+
+# --- header-only, from the installed copy and from the tree ----------------------------------------
+
+builds find-header-C find C vit::vit "$find_vit"
+builds find-header-CXX find CXX vit::vit "$find_vit"
+builds find-static-CXX find CXX vit::static "$find_vit"
+builds find-shared-C find C vit::shared "$find_vit"
+printf '#define VIT_IMPLEMENTATION\n' | cat - tests/packages/main.c >"$work/header.c"
+printf '#define VIT_IMPLEMENTATION\n' | cat - tests/packages/main.cpp >"$work/header.cpp"
+pc_builds pc-header-c header.c -- --cflags --libs vit
+check "pc-header-c runs" runs $clean "$work/pc-header-c"
+pc_builds pc-header-cxx header.cpp -- --cflags --libs vit
+check "pc-header-cxx runs" runs $clean "$work/pc-header-cxx"
+for language in C CXX; do
+    for target in vit::vit vit::static vit::shared; do
+        builds "tree-$language-${target#vit::}" subdirectory $language $target \
+            "-DVIT=$tree/tools/packaging/cmake"
+    done
+done
+
+# What CMake installs serves as what `make install` does.
+check "cmake configures" $clean cmake -S tools/packaging/cmake -B "$work/cmake" \
+    -DCMAKE_INSTALL_PREFIX="$work/usr2" -DCMAKE_INSTALL_LIBDIR=lib
+check "cmake builds" $clean cmake --build "$work/cmake"
+check "cmake installs" $clean cmake --install "$work/cmake"
+(cd "$work/usr2" && find lib share | sort) >"$work/by_cmake"
+(cd "$work/usr" && find lib share | grep -v cifar10 | sort) >"$work/by_make"
+check "make and cmake install the same files" diff "$work/by_make" "$work/by_cmake"
+for file in share/vit/vit-config-version.cmake share/vit/vit.c include/vit.h; do
+    check "the same $file" cmp "$work/usr/$file" "$work/usr2/$file"
+done
+nm -D --defined-only "$work/usr/lib/libvit.so" | awk '{ print $3 }' >"$work/by_make"
+nm -D --defined-only "$work/usr2/lib/libvit.so" | awk '{ print $3 }' >"$work/by_cmake"
+check "the same symbols" diff "$work/by_make" "$work/by_cmake"
+check "the soname" sh -c "readelf -d '$work/usr2/lib/libvit.so' | grep -F '[libvit.so.1]'"
+builds cmake-shared-C find C vit::shared "-DCMAKE_PREFIX_PATH=$work/usr2"
+builds cmake-static-CXX find CXX vit::static "-DCMAKE_PREFIX_PATH=$work/usr2"
+
+# --- a release --------------------------------------------------------------------------------
+
+url=https://example.org/releases
+check "make dist" make -s dist URL=$url
+cp -r build/dist "$work/dist"
+tar -xzf "$work/dist/vit-$version.tar.gz" -C "$work"
+check "make dist, from the archive" sh -c "umask 077 && make -s -C '$work/vit-$version' dist URL=$url"
+check "the same bytes" diff -r "$work/dist" "$work/vit-$version/build/dist"
+check "the sums" sh -c "cd '$work/dist' && sha256sum -c SHA256SUMS"
+check "nothing is left to fill in" sh -c "! grep -r '@[A-Z0-9]*@' '$work/dist/vcpkg' '$work/dist/conan'"
+archive=$work/dist/vit-$version.tar.gz
+sha256=$(sha256sum "$archive" | cut -d' ' -f1)
+for language in C CXX; do
+    for target in vit::vit vit::static vit::shared; do
+        builds "fetch-$language-${target#vit::}" fetch $language $target \
+            "-DURL=file://$archive" "-DSHA256=$sha256"
+    done
+done
+
+for linkage in static dynamic; do
+    check "vcpkg's port, $linkage" $clean cmake -DPORT_FOLDER="$work/dist/vcpkg/ports/vit" \
+        -DVERSION="$version" -DDOWNLOADS="$work/dist" -DWORK="$work/vcpkg-$linkage" \
+        -DVCPKG_LIBRARY_LINKAGE=$linkage -P "$tree/tests/packages/vcpkg.cmake"
+    target=vit::static
+    [ $linkage = static ] || target=vit::shared
+    builds "vcpkg-$linkage" find C $target "-DCMAKE_PREFIX_PATH=$work/vcpkg-$linkage/packages"
+    builds "vcpkg-$linkage-header" find CXX vit::vit \
+        "-DCMAKE_PREFIX_PATH=$work/vcpkg-$linkage/packages"
+done
+refused "vcpkg's port of other bytes" "SHA512: expected" sh -c "cp -r '$work/dist' '$work/other' &&
+    echo >>'$work/other/vit-$version.tar.gz' && cmake -DPORT_FOLDER='$work/other/vcpkg/ports/vit' \
+        -DVERSION=$version -DDOWNLOADS='$work/other' -DWORK='$work/vcpkg-other' \
+        -DVCPKG_LIBRARY_LINKAGE=static -P tests/packages/vcpkg.cmake"
+
+if command -v python3 >/dev/null; then
+    recipe=$work/dist/conan/recipes/vit/all
+    for shared in False True; do
+        at=$work/conan-$shared
+        mkdir "$at"
+        check "Conan's recipe, shared=$shared" $clean PYTHONDONTWRITEBYTECODE=1 \
+            PYTHONPATH="$tree/tests/packages" python3 -m conan "$recipe" "$work/dist" "$at" $shared
+        check "its test_package configures" $clean cmake -S "$recipe/test_package" -B "$at/test" \
+            -DCMAKE_BUILD_TYPE=Release -Dvit_DIR="$at/generators"
+        check "its test_package builds" $clean cmake --build "$at/test"
+        check "its test_package runs" $clean LD_LIBRARY_PATH="$at/package/lib" \
+            "$at/test/test_package"
+        check "its license" test -e "$at/package/licenses/LICENSE"
+    done
+else
+    echo "packages.sh: no python3 here: Conan's recipe is not tried"
+fi
+summary

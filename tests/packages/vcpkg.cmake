@@ -1,0 +1,97 @@
+# cmake -DPORT_FOLDER= -DVERSION= -DDOWNLOADS= -DWORK= -DVCPKG_LIBRARY_LINKAGE= -P vcpkg.cmake: runs a
+# portfile without vcpkg. The functions do what vcpkg's do as far as this port sees, with archives
+# from DOWNLOADS, and check what vcpkg checks of a finished package.
+cmake_minimum_required(VERSION 3.18)
+get_filename_component(PORT "${PORT_FOLDER}" NAME)
+set(CURRENT_PACKAGES_DIR "${WORK}/packages")
+
+function(run)
+    execute_process(COMMAND ${ARGN} RESULT_VARIABLE status)
+    if(status)
+        message(FATAL_ERROR "${ARGN}: ${status}")
+    endif()
+endfunction()
+
+function(vcpkg_download_distfile to)
+    cmake_parse_arguments(arg "" "FILENAME;SHA512" "URLS" ${ARGN})
+    get_filename_component(at_end "${arg_URLS}" NAME)
+    if(NOT at_end STREQUAL arg_FILENAME)
+        message(FATAL_ERROR "${arg_URLS} is not ${arg_FILENAME}")
+    endif()
+    file(SHA512 "${DOWNLOADS}/${arg_FILENAME}" found)
+    if(NOT found STREQUAL arg_SHA512)
+        message(FATAL_ERROR "SHA512: expected ${arg_SHA512}, found ${found}")
+    endif()
+    set(${to} "${DOWNLOADS}/${arg_FILENAME}" PARENT_SCOPE)
+endfunction()
+
+function(vcpkg_extract_source_archive to)
+    cmake_parse_arguments(arg "" "ARCHIVE" "" ${ARGN})
+    file(ARCHIVE_EXTRACT INPUT "${arg_ARCHIVE}" DESTINATION "${WORK}/src")
+    file(GLOB folder "${WORK}/src/*")
+    set(${to} "${folder}" PARENT_SCOPE)
+endfunction()
+
+function(vcpkg_cmake_configure)
+    cmake_parse_arguments(arg "" "SOURCE_PATH" "OPTIONS" ${ARGN})
+    string(COMPARE EQUAL "${VCPKG_LIBRARY_LINKAGE}" dynamic shared)
+    foreach(type IN ITEMS Debug Release)
+        set(prefix "${CURRENT_PACKAGES_DIR}")
+        if(type STREQUAL Debug)
+            string(APPEND prefix /debug)
+        endif()
+        run("${CMAKE_COMMAND}" -S "${arg_SOURCE_PATH}" -B "${WORK}/${type}"
+            -DCMAKE_BUILD_TYPE=${type} -DCMAKE_INSTALL_PREFIX=${prefix} -DCMAKE_INSTALL_LIBDIR=lib
+            -DBUILD_SHARED_LIBS=${shared} ${arg_OPTIONS})
+    endforeach()
+endfunction()
+
+function(vcpkg_cmake_install)
+    run("${CMAKE_COMMAND}" --build "${WORK}/Debug" --target install)
+    run("${CMAKE_COMMAND}" --build "${WORK}/Release" --target install)
+endfunction()
+
+function(vcpkg_copy_pdbs)
+endfunction()
+
+function(vcpkg_fixup_pkgconfig)
+    foreach(file IN ITEMS share/pkgconfig/vit.pc lib/pkgconfig/libvit.pc)
+        if(NOT EXISTS "${CURRENT_PACKAGES_DIR}/${file}")
+            message(FATAL_ERROR "no ${file}")
+        endif()
+    endforeach()
+endfunction()
+
+function(vcpkg_install_copyright)
+    cmake_parse_arguments(arg "" "" "FILE_LIST" ${ARGN})
+    file(INSTALL "${arg_FILE_LIST}" DESTINATION "${CURRENT_PACKAGES_DIR}/share/${PORT}" RENAME copyright)
+endfunction()
+
+file(READ "${PORT_FOLDER}/vcpkg.json" manifest)
+string(JSON name GET "${manifest}" name)
+string(JSON version GET "${manifest}" version)
+if(NOT name STREQUAL PORT OR NOT version STREQUAL VERSION)
+    message(FATAL_ERROR "vcpkg.json is of ${name} ${version}, not of ${PORT} ${VERSION}")
+endif()
+
+include("${PORT_FOLDER}/portfile.cmake")
+
+foreach(file IN ITEMS include/vit.h share/${PORT}/copyright share/${PORT}/usage
+    share/${PORT}/vit-config.cmake)
+    if(NOT EXISTS "${CURRENT_PACKAGES_DIR}/${file}")
+        message(FATAL_ERROR "the package has no ${file}")
+    endif()
+endforeach()
+foreach(file IN ITEMS debug/include debug/share)
+    if(EXISTS "${CURRENT_PACKAGES_DIR}/${file}")
+        message(FATAL_ERROR "the package has ${file}")
+    endif()
+endforeach()
+file(GLOB static "${CURRENT_PACKAGES_DIR}/lib/*.a" "${CURRENT_PACKAGES_DIR}/debug/lib/*.a")
+file(GLOB shared "${CURRENT_PACKAGES_DIR}/lib/*.so*" "${CURRENT_PACKAGES_DIR}/debug/lib/*.so*")
+list(LENGTH static statics)
+list(LENGTH shared shareds)
+if(VCPKG_LIBRARY_LINKAGE STREQUAL dynamic AND (statics OR NOT shareds EQUAL 6) OR
+    VCPKG_LIBRARY_LINKAGE STREQUAL static AND (shareds OR NOT statics EQUAL 2))
+    message(FATAL_ERROR "wrong libraries: ${static} ${shared}")
+endif()

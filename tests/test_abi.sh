@@ -1,0 +1,159 @@
+#!/usr/bin/env bash
+# The compiled library: its symbols, and the structs and constants that programs share with it, are
+# those of tests/abi/list.txt, which `make abi` records (test_abi.sh record). Programs that were
+# compiled with an older or newer vit.h run with it, or are refused by a message; so do those
+# without the header.
+set -u
+cd "$(dirname "$0")/.."
+. tests/checks.sh
+cc=${CC:-cc}
+
+library=build/lib/libvit.so
+if [ ! -e $library ] || [ "$($cc -dM -E -x c /dev/null | grep -c '__LP64__\|__x86_64__\|__aarch64__')" = 0 ]; then
+    echo "test_abi.sh: no shared library here, or another ABI than that of 64-bit Unix"
+    pass
+    summary
+    exit
+fi
+
+# --- the list ----------------------------------------------------------------------------------
+
+interface() { # HEADER'S FOLDER
+    nm -D --defined-only $library | awk '{ print "symbol " $3 }' | LC_ALL=C sort
+    readelf -d $library | sed -n 's/.*Library soname: \[\(.*\)\]/soname \1/p'
+    $cc -E -P -I"$1" "$1/vit.h" | awk -f tests/abi/layout.awk >"$work/layout.c"
+    $cc -I"$1" "$work/layout.c" -o "$work/layout" && "$work/layout"
+}
+
+if [ "${1-}" = record ]; then
+    interface . >"$work/list" && cp "$work/list" tests/abi/list.txt && wc -l tests/abi/list.txt
+    exit
+fi
+
+check() { # WHAT COMMAND...
+    local what=$1
+    shift
+    if "$@" >"$work/out" 2>&1; then pass; else fail "$what"; fi
+}
+
+interface . >"$work/list"
+check "tests/abi/list.txt is as recorded; if meant, VIT_ABI + 1 and make abi" \
+    diff tests/abi/list.txt "$work/list"
+check "a member more is seen" sh -c "mkdir '$work/more' &&
+    sed 's/    int num_patches; /    int more; int num_patches;/' vit.h >'$work/more/vit.h'"
+interface "$work/more" >"$work/list"
+# shellcheck disable=SC2016 # grep's
+check "a member more is seen" sh -c "diff tests/abi/list.txt '$work/list' | grep 'vit_config.more'"
+
+only_public() { ! nm "$@" --defined-only | awk 'NF == 3 && $2 ~ /[A-Z]/ { print $3 }' | grep -v '^vit_[a-z]'; }
+check "libvit.so has no symbols but vit_*" only_public -D $library
+check "libvit.a has no symbols but vit_*" only_public -g build/lib/libvit.a
+declared() { sed -n 's/^VIT_API [a-z0-9_ *]*[ *(]\(vit_[a-z0-9][a-z_0-9]*\))*(.*/\1/p' vit.h | sort -u; }
+check "every function of the API is there" \
+    sh -c "nm -D --defined-only $library | awk '{ print \$3 }' | sort >'$work/there'"
+declared >"$work/declared"
+check "every function of the API is there, and no other" diff "$work/declared" "$work/there"
+
+# --- programs and libraries of different versions ----------------------------------------------
+
+# header NAME SED...: a folder with vit.h, changed, which must be a change
+header() {
+    mkdir -p "$work/$1"
+    sed "${@:2}" vit.h >"$work/$1/vit.h"
+    check "$1: vit.h is changed" sh -c "! cmp -s vit.h '$work/$1/vit.h'"
+}
+
+# program NAME FOLDER FLAGS...: compiled with the vit.h there, linked to our library
+program() {
+    check "$1 compiles" "$cc" -std=c99 -I"$2" "${@:3}" tests/abi/program.c -Lbuild/lib -lvit \
+        -o "$work/$1"
+}
+
+# library FOLDER: libvit.so.1 of the vit.h there, in that folder; plain C, which is soon compiled
+library() {
+    check "$1: the library compiles" "$cc" -std=c99 -O1 -fPIC -shared -fvisibility=hidden \
+        '-DVIT_API=__attribute__((visibility("default"))) extern' -DVIT_NO_SIMD -I"$work/$1" \
+        tools/packaging/vit.c -Wl,-soname,libvit.so.1 -lpthread -o "$work/$1/libvit.so.1"
+}
+
+# says TEXT PROGRAM [LIBRARY'S FOLDER]: and nothing was written over
+says() {
+    LD_LIBRARY_PATH=${3-build/lib} "$work/$2" models/cifar10-vit.vit examples/cat.ppm \
+        >"$work/out" 2>"$work/err"
+    if grep -qF -- "$1" "$work/out" && grep -qx whole "$work/out" && [ ! -s "$work/err" ]; then
+        pass
+    else
+        fail "$2 with ${3-build/lib}: expected $1"
+    fi
+}
+
+abi=$(sed -n 's/^#define VIT_ABI \([0-9]*\)$/\1/p' vit.h)
+version=$(sed -n '1s/.* v\([0-9.]*\) .*/\1/p' vit.h)
+
+program same .
+says "cat 0.78" same
+
+# As long as the library is no older than the program, it serves it.
+header newer -e "s/^#define VIT_ABI $abi\$/#define VIT_ABI $((abi + 1))/" \
+    -e 's/^    VIT_RESERVED(int, 32) .*/    int option_to_come;\n    VIT_RESERVED(int, 31)/' \
+    -e '/^    void \*phase_user;/{n;s/.*/    void *param_to_come;\n    VIT_RESERVED(void *, 7)/}' \
+    -e 's/^    VIT_RESERVED(void \*, 6)/    void *output_to_come;\n    VIT_RESERVED(void *, 5)/' \
+    -e 's/^    VIT_RESERVED(void \*, 16)/    void *state_to_come;\n    VIT_RESERVED(void *, 15)/'
+check "newer: members take the place of what was reserved" \
+    sh -c "[ \$(grep -c '_to_come;' '$work/newer/vit.h') = 4 ]"
+library newer
+says "cat 0.78" same "$work/newer"
+
+# A newer program may want what an older library lacks.
+program newer_program "$work/newer"
+says "compiled for ABI $((abi + 1)); this is vit.h $version, which takes 1 to $abi" newer_program
+says "-11: program and library come from different vit.h" newer_program
+says "cat 0.78" newer_program "$work/newer"
+
+# A later library may give up old programs.
+header forgetful -e "s/^#define VIT_ABI $abi\$/#define VIT_ABI $((abi + 2))/" \
+    -e "s/^#define VIT_ABI_OLDEST .*/#define VIT_ABI_OLDEST $((abi + 1))/"
+library forgetful
+says "compiled for ABI $abi; this is vit.h $version, which takes $((abi + 1)) to $((abi + 2))" \
+    same "$work/forgetful"
+
+# Macros that change the struct's size, to less and to more.
+program fewer_chans . -DVIT_MAX_CHANS=3
+says "sizeof(vit_model) in the program, by VIT_MAX_CHANS and others: expected " fewer_chans
+program more_chans . -DVIT_MAX_CHANS=300
+says "sizeof(vit_model) in the program, by VIT_MAX_CHANS and others: expected " more_chans
+program no_texts . -DVIT_NO_TEXT
+says "-11: program and library come from different vit.h: " no_texts
+
+# Without the header's macros.
+program silent . -DBY_POINTER=0
+says "the program names no ABI: add vit_abi() to flags; this is vit.h $version" silent
+program well_said . '-DBY_POINTER=vit_abi()'
+says "cat 0.78" well_said
+program too_small . '-DBY_POINTER=0x00010100u'
+says "-11: program and library" too_small
+
+# The implementation for firmware, and a program that does not say so.
+cat >"$work/bare.c" <<'END'
+#include "vit.h"
+int main(void) {
+    static vit_model model;
+    return vit_model_open_memory("", 0, 0, &model) == VIT_ERROR_ABI ? 0 : 1;
+}
+END
+check "firmware's compiles" "$cc" -std=c99 -I. -O1 -DVIT_BARE_METAL -DVIT_NO_SIMD \
+    -c tools/packaging/vit.c -o "$work/bare.o"
+for macro in -DNOTHING -DVIT_BARE_METAL; do
+    check "it links with $macro" "$cc" -std=c99 -I. $macro "$work/bare.c" "$work/bare.o" \
+        -o "$work/bare"
+    "$work/bare"
+    status=$?
+    check "VIT_BARE_METAL in one file only is refused" \
+        [ "$status" = "$([ $macro = -DNOTHING ] && echo 0 || echo 1)" ]
+done
+
+# The static library, and a private copy beside the shared one.
+check "the static library links" "$cc" -std=c99 -I. tests/abi/program.c build/lib/libvit.a -lpthread \
+    -o "$work/static"
+says "cat 0.78" static
+summary

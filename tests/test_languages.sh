@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# The examples in other languages, with the compiled library: C++, with threads of its own, which
+# have names and cores; Python by ctypes, with and without NumPy. They give what examples/ gives.
+set -u
+cd "$(dirname "$0")/.."
+. tests/checks.sh
+bin=${BIN:-.}
+model=models/cifar10-vit.vit photo=examples/cat.ppm
+
+check() { # WHAT COMMAND...
+    local what=$1
+    shift
+    tried=$*
+    if "$@" >"$work/out" 2>"$work/err"; then pass; else fail "$what"; fi
+}
+
+says() { # TEXT COMMAND...: in its output, with status 0
+    local text=$1
+    shift
+    tried=$*
+    if "$@" >"$work/out" 2>"$work/err" && grep -qxF -- "$text" "$work/out"; then pass
+    else fail "$text"; fi
+}
+
+refuses() { # TEXT COMMAND...: status 1, with that message and no trace of the program's insides
+    local text=$1
+    shift
+    tried=$*
+    "$@" >"$work/out" 2>"$work/err"
+    if [ $? = 1 ] && grep -qF -- "$text" "$work/err" && [ "$(wc -l <"$work/err")" = 1 ]; then pass
+    else fail "$text"; fi
+}
+
+printf 'P6\n4 4\n255\nshort' >"$work/short.ppm"
+{ printf 'P6\n32 32\n255\n'; head -c 3072 /dev/zero | tr '\0' ' '; } >"$work/spaces.ppm"
+head -c 1000 $model >"$work/cut.vit"
+
+if command -v g++ >/dev/null; then
+    warnings="-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror"
+    # shellcheck disable=SC2086 # words
+    check "hello.cpp compiles" g++ -std=c++11 -O1 -g $warnings -I. examples/hello.cpp \
+        build/lib/libvit.a -o "$work/hello" -pthread
+    says "cat, 78.8 %" "$work/hello" $model $photo
+    for _ in 1 2 3 4 5; do says "cat, 78.8 %" taskset -c 0 "$work/hello" $model $photo; done
+    check "a photo of spaces" "$work/hello" $model "$work/spaces.ppm"
+    refuses "no/such.vit: cannot be opened" "$work/hello" no/such.vit $photo
+    refuses "cut.vit: " "$work/hello" "$work/cut.vit" $photo
+    refuses "short.ppm: cut off" "$work/hello" $model "$work/short.ppm"
+    refuses "not a PPM" "$work/hello" $model examples/cat.jpg
+    if [ "$(uname -s)" = Linux ]; then # the worker of two threads, as the kernel sees it
+        sleeps='std::this_thread::sleep_for(std::chrono::seconds(1));'
+        sed "s/Threads threads(2);/&\n    for (;;) $sleeps/" examples/hello.cpp >"$work/waits.cpp"
+        check "hello.cpp compiles, waiting" g++ -std=c++11 -O1 -I. "$work/waits.cpp" \
+            build/lib/libvit.a -o "$work/waits" -pthread
+        "$work/waits" $model $photo &
+        waits=$!
+        for _ in $(seq 100); do
+            grep -lx 'hello-1' /proc/$waits/task/*/comm >"$work/found" 2>/dev/null && break
+            sleep 0.05
+        done
+        check "a thread is called hello-1" test -s "$work/found"
+        task=$(dirname "$(cat "$work/found")")
+        sleep 0.1
+        check "it is pinned to one core" \
+            sh -c "sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' $task/status | grep -x '[0-9]*'"
+        kill $waits
+        wait $waits 2>/dev/null
+    fi
+else
+    echo "test_languages.sh: no g++ here: examples/hello.cpp is not tried"
+fi
+
+if command -v python3 >/dev/null && [ -e build/lib/libvit.so.1 ]; then
+    python="python3 -B examples/vit_ctypes.py build/lib/libvit.so.1"
+    # shellcheck disable=SC2086 # words
+    {
+        says "cat, 78.8 %" $python $model $photo
+        "$bin/examples/embed" -m $model -o "$work/e.npy" $photo 2>"$work/err"
+        first=$(tail -c +129 "$work/e.npy" | od -An -tf4 -N4 | tr -d ' ')
+        first=$(LC_ALL=C printf %.6f "$first")
+        # -S: without the folders that NumPy may be in
+        says "list of 192, $first first" python3 -B -S examples/vit_ctypes.py \
+            build/lib/libvit.so.1 $model $photo
+        with=
+        for python3 in python3 /usr/bin/python3; do # Debian's may have it
+            $python3 -c 'import numpy' 2>/dev/null && with=$python3 && break
+        done
+        if [ -n "$with" ]; then
+            says "ndarray of 192, $first first" $with ${python#python3} $model $photo
+        else
+            echo "test_languages.sh: no NumPy here"
+        fi
+        check "a photo of spaces" $python $model "$work/spaces.ppm"
+        refuses "no/such.vit: cannot be opened" $python no/such.vit $photo
+        refuses "cut.vit: " $python "$work/cut.vit" $photo
+        refuses "short.ppm: not a whole PPM" $python $model "$work/short.ppm"
+        refuses "no/lib.so" python3 -B examples/vit_ctypes.py no/lib.so $model $photo
+    }
+else
+    echo "test_languages.sh: no python3 here: examples/vit_ctypes.py is not tried"
+fi
+summary

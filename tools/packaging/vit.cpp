@@ -1,0 +1,2 @@
+// vit.cpp - the same for projects without a C compiler.
+#include "vit.c"
