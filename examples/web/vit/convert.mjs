@@ -7,22 +7,8 @@
 // It is vit-convert itself, with its options and messages. Converting blocks: in a page, do it in
 // a worker, where files are read piece by piece as well.
 import { inputOf, normal } from './files.mjs';
+import { loadModule } from './load.mjs';
 import { Wasi } from './wasi.mjs';
-
-/** The bytes of a module that lies gzipped beside this file; a server may have unpacked it. */
-async function fetchModule(url) {
-    let bytes;
-    if (url.protocol === 'file:' && typeof process !== 'undefined') {
-        bytes = await (await import('node:fs/promises')).readFile(url);
-    } else {
-        const response = await fetch(url);
-        if (!response.ok) throw new Error(`${url}: ${response.status} ${response.statusText}`);
-        bytes = new Uint8Array(await response.arrayBuffer());
-    }
-    if (bytes[0] !== 0x1f || bytes[1] !== 0x8b) return bytes;
-    const unpacked = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'));
-    return new Response(unpacked).arrayBuffer();
-}
 
 const BESIDE = /(^|\/)(preprocessor_|open_clip_)?config\.json$|\.(txt|csv|md|npy)$/i;
 const INDEX = /\.index\.json$/i;
@@ -53,11 +39,10 @@ const progressOf = (onProgress) => (text) =>
 const OUTPUT_OPTION = /^(-o.*|--output(=.*)?|--json)$/;
 
 export class Converter {
-    /** base: the folder of convert.wasm.gz; left out: that of this file. */
-    static async open({ base } = {}) {
-        const folder = new URL(base ?? '.', base ? globalThis.location?.href : import.meta.url);
-        const bytes = await fetchModule(new URL('convert.wasm.gz', folder));
-        return new Converter(await WebAssembly.compile(bytes));
+    /** base: the folder of convert.wasm, with a slash at its end; left out: that of this file. */
+    static async open({ base = import.meta.url } = {}) {
+        const folder = new URL(base, globalThis.location?.href ?? import.meta.url);
+        return new Converter(await loadModule(new URL('convert.wasm', folder)));
     }
 
     /** A module that was compiled elsewhere, such as in the page that started a worker. */
