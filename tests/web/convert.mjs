@@ -72,7 +72,8 @@ check(accepted > 100 && refused > 20, `${accepted} accepted, ${refused} refused`
 
 for (const folder of ['checkpoints', 'modules']) {
     for (const file of filesIn(`${data}/${folder}`)) {
-        if (!/\.(txt|bin|json)$/.test(file.name)) await compare(`${folder}/${file.name}`, [file], []);
+        if (/\.(txt|bin|json)$/.test(file.name)) continue;
+        await compare(`${folder}/${file.name}`, [file], []);
     }
 }
 await compare('shards', filesIn(`${data}/checkpoints/shards`), []);
@@ -97,7 +98,8 @@ await compare('an unknown type', torchvision, ['--dtype', 'int3']);
 await compare('not there', torchvision, [...told, '--labels', 'none.txt']);
 await compare('no checkpoint', [{ name: 'a.txt', file: Buffer.from('text') }], []);
 await compare('empty', [{ name: 'a.pth', file: new Uint8Array(0) }], []);
-const photos = await converter.convert(torchvision, [...told, '--dtype', 'int8', '--calibrate', '.']);
+const photos = await converter.convert(torchvision,
+    [...told, '--dtype', 'int8', '--calibrate', '.']);
 check(photos.status === 1 && photos.stderr.includes('this build reads no photos'), 'photos');
 
 async function throws(title, type, text, work) {
@@ -113,7 +115,13 @@ await throws('no files', TypeError, 'expected a checkpoint', convert([], []));
 await throws('twice', TypeError, 'twice', convert([...torchvision, ...torchvision], []));
 await throws('no file', TypeError, 'expected a Blob', convert([{ name: 'a.pth', file: 7 }], []));
 await throws('-o', TypeError, '-o', convert(torchvision, ['-o', 'x.vit']));
-await throws('no module', Error, 'ENOENT', () => Converter.open({ base: new URL(import.meta.url) }));
+await throws('no module', Error, 'ENOENT', () => Converter.open({ base: import.meta.url }));
+
+const dashed = await converter.convert([{ name: '-q.pth', file: torchvision[0].file }], told);
+check(dashed.status === 0 && dashed.name === '-q.vit' && dashed.output, 'a name like an option');
+check(checkpointAmong(['config.json', 'b.pth', 'a.index.json']) === 'a.index.json', 'an index');
+check(checkpointAmong(['labels.txt', 'x/config.json', 'b.npz']) === 'b.npz', 'what lies beside it');
+check(checkpointAmong(['config.json']) === 'config.json', 'nothing else');
 
 // --- questions as data ---------------------------------------------------------------------------
 
@@ -171,8 +179,9 @@ globalThis.FileReaderSync = class {
         return new Uint8Array(blob.bytes).buffer;
     }
 };
-const cifar = [{ name: 'cifar10.vit', file: new Blob([fs.readFileSync('models/cifar10-vit.vit')]) }];
-const unpacked = await converter.convert(cifar, ['--to', 'safetensors']);
+const cifar = new Blob([fs.readFileSync('models/cifar10-vit.vit')]);
+const unpacked = await converter.convert([{ name: 'cifar10.vit', file: cifar }],
+    ['--to', 'safetensors']);
 const whole = Buffer.from(unpacked.output.bytes);
 const again = await converter.convert(
     [{ name: 'cifar10.safetensors', file: unpacked.output }], ['--set', 'num_heads=3']);
@@ -223,6 +232,12 @@ for (const name of victims) {
     }
 }
 check(steps === victims.length * 120, 'every damage was tried');
+
+// (module (memory (export "memory") 1) (func (export "_start") unreachable))
+const trap = new Converter(await WebAssembly.compile(Buffer.from('0061736d0100000001040160000003' +
+    '0201000503010001071302066d656d6f72790200065f737461727400000a05010300000b', 'hex')));
+await throws('a trap', Error, 'vit-convert ended unexpectedly: unreachable',
+    () => trap.convert(torchvision, told));
 
 // --- little memory -------------------------------------------------------------------------------
 
@@ -277,8 +292,10 @@ if (deit && fs.existsSync(deit)) {
         const { status, output, memory } = await converter.convert(files, args);
         const seconds = (performance.now() - start) / 1e3;
         fs.copyFileSync(deit, path.join(work, 'deit.safetensors'));
-        execFileSync(native, [...args, '-q', '-o', out, 'deit.safetensors'], { cwd: work, stdio: 'ignore' });
-        check(status === 0 && same(await bytesOf(output), fs.readFileSync(out)), `DeiT-Ti ${dtype}`);
+        execFileSync(native, [...args, '-q', '-o', out, 'deit.safetensors'],
+            { cwd: work, stdio: 'ignore' });
+        check(status === 0 && same(await bytesOf(output), fs.readFileSync(out)),
+            `DeiT-Ti ${dtype}`);
         check(memory < output.size + (8 << 20), `DeiT-Ti ${dtype}: ${memory} bytes of memory`);
         console.log(`DeiT-Ti ${dtype}: ${seconds.toFixed(2)} s, memory ` +
             `${(memory / 1e6).toFixed(1)} MB for ${(output.size / 1e6).toFixed(1)} MB`);

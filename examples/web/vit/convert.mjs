@@ -36,6 +36,7 @@ const progressOf = (onProgress) => (text) =>
         return '';
     });
 
+const noOption = (name) => (name.startsWith('-') ? `./${name}` : name);
 const OUTPUT_OPTION = /^(-o.*|--output(=.*)?|--json)$/;
 
 export class Converter {
@@ -67,8 +68,9 @@ export class Converter {
         }
         const checkpoint = checkpointAmong([...known.keys()]);
         const name = nameOfOutput(checkpoint, args);
-        const wasi = new Wasi(['vit-convert', ...args, '--json', '-o', name, checkpoint], known,
-            onProgress && progressOf(onProgress));
+        const wasi = new Wasi(
+            ['vit-convert', ...args, '--json', '-o', noOption(name), noOption(checkpoint)],
+            known, onProgress && progressOf(onProgress));
         return this.run(wasi, name);
     }
 

@@ -7,7 +7,7 @@ const WINDOW = 1 << 18;   // bytes of an input file that are read at once
 /** A Blob can be read at once only in a worker of a browser. */
 const reader = () => (typeof FileReaderSync === 'undefined' ? null : new FileReaderSync());
 
-/** What read(at, bytes) of an object with a size fills bytes with, from a window where that pays. */
+/** A source, which has a size and read(at, bytes); small reads are out of a window. */
 class Input {
     constructor(source) {
         this.source = source;
