@@ -7,8 +7,8 @@
 
 /* "questions": [{"setting", "why", "means", "option", "prefix", "type", "choices", "suggested",
  * "text"}]. An answer is given as two arguments, the option and the answer after the prefix:
- * "--set" and "pool=" + "avg". type: integer, number, flag (0 or 1), word (one of the choices), size
- * (HxW) or text. A choice has a "value" and a "note", or null. suggested: the default of the
+ * "--set" and "pool=" + "avg". type: integer, number, flag (0 or 1), word (one of the choices),
+ * size (HxW) or text. A choice has a "value" and a "note", or null. suggested: the default of the
  * library, what the weights hint at, or the only choice; else null. text: all of it in words. */
 void findings_put_questions(json_writer *w, const findings *f);
 
