@@ -8,6 +8,7 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import { Converter, checkpointAmong } from '../../examples/web/vit/convert.mjs';
+import { Output } from '../../examples/web/vit/files.mjs';
 import { check, summary } from '../checks.mjs';
 
 const native = path.resolve(process.argv[2]);
@@ -119,6 +120,9 @@ await throws('no module', Error, 'ENOENT', () => Converter.open({ base: import.m
 
 const dashed = await converter.convert([{ name: '-q.pth', file: torchvision[0].file }], told);
 check(dashed.status === 0 && dashed.name === '-q.vit' && dashed.output, 'a name like an option');
+const taken = await converter.convert([...torchvision,
+    { name: 'model.vit.tmp-1-0', file: Buffer.from('mine') }], told);
+check(taken.status === 0 && taken.output.size > 4, 'a name that a temporary file has');
 check(checkpointAmong(['config.json', 'b.pth', 'a.index.json']) === 'a.index.json', 'an index');
 check(checkpointAmong(['labels.txt', 'x/config.json', 'b.npz']) === 'b.npz', 'what lies beside it');
 check(checkpointAmong(['config.json']) === 'config.json', 'nothing else');
@@ -185,6 +189,16 @@ const unpacked = await converter.convert([{ name: 'cifar10.vit', file: cifar }],
 const whole = Buffer.from(unpacked.output.bytes);
 const again = await converter.convert(
     [{ name: 'cifar10.safetensors', file: unpacked.output }], ['--set', 'num_heads=3']);
+const output = new Output();
+const text = Buffer.alloc(3.5 * (1 << 20), 'pieces of a file; ');
+for (let at = 0; at < text.length; at += 70000) output.write(at, text.subarray(at, at + 70000));
+output.write(1 << 20, Buffer.from('PIECES'));   // back into what is a Blob by now
+text.write('PIECES', 1 << 20);
+const inMemory = output.pieces.filter((piece) => piece instanceof Uint8Array);
+check(inMemory.length === 1 && output.size === text.length, `${inMemory.length} in memory`);
+const back = new Uint8Array(text.length + 5);
+check(output.read(0, back) === text.length && same(back.subarray(0, -5), text), 'reads Blobs');
+check(same(output.take().bytes, text), 'all pieces');
 globalThis.Blob = NodesBlob;
 delete globalThis.FileReaderSync;
 const plainly = await converter.convert(
