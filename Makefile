@@ -175,12 +175,30 @@ $(WASM_OBJECTS): WASM_CC = clang
 $(WEB)/%.wasm.gz: $(WEB)/%.wasm
 	gzip -9nc $< > $@
 
+# The converter, with a C library: its files are whatever convert.mjs makes of them. wasi.c takes the
+# place of what a system with processes has, left_out.c that of what no page needs.
+CONVERT_ROOMS   = base cli checkpoint model layout layout/tables convert
+CONVERT_LESS    = $(addprefix tools/convert/,calibrate.c compare.c match_folder.c c_array.c)
+CONVERT_SOURCES = $(filter-out $(CONVERT_LESS),$(wildcard $(CONVERT_ROOMS:%=tools/%/*.c))) \
+                  tools/vit-convert.c $(WEB)/wasi.c $(WEB)/left_out.c
+CONVERT_FLAGS   = --target=wasm32-wasi -Oz -msign-ext -mnontrapping-fptoint
+CONVERT_WASI    = -D_WASI_EMULATED_SIGNAL -D_WASI_EMULATED_MMAN -D_WASI_EMULATED_GETPID \
+                  -include $(WEB)/wasi.h
+
+build/wasi/%.o: %.c $(WEB)/wasi.h
+	@mkdir -p $(@D)
+	clang -std=c99 -D_FILE_OFFSET_BITS=64 $(WARNINGS) $(CONVERT_FLAGS) $(CONVERT_WASI) \
+	    -ffunction-sections -fdata-sections -I. -Itools -MMD -MP -c $< -o $@
+
+$(WEB)/convert.wasm: $(CONVERT_SOURCES:%.c=build/wasi/%.o)
+	clang $(CONVERT_FLAGS) -Wl,--strip-all,--stack-first,-z,stack-size=1048576 $^ -o $@
+
 no-relaxed:
 	@echo "no clang-19 (Debian: clang-19 lld-19), so no modules for relaxed SIMD"
 
 wasm:
 	@sh tools/install-packages.sh wasm
-	@$(MAKE) --no-print-directory -s $(WASM_MODULES)
+	@$(MAKE) --no-print-directory -s $(WASM_MODULES) $(WEB)/convert.wasm.gz
 	node $(WEB)/run.mjs examples/cat.ppm
 
 # --- microcontrollers -----------------------------------------------------------------------
@@ -241,7 +259,7 @@ test-cross:
 
 test-wasm:
 	@sh tools/install-packages.sh wasm
-	@$(MAKE) --no-print-directory -s all $(WASM_MODULES)
+	@$(MAKE) --no-print-directory -s all $(WASM_MODULES) $(WEB)/convert.wasm.gz
 	@bash tests/wasm.sh
 
 # --- speed, beside other runtimes -----------------------------------------------------------

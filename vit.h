@@ -11608,7 +11608,10 @@ VIT__COMPACT_END
            vit_find_crop: what vit_preprocess cuts out of a photo; vit-run --block 0,5 or
            all, --block-tokens;
            pixels of cameras and other libraries: VIT_PIXEL_BGR8, BGRA8, RGB565, YUYV, NV12
-           and F32
+           and F32;
+           vit-convert --json: what is asked and wrong as data where it refuses; the items of
+           "assumed" are objects, no longer text; examples/web/vit/convert.mjs: vit-convert in
+           WebAssembly
 
    v0.1.0  first version: timm's VisionTransformer and DeiT with nearly all of their
            options, torch.nn's post-norm blocks; rotary and relative positions,

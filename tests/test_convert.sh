@@ -540,7 +540,8 @@ patch_stride=N)" \
     "assumed has_final_norm=1: " "assumed mean=0.5 std=0.5 crop_pct=0.9 crop_mode=center "
 accepts $H --json
 if [ "$(grep -c assumed err)" = 8 ]; then pass; else fail "--json hides assumptions"; fi
-prints '"assumed": ["norm_eps=1e-06 (timm'"'"'s usual)", "activation=gelu (timm'"'"'s usual)", '
+prints '"assumed": [{"setting": "norm_eps", "value": "1e-06", "why": "timm'"'"'s usual", ' \
+    '{"setting": "img_size", "value": "12x12", ' '{"setting": "std", "value": "0.5", "why": "as timm'
 "$INFO" m.vit >out 2>err
 prints "assumed" "  norm_eps=1e-06 (timm's usual)" "  mean=0.5 std=0.5 crop_pct=0.9 crop_mode=center"
 if grep -q "assumed: " out; then fail "assumptions among the provenance"; else pass; fi
@@ -550,6 +551,24 @@ refuses_all 10 1 "m.safetensors: 8 things are assumed, which --strict refuses:" 
 if grep -q "for example: --set norm_eps=N --set activation=gelu" err; then pass
 else fail "what to give"; fi
 refuses_all 11 1 "m.safetensors: 9 things are assumed, which --strict refuses:" --strict
+# a refusal as JSON: the questions, and what would be assumed
+refused_as_json() {
+    if convert "$@" -o m.vit --json; then fail "should be refused: $*"; else pass; fi
+    prints '"failure": "'
+    ! command -v python3 >/dev/null && return
+    if python3 -m json.tool out >/dev/null 2>err; then pass; else fail "--json is not JSON"; fi
+}
+refused_as_json "$ROOT/tests/data/layouts/hf_clip_no_config/model.safetensors"
+prints '"wrong": [], "questions": [{"setting": "activation", ' \
+    '"option": "--set", "prefix": "num_heads=", "type": "integer", "choices": [{"value": "1", ' \
+    '"assumed": [{"setting": "norm_eps", "value": "1e-05", "why": "as transformers CLIP has it"'
+refused_as_json "$ROOT"/tests/data/own/unnamed_asked/model* --plan
+prints '"questions": [{' '"mapping": ['
+random skip=blocks.0.norm1.weight extra=thing:1,7
+refused_as_json m.safetensors $H
+prints '"wrong": [{"what": "blocks.0.norm1.weight is missing: ' '"questions": []'
+random
+accepts $H
 told="--set norm_eps=1e-6 --set activation=gelu --set block_type=pre_norm --set pool=token
     --set attn_root=head_dim --set has_final_norm=1 --set mean=0.5 --set std=0.5 --set crop_pct=0.9
     --set crop_mode=center --img-size 12"

@@ -1,6 +1,10 @@
-/* test_findings.c - one message about everything that is missing, what it says to give, names that
- * differ in their numbers as one, and the values that a setting may have.
+/* test_findings.c - one message about everything that is missing, what it says to give, the same as
+ * JSON, names that differ in their numbers as one, and the values that a setting may have.
  */
+#define _POSIX_C_SOURCE 200809L   /* open_memstream */
+
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/report.h"
@@ -8,6 +12,7 @@
 #include "layout/groups.h"
 #include "model/choices.h"
 #include "model/findings.h"
+#include "model/findings_json.h"
 #include "test.h"
 
 static void check_message(const findings *f, bool strict, const char *expected)
@@ -163,9 +168,98 @@ static void test_choices(void)
     CHECK(!choices_is_square(0, &side) && !choices_is_square(-4, &side));
 }
 
+/* === As JSON === */
+
+typedef void putter(json_writer *w, const findings *f);
+
+static void check_json(putter *put, const findings *f, const char *expected)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *file = open_memstream(&text, &size);
+    json_writer w = json_write_to(file);
+    put(&w, f);
+    fclose(file);
+    CHECK_MSG(strstr(text, expected), "expected:\n%s\nfound:\n%s", expected, text);
+    free(text);
+}
+
+#define CHOICE(value) "{\"value\": \"" value "\", \"note\": null}"
+#define NOTED(value, note) "{\"value\": \"" value "\", \"note\": \"" note "\"}"
+
+/* What the options of a question offer, and which of it is suggested. */
+static void test_offers(void)
+{
+    static const struct { const char *setting, *options, *choices, *suggested; } cases[] = {
+        { "pool", "--set pool=token (its default, pool = 'cls') or --set pool=avg (pool = 'mean')",
+          NOTED("token", "its default, pool = 'cls'") ", " NOTED("avg", "pool = 'mean'"),
+          "\"token\"" },
+        { "pool", "--set pool=avg|max, --arch NAME", CHOICE("avg") ", " CHOICE("max"), "null" },
+        { "pool", "--set pool=avg|max (not with --set pool=map)",
+          CHOICE("avg") ", " CHOICE("max"), "null" },
+        { "pool", "--set block_type=pre_norm --set pool=max", CHOICE("max"), "\"max\"" },
+        { "interpolation", "--config FILE", CHOICE("bilinear") ", " CHOICE("bicubic"), "null" },
+        { "num_heads", "--set num_heads=N (1, 2 or 4; the weights hint at 4: 6.2, then 2: 3.1)",
+          CHOICE("1") ", " CHOICE("2") ", " CHOICE("4"), "\"4\"" },
+        { "num_heads", "--set num_heads=N", "", "null" },
+        { "num_heads", "--set num_heads=N (some", "", "null" },
+        { "norm_eps", "--set norm_eps=N (CLIP, AIMv2: 1e-5; most others: 1e-6), --arch NAME",
+          NOTED("1e-5", "CLIP, AIMv2") ", " NOTED("1e-6", "most others"), "null" },
+        { "img_size", "--img-size HxW (4x10, 6x6 or 10x4) or --set patch_stride=N",
+          CHOICE("4x10") ", " CHOICE("6x6") ", " CHOICE("10x4"), "null" },
+        { "has_fc_norm", "--arch NAME", CHOICE("0") ", " CHOICE("1"), "null" },
+        { "a thing", "--set a=1", "", "null" }
+    };
+    char expected[512];
+    size_t i;
+    for (i = 0; i < sizeof cases / sizeof *cases; i++) {
+        findings f = { { NULL, 0, 0 }, { NULL, 0, 0 }, { NULL, 0, 0 } };
+        CHECK(findings_ask(&f, cases[i].setting, "why", cases[i].options));
+        snprintf(expected, sizeof expected, "\"choices\": [%s]", cases[i].choices);
+        check_json(findings_put_questions, &f, expected);
+        snprintf(expected, sizeof expected, "\"suggested\": %s}", cases[i].suggested);
+        check_json(findings_put_questions, &f, expected);
+        findings_free(&f);
+    }
+}
+
+static void test_json(void)
+{
+    findings f = { { NULL, 0, 0 }, { NULL, 0, 0 }, { NULL, 0, 0 } };
+    CHECK(findings_ask(&f, "img_size", "why", "--img-size HxW"));
+    check_json(findings_put_questions, &f,
+               "\"questions\": [{\"setting\": \"img_size\", \"why\": \"why\", \"means\": "
+               "\"height and width of the input in pixels\", \"option\": \"--img-size\", "
+               "\"prefix\": \"\", "
+               "\"type\": \"size\", \"choices\": [], \"text\": \"--img-size HxW\", "
+               "\"suggested\": null}]");
+    CHECK(findings_assume(&f, "mean=0.5,0.25 crop_mode=center odd", "as it is",
+                          "--set mean=M --set crop_mode=center|squash|border"));
+    CHECK(findings_assume(&f, "weights=model ema=1", "of several", "--weights NAME"));
+    CHECK(findings_assume(&f, "no configuration", "not read", "--config FILE"));
+    check_json(findings_put_assumed, &f,
+               "\"assumed\": [{\"setting\": \"mean\", \"value\": \"0.5,0.25\", "
+               "\"why\": \"as it is\"");
+    check_json(findings_put_assumed, &f, "{\"setting\": \"crop_mode\", \"value\": \"center\"");
+    check_json(findings_put_assumed, &f, "\"option\": \"--set\", \"prefix\": \"crop_mode=\", "
+               "\"type\": \"word\", \"choices\": [" CHOICE("center") ", " CHOICE("squash") ", "
+               CHOICE("border") "]");
+    check_json(findings_put_assumed, &f, "{\"setting\": \"odd\", \"value\": null");
+    check_json(findings_put_assumed, &f, "{\"setting\": \"weights\", \"value\": \"model ema=1\"");
+    check_json(findings_put_assumed, &f, "{\"setting\": \"no configuration\", \"value\": null, "
+               "\"why\": \"not read\", \"means\": null, \"option\": null, \"prefix\": null, "
+               "\"type\": null, \"choices\": [], \"text\": \"--config FILE\"}]");
+    CHECK(findings_wrong(&f, "a is unknown", "--rename") && findings_wrong(&f, "b", ""));
+    check_json(findings_put_wrong, &f, "\"wrong\": [{\"what\": \"a is unknown\", \"advice\": "
+               "\"--rename\"}, {\"what\": \"b\", \"advice\": null}]");
+    findings_free(&f);
+}
+
 int main(void)
 {
     test_messages();
+    test_offers();
+    test_json();
     test_given();
     test_many();
     test_groups();

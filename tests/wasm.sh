@@ -20,7 +20,7 @@ count() {
     else
         failed=$((failed + 1))
     fi
-    grep -E 'FAILED|pictures' "$work/$name.log" | head -n 20
+    grep -E 'FAILED|pictures|DeiT-Ti' "$work/$name.log" | head -n 20
 }
 
 # check NAME COMMAND...: the command succeeds
@@ -110,7 +110,7 @@ done
 
 native=build/nofma
 check "native programs without FMA" make -s TARGET=nofma CPPFLAGS='-DVIT_NO_FMA -DVIT_NO_SIMD' \
-    $native/tools/vit-run $native/tools/vit-info $native/examples/look $native/examples/classify
+    $native/tools/vit-{convert,info,run} $native/examples/{classify,look}
 models=()
 for dtype in f32 f16 bf16 int8 calibrated int4; do models+=("$work/$dtype.vit"); done
 count api node tests/web/api.mjs $native "$work" simd:1,simd:2,scalar:1 "${models[@]}"
@@ -122,6 +122,7 @@ check "a tiny checkpoint" "$work/random_checkpoint" "$work/tiny.safetensors" dim
 check "a tiny model" tools/vit-convert -q "$work/tiny.safetensors" --set num_heads=1 \
     -o "$work/tiny.vit" 2>"$work/tiny.log"
 count errors node --expose-gc tests/web/errors.mjs "$work/f32.vit" "$work/tiny.vit"
+count convert node tests/web/convert.mjs $native/tools/vit-convert
 count pool node tests/wasm_pool.mjs "$work/f32.vit"
 
 echo "$passed passed, $failed failed"

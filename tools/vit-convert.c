@@ -72,8 +72,10 @@ static int convert(const arguments *a)
     if (!parse_settings(a, &c->all[FROM_OPTIONS], &r)) {
         status = CLI_USAGE;
     } else if (!convert_run(c, &r)) {
+        const bool planned = a->convert.plan && mapping_plan_names(c);
         status = CLI_FAILED;
-        if (a->convert.plan && mapping_plan_names(c)) mapping_print(c);
+        if (a->json) convert_report_failure_json(c, planned, &r);
+        else if (planned) mapping_print(c);
         if (findings_only_ask(&c->found) && !a->convert.strict) convert_report_findings(c, PROGRAM);
     } else {
         convert_report_findings(c, PROGRAM);

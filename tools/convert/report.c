@@ -12,6 +12,7 @@
 #include "convert/match.h"
 #include "layout/groups.h"
 #include "model/describe.h"
+#include "model/findings_json.h"
 #include "model/parts.h"
 
 /* === Notes === */
@@ -328,14 +329,7 @@ static void put_notes(json_writer *w, const conversion *c)
     json_put_begin(w, "dropped", '[');
     for (t = 0; t < c->plan.dropped_count; t++) json_put_text(w, NULL, c->plan.dropped[t].name);
     json_put_end(w, ']');
-    json_put_begin(w, "assumed", '[');
-    for (t = 0; t < c->found.assumed.count; t++) {
-        const finding *item = &c->found.assumed.items[t];
-        char text[1024];
-        snprintf(text, sizeof text, "%s (%s)", item->what, item->why);
-        json_put_text(w, NULL, text);
-    }
-    json_put_end(w, ']');
+    findings_put_assumed(w, &c->found);
     json_put_begin(w, "notes", '[');
     for (i = 0; i < notes.count; i++) json_put_text(w, NULL, notes.text[i]);
     json_put_end(w, ']');
@@ -390,6 +384,22 @@ void convert_report_json(const conversion *c)
     match_report_json(c->match, &w);
     put_notes(&w, c);
     if (c->options->plan) mapping_put(&w, c);
+    json_put_end(&w, '}');
+    putchar('\n');
+}
+
+void convert_report_failure_json(const conversion *c, bool planned, const report *r)
+{
+    json_writer w = json_write_to(stdout);
+    json_put_begin(&w, NULL, '{');
+    json_put_text(&w, "checkpoint", c->options->checkpoint);
+    json_put_text(&w, "container", c->checkpoint ? checkpoint_kind(c->checkpoint) : NULL);
+    json_put_text(&w, "layout", c->map.layout ? c->map.layout->name : NULL);
+    json_put_text(&w, "failure", r->text);
+    findings_put_wrong(&w, &c->found);
+    findings_put_questions(&w, &c->found);
+    findings_put_assumed(&w, &c->found);
+    if (planned) mapping_put(&w, c);
     json_put_end(&w, '}');
     putchar('\n');
 }

@@ -3,6 +3,7 @@
 #include "convert/vit_file.h"
 
 #include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -107,6 +108,14 @@ static bool add_selftest(const conversion *c, const cli_output *output, vit_writ
 
 /* === One file === */
 
+/* What is written is opened: for the self-test, to compare with, to calibrate on. */
+static bool can_be_opened(const vit_writer *writer, report *r)
+{
+    return writer->file_size <= SIZE_MAX ||
+           report_fail(r, "the model has %llu bytes, this program can open %llu",
+                       (unsigned long long)writer->file_size, (unsigned long long)SIZE_MAX);
+}
+
 /* The checkpoint, or what the calibration makes of it, in the given type. */
 static bool write_model(conversion *c, vit_dtype dtype, calibration *calibrated,
                         const cli_output *output, report *r)
@@ -122,7 +131,7 @@ static bool write_model(conversion *c, vit_dtype dtype, calibration *calibrated,
     contents.synsets = c->labels.synsets;
     contents.provenance = c->provenance;
     if (!vit_writer_start(&writer, output->file, &contents, r)) return false;
-    good = weights_write(c, calibrated, &writer, r) &&
+    good = can_be_opened(&writer, r) && weights_write(c, calibrated, &writer, r) &&
            (!layout_selftest(&c->plan) || add_selftest(c, output, &writer, r));
     c->output_size = writer.file_size;
     vit_writer_free(&writer);

@@ -1,0 +1,95 @@
+// convert.mjs - vit-convert in WebAssembly: checkpoints become .vit files in a page or in Node.
+//
+//     const converter = await Converter.open();
+//     const { status, report, output, stderr } = await converter.convert(
+//         [{ name: 'model.safetensors', file }], ['--dtype', 'int8']);
+//
+// It is vit-convert itself, with its options and messages. Converting blocks: in a page, do it in
+// a worker, where files are read piece by piece as well.
+import { inputOf, normal } from './files.mjs';
+import { loadModule } from './load.mjs';
+import { Wasi } from './wasi.mjs';
+
+const BESIDE = /(^|\/)(preprocessor_|open_clip_)?config\.json$|\.(txt|csv|md|npy)$/i;
+const INDEX = /\.index\.json$/i;
+
+/** Which of several files is the checkpoint: the index of shards, else the first that is neither
+ *  a configuration nor a list of labels. */
+export function checkpointAmong(names) {
+    return names.find((name) => INDEX.test(name)) ?? names.find((name) => !BESIDE.test(name)) ??
+        names[0];
+}
+
+/** "model.vit" for "some/model.safetensors". */
+function nameOfOutput(checkpoint, args) {
+    const suffix = args.includes('--c-array') ? '.h'
+        : args.join(' ').match(/--to[ =]safetensors/) ? '.safetensors' : '.vit';
+    const name = checkpoint.slice(checkpoint.lastIndexOf('/') + 1);
+    return name.replace(/(\.index\.json|\.[a-z0-9]{1,12})$/i, '') + suffix;
+}
+
+/** Takes progress bars out of what a terminal would have got, and hands them on. */
+const progressOf = (onProgress) => (text) =>
+    text.replace(/\r(?:\x1b\[\?7l([^\x1b]*))?\x1b\[K(?:\x1b\[\?7h)?/g, (_, bar) => {
+        const [, step, percent, seconds] = bar?.match(/^(\w+) \[.*\] +(\d+) % +(\d+) s left/) ?? [];
+        if (step) onProgress(`${step} ${percent} %, ${seconds} s left`, percent / 100);
+        return '';
+    });
+
+const noOption = (name) => (name.startsWith('-') ? `./${name}` : name);
+const OUTPUT_OPTION = /^(-o.*|--output(=.*)?|--json)$/;
+
+export class Converter {
+    /** base: the folder of convert.wasm, with a slash at its end; left out: that of this file. */
+    static async open({ base = import.meta.url } = {}) {
+        const folder = new URL(base, globalThis.location?.href ?? import.meta.url);
+        return new Converter(await loadModule(new URL('convert.wasm', folder)));
+    }
+
+    /** A module that was compiled elsewhere, such as in the page that started a worker. */
+    constructor(module) {
+        this.module = module;
+    }
+
+    /**
+     * files: [{ name, file }], the checkpoint and whatever lies beside it or is named in args;
+     * file is a Blob, a Uint8Array, or has a size and read(at, bytes). args: options of
+     * vit-convert, but for -o and --json.
+     */
+    async convert(files, args = [], onProgress = null) {
+        const wrong = args.find((arg) => OUTPUT_OPTION.test(arg));
+        if (wrong) throw new TypeError(`${wrong} is not for the caller to give`);
+        if (files.length === 0) throw new TypeError('expected a checkpoint');
+        const known = new Map();
+        for (const { name, file } of files) {
+            const path = normal(name);
+            if (known.has(path)) throw new TypeError(`${name} is there twice`);
+            known.set(path, await inputOf(file));
+        }
+        const checkpoint = checkpointAmong([...known.keys()]);
+        const name = nameOfOutput(checkpoint, args);
+        const wasi = new Wasi(
+            ['vit-convert', ...args, '--json', '-o', noOption(name), noOption(checkpoint)],
+            known, onProgress && progressOf(onProgress));
+        return this.run(wasi, name);
+    }
+
+    run(wasi, name) {
+        let status;
+        try {
+            status = wasi.run(this.module);
+        } catch (error) {
+            throw new Error(`vit-convert ended unexpectedly: ${error.message}`, { cause: error });
+        }
+        if (wasi.problem && status !== 0) throw wasi.problem;
+        const written = status === 0 ? wasi.files.get(name) : null;
+        return {
+            status,
+            report: wasi.stdout.text ? JSON.parse(wasi.stdout.text) : null,
+            output: written?.take ? written.take() : null,
+            name,
+            stderr: wasi.stderr.text,
+            memory: wasi.memory.buffer.byteLength,
+        };
+    }
+}

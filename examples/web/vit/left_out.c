@@ -1,0 +1,88 @@
+/* left_out.c - what vit-convert does without in a page, where every byte is fetched: decoders of
+ * images and all that needs them, and C headers. Whoever asks for these is told.
+ */
+#include <string.h>
+
+#include "convert/c_array.h"
+#include "convert/calibrate.h"
+#include "convert/compare.h"
+#include "convert/match_folder.h"
+#include "image/photos.h"
+
+static bool refuse_photos(report *r)
+{
+    return report_fail(r, "--calibrate, --report and --match-folder: this build reads no photos");
+}
+
+/* === Every other function here is called only after one of these === */
+
+bool photos_find(photo_list *list, const text_list *operands, int max, report *r)
+{
+    (void)max;
+    memset(list, 0, sizeof *list);
+    return operands->count == 0 || refuse_photos(r);
+}
+
+bool match_pictures_read(match_pictures *pictures, const char *folder, int max, double seconds,
+                         const label_list *labels, int num_classes, report *r)
+{
+    (void)pictures, (void)folder, (void)max, (void)seconds, (void)labels, (void)num_classes;
+    return refuse_photos(r);
+}
+
+bool c_array_write(const char *input, const char *output, bool quiet, c_array_result *result,
+                   report *r)
+{
+    (void)input, (void)output, (void)quiet, (void)result;
+    return report_fail(r, "--c-array: this build writes no C headers");
+}
+
+calibration *calibrate_start(const vit_model *reference, vit_dtype dtype, photo_list *photos,
+                             bool quiet, report *r)
+{
+    (void)reference, (void)dtype, (void)photos, (void)quiet;
+    (void)refuse_photos(r);
+    return NULL;
+}
+
+const float *calibrate_tensor(calibration *c, int index, vit_dtype written, report *r)
+{
+    (void)c, (void)index, (void)written;
+    (void)refuse_photos(r);
+    return NULL;
+}
+
+bool compare_models(const vit_model *reference, const vit_model *model, photo_list *photos,
+                    bool quiet, comparison *result, report *r)
+{
+    (void)reference, (void)model, (void)photos, (void)quiet, (void)result;
+    return refuse_photos(r);
+}
+
+bool match_sorting_run(match_sorting *s, report *r)
+{
+    (void)s;
+    return refuse_photos(r);
+}
+
+/* === There is nothing to free === */
+
+void photos_free(photo_list *list)
+{
+    (void)list;
+}
+
+void calibrate_free(calibration *c)
+{
+    (void)c;
+}
+
+void match_pictures_free(match_pictures *pictures)
+{
+    (void)pictures;
+}
+
+void match_sorting_free(match_sorting *s)
+{
+    (void)s;
+}
