@@ -1,0 +1,277 @@
+// model.mjs - the model's card, in vit-info's words, and the form that turns a checkpoint into a
+// model: vit-convert, compiled to WebAssembly, asks here what the files do not say.
+import { Superseded } from './client.mjs';
+import { byId, complain, element, emit, forgive, on, say, sizeText, state } from './state.mjs';
+
+let engine = null;
+let page = null;
+
+// --- the card -----------------------------------------------------------------------------------------
+
+const sides = {
+    center: 'the shorter side, then the centre',
+    border: 'the longer side, the rest filled with the mean',
+    squash: 'both sides',
+};
+const list = (numbers) => numbers.map((value) => Number(value.toPrecision(6))).join(', ');
+
+/** Lines of "key: value". */
+const linesOf = (text) => text.trim().split('\n').filter(Boolean).map((line) => {
+    const at = line.indexOf(': ');
+    return at < 0 ? ['', line] : [line.slice(0, at), line.slice(at + 2)];
+});
+
+function architecture({ config: c, options }) {
+    const attention = c.attention === 0 ? `${c.num_heads} heads of ${c.head_dim}, ` : '';
+    const patches = c.num_patches && c.grid_height ? `${c.grid_height} x ${c.grid_width}` : c.num_patches;
+    const extra = (c.has_cls_token ? ', cls_token' : '') + (c.has_dist_token ? ', dist_token' : '');
+    return [
+        ['input', `${c.in_chans} x ${c.img_height} x ${c.img_width} (channels, height, width)`],
+        ['tokens', `${c.num_tokens}: ${patches} patches of ${c.patch_size} x ${c.patch_size}${extra}`],
+        ['blocks', `${c.depth} of width ${c.embed_dim}: ${attention}${c.mlp_dim ? `MLP of ${c.mlp_dim}` : 'no MLP'}`],
+        ['classes', c.num_classes || 'none: gives embeddings'],
+        ['options', options || 'none: a plain ViT'],
+        ['norm_eps', Number(c.norm_eps.toPrecision(6))],
+        ['attn_scale', Number(c.attn_scale.toPrecision(9))],
+    ];
+}
+
+function preprocessing({ preprocessing: p }) {
+    return [
+        ['resize', `to ${p.resize.join(' x ')}, ${p.interpolation}: ${sides[p.crop_mode] ?? ''}`],
+        ['crop', `${p.crop_mode}, ${p.crop.join(' x ')}`],
+        ['mean', list(p.mean)],
+        ['std', list(p.std)],
+    ];
+}
+
+function sizes({ bytes, isa }) {
+    const { file, session, ...types } = bytes;
+    return [
+        ['file', sizeText(file)],
+        ...Object.entries(types).filter(([, size]) => size)
+            .map(([type, size]) => [`tensors in ${type}`, sizeText(size)]),
+        ['session', `${sizeText(session)} for one image at a time`],
+        ['runs on', `${isa}, ${byId('threads').textContent}`],
+    ];
+}
+
+function names({ num_labels, num_synsets }, labels) {
+    const shown = labels.length > 1 ? `: "${labels[0]}" ... "${labels.at(-1)}"` : '';
+    return [['labels', num_labels ? num_labels + shown : 'none'], ['synsets', num_synsets || 'none']];
+}
+
+function group(title, rows) {
+    const terms = rows.flatMap(([name, value]) =>
+        [element('dt', {}, name), element('dd', {}, String(value))]);
+    return element('section', {}, element('h3', {}, title), element('dl', {}, ...terms));
+}
+
+function showCard() {
+    const { info, labels } = state.model;
+    const assumed = info.assumed.map((text) => ['', text]);
+    const parts = Object.entries(info.parameters.parts);
+    const count = (value) => value.toLocaleString('en');
+    byId('card').replaceChildren(
+        group('Architecture', architecture(info)),
+        group('Preprocessing', preprocessing(info)),
+        group('Parameters', [...parts, ['total', info.parameters.total]]
+            .map(([name, value]) => [name, count(value)])),
+        group('Sizes', sizes(info)),
+        group('Labels', names(info, labels)),
+        group('Provenance', linesOf(info.source).filter(([key]) => key !== 'assumed')),
+        ...(assumed.length ? [group('Assumed', assumed)] : []),
+    );
+    byId('model-title').textContent = `Model: ${state.modelName}`;
+    byId('bundled').hidden = state.modelName === page.bundled.name;
+}
+
+// --- a checkpoint ---------------------------------------------------------------------------------------
+
+let files = [];                     // what was given for it
+let findings = [];                  // { what, why, fields, asked }
+
+/** The options that a finding names: "--set pool=token|avg (...)" as { flag, key, choices }. */
+function fieldsOf(options) {
+    const found = [];
+    for (const [, flag, key, value] of options.matchAll(/(--set|--[a-z-]+) (?:([a-z_]+)=)?([^\s()]+)/g)) {
+        const choices = value.includes('|') && !/[A-Z]/.test(value) ? value.split('|') : null;
+        if (flag === '--set' || flag === '--img-size') {
+            found.push({ flag, key: key ?? flag.slice(2), choices, form: value });
+        }
+    }
+    return found;
+}
+
+/** From the converter's report, or from its messages. */
+function findingsOf({ report, stderr }) {
+    const asked = report?.asked ?? report?.questions ?? [];
+    const found = asked.map(({ what, why, options }) => ({ what, why, options, asked: true }));
+    for (const line of stderr.split('\n')) {
+        const assumed = line.match(/assumed (.+?): (.+?) \((--.+)\)$/);
+        const question = asked.length ? null : line.match(/^ {2}(.+?): (.+); give (--.+)$/);
+        const [, what, why, options] = assumed ?? question ?? [];
+        if (what) found.push({ what, why, options, asked: !assumed });
+    }
+    return found.map((finding) => ({ ...finding, fields: fieldsOf(finding.options ?? '') }));
+}
+
+function input(id, { key, choices, form }) {
+    if (!choices) return element('input', { id, placeholder: form, autocomplete: 'off', spellcheck: false });
+    return element('select', { id }, new Option('as it is', ''), ...choices.map((choice) => new Option(choice)));
+}
+
+function findingRow(finding, number) {
+    const { what, why, fields } = finding;
+    const inputs = fields.map((field, i) => {
+        const id = `field-${number}-${i}`;
+        field.id = id;
+        return element('label', {}, `${field.key} `, input(id, field));
+    });
+    return element('li', {}, element('p', {}, element('strong', {}, what), ` ${why}`),
+        element('div', { className: 'fields' }, ...inputs));
+}
+
+function findingList(title, some) {
+    if (!some.length) return [];
+    const rows = some.map((finding) => findingRow(finding, findings.indexOf(finding)));
+    return [element('h4', {}, title), element('ul', { className: 'findings' }, ...rows)];
+}
+
+const types = ['f32', 'f16', 'bf16', 'int8', 'int4'];
+
+/** The arguments that the form gives. */
+function argumentsOf() {
+    const args = ['--dtype', byId('dtype').value];
+    const arch = byId('arch').value.trim();
+    if (arch) args.push('--arch', arch);
+    const labels = files.find(({ kind }) => kind === 'labels');
+    if (labels) args.push('--labels', labels.name);
+    const config = files.find(({ kind }) => kind === 'config');
+    if (config) args.push('--config', config.name);
+    for (const { flag, key, id } of findings.flatMap(({ fields }) => fields)) {
+        const value = byId(id)?.value.trim();
+        if (value) args.push(flag, flag === '--set' ? `${key}=${value}` : value);
+    }
+    return args;
+}
+
+/** What was chosen stays when the form is made anew. */
+function showForm(problem = null, report = null) {
+    const form = byId('convert');
+    const arch = byId('arch')?.value ?? '', dtype = byId('dtype')?.value ?? 'f32';
+    const asked = findings.filter((finding) => finding.asked);
+    const assumed = findings.filter((finding) => !finding.asked);
+    const submit = findings.length ? 'Convert again' : 'Convert';
+    const close = element('button', { type: 'button', className: 'quiet' }, 'Close');
+    close.addEventListener('click', closeForm);
+    form.replaceChildren(
+        element('h3', { id: 'convert-title' }, 'Convert a checkpoint'),
+        element('p', { className: 'note' }, `${files.map(({ name }) => name).join(', ')}. `
+            + 'It is read here; nothing is uploaded. Labels (.txt, .csv) and config.json may be dropped as well.'),
+        element('div', { className: 'fields' },
+            element('label', {}, 'Architecture, if you know it ', element('input', { id: 'arch', value: arch,
+                placeholder: 'deit_tiny_patch16_224', autocomplete: 'off', spellcheck: false })),
+            element('label', {}, 'Weights in ', element('select', { id: 'dtype' },
+                ...types.map((type) => new Option(type, type, type === dtype, type === dtype))))),
+        ...(problem ? [element('pre', { tabIndex: 0, 'aria-label': 'What the converter says' }, problem)] : []),
+        ...findingList('Asked: what the files do not say', asked),
+        ...(report ? [reportOf(report)] : []),
+        ...findingList('Assumed: change what is wrong', assumed),
+        element('div', { className: 'buttons' },
+            element('button', { type: 'submit', className: 'main' }, submit), close),
+    );
+    form.hidden = false;
+}
+
+function reportOf({ container, layout, architecture: name, dtype, bytes, parameters, labels, dropped, notes }) {
+    return group('Report', [
+        ['read', `${container}, ${layout}`],
+        ...(name ? [['architecture', name]] : []),
+        ['parameters', parameters.total.toLocaleString('en')],
+        ['labels', labels || 'none'],
+        ['written', `${sizeText(bytes)} in ${dtype}`],
+        ...(dropped?.length ? [['dropped', dropped.join(', ')]] : []),
+        ...(notes ?? []).map((note) => ['note', note]),
+    ]);
+}
+
+function closeForm() {
+    byId('convert').hidden = true;
+    files = [];
+    findings = [];
+    byId('open-model').focus();
+}
+
+async function convert(event) {
+    event.preventDefault();
+    forgive();
+    const args = argumentsOf();
+    say('Converting');
+    try {
+        await engine.ask('convert', { files: files.map(({ name, file }) => ({ name, file })), args })
+            .then(showResult);
+    } catch (error) {
+        if (error instanceof Superseded) return;
+        complain(`The checkpoint cannot be converted: ${error.message}.`);
+    }
+}
+
+/** vit-convert names itself and the file at the beginning of each line. */
+const plain = (text) => text.replace(/^vit-convert: /gm, '').trim();
+
+async function showResult(result) {
+    const { status, report, output, stderr } = result;
+    const before = new Map(findings.flatMap(({ fields }) => fields)
+        .map(({ flag, key, id }) => [flag + key, byId(id)?.value ?? '']));
+    findings = findingsOf(result);
+    if (status !== 0) {
+        showForm(plain(stderr) || 'The converter failed without a word.');
+        say(findings.length ? 'The converter asks what the files do not say' : 'Not converted');
+    } else {
+        showForm(null, report);
+        offer(output, result.name ?? 'model.vit');
+        await page.openModel({ file: new Blob([output]), name: result.name ?? 'model.vit' });
+    }
+    for (const { flag, key, id } of findings.flatMap(({ fields }) => fields)) {
+        if (byId(id)) byId(id).value = before.get(flag + key) ?? '';
+    }
+    if (status !== 0) (byId('convert').querySelector('.findings input, .findings select') ?? byId('arch')).focus();
+}
+
+let offered = null;
+
+function offer(output, name) {
+    if (offered) URL.revokeObjectURL(offered);
+    offered = URL.createObjectURL(new Blob([output]));
+    Object.assign(byId('download'), { href: offered, download: name, hidden: false,
+        textContent: `Download ${name} (${sizeText(output.byteLength ?? output.size)})` });
+}
+
+/** Files that were given: a checkpoint begins anew, labels and configuration join it. */
+function take(given) {
+    const kinds = ['checkpoint', 'labels', 'config'];
+    const fresh = kinds.flatMap((kind) => given[kind].map((file) => ({ kind, file, name: file.name })));
+    const has = files.some(({ kind }) => kind === 'checkpoint');
+    if (given.checkpoint.length) {
+        files = [];
+        findings = [];
+    } else if (!has) {
+        complain(`${fresh[0].name}: labels and configurations belong to a checkpoint; give both at once.`);
+        return;
+    }
+    files = [...files.filter(({ name, kind }) => !fresh.some((other) => other.name === name
+        || (kind === other.kind && kind !== 'checkpoint'))), ...fresh];
+    showForm();
+    say('A checkpoint: convert it to use it');
+    byId('convert').scrollIntoView({ block: 'nearest' });
+    byId('arch').focus();
+}
+
+export function startModel(client, given) {
+    engine = client;
+    page = given;
+    on('model', showCard);
+    on('checkpoint', take);
+    byId('convert').addEventListener('submit', convert);
+}

@@ -1,0 +1,431 @@
+// views.mjs - "See": what the model looks at, one tab for each command of examples/look. The
+// numbers come from the worker; here they become pictures.
+import { Superseded } from './client.mjs';
+import { componentColours, heatColours, makeMap, paint, paintGrids, paintOne, patchAt, rangeOf }
+    from './map.mjs';
+import { select } from './photos.mjs';
+import { byId, element, on, readPhotos, state } from './state.mjs';
+
+const MOST = 24;                 // photos that are compared
+const THUMB = 140;               // of small maps, in CSS pixels
+
+let engine = null;
+let current = 'attention';
+
+const config = () => state.model.info.config;
+const clsName = () => (config().has_cls_token ? 'class token' : 'mean of all tokens');
+const number = (value) => Number(value.toPrecision(2)).toString();
+const placeText = (patch, columns) =>
+    `row ${Math.floor(patch / columns) + 1}, column ${patch % columns + 1}`;
+const fromText = (patch, photo) =>
+    (patch < 0 ? clsName() : `patch at ${placeText(patch, photo.crop.columns)}`);
+
+/** An answer for what is shown now; null if something newer was asked. */
+async function ask(type, data) {
+    try {
+        return await engine.ask(type, data, { latest: type });
+    } catch (error) {
+        if (!(error instanceof Superseded)) showEmpty(`${error.message}.`);
+        return null;
+    }
+}
+
+/** The selected photo and up to MOST - 1 others. */
+function shownPhotos() {
+    const others = readPhotos().filter((photo) => photo !== state.selected && photo.crop);
+    return [state.selected, ...others].slice(0, MOST);
+}
+
+/** A list with one button and canvas for each of `names`; kept, if it has these already. */
+function fillList(list, names, onButton) {
+    const same = list.children.length === names.length
+        && names.every((name, i) => list.children[i].textContent === name);
+    if (!same) {
+        list.replaceChildren(...names.map((name, i) => {
+            const button = element('button', { type: 'button' }, element('canvas'),
+                element('span', {}, name));
+            onButton(button, i);
+            return element('li', {}, button);
+        }));
+    }
+    return [...list.querySelectorAll('canvas')];
+}
+
+// --- attention -----------------------------------------------------------------------------------------
+
+const attention = {
+    block: -1, patch: -1, pinned: -1, hovered: null, cursor: -1, answer: null, photo: null,
+
+    start() {
+        byId('block').addEventListener('input', ({ target }) => {
+            this.block = Number(target.value);
+            this.update();
+        });
+        byId('attention-reset').addEventListener('click', () => this.choose(-1));
+        makeMap(byId('attention-map'), {
+            grid: () => this.answer && this.photo.crop,
+            at: (x, y) => patchAt(this.photo, x, y),
+            moved: (patch) => { this.cursor = patch; this.paintLarge(); },
+            chosen: (patch) => this.choose(patch),
+        });
+    },
+
+    reset() {
+        this.block = config().depth - 1;
+        this.pinned = -1;
+        this.patch = -1;
+        byId('block').max = this.block;
+        byId('block').value = this.block;
+        byId('attention-reset').textContent = `From the ${clsName()}`;
+    },
+
+    choose(patch) {
+        this.patch = patch;
+        this.update();
+    },
+
+    async update() {
+        const photo = state.selected, { block, patch } = this;
+        byId('block-value').textContent = block;
+        byId('attention-reset').disabled = patch < 0;
+        const answer = await ask('attention', { key: photo.key, block, patch });
+        if (!answer || photo !== state.selected || current !== 'attention') return;
+        Object.assign(this, { answer, photo });
+        this.paintHeads();
+        this.paintLarge();
+    },
+
+    paintHeads() {
+        const { heads, mean } = this.answer;
+        const names = ['Mean', ...heads.map((_, i) => `Head ${i}`)];
+        const canvases = fillList(byId('heads'), names, (button, i) => {
+            const show = (head) => { this.hovered = head; this.paintLarge(); };
+            button.addEventListener('pointerenter', () => show(i - 1));
+            button.addEventListener('pointerleave', () => show(null));
+            button.addEventListener('focus', () => show(i - 1));
+            button.addEventListener('blur', () => show(null));
+            button.addEventListener('click', () => {
+                this.pinned = i - 1;
+                this.markPinned();
+                this.paintLarge();
+            });
+        });
+        [mean, ...heads].forEach((values, i) =>
+            paint(canvases[i], this.photo, heatColours(values), { size: THUMB, whole: false }));
+        this.markPinned();
+    },
+
+    markPinned() {
+        [...byId('heads').querySelectorAll('button')].forEach((button, i) =>
+            button.setAttribute('aria-pressed', i - 1 === this.pinned));
+    },
+
+    paintLarge() {
+        if (!this.answer) return;
+        const head = this.hovered ?? this.pinned, { heads, mean } = this.answer;
+        const values = head < 0 ? mean : heads[head];
+        const [least, largest] = rangeOf(values);
+        const button = byId('attention-map');
+        paint(button.firstElementChild, this.photo, heatColours(values),
+            { box: button, marked: this.patch, cursor: this.cursor });
+        const which = head < 0 ? `mean of ${heads.length} heads` : `head ${head}`;
+        const text = `${fromText(this.patch, this.photo)}, block ${this.block}, ${which}`;
+        button.setAttribute('aria-label', `Attention of ${this.photo.name}: ${text}`);
+        byId('attention-caption').textContent = `${text}; ${number(least)} to ${number(largest)}`;
+    },
+};
+
+// --- rollout --------------------------------------------------------------------------------------------
+
+const rollout = {
+    patch: -1, cursor: -1, values: null, photo: null,
+
+    start() {
+        byId('rollout-reset').addEventListener('click', () => this.choose(-1));
+        makeMap(byId('rollout-map'), {
+            grid: () => this.values && this.photo.crop,
+            at: (x, y) => patchAt(this.photo, x, y),
+            moved: (patch) => { this.cursor = patch; this.paint(); },
+            chosen: (patch) => this.choose(patch),
+        });
+    },
+
+    reset() {
+        this.patch = -1;
+        byId('rollout-reset').textContent = `From the ${clsName()}`;
+    },
+
+    choose(patch) {
+        this.patch = patch;
+        this.update();
+    },
+
+    async update() {
+        const photo = state.selected, { patch } = this;
+        byId('rollout-reset').disabled = patch < 0;
+        const values = await ask('rollout', { key: photo.key, patch });
+        if (!values || photo !== state.selected || current !== 'rollout') return;
+        Object.assign(this, { values, photo });
+        this.paint();
+    },
+
+    paint() {
+        if (!this.values) return;
+        const button = byId('rollout-map'), [least, largest] = rangeOf(this.values);
+        paint(button.firstElementChild, this.photo, heatColours(this.values),
+            { box: button, marked: this.patch, cursor: this.cursor });
+        const text = `${fromText(this.patch, this.photo)}, through ${config().depth} blocks`;
+        button.setAttribute('aria-label', `Rollout of ${this.photo.name}: ${text}`);
+        byId('rollout-caption').textContent = `${text}; ${number(least)} to ${number(largest)}`;
+    },
+};
+
+// --- tokens ---------------------------------------------------------------------------------------------
+
+/** The choices of a select: after the final norm, or after each block. */
+function fillBlocks(select) {
+    const blocks = Array.from({ length: config().depth }, (_, i) =>
+        new Option(`after block ${i}`, String(i)));
+    select.replaceChildren(new Option('of the output', ''), ...blocks.reverse());
+}
+
+const blockOf = (select) => (select.value === '' ? null : Number(select.value));
+
+const tokens = {
+    start() {
+        byId('tokens-block').addEventListener('change', () => this.update());
+        byId('foreground').addEventListener('change', () => this.update());
+    },
+
+    reset() {
+        fillBlocks(byId('tokens-block'));
+    },
+
+    async update() {
+        const photos = shownPhotos(), keys = photos.map(({ key }) => key);
+        const block = blockOf(byId('tokens-block')), foreground = byId('foreground').checked;
+        const answer = await ask('tokens', { keys, block, foreground });
+        if (!answer || current !== 'tokens') return;
+        this.paint(photos, answer);
+    },
+
+    paint(photos, { maps, explained }) {
+        const count = maps[0].length / 3;
+        const ranges = [0, 1, 2].map((k) =>
+            rangeOf(...maps.map((map) => map.subarray(k * count, (k + 1) * count))));
+        const list = byId('tokens-maps');
+        list.replaceChildren(); // the buttons know their photos
+        const canvases = fillList(list, photos.map(({ name }) => name), (button, i) => {
+            button.addEventListener('click', () => select(photos[i]));
+        });
+        list.classList.toggle('few', photos.length < 3);
+        photos.forEach((photo, i) => paint(canvases[i], photo, componentColours(maps[i], ranges),
+            { size: 320, opacity: 1, whole: photos.length < 3 }));
+        const shares = explained.map((share) => `${(100 * share).toFixed(1)} %`).join(', ');
+        byId('tokens-caption').textContent = `They explain ${shares} of the variance.`;
+    },
+};
+
+// --- similarity -------------------------------------------------------------------------------------------
+
+const similarity = {
+    patch: -1, cursor: -1, photos: [], answer: null, range: [0, 0],
+
+    start() {
+        byId('similarity-block').addEventListener('change', () => this.update());
+        makeMap(byId('similarity-map'), {
+            grid: () => this.answer && this.photos[0].crop,
+            at: (x, y) => patchAt(this.photos[0], x, y),
+            moved: (patch) => { this.cursor = patch; this.paintLarge(); },
+            chosen: (patch) => {
+                this.patch = patch;
+                this.update();
+            },
+        });
+    },
+
+    reset() {
+        this.patch = -1;
+        fillBlocks(byId('similarity-block'));
+    },
+
+    async update() {
+        const photos = shownPhotos(), { rows, columns } = photos[0].crop;
+        if (this.patch < 0) this.patch = Math.floor(rows / 2) * columns + Math.floor(columns / 2);
+        const keys = photos.map(({ key }) => key), block = blockOf(byId('similarity-block'));
+        const answer = await ask('similarity', { keys, patch: this.patch, block });
+        if (!answer || photos[0] !== state.selected || current !== 'similarity') return;
+        Object.assign(this, { photos, answer, range: rangeOf(...answer.maps) });
+        this.paintLarge();
+        this.paintOthers();
+    },
+
+    paintLarge() {
+        if (!this.answer) return;
+        const button = byId('similarity-map'), [photo] = this.photos, [values] = this.answer.maps;
+        paint(button.firstElementChild, photo, heatColours(values, this.range),
+            { box: button, marked: this.answer.patch, cursor: this.cursor });
+        const place = placeText(this.answer.patch, photo.crop.columns);
+        const [least, largest] = rangeOf(values).map((value) => value.toFixed(2));
+        button.setAttribute('aria-label', `Similarity in ${photo.name} to the patch at ${place}`);
+        byId('similarity-caption').textContent = `patch at ${place}; cosines ${least} to ${largest}`;
+    },
+
+    paintOthers() {
+        const others = this.photos.slice(1), list = byId('similarity-maps');
+        const names = others.map(({ name }, i) => {
+            const [least, largest] = rangeOf(this.answer.maps[i + 1]);
+            return `${name} ${least.toFixed(2)} to ${largest.toFixed(2)}`;
+        });
+        list.replaceChildren();
+        const canvases = fillList(list, names, (button, i) => {
+            button.addEventListener('click', () => select(others[i]));
+        });
+        others.forEach((photo, i) => paint(canvases[i], photo,
+            heatColours(this.answer.maps[i + 1], this.range), { size: 2 * THUMB }));
+    },
+};
+
+// --- positions --------------------------------------------------------------------------------------------
+
+const positions = {
+    kinds: null, answer: null, cursor: -1, place: -1,
+
+    start() {
+        byId('kind').addEventListener('change', () => this.update());
+        byId('position-block').addEventListener('input', () => this.update());
+        makeMap(byId('positions-map'), {
+            grid: () => this.answer,
+            at: (x, y) => {
+                const { rows, columns } = this.answer;
+                const row = Math.floor(y * rows), column = Math.floor(x * columns);
+                const inside = row >= 0 && row < rows && column >= 0 && column < columns;
+                return inside ? row * columns + column : -1;
+            },
+            moved: (place) => { this.cursor = place; this.paint(); },
+            chosen: (place) => { this.place = place; this.paint(); },
+        });
+    },
+
+    reset() {
+        this.kinds = this.answer = null;
+        this.place = -1;
+        byId('position-block').max = config().depth - 1;
+        byId('position-block').value = 0;
+    },
+
+    async update() {
+        if (!this.kinds) {
+            const kinds = await ask('kinds');
+            if (!kinds) return;
+            this.kinds = kinds;
+            byId('kind').replaceChildren(...kinds.map((kind) => new Option(kind)));
+        }
+        if (!this.kinds.length) return showEmpty('This model has no positions.');
+        const kind = byId('kind').value, block = Number(byId('position-block').value);
+        const answer = await ask('positions', { kind, block });
+        if (!answer || current !== 'positions') return;
+        this.answer = answer;
+        byId('position-block-value').textContent = block;
+        byId('position-block-label').hidden = answer.block === undefined;
+        this.paint();
+    },
+
+    paint() {
+        if (!this.answer) return;
+        const { rows, columns, kind, dim, values } = this.answer, n = rows * columns;
+        const chosen = this.place >= 0 ? this.place
+            : Math.floor(rows / 2) * columns + Math.floor(columns / 2);
+        const place = this.cursor >= 0 ? this.cursor : chosen;
+        const button = byId('positions-map'), canvas = byId('position-map');
+        paintGrids(button.firstElementChild, this.answer, button, place);
+        paintOne(canvas, this.answer, place, canvas.parentElement);
+        button.setAttribute('aria-label', `Cosines of ${n} ${kind} positions`);
+        byId('positions-caption').textContent = `${rows} x ${columns} ${kind} positions of ${dim} numbers`;
+        const own = rangeOf(values.subarray(place * n, (place + 1) * n)).map((v) => v.toFixed(2));
+        byId('position-caption').textContent = `${placeText(place, columns)}; cosines ${own[0]} to ${own[1]}`;
+        canvas.setAttribute('aria-label', byId('position-caption').textContent);
+    },
+};
+
+// --- tabs ---------------------------------------------------------------------------------------------------
+
+const views = { attention, rollout, tokens, similarity, positions };
+
+/** A message in place of a view; '' for the view. */
+function showEmpty(text) {
+    byId('views-empty').textContent = text;
+    byId('views-empty').hidden = !text;
+    for (const name of Object.keys(views)) {
+        byId(`panel-${name}`).hidden = name !== current || Boolean(text);
+    }
+}
+
+function update() {
+    if (!state.model) return;
+    const photo = state.selected;
+    if (current === 'positions') {
+        showEmpty('');
+    } else if (!photo?.view) {
+        showEmpty('Choose a photo to see what the model looks at.');
+        return;
+    } else if (!photo.crop) {
+        showEmpty(photo.classes ? 'The patches of this model are not squares of the photo.'
+            : 'This photo is not classified yet.');
+        return;
+    } else {
+        showEmpty('');
+    }
+    views[current].update();
+}
+
+function open(name, focus = false) {
+    current = name;
+    for (const tab of byId('tabs').children) {
+        const chosen = tab.id === `tab-${name}`;
+        tab.setAttribute('aria-selected', chosen);
+        tab.tabIndex = chosen ? 0 : -1;
+        if (chosen && focus) tab.focus();
+    }
+    showEmpty(byId('views-empty').hidden ? '' : byId('views-empty').textContent);
+    update();
+}
+
+function startTabs() {
+    const names = Object.keys(views);
+    const steps = { ArrowRight: 1, ArrowLeft: -1, Home: -Infinity, End: Infinity };
+    byId('tabs').addEventListener('click', ({ target }) => {
+        if (target.id.startsWith('tab-')) open(target.id.slice(4));
+    });
+    byId('tabs').addEventListener('keydown', (event) => {
+        const step = steps[event.key];
+        if (!step) return;
+        const to = Number.isFinite(step) ? (names.indexOf(current) + step + names.length) % names.length
+            : step < 0 ? 0 : names.length - 1;
+        event.preventDefault();
+        open(names[to], true);
+    });
+}
+
+/** Paints again what is there, at another size. */
+function repaint() {
+    const view = views[current];
+    (view.paintLarge ?? (current === 'tokens' ? () => {} : view.paint)).call(view);
+}
+
+export function startViews(client) {
+    engine = client;
+    startTabs();
+    for (const view of Object.values(views)) view.start();
+    on('model', () => {
+        for (const view of Object.values(views)) view.reset();
+        update();
+    });
+    on('select', () => {
+        similarity.patch = attention.patch = rollout.patch = -1;
+        update();
+    });
+    on('photo', (photo) => { if (photo === state.selected) update(); });
+    on('settled', () => { if (current === 'tokens' || current === 'similarity') update(); });
+    new ResizeObserver(repaint).observe(byId('views'));
+}
