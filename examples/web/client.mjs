@@ -63,7 +63,7 @@ export class Client {
         this.answered = true;
         if (!this.running) return;
         if (progress) {
-            this.tell(progress);
+            if (!this.running.quiet) this.tell(progress);
             return;
         }
         const { resolve, reject } = this.running;

@@ -20,7 +20,7 @@ function fillChoices(select, chosen) {
 }
 
 function paintPair() {
-    if (!first || !second || byId('compare-body').hidden) return;
+    if (!first || !second) return;
     show(byId('compare-a'), first);
     show(byId('compare-b'), second);
     const cosine = cosines.get(second);
@@ -64,16 +64,20 @@ async function search() {
     }
 }
 
+function clear() {
+    first = second = null;
+    byId('cosine').textContent = '';
+    byId('nearest').replaceChildren();
+    for (const id of ['compare-a', 'compare-b']) byId(id).width = 0;
+}
+
 /** The first is the photo that is shown; the second the one before, if that is still there. */
 function update() {
     const photos = readPhotos();
-    const enough = photos.length > 1 && state.selected;
-    byId('compare-body').hidden = !enough;
+    const enough = photos.length > 1 && Boolean(state.selected);
     byId('compare-empty').hidden = enough;
-    if (!enough) {
-        first = second = null;
-        return;
-    }
+    for (const id of ['compare-first', 'compare-second']) byId(id).disabled = !enough;
+    if (!enough) return clear();
     first = state.selected;
     if (second === first || !photos.includes(second)) second = photos.find((photo) => photo !== first);
     fillChoices(byId('compare-first'), first);
@@ -90,6 +94,5 @@ export function startCompare(client) {
     byId('compare-second').addEventListener('change', () => choose(first, chosen('compare-second')));
     for (const name of ['select', 'settled']) on(name, update);
     on('photos', () => { if (!readPhotos().includes(second) || !state.photos.length) update(); });
-    on('classified', () => { if (first) search(); });
     new ResizeObserver(paintPair).observe(byId('compare'));
 }

@@ -23,7 +23,7 @@ const linesOf = (text) => text.trim().split('\n').filter(Boolean).map((line) => 
 
 function architecture({ config: c, options }) {
     const attention = c.attention === 0 ? `${c.num_heads} heads of ${c.head_dim}, ` : '';
-    const patches = c.num_patches && c.grid_height ? `${c.grid_height} x ${c.grid_width}` : c.num_patches;
+    const patches = state.model.grid?.join(' x ') ?? c.num_patches;
     const extra = (c.has_cls_token ? ', cls_token' : '') + (c.has_dist_token ? ', dist_token' : '');
     return [
         ['input', `${c.in_chans} x ${c.img_height} x ${c.img_width} (channels, height, width)`],
@@ -31,7 +31,7 @@ function architecture({ config: c, options }) {
         ['blocks', `${c.depth} of width ${c.embed_dim}: ${attention}${c.mlp_dim ? `MLP of ${c.mlp_dim}` : 'no MLP'}`],
         ['classes', c.num_classes || 'none: gives embeddings'],
         ['options', options || 'none: a plain ViT'],
-        ['norm_eps', Number(c.norm_eps.toPrecision(6))],
+        ['norm_eps', c.norm_eps < 1e-4 ? c.norm_eps.toExponential().replace(/-(.)$/, '-0$1') : c.norm_eps],
         ['attn_scale', Number(c.attn_scale.toPrecision(9))],
     ];
 }

@@ -5,8 +5,7 @@ import { Client, Superseded } from './client.mjs';
 import { startCompare } from './compare.mjs';
 import { kindOf } from './files.mjs';
 import { startModel } from './model.mjs';
-import { addPhotos } from './photos.mjs';
-import { startPhotos } from './photos.mjs';
+import { addPhotos, startPhotos } from './photos.mjs';
 import { byId, complain, emit, forgive, on, say, state } from './state.mjs';
 import { startViews } from './views.mjs';
 
@@ -25,14 +24,14 @@ function showWork(busy, progress) {
     }
     byId('cancel').hidden = byId('progress').hidden = !busy;
     if (progress) showProgress(progress);
-    else byId('progress').removeAttribute('value');
+    else if (!busy) showProgress({ text: '' });
 }
 
+/** Text that nobody needs to hear read aloud; what matters is said. */
 function showProgress({ text, done, total }) {
-    if (text && byId('status').textContent !== text) say(text);
-    if (!total) return;
-    byId('progress').max = total;
-    byId('progress').value = done;
+    byId('doing').textContent = text;
+    if (total) Object.assign(byId('progress'), { max: total, value: done });
+    else byId('progress').removeAttribute('value');
 }
 
 // --- the model --------------------------------------------------------------------------------------

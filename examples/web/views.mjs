@@ -54,7 +54,7 @@ function fillList(list, names, onButton) {
 // --- attention -----------------------------------------------------------------------------------------
 
 const attention = {
-    block: -1, patch: -1, pinned: -1, hovered: null, cursor: -1, answer: null, photo: null,
+    block: -1, patch: -1, pinned: -1, hovered: null, cursor: -1, answer: [], photo: null,
 
     start() {
         byId('block').addEventListener('input', ({ target }) => {
@@ -62,21 +62,26 @@ const attention = {
             this.update();
         });
         byId('attention-reset').addEventListener('click', () => this.choose(-1));
+        byId('every').open = matchMedia('(min-width: 56rem)').matches;
+        byId('every').addEventListener('toggle', () => { if (state.selected?.crop) this.update(); });
         makeMap(byId('attention-map'), {
-            grid: () => this.answer && this.photo.crop,
+            grid: () => this.photo?.crop,
             at: (x, y) => patchAt(this.photo, x, y),
             moved: (patch) => { this.cursor = patch; this.paintLarge(); },
             chosen: (patch) => this.choose(patch),
         });
+        byId('matrix').addEventListener('keydown', (event) => this.walk(event));
     },
 
     reset() {
         this.block = config().depth - 1;
-        this.pinned = -1;
-        this.patch = -1;
+        this.pinned = this.patch = -1;
         byId('block').max = this.block;
         byId('block').value = this.block;
         byId('attention-reset').textContent = `From the ${clsName()}`;
+        byId('matrix').style.setProperty('--blocks', config().depth);
+        byId('matrix').style.setProperty('--heads', config().num_heads);
+        byId('matrix').replaceChildren();
     },
 
     choose(patch) {
@@ -85,51 +90,93 @@ const attention = {
     },
 
     async update() {
-        const photo = state.selected, { block, patch } = this;
+        const photo = state.selected, { block, patch } = this, { depth } = config();
+        const blocks = byId('every').open ? Array.from({ length: depth }, (_, i) => i) : [block];
         byId('block-value').textContent = block;
         byId('attention-reset').disabled = patch < 0;
-        const answer = await ask('attention', { key: photo.key, block, patch });
-        if (!answer || photo !== state.selected || current !== 'attention') return;
-        Object.assign(this, { answer, photo });
+        const answers = await ask('attention', { key: photo.key, blocks, patch });
+        if (!answers || photo !== state.selected || current !== 'attention') return;
+        this.photo = photo;
+        this.answer = [];                    // by block
+        blocks.forEach((number, i) => { this.answer[number] = answers[i]; });
         this.paintHeads();
         this.paintLarge();
+        if (byId('every').open) this.paintMatrix();
+    },
+
+    /** What a button of `head` (-1: the mean) of `block` does. */
+    connect(button, head, block) {
+        const show = (what) => { this.hovered = what; this.paintLarge(); };
+        const own = { head, get block() { return block ?? attention.block; } };
+        for (const name of ['pointerenter', 'focus']) button.addEventListener(name, () => show(own));
+        for (const name of ['pointerleave', 'blur']) button.addEventListener(name, () => show(null));
+        button.addEventListener('click', () => {
+            this.pinned = head;
+            if (own.block === this.block) {
+                this.mark();
+                return this.paintLarge();
+            }
+            this.block = byId('block').value = own.block;
+            return this.update();
+        });
     },
 
     paintHeads() {
-        const { heads, mean } = this.answer;
+        const { heads, mean } = this.answer[this.block];
         const names = ['Mean', ...heads.map((_, i) => `Head ${i}`)];
-        const canvases = fillList(byId('heads'), names, (button, i) => {
-            const show = (head) => { this.hovered = head; this.paintLarge(); };
-            button.addEventListener('pointerenter', () => show(i - 1));
-            button.addEventListener('pointerleave', () => show(null));
-            button.addEventListener('focus', () => show(i - 1));
-            button.addEventListener('blur', () => show(null));
-            button.addEventListener('click', () => {
-                this.pinned = i - 1;
-                this.markPinned();
-                this.paintLarge();
-            });
-        });
+        const canvases = fillList(byId('heads'), names, (button, i) => this.connect(button, i - 1));
         [mean, ...heads].forEach((values, i) =>
             paint(canvases[i], this.photo, heatColours(values), { size: THUMB, whole: false }));
-        this.markPinned();
+        this.mark();
     },
 
-    markPinned() {
+    paintMatrix() {
+        const matrix = byId('matrix'), { depth, num_heads: count } = config();
+        if (!matrix.children.length) {
+            for (let i = 0; i < depth * count; i++) {
+                const block = i % depth, head = Math.floor(i / depth), name = `Block ${block}, head ${head}`;
+                const button = element('button', { type: 'button', title: name, 'aria-label': name },
+                    element('canvas'));
+                this.connect(button, head, block);
+                matrix.append(button);
+            }
+        }
+        [...matrix.children].forEach((button, i) => {
+            const values = this.answer[i % depth].heads[Math.floor(i / depth)];
+            paint(button.firstChild, this.photo, heatColours(values), { size: 56, whole: false });
+        });
+        this.mark();
+    },
+
+    /** The matrix is one stop of the Tab key. */
+    walk(event) {
+        const { depth } = config(), buttons = [...byId('matrix').children];
+        const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -depth, ArrowDown: depth }[event.key];
+        const to = buttons[buttons.indexOf(document.activeElement) + step];
+        if (!step) return;
+        event.preventDefault();
+        to?.focus();
+    },
+
+    mark() {
         [...byId('heads').querySelectorAll('button')].forEach((button, i) =>
             button.setAttribute('aria-pressed', i - 1 === this.pinned));
+        const chosen = Math.max(this.pinned, 0) * config().depth + this.block;
+        [...byId('matrix').children].forEach((button, i) => {
+            button.setAttribute('aria-pressed', i === chosen && this.pinned >= 0);
+            button.tabIndex = i === chosen ? 0 : -1;
+        });
     },
 
     paintLarge() {
-        if (!this.answer) return;
-        const head = this.hovered ?? this.pinned, { heads, mean } = this.answer;
-        const values = head < 0 ? mean : heads[head];
-        const [least, largest] = rangeOf(values);
-        const button = byId('attention-map');
+        const shown = this.hovered ?? { head: this.pinned, block: this.block }, { head, block } = shown;
+        if (!this.answer[block]) return;
+        const { heads, mean } = this.answer[block], values = head < 0 ? mean : heads[head];
+        const [least, largest] = rangeOf(values), button = byId('attention-map');
         paint(button.firstElementChild, this.photo, heatColours(values),
             { box: button, marked: this.patch, cursor: this.cursor });
         const which = head < 0 ? `mean of ${heads.length} heads` : `head ${head}`;
-        const text = `${fromText(this.patch, this.photo)}, block ${this.block}, ${which}`;
+        const text = `${fromText(this.patch, this.photo)}, block ${block}, ${which}`;
         button.setAttribute('aria-label', `Attention of ${this.photo.name}: ${text}`);
         byId('attention-caption').textContent = `${text}; ${number(least)} to ${number(largest)}`;
     },

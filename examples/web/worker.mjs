@@ -140,14 +140,24 @@ function cropOf(size) {
 
 // --- attention ------------------------------------------------------------------------------------
 
-/** [heads, tokens, tokens] of a block. */
-async function attentionOf(key, block) {
-    const name = `${key}/attention/${block}`;
-    const known = recall(name);
-    if (known) return known;
+const MOST_MAPS = 2 ** 27;           // bytes of attention that one pass through the model gives
+
+/** For each of some blocks [heads, tokens, tokens], given to `use` one after the other. */
+async function eachAttention(key, blocks, use) {
+    const { num_heads, num_tokens } = model.info.config;
+    const most = Math.max(1, Math.floor(MOST_MAPS / (4 * num_heads * num_tokens ** 2)));
     const input = await inputOf(key);
-    const { attention } = model.run(input, { blocks: [block], attention: true }).blocks[0];
-    return keep(name, attention, attention.byteLength);
+    for (let i = 0; i < blocks.length; i += most) {
+        const some = blocks.slice(i, i + most);
+        const names = some.map((block) => `${key}/attention/${block}`);
+        let maps = names.map(recall);
+        if (maps.includes(null)) {
+            if (blocks.length > most) progress('Attention', i, blocks.length);
+            maps = model.run(input, { blocks: some, attention: true }).blocks
+                .map(({ attention }, k) => keep(names[k], attention, attention.byteLength));
+        }
+        maps.forEach(use);
+    }
 }
 
 /** What one token, or the mean of all (-1), attends to in a head: of the patches alone. */
@@ -187,8 +197,10 @@ const answers = {
         model = next;
         cache.clear();
         cached = 0;
-        const { info, labels } = model;
-        return { info, labels, threads: model.threads, module: model.module };
+        const { info, labels, threads: used, module: kind } = model;
+        const { img_width: width, img_height: height } = info.config;
+        const crop = cropOf({ width, height });
+        return { info, labels, threads: used, module: kind, grid: crop && [crop.rows, crop.columns] };
     },
 
     /** What a worker that follows another one must know. */
@@ -226,13 +238,16 @@ const answers = {
         return { classes: best(logits), ms: performance.now() - start, crop: cropOf(photo) };
     },
 
-    /** Of every head of a block, and their mean; patch: -1 for the class token. */
-    async attention({ key, block, patch }) {
+    /** For each block: of every head, and their mean; patch: -1 for the class token. */
+    async attention({ key, blocks, patch }) {
         const { num_tokens, num_patches, num_heads, has_cls_token } = model.info.config;
-        const maps = await attentionOf(key, block);
         const from = patch >= 0 ? num_tokens - num_patches + patch : has_cls_token ? 0 : -1;
-        const heads = Array.from({ length: num_heads }, (_, head) => rowOf(maps, head, from));
-        return { heads, mean: meanOf(heads) };
+        const results = [];
+        await eachAttention(key, blocks, (maps) => {
+            const heads = Array.from({ length: num_heads }, (_, head) => rowOf(maps, head, from));
+            results.push({ heads, mean: meanOf(heads) });
+        });
+        return results;
     },
 
     async rollout({ key, patch }) {
