@@ -28,7 +28,7 @@ export class Client {
 
     /**
      * Asks the worker. `latest`: a name; a question of that name that still waits is dropped for
-     * this one. `quiet`: not worth a sign of being busy. `first`: before all that wait.
+     * this one. `quiet`: not worth a sign of being busy. `first`: before most that wait.
      */
     ask(type, data = {}, { transfer = [], latest = null, quiet = false, first = false } = {}) {
         return new Promise((resolve, reject) => {

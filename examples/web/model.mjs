@@ -158,34 +158,27 @@ function argumentsOf() {
 
 /** What was chosen stays when the form is made anew. */
 function showForm(problem = null, report = null) {
-    const form = byId('convert');
     const arch = byId('arch')?.value ?? '', dtype = byId('dtype')?.value ?? 'f32';
     const asked = findings.filter((finding) => finding.asked);
     const assumed = findings.filter((finding) => !finding.asked);
-    const submit = findings.length ? 'Convert again' : 'Convert';
-    const close = element('button', { type: 'button', className: 'quiet' }, 'Close');
-    close.addEventListener('click', closeForm);
-    form.replaceChildren(
-        element('h3', { id: 'convert-title' }, 'Convert a checkpoint'),
-        element('p', { className: 'note' }, `${files.map(({ name }) => name).join(', ')}. `
-            + 'It is read here; nothing is uploaded. Labels (.txt, .csv) and config.json may be dropped as well.'),
+    byId('questions').replaceChildren(
+        element('p', { className: 'note' }, `${files.map(({ name }) => name).join(', ')}: `
+            + 'read on this machine, nothing is uploaded.'),
         element('div', { className: 'fields' },
             element('label', {}, 'Architecture, if you know it ', element('input', { id: 'arch', value: arch,
                 placeholder: 'deit_tiny_patch16_224', autocomplete: 'off', spellcheck: false })),
             element('label', {}, 'Weights in ', element('select', { id: 'dtype' },
                 ...types.map((type) => new Option(type, type, type === dtype, type === dtype))))),
-        ...(problem ? [element('pre', { tabIndex: 0, 'aria-label': 'What the converter says' }, problem)] : []),
+        ...(problem ? [element('pre', { role: 'alert' }, problem)] : []),
         ...findingList('Asked: what the files do not say', asked),
         ...(report ? [reportOf(report)] : []),
-        ...findingList('Assumed: change what is wrong', assumed),
-        element('div', { className: 'buttons' },
-            element('button', { type: 'submit', className: 'main' }, submit), close),
+        ...findingList('Assumed: change what is wrong, and convert again', assumed),
     );
-    form.hidden = false;
+    if (!byId('converter').open) byId('converter').showModal();
 }
 
 function reportOf({ container, layout, architecture: name, dtype, bytes, parameters, labels, dropped, notes }) {
-    return group('Report', [
+    return group('Converted, and open', [
         ['read', `${container}, ${layout}`],
         ...(name ? [['architecture', name]] : []),
         ['parameters', parameters.total.toLocaleString('en')],
@@ -197,10 +190,8 @@ function reportOf({ container, layout, architecture: name, dtype, bytes, paramet
 }
 
 function closeForm() {
-    byId('convert').hidden = true;
     files = [];
     findings = [];
-    byId('open-model').focus();
 }
 
 async function convert(event) {
@@ -208,12 +199,15 @@ async function convert(event) {
     forgive();
     const args = argumentsOf();
     say('Converting');
+    byId('converting').hidden = false;
     try {
         await engine.ask('convert', { files: files.map(({ name, file }) => ({ name, file })), args })
             .then(showResult);
     } catch (error) {
         if (error instanceof Superseded) return;
-        complain(`The checkpoint cannot be converted: ${error.message}.`);
+        showForm(`The checkpoint cannot be converted: ${error.message}.`);
+    } finally {
+        byId('converting').hidden = true;
     }
 }
 
@@ -236,7 +230,8 @@ async function showResult(result) {
     for (const { flag, key, id } of findings.flatMap(({ fields }) => fields)) {
         if (byId(id)) byId(id).value = before.get(flag + key) ?? '';
     }
-    if (status !== 0) (byId('convert').querySelector('.findings input, .findings select') ?? byId('arch')).focus();
+    byId('questions').scrollTop = 0;
+    if (status !== 0) (byId('questions').querySelector('.findings input, .findings select') ?? byId('arch')).focus();
 }
 
 let offered = null;
@@ -264,7 +259,6 @@ function take(given) {
         || (kind === other.kind && kind !== 'checkpoint'))), ...fresh];
     showForm();
     say('A checkpoint: convert it to use it');
-    byId('convert').scrollIntoView({ block: 'nearest' });
     byId('arch').focus();
 }
 
@@ -274,4 +268,7 @@ export function startModel(client, given) {
     on('model', showCard);
     on('checkpoint', take);
     byId('convert').addEventListener('submit', convert);
+    byId('add-files').addEventListener('click', () => byId('model-files').click());
+    byId('close-converter').addEventListener('click', () => byId('converter').close());
+    byId('converter').addEventListener('close', closeForm);
 }

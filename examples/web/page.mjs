@@ -51,6 +51,7 @@ export async function openModel(from) {
     try {
         state.model = await engine.ask('open', optionsOf(from));
     } catch (error) {
+        say(state.model ? 'Ready' : 'No model is open');
         if (!state.model) root.dataset.state = 'error';
         if (error instanceof Superseded) return false;
         complain(`${from.name} cannot be opened: ${error.message}.`);
@@ -78,7 +79,7 @@ function showThreads() {
 function restore() {
     const list = state.photos.map(({ key, name, file }) => ({ key, name, file }));
     if (source) engine.ask('open', optionsOf(source)).catch(() => {});
-    engine.ask('know', { list }).catch(() => {});
+    engine.ask('know', { list }, { first: true }).catch(() => {});
 }
 
 function cancel() {

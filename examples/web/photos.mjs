@@ -79,7 +79,7 @@ function remove(photo) {
 /** Another model: all photos once more, the shown one first. */
 function classifyAll() {
     const photos = readPhotos();
-    for (const photo of photos) photo.classes = photo.crop = null;
+    for (const photo of photos) photo.ms = undefined;
     photos.sort((a, b) => (b === state.selected) - (a === state.selected));
     for (const photo of photos) classify(photo);
 }
@@ -104,7 +104,7 @@ function showList() {
         button.disabled = !photo.view;
         if (photo.view) paintThumb(canvas, photo);
         button.addEventListener('click', () => {
-            if (!photo.classes) classify(photo);
+            if (photo.ms === undefined) classify(photo);
             select(photo);
         });
         button.addEventListener('keydown', ({ key }) => { if (key === 'Delete') remove(photo); });

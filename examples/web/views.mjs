@@ -416,9 +416,10 @@ function update() {
     } else if (!photo?.view) {
         showEmpty('Choose a photo to see what the model looks at.');
         return;
+    } else if (photo.ms === undefined) {
+        return; // it is being classified: what is shown stays
     } else if (!photo.crop) {
-        showEmpty(photo.classes ? 'The patches of this model are not squares of the photo.'
-            : 'This photo is not classified yet.');
+        showEmpty('The patches of this model are not squares of the photo.');
         return;
     } else {
         showEmpty('');
