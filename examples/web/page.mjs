@@ -20,7 +20,7 @@ const asked = new URLSearchParams(location.search);  // ?threads=1&module=simd
 
 function showWork(busy, progress) {
     if (root.dataset.state !== 'error' || busy) {
-        root.dataset.state = busy ? 'busy' : state.model ? 'ready' : root.dataset.state;
+        root.dataset.state = !state.model ? 'loading' : busy ? 'busy' : 'ready';
     }
     byId('cancel').hidden = byId('progress').hidden = !busy;
     if (progress) showProgress(progress);

@@ -77,11 +77,12 @@ function remove(photo) {
 }
 
 /** Another model: all photos once more, the shown one first. */
-function classifyAll() {
+async function classifyAll() {
     const photos = readPhotos();
     for (const photo of photos) photo.ms = undefined;
     photos.sort((a, b) => (b === state.selected) - (a === state.selected));
-    for (const photo of photos) classify(photo);
+    await Promise.all(photos.map(classify));
+    emit('settled');
 }
 
 async function classify(photo) {

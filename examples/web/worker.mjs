@@ -298,6 +298,8 @@ function frameContext(width, height) {
     return frameCanvas.getContext('2d', { willReadFrequently: true });
 }
 
+const needNoModel = new Set(['open', 'know', 'forget', 'convert']);
+
 /** The arrays and pictures in an answer that need not be copied; what is cached must be. */
 function movable(result) {
     return result?.view ? [result.view] : [];
@@ -305,6 +307,7 @@ function movable(result) {
 
 onmessage = async ({ data: { type, data } }) => {
     try {
+        if (!model && !needNoModel.has(type)) throw new Error('no model is open');
         const result = await answers[type](data);
         postMessage({ result }, movable(result));
     } catch (error) {
