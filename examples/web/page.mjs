@@ -66,7 +66,7 @@ export async function openModel(from) {
     return true;
 }
 
-const moduleText = { relaxed: 'relaxed SIMD', simd: 'SIMD', scalar: 'no SIMD in this browser, so slower' };
+const moduleText = { relaxed: 'relaxed SIMD', simd: 'SIMD', scalar: 'without SIMD, so slower' };
 
 function showThreads() {
     const { threads, module } = state.model;

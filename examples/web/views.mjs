@@ -51,6 +51,30 @@ function fillList(list, names, onButton) {
     return [...list.querySelectorAll('canvas')];
 }
 
+// --- large maps of the selected photo ------------------------------------------------------------------
+
+/** A view with such a map has photo, patch (that is asked about; -1: none), cursor, paintLarge(). */
+function connectMap(name, view) {
+    const choose = (patch) => {
+        view.patch = patch;
+        view.update();
+    };
+    makeMap(byId(`${name}-map`), {
+        grid: () => view.photo?.crop,
+        at: (x, y) => patchAt(view.photo, x, y),
+        moved: (patch) => { view.cursor = patch; view.paintLarge(); },
+        chosen: choose,
+    });
+    byId(`${name}-reset`)?.addEventListener('click', () => choose(-1));
+}
+
+function paintMap(name, { photo, cursor }, values, { marked, text, range = rangeOf(values), round = number }) {
+    const button = byId(`${name}-map`), [least, largest] = rangeOf(values).map(round);
+    paint(button.firstElementChild, photo, heatColours(values, range), { box: button, marked, cursor });
+    button.setAttribute('aria-label', `${photo.name}: ${text}`);
+    byId(`${name}-caption`).textContent = `${text}; ${least} to ${largest}`;
+}
+
 // --- attention -----------------------------------------------------------------------------------------
 
 const attention = {
@@ -61,15 +85,9 @@ const attention = {
             this.block = Number(target.value);
             this.update();
         });
-        byId('attention-reset').addEventListener('click', () => this.choose(-1));
+        connectMap('attention', this);
         byId('every').open = matchMedia('(min-width: 56rem)').matches;
         byId('every').addEventListener('toggle', () => { if (state.selected?.crop) this.update(); });
-        makeMap(byId('attention-map'), {
-            grid: () => this.photo?.crop,
-            at: (x, y) => patchAt(this.photo, x, y),
-            moved: (patch) => { this.cursor = patch; this.paintLarge(); },
-            chosen: (patch) => this.choose(patch),
-        });
         byId('matrix').addEventListener('keydown', (event) => this.walk(event));
     },
 
@@ -82,11 +100,6 @@ const attention = {
         byId('matrix').style.setProperty('--blocks', config().depth);
         byId('matrix').style.setProperty('--heads', config().num_heads);
         byId('matrix').replaceChildren();
-    },
-
-    choose(patch) {
-        this.patch = patch;
-        this.update();
     },
 
     async update() {
@@ -172,13 +185,9 @@ const attention = {
         const shown = this.hovered ?? { head: this.pinned, block: this.block }, { head, block } = shown;
         if (!this.answer[block]) return;
         const { heads, mean } = this.answer[block], values = head < 0 ? mean : heads[head];
-        const [least, largest] = rangeOf(values), button = byId('attention-map');
-        paint(button.firstElementChild, this.photo, heatColours(values),
-            { box: button, marked: this.patch, cursor: this.cursor });
         const which = head < 0 ? `mean of ${heads.length} heads` : `head ${head}`;
         const text = `${fromText(this.patch, this.photo)}, block ${block}, ${which}`;
-        button.setAttribute('aria-label', `Attention of ${this.photo.name}: ${text}`);
-        byId('attention-caption').textContent = `${text}; ${number(least)} to ${number(largest)}`;
+        paintMap('attention', this, values, { marked: this.patch, text });
     },
 };
 
@@ -188,23 +197,12 @@ const rollout = {
     patch: -1, cursor: -1, values: null, photo: null,
 
     start() {
-        byId('rollout-reset').addEventListener('click', () => this.choose(-1));
-        makeMap(byId('rollout-map'), {
-            grid: () => this.values && this.photo.crop,
-            at: (x, y) => patchAt(this.photo, x, y),
-            moved: (patch) => { this.cursor = patch; this.paint(); },
-            chosen: (patch) => this.choose(patch),
-        });
+        connectMap('rollout', this);
     },
 
     reset() {
         this.patch = -1;
         byId('rollout-reset').textContent = `From the ${clsName()}`;
-    },
-
-    choose(patch) {
-        this.patch = patch;
-        this.update();
     },
 
     async update() {
@@ -213,17 +211,13 @@ const rollout = {
         const values = await ask('rollout', { key: photo.key, patch });
         if (!values || photo !== state.selected || current !== 'rollout') return;
         Object.assign(this, { values, photo });
-        this.paint();
+        this.paintLarge();
     },
 
-    paint() {
+    paintLarge() {
         if (!this.values) return;
-        const button = byId('rollout-map'), [least, largest] = rangeOf(this.values);
-        paint(button.firstElementChild, this.photo, heatColours(this.values),
-            { box: button, marked: this.patch, cursor: this.cursor });
         const text = `${fromText(this.patch, this.photo)}, through ${config().depth} blocks`;
-        button.setAttribute('aria-label', `Rollout of ${this.photo.name}: ${text}`);
-        byId('rollout-caption').textContent = `${text}; ${number(least)} to ${number(largest)}`;
+        paintMap('rollout', this, this.values, { marked: this.patch, text });
     },
 };
 
@@ -276,19 +270,11 @@ const tokens = {
 // --- similarity -------------------------------------------------------------------------------------------
 
 const similarity = {
-    patch: -1, cursor: -1, photos: [], answer: null, range: [0, 0],
+    patch: -1, cursor: -1, photo: null, others: [], answer: null, range: [0, 0],
 
     start() {
         byId('similarity-block').addEventListener('change', () => this.update());
-        makeMap(byId('similarity-map'), {
-            grid: () => this.answer && this.photos[0].crop,
-            at: (x, y) => patchAt(this.photos[0], x, y),
-            moved: (patch) => { this.cursor = patch; this.paintLarge(); },
-            chosen: (patch) => {
-                this.patch = patch;
-                this.update();
-            },
-        });
+        connectMap('similarity', this);
     },
 
     reset() {
@@ -297,29 +283,26 @@ const similarity = {
     },
 
     async update() {
-        const photos = shownPhotos(), { rows, columns } = photos[0].crop;
+        const photos = shownPhotos(), [photo, ...others] = photos, { rows, columns } = photo.crop;
         if (this.patch < 0) this.patch = Math.floor(rows / 2) * columns + Math.floor(columns / 2);
         const keys = photos.map(({ key }) => key), block = blockOf(byId('similarity-block'));
         const answer = await ask('similarity', { keys, patch: this.patch, block });
-        if (!answer || photos[0] !== state.selected || current !== 'similarity') return;
-        Object.assign(this, { photos, answer, range: rangeOf(...answer.maps) });
+        if (!answer || photo !== state.selected || current !== 'similarity') return;
+        Object.assign(this, { photo, others, answer, range: rangeOf(...answer.maps) });
         this.paintLarge();
         this.paintOthers();
     },
 
     paintLarge() {
         if (!this.answer) return;
-        const button = byId('similarity-map'), [photo] = this.photos, [values] = this.answer.maps;
-        paint(button.firstElementChild, photo, heatColours(values, this.range),
-            { box: button, marked: this.answer.patch, cursor: this.cursor });
-        const place = placeText(this.answer.patch, photo.crop.columns);
-        const [least, largest] = rangeOf(values).map((value) => value.toFixed(2));
-        button.setAttribute('aria-label', `Similarity in ${photo.name} to the patch at ${place}`);
-        byId('similarity-caption').textContent = `patch at ${place}; cosines ${least} to ${largest}`;
+        const { patch, maps } = this.answer;
+        const text = `cosines to the patch at ${placeText(patch, this.photo.crop.columns)}`;
+        paintMap('similarity', this, maps[0],
+            { marked: patch, text, range: this.range, round: (value) => value.toFixed(2) });
     },
 
     paintOthers() {
-        const others = this.photos.slice(1), list = byId('similarity-maps');
+        const { others } = this, list = byId('similarity-maps');
         const names = others.map(({ name }, i) => {
             const [least, largest] = rangeOf(this.answer.maps[i + 1]);
             return `${name} ${least.toFixed(2)} to ${largest.toFixed(2)}`;
@@ -349,8 +332,8 @@ const positions = {
                 const inside = row >= 0 && row < rows && column >= 0 && column < columns;
                 return inside ? row * columns + column : -1;
             },
-            moved: (place) => { this.cursor = place; this.paint(); },
-            chosen: (place) => { this.place = place; this.paint(); },
+            moved: (place) => { this.cursor = place; this.paintLarge(); },
+            chosen: (place) => { this.place = place; this.paintLarge(); },
         });
     },
 
@@ -375,10 +358,10 @@ const positions = {
         this.answer = answer;
         byId('position-block-value').textContent = block;
         byId('position-block-label').hidden = answer.block === undefined;
-        this.paint();
+        this.paintLarge();
     },
 
-    paint() {
+    paintLarge() {
         if (!this.answer) return;
         const { rows, columns, kind, dim, values } = this.answer, n = rows * columns;
         const chosen = this.place >= 0 ? this.place
@@ -458,7 +441,7 @@ function startTabs() {
 /** Paints again what is there, at another size. */
 function repaint() {
     const view = views[current];
-    (view.paintLarge ?? (current === 'tokens' ? () => {} : view.paint)).call(view);
+    view.paintLarge?.();
 }
 
 export function startViews(client) {
