@@ -89,52 +89,33 @@ function showCard() {
 // --- a checkpoint ---------------------------------------------------------------------------------------
 
 let files = [];                     // what was given for it
-let findings = [];                  // { what, why, fields, asked }
+let findings = [];                  // its questions and assumptions, as vit-convert --json has them
 
-/** The options that a finding names: "--set pool=token|avg (...)" as { flag, key, choices }. */
-function fieldsOf(options) {
-    const found = [];
-    for (const [, flag, key, value] of options.matchAll(/(--set|--[a-z-]+) (?:([a-z_]+)=)?([^\s()]+)/g)) {
-        const choices = value.includes('|') && !/[A-Z]/.test(value) ? value.split('|') : null;
-        if (flag === '--set' || flag === '--img-size') {
-            found.push({ flag, key: key ?? flag.slice(2), choices, form: value });
-        }
+/** A field for a setting: what it may be, what is suggested or assumed. */
+function fieldOf({ setting, value, type, choices, suggested, id }) {
+    if (type === 'word' || type === 'flag') {
+        const unchanged = new Option(value ? `${value}, as assumed` : 'choose', '');
+        const options = choices.filter((choice) => choice.value !== value)
+            .map((choice) => new Option(choice.note ? `${choice.value}: ${choice.note}` : choice.value, choice.value));
+        const made = element('select', { id }, unchanged, ...options);
+        made.value = suggested ?? '';
+        return [made];
     }
-    return found;
-}
-
-/** From the converter's report, or from its messages. */
-function findingsOf({ report, stderr }) {
-    const asked = report?.asked ?? report?.questions ?? [];
-    const found = asked.map(({ what, why, options }) => ({ what, why, options, asked: true }));
-    for (const line of stderr.split('\n')) {
-        const assumed = line.match(/assumed (.+?): (.+?) \((--.+)\)$/);
-        const question = asked.length ? null : line.match(/^ {2}(.+?): (.+); give (--.+)$/);
-        const [, what, why, options] = assumed ?? question ?? [];
-        if (what) found.push({ what, why, options, asked: !assumed });
-    }
-    return found.map((finding) => ({ ...finding, fields: fieldsOf(finding.options ?? '') }));
-}
-
-function input(id, { key, choices, form }) {
-    if (!choices) return element('input', { id, placeholder: form, autocomplete: 'off', spellcheck: false });
-    return element('select', { id }, new Option('as it is', ''), ...choices.map((choice) => new Option(choice)));
-}
-
-function findingRow(finding, number) {
-    const { what, why, fields } = finding;
-    const inputs = fields.map((field, i) => {
-        const id = `field-${number}-${i}`;
-        field.id = id;
-        return element('label', {}, `${field.key} `, input(id, field));
-    });
-    return element('li', {}, element('p', {}, element('strong', {}, what), ` ${why}`),
-        element('div', { className: 'fields' }, ...inputs));
+    const hints = choices.map((choice) => new Option(choice.note ?? '', choice.value));
+    const made = element('input', { id, value: suggested ?? '', placeholder: value ?? '', autocomplete: 'off',
+        spellcheck: false, name: setting });
+    made.setAttribute('list', `${id}-hints`);
+    return [made, element('datalist', { id: `${id}-hints` }, ...hints)];
 }
 
 function findingList(title, some) {
     if (!some.length) return [];
-    const rows = some.map((finding) => findingRow(finding, findings.indexOf(finding)));
+    const rows = some.map((finding) => {
+        const { setting, means, why, option } = finding;
+        const field = option ? fieldOf(finding) : [];
+        const label = element('label', {}, element('strong', {}, setting), means ? ` ${means} ` : ' ', ...field);
+        return element('li', {}, label, element('p', { className: 'note' }, why));
+    });
     return [element('h4', {}, title), element('ul', { className: 'findings' }, ...rows)];
 }
 
@@ -149,18 +130,23 @@ function argumentsOf() {
     if (labels) args.push('--labels', labels.name);
     const config = files.find(({ kind }) => kind === 'config');
     if (config) args.push('--config', config.name);
-    for (const { flag, key, id } of findings.flatMap(({ fields }) => fields)) {
+    for (const { option, prefix, id } of findings) {
         const value = byId(id)?.value.trim();
-        if (value) args.push(flag, flag === '--set' ? `${key}=${value}` : value);
+        if (value) args.push(option, prefix + value);
     }
     return args;
 }
 
 /** What was chosen stays when the form is made anew. */
-function showForm(problem = null, report = null) {
+function showForm({ problem, wrong = [], questions = [], assumed = [], converted } = {}) {
     const arch = byId('arch')?.value ?? '', dtype = byId('dtype')?.value ?? 'f32';
-    const asked = findings.filter((finding) => finding.asked);
-    const assumed = findings.filter((finding) => !finding.asked);
+    const given = new Map(findings.map(({ setting, id }) => [setting, byId(id)?.value]));
+    findings = [...questions, ...assumed].filter(({ option }) => option !== '--arch');
+    findings.forEach((finding, i) => {
+        finding.id = `setting-${i}`;
+        finding.suggested = given.get(finding.setting) || finding.suggested;
+    });
+    const problems = wrong.map(({ what, advice }) => element('li', {}, advice ? `${what}; ${advice}` : what));
     byId('questions').replaceChildren(
         element('p', { className: 'note' }, `${files.map(({ name }) => name).join(', ')}: `
             + 'read on this machine, nothing is uploaded.'),
@@ -170,10 +156,13 @@ function showForm(problem = null, report = null) {
             element('label', {}, 'Weights in ', element('select', { id: 'dtype' },
                 ...types.map((type) => new Option(type, type, type === dtype, type === dtype))))),
         ...(problem ? [element('pre', { role: 'alert' }, problem)] : []),
-        ...findingList('Asked: what the files do not say', asked),
-        ...(report ? [reportOf(report)] : []),
-        ...findingList('Assumed: change what is wrong, and convert again', assumed),
+        ...(problems.length ? [element('h4', {}, 'Wrong'), element('ul', { className: 'wrong' }, ...problems)] : []),
+        ...findingList('Asked: what the files do not say', findings.filter((one) => questions.includes(one))),
+        ...(converted ? [reportOf(converted)] : []),
+        ...findingList('Assumed: change what is wrong, and convert again',
+            findings.filter((one) => assumed.includes(one))),
     );
+    byId('questions').scrollTop = 0;
     if (!byId('converter').open) byId('converter').showModal();
 }
 
@@ -189,7 +178,9 @@ function reportOf({ container, layout, architecture: name, dtype, bytes, paramet
     ]);
 }
 
+/** Closing it while the converter works gives that up: the page behind it cannot be reached. */
 function closeForm() {
+    if (!byId('converting').hidden) page.cancel();
     files = [];
     findings = [];
 }
@@ -201,37 +192,29 @@ async function convert(event) {
     say('Converting');
     byId('converting').hidden = false;
     try {
-        await engine.ask('convert', { files: files.map(({ name, file }) => ({ name, file })), args })
-            .then(showResult);
+        const given = files.map(({ name, file }) => ({ name, file }));
+        await showResult(await engine.ask('convert', { files: given, args }));
     } catch (error) {
         if (error instanceof Superseded) return;
-        showForm(`The checkpoint cannot be converted: ${error.message}.`);
+        showForm({ problem: `It cannot be converted: ${error.message}.` });
+        say('Not converted');
     } finally {
         byId('converting').hidden = true;
     }
 }
 
-/** vit-convert names itself and the file at the beginning of each line. */
-const plain = (text) => text.replace(/^vit-convert: /gm, '').trim();
-
-async function showResult(result) {
-    const { status, report, output, stderr } = result;
-    const before = new Map(findings.flatMap(({ fields }) => fields)
-        .map(({ flag, key, id }) => [flag + key, byId(id)?.value ?? '']));
-    findings = findingsOf(result);
-    if (status !== 0) {
-        showForm(plain(stderr) || 'The converter failed without a word.');
-        say(findings.length ? 'The converter asks what the files do not say' : 'Not converted');
-    } else {
-        showForm(null, report);
-        offer(output, result.name ?? 'model.vit');
-        await page.openModel({ file: new Blob([output]), name: result.name ?? 'model.vit' });
+async function showResult({ status, report, output, name, stderr }) {
+    if (status === 0) {
+        showForm({ assumed: report.assumed, converted: report });
+        offer(output, name);
+        await page.openModel({ file: new Blob([output]), name });
+        return;
     }
-    for (const { flag, key, id } of findings.flatMap(({ fields }) => fields)) {
-        if (byId(id)) byId(id).value = before.get(flag + key) ?? '';
-    }
-    byId('questions').scrollTop = 0;
-    if (status !== 0) (byId('questions').querySelector('.findings input, .findings select') ?? byId('arch')).focus();
+    const said = stderr.replace(/^vit-convert: /gm, '').trim() || 'The converter failed without a word.';
+    const { questions = [], wrong = [] } = report ?? {};
+    showForm({ ...report, problem: questions.length || wrong.length ? null : said });
+    say(questions.length ? 'The converter asks what the files do not say' : 'Not converted');
+    (byId('questions').querySelector('.findings input, .findings select') ?? byId('arch')).focus();
 }
 
 let offered = null;

@@ -182,7 +182,7 @@ startPhotos(engine);
 startViews(engine);
 startCompare(engine);
 startCamera(engine);
-startModel(engine, { openModel, bundled: BUNDLED });
+startModel(engine, { openModel, cancel, bundled: BUNDLED });
 startDropping();
 startChoosing();
 

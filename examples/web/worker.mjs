@@ -240,7 +240,8 @@ const answers = {
 
     /** For each block: of every head, and their mean; patch: -1 for the class token. */
     async attention({ key, blocks, patch }) {
-        const { num_tokens, num_patches, num_heads, has_cls_token } = model.info.config;
+        const { num_tokens, num_patches, num_heads, has_cls_token, attention } = model.info.config;
+        if (attention) throw new Error('There is none to show: each token of this model attends to itself alone');
         const from = patch >= 0 ? num_tokens - num_patches + patch : has_cls_token ? 0 : -1;
         const results = [];
         await eachAttention(key, blocks, (maps) => {
