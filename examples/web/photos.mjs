@@ -88,10 +88,11 @@ async function classifyAll() {
 async function classify(photo) {
     try {
         Object.assign(photo, await engine.ask('classify', { key: photo.key }));
-        emit('photo', photo);
     } catch (error) {
+        photo.classes = null;
         if (!(error instanceof Superseded)) complain(reason(photo.name, error));
     }
+    emit('photo', photo);
 }
 
 // --- what is shown ------------------------------------------------------------------------------------

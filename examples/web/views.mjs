@@ -182,7 +182,7 @@ const attention = {
     },
 
     paintLarge() {
-        const shown = this.hovered ?? { head: this.pinned, block: this.block }, { head, block } = shown;
+        const { head, block } = this.hovered ?? { head: this.pinned, block: this.block };
         if (!this.answer[block]) return;
         const { heads, mean } = this.answer[block], values = head < 0 ? mean : heads[head];
         const which = head < 0 ? `mean of ${heads.length} heads` : `head ${head}`;
@@ -399,8 +399,9 @@ function update() {
     } else if (!photo?.view) {
         showEmpty('Choose a photo to see what the model looks at.');
         return;
-    } else if (photo.ms === undefined) {
-        return; // it is being classified: what is shown stays
+    } else if (photo.ms === undefined) { // it is being classified, or that was cancelled
+        if (!photo.classes) showEmpty('This photo is not classified: choose it once more.');
+        return;
     } else if (!photo.crop) {
         showEmpty('The patches of this model are not squares of the photo.');
         return;
@@ -438,12 +439,6 @@ function startTabs() {
     });
 }
 
-/** Paints again what is there, at another size. */
-function repaint() {
-    const view = views[current];
-    view.paintLarge?.();
-}
-
 export function startViews(client) {
     engine = client;
     startTabs();
@@ -458,5 +453,5 @@ export function startViews(client) {
     });
     on('photo', (photo) => { if (photo === state.selected) update(); });
     on('settled', () => { if (current === 'tokens' || current === 'similarity') update(); });
-    new ResizeObserver(repaint).observe(byId('views'));
+    new ResizeObserver(() => views[current].paintLarge?.()).observe(byId('views'));
 }
