@@ -91,6 +91,13 @@ function fit(width, height, box) {
     return scale > 0 ? [width * scale, height * scale] : null;
 }
 
+/** In the middle of the box, by a transform: so nothing counts as moved when its size changes. */
+function putInto(canvas, [width, height], box) {
+    const left = (box.clientWidth - width) / 2, top = (box.clientHeight - height) / 2;
+    Object.assign(canvas.style, { width: `${width}px`, height: `${height}px`,
+        transform: `translate(${left}px, ${top}px)` });
+}
+
 /**
  * What a canvas shows of a photo: all of it, or what the model sees; in `box`, an element, or with
  * a longer side of `size` CSS pixels. Null: it is not shown at all.
@@ -102,7 +109,7 @@ function frameOf(canvas, photo, { box, size = 320, whole = true }) {
         : [part.width * size / longer, part.height * size / longer];
     if (!fitted) return null;
     [canvas.width, canvas.height] = fitted.map((side) => Math.max(1, Math.round(side * density())));
-    if (box) [canvas.style.width, canvas.style.height] = fitted.map((side) => `${side}px`);
+    if (box) putInto(canvas, fitted, box);
     return { part, scale: canvas.width / part.width, down: canvas.height / part.height };
 }
 
@@ -201,7 +208,7 @@ export function paintGrids(canvas, { rows, columns, values }, box, cursor = -1) 
         if (inColumn === columns || inRow === rows) return NaN;
         return values[(row * columns + column) * n + inRow * columns + inColumn];
     });
-    [canvas.style.width, canvas.style.height] = fitted.map((side) => `${side}px`);
+    putInto(canvas, fitted, box);
     if (cursor < 0) return;
     const left = cursor % columns * (columns + 1), top = Math.floor(cursor / columns) * (rows + 1);
     outline(context, [left, top, columns, rows].map((side) => side * scale), '#e8000b');
@@ -214,7 +221,7 @@ export function paintOne(canvas, { rows, columns, values }, place, box) {
     const n = rows * columns, scale = Math.max(1, Math.floor(fitted[0] * density() / columns));
     const context = paintSquares(canvas, columns, rows, scale,
         (column, row) => values[place * n + row * columns + column]);
-    [canvas.style.width, canvas.style.height] = fitted.map((side) => `${side}px`);
+    putInto(canvas, fitted, box);
     const corner = [place % columns, Math.floor(place / columns), 1, 1];
     outline(context, corner.map((side) => side * scale), '#e8000b');
 }

@@ -141,11 +141,15 @@ function argumentsOf() {
 function showForm({ problem, wrong = [], questions = [], assumed = [], converted } = {}) {
     const arch = byId('arch')?.value ?? '', dtype = byId('dtype')?.value ?? 'f32';
     const given = new Map(findings.map(({ setting, id }) => [setting, byId(id)?.value]));
-    findings = [...questions, ...assumed].filter(({ option }) => option !== '--arch');
+    const found = [...questions, ...assumed].filter(({ option }) => option !== '--arch');
+    const answered = findings.filter(({ setting }) =>
+        given.get(setting) && !found.some((other) => other.setting === setting));
+    findings = [...found, ...answered];
     findings.forEach((finding, i) => {
         finding.id = `setting-${i}`;
         finding.suggested = given.get(finding.setting) || finding.suggested;
     });
+    const rowsOf = (some) => findings.filter((finding) => some.includes(finding));
     const problems = wrong.map(({ what, advice }) => element('li', {}, advice ? `${what}; ${advice}` : what));
     byId('questions').replaceChildren(
         element('p', { className: 'note' }, `${files.map(({ name }) => name).join(', ')}: `
@@ -157,10 +161,10 @@ function showForm({ problem, wrong = [], questions = [], assumed = [], converted
                 ...types.map((type) => new Option(type, type, type === dtype, type === dtype))))),
         ...(problem ? [element('pre', { role: 'alert' }, problem)] : []),
         ...(problems.length ? [element('h4', {}, 'Wrong'), element('ul', { className: 'wrong' }, ...problems)] : []),
-        ...findingList('Asked: what the files do not say', findings.filter((one) => questions.includes(one))),
+        ...findingList('Asked: what the files do not say', rowsOf(questions)),
         ...(converted ? [reportOf(converted)] : []),
-        ...findingList('Assumed: change what is wrong, and convert again',
-            findings.filter((one) => assumed.includes(one))),
+        ...findingList('Answered', answered),
+        ...findingList('Assumed: change what is wrong, and convert again', rowsOf(assumed)),
     );
     byId('questions').scrollTop = 0;
     if (!byId('converter').open) byId('converter').showModal();
