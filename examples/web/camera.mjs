@@ -10,14 +10,14 @@ let engine = null;
 let stream = null;
 
 const reasons = {
-    NotAllowedError: 'The camera was not allowed. Allow it in the browser\'s settings of this page.',
+    NotAllowedError: 'The camera was not allowed; the browser\'s settings of this page allow it.',
     NotFoundError: 'No camera was found.',
     NotReadableError: 'The camera is in use by another program.',
 };
 
 export async function startStream() {
     if (!navigator.mediaDevices?.getUserMedia) {
-        return complain('There is no camera here: the browser gives it to pages of https or localhost only.');
+        return complain('The browser gives its camera to pages of https or localhost only.');
     }
     const button = byId('camera'), video = byId('video');
     button.disabled = true;
@@ -67,7 +67,8 @@ async function follow(mine) {
         }
         try {
             const bitmap = await createImageBitmap(video);
-            const answer = await engine.ask('frame', { bitmap }, { transfer: [bitmap], quiet: true });
+            const how = { transfer: [bitmap], quiet: true };
+            const answer = await engine.ask('frame', { bitmap }, how);
             if (stream !== mine) return;
             times.push(performance.now());
             while (times[0] < times.at(-1) - WINDOW) times.shift();
@@ -82,14 +83,16 @@ async function follow(mine) {
 
 function show({ classes, ms, crop }, rate) {
     showClasses(classes, ms);
-    if (rate > 0) byId('speed').textContent += `, ${rate.toFixed(rate < 10 ? 1 : 0)} frames a second`;
+    const digits = rate < 10 ? 1 : 0;
+    if (rate > 0) byId('speed').textContent += `, ${rate.toFixed(digits)} frames a second`;
     if (crop) showFrame(crop);
 }
 
 /** Where the model's crop lies on the video. */
 function showFrame(crop) {
     const video = byId('video'), frame = byId('frame');
-    const scale = Math.min(video.clientWidth / video.videoWidth, video.clientHeight / video.videoHeight);
+    const scale = Math.min(video.clientWidth / video.videoWidth,
+        video.clientHeight / video.videoHeight);
     const left = (video.clientWidth - video.videoWidth * scale) / 2;
     const top = (video.clientHeight - video.videoHeight * scale) / 2;
     const x = Math.max(crop.x, 0), y = Math.max(crop.y, 0);

@@ -75,7 +75,8 @@ export class Client {
     }
 
     tell(progress) {
-        const busy = [this.running, ...this.waiting].some((question) => question && !question.quiet);
+        const all = [this.running, ...this.waiting];
+        const busy = all.some((question) => question && !question.quiet);
         this.onChange(busy, progress);
     }
 

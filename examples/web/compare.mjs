@@ -31,7 +31,8 @@ function listNearest() {
     const ranked = [...cosines.keys()].filter((photo) => photo !== first)
         .sort((a, b) => cosines.get(b) - cosines.get(a));
     byId('nearest').replaceChildren(...ranked.map((photo) => {
-        const canvas = element('canvas', { width: 1, height: 1 }), cosine = cosines.get(photo).toFixed(3);
+        const canvas = element('canvas', { width: 1, height: 1 });
+        const cosine = cosines.get(photo).toFixed(3);
         const button = element('button', { type: 'button', title: photo.name,
             'aria-label': `${photo.name}, cosine ${cosine}` }, canvas, element('span', {}, cosine));
         button.addEventListener('click', () => choose(first, photo));
@@ -79,7 +80,9 @@ function update() {
     for (const id of ['compare-first', 'compare-second']) byId(id).disabled = !enough;
     if (!enough) return clear();
     first = state.selected;
-    if (second === first || !photos.includes(second)) second = photos.find((photo) => photo !== first);
+    if (second === first || !photos.includes(second)) {
+        second = photos.find((photo) => photo !== first);
+    }
     fillChoices(byId('compare-first'), first);
     fillChoices(byId('compare-second'), second);
     cosines = new Map();
@@ -89,9 +92,9 @@ function update() {
 
 export function startCompare(client) {
     engine = client;
-    const chosen = (id) => readPhotos().find(({ key }) => key === Number(byId(id).value));
-    byId('compare-first').addEventListener('change', () => choose(chosen('compare-first'), second));
-    byId('compare-second').addEventListener('change', () => choose(first, chosen('compare-second')));
+    const chosen = ({ target }) => readPhotos().find(({ key }) => key === Number(target.value));
+    byId('compare-first').addEventListener('change', (event) => choose(chosen(event), second));
+    byId('compare-second').addEventListener('change', (event) => choose(first, chosen(event)));
     for (const name of ['select', 'settled']) on(name, update);
     on('photos', () => { if (!readPhotos().includes(second) || !state.photos.length) update(); });
     new ResizeObserver(paintPair).observe(byId('compare'));

@@ -21,7 +21,7 @@ function checkSize(width, height) {
         + 'read. Make it smaller first; a model sees a few hundred pixels a side');
 }
 
-// --- which kind of file -------------------------------------------------------------------------
+// --- which kind of file ---
 
 const begins = (bytes, text, at = 0) =>
     [...text].every((letter, i) => bytes[at + i] === letter.charCodeAt(0));
@@ -63,9 +63,11 @@ export async function decode(file) {
     }
 }
 
-// --- the browser's decoders ---------------------------------------------------------------------
+// --- the browser's decoders ---
 
-const exact = { colorSpaceConversion: 'none', premultiplyAlpha: 'none', imageOrientation: 'from-image' };
+const exact = {
+    colorSpaceConversion: 'none', premultiplyAlpha: 'none', imageOrientation: 'from-image',
+};
 
 async function browserDecodes(file, kind) {
     try {
@@ -113,10 +115,13 @@ function checkJpeg(bytes) {
         if (marker === 0 || marker === 1 || (marker >= 0xd0 && marker <= 0xd8)) continue;
         if (marker === 0xd9) fail('is truncated');
         const frame = marker >= 0xc0 && marker <= 0xcf && ![0xc4, 0xc8, 0xcc].includes(marker);
-        if (frame && at + 7 <= bytes.length) checkSize(view.getUint16(at + 5), view.getUint16(at + 3));
+        if (frame && at + 7 <= bytes.length) {
+            checkSize(view.getUint16(at + 5), view.getUint16(at + 3));
+        }
         at += view.getUint16(at);
         if (marker === 0xda) { // the end comes after it
-            for (let end = bytes.lastIndexOf(0xd9); end > at; end = bytes.lastIndexOf(0xd9, end - 1)) {
+            let end = bytes.length;
+            while ((end = bytes.lastIndexOf(0xd9, end - 1)) > at) {
                 if (bytes[end - 1] === 0xff) return;
             }
             fail('is truncated');
@@ -124,7 +129,7 @@ function checkJpeg(bytes) {
     }
 }
 
-// --- PGM and PPM --------------------------------------------------------------------------------
+// --- PGM and PPM ---
 
 function decodePnm(bytes) {
     const head = new TextDecoder('latin1').decode(bytes.subarray(0, 4096));
@@ -141,12 +146,12 @@ function decodePnm(bytes) {
     for (let i = 0; i < data.length; i++) {
         const at = (channels === 3 ? i : Math.floor(i / 3)) * each;
         const sample = each === 1 ? samples[at] : samples[at] * 256 + samples[at + 1];
-        data[i] = max === 255 ? sample : Math.floor((Math.min(sample, max) * 255 + (max >> 1)) / max);
+        data[i] = Math.floor((Math.min(sample, max) * 255 + (max >> 1)) / max);
     }
     return { width, height, data, format: 'rgb8' };
 }
 
-// --- PNG ----------------------------------------------------------------------------------------
+// --- PNG ---
 
 const crcTable = Uint32Array.from({ length: 256 }, (_, n) => {
     for (let bit = 0; bit < 8; bit++) n = n & 1 ? 0xedb88320 ^ (n >>> 1) : n >>> 1;
@@ -171,7 +176,8 @@ function readChunks(bytes) {
         const body = bytes.subarray(at + 8, at + 8 + length);
         const known = ['IHDR', 'PLTE', 'IDAT', 'IEND'].includes(name);
         if (!known && !(bytes[at + 4] & 32)) fail('is damaged: unknown PNG chunk');
-        if (known && crc32(bytes.subarray(at + 4, at + 8 + length)) !== view.getUint32(at + 8 + length)) {
+        const end = at + 8 + length;
+        if (known && crc32(bytes.subarray(at + 4, end)) !== view.getUint32(end)) {
             fail('is damaged: PNG checksum differs');
         }
         if (at === 8 && (name !== 'IHDR' || length !== 13)) fail('is damaged: no PNG header');

@@ -8,7 +8,8 @@ const starts = (bytes, ...values) => values.every((value, i) => bytes[i] === val
 /** 'photo', 'model', 'checkpoint', 'labels', 'config' or 'other'. */
 export async function kindOf(file) {
     const { name = '', type = '' } = file;
-    const bytes = new Uint8Array(await file.slice(0, 16).arrayBuffer().catch(() => new ArrayBuffer(0)));
+    const head = await file.slice(0, 16).arrayBuffer().catch(() => new ArrayBuffer(0));
+    const bytes = new Uint8Array(head);
     if (starts(bytes, 0x89, 0x56, 0x49, 0x54) || /\.vit$/i.test(name)) return 'model';
     if (endings.test(name) || (starts(bytes, 0x80) && bytes[1] < 6)) return 'checkpoint';
     if (bytes[8] === 0x7b && bytes[6] === 0 && bytes[7] === 0) return 'checkpoint'; // safetensors

@@ -45,14 +45,15 @@ export function componentColours(maps, ranges) {
     })));
 }
 
-// --- where patches lie ----------------------------------------------------------------------------
+// --- where patches lie ---
 
 /** The edges of the grid's columns or rows, in the photo's pixels. */
 const edges = (begin, length, count) =>
     Array.from({ length: count + 1 }, (_, i) => begin + length * i / count);
 
 export function gridOf({ rows, columns, patches }) {
-    return { x: edges(patches.x, patches.width, columns), y: edges(patches.y, patches.height, rows) };
+    const { x, y, width, height } = patches;
+    return { x: edges(x, width, columns), y: edges(y, height, rows) };
 }
 
 /** The part of the photo that the model sees. */
@@ -81,7 +82,7 @@ function greyOf(view) {
     return canvas;
 }
 
-// --- painting ---------------------------------------------------------------------------------------
+// --- painting ---
 
 const density = () => Math.min(devicePixelRatio || 1, 2);
 
@@ -128,7 +129,8 @@ export function paint(canvas, photo, colours, options = {}) {
     context.drawImage(source, part.x * ratio, part.y * ratioDown, part.width * ratio,
         part.height * ratioDown, 0, 0, canvas.width, canvas.height);
     if (!photo.crop) return;
-    const across = (x) => Math.round((x - part.x) * scale), below = (y) => Math.round((y - part.y) * down);
+    const across = (left) => Math.round((left - part.x) * scale);
+    const below = (top) => Math.round((top - part.y) * down);
     const { x, y } = gridOf(photo.crop);
     const boxOf = (patch) => {
         const row = Math.floor(patch / photo.crop.columns), column = patch % photo.crop.columns;
@@ -226,7 +228,7 @@ export function paintOne(canvas, { rows, columns, values }, place, box) {
     outline(context, corner.map((side) => side * scale), '#e8000b');
 }
 
-// --- a map that answers -------------------------------------------------------------------------------
+// --- a map that answers ---
 
 /**
  * Makes a button with a canvas choose among a grid: a click or Enter chooses, the arrow keys move a
@@ -242,7 +244,8 @@ export function makeMap(button, { grid, at, moved, chosen }) {
         moved(place);
         const shown = grid();
         if (aloud && place >= 0) {
-            say(`Row ${Math.floor(place / shown.columns) + 1}, column ${place % shown.columns + 1}`);
+            const { columns } = shown;
+            say(`Row ${Math.floor(place / columns) + 1}, column ${place % columns + 1}`);
         }
     };
     const under = (event) => {
@@ -255,7 +258,7 @@ export function makeMap(button, { grid, at, moved, chosen }) {
         if (!shown) return;
         const { rows, columns } = shown;
         if (steps[event.key]) {
-            const from = cursor >= 0 ? cursor : Math.floor(rows / 2) * columns + Math.floor(columns / 2);
+            const from = cursor >= 0 ? cursor : middleOf(shown);
             const [down, right] = cursor >= 0 ? steps[event.key] : [0, 0];
             const row = Math.min(Math.max(Math.floor(from / columns) + down, 0), rows - 1);
             const column = Math.min(Math.max(from % columns + right, 0), columns - 1);
@@ -281,6 +284,10 @@ export function makeMap(button, { grid, at, moved, chosen }) {
         if (place >= 0) chosen(place);
     });
 }
+
+/** The number of the place in the middle of a grid. */
+export const middleOf = ({ rows, columns }) =>
+    Math.floor(rows / 2) * columns + Math.floor(columns / 2);
 
 /** The patch at a point of a canvas that shows all of a photo. */
 export function patchAt({ width, height, crop }, x, y) {

@@ -6,7 +6,7 @@ import { byId, complain, element, emit, forgive, on, say, sizeText, state } from
 let engine = null;
 let page = null;
 
-// --- the card -----------------------------------------------------------------------------------------
+// --- the card ---
 
 const sides = {
     center: 'the shorter side, then the centre',
@@ -22,16 +22,18 @@ const linesOf = (text) => text.trim().split('\n').filter(Boolean).map((line) => 
 });
 
 function architecture({ config: c, options }) {
+    const { patch_size: size, norm_eps: eps } = c;
+    const mlp = c.mlp_dim ? `MLP of ${c.mlp_dim}` : 'no MLP';
     const attention = c.attention === 0 ? `${c.num_heads} heads of ${c.head_dim}, ` : '';
     const patches = state.model.grid?.join(' x ') ?? c.num_patches;
     const extra = (c.has_cls_token ? ', cls_token' : '') + (c.has_dist_token ? ', dist_token' : '');
     return [
         ['input', `${c.in_chans} x ${c.img_height} x ${c.img_width} (channels, height, width)`],
-        ['tokens', `${c.num_tokens}: ${patches} patches of ${c.patch_size} x ${c.patch_size}${extra}`],
-        ['blocks', `${c.depth} of width ${c.embed_dim}: ${attention}${c.mlp_dim ? `MLP of ${c.mlp_dim}` : 'no MLP'}`],
+        ['tokens', `${c.num_tokens}: ${patches} patches of ${size} x ${size}${extra}`],
+        ['blocks', `${c.depth} of width ${c.embed_dim}: ${attention}${mlp}`],
         ['classes', c.num_classes || 'none: gives embeddings'],
         ['options', options || 'none: a plain ViT'],
-        ['norm_eps', c.norm_eps < 1e-4 ? c.norm_eps.toExponential().replace(/-(.)$/, '-0$1') : c.norm_eps],
+        ['norm_eps', eps < 1e-4 ? eps.toExponential().replace(/-(.)$/, '-0$1') : eps],
         ['attn_scale', Number(c.attn_scale.toPrecision(9))],
     ];
 }
@@ -58,7 +60,10 @@ function sizes({ bytes, isa }) {
 
 function names({ num_labels, num_synsets }, labels) {
     const shown = labels.length > 1 ? `: "${labels[0]}" ... "${labels.at(-1)}"` : '';
-    return [['labels', num_labels ? num_labels + shown : 'none'], ['synsets', num_synsets || 'none']];
+    return [
+        ['labels', num_labels ? num_labels + shown : 'none'],
+        ['synsets', num_synsets || 'none'],
+    ];
 }
 
 function group(title, rows) {
@@ -86,24 +91,26 @@ function showCard() {
     byId('bundled').hidden = state.modelName === page.bundled.name;
 }
 
-// --- a checkpoint ---------------------------------------------------------------------------------------
+// --- a checkpoint ---
 
 let files = [];                     // what was given for it
 let findings = [];                  // its questions and assumptions, as vit-convert --json has them
+
+const textInput = (properties) =>
+    element('input', { autocomplete: 'off', spellcheck: false, ...properties });
 
 /** A field for a setting: what it may be, what is suggested or assumed. */
 function fieldOf({ setting, value, type, choices, suggested, id }) {
     if (type === 'word' || type === 'flag') {
         const unchanged = new Option(value ? `${value}, as assumed` : 'choose', '');
-        const options = choices.filter((choice) => choice.value !== value)
-            .map((choice) => new Option(choice.note ? `${choice.value}: ${choice.note}` : choice.value, choice.value));
+        const options = choices.filter((choice) => choice.value !== value).map((choice) =>
+            new Option(choice.value + (choice.note ? `: ${choice.note}` : ''), choice.value));
         const made = element('select', { id }, unchanged, ...options);
         made.value = suggested ?? '';
         return [made];
     }
     const hints = choices.map((choice) => new Option(choice.note ?? '', choice.value));
-    const made = element('input', { id, value: suggested ?? '', placeholder: value ?? '', autocomplete: 'off',
-        spellcheck: false, name: setting });
+    const made = textInput({ id, value: suggested ?? '', placeholder: value ?? '', name: setting });
     made.setAttribute('list', `${id}-hints`);
     return [made, element('datalist', { id: `${id}-hints` }, ...hints)];
 }
@@ -113,7 +120,8 @@ function findingList(title, some) {
     const rows = some.map((finding) => {
         const { setting, means, why, option } = finding;
         const field = option ? fieldOf(finding) : [];
-        const label = element('label', {}, element('strong', {}, setting), means ? ` ${means} ` : ' ', ...field);
+        const label = element('label', {}, element('strong', {}, setting), ` ${means ?? ''} `,
+            ...field);
         return element('li', {}, label, element('p', { className: 'note' }, why));
     });
     return [element('h4', {}, title), element('ul', { className: 'findings' }, ...rows)];
@@ -150,17 +158,19 @@ function showForm({ problem, wrong = [], questions = [], assumed = [], converted
         finding.suggested = given.get(finding.setting) || finding.suggested;
     });
     const rowsOf = (some) => findings.filter((finding) => some.includes(finding));
-    const problems = wrong.map(({ what, advice }) => element('li', {}, advice ? `${what}; ${advice}` : what));
+    const problems = wrong.map(({ what, advice }) =>
+        element('li', {}, advice ? `${what}; ${advice}` : what));
     byId('questions').replaceChildren(
         element('p', { className: 'note' }, `${files.map(({ name }) => name).join(', ')}: `
             + 'read on this machine, nothing is uploaded.'),
         element('div', { className: 'fields' },
-            element('label', {}, 'Architecture, if you know it ', element('input', { id: 'arch', value: arch,
-                placeholder: 'deit_tiny_patch16_224', autocomplete: 'off', spellcheck: false })),
+            element('label', {}, 'Architecture, if you know it ',
+                textInput({ id: 'arch', value: arch, placeholder: 'deit_tiny_patch16_224' })),
             element('label', {}, 'Weights in ', element('select', { id: 'dtype' },
                 ...types.map((type) => new Option(type, type, type === dtype, type === dtype))))),
         ...(problem ? [element('pre', { role: 'alert' }, problem)] : []),
-        ...(problems.length ? [element('h4', {}, 'Wrong'), element('ul', { className: 'wrong' }, ...problems)] : []),
+        ...(problems.length ? [element('h4', {}, 'Wrong'),
+            element('ul', { className: 'wrong' }, ...problems)] : []),
         ...findingList('Asked: what the files do not say', rowsOf(questions)),
         ...(converted ? [reportOf(converted)] : []),
         ...findingList('Answered', answered),
@@ -170,15 +180,17 @@ function showForm({ problem, wrong = [], questions = [], assumed = [], converted
     if (!byId('converter').open) byId('converter').showModal();
 }
 
-function reportOf({ container, layout, architecture: name, dtype, bytes, parameters, labels, dropped, notes }) {
+function reportOf(report) {
+    const { container, layout, architecture: name, dtype, bytes, parameters } = report;
+    const { labels, dropped = [], notes = [] } = report;
     return group('Converted, and open', [
         ['read', `${container}, ${layout}`],
         ...(name ? [['architecture', name]] : []),
         ['parameters', parameters.total.toLocaleString('en')],
         ['labels', labels || 'none'],
         ['written', `${sizeText(bytes)} in ${dtype}`],
-        ...(dropped?.length ? [['dropped', dropped.join(', ')]] : []),
-        ...(notes ?? []).map((note) => ['note', note]),
+        ...(dropped.length ? [['dropped', dropped.join(', ')]] : []),
+        ...notes.map((note) => ['note', note]),
     ]);
 }
 
@@ -214,7 +226,7 @@ async function showResult({ status, report, output, name, stderr }) {
         await page.openModel({ file: new Blob([output]), name });
         return;
     }
-    const said = stderr.replace(/^vit-convert: /gm, '').trim() || 'The converter failed without a word.';
+    const said = stderr.replace(/^vit-convert: /gm, '').trim() || 'The converter failed.';
     const { questions = [], wrong = [] } = report ?? {};
     showForm({ ...report, problem: questions.length || wrong.length ? null : said });
     say(questions.length ? 'The converter asks what the files do not say' : 'Not converted');
@@ -233,13 +245,14 @@ function offer(output, name) {
 /** Files that were given: a checkpoint begins anew, labels and configuration join it. */
 function take(given) {
     const kinds = ['checkpoint', 'labels', 'config'];
-    const fresh = kinds.flatMap((kind) => given[kind].map((file) => ({ kind, file, name: file.name })));
+    const fresh = kinds.flatMap((kind) =>
+        given[kind].map((file) => ({ kind, file, name: file.name })));
     const has = files.some(({ kind }) => kind === 'checkpoint');
     if (given.checkpoint.length) {
         files = [];
         findings = [];
     } else if (!has) {
-        complain(`${fresh[0].name}: labels and configurations belong to a checkpoint; give both at once.`);
+        complain(`${fresh[0].name} belongs to a checkpoint; give both at once.`);
         return;
     }
     files = [...files.filter(({ name, kind }) => !fresh.some((other) => other.name === name

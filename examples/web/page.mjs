@@ -16,7 +16,7 @@ const EXAMPLE = 'cat.jpg';
 const root = document.documentElement;
 const asked = new URLSearchParams(location.search);  // ?threads=1&module=simd
 
-// --- what is going on ---------------------------------------------------------------------------
+// --- what is going on ---
 
 function showWork(busy, progress) {
     if (root.dataset.state !== 'error' || busy) {
@@ -34,7 +34,7 @@ function showProgress({ text, done, total }) {
     else byId('progress').removeAttribute('value');
 }
 
-// --- the model --------------------------------------------------------------------------------------
+// --- the model ---
 
 let source = null;               // of the model that is open
 
@@ -88,7 +88,7 @@ function cancel() {
     say('Cancelled');
 }
 
-// --- files ------------------------------------------------------------------------------------------
+// --- files ---
 
 /** Photos, a model, a checkpoint with its labels and configuration: whatever was given. */
 export async function takeFiles(files) {
@@ -105,7 +105,8 @@ export async function takeFiles(files) {
     if (given.other.length) {
         const names = given.other.map(({ name }) => name || 'what was pasted').join(', ');
         complain(`${names}: neither a photo nor a model. Photos are JPEG, PNG and what else this `
-            + 'browser decodes; models are .vit files or checkpoints: .safetensors, .pth, .pt, .bin, .npz.');
+            + 'browser decodes; models are .vit files or checkpoints: .safetensors, .pth, .pt, '
+            + '.bin, .npz.');
     }
 }
 
@@ -171,7 +172,7 @@ function startChoosing() {
     byId('cancel').addEventListener('click', cancel);
 }
 
-// --- start ------------------------------------------------------------------------------------------
+// --- start ---
 
 const engine = new Client(showWork);
 engine.restore = restore;

@@ -1,7 +1,8 @@
 // photos.mjs - the photos that were given: their list, the one that is shown, its classes.
 import { Superseded } from './client.mjs';
 import { paint } from './map.mjs';
-import { byId, complain, element, emit, forgive, on, readPhotos, say, state } from './state.mjs';
+import { byId, complain, element, emit, forgive, iconButton, on, readPhotos, say, state }
+    from './state.mjs';
 
 const MOST = 200;
 const THUMB = 72;
@@ -10,7 +11,7 @@ let engine = null;
 let lastKey = 0;
 const batch = { done: 0, total: 0, failed: [] };
 
-// --- adding and removing ----------------------------------------------------------------------------
+// --- adding and removing ---
 
 /** Reads photos, shows the first of them. */
 export function addPhotos(files) {
@@ -95,13 +96,12 @@ async function classify(photo) {
     emit('photo', photo);
 }
 
-// --- what is shown ------------------------------------------------------------------------------------
+// --- what is shown ---
 
 function showList() {
     const items = state.photos.map((photo) => {
         const canvas = element('canvas', { width: 1, height: 1 });
-        const button = element('button', { type: 'button', title: photo.name, 'aria-label': photo.name },
-            canvas);
+        const button = iconButton(photo.name, canvas);
         button.setAttribute('aria-current', photo === state.selected);
         button.disabled = !photo.view;
         if (photo.view) paintThumb(canvas, photo);
@@ -129,7 +129,9 @@ function showSelected() {
     for (const [i, photo] of state.photos.entries()) {
         const button = byId('photos').children[i]?.firstChild;
         button?.setAttribute('aria-current', photo === state.selected);
-        if (photo === state.selected) button?.scrollIntoView?.({ block: 'nearest', inline: 'nearest' });
+        if (photo === state.selected) {
+            button?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
+        }
     }
     const photo = state.selected;
     byId('remove').hidden = !photo;
@@ -150,7 +152,8 @@ function showPhoto(photo) {
 
 function captionOf({ name, width, height, crop }) {
     const size = `${name}, ${width} x ${height}`;
-    const whole = !crop || (crop.x <= 0 && crop.y <= 0 && crop.width >= width && crop.height >= height);
+    const whole = !crop
+        || (crop.x <= 0 && crop.y <= 0 && crop.width >= width && crop.height >= height);
     return whole ? size : `${size}; the model sees what is in the frame`;
 }
 
@@ -167,10 +170,10 @@ export function showClasses(classes, ms) {
         const found = classes?.[i];
         row.hidden = false;
         row.classList.toggle('none', !found);
-        row.querySelector('.name').textContent = found ? nameOf(found) : '';
-        row.querySelector('.name').title = found ? nameOf(found) : '';
-        row.querySelector('.score').textContent = found ? `${(100 * found.score).toFixed(1)} %` : '';
-        row.querySelector('.bar').style.setProperty('--share', found ? found.score : 0);
+        const [name, score, bar] = row.children;
+        name.textContent = name.title = found ? nameOf(found) : '';
+        score.textContent = found ? `${(100 * found.score).toFixed(1)} %` : '';
+        bar.style.setProperty('--share', found ? found.score : 0);
     });
     const none = state.model && state.model.info.config.num_classes === 0;
     byId('speed').textContent = none ? 'This model has no classes: it gives embeddings.'
@@ -184,9 +187,11 @@ export function startPhotos(client) {
     on('live', showSelected);
     on('model', classifyAll);
     on('photo', (photo) => {
-        const canvas = byId('photos').children[state.photos.indexOf(photo)]?.querySelector('canvas');
-        if (canvas) paintThumb(canvas, photo);
-        if (canvas) canvas.parentElement.disabled = false;
+        const button = byId('photos').children[state.photos.indexOf(photo)]?.firstChild;
+        if (button) {
+            button.disabled = false;
+            paintThumb(button.firstChild, photo);
+        }
         if (photo !== state.selected) return;
         showSelected();
         const best = photo.classes?.[0];

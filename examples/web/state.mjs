@@ -45,6 +45,10 @@ export function sizeText(bytes) {
     return '';
 }
 
+/** A button without text of its own. */
+export const iconButton = (name, ...children) =>
+    element('button', { type: 'button', title: name, 'aria-label': name }, ...children);
+
 export function say(text) {
     byId('status').textContent = text;
 }

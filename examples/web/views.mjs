@@ -1,10 +1,10 @@
 // views.mjs - "See": what the model looks at, one tab for each command of examples/look. The
 // numbers come from the worker; here they become pictures.
 import { Superseded } from './client.mjs';
-import { componentColours, heatColours, makeMap, paint, paintGrids, paintOne, patchAt, rangeOf }
-    from './map.mjs';
+import { componentColours, heatColours, makeMap, middleOf, paint, paintGrids, paintOne, patchAt,
+    rangeOf } from './map.mjs';
 import { select } from './photos.mjs';
-import { byId, element, on, readPhotos, state } from './state.mjs';
+import { byId, element, iconButton, on, readPhotos, state } from './state.mjs';
 
 const MOST = 24;                 // photos that are compared
 const THUMB = 140;               // of small maps, in CSS pixels
@@ -51,9 +51,9 @@ function fillList(list, names, onButton) {
     return [...list.querySelectorAll('canvas')];
 }
 
-// --- large maps of the selected photo ------------------------------------------------------------------
+// --- large maps of the selected photo ---
 
-/** A view with such a map has photo, patch (that is asked about; -1: none), cursor, paintLarge(). */
+/** A view with such a map has photo, patch (asked about; -1: none), cursor, paintLarge(). */
 function connectMap(name, view) {
     const choose = (patch) => {
         view.patch = patch;
@@ -68,14 +68,16 @@ function connectMap(name, view) {
     byId(`${name}-reset`)?.addEventListener('click', () => choose(-1));
 }
 
-function paintMap(name, { photo, cursor }, values, { marked, text, range = rangeOf(values), round = number }) {
+function paintMap(name, { photo, cursor }, values, options) {
+    const { marked, text, range = rangeOf(values), round = number } = options;
     const button = byId(`${name}-map`), [least, largest] = rangeOf(values).map(round);
-    paint(button.firstElementChild, photo, heatColours(values, range), { box: button, marked, cursor });
+    paint(button.firstElementChild, photo, heatColours(values, range),
+        { box: button, marked, cursor });
     button.setAttribute('aria-label', `${photo.name}: ${text}`);
     byId(`${name}-caption`).textContent = `${text}; ${least} to ${largest}`;
 }
 
-// --- attention -----------------------------------------------------------------------------------------
+// --- attention ---
 
 const attention = {
     block: -1, patch: -1, pinned: -1, hovered: null, cursor: -1, answer: [], photo: null,
@@ -87,7 +89,9 @@ const attention = {
         });
         connectMap('attention', this);
         byId('every').open = matchMedia('(min-width: 56rem)').matches;
-        byId('every').addEventListener('toggle', () => { if (state.selected?.crop) this.update(); });
+        byId('every').addEventListener('toggle', () => {
+            if (state.selected?.crop) this.update();
+        });
         byId('matrix').addEventListener('keydown', (event) => this.walk(event));
     },
 
@@ -121,8 +125,8 @@ const attention = {
     connect(button, head, block) {
         const show = (what) => { this.hovered = what; this.paintLarge(); };
         const own = { head, get block() { return block ?? attention.block; } };
-        for (const name of ['pointerenter', 'focus']) button.addEventListener(name, () => show(own));
-        for (const name of ['pointerleave', 'blur']) button.addEventListener(name, () => show(null));
+        for (const [name, what] of [['pointerenter', own], ['focus', own], ['pointerleave', null],
+            ['blur', null]]) button.addEventListener(name, () => show(what));
         button.addEventListener('click', () => {
             this.pinned = head;
             if (own.block === this.block) {
@@ -147,9 +151,8 @@ const attention = {
         const matrix = byId('matrix'), { depth, num_heads: count } = config();
         if (!matrix.children.length) {
             for (let i = 0; i < depth * count; i++) {
-                const block = i % depth, head = Math.floor(i / depth), name = `Block ${block}, head ${head}`;
-                const button = element('button', { type: 'button', title: name, 'aria-label': name },
-                    element('canvas'));
+                const block = i % depth, head = Math.floor(i / depth);
+                const button = iconButton(`Block ${block}, head ${head}`, element('canvas'));
                 this.connect(button, head, block);
                 matrix.append(button);
             }
@@ -191,7 +194,7 @@ const attention = {
     },
 };
 
-// --- rollout --------------------------------------------------------------------------------------------
+// --- rollout ---
 
 const rollout = {
     patch: -1, cursor: -1, values: null, photo: null,
@@ -221,7 +224,7 @@ const rollout = {
     },
 };
 
-// --- tokens ---------------------------------------------------------------------------------------------
+// --- tokens ---
 
 /** The choices of a select: after the final norm, or after each block. */
 function fillBlocks(select) {
@@ -267,7 +270,7 @@ const tokens = {
     },
 };
 
-// --- similarity -------------------------------------------------------------------------------------------
+// --- similarity ---
 
 const similarity = {
     patch: -1, cursor: -1, photo: null, others: [], answer: null, range: [0, 0],
@@ -283,8 +286,8 @@ const similarity = {
     },
 
     async update() {
-        const photos = shownPhotos(), [photo, ...others] = photos, { rows, columns } = photo.crop;
-        if (this.patch < 0) this.patch = Math.floor(rows / 2) * columns + Math.floor(columns / 2);
+        const photos = shownPhotos(), [photo, ...others] = photos;
+        if (this.patch < 0) this.patch = middleOf(photo.crop);
         const keys = photos.map(({ key }) => key), block = blockOf(byId('similarity-block'));
         const answer = await ask('similarity', { keys, patch: this.patch, block });
         if (!answer || photo !== state.selected || current !== 'similarity') return;
@@ -316,7 +319,7 @@ const similarity = {
     },
 };
 
-// --- positions --------------------------------------------------------------------------------------------
+// --- positions ---
 
 const positions = {
     kinds: null, answer: null, cursor: -1, place: -1,
@@ -364,21 +367,21 @@ const positions = {
     paintLarge() {
         if (!this.answer) return;
         const { rows, columns, kind, dim, values } = this.answer, n = rows * columns;
-        const chosen = this.place >= 0 ? this.place
-            : Math.floor(rows / 2) * columns + Math.floor(columns / 2);
-        const place = this.cursor >= 0 ? this.cursor : chosen;
+        const place = [this.cursor, this.place].find((one) => one >= 0) ?? middleOf(this.answer);
         const button = byId('positions-map'), canvas = byId('position-map');
         paintGrids(button.firstElementChild, this.answer, button, place);
         paintOne(canvas, this.answer, place, canvas.parentElement);
         button.setAttribute('aria-label', `Cosines of ${n} ${kind} positions`);
-        byId('positions-caption').textContent = `${rows} x ${columns} ${kind} positions of ${dim} numbers`;
+        byId('positions-caption').textContent =
+            `${rows} x ${columns} ${kind} positions of ${dim} numbers`;
         const own = rangeOf(values.subarray(place * n, (place + 1) * n)).map((v) => v.toFixed(2));
-        byId('position-caption').textContent = `${placeText(place, columns)}; cosines ${own[0]} to ${own[1]}`;
-        canvas.setAttribute('aria-label', byId('position-caption').textContent);
+        const text = `${placeText(place, columns)}; cosines ${own[0]} to ${own[1]}`;
+        byId('position-caption').textContent = text;
+        canvas.setAttribute('aria-label', text);
     },
 };
 
-// --- tabs ---------------------------------------------------------------------------------------------------
+// --- tabs ---
 
 const views = { attention, rollout, tokens, similarity, positions };
 
@@ -425,17 +428,15 @@ function open(name, focus = false) {
 
 function startTabs() {
     const names = Object.keys(views);
-    const steps = { ArrowRight: 1, ArrowLeft: -1, Home: -Infinity, End: Infinity };
     byId('tabs').addEventListener('click', ({ target }) => {
         if (target.id.startsWith('tab-')) open(target.id.slice(4));
     });
     byId('tabs').addEventListener('keydown', (event) => {
-        const step = steps[event.key];
-        if (!step) return;
-        const to = Number.isFinite(step) ? (names.indexOf(current) + step + names.length) % names.length
-            : step < 0 ? 0 : names.length - 1;
+        const at = names.indexOf(current);
+        const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: -1 }[event.key];
+        if (to === undefined) return;
         event.preventDefault();
-        open(names[to], true);
+        open(names.at(to % names.length), true);
     });
 }
 

@@ -11,7 +11,7 @@ const TOP = 5;
 let model = null;
 const photos = new Map();           // key: { name, file, size: { width, height } }
 
-// --- what was computed, while there is room ------------------------------------------------------
+// --- what was computed, while there is room ---
 
 const cache = new Map();            // the oldest use first
 let cached = 0;
@@ -47,7 +47,7 @@ function progress(text, done, total) {
     postMessage({ progress: { text, done, total } });
 }
 
-// --- photos ---------------------------------------------------------------------------------------
+// --- photos ---
 
 /** A smaller copy for the page to show: each pixel the mean of those it covers. */
 function shrink({ width, height, data }) {
@@ -138,7 +138,7 @@ function cropOf(size) {
     }
 }
 
-// --- attention ------------------------------------------------------------------------------------
+// --- attention ---
 
 const MOST_MAPS = 2 ** 27;           // bytes of attention that one pass through the model gives
 
@@ -177,7 +177,7 @@ function meanOf(heads) {
     return heads[0].map((_, i) => heads.reduce((sum, head) => sum + head[i], 0) / heads.length);
 }
 
-// --- a checkpoint ----------------------------------------------------------------------------------
+// --- a checkpoint ---
 
 let converter = null;
 
@@ -187,7 +187,7 @@ async function convert({ files, args }) {
     return converter.convert(files, args, (line) => progress(line));
 }
 
-// --- the questions ---------------------------------------------------------------------------------
+// --- the questions ---
 
 const answers = {
     async open({ source, threads, module }) {
@@ -200,7 +200,8 @@ const answers = {
         const { info, labels, threads: used, module: kind } = model;
         const { img_width: width, img_height: height } = info.config;
         const crop = cropOf({ width, height });
-        return { info, labels, threads: used, module: kind, grid: crop && [crop.rows, crop.columns] };
+        const grid = crop && [crop.rows, crop.columns];
+        return { info, labels, threads: used, module: kind, grid };
     },
 
     /** What a worker that follows another one must know. */
@@ -241,7 +242,9 @@ const answers = {
     /** For each block: of every head, and their mean; patch: -1 for the class token. */
     async attention({ key, blocks, patch }) {
         const { num_tokens, num_patches, num_heads, has_cls_token, attention } = model.info.config;
-        if (attention) throw new Error('There is none to show: each token of this model attends to itself alone');
+        if (attention) {
+            throw new Error('There is none: each token of this model attends to itself alone');
+        }
         const from = patch >= 0 ? num_tokens - num_patches + patch : has_cls_token ? 0 : -1;
         const results = [];
         await eachAttention(key, blocks, (maps) => {
