@@ -252,7 +252,7 @@ function take(given) {
         files = [];
         findings = [];
     } else if (!has) {
-        complain(`${fresh[0].name} belongs to a checkpoint; give both at once.`);
+        complain(`${fresh[0].name}: labels and settings belong to a checkpoint; give both.`);
         return;
     }
     files = [...files.filter(({ name, kind }) => !fresh.some((other) => other.name === name
