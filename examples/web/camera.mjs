@@ -1,0 +1,123 @@
+// camera.mjs - the camera's frames, classified one after the other: the next one is taken when the
+// worker has answered.
+import { addPhotos, showClasses } from './photos.mjs';
+import { Superseded } from './client.mjs';
+import { byId, complain, emit, forgive, say, state } from './state.mjs';
+
+const WINDOW = 1000;               // milliseconds over which frames are counted
+
+let engine = null;
+let stream = null;
+
+const reasons = {
+    NotAllowedError: 'The camera was not allowed; the browser\'s settings of this page allow it.',
+    NotFoundError: 'No camera was found.',
+    NotReadableError: 'The camera is in use by another program.',
+};
+
+export async function startStream() {
+    if (!navigator.mediaDevices?.getUserMedia) {
+        return complain('The browser gives its camera to pages of https or localhost only.');
+    }
+    const button = byId('camera'), video = byId('video');
+    button.disabled = true;
+    try {
+        const wanted = { facingMode: 'environment', width: { ideal: 640 }, height: { ideal: 480 } };
+        stream = await navigator.mediaDevices.getUserMedia({ video: wanted });
+        video.srcObject = stream;
+        await video.play();
+    } catch (error) {
+        stopStream();
+        return complain(reasons[error.name] ?? `The camera does not start: ${error.message}`);
+    } finally {
+        button.disabled = false;
+    }
+    forgive();
+    stream.getVideoTracks()[0].addEventListener('ended', stopStream);
+    showLive(true);
+    say('The camera is on');
+    return follow(stream);
+}
+
+export function stopStream() {
+    stream?.getTracks().forEach((track) => track.stop());
+    stream = null;
+    byId('video').srcObject = null;
+    if (state.live) showLive(false);
+}
+
+function showLive(live) {
+    state.live = live;
+    byId('camera').setAttribute('aria-pressed', live);
+    byId('camera').textContent = live ? 'Stop the camera' : 'Camera';
+    byId('video').hidden = !live;
+    byId('snap').hidden = !live;
+    byId('frame').hidden = true;
+    byId('caption').textContent = '';
+    emit('live');
+}
+
+/** Until the stream ends or is another one. */
+async function follow(mine) {
+    const video = byId('video'), times = [];
+    while (stream === mine) {
+        if (document.hidden || !state.model || video.readyState < 2) {
+            await new Promise((done) => { setTimeout(done, 100); });
+            continue;
+        }
+        try {
+            const bitmap = await createImageBitmap(video);
+            const how = { transfer: [bitmap], quiet: true };
+            const answer = await engine.ask('frame', { bitmap }, how);
+            if (stream !== mine) return;
+            times.push(performance.now());
+            while (times[0] < times.at(-1) - WINDOW) times.shift();
+            show(answer, (times.length - 1) / Math.max(times.at(-1) - times[0], 1) * 1000);
+        } catch (error) {
+            if (error instanceof Superseded) continue;
+            stopStream();
+            complain(`The camera's frames cannot be classified: ${error.message}.`);
+        }
+    }
+}
+
+function show({ classes, ms, crop }, rate) {
+    showClasses(classes, ms);
+    const digits = rate < 10 ? 1 : 0;
+    if (rate > 0) byId('speed').textContent += `, ${rate.toFixed(digits)} frames a second`;
+    if (crop) showFrame(crop);
+}
+
+/** Where the model's crop lies on the video. */
+function showFrame(crop) {
+    const video = byId('video'), frame = byId('frame');
+    const scale = Math.min(video.clientWidth / video.videoWidth,
+        video.clientHeight / video.videoHeight);
+    const left = (video.clientWidth - video.videoWidth * scale) / 2;
+    const top = (video.clientHeight - video.videoHeight * scale) / 2;
+    const x = Math.max(crop.x, 0), y = Math.max(crop.y, 0);
+    const right = Math.min(crop.x + crop.width, video.videoWidth);
+    const bottom = Math.min(crop.y + crop.height, video.videoHeight);
+    const box = { left: left + x * scale, top: top + y * scale, width: (right - x) * scale,
+        height: (bottom - y) * scale };
+    for (const [side, value] of Object.entries(box)) frame.style[side] = `${value}px`;
+    frame.hidden = false;
+}
+
+let kept = 0;
+
+/** The frame as a photo: a PNG, so that its pixels stay as they are. */
+async function keepFrame() {
+    const video = byId('video');
+    const canvas = new OffscreenCanvas(video.videoWidth, video.videoHeight);
+    canvas.getContext('2d').drawImage(video, 0, 0);
+    const blob = await canvas.convertToBlob({ type: 'image/png' });
+    stopStream();
+    await addPhotos([new File([blob], `frame ${++kept}.png`, { type: 'image/png' })]);
+}
+
+export function startCamera(client) {
+    engine = client;
+    byId('camera').addEventListener('click', () => (state.live ? stopStream() : startStream()));
+    byId('snap').addEventListener('click', keepFrame);
+}

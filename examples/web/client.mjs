@@ -1,0 +1,102 @@
+// client.mjs - the page's side of worker.mjs: questions and answers, one at a time, and a way to
+// give up: the worker is ended and another one started, which reads the model once more.
+
+/** A question that was given up: by cancel(), or for a newer one of the same kind. */
+export class Superseded extends Error {}
+
+export class Client {
+    constructor(onChange) {
+        this.onChange = onChange;   // (busy, progress or null)
+        this.waiting = [];
+        this.running = null;
+        this.restore = () => {};    // asks a new worker what it must know
+        this.start();
+    }
+
+    start() {
+        this.answered = false;
+        this.worker = new Worker(new URL('worker.mjs', import.meta.url), { type: 'module' });
+        this.worker.onmessage = ({ data }) => this.hear(data);
+        this.worker.onerror = (event) => {
+            event.preventDefault();
+            const why = event.message || 'worker.mjs cannot be loaded';
+            const error = new Error(`The worker failed: ${why}`);
+            if (this.answered) this.restart(error);
+            else this.fail(error);  // another one would fail as well
+        };
+    }
+
+    /**
+     * Asks the worker. `latest`: a name; a question of that name that still waits is dropped for
+     * this one. `quiet`: not worth a sign of being busy. `first`: before most that wait.
+     */
+    ask(type, data = {}, { transfer = [], latest = null, quiet = false, first = false } = {}) {
+        return new Promise((resolve, reject) => {
+            const question = { type, data, transfer, latest, quiet, resolve, reject };
+            if (latest) this.drop((other) => other.latest === latest);
+            if (first || latest) {
+                const at = this.waiting.findIndex((other) => !other.latest && !other.first);
+                question.first = true;
+                this.waiting.splice(at < 0 ? this.waiting.length : at, 0, question);
+            } else {
+                this.waiting.push(question);
+            }
+            this.next();
+        });
+    }
+
+    drop(which) {
+        const dropped = this.waiting.filter(which);
+        this.waiting = this.waiting.filter((question) => !dropped.includes(question));
+        for (const { reject } of dropped) reject(new Superseded('superseded'));
+    }
+
+    next() {
+        if (this.running || !this.waiting.length) return;
+        this.running = this.waiting.shift();
+        const { type, data, transfer } = this.running;
+        this.tell(null);
+        this.worker.postMessage({ type, data }, transfer);
+    }
+
+    hear({ progress, result, error }) {
+        this.answered = true;
+        if (!this.running) return;
+        if (progress) {
+            if (!this.running.quiet) this.tell(progress);
+            return;
+        }
+        const { resolve, reject } = this.running;
+        this.running = null;
+        if (error) reject(Object.assign(new Error(error.message), error));
+        else resolve(result);
+        this.next();
+        if (!this.running) this.tell(null);
+    }
+
+    tell(progress) {
+        const all = [this.running, ...this.waiting];
+        const busy = all.some((question) => question && !question.quiet);
+        this.onChange(busy, progress);
+    }
+
+    /** Gives up all that runs and waits. */
+    cancel() {
+        this.restart(new Superseded('cancelled'));
+    }
+
+    restart(reason) {
+        this.worker.terminate();
+        this.fail(reason);
+        this.start();
+        this.restore();
+    }
+
+    fail(reason) {
+        const lost = [this.running, ...this.waiting].filter(Boolean);
+        this.running = null;
+        this.waiting = [];
+        for (const { reject } of lost) reject(reason);
+        this.tell(null);
+    }
+}

@@ -1,0 +1,274 @@
+// model.mjs - the model's card, in vit-info's words, and the form that turns a checkpoint into a
+// model: vit-convert, compiled to WebAssembly, asks here what the files do not say.
+import { Superseded } from './client.mjs';
+import { byId, complain, element, emit, forgive, on, say, sizeText, state } from './state.mjs';
+
+let engine = null;
+let page = null;
+
+// --- the card ---
+
+const sides = {
+    center: 'the shorter side, then the centre',
+    border: 'the longer side, the rest filled with the mean',
+    squash: 'both sides',
+};
+const list = (numbers) => numbers.map((value) => Number(value.toPrecision(6))).join(', ');
+
+/** Lines of "key: value". */
+const linesOf = (text) => text.trim().split('\n').filter(Boolean).map((line) => {
+    const at = line.indexOf(': ');
+    return at < 0 ? ['', line] : [line.slice(0, at), line.slice(at + 2)];
+});
+
+function architecture({ config: c, options }) {
+    const { patch_size: size, norm_eps: eps } = c;
+    const mlp = c.mlp_dim ? `MLP of ${c.mlp_dim}` : 'no MLP';
+    const attention = c.attention === 0 ? `${c.num_heads} heads of ${c.head_dim}, ` : '';
+    const patches = state.model.grid?.join(' x ') ?? c.num_patches;
+    const extra = (c.has_cls_token ? ', cls_token' : '') + (c.has_dist_token ? ', dist_token' : '');
+    return [
+        ['input', `${c.in_chans} x ${c.img_height} x ${c.img_width} (channels, height, width)`],
+        ['tokens', `${c.num_tokens}: ${patches} patches of ${size} x ${size}${extra}`],
+        ['blocks', `${c.depth} of width ${c.embed_dim}: ${attention}${mlp}`],
+        ['classes', c.num_classes || 'none: gives embeddings'],
+        ['options', options || 'none: a plain ViT'],
+        ['norm_eps', eps < 1e-4 ? eps.toExponential().replace(/-(.)$/, '-0$1') : eps],
+        ['attn_scale', Number(c.attn_scale.toPrecision(9))],
+    ];
+}
+
+function preprocessing({ preprocessing: p }) {
+    return [
+        ['resize', `to ${p.resize.join(' x ')}, ${p.interpolation}: ${sides[p.crop_mode] ?? ''}`],
+        ['crop', `${p.crop_mode}, ${p.crop.join(' x ')}`],
+        ['mean', list(p.mean)],
+        ['std', list(p.std)],
+    ];
+}
+
+function sizes({ bytes, isa }) {
+    const { file, session, ...types } = bytes;
+    return [
+        ['file', sizeText(file)],
+        ...Object.entries(types).filter(([, size]) => size)
+            .map(([type, size]) => [`tensors in ${type}`, sizeText(size)]),
+        ['session', `${sizeText(session)} for one image at a time`],
+        ['runs on', `${isa}, ${byId('threads').textContent}`],
+    ];
+}
+
+function names({ num_labels, num_synsets }, labels) {
+    const shown = labels.length > 1 ? `: "${labels[0]}" ... "${labels.at(-1)}"` : '';
+    return [
+        ['labels', num_labels ? num_labels + shown : 'none'],
+        ['synsets', num_synsets || 'none'],
+    ];
+}
+
+function group(title, rows) {
+    const terms = rows.flatMap(([name, value]) =>
+        [element('dt', {}, name), element('dd', {}, String(value))]);
+    return element('section', {}, element('h3', {}, title), element('dl', {}, ...terms));
+}
+
+function showCard() {
+    const { info, labels } = state.model;
+    const assumed = info.assumed.map((text) => ['', text]);
+    const parts = Object.entries(info.parameters.parts);
+    const count = (value) => value.toLocaleString('en');
+    byId('card').replaceChildren(
+        group('Architecture', architecture(info)),
+        group('Preprocessing', preprocessing(info)),
+        group('Parameters', [...parts, ['total', info.parameters.total]]
+            .map(([name, value]) => [name, count(value)])),
+        group('Sizes', sizes(info)),
+        group('Labels', names(info, labels)),
+        group('Provenance', linesOf(info.source).filter(([key]) => key !== 'assumed')),
+        ...(assumed.length ? [group('Assumed', assumed)] : []),
+    );
+    byId('model-title').textContent = `Model: ${state.modelName}`;
+    byId('bundled').hidden = state.modelName === page.bundled.name;
+}
+
+// --- a checkpoint ---
+
+let files = [];                     // what was given for it
+let findings = [];                  // its questions and assumptions, as vit-convert --json has them
+
+const textInput = (properties) =>
+    element('input', { autocomplete: 'off', spellcheck: false, ...properties });
+
+/** A field for a setting: what it may be, what is suggested or assumed. */
+function fieldOf({ setting, value, type, choices, suggested, id }) {
+    if (type === 'word' || type === 'flag') {
+        const unchanged = new Option(value ? `${value}, as assumed` : 'choose', '');
+        const options = choices.filter((choice) => choice.value !== value).map((choice) =>
+            new Option(choice.value + (choice.note ? `: ${choice.note}` : ''), choice.value));
+        const made = element('select', { id }, unchanged, ...options);
+        made.value = suggested ?? '';
+        return [made];
+    }
+    const hints = choices.map((choice) => new Option(choice.note ?? '', choice.value));
+    const made = textInput({ id, value: suggested ?? '', placeholder: value ?? '', name: setting });
+    made.setAttribute('list', `${id}-hints`);
+    return [made, element('datalist', { id: `${id}-hints` }, ...hints)];
+}
+
+function findingList(title, some) {
+    if (!some.length) return [];
+    const rows = some.map((finding) => {
+        const { setting, means, why, option } = finding;
+        const field = option ? fieldOf(finding) : [];
+        const label = element('label', {}, element('strong', {}, setting), ` ${means ?? ''} `,
+            ...field);
+        return element('li', {}, label, element('p', { className: 'note' }, why));
+    });
+    return [element('h4', {}, title), element('ul', { className: 'findings' }, ...rows)];
+}
+
+const types = ['f32', 'f16', 'bf16', 'int8', 'int4'];
+
+/** The arguments that the form gives. */
+function argumentsOf() {
+    const args = ['--dtype', byId('dtype').value];
+    const arch = byId('arch').value.trim();
+    if (arch) args.push('--arch', arch);
+    const labels = files.find(({ kind }) => kind === 'labels');
+    if (labels) args.push('--labels', labels.name);
+    const config = files.find(({ kind }) => kind === 'config');
+    if (config) args.push('--config', config.name);
+    for (const { option, prefix, id } of findings) {
+        const value = byId(id)?.value.trim();
+        if (value) args.push(option, prefix + value);
+    }
+    return args;
+}
+
+/** What was chosen stays when the form is made anew. */
+function showForm({ problem, wrong = [], questions = [], assumed = [], converted } = {}) {
+    const arch = byId('arch')?.value ?? '', dtype = byId('dtype')?.value ?? 'f32';
+    const given = new Map(findings.map(({ setting, id }) => [setting, byId(id)?.value]));
+    const found = [...questions, ...assumed].filter(({ option }) => option !== '--arch');
+    const answered = findings.filter(({ setting }) =>
+        given.get(setting) && !found.some((other) => other.setting === setting));
+    findings = [...found, ...answered];
+    findings.forEach((finding, i) => {
+        finding.id = `setting-${i}`;
+        finding.suggested = given.get(finding.setting) || finding.suggested;
+    });
+    const rowsOf = (some) => findings.filter((finding) => some.includes(finding));
+    const problems = wrong.map(({ what, advice }) =>
+        element('li', {}, advice ? `${what}; ${advice}` : what));
+    byId('questions').replaceChildren(
+        element('p', { className: 'note' }, `${files.map(({ name }) => name).join(', ')}: `
+            + 'read on this machine, nothing is uploaded.'),
+        element('div', { className: 'fields' },
+            element('label', {}, 'Architecture, if you know it ',
+                textInput({ id: 'arch', value: arch, placeholder: 'deit_tiny_patch16_224' })),
+            element('label', {}, 'Weights in ', element('select', { id: 'dtype' },
+                ...types.map((type) => new Option(type, type, type === dtype, type === dtype))))),
+        ...(problem ? [element('pre', { role: 'alert' }, problem)] : []),
+        ...(problems.length ? [element('h4', {}, 'Wrong'),
+            element('ul', { className: 'wrong' }, ...problems)] : []),
+        ...findingList('Asked: what the files do not say', rowsOf(questions)),
+        ...(converted ? [reportOf(converted)] : []),
+        ...findingList('Answered', answered),
+        ...findingList('Assumed: change what is wrong, and convert again', rowsOf(assumed)),
+    );
+    byId('questions').scrollTop = 0;
+    if (!byId('converter').open) byId('converter').showModal();
+}
+
+function reportOf(report) {
+    const { container, layout, architecture: name, dtype, bytes, parameters } = report;
+    const { labels, dropped = [], notes = [] } = report;
+    return group('Converted, and open', [
+        ['read', `${container}, ${layout}`],
+        ...(name ? [['architecture', name]] : []),
+        ['parameters', parameters.total.toLocaleString('en')],
+        ['labels', labels || 'none'],
+        ['written', `${sizeText(bytes)} in ${dtype}`],
+        ...(dropped.length ? [['dropped', dropped.join(', ')]] : []),
+        ...notes.map((note) => ['note', note]),
+    ]);
+}
+
+/** Closing it while the converter works gives that up: the page behind it cannot be reached. */
+function closeForm() {
+    if (!byId('converting').hidden) page.cancel();
+    files = [];
+    findings = [];
+}
+
+async function convert(event) {
+    event.preventDefault();
+    forgive();
+    const args = argumentsOf();
+    say('Converting');
+    byId('converting').hidden = false;
+    try {
+        const given = files.map(({ name, file }) => ({ name, file }));
+        await showResult(await engine.ask('convert', { files: given, args }));
+    } catch (error) {
+        if (error instanceof Superseded) return;
+        showForm({ problem: `It cannot be converted: ${error.message}.` });
+        say('Not converted');
+    } finally {
+        byId('converting').hidden = true;
+    }
+}
+
+async function showResult({ status, report, output, name, stderr }) {
+    if (status === 0) {
+        showForm({ assumed: report.assumed, converted: report });
+        offer(output, name);
+        await page.openModel({ file: new Blob([output]), name });
+        return;
+    }
+    const said = stderr.replace(/^vit-convert: /gm, '').trim() || 'The converter failed.';
+    const { questions = [], wrong = [] } = report ?? {};
+    showForm({ ...report, problem: questions.length || wrong.length ? null : said });
+    say(questions.length ? 'The converter asks what the files do not say' : 'Not converted');
+    (byId('questions').querySelector('.findings input, .findings select') ?? byId('arch')).focus();
+}
+
+let offered = null;
+
+function offer(output, name) {
+    if (offered) URL.revokeObjectURL(offered);
+    offered = URL.createObjectURL(new Blob([output]));
+    Object.assign(byId('download'), { href: offered, download: name, hidden: false,
+        textContent: `Download ${name} (${sizeText(output.byteLength ?? output.size)})` });
+}
+
+/** Files that were given: a checkpoint begins anew, labels and configuration join it. */
+function take(given) {
+    const kinds = ['checkpoint', 'labels', 'config'];
+    const fresh = kinds.flatMap((kind) =>
+        given[kind].map((file) => ({ kind, file, name: file.name })));
+    const has = files.some(({ kind }) => kind === 'checkpoint');
+    if (given.checkpoint.length) {
+        files = [];
+        findings = [];
+    } else if (!has) {
+        complain(`${fresh[0].name}: labels and settings belong to a checkpoint; give both.`);
+        return;
+    }
+    files = [...files.filter(({ name, kind }) => !fresh.some((other) => other.name === name
+        || (kind === other.kind && kind !== 'checkpoint'))), ...fresh];
+    showForm();
+    say('A checkpoint: convert it to use it');
+    byId('arch').focus();
+}
+
+export function startModel(client, given) {
+    engine = client;
+    page = given;
+    on('model', showCard);
+    on('checkpoint', take);
+    byId('convert').addEventListener('submit', convert);
+    byId('add-files').addEventListener('click', () => byId('model-files').click());
+    byId('close-converter').addEventListener('click', () => byId('converter').close());
+    byId('converter').addEventListener('close', closeForm);
+}

@@ -1,0 +1,195 @@
+// page.mjs - starts the page: opens the model, takes files however they come, shows what is going
+// on. Each part of the page is a module of its own; all computing is in worker.mjs.
+import { startCamera, stopStream } from './camera.mjs';
+import { Client, Superseded } from './client.mjs';
+import { startCompare } from './compare.mjs';
+import { kindOf } from './files.mjs';
+import { startModel } from './model.mjs';
+import { addPhotos, startPhotos } from './photos.mjs';
+import { byId, complain, emit, forgive, on, say, state } from './state.mjs';
+import { startViews } from './views.mjs';
+
+/** Beside the page; serve.mjs has both. */
+const BUNDLED = { url: 'model.vit', name: 'the bundled model' };
+const EXAMPLE = 'cat.jpg';
+
+const root = document.documentElement;
+const asked = new URLSearchParams(location.search);  // ?threads=1&module=simd
+
+// --- what is going on ---
+
+function showWork(busy, progress) {
+    if (root.dataset.state !== 'error' || busy) {
+        root.dataset.state = !state.model ? 'loading' : busy ? 'busy' : 'ready';
+    }
+    byId('cancel').hidden = byId('progress').hidden = !busy;
+    if (progress) showProgress(progress);
+    else if (!busy) showProgress({ text: '' });
+}
+
+/** Text that nobody needs to hear read aloud; what matters is said. */
+function showProgress({ text, done, total }) {
+    byId('doing').textContent = text;
+    if (total) Object.assign(byId('progress'), { max: total, value: done });
+    else byId('progress').removeAttribute('value');
+}
+
+// --- the model ---
+
+let source = null;               // of the model that is open
+
+function optionsOf(from) {
+    const threads = Number(asked.get('threads')) || undefined;
+    const module = asked.get('module') ?? undefined;
+    return { source: from.file ?? new URL(from.url, location.href).href, threads, module };
+}
+
+/** { url or file, name }; the model before stays if it cannot be read. */
+export async function openModel(from) {
+    forgive();
+    say(`Opening ${from.name}`);
+    try {
+        state.model = await engine.ask('open', optionsOf(from));
+    } catch (error) {
+        say(state.model ? 'Ready' : 'No model is open');
+        if (!state.model) root.dataset.state = 'error';
+        if (error instanceof Superseded) return false;
+        complain(`${from.name} cannot be opened: ${error.message}.`);
+        return false;
+    }
+    source = from;
+    state.modelName = from.name;
+    root.dataset.state = 'ready';
+    say('Ready');
+    showThreads();
+    emit('model');
+    return true;
+}
+
+const moduleText = { relaxed: 'relaxed SIMD', simd: 'SIMD', scalar: 'without SIMD, so slower' };
+
+function showThreads() {
+    const { threads, module } = state.model;
+    const alone = threads === 1 && !globalThis.crossOriginIsolated;
+    byId('threads').textContent = `${threads} thread${threads > 1 ? 's' : ''}`
+        + `${alone ? ' (the page is not isolated)' : ''}, ${moduleText[module] ?? module}`;
+}
+
+/** A worker that follows another one must know the model and the photos. */
+function restore() {
+    const list = state.photos.map(({ key, name, file }) => ({ key, name, file }));
+    if (source) engine.ask('open', optionsOf(source)).catch(() => {});
+    engine.ask('know', { list }, { first: true }).catch(() => {});
+}
+
+function cancel() {
+    stopStream();
+    engine.cancel();
+    say('Cancelled');
+}
+
+// --- files ---
+
+/** Photos, a model, a checkpoint with its labels and configuration: whatever was given. */
+export async function takeFiles(files) {
+    const given = { photo: [], model: [], checkpoint: [], labels: [], config: [], other: [] };
+    for (const file of files) given[await kindOf(file)].push(file);
+    if (given.model.length) await openModel({ file: given.model[0], name: given.model[0].name });
+    if (given.checkpoint.length || given.labels.length || given.config.length) {
+        emit('checkpoint', given);
+    }
+    if (given.photo.length) {
+        stopStream();
+        await addPhotos(given.photo);
+    }
+    if (given.other.length) {
+        const names = given.other.map(({ name }) => name || 'what was pasted').join(', ');
+        complain(`${names}: neither a photo nor a model. Photos are JPEG, PNG and what else this `
+            + 'browser decodes; models are .vit files or checkpoints: .safetensors, .pth, .pt, '
+            + '.bin, .npz.');
+    }
+}
+
+/** Folders that are dropped are read. */
+async function filesOf(transfer) {
+    const entries = [...transfer.items].map((item) => item.webkitGetAsEntry?.());
+    if (!entries.some((entry) => entry?.isDirectory)) return [...transfer.files];
+    const files = [];
+    const walk = async (entry) => {
+        if (entry.isFile) {
+            files.push(await new Promise((done, fail) => { entry.file(done, fail); }));
+            return;
+        }
+        const reader = entry.createReader();
+        for (;;) {
+            const some = await new Promise((done, fail) => { reader.readEntries(done, fail); });
+            if (!some.length) return;
+            for (const one of some) await walk(one);
+        }
+    };
+    for (const entry of entries.filter(Boolean)) await walk(entry);
+    return files;
+}
+
+function startDropping() {
+    let depth = 0;
+    const show = (step) => {
+        depth = step ? depth + step : 0;
+        document.body.classList.toggle('dropping', depth > 0);
+    };
+    addEventListener('dragenter', (event) => { event.preventDefault(); show(1); });
+    addEventListener('dragleave', () => show(-1));
+    addEventListener('dragover', (event) => event.preventDefault());
+    addEventListener('drop', async (event) => {
+        event.preventDefault();
+        show(0);
+        takeFiles(await filesOf(event.dataTransfer));
+    });
+    addEventListener('paste', (event) => {
+        const files = [...event.clipboardData?.files ?? []];
+        if (files.length) takeFiles(files);
+    });
+}
+
+function startChoosing() {
+    for (const [button, input] of [['choose', 'photo-files'], ['open-model', 'model-files']]) {
+        byId(button).addEventListener('click', () => byId(input).click());
+        byId(input).addEventListener('change', ({ target }) => {
+            takeFiles([...target.files]);
+            target.value = '';
+        });
+    }
+    byId('example').addEventListener('click', async () => {
+        try {
+            const response = await fetch(EXAMPLE);
+            if (!response.ok) throw new Error(`the server says ${response.status}`);
+            takeFiles([new File([await response.blob()], EXAMPLE)]);
+        } catch (error) {
+            complain(`The example cannot be loaded: ${error.message}.`);
+        }
+    });
+    byId('bundled').addEventListener('click', () => openModel(BUNDLED));
+    byId('cancel').addEventListener('click', cancel);
+}
+
+// --- start ---
+
+const engine = new Client(showWork);
+engine.restore = restore;
+
+on('progress', showProgress);
+on('settled', () => { if (state.model && !state.selected?.classes) say('Ready'); });
+startPhotos(engine);
+startViews(engine);
+startCompare(engine);
+startCamera(engine);
+startModel(engine, { openModel, cancel, bundled: BUNDLED });
+startDropping();
+startChoosing();
+
+if (typeof WebAssembly !== 'object') {
+    complain('This browser has no WebAssembly, in which the model runs. Current versions of all '
+        + 'browsers have it; a setting may have turned it off.');
+} else {
+    openModel(BUNDLED);
+}

@@ -1,0 +1,69 @@
+// state.mjs - what the page knows: the model, the photos, which of them is shown; and who wants to
+// hear when that changes.
+
+export const state = {
+    model: null,       // what the worker's `open` answers: info, labels, threads, module
+    modelName: '',
+    photos: [],        // { key, name, file, width, height, crop, view, classes, ... } in order
+    selected: null,    // one of them
+    live: false,       // the camera is on
+};
+
+const listeners = new Map();
+
+export function on(name, listener) {
+    if (!listeners.has(name)) listeners.set(name, []);
+    listeners.get(name).push(listener);
+}
+
+/** 'model', 'photos' (the list), 'photo' (one is read), 'select', 'live', 'settled'. */
+export function emit(name, detail) {
+    for (const listener of listeners.get(name) ?? []) listener(detail);
+}
+
+/** Photos that the worker has read without an error. */
+export const readPhotos = () => state.photos.filter((photo) => photo.view);
+
+export const byId = (id) => document.getElementById(id);
+
+/** element('li', { className: 'x' }, child, 'text', ...) */
+export function element(name, properties = {}, ...children) {
+    const made = document.createElement(name);
+    for (const [key, value] of Object.entries(properties)) {
+        if (key.includes('-') || key === 'role') made.setAttribute(key, value);
+        else made[key] = value;
+    }
+    made.append(...children);
+    return made;
+}
+
+/** "4.3 MB", with decimal prefixes as disks have them and as vit-info prints them. */
+export function sizeText(bytes) {
+    for (const [size, digits, unit] of [[1e9, 2, 'GB'], [1e6, 1, 'MB'], [1e3, 1, 'KB']]) {
+        if (bytes >= size || unit === 'KB') return `${(bytes / size).toFixed(digits)} ${unit}`;
+    }
+    return '';
+}
+
+/** A button without text of its own. */
+export const iconButton = (name, ...children) =>
+    element('button', { type: 'button', title: name, 'aria-label': name }, ...children);
+
+export function say(text) {
+    byId('status').textContent = text;
+}
+
+/** What went wrong, until it is dismissed or something else goes well. */
+export function complain(text) {
+    const close = element('button', { type: 'button', className: 'small', textContent: 'Close' });
+    close.addEventListener('click', forgive);
+    byId('error').replaceChildren(element('p', {}, text), close);
+    document.documentElement.dataset.state = 'error';
+}
+
+export function forgive() {
+    byId('error').replaceChildren();
+    if (document.documentElement.dataset.state === 'error') {
+        document.documentElement.dataset.state = state.model ? 'ready' : 'loading';
+    }
+}

@@ -1,0 +1,458 @@
+// views.mjs - "See": what the model looks at, one tab for each command of examples/look. The
+// numbers come from the worker; here they become pictures.
+import { Superseded } from './client.mjs';
+import { componentColours, heatColours, makeMap, middleOf, paint, paintGrids, paintOne, patchAt,
+    rangeOf } from './map.mjs';
+import { select } from './photos.mjs';
+import { byId, element, iconButton, on, readPhotos, state } from './state.mjs';
+
+const MOST = 24;                 // photos that are compared
+const THUMB = 140;               // of small maps, in CSS pixels
+
+let engine = null;
+let current = 'attention';
+
+const config = () => state.model.info.config;
+const clsName = () => (config().has_cls_token ? 'class token' : 'mean of all tokens');
+const number = (value) => Number(value.toPrecision(2)).toString();
+const placeText = (patch, columns) =>
+    `row ${Math.floor(patch / columns) + 1}, column ${patch % columns + 1}`;
+const fromText = (patch, photo) =>
+    (patch < 0 ? clsName() : `patch at ${placeText(patch, photo.crop.columns)}`);
+
+/** An answer for what is shown now; null if something newer was asked. */
+async function ask(type, data) {
+    try {
+        return await engine.ask(type, data, { latest: type });
+    } catch (error) {
+        if (!(error instanceof Superseded)) showEmpty(`${error.message}.`);
+        return null;
+    }
+}
+
+/** The selected photo and up to MOST - 1 others. */
+function shownPhotos() {
+    const others = readPhotos().filter((photo) => photo !== state.selected && photo.crop);
+    return [state.selected, ...others].slice(0, MOST);
+}
+
+/** A list with one button and canvas for each of `names`; kept, if it has these already. */
+function fillList(list, names, onButton) {
+    const same = list.children.length === names.length
+        && names.every((name, i) => list.children[i].textContent === name);
+    if (!same) {
+        list.replaceChildren(...names.map((name, i) => {
+            const button = element('button', { type: 'button' }, element('canvas'),
+                element('span', {}, name));
+            onButton(button, i);
+            return element('li', {}, button);
+        }));
+    }
+    return [...list.querySelectorAll('canvas')];
+}
+
+// --- large maps of the selected photo ---
+
+/** A view with such a map has photo, patch (asked about; -1: none), cursor, paintLarge(). */
+function connectMap(name, view) {
+    const choose = (patch) => {
+        view.patch = patch;
+        view.update();
+    };
+    makeMap(byId(`${name}-map`), {
+        grid: () => view.photo?.crop,
+        at: (x, y) => patchAt(view.photo, x, y),
+        moved: (patch) => { view.cursor = patch; view.paintLarge(); },
+        chosen: choose,
+    });
+    byId(`${name}-reset`)?.addEventListener('click', () => choose(-1));
+}
+
+function paintMap(name, { photo, cursor }, values, options) {
+    const { marked, text, range = rangeOf(values), round = number } = options;
+    const button = byId(`${name}-map`), [least, largest] = rangeOf(values).map(round);
+    paint(button.firstElementChild, photo, heatColours(values, range),
+        { box: button, marked, cursor });
+    button.setAttribute('aria-label', `${photo.name}: ${text}`);
+    byId(`${name}-caption`).textContent = `${text}; ${least} to ${largest}`;
+}
+
+// --- attention ---
+
+const attention = {
+    block: -1, patch: -1, pinned: -1, hovered: null, cursor: -1, answer: [], photo: null,
+
+    start() {
+        byId('block').addEventListener('input', ({ target }) => {
+            this.block = Number(target.value);
+            this.update();
+        });
+        connectMap('attention', this);
+        byId('every').open = matchMedia('(min-width: 56rem)').matches;
+        byId('every').addEventListener('toggle', () => {
+            if (state.selected?.crop) this.update();
+        });
+        byId('matrix').addEventListener('keydown', (event) => this.walk(event));
+    },
+
+    reset() {
+        this.block = config().depth - 1;
+        this.pinned = this.patch = -1;
+        byId('block').max = this.block;
+        byId('block').value = this.block;
+        byId('attention-reset').textContent = `From the ${clsName()}`;
+        byId('matrix').style.setProperty('--blocks', config().depth);
+        byId('matrix').style.setProperty('--heads', config().num_heads);
+        byId('matrix').replaceChildren();
+    },
+
+    async update() {
+        const photo = state.selected, { block, patch } = this, { depth } = config();
+        const blocks = byId('every').open ? Array.from({ length: depth }, (_, i) => i) : [block];
+        byId('block-value').textContent = block;
+        byId('attention-reset').disabled = patch < 0;
+        const answers = await ask('attention', { key: photo.key, blocks, patch });
+        if (!answers || photo !== state.selected || current !== 'attention') return;
+        this.photo = photo;
+        this.answer = [];                    // by block
+        blocks.forEach((number, i) => { this.answer[number] = answers[i]; });
+        this.paintHeads();
+        this.paintLarge();
+        if (byId('every').open) this.paintMatrix();
+    },
+
+    /** What a button of `head` (-1: the mean) of `block` does. */
+    connect(button, head, block) {
+        const show = (what) => { this.hovered = what; this.paintLarge(); };
+        const own = { head, get block() { return block ?? attention.block; } };
+        for (const [name, what] of [['pointerenter', own], ['focus', own], ['pointerleave', null],
+            ['blur', null]]) button.addEventListener(name, () => show(what));
+        button.addEventListener('click', () => {
+            this.pinned = head;
+            if (own.block === this.block) {
+                this.mark();
+                return this.paintLarge();
+            }
+            this.block = byId('block').value = own.block;
+            return this.update();
+        });
+    },
+
+    paintHeads() {
+        const { heads, mean } = this.answer[this.block];
+        const names = ['Mean', ...heads.map((_, i) => `Head ${i}`)];
+        const canvases = fillList(byId('heads'), names, (button, i) => this.connect(button, i - 1));
+        [mean, ...heads].forEach((values, i) =>
+            paint(canvases[i], this.photo, heatColours(values), { size: THUMB, whole: false }));
+        this.mark();
+    },
+
+    paintMatrix() {
+        const matrix = byId('matrix'), { depth, num_heads: count } = config();
+        if (!matrix.children.length) {
+            for (let i = 0; i < depth * count; i++) {
+                const block = i % depth, head = Math.floor(i / depth);
+                const button = iconButton(`Block ${block}, head ${head}`, element('canvas'));
+                this.connect(button, head, block);
+                matrix.append(button);
+            }
+        }
+        [...matrix.children].forEach((button, i) => {
+            const values = this.answer[i % depth].heads[Math.floor(i / depth)];
+            paint(button.firstChild, this.photo, heatColours(values), { size: 56, whole: false });
+        });
+        this.mark();
+    },
+
+    /** The matrix is one stop of the Tab key. */
+    walk(event) {
+        const { depth } = config(), buttons = [...byId('matrix').children];
+        const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -depth, ArrowDown: depth }[event.key];
+        const to = buttons[buttons.indexOf(document.activeElement) + step];
+        if (!step) return;
+        event.preventDefault();
+        to?.focus();
+    },
+
+    mark() {
+        [...byId('heads').querySelectorAll('button')].forEach((button, i) =>
+            button.setAttribute('aria-pressed', i - 1 === this.pinned));
+        const chosen = Math.max(this.pinned, 0) * config().depth + this.block;
+        [...byId('matrix').children].forEach((button, i) => {
+            button.setAttribute('aria-pressed', i === chosen && this.pinned >= 0);
+            button.tabIndex = i === chosen ? 0 : -1;
+        });
+    },
+
+    paintLarge() {
+        const { head, block } = this.hovered ?? { head: this.pinned, block: this.block };
+        if (!this.answer[block]) return;
+        const { heads, mean } = this.answer[block], values = head < 0 ? mean : heads[head];
+        const which = head < 0 ? `mean of ${heads.length} heads` : `head ${head}`;
+        const text = `${fromText(this.patch, this.photo)}, block ${block}, ${which}`;
+        paintMap('attention', this, values, { marked: this.patch, text });
+    },
+};
+
+// --- rollout ---
+
+const rollout = {
+    patch: -1, cursor: -1, values: null, photo: null,
+
+    start() {
+        connectMap('rollout', this);
+    },
+
+    reset() {
+        this.patch = -1;
+        byId('rollout-reset').textContent = `From the ${clsName()}`;
+    },
+
+    async update() {
+        const photo = state.selected, { patch } = this;
+        byId('rollout-reset').disabled = patch < 0;
+        const values = await ask('rollout', { key: photo.key, patch });
+        if (!values || photo !== state.selected || current !== 'rollout') return;
+        Object.assign(this, { values, photo });
+        this.paintLarge();
+    },
+
+    paintLarge() {
+        if (!this.values) return;
+        const text = `${fromText(this.patch, this.photo)}, through ${config().depth} blocks`;
+        paintMap('rollout', this, this.values, { marked: this.patch, text });
+    },
+};
+
+// --- tokens ---
+
+/** The choices of a select: after the final norm, or after each block. */
+function fillBlocks(select) {
+    const blocks = Array.from({ length: config().depth }, (_, i) =>
+        new Option(`after block ${i}`, String(i)));
+    select.replaceChildren(new Option('of the output', ''), ...blocks.reverse());
+}
+
+const blockOf = (select) => (select.value === '' ? null : Number(select.value));
+
+const tokens = {
+    start() {
+        byId('tokens-block').addEventListener('change', () => this.update());
+        byId('foreground').addEventListener('change', () => this.update());
+    },
+
+    reset() {
+        fillBlocks(byId('tokens-block'));
+    },
+
+    async update() {
+        const photos = shownPhotos(), keys = photos.map(({ key }) => key);
+        const block = blockOf(byId('tokens-block')), foreground = byId('foreground').checked;
+        const answer = await ask('tokens', { keys, block, foreground });
+        if (!answer || current !== 'tokens') return;
+        this.paint(photos, answer);
+    },
+
+    paint(photos, { maps, explained }) {
+        const count = maps[0].length / 3;
+        const ranges = [0, 1, 2].map((k) =>
+            rangeOf(...maps.map((map) => map.subarray(k * count, (k + 1) * count))));
+        const list = byId('tokens-maps');
+        list.replaceChildren(); // the buttons know their photos
+        const canvases = fillList(list, photos.map(({ name }) => name), (button, i) => {
+            button.addEventListener('click', () => select(photos[i]));
+        });
+        list.classList.toggle('few', photos.length < 3);
+        photos.forEach((photo, i) => paint(canvases[i], photo, componentColours(maps[i], ranges),
+            { size: 320, opacity: 1, whole: photos.length < 3 }));
+        const shares = explained.map((share) => `${(100 * share).toFixed(1)} %`).join(', ');
+        byId('tokens-caption').textContent = `They explain ${shares} of the variance.`;
+    },
+};
+
+// --- similarity ---
+
+const similarity = {
+    patch: -1, cursor: -1, photo: null, others: [], answer: null, range: [0, 0],
+
+    start() {
+        byId('similarity-block').addEventListener('change', () => this.update());
+        connectMap('similarity', this);
+    },
+
+    reset() {
+        this.patch = -1;
+        fillBlocks(byId('similarity-block'));
+    },
+
+    async update() {
+        const photos = shownPhotos(), [photo, ...others] = photos;
+        if (this.patch < 0) this.patch = middleOf(photo.crop);
+        const keys = photos.map(({ key }) => key), block = blockOf(byId('similarity-block'));
+        const answer = await ask('similarity', { keys, patch: this.patch, block });
+        if (!answer || photo !== state.selected || current !== 'similarity') return;
+        Object.assign(this, { photo, others, answer, range: rangeOf(...answer.maps) });
+        this.paintLarge();
+        this.paintOthers();
+    },
+
+    paintLarge() {
+        if (!this.answer) return;
+        const { patch, maps } = this.answer;
+        const text = `cosines to the patch at ${placeText(patch, this.photo.crop.columns)}`;
+        paintMap('similarity', this, maps[0],
+            { marked: patch, text, range: this.range, round: (value) => value.toFixed(2) });
+    },
+
+    paintOthers() {
+        const { others } = this, list = byId('similarity-maps');
+        const names = others.map(({ name }, i) => {
+            const [least, largest] = rangeOf(this.answer.maps[i + 1]);
+            return `${name} ${least.toFixed(2)} to ${largest.toFixed(2)}`;
+        });
+        list.replaceChildren();
+        const canvases = fillList(list, names, (button, i) => {
+            button.addEventListener('click', () => select(others[i]));
+        });
+        others.forEach((photo, i) => paint(canvases[i], photo,
+            heatColours(this.answer.maps[i + 1], this.range), { size: 2 * THUMB }));
+    },
+};
+
+// --- positions ---
+
+const positions = {
+    kinds: null, answer: null, cursor: -1, place: -1,
+
+    start() {
+        byId('kind').addEventListener('change', () => this.update());
+        byId('position-block').addEventListener('input', () => this.update());
+        makeMap(byId('positions-map'), {
+            grid: () => this.answer,
+            at: (x, y) => {
+                const { rows, columns } = this.answer;
+                const row = Math.floor(y * rows), column = Math.floor(x * columns);
+                const inside = row >= 0 && row < rows && column >= 0 && column < columns;
+                return inside ? row * columns + column : -1;
+            },
+            moved: (place) => { this.cursor = place; this.paintLarge(); },
+            chosen: (place) => { this.place = place; this.paintLarge(); },
+        });
+    },
+
+    reset() {
+        this.kinds = this.answer = null;
+        this.place = -1;
+        byId('position-block').max = config().depth - 1;
+        byId('position-block').value = 0;
+    },
+
+    async update() {
+        if (!this.kinds) {
+            const kinds = await ask('kinds');
+            if (!kinds) return;
+            this.kinds = kinds;
+            byId('kind').replaceChildren(...kinds.map((kind) => new Option(kind)));
+        }
+        if (!this.kinds.length) return showEmpty('This model has no positions.');
+        const kind = byId('kind').value, block = Number(byId('position-block').value);
+        const answer = await ask('positions', { kind, block });
+        if (!answer || current !== 'positions') return;
+        this.answer = answer;
+        byId('position-block-value').textContent = block;
+        byId('position-block-label').hidden = answer.block === undefined;
+        this.paintLarge();
+    },
+
+    paintLarge() {
+        if (!this.answer) return;
+        const { rows, columns, kind, dim, values } = this.answer, n = rows * columns;
+        const place = [this.cursor, this.place].find((one) => one >= 0) ?? middleOf(this.answer);
+        const button = byId('positions-map'), canvas = byId('position-map');
+        paintGrids(button.firstElementChild, this.answer, button, place);
+        paintOne(canvas, this.answer, place, canvas.parentElement);
+        button.setAttribute('aria-label', `Cosines of ${n} ${kind} positions`);
+        byId('positions-caption').textContent =
+            `${rows} x ${columns} ${kind} positions of ${dim} numbers`;
+        const own = rangeOf(values.subarray(place * n, (place + 1) * n)).map((v) => v.toFixed(2));
+        const text = `${placeText(place, columns)}; cosines ${own[0]} to ${own[1]}`;
+        byId('position-caption').textContent = text;
+        canvas.setAttribute('aria-label', text);
+    },
+};
+
+// --- tabs ---
+
+const views = { attention, rollout, tokens, similarity, positions };
+
+/** A message in place of a view; '' for the view. */
+function showEmpty(text) {
+    byId('views-empty').textContent = text;
+    byId('views-empty').hidden = !text;
+    for (const name of Object.keys(views)) {
+        byId(`panel-${name}`).hidden = name !== current || Boolean(text);
+    }
+}
+
+function update() {
+    if (!state.model) return;
+    const photo = state.selected;
+    if (current === 'positions') {
+        showEmpty('');
+    } else if (!photo?.view) {
+        showEmpty('Choose a photo to see what the model looks at.');
+        return;
+    } else if (photo.ms === undefined) { // it is being classified, or that was cancelled
+        if (!photo.classes) showEmpty('This photo is not classified: choose it once more.');
+        return;
+    } else if (!photo.crop) {
+        showEmpty('The patches of this model are not squares of the photo.');
+        return;
+    } else {
+        showEmpty('');
+    }
+    views[current].update();
+}
+
+function open(name, focus = false) {
+    current = name;
+    for (const tab of byId('tabs').children) {
+        const chosen = tab.id === `tab-${name}`;
+        tab.setAttribute('aria-selected', chosen);
+        tab.tabIndex = chosen ? 0 : -1;
+        if (chosen && focus) tab.focus();
+    }
+    showEmpty(byId('views-empty').hidden ? '' : byId('views-empty').textContent);
+    update();
+}
+
+function startTabs() {
+    const names = Object.keys(views);
+    byId('tabs').addEventListener('click', ({ target }) => {
+        if (target.id.startsWith('tab-')) open(target.id.slice(4));
+    });
+    byId('tabs').addEventListener('keydown', (event) => {
+        const at = names.indexOf(current);
+        const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: -1 }[event.key];
+        if (to === undefined) return;
+        event.preventDefault();
+        open(names.at(to % names.length), true);
+    });
+}
+
+export function startViews(client) {
+    engine = client;
+    startTabs();
+    for (const view of Object.values(views)) view.start();
+    on('model', () => {
+        for (const view of Object.values(views)) view.reset();
+        update();
+    });
+    on('select', () => {
+        similarity.patch = attention.patch = rollout.patch = -1;
+        update();
+    });
+    on('photo', (photo) => { if (photo === state.selected) update(); });
+    on('settled', () => { if (current === 'tokens' || current === 'similarity') update(); });
+    new ResizeObserver(() => views[current].paintLarge?.()).observe(byId('views'));
+}

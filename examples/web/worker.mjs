@@ -1,0 +1,321 @@
+// worker.mjs - all that takes time: decoding photos, running the model, converting checkpoints. The
+// page asks by { type, data } and gets { result } or { error }, and { progress } before; client.mjs
+// is its side. One question at a time.
+import { decode } from './decode.mjs';
+import { Model } from './vit/vit.mjs';
+
+const VIEW = 640;                   // the longer side of what the page shows of a photo
+const CACHE = 384 * 2 ** 20;        // bytes of inputs, tokens, and attention that are kept
+const TOP = 5;
+
+let model = null;
+const photos = new Map();           // key: { name, file, size: { width, height } }
+
+// --- what was computed, while there is room ---
+
+const cache = new Map();            // the oldest use first
+let cached = 0;
+
+function keep(name, value, bytes) {
+    cache.set(name, { value, bytes });
+    cached += bytes;
+    for (const [oldest, entry] of cache) {
+        if (cached <= CACHE || oldest === name) break;
+        cache.delete(oldest);
+        cached -= entry.bytes;
+    }
+    return value;
+}
+
+function recall(name) {
+    const entry = cache.get(name);
+    if (!entry) return null;
+    cache.delete(name);
+    cache.set(name, entry);
+    return entry.value;
+}
+
+function forget(prefix) {
+    for (const [name, { bytes }] of cache) {
+        if (!name.startsWith(prefix)) continue;
+        cache.delete(name);
+        cached -= bytes;
+    }
+}
+
+function progress(text, done, total) {
+    postMessage({ progress: { text, done, total } });
+}
+
+// --- photos ---
+
+/** A smaller copy for the page to show: each pixel the mean of those it covers. */
+function shrink({ width, height, data }) {
+    const scale = Math.min(1, VIEW / Math.max(width, height));
+    const across = Math.max(1, Math.round(width * scale));
+    const down = Math.max(1, Math.round(height * scale));
+    const small = new ImageData(across, down);
+    for (let y = 0, to = 0; y < down; y++) {
+        const top = Math.floor(y * height / down);
+        const bottom = Math.max(top + 1, Math.floor((y + 1) * height / down));
+        for (let x = 0; x < across; x++, to += 4) {
+            const left = Math.floor(x * width / across);
+            const right = Math.max(left + 1, Math.floor((x + 1) * width / across));
+            let red = 0, green = 0, blue = 0;
+            for (let row = top; row < bottom; row++) {
+                for (let at = (row * width + left) * 3; at < (row * width + right) * 3; at += 3) {
+                    red += data[at];
+                    green += data[at + 1];
+                    blue += data[at + 2];
+                }
+            }
+            const count = (bottom - top) * (right - left);
+            small.data[to] = red / count;
+            small.data[to + 1] = green / count;
+            small.data[to + 2] = blue / count;
+            small.data[to + 3] = 255;
+        }
+    }
+    return createImageBitmap(small);
+}
+
+/** The model's input, and of a photo that is decoded what `look` makes of it. */
+async function inputOf(key, look = null) {
+    const name = `${key}/input`;
+    const photo = photos.get(key);
+    const known = recall(name);
+    if (known && !look) return known;
+    const decoded = await decode(photo.file);
+    photo.size = { width: decoded.width, height: decoded.height };
+    if (look) await look(decoded);
+    const input = known ?? model.preprocess(decoded);
+    return known ?? keep(name, input, input.byteLength);
+}
+
+/** { tokens } as they leave a block, or after the final norm; and whatever came with it. */
+async function outputsOf(key, block = null) {
+    const name = `${key}/tokens/${block ?? 'last'}`;
+    const known = recall(name);
+    if (known) return known;
+    const input = await inputOf(key);
+    const start = performance.now();
+    let outputs;
+    if (block === null) {
+        const wants = { tokens: true, embedding: true, logits: model.info.config.num_classes > 0 };
+        outputs = model.run(input, wants);
+    } else {
+        [outputs] = model.run(input, { blocks: [block] }).blocks;
+    }
+    outputs.ms = performance.now() - start;
+    return keep(name, outputs, outputs.tokens.byteLength);
+}
+
+/** For each of several photos, saying how far it is. */
+async function each(keys, text, action) {
+    const results = [];
+    for (const [i, key] of keys.entries()) {
+        progress(`${text}: photo ${i + 1} of ${keys.length}`, i, keys.length);
+        results.push(await action(key));
+    }
+    return results;
+}
+
+/** The likeliest classes; of equal ones the lower. */
+function best(logits) {
+    if (!logits) return null;
+    const scores = model.scores(logits);
+    const order = Array.from(logits.keys()).sort((a, b) => logits[b] - logits[a] || a - b);
+    return order.slice(0, TOP).map((index) => ({
+        index, label: model.labels[index] ?? null, score: scores[index],
+    }));
+}
+
+function cropOf(size) {
+    try {
+        return model.crop(size);
+    } catch {
+        return null; // patches that are no places of a photo
+    }
+}
+
+// --- attention ---
+
+const MOST_MAPS = 2 ** 27;           // bytes of attention that one pass through the model gives
+
+/** For each of some blocks [heads, tokens, tokens], given to `use` one after the other. */
+async function eachAttention(key, blocks, use) {
+    const { num_heads, num_tokens } = model.info.config;
+    const most = Math.max(1, Math.floor(MOST_MAPS / (4 * num_heads * num_tokens ** 2)));
+    const input = await inputOf(key);
+    for (let i = 0; i < blocks.length; i += most) {
+        const some = blocks.slice(i, i + most);
+        const names = some.map((block) => `${key}/attention/${block}`);
+        let maps = names.map(recall);
+        if (maps.includes(null)) {
+            if (blocks.length > most) progress('Attention', i, blocks.length);
+            maps = model.run(input, { blocks: some, attention: true }).blocks
+                .map(({ attention }, k) => keep(names[k], attention, attention.byteLength));
+        }
+        maps.forEach(use);
+    }
+}
+
+/** What one token, or the mean of all (-1), attends to in a head: of the patches alone. */
+function rowOf(maps, head, from) {
+    const { num_tokens: tokens, num_patches: patches } = model.info.config;
+    const map = maps.subarray(head * tokens * tokens, (head + 1) * tokens * tokens);
+    if (from >= 0) return map.slice((from + 1) * tokens - patches, (from + 1) * tokens);
+    const sums = new Float64Array(tokens);
+    for (let i = 0; i < tokens; i++) {
+        for (let j = 0; j < tokens; j++) sums[j] += map[i * tokens + j] / tokens;
+    }
+    return Float32Array.from(sums.subarray(tokens - patches));
+}
+
+/** Summed in double, in the order of the heads, as examples/look does. */
+function meanOf(heads) {
+    return heads[0].map((_, i) => heads.reduce((sum, head) => sum + head[i], 0) / heads.length);
+}
+
+// --- a checkpoint ---
+
+let converter = null;
+
+async function convert({ files, args }) {
+    const { Converter } = await import('./vit/convert.mjs');
+    converter ??= await Converter.open();
+    return converter.convert(files, args, (line) => progress(line));
+}
+
+// --- the questions ---
+
+const answers = {
+    async open({ source, threads, module }) {
+        const onProgress = (done, total) => progress('Reading the model', done, total);
+        const next = await Model.open(source, { threads, module, onProgress });
+        model?.close();
+        model = next;
+        cache.clear();
+        cached = 0;
+        const { info, labels, threads: used, module: kind } = model;
+        const { img_width: width, img_height: height } = info.config;
+        const crop = cropOf({ width, height });
+        const grid = crop && [crop.rows, crop.columns];
+        return { info, labels, threads: used, module: kind, grid };
+    },
+
+    /** What a worker that follows another one must know. */
+    know({ list }) {
+        for (const { key, name, file } of list) photos.set(key, { name, file });
+    },
+
+    forget({ key }) {
+        photos.delete(key);
+        forget(`${key}/`);
+    },
+
+    async read({ key, name, file }) {
+        let view = null;
+        if (!photos.has(key)) photos.set(key, { name, file });
+        await inputOf(key, async (decoded) => { view = await shrink(decoded); });
+        return { ...photos.get(key).size, view, ...await answers.classify({ key }) };
+    },
+
+    async classify({ key }) {
+        const { logits, ms } = await outputsOf(key);
+        return { classes: best(logits), ms, crop: cropOf(photos.get(key).size) };
+    },
+
+    /** A frame of the camera, which is not kept. */
+    frame({ bitmap }) {
+        const { width, height } = bitmap;
+        const context = frameContext(width, height);
+        context.drawImage(bitmap, 0, 0);
+        bitmap.close();
+        const photo = context.getImageData(0, 0, width, height);
+        const start = performance.now();
+        const input = model.preprocess(photo);
+        const { logits } = model.run(input, { logits: true });
+        return { classes: best(logits), ms: performance.now() - start, crop: cropOf(photo) };
+    },
+
+    /** For each block: of every head, and their mean; patch: -1 for the class token. */
+    async attention({ key, blocks, patch }) {
+        const { num_tokens, num_patches, num_heads, has_cls_token, attention } = model.info.config;
+        if (attention) {
+            throw new Error('There is none: each token of this model attends to itself alone');
+        }
+        const from = patch >= 0 ? num_tokens - num_patches + patch : has_cls_token ? 0 : -1;
+        const results = [];
+        await eachAttention(key, blocks, (maps) => {
+            const heads = Array.from({ length: num_heads }, (_, head) => rowOf(maps, head, from));
+            results.push({ heads, mean: meanOf(heads) });
+        });
+        return results;
+    },
+
+    async rollout({ key, patch }) {
+        const input = await inputOf(key);
+        return model.rollout(input, patch >= 0 ? { patch } : {});
+    },
+
+    async tokens({ keys, block, foreground }) {
+        const outputs = await each(keys, 'Tokens', (key) => outputsOf(key, block));
+        return model.principalComponents(outputs, { foreground });
+    },
+
+    async similarity({ keys, patch, block }) {
+        const outputs = await each(keys, 'Similarity', (key) => outputsOf(key, block));
+        return model.similarity(outputs, patch);
+    },
+
+    positions({ kind, block }) {
+        return model.positions({ kind, block });
+    },
+
+    /** The kinds of positions that the model has. */
+    kinds() {
+        return ['embedding', 'rotary', 'relative'].filter((kind) => {
+            try {
+                return model.positions({ kind });
+            } catch {
+                return false;
+            }
+        });
+    },
+
+    /** Cosines of the first photo's embedding to all. */
+    async compare({ keys }) {
+        const outputs = await each(keys, 'Compare', (key) => outputsOf(key));
+        return outputs.map(({ embedding }) => model.cosine(outputs[0].embedding, embedding));
+    },
+
+    convert,
+};
+
+let frameCanvas = null;
+
+function frameContext(width, height) {
+    if (frameCanvas?.width !== width || frameCanvas.height !== height) {
+        frameCanvas = new OffscreenCanvas(width, height);
+    }
+    return frameCanvas.getContext('2d', { willReadFrequently: true });
+}
+
+const needNoModel = new Set(['open', 'know', 'forget', 'convert']);
+
+/** The arrays and pictures in an answer that need not be copied; what is cached must be. */
+function movable(result) {
+    return result?.view ? [result.view] : [];
+}
+
+onmessage = async ({ data: { type, data } }) => {
+    try {
+        if (!model && !needNoModel.has(type)) throw new Error('no model is open');
+        const result = await answers[type](data);
+        postMessage({ result }, movable(result));
+    } catch (error) {
+        const { message, name, resultString } = error;
+        postMessage({ error: { message: message || String(error), name, resultString } });
+    }
+};
