@@ -125,26 +125,23 @@ function listen(server, port) {
     });
 }
 
-/**
- * A server of a folder; resolves to { url, close() }. Without `port` it takes the first free one
- * from 8000 on.
- */
-export async function serve({ port, isolation = true, root = here } = {}) {
+/** What answers a server's requests: createServer(handler()). */
+export function handler({ isolation = true, root = here } = {}) {
     const common = { 'X-Content-Type-Options': 'nosniff', ...(isolation ? isolationHeaders : {}) };
-    const server = createServer((request, response) => {
+    return (request, response) => {
         answer(request, response, root, common).catch((error) => {
             if (response.headersSent) response.destroy(); // the visitor has gone, or the file
             else refuse(response, 500, error.message, common);
         });
-    });
+    };
+}
+
+/** The address of a server that answers on `port`, or if that is undefined on the first free one. */
+async function serve(port, options) {
+    const server = createServer(handler(options));
     for (let tried = 0; ; tried++) {
         try {
-            const taken = await listen(server, port ?? FIRST_PORT + tried);
-            const close = () => {
-                server.closeAllConnections();
-                return new Promise((done) => { server.close(done); });
-            };
-            return { url: `http://localhost:${taken}/`, close };
+            return `http://localhost:${await listen(server, port ?? FIRST_PORT + tried)}/`;
         } catch (error) {
             const another = port === undefined && error.code === 'EADDRINUSE';
             if (!another || tried + 1 === TRIES) throw error;
@@ -183,7 +180,7 @@ async function main() {
         process.exit(1);
     }
     try {
-        const { url } = await serve({ port, isolation: !chosen['no-isolation'] });
+        const url = await serve(port, { isolation: !chosen['no-isolation'] });
         console.log(`The page: ${url} (Ctrl-C ends it)`);
     } catch (error) {
         const taken = error.code === 'EADDRINUSE';

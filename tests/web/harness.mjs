@@ -1,0 +1,237 @@
+// harness.mjs - what the tests of the page share: counts, a server, a browser, and visits to the
+// page, which record what nobody should see: messages, failed requests, shifts of the layout.
+import { createRequire } from 'node:module';
+import { createServer } from 'node:http';
+import { readFile } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import { handler } from '../../examples/web/serve.mjs';
+
+const PATIENCE = 30000; // milliseconds for whatever a test waits for
+export const built = resolve('build/web');
+export const made = resolve(built, 'made');
+const require = createRequire(`${built}/`);
+const { chromium } = require('playwright-core');
+
+// --- counts -------------------------------------------------------------------------------------
+
+let passed = 0;
+let failed = 0;
+
+export function expect(ok, what) {
+    if (!ok) throw new Error(what);
+}
+
+export function same(found, wanted, what) {
+    const [is, should] = [found, wanted].map((value) => JSON.stringify(value));
+    expect(is === should, `${what}: expected ${should}, found ${is}`);
+}
+
+/** One line: ok or FAILED, and why. */
+export async function test(name, action) {
+    try {
+        const remark = await action();
+        passed++;
+        console.log(`ok ${name}${remark ? `: ${remark}` : ''}`);
+    } catch (error) {
+        failed++;
+        const at = error.stack?.split('\n').find((line) => line.includes('/tests/web/')) ?? '';
+        console.log(`FAILED ${name}: ${error.message}${at.replace(/^.*(\/tests)/, ' ($1')}`);
+    }
+}
+
+export function skip(name, why) {
+    console.log(`skipped ${name}: ${why}`);
+}
+
+export function summary() {
+    console.log(`${passed} passed, ${failed} failed`);
+    process.exitCode = failed || !passed ? 1 : 0;
+}
+
+// --- servers ------------------------------------------------------------------------------------
+
+const listening = (server) => new Promise((done) => {
+    server.listen(0, 'localhost', () => done(server.address().port));
+});
+
+/** The page, and under /made/ the files that the tests have made; `requests` lists the paths. */
+export async function startServer({ isolation = true } = {}) {
+    const requests = [];
+    const page = handler({ isolation });
+    const server = createServer(async (request, response) => {
+        requests.push(request.url);
+        if (!request.url.startsWith('/made/')) {
+            page(request, response);
+            return;
+        }
+        const bytes = await readFile(resolve(made, request.url.slice(6))).catch(() => null);
+        response.writeHead(bytes ? 200 : 404, { 'Cross-Origin-Resource-Policy': 'same-origin' });
+        response.end(bytes);
+    });
+    const url = `http://localhost:${await listening(server)}/`;
+    return { url, requests, close: () => { server.closeAllConnections(); server.close(); } };
+}
+
+/** Where the browser turns for every other host: whatever arrives has left the page. */
+async function startTrap() {
+    const caught = [];
+    const server = createServer((request, response) => {
+        caught.push(request.url);
+        response.writeHead(403).end();
+    });
+    server.on('connect', (request, socket) => {
+        caught.push(request.url);
+        socket.end('HTTP/1.1 403 Forbidden\r\n\r\n');
+    });
+    const port = await listening(server);
+    return { port, caught, close: () => { server.closeAllConnections(); server.close(); } };
+}
+
+// --- the browser --------------------------------------------------------------------------------
+
+const trap = await startTrap();
+const browsers = new Map();
+
+/** One process for each set of flags, started when it is first wanted. */
+export async function browserWith(...flags) {
+    const key = flags.join(' ');
+    if (!browsers.has(key)) {
+        browsers.set(key, await chromium.launch({
+            executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
+            args: [`--proxy-server=http://localhost:${trap.port}`, '--hide-scrollbars', ...flags],
+            chromiumSandbox: process.getuid() !== 0,
+        }));
+    }
+    return browsers.get(key);
+}
+
+export async function closeAll() {
+    for (const browser of browsers.values()) await browser.close();
+    trap.close();
+    for (const server of Object.values(servers)) server.close();
+}
+
+/** With the headers for threads, and without. */
+export const servers = {
+    isolated: await startServer(),
+    plain: await startServer({ isolation: false }),
+};
+
+// --- visits -------------------------------------------------------------------------------------
+
+/** What all visits have recorded. */
+export const seen = { visits: 0, requests: [], caught: trap.caught, problems: [], shifts: [] };
+
+/** Runs in the page before its own scripts. */
+function observe() {
+    globalThis.observed = { shifts: [], states: [] };
+    new PerformanceObserver((list) => {
+        for (const { value, hadRecentInput, sources } of list.getEntries()) {
+            if (hadRecentInput) continue;
+            const names = sources.map(({ node }) => {
+                const element = node?.nodeType === 3 ? node.parentElement : node;
+                return element ? element.tagName + (element.id && `#${element.id}`) +
+                    (element.className && `.${element.className}`) : '?';
+            });
+            observed.shifts.push({ value, names });
+        }
+    }).observe({ type: 'layout-shift', buffered: true });
+    new MutationObserver(() => {
+        const { state } = document.documentElement.dataset;
+        if (state && state !== observed.states.at(-1)) observed.states.push(state);
+    }).observe(document, { subtree: true, attributeFilter: ['data-state'] });
+}
+
+/** One browser profile of its own and the page in it. */
+export class Visit {
+    /**
+     * flags: of the browser; isolation: whether the server sets the headers; serviceWorkers:
+     * 'allow' or 'block'; query: of the page's address; the rest are Playwright's options.
+     */
+    static async open({ flags = [], isolation = true, serviceWorkers = 'block', query = '',
+                        path = '', ready = true, ...options } = {}) {
+        const visit = new Visit();
+        const browser = await browserWith(...flags);
+        visit.server = isolation ? servers.isolated : servers.plain;
+        visit.context = await browser.newContext({
+            viewport: { width: 1280, height: 900 }, serviceWorkers, bypassCSP: false, ...options,
+        });
+        visit.context.setDefaultTimeout(PATIENCE);
+        visit.problems = [];
+        visit.watch();
+        visit.page = await visit.context.newPage();
+        visit.cdp = await visit.context.newCDPSession(visit.page);
+        await visit.page.addInitScript(observe);
+        await visit.page.goto(visit.server.url + path + query);
+        if (ready) await visit.until('ready');
+        return visit;
+    }
+
+    watch() {
+        const { context, problems } = this;
+        seen.visits++;
+        context.on('request', (request) => seen.requests.push(request.url()));
+        context.on('requestfailed', (request) => {
+            problems.push(`${request.url()}: ${request.failure()?.errorText}`);
+        });
+        context.on('console', (message) => {
+            if (['log', 'info', 'debug'].includes(message.type())) return;
+            problems.push(`${message.type()}: ${message.text()}`);
+        });
+        context.on('weberror', (error) => problems.push(`uncaught: ${error.error().message}`));
+    }
+
+    /** Until the page is in one of these states. */
+    async until(...states) {
+        await this.page.waitForFunction((wanted) =>
+            wanted.includes(document.documentElement.dataset.state), states);
+    }
+
+    /** Does something that makes the page work, and waits until that is over. */
+    async work(action) {
+        const before = await this.page.evaluate(() => observed.states.length);
+        await action();
+        await this.page.waitForFunction((count) => observed.states.length > count &&
+            ['ready', 'error'].includes(observed.states.at(-1)), before);
+    }
+
+    /** As a visitor drops files from the desktop. */
+    async dropOnly(files, selector = '#drop') {
+        const box = await this.page.locator(selector).boundingBox();
+        const data = { items: [], files: [files].flat().map((file) => resolve(file)),
+                       dragOperationsMask: 1 };
+        const at = { x: box.x + box.width / 2, y: box.y + Math.min(box.height / 2, 60) };
+        for (const type of ['dragEnter', 'dragOver', 'drop']) {
+            await this.cdp.send('Input.dispatchDragEvent', { type, ...at, data });
+        }
+    }
+
+    async drop(files, selector) {
+        await this.work(() => this.dropOnly(files, selector));
+    }
+
+    text(selector) {
+        return this.page.locator(selector).innerText();
+    }
+
+    /** Ends the visit; what it recorded is judged with that of all the others. */
+    async close() {
+        const shifts = await this.page.evaluate(() => observed.shifts).catch(() => []);
+        const total = shifts.reduce((sum, { value }) => sum + value, 0);
+        seen.shifts.push({ total, names: shifts.flatMap(({ names }) => names) });
+        seen.problems.push(...this.problems);
+        await this.context.close();
+    }
+}
+
+/** A test that is one visit. */
+export async function visit(name, options, action) {
+    await test(name, async () => {
+        const visited = await Visit.open(options);
+        try {
+            return await action(visited);
+        } finally {
+            await visited.close();
+        }
+    });
+}
