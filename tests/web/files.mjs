@@ -24,6 +24,12 @@ export const json = (program, ...args) => JSON.parse(run(program, ...args));
 
 export const convert = (...args) => run('tools/vit-convert', '-q', ...args);
 
+/** The .npy file of photos' embeddings, each of length 1. */
+export function embeddings(photos) {
+    run('examples/embed', '--normalize', '-o', pathOf('embeddings.npy'), ...photos);
+    return readFileSync(pathOf('embeddings.npy'));
+}
+
 /** 0 to 1, the same numbers each time. */
 export function random(seed) {
     let state = seed >>> 0;
@@ -131,8 +137,8 @@ export function makeAll() {
     const next = random(1);
     const noise = Uint8Array.from({ length: 4 * 67 * 41 }, () => next() * 256);
     write('noise.png', png(67, 41, 8, 2, noise.subarray(0, 3 * 67 * 41)));
-    write('grey.png', png(67, 41, 8, 0, noise.subarray(0, 67 * 41)));
-    write('clear.png', png(67, 41, 8, 6, noise));
+    write('noise_grey.png', png(67, 41, 8, 0, noise.subarray(0, 67 * 41)));
+    write('noise_alpha.png', png(67, 41, 8, 6, noise));
     write('camera.y4m', y4m(photo, 3));
 
     const huge = 20000; // 1.6 GB as the pixels of a canvas, 60 KB as a file

@@ -72,7 +72,7 @@ export async function startServer({ isolation = true } = {}) {
     return { url, requests, close: () => { server.closeAllConnections(); server.close(); } };
 }
 
-/** Where the browser turns for every other host: whatever arrives has left the page. */
+/** Where visits turn for every host but localhost: whatever arrives has left the page. */
 async function startTrap() {
     const caught = [];
     const server = createServer((request, response) => {
@@ -92,13 +92,16 @@ async function startTrap() {
 const trap = await startTrap();
 const browsers = new Map();
 
-/** One process for each set of flags, started when it is first wanted. */
+/**
+ * One process for each set of flags, started when it is first wanted. It asks for news of its own;
+ * nobody listens there.
+ */
 export async function browserWith(...flags) {
     const key = flags.join(' ');
     if (!browsers.has(key)) {
         browsers.set(key, await chromium.launch({
             executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
-            args: [`--proxy-server=http://localhost:${trap.port}`, '--hide-scrollbars', ...flags],
+            args: ['--proxy-server=http://localhost:9', '--hide-scrollbars', ...flags],
             chromiumSandbox: process.getuid() !== 0,
         }));
     }
@@ -154,7 +157,8 @@ export class Visit {
         const browser = await browserWith(...flags);
         visit.server = isolation ? servers.isolated : servers.plain;
         visit.context = await browser.newContext({
-            viewport: { width: 1280, height: 900 }, serviceWorkers, bypassCSP: false, ...options,
+            viewport: { width: 1280, height: 900 }, serviceWorkers,
+            proxy: { server: `http://localhost:${trap.port}`, bypass: 'localhost' }, ...options,
         });
         visit.context.setDefaultTimeout(PATIENCE);
         visit.problems = [];
