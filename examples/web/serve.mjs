@@ -36,6 +36,11 @@ const types = {
     '.wasm': 'application/wasm',
 };
 
+/** The browser's word that nothing leaves the machine: not from the page, nor from a worker. */
+const policy = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; " +
+    "img-src 'self' blob: data:; media-src 'self' blob:; connect-src 'self' blob:; " +
+    "worker-src 'self'; base-uri 'none'; form-action 'none'";
+
 /** Shared memory needs the first two; with them every file must say who may read it. */
 const isolationHeaders = {
     'Cross-Origin-Opener-Policy': 'same-origin',
@@ -46,7 +51,10 @@ const isolationHeaders = {
 const here = dirname(fileURLToPath(import.meta.url));
 
 /** Files that the page asks for and that lie elsewhere, unless there is one in the folder. */
-const elsewhere = new Map([['model.vit', resolve(here, '../../models/cifar10-vit.vit')]]);
+const elsewhere = new Map([
+    ['model.vit', resolve(here, '../../models/cifar10-vit.vit')],
+    ['cat.jpg', resolve(here, '../cat.jpg')],
+]);
 
 async function fileAt(path) {
     const found = await stat(path).catch(() => null);
@@ -127,7 +135,8 @@ function listen(server, port) {
 
 /** What answers a server's requests: createServer(handler()). */
 export function handler({ isolation = true, root = here } = {}) {
-    const common = { 'X-Content-Type-Options': 'nosniff', ...(isolation ? isolationHeaders : {}) };
+    const common = { 'X-Content-Type-Options': 'nosniff', 'Content-Security-Policy': policy,
+                     ...(isolation ? isolationHeaders : {}) };
     return (request, response) => {
         answer(request, response, root, common).catch((error) => {
             if (response.headersSent) response.destroy(); // the visitor has gone, or the file

@@ -7,10 +7,14 @@
 // once more; all that the page then fetches passes through here and gets the headers. Where that
 // does not work (no service workers, not from https or localhost) the page runs in one thread.
 
+/** As serve.mjs sets them; the last keeps workers, too, from sending anything anywhere. */
 const headers = {
     'Cross-Origin-Opener-Policy': 'same-origin',
     'Cross-Origin-Embedder-Policy': 'require-corp',
     'Cross-Origin-Resource-Policy': 'same-origin',
+    'Content-Security-Policy': "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; " +
+        "style-src 'self'; img-src 'self' blob: data:; media-src 'self' blob:; " +
+        "connect-src 'self' blob:; worker-src 'self'; base-uri 'none'; form-action 'none'",
 };
 
 async function fetchWithHeaders(request) {
