@@ -147,6 +147,9 @@ export function makeAll() {
     write('empty.jpg', '');
     write('cut.vit', readFileSync(model).subarray(0, 2000000));
     write('cut.jpg', readFileSync(cat).subarray(0, 400));
+    write('bare.html', '<!DOCTYPE html><title>nothing</title>');
+    write('leaving.mjs', `fetch('http://example.com/worker')
+        .then(() => postMessage('sent'), () => postMessage('refused'));`);
     write('text.vit', 'A text, whatever its name says.\n');
 }
 
