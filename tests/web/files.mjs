@@ -131,6 +131,7 @@ export function makeAll() {
                                            : ['--dtype', dtype];
         convert(weights, ...how, '-o', pathOf(`${dtype}.vit`));
     }
+    convert('tests/data/own/heads_slices/model.safetensors', '-o', pathOf('tiny.vit'));
     const photo = readPpm('examples/cat.ppm');
     const { width, height, pixels } = photo;
     write('cat.png', png(width, height, 8, 2, pixels));
