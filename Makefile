@@ -18,8 +18,8 @@ PROGRAMS = tools/vit-bench tools/vit-convert tools/vit-info tools/vit-run exampl
 MODULES  = $(patsubst %.c,%,$(filter-out tools/bench/peers/%,$(wildcard tools/*/*.c tools/*/*/*.c)))
 TESTS    = $(patsubst %.c,%,$(wildcard tests/test_*.c))
 
-.PHONY: all demo wasm no-relaxed firmware firmware-accuracy firmware-check test test-long test-cross \
-        test-wasm soak analyze coverage fuzz fuzz-long bench-programs bench-peers \
+.PHONY: all demo wasm web no-relaxed firmware firmware-accuracy firmware-check test test-long test-cross \
+        test-wasm test-web soak analyze coverage fuzz fuzz-long bench-programs bench-peers \
         bench-accuracy bench-figures mca help install uninstall clean
 all: $(PROGRAMS) examples/hello
 
@@ -27,6 +27,7 @@ help:
 	@echo "make            build tools and examples"
 	@echo "make demo       install what that needs, build, classify the bundled photo"
 	@echo "make wasm       build examples/web/vit, classify the bundled photo in Node (installs both)"
+	@echo "make web        build the page, examples/web, and serve it: PORT=8000"
 	@echo "make firmware   install what that needs, run the example for microcontrollers under QEMU"
 	@echo "make firmware-accuracy  the same with all 10,000 test images: BOARDS=\"m4 m55\""
 	@echo "make firmware-check     verify size, stack, arena, instructions ... of each board"
@@ -39,6 +40,7 @@ help:
 	@echo "make fuzz-long  run each for long: FUZZ=SECONDS, or FUZZ=100000000x for so many runs"
 	@echo "make test-cross run the tests on ARM, RISC-V, s390x, i686, Windows (installs QEMU, Wine)"
 	@echo "make test-wasm  run the numerical tests in WebAssembly, compare it with native builds"
+	@echo "make test-web   the page in Chromium (installs that): SUITES=\"classes views\" chooses"
 	@echo "make bench-peers  compare the speed with ONNX Runtime's and PyTorch's (installs both);"
 	@echo "                NCNN=path/to/ncnn compares with ncnn as well, built from its sources;"
 	@echo "                ARCHS= BATCH= THREADS= ROUNDS= ISA= BENCH_FLAGS= choose what"
@@ -201,6 +203,11 @@ wasm:
 	@$(MAKE) --no-print-directory -s $(WASM_MODULES) $(WEB)/convert.wasm.gz
 	node $(WEB)/run.mjs examples/cat.ppm
 
+web:
+	@sh tools/install-packages.sh page
+	@$(MAKE) --no-print-directory -s $(WASM_MODULES) $(WEB)/convert.wasm.gz
+	@node examples/web/serve.mjs $(if $(PORT),--port $(PORT))
+
 # --- microcontrollers -----------------------------------------------------------------------
 
 firmware:
@@ -261,6 +268,24 @@ test-wasm:
 	@sh tools/install-packages.sh wasm
 	@$(MAKE) --no-print-directory -s all $(WASM_MODULES) $(WEB)/convert.wasm.gz
 	@bash tests/wasm.sh
+
+# What drives the browser, from npm; and logits without fused multiply-adds, as WebAssembly has them.
+build/web/installed: tests/web/package.json
+	@mkdir -p $(@D)
+	cp $< build/web
+	cd build/web && npm install --ignore-scripts --no-audit --no-fund --silent
+	touch $@
+
+build/web/reference: tests/wasm_reference.c vit.h
+	@mkdir -p $(@D)
+	$(CC) -std=c99 $(WARNINGS) $(CFLAGS) -DVIT_NO_FMA -DVIT_NO_SIMD -I. -Itools $< \
+	    tools/base/bytes.c tools/base/crc32.c tools/base/report.c tools/base/source.c $(LDLIBS) -o $@
+
+test-web:
+	@sh tools/install-packages.sh web
+	@$(MAKE) --no-print-directory -s all $(WASM_MODULES) $(WEB)/convert.wasm.gz \
+	    build/web/installed build/web/reference
+	@node tests/web/run.mjs $(SUITES)
 
 # --- speed, beside other runtimes -----------------------------------------------------------
 
