@@ -285,6 +285,8 @@ test-web:
 	@sh tools/install-packages.sh web
 	@$(MAKE) --no-print-directory -s all $(WASM_MODULES) $(WEB)/convert.wasm.gz \
 	    build/web/installed build/web/reference
+	@$(MAKE) --no-print-directory -s TARGET=nofma CPPFLAGS='-DVIT_NO_FMA -DVIT_NO_SIMD' \
+	    build/nofma/tools/vit-convert
 	@node tests/web/run.mjs $(SUITES)
 
 # --- speed, beside other runtimes -----------------------------------------------------------

@@ -144,6 +144,7 @@ export function makeAll() {
 
     const huge = 20000; // 1.6 GB as the pixels of a canvas, 60 KB as a file
     write('huge.png', png(huge, huge, 1, 0, Buffer.alloc(huge * huge / 8)));
+    write('labels.txt', 'airplane\nautomobile\nbird\ncat\ndeer\ndog\nfrog\nhorse\nship\ntruck\n');
     write('words.txt', 'Neither a photo nor a model.\n');
     write('empty.jpg', '');
     write('cut.vit', readFileSync(model).subarray(0, 2000000));

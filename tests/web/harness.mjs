@@ -121,7 +121,8 @@ export async function browserWith(...flags) {
     if (!browsers.has(key)) {
         browsers.set(key, await chromium.launch({
             executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
-            args: ['--proxy-server=http://localhost:9', '--hide-scrollbars', ...flags],
+            args: ['--proxy-server=http://localhost:9', '--hide-scrollbars',
+                   '--disable-features=AutofillServerCommunication,Translate,PaintHolding', ...flags],
             chromiumSandbox: process.getuid() !== 0,
         }));
     }
@@ -186,6 +187,7 @@ export class Visit {
         visit.requests = [];
         visit.watch();
         visit.page = await visit.context.newPage();
+        visit.page.on('filechooser', () => {}); // from now on there is no dialog
         visit.cdp = await visit.context.newCDPSession(visit.page);
         await visit.page.addInitScript(observe);
         await visit.page.goto(visit.server.url + path + query);
@@ -229,6 +231,7 @@ export class Visit {
 
     /** As a visitor drops files from the desktop. */
     async dropOnly(files, selector = '#drop') {
+        await this.page.locator(selector).scrollIntoViewIfNeeded();
         const box = await this.page.locator(selector).boundingBox();
         const data = { items: [], files: [files].flat().map((file) => resolve(file)),
                        dragOperationsMask: 1 };

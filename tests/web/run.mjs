@@ -7,7 +7,7 @@
 import { closeAll, expect, seen, summary, test } from './harness.mjs';
 import { makeAll } from './files.mjs';
 
-const all = ['server', 'classes', 'bits', 'views', 'wrong', 'convert', 'access', 'isolation',
+const all = ['server', 'classes', 'bits', 'views', 'wrong', 'checkpoints', 'access', 'isolation',
              'camera'];
 const names = process.argv.slice(2).filter((name) => !name.startsWith('--'));
 const unknown = names.filter((name) => !all.includes(name));
