@@ -19,7 +19,7 @@ MODULES  = $(patsubst %.c,%,$(filter-out tools/bench/peers/%,$(wildcard tools/*/
 TESTS    = $(patsubst %.c,%,$(wildcard tests/test_*.c))
 
 .PHONY: all demo wasm web no-relaxed firmware firmware-accuracy firmware-check test test-long test-cross \
-        test-wasm test-web soak analyze coverage fuzz fuzz-long bench-programs bench-peers \
+        test-wasm test-web soak analyze coverage fuzz fuzz-long bench-programs bench-peers bench-web \
         bench-accuracy bench-figures mca help install uninstall clean
 all: $(PROGRAMS) examples/hello
 
@@ -44,6 +44,7 @@ help:
 	@echo "make bench-peers  compare the speed with ONNX Runtime's and PyTorch's (installs both);"
 	@echo "                NCNN=path/to/ncnn compares with ncnn as well, built from its sources;"
 	@echo "                ARCHS= BATCH= THREADS= ROUNDS= ISA= BENCH_FLAGS= choose what"
+	@echo "make bench-web  compare the speed in Chromium with onnxruntime-web's (installs both): ROUNDS="
 	@echo "make bench-accuracy  compare what int8 and others cost: CHECKPOINT= ARCH= IMAGES= CALIBRATE="
 	@echo "make bench-figures  measure all that tools/bench/README.md shows of this CPU, draw its charts"
 	@echo "make mca        simulate the inner loops on CPUs that are not at hand: what limits them"
@@ -307,6 +308,12 @@ BENCH = /usr/bin/python3 -B tools/bench/peers/bench_peers.py --rounds $(or $(ROU
 bench-peers: bench-programs
 	@$(BENCH) $(if $(ARCHS),--archs '$(ARCHS)') $(if $(BATCH),--batch '$(BATCH)') \
 	    $(if $(THREADS),--threads '$(THREADS)') $(BENCH_FLAGS)
+
+bench-web:
+	@sh tools/install-packages.sh web
+	@sh tools/install-packages.sh peers
+	@$(MAKE) --no-print-directory -s tools/vit-convert $(WASM_MODULES) build/web/installed
+	@node tools/bench/peers/browser.mjs --rounds $(or $(ROUNDS),24) $(BENCH_FLAGS)
 
 bench-accuracy: bench-programs
 	@/usr/bin/python3 -B tools/bench/peers/accuracy.py --checkpoint '$(CHECKPOINT)' \
