@@ -19,15 +19,16 @@ PROGRAMS = tools/vit-bench tools/vit-convert tools/vit-info tools/vit-run exampl
 MODULES  = $(patsubst %.c,%,$(filter-out tools/bench/peers/% tools/packaging/%,$(wildcard tools/*/*.c tools/*/*/*.c)))
 TESTS    = $(patsubst %.c,%,$(wildcard tests/test_*.c))
 
-.PHONY: all libraries abi demo wasm no-relaxed firmware firmware-accuracy firmware-check test test-long test-cross \
-        test-wasm test-packages soak analyze coverage fuzz fuzz-long bench-programs bench-peers \
-        bench-accuracy bench-figures mca help install uninstall dist clean
+.PHONY: all libraries abi demo wasm web no-relaxed firmware firmware-accuracy firmware-check test test-long \
+        test-cross test-wasm test-web test-packages soak analyze coverage fuzz fuzz-long bench-programs \
+        bench-peers bench-web bench-accuracy bench-figures mca help install uninstall dist clean
 all: $(PROGRAMS) examples/hello
 
 help:
 	@echo "make            build tools and examples"
 	@echo "make demo       install what that needs, build, classify the bundled photo"
 	@echo "make wasm       build examples/web/vit, classify the bundled photo in Node (installs both)"
+	@echo "make web        build the page, examples/web, and serve it: PORT=8000"
 	@echo "make firmware   install what that needs, run the example for microcontrollers under QEMU"
 	@echo "make firmware-accuracy  the same with all 10,000 test images: BOARDS=\"m4 m55\""
 	@echo "make firmware-check     verify size, stack, arena, instructions ... of each board"
@@ -40,9 +41,11 @@ help:
 	@echo "make fuzz-long  run each for long: FUZZ=SECONDS, or FUZZ=100000000x for so many runs"
 	@echo "make test-cross run the tests on ARM, RISC-V, s390x, i686, Windows (installs QEMU, Wine)"
 	@echo "make test-wasm  run the numerical tests in WebAssembly, compare it with native builds"
+	@echo "make test-web   the page in Chromium (installs that): SUITES=\"classes views\" chooses"
 	@echo "make bench-peers  compare the speed with ONNX Runtime's and PyTorch's (installs both);"
 	@echo "                NCNN=path/to/ncnn compares with ncnn as well, built from its sources;"
 	@echo "                ARCHS= BATCH= THREADS= ROUNDS= ISA= BENCH_FLAGS= choose what"
+	@echo "make bench-web  compare the speed in Chromium with onnxruntime-web's (installs both): ROUNDS="
 	@echo "make bench-accuracy  compare what int8 and others cost: CHECKPOINT= ARCH= IMAGES= CALIBRATE="
 	@echo "make bench-figures  measure all that tools/bench/README.md shows of this CPU, draw its charts"
 	@echo "make mca        simulate the inner loops on CPUs that are not at hand: what limits them"
@@ -231,6 +234,11 @@ wasm:
 	@$(MAKE) --no-print-directory -s $(WASM_MODULES) $(WEB)/convert.wasm.gz
 	node $(WEB)/run.mjs examples/cat.ppm
 
+web:
+	@sh tools/install-packages.sh page
+	@$(MAKE) --no-print-directory -s $(WASM_MODULES) $(WEB)/convert.wasm.gz
+	@node examples/web/serve.mjs $(if $(PORT),--port $(PORT))
+
 # --- microcontrollers -----------------------------------------------------------------------
 
 firmware:
@@ -297,6 +305,26 @@ test-wasm:
 	@$(MAKE) --no-print-directory -s all $(WASM_MODULES) $(WEB)/convert.wasm.gz
 	@bash tests/wasm.sh
 
+# What drives the browser, from npm; and logits without fused multiply-adds, as WebAssembly has them.
+build/web/installed: tests/web/package.json
+	@mkdir -p $(@D)
+	cp $< build/web
+	cd build/web && npm install --ignore-scripts --no-audit --no-fund --silent
+	touch $@
+
+build/web/reference: tests/wasm_reference.c vit.h
+	@mkdir -p $(@D)
+	$(CC) -std=c99 $(WARNINGS) $(CFLAGS) -DVIT_NO_FMA -DVIT_NO_SIMD -I. -Itools $< \
+	    tools/base/bytes.c tools/base/crc32.c tools/base/report.c tools/base/source.c $(LDLIBS) -o $@
+
+test-web:
+	@sh tools/install-packages.sh web
+	@$(MAKE) --no-print-directory -s all $(WASM_MODULES) $(WEB)/convert.wasm.gz \
+	    build/web/installed build/web/reference
+	@$(MAKE) --no-print-directory -s TARGET=nofma CPPFLAGS='-DVIT_NO_FMA -DVIT_NO_SIMD' \
+	    build/nofma/tools/vit-convert
+	@node tests/web/run.mjs $(SUITES)
+
 # --- speed, beside other runtimes -----------------------------------------------------------
 
 build/peers/vit_worker: tools/bench/peers/vit_worker.c vit.h
@@ -315,6 +343,12 @@ BENCH = /usr/bin/python3 -B tools/bench/peers/bench_peers.py --rounds $(or $(ROU
 bench-peers: bench-programs
 	@$(BENCH) $(if $(ARCHS),--archs '$(ARCHS)') $(if $(BATCH),--batch '$(BATCH)') \
 	    $(if $(THREADS),--threads '$(THREADS)') $(BENCH_FLAGS)
+
+bench-web:
+	@sh tools/install-packages.sh web
+	@sh tools/install-packages.sh peers
+	@$(MAKE) --no-print-directory -s tools/vit-convert $(WASM_MODULES) build/web/installed
+	@node tools/bench/peers/browser.mjs --rounds $(or $(ROUNDS),24) $(BENCH_FLAGS)
 
 bench-accuracy: bench-programs
 	@/usr/bin/python3 -B tools/bench/peers/accuracy.py --checkpoint '$(CHECKPOINT)' \

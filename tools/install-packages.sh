@@ -1,5 +1,5 @@
 #!/bin/sh
-# install-packages.sh demo|firmware|fashion|test|cross|wasm|trust|peers|ncnn|mca - installs what
+# install-packages.sh demo|firmware|fashion|test|cross|wasm|page|web|trust|peers|ncnn|mca - installs what
 # is missing of that, through Debian's package manager.
 #
 # Says what it installs before it does so, and does nothing when all of it is there.
@@ -27,6 +27,8 @@ cross="$demo clang:clang $aarch64
     gcc-mingw-w64-x86-64:x86_64-w64-mingw32-gcc wine64:/usr/lib/wine/wine64"
 wasm="$demo clang:clang lld:wasm-ld wasi-libc:/usr/include/wasm32-wasi/stdio.h
     libclang-rt-dev-wasm32:/usr/share/doc/libclang-rt-dev-wasm32 nodejs:node"
+page="$wasm clang-19:clang-19 lld-19:wasm-ld-19"
+web="$page chromium:chromium npm:npm"
 trust="$test gcovr:gcovr clang-tidy:clang-tidy cppcheck:cppcheck valgrind:valgrind"
 python=/usr/lib/python3/dist-packages
 peers="$demo python3-torch:$python/torch python3-numpy:$python/numpy python3-onnx:$python/onnx
@@ -41,12 +43,14 @@ fashion) wanted=$fashion ;;
 test) wanted=$test ;;
 cross) wanted=$cross ;;
 wasm) wanted=$wasm ;;
+page) wanted=$page ;;
+web) wanted=$web ;;
 trust) wanted=$trust ;;
 peers) wanted=$peers ;;
 ncnn) wanted=$ncnn ;;
 mca) wanted=$mca ;;
 *)
-    echo "usage: install-packages.sh demo|firmware|fashion|test|cross|wasm|trust|peers|ncnn|mca" >&2
+    echo "usage: install-packages.sh demo|firmware|fashion|test|cross|wasm|page|web|trust|peers|ncnn|mca" >&2
     exit 2
     ;;
 esac

@@ -1,0 +1,204 @@
+#!/usr/bin/env node
+// serve.mjs - serves this folder on localhost, with the headers that threads need.
+//
+//     node examples/web/serve.mjs --port 8000
+//
+// Node's own modules, nothing else. sw.js sets the same headers where another server does not.
+import { open, realpath, stat } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import { dirname, extname, resolve, sep } from 'node:path';
+import { pipeline } from 'node:stream/promises';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+
+const usage = `usage: serve.mjs [--port N] [--no-isolation]
+
+Serves the page on localhost until it is interrupted.
+  --port N        the port; 0: any that is free. Left out: the first free one from 8000 on
+  --no-isolation  without the headers that threads need, as most static hosts
+  --help          this text`;
+
+const FIRST_PORT = 8000;
+const TRIES = 20;
+
+const types = {
+    '.css': 'text/css; charset=utf-8',
+    '.gz': 'application/gzip',
+    '.html': 'text/html; charset=utf-8',
+    '.jpg': 'image/jpeg',
+    '.js': 'text/javascript; charset=utf-8',
+    '.json': 'application/json; charset=utf-8',
+    '.md': 'text/markdown; charset=utf-8',
+    '.mjs': 'text/javascript; charset=utf-8',
+    '.png': 'image/png',
+    '.svg': 'image/svg+xml',
+    '.ts': 'text/plain; charset=utf-8',
+    '.wasm': 'application/wasm',
+};
+
+/** The browser's word that nothing leaves the machine: not from the page, nor from a worker. */
+const policy = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; " +
+    "img-src 'self' blob: data:; media-src 'self' blob:; connect-src 'self' blob:; " +
+    "worker-src 'self'; base-uri 'none'; form-action 'none'";
+
+/** Shared memory needs the first two; with them every file must say who may read it. */
+const isolationHeaders = {
+    'Cross-Origin-Opener-Policy': 'same-origin',
+    'Cross-Origin-Embedder-Policy': 'require-corp',
+    'Cross-Origin-Resource-Policy': 'same-origin',
+};
+
+const here = dirname(fileURLToPath(import.meta.url));
+
+/** Files that the page asks for and that lie elsewhere, unless there is one in the folder. */
+const elsewhere = new Map([
+    ['model.vit', resolve(here, '../../models/cifar10-vit.vit')],
+    ['cat.jpg', resolve(here, '../cat.jpg')],
+]);
+
+async function fileAt(path) {
+    const found = await stat(path).catch(() => null);
+    return found?.isFile() ? found : null;
+}
+
+/** The file that a URL names, or null: none, hidden, or not in the folder. */
+async function locate(root, url) {
+    let name;
+    try {
+        name = decodeURIComponent(new URL(url, 'http://localhost').pathname).slice(1);
+    } catch {
+        return null;
+    }
+    if (/[\0\\]|(^|\/)\./.test(name)) return null;
+    if (name === '' || name.endsWith('/')) name += 'index.html';
+    const path = resolve(root, name);
+    if (!path.startsWith(root + sep)) return null;
+    if (!await fileAt(path)) return root === here ? elsewhere.get(name) ?? null : null;
+    const target = await realpath(path);
+    return target.startsWith(await realpath(root) + sep) ? target : null;
+}
+
+/** What is sent for a file: FILE.gz, if it is there, not older, and the browser takes it. */
+async function choose(path, request) {
+    const plain = await fileAt(path);
+    const packed = await fileAt(`${path}.gz`);
+    const accepts = /\bgzip\b/.test(request.headers['accept-encoding'] ?? '');
+    if (!packed || !plain || packed.mtimeMs < plain.mtimeMs) return { path, found: plain };
+    const headers = { Vary: 'Accept-Encoding' };
+    if (!accepts) return { path, found: plain, headers };
+    headers['Content-Encoding'] = 'gzip';
+    return { path: `${path}.gz`, found: packed, headers };
+}
+
+function refuse(response, status, text, headers = {}) {
+    response.writeHead(status, { 'Content-Type': 'text/plain; charset=utf-8', ...headers });
+    response.end(`${text}\n`);
+}
+
+async function answer(request, response, root, common) {
+    if (request.method !== 'GET' && request.method !== 'HEAD') {
+        refuse(response, 405, 'GET or HEAD, please', { ...common, Allow: 'GET, HEAD' });
+        return;
+    }
+    const wanted = await locate(root, request.url);
+    const { path, found, headers } = wanted ? await choose(wanted, request) : {};
+    if (!found) {
+        refuse(response, 404, 'no such file', common);
+        return;
+    }
+    const tag = `"${found.size.toString(36)}-${Math.floor(found.mtimeMs).toString(36)}"`;
+    const all = { ...common, ...headers, ETag: tag, 'Cache-Control': 'no-cache' };
+    if (request.headers['if-none-match'] === tag) {
+        response.writeHead(304, all).end();
+        return;
+    }
+    all['Content-Type'] = types[extname(wanted)] ?? 'application/octet-stream';
+    all['Content-Length'] = found.size;
+    if (request.method === 'HEAD') {
+        response.writeHead(200, all).end();
+        return;
+    }
+    const file = await open(path);
+    response.writeHead(200, all);
+    await pipeline(file.createReadStream({ end: Math.max(found.size - 1, 0) }), response);
+}
+
+function listen(server, port) {
+    return new Promise((done, fail) => {
+        server.once('error', fail);
+        server.listen(port, 'localhost', () => {
+            server.off('error', fail);
+            done(server.address().port);
+        });
+    });
+}
+
+/** What answers a server's requests: createServer(handler()). */
+export function handler({ isolation = true, root = here } = {}) {
+    const common = { 'X-Content-Type-Options': 'nosniff', 'Content-Security-Policy': policy,
+                     ...(isolation ? isolationHeaders : {}) };
+    return (request, response) => {
+        answer(request, response, root, common).catch((error) => {
+            if (response.headersSent) response.destroy(); // the visitor has gone, or the file
+            else refuse(response, 500, error.message, common);
+        });
+    };
+}
+
+/** The address of a server that answers on `port`, or if that is undefined on the first free one. */
+async function serve(port, options) {
+    const server = createServer(handler(options));
+    for (let tried = 0; ; tried++) {
+        try {
+            return `http://localhost:${await listen(server, port ?? FIRST_PORT + tried)}/`;
+        } catch (error) {
+            const another = port === undefined && error.code === 'EADDRINUSE';
+            if (!another || tried + 1 === TRIES) throw error;
+        }
+    }
+}
+
+function parse() {
+    const options = {
+        port: { type: 'string' },
+        'no-isolation': { type: 'boolean', default: false },
+        help: { type: 'boolean', default: false },
+    };
+    try {
+        const { values } = parseArgs({ options });
+        if (values.port === undefined || /^\d{1,5}$/.test(values.port) && values.port < 65536) {
+            return values;
+        }
+        console.error(`serve.mjs: --port: expected 0 to 65535, found "${values.port}"`);
+    } catch (error) {
+        console.error(`serve.mjs: ${error.message}`);
+    }
+    console.error(usage);
+    return process.exit(2);
+}
+
+async function main() {
+    const chosen = parse();
+    if (chosen.help) {
+        console.log(usage);
+        return;
+    }
+    const port = chosen.port === undefined ? undefined : Number(chosen.port);
+    if (!await fileAt(resolve(here, 'vit/vit.wasm'))) {
+        console.error('serve.mjs: vit/vit.wasm is missing: `make web` builds it');
+        process.exit(1);
+    }
+    try {
+        const url = await serve(port, { isolation: !chosen['no-isolation'] });
+        console.log(`The page: ${url} (Ctrl-C ends it)`);
+    } catch (error) {
+        const taken = error.code === 'EADDRINUSE';
+        console.error(`serve.mjs: ${taken ? `port ${port ?? `${FIRST_PORT} and the ${TRIES - 1} next`
+            } in use; another one: --port N` : error.message}`);
+        process.exit(1);
+    }
+}
+
+if (process.argv[1] && await realpath(process.argv[1]) === fileURLToPath(import.meta.url)) {
+    await main();
+}

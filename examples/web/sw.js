@@ -1,0 +1,74 @@
+// sw.js - the headers that threads need, on any static host.
+//
+//     <script src="sw.js"></script>      in the page's head
+//
+// A page may share memory among workers only if its server says so by two headers. Where it does
+// not, this file, as a script of the page, installs itself as a service worker and loads the page
+// once more; all that the page then fetches passes through here and gets the headers. Where that
+// does not work (no service workers, not from https or localhost) the page runs in one thread.
+
+/** As serve.mjs sets them; the last keeps workers, too, from sending anything anywhere. */
+const headers = {
+    'Cross-Origin-Opener-Policy': 'same-origin',
+    'Cross-Origin-Embedder-Policy': 'require-corp',
+    'Cross-Origin-Resource-Policy': 'same-origin',
+    'Content-Security-Policy': "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; " +
+        "style-src 'self'; img-src 'self' blob: data:; media-src 'self' blob:; " +
+        "connect-src 'self' blob:; worker-src 'self'; base-uri 'none'; form-action 'none'",
+};
+
+async function fetchWithHeaders(request) {
+    const response = await fetch(request);
+    if (response.status === 0) return response; // another origin's: nothing may be read of it
+    const all = new Headers(response.headers);
+    for (const [name, value] of Object.entries(headers)) all.set(name, value);
+    const { status, statusText } = response;
+    return new Response(response.body, { status, statusText, headers: all });
+}
+
+function beServiceWorker() {
+    self.addEventListener('install', () => self.skipWaiting());
+    self.addEventListener('activate', (event) => event.waitUntil(self.clients.claim()));
+    self.addEventListener('fetch', (event) => {
+        const { request } = event;
+        const ours = new URL(request.url).origin === self.location.origin;
+        if (!ours || request.method !== 'GET') return;
+        if (request.cache === 'only-if-cached' && request.mode !== 'same-origin') return;
+        event.respondWith(fetchWithHeaders(request));
+    });
+}
+
+/** Once: a page that is still not isolated stays as it is. */
+function mayReload() {
+    try {
+        if (sessionStorage.getItem('isolating')) return false;
+        sessionStorage.setItem('isolating', 'yes');
+        return true;
+    } catch {
+        return false; // no storage: it could go on for ever
+    }
+}
+
+function isIsolated() {
+    try {
+        if (self.crossOriginIsolated) sessionStorage.removeItem('isolating');
+    } catch {
+        // no storage, nothing to forget
+    }
+    return self.crossOriginIsolated;
+}
+
+async function isolate(script) {
+    if (isIsolated() || !navigator.serviceWorker) return;
+    if (navigator.serviceWorker.controller) return; // it has the headers, and they do not help
+    try {
+        await navigator.serviceWorker.register(script);
+        await navigator.serviceWorker.ready;
+    } catch {
+        return; // one thread, then
+    }
+    if (mayReload()) location.reload();
+}
+
+if (typeof document === 'undefined') beServiceWorker();
+else isolate(document.currentScript.src);

@@ -1,0 +1,146 @@
+// checkpoints.mjs - a checkpoint is dropped, the form filled in, the model opened and downloaded:
+// its bytes are those of vit-convert.
+import { spawnSync } from 'node:child_process';
+import { copyFileSync, existsSync, mkdirSync, readFileSync } from 'node:fs';
+import { basename, resolve } from 'node:path';
+import { makeChecker } from './access.mjs';
+import { json, pathOf } from './files.mjs';
+import { shownClasses } from './classes.mjs';
+import { expect, same, skip, visit } from './harness.mjs';
+
+/** Built without fused multiply-adds, which WebAssembly has not. */
+const converter = resolve('build/nofma/tools/vit-convert');
+
+/** The .vit file of the native program, with the same words on its command line. */
+function native(file, args, ...beside) {
+    const cwd = pathOf('native');
+    mkdirSync(cwd, { recursive: true });
+    for (const path of [file, ...beside]) copyFileSync(path, resolve(cwd, basename(path)));
+    const { status, stderr } = spawnSync(converter, ['-q', ...args, '-o', 'model.vit', basename(file)],
+                                         { cwd });
+    same(status, 0, `vit-convert ${args.join(' ')}: ${stderr}`);
+    return readFileSync(resolve(cwd, 'model.vit'));
+}
+
+const dialog = (page) => page.getByRole('dialog', { name: 'Convert a checkpoint' });
+
+async function press(visited) {
+    await visited.work(() => dialog(visited.page).getByRole('button', { name: 'Convert' }).click());
+}
+
+/** What the page offers, once it has converted. */
+async function download({ page }) {
+    await dialog(page).getByText('Converted, and open').waitFor();
+    await dialog(page).getByRole('button', { name: 'Close' }).click();
+    const offered = page.waitForEvent('download');
+    await page.getByRole('link', { name: /Download/ }).click();
+    const file = await offered;
+    const bytes = readFileSync(await file.path());
+    expect(file.suggestedFilename().endsWith('.vit'), file.suggestedFilename());
+    return bytes;
+}
+
+/** Drops it; fills in the form's fields by their labels. */
+async function convert(visited, file, dtype, fields = {}) {
+    const { page } = visited;
+    await visited.dropOnly(file);
+    await dialog(page).waitFor();
+    await dialog(page).getByLabel('Weights in').selectOption(dtype);
+    if (Object.keys(fields).length) await press(visited);
+    for (const [name, value] of Object.entries(fields)) {
+        const field = dialog(page).getByLabel(name);
+        if (await field.evaluate((element) => element.tagName) === 'SELECT') {
+            await field.selectOption(value);
+        } else {
+            await field.fill(value);
+        }
+    }
+    await press(visited);
+}
+
+const sameBytes = (found, wanted) => expect(found.equals(wanted),
+    `other bytes than vit-convert's: ${found.length}, ${wanted.length} there`);
+
+export default async function checkpoints() {
+    const own = (name) => resolve(`tests/data/own/${name}`);
+    for (const dtype of ['f32', 'int8']) {
+        await visit(`a .safetensors in ${dtype}: the bytes of vit-convert`, {}, async (visited) => {
+            const file = own('heads_slices/model.safetensors');
+            await convert(visited, file, dtype);
+            const found = await download(visited);
+            sameBytes(found, native(file, ['--dtype', dtype]));
+            return `${found.length} bytes`;
+        });
+    }
+
+    await visit('a .pt, what was assumed changed', {}, async (visited) => {
+        const file = own('container_zip/model.pt');
+        await convert(visited, file, 'f16', { num_heads: '2' });
+        sameBytes(await download(visited), native(file, ['--dtype', 'f16', '--set', 'num_heads=2']));
+    });
+
+    await visit('a question, its form, the answer', {}, async (visited) => {
+        const { page } = visited;
+        const file = own('unnamed_asked/model.pt');
+        await visited.dropOnly(file);
+        await dialog(page).waitFor();
+        await press(visited);
+        await dialog(page).getByRole('heading', { name: /^Asked/ }).waitFor();
+        same(await page.evaluate(() => document.activeElement.tagName), 'SELECT', 'the focus');
+        const check = await makeChecker(page);
+        await check('the form');
+        await dialog(page).getByLabel('qkv_interleave').selectOption('per_head');
+        await press(visited);
+        sameBytes(await download(visited),
+                  native(file, ['--dtype', 'f32', '--set', 'qkv_interleave=per_head']));
+    });
+
+    await visit('a checkpoint that is refused', {}, async (visited) => {
+        const { page } = visited;
+        await visited.dropOnly(own('cnn/model.safetensors'));
+        await dialog(page).waitFor();
+        await press(visited);
+        await dialog(page).getByText(/looks like a block of a transformer/).first().waitFor();
+        await page.keyboard.press('Escape');
+        await dialog(page).waitFor({ state: 'hidden' });
+        await visited.drop(pathOf('cat.png'));
+        same((await shownClasses(page))[0].name, 'cat', 'the model before is still there');
+    });
+
+    await visit('a checkpoint and its labels: the classes', {}, async (visited) => {
+        const { page } = visited;
+        const [weights, labels, photo] = ['weights.safetensors', 'labels.txt', 'cat.png'].map(pathOf);
+        await visited.dropOnly([weights, labels]);
+        await dialog(page).waitFor();
+        await press(visited);
+        sameBytes(await download(visited),
+                  native(weights, ['--dtype', 'f32', '--labels', 'labels.txt'], labels));
+        await visited.drop(photo);
+        const [{ name, percent }] = await shownClasses(page);
+        const [{ label, prob }] = json('examples/classify', '-m', pathOf('native/model.vit'), '--json',
+                                       photo).top;
+        same([name, percent], [label, Number((100 * prob).toFixed(1))], 'the class');
+        return `${name} ${percent} %`;
+    });
+
+    await deit();
+}
+
+async function deit() {
+    const data = process.env.WEB_TEST_DATA;
+    const file = data && resolve(data, 'deit_tiny_patch16_224.safetensors');
+    const name = 'DeiT-Ti as a checkpoint';
+    if (!file || !existsSync(file)) {
+        skip(name, 'WEB_TEST_DATA is not set');
+        return;
+    }
+    await visit(name, {}, async (visited) => {
+        const { page } = visited;
+        await visited.dropOnly(file);
+        await dialog(page).waitFor();
+        await dialog(page).getByLabel(/Architecture/).fill('deit_tiny_patch16_224');
+        await press(visited);
+        sameBytes(await download(visited),
+                  native(file, ['--dtype', 'f32', '--arch', 'deit_tiny_patch16_224']));
+    });
+}

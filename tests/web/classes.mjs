@@ -1,0 +1,140 @@
+// classes.mjs - photos, however they come: their classes and probabilities are those of
+// examples/classify.
+import { existsSync, readFileSync } from 'node:fs';
+import { basename, resolve } from 'node:path';
+import { cat, convert, embeddings, json, model, pathOf } from './files.mjs';
+import { expect, same, skip, visit } from './harness.mjs';
+
+/** [{ name, percent }] as the page shows them. */
+export function shownClasses(page) {
+    return page.locator('#bars li:not(.none)').evaluateAll((rows) => rows.map((row) => ({
+        name: row.querySelector('.name').textContent,
+        percent: parseFloat(row.querySelector('.score').textContent),
+    })));
+}
+
+/** Pixels of JPEG differ by decoder; `apart` in percent. */
+async function compare(page, photo, modelPath, apart) {
+    const { top } = json('examples/classify', '-m', modelPath, '--json', photo);
+    const shown = await shownClasses(page);
+    same(shown.length, 5, `${basename(photo)}: number of classes`);
+    same(shown[0].name, top[0].label, `${basename(photo)}: the first class`);
+    for (const { name, percent } of shown) {
+        const native = top.find(({ label }) => label === name);
+        if (!native && percent < apart + 100 * top.at(-1).prob) continue; // the sixth there
+        expect(native, `${basename(photo)}: "${name}" is not among the native five`);
+        expect(Math.abs(percent - 100 * native.prob) <= apart,
+               `${basename(photo)}, ${name}: ${percent} %, native ${100 * native.prob} %`);
+    }
+    return `${shown[0].name} ${shown[0].percent} %`;
+}
+
+/** Of the first photo's embedding to those of the others, by examples/embed. */
+function cosinesOf(photos) {
+    const bytes = embeddings(photos);
+    const start = 10 + bytes.readUInt16LE(8);
+    const values = new Float32Array(Uint8Array.from(bytes.subarray(start)).buffer);
+    const width = values.length / photos.length;
+    const [first, ...others] = photos.map((_, i) => values.subarray(i * width, (i + 1) * width));
+    return others.map((other) => first.reduce((sum, x, i) => sum + x * other[i], 0));
+}
+
+async function photosOfDeit() {
+    const data = process.env.WEB_TEST_DATA;
+    const name = 'DeiT-Ti and its photos';
+    if (!data) {
+        skip(name, 'WEB_TEST_DATA is not set');
+        return;
+    }
+    const deit = pathOf('deit.vit');
+    if (!existsSync(deit)) {
+        convert(resolve(data, 'deit_tiny_patch16_224.safetensors'), '--arch',
+                'deit_tiny_patch16_224', '--labels', resolve(data, 'imagenet_synset_words.txt'),
+                '-o', deit);
+    }
+    await visit(name, {}, async (visited) => {
+        await visited.drop(deit);
+        const said = [];
+        for (const photo of ['chelsea.png', 'coffee.png', 'rocket.jpg']) {
+            const path = resolve(data, 'photos', photo);
+            await visited.drop(path);
+            said.push(await compare(visited.page, path, deit, photo.endsWith('png') ? 0.1 : 2));
+        }
+        return said.join(', ');
+    });
+}
+
+export default async function classes() {
+    await visit('the page opens, with the bundled model', {}, async ({ page }) => {
+        expect((await page.title()).startsWith('vit.h'), 'title');
+        const card = await page.locator('#card').innerText();
+        const { config, parameters } = json('tools/vit-info', '--json', model);
+        expect(card.includes(parameters.total.toLocaleString('en')), 'the card: parameters');
+        expect(card.includes(`${config.num_tokens}: `), 'the card: tokens');
+        same(await page.locator('#error').innerText(), '', 'an error');
+    });
+
+    await visit('the cat is dropped', {}, async (visited) => {
+        await visited.drop(cat);
+        return compare(visited.page, cat, model, 3);
+    });
+
+    for (const name of ['cat.png', 'noise.png', 'noise_grey.png', 'noise_alpha.png']) {
+        await visit(`${name} is dropped`, {}, async (visited) => {
+            await visited.drop(pathOf(name));
+            return compare(visited.page, pathOf(name), model, 0.1);
+        });
+    }
+
+    await visit('a photo is chosen', {}, async (visited) => {
+        await visited.work(async () => {
+            const chooser = visited.page.waitForEvent('filechooser');
+            await visited.page.getByRole('button', { name: 'Choose photos' }).click();
+            await (await chooser).setFiles([cat]);
+        });
+        await compare(visited.page, cat, model, 3);
+    });
+
+    await visit('a photo is pasted', {}, async (visited) => {
+        await visited.work(() => visited.page.evaluate((bytes) => {
+            const data = new DataTransfer();
+            data.items.add(new File([Uint8Array.from(bytes)], 'image.png', { type: 'image/png' }));
+            document.dispatchEvent(new ClipboardEvent('paste', { clipboardData: data, bubbles: true }));
+        }, [...readFileSync(pathOf('cat.png'))]));
+        await compare(visited.page, pathOf('cat.png'), model, 0.1);
+    });
+
+    await visit('the example', {}, async (visited) => {
+        await visited.work(() => visited.page.getByRole('button', { name: 'Example' }).click());
+        await compare(visited.page, cat, model, 3);
+    });
+
+    await visit('several photos, and one of them removed', {}, async (visited) => {
+        const { page } = visited;
+        const photos = page.getByRole('list', { name: 'Photos', exact: true }).getByRole('button');
+        await visited.drop([cat, pathOf('cat.png'), pathOf('noise.png')]);
+        same(await photos.count(), 3, 'photos');
+        await visited.work(() => photos.nth(1).click());
+        await compare(page, pathOf('cat.png'), model, 0.1);
+        await visited.work(() => page.getByRole('button', { name: 'Remove' }).click());
+        same(await photos.count(), 2, 'photos after one is removed');
+        await compare(page, pathOf('noise.png'), model, 0.1);
+    });
+
+    await visit('two photos are compared', {}, async (visited) => {
+        const { page } = visited;
+        const shown = () => page.locator('#cosine').innerText();
+        const settled = (text) => page.waitForFunction((wanted) =>
+            document.querySelector('#cosine').textContent === wanted, text);
+        await visited.drop([pathOf('cat.png'), cat, pathOf('noise.png')]);
+        await page.locator('#compare-body').waitFor();
+        const [first, second] = cosinesOf([pathOf('cat.png'), cat, pathOf('noise.png')]);
+        await settled(first.toFixed(3)).catch(async () => same(await shown(), first.toFixed(3),
+                                                               'cosine of the first two'));
+        const nearest = await page.locator('#nearest button').allInnerTexts();
+        same(nearest.map((text) => text.trim()), [first.toFixed(3), second.toFixed(3)], 'nearest');
+        return `cosines ${nearest.join(', ')}`;
+    });
+
+    await photosOfDeit();
+}

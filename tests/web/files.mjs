@@ -1,0 +1,162 @@
+// files.mjs - the files that the tests drop on the page, made anew in build/web/made.
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { deflateSync } from 'node:zlib';
+import { built, made } from './harness.mjs';
+
+export const pathOf = (name) => resolve(made, name);
+export const model = resolve('models/cifar10-vit.vit');
+export const cat = resolve('examples/cat.jpg');
+export const dtypes = ['f32', 'f16', 'bf16', 'int8', 'calibrated', 'int4'];
+
+export function write(name, bytes) {
+    writeFileSync(pathOf(name), bytes);
+    return pathOf(name);
+}
+
+const run = (program, ...args) => execFileSync(program, args, {
+    encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'], maxBuffer: 1 << 28,
+});
+
+/** What a program prints as JSON. */
+export const json = (program, ...args) => JSON.parse(run(program, ...args));
+
+export const convert = (...args) => run('tools/vit-convert', '-q', ...args);
+
+/** The .npy file of photos' embeddings, each of length 1. */
+export function embeddings(photos) {
+    run('examples/embed', '--normalize', '-o', pathOf('embeddings.npy'), ...photos);
+    return readFileSync(pathOf('embeddings.npy'));
+}
+
+/** 0 to 1, the same numbers each time. */
+export function random(seed) {
+    let state = seed >>> 0;
+    return () => {
+        state = state + 0x6d2b79f5 >>> 0;
+        let x = Math.imul(state ^ state >>> 15, state | 1);
+        x ^= x + Math.imul(x ^ x >>> 7, x | 61);
+        return ((x ^ x >>> 14) >>> 0) / 2 ** 32;
+    };
+}
+
+/** A copy with up to eight bytes changed, or a part missing, doubled or of noise. */
+export function damage(bytes, next) {
+    const copy = Uint8Array.from(bytes);
+    const place = () => Math.floor(next() * copy.length);
+    const [from, to] = [place(), place()].sort((a, b) => a - b);
+    switch (Math.floor(next() * 4)) {
+    case 0: return copy.subarray(0, from);
+    case 1: return Buffer.concat([copy.subarray(0, from), copy.subarray(to)]);
+    case 2: return copy.fill(next() * 256, from, Math.min(to, from + 64));
+    default:
+        for (let i = 1 + next() * 8; i >= 1; i--) copy[place()] = next() * 256;
+        return copy;
+    }
+}
+
+// --- PNG ----------------------------------------------------------------------------------------
+
+const table = Int32Array.from({ length: 256 }, (_, n) => {
+    for (let k = 0; k < 8; k++) n = n & 1 ? n >>> 1 ^ 0xedb88320 : n >>> 1;
+    return n;
+});
+
+function crc32(bytes) {
+    let crc = -1;
+    for (const byte of bytes) crc = table[(crc ^ byte) & 255] ^ crc >>> 8;
+    return ~crc >>> 0;
+}
+
+function chunk(type, data) {
+    const body = Buffer.concat([Buffer.from(type, 'latin1'), data]);
+    const [length, crc] = [Buffer.alloc(4), Buffer.alloc(4)];
+    length.writeUInt32BE(data.length);
+    crc.writeUInt32BE(crc32(body));
+    return Buffer.concat([length, body, crc]);
+}
+
+/** colour: 0 grey, 2 RGB, 6 RGBA; rows without their filter bytes. */
+export function png(width, height, depth, colour, rows) {
+    const size = rows.length / height;
+    const lines = Buffer.alloc(height * (size + 1));
+    for (let y = 0; y < height; y++) lines.set(rows.subarray(y * size, (y + 1) * size),
+                                               y * (size + 1) + 1);
+    const header = Buffer.alloc(13);
+    header.writeUInt32BE(width);
+    header.writeUInt32BE(height, 4);
+    header.set([depth, colour], 8);
+    return Buffer.concat([Buffer.from('\x89PNG\r\n\x1a\n', 'latin1'), chunk('IHDR', header),
+                          chunk('IDAT', deflateSync(lines)), chunk('IEND', Buffer.alloc(0))]);
+}
+
+/** { width, height, pixels } of a PPM without comments. */
+export function readPpm(path) {
+    const bytes = readFileSync(path);
+    const header = /^P6\s(\d+)\s(\d+)\s255\s/.exec(bytes.toString('latin1', 0, 40));
+    const [width, height] = header.slice(1).map(Number);
+    return { width, height, pixels: bytes.subarray(header[0].length) };
+}
+
+// --- a camera -----------------------------------------------------------------------------------
+
+/** One frame of it as YUV4MPEG, `scale` times as large: what Chromium's fake camera shows. */
+function y4m({ width, height, pixels }, scale) {
+    const [w, h] = [width * scale, height * scale];
+    const frame = Buffer.alloc(w * h * 3 / 2);
+    for (let y = 0; y < h; y++) {
+        for (let x = 0; x < w; x++) {
+            const at = 3 * ((y / scale | 0) * width + (x / scale | 0));
+            const [r, g, b] = pixels.subarray(at, at + 3);
+            frame[y * w + x] = 16 + (65.74 * r + 129.06 * g + 25.06 * b) / 256;
+            const chroma = w * h + (y >> 1) * (w >> 1) + (x >> 1);
+            frame[chroma] = 128 + (-37.95 * r - 74.49 * g + 112.44 * b) / 256;
+            frame[chroma + w * h / 4] = 128 + (112.44 * r - 94.15 * g - 18.29 * b) / 256;
+        }
+    }
+    const header = `YUV4MPEG2 W${w} H${h} F10:1 Ip A1:1 C420jpeg\n`;
+    return Buffer.concat([Buffer.from(header), Buffer.from('FRAME\n'), frame]);
+}
+
+// --- all of them --------------------------------------------------------------------------------
+
+/** The bundled model in all types of weights, PNGs of photos, wrong files. */
+export function makeAll() {
+    mkdirSync(made, { recursive: true });
+    const weights = pathOf('weights.safetensors');
+    convert(model, '--to', 'safetensors', '-o', weights);
+    for (const dtype of dtypes) {
+        const how = dtype === 'calibrated' ? ['--dtype', 'int8', '--calibrate', cat]
+                                           : ['--dtype', dtype];
+        convert(weights, ...how, '-o', pathOf(`${dtype}.vit`));
+    }
+    convert('tests/data/own/heads_slices/model.safetensors', '-o', pathOf('tiny.vit'));
+    const photo = readPpm('examples/cat.ppm');
+    const { width, height, pixels } = photo;
+    write('cat.png', png(width, height, 8, 2, pixels));
+    const next = random(1);
+    const noise = Uint8Array.from({ length: 4 * 67 * 41 }, () => next() * 256);
+    write('noise.png', png(67, 41, 8, 2, noise.subarray(0, 3 * 67 * 41)));
+    write('noise_grey.png', png(67, 41, 8, 0, noise.subarray(0, 67 * 41)));
+    write('noise_alpha.png', png(67, 41, 8, 6, noise));
+    write('camera.y4m', y4m(photo, 3));
+
+    const huge = 20000; // 1.6 GB as the pixels of a canvas, 60 KB as a file
+    write('huge.png', png(huge, huge, 1, 0, Buffer.alloc(huge * huge / 8)));
+    write('labels.txt', 'airplane\nautomobile\nbird\ncat\ndeer\ndog\nfrog\nhorse\nship\ntruck\n');
+    write('words.txt', 'Neither a photo nor a model.\n');
+    write('empty.jpg', '');
+    write('cut.vit', readFileSync(model).subarray(0, 2000000));
+    write('cut.jpg', readFileSync(cat).subarray(0, 400));
+    write('bare.html', '<!DOCTYPE html><title>nothing</title>');
+    write('leaving.mjs', `fetch('http://example.com/worker')
+        .then(() => postMessage('sent'), () => postMessage('refused'));`);
+    write('text.vit', 'A text, whatever its name says.\n');
+}
+
+/** Logits of a build without fused multiply-adds: { file: [bits in hexadecimal] }. */
+export function nativeLogits(modelPath, photos) {
+    const lines = run(resolve(built, 'reference'), made, modelPath, ...photos).trim().split('\n');
+    return lines.map((line) => line.split(' ').slice(1));
+}

@@ -1,0 +1,158 @@
+// isolation.mjs - with threads and without, with SIMD and without: headers of the server, of the
+// service worker, of nobody; engines that lack something.
+import { cat, pathOf } from './files.mjs';
+import { shownClasses } from './classes.mjs';
+import { Visit, expect, same, seen, servers, test, visit } from './harness.mjs';
+
+const noSimd = '--js-flags=--no-enable-sse4-1';
+const noWasm = '--js-flags=--jitless';
+
+/** How the page says that it computes, and that the cat is one. */
+async function computes(visited, threads, kind) {
+    const { page } = visited;
+    await visited.drop(pathOf('cat.png'));
+    const [{ name, percent }] = await shownClasses(page);
+    same([name, percent], ['cat', 78.8], 'the class');
+    const text = await page.locator('#threads').innerText();
+    const [, count] = /^(\d+) threads?/.exec(text) ?? [];
+    expect(threads(Number(count)), `"${text}": number of threads`);
+    expect(text.includes(kind), `"${text}": expected ${kind}`);
+    return text;
+}
+
+const isolated = (page) => page.evaluate(() => crossOriginIsolated);
+const several = (count) => count > 1;
+const one = (count) => count === 1;
+
+/** Counts how often the page itself is asked for. */
+function loads(server) {
+    const before = server.requests.length;
+    return () => server.requests.slice(before).filter((url) => url === '/').length;
+}
+
+/** Requests that leave, tried from the page and from a worker of its own. */
+async function tryToLeave(page) {
+    return page.evaluate(async () => {
+        const outside = 'http://example.com/leaving';
+        const tried = [await fetch(outside).then(() => 'sent', () => 'refused')];
+        tried.push(await new Promise((done) => {
+            const image = new Image();
+            image.onload = () => done('sent');
+            image.onerror = () => done('refused');
+            image.src = outside;
+        }));
+        const worker = new Worker('/made/leaving.mjs', { type: 'module' });
+        tried.push(await new Promise((done) => { worker.onmessage = ({ data }) => done(data); }));
+        navigator.sendBeacon(outside, 'x'); // says yes, whatever becomes of it
+        return tried;
+    });
+}
+
+export default async function isolation() {
+    await visit('threads, by the headers of the server', {}, async (visited) => {
+        expect(await isolated(visited.page), 'not isolated');
+        return computes(visited, several, 'relaxed SIMD');
+    });
+
+    await test('threads, by the service worker, after one more load', async () => {
+        const count = loads(servers.plain);
+        const visited = await Visit.open({ isolation: false, serviceWorkers: 'allow', ready: false });
+        visited.overlook(/ERR_ABORTED/); // what the first load was fetching
+        const { page } = visited;
+        await page.waitForFunction(() => globalThis.crossOriginIsolated).catch(() => {});
+        expect(await isolated(page), 'not isolated');
+        await visited.until('ready');
+        const remark = await computes(visited, several, 'relaxed SIMD');
+        same(count(), 2, 'loads of the page');
+        await page.reload();
+        await visited.until('ready');
+        same([await isolated(page), count()], [true, 3], 'isolated, and loads, after one by hand');
+        const header = await page.evaluate(async () => [...(await fetch('/worker.mjs')).headers]);
+        const policy = header.find(([name]) => name === 'content-security-policy')?.[1];
+        const served = await fetch(`${servers.isolated.url}worker.mjs`);
+        same(policy, served.headers.get('content-security-policy'), 'the policy');
+        await visited.close();
+        return remark;
+    });
+
+    await visit('one thread where nobody sets headers', { isolation: false }, async (visited) => {
+        visited.overlook(/registration blocked by Playwright/);
+        const count = loads(servers.plain);
+        expect(!await isolated(visited.page), 'isolated');
+        const remark = await computes(visited, one, 'relaxed SIMD');
+        same(count(), 0, 'loads once more');
+        return remark;
+    });
+
+    await test('a service worker that does not help: one load more, no other', async () => {
+        const count = loads(servers.useless);
+        const visited = await Visit.open({ server: servers.useless, serviceWorkers: 'allow',
+                                           ready: false });
+        visited.overlook(/ERR_ABORTED/);
+        await visited.page.waitForTimeout(1500);
+        await visited.until('ready');
+        expect(!await isolated(visited.page), 'isolated');
+        same(count(), 2, 'loads of the page');
+        const remark = await computes(visited, one, 'SIMD');
+        await visited.close();
+        return remark;
+    });
+
+    for (const [query, threads, kind] of [['?threads=1', one, 'relaxed SIMD'],
+                                          ['?module=simd', several, 'SIMD'],
+                                          ['?module=simd&threads=1', one, 'SIMD'],
+                                          ['?module=scalar', one, 'without SIMD']]) {
+        await visit(`the address says ${query}`, { query }, async (visited) => {
+            const text = await computes(visited, threads, kind);
+            expect(kind !== 'SIMD' || !text.includes('relaxed'), `"${text}"`);
+        });
+    }
+
+    await visit('an engine without SIMD', { flags: [noSimd] }, async (visited) => {
+        return computes(visited, one, 'without SIMD');
+    });
+
+    await visit('an engine without WebAssembly', { flags: [noWasm], ready: false }, async (visited) => {
+        await visited.until('error');
+        const text = await visited.page.locator('#error').innerText();
+        expect(/no WebAssembly/.test(text), `"${text}"`);
+    });
+
+    await test('the browser refuses what would leave', async () => {
+        for (const options of [{}, { isolation: false, serviceWorkers: 'allow' }]) {
+            const visited = await Visit.open(options);
+            visited.overlook(/Content Security Policy|ERR_ABORTED|example\.com/);
+            const before = seen.caught.length;
+            same(await tryToLeave(visited.page), ['refused', 'refused', 'refused'],
+                 'what was tried');
+            same(seen.caught.slice(before), [], 'what arrived');
+            await visited.close();
+        }
+    });
+
+    await test('what leaves without that policy is caught', async () => {
+        const visited = await Visit.open({ server: servers.useless, ready: false,
+                                           path: 'made/bare.html' });
+        visited.overlook(/example\.com|ERR_FAILED|Failed to load/);
+        await visited.page.evaluate(() => fetch('http://example.com/caught').catch(() => {}));
+        same(seen.caught.splice(0), ['http://example.com/caught'], 'what arrived');
+        await visited.close();
+    });
+
+    await visit('while it computes the page answers', { query: '?module=scalar' }, async (visited) => {
+        await visited.dropOnly(cat);
+        const longest = await visited.page.evaluate(() => new Promise((done) => {
+            let most = 0, last = performance.now();
+            const look = () => {
+                const now = performance.now();
+                most = Math.max(most, now - last);
+                last = now;
+                if (observed.states.length > 2 && observed.states.at(-1) === 'ready') done(most);
+                else setTimeout(look, 0);
+            };
+            look();
+        }));
+        expect(longest < 500, `it did not answer for ${longest.toFixed(0)} ms`);
+        return `at most ${longest.toFixed(0)} ms`;
+    });
+}

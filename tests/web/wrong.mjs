@@ -1,0 +1,113 @@
+// wrong.mjs - files that are not what they say, too large, cut or damaged: a message that names
+// them, and a page that goes on.
+import { readFileSync } from 'node:fs';
+import { damage, model, pathOf, random, write } from './files.mjs';
+import { shownClasses } from './classes.mjs';
+import { Visit, expect, same, test } from './harness.mjs';
+
+/** File, and what the message must say. */
+const wrong = [
+    ['song.mp3', /neither a photo nor a model/],
+    ['words.txt', /belong to a checkpoint/],
+    ['empty.jpg', /is empty/],
+    ['text.jpg', /is damaged|no photo/],
+    ['cut.jpg', /is truncated/],
+    ['cut.png', /is truncated/],
+    ['crc.png', /checksum differs/],
+    ['huge.png', /is too large: 20000 x 20000/],
+    ['claimed.png', /is too large: 2000000000 x 1|is damaged/],
+    ['huge.jpg', /is too large: 65535 x 65535|is truncated/],
+    ['cut.vit', /shorter than it claims/],
+    ['text.vit', /not a .vit file/],
+    ['empty.vit', /shorter than it claims/],
+];
+
+const damages = 100;
+const atOnce = 5;
+
+export default async function wrongFiles() {
+    makeFiles();
+    const visited = await Visit.open();
+    const { page } = visited;
+    const error = () => page.locator('#error').innerText();
+
+    /** The page still classifies, with the model it had. */
+    const usable = async () => {
+        await visited.drop(pathOf('cat.png'));
+        const [{ name, percent }] = await shownClasses(page);
+        same([name, percent, await error()], ['cat', 78.8, ''], 'afterwards: class, score, error');
+    };
+
+    for (const [name, message] of wrong) {
+        await test(`a wrong file: ${name}`, async () => {
+            await visited.drop(pathOf(name));
+            const text = await page.locator('#error p').innerText();
+            expect(text.includes(name) && message.test(text), `"${text}"`);
+            same(await page.locator('html').getAttribute('data-state'), 'error', 'the state');
+            await usable();
+            return text;
+        });
+    }
+
+    await test('a good photo among wrong ones', async () => {
+        await visited.drop([pathOf('cut.jpg'), pathOf('cat.png'), pathOf('empty.jpg')]);
+        const text = await error();
+        expect(/cut\.jpg/.test(text) && /empty\.jpg/.test(text), `"${text}"`);
+        same((await shownClasses(page))[0].name, 'cat', 'the class');
+        await usable();
+    });
+
+    await test('a message is closed', async () => {
+        await visited.drop(pathOf('empty.jpg'));
+        await page.locator('#error').getByRole('button', { name: 'Close' }).click();
+        same([await error(), await page.locator('html').getAttribute('data-state')], ['', 'ready'],
+             'message and state');
+    });
+    await visited.close();
+
+    await damagedFiles('models', readFileSync(pathOf('tiny.vit')), 'vit', 1);
+    await damagedFiles('JPEGs', readFileSync('tests/data/images/baseline.jpg'), 'jpg', atOnce);
+    await damagedFiles('PNGs', readFileSync(pathOf('noise.png')), 'png', atOnce);
+}
+
+function makeFiles() {
+    const png = readFileSync(pathOf('cat.png'));
+    write('song.mp3', Buffer.from('ID3\x03 no photo'));
+    write('text.jpg', 'A text.\n');
+    write('cut.png', png.subarray(0, 30000));
+    const flipped = Buffer.from(png);
+    flipped[flipped.length - 60] ^= 1;
+    write('crc.png', flipped);
+    const claimed = Buffer.from(png);
+    claimed.writeUInt32BE(2000000000, 16);
+    write('claimed.png', claimed);
+    const jpeg = Buffer.from(readFileSync('tests/data/images/baseline.jpg'));
+    const frame = jpeg.indexOf(Buffer.from([0xff, 0xc0]));
+    jpeg.writeUInt32BE(0xffffffff, frame + 5);
+    write('huge.jpg', jpeg);
+    write('empty.vit', '');
+}
+
+/** Seeded, so the same each time; `together` files are dropped at once. */
+async function damagedFiles(what, bytes, ending, together) {
+    await test(`${damages} damaged ${what}: the page stays usable`, async () => {
+        const visited = await Visit.open();
+        const { page } = visited;
+        const next = random(damages);
+        let refused = 0;
+        for (let done = 0; done < damages; done += together) {
+            const names = Array.from({ length: together }, (_, i) => `damaged-${done + i}.${ending}`);
+            for (const name of names) write(name, damage(bytes, next));
+            await visited.drop(names.map(pathOf));
+            const text = await page.locator('#error').innerText();
+            expect(!/worker failed|unreachable|out of bounds|undefined|NaN/i.test(text), text);
+            if (text) refused++;
+        }
+        expect(refused > 0, 'none was refused');
+        await visited.drop([model, pathOf('cat.png')]);
+        const [{ name, percent }] = await shownClasses(page);
+        same([name, percent], ['cat', 78.8], 'afterwards');
+        await visited.close();
+        return `${refused} of ${damages / together} refused`;
+    });
+}

@@ -1,0 +1,42 @@
+// browser_worker.mjs - a runtime in a worker of a page, for browser.mjs: opens a model, then runs it
+// on the same numbers again and again.
+const SIDE = 224;
+
+/** [3, 224, 224], some pattern. */
+const input = Float32Array.from({ length: 3 * SIDE * SIDE },
+                                (_, i) => Math.sin(i / 7) + 0.5 * Math.sin(i / 300));
+
+const runtimes = {
+    async 'vit.h'({ dtype, threads }) {
+        const { Model } = await import('/vit/vit.mjs');
+        const model = await Model.open(`/models/${dtype}.vit`, { threads });
+        return { run: () => model.run(input, { logits: true }).logits, about: model.module };
+    },
+
+    async 'onnxruntime-web'({ dtype, threads }) {
+        const ort = await import('/ort/ort.wasm.min.mjs');
+        ort.env.wasm.wasmPaths = '/ort/';
+        ort.env.wasm.numThreads = threads;
+        const session = await ort.InferenceSession.create(`/models/${dtype}.onnx`, {
+            executionProviders: ['wasm'], graphOptimizationLevel: 'all',
+        });
+        const image = new ort.Tensor('float32', input, [1, 3, SIDE, SIDE]);
+        const run = async () => (await session.run({ [session.inputNames[0]]: image }, ['logits']))
+            .logits.data;
+        return { run, about: ort.env.versions.web };
+    },
+};
+
+let runtime = null;
+
+onmessage = async ({ data }) => {
+    try {
+        runtime ??= await runtimes[data.runtime](data);
+        const start = performance.now();
+        const logits = await runtime.run();
+        const ms = performance.now() - start;
+        postMessage({ ms, about: runtime.about, logits: Float32Array.from(logits) });
+    } catch (error) {
+        postMessage({ error: error.message });
+    }
+};
