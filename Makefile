@@ -224,7 +224,8 @@ build/wasi/%.o: %.c $(WEB)/wasi.h
 	    -ffunction-sections -fdata-sections -I. -Itools -MMD -MP -c $< -o $@
 
 $(WEB)/convert.wasm: $(CONVERT_SOURCES:%.c=build/wasi/%.o)
-	clang $(CONVERT_FLAGS) -Wl,--strip-all,--stack-first,-z,stack-size=1048576 $^ -o $@
+	clang $(CONVERT_FLAGS) -Wl,--strip-all,--compress-relocations,--stack-first \
+	    -Wl,-z,stack-size=1048576 $^ -o $@
 
 no-relaxed:
 	@echo "no clang-19 (Debian: clang-19 lld-19), so no modules for relaxed SIMD"
