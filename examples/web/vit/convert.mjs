@@ -43,7 +43,7 @@ export class Converter {
     /** base: the folder of convert.wasm, with a slash at its end; left out: that of this file. */
     static async open({ base = import.meta.url } = {}) {
         const folder = new URL(base, globalThis.location?.href ?? import.meta.url);
-        return new Converter(await loadModule(new URL('convert.wasm', folder)));
+        return new Converter(await loadModule(new URL('convert.wasm', folder), true));   // as it is
     }
 
     /** A module that was compiled elsewhere, such as in the page that started a worker. */
