@@ -12171,6 +12171,8 @@ VIT__COMPACT_END
            calibrated int8 is nearly twice as fast with AVX2: its rows keep the rule of
            section "fits16" (see >>format), which earlier versions skip; vit_fits16;
            calibrated int4 and int8 are more accurate;
+           int4's self-test has int8's tolerance, 0.1: where there is no fused multiply-add, or
+           from one version to the next, the rounding of an input moves it by a whole step;
            vit-convert --report: cosines of the embeddings, no longer of the logits;
            vit-convert: hand-written ViTs are matched by structure (--plan); what a
            checkpoint does not say is found with --match-input and --match-logits or

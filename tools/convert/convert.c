@@ -149,7 +149,8 @@ static void choose_tolerance(conversion *c)
     double given;
     if (settings_get(c->all, SETTING_SELFTEST_TOLERANCE, &given)) return;
     if (c->options->dtype == VIT_BF16) c->model.config.selftest_tolerance = 0.02f;
-    if (c->options->dtype == VIT_I8) c->model.config.selftest_tolerance = 0.1f;
+    if (c->options->dtype == VIT_I8 || c->options->dtype == VIT_I4)
+        c->model.config.selftest_tolerance = 0.1f;
 }
 
 /* The layout of what was found by structure, and what its names and shapes show. */

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# make_versions.sh NAME - adds files of the present vit-convert to tests/data/versions, one of each
+# type of weights, NAME_TYPE.vit, with the logits that it computes: to be run when a version is
+# released, or the format gains something. `git` shows what changed; the others stay as they are.
+set -eu
+cd "$(dirname "$0")/.."
+name=${1:?a name, such as v1.0.0}
+folder=tests/data/versions
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cc -O1 tests/random_checkpoint.c -o "$work/random_checkpoint"
+"$work/random_checkpoint" "$work/random.safetensors" dim=16 depth=1 mlp=32 patch=4 rows=2 cols=2 \
+    classes=5 seed=7
+mkdir "$work/photos"
+cp examples/cat.ppm "$work/photos"
+for dtype in f32 f16 bf16 int8 int4; do
+    file=${name}_$dtype.vit options=
+    case $dtype in int*) options="--keep none --calibrate $work/photos" ;; esac
+    # shellcheck disable=SC2086 # words
+    tools/vit-convert -q "$work/random.safetensors" --dtype $dtype --set num_heads=2 \
+        --set img_size=8 --set crop_pct=1 $options -o "$folder/$file" 2>/dev/null
+    tools/vit-run -m "$folder/$file" --input $folder/x.npy --isa scalar \
+        --logits "$work/logits.npy" >/dev/null
+    sed -i "/^$file /d" $folder/list.txt
+    echo "$file bits $(tail -c 20 "$work/logits.npy" | od -An -tx4 -w20 | xargs)" >>$folder/list.txt
+done
