@@ -15,6 +15,7 @@ passed=0 failed=0
 compile() {
     local name=$work/$1
     shift
+    rm -f "$name"
     "$@" -O2 -w -I. -S $work/one.c -o "$name.s" &&
         awk -f tools/bench/loops.awk "$name.s" | grep -v '^	' >"$name"
 }

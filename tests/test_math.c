@@ -810,8 +810,13 @@ static void test_gemm_f16(const vit__kernels *kernels) {
     static float tile[VIT__MAX_TILE_ROWS * VIT__MAX_TILE_COLS];
     unsigned char panel[32];
     const float one = 1;
-    const vit__operands o = {(const unsigned char *)&one, sizeof one, 1, panel, 1, 1, 16, 0};
+    vit__operands o = {0};
     long wrong = 0;
+    o.a = (const unsigned char *)&one;
+    o.lda = sizeof one;
+    o.rows = o.depth = o.panels = 1;
+    o.panel = panel;
+    o.ldt = 16;
     for (uint32_t first = 0; first < 65536; first += 16) {
         for (uint32_t n = 0; n < 16; n++) {
             panel[2 * n] = (unsigned char)((first + n) & 255);
