@@ -1,8 +1,9 @@
 // server.mjs - examples/web/serve.mjs: what it sends, what it refuses, what it says.
 import { spawn } from 'node:child_process';
-import { createServer, request } from 'node:http';
-import { readFileSync } from 'node:fs';
 import { once } from 'node:events';
+import { existsSync, readFileSync, readdirSync, statSync } from 'node:fs';
+import { createServer, request } from 'node:http';
+import { join } from 'node:path';
 import { expect, same, servers, test } from './harness.mjs';
 
 /** { status, headers, body }; the path goes out as it is. */
@@ -43,7 +44,29 @@ const outside = ['/../classify.c', '/%2e%2e/classify.c', '/..%2f..%2fvit.h', '/%
                  '/vit/.', '/vit', '/none', '/constructor', '/%00', '/%zz', '/index.html%00.js',
                  '//etc/passwd/../../etc/passwd', '/vit/../../../vit.h'];
 
+const runtime = 250000, everything = 600000; // bytes
+
+/** Files that a page fetches; of those with a .gz beside them that one. */
+function fetched(folder) {
+    return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
+        const path = join(folder, entry.name);
+        if (entry.isDirectory()) return fetched(path);
+        const needed = /\.(html|css|m?js|wasm|gz)$/.test(entry.name) && entry.name !== 'serve.mjs';
+        return needed && !existsSync(`${path}.gz`) ? [{ path, size: statSync(path).size }] : [];
+    });
+}
+
 export default async function server() {
+    await test('sizes', async () => {
+        const files = fetched('examples/web');
+        const total = files.reduce((sum, { size }) => sum + size, 0);
+        const modules = readdirSync('examples/web/vit').filter((name) => /^vit.*\.wasm$/.test(name));
+        const most = Math.max(...modules.map((name) => statSync(join('examples/web/vit', name)).size));
+        expect(modules.length > 1 && most < runtime, `a module of ${most} bytes`);
+        expect(files.length > 15 && total < everything, `all that is fetched: ${total} bytes`);
+        return `all files ${(total / 1000).toFixed(0)} KB, a module at most ${(most / 1000).toFixed(0)}`;
+    });
+
     await test('serve.mjs: types of files', async () => {
         const types = { '/': 'text/html', '/style.css': 'text/css', '/sw.js': 'text/javascript',
                         '/page.mjs': 'text/javascript', '/vit/vit.wasm': 'application/wasm',
