@@ -4429,6 +4429,10 @@ typedef struct vit__output {
 #    define VIT__MAX_TILE_ROWS 48
 #    define VIT__MAX_TILE_COLS 64
 #    define VIT__CHUNK 64
+#elif VIT__WASM_SIMD
+#    define VIT__MAX_TILE_ROWS 24
+#    define VIT__MAX_TILE_COLS 16
+#    define VIT__CHUNK 64
 #elif VIT__SIMD && !VIT__HELIUM
 #    define VIT__MAX_TILE_ROWS 8
 #    define VIT__MAX_TILE_COLS 48
@@ -7833,10 +7837,12 @@ VIT__TIER(helium, VIT_ISA_HELIUM, 1, scalar,
 /*    muladd   one k a step                                                  */
 /*    pair     a pair of bf16 a step                                         */
 /*    mul16    a quad of int8 a step, as 16-bit products                     */
+/*    wide16   the same of weights that were widened before                  */
 /*    dot16    a pair of 16-bit integers a step                              */
 /*    add16    two quads a step, relaxed SIMD, where lanes fit 16 bits       */
+/*    dot8     a quad a step, relaxed SIMD, where it does not cut off sums   */
 /*                                                                           */
-/* f16 and int4 take some instructions to widen, so 24 rows share them, as   */
+/* All but f32 take some instructions to widen, so 24 rows share them, as    */
 /* many as there is room for in vit__gemm's tile with these columns.         */
 /*                                                                           */
 /* Products are rounded before they are added, as in the plain C tier built  */
@@ -7850,6 +7856,13 @@ VIT__TIER(helium, VIT_ISA_HELIUM, 1, scalar,
 VIT__INLINE v128_t vit__bits_wasm(const unsigned char *p, size_t stride, int n, int k) {
     (void)stride;
     return wasm_v128_load(p + 64 * (size_t)k + 16 * n);
+}
+
+/* The same of weights that were widened to 32 bits, or of 8 to 16 bits: pairs of vectors. */
+VIT__INLINE const unsigned char *vit__wide_wasm(const unsigned char *p, size_t stride, int n,
+                                                int k) {
+    (void)stride;
+    return p + 128 * (size_t)k + 16 * n;
 }
 
 /* The first of pairs of bf16. */
@@ -7869,10 +7882,9 @@ VIT__INLINE int vit__steps_muladd_wasm(int depth) { return depth; }
 /* The second of a pair comes first: c[l] += x1 * w1[l], then c[l] += x0 * w0[l]. Only the sums
    are rounded: a product of two bf16 has 16 bits, f32 has 24 (fewer below 2^-126). */
 #    define VIT__ACC_pair_wasm v128_t
-#    define VIT__ZERO_pair_wasm(r, n) wasm_f32x4_const_splat(0.0f)
+#    define VIT__ZERO_pair_wasm VIT__ZERO_muladd_wasm
 #    define VIT__LOAD_pair_wasm(n, weights)                                                       \
-        const v128_t v##n = weights, w0##n = wasm_i32x4_shl(v##n, 16);                            \
-        const v128_t w1##n = wasm_v128_and(v##n, wasm_i32x4_const_splat((int)0xffff0000u));
+        const v128_t w0##n = wasm_v128_load(weights), w1##n = wasm_v128_load(weights + 64);
 #    define VIT__INPUT_pair_wasm(a, k)                                                            \
         const v128_t x0 = wasm_v128_load32_splat(a + 8 * k);                                      \
         const v128_t x1 = wasm_v128_load32_splat(a + 8 * k + 4);
@@ -7907,6 +7919,16 @@ VIT__INLINE v128_t vit__dequantise_wasm(v128_t sum, const unsigned char *a,
         wasm_v128_store(to + 4 * n,                                                               \
                         vit__dequantise_wasm(c, a, p + 64 * (size_t)(steps) + 16 * n))
 
+/* The same of weights that were widened, and the sums go on from the tile. */
+#    define VIT__ACC_wide16_wasm v128_t
+#    define VIT__ZERO_wide16_wasm VIT__ZERO_muladd_wasm
+#    define VIT__LOAD_wide16_wasm(n, weights)                                                     \
+        const v128_t even##n = wasm_v128_load(weights), odd##n = wasm_v128_load(weights + 64);
+#    define VIT__INPUT_wide16_wasm VIT__INPUT_mul16_wasm
+#    define VIT__MAC_wide16_wasm VIT__MAC_mul16_wasm
+#    define vit__steps_wide16_wasm vit__steps_mul16_wasm
+#    define vit__store_wide16_wasm vit__store_muladd_wasm
+
 /* As in the AVX2 tier: relaxed_dot is its maddubs, where the engine makes it so. */
 #    if defined(__wasm_relaxed_simd__)
 #        define VIT__ACC_add16_wasm v128_t
@@ -7934,12 +7956,32 @@ VIT__INLINE int vit__steps_add16_wasm(int depth) { return vit__quads(depth) / 2;
 VIT__GEMM(vit__gemm_add16_2x8_wasm, add16_wasm, vit__quads_wasm, vit__ascending, VIT__ROWS_2,
           VIT__WIDTH_2)
 
+/* As in the AVX-VNNI tier: the dot product of quads, added, which is one instruction there. */
+#        define VIT__ACC_dot8_wasm v128_t
+#        define VIT__ZERO_dot8_wasm(r, n) wasm_i32x4_const_splat(0)
+#        define VIT__LOAD_dot8_wasm(n, weights) const v128_t w##n = weights;
+#        define VIT__INPUT_dot8_wasm(a, k)                                                        \
+            const v128_t x = wasm_v128_load32_splat(a + VIT__U8_HEADER + 4 * k);
+#        define VIT__MAC_dot8_wasm(c, n) c = wasm_i32x4_relaxed_dot_i8x16_i7x16_add(w##n, x, c);
+#        define vit__steps_dot8_wasm vit__steps_mul16_wasm
+#        define vit__store_dot8_wasm vit__store_mul16_wasm
+
 /* Inputs have 8 bits, of which an engine may take the first as a sign. */
 VIT__INLINE int vit__can_add16_wasm(const vit__operands *o) {
     const v128_t dot = wasm_i16x8_relaxed_dot_i8x16_i7x16(wasm_i16x8_const_splat(63 * 256 + 64),
                                                           wasm_i16x8_const_splat(-1));
     return o->fits16 && vit__quads(o->depth) % 2 == 0 &&
            wasm_i16x8_extract_lane(dot, 0) == 127 * 255;
+}
+
+/* Where that is several instructions, sums of two products are cut off at 16 bits. */
+VIT__INLINE int vit__can_dot8_wasm(void) {
+    const v128_t high = wasm_i32x4_relaxed_dot_i8x16_i7x16_add(
+        wasm_i8x16_const_splat(127), wasm_i8x16_const_splat(-1), wasm_i32x4_const_splat(1));
+    const v128_t low = wasm_i32x4_relaxed_dot_i8x16_i7x16_add(
+        wasm_i8x16_const_splat(-128), wasm_i8x16_const_splat(-1), wasm_i32x4_const_splat(0));
+    return wasm_i32x4_extract_lane(high, 0) == 4 * 127 * 255 + 1 &&
+           wasm_i32x4_extract_lane(low, 0) == -4 * 128 * 255;
 }
 
 /* Half a panel: sums of integers need not wait long for each other. */
@@ -7963,9 +8005,9 @@ VIT__INLINE int vit__steps_dot16_wasm(int depth) { return vit__ceil_div(depth, 2
         wasm_v128_store(to + 4 * n, wasm_f32x4_convert_i32x4(c))
 
 /* A kernel: two rows at a time, and one for the class token and the head. */
-#    define VIT__GEMM_WASM(name, STEP)                                                            \
-        VIT__GEMM(name##_2, STEP, vit__bits_wasm, vit__ascending, VIT__ROWS_2, VIT__WIDTH_4)      \
-        VIT__GEMM(name##_1, STEP, vit__bits_wasm, vit__ascending, VIT__ROWS_1, VIT__WIDTH_4)      \
+#    define VIT__GEMM_WASM(name, STEP, WEIGHTS)                                                   \
+        VIT__GEMM(name##_2, STEP, WEIGHTS, vit__ascending, VIT__ROWS_2, VIT__WIDTH_4)             \
+        VIT__GEMM(name##_1, STEP, WEIGHTS, vit__ascending, VIT__ROWS_1, VIT__WIDTH_4)             \
         static void name(float *tile, const vit__operands *o) {                                   \
             vit__operands two = *o;                                                               \
             for (; two.rows > 1; two.rows -= 2, two.a += 2 * o->lda, tile += 2 * o->ldt)          \
@@ -7973,41 +8015,15 @@ VIT__INLINE int vit__steps_dot16_wasm(int depth) { return vit__ceil_div(depth, 2
             if (two.rows == 1) name##_1(tile, &two, o->panel, 0);                                 \
         }
 
-VIT__GEMM_WASM(vit__gemm_i16_wasm, dot16_wasm)
-VIT__GEMM_WASM(vit__gemm_muladd_wasm, muladd_wasm)
-VIT__GEMM_WASM(vit__gemm_mul16_wasm, mul16_wasm)
-VIT__GEMM(vit__gemm_pair_wasm, pair_wasm, vit__bits_wasm, vit__ascending, VIT__ROWS_3,
-          VIT__WIDTH_2)
-VIT__GEMM(vit__gemm_first_wasm, muladd_wasm, vit__first_wasm, vit__ascending, VIT__ROWS_3,
-          VIT__WIDTH_2)
-
-/* Three rows of half a panel, because widened weights take registers too. What has no second
-   comes last. */
-static void vit__gemm_bf16_wasm(float *tile, const vit__operands *o) {
-    vit__operands pairs = *o, last = *o;
-    const unsigned char *end = o->panel + 64 * (size_t)(o->depth / 2);
-    last.depth = o->depth % 2;
-    last.a += 4 * (size_t)(o->depth - 1);
-    for (; pairs.rows > 0; pairs.rows -= 3, last.rows -= 3, tile += 3 * o->ldt) {
-        int half;
-        for (half = 0; half < 2; half++) {
-            vit__gemm_pair_wasm(tile + 8 * half, &pairs, o->panel + 32 * half, 0);
-            if (last.depth) vit__gemm_first_wasm(tile + 8 * half, &last, end + 32 * half, 0);
-        }
-        pairs.a += 3 * o->lda;
-        last.a += 3 * o->lda;
-    }
-}
-
-static void vit__gemm_i8_wasm(float *tile, const vit__operands *o) {
+VIT__GEMM_WASM(vit__gemm_i16_wasm, dot16_wasm, vit__bits_wasm)
+VIT__GEMM_WASM(vit__gemm_muladd_wasm, muladd_wasm, vit__bits_wasm)
+VIT__GEMM_WASM(vit__gemm_first_wasm, muladd_wasm, vit__first_wasm)
+VIT__GEMM_WASM(vit__gemm_pair_wasm, pair_wasm, vit__wide_wasm)
+VIT__GEMM_WASM(vit__gemm_mul16_wasm, mul16_wasm, vit__bits_wasm)
+VIT__GEMM_WASM(vit__gemm_wide16_wasm, wide16_wasm, vit__wide_wasm)
 #    if defined(__wasm_relaxed_simd__)
-    if (vit__can_add16_wasm(o)) {
-        vit__gemm_add16_wasm(tile, o);
-        return;
-    }
+VIT__GEMM_WASM(vit__gemm_dot8_wasm, dot8_wasm, vit__bits_wasm)
 #    endif
-    vit__gemm_mul16_wasm(tile, o);
-}
 
 static void vit__clear_tile_wasm(float *tile, const vit__operands *o) {
     int r;
@@ -8017,6 +8033,90 @@ static void vit__clear_tile_wasm(float *tile, const vit__operands *o) {
 static void vit__gemm_f32_wasm(float *tile, const vit__operands *o) {
     vit__clear_tile_wasm(tile, o);
     vit__gemm_muladd_wasm(tile, o);
+}
+
+/* The first and the second of pairs. */
+VIT__INLINE void vit__widen_bf16_wasm(float *wide, const unsigned char *p, int pairs) {
+    const v128_t mask = wasm_i32x4_const_splat((int)0xffff0000u);
+    int n;
+    for (; pairs; pairs--, wide += 32)
+        for (n = 0; n < 4; n++, p += 16) {
+            const v128_t v = wasm_v128_load(p);
+            wasm_v128_store(wide + 4 * n, wasm_i32x4_shl(v, 16));
+            wasm_v128_store(wide + 16 + 4 * n, wasm_v128_and(v, mask));
+        }
+}
+
+/* What has no second comes last. */
+static void vit__gemm_bf16_wasm(float *tile, const vit__operands *o) {
+    float wide[16 * 32];
+    vit__operands part = *o;
+    const int pairs = o->depth / 2;
+    int k;
+    vit__clear_tile_wasm(tile, o);
+    part.panel = (const unsigned char *)wide;
+    for (k = 0; k < pairs; k += 16) {
+        part.depth = 2 * vit__min(16, pairs - k);
+        part.a = o->a + 8 * (size_t)k;
+        vit__widen_bf16_wasm(wide, o->panel + 64 * (size_t)k, part.depth / 2);
+        vit__gemm_pair_wasm(tile, &part);
+    }
+    if (o->depth % 2) {
+        part.depth = 1;
+        part.a = o->a + 8 * (size_t)pairs;
+        part.panel = o->panel + 64 * (size_t)pairs;
+        vit__gemm_first_wasm(tile, &part);
+    }
+}
+
+/* Even and odd bytes as 16 bits. */
+VIT__INLINE void vit__widen_i8_wasm(v128_t *to, const unsigned char *from, int quads) {
+    int n;
+    for (; quads; quads--, to += 8)
+        for (n = 0; n < 4; n++, from += 16) {
+            const v128_t v = wasm_v128_load(from);
+            wasm_v128_store(to + n, wasm_i16x8_shr(wasm_i16x8_shl(v, 8), 8));
+            wasm_v128_store(to + 4 + n, wasm_i16x8_shr(v, 8));
+        }
+}
+
+/* The sums are integers in the tile until all are added. */
+static void vit__gemm_many_i8_wasm(float *tile, const vit__operands *o) {
+    v128_t wide[32 * 8];
+    vit__operands part = *o;
+    const int quads = vit__quads(o->depth);
+    const unsigned char *const tail = o->panel + 64 * (size_t)quads;
+    int k, r, n;
+    vit__clear_tile_wasm(tile, o);
+    part.panel = (const unsigned char *)wide;
+    for (k = 0; k < quads; k += 32) {
+        const int count = vit__min(32, quads - k);
+        part.depth = 4 * count;
+        part.a = o->a + 4 * (size_t)k;
+        vit__widen_i8_wasm(wide, o->panel + 64 * (size_t)k, count);
+        vit__gemm_wide16_wasm(tile, &part);
+    }
+    for (r = 0; r < o->rows; r++, tile += o->ldt)
+        for (n = 0; n < 4; n++)
+            wasm_v128_store(tile + 4 * n,
+                            vit__dequantise_wasm(wasm_v128_load(tile + 4 * n),
+                                                 o->a + (size_t)r * o->lda, tail + 16 * n));
+}
+
+/* To widen weights for few rows is no gain. */
+static void vit__gemm_i8_wasm(float *tile, const vit__operands *o) {
+#    if defined(__wasm_relaxed_simd__)
+    if (vit__can_dot8_wasm()) {
+        vit__gemm_dot8_wasm(tile, o);
+        return;
+    }
+    if (vit__can_add16_wasm(o)) {
+        vit__gemm_add16_wasm(tile, o);
+        return;
+    }
+#    endif
+    if (o->rows < 6) vit__gemm_mul16_wasm(tile, o);
+    else vit__gemm_many_i8_wasm(tile, o);
 }
 
 /* Exponent and mantissa are moved into place, and a multiplication by 2^112 corrects the bias
@@ -8058,28 +8158,13 @@ static void vit__gemm_f16_wasm(float *tile, const vit__operands *o) {
     }
 }
 
-/* int4: as mul16, but weights are widened beforehand, for 24 rows: even and odd ones. */
-VIT__INLINE void vit__widen_i8_wasm(v128_t *to, const unsigned char *from, int quads) {
-    int n;
-    for (; quads; quads--, to += 8)
-        for (n = 0; n < 4; n++, from += 16) {
-            const v128_t v = wasm_v128_load(from);
-            wasm_v128_store(to + n, wasm_i16x8_shr(wasm_i16x8_shl(v, 8), 8));
-            wasm_v128_store(to + 4 + n, wasm_i16x8_shr(v, 8));
-        }
-}
+/* int4: as wide16, group by group. */
 VIT__FINISH_I4(wasm, scalar, 0)
 VIT__WIDEN_I4_16(wasm, v128_t, vit__widen_i8_wasm)
 
-VIT__INLINE const unsigned char *vit__wide_quad_wasm(const unsigned char *p, size_t stride, int n,
-                                                     int k) {
-    (void)stride;
-    return p + 128 * (size_t)k + 16 * n;
-}
 #    define VIT__ACC_i4_wasm v128_t
 #    define VIT__ZERO_i4_wasm(r, n) wasm_i32x4_const_splat(0)
-#    define VIT__LOAD_i4_wasm(n, weights)                                                         \
-        const v128_t even##n = wasm_v128_load(weights), odd##n = wasm_v128_load(weights + 64);
+#    define VIT__LOAD_i4_wasm VIT__LOAD_wide16_wasm
 #    define VIT__INPUT_i4_wasm VIT__INPUT_mul16_wasm
 #    define VIT__MAC_i4_wasm VIT__MAC_mul16_wasm
 #    define VIT__SUM_i4_wasm v128_t
@@ -8088,8 +8173,8 @@ VIT__INLINE const unsigned char *vit__wide_quad_wasm(const unsigned char *p, siz
         s = wasm_f32x4_add(s, wasm_f32x4_mul(wasm_f32x4_convert_i32x4(c),                         \
                                              wasm_v128_load(scale + 4 * n)));
 #    define VIT__GIVE_i4_wasm(to, n, s) wasm_v128_store(to + 4 * n, s)
-VIT__GEMM_GROUPS(vit__groups_wasm_2, i4_wasm, vit__wide_quad_wasm, VIT__ROWS_2, VIT__WIDTH_4)
-VIT__GEMM_GROUPS(vit__groups_wasm_1, i4_wasm, vit__wide_quad_wasm, VIT__ROWS_1, VIT__WIDTH_4)
+VIT__GEMM_GROUPS(vit__groups_wasm_2, i4_wasm, vit__wide_wasm, VIT__ROWS_2, VIT__WIDTH_4)
+VIT__GEMM_GROUPS(vit__groups_wasm_1, i4_wasm, vit__wide_wasm, VIT__ROWS_1, VIT__WIDTH_4)
 
 static void vit__gemm_i4_wasm(float *tile, const vit__operands *o) {
     static const vit__i4_kernel kernel = { vit__widen_i4_wasm, vit__groups_wasm_2,
@@ -8101,8 +8186,8 @@ static void vit__gemm_i4_wasm(float *tile, const vit__operands *o) {
 VIT__TIER(wasm, VIT_ISA_WASM_SIMD, 1, scalar,
           (vit__gemm_f32_wasm, 8, VIT__FORM_F32),
           (vit__gemm_f16_wasm, 24, VIT__FORM_F32),
-          (vit__gemm_bf16_wasm, 6, VIT__FORM_ROUNDED),
-          (vit__gemm_i8_wasm, 8, VIT__FORM_U8),
+          (vit__gemm_bf16_wasm, 24, VIT__FORM_ROUNDED),
+          (vit__gemm_i8_wasm, 24, VIT__FORM_U8),
           (vit__gemm_i4_wasm, 24, VIT__FORM_U8),
           (vit__gemm_i16_wasm, 8, VIT__FORM_I16));
 

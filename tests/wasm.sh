@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # wasm.sh - the numerical tests as WebAssembly in Node, with SIMD128 and without; then
-# examples/web/vit against native builds, on photos and all types of weights, with 1, 2 and 4 threads
-# and with relaxed SIMD. The last line is "N passed, N failed".
+# examples/web/vit against native builds: photos, all methods, all types of weights, with 1, 2 and 4
+# threads and with relaxed SIMD; its errors, its memory. The last line is "N passed, N failed".
 set -u
 cd "$(dirname "$0")/.."
 work=build/wasm
