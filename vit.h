@@ -12162,7 +12162,8 @@ VIT__COMPACT_END
            and all other files stay the same;
            WebAssembly: examples/web/vit, a library for web pages and Node with types, every
            output of a model and the numbers of examples/look; threads (workers of Node or a
-           page) and relaxed SIMD, whose dot product makes calibrated int8 faster;
+           page) and relaxed SIMD, whose dot product makes int8 faster; bf16 in four fifths of
+           the time;
            vit-info --json has "options", in words; --tensors is right about int4's layout;
            int4 computes with integers, its matrix products twice as fast as f32's with AVX2
            (they were slower): files of a new layout, which earlier versions refuse; int4 files

@@ -52,7 +52,8 @@ done
 
 # Lines as examples/classify prints them.
 same_lines() {
-    diff <(examples/classify examples/cat.ppm) <(node examples/web/vit/run.mjs "$@" examples/cat.ppm)
+    diff <(examples/classify examples/cat.ppm) \
+        <(node examples/web/vit/run.mjs "$@" examples/cat.ppm)
 }
 check "the lines of classify, SIMD128" same_lines
 check "the lines of classify, 3 threads" same_lines --threads 3

@@ -53,7 +53,7 @@ async function logitsOf(threads, side) {
     const before = model.memory;
     model.preprocess({ width: side, height: side, data: new Uint8Array(4 * side * side) });
     const grown = model.memory - before;
-    check(grown >= (side > SIDE ? 4 * side * side : 0), `${threads} threads: grew by ${grown} bytes`);
+    check(side === SIDE || grown >= 4 * side * side, `${threads} threads: grew by ${grown} bytes`);
     const { logits } = model.run(photo, { logits: true });
     model.close();
     return logits;

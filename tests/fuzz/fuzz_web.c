@@ -1,6 +1,6 @@
 /* fuzz_web.c - the exports of the WebAssembly module, built natively: the input is eight numbers,
- * then a .vit file, as fuzz_vit has it. What opens is asked for everything that a page asks for, with
- * the numbers as photo, block, patch and head.
+ * then a .vit file, as fuzz_vit has it. What opens is asked for everything that a page asks for,
+ * with the numbers as photo, block, patch and head.
  */
 #define _POSIX_C_SOURCE 200809L /* open_memstream */
 

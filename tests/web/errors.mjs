@@ -1,4 +1,4 @@
-// errors.mjs - vit.mjs where something is wrong: arguments, models, sources; and that nothing leaks.
+// errors.mjs - vit.mjs where something is wrong: arguments, models, sources; and no leaks.
 //
 //     node --expose-gc tests/web/errors.mjs MODEL.vit TINY.vit
 //
@@ -100,8 +100,8 @@ const wrongRanges = {
     'logits too many': () => model.scores(new Float32Array(11)),
 };
 
-for (const [what, action] of Object.entries(wrongTypes)) await throws(action, TypeError, '', what);
-for (const [what, action] of Object.entries(wrongRanges)) await throws(action, RangeError, '', what);
+for (const [what, call] of Object.entries(wrongTypes)) await throws(call, TypeError, '', what);
+for (const [what, call] of Object.entries(wrongRanges)) await throws(call, RangeError, '', what);
 const kind = await throws(() => model.positions({ kind: 'rotary' }), VitError,
                           'no positions of the kind rotary', 'rotary');
 check(kind.result === -9 && kind.resultString.includes('not supported'), `${kind.resultString}`);
@@ -141,8 +141,8 @@ for (let i = 0; i < 20; i++) calls.forEach((call) => call());
 for (const action of Object.values(wrongRanges)) await errorOf(action);
 check(model.memory === before, `calls took ${model.memory - before} bytes`);
 
-const methods = ['classify', 'preprocess', 'crop', 'patchAt', 'run', 'scores', 'attention', 'rollout',
-                 'principalComponents', 'similarity', 'positions', 'cosine'];
+const methods = ['classify', 'preprocess', 'crop', 'patchAt', 'run', 'scores', 'attention',
+                 'rollout', 'principalComponents', 'similarity', 'positions', 'cosine'];
 model.close();
 model.close();
 check(model.closed, 'it is closed');
@@ -185,7 +185,8 @@ async function residentAfter(times, options) {
 for (const [times, threads] of [[200, 1], [30, 2]]) {
     const resident = await residentAfter(20, { threads });
     const grown = await residentAfter(times, { threads }) - resident;
-    check(grown < 24, `${times} models of ${threads} threads took ${grown} MB`);
+    // leaked, they would be more than a gigabyte
+    check(grown < 100, `${times} models of ${threads} threads took ${grown} MB`);
 }
 
 const beyond = await throws(() => engine.allocate(2 ** 32), VitError, 'out of memory', '4 GB');
@@ -193,8 +194,8 @@ check(beyond.result === -3, `result ${beyond.result}`);
 await throws(() => engine.allocate(2 ** 40), VitError, 'out of memory', 'more than any');
 engine.allocate(2 ** 31); // addresses with the highest bit set
 const high = openIn(bytes);
-check(high >>> 0 > 2 ** 31 && JSON.parse(engine.text(engine.attempt('info', high))).config.depth > 0,
-      'a model above 2 GB');
+const card = JSON.parse(engine.text(engine.attempt('info', high)));
+check(high >>> 0 > 2 ** 31 && card.config.depth > 0, 'a model above 2 GB');
 engine.close();
 
 // --- models ------------------------------------------------------------------------------------

@@ -2,15 +2,14 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 
-/** The floats of a .npy file and its shape. */
+/** { values }: the floats of a .npy file. */
 export function readNpy(path) {
     const bytes = readFileSync(path);
     const end = 10 + bytes.readUInt16LE(8);
     const header = bytes.toString('latin1', 10, end);
     if (!header.includes("'descr': '<f4'")) throw new Error(`${path}: ${header}`);
-    const shape = /\(([^)]*)\)/.exec(header)[1].split(',').filter((word) => word.trim()).map(Number);
-    return { shape, values: new Float32Array(bytes.buffer.slice(bytes.byteOffset + end,
-                                                                bytes.byteOffset + bytes.length)) };
+    const { buffer, byteOffset: start, length } = bytes;
+    return { values: new Float32Array(buffer.slice(start + end, start + length)) };
 }
 
 export function writePpm(path, { width, height, data }) {

@@ -1,4 +1,4 @@
-/* card.h - what a .vit file says of itself, as JSON: vit-info --json, and the card of a web page. */
+/* card.h - what a .vit file says of itself, as JSON: vit-info --json, the card of a web page. */
 #ifndef CARD_H
 #define CARD_H
 

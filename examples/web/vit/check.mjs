@@ -36,7 +36,7 @@ export function checkSides(photo) {
 
 const isBytes = (data) => ArrayBuffer.isView(data) && data.BYTES_PER_ELEMENT === 1;
 
-/** { data, width, height, stride, format }: numbers as vit.h has them, data no longer than needed. */
+/** { data, width, height, stride, format }: as vit.h has them, data no longer than needed. */
 export function checkPhoto(photo) {
     const { width, height } = checkSides(photo);
     const { data, format: name = 'rgba8', stride } = photo;

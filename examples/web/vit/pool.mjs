@@ -113,7 +113,7 @@ export class Pool {
         this.control = new Int32Array(this.memory.buffer, at, CONTROL_SIZE).fill(0);
     }
 
-    /** Until then the instance may be used, but not for what has tasks. `url`: the workers' file. */
+    /** Until then the instance may be used where there are no tasks. `url`: the workers' file. */
     async start(url = new URL('thread.mjs', import.meta.url)) {
         try {
             for (let i = 1; i < this.threads; i++) this.workers.push(await makeWorker(url));

@@ -82,7 +82,8 @@ export interface Rectangle { x: number; y: number; width: number; height: number
 
 /** Where a photo's patches lie, in the photo's pixels from its top left corner. */
 export interface Crop extends Rectangle {
-    /** The rectangle itself is the model's input; where it is padded, it is larger than the photo. */
+    // The rectangle itself is the model's input; where that is padded, it goes beyond the photo.
+
     /** The grid of patches, and the part of the input that it covers. */
     rows: number;
     columns: number;
