@@ -196,12 +196,12 @@ build/wasm/relaxed.o: FEATURES = -msimd128 -mrelaxed-simd
 build/wasm/relaxed.o: WASM_CC = $(WASM_CLANG19)
 
 $(WASM_PLAIN) $(WASM_RELAXED): $(WEB)/module.c $(WEB)/module.h $(WEB)/heap.h vit.h $(WASM_OBJECTS)
-	$(WASM_CC) $(WASM_FLAGS) -Oz $(SHARED) $(WASM_LINK) $< $(filter %.o,$^) -lc -o $@
+	$(WASM_CC) $(WASM_FLAGS) -Oz $(WASM_THREADS) $(WASM_LINK) $< $(filter %.o,$^) -lc -o $@
 
 $(WEB)/vit-scalar.wasm: build/wasm/scalar.o
 $(WEB)/vit.wasm: build/wasm/simd.o
 $(WEB)/vit-relaxed.wasm: build/wasm/relaxed.o
-$(WEB)/vit.wasm $(WEB)/vit-relaxed.wasm: SHARED = $(WASM_SHARED)
+$(WEB)/vit.wasm $(WEB)/vit-relaxed.wasm: WASM_THREADS = $(WASM_SHARED)
 $(WASM_RELAXED): WASM_CC = $(WASM_CLANG19)
 $(WASM_OBJECTS): WASM_CC = clang
 
