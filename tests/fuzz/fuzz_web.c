@@ -71,13 +71,13 @@ static void compute(web_model *m, const uint8_t *n) {
     float *tokens = take_floats(dims), *map = take_floats(maps), *more = take_floats(dims);
     float *embedding = take_floats((size_t)s[WEB_EMBEDDING]);
     const vit_block_output block = { (int)(int8_t)n[4], 0, more, map };
-    const vit_outputs outputs = { NULL, embedding, tokens, &block, n[0] & 64 ? 1 : 0 };
+    float *const outputs[3] = { NULL, embedding, tokens };
     const int best = web_classify(m, n[5] % 20);
     require_reason(best);
     for (int i = 0; i < best; i++)
         fuzz_require(web_top(m)[i].index < s[WEB_CLASSES], "the best class is one of its classes");
     if (s[WEB_CLASSES]) web_scores(m, m->logits);
-    require_reason(web_forward(m, &outputs));
+    require_reason(web_forward(m, outputs, &block, n[0] & 64 ? 1 : 0));
     free(embedding);
     free(more);
     free(map);

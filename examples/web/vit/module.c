@@ -202,17 +202,23 @@ int web_preprocess(web_model *m, const uint8_t *pixels, int width, int height, i
     return check(vit_preprocess(&m->model, &image, m->input, NULL, 0));
 }
 
-int web_forward(web_model *m, const vit_outputs *outputs) {
-    return check(vit_forward(&m->session, m->input, 1, outputs));
+int web_forward(web_model *m, float *const outputs[3], const vit_block_output *blocks,
+                int num_blocks) {
+    vit_outputs all = { 0 };
+    all.logits = outputs[0];
+    all.embedding = outputs[1];
+    all.tokens = outputs[2];
+    all.blocks = blocks;
+    all.num_blocks = num_blocks;
+    return check(vit_forward(&m->session, m->input, 1, &all));
 }
 
 int web_classify(web_model *m, int most) {
     const int classes = m->model.config.num_classes;
-    vit_outputs outputs = { 0 };
+    float *const outputs[3] = { m->logits, NULL, NULL };
     int count;
     if (classes == 0) return fail(VIT_ERROR_UNSUPPORTED, "the model has no classes");
-    outputs.logits = m->logits;
-    if (!web_forward(m, &outputs)) return 0;
+    if (!web_forward(m, outputs, NULL, 0)) return 0;
     count = vit_top_k(m->logits, classes, most < classes ? most : classes, m->top);
     vit_scores(&m->model, m->logits);
     for (int i = 0; i < count; i++) m->top[i].score = m->logits[m->top[i].index];

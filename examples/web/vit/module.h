@@ -44,7 +44,9 @@ EXPORT(top) const vit_prediction *web_top(const web_model *m);
 /* [num_classes] in place. */
 EXPORT(scores) void web_scores(const web_model *m, float *logits);
 
-EXPORT(forward) int web_forward(web_model *m, const vit_outputs *outputs);
+/* Outputs: logits, embedding, tokens, each of which may be NULL. */
+EXPORT(forward) int web_forward(web_model *m, float *const outputs[3],
+                                const vit_block_output *blocks, int num_blocks);
 
 /* What the class token (or the mean of all), or from a patch >= 0 on, attends to: [rows, columns].
  * Of one head, or, if that is -1, of their mean; through all blocks if block is -1. */

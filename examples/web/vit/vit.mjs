@@ -223,15 +223,15 @@ export class Model {
         const asked = Object.keys(lengths).filter((name) => wants[name]);
         if (!asked.length) return {};
         const total = asked.reduce((sum, name) => sum + lengths[name], 0);
-        return engine.borrow(4 * total + 20, (at) => {
-            const places = { end: at + 20 };
+        return engine.borrow(4 * total + 12, (at) => {
+            const places = { end: at + 12 };
             for (const name of asked) {
                 places[name] = places.end;
                 places.end += 4 * lengths[name];
             }
             const { logits = 0, embedding: vector = 0, tokens: all = 0 } = places;
-            engine.integers(at, 5).set([logits, vector, all, 0, 0]); // a vit_outputs
-            engine.attempt('forward', this.#handle, at);
+            engine.integers(at, 3).set([logits, vector, all]);
+            engine.attempt('forward', this.#handle, at, 0, 0);
             return Object.fromEntries(asked.map((name) =>
                 [name, engine.floats(places[name], lengths[name]).slice()]));
         });
@@ -249,16 +249,16 @@ export class Model {
 
     #forwardRun(engine, blocks, sizes) {
         const each = 4 * (sizes.tokens + sizes.attention);
-        const head = 20 + 16 * blocks.length;
+        const head = 12 + 16 * blocks.length;
         return engine.borrow(head + each * blocks.length, (at) => {
             const placeOf = (i) => at + head + each * i;
-            // a vit_outputs, then a vit_block_output for each
-            const words = [0, 0, 0, at + 20, blocks.length, ...blocks.flatMap((block, i) => [
+            // no other outputs, then a vit_block_output for each
+            const words = [0, 0, 0, ...blocks.flatMap((block, i) => [
                 block + 1, 0, sizes.tokens ? placeOf(i) : 0,
                 sizes.attention ? placeOf(i) + 4 * sizes.tokens : 0,
             ])];
             engine.integers(at, words.length).set(words);
-            engine.attempt('forward', this.#handle, at);
+            engine.attempt('forward', this.#handle, at, at + 12, blocks.length);
             const copy = (place, length) => engine.floats(place, length).slice();
             return blocks.map((block, i) => ({
                 block,
