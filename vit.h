@@ -143,6 +143,15 @@
    VIT_ERROR_ABI, and detail says what was expected and found. What takes a vit_config alone
    cannot check it.
 
+   VERSIONS
+
+   MAJOR.MINOR.PATCH. From 1.0.0 on, and up to 2.0.0: functions, structs and macros keep their
+   names and meaning; programs compiled against an earlier version run with a later library;
+   .vit files of every version since 0.1.0 can be read (but int4 of 0.1.0); f32, f16 and bf16
+   models keep the bits of their outputs, those of int8 and int4 may change in a MINOR version,
+   which says so. Not promised: what begins with vit__, what is called private, texts in
+   detail. The change log is at the end of this file; tools/packaging/RELEASES.md has the rest.
+
    DETERMINISM
 
    Every sum has a fixed order: a matrix product is one chain of fused multiply-adds
