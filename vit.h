@@ -1,4 +1,4 @@
-/* vit.h - v0.1.0 - Vision Transformer inference in a single C99 header
+/* vit.h - v1.0.0 - Vision Transformer inference in a single C99 header
                     no dependencies, no global state; MIT license at end of file
 
    DO THIS once, in exactly one .c or .cpp file:
@@ -143,6 +143,15 @@
    VIT_ERROR_ABI, and detail says what was expected and found. What takes a vit_config alone
    cannot check it.
 
+   VERSIONS
+
+   MAJOR.MINOR.PATCH. From 1.0.0 on, and up to 2.0.0: functions, structs and macros keep their
+   names and meaning; programs compiled against an earlier version run with a later library;
+   .vit files of every version since 0.1.0 can be read (but int4 of 0.1.0); f32, f16 and bf16
+   models keep the bits of their outputs, those of int8 and int4 may change in a MINOR version,
+   which says so. Not promised: what begins with vit__, what is called private, texts in
+   detail. The change log is at the end of this file; tools/packaging/RELEASES.md has the rest.
+
    DETERMINISM
 
    Every sum has a fixed order: a matrix product is one chain of fused multiply-adds
@@ -232,8 +241,8 @@
 #ifndef VIT_H
 #define VIT_H
 
-#define VIT_VERSION_MAJOR 0
-#define VIT_VERSION_MINOR 1
+#define VIT_VERSION_MAJOR 1
+#define VIT_VERSION_MINOR 0
 #define VIT_VERSION_PATCH 0
 #define VIT_VERSION (VIT_VERSION_MAJOR * 10000 + VIT_VERSION_MINOR * 100 + VIT_VERSION_PATCH)
 
@@ -12206,7 +12215,7 @@ VIT__COMPACT_END
 
 /* CHANGE LOG
 
-   next    SSE2 kernels for x86 CPUs without AVX2 and FMA, where a forward pass takes a
+   v1.0.0  SSE2 kernels for x86 CPUs without AVX2 and FMA, where a forward pass takes a
            hundredth of the time; they give VIT_NO_FMA's bits (VIT_ISA_SCALAR as before
            those of all others; the numbers of vit_isa have changed);
            blocks without an MLP (mlp_dim 0), attention of each token to itself alone,

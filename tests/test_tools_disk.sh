@@ -54,4 +54,82 @@ writes "$work/d.npy" "$bin/tools/vit-run" -m "$model" -i examples/cat.ppm --toke
 writes "$work/f.npy" "$bin/examples/embed" -m "$model" -o "$work/f.npy" "$work/set"
 writes "$work/g.png" "$bin/examples/look" filters -m "$model" -o "$work/g.png"
 writes "$work/e.csv" "$bin/examples/evaluate" -m "$model" --predictions "$work/e.csv" "$work/set"
+
+# --- names and folders -----------------------------------------------------------------------------
+
+limit=none
+photo=examples/cat.ppm
+
+# refused TEXT COMMAND...: status 1, one message with it, and nothing left
+refused() {
+    local text=$1 status
+    shift
+    tried=$*
+    "$@" >"$work/out" 2>"$work/err" </dev/null
+    status=$?
+    check "$([ $status = 1 ] && grep -qF -- "$text" "$work/err" && echo yes)" "status $status: $text"
+    check "$([ -z "$(find "$work" -name '*.tmp-*')" ] && echo yes)" "something is left"
+}
+
+# writes_to OUTPUT COMMAND...: it does
+writes_to() {
+    tried=${*:2}
+    "${@:2}" >"$work/out" 2>"$work/err" </dev/null
+    check "$([ -s "$1" ] && echo yes)" "nothing is written"
+    rm -f "$1"
+}
+
+many() { printf "%0.s$1" $(seq "$2"); }
+folder=$work/$(many d 150)/$(many e 150) # a path of more than 300 characters
+mkdir -p "$folder"
+cp $photo "$folder/photo.ppm"
+cp "$model" "$folder/model.vit"
+long=$(many n 250).npy      # a name that a file can have, but with nothing after it
+too_long=$(many n 300).npy
+latin1=$work/$'caf\xe9' latin1_json='caf\xef\xbf\xbd' # no UTF-8; in JSON, U+FFFD stands for it
+greek=$work/$(many α 120).npy
+mkdir "$latin1"
+cp $photo "$latin1/caf"$'\xe9'.ppm
+cp "$model" "$latin1/mod"$'\xe8'le.vit
+
+writes_to "$folder/a.npy" "$bin/tools/vit-run" -m "$folder/model.vit" -i "$folder/photo.ppm" \
+    --logits "$folder/a.npy"
+writes_to "$folder/b.vit" "$bin/tools/vit-convert" tests/data/fixtures/plain/model.pth \
+    -o "$folder/b.vit"
+writes_to "$folder/$long" "$bin/examples/embed" -m "$model" -o "$folder/$long" "$folder/photo.ppm"
+writes_to "$greek" "$bin/tools/vit-run" -m "$model" -i $photo --logits "$greek"
+refused "$too_long: cannot be created: File name too long" "$bin/tools/vit-run" -m "$model" \
+    -i $photo --logits "$work/$too_long"
+refused "$too_long: cannot be opened: File name too long" "$bin/examples/classify" -m "$model" \
+    "$work/$too_long"
+refused "cannot be opened" "$bin/examples/classify" -m "$work/$too_long" $photo
+writes_to "$latin1/a.npy" "$bin/tools/vit-run" -m "$latin1/mod"$'\xe8'le.vit \
+    -i "$latin1/caf"$'\xe9'.ppm --logits "$latin1/a.npy"
+writes_to "$latin1"/$'\xff.npy' "$bin/examples/embed" -m "$model" -o "$latin1"/$'\xff.npy' "$latin1"
+check "$(LC_ALL=C grep -q $'caf\xe9/caf\xe9.ppm$' "$latin1"/$'\xff.txt' && echo yes)" \
+    "the list has other names"
+refused $'no\xe9.vit: cannot be opened' "$bin/examples/classify" -m "$latin1"/$'no\xe9.vit' $photo
+"$bin/examples/classify" -m "$model" --json "$latin1/caf"$'\xe9'.ppm >"$work/out" 2>"$work/err"
+check "$(LC_ALL=C grep -q "$(printf '%b' "$latin1_json")" "$work/out" &&
+    iconv -f utf-8 -t utf-8 "$work/out" >/dev/null && echo yes)" "JSON that is no UTF-8"
+
+# A folder that may only be read; root may write all the same, so as nobody, if that can be.
+mkdir "$work/locked"
+echo before >"$work/locked/a.npy"
+chmod 555 "$work/locked"
+chmod 755 "$work"
+as=
+[ "$(id -u)" != 0 ] || as="setpriv --reuid=65534 --regid=65534 --clear-groups"
+if $as test -x "$bin/tools/vit-run" -a -r "$model" 2>/dev/null && ! $as test -w "$work/locked"; then
+    for program in tools/vit-run examples/embed; do
+        option=--logits input=-i
+        [ $program = examples/embed ] && option=-o input=
+        # shellcheck disable=SC2086 # words
+        refused "a.npy: cannot be created: Permission denied" $as "$bin/$program" -m "$model" \
+            $option "$work/locked/a.npy" $input $photo
+        check "$([ "$(cat "$work/locked/a.npy")" = before ] && echo yes)" "the file has changed"
+    done
+else
+    echo "test_tools_disk.sh: who runs this may write anywhere: no folder is read-only"
+fi
 summary

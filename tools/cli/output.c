@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -95,6 +96,18 @@ static void watch_signals(const char *temporary) {
     }
 }
 
+/* How much of a path a temporary file's begins with: not all of a long name, to which nothing could
+ * be added; all of one that is too long, to fail at once. Letters of UTF-8 stay whole. */
+static int kept_of(const char *path) {
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    size_t length = strlen(name);
+    if (length > 200 && length <= 255) {
+        length = 200;
+        while (length > 190 && ((unsigned char)name[length] & 0xc0) == 0x80) length--;
+    }
+    return (int)(name - path + (ptrdiff_t)length);
+}
+
 /* Creates "TARGET.tmp-PID" (or -PID-1, ...) with the permissions of a new file, or of the file
  * that it will replace. */
 static bool open_temporary(cli_output *output, const struct stat *replaced) {
@@ -103,7 +116,8 @@ static bool open_temporary(cli_output *output, const struct stat *replaced) {
     if (!output->temporary) return false;
     for (int attempt = 0; attempt < 100; attempt++) {
         int descriptor;
-        snprintf(output->temporary, size, "%s.tmp-%ld-%d", output->path, (long)getpid(), attempt);
+        snprintf(output->temporary, size, "%.*s.tmp-%ld-%d", kept_of(output->path), output->path,
+                 (long)getpid(), attempt);
         descriptor = open(output->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (descriptor < 0 && errno == EEXIST) continue;
         if (descriptor < 0) break;
