@@ -45,7 +45,7 @@ bool photos_append(photo_list *list, const char *name, report *r)
     return add_path(list, join(NULL, name), r);
 }
 
-static bool is_image_name(const char *name)
+bool photos_is_name(const char *name)
 {
     static const char *const suffixes[] = { "jpg", "jpeg", "png",  "bmp",  "gif",  "tga", "pgm",
                                             "ppm", "pnm",  "tif",  "tiff", "webp", "heic" };
@@ -95,7 +95,7 @@ static bool visit_image(photo_list *list, const char *folder, const char *name, 
     if (!path) return report_no_memory(r);
     if (lstat(path, &status) == 0 && S_ISDIR(status.st_mode))
         good = depth == MAX_FOLDERS || each_entry(list, path, visit_image, depth + 1, r);
-    else if (is_image_name(name) && stat(path, &status) == 0 && S_ISREG(status.st_mode))
+    else if (photos_is_name(name) && stat(path, &status) == 0 && S_ISREG(status.st_mode))
         return add_path(list, path, r);
     free(path);
     return good;
@@ -117,6 +117,25 @@ bool photos_subfolders(const char *folder, photo_list *names, report *r)
 {
     memset(names, 0, sizeof *names);
     if (!each_entry(names, folder, visit_folder, 0, r)) {
+        photos_free(names);
+        return false;
+    }
+    sort_from(names, 0);
+    return true;
+}
+
+static bool visit_name(photo_list *list, const char *folder, const char *name, int depth,
+                       report *r)
+{
+    (void)folder;
+    (void)depth;
+    return photos_append(list, name, r);
+}
+
+bool photos_names(const char *folder, photo_list *names, report *r)
+{
+    memset(names, 0, sizeof *names);
+    if (!each_entry(names, folder, visit_name, 0, r)) {
         photos_free(names);
         return false;
     }

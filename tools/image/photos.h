@@ -26,6 +26,12 @@ void photos_free(photo_list *list);
 /* The names of the folders in a folder, sorted, without hidden ones; there may be none. */
 bool photos_subfolders(const char *folder, photo_list *names, report *r);
 
+/* The names of all that a folder holds, sorted, without hidden ones; there may be none. */
+bool photos_names(const char *folder, photo_list *names, report *r);
+
+/* Whether a name ends like that of an image: ".jpg", ".PNG". */
+bool photos_is_name(const char *name);
+
 /* Appends the images of one more operand, of which a folder may have none; or any name, as it is.
  * An empty list is zeroed. */
 bool photos_add(photo_list *list, const char *operand, report *r);
