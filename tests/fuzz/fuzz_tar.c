@@ -50,8 +50,8 @@ static void read_members(const uint8_t *bytes, size_t size) {
         fuzz_require(!m.folder || m.refused, "a folder has no data");
         for (const char *c = m.name; *c; c++)
             fuzz_require((unsigned char)*c >= ' ' && *c != 127, "a name without control characters");
-        fuzz_require(m.refused || (m.name[0] && m.name[0] != '/' && !strstr(m.name, "../") &&
-                                   strcmp(m.name, "..") != 0) || strstr(m.name, "..."),
+        fuzz_require(m.refused || (m.name[0] && m.name[0] != '/' && !strstr(m.name, "/../") &&
+                                   strncmp(m.name, "../", 3) != 0 && strcmp(m.name, "..") != 0),
                      "a name within the archive");
         if (!m.refused && m.size > 0 &&
             !tar_data(&s, some, m.size < sizeof some ? (size_t)m.size : sizeof some, &r)) break;
@@ -72,7 +72,7 @@ static void read_samples(const uint8_t *bytes, size_t size) {
         fuzz_require(strncmp(one.key, one.name, strlen(one.key)) == 0, "the name begins with it");
         fuzz_require(one.error ? !one.data : one.data && one.size <= 4096, "bytes, or why not");
         if (one.data && one.size > 0)
-            fuzz_require(((const volatile uint8_t *)one.data)[one.size - 1] < 256, "all of them");
+            (void)((const volatile uint8_t *)one.data)[one.size - 1];
         sample_free(&one);
     }
     check_message(&r, !r.failed);

@@ -245,6 +245,11 @@ static unsigned flags_of(const photo_options *options)
            IMAGE_FILE_MEGAPIXELS(options->max_megapixels);
 }
 
+size_t photos_max_bytes(const photo_options *options)
+{
+    return image_file_max_bytes(flags_of(options));
+}
+
 /* A photo in a pipe is the whole of it: of a stream, the first frame alone would be an answer to
  * something that nobody asked. */
 static bool decode_stdin(const photo_options *options, vit_image *image, report *r)
@@ -253,7 +258,7 @@ static bool decode_stdin(const photo_options *options, vit_image *image, report 
     size_t size;
     bool good;
     memset(image, 0, sizeof *image);
-    if (!source_read_all("-", image_file_max_bytes(flags_of(options)), &data, &size, r))
+    if (!source_read_all("-", photos_max_bytes(options), &data, &size, r))
         return false;
     good = (!frames_follow(data, size) ||
             report_fail(r, "more images follow the first one; a stream of frames is read by "

@@ -50,6 +50,9 @@ typedef struct photo_options {
     { 0, "max-pixels", "N", "read images of up to N million pixels (default 134)", CLI_INT,       \
       &(photos)->max_megapixels, 1, 500 }
 
+/* Of an image file; larger ones are refused. */
+size_t photos_max_bytes(const photo_options *options);
+
 /* Decodes an image file; options may be NULL. "-" is standard input, which must hold one image, no
  * stream of frames. Bytes in memory are called `name` in messages. Free the image with
  * photos_free_image; on failure it is empty. */
