@@ -157,29 +157,6 @@ static bool embed(job *j, const text_list *operands, report *r) {
 /* Shards                                                                    */
 /* ------------------------------------------------------------------------- */
 
-static void print_totals(const job *j) {
-    const shard_totals *t = &j->totals;
-    char texts[5][32];
-    if (!j->chosen->json) {
-        fprintf(stderr, PROGRAM ": %s shards, %s of them complete before, %s failed; %s images, "
-                "%s unreadable\n", text_grouped(t->shards, texts[0]),
-                text_grouped(t->complete, texts[1]), text_grouped(t->failed, texts[2]),
-                text_grouped(t->images, texts[3]), text_grouped(t->unreadable, texts[4]));
-        return;
-    }
-    json_writer w = json_write_to(stdout);
-    json_put_begin(&w, NULL, '{');
-    json_put_text(&w, "output", j->chosen->output);
-    json_put_integer(&w, "shards", (int64_t)t->shards);
-    json_put_integer(&w, "complete_before", (int64_t)t->complete);
-    json_put_integer(&w, "failed", (int64_t)t->failed);
-    json_put_integer(&w, "images", (int64_t)t->images);
-    json_put_integer(&w, "unreadable", (int64_t)t->unreadable);
-    json_put_decimals(&w, "seconds", t->seconds, 3);
-    json_put_end(&w, '}');
-    putchar('\n');
-}
-
 static bool choose_recipe(job *j, shard_recipe *recipe, report *r) {
     const choices *c = j->chosen;
     recipe->model = &j->model;
@@ -205,53 +182,23 @@ static bool embed_shards(job *j, const text_list *operands, report *r) {
     task.batch = c->batch;
     if (!cli_model_choose(c->model, c->img_size, &j->model, &j->path, r) ||
         !embedding_choose(&j->choice, c->pool, c->layer, &j->model, r) ||
-        !choose_recipe(j, &task.recipe, r) || !shard_part_choose(&task.part, c->part, c->parts, r) ||
+        !choose_recipe(j, &task.recipe, r) ||
+        !shard_part_choose(&task.part, c->part, c->parts, r) ||
         !shard_list_open(&j->shards, operands, &c->lists, c->shard, r))
         return false;
     good = shard_task_run(&task, &j->totals, r);
-    print_totals(j);
+    shard_totals_print(&task, &j->totals, c->json);
     return good && j->totals.failed == 0;
-}
-
-static void print_collected(const job *j, const shard_collected *all) {
-    char texts[5][32];
-    if (!j->chosen->json) {
-        printf("%s shards complete, %s missing, %s damaged; %s images, %s unreadable; %.1f "
-               "hours\n", text_grouped(all->complete, texts[0]),
-               text_grouped(all->missing, texts[1]), text_grouped(all->damaged, texts[2]),
-               text_grouped((uint64_t)all->images, texts[3]),
-               text_grouped((uint64_t)all->unreadable, texts[4]), all->seconds / 3600);
-        return;
-    }
-    json_writer w = json_write_to(stdout);
-    json_put_begin(&w, NULL, '{');
-    json_put_integer(&w, "complete", (int64_t)all->complete);
-    json_put_integer(&w, "missing", (int64_t)all->missing);
-    json_put_integer(&w, "damaged", (int64_t)all->damaged);
-    json_put_integer(&w, "unrecorded", (int64_t)all->unrecorded);
-    json_put_integer(&w, "unfinished_files", (int64_t)all->unfinished);
-    json_put_integer(&w, "images", all->images);
-    json_put_integer(&w, "unreadable", all->unreadable);
-    json_put_integer(&w, "bytes", all->bytes);
-    json_put_decimals(&w, "seconds", all->seconds, 3);
-    json_put_text(&w, "recipe", all->recipe);
-    json_put_end(&w, '}');
-    putchar('\n');
 }
 
 static bool collect(job *j, const text_list *operands, report *r) {
     const choices *c = j->chosen;
     shard_collected all;
-    char text[32];
     if (!shard_list_open(&j->shards, operands, &c->lists, c->shard, r) ||
         !shard_collect(PROGRAM, c->collect, &j->shards, &all, r))
         return false;
-    if (all.unfinished)
-        fprintf(stderr, PROGRAM ": %s: %s temporary files of tasks that were killed; when none "
-                "runs, find %s -name '*.tmp-*' -delete\n", c->collect,
-                text_grouped(all.unfinished, text), c->collect);
-    print_collected(j, &all);
-    return all.missing + all.damaged + all.unrecorded == 0;
+    shard_collected_print(PROGRAM, c->collect, &all, c->json);
+    return shard_all_there(&all);
 }
 
 /* ------------------------------------------------------------------------- */
@@ -273,21 +220,23 @@ static const char notes[] =
     "final norm, the default is cls, or avg if the model has no class token.\n"
     "A path with a newline, a carriage return or a backslash has a line in OUT.txt that begins\n"
     "with a backslash, with \\n, \\r and \\\\ for these, as in sha256sum's output.\n"
-    "Shards: a line of metadata for each row, then one for each image that cannot be read. What is\n"
-    "complete, by the checksums of its record, is passed over: start a task that was killed again,\n"
-    "here or elsewhere. A shard that is cut short is named and leaves nothing, and the next one\n"
-    "follows. --part auto asks mpirun (OMPI_, PMI_), srun, and, with --parts N, an array of Slurm's\n"
-    "(numbered from 0) or GNU parallel's. --collect takes the same shards, or looks for gaps.\n"
+    "Shards: a line of metadata for each row, then one for each image that cannot be read. What\n"
+    "is complete, by the checksums of its record, is passed over: start a task that was killed\n"
+    "again, here or elsewhere. A shard that is cut short is named and leaves nothing; the next\n"
+    "one follows. --part auto asks mpirun (OMPI_, PMI_), srun, and, with --parts N, an array of\n"
+    "Slurm's (numbered from 0) or GNU parallel's. --collect takes the same shards, or looks for\n"
+    "gaps.\n"
     "An image that cannot be read is named and has no row. The threads and the batch change no\n"
     "bit of the result. The files appear when all is done, or not at all.\n"
-    "Exit status: 0, 1 if an image could not be read (with --tar, a shard) or something failed, 2 for\n"
-    "a wrong command line.\n";
+    "Exit status: 0, 1 if an image could not be read (with --tar, a shard) or something failed, 2\n"
+    "for a wrong command line.\n";
 
 /* What is wrong with them; NULL: nothing. */
 static const char *check_choices(const choices *c, const text_list *operands) {
     const bool none = operands->count + c->lists.count == 0;
     const bool piped = operands->count == 1 && strcmp(operands->items[0], "-") == 0;
-    if (c->collect) return c->output || c->part ? "--collect writes nothing: no -o, no --part" : NULL;
+    if (c->collect)
+        return c->output || c->part ? "--collect writes nothing: no -o, no --part" : NULL;
     if (!c->output) return c->tar ? "missing -o OUT" : "missing -o OUT.npy";
     if (none) return c->tar ? "missing SHARD" : "missing IMAGE, FOLDER or --list FILE";
     if (c->null && (c->tar || c->lists.count == 0)) return "--null needs --list FILE of images";
@@ -316,7 +265,8 @@ static bool choose(int argc, char **argv, choices *c, text_list *operands, int *
         { 0, "shard", "NAME", "of --tar -: the shard's name", CLI_TEXT, &c->shard, 0, 0 },
         { 0, "part", "I/N|auto", "every N-th shard from the I-th on, counted from 0", CLI_TEXT,
           &c->part, 0, 0 },
-        { 0, "parts", "N", "of --part auto: the jobs of an array", CLI_INT, &c->parts, 1, 10000000 },
+        { 0, "parts", "N", "of --part auto: the jobs of an array", CLI_INT, &c->parts, 1,
+          10000000 },
         { 0, "classify", "K", "of shards: the K best classes into the metadata", CLI_INT,
           &c->classes, 1, 1000 },
         { 0, "collect", "OUT", "verify all shards in OUT, list what is missing, add up", CLI_TEXT,

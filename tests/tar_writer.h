@@ -1,4 +1,4 @@
-/* tar_writer.h - archives in memory, good ones and bad ones, for the tests and the fuzzer's seeds. */
+/* tar_writer.h - archives in memory, good ones and bad ones, for tests and the fuzzer's seeds. */
 #ifndef TAR_WRITER_H
 #define TAR_WRITER_H
 

@@ -308,7 +308,8 @@ static void test_cuts(void) {
         if (!copy) exit(2);
         memcpy(copy, t.bytes, size);
         found = list(copy, size);
-        CHECK_MSG((strstr(found, "\nend") != NULL) == (size >= whole + 512), "%zu: %s", size, found);
+        CHECK_MSG((strstr(found, "\nend") != NULL) == (size >= whole + 512), "%zu: %s", size,
+                  found);
         free(copy);
     }
     tar_writer_free(&t);
@@ -328,7 +329,8 @@ static const char *group(const tar_writer *t, size_t max_bytes, samples *s) {
     text[0] = '\0';
     samples_begin(s, read_memory, &from, max_bytes);
     while (samples_next(s, &one, &r)) {
-        length += (size_t)snprintf(text + length, sizeof text - length, "%s|%s|%zu|%s|%s|%s|%s|%s\n",
+        length += (size_t)snprintf(text + length, sizeof text - length,
+                                   "%s|%s|%zu|%s|%s|%s|%s|%s\n",
                                    one.key, one.name, one.size, or_none(one.caption),
                                    or_none(one.label), or_none(one.url), or_none(one.note),
                                    or_none(one.error));
@@ -348,7 +350,8 @@ static void test_samples(void) {
     tar_writer_text(&t, "./", "");
     tar_writer_text(&t, "a/000.jpg", "jpeg");
     tar_writer_text(&t, "a/000.txt", "a caption");
-    tar_writer_text(&t, "a/000.json", "{\"caption\": \"not this\", \"url\": \"http://x/\", \"label\": 7}");
+    tar_writer_text(&t, "a/000.json", 
+                    "{\"caption\": \"not this\", \"url\": \"http://x/\", \"label\": 7}");
     tar_writer_text(&t, "a/000.npy", "of others");
     tar_writer_text(&t, "a/001.json", "{\"caption\": \"this\", \"width\": 3}");
     tar_writer_text(&t, "a/001.left.PNG", "left");

@@ -49,7 +49,7 @@ static void read_members(const uint8_t *bytes, size_t size) {
         fuzz_require(strlen(m.name) <= TAR_MAX_NAME, "a name within its limit");
         fuzz_require(!m.folder || m.refused, "a folder has no data");
         for (const char *c = m.name; *c; c++)
-            fuzz_require((unsigned char)*c >= ' ' && *c != 127, "a name without control characters");
+            fuzz_require((unsigned char)*c >= ' ' && *c != 127, "no control characters");
         fuzz_require(m.refused || (m.name[0] && m.name[0] != '/' && !strstr(m.name, "/../") &&
                                    strncmp(m.name, "../", 3) != 0 && strcmp(m.name, "..") != 0),
                      "a name within the archive");

@@ -225,6 +225,7 @@ static bool read_photo(worker *w, slot *s)
     result->preprocess_ms = cli_now_ms() - decoded;
     photo_free_pixels(&s->photo);
     if (good) return true;
+    s->result.no_memory = r.no_memory;
     s->error = strdup(r.text);
     if (!s->error) {
         (void)report_no_memory(&r);

@@ -33,6 +33,7 @@ typedef struct infer_result {
     uint64_t index;        /* of the photo in its source                                  */
     const char *name;
     const char *error;     /* why it could not be read, "FILE: reason"; NULL: it was read */
+    bool no_memory;        /* that was out of memory, which is not the photo's fault      */
     float *logits;         /* [num_classes]; NULL if not asked for, like the following    */
     float *embedding;      /* [vit_embedding_dim]                                         */
     float *tokens;         /* [num_tokens, embed_dim]                                     */

@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/source.h"
+#include "base/text.h"
 #include "shards/record.h"
 
 /* === Names in a folder === */
@@ -25,8 +27,8 @@ static bool names_in(const char *folder, const char *kind, photo_list *names, re
 static char *number_in(char *name, const char *kind, const char *suffix)
 {
     const size_t before = strlen(kind) + 1, after = strlen(suffix), length = strlen(name);
-    if (length <= before + after || memcmp(name, kind, before - 1) != 0 || name[before - 1] != '_' ||
-        strcmp(name + length - after, suffix) != 0)
+    if (length <= before + after || memcmp(name, kind, before - 1) != 0 ||
+        name[before - 1] != '_' || strcmp(name + length - after, suffix) != 0)
         return NULL;
     name[length - after] = '\0';
     return name + before;
@@ -105,7 +107,10 @@ static bool check_found(const char *program, const char *folder, shard_collected
         before = number;
         good = check_shard(program, folder, number, all, r);
     }
-    if (good && !before) good = report_fail(r, "has no records of shards") || report_file(r, folder);
+    if (good && !before) {
+        (void)report_fail(r, "has no records of shards");
+        good = report_file(r, folder);
+    }
     photos_free(&names);
     return good;
 }
@@ -155,4 +160,47 @@ bool shard_collect(const char *program, const char *folder, const shard_list *sh
     for (int i = 0; good && i < shards->files.count; i++)
         good = check_shard(program, folder, shards->numbers[i], all, r);
     return good && check_unrecorded(program, folder, all, r) && count_unfinished(folder, all, r);
+}
+
+bool shard_all_there(const shard_collected *all)
+{
+    return all->missing + all->damaged + all->unrecorded == 0;
+}
+
+/* === Printing === */
+
+static void print_object(const shard_collected *all)
+{
+    json_writer w = json_write_to(stdout);
+    json_put_begin(&w, NULL, '{');
+    json_put_integer(&w, "complete", (int64_t)all->complete);
+    json_put_integer(&w, "missing", (int64_t)all->missing);
+    json_put_integer(&w, "damaged", (int64_t)all->damaged);
+    json_put_integer(&w, "unrecorded", (int64_t)all->unrecorded);
+    json_put_integer(&w, "unfinished_files", (int64_t)all->unfinished);
+    json_put_integer(&w, "images", all->images);
+    json_put_integer(&w, "unreadable", all->unreadable);
+    json_put_integer(&w, "bytes", all->bytes);
+    json_put_decimals(&w, "seconds", all->seconds, 3);
+    json_put_text(&w, "recipe", all->recipe);
+    json_put_end(&w, '}');
+    putchar('\n');
+}
+
+void shard_collected_print(const char *program, const char *folder, const shard_collected *all,
+                           bool json)
+{
+    char texts[5][32];
+    if (all->unfinished)
+        report_error(program, folder, "%s temporary files of tasks that were killed or still run; "
+                     "when none does, find %s -name '*.tmp-*' -delete",
+                     text_grouped(all->unfinished, texts[0]), folder);
+    if (json) {
+        print_object(all);
+        return;
+    }
+    printf("%s shards complete, %s missing, %s damaged; %s images, %s unreadable; %.1f hours\n",
+           text_grouped(all->complete, texts[0]), text_grouped(all->missing, texts[1]),
+           text_grouped(all->damaged, texts[2]), text_grouped((uint64_t)all->images, texts[3]),
+           text_grouped((uint64_t)all->unreadable, texts[4]), all->seconds / 3600);
 }

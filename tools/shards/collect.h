@@ -22,5 +22,10 @@ typedef struct shard_collected {
  * is empty, gaps between the numbers are missing. False only if the folder cannot be read. */
 bool shard_collect(const char *program, const char *folder, const shard_list *shards,
                    shard_collected *all, report *r);
+bool shard_all_there(const shard_collected *all);
+
+/* A line, or an object; what killed tasks have left is named on stderr. */
+void shard_collected_print(const char *program, const char *folder, const shard_collected *all,
+                           bool json);
 
 #endif

@@ -50,6 +50,7 @@ static const char *reason_of(const infer_result *result)
 static bool take_unreadable(shard_job *j, sample *s, const infer_result *result, report *r)
 {
     const char *reason = reason_of(result);
+    if (result->no_memory) return report_no_memory(r);
     s->error = malloc(strlen(reason) + 1);
     if (!s->error) return report_no_memory(r);
     strcpy(s->error, reason);
@@ -177,7 +178,7 @@ static void print_done(const shard_job *j)
         fprintf(stderr, "%s: %s: %s other files were passed over, the first is %s\n",
                 j->task->program, j->name, text_grouped(s->others, others), s->other);
     if (s->without_image)
-        fprintf(stderr, "%s: %s: %s samples without an image; the files of a sample must follow "
+        fprintf(stderr, "%s: %s: %s samples without an image; the files of one must follow "
                 "each other, as tar --sort=name has them\n", j->task->program, j->name,
                 text_grouped(s->without_image, others));
 }
@@ -198,7 +199,8 @@ static bool run_open(shard_job *j, report *r)
 
 static bool run_shard(shard_job *j, report *r)
 {
-    bool good = shard_source_open(&j->source, j->file, j->name, photos_max_bytes(&j->task->recipe.photos), r);
+    const size_t max_bytes = photos_max_bytes(&j->task->recipe.photos);
+    bool good = shard_source_open(&j->source, j->file, j->name, max_bytes, r);
     good = good && run_open(j, r);
     j->input_failed = j->source.failed;
     shard_source_close(&j->source);
@@ -310,4 +312,27 @@ bool shard_task_run(const shard_task *task, shard_totals *totals, report *r)
     }
     free(j);
     return good;
+}
+
+void shard_totals_print(const shard_task *task, const shard_totals *totals, bool json)
+{
+    char texts[5][32];
+    json_writer w = json_write_to(stdout);
+    if (!json) {
+        fprintf(stderr, "%s: %s shards, %s of them complete before, %s failed; %s images, %s "
+                "unreadable\n", task->program, text_grouped(totals->shards, texts[0]),
+                text_grouped(totals->complete, texts[1]), text_grouped(totals->failed, texts[2]),
+                text_grouped(totals->images, texts[3]), text_grouped(totals->unreadable, texts[4]));
+        return;
+    }
+    json_put_begin(&w, NULL, '{');
+    json_put_text(&w, "output", task->folder);
+    json_put_integer(&w, "shards", (int64_t)totals->shards);
+    json_put_integer(&w, "complete_before", (int64_t)totals->complete);
+    json_put_integer(&w, "failed", (int64_t)totals->failed);
+    json_put_integer(&w, "images", (int64_t)totals->images);
+    json_put_integer(&w, "unreadable", (int64_t)totals->unreadable);
+    json_put_decimals(&w, "seconds", totals->seconds, 3);
+    json_put_end(&w, '}');
+    putchar('\n');
 }

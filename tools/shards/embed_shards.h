@@ -31,4 +31,7 @@ typedef struct shard_totals {
  * would fail as well (no room, no memory, a model that was changed, an output of another model). */
 bool shard_task_run(const shard_task *task, shard_totals *totals, report *r);
 
+/* A line on stderr, or an object on stdout. */
+void shard_totals_print(const shard_task *task, const shard_totals *totals, bool json);
+
 #endif

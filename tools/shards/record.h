@@ -1,8 +1,8 @@
 /* record.h - what embed leaves of a shard, and the record that says whether it is complete.
  *
  *     OUT/img_emb/img_emb_N.npy          the vectors, as clip-retrieval lays them out
- *     OUT/metadata/metadata_N.jsonl      a line for each; after them, one for each unreadable image
- *     OUT/stats/stats_N.json             written last: counts, times, the checksums of the other two
+ *     OUT/metadata/metadata_N.jsonl      a line for each, then one for each unreadable image
+ *     OUT/stats/stats_N.json             written last: counts, times, checksums of the other two
  */
 #ifndef SHARD_RECORD_H
 #define SHARD_RECORD_H

@@ -1,4 +1,4 @@
-/* shard_list.h - the shards that a command line names: "part-{00000..00999}.tar", folders, lists. */
+/* shard_list.h - the shards that a command line names: "part-{00000..00999}.tar", folders. */
 #ifndef SHARD_LIST_H
 #define SHARD_LIST_H
 
@@ -10,9 +10,9 @@
 
 /* The parallel array of a photo_list: what the outputs of a shard are called by. */
 typedef struct shard_list {
-    photo_list files;      /* "-": standard input */
-    char **numbers;        /* the digits that end the file's name, before its suffix; if there are */
-                           /* none, all of it without the suffix                                   */
+    photo_list files;      /* "-": standard input                                       */
+    char **numbers;        /* the digits that end the file's name, before its suffix;   */
+                           /* if there are none, all of it without the suffix           */
 } shard_list;
 
 enum { SHARD_LIST_MAX = 10 * 1000 * 1000 };

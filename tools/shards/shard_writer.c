@@ -81,7 +81,8 @@ static void put_label(json_writer *w, const char *label)
     json_put_text(w, "label", label);
 }
 
-static void put_classes(json_writer *w, const vit_model *model, const vit_prediction *top, int count)
+static void put_classes(json_writer *w, const vit_model *model, const vit_prediction *top,
+                        int count)
 {
     char text[32];
     json_put_begin(w, "classes", '[');

@@ -94,9 +94,13 @@ static bool is_key(const char *key, size_t length, const char *name)
 /* "path=photos/1.jpg". */
 static bool apply(tar_stream *s, const char *record, size_t length, report *r)
 {
-    const char *equals = memchr(record, '=', length), *value = equals + 1;
-    const size_t key = equals ? (size_t)(equals - record) : 0, size = length - key - 1;
-    if (!key) return report_fail(r, "has a damaged PAX header: '=' expected");
+    const char *equals = memchr(record, '=', length), *value;
+    size_t key, size;
+    if (!equals || equals == record)
+        return report_fail(r, "has a damaged PAX header: '=' expected");
+    value = equals + 1;
+    key = (size_t)(equals - record);
+    size = length - key - 1;
     if (is_key(record, key, "path")) {
         if (memchr(value, '\0', size)) return report_fail(r, "has a PAX path with a NUL in it");
         set_name(s, value, size);
