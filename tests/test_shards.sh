@@ -44,7 +44,8 @@ pack() { tar --sort=name --owner=0 --group=0 --mtime=@0 -cf "$1" -C "$2" "${@:3}
 : >"$work/out"
 : >"$work/err"
 cd "$work" || exit 2
-mkdir in
+mkdir in models
+ln -s "$root/models/cifar10-vit.vit" models # where every build finds it
 for i in 0 1 2 3 4 5; do # six shards of three photos, with texts and one that is none
     mkdir s$i
     cp "$images/baseline.jpg" s$i/000$i.jpg

@@ -13,6 +13,7 @@
 #include "base/source.h"
 #include "image/frames.h"
 #include "image/image_file.h"
+#include "image/sandbox.h"
 
 enum { MAX_FOLDERS = 32 };   /* nested */
 
@@ -250,6 +251,50 @@ size_t photos_max_bytes(const photo_options *options)
     return image_file_max_bytes(flags_of(options));
 }
 
+/* === In processes of their own === */
+
+static bool work(const void *data, size_t size, unsigned flags, vit_image *image, report *r)
+{
+    image_file file;
+    const bool good = image_file_decode(data, size, flags, &file, r);
+    take_pixels(&file, image);
+    return good;
+}
+
+/* A block that photos_free_image takes. */
+static void *allocate_pixels(size_t size)
+{
+    uint8_t *pixels;
+    image_file__max_pixels = (int64_t)(size / 3);
+    pixels = image_file__malloc(size);
+    image_file__release_rest(pixels);
+    return pixels;
+}
+
+void photos_sandbox(photo_options *options, const char *program, int num_threads)
+{
+    report r = report_make();
+    sandbox_settings settings;
+    memset(&settings, 0, sizeof settings);
+    options->sandbox = NULL;
+    if (options->no_sandbox) return;
+    settings.max_input = photos_max_bytes(options);
+    settings.max_pixels = options->max_megapixels ? (int64_t)options->max_megapixels * 1000000
+                                                  : IMAGE_FILE_MAX_PIXELS;
+    settings.memory = (uint64_t)settings.max_pixels * 24 + ((uint64_t)256 << 20);
+    settings.children = num_threads;
+    settings.cpu_seconds = 30;
+    settings.seconds = 600;
+    settings.work = work;
+    settings.release = photos_free_image;
+    settings.allocate = allocate_pixels;
+    options->sandbox = sandbox_open(&settings, &r);
+    options->no_sandbox = !options->sandbox;
+    if (options->no_sandbox)
+        report_error(program, NULL, "images are decoded in this process, without a sandbox: %s",
+                     r.text);
+}
+
 /* A photo in a pipe is the whole of it: of a stream, the first frame alone would be an answer to
  * something that nobody asked. */
 static bool decode_stdin(const photo_options *options, vit_image *image, report *r)
@@ -268,11 +313,30 @@ static bool decode_stdin(const photo_options *options, vit_image *image, report 
     return good;
 }
 
+/* The bytes are read here: a sandbox opens no files. */
+static bool decode_file(const char *name, const photo_options *options, vit_image *image,
+                        report *r)
+{
+    unsigned char *data;
+    size_t size;
+    bool good;
+    memset(image, 0, sizeof *image);
+    if (source_is_folder(name)) {
+        image_file file;
+        return image_file_load(name, 0, &file, r);   /* says so */
+    }
+    if (!source_read_all(name, photos_max_bytes(options), &data, &size, r)) return false;
+    good = photos_decode_bytes(name, data, size, options, image, r);
+    free(data);
+    return good;
+}
+
 bool photos_decode(const char *name, const photo_options *options, vit_image *image, report *r)
 {
     image_file file;
     bool good;
     if (strcmp(name, "-") == 0) return decode_stdin(options, image, r);
+    if (options && options->sandbox) return decode_file(name, options, image, r);
     good = image_file_load(name, flags_of(options), &file, r);
     take_pixels(&file, image);
     return good;
@@ -281,9 +345,10 @@ bool photos_decode(const char *name, const photo_options *options, vit_image *im
 bool photos_decode_bytes(const char *name, const void *data, size_t size,
                          const photo_options *options, vit_image *image, report *r)
 {
-    image_file file;
-    const bool good = image_file_decode(data, size, flags_of(options), &file, r);
-    take_pixels(&file, image);
+    const unsigned flags = flags_of(options);
+    const bool good = options && options->sandbox
+                          ? sandbox_decode(options->sandbox, data, size, flags, image, r)
+                          : work(data, size, flags, image, r);
     return good || report_file(r, name);
 }
 

@@ -51,7 +51,8 @@ typedef struct infer_settings {
     int num_threads;       /* 0: one per core                                             */
     int batch;             /* photos that a thread computes together; 0: INFER_BATCH      */
     bool together;         /* all threads on one photo at a time, with the least delay    */
-    photo_options photos;  /* how they are decoded                                        */
+    photo_options photos;  /* how they are decoded: in a sandbox, which infer_run opens   */
+                           /* if there is none yet, and unless no_sandbox is set          */
     bool progress;         /* show it on a terminal                                       */
     unsigned outputs;
     int block;             /* 1 .. depth: INFER_TOKENS are those that leave this block,   */

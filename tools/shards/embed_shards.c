@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "cli/output.h"
 #include "image/photos.h"
+#include "image/sandbox.h"
 #include "infer/infer.h"
 #include "shards/shard_source.h"
 #include "shards/shard_writer.h"
@@ -17,6 +18,7 @@
 typedef struct shard_job {
     const shard_task *task;
     const char *file, *number, *name;
+    const photo_options *photos;
     shard_source source;
     shard_writer writer;
     infer_counts counts;
@@ -149,7 +151,7 @@ static bool infer_all(shard_job *j, report *r)
     settings.program = task->program;
     settings.num_threads = task->num_threads;
     settings.batch = task->batch;
-    settings.photos = task->recipe.photos;
+    settings.photos = *j->photos;
     settings.take = take_result;
     settings.user = j;
     embedding_ask(&task->recipe.choice, &settings);
@@ -298,18 +300,22 @@ static bool run_next(shard_job *j, shard_totals *totals, report *r)
 bool shard_task_run(const shard_task *task, shard_totals *totals, report *r)
 {
     const shard_list *shards = task->shards;
+    photo_options photos = task->recipe.photos;   /* with a sandbox for all shards */
     shard_job *j = malloc(sizeof *j);
     bool good = true;
     memset(totals, 0, sizeof *totals);
     if (!j) return report_no_memory(r);
+    photos_sandbox(&photos, task->program, task->num_threads);
     for (long i = task->part.index; good && i < shards->files.count; i += task->part.count) {
         memset(j, 0, sizeof *j);
         j->task = task;
+        j->photos = &photos;
         j->file = shards->files.paths[i];
         j->number = shards->numbers[i];
         j->name = shard_name(j->file, task->name);
         good = run_next(j, totals, r);
     }
+    sandbox_close(photos.sandbox);
     free(j);
     return good;
 }
