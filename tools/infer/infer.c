@@ -358,7 +358,8 @@ bool infer_run(const infer_settings *settings, photo_source *source, infer_count
     if (!check_model(settings, r)) return false;
     set_sizes(&l);
     if (!l.photos.sandbox)
-        photos_sandbox(&l.photos, settings->program, settings->together ? 1 : settings->num_threads);
+        photos_sandbox(&l.photos, settings->program,
+                       settings->together ? 1 : settings->num_threads);
     result = vit_threads_create(settings->num_threads, &threads, &executor);
     if (result != VIT_OK) {
         if (!settings->photos.sandbox) sandbox_close(l.photos.sandbox);
