@@ -106,17 +106,13 @@ static uint64_t address_space(void)
     return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-static bool set_limit(int which, uint64_t value)
-{
-    const struct rlimit limit = { (rlim_t)value, (rlim_t)value };
-    return setrlimit(which, &limit) == 0;
-}
-
 /* before: bytes of the address space. */
 static bool bound(const sandbox *box, uint64_t before)
 {
-    return before > 0 && set_limit(RLIMIT_AS, before + box->settings.memory) &&
-           set_limit(RLIMIT_CORE, 0) && set_limit(RLIMIT_FSIZE, 0) && set_limit(RLIMIT_NOFILE, 1);
+    const rlim_t most = (rlim_t)(before + box->settings.memory);
+    const struct rlimit space = { most, most }, none = { 0, 0 }, one = { 1, 1 };
+    return before > 0 && setrlimit(RLIMIT_AS, &space) == 0 && setrlimit(RLIMIT_CORE, &none) == 0 &&
+           setrlimit(RLIMIT_FSIZE, &none) == 0 && setrlimit(RLIMIT_NOFILE, &one) == 0;
 }
 
 /* The socket becomes 0, and nothing else stays open. */
