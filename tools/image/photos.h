@@ -46,8 +46,8 @@ typedef struct photo_options {
 } photo_options;
 
 /* Where images are decoded from now on: sets options->sandbox, to be closed by sandbox_close,
- * unless options say otherwise, for so many threads (0: one per core); if that is not possible here,
- * a line on stderr says so, and options->no_sandbox that it was tried. */
+ * unless options say otherwise, for so many threads (0: one per core). If that is not possible
+ * here, a line on stderr says so, and options->no_sandbox that it was tried. */
 void photos_sandbox(photo_options *options, const char *program, int num_threads);
 
 /* The rows of a program's options (cli/options.h) that set them. */
