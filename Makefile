@@ -21,7 +21,7 @@ TESTS    = $(patsubst %.c,%,$(wildcard tests/test_*.c))
 
 .PHONY: all libraries abi demo wasm web no-relaxed firmware firmware-accuracy firmware-check test test-long \
         test-cross test-wasm test-web test-packages soak analyze coverage fuzz fuzz-long bench-programs \
-        bench-peers bench-web bench-accuracy bench-figures mca help install uninstall dist clean
+        test-cluster bench-peers bench-web bench-accuracy bench-figures mca help install uninstall dist clean
 all: $(PROGRAMS) examples/hello
 
 help:
@@ -42,6 +42,7 @@ help:
 	@echo "make test-cross run the tests on ARM, RISC-V, s390x, i686, Windows (installs QEMU, Wine)"
 	@echo "make test-wasm  run the numerical tests in WebAssembly, compare it with native builds"
 	@echo "make test-web   the page in Chromium (installs that): SUITES=\"classes views\" chooses"
+	@echo "make test-cluster  embed's shards under Slurm, Open MPI, GNU parallel; kills tasks and a node"
 	@echo "make bench-peers  compare the speed with ONNX Runtime's and PyTorch's (installs both);"
 	@echo "                NCNN=path/to/ncnn compares with ncnn as well, built from its sources;"
 	@echo "                ARCHS= BATCH= THREADS= ROUNDS= ISA= BENCH_FLAGS= choose what"
@@ -325,6 +326,10 @@ test-web:
 	@$(MAKE) --no-print-directory -s TARGET=nofma CPPFLAGS='-DVIT_NO_FMA -DVIT_NO_SIMD' \
 	    build/nofma/tools/vit-convert
 	@node tests/web/run.mjs $(SUITES)
+test-cluster:
+	@sh tools/install-packages.sh cluster
+	@$(MAKE) --no-print-directory -s examples/embed
+	@bash tests/cluster.sh
 
 # --- speed, beside other runtimes -----------------------------------------------------------
 

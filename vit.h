@@ -12256,6 +12256,10 @@ VIT__COMPACT_END
            SigLIP): search --classes, classify --classes;
            evaluate --knn, --probe, --tags (mean average precision, F1); its --predictions
            have labels;
+           embed --tar: shards in webdataset's form on any number of machines, laid out as
+           clip-retrieval does, with --part, --classify and --collect; embed --f16;
+           embed, classify, evaluate and search decode images in confined processes
+           (seccomp, Linux; --no-sandbox);
            examples/look: attention, tokens, similarity, positions, filters as pictures;
            classify --frames: raw video, MJPEG, PPMs from a pipe; --max-pixels; JPEGs without
            Huffman tables; '-' with several images in it is refused;

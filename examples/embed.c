@@ -5,6 +5,9 @@
  *
  * Beside photos.npy [n, dim] come photos.txt, with the path of each row, and photos.json, with what
  * made them; search reads all three.
+ *
+ *     embed --tar 'part-{00000..00999}.tar' -o OUT --part auto    shards, on many machines
+ *     embed --collect OUT                                         whether all of it is there
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +21,8 @@
 #include "cli/output.h"
 #include "infer/embedding.h"
 #include "infer/infer.h"
+#include "shards/collect.h"
+#include "shards/embed_shards.h"
 #include "vit.h"
 
 #define PROGRAM "embed"
@@ -29,7 +34,10 @@ typedef struct choices {
     int img_size[2];    /* height and width; 0: the model's own */
     int layer;          /* 0-based; -1: the model's output      */
     int batch, num_threads;
-    bool normalize, null, json;
+    bool normalize, null, json, half;
+    bool tar;           /* the operands are shards; the following are for these alone */
+    const char *shard, *part, *collect;
+    int parts, classes;
     photo_options photos;
 } choices;
 
@@ -42,6 +50,8 @@ typedef struct job {
     embedding_choice choice;
     embedding_writer writer;
     infer_counts counts;
+    shard_list shards;
+    shard_totals totals;
 } job;
 
 /* infer_take: the next row. */
@@ -124,6 +134,7 @@ static bool create_output(job *j, const text_list *operands, report *r) {
 }
 
 static bool write_all(job *j, report *r) {
+    j->writer.type = j->chosen->half ? NPY_F16 : NPY_F32;
     if (!embedding_begin(&j->writer, &j->choice, &j->model, r) || !infer_all(j, r)) {
         embedding_abandon(&j->writer);
         return false;
@@ -143,13 +154,64 @@ static bool embed(job *j, const text_list *operands, report *r) {
 }
 
 /* ------------------------------------------------------------------------- */
+/* Shards                                                                    */
+/* ------------------------------------------------------------------------- */
+
+static bool choose_recipe(job *j, shard_recipe *recipe, report *r) {
+    const choices *c = j->chosen;
+    recipe->model = &j->model;
+    recipe->model_path = j->path;
+    recipe->choice = j->choice;
+    recipe->type = c->half ? NPY_F16 : NPY_F32;
+    recipe->classes = c->classes;
+    recipe->photos = c->photos;
+    if (!c->classes || j->model.config.num_classes) return true;
+    return report_fail(r, "--classify: the model names no classes") || report_file(r, j->path);
+}
+
+static bool embed_shards(job *j, const text_list *operands, report *r) {
+    const choices *c = j->chosen;
+    shard_task task;
+    bool good;
+    memset(&task, 0, sizeof task);
+    task.program = PROGRAM;
+    task.folder = c->output;
+    task.name = c->shard;
+    task.shards = &j->shards;
+    task.num_threads = c->num_threads;
+    task.batch = c->batch;
+    if (!cli_model_choose(c->model, c->img_size, &j->model, &j->path, r) ||
+        !embedding_choose(&j->choice, c->pool, c->layer, &j->model, r) ||
+        !choose_recipe(j, &task.recipe, r) ||
+        !shard_part_choose(&task.part, c->part, c->parts, r) ||
+        !shard_list_open(&j->shards, operands, &c->lists, c->shard, r))
+        return false;
+    good = shard_task_run(&task, &j->totals, r);
+    shard_totals_print(&task, &j->totals, c->json);
+    return good && j->totals.failed == 0;
+}
+
+static bool collect(job *j, const text_list *operands, report *r) {
+    const choices *c = j->chosen;
+    shard_collected all;
+    if (!shard_list_open(&j->shards, operands, &c->lists, c->shard, r) ||
+        !shard_collect(PROGRAM, c->collect, &j->shards, &all, r))
+        return false;
+    shard_collected_print(PROGRAM, c->collect, &all, c->json);
+    return shard_all_there(&all);
+}
+
+/* ------------------------------------------------------------------------- */
 /* The command line                                                          */
 /* ------------------------------------------------------------------------- */
 
 static const char description[] =
     "Writes the embedding of each IMAGE as a row of a NumPy array [n, dim] of float32. A folder\n"
     "stands for all images in it and below it, sorted. Beside OUT.npy come OUT.txt, with the path\n"
-    "of each row, and OUT.json, with the model and the options that made them.\n";
+    "of each row, and OUT.json, with the model and the options that made them.\n"
+    "With --tar each SHARD is an archive in webdataset's form, a range such as\n"
+    "part-{00000..00999}.tar, a folder of them, or '-'; of part-00017.tar the folder OUT receives\n"
+    "img_emb/img_emb_00017.npy, metadata/metadata_00017.jsonl and stats/stats_00017.json.\n";
 
 static const char notes[] =
     "--pool: head, what the model's head reads (default); logits, what it gives: of CLIP, the\n"
@@ -158,10 +220,31 @@ static const char notes[] =
     "final norm, the default is cls, or avg if the model has no class token.\n"
     "A path with a newline, a carriage return or a backslash has a line in OUT.txt that begins\n"
     "with a backslash, with \\n, \\r and \\\\ for these, as in sha256sum's output.\n"
+    "Shards: a line of metadata for each row, then one for each image that cannot be read. What\n"
+    "is complete, by the checksums of its record, is passed over: start a task that was killed\n"
+    "again, here or elsewhere. A shard that is cut short is named and leaves nothing; the next\n"
+    "one follows. --part auto asks mpirun (OMPI_, PMI_), srun, and, with --parts N, an array of\n"
+    "Slurm's (numbered from 0) or GNU parallel's. --collect takes the same shards, or looks for\n"
+    "gaps.\n"
     "An image that cannot be read is named and has no row. The threads and the batch change no\n"
     "bit of the result. The files appear when all is done, or not at all.\n"
-    "Exit status: 0, 1 if an image could not be read or something failed, 2 for a wrong command\n"
-    "line.\n";
+    "Exit status: 0, 1 if an image could not be read (with --tar, a shard) or something failed, 2\n"
+    "for a wrong command line.\n";
+
+/* What is wrong with them; NULL: nothing. */
+static const char *check_choices(const choices *c, const text_list *operands) {
+    const bool none = operands->count + c->lists.count == 0;
+    const bool piped = operands->count == 1 && strcmp(operands->items[0], "-") == 0;
+    if (c->collect)
+        return c->output || c->part ? "--collect writes nothing: no -o, no --part" : NULL;
+    if (!c->output) return c->tar ? "missing -o OUT" : "missing -o OUT.npy";
+    if (none) return c->tar ? "missing SHARD" : "missing IMAGE, FOLDER or --list FILE";
+    if (c->null && (c->tar || c->lists.count == 0)) return "--null needs --list FILE of images";
+    if (c->tar && c->names) return "--tar writes its names into the metadata, not into --names";
+    if (!c->tar && (c->shard || c->part || c->parts || c->classes))
+        return "--shard, --part, --parts and --classify need --tar";
+    return c->shard && !piped ? "--shard is the name of '-', the only shard" : NULL;
+}
 
 static bool choose(int argc, char **argv, choices *c, text_list *operands, int *status) {
     const cli_option options[] = {
@@ -177,6 +260,17 @@ static bool choose(int argc, char **argv, choices *c, text_list *operands, int *
           0 },
         { 0, "layer", "N", "of the tokens that leave block N", CLI_INT, &c->layer, 0, 1023 },
         { 0, "normalize", NULL, "scale each vector to length 1", CLI_FLAG, &c->normalize, 0, 0 },
+        { 0, "f16", NULL, "write float16, rounded, instead of float32", CLI_FLAG, &c->half, 0, 0 },
+        { 0, "tar", NULL, "the operands are shards, OUT is a folder", CLI_FLAG, &c->tar, 0, 0 },
+        { 0, "shard", "NAME", "of --tar -: the shard's name", CLI_TEXT, &c->shard, 0, 0 },
+        { 0, "part", "I/N|auto", "every N-th shard from the I-th on, counted from 0", CLI_TEXT,
+          &c->part, 0, 0 },
+        { 0, "parts", "N", "of --part auto: the jobs of an array", CLI_INT, &c->parts, 1,
+          10000000 },
+        { 0, "classify", "K", "of shards: the K best classes into the metadata", CLI_INT,
+          &c->classes, 1, 1000 },
+        { 0, "collect", "OUT", "verify all shards in OUT, list what is missing, add up", CLI_TEXT,
+          &c->collect, 0, 0 },
         { 0, "img-size", "N|HxW", "input size, for models converted with --dynamic", CLI_SIZE,
           c->img_size, 1, 16384 },
         { 'b', "batch", "N", "images that a thread computes together (default 4)", CLI_INT,
@@ -185,15 +279,16 @@ static bool choose(int argc, char **argv, choices *c, text_list *operands, int *
           256 },
         { 0, "json", NULL, "print one JSON object at the end", CLI_FLAG, &c->json, 0, 0 },
         PHOTO_OPTIONS(&c->photos),
+        PHOTO_SANDBOX_OPTION(&c->photos),
         CLI_END
     };
-    const cli_program program = { PROGRAM, "[options] IMAGE|FOLDER... -o OUT.npy", description,
+    const cli_program program = { PROGRAM, "[options] IMAGE|FOLDER... -o OUT.npy\n"
+                                  "       embed [options] --tar SHARD... -o OUT\n"
+                                  "       embed --collect OUT [SHARD...]", description,
                                   options, notes, 0, CLI_MANY, "IMAGE" };
-    const char *wrong = NULL;
+    const char *wrong;
     if (!cli_parse(&program, argc, argv, operands, status)) return false;
-    if (!c->output) wrong = "missing -o OUT.npy";
-    else if (operands->count + c->lists.count == 0) wrong = "missing IMAGE, FOLDER or --list FILE";
-    else if (c->null && c->lists.count == 0) wrong = "--null needs --list FILE";
+    wrong = check_choices(c, operands);
     if (!wrong) return true;
     report_error(PROGRAM, NULL, "%s (try '" PROGRAM " --help')", wrong);
     text_list_free(operands);
@@ -217,10 +312,13 @@ int main(int argc, char **argv) {
         return status;
     }
     j.choice.normalize = chosen.normalize;
-    good = embed(&j, &operands, &r);
+    good = chosen.collect ? collect(&j, &operands, &r)
+           : chosen.tar   ? embed_shards(&j, &operands, &r)
+                          : embed(&j, &operands, &r);
     if (r.failed) report_print(&r, PROGRAM);
     embedding_writer_free(&j.writer);
     photo_paths_close(&j.photos);
+    shard_list_close(&j.shards);
     vit_model_close(&j.model);
     free(j.path);
     text_list_free(&operands);

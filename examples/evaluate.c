@@ -692,6 +692,7 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
           "of each image as CSV; with --tags, each class that is right or found", CLI_TEXT,
           &c->predictions, 0, 0 },
         PHOTO_OPTIONS(&c->photos),
+        PHOTO_SANDBOX_OPTION(&c->photos),
         CLI_END
     };
     const cli_program program = { PROGRAM, "[options] DIR", description, options, notes, 1, 1,

@@ -451,6 +451,7 @@ static bool choose(int argc, char **argv, choices *c, text_list *photos, int *st
           256 },
         { 0, "json", NULL, "print one JSON object", CLI_FLAG, &c->json, 0, 0 },
         PHOTO_OPTIONS(&c->photos),
+        PHOTO_SANDBOX_OPTION(&c->photos),
         CLI_END
     };
     const cli_program program = { PROGRAM, "[options] INDEX.npy PHOTO...", description, options,

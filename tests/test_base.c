@@ -123,6 +123,16 @@ static void test_numbers(void)
 {
     CHECK(bytes_float(0x3FC00000) == 1.5f && bytes_bfloat(0xC000) == -2.0f);
     CHECK(bytes_half(0x3E00) == 1.5f && bytes_half(0x8001) == -1.0f / 16777216.0f);
+    for (uint32_t half = 0; half < 65536; half++) {   /* all of them, and ties between two */
+        const float value = bytes_half((uint16_t)half), next = bytes_half((uint16_t)(half + 1));
+        const bool nan = (half & 0x7FFF) > 0x7C00;
+        if (nan) CHECK((bytes_to_half(value) & 0x7FFF) > 0x7C00);
+        else CHECK(bytes_to_half(value) == half);
+        if ((half & 0x7FFF) < 0x7BFF)
+            CHECK(bytes_to_half((value + next) / 2) == ((half + 1) & 0xFFFE));
+    }
+    CHECK(bytes_to_half(65519.9f) == 0x7BFF && bytes_to_half(-65520.0f) == 0xFC00);
+    CHECK(bytes_to_half(2.9e-8f) == 0 && bytes_to_half(3e-8f) == 1 && bytes_to_half(1e-40f) == 0);
     CHECK(bytes_half(0x7BFF) == 65504.0f && bytes_half(0xFC00) < -3e38f);
     CHECK(bytes_double(0x3FF8000000000000) == 1.5f && bytes_double(0xFFEFFFFFFFFFFFFF) < -3e38f);
     CHECK(bytes_signed(0x80, 1) == -128 && bytes_signed(0x7FFF, 2) == 32767);

@@ -292,16 +292,24 @@ static void test_pieces(void) {
     FILE *file = tmpfile();
     CHECK(file != NULL);
     if (!file) return;
-    CHECK(npy_write_header(file, dims, 2));
-    for (; dims[0] < 1000; dims[0]++) CHECK(npy_write_values(file, row, 3));
+    CHECK(npy_write_header(file, NPY_F32, dims, 2));
+    for (; dims[0] < 1000; dims[0]++) CHECK(npy_write_values(file, NPY_F32, row, 3));
     rewind(file);
-    CHECK(npy_write_header(file, dims, 2));
+    CHECK(npy_write_header(file, NPY_F32, dims, 2));
     rewind(file);
     made.size = fread(made.bytes, 1, sizeof made.bytes, file);
     CHECK(parse(&a, &r) && a.dims[0] == 1000 && a.count == 3000 && a.data[2999] == 3.0f);
     npy_free(&a);
     rewind(file);
-    CHECK(npy_write_header(file, &most, 1) && ftell(file) == 128);
+    CHECK(npy_write_header(file, NPY_F32, &most, 1) && ftell(file) == 128);
+    rewind(file);
+    dims[0] = 1;
+    CHECK(npy_write_header(file, NPY_F16, dims, 2) && npy_write_values(file, NPY_F16, row, 3));
+    CHECK(ftell(file) == 128 + 6);
+    rewind(file);
+    made.size = fread(made.bytes, 1, 128 + 6, file);
+    CHECK(parse(&a, &r) && a.count == 3 && a.data[2] == 3.0f);
+    npy_free(&a);
     fclose(file);
 }
 

@@ -75,4 +75,7 @@ program "$work/l.png" examples/look tokens -m "$model" -t 1 --size 32 -o "$work/
 program - examples/look attention -m "$model" -t 1 --rollout --size 32 --json "$work/set"
 program "$work/p.npy" examples/look positions -m "$model" --size 32 --npy "$work/p.npy"
 program - examples/look filters -m "$model" --json
+tar -cf "$work/7.tar" -C tests/data/images rgb16.png plain.gif
+program "$work/shards/img_emb/img_emb_7.npy" examples/embed --no-sandbox --tar "$work/7.tar" -o "$work/shards"
+
 summary

@@ -1,6 +1,6 @@
 #!/bin/sh
-# install-packages.sh demo|firmware|fashion|test|cross|wasm|page|web|trust|peers|ncnn|mca - installs what
-# is missing of that, through Debian's package manager.
+# install-packages.sh demo|firmware|fashion|test|cross|wasm|page|web|trust|peers|ncnn|mca|cluster -
+# installs what is missing of that, through Debian's package manager.
 #
 # Says what it installs before it does so, and does nothing when all of it is there.
 set -eu
@@ -36,6 +36,9 @@ peers="$demo python3-torch:$python/torch python3-numpy:$python/numpy python3-onn
 ncnn="g++:g++ cmake:cmake git:git"
 mca="$demo clang:clang $aarch64 llvm-19:llvm-mca-19"
 
+cluster="$demo slurmctld:slurmctld slurmd:slurmd slurm-client:sbatch openmpi-bin:mpirun
+    parallel:parallel iproute2:ip"
+
 case "${1-}" in
 demo) wanted=$demo ;;
 firmware) wanted=$firmware ;;
@@ -49,8 +52,9 @@ trust) wanted=$trust ;;
 peers) wanted=$peers ;;
 ncnn) wanted=$ncnn ;;
 mca) wanted=$mca ;;
+cluster) wanted=$cluster ;;
 *)
-    echo "usage: install-packages.sh demo|firmware|fashion|test|cross|wasm|page|web|trust|peers|ncnn|mca" >&2
+    echo "usage: install-packages.sh demo|firmware|fashion|test|cross|wasm|page|web|trust|peers|ncnn|mca|cluster" >&2
     exit 2
     ;;
 esac

@@ -13,7 +13,7 @@ cd "$(dirname "$0")/../.."
 amount=$1
 shift
 : "${BIN:=build/fuzz}"
-[ $# -gt 0 ] || set -- vit zip pickle script safetensors npz ggml json labels image preprocess \
+[ $# -gt 0 ] || set -- vit zip pickle script safetensors npz ggml json labels image tar preprocess \
     structure web
 export ASAN_OPTIONS=detect_leaks=1:quarantine_size_mb=1:malloc_context_size=4
 export UBSAN_OPTIONS=print_stacktrace=1

@@ -13,6 +13,7 @@
 
 #include "vit.h"
 
+#include "../tar_writer.h"
 #include "../tiny_model.h"
 #include "base/report.h"
 #include "base/source.h"
@@ -259,6 +260,50 @@ static void write_numbers(void) {
     }
 }
 
+/* --- archives of photos ---------------------------------------------------------- */
+
+static void write_archive(tar_writer *t) {
+    tar_writer_end(t);
+    write_seed("tar", -1, t->bytes, t->size);
+    tar_writer_free(t);
+}
+
+static void write_archives(void) {
+    tar_writer t = { NULL, 0, 0 };
+    size_t at;
+    for (const char *type = "0L12345678xgKSV"; *type; type++) {
+        (void)tar_writer_header(&t, *type, "a/1.jpg", 0);
+        write_archive(&t);
+    }
+    tar_writer_text(&t, "a/1.jpg", "image");
+    tar_writer_text(&t, "a/1.txt", "caption");
+    tar_writer_text(&t, "a/1.cls", "7");
+    tar_writer_text(&t, "a/1.json", "{\"caption\": \"a\", \"url\": \"b\", \"label\": 3}");
+    tar_writer_text(&t, "a/2.left.png", "image");
+    tar_writer_text(&t, "a/2.right.png", "image");
+    write_archive(&t);
+    tar_writer_before(&t, 'L', "long/name.jpg", 14);
+    tar_writer_text(&t, "short", "1");
+    tar_writer_pax(&t, "path=of/pax.jpg");
+    tar_writer_text(&t, "short", "1");
+    tar_writer_pax(&t, "size=5");
+    tar_writer_text(&t, "5.jpg", "12345");
+    tar_writer_pax(&t, "GNU.sparse.major=1");
+    tar_writer_text(&t, "sparse.jpg", "12345");
+    write_archive(&t);
+    at = tar_writer_header(&t, 'S', "old.jpg", 3);
+    t.bytes[at + 482] = 1;
+    tar_writer_grow(&t, 512)[504] = 1;
+    (void)tar_writer_grow(&t, 512);
+    tar_writer_data(&t, "123", 3);
+    at = tar_writer_header(&t, '0', "binary.jpg", 0);
+    memcpy(t.bytes + at + 124, "\x80\0\0\0\0\0\0\0\0\0\0\3", 12);
+    tar_writer_data(&t, "123", 3);
+    at = tar_writer_header(&t, '0', "c.jpg", 0);
+    memcpy(t.bytes + at + 345, "prefix", 6);
+    write_archive(&t);
+}
+
 /* --- the tests' own files ------------------------------------------------------- */
 
 /* The class is called M, as in the archive of fuzz_script.c. */
@@ -356,6 +401,7 @@ int main(int argc, char **argv) {
     write_labels();
     write_jsons();
     write_numbers();
+    write_archives();
     take_all(argv[1], "checkpoints", take_checkpoint);
     take_all(argv[1], "modules", take_checkpoint);
     take_all(argv[1], "images", take_image);

@@ -46,6 +46,17 @@ void bytes_store_floats(void *bytes, const float *values, size_t count)
     }
 }
 
+void bytes_store_halves(void *bytes, const float *values, size_t count)
+{
+    uint8_t *p = bytes;
+    size_t i;
+    for (i = 0; i < count; i++, p += 2) {
+        const uint16_t half = bytes_to_half(values[i]);
+        p[0] = (uint8_t)half;
+        p[1] = (uint8_t)(half >> 8);
+    }
+}
+
 float bytes_float(uint32_t bits)
 {
     float value;
@@ -63,6 +74,25 @@ float bytes_half(uint16_t bits)
     if (exponent > 0) return bytes_float(sign | (exponent + 112) << 23 | fraction << 13);
     subnormal = (float)fraction * (1.0f / 16777216.0f);
     return sign ? -subnormal : subnormal;
+}
+
+/* Beyond the largest half, infinity; NaN stays NaN. */
+uint16_t bytes_to_half(float value)
+{
+    uint32_t bits, sign, rest;
+    float magnitude;
+    memcpy(&bits, &value, sizeof bits);
+    sign = bits >> 16 & 0x8000;
+    rest = bits & 0x7FFFFFFF;
+    if (rest > 0x7F800000) return (uint16_t)(sign | 0x7E00);
+    if (rest >= 0x477FF000) return (uint16_t)(sign | 0x7C00);
+    if (rest >= 0x38800000) {
+        rest -= 0x38000000;
+        return (uint16_t)(sign | (rest + 0x0FFF + (rest >> 13 & 1)) >> 13);
+    }
+    magnitude = bytes_float(rest) + 0.5f;   /* rounds to the ten bits of a subnormal */
+    memcpy(&rest, &magnitude, sizeof rest);
+    return (uint16_t)(sign | (rest - 0x3F000000));
 }
 
 float bytes_bfloat(uint16_t bits)

@@ -388,13 +388,15 @@ bool npy_map(const char *path, npy_array *array, report *r) {
 
 /* The dictionary, padded with spaces so that the elements start at a multiple of 64 bytes, and that
  * the first dimension has room to grow. */
-static size_t format_header(char *text, size_t size, const int64_t *dims, int ndim) {
+static size_t format_header(char *text, size_t size, npy_type type, const int64_t *dims,
+                            int ndim) {
     enum { LARGEST = 21 };   /* digits of a first dimension, as NumPy leaves room for */
     size_t length = MAGIC_SIZE + 4;
     memset(text, ' ', size);
     memcpy(text, MAGIC "\x01\x00", MAGIC_SIZE + 2);
     length += (size_t)snprintf(text + length, size - length,
-                               "{'descr': '<f4', 'fortran_order': False, 'shape': (");
+                               "{'descr': '<f%d', 'fortran_order': False, 'shape': (",
+                               type == NPY_F16 ? 2 : 4);
     for (int i = 0; i < ndim; i++) {
         length += (size_t)snprintf(text + length, size - length, "%s%lld%s", i ? " " : "",
                                    (long long)dims[i], i + 1 < ndim || ndim == 1 ? "," : "");
@@ -409,28 +411,30 @@ static size_t format_header(char *text, size_t size, const int64_t *dims, int nd
     return length;
 }
 
-bool npy_write_values(FILE *file, const float *values, size_t count) {
+bool npy_write_values(FILE *file, npy_type type, const float *values, size_t count) {
+    const size_t each = type == NPY_F16 ? 2 : 4;
     unsigned char block[4096];
     for (size_t done = 0; done < count;) {
-        size_t n = count - done < sizeof block / 4 ? count - done : sizeof block / 4;
-        bytes_store_floats(block, values + done, n);
-        if (fwrite(block, 4, n, file) != n) return false;
+        size_t n = count - done < sizeof block / each ? count - done : sizeof block / each;
+        if (type == NPY_F16) bytes_store_halves(block, values + done, n);
+        else bytes_store_floats(block, values + done, n);
+        if (fwrite(block, each, n, file) != n) return false;
         done += n;
     }
     return true;
 }
 
-bool npy_write_header(FILE *file, const int64_t *dims, int ndim) {
+bool npy_write_header(FILE *file, npy_type type, const int64_t *dims, int ndim) {
     char text[512];
     size_t length;
     if (ndim < 0 || ndim > NPY_MAX_DIMS) return false;
-    length = format_header(text, sizeof text, dims, ndim);
+    length = format_header(text, sizeof text, type, dims, ndim);
     return fwrite(text, 1, length, file) == length;
 }
 
 bool npy_write(FILE *file, const float *data, const int64_t *dims, int ndim) {
     size_t count = 1;
-    if (!npy_write_header(file, dims, ndim)) return false;
+    if (!npy_write_header(file, NPY_F32, dims, ndim)) return false;
     for (int i = 0; i < ndim; i++) count *= (size_t)dims[i];
-    return npy_write_values(file, data, count);
+    return npy_write_values(file, NPY_F32, data, count);
 }

@@ -6,7 +6,7 @@
  *     |u1 |i1 |b1 <u2 <i2 ...             exact
  *     |V2                                 bfloat16, as JAX saves it: exact
  * Nothing else (no strings, no records, no pickled objects). The file must have exactly the size
- * that its header announces. Writes version 1, <f4, C order, as numpy.save does.
+ * that its header announces. Writes version 1, <f4 or <f2, C order, as numpy.save does.
  */
 #ifndef NPY_H
 #define NPY_H
@@ -63,12 +63,15 @@ enum { NPY_MAX_HEADER = 12 + 65536 };
 bool npy_read_header(const void *data, size_t available, uint64_t size, npy_header *out,
                      report *r);
 
-/* False: a write failed (errno says why), or ndim is not 0 .. NPY_MAX_DIMS. */
+/* How values are written: as <f4, or rounded to <f2. */
+typedef enum npy_type { NPY_F32, NPY_F16 } npy_type;
+
+/* In <f4. False: a write failed (errno says why), or ndim is not 0 .. NPY_MAX_DIMS. */
 bool npy_write(FILE *file, const float *data, const int64_t *dims, int ndim);
 
 /* The same in pieces: what precedes the elements, then any number of them at a time. A header has
  * the same size whatever dims[0] is, so that it can be written again once that is known. */
-bool npy_write_header(FILE *file, const int64_t *dims, int ndim);
-bool npy_write_values(FILE *file, const float *values, size_t count);
+bool npy_write_header(FILE *file, npy_type type, const int64_t *dims, int ndim);
+bool npy_write_values(FILE *file, npy_type type, const float *values, size_t count);
 
 #endif

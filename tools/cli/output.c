@@ -149,6 +149,16 @@ static void output_clear(cli_output *output) {
     output->temporary = NULL;
 }
 
+bool cli_output_folder(const char *path, report *r) {
+    struct stat status;
+    if (mkdir(path, 0777) == 0) return true;
+    if (errno == EEXIST && stat(path, &status) == 0 && S_ISDIR(status.st_mode)) return true;
+    (void)report_fail(r, "cannot be made: %s", strerror(errno));
+    return report_file(r, path);
+}
+
+const char *cli_output_written(const cli_output *output) { return output->temporary; }
+
 bool cli_output_open(cli_output *output, const char *path, const char *const *inputs,
                      int num_inputs, report *r) {
     struct stat target;

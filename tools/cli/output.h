@@ -30,6 +30,9 @@ typedef struct cli_output {
     char *temporary;          /* being written; NULL: the target itself is            */
 } cli_output;
 
+/* Makes a folder, unless it is there. */
+bool cli_output_folder(const char *path, report *r);
+
 /* Refuses a target that is one of the inputs, even under another name. */
 bool cli_output_open(cli_output *output, const char *path, const char *const *inputs,
                      int num_inputs, report *r);
@@ -37,5 +40,7 @@ bool cli_output_open(cli_output *output, const char *path, const char *const *in
 bool cli_output_commit(cli_output *output, report *r);
 /* Closes the file and removes what was written so far. */
 void cli_output_abandon(cli_output *output);
+/* Where what was written so far can be read again, once it is flushed; NULL: nowhere. */
+const char *cli_output_written(const cli_output *output);
 
 #endif

@@ -15,7 +15,7 @@
  * stb_image is not written for hostile files. Here it is guarded: the file, the number of pixels
  * (known from the header before anything is decoded) and each block of memory have a limit; all
  * memory is freed whatever fails; damaged and truncated files are refused before or after decoding.
- * Bugs in its decoders remain: decode untrusted files in a sandbox only.
+ * Bugs in its decoders remain: decode untrusted files in a sandbox (sandbox.h) only.
  *
  * Include it in one file of a program. Safe to use on several threads at once.
  *
@@ -250,7 +250,10 @@ static bool image_file__unknown(const image_file__job *job) {
 static bool image_file__stb_failed(const image_file__job *job) {
     const char *reason = stbi_failure_reason();
     if (!reason) reason = "unknown reason";
-    if (image_file__no_memory || strcmp(reason, "outofmem") == 0) return report_no_memory(job->r);
+    if (image_file__no_memory) return report_no_memory(job->r);
+    if (strcmp(reason, "outofmem") == 0) {
+        return report_fail(job->r, "is damaged: it asks for more memory than its pixels need");
+    }
     if (strcmp(reason, "unknown image type") == 0) {
         if (image_file__is_jpeg(job) || image_file__begins(job, "GIF8", 4) ||
             image_file__begins(job, "BM", 2)) {

@@ -10,6 +10,7 @@
 
 bool photo_decode(photo *p, const photo_options *options, report *r)
 {
+    if (p->refused) return report_fail(r, "%s", p->refused) || report_file(r, p->name);
     if (p->image.pixels) return true;
     if (p->data) return photos_decode_bytes(p->name, p->data, p->size, options, &p->image, r);
     return photos_decode(p->name, options, &p->image, r);
@@ -34,6 +35,7 @@ void photo_free(photo *p)
 {
     photo_free_pixels(p);
     free(p->name);
+    free(p->refused);
     memset(p, 0, sizeof *p);
 }
 

@@ -18,6 +18,7 @@ typedef struct photo {
     char *name;        /* malloc'ed: what results and messages call it                  */
     void *data;        /* malloc'ed: the bytes of an image file, or raw pixels; or NULL */
     size_t size;       /* of data                                                       */
+    char *refused;     /* malloc'ed: why there is nothing to decode; NULL: there is     */
     vit_image image;   /* raw pixels lie in data; without them, what photo_decode made  */
 } photo;
 

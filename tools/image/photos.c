@@ -13,6 +13,7 @@
 #include "base/source.h"
 #include "image/frames.h"
 #include "image/image_file.h"
+#include "image/sandbox.h"
 
 enum { MAX_FOLDERS = 32 };   /* nested */
 
@@ -45,7 +46,7 @@ bool photos_append(photo_list *list, const char *name, report *r)
     return add_path(list, join(NULL, name), r);
 }
 
-static bool is_image_name(const char *name)
+bool photos_is_name(const char *name)
 {
     static const char *const suffixes[] = { "jpg", "jpeg", "png",  "bmp",  "gif",  "tga", "pgm",
                                             "ppm", "pnm",  "tif",  "tiff", "webp", "heic" };
@@ -95,7 +96,7 @@ static bool visit_image(photo_list *list, const char *folder, const char *name, 
     if (!path) return report_no_memory(r);
     if (lstat(path, &status) == 0 && S_ISDIR(status.st_mode))
         good = depth == MAX_FOLDERS || each_entry(list, path, visit_image, depth + 1, r);
-    else if (is_image_name(name) && stat(path, &status) == 0 && S_ISREG(status.st_mode))
+    else if (photos_is_name(name) && stat(path, &status) == 0 && S_ISREG(status.st_mode))
         return add_path(list, path, r);
     free(path);
     return good;
@@ -117,6 +118,25 @@ bool photos_subfolders(const char *folder, photo_list *names, report *r)
 {
     memset(names, 0, sizeof *names);
     if (!each_entry(names, folder, visit_folder, 0, r)) {
+        photos_free(names);
+        return false;
+    }
+    sort_from(names, 0);
+    return true;
+}
+
+static bool visit_name(photo_list *list, const char *folder, const char *name, int depth,
+                       report *r)
+{
+    (void)folder;
+    (void)depth;
+    return photos_append(list, name, r);
+}
+
+bool photos_names(const char *folder, photo_list *names, report *r)
+{
+    memset(names, 0, sizeof *names);
+    if (!each_entry(names, folder, visit_name, 0, r)) {
         photos_free(names);
         return false;
     }
@@ -226,6 +246,55 @@ static unsigned flags_of(const photo_options *options)
            IMAGE_FILE_MEGAPIXELS(options->max_megapixels);
 }
 
+size_t photos_max_bytes(const photo_options *options)
+{
+    return image_file_max_bytes(flags_of(options));
+}
+
+/* === In processes of their own === */
+
+static bool work(const void *data, size_t size, unsigned flags, vit_image *image, report *r)
+{
+    image_file file;
+    const bool good = image_file_decode(data, size, flags, &file, r);
+    take_pixels(&file, image);
+    return good;
+}
+
+/* A block that photos_free_image takes. */
+static void *allocate_pixels(size_t size)
+{
+    uint8_t *pixels;
+    image_file__max_pixels = (int64_t)(size / 3);
+    pixels = image_file__malloc(size);
+    image_file__release_rest(pixels);
+    return pixels;
+}
+
+void photos_sandbox(photo_options *options, const char *program, int num_threads)
+{
+    report r = report_make();
+    sandbox_settings settings;
+    memset(&settings, 0, sizeof settings);
+    options->sandbox = NULL;
+    if (options->no_sandbox) return;
+    settings.max_input = photos_max_bytes(options);
+    settings.max_pixels = options->max_megapixels ? (int64_t)options->max_megapixels * 1000000
+                                                  : IMAGE_FILE_MAX_PIXELS;
+    settings.memory = (uint64_t)settings.max_pixels * 24 + ((uint64_t)256 << 20);
+    settings.children = num_threads;
+    settings.cpu_seconds = 30;
+    settings.seconds = 600;
+    settings.work = work;
+    settings.release = photos_free_image;
+    settings.allocate = allocate_pixels;
+    options->sandbox = sandbox_open(&settings, &r);
+    options->no_sandbox = !options->sandbox;
+    if (options->no_sandbox)
+        report_error(program, NULL, "images are decoded in this process, without a sandbox: %s",
+                     r.text);
+}
+
 /* A photo in a pipe is the whole of it: of a stream, the first frame alone would be an answer to
  * something that nobody asked. */
 static bool decode_stdin(const photo_options *options, vit_image *image, report *r)
@@ -234,7 +303,7 @@ static bool decode_stdin(const photo_options *options, vit_image *image, report 
     size_t size;
     bool good;
     memset(image, 0, sizeof *image);
-    if (!source_read_all("-", image_file_max_bytes(flags_of(options)), &data, &size, r))
+    if (!source_read_all("-", photos_max_bytes(options), &data, &size, r))
         return false;
     good = (!frames_follow(data, size) ||
             report_fail(r, "more images follow the first one; a stream of frames is read by "
@@ -244,11 +313,30 @@ static bool decode_stdin(const photo_options *options, vit_image *image, report 
     return good;
 }
 
+/* The bytes are read here: a sandbox opens no files. */
+static bool decode_file(const char *name, const photo_options *options, vit_image *image,
+                        report *r)
+{
+    unsigned char *data;
+    size_t size;
+    bool good;
+    memset(image, 0, sizeof *image);
+    if (source_is_folder(name)) {
+        image_file file;
+        return image_file_load(name, 0, &file, r);   /* says so */
+    }
+    if (!source_read_all(name, photos_max_bytes(options), &data, &size, r)) return false;
+    good = photos_decode_bytes(name, data, size, options, image, r);
+    free(data);
+    return good;
+}
+
 bool photos_decode(const char *name, const photo_options *options, vit_image *image, report *r)
 {
     image_file file;
     bool good;
     if (strcmp(name, "-") == 0) return decode_stdin(options, image, r);
+    if (options && options->sandbox) return decode_file(name, options, image, r);
     good = image_file_load(name, flags_of(options), &file, r);
     take_pixels(&file, image);
     return good;
@@ -257,9 +345,10 @@ bool photos_decode(const char *name, const photo_options *options, vit_image *im
 bool photos_decode_bytes(const char *name, const void *data, size_t size,
                          const photo_options *options, vit_image *image, report *r)
 {
-    image_file file;
-    const bool good = image_file_decode(data, size, flags_of(options), &file, r);
-    take_pixels(&file, image);
+    const unsigned flags = flags_of(options);
+    const bool good = options && options->sandbox
+                          ? sandbox_decode(options->sandbox, data, size, flags, image, r)
+                          : work(data, size, flags, image, r);
     return good || report_file(r, name);
 }
 

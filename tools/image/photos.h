@@ -26,16 +26,29 @@ void photos_free(photo_list *list);
 /* The names of the folders in a folder, sorted, without hidden ones; there may be none. */
 bool photos_subfolders(const char *folder, photo_list *names, report *r);
 
+/* The names of all that a folder holds, sorted, without hidden ones; there may be none. */
+bool photos_names(const char *folder, photo_list *names, report *r);
+
+/* Whether a name ends like that of an image: ".jpg", ".PNG". */
+bool photos_is_name(const char *name);
+
 /* Appends the images of one more operand, of which a folder may have none; or any name, as it is.
  * An empty list is zeroed. */
 bool photos_add(photo_list *list, const char *operand, report *r);
 bool photos_append(photo_list *list, const char *name, report *r);
 
-/* How image files are decoded; zeroed, upright and up to 134 million pixels. */
+/* How image files are decoded; zeroed, in this process, upright and up to 134 million pixels. */
 typedef struct photo_options {
     bool no_exif;         /* as they are stored, as timm and Pillow do                    */
+    bool no_sandbox;      /* for programs that would decode in a process of its own       */
     int max_megapixels;   /* 1 .. 500: those with more are refused; 0: the default        */
+    struct sandbox *sandbox;   /* of photos_sandbox; NULL: decode in this process         */
 } photo_options;
+
+/* Where images are decoded from now on: sets options->sandbox, to be closed by sandbox_close,
+ * unless options say otherwise, for so many threads (0: one per core). If that is not possible
+ * here, a line on stderr says so, and options->no_sandbox that it was tried. */
+void photos_sandbox(photo_options *options, const char *program, int num_threads);
 
 /* The rows of a program's options (cli/options.h) that set them. */
 #define PHOTO_OPTIONS(photos)                                                                     \
@@ -43,6 +56,12 @@ typedef struct photo_options {
       &(photos)->no_exif, 0, 0 },                                                                 \
     { 0, "max-pixels", "N", "read images of up to N million pixels (default 134)", CLI_INT,       \
       &(photos)->max_megapixels, 1, 500 }
+#define PHOTO_SANDBOX_OPTION(photos)                                                              \
+    { 0, "no-sandbox", NULL, "decode images in this process, not in confined ones", CLI_FLAG,     \
+      &(photos)->no_sandbox, 0, 0 }
+
+/* Of an image file; larger ones are refused. */
+size_t photos_max_bytes(const photo_options *options);
 
 /* Decodes an image file; options may be NULL. "-" is standard input, which must hold one image, no
  * stream of frames. Bytes in memory are called `name` in messages. Free the image with

@@ -190,7 +190,7 @@ bool embedding_begin(embedding_writer *w, const embedding_choice *choice, const 
         return report_file(r, w->npy.name);
     }
     errno = 0;
-    return npy_write_header(w->npy.file, w->dims, w->ndim) || write_failed(&w->npy, r);
+    return npy_write_header(w->npy.file, w->type, w->dims, w->ndim) || write_failed(&w->npy, r);
 }
 
 static void put_name(FILE *file, const char *name)
@@ -211,7 +211,7 @@ bool embedding_add(embedding_writer *w, const char *name, const float *row, repo
     errno = 0;
     put_name(w->names.file, name);
     if (ferror(w->names.file)) return write_failed(&w->names, r);
-    if (!npy_write_values(w->npy.file, row, w->each)) return write_failed(&w->npy, r);
+    if (!npy_write_values(w->npy.file, w->type, row, w->each)) return write_failed(&w->npy, r);
     w->dims[0]++;
     return true;
 }
@@ -237,7 +237,7 @@ bool embedding_commit(embedding_writer *w, report *r)
     bool good;
     errno = 0;
     good = (fseeko(w->npy.file, 0, SEEK_SET) == 0 &&
-            npy_write_header(w->npy.file, w->dims, w->ndim) && fflush(w->npy.file) == 0) ||
+            npy_write_header(w->npy.file, w->type, w->dims, w->ndim) && fflush(w->npy.file) == 0) ||
            write_failed(&w->npy, r);
     if (!good) {
         embedding_abandon(w);

@@ -58,6 +58,7 @@ typedef struct embedding_writer {
     int64_t dims[3];
     int ndim;
     size_t each;          /* floats of a row */
+    npy_type type;        /* set it before embedding_begin; zeroed: NPY_F32 */
     int opened;           /* of the outputs, in this order */
     char *names_path, *json_path;
 } embedding_writer;

@@ -33,6 +33,7 @@ typedef struct infer_result {
     uint64_t index;        /* of the photo in its source                                  */
     const char *name;
     const char *error;     /* why it could not be read, "FILE: reason"; NULL: it was read */
+    bool no_memory;        /* that was out of memory, which is not the photo's fault      */
     float *logits;         /* [num_classes]; NULL if not asked for, like the following    */
     float *embedding;      /* [vit_embedding_dim]                                         */
     float *tokens;         /* [num_tokens, embed_dim]                                     */
@@ -50,7 +51,8 @@ typedef struct infer_settings {
     int num_threads;       /* 0: one per core                                             */
     int batch;             /* photos that a thread computes together; 0: INFER_BATCH      */
     bool together;         /* all threads on one photo at a time, with the least delay    */
-    photo_options photos;  /* how they are decoded                                        */
+    photo_options photos;  /* how they are decoded: in a sandbox, which infer_run opens   */
+                           /* if there is none yet, and unless no_sandbox is set          */
     bool progress;         /* show it on a terminal                                       */
     unsigned outputs;
     int block;             /* 1 .. depth: INFER_TOKENS are those that leave this block,   */

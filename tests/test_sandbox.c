@@ -1,0 +1,359 @@
+/* test_sandbox.c - what images of strangers could make a decoder do: each is stopped, costs its own
+ * image and nothing else, and has a message. */
+#define _GNU_SOURCE
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "image/photos.h"
+#include "image/sandbox.h"
+#include "test.h"
+
+#ifdef __SANITIZE_ADDRESS__
+enum { SANITIZED = 1 };
+#else
+enum { SANITIZED = 0 };
+#endif
+
+enum { MAX_PIXELS = 1000000 };
+
+static char folder[64];   /* where nothing may appear */
+static int witness = -1;  /* a file of the parent, open for writing */
+
+/* --- a decoder that does what its image says -------------------------------------------- */
+
+/* An image is 'g', width and height: grey; or the name of a deed. */
+static bool paint(const uint8_t *bytes, vit_image *image) {
+    const int width = bytes[1], height = bytes[2];
+    uint8_t *pixels = malloc((size_t)(width * height) * 3 + 1);
+    if (!pixels) return false;
+    memset(pixels, bytes[3], (size_t)(width * height) * 3);
+    image->pixels = pixels;
+    image->width = width;
+    image->height = height;
+    return true;
+}
+
+static void open_a_file(void) {
+    char path[96];
+    snprintf(path, sizeof path, "%s/written", folder);
+    close(open(path, O_WRONLY | O_CREAT, 0666));
+}
+
+static void connect_somewhere(void) {
+    struct sockaddr_in to;
+    memset(&to, 0, sizeof to);
+    to.sin_family = AF_INET;
+    to.sin_port = htons(9);
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    (void)!connect(socket(AF_INET, SOCK_STREAM, 0), (struct sockaddr *)&to, sizeof to);
+}
+
+static void write_to_others(void) {
+    for (int i = 1; i < 64; i++) (void)!write(i, "harm", 4);
+    (void)!write(witness, "harm", 4);
+}
+
+static void allocate_all(void) {
+    for (;;) {
+        char *block = malloc(1 << 20);
+        if (!block) break;
+        memset(block, 1, 1 << 20);
+    }
+    abort();
+}
+
+static void overflow_stack(volatile int *depth) {
+    volatile char block[4096];
+    block[0] = (char)*depth;
+    (*depth)++;
+    if (*depth > 0) overflow_stack(depth);
+    *depth += block[0];
+}
+
+static void run_bytes(void) {
+    (void)mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
+
+static void loop(void) {
+    for (volatile unsigned i = 0;; i++) continue;
+}
+
+static void wait_on(void) {
+    char byte;
+    for (;;) (void)!read(0, &byte, 1);   /* what it may: waits for its parent */
+}
+
+static void crash(void) {
+    volatile int *nothing = NULL;
+    *nothing = 1;
+}
+
+static void fork_off(void) { (void)fork(); }
+static void kill_parent(void) { kill(getppid(), SIGKILL); }
+static void trace_parent(void) { execl("/bin/true", "true", (char *)NULL); }
+static void read_memory(void) { (void)open("/proc/self/mem", O_RDWR); }
+static void remove_file(void) { unlink(folder); }
+static void deep(void) {
+    int depth = 0;
+    overflow_stack(&depth);
+}
+static void leave(void) { _exit(0); }
+static void break_heap(void) { raise(SIGABRT); }
+
+static const struct {
+    const char *name;
+    void (*deed)(void);
+    const char *message;
+    bool plain;   /* not under the address sanitizer, which has ways of its own */
+} deeds[] = {
+    { "crash", crash, "its decoder crashed (", false },
+    { "abort", break_heap, "its decoder ", false },
+    { "exit", leave, "its decoder crashed (exit status 0)", false },
+    { "deep", deep, "its decoder crashed (", false },
+    { "loop", loop, "took more than 1 seconds of a CPU", false },
+    { "sleep", wait_on, NULL, false },   /* test_sleep's */
+    { "open", open_a_file, "asked the system for what decoding does not need", false },
+    { "memory", read_memory, "asked the system for", false },
+    { "connect", connect_somewhere, "asked the system for", false },
+    { "write", write_to_others, "asked the system for", false },
+    { "execute", run_bytes, "asked the system for", false },
+    { "fork", fork_off, "asked the system for", false },
+    { "kill", kill_parent, "asked the system for", false },
+    { "program", trace_parent, "asked the system for", false },
+    { "unlink", remove_file, "asked the system for", false },
+    { "allocate", allocate_all, "its decoder ", true },
+};
+enum { NUM_DEEDS = sizeof deeds / sizeof deeds[0] };
+
+static bool work(const void *data, size_t size, unsigned flags, vit_image *image, report *r) {
+    const uint8_t *bytes = data;
+    if (size == 4 && bytes[0] == 'g') return paint(bytes, image);
+    for (int i = 0; i < NUM_DEEDS; i++)
+        if (size == strlen(deeds[i].name) && memcmp(data, deeds[i].name, size) == 0)
+            deeds[i].deed();
+    if (size == 6 && memcmp(data, "memory", 6) == 0) return report_no_memory(r);
+    if (size == 3 && memcmp(data, "lie", 3) == 0) {
+        image->width = image->height = -5;
+        return true;
+    }
+    if (size == 3 && memcmp(data, "big", 3) == 0) {
+        image->width = MAX_PIXELS;
+        image->height = MAX_PIXELS;
+        return true;
+    }
+    return report_fail(r, "no image\n\033[2J, flags %u", flags);
+}
+
+static void release(vit_image *image) { free((void *)(uintptr_t)image->pixels); }
+
+static sandbox_settings settings_of(void) {
+    sandbox_settings s;
+    memset(&s, 0, sizeof s);
+    s.max_input = 1 << 20;
+    s.max_pixels = MAX_PIXELS;
+    s.memory = (uint64_t)64 << 20;
+    s.children = 4;
+    s.cpu_seconds = 1;
+    s.seconds = 100;
+    s.work = work;
+    s.release = release;
+    s.allocate = malloc;
+    return s;
+}
+
+static bool is_grey(sandbox *box, int width, int height, int grey) {
+    const uint8_t bytes[4] = { 'g', (uint8_t)width, (uint8_t)height, (uint8_t)grey };
+    report r = report_make();
+    vit_image image;
+    bool good = sandbox_decode(box, bytes, 4, 0, &image, &r);
+    if (!good) {
+        printf("    %s\n", r.text);
+        return false;
+    }
+    good = image.width == width && image.height == height && image.format == VIT_PIXEL_RGB8;
+    for (int i = 0; good && i < width * height * 3; i++) {
+        good = ((const uint8_t *)image.pixels)[i] == grey;
+    }
+    release(&image);
+    return good;
+}
+
+/* --- tests ------------------------------------------------------------------------------- */
+
+static void test_deeds(sandbox *box) {
+    struct stat status;
+    for (int i = 0; i < NUM_DEEDS; i++) {
+        report r = report_make();
+        vit_image image;
+        if ((SANITIZED && deeds[i].plain) || !deeds[i].message) continue;
+        CHECK(!sandbox_decode(box, deeds[i].name, strlen(deeds[i].name), 0, &image, &r));
+        CHECK_MSG(strstr(r.text, SANITIZED ? "its decoder " : deeds[i].message) != NULL, "%s: %s",
+                  deeds[i].name, r.text);
+        CHECK(!image.pixels && !r.no_memory);
+        CHECK_MSG(is_grey(box, 10, 20, i), "the image after %s", deeds[i].name);
+    }
+    {
+        char path[96];
+        snprintf(path, sizeof path, "%s/written", folder);
+        CHECK(stat(path, &status) != 0);
+        CHECK(stat(folder, &status) == 0);
+        CHECK(fstat(witness, &status) == 0 && status.st_size == 0);
+    }
+}
+
+/* A child that waits for what never comes. */
+static void test_sleep(void) {
+    sandbox_settings settings = settings_of();
+    report r = report_make();
+    vit_image image;
+    sandbox *box;
+    settings.seconds = 1;
+    settings.cpu_seconds = 100;
+    box = sandbox_open(&settings, &r);
+    CHECK(box && !sandbox_decode(box, "sleep", 5, 0, &image, &r));
+    CHECK_MSG(strstr(r.text, "took more than 1 seconds") != NULL, "%s", r.text);
+    CHECK(is_grey(box, 2, 2, 2));
+    sandbox_close(box);
+}
+
+static void test_answers(sandbox *box) {
+    report r = report_make();
+    vit_image image;
+    char *large = calloc(1, (1 << 20) + 1);
+    CHECK(is_grey(box, 1, 1, 0) && is_grey(box, 255, 255, 7));
+    CHECK(!sandbox_decode(box, "none", 4, 5, &image, &r));
+    CHECK_MSG(strcmp(r.text, "no image??[2J, flags 5") == 0, "%s", r.text);
+    r = report_make();
+    CHECK(!sandbox_decode(box, "lie", 3, 0, &image, &r) && strstr(r.text, "said -5 x -5"));
+    r = report_make();
+    CHECK(!sandbox_decode(box, "big", 3, 0, &image, &r) && strstr(r.text, "said 1000000 x"));
+    r = report_make();
+    CHECK(large && !sandbox_decode(box, large, (1 << 20) + 1, 0, &image, &r));
+    CHECK(strstr(r.text, "is too large: above 1 MiB") != NULL);
+    r = report_make();
+    CHECK(!sandbox_decode(box, "", 0, 0, &image, &r) && strstr(r.text, "no image"));
+    CHECK(is_grey(box, 3, 3, 3));
+    free(large);
+}
+
+/* Children of their own for threads, some of which crash; not beside the address sanitizer, whose
+ * malloc is not whole after a fork beside other threads. */
+static void *decode_many(void *arg) {
+    sandbox *box = arg;
+    long bad = 0;
+    for (int i = 0; i < 100; i++) {
+        report r = report_make();
+        vit_image image;
+        if (i % 25 == 10 && !SANITIZED) bad += sandbox_decode(box, "crash", 5, 0, &image, &r);
+        else bad += !is_grey(box, 100, i + 1, i);
+    }
+    return (void *)bad;
+}
+
+static void test_threads(void) {
+    const sandbox_settings settings = settings_of();
+    report r = report_make();
+    sandbox *box = sandbox_open(&settings, &r);
+    pthread_t threads[4];
+    CHECK(box != NULL);
+    for (int i = 0; i < 4; i++) CHECK(pthread_create(&threads[i], NULL, decode_many, box) == 0);
+    for (int i = 0; i < 4; i++) {
+        void *bad = box;
+        pthread_join(threads[i], &bad);
+        CHECK(bad == NULL);
+    }
+    sandbox_close(box);
+}
+
+/* The children of a parent that is killed end as well, also one that computes on and on. */
+static void test_orphans(void) {
+    int ends[2];
+    char byte;
+    pid_t parent;
+    CHECK(pipe(ends) == 0);
+    parent = fork();
+    if (parent == 0) {
+        sandbox_settings settings = settings_of();
+        report r = report_make();
+        vit_image image;
+        sandbox *box = sandbox_open(&settings, &r);
+        (void)!write(ends[1], box ? "y" : "n", 1);
+        sandbox_decode(box, "loop", 4, 0, &image, &r);
+        _exit(0);
+    }
+    CHECK(read(ends[0], &byte, 1) == 1 && byte == 'y');
+    kill(parent, SIGKILL);
+    waitpid(parent, NULL, 0);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+/* A real image through the room that all programs decode by, and a folder, which is none. */
+static void test_photos(const char *data) {
+    char path[256];
+    photo_options plain, boxed;
+    report r = report_make();
+    vit_image a, b;
+    memset(&plain, 0, sizeof plain);
+    boxed = plain;
+    photos_sandbox(&boxed, "test", 1);
+    CHECK(boxed.sandbox != NULL);
+    snprintf(path, sizeof path, "%.200s/images/cmyk.jpg", data);
+    CHECK(photos_decode(path, &plain, &a, &r) && photos_decode(path, &boxed, &b, &r));
+    CHECK(a.width == b.width && a.height == b.height && a.width > 0);
+    CHECK(memcmp(a.pixels, b.pixels, (size_t)a.width * (size_t)a.height * 3) == 0);
+    photos_free_image(&a);
+    photos_free_image(&b);
+    CHECK(!photos_decode(data, &boxed, &a, &r) && strstr(r.text, "is a folder; name the images"));
+    r = report_make();
+    snprintf(path, sizeof path, "%.200s/fixtures/plain/config.json", data);
+    CHECK(!photos_decode(path, &boxed, &a, &r) && strstr(r.text, "is not an image that can be"));
+    CHECK(!strncmp(r.text, path, strlen(path)));
+    sandbox_close(boxed.sandbox);
+    plain.no_sandbox = true;
+    photos_sandbox(&plain, "test", 1);
+    CHECK(plain.sandbox == NULL);
+}
+
+int main(int argc, char **argv) {
+    const char *data = argc > 1 ? argv[1] : "tests/data";
+    sandbox_settings settings = settings_of();
+    char path[96];
+    report r = report_make();
+    sandbox *box;
+    snprintf(folder, sizeof folder, "/tmp/sandbox-XXXXXX");
+    if (!mkdtemp(folder)) return 2;
+    snprintf(path, sizeof path, "%s/witness", folder);
+    witness = open(path, O_WRONLY | O_CREAT, 0666);
+    box = sandbox_open(&settings, &r);
+    if (box) {
+        test_answers(box);
+        test_deeds(box);
+        test_sleep();
+        test_threads();
+        sandbox_close(box);
+        test_orphans();
+        test_photos(data);
+    } else {   /* a system that has none says so */
+        printf("no sandbox here: %s\n", r.text);
+        CHECK(r.text[0] != '\0');
+    }
+    close(witness);
+    unlink(path);
+    rmdir(folder);
+    return test_summary();
+}

@@ -1,0 +1,378 @@
+#!/usr/bin/env bash
+# End to end: embed --tar, with shards that are good, damaged, hostile or gone, tasks that are killed
+# and disks that are full; embed --collect.
+#
+#     BIN=. bash tests/test_shards.sh
+#
+# from anywhere; BIN is the folder, relative to the repository, with examples/. KILLS=100 kills more.
+set -u
+cd "$(dirname "$0")/.." || exit 2
+root=$PWD
+embed=$root/${BIN:-.}/examples/embed
+images=$root/tests/data/images
+export LC_ALL=C
+. tests/checks.sh
+unset OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE SLURM_PROCID SLURM_STEP_ID \
+    SLURM_STEP_NUM_TASKS SLURM_ARRAY_TASK_ID PARALLEL_SEQ
+
+# try COMMAND...: runs it; $status, and the files $work/out and $work/err, are its results.
+try() {
+    tried="$*"
+    "$@" >"$work/out" 2>"$work/err" </dev/null
+    status=$?
+}
+is() { if [ "$status" = "$1" ]; then pass; else fail "exit status $status, expected $1"; fi; }
+out() { if grep -Eq -- "$1" "$work/out"; then pass; else fail "stdout lacks /$1/"; fi; }
+err() { if grep -Eq -- "$1" "$work/err"; then pass; else fail "stderr lacks /$1/"; fi; }
+same() { if cmp -s "$1" "$2"; then pass; else fail "$1 and $2 differ"; fi; }
+missing() { if [ -e "$1" ]; then fail "$1 exists"; else pass; fi; }
+has() { if grep -Fq -- "$2" "$1"; then pass; else fail "$1 lacks $2: $(head -c 600 "$1")"; fi; }
+usage() { # MESSAGE: a wrong command line
+    is 2
+    err "$1.* \(try 'embed --help'\)$"
+}
+# vectors and metadata of two outputs, and that none has more
+same_output() {
+    local kind
+    for kind in img_emb metadata; do
+        if diff -rq "$1/$kind" "$2/$kind" >"$work/err"; then pass; else fail "$1/$kind and $2/$kind"; fi
+    done
+}
+numbers() { find "$1/stats" -name 'stats_*.json' | sed 's/.*stats_//; s/.json//' | sort | xargs; }
+pack() { tar --sort=name --owner=0 --group=0 --mtime=@0 -cf "$1" -C "$2" "${@:3}"; } # TAR FOLDER NAME...
+
+: >"$work/out"
+: >"$work/err"
+cd "$work" || exit 2
+mkdir in models
+ln -s "$root/models/cifar10-vit.vit" models # where every build finds it
+for i in 0 1 2 3 4 5; do # six shards of three photos, with texts and one that is none
+    mkdir s$i
+    cp "$images/baseline.jpg" s$i/000$i.jpg
+    echo -n "caption $i" >s$i/000$i.txt
+    echo $i >s$i/000$i.cls
+    cp "$images/rgb.png" s$i/001.png
+    echo '{"caption": "of json", "url": "http://x/'$i'", "width": 3}' >s$i/001.json
+    cp "$root/examples/cat.ppm" s$i/002.a.ppm
+    echo broken >s$i/003.jpg
+    echo other >s$i/004.other
+    pack in/part-0000$i.tar s$i 000$i.jpg 000$i.txt 000$i.cls 001.json 001.png 002.a.ppm 003.jpg \
+        004.other
+done
+
+# --- what comes out -----------------------------------------------------------------------------
+
+try "$embed" --tar 'in/part-{00000..00005}.tar' -o made
+is 0
+err '^embed: part-00000.tar/003.jpg: is not an image'
+err '^embed: part-00003.tar: 3 images in [0-9.]+ s, [0-9.]+ images/s; 1 unreadable$'
+err '^embed: part-00003.tar: 1 other files were passed over, the first is 004.other$'
+err '^embed: 6 shards, 0 of them complete before, 0 failed; 18 images, 6 unreadable$'
+try "$embed" s2/0002.jpg s2/001.png s2/002.a.ppm -o plain.npy
+is 0
+same plain.npy made/img_emb/img_emb_00002.npy
+cat >expected <<'X'
+{"key": "0002", "image_path": "part-00002.tar/0002.jpg", "caption": "caption 2", "label": 2}
+{"key": "001", "image_path": "part-00002.tar/001.png", "caption": "of json", "url": "http://x/2"}
+{"key": "002", "image_path": "part-00002.tar/002.a.ppm"}
+{"key": "003", "image_path": "part-00002.tar/003.jpg", "error": "is not an image that can be read here (JPEG, PNG, BMP, GIF, TGA, PGM, PPM)"}
+X
+same expected made/metadata/metadata_00002.jsonl
+has made/stats/stats_00002.json '"shard": "part-00002.tar"'
+has made/stats/stats_00002.json '"images": 3, "unreadable": 1'
+has made/stats/stats_00002.json "\"sha256\": \"$(sha256sum <made/img_emb/img_emb_00002.npy | cut -c1-64)\""
+has made/stats/stats_00002.json "\"sha256\": \"$(sha256sum <made/metadata/metadata_00002.jsonl | cut -c1-64)\""
+# the same bytes from a folder, a list, a pipe, words of a shell, for any threads, batch and part
+printf 'in/part-00003.tar\r\n\nin/part-{00004..00005}.tar\n' >list
+try "$embed" --tar in -o folder -t 1
+is 0
+same_output made folder
+try "$embed" --tar in/part-0000[0-2].tar --list list -o listed -t 3 -b 1
+is 0
+same_output made listed
+for i in 0 1 2 3 4 5; do
+    "$embed" --tar - --shard part-0000$i.tar -o piped -b 2 <in/part-0000$i.tar 2>"$work/err" || fail "pipe $i"
+done
+same_output made piped
+for i in 3 0 2 1; do
+    try "$embed" --tar in -o parts --part $i/4
+    is 0
+done
+same_output made parts
+try "$embed" --tar in -o parts --part 0/4 # nothing is left to do
+err '^embed: 2 shards, 2 of them complete before, 0 failed; 0 images, 0 unreadable$'
+try "$embed" --tar in/part-00001.tar -o half --f16 --normalize --classify 2 --json
+is 0
+out '"images": 3, "unreadable": 1'
+has half/metadata/metadata_00001.jsonl '"classes": [{"index": '
+if head -c 60 half/img_emb/img_emb_00001.npy | grep -aq "'<f2'"; then pass; else fail "no f2"; fi
+try "$embed" s1/0001.jpg s1/001.png s1/002.a.ppm -o plain.npy --f16 --normalize
+same plain.npy half/img_emb/img_emb_00001.npy
+try "$embed" --tar - -o unnamed
+is 1
+err '^embed: -: is empty$'
+
+# --- names of PAX and GNU, and archives that other programs made ------------------------------------
+
+long=$(printf 'd%.0s' {1..90})/$(printf 'e%.0s' {1..90})/$(printf 'f%.0s' {1..90}).png
+mkdir -p "long/${long%/*}"
+cp "$images/rgb.png" "long/$long"
+for format in gnu pax ustar; do
+    tar --format=$format --sort=name -cf long.tar -C long . 2>"$work/err"
+    try "$embed" --tar long.tar -o long-$format
+    is 0
+    if [ $format = ustar ]; then # which cannot hold it
+        has long-$format/stats/stats_long.json '"images": 0'
+    else
+        has long-$format/metadata/metadata_long.jsonl "\"image_path\": \"long.tar/./$long\""
+    fi
+done
+
+# --- hostile archives ---------------------------------------------------------------------------
+
+mkdir evil
+cp "$images/rgb.png" evil/a.png
+ln -s /etc/passwd evil/b.jpg
+ln evil/a.png evil/c.png
+truncate -s 1M evil/d.jpg
+cp "$images/rgb.png" $'evil/e\033[2J.png'
+tar -cf hostile.tar -C evil a.png b.jpg c.png
+tar -rSf hostile.tar -C evil d.jpg
+tar -rf hostile.tar -C evil $'e\033[2J.png'
+tar -rPf hostile.tar -C evil --transform='s|^a|../../outside|' a.png
+tar -rPf hostile.tar -C evil --transform='s|^a|/tmp/outside|' a.png
+try "$embed" --tar hostile.tar -o hostile
+is 0
+has hostile/stats/stats_hostile.json '"images": 1, "unreadable": 6'
+for line in 'b.jpg", "error": "is a symbolic link"' 'c.png", "error": "is a hard link"' \
+    'd.jpg", "error": "is a sparse file"' 'e?[2J.png", "error": "has control characters in its name"' \
+    '../../outside.png", "error": "has a name that leads out of the archive"' \
+    '/tmp/outside.png", "error": "has a name that leads out of the archive"'; do
+    has hostile/metadata/metadata_hostile.jsonl "$line"
+done
+{ # 2^60 bytes, in GNU's binary form; the checksum of the rest stays that of its bytes
+    head -c 124 in/part-00000.tar
+    printf '\x80\0\0\0\x10\0\0\0\0\0\0\0'
+    tail -c +137 in/part-00000.tar | head -c 12
+} >head # too short: damaged
+try "$embed" --tar head -o nothing
+is 1
+err '^embed: head: is not a tar archive$'
+
+# --- shards that are damaged, and the others ---------------------------------------------------------
+
+mkdir cut
+cp in/part-0000[0-2].tar cut
+head -c 900 in/part-00001.tar >cut/part-00001.tar
+try "$embed" --tar 'cut/part-{00000..00003}.tar' -o cut-out
+is 1
+err '^embed: cut/part-00001.tar: is cut short: it ends at byte 900, inside a member$'
+err '^embed: cut/part-00003.tar: cannot be opened: No such file'
+if [ "$(numbers cut-out)" = '00000 00002' ]; then pass; else fail "$(numbers cut-out)"; fi
+missing cut-out/img_emb/img_emb_00001.npy
+if [ -z "$(find cut-out -name '*.tmp*')" ]; then pass; else fail 'temporary files are left'; fi
+gzip -c in/part-00000.tar >cut/part-00001.tar
+try "$embed" --tar cut/part-00001.tar -o cut-out
+is 1
+err 'is compressed by gzip; give it unpacked: gzip -dc'
+gzip -dc cut/part-00001.tar >cut/unpacked && mv cut/unpacked cut/part-00001.tar
+try "$embed" --tar cut -o cut-out
+is 0
+err '^embed: 3 shards, 2 of them complete before, 0 failed; 3 images'
+cp in/part-00001.tar cut
+try "$embed" --tar cut -o cut-out # the name is the same, the length as well: that is all that is looked at
+is 0
+cat in/part-00000.tar in/part-00001.tar >cut/part-00000.tar
+try "$embed" --tar cut -o cut-out
+is 1
+err 'part-00000.tar: has not the [0-9]+ bytes that it had; made again'
+err 'part-00000.tar: has more after its end'
+
+# --- outputs that are damaged, or of something else ---------------------------------------------------
+
+cp -r made harmed
+printf x | dd of=harmed/img_emb/img_emb_00000.npy bs=1 seek=200 conv=notrunc status=none
+truncate -s -1 harmed/metadata/metadata_00001.jsonl
+rm harmed/img_emb/img_emb_00002.npy harmed/stats/stats_00004.json
+echo '{' >harmed/stats/stats_00003.json
+try "$embed" --collect harmed
+is 1
+out '^1 shards complete, 1 missing, 4 damaged; 3 images, 1 unreadable'
+err 'img_emb_00000.npy: has not the bytes that its record says$'
+err 'metadata_00001.jsonl: has [0-9]+ bytes, expected [0-9]+$'
+err 'img_emb_00002.npy: cannot open'
+err 'stats_00003.json: '
+err '^embed: 00004 is missing$'
+err 'img_emb_00004.npy: has no record'
+try "$embed" --tar in -o harmed
+is 0
+err 'img_emb_00000.npy: has not the bytes that its record says; made again$'
+err '^embed: 6 shards, 1 of them complete before, 0 failed; 15 images'
+same_output made harmed
+try "$embed" --collect harmed in
+is 0
+out '^6 shards complete, 0 missing, 0 damaged; 18 images, 6 unreadable'
+try "$embed" --collect harmed 'in/part-{00000..00007}.tar' --json
+is 1
+out '"complete": 6, "missing": 2, "damaged": 0'
+err 'stats_00007.json: is missing$'
+try "$embed" --collect none-such
+is 1
+for option in --f16 --normalize '--classify 3' '--img-size 32' --no-exif; do
+    # shellcheck disable=SC2086 # words
+    try "$embed" --tar in -o made $option
+    [ "$option" = '--img-size 32' ] && continue # which the model has anyway, or refuses
+    is 1
+    err "stats_00000.json: is of another recipe: found 'model [0-9a-f]+, 32x32, pool head, f32'"
+done
+cp in/part-00000.tar in2-00000.tar
+try "$embed" --tar in2-00000.tar -o made
+is 1
+err 'stats_00000.json: is of the shard part-00000.tar, not of in2-00000.tar'
+same_output made folder
+
+# --- parts ------------------------------------------------------------------------------------
+
+# part EXPECTED VARIABLES -- OPTIONS: the shards of a task in such an environment
+part() {
+    local expected=$1 environment=()
+    shift
+    while [ "$1" != -- ]; do environment+=("$1") && shift; done
+    rm -rf part
+    try env "${environment[@]}" "$embed" --tar in -o part --part auto "${@:2}"
+    is 0
+    if [ "$(numbers part)" = "$expected" ]; then pass; else fail "$(numbers part), expected $expected"; fi
+}
+part '00001 00004' OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=3 SLURM_STEP_ID=0 SLURM_PROCID=0 \
+    SLURM_STEP_NUM_TASKS=1 --
+part '00002 00005' PMI_RANK=2 PMI_SIZE=3 --
+part '00003' SLURM_STEP_ID=0 SLURM_PROCID=3 SLURM_STEP_NUM_TASKS=6 SLURM_NTASKS=9 --
+part '00000 00003' SLURM_ARRAY_TASK_ID=0 SLURM_ARRAY_TASK_COUNT=1 SLURM_PROCID=0 -- --parts 3
+part '00005' SLURM_ARRAY_TASK_ID=2 SLURM_STEP_ID=0 SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2 -- --parts 3
+part '00001' PARALLEL_SEQ=2 -- --parts 6
+try env SLURM_PROCID=0 SLURM_NTASKS=4 "$embed" --tar in -o part --part auto # sbatch -n 4: one script
+is 1
+err 'nothing says which part'
+try env SLURM_ARRAY_TASK_ID=0 "$embed" --tar in -o part --part auto
+is 1
+err 'SLURM_ARRAY_TASK_ID is set, but how many jobs there are in all must be said: --parts N'
+try env SLURM_ARRAY_TASK_ID=3 "$embed" --tar in -o part --part auto --parts 3
+err "SLURM_ARRAY_TASK_ID is '3'; with --parts 3, expected 0 to 2"
+try env PARALLEL_SEQ=0 "$embed" --tar in -o part --part auto --parts 3
+err "PARALLEL_SEQ is '0'; with --parts 3, expected 1 to 3"
+try env PARALLEL_SEQ=1 SLURM_ARRAY_TASK_ID=1 "$embed" --tar in -o part --part auto --parts 3
+err 'both SLURM_ARRAY_TASK_ID and PARALLEL_SEQ are set'
+try env OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=3 "$embed" --tar in -o part --part auto
+err "OMPI_COMM_WORLD_RANK is '3' and OMPI_COMM_WORLD_SIZE '3'"
+try env OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=3 "$embed" --tar in -o part --part auto --parts 2
+err 'is of an array, but neither'
+for wrong in 3/3 -1/3 1 1/ /3 1/0 x/y 1/3/5; do
+    try "$embed" --tar in -o part --part $wrong
+    is 1
+    err -- '--part: expected auto or I/N'
+done
+try "$embed" --tar in -o part --parts 3
+err -- '--parts needs --part auto'
+
+# --- names of shards ------------------------------------------------------------------------------
+
+mkdir -p names/a names/b
+cp in/part-00000.tar names/a/7.tar
+cp in/part-00000.tar names/b/7.tar
+cp in/part-00000.tar names/birds.tar
+cp in/part-00000.tar 'names/odd{1}.tar'
+try "$embed" --tar 'names/{a,b}/7.tar' -o n
+is 1
+err 'expected a range such as \{00000..00999\}, found \{a,b\}'
+try "$embed" --tar names/a/7.tar names/b/7.tar -o n
+is 1
+err 'names/a/7.tar and names/b/7.tar would both write img_emb_7.npy'
+try "$embed" --tar names/a names/birds.tar 'names/odd{1}.tar' -o n
+is 0
+if [ "$(numbers n)" = '7 birds odd{1}' ]; then pass; else fail "$(numbers n)"; fi
+for wrong in '{1..' '{}' '{..}' '{3..1}' '{1..x}' '{1..9999999999}'; do
+    try "$embed" --tar "names/$wrong.tar" -o n
+    is 1
+    err 'expected a range'
+done
+try "$embed" --tar 'in/{part-0000,x}{8..9}.tar' -o n
+is 1
+try "$embed" --tar 'x{8..9}{08..11}.tar' -o n # no such files, but all their names
+for name in x808 x911; do err "^embed: $name.tar: cannot be opened"; done
+err '^embed: 8 shards, 0 of them complete before, 8 failed'
+mkdir bare
+try "$embed" --tar bare -o n
+is 1
+err '^embed: bare: has no .tar in it$'
+
+# --- command lines --------------------------------------------------------------------------------
+
+try "$embed" --tar in
+usage 'missing -o OUT'
+try "$embed" --tar -o x
+usage 'missing SHARD'
+try "$embed" in -o x.npy --part 0/2
+usage 'need --tar'
+try "$embed" --tar in -o x --shard y
+usage "--shard is the name of '-'"
+try "$embed" --collect x -o y
+usage '--collect writes nothing'
+try "$embed" --tar in -o x --names y
+usage '--tar writes its names into the metadata'
+
+# --- faults ----------------------------------------------------------------------------------------
+
+# full: nothing complete that is not, and what was complete stays
+if [ "${BIN:-.}" = . ] && mkdir full && mount -t tmpfs -o size=64k tmpfs full 2>/dev/null; then
+    head -c 40k /dev/zero >full/ballast
+    try "$embed" --tar in -o full/out --pool tokens
+    is 1
+    err 'No space left on device'
+    if [ -z "$(find full -name '*.tmp*')" ]; then pass; else fail 'temporary files are left'; fi
+    umount full
+fi
+# a model that is replaced is still the one that was opened; one that is written over is noticed
+slowly() { head -c 1000 in/part-00001.tar && sleep 1 && tail -c +1001 in/part-00001.tar; }
+cp "$root/models/cifar10-vit.vit" replaced.vit
+(sleep 0.5; echo none >other && mv other replaced.vit) &
+"$embed" -m replaced.vit --tar - --shard part-00001.tar -o replaced < <(slowly) 2>"$work/err"
+status=$?
+is 0
+same made/img_emb/img_emb_00001.npy replaced/img_emb/img_emb_00001.npy
+wait
+cp "$root/models/cifar10-vit.vit" written.vit
+(sleep 0.5; printf x | dd of=written.vit bs=1 seek=500000 conv=notrunc status=none) &
+"$embed" -m written.vit --tar - --shard part-00001.tar -o written < <(slowly) 2>"$work/err"
+status=$?
+is 1
+err '^embed: written.vit: has changed while it was in use'
+missing written/stats/stats_00001.json
+wait
+# kill -9 at random moments, and again, until all is done
+tried='kill -9'
+for ((i = 0; i < ${KILLS:-8}; i++)); do
+    ((i % 20)) || rm -rf killed
+    "$embed" --tar in -o killed -t 1 2>/dev/null &
+    sleep "0.0$((RANDOM % 60 + 10))"
+    kill -9 $! 2>/dev/null
+    wait $! 2>/dev/null
+    "$embed" --collect killed >/dev/null 2>"$work/err" # what has a record is complete
+    if grep -Eq 'stats|expected|has not' <(grep -v 'cannot be opened\|has no records' "$work/err"); then
+        fail 'a record of what is not there'
+    else pass; fi
+done
+try "$embed" --tar in -o killed
+is 0
+find killed -name '*.tmp-*' -delete
+same_output made killed
+# two writers of the same shards
+rm -rf twice
+"$embed" --tar in -o twice 2>/dev/null &
+try "$embed" --tar in -o twice
+is 0
+wait
+try "$embed" --collect twice in
+is 0
+same_output made twice
+
+summary

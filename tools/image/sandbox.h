@@ -1,0 +1,48 @@
+/* sandbox.h - images of strangers are decoded in processes that can do nothing else.
+ *
+ *     sandbox *box = sandbox_open(&settings, &r);   NULL: not here, and why
+ *     ...
+ *     sandbox_decode(box, bytes, size, flags, &image, &r)   on any thread
+ *     ...
+ *     sandbox_close(box);
+ *
+ * Linux alone has it. Each thread that decodes has a child. It has no open file but a socket to its
+ * parent; seccomp leaves it that socket and memory of its own that is not executable, and any other
+ * system call is its end; rlimits bound its memory and its time. Bytes go in and pixels come out
+ * through memory that both share, and what it says of them is checked. A child that ends costs its
+ * image, and the next image has a new child. Open it before there are threads: a child that is
+ * forked beside them relies on the C library's malloc to be whole in it.
+ */
+#ifndef SANDBOX_H
+#define SANDBOX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/report.h"
+#include "vit.h"
+
+typedef struct sandbox_settings {
+    size_t max_input;        /* bytes of an image file                                        */
+    int64_t max_pixels;      /* of an image                                                   */
+    uint64_t memory;         /* bytes that a child may ask for beyond those of its parent     */
+    int cpu_seconds;         /* for an image                                                  */
+    int children;            /* to begin with; 0: one for each CPU                            */
+    int seconds;             /* as a clock on the wall has them: for an image                 */
+    /* In the child: RGB pixels of width * 3 bytes a row; and to free them. */
+    bool (*work)(const void *data, size_t size, unsigned flags, vit_image *image, report *r);
+    void (*release)(vit_image *image);
+    void *(*allocate)(size_t size);   /* the memory of the pixels in the parent               */
+} sandbox_settings;
+
+typedef struct sandbox sandbox;
+
+sandbox *sandbox_open(const sandbox_settings *settings, report *r);
+void sandbox_close(sandbox *box);   /* NULL is allowed */
+
+/* The pixels are to be freed as what settings.allocate returns. On failure image is empty. */
+bool sandbox_decode(sandbox *box, const void *data, size_t size, unsigned flags,
+                    vit_image *image, report *r);
+
+#endif

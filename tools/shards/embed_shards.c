@@ -1,0 +1,344 @@
+#include "shards/embed_shards.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/source.h"
+#include "base/text.h"
+#include "cli/output.h"
+#include "image/photos.h"
+#include "image/sandbox.h"
+#include "infer/infer.h"
+#include "shards/shard_source.h"
+#include "shards/shard_writer.h"
+#include "vit.h"
+
+/* One shard, from its first byte to its record. */
+typedef struct shard_job {
+    const shard_task *task;
+    const char *file, *number, *name;
+    const photo_options *photos;
+    shard_source source;
+    shard_writer writer;
+    infer_counts counts;
+    double decode_ms, preprocess_ms, forward_ms;
+    float *scores;                /* [num_classes], with --classify */
+    vit_prediction *top;
+    bool input_failed;            /* the archive is at fault        */
+} shard_job;
+
+/* === Results === */
+
+static int best_classes(shard_job *j, const infer_result *result)
+{
+    const vit_model *model = j->task->recipe.model;
+    const int classes = model->config.num_classes;
+    if (!j->scores) return 0;
+    memcpy(j->scores, result->logits, (size_t)classes * sizeof *j->scores);
+    vit_scores(model, j->scores);
+    return vit_top_k(j->scores, classes, j->task->recipe.classes, j->top);
+}
+
+/* The reason without the name of the image, which the line has as well. */
+static const char *reason_of(const infer_result *result)
+{
+    const size_t length = strlen(result->name);
+    const bool named = strncmp(result->error, result->name, length) == 0 &&
+                       strncmp(result->error + length, ": ", 2) == 0;
+    return result->error + (named ? length + 2 : 0);
+}
+
+static bool take_unreadable(shard_job *j, sample *s, const infer_result *result, report *r)
+{
+    const char *reason = reason_of(result);
+    if (result->no_memory) return report_no_memory(r);
+    s->error = malloc(strlen(reason) + 1);
+    if (!s->error) return report_no_memory(r);
+    strcpy(s->error, reason);
+    return shard_writer_add_unreadable(&j->writer, s, result->name, r);
+}
+
+/* infer_take */
+static bool take_result(void *user, infer_result *result, report *r)
+{
+    shard_job *j = user;
+    const shard_recipe *recipe = &j->task->recipe;
+    sample s = shard_source_take(&j->source);
+    bool good;
+    j->decode_ms += result->decode_ms;
+    j->preprocess_ms += result->preprocess_ms;
+    if (result->error) {
+        good = take_unreadable(j, &s, result, r);
+    } else {
+        const int top = best_classes(j, result);   /* of logits that the next line may scale */
+        const float *row = embedding_of(&recipe->choice, recipe->model, result);
+        j->forward_ms += result->forward_ms;
+        good = shard_writer_add(&j->writer, &s, result->name, row, j->top, top, r);
+    }
+    sample_free(&s);
+    return good;
+}
+
+/* === The record === */
+
+static void put_others(const shard_job *j, json_writer *w)
+{
+    const samples *s = &j->source.samples;
+    json_put_integer(w, "samples_without_image", (int64_t)s->without_image);
+    json_put_integer(w, "other_files", (int64_t)s->others);
+    if (s->others) json_put_text(w, "first_other_file", s->other);
+}
+
+static void put_times(const shard_job *j, json_writer *w)
+{
+    const infer_counts *counts = &j->counts;
+    json_put_decimals(w, "seconds", counts->seconds, 3);
+    json_put_decimals(w, "images_per_second", (double)counts->read / counts->seconds, 1);
+    json_put_decimals(w, "decode_seconds", j->decode_ms / 1e3, 3);
+    json_put_decimals(w, "preprocess_seconds", j->preprocess_ms / 1e3, 3);
+    json_put_decimals(w, "forward_seconds", j->forward_ms / 1e3, 3);
+}
+
+static void put_program(const shard_job *j, json_writer *w)
+{
+    const shard_task *task = j->task;
+    char version[32];
+    snprintf(version, sizeof version, "%d.%d.%d", VIT_VERSION_MAJOR, VIT_VERSION_MINOR,
+             VIT_VERSION_PATCH);
+    json_put_text(w, "program", task->program);
+    json_put_text(w, "version", version);
+    json_put_text(w, "isa", vit_isa_name(vit_detect_isa()));
+}
+
+static bool commit(shard_job *j, report *r)
+{
+    const shard_recipe *recipe = &j->task->recipe;
+    char text[SHARD_RECIPE_SIZE];
+    json_writer w = shard_writer_record(&j->writer);
+    shard_recipe_text(recipe, text);
+    json_put_text(&w, "shard", j->name);
+    json_put_text(&w, "recipe", text);
+    embedding_put(&w, &recipe->choice, recipe->model, recipe->model_path);
+    json_put_text(&w, "dtype", recipe->type == NPY_F16 ? "f16" : "f32");
+    json_put_integer(&w, "images", (int64_t)j->counts.read);
+    json_put_integer(&w, "unreadable", (int64_t)j->counts.unreadable);
+    json_put_integer(&w, "bytes", (int64_t)j->source.samples.tar.offset);
+    put_others(j, &w);
+    put_times(j, &w);
+    put_program(j, &w);
+    return shard_writer_commit(&j->writer, &w, r);
+}
+
+/* A file that was written over while it was mapped gives vectors of no model. */
+static bool check_model(const shard_job *j, report *r)
+{
+    vit_model model = *j->task->recipe.model;   /* whose message is not ours to change */
+    if (vit_model_verify(&model) == VIT_OK) return true;
+    (void)report_fail(r, "has changed while it was in use (%s); start again", model.detail);
+    return report_file(r, j->task->recipe.model_path);
+}
+
+/* === One shard === */
+
+static bool infer_all(shard_job *j, report *r)
+{
+    const shard_task *task = j->task;
+    photo_source photos = shard_source_photos(&j->source);
+    infer_settings settings;
+    memset(&settings, 0, sizeof settings);
+    settings.model = task->recipe.model;
+    settings.program = task->program;
+    settings.num_threads = task->num_threads;
+    settings.batch = task->batch;
+    settings.photos = *j->photos;
+    settings.take = take_result;
+    settings.user = j;
+    embedding_ask(&task->recipe.choice, &settings);
+    if (task->recipe.classes) settings.outputs |= INFER_LOGITS;
+    return infer_run(&settings, &photos, &j->counts, r);
+}
+
+static bool prepare_classes(shard_job *j, report *r)
+{
+    const int classes = j->task->recipe.model->config.num_classes, k = j->task->recipe.classes;
+    if (!k) return true;
+    j->scores = malloc((size_t)classes * sizeof *j->scores);
+    j->top = malloc((size_t)k * sizeof *j->top);
+    return (j->scores && j->top) || report_no_memory(r);
+}
+
+static void print_done(const shard_job *j)
+{
+    const samples *s = &j->source.samples;
+    const infer_counts *counts = &j->counts;
+    char images[32], unreadable[32], others[32];
+    fprintf(stderr, "%s: %s: %s images in %.1f s, %.1f images/s; %s unreadable\n",
+            j->task->program, j->name, text_grouped(counts->read, images), counts->seconds,
+            (double)counts->read / counts->seconds, text_grouped(counts->unreadable, unreadable));
+    if (s->others)
+        fprintf(stderr, "%s: %s: %s other files were passed over, the first is %s\n",
+                j->task->program, j->name, text_grouped(s->others, others), s->other);
+    if (s->without_image)
+        fprintf(stderr, "%s: %s: %s samples without an image; the files of one must follow "
+                "each other, as tar --sort=name has them\n", j->task->program, j->name,
+                text_grouped(s->without_image, others));
+}
+
+static bool run_open(shard_job *j, report *r)
+{
+    const shard_task *task = j->task;
+    if (!shard_writer_open(&j->writer, &task->recipe, task->folder, j->number, j->file, r))
+        return false;
+    if (!prepare_classes(j, r) || !infer_all(j, r) || !check_model(j, r)) {
+        shard_writer_abandon(&j->writer);
+        return false;
+    }
+    if (!commit(j, r)) return false;
+    print_done(j);
+    return true;
+}
+
+static bool run_shard(shard_job *j, report *r)
+{
+    const size_t max_bytes = photos_max_bytes(&j->task->recipe.photos);
+    bool good = shard_source_open(&j->source, j->file, j->name, max_bytes, r);
+    good = good && run_open(j, r);
+    j->input_failed = j->source.failed;
+    shard_source_close(&j->source);
+    free(j->scores);
+    free(j->top);
+    j->scores = NULL;
+    j->top = NULL;
+    return good || report_file(r, j->file);
+}
+
+/* === All of the part === */
+
+/* Whether the archive is still the one that the record is of, as far as its size tells. */
+static bool same_archive(const char *file, int64_t bytes)
+{
+    report unread = report_make();
+    source s;
+    if (strcmp(file, "-") == 0 || !source_open_file(&s, file, &unread)) return true;
+    source_close(&s);
+    return (int64_t)s.size == bytes;
+}
+
+/* What is wrong with an output that is there already is said before it is made again. */
+static bool is_done(const shard_job *j, const shard_paths *paths, bool *done, report *r)
+{
+    const shard_task *task = j->task;
+    char recipe[SHARD_RECIPE_SIZE];
+    shard_record record;
+    report damage = report_make();
+    const shard_state state = shard_record_open(&record, paths, &damage);
+    bool good = true;
+    shard_recipe_text(&task->recipe, recipe);
+    if (state == SHARD_DAMAGED) {
+        report_error(task->program, NULL, "%s; made again", damage.text);
+    } else if (state == SHARD_COMPLETE && strcmp(record.recipe, recipe) != 0) {
+        (void)report_fail(r, "is of another recipe: found '%.250s', expected '%.250s'; give "
+                          "another output", record.recipe, recipe);
+        good = report_file(r, paths->stats);
+    } else if (state == SHARD_COMPLETE && strcmp(record.shard, j->name) != 0) {
+        (void)report_fail(r, "is of the shard %.200s, not of %.200s; give another output",
+                          record.shard, j->name);
+        good = report_file(r, paths->stats);
+    } else if (state == SHARD_COMPLETE && !same_archive(j->file, record.bytes)) {
+        report_error(task->program, j->file, "has not the %lld bytes that it had; made again",
+                     (long long)record.bytes);
+    } else {
+        *done = state == SHARD_COMPLETE && strcmp(j->name, "-") != 0;
+    }
+    shard_record_close(&record);
+    return good;
+}
+
+static bool check_done(const shard_job *j, bool *done, report *r)
+{
+    shard_paths paths;
+    bool good;
+    *done = false;
+    if (!shard_paths_make(&paths, j->task->folder, j->number, r)) return false;
+    good = is_done(j, &paths, done, r);
+    shard_paths_free(&paths);
+    return good;
+}
+
+static void add_counts(shard_totals *totals, const infer_counts *counts)
+{
+    totals->images += counts->read;
+    totals->unreadable += counts->unreadable;
+    totals->seconds += counts->seconds;
+}
+
+/* False: those after it would fail as well. */
+static bool run_next(shard_job *j, shard_totals *totals, report *r)
+{
+    report failure = report_make();
+    bool done;
+    totals->shards++;
+    if (!check_done(j, &done, r)) return false;
+    if (done) {
+        totals->complete++;
+        return true;
+    }
+    if (run_shard(j, &failure)) {
+        add_counts(totals, &j->counts);
+        return true;
+    }
+    totals->failed++;
+    if (!j->input_failed) {
+        *r = failure;
+        return false;
+    }
+    report_print(&failure, j->task->program);
+    return true;
+}
+
+bool shard_task_run(const shard_task *task, shard_totals *totals, report *r)
+{
+    const shard_list *shards = task->shards;
+    photo_options photos = task->recipe.photos;   /* with a sandbox for all shards */
+    shard_job *j = malloc(sizeof *j);
+    bool good = true;
+    memset(totals, 0, sizeof *totals);
+    if (!j) return report_no_memory(r);
+    photos_sandbox(&photos, task->program, task->num_threads);
+    for (long i = task->part.index; good && i < shards->files.count; i += task->part.count) {
+        memset(j, 0, sizeof *j);
+        j->task = task;
+        j->photos = &photos;
+        j->file = shards->files.paths[i];
+        j->number = shards->numbers[i];
+        j->name = shard_name(j->file, task->name);
+        good = run_next(j, totals, r);
+    }
+    sandbox_close(photos.sandbox);
+    free(j);
+    return good;
+}
+
+void shard_totals_print(const shard_task *task, const shard_totals *totals, bool json)
+{
+    char texts[5][32];
+    json_writer w = json_write_to(stdout);
+    if (!json) {
+        fprintf(stderr, "%s: %s shards, %s of them complete before, %s failed; %s images, %s "
+                "unreadable\n", task->program, text_grouped(totals->shards, texts[0]),
+                text_grouped(totals->complete, texts[1]), text_grouped(totals->failed, texts[2]),
+                text_grouped(totals->images, texts[3]), text_grouped(totals->unreadable, texts[4]));
+        return;
+    }
+    json_put_begin(&w, NULL, '{');
+    json_put_text(&w, "output", task->folder);
+    json_put_integer(&w, "shards", (int64_t)totals->shards);
+    json_put_integer(&w, "complete_before", (int64_t)totals->complete);
+    json_put_integer(&w, "failed", (int64_t)totals->failed);
+    json_put_integer(&w, "images", (int64_t)totals->images);
+    json_put_integer(&w, "unreadable", (int64_t)totals->unreadable);
+    json_put_decimals(&w, "seconds", totals->seconds, 3);
+    json_put_end(&w, '}');
+    putchar('\n');
+}

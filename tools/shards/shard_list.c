@@ -1,0 +1,223 @@
+#define _POSIX_C_SOURCE 200809L   /* strdup */
+
+#include "shards/shard_list.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/paths.h"
+#include "base/source.h"
+
+/* === Ranges === */
+
+typedef struct range {
+    const char *open, *close;    /* of the brackets */
+    unsigned long first, last;
+    int width;                   /* with zeros before; 0: without */
+} range;
+
+enum { MAX_DIGITS = 9 };
+
+/* Digits up to `end`, at most MAX_DIGITS. */
+static bool read_digits(const char *from, const char *end, unsigned long *value)
+{
+    *value = 0;
+    if (from == end || end - from > MAX_DIGITS) return false;
+    for (; from < end; from++) {
+        if (*from < '0' || *from > '9') return false;
+        *value = *value * 10 + (unsigned long)(*from - '0');
+    }
+    return true;
+}
+
+/* The first "{00000..00999}" of a text; as in a shell, one that begins with 0 sets the width. */
+static bool find_range(const char *text, range *found, report *r)
+{
+    const char *dots, *first = strchr(text, '{');
+    bool padded;
+    int sizes[2];
+    found->open = first++;
+    found->close = strchr(first, '}');
+    dots = strstr(first, "..");
+    if (!found->close || !dots || dots > found->close ||
+        !read_digits(first, dots, &found->first) ||
+        !read_digits(dots + 2, found->close, &found->last) || found->first > found->last)
+        return report_fail(r, "expected a range such as {00000..00999}, found %.80s", found->open);
+    sizes[0] = (int)(dots - first);
+    sizes[1] = (int)(found->close - dots) - 2;
+    padded = (*first == '0' && sizes[0] > 1) || (dots[2] == '0' && sizes[1] > 1);
+    found->width = padded ? sizes[sizes[1] > sizes[0]] : 0;
+    return true;
+}
+
+static bool too_many(const shard_list *list, report *r)
+{
+    return list->files.count < SHARD_LIST_MAX ||
+           report_fail(r, "more than %d shards", SHARD_LIST_MAX);
+}
+
+static bool add_all(shard_list *list, const char *text, report *r);
+
+static bool add_range(shard_list *list, const char *text, report *r)
+{
+    const size_t size = strlen(text) + MAX_DIGITS + 2;
+    range from;
+    char *one;
+    bool good = true;
+    if (!find_range(text, &from, r)) return false;
+    one = malloc(size);
+    if (!one) return report_no_memory(r);
+    for (unsigned long i = from.first; good && i <= from.last; i++) {
+        snprintf(one, size, "%.*s%0*lu%s", (int)(from.open - text), text, from.width, i,
+                 from.close + 1);
+        good = add_all(list, one, r);
+    }
+    free(one);
+    return good;
+}
+
+/* A file that is there is taken, whatever its name. */
+static bool add_all(shard_list *list, const char *text, report *r)
+{
+    if (strchr(text, '{') && !source_exists(text)) return add_range(list, text, r);
+    return too_many(list, r) && photos_append(&list->files, text, r);
+}
+
+/* === Folders, lists === */
+
+static bool ends_in_tar(const char *name)
+{
+    const size_t length = strlen(name);
+    return length > 4 && strcmp(name + length - 4, ".tar") == 0;
+}
+
+static bool add_in_folder(shard_list *list, const char *folder, const char *name, report *r)
+{
+    const size_t size = strlen(folder) + strlen(name) + 2;
+    char *path = malloc(size);
+    bool good;
+    if (!path) return report_no_memory(r);
+    snprintf(path, size, "%s%s%s", folder, folder[strlen(folder) - 1] == '/' ? "" : "/", name);
+    good = too_many(list, r) && photos_append(&list->files, path, r);
+    free(path);
+    return good;
+}
+
+static bool add_folder(shard_list *list, const char *folder, report *r)
+{
+    const int before = list->files.count;
+    photo_list names;
+    bool good = true;
+    if (!photos_names(folder, &names, r)) return false;
+    for (int i = 0; good && i < names.count; i++)
+        if (ends_in_tar(names.paths[i])) good = add_in_folder(list, folder, names.paths[i], r);
+    photos_free(&names);
+    return good && (list->files.count > before || report_fail(r, "has no .tar in it"));
+}
+
+static bool add_operand(shard_list *list, const char *operand, report *r)
+{
+    const bool good = source_is_folder(operand) ? add_folder(list, operand, r)
+                                                : add_all(list, operand, r);
+    return good || report_file(r, operand);
+}
+
+static bool add_list(shard_list *list, const char *file, report *r)
+{
+    unsigned char *data;
+    size_t size;
+    bool good = true;
+    char *line, *end;
+    if (!source_read_all(file, (size_t)1 << 30, &data, &size, r)) return false;
+    for (line = (char *)data; good && line < (char *)data + size; line = end + 1) {
+        end = line + strcspn(line, "\n");
+        if (end > line && end[-1] == '\r') end[-1] = '\0';
+        *end = '\0';
+        if (*line) good = add_operand(list, line, r);
+    }
+    free(data);
+    return good;
+}
+
+/* === Numbers === */
+
+const char *shard_name(const char *file, const char *name)
+{
+    if (strcmp(file, "-") == 0) return name ? name : "-";
+    return paths_file_name(file);
+}
+
+/* "00017" of "part-00017.tar", "birds" of "birds.tar", "0" of "-". */
+static char *number_of(const char *file, const char *name)
+{
+    const char *text = shard_name(file, name);
+    size_t length = strlen(text), first;
+    char *number;
+    if (strcmp(text, "-") == 0) return strdup("0");
+    if (ends_in_tar(text)) length -= 4;
+    for (first = length; first > 0 && text[first - 1] >= '0' && text[first - 1] <= '9'; first--)
+        continue;
+    if (first == length) first = 0;
+    number = malloc(length - first + 1);
+    if (!number) return NULL;
+    memcpy(number, text + first, length - first);
+    number[length - first] = '\0';
+    return number;
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+    return strcmp(**(char **const *)a, **(char **const *)b);
+}
+
+/* Two that would write the same files. */
+static bool check_numbers(const shard_list *list, report *r)
+{
+    const int count = list->files.count;
+    char ***sorted = malloc(((size_t)count + 1) * sizeof *sorted);
+    bool good = true;
+    if (!sorted) return report_no_memory(r);
+    for (int i = 0; i < count; i++) sorted[i] = &list->numbers[i];
+    qsort(sorted, (size_t)count, sizeof *sorted, compare_numbers);
+    for (int i = 1; good && i < count; i++) {
+        if (strcmp(*sorted[i - 1], *sorted[i])) continue;
+        good = report_fail(r, "%.300s and %.300s would both write img_emb_%.100s.npy: give them "
+                           "different numbers, or an output of their own",
+                           list->files.paths[sorted[i - 1] - list->numbers],
+                           list->files.paths[sorted[i] - list->numbers], *sorted[i]);
+    }
+    free(sorted);
+    return good;
+}
+
+static bool add_numbers(shard_list *list, const char *name, report *r)
+{
+    list->numbers = calloc((size_t)list->files.count + 1, sizeof *list->numbers);
+    for (int i = 0; list->numbers && i < list->files.count; i++) {
+        list->numbers[i] = number_of(list->files.paths[i], name);
+        if (!list->numbers[i]) return report_no_memory(r);
+    }
+    return list->numbers ? check_numbers(list, r) : report_no_memory(r);
+}
+
+bool shard_list_open(shard_list *list, const text_list *operands, const text_list *lists,
+                     const char *name, report *r)
+{
+    bool good = true;
+    memset(list, 0, sizeof *list);
+    for (int i = 0; good && i < operands->count; i++)
+        good = add_operand(list, operands->items[i], r);
+    for (int i = 0; good && i < lists->count; i++) good = add_list(list, lists->items[i], r);
+    good = good && add_numbers(list, name, r);
+    if (!good) shard_list_close(list);
+    return good;
+}
+
+void shard_list_close(shard_list *list)
+{
+    for (int i = 0; list->numbers && i < list->files.count; i++) free(list->numbers[i]);
+    free(list->numbers);
+    photos_free(&list->files);
+    memset(list, 0, sizeof *list);
+}

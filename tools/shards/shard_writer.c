@@ -1,0 +1,237 @@
+#define _POSIX_C_SOURCE 200809L   /* strdup, fseeko */
+
+#include "shards/shard_writer.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/npy.h"
+#include "infer/classes.h"
+
+/* === Opening === */
+
+static bool make_folders(const char *folder, report *r)
+{
+    static const char *const kinds[] = { "img_emb", "metadata", "stats" };
+    const size_t size = strlen(folder) + 16;
+    char *path = malloc(size);
+    bool good = path ? cli_output_folder(folder, r) : report_no_memory(r);
+    for (int i = 0; good && i < 3; i++) {
+        snprintf(path, size, "%s/%s", folder, kinds[i]);
+        good = cli_output_folder(path, r);
+    }
+    free(path);
+    return good;
+}
+
+static bool open_outputs(shard_writer *w, const char *shard, report *r)
+{
+    const char *const inputs[2] = { shard, w->recipe->model_path };
+    cli_output *const outputs[3] = { &w->metadata, &w->vectors, &w->stats };
+    const char *const paths[3] = { w->paths.metadata, w->paths.vectors, w->paths.stats };
+    for (; w->opened < 3; w->opened++)
+        if (!cli_output_open(outputs[w->opened], paths[w->opened], inputs, 2, r)) return false;
+    return true;
+}
+
+static bool write_failed(const cli_output *output, report *r)
+{
+    (void)report_fail(r, "cannot be written: %s", strerror(errno ? errno : EIO));
+    return report_file(r, output->name);
+}
+
+bool shard_writer_open(shard_writer *w, const shard_recipe *recipe, const char *folder,
+                       const char *number, const char *shard, report *r)
+{
+    memset(w, 0, sizeof *w);
+    w->recipe = recipe;
+    w->ndim = 1 + embedding_shape(&recipe->choice, recipe->model, w->dims + 1);
+    w->each = (size_t)w->dims[1] * (size_t)(w->ndim == 3 ? w->dims[2] : 1);
+    errno = 0;
+    if (make_folders(folder, r) && shard_paths_make(&w->paths, folder, number, r) &&
+        open_outputs(w, shard, r) &&
+        (npy_write_header(w->vectors.file, recipe->type, w->dims, w->ndim) ||
+         write_failed(&w->vectors, r)))
+        return true;
+    shard_writer_abandon(w);
+    return false;
+}
+
+/* === Lines and rows === */
+
+/* A number where the text is one: what else ends in .cls is a word. */
+static void put_label(json_writer *w, const char *label)
+{
+    char text[64];
+    long number;
+    const size_t length = strcspn(label, " \t\r\n");
+    const bool alone = !label[length + strspn(label + length, " \t\r\n")];
+    if (alone && length < sizeof text) {
+        memcpy(text, label, length);
+        text[length] = '\0';
+        if (text_read_int(text, -2147483647, 2147483647, &number)) {
+            json_put_integer(w, "label", number);
+            return;
+        }
+    }
+    json_put_text(w, "label", label);
+}
+
+static void put_classes(json_writer *w, const vit_model *model, const vit_prediction *top,
+                        int count)
+{
+    char text[32];
+    json_put_begin(w, "classes", '[');
+    for (int i = 0; i < count; i++) {
+        json_put_begin(w, NULL, '{');
+        json_put_integer(w, "index", top[i].index);
+        json_put_text(w, "label", class_name(model, top[i].index, text, sizeof text));
+        json_put_number(w, "prob", (double)top[i].score, 9);
+        json_put_end(w, '}');
+    }
+    json_put_end(w, ']');
+}
+
+static json_writer begin_line(const shard_writer *w, const sample *s, const char *path)
+{
+    json_writer line = json_write_to(w->metadata.file);
+    json_put_begin(&line, NULL, '{');
+    json_put_text(&line, "key", s->key);
+    json_put_text(&line, "image_path", path);
+    if (s->caption) json_put_text(&line, "caption", s->caption);
+    if (s->label) put_label(&line, s->label);
+    if (s->url) json_put_text(&line, "url", s->url);
+    if (s->note) json_put_text(&line, "note", s->note);
+    return line;
+}
+
+static bool end_line(shard_writer *w, json_writer *line, report *r)
+{
+    json_put_end(line, '}');
+    putc('\n', w->metadata.file);
+    return !ferror(w->metadata.file) || write_failed(&w->metadata, r);
+}
+
+/* A half has no number above 65504. */
+static bool fits(shard_writer *w, const float *row)
+{
+    if (w->recipe->type != NPY_F16) return true;
+    for (size_t i = 0; i < w->each; i++)
+        if (fabs((double)row[i]) >= 65520) return false;
+    return true;
+}
+
+bool shard_writer_add(shard_writer *w, const sample *s, const char *path, const float *row,
+                      const vit_prediction *top, int num_top, report *r)
+{
+    json_writer line;
+    errno = 0;
+    if (!fits(w, row))
+        return report_fail(r, "%.200s has a vector with numbers beyond 65504, which f16 cannot "
+                           "hold; use f32, or --normalize", path);
+    line = begin_line(w, s, path);
+    if (w->recipe->classes) put_classes(&line, w->recipe->model, top, num_top);
+    if (!end_line(w, &line, r)) return false;
+    if (!npy_write_values(w->vectors.file, w->recipe->type, row, w->each))
+        return write_failed(&w->vectors, r);
+    w->dims[0]++;
+    return true;
+}
+
+bool shard_writer_add_unreadable(shard_writer *w, sample *s, const char *path, report *r)
+{
+    sample *grown = memory_grow(w->unreadable, sizeof *grown, w->num_unreadable, &w->capacity);
+    char *name = strdup(path);
+    if (grown) w->unreadable = grown;
+    if (!grown || !name) {
+        free(name);
+        return report_no_memory(r);
+    }
+    free(s->name);
+    s->name = name;
+    w->unreadable[w->num_unreadable++] = *s;
+    memset(s, 0, sizeof *s);
+    return true;
+}
+
+/* === The end === */
+
+static void clear(shard_writer *w)
+{
+    for (size_t i = 0; i < w->num_unreadable; i++) sample_free(&w->unreadable[i]);
+    free(w->unreadable);
+    shard_paths_free(&w->paths);
+    memset(w, 0, sizeof *w);
+}
+
+void shard_writer_abandon(shard_writer *w)
+{
+    if (w->opened > 0) cli_output_abandon(&w->metadata);
+    if (w->opened > 1) cli_output_abandon(&w->vectors);
+    if (w->opened > 2) cli_output_abandon(&w->stats);
+    clear(w);
+}
+
+json_writer shard_writer_record(shard_writer *w)
+{
+    json_writer record = json_write_to(w->stats.file);
+    json_put_begin(&record, NULL, '{');
+    return record;
+}
+
+static bool put_unreadable(shard_writer *w, report *r)
+{
+    for (size_t i = 0; i < w->num_unreadable; i++) {
+        const sample *s = &w->unreadable[i];
+        json_writer line = begin_line(w, s, s->name);
+        json_put_text(&line, "error", s->error);
+        if (!end_line(w, &line, r)) return false;
+    }
+    return fflush(w->metadata.file) == 0 || write_failed(&w->metadata, r);
+}
+
+static bool put_header(shard_writer *w, report *r)
+{
+    return (fseeko(w->vectors.file, 0, SEEK_SET) == 0 &&
+            npy_write_header(w->vectors.file, w->recipe->type, w->dims, w->ndim) &&
+            fflush(w->vectors.file) == 0) ||
+           write_failed(&w->vectors, r);
+}
+
+/* Read again as they are on the disk, or will be. */
+static bool put_files(shard_writer *w, json_writer *record, report *r)
+{
+    json_put_begin(record, "shape", '[');
+    for (int i = 0; i < w->ndim; i++) json_put_integer(record, NULL, w->dims[i]);
+    json_put_end(record, ']');
+    if (!cli_output_written(&w->vectors) || !cli_output_written(&w->metadata))
+        return report_fail(r, "%s and %s must be files", w->paths.vectors, w->paths.metadata);
+    if (!shard_record_put_file(record, "vectors", cli_output_written(&w->vectors), r) ||
+        !shard_record_put_file(record, "metadata", cli_output_written(&w->metadata), r))
+        return false;
+    json_put_end(record, '}');
+    putc('\n', w->stats.file);
+    return true;
+}
+
+/* The record last: what it says is there. */
+bool shard_writer_commit(shard_writer *w, json_writer *record, report *r)
+{
+    bool good;
+    errno = 0;
+    if (!put_unreadable(w, r) || !put_header(w, r) || !put_files(w, record, r)) {
+        shard_writer_abandon(w);
+        return false;
+    }
+    good = cli_output_commit(&w->metadata, r);
+    if (good) good = cli_output_commit(&w->vectors, r);
+    else cli_output_abandon(&w->vectors);
+    if (good) good = cli_output_commit(&w->stats, r);
+    else cli_output_abandon(&w->stats);
+    clear(w);
+    return good;
+}
