@@ -180,7 +180,7 @@ static void test_every_float(uint32_t step) {
 
 /* --- fused multiply-add ----------------------------------------------------- */
 
-#if !defined(VIT_NO_FMA) && !defined(__MINGW32__) /* whose fmaf is wrong in the last bit */
+#if !defined(VIT_NO_FMA) && !defined(_WIN32) /* whose fmaf is wrong in the last bit */
 static long wrong_fmas;
 
 static void one_fma(float a, float b, float c) {
