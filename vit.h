@@ -270,6 +270,8 @@
 #        define VIT_API extern
 #    elif defined(__GNUC__)
 #        define VIT_API __attribute__((unused)) static
+#    elif defined(_MSC_VER)
+#        define VIT_API static __inline /* of which none need be used */
 #    else
 #        define VIT_API static
 #    endif

@@ -843,7 +843,7 @@ int main(int argc, char **argv) {
     test_tanh();
     test_every_float(all ? 1 : 4099);
     test_sqrt(all);
-#if !defined(VIT_NO_FMA) && !defined(__MINGW32__)
+#if !defined(VIT_NO_FMA) && !defined(_WIN32)
     test_fma();
 #endif
     test_f16_all();

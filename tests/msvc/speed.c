@@ -2,18 +2,30 @@
  *
  *     speed RUNS MODEL.vit...
  */
+#define _POSIX_C_SOURCE 200809L
+
 #include "vit.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <windows.h>
+#if defined(_WIN32)
+#    include <windows.h>
+#else
+#    include <time.h>
+#endif
 
 static double now_ms(void) {
+#if defined(_WIN32)
     LARGE_INTEGER count, per_second;
     QueryPerformanceCounter(&count);
     QueryPerformanceFrequency(&per_second);
     return 1e3 * (double)count.QuadPart / (double)per_second.QuadPart;
+#else
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return 1e3 * (double)now.tv_sec + 1e-6 * (double)now.tv_nsec;
+#endif
 }
 
 static int measure(const char *path, vit_isa isa, int runs) {
