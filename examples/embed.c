@@ -18,6 +18,7 @@
 #include "cli/output.h"
 #include "infer/embedding.h"
 #include "infer/infer.h"
+#include "os/os.h"
 #include "vit.h"
 
 #define PROGRAM "embed"
@@ -202,6 +203,7 @@ static bool choose(int argc, char **argv, choices *c, text_list *operands, int *
 }
 
 int main(int argc, char **argv) {
+    os_start(&argc, &argv);
     choices chosen;
     text_list operands;
     report r = report_make();
