@@ -625,8 +625,8 @@ VIT_API unsigned vit_abi(void);
 
 #ifndef VIT_NO_STDIO
 /* Opens a .vit file: maps it (reads it, with VIT_NO_MMAP or VIT_OPEN_COPY) and
-   validates its structure. On failure, model->detail says what was wrong and
-   nothing is left open. Close with vit_model_close. */
+   validates its structure. On Windows the path is UTF-8, of up to 2,000 characters. On
+   failure, model->detail says what was wrong and nothing is left open. Close with vit_model_close. */
 VIT_API vit_result vit_model_open(const char *path, unsigned flags, vit_model *model);
 #    if !defined(VIT_BARE_METAL)
 #        define vit_model_open(path, flags, model)                                                \
@@ -1488,7 +1488,7 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #endif
 
 /* windows.h, kept small, and out of the declarations. */
-#if VIT__WINDOWS && (VIT__MMAP || VIT__POOL)
+#if VIT__WINDOWS && (VIT__MMAP || VIT__POOL || !defined(VIT_NO_STDIO))
 #    ifndef WIN32_LEAN_AND_MEAN
 #        define WIN32_LEAN_AND_MEAN
 #    endif
@@ -1634,7 +1634,7 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    define VIT__ASK VIT__ASK_LINUX
 #elif defined(__APPLE__)
 #    define VIT__ASK VIT__ASK_APPLE
-#elif VIT__WINDOWS && (VIT__MMAP || VIT__POOL)
+#elif VIT__WINDOWS && (VIT__MMAP || VIT__POOL || !defined(VIT_NO_STDIO))
 #    define VIT__ASK VIT__ASK_WINDOWS
 #else
 #    define VIT__ASK 0
@@ -3721,6 +3721,33 @@ VIT_API vit_result (vit_model_open_memory)(const void *data, size_t size, unsign
 /* Values of vit_model.ownership. */
 enum { VIT__BORROWED, VIT__MAPPED, VIT__ALLOCATED };
 
+#    if VIT__WINDOWS
+/* A path in UTF-8 as the system wants it, in wide[VIT__PATH + 8]; NULL: failed. Paths of 260
+   characters and more must be whole, and have a prefix that says so. */
+#        define VIT__PATH 2048
+static const WCHAR *vit__wide_path(const char *path, WCHAR *wide, vit_model *model) {
+    static const WCHAR prefix[] = L"\\\\?\\", share[] = L"\\\\?\\UNC";
+    WCHAR name[VIT__PATH], *const full = wide + 8;
+    DWORD length = 0;
+    if (MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, name, VIT__PATH))
+        length = GetFullPathNameW(name, VIT__PATH, full, NULL);
+    else if (GetLastError() == ERROR_NO_UNICODE_TRANSLATION)
+        return vit__fail(model->detail, VIT_ERROR_IO, "has a name that is not UTF-8"), NULL;
+    if (!length || length >= VIT__PATH)
+        return vit__fail(model->detail, VIT_ERROR_IO, "has a path that is too long"), NULL;
+    if (length < MAX_PATH || memcmp(full, prefix, 4 * sizeof *full) == 0) return full;
+    if (full[0] == L'\\' && full[1] == L'\\')
+        return (const WCHAR *)memcpy(full - 6, share, 7 * sizeof *full);
+    return (const WCHAR *)memcpy(full - 4, prefix, 4 * sizeof *full);
+}
+
+static vit_result vit__not_opened(vit_model *model) {
+    return vit__fail(model->detail, VIT_ERROR_IO,
+                     GetLastError() == ERROR_SHARING_VIOLATION ? "is open in another program"
+                                                               : "cannot be opened");
+}
+#    endif
+
 #    if VIT__MMAP && !VIT__WINDOWS
 static vit_result vit__map(const char *path, vit_model *model) {
     struct stat status;
@@ -3752,16 +3779,19 @@ static vit_result vit__map(const char *path, vit_model *model) {
 }
 #    elif VIT__MMAP
 static vit_result vit__map(const char *path, vit_model *model) {
+    const DWORD shared = FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE;
+    WCHAR buffer[VIT__PATH + 8];
+    const WCHAR *const wide = vit__wide_path(path, buffer, model);
     LARGE_INTEGER size;
-    HANDLE mapping = NULL;
-    HANDLE file = CreateFileA(path, GENERIC_READ, FILE_SHARE_READ, NULL, OPEN_EXISTING,
-                              FILE_ATTRIBUTE_NORMAL, NULL);
-    if (file == INVALID_HANDLE_VALUE)
-        return vit__fail(model->detail, VIT_ERROR_IO, "cannot be opened");
+    HANDLE mapping = NULL, file;
+    if (!wide) return VIT_ERROR_IO;
+    file = CreateFileW(wide, GENERIC_READ, shared, NULL, OPEN_EXISTING, FILE_ATTRIBUTE_NORMAL,
+                       NULL);
+    if (file == INVALID_HANDLE_VALUE) return vit__not_opened(model);
     size.QuadPart = 0;
     if (GetFileSizeEx(file, &size) && size.QuadPart > 0 &&
         (uint64_t)(size_t)size.QuadPart == (uint64_t)size.QuadPart)
-        mapping = CreateFileMappingA(file, NULL, PAGE_READONLY, 0, 0, NULL);
+        mapping = CreateFileMappingW(file, NULL, PAGE_READONLY, 0, 0, NULL);
     CloseHandle(file);
     if (!mapping)
         return vit__fail(model->detail, size.QuadPart ? VIT_ERROR_IO : VIT_ERROR_TRUNCATED,
@@ -3792,11 +3822,24 @@ static vit_result vit__read_bytes(FILE *file, size_t size, vit_model *model) {
     return VIT_OK;
 }
 
-static vit_result vit__read(const char *path, vit_model *model) {
+static FILE *vit__open_file(const char *path, vit_model *model) {
+#        if VIT__WINDOWS
+    WCHAR buffer[VIT__PATH + 8];
+    const WCHAR *const wide = vit__wide_path(path, buffer, model);
+    FILE *file = wide ? _wfopen(wide, L"rb") : NULL;
+    if (wide && !file) vit__not_opened(model);
+#        else
     FILE *file = fopen(path, "rb");
+    if (!file) vit__fail(model->detail, VIT_ERROR_IO, "cannot be opened");
+#        endif
+    return file;
+}
+
+static vit_result vit__read(const char *path, vit_model *model) {
+    FILE *file = vit__open_file(path, model);
     vit_result result;
     long size = -1;
-    if (!file) return vit__fail(model->detail, VIT_ERROR_IO, "cannot be opened");
+    if (!file) return VIT_ERROR_IO;
     if (fseek(file, 0, SEEK_END) == 0) size = ftell(file);
     if (size < 0 || size == LONG_MAX || fseek(file, 0, SEEK_SET) != 0)
         result = vit__fail(model->detail, VIT_ERROR_IO, "is not a regular file");
@@ -12286,7 +12329,9 @@ VIT__COMPACT_END
            and F32;
            vit-convert --json: what is asked and wrong as data where it refuses; the items of
            "assumed" are objects, no longer text; examples/web/vit/convert.mjs: vit-convert in
-           WebAssembly
+           WebAssembly;
+           Windows: paths in UTF-8, of more than 260 characters too; in the dialect of
+           Microsoft's compiler all kernels, where only plain C was; the tools
 
    v0.1.0  first version: timm's VisionTransformer and DeiT with nearly all of their
            options, torch.nn's post-norm blocks; rotary and relative positions,
