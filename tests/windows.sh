@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# windows.sh [NAME...] - programs and tests built by MinGW-w64, run under Wine: the C tests, the
+# scripts that test the programs, and what is Windows' own. Says beside each count how many checks
+# pass here; only those whose names begin with one of the arguments. `make test-windows` builds
+# what this needs.
+set -u
+cd "$(dirname "$0")/.."
+. tests/jobs.sh
+only=("$@")
+bin=$PWD/build/windows
+work=$bin/work
+export WINEPREFIX=${WINEPREFIX:-$PWD/build/cross/wine} WINEDEBUG=-all
+wine=/usr/lib/wine/wine64
+mkdir -p "$work" "$WINEPREFIX"
+[ -d "$WINEPREFIX/drive_c" ] || $wine wineboot --init >/dev/null 2>&1
+
+# Left out, because what they test is POSIX's: symbolic links (defaults), --wrap of the linker
+# (converter_memory, layout_damage).
+left_out=" test_converter_memory test_layout_damage test_threads "
+# What takes long, in part, as tests/run.sh has it.
+declare -A part=([test_damage]=10 [test_match]=6 [test_random]="120 10 20" [test_structure]=20)
+
+# beside COMMAND... -- COMMAND...: a test here, on Linux the other; both must pass, with as many
+# checks
+# shellcheck disable=SC2086 # several words
+for source in tests/test_*.c; do
+    name=$(basename "$source" .c)
+    [[ $left_out == *" $name "* ]] && continue
+    [ "$name" = test_parity ] && continue
+    run "$name.windows" $wine "$bin/tests/$name.exe" tests/data ${part[$name]-}
+done
+finish
