@@ -143,6 +143,16 @@ static void start_console(DWORD number)
         SetConsoleMode(handle, mode | ENABLE_VIRTUAL_TERMINAL_PROCESSING);
 }
 
+/* MinGW-w64's exp and log compute on the x87, which it sets to 64 bits in the first thread, and the
+ * system to 53 in all others: the same everywhere gives the same results everywhere. */
+static void start_x87(void)
+{
+#if defined(__GNUC__) && (defined(__x86_64__) || defined(__i386__))
+    const unsigned short control = 0x27f;
+    __asm__ __volatile__("fldcw %0" : : "m"(control));
+#endif
+}
+
 /* Out of memory, it leaves the arguments as they are. */
 void os_start(int *argc, char ***argv)
 {
@@ -154,6 +164,7 @@ void os_start(int *argc, char ***argv)
         *argv = arguments;
     }
     LocalFree(wide);
+    start_x87();
     _setmode(_fileno(stdin), _O_BINARY);
     _setmode(_fileno(stdout), _O_BINARY);
     _setmode(_fileno(stderr), _O_BINARY);
