@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # windows.sh [NAME...] - programs and tests built by MinGW-w64, run under Wine: the C tests, the
-# scripts that test the programs, and what is Windows' own. Says beside each count how many checks
-# pass here; only those whose names begin with one of the arguments. `make test-windows` builds
-# what this needs.
+# scripts that test the programs, and what is Windows' own; only those whose names begin with one of
+# the arguments. `make test-windows` builds what this needs.
 set -u
 cd "$(dirname "$0")/.."
 . tests/jobs.sh
@@ -14,14 +13,31 @@ wine=/usr/lib/wine/wine64
 mkdir -p "$work" "$WINEPREFIX"
 [ -d "$WINEPREFIX/drive_c" ] || $wine wineboot --init >/dev/null 2>&1
 
+# A program by its name, as scripts call it: beside a copy of itself, or from build/windows.
+for program in tools/vit-bench tools/vit-convert tools/vit-info tools/vit-run examples/classify \
+    examples/evaluate examples/embed examples/search examples/look tests/test_parity; do
+    mkdir -p "$work/bin/${program%/*}"
+    cat >"$work/bin/$program" <<EOF
+#!/bin/sh
+exe=\$(dirname "\$0")/$(basename $program).exe
+[ -f "\$exe" ] || exe=$bin/$program.exe
+exec $wine "\$exe" "\$@"
+EOF
+    chmod +x "$work/bin/$program"
+done
+ln -sfn "$PWD/models" "$bin/models"
+
 # Left out, because what they test is POSIX's: symbolic links (defaults), --wrap of the linker
 # (converter_memory, layout_damage).
 left_out=" test_converter_memory test_layout_damage test_threads "
 # What takes long, in part, as tests/run.sh has it.
 declare -A part=([test_damage]=10 [test_match]=6 [test_random]="120 10 20" [test_structure]=20)
 
-# beside COMMAND... -- COMMAND...: a test here, on Linux the other; both must pass, with as many
-# checks
+
+run windows bash tests/windows_own.sh
+for name in cli convert search look options own bench parity; do
+    run "test_$name.sh.windows" env WINDOWS=yes BIN="${work#"$PWD"/}/bin" bash tests/test_$name.sh
+done
 # shellcheck disable=SC2086 # several words
 for source in tests/test_*.c; do
     name=$(basename "$source" .c)

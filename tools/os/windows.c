@@ -280,8 +280,14 @@ static int open_descriptor(const char *path, DWORD access, DWORD how, int flags)
     if (!wide) return -1;
     if (access == GENERIC_READ) share |= FILE_SHARE_WRITE;
     file = CreateFileW(wide, access, share, NULL, how, FILE_ATTRIBUTE_NORMAL, NULL);
+    if (file == INVALID_HANDLE_VALUE) {
+        const DWORD error = GetLastError(), found = GetFileAttributesW(wide);
+        errno = error_number(error);
+        if (errno == EACCES && found != INVALID_FILE_ATTRIBUTES && found & FILE_ATTRIBUTE_DIRECTORY)
+            errno = EISDIR;
+    }
     free(wide);
-    if (file == INVALID_HANDLE_VALUE) return failed() ? 0 : -1;
+    if (file == INVALID_HANDLE_VALUE) return -1;
     descriptor = _open_osfhandle((intptr_t)file, flags | _O_BINARY | _O_NOINHERIT);
     if (descriptor < 0) CloseHandle(file);
     return descriptor;
