@@ -42,7 +42,7 @@ const char *os_error(int number)
 
 /* === Files === */
 
-static os_kind kind(const struct stat *status)
+static os_kind os_kind_of_status(const struct stat *status)
 {
     return S_ISREG(status->st_mode) ? OS_FILE : S_ISDIR(status->st_mode) ? OS_FOLDER : OS_OTHER;
 }
@@ -50,13 +50,13 @@ static os_kind kind(const struct stat *status)
 os_kind os_kind_of(const char *path)
 {
     struct stat status;
-    return stat(path, &status) == 0 ? kind(&status) : OS_NONE;
+    return stat(path, &status) == 0 ? os_kind_of_status(&status) : OS_NONE;
 }
 
 os_kind os_kind_of_link(const char *path)
 {
     struct stat status;
-    os_kind found = lstat(path, &status) == 0 ? kind(&status) : OS_NONE;
+    os_kind found = lstat(path, &status) == 0 ? os_kind_of_status(&status) : OS_NONE;
     if (found != OS_OTHER) return found;
     found = os_kind_of(path);
     return found == OS_FOLDER ? OS_OTHER : found;
