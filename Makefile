@@ -19,7 +19,7 @@ PROGRAMS = tools/vit-bench tools/vit-convert tools/vit-info tools/vit-run exampl
 MODULES  = $(patsubst %.c,%,$(filter-out tools/bench/peers/% tools/packaging/%,$(wildcard tools/*/*.c tools/*/*/*.c)))
 TESTS    = $(patsubst %.c,%,$(wildcard tests/test_*.c))
 
-.PHONY: all libraries abi demo wasm web no-relaxed firmware firmware-accuracy firmware-check test test-long \
+.PHONY: all windows test-windows libraries abi demo wasm web no-relaxed firmware firmware-accuracy firmware-check test test-long \
         test-cross test-wasm test-web test-packages soak analyze coverage fuzz fuzz-long bench-programs \
         test-cluster bench-peers bench-web bench-accuracy bench-figures mca help install uninstall dist clean
 all: $(PROGRAMS) examples/hello
@@ -39,7 +39,10 @@ help:
 	@echo "make coverage   which branches no test takes, and whether tests/untaken.txt says why"
 	@echo "make fuzz       run each fuzzer for a minute, and what they found under the memory sanitizer"
 	@echo "make fuzz-long  run each for long: FUZZ=SECONDS, or FUZZ=100000000x for so many runs"
-	@echo "make test-cross run the tests on ARM, RISC-V, s390x, i686, Windows (installs QEMU, Wine)"
+	@echo "make test-cross run the tests on ARM, RISC-V, s390x, i686, musl (installs QEMU, Wine);"
+	@echo "                Windows, with MinGW-w64 and in the dialect of Microsoft's compiler"
+	@echo "make windows    build tools and examples for Windows by MinGW-w64: build/windows/"
+	@echo "make test-windows  those and their tests under Wine"
 	@echo "make test-wasm  run the numerical tests in WebAssembly, compare it with native builds"
 	@echo "make test-web   the page in Chromium (installs that): SUITES=\"classes views\" chooses"
 	@echo "make test-cluster  embed's shards under Slurm, Open MPI, GNU parallel; kills tasks and a node"
@@ -296,6 +299,9 @@ fuzz fuzz-long:
 test-cross:
 	@sh tools/install-packages.sh cross
 	@bash tests/cross.sh
+	@bash tests/systems.sh
+	@bash tests/msvc.sh
+	@$(MAKE) --no-print-directory test-windows
 
 test-packages:
 	@sh tools/install-packages.sh test
@@ -317,7 +323,8 @@ build/web/installed: tests/web/package.json
 build/web/reference: tests/wasm_reference.c vit.h
 	@mkdir -p $(@D)
 	$(CC) -std=c99 $(WARNINGS) $(CFLAGS) -DVIT_NO_FMA -DVIT_NO_SIMD -I. -Itools $< \
-	    tools/base/bytes.c tools/base/crc32.c tools/base/report.c tools/base/source.c $(LDLIBS) -o $@
+	    tools/base/bytes.c tools/base/crc32.c tools/base/report.c tools/base/source.c tools/os/posix.c \
+	    $(LDLIBS) -o $@
 
 test-web:
 	@sh tools/install-packages.sh web
@@ -330,6 +337,30 @@ test-cluster:
 	@sh tools/install-packages.sh cluster
 	@$(MAKE) --no-print-directory -s examples/embed
 	@bash tests/cluster.sh
+
+# --- Windows --------------------------------------------------------------------------------
+
+# Compiled with the headers of the cross compiler, and stb's.
+WINDOWS = TARGET=windows CC=x86_64-w64-mingw32-gcc CFLAGS='-O2 -Wno-float-conversion' \
+          LDFLAGS=-static CPPFLAGS='-isystem build/windows/include $(WINDOWS_TESTS)'
+
+windows:
+	@mkdir -p build/windows/include
+	@ln -sfn $(or $(STB),/usr/include/stb) build/windows/include/stb
+	@$(MAKE) --no-print-directory -s -j2 $(WINDOWS) $(PROGRAMS:%=build/windows/%)
+
+test-windows:
+	@sh tools/install-packages.sh cross
+	@$(MAKE) --no-print-directory -s -j2 all build/plain/tests/test_random
+	@$(MAKE) --no-print-directory windows
+	@$(MAKE) --no-print-directory -s -j2 $(WINDOWS) WINDOWS_TESTS='-include tests/windows.h' \
+	    $(patsubst %,build/windows/%,$(filter-out $(NOT_WINDOWS),$(TESTS)))
+	@x86_64-w64-mingw32-gcc -O1 -Wall -Wextra tests/windows_hold.c -static \
+	    -o build/windows/tests/windows_hold.exe
+	@bash tests/windows.sh
+
+# What these test is POSIX's: names that the linker wraps, and pthreads' failures.
+NOT_WINDOWS = $(addprefix tests/test_,converter_memory layout_damage threads)
 
 # --- speed, beside other runtimes -----------------------------------------------------------
 

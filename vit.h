@@ -279,6 +279,8 @@
 #        define VIT_API extern
 #    elif defined(__GNUC__)
 #        define VIT_API __attribute__((unused)) static
+#    elif defined(_MSC_VER)
+#        define VIT_API static __inline /* of which none need be used */
 #    else
 #        define VIT_API static
 #    endif
@@ -632,8 +634,8 @@ VIT_API unsigned vit_abi(void);
 
 #ifndef VIT_NO_STDIO
 /* Opens a .vit file: maps it (reads it, with VIT_NO_MMAP or VIT_OPEN_COPY) and
-   validates its structure. On failure, model->detail says what was wrong and
-   nothing is left open. Close with vit_model_close. */
+   validates its structure. On Windows the path is UTF-8, of up to 2,000 characters. On
+   failure, model->detail says what was wrong and nothing is left open. Close with vit_model_close. */
 VIT_API vit_result vit_model_open(const char *path, unsigned flags, vit_model *model);
 #    if !defined(VIT_BARE_METAL)
 #        define vit_model_open(path, flags, model)                                                \
@@ -1316,6 +1318,42 @@ enum {
 /* only these.                                                               */
 /* ------------------------------------------------------------------------- */
 
+/* Compilers, by their version or 0. GNU C, of gcc and of clang but for Microsoft's targets, has
+   assembly, attributes and builtins. Microsoft's dialect has intrinsics. */
+#if defined(__clang__)
+#    define VIT__CLANG __clang_major__
+#else
+#    define VIT__CLANG 0
+#endif
+#if defined(__GNUC__)
+#    define VIT__GNU 1
+#else
+#    define VIT__GNU 0
+#endif
+#if defined(_MSC_VER) && !VIT__GNU
+#    define VIT__MSVC _MSC_VER
+#else
+#    define VIT__MSVC 0
+#endif
+#if VIT__GNU && !VIT__CLANG
+#    define VIT__GCC __GNUC__
+#else
+#    define VIT__GCC 0
+#endif
+#define VIT__SINCE(gcc, clang, msvc)                                                              \
+    (VIT__CLANG ? VIT__CLANG >= (clang) : VIT__GCC ? VIT__GCC >= (gcc) : VIT__MSVC >= (msvc))
+
+#if defined(__x86_64__) || (defined(_M_X64) && !defined(_M_ARM64EC))
+#    define VIT__X86_64 1
+#else
+#    define VIT__X86_64 0
+#endif
+#if defined(__aarch64__) || defined(_M_ARM64)
+#    define VIT__ARM64 1
+#else
+#    define VIT__ARM64 0
+#endif
+
 #if defined(VIT_MALLOC) != defined(VIT_FREE)
 #    error "vit.h: define both VIT_MALLOC(size) and VIT_FREE(ptr), or neither"
 #endif
@@ -1459,7 +1497,7 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #endif
 
 /* windows.h, kept small, and out of the declarations. */
-#if VIT__WINDOWS && (VIT__MMAP || VIT__POOL)
+#if VIT__WINDOWS && (VIT__MMAP || VIT__POOL || !defined(VIT_NO_STDIO))
 #    ifndef WIN32_LEAN_AND_MEAN
 #        define WIN32_LEAN_AND_MEAN
 #    endif
@@ -1503,13 +1541,15 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 /* Which kernels exist in this build: all tiers of the CPU family are compiled
    in, whatever the compiler's flags, and one is chosen at run time. Where the
    compiler may use FMA, so may plain C, and SSE2's products would be fused. */
-#if !defined(VIT_NO_SIMD) && !defined(VIT_NO_SSE2) && defined(__GNUC__) && defined(__SSE2__) && \
-    !defined(__FMA__) && !defined(__FMA4__)
-#    define VIT__SSE2 1
-#else
+#if !defined(VIT_NO_SIMD) && !defined(VIT_NO_SSE2) && !defined(__FMA__) && !defined(__FMA4__)
+#    if (VIT__GNU && defined(__SSE2__)) || (VIT__MSVC && VIT__X86_64 && !defined(__AVX2__))
+#        define VIT__SSE2 1
+#    endif
+#endif
+#if !defined(VIT__SSE2)
 #    define VIT__SSE2 0
 #endif
-#if !defined(VIT_NO_SIMD) && !defined(VIT_NO_AVX2) && defined(__GNUC__) && defined(__x86_64__)
+#if !defined(VIT_NO_SIMD) && !defined(VIT_NO_AVX2) && VIT__X86_64 && VIT__SINCE(1, 1, 1920)
 #    define VIT__AVX2 1
 #else
 #    define VIT__AVX2 0
@@ -1520,37 +1560,38 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    define VIT__AVX512 0
 #endif
 /* Instructions that compilers and their assemblers learned late. */
-#if VIT__AVX2 && (defined(__clang__) ? __clang_major__ >= 12 : __GNUC__ >= 11)
+#if VIT__AVX2 && VIT__SINCE(11, 12, 1930)
 #    define VIT__AVXVNNI 1
 #else
 #    define VIT__AVXVNNI 0
 #endif
-#if VIT__AVX512 && (defined(__clang__) ? __clang_major__ >= 9 : __GNUC__ >= 10)
+#if VIT__AVX512 && VIT__SINCE(10, 9, 1930)
 #    define VIT__AVX512BF16 1
 #else
 #    define VIT__AVX512BF16 0
 #endif
 
-/* 64-bit ARM; the tiers beyond the base are written in inline assembly. */
-#if !defined(VIT_NO_SIMD) && !defined(VIT_NO_NEON) && defined(__GNUC__) && \
-    defined(__aarch64__) && defined(__ARM_NEON) && !defined(__AARCH64EB__)
+/* 64-bit ARM. In GNU C the tiers beyond the base are written in inline assembly; clang before
+   16 has their intrinsics for whole files only. */
+#if !defined(VIT_NO_SIMD) && !defined(VIT_NO_NEON) && VIT__ARM64 && !defined(__AARCH64EB__) && \
+    ((VIT__GNU && defined(__ARM_NEON)) || VIT__MSVC)
 #    define VIT__NEON 1
 #else
 #    define VIT__NEON 0
 #endif
-#if VIT__NEON && (defined(__clang__) || __GNUC__ >= 8)
+#if VIT__NEON && VIT__SINCE(8, VIT__MSVC ? 16 : 1, 1930)
 #    define VIT__NEON_DOTPROD 1
 #else
 #    define VIT__NEON_DOTPROD 0
 #endif
-#if VIT__NEON_DOTPROD && (defined(__clang__) ? __clang_major__ >= 13 : __GNUC__ >= 10)
-#    define VIT__NEON_I8MM 1 /* and bf16 */
+#if VIT__NEON_DOTPROD && VIT__SINCE(10, 13, 9999)
+#    define VIT__NEON_I8MM 1 /* and bf16, which Microsoft's own compiler lacks */
 #else
 #    define VIT__NEON_I8MM 0
 #endif
 
 /* 32-bit ARM, as the compiler's flags say: a microcontroller cannot be asked. */
-#if !defined(VIT_NO_SIMD) && defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32) && \
+#if !defined(VIT_NO_SIMD) && VIT__GNU && defined(__ARM_FEATURE_SIMD32) && \
     !defined(__ARM_BIG_ENDIAN)
 #    define VIT__CORTEX 1
 #else
@@ -1602,7 +1643,7 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    define VIT__ASK VIT__ASK_LINUX
 #elif defined(__APPLE__)
 #    define VIT__ASK VIT__ASK_APPLE
-#elif VIT__WINDOWS && (VIT__MMAP || VIT__POOL)
+#elif VIT__WINDOWS && (VIT__MMAP || VIT__POOL || !defined(VIT_NO_STDIO))
 #    define VIT__ASK VIT__ASK_WINDOWS
 #else
 #    define VIT__ASK 0
@@ -1629,38 +1670,69 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 
 /* g++ 12 warns inside its own avx512 headers (gcc bug 105593). */
 #if VIT__AVX2
-#    if !defined(__clang__)
+#    if VIT__GCC
 #        pragma GCC diagnostic push
 #        pragma GCC diagnostic ignored "-Wuninitialized"
 #        pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #    endif
-#    include <cpuid.h>
+#    if VIT__GNU
+#        include <cpuid.h>
+#    endif
 #    include <immintrin.h>
-#    if !defined(__clang__)
+#    if VIT__GCC
 #        pragma GCC diagnostic pop
 #    endif
+#endif
+#if VIT__MSVC
+#    include <intrin.h>
+#endif
+/* clang before 17 leaves these out for Microsoft's targets. */
+#if VIT__MSVC && VIT__AVX2 && VIT__CLANG && VIT__CLANG < 17
+#    include <smmintrin.h>
+#    include <avxintrin.h>
+#    include <avx2intrin.h>
+#    include <f16cintrin.h>
+#    include <fmaintrin.h>
+#    include <avxvnniintrin.h>
+#    include <avx512fintrin.h>
+#    include <avx512vlintrin.h>
+#    include <avx512bwintrin.h>
+#    include <avx512dqintrin.h>
+#    include <avx512vlbwintrin.h>
+#    include <avx512vldqintrin.h>
+#    include <avx512vnniintrin.h>
+#    include <avx512bf16intrin.h>
 #endif
 
 /* A region of functions compiled for a larger instruction set than the rest of
    the file. Vector types must not cross its border; plain C bodies may. */
 #define VIT__PRAGMA(...) _Pragma(#__VA_ARGS__)
 #ifndef VIT__TARGET_BEGIN /* tests/simde emulates what the CPU lacks */
-#    if VIT__SIMD && defined(__clang__)
+#    if VIT__SIMD && VIT__CLANG
 #        define VIT__TARGET_WIDTH(bits)
 #        define VIT__TARGET_BEGIN(isa)                                                            \
             VIT__PRAGMA(clang attribute push(__attribute__((target(isa))), apply_to = function))
 #        define VIT__TARGET_END VIT__PRAGMA(clang attribute pop)
+#    elif VIT__MSVC
+#        define VIT__TARGET_WIDTH(bits)
+#        define VIT__TARGET_BEGIN(isa)
+#        define VIT__TARGET_END
 #    elif VIT__SIMD /* gcc must be told to use the registers' full width in plain C and memcpy */
 #        define VIT__TARGET_WIDTH(bits) ",prefer-vector-width=" #bits
 #        define VIT__TARGET_BEGIN(isa) VIT__PRAGMA(GCC push_options) VIT__PRAGMA(GCC target(isa))
 #        define VIT__TARGET_END VIT__PRAGMA(GCC pop_options)
 #    endif
-/* x86: c += dot products of x and w, and c += sum, in assembly, because gcc 12 spills the
+/* x86: c += dot products of x and w, and c += sum. In GNU C in assembly, because gcc 12 spills the
    accumulators of such intrinsics, or copies them. */
-#    define VIT__DOT(instruction, c, x, w)                                                        \
-        __asm__(instruction " %2, %1, %0" : "+v"(c) : "v"(x), "v"(w));
-#    define VIT__ADD(instruction, c, sum)                                                         \
-        __asm__(instruction " %1, %0, %0" : "+v"(c) : "v"(sum));
+#    if VIT__GNU
+#        define VIT__DOT(instruction, intrinsic, c, x, w)                                         \
+            __asm__(instruction " %2, %1, %0" : "+v"(c) : "v"(x), "v"(w));
+#        define VIT__ADD(instruction, intrinsic, c, sum)                                          \
+            __asm__(instruction " %1, %0, %0" : "+v"(c) : "v"(sum));
+#    else
+#        define VIT__DOT(instruction, intrinsic, c, x, w) c = intrinsic(c, x, w);
+#        define VIT__ADD(instruction, intrinsic, c, sum) c = intrinsic(c, sum);
+#    endif
 #endif
 #define VIT__TARGET_HASWELL "avx2,fma,f16c"
 #define VIT__TARGET_SKYLAKE VIT__TARGET_HASWELL ",avx512f,avx512bw,avx512dq,avx512vl"
@@ -1670,7 +1742,7 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #define VIT__TARGET_AVX512_VNNI VIT__TARGET_SKYLAKE ",avx512vnni" VIT__TARGET_WIDTH(512)
 #define VIT__TARGET_AVX512_BF16 VIT__TARGET_SKYLAKE ",avx512vnni,avx512bf16" VIT__TARGET_WIDTH(512)
 
-#if defined(__clang__)
+#if VIT__CLANG
 #    define VIT__TARGET_NEON_DOTPROD "dotprod"
 #    define VIT__TARGET_NEON_I8MM "i8mm"
 #    define VIT__TARGET_NEON_BF16 "bf16"
@@ -1684,15 +1756,64 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    define VIT__TARGET_NEON_BF16 "arch=armv8.2-a+bf16"
 #endif
 
+/* Steps of the kernels as gcc 12 and clang 14 take them best: in assembly, where they would spill
+   the accumulators of intrinsics, or move loads up and down. Elsewhere, the same in intrinsics. */
+#if VIT__GNU
+#    define VIT__HIDE_SSE2(x) __asm__("" : "+x"(x));
+#    define VIT__HIDE_POINTER(p) __asm__("" : "+r"(p));
+#    define VIT__ADD_SSE2(c, sum) __asm__("paddd %1, %0" : "+x"(c) : "x"(sum));
+#    define VIT__MADDUBS_AVX2(sum, x, w) /* w: a pointer */                                       \
+        __asm__("vpmaddubsw %2, %1, %0" : "=x"(sum) : "x"(x), "m"(*(w)));
+#    define VIT__FENCE_NEON __asm__ __volatile__("" : : : "memory");
+#    define VIT__FMLA_NEON(c, w, x)                                                               \
+        __asm__("fmla %0.4s, %1.4s, %2.s[0]" : "+w"(c) : "w"(w), "w"(x));
+#    define VIT__SDOT_NEON(c, w, x)                                                               \
+        __asm__("sdot %0.4s, %1.16b, %2.4b[0]" : "+w"(c) : "w"(w), "w"(x));
+#    define VIT__SMMLA_NEON(c, x, w)                                                              \
+        __asm__("smmla %0.4s, %1.16b, %2.16b" : "+w"(c) : "w"(x), "w"(w));
+#else
+#    define VIT__HIDE_SSE2(x)
+#    define VIT__HIDE_POINTER(p)
+#    define VIT__ADD_SSE2(c, sum) c = _mm_add_epi32(c, sum);
+#    define VIT__MADDUBS_AVX2(sum, x, w) sum = _mm256_maddubs_epi16(x, _mm256_loadu_si256(w));
+#    define VIT__FENCE_NEON
+#    define VIT__FMLA_NEON(c, w, x) c = vfmaq_n_f32(c, w, x);
+#    define VIT__SDOT_NEON(c, w, x)                                                               \
+        c = vdotq_lane_s32(c, w, vreinterpret_s8_f32(vdup_n_f32(x)), 0);
+#    define VIT__SMMLA_NEON(c, x, w) c = vmmlaq_s32(c, vreinterpretq_s8_u8(x), w);
+#endif
+
+/* memcpy inside a region, where gcc inlines no function that libc may have for it. */
+#if VIT__GNU
+#    define VIT__COPY __builtin_memcpy
+#else
+#    define VIT__COPY memcpy
+#endif
+
+/* a * b + c, rounded once, in one instruction of the tiers that have it. */
+#if VIT__GNU
+#    define VIT__FMA(a, b, c) __builtin_fmaf(a, b, c)
+#elif VIT__NEON
+#    define VIT__FMA(a, b, c)                                                                     \
+        vget_lane_f32(vfma_f32(vdup_n_f32(c), vdup_n_f32(a), vdup_n_f32(b)), 0)
+#elif VIT__AVX2
+#    define VIT__FMA(a, b, c)                                                                     \
+        _mm_cvtss_f32(_mm_fmadd_ss(_mm_set_ss(a), _mm_set_ss(b), _mm_set_ss(c)))
+#endif
+
 /* The FPU's square root, correctly rounded: VIT__SQRT(x) replaces x. */
-#if defined(__GNUC__) && defined(__SSE__)
+#if VIT__GNU && defined(__SSE__)
 #    define VIT__SQRT(x) __asm__("sqrtss %0, %0" : "+x"(x))
-#elif defined(__GNUC__) && defined(__aarch64__)
+#elif VIT__GNU && defined(__aarch64__)
 #    define VIT__SQRT(x) __asm__("fsqrt %s0, %s0" : "+w"(x))
-#elif defined(__GNUC__) && defined(__arm__) && defined(__ARM_FP)
+#elif VIT__GNU && defined(__arm__) && defined(__ARM_FP)
 #    if __ARM_FP & 4
 #        define VIT__SQRT(x) __asm__("vsqrt.f32 %0, %0" : "+t"(x))
 #    endif
+#elif VIT__MSVC && VIT__X86_64
+#    define VIT__SQRT(x) x = _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x)))
+#elif VIT__MSVC && VIT__NEON
+#    define VIT__SQRT(x) x = vget_lane_f32(vsqrt_f32(vdup_n_f32(x)), 0)
 #endif
 
 /* Compiled for size (-Os): fewer copies of loops, the same bits. */
@@ -1704,11 +1825,14 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 
 /* Bodies shared by the tiers must be inlined into each tier's wrapper, or they
    would run with the file's base instruction set. */
-#if defined(__GNUC__)
+#if VIT__GNU
 #    define VIT__NOINLINE __attribute__((noinline))
 #    define VIT__INLINE static inline __attribute__((always_inline))
-#elif defined(_MSC_VER)
+#    define VIT__ALIGNED_64 __attribute__((aligned(64)))
+#elif VIT__MSVC
+#    define VIT__NOINLINE __declspec(noinline)
 #    define VIT__INLINE static __forceinline
+#    define VIT__ALIGNED_64 __declspec(align(64))
 #else
 #    define VIT__INLINE static inline
 #endif
@@ -1716,11 +1840,10 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 /* Without optimisation a forward pass takes 25 times as long by gcc, 100 times by clang: a
    message says so. gcc has a pragma that optimises >>math to >>wasm all the same, and then
    takes 1.1 times as long; clang has none. */
-#if !defined(VIT_UNOPTIMIZED) && (defined(__GNUC__) ? !defined(__OPTIMIZE__) : defined(_DEBUG))
+#if !defined(VIT_UNOPTIMIZED) && (VIT__GNU ? !defined(__OPTIMIZE__) : defined(_DEBUG))
 #    pragma message("vit.h is compiled without optimisation: use -O2, or define VIT_UNOPTIMIZED")
 #endif
-#if !defined(VIT_UNOPTIMIZED) && defined(__GNUC__) && !defined(__clang__) && \
-    !defined(__OPTIMIZE__)
+#if !defined(VIT_UNOPTIMIZED) && VIT__GCC && !defined(__OPTIMIZE__)
 #    define VIT__OPTIMIZE_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize (\"O2\")")
 #    define VIT__OPTIMIZE_END _Pragma("GCC pop_options")
 #else
@@ -1730,7 +1853,7 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 
 /* gcc computes products with the bounds of a clamped number in advance, on paths of their own, and
    makes no vectors of a loop that has such paths. Fused ones it leaves alone. */
-#if defined(__GNUC__) && !defined(__clang__)
+#if VIT__GCC
 #    define VIT__PLAIN_PATHS_BEGIN                                                                \
         _Pragma("GCC push_options") _Pragma("GCC optimize (\"no-tree-pre\")")
 #    define VIT__PLAIN_PATHS_END _Pragma("GCC pop_options")
@@ -1742,7 +1865,7 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 /* A loop over 16 lanes, t, whose numbers go to `to`, which may be where they come from: that
    keeps compilers from using wide registers. gcc believes that the lanes are apart, and copies
    arrays in small pieces; clang unrolls such loops too early, and copies well. */
-#if defined(__GNUC__) && !defined(__clang__)
+#if VIT__GCC
 #    define VIT__LANES(t, to) float *const t = (to); _Pragma("GCC ivdep")
 #    define VIT__PUT(to, t) ((void)0)
 #else
@@ -1762,7 +1885,7 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #endif
 
 /* Inlined, but not where size counts, or where its frame would add to its caller's. */
-#if VIT__SMALL && defined(__GNUC__)
+#if VIT__SMALL && VIT__GNU
 #    define VIT__CALL __attribute__((noinline)) static
 #else
 #    define VIT__CALL static inline
@@ -1770,22 +1893,26 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 
 /* A pointer said to be a multiple of 4: there are CPUs that load floats, or anything, in
    one instruction from such addresses only. */
-#if defined(__GNUC__)
+#if VIT__GNU
 #    define VIT__ALIGNED_4(p) __builtin_assume_aligned(p, 4)
 #else
 #    define VIT__ALIGNED_4(p) (p)
 #endif
 
 /* Brings the cache line of an address nearer; a hint. */
-#if defined(__GNUC__)
+#if VIT__GNU
 #    define VIT__PREFETCH(p) __builtin_prefetch(p)
+#elif VIT__SSE2 || VIT__AVX2
+#    define VIT__PREFETCH(p) _mm_prefetch((const char *)(p), _MM_HINT_T0)
+#elif VIT__MSVC && VIT__ARM64
+#    define VIT__PREFETCH(p) __prefetch(p)
 #else
 #    define VIT__PREFETCH(p) ((void)(p))
 #endif
 
 /* A CPU whose base instruction set has it, or that the compiler was told to have it, fuses in one
    instruction; elsewhere the plain C tier does it in software. */
-#if defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__aarch64__) || \
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA) || VIT__ARM64 || \
     defined(__riscv_flen) || defined(__s390x__) || defined(__FP_FAST_FMAF)
 #    define VIT__HAS_FMA 1
 #else
@@ -3603,6 +3730,33 @@ VIT_API vit_result (vit_model_open_memory)(const void *data, size_t size, unsign
 /* Values of vit_model.ownership. */
 enum { VIT__BORROWED, VIT__MAPPED, VIT__ALLOCATED };
 
+#    if VIT__WINDOWS
+/* A path in UTF-8 as the system wants it, in wide[VIT__PATH + 8]; NULL: failed. Paths of 260
+   characters and more must be whole, and have a prefix that says so. */
+#        define VIT__PATH 2048
+static const WCHAR *vit__wide_path(const char *path, WCHAR *wide, vit_model *model) {
+    static const WCHAR prefix[] = L"\\\\?\\", share[] = L"\\\\?\\UNC";
+    WCHAR name[VIT__PATH], *const full = wide + 8;
+    DWORD length = 0;
+    if (MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, name, VIT__PATH))
+        length = GetFullPathNameW(name, VIT__PATH, full, NULL);
+    else if (GetLastError() == ERROR_NO_UNICODE_TRANSLATION)
+        return vit__fail(model->detail, VIT_ERROR_IO, "has a name that is not UTF-8"), NULL;
+    if (!length || length >= VIT__PATH)
+        return vit__fail(model->detail, VIT_ERROR_IO, "has a path that is too long"), NULL;
+    if (length < MAX_PATH || memcmp(full, prefix, 4 * sizeof *full) == 0) return full;
+    if (full[0] == L'\\' && full[1] == L'\\')
+        return (const WCHAR *)memcpy(full - 6, share, 7 * sizeof *full);
+    return (const WCHAR *)memcpy(full - 4, prefix, 4 * sizeof *full);
+}
+
+static vit_result vit__not_opened(vit_model *model) {
+    return vit__fail(model->detail, VIT_ERROR_IO,
+                     GetLastError() == ERROR_SHARING_VIOLATION ? "is open in another program"
+                                                               : "cannot be opened");
+}
+#    endif
+
 #    if VIT__MMAP && !VIT__WINDOWS
 static vit_result vit__map(const char *path, vit_model *model) {
     struct stat status;
@@ -3634,16 +3788,19 @@ static vit_result vit__map(const char *path, vit_model *model) {
 }
 #    elif VIT__MMAP
 static vit_result vit__map(const char *path, vit_model *model) {
+    const DWORD shared = FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE;
+    WCHAR buffer[VIT__PATH + 8];
+    const WCHAR *const wide = vit__wide_path(path, buffer, model);
     LARGE_INTEGER size;
-    HANDLE mapping = NULL;
-    HANDLE file = CreateFileA(path, GENERIC_READ, FILE_SHARE_READ, NULL, OPEN_EXISTING,
-                              FILE_ATTRIBUTE_NORMAL, NULL);
-    if (file == INVALID_HANDLE_VALUE)
-        return vit__fail(model->detail, VIT_ERROR_IO, "cannot be opened");
+    HANDLE mapping = NULL, file;
+    if (!wide) return VIT_ERROR_IO;
+    file = CreateFileW(wide, GENERIC_READ, shared, NULL, OPEN_EXISTING, FILE_ATTRIBUTE_NORMAL,
+                       NULL);
+    if (file == INVALID_HANDLE_VALUE) return vit__not_opened(model);
     size.QuadPart = 0;
     if (GetFileSizeEx(file, &size) && size.QuadPart > 0 &&
         (uint64_t)(size_t)size.QuadPart == (uint64_t)size.QuadPart)
-        mapping = CreateFileMappingA(file, NULL, PAGE_READONLY, 0, 0, NULL);
+        mapping = CreateFileMappingW(file, NULL, PAGE_READONLY, 0, 0, NULL);
     CloseHandle(file);
     if (!mapping)
         return vit__fail(model->detail, size.QuadPart ? VIT_ERROR_IO : VIT_ERROR_TRUNCATED,
@@ -3674,11 +3831,24 @@ static vit_result vit__read_bytes(FILE *file, size_t size, vit_model *model) {
     return VIT_OK;
 }
 
-static vit_result vit__read(const char *path, vit_model *model) {
+static FILE *vit__open_file(const char *path, vit_model *model) {
+#        if VIT__WINDOWS
+    WCHAR buffer[VIT__PATH + 8];
+    const WCHAR *const wide = vit__wide_path(path, buffer, model);
+    FILE *file = wide ? _wfopen(wide, L"rb") : NULL;
+    if (wide && !file) vit__not_opened(model);
+#        else
     FILE *file = fopen(path, "rb");
+    if (!file) vit__fail(model->detail, VIT_ERROR_IO, "cannot be opened");
+#        endif
+    return file;
+}
+
+static vit_result vit__read(const char *path, vit_model *model) {
+    FILE *file = vit__open_file(path, model);
     vit_result result;
     long size = -1;
-    if (!file) return vit__fail(model->detail, VIT_ERROR_IO, "cannot be opened");
+    if (!file) return VIT_ERROR_IO;
     if (fseek(file, 0, SEEK_END) == 0) size = ftell(file);
     if (size < 0 || size == LONG_MAX || fseek(file, 0, SEEK_SET) != 0)
         result = vit__fail(model->detail, VIT_ERROR_IO, "is not a regular file");
@@ -3793,7 +3963,7 @@ typedef pthread_cond_t vit__cond;
 #    endif
 
 /* Sequentially consistent 64-bit atomics, which C99 lacks. */
-#    if defined(__GNUC__)
+#    if VIT__GNU
 VIT__INLINE uint64_t vit__atomic_load(uint64_t *p) { return __atomic_load_n(p, __ATOMIC_SEQ_CST); }
 /* An exchange, as a sequentially consistent store is on x86 anyway: under QEMU 7.2 a load
    overtakes 64-bit ARM's store instruction, and a sleeping thread is not woken. */
@@ -3806,7 +3976,7 @@ VIT__INLINE uint64_t vit__atomic_add(uint64_t *p, uint64_t v) {
 VIT__INLINE int vit__atomic_swap(uint64_t *p, uint64_t from, uint64_t to) {
     return __atomic_compare_exchange_n(p, &from, to, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
-#    elif defined(_MSC_VER)
+#    elif VIT__MSVC
 VIT__INLINE uint64_t vit__atomic_add(uint64_t *p, uint64_t v) {
     return (uint64_t)InterlockedExchangeAdd64((volatile LONG64 *)p, (LONG64)v) + v;
 }
@@ -3823,10 +3993,12 @@ VIT__INLINE int vit__atomic_swap(uint64_t *p, uint64_t from, uint64_t to) {
 #    endif
 
 VIT__INLINE void vit__pause(void) {
-#    if defined(__GNUC__) && (defined(__x86_64__) || defined(__i386__))
+#    if VIT__GNU && (defined(__x86_64__) || defined(__i386__))
     __asm__ __volatile__("pause");
-#    elif defined(__GNUC__) && defined(__aarch64__)
+#    elif VIT__GNU && VIT__ARM64
     __asm__ __volatile__("yield");
+#    elif VIT__MSVC
+    YieldProcessor();
 #    endif
 }
 
@@ -4244,8 +4416,8 @@ VIT__INLINE float vit__multiply_add(float a, float b, float c) {
 #if defined(VIT_NO_FMA) || (defined(VIT_NO_DOUBLE) && !VIT__HAS_FMA)
 VIT__INLINE float vit__fma_scalar(float a, float b, float c) { return vit__multiply_add(a, b, c); }
 #    define VIT__SOFTWARE_FMA 0
-#elif VIT__HAS_FMA && defined(__GNUC__)
-VIT__INLINE float vit__fma_scalar(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+#elif VIT__HAS_FMA && defined(VIT__FMA)
+VIT__INLINE float vit__fma_scalar(float a, float b, float c) { return VIT__FMA(a, b, c); }
 #    define VIT__SOFTWARE_FMA 0
 #else
 #    define VIT__SOFTWARE_FMA 1
@@ -5797,11 +5969,11 @@ VIT__TIER(scalar, VIT_ISA_SCALAR, 1, scalar,
    cache. */
 #    define VIT__GROUPS_WIDE 8
 #    define VIT__GROUPS_HEADER (VIT__GROUPS_WIDE * 128)
-typedef struct vit__groups {
+typedef struct VIT__ALIGNED_64 vit__groups {
     float scale[VIT__GROUPS_WIDE * 16];
     int32_t base[VIT__GROUPS_WIDE * 16];          /* of FORM_S8: 128 times the sum of weights */
     unsigned char quads[VIT__GROUPS_WIDE * 1024]; /* 8 or 16 bits a weight */
-} __attribute__((aligned(64))) vit__groups;
+} vit__groups;
 
 typedef void vit__groups_fn(float *tile, const vit__operands *o, const unsigned char *wide,
                             size_t stride);
@@ -6001,7 +6173,7 @@ VIT__PLAIN_PATHS_END
 VIT__INLINE __m128 vit__load_f32_sse2(const void *p) { return _mm_loadu_ps((const float *)p); }
 
 /* Registers for 6 x 8 sums on 64-bit CPUs, for 2 x 8 on others; of int8 for 3 x 16 or 1 x 16. */
-#    if defined(__x86_64__)
+#    if VIT__X86_64
 #        define VIT__HEIGHT_SSE2 6
 #        define VIT__ROWS_SSE2 VIT__ROWS_6
 #        define VIT__HEIGHT_I8_SSE2 3
@@ -6027,7 +6199,7 @@ VIT__INLINE __m128 vit__f32_sse2(const unsigned char *p, size_t stride, int n, i
 #    define VIT__LOAD_muladd_sse2(n, weights) const __m128 w##n = weights;
 #    define VIT__INPUT_muladd_sse2(a, k)                                                          \
         __m128 x = _mm_load_ps((const float *)(const void *)(a + 16 * k));                        \
-        __asm__("" : "+x"(x));
+        VIT__HIDE_SSE2(x)
 #    define VIT__MAC_muladd_sse2(c, n) c = _mm_add_ps(c, _mm_mul_ps(x, w##n));
 VIT__INLINE int vit__steps_muladd_sse2(int depth) { return depth; }
 #    define vit__store_muladd_sse2(to, n, c, a, p, stride, steps) _mm_storeu_ps(to + 4 * n, c)
@@ -6156,9 +6328,7 @@ static void vit__widen_i8_sse2(__m128i *to, const unsigned char *from, int quads
 #    define VIT__ZERO_mul16_sse2(r, n) vit__load_sse2(VIT__TILE_ROW(r) + 4 * n)
 #    define VIT__LOAD_mul16_sse2(n, weights)
 #    define VIT__MAC_mul16_sse2(c, n)                                                             \
-        __asm__("paddd %1, %0"                                                                    \
-                : "+x"(c)                                                                         \
-                : "x"(_mm_madd_epi16(x, _mm_load_si128((const __m128i *)w + n))));
+        VIT__ADD_SSE2(c, _mm_madd_epi16(x, _mm_load_si128((const __m128i *)w + n)))
 #    define VIT__QUAD_SSE2(i, r, STEP, WIDTH)                                                     \
         VIT__PAIR_SSE2(even, 2 * i, i, r, STEP, WIDTH)                                            \
         VIT__PAIR_SSE2(odd, 2 * i + 1, i, r, STEP, WIDTH)
@@ -6173,7 +6343,7 @@ static void vit__widen_i8_sse2(__m128i *to, const unsigned char *from, int quads
             const __m128i four = vit__load_sse2(a##r + VIT__U8_HEADER + 16 * (size_t)k);          \
             const __m128i even = _mm_and_si128(four, _mm_set1_epi16(255));                        \
             const __m128i odd = _mm_srli_epi16(four, 8);                                          \
-            __asm__("" : "+r"(p));                                                                \
+            VIT__HIDE_POINTER(p)                                                                  \
             VIT__QUAD_SSE2(0, r, STEP, WIDTH)                                                     \
             VIT__QUAD_SSE2(1, r, STEP, WIDTH)                                                     \
             VIT__QUAD_SSE2(2, r, STEP, WIDTH)                                                     \
@@ -6320,7 +6490,7 @@ VIT__TIER(sse2, VIT_ISA_SSE2, VIT__PANELS_SSE2, sse2,
 
 VIT__TARGET_BEGIN(VIT__TARGET_AVX2)
 
-VIT__INLINE float vit__fma_avx2(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+VIT__INLINE float vit__fma_avx2(float a, float b, float c) { return VIT__FMA(a, b, c); }
 
 VIT__INLINE __m256i vit__load_avx2(const unsigned char *p) {
     return _mm256_loadu_si256((const __m256i *)(const void *)p);
@@ -6577,8 +6747,8 @@ VIT__INLINE int vit__steps_fma_avx2(int depth) { return depth; }
         const __m256i x_even = _mm256_and_si256(x, _mm256_set1_epi16(255));                       \
         const __m256i x_odd = _mm256_srli_epi16(x, 8);
 #    define VIT__MAC_mul16_avx2(c, n)                                                             \
-        VIT__ADD("vpaddd", c, _mm256_madd_epi16(x_even, even##n))                            \
-        VIT__ADD("vpaddd", c, _mm256_madd_epi16(x_odd, odd##n))
+        VIT__ADD("vpaddd", _mm256_add_epi32, c, _mm256_madd_epi16(x_even, even##n))               \
+        VIT__ADD("vpaddd", _mm256_add_epi32, c, _mm256_madd_epi16(x_odd, odd##n))
 VIT__INLINE int vit__steps_mul16_avx2(int depth) { return vit__quads(depth); }
 /* As vit__dequantise_row: (float)(sum[l] - zero * sums[l]) * (scale * scales[l]), the integers
    modulo 2^32. */
@@ -6617,9 +6787,10 @@ VIT__INLINE const unsigned char *vit__i8_pair_avx2(const unsigned char *p, size_
 #    define VIT__MAC_add16_avx2(c, n)                                                             \
         {                                                                                         \
             __m256i second;                                                                       \
-            __asm__("vpmaddubsw %2, %1, %0" : "=x"(second) : "x"(y), "m"(*u##n));                 \
+            VIT__MADDUBS_AVX2(second, y, u##n)                                                    \
             second = _mm256_add_epi16(_mm256_maddubs_epi16(x, v##n), second);                     \
-            VIT__ADD("vpaddd", c, _mm256_madd_epi16(second, _mm256_set1_epi16(1)))           \
+            VIT__ADD("vpaddd", _mm256_add_epi32, c,                                               \
+                     _mm256_madd_epi16(second, _mm256_set1_epi16(1)))                             \
         }
 VIT__INLINE int vit__steps_add16_avx2(int depth) { return vit__quads(depth) / 2; }
 #    define vit__store_add16_avx2(to, n, c, a, p, stride, steps)                                  \
@@ -6631,7 +6802,8 @@ VIT__INLINE int vit__steps_add16_avx2(int depth) { return vit__quads(depth) / 2;
 #    define VIT__LOAD_pair_avx2(n, weights) const __m256i w##n = weights;
 #    define VIT__INPUT_pair_avx2(a, k)                                                            \
         const __m256i x = _mm256_set1_epi32(vit__load32(a + 4 * k));
-#    define VIT__MAC_pair_avx2(c, n) VIT__ADD("vpaddd", c, _mm256_madd_epi16(x, w##n))
+#    define VIT__MAC_pair_avx2(c, n)                                                              \
+        VIT__ADD("vpaddd", _mm256_add_epi32, c, _mm256_madd_epi16(x, w##n))
 VIT__INLINE int vit__steps_pair_avx2(int depth) { return vit__ceil_div(depth, 2); }
 #    define vit__store_pair_avx2(to, n, c, a, p, stride, steps)                                   \
         _mm256_storeu_ps(to + 8 * n, _mm256_cvtepi32_ps(c))
@@ -6642,7 +6814,8 @@ VIT__INLINE int vit__steps_pair_avx2(int depth) { return vit__ceil_div(depth, 2)
 #    define VIT__LOAD_i4_avx2(n, weights) const __m256i w##n = weights;
 #    define VIT__INPUT_i4_avx2(a, k)                                                              \
         const __m256i x = _mm256_set1_epi32(vit__load32(a + VIT__U8_HEADER + 4 * k));
-#    define VIT__MAC_i4_avx2(c, n) VIT__ADD("vpaddw", c, _mm256_maddubs_epi16(x, w##n))
+#    define VIT__MAC_i4_avx2(c, n)                                                                \
+        VIT__ADD("vpaddw", _mm256_add_epi16, c, _mm256_maddubs_epi16(x, w##n))
 #    define VIT__SUM_i4_avx2 __m256
 #    define VIT__TAKE_i4_avx2(to, n) _mm256_loadu_ps(to + 8 * n)
 #    define VIT__SCALE_i4_avx2(s, c, n)                                                           \
@@ -6751,7 +6924,7 @@ VIT__TARGET_BEGIN(VIT__TARGET_AVXVNNI)
 #        define VIT__INPUT_vnni_avx2(a, k)                                                        \
             const __m256i x = _mm256_set1_epi32(vit__load32(a + VIT__U8_HEADER + 4 * k));
 #        define VIT__MAC_vnni_avx2(c, n)                                                          \
-            VIT__DOT("%{vex%} vpdpbusd", c, x, w##n)
+            VIT__DOT("%{vex%} vpdpbusd", _mm256_dpbusd_avx_epi32, c, x, w##n)
 #        define vit__steps_vnni_avx2 vit__steps_mul16_avx2
 #        define vit__store_vnni_avx2 vit__store_mul16_avx2
 
@@ -6760,7 +6933,8 @@ VIT__TARGET_BEGIN(VIT__TARGET_AVXVNNI)
 #        define VIT__ZERO_dot16_avx2(r, n) _mm256_setzero_si256()
 #        define VIT__LOAD_dot16_avx2 VIT__LOAD_pair_avx2
 #        define VIT__INPUT_dot16_avx2 VIT__INPUT_pair_avx2
-#        define VIT__MAC_dot16_avx2(c, n) VIT__DOT("%{vex%} vpdpwssd", c, x, w##n)
+#        define VIT__MAC_dot16_avx2(c, n)                                                         \
+            VIT__DOT("%{vex%} vpdpwssd", _mm256_dpwssd_avx_epi32, c, x, w##n)
 #        define vit__steps_dot16_avx2 vit__steps_pair_avx2
 #        define vit__store_dot16_avx2 vit__store_pair_avx2
 
@@ -6802,7 +6976,7 @@ VIT__TIER(avxvnni, VIT_ISA_AVX_VNNI, 3, avx2,
 
 VIT__TARGET_BEGIN(VIT__TARGET_AVX512)
 
-VIT__INLINE float vit__fma_avx512(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+VIT__INLINE float vit__fma_avx512(float a, float b, float c) { return VIT__FMA(a, b, c); }
 #    define vit__length_avx512 vit__length_avx2
 VIT__INLINE __m256 vit__upper_avx512(__m512 x) {
     return _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(x), 1));
@@ -6960,8 +7134,8 @@ VIT__INLINE int vit__steps_fma_avx512(int depth) { return depth; }
         const __m512i x_even = _mm512_and_si512(x, _mm512_set1_epi16(255));                       \
         const __m512i x_odd = _mm512_srli_epi16(x, 8);
 #    define VIT__MAC_mul16_avx512(c, n)                                                           \
-        VIT__ADD("vpaddd", c, _mm512_madd_epi16(x_even, even##n))                                 \
-        VIT__ADD("vpaddd", c, _mm512_madd_epi16(x_odd, odd##n))
+        VIT__ADD("vpaddd", _mm512_add_epi32, c, _mm512_madd_epi16(x_even, even##n))               \
+        VIT__ADD("vpaddd", _mm512_add_epi32, c, _mm512_madd_epi16(x_odd, odd##n))
 VIT__INLINE int vit__steps_mul16_avx512(int depth) { return vit__quads(depth); }
 /* As vit__dequantise_row. */
 VIT__INLINE __m512 vit__dequantise_avx512(__m512i sum, const unsigned char *a,
@@ -7033,7 +7207,8 @@ VIT__INLINE __m512 vit__dequantise_avx512(__m512i sum, const unsigned char *a,
 #    define VIT__LOAD_pair_avx512(n, weights) const __m512i w##n = weights;
 #    define VIT__INPUT_pair_avx512(a, k)                                                          \
         const __m512i x = _mm512_set1_epi32(vit__load32(a + 4 * k));
-#    define VIT__MAC_pair_avx512(c, n) VIT__ADD("vpaddd", c, _mm512_madd_epi16(x, w##n))
+#    define VIT__MAC_pair_avx512(c, n)                                                            \
+        VIT__ADD("vpaddd", _mm512_add_epi32, c, _mm512_madd_epi16(x, w##n))
 VIT__INLINE int vit__steps_pair_avx512(int depth) { return vit__ceil_div(depth, 2); }
 #    define vit__store_pair_avx512(to, n, c, a, p, stride, steps)                                 \
         _mm512_storeu_ps(to + 16 * n, _mm512_cvtepi32_ps(c))
@@ -7053,7 +7228,8 @@ VIT__GEMM_AVX512_2(vit__gemm_i8_avx512, VIT_I8, mul16_avx512, vit__bits_avx512, 
 #    define VIT__LOAD_i4_avx512(n, weights) const __m512i w##n = weights;
 #    define VIT__INPUT_i4_avx512(a, k)                                                            \
         const __m512i x = _mm512_set1_epi32(vit__load32(a + VIT__U8_HEADER + 4 * k));
-#    define VIT__MAC_i4_avx512(c, n) VIT__ADD("vpaddw", c, _mm512_maddubs_epi16(x, w##n))
+#    define VIT__MAC_i4_avx512(c, n)                                                              \
+        VIT__ADD("vpaddw", _mm512_add_epi16, c, _mm512_maddubs_epi16(x, w##n))
 #    define VIT__SUM_i4_avx512 __m512
 #    define VIT__TAKE_i4_avx512(to, n) _mm512_loadu_ps(to + 16 * n)
 #    define VIT__SCALE_i4_avx512(s, c, n)                                                         \
@@ -7099,7 +7275,7 @@ VIT__TARGET_BEGIN(VIT__TARGET_AVX512_VNNI)
 #    define VIT__LOAD_vnni_avx512(n, weights) const __m512i w##n = weights;
 #    define VIT__INPUT_vnni_avx512(a, k)                                                          \
         const __m512i x = _mm512_set1_epi32(vit__load32(a + VIT__U8_HEADER + 4 * k));
-#    define VIT__MAC_vnni_avx512(c, n) VIT__DOT("vpdpbusd", c, x, w##n)
+#    define VIT__MAC_vnni_avx512(c, n) VIT__DOT("vpdpbusd", _mm512_dpbusd_epi32, c, x, w##n)
 #    define vit__steps_vnni_avx512 vit__steps_mul16_avx512
 #    define vit__store_vnni_avx512 vit__store_mul16_avx512
 
@@ -7108,7 +7284,7 @@ VIT__TARGET_BEGIN(VIT__TARGET_AVX512_VNNI)
 #    define VIT__ZERO_dot16_avx512(r, n) _mm512_setzero_si512()
 #    define VIT__LOAD_dot16_avx512 VIT__LOAD_pair_avx512
 #    define VIT__INPUT_dot16_avx512 VIT__INPUT_pair_avx512
-#    define VIT__MAC_dot16_avx512(c, n) VIT__DOT("vpdpwssd", c, x, w##n)
+#    define VIT__MAC_dot16_avx512(c, n) VIT__DOT("vpdpwssd", _mm512_dpwssd_epi32, c, x, w##n)
 #    define vit__steps_dot16_avx512 vit__steps_pair_avx512
 #    define vit__store_dot16_avx512 vit__store_pair_avx512
 
@@ -7137,12 +7313,20 @@ VIT__TARGET_BEGIN(VIT__TARGET_AVX512_BF16)
 /* vdpbf16ps, the second of a pair first:
       c[l] = fma(x[2 * l], w[2 * l], fma(x[2 * l + 1], w[2 * l + 1], c[l]));
    Operands and results below 2^-126 count as zero. */
+#        if !VIT__GNU
+VIT__INLINE __m512 vit__dot_bf16(__m512 c, __m512i x, __m512i w) {
+    __m512bh a, b;
+    memcpy(&a, &x, sizeof a);
+    memcpy(&b, &w, sizeof b);
+    return _mm512_dpbf16_ps(c, a, b);
+}
+#        endif
 #        define VIT__ACC_bf16_avx512 __m512
 #        define VIT__ZERO_bf16_avx512(r, n) _mm512_setzero_ps()
 #        define VIT__LOAD_bf16_avx512(n, weights) const __m512i w##n = weights;
 #        define VIT__INPUT_bf16_avx512(a, k)                                                      \
             const __m512i x = _mm512_set1_epi32(vit__load32(a + 4 * k));
-#        define VIT__MAC_bf16_avx512(c, n) VIT__DOT("vdpbf16ps", c, x, w##n)
+#        define VIT__MAC_bf16_avx512(c, n) VIT__DOT("vdpbf16ps", vit__dot_bf16, c, x, w##n)
 #        define vit__store_bf16_avx512 vit__store_fma_avx512
 VIT__INLINE int vit__steps_bf16_avx512(int depth) { return vit__ceil_div(depth, 2); }
 
@@ -7197,7 +7381,7 @@ VIT__TIER(avx512_bf16, VIT_ISA_AVX512_BF16, 3, avx512,
 
 /* --- the base: every 64-bit ARM ------------------------------------------------------ */
 
-VIT__INLINE float vit__fma_neon(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+VIT__INLINE float vit__fma_neon(float a, float b, float c) { return VIT__FMA(a, b, c); }
 VIT__WRAP_REST(neon)
 VIT__WRAP_BODIES(neon)
 
@@ -7234,12 +7418,8 @@ VIT__INLINE float32x4_t vit__bf16_neon(const unsigned char *p, size_t stride, in
 /* Where quads 2 k of columns 2 n and 2 n + 1 are; quads 2 k + 1 follow 64 bytes later. */
 #    define vit__two_quads_neon(p, stride, n, k) (p + 128 * (size_t)(k) + 8 * (n))
 
-/* No load moves up across this: gcc 12 would start all of a step's loads at once
-   and spill accumulators to make room for them. */
-#    define VIT__FENCE_NEON __asm__ __volatile__("" : : : "memory");
-
-/* fmla by an element: c[l] = fma(w[l], x, c[l]). In assembly, because gcc 12 spills the
-   accumulators of the intrinsic. */
+/* fmla by an element: c[l] = fma(w[l], x, c[l]). VIT__FENCE_NEON: no load moves up across it, as
+   gcc 12 would start all of a step's loads at once and spill accumulators to make room. */
 #    define VIT__ACC_fma_neon float32x4_t
 #    define VIT__ZERO_fma_neon(r, n) vdupq_n_f32(0)
 #    define VIT__LOAD_fma_neon(n, weights) const float32x4_t w##n = weights;
@@ -7247,8 +7427,7 @@ VIT__INLINE float32x4_t vit__bf16_neon(const unsigned char *p, size_t stride, in
         float x;                                                                                  \
         memcpy(&x, a + 4 * k, 4);                                                                 \
         VIT__FENCE_NEON
-#    define VIT__MAC_fma_neon(c, n)                                                               \
-        __asm__("fmla %0.4s, %1.4s, %2.s[0]" : "+w"(c) : "w"(w##n), "w"(x));
+#    define VIT__MAC_fma_neon(c, n) VIT__FMLA_NEON(c, w##n, x)
 VIT__INLINE int vit__steps_fma_neon(int depth) { return depth; }
 #    define vit__store_fma_neon(to, n, c, a, p, stride, steps)                                    \
         vst1q_f32(to + 4 * n, c)
@@ -7400,17 +7579,15 @@ VIT__TIER(neon, VIT_ISA_NEON, 1, neon,
 
 VIT__TARGET_BEGIN(VIT__TARGET_NEON_DOTPROD)
 
-/* sdot: for (i = 0; i < 4; i++) c[l] += w[4 * l + i] * x[i]. In assembly, because clang 14
-   has the intrinsics for whole files only. */
+/* sdot: for (i = 0; i < 4; i++) c[l] += w[4 * l + i] * x[i]. */
 #        define VIT__ACC_dot_neon int32x4_t
 #        define VIT__ZERO_dot_neon(r, n) vdupq_n_s32(0)
 #        define VIT__LOAD_dot_neon(n, weights) const int8x16_t w##n = weights;
 #        define VIT__INPUT_dot_neon(a, k)                                                         \
             float x; /* four bytes for a vector register */                                       \
-            __builtin_memcpy(&x, a + VIT__U8_HEADER + 4 * k, 4);                                  \
+            VIT__COPY(&x, a + VIT__U8_HEADER + 4 * k, 4);                                         \
             VIT__FENCE_NEON
-#        define VIT__MAC_dot_neon(c, n)                                                           \
-            __asm__("sdot %0.4s, %1.16b, %2.4b[0]" : "+w"(c) : "w"(w##n), "w"(x));
+#        define VIT__MAC_dot_neon(c, n) VIT__SDOT_NEON(c, w##n, x)
 #        define vit__steps_dot_neon(depth) (((depth) + 3) / 4)
 #        define vit__store_dot_neon(to, n, c, a, p, stride, steps)                                \
             VIT__DEQUANTISE_NEON(to + 4 * n, vget_low_s32(c), a,                                  \
@@ -7474,8 +7651,7 @@ VIT__INLINE int8x16_t vit__columns_neon(const unsigned char *p, size_t stride, i
 #        define VIT__INPUT_smmla_neon(a, k)                                                       \
             const unsigned char *const at = a + VIT__U8_HEADER + 8 * k;                           \
             const uint8x16_t x = vcombine_u8(vld1_u8(at), vld1_u8(at + stride * lda));
-#        define VIT__MAC_smmla_neon(c, n)                                                         \
-            __asm__("smmla %0.4s, %1.16b, %2.16b" : "+w"(c) : "w"(x), "w"(w##n));
+#        define VIT__MAC_smmla_neon(c, n) VIT__SMMLA_NEON(c, x, w##n)
 #        define vit__steps_smmla_neon(depth) (((depth) + 7) / 8)
 #        define vit__store_smmla_neon(to, n, c, a, p, apart, steps)                               \
             VIT__DEQUANTISE_NEON(to + 2 * n, vget_low_s32(c), a,                                  \
@@ -7577,17 +7753,25 @@ typedef struct vit__four_bytes { unsigned char byte[4]; } vit__four_bytes;
       c[l] = fma(w[2 * l + 1], x[1], c[l])      bfmlalt
       c[l] = fma(w[2 * l], x[0], c[l])          bfmlalb
 
-   16-bit elements can be taken from registers 0 to 15 only, constraint x, which clang allows
-   for full vectors only: hence a load by hand. */
+   In assembly, 16-bit elements can be taken from registers 0 to 15 only, constraint x, which clang
+   allows for full vectors only: hence a load by hand. */
 #        define VIT__ACC_bfmlal_neon float32x4_t
 #        define VIT__ZERO_bfmlal_neon(r, n) vdupq_n_f32(0)
 #        define VIT__LOAD_bfmlal_neon(n, weights) const int8x16_t w##n = weights;
-#        define VIT__INPUT_bfmlal_neon(a, k)                                                      \
-            int8x16_t x;                                                                          \
-            __asm__("ldr %s0, %1" : "=x"(x) : "Q"(*(const vit__four_bytes *)(a + 4 * k)));
-#        define VIT__MAC_bfmlal_neon(c, n)                                                        \
-            __asm__("bfmlalt %0.4s, %1.8h, %2.h[1]\n\tbfmlalb %0.4s, %1.8h, %2.h[0]"              \
-                    : "+w"(c) : "w"(w##n), "x"(x));
+#        if VIT__GNU
+#            define VIT__INPUT_bfmlal_neon(a, k)                                                  \
+                int8x16_t x;                                                                      \
+                __asm__("ldr %s0, %1" : "=x"(x) : "Q"(*(const vit__four_bytes *)(a + 4 * k)));
+#            define VIT__MAC_bfmlal_neon(c, n)                                                    \
+                __asm__("bfmlalt %0.4s, %1.8h, %2.h[1]\n\tbfmlalb %0.4s, %1.8h, %2.h[0]"          \
+                        : "+w"(c) : "w"(w##n), "x"(x));
+#        else
+#            define VIT__INPUT_bfmlal_neon(a, k)                                                  \
+                const bfloat16x4_t x = vreinterpret_bf16_s32(vdup_n_s32(vit__load32(a + 4 * k)));
+#            define VIT__MAC_bfmlal_neon(c, n)                                                    \
+                c = vbfmlaltq_lane_f32(c, vreinterpretq_bf16_s8(w##n), x, 1);                     \
+                c = vbfmlalbq_lane_f32(c, vreinterpretq_bf16_s8(w##n), x, 0);
+#        endif
 #        define vit__steps_bfmlal_neon(depth) (((depth) + 1) / 2)
 #        define vit__store_bfmlal_neon vit__store_fma_neon
 
@@ -8247,15 +8431,30 @@ VIT__OPTIMIZE_END
 /* ------------------------------------------------------------------------- */
 
 #if VIT__AVX2
+#    if VIT__GNU
 static uint64_t vit__xgetbv(void) {
     uint32_t low, high;
     __asm__ __volatile__(".byte 0x0f, 0x01, 0xd0" : "=a"(low), "=d"(high) : "c"(0));
     return (uint64_t)high << 32 | low;
 }
+/* eax, ebx, ecx, edx */
+static void vit__cpuid(unsigned leaf, unsigned subleaf, unsigned *to) {
+    __cpuid_count(leaf, subleaf, to[0], to[1], to[2], to[3]);
+}
+#    else
+VIT__TARGET_BEGIN("xsave")
+static uint64_t vit__xgetbv(void) { return _xgetbv(0); }
+VIT__TARGET_END
+static void vit__cpuid(unsigned leaf, unsigned subleaf, unsigned *to) {
+    int r[4];
+    __cpuidex(r, (int)leaf, (int)subleaf);
+    memcpy(to, r, sizeof r);
+}
+#    endif
 
 /* Bit number `isa` is set for each tier that this CPU can run. */
 static unsigned vit__detect_x86(void) {
-    unsigned a, b, c, d, b7, c7, a7 = 0, leaves;
+    unsigned leaf0[4], leaf1[4], leaf7[4], leaf71[4] = { 0 }; /* eax, ebx, ecx, edx */
     const unsigned fma = 1u << 12, osxsave = 1u << 27, f16c = 1u << 29; /* leaf 1, ecx */
     const unsigned avx2 = 1u << 5;                                      /* leaf 7, ebx */
     const unsigned avx512 = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31;  /* F DQ BW VL */
@@ -8264,20 +8463,21 @@ static unsigned vit__detect_x86(void) {
     const unsigned ymm = 0x06, zmm = 0xe6;                              /* xcr0 */
     unsigned found = 1u << VIT_ISA_SCALAR | (unsigned)VIT__SSE2 << VIT_ISA_SSE2;
     uint64_t saved;
-    if (__get_cpuid_max(0, NULL) < 7) return found;
-    __cpuid(1, a, b, c, d);
-    if ((c & (fma | osxsave | f16c)) != (fma | osxsave | f16c)) return found;
-    __cpuid_count(7, 0, leaves, b7, c7, d);
-    if (leaves >= 1) __cpuid_count(7, 1, a7, b, c, d);
+    vit__cpuid(0, 0, leaf0);
+    if (leaf0[0] < 7) return found;
+    vit__cpuid(1, 0, leaf1);
+    if ((leaf1[2] & (fma | osxsave | f16c)) != (fma | osxsave | f16c)) return found;
+    vit__cpuid(7, 0, leaf7);
+    if (leaf7[0] >= 1) vit__cpuid(7, 1, leaf71);
     saved = vit__xgetbv();
-    if (!(b7 & avx2) || (saved & ymm) != ymm) return found;
+    if (!(leaf7[1] & avx2) || (saved & ymm) != ymm) return found;
     found |= 1u << VIT_ISA_AVX2;
-    if (a7 & avx_vnni) found |= 1u << VIT_ISA_AVX_VNNI;
-    if ((b7 & avx512) != avx512 || (saved & zmm) != zmm) return found;
+    if (leaf71[0] & avx_vnni) found |= 1u << VIT_ISA_AVX_VNNI;
+    if ((leaf7[1] & avx512) != avx512 || (saved & zmm) != zmm) return found;
     found |= 1u << VIT_ISA_AVX512;
-    if (!(c7 & avx512_vnni)) return found;
+    if (!(leaf7[2] & avx512_vnni)) return found;
     found |= 1u << VIT_ISA_AVX512_VNNI;
-    if (a7 & avx512_bf16) found |= 1u << VIT_ISA_AVX512_BF16;
+    if (leaf71[0] & avx512_bf16) found |= 1u << VIT_ISA_AVX512_BF16;
     return found;
 }
 #endif
@@ -12284,7 +12484,9 @@ VIT__COMPACT_END
            and F32;
            vit-convert --json: what is asked and wrong as data where it refuses; the items of
            "assumed" are objects, no longer text; examples/web/vit/convert.mjs: vit-convert in
-           WebAssembly
+           WebAssembly;
+           Windows: paths in UTF-8, of more than 260 characters too; in the dialect of
+           Microsoft's compiler all kernels, where only plain C was; the tools
 
    v0.1.0  first version: timm's VisionTransformer and DeiT with nearly all of their
            options, torch.nn's post-norm blocks; rotary and relative positions,

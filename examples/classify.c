@@ -24,6 +24,7 @@
 #include "infer/infer.h"
 #include "infer/zero_shot.h"
 #include "numbers/running_mean.h"
+#include "os/os.h"
 #include "vit.h"
 
 #define PROGRAM "classify"
@@ -371,6 +372,7 @@ static bool run(classifier *c, const text_list *images) {
 }
 
 int main(int argc, char **argv) {
+    os_start(&argc, &argv);
     const zero_shot_options none = ZERO_SHOT_NONE;
     choices chosen;
     classifier c;

@@ -21,6 +21,7 @@
 #include "cli/output.h"
 #include "infer/embedding.h"
 #include "infer/infer.h"
+#include "os/os.h"
 #include "shards/collect.h"
 #include "shards/embed_shards.h"
 #include "vit.h"
@@ -297,6 +298,7 @@ static bool choose(int argc, char **argv, choices *c, text_list *operands, int *
 }
 
 int main(int argc, char **argv) {
+    os_start(&argc, &argv);
     choices chosen;
     text_list operands;
     report r = report_make();

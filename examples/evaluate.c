@@ -25,6 +25,7 @@
 #include "infer/probe.h"
 #include "infer/tag_lists.h"
 #include "infer/tagged.h"
+#include "os/os.h"
 #include "vit.h"
 
 #define PROGRAM "evaluate"
@@ -769,6 +770,7 @@ static bool run(choices *chosen) {
 }
 
 int main(int argc, char **argv) {
+    os_start(&argc, &argv);
     choices chosen;
     int status;
     memset(&chosen, 0, sizeof chosen);

@@ -16,6 +16,7 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "look/look.h"
+#include "os/os.h"
 
 #define PROGRAM "look"
 
@@ -210,6 +211,7 @@ static const look_command *find_command(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
+    os_start(&argc, &argv);
     look_choices chosen;
     text_list operands;
     report r = report_make();

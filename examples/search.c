@@ -23,6 +23,7 @@
 #include "infer/infer.h"
 #include "infer/zero_shot.h"
 #include "numbers/nearest.h"
+#include "os/os.h"
 #include "picture/sheet.h"
 #include "vit.h"
 
@@ -474,6 +475,7 @@ static bool choose(int argc, char **argv, choices *c, text_list *photos, int *st
 }
 
 int main(int argc, char **argv) {
+    os_start(&argc, &argv);
     const zero_shot_options none = ZERO_SHOT_NONE;
     choices chosen;
     report r = report_make();

@@ -33,3 +33,6 @@ summary() {
     echo "$passed passed, $failed failed"
     [ "$failed" = 0 ] && [ "$passed" -gt 0 ]
 }
+
+# What only a POSIX system has, or says in these words; tests/windows.sh sets WINDOWS.
+posix() { [ -z "${WINDOWS-}" ]; }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # cross.sh [short | TARGET...] - the tests on other CPUs, under QEMU: they must pass there, compute
 # the bits that this machine computes and convert to the same files; and CPUs that lack instructions
-# must find out and do without. Windows, under Wine. `make test` runs the short part, `make
+# must find out and do without. `make test` runs the short part, `make
 # test-cross` all of it; the name of a target, only what begins with it.
 set -u
 cd "$(dirname "$0")/.."
@@ -135,17 +135,6 @@ for target in aarch64.clang armhf.fma s390x.clang; do
     run $target.test_math ${emulators[${target%.*}]} $work/$target/tests/test_math
     random $target.test_random ${tiers[${target%.*}]} ${emulators[${target%.*}]} \
         $work/$target/tests/test_random
-done
-
-# Windows has threads and mappings of its own; Wine makes its files before several run at once.
-build x86_64.windows x86_64-w64-mingw32-gcc "" tests/test_math tests/test_random tests/test_api \
-    tests/test_load tests/test_preprocess
-export WINEPREFIX=$PWD/$work/wine WINEDEBUG=-all
-wine=/usr/lib/wine/wine64
-! wanted x86_64.windows || $wine wineboot --init >/dev/null 2>&1
-random x86_64.windows.test_random "" $wine $work/x86_64.windows/tests/test_random.exe
-for name in math api load preprocess; do
-    run x86_64.windows.test_$name $wine $work/x86_64.windows/tests/test_$name.exe tests/data
 done
 
 # Without fused multiply-add the bits are others, and the same on all again, and in SSE2.

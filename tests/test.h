@@ -28,7 +28,9 @@ static inline int test_check(int ok, const char *file, int line, const char *con
     return ok;
 }
 
-#if defined(__GNUC__)
+#if defined(__MINGW32__) /* whose printf is GNU's */
+__attribute__((format(gnu_printf, 1, 2)))
+#elif defined(__GNUC__)
 __attribute__((format(printf, 1, 2)))
 #endif
 static inline void

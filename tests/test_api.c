@@ -57,12 +57,8 @@ static void true_cpuid(unsigned leaf, unsigned part, unsigned r[4]) {
 }
 static void other_cpuid(unsigned leaf, unsigned part, unsigned *a, unsigned *b, unsigned *c,
                         unsigned *d);
-static unsigned other_leaves(void);
-#    undef __cpuid
 #    undef __cpuid_count
-#    define __cpuid(leaf, a, b, c, d) other_cpuid(leaf, 0, &a, &b, &c, &d)
 #    define __cpuid_count(leaf, part, a, b, c, d) other_cpuid(leaf, part, &a, &b, &c, &d)
-#    define __get_cpuid_max(leaf, signature) other_leaves()
 #elif defined(OTHER_ARM_CPUS)
 static unsigned long other_auxval(unsigned long type);
 #    define getauxval(type) other_auxval(type)
@@ -168,17 +164,14 @@ typedef struct cpu {
 
 static const cpu *cpu_here; /* NULL: the true one */
 
-static unsigned other_leaves(void) {
-    unsigned r[4];
-    true_cpuid(0, 0, r);
-    return cpu_here ? cpu_here->leaves : r[0];
-}
-
 static void other_cpuid(unsigned leaf, unsigned part, unsigned *a, unsigned *b, unsigned *c,
                         unsigned *d) {
     unsigned r[4];
     true_cpuid(leaf, part, r);
-    *a = !cpu_here ? r[0] : part ? cpu_here->a7 : cpu_here->parts;
+    *a = !cpu_here   ? r[0]
+         : leaf == 0 ? cpu_here->leaves
+         : part      ? cpu_here->a7
+                     : cpu_here->parts;
     *b = !cpu_here ? r[1] : cpu_here->b7;
     *c = !cpu_here ? r[2] : leaf == 1 ? cpu_here->features : cpu_here->c7;
     *d = r[3];

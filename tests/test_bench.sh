@@ -191,12 +191,14 @@ try -m "$work/nosuch.vit"
 refused 1 'nosuch.vit: cannot be opened'
 try -m "$bench"
 refused 1 "no \.vit magic"
-TMPDIR=$work/nosuch try --arch test_vit
-refused 1 'nosuch/vit-bench.vit: cannot be created: No such file'
+if posix; then # Wine has its own files there
+    TMPDIR=$work/nosuch try --arch test_vit
+    refused 1 'nosuch/vit-bench.vit: cannot be created: No such file'
+fi
 "$bench" -m "$model" --runs 1 >/dev/full 2>"$work/err"
 status=$?
 is 1
-err 'standard output: No space left'
+err 'standard output: (No space left|write failed)'
 
 # --- pages and charts show the figures that lie beside them ------------------------------------
 
@@ -215,7 +217,7 @@ fi
 
 # --- the file of random weights is gone at the end, and when interrupted -----------------------
 
-if [ -z "$(ls -A "$TMPDIR")" ]; then pass; else fail "left in TMPDIR: $(ls -A "$TMPDIR")"; fi
+if ! posix || [ -z "$(ls -A "$TMPDIR")" ]; then pass; else fail "left in TMPDIR: $(ls -A "$TMPDIR")"; fi
 tried="vit-bench, terminated"
 "$bench" --arch test_vit --seconds 600 >"$work/out" 2>"$work/err" </dev/null &
 for _ in $(seq 100); do
@@ -227,6 +229,6 @@ kill -TERM $!
 wait $! 2>/dev/null
 status=$?
 is 143
-if [ -z "$(ls -A "$TMPDIR")" ]; then pass; else fail "left in TMPDIR: $(ls -A "$TMPDIR")"; fi
+if ! posix || [ -z "$(ls -A "$TMPDIR")" ]; then pass; else fail "left in TMPDIR: $(ls -A "$TMPDIR")"; fi
 
 summary

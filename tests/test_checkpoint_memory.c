@@ -5,7 +5,7 @@
  *
  * Whatever fails, the reader must say so, crash nowhere and give back what it took. The readers
  * are compiled into this file, so that what they call can be replaced without help of the linker:
- * the C library's allocator, the pieces of base/memory.h's arenas, and pread and fstat.
+ * the C library's allocator, the pieces of base/memory.h's arenas, and os_read_at and os_file_size.
  */
 #define _POSIX_C_SOURCE 200809L
 #define _FILE_OFFSET_BITS 64
@@ -13,18 +13,18 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "os/os.h"
 #include "test.h"
 
 /* What fails: the call number fail_at of its kind, or none (0). */
 typedef enum failure {
     ALLOCATION,
-    READ_ERROR,          /* pread: the disk is broken */
-    READ_NOTHING,        /* pread: the file became shorter meanwhile */
-    READ_INTERRUPTED,    /* pread: a signal came, the same call succeeds later */
-    STATUS,              /* fstat */
+    READ_ERROR,          /* os_read_at: the disk is broken */
+    READ_NOTHING,        /* os_read_at: the file became shorter meanwhile */
+    READ_INTERRUPTED,    /* os_read_at: a signal came, the same call succeeds later */
+    STATUS,              /* os_file_size */
     FAILURES
 } failure;
 
@@ -63,26 +63,26 @@ static void counting_free(void *p)
     free(p);
 }
 
-static ssize_t failing_pread(int descriptor, void *to, size_t size, off_t offset)
+static ptrdiff_t failing_read_at(int descriptor, void *to, size_t size, uint64_t offset)
 {
     if (fails(READ_NOTHING)) return 0;
     if (!fails(READ_ERROR) && !fails(READ_INTERRUPTED))
-        return pread(descriptor, to, size, offset);
+        return os_read_at(descriptor, to, size, offset);
     errno = failing == READ_ERROR ? EIO : EINTR;
     return -1;
 }
 
-static int failing_fstat(int descriptor, struct stat *status)
+static bool failing_size(int descriptor, uint64_t *size)
 {
-    return fails(STATUS) ? -1 : fstat(descriptor, status);
+    return !fails(STATUS) && os_file_size(descriptor, size);
 }
 
 #define malloc failing_malloc
 #define calloc failing_calloc
 #define realloc failing_realloc
 #define free counting_free
-#define pread failing_pread
-#define fstat failing_fstat
+#define os_read_at failing_read_at
+#define os_file_size failing_size
 
 #define memory_take whole_take
 #define memory_copy_text whole_copy_text

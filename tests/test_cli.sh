@@ -121,7 +121,7 @@ for program in "$classify" "$evaluate" "$info" "$run"; do
     "$program" --help >/dev/full 2>"$work/err"
     status=$?
     is 1
-    err "^$name: standard output: No space left on device$"
+    err "^$name: standard output: (No space left on device|write failed)$" # lost before the end
 done
 
 # --- what is no model ---------------------------------------------------------------------
@@ -511,11 +511,13 @@ if [ "$best" = "$label" ]; then pass; else fail "top label"; fi
 out 'quoted\\" \\\\ caf'
 try "$classify" -m "$nameless" --json "$cat"
 json null top 0 label
-cp "$cat" "$work/a\"b\\c"$'\n'"d.jpg"
-try "$classify" -m "$model" --json "$work/a\"b\\c"$'\n'"d.jpg"
-is 0
-lines out 1
-json "$work/a\"b\\c"$'\n'"d.jpg" image
+if posix; then # such names
+    cp "$cat" "$work/a\"b\\c"$'\n'"d.jpg"
+    try "$classify" -m "$model" --json "$work/a\"b\\c"$'\n'"d.jpg"
+    is 0
+    lines out 1
+    json "$work/a\"b\\c"$'\n'"d.jpg" image
+fi
 try "$classify" -m "$model" "$work/no"$'\033'"[31m"$'\n\177'"file"
 lines err 1
 err "no\?\[31m\?\?file: cannot be opened"
@@ -557,6 +559,7 @@ mkdir -p "$work/tree/bin" "$work/tree/models" "$work/else" "$work/installed/bin"
 for tree in tree/models installed/share/vit; do
     rm -f "$work/found"
     cp "$classify" "$work/${tree%%/*}/bin/classify"
+    posix || cp "$root/build/windows/examples/classify.exe" "$work/${tree%%/*}/bin/"
     cp "$model" "$work/$tree/cifar10-vit.vit"
     (cd "$work/else" && "$work/${tree%%/*}/bin/classify" "$cat") >"$work/out" 2>"$work/err"
     same "$work/out" "$work/five"
@@ -575,13 +578,13 @@ for pair in "$classify -m $model $cat" "$info $model" "$run -m $model --image $c
     $pair >/dev/full 2>"$work/err"
     status=$?
     is 1
-    err 'standard output: No space left on device'
+    err 'standard output: (No space left on device|write failed)'
     tried="$pair, closed pipe"
     # shellcheck disable=SC2086 # words
     (trap '' PIPE; sleep 0.3; $pair 2>"$work/err"; echo $? >"$work/status") | true
     status=$(cat "$work/status")
     is 1
-    err 'standard output: Broken pipe'
+    err 'standard output: (Broken pipe|write failed)'
 done
 
 # --- vit-info -----------------------------------------------------------------------------
@@ -1051,7 +1054,7 @@ try "$evaluate" -m "$model" --map bad.txt set
 err "^evaluate: bad.txt: line 1: expected 'FOLDER CLASS'$"
 try "$evaluate" -m "$model" --map . set
 is 1
-err '^evaluate: .: cannot be read: Is a directory$'
+err '^evaluate: .: cannot be (read|opened): Is a directory$'
 try "$evaluate" -m "$model" --map nosuch.txt set
 is 1
 err 'nosuch.txt: cannot be opened'

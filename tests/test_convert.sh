@@ -696,7 +696,8 @@ refuses 2 "" $H --dtype int8 --calibrate photos --calibrate-max 0
 refuses 1 "missing.png: does not exist" $H --dtype int8 --calibrate missing.png
 refuses 1 "empty: has no images in it" $H --dtype int8 --calibrate empty
 refuses 1 "nest: has no images in it" $H --dtype int8 --calibrate nest
-if (ulimit -n 24 && convert m.safetensors -o m.vit $H --dtype int8 --calibrate nest); then
+if ! posix; then :
+elif (ulimit -n 24 && convert m.safetensors -o m.vit $H --dtype int8 --calibrate nest); then
     fail "more folders than may be open"
 elif grep -q 'nest/n.*/n: cannot be opened: Too many open files' err; then pass
 else fail "message of too many open files"; fi

@@ -19,6 +19,7 @@
 #include "base/text.h"
 #include "conversion.h"
 #include "convert/convert.h"
+#include "os/os.h"
 #include "test.h"
 #include "vit.h"
 
@@ -322,7 +323,7 @@ static void write_entries(const entry_list *list)
     char *header = NULL;
     size_t header_size = 0, offset = 0;
     unsigned char size[8];
-    FILE *file = open_memstream(&header, &header_size);
+    FILE *file = os_memory_open(&header, &header_size);
     bool first = true;
     int i;
     if (!file) return;
@@ -332,7 +333,7 @@ static void write_entries(const entry_list *list)
         first = false;
     }
     fputs(first ? "{}" : "}", file);
-    fclose(file);
+    CHECK(os_memory_close(file, &header, &header_size));
     for (i = 0; i < 8; i++) size[i] = (unsigned char)((uint64_t)header_size >> 8 * i);
     file = fopen(damaged, "wb");
     CHECK(file && fwrite(size, 1, 8, file) == 8 &&

@@ -237,7 +237,7 @@ static void test_tables(void) {
 static void test_limit(void) {
     static const char text[] = "P5 1001 1000 255\n";
     static bytes data;
-    photo_options options = { false, 1 };
+    photo_options options = { false, false, 1, NULL };
     report r = report_make();
     vit_image image;
     append_text(&data, text);

@@ -180,7 +180,7 @@ static void test_every_float(uint32_t step) {
 
 /* --- fused multiply-add ----------------------------------------------------- */
 
-#if !defined(VIT_NO_FMA) && !defined(__MINGW32__) /* whose fmaf is wrong in the last bit */
+#if !defined(VIT_NO_FMA) && !defined(_WIN32) /* whose fmaf is wrong in the last bit */
 static long wrong_fmas;
 
 static void one_fma(float a, float b, float c) {
@@ -848,7 +848,7 @@ int main(int argc, char **argv) {
     test_tanh();
     test_every_float(all ? 1 : 4099);
     test_sqrt(all);
-#if !defined(VIT_NO_FMA) && !defined(__MINGW32__)
+#if !defined(VIT_NO_FMA) && !defined(_WIN32)
     test_fma();
 #endif
     test_f16_all();

@@ -10,6 +10,7 @@
 
 #include "numbers/logistic.h"
 #include "numbers/nearest.h"
+#include "os/os.h"
 #include "test.h"
 
 #include "nearest_vectors.h"
@@ -167,7 +168,8 @@ static void test_odd(void) {
     CHECK(group[0] == 0 && group[1] == 1 && group[2] == 1 && group[3] == 3 && group[4] == 4);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    os_start(&argc, &argv);
     for (int threads = 0; threads <= 3; threads++) {
         vit_threads *pool = NULL;
         vit_executor executor = { NULL, NULL, 0 };

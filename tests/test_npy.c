@@ -275,8 +275,8 @@ static void test_paths(void) {
     CHECK(!npy_read("no/such/file.npy", &a, &r));
     CHECK(strstr(r.text, "cannot be opened: ") && !a.data);
     r = report_make();
-    CHECK(!npy_read(".", &a, &r));
-    CHECK(strstr(r.text, "cannot be read: ") && !a.data);
+    CHECK(!npy_read(".", &a, &r)); /* Windows does not even open it */
+    CHECK((strstr(r.text, "cannot be read: ") || strstr(r.text, "cannot be opened: ")) && !a.data);
     r = report_make();
     CHECK(!npy_read("/dev/null", &a, &r));
     CHECK(strcmp(r.text, "/dev/null: is empty") == 0);

@@ -24,7 +24,8 @@ cross="$demo clang:clang $aarch64
     libc6-dev-s390x-cross:/usr/s390x-linux-gnu/include/stdio.h
     gcc-i686-linux-gnu:i686-linux-gnu-gcc
     libc6-dev-i386-cross:/usr/i686-linux-gnu/include/stdio.h
-    gcc-mingw-w64-x86-64:x86_64-w64-mingw32-gcc wine64:/usr/lib/wine/wine64"
+    gcc-mingw-w64-x86-64:x86_64-w64-mingw32-gcc wine64:/usr/lib/wine/wine64
+    clang-19:clang-19 musl-tools:musl-gcc"
 wasm="$demo clang:clang lld:wasm-ld wasi-libc:/usr/include/wasm32-wasi/stdio.h
     libclang-rt-dev-wasm32:/usr/share/doc/libclang-rt-dev-wasm32 nodejs:node"
 page="$wasm clang-19:clang-19 lld-19:wasm-ld-19"

@@ -10,8 +10,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/json.h"
 #include "base/paths.h"
@@ -25,6 +23,7 @@
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "model/timm_names.h"
+#include "os/os.h"
 #include "vit.h"
 
 #define PROGRAM "vit-bench"
@@ -98,8 +97,7 @@ static bool out_of_memory(void) {
 /* A file rather than memory, so that opening it costs what it always does, and other processes can
  * open it. It keeps its temporary name: cli_output removes it at the end, and on Ctrl-C. */
 static bool make_model(bench *b, const arch_choice *choice) {
-    const char *folder = getenv("TMPDIR");
-    char path[1024], detail[VIT_MAX_DETAIL];
+    char *folder, path[1024], detail[VIT_MAX_DETAIL];
     report r = report_make();
     vit_config config;
     arch_config(choice, &config);
@@ -108,7 +106,9 @@ static bool make_model(bench *b, const arch_choice *choice) {
         report_error(PROGRAM, choice->arch->name, "%s", detail);
         return false;
     }
-    snprintf(path, sizeof path, "%.900s/" PROGRAM ".vit", folder && *folder ? folder : "/tmp");
+    folder = os_temporary_folder();
+    snprintf(path, sizeof path, "%.900s/" PROGRAM ".vit", folder ? folder : ".");
+    free(folder);
     if (!cli_output_open(&b->random, path, NULL, 0, &r)) {
         report_print(&r, PROGRAM);
         return false;
@@ -204,21 +204,6 @@ static bool forward(bench *b) {
  * BATCH, with numbers in decimal. */
 #define COLD "--cold-start"
 
-/* Memory of this process that is not backed by a file: workspace, buffers, stacks. The mapped
- * weights do not count, not even pages that were written to the disk only recently. */
-static double private_bytes(void) {
-    FILE *file = fopen("/proc/self/smaps_rollup", "r");
-    char line[128];
-    double bytes = (double)NAN;
-    long kilobytes;
-    if (!file) return bytes;
-    while (fgets(line, sizeof line, file)) {
-        if (sscanf(line, "Anonymous: %ld kB", &kilobytes) == 1) bytes = 1024.0 * (double)kilobytes;
-    }
-    fclose(file);
-    return bytes;
-}
-
 /* The child: what a program that classifies one batch does. */
 static int run_cold(char **arguments) {
     static bench b;
@@ -232,46 +217,27 @@ static int run_cold(char **arguments) {
     cold.open_ms = cli_now_ms() - start;
     good = good && start_session(&b, atoi(arguments[2])) && forward(&b);
     cold.ready_ms = cli_now_ms();
-    cold.private_bytes = private_bytes();
+    /* Workspace, buffers, stacks. The mapped weights do not count, not even pages that were written
+     * to the disk only recently. */
+    cold.private_bytes = os_private_bytes();
     bench_free(&b);
     if (!good) return CLI_FAILED;
     return fwrite(&cold, sizeof cold, 1, stdout) == 1 && fflush(stdout) == 0 ? CLI_OK : CLI_FAILED;
 }
 
-/* Called in the child of fork; does not return. */
-static void become_cold(const bench *b, int output) {
+/* One cold start, with the model in the system's cache, as it is for a program that is started
+ * often. */
+static bool start_cold(const bench *b, cold_start *cold) {
+    const double start = cli_now_ms();
     char numbers[3][16];
     char *arguments[] = { (char *)(uintptr_t)b->executable, (char *)(uintptr_t)COLD,
                           (char *)(uintptr_t)b->path, numbers[0], numbers[1], numbers[2], NULL };
     snprintf(numbers[0], sizeof numbers[0], "%d", (int)b->params.isa);
     snprintf(numbers[1], sizeof numbers[1], "%d", b->chosen->num_threads);
     snprintf(numbers[2], sizeof numbers[2], "%d", b->chosen->batch);
-    if (dup2(output, STDOUT_FILENO) >= 0) {
-        execv("/proc/self/exe", arguments);
-        execvp(b->executable, arguments);   /* where there is no /proc */
-    }
-    _exit(127);
-}
-
-/* One cold start, with the model in the system's cache, as it is for a program that is started
- * often. */
-static bool start_cold(const bench *b, cold_start *cold) {
-    double start = cli_now_ms();
-    int ends[2], status = -1;
-    bool good;
-    FILE *from;
-    pid_t child;
-    if (pipe(ends) != 0) return false;
-    child = fork();
-    if (child == 0) become_cold(b, ends[1]);
-    close(ends[1]);
-    from = fdopen(ends[0], "rb");
-    good = child > 0 && from && fread(cold, sizeof *cold, 1, from) == 1;
-    if (child > 0) waitpid(child, &status, 0);
-    if (from) fclose(from);
-    else close(ends[0]);
+    if (!os_run_again(arguments, cold, sizeof *cold)) return false;
     cold->ready_ms -= start;
-    return good && status == 0;
+    return true;
 }
 
 static int ascending(const void *a, const void *b) {
@@ -567,6 +533,7 @@ static bool choose(int argc, char **argv, choices *c, arch_choice *choice, int *
 }
 
 int main(int argc, char **argv) {
+    os_start(&argc, &argv);
     static bench b;   /* too large for a stack */
     choices chosen;
     arch_choice choice;

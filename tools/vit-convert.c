@@ -21,6 +21,7 @@
 #include "convert/quantise.h"
 #include "convert/report.h"
 #include "convert/unpack.h"
+#include "os/os.h"
 
 #define PROGRAM "vit-convert"
 
@@ -206,6 +207,7 @@ static char *make_notes(void)
 
 int main(int argc, char **argv)
 {
+    os_start(&argc, &argv);
     static arguments a;
     char *notes = make_notes();
     const cli_option options[] = {

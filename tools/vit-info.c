@@ -21,6 +21,7 @@
 #include "model/card.h"
 #include "model/describe.h"
 #include "model/settings.h"
+#include "os/os.h"
 #include "vit.h"
 
 #define PROGRAM "vit-info"
@@ -382,6 +383,7 @@ static bool inform(const char *path, const choices *chosen) {
 }
 
 int main(int argc, char **argv) {
+    os_start(&argc, &argv);
     choices chosen = { false, false, false, false, NULL, 0 };
     const cli_option options[] = {
         { 0, "check", NULL, "verify all checksums and run the self-test", CLI_FLAG, &chosen.check,

@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/json.h"
 #include "base/report.h"
@@ -23,6 +22,7 @@
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "image/photos.h"
+#include "os/os.h"
 #include "vit.h"
 
 #define PROGRAM "vit-run"
@@ -516,10 +516,9 @@ static bool list_sources(run *r) {
 }
 
 static bool make_trace_folder(const char *path) {
-    struct stat status;
-    if (!path || mkdir(path, 0777) == 0) return true;
-    if (errno == EEXIST && stat(path, &status) == 0 && S_ISDIR(status.st_mode)) return true;
-    report_error(PROGRAM, path, "cannot be created: %s", strerror(errno));
+    if (!path || os_make_folder(path)) return true;
+    if (errno == EEXIST && os_kind_of(path) == OS_FOLDER) return true;
+    report_error(PROGRAM, path, "cannot be created: %s", os_error(errno));
     return false;
 }
 
@@ -670,6 +669,7 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
 }
 
 int main(int argc, char **argv) {
+    os_start(&argc, &argv);
     choices chosen;
     run r;
     int status;

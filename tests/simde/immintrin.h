@@ -22,11 +22,11 @@
 
 #define VIT__TARGET_BEGIN(isa)
 #define VIT__TARGET_END
-#define VIT__ADD(instruction, c, sum)                                                              \
+#define VIT__ADD(instruction, intrinsic, c, sum)                                                   \
     c = strstr(instruction, "vpaddw") != NULL                                                      \
             ? _Generic(c, __m256i: _mm256_add_epi16, __m512i: simde_mm512_add_epi16)(c, sum)       \
             : _Generic(c, __m256i: _mm256_add_epi32, __m512i: simde_mm512_add_epi32)(c, sum);
-#define VIT__DOT(instruction, c, x, w)                                                             \
+#define VIT__DOT(instruction, intrinsic, c, x, w)                                                  \
     c = EMULATED_IS_DPWSSD(instruction)                                                            \
             ? _Generic(c, __m256i: simde_mm256_dpwssd_epi32, __m512i: simde_mm512_dpwssd_epi32,    \
                        __m512: emulated_dpbf16)(c, x, w)                                           \

@@ -3,15 +3,12 @@
 
 #include "base/npy.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/bytes.h"
 #include "base/source.h"
+#include "os/os.h"
 
 #define MAGIC "\x93NUMPY"
 
@@ -322,7 +319,7 @@ bool npy_read_header(const void *data, size_t available, uint64_t size, npy_head
 }
 
 void npy_free(npy_array *array) {
-    if (array->mapped) munmap(array->mapped, array->mapped_size);
+    if (array->mapped) os_unmap(array->mapped, array->mapped_size);
     else free(array->data);
     memset(array, 0, sizeof *array);
 }
@@ -342,21 +339,6 @@ bool npy_read(const char *path, npy_array *array, report *r) {
     return good || report_file(r, path);
 }
 
-/* NULL: not a regular file, or the system refuses; then it must be read. */
-static void *map_file(const char *path, size_t *size) {
-    struct stat status;
-    void *data = MAP_FAILED;
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0) return NULL;
-    if (fstat(file, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0 &&
-        (uint64_t)status.st_size <= SIZE_MAX) {
-        *size = (size_t)status.st_size;
-        data = mmap(NULL, *size, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
-    }
-    close(file);
-    return data == MAP_FAILED ? NULL : data;
-}
-
 /* Whether the elements can be used where they lie. */
 static bool is_plain(const npy_header *h) {
     const float one = 1;
@@ -371,7 +353,7 @@ bool npy_map(const char *path, npy_array *array, report *r) {
     report unread = report_make();
     npy_header h;
     size_t size = 0;
-    void *data = map_file(path, &size);
+    void *data = os_map(path, &size);   /* NULL: then it must be read */
     memset(array, 0, sizeof *array);
     if (data && npy_read_header(data, size, size, &h, &unread) && is_plain(&h)) {
         array->ndim = h.ndim;
@@ -382,7 +364,7 @@ bool npy_map(const char *path, npy_array *array, report *r) {
         array->mapped_size = size;
         return true;
     }
-    if (data) munmap(data, size);
+    if (data) os_unmap(data, size);
     return npy_read(path, array, r);   /* which says what is wrong, too */
 }
 

@@ -1,7 +1,7 @@
 /* report.h - errors: the message that a failing function leaves, and how a program prints it.
  *
  * tools/base owns error reports, memory, bytes, text, files, JSON, .npy, checksums; the
- * implementation of vit.h; it may include no other floor.
+ * implementation of vit.h; it may include os.
  */
 #ifndef REPORT_H
 #define REPORT_H
@@ -20,7 +20,10 @@ typedef struct report {
     char text[REPORT_SIZE];
 } report;
 
-#if defined(__GNUC__)
+#if defined(__MINGW32__)   /* whose printf is GNU's */
+#define REPORT_PRINTF(format_index, first_argument) \
+    __attribute__((format(gnu_printf, format_index, first_argument)))
+#elif defined(__GNUC__)
 #define REPORT_PRINTF(format_index, first_argument) \
     __attribute__((format(printf, format_index, first_argument)))
 #else

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "os/os.h"
+
 /* First 32 bits of the fractional parts of the cube roots of the first 64 primes. */
 static const uint32_t sha256_constants[64] = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
@@ -121,7 +123,7 @@ void sha256_hex(const uint8_t digest[32], char text[65])
 bool sha256_file(const char *path, char text[65], sha256_progress *progress, void *user)
 {
     unsigned char buffer[1 << 14], digest[32];
-    FILE *file = fopen(path, "rb");
+    FILE *file = os_fopen(path, "rb");
     sha256 hash;
     size_t size;
     bool failed;

@@ -1,32 +1,23 @@
-#define _POSIX_C_SOURCE 200809L
-#define _FILE_OFFSET_BITS 64
-
 #include "base/source.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/types.h>
-#include <unistd.h>
+
+#include "os/os.h"
 
 bool source_open_file(source *s, const char *path, report *r)
 {
-    struct stat status;
     s->name = path;
     s->memory = NULL;
     s->start = s->size = 0;
-    s->descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    s->descriptor = os_open(path);
     if (s->descriptor < 0) {
-        (void)report_fail(r, "cannot open: %s", strerror(errno));
+        (void)report_fail(r, "cannot open: %s", os_error(errno));
         return report_file(r, path);
     }
-    if (fstat(s->descriptor, &status) == 0 && S_ISREG(status.st_mode)) {
-        s->size = (uint64_t)status.st_size;
-        return true;
-    }
+    if (os_file_size(s->descriptor, &s->size)) return true;
     source_close(s);
     (void)report_fail(r, "not a regular file");
     return report_file(r, path);
@@ -54,31 +45,29 @@ source source_part(const source *s, uint64_t offset, uint64_t size)
 
 void source_close(source *s)
 {
-    if (s->descriptor >= 0) close(s->descriptor);
+    if (s->descriptor >= 0) os_close(s->descriptor);
     s->descriptor = -1;
 }
 
 bool source_is_folder(const char *path)
 {
-    struct stat status;
-    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+    return os_kind_of(path) == OS_FOLDER;
 }
 
 bool source_exists(const char *path)
 {
-    struct stat status;
-    return stat(path, &status) == 0;
+    return os_kind_of(path) != OS_NONE;
 }
 
 static bool source_read_file(const source *s, uint64_t offset, uint8_t *to, size_t size, report *r)
 {
     while (size > 0) {
         size_t piece = size < ((size_t)1 << 30) ? size : (size_t)1 << 30;
-        ssize_t got = pread(s->descriptor, to, piece, (off_t)offset);
+        const ptrdiff_t got = os_read_at(s->descriptor, to, piece, offset);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0)
             return report_fail(r, "cannot read at byte %llu: %s", (unsigned long long)offset,
-                               strerror(errno));
+                               os_error(errno));
         if (got == 0)
             return report_fail(r, "file became shorter: nothing at byte %llu",
                                (unsigned long long)offset);
@@ -122,17 +111,17 @@ static unsigned char *read_stream(FILE *file, size_t limit, size_t *size) {
 
 bool source_read_all(const char *path, size_t limit, unsigned char **data, size_t *size,
                      report *r) {
-    FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
+    FILE *file = strcmp(path, "-") == 0 ? stdin : os_fopen(path, "rb");
     *data = NULL;
     if (!file) {
-        (void)report_fail(r, "cannot be opened: %s", strerror(errno));
+        (void)report_fail(r, "cannot be opened: %s", os_error(errno));
         return report_file(r, path);
     }
     *data = read_stream(file, limit, size);
     if (!*data) {
         (void)report_no_memory(r);
     } else if (ferror(file)) {
-        (void)report_fail(r, "cannot be read: %s", strerror(errno));
+        (void)report_fail(r, "cannot be read: %s", os_error(errno));
         free(*data);
         *data = NULL;
     }

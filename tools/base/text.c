@@ -141,3 +141,59 @@ const char *text_grouped(uint64_t value, char text[32])
     text[at] = '\0';
     return text;
 }
+
+/* One character of a set, "[...]" with *set behind its bracket; goes behind the set. Without its
+ * other bracket it is no set: false, and *set is left. */
+static bool match_set(const char **set, char c, bool *matched)
+{
+    const char *p = *set;
+    const bool negated = *p == '!';
+    bool found = false;
+    const char *first = p += negated;
+    for (; *p && (*p != ']' || p == first); p++) {
+        const char low = *p == '\\' && p[1] ? *++p : *p;
+        char high = low;
+        if (p[1] == '-' && p[2] && p[2] != ']') {
+            p += 2;
+            high = *p == '\\' && p[1] ? *++p : *p;
+        }
+        found = found || (low <= c && c <= high);
+    }
+    if (!*p) return false;
+    *set = p + 1;
+    *matched = found != negated;
+    return true;
+}
+
+/* One character, not '*', with *pattern behind it. */
+static bool match_one(const char **pattern, char c)
+{
+    const char p = *(*pattern)++;
+    bool matched;
+    if (p == '?') return true;
+    if (p == '[' && match_set(pattern, c, &matched)) return matched;
+    if (p == '\\' && **pattern) return *(*pattern)++ == c;
+    return p == c;
+}
+
+bool text_matches(const char *pattern, const char *text)
+{
+    const char *star = NULL, *from = NULL;   /* the latest *, and where what it stands for ends */
+    while (*text) {
+        const char *next = pattern;
+        if (*pattern == '*') {
+            star = ++pattern;
+            from = text;
+        } else if (*pattern && match_one(&next, *text)) {
+            pattern = next;
+            text++;
+        } else if (star) {
+            pattern = star;
+            text = ++from;
+        } else {
+            return false;
+        }
+    }
+    while (*pattern == '*') pattern++;
+    return !*pattern;
+}

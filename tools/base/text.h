@@ -28,6 +28,10 @@ bool text_read_number(const char *text, double min, double max, double *value);
 /* "384", or "384x256": height, then width. */
 bool text_read_size(const char *text, long min, long max, int size[2]);
 
+/* Whether a pattern fits the whole text: * is any characters, ? is one, [a-z] and [!a-z] are one of
+ * these or none of them, a backslash makes the next one mean itself. */
+bool text_matches(const char *pattern, const char *text);
+
 /* Takes a field off a line of CSV (RFC 4180; separator ',') or TSV ('\t'), without its quotes, in
  * place; NULL: they do not end. *at goes to the next field; NULL: that was the last. */
 char *text_take_field(char **at, char separator);

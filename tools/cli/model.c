@@ -10,6 +10,7 @@
 
 #include "base/paths.h"
 #include "base/source.h"
+#include "os/os.h"
 
 enum { HEAD = 64 };   /* bytes that tell the kinds of files apart */
 
@@ -47,8 +48,8 @@ static bool refuse(const char *path, const char *detail, report *r)
     FILE *file;
     size_t size;
     if (source_is_folder(path)) return report_fail(r, "is a folder, not a .vit file");
-    file = fopen(path, "rb");
-    if (!file) return report_fail(r, "cannot be opened: %s", strerror(errno));
+    file = os_fopen(path, "rb");
+    if (!file) return report_fail(r, "cannot be opened: %s", os_error(errno));
     size = fread(head, 1, sizeof head, file);
     fclose(file);
     if (size > 0 && kind_of(head)) return refuse_checkpoint(path, kind_of(head), r);

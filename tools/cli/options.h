@@ -17,7 +17,7 @@
  *     return cli_finish(program.name, failed ? CLI_FAILED : CLI_OK);
  *
  * tools/cli owns what every program shares: options, progress, output files, exit status; it may
- * include base.
+ * include os base.
  */
 #ifndef OPTIONS_H
 #define OPTIONS_H

@@ -1,17 +1,11 @@
-#define _POSIX_C_SOURCE 200809L
-#define _XOPEN_SOURCE 700   /* realpath */
-
 #include "cli/output.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <signal.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
+
+#include "os/os.h"
 
 /* === Standard output === */
 
@@ -32,10 +26,8 @@ bool cli_flush(const char *program) {
 int cli_finish(const char *program, int status) {
     bool good = cli_flush(program);
     /* NFS and quotas report a full disk only when the file is closed. A duplicate is closed, so
-     * that stdout itself stays usable; if it cannot be duplicated, nothing was written. */
-    int copy = good ? dup(fileno(stdout)) : -1;
-    errno = 0;
-    if (copy >= 0 && close(copy) != 0) good = stdout_lost(program);
+     * that stdout itself stays usable. */
+    if (good && !os_close_copy(stdout)) good = stdout_lost(program);
     return !good && status == CLI_OK ? CLI_FAILED : status;
 }
 
@@ -48,29 +40,23 @@ static char *copy_text(const char *text) {
     return copy;
 }
 
-/* Same device and inode: the same file, under whatever name. Missing inputs do not match. */
-static bool is_input(const struct stat *target, const char *const *inputs, int num_inputs) {
-    struct stat input;
+/* Under whatever name. Missing inputs do not match. */
+static bool is_input(const char *target, const char *const *inputs, int num_inputs) {
     for (int i = 0; i < num_inputs; i++) {
-        if (inputs[i] && stat(inputs[i], &input) == 0 && input.st_dev == target->st_dev &&
-            input.st_ino == target->st_ino) {
-            return true;
-        }
+        if (inputs[i] && os_same_file(target, inputs[i])) return true;
     }
     return false;
 }
 
-/* The temporary files being written, for the signal handler; "" where there is none. */
-static char unfinished[4][PATH_MAX];
-enum { UNFINISHED = sizeof unfinished / sizeof unfinished[0] };
+/* The temporary files being written, for who ends the program; "" where there is none. */
+enum { UNFINISHED = 4, LONGEST_PATH = 4096 };
+static char unfinished[UNFINISHED][LONGEST_PATH];
 
-/* Ctrl-C must not leave gigabytes behind. The signal's default action, restored by SA_RESETHAND,
- * follows when this returns. */
-static void remove_unfinished(int number) {
+/* Ctrl-C must not leave gigabytes behind. */
+static void remove_unfinished(void) {
     for (int i = 0; i < UNFINISHED; i++) {
-        if (unfinished[i][0]) unlink(unfinished[i]);
+        if (unfinished[i][0]) os_remove(unfinished[i]);
     }
-    raise(number);
 }
 
 /* The place of a temporary file among the unfinished; "" finds a free one. Beyond so many files at
@@ -81,26 +67,22 @@ static char *unfinished_place(const char *temporary) {
     return unfinished[i];
 }
 
-/* Ignored signals stay ignored (nohup). */
-static void watch_signals(const char *temporary) {
-    static const int numbers[] = { SIGHUP, SIGINT, SIGTERM, SIGQUIT, SIGPIPE, SIGXFSZ };
-    struct sigaction action, old;
-    strcpy(unfinished_place(""), temporary); /* fits: a file that exists has a shorter path */
-    memset(&action, 0, sizeof action);
-    action.sa_handler = remove_unfinished;
-    action.sa_flags = (int)SA_RESETHAND;
-    sigemptyset(&action.sa_mask);
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        sigaction(numbers[i], NULL, &old);
-        if (old.sa_handler == SIG_DFL) sigaction(numbers[i], &action, NULL);
-    }
+static void watch(const char *temporary) {
+    char *place = unfinished_place("");
+    if (strlen(temporary) >= LONGEST_PATH) return;
+    strcpy(place, temporary);
+    os_before_end(remove_unfinished);
 }
 
 /* How much of a path a temporary file's begins with: not all of a long name, to which nothing could
  * be added; all of one that is too long, to fail at once. Letters of UTF-8 stay whole. */
 static int kept_of(const char *path) {
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    size_t length = strlen(name);
+    const char *name = path;
+    size_t length;
+    for (const char *c = path; *c; c++) {
+        if (os_is_slash(*c)) name = c + 1;
+    }
+    length = strlen(name);
     if (length > 200 && length <= 255) {
         length = 200;
         while (length > 190 && ((unsigned char)name[length] & 0xc0) == 0x80) length--;
@@ -110,26 +92,19 @@ static int kept_of(const char *path) {
 
 /* Creates "TARGET.tmp-PID" (or -PID-1, ...) with the permissions of a new file, or of the file
  * that it will replace. */
-static bool open_temporary(cli_output *output, const struct stat *replaced) {
+static bool open_temporary(cli_output *output, const char *replaced) {
     size_t size = strlen(output->path) + 48;
     output->temporary = malloc(size);
     if (!output->temporary) return false;
     for (int attempt = 0; attempt < 100; attempt++) {
-        int descriptor;
         snprintf(output->temporary, size, "%.*s.tmp-%ld-%d", kept_of(output->path), output->path,
-                 (long)getpid(), attempt);
-        descriptor = open(output->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (descriptor < 0 && errno == EEXIST) continue;
-        if (descriptor < 0) break;
-        if (replaced) (void)!fchmod(descriptor, replaced->st_mode & 0777);
-        output->file = fdopen(descriptor, "wb");
+                 os_process(), attempt);
+        output->file = os_create(output->temporary, replaced);
         if (output->file) {
-            watch_signals(output->temporary);
+            watch(output->temporary);
             return true;
         }
-        close(descriptor);
-        unlink(output->temporary);
-        break;
+        if (errno != EEXIST) break;
     }
     free(output->temporary);
     output->temporary = NULL;
@@ -150,10 +125,9 @@ static void output_clear(cli_output *output) {
 }
 
 bool cli_output_folder(const char *path, report *r) {
-    struct stat status;
-    if (mkdir(path, 0777) == 0) return true;
-    if (errno == EEXIST && stat(path, &status) == 0 && S_ISDIR(status.st_mode)) return true;
-    (void)report_fail(r, "cannot be made: %s", strerror(errno));
+    if (os_make_folder(path)) return true;
+    if (errno == EEXIST && os_kind_of(path) == OS_FOLDER) return true;
+    (void)report_fail(r, "cannot be made: %s", os_error(errno));
     return report_file(r, path);
 }
 
@@ -161,34 +135,33 @@ const char *cli_output_written(const cli_output *output) { return output->tempor
 
 bool cli_output_open(cli_output *output, const char *path, const char *const *inputs,
                      int num_inputs, report *r) {
-    struct stat target;
-    bool exists = strcmp(path, "-") != 0 && stat(path, &target) == 0;
-    bool special = exists && !S_ISREG(target.st_mode);
+    const os_kind kind = strcmp(path, "-") != 0 ? os_kind_of(path) : OS_NONE;
+    const bool exists = kind != OS_NONE;
     memset(output, 0, sizeof *output);
     output->name = path;
 
-    if (exists && S_ISDIR(target.st_mode)) {
+    if (kind == OS_FOLDER) {
         (void)report_fail(r, "is a folder");
         return report_file(r, path);
     }
-    if (exists && is_input(&target, inputs, num_inputs)) {
+    if (exists && is_input(path, inputs, num_inputs)) {
         (void)report_fail(r, "is an input: writing it would destroy it");
         return report_file(r, path);
     }
     /* A symbolic link is kept: its target is replaced. */
-    output->path = exists ? realpath(path, NULL) : copy_text(path);
+    output->path = kind == OS_FILE ? os_real_path(path) : copy_text(path);
     errno = output->path ? 0 : errno;
     if (!output->path) {
         /* errno says why */
     } else if (strcmp(path, "-") == 0) {
         output->file = stdout;
-    } else if (special) {
-        output->file = fopen(output->path, "wb");
+    } else if (kind == OS_OTHER) {
+        output->file = os_fopen(output->path, "wb");
     } else {
-        open_temporary(output, exists ? &target : NULL);
+        open_temporary(output, exists ? output->path : NULL);
     }
     if (output->file) return true;
-    (void)report_fail(r, "cannot be created: %s", strerror(errno ? errno : ENOMEM));
+    (void)report_fail(r, "cannot be created: %s", os_error(errno ? errno : ENOMEM));
     output_clear(output);
     return report_file(r, path);
 }
@@ -199,7 +172,7 @@ static bool flush_file(FILE *file, bool regular) {
         errno = errno ? errno : EIO;
         return false;
     }
-    return fflush(file) == 0 && (!regular || fsync(fileno(file)) == 0);
+    return fflush(file) == 0 && (!regular || os_sync(file));
 }
 
 bool cli_output_commit(cli_output *output, report *r) {
@@ -209,14 +182,14 @@ bool cli_output_commit(cli_output *output, report *r) {
         good = false;
         reason = errno;
     }
-    if (good && output->temporary && rename(output->temporary, output->path) != 0) {
+    if (good && output->temporary && !os_replace(output->temporary, output->path)) {
         good = false;
         reason = errno;
     }
     if (!good) {
-        (void)report_fail(r, "cannot be written: %s", strerror(reason));
+        (void)report_fail(r, "cannot be written: %s", os_error(reason));
         (void)report_file(r, output->name);
-        if (output->temporary) unlink(output->temporary);
+        if (output->temporary) os_remove(output->temporary);
     }
     output_clear(output);
     return good;
@@ -224,6 +197,6 @@ bool cli_output_commit(cli_output *output, report *r) {
 
 void cli_output_abandon(cli_output *output) {
     if (output->file != stdout) fclose(output->file);
-    if (output->temporary) unlink(output->temporary);
+    if (output->temporary) os_remove(output->temporary);
     output_clear(output);
 }

@@ -1,27 +1,19 @@
-#define _POSIX_C_SOURCE 200809L
-
 #include "cli/progress.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
+
+#include "os/os.h"
 
 double cli_now_ms(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
+    return os_now_ms();
 }
 
 void cli_progress_start(cli_progress *progress, const char *label, uint64_t total) {
-    const char *terminal = getenv("TERM");
-    bool dumb = terminal && strcmp(terminal, "dumb") == 0;   /* cannot erase a line */
     progress->label = label;
     progress->total = total;
     progress->started = cli_now_ms();
     progress->drawn = progress->started;
-    progress->active = !dumb && isatty(STDERR_FILENO) != 0;
+    progress->active = os_is_terminal(stderr);
     progress->visible = false;
 }
 

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/paths.h"
 #include "base/source.h"
@@ -19,14 +18,9 @@
 #include "layout/detect.h"
 #include "layout/inspect.h"
 #include "model/assume.h"
+#include "os/os.h"
 
 /* === The checkpoint === */
-
-static bool is_file(const char *path)
-{
-    struct stat status;
-    return stat(path, &status) == 0 && S_ISREG(status.st_mode);
-}
 
 static bool open_checkpoint(conversion *c, report *r)
 {
@@ -61,7 +55,7 @@ static bool read_config(conversion *c, report *r)
     c->config_path = given ? malloc(size) : config_beside(c->options->checkpoint);
     if (!c->config_path) return report_no_memory(r);
     if (given) memcpy(c->config_path, given, size);
-    if (given || is_file(c->config_path)) {
+    if (given || os_kind_of(c->config_path) == OS_FILE) {
         c->all[FROM_CONFIG].origin = paths_file_name(c->config_path);
         if (!config_read(&c->config_file, &c->all[FROM_CONFIG], c->config_path,
                          given ? NULL : &c->config_foreign, r))

@@ -11,6 +11,7 @@
 #include "base/tensor.h"
 #include "cli/progress.h"
 #include "convert/match.h"
+#include "os/os.h"
 
 /* A line of its own: control characters become '?'. */
 static void put_line(FILE *file, const char *key, const char *value)
@@ -139,12 +140,11 @@ static void put_provenance(const conversion *c, FILE *file)
 bool provenance_make(conversion *c, report *r)
 {
     size_t size;
-    FILE *file = open_memstream(&c->provenance, &size);
-    bool good, failed;
+    FILE *file = os_memory_open(&c->provenance, &size);
+    bool good;
     if (!file) return report_no_memory(r);
     good = put_sources(c, file, r);
     if (good) put_provenance(c, file);
-    failed = ferror(file) != 0;
-    if ((fclose(file) != 0 || failed || !c->provenance) && good) return report_no_memory(r);
+    if (!os_memory_close(file, &c->provenance, &size) && good) return report_no_memory(r);
     return good;
 }

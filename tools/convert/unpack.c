@@ -13,6 +13,7 @@
 #include "cli/progress.h"
 #include "convert/pages.h"
 #include "model/parts.h"
+#include "os/os.h"
 
 typedef struct unpacking {
     vit_model model;
@@ -67,10 +68,10 @@ static void put_entry(FILE *file, const vit_tensor *t, uint64_t *offset)
 static char *make_header(unpacking *u, size_t *size)
 {
     char *text = NULL;
-    FILE *memory = open_memstream(&text, size);
+    FILE *memory = os_memory_open(&text, size);
     uint64_t offset = 0;
     vit_tensor t;
-    int i, failed;
+    int i;
     if (!memory) return NULL;
     fwrite("\0\0\0\0\0\0\0", 1, 8, memory);
     fputs("{\"__metadata__\":{\"format\":\"pt\"}", memory);
@@ -81,16 +82,10 @@ static char *make_header(unpacking *u, size_t *size)
         u->result->parameters += plain_size(&t) / element_size(&t);
     }
     fputc('}', memory);
-    fflush(memory);
-    while (*size % 8 != 0) {
-        fputc(' ', memory);
-        fflush(memory);
-    }
+    while (ftell(memory) % 8 != 0) fputc(' ', memory);
+    if (!os_memory_close(memory, &text, size)) return NULL;
     u->result->bytes = *size + offset;
-    failed = ferror(memory);
-    if (fclose(memory) == 0 && !failed) return text;
-    free(text);
-    return NULL;
+    return text;
 }
 
 static bool put_bytes(unpacking *u, const void *bytes, size_t size, report *r)

@@ -4,13 +4,13 @@
 #include "convert/vit_writer.h"
 
 #include <errno.h>
-#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/types.h>
 
 #include "base/bytes.h"
 #include "base/tensor.h"
+#include "base/text.h"
+#include "os/os.h"
 
 /* === Little-endian bytes === */
 
@@ -175,7 +175,7 @@ static bool is_kept(const vit_writer_keep *keep, const char *name)
 {
     int i;
     for (i = 0; i < keep->count; i++)
-        if (fnmatch(keep->patterns[i], name, 0) == 0) return true;
+        if (text_matches(keep->patterns[i], name)) return true;
     return false;
 }
 
@@ -290,7 +290,7 @@ static bool put_zeros(vit_writer *w, uint64_t until, report *r)
 
 static bool go_to(vit_writer *w, uint64_t offset, report *r)
 {
-    if (!w->memory && fseeko(w->file, (off_t)offset, SEEK_SET) != 0)
+    if (!w->memory && !os_seek(w->file, offset))
         return report_fail(r, "cannot be written: %s", strerror(errno));
     w->position = offset;
     return true;
@@ -299,12 +299,8 @@ static bool go_to(vit_writer *w, uint64_t offset, report *r)
 /* Aligned as vit.h likes it best. */
 static bool take_memory(vit_writer *w, report *r)
 {
-    void *memory = NULL;
-    if (w->file_size > SIZE_MAX ||
-        posix_memalign(&memory, VIT_ALIGN, (size_t)w->file_size) != 0)
-        return report_no_memory(r);
-    w->memory = memory;
-    return true;
+    if (w->file_size <= SIZE_MAX) w->memory = os_allocate(VIT_ALIGN, (size_t)w->file_size);
+    return w->memory || report_no_memory(r);
 }
 
 bool vit_writer_start(vit_writer *w, FILE *file, const vit_writer_contents *contents, report *r)
@@ -422,6 +418,6 @@ void vit_writer_free(vit_writer *w)
     free(w->tensors);
     free(w->meta);
     free(w->panel);
-    free(w->memory);
+    os_free(w->memory);
     memset(w, 0, sizeof *w);
 }

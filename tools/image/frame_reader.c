@@ -3,13 +3,12 @@
 #include "image/frame_reader.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/progress.h"
+#include "os/os.h"
 
 /* === The thread === */
 
@@ -127,15 +126,17 @@ photo_source frame_reader_source(frame_reader *reader)
 
 /* === From its opening to its end === */
 
+enum { STANDARD_INPUT = 0 };   /* its descriptor */
+
 static void close_file(frame_reader *reader)
 {
-    if (reader->descriptor != STDIN_FILENO) close(reader->descriptor);
-    close(reader->stop[0]);
+    if (reader->descriptor != STANDARD_INPUT) os_close(reader->descriptor);
+    os_close(reader->stop[0]);
 }
 
 static bool start(frame_reader *reader)
 {
-    pthread_mutex_init(&reader->lock, NULL);   /* neither can fail on Linux */
+    pthread_mutex_init(&reader->lock, NULL);   /* neither fails where there is memory */
     pthread_cond_init(&reader->changed, NULL);
     reader->failure = report_make();
     frames_begin(&reader->stream, &reader->raw, reader->descriptor, reader->stop[0]);
@@ -148,14 +149,14 @@ static bool start(frame_reader *reader)
 bool frame_reader_open(frame_reader *reader, const char *path, report *r)
 {
     reader->path = path;
-    reader->descriptor = strcmp(path, "-") ? open(path, O_RDONLY | O_CLOEXEC) : STDIN_FILENO;
+    reader->descriptor = strcmp(path, "-") ? os_open(path) : STANDARD_INPUT;
     if (reader->descriptor < 0) {
-        (void)report_fail(r, "cannot be opened: %s", strerror(errno));
+        (void)report_fail(r, "cannot be opened: %s", os_error(errno));
         return report_file(r, path);
     }
-    if (pipe(reader->stop) == 0) {
+    if (os_pipe(reader->stop)) {
         if (start(reader)) return true;
-        close(reader->stop[1]);
+        os_close(reader->stop[1]);
         close_file(reader);
     }
     return report_fail(r, "a thread to read with cannot be started: %s", strerror(errno));
@@ -168,7 +169,7 @@ void frame_reader_close(frame_reader *reader)
     reader->stopped = true;
     pthread_cond_signal(&reader->changed);
     pthread_mutex_unlock(&reader->lock);
-    close(reader->stop[1]);
+    os_close(reader->stop[1]);
     pthread_join(reader->thread, NULL);
     pthread_cond_destroy(&reader->changed);
     pthread_mutex_destroy(&reader->lock);

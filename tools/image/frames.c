@@ -1,16 +1,13 @@
-#define _POSIX_C_SOURCE 200809L
-
 #include "image/frames.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/text.h"
 #include "cli/progress.h"
+#include "os/os.h"
 
 /* ------------------------------------------------------------------------- */
 /* Raw video                                                                 */
@@ -101,22 +98,12 @@ void frames_begin(frame_stream *s, const vit_image *raw, int descriptor, int sto
     s->left = 0;
 }
 
-/* Bytes into the buffer, when they come; 0 at the end, -1 for a failure. */
-static ssize_t wait_and_read(frame_stream *s)
-{
-    struct pollfd files[2] = { { s->descriptor, POLLIN, 0 }, { s->stop, POLLIN, 0 } };
-    ssize_t got;
-    do {
-        got = poll(files, 2, -1);
-        if (got > 0) got = files[1].revents ? 0 : read(s->descriptor, s->buffer, sizeof s->buffer);
-    } while (got < 0 && errno == EINTR);
-    return got;
-}
-
 /* False: no more bytes will come. */
 static bool refill(frame_stream *s)
 {
-    const ssize_t got = s->ended || s->descriptor < 0 ? 0 : wait_and_read(s);
+    const ptrdiff_t got = s->ended || s->descriptor < 0
+                              ? 0
+                              : os_read_until(s->descriptor, s->stop, s->buffer, sizeof s->buffer);
     if (got < 0) s->error = errno;
     s->ended = got <= 0;
     s->next = s->buffer;

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "os/os.h"
+
 /* === One photo === */
 
 bool photo_decode(photo *p, const photo_options *options, report *r)
@@ -70,9 +72,9 @@ static bool open_list(photo_paths *paths, report *r)
     const char *name;
     if (paths->next_list == paths->lists.count) return false;
     name = paths->lists.items[paths->next_list++];
-    paths->file = strcmp(name, "-") == 0 ? stdin : fopen(name, "rb");
+    paths->file = strcmp(name, "-") == 0 ? stdin : os_fopen(name, "rb");
     if (paths->file) return true;
-    (void)report_fail(r, "cannot be opened: %s", strerror(errno));
+    (void)report_fail(r, "cannot be opened: %s", os_error(errno));
     return report_file(r, name);
 }
 
@@ -85,20 +87,38 @@ static bool check_line(const photo_paths *paths, size_t length, report *r)
     return report_file(r, paths->lists.items[paths->next_list - 1]);
 }
 
+/* Up to the separator, which is not kept, or to the end of the file. False: there is no more. */
+static bool take_line(photo_paths *paths, size_t *length, report *r)
+{
+    size_t count = 0;
+    int c;
+    do {
+        c = getc(paths->file);
+        if (count + 1 >= paths->line_size) {
+            char *larger = realloc(paths->line, 2 * count + 256);
+            if (!larger) return report_no_memory(r);
+            paths->line = larger;
+            paths->line_size = 2 * count + 256;
+        }
+        if (c != EOF && c != paths->separator) paths->line[count++] = (char)c;
+    } while (c != EOF && c != paths->separator);
+    paths->line[count] = '\0';
+    *length = count;
+    return (c != EOF || count > 0) && !ferror(paths->file);
+}
+
 /* The next path of the open list that is not empty, in line. False: it has no more, or failed. */
 static bool read_line(photo_paths *paths, report *r)
 {
-    ssize_t length;
+    size_t length;
     errno = 0;
-    while ((length = getdelim(&paths->line, &paths->line_size, paths->separator,
-                              paths->file)) > 0) {
-        if (paths->line[length - 1] == paths->separator) paths->line[--length] = '\0';
+    while (take_line(paths, &length, r)) {
         if (paths->separator == '\n' && length > 0 && paths->line[length - 1] == '\r')
             paths->line[--length] = '\0';
-        if (!check_line(paths, (size_t)length, r)) return false;
+        if (!check_line(paths, length, r)) return false;
         if (length > 0) return true;
     }
-    if (feof(paths->file)) return false;
+    if (r->failed || !ferror(paths->file)) return false;
     (void)report_fail(r, "cannot be read: %s", strerror(errno));
     return report_file(r, paths->lists.items[paths->next_list - 1]);
 }

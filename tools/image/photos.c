@@ -2,18 +2,17 @@
 
 #include "image/photos.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 
 #include "base/memory.h"
 #include "base/source.h"
 #include "image/frames.h"
 #include "image/image_file.h"
 #include "image/sandbox.h"
+#include "os/os.h"
 
 enum { MAX_FOLDERS = 32 };   /* nested */
 
@@ -73,16 +72,16 @@ typedef bool visitor(photo_list *list, const char *folder, const char *name, int
 
 static bool each_entry(photo_list *list, const char *folder, visitor *visit, int depth, report *r)
 {
-    DIR *directory = opendir(folder);
-    const struct dirent *entry;
+    os_folder *directory = os_folder_open(folder);
+    const char *name;
     bool good = true;
     if (!directory) {
-        (void)report_fail(r, "cannot be opened: %s", strerror(errno));
+        (void)report_fail(r, "cannot be opened: %s", os_error(errno));
         return report_file(r, folder);
     }
-    while (good && (entry = readdir(directory)) != NULL)
-        if (entry->d_name[0] != '.') good = visit(list, folder, entry->d_name, depth, r);
-    closedir(directory);
+    while (good && (name = os_folder_next(directory)) != NULL)
+        if (name[0] != '.') good = visit(list, folder, name, depth, r);
+    os_folder_close(directory);
     return good || report_file(r, folder);
 }
 
@@ -91,12 +90,13 @@ static bool visit_image(photo_list *list, const char *folder, const char *name, 
                         report *r)
 {
     char *path = join(folder, name);
-    struct stat status;
     bool good = true;
+    os_kind kind;
     if (!path) return report_no_memory(r);
-    if (lstat(path, &status) == 0 && S_ISDIR(status.st_mode))
+    kind = os_kind_of_link(path);
+    if (kind == OS_FOLDER)
         good = depth == MAX_FOLDERS || each_entry(list, path, visit_image, depth + 1, r);
-    else if (photos_is_name(name) && stat(path, &status) == 0 && S_ISREG(status.st_mode))
+    else if (photos_is_name(name) && kind == OS_FILE)
         return add_path(list, path, r);
     free(path);
     return good;

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "os/os.h"
+
 /* === One name === */
 
 /* Whether the piece of a label equals the name: letters of either case, '_' as good as ' '. */
@@ -125,8 +127,8 @@ bool class_map_read(class_map *map, const vit_model *model, const char *path, re
 {
     char line[4096];
     int number = 0;
-    FILE *file = fopen(path, "r");
-    bool good = file || report_fail(r, "cannot be opened: %s", strerror(errno));
+    FILE *file = os_fopen(path, "rb");
+    bool good = file || report_fail(r, "cannot be opened: %s", os_error(errno));
     memset(map, 0, sizeof *map);
     while (good && fgets(line, sizeof line, file)) good = map_line(map, model, ++number, line, r);
     if (good && ferror(file)) good = report_fail(r, "cannot be read: %s", strerror(errno));

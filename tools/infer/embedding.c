@@ -1,5 +1,4 @@
 #define _POSIX_C_SOURCE 200809L
-#define _XOPEN_SOURCE 700   /* realpath */
 
 #include "infer/embedding.h"
 
@@ -10,6 +9,7 @@
 
 #include "base/source.h"
 #include "cli/model.h"
+#include "os/os.h"
 
 /* === Which vector === */
 
@@ -117,7 +117,7 @@ uint64_t embedding_model_hash(const vit_model *model)
 void embedding_put(json_writer *w, const embedding_choice *choice, const vit_model *model,
                    const char *path)
 {
-    char hash[17], *real = realpath(path, NULL);
+    char hash[17], *real = os_real_path(path);
     snprintf(hash, sizeof hash, "%016" PRIx64, embedding_model_hash(model));
     json_put_text(w, "model", real ? real : path);
     json_put_text(w, "model_hash", hash);
@@ -184,7 +184,7 @@ bool embedding_begin(embedding_writer *w, const embedding_choice *choice, const 
 {
     w->ndim = 1 + embedding_shape(choice, model, w->dims + 1);
     w->each = (size_t)w->dims[1] * (size_t)(w->ndim == 3 ? w->dims[2] : 1);
-    if (fseeko(w->npy.file, 0, SEEK_SET) != 0) {
+    if (!os_seek(w->npy.file, 0)) {
         (void)report_fail(r, "is a pipe; the number of images must be written at its beginning "
                           "when it is known, so give a file");
         return report_file(r, w->npy.name);
@@ -236,7 +236,7 @@ bool embedding_commit(embedding_writer *w, report *r)
 {
     bool good;
     errno = 0;
-    good = (fseeko(w->npy.file, 0, SEEK_SET) == 0 &&
+    good = (os_seek(w->npy.file, 0) &&
             npy_write_header(w->npy.file, w->type, w->dims, w->ndim) && fflush(w->npy.file) == 0) ||
            write_failed(&w->npy, r);
     if (!good) {

@@ -13,7 +13,7 @@
  * threads or on the batch.
  *
  * tools/infer owns many photos through a model: threads, batches, order, classes by their names or
- * by texts; it may include base cli numbers image.
+ * by texts; it may include os base cli numbers image.
  */
 #ifndef INFER_H
 #define INFER_H

@@ -2,11 +2,11 @@
 
 #include "layout/names.h"
 
-#include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/tensor.h"
+#include "base/text.h"
 
 /* === Missing === */
 
@@ -101,7 +101,7 @@ bool names_match(const text_list *patterns, const char *name)
 {
     int i;
     for (i = 0; i < patterns->count; i++)
-        if (!fnmatch(patterns->items[i], name, 0)) return true;
+        if (text_matches(patterns->items[i], name)) return true;
     return false;
 }
 
@@ -116,8 +116,8 @@ static bool matches_extra(const layout_map *map, const char *pattern, const char
     const bool inside = !strncmp(name, map->prefix, strlen(map->prefix));
     const size_t parent = layout_parent_length(map->prefix, strlen(map->prefix));
     const char *above = strncmp(name, map->prefix, parent) ? name : name + parent;
-    if (strncmp(pattern, "../", 3)) return !fnmatch(pattern, layout_strip(map, name), 0);
-    return (!inside || !*map->prefix) && !fnmatch(pattern + 3, above, 0);
+    if (strncmp(pattern, "../", 3)) return text_matches(pattern, layout_strip(map, name));
+    return (!inside || !*map->prefix) && text_matches(pattern + 3, above);
 }
 
 const layout_extra *names_find_extra(const layout_map *map, const layout_extra *extras,

@@ -164,7 +164,8 @@ static structure_part *add_part(part_table *table, const char *name, size_t leng
 {
     structure_parts *p = table->parts;
     structure_part *part = &p->parts[p->count];
-    part->path = strndup(name, length);
+    part->path = malloc(length + 1);
+    if (part->path) snprintf(part->path, length + 1, "%s", name);
     if (!part->path) return NULL;
     part->path_size = length;
     part->block = part->place = -1;

@@ -3,10 +3,11 @@
 #include "model/timm_names.h"
 
 #include <ctype.h>
-#include <fnmatch.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "base/text.h"
 
 /* === Tables === */
 
@@ -573,7 +574,7 @@ static arch_result arch_unknown(const char *name, report *r)
     const arch *first, *second, *third;
     size_t i;
     for (i = 0; i < COUNT(lacking); i++)
-        if (!fnmatch(lacking[i].pattern, name, 0)) {
+        if (text_matches(lacking[i].pattern, name)) {
             (void)report_fail(r, "architecture %s: this version of vit.h lacks %s", name,
                               lacking[i].option);
             return ARCH_LACKING;
@@ -592,7 +593,7 @@ static void arch_modernise(char name[ARCH_MAX_NAME], char *tag, size_t tag_size)
     size_t i;
     for (i = 0; i < COUNT(retired); i++) {
         size_t prefix = strlen(retired[i].prefix), kept;
-        if (fnmatch(retired[i].pattern, name, 0) != 0) continue;
+        if (!text_matches(retired[i].pattern, name)) continue;
         kept = strlen(name) - strlen(retired[i].suffix);
         snprintf(name + kept, ARCH_MAX_NAME - kept, "%s", retired[i].added);
         memmove(name, name + prefix, strlen(name) - prefix + 1);
@@ -605,7 +606,7 @@ static bool arch_knows_tag(const char *tag)
 {
     size_t i;
     for (i = 0; i < COUNT(tags); i++)
-        if (!fnmatch(tags[i], tag, 0)) return true;
+        if (text_matches(tags[i], tag)) return true;
     return !tag[0];
 }
 
@@ -620,7 +621,7 @@ static void arch_apply_tag(arch_choice *choice)
     if (!choice->tag_known || !choice->tag[0]) return;
     arch_full_name(choice, name, sizeof name);
     for (i = 0; i < COUNT(exceptions); i++) {
-        if (fnmatch(exceptions[i].pattern, name, 0) != 0) continue;
+        if (!text_matches(exceptions[i].pattern, name)) continue;
         choice->norm = exceptions[i].norm;
         choice->crop_pct = exceptions[i].crop_pct;
         choice->squash = exceptions[i].squash;
@@ -715,7 +716,7 @@ static void arch_stem(const char *name, vit_config *c)
 {
     size_t i;
     for (i = 0; i < COUNT(stems); i++) {
-        if (fnmatch(stems[i].pattern, name, 0) != 0) continue;
+        if (!text_matches(stems[i].pattern, name)) continue;
         c->stem = stems[i].stem;
         c->stem_width = stems[i].width;
         c->stem_stage1 = stems[i].stages[0];

@@ -1,0 +1,239 @@
+#!/usr/bin/env bash
+# msvc.sh - vit.h in the dialect of Microsoft's compiler, which cannot be had here. clang speaks it,
+# with MinGW-w64's headers, and the programs run under Wine:
+#
+#   - no warning at level 4, in C and in C++, with each configuration; for 64-bit ARM, too, where
+#     only the object is made, because there is nothing to link it with
+#   - nothing of GNU C where clang is hidden (tests/msvc/cl.h), and that compiles, runs and has the
+#     same bits
+#   - the tests of the header pass, the best tier is chosen and has Linux's bits
+#   - no tier is much slower than MinGW-w64's gcc makes it. `msvc.sh speed` does nothing else: it
+#     measures for longer, beside Linux's build, and fails beyond 5 %
+#
+# tests/cross.sh has installed what this needs. The last line is "N passed, N failed".
+set -u
+cd "$(dirname "$0")/.."
+work=build/msvc
+mkdir -p $work/models
+export WINEPREFIX=${WINEPREFIX:-$PWD/build/cross/wine} WINEDEBUG=-all
+wine=/usr/lib/wine/wine64
+mingw=/usr/x86_64-w64-mingw32/include
+[ -d "$WINEPREFIX/drive_c" ] || $wine wineboot --init >/dev/null 2>&1
+compilers="clang"
+command -v clang-19 >/dev/null && compilers="clang clang-19"
+passed=0 failed=0
+
+# check NAME COMMAND...: passes if the command succeeds; says why not
+check() {
+    local name=$1
+    shift
+    if "$@" >"$work/output" 2>&1; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED $name"
+        head -n 20 "$work/output"
+    fi
+}
+
+# dialect CPU COMPILER ARGUMENT...: as clang-cl takes them
+dialect() {
+    local cpu=$1 compiler=$2
+    shift 2
+    "$compiler" --driver-mode=cl --target="$cpu-pc-windows-msvc" /c /GS- /Itests/msvc /I. /Itools \
+        /clang:-idirafter$mingw /FItests/msvc/shim.h "$@"
+}
+
+# link OUT OBJECT...
+link() {
+    local out=$1
+    shift
+    x86_64-w64-mingw32-gcc "$@" -Wl,--defsym,__chkstk=___chkstk_ms -static -lpthread -o "$out"
+}
+
+# compile WHERE COMPILER FLAGS: vit.h, to $work/WHERE/vit.a
+compile() {
+    local to=$work/$1 compiler=$2 flags=$3
+    mkdir -p "$to"
+    # shellcheck disable=SC2086 # several words
+    dialect x86_64 "$compiler" /O2 /W4 /WX $flags /Fo"$to/vit.obj" tools/base/vit.c &&
+        rm -f "$to/vit.a" && ar rcs "$to/vit.a" "$to/vit.obj"
+}
+
+# program WHERE COMPILER FLAGS SOURCE: $work/WHERE/NAME.exe, with that vit.a
+program() {
+    local to=$work/$1 compiler=$2 flags=$3 name
+    name=$(basename "$4" .c)
+    # shellcheck disable=SC2086 # several words
+    dialect x86_64 "$compiler" /O2 $flags /Fo"$to/$name.obj" "$4" &&
+        link "$to/$name.exe" "$to/$name.obj" "$to/vit.a"
+}
+
+# --- speed ------------------------------------------------------------------------------------
+
+models() {
+    local dtype
+    cc -O1 -o $work/random tests/random_checkpoint.c &&
+        $work/random $work/tiny.safetensors dim=192 depth=3 mlp=768 patch=16 rows=14 cols=14 \
+            classes=1000 || return
+    for dtype in f32 f16 bf16 int8 int4; do
+        tools/vit-convert -q $work/tiny.safetensors --dtype $dtype -o $work/models/$dtype.vit \
+            2>$work/output || return
+    done
+}
+
+# measure ROUNDS RUNS BUILD...: the builds one after the other, in each round
+measure() {
+    local rounds=$1 runs=$2 round build
+    shift 2
+    for build in "$@"; do : >"$work/$build.times"; done
+    for ((round = 0; round < rounds; round++)); do
+        for build in "$@"; do
+            case $build in
+            linux) $work/linux/speed "$runs" models/cifar10-vit.vit $work/models/*.vit ;;
+            *) $wine $work/"$build"/speed.exe "$runs" models/cifar10-vit.vit $work/models/*.vit ;;
+            esac | tr -d '\r' >>"$work/$build.times"
+        done
+    done
+}
+
+# compare BUILD WITH LIMIT: a line for each tier, of the times that BUILD takes, WITH being 1; fails
+# if the mean of a tier is beyond LIMIT
+compare() {
+    awk -v limit="$3" -v names="$1 / $2" '
+        { key = $1 " " $2 }
+        NR == FNR { if (!(key in a) || $3 < a[key]) a[key] = $3; next }
+        !(key in b) || $3 < b[key] { b[key] = $3; tier[key] = $1 }
+        END {
+            for (key in b) {
+                if (!(key in a)) { print key " is missing"; bad = 1; continue }
+                ratio = a[key] / b[key]
+                sum[tier[key]] += log(ratio); count[tier[key]]++; total += log(ratio); all++
+                if (!(tier[key] in most) || ratio > most[tier[key]]) most[tier[key]] = ratio
+            }
+            for (t in sum) {
+                mean = exp(sum[t] / count[t])
+                printf "%s %s: %.3f of the time, at most %.3f\n", names, t, mean, most[t]
+                if (mean > limit) bad = 1
+            }
+            if (all) printf "%s, all tiers: %.3f\n", names, exp(total / all)
+            exit bad || !all
+        }' "$work/$1.times" "$work/$2.times"
+}
+
+speed_programs() {
+    local compiler
+    mkdir -p $work/gcc $work/linux
+    make -s tools/vit-convert && models || return
+    cc -O2 -std=c99 -I. tests/msvc/speed.c tools/base/vit.c -lpthread -o $work/linux/speed || return
+    x86_64-w64-mingw32-gcc -O2 -std=c99 -I. tests/msvc/speed.c tools/base/vit.c -static \
+        -o $work/gcc/speed.exe || return
+    for compiler in $compilers; do
+        compile "$compiler" "$compiler" "" && program "$compiler" "$compiler" "" tests/msvc/speed.c ||
+            return
+    done
+}
+
+if [ "${1-}" = speed ]; then
+    speed_programs || exit
+    # shellcheck disable=SC2086 # several words
+    measure 12 20 linux gcc $compilers
+    status=0
+    for build in gcc $compilers; do compare $build linux 1.05 || status=1; done
+    for build in $compilers; do compare $build gcc 1.05 || status=1; done
+    exit $status
+fi
+
+# --- warnings -----------------------------------------------------------------------------------
+
+printf '#define VIT_IMPLEMENTATION\n#define VIT_STATIC\n#include "vit.h"\n' >$work/static.c
+printf '#include "vit.h"\n#include "vit.h"\n' >$work/declarations.c
+for macro in VIT_NO_STDIO VIT_NO_MMAP VIT_NO_MALLOC VIT_NO_THREADS VIT_NO_SIMD VIT_NO_SSE2 \
+    VIT_NO_AVX2 VIT_NO_AVX512 VIT_NO_FMA VIT_NO_PREPROCESS VIT_BARE_METAL VIT_NO_TEXT; do
+    check $macro dialect x86_64 "${compilers##* }" /W4 /WX /D$macro /clang:-fsyntax-only \
+        tools/base/vit.c
+done
+for compiler in $compilers; do
+    check "$compiler debug" dialect x86_64 "$compiler" /Od /W4 /WX /Fo$work/debug.obj \
+        tools/base/vit.c
+    check "$compiler C11" dialect x86_64 "$compiler" /W4 /WX /std:c11 /clang:-fsyntax-only \
+        tools/base/vit.c
+    check "$compiler C++" dialect x86_64 "$compiler" /O2 /W4 /WX /EHsc /TP /Fo$work/cxx.obj \
+        tools/base/vit.c
+    check "$compiler static" dialect x86_64 "$compiler" /W4 /WX /Fo$work/static.obj $work/static.c
+    check "$compiler declarations" dialect x86_64 "$compiler" /W4 /WX /clang:-fsyntax-only \
+        $work/declarations.c
+    check "$compiler ARM" dialect aarch64 "$compiler" /O2 /W4 /WX /Fo$work/arm64.$compiler.obj \
+        tools/base/vit.c
+    tier=neon # the tiers beyond are for clang 16 and later
+    [ "$compiler" = clang ] || tier=neon_bf16
+    check "$compiler ARM has $tier" grep -q "vit__kernels_$tier" $work/arm64.$compiler.obj
+done
+
+# --- nothing of GNU C ---------------------------------------------------------------------------
+
+hidden="-fms-compatibility-version=19.33 /FItests/msvc/cl.h -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl
+    -mavx512vnni -mavx512bf16 -mavxvnni -mxsave"
+
+# What vit.h itself says once its macros are expanded, without what its headers' macros say.
+plain() {
+    # shellcheck disable=SC2086 # several words
+    dialect x86_64 clang $hidden /E $work/static.c 2>/dev/null |
+        awk '/^# |^#line/ { own = /vit\.h"/; next } own' >$work/static.i &&
+        grep -q vit__gemm_bf16_dot $work/static.i &&
+        ! grep -nE '__attribute__|__asm|[^t]__atomic_|__builtin_|_Pragma|#pragma (GCC|clang)' $work/static.i
+}
+check "nothing of GNU C" plain
+
+# --- tests --------------------------------------------------------------------------------------
+
+tested="math random api load preprocess"
+make -s build/plain/tests/test_random
+bits=$(build/plain/tests/test_random tests/data 60 4 8 | sed -n 's/^\(bits.*\)/\1/p')
+
+# passes PROGRAM ARGUMENT...: under Wine; a test's own counts are added to ours
+passes() {
+    local last
+    $wine "$@" >"$work/test.log" 2>&1
+    last=$(tail -n 1 "$work/test.log" | tr -d '\r')
+    if [[ $last =~ ^([0-9]+)\ passed,\ 0\ failed ]]; then
+        passed=$((passed + BASH_REMATCH[1]))
+    else
+        tail -n 20 "$work/test.log"
+        return 1
+    fi
+}
+
+# The same bits and the same best tier as on Linux.
+same_bits() {
+    [ "$(sed -n 's/^\(bits[^\r]*\)\r*$/\1/p' "$work/test.log")" = "$1" ]
+}
+
+run_tests() {
+    local where=$1 compiler=$2 flags=$3 wanted=$4 name arguments
+    check "$where" compile "$where" "$compiler" "$flags"
+    for name in $tested; do
+        arguments=tests/data
+        [ $name = random ] && arguments="tests/data 60 4 8"
+        check "$where test_$name" program "$where" "$compiler" "$flags" tests/test_$name.c
+        # shellcheck disable=SC2086 # several words
+        passes "$work/$where/test_$name.exe" $arguments || check "$where test_$name" false
+        [ $name != random ] || check "$where bits" same_bits "$wanted"
+    done
+}
+
+for compiler in $compilers; do run_tests "$compiler" "$compiler" "" "$bits"; done
+tested="random load" run_tests hidden clang "$hidden" "$bits"
+
+# --- speed, so that nothing is far off ------------------------------------------------------------
+
+check "programs for speed" speed_programs
+# shellcheck disable=SC2086 # several words
+measure 3 6 gcc $compilers
+for compiler in $compilers; do
+    check "speed of $compiler" compare "$compiler" gcc 1.5
+    grep 'all tiers' "$work/output"
+done
+
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]

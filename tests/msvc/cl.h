@@ -1,0 +1,27 @@
+/* cl.h - included before all else, after shim.h: hides from vit.h that the compiler is clang, so
+ * that it sees what Microsoft's own compiler shows it. That one takes any intrinsic in any function;
+ * for clang the command line names the instruction sets.
+ */
+#include <immintrin.h>
+#include <intrin.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#define WIN32_LEAN_AND_MEAN
+#define NOMINMAX
+#include <windows.h>
+
+#undef __clang__
+#undef __clang_major__
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wbuiltin-macro-redefined"
+#undef __has_include
+#undef __x86_64__
+#undef __SSE2__
+#undef __AVX2__
+#undef __FMA__
+#undef __OPTIMIZE__
+#undef __FLT_EVAL_METHOD__
+#pragma clang diagnostic pop
+#undef __BYTE_ORDER__

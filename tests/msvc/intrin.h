@@ -1,0 +1,23 @@
+/* intrin.h - what vit.h takes from the header of that name in Microsoft's SDK. clang's own cannot
+ * be had with MinGW-w64's headers: they declare setjmp in other words. */
+#ifndef STUB_INTRIN_H
+#define STUB_INTRIN_H
+
+unsigned __int64 __cdecl _xgetbv(unsigned int);
+__int64 _InterlockedExchangeAdd64(__int64 volatile *, __int64);
+__int64 _InterlockedExchange64(__int64 volatile *, __int64);
+__int64 _InterlockedCompareExchange64(__int64 volatile *, __int64, __int64);
+
+#if defined(_M_ARM64)
+void __cdecl __prefetch(const void *);
+#endif
+
+#if defined(_M_X64) && __has_builtin(__cpuidex)
+void __cpuidex(int[4], int, int);
+#elif defined(_M_X64)
+static __inline void __cpuidex(int to[4], int leaf, int subleaf) {
+    __asm__("cpuid" : "=a"(to[0]), "=b"(to[1]), "=c"(to[2]), "=d"(to[3]) : "0"(leaf), "2"(subleaf));
+}
+#endif
+
+#endif

@@ -1,0 +1,29 @@
+/* shim.h - included before all else: makes MinGW-w64's headers serve a compiler of Microsoft's
+ * dialect, which they believe to have no attributes, and of 64-bit ARM, which they do not know.
+ */
+#if defined(_M_ARM64)
+#    include <stdarg.h>
+#    define _INC_VADEFS
+typedef va_list __gnuc_va_list;
+#endif
+#include <_mingw.h>
+
+#undef __attribute__ /* they define it to nothing, and clang's own headers need it */
+#undef __MINGW_ATTRIB_MALLOC
+#define __MINGW_ATTRIB_MALLOC
+#undef __MINGW_ATTRIB_NORETURN
+#define __MINGW_ATTRIB_NORETURN
+#undef __MINGW_NOTHROW
+#define __MINGW_NOTHROW
+#undef __MINGW_ATTRIB_DEPRECATED
+#define __MINGW_ATTRIB_DEPRECATED
+#undef __MINGW_ATTRIB_DEPRECATED_MSG
+#define __MINGW_ATTRIB_DEPRECATED_MSG(text)
+
+#if !defined(_M_ARM64)
+#    include <math.h> /* whose constants are no constants for that compiler */
+#    undef NAN
+#    define NAN __builtin_nanf("")
+#    undef INFINITY
+#    define INFINITY __builtin_inff()
+#endif

@@ -1,0 +1,173 @@
+#!/usr/bin/env bash
+# windows_own.sh - what is Windows' own, under Wine: names in Greek, paths of more than 260
+# characters, files that are open in another program, lists with CR and LF, pipes of bytes; and that
+# the programs write what Linux's write. tests/windows.sh calls it. The last line is "N passed, N
+# failed".
+set -u
+cd "$(dirname "$0")/.." || exit 2
+root=$PWD
+bin=$root/build/windows
+export WINEPREFIX=${WINEPREFIX:-$PWD/build/cross/wine} WINEDEBUG=-all
+wine=/usr/lib/wine/wine64
+. tests/checks.sh
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# try PROGRAM ARGUMENT...: runs it; $status, and the files $work/out and $work/err, are its results
+try() {
+    local program=$1
+    shift
+    tried="$program $*"
+    $wine "$program" "$@" >"$work/out" 2>"$work/err" </dev/null
+    status=$?
+}
+is() { if [ "$status" = "$1" ]; then pass; else fail "exit status $status, expected $1"; fi; }
+out() { if grep -q -- "$1" "$work/out"; then pass; else fail "stdout lacks /$1/"; fi; }
+err() { if grep -q -- "$1" "$work/err"; then pass; else fail "stderr lacks /$1/"; fi; }
+same() { if cmp -s "$1" "$2"; then pass; else fail "$1 and $2 differ"; fi; }
+none() { if [ -z "$(find . -name '*.tmp-*')" ]; then pass; else fail "a temporary file is left"; fi; }
+
+# --- a folder named in Greek: the demo ----------------------------------------------------------
+
+mkdir "$work/Εικόνες και μοντέλα"
+cd "$work/Εικόνες και μοντέλα" || exit 2
+for program in classify embed search look; do cp "$bin/examples/$program.exe" .; done
+cp "$bin/tools/vit-run.exe" "$bin/tools/vit-convert.exe" "$bin/tools/vit-info.exe" .
+cp "$root/examples/cat.jpg" .
+cp "$root/examples/cat.jpg" γάτα.jpg
+cp "$root/models/cifar10-vit.vit" μοντέλο.vit
+"$root/examples/classify" -m μοντέλο.vit cat.jpg >linux
+try classify.exe -m μοντέλο.vit cat.jpg
+is 0
+same "$work/out" linux
+try classify.exe -m μοντέλο.vit γάτα.jpg
+is 0
+same "$work/out" linux
+try classify.exe -m μοντέλο.vit --json γάτα.jpg
+out '"image": "γάτα.jpg"'
+out '"label": "cat"'
+try classify.exe -m λείπει.vit γάτα.jpg
+is 1
+err '^classify: λείπει.vit: cannot be opened: No such file or directory$'
+try classify.exe -m μοντέλο.vit λείπει.jpg
+is 1
+err 'λείπει.jpg'
+
+# --- written files, whole and as on Linux -------------------------------------------------------
+
+"$root/tools/vit-run" -m μοντέλο.vit --image γάτα.jpg --embedding linux.npy >linux 2>&1
+try vit-run.exe -m μοντέλο.vit --image γάτα.jpg --embedding έξοδος.npy
+is 0
+same έξοδος.npy linux.npy
+try vit-run.exe -m μοντέλο.vit --image γάτα.jpg --embedding έξοδος.npy # replaces it
+is 0
+same έξοδος.npy linux.npy
+try vit-run.exe -m μοντέλο.vit --image γάτα.jpg --embedding 'νέος φάκελος/x.npy'
+is 1
+err 'νέος φάκελος/x.npy: cannot be created: No such file or directory'
+try vit-run.exe -m μοντέλο.vit --image γάτα.jpg --embedding .
+err ' is a folder$'
+cp μοντέλο.vit αντίγραφο.vit
+fixture=$root/tests/data/fixtures/plain/model.safetensors
+cp "$fixture" βάρη.safetensors
+try vit-convert.exe βάρη.safetensors -o ./βάρη.safetensors
+is 1
+err 'is an input: writing it would destroy it'
+same βάρη.safetensors "$fixture"
+for dtype in f32 int8; do
+    "$root/tools/vit-convert" -q βάρη.safetensors --dtype $dtype -o linux.vit 2>linux
+    try vit-convert.exe -q βάρη.safetensors --dtype $dtype -o windows.vit
+    is 0
+    same windows.vit linux.vit
+done
+none
+
+# --- folders and lists ---------------------------------------------------------------------------
+
+mkdir -p φωτογραφίες/μέσα
+cp γάτα.jpg φωτογραφίες/α.jpg
+cp γάτα.jpg φωτογραφίες/μέσα/β.JPG
+echo text >φωτογραφίες/γ.txt
+try embed.exe -m μοντέλο.vit φωτογραφίες -o d.npy
+is 0
+same d.txt <(printf '%s\n' φωτογραφίες/α.jpg φωτογραφίες/μέσα/β.JPG)
+printf 'φωτογραφίες/α.jpg\r\n\r\nφωτογραφίες\\μέσα\\β.JPG\r\n' >list
+try embed.exe -m μοντέλο.vit --list list -o l.npy
+is 0
+same <(sed 's/\\\\/\//g; s/^\\//' l.txt) d.txt
+same l.npy d.npy
+try search.exe d.npy γάτα.jpg -m μοντέλο.vit
+is 0
+out ' φωτογραφίες/α.jpg$'
+printf '\xff\xfe.jpg\n' >list # no UTF-8
+try embed.exe -m μοντέλο.vit --list list -o l2.npy
+is 1
+err 'its name is not UTF-8'
+
+# --- long paths -----------------------------------------------------------------------------------
+
+name=$(printf 'μ%.0s' {1..60})
+long=$name/$name/$name/$name/$name # 300 characters, 600 bytes
+mkdir -p "$long"
+cp μοντέλο.vit γάτα.jpg "$long/"
+try classify.exe -m "$long/μοντέλο.vit" "$long/γάτα.jpg"
+is 0
+out ' cat$'
+try vit-run.exe -m "$long/μοντέλο.vit" --image "$long/γάτα.jpg" --embedding "$long/x.npy"
+is 0
+same "$long/x.npy" linux.npy
+try embed.exe -m μοντέλο.vit "$long" -o long.npy
+is 0
+try classify.exe -m "$long/λείπει.vit" γάτα.jpg
+is 1
+err "$name/λείπει.vit: cannot be opened: No such file or directory"
+
+# --- open in another program ----------------------------------------------------------------------
+
+# hold FILE: until `release`
+hold() {
+    coproc HOLDER { $wine "$bin/tests/windows_hold.exe" "$1" 2>/dev/null; }
+    read -r said <&"${HOLDER[0]}"
+    tried="windows_hold $1"
+    if [ "${said%$'\r'}" = open ]; then pass; else fail "$said"; fi
+}
+release() {
+    local holder=$HOLDER_PID to=${HOLDER[1]}
+    exec {to}>&-
+    wait "$holder"
+}
+hold έξοδος.npy
+try vit-run.exe -m μοντέλο.vit --image γάτα.jpg --embedding έξοδος.npy
+is 1
+err '^vit-run: έξοδος.npy: cannot be written: it is open in another program$'
+release
+same έξοδος.npy linux.npy
+none
+hold αντίγραφο.vit
+try classify.exe -m αντίγραφο.vit γάτα.jpg
+is 1
+err '^classify: αντίγραφο.vit: cannot be opened: it is open in another program$'
+release
+hold γάτα.jpg
+try classify.exe -m μοντέλο.vit γάτα.jpg
+is 1
+err 'γάτα.jpg: cannot be opened: it is open in another program$'
+release
+try classify.exe -m μοντέλο.vit γάτα.jpg
+is 0
+
+# --- pipes ----------------------------------------------------------------------------------------
+
+tried='classify -'
+$wine classify.exe -m μοντέλο.vit - <cat.jpg 2>"$work/err" | cut -c1-12 >"$work/out"
+same "$work/out" <("$root/examples/classify" -m μοντέλο.vit cat.jpg | cut -c1-12)
+tried='vit-run --embedding -'
+$wine vit-run.exe -m μοντέλο.vit --image cat.jpg --embedding - 2>"$work/err" >"$work/out"
+same "$work/out" linux.npy
+tried='classify --frames'
+"$root/examples/classify" -m μοντέλο.vit --frames auto - <cat.jpg 2>/dev/null | sed 's/,* [0-9.]* ms.*//' >linux
+cat cat.jpg | $wine classify.exe -m μοντέλο.vit --frames auto - 2>"$work/err" |
+    sed 's/,* [0-9.]* ms.*//' >"$work/out"
+same "$work/out" linux
+
+summary

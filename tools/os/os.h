@@ -1,0 +1,97 @@
+/* os.h - files, folders, pipes, memory and consoles by one set of functions. posix.c has them for
+ * Linux, macOS and the BSDs, windows.c for Windows; nothing else under tools/ and examples/ asks
+ * which system it is.
+ *
+ * tools/os owns what differs between operating systems: paths, files, folders, pipes, consoles; it
+ * may include no other floor.
+ *
+ * Paths and arguments are UTF-8 on Windows, and the bytes of the system elsewhere. What fails sets
+ * errno, whose text is os_error's.
+ */
+#ifndef OS_H
+#define OS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* The first thing that main does. Windows: arguments as UTF-8, standard streams without translation
+ * of line ends, a console that takes UTF-8 and escape sequences. */
+void os_start(int *argc, char ***argv);
+
+/* As strerror; says that a file is open in another program, where that is the reason. */
+const char *os_error(int number);
+
+/* === Files === */
+
+typedef enum os_kind { OS_NONE, OS_FILE, OS_FOLDER, OS_OTHER } os_kind;
+
+os_kind os_kind_of(const char *path);
+/* A link to a folder is OS_OTHER. */
+os_kind os_kind_of_link(const char *path);
+bool os_is_slash(char c);                 /* between the parts of a path                  */
+bool os_same_file(const char *a, const char *b);   /* under whatever names                */
+char *os_real_path(const char *path);     /* absolute, without links; malloc'ed           */
+
+FILE *os_fopen(const char *path, const char *mode);
+/* A new file, to write to; errno is EEXIST if there is one. It is made with the permissions of
+ * `like`, if that is not NULL. */
+FILE *os_create(const char *path, const char *like);
+bool os_seek(FILE *file, uint64_t offset);
+bool os_sync(FILE *file);                 /* to the disk                                  */
+bool os_close_copy(FILE *file);           /* says what closing the file would say         */
+bool os_replace(const char *from, const char *to);   /* renames, at once                  */
+void os_remove(const char *path);
+bool os_make_folder(const char *path);
+/* Calls this function, which may only call os_remove, when the program is about to be ended by a
+ * signal or from the keyboard. */
+void os_before_end(void (*clean)(void));
+
+/* A file by its descriptor, read-only. */
+int os_open(const char *path);            /* -1: failed                                   */
+bool os_file_size(int descriptor, uint64_t *size);   /* false: not a regular file         */
+ptrdiff_t os_read_at(int descriptor, void *to, size_t size, uint64_t offset);
+void os_close(int descriptor);
+
+/* Ends of a pipe, to read from and to write to. */
+bool os_pipe(int ends[2]);
+/* Waits for bytes and reads some; 0 at the end, or as soon as the other end of the pipe `stop` is
+ * closed; -1 for a failure. */
+ptrdiff_t os_read_until(int descriptor, int stop, void *to, size_t size);
+
+/* The names in a folder, in any order, with "." and "..". */
+typedef struct os_folder os_folder;
+os_folder *os_folder_open(const char *path);
+const char *os_folder_next(os_folder *folder);
+void os_folder_close(os_folder *folder);
+
+/* A file that is written to memory; os_memory_close gives what was written, malloc'ed, with a NUL
+ * that *size does not count, or NULL. */
+FILE *os_memory_open(char **text, size_t *size);
+bool os_memory_close(FILE *file, char **text, size_t *size);
+
+/* === Memory === */
+
+/* A whole regular file, to read and to write to; what is written stays in memory. NULL: it is empty
+ * or cannot be mapped. */
+void *os_map(const char *path, size_t *size);
+void os_unmap(void *data, size_t size);
+/* The pages of a mapped file can be read again when they are needed. */
+void os_drop_pages(const void *data, size_t size);
+void *os_allocate(size_t alignment, size_t size);
+void os_free(void *memory);               /* of os_allocate                               */
+
+/* === This process and others === */
+
+double os_now_ms(void);
+bool os_is_terminal(FILE *file);          /* one that takes escape sequences              */
+char *os_executable(void);                /* its path, malloc'ed; NULL: unknown           */
+char *os_temporary_folder(void);          /* malloc'ed                                    */
+long os_process(void);                    /* a number that no other running process has   */
+double os_private_bytes(void);            /* memory that no file backs; NaN: unknown      */
+/* Starts this program anew with these arguments, of which the first is its name, ended by NULL;
+ * reads `size` bytes of its standard output. False: it failed, or wrote less. */
+bool os_run_again(char **arguments, void *output, size_t size);
+
+#endif
