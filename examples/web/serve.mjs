@@ -4,12 +4,13 @@
 //     node examples/web/serve.mjs --port 8000
 //
 // Node's own modules, nothing else. sw.js sets the same headers where another server does not.
-import { open, realpath, stat } from 'node:fs/promises';
+import { open, readFile, realpath, stat } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { dirname, extname, resolve, sep } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { gzipSync } from 'node:zlib';
 
 const usage = `usage: serve.mjs [--port N] [--no-isolation]
 
@@ -78,16 +79,21 @@ async function locate(root, url) {
     return target.startsWith(await realpath(root) + sep) ? target : null;
 }
 
-/** What is sent for a file: FILE.gz, if it is there, not older, and the browser takes it. */
+const isText = (path) => !['.gz', '.jpg', '.png', '.wasm'].includes(extname(path)) &&
+    extname(path) in types;
+
+/** What is sent for a file: FILE.gz, if it is there and not older, or a text compressed. */
 async function choose(path, request) {
-    const plain = await fileAt(path);
+    const found = await fileAt(path);
+    if (!found) return {};
     const packed = await fileAt(`${path}.gz`);
-    const accepts = /\bgzip\b/.test(request.headers['accept-encoding'] ?? '');
-    if (!packed || !plain || packed.mtimeMs < plain.mtimeMs) return { path, found: plain };
+    const ready = packed && packed.mtimeMs >= found.mtimeMs;
+    if (!ready && !isText(path)) return { path, found };
     const headers = { Vary: 'Accept-Encoding' };
-    if (!accepts) return { path, found: plain, headers };
+    if (!/\bgzip\b/.test(request.headers['accept-encoding'] ?? '')) return { path, found, headers };
     headers['Content-Encoding'] = 'gzip';
-    return { path: `${path}.gz`, found: packed, headers };
+    if (ready) return { path: `${path}.gz`, found: packed, headers };
+    return { bytes: gzipSync(await readFile(path)), found, headers };
 }
 
 function refuse(response, status, text, headers = {}) {
@@ -101,21 +107,26 @@ async function answer(request, response, root, common) {
         return;
     }
     const wanted = await locate(root, request.url);
-    const { path, found, headers } = wanted ? await choose(wanted, request) : {};
+    const { path, bytes, found, headers } = wanted ? await choose(wanted, request) : {};
     if (!found) {
         refuse(response, 404, 'no such file', common);
         return;
     }
-    const tag = `"${found.size.toString(36)}-${Math.floor(found.mtimeMs).toString(36)}"`;
+    const kind = headers?.['Content-Encoding'] ?? '';
+    const tag = `"${found.size.toString(36)}-${Math.floor(found.mtimeMs).toString(36)}${kind}"`;
     const all = { ...common, ...headers, ETag: tag, 'Cache-Control': 'no-cache' };
     if (request.headers['if-none-match'] === tag) {
         response.writeHead(304, all).end();
         return;
     }
     all['Content-Type'] = types[extname(wanted)] ?? 'application/octet-stream';
-    all['Content-Length'] = found.size;
+    all['Content-Length'] = bytes?.length ?? found.size;
     if (request.method === 'HEAD') {
         response.writeHead(200, all).end();
+        return;
+    }
+    if (bytes) {
+        response.writeHead(200, all).end(bytes);
         return;
     }
     const file = await open(path);

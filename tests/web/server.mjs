@@ -1,9 +1,10 @@
 // server.mjs - examples/web/serve.mjs: what it sends, what it refuses, what it says.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readFileSync, readdirSync, statSync } from 'node:fs';
+import { readFileSync, readdirSync, statSync } from 'node:fs';
 import { createServer, request } from 'node:http';
 import { join } from 'node:path';
+import { gunzipSync } from 'node:zlib';
 import { expect, same, servers, test } from './harness.mjs';
 
 /** { status, headers, body }; the path goes out as it is. */
@@ -46,25 +47,48 @@ const outside = ['/../classify.c', '/%2e%2e/classify.c', '/..%2f..%2fvit.h', '/%
 
 const runtime = 250000, everything = 600000; // bytes
 
-/** Files that a page fetches; of those with a .gz beside them that one. */
-function fetched(folder) {
+const kb = (bytes) => (bytes / 1000).toFixed(0);
+
+/** Paths of what pages fetch: all but what is for Node or for people. */
+function pathsIn(folder, under = '/') {
     return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
-        const path = join(folder, entry.name);
-        if (entry.isDirectory()) return fetched(path);
-        const needed = /\.(html|css|m?js|wasm|gz)$/.test(entry.name) && entry.name !== 'serve.mjs';
-        return needed && !existsSync(`${path}.gz`) ? [{ path, size: statSync(path).size }] : [];
+        if (entry.isDirectory()) return pathsIn(join(folder, entry.name), `${under}${entry.name}/`);
+        const needed = /\.(html|css|m?js|wasm)$/.test(entry.name) &&
+            !['serve.mjs', 'run.mjs', 'ppm.mjs'].includes(entry.name);
+        return needed ? [under + entry.name] : [];
     });
 }
 
 export default async function server() {
     await test('sizes', async () => {
-        const files = fetched('examples/web');
-        const total = files.reduce((sum, { size }) => sum + size, 0);
-        const modules = readdirSync('examples/web/vit').filter((name) => /^vit.*\.wasm$/.test(name));
-        const most = Math.max(...modules.map((name) => statSync(join('examples/web/vit', name)).size));
+        const paths = pathsIn('examples/web');
+        const modules = paths.filter((path) => /^\/vit\/vit.*\.wasm$/.test(path));
+        const most = Math.max(...modules.map((path) => statSync(`examples/web${path}`).size));
         expect(modules.length > 1 && most < runtime, `a module of ${most} bytes`);
-        expect(files.length > 15 && total < everything, `all that is fetched: ${total} bytes`);
-        return `all files ${(total / 1000).toFixed(0)} KB, a module at most ${(most / 1000).toFixed(0)}`;
+        let total = 0, texts = 0;
+        for (const path of paths) {
+            const { body } = await ask(path, { headers: { 'Accept-Encoding': 'gzip' } });
+            total += body.length;
+            texts += path.endsWith('.wasm') ? 0 : statSync(`examples/web${path}`).size - body.length;
+        }
+        expect(paths.length > 15 && total < everything, `${total} bytes in all`);
+        return `${kb(total)} KB in all, ${kb(total + texts)} where texts are not compressed; ` +
+            `a module at most ${kb(most)}`;
+    });
+
+    await test('serve.mjs: compressed for whom that is something, the same bytes', async () => {
+        for (const path of ['/page.mjs', '/vit/vit.wasm']) {
+            const plain = await ask(path);
+            const packed = await ask(path, { headers: { 'Accept-Encoding': 'br, gzip' } });
+            same([plain.headers['content-encoding'], packed.headers['content-encoding']],
+                 [undefined, 'gzip'], path);
+            expect(gunzipSync(packed.body).equals(plain.body), `${path}: other bytes`);
+            expect(plain.headers.etag !== packed.headers.etag, `${path}: one tag for both`);
+            same(Number(packed.headers['content-length']), packed.body.length, `${path}: length`);
+        }
+        const file = await ask('/vit/vit.wasm.gz', { headers: { 'Accept-Encoding': 'gzip' } });
+        same([file.headers['content-encoding'], file.headers['content-type']],
+             [undefined, 'application/gzip'], 'the file itself');
     });
 
     await test('serve.mjs: types of files', async () => {
