@@ -18,7 +18,8 @@ const catPng = pathOf('cat.png');
 async function sheetOf(selector) {
     const all = [...document.querySelectorAll(`${selector} canvas`)]
         .filter((canvas) => canvas.checkVisibility() && canvas.width > 4);
-    const many = all.length > 24, side = many ? 16 : 56, columns = many ? 12 : 6;
+    const many = all.length > 24, side = many ? 16 : 56;
+    const columns = Math.min(all.length, many ? 12 : 6);
     const sheet = new OffscreenCanvas(columns * side, Math.ceil(all.length / columns) * side);
     const context = sheet.getContext('2d');
     context.imageSmoothingQuality = 'high';
