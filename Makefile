@@ -210,7 +210,7 @@ $(WASM_RELAXED): WASM_CC = $(WASM_CLANG19)
 $(WASM_OBJECTS): WASM_CC = clang
 
 $(WEB)/%.wasm.gz: $(WEB)/%.wasm
-	gzip -9nc $< > $@
+	zopfli -c $< > $@
 
 # The converter, with a C library: its files are whatever convert.mjs makes of them. wasi.c takes the
 # place of what a system with processes has, left_out.c that of what no page needs.
