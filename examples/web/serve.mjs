@@ -156,7 +156,7 @@ export function handler({ isolation = true, root = here } = {}) {
     };
 }
 
-/** The address of a server that answers on `port`, or if that is undefined on the first free one. */
+/** The address of a server on `port`, or if that is undefined on the first free one. */
 async function serve(port, options) {
     const server = createServer(handler(options));
     for (let tried = 0; ; tried++) {
@@ -203,9 +203,9 @@ async function main() {
         const url = await serve(port, { isolation: !chosen['no-isolation'] });
         console.log(`The page: ${url} (Ctrl-C ends it)`);
     } catch (error) {
-        const taken = error.code === 'EADDRINUSE';
-        console.error(`serve.mjs: ${taken ? `port ${port ?? `${FIRST_PORT} and the ${TRIES - 1} next`
-            } in use; another one: --port N` : error.message}`);
+        const tried = port ?? `${FIRST_PORT} and the ${TRIES - 1} next`;
+        console.error(`serve.mjs: ${error.code === 'EADDRINUSE' ?
+            `port ${tried} in use; another one: --port N` : error.message}`);
         process.exit(1);
     }
 }

@@ -54,7 +54,8 @@ function focused() {
     const box = element.getBoundingClientRect();
     return { id: element.id, tag: element.tagName, text: element.textContent.trim().slice(0, 30),
              name: element.getAttribute('aria-label') ?? '',
-             seen: (outlineStyle !== 'none' && parseFloat(outlineWidth) > 0) || boxShadow !== 'none',
+             seen: (outlineStyle !== 'none' && parseFloat(outlineWidth) > 0) ||
+                 boxShadow !== 'none',
              inside: box.bottom > 0 && box.top < innerHeight };
 }
 
@@ -66,7 +67,8 @@ async function walk(page, most = 80) {
     for (let i = 0; i < most; i++) {
         await page.keyboard.press('Tab');
         const stop = await page.evaluate(focused);
-        if (!stop || stops.length && stop.tag === stops[0].tag && stop.text === stops[0].text) break;
+        if (!stop || stops.length && stop.tag === stops[0].tag &&
+            stop.text === stops[0].text) break;
         stops.push(stop);
     }
     return stops;
@@ -97,11 +99,14 @@ async function keyboard() {
         const ids = stops.map(({ id }) => id);
         for (const id of ['choose', 'camera', 'example', 'remove', 'tab-attention', 'attention-map',
                           'block', 'open-model', 'compare-first']) {
-            expect(ids.includes(id), `Tab does not stop at #${id}: ${ids.filter(Boolean).join(' ')}`);
+            expect(ids.includes(id),
+                `Tab does not stop at #${id}: ${ids.filter(Boolean).join(' ')}`);
         }
         const unseen = stops.filter(({ seen, inside }) => !seen || !inside);
-        expect(!unseen.length, `not seen: ${unseen.map(({ id, text, name }) => id || text || name)}`);
-        same(ids.filter((id) => id.startsWith('tab-')), ['tab-attention'], 'stops in the list of tabs');
+        expect(!unseen.length,
+            `not seen: ${unseen.map(({ id, text, name }) => id || text || name)}`);
+        same(ids.filter((id) => id.startsWith('tab-')), ['tab-attention'],
+            'stops in the list of tabs');
         return `${stops.length} stops`;
     });
 

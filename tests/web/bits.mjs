@@ -10,7 +10,8 @@ import { Visit, expect, same, test } from './harness.mjs';
 const images = ['rgb', 'grey', 'rgba', 'palette', 'palette4', 'grey16', 'interlaced', 'rgb_trns']
     .map((name) => resolve(`tests/data/images/${name}.png`));
 /** The cat last: of what is as large as it, the native program computes parts as well. */
-const photos = [...images, ...['noise', 'noise_grey', 'noise_alpha', 'cat'].map((name) => pathOf(`${name}.png`))];
+const photos = [...images, ...['noise', 'noise_grey', 'noise_alpha', 'cat'].map((name) =>
+    pathOf(`${name}.png`))];
 
 /** Runs in the page: the logits of each photo, as bits. */
 async function logitsInPage({ model, photos: names, options }) {
@@ -64,9 +65,11 @@ export default async function bits() {
             for (const [module, threads] of modules) {
                 const some = module === 'scalar' ? names.slice(-2) : names;
                 const options = { module, threads };
-                const got = await visited.page.evaluate(logitsInPage, { model, photos: some, options });
+                const got = await visited.page.evaluate(logitsInPage, { model, photos: some,
+                    options });
                 same([got.module, got.threads], [module, threads], 'the module');
-                compare(got.found, wanted.slice(-some.length), some, `${module}, ${threads} threads`);
+                compare(got.found, wanted.slice(-some.length), some,
+                    `${module}, ${threads} threads`);
             }
             return `${names.length} photos, ${modules.length} modules`;
         });

@@ -32,7 +32,8 @@ export default async function camera() {
         await page.waitForFunction(() => !document.querySelector('#video').hidden);
         await button.click();
         await page.waitForFunction(() => document.querySelector('#video').hidden);
-        same(await page.evaluate(() => document.querySelector('#video').srcObject), null, 'the stream');
+        same(await page.evaluate(() => document.querySelector('#video').srcObject), null,
+            'the stream');
         return `cat ${percent} %, ${speed}`;
     });
 

@@ -16,7 +16,8 @@ function native(file, args, ...beside) {
     const cwd = pathOf('native');
     mkdirSync(cwd, { recursive: true });
     for (const path of [file, ...beside]) copyFileSync(path, resolve(cwd, basename(path)));
-    const { status, stderr } = spawnSync(converter, ['-q', ...args, '-o', 'model.vit', basename(file)],
+    const { status, stderr } = spawnSync(converter, ['-q', ...args, '-o', 'model.vit',
+        basename(file)],
                                          { cwd });
     same(status, 0, `vit-convert ${args.join(' ')}: ${stderr}`);
     return readFileSync(resolve(cwd, 'model.vit'));
@@ -76,7 +77,8 @@ export default async function checkpoints() {
     await visit('a .pt, what was assumed changed', {}, async (visited) => {
         const file = own('container_zip/model.pt');
         await convert(visited, file, 'f16', { num_heads: '2' });
-        sameBytes(await download(visited), native(file, ['--dtype', 'f16', '--set', 'num_heads=2']));
+        sameBytes(await download(visited), native(file, ['--dtype', 'f16', '--set',
+            'num_heads=2']));
     });
 
     await visit('a question, its form, the answer', {}, async (visited) => {
@@ -109,7 +111,8 @@ export default async function checkpoints() {
 
     await visit('a checkpoint and its labels: the classes', {}, async (visited) => {
         const { page } = visited;
-        const [weights, labels, photo] = ['weights.safetensors', 'labels.txt', 'cat.png'].map(pathOf);
+        const [weights, labels, photo] = ['weights.safetensors', 'labels.txt',
+            'cat.png'].map(pathOf);
         await visited.dropOnly([weights, labels]);
         await dialog(page).waitFor();
         await press(visited);
@@ -117,7 +120,8 @@ export default async function checkpoints() {
                   native(weights, ['--dtype', 'f32', '--labels', 'labels.txt'], labels));
         await visited.drop(photo);
         const [{ name, percent }] = await shownClasses(page);
-        const [{ label, prob }] = json('examples/classify', '-m', pathOf('native/model.vit'), '--json',
+        const [{ label, prob }] = json('examples/classify', '-m', pathOf('native/model.vit'),
+            '--json',
                                        photo).top;
         same([name, percent], [label, Number((100 * prob).toFixed(1))], 'the class');
         return `${name} ${percent} %`;

@@ -99,7 +99,8 @@ export default async function classes() {
         await visited.work(() => visited.page.evaluate((bytes) => {
             const data = new DataTransfer();
             data.items.add(new File([Uint8Array.from(bytes)], 'image.png', { type: 'image/png' }));
-            document.dispatchEvent(new ClipboardEvent('paste', { clipboardData: data, bubbles: true }));
+            document.dispatchEvent(new ClipboardEvent('paste', { clipboardData: data,
+                bubbles: true }));
         }, [...readFileSync(pathOf('cat.png'))]));
         await compare(visited.page, pathOf('cat.png'), model, 0.1);
     });

@@ -82,8 +82,8 @@ async function startServer({ isolation = true, useless = false } = {}) {
             sendMade(request.url.slice(6), response, isolation ? headersOfScripts : {});
         } else if (useless && request.headers['service-worker']) {
             response.writeHead(200, { 'Content-Type': 'text/javascript' });
-            response.end('addEventListener("install", () => skipWaiting());' +
-                         'addEventListener("activate", (event) => event.waitUntil(clients.claim()));');
+            response.end('addEventListener("install", () => skipWaiting()); ' +
+                'addEventListener("activate", (event) => event.waitUntil(clients.claim()));');
         } else {
             page(request, response);
         }
@@ -121,8 +121,8 @@ export async function browserWith(...flags) {
     if (!browsers.has(key)) {
         browsers.set(key, await chromium.launch({
             executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
-            args: ['--proxy-server=http://localhost:9', '--hide-scrollbars',
-                   '--disable-features=AutofillServerCommunication,Translate,PaintHolding', ...flags],
+            args: ['--proxy-server=http://localhost:9', '--hide-scrollbars', ...flags,
+                   '--disable-features=AutofillServerCommunication,Translate,PaintHolding'],
             chromiumSandbox: process.getuid() !== 0,
         }));
     }

@@ -56,7 +56,8 @@ export default async function isolation() {
 
     await test('threads, by the service worker, after one more load', async () => {
         const count = loads(servers.plain);
-        const visited = await Visit.open({ isolation: false, serviceWorkers: 'allow', ready: false });
+        const visited = await Visit.open({ isolation: false, serviceWorkers: 'allow',
+            ready: false });
         visited.overlook(/ERR_ABORTED/); // what the first load was fetching
         const { page } = visited;
         await page.waitForFunction(() => globalThis.crossOriginIsolated).catch(() => {});
@@ -112,7 +113,8 @@ export default async function isolation() {
         return computes(visited, one, 'without SIMD');
     });
 
-    await visit('an engine without WebAssembly', { flags: [noWasm], ready: false }, async (visited) => {
+    await visit('an engine without WebAssembly', { flags: [noWasm], ready: false },
+        async (visited) => {
         await visited.until('error');
         const text = await visited.page.locator('#error').innerText();
         expect(/no WebAssembly/.test(text), `"${text}"`);
@@ -139,7 +141,8 @@ export default async function isolation() {
         await visited.close();
     });
 
-    await visit('while it computes the page answers', { query: '?module=scalar' }, async (visited) => {
+    await visit('while it computes the page answers', { query: '?module=scalar' },
+        async (visited) => {
         await visited.dropOnly(cat);
         const longest = await visited.page.evaluate(() => new Promise((done) => {
             let most = 0, last = performance.now();

@@ -69,7 +69,8 @@ export default async function server() {
         for (const path of paths) {
             const { body } = await ask(path, { headers: { 'Accept-Encoding': 'gzip' } });
             total += body.length;
-            texts += path.endsWith('.wasm') ? 0 : statSync(`examples/web${path}`).size - body.length;
+            texts += path.endsWith('.wasm') ? 0
+                : statSync(`examples/web${path}`).size - body.length;
         }
         expect(paths.length > 15 && total + texts < everything, `${total + texts} bytes in all`);
         return `${kb(total + texts)} KB in all, ${kb(total)} where texts are compressed; ` +
@@ -114,7 +115,8 @@ export default async function server() {
             same(names.map((name) => headers[name]), ['same-origin', 'require-corp', 'same-origin'],
                  path);
             const plain = await ask(path, { server: servers.plain });
-            expect(names.every((name) => !plain.headers[name]), `${path}: headers without isolation`);
+            expect(names.every((name) => !plain.headers[name]),
+                `${path}: headers without isolation`);
         }
     });
 

@@ -64,7 +64,8 @@ async function picture({ page }, name, selector, update) {
     }
     expect(existsSync(path), `no ${path}: --references writes it`);
     const wanted = [...readFileSync(path)];
-    const { sizes, mean, share } = await page.evaluate(distance, { found: bytes, wanted, apart: APART });
+    const { sizes, mean, share } = await page.evaluate(distance, { found: bytes, wanted,
+        apart: APART });
     expect(!sizes, `${name}.png: ${sizes?.join(', reference ')}`);
     expect(mean <= MEAN && share <= SHARE, `${name}.png differs from its reference: ` +
         `${mean.toFixed(2)} of 255 on average, ${(100 * share).toFixed(2)} % of the pixels much`);
@@ -145,7 +146,8 @@ export default async function views({ references: update }) {
         const one = page.locator('#matrix').getByRole('button', { name: 'Block 5, head 4' });
         await one.hover();
         await shows('attention', 'block 5, head 4');
-        sameRange(await caption('attention'), look('attention', catPng, '--head', '4', '--block', '5'));
+        sameRange(await caption('attention'), look('attention', catPng, '--head', '4', '--block',
+            '5'));
         await visited.work(() => one.click());
         same(await page.locator('#block').inputValue(), '5', 'the block');
     });
@@ -155,7 +157,8 @@ export default async function views({ references: update }) {
         sameRange(await caption('rollout'), look('attention', '--rollout', catPng));
         await clickPatch('rollout', 5, 1);
         await shows('rollout', 'patch at row 6, column 2');
-        sameRange(await caption('rollout'), look('attention', '--rollout', catPng, '--at', inPhoto(5, 1)));
+        sameRange(await caption('rollout'), look('attention', '--rollout', catPng, '--at',
+            inPhoto(5, 1)));
         return picture(visited, 'rollout', '#panel-rollout', update);
     });
 
@@ -172,7 +175,8 @@ export default async function views({ references: update }) {
         await visited.work(() => page.locator('#tokens-block').selectOption('3'));
         close(await shares(), look('tokens', catPng, cat, '--block', '3'), 'after block 3');
         await visited.work(() => page.locator('#foreground').check());
-        close(await shares(), look('tokens', catPng, cat, '--block', '3', '--foreground'), 'foreground');
+        close(await shares(), look('tokens', catPng, cat, '--block', '3', '--foreground'),
+            'foreground');
         await picture(visited, 'tokens-foreground', '#panel-tokens', update);
         return remark;
     });
@@ -202,7 +206,8 @@ export default async function views({ references: update }) {
     await test('the maps by keyboard', async () => {
         await tab('Rollout');
         await page.locator('#rollout-map').focus();
-        for (const key of ['ArrowUp', 'ArrowLeft', 'ArrowLeft', 'ArrowUp']) await page.keyboard.press(key);
+        for (const key of ['ArrowUp', 'ArrowLeft', 'ArrowLeft',
+            'ArrowUp']) await page.keyboard.press(key);
         await visited.work(() => page.keyboard.press('Enter'));
         await shows('rollout', 'patch at row 4, column 3');
         await visited.work(() => page.keyboard.press('Escape'));
@@ -217,7 +222,8 @@ export default async function views({ references: update }) {
     });
 
     await test('the references are small', () => {
-        const sizes = readdirSync(references).map((name) => statSync(resolve(references, name)).size);
+        const sizes = readdirSync(references).map((name) => statSync(resolve(references,
+            name)).size);
         const total = sizes.reduce((sum, size) => sum + size, 0);
         expect(sizes.length > 6 && total < LARGEST, `${sizes.length} of ${total} bytes`);
         return `${sizes.length} of ${(total / 1000).toFixed(0)} KB`;

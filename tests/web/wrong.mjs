@@ -96,7 +96,8 @@ async function damagedFiles(what, bytes, ending, together) {
         const next = random(damages);
         let refused = 0;
         for (let done = 0; done < damages; done += together) {
-            const names = Array.from({ length: together }, (_, i) => `damaged-${done + i}.${ending}`);
+            const names = Array.from({ length: together }, (_, i) =>
+                `damaged-${done + i}.${ending}`);
             for (const name of names) write(name, damage(bytes, next));
             await visited.drop(names.map(pathOf));
             const text = await page.locator('#error').innerText();

@@ -31,7 +31,8 @@ const rounds = Number(chosen.rounds), starts = Number(chosen.cold);
 const built = resolve('build/web');
 const { chromium } = createRequire(`${built}/`)('playwright-core');
 const ort = resolve(built, 'node_modules/onnxruntime-web/dist');
-const folders = { vit: resolve('examples/web/vit'), ort, models: resolve(`build/peers/models/${ARCH}`),
+const folders = { vit: resolve('examples/web/vit'), ort,
+    models: resolve(`build/peers/models/${ARCH}`),
                   worker: resolve('tools/bench/peers') };
 const cells = ['f32', 'int8'].flatMap((dtype) => [1, 2].flatMap((threads) =>
     ['vit.h', 'onnxruntime-web'].map((runtime) => ({ runtime, dtype, threads }))));
@@ -61,7 +62,8 @@ function startServer() {
     const server = createServer((request, response) => {
         const { pathname } = new URL(request.url, 'http://localhost');
         const headers = { 'Cross-Origin-Opener-Policy': 'same-origin',
-                          'Cross-Origin-Embedder-Policy': 'require-corp', 'Cache-Control': 'no-store' };
+                          'Cross-Origin-Embedder-Policy': 'require-corp',
+                              'Cache-Control': 'no-store' };
         if (pathname === '/') {
             response.writeHead(200, { ...headers, 'Content-Type': 'text/html' });
             response.end('<!DOCTYPE html><link rel="icon" href="data:,"><title>speed</title>');
@@ -80,7 +82,8 @@ function startServer() {
         createReadStream(path).pipe(response);
     });
     return new Promise((done) => {
-        server.listen(0, 'localhost', () => done({ server, url: `http://localhost:${server.address().port}/` }));
+        server.listen(0, 'localhost', () => done({ server,
+            url: `http://localhost:${server.address().port}/` }));
     });
 }
 
@@ -156,7 +159,8 @@ function compareLogits() {
     const largest = wanted.reduce((most, x) => Math.max(most, Math.abs(x)), 0);
     const wrong = [];
     for (const { runtime, dtype, threads, logits } of cells) {
-        const off = logits.reduce((most, x, i) => Math.max(most, Math.abs(x - wanted[i])), 0) / largest;
+        const off = logits.reduce((most, x, i) => Math.max(most, Math.abs(x - wanted[i])),
+            0) / largest;
         const limit = dtype === 'f32' ? TOLERANCE : 0.2;
         if (!(off <= limit) || logits.length !== wanted.length) {
             wrong.push(`${runtime}, ${dtype}, ${threads} threads: logits differ by ${off}`);
@@ -171,8 +175,9 @@ const mb = (bytes) => (bytes / 1e6).toFixed(1);
 const times = (theirs, ours) => `**${(theirs / ours).toFixed(2)}**`;
 
 function table() {
-    const lines = ['| weights | threads | | MB fetched | first class | warm, median | warm, least |',
-                   '|---|--:|---|--:|--:|--:|--:|'];
+    const lines = [
+        '| weights | threads | | MB fetched | first class | warm, median | warm, least |',
+        '|---|--:|---|--:|--:|--:|--:|'];
     const line = (...fields) => lines.push(`| ${fields.join(' | ')} |`);
     for (const pair of pairs) {
         for (const { runtime, dtype, threads, fetched, cold, warm } of pair) {
@@ -182,7 +187,8 @@ function table() {
         const [ours, theirs] = pair;
         line('', '', 'times', times(theirs.fetched, ours.fetched),
              times(median(theirs.cold), median(ours.cold)),
-             times(median(theirs.warm), median(ours.warm)), times(least(theirs.warm), least(ours.warm)));
+             times(median(theirs.warm), median(ours.warm)), times(least(theirs.warm),
+                 least(ours.warm)));
     }
     return lines.join('\n');
 }
@@ -195,8 +201,9 @@ function sizes() {
     const kind = cells[0].about === 'simd' ? '' : `-${cells[0].about}`;
     const [ours, oursPacked] = of(resolve(folders.vit, `vit${kind}.wasm`));
     const [theirs, theirsPacked] = of(resolve(ort, 'ort-wasm-simd-threaded.wasm'));
-    return `Modules: vit.h ${(ours / 1e3).toFixed(0)} KB (${(oursPacked / 1e3).toFixed(0)} gzipped), ` +
-        `onnxruntime-web ${(theirs / 1e6).toFixed(1)} MB (${(theirsPacked / 1e6).toFixed(1)}): ` +
+    const kb = (bytes) => (bytes / 1e3).toFixed(0);
+    return `Modules: vit.h ${kb(ours)} KB (${kb(oursPacked)} gzipped), onnxruntime-web ` +
+        ` ${(theirs / 1e6).toFixed(1)} MB (${(theirsPacked / 1e6).toFixed(1)}): ` +
         `${(theirs / ours).toFixed(0)} and ${(theirsPacked / oursPacked).toFixed(0)} times.`;
 }
 
@@ -214,8 +221,9 @@ server.close();
 
 const wrong = compareLogits();
 const about = `${cpus()[0].model}, ${cpus().length} cores, Chromium ${version}, ${ARCH}, vit.h ` +
-    `(${cells[0].about}), onnxruntime-web ${cells[1].about}; cold: median of ${starts} starts, warm: ` +
-    `${rounds} interleaved runs; load of the machine ${before.toFixed(1)} to ${loadavg()[0].toFixed(1)}.`;
+    `(${cells[0].about}), onnxruntime-web ${cells[1].about}; cold: median of ${starts} starts, ` +
+    `warm: ${rounds} interleaved runs; load of the machine ${before.toFixed(1)} to ` +
+    `${loadavg()[0].toFixed(1)}.`;
 const text = [about, '', table(), '', sizes()].join('\n');
 console.log(text);
 for (const what of wrong) console.log(`WRONG: ${what}`);

@@ -1,5 +1,5 @@
-// browser_worker.mjs - a runtime in a worker of a page, for browser.mjs: opens a model, then runs it
-// on the same numbers again and again.
+// browser_worker.mjs - a runtime in a worker of a page, for browser.mjs: opens a model, then
+// runs it on the same numbers again and again.
 const SIDE = 224;
 
 /** [3, 224, 224], some pattern. */
