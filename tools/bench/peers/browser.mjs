@@ -203,7 +203,7 @@ function sizes() {
     const [theirs, theirsPacked] = of(resolve(ort, 'ort-wasm-simd-threaded.wasm'));
     const kb = (bytes) => (bytes / 1e3).toFixed(0);
     return `Modules: vit.h ${kb(ours)} KB (${kb(oursPacked)} gzipped), onnxruntime-web ` +
-        ` ${(theirs / 1e6).toFixed(1)} MB (${(theirsPacked / 1e6).toFixed(1)}): ` +
+        `${(theirs / 1e6).toFixed(1)} MB (${(theirsPacked / 1e6).toFixed(1)}): ` +
         `${(theirs / ours).toFixed(0)} and ${(theirsPacked / oursPacked).toFixed(0)} times.`;
 }
 
