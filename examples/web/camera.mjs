@@ -1,5 +1,6 @@
 // camera.mjs - the camera's frames, classified one after the other: the next one is taken when the
 // worker has answered.
+import { seenOf } from './map.mjs';
 import { addPhotos, showClasses } from './photos.mjs';
 import { Superseded } from './client.mjs';
 import { byId, complain, emit, forgive, say, state } from './state.mjs';
@@ -10,12 +11,12 @@ let engine = null;
 let stream = null;
 
 const reasons = {
-    NotAllowedError: 'The camera was not allowed; the browser\'s settings of this page allow it.',
+    NotAllowedError: 'The camera was not allowed. The settings for this page can allow it.',
     NotFoundError: 'No camera was found.',
     NotReadableError: 'The camera is in use by another program.',
 };
 
-export async function startStream() {
+async function startStream() {
     if (!navigator.mediaDevices?.getUserMedia) {
         return complain('The browser gives its camera to pages of https or localhost only.');
     }
@@ -49,9 +50,11 @@ export function stopStream() {
 function showLive(live) {
     state.live = live;
     byId('camera').setAttribute('aria-pressed', live);
-    byId('camera').textContent = live ? 'Stop the camera' : 'Camera';
+    byId('camera').textContent = live ? 'Stop' : 'Camera';
+    byId('camera').ariaLabel = live ? 'Stop the camera' : null;
     byId('video').hidden = !live;
     byId('snap').hidden = !live;
+    byId('example').hidden = live;
     byId('frame').hidden = true;
     byId('caption').textContent = '';
     emit('live');
@@ -90,18 +93,15 @@ function show({ classes, ms, crop }, rate) {
 
 /** Where the model's crop lies on the video. */
 function showFrame(crop) {
-    const video = byId('video'), frame = byId('frame');
-    const scale = Math.min(video.clientWidth / video.videoWidth,
-        video.clientHeight / video.videoHeight);
-    const left = (video.clientWidth - video.videoWidth * scale) / 2;
-    const top = (video.clientHeight - video.videoHeight * scale) / 2;
-    const x = Math.max(crop.x, 0), y = Math.max(crop.y, 0);
-    const right = Math.min(crop.x + crop.width, video.videoWidth);
-    const bottom = Math.min(crop.y + crop.height, video.videoHeight);
-    const box = { left: left + x * scale, top: top + y * scale, width: (right - x) * scale,
-        height: (bottom - y) * scale };
-    for (const [side, value] of Object.entries(box)) frame.style[side] = `${value}px`;
-    frame.hidden = false;
+    const { videoWidth: width, videoHeight: height, clientWidth, clientHeight } = byId('video');
+    const scale = Math.min(clientWidth / width, clientHeight / height);
+    const seen = seenOf({ width, height, crop });
+    seen.left = seen.x + (clientWidth / scale - width) / 2;
+    seen.top = seen.y + (clientHeight / scale - height) / 2;
+    for (const side of ['left', 'top', 'width', 'height']) {
+        byId('frame').style[side] = `${seen[side] * scale}px`;
+    }
+    byId('frame').hidden = false;
 }
 
 let kept = 0;

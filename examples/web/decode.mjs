@@ -27,7 +27,7 @@ const begins = (bytes, text, at = 0) =>
     [...text].every((letter, i) => bytes[at + i] === letter.charCodeAt(0));
 
 /** 'png', 'jpeg', 'heic' ...; null for what is no photo. */
-export function photoKind(bytes) {
+function photoKind(bytes) {
     if (begins(bytes, '\x89PNG\r\n\x1a\n')) return 'png';
     if (begins(bytes, '\xff\xd8\xff')) return 'jpeg';
     if (/^P[56]\s/.test(String.fromCharCode(...bytes.subarray(0, 3)))) return 'pnm';

@@ -29,7 +29,7 @@ export function rangeOf(...arrays) {
     return least <= largest ? [least, largest] : [0, 0];
 }
 
-export const shareOf = (value, [least, largest]) =>
+const shareOf = (value, [least, largest]) =>
     (largest > least ? (value - least) / (largest - least) : 0.5);
 
 /** Colours of patches, from the least to the largest value or within a range. */
@@ -51,7 +51,7 @@ export function componentColours(maps, ranges) {
 const edges = (begin, length, count) =>
     Array.from({ length: count + 1 }, (_, i) => begin + length * i / count);
 
-export function gridOf({ rows, columns, patches }) {
+function gridOf({ rows, columns, patches }) {
     const { x, y, width, height } = patches;
     return { x: edges(x, width, columns), y: edges(y, height, rows) };
 }

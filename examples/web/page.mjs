@@ -45,7 +45,7 @@ function optionsOf(from) {
 }
 
 /** { url or file, name }; the model before stays if it cannot be read. */
-export async function openModel(from) {
+async function openModel(from) {
     forgive();
     say(`Opening ${from.name}`);
     try {
@@ -91,7 +91,7 @@ function cancel() {
 // --- files ---
 
 /** Photos, a model, a checkpoint with its labels and configuration: whatever was given. */
-export async function takeFiles(files) {
+async function takeFiles(files) {
     const given = { photo: [], model: [], checkpoint: [], labels: [], config: [], other: [] };
     for (const file of files) given[await kindOf(file)].push(file);
     if (given.model.length) await openModel({ file: given.model[0], name: given.model[0].name });
