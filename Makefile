@@ -219,8 +219,7 @@ CONVERT_LESS    = $(addprefix tools/convert/,calibrate.c compare.c match_folder.
 CONVERT_SOURCES = $(filter-out $(CONVERT_LESS),$(wildcard $(CONVERT_ROOMS:%=tools/%/*.c))) \
                   tools/vit-convert.c $(WEB)/wasi.c $(WEB)/left_out.c
 CONVERT_FLAGS   = --target=wasm32-wasi -Oz -msign-ext -mnontrapping-fptoint
-CONVERT_WASI    = -D_WASI_EMULATED_SIGNAL -D_WASI_EMULATED_MMAN -D_WASI_EMULATED_GETPID \
-                  -include $(WEB)/wasi.h
+CONVERT_WASI    = -include $(WEB)/wasi.h
 
 build/wasi/%.o: %.c $(WEB)/wasi.h
 	@mkdir -p $(@D)

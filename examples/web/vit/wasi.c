@@ -1,80 +1,195 @@
+/* wasi.c - tools/os and a pool of threads, where there is one process with one folder, without
+ * links, permissions, signals and mapped files.
+ */
 #define _POSIX_C_SOURCE 200809L
 
 #include <errno.h>
-#include <fnmatch.h>
-#include <stdbool.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
-/* === Signals === */
+#include "os/os.h"
 
-int sigaction(int number, const struct sigaction *action, struct sigaction *old)
+void os_start(int *argc, char ***argv)
 {
-    (void)number, (void)action;
-    if (old) memset(old, 0, sizeof *old);
-    return 0;
+    (void)argc, (void)argv;
 }
 
-int sigemptyset(sigset_t *set)
+const char *os_error(int number)
 {
-    set->none = 0;
-    return 0;
-}
-
-int raise(int number)
-{
-    (void)number;
-    return 0;
+    return strerror(number);
 }
 
 /* === Files === */
 
-pid_t getpid(void)
+os_kind os_kind_of(const char *path)
 {
-    return 1;
+    struct stat status;
+    if (stat(path, &status) != 0) return OS_NONE;
+    return S_ISREG(status.st_mode) ? OS_FILE : S_ISDIR(status.st_mode) ? OS_FOLDER : OS_OTHER;
 }
 
-int dup(int descriptor)
+bool os_is_slash(char c)
 {
-    (void)descriptor;
-    errno = EBADF;
-    return -1;
+    return c == '/';
 }
 
-int fchmod(int descriptor, mode_t mode)
+bool os_same_file(const char *a, const char *b)
 {
-    (void)descriptor, (void)mode;
-    return 0;
+    struct stat first, second;
+    return stat(a, &first) == 0 && stat(b, &second) == 0 && first.st_dev == second.st_dev &&
+           first.st_ino == second.st_ino;
 }
 
-char *realpath(const char *restrict path, char *restrict resolved)
+static char *copy_text(const char *text)
 {
-    const size_t size = strlen(path) + 1;
-    char *copy = resolved ? resolved : malloc(size);
-    return copy ? memcpy(copy, path, size) : NULL;
+    const size_t size = strlen(text) + 1;
+    char *copy = malloc(size);
+    return copy ? memcpy(copy, text, size) : NULL;
+}
+
+char *os_real_path(const char *path)
+{
+    return copy_text(path);
+}
+
+FILE *os_fopen(const char *path, const char *mode)
+{
+    return fopen(path, mode);
+}
+
+FILE *os_create(const char *path, const char *like)
+{
+    const int descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL, 0666);
+    (void)like;
+    return descriptor < 0 ? NULL : fdopen(descriptor, "wb");
+}
+
+bool os_seek(FILE *file, uint64_t offset)
+{
+    return fseeko(file, (off_t)offset, SEEK_SET) == 0;
+}
+
+bool os_sync(FILE *file)
+{
+    return fsync(fileno(file)) == 0;
+}
+
+bool os_close_copy(FILE *file)
+{
+    (void)file;
+    return true;
+}
+
+bool os_replace(const char *from, const char *to)
+{
+    return rename(from, to) == 0;
+}
+
+void os_remove(const char *path)
+{
+    unlink(path);
+}
+
+void os_before_end(void (*clean)(void))
+{
+    (void)clean;
+}
+
+int os_open(const char *path)
+{
+    return open(path, O_RDONLY);
+}
+
+bool os_file_size(int descriptor, uint64_t *size)
+{
+    struct stat status;
+    if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) return false;
+    *size = (uint64_t)status.st_size;
+    return true;
+}
+
+ptrdiff_t os_read_at(int descriptor, void *to, size_t size, uint64_t offset)
+{
+    return pread(descriptor, to, size, (off_t)offset);
+}
+
+void os_close(int descriptor)
+{
+    close(descriptor);
+}
+
+FILE *os_memory_open(char **text, size_t *size)
+{
+    return open_memstream(text, size);
+}
+
+bool os_memory_close(FILE *file, char **text, size_t *size)
+{
+    const bool failed = ferror(file) != 0;
+    (void)size;
+    if (fclose(file) == 0 && !failed && *text) return true;
+    free(*text);
+    *text = NULL;
+    return false;
 }
 
 /* === Memory === */
 
-void *mmap(void *address, size_t size, int protection, int flags, int descriptor, off_t offset)
+/* Who maps reads instead. */
+void *os_map(const char *path, size_t *size)
 {
-    (void)address, (void)size, (void)protection, (void)flags, (void)descriptor, (void)offset;
-    errno = ENODEV;   /* who maps reads instead */
-    return MAP_FAILED;
+    (void)path, (void)size;
+    return NULL;
 }
 
-int munmap(void *address, size_t size)
+void os_unmap(void *data, size_t size)
 {
-    (void)address, (void)size;
-    return 0;
+    (void)data, (void)size;
 }
 
-int madvise(void *address, size_t size, int advice)
+void os_drop_pages(const void *data, size_t size)
 {
-    (void)address, (void)size, (void)advice;
-    return 0;
+    (void)data, (void)size;
+}
+
+void *os_allocate(size_t alignment, size_t size)
+{
+    void *memory;
+    return posix_memalign(&memory, alignment, size) == 0 ? memory : NULL;
+}
+
+void os_free(void *memory)
+{
+    free(memory);
+}
+
+/* === This process === */
+
+double os_now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
+}
+
+/* The page takes lines that are drawn over each other, as progress is. */
+bool os_is_terminal(FILE *file)
+{
+    return isatty(fileno(file)) != 0;
+}
+
+char *os_executable(void)
+{
+    return NULL;
+}
+
+long os_process(void)
+{
+    return 1;
 }
 
 /* === Threads === */
@@ -90,62 +205,4 @@ vit_result vit_threads_create(int num_threads, vit_threads **threads, vit_execut
 void vit_threads_destroy(vit_threads *threads)
 {
     (void)threads;
-}
-
-/* === Patterns ===
- * For bytes: wasi-libc's has tables of all of Unicode. */
-
-/* "[a-z]", after its first bracket; *end is what follows it, or NULL where it does not end. */
-static bool is_in_set(const char *set, char letter, const char **end)
-{
-    const bool negated = *set == '!' || *set == '^';
-    const char *first = set += negated;
-    bool found = false;
-    for (; *set && (*set != ']' || set == first); set++) {
-        const unsigned char low = (unsigned char)*set;
-        unsigned char high = low;
-        if (set[1] == '-' && set[2] && set[2] != ']') high = (unsigned char)*(set += 2);
-        found = found || (low <= (unsigned char)letter && (unsigned char)letter <= high);
-    }
-    *end = *set ? set + 1 : NULL;
-    return found != negated;
-}
-
-/* Whether one letter fits the beginning of the pattern, which goes to what follows. */
-static bool fits_one(const char **pattern, char letter)
-{
-    const char *at = *pattern, *end;
-    bool fits;
-    *pattern = at + 1;
-    if (*at == '?') return true;
-    if (*at == '[') {
-        fits = is_in_set(at + 1, letter, &end);
-        if (!end) return letter == '[';
-        *pattern = end;
-        return fits;
-    }
-    if (*at == '\\' && at[1]) at = (*pattern)++;
-    return *at == letter;
-}
-
-/* After a star that failed, it takes one letter more. */
-int fnmatch(const char *pattern, const char *text, int flags)
-{
-    const char *star = NULL, *taken = NULL;
-    (void)flags;
-    while (*text) {
-        if (*pattern == '*') {
-            star = ++pattern;
-            taken = text;
-        } else if (*pattern && fits_one(&pattern, *text)) {
-            text++;
-        } else if (star) {
-            pattern = star;
-            text = ++taken;
-        } else {
-            return FNM_NOMATCH;
-        }
-    }
-    while (*pattern == '*') pattern++;
-    return *pattern ? FNM_NOMATCH : 0;
 }
