@@ -122,8 +122,10 @@ static void test_names(void) {
     tar_writer_free(&t);
 }
 
+static const uint8_t more[600] = { 1 };   /* two blocks of data */
+
 static void test_sizes(void) {
-    static const uint8_t binary[12] = { 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5 }, more[600] = { 1 };
+    static const uint8_t binary[12] = { 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5 };
     tar_writer t = empty();
     size_t at = tar_writer_header(&t, '0', "binary", 0);
     memcpy(t.bytes + at + 124, binary, 12);
