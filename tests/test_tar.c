@@ -7,22 +7,9 @@
 #include <string.h>
 
 #include "shards/samples.h"
+#include "tar_memory.h"
 #include "tar_writer.h"
 #include "test.h"
-
-/* An archive in memory, given in pieces of at most `piece` bytes: a pipe's. */
-typedef struct memory {
-    const uint8_t *bytes;
-    size_t size, at;
-} memory;
-
-static size_t read_memory(void *user, void *to, size_t size) {
-    memory *m = user;
-    const size_t got = size < m->size - m->at ? size : m->size - m->at;
-    if (got > 0) memcpy(to, m->bytes + m->at, got);
-    m->at += got;
-    return got;
-}
 
 /* All members as "name size [refusal]" lines, then "end" or the message. */
 static const char *list(const uint8_t *bytes, size_t size) {

@@ -3,19 +3,7 @@
 #include "base/tar_header.h"
 #include "fuzz.h"
 #include "shards/samples.h"
-
-typedef struct memory {
-    const uint8_t *bytes;
-    size_t size, at;
-} memory;
-
-static size_t read_memory(void *user, void *to, size_t size) {
-    memory *m = user;
-    const size_t got = size < m->size - m->at ? size : m->size - m->at;
-    if (got > 0) memcpy(to, m->bytes + m->at, got);
-    m->at += got;
-    return got;
-}
+#include "../tar_memory.h"
 
 /* Of every block that is not zeros: what is no header does not mind. */
 static void correct(uint8_t *bytes, size_t size) {
