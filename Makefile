@@ -399,7 +399,8 @@ bench-figures: bench-programs
 	@rm -f tools/bench/figures/$(CLASS).json
 	@$(BENCH) --rounds $(or $(ROUNDS),8) $(FIGURES) \
 	    --archs 'vit_tiny_patch16_224 vit_small_patch16_224 vit_base_patch16_224'
-	@$(BENCH) --rounds $(or $(ROUNDS),4) $(FIGURES) --dtypes 'bf16 int4' --threads 1 \
+	@$(BENCH) --rounds $(or $(ROUNDS),4) $(FIGURES) --threads 1 \
+	    --dtypes '$(filter-out $(DTYPES),bf16 int4)' \
 	    --runtimes vit.h --archs 'vit_tiny_patch16_224 vit_base_patch16_224'
 	@$(BENCH) --rounds $(or $(ROUNDS),2) $(FIGURES) --threads 1 \
 	    --archs 'vit_small_patch16_224@384 vit_small_patch16_224@592'
