@@ -912,7 +912,7 @@ typedef struct vit_block_output {
 } vit_block_output;
 
 /* Where outputs go. Zero-initialise, then set what you need: every pointer may be NULL; what is
-   not requested is not computed. */
+   not requested is not computed, nor are the blocks after the last that something needs. */
 typedef struct vit_outputs {
     float *logits;    /* [batch, num_classes]                                    */
     float *embedding; /* [batch, vit_embedding_dim], what the head reads         */
@@ -12250,13 +12250,27 @@ static void vit__block_outputs(const vit__block_pass *p, const vit_outputs *out,
     }
 }
 
+/* How many blocks have to run: all of them for what the head gives, otherwise those up to the last
+   that vit_outputs.blocks names. */
+static int vit__needed_blocks(const vit_session *s, const vit_outputs *out) {
+    const vit_config *c = VIT__CONFIG(s->model);
+    int needed = 0, i;
+    if (VIT__LOGITS_ONLY || out->logits || out->embedding || out->tokens || vit__is_traced(s))
+        return c->depth;
+    for (i = 0; i < out->num_blocks; i++) {
+        const int block = out->blocks[i].block ? out->blocks[i].block : c->depth;
+        needed = block > needed ? block : needed;
+    }
+    return needed;
+}
+
 /* At most max_batch images, of which the first is number `image`. */
 static void vit__forward_batch(const vit_session *s, const float *input, const uint8_t *mask,
                                int batch, const vit_outputs *out, int image) {
-    const vit_config *c = VIT__CONFIG(s->model);
+    const int num_blocks = vit__needed_blocks(s, out);
     int i;
     vit__patch_embed(s, input, batch);
-    for (i = 0; i < c->depth; i++) {
+    for (i = 0; i < num_blocks; i++) {
         vit__block_pass p;
         vit__begin_block(&p, s, i, batch);
         p.mask = mask;
@@ -12264,7 +12278,7 @@ static void vit__forward_batch(const vit_session *s, const float *input, const u
         vit__block(&p);
         vit__block_outputs(&p, out, image);
     }
-    vit__head(s, mask, batch, out);
+    if (num_blocks == VIT__CONFIG(s->model)->depth) vit__head(s, mask, batch, out);
     vit__phase(s, VIT_PHASE_END);
 }
 
@@ -12450,6 +12464,7 @@ VIT__COMPACT_END
            near to f32's as before): 0.7 of the time with 1,370 tokens on AVX2; VIT_NO_BF16 no
            longer needs VIT_NO_INT8 and VIT_NO_INT4; vit_preprocess, now
            with kernels of its own, 0.3, with the same bits;
+           vit_forward stops after the last block that vit_outputs asks for;
            vit-info says which instruction set runs here ("isa" of its --json);
            examples/embed and examples/search: embeddings of many photos as .npy, the nearest
            ones (--sheet draws them), near-duplicates; classes by vectors of texts (CLIP,

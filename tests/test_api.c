@@ -1501,6 +1501,44 @@ static void phases_of(bench *b, vit_isa isa, const vit_executor *executor, bool 
     CHECK(log.misplaced == 0 && log.traced == (trace ? 2 * (2 + 8 * b->model.config.depth) : 0));
 }
 
+/* Where only blocks are asked for, those after the last of them do not run. */
+static void test_needed_blocks(void) {
+    bench b = bench_default();
+    const vit_config *c = &b.model.config;
+    const size_t tokens = (size_t)c->num_tokens * (size_t)c->embed_dim;
+    float *first = malloc(2 * tokens * sizeof *first), *again = first + tokens;
+    vit_block_output blocks[2] = {{1, 0, NULL, NULL}, {0, 0, NULL, NULL}};
+    vit_outputs outputs = no_outputs();
+    vit_params params = no_params();
+    float logits[5];
+    phase_log log;
+    CHECK(c->depth == 2 && c->num_classes == 5);
+    params.on_phase = log_phase;
+    params.phase_user = &log;
+    runner r = runner_make(&b.model, &params);
+    outputs.blocks = blocks;
+    for (int i = 0; i < 4; i++) {
+        const int runs[] = {1, 2, 2, 0};
+        memset(&log, 0, sizeof log);
+        log.caller = this_thread();
+        blocks[0].tokens = i ? again : first;
+        outputs.num_blocks = i == 3 ? 0 : 1 + (i == 1);
+        outputs.logits = i == 2 ? logits : NULL;
+        CHECK(vit_forward(&r.session, b.input, 1, &outputs) == VIT_OK);
+        int attentions = 0, heads = 0;
+        for (int k = 0; k < log.count; k++) {
+            attentions += log.phases[k] == VIT_PHASE_ATTENTION;
+            heads += log.phases[k] == VIT_PHASE_HEAD;
+        }
+        CHECK_MSG(attentions == runs[i], "%d of %d blocks", attentions, runs[i]);
+        CHECK((heads > 0) == (runs[i] == 2) && log.phases[log.count - 1] == VIT_PHASE_END);
+        CHECK(i == 0 || i == 3 || memcmp(first, again, tokens * sizeof *first) == 0);
+    }
+    free(r.workspace);
+    free(first);
+    bench_close(&b);
+}
+
 static void test_phases(void) {
     vit_threads *pool;
     vit_executor executors[2];
@@ -2451,6 +2489,7 @@ int main(int argc, char **argv) {
     test_blocks();
     test_nonfinite_input();
     test_phases();
+    test_needed_blocks();
     test_no_allocation();
     test_selftest();
     test_selftest_fails();
