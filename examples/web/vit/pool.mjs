@@ -28,7 +28,7 @@ const LARGEST = 65535;     // and at most
 const LOOKS = 100;         // at a number before the time
 // Milliseconds of looking before it sleeps. Longer than the pauses of a forward pass: of two threads
 // that wake each other, an operating system may keep both on one core, where they take turns.
-const LONG = 1;
+const LONG = 0.5;
 const SHORT = 0.02;        // where threads share cores anyway
 const START = 20000;       // milliseconds for a worker to start,
 const PATIENCE = 60000;    // and for a job to come to its end
