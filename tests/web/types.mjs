@@ -15,7 +15,8 @@ const options = {
 function complaints(program) {
     return ts.getPreEmitDiagnostics(program).map(({ file, start, messageText }) => {
         const line = file ? file.getLineAndCharacterOfPosition(start).line + 1 : 0;
-        return `${basename(file?.fileName ?? '')}:${line}: ${ts.flattenDiagnosticMessageText(messageText, ' ')}`;
+        const text = ts.flattenDiagnosticMessageText(messageText, ' ');
+        return `${basename(file?.fileName ?? '')}:${line}: ${text}`;
     });
 }
 
@@ -39,7 +40,8 @@ export default async function types() {
     await test('types: what is declared is exported, and the reverse', async () => {
         for (const name of ['vit', 'convert']) {
             const path = resolve(`examples/web/vit/${name}`);
-            same(declaredIn(program, `${path}.d.mts`), Object.keys(await import(`${path}.mjs`)), name);
+            const exported = Object.keys(await import(`${path}.mjs`));
+            same(declaredIn(program, `${path}.d.mts`), exported, name);
         }
     });
 }

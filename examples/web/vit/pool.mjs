@@ -26,8 +26,8 @@ const STACK = 1 << 18;     // bytes for each worker; the tasks of vit.h need a t
 const INITIAL = 64;        // pages of 64 KiB, as the module says,
 const LARGEST = 65535;     // and at most
 const LOOKS = 100;         // at a number before the time
-// Milliseconds of looking before it sleeps. Longer than the pauses of a forward pass: of two threads
-// that wake each other, an operating system may keep both on one core, where they take turns.
+// Milliseconds of looking before it sleeps. Longer than the pauses of a forward pass: of two
+// threads that wake each other, an operating system may keep both on one core, in turns.
 const LONG = 0.5;
 const SHORT = 0.02;        // where threads share cores anyway
 const START = 20000;       // milliseconds for a worker to start,
