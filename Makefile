@@ -326,7 +326,7 @@ build/web/reference: tests/wasm_reference.c vit.h
 	    $(LDLIBS) -o $@
 
 test-web:
-	@sh tools/install-packages.sh web
+	@sh tools/install-packages.sh $(if $(filter firefox,$(SUITES)),firefox,web)
 	@$(MAKE) --no-print-directory -s all $(WASM_MODULES) $(WEB)/convert.wasm.gz \
 	    build/web/installed build/web/reference
 	@$(MAKE) --no-print-directory -s TARGET=nofma CPPFLAGS='-DVIT_NO_FMA -DVIT_NO_SIMD' \

@@ -8,17 +8,23 @@ work=build/wasm
 mkdir -p "$work"
 passed=0 failed=0
 
-# count NAME COMMAND...: the command's last line is "N passed, N failed"
+# count NAME COMMAND...: the command's last line is "N passed, N failed"; its status is 1 if some
+# have failed, else 0
 count() {
-    local name=$1 line
+    local name=$1 line status before=$failed
     shift
     "$@" >"$work/$name.log" 2>&1
+    status=$?
     line=$(tail -n 1 "$work/$name.log")
     echo "$name: $line"
     if [[ $line =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed$ ]]; then
         passed=$((passed + BASH_REMATCH[1])) failed=$((failed + BASH_REMATCH[2]))
     else
         failed=$((failed + 1))
+    fi
+    if [ $status != $((failed > before)) ]; then
+        failed=$((failed + 1))
+        echo "FAILED $name: exit status $status"
     fi
     grep -E 'FAILED|pictures|DeiT-Ti' "$work/$name.log" | head -n 20
 }
@@ -35,12 +41,17 @@ check() {
 
 # --- the tests, as programs ---------------------------------------------------------------------
 
+# V8's fast calls of Node's WASI damage the heap: of test_preprocess in Node 20, 9 of 12 runs ended
+# with SIGSEGV in JavaScript, after main() had returned 0, by whichever of V8's compilers; without
+# fast calls none of 24. Node's issue 53087 has another program with that end and that cure.
+wasi_flags=(--no-warnings --no-turbo-fast-api-calls)
+
 # run_test NAME TIER FLAGS...
 run_test() {
     check "$1 compiles" clang --target=wasm32-wasi -std=c99 -O2 "${@:3}" -DVIT_NO_THREADS \
         -DVIT_IMPLEMENTATION= -I. -Itools -Wl,-z,stack-size=1048576 "tests/$1.c" \
         -o "$work/$1.$2.wasm"
-    count "$1.$2" node --no-warnings tests/wasi.mjs "$work/$1.$2.wasm" tests/data
+    count "$1.$2" node "${wasi_flags[@]}" tests/wasi.mjs "$work/$1.$2.wasm" tests/data
 }
 
 for name in test_math test_random test_api test_load test_preprocess; do

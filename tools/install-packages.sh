@@ -1,5 +1,6 @@
 #!/bin/sh
-# install-packages.sh demo|firmware|fashion|test|cross|wasm|page|web|trust|peers|ncnn|mca|cluster -
+# install-packages.sh demo|firmware|fashion|test|cross|wasm|page|web|firefox|trust|peers|ncnn|mca|
+# cluster -
 # installs what is missing of that, through Debian's package manager.
 #
 # Says what it installs before it does so, and does nothing when all of it is there.
@@ -30,6 +31,7 @@ wasm="$demo clang:clang lld:wasm-ld wasi-libc:/usr/include/wasm32-wasi/stdio.h
     libclang-rt-dev-wasm32:/usr/share/doc/libclang-rt-dev-wasm32 nodejs:node zopfli:zopfli"
 page="$wasm clang-19:clang-19 lld-19:wasm-ld-19"
 web="$page chromium:chromium npm:npm"
+firefox="$web firefox-esr:firefox-esr"
 trust="$test gcovr:gcovr clang-tidy:clang-tidy cppcheck:cppcheck valgrind:valgrind"
 python=/usr/lib/python3/dist-packages
 peers="$demo python3-torch:$python/torch python3-numpy:$python/numpy python3-onnx:$python/onnx
@@ -49,13 +51,14 @@ cross) wanted=$cross ;;
 wasm) wanted=$wasm ;;
 page) wanted=$page ;;
 web) wanted=$web ;;
+firefox) wanted=$firefox ;;
 trust) wanted=$trust ;;
 peers) wanted=$peers ;;
 ncnn) wanted=$ncnn ;;
 mca) wanted=$mca ;;
 cluster) wanted=$cluster ;;
 *)
-    echo "usage: install-packages.sh demo|firmware|fashion|test|cross|wasm|page|web|trust|peers|ncnn|mca|cluster" >&2
+    echo "usage: install-packages.sh demo|firmware|fashion|test|cross|wasm|page|web|firefox|trust|peers|ncnn|mca|cluster" >&2
     exit 2
     ;;
 esac

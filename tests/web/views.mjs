@@ -11,7 +11,7 @@ const APART = 40;           // of 255: a pixel that differs; antialiasing does l
 const SHARE = 0.01;         // of the pixels may
 const MEAN = 2;             // of all differences
 
-const look = (...args) => json('examples/look', ...args, '--json', '-o', pathOf('look.png'));
+export const look = (...args) => json('examples/look', ...args, '--json', '-o', pathOf('look.png'));
 const catPng = pathOf('cat.png');
 
 /** Runs in the page: all canvases of an element, small, on one sheet; as a PNG. */
@@ -73,7 +73,7 @@ async function picture({ page }, name, selector, update) {
 }
 
 /** "...; 0.0014 to 0.082" against the least and largest of what look printed, of two digits. */
-function sameRange(caption, { images }, image = 0) {
+export function sameRange(caption, { images }, image = 0) {
     const [, ...shown] = /(-?[\d.e-]+) to (-?[\d.e-]+)$/.exec(caption) ?? [];
     const values = images[image].values.flat(2);
     const wanted = [Math.min(...values), Math.max(...values)];

@@ -78,13 +78,13 @@ export interface Refused {
     [more: string]: unknown;
 }
 
-export interface Result {
-    /** 0: converted; 1: refused; 2: wrong arguments. */
-    status: number;
-    /** Refused if status is 1; null where vit-convert says no more than stderr has. */
-    report: Converted | Refused | null;
-    /** The .vit file; null if there is none. */
-    output: Blob | null;
+export type Result = Ended & (
+    /** Converted; report is null where the options ask for something else, as --help does. */
+    { status: 0; report: Converted | null; output: Blob | null } |
+    /** Refused, or wrong arguments: null where vit-convert says no more than stderr has. */
+    { status: 1 | 2; report: Refused | null; output: null });
+
+export interface Ended {
     /** Of the output: "model.vit" for "model.safetensors". */
     name: string;
     /** Messages: what is assumed, dropped, asked, wrong. */

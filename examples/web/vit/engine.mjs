@@ -1,4 +1,5 @@
 // engine.mjs - an instance of the module: its memory, its threads, its failures.
+import { countCores } from './features.mjs';
 import { loadModule } from './load.mjs';
 import { Pool, makeMemory } from './pool.mjs';
 
@@ -29,7 +30,7 @@ export class Engine {
             });
             return new Engine(exports, memory, null);
         }
-        const pool = new Pool(module, threads);
+        const pool = new Pool(module, threads, await countCores());
         return new Engine(pool.instance.exports, pool.memory, pool);
     }
 

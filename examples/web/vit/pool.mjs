@@ -25,7 +25,11 @@ export const CONTROL_SIZE = 7;
 const STACK = 1 << 18;     // bytes for each worker; the tasks of vit.h need a tenth of it
 const INITIAL = 64;        // pages of 64 KiB, as the module says,
 const LARGEST = 65535;     // and at most
-const SPINS = 5000;        // looks before it sleeps: some 20 microseconds
+const LOOKS = 100;         // at a number before the time
+// Milliseconds of looking before it sleeps. Longer than the pauses of a forward pass: of two
+// threads that wake each other, an operating system may keep both on one core, in turns.
+const LONG = 0.5;
+const SHORT = 0.02;        // where threads share cores anyway
 const START = 20000;       // milliseconds for a worker to start,
 const PATIENCE = 60000;    // and for a job to come to its end
 
@@ -47,17 +51,24 @@ export function work(control, run) {
     }
 }
 
-/** Until control[at] is no longer `value`; false if that takes longer than `patience`. */
-export function waitWhile(control, at, value, canSleep, patience = Infinity) {
-    for (let i = 0; i < SPINS; i++) {
-        if (Atomics.load(control, at) !== value) return true;
-    }
-    if (canSleep) return Atomics.wait(control, at, value, patience) !== 'timed-out';
-    const end = performance.now() + patience;
-    while (Atomics.load(control, at) === value) {
-        if (performance.now() > end) return false;
-    }
-    return true;
+/** Looks for so many milliseconds; false if control[at] is still `value`. */
+function changes(control, at, value, ms) {
+    const end = performance.now() + ms;
+    do {
+        for (let i = 0; i < LOOKS; i++) {
+            if (Atomics.load(control, at) !== value) return true;
+        }
+    } while (performance.now() < end);
+    return false;
+}
+
+/**
+ * Looks for `spin` milliseconds, then sleeps until control[at] is no longer `value`; false if that
+ * takes longer than `patience`.
+ */
+export function waitWhile(control, at, value, spin, patience = Infinity) {
+    return changes(control, at, value, spin) ||
+        Atomics.wait(control, at, value, patience) !== 'timed-out';
 }
 
 /** A page's own thread may not sleep; it looks again and again. */
@@ -99,10 +110,11 @@ function started(worker, message) {
 }
 
 export class Pool {
-    /** `threads` counts the caller. */
-    constructor(module, threads) {
+    /** `threads` counts the caller. Where there are fewer cores, who waits sleeps at once. */
+    constructor(module, threads, cores = threads) {
         this.module = module;
         this.threads = threads;
+        this.spin = threads > cores ? SHORT : LONG;
         this.workers = [];
         this.memory = makeMemory(true);
         this.instance = new WebAssembly.Instance(module, {
@@ -125,9 +137,9 @@ export class Pool {
     }
 
     async introduce(worker) {
-        const { memory, control, module } = this;
+        const { memory, control, module, spin } = this;
         const stack = this.allocate(STACK) + STACK;
-        await started(worker, { module, memory, stack, control: control.byteOffset });
+        await started(worker, { module, memory, stack, spin, control: control.byteOffset });
         worker.onerror = () => Atomics.store(this.control, FAILED, 1);
         worker.unref?.(); // a program may end without close()
     }
@@ -152,13 +164,13 @@ export class Pool {
     }
 
     join(count) {
-        const { control } = this;
+        const { control, spin } = this;
         for (;;) {
             const done = Atomics.load(control, DONE);
             if (done === count) break;
-            if (!waitWhile(control, DONE, done, canSleep, PATIENCE)) {
-                throw new Error('a worker does not answer');
-            }
+            const answered = canSleep ? waitWhile(control, DONE, done, spin, PATIENCE)
+                : changes(control, DONE, done, PATIENCE);
+            if (!answered) throw new Error('a worker does not answer');
         }
         if (Atomics.load(control, FAILED)) throw new Error('a worker has failed');
     }

@@ -2,7 +2,7 @@
 // pool ends it.
 import { CONTROL_SIZE, JOB, waitWhile, work } from './pool.mjs';
 
-function serve({ module, memory, stack, control: at }, say) {
+function serve({ module, memory, stack, spin, control: at }, say) {
     const { exports } = new WebAssembly.Instance(module, {
         env: { memory },
         pool: { parallel_for: () => { throw new Error('a task has no tasks'); } },
@@ -13,7 +13,7 @@ function serve({ module, memory, stack, control: at }, say) {
     say('ready');
     for (;;) {
         work(control, exports.run);
-        waitWhile(control, JOB, job, true);
+        waitWhile(control, JOB, job, spin);
         job = Atomics.load(control, JOB);
     }
 }

@@ -177,6 +177,7 @@ export class Model {
      */
     static open(source: ArrayBuffer | Uint8Array | Blob | Response | string | URL,
                 options?: OpenOptions): Promise<Model>;
+    private constructor();
 
     readonly info: ModelInfo;
     /** [num_classes]; null for those without a name. */

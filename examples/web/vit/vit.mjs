@@ -10,6 +10,7 @@ import { Engine, VitError } from './engine.mjs';
 import { chooseModule, countCores } from './features.mjs';
 import { checkSource, openSource } from './load.mjs';
 import { checkChoice, checkCount, checkPhoto, checkSides, isPhoto } from './check.mjs';
+import './pool.mjs'; // engine.mjs's, fetched along with it
 
 export { VitError };
 

@@ -2,9 +2,9 @@
 // runs it on the same numbers again and again.
 const SIDE = 224;
 
-/** [3, 224, 224], some pattern. */
-const input = Float32Array.from({ length: 3 * SIDE * SIDE },
-                                (_, i) => Math.sin(i / 7) + 0.5 * Math.sin(i / 300));
+/** [3, 224, 224], some pattern, which takes no time of either's start: -1.5 to 1.5. */
+const input = new Float32Array(3 * SIDE * SIDE);
+for (let i = 0; i < input.length; i++) input[i] = (i % 44) / 22 - 1 + ((i % 1885) / 1885 - 0.5);
 
 const runtimes = {
     async 'vit.h'({ dtype, threads }) {

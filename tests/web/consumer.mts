@@ -1,0 +1,40 @@
+// consumer.mts - what others write with vit.mjs and convert.mjs in TypeScript; types.mjs compiles
+// it in strict mode. Under each @ts-expect-error is a call that must be refused.
+import { Model, VitError, type Prediction } from '../../examples/web/vit/vit.mjs';
+import { Converter, type Converted } from '../../examples/web/vit/convert.mjs';
+
+export async function first(photo: ImageData, path: URL): Promise<Prediction | null> {
+    const model = await Model.open(path, { threads: 2, module: 'simd', onProgress: console.log });
+    const [best] = model.classify(photo);
+    const { blocks } = model.run(photo, { blocks: [0], attention: true });
+    const map: Float32Array = blocks?.[0]?.attention ?? model.rollout(photo, { patch: 1 });
+    model.close();
+    return best && map.length ? { ...best, label: best.label ?? model.labels[0] ?? null } : null;
+}
+
+export async function convert(file: File): Promise<Converted | null> {
+    const converter = await Converter.open();
+    const { status, report, output } = await converter.convert([{ name: file.name, file }], []);
+    if (output) await Model.open(output);
+    return status === 0 ? report : null;
+}
+
+export async function wrong(model: Model, error: unknown): Promise<void> {
+    if (error instanceof VitError) console.log(error.result.toFixed(), error.resultString);
+    // @ts-expect-error: no source is a number
+    await Model.open(7);
+    // @ts-expect-error: there is no such module
+    await Model.open('model.vit', { module: 'avx2' });
+    // @ts-expect-error: a photo has pixels
+    model.classify({ width: 1, height: 1 });
+    // @ts-expect-error: there is no such format
+    model.preprocess({ width: 1, height: 1, data: new Uint8Array(3), format: 'rgb' });
+    // @ts-expect-error: a label may be null
+    model.classify(new Float32Array(3))[0]!.label.length;
+    // @ts-expect-error: models come from open()
+    new Model();
+    // @ts-expect-error: nobody sets it
+    model.threads = 2;
+    // @ts-expect-error: a file has a name
+    await (await Converter.open()).convert([{ file: new Blob() }], []);
+}
