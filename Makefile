@@ -213,11 +213,11 @@ $(WEB)/%.wasm.gz: $(WEB)/%.wasm
 	zopfli -c $< > $@
 
 # The converter, with a C library: its files are whatever convert.mjs makes of them. wasi.c takes the
-# place of what a system with processes has, left_out.c that of what no page needs.
+# place of tools/os/posix.c, left_out.c that of what no page needs.
 CONVERT_ROOMS   = base cli checkpoint model layout layout/tables convert
 CONVERT_LESS    = $(addprefix tools/convert/,calibrate.c compare.c match_folder.c c_array.c)
 CONVERT_SOURCES = $(filter-out $(CONVERT_LESS),$(wildcard $(CONVERT_ROOMS:%=tools/%/*.c))) \
-                  tools/vit-convert.c $(WEB)/wasi.c $(WEB)/left_out.c
+                  tools/os/common.c tools/vit-convert.c $(WEB)/wasi.c $(WEB)/left_out.c
 CONVERT_FLAGS   = --target=wasm32-wasi -Oz -msign-ext -mnontrapping-fptoint
 CONVERT_WASI    = -include $(WEB)/wasi.h
 
@@ -322,8 +322,8 @@ build/web/installed: tests/web/package.json
 build/web/reference: tests/wasm_reference.c vit.h
 	@mkdir -p $(@D)
 	$(CC) -std=c99 $(WARNINGS) $(CFLAGS) -DVIT_NO_FMA -DVIT_NO_SIMD -I. -Itools $< \
-	    tools/base/bytes.c tools/base/crc32.c tools/base/report.c tools/base/source.c tools/os/posix.c \
-	    $(LDLIBS) -o $@
+	    tools/base/bytes.c tools/base/crc32.c tools/base/report.c tools/base/source.c \
+	    tools/os/common.c tools/os/posix.c $(LDLIBS) -o $@
 
 test-web:
 	@sh tools/install-packages.sh $(if $(filter firefox,$(SUITES)),firefox,web)

@@ -229,10 +229,10 @@
    WebAssembly if compiled with -msimd128. 32-bit ARM chooses when compiling: SMLAD for
    int8 on Cortex-M4, M7, M33 and cores since ARMv6, Helium on Cortex-M55
    (-mcpu=cortex-m55 -mfloat-abi=hard). All other CPUs run the plain C tier. Tested with
-   gcc and clang, MinGW-w64 under Wine, ARM under QEMU only, WebAssembly in Node; MSVC is
-   untested. Big-endian CPUs read the same little-endian files, in place. float must be
-   computed as float: gcc needs -msse2 -mfpmath=sse on 32-bit x86 and, with -std=c99,
-   -fexcess-precision=fast on s390x (an #error says so). */
+   gcc and clang, MinGW-w64 and clang in MSVC's dialect under Wine (not cl.exe), ARM under
+   QEMU only, WebAssembly in Node. Big-endian CPUs read the same little-endian files, in
+   place. float must be computed as float: gcc needs -msse2 -mfpmath=sse on 32-bit x86 and,
+   with -std=c99, -fexcess-precision=fast on s390x (an #error says so). */
 
 /* ------------------------------------------------------------------------- */
 /* >>api                                                                     */
@@ -12458,12 +12458,11 @@ VIT__COMPACT_END
            block types are called VIT_BLOCK_...; vit_resample_positions takes vit_grids;
            every enum of vit_config ends with its VIT_NUM_...; an unoptimised build says so
            (VIT_UNOPTIMIZED), and gcc optimises its kernels all the same;
-           AVX-512: Ti/16 in int8 takes 0.74 of the time, B/16 0.89, int4 0.83, f32 0.96;
-           attention takes 0.86 of the time it took, f32 on AVX2 0.97; that of int8 and int4
-           is in integers of at most 16 bits instead of bf16, which changes their results (as
-           near to f32's as before): 0.7 of the time with 1,370 tokens on AVX2; VIT_NO_BF16 no
-           longer needs VIT_NO_INT8 and VIT_NO_INT4; vit_preprocess, now
-           with kernels of its own, 0.3, with the same bits;
+           f32, int8 and int4 are faster with AVX-512, most of all int8 in small models, and so
+           is attention; that of int8 and int4 is in integers of at most 16 bits instead of
+           bf16, which changes their results (as near to f32's as before); VIT_NO_BF16 no longer
+           needs VIT_NO_INT8 and VIT_NO_INT4; vit_preprocess, now with kernels of its own, takes
+           0.3 of the time, with the same bits;
            vit_forward stops after the last block that vit_outputs asks for;
            vit-info says which instruction set runs here ("isa" of its --json);
            examples/embed and examples/search: embeddings of many photos as .npy, the nearest

@@ -36,3 +36,40 @@ summary() {
 
 # What only a POSIX system has, or says in these words; tests/windows.sh sets WINDOWS.
 posix() { [ -z "${WINDOWS-}" ]; }
+
+# --- one command after another: what it printed, how it ended ------------------------------------
+
+# try COMMAND...: runs it; $status, and the files $work/out and $work/err, are its results.
+try() {
+    tried="$*"
+    "$@" >"$work/out" 2>"$work/err" </dev/null
+    status=$?
+}
+
+# is STATUS: the exit status. A sanitizer's own status, or a signal, is never right.
+is() { if [ "$status" = "$1" ]; then pass; else fail "exit status $status, expected $1"; fi; }
+# out|err REGEX: some line matches.
+out() { if grep -Eq -- "$1" "$work/out"; then pass; else fail "stdout lacks /$1/"; fi; }
+err() { if grep -Eq -- "$1" "$work/err"; then pass; else fail "stderr lacks /$1/"; fi; }
+quiet() { if [ ! -s "$work/$1" ]; then pass; else fail "std$1 is not empty"; fi; } # out|err
+lines() { # out|err COUNT
+    local count
+    count=$(wc -l <"$work/$1")
+    if [ "$count" = "$2" ]; then pass; else fail "$count lines on std$1, expected $2"; fi
+}
+same() { if cmp -s "$1" "$2"; then pass; else fail "$1 and $2 differ"; fi; }
+differ() { if cmp -s "$1" "$2"; then fail "$1 and $2 are equal"; else pass; fi; }
+exists() { if [ -e "$1" ]; then pass; else fail "$1 is missing"; fi; }
+missing() { if [ -e "$1" ]; then fail "$1 exists"; else pass; fi; }
+
+make_json_check() { # what json needs
+    "${CC:-cc}" -std=c99 -O1 -Itools tests/json_check.c tools/base/{json,memory,report,text}.c \
+        -o "$work/json_check" ||
+        fail "json_check does not compile"
+}
+json() { # VALUE PATH...: what lies there in the JSON object on stdout
+    local expected=$1 found
+    shift
+    found=$("$work/json_check" "$@" <"$work/out")
+    if [ "$found" = "$expected" ]; then pass; else fail "JSON at '$*': '$found', no '$expected'"; fi
+}

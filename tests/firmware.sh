@@ -61,10 +61,10 @@ check "the same in f32" least_models
 
 # --- on the boards ------------------------------------------------------------------------------
 
-# What main.c prints, on a board by a compiler, against this machine: run.sh does it. With and
-# without fused multiply-add nearly all is right.
+# predictions COMPILER BOARD...: what main.c prints on them, against this machine: run.sh does it,
+# which compiles for this machine first. With and without fused multiply-add nearly all is right.
 predictions() {
-    bash examples/firmware/run.sh -c "$1" "$2" >"$work/predictions" &&
+    bash examples/firmware/run.sh -c "$@" >"$work/predictions" &&
         [ "$(grep -c '^1[4-6] of 16 right' "$work/predictions")" = 2 ]
 }
 
@@ -216,7 +216,6 @@ same_twice() {
 check_board() {
     local by="of $2 by $1" own=-fcallgraph-info
     [ "$1" = clang ] && own=-fno-inline-functions # or all is one function, of 800 bytes of stack
-    check "predictions $by" predictions "$1" "$2"
     check "faults $by" faults "$1" "$2"
     [ "$2" = m0 ] || check "kernels $by" kernels "$1" "$2" -O2 # too large for 16 KB
     check "the least program $by" least "$1" "$2" int8 $own
@@ -228,12 +227,15 @@ check_board() {
 }
 
 if [ "$mode" = short ]; then
+    check "predictions by gcc" predictions gcc m4 m55
     check_board gcc m4
     check_board gcc m55
     check "arena, weights and damage" verify gcc m4
 else
     : >$work/figures.txt
     for compiler in gcc clang; do
+        # shellcheck disable=SC2086 # words
+        check "predictions by $compiler" predictions $compiler $all_boards
         for board in $all_boards; do
             check_board $compiler "$board"
             check "arena, weights and damage of $board by $compiler" verify $compiler "$board"

@@ -48,7 +48,7 @@ alike() {
         # shellcheck disable=SC2086 # words
         check "$name vit.h $compiler" $compiler -std=c99 -O2 $warnings -I. "$@" -c $work/vit.c \
             -o $work/vit.o
-        for file in tools/os/posix.c tools/base/source.c tools/base/paths.c tools/cli/output.c \
+        for file in tools/os/{common,posix}.c tools/base/{source,paths}.c tools/cli/output.c \
             tools/image/frame_reader.c tools/image/photos.c tools/infer/infer.c; do
             # shellcheck disable=SC2086 # words
             check "$name $file $compiler" $compiler -std=c99 $warnings -fsyntax-only -I. -Itools \

@@ -23,25 +23,9 @@ try() {
     status=$?
 }
 
-is() { if [ "$status" = "$1" ]; then pass; else fail "exit status $status, expected $1"; fi; }
-out() { if grep -Eq -- "$1" "$work/out"; then pass; else fail "stdout lacks /$1/"; fi; }
-err() { if grep -Eq -- "$1" "$work/err"; then pass; else fail "stderr lacks /$1/"; fi; }
-lines() {
-    local count
-    count=$(wc -l <"$work/$1")
-    if [ "$count" = "$2" ]; then pass; else fail "$count lines on std$1, expected $2"; fi
-}
-quiet() { if [ ! -s "$work/$1" ]; then pass; else fail "std$1 is not empty"; fi; }
-
 # get PATH...: what lies there in the JSON object
 get() { "$work/json_check" "$@" <"$work/out"; }
-# json VALUE PATH...
-json() {
-    local expected=$1 found
-    shift
-    found=$(get "$@")
-    if [ "$found" = "$expected" ]; then pass; else fail "JSON at '$*': '$found', no '$expected'"; fi
-}
+
 # holds EXPRESSION of awk, in which @NAME stands for that number of the JSON object
 holds() {
     local expression=$1 name
@@ -62,9 +46,7 @@ refused() {
 tried=setup status=0
 : >"$work/out"
 : >"$work/err"
-"${CC:-cc}" -std=c99 -O1 -Itools tests/json_check.c tools/base/{json,memory,report,text}.c \
-    -o "$work/json_check" ||
-    fail "json_check does not compile"
+make_json_check
 
 # --- what it prints -----------------------------------------------------------------------
 

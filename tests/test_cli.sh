@@ -18,35 +18,6 @@ info=$bin/tools/vit-info run=$bin/tools/vit-run convert=$bin/tools/vit-convert
 
 # --- the framework ------------------------------------------------------------------------
 
-# try COMMAND...: runs it; $status, and the files $work/out and $work/err, are its results.
-try() {
-    tried="$*"
-    "$@" >"$work/out" 2>"$work/err" </dev/null
-    status=$?
-}
-
-# is STATUS: the exit status. A sanitizer's own status, or a signal, is never right.
-is() { if [ "$status" = "$1" ]; then pass; else fail "exit status $status, expected $1"; fi; }
-# out|err REGEX: some line matches.
-out() { if grep -Eq -- "$1" "$work/out"; then pass; else fail "stdout lacks /$1/"; fi; }
-err() { if grep -Eq -- "$1" "$work/err"; then pass; else fail "stderr lacks /$1/"; fi; }
-lines() {
-    local count
-    count=$(wc -l <"$work/$1")
-    if [ "$count" = "$2" ]; then pass; else fail "$count lines on std$1, expected $2"; fi
-}
-quiet() { if [ ! -s "$work/$1" ]; then pass; else fail "std$1 is not empty"; fi; }
-same() { if cmp -s "$1" "$2"; then pass; else fail "$1 and $2 differ"; fi; }
-differ() { if cmp -s "$1" "$2"; then fail "$1 and $2 are equal"; else pass; fi; }
-exists() { if [ -e "$1" ]; then pass; else fail "$1 is missing"; fi; }
-missing() { if [ -e "$1" ]; then fail "$1 exists"; else pass; fi; }
-# json VALUE PATH...: what json_check prints for stdout.
-json() {
-    local expected=$1 found
-    shift
-    found=$("$work/json_check" "$@" <"$work/out")
-    if [ "$found" = "$expected" ]; then pass; else fail "JSON at '$*': '$found', no '$expected'"; fi
-}
 # A wrong command line: status 2, one line on stderr that begins with the program's name.
 usage() {
     is 2
@@ -60,9 +31,7 @@ usage() {
 tried=setup
 : >"$work/out"
 : >"$work/err"
-"${CC:-cc}" -std=c99 -O1 -Itools tests/json_check.c tools/base/{json,memory,report,text}.c \
-    -o "$work/json_check" ||
-    fail "json_check does not compile"
+make_json_check
 printf '%s\n' 'n00000000 tabby, tabby cat' 'n00000001 dog' 'n00000002 Sports Car' \
     'n00000003 crane, bird' 'n00000004 crane, machine' 'n00000005 maillot' \
     'n00000006 maillot, tank suit' 'n00000007 "quoted" \ caf'$'\303\251' 'n00000008 eight_ball' \

@@ -16,25 +16,6 @@ export LC_ALL=C
 . tests/checks.sh
 look=$bin/examples/look convert=$bin/tools/vit-convert
 
-# try COMMAND...: runs it; $status, and the files $work/out and $work/err, are its results.
-try() {
-    tried="$*"
-    "$@" >"$work/out" 2>"$work/err" </dev/null
-    status=$?
-}
-is() { if [ "$status" = "$1" ]; then pass; else fail "exit status $status, expected $1"; fi; }
-out() { if grep -Eq -- "$1" "$work/out"; then pass; else fail "stdout lacks /$1/"; fi; }
-err() { if grep -Eq -- "$1" "$work/err"; then pass; else fail "stderr lacks /$1/"; fi; }
-quiet() { if [ ! -s "$work/$1" ]; then pass; else fail "std$1 is not empty"; fi; }
-same() { if cmp -s "$1" "$2"; then pass; else fail "$1 and $2 differ"; fi; }
-differ() { if cmp -s "$1" "$2"; then fail "$1 and $2 are the same"; else pass; fi; }
-missing() { if [ -e "$1" ]; then fail "$1 exists"; else pass; fi; }
-json() { # VALUE PATH...
-    local expected=$1 found
-    shift
-    found=$("$work/json_check" "$@" <"$work/out")
-    if [ "$found" = "$expected" ]; then pass; else fail "JSON at '$*': '$found', no '$expected'"; fi
-}
 usage() { # COMMAND MESSAGE: a wrong command line
     is 2
     quiet out
@@ -62,8 +43,7 @@ like() { if "$work/compare_npy" "$2" "$data/look/$1.npy" 1e-5 >/dev/null; then p
 tried=setup
 : >"$work/out"
 : >"$work/err"
-"${CC:-cc}" -std=c99 -O1 -Itools tests/json_check.c tools/base/{json,memory,report,text}.c \
-    -o "$work/json_check" || fail "json_check does not compile"
+make_json_check
 "${CC:-cc}" -std=c99 -O1 tests/compare_npy.c -lm -o "$work/compare_npy" ||
     fail "compare_npy does not compile"
 cd "$work" || exit 2

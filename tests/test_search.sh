@@ -17,29 +17,6 @@ embed=$bin/examples/embed search=$bin/examples/search evaluate=$bin/examples/eva
 classify=$bin/examples/classify
 run=$bin/tools/vit-run convert=$bin/tools/vit-convert
 
-# try COMMAND...: runs it; $status, and the files $work/out and $work/err, are its results.
-try() {
-    tried="$*"
-    "$@" >"$work/out" 2>"$work/err" </dev/null
-    status=$?
-}
-is() { if [ "$status" = "$1" ]; then pass; else fail "exit status $status, expected $1"; fi; }
-out() { if grep -Eq -- "$1" "$work/out"; then pass; else fail "stdout lacks /$1/"; fi; }
-err() { if grep -Eq -- "$1" "$work/err"; then pass; else fail "stderr lacks /$1/"; fi; }
-quiet() { if [ ! -s "$work/$1" ]; then pass; else fail "std$1 is not empty"; fi; }
-same() { if cmp -s "$1" "$2"; then pass; else fail "$1 and $2 differ"; fi; }
-missing() { if [ -e "$1" ]; then fail "$1 exists"; else pass; fi; }
-lines() { # FILE COUNT
-    local count
-    count=$(wc -l <"$1")
-    if [ "$count" = "$2" ]; then pass; else fail "$count lines in $1, expected $2"; fi
-}
-json() { # VALUE PATH...
-    local expected=$1 found
-    shift
-    found=$("$work/json_check" "$@" <"$work/out")
-    if [ "$found" = "$expected" ]; then pass; else fail "JSON at '$*': '$found', no '$expected'"; fi
-}
 usage() { # MESSAGE: a wrong command line
     is 2
     quiet out
@@ -55,8 +32,7 @@ close() { if "$work/compare_npy" "$1" "$2" 1e-6 >/dev/null; then pass; else fail
 tried=setup
 : >"$work/out"
 : >"$work/err"
-"${CC:-cc}" -std=c99 -O1 -Itools tests/json_check.c tools/base/{json,memory,report,text}.c \
-    -o "$work/json_check" || fail "json_check does not compile"
+make_json_check
 "${CC:-cc}" -std=c99 -O1 tests/compare_npy.c -lm -o "$work/compare_npy" ||
     fail "compare_npy does not compile"
 cd "$work" || exit 2
@@ -234,7 +210,7 @@ err 'models of 1 or 3 channels, found 4'
 try "$search" all.npy photos/a/rgb.png
 is 0
 quiet err
-lines "$work/out" 5
+lines out 5
 if [ "$(head -n 1 "$work/out")" = "1.0000  photos/a/rgb.png" ]; then pass; else fail first; fi
 cp "$work/out" one
 for options in '-t 1' '-t 3' "-m $model" '--pool head' '--pool cls' '--no-exif'; do
@@ -243,7 +219,7 @@ for options in '-t 1' '-t 3' "-m $model" '--pool head' '--pool cls' '--no-exif';
     same "$work/out" one
 done
 try "$search" all.npy -k 2 photos/a/rgb.png photos/b/grey.jpg
-lines "$work/out" 2
+lines out 2
 out ' photos/a/rgb.png$'
 out ' photos/b/grey.jpg$'
 try "$search" --json all.npy -k 1 photos/b/grey.jpg
@@ -264,7 +240,7 @@ out '^1.0000  photos/a/rgb.png$'
 cp all.npy bare.npy
 try "$search" bare.npy --names all.txt --vector theirs.npy
 is 0
-lines "$work/out" 5
+lines out 5
 try "$search" bare.npy --vector theirs.npy
 is 1
 err 'bare.txt: cannot be opened'
@@ -288,7 +264,7 @@ err 'no image could be read to search for'
 # a contact sheet of what is found
 try "$search" all.npy photos/a/rgb.png --sheet sheet.png
 is 0
-lines "$work/out" 5
+lines out 5
 if [ "$(head -c 4 sheet.png | tail -c 3)" = PNG ]; then pass; else fail "no PNG"; fi
 for target in all.npy nosuch/sheet.png; do
     try "$search" all.npy photos/a/rgb.png --sheet $target
@@ -317,7 +293,7 @@ out '^no two have a cosine of 1 or more$'
 printf '%s\n' one two three four five >words
 try "$search" -m $model --classes all.npy --class-names words photos/b/grey.jpg -k 2
 is 0
-lines "$work/out" 2
+lines out 2
 out '^ *[0-9.]+ %  four$'
 try "$search" -m $model --classes all.npy --class-names words photos/a/rgb.png photos/b/grey.jpg --json \
     --scale 1000
@@ -327,7 +303,7 @@ try "$search" -m $model --classes all.npy --class-names words photos/b/grey.jpg 
     --scale 10 --bias -10 -k 1
 out '^ 50.0 %  four$' # the cosine is 1
 try "$search" -m $model --classes all.npy --class-names words photos/a/rgb.png photos/b/grey.jpg -k 1
-lines "$work/out" 4
+lines out 4
 
 # the same by classify, in all of its modes
 texts=(--classes all.npy --class-names words)
@@ -351,7 +327,7 @@ try "$classify" "${texts[@]}" photos/b/grey.jpg --sigmoid --scale 10 --bias -10 
 json 0 top 0 logit
 json 0.5 top 0 prob
 try "$classify" "${texts[@]}" photos/b/grey.jpg --sigmoid --scale 10 --bias -10 --above 0.5
-lines "$work/out" 1
+lines out 1
 out '^ 50.0 %  four$'
 try "$classify" "${texts[@]}" photos/b/grey.jpg --sigmoid --scale 10 --bias -20 --above 0.5
 is 0
@@ -368,7 +344,7 @@ probs() { # LINE: of the five classes, in order
 }
 try "$classify" "${texts[@]}" --frames auto frames
 is 0
-lines "$work/out" 2
+lines out 2
 out '^     1  [ 0-9.]+ %  five$'
 err '^classify: 2 frames; '
 try "$classify" "${texts[@]}" --frames auto frames --json -k 5
@@ -609,7 +585,7 @@ printf '%s\n' path,tags 'cat/baseline.jpg,label_0 label_3' 'cat/rgb.png,"label 3
     'dog/grey.jpg,' 'dog/cmyk.jpg,label_9 9 nosuch nosuch other' >tags.csv
 try "$evaluate" -m tagger.vit --tags tags.csv train
 is 0
-lines "$work/err" 2
+lines err 2
 err "^evaluate: tags.csv: 'nosuch' is none of the model's classes and is left out$"
 out '^images          4$'
 out '^classes         4 of 10 occur$'

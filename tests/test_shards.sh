@@ -15,17 +15,6 @@ export LC_ALL=C
 unset OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE SLURM_PROCID SLURM_STEP_ID \
     SLURM_STEP_NUM_TASKS SLURM_ARRAY_TASK_ID PARALLEL_SEQ
 
-# try COMMAND...: runs it; $status, and the files $work/out and $work/err, are its results.
-try() {
-    tried="$*"
-    "$@" >"$work/out" 2>"$work/err" </dev/null
-    status=$?
-}
-is() { if [ "$status" = "$1" ]; then pass; else fail "exit status $status, expected $1"; fi; }
-out() { if grep -Eq -- "$1" "$work/out"; then pass; else fail "stdout lacks /$1/"; fi; }
-err() { if grep -Eq -- "$1" "$work/err"; then pass; else fail "stderr lacks /$1/"; fi; }
-same() { if cmp -s "$1" "$2"; then pass; else fail "$1 and $2 differ"; fi; }
-missing() { if [ -e "$1" ]; then fail "$1 exists"; else pass; fi; }
 has() { if grep -Fq -- "$2" "$1"; then pass; else fail "$1 lacks $2: $(head -c 600 "$1")"; fi; }
 usage() { # MESSAGE: a wrong command line
     is 2

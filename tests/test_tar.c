@@ -102,9 +102,13 @@ static void test_names(void) {
     tar_writer_text(&t, "short", "");
     tar_writer_before(&t, 'g', "20 comment=a commit\n", 20);
     tar_writer_text(&t, "last", "");
+    tar_writer_before(&t, 'x', "11 path=ab\n\0\0", 13);   /* padded */
+    tar_writer_text(&t, "short", "");
+    tar_writer_pax(&t, "SCHILY.xattr.user=1");
+    tar_writer_text(&t, "xattr", "");
     tar_writer_end(&t);
     snprintf(expected, sizeof expected, "%.200s 1\nnext 2\n%.200s 3\nof PAX 0\nof PAX 0\nlast 0\n"
-             "end", name, name);
+             "ab 0\nxattr 0\nend", name, name);
     CHECK_LIST(t, expected);
     tar_writer_free(&t);
 }
@@ -150,7 +154,8 @@ static void test_refused_members(void) {
     };
     static const char *const names[] = { "/etc/passwd.jpg", "../a.jpg", "a/../../b.jpg", "..",
                                          "a/..", "\\a.jpg", "a\\..\\b.jpg", "C:\\a.jpg", "c:a" };
-    static const char *const fine[] = { "..a.jpg", "a..", "a/..b/c", ".../a", "7:a", ":", "./a" };
+    static const char *const fine[] = { "..a.jpg", "a..", "a/..b/c", ".../a", "7:a", ":", "./a",
+                                        "{:a", ".b/c", "ab/c" };
     tar_writer t = empty();
     char expected[256];
     size_t at;
@@ -178,12 +183,15 @@ static void test_refused_members(void) {
         tar_writer_free(&t);
     }
     tar_writer_text(&t, "a\033[2J\n.jpg", "");
+    tar_writer_text(&t, "a\177.jpg", "");
     tar_writer_pax(&t, "path=");
     tar_writer_text(&t, "", "");
     (void)tar_writer_header(&t, '0', "folder/", 0);   /* before types were there */
-    CHECK_ALL(t, "a?[2J?.jpg 0 has control characters in its name\n 0 has no name\n"
+    CHECK_ALL(t, "a?[2J?.jpg 0 has control characters in its name\n"
+                 "a?.jpg 0 has control characters in its name\n 0 has no name\n"
                  "folder/ 0 is a folder\n");
     /* what a link says of its size is no data */
+    tar_writer_before(&t, 'K', "a long target", 14);
     (void)tar_writer_header(&t, '1', "link.jpg", 1000);
     tar_writer_text(&t, "after.jpg", "");
     CHECK_ALL(t, "link.jpg 1000 is a hard link\nafter.jpg 0\n");
@@ -239,6 +247,10 @@ static void test_refused_archives(void) {
     at = tar_writer_header(&t, '0', "b.jpg", 0);
     t.bytes[at + 3]++;
     CHECK_REFUSED(t, "is damaged: the checksum of the header at byte 1024 is wrong");
+    at = tar_writer_header(&t, 'S', "map.jpg", 600);   /* more of its map should follow */
+    t.bytes[at + 482] = 1;
+    tar_writer_sum(t.bytes + at);
+    CHECK_REFUSED(t, "is cut short");
     /* sizes */
     at = tar_writer_header(&t, '0', "b.jpg", 0);
     memset(t.bytes + at + 124, 0xff, 12);
@@ -255,6 +267,12 @@ static void test_refused_archives(void) {
     CHECK_REFUSED(t, "b.jpg 1152921504606846976\nis cut short: it ends at byte 1536");
     tar_writer_pax(&t, "size=9223372036854775808");
     CHECK_REFUSED(t, "has a damaged PAX header: a size expected");
+    tar_writer_pax(&t, "size=99999999999999999999");
+    CHECK_REFUSED(t, "has a damaged PAX header: a size expected");
+    tar_writer_pax(&t, "size=1/");
+    CHECK_REFUSED(t, "has a damaged PAX header: a size expected");
+    tar_writer_pax(&t, "size=1:");
+    CHECK_REFUSED(t, "has a damaged PAX header: a size expected");
     tar_writer_pax(&t, "size=");
     CHECK_REFUSED(t, "has a damaged PAX header: a size expected");
     /* records */
@@ -267,6 +285,14 @@ static void test_refused_archives(void) {
     CHECK_REFUSED(t, "has a damaged PAX header: a record expected");
     tar_writer_before(&t, 'x', "1 path=a\n", 9);
     CHECK_REFUSED(t, "has a damaged PAX header: a record expected");
+    tar_writer_before(&t, 'x', "1234", 4);
+    CHECK_REFUSED(t, "has a damaged PAX header: a record expected");
+    tar_writer_before(&t, 'x', "9_path=a\n", 9);
+    CHECK_REFUSED(t, "has a damaged PAX header: a record expected");
+    tar_writer_before(&t, 'x', "9:path=a\n", 9);
+    CHECK_REFUSED(t, "has a damaged PAX header: a record expected");
+    tar_writer_before(&t, 'g', "9 path\n", 7);
+    CHECK_REFUSED(t, "has a damaged PAX header: a record expected");
     tar_writer_before(&t, 'x', "path=a\n", 7);
     CHECK_REFUSED(t, "has a damaged PAX header: a record expected");
     tar_writer_before(&t, 'x', "6 abc\n", 6);
@@ -277,6 +303,12 @@ static void test_refused_archives(void) {
     CHECK_REFUSED(t, "has a PAX path with a NUL in it");
     tar_writer_before(&t, 'g', "10 size=9\n", 10);
     CHECK_REFUSED(t, "has a global PAX header with a path or a size");
+    tar_writer_before(&t, 'g', "9 path=a\n", 9);
+    CHECK_REFUSED(t, "has a global PAX header with a path or a size");
+    tar_writer_before(&t, 'g', "22 GNU.sparse.major=1\n", 22);
+    CHECK_REFUSED(t, "has a global PAX header with a path or a size");
+    (void)tar_writer_header(&t, 'g', "", TAR_MAX_EXTENDED + 1);
+    CHECK_REFUSED(t, "has an extended header of 1048577 bytes, limit 1048576");
     (void)tar_writer_header(&t, 'x', "", TAR_MAX_EXTENDED + 1);
     CHECK_REFUSED(t, "has an extended header of 1048577 bytes, limit 1048576");
 }
@@ -339,7 +371,7 @@ static void test_samples(void) {
     tar_writer_text(&t, "./", "");
     tar_writer_text(&t, "a/000.jpg", "jpeg");
     tar_writer_text(&t, "a/000.txt", "a caption");
-    tar_writer_text(&t, "a/000.json", 
+    tar_writer_text(&t, "a/000.json",
                     "{\"caption\": \"not this\", \"url\": \"http://x/\", \"label\": 7}");
     tar_writer_text(&t, "a/000.npy", "of others");
     tar_writer_text(&t, "a/001.json", "{\"caption\": \"this\", \"width\": 3}");
@@ -388,6 +420,37 @@ static void test_samples(void) {
     tar_writer_free(&t);
 }
 
+/* Of the texts beside an image: the first thing that is wrong is said, what JSON has in another
+   form is left out. */
+static void test_texts(void) {
+    static const uint8_t large[SAMPLE_MAX_TEXT + 1] = { 1 };
+    static samples s;
+    tar_writer t = empty();
+    const char *found;
+    tar_writer_text(&t, "0.jpg", "0");
+    tar_writer_file(&t, "0.txt", large, sizeof large);
+    tar_writer_file(&t, "0.cls", "1\0", 2);
+    tar_writer_text(&t, "0.json", "{");
+    tar_writer_text(&t, "1.jpg", "1");
+    tar_writer_text(&t, "1.json", "{\"caption\": 12, \"label\": 1.5, \"url\": [\"http://x/\"]}");
+    tar_writer_text(&t, "2", "no key, having no dot");
+    tar_writer_text(&t, "1.b.jpg", "after it");
+    tar_writer_end(&t);
+    found = group(&t, 20, &s);
+    CHECK_MSG(strcmp(found, "0|0.jpg|1|-|-|-|0.txt has more than 1 MiB|-\n"
+                            "1|1.jpg|1|12|-|-|-|-\n"
+                            "1|1.b.jpg|8|12|-|-|-|-\n"
+                            "end") == 0, "found: %s", found);
+    tar_writer_free(&t);
+    /* a text that the archive does not have all of */
+    tar_writer_text(&t, "0.jpg", "0");
+    (void)tar_writer_header(&t, '0', "0.txt", 600);
+    (void)tar_writer_grow(&t, 512);
+    found = group(&t, 20, &s);
+    CHECK_MSG(strstr(found, "is cut short") != NULL, "found: %s", found);
+    tar_writer_free(&t);
+}
+
 /* More than a sample's share: the rest is one of its own, and nothing is lost. */
 static void test_many_images(void) {
     static samples s;
@@ -417,6 +480,7 @@ int main(void) {
     test_refused_archives();
     test_cuts();
     test_samples();
+    test_texts();
     test_many_images();
     return test_summary();
 }

@@ -794,8 +794,7 @@ int arch_heads_of_width(int embed_dim)
     case 192: return 3;
     case 384: return 6;
     case 768: return 12;
-    case 1024: return 16;
-    case 1280: return 16;
+    case 1024: case 1280: return 16;
     default: return 0;
     }
 }

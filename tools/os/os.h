@@ -1,6 +1,7 @@
 /* os.h - files, folders, pipes, memory and consoles by one set of functions. posix.c has them for
- * Linux, macOS and the BSDs, windows.c for Windows; nothing else under tools/ and examples/ asks
- * which system it is, but image/sandbox.c, which is for Linux alone.
+ * Linux, macOS and the BSDs, examples/web/vit/wasi.c for WebAssembly, common.c what these two do
+ * alike, windows.c all of them for Windows; nothing else under tools/ and examples/ asks which
+ * system it is, but image/sandbox.c, which is for Linux alone.
  *
  * tools/os owns what differs between operating systems: paths, files, folders, pipes, consoles; it
  * may include no other floor.

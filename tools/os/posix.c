@@ -29,59 +29,19 @@
 #    include <mach-o/dyld.h>
 #endif
 
-void os_start(int *argc, char ***argv)
-{
-    (void)argc;
-    (void)argv;
-}
-
-const char *os_error(int number)
-{
-    return strerror(number);
-}
-
 /* === Files === */
-
-static os_kind os_kind_of_status(const struct stat *status)
-{
-    return S_ISREG(status->st_mode) ? OS_FILE : S_ISDIR(status->st_mode) ? OS_FOLDER : OS_OTHER;
-}
-
-os_kind os_kind_of(const char *path)
-{
-    struct stat status;
-    return stat(path, &status) == 0 ? os_kind_of_status(&status) : OS_NONE;
-}
 
 os_kind os_kind_of_link(const char *path)
 {
     struct stat status;
-    os_kind found = lstat(path, &status) == 0 ? os_kind_of_status(&status) : OS_NONE;
-    if (found != OS_OTHER) return found;
-    found = os_kind_of(path);
-    return found == OS_FOLDER ? OS_OTHER : found;
-}
-
-bool os_is_slash(char c)
-{
-    return c == '/';
-}
-
-bool os_same_file(const char *a, const char *b)
-{
-    struct stat first, second;
-    return stat(a, &first) == 0 && stat(b, &second) == 0 && first.st_dev == second.st_dev &&
-           first.st_ino == second.st_ino;
+    const os_kind found = os_kind_of(path);
+    const bool is_link = lstat(path, &status) == 0 && S_ISLNK(status.st_mode);
+    return is_link && found == OS_FOLDER ? OS_OTHER : found;
 }
 
 char *os_real_path(const char *path)
 {
     return realpath(path, NULL);
-}
-
-FILE *os_fopen(const char *path, const char *mode)
-{
-    return fopen(path, mode);
 }
 
 FILE *os_create(const char *path, const char *like)
@@ -98,31 +58,11 @@ FILE *os_create(const char *path, const char *like)
     return NULL;
 }
 
-bool os_seek(FILE *file, uint64_t offset)
-{
-    return fseeko(file, (off_t)offset, SEEK_SET) == 0;
-}
-
-bool os_sync(FILE *file)
-{
-    return fsync(fileno(file)) == 0;
-}
-
 bool os_close_copy(FILE *file)
 {
     const int copy = dup(fileno(file));
     errno = 0;
     return copy < 0 || close(copy) == 0;   /* what cannot be duplicated was not written to */
-}
-
-bool os_replace(const char *from, const char *to)
-{
-    return rename(from, to) == 0;
-}
-
-void os_remove(const char *path)
-{
-    unlink(path);
 }
 
 bool os_make_folder(const char *path)
@@ -160,24 +100,6 @@ int os_open(const char *path)
     return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-bool os_file_size(int descriptor, uint64_t *size)
-{
-    struct stat status;
-    if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) return false;
-    *size = (uint64_t)status.st_size;
-    return true;
-}
-
-ptrdiff_t os_read_at(int descriptor, void *to, size_t size, uint64_t offset)
-{
-    return pread(descriptor, to, size, (off_t)offset);
-}
-
-void os_close(int descriptor)
-{
-    close(descriptor);
-}
-
 bool os_pipe(int ends[2])
 {
     return pipe(ends) == 0;
@@ -208,21 +130,6 @@ const char *os_folder_next(os_folder *folder)
 void os_folder_close(os_folder *folder)
 {
     closedir((DIR *)(void *)folder);
-}
-
-FILE *os_memory_open(char **text, size_t *size)
-{
-    return open_memstream(text, size);
-}
-
-bool os_memory_close(FILE *file, char **text, size_t *size)
-{
-    const bool failed = ferror(file) != 0;
-    (void)size;
-    if (fclose(file) == 0 && !failed && *text) return true;
-    free(*text);
-    *text = NULL;
-    return false;
 }
 
 /* === Memory === */
@@ -258,25 +165,7 @@ void os_drop_pages(const void *data, size_t size)
 #endif
 }
 
-void *os_allocate(size_t alignment, size_t size)
-{
-    void *memory;
-    return posix_memalign(&memory, alignment, size) == 0 ? memory : NULL;
-}
-
-void os_free(void *memory)
-{
-    free(memory);
-}
-
 /* === This process and others === */
-
-double os_now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
-}
 
 bool os_is_terminal(FILE *file)
 {

@@ -53,11 +53,11 @@ static size_t key_length(const char *name)
     return dot && dot > file ? (size_t)(dot - name) : 0;
 }
 
+/* Is it of the sample that was begun? */
 static bool is_of(const samples *s, const char *name)
 {
     const size_t length = key_length(name);
-    return s->shared.key && length == strlen(s->shared.key) &&
-           memcmp(name, s->shared.key, length) == 0;
+    return length == strlen(s->shared.key) && memcmp(name, s->shared.key, length) == 0;
 }
 
 /* Which text of a sample a member is; NULL: none. */
