@@ -168,6 +168,17 @@ bool os_file_size(int descriptor, uint64_t *size)
     return true;
 }
 
+int64_t os_file_time(int descriptor)
+{
+    struct stat status;
+    if (fstat(descriptor, &status) != 0) return -1;
+#if defined(__APPLE__)
+    return (int64_t)status.st_mtimespec.tv_sec * 1000000000 + status.st_mtimespec.tv_nsec;
+#else
+    return (int64_t)status.st_mtim.tv_sec * 1000000000 + status.st_mtim.tv_nsec;
+#endif
+}
+
 ptrdiff_t os_read_at(int descriptor, void *to, size_t size, uint64_t offset)
 {
     return pread(descriptor, to, size, (off_t)offset);
