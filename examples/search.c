@@ -467,7 +467,7 @@ static bool run(job *j, report *r) {
 static const char description[] =
     "Finds the photos whose embeddings are nearest to those of the PHOTOs (their mean, if there\n"
     "are several), by cosine, among the vectors INDEX.npy, which embed wrote with INDEX.txt and\n"
-    "INDEX.json, or of all shards of a folder, which embed --tar wrote. Every vector is looked at.\n"
+    "INDEX.json, or of all shards of a FOLDER, by embed --tar. Every vector is looked at.\n"
     "--duplicates and --classes do other things: see below.\n";
 
 static const char notes[] =
@@ -476,12 +476,12 @@ static const char notes[] =
     "--duplicates prints groups of photos that hang together by pairs of at least this cosine;\n"
     "the numbers are cosines to a group's first photo. Time grows with the square of the photos.\n"
     "--classes takes no INDEX.npy.\n"
-    "A FOLDER has img_emb/img_emb_N.npy (f32 or f16), metadata/ and stats/, or .npy files with their\n"
-    "names in .txt. Shards that are missing or damaged are named and left out. --int8 reads copies\n"
-    "of a byte a number first, img_emb_N.i8, which it makes where they are missing or old; their\n"
-    "error is known, and what may be among the best is read as it is: the result is the same.\n" ZERO_SHOT_NOTES
-    "Exit status: 0, 1 if an image or a shard could not be read or something failed, 2 for a wrong command\n"
-    "line.\n";
+    "A FOLDER has img_emb/img_emb_N.npy (f32 or f16), metadata/ and stats/, or .npy files with\n"
+    "their names in .txt. Shards that are missing or damaged are named and left out. --int8 reads\n"
+    "copies of a byte a number first, img_emb_N.i8, which it makes where they are missing or old;\n"
+    "their error is known, and what may be among the best is read as it is: the same result.\n" ZERO_SHOT_NOTES
+    "Exit status: 0, 1 if an image or a shard could not be read or something failed, 2 for a wrong\n"
+    "command line.\n";
 
 /* What is wrong with the command line beyond the table of options; else NULL. */
 static const char *check(const choices *c, int operands) {

@@ -299,7 +299,7 @@ done
 # --- search in a folder of shards ----------------------------------------------------------
 
 mkdir tars flat
-for i in 0 1 2; do tar -cf tars/part-$i.tar --sort=name photos; done
+for i in 0 1 2; do tar -cf tars/part-$i.tar --sort=name --exclude=.hidden --exclude=readme.txt photos; done
 tar -rf tars/part-1.tar damaged/b/bad.jpg
 for out in shards halves; do
     f16=
