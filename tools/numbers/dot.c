@@ -92,7 +92,8 @@ INLINE void multiply_tile(const float *const *q, const float *const *r, int dim,
 }
 
 /* One step of the products of DOT_ROWS rows, their squares after them. */
-INLINE void rows_step(load_lanes *load, lanes *sums, const float *q, const char *const *r, size_t at)
+INLINE void rows_step(load_lanes *load, lanes *sums, const float *q, const char *const *r,
+                      size_t at)
 {
     lanes a, b;
     load_floats(&a, q);
@@ -116,7 +117,8 @@ INLINE void rows_step(load_lanes *load, lanes *sums, const float *q, const char 
 INLINE void fetch_ahead(const void *rows, size_t at)
 {
     const uintptr_t next = (uintptr_t)rows + DOT_ROWS * at + AHEAD;
-    for (uintptr_t j = 0; j < DOT_ROWS; j++) __builtin_prefetch((const void *)(next + 64 * j), 0, 2);
+    for (uintptr_t j = 0; j < DOT_ROWS; j++)
+        __builtin_prefetch((const void *)(next + 64 * j), 0, 2);
 }
 
 INLINE void multiply_rows(load_lanes *load, size_t size, const float *q, const void *const *rows,

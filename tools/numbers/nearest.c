@@ -98,7 +98,8 @@ static void row_cosines(const one_search *s, bool halves, const void *const *row
 {
     float dots[DOT_ROWS], squares[DOT_ROWS];
     s->kernels[halves](s->query, rows, s->set->dim, dots, squares);
-    for (int j = 0; j < DOT_ROWS; j++) cosines[j] = cosine(dots[j], s->inverse, inverse(squares[j]));
+    for (int j = 0; j < DOT_ROWS; j++)
+        cosines[j] = cosine(dots[j], s->inverse, inverse(squares[j]));
 }
 
 /* Rows of one part, which is the first-th of all: those from i on, up to end. */

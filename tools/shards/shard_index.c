@@ -151,7 +151,8 @@ static void name_gap(shard_index *index, const char *program, const char *before
     else report_error(program, index->about.path, "%s to %s are missing", first, last);
 }
 
-static bool open_records(shard_index *index, const char *program, const photo_list *names, report *r)
+static bool open_records(shard_index *index, const char *program, const photo_list *names,
+                         report *r)
 {
     char *before = NULL;
     bool good = true;

@@ -31,8 +31,8 @@ typedef struct shard_index {
 } shard_index;
 
 /* A shard that is missing, damaged or without a record among others that have one is named and left
- * out; shards of different widths or models are a failure. What checksums say is not looked at: that
- * is embed --collect. To be closed either way. folder must live as long. */
+ * out; shards of different widths or models are a failure. What checksums say is not looked at:
+ * that is embed --collect. To be closed either way. folder must live as long. */
 bool shard_index_open(shard_index *index, const char *program, const char *folder, report *r);
 void shard_index_close(shard_index *index);
 
